@@ -1,0 +1,107 @@
+// arena.c: chunked bump allocation.
+#include "base/arena.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARENA_CHUNK = 1 << 20, ARENA_ALIGN = 16 };
+
+typedef struct Chunk {
+  struct Chunk *next;
+  size_t size, used;
+} Chunk;
+
+struct Arena {
+  Chunk *chunks;
+  size_t total;
+  jmp_buf *escape;
+  int fail_after;
+};
+
+Arena *arena_create(void) {
+  return calloc(1, sizeof(Arena));
+}
+
+void arena_destroy(Arena *arena) {
+  if (!arena) {
+    return;
+  }
+  for (Chunk *chunk = arena->chunks; chunk;) {
+    Chunk *next = chunk->next;
+    free(chunk);
+    chunk = next;
+  }
+  free(arena);
+}
+
+static void arena_exhausted(Arena *arena) {
+  if (arena->escape) {
+    longjmp(*arena->escape, 1);
+  }
+  fputs("mdl: out of memory\n", stderr);
+  abort();
+}
+
+static Chunk *chunk_create(Arena *arena, size_t size) {
+  size_t header = (sizeof(Chunk) + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+  size_t capacity = size > ARENA_CHUNK ? size : ARENA_CHUNK;
+  Chunk *chunk = NULL;
+  if (capacity <= SIZE_MAX - header && !(arena->fail_after > 0 && --arena->fail_after == 0)) {
+    chunk = calloc(1, header + capacity);
+  }
+  if (!chunk) {
+    arena_exhausted(arena);
+    return NULL;
+  }
+  chunk->size = header + capacity;
+  chunk->used = header;
+  chunk->next = arena->chunks;
+  arena->chunks = chunk;
+  arena->total += chunk->size;
+  return chunk;
+}
+
+void *arena_alloc(Arena *arena, size_t size) {
+  size = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+  Chunk *chunk = arena->chunks;
+  if (!chunk || chunk->size - chunk->used < size) {
+    chunk = chunk_create(arena, size);
+  }
+  void *memory = (char *)chunk + chunk->used;
+  chunk->used += size;
+  return memory;
+}
+
+void *arena_copy(Arena *arena, const void *data, size_t size) {
+  void *memory = arena_alloc(arena, size ? size : 1);
+  if (size) {
+    memcpy(memory, data, size);
+  }
+  return memory;
+}
+
+char *arena_format(Arena *arena, const char *format, ...) {
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  int length = vsnprintf(NULL, 0, format, args);
+  char *text = arena_alloc(arena, (size_t)length + 1);
+  vsnprintf(text, (size_t)length + 1, format, again);
+  va_end(again);
+  va_end(args);
+  return text;
+}
+
+size_t arena_used(const Arena *arena) {
+  return arena->total;
+}
+
+void arena_set_escape(Arena *arena, jmp_buf *escape) {
+  arena->escape = escape;
+}
+
+void arena_fail_after(Arena *arena, int n) {
+  arena->fail_after = n;
+}

@@ -1,0 +1,31 @@
+// arena.h: memory that is freed all at once; one arena per compilation.
+//
+// arena_alloc never returns NULL. When memory runs out it jumps to the arena's
+// escape point if one is set (compile_* entry points set it), else aborts.
+// Memory is zeroed and aligned to 16 bytes.
+#ifndef MDL_BASE_ARENA_H
+#define MDL_BASE_ARENA_H
+
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct Arena Arena;
+
+Arena *arena_create(void);  // NULL when out of memory
+void arena_destroy(Arena *arena);
+void *arena_alloc(Arena *arena, size_t size);
+void *arena_copy(Arena *arena, const void *data, size_t size);
+char *arena_format(Arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+size_t arena_used(const Arena *arena);  // bytes taken from the system
+
+// Where to go when memory runs out; NULL removes it. The caller owns `escape`.
+void arena_set_escape(Arena *arena, jmp_buf *escape);
+
+// Test hook: the n-th system allocation from now fails (0: never).
+void arena_fail_after(Arena *arena, int n);
+
+#define ARENA_NEW(arena, Type) ((Type *)arena_alloc((arena), sizeof(Type)))
+#define ARENA_ARRAY(arena, Type, count) ((Type *)arena_alloc((arena), sizeof(Type) * (size_t)(count)))
+
+#endif

@@ -1,0 +1,66 @@
+// buffer.c: growth by doubling.
+#include "base/buffer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool buffer_reserve(Buffer *buffer, size_t extra) {
+  if (buffer->failed) {
+    return false;
+  }
+  if (buffer->capacity - buffer->length > extra) {
+    return true;
+  }
+  size_t capacity = buffer->capacity ? buffer->capacity : 256;
+  while (capacity - buffer->length <= extra) {
+    capacity *= 2;
+  }
+  char *text = realloc(buffer->text, capacity);
+  if (!text) {
+    buffer->failed = true;
+    return false;
+  }
+  buffer->text = text;
+  buffer->capacity = capacity;
+  return true;
+}
+
+void buffer_bytes(Buffer *buffer, const void *bytes, size_t length) {
+  if (buffer_reserve(buffer, length)) {
+    if (length) {
+      memcpy(buffer->text + buffer->length, bytes, length);
+    }
+    buffer->length += length;
+    buffer->text[buffer->length] = '\0';
+  }
+}
+
+void buffer_text(Buffer *buffer, const char *text) {
+  buffer_bytes(buffer, text, strlen(text));
+}
+
+void buffer_format(Buffer *buffer, const char *format, ...) {
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  int length = vsnprintf(NULL, 0, format, args);
+  if (length >= 0 && buffer_reserve(buffer, (size_t)length)) {
+    vsnprintf(buffer->text + buffer->length, (size_t)length + 1, format, again);
+    buffer->length += (size_t)length;
+  }
+  va_end(again);
+  va_end(args);
+}
+
+void buffer_repeat(Buffer *buffer, char c, int count) {
+  for (int i = 0; i < count; i++) {
+    buffer_bytes(buffer, &c, 1);
+  }
+}
+
+void buffer_free(Buffer *buffer) {
+  free(buffer->text);
+  *buffer = (Buffer){0};
+}

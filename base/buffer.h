@@ -1,0 +1,22 @@
+// buffer.h: text built piece by piece, on the heap.
+//
+// Zero-initialise. `failed` is set when memory ran out; further writes are ignored.
+#ifndef MDL_BASE_BUFFER_H
+#define MDL_BASE_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct {
+  char *text;  // NUL-terminated once anything was written
+  size_t length, capacity;
+  bool failed;
+} Buffer;
+
+void buffer_bytes(Buffer *buffer, const void *bytes, size_t length);
+void buffer_text(Buffer *buffer, const char *text);
+void buffer_format(Buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void buffer_repeat(Buffer *buffer, char c, int count);
+void buffer_free(Buffer *buffer);  // leaves it empty and usable
+
+#endif

@@ -1,0 +1,185 @@
+// file.c: files through POSIX calls; every failure in words.
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+
+static void file_error(FileError *error, const char *what, const char *path, int code) {
+  snprintf(error->text, sizeof error->text, "cannot %s '%.300s': %s", what, path, strerror(code));
+}
+
+static bool read_all(int fd, Buffer *buffer) {
+  char block[1 << 16];
+  for (;;) {
+    ssize_t got = read(fd, block, sizeof block);
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got <= 0) {
+      return got == 0;
+    }
+    buffer_bytes(buffer, block, (size_t)got);
+    if (buffer->failed) {
+      errno = ENOMEM;
+      return false;
+    }
+  }
+}
+
+char *file_read(const char *path, size_t *length, FileError *error) {
+  Buffer buffer = {0};
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    file_error(error, "open", path, errno);
+    return NULL;
+  }
+  if (!read_all(fd, &buffer)) {
+    file_error(error, "read", path, errno);
+    goto fail_read;
+  }
+  buffer_bytes(&buffer, "", 0);  // an empty file is an empty text, not NULL
+  if (buffer.failed) {
+    file_error(error, "read", path, ENOMEM);
+    goto fail_read;
+  }
+  close(fd);
+  *length = buffer.length;
+  return buffer.text;
+
+fail_read:
+  buffer_free(&buffer);
+  close(fd);
+  return NULL;
+}
+
+bool file_exists(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0;
+}
+
+static bool write_all(int fd, const char *bytes, size_t length) {
+  while (length > 0) {
+    ssize_t put = write(fd, bytes, length);
+    if (put < 0 && errno == EINTR) {
+      continue;
+    }
+    if (put < 0) {
+      return false;
+    }
+    bytes += put;
+    length -= (size_t)put;
+  }
+  return true;
+}
+
+static size_t directory_length(const char *path) {
+  const char *slash = strrchr(path, '/');
+  while (slash && slash > path && slash[-1] == '/') {
+    slash--;
+  }
+  return slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
+}
+
+// Makes the new name itself survive a crash.
+static bool sync_directory(const char *path) {
+  char directory[PATH_MAX];
+  size_t length = directory_length(path);
+  snprintf(directory, sizeof directory, "%.*s", length ? (int)length : 1, length ? path : ".");
+  int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
+    return false;
+  }
+  bool done = fsync(fd) == 0 || errno == EINVAL;  // some file systems cannot
+  int code = errno;
+  close(fd);
+  errno = code;
+  return done;
+}
+
+bool file_write_atomic(const char *path, const void *bytes, size_t length, FileError *error) {
+  char temporary[PATH_MAX];
+  int wanted = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+  if (wanted < 0 || (size_t)wanted >= sizeof temporary) {
+    file_error(error, "write", path, ENAMETOOLONG);
+    return false;
+  }
+  struct stat status;
+  mode_t mode = stat(path, &status) == 0 ? status.st_mode & 0777 : 0644;
+  int fd = mkstemp(temporary);
+  if (fd < 0) {
+    file_error(error, "write", path, errno);
+    return false;
+  }
+  if (!write_all(fd, bytes, length) || fchmod(fd, mode) != 0 || fsync(fd) != 0) {
+    file_error(error, "write", path, errno);
+    close(fd);
+    goto fail_write;
+  }
+  if (close(fd) != 0 || rename(temporary, path) != 0 || !sync_directory(path)) {
+    file_error(error, "write", path, errno);
+    goto fail_write;
+  }
+  return true;
+
+fail_write:
+  unlink(temporary);
+  return false;
+}
+
+static bool make_directory(const char *path, const char *whole, FileError *error) {
+  struct stat status;
+  if (mkdir(path, 0777) == 0) {
+    return true;
+  }
+  int code = errno;
+  if (stat(path, &status) == 0) {
+    if (S_ISDIR(status.st_mode)) {
+      return true;
+    }
+    code = ENOTDIR;
+  }
+  file_error(error, "make the directory", whole, code);
+  return false;
+}
+
+bool file_make_directories(const char *path, FileError *error) {
+  char part[PATH_MAX];
+  size_t length = strlen(path);
+  if (length == 0 || length >= sizeof part) {
+    file_error(error, "make the directory", path, length ? ENAMETOOLONG : ENOENT);
+    return false;
+  }
+  memcpy(part, path, length + 1);
+  for (size_t i = 1; i < length; i++) {
+    if (part[i] == '/' && part[i - 1] != '/') {
+      part[i] = '\0';
+      if (!make_directory(part, path, error)) {
+        return false;
+      }
+      part[i] = '/';
+    }
+  }
+  return make_directory(part, path, error);
+}
+
+const char *path_join(Arena *arena, const char *directory, const char *name) {
+  size_t length = strlen(directory);
+  if (name[0] == '/' || length == 0 || strcmp(directory, ".") == 0) {
+    return arena_copy(arena, name, strlen(name) + 1);
+  }
+  return arena_format(arena, "%s%s%s", directory, directory[length - 1] == '/' ? "" : "/", name);
+}
+
+const char *path_directory(Arena *arena, const char *path) {
+  size_t length = directory_length(path);
+  return length ? arena_format(arena, "%.*s", (int)length, path) : arena_format(arena, ".");
+}

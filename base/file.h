@@ -1,0 +1,31 @@
+// file.h: whole files in and out, directories and paths.
+//
+// On failure a function returns NULL or false and `error` holds one sentence: what was asked and what was found.
+#ifndef MDL_BASE_FILE_H
+#define MDL_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+
+typedef struct {
+  char text[512];
+} FileError;
+
+// The bytes of a regular file, or of a pipe, followed by a NUL that is not counted. The caller frees them.
+char *file_read(const char *path, size_t *length, FileError *error);
+
+// Replaces the file as a whole: readers see the old bytes or the new ones, also after a crash.
+bool file_write_atomic(const char *path, const void *bytes, size_t length, FileError *error);
+
+bool file_exists(const char *path);
+
+// Makes a directory and those above it; one that exists is no error.
+bool file_make_directories(const char *path, FileError *error);
+
+// In the arena. An absolute `name` stays as it is; the directory of "a.mdl" is ".".
+const char *path_join(Arena *arena, const char *directory, const char *name);
+const char *path_directory(Arena *arena, const char *path);
+
+#endif

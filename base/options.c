@@ -1,0 +1,358 @@
+// options.c: parsing and help from option tables.
+#include "base/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/names.h"
+
+enum { HELP_WIDTH = 100, HELP_INDENT = 28 };
+
+typedef struct {
+  Arena *arena;
+  const Command *command;
+  char *values;
+  ARRAY(const char *) plain;
+  Buffer *problem;
+} Parser;
+
+static const Option *option_find(const Command *command, const char *name, size_t length, char letter, size_t *base) {
+  for (int g = 0; g < command->group_count; g++) {
+    const OptionGroup *group = &command->groups[g];
+    for (int i = 0; i < group->count; i++) {
+      const Option *option = &group->options[i];
+      bool long_form = name && strlen(option->name) == length && strncmp(option->name, name, length) == 0;
+      if (long_form || (letter && option->letter == letter)) {
+        *base = group->base;
+        return option;
+      }
+    }
+  }
+  return NULL;
+}
+
+static void option_unknown(Parser *parser, const char *word) {
+  const char *candidates[128];
+  int count = 0;
+  for (int g = 0; g < parser->command->group_count; g++) {
+    for (int i = 0; i < parser->command->groups[g].count && count < 128; i++) {
+      candidates[count++] = parser->command->groups[g].options[i].name;
+    }
+  }
+  char *bare = arena_format(parser->arena, "%s", word + strspn(word, "-"));
+  bare[strcspn(bare, "=")] = '\0';
+  const char *closest = text_closest(bare, candidates, count);
+  buffer_format(parser->problem, "unknown option '%.*s'", (int)strcspn(word, "="), word);
+  if (closest) {
+    buffer_format(parser->problem, "; did you mean --%s?", closest);
+  }
+}
+
+static bool choice_holds(const char *choices, const char *word) {
+  size_t length = strlen(word);
+  for (const char *at = choices; *at;) {
+    size_t size = strcspn(at, "|");
+    if (size == length && strncmp(at, word, size) == 0) {
+      return true;
+    }
+    at += size + (at[size] == '|');
+  }
+  return false;
+}
+
+static bool option_number(Parser *parser, const Option *option, char *field, const char *text) {
+  char *end = NULL;
+  errno = 0;
+  bool integer = option->kind == OPTION_INTEGER;
+  long long whole = integer ? strtoll(text, &end, 10) : 0;
+  double number = integer ? (double)whole : strtod(text, &end);
+  if (end == text || *end || errno || !isfinite(number)) {
+    buffer_format(parser->problem, "--%s takes a%s number, not '%s'", option->name, integer ? " whole" : "", text);
+    return false;
+  }
+  if (number < option->least) {
+    buffer_format(parser->problem, "--%s must be at least %g, not %s", option->name, option->least, text);
+    return false;
+  }
+  if (integer) {
+    int64_t value = whole;
+    memcpy(field, &value, sizeof value);
+  } else {
+    memcpy(field, &number, sizeof number);
+  }
+  return true;
+}
+
+static bool option_store(Parser *parser, const Option *option, char *field, const char *text) {
+  switch (option->kind) {
+    case OPTION_FLAG:
+      *(bool *)field = true;
+      return true;
+    case OPTION_CHOICE:
+      if (!choice_holds(option->value, text)) {
+        buffer_format(parser->problem, "--%s takes one of %s, not '%s'", option->name, option->value, text);
+        return false;
+      }
+      memcpy(field, &text, sizeof text);
+      return true;
+    case OPTION_TEXT:
+      memcpy(field, &text, sizeof text);
+      return true;
+    case OPTION_LIST: {
+      OptionList *list = (OptionList *)(void *)field;
+      const char **longer = ARENA_ARRAY(parser->arena, const char *, list->count + 1);
+      if (list->count) {
+        memcpy(longer, list->at, sizeof *longer * (size_t)list->count);
+      }
+      longer[list->count] = text;
+      *list = (OptionList){longer, list->count + 1};
+      return true;
+    }
+    case OPTION_INTEGER:
+    case OPTION_NUMBER:
+      return option_number(parser, option, field, text);
+  }
+  return false;
+}
+
+// One option word and, where it takes a value that is not in the word, the next. Returns how many words it used, or 0.
+static int option_take(Parser *parser, int argc, char **argv, int at) {
+  const char *word = argv[at];
+  bool long_form = word[1] == '-';
+  const char *name = word + (long_form ? 2 : 1);
+  size_t length = long_form ? strcspn(name, "=") : 1;
+  size_t base = 0;
+  const Option *option =
+      option_find(parser->command, long_form ? name : NULL, length, long_form ? '\0' : name[0], &base);
+  if (!option) {
+    option_unknown(parser, word);
+    return 0;
+  }
+  const char *text = name[length] == '\0' ? NULL : name + length + (long_form ? 1 : 0);
+  char *field = parser->values + base + option->offset;
+  if (option->kind == OPTION_FLAG) {
+    if (text) {
+      buffer_format(parser->problem, "--%s takes no value", option->name);
+      return 0;
+    }
+    return option_store(parser, option, field, NULL) ? 1 : 0;
+  }
+  int used = 1;
+  if (!text) {
+    if (at + 1 >= argc) {
+      buffer_format(parser->problem, "--%s needs a value: --%s %s", option->name, option->name, option->value);
+      return 0;
+    }
+    text = argv[at + 1];
+    used = 2;
+  }
+  return option_store(parser, option, field, text) ? used : 0;
+}
+
+bool options_parse(Arena *arena, const Command *command, int argc, char **argv, void *values, OptionList *arguments,
+                   bool *help, Buffer *problem) {
+  Parser parser = {.arena = arena, .command = command, .values = values, .problem = problem};
+  bool plain_only = false;
+  *help = false;
+  memset(values, 0, command->size);
+  if (command->defaults) {
+    memcpy(values, command->defaults, command->size);
+  }
+  for (int at = 0; at < argc;) {
+    const char *word = argv[at];
+    if (plain_only || word[0] != '-' || word[1] == '\0') {
+      array_push(arena, &parser.plain, word);
+      at++;
+    } else if (strcmp(word, "--") == 0) {
+      plain_only = true;
+      at++;
+    } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+      *help = true;
+      return true;
+    } else {
+      int used = option_take(&parser, argc, argv, at);
+      if (used == 0) {
+        return false;
+      }
+      at += used;
+    }
+  }
+  *arguments = (OptionList){parser.plain.at, parser.plain.count};
+  if (arguments->count < command->least) {
+    buffer_format(problem, "%s is missing", command->arguments);
+    return false;
+  }
+  if (command->most >= 0 && arguments->count > command->most) {
+    buffer_format(problem, "unexpected argument '%s'", arguments->at[command->most]);
+    return false;
+  }
+  return true;
+}
+
+// Words of `text` in lines of HELP_WIDTH, the first line continuing at `column`.
+static void help_wrap(Buffer *out, const char *text, int column, int indent) {
+  while (*text) {
+    size_t length = strcspn(text, " ");
+    if (column > indent && column + 1 + (int)length > HELP_WIDTH) {
+      buffer_text(out, "\n");
+      buffer_repeat(out, ' ', indent);
+      column = indent;
+    } else if (column > indent) {
+      buffer_text(out, " ");
+      column++;
+    }
+    buffer_bytes(out, text, length);
+    column += (int)length;
+    text += length;
+    text += strspn(text, " ");
+  }
+  buffer_text(out, "\n");
+}
+
+static void help_entry(Buffer *out, const char *left, const char *right) {
+  buffer_text(out, left);
+  int column = (int)strlen(left);
+  if (column > HELP_INDENT - 2) {
+    buffer_text(out, "\n");
+    column = 0;
+  }
+  buffer_repeat(out, ' ', HELP_INDENT - column);
+  help_wrap(out, right, HELP_INDENT, HELP_INDENT);
+}
+
+static void help_option(const Option *option, Buffer *out) {
+  Buffer left = {0};
+  buffer_text(&left, "  ");
+  if (option->letter) {
+    buffer_format(&left, "-%c, ", option->letter);
+  }
+  buffer_format(&left, "--%s", option->name);
+  if (option->value) {
+    buffer_format(&left, " %s", option->value);
+  }
+  if (!left.failed) {
+    help_entry(out, left.text, option->help);
+  }
+  buffer_free(&left);
+}
+
+void options_help(const Program *program, const Command *command, Buffer *out) {
+  buffer_format(out, "%s %s %s: %s\n", program->name, command->name, command->arguments, command->summary);
+  if (command->details) {
+    buffer_format(out, "\n%s\n", command->details);
+  }
+  for (int g = 0; g < command->group_count; g++) {
+    buffer_format(out, "\n%s\n", command->groups[g].title);
+    for (int i = 0; i < command->groups[g].count; i++) {
+      help_option(&command->groups[g].options[i], out);
+    }
+  }
+}
+
+void options_overview(const Program *program, Buffer *out) {
+  buffer_format(out, "%s %s: %s\n\nCommands\n", program->name, program->version, program->summary);
+  for (int i = 0; i < program->count; i++) {
+    Buffer left = {0};
+    buffer_format(&left, "  %s %s", program->commands[i].name, program->commands[i].arguments);
+    if (!left.failed) {
+      help_entry(out, left.text, program->commands[i].summary);
+    }
+    buffer_free(&left);
+  }
+  help_entry(out, "  help [COMMAND]", "this text, or all about one command");
+  if (program->details) {
+    buffer_format(out, "\n%s\n", program->details);
+  }
+}
+
+static const Command *command_find(const Program *program, const char *name) {
+  for (int i = 0; i < program->count; i++) {
+    if (strcmp(program->commands[i].name, name) == 0) {
+      return &program->commands[i];
+    }
+  }
+  const char *candidates[64];
+  int count = 0;
+  for (int i = 0; i < program->count && count < 64; i++) {
+    candidates[count++] = program->commands[i].name;
+  }
+  const char *closest = text_closest(name, candidates, count);
+  fprintf(stderr, "%s: unknown command '%s'", program->name, name);
+  if (closest) {
+    fprintf(stderr, "; did you mean '%s'?", closest);
+  }
+  fprintf(stderr, "\n`%s --help` lists the commands\n", program->name);
+  return NULL;
+}
+
+static int help_print(const Program *program, const Command *command, FILE *to) {
+  Buffer text = {0};
+  if (command) {
+    options_help(program, command, &text);
+  } else {
+    options_overview(program, &text);
+  }
+  if (text.failed) {
+    buffer_free(&text);
+    fprintf(stderr, "%s: out of memory\n", program->name);
+    return STATUS_MEMORY;
+  }
+  fputs(text.text, to);
+  buffer_free(&text);
+  return STATUS_DONE;
+}
+
+static int command_main(const Program *program, const Command *command, int argc, char **argv) {
+  Arena *arena = arena_create();
+  void *values = arena ? arena_alloc(arena, command->size ? command->size : 1) : NULL;
+  if (!values) {
+    fprintf(stderr, "%s: out of memory\n", program->name);
+    return STATUS_MEMORY;
+  }
+  OptionList arguments = {0};
+  Buffer problem = {0};
+  bool help = false;
+  int status = STATUS_USAGE;
+  if (!options_parse(arena, command, argc, argv, values, &arguments, &help, &problem)) {
+    fprintf(stderr, "%s %s: %s\n", program->name, command->name, problem.text ? problem.text : "out of memory");
+    fprintf(stderr, "`%s %s --help` lists the options\n", program->name, command->name);
+  } else if (help) {
+    status = help_print(program, command, stdout);
+  } else {
+    status = command->run(arena, values, &arguments);
+  }
+  buffer_free(&problem);
+  arena_destroy(arena);
+  return status;
+}
+
+int options_main(const Program *program, int argc, char **argv) {
+  if (argc < 2) {
+    help_print(program, NULL, stderr);
+    return STATUS_USAGE;
+  }
+  const char *word = argv[1];
+  if (strcmp(word, "--version") == 0) {
+    printf("%s %s\n", program->name, program->version);
+    return STATUS_DONE;
+  }
+  bool help = strcmp(word, "help") == 0;
+  if ((help && argc == 2) || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+    return help_print(program, NULL, stdout);
+  }
+  if (help) {
+    const Command *topic = command_find(program, argv[2]);
+    return topic ? help_print(program, topic, stdout) : STATUS_USAGE;
+  }
+  const Command *command = command_find(program, word);
+  return command ? command_main(program, command, argc - 2, argv + 2) : STATUS_USAGE;
+}
+
+bool options_colour(FILE *stream) {
+  const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
+  return isatty(fileno(stream)) && !(none && *none) && !(term && strcmp(term, "dumb") == 0);
+}

@@ -1,0 +1,28 @@
+// command.h: the options of every command that compiles, and how its diagnostics are shown.
+#ifndef MDL_COMPILER_COMMAND_H
+#define MDL_COMPILER_COMMAND_H
+
+#include "base/diag.h"
+#include "base/options.h"
+#include "compiler/compile.h"
+
+typedef struct {
+  const char *recipe, *layout, *precision, *diagnostics;
+  OptionList set;
+} CommandFlags;
+
+enum { COMMAND_OPTION_COUNT = 5 };
+extern const Option command_options[COMMAND_OPTION_COUNT];
+
+// The group of these options in a command whose struct of values has a CommandFlags `field`.
+#define COMMAND_GROUP(Values, field) \
+  { "What to compile", command_options, COMMAND_OPTION_COUNT, offsetof(Values, field) }
+
+// The first of the flags that was given and only makes sense for a text, or NULL.
+const char *command_text_only(const CommandFlags *flags);
+
+CompileOptions command_compile_options(const CommandFlags *flags, const char *file);
+
+void command_show(const CommandFlags *flags, const Diag *diag, FILE *out);
+
+#endif

@@ -1,0 +1,229 @@
+// graph.h: the typed SSA graph that all passes work on.
+//
+// A Graph lives in one arena and owns nothing else. Axes, values, nodes, regions and scopes are tables; ids are
+// indices into them (-1: none). A region is an ordered list of nodes, definitions before uses; nodes of an inner
+// region may use values of the regions around it, except in composites, which take everything as parameters.
+// Order of axes in a shape has no meaning until the arrange pass; from then on it is the storage order.
+#ifndef MDL_COMPILER_GRAPH_H
+#define MDL_COMPILER_GRAPH_H
+
+#include "base/array.h"
+#include "base/diag.h"
+#include "base/map.h"
+#include "base/names.h"
+#include "compiler/types.h"
+
+enum { SHAPE_MAX_AXES = 16 };
+
+typedef int32_t AxisId, ValueId, NodeId, RegionId, ScopeId;
+
+typedef struct {  // the axes of a value; no axis twice
+  int count;
+  AxisId axis[SHAPE_MAX_AXES];
+} Shape;
+
+typedef struct {
+  Name name;
+  int64_t size;    // in this graph
+  int64_t global;  // what a mean divides by: differs from size for the batch of one microbatch
+} Axis;
+
+typedef enum {
+#define OP(NAME, text, least, most, infer, gradient, cost) OP_##NAME,
+#include "compiler/ops.def"
+#undef OP
+  OP_COUNT
+} Op;
+
+typedef enum {
+  ROLE_ACTIVATION,
+  ROLE_INPUT,
+  ROLE_PARAMETER,
+  ROLE_STATE,            // of the model
+  ROLE_OPTIMIZER_STATE,
+  ROLE_GRADIENT,
+  ROLE_UPDATE,           // arithmetic of the optimizer
+  ROLE_COUNT
+} Role;
+
+// How a value is cut over a device mesh; no entry: whole on the one rank there is.
+typedef struct {
+  AxisId axis;
+  Name mesh_axis;
+  bool zigzag;
+  int64_t padding;
+} ShardEntry;
+
+typedef struct {
+  int entry_count, partial_count;
+  ShardEntry *entries;  // in the order of the mesh declaration
+  Name *partial;        // mesh axes over which the value is a partial sum
+} Sharding;
+
+typedef struct {
+  ElementType type;
+  AxisId bound;        // TYPE_INDEX: the axis that it indexes
+  Role role;
+  Shape shape;
+  Name name;           // variable or path of a parameter, or NULL
+  Name label;          // without its @, or NULL
+  Span span;
+  NodeId node;         // that makes it; -1 for a region parameter
+  int result;          // which result of the node
+  int stage;           // of the pipeline
+  Sharding *sharding;  // NULL: whole
+} Value;
+
+typedef struct {
+  Op op;
+  bool recomputed;       // a copy made by the recompute pass: never merged back
+  bool backward;         // computed for the gradient or the update
+  int operand_count, result_count;
+  ValueId *operands;
+  ValueId first_result;  // results have consecutive ids
+  Shape axes;            // what each op uses of these is said in ops.def
+  AxisId axis, axis2;
+  int64_t integer;
+  double number;
+  Name text;
+  RegionId region;
+  ScopeId scope;
+  Span span;
+} Node;
+
+typedef ARRAY(NodeId) NodeList;
+typedef ARRAY(ValueId) ValueList;
+
+typedef struct {
+  NodeList nodes;
+  ValueList parameters, results;
+} Region;
+
+typedef struct {    // where in the text a node comes from: the stack of calls and repeats
+  ScopeId parent;   // -1 for the outermost
+  Name function;    // function, composite, update or repeated axis
+  Name path;        // full path: layers.3.attn
+  int64_t index;    // of a repeat, else -1
+} Scope;
+
+typedef struct {  // a tensor that outlives the step
+  Name name;
+  Role role;          // PARAMETER, STATE or OPTIMIZER_STATE
+  Shape shape;        // written order
+  int stack_count;    // axes before `|`
+  int in_count;       // axes between `|` and `;`; -1 without `;`
+  ElementType type;
+  int group;          // optimizer group; -1: frozen or no parameter
+  ValueId value;      // its leaf in the graph, or -1
+  ScopeId scope;
+  Name like;          // optimizer state: the parameter it belongs to
+  double initial;     // a constant initial value (optimizer state)
+  Span span;
+} Persistent;
+
+typedef struct {
+  Arena *arena;
+  Names *names;
+  Diag *diag;
+  Name name;
+  ARRAY(Axis) axes;
+  ARRAY(Value) values;
+  ARRAY(Node) nodes;
+  ARRAY(Region) regions;  // 0 is the top
+  ARRAY(Scope) scopes;
+  ARRAY(Persistent) persistent;
+  RegionId region;        // where graph_add appends
+  ScopeId scope;          // what it records
+  Role role;
+  bool backward;
+  Span span;
+  int slots;              // microbatches of a step
+  ElementType real;       // of new real values: TYPE_REAL until the precision pass
+} Graph;
+
+Graph *graph_create(Arena *arena, Names *names, Diag *diag, Name name);
+
+AxisId graph_axis(Graph *graph, Name name, int64_t size);  // finds or adds; equal name, other size: a new name
+ScopeId graph_scope(Graph *graph, ScopeId parent, Name function, Name path, int64_t index);
+RegionId graph_region(Graph *graph);                        // a new empty region
+
+// Attributes of a node to be added; zero fields are unset (axis and axis2 are -1 in NODE_INIT).
+typedef struct {
+  Shape axes;
+  AxisId axis, axis2;
+  int64_t integer;
+  double number;
+  Name text;
+  RegionId region;
+  ElementType type;  // leaves: the result's type, bound and shape
+  AxisId bound;
+  Shape shape;
+} NodeInit;
+
+#define NODE_INIT .axis = -1, .axis2 = -1, .region = -1, .bound = -1
+
+// Appends a node to graph->region with the graph's current span, scope and role; infers type and axes by the
+// op's rule. Returns its first result. A broken rule is a broken invariant of the caller (assert).
+ValueId graph_add(Graph *graph, Op op, NodeInit init, const ValueId *operands, int count);
+ValueId graph_add0(Graph *graph, Op op, NodeInit init);
+ValueId graph_add1(Graph *graph, Op op, NodeInit init, ValueId a);
+ValueId graph_add2(Graph *graph, Op op, NodeInit init, ValueId a, ValueId b);
+ValueId graph_op1(Graph *graph, Op op, ValueId a);             // without attributes
+ValueId graph_op2(Graph *graph, Op op, ValueId a, ValueId b);
+ValueId graph_op3(Graph *graph, Op op, ValueId a, ValueId b, ValueId c);
+ValueId graph_real(Graph *graph, double number);
+ValueId graph_integer(Graph *graph, int64_t number);
+ValueId graph_sum(Graph *graph, ValueId a, Shape over);        // a itself when over is empty
+ValueId graph_new_value(Graph *graph, Value value);            // a bare value: region parameter, extra result
+
+// A copy of a node in graph->region with other operands; results get fresh values with the same attributes.
+NodeId graph_clone(Graph *graph, NodeId node, const ValueId *operands);
+
+// A deep copy of a composite's region, with fresh values; `map` (value to value) receives all of them.
+RegionId graph_clone_region(Graph *graph, RegionId region, Map *map);
+
+static inline Value *graph_value(const Graph *graph, ValueId value) {
+  return &graph->values.at[value];
+}
+static inline Node *graph_node(const Graph *graph, NodeId node) {
+  return &graph->nodes.at[node];
+}
+static inline Node *graph_producer(const Graph *graph, ValueId value) {  // NULL for a region parameter
+  NodeId node = graph->values.at[value].node;
+  return node < 0 ? NULL : &graph->nodes.at[node];
+}
+static inline Shape graph_shape(const Graph *graph, ValueId value) {
+  return graph->values.at[value].shape;
+}
+
+int64_t graph_elements(const Graph *graph, Shape shape);
+Persistent *graph_persistent(const Graph *graph, Name name);  // NULL if there is none
+
+// Shapes.
+int shape_find(const Shape *shape, AxisId axis);  // position or -1
+bool shape_has(const Shape *shape, AxisId axis);
+bool shape_contains(const Shape *outer, const Shape *inner);
+bool shape_same_set(const Shape *a, const Shape *b);
+Shape shape_of(AxisId axis);
+bool shape_push(Shape *shape, AxisId axis);       // false when full or present
+void shape_remove(Shape *shape, AxisId axis);
+void shape_replace(Shape *shape, AxisId from, AxisId to);
+Shape shape_minus(Shape a, const Shape *b);       // order of a
+Shape shape_union(Shape a, const Shape *b);       // a, then what b adds
+Shape shape_common(Shape a, const Shape *b);      // order of a
+
+// Ops.
+typedef struct {
+  double flops, bytes;
+} Cost;
+
+const char *op_name(Op op);
+bool op_of(const char *text, Op *op);
+bool op_elementwise(Op op);  // result element depends on the operands' elements at the same coordinates
+bool op_leaf(Op op);
+bool op_effect(Op op);       // never dead: assign, output
+bool op_alias(Op op);        // moves nothing: rename, split, merge, stop
+const char *op_infer(Graph *graph, NodeId node, Value *results);  // NULL or what is wrong
+Cost op_cost(const Graph *graph, NodeId node);
+
+#endif

@@ -1,0 +1,350 @@
+// kernel.c: what the instructions of a fused kernel are called, when two kernels are equal, what makes one legal.
+#include "compiler/kernel.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/map.h"
+
+typedef struct {
+  const char *name;
+  int operands;
+  char takes, gives;
+} OpInfo;
+
+static const OpInfo op_table[] = {
+#define KERNEL_OP(NAME, text, operands, takes, gives) {text, operands, takes, gives},
+#include "compiler/kernel.def"
+#undef KERNEL_OP
+};
+
+static const char *const level_names[] = {"scalar", "row", "column", "full"};
+static const char *const port_names[] = {"input", "output", "strides"};
+
+const char *kernel_op_name(KernelOp op) {
+  return op_table[op].name;
+}
+
+int kernel_op_operands(KernelOp op) {
+  return op_table[op].operands;
+}
+
+static uint64_t double_bits(double number) {
+  uint64_t bits;
+  memcpy(&bits, &number, sizeof bits);
+  return bits;
+}
+
+static uint64_t word(int64_t value) {
+  return (uint64_t)value;
+}
+
+static uint64_t port_hash(uint64_t hash, const KernelPort *port, int dim_count) {
+  hash = map_hash(hash, word(port->kind) | word(port->type) << 8 | word(port->accumulate) << 16);
+  for (int i = 0; i < dim_count; i++) {
+    hash = map_hash(hash, word(port->stride[i]));
+  }
+  return hash;
+}
+
+static uint64_t instruction_hash(uint64_t hash, const KernelInstruction *code) {
+  hash = map_hash(hash, word(code->op) | word(code->level) << 16 | word(code->integer) << 24);
+  hash = map_hash(hash, (word(code->a) & 0xffff) | (word(code->b) & 0xffff) << 16 | (word(code->c) & 0xffff) << 32 |
+                            (word(code->port) & 0xffff) << 48);
+  return map_hash(map_hash(hash, double_bits(code->number)), word(code->constant));
+}
+
+uint64_t kernel_hash(const Kernel *kernel) {
+  uint64_t hash = map_hash(word(kernel->real), word(kernel->dim_count) | word(kernel->inner_count) << 8 |
+                                                   word(kernel->row_reductions) << 16 | word(kernel->port_count) << 24 |
+                                                   word(kernel->code_count) << 40);
+  for (int i = 0; i < kernel->dim_count; i++) {
+    hash = map_hash(hash, word(kernel->size[i]));
+  }
+  for (int i = 0; i < kernel->port_count; i++) {
+    hash = port_hash(hash, &kernel->port[i], kernel->dim_count);
+  }
+  for (int i = 0; i < kernel->code_count; i++) {
+    hash = instruction_hash(hash, &kernel->code[i]);
+  }
+  return hash;
+}
+
+static bool port_equal(const KernelPort *a, const KernelPort *b, int dim_count) {
+  return a->kind == b->kind && a->type == b->type && a->accumulate == b->accumulate &&
+         memcmp(a->stride, b->stride, sizeof a->stride[0] * (size_t)dim_count) == 0;
+}
+
+static bool instruction_equal(const KernelInstruction *a, const KernelInstruction *b) {
+  return a->op == b->op && a->level == b->level && a->integer == b->integer && a->a == b->a && a->b == b->b &&
+         a->c == b->c && a->port == b->port && double_bits(a->number) == double_bits(b->number) &&
+         a->constant == b->constant;
+}
+
+bool kernel_equal(const Kernel *a, const Kernel *b) {
+  if (a->dim_count != b->dim_count || a->inner_count != b->inner_count || a->row_reductions != b->row_reductions ||
+      a->real != b->real || a->port_count != b->port_count || a->code_count != b->code_count ||
+      memcmp(a->size, b->size, sizeof a->size[0] * (size_t)a->dim_count) != 0) {
+    return false;
+  }
+  for (int i = 0; i < a->port_count; i++) {
+    if (!port_equal(&a->port[i], &b->port[i], a->dim_count)) {
+      return false;
+    }
+  }
+  for (int i = 0; i < a->code_count; i++) {
+    if (!instruction_equal(&a->code[i], &b->code[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static void print_list(Buffer *out, const int64_t *value, int begin, int end) {
+  for (int i = begin; i < end; i++) {
+    buffer_format(out, "%s%" PRId64, i > begin ? ", " : "", value[i]);
+  }
+}
+
+static void print_ports(const Kernel *kernel, Buffer *out) {
+  for (int i = 0; i < kernel->port_count; i++) {
+    const KernelPort *port = &kernel->port[i];
+    buffer_format(out, "  port %d %s %s [", i, port_names[port->kind], element_type_name(port->type));
+    print_list(out, port->stride, 0, kernel->dim_count);
+    buffer_format(out, "]%s\n", port->accumulate ? " accumulate" : "");
+  }
+}
+
+static void print_instruction(const KernelInstruction *code, int number, Buffer *out) {
+  const OpInfo *info = &op_table[code->op];
+  buffer_text(out, "  ");
+  if (info->gives != '-') {
+    buffer_format(out, "%%%d = ", number);
+  }
+  buffer_text(out, info->name);
+  const int operand[] = {code->a, code->b, code->c};
+  for (int i = 0; i < info->operands; i++) {
+    buffer_format(out, " %%%d", operand[i]);
+  }
+  if (code->op == KERNEL_CONST) {
+    buffer_format(out, " %.17g", code->number);
+  }
+  if (code->op == KERNEL_INTEGER || code->op == KERNEL_IOTA || code->op == KERNEL_UNIFORM ||
+      code->op == KERNEL_NORMAL) {
+    buffer_format(out, " %" PRId64, code->constant);
+  }
+  if (code->port >= 0) {
+    buffer_format(out, " port %d", code->port);
+  }
+  buffer_format(out, " : %s %s\n", level_names[code->level], code->integer ? "int" : "real");
+}
+
+void kernel_print(const Kernel *kernel, Buffer *out) {
+  buffer_format(out, "kernel %s [", element_type_name(kernel->real));
+  int outer = kernel->dim_count - kernel->inner_count;
+  print_list(out, kernel->size, 0, outer);
+  buffer_text(out, outer > 0 ? " | " : "| ");
+  print_list(out, kernel->size, outer, kernel->dim_count);
+  buffer_format(out, "]%s\n", kernel->row_reductions ? " rows" : "");
+  print_ports(kernel, out);
+  for (int i = 0; i < kernel->code_count; i++) {
+    print_instruction(&kernel->code[i], i, out);
+  }
+}
+
+// The dims on which an address computed from `stride` varies, as bits.
+static unsigned varying(const Kernel *kernel, const int64_t *stride) {
+  unsigned mask = 0;
+  for (int i = 0; i < kernel->dim_count; i++) {
+    if (kernel->size[i] > 1 && stride[i] != 0) {
+      mask |= 1u << i;
+    }
+  }
+  return mask;
+}
+
+static unsigned level_mask(const Kernel *kernel, KernelLevel level) {
+  unsigned all = (1u << kernel->dim_count) - 1, outer = (1u << (kernel->dim_count - kernel->inner_count)) - 1;
+  return ((level & LEVEL_ROW) ? outer : 0) | ((level & LEVEL_COLUMN) ? all & ~outer : 0);
+}
+
+static const char *verify_space(const Kernel *kernel) {
+  if (kernel->dim_count < 0 || kernel->dim_count > KERNEL_MAX_DIMS) {
+    return "a kernel has between 0 and 8 dims";
+  }
+  if (kernel->inner_count < 0 || kernel->inner_count > kernel->dim_count) {
+    return "the inner dims are more than the dims";
+  }
+  if (kernel->real != TYPE_F32 && kernel->real != TYPE_F64) {
+    return "the real type of a kernel is f32 or f64";
+  }
+  if (kernel->port_count < 0 || kernel->port_count > KERNEL_MAX_PORTS) {
+    return "too many ports";
+  }
+  if (kernel->code_count < 0 || kernel->code_count > KERNEL_MAX_CODE) {
+    return "too many instructions";
+  }
+  int64_t elements = 1;
+  for (int i = 0; i < kernel->dim_count; i++) {
+    if (kernel->size[i] < 1 || kernel->size[i] > INT64_MAX / 64 / elements) {
+      return "the size of a dim is not positive, or the space is too large";
+    }
+    elements *= kernel->size[i];
+  }
+  for (int i = 0; i < kernel->port_count; i++) {
+    const KernelPort *port = &kernel->port[i];
+    if ((unsigned)port->kind > PORT_STRIDES || (unsigned)port->type >= ELEMENT_TYPE_COUNT) {
+      return "a port has no such kind or type";
+    }
+    if (port->kind != PORT_STRIDES && element_type_bytes(port->type) == 0) {
+      return "the element type of a port was not chosen";
+    }
+    if (port->accumulate && port->kind != PORT_OUTPUT) {
+      return "only an output accumulates";
+    }
+  }
+  return NULL;
+}
+
+static bool is_output(KernelOp op) {
+  return op_table[op].gives == '-';
+}
+
+static bool is_row_reduction(KernelOp op) {
+  return op == KERNEL_ROW_SUM || op == KERNEL_ROW_MAX || op == KERNEL_ROW_MIN;
+}
+
+// Operands: count, order, and the class that the operation takes (WHERE and INT_WHERE take I first).
+static const char *verify_operands(const Kernel *kernel, int at) {
+  const KernelInstruction *code = &kernel->code[at];
+  const OpInfo *info = &op_table[code->op];
+  const int operand[] = {code->a, code->b, code->c};
+  for (int i = 0; i < 3; i++) {
+    if (i >= info->operands) {
+      if (operand[i] != -1) {
+        return "an operand that the operation does not take is not -1";
+      }
+      continue;
+    }
+    if (operand[i] < 0 || operand[i] >= at) {
+      return "an operand is not the result of an earlier instruction";
+    }
+    const KernelInstruction *from = &kernel->code[operand[i]];
+    if (is_output(from->op)) {
+      return "an operand is an output, which has no result";
+    }
+    bool condition = i == 0 && (code->op == KERNEL_WHERE || code->op == KERNEL_INT_WHERE);
+    bool integer = condition || info->takes == 'I' || (info->takes == '=' && code->integer);
+    if (from->integer != integer) {
+      return "an operand has the wrong class";
+    }
+    bool reduces = is_output(code->op) || is_row_reduction(code->op);
+    if (!reduces && (from->level & ~code->level) != 0) {
+      return "an operand varies over more than the result";
+    }
+  }
+  return NULL;
+}
+
+static const char *verify_port(const Kernel *kernel, const KernelInstruction *code) {
+  bool load = code->op == KERNEL_LOAD, output = is_output(code->op);
+  bool wanted = load || output || code->op == KERNEL_IOTA || code->op == KERNEL_UNIFORM || code->op == KERNEL_NORMAL;
+  if (!wanted) {
+    return code->port == -1 ? NULL : "the operation has no port";
+  }
+  if (code->port < 0 || code->port >= kernel->port_count) {
+    return "there is no such port";
+  }
+  const KernelPort *port = &kernel->port[code->port];
+  if (port->kind != (load ? PORT_INPUT : output ? PORT_OUTPUT : PORT_STRIDES)) {
+    return "the port is of another kind than the operation";
+  }
+  if ((load || output) && element_type_floating(port->type) == code->integer) {
+    return "the port's element type is of another class than the value";
+  }
+  if ((varying(kernel, port->stride) & ~level_mask(kernel, code->level)) != 0) {
+    return "the port has a stride on a dim that its value does not vary over";
+  }
+  return NULL;
+}
+
+static const char *verify_level(const Kernel *kernel, const KernelInstruction *code) {
+  KernelLevel from = op_table[code->op].operands > 0 ? kernel->code[code->a].level : LEVEL_SCALAR;
+  switch (code->op) {
+    case KERNEL_ROW_SUM:
+    case KERNEL_ROW_MAX:
+    case KERNEL_ROW_MIN:
+      if (!kernel->row_reductions) {
+        return "a row reduction in a kernel that says it has none";
+      }
+      return code->level == LEVEL_ROW ? NULL : "a row reduction gives a row value";
+    case KERNEL_STORE:
+      return (from & ~code->level) == 0 ? NULL : "a store drops a level of its value";
+    case KERNEL_COLUMN_SUM:
+    case KERNEL_COLUMN_MAX:
+    case KERNEL_COLUMN_MIN:
+      return code->level == LEVEL_COLUMN ? NULL : "a column reduction gives a column value";
+    case KERNEL_TOTAL_SUM:
+    case KERNEL_TOTAL_MAX:
+    case KERNEL_TOTAL_MIN:
+      return code->level == LEVEL_SCALAR ? NULL : "a total is a scalar";
+    case KERNEL_CONST:
+    case KERNEL_INTEGER:
+      return code->level == LEVEL_SCALAR ? NULL : "a constant is a scalar";
+    default:
+      return NULL;
+  }
+}
+
+static const char *verify_instruction(const Kernel *kernel, int at) {
+  const KernelInstruction *code = &kernel->code[at];
+  if ((unsigned)code->op >= KERNEL_OP_COUNT || (unsigned)code->level > LEVEL_FULL) {
+    return "there is no such operation or level";
+  }
+  char gives = op_table[code->op].gives, takes = op_table[code->op].takes;
+  bool real = gives == 'R' || (gives == '-' && takes == 'R');
+  if ((real && code->integer) || (gives == 'I' && !code->integer)) {
+    return "an instruction has the wrong class";
+  }
+  const char *why = verify_operands(kernel, at);
+  why = why ? why : verify_port(kernel, code);
+  return why ? why : verify_level(kernel, code);
+}
+
+// Every place of an output is written by exactly one element: the port has a stride wherever the value varies, and
+// one instruction writes it.
+static const char *verify_outputs(const Kernel *kernel) {
+  unsigned mask[KERNEL_MAX_CODE];
+  bool written[KERNEL_MAX_PORTS] = {false};
+  for (int i = 0; i < kernel->code_count; i++) {
+    const KernelInstruction *code = &kernel->code[i];
+    const int operand[] = {code->a, code->b, code->c};
+    mask[i] = code->port >= 0 && !is_output(code->op) ? varying(kernel, kernel->port[code->port].stride) : 0;
+    for (int k = 0; k < op_table[code->op].operands; k++) {
+      mask[i] |= mask[operand[k]];
+    }
+    if (is_row_reduction(code->op)) {
+      mask[i] &= level_mask(kernel, LEVEL_ROW);
+    }
+    if (!is_output(code->op)) {
+      continue;
+    }
+    if (written[code->port]) {
+      return "two instructions write one port";
+    }
+    written[code->port] = true;
+    unsigned kept = code->op == KERNEL_STORE ? mask[i] : mask[i] & level_mask(kernel, code->level);
+    if ((kept & ~varying(kernel, kernel->port[code->port].stride)) != 0) {
+      return "an output has no stride on a dim that its value varies over";
+    }
+  }
+  return NULL;
+}
+
+const char *kernel_verify(const Kernel *kernel) {
+  const char *why = verify_space(kernel);
+  for (int i = 0; !why && i < kernel->code_count; i++) {
+    why = verify_instruction(kernel, i);
+  }
+  return why ? why : verify_outputs(kernel);
+}

@@ -1,0 +1,361 @@
+// lower.c: every operation as an instruction, in order.
+#include "compiler/lower.h"
+
+#include <string.h>
+
+#include "compiler/passes/attention.h"
+
+static int64_t extent(const Lower *l, AxisId axis) {
+  return axis < 0 ? 1 : l->graph->axes.at[axis].size;
+}
+
+// layers.3.attn.q: the path of calls and the variable.
+static const char *instruction_name(Lower *l, const Node *node) {
+  const char *path = l->graph->scopes.at[node->scope].path;
+  const char *name = NULL;
+  for (int i = 0; i < node->result_count && !name; i++) {
+    name = graph_value(l->graph, node->first_result + i)->name;
+  }
+  name = name ? name : node->text ? node->text : op_name(node->op);
+  return path[0] ? name_format(l->c->names, "%s.%s", path, name) : name;
+}
+
+Instruction *new_instruction(Lower *l, InstructionKind kind) {
+  Instruction instruction = {.kind = kind, .span = l->node->span, .name = instruction_name(l, l->node)};
+  array_push(l->c->arena, l->into, instruction);
+  return &l->into->at[l->into->count - 1];
+}
+
+// --- indexed moves ---
+
+static void take_dims(Lower *l, Take *take, Shape dims, ValueId x, ValueId index, ValueId out) {
+  for (int i = 0; i < dims.count; i++) {
+    int64_t size = extent(l, dims.axis[i]);
+    if (size == 1) {
+      continue;
+    }
+    int n = take->dim_count++;
+    take->size[n] = size;
+    take->stride_x[n] = stride_of(l, x, dims.axis[i]);
+    take->stride_index[n] = stride_of(l, index, dims.axis[i]);
+    take->stride_out[n] = stride_of(l, out, dims.axis[i]);
+  }
+}
+
+static void lower_take(Lower *l, const Node *node, bool put) {
+  ValueId x = put ? node->first_result : node->operands[0], out = put ? node->operands[0] : node->first_result;
+  ValueId index = node->operands[1];
+  Take take = {.type = graph_value(l->graph, x)->type, .extent = extent(l, node->axis)};
+  Shape shape = graph_shape(l->graph, x);
+  take.stride_axis = storage_of(l, x)->stride[shape_find(&shape, node->axis)];
+  take_dims(l, &take, graph_shape(l->graph, out), x, index, out);
+  take.x_elements = graph_elements(l->graph, shape);
+  take.x = place_of(storage_of(l, x));
+  take.index = place_of(storage_of(l, index));
+  take.out = place_of(storage_of(l, out));
+  take.write = put && l->accumulate[x] ? WRITE_ADD_AFTER_FIRST : WRITE_STORE;
+  Instruction *instruction = new_instruction(l, put ? INSTRUCTION_PUT : INSTRUCTION_TAKE);
+  instruction->as.take = take;
+  instruction->bytes = 2.0 * (double)graph_elements(l->graph, graph_shape(l->graph, out)) * (double)element_type_bytes(take.type);
+}
+
+static void lower_window(Lower *l, const Node *node, bool fold) {
+  ValueId x = fold ? node->first_result : node->operands[0], out = fold ? node->operands[0] : node->first_result;
+  Shape shape = graph_shape(l->graph, x), wide = graph_shape(l->graph, out);
+  Window window = {.type = graph_value(l->graph, x)->type, .dim_count = shape.count, .taps = extent(l, node->axis2)};
+  for (int i = 0; i < shape.count; i++) {
+    window.size[i] = extent(l, shape.axis[i]);
+    window.stride_x[i] = storage_of(l, x)->stride[i];
+    window.stride_out[i] = storage_of(l, out)->stride[shape_find(&wide, shape.axis[i])];
+    window.windowed = shape.axis[i] == node->axis ? i : window.windowed;
+  }
+  window.stride_tap = storage_of(l, out)->stride[shape_find(&wide, node->axis2)];
+  window.x = place_of(storage_of(l, x));
+  window.out = place_of(storage_of(l, out));
+  Instruction *instruction = new_instruction(l, fold ? INSTRUCTION_FOLD : INSTRUCTION_WINDOW);
+  instruction->as.window = window;
+  instruction->bytes = 2.0 * (double)graph_elements(l->graph, wide) * (double)element_type_bytes(window.type);
+}
+
+// --- padding and joining ---
+
+static void lower_pad(Lower *l, const Node *node) {
+  Shape whole = graph_shape(l->graph, node->first_result), shape = graph_shape(l->graph, node->operands[0]);
+  ElementType type = graph_value(l->graph, node->first_result)->type;
+  Storage to = *storage_of(l, node->first_result), part = to;
+  lower_fill(l, whole, type, &to, 0);
+  int64_t along = to.stride[shape_find(&whole, node->axis2)];
+  for (int i = 0; i < shape.count; i++) {
+    part.stride[i] = to.stride[shape_find(&whole, shape.axis[i] == node->axis ? node->axis2 : shape.axis[i])];
+  }
+  part.offset += node->integer * along * element_type_bytes(type);
+  Storage from = *storage_of(l, node->operands[0]);
+  lower_copy(l, shape, type, &from, &part, WRITE_STORE);
+}
+
+static bool at_home(const Lower *l, ValueId value, HomeKind kind, ValueId parent, int index) {
+  const Home *home = &l->home[value];
+  return home->kind == kind && home->parent == parent && home->index == index;
+}
+
+static void lower_concat(Lower *l, const Node *node) {
+  Shape whole = graph_shape(l->graph, node->first_result);
+  ElementType type = graph_value(l->graph, node->first_result)->type;
+  int64_t before = 0;
+  for (int i = 0; i < node->operand_count; i++) {
+    ValueId part = node->operands[i];
+    if (!at_home(l, part, HOME_CONCAT, node->first_result, i)) {
+      Storage to = *storage_of(l, node->first_result), slot = to, from = *storage_of(l, part);
+      Shape shape = graph_shape(l->graph, part);
+      for (int j = 0; j < shape.count; j++) {
+        AxisId axis = shape.axis[j] == node->axes.axis[i] ? node->axis2 : shape.axis[j];
+        slot.stride[j] = to.stride[shape_find(&whole, axis)];
+      }
+      slot.offset += before * to.stride[shape_find(&whole, node->axis2)] * element_type_bytes(type);
+      lower_copy(l, shape, type, &from, &slot, WRITE_STORE);
+    }
+    before += extent(l, node->axes.axis[i]);
+  }
+}
+
+static void lower_pack(Lower *l, const Node *node) {
+  const Node *first = graph_producer(l->graph, node->operands[0]);
+  if (first && (first->op == OP_PARAM || first->op == OP_STATE)) {
+    return;
+  }
+  int64_t *elements = ARENA_ARRAY(l->c->arena, int64_t, node->operand_count);
+  int64_t *offsets = ARENA_ARRAY(l->c->arena, int64_t, node->operand_count);
+  for (int i = 0; i < node->operand_count; i++) {
+    elements[i] = graph_elements(l->graph, graph_shape(l->graph, node->operands[i]));
+  }
+  pack_offsets(elements, node->operand_count, offsets);
+  for (int i = 0; i < node->operand_count; i++) {
+    ValueId part = node->operands[i];
+    if (at_home(l, part, HOME_PACK, node->first_result, i)) {
+      continue;
+    }
+    Storage to = *storage_of(l, node->first_result), from = *storage_of(l, part);
+    Shape shape = graph_shape(l->graph, part);
+    Storage dense = {.buffer = to.buffer, .offset = to.offset + offsets[i] * type_bytes(l, part)};
+    int64_t at = 1;
+    for (int j = shape.count - 1; j >= 0; j--) {
+      dense.stride[j] = at;
+      at *= extent(l, shape.axis[j]);
+    }
+    lower_copy(l, shape, graph_value(l->graph, part)->type, &from, &dense, WRITE_STORE);
+  }
+}
+
+// --- effects ---
+
+// Copies a value into a storage that may have axes which the value lacks (it is repeated along them).
+static void copy_into(Lower *l, ValueId value, Shape shape, const Storage *to) {
+  Storage from = *storage_of(l, value), spread = {.buffer = from.buffer, .offset = from.offset};
+  Shape has = graph_shape(l->graph, value);
+  for (int i = 0; i < shape.count; i++) {
+    int at = shape_find(&has, shape.axis[i]);
+    spread.stride[i] = at < 0 ? 0 : from.stride[at];
+  }
+  lower_copy(l, shape, graph_value(l->graph, value)->type, &spread, to, WRITE_STORE);
+}
+
+static void lower_assign(Lower *l, const Node *node) {
+  ValueId target = node->operands[0], value = node->operands[1];
+  if (!at_home(l, value, HOME_ASSIGN, target, 0)) {
+    Storage to = *storage_of(l, target);
+    copy_into(l, value, graph_shape(l->graph, target), &to);
+  }
+}
+
+static void lower_output(Lower *l, const Node *node) {
+  ValueId value = node->operands[0];
+  Shape shape = graph_shape(l->graph, value);
+  Storage storage = *storage_of(l, value);
+  if (l->home[value].kind != HOME_HOST) {
+    storage = dense_storage(l, shape, type_bytes(l, value));
+    l->buffers.at[storage.buffer].arena = ARENA_HOST;
+    l->buffers.at[storage.buffer].whole = true;
+    copy_into(l, value, shape, &storage);
+  }
+  PlanOutput output = {.name = node->text, .type = graph_value(l->graph, value)->type, .axis_count = shape.count,
+                       .place = place_of(&storage)};
+  for (int i = 0; i < shape.count; i++) {
+    output.axis[i] = l->graph->axes.at[shape.axis[i]].name;
+    output.size[i] = extent(l, shape.axis[i]);
+    output.stride[i] = storage.stride[i];
+  }
+  array_push(l->c->arena, &l->outputs, output);
+}
+
+// --- attention ---
+
+typedef struct {
+  AxisId batch, head, group, depth, value_depth;
+} AttentionAxes;
+
+static AttentionAxes attention_axes(const Node *node) {
+  AttentionAxes axes = {-1, -1, -1, -1, -1};
+  int at = 0;
+  axes.batch = node->integer & ATTENTION_HAS_BATCH ? node->axes.axis[at++] : -1;
+  axes.head = node->integer & ATTENTION_HAS_HEADS ? node->axes.axis[at++] : -1;
+  axes.group = node->integer & ATTENTION_HAS_GROUP ? node->axes.axis[at++] : -1;
+  axes.depth = node->axes.axis[at++];
+  axes.value_depth = node->integer & ATTENTION_HAS_VALUE_DEPTH ? node->axes.axis[at] : axes.depth;
+  return axes;
+}
+
+static int64_t stride_along(Lower *l, ValueId value, AxisId axis) {
+  return axis < 0 ? 0 : stride_of(l, value, axis);
+}
+
+// The strides a kernel wants, with the last dim contiguous; a value whose is not is copied.
+static Place attention_operand(Lower *l, ValueId value, const AxisId *dims, int count, AxisId last, int64_t *strides, bool output) {
+  if (!output && stride_of(l, value, last) != 1 && extent(l, last) > 1) {
+    Shape order = graph_shape(l->graph, value);
+    shape_remove(&order, last);
+    shape_push(&order, last);
+    Storage dense = dense_storage(l, order, type_bytes(l, value)), to = dense, from = *storage_of(l, value);
+    Shape shape = graph_shape(l->graph, value);
+    for (int i = 0; i < shape.count; i++) {
+      to.stride[i] = dense.stride[shape_find(&order, shape.axis[i])];
+    }
+    lower_copy(l, shape, graph_value(l->graph, value)->type, &from, &to, WRITE_STORE);
+    l->storage[value] = to;
+  }
+  for (int i = 0; i < count; i++) {
+    strides[i] = stride_along(l, value, dims[i]);
+  }
+  return place_of(storage_of(l, value));
+}
+
+static void lower_attention(Lower *l, const Node *node, bool grad) {
+  AttentionAxes axes = attention_axes(node);
+  AxisId q[4] = {axes.batch, node->axis, axes.head, axes.group}, k[3] = {axes.batch, node->axis2, axes.head};
+  ValueId o = grad ? node->operands[3] : node->first_result, statistics = grad ? node->operands[4] : node->first_result + 1;
+  Attention a = {.type = graph_value(l->graph, o)->type, .causal = (node->integer & ATTENTION_CAUSAL) != 0, .scale = node->number};
+  a.batch = extent(l, axes.batch);
+  a.queries = extent(l, node->axis);
+  a.keys = extent(l, node->axis2);
+  a.heads = extent(l, axes.head);
+  a.groups = extent(l, axes.group);
+  a.depth = extent(l, axes.depth);
+  a.value_depth = extent(l, axes.value_depth);
+  a.q = attention_operand(l, node->operands[0], q, 4, axes.depth, a.stride_q, false);
+  a.k = attention_operand(l, node->operands[1], k, 3, axes.depth, a.stride_k, false);
+  a.v = attention_operand(l, node->operands[2], k, 3, axes.value_depth, a.stride_v, false);
+  a.o = attention_operand(l, o, q, 4, axes.value_depth, a.stride_o, true);
+  a.statistics = place_of(storage_of(l, statistics));
+  if (grad) {
+    a.d_o = attention_operand(l, node->operands[5], q, 4, axes.value_depth, a.stride_do, false);
+    a.dq = attention_operand(l, node->first_result, q, 4, axes.depth, a.stride_dq, true);
+    a.dk = attention_operand(l, node->first_result + 1, k, 3, axes.depth, a.stride_dk, true);
+    a.dv = attention_operand(l, node->first_result + 2, k, 3, axes.value_depth, a.stride_dv, true);
+  }
+  Instruction *instruction = new_instruction(l, grad ? INSTRUCTION_ATTENTION_GRAD : INSTRUCTION_ATTENTION);
+  double pairs = (double)a.batch * (double)a.heads * (double)a.groups * (double)a.queries * (double)a.keys * (a.causal ? 0.5 : 1);
+  double depth = (double)a.depth, value_depth = (double)a.value_depth;
+  instruction->flops = grad ? 2 * pairs * (3 * depth + 2 * value_depth) : 2 * pairs * (depth + value_depth);
+  double rows = (double)(a.batch * a.heads) * ((double)(a.groups * a.queries) + (double)a.keys) * (depth + value_depth);
+  instruction->bytes = rows * (double)element_type_bytes(a.type) * (grad ? 2 : 1);
+  instruction->as.attention = a;
+}
+
+// --- programs ---
+
+static void lower_node(Lower *l, const Node *node);
+
+// A result of the microbatches that could not be accumulated where it is made: add it by a copy.
+static void accumulate_result(Lower *l, const Node *node, int i) {
+  ValueId inside = l->graph->regions.at[node->region].results.at[i], outside = node->first_result + i;
+  if (l->home[inside].kind == HOME_RESULT && l->home[inside].parent == outside) {
+    return;
+  }
+  Shape shape = graph_shape(l->graph, inside), other = graph_shape(l->graph, outside);
+  Storage from = *storage_of(l, inside), to = *storage_of(l, outside), ordered = to;
+  for (int j = 0; j < shape.count; j++) {
+    ordered.stride[j] = to.stride[shape_find(&other, shape.axis[j])];
+  }
+  lower_copy(l, shape, graph_value(l->graph, inside)->type, &from, &ordered, WRITE_ADD_AFTER_FIRST);
+}
+
+static void lower_microbatch(Lower *l, const Node *node) {
+  const Region *body = &l->graph->regions.at[node->region];
+  l->into = &l->body;
+  for (int i = 0; i < body->nodes.count; i++) {
+    l->node = graph_node(l->graph, body->nodes.at[i]);
+    lower_node(l, l->node);
+  }
+  l->node = node;
+  for (int i = 0; i < body->results.count; i++) {
+    accumulate_result(l, node, i);
+  }
+  l->into = &l->top;
+}
+
+static void lower_node(Lower *l, const Node *node) {
+  switch (node->op) {
+    case OP_GROUP:
+      lower_group(l, node);
+      break;
+    case OP_DOT:
+      lower_dot(l, node);
+      break;
+    case OP_DOTS:
+      lower_dots(l, node);
+      break;
+    case OP_DOT_SUM:
+      lower_dot_sum(l, node);
+      break;
+    case OP_TAKE:
+    case OP_PUT:
+      lower_take(l, node, node->op == OP_PUT);
+      break;
+    case OP_WINDOW:
+    case OP_FOLD:
+      lower_window(l, node, node->op == OP_FOLD);
+      break;
+    case OP_PAD:
+      lower_pad(l, node);
+      break;
+    case OP_CONCAT:
+      lower_concat(l, node);
+      break;
+    case OP_PACK:
+      lower_pack(l, node);
+      break;
+    case OP_ASSIGN:
+      lower_assign(l, node);
+      break;
+    case OP_OUTPUT:
+      lower_output(l, node);
+      break;
+    case OP_COMPOSITE:
+      lower_attention(l, node, node->operand_count > 3);
+      break;
+    case OP_MICROBATCH:
+      lower_microbatch(l, node);
+      break;
+    default:
+      if (!op_leaf(node->op) && !op_alias(node->op)) {
+        diag_error(l->c->diag, E099, node->span, "the compiler cannot lower '%s'", op_name(node->op));
+      }
+  }
+}
+
+void lower_program(Lower *l) {
+  Graph *graph = l->graph;
+  l->capacity = graph->values.count;
+  l->storage = ARENA_ARRAY(l->c->arena, Storage, l->capacity + 1);
+  l->home = ARENA_ARRAY(l->c->arena, Home, l->capacity + 1);
+  l->accumulate = ARENA_ARRAY(l->c->arena, bool, l->capacity + 1);
+  for (int i = 0; i < l->capacity; i++) {
+    l->storage[i].buffer = -1;
+  }
+  decide_homes(l);
+  l->into = &l->top;
+  const NodeList nodes = graph->regions.at[0].nodes;
+  for (int i = 0; i < nodes.count; i++) {
+    l->node = graph_node(graph, nodes.at[i]);
+    lower_node(l, l->node);
+  }
+}

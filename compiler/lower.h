@@ -1,0 +1,111 @@
+// lower.h: from an arranged graph to instructions on buffers; what lower*.c, memory.c and emit.c share.
+//
+// Every value gets a Storage: a buffer, an offset and a stride for each axis. Renames, slices and parts of
+// concatenations are storages inside others, so they cost nothing. A Place of an instruction names its buffer (in
+// slot_stride, arena ARENA_CLASS_COUNT) until memory.c has given the buffers their offsets.
+#ifndef MDL_COMPILER_LOWER_H
+#define MDL_COMPILER_LOWER_H
+
+#include "compiler/compilation.h"
+
+typedef struct {
+  int buffer;                        // -1: not decided
+  int64_t offset;                    // bytes
+  int64_t stride[SHAPE_MAX_AXES];    // in elements, for each axis of the value's shape
+} Storage;
+
+typedef struct {
+  ArenaClass arena;
+  int64_t bytes;
+  int64_t offset;       // in its arena; -1 until memory.c
+  int64_t slot_stride;  // of inputs
+  int first, last;      // instructions that touch it; first > last: none
+  bool whole;           // lives through the whole program
+} MemoryBuffer;
+
+// The map of persistent state, shared by all programs of a plan.
+typedef struct {
+  Name name;
+  int64_t offset;
+} StatePlace;
+
+typedef struct {
+  ARRAY(StatePlace) places;
+  Map by_name;
+  int64_t bytes;
+} StateMap;
+
+typedef struct {  // kernels of a plan, each once
+  ARRAY(Kernel *) all;
+  Map by_hash;
+} KernelTable;
+
+typedef ARRAY(Instruction) InstructionList;
+
+typedef enum { HOME_OWN, HOME_CONCAT, HOME_BUNDLE, HOME_PACK, HOME_ASSIGN, HOME_HOST, HOME_RESULT } HomeKind;
+
+typedef struct {  // where a value lives, if not in a buffer of its own
+  HomeKind kind;
+  ValueId parent;   // CONCAT: its result; PACK: the pack; ASSIGN: the target; RESULT: the microbatch's result
+  int index;        // operand number; member of the bundle
+  int bundle;
+} Home;
+
+typedef struct {  // matrices side by side: [rows, columns of member 0 | columns of member 1 | ...]
+  Shape rows;
+  int count;
+  const ValueId *members;
+  Shape *columns;    // of each member
+  int buffer;
+} Bundle;
+
+typedef struct {
+  Compilation *c;
+  Graph *graph;
+  StateMap *states;
+  KernelTable *kernels;
+  Storage *storage;   // by value
+  Home *home;         // by value
+  bool *accumulate;   // by value: added over microbatches
+  int capacity;
+  ARRAY(Bundle) bundles;
+  ARRAY(MemoryBuffer) buffers;
+  InstructionList body, top;  // of the microbatch, of the rest
+  InstructionList *into;
+  const Node *node;           // being lowered, for names and spans
+  ARRAY(PlanInput) inputs;
+  ARRAY(PlanOutput) outputs;
+  int64_t host_bytes;
+} Lower;
+
+// storage.c
+int64_t type_bytes(const Lower *l, ValueId value);
+int new_buffer(Lower *l, ArenaClass arena, int64_t bytes);
+void decide_homes(Lower *l);
+const Storage *storage_of(Lower *l, ValueId value);
+int64_t stride_of(Lower *l, ValueId value, AxisId axis);  // 0 if the value lacks it
+Storage dense_storage(Lower *l, Shape shape, int64_t element_bytes);
+Place place_of(const Storage *storage);
+void pack_offsets(const int64_t *elements, int count, int64_t *offsets);  // in elements
+bool state_map_build(Lower *l);
+
+// lower_gemm.c
+void lower_dot(Lower *l, const Node *node);
+void lower_dots(Lower *l, const Node *node);
+void lower_dot_sum(Lower *l, const Node *node);
+
+// lower_kernel.c
+void lower_group(Lower *l, const Node *node);
+void lower_copy(Lower *l, Shape shape, ElementType type, const Storage *from, const Storage *to, WriteMode write);
+void lower_fill(Lower *l, Shape shape, ElementType type, const Storage *to, double number);
+
+// lower.c
+Instruction *new_instruction(Lower *l, InstructionKind kind);
+void lower_program(Lower *l);
+
+// memory.c
+typedef void PlaceVisitor(void *context, Place *place, bool write);
+void instruction_places(Instruction *instruction, Kernel *const *kernels, PlaceVisitor *visit, void *context);
+int64_t assign_memory(Lower *l);  // bytes of the transient arena
+
+#endif

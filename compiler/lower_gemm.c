@@ -1,0 +1,307 @@
+// lower_gemm.c: contractions as matrix products on strided memory.
+//
+// The axes of a dot are batch (in both operands and the result), rows (first operand and result), columns (second and
+// result) and inner (contracted). Each kind must have one stride in each matrix; row and column axes that do not are
+// moved to the batch, an operand whose inner axes do not is copied.
+#include <string.h>
+
+#include "compiler/lower.h"
+
+enum { GEMM_MAX_BATCH = 4 };
+
+typedef struct {
+  ValueId value;
+  Storage storage;
+  Shape shape;
+} Matrix;
+
+typedef struct {
+  Shape batch, rows, columns, inner;
+} Axes;
+
+static int64_t extent(const Lower *l, AxisId axis) {
+  return l->graph->axes.at[axis].size;
+}
+
+static int64_t matrix_stride(const Lower *l, const Matrix *matrix, AxisId axis) {
+  int at = shape_find(&matrix->shape, axis);
+  return at < 0 || extent(l, axis) == 1 ? 0 : matrix->storage.stride[at];
+}
+
+// The one stride of axes, major first, or -1; 0 if they have one element in all.
+static int64_t collapse(const Lower *l, const Matrix *matrix, const Shape *axes) {
+  int64_t stride = 0, next = 0;
+  for (int i = axes->count - 1; i >= 0; i--) {
+    int64_t size = extent(l, axes->axis[i]);
+    if (size == 1) {
+      continue;
+    }
+    int64_t here = matrix_stride(l, matrix, axes->axis[i]);
+    if (stride == 0) {
+      stride = here;
+    } else if (here != next) {
+      return -1;
+    }
+    next = here * size;
+  }
+  return stride;
+}
+
+static Matrix matrix_of(Lower *l, ValueId value) {
+  return (Matrix){value, *storage_of(l, value), graph_shape(l->graph, value)};
+}
+
+static void sort_by_stride(const Lower *l, const Matrix *matrix, Shape *axes) {
+  for (int i = 1; i < axes->count; i++) {
+    for (int j = i; j > 0 && matrix_stride(l, matrix, axes->axis[j]) > matrix_stride(l, matrix, axes->axis[j - 1]); j--) {
+      AxisId swap = axes->axis[j];
+      axes->axis[j] = axes->axis[j - 1];
+      axes->axis[j - 1] = swap;
+    }
+  }
+}
+
+// Moves leading axes to the batch until the rest has one stride in both matrices.
+static void peel(const Lower *l, const Matrix *operand, const Matrix *result, Shape *axes, Shape *batch) {
+  while (axes->count > 1 && (collapse(l, operand, axes) < 0 || collapse(l, result, axes) < 0)) {
+    shape_push(batch, axes->axis[0]);
+    shape_remove(axes, axes->axis[0]);
+  }
+}
+
+static void copy_matrix(Lower *l, Matrix *matrix, Shape outer, const Shape *rows, const Shape *last) {
+  Shape order = shape_union(shape_union(outer, rows), last);
+  order = shape_common(order, &matrix->shape);
+  Storage dense = dense_storage(l, order, type_bytes(l, matrix->value)), to = dense;
+  for (int i = 0; i < matrix->shape.count; i++) {
+    to.stride[i] = dense.stride[shape_find(&order, matrix->shape.axis[i])];
+  }
+  lower_copy(l, matrix->shape, graph_value(l->graph, matrix->value)->type, &matrix->storage, &to, WRITE_STORE);
+  matrix->storage = to;
+}
+
+static bool usable(const Lower *l, const Matrix *matrix, const Shape *rows, const Shape *columns) {
+  int64_t r = collapse(l, matrix, rows), c = collapse(l, matrix, columns);
+  return r >= 0 && c >= 0 && (r == 1 || c == 1 || r == 0 || c == 0);
+}
+
+static int64_t positive(int64_t stride, int64_t least) {
+  return stride > least ? stride : least;
+}
+
+static bool batch_dims(const Lower *l, const Axes *axes, const Matrix *a, const Matrix *b, const Matrix *c, Gemm *gemm) {
+  gemm->batch_count = 0;
+  for (int i = 0; i < axes->batch.count; i++) {
+    AxisId axis = axes->batch.axis[i];
+    int64_t size = extent(l, axis), sa = matrix_stride(l, a, axis), sb = matrix_stride(l, b, axis), sc = matrix_stride(l, c, axis);
+    int n = gemm->batch_count;
+    if (size == 1) {
+      continue;
+    }
+    if (n && gemm->stride_a[n - 1] == sa * size && gemm->stride_b[n - 1] == sb * size && gemm->stride_c[n - 1] == sc * size) {
+      gemm->batch[n - 1] *= size;
+      gemm->stride_a[n - 1] = sa;
+      gemm->stride_b[n - 1] = sb;
+      gemm->stride_c[n - 1] = sc;
+      continue;
+    }
+    if (n == GEMM_MAX_BATCH) {
+      return false;
+    }
+    gemm->batch[n] = size;
+    gemm->stride_a[n] = sa;
+    gemm->stride_b[n] = sb;
+    gemm->stride_c[n] = sc;
+    gemm->batch_count++;
+  }
+  return true;
+}
+
+// Which of a matrix's two strides is the leading dimension, and is it stored transposed?
+static void leading(int64_t row, int64_t column, int64_t rows, int64_t columns, bool *transposed, int64_t *ld) {
+  *transposed = !(column == 1 || columns == 1) || (row == 1 && column != 1 && rows > 1);
+  *ld = *transposed ? positive(column, rows) : positive(row, columns);
+}
+
+static void finish_gemm(Lower *l, const Axes *axes, const Matrix *a, const Matrix *b, const Matrix *c, WriteMode write) {
+  Gemm gemm = {.type = graph_value(l->graph, a->value)->type, .write = write};
+  gemm.m = graph_elements(l->graph, axes->rows);
+  gemm.n = graph_elements(l->graph, axes->columns);
+  gemm.k = graph_elements(l->graph, axes->inner);
+  if (!batch_dims(l, axes, a, b, c, &gemm)) {
+    diag_error(l->c->diag, E090, l->node->span, "this dot has more than %d separate batch axes", GEMM_MAX_BATCH);
+    return;
+  }
+  leading(collapse(l, a, &axes->rows), collapse(l, a, &axes->inner), gemm.m, gemm.k, &gemm.transpose_a, &gemm.lda);
+  leading(collapse(l, b, &axes->inner), collapse(l, b, &axes->columns), gemm.k, gemm.n, &gemm.transpose_b, &gemm.ldb);
+  gemm.ldc = positive(collapse(l, c, &axes->rows), gemm.n);
+  gemm.a = place_of(&a->storage);
+  gemm.b = place_of(&b->storage);
+  gemm.c = place_of(&c->storage);
+  Instruction *instruction = new_instruction(l, INSTRUCTION_GEMM);
+  double count = 1;
+  for (int i = 0; i < gemm.batch_count; i++) {
+    count *= (double)gemm.batch[i];
+  }
+  double m = (double)gemm.m, n = (double)gemm.n, k = (double)gemm.k;
+  instruction->flops = 2 * count * m * n * k;
+  instruction->bytes = count * (m * k + k * n + m * n) * (double)element_type_bytes(gemm.type);
+  instruction->as.gemm = gemm;
+}
+
+// c (+)= a . b, with the axes of c; the result is written through `c`, whose columns must be contiguous.
+static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Shape *contracted, WriteMode write) {
+  Axes axes = {.inner = *contracted};
+  Shape common = shape_common(a.shape, &b.shape);
+  axes.batch = shape_minus(shape_common(c.shape, &common), contracted);
+  axes.rows = shape_minus(shape_common(c.shape, &a.shape), &axes.batch);
+  axes.columns = shape_minus(shape_common(c.shape, &b.shape), &axes.batch);
+  sort_by_stride(l, &c, &axes.rows);
+  sort_by_stride(l, &c, &axes.columns);
+  if (axes.rows.count && (axes.columns.count == 0 || collapse(l, &c, &axes.columns) != 1) && matrix_stride(l, &c, axes.rows.axis[axes.rows.count - 1]) == 1) {
+    Matrix swap = a;  // the result is stored columns first: compute its transpose
+    a = b;
+    b = swap;
+    Shape rows = axes.rows;
+    axes.rows = axes.columns;
+    axes.columns = rows;
+  }
+  peel(l, &a, &c, &axes.rows, &axes.batch);
+  peel(l, &b, &c, &axes.columns, &axes.batch);
+  sort_by_stride(l, &a, &axes.inner);
+  if (!usable(l, &a, &axes.rows, &axes.inner)) {
+    copy_matrix(l, &a, axes.batch, &axes.rows, &axes.inner);
+  }
+  if (!usable(l, &b, &axes.inner, &axes.columns)) {
+    copy_matrix(l, &b, axes.batch, &axes.columns, &axes.inner);
+  }
+  bool writable = usable(l, &c, &axes.rows, &axes.columns) && collapse(l, &c, &axes.columns) <= 1;
+  Gemm trial = {0};
+  if (writable && batch_dims(l, &axes, &a, &b, &c, &trial)) {
+    finish_gemm(l, &axes, &a, &b, &c, write);
+    return;
+  }
+  // Through a dense result [batch, rows, columns], then copied where it belongs.
+  Shape order = shape_union(shape_union(axes.batch, &axes.rows), &axes.columns);
+  Matrix dense = {c.value, dense_storage(l, order, type_bytes(l, c.value)), order};
+  copy_matrix(l, &a, axes.batch, &axes.rows, &axes.inner);
+  copy_matrix(l, &b, axes.batch, &axes.columns, &axes.inner);
+  finish_gemm(l, &axes, &a, &b, &dense, WRITE_STORE);
+  Storage to = dense.storage;
+  for (int i = 0; i < order.count; i++) {
+    to.stride[i] = c.storage.stride[shape_find(&c.shape, order.axis[i])];
+  }
+  to.buffer = c.storage.buffer;
+  to.offset = c.storage.offset;
+  lower_copy(l, order, graph_value(l->graph, c.value)->type, &dense.storage, &to, write);
+}
+
+static WriteMode write_mode(const Lower *l, ValueId value) {
+  return l->accumulate[value] ? WRITE_ADD_AFTER_FIRST : WRITE_STORE;
+}
+
+void lower_dot(Lower *l, const Node *node) {
+  ValueId result = node->first_result;
+  gemm(l, matrix_of(l, node->operands[0]), matrix_of(l, node->operands[1]), matrix_of(l, result), &node->axes, write_mode(l, result));
+}
+
+// One stride through all members: member i + 1 begins where the columns of member i end.
+static bool follow_each_other(Lower *l, const Matrix *members, const Shape *columns, const Shape *rows, int count) {
+  for (int i = 0; i < count; i++) {
+    int64_t stride = collapse(l, &members[i], &columns[i]);
+    if (stride <= 0 || collapse(l, &members[i], rows) != collapse(l, &members[0], rows) || collapse(l, &members[i], rows) < 0 ||
+        stride != collapse(l, &members[0], &columns[0])) {
+      return false;
+    }
+    int64_t bytes = type_bytes(l, members[i].value);
+    if (i && (members[i].storage.buffer != members[i - 1].storage.buffer ||
+              members[i].storage.offset !=
+                  members[i - 1].storage.offset + graph_elements(l->graph, columns[i - 1]) * stride * bytes)) {
+      bool persistent = l->buffers.at[members[i].storage.buffer].arena == ARENA_PERSISTENT &&
+                        l->buffers.at[members[i - 1].storage.buffer].arena == ARENA_PERSISTENT;
+      int64_t gap = l->buffers.at[members[i].storage.buffer].offset + members[i].storage.offset -
+                    l->buffers.at[members[i - 1].storage.buffer].offset - members[i - 1].storage.offset;
+      if (!persistent || gap != graph_elements(l->graph, columns[i - 1]) * stride * bytes) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// The members as one matrix: its first columns axis stands for all columns, with a size of its own.
+static Matrix joined(Lower *l, const Matrix *first, AxisId axis, const Shape *rows, int64_t column_stride) {
+  Matrix matrix = {first->value, first->storage, {0}};
+  for (int i = 0; i < rows->count; i++) {
+    matrix.storage.stride[matrix.shape.count] = matrix_stride(l, first, rows->axis[i]);
+    shape_push(&matrix.shape, rows->axis[i]);
+  }
+  matrix.storage.stride[matrix.shape.count] = column_stride;
+  shape_push(&matrix.shape, axis);
+  return matrix;
+}
+
+static AxisId joined_axis(Lower *l, const Shape *columns, int count) {
+  int64_t size = 0;
+  for (int i = 0; i < count; i++) {
+    size += graph_elements(l->graph, columns[i]);
+  }
+  return graph_axis(l->graph, name_of(l->c->names, "joined"), size);
+}
+
+void lower_dots(Lower *l, const Node *node) {
+  int count = node->operand_count - 1;
+  Matrix *b = ARENA_ARRAY(l->c->arena, Matrix, count), *c = ARENA_ARRAY(l->c->arena, Matrix, count);
+  Shape *columns = ARENA_ARRAY(l->c->arena, Shape, count);
+  Matrix a = matrix_of(l, node->operands[0]);
+  Shape rows = shape_minus(a.shape, &node->axes);
+  bool accumulate = l->accumulate[node->first_result], same = true;
+  for (int i = 0; i < count; i++) {
+    b[i] = matrix_of(l, node->operands[i + 1]);
+    c[i] = matrix_of(l, node->first_result + i);
+    columns[i] = shape_minus(b[i].shape, &node->axes);
+    sort_by_stride(l, &c[i], &columns[i]);
+    same &= l->accumulate[node->first_result + i] == accumulate;
+  }
+  Shape inner = node->axes;
+  sort_by_stride(l, &b[0], &inner);
+  sort_by_stride(l, &c[0], &rows);
+  if (same && follow_each_other(l, b, columns, &inner, count) && follow_each_other(l, c, columns, &rows, count)) {
+    AxisId axis = joined_axis(l, columns, count);
+    Matrix all_b = joined(l, &b[0], axis, &inner, collapse(l, &b[0], &columns[0]));
+    Matrix all_c = joined(l, &c[0], axis, &rows, collapse(l, &c[0], &columns[0]));
+    gemm(l, a, all_b, all_c, &node->axes, write_mode(l, node->first_result));
+    return;
+  }
+  for (int i = 0; i < count; i++) {
+    gemm(l, a, b[i], c[i], &node->axes, write_mode(l, node->first_result + i));
+  }
+}
+
+void lower_dot_sum(Lower *l, const Node *node) {
+  int count = node->operand_count / 2;
+  Matrix *a = ARENA_ARRAY(l->c->arena, Matrix, count), *b = ARENA_ARRAY(l->c->arena, Matrix, count);
+  Shape *inner = ARENA_ARRAY(l->c->arena, Shape, count);
+  Matrix c = matrix_of(l, node->first_result);
+  for (int i = 0; i < count; i++) {
+    a[i] = matrix_of(l, node->operands[2 * i]);
+    b[i] = matrix_of(l, node->operands[2 * i + 1]);
+    inner[i] = shape_common(b[i].shape, &a[i].shape);
+    sort_by_stride(l, &b[i], &inner[i]);
+  }
+  Shape rows = shape_minus(a[0].shape, &inner[0]), columns = shape_minus(b[0].shape, &inner[0]);
+  sort_by_stride(l, &c, &rows);
+  sort_by_stride(l, &c, &columns);
+  if (follow_each_other(l, a, inner, &rows, count) && follow_each_other(l, b, inner, &columns, count)) {
+    AxisId axis = joined_axis(l, inner, count);
+    Matrix all_a = joined(l, &a[0], axis, &rows, collapse(l, &a[0], &inner[0]));
+    Matrix all_b = joined(l, &b[0], axis, &columns, collapse(l, &b[0], &inner[0]));
+    Shape over = shape_of(axis);
+    gemm(l, all_a, all_b, c, &over, write_mode(l, node->first_result));
+    return;
+  }
+  for (int i = 0; i < count; i++) {
+    WriteMode mode = i ? WRITE_ADD : write_mode(l, node->first_result);
+    gemm(l, a[i], b[i], c, &inner[i], mode);
+  }
+}

@@ -1,0 +1,205 @@
+// memory.c: lifetimes of buffers, and their offsets in the arenas. Nothing is allocated while a program runs.
+//
+// Buffers are placed in the order in which they begin; each takes the smallest gap that fits among those alive.
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/lower.h"
+
+void instruction_places(Instruction *instruction, Kernel *const *kernels, PlaceVisitor *visit, void *context) {
+  switch (instruction->kind) {
+    case INSTRUCTION_KERNEL: {
+      const Kernel *kernel = kernels[instruction->as.kernel.kernel];
+      for (int i = 0; i < kernel->port_count; i++) {
+        if (kernel->port[i].kind != PORT_STRIDES) {
+          visit(context, &instruction->as.kernel.place[i], kernel->port[i].kind == PORT_OUTPUT);
+        }
+      }
+      break;
+    }
+    case INSTRUCTION_GEMM:
+      visit(context, &instruction->as.gemm.a, false);
+      visit(context, &instruction->as.gemm.b, false);
+      visit(context, &instruction->as.gemm.c, true);
+      break;
+    case INSTRUCTION_TAKE:
+    case INSTRUCTION_PUT:
+      visit(context, &instruction->as.take.x, instruction->kind == INSTRUCTION_PUT);
+      visit(context, &instruction->as.take.index, false);
+      visit(context, &instruction->as.take.out, instruction->kind == INSTRUCTION_TAKE);
+      break;
+    case INSTRUCTION_WINDOW:
+    case INSTRUCTION_FOLD:
+      visit(context, &instruction->as.window.x, instruction->kind == INSTRUCTION_FOLD);
+      visit(context, &instruction->as.window.out, instruction->kind == INSTRUCTION_WINDOW);
+      break;
+    case INSTRUCTION_ATTENTION:
+    case INSTRUCTION_ATTENTION_GRAD: {
+      Attention *a = &instruction->as.attention;
+      bool grad = instruction->kind == INSTRUCTION_ATTENTION_GRAD;
+      visit(context, &a->q, false);
+      visit(context, &a->k, false);
+      visit(context, &a->v, false);
+      visit(context, &a->o, !grad);
+      visit(context, &a->statistics, !grad);
+      if (grad) {
+        visit(context, &a->d_o, false);
+        visit(context, &a->dq, true);
+        visit(context, &a->dk, true);
+        visit(context, &a->dv, true);
+      }
+      break;
+    }
+    case INSTRUCTION_KIND_COUNT:
+      break;
+  }
+}
+
+typedef struct {
+  Lower *l;
+  int now;
+} Touch;
+
+static void touch(void *context, Place *place, bool write) {
+  Touch *at = context;
+  (void)write;
+  MemoryBuffer *buffer = &at->l->buffers.at[place->slot_stride];
+  buffer->first = at->now < buffer->first ? at->now : buffer->first;
+  buffer->last = at->now > buffer->last ? at->now : buffer->last;
+}
+
+static int64_t aligned(int64_t bytes) {
+  return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+typedef struct {
+  int64_t offset, bytes;
+} Gap;
+
+typedef struct {  // free gaps in order of offset; the last is endless
+  Gap *at;
+  int count, capacity;
+  int64_t peak;
+} FreeList;
+
+static void free_insert(Arena *arena, FreeList *list, int at, Gap gap) {
+  if (list->count == list->capacity) {
+    list->at = array_grow(arena, list->at, sizeof *list->at, &list->capacity);
+  }
+  memmove(&list->at[at + 1], &list->at[at], sizeof *list->at * (size_t)(list->count - at));
+  list->at[at] = gap;
+  list->count++;
+}
+
+static int64_t take_gap(FreeList *list, int64_t bytes) {
+  int best = -1;
+  for (int i = 0; i < list->count; i++) {
+    if (list->at[i].bytes >= bytes && (best < 0 || list->at[i].bytes < list->at[best].bytes)) {
+      best = i;
+    }
+  }
+  int64_t offset = list->at[best].offset;
+  list->at[best].offset += bytes;
+  list->at[best].bytes -= bytes;
+  if (list->at[best].bytes == 0) {
+    memmove(&list->at[best], &list->at[best + 1], sizeof *list->at * (size_t)(list->count - best - 1));
+    list->count--;
+  }
+  list->peak = offset + bytes > list->peak ? offset + bytes : list->peak;
+  return offset;
+}
+
+static void give_gap(Arena *arena, FreeList *list, Gap gap) {
+  int at = 0;
+  while (at < list->count && list->at[at].offset < gap.offset) {
+    at++;
+  }
+  bool joins_next = at < list->count && gap.offset + gap.bytes == list->at[at].offset;
+  bool joins_last = at > 0 && list->at[at - 1].offset + list->at[at - 1].bytes == gap.offset;
+  if (joins_last && joins_next) {
+    list->at[at - 1].bytes += gap.bytes + list->at[at].bytes;
+    memmove(&list->at[at], &list->at[at + 1], sizeof *list->at * (size_t)(list->count - at - 1));
+    list->count--;
+  } else if (joins_last) {
+    list->at[at - 1].bytes += gap.bytes;
+  } else if (joins_next) {
+    list->at[at].offset = gap.offset;
+    list->at[at].bytes += gap.bytes;
+  } else {
+    free_insert(arena, list, at, gap);
+  }
+}
+
+static int64_t place_transient(Lower *l, int instructions) {
+  Arena *arena = l->c->arena;
+  int *begin = ARENA_ARRAY(arena, int, instructions + 2), *next_begin = ARENA_ARRAY(arena, int, l->buffers.count + 1);
+  int *end = ARENA_ARRAY(arena, int, instructions + 2), *next_end = ARENA_ARRAY(arena, int, l->buffers.count + 1);
+  memset(begin, -1, sizeof *begin * (size_t)(instructions + 2));
+  memset(end, -1, sizeof *end * (size_t)(instructions + 2));
+  for (int i = l->buffers.count - 1; i >= 0; i--) {
+    const MemoryBuffer *buffer = &l->buffers.at[i];
+    if (buffer->arena == ARENA_TRANSIENT && buffer->last >= 0 && buffer->bytes > 0) {
+      next_begin[i] = begin[buffer->first];
+      begin[buffer->first] = i;
+      next_end[i] = end[buffer->last];
+      end[buffer->last] = i;
+    }
+  }
+  FreeList list = {0};
+  free_insert(arena, &list, 0, (Gap){0, INT64_MAX / 2});
+  for (int now = 0; now < instructions; now++) {
+    for (int i = begin[now]; i >= 0; i = next_begin[i]) {
+      l->buffers.at[i].offset = take_gap(&list, aligned(l->buffers.at[i].bytes));
+    }
+    for (int i = end[now]; i >= 0; i = next_end[i]) {
+      give_gap(arena, &list, (Gap){l->buffers.at[i].offset, aligned(l->buffers.at[i].bytes)});
+    }
+  }
+  return list.peak;
+}
+
+static void resolve(void *context, Place *place, bool write) {
+  Lower *l = context;
+  (void)write;
+  const MemoryBuffer *buffer = &l->buffers.at[place->slot_stride];
+  *place = (Place){.arena = buffer->arena, .offset = buffer->offset + place->offset, .slot_stride = buffer->slot_stride};
+}
+
+int64_t assign_memory(Lower *l) {
+  Kernel *const *kernels = l->kernels->all.at;
+  InstructionList *lists[2] = {&l->body, &l->top};
+  Touch at = {l, 0};
+  for (int part = 0; part < 2; part++) {
+    for (int i = 0; i < lists[part]->count; i++, at.now++) {
+      instruction_places(&lists[part]->at[i], kernels, touch, &at);
+    }
+  }
+  for (int i = 0; i < l->buffers.count && l->body.count; i++) {
+    MemoryBuffer *buffer = &l->buffers.at[i];
+    if (buffer->last >= l->body.count && buffer->first < l->body.count) {
+      buffer->first = 0;  // a sum over microbatches lives through all of them
+    }
+  }
+  int64_t host = 0;
+  for (int i = 0; i < l->buffers.count; i++) {
+    MemoryBuffer *buffer = &l->buffers.at[i];
+    if (buffer->arena == ARENA_HOST) {
+      buffer->offset = host;
+      host = aligned(host + buffer->bytes);
+    }
+  }
+  l->host_bytes = host;
+  int64_t peak = place_transient(l, at.now);
+  for (int part = 0; part < 2; part++) {
+    for (int i = 0; i < lists[part]->count; i++) {
+      instruction_places(&lists[part]->at[i], kernels, resolve, l);
+    }
+  }
+  for (int i = 0; i < l->inputs.count; i++) {
+    resolve(l, &l->inputs.at[i].place, false);
+  }
+  for (int i = 0; i < l->outputs.count; i++) {
+    resolve(l, &l->outputs.at[i].place, false);
+  }
+  return peak;
+}

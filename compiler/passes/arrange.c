@@ -1,0 +1,70 @@
+// arrange.c: the storage order of every value; from here on the order of axes in a shape is the order in memory.
+//
+// Needs groups. Parameters that say what goes in and out are stored out-major (stack, out, in): weights of one
+// operand can then lie one below the other and be one matrix, and it is the order that fp8 matrix units take.
+// Gradients and new values take the order of what they belong to. Everything else keeps its natural order.
+#include "compiler/compilation.h"
+
+static Shape storage_order(const Persistent *persistent) {
+  if (persistent->in_count <= 0 || persistent->stack_count + persistent->in_count >= persistent->shape.count) {
+    return persistent->shape;
+  }
+  Shape order = {0};
+  int in = persistent->stack_count, out = in + persistent->in_count;
+  for (int i = 0; i < persistent->stack_count; i++) {
+    shape_push(&order, persistent->shape.axis[i]);
+  }
+  for (int i = out; i < persistent->shape.count; i++) {
+    shape_push(&order, persistent->shape.axis[i]);
+  }
+  for (int i = in; i < out; i++) {
+    shape_push(&order, persistent->shape.axis[i]);
+  }
+  return order;
+}
+
+// Whatever makes the value can store it in any order; leaves and renames cannot.
+static void order_value(Graph *graph, ValueId value, const Shape *order) {
+  Value *made = graph_value(graph, value);
+  const Node *node = graph_producer(graph, value);
+  if (!node || !shape_same_set(&made->shape, order) || op_leaf(node->op) || op_alias(node->op) || node->op == OP_PUT) {
+    return;
+  }
+  made->shape = *order;
+  if (node->op == OP_MICROBATCH) {
+    order_value(graph, graph->regions.at[node->region].results.at[made->result], order);
+  }
+}
+
+bool pass_arrange(Compilation *c) {
+  Graph *graph = c->graph;
+  for (int i = 0; i < graph->persistent.count; i++) {
+    const Persistent *persistent = &graph->persistent.at[i];
+    if (persistent->value >= 0) {
+      graph_value(graph, persistent->value)->shape = storage_order(persistent);
+    }
+  }
+  Map packed = map_create(c->arena);  // axis of a pack to the node that packs parameters
+  const NodeList *nodes = &graph->regions.at[0].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    const Node *first = node->op == OP_PACK ? graph_producer(graph, node->operands[0]) : NULL;
+    if (first && first->op == OP_PARAM) {
+      map_put(&packed, (uint64_t)node->axis, nodes->at[i]);
+    }
+  }
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    int64_t model;
+    if (node->op == OP_PACK && map_get(&packed, (uint64_t)node->axis, &model)) {
+      for (int j = 0; j < node->operand_count; j++) {
+        Shape order = graph_shape(graph, graph_node(graph, (NodeId)model)->operands[j]);
+        order_value(graph, node->operands[j], &order);
+      }
+    } else if (node->op == OP_ASSIGN) {
+      Shape order = graph_shape(graph, node->operands[0]);
+      order_value(graph, node->operands[1], &order);
+    }
+  }
+  return true;
+}

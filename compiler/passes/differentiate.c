@@ -1,0 +1,236 @@
+// differentiate.c: from the loss to a whole training step: gradients, microbatches, updates.
+//
+// Needs a simplified forward graph; from here on `stop` has no meaning. With more than one microbatch everything
+// that depends on data moves into a microbatch region, whose results (loss and gradients) are summed.
+#include <string.h>
+
+#include "compiler/backward.h"
+#include "compiler/compilation.h"
+
+static NodeId loss_output(const Graph *graph) {
+  const NodeList *nodes = &graph->regions.at[0].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    if (node->op == OP_OUTPUT && strcmp(node->text, "loss") == 0) {
+      return nodes->at[i];
+    }
+  }
+  return -1;
+}
+
+// --- is the loss a sum over microbatches? ---
+
+typedef enum { SAME, VARIES, PARTIAL } BatchState;  // the same in all microbatches; different; summed over the batch
+
+typedef struct {
+  Compilation *c;
+  Graph *graph;
+  AxisId batch;
+  BatchState *state;  // by value
+} BatchCheck;
+
+static bool linear_in_partials(const Node *node, const BatchState *states) {
+  switch (node->op) {
+    case OP_ADD:
+    case OP_SUB:
+    case OP_NEG:
+    case OP_BROADCAST:
+    case OP_SUM:
+    case OP_STOP:
+    case OP_OUTPUT:
+    case OP_RENAME:
+    case OP_SPLIT:
+    case OP_MERGE:
+    case OP_SLICE:
+      return true;
+    case OP_MUL:
+      return states[0] != PARTIAL || states[1] == SAME ? states[1] != PARTIAL || states[0] == SAME : false;
+    case OP_DIV:
+      return states[1] == SAME;
+    default:
+      return false;
+  }
+}
+
+static void report_nonlinear(BatchCheck *check, const Node *node) {
+  Diagnostic *error = diag_error(check->c->diag, E037, node->span,
+                                 "with %d microbatches, a sum over the batch may only be added and scaled before it is the loss",
+                                 check->graph->slots);
+  diag_label(check->c->diag, error, "'%s' is computed from a sum over the batch", op_name(node->op));
+  diag_help(check->c->diag, error, "use microbatches = 1, or average after this operation");
+}
+
+// A value that is the same in all microbatches and added to a partial sum would count once for each: divide it.
+static void share_constant(BatchCheck *check, NodeId id, const BatchState *states) {
+  Graph *graph = check->graph;
+  for (int i = 0; i < 2; i++) {
+    if (states[i] == SAME && states[1 - i] == PARTIAL) {
+      ValueId share = graph_op2(graph, OP_MUL, graph_node(graph, id)->operands[i], graph_real(graph, 1.0 / graph->slots));
+      graph_node(graph, id)->operands[i] = share;
+    }
+  }
+}
+
+static BatchState state_of(const BatchCheck *check, ValueId value) {
+  return check->state[value];
+}
+
+static void check_node(BatchCheck *check, NodeId id, NodeList *out) {
+  Graph *graph = check->graph;
+  Node *node = graph_node(graph, id);
+  BatchState states[3] = {SAME, SAME, SAME}, result = SAME;
+  for (int i = 0; i < node->operand_count; i++) {
+    BatchState state = state_of(check, node->operands[i]);
+    if (i < 3) {
+      states[i] = state;
+    }
+    result = state > result ? state : result;
+  }
+  if (result == PARTIAL && !linear_in_partials(node, states)) {
+    report_nonlinear(check, node);
+  }
+  bool along = shape_has(&node->axes, check->batch) && node->operand_count;
+  if (node->op == OP_SUM && along && result == VARIES) {
+    result = PARTIAL;
+  } else if ((node->op == OP_REDUCE_MAX || node->op == OP_REDUCE_MIN) && along) {
+    report_nonlinear(check, node);
+  } else if (node->op == OP_DOT && along) {
+    result = PARTIAL;
+  } else if (node->op == OP_POSITION && node->axis == check->batch) {
+    report_nonlinear(check, node);
+  }
+  Shape shape = node->result_count ? graph_shape(graph, node->first_result) : (Shape){0};
+  if (result == SAME && shape_has(&shape, check->batch)) {
+    result = VARIES;
+  }
+  if (node->op == OP_ADD || node->op == OP_SUB) {
+    share_constant(check, id, states);
+    node = graph_node(graph, id);
+  }
+  for (int i = 0; i < node->result_count; i++) {
+    check->state[node->first_result + i] = result;
+  }
+  NodeList *made = &graph->regions.at[0].nodes;
+  for (int i = 0; i < made->count; i++) {
+    array_push(graph->arena, out, made->at[i]);
+  }
+  made->count = 0;
+  array_push(graph->arena, out, id);
+}
+
+static bool check_microbatches(Compilation *c) {
+  Graph *graph = c->graph;
+  BatchCheck check = {.c = c, .graph = graph, .batch = -1};
+  Name batch = name_of(c->names, "batch");
+  for (int i = 0; i < graph->axes.count; i++) {
+    if (graph->axes.at[i].name == batch) {
+      check.batch = i;
+    }
+  }
+  int errors = c->diag->reports;
+  check.state = ARENA_ARRAY(c->arena, BatchState, graph->values.count * 2 + 64);
+  NodeList old = graph->regions.at[0].nodes, out = {0};
+  graph->regions.at[0].nodes = (NodeList){0};
+  for (int i = 0; i < old.count; i++) {
+    check_node(&check, old.at[i], &out);
+  }
+  graph->regions.at[0].nodes = out;
+  return c->diag->reports == errors;
+}
+
+// --- the microbatch region ---
+
+static bool stays_outside(const Node *node) {
+  return node->op == OP_PARAM || node->op == OP_STATE || node->op == OP_ASSIGN || node->op == OP_OUTPUT ||
+         (node->op == OP_INPUT && strcmp(node->text, "step") == 0);
+}
+
+// Moves the nodes into a region; gradient[] and the loss become its results, and then the node's.
+static void wrap_microbatches(Compilation *c, ValueId *gradient, ValueId *loss) {
+  Graph *graph = c->graph;
+  RegionId body = graph_region(graph);
+  NodeList old = graph->regions.at[0].nodes, outside = {0}, effects = {0};
+  for (int i = 0; i < old.count; i++) {
+    const Node *node = graph_node(graph, old.at[i]);
+    NodeList *to = !stays_outside(node) ? &graph->regions.at[body].nodes : op_effect(node->op) ? &effects : &outside;
+    array_push(c->arena, to, old.at[i]);
+  }
+  graph->regions.at[0].nodes = outside;
+  array_push(c->arena, &graph->regions.at[body].results, *loss);
+  for (int i = 0; i < graph->persistent.count; i++) {
+    if (gradient[i] >= 0) {
+      array_push(c->arena, &graph->regions.at[body].results, gradient[i]);
+    }
+  }
+  NodeInit init = {NODE_INIT, .region = body, .integer = graph->slots};
+  ValueId first = graph_add(graph, OP_MICROBATCH, init, NULL, 0);
+  *loss = first;
+  for (int i = 0, at = 1; i < graph->persistent.count; i++) {
+    if (gradient[i] >= 0) {
+      gradient[i] = first + at++;
+    }
+  }
+  for (int i = 0; i < effects.count; i++) {
+    array_push(c->arena, &graph->regions.at[0].nodes, effects.at[i]);
+  }
+}
+
+static void name_gradients(Compilation *c, const ValueId *gradient) {
+  Graph *graph = c->graph;
+  for (int i = 0; i < graph->persistent.count; i++) {
+    if (gradient[i] < 0) {
+      continue;
+    }
+    Value *value = graph_value(graph, gradient[i]);
+    if (!value->name) {
+      value->name = name_format(c->names, "%s.gradient", graph->persistent.at[i].name);
+    }
+    if (c->gradients) {
+      Name name = name_format(c->names, "gradient.%s", graph->persistent.at[i].name);
+      graph_add1(graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = name}, gradient[i]);
+    }
+  }
+}
+
+bool pass_differentiate(Compilation *c) {
+  Graph *graph = c->graph;
+  if (graph->slots > 1 && !check_microbatches(c)) {
+    return false;
+  }
+  NodeId output = loss_output(graph);
+  ValueId loss = graph_node(graph, output)->operands[0];
+  assign_optimizer_groups(c->elaborator);
+  ValueList wanted = {0};
+  for (int i = 0; i < graph->persistent.count; i++) {
+    const Persistent *parameter = &graph->persistent.at[i];
+    if (parameter->role == ROLE_PARAMETER && parameter->group >= 0) {
+      array_push(c->arena, &wanted, parameter->value);
+    }
+  }
+  graph->region = 0;
+  graph->role = ROLE_GRADIENT;
+  graph->backward = true;
+  graph->span = graph_node(graph, output)->span;
+  NodeList nodes = graph->regions.at[0].nodes;
+  Backward *backward = backward_create(graph, nodes.at, nodes.count, wanted.at, wanted.count);
+  backward_add(backward, loss, graph_real(graph, 1));
+  backward_run(backward);
+  ValueId *gradient = ARENA_ARRAY(c->arena, ValueId, graph->persistent.count + 1);
+  int parameters = graph->persistent.count;
+  for (int i = 0; i < parameters; i++) {
+    gradient[i] = -1;
+    if (graph->persistent.at[i].role == ROLE_PARAMETER && graph->persistent.at[i].group >= 0) {
+      gradient[i] = backward_gradient(backward, graph->persistent.at[i].value);
+    }
+  }
+  if (graph->slots > 1) {
+    wrap_microbatches(c, gradient, &loss);
+    graph_node(graph, output)->operands[0] = loss;
+  }
+  name_gradients(c, gradient);
+  c->differentiated = true;
+  bool good = elaborate_updates(c->elaborator, gradient, loss);
+  graph->backward = false;
+  graph->role = ROLE_ACTIVATION;
+  return good;
+}

@@ -1,0 +1,509 @@
+// fuse.c: one GEMM for dots that share an operand, one kernel for each group of elementwise operations.
+//
+// Needs a step whose recomputation is settled; from here on elementwise operations and reductions stand in groups,
+// and nodes are in the order in which they run: what a group needs runs just before it, a group just before the first
+// operation that needs it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/compilation.h"
+
+typedef struct {
+  Compilation *c;
+  Graph *graph;
+  RegionId region;
+  NodeList nodes;
+  int *uses;         // by value
+  int *collected;    // by value: uses by packs, outputs and the region's results
+  int *position;     // by node, in `nodes`
+  ValueId *replace;  // by value
+  bool *gone;        // by node: absorbed by another
+  int *rank;         // by value: the order of the parameter it belongs to
+} Fuser;
+
+static bool is_parameter(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  return node && node->op == OP_PARAM;
+}
+
+static void count_uses(Fuser *f) {
+  Graph *graph = f->graph;
+  f->uses = ARENA_ARRAY(f->c->arena, int, graph->values.count + 1);
+  f->rank = ARENA_ARRAY(f->c->arena, int, graph->values.count + 1);
+  f->collected = ARENA_ARRAY(f->c->arena, int, graph->values.count + 1);
+  f->position = ARENA_ARRAY(f->c->arena, int, graph->nodes.count + 1);
+  for (int i = 0; i < graph->persistent.count; i++) {
+    if (graph->persistent.at[i].value >= 0) {
+      f->rank[graph->persistent.at[i].value] = i;
+    }
+  }
+  for (int i = 0; i < f->nodes.count; i++) {
+    const Node *node = graph_node(graph, f->nodes.at[i]);
+    f->position[f->nodes.at[i]] = i;
+    for (int j = 0; j < node->operand_count; j++) {
+      f->uses[node->operands[j]]++;
+      f->collected[node->operands[j]] += node->op == OP_PACK || node->op == OP_OUTPUT;
+      if (node->op == OP_PACK) {
+        f->rank[node->operands[j]] = j;
+      }
+    }
+  }
+  const ValueList *results = &graph->regions.at[f->region].results;
+  for (int i = 0; i < results->count; i++) {
+    f->uses[results->at[i]]++;
+    f->collected[results->at[i]]++;
+    f->rank[results->at[i]] = i;
+  }
+}
+
+// Only packs, outputs and the region's results use it: a gradient of a parameter, which nothing here waits for.
+static bool only_collected(const Fuser *f, ValueId value) {
+  return f->collected[value] == f->uses[value];
+}
+
+// --- dots that share an operand ---
+
+typedef struct {
+  NodeId node;
+  ValueId shared, other;
+  int rank;
+} SharedDot;
+
+// Plain matrix products only: what the two operands share is contracted, and something else is left on both sides.
+static bool plain(const Graph *graph, const Node *node, int shared) {
+  Shape a = graph_shape(graph, node->operands[shared]), b = graph_shape(graph, node->operands[1 - shared]);
+  Shape common = shape_common(a, &b);
+  return shape_same_set(&common, &node->axes) && a.count > common.count && b.count > common.count;
+}
+
+static int by_rank(const void *a, const void *b) {
+  const SharedDot *x = a, *y = b;
+  return x->rank != y->rank ? (x->rank > y->rank) - (x->rank < y->rank) : x->node - y->node;
+}
+
+static void merge_shared(Fuser *f, SharedDot *dots, int count) {
+  Graph *graph = f->graph;
+  qsort(dots, (size_t)count, sizeof *dots, by_rank);
+  ValueId *operands = ARENA_ARRAY(f->c->arena, ValueId, count + 1);
+  operands[0] = dots[0].shared;
+  // In the list it stands where the first stood if its operands are parameters, else where the last one stood.
+  bool early = is_parameter(graph, dots[0].other);
+  int at = f->position[dots[0].node];
+  for (int i = 0; i < count; i++) {
+    int other = f->position[dots[i].node];
+    operands[i + 1] = dots[i].other;
+    at = (other < at) == early ? other : at;
+  }
+  const Node model = *graph_node(graph, dots[0].node);
+  graph->span = model.span;
+  graph->scope = model.scope;
+  graph->backward = model.backward;
+  ValueId first = graph_add(graph, OP_DOTS, (NodeInit){NODE_INIT, .axes = model.axes}, operands, count + 1);
+  NodeId made = graph_value(graph, first)->node;
+  for (int i = 0; i < count; i++) {
+    const Node *was = graph_node(graph, dots[i].node);
+    Value *value = graph_value(graph, first + i), *old = graph_value(graph, was->first_result);
+    value->name = old->name;
+    value->label = old->label;
+    value->role = old->role;
+    value->span = old->span;
+    f->replace[was->first_result] = first + i;
+    f->gone[dots[i].node] = true;
+  }
+  f->nodes.at[at] = made;
+}
+
+// Finds, for each shared operand and contraction, the dots to merge.
+static void find_shared(Fuser *f) {
+  Graph *graph = f->graph;
+  enum { MOST = 16 };
+  Map first_of = map_create(f->c->arena);
+  int total = f->nodes.count;
+  int *next = ARENA_ARRAY(f->c->arena, int, total * 2 + 2);
+  int *side = ARENA_ARRAY(f->c->arena, int, total * 2 + 2);
+  for (int i = total - 1; i >= 0; i--) {
+    const Node *node = graph_node(graph, f->nodes.at[i]);
+    if (node->op != OP_DOT) {
+      continue;
+    }
+    for (int s = 0; s < 2; s++) {
+      ValueId other = node->operands[1 - s];
+      bool forward = is_parameter(graph, other) && !is_parameter(graph, node->operands[s]) && !node->backward;
+      bool gradient = node->backward && !is_parameter(graph, other) && !is_parameter(graph, node->operands[s]) && s == 1;
+      if ((forward || gradient) && plain(graph, node, s)) {
+        uint64_t key = (uint64_t)node->operands[s] * 2 + (uint64_t)node->backward;
+        next[i * 2 + s] = (int)map_get_or(&first_of, key, -1);
+        side[i * 2 + s] = s;
+        map_put(&first_of, key, i * 2 + s);
+      }
+    }
+  }
+  for (size_t slot = 0; slot < first_of.capacity; slot++) {
+    if (!first_of.keys[slot]) {
+      continue;
+    }
+    SharedDot dots[MOST];
+    int count = 0;
+    for (int at = (int)first_of.values[slot]; at >= 0 && count < MOST; at = next[at]) {
+      NodeId id = f->nodes.at[at / 2];
+      const Node *node = graph_node(graph, id);
+      bool same = count == 0 || shape_same_set(&node->axes, &graph_node(graph, dots[0].node)->axes);
+      if (f->gone[id] || !same || (node->backward && !only_collected(f, node->first_result))) {
+        continue;
+      }
+      ValueId other = node->operands[1 - side[at]];
+      int rank = node->backward ? f->rank[node->first_result] : f->rank[other];
+      dots[count++] = (SharedDot){id, node->operands[side[at]], other, rank};
+    }
+    if (count > 1) {
+      merge_shared(f, dots, count);
+    }
+  }
+}
+
+// --- sums of dots ---
+
+static bool collect_sum(const Fuser *f, ValueId value, bool outermost, SharedDot *dots, NodeId *adds, int *count, int *add_count,
+                        int most) {
+  const Node *node = graph_producer(f->graph, value);
+  if (!node || f->gone[graph_value(f->graph, value)->node] || (!outermost && f->uses[value] != 1)) {
+    return false;
+  }
+  NodeId id = graph_value(f->graph, value)->node;
+  if (node->op == OP_ADD && *add_count < most) {
+    adds[(*add_count)++] = id;
+    return collect_sum(f, node->operands[0], false, dots, adds, count, add_count, most) &&
+           collect_sum(f, node->operands[1], false, dots, adds, count, add_count, most);
+  }
+  if (node->op != OP_DOT || *count >= most) {
+    return false;
+  }
+  for (int s = 0; s < 2; s++) {
+    if (is_parameter(f->graph, node->operands[1 - s]) && plain(f->graph, node, s)) {
+      dots[(*count)++] = (SharedDot){id, node->operands[s], node->operands[1 - s], f->rank[node->operands[1 - s]]};
+      return true;
+    }
+  }
+  return false;
+}
+
+static void find_sums(Fuser *f) {
+  Graph *graph = f->graph;
+  enum { MOST = 8 };
+  for (int i = f->nodes.count - 1; i >= 0; i--) {
+    NodeId id = f->nodes.at[i];
+    if (graph_node(graph, id)->op != OP_ADD || f->gone[id]) {
+      continue;
+    }
+    SharedDot dots[MOST];
+    NodeId adds[MOST];
+    int count = 0, add_count = 0;
+    ValueId result = graph_node(graph, id)->first_result;
+    if (!collect_sum(f, result, true, dots, adds, &count, &add_count, MOST) || count < 2) {
+      continue;
+    }
+    qsort(dots, (size_t)count, sizeof *dots, by_rank);
+    ValueId operands[2 * MOST];
+    for (int j = 0; j < count; j++) {
+      operands[2 * j] = dots[j].shared;
+      operands[2 * j + 1] = dots[j].other;
+      f->gone[dots[j].node] = true;
+    }
+    for (int j = 0; j < add_count; j++) {
+      f->gone[adds[j]] = true;
+    }
+    const Node model = *graph_node(graph, id);
+    graph->span = model.span;
+    graph->scope = model.scope;
+    graph->backward = model.backward;
+    Shape shape = graph_shape(graph, result);
+    ValueId made = graph_add(graph, OP_DOT_SUM, (NodeInit){NODE_INIT, .axes = shape}, operands, 2 * count);
+    f->nodes.at[i] = graph_value(graph, made)->node;
+    f->replace[result] = made;
+  }
+}
+
+static void grow_tables(Fuser *f) {
+  size_t values = (size_t)(f->graph->values.count * 2 + 64), nodes = (size_t)(f->graph->nodes.count * 2 + 64);
+  f->replace = arena_alloc(f->c->arena, sizeof(ValueId) * values);
+  memset(f->replace, -1, sizeof(ValueId) * values);
+  f->gone = arena_alloc(f->c->arena, sizeof(bool) * nodes);
+}
+
+static void merge_dots(Fuser *f) {
+  Graph *graph = f->graph;
+  grow_tables(f);
+  count_uses(f);
+  graph->regions.at[f->region].nodes = (NodeList){0};  // new nodes are put into f->nodes by hand
+  find_sums(f);
+  find_shared(f);
+  int count = 0;
+  for (int i = 0; i < f->nodes.count; i++) {
+    if (!f->gone[f->nodes.at[i]]) {
+      f->nodes.at[count++] = f->nodes.at[i];
+    }
+  }
+  f->nodes.count = count;
+  graph_replace_values(graph, f->replace);
+}
+
+// --- kernels ---
+
+typedef struct {
+  Fuser *f;
+  Grouping grouping;
+  const GroupInfo *info;
+  ValueList *members;   // by group: node ids, in order
+  bool *emitted;        // by node
+  bool *group_emitted;  // by group
+  int depth;
+} Order;
+
+static void emit(Order *o, NodeId id);
+
+static void emit_operands(Order *o, const Node *node, int group) {
+  for (int i = 0; i < node->operand_count; i++) {
+    NodeId maker = graph_value(o->f->graph, node->operands[i])->node;
+    if (maker >= 0 && !(group >= 0 && o->grouping.group[maker] == group)) {
+      emit(o, maker);
+    }
+  }
+}
+
+static ValueId map_operand(Map *map, ValueId value) {
+  return (ValueId)map_get_or(map, (uint64_t)value, value);
+}
+
+// Constants and positions are made inside each kernel that uses them.
+static void copy_free_operands(Order *o, const Node *node, Map *map) {
+  Graph *graph = o->f->graph;
+  for (int i = 0; i < node->operand_count; i++) {
+    const Node *maker = graph_producer(graph, node->operands[i]);
+    int64_t known;
+    if (maker && op_free(maker->op) && !map_get(map, (uint64_t)node->operands[i], &known)) {
+      ValueId value = node->operands[i];
+      NodeId copy = graph_clone(graph, graph_value(graph, value)->node, NULL);
+      map_put(map, (uint64_t)value, graph_node(graph, copy)->first_result);
+    }
+  }
+}
+
+// The attributes of a group node: axes is its space; integer has a bit for each of them that is an inner one, and
+// bit 32 if a reduction over the inner ones is used inside.
+static NodeInit group_attributes(const GroupInfo *info, RegionId region) {
+  NodeInit init = {NODE_INIT, .region = region, .axes = info->space};
+  for (int i = 0; i < info->space.count && info->inner_known; i++) {
+    init.integer |= (int64_t)shape_has(&info->inner, info->space.axis[i]) << i;
+  }
+  init.integer |= (int64_t)info->row_reductions << 32;
+  return init;
+}
+
+static void emit_group(Order *o, int group) {
+  Fuser *f = o->f;
+  Graph *graph = f->graph;
+  if (o->group_emitted[group]) {
+    return;
+  }
+  o->group_emitted[group] = true;
+  const ValueList members = o->members[group];
+  for (int i = 0; i < members.count; i++) {
+    emit_operands(o, graph_node(graph, members.at[i]), group);
+  }
+  RegionId inner = graph_region(graph);
+  graph->region = inner;
+  Map map = map_create(f->c->arena);
+  for (int i = 0; i < members.count; i++) {
+    copy_free_operands(o, graph_node(graph, members.at[i]), &map);
+    Node *node = graph_node(graph, members.at[i]);
+    for (int j = 0; j < node->operand_count; j++) {
+      node->operands[j] = map_operand(&map, node->operands[j]);
+    }
+    array_push(graph->arena, &graph->regions.at[inner].nodes, members.at[i]);
+  }
+  ValueList results = {0};
+  for (int i = 0; i < members.count; i++) {
+    ValueId value = graph_node(graph, members.at[i])->first_result;
+    if (f->uses[value]) {
+      array_push(graph->arena, &results, value);
+    }
+  }
+  graph->regions.at[inner].results = results;
+  const Node last = *graph_node(graph, members.at[members.count - 1]);
+  graph->region = f->region;
+  graph->span = last.span;
+  graph->scope = last.scope;
+  graph->backward = last.backward;
+  ValueId first = graph_add(graph, OP_GROUP, group_attributes(&o->info[group], inner), NULL, 0);
+  for (int i = 0; i < results.count; i++) {
+    f->replace[results.at[i]] = first + i;
+    graph_value(graph, first + i)->span = graph_value(graph, results.at[i])->span;
+  }
+}
+
+static void emit(Order *o, NodeId id) {
+  Graph *graph = o->f->graph;
+  const Node *node = graph_node(graph, id);
+  if (o->emitted[id] || id >= o->depth) {
+    return;
+  }
+  o->emitted[id] = true;
+  if (o->grouping.group[id] >= 0) {
+    emit_group(o, o->grouping.group[id]);
+    return;
+  }
+  emit_operands(o, node, -1);
+  node = graph_node(graph, id);
+  if (!op_free(node->op)) {
+    array_push(graph->arena, &graph->regions.at[o->f->region].nodes, id);
+  }
+}
+
+// For each value made in a group: is it used outside?
+static void count_outer_uses(Order *o) {
+  Fuser *f = o->f;
+  Graph *graph = f->graph;
+  f->uses = ARENA_ARRAY(f->c->arena, int, graph->values.count + 1);
+  for (int i = 0; i < f->nodes.count; i++) {
+    const Node *node = graph_node(graph, f->nodes.at[i]);
+    for (int j = 0; j < node->operand_count; j++) {
+      NodeId maker = graph_value(graph, node->operands[j])->node;
+      bool same = maker >= 0 && o->grouping.group[maker] >= 0 && o->grouping.group[maker] == o->grouping.group[f->nodes.at[i]];
+      f->uses[node->operands[j]] += !same;
+    }
+  }
+  const ValueList *results = &graph->regions.at[f->region].results;
+  for (int i = 0; i < results->count; i++) {
+    f->uses[results->at[i]]++;
+  }
+}
+
+// A constant that is an operand of something that is not fused (a dot, a put) must be in memory: it gets a group.
+static void materialise_free(Fuser *f) {
+  Graph *graph = f->graph;
+  NodeList out = {0};
+  for (int i = 0; i < f->nodes.count; i++) {
+    NodeId id = f->nodes.at[i];
+    for (int j = 0; !op_fusable(graph_node(graph, id)->op) && j < graph_node(graph, id)->operand_count; j++) {
+      ValueId operand = graph_node(graph, id)->operands[j];
+      const Node *maker = graph_producer(graph, operand);
+      if (maker && op_free(maker->op)) {
+        Shape shape = graph_shape(graph, operand);
+        ValueId copy = graph_add1(graph, OP_BROADCAST, (NodeInit){NODE_INIT, .axes = shape}, operand);
+        graph_node(graph, id)->operands[j] = copy;
+        array_push(graph->arena, &out, graph_value(graph, copy)->node);
+      }
+    }
+    array_push(graph->arena, &out, id);
+  }
+  ValueList *results = &graph->regions.at[f->region].results;
+  for (int i = 0; i < results->count; i++) {
+    const Node *maker = graph_producer(graph, results->at[i]);
+    if (maker && op_free(maker->op)) {
+      Shape shape = graph_shape(graph, results->at[i]);
+      results->at[i] = graph_add1(graph, OP_BROADCAST, (NodeInit){NODE_INIT, .axes = shape}, results->at[i]);
+      array_push(graph->arena, &out, graph_value(graph, results->at[i])->node);
+    }
+  }
+  f->nodes = out;
+}
+
+static void make_groups(Fuser *f) {
+  Graph *graph = f->graph;
+  materialise_free(f);
+  Order o = {.f = f, .depth = graph->nodes.count};
+  GroupInfo *info;
+  o.grouping = group_make(graph, f->nodes.at, f->nodes.count, &info);
+  o.info = info;
+  o.members = ARENA_ARRAY(f->c->arena, ValueList, o.grouping.count + 1);
+  o.emitted = ARENA_ARRAY(f->c->arena, bool, graph->nodes.count + 1);
+  o.group_emitted = ARENA_ARRAY(f->c->arena, bool, o.grouping.count + 1);
+  bool *listed = ARENA_ARRAY(f->c->arena, bool, graph->nodes.count + 1);
+  count_outer_uses(&o);
+  for (int i = 0; i < f->nodes.count; i++) {
+    int group = o.grouping.group[f->nodes.at[i]];
+    listed[f->nodes.at[i]] = true;
+    if (group >= 0) {
+      array_push(f->c->arena, &o.members[group], f->nodes.at[i]);
+    }
+  }
+  for (int i = 0; i < graph->nodes.count; i++) {
+    o.emitted[i] = !listed[i];  // made in another region
+  }
+  grow_tables(f);
+  graph->regions.at[f->region].nodes = (NodeList){0};
+  for (int i = 0; i < f->nodes.count; i++) {
+    if (o.grouping.group[f->nodes.at[i]] < 0 && !op_free(graph_node(graph, f->nodes.at[i])->op)) {
+      emit(&o, f->nodes.at[i]);
+    }
+  }
+  const ValueList results = graph->regions.at[f->region].results;
+  for (int i = 0; i < results.count; i++) {
+    NodeId maker = graph_value(graph, results.at[i])->node;
+    if (maker >= 0) {
+      emit(&o, maker);
+    }
+  }
+}
+
+// Outside of a group its values go by the names of the group's results.
+static void rename_group_results(Fuser *f) {
+  Graph *graph = f->graph;
+  const NodeList *nodes = &graph->regions.at[f->region].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    Node *node = graph_node(graph, nodes->at[i]);
+    for (int j = 0; j < node->operand_count; j++) {
+      ValueId to = f->replace[node->operands[j]];
+      node->operands[j] = to >= 0 ? to : node->operands[j];
+    }
+    if (node->op != OP_GROUP) {
+      continue;
+    }
+    const Region *inner = &graph->regions.at[node->region];
+    for (int k = 0; k < inner->nodes.count; k++) {
+      Node *member = graph_node(graph, inner->nodes.at[k]);
+      for (int j = 0; j < member->operand_count; j++) {
+        ValueId operand = member->operands[j], to = f->replace[operand];
+        bool inside = false;
+        for (int m = 0; to >= 0 && m < inner->results.count && !inside; m++) {
+          inside = inner->results.at[m] == operand;
+        }
+        member->operands[j] = to >= 0 && !inside ? to : operand;
+      }
+    }
+  }
+  ValueList *results = &graph->regions.at[f->region].results;
+  for (int i = 0; i < results->count; i++) {
+    ValueId to = f->replace[results->at[i]];
+    results->at[i] = to >= 0 ? to : results->at[i];
+  }
+}
+
+static void fuse_region(Compilation *c, RegionId region) {
+  Graph *graph = c->graph;
+  Fuser f = {.c = c, .graph = graph, .region = region};
+  graph->region = region;
+  f.nodes = graph->regions.at[region].nodes;
+  merge_dots(&f);
+  make_groups(&f);
+  rename_group_results(&f);
+}
+
+bool pass_fuse(Compilation *c) {
+  Graph *graph = c->graph;
+  const NodeList top = graph->regions.at[0].nodes;
+  RegionId body = -1;
+  for (int i = 0; i < top.count; i++) {
+    if (graph_node(graph, top.at[i])->op == OP_MICROBATCH) {
+      body = graph_node(graph, top.at[i])->region;
+    }
+  }
+  if (body >= 0) {
+    fuse_region(c, body);
+  }
+  fuse_region(c, 0);
+  graph->region = 0;
+  graph->backward = false;
+  graph_remove_dead(graph);
+  return true;
+}

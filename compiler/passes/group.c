@@ -1,0 +1,252 @@
+// group.c: which elementwise operations and reductions become one kernel.
+//
+// One walk over the nodes in order. Every node has a level; crossing from one group to another, or through an
+// operation that is not fused, raises it, and all members of a group have the same. So two groups can never need
+// each other, whatever joins them. A group has one space of axes: members are elementwise over all of it, reduce it,
+// or (once a reduction over `inner` is used inside) work on what is left of each row.
+#include "compiler/compilation.h"
+
+enum { GROUP_MAX_NODES = 56, GROUP_MAX_EXTERNAL = 22 };
+
+typedef struct {
+  Graph *graph;
+  int *parent;       // union-find over group ids
+  int *group;        // by node id, -1
+  int *level;        // by value id
+  bool *known;       // by value id: made by a node of the list
+  GroupInfo *info;
+  int count, capacity;
+} Grouper;
+
+bool op_free(Op op) {
+  return op == OP_CONST || op == OP_INTEGER || op == OP_POSITION;
+}
+
+bool op_fusable(Op op) {
+  return op_elementwise(op) || op == OP_SUM || op == OP_REDUCE_MAX || op == OP_REDUCE_MIN || op == OP_UNIFORM ||
+         op == OP_NORMAL;
+}
+
+static bool is_reduction(Op op) {
+  return op == OP_SUM || op == OP_REDUCE_MAX || op == OP_REDUCE_MIN;
+}
+
+static int root(Grouper *g, int id) {
+  while (g->parent[id] != id) {
+    g->parent[id] = g->parent[g->parent[id]];
+    id = g->parent[id];
+  }
+  return id;
+}
+
+static int group_of_value(Grouper *g, ValueId value) {
+  NodeId node = graph_value(g->graph, value)->node;
+  return node < 0 || !g->known[value] || g->group[node] < 0 ? -1 : root(g, g->group[node]);
+}
+
+static bool free_value(const Grouper *g, ValueId value) {
+  const Node *node = graph_producer(g->graph, value);
+  return node && op_free(node->op);
+}
+
+static Shape node_space(const Graph *graph, const Node *node) {
+  return graph_shape(graph, is_reduction(node->op) ? node->operands[0] : node->first_result);
+}
+
+static int operand_level(const Grouper *g, ValueId value) {
+  return g->known[value] && !free_value(g, value) ? g->level[value] : 0;
+}
+
+// The result of a reduction inside this group, used by another member: the reduction must be along the rows.
+static bool rows_fit(Grouper *g, int group, const Node *node, bool *fixes) {
+  GroupInfo *info = &g->info[group];
+  for (int i = 0; i < node->operand_count; i++) {
+    const Node *maker = graph_producer(g->graph, node->operands[i]);
+    if (!maker || !is_reduction(maker->op) || group_of_value(g, node->operands[i]) != group) {
+      continue;
+    }
+    Shape from = graph_shape(g->graph, maker->operands[0]);
+    if (!shape_same_set(&from, &info->space)) {
+      return false;  // a reduction of rows' results: its own result is known only after the whole kernel
+    }
+    if (info->inner_known && !shape_same_set(&info->inner, &maker->axes)) {
+      return false;
+    }
+    if (maker->axes.count == info->space.count) {
+      return false;  // a sum over everything is known only after the kernel
+    }
+    *fixes = true;
+    info->inner = maker->axes;
+    info->inner_known = true;
+  }
+  return true;
+}
+
+// Which axes a reduction over part of the space makes the inner ones: those it reduces, when they are stored last,
+// else those it keeps.
+static Shape decide_inner(const Graph *graph, const Node *node) {
+  Shape from = graph_shape(graph, node->operands[0]);
+  return shape_has(&node->axes, from.axis[from.count - 1]) ? node->axes : shape_minus(from, &node->axes);
+}
+
+static bool reduction_fits(const Grouper *g, const GroupInfo *info, const Node *node) {
+  Shape from = graph_shape(g->graph, node->operands[0]);
+  Shape outer = shape_minus(info->space, &info->inner);
+  if (!shape_same_set(&from, &info->space)) {
+    return info->row_reductions && shape_same_set(&from, &outer) && node->axes.count == from.count && node->op == OP_SUM;
+  }
+  if (node->axes.count == from.count || !info->inner_known) {
+    return true;
+  }
+  Shape kept = shape_minus(from, &node->axes);
+  return shape_same_set(&info->inner, &node->axes) || shape_same_set(&info->inner, &kept);
+}
+
+static bool space_fits(const Grouper *g, const GroupInfo *info, const Node *node) {
+  if (is_reduction(node->op)) {
+    return reduction_fits(g, info, node);
+  }
+  Shape space = node_space(g->graph, node);
+  if (shape_same_set(&space, &info->space)) {
+    return true;
+  }
+  Shape outer = shape_minus(info->space, &info->inner);
+  return info->inner_known && space.count && shape_same_set(&space, &outer);
+}
+
+static bool can_join(Grouper *g, int group, const Node *node) {
+  GroupInfo *info = &g->info[group], before = *info;
+  if (info->nodes >= GROUP_MAX_NODES || info->external + node->operand_count > GROUP_MAX_EXTERNAL) {
+    return false;
+  }
+  for (int i = 0; i < node->operand_count; i++) {
+    int other = group_of_value(g, node->operands[i]);
+    if (other != group && operand_level(g, node->operands[i]) >= info->level) {
+      return false;
+    }
+  }
+  bool fixes = false;
+  if (rows_fit(g, group, node, &fixes)) {
+    info->row_reductions |= fixes;
+    if (space_fits(g, info, node)) {
+      return true;
+    }
+  }
+  *info = before;
+  return false;
+}
+
+static bool can_merge(Grouper *g, int a, int b) {
+  const GroupInfo *x = &g->info[a], *y = &g->info[b];
+  return a != b && x->level == y->level && shape_same_set(&x->space, &y->space) &&
+         (!x->inner_known || !y->inner_known || shape_same_set(&x->inner, &y->inner)) &&
+         x->nodes + y->nodes <= GROUP_MAX_NODES && x->external + y->external <= GROUP_MAX_EXTERNAL;
+}
+
+static int merge(Grouper *g, int a, int b) {
+  GroupInfo *x = &g->info[a], *y = &g->info[b];
+  x->nodes += y->nodes;
+  x->external += y->external;
+  x->row_reductions |= y->row_reductions;
+  if (!x->inner_known) {
+    x->inner = y->inner;
+    x->inner_known = y->inner_known;
+  }
+  g->parent[b] = a;
+  return a;
+}
+
+static void join(Grouper *g, int group, NodeId id) {
+  const Node *node = graph_node(g->graph, id);
+  GroupInfo *info = &g->info[group];
+  g->group[id] = group;
+  info->nodes++;
+  for (int i = 0; i < node->operand_count; i++) {
+    info->external += group_of_value(g, node->operands[i]) != group && !free_value(g, node->operands[i]);
+  }
+  Shape from = node->operand_count ? graph_shape(g->graph, node->operands[0]) : (Shape){0};
+  if (is_reduction(node->op) && !info->inner_known && node->axes.count < from.count && shape_same_set(&from, &info->space)) {
+    info->inner = decide_inner(g->graph, node);
+    info->inner_known = true;
+  }
+}
+
+static int new_group(Grouper *g, const Node *node) {
+  int id = g->count++;
+  int level = 0;
+  for (int i = 0; i < node->operand_count; i++) {
+    int from = operand_level(g, node->operands[i]);
+    level = from > level ? from : level;
+  }
+  g->parent[id] = id;
+  g->info[id] = (GroupInfo){.space = node_space(g->graph, node), .level = level + 1};
+  return id;
+}
+
+static void place(Grouper *g, NodeId id) {
+  const Node *node = graph_node(g->graph, id);
+  Shape space = node_space(g->graph, node);
+  int group = -1;
+  // First let groups of equal standing that this node needs become one.
+  for (int i = 0; i < node->operand_count; i++) {
+    int a = group_of_value(g, node->operands[i]);
+    for (int j = i + 1; j < node->operand_count && a >= 0; j++) {
+      int b = group_of_value(g, node->operands[j]);
+      if (b >= 0 && can_merge(g, root(g, a), b)) {
+        a = merge(g, root(g, a), b);
+      }
+    }
+  }
+  for (int i = node->operand_count - 1; i >= 0 && group < 0; i--) {
+    int candidate = group_of_value(g, node->operands[i]);
+    if (candidate >= 0 && (g->info[candidate].space.count == 0) == (space.count == 0) && can_join(g, candidate, node)) {
+      group = candidate;
+    }
+  }
+  join(g, group >= 0 ? group : new_group(g, node), id);
+  g->level[node->first_result] = g->info[root(g, g->group[id])].level;
+}
+
+static void pass_through(Grouper *g, NodeId id) {
+  const Node *node = graph_node(g->graph, id);
+  int level = 0;
+  for (int i = 0; i < node->operand_count; i++) {
+    int from = operand_level(g, node->operands[i]);
+    level = from > level ? from : level;
+  }
+  level += op_alias(node->op) || op_leaf(node->op) || node->op == OP_PACK ? 0 : 1;
+  for (int i = 0; i < node->result_count; i++) {
+    g->level[node->first_result + i] = level;
+  }
+}
+
+Grouping group_make(Graph *graph, const NodeId *nodes, int count, GroupInfo **info) {
+  Grouper g = {.graph = graph, .capacity = count + 1};
+  g.parent = ARENA_ARRAY(graph->arena, int, count + 1);
+  g.info = ARENA_ARRAY(graph->arena, GroupInfo, count + 1);
+  g.group = ARENA_ARRAY(graph->arena, int, graph->nodes.count + 1);
+  g.level = ARENA_ARRAY(graph->arena, int, graph->values.count + 1);
+  g.known = ARENA_ARRAY(graph->arena, bool, graph->values.count + 1);
+  for (int i = 0; i < graph->nodes.count; i++) {
+    g.group[i] = -1;
+  }
+  for (int i = 0; i < count; i++) {
+    const Node *node = graph_node(graph, nodes[i]);
+    bool floating_or_int = node->result_count == 1;
+    if (op_fusable(node->op) && floating_or_int) {
+      place(&g, nodes[i]);
+    } else {
+      pass_through(&g, nodes[i]);
+    }
+    for (int j = 0; j < node->result_count; j++) {
+      g.known[node->first_result + j] = true;
+    }
+  }
+  for (int i = 0; i < count; i++) {
+    if (g.group[nodes[i]] >= 0) {
+      g.group[nodes[i]] = root(&g, g.group[nodes[i]]);
+    }
+  }
+  *info = g.info;
+  return (Grouping){g.group, g.count};
+}

@@ -1,0 +1,282 @@
+// recognise.c: dissolves composites into their bodies, then finds attention, however it was spelled.
+//
+// Needs an undifferentiated graph. What is found becomes a composite node "attention" with a canonical region, whose
+// kernel exists in every backend; everything else stays spelled out. Matching the body, not the name, means that a
+// function that is called attention but computes something else is never replaced.
+//
+// The composite's attributes tell its kernel which axis is which:
+//   axes    batch?, head?, group?, depth, value depth?   (present where the flags say so)
+//   axis    query      axis2  key      number  scale
+//   integer low byte: 1 saved statistic (log of the sum of exponentials); flags from bit 8
+#include "compiler/passes/attention.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+  Graph *graph;
+  ValueId q, k, v;
+  AxisId query, key, depth, value_depth;
+  Shape batch, group;  // axes of all three; axes of q alone, without the query axis
+  bool causal;
+  double scale;
+} Match;
+
+static const Node *by(const Graph *graph, ValueId value, Op op) {
+  const Node *node = graph_producer(graph, value);
+  while (node && node->op == OP_STOP && op != OP_STOP) {
+    node = graph_producer(graph, node->operands[0]);
+  }
+  return node && node->op == op ? node : NULL;
+}
+
+// exp(s - max s) / sum: the scores s under a softmax over `key`, or -1.
+static ValueId match_softmax(const Graph *graph, ValueId p, AxisId key) {
+  const Node *quotient = by(graph, p, OP_DIV);
+  const Node *e = quotient ? by(graph, quotient->operands[0], OP_EXP) : NULL;
+  const Node *sum = quotient ? by(graph, quotient->operands[1], OP_SUM) : NULL;
+  if (!e || !sum || sum->operands[0] != e->first_result || sum->axes.count != 1 || sum->axes.axis[0] != key) {
+    return -1;
+  }
+  const Node *shift = by(graph, e->operands[0], OP_SUB);
+  const Node *max = shift ? by(graph, shift->operands[1], OP_REDUCE_MAX) : NULL;
+  if (!max || max->operands[0] != shift->operands[0] || max->axes.count != 1 || max->axes.axis[0] != key) {
+    return -1;
+  }
+  return shift->operands[0];
+}
+
+// where(pos(key) <= pos(query), s, -inf), in either spelling of the comparison.
+static ValueId match_mask(const Graph *graph, ValueId s, Match *match) {
+  const Node *where = by(graph, s, OP_WHERE);
+  if (!where) {
+    return s;
+  }
+  const Node *condition = by(graph, where->operands[0], OP_LESS_EQUAL), *other = by(graph, where->operands[2], OP_CONST);
+  const Node *low = condition ? by(graph, condition->operands[0], OP_POSITION) : NULL;
+  const Node *high = condition ? by(graph, condition->operands[1], OP_POSITION) : NULL;
+  if (!low || !high || !other || !(isinf(other->number) && other->number < 0) || low->axis != match->key) {
+    return -1;
+  }
+  match->causal = true;
+  match->query = high->axis;
+  return where->operands[1];
+}
+
+static ValueId match_scale(const Graph *graph, ValueId s, Match *match) {
+  const Node *product = by(graph, s, OP_MUL), *quotient = by(graph, s, OP_DIV), *factor;
+  match->scale = 1;
+  if (quotient && (factor = by(graph, quotient->operands[1], OP_CONST))) {
+    match->scale = 1 / factor->number;
+    return quotient->operands[0];
+  }
+  for (int side = 0; product && side < 2; side++) {
+    if ((factor = by(graph, product->operands[side], OP_CONST))) {
+      match->scale = factor->number;
+      return product->operands[1 - side];
+    }
+  }
+  return s;
+}
+
+static bool match_axes(Match *match, const Node *scores) {
+  const Graph *graph = match->graph;
+  Shape q = graph_shape(graph, match->q), k = graph_shape(graph, match->k), v = graph_shape(graph, match->v);
+  if (scores->axes.count != 1) {
+    return false;
+  }
+  match->depth = scores->axes.axis[0];
+  shape_remove(&q, match->depth);
+  shape_remove(&k, match->depth);
+  match->batch = shape_common(k, &q);
+  match->group = shape_minus(q, &k);
+  k = shape_minus(k, &match->batch);
+  if (k.count != 1 || k.axis[0] != match->key || shape_has(&match->batch, match->key) || match->batch.count > 2) {
+    return false;
+  }
+  if (!match->causal && match->group.count) {
+    match->query = match->group.axis[0];
+  }
+  if (!shape_has(&match->group, match->query)) {
+    return false;
+  }
+  shape_remove(&match->group, match->query);
+  Shape rest = shape_minus(v, &match->batch);
+  if (!shape_contains(&v, &match->batch) || !shape_has(&rest, match->key)) {
+    return false;
+  }
+  shape_remove(&rest, match->key);
+  match->value_depth = rest.count == 1 ? rest.axis[0] : -1;
+  return rest.count == 1 && match->group.count <= 1 && !shape_has(&match->group, match->value_depth) &&
+         match->value_depth != match->query &&
+         (!match->causal || graph->axes.at[match->query].size == graph->axes.at[match->key].size);
+}
+
+static bool match_attention(Graph *graph, const Node *outer, Match *match) {
+  *match = (Match){.graph = graph, .query = -1};
+  if (outer->op != OP_DOT || outer->axes.count != 1) {
+    return false;
+  }
+  match->key = outer->axes.axis[0];
+  for (int side = 0; side < 2; side++) {
+    ValueId s = match_softmax(graph, outer->operands[side], match->key);
+    s = s < 0 ? -1 : match_mask(graph, s, match);
+    s = s < 0 ? -1 : match_scale(graph, s, match);
+    const Node *scores = s < 0 ? NULL : by(graph, s, OP_DOT);
+    if (!scores) {
+      continue;
+    }
+    match->v = outer->operands[1 - side];
+    for (int order = 0; order < 2; order++) {
+      match->q = scores->operands[order];
+      match->k = scores->operands[1 - order];
+      Shape k = graph_shape(graph, match->k), q = graph_shape(graph, match->q);
+      if (shape_has(&k, match->key) && !shape_has(&q, match->key) && match_axes(match, scores)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+static ValueId parameter_like(Graph *graph, RegionId region, ValueId value) {
+  Value copy = *graph_value(graph, value);
+  copy.node = -1;
+  copy.label = NULL;
+  ValueId made = graph_new_value(graph, copy);
+  array_push(graph->arena, &graph->regions.at[region].parameters, made);
+  return made;
+}
+
+static void build_region(Graph *graph, const Match *match, RegionId region) {
+  RegionId outer = graph->region;
+  graph->region = region;
+  ValueId q = parameter_like(graph, region, match->q), k = parameter_like(graph, region, match->k);
+  ValueId v = parameter_like(graph, region, match->v);
+  NodeInit over_depth = {NODE_INIT, .axes = shape_of(match->depth)}, over_key = {NODE_INIT, .axes = shape_of(match->key)};
+  ValueId s = graph_op2(graph, OP_MUL, graph_add2(graph, OP_DOT, over_depth, q, k), graph_real(graph, match->scale));
+  if (match->causal) {
+    ValueId low = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = match->key});
+    ValueId high = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = match->query});
+    s = graph_op3(graph, OP_WHERE, graph_op2(graph, OP_LESS_EQUAL, low, high), s, graph_real(graph, -INFINITY));
+  }
+  ValueId max = graph_op1(graph, OP_STOP, graph_add1(graph, OP_REDUCE_MAX, over_key, s));
+  ValueId e = graph_op1(graph, OP_EXP, graph_op2(graph, OP_SUB, s, max));
+  ValueId sum = graph_add1(graph, OP_SUM, over_key, e);
+  ValueId o = graph_add2(graph, OP_DOT, over_key, graph_op2(graph, OP_DIV, e, sum), v);
+  ValueId statistics = graph_op2(graph, OP_ADD, graph_op1(graph, OP_LOG, sum), max);
+  array_push(graph->arena, &graph->regions.at[region].results, o);
+  array_push(graph->arena, &graph->regions.at[region].results, statistics);
+  graph->region = outer;
+}
+
+static ValueId build_attention(Graph *graph, const Match *match, const Node *outer) {
+  bool named = false;
+  Name name = name_of(graph->names, "attention");
+  for (ScopeId scope = outer->scope; scope >= 0 && !named; scope = graph->scopes.at[scope].parent) {
+    named = graph->scopes.at[scope].function == name;
+  }
+  graph->span = outer->span;
+  graph->scope = named ? outer->scope : graph_scope(graph, outer->scope, name, graph->scopes.at[outer->scope].path, -1);
+  Shape axes = {0};
+  int64_t flags = 1;
+  for (int i = 0; i < match->batch.count; i++) {  // the innermost common axis is the heads
+    shape_push(&axes, match->batch.axis[i]);
+  }
+  flags |= match->batch.count == 2 ? ATTENTION_HAS_BATCH | ATTENTION_HAS_HEADS : 0;
+  flags |= match->batch.count == 1 ? ATTENTION_HAS_BATCH : 0;
+  if (match->group.count) {
+    shape_push(&axes, match->group.axis[0]);
+    flags |= ATTENTION_HAS_GROUP;
+  }
+  shape_push(&axes, match->depth);
+  if (match->value_depth != match->depth) {
+    shape_push(&axes, match->value_depth);
+    flags |= ATTENTION_HAS_VALUE_DEPTH;
+  }
+  flags |= match->causal ? ATTENTION_CAUSAL : 0;
+  RegionId region = graph_region(graph);
+  build_region(graph, match, region);
+  NodeInit init = {NODE_INIT,           .text = name,          .region = region,       .axes = axes,
+                   .axis = match->query, .axis2 = match->key, .number = match->scale, .integer = flags};
+  return graph_add(graph, OP_COMPOSITE, init, (ValueId[]){match->q, match->k, match->v}, 3);
+}
+
+// Copies the body of a composite into the current region; returns what stands for its results.
+static void dissolve(Graph *graph, NodeId id, ValueId *replace, int capacity) {
+  const Node node = *graph_node(graph, id);
+  const Region body = graph->regions.at[node.region];
+  Map map = map_create(graph->arena);
+  for (int i = 0; i < body.parameters.count; i++) {
+    map_put(&map, (uint64_t)body.parameters.at[i], node.operands[i]);
+  }
+  for (int i = 0; i < body.nodes.count; i++) {
+    NodeId inner_id = body.nodes.at[i];
+    Node *inner = graph_node(graph, inner_id);
+    for (int j = 0; j < inner->operand_count; j++) {
+      inner->operands[j] = (ValueId)map_get_or(&map, (uint64_t)inner->operands[j], inner->operands[j]);
+      while (inner->operands[j] < capacity && replace[inner->operands[j]] >= 0) {
+        inner->operands[j] = replace[inner->operands[j]];
+      }
+    }
+    if (inner->op == OP_COMPOSITE) {
+      dissolve(graph, inner_id, replace, capacity);
+    } else {
+      array_push(graph->arena, &graph->regions.at[graph->region].nodes, inner_id);
+    }
+  }
+  for (int i = 0; i < node.result_count; i++) {
+    ValueId to = (ValueId)map_get_or(&map, (uint64_t)body.results.at[i], body.results.at[i]);
+    Value *made = graph_value(graph, to), *was = graph_value(graph, node.first_result + i);
+    made->label = was->label ? was->label : made->label;
+    made->name = was->name ? was->name : made->name;
+    replace[node.first_result + i] = to;
+  }
+}
+
+bool pass_recognise(Compilation *c) {
+  Graph *graph = c->graph;
+  int capacity = graph->values.count;
+  ValueId *replace = ARENA_ARRAY(c->arena, ValueId, capacity * 2 + 1024);
+  memset(replace, -1, sizeof *replace * (size_t)(capacity * 2 + 1024));
+  NodeList old = graph->regions.at[0].nodes;
+  graph->regions.at[0].nodes = (NodeList){0};
+  graph->region = 0;
+  for (int i = 0; i < old.count; i++) {
+    Node *node = graph_node(graph, old.at[i]);
+    for (int j = 0; j < node->operand_count; j++) {
+      while (node->operands[j] < capacity && replace[node->operands[j]] >= 0) {
+        node->operands[j] = replace[node->operands[j]];
+      }
+    }
+    if (node->op == OP_COMPOSITE) {
+      dissolve(graph, old.at[i], replace, capacity);
+    } else {
+      array_push(c->arena, &graph->regions.at[0].nodes, old.at[i]);
+    }
+  }
+  old = graph->regions.at[0].nodes;
+  graph->regions.at[0].nodes = (NodeList){0};
+  for (int i = 0; i < old.count; i++) {
+    Node *node = graph_node(graph, old.at[i]);
+    for (int j = 0; j < node->operand_count; j++) {
+      if (node->operands[j] < capacity && replace[node->operands[j]] >= 0) {
+        node->operands[j] = replace[node->operands[j]];
+      }
+    }
+    Match match;
+    if (match_attention(graph, node, &match)) {
+      ValueId was = node->first_result, o = build_attention(graph, &match, node);
+      Value *made = graph_value(graph, o);
+      made->label = graph_value(graph, was)->label;
+      made->name = graph_value(graph, was)->name;
+      if (was < capacity) {
+        replace[was] = o;
+      }
+    } else {
+      array_push(c->arena, &graph->regions.at[0].nodes, old.at[i]);
+    }
+  }
+  graph_remove_dead(graph);
+  return true;
+}

@@ -1,0 +1,351 @@
+// simplify.c: folds constants, merges equal operations, removes dead ones. Order of nodes is kept.
+//
+// Needs nothing; keeps everything. `stop` disappears once gradients exist. Copies that the recompute pass made
+// are never merged.
+#include <math.h>
+#include <string.h>
+
+#include "compiler/compilation.h"
+
+typedef struct {
+  Graph *graph;
+  ValueId *replace;
+  int capacity;
+  Map seen;
+  bool differentiated;
+} Simplifier;
+
+static ValueId follow(const Simplifier *s, ValueId value) {
+  while (value < s->capacity && s->replace[value] >= 0) {
+    value = s->replace[value];
+  }
+  return value;
+}
+
+static const Node *producer(const Simplifier *s, ValueId value, Op op) {
+  const Node *node = graph_producer(s->graph, value);
+  return node && node->op == op ? node : NULL;
+}
+
+static bool constant_of(const Simplifier *s, ValueId value, double *number) {
+  const Node *node = producer(s, value, OP_CONST);
+  if (node) {
+    *number = node->number;
+  }
+  return node != NULL;
+}
+
+static bool fold_pair(Op op, double a, double b, double *out) {
+  switch (op) {
+    case OP_ADD:
+      *out = a + b;
+      return true;
+    case OP_SUB:
+      *out = a - b;
+      return true;
+    case OP_MUL:
+      *out = a * b;
+      return true;
+    case OP_DIV:
+      *out = a / b;
+      return b != 0;
+    case OP_MAX:
+      *out = a > b ? a : b;
+      return true;
+    case OP_MIN:
+      *out = a < b ? a : b;
+      return true;
+    default:
+      return false;
+  }
+}
+
+static void become_constant(Node *node, double number) {
+  node->op = OP_CONST;
+  node->operand_count = 0;
+  node->number = number;
+}
+
+static bool same_shape(const Simplifier *s, ValueId a, ValueId b) {
+  Shape x = graph_shape(s->graph, a), y = graph_shape(s->graph, b);
+  return shape_same_set(&x, &y);
+}
+
+// x + 0, x - 0, x * 1, x / 1: the other operand, where that has all the axes of the result.
+static ValueId identity(Simplifier *s, const Node *node) {
+  double number;
+  for (int side = 0; side < 2; side++) {
+    if (!constant_of(s, node->operands[side], &number) || !same_shape(s, node->operands[1 - side], node->first_result)) {
+      continue;
+    }
+    bool neutral = (node->op == OP_ADD && number == 0) || (node->op == OP_MUL && number == 1) ||
+                   (side == 1 && ((node->op == OP_SUB && number == 0) || (node->op == OP_DIV && number == 1)));
+    if (neutral) {
+      return node->operands[1 - side];
+    }
+  }
+  return -1;
+}
+
+// (x * c1) * c2 becomes x * (c1 * c2).
+static void gather_factors(Simplifier *s, Node *node) {
+  double outer, inner;
+  for (int side = 0; side < 2 && node->op == OP_MUL; side++) {
+    const Node *product = producer(s, node->operands[1 - side], OP_MUL);
+    if (!product || !constant_of(s, node->operands[side], &outer)) {
+      continue;
+    }
+    for (int at = 0; at < 2; at++) {
+      if (constant_of(s, product->operands[at], &inner)) {
+        Node *factor = graph_producer(s->graph, node->operands[side]);
+        NodeInit init = {NODE_INIT, .number = outer * inner};
+        (void)factor;
+        ValueId x = product->operands[1 - at];
+        int id = (int)(node - s->graph->nodes.at);
+        ValueId constant = graph_add0(s->graph, OP_CONST, init);
+        node = graph_node(s->graph, id);
+        node->operands[0] = x;
+        node->operands[1] = constant;
+        return;
+      }
+    }
+  }
+}
+
+// An operand that is only repeated along axes which the other operands have anyway.
+static void drop_broadcasts(Simplifier *s, Node *node) {
+  if (!op_elementwise(node->op) || node->operand_count < 2) {
+    return;
+  }
+  Shape result = graph_shape(s->graph, node->first_result);
+  for (int i = 0; i < node->operand_count; i++) {
+    const Node *broadcast = producer(s, node->operands[i], OP_BROADCAST);
+    if (!broadcast) {
+      continue;
+    }
+    Shape all = graph_shape(s->graph, broadcast->operands[0]);
+    for (int j = 0; j < node->operand_count; j++) {
+      Shape other = graph_shape(s->graph, node->operands[j]);
+      all = j == i ? all : shape_union(all, &other);
+    }
+    if (shape_same_set(&all, &result)) {
+      node->operands[i] = broadcast->operands[0];
+    }
+  }
+}
+
+static bool fold_unary_constant(Op op, double a, double *out) {
+  switch (op) {
+    case OP_NEG:
+      *out = -a;
+      return true;
+    case OP_SQRT:
+      *out = sqrt(a);
+      return a >= 0;
+    case OP_RECIPROCAL:
+      *out = 1 / a;
+      return a != 0;
+    case OP_LOG:
+      *out = log(a);
+      return a > 0;
+    case OP_EXP:
+      *out = exp(a);
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Returns the value that stands for the node's result, or -1 to keep the node.
+static ValueId fold(Simplifier *s, NodeId id) {
+  Node *node = graph_node(s->graph, id);
+  double a, b, out;
+  if (node->op == OP_STOP && s->differentiated) {
+    return node->operands[0];
+  }
+  if (node->op == OP_BROADCAST && same_shape(s, node->operands[0], node->first_result)) {
+    return node->operands[0];
+  }
+  if (node->op == OP_TO_REAL && producer(s, node->operands[0], OP_INTEGER)) {
+    become_constant(node, (double)producer(s, node->operands[0], OP_INTEGER)->integer);
+    return -1;
+  }
+  if (node->op == OP_NEG && producer(s, node->operands[0], OP_NEG)) {
+    return producer(s, node->operands[0], OP_NEG)->operands[0];
+  }
+  if (node->operand_count == 1 && constant_of(s, node->operands[0], &a) && fold_unary_constant(node->op, a, &out)) {
+    become_constant(node, out);
+    return -1;
+  }
+  if (node->operand_count != 2 || !op_elementwise(node->op) ||
+      !element_type_floating(graph_value(s->graph, node->first_result)->type)) {
+    return -1;
+  }
+  if (constant_of(s, node->operands[0], &a) && constant_of(s, node->operands[1], &b) && fold_pair(node->op, a, b, &out)) {
+    become_constant(node, out);
+    return -1;
+  }
+  ValueId same = identity(s, node);
+  if (same < 0) {
+    gather_factors(s, node);
+    drop_broadcasts(s, graph_node(s->graph, id));
+  }
+  return same;
+}
+
+static uint64_t node_hash(const Node *node, RegionId region) {
+  uint64_t hash = map_hash((uint64_t)node->op, (uint64_t)region);
+  ValueId a = node->operand_count == 2 ? node->operands[0] : 0, b = node->operand_count == 2 ? node->operands[1] : 0;
+  bool swap = (node->op == OP_ADD || node->op == OP_MUL) && a > b;
+  for (int i = 0; i < node->operand_count; i++) {
+    hash = map_hash(hash, (uint64_t)(swap ? (i ? a : b) : node->operands[i]));
+  }
+  for (int i = 0; i < node->axes.count; i++) {
+    hash = map_hash(hash, (uint64_t)node->axes.axis[i]);
+  }
+  uint64_t number;
+  memcpy(&number, &node->number, sizeof number);
+  hash = map_hash(map_hash(hash, number), (uint64_t)node->integer);
+  hash = map_hash(hash, (uint64_t)(node->axis * 4099 + node->axis2));
+  return map_hash(hash, map_key(node->text));
+}
+
+static bool node_equal(const Node *a, const Node *b) {
+  if (a->op != b->op || a->operand_count != b->operand_count || a->axis != b->axis || a->axis2 != b->axis2 ||
+      a->integer != b->integer || memcmp(&a->number, &b->number, sizeof a->number) != 0 || a->text != b->text ||
+      a->axes.count != b->axes.count || a->region != b->region) {
+    return false;
+  }
+  for (int i = 0; i < a->axes.count; i++) {
+    if (a->axes.axis[i] != b->axes.axis[i]) {
+      return false;
+    }
+  }
+  bool straight = true, crossed = (a->op == OP_ADD || a->op == OP_MUL);
+  for (int i = 0; i < a->operand_count; i++) {
+    straight &= a->operands[i] == b->operands[i];
+    crossed = crossed && a->operands[i] == b->operands[1 - i];
+  }
+  return straight || crossed;
+}
+
+static bool mergeable(const Node *node) {
+  return !node->recomputed && node->region < 0 && !op_effect(node->op) && node->op != OP_INPUT && node->op != OP_PARAM &&
+         node->op != OP_STATE && node->result_count == 1;
+}
+
+static void keep_label(Graph *graph, ValueId kept, ValueId dropped) {
+  Value *to = graph_value(graph, kept), *from = graph_value(graph, dropped);
+  to->label = to->label ? to->label : from->label;
+  to->name = to->name ? to->name : from->name;
+}
+
+static void simplify_region(Simplifier *s, RegionId region) {
+  Graph *graph = s->graph;
+  NodeList old = graph->regions.at[region].nodes;
+  graph->regions.at[region].nodes = (NodeList){0};
+  graph->region = region;
+  for (int i = 0; i < old.count; i++) {
+    NodeId id = old.at[i];
+    Node *node = graph_node(graph, id);
+    for (int j = 0; j < node->operand_count; j++) {
+      node->operands[j] = follow(s, node->operands[j]);
+    }
+    graph->span = node->span;
+    graph->scope = node->scope;
+    graph->backward = node->backward;
+    if (node->region >= 0) {
+      RegionId inner = node->region;
+      simplify_region(s, inner);
+      graph->region = region;
+    }
+    ValueId same = fold(s, id);
+    node = graph_node(graph, id);
+    if (same < 0 && mergeable(node)) {
+      uint64_t hash = node_hash(node, region);
+      int64_t other = map_get_or(&s->seen, hash, -1);
+      if (other >= 0 && node_equal(graph_node(graph, (NodeId)other), node)) {
+        same = graph_node(graph, (NodeId)other)->first_result;
+      } else {
+        map_put(&s->seen, hash, id);
+      }
+    }
+    if (same >= 0) {
+      keep_label(graph, same, node->first_result);
+      s->replace[node->first_result] = same;
+    } else {
+      array_push(graph->arena, &graph->regions.at[region].nodes, id);
+    }
+  }
+  Region *done = &graph->regions.at[region];
+  for (int i = 0; i < done->results.count; i++) {
+    done->results.at[i] = follow(s, done->results.at[i]);
+  }
+}
+
+void graph_replace_values(Graph *graph, const ValueId *replace) {
+  for (int i = 0; i < graph->nodes.count; i++) {
+    Node *node = graph_node(graph, i);
+    for (int j = 0; j < node->operand_count; j++) {
+      while (replace[node->operands[j]] >= 0) {
+        node->operands[j] = replace[node->operands[j]];
+      }
+    }
+  }
+  for (int i = 0; i < graph->regions.count; i++) {
+    ValueList *results = &graph->regions.at[i].results;
+    for (int j = 0; j < results->count; j++) {
+      while (replace[results->at[j]] >= 0) {
+        results->at[j] = replace[results->at[j]];
+      }
+    }
+  }
+}
+
+static void sweep(Graph *graph, RegionId region, bool *live) {
+  NodeList *nodes = &graph->regions.at[region].nodes;
+  bool *keep = ARENA_ARRAY(graph->arena, bool, nodes->count + 1);
+  const ValueList *results = &graph->regions.at[region].results;
+  for (int i = 0; i < results->count; i++) {
+    live[results->at[i]] = true;
+  }
+  for (int i = nodes->count - 1; i >= 0; i--) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    keep[i] = op_effect(node->op);
+    for (int j = 0; j < node->result_count; j++) {
+      keep[i] |= live[node->first_result + j];
+    }
+    if (!keep[i]) {
+      continue;
+    }
+    for (int j = 0; j < node->operand_count; j++) {
+      live[node->operands[j]] = true;
+    }
+    if (node->region >= 0) {
+      sweep(graph, node->region, live);
+    }
+  }
+  int count = 0;
+  for (int i = 0; i < nodes->count; i++) {
+    if (keep[i]) {
+      nodes->at[count++] = nodes->at[i];
+    }
+  }
+  nodes->count = count;
+}
+
+void graph_remove_dead(Graph *graph) {
+  sweep(graph, 0, ARENA_ARRAY(graph->arena, bool, graph->values.count + 1));
+}
+
+bool pass_simplify(Compilation *c) {
+  Graph *graph = c->graph;
+  Simplifier s = {.graph = graph, .seen = map_create(c->arena), .differentiated = c->differentiated};
+  s.capacity = graph->values.count;
+  s.replace = ARENA_ARRAY(c->arena, ValueId, s.capacity + 1);
+  memset(s.replace, -1, sizeof *s.replace * (size_t)s.capacity);
+  simplify_region(&s, 0);
+  graph->region = 0;
+  graph_remove_dead(graph);
+  return true;
+}

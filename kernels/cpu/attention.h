@@ -1,0 +1,21 @@
+// attention.h: scaled dot-product attention and its gradient, without a [queries, keys] matrix in memory.
+#ifndef MDL_KERNELS_CPU_ATTENTION_H
+#define MDL_KERNELS_CPU_ATTENTION_H
+
+#include "kernels/cpu/blas.h"
+#include "kernels/cpu/simd.h"
+#include "runtime/cpu/pool.h"
+
+// Addresses of the tensors of an Attention; the forward reads q, k, v and writes o and statistics.
+typedef struct {
+  char *q, *k, *v, *o, *statistics, *d_o, *dq, *dk, *dv;
+} AttentionPorts;
+
+bool attention_check(const Attention *attention, const char *name, Error *error);
+int64_t attention_scratch_bytes(const Attention *attention);  // for each worker, forward or backward
+void attention_run(const Attention *attention, const Simd *simd, const Blas *blas, Pool *pool,
+                   const AttentionPorts *ports, char *const *scratch);
+void attention_grad_run(const Attention *attention, const Simd *simd, const Blas *blas, Pool *pool,
+                        const AttentionPorts *ports, char *const *scratch);
+
+#endif

@@ -1,0 +1,13 @@
+// take.h: reading and adding along an axis by index, and windows.
+#ifndef MDL_KERNELS_CPU_TAKE_H
+#define MDL_KERNELS_CPU_TAKE_H
+
+#include "compiler/plan.h"
+#include "runtime/cpu/pool.h"
+
+void take_run(const Take *take, Pool *pool, const void *x, const int32_t *index, void *out);
+void put_run(const Take *take, Pool *pool, void *x, const int32_t *index, const void *source, bool first);
+void window_run(const Window *window, Pool *pool, const void *x, void *out);
+void fold_run(const Window *window, Pool *pool, void *x, const void *out);
+
+#endif

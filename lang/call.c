@@ -1,0 +1,324 @@
+// call.c: arguments, and functions written in .mdl.
+#include <string.h>
+
+#include "lang/elaborate.h"
+
+enum { CALL_MAX_DEPTH = 64 };
+
+static bool add_axis(Elaborator *e, Shape *shape, Object *object, const Ast *ast) {
+  for (int i = 0; i < object->axes.count; i++) {
+    if (!shape_push(shape, object->axes.axis[i])) {
+      diag_error(e->diag, E021, ast->span, "axis '%s' is named twice", axis_name(e, object->axes.axis[i]));
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool word_argument(Name name) {
+  return strcmp(name, "name") == 0 || strcmp(name, "share") == 0 || strcmp(name, "tokenizer") == 0;
+}
+
+static void collect_axis(Elaborator *e, const Ast *argument, Shape *shape, Arguments *arguments) {
+  const Ast *value = argument->kids[0];
+  Object object = evaluate(e, value);
+  if (object.kind != OBJECT_AXIS && object.kind != OBJECT_AXES) {
+    if (object.kind != OBJECT_POISON) {
+      Diagnostic *error = diag_error(e->diag, E030, value->span, "expected an axis, found %s", object_describe(e, &object));
+      diag_help(e->diag, error, "arguments after the axes are named: `name = value`");
+    }
+    arguments->failed = true;
+    return;
+  }
+  arguments->failed = !add_axis(e, shape, &object, value) || arguments->failed;
+}
+
+void collect_arguments(Elaborator *e, const Ast *ast, Arguments *out) {
+  const Ast *list = ast->kids[0];
+  int count = list->count;
+  *out = (Arguments){.span = ast->span};
+  out->positional = ARENA_ARRAY(e->arena, Object, count + 1);
+  out->named = ARENA_ARRAY(e->arena, Object, count + 1);
+  out->positional_ast = ARENA_ARRAY(e->arena, const Ast *, count + 1);
+  out->named_ast = ARENA_ARRAY(e->arena, const Ast *, count + 1);
+  out->names = ARENA_ARRAY(e->arena, Name, count + 1);
+  AstGroup group = GROUP_PLAIN;
+  for (int i = 0; i < count; i++) {
+    const Ast *argument = list->kids[i];
+    if (argument->group != GROUP_PLAIN) {
+      group = argument->group;
+      out->has_over |= group == GROUP_OVER;
+      out->has_to |= group == GROUP_TO;
+    }
+    if (argument->name) {
+      out->names[out->named_count] = argument->name;
+      out->named_ast[out->named_count] = argument;
+      bool word = word_argument(argument->name) && argument->kids[0]->kind == AST_NAME;
+      out->named[out->named_count++] =
+          word ? (Object){.kind = OBJECT_WORD, .name = argument->kids[0]->name, .span = argument->span}
+               : evaluate(e, argument->kids[0]);
+    } else if (group == GROUP_OVER) {
+      out->over_span = argument->span;
+      collect_axis(e, argument, &out->over, out);
+    } else if (group == GROUP_TO) {
+      out->to_span = argument->span;
+      collect_axis(e, argument, &out->to, out);
+    } else if (group == GROUP_ARROW) {
+      diag_error(e->diag, E030, argument->span, "'->' is for concat, slices and renames");
+      out->failed = true;
+    } else {
+      out->positional_ast[out->positional_count] = argument->kids[0];
+      Object value = evaluate(e, argument->kids[0]);
+      value.span = argument->kids[0]->span;
+      out->positional[out->positional_count++] = value;
+    }
+  }
+  for (int i = 0; i < out->positional_count; i++) {
+    out->failed |= out->positional[i].kind == OBJECT_POISON;
+  }
+}
+
+static void formal_group_bounds(const Ast *formals, AstGroup group, int *fixed, bool *variadic) {
+  AstGroup now = GROUP_PLAIN;
+  *fixed = 0;
+  *variadic = false;
+  for (int i = 0; i < formals->count; i++) {
+    const Ast *formal = formals->kids[i];
+    now = formal->group != GROUP_PLAIN ? formal->group : formal->kids[0] ? GROUP_PLAIN : now;
+    if (now == group && !formal->kids[0]) {
+      *variadic |= (formal->flags & AST_VARIADIC) != 0;
+      *fixed += !(formal->flags & AST_VARIADIC);
+    }
+  }
+}
+
+static bool check_axis_count(Elaborator *e, const Ast *function, const Ast *formals, AstGroup group, int given, Span span) {
+  int fixed;
+  bool variadic;
+  formal_group_bounds(formals, group, &fixed, &variadic);
+  if (given == fixed || (variadic && given >= fixed)) {
+    return true;
+  }
+  Diagnostic *error = diag_error(e->diag, E030, span, "'%s' takes %s%d ax%s after `%s`, found %d", function->name,
+                                 variadic ? "at least " : "", fixed, fixed == 1 ? "is" : "es",
+                                 group == GROUP_OVER ? "over" : "to", given);
+  diag_related(e->diag, error, function->name_span, "declared here");
+  return false;
+}
+
+static bool bind_named(Elaborator *e, const Ast *function, const Arguments *arguments, Frame *frame) {
+  const Ast *formals = function->kids[0];
+  bool good = true;
+  for (int i = 0; i < arguments->named_count; i++) {
+    Name name = arguments->names[i];
+    if (strcmp(name, "name") == 0 || strcmp(name, "share") == 0) {
+      continue;
+    }
+    int found = -1;
+    const char *candidates[64];
+    int candidate_count = 0;
+    for (int j = 0; j < formals->count; j++) {
+      if (formals->kids[j]->name == name) {
+        found = j;
+      }
+      if (candidate_count < 64) {
+        candidates[candidate_count++] = formals->kids[j]->name;
+      }
+    }
+    if (found < 0) {
+      Diagnostic *error = diag_error(e->diag, E030, arguments->named_ast[i]->name_span, "'%s' has no parameter '%s'",
+                                     function->name, name);
+      const char *closest = text_closest(name, candidates, candidate_count);
+      if (closest) {
+        diag_help(e->diag, error, "did you mean `%s`?", closest);
+      }
+      diag_related(e->diag, error, function->name_span, "declared here");
+      good = false;
+    } else if (frame_find(frame, name)) {
+      diag_error(e->diag, E030, arguments->named_ast[i]->span, "'%s' is given twice", name);
+      good = false;
+    } else {
+      good = good && arguments->named[i].kind != OBJECT_POISON;
+      frame_set(e, frame, name, arguments->named[i]);
+    }
+  }
+  return good;
+}
+
+static bool bind_defaults(Elaborator *e, const Ast *function, Frame *frame, Span span) {
+  const Ast *formals = function->kids[0];
+  bool good = true;
+  for (int i = 0; i < formals->count; i++) {
+    const Ast *formal = formals->kids[i];
+    if (frame_find(frame, formal->name)) {
+      continue;
+    }
+    if (formal->kids[0]) {
+      frame_set(e, frame, formal->name, evaluate(e, formal->kids[0]));
+    } else {
+      Diagnostic *error = diag_error(e->diag, E030, span, "'%s' needs a value for its parameter '%s'", function->name, formal->name);
+      diag_related(e->diag, error, formal->span, "declared here");
+      good = false;
+    }
+  }
+  return good;
+}
+
+// Binds arguments to formals in `frame`, which is the current frame (defaults see earlier parameters).
+bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Frame *frame, Span span) {
+  const Ast *formals = function->kids[0];
+  if (!check_axis_count(e, function, formals, GROUP_OVER, arguments->over.count, arguments->has_over ? arguments->over_span : span) ||
+      !check_axis_count(e, function, formals, GROUP_TO, arguments->to.count, arguments->has_to ? arguments->to_span : span)) {
+    return false;
+  }
+  AstGroup group = GROUP_PLAIN;
+  int positional = 0, over = 0, to = 0;
+  for (int i = 0; i < formals->count; i++) {
+    const Ast *formal = formals->kids[i];
+    group = formal->group != GROUP_PLAIN ? formal->group : formal->kids[0] ? GROUP_PLAIN : group;
+    if (group == GROUP_PLAIN || formal->kids[0]) {
+      if (positional < arguments->positional_count) {
+        frame_set(e, frame, formal->name, arguments->positional[positional++]);
+      }
+      continue;
+    }
+    const Shape *axes = group == GROUP_OVER ? &arguments->over : &arguments->to;
+    int *at = group == GROUP_OVER ? &over : &to;
+    Object object = {.kind = OBJECT_AXES, .span = span};
+    if (formal->flags & AST_VARIADIC) {
+      while (*at < axes->count) {
+        object.axes.axis[object.axes.count++] = axes->axis[(*at)++];
+      }
+    } else {
+      object = object_axis(axes->axis[(*at)++], span);
+    }
+    frame_set(e, frame, formal->name, object);
+  }
+  if (positional < arguments->positional_count) {
+    Diagnostic *error = diag_error(e->diag, E030, arguments->positional_ast[positional]->span,
+                                   "'%s' takes %d value%s, found %d", function->name, positional, positional == 1 ? "" : "s",
+                                   arguments->positional_count);
+    diag_related(e->diag, error, function->name_span, "declared here");
+    return false;
+  }
+  bool good = bind_named(e, function, arguments, frame);
+  return bind_defaults(e, function, frame, span) && good;
+}
+
+static Name call_part(Elaborator *e, const Arguments *arguments) {
+  for (int i = 0; i < arguments->named_count; i++) {
+    if (strcmp(arguments->names[i], "name") == 0 &&
+        (arguments->named[i].kind == OBJECT_WORD || arguments->named[i].kind == OBJECT_STRING)) {
+      return arguments->named[i].name;
+    }
+  }
+  return e->frame->variable;
+}
+
+// A composite's tensors become parameters of its region, so that nothing else flows in.
+static void isolate(Elaborator *e, Frame *frame, ValueList *outer, RegionId region) {
+  for (int i = 0; i < frame->objects.count; i++) {
+    Object *object = &frame->objects.at[i];
+    if (object->kind != OBJECT_VALUE) {
+      continue;
+    }
+    Value value = *graph_value(e->graph, object->value);
+    value.node = -1;
+    array_push(e->arena, outer, object->value);
+    object->value = graph_new_value(e->graph, value);
+    array_push(e->arena, &e->graph->regions.at[region].parameters, object->value);
+  }
+}
+
+static Object call_composite(Elaborator *e, const Ast *function, Span span) {
+  Graph *graph = e->graph;
+  RegionId outer_region = graph->region, region = graph_region(graph);
+  ValueList operands = {0};
+  isolate(e, e->frame, &operands, region);
+  graph->region = region;
+  run_block(e, function->kids[1]);
+  graph->region = outer_region;
+  Object result = e->frame->result;
+  if (result.kind != OBJECT_VALUE) {
+    if (result.kind != OBJECT_POISON) {
+      diag_error(e->diag, E036, span, "the composite '%s' does not return one tensor", function->name);
+    }
+    return object_poison();
+  }
+  array_push(e->arena, &graph->regions.at[region].results, result.value);
+  graph->span = span;
+  NodeInit init = {NODE_INIT, .text = function->name, .region = region};
+  return object_value(graph_add(graph, OP_COMPOSITE, init, operands.at, operands.count), span);
+}
+
+Object call_function(Elaborator *e, const Ast *function, Arguments *arguments, Name part, Span span) {
+  int depth = 0;
+  for (const Frame *frame = e->frame; frame; frame = frame->caller) {
+    depth++;
+    if (frame->function == function && depth > CALL_MAX_DEPTH) {
+      break;
+    }
+  }
+  if (depth > CALL_MAX_DEPTH) {
+    diag_error(e->diag, E014, span, "'%s' calls itself, or calls are nested more than %d deep", function->name, CALL_MAX_DEPTH);
+    return object_poison();
+  }
+  bool composite = (function->flags & AST_COMPOSITE) != 0;
+  Name prefix = e->frame->prefix;
+  if (part) {
+    prefix = prefix[0] ? name_format(e->names, "%s.%s", prefix, part) : part;
+  }
+  ScopeId scope = e->graph->scope;
+  e->graph->scope = graph_scope(e->graph, scope, function->name, prefix, -1);
+  Frame *frame = frame_push(e, composite ? FRAME_COMPOSITE : FRAME_FUNCTION, function, prefix);
+  frame->call = span;
+  Object result = object_poison();
+  if (bind_formals(e, function, arguments, frame, span)) {
+    if (composite) {
+      result = call_composite(e, function, span);
+    } else {
+      run_block(e, function->kids[1]);
+      result = frame->result;
+    }
+  }
+  frame_pop(e);
+  e->graph->scope = scope;
+  return result;
+}
+
+Object call(Elaborator *e, const Ast *ast) {
+  const Declaration *declaration = unit_find(e->unit, SPACE_CODE, ast->name);
+  Builtin *builtin = builtin_find(ast->name);
+  if (builtin_takes_text(ast->name) && !(declaration && declaration->ast->kind == AST_FUNCTION)) {
+    return builtin(e, ast, NULL);
+  }
+  if (!builtin && (!declaration || (declaration->ast->kind != AST_FUNCTION))) {
+    if (declaration) {
+      diag_error(e->diag, E013, ast->name_span, "'%s' is %s and cannot be called here", ast->name,
+                 declared_as(declaration->ast));
+    } else {
+      unknown_name(e, ast->name, ast->name_span, "function");
+    }
+    return object_poison();
+  }
+  Arguments arguments;
+  collect_arguments(e, ast, &arguments);
+  if (arguments.failed) {
+    return object_poison();
+  }
+  e->graph->span = ast->span;
+  Name variable = e->frame->variable;
+  Object result;
+  if (declaration && declaration->ast->kind == AST_FUNCTION) {
+    Name part = call_part(e, &arguments);
+    int reported = e->diag->all.count;
+    result = call_function(e, declaration->ast, &arguments, part, ast->span);
+    if (declaration->library) {
+      blame_caller(e, reported, ast->name, ast->span);
+    }
+  } else {
+    result = builtin(e, ast, &arguments);
+  }
+  e->frame->variable = variable;
+  return result;
+}

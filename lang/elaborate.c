@@ -1,0 +1,615 @@
+// elaborate.c: statements, frames, parameters and state; the entry to elaboration.
+#include "lang/elaborate.h"
+
+#include <string.h>
+
+enum { ELABORATE_MAX_NODES = 4000000, ELABORATE_MAX_REPEAT = 100000 };
+
+Frame *frame_push(Elaborator *e, FrameKind kind, const Ast *function, Name prefix) {
+  Frame *frame = ARENA_NEW(e->arena, Frame);
+  frame->kind = kind;
+  frame->caller = e->frame;
+  frame->function = function;
+  frame->prefix = prefix;
+  frame->variables = map_create(e->arena);
+  frame->result.kind = OBJECT_NOTHING;
+  e->frame = frame;
+  return frame;
+}
+
+void frame_pop(Elaborator *e) {
+  e->frame = e->frame->caller;
+}
+
+ValueId leaf(Elaborator *e, Op op, Name name, ElementType type, AxisId bound, Shape shape, Role role) {
+  int64_t known = map_get_or(&e->leaves, map_key(name) * 64 + (uint64_t)op, -1);
+  if (known >= 0) {
+    return (ValueId)known;
+  }
+  RegionId region = e->graph->region;
+  Role before = e->graph->role;
+  e->graph->region = 0;
+  e->graph->role = role;
+  NodeInit init = {NODE_INIT, .text = name, .type = type, .bound = bound, .shape = shape};
+  init.bound = bound;
+  ValueId value = graph_add0(e->graph, op, init);
+  e->graph->region = region;
+  e->graph->role = before;
+  map_put(&e->leaves, map_key(name) * 64 + (uint64_t)op, value);
+  return value;
+}
+
+ValueId step_value(Elaborator *e) {
+  return leaf(e, OP_INPUT, name_of(e->names, "step"), TYPE_INT, -1, (Shape){0}, ROLE_INPUT);
+}
+
+static Name join(Elaborator *e, Name prefix, Name part) {
+  return prefix[0] ? name_format(e->names, "%s.%s", prefix, part) : part;
+}
+
+static bool constant_number(const Ast *ast, double *number) {
+  bool minus = ast && ast->kind == AST_UNARY && ast->kids[0]->kind == AST_NUMBER;
+  if (minus) {
+    *number = -ast->kids[0]->number;
+    return true;
+  }
+  if (ast && ast->kind == AST_NUMBER) {
+    *number = ast->number;
+    return true;
+  }
+  return false;
+}
+
+static bool shared(Elaborator *e) {
+  for (const Frame *frame = e->frame; frame; frame = frame->caller) {
+    Object *share = frame_find((Frame *)frame, name_of(e->names, "share"));
+    if (share && share->kind == OBJECT_BOOL && share->number != 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static Object reuse(Elaborator *e, const Persistent *old, const Persistent *fresh, Op op) {
+  bool same = shape_same_set(&old->shape, &fresh->shape);
+  if (shared(e) && same) {
+    return object_value(leaf(e, op, old->name, old->type, -1, old->shape, old->role), fresh->span);
+  }
+  Diagnostic *error = diag_error(e->diag, E012, fresh->span, "two parameters would be called '%s'", fresh->name);
+  diag_related(e->diag, error, old->span, "the first");
+  diag_help(e->diag, error, same ? "give one of the calls a name of its own: `name = ...`; or share the parameter: `share = true`"
+                                 : "give one of the calls a name of its own: `name = ...`");
+  return object_poison();
+}
+
+Object make_persistent(Elaborator *e, Persistent persistent, const Ast *random, const Ast *constant) {
+  Op op = persistent.role == ROLE_PARAMETER ? OP_PARAM : OP_STATE;
+  int64_t known = map_get_or(&e->leaves, map_key(persistent.name) * 64 + 63, -1);
+  if (known >= 0) {
+    return reuse(e, &e->graph->persistent.at[known], &persistent, op);
+  }
+  persistent.scope = e->graph->scope;
+  persistent.group = -1;
+  int index = e->graph->persistent.count;
+  constant_number(constant, &persistent.initial);
+  map_put(&e->leaves, map_key(persistent.name) * 64 + 63, index);
+  e->graph->span = persistent.span;
+  persistent.value = leaf(e, op, persistent.name, TYPE_REAL, -1, persistent.shape, persistent.role);
+  array_push(e->arena, &e->graph->persistent, persistent);
+  array_push(e->arena, &e->initialisers, (Initialiser){index, random, constant, e->frame});
+  Object object = object_value(persistent.value, persistent.span);
+  object.state = persistent.role == ROLE_STATE;
+  return object;
+}
+
+static bool in_composite(const Elaborator *e) {
+  for (const Frame *frame = e->frame; frame; frame = frame->caller) {
+    if (frame->kind == FRAME_COMPOSITE) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool already_declared(Elaborator *e, const Ast *ast) {
+  Object *old = frame_find(e->frame, ast->name);
+  if (!old) {
+    return false;
+  }
+  if (old->span.file == ast->name_span.file && old->span.begin == ast->name_span.begin) {
+    return false;  // the same statement, in another iteration of a repeat
+  }
+  Diagnostic *error = diag_error(e->diag, E011, ast->name_span, "'%s' is declared twice", ast->name);
+  if (old->span.file >= 0) {
+    diag_related(e->diag, error, old->span, "the first declaration");
+  }
+  return true;
+}
+
+static void run_param(Elaborator *e, const Ast *ast) {
+  Persistent made = {.name = join(e, e->frame->prefix, ast->name), .role = ROLE_PARAMETER, .type = TYPE_REAL,
+                     .span = span_of_user(e, ast->span), .value = -1};
+  if (in_composite(e) || e->frame->kind == FRAME_UPDATE || e->frame->scan_depth > 0) {
+    Diagnostic *error = diag_error(e->diag, E035, ast->span, "no parameters here");
+    diag_label(e->diag, error, "inside a composite, an update or a scan");
+    diag_help(e->diag, error, "make it outside and pass it in");
+    frame_set(e, e->frame, ast->name, object_poison());
+    return;
+  }
+  Object object = object_poison();
+  if (evaluate_axes(e, ast->kids[0], &made.shape, &made.stack_count, &made.in_count)) {
+    object = make_persistent(e, made, ast->kids[1], ast->kids[2]);
+  }
+  object.span = ast->name_span;
+  frame_set(e, e->frame, ast->name, object);
+}
+
+static void run_state(Elaborator *e, const Ast *ast) {
+  if (e->frame->kind == FRAME_UPDATE) {
+    return;  // updates.c has declared it
+  }
+  if (in_composite(e)) {
+    diag_error(e->diag, E035, ast->span, "no state inside a composite");
+    return;
+  }
+  Persistent made = {.name = join(e, e->frame->prefix, ast->name), .role = ROLE_STATE, .type = TYPE_REAL,
+                     .span = ast->span, .value = -1, .in_count = -1};
+  Object object = object_poison();
+  bool good = false;
+  if (ast->kids[0]) {
+    good = evaluate_axes(e, ast->kids[0], &made.shape, &made.stack_count, &made.in_count);
+  } else if (ast->kids[1]) {
+    Object like = evaluate(e, ast->kids[1]);
+    good = like.kind == OBJECT_VALUE;
+    made.shape = good ? graph_shape(e->graph, like.value) : made.shape;
+  } else {
+    good = true;
+  }
+  if (good) {
+    object = make_persistent(e, made, ast->kids[2], ast->kids[3]);
+  }
+  object.span = ast->name_span;
+  frame_set(e, e->frame, ast->name, object);
+}
+
+static void run_input(Elaborator *e, const Ast *ast) {
+  const Ast *type = ast->kids[0];
+  ElementType element;
+  AxisId bound;
+  Shape shape;
+  Object object = object_poison();
+  if (e->frame->kind != FRAME_MODEL) {
+    diag_error(e->diag, E035, ast->span, "inputs are declared by the model, not inside functions");
+  } else if (!already_declared(e, ast) && evaluate_type(e, type, &element, &bound) &&
+             evaluate_axes(e, type->kids[1], &shape, NULL, NULL)) {
+    e->graph->span = ast->span;
+    object = object_value(leaf(e, OP_INPUT, ast->name, element, bound, shape, ROLE_INPUT), ast->name_span);
+  }
+  frame_set(e, e->frame, ast->name, object);
+}
+
+static const Ast *size_setting(const Elaborator *e, Name name) {
+  for (int i = e->spec->sizes.count - 1; i >= 0; i--) {
+    if (e->spec->sizes.at[i].name == name) {
+      return e->spec->sizes.at[i].value;
+    }
+  }
+  return NULL;
+}
+
+void settings_names(Elaborator *e, Frame *frame) {
+  const PlanRun *run = &e->spec->run;
+  frame_set(e, frame, name_of(e->names, "steps"), object_number((double)run->steps, true, SPAN_NONE));
+  frame_set(e, frame, name_of(e->names, "seed"), object_number((double)run->seed, true, SPAN_NONE));
+}
+
+// A size given by the recipe is evaluated where only constants and other settings are known.
+static bool setting_value(Elaborator *e, const Ast *value, Object *object) {
+  frame_push(e, FRAME_SETTINGS, NULL, name_of(e->names, ""));
+  settings_names(e, e->frame);
+  *object = evaluate(e, value);
+  frame_pop(e);
+  return object->kind != OBJECT_POISON;
+}
+
+static void run_axis(Elaborator *e, const Ast *ast) {
+  if (already_declared(e, ast)) {
+    return;
+  }
+  const Ast *given = e->frame->kind == FRAME_MODEL ? size_setting(e, ast->name) : NULL;
+  int64_t size = 0, global = 0;
+  bool good = false;
+  Name name = ast->name;
+  if (e->frame->function) {
+    name = name_format(e->names, "%s.%s", e->frame->function->name, ast->name);
+  }
+  if (given) {
+    Object object;
+    good = setting_value(e, given, &object);
+    double number = 0;
+    bool integer = false;
+    if (good && (!object_size(&object, e, &number, &integer) || !integer || number < 1 || number > 9e15)) {
+      diag_error(e->diag, E034, given->span, "the size of axis '%s' must be a whole number of at least 1", ast->name);
+      good = false;
+    }
+    size = (int64_t)number;
+  } else if (ast->kids[1]) {
+    AxisId like;
+    good = evaluate_axis(e, ast->kids[1], &like);
+    size = good ? axis_size(e, like) : 0;
+    global = good ? e->graph->axes.at[like].global : 0;
+  } else if (ast->kids[0]) {
+    good = evaluate_size(e, ast->kids[0], &size);
+  } else {
+    Diagnostic *error = diag_error(e->diag, E023, ast->name_span, "axis '%s' has no size", ast->name);
+    diag_help(e->diag, error, "give it one in the recipe, `%s = ...;`, or on the command line, `--set %s=...`", ast->name, ast->name);
+  }
+  if (!good) {
+    frame_set(e, e->frame, ast->name, object_poison());
+    return;
+  }
+  global = global ? global : size;
+  if (e->frame->kind == FRAME_MODEL && strcmp(ast->name, "batch") == 0) {
+    int64_t slots = e->spec->microbatches;
+    if (e->program == PROGRAM_GENERATE) {
+      size = global = 1;
+    } else if (size % slots != 0) {
+      Diagnostic *error = diag_error(e->diag, E024, given ? given->span : ast->name_span, "a batch of %lld cannot be cut into %lld microbatches",
+                                     (long long)size, (long long)slots);
+      diag_help(e->diag, error, "choose a batch that is a multiple of %lld", (long long)slots);
+    } else {
+      size /= slots;
+      global = e->program == PROGRAM_EVALUATE ? size : global;
+    }
+  }
+  AxisId axis = graph_axis(e->graph, name, size);
+  e->graph->axes.at[axis].global = global;
+  frame_set(e, e->frame, ast->name, object_axis(axis, ast->name_span));
+}
+
+static void run_const(Elaborator *e, const Ast *ast) {
+  if (already_declared(e, ast)) {
+    return;
+  }
+  const Ast *given = e->frame->kind == FRAME_MODEL ? size_setting(e, ast->name) : NULL;
+  Object object;
+  if (given) {
+    setting_value(e, given, &object);
+  } else {
+    object = evaluate(e, ast->kids[0]);
+  }
+  if (object.kind == OBJECT_VALUE) {
+    diag_error(e->diag, E033, ast->span, "the constant '%s' is not known at compile time", ast->name);
+    object = object_poison();
+  }
+  object.span = ast->name_span;
+  frame_set(e, e->frame, ast->name, object);
+}
+
+static void assign_state(Elaborator *e, const Ast *target, Object *old, Object value) {
+  ValueId state = old->value, tensor;
+  Shape shape = graph_shape(e->graph, state);
+  if (!e->training || !object_tensor(e, value, true, target->span, &tensor)) {
+    return;
+  }
+  Shape has = graph_shape(e->graph, tensor);
+  if (!shape_contains(&shape, &has)) {
+    diag_error(e->diag, E022, target->span, "the state '%s' has axes %s, the value has %s", target->name, axes_text(e, &shape),
+               axes_text(e, &has));
+    return;
+  }
+  if (e->spec->microbatches > 1) {
+    diag_error(e->diag, E070, target->span, "this version cannot update model state with more than one microbatch");
+    return;
+  }
+  RegionId region = e->graph->region;
+  e->graph->region = 0;
+  graph_op2(e->graph, OP_ASSIGN, state, tensor);
+  e->graph->region = region;
+}
+
+static void assign_one(Elaborator *e, const Ast *target, Object value, const Ast *label) {
+  Object *old = frame_find(e->frame, target->name);
+  if (old && old->state && old->kind == OBJECT_VALUE) {
+    assign_state(e, target, old, value);
+    return;
+  }
+  if (old && (old->kind == OBJECT_AXIS || old->kind == OBJECT_AXES)) {
+    Diagnostic *error = diag_error(e->diag, E013, target->span, "'%s' is an axis and cannot be assigned", target->name);
+    diag_related(e->diag, error, old->span, "declared here");
+    return;
+  }
+  if (value.kind == OBJECT_NOTHING) {
+    diag_error(e->diag, E036, target->span, "nothing is assigned to '%s': the call returns no value", target->name);
+    value = object_poison();
+  }
+  if (value.kind == OBJECT_VALUE) {
+    Value *made = graph_value(e->graph, value.value);
+    if (!made->name) {
+      made->name = target->name;
+    }
+    if (label) {
+      made->label = label->name;
+    }
+  }
+  value.span = target->span;
+  value.state = false;
+  frame_set(e, e->frame, target->name, value);
+}
+
+static void run_assign(Elaborator *e, const Ast *ast) {
+  const Ast *targets = ast->kids[0];
+  Name before = e->frame->variable;
+  e->frame->variable = targets->kids[0]->name;
+  Object value = evaluate(e, ast->kids[1]);
+  e->frame->variable = before;
+  if (targets->count == 1) {
+    assign_one(e, targets->kids[0], value, ast->kids[2]);
+    return;
+  }
+  bool tuple = value.kind == OBJECT_TUPLE && value.count == targets->count;
+  if (!tuple && value.kind != OBJECT_POISON) {
+    diag_error(e->diag, E030, ast->span, "%d names are assigned from %s", targets->count, object_describe(e, &value));
+  }
+  for (int i = 0; i < targets->count; i++) {
+    assign_one(e, targets->kids[i], tuple ? value.items[i] : object_poison(), ast->kids[2]);
+  }
+}
+
+static void run_output(Elaborator *e, const Ast *ast) {
+  if (e->frame->kind != FRAME_MODEL) {
+    diag_error(e->diag, E035, ast->span, "outputs are declared by the model, not inside functions");
+    return;
+  }
+  Object object;
+  if (ast->kids[0]) {
+    e->frame->variable = ast->name;
+    object = evaluate(e, ast->kids[0]);
+    e->frame->variable = NULL;
+    object.span = ast->name_span;
+    frame_set(e, e->frame, ast->name, object);
+  } else {
+    Object *found = frame_find(e->frame, ast->name);
+    if (!found) {
+      unknown_name(e, ast->name, ast->name_span, "value");
+      return;
+    }
+    object = *found;
+  }
+  ValueId value;
+  if (object_tensor(e, object, true, ast->span, &value) && e->program != PROGRAM_INITIALISE && e->program != PROGRAM_TRAIN) {
+    graph_add1(e->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = ast->name}, value);
+  }
+}
+
+static void run_repeat(Elaborator *e, const Ast *ast) {
+  double number;
+  bool integer;
+  const Ast *count = ast->kids[0];
+  if (!evaluate_number(e, count, &number, &integer)) {
+    return;
+  }
+  if (!integer || number < 0 || number > ELABORATE_MAX_REPEAT) {
+    diag_error(e->diag, E090, count->span, "a repeat runs 0 to %d times, not %.15g", ELABORATE_MAX_REPEAT, number);
+    return;
+  }
+  Name word = count->kind == AST_NAME ? count->name : name_of(e->names, "repeat");
+  Name prefix = e->frame->prefix;
+  ScopeId scope = e->graph->scope;
+  for (int64_t i = 0; i < (int64_t)number && !e->exhausted && !e->frame->returned; i++) {
+    e->frame->prefix = join(e, prefix, name_format(e->names, "%s.%lld", word, (long long)i));
+    e->graph->scope = graph_scope(e->graph, scope, word, e->frame->prefix, i);
+    if (ast->kids[1]) {
+      frame_set(e, e->frame, ast->kids[1]->name, object_number((double)i, true, ast->kids[1]->span));
+    }
+    int errors = e->diag->reports;
+    run_block(e, ast->kids[2]);
+    if (e->diag->reports > errors) {
+      break;  // the other iterations would only say the same again
+    }
+  }
+  e->frame->prefix = prefix;
+  e->graph->scope = scope;
+}
+
+static void run_if(Elaborator *e, const Ast *ast) {
+  Object condition = evaluate(e, ast->kids[0]);
+  if (condition.kind == OBJECT_POISON) {
+    return;
+  }
+  if (condition.kind != OBJECT_BOOL) {
+    Diagnostic *error = diag_error(e->diag, E033, ast->kids[0]->span, "`if` needs a truth value known at compile time, found %s",
+                                   object_describe(e, &condition));
+    diag_help(e->diag, error, "to choose element by element: `where(condition, a, b)`");
+    return;
+  }
+  const Ast *branch = condition.number != 0 ? ast->kids[1] : ast->kids[2];
+  if (branch && branch->kind == AST_IF) {
+    run_if(e, branch);
+  } else if (branch) {
+    run_block(e, branch);
+  }
+}
+
+static void run_return(Elaborator *e, const Ast *ast) {
+  if (e->frame->kind == FRAME_MODEL) {
+    diag_error(e->diag, E035, ast->span, "a model does not return: assign `loss`, or declare an `output`");
+    return;
+  }
+  if (ast->count == 1) {
+    e->frame->result = evaluate(e, ast->kids[0]);
+  } else {
+    Ast tuple = *ast;
+    tuple.kind = AST_TUPLE;
+    e->frame->result = evaluate(e, arena_copy(e->arena, &tuple, sizeof tuple));
+  }
+  e->frame->returned = true;
+}
+
+static void run_scan(Elaborator *e, const Ast *ast) {
+  AxisId axis;
+  if (!evaluate_axis(e, ast->kids[0], &axis)) {
+    return;
+  }
+  for (int i = 0; i < ast->kids[1]->count; i++) {
+    const Ast *statement = ast->kids[1]->kids[i];
+    Shape shape;
+    if (statement->kind == AST_CARRY && evaluate_axes(e, statement->kids[0], &shape, NULL, NULL) && shape_has(&shape, axis)) {
+      diag_error(e->diag, E021, statement->span, "the carried value has the scanned axis '%s'", axis_name(e, axis));
+    }
+  }
+  diag_error(e->diag, E070, ast->span, "this version checks 'scan' but cannot run it");
+  for (int i = 0; i < ast->kids[1]->count; i++) {  // what it assigns is unknown from here on
+    const Ast *statement = ast->kids[1]->kids[i];
+    if (statement->kind == AST_ASSIGN) {
+      for (int j = 0; j < statement->kids[0]->count; j++) {
+        frame_set(e, e->frame, statement->kids[0]->kids[j]->name, object_poison());
+      }
+    }
+  }
+}
+
+static void run_statement(Elaborator *e, const Ast *ast) {
+  switch (ast->kind) {
+    case AST_AXIS:
+      run_axis(e, ast);
+      break;
+    case AST_CONST:
+      run_const(e, ast);
+      break;
+    case AST_INPUT:
+      run_input(e, ast);
+      break;
+    case AST_PARAM:
+      run_param(e, ast);
+      break;
+    case AST_STATE:
+      run_state(e, ast);
+      break;
+    case AST_ASSIGN:
+      run_assign(e, ast);
+      break;
+    case AST_OUTPUT:
+      run_output(e, ast);
+      break;
+    case AST_REPEAT:
+      run_repeat(e, ast);
+      break;
+    case AST_IF:
+      run_if(e, ast);
+      break;
+    case AST_RETURN:
+      run_return(e, ast);
+      break;
+    case AST_SCAN:
+      run_scan(e, ast);
+      break;
+    case AST_CARRY:
+      diag_error(e->diag, E035, ast->span, "'carry' is for the body of a scan");
+      break;
+    default:
+      diag_error(e->diag, E035, ast->span, "a %s is not allowed here", ast_kind_name(ast->kind));
+  }
+}
+
+void run_block(Elaborator *e, const Ast *block) {
+  for (int i = 0; i < block->count && !e->frame->returned && !e->exhausted; i++) {
+    run_statement(e, block->kids[i]);
+    if (e->graph->nodes.count > ELABORATE_MAX_NODES) {
+      diag_error(e->diag, E090, block->kids[i]->span, "the program has more than %d operations", ELABORATE_MAX_NODES);
+      e->exhausted = true;
+    }
+  }
+}
+
+static void initialise_one(Elaborator *e, const Initialiser *initialiser) {
+  Persistent made = e->graph->persistent.at[initialiser->persistent];
+  const Ast *value = initialiser->random ? initialiser->random : initialiser->constant;
+  Frame *before = e->frame;
+  e->frame = initialiser->frame;
+  Frame *frame = frame_push(e, FRAME_INITIALISER, NULL, made.name);
+  frame->made = &made;
+  for (int i = 0; i < initialiser->frame->objects.count; i++) {  // sizes and arguments of the maker are visible
+    Object object = initialiser->frame->objects.at[i];
+    if (object.kind != OBJECT_VALUE) {
+      frame_set(e, frame, initialiser->frame->declared.at[i], object);
+    }
+  }
+  e->graph->scope = made.scope;
+  e->graph->span = made.span;
+  Object object = value ? evaluate(e, value) : object_number(0, false, made.span);
+  ValueId tensor;
+  if (object_tensor(e, object, true, made.span, &tensor)) {
+    Shape has = graph_shape(e->graph, tensor);
+    if (!shape_contains(&made.shape, &has)) {
+      diag_error(e->diag, E022, value->span, "the initial value of '%s' has axes %s, the parameter has %s", made.name,
+                 axes_text(e, &has), axes_text(e, &made.shape));
+    } else {
+      graph_op2(e->graph, OP_ASSIGN, made.value, tensor);
+    }
+  }
+  frame_pop(e);
+  e->frame = before;
+}
+
+static void finish_model(Elaborator *e, const Ast *model) {
+  Object *loss = frame_find(e->frame, name_of(e->names, "loss"));
+  Object *logits = frame_find(e->frame, name_of(e->names, "logits"));
+  ValueId value;
+  if (!loss) {
+    Diagnostic *error = diag_error(e->diag, E036, model->name_span, "the model '%s' has no loss", model->name);
+    diag_help(e->diag, error, "assign it: `loss = mean(cross_entropy(logits, targets over vocab));`");
+    return;
+  }
+  if (loss->kind == OBJECT_POISON || !object_tensor(e, *loss, true, loss->span, &value)) {
+    return;
+  }
+  if (graph_shape(e->graph, value).count != 0) {
+    Shape shape = graph_shape(e->graph, value);
+    Diagnostic *error = diag_error(e->diag, E036, loss->span, "the loss is not a single number: it has axes %s", axes_text(e, &shape));
+    diag_help(e->diag, error, "average it: `loss = mean(...);`");
+    return;
+  }
+  if (e->program == PROGRAM_TRAIN || e->program == PROGRAM_EVALUATE) {
+    graph_add1(e->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = name_of(e->names, "loss")}, value);
+  }
+  if (e->program == PROGRAM_GENERATE && logits && logits->kind == OBJECT_VALUE && object_is_real(e, logits)) {
+    graph_add1(e->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = name_of(e->names, "logits")}, logits->value);
+  }
+  for (int i = 0; e->program == PROGRAM_INITIALISE && i < e->initialisers.count; i++) {
+    initialise_one(e, &e->initialisers.at[i]);
+  }
+}
+
+static void check_settings_used(Elaborator *e) {
+  for (int i = 0; i < e->spec->sizes.count; i++) {
+    const SizeSetting *setting = &e->spec->sizes.at[i];
+    if (!frame_find(e->frame, setting->name)) {
+      Diagnostic *error = diag_error(e->diag, E010, setting->span, "the model '%s' has no axis or constant '%s'",
+                                     e->spec->model->ast->name, setting->name);
+      const char *closest = text_closest(setting->name, e->frame->declared.at, e->frame->declared.count);
+      closest = closest ? closest : setting_closest(setting->name);
+      if (closest) {
+        diag_help(e->diag, error, "did you mean `%s`?", closest);
+      }
+    }
+  }
+}
+
+Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, const Spec *spec, ProgramKind program) {
+  int errors = diag->reports;
+  const Ast *model = spec->model->ast;
+  Elaborator *e = ARENA_NEW(arena, Elaborator);
+  *e = (Elaborator){.arena = arena, .names = names, .diag = diag, .unit = unit, .spec = spec, .program = program,
+                    .training = program == PROGRAM_TRAIN, .step = -1};
+  e->leaves = map_create(arena);
+  e->graph = graph_create(arena, names, diag, model->name);
+  e->graph->slots = program == PROGRAM_TRAIN ? spec->microbatches : 1;
+  frame_push(e, FRAME_MODEL, NULL, name_of(names, ""));
+  run_block(e, model->kids[0]);
+  check_settings_used(e);
+  if (diag->reports == errors) {
+    finish_model(e, model);
+  }
+  return diag->reports == errors ? e : NULL;
+}

@@ -1,0 +1,164 @@
+// elaborate.h: from syntax to graph: names, axes, types, sizes; functions inlined, repeats unrolled.
+//
+// Internal to lang/ apart from the entry points at the end. Errors are diagnostics; an expression that had one
+// evaluates to OBJECT_POISON, on which everything is silent.
+#ifndef MDL_LANG_ELABORATE_H
+#define MDL_LANG_ELABORATE_H
+
+#include "compiler/graph.h"
+#include "compiler/plan.h"
+#include "lang/settings.h"
+#include "lang/unit.h"
+
+typedef enum {
+  OBJECT_POISON,
+  OBJECT_NOTHING,  // a call that returned nothing
+  OBJECT_VALUE,    // a tensor: value
+  OBJECT_NUMBER,   // known at compile time: number, integer
+  OBJECT_BOOL,     // number is 0 or 1
+  OBJECT_STRING,   // name
+  OBJECT_AXIS,     // axes.axis[0]
+  OBJECT_AXES,     // a list of axes, bound to a variadic parameter
+  OBJECT_TUPLE,    // items
+  OBJECT_WORD,     // a bare name used as an argument: name
+} ObjectKind;
+
+typedef struct Object Object;
+struct Object {
+  ObjectKind kind;
+  ValueId value;
+  double number;
+  bool integer;
+  bool state;  // a name that stands for persistent state of the model
+  Name name;
+  Shape axes;
+  int count;
+  Object *items;
+  Span span;  // where it was defined
+};
+
+typedef enum { FRAME_MODEL, FRAME_FUNCTION, FRAME_COMPOSITE, FRAME_UPDATE, FRAME_INITIALISER, FRAME_SETTINGS } FrameKind;
+
+typedef struct Frame Frame;
+struct Frame {
+  FrameKind kind;
+  Frame *caller;
+  const Ast *function;  // NULL for the model
+  Span call;            // in the text of the caller
+  Name prefix;          // path of parameters made here
+  Name variable;        // what is being assigned, names calls
+  Map variables;        // Name to index into objects
+  ARRAY(Object) objects;
+  ARRAY(Name) declared;  // for did-you-mean
+  bool returned;
+  Object result;
+  const Persistent *made;  // FRAME_INITIALISER: the parameter
+  int scan_depth;
+};
+
+typedef struct {  // an initialiser to run in the program that initialises
+  int persistent;
+  const Ast *random, *constant;
+  Frame *frame;
+} Initialiser;
+
+typedef struct Elaborator {
+  Arena *arena;
+  Names *names;
+  Diag *diag;
+  Unit *unit;
+  const Spec *spec;
+  Graph *graph;
+  ProgramKind program;
+  Frame *frame;
+  int depth;
+  ARRAY(const Ast *) resolving;  // axes and constants outside models, while they are looked up
+  int64_t budget;  // nodes that may still be made
+  bool training, exhausted;
+  ValueId step;    // the int scalar, or -1 before its first use
+  ARRAY(Initialiser) initialisers;
+  Map leaves;      // Name of an input or persistent to its value
+  // while an update is elaborated
+  struct UpdateContext *update;
+} Elaborator;
+
+// objects.c
+Object object_poison(void);
+Object object_value(ValueId value, Span span);
+Object object_number(double number, bool integer, Span span);
+Object object_bool(bool truth, Span span);
+Object object_axis(AxisId axis, Span span);
+const char *object_describe(Elaborator *e, const Object *object);  // "a tensor [batch, seq]", for messages
+Object *frame_find(Frame *frame, Name name);
+void frame_set(Elaborator *e, Frame *frame, Name name, Object object);
+const char *axes_text(Elaborator *e, const Shape *shape);          // "[batch, seq]"
+const char *axis_name(const Elaborator *e, AxisId axis);
+int64_t axis_size(const Elaborator *e, AxisId axis);
+bool object_size(const Object *object, const Elaborator *e, double *number, bool *integer);  // number or axis
+void unknown_name(Elaborator *e, Name name, Span span, const char *kind);  // kind: "value" or "function"
+const char *declared_as(const Ast *declaration);                              // "a function", for messages
+bool span_in_library(const Elaborator *e, Span span);
+Span span_of_user(const Elaborator *e, Span span);  // the call in the user's text that led to a span in the library
+void blame_caller(Elaborator *e, int first, Name function, Span call);  // what was reported since then, in the library
+
+// arithmetic.c
+Object binary_object(Elaborator *e, Name op, Object a, Object b, Span span);
+Object unary_object(Elaborator *e, Op op, Object a, Span span);
+Object where_object(Elaborator *e, Object condition, Object a, Object b, Span span);
+bool object_tensor(Elaborator *e, Object object, bool real, Span span, ValueId *value);  // makes it a tensor
+bool object_is_real(const Elaborator *e, const Object *object);
+bool check_axes(Elaborator *e, ValueId value, const Shape *axes, Span span, const char *what);
+
+// evaluate.c
+Object evaluate(Elaborator *e, const Ast *ast);
+bool evaluate_number(Elaborator *e, const Ast *ast, double *number, bool *integer);
+bool evaluate_size(Elaborator *e, const Ast *ast, int64_t *size);  // a whole number >= 1
+bool evaluate_axis(Elaborator *e, const Ast *name, AxisId *axis);
+bool evaluate_axes(Elaborator *e, const Ast *axes, Shape *shape, int *stack_count, int *in_count);
+bool evaluate_type(Elaborator *e, const Ast *type, ElementType *out, AxisId *bound);
+
+// call.c
+typedef struct {  // arguments after grouping
+  int positional_count, named_count;
+  Object *positional, *named;
+  const Ast **positional_ast, **named_ast;
+  Name *names;
+  Shape over, to;
+  bool has_over, has_to, failed;
+  Span span, over_span, to_span;
+} Arguments;
+Object call(Elaborator *e, const Ast *ast);
+void collect_arguments(Elaborator *e, const Ast *ast, Arguments *out);
+Object call_function(Elaborator *e, const Ast *function, Arguments *arguments, Name part, Span span);
+bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Frame *frame, Span span);
+
+// builtins.c
+typedef Object Builtin(Elaborator *e, const Ast *ast, Arguments *arguments);
+Builtin *builtin_find(Name name);
+void builtin_names(const char *const **names, int *count);
+bool builtin_takes_text(Name name);  // called with NULL arguments: it reads the syntax itself
+
+// elaborate.c
+void run_block(Elaborator *e, const Ast *block);
+Frame *frame_push(Elaborator *e, FrameKind kind, const Ast *function, Name prefix);
+void frame_pop(Elaborator *e);
+void settings_names(Elaborator *e, Frame *frame);  // entries of the recipe as variables
+ValueId step_value(Elaborator *e);
+Object make_persistent(Elaborator *e, Persistent persistent, const Ast *random, const Ast *constant);
+ValueId leaf(Elaborator *e, Op op, Name name, ElementType type, AxisId bound, Shape shape, Role role);
+
+// Elaborates the model of `spec` into a graph whose effects are the program's outputs, and, for
+// PROGRAM_INITIALISE, the assignments of initial values. NULL when something was reported.
+Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, const Spec *spec, ProgramKind program);
+
+// updates.c: joins the optimizer's updates to a differentiated graph. gradient[i] is the value of the gradient of
+// persistent i, or -1. False when something was reported.
+bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss);
+
+// Sets the optimizer group of every parameter by the recipe's selectors; -1: frozen.
+void assign_optimizer_groups(Elaborator *e);
+
+// total(expression), for builtins.c.
+Object update_total(Elaborator *e, const Ast *ast);
+
+#endif

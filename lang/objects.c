@@ -1,0 +1,206 @@
+// objects.c: compile-time objects, variables of a frame, and words for messages.
+#include <string.h>
+
+#include "lang/elaborate.h"
+#include "lang/stdlib.h"
+
+Object object_poison(void) {
+  return (Object){.kind = OBJECT_POISON};
+}
+
+Object object_value(ValueId value, Span span) {
+  return (Object){.kind = OBJECT_VALUE, .value = value, .span = span};
+}
+
+Object object_number(double number, bool integer, Span span) {
+  return (Object){.kind = OBJECT_NUMBER, .number = number, .integer = integer, .span = span};
+}
+
+Object object_bool(bool truth, Span span) {
+  return (Object){.kind = OBJECT_BOOL, .number = truth, .span = span};
+}
+
+Object object_axis(AxisId axis, Span span) {
+  return (Object){.kind = OBJECT_AXIS, .axes = shape_of(axis), .span = span};
+}
+
+const char *axis_name(const Elaborator *e, AxisId axis) {
+  return e->graph->axes.at[axis].name;
+}
+
+int64_t axis_size(const Elaborator *e, AxisId axis) {
+  return e->graph->axes.at[axis].size;
+}
+
+const char *axes_text(Elaborator *e, const Shape *shape) {
+  Buffer text = {0};
+  buffer_text(&text, "[");
+  for (int i = 0; i < shape->count; i++) {
+    buffer_format(&text, "%s%s", i ? ", " : "", axis_name(e, shape->axis[i]));
+  }
+  buffer_text(&text, "]");
+  const char *kept = arena_copy(e->arena, text.text, text.length + 1);
+  buffer_free(&text);
+  return kept;
+}
+
+const char *object_describe(Elaborator *e, const Object *object) {
+  switch (object->kind) {
+    case OBJECT_VALUE: {
+      const Value *value = graph_value(e->graph, object->value);
+      const char *axes = axes_text(e, &value->shape);
+      if (value->type == TYPE_INDEX) {
+        return arena_format(e->arena, "index(%s)%s", axis_name(e, value->bound), axes);
+      }
+      return arena_format(e->arena, "%s%s", element_type_name(value->type), axes);
+    }
+    case OBJECT_NUMBER:
+      return arena_format(e->arena, "the number %g", object->number);
+    case OBJECT_BOOL:
+      return object->number != 0 ? "true" : "false";
+    case OBJECT_STRING:
+      return "a string";
+    case OBJECT_AXIS:
+      return arena_format(e->arena, "the axis '%s'", axis_name(e, object->axes.axis[0]));
+    case OBJECT_AXES:
+      return "a list of axes";
+    case OBJECT_TUPLE:
+      return arena_format(e->arena, "a tuple of %d", object->count);
+    case OBJECT_WORD:
+      return arena_format(e->arena, "the word '%s'", object->name);
+    case OBJECT_NOTHING:
+      return "nothing";
+    case OBJECT_POISON:
+      break;
+  }
+  return "an error";
+}
+
+Object *frame_find(Frame *frame, Name name) {
+  int64_t at = map_get_or(&frame->variables, map_key(name), -1);
+  return at < 0 ? NULL : &frame->objects.at[at];
+}
+
+void frame_set(Elaborator *e, Frame *frame, Name name, Object object) {
+  Object *old = frame_find(frame, name);
+  if (old) {
+    *old = object;
+    return;
+  }
+  if (!frame->variables.arena) {
+    frame->variables = map_create(e->arena);
+  }
+  map_put(&frame->variables, map_key(name), frame->objects.count);
+  array_push(e->arena, &frame->objects, object);
+  array_push(e->arena, &frame->declared, name);
+}
+
+bool object_size(const Object *object, const Elaborator *e, double *number, bool *integer) {
+  if (object->kind == OBJECT_NUMBER) {
+    *number = object->number;
+    *integer = object->integer;
+    return true;
+  }
+  if (object->kind == OBJECT_AXIS) {
+    *number = (double)e->graph->axes.at[object->axes.axis[0]].global;
+    *integer = true;
+    return true;
+  }
+  return false;
+}
+
+const char *declared_as(const Ast *declaration) {
+  switch (declaration->kind) {
+    case AST_FUNCTION:
+      return "a function";
+    case AST_UPDATE:
+      return "an update";
+    case AST_AXIS:
+      return "an axis";
+    case AST_CONST:
+      return "a constant";
+    default:
+      return "a model";
+  }
+}
+
+bool span_in_library(const Elaborator *e, Span span) {
+  for (int i = 0; i < e->unit->all.count; i++) {
+    if (e->unit->all.at[i].ast->span.file == span.file) {
+      return e->unit->all.at[i].library;
+    }
+  }
+  return false;
+}
+
+Span span_of_user(const Elaborator *e, Span span) {
+  for (const Frame *frame = e->frame; frame && span_in_library(e, span); frame = frame->caller) {
+    span = frame->function ? frame->call : span;
+  }
+  return span;
+}
+
+void blame_caller(Elaborator *e, int first, Name function, Span call) {
+  Diag *diag = e->diag;
+  for (int i = first; i < diag->all.count; i++) {
+    Diagnostic *one = &diag->all.at[i];
+    if (!span_in_library(e, one->span)) {
+      continue;
+    }
+    if (one->related.file < 0) {
+      diag_related(diag, one, one->span, "in '%s'", function);
+    }
+    one->span = call;
+    for (int j = 0; j < i; j++) {
+      const Diagnostic *other = &diag->all.at[j];
+      if (other->code == one->code && other->span.file == call.file && other->span.begin == call.begin &&
+          strcmp(other->message, one->message) == 0) {  // said before, for another program or recipe
+        diag->all.at[i--] = diag->all.at[--diag->all.count];
+        diag->errors--;
+        break;
+      }
+    }
+  }
+}
+
+// A part of the library that has this function and was not imported, or NULL.
+static const char *part_with(Elaborator *e, Name function) {
+  const char *head = arena_format(e->arena, "fn %s(", function);
+  for (const StdlibFile *file = stdlib_files; file->name; file++) {
+    if (strstr(file->text, head)) {
+      return file->name;
+    }
+  }
+  return NULL;
+}
+
+void unknown_name(Elaborator *e, Name name, Span span, const char *kind) {
+  enum { MOST = 1024 };
+  const char *candidates[MOST];
+  int count = 0;
+  bool function = strcmp(kind, "function") == 0;
+  for (int i = 0; e->frame && !function && i < e->frame->declared.count && count < MOST; i++) {
+    candidates[count++] = e->frame->declared.at[i];
+  }
+  const char *const *builtins;
+  int builtin_count;
+  builtin_names(&builtins, &builtin_count);
+  for (int i = 0; i < builtin_count && count < MOST; i++) {
+    if ((builtin_find(builtins[i]) != NULL) == function) {
+      candidates[count++] = builtins[i];
+    }
+  }
+  for (int i = 0; i < e->unit->all.count && count < MOST; i++) {
+    const Ast *declared = e->unit->all.at[i].ast;
+    if (e->unit->all.at[i].space == SPACE_CODE && (declared->kind == AST_FUNCTION) == function) {
+      candidates[count++] = declared->name;
+    }
+  }
+  Diagnostic *error = diag_error(e->diag, E010, span, "there is no %s '%s' here", kind, name);
+  const char *closest = text_closest(name, candidates, count), *part = function ? part_with(e, name) : NULL;
+  if (part) {
+    diag_help(e->diag, error, "write `import std.%s;` at the top of the file", part);
+  } else if (closest) {
+    diag_help(e->diag, error, "did you mean `%s`?", closest);
+  }
+}

@@ -1,0 +1,297 @@
+// precision.c: checking precision policies: formats by role; choosing the recipe's; refusing what cannot run.
+#include <math.h>
+#include <string.h>
+
+#include "lang/reach.h"
+#include "lang/settings_rules.h"
+
+static const char *const base_words[] = {"f32", "f64", "f16", "bf16", "tf32"};
+static const char *const store_words[] = {"f32", "f64", "f16", "bf16"};
+static const char *const dot_words[] = {"f32", "f64", "f16", "bf16", "tf32", "e4m3", "e5m2"};
+static const char *const scaling_words[] = {"current", "delayed", "block"};
+// Roles of values, which have one format, and of operations, which have one forward and one backward.
+static const char *const value_roles[] = {"parameter", "master",    "activation", "residual",  "gradient",
+                                          "state",     "reduction", "accumulate", "collective"};
+static const char *const operation_roles[] = {"dot", "attention", "norm", "softmax", "loss"};
+
+typedef struct {
+  Unit *unit;
+  const Reach *reach;  // NULL: not chosen, selectors are not looked up
+  const Ast *policy;
+  Name base;
+  const Ast *special;  // the first setting beside base
+} Precision;
+
+static const char *listed(Arena *arena, const char *const *words, int count) {
+  const char *text = words[0];
+  for (int i = 1; i < count; i++) {
+    text = arena_format(arena, "%s%s%s", text, i + 1 < count ? ", " : " and ", words[i]);
+  }
+  return text;
+}
+
+// Reports a word that is not one of `words`; `what`: "format", for the message.
+static void unknown_word(const Precision *p, const Ast *term, const char *what, const char *const *words, int count) {
+  Diag *diag = p->unit->diag;
+  bool named = term->kind == AST_PATH || term->kind == AST_CALL;
+  Diagnostic *error = named ? diag_error(diag, E060, term->span, "there is no %s '%s' here", what, term->name)
+                            : diag_error(diag, E060, term->span, "expected a %s", what);
+  const char *closest = named ? text_closest(term->name, words, count) : NULL;
+  if (closest) {
+    diag_help(diag, error, "did you mean `%s`?", closest);
+  } else {
+    diag_help(diag, error, "expected one of %s", listed(p->unit->arena, words, count));
+  }
+}
+
+static bool check_word(const Precision *p, const Ast *term, const char *what, const char *const *words, int count) {
+  if (term->kind == AST_PATH && name_in(term->name, words, count)) {
+    return true;
+  }
+  unknown_word(p, term, what, words, count);
+  return false;
+}
+
+// `base bf16;` or `residual f32;`: a role and its format.
+static void read_value_role(Precision *p, const Ast *phrase) {
+  const Ast *terms = phrase->kids[0];
+  Name role = phrase_word(phrase);
+  bool base = name_is(role, "base");
+  if (!base && name_in(role, WORDS(operation_roles))) {
+    Diagnostic *error =
+        diag_error(p->unit->diag, E060, phrase->span, "`%s` has a format forward and one backward", role);
+    diag_help(p->unit->diag, error, "write `%s: forward bf16, backward bf16;`", role);
+    return;
+  }
+  if (!base && !name_in(role, WORDS(value_roles))) {
+    enum {
+      VALUES = sizeof value_roles / sizeof *value_roles,
+      OPERATIONS = sizeof operation_roles / sizeof *operation_roles
+    };
+    const char *roles[1 + VALUES + OPERATIONS] = {"base"};
+    memcpy(roles + 1, value_roles, sizeof value_roles);
+    memcpy(roles + 1 + VALUES, operation_roles, sizeof operation_roles);
+    unknown_word(p, terms->kids[0], "role", WORDS(roles));
+    return;
+  }
+  if (terms->count != 2 || phrase->kids[1]) {
+    Diagnostic *error = diag_error(p->unit->diag, E060, phrase->span, "`%s` needs one format", role);
+    diag_help(p->unit->diag, error, "write `%s %s;`", role, base ? "bf16" : "f32");
+    return;
+  }
+  if (!base) {
+    p->special = p->special ? p->special : phrase;
+    check_word(p, terms->kids[1], "format", WORDS(store_words));
+  } else if (check_word(p, terms->kids[1], "format", WORDS(base_words))) {
+    if (p->base) {
+      diag_error(p->unit->diag, E060, phrase->span, "the precision '%s' has two bases", p->policy->name);
+    }
+    p->base = terms->kids[1]->name;
+  }
+}
+
+static void read_scaling(const Precision *p, const Ast *phrase, const Ast *kind) {
+  const Ast *arguments = kind->kind == AST_CALL ? kind->kids[0] : NULL;
+  if (!(kind->kind == AST_PATH || kind->kind == AST_CALL) || !name_in(kind->name, WORDS(scaling_words))) {
+    unknown_word(p, kind, "scaling", WORDS(scaling_words));
+    return;
+  }
+  bool delayed = name_is(kind->name, "delayed");
+  double history = 0;
+  bool good = delayed ? arguments && arguments->count == 1 && name_is(arguments->kids[0]->name, "history") &&
+                            setting_constant(arguments->kids[0]->kids[0], &history) && history == floor(history) &&
+                            history >= 1 && history <= 1e6
+                      : !arguments || arguments->count == 0;
+  if (!good) {
+    Diagnostic *error = diag_error(
+        p->unit->diag, E060, phrase->span,
+        delayed ? "`delayed` needs the number of steps it looks back" : "`%s` takes no arguments", kind->name);
+    diag_help(p->unit->diag, error, delayed ? "write `scaling delayed(history = 1024)`" : "write `scaling %s`",
+              kind->name);
+  }
+}
+
+static bool eight_bits(Name format) {
+  return name_is(format, "e4m3") || name_is(format, "e5m2");
+}
+
+typedef struct {
+  const Ast *forward, *backward, *scaling;
+} Formats;
+
+static void read_format(const Precision *p, const Ast *phrase, Formats *formats) {
+  static const char *const words[] = {"forward", "backward", "scaling"};
+  const Ast *terms = phrase->kids[0];
+  Name word = phrase_word(phrase);
+  if (!name_in(word, WORDS(words))) {
+    unknown_word(p, terms->kids[0], "setting", WORDS(words));
+    return;
+  }
+  if (terms->count != 2 || phrase->kids[1]) {
+    diag_error(p->unit->diag, E060, phrase->span, "`%s` needs one %s", word,
+               name_is(word, "scaling") ? "kind" : "format");
+    return;
+  }
+  if (name_is(word, "scaling")) {
+    formats->scaling = phrase;
+    read_scaling(p, phrase, terms->kids[1]);
+  } else if (check_word(p, terms->kids[1], "format", WORDS(dot_words))) {
+    *(name_is(word, "forward") ? &formats->forward : &formats->backward) = terms->kids[1];
+  }
+}
+
+static void check_formats(const Precision *p, Name role, const Formats *f) {
+  bool small = (f->forward && eight_bits(f->forward->name)) || (f->backward && eight_bits(f->backward->name));
+  const Ast *first = f->forward && eight_bits(f->forward->name) ? f->forward : f->backward;
+  if (small && role && !name_is(role, "dot")) {
+    Diagnostic *error =
+        diag_error(p->unit->diag, E060, first->span, "only products of matrices have 8-bit formats, not %s", role);
+    diag_help(p->unit->diag, error, "write `dot in %s: ...` for the products inside of it", role);
+  } else if (f->forward && name_is(f->forward->name, "e5m2")) {
+    Diagnostic *error = diag_error(p->unit->diag, E060, f->forward->span, "no product has two operands in e5m2");
+    diag_help(p->unit->diag, error, "write `forward e4m3, backward e5m2`");
+  } else if (f->scaling && !small) {
+    diag_error(p->unit->diag, E060, f->scaling->span, "scaling is for 8-bit formats, and there is none here");
+  }
+}
+
+// `dot in layers, softmax: forward e4m3, ...`
+static void read_operation_rule(Precision *p, const Ast *setting) {
+  const Ast *left = setting->kids[0], *right = setting->kids[1];
+  Name role = NULL;
+  p->special = p->special ? p->special : setting;
+  for (int i = 0; i < left->count; i++) {
+    const Ast *terms = left->kids[i]->kids[0];
+    if (!check_word(p, terms->kids[0], "role", WORDS(operation_roles))) {
+      continue;
+    }
+    role = role && name_is(role, "dot") ? role : terms->kids[0]->name;
+    bool scoped = terms->count == 3 && terms->kids[1]->kind == AST_PATH && name_is(terms->kids[1]->name, "in") &&
+                  terms->kids[2]->kind == AST_PATH;
+    if (left->kids[i]->kids[1] || (terms->count != 1 && !scoped)) {
+      Diagnostic *error = diag_error(p->unit->diag, E060, left->kids[i]->span, "expected a role, and where it holds");
+      diag_help(p->unit->diag, error, "write `%s in layers: ...`", terms->kids[0]->name);
+    } else if (scoped && p->reach) {
+      reach_check(p->reach, terms->kids[2], "for this precision");
+    }
+  }
+  Formats formats = {0};
+  for (int i = 0; i < right->count; i++) {
+    read_format(p, right->kids[i], &formats);
+  }
+  check_formats(p, role, &formats);
+}
+
+static void check_policy(Precision *p) {
+  Diag *diag = p->unit->diag;
+  int errors = diag->reports;
+  for (int i = 0; i < p->policy->count; i++) {
+    const Ast *setting = p->policy->kids[i];
+    if (setting->kids[2]) {
+      Diagnostic *error = diag_error(diag, E060, setting->span, "`->` is for layouts");
+      diag_help(diag, error, "a precision says `role format;` or `role: forward format, backward format;`");
+    } else if (setting->kids[1]) {
+      read_operation_rule(p, setting);
+    } else {
+      for (int j = 0; j < setting->kids[0]->count; j++) {
+        read_value_role(p, setting->kids[0]->kids[j]);
+      }
+    }
+  }
+  if (!p->base && diag->reports == errors) {
+    Diagnostic *error =
+        diag_error(diag, E060, p->policy->name_span, "the precision '%s' does not say its base", p->policy->name);
+    diag_help(diag, error, "begin it with the format of everything that has no other: `base bf16;`");
+  }
+}
+
+// ---- The recipe's choice
+
+static const Ast *find_policy(Unit *unit, const Ast *term) {
+  const Declaration *declaration = unit_find(unit, SPACE_PRECISION, term->name);
+  if (declaration) {
+    return declaration->ast;
+  }
+  Diagnostic *error = diag_error(unit->diag, E010, term->span, "there is no precision '%s'", term->name);
+  const char *closest = unit_closest(unit, SPACE_PRECISION, term->name);
+  if (closest) {
+    diag_help(unit->diag, error, "did you mean `%s`?", closest);
+  }
+  return NULL;
+}
+
+// `P`, or `P until N` followed by `then Q`: adds the policy that the phrase names; false where the form is wrong.
+static bool read_choice(Unit *unit, const Ast *phrase, bool first, bool last, const Ast **policy) {
+  const Ast *terms = phrase->kids[0];
+  bool form = terms->count == (last ? 2 : 4) && !phrase->kids[1] && terms->kids[1]->kind == AST_PATH &&
+              (first || name_is(phrase_word(phrase), "then"));
+  if (form && !last) {
+    form = terms->kids[2]->kind == AST_PATH && name_is(terms->kids[2]->name, "until") &&
+           terms->kids[3]->kind == AST_NUMBER && terms->kids[3]->number >= 1 &&
+           terms->kids[3]->number == floor(terms->kids[3]->number);
+  }
+  if (!form) {
+    Diagnostic *error = diag_error(unit->diag, E051, phrase->span, "expected the name of a precision");
+    diag_help(unit->diag, error, "write `precision bf16;` or `precision bf16 until 500, then fp8_hybrid;`");
+    return false;
+  }
+  *policy = find_policy(unit, terms->kids[1]);
+  return *policy != NULL;
+}
+
+static void refuse(const Precision *p, Span span, bool changes) {
+  Unit *unit = p->unit;
+  Diagnostic *error;
+  if (changes) {
+    error = diag_error(unit->diag, E070, span, "this version keeps one precision for a whole run");
+  } else if (p->special) {
+    error = diag_error(unit->diag, E070, span,
+                       "on a CPU this version computes everything in f32 or f64, and the precision "
+                       "'%s' has more than one format",
+                       p->policy->name);
+  } else if (name_is(p->base, "f32") || name_is(p->base, "f64")) {
+    return;
+  } else {
+    error = diag_error(unit->diag, E070, span, "on a CPU this version computes in f32 or f64, not in %s", p->base);
+  }
+  diag_help(unit->diag, error, "choose another: `--precision fp32`");
+}
+
+static void check_others(Unit *unit, const Spec *spec) {
+  for (int i = 0; i < unit->all.count; i++) {
+    const Declaration *declaration = &unit->all.at[i];
+    if (declaration->main && declaration->space == SPACE_PRECISION && declaration->ast != spec->precision) {
+      check_policy(&(Precision){.unit = unit, .policy = declaration->ast});
+    }
+  }
+}
+
+void read_precision(Unit *unit, Spec *spec) {
+  const Ast *list = recipe_choices(spec->recipe, "precision");
+  Reach reach = {.unit = unit};
+  reach_from(&reach, spec->model->ast);
+  int errors = unit->diag->reports;
+  Precision chosen = {0};
+  Span span = spec->recipe->name_span;
+  int count = list ? list->count : 1;
+  for (int i = 0; i < count; i++) {
+    const Ast *policy = NULL;
+    Ast word = {.kind = AST_PATH, .name = name_of(unit->names, "fp32"), .span = span};
+    bool found = list ? read_choice(unit, list->kids[i], i == 0, i + 1 == count, &policy)
+                      : (policy = find_policy(unit, &word)) != NULL;
+    if (!found) {
+      continue;
+    }
+    Precision p = {.unit = unit, .reach = &reach, .policy = policy};
+    check_policy(&p);
+    chosen = chosen.policy ? chosen : p;
+  }
+  spec->precision = chosen.policy;
+  check_others(unit, spec);
+  if (!chosen.policy || unit->diag->reports != errors) {
+    return;
+  }
+  refuse(&chosen, list ? list->kids[0]->span : span, count > 1);
+  spec->real = name_is(chosen.base, "f64") ? TYPE_F64 : TYPE_F32;
+  spec->run.precision = chosen.policy->name;
+}

@@ -1,0 +1,37 @@
+// reach.h: what the text of a model can reach: declarations that it uses, axes, functions, labels, parts of paths.
+//
+// Collected from the syntax alone, so before sizes are known and without running anything: a branch that is never
+// taken counts as well. Everything lives in the unit's arena.
+#ifndef MDL_LANG_REACH_H
+#define MDL_LANG_REACH_H
+
+#include "lang/unit.h"
+
+typedef ARRAY(Name) NameArray;
+
+typedef struct {
+  const Unit *unit;
+  ARRAY(const Ast *) declarations;  // of code, in the order in which they were reached
+  ARRAY(const Ast *) axes;          // AST_AXIS: the model's, those of functions, and those outside of both
+  NameArray functions;              // called ones, the library's and composites included
+  NameArray repeats;                // axes and counts that are repeated over
+  NameArray parts;                  // what a path of a parameter can be made of: variables, `name = ...`, parameters
+  NameArray labels;                 // without @
+} Reach;
+
+// Adds everything that can be reached from this syntax tree; a declaration is walked once.
+void reach_from(Reach *reach, const Ast *ast);
+
+bool reach_has(const NameArray *names, Name name);
+const Ast *reach_axis(const Reach *reach, Name name);  // the first axis of this name, or NULL
+
+// Does a selector (see selector_matches) name something? It may still select nothing.
+bool reach_selector(const Reach *reach, Name selector);
+
+// The selector with the first unknown part replaced by what was probably meant, or NULL.
+const char *reach_closest(const Reach *reach, Name selector);
+
+// Reports E015 with a suggestion if `selector` names nothing; `what`: "to recompute", for the message.
+bool reach_check(const Reach *reach, const Ast *selector, const char *what);
+
+#endif

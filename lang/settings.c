@@ -1,0 +1,629 @@
+// settings.c: reading recipes: the model and its sizes, data, optimizers, run settings, --set.
+#include "lang/settings.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lang/reach.h"
+#include "lang/settings_rules.h"
+
+static const struct {
+  const char *name;
+  double least, most, otherwise;
+  bool whole;
+} entries[] = {
+    {"seed", 0, 9007199254740992.0, 1, true},       {"steps", 1, 1e12, 1000, true},
+    {"eval_every", 0, 1e12, -1, true},              {"eval_batches", 0, 1e12, -1, true},
+    {"save_every", 0, 1e12, -1, true},              {"log_every", 1, 1e12, -1, true},
+    {"validation", 0, 0.99, 0.05, false},
+};
+enum { ENTRY_COUNT = sizeof entries / sizeof *entries };
+
+static const char *const words[] = {"model", "data", "optimizer", "freeze", "precision", "layout"};
+enum { WORD_COUNT = sizeof words / sizeof *words };
+
+Name phrase_word(const Ast *phrase) {
+  const Ast *term = phrase->kids[0]->count ? phrase->kids[0]->kids[0] : NULL;
+  return term && (term->kind == AST_PATH || term->kind == AST_CALL) ? term->name : NULL;
+}
+
+bool name_is(Name name, const char *text) {
+  return name && strcmp(name, text) == 0;
+}
+
+bool name_in(Name name, const char *const *list, int count) {
+  for (int i = 0; i < count; i++) {
+    if (name_is(name, list[i])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+const Ast *recipe_choices(const Ast *recipe, const char *word) {
+  const Ast *found = NULL;
+  for (int i = 0; i < recipe->count; i++) {
+    const Ast *setting = recipe->kids[i], *list = setting->kids[0];
+    bool plain = !setting->kids[1] && !setting->kids[2] && !list->kids[0]->kids[1];
+    found = plain && name_is(phrase_word(list->kids[0]), word) ? list : found;
+  }
+  return found;
+}
+
+static Ast *ast_copy(Arena *arena, const Ast *ast) {
+  if (!ast) {
+    return NULL;
+  }
+  Ast *copy = arena_copy(arena, ast, sizeof *ast);
+  copy->kids = ARENA_ARRAY(arena, Ast *, ast->count + 1);
+  for (int i = 0; i < ast->count; i++) {
+    copy->kids[i] = ast_copy(arena, ast->kids[i]);
+  }
+  return copy;
+}
+
+static void append_kid(Arena *arena, Ast *ast, Ast *kid) {
+  Ast **kids = ARENA_ARRAY(arena, Ast *, ast->count + 2);
+  if (ast->count) {
+    memcpy(kids, ast->kids, sizeof *kids * (size_t)ast->count);
+  }
+  kids[ast->count++] = kid;
+  ast->kids = kids;
+}
+
+static void shift(Span *span, int file, uint32_t by, uint32_t most) {
+  if (span->file == file) {
+    span->begin = span->begin < by ? 0 : span->begin - by < most ? span->begin - by : most;
+    span->end = span->end < by ? 0 : span->end - by < most ? span->end - by : most;
+  }
+}
+
+static void shift_tree(Ast *ast, int file, uint32_t by, uint32_t most) {
+  if (ast) {
+    shift(&ast->span, file, by, most);
+    shift(&ast->name_span, file, by, most);
+    for (int i = 0; i < ast->count; i++) {
+      shift_tree(ast->kids[i], file, by, most);
+    }
+  }
+}
+
+// The settings of a text that is not in any file, such as `batch = 8;` from the command line. They are read inside of
+// a recipe, and shown without it.
+static Ast *parse_settings(Unit *unit, const char *origin, const char *settings) {
+  static const char before[] = "recipe _ { ";
+  const uint32_t by = sizeof before - 1, most = (uint32_t)strlen(settings);
+  const char *text = arena_format(unit->arena, "%s%s }", before, settings);
+  Diag *diag = unit->diag;
+  int errors = diag->reports, reported = diag->all.count;
+  int file = diag_add_source(diag, origin, text, strlen(text));
+  Ast *tree = parse_file(unit->arena, unit->names, diag, file, NULL);
+  shift_tree(tree, file, by, most);
+  for (int i = reported; i < diag->all.count; i++) {
+    shift(&diag->all.at[i].span, file, by, most);
+    shift(&diag->all.at[i].related, file, by, most);
+  }
+  diag->sources.at[file].text = arena_format(unit->arena, "%s", settings);
+  diag->sources.at[file].length = most;
+  return diag->reports == errors && tree && tree->count == 1 ? tree->kids[0] : NULL;
+}
+
+// Finds the phrase `name ...` that begins a setting without a scope.
+static Ast *find_phrase(const Ast *declaration, const char *name) {
+  for (int i = 0; i < declaration->count; i++) {
+    Ast *list = declaration->kids[i]->kids[0];
+    for (int j = 0; j < list->count; j++) {
+      if (name_is(phrase_word(list->kids[j]), name) && (j == 0 || list->kids[j]->kids[1])) {
+        return list->kids[j];
+      }
+    }
+  }
+  return NULL;
+}
+
+static Ast *phrase_call(const Ast *phrase) {
+  const Ast *terms = phrase->kids[0];
+  for (int i = 0; i < terms->count; i++) {
+    if (terms->kids[i]->kind == AST_CALL) {
+      return terms->kids[i];
+    }
+  }
+  return NULL;
+}
+
+static bool set_argument(Unit *unit, Ast *call, const char *path, Ast *value, Span span) {
+  const char *dot = strchr(path, '.');
+  Name part = name_of_bytes(unit->names, path, dot ? (size_t)(dot - path) : strlen(path));
+  Ast *list = call->kids[0];
+  for (int i = 0; i < list->count; i++) {
+    Ast *argument = list->kids[i];
+    if (argument->name != part) {
+      continue;
+    }
+    if (!dot) {
+      argument->kids[0] = value;
+      return true;
+    }
+    return argument->kids[0]->kind == AST_CALL && set_argument(unit, argument->kids[0], dot + 1, value, span);
+  }
+  if (dot) {
+    return false;
+  }
+  Ast *argument = ARENA_NEW(unit->arena, Ast);
+  *argument = (Ast){.kind = AST_ARGUMENT, .span = span, .name_span = span, .name = part};
+  append_kid(unit->arena, argument, value);
+  append_kid(unit->arena, list, argument);
+  return true;
+}
+
+static bool known_entry(const char *name) {
+  for (int i = 0; i < ENTRY_COUNT; i++) {
+    if (strcmp(entries[i].name, name) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static Ast *model_call(Unit *unit, Ast *recipe) {
+  Ast *phrase = find_phrase(recipe, "model");
+  Ast *call = phrase_call(phrase);
+  Ast *terms = phrase->kids[0];
+  if (!call && terms->count == 2 && terms->kids[1]->kind == AST_PATH) {  // `model llama` becomes `model llama()`
+    call = terms->kids[1];
+    call->kind = AST_CALL;
+    Ast *list = ARENA_NEW(unit->arena, Ast);
+    *list = (Ast){.kind = AST_LIST, .span = call->span};
+    append_kid(unit->arena, call, list);
+  }
+  return call;
+}
+
+// optimizer.lr.peak = 1e-3: the argument of the call in every setting that begins with the word.
+static bool set_dotted(Unit *unit, Ast *recipe, const char *path, Ast *value, Span span) {
+  size_t length = (size_t)(strchr(path, '.') - path);
+  bool any = false;
+  for (int i = 0; i < recipe->count; i++) {
+    Ast *setting = recipe->kids[i];
+    Name word = phrase_word(setting->kids[0]->kids[0]);
+    if (!word || strlen(word) != length || strncmp(word, path, length) != 0) {
+      continue;
+    }
+    Ast *call = phrase_call(setting->kids[1] ? setting->kids[1]->kids[0] : setting->kids[0]->kids[0]);
+    any = (call && set_argument(unit, call, path + length + 1, value, span)) || any;
+  }
+  if (!any) {
+    Diagnostic *error = diag_error(unit->diag, E010, span, "the recipe has nothing called '%s'", path);
+    diag_help(unit->diag, error, "dotted names follow the recipe, e.g. `optimizer.lr.peak=1e-3`");
+  }
+  return any;
+}
+
+static bool apply_set(Unit *unit, Ast *recipe, const char *assignment) {
+  if (!strchr(assignment, '=')) {
+    Diagnostic *error = diag_error(unit->diag, E051, SPAN_NONE, "--set needs name=value, found '%s'", assignment);
+    diag_help(unit->diag, error, "e.g. --set batch=8");
+    return false;
+  }
+  Ast *parsed = parse_settings(unit, "--set", arena_format(unit->arena, "%s;", assignment));
+  const Ast *setting = parsed && parsed->count == 1 ? parsed->kids[0] : NULL;
+  Ast *phrase = setting && setting->kids[0]->count == 1 ? setting->kids[0]->kids[0] : NULL;
+  if (!phrase || !phrase->kids[1] || phrase->kids[0]->count != 1 || !phrase_word(phrase)) {
+    if (parsed) {
+      diag_error(unit->diag, E051, SPAN_NONE, "--set needs one name and one value, found '%s'", assignment);
+    }
+    return false;
+  }
+  Name path = phrase_word(phrase);
+  Ast *value = phrase->kids[1];
+  Span span = phrase->kids[0]->span;
+  if (strchr(path, '.')) {
+    return set_dotted(unit, recipe, path, value, span);
+  }
+  Ast *old = find_phrase(recipe, path);
+  if (old && old->kids[1]) {
+    old->kids[1] = value;
+    return true;
+  }
+  if (known_entry(path)) {
+    append_kid(unit->arena, recipe, parsed->kids[0]);
+    return true;
+  }
+  return set_argument(unit, model_call(unit, recipe), path, value, span);
+}
+
+static void add_setting(Unit *unit, Ast *recipe, const char *origin, const char *text) {
+  Ast *parsed = parse_settings(unit, origin, text);
+  for (int i = 0; parsed && i < parsed->count; i++) {
+    append_kid(unit->arena, recipe, parsed->kids[i]);
+  }
+}
+
+static void remove_word(Ast *recipe, const char *word) {
+  int kept = 0;
+  for (int i = 0; i < recipe->count; i++) {
+    Name first = phrase_word(recipe->kids[i]->kids[0]->kids[0]);
+    if (!name_is(first, word)) {
+      recipe->kids[kept++] = recipe->kids[i];
+    }
+  }
+  recipe->count = kept;
+}
+
+static const Declaration *only(Unit *unit, NameSpace space, AstKind kind, int *count) {
+  const Declaration *found = NULL;
+  *count = 0;
+  for (int i = 0; i < unit->all.count; i++) {
+    const Declaration *declaration = &unit->all.at[i];
+    if (declaration->space == space && declaration->ast->kind == kind && !declaration->library) {
+      found = declaration;
+      ++*count;
+    }
+  }
+  return found;
+}
+
+static void list_choices(Unit *unit, NameSpace space, AstKind kind, Diagnostic *error, const char *option) {
+  Buffer text = {0};
+  for (int i = 0; i < unit->all.count; i++) {
+    const Declaration *declaration = &unit->all.at[i];
+    if (declaration->space == space && declaration->ast->kind == kind && !declaration->library) {
+      buffer_format(&text, "%s%s", text.length ? ", " : "", declaration->ast->name);
+    }
+  }
+  if (text.length) {
+    diag_help(unit->diag, error, "choose with %s: %s", option, text.text);
+  }
+  buffer_free(&text);
+}
+
+static Ast *choose_recipe(Unit *unit, const CompileOptions *options) {
+  int count;
+  const Declaration *recipe = only(unit, SPACE_RECIPE, AST_RECIPE, &count);
+  if (options->recipe) {
+    Name name = name_of(unit->names, options->recipe);
+    recipe = unit_find(unit, SPACE_RECIPE, name);
+    if (!recipe) {
+      Diagnostic *error = diag_error(unit->diag, E010, SPAN_NONE, "there is no recipe '%s' in %s", name, options->file);
+      list_choices(unit, SPACE_RECIPE, AST_RECIPE, error, "--recipe");
+      return NULL;
+    }
+  } else if (count > 1) {
+    Diagnostic *error = diag_error(unit->diag, E052, SPAN_NONE, "%s has %d recipes", options->file, count);
+    list_choices(unit, SPACE_RECIPE, AST_RECIPE, error, "--recipe");
+    return NULL;
+  }
+  if (recipe) {
+    return ast_copy(unit->arena, recipe->ast);
+  }
+  return parse_settings(unit, "<no recipe>", "");
+}
+
+static bool choose_model(Unit *unit, const CompileOptions *options, Spec *spec) {
+  Ast *phrase = find_phrase(spec->recipe, "model");
+  int count;
+  if (!phrase) {
+    const Declaration *model = only(unit, SPACE_CODE, AST_MODEL, &count);
+    if (count != 1) {
+      Diagnostic *error =
+          diag_error(unit->diag, count ? E052 : E036, SPAN_NONE, count ? "%s has %d models and the recipe names none" : "%s has no model",
+                     options->file, count);
+      if (count) {
+        diag_help(unit->diag, error, "write `model NAME;` in a recipe");
+      } else {
+        diag_help(unit->diag, error, "declare one: `model name { ... loss = ...; }`");
+      }
+      return false;
+    }
+    add_setting(unit, spec->recipe, "<no recipe>", arena_format(unit->arena, "model %s();", model->ast->name));
+    spec->model = model;
+    return true;
+  }
+  Ast *call = model_call(unit, spec->recipe);
+  if (!call) {
+    diag_error(unit->diag, E051, phrase->span, "`model` needs a name: `model llama(layers = 4);`");
+    return false;
+  }
+  spec->model = unit_find(unit, SPACE_CODE, call->name);
+  if (!spec->model || spec->model->ast->kind != AST_MODEL) {
+    Diagnostic *error = diag_error(unit->diag, E010, call->name_span, "there is no model '%s'", call->name);
+    const char *closest = unit_closest(unit, SPACE_CODE, call->name);
+    if (closest) {
+      diag_help(unit->diag, error, "did you mean `%s`?", closest);
+    }
+    return false;
+  }
+  return true;
+}
+
+static void read_sizes(Unit *unit, Spec *spec) {
+  Ast *call = model_call(unit, spec->recipe);
+  for (int i = 0; i < call->kids[0]->count; i++) {
+    const Ast *argument = call->kids[0]->kids[i];
+    if (!argument->name) {
+      Diagnostic *error = diag_error(unit->diag, E051, argument->span, "sizes of the model are given by name");
+      diag_help(unit->diag, error, "write `name = size`");
+      continue;
+    }
+    array_push(unit->arena, &spec->sizes, (SizeSetting){argument->name, argument->name_span, argument->kids[0]});
+  }
+}
+
+bool setting_constant(const Ast *ast, double *number) {
+  double a, b;
+  if (ast->kind == AST_NUMBER) {
+    *number = ast->number;
+    return true;
+  }
+  if (ast->kind == AST_UNARY && name_is(ast->name, "-") && setting_constant(ast->kids[0], &a)) {
+    *number = -a;
+    return true;
+  }
+  if (ast->kind == AST_BINARY && setting_constant(ast->kids[0], &a) && setting_constant(ast->kids[1], &b)) {
+    switch (ast->name[0]) {
+      case '+':
+        *number = a + b;
+        return true;
+      case '-':
+        *number = a - b;
+        return true;
+      case '*':
+        *number = a * b;
+        return true;
+      case '/':
+        *number = a / b;
+        return b != 0;
+      case '^':
+        *number = pow(a, b);
+        return true;
+      default:
+        return false;
+    }
+  }
+  return false;
+}
+
+static double *entry_slot(double *values, const char *name) {
+  for (int i = 0; i < ENTRY_COUNT; i++) {
+    if (strcmp(entries[i].name, name) == 0) {
+      return &values[i];
+    }
+  }
+  return NULL;
+}
+
+static void read_entry(Unit *unit, Spec *spec, const Ast *phrase, double *values) {
+  Name name = phrase_word(phrase);
+  double *slot = name ? entry_slot(values, name) : NULL;
+  if (!slot) {  // a size: batch = 32
+    if (name) {
+      array_push(unit->arena, &spec->sizes, (SizeSetting){name, phrase->kids[0]->span, phrase->kids[1]});
+    }
+    return;
+  }
+  int which = (int)(slot - values);
+  if (!setting_constant(phrase->kids[1], slot) || *slot < entries[which].least || *slot > entries[which].most ||
+      (entries[which].whole && *slot != floor(*slot))) {
+    diag_error(unit->diag, E051, phrase->kids[1]->span, "%s must be a %s from %.16g to %.16g", name,
+               entries[which].whole ? "whole number" : "number", entries[which].least, entries[which].most);
+  }
+}
+
+static void read_data(Unit *unit, Spec *spec, const Ast *phrase) {
+  const Ast *call = phrase_call(phrase);
+  if (!call || !name_is(call->name, "text")) {
+    Diagnostic *error = diag_error(unit->diag, E051, phrase->span, "this version reads data from text files");
+    diag_help(unit->diag, error, "write `data text(\"corpus.txt\");`");
+    return;
+  }
+  spec->run.data_kind = "text";
+  for (int i = 0; i < call->kids[0]->count; i++) {
+    const Ast *argument = call->kids[0]->kids[i], *value = argument->kids[0];
+    if (!argument->name && value->kind == AST_STRING) {
+      spec->run.data_path = value->name;
+    } else if (name_is(argument->name, "tokenizer") && value->kind == AST_NAME) {
+      spec->run.tokenizer = value->name;
+      if (!name_is(value->name, "bytes")) {
+        diag_error(unit->diag, E070, value->span, "this version has one tokenizer, `bytes`, not '%s'", value->name);
+      }
+    } else {
+      diag_error(unit->diag, E051, argument->span, "`text` takes a path in quotes and tokenizer = bytes");
+    }
+  }
+  if (!spec->run.data_path) {
+    Diagnostic *error = diag_error(unit->diag, E050, call->span, "`text` needs the path of a file");
+    diag_help(unit->diag, error, "write `data text(\"corpus.txt\");`");
+  }
+}
+
+static void read_optimizer(Unit *unit, Spec *spec, const Ast *setting) {
+  const Ast *left = setting->kids[0], *right = setting->kids[1];
+  bool freeze = name_is(phrase_word(left->kids[0]), "freeze");
+  OptimizerRule rule = {0};
+  Ast *selectors = ast_copy(unit->arena, left);
+  if (right || freeze) {
+    Ast *terms = selectors->kids[0]->kids[0];
+    for (int i = 0; i + 1 < terms->count; i++) {
+      terms->kids[i] = terms->kids[i + 1];
+    }
+    terms->count--;
+    rule.selectors = selectors;
+  }
+  const Ast *phrase = right ? right->kids[0] : left->kids[0];
+  rule.call = freeze ? NULL : phrase_call(phrase);
+  bool none = right && name_is(phrase_word(phrase), "none");
+  if (!freeze && !none && !rule.call) {
+    diag_error(unit->diag, E051, setting->span, "`optimizer` needs a call of an update: `optimizer adamw(lr = 3e-4);`");
+    return;
+  }
+  if (rule.call) {
+    const Declaration *update = unit_find(unit, SPACE_CODE, rule.call->name);
+    if (!update || update->ast->kind != AST_UPDATE) {
+      Diagnostic *error = diag_error(unit->diag, E010, rule.call->name_span, "there is no update '%s'", rule.call->name);
+      const char *closest = unit_closest(unit, SPACE_CODE, rule.call->name);
+      if (closest) {
+        diag_help(unit->diag, error, "did you mean `%s`?", closest);
+      }
+      return;
+    }
+    if (!spec->run.optimizer || !rule.selectors) {
+      spec->run.optimizer = rule.call->name;
+    }
+  }
+  array_push(unit->arena, &spec->optimizers, rule);
+}
+
+const char *setting_closest(Name name) {
+  const char *candidates[ENTRY_COUNT + WORD_COUNT];
+  for (int i = 0; i < ENTRY_COUNT; i++) {
+    candidates[i] = entries[i].name;
+  }
+  memcpy(candidates + ENTRY_COUNT, words, sizeof words);
+  return text_closest(name, candidates, ENTRY_COUNT + WORD_COUNT);
+}
+
+static void unknown_setting(Unit *unit, const Ast *phrase) {
+  Name name = phrase_word(phrase);
+  Diagnostic *error = diag_error(unit->diag, E051, phrase->span, "a recipe has no setting '%s'", name ? name : "");
+  const char *closest = name ? setting_closest(name) : NULL;
+  if (closest) {
+    diag_help(unit->diag, error, "did you mean `%s`?", closest);
+  }
+}
+
+static void check_selectors(Unit *unit, const Spec *spec) {
+  Reach reach = {.unit = unit};
+  reach_from(&reach, spec->model->ast);
+  for (int i = 0; i < spec->optimizers.count; i++) {
+    const OptimizerRule *rule = &spec->optimizers.at[i];
+    for (int j = 0; rule->selectors && j < rule->selectors->count; j++) {
+      const Ast *terms = rule->selectors->kids[j]->kids[0];
+      for (int k = 0; k < terms->count; k++) {
+        if (terms->kids[k]->kind == AST_PATH) {
+          reach_check(&reach, terms->kids[k], rule->call ? "to optimize" : "to freeze");
+        } else {
+          diag_error(unit->diag, E051, terms->kids[k]->span, "expected the name of parameters");
+        }
+      }
+    }
+  }
+}
+
+static void read_recipe(Unit *unit, Spec *spec, double *values) {
+  for (int i = 0; i < spec->recipe->count; i++) {
+    const Ast *setting = spec->recipe->kids[i], *list = setting->kids[0];
+    Name word = phrase_word(list->kids[0]);
+    if (name_is(word, "model") || ((name_is(word, "precision") || name_is(word, "layout")) && !list->kids[0]->kids[1])) {
+      continue;
+    }
+    if (name_is(word, "optimizer") || name_is(word, "freeze")) {
+      read_optimizer(unit, spec, setting);
+      continue;
+    }
+    for (int j = 0; j < list->count; j++) {
+      const Ast *phrase = list->kids[j];
+      if (phrase->kids[1]) {
+        read_entry(unit, spec, phrase, values);
+      } else if (name_is(phrase_word(phrase), "data")) {
+        read_data(unit, spec, phrase);
+      } else {
+        unknown_setting(unit, phrase);
+      }
+    }
+  }
+}
+
+// The largest `steps = n` in the optimizers' schedules, where the recipe does not say how long to train.
+static double scheduled_steps(const Ast *ast) {
+  double most = 0;
+  if (ast->kind == AST_ARGUMENT && name_is(ast->name, "steps")) {
+    double number;
+    return setting_constant(ast->kids[0], &number) ? number : 0;
+  }
+  for (int i = 0; i < ast->count; i++) {
+    double inside = ast->kids[i] ? scheduled_steps(ast->kids[i]) : 0;
+    most = inside > most ? inside : most;
+  }
+  return most;
+}
+
+// The shortest spelling that reads back as the same number.
+static const char *number_text(Arena *arena, double number) {
+  const char *text = arena_format(arena, "%.0f", number);
+  for (int digits = 1; strtod(text, NULL) != number && digits <= 17; digits++) {
+    text = arena_format(arena, "%.*g", digits, number);
+  }
+  return text;
+}
+
+static void finish_run(Unit *unit, Spec *spec, const double *values) {
+  PlanRun *run = &spec->run;
+  double steps = values[1] > 0 ? values[1] : 0;
+  for (int i = 0; i < spec->optimizers.count && steps == 0; i++) {
+    const Ast *call = spec->optimizers.at[i].call;
+    double scheduled = call ? scheduled_steps(call) : 0;
+    steps = scheduled > steps ? scheduled : steps;
+  }
+  steps = steps > 0 ? steps : entries[1].otherwise;
+  run->seed = (uint64_t)(values[0] >= 0 ? values[0] : entries[0].otherwise);
+  run->steps = (int64_t)steps;
+  double tenth = steps >= 10 ? floor(steps / 10) : 1;
+  run->eval_every = (int64_t)(values[2] >= 0 ? values[2] : tenth);
+  run->eval_batches = (int64_t)(values[3] >= 0 ? values[3] : 16);
+  run->save_every = (int64_t)(values[4] >= 0 ? values[4] : steps >= 5 ? floor(steps / 5) : 1);
+  run->log_every = (int64_t)(values[5] >= 1 ? values[5] : steps >= 1000 ? 10 : 1);
+  run->validation_fraction = values[6] >= 0 ? values[6] : entries[6].otherwise;
+  run->model = spec->model->ast->name;
+  run->recipe = name_is(spec->recipe->name, "_") ? "default" : spec->recipe->name;
+  run->tokenizer = run->tokenizer ? run->tokenizer : "bytes";
+  run->data_kind = run->data_kind ? run->data_kind : "text";
+  run->data_base = unit->base;
+  static const int written[] = {0, 1, 2, 3, 4, 5, 6};
+  const double decided[] = {(double)run->seed,       (double)run->steps,     (double)run->eval_every, (double)run->eval_batches,
+                            (double)run->save_every, (double)run->log_every, run->validation_fraction};
+  for (int i = 0; i < ENTRY_COUNT; i++) {
+    if (!find_phrase(spec->recipe, entries[written[i]].name)) {
+      add_setting(unit, spec->recipe, "<defaults>",
+                  arena_format(unit->arena, "%s = %s;", entries[i].name, number_text(unit->arena, decided[i])));
+    }
+  }
+}
+
+bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec *spec) {
+  int errors = unit->diag->reports;
+  *spec = (Spec){.microbatches = 1, .real = TYPE_F32};
+  (void)arena;
+  spec->recipe = choose_recipe(unit, options);
+  if (!spec->recipe || !choose_model(unit, options, spec)) {
+    return false;
+  }
+  if (options->layout) {
+    remove_word(spec->recipe, "layout");
+    add_setting(unit, spec->recipe, "--layout", arena_format(unit->arena, "layout %s;", options->layout));
+  }
+  if (options->precision) {
+    remove_word(spec->recipe, "precision");
+    add_setting(unit, spec->recipe, "--precision", arena_format(unit->arena, "precision %s;", options->precision));
+  }
+  for (int i = 0; i < options->set_count; i++) {
+    apply_set(unit, spec->recipe, options->set[i]);
+  }
+  double values[ENTRY_COUNT];
+  for (int i = 0; i < ENTRY_COUNT; i++) {
+    values[i] = -1;
+  }
+  if (unit->diag->reports == errors) {
+    read_sizes(unit, spec);
+    read_recipe(unit, spec, values);
+    if (spec->optimizers.count == 0) {
+      add_setting(unit, spec->recipe, "<defaults>", "optimizer adamw(lr = 3e-4, clip = 1.0);");
+      read_optimizer(unit, spec, spec->recipe->kids[spec->recipe->count - 1]);
+    }
+    check_selectors(unit, spec);
+    read_precision(unit, spec);
+    read_layout(unit, spec);
+    finish_run(unit, spec, values);
+  }
+  return unit->diag->reports == errors;
+}

@@ -1,0 +1,52 @@
+// settings.h: what recipe, layout and precision declarations say, checked and put together.
+#ifndef MDL_LANG_SETTINGS_H
+#define MDL_LANG_SETTINGS_H
+
+#include "compiler/compile.h"
+#include "compiler/plan.h"
+#include "lang/unit.h"
+
+typedef struct {
+  const Ast *selectors;  // list of AST_PHRASE; NULL: all that no other rule selects
+  const Ast *call;       // AST_CALL of an update, or NULL: frozen
+} OptimizerRule;
+
+typedef struct {
+  Name name;
+  Span span;  // of the name
+  const Ast *value;
+} SizeSetting;
+
+typedef struct {
+  const Declaration *model;
+  Ast *recipe;           // a copy, with --set and command-line choices put in
+  const Ast *layout;     // NULL: one rank
+  const Ast *precision;  // NULL: fp32
+  ARRAY(SizeSetting) sizes;
+  ARRAY(OptimizerRule) optimizers;
+  ARRAY(const Ast *) recompute;  // AST_PATH selectors
+  int microbatches;
+  ElementType real;
+  bool strict;
+  PlanRun run;
+} Spec;
+
+// Chooses recipe, layout and precision by `options` and reads them. False when something was reported.
+bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec *spec);
+
+// All recipes and models of the main file, for mdlc check: calls back with options for each pair.
+int settings_recipes(const Unit *unit, Name *names, int most);
+
+// The entry of recipes most like a misspelled one, or NULL.
+const char *setting_closest(Name name);
+
+// The whole program as one runnable file: every declaration, and the recipe with everything that was decided.
+const char *settings_resolved(Arena *arena, const Unit *unit, const Spec *spec);
+
+// Does `selector` (a word or dotted path with *) select something made in this scope, with this path? A word
+// matches a part of the path, the name of a function or repeat on the stack of calls, or is one of the classes
+// `norm` (made in a function whose name is norm or ends in _norm) and `bias` (a parameter named b or bias).
+#include "compiler/graph.h"
+bool selector_matches(const Graph *graph, Name selector, ScopeId scope, Name path);
+
+#endif

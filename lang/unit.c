@@ -1,0 +1,146 @@
+// unit.c: loading files and imports.
+#include "lang/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "lang/stdlib.h"
+
+static NameSpace space_of(const Ast *ast) {
+  switch (ast->kind) {
+    case AST_LAYOUT:
+      return SPACE_LAYOUT;
+    case AST_PRECISION:
+      return SPACE_PRECISION;
+    case AST_RECIPE:
+      return SPACE_RECIPE;
+    default:
+      return SPACE_CODE;
+  }
+}
+
+const Declaration *unit_find(const Unit *unit, NameSpace space, Name name) {
+  const Declaration *found = NULL;
+  for (int i = 0; i < unit->all.count; i++) {
+    const Declaration *declaration = &unit->all.at[i];
+    if (declaration->space == space && declaration->ast->name == name && (!found || found->library)) {
+      found = declaration;
+    }
+  }
+  return found;
+}
+
+const char *unit_closest(const Unit *unit, NameSpace space, Name name) {
+  const char **candidates = ARENA_ARRAY(unit->arena, const char *, unit->all.count + 1);
+  int count = 0;
+  for (int i = 0; i < unit->all.count; i++) {
+    if (unit->all.at[i].space == space && unit->all.at[i].ast->name) {
+      candidates[count++] = unit->all.at[i].ast->name;
+    }
+  }
+  return text_closest(name, candidates, count);
+}
+
+static bool load_source(Unit *unit, int file, bool library, bool is_main);
+
+static bool already_loaded(Unit *unit, Name key) {
+  for (int i = 0; i < unit->loaded.count; i++) {
+    if (unit->loaded.at[i] == key) {
+      return true;
+    }
+  }
+  array_push(unit->arena, &unit->loaded, key);
+  return false;
+}
+
+static bool load_library(Unit *unit, const char *name, Span span) {
+  if (already_loaded(unit, name_format(unit->names, "<std.%s>", name))) {
+    return true;
+  }
+  for (const StdlibFile *file = stdlib_files; file->name; file++) {
+    if (strcmp(file->name, name) == 0) {
+      const char *path = arena_format(unit->arena, "std/%s.mdl", name);
+      return load_source(unit, diag_add_source(unit->diag, path, file->text, file->length), true, false);
+    }
+  }
+  Diagnostic *error = diag_error(unit->diag, E003, span, "the standard library has no part 'std.%s'", name);
+  const char *candidates[64];
+  int count = 0;
+  for (const StdlibFile *file = stdlib_files; file->name && count < 64; file++) {
+    candidates[count++] = file->name;
+  }
+  const char *closest = text_closest(name, candidates, count);
+  if (closest) {
+    diag_help(unit->diag, error, "did you mean `std.%s`?", closest);
+  }
+  return false;
+}
+
+static bool load_path(Unit *unit, const char *path, Span span, bool is_main) {
+  if (already_loaded(unit, name_of(unit->names, path))) {
+    return true;
+  }
+  size_t length = 0;
+  FileError why;
+  char *bytes = file_read(path, &length, &why);
+  if (!bytes) {
+    diag_error(unit->diag, E003, span, "%s", why.text);
+    return false;
+  }
+  char *text = arena_copy(unit->arena, bytes, length + 1);
+  free(bytes);
+  return load_source(unit, diag_add_source(unit->diag, path, text, length), false, is_main);
+}
+
+static bool load_import(Unit *unit, const Ast *import, const char *from) {
+  const Ast *first = import->kids[0];
+  const char *directory = path_directory(unit->arena, from);
+  if (first->kind == AST_STRING) {
+    return load_path(unit, path_join(unit->arena, directory, first->name), import->span, false);
+  }
+  if (strcmp(first->name, "std") == 0 && import->count == 2) {
+    return load_library(unit, import->kids[1]->name, import->span);
+  }
+  const char *path = directory;
+  for (int i = 0; i < import->count; i++) {
+    const char *part = import->kids[i]->name;
+    path = path_join(unit->arena, path, i + 1 < import->count ? part : arena_format(unit->arena, "%s.mdl", part));
+  }
+  return load_path(unit, path, import->span, false);
+}
+
+static void declare(Unit *unit, const Ast *ast, bool library, bool is_main) {
+  NameSpace space = space_of(ast);
+  const Declaration *other = unit_find(unit, space, ast->name);
+  if (other && other->library == library) {
+    Diagnostic *error = diag_error(unit->diag, E011, ast->name_span, "'%s' is declared twice", ast->name);
+    diag_related(unit->diag, error, other->ast->name_span, "the first declaration");
+  }
+  array_push(unit->arena, &unit->all, (Declaration){ast, space, library, is_main});
+}
+
+static bool load_source(Unit *unit, int file, bool library, bool is_main) {
+  int before = unit->diag->reports;
+  Ast *tree = parse_file(unit->arena, unit->names, unit->diag, file, NULL);
+  const char *path = unit->diag->sources.at[file].path;
+  for (int i = 0; tree && i < tree->count; i++) {
+    const Ast *ast = tree->kids[i];
+    if (ast->kind == AST_IMPORT) {
+      if (ast->count > 0) {
+        load_import(unit, ast, path);
+      }
+    } else if (ast->name) {
+      declare(unit, ast, library, is_main);
+    }
+  }
+  return unit->diag->reports == before;
+}
+
+bool unit_load(Unit *unit, const char *path) {
+  int before = unit->diag->reports;
+  unit->base = path_directory(unit->arena, path);
+  load_path(unit, path, SPAN_NONE, true);
+  load_library(unit, "prelude", SPAN_NONE);
+  return unit->diag->reports == before;
+}

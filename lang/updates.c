@@ -1,0 +1,383 @@
+// updates.c: the optimizer's text, elaborated for each group of parameters and joined to the gradients.
+//
+// A unit is what one elaboration of an update works on: where the update is elementwise, all parameters of a group
+// packed into one axis, so that one kernel updates them all; otherwise one parameter.
+#include <string.h>
+
+#include "lang/elaborate.h"
+
+typedef struct {
+  ValueId p, g;
+  int rule;
+  int count;
+  const int *members;  // indices of persistents
+  AxisId axis;         // of the pack; -1 for a single parameter
+} UpdateUnit;
+
+struct UpdateContext {
+  ARRAY(UpdateUnit) units;
+  const ValueId *gradient;
+  Map totals;  // AST of a total() to its value
+  const Ast *update;
+};
+
+static bool elementwise_call(Elaborator *e, Name name) {
+  static const char *const cut[] = {"sum", "mean", "dot", "window", "concat", "pos", "outer", "top"};
+  (void)e;
+  for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+    if (strcmp(name, cut[i]) == 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Does each element of the update depend on the elements at the same place alone? What is inside total() may reduce.
+static bool elementwise(Elaborator *e, const Ast *ast, int depth) {
+  if (!ast) {
+    return true;
+  }
+  if (depth > 16 || ast->kind == AST_INDEX) {
+    return false;
+  }
+  if (ast->kind == AST_CALL) {
+    if (strcmp(ast->name, "total") == 0) {
+      return true;
+    }
+    bool reduces = (strcmp(ast->name, "max") == 0 || strcmp(ast->name, "min") == 0) && ast->kids[0]->count < 2;
+    if (reduces || !elementwise_call(e, ast->name)) {
+      return false;
+    }
+    const Declaration *declaration = unit_find(e->unit, SPACE_CODE, ast->name);
+    if (declaration && declaration->ast->kind == AST_FUNCTION && !elementwise(e, declaration->ast->kids[1], depth + 1)) {
+      return false;
+    }
+  }
+  for (int i = 0; i < ast->count; i++) {
+    if (!elementwise(e, ast->kids[i], depth)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool takes_axes(const Ast *update) {
+  for (int i = 0; i < update->kids[0]->count; i++) {
+    if (update->kids[0]->kids[i]->group != GROUP_PLAIN) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool rule_selects(const Elaborator *e, const OptimizerRule *rule, const Persistent *parameter) {
+  for (int i = 0; i < rule->selectors->count; i++) {
+    const Ast *terms = rule->selectors->kids[i]->kids[0];
+    for (int j = 0; j < terms->count; j++) {
+      if (selector_matches(e->graph, terms->kids[j]->name, parameter->scope, parameter->name)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// The last rule with selectors that match, else the last without; -1 if there is none.
+static int rule_for(const Elaborator *e, const Persistent *parameter) {
+  int found = -1;
+  bool specific = false;
+  for (int i = 0; i < e->spec->optimizers.count; i++) {
+    const OptimizerRule *rule = &e->spec->optimizers.at[i];
+    if (rule->selectors ? rule_selects(e, rule, parameter) : !specific) {
+      found = i;
+      specific = rule->selectors != NULL;
+    }
+  }
+  return found;
+}
+
+static ValueId pack(Elaborator *e, const ValueId *values, int count, AxisId axis) {
+  return graph_add(e->graph, OP_PACK, (NodeInit){NODE_INIT, .axis = axis}, values, count);
+}
+
+static void add_unit(Elaborator *e, int rule, const int *members, int count, bool packed) {
+  struct UpdateContext *context = e->update;
+  UpdateUnit unit = {.rule = rule, .count = count, .members = members, .axis = -1};
+  ValueId *p = ARENA_ARRAY(e->arena, ValueId, count), *g = ARENA_ARRAY(e->arena, ValueId, count);
+  int64_t elements = 0;
+  for (int i = 0; i < count; i++) {
+    p[i] = e->graph->persistent.at[members[i]].value;
+    g[i] = context->gradient[members[i]];
+    elements += graph_elements(e->graph, e->graph->persistent.at[members[i]].shape);
+  }
+  unit.p = p[0];
+  unit.g = g[0];
+  if (packed) {
+    unit.axis = graph_axis(e->graph, name_format(e->names, "pack.%d", rule), elements);
+    unit.p = pack(e, p, count, unit.axis);
+    unit.g = pack(e, g, count, unit.axis);
+  }
+  array_push(e->arena, &context->units, unit);
+}
+
+static void make_units(Elaborator *e) {
+  for (int rule = 0; rule < e->spec->optimizers.count; rule++) {
+    const Ast *call = e->spec->optimizers.at[rule].call;
+    if (!call) {
+      continue;
+    }
+    const Ast *update = unit_find(e->unit, SPACE_CODE, call->name)->ast;
+    bool packed = !takes_axes(update) && elementwise(e, update->kids[1], 0);
+    ARRAY(int) members = {0};
+    for (int i = 0; i < e->graph->persistent.count; i++) {
+      const Persistent *parameter = &e->graph->persistent.at[i];
+      if (parameter->role == ROLE_PARAMETER && parameter->group == rule && e->update->gradient[i] >= 0) {
+        array_push(e->arena, &members, i);
+      }
+    }
+    if (members.count && packed) {
+      add_unit(e, rule, members.at, members.count, true);
+    }
+    for (int i = 0; i < members.count && !packed; i++) {
+      add_unit(e, rule, &members.at[i], 1, false);
+    }
+  }
+}
+
+static ValueId sum_over_units(Elaborator *e, const Ast *expression, Span span) {
+  ValueId total = -1;
+  Name p = name_of(e->names, "p"), g = name_of(e->names, "g");
+  if (e->update->update) {
+    const Ast *formals = e->update->update->kids[0];
+    p = formals->count > 0 ? formals->kids[0]->name : p;
+    g = formals->count > 1 ? formals->kids[1]->name : g;
+  }
+  for (int i = 0; i < e->update->units.count; i++) {
+    UpdateUnit unit = e->update->units.at[i];
+    ValueId one;
+    if (expression) {
+      Frame *frame = frame_push(e, FRAME_FUNCTION, NULL, name_of(e->names, ""));
+      frame_set(e, frame, p, object_value(unit.p, span));
+      frame_set(e, frame, g, object_value(unit.g, span));
+      Object object = evaluate(e, expression);
+      frame_pop(e);
+      if (!object_tensor(e, object, true, span, &one)) {
+        return -1;
+      }
+    } else {
+      ValueId square = graph_op2(e->graph, OP_MUL, unit.g, unit.g);
+      one = graph_sum(e->graph, square, graph_shape(e->graph, square));
+    }
+    if (graph_shape(e->graph, one).count) {
+      diag_error(e->diag, E030, span, "'total' takes a single number for each parameter");
+      return -1;
+    }
+    total = total < 0 ? one : graph_op2(e->graph, OP_ADD, total, one);
+  }
+  return total;
+}
+
+Object update_total(Elaborator *e, const Ast *ast) {
+  if (!e->update) {
+    diag_error(e->diag, E035, ast->span, "'total' is for updates: it sums over all parameters");
+    return object_poison();
+  }
+  if (ast->kids[0]->count != 1) {
+    diag_error(e->diag, E030, ast->span, "'total' takes one value");
+    return object_poison();
+  }
+  ValueId value = (ValueId)map_get_or(&e->update->totals, map_key(ast), -1);
+  if (value < 0) {
+    value = sum_over_units(e, ast->kids[0]->kids[0]->kids[0], ast->span);
+    if (value < 0) {
+      return object_poison();
+    }
+    map_put(&e->update->totals, map_key(ast), value);
+  }
+  return object_value(value, ast->span);
+}
+
+// Makes the optimizer's state for the members of a unit and returns it in the unit's shape.
+static ValueId make_state(Elaborator *e, const UpdateUnit *unit, const Ast *update, const Ast *state) {
+  ValueId *values = ARENA_ARRAY(e->arena, ValueId, unit->count);
+  for (int i = 0; i < unit->count; i++) {
+    Persistent parameter = e->graph->persistent.at[unit->members[i]];
+    Persistent made = parameter;
+    made.name = name_format(e->names, "%s.%s.%s", update->name, state->name, parameter.name);
+    made.role = ROLE_OPTIMIZER_STATE;
+    made.like = parameter.name;
+    made.span = state->span;
+    made.value = -1;
+    Object object = make_persistent(e, made, NULL, state->kids[3]);
+    if (object.kind != OBJECT_VALUE) {
+      return -1;
+    }
+    e->graph->persistent.at[e->graph->persistent.count - 1].group = parameter.group;
+    values[i] = object.value;
+  }
+  return unit->axis < 0 ? values[0] : pack(e, values, unit->count, unit->axis);
+}
+
+static bool make_states(Elaborator *e, const UpdateUnit *unit, const Ast *update, ValueList *states, Name *names) {
+  const Ast *body = update->kids[1];
+  for (int i = 0; i < body->count; i++) {
+    if (body->kids[i]->kind == AST_STATE) {
+      ValueId state = make_state(e, unit, update, body->kids[i]);
+      if (state < 0) {
+        return false;
+      }
+      names[states->count] = body->kids[i]->name;
+      array_push(e->arena, states, state);
+      frame_set(e, e->frame, body->kids[i]->name, object_value(state, SPAN_NONE));
+    }
+  }
+  return true;
+}
+
+static void assign(Elaborator *e, ValueId target, ValueId value, ValueId finite) {
+  ValueId kept = graph_op3(e->graph, OP_WHERE, finite, value, target);
+  graph_op2(e->graph, OP_ASSIGN, target, kept);
+}
+
+// Binds the formals of an update on matrices, `update f(p, g over in, out, ...)`: the lists of axes before and after
+// the `;` of the parameter.
+static bool bind_matrix(Elaborator *e, const Ast *update, const Persistent *parameter, const Arguments *arguments, Span span) {
+  Frame *frame = e->frame;
+  if (parameter->in_count < 0) {
+    diag_error(e->diag, E030, span, "'%s' works on matrices, and the parameter '%s' has no `;` in its axes", update->name,
+               parameter->name);
+    return false;
+  }
+  for (int i = 0; i < arguments->named_count; i++) {
+    frame_set(e, frame, arguments->names[i], arguments->named[i]);
+  }
+  int in = parameter->stack_count, out = in + parameter->in_count, lists = 0;
+  for (int i = 0; i < update->kids[0]->count; i++) {
+    const Ast *formal = update->kids[0]->kids[i];
+    if (i < 2) {
+      frame_set(e, frame, formal->name, arguments->positional[i]);
+    } else if (!formal->kids[0] && lists < 2) {
+      Object list = {.kind = OBJECT_AXES, .span = formal->span};
+      for (int j = lists ? out : in; j < (lists ? parameter->shape.count : out); j++) {
+        shape_push(&list.axes, parameter->shape.axis[j]);
+      }
+      lists++;
+      frame_set(e, frame, formal->name, list);
+    } else if (!frame_find(frame, formal->name)) {
+      frame_set(e, frame, formal->name, evaluate(e, formal->kids[0]));
+    }
+  }
+  return true;
+}
+
+static bool run_update(Elaborator *e, const UpdateUnit *unit, Arguments *arguments, ValueId finite) {
+  const Ast *call = e->spec->optimizers.at[unit->rule].call;
+  const Ast *update = unit_find(e->unit, SPACE_CODE, call->name)->ast;
+  const Persistent *first = &e->graph->persistent.at[unit->members[0]];
+  Arguments bound = *arguments;
+  Object with[64];
+  bound.positional_count = 0;
+  with[bound.positional_count++] = object_value(unit->p, call->span);
+  with[bound.positional_count++] = object_value(unit->g, call->span);
+  for (int i = 0; i < arguments->positional_count && i < 60; i++) {
+    with[bound.positional_count++] = arguments->positional[i];
+  }
+  bound.positional = with;
+  e->update->update = update;
+  e->graph->scope = graph_scope(e->graph, first->scope, update->name, unit->count > 1 ? update->name : first->name, -1);
+  Frame *frame = frame_push(e, FRAME_UPDATE, update, name_of(e->names, ""));
+  bool good = takes_axes(update) ? bind_matrix(e, update, first, &bound, call->span)
+                                 : bind_formals(e, update, &bound, frame, call->span);
+  ValueList states = {0};
+  Name names[64];
+  good = good && make_states(e, unit, update, &states, names);
+  if (good) {
+    run_block(e, update->kids[1]);
+    ValueId value;
+    good = object_tensor(e, frame->result, true, update->span, &value);
+    if (good) {
+      for (int i = 0; i < states.count; i++) {
+        ValueId now;
+        if (object_tensor(e, *frame_find(frame, names[i]), true, update->span, &now) && now != states.at[i]) {
+          assign(e, states.at[i], now, finite);
+        }
+      }
+      assign(e, unit->p, value, finite);
+    }
+  }
+  frame_pop(e);
+  return good;
+}
+
+static void output(Elaborator *e, const char *name, ValueId value) {
+  graph_add1(e->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = name_of(e->names, name)}, value);
+}
+
+// A rule whose selectors select no parameter, or only those that a later rule selects as well, is probably a slip.
+static void warn_unused_rules(Elaborator *e, const bool *used) {
+  for (int i = 0; i < e->spec->optimizers.count; i++) {
+    const Ast *selectors = e->spec->optimizers.at[i].selectors;
+    if (selectors && !used[i]) {
+      diag_warning(e->diag, E015, selectors->span, "no parameter is left for this rule");
+    }
+  }
+}
+
+void assign_optimizer_groups(Elaborator *e) {
+  bool *used = ARENA_ARRAY(e->arena, bool, e->spec->optimizers.count + 1);
+  for (int i = 0; i < e->graph->persistent.count; i++) {
+    if (e->graph->persistent.at[i].role == ROLE_PARAMETER) {
+      int rule = rule_for(e, &e->graph->persistent.at[i]);
+      e->graph->persistent.at[i].group = rule >= 0 && e->spec->optimizers.at[rule].call ? rule : -1;
+      if (rule >= 0) {
+        used[rule] = true;
+      }
+    }
+  }
+  warn_unused_rules(e, used);
+}
+
+bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
+  int errors = e->diag->reports;
+  struct UpdateContext context = {.gradient = gradient, .totals = map_create(e->arena)};
+  e->update = &context;
+  e->graph->role = ROLE_UPDATE;
+  e->graph->region = 0;
+  make_units(e);
+  if (context.units.count == 0) {
+    diag_error(e->diag, E036, e->spec->model->ast->name_span, "no parameter of '%s' would be trained", e->spec->model->ast->name);
+    return false;
+  }
+  ValueId squares = sum_over_units(e, NULL, SPAN_NONE);
+  ValueId finite = graph_op2(e->graph, OP_AND, graph_op1(e->graph, OP_IS_FINITE, squares), graph_op1(e->graph, OP_IS_FINITE, loss));
+  output(e, "grad_norm", graph_op1(e->graph, OP_SQRT, squares));
+  output(e, "skipped", graph_op1(e->graph, OP_TO_REAL, graph_op1(e->graph, OP_NOT, finite)));
+  Arguments *arguments = ARENA_ARRAY(e->arena, Arguments, e->spec->optimizers.count + 1);
+  bool lr_done = false;
+  for (int i = 0; i < e->spec->optimizers.count; i++) {
+    const Ast *call = e->spec->optimizers.at[i].call;
+    if (!call) {
+      continue;
+    }
+    frame_push(e, FRAME_SETTINGS, NULL, name_of(e->names, ""));
+    settings_names(e, e->frame);
+    collect_arguments(e, call, &arguments[i]);
+    frame_pop(e);
+    for (int j = 0; j < arguments[i].named_count && !lr_done; j++) {
+      ValueId lr;
+      if (strcmp(arguments[i].names[j], "lr") == 0 && !e->spec->optimizers.at[i].selectors &&
+          object_tensor(e, arguments[i].named[j], true, call->span, &lr)) {
+        output(e, "lr", lr);
+        lr_done = true;
+      }
+    }
+  }
+  for (int i = 0; i < context.units.count && e->diag->reports == errors; i++) {
+    UpdateUnit unit = context.units.at[i];
+    if (!arguments[unit.rule].failed) {
+      run_update(e, &unit, &arguments[unit.rule], finite);
+    }
+  }
+  e->update = NULL;
+  return e->diag->reports == errors;
+}

@@ -1,0 +1,241 @@
+// api.c: mdl.h on top of the modules of the runtime.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/artefact.h"
+#include "compiler/command.h"
+#include "runtime/clock.h"
+#include "runtime/evaluate.h"
+#include "runtime/generate.h"
+#include "runtime/inspect.h"
+#include "runtime/mdl.h"
+#include "runtime/restore.h"
+#include "runtime/run.h"
+#include "runtime/train.h"
+
+#ifndef MDL_VERSION
+#define MDL_VERSION "0.1.0"
+#endif
+
+struct MdlPlan {
+  Arena *arena;
+  Plan *plan;
+  double compile_seconds;
+};
+
+const char *mdl_version(void) {
+  return MDL_VERSION;
+}
+
+// The status of a call, its message copied to the caller.
+static MdlStatus api_result(bool done, const Error *from, MdlError *to) {
+  MdlStatus status = done ? MDL_DONE : (MdlStatus)from->status;
+  if (to) {
+    to->status = status;
+    snprintf(to->text, sizeof to->text, "%s", done ? "" : from->text);
+  }
+  return status;
+}
+
+static MdlPlan *plan_new(Error *error) {
+  MdlPlan *plan = calloc(1, sizeof *plan);
+  if (plan && !(plan->arena = arena_create())) {
+    free(plan);
+    plan = NULL;
+  }
+  if (!plan) {
+    error_set(error, 3, "no memory");
+  }
+  return plan;
+}
+
+void mdl_plan_close(MdlPlan *plan) {
+  if (plan) {
+    arena_destroy(plan->arena);
+    free(plan);
+  }
+}
+
+MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPlan **plan, MdlError *to) {
+  Error error = {0};
+  *plan = NULL;
+  MdlPlan *made = plan_new(&error);
+  if (!made) {
+    return api_result(false, &error, to);
+  }
+  CommandFlags flags = {.recipe = options->recipe,
+                        .layout = options->layout,
+                        .precision = options->precision,
+                        .diagnostics = options->diagnostics_json ? "json" : "text"};
+  CompileOptions compile = command_compile_options(&flags, file);
+  compile.set = options->set;
+  compile.set_count = options->set_count;
+  double start = clock_seconds();
+  Diag *diag = diag_create(made->arena);
+  bool done = compile_plan(made->arena, diag, &compile, &made->plan);
+  made->compile_seconds = clock_seconds() - start;
+  if (options->diagnostics) {
+    command_show(&flags, diag, options->diagnostics);
+  }
+  if (!done) {
+    error_set(&error, 1, "%s has %d error%s", file, diag->errors, diag->errors == 1 ? "" : "s");
+    mdl_plan_close(made);
+    return api_result(false, &error, to);
+  }
+  *plan = made;
+  return api_result(true, &error, to);
+}
+
+MdlStatus mdl_plan_open(const char *path, MdlPlan **plan, MdlError *to) {
+  Error error = {0};
+  const char *why = NULL;
+  *plan = NULL;
+  MdlPlan *made = plan_new(&error);
+  bool done = made != NULL;
+  if (done && !(made->plan = artefact_read(made->arena, path, &why))) {
+    done = error_set(&error, 1, "%s", why);
+  }
+  if (done) {
+    *plan = made;
+  } else {
+    mdl_plan_close(made);
+  }
+  return api_result(done, &error, to);
+}
+
+MdlStatus mdl_plan_write(const MdlPlan *plan, const char *path, MdlError *to) {
+  Error error = {0};
+  const char *why = NULL;
+  Arena *arena = arena_create();
+  bool done = arena ? artefact_write(arena, plan->plan, path, &why) : error_set(&error, 3, "no memory");
+  if (arena && !done) {
+    error_set(&error, 1, "%s", why);
+  }
+  arena_destroy(arena);
+  return api_result(done, &error, to);
+}
+
+bool mdl_plan_is(const char *path) {
+  return artefact_is(path);
+}
+
+bool mdl_run_is(const char *path) {
+  char plan[IO_PATH_MAX];
+  Error ignored;
+  return io_path(plan, &ignored, "%s/plan.mdlx", path) && io_is_file(plan);
+}
+
+static const Backend *backend_named(const char *name, Error *error) {
+  const Backend *backend = backend_find(name ? name : "auto");
+  if (!backend) {
+    error_set(error, 1, "there is no device '%s' in this build; cpu works everywhere", name);
+  }
+  return backend;
+}
+
+MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainResult *result, MdlError *to) {
+  Error error = {0};
+  TrainResult trained;
+  TrainOptions train = {.out = options->out,
+                        .data = options->data,
+                        .resume = options->resume,
+                        .steps = options->steps,
+                        .save_every = options->save_every,
+                        .eval_every = options->eval_every,
+                        .log_every = options->log_every,
+                        .keep = options->keep,
+                        .threads = (int)options->threads,
+                        .profile = options->profile,
+                        .compile_seconds = plan->compile_seconds,
+                        .screen = options->screen};
+  const Backend *backend = backend_named(options->device, &error);
+  if (!backend || !train_run(plan->plan, backend, &train, &trained, &error)) {
+    return api_result(false, &error, to);
+  }
+  if (result) {
+    snprintf(result->run, sizeof result->run, "%s", trained.path);
+    result->step = trained.step;
+    result->loss = trained.loss;
+    result->val_loss = trained.val_loss;
+  }
+  MdlStatus status = api_result(true, &error, to);
+  return trained.interrupted ? MDL_INTERRUPTED : status;
+}
+
+// Data of an evaluation: the validation part of the run's own, or all of another file.
+static bool evaluation_data(const Plan *plan, const char *path, Data **data, Error *error) {
+  int64_t rows, sequence = plan->run.sequence;
+  feed_shape(plan, PROGRAM_EVALUATE, &rows, &sequence);
+  DataOptions options = {.kind = plan->run.data_kind,
+                         .path = path ? path : plan->run.data_path,
+                         .base = plan->run.data_base,
+                         .tokenizer = plan->run.tokenizer,
+                         .validation_fraction = path ? 1 : plan->run.validation_fraction,
+                         .sequence = sequence,
+                         .seed = plan->run.seed};
+  if (!data_open(&options, data, error)) {
+    return false;
+  }
+  DataFacts facts = data_facts(*data);
+  return facts.validation_windows > 0 ||
+         error_set(error, 1,
+                   "%s has %lld bytes to evaluate on, less than one window of %lld; give a longer --data FILE",
+                   facts.path, (long long)(facts.validation_tokens), (long long)sequence + 1);
+}
+
+MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEvaluation *result, MdlError *to) {
+  Error error = {0};
+  Restored restored = {0};
+  Data *data = NULL;
+  Feed *feed = NULL;
+  Evaluation evaluation = {0};
+  const Backend *backend = backend_named(options->device, &error);
+  bool done = backend && restore_open(&restored, run, backend, (int)options->threads, PROGRAM_EVALUATE, &error) &&
+              evaluation_data(restored.plan, options->data, &data, &error) &&
+              feed_create(restored.plan, PROGRAM_EVALUATE, data, &feed, &error) &&
+              evaluate_run(&restored.session, feed, data, options->batches, &evaluation, &error);
+  if (done) {
+    *result = (MdlEvaluation){.loss = evaluation.loss,
+                              .perplexity = exp(evaluation.loss),
+                              .bits_per_byte = evaluate_bits_per_byte(evaluation.loss, data),
+                              .step = restored.facts.step,
+                              .windows = evaluation.windows,
+                              .tokens = evaluation.tokens,
+                              .seconds = evaluation.seconds};
+  }
+  feed_destroy(feed);
+  data_close(data);
+  restore_close(&restored);
+  return api_result(done, &error, to);
+}
+
+MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
+                       bool (*text)(void *context, const char *bytes, size_t length), void *context, MdlError *to) {
+  Error error = {0};
+  Restored restored = {0};
+  GenerateOptions generate = {.prompt = options->prompt,
+                              .tokens = options->tokens,
+                              .top_k = options->top_k,
+                              .temperature = options->temperature,
+                              .seed = options->seed};
+  const Backend *backend = backend_named(options->device, &error);
+  bool done = backend && restore_open(&restored, run, backend, (int)options->threads, PROGRAM_GENERATE, &error) &&
+              generate_run(&restored.session, &generate, text, context, &error);
+  restore_close(&restored);
+  return api_result(done, &error, to);
+}
+
+MdlStatus mdl_inspect(const char *path, FILE *out, MdlError *to) {
+  Error error = {0};
+  Buffer text = {0};
+  bool done = inspect_path(path, &text, &error);
+  if (done && text.failed) {
+    done = error_set(&error, 3, "no memory");
+  }
+  if (done && text.text) {
+    fputs(text.text, out);
+  }
+  buffer_free(&text);
+  return api_result(done, &error, to);
+}

@@ -1,0 +1,332 @@
+// checkpoint.c: saving, and finding what was saved. Loading is in checkpoint_load.c.
+#include "runtime/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "runtime/checkpoint_files.h"
+#include "runtime/safetensors.h"
+
+const CheckpointFile checkpoint_files[CHECKPOINT_FILE_COUNT] = {
+    {"model.safetensors", {true, false, true}, false},
+    {"optimizer.safetensors", {false, true, false}, true},
+};
+
+static int64_t state_elements(const PlanState *state) {
+  int64_t count = 1;
+  for (int i = 0; i < state->axis_count; i++) {
+    count *= state->size[i];
+  }
+  return count;
+}
+
+int64_t checkpoint_span_bytes(const PlanState *state) {
+  int64_t last = 0;
+  for (int i = 0; i < state->axis_count; i++) {
+    last += (state->size[i] - 1) * state->stride[i];
+  }
+  return (last + 1) * element_type_bytes(state->type);
+}
+
+int64_t checkpoint_dense_bytes(const PlanState *state) {
+  return state_elements(state) * element_type_bytes(state->type);
+}
+
+// Walks all elements in written order; `into_dense` says which way they go.
+static void state_copy(const PlanState *state, char *span, char *dense, bool into_dense) {
+  int64_t size = element_type_bytes(state->type), total = state_elements(state);
+  int last = state->axis_count - 1;
+  int64_t run = last >= 0 ? state->size[last] : 1, step = last >= 0 ? state->stride[last] : 1;
+  int64_t at[PLAN_MAX_AXES] = {0}, offset = 0;
+  for (int64_t done = 0; done < total; done += run) {
+    char *there = span + offset * size, *here = dense + done * size;
+    if (step == 1) {
+      memcpy(into_dense ? here : there, into_dense ? there : here, (size_t)(run * size));
+    } else {
+      for (int64_t i = 0; i < run; i++) {
+        char *a = there + i * step * size, *b = here + i * size;
+        memcpy(into_dense ? b : a, into_dense ? a : b, (size_t)size);
+      }
+    }
+    for (int axis = last - 1; axis >= 0; axis--) {
+      offset += state->stride[axis];
+      if (++at[axis] < state->size[axis]) {
+        break;
+      }
+      offset -= at[axis] * state->stride[axis];
+      at[axis] = 0;
+    }
+  }
+}
+
+void checkpoint_gather(const PlanState *state, const void *span, void *dense) {
+  state_copy(state, (char *)(uintptr_t)span, dense, true);
+}
+
+void checkpoint_scatter(const PlanState *state, const void *dense, void *span) {
+  state_copy(state, span, (char *)(uintptr_t)dense, false);
+}
+
+typedef struct {  // one file being written
+  Io *io;
+  int fd;
+  char path[IO_PATH_MAX];
+  XXH3_state_t *hash;
+  int64_t bytes;
+} Writer;
+
+static bool writer_put(Writer *writer, const void *data, size_t size, Error *error) {
+  XXH3_64bits_update(writer->hash, data, size);
+  writer->bytes += (int64_t)size;
+  return io_write(writer->io, writer->fd, writer->path, data, size, error);
+}
+
+static bool state_write(Writer *writer, Session *session, const PlanState *state, Error *error) {
+  int64_t span_bytes = checkpoint_span_bytes(state), dense_bytes = checkpoint_dense_bytes(state);
+  char *span = malloc((size_t)span_bytes), *dense = malloc((size_t)dense_bytes);
+  bool done = span && dense;
+  if (!done) {
+    error_set(error, 3, "no memory to save '%s', %lld bytes", state->name, (long long)(span_bytes + dense_bytes));
+  }
+  done = done && session->backend->read(session->device, ARENA_PERSISTENT, state->offset, span, span_bytes, error);
+  if (done) {
+    checkpoint_gather(state, span, dense);
+    done = writer_put(writer, dense, (size_t)dense_bytes, error);
+  }
+  free(span);
+  free(dense);
+  return done;
+}
+
+static bool tensors_write(Writer *writer, Session *session, const CheckpointFile *file, Error *error) {
+  const Plan *plan = session->plan;
+  SafetensorsTensor *tensors = calloc((size_t)plan->state_count + 1, sizeof *tensors);
+  Buffer header = {0};
+  int count = 0;
+  for (int i = 0; tensors && i < plan->state_count; i++) {
+    const PlanState *state = &plan->states[i];
+    if (file->holds[state->role]) {
+      SafetensorsTensor *tensor = &tensors[count++];
+      *tensor = (SafetensorsTensor){
+          .name = state->name, .dtype = element_type_dtype(state->type), .axis_count = state->axis_count};
+      memcpy(tensor->size, state->size, sizeof *state->size * (size_t)state->axis_count);
+    }
+  }
+  bool done = tensors && safetensors_header(tensors, count, &header);
+  if (!done) {
+    error_set(error, 3, "no memory to save %s", writer->path);
+  }
+  done = done && writer_put(writer, header.text, header.length, error);
+  for (int i = 0; done && i < plan->state_count; i++) {
+    if (file->holds[plan->states[i].role]) {
+      done = state_write(writer, session, &plan->states[i], error);
+    }
+  }
+  buffer_free(&header);
+  free(tensors);
+  return done;
+}
+
+static bool file_write(Io *io, Session *session, const char *directory, const CheckpointFile *file, json_t *files,
+                       Error *error) {
+  Writer writer = {.io = io, .fd = -1};
+  char hex[32];
+  if (!io_path(writer.path, error, "%s/%s", directory, file->name)) {
+    return false;
+  }
+  writer.hash = XXH3_createState();
+  if (!writer.hash) {
+    return error_set(error, 3, "no memory to save %s", writer.path);
+  }
+  XXH3_64bits_reset(writer.hash);
+  bool done = io_create(io, writer.path, &writer.fd, error);
+  if (done) {
+    Error ignored;
+    done = tensors_write(&writer, session, file, error) && io_sync(io, writer.fd, writer.path, error);
+    done &= io_close(writer.fd, writer.path, done ? error : &ignored);
+  }
+  snprintf(hex, sizeof hex, "%016llx", (unsigned long long)XXH3_64bits_digest(writer.hash));
+  XXH3_freeState(writer.hash);
+  if (done) {
+    json_array_append_new(
+        files, json_pack("{s:s, s:I, s:s}", "name", file->name, "bytes", (json_int_t)writer.bytes, "xxh3_64", hex));
+  }
+  return done;
+}
+
+static json_t *tensors_describe(const Plan *plan) {
+  json_t *all = json_object();
+  for (int i = 0; i < plan->state_count; i++) {
+    const PlanState *state = &plan->states[i];
+    json_t *axes = json_array(), *shape = json_array();
+    for (int a = 0; a < state->axis_count; a++) {
+      json_array_append_new(axes, json_string(state->axis[a]));
+      json_array_append_new(shape, json_integer(state->size[a]));
+    }
+    json_object_set_new(all, state->name,
+                        json_pack("{s:s, s:s, s:o, s:o}", "role", checkpoint_role_name(state->role), "type",
+                                  element_type_name(state->type), "axes", axes, "shape", shape));
+  }
+  return all;
+}
+
+const char *checkpoint_role_name(StateRole role) {
+  static const char *const names[] = {"parameter", "optimizer", "model"};
+  return names[role];
+}
+
+static bool manifest_write(Io *io, Session *session, const char *directory, const CheckpointFacts *facts, json_t *files,
+                           Error *error) {
+  char path[IO_PATH_MAX], seed[32], program[32], state[32];
+  snprintf(seed, sizeof seed, "%llu", (unsigned long long)facts->seed);
+  snprintf(program, sizeof program, "%016llx", (unsigned long long)facts->program_hash);
+  snprintf(state, sizeof state, "%016llx", (unsigned long long)facts->state_hash);
+  json_t *root =
+      json_pack("{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:O, s:o}", "format", "mdl checkpoint", "version",
+                CHECKPOINT_VERSION, "step", (json_int_t)facts->step, "tokens", (json_int_t)facts->tokens, "skipped",
+                (json_int_t)facts->skipped, "seed", seed, "program_hash", program, "state_hash", state, "data_bytes",
+                (json_int_t)facts->data_bytes, "metrics_bytes", (json_int_t)facts->metrics_bytes, "files", files,
+                "tensors", tensors_describe(session->plan));
+  char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+  json_decref(root);
+  if (!text) {
+    return error_set(error, 3, "no memory to save %s/manifest.json", directory);
+  }
+  int fd;
+  bool done = io_path(path, error, "%s/manifest.json", directory) && io_create(io, path, &fd, error);
+  if (done) {
+    Error ignored;
+    done = io_write(io, fd, path, text, strlen(text), error) && io_write(io, fd, path, "\n", 1, error) &&
+           io_sync(io, fd, path, error);
+    done &= io_close(fd, path, done ? error : &ignored);
+  }
+  free(text);
+  return done;
+}
+
+// The number of a committed checkpoint's name, or -1.
+static int64_t step_of_name(const char *name) {
+  if (strncmp(name, "step-", 5) != 0 || strspn(name + 5, "0123456789") != strlen(name + 5)) {
+    return -1;
+  }
+  size_t digits = strlen(name + 5);
+  return digits < 8 || digits > 18 ? -1 : strtoll(name + 5, NULL, 10);
+}
+
+static int newest_first(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return x > y ? -1 : x < y;
+}
+
+// The steps of all committed checkpoints, newest first, on the heap.
+static bool steps_list(const char *directory, int64_t **steps, int *count, Error *error) {
+  DIR *open = opendir(directory);
+  *steps = NULL;
+  *count = 0;
+  if (!open) {
+    return errno == ENOENT || error_set(error, 1, "cannot read %s: %s", directory, strerror(errno));
+  }
+  int capacity = 0;
+  for (struct dirent *entry; (entry = readdir(open));) {
+    int64_t step = step_of_name(entry->d_name);
+    if (step < 0) {
+      continue;
+    }
+    if (*count == capacity) {
+      capacity = capacity ? capacity * 2 : 16;
+      int64_t *longer = realloc(*steps, sizeof **steps * (size_t)capacity);
+      if (!longer) {
+        free(*steps);
+        closedir(open);
+        return error_set(error, 3, "no memory");
+      }
+      *steps = longer;
+    }
+    (*steps)[(*count)++] = step;
+  }
+  closedir(open);
+  if (*count) {
+    qsort(*steps, (size_t)*count, sizeof **steps, newest_first);
+  }
+  return true;
+}
+
+void checkpoint_clean(const char *directory) {
+  DIR *open = opendir(directory);
+  for (struct dirent *entry; open && (entry = readdir(open));) {
+    char path[IO_PATH_MAX];
+    Error ignored;
+    if (strncmp(entry->d_name, "saving-", 7) == 0 && io_path(path, &ignored, "%s/%s", directory, entry->d_name)) {
+      io_remove_tree(path);
+    }
+  }
+  if (open) {
+    closedir(open);
+  }
+}
+
+// Removes all but the newest `keep`. A directory loses its committed name first, so that no half of it is ever found.
+static void older_remove(const char *directory, int keep) {
+  int64_t *steps;
+  int count;
+  Error ignored;
+  if (keep < 1 || !steps_list(directory, &steps, &count, &ignored)) {
+    return;
+  }
+  for (int i = keep; i < count; i++) {
+    char from[IO_PATH_MAX], to[IO_PATH_MAX];
+    if (io_path(from, &ignored, "%s/step-%08lld", directory, (long long)steps[i]) &&
+        io_path(to, &ignored, "%s/saving-old-%08lld", directory, (long long)steps[i]) && rename(from, to) == 0) {
+      io_remove_tree(to);
+    }
+  }
+  free(steps);
+}
+
+bool checkpoint_save(Io *io, Session *session, const char *directory, const CheckpointFacts *facts, int keep,
+                     Error *error) {
+  char temporary[IO_PATH_MAX], final[IO_PATH_MAX];
+  bool exchanged = false;
+  if (!io_path(temporary, error, "%s/saving-%08lld-%ld", directory, (long long)facts->step, (long)getpid()) ||
+      !io_path(final, error, "%s/step-%08lld", directory, (long long)facts->step)) {
+    return false;
+  }
+  json_t *files = json_array();
+  if (!files) {
+    return error_set(error, 3, "no memory");
+  }
+  io_remove_tree(temporary);
+  bool done = io_make_path(directory, error) && io_make_directory(io, temporary, error);
+  for (int i = 0; done && i < CHECKPOINT_FILE_COUNT; i++) {
+    done = file_write(io, session, temporary, &checkpoint_files[i], files, error);
+  }
+  done = done && manifest_write(io, session, temporary, facts, files, error) &&
+         io_sync_directory(io, temporary, error) && io_exchange(io, temporary, final, &exchanged, error) &&
+         io_sync_directory(io, directory, error);
+  json_decref(files);
+  if (!done || exchanged) {
+    io_remove_tree(temporary);
+  }
+  if (done) {
+    older_remove(directory, keep);
+  }
+  return done;
+}
+
+bool checkpoint_newest(const char *directory, char path[IO_PATH_MAX], bool *found, Error *error) {
+  int64_t *steps;
+  int count;
+  if (!steps_list(directory, &steps, &count, error)) {
+    return false;
+  }
+  *found = count > 0;
+  bool done = !*found || io_path(path, error, "%s/step-%08lld", directory, (long long)steps[0]);
+  free(steps);
+  return done;
+}

@@ -1,0 +1,273 @@
+// checkpoint_load.c: verifying a checkpoint and putting it on a device.
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "runtime/checkpoint.h"
+#include "runtime/checkpoint_files.h"
+#include "runtime/safetensors.h"
+
+enum { MANIFEST_MAX = 256 << 20, NAMED_MAX = 6 };
+
+typedef struct {  // everything that does not fit, for one message
+  Buffer text;
+  int count;
+} Problems;
+
+static void problem_add(Problems *problems, const char *name, const char *what) {
+  if (problems->count++ < NAMED_MAX) {
+    buffer_format(&problems->text, "%s'%.80s' %s", problems->count > 1 ? "; " : "", name, what);
+  }
+}
+
+static bool problems_report(Problems *problems, const char *path, Error *error) {
+  bool none = problems->count == 0;
+  if (!none) {
+    int more = problems->count - NAMED_MAX;
+    char rest[64] = "";
+    if (more > 0) {
+      snprintf(rest, sizeof rest, "; and %d more", more);
+    }
+    error_set(error, 1, "the checkpoint %s does not fit the plan: %s%s", path,
+              problems->text.failed ? "no memory to say why" : problems->text.text, rest);
+  }
+  buffer_free(&problems->text);
+  return none;
+}
+
+static bool manifest_damaged(const char *path, const char *why, Error *error) {
+  return error_set(error, 1, "the checkpoint %s is damaged: manifest.json %s; remove the directory to use an older one",
+                   path, why);
+}
+
+static bool manifest_open(const char *path, json_t **root, Error *error) {
+  char file[IO_PATH_MAX], *text;
+  size_t size;
+  json_error_t why = {0};
+  if (!io_path(file, error, "%s/manifest.json", path) || !io_read_file(file, MANIFEST_MAX, &text, &size, error)) {
+    return false;
+  }
+  *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
+  free(text);
+  if (!*root || !json_is_object(*root)) {
+    json_decref(*root);
+    return manifest_damaged(path, "is not JSON", error);
+  }
+  const char *format = json_string_value(json_object_get(*root, "format"));
+  json_int_t version = json_integer_value(json_object_get(*root, "version"));
+  if (!format || strcmp(format, "mdl checkpoint") != 0 || version != CHECKPOINT_VERSION) {
+    json_decref(*root);
+    return error_set(error, 1, "%s is a checkpoint of format '%s' version %lld; this program reads version %d", path,
+                     format ? format : "unknown", (long long)version, CHECKPOINT_VERSION);
+  }
+  return true;
+}
+
+static bool manifest_number(const json_t *root, const char *key, int64_t *value) {
+  const json_t *number = json_object_get(root, key);
+  *value = (int64_t)json_integer_value(number);
+  return json_is_integer(number) && *value >= 0;
+}
+
+static bool manifest_word(const json_t *root, const char *key, int base, uint64_t *value) {
+  const char *text = json_string_value(json_object_get(root, key));
+  char *end = NULL;
+  *value = text ? strtoull(text, &end, base) : 0;
+  return text && *text && *end == '\0';
+}
+
+static bool manifest_facts(const json_t *root, const char *path, CheckpointFacts *facts, Error *error) {
+  bool good =
+      manifest_number(root, "step", &facts->step) && manifest_number(root, "tokens", &facts->tokens) &&
+      manifest_number(root, "skipped", &facts->skipped) && manifest_number(root, "data_bytes", &facts->data_bytes) &&
+      manifest_number(root, "metrics_bytes", &facts->metrics_bytes) && manifest_word(root, "seed", 10, &facts->seed) &&
+      manifest_word(root, "program_hash", 16, &facts->program_hash) &&
+      manifest_word(root, "state_hash", 16, &facts->state_hash);
+  return good || manifest_damaged(path, "lacks a number", error);
+}
+
+bool checkpoint_facts(const char *path, CheckpointFacts *facts, Error *error) {
+  json_t *root;
+  if (!manifest_open(path, &root, error)) {
+    return false;
+  }
+  bool done = manifest_facts(root, path, facts, error);
+  json_decref(root);
+  return done;
+}
+
+static bool file_hash(const char *path, int64_t bytes, uint64_t *hash, Error *error) {
+  enum { PIECE = 1 << 20 };
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  char *piece = malloc(PIECE);
+  XXH3_state_t *state = XXH3_createState();
+  bool done = fd >= 0 && piece && state;
+  if (!done) {
+    error_set(error, fd < 0 ? 1 : 3, fd < 0 ? "cannot read %s" : "no memory to read %s", path);
+  }
+  if (done) {
+    XXH3_64bits_reset(state);
+  }
+  for (int64_t at = 0; done && at < bytes; at += PIECE) {
+    size_t now = bytes - at < PIECE ? (size_t)(bytes - at) : PIECE;
+    done = io_read(fd, path, at, piece, now, error);
+    if (done) {
+      XXH3_64bits_update(state, piece, now);
+    }
+  }
+  if (done) {
+    *hash = XXH3_64bits_digest(state);
+  }
+  if (fd >= 0) {
+    close(fd);
+  }
+  free(piece);
+  XXH3_freeState(state);
+  return done;
+}
+
+// Size and hash of one file against the manifest.
+static bool file_verify(const json_t *root, const char *path, const char *name, Error *error) {
+  char file[IO_PATH_MAX];
+  size_t i;
+  json_t *entry, *found = NULL;
+  json_array_foreach(json_object_get(root, "files"), i, entry) {
+    const char *listed = json_string_value(json_object_get(entry, "name"));
+    if (listed && strcmp(listed, name) == 0) {
+      found = entry;
+    }
+  }
+  int64_t bytes;
+  uint64_t expected, actual = 0;
+  if (!found || !manifest_number(found, "bytes", &bytes) || !manifest_word(found, "xxh3_64", 16, &expected)) {
+    return manifest_damaged(path, "does not list its files", error);
+  }
+  struct stat info;
+  if (!io_path(file, error, "%s/%s", path, name) || stat(file, &info) != 0) {
+    return error_set(error, 1,
+                     "the checkpoint %s is damaged: %s is not there; remove the directory to use an older one", path,
+                     name);
+  }
+  if (info.st_size != bytes) {
+    return error_set(error, 1,
+                     "the checkpoint %s is damaged: %s has %lld bytes, the manifest says %lld; remove the directory to "
+                     "use an older one",
+                     path, name, (long long)info.st_size, (long long)bytes);
+  }
+  if (!file_hash(file, bytes, &actual, error)) {
+    return false;
+  }
+  if (actual != expected) {
+    return error_set(error, 1,
+                     "the checkpoint %s is damaged: %s has hash %016llx, the manifest says %016llx; remove the "
+                     "directory to use an older one",
+                     path, name, (unsigned long long)actual, (unsigned long long)expected);
+  }
+  return true;
+}
+
+static void shape_text(char *text, size_t capacity, int count, const int64_t *size) {
+  size_t used = 0;
+  text[0] = '\0';
+  for (int i = 0; i < count && used + 24 < capacity; i++) {
+    used += (size_t)snprintf(text + used, capacity - used, "%s%lld", i ? ", " : "", (long long)size[i]);
+  }
+}
+
+static void state_compare(const PlanState *state, const SafetensorsTensor *tensor, Problems *problems) {
+  if (!tensor) {
+    problem_add(problems, state->name, "is missing");
+    return;
+  }
+  bool same = tensor->axis_count == state->axis_count && strcmp(tensor->dtype, element_type_dtype(state->type)) == 0;
+  for (int i = 0; same && i < state->axis_count; i++) {
+    same = tensor->size[i] == state->size[i];
+  }
+  if (!same) {
+    char is[128], wanted[128], what[400];
+    shape_text(is, sizeof is, tensor->axis_count, tensor->size);
+    shape_text(wanted, sizeof wanted, state->axis_count, state->size);
+    snprintf(what, sizeof what, "is %s [%s] there, %s [%s] in the plan", tensor->dtype, is,
+             element_type_dtype(state->type), wanted);
+    problem_add(problems, state->name, what);
+  }
+}
+
+static void file_compare(const Plan *plan, const CheckpointFile *file, const Safetensors *tensors, Problems *problems) {
+  for (int i = 0; i < plan->state_count; i++) {
+    if (file->holds[plan->states[i].role]) {
+      state_compare(&plan->states[i], safetensors_find(tensors, plan->states[i].name), problems);
+    }
+  }
+  for (int i = 0; i < safetensors_count(tensors); i++) {
+    const char *name = safetensors_at(tensors, i)->name;
+    int state = plan_find_state(plan, name);
+    if (state < 0 || !file->holds[plan->states[state].role]) {
+      problem_add(problems, name, "is there, but not in the plan");
+    }
+  }
+}
+
+static bool state_load(Session *session, const PlanState *state, const Safetensors *file, Error *error) {
+  int64_t span_bytes = checkpoint_span_bytes(state);
+  const Backend *backend = session->backend;
+  char *span = malloc((size_t)span_bytes), *dense = malloc((size_t)checkpoint_dense_bytes(state));
+  bool done = span && dense;
+  if (!done) {
+    error_set(error, 3, "no memory to load '%s', %lld bytes", state->name, (long long)span_bytes * 2);
+  }
+  // What lies between the elements of this state may belong to another one: read, change, write.
+  done = done && safetensors_read(file, safetensors_find(file, state->name), dense, error) &&
+         backend->read(session->device, ARENA_PERSISTENT, state->offset, span, span_bytes, error);
+  if (done) {
+    checkpoint_scatter(state, dense, span);
+    done = backend->write(session->device, ARENA_PERSISTENT, state->offset, span, span_bytes, error);
+  }
+  free(span);
+  free(dense);
+  return done;
+}
+
+static bool files_load(Session *session, const char *path, bool optimizer, const json_t *root, Error *error) {
+  const Plan *plan = session->plan;
+  Safetensors *open[CHECKPOINT_FILE_COUNT] = {0};
+  Problems problems = {0};
+  bool done = true;
+  for (int f = 0; done && f < CHECKPOINT_FILE_COUNT; f++) {
+    const CheckpointFile *file = &checkpoint_files[f];
+    char name[IO_PATH_MAX];
+    if (file->optimizer && !optimizer) {
+      continue;
+    }
+    done = io_path(name, error, "%s/%s", path, file->name) && file_verify(root, path, file->name, error) &&
+           safetensors_open(name, &open[f], error);
+    if (done) {
+      file_compare(plan, file, open[f], &problems);
+    }
+  }
+  done = problems_report(&problems, path, done ? error : &(Error){0}) && done;
+  for (int f = 0; f < CHECKPOINT_FILE_COUNT; f++) {
+    for (int i = 0; done && open[f] && i < plan->state_count; i++) {
+      if (checkpoint_files[f].holds[plan->states[i].role]) {
+        done = state_load(session, &plan->states[i], open[f], error);
+      }
+    }
+    safetensors_close(open[f]);
+  }
+  return done;
+}
+
+bool checkpoint_load(Session *session, const char *path, bool optimizer, CheckpointFacts *facts, Error *error) {
+  json_t *root;
+  if (!manifest_open(path, &root, error)) {
+    return false;
+  }
+  bool done = manifest_facts(root, path, facts, error) && files_load(session, path, optimizer, root, error);
+  json_decref(root);
+  return done;
+}

@@ -1,0 +1,48 @@
+// data.h: where training and validation text comes from, and which window of it each sample is.
+//
+// The first part of the text is trained on, the last part validated with. Both are cut into windows of sequence + 1
+// tokens that overlap in one token, so that every token but the first is a target once. Which window sample k of
+// step s is depends on the seed, s and k alone: an epoch visits the windows in the order of a keyed permutation, and
+// shifts them all by an offset of its own.
+#ifndef MDL_RUNTIME_DATA_H
+#define MDL_RUNTIME_DATA_H
+
+#include "runtime/device.h"
+
+typedef struct Data Data;
+
+typedef struct {
+  const char *path;  // as opened
+  int64_t bytes, tokens;
+  int64_t train_tokens, validation_tokens;
+  int64_t train_windows, validation_windows;
+  int32_t token_kinds;  // tokens are below this
+  double bytes_per_token;
+} DataFacts;
+
+typedef struct {
+  const char *kind, *path, *base, *tokenizer;  // as in PlanRun
+  double validation_fraction;                  // 1: all of it is validation data
+  int64_t sequence;
+  uint64_t seed;
+} DataOptions;
+
+// Looks for a relative path in the working directory, then in base.
+bool data_open(const DataOptions *options, Data **data, Error *error);
+void data_close(Data *data);
+DataFacts data_facts(const Data *data);
+
+// sequence + 1 tokens of sample number `sample` (from 0: (step - 1) * batch + k).
+bool data_train_window(const Data *data, int64_t sample, int32_t *tokens, Error *error);
+// Of validation window number `window`, in the order of the text.
+bool data_validation_window(const Data *data, int64_t window, int32_t *tokens, Error *error);
+// Where the window of a sample begins: for tests and inspection.
+int64_t data_train_begin(const Data *data, int64_t sample);
+
+// True if a document ends before tokens[at]: documents end with a NUL byte or a blank line.
+bool data_document_begins(const Data *data, const int32_t *tokens, int64_t at);
+
+// A permutation of [0, count) chosen by the key.
+int64_t data_permute(uint64_t key, int64_t count, int64_t index);
+
+#endif

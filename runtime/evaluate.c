@@ -1,0 +1,40 @@
+// evaluate.c: batches of validation windows in order.
+#include "runtime/evaluate.h"
+
+#include <math.h>
+
+#include "runtime/clock.h"
+#include "runtime/interrupt.h"
+
+bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit, Evaluation *result, Error *error) {
+  int64_t rows = feed_rows(feed), windows = data_facts(data).validation_windows;
+  int64_t batches = windows / rows;
+  if (windows > 0 && (batches == 0 || (feed_masks(feed) && windows % rows))) {
+    batches++;
+  }
+  if (limit > 0 && batches > limit) {
+    batches = limit;
+  }
+  double start = clock_seconds(), sum = 0, weight = 0;
+  *result = (Evaluation){.loss = NAN};
+  for (int64_t b = 0; b < batches && !interrupt_requested(); b++) {
+    int64_t used;
+    double loss;
+    if (!feed_validation(feed, session, b * rows, &used, error) || !session_run(session, PROGRAM_EVALUATE, 1, error) ||
+        !session_scalar(session, PROGRAM_EVALUATE, "loss", &loss, error)) {
+      return false;
+    }
+    sum += loss * (double)used;
+    weight += (double)used;
+    result->batches++;
+    result->windows += used;
+    result->tokens += used * feed_sequence(feed);
+  }
+  result->loss = weight > 0 ? sum / weight : NAN;
+  result->seconds = clock_seconds() - start;
+  return true;
+}
+
+double evaluate_bits_per_byte(double loss, const Data *data) {
+  return loss / log(2) / data_facts(data).bytes_per_token;
+}

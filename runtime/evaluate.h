@@ -1,0 +1,20 @@
+// evaluate.h: the loss over validation data.
+#ifndef MDL_RUNTIME_EVALUATE_H
+#define MDL_RUNTIME_EVALUATE_H
+
+#include "runtime/feed.h"
+
+typedef struct {
+  double loss;  // nats per token; NaN if there was nothing to evaluate
+  int64_t batches, windows, tokens;
+  double seconds;
+} Evaluation;
+
+// Runs the evaluation program over validation windows from the first on: `limit` batches, or all with 0. A last part
+// that does not fill a batch is masked where the model has a mask and dropped where it has none; fewer windows than
+// one batch fill it by repetition. Stops early, without error, when the user asks to stop.
+bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit, Evaluation *result, Error *error);
+
+double evaluate_bits_per_byte(double loss, const Data *data);
+
+#endif

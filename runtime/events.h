@@ -1,0 +1,27 @@
+// events.h: TensorBoard event files: scalars by step.
+//
+// A record is u64 length, u32 masked CRC-32C of the length, payload, u32 masked CRC-32C of the payload; a payload is an
+// Event message of the protocol buffer that TensorBoard reads.
+#ifndef MDL_RUNTIME_EVENTS_H
+#define MDL_RUNTIME_EVENTS_H
+
+#include "base/buffer.h"
+#include "runtime/device.h"
+
+typedef struct {
+  int fd;  // -1: closed
+  char path[4096];
+} Events;
+
+// A new file events.out.tfevents.<time>.<host>.<process> in `directory`. With `resumed_at` above 0, readers are told to
+// forget what other files there say about that step and later ones.
+bool events_open(Events *events, const char *directory, int64_t resumed_at, Error *error);
+void events_close(Events *events);
+bool events_scalar(Events *events, int64_t step, const char *tag, double value, Error *error);
+
+// The records by themselves, at a given time: what the file consists of.
+void events_record_version(Buffer *out, double wall_time);
+void events_record_restart(Buffer *out, double wall_time, int64_t step);
+void events_record_scalar(Buffer *out, double wall_time, int64_t step, const char *tag, float value);
+
+#endif

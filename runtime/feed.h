@@ -1,0 +1,30 @@
+// feed.h: writes windows of text into the inputs of a program, by their names.
+//
+// A Feed knows the inputs that data can feed (tokens, targets, doc, mask) and how each is laid out in the slots of
+// the program. Row k of a batch is row k % rows_per_slot of slot k / rows_per_slot.
+#ifndef MDL_RUNTIME_FEED_H
+#define MDL_RUNTIME_FEED_H
+
+#include "runtime/data.h"
+#include "runtime/session.h"
+
+typedef struct Feed Feed;
+
+// Checks that every input of the program can be fed. On failure `error` names the input and what there is.
+bool feed_create(const Plan *plan, ProgramKind program, const Data *data, Feed **feed, Error *error);
+void feed_destroy(Feed *feed);
+
+int64_t feed_rows(const Feed *feed);      // of all slots together
+int64_t feed_sequence(const Feed *feed);  // positions of a row
+bool feed_masks(const Feed *feed);        // the program has a mask, so rows can be switched off
+
+// Writes training samples (step - 1) * rows + k for each row k.
+bool feed_train(Feed *feed, Session *session, int64_t step, Error *error);
+// Writes validation windows first, first + 1, …; *used of the rows hold one that was not there yet. Past the last
+// window rows are masked where the program has a mask, else they repeat the first windows.
+bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t *used, Error *error);
+
+// The sizes of the "tokens" input: rows of one slot and positions; false if the program has no such input.
+bool feed_shape(const Plan *plan, ProgramKind program, int64_t *rows, int64_t *sequence);
+
+#endif

@@ -1,0 +1,25 @@
+// generate.h: text from a trained model.
+#ifndef MDL_RUNTIME_GENERATE_H
+#define MDL_RUNTIME_GENERATE_H
+
+#include "runtime/session.h"
+
+typedef struct {
+  const char *prompt;
+  int64_t tokens, top_k;
+  double temperature;
+  uint64_t seed;
+} GenerateOptions;
+
+typedef bool (*GenerateText)(void *context, const char *bytes, size_t length);
+
+bool generate_run(Session *session, const GenerateOptions *options, GenerateText text, void *context, Error *error);
+
+// Picks a token by its scores: deterministic in (seed, position). `order` is scratch of `count` entries.
+int32_t generate_pick(const double *scores, int32_t count, const GenerateOptions *options, int64_t position,
+                      int32_t *order);
+
+// How many of the bytes form whole UTF-8 characters, or cannot be the beginning of one.
+size_t generate_whole(const char *bytes, size_t length);
+
+#endif

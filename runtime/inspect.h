@@ -1,0 +1,14 @@
+// inspect.h: files of this program in words.
+#ifndef MDL_RUNTIME_INSPECT_H
+#define MDL_RUNTIME_INSPECT_H
+
+#include "base/buffer.h"
+#include "runtime/device.h"
+
+// A plan (.mdlx), a checkpoint directory, a .safetensors file or a run directory.
+bool inspect_path(const char *path, Buffer *out, Error *error);
+
+// Part of the above: a plan's run, programs, kernels, arenas and largest states.
+void inspect_plan(const Plan *plan, Buffer *out);
+
+#endif

@@ -1,0 +1,20 @@
+// interrupt.h: Ctrl-C while training: the first asks for an orderly end, the second ends the process at once.
+//
+// The one piece of global state of the runtime: a signal handler has no other way to be heard.
+#ifndef MDL_RUNTIME_INTERRUPT_H
+#define MDL_RUNTIME_INTERRUPT_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+enum { INTERRUPT_SIGNALS = 4 };
+typedef struct {
+  struct sigaction old[INTERRUPT_SIGNALS];
+} Interrupt;
+
+// SIGINT, SIGTERM and, unless it is ignored, SIGHUP ask for an end; a reader of stdout that goes away does not.
+void interrupt_install(Interrupt *interrupt);
+void interrupt_restore(Interrupt *interrupt);
+bool interrupt_requested(void);
+
+#endif

@@ -1,0 +1,254 @@
+// io.c: file operations with reasons.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "runtime/io.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool io_failed(const char *what, const char *path, Error *error) {
+  return error_set(error, 1, "cannot %s %s: %s", what, path, strerror(errno));
+}
+
+// Counts an operation; true if it is the one that is to fail. Does not return if it is the one to die at, unless the
+// operation wants to be half done first (`half`).
+static bool io_fault(Io *io, bool *half) {
+  if (!io) {
+    return false;
+  }
+  io->count++;
+  if (io->die_at && io->count == io->die_at) {
+    if (!half) {
+      _exit(137);
+    }
+    *half = true;
+  }
+  if (io->fail_at && io->count == io->fail_at) {
+    errno = ENOSPC;
+    return true;
+  }
+  return false;
+}
+
+bool io_create(Io *io, const char *path, int *fd, Error *error) {
+  *fd = io_fault(io, NULL) ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  return *fd >= 0 || io_failed("create", path, error);
+}
+
+bool io_write(Io *io, int fd, const char *path, const void *data, size_t size, Error *error) {
+  bool die = false;
+  bool fail = io_fault(io, &die);
+  size_t wanted = fail || die ? size / 2 : size;
+  for (const char *at = data; wanted > 0;) {
+    ssize_t written = write(fd, at, wanted > (1u << 30) ? 1u << 30 : wanted);
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
+    if (written <= 0) {
+      return io_failed("write", path, error);
+    }
+    at += written;
+    wanted -= (size_t)written;
+  }
+  if (die) {
+    _exit(137);
+  }
+  if (fail) {
+    errno = ENOSPC;
+    return io_failed("write", path, error);
+  }
+  return true;
+}
+
+bool io_sync(Io *io, int fd, const char *path, Error *error) {
+  return (!io_fault(io, NULL) && fsync(fd) == 0) || io_failed("write", path, error);
+}
+
+bool io_close(int fd, const char *path, Error *error) {
+  return close(fd) == 0 || io_failed("write", path, error);
+}
+
+bool io_make_directory(Io *io, const char *path, Error *error) {
+  return (!io_fault(io, NULL) && mkdir(path, 0777) == 0) || io_failed("create directory", path, error);
+}
+
+bool io_sync_directory(Io *io, const char *path, Error *error) {
+  int fd = io_fault(io, NULL) ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
+    return io_failed("write directory", path, error);
+  }
+  // Some file systems cannot sync a directory and say EINVAL; there is nothing more to do on them.
+  bool done = fsync(fd) == 0 || errno == EINVAL;
+  int reason = errno;
+  close(fd);
+  errno = reason;
+  return done || io_failed("write directory", path, error);
+}
+
+bool io_rename(Io *io, const char *from, const char *to, Error *error) {
+  return (!io_fault(io, NULL) && rename(from, to) == 0) || io_failed("rename to", to, error);
+}
+
+bool io_exchange(Io *io, const char *from, const char *to, bool *exchanged, Error *error) {
+  *exchanged = false;
+  if (io_fault(io, NULL)) {
+    return io_failed("rename to", to, error);
+  }
+  if (rename(from, to) == 0) {
+    return true;
+  }
+  if ((errno == ENOTEMPTY || errno == EEXIST) && renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) {
+    *exchanged = true;
+    return true;
+  }
+  return io_failed("rename to", to, error);
+}
+
+bool io_path(char path[IO_PATH_MAX], Error *error, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  int length = vsnprintf(path, IO_PATH_MAX, format, args);
+  va_end(args);
+  return (length >= 0 && length < IO_PATH_MAX) || error_set(error, 1, "the path is too long: %s", path);
+}
+
+bool io_make_path(const char *path, Error *error) {
+  char copy[IO_PATH_MAX];
+  if (!io_path(copy, error, "%s", path)) {
+    return false;
+  }
+  for (char *at = copy + 1;; at++) {
+    if (*at == '/' || *at == '\0') {
+      char end = *at;
+      *at = '\0';
+      if (mkdir(copy, 0777) != 0 && errno != EEXIST) {
+        return io_failed("create directory", copy, error);
+      }
+      *at = end;
+      if (end == '\0') {
+        break;
+      }
+    }
+  }
+  if (!io_is_directory(path)) {
+    errno = ENOTDIR;
+    return io_failed("create directory", path, error);
+  }
+  return true;
+}
+
+bool io_remove_tree(const char *path) {
+  struct stat info;
+  if (lstat(path, &info) != 0) {
+    return errno == ENOENT;
+  }
+  if (!S_ISDIR(info.st_mode)) {
+    return unlink(path) == 0;
+  }
+  DIR *directory = opendir(path);
+  if (!directory) {
+    return false;
+  }
+  bool done = true;
+  for (struct dirent *entry; (entry = readdir(directory));) {
+    char inside[IO_PATH_MAX];
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
+      continue;
+    }
+    Error ignored;
+    done &= io_path(inside, &ignored, "%s/%s", path, entry->d_name) && io_remove_tree(inside);
+  }
+  closedir(directory);
+  return done && rmdir(path) == 0;
+}
+
+bool io_read(int fd, const char *path, int64_t offset, void *data, size_t size, Error *error) {
+  for (char *at = data; size > 0;) {
+    ssize_t got = pread(fd, at, size > (1u << 30) ? 1u << 30 : size, (off_t)offset);
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      return io_failed("read", path, error);
+    }
+    if (got == 0) {
+      return error_set(error, 1, "%s ended at byte %lld while it was read: another program shortened it", path,
+                       (long long)offset);
+    }
+    at += got;
+    offset += got;
+    size -= (size_t)got;
+  }
+  return true;
+}
+
+bool io_read_file(const char *path, size_t limit, char **text, size_t *size, Error *error) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  struct stat info;
+  if (fd < 0 || fstat(fd, &info) != 0) {
+    bool result = io_failed("read", path, error);
+    if (fd >= 0) {
+      close(fd);
+    }
+    return result;
+  }
+  bool done = false;
+  char *memory = NULL;
+  if (!S_ISREG(info.st_mode)) {
+    error_set(error, 1, "cannot read %s: it is not a file", path);
+  } else if ((uint64_t)info.st_size > limit) {
+    error_set(error, 1, "%s has %lld bytes, more than the %zu that such a file may have", path, (long long)info.st_size,
+              limit);
+  } else if (!(memory = malloc((size_t)info.st_size + 1))) {
+    error_set(error, 3, "no memory for the %lld bytes of %s", (long long)info.st_size, path);
+  } else {
+    done = io_read(fd, path, 0, memory, (size_t)info.st_size, error);
+  }
+  close(fd);
+  if (!done) {
+    free(memory);
+    return false;
+  }
+  memory[info.st_size] = '\0';
+  *text = memory;
+  *size = (size_t)info.st_size;
+  return true;
+}
+
+bool io_replace_file(Io *io, const char *path, const void *data, size_t size, Error *error) {
+  char temporary[IO_PATH_MAX];
+  int fd = -1;
+  if (!io_path(temporary, error, "%s.tmp", path)) {
+    return false;
+  }
+  unlink(temporary);
+  if (!io_create(io, temporary, &fd, error)) {
+    return false;
+  }
+  bool done = io_write(io, fd, temporary, data, size, error) && io_sync(io, fd, temporary, error);
+  Error ignored;
+  done &= io_close(fd, temporary, done ? error : &ignored);
+  done = done && io_rename(io, temporary, path, error);
+  if (!done) {
+    unlink(temporary);
+  }
+  return done;
+}
+
+bool io_is_directory(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool io_is_file(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}

@@ -1,0 +1,45 @@
+// io.h: the file operations of saving, countable, so that a test can make the n-th of them fail or die there.
+//
+// Every function takes an Io; NULL means plain operation. All return false and fill `error` with the path and the
+// system's reason.
+#ifndef MDL_RUNTIME_IO_H
+#define MDL_RUNTIME_IO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/device.h"
+
+enum { IO_PATH_MAX = 4096 };
+
+typedef struct {
+  int64_t count;    // operations so far
+  int64_t fail_at;  // this one (from 1) fails: a write stores half of its bytes and reports a full disk; 0: none
+  int64_t die_at;   // this one ends the process half-way, without any cleanup, as kill -9 does; 0: none
+} Io;
+
+bool io_create(Io *io, const char *path, int *fd, Error *error);  // a new file; one that exists is an error
+bool io_write(Io *io, int fd, const char *path, const void *data, size_t size, Error *error);  // all of it
+bool io_sync(Io *io, int fd, const char *path, Error *error);
+bool io_close(int fd, const char *path, Error *error);
+bool io_make_directory(Io *io, const char *path, Error *error);  // its parent exists
+bool io_sync_directory(Io *io, const char *path, Error *error);
+bool io_rename(Io *io, const char *from, const char *to, Error *error);
+// Puts directory `from` at `to`; where `to` exists, both change places in one step.
+bool io_exchange(Io *io, const char *from, const char *to, bool *exchanged, Error *error);
+
+// A path of at most IO_PATH_MAX - 1 bytes; false, with `error` set, if it is longer.
+bool io_path(char path[IO_PATH_MAX], Error *error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+bool io_make_path(const char *path, Error *error);  // mkdir -p
+bool io_remove_tree(const char *path);              // best effort; false if something is left
+bool io_read(int fd, const char *path, int64_t offset, void *data, size_t size, Error *error);  // exactly size bytes
+// The whole file, NUL-terminated, on the heap; at most `limit` bytes.
+bool io_read_file(const char *path, size_t limit, char **text, size_t *size, Error *error);
+// A whole file by temporary file, fsync and rename.
+bool io_replace_file(Io *io, const char *path, const void *data, size_t size, Error *error);
+bool io_is_directory(const char *path);
+bool io_is_file(const char *path);
+
+#endif

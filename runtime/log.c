@@ -1,0 +1,102 @@
+// log.c: lines with and without colours.
+#include "runtime/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/options.h"
+
+void log_start(Log *log, FILE *screen) {
+  *log =
+      (Log){.screen = screen, .terminal = screen && isatty(fileno(screen)), .colour = screen && options_colour(screen)};
+}
+
+bool log_open(Log *log, const char *path, Error *error) {
+  log->file = fopen(path, "ae");
+  return log->file || error_set(error, 1, "cannot write %s: %s", path, strerror(errno));
+}
+
+void log_close(Log *log) {
+  if (log->live && log->screen) {
+    fputs("\n", log->screen);
+    fflush(log->screen);
+  }
+  if (log->file) {
+    fclose(log->file);
+  }
+  *log = (Log){0};
+}
+
+// `text` with or without its escape sequences; at most `columns` visible bytes if that is not 0.
+static void text_put(FILE *out, const char *text, bool colour, int columns) {
+  int column = 0;
+  for (const char *at = text; *at;) {
+    if (*at == '\033') {
+      size_t length = strcspn(at, "m");
+      length += at[length] == 'm';
+      if (colour) {
+        fwrite(at, 1, length, out);
+      }
+      at += length;
+    } else {
+      if (columns == 0 || column++ < columns) {
+        fputc(*at, out);
+      }
+      at++;
+    }
+  }
+}
+
+static void line_put(FILE *out, const char *text, bool colour) {
+  text_put(out, text, colour, 0);
+  fputc('\n', out);
+  fflush(out);
+}
+
+void log_line(Log *log, const char *format, ...) {
+  char text[4096];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  if (log->screen) {
+    if (log->live) {
+      fputs("\r\033[K", log->screen);
+    }
+    line_put(log->screen, text, log->colour);
+    log->live = false;
+  }
+  if (log->file) {
+    line_put(log->file, text, false);
+  }
+}
+
+void log_note(Log *log, const char *text) {
+  if (log->file) {
+    line_put(log->file, text, false);
+  }
+}
+
+void log_record(Log *log, const char *text) {
+  if (log->screen && !log->terminal) {
+    line_put(log->screen, text, log->colour);
+  }
+  log_note(log, text);
+}
+
+void log_live(Log *log, const char *text) {
+  struct winsize window = {0};
+  if (!log->terminal) {
+    return;
+  }
+  if (ioctl(fileno(log->screen), TIOCGWINSZ, &window) != 0 || window.ws_col < 20) {
+    window.ws_col = 80;
+  }
+  fputs("\r\033[K", log->screen);
+  text_put(log->screen, text, log->colour, window.ws_col - 1);
+  fflush(log->screen);
+  log->live = true;
+}

@@ -1,0 +1,253 @@
+// mdl.c: the program mdl: tables of its commands, each a thin layer over mdl.h.
+#include "runtime/mdl.h"
+
+#include <string.h>
+
+#include "base/options.h"
+#include "compiler/command.h"
+
+#define GROUP(title, table) \
+  { title, table, sizeof table / sizeof *table, 0 }
+#define GROUPS(table) .groups = table, .group_count = sizeof table / sizeof *table
+
+static int report(const MdlError *error) {
+  if (error->status != MDL_DONE) {
+    fprintf(stderr, "mdl: %s\n", error->text);
+  }
+  return (int)error->status;
+}
+
+typedef struct {
+  CommandFlags compile;
+  const char *device, *out, *data;
+  bool resume, profile;
+  int64_t steps, save_every, eval_every, log_every, keep, threads;
+} TrainValues;
+
+static const Option train_options[] = {
+    {"device", 0, OPTION_TEXT, "cpu|auto", offsetof(TrainValues, device), 0, "where to train (default: auto)"},
+    {"threads", 0, OPTION_INTEGER, "N", offsetof(TrainValues, threads), 0, "processor threads (default: all cores)"},
+    {"steps", 0, OPTION_INTEGER, "N", offsetof(TrainValues, steps), 0,
+     "stop after step N; learning rate schedules stay as the text says"},
+    {"out", 'o', OPTION_TEXT, "DIR", offsetof(TrainValues, out), 0,
+     "the run directory (default: a fresh runs/MODEL-N)"},
+    {"resume", 0, OPTION_FLAG, NULL, offsetof(TrainValues, resume), 0,
+     "continue from the newest checkpoint of the run directory; without --out, of the newest runs/MODEL-N"},
+    {"data", 0, OPTION_TEXT, "FILE", offsetof(TrainValues, data), 0, "other data than the recipe names"},
+    {"save-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, save_every), 0,
+     "steps between checkpoints; 0: only at the end"},
+    {"eval-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, eval_every), 0,
+     "steps between evaluations; 0: only at the end"},
+    {"log-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, log_every), 0, "steps between lines of metrics"},
+    {"keep", 0, OPTION_INTEGER, "N", offsetof(TrainValues, keep), 0,
+     "how many of the newest checkpoints to keep (default: 3; 0: all)"},
+    {"profile", 0, OPTION_FLAG, NULL, offsetof(TrainValues, profile), 0,
+     "report the time spent in each kind of instruction"},
+};
+
+static const TrainValues train_defaults = {.steps = -1, .save_every = -1, .eval_every = -1, .log_every = -1, .keep = 3};
+
+// The plan of a FILE, a PLAN.mdlx or a run directory. `out` becomes the run's directory in the last case.
+static int train_plan(const TrainValues *values, const char *input, MdlPlan **plan, const char **out) {
+  MdlError error;
+  char path[4096];
+  bool run = mdl_run_is(input);
+  if (!run && !mdl_plan_is(input)) {
+    MdlCompileOptions options = {
+        .recipe = values->compile.recipe,
+        .layout = values->compile.layout,
+        .precision = values->compile.precision,
+        .set = values->compile.set.at,
+        .set_count = values->compile.set.count,
+        .diagnostics = stderr,
+        .diagnostics_json = values->compile.diagnostics && strcmp(values->compile.diagnostics, "json") == 0};
+    return mdl_compile(input, &options, plan, &error) ? report(&error) : STATUS_DONE;
+  }
+  const char *option = command_text_only(&values->compile);
+  if (option) {
+    fprintf(stderr, "mdl train: %s is compiled already: %s needs the text; give the .mdl file\n", input, option);
+    return STATUS_USAGE;
+  }
+  if (run && !values->resume) {
+    fprintf(stderr, "mdl train: %s is a run; give --resume to continue it\n", input);
+    return STATUS_USAGE;
+  }
+  if (run && values->out) {
+    fprintf(stderr, "mdl train: %s is a run and is continued there; leave --out away\n", input);
+    return STATUS_USAGE;
+  }
+  if (snprintf(path, sizeof path, "%s%s", input, run ? "/plan.mdlx" : "") >= (int)sizeof path) {
+    fprintf(stderr, "mdl train: the path is too long: %s\n", input);
+    return STATUS_INPUT;
+  }
+  *out = run ? input : *out;
+  return mdl_plan_open(path, plan, &error) ? report(&error) : STATUS_DONE;
+}
+
+static int train_main(Arena *arena, const void *values, const OptionList *arguments) {
+  (void)arena;
+  const TrainValues *train = values;
+  MdlPlan *plan = NULL;
+  const char *out = train->out;
+  int status = train_plan(train, arguments->at[0], &plan, &out);
+  if (status != STATUS_DONE) {
+    return status;
+  }
+  MdlError error;
+  MdlTrainOptions options = {.device = train->device,
+                             .out = out,
+                             .data = train->data,
+                             .resume = train->resume,
+                             .profile = train->profile,
+                             .steps = train->steps,
+                             .save_every = train->save_every,
+                             .eval_every = train->eval_every,
+                             .log_every = train->log_every,
+                             .keep = train->keep,
+                             .threads = train->threads,
+                             .screen = stdout};
+  MdlStatus done = mdl_train(plan, &options, NULL, &error);
+  mdl_plan_close(plan);
+  report(&error);
+  return (int)done;
+}
+
+typedef struct {
+  const char *device, *data;
+  int64_t batches, threads;
+} EvalValues;
+
+static const Option eval_options[] = {
+    {"data", 0, OPTION_TEXT, "FILE", offsetof(EvalValues, data), 0,
+     "all of this file (default: the validation part of the run's data)"},
+    {"batches", 0, OPTION_INTEGER, "N", offsetof(EvalValues, batches), 0, "at most this many batches (default: all)"},
+    {"device", 0, OPTION_TEXT, "cpu|auto", offsetof(EvalValues, device), 0, "where to run (default: auto)"},
+    {"threads", 0, OPTION_INTEGER, "N", offsetof(EvalValues, threads), 0, "processor threads (default: all cores)"},
+};
+
+static int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
+  (void)arena;
+  const EvalValues *eval = values;
+  MdlError error;
+  MdlEvaluation result;
+  MdlEvaluateOptions options = {
+      .device = eval->device, .data = eval->data, .batches = eval->batches, .threads = eval->threads};
+  if (mdl_evaluate(arguments->at[0], &options, &result, &error)) {
+    return report(&error);
+  }
+  printf("step           %lld\n", (long long)result.step);
+  printf("loss           %.6f nats per token\n", result.loss);
+  printf("perplexity     %.6g\n", result.perplexity);
+  printf("bits per byte  %.6f\n", result.bits_per_byte);
+  printf("tokens         %lld in %lld windows\n", (long long)result.tokens, (long long)result.windows);
+  printf("speed          %.0f tokens/s\n", result.seconds > 0 ? (double)result.tokens / result.seconds : 0.0);
+  return STATUS_DONE;
+}
+
+typedef struct {
+  const char *prompt, *device;
+  int64_t tokens, top_k, seed, threads;
+  double temperature;
+} GenerateValues;
+
+static const Option generate_options[] = {
+    {"prompt", 'p', OPTION_TEXT, "TEXT", offsetof(GenerateValues, prompt), 0,
+     "the beginning (default: the start of a line)"},
+    {"tokens", 'n', OPTION_INTEGER, "N", offsetof(GenerateValues, tokens), 0, "how many to make (default: 256)"},
+    {"temperature", 't', OPTION_NUMBER, "T", offsetof(GenerateValues, temperature), 0,
+     "0: always the likeliest; 1: as the model says (default: 0.8)"},
+    {"top-k", 0, OPTION_INTEGER, "K", offsetof(GenerateValues, top_k), 0,
+     "choose among the K likeliest only (default: 0, all)"},
+    {"seed", 0, OPTION_INTEGER, "S", offsetof(GenerateValues, seed), 0, "another S, another text (default: 1)"},
+    {"device", 0, OPTION_TEXT, "cpu|auto", offsetof(GenerateValues, device), 0, "where to run (default: auto)"},
+    {"threads", 0, OPTION_INTEGER, "N", offsetof(GenerateValues, threads), 0, "processor threads (default: all cores)"},
+};
+
+static const GenerateValues generate_defaults = {.tokens = 256, .temperature = 0.8, .seed = 1};
+
+static bool generate_print(void *context, const char *bytes, size_t length) {
+  FILE *out = context;
+  return fwrite(bytes, 1, length, out) == length && fflush(out) == 0;
+}
+
+static int generate_main(Arena *arena, const void *values, const OptionList *arguments) {
+  (void)arena;
+  const GenerateValues *generate = values;
+  MdlError error;
+  MdlGenerateOptions options = {.device = generate->device,
+                                .prompt = generate->prompt,
+                                .tokens = generate->tokens,
+                                .temperature = generate->temperature,
+                                .top_k = generate->top_k,
+                                .seed = (uint64_t)generate->seed,
+                                .threads = generate->threads};
+  if (generate->prompt) {
+    fputs(generate->prompt, stdout);
+  }
+  if (mdl_generate(arguments->at[0], &options, generate_print, stdout, &error)) {
+    return report(&error);
+  }
+  fputs("\n", stdout);
+  return STATUS_DONE;
+}
+
+static int inspect_main(Arena *arena, const void *values, const OptionList *arguments) {
+  (void)arena, (void)values;
+  MdlError error;
+  return mdl_inspect(arguments->at[0], stdout, &error) ? report(&error) : STATUS_DONE;
+}
+
+static const OptionGroup train_groups[] = {GROUP("Options", train_options), COMMAND_GROUP(TrainValues, compile)};
+static const OptionGroup eval_groups[] = {GROUP("Options", eval_options)};
+static const OptionGroup generate_groups[] = {GROUP("Options", generate_options)};
+
+static const Command commands[] = {
+    {.name = "train",
+     .arguments = "FILE|PLAN.mdlx|RUN",
+     .summary = "trains the model of a text, or of a compiled plan, or goes on with a run",
+     .details = "Ctrl-C finishes the step, saves and stops with status 130; a second one stops at once.",
+     .least = 1,
+     .most = 1,
+     GROUPS(train_groups),
+     .size = sizeof(TrainValues),
+     .defaults = &train_defaults,
+     .run = train_main},
+    {.name = "eval",
+     .arguments = "RUN",
+     .summary = "loss, perplexity and bits per byte of a run's newest checkpoint",
+     .details = "RUN is a run directory or one of its checkpoints.",
+     .least = 1,
+     .most = 1,
+     GROUPS(eval_groups),
+     .size = sizeof(EvalValues),
+     .run = eval_main},
+    {.name = "generate",
+     .arguments = "RUN",
+     .summary = "text from a run's newest checkpoint",
+     .details =
+         "RUN is a run directory or one of its checkpoints. The prompt and what follows go to stdout as they are made.",
+     .least = 1,
+     .most = 1,
+     GROUPS(generate_groups),
+     .size = sizeof(GenerateValues),
+     .defaults = &generate_defaults,
+     .run = generate_main},
+    {.name = "inspect",
+     .arguments = "PATH",
+     .summary = "a plan, a checkpoint, a .safetensors file or a run, in words",
+     .least = 1,
+     .most = 1,
+     .run = inspect_main},
+};
+
+int main(int argc, char **argv) {
+  const Program program = {.name = "mdl",
+                           .version = mdl_version(),
+                           .summary = "trains large models from a page of text",
+                           .commands = commands,
+                           .count = sizeof commands / sizeof *commands,
+                           .details =
+                               "Exit status: 0 done, 1 the input is wrong, 2 usage, 3 out of memory, 4 training "
+                               "diverged,\n5 a rank was lost, 130 interrupted after saving."};
+  return options_main(&program, argc, argv);
+}

@@ -1,0 +1,129 @@
+// progress.c: the words and numbers of a training run.
+#include "runtime/progress.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/units.h"
+
+static const char *const arena_names[ARENA_CLASS_COUNT] = {"state", "values of a step", "communication", "host"};
+
+int64_t progress_predicted(const Plan *plan) {
+  int64_t total = 0;
+  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+    total += plan->arena_bytes[i];
+  }
+  return total;
+}
+
+static void header_memory(Log *log, const Plan *plan) {
+  Buffer text = {0};
+  char bytes[32];
+  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+    if (plan->arena_bytes[i] > 0) {
+      buffer_format(&text, "%s%s %s", text.length ? " + " : "", units_bytes(bytes, (double)plan->arena_bytes[i]),
+                    arena_names[i]);
+    }
+  }
+  if (text.text) {
+    log_line(log, LOG_FAINT "memory" LOG_PLAIN "    %s = %s", text.text,
+             units_bytes(bytes, (double)progress_predicted(plan)));
+  }
+  buffer_free(&text);
+}
+
+static const char *word(const char *text, const char *otherwise) {
+  return text && *text ? text : otherwise;
+}
+
+void progress_header(Log *log, const ProgressFacts *facts) {
+  const PlanRun *run = &facts->plan->run;
+  char a[32], b[32], c[32];
+  log_line(log, LOG_FAINT "model" LOG_PLAIN "     " LOG_BOLD "%s" LOG_PLAIN ", recipe %s: %s parameters, %s",
+           word(run->model, "?"), word(run->recipe, "?"), units_count(a, run->parameters), word(run->optimizer, "?"));
+  log_line(log, LOG_FAINT "layout" LOG_PLAIN "    %s, precision %s, on %s", word(run->layout, "one rank"),
+           word(run->precision, element_type_name(facts->plan->real)), facts->device);
+  header_memory(log, facts->plan);
+  DataFacts data = data_facts(facts->data);
+  log_line(log, LOG_FAINT "data" LOG_PLAIN "      %s: %s; %s windows to train on, %s to validate with", data.path,
+           units_bytes(a, (double)data.bytes), units_count(b, (double)data.train_windows),
+           units_count(c, (double)data.validation_windows));
+  double tokens = (double)facts->steps * (double)run->batch * (double)run->sequence;
+  log_line(log,
+           LOG_FAINT "training" LOG_PLAIN "  %lld steps of %lld x %lld tokens: %s tokens, %.3g times through the data",
+           (long long)facts->steps, (long long)run->batch, (long long)run->sequence, units_count(a, tokens),
+           (double)facts->steps * (double)run->batch / (double)data.train_windows);
+  if (data.validation_windows == 0) {
+    log_line(log,
+             LOG_YELLOW "          there is no validation: that part of the text is shorter than one window" LOG_PLAIN);
+  }
+  if (facts->compile_seconds > 0) {
+    log_line(log, LOG_FAINT "compiled" LOG_PLAIN "  in %s", units_duration(a, facts->compile_seconds));
+  }
+  log_line(log, LOG_FAINT "run" LOG_PLAIN "       %s", facts->run);
+  if (facts->first > 0) {
+    log_line(log, LOG_FAINT "resumed" LOG_PLAIN "   after step %lld", (long long)facts->first);
+  }
+}
+
+void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line, bool live) {
+  Buffer text = {0};
+  char a[32], b[32], c[32], total[32];
+  snprintf(total, sizeof total, "%lld", (long long)facts->steps);
+  buffer_format(&text, LOG_FAINT "step" LOG_PLAIN " %*lld/%s", (int)strlen(total), (long long)line->step, total);
+  buffer_format(&text, LOG_FAINT "  loss " LOG_PLAIN LOG_BOLD "%.4f" LOG_PLAIN, line->loss);
+  if (isfinite(line->grad_norm)) {
+    buffer_format(&text, LOG_FAINT "  grad" LOG_PLAIN " %-6.3g", line->grad_norm);
+  }
+  if (isfinite(line->lr)) {
+    buffer_format(&text, LOG_FAINT "  lr" LOG_PLAIN " %.2e", line->lr);
+  }
+  buffer_format(&text, LOG_FAINT "  " LOG_PLAIN "%s tok/s  %s FLOP/s  %s", units_count(a, line->tokens_per_s),
+                units_count(b, line->tflops * 1e12), units_bytes(c, (double)line->memory_bytes));
+  if (line->skipped > 0) {
+    buffer_format(&text, LOG_YELLOW "  skipped %lld" LOG_PLAIN, (long long)line->skipped);
+  }
+  if (line->step < facts->steps) {
+    double left = (double)(facts->steps - line->step) * line->step_ms / 1e3;
+    buffer_format(&text, LOG_FAINT "  %s left" LOG_PLAIN, units_duration(a, left));
+  }
+  if (text.text) {
+    (live ? log_live : log_record)(log, text.text);
+  }
+  buffer_free(&text);
+}
+
+void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, const Evaluation *evaluation) {
+  char time[32];
+  log_line(log,
+           LOG_GREEN "eval" LOG_PLAIN " %lld: " LOG_BOLD "%.4f" LOG_PLAIN
+                     " nats per token, perplexity %.4g, %.4f bits per byte  " LOG_FAINT "(%lld windows, %s)" LOG_PLAIN,
+           (long long)step, evaluation->loss, exp(evaluation->loss),
+           evaluate_bits_per_byte(evaluation->loss, facts->data), (long long)evaluation->windows,
+           units_duration(time, evaluation->seconds));
+}
+
+void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line, double seconds) {
+  char a[32], b[32], c[32];
+  int64_t steps = line->step - facts->first;
+  log_line(log, LOG_FAINT "done" LOG_PLAIN "      %lld steps in %s, %s tokens/s", (long long)steps,
+           units_duration(a, seconds),
+           units_count(b, seconds > 0 ? (double)steps * (double)facts->plan->run.batch *
+                                            (double)facts->plan->run.sequence / seconds
+                                      : 0));
+  log_line(log, LOG_FAINT "memory" LOG_PLAIN "    peak %s measured, %s predicted for the plan",
+           units_bytes(a, (double)line->memory_bytes), units_bytes(c, (double)progress_predicted(facts->plan)));
+}
+
+void progress_profile(Log *log, const double *seconds) {
+  double total = 0;
+  for (int i = 0; i < INSTRUCTION_KIND_COUNT; i++) {
+    total += seconds[i];
+  }
+  for (int i = 0; i < INSTRUCTION_KIND_COUNT; i++) {
+    if (seconds[i] > 0) {
+      log_line(log, LOG_FAINT "profile" LOG_PLAIN "   %-16s %8.3f s %5.1f%%", instruction_kind_name((InstructionKind)i),
+               seconds[i], 100 * seconds[i] / total);
+    }
+  }
+}

@@ -1,0 +1,29 @@
+// progress.h: what a person sees of a training run.
+#ifndef MDL_RUNTIME_PROGRESS_H
+#define MDL_RUNTIME_PROGRESS_H
+
+#include "runtime/data.h"
+#include "runtime/evaluate.h"
+#include "runtime/log.h"
+#include "runtime/metrics.h"
+
+typedef struct {
+  const Plan *plan;
+  const Data *data;
+  const char *run, *device;
+  int64_t first, steps;  // steps before the first of this process, and the last step
+  double compile_seconds;
+} ProgressFacts;
+
+void progress_header(Log *log, const ProgressFacts *facts);
+
+// One step: the live line on a terminal (`live`), else a line of the interval.
+void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line, bool live);
+void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, const Evaluation *evaluation);
+void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line, double seconds);
+void progress_profile(Log *log, const double *seconds);
+
+// Predicted bytes of all arenas.
+int64_t progress_predicted(const Plan *plan);
+
+#endif

@@ -1,0 +1,20 @@
+// restore.h: a run opened to use its newest checkpoint: generate and evaluate.
+#ifndef MDL_RUNTIME_RESTORE_H
+#define MDL_RUNTIME_RESTORE_H
+
+#include "runtime/checkpoint.h"
+#include "runtime/session.h"
+
+typedef struct {
+  Arena *arena;  // of the plan
+  Plan *plan;
+  Session session;
+  CheckpointFacts facts;
+} Restored;
+
+// `path`: a run directory, or a checkpoint directory in one. Loads parameters and state of the model only.
+bool restore_open(Restored *restored, const char *path, const Backend *backend, int threads, ProgramKind program,
+                  Error *error);
+void restore_close(Restored *restored);  // also of one that was only zeroed
+
+#endif

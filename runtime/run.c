@@ -1,0 +1,152 @@
+// run.c: making, finding and locking run directories.
+#include "runtime/run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "compiler/artefact.h"
+#include "runtime/checkpoint.h"
+
+bool run_file(const Run *run, const char *name, char path[IO_PATH_MAX], Error *error) {
+  return io_path(path, error, "%s/%s", run->path, name);
+}
+
+static bool run_lock(Run *run, Error *error) {
+  run->lock = open(run->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (run->lock < 0) {
+    return error_set(error, 1, "cannot open the run directory %s: %s", run->path, strerror(errno));
+  }
+  // A file system without locks is used without one.
+  if (flock(run->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return error_set(error, 1, "another process is training in %s; wait for it or choose another --out", run->path);
+  }
+  return true;
+}
+
+static bool directory_empty(const char *path) {
+  DIR *directory = opendir(path);
+  int count = 0;
+  while (directory && count <= 2 && readdir(directory)) {
+    count++;
+  }
+  if (directory) {
+    closedir(directory);
+  }
+  return count <= 2;
+}
+
+static bool run_fresh(Run *run, const char *model, Error *error) {
+  if (!io_make_path("runs", error)) {
+    return false;
+  }
+  for (int n = 1;; n++) {
+    if (!io_path(run->path, error, "runs/%s-%d", model, n)) {
+      return false;
+    }
+    if (mkdir(run->path, 0777) == 0) {
+      return true;
+    }
+    if (errno != EEXIST) {
+      return error_set(error, 1, "cannot create the run directory %s: %s", run->path, strerror(errno));
+    }
+  }
+}
+
+bool run_create(Run *run, const char *out, const char *model, Error *error) {
+  *run = (Run){.lock = -1};
+  if (!out) {
+    if (!run_fresh(run, model, error)) {
+      return false;
+    }
+  } else if (!io_path(run->path, error, "%s", out) || !io_make_path(out, error)) {
+    return false;
+  } else if (!directory_empty(out)) {
+    return error_set(error, 1,
+                     "the directory %s is not empty; give --resume to continue the run in it, or another --out", out);
+  }
+  // The names on the way to a checkpoint must be on the disk before it is.
+  char parent[IO_PATH_MAX];
+  return io_path(run->checkpoints, error, "%s/checkpoints", run->path) && io_path(parent, error, "%s/..", run->path) &&
+         run_lock(run, error) && io_make_directory(NULL, run->checkpoints, error) &&
+         io_sync_directory(NULL, run->path, error) && io_sync_directory(NULL, parent, error);
+}
+
+bool run_open(Run *run, const char *path, Error *error) {
+  bool found;
+  *run = (Run){.lock = -1};
+  if (!io_path(run->path, error, "%s", path) || !io_path(run->checkpoints, error, "%s/checkpoints", path)) {
+    return false;
+  }
+  if (!io_is_directory(path)) {
+    return error_set(error, 1, "there is no run directory %s", path);
+  }
+  return checkpoint_newest(run->checkpoints, run->checkpoint, &found, error);
+}
+
+static bool run_latest(char path[IO_PATH_MAX], const char *model, Error *error) {
+  DIR *directory = opendir("runs");
+  long best = -1;
+  size_t length = strlen(model);
+  for (struct dirent *entry; directory && (entry = readdir(directory));) {
+    char *end = NULL;
+    if (strncmp(entry->d_name, model, length) == 0 && entry->d_name[length] == '-') {
+      long n = strtol(entry->d_name + length + 1, &end, 10);
+      best = *end == '\0' && n > best ? n : best;
+    }
+  }
+  if (directory) {
+    closedir(directory);
+  }
+  if (best < 0) {
+    return error_set(error, 1, "there is no run runs/%s-<n> to resume; name its directory with --out", model);
+  }
+  return io_path(path, error, "runs/%s-%ld", model, best);
+}
+
+bool run_resume(Run *run, const char *out, const char *model, Error *error) {
+  char path[IO_PATH_MAX];
+  *run = (Run){.lock = -1};
+  if (!(out ? io_path(path, error, "%s", out) : run_latest(path, model, error))) {
+    return false;
+  }
+  if (!io_is_directory(path)) {
+    return error_set(error, 1, "there is no run directory %s to resume; leave --resume out to begin one", path);
+  }
+  if (!run_open(run, path, error) || !run_lock(run, error)) {
+    return false;
+  }
+  checkpoint_clean(run->checkpoints);
+  return true;
+}
+
+bool run_write_plan(const Run *run, const Plan *plan, Error *error) {
+  char path[IO_PATH_MAX];
+  const char *text = plan->resolved ? plan->resolved : "";
+  if (!run_file(run, "resolved.mdl", path, error) || !io_replace_file(NULL, path, text, strlen(text), error)) {
+    return false;
+  }
+  const char *why = NULL;
+  Arena *arena = arena_create();
+  if (!arena) {
+    return error_set(error, 3, "no memory");
+  }
+  bool done = run_file(run, "plan.mdlx", path, error);
+  if (done && !artefact_write(arena, plan, path, &why)) {
+    done = error_set(error, 1, "%s", why);
+  }
+  arena_destroy(arena);
+  return done;
+}
+
+void run_close(Run *run) {
+  if (run->path[0] && run->lock >= 0) {
+    close(run->lock);
+  }
+  *run = (Run){.lock = -1};
+}

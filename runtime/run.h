@@ -1,0 +1,31 @@
+// run.h: the directory of a run.
+//
+//   resolved.mdl plan.mdlx metrics.jsonl events.out.tfevents.* loss.svg log.txt checkpoints/step-NNNNNNNN/
+//
+// A Run holds a lock on its directory, so that two processes never train in one.
+#ifndef MDL_RUNTIME_RUN_H
+#define MDL_RUNTIME_RUN_H
+
+#include "runtime/io.h"
+
+typedef struct {
+  char path[IO_PATH_MAX];
+  char checkpoints[IO_PATH_MAX];
+  char checkpoint[IO_PATH_MAX];  // the newest when the run was opened; empty: none
+  int lock;                      // a file descriptor, or -1
+} Run;
+
+// A fresh directory: `out`, which must not exist or be empty, or with NULL the first free runs/<model>-<n>.
+bool run_create(Run *run, const char *out, const char *model, Error *error);
+
+// An existing one: `out`, or with NULL the runs/<model>-<n> of the highest n. Removes what interrupted saves left.
+bool run_resume(Run *run, const char *out, const char *model, Error *error);
+
+// An existing one to read from, without a lock.
+bool run_open(Run *run, const char *path, Error *error);
+
+bool run_file(const Run *run, const char *name, char path[IO_PATH_MAX], Error *error);
+bool run_write_plan(const Run *run, const Plan *plan, Error *error);  // resolved.mdl and plan.mdlx
+void run_close(Run *run);
+
+#endif

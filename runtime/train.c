@@ -1,0 +1,376 @@
+// train.c: the loop, and what happens around a step: metrics, evaluation, checkpoints, interruption, divergence.
+#include "runtime/train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/units.h"
+#include "runtime/chart.h"
+#include "runtime/checkpoint.h"
+#include "runtime/clock.h"
+#include "runtime/evaluate.h"
+#include "runtime/events.h"
+#include "runtime/interrupt.h"
+#include "runtime/progress.h"
+#include "runtime/run.h"
+
+enum { BAD_STEPS_MAX = 10 };
+static const double LIVE_SECONDS = 0.1;  // between two updates of the live line
+
+typedef struct {
+  const Plan *plan;
+  const TrainOptions *options;
+  int64_t steps, save_every, eval_every, log_every;
+  Session session;
+  Data *data;
+  Feed *train_feed, *eval_feed;  // eval_feed NULL: no validation
+  Run run;
+  Log log;
+  Metrics metrics;
+  Events events;
+  ProgressFacts facts;
+  MetricsLine line;                                 // of the newest step
+  int64_t saved;                                    // step of the newest checkpoint; -1: none
+  int64_t skipped;                                  // steps whose update was not made
+  int bad_steps;                                    // in a row
+  double interval_seconds, total_seconds, live_at;  // of steps alone
+  int64_t interval_steps;
+  char device[96];
+} Trainer;
+
+static int64_t choose(int64_t option, int64_t plan) {
+  return option >= 0 ? option : plan;
+}
+
+static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
+  const PlanRun *run = &t->plan->run;
+  if (t->plan->programs[PROGRAM_TRAIN].call_count == 0 || t->plan->programs[PROGRAM_INITIALISE].call_count == 0) {
+    return error_set(error, 1, "the plan has no %s program; compile the text with a recipe that has an optimizer",
+                     program_kind_name(PROGRAM_TRAIN));
+  }
+  if (!session_output(t->plan, PROGRAM_TRAIN, "loss")) {
+    return error_set(error, 1, "the train program has no output 'loss'");
+  }
+  DataOptions data = {.kind = run->data_kind,
+                      .path = t->options->data ? t->options->data : run->data_path,
+                      .base = run->data_base,
+                      .tokenizer = run->tokenizer,
+                      .validation_fraction = run->validation_fraction,
+                      .sequence = run->sequence,
+                      .seed = run->seed};
+  int64_t rows, sequence;
+  if (feed_shape(t->plan, PROGRAM_TRAIN, &rows, &sequence)) {
+    data.sequence = sequence;
+  }
+  if (!data_open(&data, &t->data, error) || !feed_create(t->plan, PROGRAM_TRAIN, t->data, &t->train_feed, error)) {
+    return false;
+  }
+  bool evaluates = t->plan->programs[PROGRAM_EVALUATE].call_count > 0;
+  if (evaluates && data_facts(t->data).validation_windows > 0 &&
+      !feed_create(t->plan, PROGRAM_EVALUATE, t->data, &t->eval_feed, error)) {
+    return false;
+  }
+  return session_open(&t->session, t->plan, backend, t->options->threads, error);
+}
+
+static uint64_t program_hash(const Plan *plan) {
+  return plan->resolved ? XXH3_64bits(plan->resolved, strlen(plan->resolved)) : 0;
+}
+
+// What differs from the run that is resumed but does not prevent it.
+static void resume_warn(Trainer *t, const CheckpointFacts *facts) {
+  DataFacts data = data_facts(t->data);
+  if (facts->program_hash != program_hash(t->plan)) {
+    log_line(&t->log,
+             LOG_YELLOW "note      the text is not the one this run began with; it goes on with the new one" LOG_PLAIN);
+  }
+  if (facts->seed != t->plan->run.seed) {
+    log_line(&t->log,
+             LOG_YELLOW "note      the seed is not the one this run began with: the order of data changes" LOG_PLAIN);
+  }
+  if (facts->data_bytes != data.bytes) {
+    log_line(&t->log,
+             LOG_YELLOW
+             "note      %s had %lld bytes when this run was saved, now %lld: the order of data changes" LOG_PLAIN,
+             data.path, (long long)facts->data_bytes, (long long)data.bytes);
+  }
+}
+
+// Parameters and all other state: from the newest checkpoint or fresh.
+static bool trainer_state(Trainer *t, CheckpointFacts *facts, Error *error) {
+  *facts = (CheckpointFacts){0};
+  if (t->options->resume && t->run.checkpoint[0]) {
+    if (!checkpoint_load(&t->session, t->run.checkpoint, true, facts, error)) {
+      return false;
+    }
+    t->saved = facts->step;
+    return true;
+  }
+  return session_run(&t->session, PROGRAM_INITIALISE, 0, error);
+}
+
+static bool trainer_begin(Trainer *t, Error *error) {
+  char path[IO_PATH_MAX];
+  CheckpointFacts facts;
+  const TrainOptions *options = t->options;
+  const char *model = t->plan->run.model ? t->plan->run.model : "model";
+  if (!(options->resume ? run_resume : run_create)(&t->run, options->out, model, error) ||
+      !trainer_state(t, &facts, error) || !run_file(&t->run, "log.txt", path, error) ||
+      !log_open(&t->log, path, error) || !run_write_plan(&t->run, t->plan, error) ||
+      !run_file(&t->run, "metrics.jsonl", path, error) || !metrics_open(&t->metrics, path, facts.step, error) ||
+      !events_open(&t->events, t->run.path, options->resume ? facts.step + 1 : 0, error)) {
+    return false;
+  }
+  t->line.step = facts.step;
+  t->line.loss = t->line.val_loss = NAN;
+  t->line.tokens = facts.tokens;
+  t->skipped = facts.skipped;
+  snprintf(t->device, sizeof t->device, "%s", t->session.backend->name);
+  t->facts = (ProgressFacts){.plan = t->plan,
+                             .data = t->data,
+                             .run = t->run.path,
+                             .device = t->device,
+                             .first = facts.step,
+                             .steps = t->steps,
+                             .compile_seconds = options->compile_seconds};
+  progress_header(&t->log, &t->facts);
+  if (facts.step > 0) {
+    resume_warn(t, &facts);
+  } else if (options->resume) {
+    log_line(&t->log, "          there is no checkpoint yet: training begins with step 1");
+  }
+  return true;
+}
+
+static bool trainer_chart(Trainer *t, Error *error) {
+  const PlanRun *run = &t->plan->run;
+  char path[IO_PATH_MAX], title[256], subtitle[256], count[32];
+  snprintf(title, sizeof title, "%s", run->model ? run->model : "model");
+  snprintf(subtitle, sizeof subtitle, "recipe %s, %s parameters", run->recipe ? run->recipe : "?",
+           units_count(count, run->parameters));
+  return run_file(&t->run, "loss.svg", path, error) && chart_write(path, title, subtitle, &t->metrics, error);
+}
+
+static bool trainer_save(Trainer *t, Error *error) {
+  if (t->saved == t->line.step) {
+    return true;
+  }
+  CheckpointFacts facts = {.step = t->line.step,
+                           .tokens = t->line.tokens,
+                           .skipped = t->skipped,
+                           .data_bytes = data_facts(t->data).bytes,
+                           .metrics_bytes = t->metrics.bytes,
+                           .seed = t->plan->run.seed,
+                           .program_hash = program_hash(t->plan),
+                           .state_hash = t->plan->state_hash};
+  double start = clock_seconds();
+  if (!metrics_sync(&t->metrics, error) ||
+      !checkpoint_save(t->options->io, &t->session, t->run.checkpoints, &facts, (int)t->options->keep, error) ||
+      !trainer_chart(t, error)) {
+    return false;
+  }
+  t->saved = t->line.step;
+  char time[32];
+  log_line(&t->log, LOG_BLUE "saved" LOG_PLAIN " %s/step-%08lld  " LOG_FAINT "(%s)" LOG_PLAIN, t->run.checkpoints,
+           (long long)t->line.step, units_duration(time, clock_seconds() - start));
+  return true;
+}
+
+static bool trainer_evaluate(Trainer *t, Error *error) {
+  Evaluation result;
+  if (!evaluate_run(&t->session, t->eval_feed, t->data, t->plan->run.eval_batches, &result, error)) {
+    return false;
+  }
+  if (!interrupt_requested()) {
+    t->line.val_loss = result.loss;
+    progress_evaluation(&t->log, &t->facts, t->line.step, &result);
+  }
+  return true;
+}
+
+static bool trainer_events(Trainer *t, Error *error) {
+  const struct {
+    const char *tag;
+    double value;
+  } scalars[] = {{"loss", t->line.loss},
+                 {"grad_norm", t->line.grad_norm},
+                 {"lr", t->line.lr},
+                 {"tokens_per_s", t->line.tokens_per_s},
+                 {"val_loss", t->line.val_loss}};
+  for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) {
+    if (isfinite(scalars[i].value) &&
+        !events_scalar(&t->events, t->line.step, scalars[i].tag, scalars[i].value, error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Speeds over the steps since the last line of metrics.
+static void trainer_speed(Trainer *t) {
+  double seconds = t->interval_steps > 0 ? t->interval_seconds / (double)t->interval_steps : 0;
+  double tokens = (double)(feed_rows(t->train_feed) * feed_sequence(t->train_feed));
+  t->line.step_ms = seconds * 1e3;
+  t->line.tokens_per_s = seconds > 0 ? tokens / seconds : NAN;
+  t->line.tflops = seconds > 0 ? t->plan->programs[PROGRAM_TRAIN].flops / seconds / 1e12 : NAN;
+  t->line.mfu = NAN;  // the peak of a CPU is not known
+  t->line.memory_bytes = clock_memory();
+  t->line.skipped = t->skipped;
+}
+
+static bool trainer_report(Trainer *t, Error *error) {
+  int64_t step = t->line.step;
+  bool last = step == t->steps;
+  bool evaluates = t->eval_feed && (last || (t->eval_every > 0 && step % t->eval_every == 0));
+  bool logs = step == 1 || last || step % t->log_every == 0;
+  t->line.val_loss = NAN;
+  double now = clock_seconds();
+  if (logs || evaluates || now - t->live_at > LIVE_SECONDS) {
+    trainer_speed(t);
+  }
+  if (logs) {
+    progress_step(&t->log, &t->facts, &t->line, false);
+  }
+  if (t->log.terminal && (logs || now - t->live_at > LIVE_SECONDS)) {
+    progress_step(&t->log, &t->facts, &t->line, true);
+    t->live_at = now;
+  }
+  if (evaluates && !trainer_evaluate(t, error)) {
+    return false;
+  }
+  if (logs || isfinite(t->line.val_loss)) {
+    if (!metrics_write(&t->metrics, &t->line, error) || !trainer_events(t, error)) {
+      return false;
+    }
+    t->interval_seconds = 0;
+    t->interval_steps = 0;
+  }
+  return !isfinite(t->line.val_loss) || trainer_chart(t, error);
+}
+
+static bool trainer_diverged(const Trainer *t, bool skipped, Error *error) {
+  if (t->bad_steps < BAD_STEPS_MAX) {
+    return false;
+  }
+  char from[64] = "there is no checkpoint";
+  if (t->saved > 0) {
+    snprintf(from, sizeof from, "the newest checkpoint is of step %lld", (long long)t->saved);
+  }
+  error_set(error, 4, "training diverged: %s in %d steps in a row, up to step %lld; %s; try a lower learning rate",
+            skipped ? "the gradient was not finite and the update was skipped" : "the loss was not a finite number",
+            BAD_STEPS_MAX, (long long)t->line.step, from);
+  return true;
+}
+
+static bool trainer_step(Trainer *t, Error *error) {
+  double start = clock_seconds(), skipped;
+  int64_t step = t->line.step + 1;
+  Session *session = &t->session;
+  if (!feed_train(t->train_feed, session, step, error) || !session_run(session, PROGRAM_TRAIN, step, error) ||
+      !session_scalar(session, PROGRAM_TRAIN, "loss", &t->line.loss, error) ||
+      !session_scalar(session, PROGRAM_TRAIN, "grad_norm", &t->line.grad_norm, error) ||
+      !session_scalar(session, PROGRAM_TRAIN, "lr", &t->line.lr, error) ||
+      !session_scalar(session, PROGRAM_TRAIN, "skipped", &skipped, error)) {
+    return false;
+  }
+  double seconds = clock_seconds() - start;
+  bool skips = skipped > 0;
+  t->line.step = step;
+  t->line.tokens += feed_rows(t->train_feed) * feed_sequence(t->train_feed);
+  t->skipped += skips;
+  t->bad_steps = skips || !isfinite(t->line.loss) ? t->bad_steps + 1 : 0;
+  t->interval_seconds += seconds;
+  t->interval_steps++;
+  t->total_seconds += seconds;
+  return trainer_report(t, error) && !trainer_diverged(t, skips, error);
+}
+
+static bool trainer_loop(Trainer *t, Error *error) {
+  while (t->line.step < t->steps && !interrupt_requested()) {
+    if (!trainer_step(t, error)) {
+      return false;
+    }
+    bool saves = t->line.step == t->steps || (t->save_every > 0 && t->line.step % t->save_every == 0);
+    if (saves && !trainer_save(t, error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
+  result->interrupted = interrupt_requested() && t->line.step < t->steps;
+  if (result->interrupted && t->line.step > 0) {
+    log_line(&t->log, LOG_YELLOW "interrupted after step %lld: saving" LOG_PLAIN, (long long)t->line.step);
+    if (!trainer_save(t, error)) {
+      return false;
+    }
+    log_line(&t->log, "          to go on: mdl train %s --resume", t->run.path);
+  }
+  if (t->facts.first >= t->steps) {
+    log_line(&t->log, "          step %lld of %lld is done already; --steps N goes further", (long long)t->facts.first,
+             (long long)t->steps);
+  } else {
+    t->line.memory_bytes = clock_memory_peak();
+    progress_end(&t->log, &t->facts, &t->line, t->total_seconds);
+    if (t->plan->programs[PROGRAM_GENERATE].call_count > 0 && t->saved > 0 && !result->interrupted) {
+      log_line(&t->log, LOG_FAINT "try" LOG_PLAIN "       mdl generate %s --prompt TEXT", t->run.path);
+    }
+  }
+  if (t->options->profile) {
+    double seconds[INSTRUCTION_KIND_COUNT] = {0};
+    t->session.backend->profile(t->session.device, seconds);
+    progress_profile(&t->log, seconds);
+  }
+  snprintf(result->path, sizeof result->path, "%s", t->run.path);
+  result->step = t->line.step;
+  result->loss = t->line.loss;
+  result->val_loss = t->line.val_loss;
+  return true;
+}
+
+static void trainer_close(Trainer *t) {
+  events_close(&t->events);
+  metrics_close(&t->metrics);
+  log_close(&t->log);
+  run_close(&t->run);
+  session_close(&t->session);
+  feed_destroy(t->train_feed);
+  feed_destroy(t->eval_feed);
+  data_close(t->data);
+  free(t);
+}
+
+bool train_run(const Plan *plan, const Backend *backend, const TrainOptions *options, TrainResult *result,
+               Error *error) {
+  Trainer *t = calloc(1, sizeof *t);
+  Interrupt interrupt;
+  if (!t) {
+    return error_set(error, 3, "no memory");
+  }
+  const PlanRun *run = &plan->run;
+  *t = (Trainer){.plan = plan,
+                 .options = options,
+                 .steps = choose(options->steps, run->steps),
+                 .save_every = choose(options->save_every, run->save_every),
+                 .eval_every = choose(options->eval_every, run->eval_every),
+                 .log_every = choose(options->log_every, run->log_every),
+                 .saved = -1};
+  t->log_every = t->log_every > 0 ? t->log_every : 10;
+  t->run.lock = t->metrics.fd = t->events.fd = -1;
+  *result = (TrainResult){.loss = NAN, .val_loss = NAN};
+  log_start(&t->log, options->screen);
+  bool done = trainer_open(t, backend, error) && trainer_begin(t, error);
+  if (done) {
+    interrupt_install(&interrupt);
+    done = trainer_loop(t, error) && trainer_end(t, result, error);
+    if (!done) {
+      log_note(&t->log, error->text);
+    }
+    interrupt_restore(&interrupt);
+  }
+  trainer_close(t);
+  return done;
+}

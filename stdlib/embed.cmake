@@ -1,0 +1,12 @@
+# embed.cmake: writes the files of stdlib/ as C string tables. Called by the build with OUT and FILES.
+set(text "// Generated from stdlib/*.mdl by stdlib/embed.cmake.\n#include \"lang/stdlib.h\"\n\n")
+set(table "")
+foreach(file IN LISTS FILES)
+  get_filename_component(name ${file} NAME_WE)
+  file(READ ${file} hex HEX)
+  string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
+  string(APPEND text "static const unsigned char text_${name}[] = {${bytes}0};\n")
+  string(APPEND table "    {\"${name}\", (const char *)text_${name}, sizeof text_${name} - 1},\n")
+endforeach()
+string(APPEND text "\nconst StdlibFile stdlib_files[] = {\n${table}    {0, 0, 0},\n};\n")
+file(WRITE ${OUT} "${text}")

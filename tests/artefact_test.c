@@ -1,0 +1,356 @@
+// artefact_test.c: plans as files: what is written is read, and nothing else is believed.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// cmocka.h wants the four above first.
+#include <cmocka.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "compiler/artefact.h"
+#include "compiler/plan_verify.h"
+#include "runtime/io.h"
+#include "tests/toy.h"
+
+enum { HEADER = 32, INSTRUCTIONS = 7 };
+
+static char directory[64];
+
+static const char *file_in(const char *name) {
+  static char path[128];
+  snprintf(path, sizeof path, "%s/%s", directory, name);
+  return path;
+}
+
+// y = x + 1, elementwise over 4 rows of 8.
+static Kernel *sample_kernel(Arena *arena) {
+  Kernel *kernel = ARENA_NEW(arena, Kernel);
+  *kernel =
+      (Kernel){.dim_count = 2, .inner_count = 1, .size = {4, 8}, .real = TYPE_F32, .port_count = 2, .code_count = 4};
+  kernel->port = ARENA_ARRAY(arena, KernelPort, 2);
+  kernel->port[0] = (KernelPort){.kind = PORT_INPUT, .type = TYPE_F32, .stride = {8, 1}};
+  kernel->port[1] = (KernelPort){.kind = PORT_OUTPUT, .type = TYPE_F32, .stride = {8, 1}};
+  kernel->code = ARENA_ARRAY(arena, KernelInstruction, 4);
+  kernel->code[0] = (KernelInstruction){KERNEL_LOAD, LEVEL_FULL, false, -1, -1, -1, 0, 0, 0};
+  kernel->code[1] = (KernelInstruction){KERNEL_CONST, LEVEL_SCALAR, false, -1, -1, -1, -1, 1.0, 0};
+  kernel->code[2] = (KernelInstruction){KERNEL_ADD, LEVEL_FULL, false, 0, 1, -1, -1, 0, 0};
+  kernel->code[3] = (KernelInstruction){KERNEL_STORE, LEVEL_FULL, false, 2, -1, -1, 1, 0, 0};
+  return kernel;
+}
+
+static Instruction *instruction_of(Plan *plan, int index, InstructionKind kind) {
+  Instruction *instruction = &plan->segments[0].instructions[index];
+  *instruction = (Instruction){.kind = kind, .span = {0, 2, 7}, .name = "layers.0.x", .flops = 1e3, .bytes = 64};
+  return instruction;
+}
+
+static const Place transient = {ARENA_TRANSIENT, 0, 0};
+
+static void attention_set(Attention *a) {
+  *a = (Attention){.type = TYPE_F32,
+                   .causal = true,
+                   .scale = 0.5,
+                   .batch = 2,
+                   .queries = 4,
+                   .keys = 4,
+                   .heads = 2,
+                   .groups = 2,
+                   .depth = 8,
+                   .value_depth = 8};
+  const int64_t query[4] = {128, 32, 16, 8}, key[3] = {64, 16, 8};
+  memcpy(a->stride_q, query, sizeof query);
+  memcpy(a->stride_o, query, sizeof query);
+  memcpy(a->stride_dq, query, sizeof query);
+  memcpy(a->stride_do, query, sizeof query);
+  memcpy(a->stride_k, key, sizeof key);
+  memcpy(a->stride_v, key, sizeof key);
+  memcpy(a->stride_dk, key, sizeof key);
+  memcpy(a->stride_dv, key, sizeof key);
+}
+
+// The toy plan with an instruction of each kind.
+static Plan *sample_plan(Arena *arena) {
+  Plan *plan = toy_plan(arena, "text", 4, 8, 2, true);
+  plan->source_count = 1;
+  plan->sources = ARENA_NEW(arena, Source);
+  plan->sources[0] = (Source){"a.mdl", "model toy {}\n", 13};
+  plan->kernel_count = 1;
+  plan->kernels = ARENA_NEW(arena, Kernel *);
+  plan->kernels[0] = sample_kernel(arena);
+  plan->arena_bytes[ARENA_TRANSIENT] = 4096;
+  plan->segments[0].count = INSTRUCTIONS;
+  plan->segments[0].instructions = ARENA_ARRAY(arena, Instruction, INSTRUCTIONS);
+  KernelCall *call = &instruction_of(plan, 0, INSTRUCTION_KERNEL)->as.kernel;
+  call->place = ARENA_ARRAY(arena, Place, 2);
+  call->place[0] = (Place){ARENA_TRANSIENT, 0, 64};
+  call->place[1] = (Place){ARENA_TRANSIENT, 256, 0};
+  Gemm *gemm = &instruction_of(plan, 1, INSTRUCTION_GEMM)->as.gemm;
+  *gemm = (Gemm){.type = TYPE_F32, .transpose_b = true, .m = 4, .n = 8, .k = 16, .lda = 16, .ldb = 16, .ldc = 8};
+  gemm->batch_count = 1;
+  gemm->batch[0] = 2;
+  gemm->stride_a[0] = 64;
+  gemm->stride_c[0] = 32;
+  gemm->a = gemm->b = gemm->c = transient;
+  for (int i = 2; i < 4; i++) {
+    Take *take = &instruction_of(plan, i, i == 2 ? INSTRUCTION_TAKE : INSTRUCTION_PUT)->as.take;
+    *take = (Take){.type = TYPE_F32,
+                   .dim_count = 2,
+                   .size = {4, 8},
+                   .stride_x = {0, 1},
+                   .stride_index = {1, 0},
+                   .stride_out = {8, 1},
+                   .extent = 16,
+                   .stride_axis = 8,
+                   .x_elements = 128};
+    take->x = take->index = take->out = transient;
+  }
+  Window *window = &instruction_of(plan, 4, INSTRUCTION_WINDOW)->as.window;
+  *window = (Window){.type = TYPE_F32,
+                     .dim_count = 2,
+                     .windowed = 0,
+                     .size = {4, 8},
+                     .stride_x = {8, 1},
+                     .stride_out = {32, 4},
+                     .taps = 4,
+                     .stride_tap = 1};
+  window->x = window->out = transient;
+  for (int i = 5; i < 7; i++) {
+    Attention *attention =
+        &instruction_of(plan, i, i == 5 ? INSTRUCTION_ATTENTION : INSTRUCTION_ATTENTION_GRAD)->as.attention;
+    attention_set(attention);
+    attention->q = attention->k = attention->v = attention->o = attention->statistics = transient;
+    attention->d_o = attention->dq = attention->dk = attention->dv = transient;
+  }
+  plan->programs[PROGRAM_TRAIN].calls = ARENA_ARRAY(arena, PlanCall, 2);
+  plan->programs[PROGRAM_TRAIN].calls[0] = (PlanCall){0, 0, true};
+  plan->programs[PROGRAM_TRAIN].calls[1] = (PlanCall){0, 1, false};
+  plan->programs[PROGRAM_TRAIN].call_count = 2;
+  return plan;
+}
+
+static char *bytes_of(const char *path, size_t *size) {
+  Error error;
+  char *bytes = NULL;
+  assert_true(io_read_file(path, 1 << 24, &bytes, size, &error));
+  return bytes;
+}
+
+static void write_bytes(const char *path, const char *bytes, size_t size) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, size, file), size);
+  fclose(file);
+}
+
+static void test_round_trip(void **state) {
+  (void)state;
+  Arena *arena = arena_create();
+  const char *why = NULL;
+  Plan *plan = sample_plan(arena);
+  assert_null(plan_verify(arena, plan));
+  if (!artefact_write(arena, plan, file_in("a.mdlx"), &why)) {
+    fail_msg("%s", why);
+  }
+  assert_true(artefact_is(file_in("a.mdlx")));
+  size_t size, again_size;
+  char *bytes = bytes_of(file_in("a.mdlx"), &size);
+  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\1\0\0\0\0\0\0\0", 16);
+  Plan *back = artefact_read(arena, file_in("a.mdlx"), &why);
+  if (!back) {
+    fail_msg("%s", why);
+  }
+  assert_string_equal(back->run.model, "toy");
+  assert_string_equal(back->segments[0].instructions[6].name, "layers.0.x");
+  assert_int_equal(back->segments[0].instructions[1].as.gemm.stride_c[0], 32);
+  assert_true(kernel_equal(back->kernels[0], plan->kernels[0]));
+  assert_string_equal(back->sources[0].text, "model toy {}\n");
+  assert_null(back->programs[PROGRAM_TRAIN].inputs[0].axis[2]);
+  assert_true(artefact_write(arena, back, file_in("b.mdlx"), &why));
+  char *again = bytes_of(file_in("b.mdlx"), &again_size);
+  assert_int_equal(size, again_size);
+  assert_memory_equal(bytes, again, size);
+  free(bytes);
+  free(again);
+  arena_destroy(arena);
+}
+
+static const char *read_error(const char *path) {
+  static char text[512];
+  Arena *arena = arena_create();
+  const char *why = NULL;
+  Plan *plan = artefact_read(arena, path, &why);
+  snprintf(text, sizeof text, "%s", plan ? "" : why);
+  arena_destroy(arena);
+  return text;
+}
+
+static void put_hash(char *bytes, size_t size) {
+  uint64_t hash = XXH3_64bits(bytes + HEADER, size - HEADER), length = size - HEADER;
+  for (int i = 0; i < 8; i++) {
+    bytes[16 + i] = (char)(length >> (8 * i));
+    bytes[24 + i] = (char)(hash >> (8 * i));
+  }
+}
+
+static void test_damaged_files(void **state) {
+  (void)state;
+  Arena *arena = arena_create();
+  const char *why = NULL;
+  assert_true(artefact_write(arena, sample_plan(arena), file_in("a.mdlx"), &why));
+  size_t size;
+  char *bytes = bytes_of(file_in("a.mdlx"), &size);
+  assert_non_null(strstr(read_error(file_in("absent.mdlx")), "absent.mdlx"));
+  for (size_t cut = 0; cut < size; cut += cut < 64 ? 1 : 97) {
+    write_bytes(file_in("c.mdlx"), bytes, cut);
+    assert_non_null(strstr(read_error(file_in("c.mdlx")), cut < HEADER ? "is no plan" : "is cut short or damaged"));
+  }
+  char *copy = malloc(size);
+  memcpy(copy, bytes, size);
+  copy[size / 2] ^= 1;
+  write_bytes(file_in("c.mdlx"), copy, size);
+  assert_non_null(strstr(read_error(file_in("c.mdlx")), "its hash does not fit its bytes"));
+  memcpy(copy, bytes, size);
+  copy[8] = 9;
+  write_bytes(file_in("c.mdlx"), copy, size);
+  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 1"));
+  // The payload cut short under a header that fits it.
+  for (size_t cut = HEADER; cut < size; cut += 13) {
+    memcpy(copy, bytes, cut);
+    put_hash(copy, cut);
+    write_bytes(file_in("c.mdlx"), copy, cut);
+    assert_non_null(strstr(read_error(file_in("c.mdlx")), "its bytes do not form a plan"));
+  }
+  // Bytes changed at random under a hash that fits: read or refused, never a crash; what is read is sound.
+  uint32_t random = 1;
+  int refused = 0;
+  for (int round = 0; round < 3000; round++) {
+    memcpy(copy, bytes, size);
+    for (int change = 0; change <= round % 3; change++) {
+      random = random * 1664525u + 1013904223u;
+      size_t at = HEADER + (random >> 8) % (size - HEADER);
+      random = random * 1664525u + 1013904223u;
+      copy[at] = round % 2 ? (char)(random >> 24) : (char)0xff;
+    }
+    put_hash(copy, size);
+    write_bytes(file_in("c.mdlx"), copy, size);
+    refused += read_error(file_in("c.mdlx"))[0] != '\0';
+  }
+  assert_true(refused > 1000);
+  free(copy);
+  free(bytes);
+  arena_destroy(arena);
+}
+
+// Each case spoils one thing in a sound plan.
+static void spoil(Plan *plan, int which) {
+  Instruction *at = plan->segments[0].instructions;
+  switch (which) {
+    case 0:
+      at[0].as.kernel.place[0].offset = 4096 - 64;
+      break;
+    case 1:
+      at[0].as.kernel.place[0].slot_stride = 4096;
+      break;
+    case 2:
+      at[0].as.kernel.kernel = 1;
+      break;
+    case 3:
+      at[1].as.gemm.ldc = 7;
+      break;
+    case 4:
+      at[1].as.gemm.batch[0] = INT64_MAX / 2;
+      break;
+    case 5:
+      at[1].as.gemm.m = 0;
+      break;
+    case 6:
+      at[2].as.take.extent = 4096;
+      break;
+    case 7:
+      at[3].as.take.x_elements = 2000;
+      break;
+    case 8:
+      at[4].as.window.windowed = 2;
+      break;
+    case 9:
+      at[4].as.window.taps = 1000;
+      break;
+    case 10:
+      at[5].as.attention.stride_k[1] = -1;
+      break;
+    case 11:
+      at[6].as.attention.dv.offset = 4096;
+      break;
+    case 12:
+      at[6].as.attention.groups = INT64_MAX;
+      break;
+    case 13:
+      at[0].span.end = 14;
+      break;
+    case 14:
+      plan->programs[PROGRAM_TRAIN].calls[1].slot = 2;
+      break;
+    case 15:
+      plan->programs[PROGRAM_TRAIN].calls[1].segment = -1;
+      break;
+    case 16:
+      plan->states[1].offset += 4;
+      break;
+    case 17:
+      plan->states[1].stride[0] = 0;
+      break;
+    case 18:
+      plan->programs[PROGRAM_TRAIN].inputs[0].place.slot_stride = INT64_MAX;
+      break;
+    case 19:
+      plan->programs[PROGRAM_GENERATE].outputs[0].stride[0] = 1 << 20;
+      break;
+    case 20:
+      plan->kernels[0]->code[2].a = 2;
+      break;
+    case 21:
+      at[2].as.take.out.offset = 2;
+      break;
+    case 22:
+      plan->programs[PROGRAM_TRAIN].transient_bytes = 4097;
+      break;
+    case 23:
+      at[2].as.take.index.offset = -4;
+      break;
+    default:
+      break;
+  }
+}
+
+static void test_unsound_plans(void **state) {
+  (void)state;
+  for (int which = 0; which <= 23; which++) {
+    Arena *arena = arena_create();
+    Plan *plan = sample_plan(arena);
+    assert_null(plan_verify(arena, plan));
+    spoil(plan, which);
+    const char *why = plan_verify(arena, plan);
+    if (!why) {
+      fail_msg("case %d was not found", which);
+    }
+    assert_true(strlen(why) > 10);
+    arena_destroy(arena);
+  }
+}
+
+int main(void) {
+  snprintf(directory, sizeof directory, "/tmp/mdl-artefact-XXXXXX");
+  if (!mkdtemp(directory)) {
+    return 1;
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_round_trip),
+      cmocka_unit_test(test_damaged_files),
+      cmocka_unit_test(test_unsound_plans),
+  };
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  io_remove_tree(directory);
+  return failed;
+}

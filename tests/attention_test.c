@@ -1,0 +1,322 @@
+// attention_test.c: attention and its gradient on the CPU backend against the definition in double.
+#include "tests/cpu_support.h"
+
+enum { Q, K, V, O, D_O, DQ, DK, DV, TENSORS };
+
+// Dense tensors in double, [batch, position, head, group, depth], and the statistics.
+typedef struct {
+  Attention a;
+  double *tensor[TENSORS], *statistics;
+} Case;
+
+static int64_t depth_of(const Attention *a, int tensor) {
+  return tensor == V || tensor == O || tensor == D_O || tensor == DV ? a->value_depth : a->depth;
+}
+
+static bool is_key_side(int tensor) {
+  return tensor == K || tensor == V || tensor == DK || tensor == DV;
+}
+
+static int64_t elements_of(const Attention *a, int tensor) {
+  return a->batch * (is_key_side(tensor) ? a->keys : a->queries * a->groups) * a->heads * depth_of(a, tensor);
+}
+
+static int64_t index_of(const Attention *a, int tensor, int64_t b, int64_t position, int64_t h, int64_t g) {
+  const bool key = is_key_side(tensor);
+  const int64_t line = (b * (key ? a->keys : a->queries) + position) * a->heads + h;
+  return (key ? line : line * a->groups + g) * depth_of(a, tensor);
+}
+
+static Case case_create(Attention a, uint64_t seed) {
+  Case c = {.a = a};
+  Draw random = {seed};
+  for (int t = 0; t < TENSORS; t++) {
+    c.tensor[t] = calloc((size_t)elements_of(&a, t), sizeof(double));
+    for (int64_t i = 0; i < elements_of(&a, t) && (t <= V || t == D_O); i++) {
+      const double x = draw_real(&random, -1.5, 1.5);
+      c.tensor[t][i] = a.type == TYPE_F32 ? (double)(float)x : x;
+    }
+  }
+  c.statistics = calloc((size_t)(a.batch * a.heads * a.groups * a.queries), sizeof(double));
+  return c;
+}
+
+static void case_destroy(Case *c) {
+  for (int t = 0; t < TENSORS; t++) {
+    free(c->tensor[t]);
+  }
+  free(c->statistics);
+}
+
+static double dot_of(const double *x, const double *y, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) {
+    sum += x[i] * y[i];
+  }
+  return sum;
+}
+
+// Probabilities of one query; returns how many keys it sees.
+static int64_t reference_row(const Case *c, int64_t b, int64_t q, int64_t h, int64_t g, double *p, double *statistic) {
+  const Attention *a = &c->a;
+  const int64_t seen = a->causal && q + 1 < a->keys ? q + 1 : a->keys;
+  double max = -INFINITY, sum = 0;
+  for (int64_t k = 0; k < seen; k++) {
+    p[k] = a->scale *
+           dot_of(c->tensor[Q] + index_of(a, Q, b, q, h, g), c->tensor[K] + index_of(a, K, b, k, h, 0), a->depth);
+    max = fmax(max, p[k]);
+  }
+  for (int64_t k = 0; k < seen; k++) {
+    sum += p[k] = exp(p[k] - max);
+  }
+  for (int64_t k = 0; k < seen; k++) {
+    p[k] /= sum;
+  }
+  *statistic = max + log(sum);
+  return seen;
+}
+
+static void reference_query(Case *c, int64_t b, int64_t q, int64_t h, int64_t g, double *p) {
+  const Attention *a = &c->a;
+  double *o = c->tensor[O] + index_of(a, O, b, q, h, g);
+  const double *d_o = c->tensor[D_O] + index_of(a, D_O, b, q, h, g), *query = c->tensor[Q] + index_of(a, Q, b, q, h, g);
+  double *dq = c->tensor[DQ] + index_of(a, DQ, b, q, h, g);
+  const int64_t seen =
+      reference_row(c, b, q, h, g, p, &c->statistics[((b * a->heads + h) * a->groups + g) * a->queries + q]);
+  for (int64_t k = 0; k < seen; k++) {
+    for (int64_t d = 0; d < a->value_depth; d++) {
+      o[d] += p[k] * c->tensor[V][index_of(a, V, b, k, h, 0) + d];
+      c->tensor[DV][index_of(a, DV, b, k, h, 0) + d] += p[k] * d_o[d];
+    }
+  }
+  const double delta = dot_of(o, d_o, a->value_depth);
+  for (int64_t k = 0; k < seen; k++) {
+    const double dp = dot_of(d_o, c->tensor[V] + index_of(a, V, b, k, h, 0), a->value_depth);
+    const double ds = p[k] * (dp - delta) * a->scale;
+    for (int64_t d = 0; d < a->depth; d++) {
+      dq[d] += ds * c->tensor[K][index_of(a, K, b, k, h, 0) + d];
+      c->tensor[DK][index_of(a, DK, b, k, h, 0) + d] += ds * query[d];
+    }
+  }
+}
+
+static void reference(Case *c) {
+  const Attention *a = &c->a;
+  double *p = malloc(sizeof(double) * (size_t)a->keys);
+  for (int64_t b = 0; b < a->batch; b++) {
+    for (int64_t h = 0; h < a->heads; h++) {
+      for (int64_t g = 0; g < a->groups; g++) {
+        for (int64_t q = 0; q < a->queries; q++) {
+          reference_query(c, b, q, h, g, p);
+        }
+      }
+    }
+  }
+  free(p);
+}
+
+// Strides of a tensor in memory: positions before heads, or heads before positions, with a gap between lines.
+static int64_t strides_of(const Attention *a, int tensor, bool head_major, int64_t *stride) {
+  const bool key = is_key_side(tensor);
+  const int64_t line = depth_of(a, tensor) + 3, positions = key ? a->keys : a->queries, groups = key ? 1 : a->groups;
+  const int64_t group = head_major ? line * positions : line, head = group * groups;
+  stride[1] = head_major ? line : head * a->heads;
+  stride[2] = head;
+  stride[0] = head_major ? head * a->heads : stride[1] * positions;
+  if (!key) {
+    stride[3] = group;
+  }
+  return stride[0] * a->batch;
+}
+
+static int64_t memory_index(const Attention *a, int tensor, const int64_t *stride, int64_t at) {
+  const int64_t depth = depth_of(a, tensor), groups = is_key_side(tensor) ? 1 : a->groups;
+  const int64_t positions = is_key_side(tensor) ? a->keys : a->queries;
+  const int64_t d = at % depth, g = at / depth % groups, h = at / depth / groups % a->heads;
+  const int64_t p = at / depth / groups / a->heads % positions, b = at / depth / groups / a->heads / positions;
+  return b * stride[0] + p * stride[1] + h * stride[2] + (groups > 1 ? g * stride[3] : 0) + d;
+}
+
+typedef struct {
+  Bench *bench;
+  Place *place[TENSORS];
+  int64_t *stride[TENSORS];
+} Layout;
+
+static Layout layout_create(Case *c, bool head_major) {
+  Attention *a = &c->a;
+  Layout layout = {.bench = bench_create(),
+                   .place = {&a->q, &a->k, &a->v, &a->o, &a->d_o, &a->dq, &a->dk, &a->dv},
+                   .stride = {a->stride_q, a->stride_k, a->stride_v, a->stride_o, a->stride_do, a->stride_dq,
+                              a->stride_dk, a->stride_dv}};
+  const int64_t bytes = element_type_bytes(a->type);
+  for (int t = 0; t < TENSORS; t++) {
+    *layout.place[t] = bench_place(layout.bench, strides_of(a, t, head_major, layout.stride[t]) * bytes);
+    for (int64_t i = 0; i < elements_of(a, t) && (t <= V || t == D_O); i++) {
+      void *memory = bench_at(layout.bench, *layout.place[t]);
+      real_set(a->type, memory, memory_index(a, t, layout.stride[t], i), c->tensor[t][i]);
+    }
+  }
+  a->statistics = bench_place(layout.bench, a->batch * a->heads * a->groups * a->queries * bytes);
+  bench_add(layout.bench, INSTRUCTION_ATTENTION)->as.attention = *a;
+  bench_add(layout.bench, INSTRUCTION_ATTENTION_GRAD)->as.attention = *a;
+  return layout;
+}
+
+static double worst_difference(const Case *c, const Layout *layout, const char *after, int tensor) {
+  double worst = 0, scale = 1e-3;
+  const Attention *a = &c->a;
+  for (int64_t i = 0; i < elements_of(a, tensor); i++) {
+    const int64_t at = memory_index(a, tensor, layout->stride[tensor], i);
+    const double got = real_get(a->type, after + layout->place[tensor]->offset, at);
+    const double difference = fabs(got - c->tensor[tensor][i]);
+    scale = fmax(scale, fabs(c->tensor[tensor][i]));
+    worst = difference >= worst || isnan(difference) ? (isnan(difference) ? INFINITY : difference) : worst;
+  }
+  return worst / scale;
+}
+
+static void check(Attention a, bool head_major, uint64_t seed) {
+  static const char *const names[] = {"q", "k", "v", "o", "do", "dq", "dk", "dv"};
+  Case c = case_create(a, seed);
+  reference(&c);
+  Layout layout = layout_create(&c, head_major);
+  char *after = bench_run_threads(layout.bench);
+  const double tolerance = a.type == TYPE_F32 ? 3e-6 : 1e-11;
+  for (int t = O; t < TENSORS; t++) {
+    const double worst = worst_difference(&c, &layout, after, t);
+    if (worst > tolerance) {
+      fail_msg("%s of batch %d queries %d keys %d heads %d groups %d depth %d/%d causal %d differs by %g", names[t],
+               (int)a.batch, (int)a.queries, (int)a.keys, (int)a.heads, (int)a.groups, (int)a.depth, (int)a.value_depth,
+               a.causal, worst);
+    }
+  }
+  for (int64_t i = 0; i < a.batch * a.heads * a.groups * a.queries; i++) {
+    const double got = real_get(a.type, after + c.a.statistics.offset, i);
+    assert_true(real_near(got, c.statistics[i], tolerance));
+  }
+  free(after);
+  bench_destroy(layout.bench);
+  case_destroy(&c);
+}
+
+static Attention shape(ElementType type, int64_t batch, int64_t queries, int64_t keys, int64_t heads, int64_t groups,
+                       int64_t depth, int64_t value_depth, bool causal) {
+  return (Attention){.type = type,
+                     .causal = causal,
+                     .scale = 1 / sqrt((double)depth),
+                     .batch = batch,
+                     .queries = queries,
+                     .keys = keys,
+                     .heads = heads,
+                     .groups = groups,
+                     .depth = depth,
+                     .value_depth = value_depth};
+}
+
+static void both_types(int64_t batch, int64_t queries, int64_t keys, int64_t heads, int64_t groups, int64_t depth,
+                       int64_t value_depth, bool causal) {
+  for (int i = 0; i < 4; i++) {
+    check(shape(i % 2 ? TYPE_F64 : TYPE_F32, batch, queries, keys, heads, groups, depth, value_depth, causal), i / 2,
+          (uint64_t)(7 + i));
+  }
+}
+
+static void small_shapes(void **state) {
+  (void)state;
+  both_types(1, 1, 1, 1, 1, 4, 4, false);
+  both_types(2, 5, 7, 3, 2, 6, 3, false);
+  both_types(2, 7, 7, 2, 3, 5, 9, true);
+  both_types(1, 9, 4, 2, 1, 8, 8, true);   // more queries than keys
+  both_types(1, 4, 11, 2, 1, 8, 8, true);  // keys that no query sees
+}
+
+static void block_edges(void **state) {
+  (void)state;
+  both_types(2, 63, 65, 2, 2, 16, 16, false);
+  both_types(1, 64, 64, 4, 1, 64, 64, true);
+  both_types(3, 129, 129, 4, 1, 32, 24, true);
+  both_types(1, 130, 200, 9, 1, 17, 33, false);
+}
+
+// More keys than one chunk, and so few (batch, head) pairs that the backward takes two passes.
+static void long_sequences(void **state) {
+  (void)state;
+  check(shape(TYPE_F64, 1, 70, 1300, 1, 1, 8, 8, false), false, 1);
+  check(shape(TYPE_F32, 1, 70, 1300, 1, 2, 8, 8, false), true, 2);
+  check(shape(TYPE_F64, 1, 1300, 1300, 1, 1, 8, 8, true), false, 3);
+  check(shape(TYPE_F64, 2, 200, 1100, 4, 1, 8, 4, true), false, 4);
+  check(shape(TYPE_F64, 1, 700, 700, 2, 2, 8, 4, true), true, 5);
+}
+
+static void large_scores(void **state) {
+  (void)state;
+  Attention a = shape(TYPE_F32, 1, 40, 40, 2, 1, 8, 8, true);
+  a.scale = 60;  // e^score would overflow
+  Case c = case_create(a, 5);
+  reference(&c);
+  Layout layout = layout_create(&c, false);
+  char *after = bench_run_threads(layout.bench);
+  assert_true(worst_difference(&c, &layout, after, O) < 1e-4);
+  free(after);
+  bench_destroy(layout.bench);
+  case_destroy(&c);
+  a.scale = -0.7;
+  check(a, false, 6);
+}
+
+// The gradients against differences of the forward: sum(o * do) when one input moves.
+static void finite_differences(void **state) {
+  (void)state;
+  static const int inputs[] = {Q, K, V}, gradients[] = {DQ, DK, DV};
+  const Attention a = shape(TYPE_F64, 1, 6, 6, 2, 2, 3, 4, true);
+  Case c = case_create(a, 11);
+  reference(&c);
+  for (int n = 0; n < 3; n++) {
+    for (int64_t i = 0; i < elements_of(&a, inputs[n]); i += 5) {
+      double side[2];
+      for (int s = 0; s < 2; s++) {
+        const double keep = c.tensor[inputs[n]][i];
+        c.tensor[inputs[n]][i] = keep + (s ? 1e-6 : -1e-6);
+        Layout layout = layout_create(&c, false);
+        char *after = bench_run(layout.bench, 1);
+        side[s] = 0;
+        for (int64_t k = 0; k < elements_of(&a, O); k++) {
+          const int64_t at = memory_index(&a, O, layout.stride[O], k);
+          side[s] += real_get(TYPE_F64, after + layout.place[O]->offset, at) * c.tensor[D_O][k];
+        }
+        free(after);
+        bench_destroy(layout.bench);
+        c.tensor[inputs[n]][i] = keep;
+      }
+      assert_true(fabs((side[1] - side[0]) / 2e-6 - c.tensor[gradients[n]][i]) < 1e-7);
+    }
+  }
+  case_destroy(&c);
+}
+
+// A wrong scale, a mask left out or a wrong gradient must not pass.
+static void notices_errors(void **state) {
+  (void)state;
+  Attention a = shape(TYPE_F64, 1, 20, 20, 2, 1, 8, 8, true);
+  Case right = case_create(a, 3), wrong = case_create(a, 3);
+  reference(&right);
+  wrong.a.causal = false;
+  Layout layout = layout_create(&wrong, false);
+  char *after = bench_run(layout.bench, 1);
+  for (int t = O; t < TENSORS; t++) {
+    assert_true(t == D_O || worst_difference(&right, &layout, after, t) > 1e-3);
+  }
+  free(after);
+  bench_destroy(layout.bench);
+  case_destroy(&right);
+  case_destroy(&wrong);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(small_shapes), cmocka_unit_test(block_edges),        cmocka_unit_test(long_sequences),
+      cmocka_unit_test(large_scores), cmocka_unit_test(finite_differences), cmocka_unit_test(notices_errors),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,17 @@
+#!/bin/bash
+# kill.sh: killed at bad moments, again and again, a run that is resumed ends with the bits of one that never was.
+. "$ROOT/tests/cli/lib.sh"
+train "$SMALL" --steps 60 --save-every 1 --out whole
+
+"$MDL" train "$SMALL" --steps 60 --save-every 1 --out killed > log 2>&1 &
+for moment in 0.00 0.03 0.05; do
+  wait_for 20 test -d killed/checkpoints/step-00000001 -o -d killed/checkpoints/step-00000002 -o -n "$(ls killed/checkpoints 2> /dev/null)"
+  sleep "$moment"
+  kill -9 $! 2> /dev/null || true
+  wait $! || true
+  "$MDL" train "$SMALL" --steps 60 --save-every 1 --out killed --resume >> log 2>&1 &
+done
+wait $! || { cat log >&2; die "the last continuation failed"; }
+same "killed and not" "$(weights whole 60)" "$(weights killed 60)"
+grep -q "" killed/metrics.jsonl
+same "steps of metrics" "$(losses whole)" "$(losses killed)"

@@ -1,0 +1,69 @@
+# lib.sh: for the scripts here. Each is one test: it runs in bash, stops at the first failure, and exit 77 skips it.
+#
+# From tests/run.sh come ROOT (the repository), MDL and MDLC (the programs) and WORK (an empty directory).
+set -euo pipefail
+cd "$WORK"
+
+SMALL=$ROOT/tests/cli/small.mdl   # trains on the text of the licence: a few milliseconds a step
+
+die() {
+  echo "$*" >&2
+  exit 1
+}
+
+# expect STATUS COMMAND...: runs it, output to out and err, and demands this exit status
+expect() {
+  local wanted=$1 status=0
+  shift
+  "$@" > out 2> err || status=$?
+  if [ "$status" != "$wanted" ]; then
+    cat out err >&2
+    die "exit status $status instead of $wanted: $*"
+  fi
+}
+
+# train ARGUMENT...: quietly, and it must succeed
+train() {
+  expect 0 "$MDL" train "$@"
+}
+
+# weights RUN STEP: a hash of all state in that checkpoint
+weights() {
+  local at
+  at=$(printf '%s/checkpoints/step-%08d' "$1" "$2")
+  [ -f "$at/manifest.json" ] || die "there is no checkpoint $at"
+  (cd "$at" && find . -name '*.safetensors' | LC_ALL=C sort | xargs sha256sum)
+}
+
+# same NAME A B: the two texts are equal
+same() {
+  if [ "$2" != "$3" ]; then
+    printf '%s\n--- and ---\n%s\n' "$2" "$3" >&2
+    die "$1: not the same"
+  fi
+}
+
+# losses RUN: step and loss of every line of metrics
+losses() {
+  sed -n 's/.*"step": *\([0-9]*\).*"loss": *\([-+0-9.eE]*\).*/\1 \2/p' "$1/metrics.jsonl"
+}
+
+# mentions FILE WORD...: each of the words is in the file
+mentions() {
+  local file=$1 word
+  shift
+  for word in "$@"; do
+    grep -qF -- "$word" "$file" || { cat "$file" >&2; die "'$word' is not said in $file"; }
+  done
+}
+
+# wait_for SECONDS COMMAND...: until the command succeeds
+wait_for() {
+  local tries=$(($1 * 50))
+  shift
+  while ! "$@" > /dev/null 2>&1; do
+    tries=$((tries - 1))
+    [ "$tries" -gt 0 ] || die "waited in vain for: $*"
+    sleep 0.02
+  done
+}

@@ -1,0 +1,42 @@
+#!/bin/bash
+# plan.sh: a plan compiled ahead of time trains to the same bits as its text; a damaged one is refused.
+. "$ROOT/tests/cli/lib.sh"
+expect 0 "$MDLC" compile "$SMALL" -o small.mdlx
+expect 0 "$MDLC" compile "$SMALL" -o twice.mdlx
+cmp small.mdlx twice.mdlx
+train "$SMALL" --steps 4 --out text
+train small.mdlx --steps 4 --out plan
+same "text and plan" "$(weights text 4)" "$(weights plan 4)"
+expect 0 "$MDL" inspect small.mdlx
+mentions out "small"
+
+refused() {
+  expect 1 "$MDL" train "$1" --steps 1 --out refused
+  [ -s err ] || die "nothing is said about $1"
+  [ ! -e refused/checkpoints ] || die "$1 was trained"
+  expect 1 "$MDL" inspect "$1"
+}
+
+# flip FROM TO BYTE: one bit of one byte
+flip() {
+  local byte
+  cp "$1" "$2"
+  byte=$(od -An -tu1 -j "$3" -N 1 "$1" | tr -d ' ')
+  printf "$(printf '\\%03o' $((byte ^ 4)))" | dd of="$2" bs=1 seek="$3" conv=notrunc status=none
+}
+
+size=$(stat -c %s small.mdlx)
+for at in 0 8 16 24 31 32 100 $((size / 3)) $((size / 2)) $((size - 1)); do
+  flip small.mdlx flipped.mdlx "$at"
+  refused flipped.mdlx
+done
+flip small.mdlx version.mdlx 8   # the number of the version stands after the magic
+refused version.mdlx
+mentions err "version"
+for length in 0 7 31 $((size / 2)) $((size - 1)); do
+  head -c "$length" small.mdlx > short.mdlx
+  refused short.mdlx
+done
+cat small.mdlx small.mdlx > long.mdlx
+refused long.mdlx
+expect 2 "$MDL" train small.mdlx --set seed=2 --out refused

@@ -1,0 +1,39 @@
+#!/bin/bash
+# status.sh: exit statuses and where output goes.
+. "$ROOT/tests/cli/lib.sh"
+for program in "$MDL" "$MDLC"; do
+  expect 0 "$program" --help
+  [ -s out ] && [ ! -s err ] || die "help belongs on stdout"
+  expect 0 "$program" --version
+  expect 2 "$program"
+  expect 2 "$program" nonsense
+done
+expect 2 "$MDL" train "$SMALL" --stepz 3
+[ ! -s out ] && [ -s err ] || die "a usage error belongs on stderr"
+mentions err "--steps"
+expect 2 "$MDL" train
+expect 2 "$MDL" train "$SMALL" --steps many
+expect 2 "$MDLC" check
+expect 2 "$MDLC" compile "$SMALL"
+expect 1 "$MDLC" check missing.mdl
+mentions err "missing.mdl"
+expect 1 "$MDL" train missing.mdl
+expect 1 "$MDL" generate missing --prompt x
+printf 'model m { axis batch, seq; loss = x; }\n' > bad.mdl
+expect 1 "$MDLC" check bad.mdl
+mentions err "bad.mdl:1:" "error[E"
+expect 1 "$MDLC" check bad.mdl --diagnostics json
+expect 1 "$MDL" train bad.mdl
+[ ! -e runs ] || die "a bad text made a run directory"
+expect 1 "$MDL" train "$SMALL" --set embd=3
+mentions err "embed"
+expect 1 "$MDL" train "$SMALL" --recipe smal
+mentions err "small"
+expect 0 "$MDLC" check "$SMALL" "$ROOT"/examples/*.mdl "$ROOT"/models/*.mdl
+expect 0 "$MDLC" explain "$SMALL"
+expect 0 "$MDLC" print "$SMALL" --after list
+train "$SMALL" --steps 1 --out taken
+expect 1 "$MDL" train "$SMALL" --steps 1 --out taken
+mentions err "--resume"
+expect 1 "$MDL" train "$SMALL" --steps 1 --out data --data missing.txt
+mentions err "missing.txt"

@@ -1,0 +1,365 @@
+// data_test.c: the order of samples, the split, the inputs that are fed, and evaluation.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// cmocka.h wants the four above first.
+#include <cmocka.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "runtime/evaluate.h"
+#include "runtime/io.h"
+#include "tests/toy.h"
+
+static char directory[64];
+
+static const char *text_file(const char *name, const char *bytes, size_t size) {
+  static char path[128];
+  snprintf(path, sizeof path, "%s/%s", directory, name);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, size, file), size);
+  fclose(file);
+  return path;
+}
+
+// A file whose byte at p tells something of p.
+static const char *counted_file(size_t size) {
+  char *bytes = malloc(size);
+  for (size_t i = 0; i < size; i++) {
+    bytes[i] = (char)(i * 131 >> 3);
+  }
+  const char *path = text_file("counted", bytes, size);
+  free(bytes);
+  return path;
+}
+
+static Data *data_of(const char *path, double fraction, int64_t sequence, uint64_t seed) {
+  DataOptions options = {.path = path, .validation_fraction = fraction, .sequence = sequence, .seed = seed};
+  Data *data = NULL;
+  Error error = {0};
+  if (!data_open(&options, &data, &error)) {
+    fail_msg("%s", error.text);
+  }
+  return data;
+}
+
+static void test_permutation(void **state) {
+  (void)state;
+  static const int64_t counts[] = {1, 2, 3, 4, 5, 7, 16, 17, 63, 64, 65, 1000, 4096, 4097, 65537};
+  for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+    for (uint64_t key = 0; key < 3; key++) {
+      char *seen = calloc(1, (size_t)counts[c]);
+      int64_t fixed = 0;
+      for (int64_t i = 0; i < counts[c]; i++) {
+        int64_t to = data_permute(key, counts[c], i);
+        assert_true(to >= 0 && to < counts[c] && !seen[to]);
+        seen[to] = 1;
+        fixed += to == i;
+      }
+      assert_true(counts[c] < 1000 || fixed < 10);  // a random permutation has about one fixed point
+      free(seen);
+    }
+  }
+  assert_int_not_equal(data_permute(1, INT64_C(1) << 40, 5), data_permute(2, INT64_C(1) << 40, 5));
+}
+
+static void test_epochs(void **state) {
+  (void)state;
+  enum { SEQUENCE = 10, SIZE = 1003 };
+  Data *data = data_of(counted_file(SIZE), 0.1, SEQUENCE, 5);
+  DataFacts facts = data_facts(data);
+  assert_int_equal(facts.validation_tokens, 100);
+  assert_int_equal(facts.train_tokens, 903);
+  assert_int_equal(facts.train_windows, 89);
+  assert_int_equal(facts.validation_windows, 9);
+  int64_t shifts[6];
+  for (int64_t epoch = 0; epoch < 6; epoch++) {
+    char seen[SIZE] = {0};
+    for (int64_t k = 0; k < facts.train_windows; k++) {
+      int64_t begin = data_train_begin(data, epoch * facts.train_windows + k);
+      assert_true(begin >= 0 && begin + SEQUENCE + 1 <= facts.train_tokens);  // never in the validation part
+      shifts[epoch] = begin % SEQUENCE;
+      assert_true(!seen[begin]);
+      seen[begin] = 1;
+    }
+  }
+  int distinct = 0;
+  for (int i = 1; i < 6; i++) {
+    distinct += shifts[i] != shifts[0];
+  }
+  assert_true(distinct > 0);
+  int32_t window[SEQUENCE + 1];
+  Error error;
+  for (int64_t sample = 0; sample < 300; sample++) {
+    int64_t begin = data_train_begin(data, sample);
+    assert_true(data_train_window(data, sample, window, &error));
+    for (int64_t i = 0; i <= SEQUENCE; i++) {
+      assert_int_equal(window[i], (uint8_t)((begin + i) * 131 >> 3));
+    }
+  }
+  for (int64_t i = 0; i < facts.validation_windows; i++) {
+    assert_true(data_validation_window(data, i, window, &error));
+    assert_int_equal(window[0], (uint8_t)((903 + i * SEQUENCE) * 131 >> 3));
+  }
+  data_close(data);
+}
+
+static void test_every_window_size(void **state) {
+  (void)state;
+  for (size_t size = 9; size < 60; size++) {
+    Data *data = data_of(counted_file(size), 0, 8, 1);
+    DataFacts facts = data_facts(data);
+    assert_true(facts.train_windows >= 1);
+    for (int64_t sample = 0; sample < 100; sample++) {
+      int64_t begin = data_train_begin(data, sample);
+      assert_true(begin >= 0 && begin + 9 <= (int64_t)size);
+    }
+    data_close(data);
+  }
+}
+
+static void expect_open_error(DataOptions options, const char *words) {
+  Data *data = NULL;
+  Error error = {0};
+  assert_false(data_open(&options, &data, &error));
+  assert_int_equal(error.status, 1);
+  if (!strstr(error.text, words)) {
+    fail_msg("expected '%s' in: %s", words, error.text);
+  }
+}
+
+static void test_errors(void **state) {
+  (void)state;
+  expect_open_error((DataOptions){.path = "no-such-file", .base = directory, .sequence = 8},
+                    "looked for no-such-file from the working directory, then for /tmp/");
+  expect_open_error((DataOptions){.path = "/no-such-file", .sequence = 8}, "cannot read the data file /no-such-file");
+  expect_open_error((DataOptions){.path = directory, .sequence = 8}, "is not a regular file");
+  expect_open_error((DataOptions){.path = NULL, .sequence = 8}, "the recipe names no data");
+  expect_open_error((DataOptions){.path = text_file("empty", "", 0), .sequence = 8}, "is empty");
+  expect_open_error((DataOptions){.path = text_file("short", "12345678", 8), .sequence = 8},
+                    "has 8 tokens to train on, but one sample takes 9");
+  expect_open_error((DataOptions){.path = "x", .kind = "tokens", .sequence = 8},
+                    "data of kind tokens with tokenizer bytes; this version reads: text with tokenizer bytes");
+  text_file("found", "0123456789", 10);
+  Data *data = NULL;
+  Error error;
+  DataOptions options = {.path = "found", .base = directory, .sequence = 8};
+  assert_true(data_open(&options, &data, &error));
+  data_close(data);
+}
+
+typedef struct {
+  Arena *arena;
+  Plan *plan;
+  Session session;
+  Data *data;
+  Feed *feed;
+} World;
+
+static World world_of(const char *path, int64_t batch, int64_t sequence, int slots, bool mask, ProgramKind program,
+                      double fraction) {
+  World world = {.arena = arena_create()};
+  Error error = {0};
+  world.plan = toy_plan(world.arena, path, batch, sequence, slots, mask);
+  world.data = data_of(path, fraction, sequence, 3);
+  if (!session_open(&world.session, world.plan, &toy_backend, 1, &error) ||
+      !feed_create(world.plan, program, world.data, &world.feed, &error)) {
+    fail_msg("%s", error.text);
+  }
+  return world;
+}
+
+static void world_close(World *world) {
+  feed_destroy(world->feed);
+  data_close(world->data);
+  session_close(&world->session);
+  arena_destroy(world->arena);
+}
+
+static const int32_t *fed(const World *world, int input) {
+  Place place = world->plan->programs[PROGRAM_TRAIN].inputs[input].place;
+  return (const int32_t *)(void *)(world->session.device->arena[place.arena] + place.offset);
+}
+
+static void test_microbatches_change_nothing(void **state) {
+  (void)state;
+  enum { BATCH = 8, SEQUENCE = 16 };
+  const char *path = counted_file(5000);
+  Error error = {0};
+  World whole = world_of(path, BATCH, SEQUENCE, 1, false, PROGRAM_TRAIN, 0.1);
+  for (int slots = 2; slots <= 8; slots *= 2) {
+    World parts = world_of(path, BATCH, SEQUENCE, slots, false, PROGRAM_TRAIN, 0.1);
+    for (int64_t step = 1; step < 100; step += 7) {
+      assert_true(feed_train(whole.feed, &whole.session, step, &error));
+      assert_true(feed_train(parts.feed, &parts.session, step, &error));
+      for (int input = 0; input < 2; input++) {
+        assert_memory_equal(fed(&whole, input), fed(&parts, input), BATCH * SEQUENCE * 4);
+      }
+    }
+    const int32_t *tokens = fed(&whole, 0), *targets = fed(&whole, 1);
+    for (int i = 0; i < BATCH * SEQUENCE; i++) {
+      assert_true(i % SEQUENCE == SEQUENCE - 1 || targets[i] == tokens[i + 1]);
+    }
+    world_close(&parts);
+  }
+  world_close(&whole);
+}
+
+static void test_turned_inputs(void **state) {
+  (void)state;
+  World world = world_of(counted_file(5000), 4, 8, 1, false, PROGRAM_TRAIN, 0.1);
+  Error error = {0};
+  assert_true(feed_train(world.feed, &world.session, 1, &error));
+  int32_t rows[32];
+  memcpy(rows, fed(&world, 0), sizeof rows);
+  PlanInput *tokens = &world.plan->programs[PROGRAM_TRAIN].inputs[0];
+  tokens->axis[0] = "seq";
+  tokens->axis[1] = "batch";
+  tokens->size[0] = 8;
+  tokens->size[1] = 4;
+  feed_destroy(world.feed);
+  assert_true(feed_create(world.plan, PROGRAM_TRAIN, world.data, &world.feed, &error));
+  assert_true(feed_train(world.feed, &world.session, 1, &error));
+  for (int row = 0; row < 4; row++) {
+    for (int i = 0; i < 8; i++) {
+      assert_int_equal(fed(&world, 0)[i * 4 + row], rows[row * 8 + i]);
+    }
+  }
+  world_close(&world);
+}
+
+static void test_documents_and_mask(void **state) {
+  (void)state;
+  static const char text[] = "ab\n\ncd\n\n\ne\0fgh";  // 14 bytes: one window of 13
+  World world = world_of(text_file("documents", text, sizeof text - 1), 1, 13, 1, true, PROGRAM_TRAIN, 0);
+  Error error = {0};
+  assert_true(feed_masks(world.feed));
+  assert_true(feed_train(world.feed, &world.session, 1, &error));
+  static const int32_t expected[] = {0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 3, 3};
+  for (int i = 0; i < 13; i++) {
+    assert_int_equal(fed(&world, 2)[i], 1);
+    assert_int_equal(fed(&world, 3)[i], expected[i]);
+  }
+  world_close(&world);
+}
+
+static void expect_feed_error(World *world, const char *words) {
+  Feed *feed = NULL;
+  Error error = {0};
+  assert_false(feed_create(world->plan, PROGRAM_TRAIN, world->data, &feed, &error));
+  if (!strstr(error.text, words)) {
+    fail_msg("expected '%s' in: %s", words, error.text);
+  }
+}
+
+static void test_inputs_that_do_not_fit(void **state) {
+  (void)state;
+  World world = world_of(counted_file(5000), 4, 8, 1, true, PROGRAM_TRAIN, 0.1);
+  PlanInput *inputs = world.plan->programs[PROGRAM_TRAIN].inputs;
+  inputs[0].bound = 100;
+  expect_feed_error(&world, "the input 'tokens' indexes an axis of size 100, but the tokens of /tmp/");
+  expect_feed_error(&world, "make that axis at least 256, for example with --set vocab=256");
+  inputs[0].bound = 300;
+  inputs[1].size[1] = 4;
+  expect_feed_error(&world, "the input 'targets' is 4 by 4, but 'tokens' is 4 by 8");
+  inputs[1].size[1] = 8;
+  inputs[2].name = "image";
+  expect_feed_error(&world,
+                    "cannot feed the input 'image'; it feeds: tokens (the text), targets (the token after each)");
+  inputs[2].name = "mask";
+  inputs[2].type = TYPE_E4M3;
+  expect_feed_error(&world, "has type e4m3, which the data cannot write");
+  inputs[2].type = TYPE_F32;
+  inputs[0].name = "source";
+  expect_feed_error(&world, "the model has no input 'tokens'");
+  world_close(&world);
+}
+
+// The loss of each window by itself, by a plan with a batch of one.
+static double window_losses(const char *path, int64_t sequence, int64_t count, double *each) {
+  World one = world_of(path, 1, sequence, 1, true, PROGRAM_EVALUATE, 0.5);
+  Error error = {0};
+  double sum = 0;
+  assert_true(session_run(&one.session, PROGRAM_INITIALISE, 0, &error));
+  for (int64_t i = 0; i < count; i++) {
+    int64_t used;
+    assert_true(feed_validation(one.feed, &one.session, i, &used, &error));
+    assert_int_equal(used, 1);
+    assert_true(session_run(&one.session, PROGRAM_EVALUATE, 1, &error));
+    assert_true(session_scalar(&one.session, PROGRAM_EVALUATE, "loss", &each[i], &error));
+    sum += each[i];
+  }
+  world_close(&one);
+  return sum / (double)count;
+}
+
+static void test_evaluation(void **state) {
+  (void)state;
+  enum { SEQUENCE = 16, WINDOWS = 11, BATCH = 4 };
+  const char *path = counted_file(2 * (SEQUENCE * WINDOWS + 3));
+  double each[WINDOWS];
+  double all = window_losses(path, SEQUENCE, WINDOWS, each), full = 0;
+  for (int i = 0; i < 8; i++) {
+    full += each[i] / 8;
+  }
+  for (int mask = 0; mask < 2; mask++) {
+    World world = world_of(path, BATCH, SEQUENCE, 2, mask, PROGRAM_EVALUATE, 0.5);
+    Evaluation result;
+    Error error = {0};
+    assert_int_equal(data_facts(world.data).validation_windows, WINDOWS);
+    assert_true(session_run(&world.session, PROGRAM_INITIALISE, 0, &error));
+    assert_true(evaluate_run(&world.session, world.feed, world.data, 0, &result, &error));
+    // With a mask the last batch counts its three windows, without one it is dropped.
+    assert_int_equal(result.windows, mask ? WINDOWS : 8);
+    assert_int_equal(result.tokens, result.windows * SEQUENCE);
+    assert_true(fabs(result.loss - (mask ? all : full)) < 1e-6);
+    assert_true(evaluate_run(&world.session, world.feed, world.data, 1, &result, &error));
+    assert_int_equal(result.windows, BATCH);
+    world_close(&world);
+  }
+  // Fewer windows than a batch: with a mask they count once each.
+  World large = world_of(path, 16, SEQUENCE, 2, true, PROGRAM_EVALUATE, 0.5);
+  Evaluation result;
+  Error error = {0};
+  assert_true(session_run(&large.session, PROGRAM_INITIALISE, 0, &error));
+  assert_true(evaluate_run(&large.session, large.feed, large.data, 0, &result, &error));
+  assert_int_equal(result.windows, WINDOWS);
+  assert_true(fabs(result.loss - all) < 1e-6);
+  world_close(&large);
+}
+
+static void test_text_that_shrinks(void **state) {
+  (void)state;
+  const char *path = counted_file(5000);
+  Data *data = data_of(path, 0, 100, 1);
+  int32_t window[101];
+  Error error = {0};
+  assert_int_equal(truncate(path, 10), 0);
+  assert_false(data_train_window(data, 0, window, &error));
+  assert_non_null(strstr(error.text, "another program shortened it"));
+  data_close(data);
+}
+
+int main(void) {
+  snprintf(directory, sizeof directory, "/tmp/mdl-data-XXXXXX");
+  if (!mkdtemp(directory)) {
+    return 1;
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_permutation),
+      cmocka_unit_test(test_epochs),
+      cmocka_unit_test(test_every_window_size),
+      cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_microbatches_change_nothing),
+      cmocka_unit_test(test_turned_inputs),
+      cmocka_unit_test(test_documents_and_mask),
+      cmocka_unit_test(test_inputs_that_do_not_fit),
+      cmocka_unit_test(test_evaluation),
+      cmocka_unit_test(test_text_that_shrinks),
+  };
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  io_remove_tree(directory);
+  return failed;
+}

@@ -1,0 +1,74 @@
+# lib.sh: counting and saying results; for tests/run.sh and .ci/run. Each result is one line; the last says the sums.
+#
+# Expects $LOGS, a directory for what failed tests printed.
+
+passed=0
+failed=0
+skipped=0
+
+pass() {
+  passed=$((passed + 1))
+  printf 'ok    %s\n' "$1"
+}
+
+skip() {  # NAME REASON
+  skipped=$((skipped + 1))
+  printf 'skip  %s (%s)\n' "$1" "$2"
+}
+
+fail() {  # NAME [LOG]: the end of the log is shown
+  failed=$((failed + 1))
+  printf 'FAIL  %s\n' "$1"
+  if [ -n "${2:-}" ] && [ -s "$2" ]; then
+    tail -n 40 "$2" | sed 's/^/      | /'
+  fi
+}
+
+# check NAME COMMAND...: passes when the command does; exit status 77 skips, the last line of its output is the reason
+check() {
+  check_name=$1
+  check_log=$LOGS/$(echo "$1" | tr '/: ' '___').log
+  shift
+  check_status=0
+  "$@" > "$check_log" 2>&1 < /dev/null || check_status=$?
+  case $check_status in
+    0) pass "$check_name" ;;
+    77) skip "$check_name" "$(tail -n 1 "$check_log")" ;;
+    *) fail "$check_name" "$check_log" ;;
+  esac
+}
+
+# cmocka_program PATH: each test of the program is one line
+cmocka_program() {
+  program=$(basename "$1")
+  log=$LOGS/$program.log
+  status=0
+  CMOCKA_MESSAGE_OUTPUT=TAP timeout 600 "$1" > "$log" 2> "$log.err" < /dev/null || status=$?
+  planned=$(sed -n 's/^1\.\.\([0-9]*\).*/\1/p' "$log" | tail -n 1)
+  seen=0
+  bad=0
+  while read -r line; do
+    name=$(echo "$line" | sed 's/^\(not \)\{0,1\}ok [0-9]* - //; s/ # SKIP.*//; s/^\(not \)\{0,1\}ok [0-9]* # SKIP *//')
+    seen=$((seen + 1))
+    case $line in
+      *"# SKIP"*) skip "$program $name" "the test says so" ;;
+      ok*) pass "$program $name" ;;
+      *)
+        bad=1
+        cat "$log.err" >> "$log"
+        fail "$program $name" "$log"
+        ;;
+    esac
+  done << END
+$(grep -E '^(not )?ok [0-9]+' "$log")
+END
+  if [ "$status" != 0 ] && [ "$bad" = 0 ] || [ -z "$planned" ] || [ "$planned" != "$seen" ]; then
+    cat "$log.err" >> "$log"
+    fail "$program: status $status after $seen of ${planned:-?} tests" "$log"
+  fi
+}
+
+summary() {
+  printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+  [ "$failed" = 0 ]
+}
