@@ -42,6 +42,7 @@ typedef struct {
   Shape space, inner;  // inner is empty while no reduction has decided it
   bool row_reductions; // a reduction over `inner` is used inside
   bool inner_known;
+  bool backward;       // of its first member
   int level, nodes, external;
 } GroupInfo;
 

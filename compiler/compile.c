@@ -162,10 +162,11 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
     for (int i = 0; i < (count ? count : 1); i++) {
       CompileOptions one = *options;
       one.recipe = count ? recipes[i] : options->recipe;
-      if (settings_read(arena, &f->unit, &one, &f->spec)) {
+      bool good = settings_read(arena, &f->unit, &one, &f->spec);
+      if (f->spec.model) {  // what is wrong with the model is said as well
         Compilation *c = ARENA_NEW(arena, Compilation);
         *c = start(f, &one, PROGRAM_TRAIN);
-        if (run_passes(c, "simplify_step")) {
+        if (run_passes(c, good ? "simplify_step" : "elaborate") && good) {
           *c = start(f, &one, PROGRAM_INITIALISE);
           run_passes(c, "simplify");
         }

@@ -52,10 +52,9 @@ typedef struct {  // where a value lives, if not in a buffer of its own
 } Home;
 
 typedef struct {  // matrices side by side: [rows, columns of member 0 | columns of member 1 | ...]
-  Shape rows;
   int count;
   const ValueId *members;
-  Shape *columns;    // of each member
+  Shape *rows, *columns;  // of each member, which may have other names for the same axes
   int buffer;
 } Bundle;
 

@@ -86,7 +86,25 @@ static bool placeable_dense(const Lower *l, ValueId value) {
   return node && !has_home(l, value) && (placeable(l, value) || node->op == OP_PUT || node->op == OP_MICROBATCH);
 }
 
-static void put_side_by_side(Lower *l, const ValueId *members, int count, Shape rows, const Shape *columns) {
+// Where a renamed value lives is decided by what is renamed.
+static ValueId before_renames(Lower *l, ValueId value, Shape *rows, Shape *columns) {
+  const Node *node = graph_producer(l->graph, value);
+  while (node && node->op == OP_RENAME && !has_home(l, value)) {
+    shape_replace(rows, node->axis2, node->axis);
+    shape_replace(columns, node->axis2, node->axis);
+    value = node->operands[0];
+    node = graph_producer(l->graph, value);
+  }
+  return value;
+}
+
+static void put_side_by_side(Lower *l, const ValueId *given, int count, Shape common_rows, Shape *columns) {
+  ValueId *members = ARENA_ARRAY(l->c->arena, ValueId, count);
+  Shape *rows = ARENA_ARRAY(l->c->arena, Shape, count);
+  for (int i = 0; i < count; i++) {
+    rows[i] = common_rows;
+    members[i] = before_renames(l, given[i], &rows[i], &columns[i]);
+  }
   bool same = count > 0 && l->home[members[0]].kind == HOME_BUNDLE;
   for (int i = 0; i < count && same; i++) {
     const Home *home = &l->home[members[i]];
@@ -106,8 +124,8 @@ static void put_side_by_side(Lower *l, const ValueId *members, int count, Shape 
     return;
   }
   Bundle bundle = {.rows = rows, .count = count, .buffer = -1};
-  bundle.members = arena_copy(l->c->arena, members, sizeof *members * (size_t)count);
-  bundle.columns = arena_copy(l->c->arena, columns, sizeof *columns * (size_t)count);
+  bundle.members = members;
+  bundle.columns = columns;
   for (int i = 0; i < count; i++) {
     l->home[members[i]] = (Home){.kind = HOME_BUNDLE, .index = i, .bundle = l->bundles.count, .parent = -1};
   }
@@ -227,15 +245,16 @@ static Storage resolve_bundle(Lower *l, ValueId value, const Home *home) {
     width += columns;
   }
   if (bundle->buffer < 0) {
-    int made = new_buffer(l, ARENA_TRANSIENT, graph_elements(l->graph, bundle->rows) * width * bytes);
+    int made = new_buffer(l, ARENA_TRANSIENT, graph_elements(l->graph, bundle->rows[0]) * width * bytes);
     bundle->buffer = made;
   }
   Storage storage = {.buffer = bundle->buffer, .offset = before * bytes};
   Shape shape = graph_shape(l->graph, value);
   int64_t at = width;
-  for (int i = bundle->rows.count - 1; i >= 0; i--) {
-    storage.stride[shape_find(&shape, bundle->rows.axis[i])] = at;
-    at *= axis_extent(l, bundle->rows.axis[i]);
+  Shape rows = bundle->rows[home->index];
+  for (int i = rows.count - 1; i >= 0; i--) {
+    storage.stride[shape_find(&shape, rows.axis[i])] = at;
+    at *= axis_extent(l, rows.axis[i]);
   }
   at = 1;
   for (int i = bundle->columns[home->index].count - 1; i >= 0; i--) {

@@ -61,7 +61,8 @@ static int train_plan(const TrainValues *values, const char *input, MdlPlan **pl
         .set_count = values->compile.set.count,
         .diagnostics = stderr,
         .diagnostics_json = values->compile.diagnostics && strcmp(values->compile.diagnostics, "json") == 0};
-    return mdl_compile(input, &options, plan, &error) ? report(&error) : STATUS_DONE;
+    MdlStatus status = mdl_compile(input, &options, plan, &error);
+    return status == MDL_INPUT ? STATUS_INPUT : status ? report(&error) : STATUS_DONE;  // errors of the text are shown
   }
   const char *option = command_text_only(&values->compile);
   if (option) {

@@ -1,6 +1,6 @@
 // bench_cpu.c: how fast the kernels of the CPU backend are: GFLOP/s of products and attention, GB/s of fused kernels.
 //
-//   bench_cpu [threads]
+//   bench_cpu [threads [part of a name]]
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,11 @@
 
 #include "runtime/device.h"
 
-enum { REPEATS = 12, CODE_MAX = 64, PORT_MAX = 16 };
+enum { REPEATS = 8, CODE_MAX = 64, PORT_MAX = 16 };
 
 typedef struct {
   const char *name;
+  const char *filter;
   int threads;
   Kernel kernel;
   KernelPort port[PORT_MAX];
@@ -21,6 +22,11 @@ typedef struct {
   int64_t bytes;   // of the arena
   double traffic;  // bytes that must move
 } Bench;
+
+typedef struct {
+  int threads;
+  const char *filter;  // NULL: all
+} Settings;
 
 static double now(void) {
   struct timespec time;
@@ -59,7 +65,8 @@ static double measure(Bench *bench) {
   }
   free(data);
   double best = 1e30;
-  for (int i = 0; i < REPEATS; i++) {
+  const double start = now();
+  for (int i = 0; i < REPEATS || now() - start < 0.4; i++) {
     const double begin = now();
     backend_cpu.run(device, PROGRAM_TRAIN, &error);
     const double seconds = now() - begin;
@@ -69,14 +76,19 @@ static double measure(Bench *bench) {
   return best;
 }
 
-static Bench *bench_create(const char *name, int threads) {
+static Bench *bench_create(const char *name, const Settings *settings) {
   Bench *bench = calloc(1, sizeof *bench);
   bench->name = name;
-  bench->threads = threads;
+  bench->threads = settings->threads;
+  bench->filter = settings->filter;
   return bench;
 }
 
 static void report(Bench *bench, double flops, const char *extra) {
+  if (bench->filter && !strstr(bench->name, bench->filter)) {
+    free(bench);
+    return;
+  }
   const double seconds = measure(bench);
   printf("%-34s %9.3f ms", bench->name, seconds * 1e3);
   if (flops > 0) {
@@ -90,11 +102,11 @@ static void report(Bench *bench, double flops, const char *extra) {
   free(bench);
 }
 
-static void bench_gemm(int threads, int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) {
+static void bench_gemm(const Settings *settings, int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) {
   char name[64];
   snprintf(name, sizeof name, "gemm %lldx%lldx%lld %c%c", (long long)m, (long long)n, (long long)k,
            transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N');
-  Bench *bench = bench_create(name, threads);
+  Bench *bench = bench_create(name, settings);
   bench->instruction.kind = INSTRUCTION_GEMM;
   bench->instruction.as.gemm = (Gemm){.type = TYPE_F32,
                                       .transpose_a = transpose_a,
@@ -111,11 +123,11 @@ static void bench_gemm(int threads, int64_t m, int64_t n, int64_t k, bool transp
   report(bench, 2.0 * (double)m * (double)n * (double)k, "");
 }
 
-static void bench_attention(int threads, int64_t batch, int64_t length, int64_t heads, int64_t depth, bool gradient) {
+static void bench_attention(const Settings *settings, int64_t batch, int64_t length, int64_t heads, int64_t depth, bool gradient) {
   char name[64];
   snprintf(name, sizeof name, "attention %s %lldx%lld %lldx%lld", gradient ? "grad" : "fwd", (long long)batch,
            (long long)length, (long long)heads, (long long)depth);
-  Bench *bench = bench_create(name, threads);
+  Bench *bench = bench_create(name, settings);
   const int64_t bytes = batch * length * heads * depth * 4;
   Attention a = {.type = TYPE_F32, .causal = true, .scale = 0.125, .batch = batch, .queries = length, .keys = length};
   a.heads = heads;
@@ -212,8 +224,8 @@ static void store_over(Bench *bench, int over, int a) {
   bench->place[bench->kernel.port_count - 1] = bench->place[bench->code[over].port];
 }
 
-static Bench *kernel_create(const char *name, int threads, int64_t rows, int64_t columns) {
-  Bench *bench = bench_create(name, threads);
+static Bench *kernel_create(const char *name, const Settings *settings, int64_t rows, int64_t columns) {
+  Bench *bench = bench_create(name, settings);
   bench->kernel = (Kernel){.dim_count = 2, .inner_count = 1, .size = {rows, columns}, .real = TYPE_F32};
   bench->kernel.port = bench->port;
   bench->kernel.code = bench->code;
@@ -234,15 +246,15 @@ static void kernel_report(Bench *bench) {
   report(bench, 0, extra);
 }
 
-static void bench_copy(int threads, int64_t rows, int64_t columns) {
-  Bench *b = kernel_create("add: z = x + y", threads, rows, columns);
+static void bench_copy(const Settings *settings, int64_t rows, int64_t columns) {
+  Bench *b = kernel_create("add: z = x + y", settings, rows, columns);
   const int x = load(b, TYPE_F32, LEVEL_FULL), y = load(b, TYPE_F32, LEVEL_FULL);
   output(b, KERNEL_STORE, LEVEL_FULL, op2(b, KERNEL_ADD, x, y));
   kernel_report(b);
 }
 
-static void bench_layer_norm(int threads, int64_t rows, int64_t columns) {
-  Bench *b = kernel_create("layer norm", threads, rows, columns);
+static void bench_layer_norm(const Settings *settings, int64_t rows, int64_t columns) {
+  Bench *b = kernel_create("layer norm", settings, rows, columns);
   const int x = load(b, TYPE_F32, LEVEL_FULL), w = load(b, TYPE_F32, LEVEL_COLUMN), v = load(b, TYPE_F32, LEVEL_COLUMN);
   const int per = constant(b, 1.0 / (double)columns), eps = constant(b, 1e-5);
   const int mean = op2(b, KERNEL_MUL, op1(b, KERNEL_ROW_SUM, x), per);
@@ -256,8 +268,8 @@ static void bench_layer_norm(int threads, int64_t rows, int64_t columns) {
   kernel_report(b);
 }
 
-static void bench_layer_norm_grad(int threads, int64_t rows, int64_t columns) {
-  Bench *b = kernel_create("layer norm gradient", threads, rows, columns);
+static void bench_layer_norm_grad(const Settings *settings, int64_t rows, int64_t columns) {
+  Bench *b = kernel_create("layer norm gradient", settings, rows, columns);
   const int x = load(b, TYPE_F32, LEVEL_FULL), dy = load(b, TYPE_F32, LEVEL_FULL), w = load(b, TYPE_F32, LEVEL_COLUMN);
   const int mean = load(b, TYPE_F32, LEVEL_ROW), scale = load(b, TYPE_F32, LEVEL_ROW),
             per = constant(b, 1.0 / (double)columns);
@@ -272,8 +284,8 @@ static void bench_layer_norm_grad(int threads, int64_t rows, int64_t columns) {
   kernel_report(b);
 }
 
-static void bench_gelu(int threads, int64_t rows, int64_t columns) {
-  Bench *b = kernel_create("bias + gelu", threads, rows, columns);
+static void bench_gelu(const Settings *settings, int64_t rows, int64_t columns) {
+  Bench *b = kernel_create("bias + gelu", settings, rows, columns);
   const int x0 = load(b, TYPE_F32, LEVEL_FULL), bias = load(b, TYPE_F32, LEVEL_COLUMN);
   const int half = constant(b, 0.5), one = constant(b, 1), k = constant(b, 0.7978845608), third = constant(b, 0.044715);
   const int x = op2(b, KERNEL_ADD, x0, bias);
@@ -285,8 +297,8 @@ static void bench_gelu(int threads, int64_t rows, int64_t columns) {
   kernel_report(b);
 }
 
-static void bench_adamw(int threads, int64_t rows, int64_t columns) {
-  Bench *b = kernel_create("adamw", threads, rows, columns);
+static void bench_adamw(const Settings *settings, int64_t rows, int64_t columns) {
+  Bench *b = kernel_create("adamw", settings, rows, columns);
   const int p = load(b, TYPE_F32, LEVEL_FULL), m = load(b, TYPE_F32, LEVEL_FULL), v = load(b, TYPE_F32, LEVEL_FULL);
   const int g0 = load(b, TYPE_F32, LEVEL_FULL), clip = load(b, TYPE_F32, LEVEL_SCALAR),
             lr = load(b, TYPE_F32, LEVEL_SCALAR);
@@ -304,8 +316,8 @@ static void bench_adamw(int threads, int64_t rows, int64_t columns) {
   kernel_report(b);
 }
 
-static void bench_cross_entropy(int threads, int64_t rows, int64_t columns) {
-  Bench *b = kernel_create("cross-entropy and gradient", threads, rows, columns);
+static void bench_cross_entropy(const Settings *settings, int64_t rows, int64_t columns) {
+  Bench *b = kernel_create("cross-entropy and gradient", settings, rows, columns);
   const int x = load(b, TYPE_F32, LEVEL_FULL), target = load(b, TYPE_INDEX, LEVEL_ROW),
             per = constant(b, 1.0 / (double)rows);
   const int zero = constant(b, 0), place = port(b, PORT_STRIDES, TYPE_INDEX, LEVEL_COLUMN);
@@ -328,21 +340,21 @@ static void bench_cross_entropy(int threads, int64_t rows, int64_t columns) {
   kernel_report(b);
 }
 
-static void bench_bias_grad(int threads, int64_t rows, int64_t columns) {
-  Bench *b = kernel_create("column sum", threads, rows, columns);
+static void bench_bias_grad(const Settings *settings, int64_t rows, int64_t columns) {
+  Bench *b = kernel_create("column sum", settings, rows, columns);
   output(b, KERNEL_COLUMN_SUM, LEVEL_COLUMN, load(b, TYPE_F32, LEVEL_FULL));
   kernel_report(b);
 }
 
-static void bench_norm(int threads, int64_t rows, int64_t columns) {
-  Bench *b = kernel_create("sum of squares", threads, rows, columns);
+static void bench_norm(const Settings *settings, int64_t rows, int64_t columns) {
+  Bench *b = kernel_create("sum of squares", settings, rows, columns);
   const int x = load(b, TYPE_F32, LEVEL_FULL);
   output(b, KERNEL_TOTAL_SUM, LEVEL_SCALAR, op2(b, KERNEL_MUL, x, x));
   kernel_report(b);
 }
 
-static void bench_normal(int threads, int64_t rows, int64_t columns) {
-  Bench *b = kernel_create("normal", threads, rows, columns);
+static void bench_normal(const Settings *settings, int64_t rows, int64_t columns) {
+  Bench *b = kernel_create("normal", settings, rows, columns);
   const int step =
       emit(b, (KernelInstruction){.op = KERNEL_INTEGER, .integer = true, .a = -1, .b = -1, .c = -1, .port = -1});
   const int at = port(b, PORT_STRIDES, TYPE_INDEX, LEVEL_FULL);
@@ -354,30 +366,31 @@ static void bench_normal(int threads, int64_t rows, int64_t columns) {
 }
 
 int main(int argc, char **argv) {
-  const int threads = argc > 1 ? atoi(argv[1]) : 0;
-  bench_gemm(threads, 1024, 3072, 768, false, false);
-  bench_gemm(threads, 1024, 768, 3072, false, true);
-  bench_gemm(threads, 768, 3072, 1024, true, false);
-  bench_gemm(threads, 1024, 768, 768, false, false);
-  bench_gemm(threads, 768, 768, 1024, true, false);
-  bench_gemm(threads, 1024, 50257, 768, false, true);
-  bench_gemm(threads, 1024, 768, 50257, false, false);
-  bench_gemm(threads, 50257, 768, 1024, true, false);
-  bench_copy(threads, 50257, 768);
-  bench_copy(threads, 1024, 768);
-  bench_layer_norm(threads, 1024, 768);
-  bench_layer_norm_grad(threads, 1024, 768);
-  bench_gelu(threads, 1024, 3072);
-  bench_adamw(threads, 50257, 768);
-  bench_cross_entropy(threads, 1024, 50257);
-  bench_bias_grad(threads, 1024, 3072);
-  bench_norm(threads, 50257, 768);
-  bench_normal(threads, 4096, 768);
-  bench_attention(threads, 4, 256, 12, 64, false);
-  bench_attention(threads, 4, 256, 12, 64, true);
-  bench_attention(threads, 32, 256, 4, 64, false);
-  bench_attention(threads, 32, 256, 4, 64, true);
-  bench_attention(threads, 4, 1024, 12, 64, false);
-  bench_attention(threads, 4, 1024, 12, 64, true);
+  const Settings chosen = {.threads = argc > 1 ? atoi(argv[1]) : 0, .filter = argc > 2 ? argv[2] : NULL};
+  const Settings *settings = &chosen;
+  bench_gemm(settings, 1024, 3072, 768, false, false);
+  bench_gemm(settings, 1024, 768, 3072, false, true);
+  bench_gemm(settings, 768, 3072, 1024, true, false);
+  bench_gemm(settings, 1024, 768, 768, false, false);
+  bench_gemm(settings, 768, 768, 1024, true, false);
+  bench_gemm(settings, 1024, 50257, 768, false, true);
+  bench_gemm(settings, 1024, 768, 50257, false, false);
+  bench_gemm(settings, 50257, 768, 1024, true, false);
+  bench_copy(settings, 50257, 768);
+  bench_copy(settings, 1024, 768);
+  bench_layer_norm(settings, 1024, 768);
+  bench_layer_norm_grad(settings, 1024, 768);
+  bench_gelu(settings, 1024, 3072);
+  bench_adamw(settings, 50257, 768);
+  bench_cross_entropy(settings, 1024, 50257);
+  bench_bias_grad(settings, 1024, 3072);
+  bench_norm(settings, 50257, 768);
+  bench_normal(settings, 4096, 768);
+  bench_attention(settings, 4, 256, 12, 64, false);
+  bench_attention(settings, 4, 256, 12, 64, true);
+  bench_attention(settings, 32, 256, 4, 64, false);
+  bench_attention(settings, 32, 256, 4, 64, true);
+  bench_attention(settings, 4, 1024, 12, 64, false);
+  bench_attention(settings, 4, 1024, 12, 64, true);
   return 0;
 }

@@ -45,8 +45,9 @@ cmocka_program() {
   status=0
   CMOCKA_MESSAGE_OUTPUT=TAP timeout 600 "$1" > "$log" 2> "$log.err" < /dev/null || status=$?
   planned=$(sed -n 's/^1\.\.\([0-9]*\).*/\1/p' "$log" | tail -n 1)
+  cat "$log.err" >> "$log"
   seen=0
-  bad=0
+  bad=""
   while read -r line; do
     name=$(echo "$line" | sed 's/^\(not \)\{0,1\}ok [0-9]* - //; s/ # SKIP.*//; s/^\(not \)\{0,1\}ok [0-9]* # SKIP *//')
     seen=$((seen + 1))
@@ -54,16 +55,14 @@ cmocka_program() {
       *"# SKIP"*) skip "$program $name" "the test says so" ;;
       ok*) pass "$program $name" ;;
       *)
-        bad=1
-        cat "$log.err" >> "$log"
-        fail "$program $name" "$log"
+        fail "$program $name" "${bad:-$log}"  # what the program said is shown once
+        bad=/dev/null
         ;;
     esac
   done << END
 $(grep -E '^(not )?ok [0-9]+' "$log")
 END
-  if [ "$status" != 0 ] && [ "$bad" = 0 ] || [ -z "$planned" ] || [ "$planned" != "$seen" ]; then
-    cat "$log.err" >> "$log"
+  if [ "$status" != 0 ] && [ -z "$bad" ] || [ -z "$planned" ] || [ "$planned" != "$seen" ]; then
     fail "$program: status $status after $seen of ${planned:-?} tests" "$log"
   fi
 }

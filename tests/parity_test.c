@@ -71,9 +71,8 @@ static double larger(double a, double b) {
 
 // What the run is told and how exact it must be.
 typedef struct {
-  const char *precision;
-  const char *set[2];
-  int set_count;
+  const char *precision, *layout;
+  const char *set;         // or NULL
   double loss, gradient;   // relative; gradients: of the largest element
   double nothing;          // as large as this share of all gradients, an element is 0: the gradient of a key's bias is
   double gradient_factor;  // a mistake put into the gradients that are read
@@ -106,7 +105,8 @@ static void compare_gradients(Parity *parity, PlanRunner *runner, const Case *ho
     }
     double *expected = figures(parity, &count, "gradient.%d.%s", step, name);
     double scale = *figures(parity, &one, "scale.%d.%s", step, name);
-    Dense found = runner_output(runner, PROGRAM_TRAIN, arena_format(runner->arena, "gradient.%s", name));
+    Dense stored = runner_output(runner, PROGRAM_TRAIN, arena_format(runner->arena, "gradient.%s", name));
+    Dense found = dense_ordered(runner->arena, &stored, runner->plan->states[i].axis);
     assert_int_equal(found.count, count);
     double allowed = how->gradient * scale * 2147483647.0 + how->nothing * all, worst = 0;
     for (int64_t j = 0; j < count; j++) {
@@ -137,10 +137,17 @@ static void compare_step(Parity *parity, PlanRunner *runner, const Case *how, in
   }
 }
 
+// The gradient of a key's bias is 0 but for rounding, which adamw follows where it leads: its weights say nothing.
+static bool has_gradient(Parity *parity, const Case *how, const char *name) {
+  int64_t one;
+  double largest = *figures(parity, &one, "scale.1.%s", name) * 2147483647.0;
+  return largest > how->nothing * figure(parity, "grad_norm", 0);
+}
+
 static void compare_weights(Parity *parity, PlanRunner *runner, const Case *how) {
   for (int i = 0; i < runner->plan->state_count; i++) {
     const PlanState *state = &runner->plan->states[i];
-    if (state->role == STATE_PARAMETER) {
+    if (state->role == STATE_PARAMETER && has_gradient(parity, how, state->name)) {
       Dense now = runner_state(runner, state->name);
       int64_t one;
       double squares = 0, expected = *figures(parity, &one, "norm.%s", state->name);
@@ -157,8 +164,9 @@ static void train_beside(Parity *parity, const Case *how) {
   CompileOptions options = {.file = file,
                             .recipe = "parity",
                             .precision = how->precision,
-                            .set = how->set,
-                            .set_count = how->set_count,
+                            .layout = how->layout,
+                            .set = &how->set,
+                            .set_count = how->set ? 1 : 0,
                             .target = "cpu",
                             .gradients = true,
                             .program = PROGRAM_TRAIN};
@@ -223,8 +231,7 @@ static void test_llama_fp32(void **state) {
 static void test_microbatches(void **state) {
   (void)state;
   Case how = exact;
-  how.set[0] = "microbatches=4";
-  how.set_count = 1;
+  how.layout = "microbatches4";
   expect_parity("llama", &how);
   expect_parity("gpt2", &how);
 }
@@ -232,10 +239,9 @@ static void test_microbatches(void **state) {
 static void test_mistakes_are_seen(void **state) {
   (void)state;
   Case eps = single, theta = single, twice = single, slightly = exact, z = exact;
-  eps.set[0] = "eps=1e-3";
-  theta.set[0] = "theta=5000";
-  z.set[0] = "z_weight=0.0";
-  eps.set_count = theta.set_count = z.set_count = 1;
+  eps.set = "eps=1e-3";
+  theta.set = "theta=5000";
+  z.set = "z_weight=0.0";
   twice.gradient_factor = 2;
   slightly.gradient_factor = 1 + 1e-8;
   expect_difference("llama", eps, "a wrong epsilon");

@@ -220,4 +220,28 @@ static inline Dense runner_output(PlanRunner *runner, ProgramKind kind, const ch
   return dense;
 }
 
+// The same tensor with its axes in the order of these names.
+static inline Dense dense_ordered(Arena *arena, const Dense *from, const char *const *axis) {
+  Dense to = {.axis_count = from->axis_count, .axis = axis, .count = from->count};
+  int64_t *size = ARENA_ARRAY(arena, int64_t, from->axis_count + 1), stride[PLAN_MAX_AXES] = {0};
+  for (int i = 0; i < from->axis_count; i++) {
+    int64_t step = 1;
+    int at = from->axis_count - 1;
+    for (; at >= 0 && strcmp(from->axis[at], axis[i]) != 0; at--) {
+      step *= from->size[at];
+    }
+    if (at < 0) {
+      fail_msg("a tensor has no axis '%s'", axis[i]);
+    }
+    size[i] = from->size[at];
+    stride[i] = step;
+  }
+  to.size = size;
+  to.data = ARENA_ARRAY(arena, double, to.count + 1);
+  for (int64_t i = 0; i < to.count; i++) {
+    to.data[i] = from->data[strided(size, stride, to.axis_count, i)];
+  }
+  return to;
+}
+
 #endif

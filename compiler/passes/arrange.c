@@ -3,7 +3,10 @@
 // Needs groups. Parameters that say what goes in and out are stored out-major (stack, out, in): weights of one
 // operand can then lie one below the other and be one matrix, and it is the order that fp8 matrix units take.
 // Gradients and new values take the order of what they belong to. Everything else keeps its natural order.
+#include <string.h>
+
 #include "compiler/compilation.h"
+#include "compiler/passes/attention.h"
 
 static Shape storage_order(const Persistent *persistent) {
   if (persistent->in_count <= 0 || persistent->stack_count + persistent->in_count >= persistent->shape.count) {
@@ -36,8 +39,30 @@ static void order_value(Graph *graph, ValueId value, const Shape *order) {
   }
 }
 
+// The kernels of attention and its gradient write rows of the depth: it comes last in what they make.
+static void order_attention(Graph *graph) {
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    if (node->op != OP_COMPOSITE || strncmp(node->text, "attention", strlen("attention")) != 0) {
+      continue;
+    }
+    int depths = node->integer & ATTENTION_HAS_VALUE_DEPTH ? 2 : 1;
+    for (int j = 0; j < node->result_count; j++) {
+      Shape *shape = &graph_value(graph, node->first_result + j)->shape;
+      for (int k = node->axes.count - depths; k < node->axes.count; k++) {
+        AxisId depth = node->axes.axis[k];
+        if (shape_has(shape, depth)) {
+          shape_remove(shape, depth);
+          shape_push(shape, depth);
+        }
+      }
+    }
+  }
+}
+
 bool pass_arrange(Compilation *c) {
   Graph *graph = c->graph;
+  order_attention(graph);
   for (int i = 0; i < graph->persistent.count; i++) {
     const Persistent *persistent = &graph->persistent.at[i];
     if (persistent->value >= 0) {

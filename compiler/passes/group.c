@@ -2,7 +2,8 @@
 //
 // One walk over the nodes in order. Every node has a level; crossing from one group to another, or through an
 // operation that is not fused, raises it, and all members of a group have the same. So two groups can never need
-// each other, whatever joins them. A group has one space of axes: members are elementwise over all of it, reduce it,
+// each other, whatever joins them. A group may move up to the level of another, to become one with it, while all
+// that uses its values so far stands higher still. A group has one space of axes: members are elementwise over all of it, reduce it,
 // or (once a reduction over `inner` is used inside) work on what is left of each row.
 #include "compiler/compilation.h"
 
@@ -11,6 +12,8 @@ enum { GROUP_MAX_NODES = 56, GROUP_MAX_EXTERNAL = 22 };
 typedef struct {
   Graph *graph;
   int *parent;       // union-find over group ids
+  int *lowest_user;  // by group: the least level of what uses its values from outside
+  int *last_reader;  // by value: the last group that read it from outside, or -1
   int *group;        // by node id, -1
   int *level;        // by value id
   bool *known;       // by value id: made by a node of the list
@@ -53,8 +56,12 @@ static Shape node_space(const Graph *graph, const Node *node) {
   return graph_shape(graph, is_reduction(node->op) ? node->operands[0] : node->first_result);
 }
 
-static int operand_level(const Grouper *g, ValueId value) {
-  return g->known[value] && !free_value(g, value) ? g->level[value] : 0;
+static int operand_level(Grouper *g, ValueId value) {
+  if (!g->known[value] || free_value(g, value)) {
+    return 0;
+  }
+  int group = group_of_value(g, value);
+  return group >= 0 ? g->info[group].level : g->level[value];
 }
 
 // The result of a reduction inside this group, used by another member: the reduction must be along the rows.
@@ -138,13 +145,36 @@ static bool can_join(Grouper *g, int group, const Node *node) {
 
 static bool can_merge(Grouper *g, int a, int b) {
   const GroupInfo *x = &g->info[a], *y = &g->info[b];
-  return a != b && x->level == y->level && shape_same_set(&x->space, &y->space) &&
+  int low = x->level < y->level ? a : b, high = low == a ? b : a;
+  bool level = x->level == y->level || g->lowest_user[low] > g->info[high].level;
+  return a != b && level && shape_same_set(&x->space, &y->space) &&
          (!x->inner_known || !y->inner_known || shape_same_set(&x->inner, &y->inner)) &&
          x->nodes + y->nodes <= GROUP_MAX_NODES && x->external + y->external <= GROUP_MAX_EXTERNAL;
 }
 
+// Moves a group up so that the node's other operands are below it, if nothing that uses the group is in the way.
+static bool can_join_higher(Grouper *g, int group, const Node *node) {
+  GroupInfo *info = &g->info[group];
+  int before = info->level, needed = before;
+  for (int i = 0; i < node->operand_count; i++) {
+    int level = group_of_value(g, node->operands[i]) == group ? 0 : operand_level(g, node->operands[i]) + 1;
+    needed = level > needed ? level : needed;
+  }
+  if (needed > before && (info->backward != node->backward || g->lowest_user[group] <= needed)) {
+    return false;
+  }
+  info->level = needed;
+  if (can_join(g, group, node)) {
+    return true;
+  }
+  info->level = before;
+  return false;
+}
+
 static int merge(Grouper *g, int a, int b) {
   GroupInfo *x = &g->info[a], *y = &g->info[b];
+  x->level = x->level > y->level ? x->level : y->level;
+  g->lowest_user[a] = g->lowest_user[a] < g->lowest_user[b] ? g->lowest_user[a] : g->lowest_user[b];
   x->nodes += y->nodes;
   x->external += y->external;
   x->row_reductions |= y->row_reductions;
@@ -156,13 +186,24 @@ static int merge(Grouper *g, int a, int b) {
   return a;
 }
 
+static void note_use(Grouper *g, ValueId value, int level) {
+  int from = group_of_value(g, value);
+  if (from >= 0 && level < g->lowest_user[from]) {
+    g->lowest_user[from] = level;
+  }
+}
+
 static void join(Grouper *g, int group, NodeId id) {
   const Node *node = graph_node(g->graph, id);
   GroupInfo *info = &g->info[group];
   g->group[id] = group;
   info->nodes++;
   for (int i = 0; i < node->operand_count; i++) {
-    info->external += group_of_value(g, node->operands[i]) != group && !free_value(g, node->operands[i]);
+    if (group_of_value(g, node->operands[i]) != group && !free_value(g, node->operands[i])) {
+      info->external++;
+      note_use(g, node->operands[i], info->level);
+      g->last_reader[node->operands[i]] = group;
+    }
   }
   Shape from = node->operand_count ? graph_shape(g->graph, node->operands[0]) : (Shape){0};
   if (is_reduction(node->op) && !info->inner_known && node->axes.count < from.count && shape_same_set(&from, &info->space)) {
@@ -179,7 +220,8 @@ static int new_group(Grouper *g, const Node *node) {
     level = from > level ? from : level;
   }
   g->parent[id] = id;
-  g->info[id] = (GroupInfo){.space = node_space(g->graph, node), .level = level + 1};
+  g->lowest_user[id] = INT32_MAX;
+  g->info[id] = (GroupInfo){.space = node_space(g->graph, node), .level = level + 1, .backward = node->backward};
   return id;
 }
 
@@ -197,14 +239,25 @@ static void place(Grouper *g, NodeId id) {
       }
     }
   }
+  // A copy of a forward value must not hang onto a forward kernel: its result would have to be kept.
   for (int i = node->operand_count - 1; i >= 0 && group < 0; i--) {
     int candidate = group_of_value(g, node->operands[i]);
-    if (candidate >= 0 && (g->info[candidate].space.count == 0) == (space.count == 0) && can_join(g, candidate, node)) {
+    bool keeps = candidate >= 0 && node->recomputed && !g->info[candidate].backward;
+    if (candidate >= 0 && !keeps && (g->info[candidate].space.count == 0) == (space.count == 0) && can_join_higher(g, candidate, node)) {
       group = candidate;
     }
   }
+  // Nothing it needs is in a fitting group: one that reads the same values will do.
+  for (int i = 0; i < node->operand_count && group < 0; i++) {
+    int reader = g->last_reader[node->operands[i]];
+    reader = reader >= 0 ? root(g, reader) : -1;
+    // The backward must not hang its copies of forward values onto the forward's kernels: they would be kept.
+    bool large = reader >= 0 && g->info[reader].backward == node->backward && shape_same_set(&space, &g->info[reader].space) && space.count > 0;
+    if (large && can_join(g, reader, node)) {
+      group = reader;
+    }
+  }
   join(g, group >= 0 ? group : new_group(g, node), id);
-  g->level[node->first_result] = g->info[root(g, g->group[id])].level;
 }
 
 static void pass_through(Grouper *g, NodeId id) {
@@ -215,6 +268,9 @@ static void pass_through(Grouper *g, NodeId id) {
     level = from > level ? from : level;
   }
   level += op_alias(node->op) || op_leaf(node->op) || node->op == OP_PACK ? 0 : 1;
+  for (int i = 0; i < node->operand_count; i++) {
+    note_use(g, node->operands[i], level);
+  }
   for (int i = 0; i < node->result_count; i++) {
     g->level[node->first_result + i] = level;
   }
@@ -224,6 +280,11 @@ Grouping group_make(Graph *graph, const NodeId *nodes, int count, GroupInfo **in
   Grouper g = {.graph = graph, .capacity = count + 1};
   g.parent = ARENA_ARRAY(graph->arena, int, count + 1);
   g.info = ARENA_ARRAY(graph->arena, GroupInfo, count + 1);
+  g.lowest_user = ARENA_ARRAY(graph->arena, int, count + 1);
+  g.last_reader = ARENA_ARRAY(graph->arena, int, graph->values.count + 1);
+  for (int i = 0; i < graph->values.count; i++) {
+    g.last_reader[i] = -1;
+  }
   g.group = ARENA_ARRAY(graph->arena, int, graph->nodes.count + 1);
   g.level = ARENA_ARRAY(graph->arena, int, graph->values.count + 1);
   g.known = ARENA_ARRAY(graph->arena, bool, graph->values.count + 1);

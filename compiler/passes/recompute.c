@@ -8,7 +8,7 @@
 
 #include "compiler/compilation.h"
 
-enum { CHEAP_MAX_INPUTS = 3, CHEAP_MAX_DEPTH = 24 };
+enum { CHEAP_MAX_INPUTS = 3, CHEAP_MAX_DEPTH = 24, SMALL = 16 };
 
 typedef struct {
   Compilation *c;
@@ -18,6 +18,7 @@ typedef struct {
   ScopeId *instance;  // by value: the selected scope it is made under, or -1
   bool *stored;       // by value: in memory after the forward in any case
   int limit;          // values that existed before
+  int64_t largest;    // elements of the largest value
   RegionId region;
 } Recompute;
 
@@ -122,7 +123,8 @@ static void by_request(Recompute *r) {
 // Is the value in memory, or so small that keeping it costs nothing?
 static bool at_hand(const Recompute *r, ValueId value) {
   const Node *node = graph_producer(r->graph, value);
-  return value >= r->limit || !node || r->stored[value] || !op_elementwise(node->op);
+  bool small = graph_elements(r->graph, graph_shape(r->graph, value)) * SMALL <= r->largest;
+  return value >= r->limit || !node || r->stored[value] || small || !op_elementwise(node->op);
 }
 
 static bool count_inputs(const Recompute *r, ValueId value, ValueList *inputs, int depth) {
@@ -136,8 +138,7 @@ static bool count_inputs(const Recompute *r, ValueId value, ValueList *inputs, i
         return true;
       }
     }
-    Shape shape = graph_shape(r->graph, value);
-    if (shape.count > 2) {  // parameters' vectors and rows' statistics are small
+    if (graph_elements(r->graph, graph_shape(r->graph, value)) * SMALL > r->largest) {
       array_push(r->c->arena, inputs, value);
     }
     return inputs->count <= CHEAP_MAX_INPUTS;
@@ -220,6 +221,12 @@ static void what_costs_nothing(Recompute *r) {
 }
 
 static void start(Recompute *r) {
+  for (int i = 0; i < r->graph->values.count; i++) {
+    const Node *maker = graph_producer(r->graph, i);
+    int64_t elements = graph_elements(r->graph, graph_shape(r->graph, i));
+    bool activation = maker && !op_leaf(maker->op) && maker->op != OP_PACK && !maker->backward;
+    r->largest = activation && elements > r->largest ? elements : r->largest;
+  }
   r->limit = r->graph->values.count;
   r->copy = ARENA_ARRAY(r->c->arena, ValueId, r->limit + 1);
   r->instance = ARENA_ARRAY(r->c->arena, ScopeId, r->limit + 1);

@@ -156,6 +156,43 @@ static bool fold_unary_constant(Op op, double a, double *out) {
   }
 }
 
+// An operation on values that are only repeated: do it once, then repeat the result.
+static ValueId repeat_later(Simplifier *s, NodeId id) {
+  Graph *graph = s->graph;
+  Node *node = graph_node(graph, id);
+  ValueId sources[3];
+  Shape all = {0};
+  bool any = false;
+  if (!op_elementwise(node->op) || node->op == OP_BROADCAST || node->operand_count > 3) {
+    return -1;
+  }
+  for (int i = 0; i < node->operand_count; i++) {
+    const Node *broadcast = producer(s, node->operands[i], OP_BROADCAST);
+    sources[i] = broadcast ? broadcast->operands[0] : node->operands[i];
+    Shape shape = graph_shape(graph, sources[i]);
+    all = shape_union(all, &shape);
+    any |= broadcast != NULL;
+  }
+  Shape result = graph_shape(graph, node->first_result);
+  if (!any || all.count >= result.count) {
+    return -1;
+  }
+  NodeId small = graph_clone(graph, id, sources);
+  Value *value = graph_value(graph, graph_node(graph, small)->first_result);
+  Shape order = shape_common(result, &all);
+  value->shape = order;
+  double a, b, out;
+  Node *made = graph_node(graph, small);
+  bool folds = (made->operand_count == 1 && constant_of(s, sources[0], &a) && fold_unary_constant(made->op, a, &out)) ||
+               (made->operand_count == 2 && constant_of(s, sources[0], &a) && constant_of(s, sources[1], &b) &&
+                fold_pair(made->op, a, b, &out));
+  if (folds && element_type_floating(value->type)) {
+    become_constant(made, out);
+  }
+  ValueId first = made->first_result;
+  return graph_add1(graph, OP_BROADCAST, (NodeInit){NODE_INIT, .axes = result}, first);
+}
+
 // Returns the value that stands for the node's result, or -1 to keep the node.
 static ValueId fold(Simplifier *s, NodeId id) {
   Node *node = graph_node(s->graph, id);
@@ -177,6 +214,12 @@ static ValueId fold(Simplifier *s, NodeId id) {
     become_constant(node, out);
     return -1;
   }
+  ValueId later = repeat_later(s, id);
+  if (later >= 0) {
+    return later;
+  }
+  drop_broadcasts(s, graph_node(s->graph, id));
+  node = graph_node(s->graph, id);
   if (node->operand_count != 2 || !op_elementwise(node->op) ||
       !element_type_floating(graph_value(s->graph, node->first_result)->type)) {
     return -1;
@@ -188,7 +231,6 @@ static ValueId fold(Simplifier *s, NodeId id) {
   ValueId same = identity(s, node);
   if (same < 0) {
     gather_factors(s, node);
-    drop_broadcasts(s, graph_node(s->graph, id));
   }
   return same;
 }

@@ -5,17 +5,17 @@
 
 enum { LANES = 64, SUM_BLOCK = 1024, COLUMN_BLOCK = 256 };
 
-static double sum_lanes(const Real *lane) {
-  Real half[LANES];
-  for (int i = 0; i < LANES; i++) {
-    half[i] = lane[i];
+// Folds LANES values to one, halving: lane[0] is the result.
+#define FOLD_LANES(lane, pick)                         \
+  for (int width = LANES / 2; width > 0; width /= 2) { \
+    SIMD_LOOP                                          \
+    for (int k = 0; k < width; k++) {                  \
+      lane[k] = pick(lane[k], lane[k + width]);        \
+    }                                                  \
   }
-  for (int width = LANES / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; i++) {
-      half[i] += half[i + width];
-    }
-  }
-  return (double)half[0];
+
+static inline Real real_plus(Real a, Real b) {
+  return a + b;
 }
 
 double SIMD_REAL_NAME(simd_sum)(const void *values, int64_t n) {
@@ -30,10 +30,12 @@ double SIMD_REAL_NAME(simd_sum)(const void *values, int64_t n) {
         lane[k] += x[i + k];
       }
     }
-    for (int k = 0; i < end; i++, k++) {
-      lane[k] += x[i];
+    SIMD_LOOP
+    for (int64_t k = 0; k < end - i; k++) {
+      lane[k] += x[i + k];
     }
-    total += sum_lanes(lane);
+    FOLD_LANES(lane, real_plus)
+    total += (double)lane[0];
   }
   return total;
 }
@@ -52,14 +54,12 @@ double SIMD_REAL_NAME(simd_sum)(const void *values, int64_t n) {
         lane[k] = pick(lane[k], x[i + k]);                     \
       }                                                        \
     }                                                          \
-    for (int k = 0; i < n; i++, k++) {                         \
-      lane[k] = pick(lane[k], x[i]);                           \
+    SIMD_LOOP                                                  \
+    for (int64_t k = 0; k < n - i; k++) {                      \
+      lane[k] = pick(lane[k], x[i + k]);                       \
     }                                                          \
-    Real best = lane[0];                                       \
-    for (int k = 1; k < LANES; k++) {                          \
-      best = pick(best, lane[k]);                              \
-    }                                                          \
-    return (double)best;                                       \
+    FOLD_LANES(lane, pick)                                     \
+    return (double)lane[0];                                    \
   }
 
 EXTREME(simd_max, real_larger, -INFINITY)
