@@ -17,7 +17,7 @@ static const char *instruction_name(Lower *l, const Node *node) {
     name = graph_value(l->graph, node->first_result + i)->name;
   }
   name = name ? name : node->text ? node->text : op_name(node->op);
-  bool full = strncmp(name, path, strlen(path)) == 0;  // gradients and parameters carry their path
+  bool full = strchr(name, '.') != NULL;  // gradients and parameters carry their path
   return path[0] && !full ? name_format(l->c->names, "%s.%s", path, name) : name;
 }
 

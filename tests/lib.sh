@@ -38,7 +38,7 @@ check() {
   esac
 }
 
-# cmocka_program PATH: each test of the program is one line
+# cmocka_program PATH: each test of the program is one line. A line `skipped: REASON` may stand before a skipped one.
 cmocka_program() {
   program=$(basename "$1")
   log=$LOGS/$program.log
@@ -48,19 +48,24 @@ cmocka_program() {
   cat "$log.err" >> "$log"
   seen=0
   bad=""
+  reason="the test says so"
   while read -r line; do
-    name=$(echo "$line" | sed 's/^\(not \)\{0,1\}ok [0-9]* - //; s/ # SKIP.*//; s/^\(not \)\{0,1\}ok [0-9]* # SKIP *//')
-    seen=$((seen + 1))
+    name=$(echo "$line" | sed 's/^not //; s/^ok [0-9]* *//; s/^- //; s/^# SKIP *//')
     case $line in
-      *"# SKIP"*) skip "$program $name" "the test says so" ;;
+      "skipped: "*)
+        reason=${line#skipped: }
+        continue
+        ;;
+      *"# SKIP"*) skip "$program $name" "$reason" ;;
       ok*) pass "$program $name" ;;
       *)
         fail "$program $name" "${bad:-$log}"  # what the program said is shown once
         bad=/dev/null
         ;;
     esac
+    seen=$((seen + 1))
   done << END
-$(grep -E '^(not )?ok [0-9]+' "$log")
+$(grep -E '^(not )?ok [0-9]+|^skipped: ' "$log")
 END
   if [ "$status" != 0 ] && [ -z "$bad" ] || [ -z "$planned" ] || [ "$planned" != "$seen" ]; then
     fail "$program: status $status after $seen of ${planned:-?} tests" "$log"

@@ -18,6 +18,7 @@ typedef struct {
   int *level;        // by value id
   bool *known;       // by value id: made by a node of the list
   GroupInfo *info;
+  bool *waiting;     // by node id
   int count, capacity;
 } Grouper;
 
@@ -225,6 +226,29 @@ static int new_group(Grouper *g, const Node *node) {
   return id;
 }
 
+static void place(Grouper *g, NodeId id);
+
+// Copies of forward values wait until something uses them, and go where that is: on their own they would hang onto a
+// forward kernel, and their results would have to be kept. group -1: wherever they fit.
+static void place_waiting(Grouper *g, const Node *user, int group) {
+  for (int i = 0; i < user->operand_count; i++) {
+    NodeId id = graph_value(g->graph, user->operands[i])->node;
+    if (id < 0 || !g->waiting[id]) {
+      continue;
+    }
+    const Node *node = graph_node(g->graph, id);
+    g->waiting[id] = false;
+    if (group < 0 || !can_join_higher(g, group, node)) {
+      place_waiting(g, node, -1);
+      place(g, id);
+      continue;
+    }
+    join(g, group, id);
+    g->known[node->first_result] = true;
+    place_waiting(g, node, group);
+  }
+}
+
 static void place(Grouper *g, NodeId id) {
   const Node *node = graph_node(g->graph, id);
   Shape space = node_space(g->graph, node);
@@ -239,11 +263,9 @@ static void place(Grouper *g, NodeId id) {
       }
     }
   }
-  // A copy of a forward value must not hang onto a forward kernel: its result would have to be kept.
   for (int i = node->operand_count - 1; i >= 0 && group < 0; i--) {
     int candidate = group_of_value(g, node->operands[i]);
-    bool keeps = candidate >= 0 && node->recomputed && !g->info[candidate].backward;
-    if (candidate >= 0 && !keeps && (g->info[candidate].space.count == 0) == (space.count == 0) && can_join_higher(g, candidate, node)) {
+    if (candidate >= 0 && (g->info[candidate].space.count == 0) == (space.count == 0) && can_join_higher(g, candidate, node)) {
       group = candidate;
     }
   }
@@ -258,6 +280,8 @@ static void place(Grouper *g, NodeId id) {
     }
   }
   join(g, group >= 0 ? group : new_group(g, node), id);
+  g->known[node->first_result] = true;
+  place_waiting(g, node, root(g, g->group[id]));
 }
 
 static void pass_through(Grouper *g, NodeId id) {
@@ -288,19 +312,32 @@ Grouping group_make(Graph *graph, const NodeId *nodes, int count, GroupInfo **in
   g.group = ARENA_ARRAY(graph->arena, int, graph->nodes.count + 1);
   g.level = ARENA_ARRAY(graph->arena, int, graph->values.count + 1);
   g.known = ARENA_ARRAY(graph->arena, bool, graph->values.count + 1);
+  g.waiting = ARENA_ARRAY(graph->arena, bool, graph->nodes.count + 1);
   for (int i = 0; i < graph->nodes.count; i++) {
     g.group[i] = -1;
   }
   for (int i = 0; i < count; i++) {
     const Node *node = graph_node(graph, nodes[i]);
     bool floating_or_int = node->result_count == 1;
+    if (op_fusable(node->op) && floating_or_int && node->recomputed) {
+      g.waiting[nodes[i]] = true;
+      continue;
+    }
     if (op_fusable(node->op) && floating_or_int) {
       place(&g, nodes[i]);
     } else {
+      place_waiting(&g, node, -1);
       pass_through(&g, nodes[i]);
     }
     for (int j = 0; j < node->result_count; j++) {
       g.known[node->first_result + j] = true;
+    }
+  }
+  for (int i = 0; i < count; i++) {
+    if (g.waiting[nodes[i]]) {
+      g.waiting[nodes[i]] = false;
+      place_waiting(&g, graph_node(graph, nodes[i]), -1);
+      place(&g, nodes[i]);
     }
   }
   for (int i = 0; i < count; i++) {
