@@ -288,6 +288,9 @@ static const char *verify_level(const Kernel *kernel, const KernelInstruction *c
     case KERNEL_TOTAL_MAX:
     case KERNEL_TOTAL_MIN:
       return code->level == LEVEL_SCALAR ? NULL : "a total is a scalar";
+    case KERNEL_UNIFORM:
+    case KERNEL_NORMAL:
+      return from == LEVEL_SCALAR ? NULL : "the counter of random values is a scalar";
     case KERNEL_CONST:
     case KERNEL_INTEGER:
       return code->level == LEVEL_SCALAR ? NULL : "a constant is a scalar";

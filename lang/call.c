@@ -111,7 +111,11 @@ static bool bind_named(Elaborator *e, const Ast *function, const Arguments *argu
   bool good = true;
   for (int i = 0; i < arguments->named_count; i++) {
     Name name = arguments->names[i];
-    if (strcmp(name, "name") == 0 || strcmp(name, "share") == 0) {
+    if (strcmp(name, "name") == 0) {
+      continue;
+    }
+    if (strcmp(name, "share") == 0) {  // seen by every parameter made inside
+      frame_set(e, frame, name, arguments->named[i]);
       continue;
     }
     int found = -1;

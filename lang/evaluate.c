@@ -384,6 +384,13 @@ static Object evaluate_as(Elaborator *e, const Ast *ast) {
                (long long)axis_size(e, bound));
     return object_poison();
   }
+  const Node *maker = graph_producer(e->graph, value);
+  if (type == TYPE_INDEX && maker && maker->op == OP_POSITION && axis_size(e, maker->axis) > axis_size(e, bound)) {
+    Diagnostic *error = diag_error(e->diag, E025, ast->span, "positions of axis '%s' do not all index axis '%s'",
+                                   axis_name(e, maker->axis), axis_name(e, bound));
+    diag_label(e->diag, error, "%lld positions, %lld places", (long long)axis_size(e, maker->axis), (long long)axis_size(e, bound));
+    return object_poison();
+  }
   if (type == TYPE_INDEX) {
     value = graph_add1(e->graph, OP_AS_INDEX, (NodeInit){NODE_INIT, .axis = bound}, value);
   }

@@ -141,7 +141,8 @@ static inline void real_set(ElementType type, void *memory, int64_t at, double v
 
 static inline void real_fill(ElementType type, void *memory, int64_t count, Draw *random) {
   for (int64_t i = 0; i < count; i++) {
-    real_set(type, memory, i, draw_real(random, -1.0, 1.0));
+    const double value = draw_real(random, -1.0, 1.0);
+    real_set(type, memory, i, element_type_floating(type) ? value : floor(value * 50));
   }
 }
 

@@ -18,7 +18,7 @@ typedef struct {
   ScopeId *instance;  // by value: the selected scope it is made under, or -1
   bool *stored;       // by value: in memory after the forward in any case
   int limit;          // values that existed before
-  int64_t largest;    // elements of the largest value
+  bool *small;        // by value: much smaller than the space of the kernel that makes it, such as rows' statistics
   RegionId region;
 } Recompute;
 
@@ -123,8 +123,7 @@ static void by_request(Recompute *r) {
 // Is the value in memory, or so small that keeping it costs nothing?
 static bool at_hand(const Recompute *r, ValueId value) {
   const Node *node = graph_producer(r->graph, value);
-  bool small = graph_elements(r->graph, graph_shape(r->graph, value)) * SMALL <= r->largest;
-  return value >= r->limit || !node || r->stored[value] || small || !op_elementwise(node->op);
+  return value >= r->limit || !node || r->stored[value] || r->small[value] || !op_elementwise(node->op);
 }
 
 static bool count_inputs(const Recompute *r, ValueId value, ValueList *inputs, int depth) {
@@ -138,7 +137,7 @@ static bool count_inputs(const Recompute *r, ValueId value, ValueList *inputs, i
         return true;
       }
     }
-    if (graph_elements(r->graph, graph_shape(r->graph, value)) * SMALL > r->largest) {
+    if (value >= r->limit || !(r->small[value] || (node && op_leaf(node->op)))) {
       array_push(r->c->arena, inputs, value);
     }
     return inputs->count <= CHEAP_MAX_INPUTS;
@@ -178,6 +177,13 @@ static void mark_stored(Recompute *r) {
   }
   GroupInfo *info;
   Grouping grouping = group_make(graph, forward.at, forward.count, &info);
+  for (int i = 0; i < forward.count; i++) {
+    const Node *node = graph_node(graph, forward.at[i]);
+    if (grouping.group[forward.at[i]] >= 0) {
+      int64_t space = graph_elements(graph, info[grouping.group[forward.at[i]]].space);
+      r->small[node->first_result] = graph_elements(graph, graph_shape(graph, node->first_result)) * SMALL <= space;
+    }
+  }
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
     bool fused = op_fusable(node->op);
@@ -221,16 +227,11 @@ static void what_costs_nothing(Recompute *r) {
 }
 
 static void start(Recompute *r) {
-  for (int i = 0; i < r->graph->values.count; i++) {
-    const Node *maker = graph_producer(r->graph, i);
-    int64_t elements = graph_elements(r->graph, graph_shape(r->graph, i));
-    bool activation = maker && !op_leaf(maker->op) && maker->op != OP_PACK && !maker->backward;
-    r->largest = activation && elements > r->largest ? elements : r->largest;
-  }
   r->limit = r->graph->values.count;
   r->copy = ARENA_ARRAY(r->c->arena, ValueId, r->limit + 1);
   r->instance = ARENA_ARRAY(r->c->arena, ScopeId, r->limit + 1);
   r->stored = ARENA_ARRAY(r->c->arena, bool, r->limit + 1);
+  r->small = ARENA_ARRAY(r->c->arena, bool, r->limit + 1);
   memset(r->copy, -1, sizeof *r->copy * (size_t)r->limit);
   memset(r->instance, -1, sizeof *r->instance * (size_t)r->limit);
 }
