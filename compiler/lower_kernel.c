@@ -195,9 +195,11 @@ static int emit_free(Builder *b, const Node *node) {
 static int emit_random(Builder *b, const Node *node) {
   int port = new_port(b, PORT_STRIDES, TYPE_INT);
   int64_t stride[SHAPE_MAX_AXES], at = 1;
-  for (int i = node->axes.count - 1; i >= 0; i--) {
+  for (int i = node->axes.count - 1; i >= 0; i--) {  // positions in the whole batch, not in one microbatch
+    const Axis *axis = &b->l->graph->axes.at[node->axes.axis[i]];
     stride[i] = at;
-    at *= extent(b->l, node->axes.axis[i]);
+    b->places[port].slot_stride += axis->global > axis->size ? at * axis->size : 0;
+    at *= axis->global;
   }
   port_strides(b, port, &node->axes, stride);
   int step = operand_register(b, node->operands[0]);

@@ -46,7 +46,9 @@ typedef enum {
 
 typedef struct {
   int kernel;    // index into Plan.kernels
-  Place *place;  // for each port; unused for PORT_STRIDES
+  // For each port. For the random numbers' PORT_STRIDES, whose ports have no memory: the index at which the
+  // coordinates begin (offset + slot * slot_stride), so that a microbatch draws its part of the whole batch's numbers.
+  Place *place;
 } KernelCall;
 
 // c[batch..., m, n] = sum over k of a[batch..., m, k] * b[batch..., k, n]; row-major with leading dimensions.

@@ -289,16 +289,18 @@ BUILTIN(builtin_top) {
 BUILTIN(builtin_draw) {
   Shape axes = arguments->over;
   Name stream = e->frame->prefix;
+  bool initialiser = false;
   for (const Frame *frame = e->frame; frame; frame = frame->caller) {
     if (frame->kind == FRAME_INITIALISER) {
       axes = frame->made->shape;
       stream = frame->made->name;
+      initialiser = true;
       break;
     }
   }
   if (arguments->positional_count == 1 && arguments->positional[0].kind == OBJECT_VALUE) {
     axes = graph_shape(e->graph, arguments->positional[0].value);
-  } else if (axes.count == 0 && !arguments->has_over && e->frame->kind != FRAME_INITIALISER && stream == e->frame->prefix) {
+  } else if (!initialiser && !arguments->has_over) {
     Diagnostic *error = diag_error(e->diag, E030, ast->span, "'%s' needs a value to take its axes from", ast->name);
     diag_help(e->diag, error, "write `%s(x)`", ast->name);
     return object_poison();
@@ -310,14 +312,9 @@ BUILTIN(builtin_draw) {
   for (const char *c = salted; *c; c++) {
     key = map_hash(key, (unsigned char)*c);
   }
-  if (e->frame->kind != FRAME_INITIALISER && e->program == PROGRAM_TRAIN) {
-    for (int i = 0; i < e->graph->nodes.count; i++) {  // a second draw of the same name is another stream
-      const Node *node = graph_node(e->graph, i);
-      if ((node->op == OP_UNIFORM || node->op == OP_NORMAL) && node->integer == (int64_t)key) {
-        key = map_hash(key, (uint64_t)i);
-      }
-    }
-  }
+  int64_t drawn = map_get_or(&e->draws, key, 0);  // a second draw of the same name is another stream
+  map_put(&e->draws, key, drawn + 1);
+  key = map_hash(key, (uint64_t)drawn);
   NodeInit init = {NODE_INIT, .axes = axes, .integer = (int64_t)key, .text = salted};
   return object_value(graph_add1(e->graph, normal ? OP_NORMAL : OP_UNIFORM, init, step_value(e)), ast->span);
 }

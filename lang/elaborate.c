@@ -603,6 +603,7 @@ Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, 
   *e = (Elaborator){.arena = arena, .names = names, .diag = diag, .unit = unit, .spec = spec, .program = program,
                     .training = program == PROGRAM_TRAIN, .step = -1};
   e->leaves = map_create(arena);
+  e->draws = map_create(arena);
   e->graph = graph_create(arena, names, diag, model->name);
   e->graph->slots = program == PROGRAM_TRAIN ? spec->microbatches : 1;
   frame_push(e, FRAME_MODEL, NULL, name_of(names, ""));

@@ -77,6 +77,7 @@ typedef struct Elaborator {
   bool training, exhausted;
   ValueId step;    // the int scalar, or -1 before its first use
   ARRAY(Initialiser) initialisers;
+  Map draws;       // how often a stream of random numbers was drawn from
   Map leaves;      // Name of an input or persistent to its value
   // while an update is elaborated
   struct UpdateContext *update;

@@ -75,10 +75,10 @@ static void source_run(const Binding *binding, const Node *node, uint32_t step, 
       program->simd->integer->iota((int32_t *)(void *)out, node->constant + offset, stride, n);
       return;
     case KERNEL_UNIFORM:
-      program->real->uniform(out, key, offset, stride, n);
+      program->real->uniform(out, key, (int64_t)(intptr_t)memory + offset, stride, n);
       return;
     default:
-      program->real->normal(out, key, offset, stride, n);
+      program->real->normal(out, key, (int64_t)(intptr_t)memory + offset, stride, n);
       return;
   }
 }

@@ -236,7 +236,12 @@ static void run_kernel(Device *device, const Fused *fused, const KernelCall *cal
   const Kernel *kernel = device->plan->kernels[call->kernel];
   void *ports[KERNEL_MAX_PORTS];
   for (int p = 0; p < kernel->port_count; p++) {
-    ports[p] = kernel->port[p].kind == PORT_STRIDES ? NULL : address(device, &call->place[p], plan_call->slot);
+    const Place *place = &call->place[p];
+    if (kernel->port[p].kind == PORT_STRIDES) {  // no memory: the index at which its coordinates begin
+      ports[p] = (void *)(intptr_t)(place->offset + plan_call->slot * place->slot_stride);
+    } else {
+      ports[p] = address(device, place, plan_call->slot);
+    }
   }
   fused_run(fused, device->pool, ports, plan_call->first, device->scratch, device->shared);
 }

@@ -1,0 +1,273 @@
+// cpu_test.c: the instructions of the CPU backend against plain loops in double, and the backend's errors.
+#include "tests/cpu_support.h"
+
+static int64_t product_of(const int64_t *size, int count) {
+  int64_t product = 1;
+  for (int i = 0; i < count; i++) {
+    product *= size[i];
+  }
+  return product;
+}
+
+static int64_t offset_of(const int64_t *size, const int64_t *stride, int count, int64_t at) {
+  int64_t offset = 0;
+  for (int i = count - 1; i >= 0; i--) {
+    offset += at % size[i] * stride[i];
+    at /= size[i];
+  }
+  return offset;
+}
+
+static void gemm_element(const Gemm *g, const void *a, const void *b, const char *before, const char *after,
+                         int64_t batch, int64_t row, int64_t column, bool adds) {
+  const int64_t oa = offset_of(g->batch, g->stride_a, g->batch_count, batch);
+  const int64_t ob = offset_of(g->batch, g->stride_b, g->batch_count, batch);
+  const int64_t at = offset_of(g->batch, g->stride_c, g->batch_count, batch) + row * g->ldc + column;
+  double sum = adds ? real_get(g->type, before, at) : 0, size = fabs(sum);
+  for (int64_t k = 0; k < g->k; k++) {
+    const double x = real_get(g->type, a, oa + (g->transpose_a ? k * g->lda + row : row * g->lda + k));
+    const double y = real_get(g->type, b, ob + (g->transpose_b ? column * g->ldb + k : k * g->ldb + column));
+    sum += x * y;
+    size += fabs(x * y);
+  }
+  const double got = real_get(g->type, after, at);
+  if (!(fabs(got - sum) <= (g->type == TYPE_F32 ? 1e-6 : 1e-14) * fmax(size, 1))) {
+    fail_msg("gemm %dx%dx%d transposed %d %d: [%d, %d, %d] is %.17g, not %.17g", (int)g->m, (int)g->n, (int)g->k,
+             g->transpose_a, g->transpose_b, (int)batch, (int)row, (int)column, got, sum);
+  }
+}
+
+static void check_gemm(Gemm g, bool first, Draw *random) {
+  Bench *bench = bench_create();
+  const int64_t bytes = element_type_bytes(g.type), batches = product_of(g.batch, g.batch_count);
+  g.lda = (g.transpose_a ? g.m : g.k) + draw_below(random, 3);
+  g.ldb = (g.transpose_b ? g.k : g.n) + draw_below(random, 3);
+  g.ldc = g.n + draw_below(random, 3);
+  const int64_t one_a = g.lda * (g.transpose_a ? g.k : g.m), one_b = g.ldb * (g.transpose_b ? g.n : g.k),
+                one_c = g.ldc * g.m;
+  int64_t count = 1;
+  for (int i = g.batch_count - 1; i >= 0; i--) {
+    g.stride_a[i] = one_a * count;
+    g.stride_b[i] = i == 0 && g.batch_count > 1 ? 0 : one_b * count;  // b shared along the outer batch dim
+    g.stride_c[i] = one_c * count;
+    count *= g.batch[i];
+  }
+  g.a = bench_place(bench, one_a * batches * bytes);
+  g.b = bench_place(bench, one_b * batches * bytes);
+  g.c = bench_place(bench, one_c * batches * bytes);
+  real_fill(g.type, bench_at(bench, g.a), one_a * batches, random);
+  real_fill(g.type, bench_at(bench, g.b), one_b * batches, random);
+  const bool adds = g.write == WRITE_ADD || (g.write == WRITE_ADD_AFTER_FIRST && !first);
+  if (adds) {
+    real_fill(g.type, bench_at(bench, g.c), one_c * batches, random);
+  }
+  bench_add(bench, INSTRUCTION_GEMM)->as.gemm = g;
+  bench->call.first = first;
+  char *after = bench_run_threads(bench);
+  for (int64_t i = 0; i < batches * g.m * g.n; i += 1 + batches * g.m * g.n / 3000) {
+    gemm_element(&g, bench_at(bench, g.a), bench_at(bench, g.b), bench_at(bench, g.c), after + g.c.offset,
+                 i / g.n / g.m, i / g.n % g.m, i % g.n, adds);
+  }
+  assert_memory_equal(after, bench->image, (size_t)g.c.offset);  // operands untouched
+  free(after);
+  bench_destroy(bench);
+}
+
+static void products(void **state) {
+  (void)state;
+  static const int64_t shapes[][3] = {{1, 1, 1},     {3, 5, 7},      {1, 40, 33},     {65, 1, 70},    {70, 50, 129},
+                                      {600, 30, 40}, {30, 1600, 20}, {530, 1570, 17}, {200, 200, 200}};
+  Draw random = {1};
+  for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+    for (int form = 0; form < 8; form++) {
+      Gemm g = {.type = form & 4 ? TYPE_F64 : TYPE_F32, .transpose_a = form & 1, .transpose_b = form >> 1 & 1};
+      g.m = shapes[s][0];
+      g.n = shapes[s][1];
+      g.k = shapes[s][2];
+      g.write = (WriteMode)(s % 3);
+      check_gemm(g, form & 1, &random);
+      g.write = (WriteMode)((s + 1) % 3);
+      if (g.m * g.n * g.k < 1000000) {
+        g.batch_count = 1 + (int)(s % 3);
+        const int64_t batch[4] = {3, 2, 5};
+        memcpy(g.batch, batch, sizeof batch);
+        check_gemm(g, !(form & 1), &random);
+      }
+    }
+  }
+}
+
+// TAKE and PUT over dims [size], where `axis_of` says which dims of out x has besides the indexed one.
+typedef struct {
+  int dim_count;
+  int64_t size[4];
+  unsigned in_x, in_index;  // bits of dims
+  int64_t extent;
+  bool axis_last;  // the indexed axis is the innermost of x
+} TakeCase;
+
+static Take take_of(Bench *bench, const TakeCase *c, ElementType type, Draw *random) {
+  Take t = {.type = type, .dim_count = c->dim_count, .extent = c->extent};
+  int64_t x = c->axis_last ? c->extent : 1, index = 1, out = 1;
+  t.stride_axis = 1;
+  for (int d = c->dim_count - 1; d >= 0; d--) {
+    t.size[d] = c->size[d];
+    t.stride_out[d] = out;
+    out *= c->size[d];
+    t.stride_x[d] = c->in_x >> d & 1 ? x : 0;
+    x *= c->in_x >> d & 1 ? c->size[d] : 1;
+    t.stride_index[d] = c->in_index >> d & 1 ? index : 0;
+    index *= c->in_index >> d & 1 ? c->size[d] : 1;
+  }
+  if (!c->axis_last) {
+    t.stride_axis = x;
+    x *= c->extent;
+  }
+  t.x_elements = x;
+  t.x = bench_place(bench, x * element_type_bytes(type));
+  t.index = bench_place(bench, index * 4);
+  t.out = bench_place(bench, out * element_type_bytes(type));
+  for (int64_t i = 0; i < index; i++) {
+    real_set(TYPE_INDEX, bench_at(bench, t.index), i, (double)(draw_below(random, c->extent + 2) - 1));
+  }
+  return t;
+}
+
+static void check_take(const TakeCase *c, ElementType type, Draw *random) {
+  Bench *bench = bench_create();
+  const Take t = take_of(bench, c, type, random);
+  real_fill(type, bench_at(bench, t.x), t.x_elements, random);
+  bench_add(bench, INSTRUCTION_TAKE)->as.take = t;
+  char *after = bench_run_threads(bench);
+  for (int64_t i = 0; i < product_of(t.size, t.dim_count); i++) {
+    const int64_t place =
+        ((const int32_t *)bench_at(bench, t.index))[offset_of(t.size, t.stride_index, t.dim_count, i)];
+    const int64_t from = offset_of(t.size, t.stride_x, t.dim_count, i) + place * t.stride_axis;
+    const double wanted = place >= 0 && place < t.extent ? real_get(type, bench_at(bench, t.x), from) : 0;
+    assert_true(real_get(type, after + t.out.offset, offset_of(t.size, t.stride_out, t.dim_count, i)) == wanted);
+  }
+  free(after);
+  bench_destroy(bench);
+}
+
+static void check_put(const TakeCase *c, ElementType type, WriteMode write, bool first, Draw *random) {
+  Bench *bench = bench_create();
+  Take t = take_of(bench, c, type, random);
+  t.write = write;
+  const bool adds = write == WRITE_ADD || (write == WRITE_ADD_AFTER_FIRST && !first);
+  double *wanted = calloc((size_t)t.x_elements, sizeof *wanted);
+  if (adds) {
+    real_fill(type, bench_at(bench, t.x), t.x_elements, random);
+  }
+  for (int64_t i = 0; adds && i < t.x_elements; i++) {
+    wanted[i] = real_get(type, bench_at(bench, t.x), i);
+  }
+  real_fill(type, bench_at(bench, t.out), product_of(t.size, t.dim_count), random);
+  for (int64_t i = 0; i < product_of(t.size, t.dim_count); i++) {
+    const int64_t place =
+        ((const int32_t *)bench_at(bench, t.index))[offset_of(t.size, t.stride_index, t.dim_count, i)];
+    if (place >= 0 && place < t.extent) {
+      wanted[offset_of(t.size, t.stride_x, t.dim_count, i) + place * t.stride_axis] +=
+          real_get(type, bench_at(bench, t.out), offset_of(t.size, t.stride_out, t.dim_count, i));
+    }
+  }
+  bench_add(bench, INSTRUCTION_PUT)->as.take = t;
+  bench->call.first = first;
+  char *after = bench_run_threads(bench);
+  for (int64_t i = 0; i < t.x_elements; i++) {
+    if (!real_near(real_get(type, after + t.x.offset, i), wanted[i], type == TYPE_F32 ? 1e-5 : 1e-14)) {
+      fail_msg("put: element %d is %g, not %g", (int)i, real_get(type, after + t.x.offset, i), wanted[i]);
+    }
+  }
+  free(wanted);
+  free(after);
+  bench_destroy(bench);
+}
+
+static const TakeCase take_cases[] = {
+    {2, {37, 70}, 2, 1, 11, false},     // embedding: table [11, 70], tokens [37]
+    {3, {5, 9, 300}, 4, 3, 7, false},   // tokens [5, 9]
+    {2, {6, 9}, 3, 3, 13, true},        // pick: logits [6, 9, 13], targets [6, 9]
+    {1, {50}, 0, 1, 8, false},          // a histogram: nothing of x but the axis
+    {3, {4, 6, 5}, 5, 2, 10, false},    // x [10, 4, 5], index in the middle
+    {2, {3000, 3}, 2, 1, 4, true},      // the axis innermost, lines not contiguous
+    {4, {2, 3, 4, 5}, 10, 5, 6, true},  // dims taking turns
+    {1, {1}, 0, 0, 3, false},
+};
+
+static void takes_and_puts(void **state) {
+  (void)state;
+  Draw random = {2};
+  for (size_t i = 0; i < sizeof take_cases / sizeof take_cases[0]; i++) {
+    for (int k = 0; k < 6; k++) {
+      const ElementType type = k % 3 == 0 ? TYPE_F32 : k % 3 == 1 ? TYPE_F64 : TYPE_INT;
+      check_take(&take_cases[i], type, &random);
+      check_put(&take_cases[i], type, (WriteMode)(k % 3), k < 3, &random);
+      check_put(&take_cases[i], type, (WriteMode)((k + 1) % 3), k >= 3, &random);
+    }
+  }
+}
+
+static void check_window(int dim_count, const int64_t *size, int windowed, int64_t taps, bool fold, ElementType type,
+                         Draw *random) {
+  Bench *bench = bench_create();
+  Window w = {.type = type, .dim_count = dim_count, .windowed = windowed, .taps = taps};
+  const int64_t total = product_of(size, dim_count);
+  int64_t stride = 1;
+  for (int d = dim_count - 1; d >= 0; d--) {
+    w.size[d] = size[d];
+    w.stride_x[d] = stride;
+    w.stride_out[d] = stride * (d < dim_count - 1 || draw_below(random, 2) ? taps : 1);
+    stride *= size[d];
+  }
+  w.stride_tap = w.stride_out[dim_count - 1] == taps ? 1 : size[dim_count - 1];
+  w.x = bench_place(bench, total * element_type_bytes(type));
+  w.out = bench_place(bench, total * taps * element_type_bytes(type));
+  real_fill(type, bench_at(bench, fold ? w.out : w.x), total * (fold ? taps : 1), random);
+  bench_add(bench, fold ? INSTRUCTION_FOLD : INSTRUCTION_WINDOW)->as.window = w;
+  char *after = bench_run_threads(bench);
+  int64_t inner = product_of(size + windowed + 1, dim_count - windowed - 1);
+  for (int64_t i = 0; i < total; i++) {
+    const int64_t s = i / inner % size[windowed], out = offset_of(size, w.stride_out, dim_count, i);
+    double sum = 0;
+    for (int64_t t = 0; t < taps; t++) {
+      const int64_t back = s + t - (taps - 1), ahead = s - t + taps - 1;
+      if (!fold) {
+        const double wanted = back >= 0 ? real_get(type, bench_at(bench, w.x), i + (back - s) * inner) : 0;
+        assert_true(real_get(type, after + w.out.offset, out + t * w.stride_tap) == wanted);
+      } else if (ahead < size[windowed]) {
+        const int64_t at = out + (ahead - s) * w.stride_out[windowed] + t * w.stride_tap;
+        sum += real_get(type, bench_at(bench, w.out), at);
+      }
+    }
+    assert_true(!fold || real_near(real_get(type, after + w.x.offset, i), sum, 1e-6));
+  }
+  free(after);
+  bench_destroy(bench);
+}
+
+static void windows(void **state) {
+  (void)state;
+  static const int64_t sizes[][3] = {{3, 9, 5}, {2, 4, 70}, {1, 1, 1}, {40, 30, 20}};
+  Draw random = {3};
+  for (int i = 0; i < 4; i++) {
+    for (int dims = 1; dims <= 3; dims++) {
+      for (int windowed = 0; windowed < dims; windowed++) {
+        for (int64_t taps = 1; taps <= 6; taps += 5) {
+          check_window(dims, sizes[i], windowed, taps, false, TYPE_F32, &random);
+          check_window(dims, sizes[i], windowed, taps, true, TYPE_F32, &random);
+          check_window(dims, sizes[i], windowed, taps, true, TYPE_F64, &random);
+        }
+      }
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(products),
+      cmocka_unit_test(takes_and_puts),
+      cmocka_unit_test(windows),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
