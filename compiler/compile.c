@@ -10,6 +10,7 @@
 #include "compiler/emit.h"
 #include "compiler/graph_text.h"
 #include "compiler/lower.h"
+#include "compiler/plan_verify.h"
 #include "compiler/verify.h"
 
 enum { ALL = 0, TRAIN = 1 };
@@ -123,6 +124,11 @@ static Plan *plan_new(Front *f, const CompileOptions *options) {
   plan->resolved = settings_resolved(f->arena, &f->unit, &f->spec);
   plan->source_count = f->diag->sources.count;
   plan->sources = f->diag->sources.at;
+  const char *wrong = plan_verify(f->arena, plan);
+  if (wrong) {
+    diag_error(f->diag, E099, SPAN_NONE, "the compiler made a wrong plan: %s", wrong);
+    return NULL;
+  }
   return plan;
 }
 

@@ -40,10 +40,7 @@ static void explain_programs(const Plan *plan, Buffer *out) {
   buffer_text(out, "\nprogram        arithmetic  instructions  microbatches\n");
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     const PlanProgram *program = &plan->programs[p];
-    int64_t instructions = 0;
-    for (int i = 0; i < program->call_count; i++) {
-      instructions += plan->segments[program->calls[i].segment].count;
-    }
+    int64_t instructions = plan_instructions(plan, (ProgramKind)p);
     if (program->call_count > 0) {
       buffer_format(out, "  %-12s %7s FLOP  %12lld  %12d\n", program_kind_name((ProgramKind)p),
                     units_count(number, program->flops), (long long)instructions, program->slots);

@@ -87,7 +87,7 @@ RegionId graph_region(Graph *graph) {
   return graph->regions.count - 1;
 }
 
-static int node_result_count(const Graph *graph, const Node *node) {
+int graph_result_count(const Graph *graph, const Node *node) {
   switch (node->op) {
     case OP_ASSIGN:
     case OP_OUTPUT:
@@ -97,7 +97,7 @@ static int node_result_count(const Graph *graph, const Node *node) {
     case OP_GROUP:
       return graph->regions.at[node->region].results.count;
     case OP_DOTS:
-      return node->operand_count - 1;
+      return node->operand_count > 1 ? node->operand_count - 1 : 1;
     default:
       return 1;
   }
@@ -136,7 +136,7 @@ ValueId graph_add(Graph *graph, Op op, NodeInit init, const ValueId *operands, i
                .span = graph->span};
   NodeId id = graph_new_node(graph, node, operands, count);
   Node *added = graph_node(graph, id);
-  added->result_count = node_result_count(graph, added);
+  added->result_count = graph_result_count(graph, added);
   Value *results = ARENA_ARRAY(graph->arena, Value, added->result_count + 1);
   for (int i = 0; i < added->result_count; i++) {
     results[i] = (Value){.bound = -1, .role = graph->role, .span = graph->span};

@@ -176,6 +176,9 @@ ValueId graph_integer(Graph *graph, int64_t number);
 ValueId graph_sum(Graph *graph, ValueId a, Shape over);        // a itself when over is empty
 ValueId graph_new_value(Graph *graph, Value value);            // a bare value: region parameter, extra result
 
+// How many results a node of this op, with these operands and region, has.
+int graph_result_count(const Graph *graph, const Node *node);
+
 // A copy of a node in graph->region with other operands; results get fresh values with the same attributes.
 NodeId graph_clone(Graph *graph, NodeId node, const ValueId *operands);
 

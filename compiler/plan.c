@@ -12,6 +12,15 @@ int plan_find_state(const Plan *plan, const char *name) {
   return -1;
 }
 
+int64_t plan_instructions(const Plan *plan, ProgramKind kind) {
+  const PlanProgram *program = &plan->programs[kind];
+  int64_t instructions = 0;
+  for (int i = 0; i < program->call_count; i++) {
+    instructions += plan->segments[program->calls[i].segment].count;
+  }
+  return instructions;
+}
+
 const char *program_kind_name(ProgramKind kind) {
   static const char *const names[] = {"initialise", "train", "evaluate", "generate"};
   return (unsigned)kind < PROGRAM_COUNT ? names[kind] : "?";

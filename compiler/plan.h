@@ -200,6 +200,7 @@ typedef struct {
 } Plan;
 
 int plan_find_state(const Plan *plan, const char *name);  // index or -1
+int64_t plan_instructions(const Plan *plan, ProgramKind kind);  // run by one run of a program
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
 

@@ -105,22 +105,6 @@ static const char *operands_wrong(const Graph *graph, const Node *node) {
   return NULL;
 }
 
-static int result_count(const Graph *graph, const Node *node) {
-  switch (node->op) {
-    case OP_ASSIGN:
-    case OP_OUTPUT:
-      return 0;
-    case OP_COMPOSITE:
-    case OP_MICROBATCH:
-    case OP_GROUP:
-      return graph->regions.at[node->region].results.count;
-    case OP_DOTS:
-      return node->operand_count > 1 ? node->operand_count - 1 : 1;
-    default:
-      return 1;
-  }
-}
-
 bool graph_type_matches(ElementType a, ElementType b) {
   return a == b || (element_type_floating(a) && element_type_floating(b));
 }
@@ -170,7 +154,7 @@ const char *graph_verify_value(const Graph *graph, const Value *value) {
 // The number of results and their links; then each is a possible value.
 static const char *links_wrong(const Graph *graph, NodeId id) {
   const Node *node = graph_node(graph, id);
-  if (node->result_count != result_count(graph, node)) {
+  if (node->result_count != graph_result_count(graph, node)) {
     return "the number of results is wrong";
   }
   if (node->result_count > 0 &&

@@ -243,6 +243,9 @@ static void run_axis(Elaborator *e, const Ast *ast) {
   } else {
     Diagnostic *error = diag_error(e->diag, E023, ast->name_span, "axis '%s' has no size", ast->name);
     diag_help(e->diag, error, "give it one in the recipe, `%s = ...;`, or on the command line, `--set %s=...`", ast->name, ast->name);
+    if (e->frame->kind == FRAME_MODEL && strcmp(e->spec->recipe->name, "_") != 0) {
+      diag_related(e->diag, error, e->spec->recipe->name_span, "this recipe gives it none");
+    }
   }
   if (!good) {
     frame_set(e, e->frame, ast->name, object_poison());

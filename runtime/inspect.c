@@ -24,10 +24,7 @@ static void inspect_programs(const Plan *plan, Buffer *out) {
   buffer_text(out, "\nprogram       calls  instructions  slots  flops of one run  transient memory\n");
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     const PlanProgram *program = &plan->programs[p];
-    int64_t instructions = 0;
-    for (int i = 0; i < program->call_count; i++) {
-      instructions += plan->segments[program->calls[i].segment].count;
-    }
+    int64_t instructions = plan_instructions(plan, (ProgramKind)p);
     if (program->call_count > 0) {
       buffer_format(out, "%-12s %6d %13lld %6d  %16s  %s\n", program_kind_name((ProgramKind)p), program->call_count,
                     (long long)instructions, program->slots, units_count(flops, program->flops),

@@ -2,16 +2,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/fused.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/take.h"
+#include "runtime/cpu/memory.h"
 #include "runtime/device.h"
-
-enum { MEMORY_ALIGN = 64, HUGE_PAGE = 2 << 20 };
 
 struct Device {
   const Plan *plan;
@@ -33,32 +31,26 @@ static double now(void) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-// Zeroed memory; large blocks ask for huge pages.
-static char *memory_create(int64_t bytes) {
-  const size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : MEMORY_ALIGN;
-  const size_t size = ((size_t)bytes + align) / align * align;
-  char *memory = aligned_alloc(align, size);
-  if (!memory) {
-    return NULL;
-  }
-#ifdef MADV_HUGEPAGE
-  if (align == HUGE_PAGE) {
-    madvise(memory, size, MADV_HUGEPAGE);
-  }
-#endif
-  memset(memory, 0, size);
-  return memory;
-}
-
 static bool out_of_memory(Error *error, int64_t bytes, const char *what) {
-  return error_set(error, 3, "out of memory: the CPU backend asked for %" PRId64 " bytes for %s", bytes, what);
+  return error_set(error, 3,
+                   "out of memory: the CPU backend asked for %" PRId64 " bytes for %s (the machine has %" PRId64
+                   "); make the batch, the sequence or the model smaller",
+                   bytes, what, memory_physical());
 }
 
 static bool memories_open(Device *device, Error *error) {
   static const char *const names[] = {"persistent state", "the values of a step", "buffers of collectives",
                                       "inputs and outputs"};
+  int64_t total = 0;
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-    device->memory[i] = memory_create(device->plan->arena_bytes[i]);
+    const int64_t bytes = device->plan->arena_bytes[i];
+    total = bytes > INT64_MAX - total ? INT64_MAX : total + bytes;
+  }
+  if (memory_physical() > 0 && total > memory_physical()) {
+    return out_of_memory(error, total, "the values of the plan");
+  }
+  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+    device->memory[i] = memory_create(device->plan->arena_bytes[i], device->pool);
     if (!device->memory[i]) {
       return out_of_memory(error, device->plan->arena_bytes[i], names[i]);
     }
@@ -143,12 +135,12 @@ static bool segments_open_safely(Device *device, Error *error) {
 
 static bool workspaces_open(Device *device, Error *error) {
   for (int i = 0; i < pool_threads(device->pool); i++) {
-    device->scratch[i] = memory_create(device->scratch_bytes);
+    device->scratch[i] = memory_create(device->scratch_bytes, device->pool);
     if (!device->scratch[i]) {
       return out_of_memory(error, device->scratch_bytes, "the scratch of a thread");
     }
   }
-  device->shared = memory_create(device->shared_bytes);
+  device->shared = memory_create(device->shared_bytes, device->pool);
   return device->shared || out_of_memory(error, device->shared_bytes, "partial sums");
 }
 
