@@ -63,54 +63,8 @@ static Ast *ast_copy(Arena *arena, const Ast *ast) {
   return copy;
 }
 
-static void append_kid(Arena *arena, Ast *ast, Ast *kid) {
-  Ast **kids = ARENA_ARRAY(arena, Ast *, ast->count + 2);
-  if (ast->count) {
-    memcpy(kids, ast->kids, sizeof *kids * (size_t)ast->count);
-  }
-  kids[ast->count++] = kid;
-  ast->kids = kids;
-}
-
-static void shift(Span *span, int file, uint32_t by, uint32_t most) {
-  if (span->file == file) {
-    span->begin = span->begin < by ? 0 : span->begin - by < most ? span->begin - by : most;
-    span->end = span->end < by ? 0 : span->end - by < most ? span->end - by : most;
-  }
-}
-
-static void shift_tree(Ast *ast, int file, uint32_t by, uint32_t most) {
-  if (ast) {
-    shift(&ast->span, file, by, most);
-    shift(&ast->name_span, file, by, most);
-    for (int i = 0; i < ast->count; i++) {
-      shift_tree(ast->kids[i], file, by, most);
-    }
-  }
-}
-
-// The settings of a text that is not in any file, such as `batch = 8;` from the command line. They are read inside of
-// a recipe, and shown without it.
-static Ast *parse_settings(Unit *unit, const char *origin, const char *settings) {
-  static const char before[] = "recipe _ { ";
-  const uint32_t by = sizeof before - 1, most = (uint32_t)strlen(settings);
-  const char *text = arena_format(unit->arena, "%s%s }", before, settings);
-  Diag *diag = unit->diag;
-  int errors = diag->reports, reported = diag->all.count;
-  int file = diag_add_source(diag, origin, text, strlen(text));
-  Ast *tree = parse_file(unit->arena, unit->names, diag, file, NULL);
-  shift_tree(tree, file, by, most);
-  for (int i = reported; i < diag->all.count; i++) {
-    shift(&diag->all.at[i].span, file, by, most);
-    shift(&diag->all.at[i].related, file, by, most);
-  }
-  diag->sources.at[file].text = arena_format(unit->arena, "%s", settings);
-  diag->sources.at[file].length = most;
-  return diag->reports == errors && tree && tree->count == 1 ? tree->kids[0] : NULL;
-}
-
 // Finds the phrase `name ...` that begins a setting without a scope.
-static Ast *find_phrase(const Ast *declaration, const char *name) {
+Ast *settings_phrase(const Ast *declaration, const char *name) {
   for (int i = 0; i < declaration->count; i++) {
     Ast *list = declaration->kids[i]->kids[0];
     for (int j = 0; j < list->count; j++) {
@@ -122,7 +76,7 @@ static Ast *find_phrase(const Ast *declaration, const char *name) {
   return NULL;
 }
 
-static Ast *phrase_call(const Ast *phrase) {
+Ast *settings_call(const Ast *phrase) {
   const Ast *terms = phrase->kids[0];
   for (int i = 0; i < terms->count; i++) {
     if (terms->kids[i]->kind == AST_CALL) {
@@ -132,32 +86,7 @@ static Ast *phrase_call(const Ast *phrase) {
   return NULL;
 }
 
-static bool set_argument(Unit *unit, Ast *call, const char *path, Ast *value, Span span) {
-  const char *dot = strchr(path, '.');
-  Name part = name_of_bytes(unit->names, path, dot ? (size_t)(dot - path) : strlen(path));
-  Ast *list = call->kids[0];
-  for (int i = 0; i < list->count; i++) {
-    Ast *argument = list->kids[i];
-    if (argument->name != part) {
-      continue;
-    }
-    if (!dot) {
-      argument->kids[0] = value;
-      return true;
-    }
-    return argument->kids[0]->kind == AST_CALL && set_argument(unit, argument->kids[0], dot + 1, value, span);
-  }
-  if (dot) {
-    return false;
-  }
-  Ast *argument = ARENA_NEW(unit->arena, Ast);
-  *argument = (Ast){.kind = AST_ARGUMENT, .span = span, .name_span = span, .name = part};
-  append_kid(unit->arena, argument, value);
-  append_kid(unit->arena, list, argument);
-  return true;
-}
-
-static bool known_entry(const char *name) {
+bool settings_entry(const char *name) {
   for (int i = 0; i < ENTRY_COUNT; i++) {
     if (strcmp(entries[i].name, name) == 0) {
       return true;
@@ -166,78 +95,18 @@ static bool known_entry(const char *name) {
   return false;
 }
 
-static Ast *model_call(Unit *unit, Ast *recipe) {
-  Ast *phrase = find_phrase(recipe, "model");
-  Ast *call = phrase_call(phrase);
+Ast *settings_model(Unit *unit, Ast *recipe) {
+  Ast *phrase = settings_phrase(recipe, "model");
+  Ast *call = settings_call(phrase);
   Ast *terms = phrase->kids[0];
   if (!call && terms->count == 2 && terms->kids[1]->kind == AST_PATH) {  // `model llama` becomes `model llama()`
     call = terms->kids[1];
     call->kind = AST_CALL;
     Ast *list = ARENA_NEW(unit->arena, Ast);
     *list = (Ast){.kind = AST_LIST, .span = call->span};
-    append_kid(unit->arena, call, list);
+    settings_append(unit->arena, call, list);
   }
   return call;
-}
-
-// optimizer.lr.peak = 1e-3: the argument of the call in every setting that begins with the word.
-static bool set_dotted(Unit *unit, Ast *recipe, const char *path, Ast *value, Span span) {
-  size_t length = (size_t)(strchr(path, '.') - path);
-  bool any = false;
-  for (int i = 0; i < recipe->count; i++) {
-    Ast *setting = recipe->kids[i];
-    Name word = phrase_word(setting->kids[0]->kids[0]);
-    if (!word || strlen(word) != length || strncmp(word, path, length) != 0) {
-      continue;
-    }
-    Ast *call = phrase_call(setting->kids[1] ? setting->kids[1]->kids[0] : setting->kids[0]->kids[0]);
-    any = (call && set_argument(unit, call, path + length + 1, value, span)) || any;
-  }
-  if (!any) {
-    Diagnostic *error = diag_error(unit->diag, E010, span, "the recipe has nothing called '%s'", path);
-    diag_help(unit->diag, error, "dotted names follow the recipe, e.g. `optimizer.lr.peak=1e-3`");
-  }
-  return any;
-}
-
-static bool apply_set(Unit *unit, Ast *recipe, const char *assignment) {
-  if (!strchr(assignment, '=')) {
-    Diagnostic *error = diag_error(unit->diag, E051, SPAN_NONE, "--set needs name=value, found '%s'", assignment);
-    diag_help(unit->diag, error, "e.g. --set batch=8");
-    return false;
-  }
-  Ast *parsed = parse_settings(unit, "--set", arena_format(unit->arena, "%s;", assignment));
-  const Ast *setting = parsed && parsed->count == 1 ? parsed->kids[0] : NULL;
-  Ast *phrase = setting && setting->kids[0]->count == 1 ? setting->kids[0]->kids[0] : NULL;
-  if (!phrase || !phrase->kids[1] || phrase->kids[0]->count != 1 || !phrase_word(phrase)) {
-    if (parsed) {
-      diag_error(unit->diag, E051, SPAN_NONE, "--set needs one name and one value, found '%s'", assignment);
-    }
-    return false;
-  }
-  Name path = phrase_word(phrase);
-  Ast *value = phrase->kids[1];
-  Span span = phrase->kids[0]->span;
-  if (strchr(path, '.')) {
-    return set_dotted(unit, recipe, path, value, span);
-  }
-  Ast *old = find_phrase(recipe, path);
-  if (old && old->kids[1]) {
-    old->kids[1] = value;
-    return true;
-  }
-  if (known_entry(path)) {
-    append_kid(unit->arena, recipe, parsed->kids[0]);
-    return true;
-  }
-  return set_argument(unit, model_call(unit, recipe), path, value, span);
-}
-
-static void add_setting(Unit *unit, Ast *recipe, const char *origin, const char *text) {
-  Ast *parsed = parse_settings(unit, origin, text);
-  for (int i = 0; parsed && i < parsed->count; i++) {
-    append_kid(unit->arena, recipe, parsed->kids[i]);
-  }
 }
 
 static void remove_word(Ast *recipe, const char *word) {
@@ -251,31 +120,39 @@ static void remove_word(Ast *recipe, const char *word) {
   recipe->count = kept;
 }
 
-static const Declaration *only(Unit *unit, NameSpace space, AstKind kind, int *count) {
-  const Declaration *found = NULL;
-  *count = 0;
-  for (int i = 0; i < unit->all.count; i++) {
-    const Declaration *declaration = &unit->all.at[i];
-    if (declaration->space == space && declaration->ast->kind == kind && !declaration->library) {
-      found = declaration;
-      ++*count;
+// Declarations to choose from: those of the main file, or if it has none, of the files that it imports.
+static int choices(const Unit *unit, NameSpace space, AstKind kind, const Declaration **found, int most) {
+  int count = 0;
+  for (int imported = 0; imported <= 1 && count == 0; imported++) {
+    for (int i = 0; i < unit->all.count; i++) {
+      const Declaration *declaration = &unit->all.at[i];
+      bool candidate = !declaration->library && (imported || declaration->main);
+      if (candidate && declaration->space == space && declaration->ast->kind == kind && count < most) {
+        found[count++] = declaration;
+      }
     }
   }
-  return found;
+  return count;
 }
 
-static void list_choices(Unit *unit, NameSpace space, AstKind kind, Diagnostic *error, const char *option) {
-  Buffer text = {0};
-  for (int i = 0; i < unit->all.count; i++) {
-    const Declaration *declaration = &unit->all.at[i];
-    if (declaration->space == space && declaration->ast->kind == kind && !declaration->library) {
-      buffer_format(&text, "%s%s", text.length ? ", " : "", declaration->ast->name);
-    }
+enum { MOST_CHOICES = 256 };
+
+static const Declaration *only(const Unit *unit, NameSpace space, AstKind kind, int *count) {
+  const Declaration *found[MOST_CHOICES];
+  *count = choices(unit, space, kind, found, MOST_CHOICES);
+  return *count ? found[0] : NULL;
+}
+
+static void list_choices(const Unit *unit, NameSpace space, AstKind kind, Diagnostic *error, const char *option) {
+  const Declaration *found[MOST_CHOICES];
+  int count = choices(unit, space, kind, found, MOST_CHOICES);
+  const char *text = "";
+  for (int i = 0; i < count; i++) {
+    text = arena_format(unit->arena, "%s%s%s", text, i ? ", " : "", found[i]->ast->name);
   }
-  if (text.length) {
-    diag_help(unit->diag, error, "choose with %s: %s", option, text.text);
+  if (count) {
+    diag_help(unit->diag, error, "choose with %s: %s", option, text);
   }
-  buffer_free(&text);
 }
 
 static Ast *choose_recipe(Unit *unit, const CompileOptions *options) {
@@ -297,11 +174,11 @@ static Ast *choose_recipe(Unit *unit, const CompileOptions *options) {
   if (recipe) {
     return ast_copy(unit->arena, recipe->ast);
   }
-  return parse_settings(unit, "<no recipe>", "");
+  return settings_parse(unit, "<no recipe>", "");
 }
 
 static bool choose_model(Unit *unit, const CompileOptions *options, Spec *spec) {
-  Ast *phrase = find_phrase(spec->recipe, "model");
+  Ast *phrase = settings_phrase(spec->recipe, "model");
   int count;
   if (!phrase) {
     const Declaration *model = only(unit, SPACE_CODE, AST_MODEL, &count);
@@ -316,11 +193,11 @@ static bool choose_model(Unit *unit, const CompileOptions *options, Spec *spec) 
       }
       return false;
     }
-    add_setting(unit, spec->recipe, "<no recipe>", arena_format(unit->arena, "model %s();", model->ast->name));
+    settings_add(unit, spec->recipe, "<no recipe>", arena_format(unit->arena, "model %s();", model->ast->name));
     spec->model = model;
     return true;
   }
-  Ast *call = model_call(unit, spec->recipe);
+  Ast *call = settings_model(unit, spec->recipe);
   if (!call) {
     diag_error(unit->diag, E051, phrase->span, "`model` needs a name: `model llama(layers = 4);`");
     return false;
@@ -338,7 +215,7 @@ static bool choose_model(Unit *unit, const CompileOptions *options, Spec *spec) 
 }
 
 static void read_sizes(Unit *unit, Spec *spec) {
-  Ast *call = model_call(unit, spec->recipe);
+  Ast *call = settings_model(unit, spec->recipe);
   for (int i = 0; i < call->kids[0]->count; i++) {
     const Ast *argument = call->kids[0]->kids[i];
     if (!argument->name) {
@@ -411,7 +288,7 @@ static void read_entry(Unit *unit, Spec *spec, const Ast *phrase, double *values
 }
 
 static void read_data(Unit *unit, Spec *spec, const Ast *phrase) {
-  const Ast *call = phrase_call(phrase);
+  const Ast *call = settings_call(phrase);
   if (!call || !name_is(call->name, "text")) {
     Diagnostic *error = diag_error(unit->diag, E051, phrase->span, "this version reads data from text files");
     diag_help(unit->diag, error, "write `data text(\"corpus.txt\");`");
@@ -451,7 +328,7 @@ static void read_optimizer(Unit *unit, Spec *spec, const Ast *setting) {
     rule.selectors = selectors;
   }
   const Ast *phrase = right ? right->kids[0] : left->kids[0];
-  rule.call = freeze ? NULL : phrase_call(phrase);
+  rule.call = freeze ? NULL : settings_call(phrase);
   bool none = right && name_is(phrase_word(phrase), "none");
   if (!freeze && !none && !rule.call) {
     diag_error(unit->diag, E051, setting->span, "`optimizer` needs a call of an update: `optimizer adamw(lr = 3e-4);`");
@@ -583,8 +460,8 @@ static void finish_run(Unit *unit, Spec *spec, const double *values) {
   const double decided[] = {(double)run->seed,       (double)run->steps,     (double)run->eval_every, (double)run->eval_batches,
                             (double)run->save_every, (double)run->log_every, run->validation_fraction};
   for (int i = 0; i < ENTRY_COUNT; i++) {
-    if (!find_phrase(spec->recipe, entries[written[i]].name)) {
-      add_setting(unit, spec->recipe, "<defaults>",
+    if (!settings_phrase(spec->recipe, entries[written[i]].name)) {
+      settings_add(unit, spec->recipe, "<defaults>",
                   arena_format(unit->arena, "%s = %s;", entries[i].name, number_text(unit->arena, decided[i])));
     }
   }
@@ -600,14 +477,14 @@ bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec
   }
   if (options->layout) {
     remove_word(spec->recipe, "layout");
-    add_setting(unit, spec->recipe, "--layout", arena_format(unit->arena, "layout %s;", options->layout));
+    settings_add(unit, spec->recipe, "--layout", arena_format(unit->arena, "layout %s;", options->layout));
   }
   if (options->precision) {
     remove_word(spec->recipe, "precision");
-    add_setting(unit, spec->recipe, "--precision", arena_format(unit->arena, "precision %s;", options->precision));
+    settings_add(unit, spec->recipe, "--precision", arena_format(unit->arena, "precision %s;", options->precision));
   }
   for (int i = 0; i < options->set_count; i++) {
-    apply_set(unit, spec->recipe, options->set[i]);
+    settings_set(unit, spec->recipe, options->set[i]);
   }
   double values[ENTRY_COUNT];
   for (int i = 0; i < ENTRY_COUNT; i++) {
@@ -617,7 +494,7 @@ bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec
     read_sizes(unit, spec);
     read_recipe(unit, spec, values);
     if (spec->optimizers.count == 0) {
-      add_setting(unit, spec->recipe, "<defaults>", "optimizer adamw(lr = 3e-4, clip = 1.0);");
+      settings_add(unit, spec->recipe, "<defaults>", "optimizer adamw(lr = 3e-4, clip = 1.0);");
       read_optimizer(unit, spec, spec->recipe->kids[spec->recipe->count - 1]);
     }
     check_selectors(unit, spec);

@@ -4,16 +4,28 @@
 
 #include "lang/settings.h"
 
-Name phrase_word(const Ast *phrase);                       // the first word of a phrase, or NULL
-bool name_is(Name name, const char *text);                 // false for NULL
+Name phrase_word(const Ast *phrase);        // the first word of a phrase, or NULL
+bool name_is(Name name, const char *text);  // false for NULL
 bool name_in(Name name, const char *const *words, int count);
-bool setting_constant(const Ast *ast, double *number);     // arithmetic on literals
+bool setting_constant(const Ast *ast, double *number);  // arithmetic on literals
 
 #define WORDS(words) (words), (int)(sizeof(words) / sizeof *(words))
 
 // The phrases of the recipe's last setting that begins with `word`, such as `precision bf16 until 500, then fp8;`,
 // or NULL.
 const Ast *recipe_choices(const Ast *recipe, const char *word);
+
+// settings.c
+Ast *settings_phrase(const Ast *declaration, const char *name);  // the phrase `name ...` that begins a setting, or NULL
+Ast *settings_call(const Ast *phrase);                           // the first call among its terms, or NULL
+Ast *settings_model(Unit *unit, Ast *recipe);                    // the call in `model NAME(...)`; it must be there
+bool settings_entry(const char *name);                           // is it an entry with a number, such as seed?
+
+// settings_text.c: settings that are in no file, shown in messages as text of `origin`.
+Ast *settings_parse(Unit *unit, const char *origin, const char *settings);  // as a recipe, or NULL
+void settings_add(Unit *unit, Ast *recipe, const char *origin, const char *text);
+void settings_append(Arena *arena, Ast *ast, Ast *kid);              // as its last kid
+bool settings_set(Unit *unit, Ast *recipe, const char *assignment);  // --set name=value
 
 // Chooses the layout or precision that the recipe names, checks it, and refuses what this version cannot run.
 void read_layout(Unit *unit, Spec *spec);

@@ -18,6 +18,7 @@ struct UpdateContext {
   ARRAY(UpdateUnit) units;
   const ValueId *gradient;
   Map totals;  // AST of a total() to its value
+  ValueList targets, values;  // of assignments
   const Ast *update;
 };
 
@@ -234,9 +235,11 @@ static bool make_states(Elaborator *e, const UpdateUnit *unit, const Ast *update
   return true;
 }
 
+// Notes an assignment, unless this step is skipped; all are made at the end, when everything has read the old values.
 static void assign(Elaborator *e, ValueId target, ValueId value, ValueId finite) {
   ValueId kept = graph_op3(e->graph, OP_WHERE, finite, value, target);
-  graph_op2(e->graph, OP_ASSIGN, target, kept);
+  array_push(e->arena, &e->update->targets, target);
+  array_push(e->arena, &e->update->values, kept);
 }
 
 // Binds the formals of an update on matrices, `update f(p, g over in, out, ...)`: the lists of axes before and after
@@ -377,6 +380,9 @@ bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
     if (!arguments[unit.rule].failed) {
       run_update(e, &unit, &arguments[unit.rule], finite);
     }
+  }
+  for (int i = 0; i < context.targets.count; i++) {
+    graph_op2(e->graph, OP_ASSIGN, context.targets.at[i], context.values.at[i]);
   }
   e->update = NULL;
   return e->diag->reports == errors;

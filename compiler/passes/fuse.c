@@ -256,6 +256,8 @@ typedef struct {
   ValueList *members;   // by group: node ids, in order
   bool *emitted;        // by node
   bool *group_emitted;  // by group
+  NodeId *reader;       // lists of the nodes that read a value
+  int *next_reader, *first_reader;
   int depth;
 } Order;
 
@@ -341,6 +343,51 @@ static void emit_group(Order *o, int group) {
   }
 }
 
+// Everything else that reads what an assignment overwrites runs before the kernel that writes the new value.
+static void emit_readers(Order *o, ValueId value, int writer) {
+  const Graph *graph = o->f->graph;
+  for (int at = o->first_reader[value]; at >= 0; at = o->next_reader[at]) {
+    NodeId id = o->reader[at];
+    const Node *node = graph_node(graph, id);
+    if (op_alias(node->op) || (node->op == OP_PACK && o->grouping.group[id] < 0)) {
+      emit_readers(o, node->first_result, writer);
+    } else if (node->op != OP_ASSIGN && (writer < 0 || o->grouping.group[id] != writer)) {
+      emit(o, id);
+    }
+  }
+}
+
+static void emit_before_assign(Order *o, const Node *assign) {
+  const Graph *graph = o->f->graph;
+  NodeId maker = graph_value(graph, assign->operands[1])->node;
+  int writer = maker >= 0 ? o->grouping.group[maker] : -1;
+  const Node *target = graph_producer(graph, assign->operands[0]);
+  emit_readers(o, assign->operands[0], writer);
+  for (int i = 0; target->op == OP_PACK && i < target->operand_count; i++) {
+    emit_readers(o, target->operands[i], writer);
+  }
+}
+
+static void list_readers(Order *o) {
+  Fuser *f = o->f;
+  int total = 0, at = 0;
+  for (int i = 0; i < f->nodes.count; i++) {
+    total += graph_node(f->graph, f->nodes.at[i])->operand_count;
+  }
+  o->reader = ARENA_ARRAY(f->c->arena, NodeId, total + 1);
+  o->next_reader = ARENA_ARRAY(f->c->arena, int, total + 1);
+  o->first_reader = ARENA_ARRAY(f->c->arena, int, f->graph->values.count + 1);
+  memset(o->first_reader, -1, sizeof(int) * (size_t)f->graph->values.count);
+  for (int i = 0; i < f->nodes.count; i++) {
+    const Node *node = graph_node(f->graph, f->nodes.at[i]);
+    for (int j = 0; j < node->operand_count; j++, at++) {
+      o->reader[at] = f->nodes.at[i];
+      o->next_reader[at] = o->first_reader[node->operands[j]];
+      o->first_reader[node->operands[j]] = at;
+    }
+  }
+}
+
 static void emit(Order *o, NodeId id) {
   Graph *graph = o->f->graph;
   const Node *node = graph_node(graph, id);
@@ -351,6 +398,10 @@ static void emit(Order *o, NodeId id) {
   if (o->grouping.group[id] >= 0) {
     emit_group(o, o->grouping.group[id]);
     return;
+  }
+  if (node->op == OP_ASSIGN) {
+    emit_before_assign(o, node);
+    node = graph_node(graph, id);
   }
   emit_operands(o, node, -1);
   node = graph_node(graph, id);
@@ -420,6 +471,7 @@ static void make_groups(Fuser *f) {
   o.group_emitted = ARENA_ARRAY(f->c->arena, bool, o.grouping.count + 1);
   bool *listed = ARENA_ARRAY(f->c->arena, bool, graph->nodes.count + 1);
   count_outer_uses(&o);
+  list_readers(&o);
   for (int i = 0; i < f->nodes.count; i++) {
     int group = o.grouping.group[f->nodes.at[i]];
     listed[f->nodes.at[i]] = true;

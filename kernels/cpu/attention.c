@@ -1,10 +1,12 @@
 // attention.c: attention by blocks of queries and chunks of keys that stay in the second cache.
 //
-// Forward, for 64 queries of one (batch, head, group): for each chunk of at most 1024 keys, scores s = q k^T in one
-// product, softmax by rows with the running maximum and sum (Milakov and Gimelshein 2018), o += p v. Keys after the
-// last query of the block are never touched.
-// Backward, for one (batch, head): p again from the saved statistics, then dv += p^T do, ds = p (do v^T - delta),
-// dq += ds k, dk += ds^T q, with delta = rowsum(do o). Where there are few (batch, head) pairs, chunks of keys make
+// Scores are kept transposed, [key][64 queries]: then softmax runs down the lines with one query in each lane, and
+// every product takes q, k, v and do as they lie in memory, except for the 64 queries of a block (and their do), which
+// are transposed first.
+// Forward, for 64 queries of one (batch, head, group): for each chunk of at most 1024 keys, s = k q^T, softmax with the
+// running maximum and sum (Milakov and Gimelshein 2018), o += p^T v. Keys after the block's last query are not touched.
+// Backward, for one (batch, head): p again from the saved statistics, then dv += p do, ds = p (v do^T - delta),
+// dq += ds^T k, dk += ds q, with delta = rowsum(do o). Where there are few (batch, head) pairs, chunks of keys make
 // dk and dv, and blocks of queries, in a second pass, dq. What is added in which order depends on the sizes only.
 #include "kernels/cpu/attention.h"
 
@@ -12,21 +14,24 @@
 #include <math.h>
 #include <string.h>
 
-enum { QUERIES = 64, KEYS = 1024, SPLIT_PAIRS = 8, SPLIT_KEYS = 256, SPLIT_LENGTH = 512 };
+enum { QUERIES = ATTENTION_QUERIES, KEYS = 1024, SPLIT_PAIRS = 8, SPLIT_KEYS = 256, SPLIT_LENGTH = 512 };
 
 typedef struct {
   const Attention *a;
   const SimdReal *real;
-  const Blas *blas;
   const AttentionPorts *ports;
   char *const *scratch;
   int64_t bytes, query_blocks, key_block, key_blocks;
 } Job;
 
-// What a worker has in its scratch, for a block of queries.
+// What a worker has in its scratch for a block of queries, all of the real type.
 typedef struct {
-  char *scores, *gradient;  // [QUERIES][key_block] of the real type
-  double *max, *sum, *shift, *delta;
+  char *scores, *gradient;          // [key][QUERIES]
+  char *query, *d_o;                // transposed: [depth][QUERIES], [value_depth][QUERIES]
+  char *query_rows, *d_o_rows;      // as in memory, without gaps: [QUERIES][depth], [QUERIES][value_depth]
+  char *keys;                       // k, or in the forward v, of a chunk: [key][depth]
+  char *dk, *dv;                    // of a chunk: [key][depth], [key][value_depth]
+  char *max, *sum, *shift, *delta;  // [QUERIES]; max and sum of the forward, delta of the backward
 } Block;
 
 static int64_t min_of(int64_t a, int64_t b) {
@@ -51,24 +56,53 @@ bool attention_check(const Attention *a, const char *name, Error *error) {
   return true;
 }
 
-static int64_t score_bytes(const Attention *a) {
-  return (QUERIES * min_of(a->keys, KEYS) * element_type_bytes(a->type) + 63) / 64 * 64 + 192;
+enum { BLOCK_PARTS = 13, SKEW = 192 };  // the skew keeps parts off the same cache sets
+
+// Elements of the parts of a Block, in its order.
+static void block_sizes(const Attention *a, int64_t size[BLOCK_PARTS]) {
+  const int64_t keys = min_of(a->keys, KEYS);
+  const int64_t sizes[BLOCK_PARTS] = {QUERIES * keys,
+                                      QUERIES * keys,
+                                      QUERIES * a->depth,
+                                      QUERIES * a->value_depth,
+                                      QUERIES * a->depth,
+                                      QUERIES * a->value_depth,
+                                      keys * max_of(a->depth, a->value_depth),
+                                      keys * a->depth,
+                                      keys * a->value_depth,
+                                      QUERIES,
+                                      QUERIES,
+                                      QUERIES,
+                                      QUERIES};
+  memcpy(size, sizes, sizeof sizes);
+}
+
+static int64_t part_bytes(const Attention *a, int64_t elements) {
+  return (elements * element_type_bytes(a->type) + 63) / 64 * 64 + SKEW;
 }
 
 int64_t attention_scratch_bytes(const Attention *a) {
-  return 2 * score_bytes(a) + 4 * QUERIES * (int64_t)sizeof(double);
+  int64_t size[BLOCK_PARTS], bytes = 0;
+  block_sizes(a, size);
+  for (int i = 0; i < BLOCK_PARTS; i++) {
+    bytes += part_bytes(a, size[i]);
+  }
+  return bytes;
 }
 
 static Block block_of(const Job *job, int worker) {
+  Block block;
+  char **part[BLOCK_PARTS] = {&block.scores,   &block.gradient, &block.query, &block.d_o, &block.query_rows,
+                              &block.d_o_rows, &block.keys,     &block.dk,    &block.dv,  &block.max,
+                              &block.sum,      &block.shift,    &block.delta};
+  int64_t size[BLOCK_PARTS];
   char *scratch = job->scratch[worker];
-  const int64_t scores = score_bytes(job->a);
-  double *numbers = (double *)(void *)(scratch + 2 * scores);
-  return (Block){.scores = scratch,
-                 .gradient = scratch + scores,
-                 .max = numbers,
-                 .sum = numbers + QUERIES,
-                 .shift = numbers + 2 * QUERIES,
-                 .delta = numbers + 3 * QUERIES};
+  block_sizes(job->a, size);
+  for (int i = 0; i < BLOCK_PARTS; i++) {
+    *part[i] = scratch;
+    scratch += part_bytes(job->a, size[i]);
+  }
+  return block;
 }
 
 static double get(const Job *job, const char *memory, int64_t at) {
@@ -82,23 +116,6 @@ static void set(const Job *job, char *memory, int64_t at, double value) {
   } else {
     ((double *)(void *)memory)[at] = value;
   }
-}
-
-// c[m, n] = a b + beta c; rows of a tensor are one position apart, which may be any stride when there is one.
-static void product(const Job *job, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const char *a,
-                    int64_t lda, const char *b, int64_t ldb, double beta, char *c, int64_t ldc) {
-  const BlasGemm gemm = {.type = job->a->type,
-                         .transpose_a = transpose_a,
-                         .transpose_b = transpose_b,
-                         .m = m,
-                         .n = n,
-                         .k = k,
-                         .lda = max_of(lda, transpose_a ? m : k),
-                         .ldb = max_of(ldb, transpose_b ? k : n),
-                         .ldc = max_of(ldc, n),
-                         .alpha = 1.0,
-                         .beta = beta};
-  blas_gemm(job->blas, &gemm, a, b, c);
 }
 
 // One (batch, head, group) and a block of its queries.
@@ -126,33 +143,80 @@ static int64_t keys_seen(const Attention *a, int64_t query, int64_t begin, int64
   return max_of(limit - begin, 0);
 }
 
-static void scores_of(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
-  const Attention *a = job->a;
-  product(job, false, true, w->queries, keys, a->depth, at_query(job, job->ports->q, a->stride_q, w), a->stride_q[1],
-          at_key(job, job->ports->k, a->stride_k, w, begin), a->stride_k[1], 0.0, block->scores, keys);
+// Lines of a tensor brought together. Far apart, their addresses often fall on the same few sets of a cache.
+static void copy_lines(const Job *job, char *to, int64_t to_stride, const char *from, int64_t stride, int64_t lines,
+                       int64_t depth) {
+  for (int64_t i = 0; i < lines; i++) {
+    memcpy(to + i * to_stride * job->bytes, from + i * stride * job->bytes, (size_t)(depth * job->bytes));
+  }
 }
 
-// Scores become probabilities against the running maximum; what was summed before is scaled to the new one.
-static void softmax_chunk(const Job *job, const Block *block, const Where *w, char *o, int64_t begin, int64_t keys) {
-  const Attention *a = job->a;
-  for (int64_t r = 0; r < w->queries; r++) {
-    char *row = block->scores + r * keys * job->bytes;
-    const int64_t seen = keys_seen(a, w->query + r, begin, begin + keys);
-    memset(row + seen * job->bytes, 0, (size_t)((keys - seen) * job->bytes));
-    if (seen == 0) {
-      continue;
-    }
-    const double extreme = a->scale >= 0.0 ? job->real->max(row, seen) : job->real->min(row, seen);
-    const double max = fmax(block->max[r], extreme * a->scale);
-    const double sum = job->real->exp_row(row, seen, a->scale, max);
-    if (begin > 0) {
-      const double shrink = exp(block->max[r] - max);
-      block->sum[r] *= shrink;
-      job->real->scale_row(o + r * a->stride_o[1] * job->bytes, a->value_depth, shrink);
-    }
-    block->sum[r] += sum;
-    block->max[r] = max;
+// A block of queries (or their do), as rows and transposed; lanes without a query hold zero.
+static void take_block(const Job *job, const Where *w, const char *from, int64_t stride, int64_t depth, char *rows,
+                       char *transposed) {
+  copy_lines(job, rows, depth, from, stride, w->queries, depth);
+  if (w->queries < QUERIES) {
+    memset(transposed, 0, (size_t)(QUERIES * depth * job->bytes));
   }
+  job->real->transpose(transposed, QUERIES, rows, depth, w->queries, depth);
+}
+
+// lines[key][query] = the dot products of keys [begin, begin + keys) of k (or v) with a transposed block.
+static void product_of_keys(const Job *job, const char *keys_of, int64_t stride, const char *block, int64_t depth,
+                            int64_t keys, char *lines) {
+  const SmallProduct product = {.a = keys_of,
+                                .b = block,
+                                .c = lines,
+                                .m = keys,
+                                .n = QUERIES,
+                                .k = depth,
+                                .a_row = stride,
+                                .a_k = 1,
+                                .b_row = QUERIES,
+                                .c_row = QUERIES};
+  job->real->product(&product);
+}
+
+// out[query][depth] (+)= sum over keys of lines[key][query] x[key][depth].
+static void sum_over_keys(const Job *job, const Where *w, const char *lines, const char *x, int64_t depth, int64_t keys,
+                          bool add, char *out, int64_t out_stride) {
+  const SmallProduct product = {.a = lines,
+                                .b = x,
+                                .c = out,
+                                .m = w->queries,
+                                .n = depth,
+                                .k = keys,
+                                .a_row = 1,
+                                .a_k = QUERIES,
+                                .b_row = depth,
+                                .c_row = out_stride,
+                                .add = add};
+  job->real->product(&product);
+}
+
+// out[key][depth] += sum over queries of lines[key][query] x[query][depth].
+static void add_over_queries(const Job *job, const Where *w, const char *lines, const char *x, int64_t depth,
+                             int64_t keys, char *out) {
+  const SmallProduct product = {.a = lines,
+                                .b = x,
+                                .c = out,
+                                .m = keys,
+                                .n = depth,
+                                .k = w->queries,
+                                .a_row = QUERIES,
+                                .a_k = 1,
+                                .b_row = depth,
+                                .c_row = depth,
+                                .add = true};
+  job->real->product(&product);
+}
+
+static AttentionBlock scores_of(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
+  const Attention *a = job->a;
+  product_of_keys(job, at_key(job, job->ports->k, a->stride_k, w, begin), a->stride_k[1], block->query, a->depth, keys,
+                  block->scores);
+  return (AttentionBlock){
+      .scores = block->scores, .keys = keys, .ahead = begin - w->query, .causal = a->causal, .scale = a->scale};
 }
 
 static void forward_task(void *context, int worker, int64_t task) {
@@ -165,92 +229,90 @@ static void forward_task(void *context, int worker, int64_t task) {
   w.head = task / a->groups % a->heads;
   w.batch = task / a->groups / a->heads;
   w.queries = min_of(QUERIES, a->queries - w.query);
-  for (int64_t r = 0; r < w.queries; r++) {
-    block.max[r] = -INFINITY;
-    block.sum[r] = 0.0;
+  for (int64_t r = 0; r < QUERIES; r++) {
+    set(job, block.max, r, -INFINITY);
+    set(job, block.sum, r, 0.0);
   }
   char *o = at_query(job, job->ports->o, a->stride_o, &w);
+  take_block(job, &w, at_query(job, job->ports->q, a->stride_q, &w), a->stride_q[1], a->depth, block.query_rows,
+             block.query);
   const int64_t end = keys_seen(a, w.query + w.queries - 1, 0, a->keys);
   for (int64_t begin = 0; begin < end; begin += KEYS) {
     const int64_t keys = min_of(KEYS, end - begin);
-    scores_of(job, &block, &w, begin, keys);
-    softmax_chunk(job, &block, &w, o, begin, keys);
-    product(job, false, false, w.queries, a->value_depth, keys, block.scores, keys,
-            at_key(job, job->ports->v, a->stride_v, &w, begin), a->stride_v[1], begin > 0 ? 1.0 : 0.0, o,
-            a->stride_o[1]);
+    const AttentionBlock scores = scores_of(job, &block, &w, begin, keys);
+    job->real->attention_softmax(&scores, block.max, block.sum, block.shift);
+    for (int64_t r = 0; begin > 0 && r < w.queries; r++) {
+      job->real->scale_row(o + r * a->stride_o[1] * job->bytes, a->value_depth, get(job, block.shift, r));
+    }
+    copy_lines(job, block.keys, a->value_depth, at_key(job, job->ports->v, a->stride_v, &w, begin), a->stride_v[1],
+               keys, a->value_depth);
+    sum_over_keys(job, &w, block.scores, block.keys, a->value_depth, keys, begin > 0, o, a->stride_o[1]);
   }
   for (int64_t r = 0; r < w.queries; r++) {
-    job->real->scale_row(o + r * a->stride_o[1] * job->bytes, a->value_depth, 1.0 / block.sum[r]);
-    set(job, job->ports->statistics, statistic_of(job, &w) + r, block.max[r] + log(block.sum[r]));
+    const double sum = get(job, block.sum, r);
+    job->real->scale_row(o + r * a->stride_o[1] * job->bytes, a->value_depth, 1.0 / sum);
+    set(job, job->ports->statistics, statistic_of(job, &w) + r, get(job, block.max, r) + log(sum));
   }
 }
 
-static Job job_of(const Attention *a, const Simd *simd, const Blas *blas, const AttentionPorts *ports,
-                  char *const *scratch) {
-  Job job = {.a = a, .blas = blas, .ports = ports, .scratch = scratch};
+static Job job_of(const Attention *a, const Simd *simd, const AttentionPorts *ports, char *const *scratch) {
+  Job job = {.a = a, .ports = ports, .scratch = scratch};
   job.real = a->type == TYPE_F32 ? simd->f32 : simd->f64;
   job.bytes = element_type_bytes(a->type);
   job.query_blocks = (a->queries + QUERIES - 1) / QUERIES;
   return job;
 }
 
-void attention_run(const Attention *a, const Simd *simd, const Blas *blas, Pool *pool, const AttentionPorts *ports,
+void attention_run(const Attention *a, const Simd *simd, Pool *pool, const AttentionPorts *ports,
                    char *const *scratch) {
-  Job job = job_of(a, simd, blas, ports, scratch);
+  Job job = job_of(a, simd, ports, scratch);
   pool_run(pool, a->batch * a->heads * a->groups * job.query_blocks, forward_task, &job);
 }
 
-// Statistics and delta of a block of queries.
+// Transposed queries and do, statistics and delta of a block.
 static void block_begin(const Job *job, const Block *block, const Where *w) {
   const Attention *a = job->a;
   const char *o = at_query(job, job->ports->o, a->stride_o, w), *d_o = at_query(job, job->ports->d_o, a->stride_do, w);
-  for (int64_t r = 0; r < w->queries; r++) {
-    block->shift[r] = get(job, job->ports->statistics, statistic_of(job, w) + r);
-    block->delta[r] =
-        job->real->dot(o + r * a->stride_o[1] * job->bytes, d_o + r * a->stride_do[1] * job->bytes, a->value_depth);
+  take_block(job, w, at_query(job, job->ports->q, a->stride_q, w), a->stride_q[1], a->depth, block->query_rows,
+             block->query);
+  take_block(job, w, d_o, a->stride_do[1], a->value_depth, block->d_o_rows, block->d_o);
+  for (int64_t r = 0; r < QUERIES; r++) {
+    const bool real = r < w->queries;
+    set(job, block->shift, r, real ? get(job, job->ports->statistics, statistic_of(job, w) + r) : 0.0);
+    set(job, block->delta, r,
+        real ? job->real->dot(o + r * a->stride_o[1] * job->bytes, d_o + r * a->stride_do[1] * job->bytes,
+                              a->value_depth)
+             : 0.0);
   }
 }
 
-// scores = p, gradient = ds * scale for keys [begin, begin + keys).
+// scores = p, gradient = ds for keys [begin, begin + keys).
 static void block_gradient(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
   const Attention *a = job->a;
-  scores_of(job, block, w, begin, keys);
-  product(job, false, true, w->queries, keys, a->value_depth, at_query(job, job->ports->d_o, a->stride_do, w),
-          a->stride_do[1], at_key(job, job->ports->v, a->stride_v, w, begin), a->stride_v[1], 0.0, block->gradient,
-          keys);
-  for (int64_t r = 0; r < w->queries; r++) {
-    char *p = block->scores + r * keys * job->bytes, *ds = block->gradient + r * keys * job->bytes;
-    const int64_t seen = keys_seen(a, w->query + r, begin, begin + keys);
-    job->real->attention_row(p, ds, seen, a->scale, block->shift[r], block->delta[r]);
-    memset(p + seen * job->bytes, 0, (size_t)((keys - seen) * job->bytes));
-    memset(ds + seen * job->bytes, 0, (size_t)((keys - seen) * job->bytes));
-  }
+  const AttentionBlock scores = scores_of(job, block, w, begin, keys);
+  product_of_keys(job, at_key(job, job->ports->v, a->stride_v, w, begin), a->stride_v[1], block->d_o, a->value_depth,
+                  keys, block->gradient);
+  job->real->attention_gradient(&scores, block->gradient, block->shift, block->delta);
+}
+
+static void take_keys(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
+  const Attention *a = job->a;
+  copy_lines(job, block->keys, a->depth, at_key(job, job->ports->k, a->stride_k, w, begin), a->stride_k[1], keys,
+             a->depth);
 }
 
 static void add_dq(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
   const Attention *a = job->a;
-  product(job, false, false, w->queries, a->depth, keys, block->gradient, keys,
-          at_key(job, job->ports->k, a->stride_k, w, begin), a->stride_k[1], begin > 0 ? 1.0 : 0.0,
-          at_query(job, job->ports->dq, a->stride_dq, w), a->stride_dq[1]);
-}
-
-static void add_dk_dv(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
-  const Attention *a = job->a;
-  product(job, true, false, keys, a->value_depth, w->queries, block->scores, keys,
-          at_query(job, job->ports->d_o, a->stride_do, w), a->stride_do[1], 1.0,
-          at_key(job, job->ports->dv, a->stride_dv, w, begin), a->stride_dv[1]);
-  product(job, true, false, keys, a->depth, w->queries, block->gradient, keys,
-          at_query(job, job->ports->q, a->stride_q, w), a->stride_q[1], 1.0,
-          at_key(job, job->ports->dk, a->stride_dk, w, begin), a->stride_dk[1]);
+  sum_over_keys(job, w, block->gradient, block->keys, a->depth, keys, begin > 0,
+                at_query(job, job->ports->dq, a->stride_dq, w), a->stride_dq[1]);
 }
 
 // dk and dv of the keys [begin, end) of one (batch, head), and what they add to dq if asked.
 static void keys_backward(const Job *job, const Block *block, Where w, int64_t begin, int64_t end, bool with_dq) {
   const Attention *a = job->a;
-  for (int64_t key = begin; key < end; key++) {
-    memset(at_key(job, job->ports->dk, a->stride_dk, &w, key), 0, (size_t)(a->depth * job->bytes));
-    memset(at_key(job, job->ports->dv, a->stride_dv, &w, key), 0, (size_t)(a->value_depth * job->bytes));
-  }
+  memset(block->dk, 0, (size_t)((end - begin) * a->depth * job->bytes));
+  memset(block->dv, 0, (size_t)((end - begin) * a->value_depth * job->bytes));
+  take_keys(job, block, &w, begin, end - begin);
   for (w.group = 0; w.group < a->groups; w.group++) {
     for (w.query = 0; w.query < a->queries; w.query += QUERIES) {
       w.queries = min_of(QUERIES, a->queries - w.query);
@@ -260,12 +322,17 @@ static void keys_backward(const Job *job, const Block *block, Where w, int64_t b
       }
       block_begin(job, block, &w);
       block_gradient(job, block, &w, begin, keys);
-      add_dk_dv(job, block, &w, begin, keys);
+      add_over_queries(job, &w, block->scores, block->d_o_rows, a->value_depth, keys, block->dv);
+      add_over_queries(job, &w, block->gradient, block->query_rows, a->depth, keys, block->dk);
       if (with_dq) {
         add_dq(job, block, &w, begin, keys);
       }
     }
   }
+  copy_lines(job, at_key(job, job->ports->dk, a->stride_dk, &w, begin), a->stride_dk[1], block->dk, a->depth,
+             end - begin, a->depth);
+  copy_lines(job, at_key(job, job->ports->dv, a->stride_dv, &w, begin), a->stride_dv[1], block->dv, a->value_depth,
+             end - begin, a->value_depth);
 }
 
 static void pair_task(void *context, int worker, int64_t task) {
@@ -301,14 +368,15 @@ static void queries_task(void *context, int worker, int64_t task) {
   const int64_t end = keys_seen(a, w.query + w.queries - 1, 0, a->keys);
   for (int64_t begin = 0; begin < end; begin += KEYS) {
     const int64_t keys = min_of(KEYS, end - begin);
+    take_keys(job, &block, &w, begin, keys);
     block_gradient(job, &block, &w, begin, keys);
     add_dq(job, &block, &w, begin, keys);
   }
 }
 
-void attention_grad_run(const Attention *a, const Simd *simd, const Blas *blas, Pool *pool, const AttentionPorts *ports,
+void attention_grad_run(const Attention *a, const Simd *simd, Pool *pool, const AttentionPorts *ports,
                         char *const *scratch) {
-  Job job = job_of(a, simd, blas, ports, scratch);
+  Job job = job_of(a, simd, ports, scratch);
   const int64_t pairs = a->batch * a->heads;
   if (pairs >= SPLIT_PAIRS || a->keys < SPLIT_LENGTH) {
     pool_run(pool, pairs, pair_task, &job);

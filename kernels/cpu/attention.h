@@ -2,9 +2,9 @@
 #ifndef MDL_KERNELS_CPU_ATTENTION_H
 #define MDL_KERNELS_CPU_ATTENTION_H
 
-#include "kernels/cpu/blas.h"
 #include "kernels/cpu/simd.h"
 #include "runtime/cpu/pool.h"
+#include "runtime/device.h"
 
 // Addresses of the tensors of an Attention; the forward reads q, k, v and writes o and statistics.
 typedef struct {
@@ -13,9 +13,9 @@ typedef struct {
 
 bool attention_check(const Attention *attention, const char *name, Error *error);
 int64_t attention_scratch_bytes(const Attention *attention);  // for each worker, forward or backward
-void attention_run(const Attention *attention, const Simd *simd, const Blas *blas, Pool *pool,
-                   const AttentionPorts *ports, char *const *scratch);
-void attention_grad_run(const Attention *attention, const Simd *simd, const Blas *blas, Pool *pool,
-                        const AttentionPorts *ports, char *const *scratch);
+void attention_run(const Attention *attention, const Simd *simd, Pool *pool, const AttentionPorts *ports,
+                   char *const *scratch);
+void attention_grad_run(const Attention *attention, const Simd *simd, Pool *pool, const AttentionPorts *ports,
+                        char *const *scratch);
 
 #endif

@@ -22,6 +22,25 @@ typedef struct {
   uint32_t step;
 } RandomKey;
 
+// c[m, n] = sum over k of a(m, k) b[k, n], added to c if `add`; b and c are contiguous along n.
+typedef struct {
+  const void *a, *b;
+  void *c;
+  int64_t m, n, k, a_row, a_k, b_row, c_row;
+  bool add;
+} SmallProduct;
+
+enum { ATTENTION_QUERIES = 64 };
+
+// Scores of a block of queries, [key][ATTENTION_QUERIES]; the last queries may be padding. Line k is of the key
+// `ahead` + k counted from the block's first query; if causal, a query does not see the keys after it.
+typedef struct {
+  void *scores;
+  int64_t keys, ahead;
+  bool causal;
+  double scale;
+} AttentionBlock;
+
 // Functions for one real type; `x` arrays are of that type unless said otherwise.
 typedef struct {
   VectorFn op[KERNEL_OP_COUNT];  // elementwise operations; NULL for all others
@@ -37,12 +56,15 @@ typedef struct {
   void (*load[ELEMENT_TYPE_COUNT])(void *x, const void *memory, int64_t stride, int64_t n);
   void (*store[ELEMENT_TYPE_COUNT])(void *memory, int64_t stride, const void *x, int64_t n);
   void (*add[ELEMENT_TYPE_COUNT])(void *memory, int64_t stride, const void *x, int64_t n);
-  // Of attention: x = e^(x scale - shift), gives the sum; x *= factor; sum of a b; and, from scores p and do.v in ds,
-  // p = e^(p scale - shift), ds = p (ds - delta) scale.
-  double (*exp_row)(void *x, int64_t n, double scale, double shift);
+  void (*product)(const SmallProduct *product);
+  void (*transpose)(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows, int64_t columns);
+  // Of attention, each array of ATTENTION_QUERIES. Softmax: scores become p = e^(score scale - max) against the
+  // running maximum; sum and maximum go on, shrink is what earlier results are to be multiplied by. Gradient:
+  // scores become p = e^(score scale - shift), gradient (do v) becomes p (gradient - delta) scale.
+  void (*attention_softmax)(const AttentionBlock *block, void *max, void *sum, void *shrink);
+  void (*attention_gradient)(const AttentionBlock *block, void *gradient, const void *shift, const void *delta);
   void (*scale_row)(void *x, int64_t n, double factor);
   double (*dot)(const void *a, const void *b, int64_t n);
-  void (*attention_row)(void *p, void *ds, int64_t n, double scale, double shift, double delta);
   // Random numbers of the indices index, index + stride, ...; see random.h.
   void (*uniform)(void *x, RandomKey key, int64_t index, int64_t stride, int64_t n);
   void (*normal)(void *x, RandomKey key, int64_t index, int64_t stride, int64_t n);

@@ -32,10 +32,14 @@ void SIMD_REAL_NAME(simd_normal)(void *x, RandomKey key, int64_t index, int64_t 
 void SIMD_REAL_NAME(simd_column_sum)(void *total, void *lost, const void *x, int64_t rows, int64_t stride, int64_t n);
 void SIMD_REAL_NAME(simd_column_max)(void *total, const void *x, int64_t rows, int64_t stride, int64_t n);
 void SIMD_REAL_NAME(simd_column_min)(void *total, const void *x, int64_t rows, int64_t stride, int64_t n);
-double SIMD_REAL_NAME(simd_exp_row)(void *x, int64_t n, double scale, double shift);
+void SIMD_REAL_NAME(simd_product)(const SmallProduct *p);
+void SIMD_REAL_NAME(simd_transpose)(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows,
+                                    int64_t columns);
+void SIMD_REAL_NAME(simd_attention_softmax)(const AttentionBlock *block, void *max, void *sum, void *shrink);
+void SIMD_REAL_NAME(simd_attention_gradient)(const AttentionBlock *block, void *gradient, const void *shift,
+                                             const void *delta);
 void SIMD_REAL_NAME(simd_scale_row)(void *x, int64_t n, double factor);
 double SIMD_REAL_NAME(simd_dot)(const void *a, const void *b, int64_t n);
-void SIMD_REAL_NAME(simd_attention_row)(void *p, void *ds, int64_t n, double scale, double shift, double delta);
 double SIMD_REAL_NAME(simd_sum)(const void *x, int64_t n);
 double SIMD_REAL_NAME(simd_max)(const void *x, int64_t n);
 double SIMD_REAL_NAME(simd_min)(const void *x, int64_t n);

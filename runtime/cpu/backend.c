@@ -251,9 +251,9 @@ static void run_attention(Device *device, const Attention *attention, bool gradi
     ports.dq = address(device, &attention->dq, slot);
     ports.dk = address(device, &attention->dk, slot);
     ports.dv = address(device, &attention->dv, slot);
-    attention_grad_run(attention, device->simd, &device->blas, device->pool, &ports, device->scratch);
+    attention_grad_run(attention, device->simd, device->pool, &ports, device->scratch);
   } else {
-    attention_run(attention, device->simd, &device->blas, device->pool, &ports, device->scratch);
+    attention_run(attention, device->simd, device->pool, &ports, device->scratch);
   }
 }
 

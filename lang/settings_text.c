@@ -1,0 +1,135 @@
+// settings_text.c: settings from the command line and defaults: text that is in no file; --set.
+#include <string.h>
+
+#include "lang/settings_rules.h"
+
+void settings_append(Arena *arena, Ast *ast, Ast *kid) {
+  Ast **kids = ARENA_ARRAY(arena, Ast *, ast->count + 2);
+  if (ast->count) {
+    memcpy(kids, ast->kids, sizeof *kids * (size_t)ast->count);
+  }
+  kids[ast->count++] = kid;
+  ast->kids = kids;
+}
+
+static void shift(Span *span, int file, uint32_t by, uint32_t most) {
+  if (span->file == file) {
+    span->begin = span->begin < by ? 0 : span->begin - by < most ? span->begin - by : most;
+    span->end = span->end < by ? 0 : span->end - by < most ? span->end - by : most;
+  }
+}
+
+static void shift_tree(Ast *ast, int file, uint32_t by, uint32_t most) {
+  if (ast) {
+    shift(&ast->span, file, by, most);
+    shift(&ast->name_span, file, by, most);
+    for (int i = 0; i < ast->count; i++) {
+      shift_tree(ast->kids[i], file, by, most);
+    }
+  }
+}
+
+// The settings of a text that is not in any file, such as `batch = 8;` from the command line. They are read inside of
+// a recipe, and shown without it.
+Ast *settings_parse(Unit *unit, const char *origin, const char *settings) {
+  static const char before[] = "recipe _ { ";
+  const uint32_t by = sizeof before - 1, most = (uint32_t)strlen(settings);
+  const char *text = arena_format(unit->arena, "%s%s }", before, settings);
+  Diag *diag = unit->diag;
+  int errors = diag->reports, reported = diag->all.count;
+  int file = diag_add_source(diag, origin, text, strlen(text));
+  Ast *tree = parse_file(unit->arena, unit->names, diag, file, NULL);
+  shift_tree(tree, file, by, most);
+  for (int i = reported; i < diag->all.count; i++) {
+    shift(&diag->all.at[i].span, file, by, most);
+    shift(&diag->all.at[i].related, file, by, most);
+  }
+  diag->sources.at[file].text = arena_format(unit->arena, "%s", settings);
+  diag->sources.at[file].length = most;
+  return diag->reports == errors && tree && tree->count == 1 ? tree->kids[0] : NULL;
+}
+
+static bool set_argument(Unit *unit, Ast *call, const char *path, Ast *value, Span span) {
+  const char *dot = strchr(path, '.');
+  Name part = name_of_bytes(unit->names, path, dot ? (size_t)(dot - path) : strlen(path));
+  Ast *list = call->kids[0];
+  for (int i = 0; i < list->count; i++) {
+    Ast *argument = list->kids[i];
+    if (argument->name != part) {
+      continue;
+    }
+    if (!dot) {
+      argument->kids[0] = value;
+      return true;
+    }
+    return argument->kids[0]->kind == AST_CALL && set_argument(unit, argument->kids[0], dot + 1, value, span);
+  }
+  if (dot) {
+    return false;
+  }
+  Ast *argument = ARENA_NEW(unit->arena, Ast);
+  *argument = (Ast){.kind = AST_ARGUMENT, .span = span, .name_span = span, .name = part};
+  settings_append(unit->arena, argument, value);
+  settings_append(unit->arena, list, argument);
+  return true;
+}
+
+// optimizer.lr.peak = 1e-3: the argument of the call in every setting that begins with the word.
+static bool set_dotted(Unit *unit, Ast *recipe, const char *path, Ast *value, Span span) {
+  size_t length = (size_t)(strchr(path, '.') - path);
+  bool any = false;
+  for (int i = 0; i < recipe->count; i++) {
+    Ast *setting = recipe->kids[i];
+    Name word = phrase_word(setting->kids[0]->kids[0]);
+    if (!word || strlen(word) != length || strncmp(word, path, length) != 0) {
+      continue;
+    }
+    Ast *call = settings_call(setting->kids[1] ? setting->kids[1]->kids[0] : setting->kids[0]->kids[0]);
+    any = (call && set_argument(unit, call, path + length + 1, value, span)) || any;
+  }
+  if (!any) {
+    Diagnostic *error = diag_error(unit->diag, E010, span, "the recipe has nothing called '%s'", path);
+    diag_help(unit->diag, error, "dotted names follow the recipe, e.g. `optimizer.lr.peak=1e-3`");
+  }
+  return any;
+}
+
+bool settings_set(Unit *unit, Ast *recipe, const char *assignment) {
+  if (!strchr(assignment, '=')) {
+    Diagnostic *error = diag_error(unit->diag, E051, SPAN_NONE, "--set needs name=value, found '%s'", assignment);
+    diag_help(unit->diag, error, "e.g. --set batch=8");
+    return false;
+  }
+  Ast *parsed = settings_parse(unit, "--set", arena_format(unit->arena, "%s;", assignment));
+  const Ast *setting = parsed && parsed->count == 1 ? parsed->kids[0] : NULL;
+  Ast *phrase = setting && setting->kids[0]->count == 1 ? setting->kids[0]->kids[0] : NULL;
+  if (!phrase || !phrase->kids[1] || phrase->kids[0]->count != 1 || !phrase_word(phrase)) {
+    if (parsed) {
+      diag_error(unit->diag, E051, SPAN_NONE, "--set needs one name and one value, found '%s'", assignment);
+    }
+    return false;
+  }
+  Name path = phrase_word(phrase);
+  Ast *value = phrase->kids[1];
+  Span span = phrase->kids[0]->span;
+  if (strchr(path, '.')) {
+    return set_dotted(unit, recipe, path, value, span);
+  }
+  Ast *old = settings_phrase(recipe, path);
+  if (old && old->kids[1]) {
+    old->kids[1] = value;
+    return true;
+  }
+  if (settings_entry(path)) {
+    settings_append(unit->arena, recipe, parsed->kids[0]);
+    return true;
+  }
+  return set_argument(unit, settings_model(unit, recipe), path, value, span);
+}
+
+void settings_add(Unit *unit, Ast *recipe, const char *origin, const char *text) {
+  Ast *parsed = settings_parse(unit, origin, text);
+  for (int i = 0; parsed && i < parsed->count; i++) {
+    settings_append(unit->arena, recipe, parsed->kids[i]);
+  }
+}
