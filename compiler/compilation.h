@@ -32,6 +32,9 @@ void graph_replace_values(Graph *graph, const ValueId *replace);
 // Drops nodes whose results nothing uses.
 void graph_remove_dead(Graph *graph);
 
+// Moves assignments of the model's own state to the end: they take effect after the step.
+void graph_assign_last(Graph *graph);
+
 // group.c: which nodes of a list belong to one kernel. group[i] of node id i: an id, or -1.
 typedef struct {
   int *group;  // by NodeId

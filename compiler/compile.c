@@ -29,6 +29,9 @@ enum { PASS_COUNT = sizeof passes / sizeof *passes };
 bool pass_elaborate(Compilation *c) {
   c->elaborator = elaborate_model(c->arena, c->names, c->diag, c->unit, c->spec, c->program);
   c->graph = c->elaborator ? c->elaborator->graph : NULL;
+  if (c->graph) {
+    graph_assign_last(c->graph);
+  }
   return c->graph != NULL;
 }
 

@@ -192,6 +192,20 @@ static void name_gradients(Compilation *c, const ValueId *gradient) {
   }
 }
 
+void graph_assign_last(Graph *graph) {
+  NodeList old = graph->regions.at[0].nodes, kept = {0}, last = {0};
+  for (int i = 0; i < old.count; i++) {
+    const Node *node = graph_node(graph, old.at[i]);
+    const Node *target = node->op == OP_ASSIGN ? graph_producer(graph, node->operands[0]) : NULL;
+    NodeList *to = target && target->op == OP_STATE && graph_value(graph, target->first_result)->role == ROLE_STATE ? &last : &kept;
+    array_push(graph->arena, to, old.at[i]);
+  }
+  for (int i = 0; i < last.count; i++) {
+    array_push(graph->arena, &kept, last.at[i]);
+  }
+  graph->regions.at[0].nodes = kept;
+}
+
 bool pass_differentiate(Compilation *c) {
   Graph *graph = c->graph;
   if (graph->slots > 1 && !check_microbatches(c)) {
@@ -230,6 +244,7 @@ bool pass_differentiate(Compilation *c) {
   name_gradients(c, gradient);
   c->differentiated = true;
   bool good = elaborate_updates(c->elaborator, gradient, loss);
+  graph_assign_last(graph);
   graph->backward = false;
   graph->role = ROLE_ACTIVATION;
   return good;

@@ -6,8 +6,9 @@
 # A first line `// options: ...` holds options for the command. --update writes what is said now into .expected.
 # MDLC is the program, else build/mdlc.
 set -u
-cd "$(dirname "$0")"
-MDLC=${MDLC:-$(cd ../.. && pwd)/build/mdlc}
+HERE=$(cd "$(dirname "$0")" && pwd)
+MDLC=$(realpath "${MDLC:-$HERE/../../build/mdlc}")
+cd "$HERE" || exit 1
 SAID=$(mktemp)
 trap 'rm -f "$SAID"' EXIT
 update=false
