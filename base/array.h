@@ -16,10 +16,10 @@
     int count, capacity; \
   }
 
-#define array_push(arena, array, ...)                                                                      \
-  ((array)->count == (array)->capacity                                                                     \
+#define array_push(arena, array, ...)                                                                    \
+  ((array)->count == (array)->capacity                                                                   \
        ? (void)((array)->at = array_grow((arena), (array)->at, sizeof *(array)->at, &(array)->capacity)) \
-       : (void)0,                                                                                          \
+       : (void)0,                                                                                        \
    (array)->at[(array)->count++] = (__VA_ARGS__))
 
 // Doubles *capacity and returns a copy of `data` with room for it.

@@ -50,7 +50,7 @@ typedef struct {
   ARRAY(Diagnostic) all;
   int errors, warnings;
   int reports;  // calls of diag_error so far: tells whether something went wrong since, also where it was said before
-  int limit;  // errors after which no more are collected (0: 100)
+  int limit;    // errors after which no more are collected (0: 100)
 } Diag;
 
 Diag *diag_create(Arena *arena);

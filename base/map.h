@@ -14,10 +14,10 @@ typedef struct {
 } Map;
 
 Map map_create(Arena *arena);
-void map_put(Map *map, uint64_t key, int64_t value);           // replaces
-bool map_get(const Map *map, uint64_t key, int64_t *value);    // *value untouched when absent
+void map_put(Map *map, uint64_t key, int64_t value);         // replaces
+bool map_get(const Map *map, uint64_t key, int64_t *value);  // *value untouched when absent
 int64_t map_get_or(const Map *map, uint64_t key, int64_t otherwise);
-uint64_t map_hash(uint64_t hash, uint64_t word);               // mixes a word into a running hash
+uint64_t map_hash(uint64_t hash, uint64_t word);  // mixes a word into a running hash
 
 static inline uint64_t map_key(const void *pointer) {
   return (uint64_t)(uintptr_t)pointer;

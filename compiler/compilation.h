@@ -42,10 +42,10 @@ typedef struct {
 } Grouping;
 
 typedef struct {
-  Shape space, inner;  // inner is empty while no reduction has decided it
-  bool row_reductions; // a reduction over `inner` is used inside
+  Shape space, inner;   // inner is empty while no reduction has decided it
+  bool row_reductions;  // a reduction over `inner` is used inside
   bool inner_known;
-  bool backward;       // of its first member
+  bool backward;  // of its first member
   int level, nodes, external;
 } GroupInfo;
 

@@ -68,12 +68,17 @@ static bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions 
 }
 
 static Compilation start(Front *f, const CompileOptions *options, ProgramKind program) {
-  return (Compilation){.arena = f->arena, .names = f->names, .diag = f->diag, .unit = &f->unit,
-                       .spec = &f->spec,  .program = program, .gradients = options->gradients};
+  return (Compilation){.arena = f->arena,
+                       .names = f->names,
+                       .diag = f->diag,
+                       .unit = &f->unit,
+                       .spec = &f->spec,
+                       .program = program,
+                       .gradients = options->gradients};
 }
 
-static bool add_program(Front *f, const CompileOptions *options, ProgramKind program, StateMap *states, KernelTable *kernels,
-                        Plan *plan) {
+static bool add_program(Front *f, const CompileOptions *options, ProgramKind program, StateMap *states,
+                        KernelTable *kernels, Plan *plan) {
   Compilation *c = ARENA_NEW(f->arena, Compilation);
   *c = start(f, options, program);
   if (!run_passes(c, NULL)) {
@@ -206,7 +211,8 @@ static void print_kernels(const Plan *plan, ProgramKind program, Buffer *out) {
       if (instruction->kind == INSTRUCTION_GEMM) {
         const Gemm *gemm = &instruction->as.gemm;
         buffer_format(out, "  m %lld n %lld k %lld %c%c%s", (long long)gemm->m, (long long)gemm->n, (long long)gemm->k,
-                      gemm->transpose_a ? 't' : 'n', gemm->transpose_b ? 't' : 'n', gemm->batch_count ? " batched" : "");
+                      gemm->transpose_a ? 't' : 'n', gemm->transpose_b ? 't' : 'n',
+                      gemm->batch_count ? " batched" : "");
       } else if (instruction->kind == INSTRUCTION_KERNEL) {
         buffer_format(out, "  kernel %d", instruction->as.kernel.kernel);
       }

@@ -7,16 +7,16 @@
 #include "compiler/plan.h"
 
 typedef struct {
-  const char *file;       // path of the .mdl text
-  const char *recipe;     // NULL: the only one of the file
-  const char *layout;     // NULL: what the recipe says, else one rank
-  const char *precision;  // NULL: what the recipe says, else fp32
-  const char *const *set; // "name=value" strings
+  const char *file;        // path of the .mdl text
+  const char *recipe;      // NULL: the only one of the file
+  const char *layout;      // NULL: what the recipe says, else one rank
+  const char *precision;   // NULL: what the recipe says, else fp32
+  const char *const *set;  // "name=value" strings
   int set_count;
-  const char *target;     // "cpu"
-  bool gradients;         // the train program also has an output "gradient.NAME" for each trained parameter
-  const char *after;      // compile_print: the pass after which to print
-  ProgramKind program;    // compile_print: which program
+  const char *target;   // "cpu"
+  bool gradients;       // the train program also has an output "gradient.NAME" for each trained parameter
+  const char *after;    // compile_print: the pass after which to print
+  ProgramKind program;  // compile_print: which program
 } CompileOptions;
 
 // Compiles into `arena`. On failure returns false and diag->errors > 0. Running out of memory is reported as a

@@ -159,7 +159,8 @@ RULE(gradient_sigmoid) {  // g y (1 - y)
 RULE(gradient_erf) {  // g 2/sqrt(pi) exp(-a^2)
   ValueId a = operand(graph, id, 0);
   ValueId bell = graph_op1(graph, OP_EXP, graph_op1(graph, OP_NEG, mul(graph, a, a)));
-  backward_add(backward, a, mul(graph, incoming(backward, graph, id), scale(graph, bell, 2 / sqrt(3.14159265358979323846))));
+  backward_add(backward, a,
+               mul(graph, incoming(backward, graph, id), scale(graph, bell, 2 / sqrt(3.14159265358979323846))));
 }
 
 RULE(gradient_where) {
@@ -221,7 +222,8 @@ RULE(gradient_take) {
 RULE(gradient_put) {
   ValueId g = incoming(backward, graph, id), index = operand(graph, id, 1);
   AxisId axis = graph_node(graph, id)->axis;
-  backward_add(backward, operand(graph, id, 0), graph_add2(graph, OP_TAKE, (NodeInit){NODE_INIT, .axis = axis}, g, index));
+  backward_add(backward, operand(graph, id, 0),
+               graph_add2(graph, OP_TAKE, (NodeInit){NODE_INIT, .axis = axis}, g, index));
 }
 
 RULE(gradient_rename) {
@@ -338,8 +340,9 @@ RULE(gradient_composite) {
     array_push(graph->arena, &operands, g);
   }
   Name name = name_format(graph->names, "%s.grad", node.text);
-  NodeInit init = {NODE_INIT,          .text = name,          .region = region,      .axes = node.axes,
-                   .axis = node.axis, .axis2 = node.axis2,  .number = node.number, .integer = node.integer & ~(int64_t)0xff};
+  NodeInit init = {
+      NODE_INIT,         .text = name,        .region = region,      .axes = node.axes,
+      .axis = node.axis, .axis2 = node.axis2, .number = node.number, .integer = node.integer & ~(int64_t)0xff};
   ValueId first = graph_add(graph, OP_COMPOSITE, init, operands.at, operands.count);
   for (int i = 0, at = 0; i < node.operand_count; i++) {
     if (element_type_floating(graph_value(graph, node.operands[i])->type)) {

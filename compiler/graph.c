@@ -149,7 +149,8 @@ ValueId graph_add(Graph *graph, Op op, NodeInit init, const ValueId *operands, i
   }
   const char *wrong = op_infer(graph, id, results);
   if (wrong) {
-    Diagnostic *error = diag_error(graph->diag, E099, graph->span, "the compiler built a wrong '%s': %s", op_name(op), wrong);
+    Diagnostic *error =
+        diag_error(graph->diag, E099, graph->span, "the compiler built a wrong '%s': %s", op_name(op), wrong);
     diag_help(graph->diag, error, "please report this text as a bug");
     for (int i = 0; i < added->result_count; i++) {
       results[i].type = count ? graph->values.at[operands[0]].type : TYPE_REAL;

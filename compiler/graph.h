@@ -39,10 +39,10 @@ typedef enum {
   ROLE_ACTIVATION,
   ROLE_INPUT,
   ROLE_PARAMETER,
-  ROLE_STATE,            // of the model
+  ROLE_STATE,  // of the model
   ROLE_OPTIMIZER_STATE,
   ROLE_GRADIENT,
-  ROLE_UPDATE,           // arithmetic of the optimizer
+  ROLE_UPDATE,  // arithmetic of the optimizer
   ROLE_COUNT
 } Role;
 
@@ -62,11 +62,11 @@ typedef struct {
 
 typedef struct {
   ElementType type;
-  AxisId bound;        // TYPE_INDEX: the axis that it indexes
+  AxisId bound;  // TYPE_INDEX: the axis that it indexes
   Role role;
   Shape shape;
-  Name name;           // variable or path of a parameter, or NULL
-  Name label;          // without its @, or NULL
+  Name name;   // variable or path of a parameter, or NULL
+  Name label;  // without its @, or NULL
   Span span;
   NodeId node;         // that makes it; -1 for a region parameter
   int result;          // which result of the node
@@ -76,8 +76,8 @@ typedef struct {
 
 typedef struct {
   Op op;
-  bool recomputed;       // a copy made by the recompute pass: never merged back
-  bool backward;         // computed for the gradient or the update
+  bool recomputed;  // a copy made by the recompute pass: never merged back
+  bool backward;    // computed for the gradient or the update
   int operand_count, result_count;
   ValueId *operands;
   ValueId first_result;  // results have consecutive ids
@@ -99,25 +99,25 @@ typedef struct {
   ValueList parameters, results;
 } Region;
 
-typedef struct {    // where in the text a node comes from: the stack of calls and repeats
-  ScopeId parent;   // -1 for the outermost
-  Name function;    // function, composite, update or repeated axis
-  Name path;        // full path: layers.3.attn
-  int64_t index;    // of a repeat, else -1
+typedef struct {   // where in the text a node comes from: the stack of calls and repeats
+  ScopeId parent;  // -1 for the outermost
+  Name function;   // function, composite, update or repeated axis
+  Name path;       // full path: layers.3.attn
+  int64_t index;   // of a repeat, else -1
 } Scope;
 
 typedef struct {  // a tensor that outlives the step
   Name name;
-  Role role;          // PARAMETER, STATE or OPTIMIZER_STATE
-  Shape shape;        // written order
-  int stack_count;    // axes before `|`
-  int in_count;       // axes between `|` and `;`; -1 without `;`
+  Role role;        // PARAMETER, STATE or OPTIMIZER_STATE
+  Shape shape;      // written order
+  int stack_count;  // axes before `|`
+  int in_count;     // axes between `|` and `;`; -1 without `;`
   ElementType type;
-  int group;          // optimizer group; -1: frozen or no parameter
-  ValueId value;      // its leaf in the graph, or -1
+  int group;      // optimizer group; -1: frozen or no parameter
+  ValueId value;  // its leaf in the graph, or -1
   ScopeId scope;
-  Name like;          // optimizer state: the parameter it belongs to
-  double initial;     // a constant initial value (optimizer state)
+  Name like;       // optimizer state: the parameter it belongs to
+  double initial;  // a constant initial value (optimizer state)
   Span span;
 } Persistent;
 
@@ -132,20 +132,20 @@ typedef struct {
   ARRAY(Region) regions;  // 0 is the top
   ARRAY(Scope) scopes;
   ARRAY(Persistent) persistent;
-  RegionId region;        // where graph_add appends
-  ScopeId scope;          // what it records
+  RegionId region;  // where graph_add appends
+  ScopeId scope;    // what it records
   Role role;
   bool backward;
   Span span;
-  int slots;              // microbatches of a step
-  ElementType real;       // of new real values: TYPE_REAL until the precision pass
+  int slots;         // microbatches of a step
+  ElementType real;  // of new real values: TYPE_REAL until the precision pass
 } Graph;
 
 Graph *graph_create(Arena *arena, Names *names, Diag *diag, Name name);
 
 AxisId graph_axis(Graph *graph, Name name, int64_t size);  // finds or adds; equal name, other size: a new name
 ScopeId graph_scope(Graph *graph, ScopeId parent, Name function, Name path, int64_t index);
-RegionId graph_region(Graph *graph);                        // a new empty region
+RegionId graph_region(Graph *graph);  // a new empty region
 
 // Attributes of a node to be added; zero fields are unset (axis and axis2 are -1 in NODE_INIT).
 typedef struct {
@@ -168,13 +168,13 @@ ValueId graph_add(Graph *graph, Op op, NodeInit init, const ValueId *operands, i
 ValueId graph_add0(Graph *graph, Op op, NodeInit init);
 ValueId graph_add1(Graph *graph, Op op, NodeInit init, ValueId a);
 ValueId graph_add2(Graph *graph, Op op, NodeInit init, ValueId a, ValueId b);
-ValueId graph_op1(Graph *graph, Op op, ValueId a);             // without attributes
+ValueId graph_op1(Graph *graph, Op op, ValueId a);  // without attributes
 ValueId graph_op2(Graph *graph, Op op, ValueId a, ValueId b);
 ValueId graph_op3(Graph *graph, Op op, ValueId a, ValueId b, ValueId c);
 ValueId graph_real(Graph *graph, double number);
 ValueId graph_integer(Graph *graph, int64_t number);
-ValueId graph_sum(Graph *graph, ValueId a, Shape over);        // a itself when over is empty
-ValueId graph_new_value(Graph *graph, Value value);            // a bare value: region parameter, extra result
+ValueId graph_sum(Graph *graph, ValueId a, Shape over);  // a itself when over is empty
+ValueId graph_new_value(Graph *graph, Value value);      // a bare value: region parameter, extra result
 
 // How many results a node of this op, with these operands and region, has.
 int graph_result_count(const Graph *graph, const Node *node);
@@ -208,12 +208,12 @@ bool shape_has(const Shape *shape, AxisId axis);
 bool shape_contains(const Shape *outer, const Shape *inner);
 bool shape_same_set(const Shape *a, const Shape *b);
 Shape shape_of(AxisId axis);
-bool shape_push(Shape *shape, AxisId axis);       // false when full or present
+bool shape_push(Shape *shape, AxisId axis);  // false when full or present
 void shape_remove(Shape *shape, AxisId axis);
 void shape_replace(Shape *shape, AxisId from, AxisId to);
-Shape shape_minus(Shape a, const Shape *b);       // order of a
-Shape shape_union(Shape a, const Shape *b);       // a, then what b adds
-Shape shape_common(Shape a, const Shape *b);      // order of a
+Shape shape_minus(Shape a, const Shape *b);   // order of a
+Shape shape_union(Shape a, const Shape *b);   // a, then what b adds
+Shape shape_common(Shape a, const Shape *b);  // order of a
 
 // Ops.
 typedef struct {
@@ -224,8 +224,8 @@ const char *op_name(Op op);
 bool op_of(const char *text, Op *op);
 bool op_elementwise(Op op);  // result element depends on the operands' elements at the same coordinates
 bool op_leaf(Op op);
-bool op_effect(Op op);       // never dead: assign, output
-bool op_alias(Op op);        // moves nothing: rename, split, merge, stop
+bool op_effect(Op op);                                            // never dead: assign, output
+bool op_alias(Op op);                                             // moves nothing: rename, split, merge, stop
 const char *op_infer(Graph *graph, NodeId node, Value *results);  // NULL or what is wrong
 Cost op_cost(const Graph *graph, NodeId node);
 

@@ -246,7 +246,8 @@ static const char *infer_put(Graph *graph, const Node *node, Value *results) {
 
 static const char *infer_rename(Graph *graph, const Node *node, Value *results) {
   const Value *a = operand(graph, node, 0);
-  *results = (Value){.type = a->type, .bound = a->bound, .shape = a->shape, .role = results->role, .span = results->span};
+  *results =
+      (Value){.type = a->type, .bound = a->bound, .shape = a->shape, .role = results->role, .span = results->span};
   if (!shape_has(&a->shape, node->axis)) {
     return "the axis is missing";
   }
@@ -268,7 +269,8 @@ static const char *infer_split(Graph *graph, const Node *node, Value *results) {
   for (int i = 0; i < a->shape.count; i++) {
     int parts = a->shape.axis[i] == node->axis ? node->axes.count : 1;
     for (int j = 0; j < parts; j++) {
-      if (!shape_push(&results->shape, parts > 1 || a->shape.axis[i] == node->axis ? node->axes.axis[j] : a->shape.axis[i])) {
+      if (!shape_push(&results->shape,
+                      parts > 1 || a->shape.axis[i] == node->axis ? node->axes.axis[j] : a->shape.axis[i])) {
         return "an axis would occur twice";
       }
     }

@@ -31,8 +31,8 @@ typedef enum { PORT_INPUT, PORT_OUTPUT, PORT_STRIDES } PortKind;  // STRIDES: no
 typedef struct {
   PortKind kind;
   ElementType type;
-  bool accumulate;                    // an output adds to what is there, unless the call is the first (plan.h)
-  int64_t stride[KERNEL_MAX_DIMS];    // in elements, for each dim of the space; 0 where the value does not vary
+  bool accumulate;                  // an output adds to what is there, unless the call is the first (plan.h)
+  int64_t stride[KERNEL_MAX_DIMS];  // in elements, for each dim of the space; 0 where the value does not vary
 } KernelPort;
 
 typedef struct {

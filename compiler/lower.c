@@ -57,7 +57,8 @@ static void lower_take(Lower *l, const Node *node, bool put) {
   take.write = put && l->accumulate[x] ? WRITE_ADD_AFTER_FIRST : WRITE_STORE;
   Instruction *instruction = new_instruction(l, put ? INSTRUCTION_PUT : INSTRUCTION_TAKE);
   instruction->as.take = take;
-  instruction->bytes = 2.0 * (double)graph_elements(l->graph, graph_shape(l->graph, out)) * (double)element_type_bytes(take.type);
+  instruction->bytes =
+      2.0 * (double)graph_elements(l->graph, graph_shape(l->graph, out)) * (double)element_type_bytes(take.type);
 }
 
 static void lower_window(Lower *l, const Node *node, bool fold) {
@@ -178,7 +179,9 @@ static void lower_output(Lower *l, const Node *node) {
     l->buffers.at[storage.buffer].whole = true;
     copy_into(l, value, shape, &storage);
   }
-  PlanOutput output = {.name = node->text, .type = graph_value(l->graph, value)->type, .axis_count = shape.count,
+  PlanOutput output = {.name = node->text,
+                       .type = graph_value(l->graph, value)->type,
+                       .axis_count = shape.count,
                        .place = place_of(&storage)};
   for (int i = 0; i < shape.count; i++) {
     output.axis[i] = l->graph->axes.at[shape.axis[i]].name;
@@ -210,7 +213,8 @@ static int64_t stride_along(Lower *l, ValueId value, AxisId axis) {
 }
 
 // The strides a kernel wants, with the last dim contiguous; a value whose is not is copied.
-static Place attention_operand(Lower *l, ValueId value, const AxisId *dims, int count, AxisId last, int64_t *strides, bool output) {
+static Place attention_operand(Lower *l, ValueId value, const AxisId *dims, int count, AxisId last, int64_t *strides,
+                               bool output) {
   if (!output && stride_of(l, value, last) != 1 && extent(l, last) > 1) {
     Shape order = graph_shape(l->graph, value);
     shape_remove(&order, last);
@@ -232,8 +236,10 @@ static Place attention_operand(Lower *l, ValueId value, const AxisId *dims, int 
 static void lower_attention(Lower *l, const Node *node, bool grad) {
   AttentionAxes axes = attention_axes(node);
   AxisId q[4] = {axes.batch, node->axis, axes.head, axes.group}, k[3] = {axes.batch, node->axis2, axes.head};
-  ValueId o = grad ? node->operands[3] : node->first_result, statistics = grad ? node->operands[4] : node->first_result + 1;
-  Attention a = {.type = graph_value(l->graph, o)->type, .causal = (node->integer & ATTENTION_CAUSAL) != 0, .scale = node->number};
+  ValueId o = grad ? node->operands[3] : node->first_result,
+          statistics = grad ? node->operands[4] : node->first_result + 1;
+  Attention a = {
+      .type = graph_value(l->graph, o)->type, .causal = (node->integer & ATTENTION_CAUSAL) != 0, .scale = node->number};
   a.batch = extent(l, axes.batch);
   a.queries = extent(l, node->axis);
   a.keys = extent(l, node->axis2);
@@ -253,7 +259,8 @@ static void lower_attention(Lower *l, const Node *node, bool grad) {
     a.dv = attention_operand(l, node->first_result + 2, k, 3, axes.value_depth, a.stride_dv, true);
   }
   Instruction *instruction = new_instruction(l, grad ? INSTRUCTION_ATTENTION_GRAD : INSTRUCTION_ATTENTION);
-  double pairs = (double)a.batch * (double)a.heads * (double)a.groups * (double)a.queries * (double)a.keys * (a.causal ? 0.5 : 1);
+  double pairs =
+      (double)a.batch * (double)a.heads * (double)a.groups * (double)a.queries * (double)a.keys * (a.causal ? 0.5 : 1);
   double depth = (double)a.depth, value_depth = (double)a.value_depth;
   instruction->flops = grad ? 2 * pairs * (3 * depth + 2 * value_depth) : 2 * pairs * (depth + value_depth);
   double rows = (double)(a.batch * a.heads) * ((double)(a.groups * a.queries) + (double)a.keys) * (depth + value_depth);

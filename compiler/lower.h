@@ -9,9 +9,9 @@
 #include "compiler/compilation.h"
 
 typedef struct {
-  int buffer;                        // -1: not decided
-  int64_t offset;                    // bytes
-  int64_t stride[SHAPE_MAX_AXES];    // in elements, for each axis of the value's shape
+  int buffer;                      // -1: not decided
+  int64_t offset;                  // bytes
+  int64_t stride[SHAPE_MAX_AXES];  // in elements, for each axis of the value's shape
 } Storage;
 
 typedef struct {
@@ -46,8 +46,8 @@ typedef enum { HOME_OWN, HOME_CONCAT, HOME_BUNDLE, HOME_PACK, HOME_ASSIGN, HOME_
 
 typedef struct {  // where a value lives, if not in a buffer of its own
   HomeKind kind;
-  ValueId parent;   // CONCAT: its result; PACK: the pack; ASSIGN: the target; RESULT: the microbatch's result
-  int index;        // operand number; member of the bundle
+  ValueId parent;  // CONCAT: its result; PACK: the pack; ASSIGN: the target; RESULT: the microbatch's result
+  int index;       // operand number; member of the bundle
   int bundle;
 } Home;
 
@@ -63,15 +63,15 @@ typedef struct {
   Graph *graph;
   StateMap *states;
   KernelTable *kernels;
-  Storage *storage;   // by value
-  Home *home;         // by value
-  bool *accumulate;   // by value: added over microbatches
+  Storage *storage;  // by value
+  Home *home;        // by value
+  bool *accumulate;  // by value: added over microbatches
   int capacity;
   ARRAY(Bundle) bundles;
   ARRAY(MemoryBuffer) buffers;
   InstructionList body, top;  // of the microbatch, of the rest
   InstructionList *into;
-  const Node *node;           // being lowered, for names and spans
+  const Node *node;  // being lowered, for names and spans
   ARRAY(PlanInput) inputs;
   ARRAY(PlanOutput) outputs;
   int64_t host_bytes;

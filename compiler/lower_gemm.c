@@ -53,7 +53,8 @@ static Matrix matrix_of(Lower *l, ValueId value) {
 
 static void sort_by_stride(const Lower *l, const Matrix *matrix, Shape *axes) {
   for (int i = 1; i < axes->count; i++) {
-    for (int j = i; j > 0 && matrix_stride(l, matrix, axes->axis[j]) > matrix_stride(l, matrix, axes->axis[j - 1]); j--) {
+    for (int j = i; j > 0 && matrix_stride(l, matrix, axes->axis[j]) > matrix_stride(l, matrix, axes->axis[j - 1]);
+         j--) {
       AxisId swap = axes->axis[j];
       axes->axis[j] = axes->axis[j - 1];
       axes->axis[j - 1] = swap;
@@ -89,16 +90,19 @@ static int64_t positive(int64_t stride, int64_t least) {
   return stride > least ? stride : least;
 }
 
-static bool batch_dims(const Lower *l, const Axes *axes, const Matrix *a, const Matrix *b, const Matrix *c, Gemm *gemm) {
+static bool batch_dims(const Lower *l, const Axes *axes, const Matrix *a, const Matrix *b, const Matrix *c,
+                       Gemm *gemm) {
   gemm->batch_count = 0;
   for (int i = 0; i < axes->batch.count; i++) {
     AxisId axis = axes->batch.axis[i];
-    int64_t size = extent(l, axis), sa = matrix_stride(l, a, axis), sb = matrix_stride(l, b, axis), sc = matrix_stride(l, c, axis);
+    int64_t size = extent(l, axis), sa = matrix_stride(l, a, axis), sb = matrix_stride(l, b, axis),
+            sc = matrix_stride(l, c, axis);
     int n = gemm->batch_count;
     if (size == 1) {
       continue;
     }
-    if (n && gemm->stride_a[n - 1] == sa * size && gemm->stride_b[n - 1] == sb * size && gemm->stride_c[n - 1] == sc * size) {
+    if (n && gemm->stride_a[n - 1] == sa * size && gemm->stride_b[n - 1] == sb * size &&
+        gemm->stride_c[n - 1] == sc * size) {
       gemm->batch[n - 1] *= size;
       gemm->stride_a[n - 1] = sa;
       gemm->stride_b[n - 1] = sb;
@@ -123,7 +127,8 @@ static void leading(int64_t row, int64_t column, int64_t rows, int64_t columns, 
   *ld = *transposed ? positive(column, rows) : positive(row, columns);
 }
 
-static void finish_gemm(Lower *l, const Axes *axes, const Matrix *a, const Matrix *b, const Matrix *c, WriteMode write) {
+static void finish_gemm(Lower *l, const Axes *axes, const Matrix *a, const Matrix *b, const Matrix *c,
+                        WriteMode write) {
   Gemm gemm = {.type = graph_value(l->graph, a->value)->type, .write = write};
   gemm.m = graph_elements(l->graph, axes->rows);
   gemm.n = graph_elements(l->graph, axes->columns);
@@ -158,7 +163,8 @@ static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Shape *contracted
   axes.columns = shape_minus(shape_common(c.shape, &b.shape), &axes.batch);
   sort_by_stride(l, &c, &axes.rows);
   sort_by_stride(l, &c, &axes.columns);
-  if (axes.rows.count && (axes.columns.count == 0 || collapse(l, &c, &axes.columns) != 1) && matrix_stride(l, &c, axes.rows.axis[axes.rows.count - 1]) == 1) {
+  if (axes.rows.count && (axes.columns.count == 0 || collapse(l, &c, &axes.columns) != 1) &&
+      matrix_stride(l, &c, axes.rows.axis[axes.rows.count - 1]) == 1) {
     Matrix swap = a;  // the result is stored columns first: compute its transpose
     a = b;
     b = swap;
@@ -202,15 +208,16 @@ static WriteMode write_mode(const Lower *l, ValueId value) {
 
 void lower_dot(Lower *l, const Node *node) {
   ValueId result = node->first_result;
-  gemm(l, matrix_of(l, node->operands[0]), matrix_of(l, node->operands[1]), matrix_of(l, result), &node->axes, write_mode(l, result));
+  gemm(l, matrix_of(l, node->operands[0]), matrix_of(l, node->operands[1]), matrix_of(l, result), &node->axes,
+       write_mode(l, result));
 }
 
 // One stride through all members: member i + 1 begins where the columns of member i end.
 static bool follow_each_other(Lower *l, const Matrix *members, const Shape *columns, const Shape *rows, int count) {
   for (int i = 0; i < count; i++) {
     int64_t stride = collapse(l, &members[i], &columns[i]);
-    if (stride <= 0 || collapse(l, &members[i], rows) != collapse(l, &members[0], rows) || collapse(l, &members[i], rows) < 0 ||
-        stride != collapse(l, &members[0], &columns[0])) {
+    if (stride <= 0 || collapse(l, &members[i], rows) != collapse(l, &members[0], rows) ||
+        collapse(l, &members[i], rows) < 0 || stride != collapse(l, &members[0], &columns[0])) {
       return false;
     }
     int64_t bytes = type_bytes(l, members[i].value);

@@ -5,15 +5,15 @@
 
 typedef struct {
   Lower *l;
-  const Node *node;      // the group
-  Shape outer, inner;    // dims of the space, major first
-  Shape space;           // outer then inner
+  const Node *node;    // the group
+  Shape outer, inner;  // dims of the space, major first
+  Shape space;         // outer then inner
   Kernel kernel;
   Place *places;
-  ValueId *port_value;   // of inputs, so that each is loaded once
+  ValueId *port_value;  // of inputs, so that each is loaded once
   int *port_register;
-  Map registers;         // value to register
-  bool decided;          // the group says which dims are inner
+  Map registers;  // value to register
+  bool decided;   // the group says which dims are inner
   bool failed;
 } Builder;
 
@@ -70,7 +70,8 @@ static KernelLevel level_of_strides(const Builder *b, const int64_t *stride) {
 
 static int code(Builder *b, KernelInstruction instruction) {
   if (b->kernel.code_count == KERNEL_MAX_CODE) {
-    diag_error(b->l->c->diag, E090, b->l->node->span, "one kernel would have more than %d instructions", KERNEL_MAX_CODE);
+    diag_error(b->l->c->diag, E090, b->l->node->span, "one kernel would have more than %d instructions",
+               KERNEL_MAX_CODE);
     b->failed = true;
     return 0;
   }
@@ -116,8 +117,8 @@ static int operand_register(Builder *b, ValueId value) {
 
 static KernelOp kernel_op_of(Op op, bool integer) {
   switch (op) {
-#define BOTH(NAME)        \
-  case OP_##NAME:         \
+#define BOTH(NAME) \
+  case OP_##NAME:  \
     return integer ? KERNEL_INT_##NAME : KERNEL_##NAME;
     BOTH(ADD)
     BOTH(SUB)
@@ -203,7 +204,8 @@ static int emit_random(Builder *b, const Node *node) {
   }
   port_strides(b, port, &node->axes, stride);
   int step = operand_register(b, node->operands[0]);
-  KernelInstruction instruction = blank(kernel_op_of(node->op, false), false, level_of_strides(b, b->kernel.port[port].stride));
+  KernelInstruction instruction =
+      blank(kernel_op_of(node->op, false), false, level_of_strides(b, b->kernel.port[port].stride));
   instruction.a = (int16_t)step;
   instruction.port = (int16_t)port;
   instruction.constant = node->integer;
@@ -283,8 +285,7 @@ static KernelLevel full_level(const Builder *b, bool outer, bool inner) {
 static int emit_row_reduction(Builder *b, const Node *node) {
   int reg = widened(b, operand_register(b, node->operands[0]), full_level(b, false, true));
   static const KernelOp ops[] = {KERNEL_ROW_SUM, KERNEL_ROW_MAX, KERNEL_ROW_MIN};
-  KernelInstruction instruction =
-      blank(ops[which_reduction(node->op)], false, LEVEL_ROW);
+  KernelInstruction instruction = blank(ops[which_reduction(node->op)], false, LEVEL_ROW);
   instruction.a = (int16_t)reg;
   b->kernel.row_reductions = true;
   return code(b, instruction);
@@ -298,7 +299,8 @@ static void store(Builder *b, int reg, ValueId result, KernelOp op, bool accumul
   b->kernel.port[port].accumulate = accumulate;
   port_strides(b, port, &shape, storage->stride);
   KernelLevel level = op == KERNEL_STORE ? level_of_strides(b, b->kernel.port[port].stride) | register_level(b, reg)
-                      : op <= KERNEL_COLUMN_MIN ? LEVEL_COLUMN : LEVEL_SCALAR;
+                      : op <= KERNEL_COLUMN_MIN ? LEVEL_COLUMN
+                                                : LEVEL_SCALAR;
   KernelInstruction instruction = blank(op, register_integer(b, reg), level);
   instruction.a = (int16_t)reg;
   instruction.port = (int16_t)port;
@@ -322,7 +324,8 @@ static void sort_dims(Builder *b, ValueId guide) {
   Shape *parts[2] = {&b->outer, &b->inner};
   for (int p = 0; p < 2; p++) {
     for (int i = 1; i < parts[p]->count; i++) {
-      for (int j = i; j > 0 && stride_of(b->l, guide, parts[p]->axis[j]) > stride_of(b->l, guide, parts[p]->axis[j - 1]); j--) {
+      for (int j = i;
+           j > 0 && stride_of(b->l, guide, parts[p]->axis[j]) > stride_of(b->l, guide, parts[p]->axis[j - 1]); j--) {
         AxisId swap = parts[p]->axis[j];
         parts[p]->axis[j] = parts[p]->axis[j - 1];
         parts[p]->axis[j - 1] = swap;
@@ -504,12 +507,15 @@ void lower_group(Lower *l, const Node *node) {
 
 // --- copies ---
 
-static void one_store(Lower *l, Shape shape, ElementType type, const Storage *from, const Storage *to, double number, WriteMode write) {
+static void one_store(Lower *l, Shape shape, ElementType type, const Storage *from, const Storage *to, double number,
+                      WriteMode write) {
   Builder b;
   builder_start(&b, l);
   Shape order = shape;
   for (int i = 1; i < order.count; i++) {  // dims in the order of the target
-    for (int j = i; j > 0 && to->stride[shape_find(&shape, order.axis[j])] > to->stride[shape_find(&shape, order.axis[j - 1])]; j--) {
+    for (int j = i;
+         j > 0 && to->stride[shape_find(&shape, order.axis[j])] > to->stride[shape_find(&shape, order.axis[j - 1])];
+         j--) {
       AxisId swap = order.axis[j];
       order.axis[j] = order.axis[j - 1];
       order.axis[j - 1] = swap;

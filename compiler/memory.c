@@ -162,7 +162,8 @@ static void resolve(void *context, Place *place, bool write) {
   Lower *l = context;
   (void)write;
   const MemoryBuffer *buffer = &l->buffers.at[place->slot_stride];
-  *place = (Place){.arena = buffer->arena, .offset = buffer->offset + place->offset, .slot_stride = buffer->slot_stride};
+  *place =
+      (Place){.arena = buffer->arena, .offset = buffer->offset + place->offset, .slot_stride = buffer->slot_stride};
 }
 
 int64_t assign_memory(Lower *l) {

@@ -45,7 +45,7 @@ typedef enum {
 } InstructionKind;
 
 typedef struct {
-  int kernel;    // index into Plan.kernels
+  int kernel;  // index into Plan.kernels
   // For each port. For the random numbers' PORT_STRIDES, whose ports have no memory: the index at which the
   // coordinates begin (offset + slot * slot_stride), so that a microbatch draws its part of the whole batch's numbers.
   Place *place;
@@ -57,7 +57,7 @@ typedef struct {
   ElementType type;
   bool transpose_a, transpose_b;
   int64_t m, n, k, lda, ldb, ldc;
-  int batch_count;  // of batch dims, outer first
+  int batch_count;                                          // of batch dims, outer first
   int64_t batch[4], stride_a[4], stride_b[4], stride_c[4];  // in elements
   Place a, b, c;
   WriteMode write;
@@ -119,7 +119,7 @@ typedef struct {
 
 typedef enum { STATE_PARAMETER, STATE_OPTIMIZER, STATE_MODEL } StateRole;
 
-typedef struct {  // one logical tensor that outlives a step
+typedef struct {     // one logical tensor that outlives a step
   const char *name;  // layers.3.q.w; optimizer state: adamw.m.layers.3.q.w
   StateRole role;
   ElementType type;
@@ -130,7 +130,7 @@ typedef struct {  // one logical tensor that outlives a step
   int64_t offset;                 // bytes in the persistent arena
 } PlanState;
 
-typedef struct {  // what the host writes before a program runs
+typedef struct {     // what the host writes before a program runs
   const char *name;  // tokens, targets, ...; "step" is the number of the step, from 1, an int
   ElementType type;
   int axis_count;
@@ -140,7 +140,7 @@ typedef struct {  // what the host writes before a program runs
   Place place;                  // slot s begins at offset + s * slot_stride
 } PlanInput;
 
-typedef struct {  // what the host reads after it
+typedef struct {     // what the host reads after it
   const char *name;  // loss, grad_norm, lr, skipped, or an output of the model
   ElementType type;
   int axis_count;
@@ -167,9 +167,9 @@ typedef struct {  // call_count 0: the plan does not have this program
   PlanCall *calls;
   PlanInput *inputs;
   PlanOutput *outputs;
-  int slots;               // microbatches of one step
-  int64_t transient_bytes; // the peak of the transient arena
-  double flops;            // model arithmetic of one run
+  int slots;                // microbatches of one step
+  int64_t transient_bytes;  // the peak of the transient arena
+  double flops;             // model arithmetic of one run
 } PlanProgram;
 
 typedef struct {  // what the recipe says about a run, resolved
@@ -180,9 +180,9 @@ typedef struct {  // what the recipe says about a run, resolved
   const char *tokenizer;       // "bytes"
   double validation_fraction;  // the last part of the data, never trained on
   int64_t batch, sequence, steps, eval_every, save_every, log_every;
-  int64_t eval_batches;        // of one evaluation while training; 0: all of the validation data
+  int64_t eval_batches;  // of one evaluation while training; 0: all of the validation data
   uint64_t seed;
-  double parameters;           // count
+  double parameters;  // count
 } PlanRun;
 
 typedef struct {
@@ -199,7 +199,7 @@ typedef struct {
   uint64_t state_hash;   // of the map of persistent state
 } Plan;
 
-int plan_find_state(const Plan *plan, const char *name);  // index or -1
+int plan_find_state(const Plan *plan, const char *name);        // index or -1
 int64_t plan_instructions(const Plan *plan, ProgramKind kind);  // run by one run of a program
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);

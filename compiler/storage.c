@@ -135,7 +135,8 @@ static void put_side_by_side(Lower *l, const ValueId *given, int count, Shape co
 static void bundle_dots(Lower *l, const Node *node) {
   int count = node->operand_count - 1;
   Shape *columns = ARENA_ARRAY(l->c->arena, Shape, count), rows = graph_shape(l->graph, node->operands[0]);
-  bool parameters = graph_producer(l->graph, node->operands[1]) && graph_producer(l->graph, node->operands[1])->op == OP_PARAM;
+  bool parameters =
+      graph_producer(l->graph, node->operands[1]) && graph_producer(l->graph, node->operands[1])->op == OP_PARAM;
   for (int i = 0; i < count; i++) {
     columns[i] = shape_minus(graph_shape(l->graph, node->operands[i + 1]), &node->axes);
   }
@@ -155,7 +156,8 @@ static void bundle_dot_sum(Lower *l, const Node *node) {
   ValueId *members = ARENA_ARRAY(l->c->arena, ValueId, count);
   Shape *columns = ARENA_ARRAY(l->c->arena, Shape, count), rows = {0};
   for (int i = 0; i < count; i++) {
-    Shape weight = graph_shape(l->graph, node->operands[2 * i + 1]), given = graph_shape(l->graph, node->operands[2 * i]);
+    Shape weight = graph_shape(l->graph, node->operands[2 * i + 1]),
+          given = graph_shape(l->graph, node->operands[2 * i]);
     members[i] = node->operands[2 * i];
     columns[i] = shape_common(weight, &given);
     rows = i ? rows : shape_minus(given, &columns[i]);
@@ -308,7 +310,9 @@ static Storage reorder(Lower *l, ValueId value, ValueId from) {
 }
 
 static Storage resolve_state(Lower *l, const Node *node, ValueId value) {
-  Storage storage = {.buffer = new_buffer(l, ARENA_PERSISTENT, graph_elements(l->graph, graph_shape(l->graph, value)) * type_bytes(l, value))};
+  Storage storage = {.buffer =
+                         new_buffer(l, ARENA_PERSISTENT,
+                                    graph_elements(l->graph, graph_shape(l->graph, value)) * type_bytes(l, value))};
   int64_t at = map_get_or(&l->states->by_name, map_key(node->text), -1);
   l->buffers.at[storage.buffer].offset = at >= 0 ? l->states->places.at[at].offset : 0;
   l->buffers.at[storage.buffer].whole = true;
@@ -326,8 +330,11 @@ static Storage resolve_input(Lower *l, const Node *node, ValueId value) {
   l->buffers.at[storage.buffer].slot_stride = slot;
   l->buffers.at[storage.buffer].whole = true;
   dense_strides(l, made->shape, storage.stride);
-  PlanInput input = {.name = node->text, .type = made->type, .axis_count = made->shape.count,
-                     .bound = made->bound >= 0 ? axis_extent(l, made->bound) : 0, .place = place_of(&storage)};
+  PlanInput input = {.name = node->text,
+                     .type = made->type,
+                     .axis_count = made->shape.count,
+                     .bound = made->bound >= 0 ? axis_extent(l, made->bound) : 0,
+                     .place = place_of(&storage)};
   for (int i = 0; i < made->shape.count; i++) {
     input.axis[i] = l->graph->axes.at[made->shape.axis[i]].name;
     input.size[i] = axis_extent(l, made->shape.axis[i]);
@@ -494,7 +501,8 @@ bool state_map_build(Lower *l) {
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
     const Node *first = node->op == OP_PACK ? graph_producer(graph, node->operands[0]) : NULL;
-    if (!first || (first->op != OP_PARAM && first->op != OP_STATE) || map_get_or(&map->by_name, map_key(first->text), -1) >= 0) {
+    if (!first || (first->op != OP_PARAM && first->op != OP_STATE) ||
+        map_get_or(&map->by_name, map_key(first->text), -1) >= 0) {
       continue;
     }
     int64_t *elements = ARENA_ARRAY(l->c->arena, int64_t, node->operand_count);

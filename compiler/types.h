@@ -7,16 +7,16 @@
 #include <stdint.h>
 
 // X(constant, name in text, bytes of one element, is a floating-point type, safetensors dtype)
-#define ELEMENT_TYPES(X)                     \
-  X(TYPE_REAL, "real", 0, true, NULL)        \
-  X(TYPE_F64, "f64", 8, true, "F64")         \
-  X(TYPE_F32, "f32", 4, true, "F32")         \
-  X(TYPE_F16, "f16", 2, true, "F16")         \
-  X(TYPE_BF16, "bf16", 2, true, "BF16")      \
-  X(TYPE_E4M3, "e4m3", 1, true, "F8_E4M3")   \
-  X(TYPE_E5M2, "e5m2", 1, true, "F8_E5M2")   \
-  X(TYPE_INT, "int", 4, false, "I32")        \
-  X(TYPE_INDEX, "index", 4, false, "I32")    \
+#define ELEMENT_TYPES(X)                   \
+  X(TYPE_REAL, "real", 0, true, NULL)      \
+  X(TYPE_F64, "f64", 8, true, "F64")       \
+  X(TYPE_F32, "f32", 4, true, "F32")       \
+  X(TYPE_F16, "f16", 2, true, "F16")       \
+  X(TYPE_BF16, "bf16", 2, true, "BF16")    \
+  X(TYPE_E4M3, "e4m3", 1, true, "F8_E4M3") \
+  X(TYPE_E5M2, "e5m2", 1, true, "F8_E5M2") \
+  X(TYPE_INT, "int", 4, false, "I32")      \
+  X(TYPE_INDEX, "index", 4, false, "I32")  \
   X(TYPE_BOOL, "bool", 4, false, "I32")
 
 // TYPE_REAL is a floating-point value whose format the precision pass has not chosen yet.
@@ -25,7 +25,7 @@ typedef enum {
 #define ELEMENT_TYPE(constant, name, bytes, floating, dtype) constant,
   ELEMENT_TYPES(ELEMENT_TYPE)
 #undef ELEMENT_TYPE
-  ELEMENT_TYPE_COUNT
+      ELEMENT_TYPE_COUNT
 } ElementType;
 
 const char *element_type_name(ElementType type);

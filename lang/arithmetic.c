@@ -11,11 +11,11 @@ typedef struct {
 } Operator;
 
 static const Operator operators[] = {
-    {"+", OP_ADD, false, false},         {"-", OP_SUB, false, false},  {"*", OP_MUL, false, false},
-    {"/", OP_DIV, false, false},         {"%", OP_MOD, false, false},  {"^", OP_POW, false, false},
-    {"<", OP_LESS, false, false},        {"<=", OP_LESS_EQUAL, false, false}, {">", OP_LESS, true, false},
-    {">=", OP_LESS_EQUAL, true, false},  {"==", OP_EQUAL, false, false}, {"!=", OP_EQUAL, false, true},
-    {"and", OP_AND, false, false},       {"or", OP_OR, false, false},  {"max", OP_MAX, false, false},
+    {"+", OP_ADD, false, false},        {"-", OP_SUB, false, false},         {"*", OP_MUL, false, false},
+    {"/", OP_DIV, false, false},        {"%", OP_MOD, false, false},         {"^", OP_POW, false, false},
+    {"<", OP_LESS, false, false},       {"<=", OP_LESS_EQUAL, false, false}, {">", OP_LESS, true, false},
+    {">=", OP_LESS_EQUAL, true, false}, {"==", OP_EQUAL, false, false},      {"!=", OP_EQUAL, false, true},
+    {"and", OP_AND, false, false},      {"or", OP_OR, false, false},         {"max", OP_MAX, false, false},
     {"min", OP_MIN, false, false},
 };
 
@@ -160,7 +160,8 @@ static bool contained(Elaborator *e, ValueId a, ValueId b, const char *op, Span 
   diag_label(e->diag, error, "neither has all axes of the other");
   bool second = x.count >= y.count;
   Shape missing = second ? shape_minus(y, &x) : shape_minus(x, &y);
-  diag_help(e->diag, error, "the %s has no '%s': if that is another name for one of its axes, rename it, `[%s -> ...]`%s",
+  diag_help(e->diag, error,
+            "the %s has no '%s': if that is another name for one of its axes, rename it, `[%s -> ...]`%s",
             second ? "first" : "second", axis_name(e, missing.axis[0]), axis_name(e, missing.axis[0]),
             strcmp(op, "*") == 0 ? "; for every product of two elements write `outer(a, b)`" : "");
   return false;
@@ -186,7 +187,7 @@ static bool too_many_axes(Elaborator *e, ValueId a, ValueId b, Span span) {
 }
 
 Object binary_object(Elaborator *e, Name text, Object a, Object b, Span span) {
-  const Operator *operator = operator_find(text);
+  const Operator *operator= operator_find(text);
   if (a.kind == OBJECT_POISON || b.kind == OBJECT_POISON) {
     return object_poison();
   }
@@ -199,7 +200,8 @@ Object binary_object(Elaborator *e, Name text, Object a, Object b, Span span) {
   bool real = object_is_real(e, &a) || object_is_real(e, &b) || fraction || operator->op == OP_POW;
   e->graph->span = span;
   ValueId x, y;
-  if (!object_tensor(e, a, real, a.span, &x) || !object_tensor(e, b, real, b.span, &y) || too_many_axes(e, x, y, span)) {
+  if (!object_tensor(e, a, real, a.span, &x) || !object_tensor(e, b, real, b.span, &y) ||
+      too_many_axes(e, x, y, span)) {
     return object_poison();
   }
   if (!real && operator->op != OP_POW) {
@@ -301,8 +303,8 @@ Object where_object(Elaborator *e, Object condition, Object a, Object b, Span sp
     return condition.number != 0 ? a : b;
   }
   if (condition.kind != OBJECT_VALUE || graph_value(e->graph, condition.value)->type != TYPE_BOOL) {
-    Diagnostic *error =
-        diag_error(e->diag, E032, span, "the condition of where is %s, not a truth value", object_describe(e, &condition));
+    Diagnostic *error = diag_error(e->diag, E032, span, "the condition of where is %s, not a truth value",
+                                   object_describe(e, &condition));
     diag_help(e->diag, error, "compare: `where(mask != 0, ...)`");
     return object_poison();
   }

@@ -31,7 +31,8 @@ static bool expect_over(Elaborator *e, const Ast *ast, const Arguments *argument
 static bool no_named(Elaborator *e, const Ast *ast, const Arguments *arguments) {
   for (int i = 0; i < arguments->named_count; i++) {
     if (strcmp(arguments->names[i], "name") != 0) {
-      diag_error(e->diag, E030, arguments->named_ast[i]->name_span, "'%s' has no parameter '%s'", ast->name, arguments->names[i]);
+      diag_error(e->diag, E030, arguments->named_ast[i]->name_span, "'%s' has no parameter '%s'", ast->name,
+                 arguments->names[i]);
       return false;
     }
   }
@@ -189,7 +190,8 @@ BUILTIN(builtin_window) {
   if (!expect_values(e, ast, arguments, 1, 1) || arguments->over.count != 1 || arguments->to.count != 1 ||
       !object_tensor(e, arguments->positional[0], true, ast->span, &x)) {
     if (arguments->over.count != 1 || arguments->to.count != 1) {
-      Diagnostic *error = diag_error(e->diag, E030, ast->span, "'window' takes one axis after `over` and one after `to`");
+      Diagnostic *error =
+          diag_error(e->diag, E030, ast->span, "'window' takes one axis after `over` and one after `to`");
       diag_help(e->diag, error, "write `window(x over seq to tap)`");
     }
     return object_poison();
@@ -232,7 +234,8 @@ BUILTIN(builtin_concat) {
     array_push(e->arena, &parts, part);
   }
   if (!good || list->kids[list->count - 1]->kids[0]->kind != AST_NAME) {
-    Diagnostic *error = diag_error(e->diag, E030, ast->span, "'concat' takes values, each with its axis, and the joined axis");
+    Diagnostic *error =
+        diag_error(e->diag, E030, ast->span, "'concat' takes values, each with its axis, and the joined axis");
     diag_help(e->diag, error, "write `concat(u over half, v over rest -> hd)`");
     return object_poison();
   }
@@ -247,8 +250,8 @@ BUILTIN(builtin_concat) {
     shape_remove(&rest, axes.axis[i]);
     size += axis_size(e, axes.axis[i]);
     if (!shape_same_set(&rest, &first) || shape_has(&rest, joined)) {
-      diag_error(e->diag, E022, list->kids[2 * i]->span, "the joined values have other axes %s and %s", axes_text(e, &first),
-                 axes_text(e, &rest));
+      diag_error(e->diag, E022, list->kids[2 * i]->span, "the joined values have other axes %s and %s",
+                 axes_text(e, &first), axes_text(e, &rest));
       return object_poison();
     }
   }
@@ -263,7 +266,8 @@ BUILTIN(builtin_concat) {
 }
 
 BUILTIN(builtin_top) {
-  if (!expect_values(e, ast, arguments, 1, 1) || !expect_over(e, ast, arguments, "(gate, who) = top(p over experts to choice)")) {
+  if (!expect_values(e, ast, arguments, 1, 1) ||
+      !expect_over(e, ast, arguments, "(gate, who) = top(p over experts to choice)")) {
     return object_poison();
   }
   if (arguments->over.count != 1 || arguments->to.count != 1) {
@@ -328,7 +332,8 @@ BUILTIN(builtin_fan) {
     }
     const Persistent *made = frame->made;
     if (made->in_count < 0) {
-      Diagnostic *error = diag_error(e->diag, E034, ast->span, "the parameter '%s' does not say what goes in and out", made->name);
+      Diagnostic *error =
+          diag_error(e->diag, E034, ast->span, "the parameter '%s' does not say what goes in and out", made->name);
       diag_help(e->diag, error, "write its axes as [in ; out]");
       return object_poison();
     }
@@ -354,17 +359,17 @@ static const struct {
   const char *name;
   Builtin *builtin;
 } builtins[] = {
-    {"dot", builtin_dot},         {"sum", builtin_sum},           {"mean", builtin_mean},
-    {"max", builtin_max},         {"min", builtin_min},           {"exp", builtin_unary},
-    {"log", builtin_unary},       {"sqrt", builtin_unary},        {"rsqrt", builtin_unary},
+    {"dot", builtin_dot},          {"sum", builtin_sum},          {"mean", builtin_mean},
+    {"max", builtin_max},          {"min", builtin_min},          {"exp", builtin_unary},
+    {"log", builtin_unary},        {"sqrt", builtin_unary},       {"rsqrt", builtin_unary},
     {"reciprocal", builtin_unary}, {"sin", builtin_unary},        {"cos", builtin_unary},
-    {"tanh", builtin_unary},      {"sigmoid", builtin_unary},     {"erf", builtin_unary},
-    {"abs", builtin_unary},       {"sign", builtin_unary},        {"floor", builtin_unary},
-    {"is_finite", builtin_unary}, {"square", builtin_square},     {"stop", builtin_stop},
-    {"where", builtin_where},     {"outer", builtin_outer},       {"pos", builtin_pos},
-    {"size", builtin_size},       {"window", builtin_window},     {"concat", builtin_concat},
-    {"top", builtin_top},         {"draw_normal", builtin_draw},  {"draw_uniform", builtin_draw},
-    {"fan_in", builtin_fan},      {"fan_out", builtin_fan},       {"total", builtin_total},
+    {"tanh", builtin_unary},       {"sigmoid", builtin_unary},    {"erf", builtin_unary},
+    {"abs", builtin_unary},        {"sign", builtin_unary},       {"floor", builtin_unary},
+    {"is_finite", builtin_unary},  {"square", builtin_square},    {"stop", builtin_stop},
+    {"where", builtin_where},      {"outer", builtin_outer},      {"pos", builtin_pos},
+    {"size", builtin_size},        {"window", builtin_window},    {"concat", builtin_concat},
+    {"top", builtin_top},          {"draw_normal", builtin_draw}, {"draw_uniform", builtin_draw},
+    {"fan_in", builtin_fan},       {"fan_out", builtin_fan},      {"total", builtin_total},
 };
 
 enum { BUILTIN_COUNT = sizeof builtins / sizeof *builtins };
@@ -380,10 +385,11 @@ Builtin *builtin_find(Name name) {
 
 void builtin_names(const char *const **names, int *count) {
   static const char *const all[] = {
-      "dot",  "sum",     "mean",     "max",  "min",        "exp",   "log",    "sqrt",   "rsqrt",  "reciprocal",  "sin",
-      "cos",  "tanh",    "sigmoid",  "erf",  "abs",        "sign",  "floor",  "square", "stop",   "where",       "outer",
-      "pos",  "size",    "window",   "top",  "concat",     "inf",   "pi",     "step",   "fan_in", "draw_normal", "fan_out",
-      "draw_uniform", "total", "training", "is_finite",
+      "dot",     "sum",          "mean",   "max",      "min",       "exp",     "log",    "sqrt",
+      "rsqrt",   "reciprocal",   "sin",    "cos",      "tanh",      "sigmoid", "erf",    "abs",
+      "sign",    "floor",        "square", "stop",     "where",     "outer",   "pos",    "size",
+      "window",  "top",          "concat", "inf",      "pi",        "step",    "fan_in", "draw_normal",
+      "fan_out", "draw_uniform", "total",  "training", "is_finite",
   };
   *names = all;
   *count = (int)(sizeof all / sizeof *all);

@@ -24,7 +24,8 @@ static void collect_axis(Elaborator *e, const Ast *argument, Shape *shape, Argum
   Object object = evaluate(e, value);
   if (object.kind != OBJECT_AXIS && object.kind != OBJECT_AXES) {
     if (object.kind != OBJECT_POISON) {
-      Diagnostic *error = diag_error(e->diag, E030, value->span, "expected an axis, found %s", object_describe(e, &object));
+      Diagnostic *error =
+          diag_error(e->diag, E030, value->span, "expected an axis, found %s", object_describe(e, &object));
       diag_help(e->diag, error, "arguments after the axes are named: `name = value`");
     }
     arguments->failed = true;
@@ -92,7 +93,8 @@ static void formal_group_bounds(const Ast *formals, AstGroup group, int *fixed, 
   }
 }
 
-static bool check_axis_count(Elaborator *e, const Ast *function, const Ast *formals, AstGroup group, int given, Span span) {
+static bool check_axis_count(Elaborator *e, const Ast *function, const Ast *formals, AstGroup group, int given,
+                             Span span) {
   int fixed;
   bool variadic;
   formal_group_bounds(formals, group, &fixed, &variadic);
@@ -160,7 +162,8 @@ static bool bind_defaults(Elaborator *e, const Ast *function, Frame *frame, Span
     if (formal->kids[0]) {
       frame_set(e, frame, formal->name, evaluate(e, formal->kids[0]));
     } else {
-      Diagnostic *error = diag_error(e->diag, E030, span, "'%s' needs a value for its parameter '%s'", function->name, formal->name);
+      Diagnostic *error =
+          diag_error(e->diag, E030, span, "'%s' needs a value for its parameter '%s'", function->name, formal->name);
       diag_related(e->diag, error, formal->span, "declared here");
       good = false;
     }
@@ -171,8 +174,10 @@ static bool bind_defaults(Elaborator *e, const Ast *function, Frame *frame, Span
 // Binds arguments to formals in `frame`, which is the current frame (defaults see earlier parameters).
 bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Frame *frame, Span span) {
   const Ast *formals = function->kids[0];
-  if (!check_axis_count(e, function, formals, GROUP_OVER, arguments->over.count, arguments->has_over ? arguments->over_span : span) ||
-      !check_axis_count(e, function, formals, GROUP_TO, arguments->to.count, arguments->has_to ? arguments->to_span : span)) {
+  if (!check_axis_count(e, function, formals, GROUP_OVER, arguments->over.count,
+                        arguments->has_over ? arguments->over_span : span) ||
+      !check_axis_count(e, function, formals, GROUP_TO, arguments->to.count,
+                        arguments->has_to ? arguments->to_span : span)) {
     return false;
   }
   AstGroup group = GROUP_PLAIN;
@@ -199,9 +204,9 @@ bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Fram
     frame_set(e, frame, formal->name, object);
   }
   if (positional < arguments->positional_count) {
-    Diagnostic *error = diag_error(e->diag, E030, arguments->positional_ast[positional]->span,
-                                   "'%s' takes %d value%s, found %d", function->name, positional, positional == 1 ? "" : "s",
-                                   arguments->positional_count);
+    Diagnostic *error =
+        diag_error(e->diag, E030, arguments->positional_ast[positional]->span, "'%s' takes %d value%s, found %d",
+                   function->name, positional, positional == 1 ? "" : "s", arguments->positional_count);
     diag_related(e->diag, error, function->name_span, "declared here");
     return false;
   }
@@ -264,7 +269,8 @@ Object call_function(Elaborator *e, const Ast *function, Arguments *arguments, N
     }
   }
   if (depth > CALL_MAX_DEPTH) {
-    diag_error(e->diag, E014, span, "'%s' calls itself, or calls are nested more than %d deep", function->name, CALL_MAX_DEPTH);
+    diag_error(e->diag, E014, span, "'%s' calls itself, or calls are nested more than %d deep", function->name,
+               CALL_MAX_DEPTH);
     return object_poison();
   }
   bool composite = (function->flags & AST_COMPOSITE) != 0;

@@ -77,8 +77,9 @@ static Object reuse(Elaborator *e, const Persistent *old, const Persistent *fres
   }
   Diagnostic *error = diag_error(e->diag, E012, fresh->span, "two parameters would be called '%s'", fresh->name);
   diag_related(e->diag, error, old->span, "the first");
-  diag_help(e->diag, error, same ? "give one of the calls a name of its own: `name = ...`; or share the parameter: `share = true`"
-                                 : "give one of the calls a name of its own: `name = ...`");
+  diag_help(e->diag, error,
+            same ? "give one of the calls a name of its own: `name = ...`; or share the parameter: `share = true`"
+                 : "give one of the calls a name of its own: `name = ...`");
   return object_poison();
 }
 
@@ -127,8 +128,11 @@ static bool already_declared(Elaborator *e, const Ast *ast) {
 }
 
 static void run_param(Elaborator *e, const Ast *ast) {
-  Persistent made = {.name = join(e, e->frame->prefix, ast->name), .role = ROLE_PARAMETER, .type = TYPE_REAL,
-                     .span = span_of_user(e, ast->span), .value = -1};
+  Persistent made = {.name = join(e, e->frame->prefix, ast->name),
+                     .role = ROLE_PARAMETER,
+                     .type = TYPE_REAL,
+                     .span = span_of_user(e, ast->span),
+                     .value = -1};
   if (in_composite(e) || e->frame->kind == FRAME_UPDATE || e->frame->scan_depth > 0) {
     Diagnostic *error = diag_error(e->diag, E035, ast->span, "no parameters here");
     diag_label(e->diag, error, "inside a composite, an update or a scan");
@@ -152,8 +156,12 @@ static void run_state(Elaborator *e, const Ast *ast) {
     diag_error(e->diag, E035, ast->span, "no state inside a composite");
     return;
   }
-  Persistent made = {.name = join(e, e->frame->prefix, ast->name), .role = ROLE_STATE, .type = TYPE_REAL,
-                     .span = ast->span, .value = -1, .in_count = -1};
+  Persistent made = {.name = join(e, e->frame->prefix, ast->name),
+                     .role = ROLE_STATE,
+                     .type = TYPE_REAL,
+                     .span = ast->span,
+                     .value = -1,
+                     .in_count = -1};
   Object object = object_poison();
   bool good = false;
   if (ast->kids[0]) {
@@ -242,7 +250,8 @@ static void run_axis(Elaborator *e, const Ast *ast) {
     good = evaluate_size(e, ast->kids[0], &size);
   } else {
     Diagnostic *error = diag_error(e->diag, E023, ast->name_span, "axis '%s' has no size", ast->name);
-    diag_help(e->diag, error, "give it one in the recipe, `%s = ...;`, or on the command line, `--set %s=...`", ast->name, ast->name);
+    diag_help(e->diag, error, "give it one in the recipe, `%s = ...;`, or on the command line, `--set %s=...`",
+              ast->name, ast->name);
     if (e->frame->kind == FRAME_MODEL && strcmp(e->spec->recipe->name, "_") != 0) {
       diag_related(e->diag, error, e->spec->recipe->name_span, "this recipe gives it none");
     }
@@ -257,8 +266,9 @@ static void run_axis(Elaborator *e, const Ast *ast) {
     if (e->program == PROGRAM_GENERATE) {
       size = global = 1;
     } else if (size % slots != 0) {
-      Diagnostic *error = diag_error(e->diag, E024, given ? given->span : ast->name_span, "a batch of %lld cannot be cut into %lld microbatches",
-                                     (long long)size, (long long)slots);
+      Diagnostic *error =
+          diag_error(e->diag, E024, given ? given->span : ast->name_span,
+                     "a batch of %lld cannot be cut into %lld microbatches", (long long)size, (long long)slots);
       diag_help(e->diag, error, "choose a batch that is a multiple of %lld", (long long)slots);
     } else {
       size /= slots;
@@ -297,8 +307,8 @@ static void assign_state(Elaborator *e, const Ast *target, Object *old, Object v
   }
   Shape has = graph_shape(e->graph, tensor);
   if (!shape_contains(&shape, &has)) {
-    diag_error(e->diag, E022, target->span, "the state '%s' has axes %s, the value has %s", target->name, axes_text(e, &shape),
-               axes_text(e, &has));
+    diag_error(e->diag, E022, target->span, "the state '%s' has axes %s, the value has %s", target->name,
+               axes_text(e, &shape), axes_text(e, &has));
     return;
   }
   if (e->spec->microbatches > 1) {
@@ -380,7 +390,8 @@ static void run_output(Elaborator *e, const Ast *ast) {
     object = *found;
   }
   ValueId value;
-  if (object_tensor(e, object, true, ast->span, &value) && e->program != PROGRAM_INITIALISE && e->program != PROGRAM_TRAIN) {
+  if (object_tensor(e, object, true, ast->span, &value) && e->program != PROGRAM_INITIALISE &&
+      e->program != PROGRAM_TRAIN) {
     graph_add1(e->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = ast->name}, value);
   }
 }
@@ -421,8 +432,9 @@ static void run_if(Elaborator *e, const Ast *ast) {
     return;
   }
   if (condition.kind != OBJECT_BOOL) {
-    Diagnostic *error = diag_error(e->diag, E033, ast->kids[0]->span, "`if` needs a truth value known at compile time, found %s",
-                                   object_describe(e, &condition));
+    Diagnostic *error =
+        diag_error(e->diag, E033, ast->kids[0]->span, "`if` needs a truth value known at compile time, found %s",
+                   object_describe(e, &condition));
     diag_help(e->diag, error, "to choose element by element: `where(condition, a, b)`");
     return;
   }
@@ -457,7 +469,8 @@ static void run_scan(Elaborator *e, const Ast *ast) {
   for (int i = 0; i < ast->kids[1]->count; i++) {
     const Ast *statement = ast->kids[1]->kids[i];
     Shape shape;
-    if (statement->kind == AST_CARRY && evaluate_axes(e, statement->kids[0], &shape, NULL, NULL) && shape_has(&shape, axis)) {
+    if (statement->kind == AST_CARRY && evaluate_axes(e, statement->kids[0], &shape, NULL, NULL) &&
+        shape_has(&shape, axis)) {
       diag_error(e->diag, E021, statement->span, "the carried value has the scanned axis '%s'", axis_name(e, axis));
     }
   }
@@ -569,7 +582,8 @@ static void finish_model(Elaborator *e, const Ast *model) {
   }
   if (graph_shape(e->graph, value).count != 0) {
     Shape shape = graph_shape(e->graph, value);
-    Diagnostic *error = diag_error(e->diag, E036, loss->span, "the loss is not a single number: it has axes %s", axes_text(e, &shape));
+    Diagnostic *error =
+        diag_error(e->diag, E036, loss->span, "the loss is not a single number: it has axes %s", axes_text(e, &shape));
     diag_help(e->diag, error, "average it: `loss = mean(...);`");
     return;
   }
@@ -603,8 +617,14 @@ Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, 
   int errors = diag->reports;
   const Ast *model = spec->model->ast;
   Elaborator *e = ARENA_NEW(arena, Elaborator);
-  *e = (Elaborator){.arena = arena, .names = names, .diag = diag, .unit = unit, .spec = spec, .program = program,
-                    .training = program == PROGRAM_TRAIN, .step = -1};
+  *e = (Elaborator){.arena = arena,
+                    .names = names,
+                    .diag = diag,
+                    .unit = unit,
+                    .spec = spec,
+                    .program = program,
+                    .training = program == PROGRAM_TRAIN,
+                    .step = -1};
   e->leaves = map_create(arena);
   e->draws = map_create(arena);
   e->graph = graph_create(arena, names, diag, model->name);

@@ -37,7 +37,14 @@ struct Object {
   Span span;  // where it was defined
 };
 
-typedef enum { FRAME_MODEL, FRAME_FUNCTION, FRAME_COMPOSITE, FRAME_UPDATE, FRAME_INITIALISER, FRAME_SETTINGS } FrameKind;
+typedef enum {
+  FRAME_MODEL,
+  FRAME_FUNCTION,
+  FRAME_COMPOSITE,
+  FRAME_UPDATE,
+  FRAME_INITIALISER,
+  FRAME_SETTINGS
+} FrameKind;
 
 typedef struct Frame Frame;
 struct Frame {
@@ -73,12 +80,12 @@ typedef struct Elaborator {
   Frame *frame;
   int depth;
   ARRAY(const Ast *) resolving;  // axes and constants outside models, while they are looked up
-  int64_t budget;  // nodes that may still be made
+  int64_t budget;                // nodes that may still be made
   bool training, exhausted;
-  ValueId step;    // the int scalar, or -1 before its first use
+  ValueId step;  // the int scalar, or -1 before its first use
   ARRAY(Initialiser) initialisers;
-  Map draws;       // how often a stream of random numbers was drawn from
-  Map leaves;      // Name of an input or persistent to its value
+  Map draws;   // how often a stream of random numbers was drawn from
+  Map leaves;  // Name of an input or persistent to its value
   // while an update is elaborated
   struct UpdateContext *update;
 } Elaborator;
@@ -92,12 +99,12 @@ Object object_axis(AxisId axis, Span span);
 const char *object_describe(Elaborator *e, const Object *object);  // "a tensor [batch, seq]", for messages
 Object *frame_find(Frame *frame, Name name);
 void frame_set(Elaborator *e, Frame *frame, Name name, Object object);
-const char *axes_text(Elaborator *e, const Shape *shape);          // "[batch, seq]"
+const char *axes_text(Elaborator *e, const Shape *shape);  // "[batch, seq]"
 const char *axis_name(const Elaborator *e, AxisId axis);
 int64_t axis_size(const Elaborator *e, AxisId axis);
 bool object_size(const Object *object, const Elaborator *e, double *number, bool *integer);  // number or axis
 void unknown_name(Elaborator *e, Name name, Span span, const char *kind);  // kind: "value" or "function"
-const char *declared_as(const Ast *declaration);                              // "a function", for messages
+const char *declared_as(const Ast *declaration);                           // "a function", for messages
 bool span_in_library(const Elaborator *e, Span span);
 Span span_of_user(const Elaborator *e, Span span);  // the call in the user's text that led to a span in the library
 void blame_caller(Elaborator *e, int first, Name function, Span call);  // what was reported since then, in the library

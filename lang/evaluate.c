@@ -166,7 +166,8 @@ bool evaluate_number(Elaborator *e, const Ast *ast, double *number, bool *intege
     return true;
   }
   if (object.kind != OBJECT_POISON) {
-    diag_error(e->diag, E033, ast->span, "expected a number known at compile time, found %s", object_describe(e, &object));
+    diag_error(e->diag, E033, ast->span, "expected a number known at compile time, found %s",
+               object_describe(e, &object));
   }
   return false;
 }
@@ -218,7 +219,8 @@ static Object evaluate_take(Elaborator *e, Object x, Object index, Span span) {
     return object_poison();
   }
   if (shape_has(&by, bound)) {
-    Diagnostic *error = diag_error(e->diag, E021, span, "the index has the axis '%s' that it indexes", axis_name(e, bound));
+    Diagnostic *error =
+        diag_error(e->diag, E021, span, "the index has the axis '%s' that it indexes", axis_name(e, bound));
     diag_help(e->diag, error, "rename it in the index first: `i[%s -> ...]`", axis_name(e, bound));
     return object_poison();
   }
@@ -253,7 +255,8 @@ static Object evaluate_slice(Elaborator *e, Object x, const Ast *slice) {
     }
   } else if (slice->kids[2]) {
     Diagnostic *error = diag_error(e->diag, E025, slice->span, "a slice is another axis and needs a name");
-    diag_help(e->diag, error, "write `x[%s: %g .. %g -> name]` with an axis of size %g", axis_name(e, axis), from, to, to - from);
+    diag_help(e->diag, error, "write `x[%s: %g .. %g -> name]` with an axis of size %g", axis_name(e, axis), from, to,
+              to - from);
     return object_poison();
   }
   if (to_axis >= 0 && axis_size(e, to_axis) != (int64_t)(to - from)) {
@@ -291,7 +294,8 @@ static Object evaluate_rename(Elaborator *e, Object x, const Ast *rename) {
   rest = shape_minus(rest, &from);
   for (int i = 0; i < to.count; i++) {
     if (shape_has(&rest, to.axis[i])) {
-      Diagnostic *error = diag_error(e->diag, E021, rename->span, "axis '%s' would occur twice", axis_name(e, to.axis[i]));
+      Diagnostic *error =
+          diag_error(e->diag, E021, rename->span, "axis '%s' would occur twice", axis_name(e, to.axis[i]));
       diag_label(e->diag, error, "the value has it already");
       return object_poison();
     }
@@ -378,8 +382,10 @@ static Object evaluate_as(Elaborator *e, const Ast *ast) {
     value = graph_op1(e->graph, OP_TO_INT, value);
   }
   const Node *position = graph_producer(e->graph, value);
-  if (type == TYPE_INDEX && position && position->op == OP_POSITION && axis_size(e, position->axis) > axis_size(e, bound)) {
-    diag_error(e->diag, E025, ast->span, "the positions of axis '%s' of size %lld are not all positions of axis '%s' of size %lld",
+  if (type == TYPE_INDEX && position && position->op == OP_POSITION &&
+      axis_size(e, position->axis) > axis_size(e, bound)) {
+    diag_error(e->diag, E025, ast->span,
+               "the positions of axis '%s' of size %lld are not all positions of axis '%s' of size %lld",
                axis_name(e, position->axis), (long long)axis_size(e, position->axis), axis_name(e, bound),
                (long long)axis_size(e, bound));
     return object_poison();
@@ -388,7 +394,8 @@ static Object evaluate_as(Elaborator *e, const Ast *ast) {
   if (type == TYPE_INDEX && maker && maker->op == OP_POSITION && axis_size(e, maker->axis) > axis_size(e, bound)) {
     Diagnostic *error = diag_error(e->diag, E025, ast->span, "positions of axis '%s' do not all index axis '%s'",
                                    axis_name(e, maker->axis), axis_name(e, bound));
-    diag_label(e->diag, error, "%lld positions, %lld places", (long long)axis_size(e, maker->axis), (long long)axis_size(e, bound));
+    diag_label(e->diag, error, "%lld positions, %lld places", (long long)axis_size(e, maker->axis),
+               (long long)axis_size(e, bound));
     return object_poison();
   }
   if (type == TYPE_INDEX) {

@@ -13,9 +13,8 @@ static const struct {
   double least, most, otherwise;
   bool whole;
 } entries[] = {
-    {"seed", 0, 9007199254740992.0, 1, true},       {"steps", 1, 1e12, 1000, true},
-    {"eval_every", 0, 1e12, -1, true},              {"eval_batches", 0, 1e12, -1, true},
-    {"save_every", 0, 1e12, -1, true},              {"log_every", 1, 1e12, -1, true},
+    {"seed", 0, 9007199254740992.0, 1, true}, {"steps", 1, 1e12, 1000, true},    {"eval_every", 0, 1e12, -1, true},
+    {"eval_batches", 0, 1e12, -1, true},      {"save_every", 0, 1e12, -1, true}, {"log_every", 1, 1e12, -1, true},
     {"validation", 0, 0.99, 0.05, false},
 };
 enum { ENTRY_COUNT = sizeof entries / sizeof *entries };
@@ -184,8 +183,8 @@ static bool choose_model(Unit *unit, const CompileOptions *options, Spec *spec) 
     const Declaration *model = only(unit, SPACE_CODE, AST_MODEL, &count);
     if (count != 1) {
       Diagnostic *error =
-          diag_error(unit->diag, count ? E052 : E036, SPAN_NONE, count ? "%s has %d models and the recipe names none" : "%s has no model",
-                     options->file, count);
+          diag_error(unit->diag, count ? E052 : E036, SPAN_NONE,
+                     count ? "%s has %d models and the recipe names none" : "%s has no model", options->file, count);
       if (count) {
         diag_help(unit->diag, error, "write `model NAME;` in a recipe");
       } else {
@@ -337,7 +336,8 @@ static void read_optimizer(Unit *unit, Spec *spec, const Ast *setting) {
   if (rule.call) {
     const Declaration *update = unit_find(unit, SPACE_CODE, rule.call->name);
     if (!update || update->ast->kind != AST_UPDATE) {
-      Diagnostic *error = diag_error(unit->diag, E010, rule.call->name_span, "there is no update '%s'", rule.call->name);
+      Diagnostic *error =
+          diag_error(unit->diag, E010, rule.call->name_span, "there is no update '%s'", rule.call->name);
       const char *closest = unit_closest(unit, SPACE_CODE, rule.call->name);
       if (closest) {
         diag_help(unit->diag, error, "did you mean `%s`?", closest);
@@ -391,7 +391,8 @@ static void read_recipe(Unit *unit, Spec *spec, double *values) {
   for (int i = 0; i < spec->recipe->count; i++) {
     const Ast *setting = spec->recipe->kids[i], *list = setting->kids[0];
     Name word = phrase_word(list->kids[0]);
-    if (name_is(word, "model") || ((name_is(word, "precision") || name_is(word, "layout")) && !list->kids[0]->kids[1])) {
+    if (name_is(word, "model") ||
+        ((name_is(word, "precision") || name_is(word, "layout")) && !list->kids[0]->kids[1])) {
       continue;
     }
     if (name_is(word, "optimizer") || name_is(word, "freeze")) {
@@ -457,12 +458,13 @@ static void finish_run(Unit *unit, Spec *spec, const double *values) {
   run->data_kind = run->data_kind ? run->data_kind : "text";
   run->data_base = unit->base;
   static const int written[] = {0, 1, 2, 3, 4, 5, 6};
-  const double decided[] = {(double)run->seed,       (double)run->steps,     (double)run->eval_every, (double)run->eval_batches,
-                            (double)run->save_every, (double)run->log_every, run->validation_fraction};
+  const double decided[] = {(double)run->seed,         (double)run->steps,      (double)run->eval_every,
+                            (double)run->eval_batches, (double)run->save_every, (double)run->log_every,
+                            run->validation_fraction};
   for (int i = 0; i < ENTRY_COUNT; i++) {
     if (!settings_phrase(spec->recipe, entries[written[i]].name)) {
       settings_add(unit, spec->recipe, "<defaults>",
-                  arena_format(unit->arena, "%s = %s;", entries[i].name, number_text(unit->arena, decided[i])));
+                   arena_format(unit->arena, "%s = %s;", entries[i].name, number_text(unit->arena, decided[i])));
     }
   }
 }

@@ -17,7 +17,7 @@ typedef struct {
 struct UpdateContext {
   ARRAY(UpdateUnit) units;
   const ValueId *gradient;
-  Map totals;  // AST of a total() to its value
+  Map totals;                 // AST of a total() to its value
   ValueList targets, values;  // of assignments
   const Ast *update;
 };
@@ -50,7 +50,8 @@ static bool elementwise(Elaborator *e, const Ast *ast, int depth) {
       return false;
     }
     const Declaration *declaration = unit_find(e->unit, SPACE_CODE, ast->name);
-    if (declaration && declaration->ast->kind == AST_FUNCTION && !elementwise(e, declaration->ast->kids[1], depth + 1)) {
+    if (declaration && declaration->ast->kind == AST_FUNCTION &&
+        !elementwise(e, declaration->ast->kids[1], depth + 1)) {
       return false;
     }
   }
@@ -244,11 +245,12 @@ static void assign(Elaborator *e, ValueId target, ValueId value, ValueId finite)
 
 // Binds the formals of an update on matrices, `update f(p, g over in, out, ...)`: the lists of axes before and after
 // the `;` of the parameter.
-static bool bind_matrix(Elaborator *e, const Ast *update, const Persistent *parameter, const Arguments *arguments, Span span) {
+static bool bind_matrix(Elaborator *e, const Ast *update, const Persistent *parameter, const Arguments *arguments,
+                        Span span) {
   Frame *frame = e->frame;
   if (parameter->in_count < 0) {
-    diag_error(e->diag, E030, span, "'%s' works on matrices, and the parameter '%s' has no `;` in its axes", update->name,
-               parameter->name);
+    diag_error(e->diag, E030, span, "'%s' works on matrices, and the parameter '%s' has no `;` in its axes",
+               update->name, parameter->name);
     return false;
   }
   for (int i = 0; i < arguments->named_count; i++) {
@@ -348,11 +350,13 @@ bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
   e->graph->region = 0;
   make_units(e);
   if (context.units.count == 0) {
-    diag_error(e->diag, E036, e->spec->model->ast->name_span, "no parameter of '%s' would be trained", e->spec->model->ast->name);
+    diag_error(e->diag, E036, e->spec->model->ast->name_span, "no parameter of '%s' would be trained",
+               e->spec->model->ast->name);
     return false;
   }
   ValueId squares = sum_over_units(e, NULL, SPAN_NONE);
-  ValueId finite = graph_op2(e->graph, OP_AND, graph_op1(e->graph, OP_IS_FINITE, squares), graph_op1(e->graph, OP_IS_FINITE, loss));
+  ValueId finite =
+      graph_op2(e->graph, OP_AND, graph_op1(e->graph, OP_IS_FINITE, squares), graph_op1(e->graph, OP_IS_FINITE, loss));
   output(e, "grad_norm", graph_op1(e->graph, OP_SQRT, squares));
   output(e, "skipped", graph_op1(e->graph, OP_TO_REAL, graph_op1(e->graph, OP_NOT, finite)));
   Arguments *arguments = ARENA_ARRAY(e->arena, Arguments, e->spec->optimizers.count + 1);

@@ -53,9 +53,10 @@ static bool linear_in_partials(const Node *node, const BatchState *states) {
 }
 
 static void report_nonlinear(BatchCheck *check, const Node *node) {
-  Diagnostic *error = diag_error(check->c->diag, E037, node->span,
-                                 "with %d microbatches, a sum over the batch may only be added and scaled before it is the loss",
-                                 check->graph->slots);
+  Diagnostic *error =
+      diag_error(check->c->diag, E037, node->span,
+                 "with %d microbatches, a sum over the batch may only be added and scaled before it is the loss",
+                 check->graph->slots);
   diag_label(check->c->diag, error, "'%s' is computed from a sum over the batch", op_name(node->op));
   diag_help(check->c->diag, error, "use microbatches = 1, or average after this operation");
 }
@@ -65,7 +66,8 @@ static void share_constant(BatchCheck *check, NodeId id, const BatchState *state
   Graph *graph = check->graph;
   for (int i = 0; i < 2; i++) {
     if (states[i] == SAME && states[1 - i] == PARTIAL) {
-      ValueId share = graph_op2(graph, OP_MUL, graph_node(graph, id)->operands[i], graph_real(graph, 1.0 / graph->slots));
+      ValueId share =
+          graph_op2(graph, OP_MUL, graph_node(graph, id)->operands[i], graph_real(graph, 1.0 / graph->slots));
       graph_node(graph, id)->operands[i] = share;
     }
   }
@@ -197,7 +199,9 @@ void graph_assign_last(Graph *graph) {
   for (int i = 0; i < old.count; i++) {
     const Node *node = graph_node(graph, old.at[i]);
     const Node *target = node->op == OP_ASSIGN ? graph_producer(graph, node->operands[0]) : NULL;
-    NodeList *to = target && target->op == OP_STATE && graph_value(graph, target->first_result)->role == ROLE_STATE ? &last : &kept;
+    NodeList *to = target && target->op == OP_STATE && graph_value(graph, target->first_result)->role == ROLE_STATE
+                       ? &last
+                       : &kept;
     array_push(graph->arena, to, old.at[i]);
   }
   for (int i = 0; i < last.count; i++) {

@@ -129,7 +129,8 @@ static void find_shared(Fuser *f) {
     for (int s = 0; s < 2; s++) {
       ValueId other = node->operands[1 - s];
       bool forward = is_parameter(graph, other) && !is_parameter(graph, node->operands[s]) && !node->backward;
-      bool gradient = node->backward && !is_parameter(graph, other) && !is_parameter(graph, node->operands[s]) && s == 1;
+      bool gradient =
+          node->backward && !is_parameter(graph, other) && !is_parameter(graph, node->operands[s]) && s == 1;
       if ((forward || gradient) && plain(graph, node, s)) {
         uint64_t key = (uint64_t)node->operands[s] * 2 + (uint64_t)node->backward;
         next[i * 2 + s] = (int)map_get_or(&first_of, key, -1);
@@ -163,8 +164,8 @@ static void find_shared(Fuser *f) {
 
 // --- sums of dots ---
 
-static bool collect_sum(const Fuser *f, ValueId value, bool outermost, SharedDot *dots, NodeId *adds, int *count, int *add_count,
-                        int most) {
+static bool collect_sum(const Fuser *f, ValueId value, bool outermost, SharedDot *dots, NodeId *adds, int *count,
+                        int *add_count, int most) {
   const Node *node = graph_producer(f->graph, value);
   if (!node || f->gone[graph_value(f->graph, value)->node] || (!outermost && f->uses[value] != 1)) {
     return false;
@@ -419,7 +420,8 @@ static void count_outer_uses(Order *o) {
     const Node *node = graph_node(graph, f->nodes.at[i]);
     for (int j = 0; j < node->operand_count; j++) {
       NodeId maker = graph_value(graph, node->operands[j])->node;
-      bool same = maker >= 0 && o->grouping.group[maker] >= 0 && o->grouping.group[maker] == o->grouping.group[f->nodes.at[i]];
+      bool same =
+          maker >= 0 && o->grouping.group[maker] >= 0 && o->grouping.group[maker] == o->grouping.group[f->nodes.at[i]];
       f->uses[node->operands[j]] += !same;
     }
   }

@@ -3,8 +3,8 @@
 // One walk over the nodes in order. Every node has a level; crossing from one group to another, or through an
 // operation that is not fused, raises it, and all members of a group have the same. So two groups can never need
 // each other, whatever joins them. A group may move up to the level of another, to become one with it, while all
-// that uses its values so far stands higher still. A group has one space of axes: members are elementwise over all of it, reduce it,
-// or (once a reduction over `inner` is used inside) work on what is left of each row.
+// that uses its values so far stands higher still. A group has one space of axes: members are elementwise over all of
+// it, reduce it, or (once a reduction over `inner` is used inside) work on what is left of each row.
 #include "compiler/compilation.h"
 
 enum { GROUP_MAX_NODES = 56, GROUP_MAX_EXTERNAL = 22 };
@@ -18,7 +18,7 @@ typedef struct {
   int *level;        // by value id
   bool *known;       // by value id: made by a node of the list
   GroupInfo *info;
-  bool *waiting;     // by node id
+  bool *waiting;  // by node id
   int count, capacity;
 } Grouper;
 
@@ -101,7 +101,8 @@ static bool reduction_fits(const Grouper *g, const GroupInfo *info, const Node *
   Shape from = graph_shape(g->graph, node->operands[0]);
   Shape outer = shape_minus(info->space, &info->inner);
   if (!shape_same_set(&from, &info->space)) {
-    return info->row_reductions && shape_same_set(&from, &outer) && node->axes.count == from.count && node->op == OP_SUM;
+    return info->row_reductions && shape_same_set(&from, &outer) && node->axes.count == from.count &&
+           node->op == OP_SUM;
   }
   if (node->axes.count == from.count || !info->inner_known) {
     return true;
@@ -207,7 +208,8 @@ static void join(Grouper *g, int group, NodeId id) {
     }
   }
   Shape from = node->operand_count ? graph_shape(g->graph, node->operands[0]) : (Shape){0};
-  if (is_reduction(node->op) && !info->inner_known && node->axes.count < from.count && shape_same_set(&from, &info->space)) {
+  if (is_reduction(node->op) && !info->inner_known && node->axes.count < from.count &&
+      shape_same_set(&from, &info->space)) {
     info->inner = decide_inner(g->graph, node);
     info->inner_known = true;
   }
@@ -229,7 +231,7 @@ static int new_group(Grouper *g, const Node *node) {
 static void place(Grouper *g, NodeId id);
 
 // Copies of forward values wait until something uses them, and go where that is: on their own they would hang onto a
-// forward kernel, and their results would have to be kept. group -1: wherever they fit.
+// forward kernel, and their results would have to be kept. What a copy needs is placed before it.
 static void place_waiting(Grouper *g, const Node *user, int group) {
   for (int i = 0; i < user->operand_count; i++) {
     NodeId id = graph_value(g->graph, user->operands[i])->node;
@@ -238,14 +240,13 @@ static void place_waiting(Grouper *g, const Node *user, int group) {
     }
     const Node *node = graph_node(g->graph, id);
     g->waiting[id] = false;
-    if (group < 0 || !can_join_higher(g, group, node)) {
-      place_waiting(g, node, -1);
-      place(g, id);
-      continue;
-    }
-    join(g, group, id);
-    g->known[node->first_result] = true;
     place_waiting(g, node, group);
+    if (group >= 0 && can_join_higher(g, root(g, group), node)) {
+      join(g, root(g, group), id);
+      g->known[node->first_result] = true;
+    } else {
+      place(g, id);
+    }
   }
 }
 
@@ -265,7 +266,8 @@ static void place(Grouper *g, NodeId id) {
   }
   for (int i = node->operand_count - 1; i >= 0 && group < 0; i--) {
     int candidate = group_of_value(g, node->operands[i]);
-    if (candidate >= 0 && (g->info[candidate].space.count == 0) == (space.count == 0) && can_join_higher(g, candidate, node)) {
+    if (candidate >= 0 && (g->info[candidate].space.count == 0) == (space.count == 0) &&
+        can_join_higher(g, candidate, node)) {
       group = candidate;
     }
   }
@@ -274,14 +276,17 @@ static void place(Grouper *g, NodeId id) {
     int reader = g->last_reader[node->operands[i]];
     reader = reader >= 0 ? root(g, reader) : -1;
     // The backward must not hang its copies of forward values onto the forward's kernels: they would be kept.
-    bool large = reader >= 0 && g->info[reader].backward == node->backward && shape_same_set(&space, &g->info[reader].space) && space.count > 0;
+    bool large = reader >= 0 && g->info[reader].backward == node->backward &&
+                 shape_same_set(&space, &g->info[reader].space) && space.count > 0;
     if (large && can_join(g, reader, node)) {
       group = reader;
     }
   }
-  join(g, group >= 0 ? group : new_group(g, node), id);
+  group = group >= 0 ? group : new_group(g, node);
+  place_waiting(g, node, group);
+  group = root(g, group);
+  join(g, can_join_higher(g, group, node) ? group : new_group(g, node), id);
   g->known[node->first_result] = true;
-  place_waiting(g, node, root(g, g->group[id]));
 }
 
 static void pass_through(Grouper *g, NodeId id) {

@@ -52,7 +52,8 @@ static ValueId match_mask(const Graph *graph, ValueId s, Match *match) {
   if (!where) {
     return s;
   }
-  const Node *condition = by(graph, where->operands[0], OP_LESS_EQUAL), *other = by(graph, where->operands[2], OP_CONST);
+  const Node *condition = by(graph, where->operands[0], OP_LESS_EQUAL),
+             *other = by(graph, where->operands[2], OP_CONST);
   const Node *low = condition ? by(graph, condition->operands[0], OP_POSITION) : NULL;
   const Node *high = condition ? by(graph, condition->operands[1], OP_POSITION) : NULL;
   if (!low || !high || !other || !(isinf(other->number) && other->number < 0) || low->axis != match->key) {
@@ -153,7 +154,8 @@ static void build_region(Graph *graph, const Match *match, RegionId region) {
   graph->region = region;
   ValueId q = parameter_like(graph, region, match->q), k = parameter_like(graph, region, match->k);
   ValueId v = parameter_like(graph, region, match->v);
-  NodeInit over_depth = {NODE_INIT, .axes = shape_of(match->depth)}, over_key = {NODE_INIT, .axes = shape_of(match->key)};
+  NodeInit over_depth = {NODE_INIT, .axes = shape_of(match->depth)},
+           over_key = {NODE_INIT, .axes = shape_of(match->key)};
   ValueId s = graph_op2(graph, OP_MUL, graph_add2(graph, OP_DOT, over_depth, q, k), graph_real(graph, match->scale));
   if (match->causal) {
     ValueId low = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = match->key});
@@ -197,8 +199,8 @@ static ValueId build_attention(Graph *graph, const Match *match, const Node *out
   flags |= match->causal ? ATTENTION_CAUSAL : 0;
   RegionId region = graph_region(graph);
   build_region(graph, match, region);
-  NodeInit init = {NODE_INIT,           .text = name,          .region = region,       .axes = axes,
-                   .axis = match->query, .axis2 = match->key, .number = match->scale, .integer = flags};
+  NodeInit init = {NODE_INIT,           .text = name,           .region = region, .axes = axes, .axis = match->query,
+                   .axis2 = match->key, .number = match->scale, .integer = flags};
   return graph_add(graph, OP_COMPOSITE, init, (ValueId[]){match->q, match->k, match->v}, 3);
 }
 

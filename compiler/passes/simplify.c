@@ -75,7 +75,8 @@ static bool same_shape(const Simplifier *s, ValueId a, ValueId b) {
 static ValueId identity(Simplifier *s, const Node *node) {
   double number;
   for (int side = 0; side < 2; side++) {
-    if (!constant_of(s, node->operands[side], &number) || !same_shape(s, node->operands[1 - side], node->first_result)) {
+    if (!constant_of(s, node->operands[side], &number) ||
+        !same_shape(s, node->operands[1 - side], node->first_result)) {
       continue;
     }
     bool neutral = (node->op == OP_ADD && number == 0) || (node->op == OP_MUL && number == 1) ||
@@ -224,7 +225,8 @@ static ValueId fold(Simplifier *s, NodeId id) {
       !element_type_floating(graph_value(s->graph, node->first_result)->type)) {
     return -1;
   }
-  if (constant_of(s, node->operands[0], &a) && constant_of(s, node->operands[1], &b) && fold_pair(node->op, a, b, &out)) {
+  if (constant_of(s, node->operands[0], &a) && constant_of(s, node->operands[1], &b) &&
+      fold_pair(node->op, a, b, &out)) {
     become_constant(node, out);
     return -1;
   }
@@ -272,8 +274,8 @@ static bool node_equal(const Node *a, const Node *b) {
 }
 
 static bool mergeable(const Node *node) {
-  return !node->recomputed && node->region < 0 && !op_effect(node->op) && node->op != OP_INPUT && node->op != OP_PARAM &&
-         node->op != OP_STATE && node->result_count == 1;
+  return !node->recomputed && node->region < 0 && !op_effect(node->op) && node->op != OP_INPUT &&
+         node->op != OP_PARAM && node->op != OP_STATE && node->result_count == 1;
 }
 
 static void keep_label(Graph *graph, ValueId kept, ValueId dropped) {
