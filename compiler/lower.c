@@ -125,26 +125,12 @@ static void lower_pack(Lower *l, const Node *node) {
   if (first && (first->op == OP_PARAM || first->op == OP_STATE)) {
     return;
   }
-  int64_t *elements = ARENA_ARRAY(l->c->arena, int64_t, node->operand_count);
-  int64_t *offsets = ARENA_ARRAY(l->c->arena, int64_t, node->operand_count);
-  for (int i = 0; i < node->operand_count; i++) {
-    elements[i] = graph_elements(l->graph, graph_shape(l->graph, node->operands[i]));
-  }
-  pack_offsets(elements, node->operand_count, offsets);
   for (int i = 0; i < node->operand_count; i++) {
     ValueId part = node->operands[i];
-    if (at_home(l, part, HOME_PACK, node->first_result, i)) {
-      continue;
+    if (!at_home(l, part, HOME_PACK, node->first_result, i)) {
+      Storage to = pack_slot(l, node, i), from = *storage_of(l, part);
+      lower_copy(l, graph_shape(l->graph, part), graph_value(l->graph, part)->type, &from, &to, WRITE_STORE);
     }
-    Storage to = *storage_of(l, node->first_result), from = *storage_of(l, part);
-    Shape shape = graph_shape(l->graph, part);
-    Storage dense = {.buffer = to.buffer, .offset = to.offset + offsets[i] * type_bytes(l, part)};
-    int64_t at = 1;
-    for (int j = shape.count - 1; j >= 0; j--) {
-      dense.stride[j] = at;
-      at *= extent(l, shape.axis[j]);
-    }
-    lower_copy(l, shape, graph_value(l->graph, part)->type, &from, &dense, WRITE_STORE);
   }
 }
 
@@ -208,29 +194,62 @@ static AttentionAxes attention_axes(const Node *node) {
   return axes;
 }
 
-static int64_t stride_along(Lower *l, ValueId value, AxisId axis) {
-  return axis < 0 ? 0 : stride_of(l, value, axis);
+// The kernels want rows of the depth, without gaps.
+static bool has_rows(Lower *l, ValueId value, AxisId depth) {
+  return stride_of(l, value, depth) == 1 || extent(l, depth) == 1;
 }
 
-// The strides a kernel wants, with the last dim contiguous; a value whose is not is copied.
-static Place attention_operand(Lower *l, ValueId value, const AxisId *dims, int count, AxisId last, int64_t *strides,
-                               bool output) {
-  if (!output && stride_of(l, value, last) != 1 && extent(l, last) > 1) {
-    Shape order = graph_shape(l->graph, value);
-    shape_remove(&order, last);
-    shape_push(&order, last);
-    Storage dense = dense_storage(l, order, type_bytes(l, value)), to = dense, from = *storage_of(l, value);
-    Shape shape = graph_shape(l->graph, value);
-    for (int i = 0; i < shape.count; i++) {
-      to.stride[i] = dense.stride[shape_find(&order, shape.axis[i])];
-    }
-    lower_copy(l, shape, graph_value(l->graph, value)->type, &from, &to, WRITE_STORE);
+// A place for a value with the depth last.
+static Storage rows_of(Lower *l, ValueId value, AxisId depth) {
+  Shape shape = graph_shape(l->graph, value), order = shape;
+  shape_remove(&order, depth);
+  shape_push(&order, depth);
+  Storage dense = dense_storage(l, order, type_bytes(l, value)), rows = dense;
+  for (int i = 0; i < shape.count; i++) {
+    rows.stride[i] = dense.stride[shape_find(&order, shape.axis[i])];
+  }
+  return rows;
+}
+
+static Place attention_place(Lower *l, ValueId value, const Storage *storage, const AxisId *dims, int count,
+                             int64_t *strides) {
+  Shape shape = graph_shape(l->graph, value);
+  for (int i = 0; i < count; i++) {
+    int at = dims[i] < 0 || extent(l, dims[i]) == 1 ? -1 : shape_find(&shape, dims[i]);
+    strides[i] = at < 0 ? 0 : storage->stride[at];
+  }
+  return place_of(storage);
+}
+
+// A value without rows is copied.
+static Place attention_operand(Lower *l, ValueId value, const AxisId *dims, int count, AxisId depth, int64_t *strides) {
+  if (!has_rows(l, value, depth)) {
+    Storage to = rows_of(l, value, depth), from = *storage_of(l, value);
+    lower_copy(l, graph_shape(l->graph, value), graph_value(l->graph, value)->type, &from, &to, WRITE_STORE);
     l->storage[value] = to;
   }
-  for (int i = 0; i < count; i++) {
-    strides[i] = stride_along(l, value, dims[i]);
+  return attention_place(l, value, storage_of(l, value), dims, count, strides);
+}
+
+typedef struct {
+  ValueId value;
+  Storage made;  // where the kernel writes it
+} AttentionResult;
+
+// A result that is wanted without rows is made beside its place; keep_result copies it there.
+static Place attention_result(Lower *l, AttentionResult *result, const AxisId *dims, int count, AxisId depth,
+                              int64_t *strides) {
+  ValueId value = result->value;
+  result->made = has_rows(l, value, depth) ? *storage_of(l, value) : rows_of(l, value, depth);
+  return attention_place(l, value, &result->made, dims, count, strides);
+}
+
+static void keep_result(Lower *l, const AttentionResult *result) {
+  Storage to = *storage_of(l, result->value);
+  if (result->made.buffer != to.buffer) {
+    const Value *value = graph_value(l->graph, result->value);
+    lower_copy(l, value->shape, value->type, &result->made, &to, WRITE_STORE);
   }
-  return place_of(storage_of(l, value));
 }
 
 static void lower_attention(Lower *l, const Node *node, bool grad) {
@@ -247,16 +266,22 @@ static void lower_attention(Lower *l, const Node *node, bool grad) {
   a.groups = extent(l, axes.group);
   a.depth = extent(l, axes.depth);
   a.value_depth = extent(l, axes.value_depth);
-  a.q = attention_operand(l, node->operands[0], q, 4, axes.depth, a.stride_q, false);
-  a.k = attention_operand(l, node->operands[1], k, 3, axes.depth, a.stride_k, false);
-  a.v = attention_operand(l, node->operands[2], k, 3, axes.value_depth, a.stride_v, false);
-  a.o = attention_operand(l, o, q, 4, axes.value_depth, a.stride_o, true);
+  a.q = attention_operand(l, node->operands[0], q, 4, axes.depth, a.stride_q);
+  a.k = attention_operand(l, node->operands[1], k, 3, axes.depth, a.stride_k);
+  a.v = attention_operand(l, node->operands[2], k, 3, axes.value_depth, a.stride_v);
   a.statistics = place_of(storage_of(l, statistics));
+  AttentionResult result[3] = {{.value = node->first_result}};
+  int results = grad ? 3 : 1;
   if (grad) {
-    a.d_o = attention_operand(l, node->operands[5], q, 4, axes.value_depth, a.stride_do, false);
-    a.dq = attention_operand(l, node->first_result, q, 4, axes.depth, a.stride_dq, true);
-    a.dk = attention_operand(l, node->first_result + 1, k, 3, axes.depth, a.stride_dk, true);
-    a.dv = attention_operand(l, node->first_result + 2, k, 3, axes.value_depth, a.stride_dv, true);
+    a.o = attention_operand(l, o, q, 4, axes.value_depth, a.stride_o);
+    a.d_o = attention_operand(l, node->operands[5], q, 4, axes.value_depth, a.stride_do);
+    result[1].value = node->first_result + 1;
+    result[2].value = node->first_result + 2;
+    a.dq = attention_result(l, &result[0], q, 4, axes.depth, a.stride_dq);
+    a.dk = attention_result(l, &result[1], k, 3, axes.depth, a.stride_dk);
+    a.dv = attention_result(l, &result[2], k, 3, axes.value_depth, a.stride_dv);
+  } else {
+    a.o = attention_result(l, &result[0], q, 4, axes.value_depth, a.stride_o);
   }
   Instruction *instruction = new_instruction(l, grad ? INSTRUCTION_ATTENTION_GRAD : INSTRUCTION_ATTENTION);
   double pairs =
@@ -266,6 +291,9 @@ static void lower_attention(Lower *l, const Node *node, bool grad) {
   double rows = (double)(a.batch * a.heads) * ((double)(a.groups * a.queries) + (double)a.keys) * (depth + value_depth);
   instruction->bytes = rows * (double)element_type_bytes(a.type) * (grad ? 2 : 1);
   instruction->as.attention = a;
+  for (int i = 0; i < results; i++) {
+    keep_result(l, &result[i]);
+  }
 }
 
 // --- programs ---

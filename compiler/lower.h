@@ -86,6 +86,7 @@ int64_t stride_of(Lower *l, ValueId value, AxisId axis);  // 0 if the value lack
 Storage dense_storage(Lower *l, Shape shape, int64_t element_bytes);
 Place place_of(const Storage *storage);
 void pack_offsets(const int64_t *elements, int count, int64_t *offsets);  // in elements
+Storage pack_slot(Lower *l, const Node *pack, int index);  // of an operand, in the order of its parameter
 bool state_map_build(Lower *l);
 
 // lower_gemm.c

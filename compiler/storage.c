@@ -86,6 +86,16 @@ static bool placeable_dense(const Lower *l, ValueId value) {
   return node && !has_home(l, value) && (placeable(l, value) || node->op == OP_PUT || node->op == OP_MICROBATCH);
 }
 
+// Can it add to what the microbatches before have written? Then nobody else may read it: it is no longer the value.
+static bool accumulable(const Lower *l, ValueId value, const int *uses) {
+  const Node *node = graph_producer(l->graph, value);
+  if (!node || has_home(l, value) || uses[value] > 1) {
+    return false;
+  }
+  return node->op == OP_GROUP || node->op == OP_DOT || node->op == OP_DOTS || node->op == OP_DOT_SUM ||
+         node->op == OP_PUT;
+}
+
 // Where a renamed value lives is decided by what is renamed.
 static ValueId before_renames(Lower *l, ValueId value, Shape *rows, Shape *columns) {
   const Node *node = graph_producer(l->graph, value);
@@ -206,6 +216,39 @@ static void decide_node(Lower *l, const Node *node) {
   }
 }
 
+// How often each value is read by the nodes of a region, those of their kernels, and the region's results.
+static void count_uses(const Lower *l, RegionId id, int *uses) {
+  const Region *region = &l->graph->regions.at[id];
+  for (int i = 0; i < region->nodes.count; i++) {
+    const Node *node = graph_node(l->graph, region->nodes.at[i]);
+    for (int j = 0; j < node->operand_count; j++) {
+      uses[node->operands[j]]++;
+    }
+    if (node->op == OP_GROUP) {
+      count_uses(l, node->region, uses);
+    }
+  }
+  for (int i = 0; i < region->results.count; i++) {
+    uses[region->results.at[i]]++;
+  }
+}
+
+static void decide_microbatch(Lower *l, const Node *node) {
+  const Region *body = &l->graph->regions.at[node->region];
+  int *uses = ARENA_ARRAY(l->c->arena, int, l->capacity);
+  count_uses(l, node->region, uses);
+  for (int i = 0; i < body->results.count; i++) {
+    ValueId value = body->results.at[i];
+    if (accumulable(l, value, uses)) {
+      l->home[value] = (Home){.kind = HOME_RESULT, .parent = node->first_result + i};
+      l->accumulate[value] = true;
+    }
+  }
+  for (int i = 0; i < body->nodes.count; i++) {
+    decide_node(l, graph_node(l->graph, body->nodes.at[i]));
+  }
+}
+
 void decide_homes(Lower *l) {
   Graph *graph = l->graph;
   const NodeList *top = &graph->regions.at[0].nodes;
@@ -219,17 +262,7 @@ void decide_homes(Lower *l) {
   for (int i = 0; i < top->count; i++) {
     const Node *node = graph_node(graph, top->at[i]);
     if (node->op == OP_MICROBATCH) {
-      const Region *body = &graph->regions.at[node->region];
-      for (int j = 0; j < body->results.count; j++) {
-        if (placeable(l, body->results.at[j]) ||
-            (placeable_dense(l, body->results.at[j]) && graph_producer(graph, body->results.at[j])->op == OP_PUT)) {
-          l->home[body->results.at[j]] = (Home){.kind = HOME_RESULT, .parent = node->first_result + j};
-          l->accumulate[body->results.at[j]] = true;
-        }
-      }
-      for (int j = 0; j < body->nodes.count; j++) {
-        decide_node(l, graph_node(graph, body->nodes.at[j]));
-      }
+      decide_microbatch(l, node);
     } else if (node->op != OP_PACK && node->op != OP_ASSIGN) {
       decide_node(l, node);
     }
@@ -292,10 +325,29 @@ static int64_t pack_offset_of(Lower *l, const Node *pack, int index) {
   return offsets[index];
 }
 
-static Storage resolve_pack_slot(Lower *l, ValueId value, const Home *home) {
-  Storage storage = *storage_of(l, home->parent);
-  storage.offset += pack_offset_of(l, graph_producer(l->graph, home->parent), home->index) * type_bytes(l, value);
-  dense_strides(l, graph_shape(l->graph, value), storage.stride);
+// The parameters that give a pack its order: elements of packs along the same axis correspond.
+static const Node *packed_parameters(const Lower *l, const Node *pack) {
+  const NodeList *top = &l->graph->regions.at[0].nodes;
+  for (int i = 0; i < top->count; i++) {
+    const Node *node = graph_node(l->graph, top->at[i]);
+    if (node->op == OP_PACK && node->axis == pack->axis &&
+        graph_producer(l->graph, node->operands[0])->op == OP_PARAM) {
+      return node;
+    }
+  }
+  return pack;
+}
+
+Storage pack_slot(Lower *l, const Node *pack, int index) {
+  Shape order = graph_shape(l->graph, packed_parameters(l, pack)->operands[index]);
+  Shape shape = graph_shape(l->graph, pack->operands[index]);
+  int64_t stride[SHAPE_MAX_AXES];
+  dense_strides(l, order, stride);
+  Storage storage = *storage_of(l, pack->first_result);
+  storage.offset += pack_offset_of(l, pack, index) * type_bytes(l, pack->operands[index]);
+  for (int i = 0; i < shape.count; i++) {
+    storage.stride[i] = stride[shape_find(&order, shape.axis[i])];
+  }
   return storage;
 }
 
@@ -436,7 +488,7 @@ static Storage resolve(Lower *l, ValueId value) {
     case HOME_BUNDLE:
       return resolve_bundle(l, value, &home);
     case HOME_PACK:
-      return resolve_pack_slot(l, value, &home);
+      return pack_slot(l, graph_producer(l->graph, home.parent), home.index);
     case HOME_ASSIGN:
     case HOME_RESULT:
       return reorder(l, value, home.parent);

@@ -18,7 +18,7 @@ echo "all there"
 
 say "build"
 mkdir -p build
-if ! { cmake -S . -B build -DMDL_TESTS=OFF && cmake --build build -j "$(nproc)"; } > build/quickstart.log 2>&1; then
+if ! { cmake -S . -B build && cmake --build build -j "$(nproc)" --target mdl mdlc; } > build/quickstart.log 2>&1; then
   tail -n 40 build/quickstart.log >&2
   echo "the build failed: all of it is in build/quickstart.log" >&2
   exit 1

@@ -36,6 +36,14 @@ bool object_is_real(const Elaborator *e, const Object *object) {
   return object->kind == OBJECT_VALUE && element_type_floating(graph_value(e->graph, object->value)->type);
 }
 
+// A fraction, or a number beyond 32 bits: what is computed with it is real.
+static bool is_fraction(const Elaborator *e, const Object *object) {
+  double number;
+  bool integer;
+  return (object->kind == OBJECT_NUMBER || object->kind == OBJECT_AXIS) && object_size(object, e, &number, &integer) &&
+         !(integer && fabs(number) <= INT32_MAX);
+}
+
 bool object_tensor(Elaborator *e, Object object, bool real, Span span, ValueId *value) {
   Graph *graph = e->graph;
   switch (object.kind) {
@@ -196,7 +204,7 @@ Object binary_object(Elaborator *e, Name text, Object a, Object b, Span span) {
   if (done) {
     return folded;
   }
-  bool fraction = (a.kind == OBJECT_NUMBER && !a.integer) || (b.kind == OBJECT_NUMBER && !b.integer);
+  bool fraction = is_fraction(e, &a) || is_fraction(e, &b);
   bool real = object_is_real(e, &a) || object_is_real(e, &b) || fraction || operator->op == OP_POW;
   e->graph->span = span;
   ValueId x, y;
@@ -308,7 +316,7 @@ Object where_object(Elaborator *e, Object condition, Object a, Object b, Span sp
     diag_help(e->diag, error, "compare: `where(mask != 0, ...)`");
     return object_poison();
   }
-  bool fraction = (a.kind == OBJECT_NUMBER && !a.integer) || (b.kind == OBJECT_NUMBER && !b.integer);
+  bool fraction = is_fraction(e, &a) || is_fraction(e, &b);
   bool numbers = a.kind != OBJECT_VALUE && b.kind != OBJECT_VALUE;
   bool real = object_is_real(e, &a) || object_is_real(e, &b) || fraction || numbers;
   e->graph->span = span;

@@ -164,7 +164,7 @@ static bool one_axis(Elaborator *e, const Ast *ast, const Arguments *arguments, 
 
 BUILTIN(builtin_pos) {
   AxisId axis;
-  if (!one_axis(e, ast, arguments, &axis)) {
+  if (!one_axis(e, ast, arguments, &axis) || !positions_fit(e, axis, ast->span)) {
     return object_poison();
   }
   return object_value(graph_add0(e->graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = axis}), ast->span);

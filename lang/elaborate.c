@@ -237,7 +237,7 @@ static void run_axis(Elaborator *e, const Ast *ast) {
     double number = 0;
     bool integer = false;
     if (good && (!object_size(&object, e, &number, &integer) || !integer || number < 1 || number > 9e15)) {
-      diag_error(e->diag, E034, given->span, "the size of axis '%s' must be a whole number of at least 1", ast->name);
+      diag_error(e->diag, E034, given->span, "the size of axis '%s' must be a whole number from 1 to 9e15", ast->name);
       good = false;
     }
     size = (int64_t)number;

@@ -102,6 +102,7 @@ void frame_set(Elaborator *e, Frame *frame, Name name, Object object);
 const char *axes_text(Elaborator *e, const Shape *shape);  // "[batch, seq]"
 const char *axis_name(const Elaborator *e, AxisId axis);
 int64_t axis_size(const Elaborator *e, AxisId axis);
+bool positions_fit(Elaborator *e, AxisId axis, Span span);  // into 32 bits; an error if not
 bool object_size(const Object *object, const Elaborator *e, double *number, bool *integer);  // number or axis
 void unknown_name(Elaborator *e, Name name, Span span, const char *kind);  // kind: "value" or "function"
 const char *declared_as(const Ast *declaration);                           // "a function", for messages

@@ -179,10 +179,19 @@ bool evaluate_size(Elaborator *e, const Ast *ast, int64_t *size) {
     return false;
   }
   if (!integer || number < 1 || number > 9e15) {
-    diag_error(e->diag, E034, ast->span, "a size must be a whole number of at least 1, found %g", number);
+    diag_error(e->diag, E034, ast->span, "a size must be a whole number from 1 to 9e15, found %g", number);
     return false;
   }
   *size = (int64_t)number;
+  return true;
+}
+
+bool positions_fit(Elaborator *e, AxisId axis, Span span) {
+  if (axis_size(e, axis) > INT32_MAX) {
+    diag_error(e->diag, E090, span, "positions are numbers of 32 bits, and '%s' is longer than that",
+               axis_name(e, axis));
+    return false;
+  }
   return true;
 }
 
@@ -190,7 +199,7 @@ bool evaluate_type(Elaborator *e, const Ast *type, ElementType *out, AxisId *bou
   *bound = -1;
   if (strcmp(type->name, "index") == 0) {
     *out = TYPE_INDEX;
-    return type->kids[0] && evaluate_axis(e, type->kids[0], bound);
+    return type->kids[0] && evaluate_axis(e, type->kids[0], bound) && positions_fit(e, *bound, type->kids[0]->span);
   }
   *out = strcmp(type->name, "int") == 0 ? TYPE_INT : strcmp(type->name, "bool") == 0 ? TYPE_BOOL : TYPE_REAL;
   if (*out == TYPE_REAL && strcmp(type->name, "real") != 0) {

@@ -123,7 +123,8 @@ static void bench_gemm(const Settings *settings, int64_t m, int64_t n, int64_t k
   report(bench, 2.0 * (double)m * (double)n * (double)k, "");
 }
 
-static void bench_attention(const Settings *settings, int64_t batch, int64_t length, int64_t heads, int64_t depth, bool gradient) {
+static void bench_attention(const Settings *settings, int64_t batch, int64_t length, int64_t heads, int64_t depth,
+                            bool gradient) {
   char name[64];
   snprintf(name, sizeof name, "attention %s %lldx%lld %lldx%lld", gradient ? "grad" : "fwd", (long long)batch,
            (long long)length, (long long)heads, (long long)depth);

@@ -24,7 +24,7 @@ static Span span_at(const Diag *diag, int file, const char *what) {
   return (Span){file, (uint32_t)(at - text), (uint32_t)(at - text + (ptrdiff_t)strlen(what))};
 }
 
-static char *printed(const Diag *diag, bool json) {
+__attribute__((noinline)) static char *printed(const Diag *diag, bool json) {  // gcc 12 mistakes the stream's text
   char *text = NULL;
   size_t size;
   FILE *out = open_memstream(&text, &size);

@@ -50,13 +50,13 @@ cmocka_program() {
   bad=""
   reason="the test says so"
   while read -r line; do
-    name=$(echo "$line" | sed 's/^not //; s/^ok [0-9]* *//; s/^- //; s/^# SKIP *//')
+    name=$(echo "$line" | sed 's/^not //; s/^ok [0-9]* *//; s/^- //; s/^# [Ss][Kk][Ii][Pp] *//')
     case $line in
       "skipped: "*)
         reason=${line#skipped: }
         continue
         ;;
-      *"# SKIP"*) skip "$program $name" "$reason" ;;
+      *"# SKIP"* | *"# skip"*) skip "$program $name" "$reason" ;;
       ok*) pass "$program $name" ;;
       *)
         fail "$program $name" "${bad:-$log}"  # what the program said is shown once

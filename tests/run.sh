@@ -23,7 +23,7 @@ wanted() {
 scripts/install.sh build test
 
 mkdir -p "$LOGS"
-if ! { cmake -S . -B "$BUILD" ${CMAKE_FLAGS:-} && cmake --build "$BUILD" -j "$(nproc)"; } > "$LOGS/build.log" 2>&1; then
+if ! { cmake -S . -B "$BUILD" -DMDL_TESTS=ON ${CMAKE_FLAGS:-} && cmake --build "$BUILD" -j "$(nproc)"; } > "$LOGS/build.log" 2>&1; then
   fail "build" "$LOGS/build.log"
   summary
   exit 1
