@@ -179,7 +179,7 @@ BUILTIN(builtin_size) {
       return object_poison();
     }
     for (int j = 0; j < object->axes.count; j++) {
-      size *= (double)e->graph->axes.at[object->axes.axis[j]].global;
+      size *= (double)axis_count(e, object->axes.axis[j]);
     }
   }
   return expect_values(e, ast, arguments, 1, SHAPE_MAX_AXES) ? object_number(size, true, ast->span) : object_poison();

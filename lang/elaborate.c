@@ -1,4 +1,4 @@
-// elaborate.c: statements, frames, parameters and state; the entry to elaboration.
+// elaborate.c: statements and frames; the entry to elaboration.
 #include "lang/elaborate.h"
 
 #include <string.h>
@@ -43,143 +43,6 @@ ValueId step_value(Elaborator *e) {
   return leaf(e, OP_INPUT, name_of(e->names, "step"), TYPE_INT, -1, (Shape){0}, ROLE_INPUT);
 }
 
-static Name join(Elaborator *e, Name prefix, Name part) {
-  return prefix[0] ? name_format(e->names, "%s.%s", prefix, part) : part;
-}
-
-static bool constant_number(const Ast *ast, double *number) {
-  bool minus = ast && ast->kind == AST_UNARY && ast->kids[0]->kind == AST_NUMBER;
-  if (minus) {
-    *number = -ast->kids[0]->number;
-    return true;
-  }
-  if (ast && ast->kind == AST_NUMBER) {
-    *number = ast->number;
-    return true;
-  }
-  return false;
-}
-
-static bool shared(Elaborator *e) {
-  for (const Frame *frame = e->frame; frame; frame = frame->caller) {
-    Object *share = frame_find((Frame *)frame, name_of(e->names, "share"));
-    if (share && share->kind == OBJECT_BOOL && share->number != 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
-static Object reuse(Elaborator *e, const Persistent *old, const Persistent *fresh, Op op) {
-  bool same = shape_same_set(&old->shape, &fresh->shape);
-  if (shared(e) && same) {
-    return object_value(leaf(e, op, old->name, old->type, -1, old->shape, old->role), fresh->span);
-  }
-  Diagnostic *error = diag_error(e->diag, E012, fresh->span, "two parameters would be called '%s'", fresh->name);
-  diag_related(e->diag, error, old->span, "the first");
-  diag_help(e->diag, error,
-            same ? "give one of the calls a name of its own: `name = ...`; or share the parameter: `share = true`"
-                 : "give one of the calls a name of its own: `name = ...`");
-  return object_poison();
-}
-
-Object make_persistent(Elaborator *e, Persistent persistent, const Ast *random, const Ast *constant) {
-  Op op = persistent.role == ROLE_PARAMETER ? OP_PARAM : OP_STATE;
-  int64_t known = map_get_or(&e->leaves, map_key(persistent.name) * 64 + 63, -1);
-  if (known >= 0) {
-    return reuse(e, &e->graph->persistent.at[known], &persistent, op);
-  }
-  persistent.scope = e->graph->scope;
-  persistent.group = -1;
-  int index = e->graph->persistent.count;
-  constant_number(constant, &persistent.initial);
-  map_put(&e->leaves, map_key(persistent.name) * 64 + 63, index);
-  e->graph->span = persistent.span;
-  persistent.value = leaf(e, op, persistent.name, TYPE_REAL, -1, persistent.shape, persistent.role);
-  array_push(e->arena, &e->graph->persistent, persistent);
-  array_push(e->arena, &e->initialisers, (Initialiser){index, random, constant, e->frame});
-  Object object = object_value(persistent.value, persistent.span);
-  object.state = persistent.role == ROLE_STATE;
-  return object;
-}
-
-static bool in_composite(const Elaborator *e) {
-  for (const Frame *frame = e->frame; frame; frame = frame->caller) {
-    if (frame->kind == FRAME_COMPOSITE) {
-      return true;
-    }
-  }
-  return false;
-}
-
-static bool already_declared(Elaborator *e, const Ast *ast) {
-  Object *old = frame_find(e->frame, ast->name);
-  if (!old) {
-    return false;
-  }
-  if (old->span.file == ast->name_span.file && old->span.begin == ast->name_span.begin) {
-    return false;  // the same statement, in another iteration of a repeat
-  }
-  Diagnostic *error = diag_error(e->diag, E011, ast->name_span, "'%s' is declared twice", ast->name);
-  if (old->span.file >= 0) {
-    diag_related(e->diag, error, old->span, "the first declaration");
-  }
-  return true;
-}
-
-static void run_param(Elaborator *e, const Ast *ast) {
-  Persistent made = {.name = join(e, e->frame->prefix, ast->name),
-                     .role = ROLE_PARAMETER,
-                     .type = TYPE_REAL,
-                     .span = span_of_user(e, ast->span),
-                     .value = -1};
-  if (in_composite(e) || e->frame->kind == FRAME_UPDATE || e->frame->scan_depth > 0) {
-    Diagnostic *error = diag_error(e->diag, E035, ast->span, "no parameters here");
-    diag_label(e->diag, error, "inside a composite, an update or a scan");
-    diag_help(e->diag, error, "make it outside and pass it in");
-    frame_set(e, e->frame, ast->name, object_poison());
-    return;
-  }
-  Object object = object_poison();
-  if (evaluate_axes(e, ast->kids[0], &made.shape, &made.stack_count, &made.in_count)) {
-    object = make_persistent(e, made, ast->kids[1], ast->kids[2]);
-  }
-  object.span = ast->name_span;
-  frame_set(e, e->frame, ast->name, object);
-}
-
-static void run_state(Elaborator *e, const Ast *ast) {
-  if (e->frame->kind == FRAME_UPDATE) {
-    return;  // updates.c has declared it
-  }
-  if (in_composite(e)) {
-    diag_error(e->diag, E035, ast->span, "no state inside a composite");
-    return;
-  }
-  Persistent made = {.name = join(e, e->frame->prefix, ast->name),
-                     .role = ROLE_STATE,
-                     .type = TYPE_REAL,
-                     .span = ast->span,
-                     .value = -1,
-                     .in_count = -1};
-  Object object = object_poison();
-  bool good = false;
-  if (ast->kids[0]) {
-    good = evaluate_axes(e, ast->kids[0], &made.shape, &made.stack_count, &made.in_count);
-  } else if (ast->kids[1]) {
-    Object like = evaluate(e, ast->kids[1]);
-    good = like.kind == OBJECT_VALUE;
-    made.shape = good ? graph_shape(e->graph, like.value) : made.shape;
-  } else {
-    good = true;
-  }
-  if (good) {
-    object = make_persistent(e, made, ast->kids[2], ast->kids[3]);
-  }
-  object.span = ast->name_span;
-  frame_set(e, e->frame, ast->name, object);
-}
-
 static void run_input(Elaborator *e, const Ast *ast) {
   const Ast *type = ast->kids[0];
   ElementType element;
@@ -193,109 +56,6 @@ static void run_input(Elaborator *e, const Ast *ast) {
     e->graph->span = ast->span;
     object = object_value(leaf(e, OP_INPUT, ast->name, element, bound, shape, ROLE_INPUT), ast->name_span);
   }
-  frame_set(e, e->frame, ast->name, object);
-}
-
-static const Ast *size_setting(const Elaborator *e, Name name) {
-  for (int i = e->spec->sizes.count - 1; i >= 0; i--) {
-    if (e->spec->sizes.at[i].name == name) {
-      return e->spec->sizes.at[i].value;
-    }
-  }
-  return NULL;
-}
-
-void settings_names(Elaborator *e, Frame *frame) {
-  const PlanRun *run = &e->spec->run;
-  frame_set(e, frame, name_of(e->names, "steps"), object_number((double)run->steps, true, SPAN_NONE));
-  frame_set(e, frame, name_of(e->names, "seed"), object_number((double)run->seed, true, SPAN_NONE));
-}
-
-// A size given by the recipe is evaluated where only constants and other settings are known.
-static bool setting_value(Elaborator *e, const Ast *value, Object *object) {
-  frame_push(e, FRAME_SETTINGS, NULL, name_of(e->names, ""));
-  settings_names(e, e->frame);
-  *object = evaluate(e, value);
-  frame_pop(e);
-  return object->kind != OBJECT_POISON;
-}
-
-static void run_axis(Elaborator *e, const Ast *ast) {
-  if (already_declared(e, ast)) {
-    return;
-  }
-  const Ast *given = e->frame->kind == FRAME_MODEL ? size_setting(e, ast->name) : NULL;
-  int64_t size = 0, global = 0;
-  bool good = false;
-  Name name = ast->name;
-  if (e->frame->function) {
-    name = name_format(e->names, "%s.%s", e->frame->function->name, ast->name);
-  }
-  if (given) {
-    Object object;
-    good = setting_value(e, given, &object);
-    double number = 0;
-    bool integer = false;
-    if (good && (!object_size(&object, e, &number, &integer) || !integer || number < 1 || number > 9e15)) {
-      diag_error(e->diag, E034, given->span, "the size of axis '%s' must be a whole number from 1 to 9e15", ast->name);
-      good = false;
-    }
-    size = (int64_t)number;
-  } else if (ast->kids[1]) {
-    AxisId like;
-    good = evaluate_axis(e, ast->kids[1], &like);
-    size = good ? axis_size(e, like) : 0;
-    global = good ? e->graph->axes.at[like].global : 0;
-  } else if (ast->kids[0]) {
-    good = evaluate_size(e, ast->kids[0], &size);
-  } else {
-    Diagnostic *error = diag_error(e->diag, E023, ast->name_span, "axis '%s' has no size", ast->name);
-    diag_help(e->diag, error, "give it one in the recipe, `%s = ...;`, or on the command line, `--set %s=...`",
-              ast->name, ast->name);
-    if (e->frame->kind == FRAME_MODEL && strcmp(e->spec->recipe->name, "_") != 0) {
-      diag_related(e->diag, error, e->spec->recipe->name_span, "this recipe gives it none");
-    }
-  }
-  if (!good) {
-    frame_set(e, e->frame, ast->name, object_poison());
-    return;
-  }
-  global = global ? global : size;
-  if (e->frame->kind == FRAME_MODEL && strcmp(ast->name, "batch") == 0) {
-    int64_t slots = e->spec->microbatches;
-    if (e->program == PROGRAM_GENERATE) {
-      size = global = 1;
-    } else if (size % slots != 0) {
-      Diagnostic *error =
-          diag_error(e->diag, E024, given ? given->span : ast->name_span,
-                     "a batch of %lld cannot be cut into %lld microbatches", (long long)size, (long long)slots);
-      diag_help(e->diag, error, "choose a batch that is a multiple of %lld", (long long)slots);
-    } else {
-      size /= slots;
-      global = e->program == PROGRAM_EVALUATE ? size : global;
-    }
-  }
-  AxisId axis = graph_axis(e->graph, name, size);
-  e->graph->axes.at[axis].global = global;
-  frame_set(e, e->frame, ast->name, object_axis(axis, ast->name_span));
-}
-
-static void run_const(Elaborator *e, const Ast *ast) {
-  if (already_declared(e, ast)) {
-    return;
-  }
-  const Ast *given = e->frame->kind == FRAME_MODEL ? size_setting(e, ast->name) : NULL;
-  Object object;
-  if (given) {
-    setting_value(e, given, &object);
-  } else {
-    object = evaluate(e, ast->kids[0]);
-  }
-  if (object.kind == OBJECT_VALUE) {
-    diag_error(e->diag, E033, ast->span, "the constant '%s' is not known at compile time", ast->name);
-    object = object_poison();
-  }
-  object.span = ast->name_span;
   frame_set(e, e->frame, ast->name, object);
 }
 
@@ -411,7 +171,7 @@ static void run_repeat(Elaborator *e, const Ast *ast) {
   Name prefix = e->frame->prefix;
   ScopeId scope = e->graph->scope;
   for (int64_t i = 0; i < (int64_t)number && !e->exhausted && !e->frame->returned; i++) {
-    e->frame->prefix = join(e, prefix, name_format(e->names, "%s.%lld", word, (long long)i));
+    e->frame->prefix = path_join_name(e, prefix, name_format(e->names, "%s.%lld", word, (long long)i));
     e->graph->scope = graph_scope(e->graph, scope, word, e->frame->prefix, i);
     if (ast->kids[1]) {
       frame_set(e, e->frame, ast->kids[1]->name, object_number((double)i, true, ast->kids[1]->span));
@@ -538,36 +298,6 @@ void run_block(Elaborator *e, const Ast *block) {
   }
 }
 
-static void initialise_one(Elaborator *e, const Initialiser *initialiser) {
-  Persistent made = e->graph->persistent.at[initialiser->persistent];
-  const Ast *value = initialiser->random ? initialiser->random : initialiser->constant;
-  Frame *before = e->frame;
-  e->frame = initialiser->frame;
-  Frame *frame = frame_push(e, FRAME_INITIALISER, NULL, made.name);
-  frame->made = &made;
-  for (int i = 0; i < initialiser->frame->objects.count; i++) {  // sizes and arguments of the maker are visible
-    Object object = initialiser->frame->objects.at[i];
-    if (object.kind != OBJECT_VALUE) {
-      frame_set(e, frame, initialiser->frame->declared.at[i], object);
-    }
-  }
-  e->graph->scope = made.scope;
-  e->graph->span = made.span;
-  Object object = value ? evaluate(e, value) : object_number(0, false, made.span);
-  ValueId tensor;
-  if (object_tensor(e, object, true, made.span, &tensor)) {
-    Shape has = graph_shape(e->graph, tensor);
-    if (!shape_contains(&made.shape, &has)) {
-      diag_error(e->diag, E022, value->span, "the initial value of '%s' has axes %s, the parameter has %s", made.name,
-                 axes_text(e, &has), axes_text(e, &made.shape));
-    } else {
-      graph_op2(e->graph, OP_ASSIGN, made.value, tensor);
-    }
-  }
-  frame_pop(e);
-  e->frame = before;
-}
-
 static void finish_model(Elaborator *e, const Ast *model) {
   Object *loss = frame_find(e->frame, name_of(e->names, "loss"));
   Object *logits = frame_find(e->frame, name_of(e->names, "logits"));
@@ -594,7 +324,7 @@ static void finish_model(Elaborator *e, const Ast *model) {
     graph_add1(e->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = name_of(e->names, "logits")}, logits->value);
   }
   for (int i = 0; e->program == PROGRAM_INITIALISE && i < e->initialisers.count; i++) {
-    initialise_one(e, &e->initialisers.at[i]);
+    initialise(e, &e->initialisers.at[i]);
   }
 }
 

@@ -82,7 +82,8 @@ typedef struct Elaborator {
   ARRAY(const Ast *) resolving;  // axes and constants outside models, while they are looked up
   int64_t budget;                // nodes that may still be made
   bool training, exhausted;
-  ValueId step;  // the int scalar, or -1 before its first use
+  bool one_microbatch;  // sizes are those of one microbatch, not of the whole batch
+  ValueId step;         // the int scalar, or -1 before its first use
   ARRAY(Initialiser) initialisers;
   Map draws;   // how often a stream of random numbers was drawn from
   Map leaves;  // Name of an input or persistent to its value
@@ -101,7 +102,8 @@ Object *frame_find(Frame *frame, Name name);
 void frame_set(Elaborator *e, Frame *frame, Name name, Object object);
 const char *axes_text(Elaborator *e, const Shape *shape);  // "[batch, seq]"
 const char *axis_name(const Elaborator *e, AxisId axis);
-int64_t axis_size(const Elaborator *e, AxisId axis);
+int64_t axis_size(const Elaborator *e, AxisId axis);        // in the graph: of one microbatch
+int64_t axis_count(const Elaborator *e, AxisId axis);       // what text sees: of the whole batch
 bool positions_fit(Elaborator *e, AxisId axis, Span span);  // into 32 bits; an error if not
 bool object_size(const Object *object, const Elaborator *e, double *number, bool *integer);  // number or axis
 void unknown_name(Elaborator *e, Name name, Span span, const char *kind);  // kind: "value" or "function"
@@ -146,6 +148,18 @@ typedef Object Builtin(Elaborator *e, const Ast *ast, Arguments *arguments);
 Builtin *builtin_find(Name name);
 void builtin_names(const char *const **names, int *count);
 bool builtin_takes_text(Name name);  // called with NULL arguments: it reads the syntax itself
+
+// sizes.c
+bool already_declared(Elaborator *e, const Ast *ast);  // reports it; false for the same statement in a repeat
+void run_axis(Elaborator *e, const Ast *ast);
+void run_const(Elaborator *e, const Ast *ast);
+
+// parameters.c
+Name path_join_name(Elaborator *e, Name prefix, Name part);  // "layers.3" and "q"
+bool in_composite(const Elaborator *e);
+void run_param(Elaborator *e, const Ast *ast);
+void run_state(Elaborator *e, const Ast *ast);
+void initialise(Elaborator *e, const Initialiser *initialiser);  // assigns the first value
 
 // elaborate.c
 void run_block(Elaborator *e, const Ast *block);

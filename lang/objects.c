@@ -32,6 +32,11 @@ int64_t axis_size(const Elaborator *e, AxisId axis) {
   return e->graph->axes.at[axis].size;
 }
 
+int64_t axis_count(const Elaborator *e, AxisId axis) {
+  const Axis *at = &e->graph->axes.at[axis];
+  return e->one_microbatch ? at->size : at->global;
+}
+
 const char *axes_text(Elaborator *e, const Shape *shape) {
   Buffer text = {0};
   buffer_text(&text, "[");
@@ -102,7 +107,7 @@ bool object_size(const Object *object, const Elaborator *e, double *number, bool
     return true;
   }
   if (object->kind == OBJECT_AXIS) {
-    *number = (double)e->graph->axes.at[object->axes.axis[0]].global;
+    *number = (double)axis_count(e, object->axes.axis[0]);
     *integer = true;
     return true;
   }

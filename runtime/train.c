@@ -180,7 +180,9 @@ static bool trainer_save(Trainer *t, Error *error) {
 
 static bool trainer_evaluate(Trainer *t, Error *error) {
   Evaluation result;
-  if (!evaluate_run(&t->session, t->eval_feed, t->data, t->plan->run.eval_batches, &result, error)) {
+  // A batch of an evaluation is one microbatch: the same windows under every layout.
+  const int64_t batches = t->plan->run.eval_batches * t->plan->programs[PROGRAM_TRAIN].slots;
+  if (!evaluate_run(&t->session, t->eval_feed, t->data, batches, &result, error)) {
     return false;
   }
   if (!interrupt_requested()) {

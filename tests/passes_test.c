@@ -404,11 +404,12 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const struct CMUnitTest *)a)->name, ((const struct CMUnitTest *)b)->name);
 }
 
-int main(void) {
+// passes_test [DIRECTORY]: other programs than those of tests/programs.
+int main(int argc, char **argv) {
   static struct CMUnitTest tests[256];
   size_t count = 0;
   Arena *arena = arena_create();
-  const char *directory = MDL_SOURCE_DIR "/tests/programs";
+  const char *directory = argc > 1 ? argv[1] : MDL_SOURCE_DIR "/tests/programs";
   DIR *files = opendir(directory);
   for (struct dirent *entry; files && (entry = readdir(files)) && count < 250;) {
     if (strstr(entry->d_name, ".mdl")) {

@@ -25,9 +25,45 @@ typedef enum { SAME, VARIES, PARTIAL } BatchState;  // the same in all microbatc
 typedef struct {
   Compilation *c;
   Graph *graph;
-  AxisId batch;
   BatchState *state;  // by value
 } BatchCheck;
+
+// Is the axis the batch, or made from it, so that a microbatch has only a part of it?
+static bool is_cut(const Graph *graph, AxisId axis) {
+  return axis >= 0 && graph->axes.at[axis].global != graph->axes.at[axis].size;
+}
+
+static bool any_cut(const Graph *graph, const Shape *shape) {
+  for (int i = 0; i < shape->count; i++) {
+    if (is_cut(graph, shape->axis[i])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Does the operation mix, pick or number positions of a cut axis, which needs the whole batch at once?
+static bool needs_whole_batch(const Graph *graph, const Node *node) {
+  switch (node->op) {
+    case OP_REDUCE_MAX:
+    case OP_REDUCE_MIN:
+      return any_cut(graph, &node->axes);
+    case OP_POSITION:
+    case OP_SLICE:
+    case OP_PAD:
+    case OP_WINDOW:
+    case OP_FOLD:
+    case OP_TAKE:
+    case OP_PUT:
+      return is_cut(graph, node->axis);
+    case OP_CONCAT:
+      return is_cut(graph, node->axis2);
+    case OP_SPLIT:
+      return is_cut(graph, node->axis) && !is_cut(graph, node->axes.axis[0]);
+    default:
+      return false;
+  }
+}
 
 static bool linear_in_partials(const Node *node, const BatchState *states) {
   switch (node->op) {
@@ -61,6 +97,13 @@ static void report_nonlinear(BatchCheck *check, const Node *node) {
   diag_help(check->c->diag, error, "use microbatches = 1, or average after this operation");
 }
 
+static void report_whole(BatchCheck *check, const Node *node) {
+  Diagnostic *error = diag_error(check->c->diag, E037, node->span,
+                                 "with %d microbatches no operation sees the whole batch, as '%s' would have to",
+                                 check->graph->slots, op_name(node->op));
+  diag_help(check->c->diag, error, "use microbatches = 1");
+}
+
 // A value that is the same in all microbatches and added to a partial sum would count once for each: divide it.
 static void share_constant(BatchCheck *check, NodeId id, const BatchState *states) {
   Graph *graph = check->graph;
@@ -91,18 +134,15 @@ static void check_node(BatchCheck *check, NodeId id, NodeList *out) {
   if (result == PARTIAL && !linear_in_partials(node, states)) {
     report_nonlinear(check, node);
   }
-  bool along = shape_has(&node->axes, check->batch) && node->operand_count;
-  if (node->op == OP_SUM && along && result == VARIES) {
+  if (needs_whole_batch(graph, node)) {
+    report_whole(check, node);
+  }
+  bool sums = (node->op == OP_SUM && result == VARIES) || node->op == OP_DOT;
+  if (sums && any_cut(graph, &node->axes)) {
     result = PARTIAL;
-  } else if ((node->op == OP_REDUCE_MAX || node->op == OP_REDUCE_MIN) && along) {
-    report_nonlinear(check, node);
-  } else if (node->op == OP_DOT && along) {
-    result = PARTIAL;
-  } else if (node->op == OP_POSITION && node->axis == check->batch) {
-    report_nonlinear(check, node);
   }
   Shape shape = node->result_count ? graph_shape(graph, node->first_result) : (Shape){0};
-  if (result == SAME && shape_has(&shape, check->batch)) {
+  if (result == SAME && any_cut(graph, &shape)) {
     result = VARIES;
   }
   if (node->op == OP_ADD || node->op == OP_SUB) {
@@ -122,13 +162,7 @@ static void check_node(BatchCheck *check, NodeId id, NodeList *out) {
 
 static bool check_microbatches(Compilation *c) {
   Graph *graph = c->graph;
-  BatchCheck check = {.c = c, .graph = graph, .batch = -1};
-  Name batch = name_of(c->names, "batch");
-  for (int i = 0; i < graph->axes.count; i++) {
-    if (graph->axes.at[i].name == batch) {
-      check.batch = i;
-    }
-  }
+  BatchCheck check = {.c = c, .graph = graph};
   int errors = c->diag->reports;
   check.state = ARENA_ARRAY(c->arena, BatchState, graph->values.count * 2 + 64);
   NodeList old = graph->regions.at[0].nodes, out = {0};

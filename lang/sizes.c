@@ -1,0 +1,142 @@
+// sizes.c: axes and constants, and the sizes that a recipe gives them.
+#include <string.h>
+
+#include "lang/elaborate.h"
+
+bool already_declared(Elaborator *e, const Ast *ast) {
+  Object *old = frame_find(e->frame, ast->name);
+  if (!old) {
+    return false;
+  }
+  if (old->span.file == ast->name_span.file && old->span.begin == ast->name_span.begin) {
+    return false;  // the same statement, in another iteration of a repeat
+  }
+  Diagnostic *error = diag_error(e->diag, E011, ast->name_span, "'%s' is declared twice", ast->name);
+  if (old->span.file >= 0) {
+    diag_related(e->diag, error, old->span, "the first declaration");
+  }
+  return true;
+}
+
+static const Ast *size_setting(const Elaborator *e, Name name) {
+  for (int i = e->spec->sizes.count - 1; i >= 0; i--) {
+    if (e->spec->sizes.at[i].name == name) {
+      return e->spec->sizes.at[i].value;
+    }
+  }
+  return NULL;
+}
+
+void settings_names(Elaborator *e, Frame *frame) {
+  const PlanRun *run = &e->spec->run;
+  frame_set(e, frame, name_of(e->names, "steps"), object_number((double)run->steps, true, SPAN_NONE));
+  frame_set(e, frame, name_of(e->names, "seed"), object_number((double)run->seed, true, SPAN_NONE));
+}
+
+// A size given by the recipe is evaluated where only constants and other settings are known.
+static bool setting_value(Elaborator *e, const Ast *value, Object *object) {
+  frame_push(e, FRAME_SETTINGS, NULL, name_of(e->names, ""));
+  settings_names(e, e->frame);
+  *object = evaluate(e, value);
+  frame_pop(e);
+  return object->kind != OBJECT_POISON;
+}
+
+// An axis whose size is computed from the batch is cut with it.
+static bool size_in_microbatch(Elaborator *e, const Ast *ast, int64_t global, int64_t *size) {
+  double number = (double)global;
+  bool integer = true;
+  if (e->spec->microbatches > 1) {
+    e->one_microbatch = true;
+    bool good = evaluate_number(e, ast->kids[0], &number, &integer);
+    e->one_microbatch = false;
+    if (!good || !integer || number < 1) {
+      Diagnostic *error = diag_error(e->diag, E024, ast->kids[0]->span,
+                                     "axis '%s' has %lld positions and cannot be cut into %d microbatches", ast->name,
+                                     (long long)global, e->spec->microbatches);
+      diag_help(e->diag, error, "choose a batch or a number of microbatches for which it can");
+      return false;
+    }
+  }
+  *size = (int64_t)number;
+  return true;
+}
+
+void run_axis(Elaborator *e, const Ast *ast) {
+  if (already_declared(e, ast)) {
+    return;
+  }
+  const Ast *given = e->frame->kind == FRAME_MODEL ? size_setting(e, ast->name) : NULL;
+  int64_t size = 0, global = 0;
+  bool good = false;
+  Name name = ast->name;
+  if (e->frame->function) {
+    name = name_format(e->names, "%s.%s", e->frame->function->name, ast->name);
+  }
+  if (given) {
+    Object object;
+    good = setting_value(e, given, &object);
+    double number = 0;
+    bool integer = false;
+    if (good && (!object_size(&object, e, &number, &integer) || !integer || number < 1 || number > 9e15)) {
+      diag_error(e->diag, E034, given->span, "the size of axis '%s' must be a whole number from 1 to 9e15", ast->name);
+      good = false;
+    }
+    size = (int64_t)number;
+  } else if (ast->kids[1]) {
+    AxisId like;
+    good = evaluate_axis(e, ast->kids[1], &like);
+    size = good ? axis_size(e, like) : 0;
+    global = good ? e->graph->axes.at[like].global : 0;
+  } else if (ast->kids[0]) {
+    good = evaluate_size(e, ast->kids[0], &global) && size_in_microbatch(e, ast, global, &size);
+  } else {
+    Diagnostic *error = diag_error(e->diag, E023, ast->name_span, "axis '%s' has no size", ast->name);
+    diag_help(e->diag, error, "give it one in the recipe, `%s = ...;`, or on the command line, `--set %s=...`",
+              ast->name, ast->name);
+    if (e->frame->kind == FRAME_MODEL && strcmp(e->spec->recipe->name, "_") != 0) {
+      diag_related(e->diag, error, e->spec->recipe->name_span, "this recipe gives it none");
+    }
+  }
+  if (!good) {
+    frame_set(e, e->frame, ast->name, object_poison());
+    return;
+  }
+  global = global ? global : size;
+  if (e->frame->kind == FRAME_MODEL && strcmp(ast->name, "batch") == 0) {
+    int64_t slots = e->spec->microbatches;
+    if (e->program == PROGRAM_GENERATE) {
+      size = global = 1;
+    } else if (size % slots != 0) {
+      Diagnostic *error =
+          diag_error(e->diag, E024, given ? given->span : ast->name_span,
+                     "a batch of %lld cannot be cut into %lld microbatches", (long long)size, (long long)slots);
+      diag_help(e->diag, error, "choose a batch that is a multiple of %lld", (long long)slots);
+    } else {
+      size /= slots;
+      global = e->program == PROGRAM_EVALUATE ? size : global;
+    }
+  }
+  AxisId axis = graph_axis(e->graph, name, size);
+  e->graph->axes.at[axis].global = global;
+  frame_set(e, e->frame, ast->name, object_axis(axis, ast->name_span));
+}
+
+void run_const(Elaborator *e, const Ast *ast) {
+  if (already_declared(e, ast)) {
+    return;
+  }
+  const Ast *given = e->frame->kind == FRAME_MODEL ? size_setting(e, ast->name) : NULL;
+  Object object;
+  if (given) {
+    setting_value(e, given, &object);
+  } else {
+    object = evaluate(e, ast->kids[0]);
+  }
+  if (object.kind == OBJECT_VALUE) {
+    diag_error(e->diag, E033, ast->span, "the constant '%s' is not known at compile time", ast->name);
+    object = object_poison();
+  }
+  object.span = ast->name_span;
+  frame_set(e, e->frame, ast->name, object);
+}
