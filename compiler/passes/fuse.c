@@ -188,6 +188,20 @@ static bool collect_sum(const Fuser *f, ValueId value, bool outermost, SharedDot
   return false;
 }
 
+// Are they one matrix product, of operands side by side? All have the axes of the sum, the same of them as rows.
+static bool one_product(const Graph *graph, const SharedDot *dots, int count, Shape sum) {
+  Shape rows = {0};
+  for (int i = 0; i < count; i++) {
+    const Node *dot = graph_node(graph, dots[i].node);
+    Shape shape = graph_shape(graph, dot->first_result), of = shape_minus(graph_shape(graph, dots[i].shared), &dot->axes);
+    rows = i ? rows : of;
+    if (!shape_same_set(&shape, &sum) || !shape_same_set(&rows, &of)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 static void find_sums(Fuser *f) {
   Graph *graph = f->graph;
   enum { MOST = 8 };
@@ -200,7 +214,8 @@ static void find_sums(Fuser *f) {
     NodeId adds[MOST];
     int count = 0, add_count = 0;
     ValueId result = graph_node(graph, id)->first_result;
-    if (!collect_sum(f, result, true, dots, adds, &count, &add_count, MOST) || count < 2) {
+    if (!collect_sum(f, result, true, dots, adds, &count, &add_count, MOST) || count < 2 ||
+        !one_product(graph, dots, count, graph_shape(graph, result))) {
       continue;
     }
     qsort(dots, (size_t)count, sizeof *dots, by_rank);
