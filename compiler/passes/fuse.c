@@ -193,7 +193,8 @@ static bool one_product(const Graph *graph, const SharedDot *dots, int count, Sh
   Shape rows = {0};
   for (int i = 0; i < count; i++) {
     const Node *dot = graph_node(graph, dots[i].node);
-    Shape shape = graph_shape(graph, dot->first_result), of = shape_minus(graph_shape(graph, dots[i].shared), &dot->axes);
+    Shape shape = graph_shape(graph, dot->first_result),
+          of = shape_minus(graph_shape(graph, dots[i].shared), &dot->axes);
     rows = i ? rows : of;
     if (!shape_same_set(&shape, &sum) || !shape_same_set(&rows, &of)) {
       return false;
