@@ -342,12 +342,26 @@ void assign_optimizer_groups(Elaborator *e) {
   warn_unused_rules(e, used);
 }
 
+// The step that the forward asked for may be gone, with a dropout that nothing used: then it is asked for again.
+static void forget_removed_step(Elaborator *e) {
+  uint64_t key = map_key(name_of(e->names, "step")) * 64 + OP_INPUT;
+  ValueId step = (ValueId)map_get_or(&e->leaves, key, -1);
+  const NodeList *nodes = &e->graph->regions.at[0].nodes;
+  for (int i = 0; step >= 0 && i < nodes->count; i++) {
+    if (nodes->at[i] == graph_value(e->graph, step)->node) {
+      return;
+    }
+  }
+  map_put(&e->leaves, key, -1);
+}
+
 bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
   int errors = e->diag->reports;
   struct UpdateContext context = {.gradient = gradient, .totals = map_create(e->arena)};
   e->update = &context;
   e->graph->role = ROLE_UPDATE;
   e->graph->region = 0;
+  forget_removed_step(e);
   make_units(e);
   if (context.units.count == 0) {
     diag_error(e->diag, E036, e->spec->model->ast->name_span, "no parameter of '%s' would be trained",

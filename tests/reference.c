@@ -187,8 +187,10 @@ static double elementwise(const Reference *r, const Node *node, Point point) {
 
 static double random_element(const Reference *r, const Node *node, Point point) {
   uint64_t index = 0;
-  for (int i = 0; i < node->axes.count; i++) {
-    index = index * (uint64_t)size_of(r, node->axes.axis[i]) + (uint64_t)point.at[node->axes.axis[i]];
+  for (int i = 0; i < node->axes.count; i++) {  // of the whole batch, of which a microbatch is a part
+    const Axis *axis = &r->graph->axes.at[node->axes.axis[i]];
+    int64_t before = axis->global > axis->size ? r->slot * axis->size : 0;
+    index = index * (uint64_t)axis->global + (uint64_t)(before + point.at[node->axes.axis[i]]);
   }
   uint32_t step = (uint32_t)(int32_t)r->values[node->operands[0]].data[0];
   uint32_t words[4] = {(uint32_t)(index / 4), (uint32_t)(index / 4 >> 32), step, 0};
@@ -465,7 +467,7 @@ static void run_nested(Reference *r, const Node *node) {
   }
   for (int64_t slot = 0; slot < times && !r->wrong; slot++) {
     int64_t before = r->slot;
-    r->slot = slot;
+    r->slot = node->op == OP_MICROBATCH ? slot : before;
     run_region(r, node->region);
     r->slot = before;
     for (int i = 0; i < node->result_count && !r->wrong; i++) {
