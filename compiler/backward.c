@@ -111,10 +111,28 @@ ValueId backward_gradient(Backward *backward, ValueId value) {
   return list->at[0];
 }
 
+ValueList backward_parts(Backward *backward, ValueId value) {
+  ValueList parts = {0};
+  if (value >= backward->limit || backward->contributions[value].count == 0) {
+    return parts;
+  }
+  const ValueList *list = &backward->contributions[value];
+  ValueId joined = join_pads(backward, list);
+  if (joined >= 0) {
+    array_push(backward->graph->arena, &parts, joined);
+    return parts;
+  }
+  for (int i = 0; i < list->count; i++) {
+    array_push(backward->graph->arena, &parts, list->at[i]);
+  }
+  return parts;
+}
+
 void backward_run(Backward *backward) {
   Graph *graph = backward->graph;
   Span span = graph->span;
   ScopeId scope = graph->scope;
+  NodeId source = graph->source;
   for (int i = backward->count - 1; i >= 0; i--) {
     NodeId id = backward->nodes[i];
     const Node *node = graph_node(graph, id);
@@ -125,9 +143,11 @@ void backward_run(Backward *backward) {
     if (any) {
       graph->span = node->span;
       graph->scope = node->scope;
+      graph->source = id;
       gradient_rules[node->op](backward, graph, id);
     }
   }
   graph->span = span;
   graph->scope = scope;
+  graph->source = source;
 }

@@ -20,6 +20,9 @@ void backward_add(Backward *backward, ValueId value, ValueId gradient);
 // The sum of all contributions so far, with the axes of the value; -1 if there are none.
 ValueId backward_gradient(Backward *backward, ValueId value);
 
+// The contributions so far, one by one; those that are pads which tile the value are joined to one.
+ValueList backward_parts(Backward *backward, ValueId value);
+
 bool backward_wants(const Backward *backward, ValueId value);
 
 // Walks the nodes in reverse and applies their rules.

@@ -2,6 +2,7 @@
 #ifndef MDL_COMPILER_COMPILATION_H
 #define MDL_COMPILER_COMPILATION_H
 
+#include "compiler/compile.h"
 #include "compiler/graph.h"
 #include "compiler/plan.h"
 #include "lang/elaborate.h"
@@ -16,7 +17,13 @@ typedef struct {
   Elaborator *elaborator;
   Graph *graph;
   bool differentiated;
-  bool gradients;  // make outputs of the gradients
+  bool gradients;          // make outputs of the gradients
+  CompiledValues *values;  // make outputs of the forward's values; NULL: no
+  const Pack *packs;       // of the training step, for the programs that come after it
+  int pack_count;
+  Map *holders;  // with a pipeline: name of a tensor to its owner (low byte) and the stages that hold it; else NULL
+  int stage;     // of the pipeline
+  struct Shard *shard;  // how values are held, once shard has run; NULL: one rank
 } Compilation;
 
 typedef bool Pass(Compilation *c);
@@ -34,6 +41,23 @@ void graph_remove_dead(Graph *graph);
 
 // Moves assignments of the model's own state to the end: they take effect after the step.
 void graph_assign_last(Graph *graph);
+
+// differentiate_values.c: the values that CompileOptions.values asks for.
+typedef struct {
+  ValueId value;
+  Name name;  // value.layers.0.h
+  Span span;
+  int depth;
+} ForwardValue;
+
+typedef struct {
+  ForwardValue *at;
+  int count, capacity;
+  int loss_depth;
+} ForwardValues;
+
+void forward_values(Compilation *c, ValueId loss, ForwardValues *values);  // before anything else is added
+void forward_values_output(Compilation *c, const ForwardValues *values, Span loss);
 
 // group.c: which nodes of a list belong to one kernel. group[i] of node id i: an id, or -1.
 typedef struct {

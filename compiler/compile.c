@@ -8,9 +8,11 @@
 
 #include "compiler/compilation.h"
 #include "compiler/emit.h"
+#include "compiler/explain.h"
 #include "compiler/graph_text.h"
 #include "compiler/lower.h"
 #include "compiler/plan_verify.h"
+#include "compiler/schedule.h"
 #include "compiler/verify.h"
 
 enum { ALL = 0, TRAIN = 1 };
@@ -58,13 +60,26 @@ typedef struct {
   Diag *diag;
   Unit unit;
   Spec spec;
+  bool pipeline;  // of more than one stage
+  Map holders;    // see Compilation
+  int stage;      // being compiled
+  int64_t batch, sequence;
+  Arena *scratch;     // of the program being compiled, or NULL
+  jmp_buf *escape;    // where to go when memory is out
+  const Pack *packs;  // of its training step
+  int pack_count;
 } Front;
 
 static bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *options) {
   *f = (Front){.arena = arena, .diag = diag};
   f->names = names_create(arena);
   f->unit = (Unit){.arena = arena, .names = f->names, .diag = diag};
-  return unit_load(&f->unit, options->file) && settings_read(arena, &f->unit, options, &f->spec);
+  f->holders = map_create(arena);
+  if (!unit_load(&f->unit, options->file) || !settings_read(arena, &f->unit, options, &f->spec)) {
+    return false;
+  }
+  f->pipeline = f->spec.pipeline.axis && f->spec.mesh[f->spec.pipeline.mesh].size > 1;
+  return true;
 }
 
 static Compilation start(Front *f, const CompileOptions *options, ProgramKind program) {
@@ -74,29 +89,63 @@ static Compilation start(Front *f, const CompileOptions *options, ProgramKind pr
                        .unit = &f->unit,
                        .spec = &f->spec,
                        .program = program,
-                       .gradients = options->gradients};
+                       .gradients = options->gradients,
+                       .values = options->values,
+                       .packs = f->packs,
+                       .pack_count = program == PROGRAM_TRAIN ? 0 : f->pack_count,
+                       .holders = f->pipeline ? &f->holders : NULL,
+                       .stage = f->stage};
 }
 
-static bool add_program(Front *f, const CompileOptions *options, ProgramKind program, StateMap *states,
-                        KernelTable *kernels, Plan *plan) {
-  Compilation *c = ARENA_NEW(f->arena, Compilation);
+static void add_schedule(Front *f, Lower *l) {
+  const Pipeline *pipeline = &f->spec.pipeline;
+  int stages = (int)f->spec.mesh[pipeline->mesh].size;
+  l->schedule = schedule_make(f->arena, pipeline->schedule, stages, pipeline->chunks, f->spec.microbatches, NULL);
+  int *lanes = ARENA_ARRAY(f->arena, int, pipeline->chunks);
+  for (int i = 0; i < pipeline->chunks; i++) {
+    lanes[i] = schedule_lanes(l->schedule, f->stage, i);
+  }
+  l->lanes = lanes;
+}
+
+static void keep_packs(Front *f, const Graph *graph) {
+  Pack *packs = arena_copy(f->arena, graph->packs.at, sizeof *packs * (size_t)graph->packs.count);
+  for (int i = 0; i < graph->packs.count; i++) {
+    packs[i].members = arena_copy(f->arena, packs[i].members, sizeof(Name) * (size_t)packs[i].count);
+  }
+  f->packs = packs;
+  f->pack_count = graph->packs.count;
+}
+
+static bool make_program(Front *f, const CompileOptions *options, ProgramKind program, StateMap *states,
+                         KernelTable *kernels, TermTable *terms, Plan *plan) {
+  Compilation *c = ARENA_NEW(f->scratch, Compilation);
   *c = start(f, options, program);
+  c->arena = f->scratch;
   if (!run_passes(c, NULL)) {
     return false;
   }
   int errors = f->diag->errors;
-  Lower l = {.c = c, .graph = c->graph, .states = states, .kernels = kernels};
+  Lower l = {.c = c, .keep = f->arena, .graph = c->graph, .states = states, .kernels = kernels, .terms = terms};
   if (program == PROGRAM_TRAIN) {
     state_map_build(&l);
+    keep_packs(f, c->graph);
   }
   if (program == PROGRAM_GENERATE && c->graph->regions.at[0].nodes.count == 0) {
     return true;  // no logits: nothing to generate from
+  }
+  if (f->pipeline && program == PROGRAM_TRAIN) {
+    add_schedule(f, &l);
   }
   lower_program(&l);
   if (f->diag->errors > errors) {
     return false;
   }
   int64_t transient = assign_memory(&l);
+  if (program == PROGRAM_TRAIN && options->view) {
+    options->view->spec = &f->spec;
+    view_keep(options->view, &l);
+  }
   emit_program(plan, &l, transient);
   if (program == PROGRAM_TRAIN) {
     emit_states(plan, &l);
@@ -104,21 +153,50 @@ static bool add_program(Front *f, const CompileOptions *options, ProgramKind pro
   return true;
 }
 
+// Graphs are much larger than what a plan keeps of them: each has an arena of its own, which goes when it is lowered.
+static bool add_program(Front *f, const CompileOptions *options, ProgramKind program, StateMap *states,
+                        KernelTable *kernels, TermTable *terms, Plan *plan) {
+  f->scratch = arena_create();
+  if (!f->scratch) {
+    longjmp(*f->escape, 1);
+  }
+  arena_set_escape(f->scratch, f->escape);
+  bool good = make_program(f, options, program, states, kernels, terms, plan);
+  arena_destroy(f->scratch);
+  f->scratch = NULL;
+  return good;
+}
+
 static Plan *plan_new(Front *f, const CompileOptions *options) {
   Plan *plan = ARENA_NEW(f->arena, Plan);
   plan->run = f->spec.run;
   plan->real = f->spec.real;
+  plan->pipeline = f->pipeline ? f->spec.pipeline.mesh : -1;
+  plan->stage = f->stage;
+  plan->stages = f->pipeline ? (int)f->spec.mesh[f->spec.pipeline.mesh].size : 1;
+  TermTable terms = {0};
+  array_push(f->arena, &terms, ((PlanTerm){{0}}));
+  plan->mesh_count = f->spec.mesh_count;
+  for (int i = 0; i < plan->mesh_count; i++) {
+    plan->mesh[i] = (PlanMesh){f->spec.mesh[i].name, f->spec.mesh[i].size};
+  }
   StateMap states = {0};
   KernelTable kernels = {.by_hash = map_create(f->arena)};
   static const ProgramKind order[] = {PROGRAM_TRAIN, PROGRAM_INITIALISE, PROGRAM_EVALUATE, PROGRAM_GENERATE};
   for (int i = 0; i < PROGRAM_COUNT; i++) {
-    if (!add_program(f, options, order[i], &states, &kernels, plan)) {
+    if (!add_program(f, options, order[i], &states, &kernels, &terms, plan)) {
       return NULL;
     }
   }
+  plan->term_count = terms.count;
+  plan->terms = terms.at;
   plan->kernel_count = kernels.all.count;
   plan->kernels = kernels.all.at;
   const PlanProgram *train = &plan->programs[PROGRAM_TRAIN];
+  if (f->stage > 0) {  // inputs may be read on other stages only
+    plan->run.batch = f->batch;
+    plan->run.sequence = f->sequence;
+  }
   for (int i = 0; i < train->input_count; i++) {
     const PlanInput *input = &train->inputs[i];
     for (int j = 0; j < input->axis_count; j++) {
@@ -129,6 +207,8 @@ static Plan *plan_new(Front *f, const CompileOptions *options) {
       }
     }
   }
+  f->batch = plan->run.batch;
+  f->sequence = plan->run.sequence;
   plan->resolved = settings_resolved(f->arena, &f->unit, &f->spec);
   plan->source_count = f->diag->sources.count;
   plan->sources = f->diag->sources.at;
@@ -146,15 +226,45 @@ static bool out_of_memory(Arena *arena, Diag *diag) {
   return false;
 }
 
-bool compile_plan(Arena *arena, Diag *diag, const CompileOptions *options, Plan **plan) {
+bool compile_plans(Arena *arena, Diag *diag, const CompileOptions *options, PlanSet **set) {
   jmp_buf escape;
+  Front *volatile front = NULL;
+  *set = NULL;
   if (setjmp(escape)) {
+    if (front) {
+      arena_destroy(front->scratch);
+    }
     return out_of_memory(arena, diag);
   }
   arena_set_escape(arena, &escape);
   Front *f = ARENA_NEW(arena, Front);
-  *plan = front_read(f, arena, diag, options) ? plan_new(f, options) : NULL;
+  front = f;
+  PlanSet *made = ARENA_NEW(arena, PlanSet);
+  bool good = front_read(f, arena, diag, options);
+  int stages = good && f->pipeline ? (int)f->spec.mesh[f->spec.pipeline.mesh].size : 1;
+  made->plans = ARENA_ARRAY(arena, Plan *, stages);
+  f->escape = &escape;
+  for (f->stage = 0; good && f->stage < stages; f->stage++) {
+    Plan *plan = plan_new(f, options);
+    good = plan != NULL;
+    made->plans[made->count++] = plan;
+  }
+  const char *wrong = good ? plan_set_verify(arena, made) : NULL;
+  if (wrong) {
+    diag_error(diag, E099, SPAN_NONE, "the compiler made plans that do not go together: %s", wrong);
+    good = false;
+  }
+  *set = good ? made : NULL;
   arena_set_escape(arena, NULL);
+  return good;
+}
+
+bool compile_plan(Arena *arena, Diag *diag, const CompileOptions *options, Plan **plan) {
+  PlanSet *set;
+  *plan = NULL;
+  if (compile_plans(arena, diag, options, &set)) {
+    *plan = set->plans[0];
+  }
   return *plan != NULL;
 }
 
@@ -180,7 +290,7 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
       if (f->spec.model) {  // what is wrong with the model is said as well
         Compilation *c = ARENA_NEW(arena, Compilation);
         *c = start(f, &one, PROGRAM_TRAIN);
-        if (run_passes(c, good ? "simplify_step" : "elaborate") && good) {
+        if (run_passes(c, good ? "shard" : "elaborate") && good) {
           *c = start(f, &one, PROGRAM_INITIALISE);
           run_passes(c, "simplify");
         }
@@ -225,13 +335,34 @@ static void print_kernels(const Plan *plan, ProgramKind program, Buffer *out) {
   }
 }
 
-static bool print_lowered(Arena *arena, Diag *diag, const CompileOptions *options, Buffer *out) {
-  Plan *plan;
-  if (!compile_plan(arena, diag, options, &plan)) {
+static bool known_rank(Diag *diag, int64_t rank, int64_t ranks) {
+  if (rank < 0 || rank >= ranks) {
+    Diagnostic *error = diag_error(diag, E010, SPAN_NONE, "there is no rank %lld", (long long)rank);
+    diag_help(diag, error, ranks > 1 ? "the layout has the ranks 0 to %lld" : "the layout has rank %lld alone",
+              (long long)ranks - 1);
     return false;
   }
-  print_kernels(plan, options->program, out);
   return true;
+}
+
+static bool print_lowered(Arena *arena, Diag *diag, const CompileOptions *options, Buffer *out) {
+  PlanSet *set;
+  if (!compile_plans(arena, diag, options, &set) || !known_rank(diag, options->rank, plan_ranks(set->plans[0]))) {
+    return false;
+  }
+  print_kernels(plan_of_rank(set, options->rank), options->program, out);
+  return true;
+}
+
+// Finds the stage of a rank.
+static bool front_rank(Front *f, int64_t rank) {
+  int64_t ranks = 1, below = 1;
+  for (int m = 0; m < f->spec.mesh_count; m++) {
+    ranks *= f->spec.mesh[m].size;
+    below *= f->pipeline && m > f->spec.pipeline.mesh ? f->spec.mesh[m].size : 1;
+  }
+  f->stage = f->pipeline ? (int)(rank / below % f->spec.mesh[f->spec.pipeline.mesh].size) : 0;
+  return known_rank(f->diag, rank, ranks);
 }
 
 static bool known_pass(Diag *diag, const char *name) {
@@ -271,7 +402,15 @@ bool compile_print(Arena *arena, Diag *diag, const CompileOptions *options, Buff
   }
   arena_set_escape(arena, &escape);
   Front *f = ARENA_NEW(arena, Front);
-  bool good = front_read(f, arena, diag, options);
+  bool good = front_read(f, arena, diag, options) && front_rank(f, options->rank);
+  if (good && f->spec.mesh_count && options->program != PROGRAM_TRAIN) {  // says what is stored where
+    Compilation *train = ARENA_NEW(arena, Compilation);
+    *train = start(f, options, PROGRAM_TRAIN);
+    good = run_passes(train, NULL);
+    if (good) {
+      keep_packs(f, train->graph);
+    }
+  }
   if (good) {
     Compilation *c = ARENA_NEW(arena, Compilation);
     *c = start(f, options, options->program);

@@ -6,6 +6,18 @@
 #include "base/diag.h"
 #include "compiler/plan.h"
 
+typedef struct {     // a value of the training step that is also an output of it
+  const char *name;  // value.layers.0.h, loss, gradient.layers.0.q.w
+  Span span;         // of what makes it, or of the parameter
+  int depth;         // operations on the longest way to it
+} CompiledValue;
+
+typedef struct {  // in the order of the program
+  Arena *arena;   // of the list, given by the caller
+  CompiledValue *at;
+  int count, capacity;
+} CompiledValues;
+
 typedef struct {
   const char *file;        // path of the .mdl text
   const char *recipe;      // NULL: the only one of the file
@@ -13,14 +25,22 @@ typedef struct {
   const char *precision;   // NULL: what the recipe says, else fp32
   const char *const *set;  // "name=value" strings
   int set_count;
-  const char *target;   // "cpu"
-  bool gradients;       // the train program also has an output "gradient.NAME" for each trained parameter
-  const char *after;    // compile_print: the pass after which to print
-  ProgramKind program;  // compile_print: which program
+  const char *target;  // "cpu"
+  bool gradients;      // the train program also has an output "gradient.NAME" for each trained parameter
+  // Not NULL: the train program also has an output "value.PATH" for each named, labelled or returned real value of the
+  // forward that depends on data, summed over the microbatches, and the list says what they and the gradients are.
+  CompiledValues *values;
+  const char *after;         // compile_print: the pass after which to print
+  ProgramKind program;       // compile_print: which program
+  int64_t rank;              // compile_print: whose graph or instructions
+  struct CompileView *view;  // filled with what explain.h wants to know; NULL: nobody does
 } CompileOptions;
 
-// Compiles into `arena`. On failure returns false and diag->errors > 0. Running out of memory is reported as a
-// diagnostic, never a crash.
+// Compiles the plans of all stages into `arena`. On failure returns false and diag->errors > 0. Running out of memory
+// is reported as a diagnostic, never a crash.
+bool compile_plans(Arena *arena, Diag *diag, const CompileOptions *options, PlanSet **set);
+
+// The plan of the first stage: all there is without a pipeline.
 bool compile_plan(Arena *arena, Diag *diag, const CompileOptions *options, Plan **plan);
 
 // Reports everything that is wrong with a file: syntax, names, and each model under each recipe that names it.

@@ -3,47 +3,86 @@
 
 #include <string.h>
 
-static int add_segment(Plan *plan, Arena *arena, const char *name, const InstructionList *list) {
+static int add_segment(Plan *plan, Arena *arena, const LowerSegment *from) {
   PlanSegment *segments = ARENA_ARRAY(arena, PlanSegment, plan->segment_count + 1);
   if (plan->segment_count) {
     memcpy(segments, plan->segments, sizeof *segments * (size_t)plan->segment_count);
   }
-  segments[plan->segment_count] = (PlanSegment){name, list->count, list->at};
+  segments[plan->segment_count] =
+      (PlanSegment){.name = from->name,
+                    .kind = from->kind,
+                    .chunk = from->chunk,
+                    .count = from->list.count,
+                    .instructions = arena_copy(arena, from->list.at, sizeof(Instruction) * (size_t)from->list.count)};
   plan->segments = segments;
   return plan->segment_count++;
 }
 
-static double flops_of(const InstructionList *list) {
+static double flops_of(const PlanSegment *segment) {
   double flops = 0;
-  for (int i = 0; i < list->count; i++) {
-    bool matrix = list->at[i].kind == INSTRUCTION_GEMM || list->at[i].kind == INSTRUCTION_ATTENTION ||
-                  list->at[i].kind == INSTRUCTION_ATTENTION_GRAD;
-    flops += matrix ? list->at[i].flops : 0;
+  for (int i = 0; i < segment->count; i++) {
+    const Instruction *instruction = &segment->instructions[i];
+    bool matrix = instruction->kind == INSTRUCTION_GEMM || instruction->kind == INSTRUCTION_ATTENTION ||
+                  instruction->kind == INSTRUCTION_ATTENTION_GRAD;
+    flops += matrix ? instruction->flops : 0;
   }
   return flops;
 }
 
-void emit_program(Plan *plan, Lower *l, int64_t transient_bytes) {
-  Arena *arena = l->c->arena;
-  PlanProgram *program = &plan->programs[l->c->program];
-  const char *name = program_kind_name(l->c->program);
-  int slots = l->body.count ? l->graph->slots : 0;
-  program->calls = ARENA_ARRAY(arena, PlanCall, slots + 1);
-  if (slots) {
-    int body = add_segment(plan, arena, "microbatch", &l->body);
-    for (int i = 0; i < slots; i++) {
-      program->calls[program->call_count++] = (PlanCall){.segment = body, .slot = i, .first = i == 0};
+static void add_call(Plan *plan, PlanProgram *program, PlanCall call) {
+  program->calls[program->call_count++] = call;
+  program->flops += flops_of(&plan->segments[call.segment]);
+}
+
+static int find_segment(const Lower *l, SegmentKind kind, int chunk) {
+  for (int i = 0; i < l->segments.count; i++) {
+    if (l->segments.at[i]->kind == kind && l->segments.at[i]->chunk == chunk) {
+      return i;
     }
   }
-  int top = add_segment(plan, arena, slots ? "apply" : name, &l->top);
-  program->calls[program->call_count++] = (PlanCall){.segment = top, .slot = 0, .first = true};
+  return -1;
+}
+
+// The calls of a pipeline's stage, in the order of its schedule.
+static void add_schedule(Plan *plan, PlanProgram *program, const Lower *l, int first) {
+  static const SegmentKind kinds[] = {SEGMENT_FORWARD, SEGMENT_BACKWARD, SEGMENT_WEIGHTS};
+  const ActionList *actions = &l->schedule->action[l->c->stage];
+  for (int i = 0; i < actions->count; i++) {
+    const Action *action = &actions->at[i];
+    int segment = find_segment(l, kinds[action->kind], action->chunk);
+    if (segment >= 0) {
+      add_call(plan, program,
+               (PlanCall){.segment = first + segment,
+                          .slot = action->microbatch,
+                          .lane = action->microbatch % l->lanes[action->chunk],
+                          .first = action->microbatch == 0});
+    }
+  }
+}
+
+void emit_program(Plan *plan, Lower *l, int64_t transient_bytes) {
+  Arena *arena = l->keep;
+  PlanProgram *program = &plan->programs[l->c->program];
+  int first = plan->segment_count, parts = l->segments.count, slots = parts > 1 ? l->graph->slots : 0;
+  for (int i = 0; i < parts; i++) {
+    add_segment(plan, arena, l->segments.at[i]);
+  }
+  bool scheduled = l->schedule && parts > 1;
+  int most = scheduled ? l->schedule->action[l->c->stage].count : slots;
+  program->calls = ARENA_ARRAY(arena, PlanCall, most + 1);
+  if (scheduled) {
+    add_schedule(plan, program, l, first);
+  }
+  for (int i = 0; i < slots && !scheduled; i++) {
+    add_call(plan, program, (PlanCall){.segment = first, .slot = i, .first = i == 0});
+  }
+  add_call(plan, program, (PlanCall){.segment = first + parts - 1, .slot = 0, .first = true});
   program->slots = slots ? slots : 1;
   program->input_count = l->inputs.count;
-  program->inputs = l->inputs.at;
+  program->inputs = arena_copy(arena, l->inputs.at, sizeof *l->inputs.at * (size_t)l->inputs.count);
   program->output_count = l->outputs.count;
-  program->outputs = l->outputs.at;
+  program->outputs = arena_copy(arena, l->outputs.at, sizeof *l->outputs.at * (size_t)l->outputs.count);
   program->transient_bytes = transient_bytes;
-  program->flops = flops_of(&l->body) * (slots ? slots : 1) + flops_of(&l->top);
   int64_t *bytes = plan->arena_bytes;
   bytes[ARENA_TRANSIENT] = transient_bytes > bytes[ARENA_TRANSIENT] ? transient_bytes : bytes[ARENA_TRANSIENT];
   bytes[ARENA_HOST] = l->host_bytes > bytes[ARENA_HOST] ? l->host_bytes : bytes[ARENA_HOST];
@@ -55,27 +94,39 @@ static PlanState state_of(Lower *l, const Persistent *persistent) {
   state.role = persistent->role == ROLE_PARAMETER         ? STATE_PARAMETER
                : persistent->role == ROLE_OPTIMIZER_STATE ? STATE_OPTIMIZER
                                                           : STATE_MODEL;
-  int64_t at = map_get_or(&l->states->by_name, map_key(persistent->name), -1);
-  state.offset = l->states->places.at[at].offset;
-  Shape order = graph_shape(l->graph, persistent->value);
+  const StatePlace *place = state_place(l, persistent->name);
+  state.offset = place->offset;
+  state.flat_first = place->flat_first;
+  state.flat_piece = place->flat_piece;
+  for (int m = 0; m < PLAN_MAX_MESH; m++) {
+    if (place->flat_mesh >> m & 1) {
+      state.flat_mesh[state.flat_count++] = m;
+    }
+  }
+  Shape order = graph_shape(l->graph, persistent->value), local = persistent_shape(persistent);
   int64_t stride = 1;
   for (int i = order.count - 1; i >= 0; i--) {
-    state.stride[shape_find(&persistent->shape, order.axis[i])] = stride;
+    state.stride[shape_find(&local, order.axis[i])] = stride;
     stride *= l->graph->axes.at[order.axis[i]].size;
   }
   for (int i = 0; i < persistent->shape.count; i++) {
     state.axis[i] = l->graph->axes.at[persistent->shape.axis[i]].name;
     state.size[i] = l->graph->axes.at[persistent->shape.axis[i]].size;
+    state.cut[i] = cut_of(l, local.axis[i]);
   }
+  state.owner = !persistent->copy;
   return state;
 }
 
 void emit_states(Plan *plan, Lower *l) {
   const Graph *graph = l->graph;
-  plan->states = ARENA_ARRAY(l->c->arena, PlanState, graph->persistent.count + 1);
+  plan->states = ARENA_ARRAY(l->keep, PlanState, graph->persistent.count + 1);
   uint64_t hash = 0;
   for (int i = 0; i < graph->persistent.count; i++) {
     const Persistent *persistent = &graph->persistent.at[i];
+    if (persistent->elsewhere) {
+      continue;
+    }
     PlanState state = state_of(l, persistent);
     plan->states[plan->state_count++] = state;
     double elements = 1;

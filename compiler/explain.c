@@ -1,80 +1,44 @@
-// explain.c: tables of a plan's memory, programs and parameters.
+// explain.c: a program under a layout in words; each section has a file of its own.
 #include "compiler/explain.h"
 
 #include <string.h>
 
 #include "base/units.h"
+#include "compiler/explain_part.h"
 
-static int64_t elements_of(const PlanState *state) {
-  int64_t count = 1;
-  for (int i = 0; i < state->axis_count; i++) {
-    count *= state->size[i];
+const char *explain_numbers(Arena *arena, const int64_t *numbers, int count) {
+  const char *text = "";
+  for (int i = 0, end; i < count; i = end) {
+    for (end = i + 1; end < count && numbers[end] == numbers[end - 1] + 1; end++) {
+    }
+    bool range = end > i + 1;
+    text = arena_format(arena, range ? "%s%s%lld%s%lld" : "%s%s%lld", text, i ? ", " : "", (long long)numbers[i],
+                        end == i + 2 ? ", " : "..", (long long)numbers[end - 1]);
   }
-  return count;
+  return text;
 }
 
-static void explain_memory(const Plan *plan, Buffer *out) {
-  static const struct {
-    const char *name, *meaning;
-  } arenas[ARENA_CLASS_COUNT] = {
-      {"persistent", "parameters, optimizer and model state"},
-      {"transient", "values of one step"},
-      {"communication", "buffers of collectives"},
-      {"host", "inputs and outputs of a step"},
-  };
-  char number[UNITS_MAX];
-  int64_t total = 0;
-  buffer_text(out, "\nmemory of one rank\n");
-  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-    total += plan->arena_bytes[i];
-    if (plan->arena_bytes[i] > 0) {
-      buffer_format(out, "  %-14s %12s  %s\n", arenas[i].name, units_bytes(number, (double)plan->arena_bytes[i]),
-                    arenas[i].meaning);
+const char *explain_mesh(Arena *arena, const Plan *plan, uint32_t mesh) {
+  const char *text = "";
+  for (int m = 0; m < plan->mesh_count; m++) {
+    if (mesh >> m & 1) {
+      text = arena_format(arena, "%s%s%s", text, *text ? ", " : "", plan->mesh[m].name);
     }
   }
-  buffer_format(out, "  %-14s %12s\n", "total", units_bytes(number, (double)total));
+  return text;
 }
 
-static void explain_programs(const Plan *plan, Buffer *out) {
-  char number[UNITS_MAX];
-  buffer_text(out, "\nprogram        arithmetic  instructions  microbatches\n");
-  for (int p = 0; p < PROGRAM_COUNT; p++) {
-    const PlanProgram *program = &plan->programs[p];
-    int64_t instructions = plan_instructions(plan, (ProgramKind)p);
-    if (program->call_count > 0) {
-      buffer_format(out, "  %-12s %7s FLOP  %12lld  %12d\n", program_kind_name((ProgramKind)p),
-                    units_count(number, program->flops), (long long)instructions, program->slots);
-    }
+const char *explain_line(const Explain *explain, Span span) {
+  int line, column;
+  if (span.file < 0) {
+    return "";
   }
+  diag_position(explain->diag, span, &line, &column);
+  return arena_format(explain->arena, "%s:%d", explain->diag->sources.at[span.file].path, line);
 }
 
-static void explain_parameters(const Plan *plan, Buffer *out) {
-  char number[UNITS_MAX];
-  int width = 9;
-  int64_t count = 0;
-  for (int i = 0; i < plan->state_count; i++) {
-    if (plan->states[i].role == STATE_PARAMETER) {
-      int length = (int)strlen(plan->states[i].name);
-      width = length > width ? length : width;
-      count += elements_of(&plan->states[i]);
-    }
-  }
-  buffer_format(out, "\n%s parameters (%lld)\n", units_count(number, (double)count), (long long)count);
-  for (int i = 0; i < plan->state_count; i++) {
-    const PlanState *state = &plan->states[i];
-    if (state->role == STATE_PARAMETER) {
-      double bytes = (double)(elements_of(state) * element_type_bytes(state->type));
-      buffer_format(out, "  %-*s  %-5s %12s  [", width, state->name, element_type_name(state->type),
-                    units_bytes(number, bytes));
-      for (int a = 0; a < state->axis_count; a++) {
-        buffer_format(out, "%s%s %lld", a ? ", " : "", state->axis[a], (long long)state->size[a]);
-      }
-      buffer_text(out, "]\n");
-    }
-  }
-}
-
-void explain_plan(const Plan *plan, Buffer *out) {
+static void explain_header(const Explain *explain, Buffer *out) {
+  const Plan *plan = explain_first(explain);
   const PlanRun *run = &plan->run;
   const char *words[] = {run->model, run->recipe, run->layout, run->precision, run->optimizer};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -84,7 +48,62 @@ void explain_plan(const Plan *plan, Buffer *out) {
                 words[3], words[4]);
   buffer_format(out, "batch %lld x %lld tokens, %lld steps\n", (long long)run->batch, (long long)run->sequence,
                 (long long)run->steps);
-  explain_memory(plan, out);
-  explain_programs(plan, out);
-  explain_parameters(plan, out);
+  if (plan->mesh_count == 0) {
+    buffer_text(out, "mesh: one rank\n");
+    return;
+  }
+  buffer_text(out, "mesh");
+  for (int m = 0; m < plan->mesh_count; m++) {
+    buffer_format(out, "%s %s %lld", m ? " x" : "", plan->mesh[m].name, (long long)plan->mesh[m].size);
+  }
+  buffer_format(out, ": %lld ranks", (long long)plan_ranks(plan));
+  if (plan->mesh_count > 1) {
+    buffer_format(out, "; rank = (%s), the last fastest", explain_mesh(explain->arena, plan, ~0u));
+  }
+  buffer_text(out, "\n");
+}
+
+// Arithmetic of all ranks together, and of the busiest one.
+static void explain_programs(const Explain *explain, Buffer *out) {
+  const Plan *plan = explain_first(explain);
+  char number[UNITS_MAX], most_number[UNITS_MAX];
+  Table table = table_make(explain->arena, "lrrrr");
+  const char *const header[] = {"program", "all ranks", "busiest rank", "instructions", "microbatches"};
+  for (int i = 0; i < 5; i++) {
+    table_cell(&table, header[i]);
+  }
+  for (int p = 0; p < PROGRAM_COUNT; p++) {
+    double flops = 0, most = 0;
+    int64_t instructions = 0;
+    for (int s = 0; s < explain->set->count; s++) {
+      const Plan *stage = explain->set->plans[s];
+      flops += stage->programs[p].flops;
+      most = stage->programs[p].flops > most ? stage->programs[p].flops : most;
+      instructions += plan_instructions(stage, (ProgramKind)p);
+    }
+    flops *= (double)plan_ranks(plan) / explain->set->count;
+    if (plan->programs[p].call_count > 0) {
+      table_cell(&table, program_kind_name((ProgramKind)p));
+      table_format(&table, "%s FLOP", units_count(number, flops));
+      table_format(&table, "%s FLOP", units_count(most_number, most));
+      table_format(&table, "%lld", (long long)instructions);
+      table_format(&table, "%d", plan->programs[p].slots);
+    }
+  }
+  buffer_text(out, "\narithmetic of matrix products and attention\n");
+  table_print(&table, 1, out);
+}
+
+void explain_print(const Explain *explain, Buffer *out) {
+  explain_header(explain, out);
+  explain_programs(explain, out);
+  explain_parameters(explain, out);
+  TrafficList traffic = traffic_collect(explain->arena, explain->set, explain->view);
+  if (plan_ranks(explain_first(explain)) > 1) {
+    explain_values(explain, out);
+    explain_collectives(explain, &traffic, out);
+    explain_totals(explain, &traffic, out);
+  }
+  explain_pipeline(explain, out);
+  explain_memory(explain, out);
 }

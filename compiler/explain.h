@@ -1,11 +1,79 @@
-// explain.h: a plan in words: what one rank holds and does.
+// explain.h: a program under a layout in words: who holds what, who sends what, what it takes.
 #ifndef MDL_COMPILER_EXPLAIN_H
 #define MDL_COMPILER_EXPLAIN_H
 
 #include "base/buffer.h"
+#include "compiler/lower.h"
 #include "compiler/plan.h"
+#include "lang/settings.h"
 
-// Memory by arena, arithmetic of each program, and every parameter with its axes, type and bytes.
-void explain_plan(const Plan *plan, Buffer *out);
+// GRADIENTS: sums of the parameters' gradients over ranks. UPDATE: what else comes after the last microbatch.
+typedef enum { PHASE_FORWARD, PHASE_BACKWARD, PHASE_GRADIENTS, PHASE_UPDATE, PHASE_COUNT } TrafficPhase;
+
+typedef struct {
+  TrafficPhase phase;
+  bool pack;         // of parameters or their gradients, several together
+  const char *path;  // of the scope it comes from, e.g. layers.3.attn_norm, or ""
+} ViewCollective;
+
+typedef struct {
+  const char *name;
+  int64_t peak;                       // bytes of what lives in one call of the segment alone
+  ARRAY(ViewCollective) collectives;  // in the order of their instructions
+} ViewSegment;
+
+typedef struct {  // a labelled value of the forward, as shard left it
+  const char *label;
+  ElementType type;
+  int axis_count;
+  const char *axis[PLAN_MAX_AXES];
+  int64_t size[PLAN_MAX_AXES];
+  PlanCut cut[PLAN_MAX_AXES];  // without `local`
+  uint32_t partial;            // over these mesh axes
+} ViewValue;
+
+typedef struct {
+  const char *name;   // of a tensor that outlives the step
+  const char *like;   // of optimizer state: its parameter; else NULL
+  uint32_t gradient;  // of parameters: the mesh axes over which pieces of the gradient are stored
+} ViewTensor;
+
+typedef struct {      // of one stage's training step; bytes are of the transient arena and last from call to call
+  int64_t gradients;  // added up over the microbatches
+  int64_t flying;     // saved by forwards for their backwards, all microbatches in flight together
+  int64_t shared;     // the rest
+  int64_t *saved;     // by chunk: by the forward of one microbatch
+  int *lanes;         // by chunk: microbatches in flight
+  int chunks;
+  int segment_count;
+  ViewSegment *segments;
+  ARRAY(ViewTensor) tensors;
+} ViewStage;
+
+// What compiling leaves behind for those who want to explain it; CompileOptions.view. Lives in the arena.
+typedef struct CompileView {
+  const Spec *spec;
+  ARRAY(ViewStage) stages;
+  ARRAY(ViewValue) values;
+} CompileView;
+
+// The training step of the next stage, its memory being assigned.
+void view_keep(CompileView *view, const Lower *l);
+
+typedef struct {
+  Arena *arena;
+  const Diag *diag;  // of the compilation: the sources that spans are in
+  const PlanSet *set;
+  const CompileView *view;
+  bool full;  // every parameter, every stage, on a line of its own
+} Explain;
+
+void explain_print(const Explain *explain, Buffer *out);
+
+// The same as one JSON object, every parameter and every collective by itself.
+void explain_json(const Explain *explain, Buffer *out);
+
+// The pipeline's schedule and memory as SVG, times proportional to arithmetic. False: there is no pipeline.
+bool explain_svg(const Explain *explain, Buffer *out);
 
 #endif

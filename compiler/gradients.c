@@ -352,7 +352,7 @@ RULE(gradient_composite) {
 }
 
 GradientRule *const gradient_rules[] = {
-#define OP(NAME, text, least, most, infer, gradient, cost) gradient,
+#define OP(NAME, text, least, most, infer, gradient, cost, split) gradient,
 #include "compiler/ops.def"
 #undef OP
 };

@@ -7,7 +7,7 @@
 static const struct {
   const char *text;
 } op_table[] = {
-#define OP(NAME, text, least, most, infer, gradient, cost) {text},
+#define OP(NAME, text, least, most, infer, gradient, cost, split) {text},
 #include "compiler/ops.def"
 #undef OP
 };
@@ -35,11 +35,16 @@ bool op_leaf(Op op) {
 }
 
 bool op_effect(Op op) {
-  return op == OP_ASSIGN || op == OP_OUTPUT;
+  return op == OP_ASSIGN || op == OP_OUTPUT || op == OP_SEND;
+}
+
+bool op_collective(Op op) {
+  return op >= OP_ALL_REDUCE && op <= OP_ALL_TO_ALL;
 }
 
 bool op_alias(Op op) {
-  return op == OP_RENAME || op == OP_SPLIT || op == OP_MERGE || op == OP_SLICE || op == OP_STOP || op == OP_AS_INDEX;
+  return op == OP_RENAME || op == OP_SPLIT || op == OP_MERGE || op == OP_SLICE || op == OP_STOP || op == OP_AS_INDEX ||
+         op == OP_PART;
 }
 
 Graph *graph_create(Arena *arena, Names *names, Diag *diag, Name name) {
@@ -51,6 +56,7 @@ Graph *graph_create(Arena *arena, Names *names, Diag *diag, Name name) {
   graph->span = SPAN_NONE;
   graph->slots = 1;
   graph->real = TYPE_REAL;
+  graph->source = -1;
   graph->region = graph_region(graph);
   graph->scope = graph_scope(graph, -1, name, name_of(names, ""), -1);
   return graph;
@@ -73,7 +79,7 @@ AxisId graph_axis(Graph *graph, Name name, int64_t size) {
     }
     tried = name_format(graph->names, "%s.%d", name, attempt);
   }
-  array_push(graph->arena, &graph->axes, (Axis){tried, size, size});
+  array_push(graph->arena, &graph->axes, (Axis){.name = tried, .size = size, .global = size, .whole = -1});
   return graph->axes.count - 1;
 }
 
@@ -91,9 +97,11 @@ int graph_result_count(const Graph *graph, const Node *node) {
   switch (node->op) {
     case OP_ASSIGN:
     case OP_OUTPUT:
+    case OP_SEND:
       return 0;
     case OP_COMPOSITE:
     case OP_MICROBATCH:
+    case OP_SEGMENT:
     case OP_GROUP:
       return graph->regions.at[node->region].results.count;
     case OP_DOTS:
@@ -133,6 +141,7 @@ ValueId graph_add(Graph *graph, Op op, NodeInit init, const ValueId *operands, i
                .region = init.region,
                .scope = graph->scope,
                .backward = graph->backward,
+               .source = graph->source,
                .span = graph->span};
   NodeId id = graph_new_node(graph, node, operands, count);
   Node *added = graph_node(graph, id);
@@ -141,7 +150,7 @@ ValueId graph_add(Graph *graph, Op op, NodeInit init, const ValueId *operands, i
   for (int i = 0; i < added->result_count; i++) {
     results[i] = (Value){.bound = -1, .role = graph->role, .span = graph->span};
   }
-  if (op == OP_INPUT || op == OP_PARAM || op == OP_STATE) {
+  if (op == OP_INPUT || op == OP_PARAM || op == OP_STATE || op == OP_RECEIVE) {
     results[0].type = init.type;
     results[0].bound = init.bound;
     results[0].shape = init.shape;
@@ -249,12 +258,21 @@ RegionId graph_clone_region(Graph *graph, RegionId from, Map *map) {
   return id;
 }
 
+AxisId axis_whole(const Graph *graph, AxisId axis) {
+  AxisId whole = graph->axes.at[axis].whole;
+  return whole >= 0 ? whole : axis;
+}
+
 int64_t graph_elements(const Graph *graph, Shape shape) {
   int64_t count = 1;
   for (int i = 0; i < shape.count; i++) {
     count *= graph->axes.at[shape.axis[i]].size;
   }
   return count;
+}
+
+Shape persistent_shape(const Persistent *persistent) {
+  return persistent->localised ? persistent->local : persistent->shape;
 }
 
 Persistent *graph_persistent(const Graph *graph, Name name) {

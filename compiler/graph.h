@@ -13,7 +13,7 @@
 #include "base/names.h"
 #include "compiler/types.h"
 
-enum { SHAPE_MAX_AXES = 16 };
+enum { SHAPE_MAX_AXES = 16, GRAPH_MAX_MESH = 8 };
 
 typedef int32_t AxisId, ValueId, NodeId, RegionId, ScopeId;
 
@@ -24,12 +24,17 @@ typedef struct {  // the axes of a value; no axis twice
 
 typedef struct {
   Name name;
-  int64_t size;    // in this graph
-  int64_t global;  // what a mean divides by: differs from size for the batch of one microbatch
+  int64_t size;          // in this graph
+  int64_t global;        // what a mean divides by: differs from size for the batch of one microbatch
+  AxisId whole;          // of which this is one rank's part; -1: none
+  uint32_t mesh;         // the mesh axes that cut it, as bits; the lowest is the major cut
+  bool zigzag;           // the major cut is into 2n blocks; see PlanCut
+  uint32_t padded_mesh;  // of a whole axis: the mesh axes that may cut it unevenly, with padding at the end
+  uint32_t zigzag_mesh;  // of a whole axis: the mesh axes that cut it so
 } Axis;
 
 typedef enum {
-#define OP(NAME, text, least, most, infer, gradient, cost) OP_##NAME,
+#define OP(NAME, text, least, most, infer, gradient, cost, split) OP_##NAME,
 #include "compiler/ops.def"
 #undef OP
   OP_COUNT
@@ -88,7 +93,10 @@ typedef struct {
   Name text;
   RegionId region;
   ScopeId scope;
+  NodeId source;  // backward nodes: the forward node of which this is part of the gradient, or -1
   Span span;
+  Name why;   // collectives: what asks for it
+  Span rule;  // and the rule of the layout behind it
 } Node;
 
 typedef ARRAY(NodeId) NodeList;
@@ -108,18 +116,32 @@ typedef struct {   // where in the text a node comes from: the stack of calls an
 
 typedef struct {  // a tensor that outlives the step
   Name name;
-  Role role;        // PARAMETER, STATE or OPTIMIZER_STATE
-  Shape shape;      // written order
+  Role role;    // PARAMETER, STATE or OPTIMIZER_STATE
+  Shape shape;  // written order
+  Shape local;  // the same on one rank, once localised
+  bool localised;
   int stack_count;  // axes before `|`
   int in_count;     // axes between `|` and `;`; -1 without `;`
   ElementType type;
   int group;      // optimizer group; -1: frozen or no parameter
   ValueId value;  // its leaf in the graph, or -1
   ScopeId scope;
+  bool elsewhere;  // on other stages of the pipeline only
+  bool copy;       // another stage updates and saves it
   Name like;       // optimizer state: the parameter it belongs to
   double initial;  // a constant initial value (optimizer state)
   Span span;
 } Persistent;
+
+typedef struct {  // tensors one after the other in an arena, so that one kernel updates them all
+  AxisId axis;
+  int count;
+  const Name *members;  // parameters
+  uint32_t cut;         // the mesh axes that cut every member, along an axis of its own
+  // The mesh axes over which the arena is cut into equal pieces where it holds parameters, gradients, state.
+  uint32_t param, grad, state;
+  int stage;
+} Pack;
 
 typedef struct {
   Arena *arena;
@@ -132,10 +154,12 @@ typedef struct {
   ARRAY(Region) regions;  // 0 is the top
   ARRAY(Scope) scopes;
   ARRAY(Persistent) persistent;
+  ARRAY(Pack) packs;
   RegionId region;  // where graph_add appends
   ScopeId scope;    // what it records
   Role role;
   bool backward;
+  NodeId source;
   Span span;
   int slots;         // microbatches of a step
   ElementType real;  // of new real values: TYPE_REAL until the precision pass
@@ -199,7 +223,9 @@ static inline Shape graph_shape(const Graph *graph, ValueId value) {
   return graph->values.at[value].shape;
 }
 
+AxisId axis_whole(const Graph *graph, AxisId axis);  // of which it is a part; itself
 int64_t graph_elements(const Graph *graph, Shape shape);
+Shape persistent_shape(const Persistent *persistent);         // on one rank
 Persistent *graph_persistent(const Graph *graph, Name name);  // NULL if there is none
 
 // Shapes.
@@ -224,9 +250,11 @@ const char *op_name(Op op);
 bool op_of(const char *text, Op *op);
 bool op_elementwise(Op op);  // result element depends on the operands' elements at the same coordinates
 bool op_leaf(Op op);
-bool op_effect(Op op);                                            // never dead: assign, output
-bool op_alias(Op op);                                             // moves nothing: rename, split, merge, stop
-const char *op_infer(Graph *graph, NodeId node, Value *results);  // NULL or what is wrong
+bool op_effect(Op op);                                             // never dead: assign, output
+bool op_collective(Op op);                                         // ranks wait for each other
+bool op_split(const Graph *graph, const Node *node, AxisId axis);  // may ranks share the work along this axis?
+bool op_alias(Op op);                                              // moves nothing: rename, split, merge, stop
+const char *op_infer(Graph *graph, NodeId node, Value *results);   // NULL or what is wrong
 Cost op_cost(const Graph *graph, NodeId node);
 
 #endif

@@ -394,7 +394,39 @@ static const char *infer_pack(Graph *graph, const Node *node, Value *results) {
     size += graph_elements(graph, part->shape);
   }
   results->shape = shape_of(node->axis);
-  return axis_size(graph, node->axis) == size ? NULL : "the size of the packed axis is not that of its parts";
+  bool local = graph->axes.at[node->axis].whole >= 0;  // then it may be one piece, or have padding at its end
+  return local || axis_size(graph, node->axis) == size ? NULL : "the size of the packed axis is not that of its parts";
+}
+
+static const char *infer_part(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  results->type = a->type;
+  results->shape = node->axes;
+  return a->shape.count == 1 ? NULL : "the operand is no pack";
+}
+
+static const char *infer_regroup(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  (void)graph;
+  results->type = a->type;
+  results->bound = a->bound;
+  results->shape = a->shape;
+  if (!shape_has(&a->shape, node->axis)) {
+    return "the axis is missing";
+  }
+  shape_replace(&results->shape, node->axis, node->axis2);
+  return NULL;
+}
+
+static const char *infer_exchange(Graph *graph, const Node *node, Value *results) {
+  const char *wrong = infer_regroup(graph, node, results);
+  results->shape = operand(graph, node, 0)->shape;
+  if (wrong || node->axes.count != 2 || !shape_has(&results->shape, node->axis2)) {
+    return wrong ? wrong : "an axis is missing";
+  }
+  shape_replace(&results->shape, node->axis, node->axes.axis[0]);
+  shape_replace(&results->shape, node->axis2, node->axes.axis[1]);
+  return NULL;
 }
 
 static const char *infer_assign(Graph *graph, const Node *node, Value *results) {
@@ -449,14 +481,14 @@ static const struct {
   int least, most;
   InferRule *infer;
 } rules[] = {
-#define OP(NAME, text, least, most, infer, gradient, cost) {least, most, infer},
+#define OP(NAME, text, least, most, infer, gradient, cost, split) {least, most, infer},
 #include "compiler/ops.def"
 #undef OP
 };
 
 const char *op_infer(Graph *graph, NodeId id, Value *results) {
   const Node *node = graph_node(graph, id);
-  bool any = node->op == OP_MICROBATCH || node->op == OP_GROUP;
+  bool any = node->op == OP_MICROBATCH || node->op == OP_GROUP || node->op == OP_SEGMENT;
   if (!any && (node->operand_count < rules[node->op].least ||
                (rules[node->op].most >= 0 && node->operand_count > rules[node->op].most))) {
     return "the number of operands is wrong";

@@ -16,6 +16,10 @@ static const char *instruction_name(Lower *l, const Node *node) {
   for (int i = 0; i < node->result_count && !name; i++) {
     name = graph_value(l->graph, node->first_result + i)->name;
   }
+  if (!name && (op_collective(node->op) || node->op == OP_SHARD)) {
+    name = graph_value(l->graph, node->operands[0])->name;  // the text is the mesh axes
+    name = name ? name : op_name(node->op);
+  }
   name = name ? name : node->text ? node->text : op_name(node->op);
   bool full = strchr(name, '.') != NULL;  // gradients and parameters carry their path
   return path[0] && !full ? name_format(l->c->names, "%s.%s", path, name) : name;
@@ -51,9 +55,9 @@ static void lower_take(Lower *l, const Node *node, bool put) {
   take.stride_axis = storage_of(l, x)->stride[shape_find(&shape, node->axis)];
   take_dims(l, &take, graph_shape(l->graph, out), x, index, out);
   take.x_elements = graph_elements(l->graph, shape);
-  take.x = place_of(storage_of(l, x));
-  take.index = place_of(storage_of(l, index));
-  take.out = place_of(storage_of(l, out));
+  take.x = place_of(l, storage_of(l, x));
+  take.index = place_of(l, storage_of(l, index));
+  take.out = place_of(l, storage_of(l, out));
   take.write = put && l->accumulate[x] ? WRITE_ADD_AFTER_FIRST : WRITE_STORE;
   Instruction *instruction = new_instruction(l, put ? INSTRUCTION_PUT : INSTRUCTION_TAKE);
   instruction->as.take = take;
@@ -72,8 +76,8 @@ static void lower_window(Lower *l, const Node *node, bool fold) {
     window.windowed = shape.axis[i] == node->axis ? i : window.windowed;
   }
   window.stride_tap = storage_of(l, out)->stride[shape_find(&wide, node->axis2)];
-  window.x = place_of(storage_of(l, x));
-  window.out = place_of(storage_of(l, out));
+  window.x = place_of(l, storage_of(l, x));
+  window.out = place_of(l, storage_of(l, out));
   Instruction *instruction = new_instruction(l, fold ? INSTRUCTION_FOLD : INSTRUCTION_WINDOW);
   instruction->as.window = window;
   instruction->bytes = 2.0 * (double)graph_elements(l->graph, wide) * (double)element_type_bytes(window.type);
@@ -125,12 +129,22 @@ static void lower_pack(Lower *l, const Node *node) {
   if (first && (first->op == OP_PARAM || first->op == OP_STATE)) {
     return;
   }
+  int64_t elements = 0, all = graph_elements(l->graph, graph_shape(l->graph, node->first_result));
+  ElementType type = graph_value(l->graph, node->first_result)->type;
   for (int i = 0; i < node->operand_count; i++) {
     ValueId part = node->operands[i];
+    Shape shape = graph_shape(l->graph, part);
+    elements += graph_elements(l->graph, shape);
     if (!at_home(l, part, HOME_PACK, node->first_result, i)) {
       Storage to = pack_slot(l, node, i), from = *storage_of(l, part);
-      lower_copy(l, graph_shape(l->graph, part), graph_value(l->graph, part)->type, &from, &to, WRITE_STORE);
+      lower_copy(l, shape, type, &from, &to, WRITE_STORE);
     }
+  }
+  if (elements < all) {  // so that it can be cut into equal pieces
+    Storage tail = *storage_of(l, node->first_result);
+    tail.offset += elements * element_type_bytes(type);
+    tail.stride[0] = 1;
+    lower_fill(l, shape_of(graph_axis(l->graph, name_of(l->c->names, "padding"), all - elements)), type, &tail, 0);
   }
 }
 
@@ -138,7 +152,7 @@ static void lower_pack(Lower *l, const Node *node) {
 
 // Copies a value into a storage that may have axes which the value lacks (it is repeated along them).
 static void copy_into(Lower *l, ValueId value, Shape shape, const Storage *to) {
-  Storage from = *storage_of(l, value), spread = {.buffer = from.buffer, .offset = from.offset};
+  Storage from = *storage_of(l, value), spread = from;
   Shape has = graph_shape(l->graph, value);
   for (int i = 0; i < shape.count; i++) {
     int at = shape_find(&has, shape.axis[i]);
@@ -147,9 +161,37 @@ static void copy_into(Lower *l, ValueId value, Shape shape, const Storage *to) {
   lower_copy(l, shape, graph_value(l->graph, value)->type, &spread, to, WRITE_STORE);
 }
 
+// Of a tensor that is stored in pieces this rank keeps its own.
+static void assign_piece(Lower *l, ValueId target, ValueId value, const StatePlace *place) {
+  Shape shape = graph_shape(l->graph, target);
+  Storage whole = dense_storage(l, shape, type_bytes(l, target));
+  copy_into(l, value, shape, &whole);
+  Piece piece = {.type = graph_value(l->graph, target)->type,
+                 .first = place->flat_first,
+                 .count = graph_elements(l->graph, shape),
+                 .piece = place->flat_piece,
+                 .from = place_of(l, &whole)};
+  for (int m = 0; m < PLAN_MAX_MESH; m++) {
+    if (place->flat_mesh >> m & 1) {
+      piece.mesh[piece.mesh_count++] = m;
+    }
+  }
+  Storage to = {.buffer = new_buffer(l, ARENA_PERSISTENT, place->flat_piece * type_bytes(l, target))};
+  l->buffers.at[to.buffer].offset = place->offset;
+  l->buffers.at[to.buffer].whole = true;
+  piece.to = place_of(l, &to);
+  Instruction *instruction = new_instruction(l, INSTRUCTION_PIECE);
+  instruction->bytes = 2.0 * (double)place->flat_piece * (double)element_type_bytes(piece.type);
+  instruction->as.piece = piece;
+}
+
 static void lower_assign(Lower *l, const Node *node) {
   ValueId target = node->operands[0], value = node->operands[1];
-  if (!at_home(l, value, HOME_ASSIGN, target, 0)) {
+  const Node *leaf = graph_producer(l->graph, target);
+  const StatePlace *place = leaf->op == OP_PACK ? NULL : state_place(l, leaf->text);
+  if (place && place->flat_piece) {
+    assign_piece(l, target, value, place);
+  } else if (!at_home(l, value, HOME_ASSIGN, target, 0)) {
     Storage to = *storage_of(l, target);
     copy_into(l, value, graph_shape(l->graph, target), &to);
   }
@@ -168,7 +210,7 @@ static void lower_output(Lower *l, const Node *node) {
   PlanOutput output = {.name = node->text,
                        .type = graph_value(l->graph, value)->type,
                        .axis_count = shape.count,
-                       .place = place_of(&storage)};
+                       .place = place_of(l, &storage)};
   for (int i = 0; i < shape.count; i++) {
     output.axis[i] = l->graph->axes.at[shape.axis[i]].name;
     output.size[i] = extent(l, shape.axis[i]);
@@ -218,7 +260,7 @@ static Place attention_place(Lower *l, ValueId value, const Storage *storage, co
     int at = dims[i] < 0 || extent(l, dims[i]) == 1 ? -1 : shape_find(&shape, dims[i]);
     strides[i] = at < 0 ? 0 : storage->stride[at];
   }
-  return place_of(storage);
+  return place_of(l, storage);
 }
 
 // A value without rows is copied.
@@ -226,6 +268,10 @@ static Place attention_operand(Lower *l, ValueId value, const AxisId *dims, int 
   if (!has_rows(l, value, depth)) {
     Storage to = rows_of(l, value, depth), from = *storage_of(l, value);
     lower_copy(l, graph_shape(l->graph, value), graph_value(l->graph, value)->type, &from, &to, WRITE_STORE);
+    const Node *maker = graph_producer(l->graph, value);
+    if (maker && (maker->op == OP_PARAM || maker->op == OP_STATE)) {  // stays where it is stored
+      return attention_place(l, value, &to, dims, count, strides);
+    }
     l->storage[value] = to;
   }
   return attention_place(l, value, storage_of(l, value), dims, count, strides);
@@ -252,6 +298,48 @@ static void keep_result(Lower *l, const AttentionResult *result) {
   }
 }
 
+// The kernel reads statistics densely, by batch, head, group and query. A part of them is copied.
+static Place statistics_operand(Lower *l, const Node *node, ValueId value) {
+  Shape shape = graph_shape(l->graph, value), order = shape_common(node->axes, &shape);
+  shape_push(&order, node->axis);
+  Storage from = *storage_of(l, value), to = dense_storage(l, order, type_bytes(l, value)), dense = to;
+  bool same = true;
+  for (int i = 0; i < shape.count; i++) {
+    dense.stride[i] = to.stride[shape_find(&order, shape.axis[i])];
+    same = same && (from.stride[i] == dense.stride[i] || extent(l, shape.axis[i]) == 1);
+  }
+  if (same) {
+    return place_of(l, &from);
+  }
+  lower_copy(l, shape, graph_value(l->graph, value)->type, &from, &dense, WRITE_STORE);
+  return place_of(l, &dense);
+}
+
+// Where the queries of this rank stand among all of them.
+static void attention_positions(Lower *l, const Node *node, Attention *a) {
+  const Axis *queries = &l->graph->axes.at[node->axis];
+  int64_t rank[PLAN_MAX_MESH] = {0}, minor = queries->size;
+  a->parts = 1;
+  for (int m = PLAN_MAX_MESH - 1; m >= 0; m--) {
+    if (queries->mesh >> m & 1) {
+      rank[m] = minor;
+      minor *= l->c->spec->mesh[m].size;
+    }
+  }
+  a->origin_term[0] = term_of(l, rank);
+  if (queries->zigzag) {
+    int major = __builtin_ctz(queries->mesh);
+    int64_t half = queries->size / 2;
+    a->parts = 2;
+    memset(rank, 0, sizeof rank);
+    rank[major] = half;
+    a->origin_term[0] = term_of(l, rank);
+    rank[major] = -half;
+    a->origin[1] = (2 * l->c->spec->mesh[major].size - 1) * half;
+    a->origin_term[1] = term_of(l, rank);
+  }
+}
+
 static void lower_attention(Lower *l, const Node *node, bool grad) {
   AttentionAxes axes = attention_axes(node);
   AxisId q[4] = {axes.batch, node->axis, axes.head, axes.group}, k[3] = {axes.batch, node->axis2, axes.head};
@@ -259,6 +347,7 @@ static void lower_attention(Lower *l, const Node *node, bool grad) {
           statistics = grad ? node->operands[4] : node->first_result + 1;
   Attention a = {
       .type = graph_value(l->graph, o)->type, .causal = (node->integer & ATTENTION_CAUSAL) != 0, .scale = node->number};
+  attention_positions(l, node, &a);
   a.batch = extent(l, axes.batch);
   a.queries = extent(l, node->axis);
   a.keys = extent(l, node->axis2);
@@ -269,7 +358,7 @@ static void lower_attention(Lower *l, const Node *node, bool grad) {
   a.q = attention_operand(l, node->operands[0], q, 4, axes.depth, a.stride_q);
   a.k = attention_operand(l, node->operands[1], k, 3, axes.depth, a.stride_k);
   a.v = attention_operand(l, node->operands[2], k, 3, axes.value_depth, a.stride_v);
-  a.statistics = place_of(storage_of(l, statistics));
+  a.statistics = grad ? statistics_operand(l, node, statistics) : place_of(l, storage_of(l, statistics));
   AttentionResult result[3] = {{.value = node->first_result}};
   int results = grad ? 3 : 1;
   if (grad) {
@@ -302,7 +391,8 @@ static void lower_node(Lower *l, const Node *node);
 
 // A result of the microbatches that could not be accumulated where it is made: add it by a copy.
 static void accumulate_result(Lower *l, const Node *node, int i) {
-  ValueId inside = l->graph->regions.at[node->region].results.at[i], outside = node->first_result + i;
+  ValueId inside = inside_segment(l, l->graph->regions.at[node->region].results.at[i]),
+          outside = node->first_result + i;
   if (l->home[inside].kind == HOME_RESULT && l->home[inside].parent == outside) {
     return;
   }
@@ -314,18 +404,79 @@ static void accumulate_result(Lower *l, const Node *node, int i) {
   lower_copy(l, shape, graph_value(l->graph, inside)->type, &from, &ordered, WRITE_ADD_AFTER_FIRST);
 }
 
-static void lower_microbatch(Lower *l, const Node *node) {
-  const Region *body = &l->graph->regions.at[node->region];
-  l->into = &l->body;
-  for (int i = 0; i < body->nodes.count; i++) {
-    l->node = graph_node(l->graph, body->nodes.at[i]);
+static LowerSegment *open_segment(Lower *l, const char *name, SegmentKind kind, int chunk) {
+  LowerSegment *segment = ARENA_NEW(l->c->arena, LowerSegment);
+  *segment = (LowerSegment){.name = name, .kind = kind, .chunk = chunk};
+  l->into = &segment->list;
+  return segment;
+}
+
+// What was sent by the call before in the same lane must be gone before the buffers are written again.
+static void wait_for_sends(Lower *l, LowerSegment *segment) {
+  InstructionList all = {0};
+  for (int i = 0; i < segment->list.count; i++) {
+    if (segment->list.at[i].kind == INSTRUCTION_SEND) {
+      Instruction sent = segment->list.at[i];
+      sent.kind = INSTRUCTION_SENT;
+      sent.flops = sent.bytes = 0;
+      sent.as.transfer.place = (Place){0};
+      array_push(l->c->arena, &all, sent);
+    }
+  }
+  for (int i = 0; all.count && i < segment->list.count; i++) {
+    array_push(l->c->arena, &all, segment->list.at[i]);
+  }
+  segment->list = all.count ? all : segment->list;
+}
+
+static void close_segment(Lower *l, LowerSegment *segment) {
+  wait_for_sends(l, segment);
+  array_push(l->c->arena, &l->segments, segment);
+}
+
+static void lower_list(Lower *l, const NodeList *nodes) {
+  for (int i = 0; i < nodes->count; i++) {
+    l->node = graph_node(l->graph, nodes->at[i]);
     lower_node(l, l->node);
   }
-  l->node = node;
+}
+
+// Adds up the results that this segment makes.
+static void accumulate_segment(Lower *l, const Node *microbatch, NodeId segment) {
+  const Region *body = &l->graph->regions.at[microbatch->region];
+  l->node = microbatch;
   for (int i = 0; i < body->results.count; i++) {
-    accumulate_result(l, node, i);
+    if (segment < 0 || graph_value(l->graph, body->results.at[i])->node == segment) {
+      accumulate_result(l, microbatch, i);
+    }
   }
-  l->into = &l->top;
+}
+
+static void lower_microbatch(Lower *l, const Node *node) {
+  static const struct {
+    const char *name;
+    SegmentKind kind;
+  } parts[] = {{"forward", SEGMENT_FORWARD}, {"backward", SEGMENT_BACKWARD}, {"weights", SEGMENT_WEIGHTS}};
+  enum { PARTS = sizeof parts / sizeof *parts };
+  InstructionList *outer = l->into;
+  const NodeList nodes = l->graph->regions.at[node->region].nodes;
+  bool cut = nodes.count > 0 && graph_node(l->graph, nodes.at[0])->op == OP_SEGMENT;
+  for (int i = 0; cut && i < nodes.count; i++) {
+    const Node *part = graph_node(l->graph, nodes.at[i]);
+    int kind = (int)(part->integer % PARTS);
+    LowerSegment *segment = open_segment(l, parts[kind].name, parts[kind].kind, (int)(part->integer / PARTS));
+    const NodeList inner = l->graph->regions.at[part->region].nodes;
+    lower_list(l, &inner);
+    accumulate_segment(l, node, nodes.at[i]);
+    close_segment(l, segment);
+  }
+  if (!cut) {
+    LowerSegment *segment = open_segment(l, "microbatch", SEGMENT_ALL, 0);
+    lower_list(l, &nodes);
+    accumulate_segment(l, node, -1);
+    close_segment(l, segment);
+  }
+  l->into = outer;
 }
 
 static void lower_node(Lower *l, const Node *node) {
@@ -371,6 +522,21 @@ static void lower_node(Lower *l, const Node *node) {
     case OP_MICROBATCH:
       lower_microbatch(l, node);
       break;
+    case OP_ALL_REDUCE:
+    case OP_ALL_GATHER:
+    case OP_REDUCE_SCATTER:
+    case OP_ALL_TO_ALL:
+      lower_collective(l, node);
+      break;
+    case OP_SHARD:
+      lower_shard(l, node);
+      break;
+    case OP_SEND:
+      lower_send(l, node);
+      break;
+    case OP_RECEIVE:
+      lower_receive(l, node);
+      break;
     default:
       if (!op_leaf(node->op) && !op_alias(node->op)) {
         diag_error(l->c->diag, E099, node->span, "the compiler cannot lower '%s'", op_name(node->op));
@@ -388,10 +554,12 @@ void lower_program(Lower *l) {
     l->storage[i].buffer = -1;
   }
   decide_homes(l);
-  l->into = &l->top;
   const NodeList nodes = graph->regions.at[0].nodes;
-  for (int i = 0; i < nodes.count; i++) {
-    l->node = graph_node(graph, nodes.at[i]);
-    lower_node(l, l->node);
+  LowerSegment *top = open_segment(l, program_kind_name(l->c->program), SEGMENT_ALL, 0);
+  lower_list(l, &nodes);
+  if (l->segments.count) {
+    top->name = "apply";
+    top->kind = SEGMENT_APPLY;
   }
+  close_segment(l, top);
 }

@@ -7,10 +7,12 @@
 #define MDL_COMPILER_LOWER_H
 
 #include "compiler/compilation.h"
+#include "compiler/schedule.h"
 
 typedef struct {
   int buffer;                      // -1: not decided
   int64_t offset;                  // bytes
+  int64_t rank[PLAN_MAX_MESH];     // bytes more for each step of the rank's coordinates
   int64_t stride[SHAPE_MAX_AXES];  // in elements, for each axis of the value's shape
 } Storage;
 
@@ -19,14 +21,21 @@ typedef struct {
   int64_t bytes;
   int64_t offset;       // in its arena; -1 until memory.c
   int64_t slot_stride;  // of inputs
-  int first, last;      // instructions that touch it; first > last: none
+  int64_t lane_stride;  // of values of several microbatches in flight
+  int first, last;      // instructions of its segment that touch it; first > last: none
   bool whole;           // lives through the whole program
+  bool message;         // of a message: stays as it is until that has been received
+  int segment;          // the one segment that touches it, or -1: several do
+  int chunk;            // of those segments, or -1: several
+  bool shared;          // by all microbatches: touched by more than their own segments
 } MemoryBuffer;
 
 // The map of persistent state, shared by all programs of a plan.
 typedef struct {
   Name name;
-  int64_t offset;
+  int64_t offset;                  // bytes
+  int64_t flat_first, flat_piece;  // see PlanState
+  uint32_t flat_mesh;
 } StatePlace;
 
 typedef struct {
@@ -40,7 +49,16 @@ typedef struct {  // kernels of a plan, each once
   Map by_hash;
 } KernelTable;
 
+typedef ARRAY(PlanTerm) TermTable;  // of a plan, each once; the first is 0
+
 typedef ARRAY(Instruction) InstructionList;
+
+typedef struct {
+  const char *name;
+  SegmentKind kind;
+  int chunk;
+  InstructionList list;
+} LowerSegment;
 
 typedef enum { HOME_OWN, HOME_CONCAT, HOME_BUNDLE, HOME_PACK, HOME_ASSIGN, HOME_HOST, HOME_RESULT } HomeKind;
 
@@ -58,41 +76,66 @@ typedef struct {  // matrices side by side: [rows, columns of member 0 | columns
   int buffer;
 } Bundle;
 
+typedef struct {  // for the kernel that is being built
+  KernelPort port[KERNEL_MAX_PORTS];
+  KernelInstruction code[KERNEL_MAX_CODE];
+  Place place[KERNEL_MAX_PORTS];
+  ValueId port_value[KERNEL_MAX_PORTS];
+  int port_register[KERNEL_MAX_PORTS];
+} Workbench;
+
 typedef struct {
   Compilation *c;
+  Arena *keep;  // what the plan is made of; everything else goes with the compilation
   Graph *graph;
+  ARRAY(Workbench *) workbenches;
+  int building;  // kernels, one inside the other
   StateMap *states;
   KernelTable *kernels;
+  TermTable *terms;
   Storage *storage;  // by value
   Home *home;        // by value
   bool *accumulate;  // by value: added over microbatches
   int capacity;
   ARRAY(Bundle) bundles;
   ARRAY(MemoryBuffer) buffers;
-  InstructionList body, top;  // of the microbatch, of the rest
+  ARRAY(LowerSegment *) segments;  // in the order of one microbatch; the rest of the program comes last
   InstructionList *into;
   const Node *node;  // being lowered, for names and spans
   ARRAY(PlanInput) inputs;
   ARRAY(PlanOutput) outputs;
   int64_t host_bytes;
+  const Schedule *schedule;  // of a pipeline, or NULL
+  const int *lanes;          // by chunk: microbatches in flight; NULL: one
 } Lower;
 
 // storage.c
 int64_t type_bytes(const Lower *l, ValueId value);
 int new_buffer(Lower *l, ArenaClass arena, int64_t bytes);
 void decide_homes(Lower *l);
+ValueId inside_segment(const Lower *l, ValueId value);  // behind a result of a segment: what is made in it
 const Storage *storage_of(Lower *l, ValueId value);
 int64_t stride_of(Lower *l, ValueId value, AxisId axis);  // 0 if the value lacks it
 Storage dense_storage(Lower *l, Shape shape, int64_t element_bytes);
-Place place_of(const Storage *storage);
+Place place_of(Lower *l, const Storage *storage);
+int term_of(Lower *l, const int64_t rank[PLAN_MAX_MESH]);  // the number of this term
+PlanCut cut_of(const Lower *l, AxisId axis);
 void pack_offsets(const int64_t *elements, int count, int64_t *offsets);  // in elements
 Storage pack_slot(Lower *l, const Node *pack, int index);  // of an operand, in the order of its parameter
 bool state_map_build(Lower *l);
+const StatePlace *state_place(const Lower *l, Name name);  // NULL: not on this stage
 
 // lower_gemm.c
 void lower_dot(Lower *l, const Node *node);
 void lower_dots(Lower *l, const Node *node);
 void lower_dot_sum(Lower *l, const Node *node);
+
+// lower_collective.c
+void lower_collective(Lower *l, const Node *node);
+void lower_shard(Lower *l, const Node *node);
+void lower_send(Lower *l, const Node *node);
+void lower_receive(Lower *l, const Node *node);
+Storage message_storage(Lower *l, const Node *node, ValueId value);  // a buffer for what a message holds
 
 // lower_kernel.c
 void lower_group(Lower *l, const Node *node);

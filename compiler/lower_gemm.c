@@ -140,9 +140,9 @@ static void finish_gemm(Lower *l, const Axes *axes, const Matrix *a, const Matri
   leading(collapse(l, a, &axes->rows), collapse(l, a, &axes->inner), gemm.m, gemm.k, &gemm.transpose_a, &gemm.lda);
   leading(collapse(l, b, &axes->inner), collapse(l, b, &axes->columns), gemm.k, gemm.n, &gemm.transpose_b, &gemm.ldb);
   gemm.ldc = positive(collapse(l, c, &axes->rows), gemm.n);
-  gemm.a = place_of(&a->storage);
-  gemm.b = place_of(&b->storage);
-  gemm.c = place_of(&c->storage);
+  gemm.a = place_of(l, &a->storage);
+  gemm.b = place_of(l, &b->storage);
+  gemm.c = place_of(l, &c->storage);
   Instruction *instruction = new_instruction(l, INSTRUCTION_GEMM);
   double count = 1;
   for (int i = 0; i < gemm.batch_count; i++) {
@@ -199,6 +199,7 @@ static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Shape *contracted
   }
   to.buffer = c.storage.buffer;
   to.offset = c.storage.offset;
+  memcpy(to.rank, c.storage.rank, sizeof to.rank);
   lower_copy(l, order, graph_value(l->graph, c.value)->type, &dense.storage, &to, write);
 }
 

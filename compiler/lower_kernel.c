@@ -21,14 +21,20 @@ static int64_t extent(const Lower *l, AxisId axis) {
   return l->graph->axes.at[axis].size;
 }
 
+// Kernels are built on a few workbenches: a copy that one kernel turns out to need is built while it is.
 static void builder_start(Builder *b, Lower *l) {
+  if (l->building == l->workbenches.count) {
+    array_push(l->c->arena, &l->workbenches, ARENA_NEW(l->c->arena, Workbench));
+  }
+  Workbench *workbench = l->workbenches.at[l->building++];
   *b = (Builder){.l = l};
   b->kernel.real = l->graph->real;
-  b->kernel.port = ARENA_ARRAY(l->c->arena, KernelPort, KERNEL_MAX_PORTS);
-  b->kernel.code = ARENA_ARRAY(l->c->arena, KernelInstruction, KERNEL_MAX_CODE);
-  b->places = ARENA_ARRAY(l->c->arena, Place, KERNEL_MAX_PORTS);
-  b->port_value = ARENA_ARRAY(l->c->arena, ValueId, KERNEL_MAX_PORTS);
-  b->port_register = ARENA_ARRAY(l->c->arena, int, KERNEL_MAX_PORTS);
+  b->kernel.port = workbench->port;
+  b->kernel.code = workbench->code;
+  b->places = workbench->place;
+  b->port_value = workbench->port_value;
+  b->port_register = workbench->port_register;
+  memset(b->places, 0, sizeof workbench->place);
   b->registers = map_create(l->c->arena);
 }
 
@@ -100,7 +106,7 @@ static int load(Builder *b, ValueId value) {
   Shape shape = graph_shape(b->l->graph, value);
   ElementType type = graph_value(b->l->graph, value)->type;
   int port = new_port(b, PORT_INPUT, type);
-  b->places[port] = place_of(storage);
+  b->places[port] = place_of(b->l, storage);
   b->port_value[port] = value;
   port_strides(b, port, &shape, storage->stride);
   KernelInstruction instruction =
@@ -185,23 +191,40 @@ static int emit_free(Builder *b, const Node *node) {
     return code(b, instruction);
   }
   int port = new_port(b, PORT_STRIDES, TYPE_INT);
-  int64_t one = 1;
-  Shape axis = shape_of(node->axis);
-  port_strides(b, port, &axis, &one);
+  if (node->op == OP_COORDINATE) {
+    int64_t rank[PLAN_MAX_MESH] = {0};
+    rank[node->integer] = 1;
+    b->places[port].term = term_of(b->l, rank);
+  } else {
+    int64_t one = 1;
+    Shape axis = shape_of(node->axis);
+    port_strides(b, port, &axis, &one);
+  }
   KernelInstruction instruction = blank(KERNEL_IOTA, true, level_of_strides(b, b->kernel.port[port].stride));
   instruction.port = (int16_t)port;
   return code(b, instruction);
 }
 
+// Positions in the whole tensor, not in the part of one microbatch on one rank: where that begins is added.
 static int emit_random(Builder *b, const Node *node) {
   int port = new_port(b, PORT_STRIDES, TYPE_INT);
-  int64_t stride[SHAPE_MAX_AXES], at = 1;
-  for (int i = node->axes.count - 1; i >= 0; i--) {  // positions in the whole batch, not in one microbatch
-    const Axis *axis = &b->l->graph->axes.at[node->axes.axis[i]];
+  int64_t stride[SHAPE_MAX_AXES], rank[PLAN_MAX_MESH] = {0}, at = 1;
+  const Graph *graph = b->l->graph;
+  for (int i = node->axes.count - 1; i >= 0; i--) {
+    const Axis *axis = &graph->axes.at[node->axes.axis[i]];
+    const Axis *whole = axis->whole >= 0 ? &graph->axes.at[axis->whole] : axis;
+    int64_t minor = axis->size;
     stride[i] = at;
-    b->places[port].slot_stride += axis->global > axis->size ? at * axis->size : 0;
-    at *= axis->global;
+    b->places[port].slot_stride += whole->global > whole->size ? at * whole->size : 0;
+    for (int m = PLAN_MAX_MESH - 1; m >= 0; m--) {
+      if (axis->mesh >> m & 1) {
+        rank[m] += at * minor;
+        minor *= b->l->c->spec->mesh[m].size;
+      }
+    }
+    at *= whole->global;
   }
+  b->places[port].term = term_of(b->l, rank);
   port_strides(b, port, &node->axes, stride);
   int step = operand_register(b, node->operands[0]);
   KernelInstruction instruction =
@@ -295,7 +318,7 @@ static void store(Builder *b, int reg, ValueId result, KernelOp op, bool accumul
   const Storage *storage = storage_of(b->l, result);
   Shape shape = graph_shape(b->l->graph, result);
   int port = new_port(b, PORT_OUTPUT, graph_value(b->l->graph, result)->type);
-  b->places[port] = place_of(storage);
+  b->places[port] = place_of(b->l, storage);
   b->kernel.port[port].accumulate = accumulate;
   port_strides(b, port, &shape, storage->stride);
   KernelLevel level = op == KERNEL_STORE ? level_of_strides(b, b->kernel.port[port].stride) | register_level(b, reg)
@@ -404,14 +427,17 @@ static int share_kernel(Lower *l, const Kernel *kernel) {
   if (known >= 0 && kernel_equal(l->kernels->all.at[known], kernel)) {
     return (int)known;
   }
-  Kernel *kept = arena_copy(l->c->arena, kernel, sizeof *kernel);
-  array_push(l->c->arena, &l->kernels->all, kept);
+  Kernel *kept = arena_copy(l->keep, kernel, sizeof *kernel);
+  kept->port = arena_copy(l->keep, kernel->port, sizeof *kernel->port * (size_t)kernel->port_count);
+  kept->code = arena_copy(l->keep, kernel->code, sizeof *kernel->code * (size_t)kernel->code_count);
+  array_push(l->keep, &l->kernels->all, kept);
   map_put(&l->kernels->by_hash, hash, l->kernels->all.count - 1);
   return l->kernels->all.count - 1;
 }
 
 static void finish_kernel(Builder *b) {
   Lower *l = b->l;
+  l->building--;
   if (b->failed) {
     return;
   }
@@ -426,7 +452,8 @@ static void finish_kernel(Builder *b) {
     return;
   }
   Instruction *instruction = new_instruction(l, INSTRUCTION_KERNEL);
-  instruction->as.kernel = (KernelCall){share_kernel(l, &b->kernel), b->places};
+  Place *places = arena_copy(l->keep, b->places, sizeof *places * (size_t)b->kernel.port_count);
+  instruction->as.kernel = (KernelCall){share_kernel(l, &b->kernel), places};
   double elements = 1;
   for (int i = 0; i < b->kernel.dim_count; i++) {
     elements *= (double)b->kernel.size[i];
@@ -529,7 +556,7 @@ static void one_store(Lower *l, Shape shape, ElementType type, const Storage *fr
   int reg;
   if (from) {
     int port = new_port(&b, PORT_INPUT, type);
-    b.places[port] = place_of(from);
+    b.places[port] = place_of(l, from);
     port_strides(&b, port, &shape, from->stride);
     KernelInstruction in = blank(KERNEL_LOAD, integer, level_of_strides(&b, b.kernel.port[port].stride));
     in.port = (int16_t)port;
@@ -540,8 +567,19 @@ static void one_store(Lower *l, Shape shape, ElementType type, const Storage *fr
     constant.constant = (int64_t)number;
     reg = code(&b, constant);
   }
+  if (write == WRITE_ADD) {  // in every call, whatever is there
+    int port = new_port(&b, PORT_INPUT, type);
+    b.places[port] = place_of(l, to);
+    port_strides(&b, port, &shape, to->stride);
+    KernelInstruction before = blank(KERNEL_LOAD, integer, level_of_strides(&b, b.kernel.port[port].stride));
+    before.port = (int16_t)port;
+    KernelInstruction sum = blank(KERNEL_ADD, integer, (KernelLevel)((int)before.level | (int)register_level(&b, reg)));
+    sum.a = (int16_t)reg;
+    sum.b = (int16_t)code(&b, before);
+    reg = code(&b, sum);
+  }
   int port = new_port(&b, PORT_OUTPUT, type);
-  b.places[port] = place_of(to);
+  b.places[port] = place_of(l, to);
   b.kernel.port[port].accumulate = write == WRITE_ADD_AFTER_FIRST;
   port_strides(&b, port, &shape, to->stride);
   KernelInstruction out = blank(KERNEL_STORE, integer, level_of_strides(&b, b.kernel.port[port].stride));

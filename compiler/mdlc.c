@@ -1,4 +1,5 @@
 // mdlc.c: the program mdlc: tables of its commands, each a few calls of the compiler.
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,9 @@
 
 typedef struct {
   CommandFlags compile;
-  const char *out, *target, *after, *program;
-  bool check;
+  const char *out, *target, *after, *program, *svg;
+  int64_t rank;
+  bool check, full, json;
 } Values;
 
 static double seconds_now(void) {
@@ -36,6 +38,7 @@ static CompileOptions values_options(const Values *values, const char *file) {
   CompileOptions options = command_compile_options(&values->compile, file);
   options.target = values->target ? values->target : options.target;
   options.after = values->after;
+  options.rank = values->rank;
   return options;
 }
 
@@ -59,26 +62,31 @@ static int compile_main(Arena *arena, const void *values, const OptionList *argu
     return STATUS_USAGE;
   }
   Diag *diag = diag_create(arena);
-  Plan *plan = NULL;
+  PlanSet *set = NULL;
   const char *why = NULL;
   CompileOptions options = values_options(compile, arguments->at[0]);
   double start = seconds_now();
-  bool good = compile_plan(arena, diag, &options, &plan);
+  bool good = compile_plans(arena, diag, &options, &set);
   double seconds = seconds_now() - start;
   command_show(&compile->compile, diag, stderr);
   if (!good) {
     return STATUS_INPUT;
   }
-  if (!artefact_write(arena, plan, compile->out, &why)) {
+  if (!artefact_write(arena, set, compile->out, &why)) {
     fprintf(stderr, "mdlc: %s\n", why);
     return STATUS_INPUT;
   }
-  int64_t instructions = 0, peak = 0;
-  for (int i = 0; i < plan->segment_count; i++) {
-    instructions += plan->segments[i].count;
-  }
-  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-    peak += plan->arena_bytes[i];
+  int64_t instructions = 0, peak = 0;  // of all stages; of the stage that has most
+  for (int s = 0; s < set->count; s++) {
+    const Plan *plan = set->plans[s];
+    int64_t bytes = 0;
+    for (int i = 0; i < plan->segment_count; i++) {
+      instructions += plan->segments[i].count;
+    }
+    for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+      bytes += plan->arena_bytes[i];
+    }
+    peak = bytes > peak ? bytes : peak;
   }
   char size[UNITS_MAX], memory[UNITS_MAX];
   FILE *file = fopen(compile->out, "rbe");
@@ -111,24 +119,64 @@ static int print_main(Arena *arena, const void *values, const OptionList *argume
   return failed ? STATUS_MEMORY : good ? STATUS_DONE : STATUS_INPUT;
 }
 
+typedef enum { RENDER_TEXT, RENDER_JSON, RENDER_PICTURE } Render;
+
+// False: there is no picture. Running out of memory makes the text fail.
+static bool explain_render(const Explain *explain, Render render, Buffer *out) {
+  jmp_buf escape;
+  if (setjmp(escape)) {
+    out->failed = true;
+  } else {
+    arena_set_escape(explain->arena, &escape);
+    if (render == RENDER_TEXT) {
+      explain_print(explain, out);
+    } else if (render == RENDER_JSON) {
+      explain_json(explain, out);
+    } else if (!explain_svg(explain, out)) {
+      arena_set_escape(explain->arena, NULL);
+      return false;
+    }
+  }
+  arena_set_escape(explain->arena, NULL);
+  return true;
+}
+
+static int write_svg(const Explain *explain, const char *path) {
+  Buffer picture = {0};
+  FileError error = {"no memory"};
+  if (!explain_render(explain, RENDER_PICTURE, &picture)) {
+    fprintf(stderr, "mdlc explain: --svg draws the schedule of a pipeline, and this layout has none\n");
+    return STATUS_INPUT;
+  }
+  bool good = !picture.failed && file_write_atomic(path, picture.text, picture.length, &error);
+  if (!good) {
+    fprintf(stderr, "mdlc explain: %s\n", error.text);
+  }
+  buffer_free(&picture);
+  return good ? STATUS_DONE : STATUS_INPUT;
+}
+
 static int explain_main(Arena *arena, const void *values, const OptionList *arguments) {
-  const Values *explain = values;
+  const Values *flags = values;
   Diag *diag = diag_create(arena);
-  Plan *plan = NULL;
+  PlanSet *set = NULL;
   Buffer text = {0};
-  CompileOptions options = values_options(explain, arguments->at[0]);
-  bool good = compile_plan(arena, diag, &options, &plan);
-  command_show(&explain->compile, diag, stderr);
+  CompileView view = {0};
+  CompileOptions options = values_options(flags, arguments->at[0]);
+  options.view = &view;
+  bool good = compile_plans(arena, diag, &options, &set);
+  command_show(&flags->compile, diag, stderr);
   if (!good) {
     return STATUS_INPUT;
   }
-  explain_plan(plan, &text);
+  Explain explain = {.arena = arena, .diag = diag, .set = set, .view = &view, .full = flags->full};
+  explain_render(&explain, flags->json ? RENDER_JSON : RENDER_TEXT, &text);
   if (!text.failed) {
     fputs(text.text, stdout);
   }
   bool failed = text.failed;
   buffer_free(&text);
-  return failed ? STATUS_MEMORY : STATUS_DONE;
+  return failed ? STATUS_MEMORY : flags->svg ? write_svg(&explain, flags->svg) : STATUS_DONE;
 }
 
 // All of stdin, on the heap.
@@ -201,6 +249,13 @@ static const Option print_options[] = {
      "the pass after which to print; `list` names the passes"},
     {"program", 0, OPTION_CHOICE, "initialise|train|evaluate|generate", offsetof(Values, program), 0,
      "which program to print (default: train)"},
+    {"rank", 0, OPTION_INTEGER, "N", offsetof(Values, rank), 0, "whose stage of the pipeline to print (default: 0)"},
+};
+static const Option explain_options[] = {
+    {"full", 0, OPTION_FLAG, NULL, offsetof(Values, full), 0,
+     "a line for each parameter and stage, also where they are alike"},
+    {"json", 0, OPTION_FLAG, NULL, offsetof(Values, json), 0, "one JSON object instead, for scripts"},
+    {"svg", 0, OPTION_TEXT, "FILE", offsetof(Values, svg), 0, "also draw the schedule of the pipeline and its memory"},
 };
 static const Option fmt_options[] = {
     {"check", 0, OPTION_FLAG, NULL, offsetof(Values, check), 0,
@@ -212,6 +267,7 @@ static const Option fmt_options[] = {
 static const OptionGroup check_groups[] = {COMMAND_GROUP(Values, compile)};
 static const OptionGroup compile_groups[] = {GROUP("Options", compile_options), COMMAND_GROUP(Values, compile)};
 static const OptionGroup print_groups[] = {GROUP("Options", print_options), COMMAND_GROUP(Values, compile)};
+static const OptionGroup explain_groups[] = {GROUP("Options", explain_options), COMMAND_GROUP(Values, compile)};
 static const OptionGroup fmt_groups[] = {GROUP("Options", fmt_options)};
 
 static const Command commands[] = {
@@ -241,10 +297,10 @@ static const Command commands[] = {
      .run = print_main},
     {.name = "explain",
      .arguments = "FILE",
-     .summary = "memory, arithmetic and parameters of one rank",
+     .summary = "who holds what, who sends what, and what it takes",
      .least = 1,
      .most = 1,
-     GROUPS(check_groups),
+     GROUPS(explain_groups),
      .size = sizeof(Values),
      .run = explain_main},
     {.name = "fmt",

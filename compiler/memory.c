@@ -1,6 +1,7 @@
 // memory.c: lifetimes of buffers, and their offsets in the arenas. Nothing is allocated while a program runs.
 //
-// Buffers are placed in the order in which they begin; each takes the smallest gap that fits among those alive.
+// What several segments touch lasts for the whole program. Behind it every segment has the same memory for buffers of
+// its own, placed in the order in which they begin; each takes the smallest gap that fits among those alive.
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,19 @@ void instruction_places(Instruction *instruction, Kernel *const *kernels, PlaceV
       }
       break;
     }
+    case INSTRUCTION_PIECE:
+      visit(context, &instruction->as.piece.from, false);
+      visit(context, &instruction->as.piece.to, true);
+      break;
+    case INSTRUCTION_COLLECTIVE:
+      visit(context, &instruction->as.collective.from, false);
+      visit(context, &instruction->as.collective.to, true);
+      break;
+    case INSTRUCTION_SEND:
+    case INSTRUCTION_RECEIVE:
+      visit(context, &instruction->as.transfer.place, instruction->kind == INSTRUCTION_RECEIVE);
+      break;
+    case INSTRUCTION_SENT:
     case INSTRUCTION_KIND_COUNT:
       break;
   }
@@ -57,15 +71,22 @@ void instruction_places(Instruction *instruction, Kernel *const *kernels, PlaceV
 
 typedef struct {
   Lower *l;
-  int now;
+  int now, segment;
 } Touch;
 
+// segment and chunk of a buffer: -2 while nothing touches it, -1 once several do.
 static void touch(void *context, Place *place, bool write) {
   Touch *at = context;
   (void)write;
   MemoryBuffer *buffer = &at->l->buffers.at[place->slot_stride];
+  const LowerSegment *segment = at->l->segments.at[at->segment];
+  bool microbatch = segment->kind != SEGMENT_APPLY && segment->kind != SEGMENT_ALL;
+  int chunk = microbatch ? segment->chunk : -1;
   buffer->first = at->now < buffer->first ? at->now : buffer->first;
   buffer->last = at->now > buffer->last ? at->now : buffer->last;
+  buffer->chunk = buffer->chunk == -2 || buffer->chunk == chunk ? chunk : -1;
+  buffer->shared |= !microbatch;
+  buffer->segment = buffer->segment == -2 || buffer->segment == at->segment ? at->segment : -1;
 }
 
 static int64_t aligned(int64_t bytes) {
@@ -130,15 +151,40 @@ static void give_gap(Arena *arena, FreeList *list, Gap gap) {
   }
 }
 
-static int64_t place_transient(Lower *l, int instructions) {
+// Buffers that several segments touch, or that messages are sent from: each has a place of its own for the whole
+// program; one for each microbatch in flight, if no other segment than those of a microbatch reads it.
+static int64_t place_lasting(Lower *l) {
+  int64_t bytes = 0;
+  for (int i = 0; i < l->buffers.count; i++) {
+    MemoryBuffer *buffer = &l->buffers.at[i];
+    if (buffer->arena != ARENA_TRANSIENT || buffer->segment == -2 || (buffer->segment >= 0 && !buffer->message)) {
+      continue;
+    }
+    int64_t size = aligned(buffer->bytes), copies = 1;
+    if (!buffer->shared && buffer->chunk >= 0) {
+      copies = l->lanes ? l->lanes[buffer->chunk] : 1;
+      buffer->lane_stride = copies > 1 ? size : 0;
+    } else if (!buffer->shared) {  // of several chunks
+      copies = l->graph->slots;
+      buffer->slot_stride = copies > 1 ? size : 0;
+    }
+    buffer->offset = bytes;
+    bytes += size * copies;
+  }
+  return bytes;
+}
+
+// Buffers of one segment, between its instructions; returns the peak.
+static int64_t place_segment(Lower *l, int segment, int64_t base) {
   Arena *arena = l->c->arena;
+  int instructions = l->segments.at[segment]->list.count;
   int *begin = ARENA_ARRAY(arena, int, instructions + 2), *next_begin = ARENA_ARRAY(arena, int, l->buffers.count + 1);
   int *end = ARENA_ARRAY(arena, int, instructions + 2), *next_end = ARENA_ARRAY(arena, int, l->buffers.count + 1);
   memset(begin, -1, sizeof *begin * (size_t)(instructions + 2));
   memset(end, -1, sizeof *end * (size_t)(instructions + 2));
   for (int i = l->buffers.count - 1; i >= 0; i--) {
     const MemoryBuffer *buffer = &l->buffers.at[i];
-    if (buffer->arena == ARENA_TRANSIENT && buffer->last >= 0 && buffer->bytes > 0) {
+    if (buffer->arena == ARENA_TRANSIENT && buffer->segment == segment && !buffer->message && buffer->bytes > 0) {
       next_begin[i] = begin[buffer->first];
       begin[buffer->first] = i;
       next_end[i] = end[buffer->last];
@@ -153,32 +199,30 @@ static int64_t place_transient(Lower *l, int instructions) {
     }
     for (int i = end[now]; i >= 0; i = next_end[i]) {
       give_gap(arena, &list, (Gap){l->buffers.at[i].offset, aligned(l->buffers.at[i].bytes)});
+      l->buffers.at[i].offset += base;
     }
   }
-  return list.peak;
+  return base + list.peak;
 }
 
 static void resolve(void *context, Place *place, bool write) {
   Lower *l = context;
   (void)write;
   const MemoryBuffer *buffer = &l->buffers.at[place->slot_stride];
-  *place =
-      (Place){.arena = buffer->arena, .offset = buffer->offset + place->offset, .slot_stride = buffer->slot_stride};
+  *place = (Place){.arena = buffer->arena,
+                   .offset = buffer->offset + place->offset,
+                   .slot_stride = buffer->slot_stride,
+                   .lane_stride = buffer->lane_stride,
+                   .term = place->term};
 }
 
 int64_t assign_memory(Lower *l) {
   Kernel *const *kernels = l->kernels->all.at;
-  InstructionList *lists[2] = {&l->body, &l->top};
-  Touch at = {l, 0};
-  for (int part = 0; part < 2; part++) {
-    for (int i = 0; i < lists[part]->count; i++, at.now++) {
-      instruction_places(&lists[part]->at[i], kernels, touch, &at);
-    }
-  }
-  for (int i = 0; i < l->buffers.count && l->body.count; i++) {
-    MemoryBuffer *buffer = &l->buffers.at[i];
-    if (buffer->last >= l->body.count && buffer->first < l->body.count) {
-      buffer->first = 0;  // a sum over microbatches lives through all of them
+  for (int part = 0; part < l->segments.count; part++) {
+    InstructionList *list = &l->segments.at[part]->list;
+    Touch at = {l, 0, part};
+    for (at.now = 0; at.now < list->count; at.now++) {
+      instruction_places(&list->at[at.now], kernels, touch, &at);
     }
   }
   int64_t host = 0;
@@ -190,10 +234,15 @@ int64_t assign_memory(Lower *l) {
     }
   }
   l->host_bytes = host;
-  int64_t peak = place_transient(l, at.now);
-  for (int part = 0; part < 2; part++) {
-    for (int i = 0; i < lists[part]->count; i++) {
-      instruction_places(&lists[part]->at[i], kernels, resolve, l);
+  int64_t lasting = place_lasting(l), peak = lasting;
+  for (int part = 0; part < l->segments.count; part++) {
+    int64_t top = place_segment(l, part, lasting);
+    peak = top > peak ? top : peak;
+  }
+  for (int part = 0; part < l->segments.count; part++) {
+    InstructionList *list = &l->segments.at[part]->list;
+    for (int i = 0; i < list->count; i++) {
+      instruction_places(&list->at[i], kernels, resolve, l);
     }
   }
   for (int i = 0; i < l->inputs.count; i++) {

@@ -21,12 +21,87 @@ int64_t plan_instructions(const Plan *plan, ProgramKind kind) {
   return instructions;
 }
 
+const char *collective_kind_name(CollectiveKind kind) {
+  static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
+  return (unsigned)kind < COLLECTIVE_KIND_COUNT ? names[kind] : "?";
+}
+
+// --- ranks ---
+
+int64_t plan_ranks(const Plan *plan) {
+  int64_t ranks = 1;
+  for (int i = 0; i < plan->mesh_count; i++) {
+    ranks *= plan->mesh[i].size;
+  }
+  return ranks;
+}
+
+void plan_coordinates(const Plan *plan, int64_t rank, int *coordinate) {
+  for (int i = plan->mesh_count - 1; i >= 0; i--) {
+    coordinate[i] = (int)(rank % plan->mesh[i].size);
+    rank /= plan->mesh[i].size;
+  }
+}
+
+int64_t plan_rank(const Plan *plan, const int *coordinate) {
+  int64_t rank = 0;
+  for (int i = 0; i < plan->mesh_count; i++) {
+    rank = rank * plan->mesh[i].size + coordinate[i];
+  }
+  return rank;
+}
+
+int64_t plan_term(const Plan *plan, int term, const int *coordinate) {
+  int64_t value = 0;
+  for (int i = 0; term > 0 && i < plan->mesh_count; i++) {
+    value += plan->terms[term].stride[i] * coordinate[i];
+  }
+  return value;
+}
+
+int64_t plan_parts(const Plan *plan, const int *mesh, int count) {
+  int64_t parts = 1;
+  for (int i = 0; i < count; i++) {
+    parts *= plan->mesh[mesh[i]].size;
+  }
+  return parts;
+}
+
+int64_t plan_part(const Plan *plan, const int *mesh, int count, const int *coordinate) {
+  int64_t part = 0;
+  for (int i = 0; i < count; i++) {
+    part = part * plan->mesh[mesh[i]].size + coordinate[mesh[i]];
+  }
+  return part;
+}
+
+int64_t plan_position(const Plan *plan, const PlanCut *cut, const int *coordinate, int64_t local) {
+  if (cut->count == 0) {
+    return local;
+  }
+  if (!cut->zigzag) {
+    return plan_part(plan, cut->mesh, cut->count, coordinate) * cut->local + local;
+  }
+  int64_t minor = plan_part(plan, cut->mesh + 1, cut->count - 1, coordinate) * cut->local + local;
+  int64_t ranks = plan->mesh[cut->mesh[0]].size, at = coordinate[cut->mesh[0]];
+  int64_t half = plan_parts(plan, cut->mesh + 1, cut->count - 1) * cut->local / 2;
+  return minor < half ? at * half + minor : (2 * ranks - 1 - at) * half + (minor - half);
+}
+
+const Plan *plan_of_rank(const PlanSet *set, int64_t rank) {
+  const Plan *first = set->plans[0];
+  int coordinate[PLAN_MAX_MESH] = {0};
+  plan_coordinates(first, rank, coordinate);
+  return set->plans[first->pipeline >= 0 && set->count > 1 ? coordinate[first->pipeline] : 0];
+}
+
 const char *program_kind_name(ProgramKind kind) {
   static const char *const names[] = {"initialise", "train", "evaluate", "generate"};
   return (unsigned)kind < PROGRAM_COUNT ? names[kind] : "?";
 }
 
 const char *instruction_kind_name(InstructionKind kind) {
-  static const char *const names[] = {"kernel", "gemm", "take", "put", "window", "fold", "attention", "attention_grad"};
+  static const char *const names[] = {"kernel",         "gemm",  "take",       "put",  "window",  "fold", "attention",
+                                      "attention_grad", "piece", "collective", "send", "receive", "sent"};
   return (unsigned)kind < INSTRUCTION_KIND_COUNT ? names[kind] : "?";
 }

@@ -10,7 +10,27 @@
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 1, PLAN_MAX_AXES = 16, PLAN_ALIGN = 256 };
+enum { PLAN_VERSION = 2, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256 };
+
+typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
+  const char *name;
+  int64_t size;
+} PlanMesh;
+
+// A number that depends on the rank: the sum over the mesh axes of stride times the rank's coordinate.
+typedef struct {
+  int64_t stride[PLAN_MAX_MESH];
+} PlanTerm;
+
+// How an axis is cut over the mesh: into equal blocks, mesh[0] being the major cut. Where it does not divide, the last
+// positions of the last ranks are padding. zigzag: mesh[0], of size n, cuts into 2n blocks; coordinate c holds the
+// blocks c and 2n - 1 - c, one after the other, so that causal work is even.
+typedef struct {
+  int count;  // of mesh axes; 0: every rank has all of it
+  int mesh[PLAN_MAX_MESH];
+  bool zigzag;
+  int64_t local;  // positions on one rank, padding included
+} PlanCut;
 
 typedef enum {
   ARENA_PERSISTENT,     // parameters and all other state: what a checkpoint holds
@@ -24,6 +44,8 @@ typedef struct {
   ArenaClass arena;
   int64_t offset;       // bytes
   int64_t slot_stride;  // bytes added for each microbatch slot of the call; 0 for most
+  int64_t lane_stride;  // bytes added for each lane of the call: values of several microbatches in flight; 0 for most
+  int term;             // of Plan.terms: bytes added that depend on the rank; 0: none
 } Place;
 
 typedef enum {
@@ -41,13 +63,18 @@ typedef enum {
   INSTRUCTION_FOLD,
   INSTRUCTION_ATTENTION,
   INSTRUCTION_ATTENTION_GRAD,
+  INSTRUCTION_PIECE,
+  INSTRUCTION_COLLECTIVE,
+  INSTRUCTION_SEND,
+  INSTRUCTION_RECEIVE,
+  INSTRUCTION_SENT,
   INSTRUCTION_KIND_COUNT
 } InstructionKind;
 
 typedef struct {
   int kernel;  // index into Plan.kernels
-  // For each port. For the random numbers' PORT_STRIDES, whose ports have no memory: the index at which the
-  // coordinates begin (offset + slot * slot_stride), so that a microbatch draws its part of the whole batch's numbers.
+  // For each port. For PORT_STRIDES, whose ports have no memory: the index at which the coordinates begin (offset +
+  // term + slot * slot_stride), so that a microbatch on a rank draws its part of the whole batch's numbers.
   Place *place;
 } KernelCall;
 
@@ -92,20 +119,71 @@ typedef struct {
 // the last, which is contiguous. o = softmax(scale * q.k, masked by key <= query if causal) v.
 // statistics: log of the sum of exponentials of the scaled scores, [batch, head, group, query], dense, in the
 // real type. GRAD reads q, k, v, o, d_o, statistics and writes dq, dk, dv (dk and dv summed over group).
+// The position of query i is origin[p] + the term origin_term[p] + i - p * queries / parts, where p = i / (queries /
+// parts): ranks may hold their queries in two blocks (zigzag). parts 0: one, beginning at position 0.
 typedef struct {
   ElementType type;
   bool causal;
   double scale;
+  int parts;
+  int64_t origin[2];
+  int origin_term[2];
   int64_t batch, queries, keys, heads, groups, depth, value_depth;
   int64_t stride_q[4], stride_o[4], stride_dq[4], stride_do[4];  // batch, query, head, group
   int64_t stride_k[3], stride_v[3], stride_dk[3], stride_dv[3];  // batch, key, head
   Place q, k, v, o, statistics, d_o, dq, dk, dv;
 } Attention;
 
+// PIECE: what this rank holds of a dense tensor whose elements are [first, first + count) of an arena cut into equal
+// pieces, by the flat cut of a PlanState: element e of the arena lies at `to` + (e - piece * coordinate) * size.
+// Elements of other pieces are left out.
+typedef struct {
+  ElementType type;
+  int64_t first, count, piece;
+  int mesh_count;  // the coordinate is that of these mesh axes together, the first being the major
+  int mesh[PLAN_MAX_MESH];
+  Place from, to;
+} Piece;
+
+typedef enum {
+  COLLECTIVE_ALL_REDUCE,      // from[count] -> to[count]: the same on all ranks of the group
+  COLLECTIVE_ALL_GATHER,      // from[count] -> to[ranks * count]: the parts in the order of the ranks
+  COLLECTIVE_REDUCE_SCATTER,  // from[ranks * count] -> to[count]: block i of the result for rank i of the group
+  COLLECTIVE_ALL_TO_ALL,      // from[ranks * count] -> to[ranks * count]: block j of rank i becomes block i of rank j
+  COLLECTIVE_KIND_COUNT
+} CollectiveKind;
+
+typedef enum { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT } ReduceKind;
+
+// The group: all ranks whose coordinates differ along the mesh axes of `mesh` alone, in the order of their numbers.
+// Memory is dense; `from` and `to` do not overlap. Reductions are made in the order of the ranks.
+typedef struct {
+  CollectiveKind kind;
+  ReduceKind reduce;
+  ElementType type;
+  uint32_t mesh;  // bit i: mesh axis i
+  int ranks;      // in the group
+  int64_t count;  // elements
+  Place from, to;
+} Collective;
+
+// SEND posts elements for the rank that has the same coordinates but `peer` along the mesh axis of the pipeline; it
+// returns at once, and the memory must stay as it is until a SENT of the same channel and lane has returned. RECEIVE
+// waits for the message and copies it. A channel is one value from one stage to one other: its messages keep their
+// order.
+typedef struct {
+  ElementType type;
+  int channel, peer;
+  int64_t count;  // elements
+  Place place;    // SENT: nothing
+} Transfer;
+
 typedef struct {
   InstructionKind kind;
   Span span;         // the text that caused it
   const char *name;  // path of the value it makes, e.g. layers.3.q; for traces and messages
+  const char *why;   // collectives and transfers: what asks for it, in words; else NULL
+  Span rule;         // and the rule of the layout behind it, or SPAN_NONE
   double flops;      // model arithmetic of one call
   double bytes;      // least memory traffic of one call
   union {
@@ -114,6 +192,9 @@ typedef struct {
     Take take;
     Window window;
     Attention attention;
+    Piece piece;
+    Collective collective;
+    Transfer transfer;
   } as;
 } Instruction;
 
@@ -125,9 +206,16 @@ typedef struct {     // one logical tensor that outlives a step
   ElementType type;
   int axis_count;
   const char *axis[PLAN_MAX_AXES];  // in written order, the order of checkpoints
-  int64_t size[PLAN_MAX_AXES];
-  int64_t stride[PLAN_MAX_AXES];  // in elements of the persistent arena, for each written axis
+  int64_t size[PLAN_MAX_AXES];      // of the whole tensor
+  PlanCut cut[PLAN_MAX_AXES];
+  int64_t stride[PLAN_MAX_AXES];  // in elements of this rank's part, for each written axis
   int64_t offset;                 // bytes in the persistent arena
+  // Cut once more, as a part of an arena, whatever its axes: element e of the arena, the part beginning at flat_first,
+  // lies on the rank with coordinate e / flat_piece, at offset + (e % flat_piece) elements. flat_piece 0: not so.
+  int64_t flat_first, flat_piece;
+  int flat_count;  // of mesh axes, the first being the major
+  int flat_mesh[PLAN_MAX_MESH];
+  bool owner;  // of several stages that hold it, the one whose copy is saved
 } PlanState;
 
 typedef struct {     // what the host writes before a program runs
@@ -135,12 +223,13 @@ typedef struct {     // what the host writes before a program runs
   ElementType type;
   int axis_count;
   const char *axis[PLAN_MAX_AXES];
-  int64_t size[PLAN_MAX_AXES];  // of one slot, dense in this order
+  int64_t size[PLAN_MAX_AXES];  // of one slot, of all ranks together
+  PlanCut cut[PLAN_MAX_AXES];   // the rank's part is dense in this order
   int64_t bound;                // index: size of the indexed axis; else 0
   Place place;                  // slot s begins at offset + s * slot_stride
 } PlanInput;
 
-typedef struct {     // what the host reads after it
+typedef struct {     // what the host reads after it: whole, and the same on every rank that has it
   const char *name;  // loss, grad_norm, lr, skipped, or an output of the model
   ElementType type;
   int axis_count;
@@ -149,14 +238,18 @@ typedef struct {     // what the host reads after it
   Place place;
 } PlanOutput;
 
+typedef enum { SEGMENT_ALL, SEGMENT_FORWARD, SEGMENT_BACKWARD, SEGMENT_WEIGHTS, SEGMENT_APPLY } SegmentKind;
+
 typedef struct {
   const char *name;
+  SegmentKind kind;  // FORWARD, BACKWARD, WEIGHTS: of one microbatch on one chunk of the pipeline
+  int chunk;
   int count;
   Instruction *instructions;
 } PlanSegment;
 
 typedef struct {
-  int segment, slot;
+  int segment, slot, lane;
   bool first;  // of the calls that accumulate
 } PlanCall;
 
@@ -188,6 +281,12 @@ typedef struct {  // what the recipe says about a run, resolved
 typedef struct {
   PlanRun run;
   ElementType real;
+  int mesh_count;  // 0: one rank
+  PlanMesh mesh[PLAN_MAX_MESH];
+  int pipeline;       // the mesh axis of the pipeline, or -1
+  int stage, stages;  // the coordinate along it that this plan is for; 0 of 1 without a pipeline
+  int term_count;     // at least 1; terms[0] is 0
+  PlanTerm *terms;
   int kernel_count, segment_count, state_count, source_count;
   Kernel **kernels;
   PlanSegment *segments;
@@ -199,9 +298,28 @@ typedef struct {
   uint64_t state_hash;   // of the map of persistent state
 } Plan;
 
+// The plans of all stages, in their order; one without a pipeline. Ranks of one stage share a plan.
+typedef struct {
+  int count;
+  Plan **plans;
+} PlanSet;
+
+// --- ranks ---
+
+int64_t plan_ranks(const Plan *plan);                                    // of the whole mesh
+void plan_coordinates(const Plan *plan, int64_t rank, int *coordinate);  // coordinate[mesh_count]
+int64_t plan_rank(const Plan *plan, const int *coordinate);              // and back
+int64_t plan_term(const Plan *plan, int term, const int *coordinate);    // what a place's term is on this rank
+int64_t plan_parts(const Plan *plan, const int *mesh, int count);        // how many parts these mesh axes make
+int64_t plan_part(const Plan *plan, const int *mesh, int count, const int *coordinate);  // and which is this rank's
+// Position along the whole axis of the local one; at or past the size of the axis: padding.
+int64_t plan_position(const Plan *plan, const PlanCut *cut, const int *coordinate, int64_t local);
+const Plan *plan_of_rank(const PlanSet *set, int64_t rank);
+
 int plan_find_state(const Plan *plan, const char *name);        // index or -1
 int64_t plan_instructions(const Plan *plan, ProgramKind kind);  // run by one run of a program
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
+const char *collective_kind_name(CollectiveKind kind);
 
 #endif

@@ -1,108 +1,43 @@
-// plan_verify.c: extents of all operands, in arithmetic that cannot overflow.
+// plan_verify.c: the extents of all operands of one plan.
 #include "compiler/plan_verify.h"
 
-#include <math.h>
+#include <string.h>
 
-typedef struct {
-  Arena *arena;
-  const Plan *plan;
-  int slots;         // of the programs that call the segment at hand
-  const char *what;  // the thing at hand
-  const char *why;
-} Verify;
+#include "compiler/plan_check.h"
 
-static bool fail(Verify *v, const char *why) {
-  if (!v->why) {
-    v->why = arena_format(v->arena, "'%s' %s", v->what ? v->what : "?", why);
-  }
-  return false;
-}
-
-typedef struct {
-  int64_t first, last;  // element offsets that are touched
-  bool overflow;
-} Extent;
-
-static void extent_add(Extent *extent, int64_t size, int64_t stride) {
-  int64_t reach;
-  if (__builtin_mul_overflow(size - 1, stride, &reach)) {
-    extent->overflow = true;
-  } else {
-    int64_t *end = reach < 0 ? &extent->first : &extent->last;
-    extent->overflow |= __builtin_add_overflow(*end, reach, end);
-  }
-}
-
-// Elements [first, last] of `bytes` bytes each at a place, in every slot.
-static bool place_holds(Verify *v, Place place, Extent extent, int64_t bytes) {
-  int64_t size = v->plan->arena_bytes[place.arena], low, high, shift;
-  bool overflow = extent.overflow;
-  overflow |= __builtin_mul_overflow(extent.first, bytes, &low);
-  overflow |= __builtin_mul_overflow(extent.last, bytes, &high);
-  overflow |= __builtin_add_overflow(high, bytes, &high);
-  overflow |= __builtin_mul_overflow(place.slot_stride, (int64_t)(v->slots - 1), &shift);
-  overflow |= __builtin_add_overflow(low, place.offset, &low);
-  overflow |= __builtin_add_overflow(high, place.offset, &high);
-  overflow |= __builtin_add_overflow(shift < 0 ? low : high, shift, shift < 0 ? &low : &high);
-  if (overflow || low < 0 || high > size) {
-    return fail(v, "lies outside its arena");
-  }
-  if (bytes < 1 || place.offset % bytes || place.slot_stride % bytes) {
-    return fail(v, "is not aligned to its element type");
-  }
-  return true;
-}
-
-static bool sizes_hold(Verify *v, const int64_t *size, int count) {
-  for (int i = 0; i < count; i++) {
-    if (size[i] < 1) {
-      return fail(v, "has a size below 1");
-    }
-  }
-  return true;
-}
-
-static bool strided_holds(Verify *v, Place place, ElementType type, int count, const int64_t *size,
-                          const int64_t *stride) {
-  Extent extent = {0};
-  for (int i = 0; i < count; i++) {
-    extent_add(&extent, size[i], stride[i]);
-  }
-  return place_holds(v, place, extent, element_type_bytes(type));
-}
-
-static bool kernel_holds(Verify *v, const KernelCall *call) {
+static bool kernel_holds(PlanCheck *v, const KernelCall *call) {
   if (call->kernel < 0 || call->kernel >= v->plan->kernel_count) {
-    return fail(v, "calls a kernel that is not there");
+    return check_fail(v, "calls a kernel that is not there");
   }
   const Kernel *kernel = v->plan->kernels[call->kernel];
   for (int i = 0; i < kernel->port_count; i++) {
     const KernelPort *port = &kernel->port[i];
-    if (port->kind != PORT_STRIDES &&
-        !strided_holds(v, call->place[i], port->type, kernel->dim_count, kernel->size, port->stride)) {
+    if (port->kind == PORT_STRIDES
+            ? !check_base(v, &call->place[i])
+            : !check_strided(v, call->place[i], port->type, kernel->dim_count, kernel->size, port->stride)) {
       return false;
     }
   }
   return true;
 }
 
-static bool gemm_operand_holds(Verify *v, const Gemm *gemm, Place place, int64_t rows, int64_t columns, int64_t stride,
-                               const int64_t *batch_stride) {
+static bool gemm_operand_holds(PlanCheck *v, const Gemm *gemm, Place place, int64_t rows, int64_t columns,
+                               int64_t stride, const int64_t *batch_stride) {
   Extent extent = {0};
   if (stride < columns) {
-    return fail(v, "has a leading dimension shorter than its rows");
+    return check_fail(v, "has a leading dimension shorter than its rows");
   }
   extent_add(&extent, rows, stride);
   extent_add(&extent, columns, 1);
   for (int i = 0; i < gemm->batch_count; i++) {
     extent_add(&extent, gemm->batch[i], batch_stride[i]);
   }
-  return place_holds(v, place, extent, element_type_bytes(gemm->type));
+  return check_place(v, place, extent, element_type_bytes(gemm->type));
 }
 
-static bool gemm_holds(Verify *v, const Gemm *gemm) {
+static bool gemm_holds(PlanCheck *v, const Gemm *gemm) {
   int64_t sizes[] = {gemm->m, gemm->n, gemm->k};
-  if (!sizes_hold(v, sizes, 3) || !sizes_hold(v, gemm->batch, gemm->batch_count)) {
+  if (!check_sizes(v, sizes, 3) || !check_sizes(v, gemm->batch, gemm->batch_count)) {
     return false;
   }
   bool ta = gemm->transpose_a, tb = gemm->transpose_b;
@@ -113,9 +48,9 @@ static bool gemm_holds(Verify *v, const Gemm *gemm) {
          gemm_operand_holds(v, gemm, gemm->c, gemm->m, gemm->n, gemm->ldc, gemm->stride_c);
 }
 
-static bool take_holds(Verify *v, const Take *take, bool put) {
+static bool take_holds(PlanCheck *v, const Take *take, bool put) {
   int count = take->dim_count;
-  if (!sizes_hold(v, take->size, count) || !sizes_hold(v, &take->extent, 1)) {
+  if (!check_sizes(v, take->size, count) || !check_sizes(v, &take->extent, 1)) {
     return false;
   }
   Extent x = {0};
@@ -126,36 +61,36 @@ static bool take_holds(Verify *v, const Take *take, bool put) {
   if (put) {
     Extent zeroed = {0};
     if (take->x_elements < 0) {
-      return fail(v, "clears fewer than no elements");
+      return check_fail(v, "clears fewer than no elements");
     }
     extent_add(&zeroed, take->x_elements > 0 ? take->x_elements : 1, 1);
-    if (!place_holds(v, take->x, zeroed, element_type_bytes(take->type))) {
+    if (!check_place(v, take->x, zeroed, element_type_bytes(take->type))) {
       return false;
     }
   }
-  return place_holds(v, take->x, x, element_type_bytes(take->type)) &&
-         strided_holds(v, take->index, TYPE_INDEX, count, take->size, take->stride_index) &&
-         strided_holds(v, take->out, take->type, count, take->size, take->stride_out);
+  return check_place(v, take->x, x, element_type_bytes(take->type)) &&
+         check_strided(v, take->index, TYPE_INDEX, count, take->size, take->stride_index) &&
+         check_strided(v, take->out, take->type, count, take->size, take->stride_out);
 }
 
-static bool window_holds(Verify *v, const Window *window) {
+static bool window_holds(PlanCheck *v, const Window *window) {
   int count = window->dim_count;
-  if (!sizes_hold(v, window->size, count) || !sizes_hold(v, &window->taps, 1)) {
+  if (!check_sizes(v, window->size, count) || !check_sizes(v, &window->taps, 1)) {
     return false;
   }
   if (window->windowed < 0 || window->windowed >= count) {
-    return fail(v, "is windowed along a dimension that it does not have");
+    return check_fail(v, "is windowed along a dimension that it does not have");
   }
   Extent out = {0};
   for (int i = 0; i < count; i++) {
     extent_add(&out, window->size[i], window->stride_out[i]);
   }
   extent_add(&out, window->taps, window->stride_tap);
-  return place_holds(v, window->out, out, element_type_bytes(window->type)) &&
-         strided_holds(v, window->x, window->type, count, window->size, window->stride_x);
+  return check_place(v, window->out, out, element_type_bytes(window->type)) &&
+         check_strided(v, window->x, window->type, count, window->size, window->stride_x);
 }
 
-static bool attention_operand_holds(Verify *v, const Attention *a, Place place, bool key, int64_t depth,
+static bool attention_operand_holds(PlanCheck *v, const Attention *a, Place place, bool key, int64_t depth,
                                     const int64_t *stride) {
   Extent extent = {0};
   extent_add(&extent, a->batch, stride[0]);
@@ -165,13 +100,22 @@ static bool attention_operand_holds(Verify *v, const Attention *a, Place place, 
     extent_add(&extent, a->groups, stride[3]);
   }
   extent_add(&extent, depth, 1);
-  return place_holds(v, place, extent, element_type_bytes(a->type));
+  return check_place(v, place, extent, element_type_bytes(a->type));
 }
 
-static bool attention_holds(Verify *v, const Attention *a, bool grad) {
+static bool attention_holds(PlanCheck *v, const Attention *a, bool grad) {
   int64_t sizes[] = {a->batch, a->queries, a->keys, a->heads, a->groups, a->depth, a->value_depth};
-  if (!sizes_hold(v, sizes, 7)) {
+  if (!check_sizes(v, sizes, 7)) {
     return false;
+  }
+  if (a->parts < 0 || a->parts > 2 || a->queries % (a->parts ? a->parts : 1)) {
+    return check_fail(v, "has its queries in impossible parts");
+  }
+  for (int i = 0; i < a->parts; i++) {
+    Place origin = {.offset = a->origin[i], .term = a->origin_term[i]};
+    if (!check_base(v, &origin)) {
+      return false;
+    }
   }
   Extent statistics = {0};
   int64_t rows = 1;
@@ -186,19 +130,85 @@ static bool attention_holds(Verify *v, const Attention *a, bool grad) {
                  attention_operand_holds(v, a, a->k, true, a->depth, a->stride_k) &&
                  attention_operand_holds(v, a, a->v, true, a->value_depth, a->stride_v) &&
                  attention_operand_holds(v, a, a->o, false, a->value_depth, a->stride_o) &&
-                 place_holds(v, a->statistics, statistics, element_type_bytes(v->plan->real));
+                 check_place(v, a->statistics, statistics, element_type_bytes(v->plan->real));
   return forward && (!grad || (attention_operand_holds(v, a, a->d_o, false, a->value_depth, a->stride_do) &&
                                attention_operand_holds(v, a, a->dq, false, a->depth, a->stride_dq) &&
                                attention_operand_holds(v, a, a->dk, true, a->depth, a->stride_dk) &&
                                attention_operand_holds(v, a, a->dv, true, a->value_depth, a->stride_dv)));
 }
 
-static bool instruction_holds(Verify *v, const Instruction *instruction) {
-  Span span = instruction->span;
+static bool piece_holds(PlanCheck *v, const Piece *piece) {
+  uint32_t used = 0;
+  int64_t end;
+  if (!check_mesh_axes(v, piece->mesh_count, piece->mesh, &used)) {
+    return false;
+  }
+  if (piece->first < 0 || piece->count < 1 || __builtin_add_overflow(piece->first, piece->count, &end) ||
+      !parts_reach(plan_parts(v->plan, piece->mesh, piece->mesh_count), piece->piece, end)) {
+    return check_fail(v, "lies outside the arena that is cut into pieces");
+  }
+  int64_t low = piece->first % piece->piece, high = (end - 1) % piece->piece;
+  bool one = piece->first / piece->piece == (end - 1) / piece->piece;
+  Extent to = {.first = one ? low : 0, .last = one ? high : piece->piece - 1};
+  return check_dense(v, piece->from, piece->count, piece->type) &&
+         check_place(v, piece->to, to, element_type_bytes(piece->type));
+}
+
+static bool collective_holds(PlanCheck *v, const Collective *collective) {
+  const Plan *plan = v->plan;
+  int64_t ranks = 1, all, bytes = element_type_bytes(collective->type);
+  for (int i = 0; i < plan->mesh_count; i++) {
+    ranks *= collective->mesh >> i & 1 ? plan->mesh[i].size : 1;
+  }
+  if (collective->mesh == 0 || collective->mesh >> plan->mesh_count != 0) {
+    return check_fail(v, "is among mesh axes that are not there");
+  }
+  if (plan->pipeline >= 0 && collective->mesh >> plan->pipeline & 1) {
+    return check_fail(v, "is a collective of several stages, which do not run the same list");
+  }
+  if (ranks != collective->ranks) {
+    return check_fail(v, "is a collective of another number of ranks than its mesh axes have");
+  }
+  if (collective->count < 1 || __builtin_mul_overflow(collective->count, ranks, &all) || all > PLAN_MOST_BYTES) {
+    return check_fail(v, "has an impossible count");
+  }
+  bool many_from = collective->kind == COLLECTIVE_REDUCE_SCATTER || collective->kind == COLLECTIVE_ALL_TO_ALL;
+  bool many_to = collective->kind == COLLECTIVE_ALL_GATHER || collective->kind == COLLECTIVE_ALL_TO_ALL;
+  int64_t from = many_from ? all : collective->count, to = many_to ? all : collective->count;
+  if (!check_dense(v, collective->from, from, collective->type) ||
+      !check_dense(v, collective->to, to, collective->type)) {
+    return false;
+  }
+  return !places_meet(v, &collective->from, from * bytes, &collective->to, to * bytes) ||
+         check_fail(v, "receives where it sends from");
+}
+
+static bool transfer_holds(PlanCheck *v, const Transfer *transfer, bool sent) {
+  const Plan *plan = v->plan;
+  if (plan->pipeline < 0 || transfer->peer < 0 || transfer->peer >= plan->stages || transfer->peer == plan->stage) {
+    return check_fail(v, "is a message to or from a stage that is not there");
+  }
+  if (transfer->channel < 0 || transfer->channel >= PLAN_MOST_CHANNELS) {
+    return check_fail(v, "has an impossible channel");
+  }
+  if (sent) {
+    return check_term(v, transfer->place.term);
+  }
+  if (transfer->count < 1) {
+    return check_fail(v, "is a message without elements");
+  }
+  return check_dense(v, transfer->place, transfer->count, transfer->type);
+}
+
+static bool span_holds(const Plan *plan, Span span) {
+  return span.file == -1 || (span.file >= 0 && span.file < plan->source_count && span.begin <= span.end &&
+                             span.end <= plan->sources[span.file].length);
+}
+
+static bool instruction_holds(PlanCheck *v, const Instruction *instruction) {
   v->what = instruction->name ? instruction->name : instruction_kind_name(instruction->kind);
-  if (span.file < -1 || span.file >= v->plan->source_count ||
-      (span.file >= 0 && (span.begin > span.end || span.end > v->plan->sources[span.file].length))) {
-    return fail(v, "points at text that is not there");
+  if (!span_holds(v->plan, instruction->span) || !span_holds(v->plan, instruction->rule)) {
+    return check_fail(v, "points at text that is not there");
   }
   switch (instruction->kind) {
     case INSTRUCTION_KERNEL:
@@ -214,96 +224,147 @@ static bool instruction_holds(Verify *v, const Instruction *instruction) {
     case INSTRUCTION_ATTENTION:
     case INSTRUCTION_ATTENTION_GRAD:
       return attention_holds(v, &instruction->as.attention, instruction->kind == INSTRUCTION_ATTENTION_GRAD);
+    case INSTRUCTION_PIECE:
+      return piece_holds(v, &instruction->as.piece);
+    case INSTRUCTION_COLLECTIVE:
+      return collective_holds(v, &instruction->as.collective);
+    case INSTRUCTION_SEND:
+    case INSTRUCTION_RECEIVE:
+    case INSTRUCTION_SENT:
+      return transfer_holds(v, &instruction->as.transfer, instruction->kind == INSTRUCTION_SENT);
     case INSTRUCTION_KIND_COUNT:
       break;
   }
-  return fail(v, "is an unknown instruction");
+  return check_fail(v, "is an unknown instruction");
 }
 
-static bool kernels_hold(Verify *v) {
+static bool kernels_hold(PlanCheck *v) {
   for (int i = 0; i < v->plan->kernel_count; i++) {
     v->what = arena_format(v->arena, "kernel %d", i);
     const char *why = kernel_verify(v->plan->kernels[i]);
     if (why) {
-      return fail(v, why);
+      return check_fail(v, why);
     }
   }
   return true;
 }
 
-static bool states_hold(Verify *v) {
-  v->slots = 1;
-  for (int i = 0; i < v->plan->state_count; i++) {
-    const PlanState *state = &v->plan->states[i];
-    v->what = state->name;
-    for (int a = 0; a < state->axis_count; a++) {
-      if (state->stride[a] < 0 || (state->stride[a] == 0 && state->size[a] > 1)) {
-        return fail(v, "has two elements in one place");
-      }
-    }
-    if (!sizes_hold(v, state->size, state->axis_count) ||
-        !strided_holds(v, (Place){ARENA_PERSISTENT, state->offset, 0}, state->type, state->axis_count, state->size,
-                       state->stride)) {
-      return false;
-    }
+// A state that is cut as a part of an arena: `last` is its last element there, counted from its first.
+static bool flat_holds(PlanCheck *v, const PlanState *state, int64_t last, uint32_t *used) {
+  int64_t end;
+  if (!check_mesh_axes(v, state->flat_count, state->flat_mesh, used)) {
+    return false;
   }
-  return true;
+  if (state->flat_first < 0 || __builtin_add_overflow(state->flat_first, last, &end) ||
+      !parts_reach(plan_parts(v->plan, state->flat_mesh, state->flat_count), state->flat_piece, end + 1)) {
+    return check_fail(v, "lies outside the arena that is cut into pieces");
+  }
+  return check_dense(v, (Place){.arena = ARENA_PERSISTENT, .offset = state->offset}, state->flat_piece, state->type);
 }
 
-static bool program_holds(Verify *v, const PlanProgram *program) {
+static bool state_holds(PlanCheck *v, const PlanState *state) {
+  uint32_t used = 0;
+  int64_t local[PLAN_MAX_AXES];
+  Extent extent = {0};
+  if (!check_sizes(v, state->size, state->axis_count) ||
+      !check_cuts(v, state->cut, state->size, state->axis_count, &used, local)) {
+    return false;
+  }
+  for (int a = 0; a < state->axis_count; a++) {
+    if (state->stride[a] < 0 || (state->stride[a] == 0 && local[a] > 1)) {
+      return check_fail(v, "has two elements in one place");
+    }
+    extent_add(&extent, local[a], state->stride[a]);
+  }
+  if (state->flat_piece != 0) {
+    return extent.overflow ? check_fail(v, "lies outside its arena") : flat_holds(v, state, extent.last, &used);
+  }
+  if (state->flat_count != 0) {
+    return check_fail(v, "is cut over mesh axes into no pieces");
+  }
+  Place place = {.arena = ARENA_PERSISTENT, .offset = state->offset};
+  return check_place(v, place, extent, element_type_bytes(state->type));
+}
+
+static bool states_hold(PlanCheck *v) {
+  bool good = true;
+  for (int i = 0; good && i < v->plan->state_count; i++) {
+    v->what = v->plan->states[i].name;
+    good = state_holds(v, &v->plan->states[i]);
+  }
+  return good;
+}
+
+static bool input_holds(PlanCheck *v, const PlanInput *input) {
+  Extent extent = {0};
+  int64_t elements = 1, local[PLAN_MAX_AXES];
+  uint32_t used = 0;
+  if (!check_sizes(v, input->size, input->axis_count) ||
+      !check_cuts(v, input->cut, input->size, input->axis_count, &used, local)) {
+    return false;
+  }
+  for (int a = 0; a < input->axis_count; a++) {
+    extent.overflow |= __builtin_mul_overflow(elements, local[a], &elements);
+  }
+  extent.last = elements - 1;
+  return check_place(v, input->place, extent, element_type_bytes(input->type));
+}
+
+static bool program_holds(PlanCheck *v, const PlanProgram *program) {
   v->slots = program->slots;
-  if (program->call_count > 0 && (program->slots < 1 || program->slots > 1 << 24)) {
-    return fail(v, "has no slots");
+  if (program->call_count > 0 && (program->slots < 1 || program->slots > PLAN_MOST_SLOTS)) {
+    return check_fail(v, "has no slots");
   }
   if (program->transient_bytes > v->plan->arena_bytes[ARENA_TRANSIENT]) {
-    return fail(v, "needs more transient memory than there is");
+    return check_fail(v, "needs more transient memory than there is");
   }
   for (int i = 0; i < program->input_count; i++) {
-    const PlanInput *input = &program->inputs[i];
-    Extent extent = {0};
-    int64_t elements = 1;
-    v->what = input->name;
-    if (!sizes_hold(v, input->size, input->axis_count)) {
-      return false;
-    }
-    for (int a = 0; a < input->axis_count; a++) {
-      extent.overflow |= __builtin_mul_overflow(elements, input->size[a], &elements);
-    }
-    extent.last = elements - 1;
-    if (!place_holds(v, input->place, extent, element_type_bytes(input->type))) {
+    v->what = program->inputs[i].name;
+    if (!input_holds(v, &program->inputs[i])) {
       return false;
     }
   }
   for (int i = 0; i < program->output_count; i++) {
     const PlanOutput *output = &program->outputs[i];
     v->what = output->name;
-    if (!sizes_hold(v, output->size, output->axis_count) ||
-        !strided_holds(v, output->place, output->type, output->axis_count, output->size, output->stride)) {
+    if (!check_sizes(v, output->size, output->axis_count) ||
+        !check_strided(v, output->place, output->type, output->axis_count, output->size, output->stride)) {
       return false;
     }
   }
   return true;
 }
 
-// Each segment is checked once, with the highest slot that any call gives it.
-static bool segments_hold(Verify *v) {
+// Each segment is checked once, with the highest slot and lane that any call gives it.
+static bool segments_hold(PlanCheck *v) {
   const Plan *plan = v->plan;
   int *slots = ARENA_ARRAY(v->arena, int, plan->segment_count + 1);
+  int *lanes = ARENA_ARRAY(v->arena, int, plan->segment_count + 1);
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     const PlanProgram *program = &plan->programs[p];
     v->what = program_kind_name((ProgramKind)p);
     for (int i = 0; i < program->call_count; i++) {
       const PlanCall *call = &program->calls[i];
       if (call->segment < 0 || call->segment >= plan->segment_count || call->slot < 0 || call->slot >= program->slots) {
-        return fail(v, "calls a segment or a slot that is not there");
+        return check_fail(v, "calls a segment or a slot that is not there");
+      }
+      if (call->lane < 0 || call->lane >= program->slots) {
+        return check_fail(v, "calls a lane that is not there");
       }
       slots[call->segment] = call->slot + 1 > slots[call->segment] ? call->slot + 1 : slots[call->segment];
+      lanes[call->segment] = call->lane + 1 > lanes[call->segment] ? call->lane + 1 : lanes[call->segment];
     }
   }
   for (int s = 0; s < plan->segment_count; s++) {
+    const PlanSegment *segment = &plan->segments[s];
+    v->what = segment->name;
     v->slots = slots[s] > 0 ? slots[s] : 1;
-    for (int i = 0; i < plan->segments[s].count; i++) {
-      if (!instruction_holds(v, &plan->segments[s].instructions[i])) {
+    v->lanes = lanes[s] > 0 ? lanes[s] : 1;
+    if (segment->chunk < 0 || segment->chunk >= PLAN_MOST_CHUNKS) {
+      return check_fail(v, "is of an impossible chunk");
+    }
+    for (int i = 0; i < segment->count; i++) {
+      if (!instruction_holds(v, &segment->instructions[i])) {
         return false;
       }
     }
@@ -311,15 +372,44 @@ static bool segments_hold(Verify *v) {
   return true;
 }
 
+static bool mesh_holds(PlanCheck *v) {
+  const Plan *plan = v->plan;
+  int64_t ranks = 1;
+  if (plan->mesh_count < 0 || plan->mesh_count > PLAN_MAX_MESH) {
+    return check_fail(v, "has an impossible mesh");
+  }
+  for (int i = 0; i < plan->mesh_count; i++) {
+    for (int j = 0; j < i; j++) {
+      if (strcmp(plan->mesh[i].name, plan->mesh[j].name) == 0) {
+        return check_fail(v, "has two mesh axes of one name");
+      }
+    }
+    if (plan->mesh[i].size < 1 || plan->mesh[i].size > PLAN_MOST_RANKS ||
+        (ranks *= plan->mesh[i].size) > PLAN_MOST_RANKS) {
+      return check_fail(v, "has an impossible mesh");
+    }
+  }
+  if (plan->pipeline < -1 || plan->pipeline >= plan->mesh_count) {
+    return check_fail(v, "has its pipeline along a mesh axis that is not there");
+  }
+  if (plan->stages != (plan->pipeline < 0 ? 1 : plan->mesh[plan->pipeline].size) || plan->stage < 0 ||
+      plan->stage >= plan->stages) {
+    return check_fail(v, "is of a stage that is not there");
+  }
+  static const PlanTerm nothing;
+  return (plan->term_count >= 1 && memcmp(&plan->terms[0], &nothing, sizeof nothing) == 0) ||
+         check_fail(v, "has no first term that is 0");
+}
+
 const char *plan_verify(Arena *arena, const Plan *plan) {
-  Verify v = {.arena = arena, .plan = plan, .slots = 1, .what = "plan"};
+  PlanCheck v = {.arena = arena, .plan = plan, .slots = 1, .lanes = 1, .what = "plan"};
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-    if (plan->arena_bytes[i] < 0) {
-      fail(&v, "has an arena of negative size");
+    if (plan->arena_bytes[i] < 0 || plan->arena_bytes[i] > PLAN_MOST_BYTES) {
+      check_fail(&v, "has an arena of impossible size");
       return v.why;
     }
   }
-  bool good = kernels_hold(&v) && states_hold(&v);
+  bool good = mesh_holds(&v) && kernels_hold(&v) && states_hold(&v);
   for (int i = 0; good && i < PROGRAM_COUNT; i++) {
     v.what = program_kind_name((ProgramKind)i);
     good = program_holds(&v, &plan->programs[i]);

@@ -12,12 +12,29 @@ int64_t type_bytes(const Lower *l, ValueId value) {
 
 int new_buffer(Lower *l, ArenaClass arena, int64_t bytes) {
   MemoryBuffer buffer = {.arena = arena, .bytes = bytes, .offset = -1, .first = INT32_MAX, .last = -1};
+  buffer.segment = buffer.chunk = -2;
   array_push(l->c->arena, &l->buffers, buffer);
   return l->buffers.count - 1;
 }
 
-Place place_of(const Storage *storage) {
-  return (Place){.arena = ARENA_CLASS_COUNT, .offset = storage->offset, .slot_stride = storage->buffer};
+int term_of(Lower *l, const int64_t rank[PLAN_MAX_MESH]) {
+  TermTable *terms = l->terms;
+  PlanTerm term;
+  memcpy(term.stride, rank, sizeof term.stride);
+  for (int i = 0; i < terms->count; i++) {
+    if (memcmp(&terms->at[i], &term, sizeof term) == 0) {
+      return i;
+    }
+  }
+  array_push(l->keep, terms, term);
+  return terms->count - 1;
+}
+
+Place place_of(Lower *l, const Storage *storage) {
+  return (Place){.arena = ARENA_CLASS_COUNT,
+                 .offset = storage->offset,
+                 .slot_stride = storage->buffer,
+                 .term = term_of(l, storage->rank)};
 }
 
 static int64_t axis_extent(const Lower *l, AxisId axis) {
@@ -51,222 +68,9 @@ void pack_offsets(const int64_t *elements, int count, int64_t *offsets) {
   }
 }
 
-// --- homes ---
-
-static bool has_home(const Lower *l, ValueId value) {
-  return l->home[value].kind != HOME_OWN;
-}
-
-// Can the operation that makes the value write it with any strides?
-static bool placeable(const Lower *l, ValueId value) {
-  const Node *node = graph_producer(l->graph, value);
-  if (!node || has_home(l, value)) {
-    return false;
-  }
-  switch (node->op) {
-    case OP_GROUP:
-    case OP_DOT:
-    case OP_DOTS:
-    case OP_DOT_SUM:
-    case OP_CONCAT:
-    case OP_PAD:
-    case OP_TAKE:
-    case OP_WINDOW:
-    case OP_FOLD:
-      return true;
-    case OP_COMPOSITE:
-      return value == node->first_result || node->integer % 256 == 0;
-    default:
-      return false;
-  }
-}
-
-static bool placeable_dense(const Lower *l, ValueId value) {
-  const Node *node = graph_producer(l->graph, value);
-  return node && !has_home(l, value) && (placeable(l, value) || node->op == OP_PUT || node->op == OP_MICROBATCH);
-}
-
-// Can it add to what the microbatches before have written? Then nobody else may read it: it is no longer the value.
-static bool accumulable(const Lower *l, ValueId value, const int *uses) {
-  const Node *node = graph_producer(l->graph, value);
-  if (!node || has_home(l, value) || uses[value] > 1) {
-    return false;
-  }
-  return node->op == OP_GROUP || node->op == OP_DOT || node->op == OP_DOTS || node->op == OP_DOT_SUM ||
-         node->op == OP_PUT;
-}
-
-// Where a renamed value lives is decided by what is renamed.
-static ValueId before_renames(Lower *l, ValueId value, Shape *rows, Shape *columns) {
-  const Node *node = graph_producer(l->graph, value);
-  while (node && node->op == OP_RENAME && !has_home(l, value)) {
-    shape_replace(rows, node->axis2, node->axis);
-    shape_replace(columns, node->axis2, node->axis);
-    value = node->operands[0];
-    node = graph_producer(l->graph, value);
-  }
-  return value;
-}
-
-static void put_side_by_side(Lower *l, const ValueId *given, int count, Shape common_rows, Shape *columns) {
-  ValueId *members = ARENA_ARRAY(l->c->arena, ValueId, count);
-  Shape *rows = ARENA_ARRAY(l->c->arena, Shape, count);
-  for (int i = 0; i < count; i++) {
-    rows[i] = common_rows;
-    members[i] = before_renames(l, given[i], &rows[i], &columns[i]);
-  }
-  bool same = count > 0 && l->home[members[0]].kind == HOME_BUNDLE;
-  for (int i = 0; i < count && same; i++) {
-    const Home *home = &l->home[members[i]];
-    same = home->kind == HOME_BUNDLE && home->bundle == l->home[members[0]].bundle && home->index == i;
-  }
-  for (int i = 0; i < count && !same; i++) {
-    if (!placeable(l, members[i])) {
-      return;
-    }
-    for (int j = 0; j < i; j++) {
-      if (members[j] == members[i]) {
-        return;
-      }
-    }
-  }
-  if (same) {
-    return;
-  }
-  Bundle bundle = {.rows = rows, .count = count, .buffer = -1};
-  bundle.members = members;
-  bundle.columns = columns;
-  for (int i = 0; i < count; i++) {
-    l->home[members[i]] = (Home){.kind = HOME_BUNDLE, .index = i, .bundle = l->bundles.count, .parent = -1};
-  }
-  array_push(l->c->arena, &l->bundles, bundle);
-}
-
-static void bundle_dots(Lower *l, const Node *node) {
-  int count = node->operand_count - 1;
-  Shape *columns = ARENA_ARRAY(l->c->arena, Shape, count), rows = graph_shape(l->graph, node->operands[0]);
-  bool parameters =
-      graph_producer(l->graph, node->operands[1]) && graph_producer(l->graph, node->operands[1])->op == OP_PARAM;
-  for (int i = 0; i < count; i++) {
-    columns[i] = shape_minus(graph_shape(l->graph, node->operands[i + 1]), &node->axes);
-  }
-  if (parameters) {  // results side by side
-    ValueId *results = ARENA_ARRAY(l->c->arena, ValueId, count);
-    for (int i = 0; i < count; i++) {
-      results[i] = node->first_result + i;
-    }
-    put_side_by_side(l, results, count, shape_minus(rows, &node->axes), columns);
-  } else {  // weight gradients: the operands side by side
-    put_side_by_side(l, node->operands + 1, count, shape_common(rows, &node->axes), columns);
-  }
-}
-
-static void bundle_dot_sum(Lower *l, const Node *node) {
-  int count = node->operand_count / 2;
-  ValueId *members = ARENA_ARRAY(l->c->arena, ValueId, count);
-  Shape *columns = ARENA_ARRAY(l->c->arena, Shape, count), rows = {0};
-  for (int i = 0; i < count; i++) {
-    Shape weight = graph_shape(l->graph, node->operands[2 * i + 1]),
-          given = graph_shape(l->graph, node->operands[2 * i]);
-    members[i] = node->operands[2 * i];
-    columns[i] = shape_common(weight, &given);
-    rows = i ? rows : shape_minus(given, &columns[i]);
-  }
-  put_side_by_side(l, members, count, rows, columns);
-}
-
-static void decide_node(Lower *l, const Node *node) {
-  Graph *graph = l->graph;
-  switch (node->op) {
-    case OP_CONCAT:
-      for (int i = 0; i < node->operand_count; i++) {
-        if (placeable(l, node->operands[i])) {
-          l->home[node->operands[i]] = (Home){.kind = HOME_CONCAT, .parent = node->first_result, .index = i};
-        }
-      }
-      break;
-    case OP_PACK:
-      for (int i = 0; i < node->operand_count; i++) {
-        if (placeable_dense(l, node->operands[i])) {
-          l->home[node->operands[i]] = (Home){.kind = HOME_PACK, .parent = node->first_result, .index = i};
-        }
-      }
-      break;
-    case OP_ASSIGN: {
-      Shape target = graph_shape(graph, node->operands[0]), value = graph_shape(graph, node->operands[1]);
-      const Node *maker = graph_producer(graph, node->operands[1]);
-      if (maker && maker->op == OP_GROUP && placeable(l, node->operands[1]) && shape_same_set(&target, &value)) {
-        l->home[node->operands[1]] = (Home){.kind = HOME_ASSIGN, .parent = node->operands[0]};
-      }
-      break;
-    }
-    case OP_OUTPUT:
-      if (placeable_dense(l, node->operands[0])) {
-        l->home[node->operands[0]] = (Home){.kind = HOME_HOST};
-      }
-      break;
-    case OP_DOTS:
-      bundle_dots(l, node);
-      break;
-    case OP_DOT_SUM:
-      bundle_dot_sum(l, node);
-      break;
-    default:
-      break;
-  }
-}
-
-// How often each value is read by the nodes of a region, those of their kernels, and the region's results.
-static void count_uses(const Lower *l, RegionId id, int *uses) {
-  const Region *region = &l->graph->regions.at[id];
-  for (int i = 0; i < region->nodes.count; i++) {
-    const Node *node = graph_node(l->graph, region->nodes.at[i]);
-    for (int j = 0; j < node->operand_count; j++) {
-      uses[node->operands[j]]++;
-    }
-    if (node->op == OP_GROUP) {
-      count_uses(l, node->region, uses);
-    }
-  }
-  for (int i = 0; i < region->results.count; i++) {
-    uses[region->results.at[i]]++;
-  }
-}
-
-static void decide_microbatch(Lower *l, const Node *node) {
-  const Region *body = &l->graph->regions.at[node->region];
-  int *uses = ARENA_ARRAY(l->c->arena, int, l->capacity);
-  count_uses(l, node->region, uses);
-  for (int i = 0; i < body->results.count; i++) {
-    ValueId value = body->results.at[i];
-    if (accumulable(l, value, uses)) {
-      l->home[value] = (Home){.kind = HOME_RESULT, .parent = node->first_result + i};
-      l->accumulate[value] = true;
-    }
-  }
-  for (int i = 0; i < body->nodes.count; i++) {
-    decide_node(l, graph_node(l->graph, body->nodes.at[i]));
-  }
-}
-
-void decide_homes(Lower *l) {
-  Graph *graph = l->graph;
-  const NodeList *top = &graph->regions.at[0].nodes;
-  // Packs and assignments first: gradients must lie with their parameters, whoever else wants them.
-  for (int i = 0; i < top->count; i++) {
-    const Node *node = graph_node(graph, top->at[i]);
-    if (node->op == OP_PACK || node->op == OP_ASSIGN) {
-      decide_node(l, node);
-    }
-  }
-  for (int i = 0; i < top->count; i++) {
-    const Node *node = graph_node(graph, top->at[i]);
-    if (node->op == OP_MICROBATCH) {
-      decide_microbatch(l, node);
-    } else if (node->op != OP_PACK && node->op != OP_ASSIGN) {
-      decide_node(l, node);
-    }
-  }
+const StatePlace *state_place(const Lower *l, Name name) {
+  int64_t at = map_get_or(&l->states->by_name, map_key(name), -1);
+  return at >= 0 ? &l->states->places.at[at] : NULL;
 }
 
 // --- storages ---
@@ -330,7 +134,7 @@ static const Node *packed_parameters(const Lower *l, const Node *pack) {
   const NodeList *top = &l->graph->regions.at[0].nodes;
   for (int i = 0; i < top->count; i++) {
     const Node *node = graph_node(l->graph, top->at[i]);
-    if (node->op == OP_PACK && node->axis == pack->axis &&
+    if (node->op == OP_PACK && axis_whole(l->graph, node->axis) == axis_whole(l->graph, pack->axis) &&
         graph_producer(l->graph, node->operands[0])->op == OP_PARAM) {
       return node;
     }
@@ -365,15 +169,64 @@ static Storage resolve_state(Lower *l, const Node *node, ValueId value) {
   Storage storage = {.buffer =
                          new_buffer(l, ARENA_PERSISTENT,
                                     graph_elements(l->graph, graph_shape(l->graph, value)) * type_bytes(l, value))};
-  int64_t at = map_get_or(&l->states->by_name, map_key(node->text), -1);
-  l->buffers.at[storage.buffer].offset = at >= 0 ? l->states->places.at[at].offset : 0;
+  const StatePlace *place = state_place(l, node->text);
+  l->buffers.at[storage.buffer].offset = place ? place->offset : 0;
   l->buffers.at[storage.buffer].whole = true;
   dense_strides(l, graph_shape(l->graph, value), storage.stride);
   return storage;
 }
 
+static const Axis *whole_axis(const Lower *l, AxisId axis) {
+  const Axis *at = &l->graph->axes.at[axis];
+  return at->whole >= 0 ? &l->graph->axes.at[at->whole] : at;
+}
+
+PlanCut cut_of(const Lower *l, AxisId axis) {
+  const Axis *at = &l->graph->axes.at[axis];
+  PlanCut cut = {.local = at->size, .zigzag = at->zigzag};
+  for (int m = 0; m < PLAN_MAX_MESH; m++) {
+    if (at->mesh >> m & 1) {
+      cut.mesh[cut.count++] = m;
+    }
+  }
+  return cut;
+}
+
+// A node that packs tensors along this axis, or along what is left of it on one rank.
+static const Node *pack_along(const Lower *l, AxisId axis) {
+  const NodeList *top = &l->graph->regions.at[0].nodes;
+  for (int i = 0; i < top->count; i++) {
+    const Node *node = graph_node(l->graph, top->at[i]);
+    if (node->op == OP_PACK && axis_whole(l->graph, node->axis) == axis_whole(l->graph, axis)) {
+      return node;
+    }
+  }
+  return NULL;
+}
+
+static Storage resolve_part(Lower *l, const Node *node) {
+  const Node *pack = pack_along(l, node->axis);
+  Storage storage = pack_slot(l, pack, (int)node->integer), out = storage, base = *storage_of(l, node->operands[0]);
+  Storage from = *storage_of(l, pack->first_result);
+  Shape had = graph_shape(l->graph, pack->operands[node->integer]), shape = graph_shape(l->graph, node->first_result);
+  for (int i = 0; i < shape.count; i++) {
+    out.stride[i] = storage.stride[shape_find(&had, shape.axis[i])];
+  }
+  out.buffer = base.buffer;
+  out.offset = base.offset + storage.offset - from.offset;
+  memcpy(out.rank, base.rank, sizeof out.rank);
+  return out;
+}
+
 static Storage resolve_input(Lower *l, const Node *node, ValueId value) {
   const Value *made = graph_value(l->graph, value);
+  for (int i = 0; i < l->inputs.count; i++) {
+    if (strcmp(l->inputs.at[i].name, node->text) == 0) {  // read by several segments
+      Storage same = {.buffer = (int)l->inputs.at[i].place.slot_stride};
+      dense_strides(l, made->shape, same.stride);
+      return same;
+    }
+  }
   int64_t bytes = graph_elements(l->graph, made->shape) * type_bytes(l, value);
   bool per_slot = made->shape.count > 0;
   int slots = l->c->program == PROGRAM_TRAIN ? l->graph->slots : 1;
@@ -385,11 +238,13 @@ static Storage resolve_input(Lower *l, const Node *node, ValueId value) {
   PlanInput input = {.name = node->text,
                      .type = made->type,
                      .axis_count = made->shape.count,
-                     .bound = made->bound >= 0 ? axis_extent(l, made->bound) : 0,
-                     .place = place_of(&storage)};
+                     .bound = made->bound >= 0 ? whole_axis(l, made->bound)->size : 0,
+                     .place = place_of(l, &storage)};
   for (int i = 0; i < made->shape.count; i++) {
-    input.axis[i] = l->graph->axes.at[made->shape.axis[i]].name;
-    input.size[i] = axis_extent(l, made->shape.axis[i]);
+    const Axis *whole = whole_axis(l, made->shape.axis[i]);
+    input.axis[i] = whole->name;
+    input.size[i] = whole->size;
+    input.cut[i] = cut_of(l, made->shape.axis[i]);
   }
   array_push(l->c->arena, &l->inputs, input);
   return storage;
@@ -402,8 +257,8 @@ static Storage resolve_pack(Lower *l, const Node *node, ValueId value) {
   if (first && (first->op == OP_PARAM || first->op == OP_STATE)) {  // the state map put them together
     int64_t least = INT64_MAX;
     for (int i = 0; i < node->operand_count; i++) {
-      int64_t at = map_get_or(&l->states->by_name, map_key(graph_producer(l->graph, node->operands[i])->text), -1);
-      int64_t offset = at >= 0 ? l->states->places.at[at].offset : 0;
+      const StatePlace *place = state_place(l, graph_producer(l->graph, node->operands[i])->text);
+      int64_t offset = place ? place->offset : 0;
       least = offset < least ? offset : least;
     }
     storage.buffer = new_buffer(l, ARENA_PERSISTENT, bytes);
@@ -420,7 +275,7 @@ static Storage resolve_alias(Lower *l, const Node *node, ValueId value) {
   Shape from = graph_shape(l->graph, node->operands[0]), shape = graph_shape(l->graph, value);
   for (int i = 0; i < shape.count; i++) {
     AxisId axis = shape.axis[i];
-    if ((node->op == OP_RENAME || node->op == OP_SLICE) && axis == node->axis2) {
+    if ((node->op == OP_RENAME || node->op == OP_SLICE || node->op == OP_SHARD) && axis == node->axis2) {
       axis = node->axis;
     }
     int at = shape_find(&from, axis);
@@ -435,6 +290,13 @@ static Storage resolve_alias(Lower *l, const Node *node, ValueId value) {
       stride *= axis_extent(l, node->axes.axis[j]);
     }
     out.stride[i] = stride;
+  }
+  if (node->op == OP_SHARD) {
+    const Axis *part = &l->graph->axes.at[node->axis2];
+    for (int m = 0; m < PLAN_MAX_MESH; m++) {
+      bool cut = (uint64_t)node->integer >> m & 1;
+      out.rank[m] += cut ? part->size * source.stride[shape_find(&from, node->axis)] * type_bytes(l, value) : 0;
+    }
   }
   if (node->op == OP_SLICE) {
     out.offset += node->integer * source.stride[shape_find(&from, node->axis)] * type_bytes(l, value);
@@ -478,6 +340,42 @@ static Storage resolve_merge_copy(Lower *l, const Node *node) {
   return to;
 }
 
+static bool shard_is_padded(const Lower *l, const Node *node) {
+  int mesh = __builtin_ctzll((uint64_t)node->integer);
+  return axis_extent(l, node->axis2) * l->c->spec->mesh[mesh].size != axis_extent(l, node->axis);
+}
+
+// So that every rank's part is there: the operand with zeros behind the end of the axis.
+static void resolve_padded_copy(Lower *l, const Node *node) {
+  int mesh = __builtin_ctzll((uint64_t)node->integer);
+  int64_t size = axis_extent(l, node->axis2) * l->c->spec->mesh[mesh].size, bytes = type_bytes(l, node->operands[0]);
+  Shape shape = graph_shape(l->graph, node->operands[0]), wide = shape;
+  ElementType type = graph_value(l->graph, node->operands[0])->type;
+  shape_replace(&wide, node->axis, graph_axis(l->graph, name_of(l->c->names, "padded"), size));
+  Storage to = dense_storage(l, wide, bytes), from = *storage_of(l, node->operands[0]);
+  lower_fill(l, wide, type, &to, 0);
+  lower_copy(l, shape, type, &from, &to, WRITE_STORE);
+  l->storage[node->operands[0]] = to;  // of equal content from here on
+}
+
+// A rename where its operand is, or in a copy of it that lies as it must. A stored tensor stays where it is stored.
+static Storage resolve_renamed(Lower *l, const Node *node, ValueId value) {
+  ValueId operand = node->operands[0];
+  Storage before = *storage_of(l, operand);
+  if (node->op == OP_SHARD && shard_is_padded(l, node)) {
+    resolve_padded_copy(l, node);
+  }
+  if (node->op == OP_MERGE && !mergeable_in_place(l, node)) {
+    resolve_merge_copy(l, node);
+  }
+  Storage out = resolve_alias(l, node, value);
+  const Node *maker = graph_producer(l->graph, operand);
+  if (maker->op == OP_PARAM || maker->op == OP_STATE) {
+    l->storage[operand] = before;
+  }
+  return out;
+}
+
 static Storage resolve(Lower *l, ValueId value) {
   const Node *node = graph_producer(l->graph, value);
   const Home home = l->home[value];
@@ -510,11 +408,18 @@ static Storage resolve(Lower *l, ValueId value) {
   if (node->op == OP_PACK) {
     return resolve_pack(l, node, value);
   }
-  if (op_alias(node->op)) {
-    if (node->op == OP_MERGE && !mergeable_in_place(l, node)) {
-      resolve_merge_copy(l, node);
-    }
-    return resolve_alias(l, node, value);
+  if (node->op == OP_SEGMENT) {
+    return reorder(l, value, inside_segment(l, value));
+  }
+  if (node->op == OP_RECEIVE) {
+    return message_storage(l, node, value);
+  }
+  if (node->op == OP_PART) {
+    return resolve_part(l, node);
+  }
+  bool apart = node->op == OP_SHARD && l->graph->axes.at[node->axis2].zigzag && !l->graph->axes.at[node->axis].zigzag;
+  if (op_alias(node->op) || (node->op == OP_SHARD && !apart)) {
+    return resolve_renamed(l, node, value);
   }
   return dense_storage(l, shape, type_bytes(l, value));
 }
@@ -531,50 +436,4 @@ int64_t stride_of(Lower *l, ValueId value, AxisId axis) {
   Shape shape = graph_shape(l->graph, value);
   int at = shape_find(&shape, axis);
   return at < 0 || axis_extent(l, axis) == 1 ? 0 : storage_of(l, value)->stride[at];
-}
-
-// --- the map of persistent state ---
-
-static void add_state(Lower *l, Name name, int64_t offset) {
-  map_put(&l->states->by_name, map_key(name), l->states->places.count);
-  array_push(l->c->arena, &l->states->places, (StatePlace){name, offset});
-}
-
-static int64_t aligned(int64_t bytes) {
-  return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
-}
-
-bool state_map_build(Lower *l) {
-  Graph *graph = l->graph;
-  StateMap *map = l->states;
-  map->by_name = map_create(l->c->arena);
-  const NodeList *nodes = &graph->regions.at[0].nodes;
-  int64_t bytes = element_type_bytes(l->c->spec->real);
-  for (int i = 0; i < nodes->count; i++) {
-    const Node *node = graph_node(graph, nodes->at[i]);
-    const Node *first = node->op == OP_PACK ? graph_producer(graph, node->operands[0]) : NULL;
-    if (!first || (first->op != OP_PARAM && first->op != OP_STATE) ||
-        map_get_or(&map->by_name, map_key(first->text), -1) >= 0) {
-      continue;
-    }
-    int64_t *elements = ARENA_ARRAY(l->c->arena, int64_t, node->operand_count);
-    int64_t *offsets = ARENA_ARRAY(l->c->arena, int64_t, node->operand_count), total = 0;
-    for (int j = 0; j < node->operand_count; j++) {
-      elements[j] = graph_elements(graph, graph_shape(graph, node->operands[j]));
-      total += elements[j];
-    }
-    pack_offsets(elements, node->operand_count, offsets);
-    for (int j = 0; j < node->operand_count; j++) {
-      add_state(l, graph_producer(graph, node->operands[j])->text, map->bytes + offsets[j] * bytes);
-    }
-    map->bytes = aligned(map->bytes + total * bytes);
-  }
-  for (int i = 0; i < graph->persistent.count; i++) {
-    const Persistent *persistent = &graph->persistent.at[i];
-    if (map_get_or(&map->by_name, map_key(persistent->name), -1) < 0) {
-      add_state(l, persistent->name, map->bytes);
-      map->bytes = aligned(map->bytes + graph_elements(graph, persistent->shape) * bytes);
-    }
-  }
-  return true;
 }

@@ -178,7 +178,7 @@ static bool verify_node(Verifier *verifier, NodeId id, int level, int depth, boo
     return false;
   }
   if (node->region >= 0 && !verify_region(verifier, node->region, id, level + (node->op == OP_COMPOSITE), depth + 1,
-                                          effects && node->op == OP_MICROBATCH)) {
+                                          effects && (node->op == OP_MICROBATCH || node->op == OP_SEGMENT))) {
     return false;
   }
   for (int i = 0; i < node->result_count; i++) {
@@ -300,7 +300,8 @@ static bool verify_persistent(Verifier *verifier) {
       return verify_fail(verifier, -1, "the value of a persistent tensor is not the leaf of its name");
     }
     const Value *leaf = graph_value(graph, tensor->value);
-    if (!shape_same_set(&leaf->shape, &tensor->shape) || !graph_type_matches(leaf->type, tensor->type)) {
+    const Shape local = persistent_shape(tensor);
+    if (!shape_same_set(&leaf->shape, &local) || !graph_type_matches(leaf->type, tensor->type)) {
       return verify_fail(verifier, leaf->node, "a leaf has another type or other axes than its persistent tensor");
     }
   }

@@ -28,9 +28,19 @@ static const unsigned char requirements[OP_COUNT] = {
     [OP_WINDOW] = HAS_AXIS | HAS_AXIS2,
     [OP_FOLD] = HAS_AXIS | HAS_AXIS2,
     [OP_PACK] = HAS_AXIS,
+    [OP_PART] = HAS_AXIS | HAS_OFFSET,
+    [OP_COORDINATE] = HAS_TEXT,
+    [OP_ALL_REDUCE] = HAS_TEXT,
+    [OP_ALL_GATHER] = HAS_TEXT | HAS_AXIS | HAS_AXIS2,
+    [OP_REDUCE_SCATTER] = HAS_TEXT | HAS_AXIS | HAS_AXIS2,
+    [OP_ALL_TO_ALL] = HAS_TEXT | HAS_AXES | HAS_AXIS | HAS_AXIS2,
+    [OP_SHARD] = HAS_TEXT | HAS_AXIS | HAS_AXIS2,
+    [OP_RECEIVE] = HAS_TEXT,
+    [OP_SEND] = HAS_TEXT,
     [OP_COMPOSITE] = HAS_TEXT | HAS_REGION,
     [OP_MICROBATCH] = HAS_REGION,
     [OP_GROUP] = HAS_REGION,
+    [OP_SEGMENT] = HAS_REGION,
 };
 
 const char *graph_verify_shape(const Graph *graph, const Shape *shape) {
@@ -188,7 +198,7 @@ static const char *rule_broken(const Graph *graph, NodeId id, Value *inferred) {
   const Node *node = graph_node(graph, id);
   for (int i = 0; i < node->result_count; i++) {
     inferred[i] = (Value){.bound = -1};
-    if (node->op == OP_INPUT || node->op == OP_PARAM || node->op == OP_STATE) {
+    if (node->op == OP_INPUT || node->op == OP_PARAM || node->op == OP_STATE || node->op == OP_RECEIVE) {
       inferred[i] = *graph_value(graph, node->first_result + i);
     }
   }

@@ -65,10 +65,10 @@ static Ast *declared(Parser *parser, AstKind kind, const Ast *name, Ast *const *
 %token AXES_SEMICOLON "`;` between axes"
 
 %type <list> items statements statement axis_items const_items names import_path formals formal_list arguments
-%type <list> argument_list axes_items expressions elements brackets settings phrases terms
+%type <list> argument_list axes_items expressions elements brackets settings phrases terms targets
 %type <node> declaration simple axis_item const_item name formal argument block else_part if type axes axes_item
 %type <node> count count_product
-%type <node> initial label setting_block setting phrase term expression conjunction negation comparison sum product
+%type <node> initial label setting_block setting phrase term target expression conjunction negation comparison sum product
 %type <node> cast unary power postfix primary bracket rename_target cast_type
 %type <token> word path path_part
 %type <group> separator lead
@@ -417,9 +417,19 @@ settings:
 setting:
   phrases SEMICOLON                  { $$ = NODE(SETTING, @$, LIST(LIST, @1, $1), NULL, NULL); }
 | phrases COLON phrases SEMICOLON    { $$ = NODE(SETTING, @$, LIST(LIST, @1, $1), LIST(LIST, @3, $3), NULL); }
-| phrases ARROW names SEMICOLON      { $$ = NODE(SETTING, @$, LIST(LIST, @1, $1), NULL, LIST(LIST, @3, $3)); }
-| phrases COLON phrases ARROW names SEMICOLON
+| phrases ARROW targets SEMICOLON      { $$ = NODE(SETTING, @$, LIST(LIST, @1, $1), NULL, LIST(LIST, @3, $3)); }
+| phrases COLON phrases ARROW targets SEMICOLON
     { $$ = NODE(SETTING, @$, LIST(LIST, @1, $1), LIST(LIST, @3, $3), LIST(LIST, @5, $5)); }
+;
+
+targets:
+  target                             { $$ = parser_list(parser, $1); }
+| targets COMMA target               { $$ = parser_append(parser, $1, $3); }
+;
+
+target:
+  name
+| NAME LPAREN arguments RPAREN       { $$ = NAMED(CALL, @$, $1, @1, LIST(LIST, @3, $3)); }
 ;
 
 phrases:

@@ -5,15 +5,6 @@
 #include "lang/layout_rules.h"
 #include "lang/settings_rules.h"
 
-MeshAxis *layout_mesh(Layout *l, Name name) {
-  for (int i = 0; i < l->mesh_count; i++) {
-    if (l->mesh[i].name == name) {
-      return &l->mesh[i];
-    }
-  }
-  return NULL;
-}
-
 Name layout_word(const Ast *phrase) {
   const Ast *terms = phrase->kids[0];
   return terms->count == 1 && terms->kids[0]->kind == AST_PATH && !phrase->kids[1] ? terms->kids[0]->name : NULL;
@@ -90,71 +81,131 @@ static Span size_span(const Layout *l, Name name) {
 
 // ---- Sizes that can be split
 
-static bool splits_evenly(const Layout *l, const Split *split, Name instead, int64_t size) {
-  int64_t product = split->unit ? split->unit : l->chunks;
+// The product of the mesh axes that split an axis, with `instead` as the size of mesh axis `mesh` (-1: of none).
+static int64_t pieces(const Layout *l, const Split *split, int mesh, int64_t instead) {
+  int64_t product = split->pipeline ? l->pipeline.chunks : 1;
   for (int i = 0; i < split->right->count; i++) {
-    Name name = split->right->kids[i]->name;
-    const MeshAxis *axis = layout_mesh((Layout *)l, name);
-    product *= name == instead ? size : axis ? axis->size : 1;
+    const Target *target = &split->right->at[i];
+    int64_t size = target->mesh == mesh ? instead : l->mesh[target->mesh].size;
+    int64_t here = target->zigzag && size > 1 ? 2 * size : size;
+    product = product > LAYOUT_MAX_RANKS ? product : product * here;
   }
-  Name left = layout_word(split->left);
-  int64_t whole = split->size;
-  if (name_is(left, "batch") && whole % l->microbatches == 0) {
-    whole /= l->microbatches;
-  }
-  return whole == 0 || whole % product == 0;
+  return product;
 }
 
-static bool has_name(const Ast *list, Name name) {
-  for (int i = 0; i < list->count; i++) {
-    if (list->kids[i]->name == name) {
+static bool is_batch(const Split *split) {
+  return name_is(layout_word(split->left), "batch");
+}
+
+static bool splits(const Layout *l, const Split *split, int mesh, int64_t instead) {
+  int64_t product = pieces(l, split, mesh, instead) * (is_batch(split) ? l->microbatches : 1);
+  bool uneven = split->pipeline || split->padded;
+  return split->size == 0 || (uneven ? split->size >= product : split->size % product == 0);
+}
+
+bool layout_batch_divides(const Layout *l, int64_t microbatches) {
+  int64_t size = layout_size(l, name_of(l->unit->names, "batch"));
+  if (size % microbatches != 0) {
+    return false;
+  }
+  for (int i = 0; i < l->splits.count; i++) {
+    const Split *split = &l->splits.at[i];
+    if (is_batch(split) && split->size % (pieces(l, split, -1, 0) * microbatches) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool splits_over(const Split *split, int mesh) {
+  for (int i = 0; i < split->right->count; i++) {
+    if (split->right->at[i].mesh == mesh) {
       return true;
     }
   }
   return false;
 }
 
-static const char *legal_sizes(const Layout *l, Name mesh_axis) {
-  int64_t most = LAYOUT_MAX_RANKS;
+static bool legal(const Layout *l, int mesh, int64_t size) {
   for (int i = 0; i < l->splits.count; i++) {
-    const Split *split = &l->splits.at[i];
-    if (split->size && split->size < most && has_name(split->right, mesh_axis)) {
-      most = split->size;
+    if (splits_over(&l->splits.at[i], mesh) && !splits(l, &l->splits.at[i], mesh, size)) {
+      return false;
     }
   }
-  const char *text = "";
-  int shown = 0;
-  for (int64_t size = 1; size <= most; size++) {
-    bool good = true;
-    for (int i = 0; good && i < l->splits.count; i++) {
-      good = !has_name(l->splits.at[i].right, mesh_axis) || splits_evenly(l, &l->splits.at[i], mesh_axis, size);
-    }
-    if (good && ++shown > LAYOUT_SHOWN_SIZES) {
-      return arena_format(l->unit->arena, "%s, ...", text);
-    }
-    text = good ? arena_format(l->unit->arena, "%s%s%lld", text, shown > 1 ? ", " : "", (long long)size) : text;
-  }
-  return text;
+  return true;
 }
 
-void layout_check_split(Layout *l, const Split *split) {
-  if (splits_evenly(l, split, NULL, 0)) {
+// "1, 2, 4" or "1 to 40"; of many the first, and those next to the size that was asked for.
+static const char *legal_sizes(const Layout *l, int mesh) {
+  Arena *arena = l->unit->arena;
+  int64_t most = LAYOUT_MAX_RANKS, asked = l->mesh[mesh].size, below = 0, above = 0, count = 0, last = 0;
+  for (int i = 0; i < l->splits.count; i++) {
+    const Split *split = &l->splits.at[i];
+    most = split->size && split->size < most && splits_over(split, mesh) ? split->size : most;
+  }
+  const char *text = "";
+  for (int64_t size = 1; size <= most; size++) {
+    if (!legal(l, mesh, size)) {
+      continue;
+    }
+    below = size < asked ? size : below;
+    above = size > asked && !above ? size : above;
+    last = size;
+    if (++count <= LAYOUT_SHOWN_SIZES) {
+      text = arena_format(arena, "%s%s%lld", text, count > 1 ? ", " : "", (long long)size);
+    }
+  }
+  if (count > 2 && count == last) {
+    return arena_format(arena, "1 to %lld", (long long)last);
+  }
+  if (count <= LAYOUT_SHOWN_SIZES) {
+    return text;
+  }
+  return above ? arena_format(arena, "%s, ..., next to %lld: %lld and %lld", text, (long long)asked, (long long)below,
+                              (long long)above)
+               : arena_format(arena, "%s, ..., %lld", text, (long long)below);
+}
+
+// What would do instead: other sizes of the mesh axis, a padded axis, another batch.
+static void help_split(Layout *l, Diagnostic *error, const Split *split, int mesh) {
+  Arena *arena = l->unit->arena;
+  Name name = layout_word(split->left);
+  const char *sizes = legal_sizes(l, mesh), *help = "";
+  if (*sizes) {
+    help = arena_format(arena, "legal sizes of %s for this model: %s", l->mesh[mesh].name, sizes);
+  }
+  if (name_is(name, "vocab") && !split->padded) {
+    help = arena_format(arena, "%s%spad it: `%s -> %s(pad);`", help, *help ? "; or " : "", name, l->mesh[mesh].name);
+  }
+  if (is_batch(split) && !*sizes) {
+    int64_t product = pieces(l, split, -1, 0) * l->microbatches, below = split->size / product * product;
+    help = below ? arena_format(arena, "choose a batch that is a multiple of %lld, such as %lld or %lld",
+                                (long long)product, (long long)below, (long long)(below + product))
+                 : arena_format(arena, "choose a batch that is a multiple of %lld", (long long)product);
+  }
+  if (*help) {
+    diag_help(l->unit->diag, error, "%s", help);
+  }
+}
+
+static void check_split(Layout *l, const Split *split) {
+  if (splits(l, split, -1, 0)) {
     return;
   }
   Diag *diag = l->unit->diag;
   const char *over = "";
-  Name worst = NULL;
+  int worst = split->right->at[0].mesh;
   for (int i = 0; i < split->right->count; i++) {
-    const MeshAxis *axis = layout_mesh(l, split->right->kids[i]->name);
-    over =
-        axis ? arena_format(l->unit->arena, "%s%s%s = %lld", over, *over ? ", " : "", axis->name, (long long)axis->size)
-             : over;
-    worst = axis && axis->size > 1 ? axis->name : worst;
+    const Target *target = &split->right->at[i];
+    const MeshAxis *axis = &l->mesh[target->mesh];
+    over = arena_format(l->unit->arena, "%s%s%s = %lld%s", over, *over ? ", " : "", axis->name, (long long)axis->size,
+                        target->zigzag ? " in zigzag" : "");
+    worst = axis->size > 1 ? target->mesh : worst;
   }
   Name name = layout_word(split->left);
-  const char *more = split->unit == 0 && l->chunks > 1
-                         ? arena_format(l->unit->arena, " with %lld chunks", (long long)l->chunks)
-                     : name_is(name, "batch") && l->microbatches > 1
+  const char *more = split->pipeline && l->pipeline.chunks > 1
+                         ? arena_format(l->unit->arena, " with %d chunks", l->pipeline.chunks)
+                     : is_batch(split) && l->microbatches > 1
                          ? arena_format(l->unit->arena, " with %lld microbatches", (long long)l->microbatches)
                          : "";
   Diagnostic *error = diag_error(diag, E043, split->left->span, "axis '%s' of size %lld cannot be split over %s%s",
@@ -165,8 +216,64 @@ void layout_check_split(Layout *l, const Split *split) {
   if (from.file >= 0) {
     diag_label(diag, error, "size %lld (%s:%d)", (long long)split->size, diag->sources.at[from.file].path, line);
   }
-  const char *sizes = worst ? legal_sizes(l, worst) : "";
-  if (*sizes) {
-    diag_help(diag, error, "legal sizes of %s for this model: %s", worst, sizes);
+  help_split(l, error, split, worst);
+}
+
+// ---- Several rules for one axis
+
+static bool claimed(const Layout *l, Name scope, Name axis, int mesh) {
+  for (int i = 0; i < l->splits.count; i++) {
+    const Split *other = &l->splits.at[i];
+    if (other->scope == scope && layout_word(other->left) != axis && splits_over(other, mesh)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Where a rule is limited to a place, the rules for everywhere hold beside it, but on mesh axes that the place gives
+// to something else; and so do those before it for the same place.
+static void add_others(Layout *l, int index, Targets *all) {
+  const Split *split = &l->splits.at[index];
+  for (int i = 0; i < l->splits.count; i++) {
+    const Split *other = &l->splits.at[i];
+    bool holds = split->scope && !other->scope ? true : other->scope == split->scope && i < index;
+    if (!holds || layout_word(other->left) != layout_word(split->left)) {
+      continue;
+    }
+    for (int j = 0; j < other->right->count; j++) {
+      const Target *target = &other->right->at[j];
+      bool known = splits_over(split, target->mesh) ||
+                   (split->scope && claimed(l, split->scope, layout_word(split->left), target->mesh));
+      for (int k = 0; k < all->count; k++) {
+        known = known || all->at[k].mesh == target->mesh;
+      }
+      if (!known) {
+        all->at[all->count++] = *target;
+      }
+    }
+  }
+}
+
+void layout_check_splits(Layout *l) {
+  Split *merged = ARENA_ARRAY(l->unit->arena, Split, l->splits.count + 1);
+  for (int i = 0; i < l->splits.count; i++) {
+    Targets *all = ARENA_NEW(l->unit->arena, Targets);
+    *all = (Targets){0};
+    merged[i] = l->splits.at[i];
+    if (merged[i].right->count && !merged[i].pipeline) {
+      add_others(l, i, all);
+    }
+    for (int j = 0; j < merged[i].right->count; j++) {
+      all->at[all->count++] = merged[i].right->at[j];
+    }
+    for (int j = 0; j < all->count; j++) {
+      merged[i].padded = merged[i].padded || all->at[j].padded;
+    }
+    merged[i].right = all;
+  }
+  l->splits.at = merged;
+  for (int i = 0; i < l->splits.count; i++) {
+    check_split(l, &l->splits.at[i]);
   }
 }

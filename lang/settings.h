@@ -17,6 +17,39 @@ typedef struct {
   const Ast *value;
 } SizeSetting;
 
+enum { MESH_MAX = PLAN_MAX_MESH };
+
+typedef struct {
+  Name name;
+  int64_t size;
+  Span span;
+} MeshAxis;
+
+typedef enum { RULE_COMPUTE, RULE_PARAM, RULE_GRAD, RULE_STATE, RULE_SAVE } RuleKind;
+
+// One axis (or kind of stored thing) of a rule of the layout, and where it goes.
+typedef struct {
+  RuleKind kind;
+  Name scope;     // a selector: label with its @, function, path; NULL: everywhere
+  Name axis;      // NULL: stored flat (kinds other than COMPUTE)
+  uint32_t mesh;  // bit i: mesh axis i; 0: none
+  bool zigzag;    // `seq -> cp(zigzag)`: blocks c and 2n - 1 - c on rank c
+  bool ring;      // `attention: key -> cp(ring)`: attention passes keys around instead of gathering them
+  bool padded;    // `vocab -> tp(pad)`: may be cut unevenly
+  Span span;      // of the rule
+} LayoutRule;
+
+typedef enum { SCHEDULE_GPIPE, SCHEDULE_ONE_F_ONE_B, SCHEDULE_INTERLEAVED, SCHEDULE_ZERO_BUBBLE } ScheduleKind;
+
+typedef struct {
+  Name axis;  // the repeated axis that is cut into stages; NULL: no pipeline
+  int mesh;   // the mesh axis of the stages
+  ScheduleKind schedule;
+  int chunks;              // on each stage; 1 but for interleaved
+  int part_count, *parts;  // iterations on each chunk in order, as told: `layers -> pp(10, 12)`; 0: by cost
+  Span span;               // of the rule
+} Pipeline;
+
 typedef struct {
   const Declaration *model;
   Ast *recipe;           // a copy, with --set and command-line choices put in
@@ -25,6 +58,10 @@ typedef struct {
   ARRAY(SizeSetting) sizes;
   ARRAY(OptimizerRule) optimizers;
   ARRAY(const Ast *) recompute;  // AST_PATH selectors
+  int mesh_count;                // 0: one rank
+  MeshAxis mesh[MESH_MAX];
+  ARRAY(LayoutRule) rules;  // in the order of the text; the pipeline's is not among them
+  Pipeline pipeline;
   int microbatches;
   ElementType real;
   bool strict;

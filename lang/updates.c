@@ -4,6 +4,8 @@
 // packed into one axis, so that one kernel updates them all; otherwise one parameter.
 #include <string.h>
 
+#include "compiler/mapping.h"
+#include "compiler/stages.h"
 #include "lang/elaborate.h"
 
 typedef struct {
@@ -12,7 +14,15 @@ typedef struct {
   int count;
   const int *members;  // indices of persistents
   AxisId axis;         // of the pack; -1 for a single parameter
+  bool flat;           // ranks have pieces of the pack, not parameters
 } UpdateUnit;
+
+// Parameters with equal keys may be updated by one kernel: they are cut and stored alike.
+typedef struct {
+  int rule, stage;
+  uint32_t cut, param, grad, state;
+  ScopeId layer;  // whose parameters are gathered together; -1: none are
+} PackKey;
 
 struct UpdateContext {
   ARRAY(UpdateUnit) units;
@@ -20,6 +30,8 @@ struct UpdateContext {
   Map totals;                 // AST of a total() to its value
   ValueList targets, values;  // of assignments
   const Ast *update;
+  Mapping *mapping;
+  Stages *stages;  // NULL: no pipeline
 };
 
 static bool elementwise_call(Elaborator *e, Name name) {
@@ -98,28 +110,89 @@ static int rule_for(const Elaborator *e, const Persistent *parameter) {
   return found;
 }
 
-static ValueId pack(Elaborator *e, const ValueId *values, int count, AxisId axis) {
+static ValueId pack_values(Elaborator *e, const ValueId *values, int count, AxisId axis) {
   return graph_add(e->graph, OP_PACK, (NodeInit){NODE_INIT, .axis = axis}, values, count);
 }
 
-static void add_unit(Elaborator *e, int rule, const int *members, int count, bool packed) {
+static void add_unit(Elaborator *e, const PackKey *key, const int *members, int count, bool packed) {
   struct UpdateContext *context = e->update;
-  UpdateUnit unit = {.rule = rule, .count = count, .members = members, .axis = -1};
+  UpdateUnit unit = {.rule = key->rule, .count = count, .members = members, .axis = -1};
   ValueId *p = ARENA_ARRAY(e->arena, ValueId, count), *g = ARENA_ARRAY(e->arena, ValueId, count);
+  Name *names = ARENA_ARRAY(e->arena, Name, count);
   int64_t elements = 0;
   for (int i = 0; i < count; i++) {
     p[i] = e->graph->persistent.at[members[i]].value;
     g[i] = context->gradient[members[i]];
+    names[i] = e->graph->persistent.at[members[i]].name;
     elements += graph_elements(e->graph, e->graph->persistent.at[members[i]].shape);
   }
   unit.p = p[0];
   unit.g = g[0];
   if (packed) {
-    unit.axis = graph_axis(e->graph, name_format(e->names, "pack.%d", rule), elements);
-    unit.p = pack(e, p, count, unit.axis);
-    unit.g = pack(e, g, count, unit.axis);
+    unit.flat = (key->param | key->grad | key->state) != 0;
+    AxisId axis = graph_axis(e->graph, name_format(e->names, "pack.%d", e->graph->packs.count), elements);
+    Pack pack = {axis, count, names, key->cut, key->param, key->grad, key->state, key->stage};
+    array_push(e->arena, &e->graph->packs, pack);
+    unit.axis = axis;
+    unit.p = pack_values(e, p, count, axis);
+    unit.g = pack_values(e, g, count, axis);
   }
   array_push(e->arena, &context->units, unit);
+}
+
+// The outermost repeat around, as one iteration of it.
+static ScopeId layer_of(const Graph *graph, ScopeId scope) {
+  ScopeId layer = -1;
+  for (; scope >= 0; scope = graph->scopes.at[scope].parent) {
+    layer = graph->scopes.at[scope].index >= 0 ? scope : layer;
+  }
+  return layer;
+}
+
+static PackKey key_of(Elaborator *e, int rule, const Persistent *parameter) {
+  Mapping *mapping = e->update->mapping;
+  AxisId axis[GRAPH_MAX_MESH];
+  PackKey key = {.rule = rule, .cut = mapping_parameter(mapping, parameter, axis), .layer = -1};
+  key.param = mapping_flat(mapping, parameter, RULE_PARAM, NULL);
+  key.grad = mapping_flat(mapping, parameter, RULE_GRAD, NULL);
+  key.state = mapping_flat(mapping, parameter, RULE_STATE, NULL);
+  if (e->update->stages) {
+    int index = (int)(parameter - e->graph->persistent.at);
+    uint64_t holders = e->update->stages->holders[index];
+    key.stage = e->update->stages->owner[index];
+    if (holders & (holders - 1)) {  // used on several stages: there is no one arena that has its pieces
+      key.param = key.grad = 0;
+    }
+  }
+  key.layer = key.param | key.grad ? layer_of(e->graph, parameter->scope) : -1;
+  return key;
+}
+
+static bool same_key(const PackKey *a, const PackKey *b) {
+  return a->rule == b->rule && a->stage == b->stage && a->cut == b->cut && a->param == b->param && a->grad == b->grad &&
+         a->state == b->state && a->layer == b->layer;
+}
+
+// One unit for each key, in the order in which keys first appear.
+static void make_packs(Elaborator *e, const int *members, int count) {
+  PackKey *keys = ARENA_ARRAY(e->arena, PackKey, count + 1);
+  bool *done = ARENA_ARRAY(e->arena, bool, count + 1);
+  for (int i = 0; i < count; i++) {
+    const Persistent *parameter = &e->graph->persistent.at[members[i]];
+    keys[i] = key_of(e, parameter->group, parameter);
+  }
+  for (int i = 0; i < count; i++) {
+    ARRAY(int) alike = {0};
+    for (int j = i; j < count && !done[i]; j++) {
+      if (!done[j] && same_key(&keys[i], &keys[j])) {
+        done[j] = j > i;
+        array_push(e->arena, &alike, members[j]);
+      }
+    }
+    if (alike.count) {
+      add_unit(e, &keys[i], alike.at, alike.count, true);
+    }
+  }
 }
 
 static void make_units(Elaborator *e) {
@@ -129,52 +202,86 @@ static void make_units(Elaborator *e) {
       continue;
     }
     const Ast *update = unit_find(e->unit, SPACE_CODE, call->name)->ast;
-    bool packed = !takes_axes(update) && elementwise(e, update->kids[1], 0);
+    bool elements = !takes_axes(update) && elementwise(e, update->kids[1], 0);
     ARRAY(int) members = {0};
     for (int i = 0; i < e->graph->persistent.count; i++) {
       const Persistent *parameter = &e->graph->persistent.at[i];
-      if (parameter->role == ROLE_PARAMETER && parameter->group == rule && e->update->gradient[i] >= 0) {
+      if (parameter->role != ROLE_PARAMETER || parameter->group != rule || e->update->gradient[i] < 0) {
+        continue;
+      }
+      if (elements && !mapping_stored_by_axis(e->update->mapping, parameter)) {
         array_push(e->arena, &members, i);
+      } else {
+        int *single = ARENA_NEW(e->arena, int);
+        *single = i;
+        PackKey key = {.rule = rule};
+        add_unit(e, &key, single, 1, false);
       }
     }
-    if (members.count && packed) {
-      add_unit(e, rule, members.at, members.count, true);
-    }
-    for (int i = 0; i < members.count && !packed; i++) {
-      add_unit(e, rule, &members.at[i], 1, false);
-    }
+    make_packs(e, members.at, members.count);
   }
 }
 
-static ValueId sum_over_units(Elaborator *e, const Ast *expression, Span span) {
-  ValueId total = -1;
+// The expression for one parameter, or for a pack of them.
+static ValueId term_of_total(Elaborator *e, const Ast *expression, ValueId parameter, ValueId gradient, Span span) {
+  if (!expression) {
+    ValueId square = graph_op2(e->graph, OP_MUL, gradient, gradient);
+    return graph_sum(e->graph, square, graph_shape(e->graph, square));
+  }
   Name p = name_of(e->names, "p"), g = name_of(e->names, "g");
   if (e->update->update) {
     const Ast *formals = e->update->update->kids[0];
     p = formals->count > 0 ? formals->kids[0]->name : p;
     g = formals->count > 1 ? formals->kids[1]->name : g;
   }
+  Frame *frame = frame_push(e, FRAME_FUNCTION, NULL, name_of(e->names, ""));
+  frame_set(e, frame, p, object_value(parameter, span));
+  frame_set(e, frame, g, object_value(gradient, span));
+  Object object = evaluate(e, expression);
+  frame_pop(e);
+  ValueId one = -1;
+  if (!object_tensor(e, object, true, span, &one)) {
+    return -1;
+  }
+  if (graph_shape(e->graph, one).count) {
+    diag_error(e->diag, E030, span, "'total' takes a single number for each parameter");
+    return -1;
+  }
+  return one;
+}
+
+// What one parameter adds to a total: where ranks have pieces of packs, a pack's first member stands for all of them.
+static bool add_to_total(Elaborator *e, const Ast *expression, int index, Span span, ValueId *total) {
+  const Persistent *parameter = &e->graph->persistent.at[index];
   for (int i = 0; i < e->update->units.count; i++) {
-    UpdateUnit unit = e->update->units.at[i];
-    ValueId one;
-    if (expression) {
-      Frame *frame = frame_push(e, FRAME_FUNCTION, NULL, name_of(e->names, ""));
-      frame_set(e, frame, p, object_value(unit.p, span));
-      frame_set(e, frame, g, object_value(unit.g, span));
-      Object object = evaluate(e, expression);
-      frame_pop(e);
-      if (!object_tensor(e, object, true, span, &one)) {
-        return -1;
+    const UpdateUnit unit = e->update->units.at[i];
+    for (int j = 0; j < unit.count; j++) {
+      if (unit.members[j] != index || (unit.flat && j > 0)) {
+        continue;
       }
-    } else {
-      ValueId square = graph_op2(e->graph, OP_MUL, unit.g, unit.g);
-      one = graph_sum(e->graph, square, graph_shape(e->graph, square));
+      ValueId p = parameter->value, g = unit.g;
+      if (unit.flat) {
+        p = unit.p;
+      } else if (unit.axis >= 0) {
+        g = graph_add1(e->graph, OP_PART,
+                       (NodeInit){NODE_INIT, .axes = parameter->shape, .axis = unit.axis, .integer = j}, unit.g);
+      }
+      ValueId one = term_of_total(e, expression, p, g, span);
+      *total = one < 0 || *total < 0 ? one : graph_op2(e->graph, OP_ADD, *total, one);
+      return one >= 0;
     }
-    if (graph_shape(e->graph, one).count) {
-      diag_error(e->diag, E030, span, "'total' takes a single number for each parameter");
+  }
+  return true;
+}
+
+// Summed for each parameter alone, then in the order in which they are declared: the same however they are packed.
+static ValueId sum_over_parameters(Elaborator *e, const Ast *expression, Span span) {
+  ValueId total = -1;
+  for (int i = 0; i < e->graph->persistent.count; i++) {
+    const Persistent *parameter = &e->graph->persistent.at[i];
+    if (parameter->role == ROLE_PARAMETER && !add_to_total(e, expression, i, span, &total)) {
       return -1;
     }
-    total = total < 0 ? one : graph_op2(e->graph, OP_ADD, total, one);
   }
   return total;
 }
@@ -190,7 +297,7 @@ Object update_total(Elaborator *e, const Ast *ast) {
   }
   ValueId value = (ValueId)map_get_or(&e->update->totals, map_key(ast), -1);
   if (value < 0) {
-    value = sum_over_units(e, ast->kids[0]->kids[0]->kids[0], ast->span);
+    value = sum_over_parameters(e, ast->kids[0]->kids[0]->kids[0], ast->span);
     if (value < 0) {
       return object_poison();
     }
@@ -217,7 +324,7 @@ static ValueId make_state(Elaborator *e, const UpdateUnit *unit, const Ast *upda
     e->graph->persistent.at[e->graph->persistent.count - 1].group = parameter.group;
     values[i] = object.value;
   }
-  return unit->axis < 0 ? values[0] : pack(e, values, unit->count, unit->axis);
+  return unit->axis < 0 ? values[0] : pack_values(e, values, unit->count, unit->axis);
 }
 
 static bool make_states(Elaborator *e, const UpdateUnit *unit, const Ast *update, ValueList *states, Name *names) {
@@ -357,7 +464,10 @@ static void forget_removed_step(Elaborator *e) {
 
 bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
   int errors = e->diag->reports;
-  struct UpdateContext context = {.gradient = gradient, .totals = map_create(e->arena)};
+  struct UpdateContext context = {.gradient = gradient,
+                                  .totals = map_create(e->arena),
+                                  .mapping = mapping_create(e->arena, e->graph, e->spec),
+                                  .stages = stages_find(e->arena, e->graph, e->spec)};
   e->update = &context;
   e->graph->role = ROLE_UPDATE;
   e->graph->region = 0;
@@ -368,7 +478,7 @@ bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
                e->spec->model->ast->name);
     return false;
   }
-  ValueId squares = sum_over_units(e, NULL, SPAN_NONE);
+  ValueId squares = sum_over_parameters(e, NULL, SPAN_NONE);
   ValueId finite =
       graph_op2(e->graph, OP_AND, graph_op1(e->graph, OP_IS_FINITE, squares), graph_op1(e->graph, OP_IS_FINITE, loss));
   output(e, "grad_norm", graph_op1(e->graph, OP_SQRT, squares));

@@ -5,7 +5,9 @@
 
 #include "compiler/artefact.h"
 #include "compiler/command.h"
+#include "runtime/ablate.h"
 #include "runtime/clock.h"
+#include "runtime/diff.h"
 #include "runtime/evaluate.h"
 #include "runtime/generate.h"
 #include "runtime/inspect.h"
@@ -20,7 +22,7 @@
 
 struct MdlPlan {
   Arena *arena;
-  Plan *plan;
+  PlanSet *set;
   double compile_seconds;
 };
 
@@ -73,7 +75,7 @@ MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPla
   compile.set_count = options->set_count;
   double start = clock_seconds();
   Diag *diag = diag_create(made->arena);
-  bool done = compile_plan(made->arena, diag, &compile, &made->plan);
+  bool done = compile_plans(made->arena, diag, &compile, &made->set);
   made->compile_seconds = clock_seconds() - start;
   if (options->diagnostics) {
     command_show(&flags, diag, options->diagnostics);
@@ -93,7 +95,7 @@ MdlStatus mdl_plan_open(const char *path, MdlPlan **plan, MdlError *to) {
   *plan = NULL;
   MdlPlan *made = plan_new(&error);
   bool done = made != NULL;
-  if (done && !(made->plan = artefact_read(made->arena, path, &why))) {
+  if (done && !(made->set = artefact_read(made->arena, path, &why))) {
     done = error_set(&error, 1, "%s", why);
   }
   if (done) {
@@ -108,7 +110,7 @@ MdlStatus mdl_plan_write(const MdlPlan *plan, const char *path, MdlError *to) {
   Error error = {0};
   const char *why = NULL;
   Arena *arena = arena_create();
-  bool done = arena ? artefact_write(arena, plan->plan, path, &why) : error_set(&error, 3, "no memory");
+  bool done = arena ? artefact_write(arena, plan->set, path, &why) : error_set(&error, 3, "no memory");
   if (arena && !done) {
     error_set(&error, 1, "%s", why);
   }
@@ -146,11 +148,12 @@ MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrai
                         .log_every = options->log_every,
                         .keep = options->keep,
                         .threads = (int)options->threads,
+                        .deadline_seconds = options->deadline_seconds,
                         .profile = options->profile,
                         .compile_seconds = plan->compile_seconds,
                         .screen = options->screen};
   const Backend *backend = backend_named(options->device, &error);
-  if (!backend || !train_run(plan->plan, backend, &train, &trained, &error)) {
+  if (!backend || !train_run(plan->set, backend, &train, &trained, &error)) {
     return api_result(false, &error, to);
   }
   if (result) {
@@ -164,9 +167,10 @@ MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrai
 }
 
 // Data of an evaluation: the validation part of the run's own, or all of another file.
-static bool evaluation_data(const Plan *plan, const char *path, Data **data, Error *error) {
+static bool evaluation_data(const PlanSet *set, const char *path, Data **data, Error *error) {
+  const Plan *plan = set->plans[0];
   int64_t rows, sequence = plan->run.sequence;
-  feed_shape(plan, PROGRAM_EVALUATE, &rows, &sequence);
+  feed_shape(set, PROGRAM_EVALUATE, &rows, &sequence);
   DataOptions options = {.kind = plan->run.data_kind,
                          .path = path ? path : plan->run.data_path,
                          .base = plan->run.data_base,
@@ -192,8 +196,8 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   Evaluation evaluation = {0};
   const Backend *backend = backend_named(options->device, &error);
   bool done = backend && restore_open(&restored, run, backend, (int)options->threads, PROGRAM_EVALUATE, &error) &&
-              evaluation_data(restored.plan, options->data, &data, &error) &&
-              feed_create(restored.plan, PROGRAM_EVALUATE, data, &feed, &error) &&
+              evaluation_data(restored.set, options->data, &data, &error) &&
+              feed_create(restored.set, PROGRAM_EVALUATE, data, &feed, &error) &&
               evaluate_run(&restored.session, feed, data, options->batches, &evaluation, &error);
   if (done) {
     *result = (MdlEvaluation){.loss = evaluation.loss,
@@ -224,6 +228,52 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
               generate_run(&restored.session, &generate, text, context, &error);
   restore_close(&restored);
   return api_result(done, &error, to);
+}
+
+static CompileOptions base_options(const MdlCompileOptions *compile, const char *file) {
+  return (CompileOptions){.file = file,
+                          .recipe = compile->recipe,
+                          .layout = compile->layout,
+                          .precision = compile->precision,
+                          .set = compile->set,
+                          .set_count = compile->set_count,
+                          .target = "cpu"};
+}
+
+MdlStatus mdl_diff(const MdlDiffOptions *options, bool *differ, MdlError *to) {
+  Error error = {0};
+  const DiffOptions diff = {.base = base_options(&options->compile, NULL),
+                            .words = options->words,
+                            .word_count = options->word_count,
+                            .step = options->step,
+                            .all = options->all,
+                            .exact = options->exact,
+                            .data = options->data,
+                            .threads = (int)options->threads,
+                            .deadline_seconds = options->deadline_seconds,
+                            .out = options->out};
+  return api_result(diff_run(&diff, differ, &error), &error, to);
+}
+
+MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblateResult *result, MdlError *to) {
+  Error error = {0};
+  AblateResult made;
+  const AblateOptions ablate = {.base = base_options(&options->compile, file),
+                                .words = options->words,
+                                .word_count = options->word_count,
+                                .steps = options->steps,
+                                .tolerance = options->tolerance,
+                                .out = options->out,
+                                .data = options->data,
+                                .threads = (int)options->threads,
+                                .deadline_seconds = options->deadline_seconds,
+                                .screen = options->screen};
+  if (!ablate_run(&ablate, &made, &error)) {
+    return api_result(false, &error, to);
+  }
+  *result = (MdlAblateResult){.rows = made.rows, .differ = made.differ, .failed = made.failed};
+  MdlStatus status = api_result(true, &error, to);
+  return made.interrupted ? MDL_INTERRUPTED : status;
 }
 
 MdlStatus mdl_inspect(const char *path, FILE *out, MdlError *to) {

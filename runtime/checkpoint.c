@@ -12,66 +12,12 @@
 
 #include "runtime/checkpoint_files.h"
 #include "runtime/safetensors.h"
+#include "runtime/states.h"
 
 const CheckpointFile checkpoint_files[CHECKPOINT_FILE_COUNT] = {
     {"model.safetensors", {true, false, true}, false},
     {"optimizer.safetensors", {false, true, false}, true},
 };
-
-static int64_t state_elements(const PlanState *state) {
-  int64_t count = 1;
-  for (int i = 0; i < state->axis_count; i++) {
-    count *= state->size[i];
-  }
-  return count;
-}
-
-int64_t checkpoint_span_bytes(const PlanState *state) {
-  int64_t last = 0;
-  for (int i = 0; i < state->axis_count; i++) {
-    last += (state->size[i] - 1) * state->stride[i];
-  }
-  return (last + 1) * element_type_bytes(state->type);
-}
-
-int64_t checkpoint_dense_bytes(const PlanState *state) {
-  return state_elements(state) * element_type_bytes(state->type);
-}
-
-// Walks all elements in written order; `into_dense` says which way they go.
-static void state_copy(const PlanState *state, char *span, char *dense, bool into_dense) {
-  int64_t size = element_type_bytes(state->type), total = state_elements(state);
-  int last = state->axis_count - 1;
-  int64_t run = last >= 0 ? state->size[last] : 1, step = last >= 0 ? state->stride[last] : 1;
-  int64_t at[PLAN_MAX_AXES] = {0}, offset = 0;
-  for (int64_t done = 0; done < total; done += run) {
-    char *there = span + offset * size, *here = dense + done * size;
-    if (step == 1) {
-      memcpy(into_dense ? here : there, into_dense ? there : here, (size_t)(run * size));
-    } else {
-      for (int64_t i = 0; i < run; i++) {
-        char *a = there + i * step * size, *b = here + i * size;
-        memcpy(into_dense ? b : a, into_dense ? a : b, (size_t)size);
-      }
-    }
-    for (int axis = last - 1; axis >= 0; axis--) {
-      offset += state->stride[axis];
-      if (++at[axis] < state->size[axis]) {
-        break;
-      }
-      offset -= at[axis] * state->stride[axis];
-      at[axis] = 0;
-    }
-  }
-}
-
-void checkpoint_gather(const PlanState *state, const void *span, void *dense) {
-  state_copy(state, (char *)(uintptr_t)span, dense, true);
-}
-
-void checkpoint_scatter(const PlanState *state, const void *dense, void *span) {
-  state_copy(state, span, (char *)(uintptr_t)dense, false);
-}
 
 typedef struct {  // one file being written
   Io *io;
@@ -87,30 +33,24 @@ static bool writer_put(Writer *writer, const void *data, size_t size, Error *err
   return io_write(writer->io, writer->fd, writer->path, data, size, error);
 }
 
-static bool state_write(Writer *writer, Session *session, const PlanState *state, Error *error) {
-  int64_t span_bytes = checkpoint_span_bytes(state), dense_bytes = checkpoint_dense_bytes(state);
-  char *span = malloc((size_t)span_bytes), *dense = malloc((size_t)dense_bytes);
-  bool done = span && dense;
-  if (!done) {
-    error_set(error, 3, "no memory to save '%s', %lld bytes", state->name, (long long)(span_bytes + dense_bytes));
-  }
-  done = done && session->backend->read(session->device, ARENA_PERSISTENT, state->offset, span, span_bytes, error);
-  if (done) {
-    checkpoint_gather(state, span, dense);
-    done = writer_put(writer, dense, (size_t)dense_bytes, error);
-  }
-  free(span);
+// Tensors go into the file one after the other: no more than one is in memory whole.
+static bool state_write(Writer *writer, Session *session, const States *states, const LogicalState *state,
+                        Error *error) {
+  int64_t bytes = state_bytes(state->state);
+  char *dense = malloc((size_t)bytes + 1);
+  bool done = dense || error_set(error, 3, "no memory to save '%s', %lld bytes", state->state->name, (long long)bytes);
+  done = done && state_gather(session, states, state, dense, error) && writer_put(writer, dense, (size_t)bytes, error);
   free(dense);
   return done;
 }
 
-static bool tensors_write(Writer *writer, Session *session, const CheckpointFile *file, Error *error) {
-  const Plan *plan = session->plan;
-  SafetensorsTensor *tensors = calloc((size_t)plan->state_count + 1, sizeof *tensors);
+static bool tensors_write(Writer *writer, Session *session, const States *states, const CheckpointFile *file,
+                          Error *error) {
+  SafetensorsTensor *tensors = calloc((size_t)states->count + 1, sizeof *tensors);
   Buffer header = {0};
   int count = 0;
-  for (int i = 0; tensors && i < plan->state_count; i++) {
-    const PlanState *state = &plan->states[i];
+  for (int i = 0; tensors && i < states->count; i++) {
+    const PlanState *state = states->at[i].state;
     if (file->holds[state->role]) {
       SafetensorsTensor *tensor = &tensors[count++];
       *tensor = (SafetensorsTensor){
@@ -123,9 +63,9 @@ static bool tensors_write(Writer *writer, Session *session, const CheckpointFile
     error_set(error, 3, "no memory to save %s", writer->path);
   }
   done = done && writer_put(writer, header.text, header.length, error);
-  for (int i = 0; done && i < plan->state_count; i++) {
-    if (file->holds[plan->states[i].role]) {
-      done = state_write(writer, session, &plan->states[i], error);
+  for (int i = 0; done && i < states->count; i++) {
+    if (file->holds[states->at[i].state->role]) {
+      done = state_write(writer, session, states, &states->at[i], error);
     }
   }
   buffer_free(&header);
@@ -133,8 +73,8 @@ static bool tensors_write(Writer *writer, Session *session, const CheckpointFile
   return done;
 }
 
-static bool file_write(Io *io, Session *session, const char *directory, const CheckpointFile *file, json_t *files,
-                       Error *error) {
+static bool file_write(Io *io, Session *session, const States *states, const char *directory,
+                       const CheckpointFile *file, json_t *files, Error *error) {
   Writer writer = {.io = io, .fd = -1};
   char hex[32];
   if (!io_path(writer.path, error, "%s/%s", directory, file->name)) {
@@ -148,7 +88,7 @@ static bool file_write(Io *io, Session *session, const char *directory, const Ch
   bool done = io_create(io, writer.path, &writer.fd, error);
   if (done) {
     Error ignored;
-    done = tensors_write(&writer, session, file, error) && io_sync(io, writer.fd, writer.path, error);
+    done = tensors_write(&writer, session, states, file, error) && io_sync(io, writer.fd, writer.path, error);
     done &= io_close(writer.fd, writer.path, done ? error : &ignored);
   }
   snprintf(hex, sizeof hex, "%016llx", (unsigned long long)XXH3_64bits_digest(writer.hash));
@@ -160,10 +100,10 @@ static bool file_write(Io *io, Session *session, const char *directory, const Ch
   return done;
 }
 
-static json_t *tensors_describe(const Plan *plan) {
+static json_t *tensors_describe(const States *states) {
   json_t *all = json_object();
-  for (int i = 0; i < plan->state_count; i++) {
-    const PlanState *state = &plan->states[i];
+  for (int i = 0; i < states->count; i++) {
+    const PlanState *state = states->at[i].state;
     json_t *axes = json_array(), *shape = json_array();
     for (int a = 0; a < state->axis_count; a++) {
       json_array_append_new(axes, json_string(state->axis[a]));
@@ -181,8 +121,8 @@ const char *checkpoint_role_name(StateRole role) {
   return names[role];
 }
 
-static bool manifest_write(Io *io, Session *session, const char *directory, const CheckpointFacts *facts, json_t *files,
-                           Error *error) {
+static bool manifest_write(Io *io, const States *states, const char *directory, const CheckpointFacts *facts,
+                           json_t *files, Error *error) {
   char path[IO_PATH_MAX], seed[32], program[32], state[32];
   snprintf(seed, sizeof seed, "%llu", (unsigned long long)facts->seed);
   snprintf(program, sizeof program, "%016llx", (unsigned long long)facts->program_hash);
@@ -192,7 +132,7 @@ static bool manifest_write(Io *io, Session *session, const char *directory, cons
                 CHECKPOINT_VERSION, "step", (json_int_t)facts->step, "tokens", (json_int_t)facts->tokens, "skipped",
                 (json_int_t)facts->skipped, "seed", seed, "program_hash", program, "state_hash", state, "data_bytes",
                 (json_int_t)facts->data_bytes, "metrics_bytes", (json_int_t)facts->metrics_bytes, "files", files,
-                "tensors", tensors_describe(session->plan));
+                "tensors", tensors_describe(states));
   char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
   json_decref(root);
   if (!text) {
@@ -297,19 +237,25 @@ bool checkpoint_save(Io *io, Session *session, const char *directory, const Chec
       !io_path(final, error, "%s/step-%08lld", directory, (long long)facts->step)) {
     return false;
   }
+  States states;
+  if (!states_open(session->set, &states, error)) {
+    return false;
+  }
   json_t *files = json_array();
   if (!files) {
+    states_close(&states);
     return error_set(error, 3, "no memory");
   }
   io_remove_tree(temporary);
   bool done = io_make_path(directory, error) && io_make_directory(io, temporary, error);
   for (int i = 0; done && i < CHECKPOINT_FILE_COUNT; i++) {
-    done = file_write(io, session, temporary, &checkpoint_files[i], files, error);
+    done = file_write(io, session, &states, temporary, &checkpoint_files[i], files, error);
   }
-  done = done && manifest_write(io, session, temporary, facts, files, error) &&
+  done = done && manifest_write(io, &states, temporary, facts, files, error) &&
          io_sync_directory(io, temporary, error) && io_exchange(io, temporary, final, &exchanged, error) &&
          io_sync_directory(io, directory, error);
   json_decref(files);
+  states_close(&states);
   if (!done || exchanged) {
     io_remove_tree(temporary);
   }

@@ -4,6 +4,8 @@
 //                 optimizer.safetensors  state of the optimizer; what generate and eval do not need
 //                 manifest.json          step, seed, hashes, sizes, names of axes
 //
+// Tensors are whole in it, whatever the layout: what was saved under one is loaded under any other.
+//
 // Saving writes a directory of another name, flushes everything in it and renames it, so that a crash at any moment
 // leaves the older checkpoints as they were. Loading verifies sizes and hashes before it touches the device.
 #ifndef MDL_RUNTIME_CHECKPOINT_H
@@ -35,11 +37,5 @@ bool checkpoint_facts(const char *path, CheckpointFacts *facts, Error *error);
 
 // Removes what interrupted saves left behind.
 void checkpoint_clean(const char *directory);
-
-// Elements of a state between its place in the persistent arena (`span`: its first to its last byte) and an array in
-// written order.
-void checkpoint_gather(const PlanState *state, const void *span, void *dense);
-void checkpoint_scatter(const PlanState *state, const void *dense, void *span);
-int64_t checkpoint_span_bytes(const PlanState *state);
 
 #endif

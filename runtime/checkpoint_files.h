@@ -15,6 +15,5 @@ typedef struct {
 extern const CheckpointFile checkpoint_files[CHECKPOINT_FILE_COUNT];
 
 const char *checkpoint_role_name(StateRole role);
-int64_t checkpoint_dense_bytes(const PlanState *state);
 
 #endif

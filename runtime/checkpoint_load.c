@@ -11,6 +11,7 @@
 #include "runtime/checkpoint.h"
 #include "runtime/checkpoint_files.h"
 #include "runtime/safetensors.h"
+#include "runtime/states.h"
 
 enum { MANIFEST_MAX = 256 << 20, NAMED_MAX = 6 };
 
@@ -198,43 +199,37 @@ static void state_compare(const PlanState *state, const SafetensorsTensor *tenso
   }
 }
 
-static void file_compare(const Plan *plan, const CheckpointFile *file, const Safetensors *tensors, Problems *problems) {
-  for (int i = 0; i < plan->state_count; i++) {
-    if (file->holds[plan->states[i].role]) {
-      state_compare(&plan->states[i], safetensors_find(tensors, plan->states[i].name), problems);
+static void file_compare(const States *states, const CheckpointFile *file, const Safetensors *tensors,
+                         Problems *problems) {
+  for (int i = 0; i < states->count; i++) {
+    const PlanState *state = states->at[i].state;
+    if (file->holds[state->role]) {
+      state_compare(state, safetensors_find(tensors, state->name), problems);
     }
   }
   for (int i = 0; i < safetensors_count(tensors); i++) {
     const char *name = safetensors_at(tensors, i)->name;
-    int state = plan_find_state(plan, name);
-    if (state < 0 || !file->holds[plan->states[state].role]) {
+    const LogicalState *state = states_find(states, name);
+    if (!state || !file->holds[state->state->role]) {
       problem_add(problems, name, "is there, but not in the plan");
     }
   }
 }
 
-static bool state_load(Session *session, const PlanState *state, const Safetensors *file, Error *error) {
-  int64_t span_bytes = checkpoint_span_bytes(state);
-  const Backend *backend = session->backend;
-  char *span = malloc((size_t)span_bytes), *dense = malloc((size_t)checkpoint_dense_bytes(state));
-  bool done = span && dense;
-  if (!done) {
-    error_set(error, 3, "no memory to load '%s', %lld bytes", state->name, (long long)span_bytes * 2);
-  }
-  // What lies between the elements of this state may belong to another one: read, change, write.
-  done = done && safetensors_read(file, safetensors_find(file, state->name), dense, error) &&
-         backend->read(session->device, ARENA_PERSISTENT, state->offset, span, span_bytes, error);
-  if (done) {
-    checkpoint_scatter(state, dense, span);
-    done = backend->write(session->device, ARENA_PERSISTENT, state->offset, span, span_bytes, error);
-  }
-  free(span);
+static bool state_load(Session *session, const States *states, const LogicalState *state, const Safetensors *file,
+                       Error *error) {
+  const char *name = state->state->name;
+  int64_t bytes = state_bytes(state->state);
+  char *dense = malloc((size_t)bytes + 1);
+  bool done = dense || error_set(error, 3, "no memory to load '%s', %lld bytes", name, (long long)bytes);
+  done = done && safetensors_read(file, safetensors_find(file, name), dense, error) &&
+         state_scatter(session, states, state, dense, error);
   free(dense);
   return done;
 }
 
-static bool files_load(Session *session, const char *path, bool optimizer, const json_t *root, Error *error) {
-  const Plan *plan = session->plan;
+static bool files_load(Session *session, const States *states, const char *path, bool optimizer, const json_t *root,
+                       Error *error) {
   Safetensors *open[CHECKPOINT_FILE_COUNT] = {0};
   Problems problems = {0};
   bool done = true;
@@ -247,14 +242,14 @@ static bool files_load(Session *session, const char *path, bool optimizer, const
     done = io_path(name, error, "%s/%s", path, file->name) && file_verify(root, path, file->name, error) &&
            safetensors_open(name, &open[f], error);
     if (done) {
-      file_compare(plan, file, open[f], &problems);
+      file_compare(states, file, open[f], &problems);
     }
   }
   done = problems_report(&problems, path, done ? error : &(Error){0}) && done;
   for (int f = 0; f < CHECKPOINT_FILE_COUNT; f++) {
-    for (int i = 0; done && open[f] && i < plan->state_count; i++) {
-      if (checkpoint_files[f].holds[plan->states[i].role]) {
-        done = state_load(session, &plan->states[i], open[f], error);
+    for (int i = 0; done && open[f] && i < states->count; i++) {
+      if (checkpoint_files[f].holds[states->at[i].state->role]) {
+        done = state_load(session, states, &states->at[i], open[f], error);
       }
     }
     safetensors_close(open[f]);
@@ -267,7 +262,12 @@ bool checkpoint_load(Session *session, const char *path, bool optimizer, Checkpo
   if (!manifest_open(path, &root, error)) {
     return false;
   }
-  bool done = manifest_facts(root, path, facts, error) && files_load(session, path, optimizer, root, error);
+  States states;
+  bool done = manifest_facts(root, path, facts, error) && states_open(session->set, &states, error);
+  if (done) {
+    done = files_load(session, &states, path, optimizer, root, error);
+    states_close(&states);
+  }
   json_decref(root);
   return done;
 }

@@ -2,6 +2,11 @@
 //
 // A Device holds the arenas of one rank and runs programs of one plan. Calls are made from one thread at a time.
 // Functions that can fail return false and fill `error` with what was asked, what was found and what to do.
+//
+// Runs. The host may submit a run before the one before it is done: `run` returns when the next inputs can be written,
+// which a backend with `ahead` > 0 allows while up to so many runs are under way. Inputs and outputs (ARENA_HOST) are
+// kept apart for each of those: `write` is to the inputs of the next run, `read` from the outputs of the run that the
+// last `wait` was for. A read of any other arena, and a read after no wait, waits for all runs.
 #ifndef MDL_RUNTIME_DEVICE_H
 #define MDL_RUNTIME_DEVICE_H
 
@@ -17,9 +22,19 @@ typedef struct {
 
 bool error_set(Error *error, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));  // false
 
+typedef struct Ranks Ranks;  // what the ranks of one process share: ranks.h
+
 typedef struct {
-  int threads;  // 0: all cores
+  int threads;   // 0: all cores
+  Ranks *ranks;  // NULL: the only rank there is
+  int64_t rank;  // which of the mesh; 0 without ranks
 } DeviceOptions;
+
+typedef struct {         // what a device is, in words and figures
+  char name[96];         // "cpu", "NVIDIA H200"
+  double peak_flops;     // of the plan's dot products, a second; NAN: not known
+  int64_t memory_bytes;  // that this process has taken of the device; -1: the memory of the process is meant
+} DeviceFacts;
 
 typedef struct Device Device;
 
@@ -31,8 +46,12 @@ typedef struct {
   // Copies between host memory and an arena of the device.
   bool (*write)(Device *device, ArenaClass arena, int64_t offset, const void *data, int64_t bytes, Error *error);
   bool (*read)(Device *device, ArenaClass arena, int64_t offset, void *data, int64_t bytes, Error *error);
-  // Runs all calls of a program; returns when its outputs can be read.
+  int ahead;  // runs that may be under way while inputs of the next are written
+  // Submits all calls of a program.
   bool (*run)(Device *device, ProgramKind program, Error *error);
+  // Waits until all runs but the newest `behind` of them are done. Errors of those runs come out here.
+  bool (*wait)(Device *device, int behind, Error *error);
+  void (*facts)(const Device *device, DeviceFacts *facts);
   // Seconds spent in each instruction kind since open, for `--profile`; INSTRUCTION_KIND_COUNT entries.
   void (*profile)(const Device *device, double *seconds);
 } Backend;

@@ -52,11 +52,14 @@ static const Rule rules[] = {
 };
 enum { RULE_COUNT = sizeof rules / sizeof *rules };
 
-typedef struct {
+typedef struct {  // an input of the plan of one stage
+  const Plan *plan;
   const PlanInput *input;
   const Rule *rule;
-  int64_t stride_row, stride_position;  // in elements of a slot
-  char *slot;                           // one slot's bytes
+  int batch, position;                  // which axes; batch -1: one row
+  int64_t rows, positions;              // of one rank
+  int64_t stride_row, stride_position;  // in elements of its part of a slot
+  char *slot;                           // one rank's part of one slot
   int64_t slot_bytes;
 } Column;
 
@@ -89,9 +92,12 @@ static bool input_axes(const PlanInput *input, int *batch, int *sequence) {
   return *sequence >= 0;
 }
 
-bool feed_shape(const Plan *plan, ProgramKind program, int64_t *rows, int64_t *sequence) {
+bool feed_shape(const PlanSet *set, ProgramKind program, int64_t *rows, int64_t *sequence) {
   int batch, position;
-  const PlanInput *tokens = session_input(plan, program, "tokens");
+  const PlanInput *tokens = NULL;
+  for (int s = 0; s < set->count && !tokens; s++) {
+    tokens = session_input(set->plans[s], program, "tokens");
+  }
   if (!tokens || !input_axes(tokens, &batch, &position)) {
     return false;
   }
@@ -109,8 +115,13 @@ static bool feed_unknown(const PlanInput *input, Error *error) {
   return error_set(error, 1, "the data cannot feed the input '%s'; it feeds: %s", input->name, known);
 }
 
-static bool column_set(Feed *feed, Column *column, const PlanInput *input, Error *error) {
-  *column = (Column){.input = input};
+// What one rank has of an axis.
+static int64_t local_size(const PlanInput *input, int axis) {
+  return axis < 0 ? 1 : input->cut[axis].count ? input->cut[axis].local : input->size[axis];
+}
+
+static bool column_set(Feed *feed, Column *column, const Plan *plan, const PlanInput *input, Error *error) {
+  *column = (Column){.plan = plan, .input = input};
   for (int i = 0; i < RULE_COUNT; i++) {
     if (strcmp(rules[i].name, input->name) == 0) {
       column->rule = &rules[i];
@@ -142,9 +153,13 @@ static bool column_set(Feed *feed, Column *column, const PlanInput *input, Error
     return error_set(error, 1, "the input '%s' indexes an axis of size %lld; it needs at least %lld", input->name,
                      (long long)input->bound, (long long)feed->sequence);
   }
+  column->batch = batch;
+  column->position = position;
+  column->rows = local_size(input, batch);
+  column->positions = local_size(input, position);
   for (int i = input->axis_count - 1; i >= 0; i--) {
     *(i == batch ? &column->stride_row : &column->stride_position) = stride;
-    stride *= input->size[i];
+    stride *= local_size(input, i);
   }
   column->slot_bytes = stride * element_type_bytes(input->type);
   column->slot = calloc(1, (size_t)column->slot_bytes);
@@ -157,20 +172,37 @@ static bool column_set(Feed *feed, Column *column, const PlanInput *input, Error
   return column->slot || error_set(error, 3, "no memory for the input '%s'", input->name);
 }
 
-bool feed_create(const Plan *plan, ProgramKind program, const Data *data, Feed **feed, Error *error) {
-  const PlanProgram *of = &plan->programs[program];
+static bool columns_set(Feed *feed, const PlanSet *set, ProgramKind program, Error *error) {
+  for (int s = 0; s < set->count; s++) {
+    const PlanProgram *of = &set->plans[s]->programs[program];
+    for (int i = 0; i < of->input_count; i++) {
+      if (strcmp(of->inputs[i].name, "step") != 0 &&
+          !column_set(feed, &feed->columns[feed->column_count++], set->plans[s], &of->inputs[i], error)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool feed_create(const PlanSet *set, ProgramKind program, const Data *data, Feed **feed, Error *error) {
+  int inputs = 0;
+  for (int s = 0; s < set->count; s++) {
+    inputs += set->plans[s]->programs[program].input_count;
+  }
   Feed *made = calloc(1, sizeof *made);
   if (!made) {
     return error_set(error, 3, "no memory");
   }
   made->data = data;
-  made->slots = of->slots < 1 ? 1 : of->slots;
-  if (!feed_shape(plan, program, &made->rows_per_slot, &made->sequence)) {
+  made->slots = set->plans[0]->programs[program].slots;
+  made->slots = made->slots < 1 ? 1 : made->slots;
+  if (!feed_shape(set, program, &made->rows_per_slot, &made->sequence)) {
     free(made);
     return error_set(error, 1, "the model has no input 'tokens' with axes [batch, seq], which is what data feeds");
   }
   int64_t rows = feed_rows(made);
-  made->columns = calloc((size_t)of->input_count, sizeof *made->columns);
+  made->columns = calloc((size_t)inputs + 1, sizeof *made->columns);
   made->windows = calloc((size_t)rows, sizeof *made->windows * (size_t)(made->sequence + 1));
   made->used = calloc((size_t)rows, sizeof *made->used);
   made->values = calloc((size_t)made->sequence, sizeof *made->values);
@@ -178,12 +210,7 @@ bool feed_create(const Plan *plan, ProgramKind program, const Data *data, Feed *
   if (!done) {
     error_set(error, 3, "no memory for a batch of %lld x %lld tokens", (long long)rows, (long long)made->sequence);
   }
-  for (int i = 0; done && i < of->input_count; i++) {
-    if (strcmp(of->inputs[i].name, "step") != 0) {
-      done = column_set(made, &made->columns[made->column_count++], &of->inputs[i], error);
-    }
-  }
-  if (!done) {
+  if (!done || !columns_set(made, set, program, error)) {
     feed_destroy(made);
     return false;
   }
@@ -217,24 +244,43 @@ bool feed_masks(const Feed *feed) {
   return feed->masks;
 }
 
+// Fills a rank's part of one slot. Where the cut leaves padding, zeros are fed.
+static void column_fill(Feed *feed, const Column *column, const int *coordinate, int slot) {
+  const PlanInput *input = column->input;
+  const PlanCut whole = {0};
+  const PlanCut *rows = column->batch < 0 ? &whole : &input->cut[column->batch];
+  int64_t size = element_type_bytes(input->type);
+  for (int64_t r = 0; r < column->rows; r++) {
+    int64_t row = plan_position(column->plan, rows, coordinate, r);
+    bool inside = row < feed->rows_per_slot;
+    int64_t k = slot * feed->rows_per_slot + row;
+    if (inside) {
+      Row from = {feed->data, feed->windows + k * (feed->sequence + 1), feed->sequence, feed->used[k]};
+      column->rule->fill(&from, feed->values);
+    }
+    for (int64_t i = 0; i < column->positions; i++) {
+      int64_t position = plan_position(column->plan, &input->cut[column->position], coordinate, i);
+      char *at = column->slot + (r * column->stride_row + i * column->stride_position) * size;
+      element_put(input->type, at, inside && position < feed->sequence ? feed->values[position] : 0);
+    }
+  }
+}
+
 static bool feed_write(Feed *feed, Session *session, Error *error) {
-  for (int c = 0; c < feed->column_count; c++) {
-    Column *column = &feed->columns[c];
-    int64_t size = element_type_bytes(column->input->type);
-    for (int slot = 0; slot < feed->slots; slot++) {
-      for (int64_t r = 0; r < feed->rows_per_slot; r++) {
-        int64_t k = slot * feed->rows_per_slot + r;
-        Row row = {feed->data, feed->windows + k * (feed->sequence + 1), feed->sequence, feed->used[k]};
-        column->rule->fill(&row, feed->values);
-        for (int64_t i = 0; i < feed->sequence; i++) {
-          char *at = column->slot + (r * column->stride_row + i * column->stride_position) * size;
-          element_put(column->input->type, at, feed->values[i]);
-        }
-      }
+  for (int64_t rank = 0; rank < session->ranks; rank++) {
+    const Plan *plan = session_plan(session, rank);
+    int coordinate[PLAN_MAX_MESH] = {0};
+    plan_coordinates(plan, rank, coordinate);
+    for (int c = 0; c < feed->column_count; c++) {
+      const Column *column = &feed->columns[c];
       Place place = column->input->place;
-      if (!session->backend->write(session->device, place.arena, place.offset + slot * place.slot_stride, column->slot,
-                                   column->slot_bytes, error)) {
-        return false;
+      for (int slot = 0; slot < feed->slots && column->plan == plan; slot++) {
+        column_fill(feed, column, coordinate, slot);
+        if (!session->backend->write(session_device(session, rank), place.arena,
+                                     place.offset + slot * place.slot_stride, column->slot, column->slot_bytes,
+                                     error)) {
+          return false;
+        }
       }
     }
   }

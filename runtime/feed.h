@@ -1,7 +1,8 @@
 // feed.h: writes windows of text into the inputs of a program, by their names.
 //
-// A Feed knows the inputs that data can feed (tokens, targets, doc, mask) and how each is laid out in the slots of
-// the program. Row k of a batch is row k % rows_per_slot of slot k / rows_per_slot.
+// A Feed knows the inputs that data can feed (tokens, targets, doc, mask), which stages want them and how each is laid
+// out in the slots of the program. Row k of a batch is row k % rows_per_slot of slot k / rows_per_slot; each rank gets
+// its part of the rows and positions of every slot, so a batch is the same under every layout.
 #ifndef MDL_RUNTIME_FEED_H
 #define MDL_RUNTIME_FEED_H
 
@@ -11,7 +12,7 @@
 typedef struct Feed Feed;
 
 // Checks that every input of the program can be fed. On failure `error` names the input and what there is.
-bool feed_create(const Plan *plan, ProgramKind program, const Data *data, Feed **feed, Error *error);
+bool feed_create(const PlanSet *set, ProgramKind program, const Data *data, Feed **feed, Error *error);
 void feed_destroy(Feed *feed);
 
 int64_t feed_rows(const Feed *feed);      // of all slots together
@@ -25,6 +26,6 @@ bool feed_train(Feed *feed, Session *session, int64_t step, Error *error);
 bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t *used, Error *error);
 
 // The sizes of the "tokens" input: rows of one slot and positions; false if the program has no such input.
-bool feed_shape(const Plan *plan, ProgramKind program, int64_t *rows, int64_t *sequence);
+bool feed_shape(const PlanSet *set, ProgramKind program, int64_t *rows, int64_t *sequence);
 
 #endif

@@ -54,7 +54,7 @@ static bool generator_open(Generator *g, Session *session, Error *error) {
   *g = (Generator){.session = session,
                    .input = session_input(plan, PROGRAM_GENERATE, "tokens"),
                    .output = session_output(plan, PROGRAM_GENERATE, "logits")};
-  if (!g->input || !feed_shape(plan, PROGRAM_GENERATE, &g->rows, &g->window)) {
+  if (!g->input || !feed_shape(session->set, PROGRAM_GENERATE, &g->rows, &g->window)) {
     return error_set(error, 1, "the generate program has no input 'tokens' with axes [batch, seq]");
   }
   if (!g->output) {

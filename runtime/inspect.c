@@ -13,151 +13,18 @@
 #include "runtime/run.h"
 #include "runtime/safetensors.h"
 
-enum { LARGEST = 10 };
-
-static const char *word(const char *text) {
-  return text && *text ? text : "-";
-}
-
-static void inspect_programs(const Plan *plan, Buffer *out) {
-  char flops[32], bytes[32];
-  buffer_text(out, "\nprogram       calls  instructions  slots  flops of one run  transient memory\n");
-  for (int p = 0; p < PROGRAM_COUNT; p++) {
-    const PlanProgram *program = &plan->programs[p];
-    int64_t instructions = plan_instructions(plan, (ProgramKind)p);
-    if (program->call_count > 0) {
-      buffer_format(out, "%-12s %6d %13lld %6d  %16s  %s\n", program_kind_name((ProgramKind)p), program->call_count,
-                    (long long)instructions, program->slots, units_count(flops, program->flops),
-                    units_bytes(bytes, (double)program->transient_bytes));
-    }
-  }
-  for (int p = 0; p < PROGRAM_COUNT; p++) {
-    const PlanProgram *program = &plan->programs[p];
-    for (int i = 0; i < program->input_count + program->output_count; i++) {
-      bool input = i < program->input_count;
-      const PlanInput *from = input ? &program->inputs[i] : NULL;
-      const PlanOutput *to = input ? NULL : &program->outputs[i - program->input_count];
-      buffer_format(out, "  %-10s %s %s %s[", program_kind_name((ProgramKind)p), input ? "input " : "output",
-                    input ? from->name : to->name, element_type_name(input ? from->type : to->type));
-      int count = input ? from->axis_count : to->axis_count;
-      for (int a = 0; a < count; a++) {
-        buffer_format(out, "%s%s %lld", a ? ", " : "", (input ? from->axis : to->axis)[a],
-                      (long long)(input ? from->size : to->size)[a]);
-      }
-      buffer_text(out, "]\n");
-    }
-  }
-}
-
-static void inspect_instructions(const Plan *plan, Buffer *out) {
-  char flops[32], bytes[32];
-  buffer_format(out, "\nsegments %d, kernels %d\ninstruction       count   flops   bytes moved\n", plan->segment_count,
-                plan->kernel_count);
-  for (int kind = 0; kind < INSTRUCTION_KIND_COUNT; kind++) {
-    int64_t count = 0;
-    double flop_sum = 0, byte_sum = 0;
-    for (int s = 0; s < plan->segment_count; s++) {
-      for (int i = 0; i < plan->segments[s].count; i++) {
-        const Instruction *instruction = &plan->segments[s].instructions[i];
-        if ((int)instruction->kind == kind) {
-          count++;
-          flop_sum += instruction->flops;
-          byte_sum += instruction->bytes;
-        }
-      }
-    }
-    if (count > 0) {
-      buffer_format(out, "%-16s %6lld  %6s   %s\n", instruction_kind_name((InstructionKind)kind), (long long)count,
-                    units_count(flops, flop_sum), units_bytes(bytes, byte_sum));
-    }
-  }
-}
-
-static double state_bytes(const PlanState *state) {
-  double bytes = (double)element_type_bytes(state->type);
-  for (int i = 0; i < state->axis_count; i++) {
-    bytes *= (double)state->size[i];
-  }
-  return bytes;
-}
-
-static int by_bytes(const void *a, const void *b) {
-  double x = state_bytes(*(const PlanState *const *)a), y = state_bytes(*(const PlanState *const *)b);
-  return x > y ? -1 : x < y;
-}
-
-static void inspect_states(const Plan *plan, Buffer *out) {
-  static const char *const roles[] = {"parameters", "optimizer state", "model state"};
-  char bytes[32];
-  buffer_text(out, "\n");
-  for (int role = 0; role < 3; role++) {
-    double sum = 0;
-    int count = 0;
-    for (int i = 0; i < plan->state_count; i++) {
-      if ((int)plan->states[i].role == role) {
-        sum += state_bytes(&plan->states[i]);
-        count++;
-      }
-    }
-    if (count > 0) {
-      buffer_format(out, "%-16s %5d tensor%s, %s\n", roles[role], count, count == 1 ? "" : "s",
-                    units_bytes(bytes, sum));
-    }
-  }
-  const PlanState **order = calloc((size_t)plan->state_count + 1, sizeof *order);
-  if (!order || plan->state_count == 0) {
-    free(order);
-    return;
-  }
-  for (int i = 0; i < plan->state_count; i++) {
-    order[i] = &plan->states[i];
-  }
-  qsort(order, (size_t)plan->state_count, sizeof *order, by_bytes);
-  buffer_text(out, "the largest\n");
-  for (int i = 0; i < plan->state_count && i < LARGEST; i++) {
-    buffer_format(out, "  %10s  %s %s[", units_bytes(bytes, state_bytes(order[i])), order[i]->name,
-                  element_type_name(order[i]->type));
-    for (int a = 0; a < order[i]->axis_count; a++) {
-      buffer_format(out, "%s%s %lld", a ? ", " : "", order[i]->axis[a], (long long)order[i]->size[a]);
-    }
-    buffer_text(out, "]\n");
-  }
-  free(order);
-}
-
-void inspect_plan(const Plan *plan, Buffer *out) {
-  static const char *const arenas[] = {"persistent", "transient", "communication", "host"};
-  const PlanRun *run = &plan->run;
-  char count[32], bytes[32];
-  buffer_format(out, "model %s, recipe %s, layout %s, precision %s, optimizer %s\n", word(run->model),
-                word(run->recipe), word(run->layout), word(run->precision), word(run->optimizer));
-  buffer_format(out, "%s parameters; batch %lld of %lld tokens, %lld steps, seed %llu; state %016llx\n",
-                units_count(count, run->parameters), (long long)run->batch, (long long)run->sequence,
-                (long long)run->steps, (unsigned long long)run->seed, (unsigned long long)plan->state_hash);
-  buffer_format(out, "data %s %s, tokenizer %s\n", word(run->data_kind), word(run->data_path), word(run->tokenizer));
-  buffer_text(out, "\nmemory\n");
-  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-    if (plan->arena_bytes[i] > 0) {
-      buffer_format(out, "  %-14s %s\n", arenas[i], units_bytes(bytes, (double)plan->arena_bytes[i]));
-    }
-  }
-  inspect_programs(plan, out);
-  inspect_instructions(plan, out);
-  inspect_states(plan, out);
-}
-
 static bool inspect_artefact(const char *path, Buffer *out, Error *error) {
   const char *why = NULL;
   Arena *arena = arena_create();
-  Plan *plan = arena ? artefact_read(arena, path, &why) : NULL;
-  if (plan) {
-    buffer_format(out, "%s: a plan\n", path);
-    inspect_plan(plan, out);
+  PlanSet *set = arena ? artefact_read(arena, path, &why) : NULL;
+  if (set) {
+    buffer_format(out, "%s: %s\n", path, set->count > 1 ? "the plans of all stages" : "a plan");
+    inspect_plans(set, out);
   } else {
     error_set(error, arena ? 1 : 3, "%s", arena ? why : "no memory");
   }
   arena_destroy(arena);
-  return plan != NULL;
+  return set != NULL;
 }
 
 static void inspect_tensors(const Safetensors *file, Buffer *out) {

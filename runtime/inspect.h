@@ -8,7 +8,7 @@
 // A plan (.mdlx), a checkpoint directory, a .safetensors file or a run directory.
 bool inspect_path(const char *path, Buffer *out, Error *error);
 
-// Part of the above: a plan's run, programs, kernels, arenas and largest states.
-void inspect_plan(const Plan *plan, Buffer *out);
+// Part of the above: the run, mesh, memory, programs, instructions, messages and largest states of plans.
+void inspect_plans(const PlanSet *set, Buffer *out);
 
 #endif

@@ -17,11 +17,22 @@ static int report(const MdlError *error) {
   return (int)error->status;
 }
 
+static MdlCompileOptions compile_options(const CommandFlags *flags) {
+  return (MdlCompileOptions){.recipe = flags->recipe,
+                             .layout = flags->layout,
+                             .precision = flags->precision,
+                             .set = flags->set.at,
+                             .set_count = flags->set.count,
+                             .diagnostics = stderr,
+                             .diagnostics_json = flags->diagnostics && strcmp(flags->diagnostics, "json") == 0};
+}
+
 typedef struct {
   CommandFlags compile;
   const char *device, *out, *data;
   bool resume, profile;
   int64_t steps, save_every, eval_every, log_every, keep, threads;
+  double deadline;
 } TrainValues;
 
 static const Option train_options[] = {
@@ -41,11 +52,14 @@ static const Option train_options[] = {
     {"log-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, log_every), 0, "steps between lines of metrics"},
     {"keep", 0, OPTION_INTEGER, "N", offsetof(TrainValues, keep), 0,
      "how many of the newest checkpoints to keep (default: 3; 0: all)"},
+    {"deadline", 0, OPTION_NUMBER, "SECONDS", offsetof(TrainValues, deadline), 0,
+     "how long a rank waits for another before the run ends with status 5 (default: 60; 0: for ever)"},
     {"profile", 0, OPTION_FLAG, NULL, offsetof(TrainValues, profile), 0,
      "report the time spent in each kind of instruction"},
 };
 
-static const TrainValues train_defaults = {.steps = -1, .save_every = -1, .eval_every = -1, .log_every = -1, .keep = 3};
+static const TrainValues train_defaults = {
+    .steps = -1, .save_every = -1, .eval_every = -1, .log_every = -1, .keep = 3, .deadline = 60};
 
 // The plan of a FILE, a PLAN.mdlx or a run directory. `out` becomes the run's directory in the last case.
 static int train_plan(const TrainValues *values, const char *input, MdlPlan **plan, const char **out) {
@@ -53,14 +67,7 @@ static int train_plan(const TrainValues *values, const char *input, MdlPlan **pl
   char path[4096];
   bool run = mdl_run_is(input);
   if (!run && !mdl_plan_is(input)) {
-    MdlCompileOptions options = {
-        .recipe = values->compile.recipe,
-        .layout = values->compile.layout,
-        .precision = values->compile.precision,
-        .set = values->compile.set.at,
-        .set_count = values->compile.set.count,
-        .diagnostics = stderr,
-        .diagnostics_json = values->compile.diagnostics && strcmp(values->compile.diagnostics, "json") == 0};
+    MdlCompileOptions options = compile_options(&values->compile);
     MdlStatus status = mdl_compile(input, &options, plan, &error);
     return status == MDL_INPUT ? STATUS_INPUT : status ? report(&error) : STATUS_DONE;  // errors of the text are shown
   }
@@ -106,6 +113,7 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
                              .log_every = train->log_every,
                              .keep = train->keep,
                              .threads = train->threads,
+                             .deadline_seconds = train->deadline,
                              .screen = stdout};
   MdlStatus done = mdl_train(plan, &options, NULL, &error);
   mdl_plan_close(plan);
@@ -192,6 +200,89 @@ static int generate_main(Arena *arena, const void *values, const OptionList *arg
   return STATUS_DONE;
 }
 
+typedef struct {
+  CommandFlags compile;
+  const char *out, *data;
+  int64_t steps, threads;
+  double tolerance, deadline;
+} AblateValues;
+
+static const Option ablate_options[] = {
+    {"steps", 0, OPTION_INTEGER, "N", offsetof(AblateValues, steps), 1, "steps of each combination (default: 20)"},
+    {"tolerance", 0, OPTION_NUMBER, "X", offsetof(AblateValues, tolerance), 0,
+     "how far losses may be apart, relative; a tenth of it at step 1 (default: 1e-4)"},
+    {"out", 'o', OPTION_TEXT, "DIR", offsetof(AblateValues, out), 0,
+     "where ablate.svg and ablate.jsonl go (default: a fresh runs/ablate-N)"},
+    {"data", 0, OPTION_TEXT, "FILE", offsetof(AblateValues, data), 0, "other data than the recipe names"},
+    {"threads", 0, OPTION_INTEGER, "N", offsetof(AblateValues, threads), 0, "processor threads (default: all cores)"},
+    {"deadline", 0, OPTION_NUMBER, "SECONDS", offsetof(AblateValues, deadline), 0,
+     "how long a rank waits for another (default: 60; 0: for ever)"},
+};
+
+static const AblateValues ablate_defaults = {.steps = 20, .deadline = 60};
+
+static int ablate_main(Arena *arena, const void *values, const OptionList *arguments) {
+  (void)arena;
+  const AblateValues *ablate = values;
+  MdlError error;
+  MdlAblateResult result;
+  MdlAblateOptions options = {.compile = compile_options(&ablate->compile),
+                              .words = arguments->at + 1,
+                              .word_count = arguments->count - 1,
+                              .steps = ablate->steps,
+                              .tolerance = ablate->tolerance,
+                              .out = ablate->out,
+                              .data = ablate->data,
+                              .threads = ablate->threads,
+                              .deadline_seconds = ablate->deadline,
+                              .screen = stdout};
+  MdlStatus status = mdl_ablate(arguments->at[0], &options, &result, &error);
+  report(&error);
+  return status ? (int)status : result.differ + result.failed > 0 ? STATUS_INPUT : STATUS_DONE;
+}
+
+typedef struct {
+  CommandFlags compile;
+  const char *data;
+  int64_t step, threads;
+  bool all, exact;
+  double deadline;
+} DiffValues;
+
+static const Option diff_options[] = {
+    {"step", 0, OPTION_INTEGER, "N", offsetof(DiffValues, step), 1,
+     "compare step N, which both begin with what the first has after N - 1 (default: 1)"},
+    {"all", 0, OPTION_FLAG, NULL, offsetof(DiffValues, all), 0, "show every value and how much of its budget it uses"},
+    {"exact", 0, OPTION_FLAG, NULL, offsetof(DiffValues, exact), 0, "allow no rounding: everything to the bit"},
+    {"data", 0, OPTION_TEXT, "FILE", offsetof(DiffValues, data), 0, "other data than the recipe names"},
+    {"threads", 0, OPTION_INTEGER, "N", offsetof(DiffValues, threads), 0, "processor threads (default: all cores)"},
+    {"deadline", 0, OPTION_NUMBER, "SECONDS", offsetof(DiffValues, deadline), 0,
+     "how long a rank waits for another (default: 60; 0: for ever)"},
+};
+
+static const DiffValues diff_defaults = {.step = 1, .deadline = 60};
+
+// 0: the same, 1: different, 2: they cannot be compared.
+static int diff_main(Arena *arena, const void *values, const OptionList *arguments) {
+  (void)arena;
+  const DiffValues *diff = values;
+  MdlError error;
+  bool differ = false;
+  MdlDiffOptions options = {.compile = compile_options(&diff->compile),
+                            .words = arguments->at,
+                            .word_count = arguments->count,
+                            .step = diff->step,
+                            .all = diff->all,
+                            .exact = diff->exact,
+                            .data = diff->data,
+                            .threads = diff->threads,
+                            .deadline_seconds = diff->deadline,
+                            .out = stdout};
+  MdlStatus status = mdl_diff(&options, &differ, &error);
+  report(&error);
+  return status == MDL_INPUT ? STATUS_USAGE : status ? (int)status : differ;
+}
+
 static int inspect_main(Arena *arena, const void *values, const OptionList *arguments) {
   (void)arena, (void)values;
   MdlError error;
@@ -199,6 +290,8 @@ static int inspect_main(Arena *arena, const void *values, const OptionList *argu
 }
 
 static const OptionGroup train_groups[] = {GROUP("Options", train_options), COMMAND_GROUP(TrainValues, compile)};
+static const OptionGroup ablate_groups[] = {GROUP("Options", ablate_options), COMMAND_GROUP(AblateValues, compile)};
+static const OptionGroup diff_groups[] = {GROUP("Options", diff_options), COMMAND_GROUP(DiffValues, compile)};
 static const OptionGroup eval_groups[] = {GROUP("Options", eval_options)};
 static const OptionGroup generate_groups[] = {GROUP("Options", generate_options)};
 
@@ -233,6 +326,32 @@ static const Command commands[] = {
      .size = sizeof(GenerateValues),
      .defaults = &generate_defaults,
      .run = generate_main},
+    {.name = "ablate",
+     .arguments = "FILE NAME=A,B,... ...",
+     .summary =
+         "trains every combination of layouts, precisions, recipes and settings a little: one table, one picture",
+     .details =
+         "NAME is layout, precision, recipe, or what --set takes. Rows that differ in layout or precision alone must\n"
+         "have the same losses but for rounding; those that do not are marked, and the exit status is 1.",
+     .least = 1,
+     .most = -1,
+     GROUPS(ablate_groups),
+     .size = sizeof(AblateValues),
+     .defaults = &ablate_defaults,
+     .run = ablate_main},
+    {.name = "diff",
+     .arguments = "A B | FILE NAME=A,B ...",
+     .summary = "the first value in which two layouts, texts, runs or checkpoints differ beyond rounding",
+     .details =
+         "mdl diff FILE layout=single,tp2 compiles both, runs one step and compares the values of the forward, the\n"
+         "loss, gradients and new parameters. Two runs, checkpoints or .safetensors files: their tensors by name,\n"
+         "and the losses. Exit status: 0 the same, 1 different, 2 they cannot be compared.",
+     .least = 1,
+     .most = -1,
+     GROUPS(diff_groups),
+     .size = sizeof(DiffValues),
+     .defaults = &diff_defaults,
+     .run = diff_main},
     {.name = "inspect",
      .arguments = "PATH",
      .summary = "a plan, a checkpoint, a .safetensors file or a run, in words",

@@ -34,7 +34,7 @@ typedef struct {
   char text[1024];  // what was asked, what was found, what to do
 } MdlError;
 
-typedef struct MdlPlan MdlPlan;  // what one rank does, all of it decided; immutable
+typedef struct MdlPlan MdlPlan;  // what every rank does, all of it decided; immutable
 
 typedef struct {
   const char *recipe, *layout, *precision;  // NULL: as the text says
@@ -60,11 +60,13 @@ typedef struct {
   bool profile;        // report the time in each kind of instruction
   int64_t steps, save_every, eval_every, log_every;  // negative: as the recipe says; 0: only at the end
   int64_t keep;                                      // newest checkpoints to keep; 0: all
-  int64_t threads;                                   // 0: all cores
+  int64_t threads;                                   // of all ranks together; 0: all cores
+  double deadline_seconds;                           // for which a rank waits for another; 0: for ever
   FILE *screen;                                      // progress for people; NULL: none
 } MdlTrainOptions;
 
-#define MDL_TRAIN_DEFAULTS .steps = -1, .save_every = -1, .eval_every = -1, .log_every = -1, .keep = 3
+#define MDL_TRAIN_DEFAULTS \
+  .steps = -1, .save_every = -1, .eval_every = -1, .log_every = -1, .keep = 3, .deadline_seconds = 60
 
 typedef struct {
   char run[4096];  // the run directory
@@ -105,6 +107,44 @@ typedef struct {
 // and checkpoint give the same text.
 MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
                        bool (*text)(void *context, const char *bytes, size_t length), void *context, MdlError *error);
+
+// Compiles a text under every combination of NAME=VALUE,... words and trains each a few steps: one table on `screen`.
+typedef struct {
+  MdlCompileOptions compile;  // what all combinations share; its diagnostics are not used
+  const char *const *words;   // "layout=tp2,pp2", "batch=4,8"
+  int word_count;
+  int64_t steps;
+  double tolerance;  // of the relative difference of losses after step 1; 0: as docs/cli.md says
+  const char *out;   // directory of ablate.svg and ablate.jsonl; NULL: a fresh runs/ablate-N
+  const char *data;  // NULL: as the recipe says
+  int64_t threads;
+  double deadline_seconds;
+  FILE *screen;
+} MdlAblateOptions;
+
+typedef struct {
+  int rows, differ, failed;  // combinations; those with other losses than they must have; that did not compile or run
+} MdlAblateResult;
+
+// Returns MDL_INTERRUPTED when the user stopped it; what there is was shown and written then.
+MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblateResult *result, MdlError *error);
+
+// Finds the first value in which two things differ beyond rounding. `words`: two runs, checkpoints or .safetensors
+// files; or one or two texts and NAME=VALUE,... words, of which the first value is that of one side and the second of
+// the other.
+typedef struct {
+  MdlCompileOptions compile;  // what both share; its diagnostics are not used
+  const char *const *words;
+  int word_count;
+  int64_t step;      // of training, from 1: the one that is compared
+  bool all, exact;   // show every value; allow no rounding
+  const char *data;  // NULL: as the recipe says
+  int64_t threads;
+  double deadline_seconds;
+  FILE *out;
+} MdlDiffOptions;
+
+MdlStatus mdl_diff(const MdlDiffOptions *options, bool *differ, MdlError *error);
 
 // What a plan, a checkpoint, a .safetensors file or a run holds, in words.
 MdlStatus mdl_inspect(const char *path, FILE *out, MdlError *error);

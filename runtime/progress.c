@@ -8,26 +8,41 @@
 
 static const char *const arena_names[ARENA_CLASS_COUNT] = {"state", "values of a step", "communication", "host"};
 
-int64_t progress_predicted(const Plan *plan) {
-  int64_t total = 0;
-  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-    total += plan->arena_bytes[i];
+int64_t progress_predicted(const PlanSet *set, int arena) {
+  int64_t total = 0, ranks = plan_ranks(set->plans[0]);
+  for (int64_t rank = 0; rank < ranks; rank++) {
+    for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+      total += arena == i || arena == ARENA_CLASS_COUNT ? plan_of_rank(set, rank)->arena_bytes[i] : 0;
+    }
   }
   return total;
 }
 
-static void header_memory(Log *log, const Plan *plan) {
+// "4 ranks (pp 2 x tp 2) as threads"
+static void header_ranks(Log *log, const Plan *plan) {
+  Buffer text = {0};
+  for (int i = 0; i < plan->mesh_count; i++) {
+    buffer_format(&text, "%s%s %lld", i ? " x " : "", plan->mesh[i].name, (long long)plan->mesh[i].size);
+  }
+  if (text.text && plan_ranks(plan) > 1) {
+    log_line(log, LOG_FAINT "ranks" LOG_PLAIN "     %lld ranks (%s) as threads", (long long)plan_ranks(plan),
+             text.text);
+  }
+  buffer_free(&text);
+}
+
+static void header_memory(Log *log, const PlanSet *set) {
   Buffer text = {0};
   char bytes[32];
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-    if (plan->arena_bytes[i] > 0) {
-      buffer_format(&text, "%s%s %s", text.length ? " + " : "", units_bytes(bytes, (double)plan->arena_bytes[i]),
-                    arena_names[i]);
+    int64_t predicted = progress_predicted(set, i);
+    if (predicted > 0) {
+      buffer_format(&text, "%s%s %s", text.length ? " + " : "", units_bytes(bytes, (double)predicted), arena_names[i]);
     }
   }
   if (text.text) {
     log_line(log, LOG_FAINT "memory" LOG_PLAIN "    %s = %s", text.text,
-             units_bytes(bytes, (double)progress_predicted(plan)));
+             units_bytes(bytes, (double)progress_predicted(set, ARENA_CLASS_COUNT)));
   }
   buffer_free(&text);
 }
@@ -43,7 +58,8 @@ void progress_header(Log *log, const ProgressFacts *facts) {
            word(run->model, "?"), word(run->recipe, "?"), units_count(a, run->parameters), word(run->optimizer, "?"));
   log_line(log, LOG_FAINT "layout" LOG_PLAIN "    %s, precision %s, on %s", word(run->layout, "one rank"),
            word(run->precision, element_type_name(facts->plan->real)), facts->device);
-  header_memory(log, facts->plan);
+  header_ranks(log, facts->plan);
+  header_memory(log, facts->set);
   DataFacts data = data_facts(facts->data);
   log_line(log, LOG_FAINT "data" LOG_PLAIN "      %s: %s; %s windows to train on, %s to validate with", data.path,
            units_bytes(a, (double)data.bytes), units_count(b, (double)data.train_windows),
@@ -80,6 +96,9 @@ void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line
   }
   buffer_format(&text, LOG_FAINT "  " LOG_PLAIN "%s tok/s  %s FLOP/s  %s", units_count(a, line->tokens_per_s),
                 units_count(b, line->tflops * 1e12), units_bytes(c, (double)line->memory_bytes));
+  if (isfinite(line->mfu)) {
+    buffer_format(&text, "  %.1f%% of peak", 100 * line->mfu);
+  }
   if (line->skipped > 0) {
     buffer_format(&text, LOG_YELLOW "  skipped %lld" LOG_PLAIN, (long long)line->skipped);
   }
@@ -112,7 +131,8 @@ void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line,
                                             (double)facts->plan->run.sequence / seconds
                                       : 0));
   log_line(log, LOG_FAINT "memory" LOG_PLAIN "    peak %s measured, %s predicted for the plan",
-           units_bytes(a, (double)line->memory_bytes), units_bytes(c, (double)progress_predicted(facts->plan)));
+           units_bytes(a, (double)line->memory_bytes),
+           units_bytes(c, (double)progress_predicted(facts->set, ARENA_CLASS_COUNT)));
 }
 
 void progress_profile(Log *log, const double *seconds) {

@@ -8,7 +8,8 @@
 #include "runtime/metrics.h"
 
 typedef struct {
-  const Plan *plan;
+  const Plan *plan;  // of the first stage
+  const PlanSet *set;
   const Data *data;
   const char *run, *device;
   int64_t first, steps;  // steps before the first of this process, and the last step
@@ -23,7 +24,7 @@ void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, con
 void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line, double seconds);
 void progress_profile(Log *log, const double *seconds);
 
-// Predicted bytes of all arenas.
-int64_t progress_predicted(const Plan *plan);
+// Predicted bytes of an arena on all ranks together, or with ARENA_CLASS_COUNT of all arenas.
+int64_t progress_predicted(const PlanSet *set, int arena);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compiler/artefact.h"
+#include "compiler/compile.h"
 #include "runtime/run.h"
 
 // The run that a checkpoint directory is in: two levels up.
@@ -34,6 +35,25 @@ static bool restore_find(const char *path, char plan[IO_PATH_MAX], char checkpoi
   return io_path(checkpoint, error, "%s", direct ? path : run.checkpoint);
 }
 
+// The plan of the run's text for one rank: checkpoints know logical names only, so it can use those of any layout.
+static bool restore_compile(Restored *restored, const char *plan, Error *error) {
+  char text[IO_PATH_MAX];
+  if (!io_path(text, error, "%.*sresolved.mdl", (int)(strlen(plan) - strlen("plan.mdlx")), plan)) {
+    return false;
+  }
+  const PlanRun was = restored->set->plans[0]->run;
+  const CompileOptions options = {.file = text, .layout = "single", .target = "cpu"};
+  Diag *diag = diag_create(restored->arena);
+  if (!compile_plans(restored->arena, diag, &options, &restored->set)) {
+    const char *why = diag->all.count ? diag->all.at[0].message : "no memory";
+    return error_set(error, 1, "%s, the text of a run of several ranks, does not compile for one: %s", text, why);
+  }
+  PlanRun *run = &restored->set->plans[0]->run;
+  run->data_path = was.data_path;
+  run->data_base = was.data_base;
+  return true;
+}
+
 bool restore_open(Restored *restored, const char *path, const Backend *backend, int threads, ProgramKind program,
                   Error *error) {
   char plan[IO_PATH_MAX], checkpoint[IO_PATH_MAX];
@@ -46,15 +66,20 @@ bool restore_open(Restored *restored, const char *path, const Backend *backend, 
   if (!restored->arena) {
     return error_set(error, 3, "no memory");
   }
-  restored->plan = artefact_read(restored->arena, plan, &why);
-  if (!restored->plan) {
+  restored->set = artefact_read(restored->arena, plan, &why);
+  if (!restored->set) {
     return error_set(error, 1, "%s", why);
   }
+  if (plan_ranks(restored->set->plans[0]) > 1 && !restore_compile(restored, plan, error)) {
+    return false;
+  }
+  restored->plan = restored->set->plans[0];
   if (restored->plan->programs[program].call_count == 0) {
     const char *hint = program == PROGRAM_GENERATE ? "; its model needs `output logits;`" : "";
     return error_set(error, 1, "the plan %s has no %s program%s", plan, program_kind_name(program), hint);
   }
-  return session_open(&restored->session, restored->plan, backend, threads, error) &&
+  const SessionOptions options = {.threads = threads, .deadline_seconds = RANKS_DEADLINE_SECONDS};
+  return session_open_ranks(&restored->session, restored->set, backend, &options, error) &&
          checkpoint_load(&restored->session, checkpoint, false, &restored->facts, error);
 }
 

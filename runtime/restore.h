@@ -7,11 +7,13 @@
 
 typedef struct {
   Arena *arena;  // of the plan
-  Plan *plan;
+  PlanSet *set;
+  Plan *plan;  // of the first stage
   Session session;
   CheckpointFacts facts;
 } Restored;
 
+// A run of several ranks is opened as one rank, its text compiled again.
 // `path`: a run directory, or a checkpoint directory in one. Loads parameters and state of the model only.
 bool restore_open(Restored *restored, const char *path, const Backend *backend, int threads, ProgramKind program,
                   Error *error);

@@ -125,9 +125,9 @@ bool run_resume(Run *run, const char *out, const char *model, Error *error) {
   return true;
 }
 
-bool run_write_plan(const Run *run, const Plan *plan, Error *error) {
+bool run_write_plan(const Run *run, const PlanSet *set, Error *error) {
   char path[IO_PATH_MAX];
-  const char *text = plan->resolved ? plan->resolved : "";
+  const char *text = set->plans[0]->resolved ? set->plans[0]->resolved : "";
   if (!run_file(run, "resolved.mdl", path, error) || !io_replace_file(NULL, path, text, strlen(text), error)) {
     return false;
   }
@@ -137,7 +137,7 @@ bool run_write_plan(const Run *run, const Plan *plan, Error *error) {
     return error_set(error, 3, "no memory");
   }
   bool done = run_file(run, "plan.mdlx", path, error);
-  if (done && !artefact_write(arena, plan, path, &why)) {
+  if (done && !artefact_write(arena, set, path, &why)) {
     done = error_set(error, 1, "%s", why);
   }
   arena_destroy(arena);

@@ -25,7 +25,7 @@ bool run_resume(Run *run, const char *out, const char *model, Error *error);
 bool run_open(Run *run, const char *path, Error *error);
 
 bool run_file(const Run *run, const char *name, char path[IO_PATH_MAX], Error *error);
-bool run_write_plan(const Run *run, const Plan *plan, Error *error);  // resolved.mdl and plan.mdlx
+bool run_write_plan(const Run *run, const PlanSet *set, Error *error);  // resolved.mdl and plan.mdlx
 void run_close(Run *run);
 
 #endif

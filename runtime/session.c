@@ -1,24 +1,71 @@
-// session.c: running programs and reading numbers.
+// session.c: programs on all ranks, and numbers read from them.
 #include "runtime/session.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "runtime/crew.h"
+
+// The plan of a session of one rank, as a set.
+typedef struct {
+  PlanSet set;
+  Plan *plan;
+} Single;
 
 bool session_open(Session *session, const Plan *plan, const Backend *backend, int threads, Error *error) {
   DeviceOptions options = {.threads = threads};
-  *session = (Session){.plan = plan, .backend = backend};
+  *session = (Session){.plan = plan, .backend = backend, .ranks = 1};
+  Single *single = calloc(1, sizeof *single);
+  if (!single) {
+    return error_set(error, 3, "no memory");
+  }
+  single->plan = (Plan *)(uintptr_t)plan;  // nothing changes a plan
+  single->set = (PlanSet){1, &single->plan};
+  session->single = single;
+  session->set = &single->set;
   return backend->open(plan, &options, &session->device, error);
 }
 
+bool session_open_ranks(Session *session, const PlanSet *set, const Backend *backend, const SessionOptions *options,
+                        Error *error) {
+  RanksOptions ranks = {.deadline_seconds = options->deadline_seconds, .fault = options->fault};
+  const char *fault = getenv("MDL_FAULT");
+  *session = (Session){.set = set, .plan = set->plans[0], .backend = backend, .ranks = plan_ranks(set->plans[0])};
+  if (fault && *fault && ranks.fault.kind == RANKS_NO_FAULT && !ranks_fault_parse(fault, &ranks.fault)) {
+    return error_set(error, 2, "MDL_FAULT is '%s'; it says die, hang or skip, a rank and a number: hang:2:17", fault);
+  }
+  if (session->ranks == 1) {
+    DeviceOptions device = {.threads = options->threads};
+    return backend->open(session->plan, &device, &session->device, error);
+  }
+  if (!crew_create(set, backend, options->threads, &ranks, &session->crew, error)) {
+    return false;
+  }
+  session->device = crew_device(session->crew, 0);
+  return true;
+}
+
 void session_close(Session *session) {
-  if (session->device) {
+  if (session->crew) {
+    crew_destroy(session->crew);
+  } else if (session->device) {
     session->backend->close(session->device);
   }
+  free(session->single);
   *session = (Session){0};
 }
 
 bool session_has(const Session *session, ProgramKind program) {
   return session->plan->programs[program].call_count > 0;
+}
+
+const Plan *session_plan(const Session *session, int64_t rank) {
+  return plan_of_rank(session->set, rank);
+}
+
+Device *session_device(const Session *session, int64_t rank) {
+  return session->crew ? crew_device(session->crew, rank) : session->device;
 }
 
 const PlanInput *session_input(const Plan *plan, ProgramKind program, const char *name) {
@@ -41,34 +88,86 @@ const PlanOutput *session_output(const Plan *plan, ProgramKind program, const ch
   return NULL;
 }
 
-bool session_run(Session *session, ProgramKind program, int64_t step, Error *error) {
-  const PlanInput *input = session_input(session->plan, program, "step");
-  if (input) {
-    int32_t number = (int32_t)step;
-    int slots = input->place.slot_stride ? session->plan->programs[program].slots : 1;
-    for (int slot = 0; slot < slots; slot++) {
-      int64_t offset = input->place.offset + slot * input->place.slot_stride;
-      if (!session->backend->write(session->device, input->place.arena, offset, &number, sizeof number, error)) {
-        return false;
-      }
+const PlanOutput *session_find_output(const Session *session, ProgramKind program, const char *name, int64_t *rank) {
+  for (*rank = 0; *rank < session->ranks; (*rank)++) {
+    const PlanOutput *output = session_output(session_plan(session, *rank), program, name);
+    if (output) {
+      return output;
     }
   }
-  return session->backend->run(session->device, program, error);
+  *rank = 0;
+  return NULL;
+}
+
+static bool step_write(Session *session, int64_t rank, ProgramKind program, int64_t step, Error *error) {
+  const Plan *plan = session_plan(session, rank);
+  const PlanInput *input = session_input(plan, program, "step");
+  int32_t number = (int32_t)step;
+  int slots = !input ? 0 : input->place.slot_stride ? plan->programs[program].slots : 1;
+  for (int slot = 0; slot < slots; slot++) {
+    int64_t offset = input->place.offset + slot * input->place.slot_stride;
+    if (!session->backend->write(session_device(session, rank), input->place.arena, offset, &number, sizeof number,
+                                 error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+int session_ahead(const Session *session) {
+  return session->backend->ahead;
+}
+
+bool session_wait(Session *session, int behind, Error *error) {
+  for (int64_t rank = 0; rank < session->ranks; rank++) {
+    if (!session->backend->wait(session_device(session, rank), behind, error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool session_run(Session *session, ProgramKind program, int64_t step, Error *error) {
+  return session_submit(session, program, step, error) && session_wait(session, 0, error);
+}
+
+bool session_submit(Session *session, ProgramKind program, int64_t step, Error *error) {
+  if (!session_has(session, program)) {
+    return error_set(error, 1, "the plan has no program '%s'", program_kind_name(program));
+  }
+  for (int64_t rank = 0; rank < session->ranks; rank++) {
+    if (!step_write(session, rank, program, step, error)) {
+      return false;
+    }
+  }
+  return session->crew ? crew_run(session->crew, program, error)
+                       : session->backend->run(session->device, program, error);
 }
 
 bool session_scalar(Session *session, ProgramKind program, const char *name, double *value, Error *error) {
-  const PlanOutput *output = session_output(session->plan, program, name);
+  int64_t rank;
+  const PlanOutput *output = session_find_output(session, program, name, &rank);
   *value = NAN;
   if (!output) {
     return true;
   }
   char bytes[8] = {0};
-  if (!session->backend->read(session->device, output->place.arena, output->place.offset, bytes,
+  if (!session->backend->read(session_device(session, rank), output->place.arena, output->place.offset, bytes,
                               element_type_bytes(output->type), error)) {
     return false;
   }
   *value = element_get(output->type, bytes);
   return true;
+}
+
+void session_profile(const Session *session, double *seconds) {
+  for (int64_t rank = 0; rank < session->ranks; rank++) {
+    double one[INSTRUCTION_KIND_COUNT] = {0};
+    session->backend->profile(session_device(session, rank), one);
+    for (int i = 0; i < INSTRUCTION_KIND_COUNT; i++) {
+      seconds[i] += one[i];
+    }
+  }
 }
 
 static double half_get(uint16_t bits) {

@@ -1,30 +1,58 @@
-// session.h: a plan opened on a device, and the host's side of running its programs.
+// session.h: plans opened on devices, one for each rank, and the host's side of running their programs.
 //
-// A Session owns its device. Functions that can fail return false and fill `error`.
+// A Session owns its devices and, with several ranks, a thread for each. Functions that can fail return false and fill
+// `error`; after a program has failed on one of several ranks, nothing can be run any more.
 #ifndef MDL_RUNTIME_SESSION_H
 #define MDL_RUNTIME_SESSION_H
 
-#include "runtime/device.h"
+#include "runtime/ranks.h"
 
 typedef struct {
-  const Plan *plan;
+  const PlanSet *set;
+  const Plan *plan;  // of the first rank: what it says about the run holds for all
   const Backend *backend;
-  Device *device;
+  int64_t ranks;
+  Device *device;     // of the first rank
+  struct Crew *crew;  // NULL with one rank
+  void *single;
 } Session;
 
+typedef struct {
+  int threads;              // of all ranks together; 0: all cores
+  double deadline_seconds;  // for which a rank waits for another; 0: for ever
+  RanksFault fault;         // none: what the variable MDL_FAULT says (ranks.h)
+} SessionOptions;
+
+// The plan of a single rank.
 bool session_open(Session *session, const Plan *plan, const Backend *backend, int threads, Error *error);
+// All ranks of a set of plans. The set must outlive the session.
+bool session_open_ranks(Session *session, const PlanSet *set, const Backend *backend, const SessionOptions *options,
+                        Error *error);
 void session_close(Session *session);  // also of a session that was only zeroed
 
 bool session_has(const Session *session, ProgramKind program);
+const Plan *session_plan(const Session *session, int64_t rank);
+Device *session_device(const Session *session, int64_t rank);
 
-// Runs a program; gives it the number of the step where it has the input "step".
+// Runs a program on all ranks and waits for its end; gives it the number of the step where it has the input "step".
 bool session_run(Session *session, ProgramKind program, int64_t step, Error *error);
+// The same in two parts: after session_submit the inputs of the next run can be written, and up to session_ahead runs
+// can be submitted before one is waited for. session_wait: all but the newest `behind` runs are done; outputs are then
+// those of the newest of the runs that are done.
+bool session_submit(Session *session, ProgramKind program, int64_t step, Error *error);
+bool session_wait(Session *session, int behind, Error *error);
+int session_ahead(const Session *session);
 
 const PlanInput *session_input(const Plan *plan, ProgramKind program, const char *name);    // or NULL
 const PlanOutput *session_output(const Plan *plan, ProgramKind program, const char *name);  // or NULL
+// In the plan of the first rank that has it. NULL, and *rank 0: none has.
+const PlanOutput *session_find_output(const Session *session, ProgramKind program, const char *name, int64_t *rank);
 
 // The one number of an output; NaN, and true, if the program has no such output.
 bool session_scalar(Session *session, ProgramKind program, const char *name, double *value, Error *error);
+
+// Adds the seconds of all ranks in each instruction kind.
+void session_profile(const Session *session, double *seconds);
 
 // One element in memory as a number and back. Types of the floating formats of types.h, and integers.
 double element_get(ElementType type, const void *at);

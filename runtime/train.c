@@ -20,7 +20,8 @@ enum { BAD_STEPS_MAX = 10 };
 static const double LIVE_SECONDS = 0.1;  // between two updates of the live line
 
 typedef struct {
-  const Plan *plan;
+  const PlanSet *set;
+  const Plan *plan;  // of the first stage
   const TrainOptions *options;
   int64_t steps, save_every, eval_every, log_every;
   Session session;
@@ -31,7 +32,9 @@ typedef struct {
   Metrics metrics;
   Events events;
   ProgressFacts facts;
-  MetricsLine line;                                 // of the newest step
+  MetricsLine line;                                 // of the newest step that is done
+  int64_t submitted;                                // step; those after line.step are under way
+  double done_at;                                   // when that step was done, or the first of a stretch was begun
   int64_t saved;                                    // step of the newest checkpoint; -1: none
   int64_t skipped;                                  // steps whose update was not made
   int bad_steps;                                    // in a row
@@ -50,7 +53,11 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
     return error_set(error, 1, "the plan has no %s program; compile the text with a recipe that has an optimizer",
                      program_kind_name(PROGRAM_TRAIN));
   }
-  if (!session_output(t->plan, PROGRAM_TRAIN, "loss")) {
+  bool losses = false;
+  for (int s = 0; s < t->set->count; s++) {
+    losses |= session_output(t->set->plans[s], PROGRAM_TRAIN, "loss") != NULL;
+  }
+  if (!losses) {
     return error_set(error, 1, "the train program has no output 'loss'");
   }
   DataOptions data = {.kind = run->data_kind,
@@ -61,18 +68,19 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
                       .sequence = run->sequence,
                       .seed = run->seed};
   int64_t rows, sequence;
-  if (feed_shape(t->plan, PROGRAM_TRAIN, &rows, &sequence)) {
+  if (feed_shape(t->set, PROGRAM_TRAIN, &rows, &sequence)) {
     data.sequence = sequence;
   }
-  if (!data_open(&data, &t->data, error) || !feed_create(t->plan, PROGRAM_TRAIN, t->data, &t->train_feed, error)) {
+  if (!data_open(&data, &t->data, error) || !feed_create(t->set, PROGRAM_TRAIN, t->data, &t->train_feed, error)) {
     return false;
   }
   bool evaluates = t->plan->programs[PROGRAM_EVALUATE].call_count > 0;
   if (evaluates && data_facts(t->data).validation_windows > 0 &&
-      !feed_create(t->plan, PROGRAM_EVALUATE, t->data, &t->eval_feed, error)) {
+      !feed_create(t->set, PROGRAM_EVALUATE, t->data, &t->eval_feed, error)) {
     return false;
   }
-  return session_open(&t->session, t->plan, backend, t->options->threads, error);
+  const SessionOptions session = {.threads = t->options->threads, .deadline_seconds = t->options->deadline_seconds};
+  return session_open_ranks(&t->session, t->set, backend, &session, error);
 }
 
 static uint64_t program_hash(const Plan *plan) {
@@ -118,7 +126,7 @@ static bool trainer_begin(Trainer *t, Error *error) {
   const char *model = t->plan->run.model ? t->plan->run.model : "model";
   if (!(options->resume ? run_resume : run_create)(&t->run, options->out, model, error) ||
       !trainer_state(t, &facts, error) || !run_file(&t->run, "log.txt", path, error) ||
-      !log_open(&t->log, path, error) || !run_write_plan(&t->run, t->plan, error) ||
+      !log_open(&t->log, path, error) || !run_write_plan(&t->run, t->set, error) ||
       !run_file(&t->run, "metrics.jsonl", path, error) || !metrics_open(&t->metrics, path, facts.step, error) ||
       !events_open(&t->events, t->run.path, options->resume ? facts.step + 1 : 0, error)) {
     return false;
@@ -127,8 +135,11 @@ static bool trainer_begin(Trainer *t, Error *error) {
   t->line.loss = t->line.val_loss = NAN;
   t->line.tokens = facts.tokens;
   t->skipped = facts.skipped;
-  snprintf(t->device, sizeof t->device, "%s", t->session.backend->name);
+  DeviceFacts device;
+  t->session.backend->facts(t->session.device, &device);
+  snprintf(t->device, sizeof t->device, "%s", device.name);
   t->facts = (ProgressFacts){.plan = t->plan,
+                             .set = t->set,
                              .data = t->data,
                              .run = t->run.path,
                              .device = t->device,
@@ -216,16 +227,31 @@ static void trainer_speed(Trainer *t) {
   double tokens = (double)(feed_rows(t->train_feed) * feed_sequence(t->train_feed));
   t->line.step_ms = seconds * 1e3;
   t->line.tokens_per_s = seconds > 0 ? tokens / seconds : NAN;
-  t->line.tflops = seconds > 0 ? t->plan->programs[PROGRAM_TRAIN].flops / seconds / 1e12 : NAN;
-  t->line.mfu = NAN;  // the peak of a CPU is not known
-  t->line.memory_bytes = clock_memory();
+  double flops = 0;
+  for (int64_t rank = 0; rank < t->session.ranks; rank++) {
+    flops += session_plan(&t->session, rank)->programs[PROGRAM_TRAIN].flops;
+  }
+  t->line.tflops = seconds > 0 ? flops / seconds / 1e12 : NAN;
+  DeviceFacts device;
+  t->session.backend->facts(t->session.device, &device);
+  t->line.mfu = t->line.tflops * 1e12 / (device.peak_flops * (double)t->session.ranks);
+  t->line.memory_bytes = device.memory_bytes >= 0 ? device.memory_bytes : clock_memory();
   t->line.skipped = t->skipped;
+}
+
+// After this step the trainer looks at the state: no step may be begun before it has.
+static bool step_evaluates(const Trainer *t, int64_t step) {
+  return t->eval_feed && (step == t->steps || (t->eval_every > 0 && step % t->eval_every == 0));
+}
+
+static bool step_saves(const Trainer *t, int64_t step) {
+  return step == t->steps || (t->save_every > 0 && step % t->save_every == 0);
 }
 
 static bool trainer_report(Trainer *t, Error *error) {
   int64_t step = t->line.step;
   bool last = step == t->steps;
-  bool evaluates = t->eval_feed && (last || (t->eval_every > 0 && step % t->eval_every == 0));
+  bool evaluates = step_evaluates(t, step);
   bool logs = step == 1 || last || step % t->log_every == 0;
   t->line.val_loss = NAN;
   double now = clock_seconds();
@@ -266,19 +292,38 @@ static bool trainer_diverged(const Trainer *t, bool skipped, Error *error) {
   return true;
 }
 
-static bool trainer_step(Trainer *t, Error *error) {
-  double start = clock_seconds(), skipped;
-  int64_t step = t->line.step + 1;
+// Submits steps as far ahead as the device allows; at least one.
+static bool trainer_submit(Trainer *t, Error *error) {
   Session *session = &t->session;
-  if (!feed_train(t->train_feed, session, step, error) || !session_run(session, PROGRAM_TRAIN, step, error) ||
+  if (t->submitted == t->line.step) {
+    t->done_at = clock_seconds();
+  }
+  do {
+    const int64_t step = t->submitted + 1;
+    if (!feed_train(t->train_feed, session, step, error) || !session_submit(session, PROGRAM_TRAIN, step, error)) {
+      return false;
+    }
+    t->submitted = step;
+  } while (t->submitted < t->steps && t->submitted - t->line.step <= session_ahead(session) &&
+           !step_evaluates(t, t->submitted) && !step_saves(t, t->submitted) && !interrupt_requested());
+  return true;
+}
+
+// The oldest step that is under way: waits for it and reads what it says.
+static bool trainer_collect(Trainer *t, Error *error) {
+  double skipped;
+  Session *session = &t->session;
+  const int64_t step = t->line.step + 1;
+  if (!session_wait(session, (int)(t->submitted - step), error) ||
       !session_scalar(session, PROGRAM_TRAIN, "loss", &t->line.loss, error) ||
       !session_scalar(session, PROGRAM_TRAIN, "grad_norm", &t->line.grad_norm, error) ||
       !session_scalar(session, PROGRAM_TRAIN, "lr", &t->line.lr, error) ||
       !session_scalar(session, PROGRAM_TRAIN, "skipped", &skipped, error)) {
     return false;
   }
-  double seconds = clock_seconds() - start;
-  bool skips = skipped > 0;
+  const double now = clock_seconds(), seconds = now - t->done_at;
+  const bool skips = skipped > 0;
+  t->done_at = now;
   t->line.step = step;
   t->line.tokens += feed_rows(t->train_feed) * feed_sequence(t->train_feed);
   t->skipped += skips;
@@ -290,12 +335,15 @@ static bool trainer_step(Trainer *t, Error *error) {
 }
 
 static bool trainer_loop(Trainer *t, Error *error) {
-  while (t->line.step < t->steps && !interrupt_requested()) {
-    if (!trainer_step(t, error)) {
+  t->submitted = t->line.step;
+  while (t->line.step < t->submitted || (t->line.step < t->steps && !interrupt_requested())) {
+    const bool more =
+        t->submitted < t->steps && !interrupt_requested() &&
+        (t->submitted == t->line.step || !(step_evaluates(t, t->submitted) || step_saves(t, t->submitted)));
+    if ((more && !trainer_submit(t, error)) || !trainer_collect(t, error)) {
       return false;
     }
-    bool saves = t->line.step == t->steps || (t->save_every > 0 && t->line.step % t->save_every == 0);
-    if (saves && !trainer_save(t, error)) {
+    if (step_saves(t, t->line.step) && !trainer_save(t, error)) {
       return false;
     }
   }
@@ -315,7 +363,9 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
     log_line(&t->log, "          step %lld of %lld is done already; --steps N goes further", (long long)t->facts.first,
              (long long)t->steps);
   } else {
-    t->line.memory_bytes = clock_memory_peak();
+    DeviceFacts device;
+    t->session.backend->facts(t->session.device, &device);
+    t->line.memory_bytes = device.memory_bytes >= 0 ? device.memory_bytes : clock_memory_peak();
     progress_end(&t->log, &t->facts, &t->line, t->total_seconds);
     if (t->plan->programs[PROGRAM_GENERATE].call_count > 0 && t->saved > 0 && !result->interrupted) {
       log_line(&t->log, LOG_FAINT "try" LOG_PLAIN "       mdl generate %s --prompt TEXT", t->run.path);
@@ -323,7 +373,7 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
   }
   if (t->options->profile) {
     double seconds[INSTRUCTION_KIND_COUNT] = {0};
-    t->session.backend->profile(t->session.device, seconds);
+    session_profile(&t->session, seconds);
     progress_profile(&t->log, seconds);
   }
   snprintf(result->path, sizeof result->path, "%s", t->run.path);
@@ -345,15 +395,16 @@ static void trainer_close(Trainer *t) {
   free(t);
 }
 
-bool train_run(const Plan *plan, const Backend *backend, const TrainOptions *options, TrainResult *result,
+bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *options, TrainResult *result,
                Error *error) {
   Trainer *t = calloc(1, sizeof *t);
   Interrupt interrupt;
   if (!t) {
     return error_set(error, 3, "no memory");
   }
-  const PlanRun *run = &plan->run;
-  *t = (Trainer){.plan = plan,
+  const PlanRun *run = &set->plans[0]->run;
+  *t = (Trainer){.set = set,
+                 .plan = set->plans[0],
                  .options = options,
                  .steps = choose(options->steps, run->steps),
                  .save_every = choose(options->save_every, run->save_every),

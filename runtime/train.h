@@ -13,10 +13,11 @@ typedef struct {
   int64_t steps, save_every, eval_every, log_every;  // negative: what the plan says; 0: never (but at the end)
   int64_t keep;                                      // checkpoints; 0: all
   int threads;
-  bool profile;            // prints the time in each kind of instruction at the end
-  double compile_seconds;  // for the report
-  FILE *screen;            // progress; NULL: none
-  Io *io;                  // NULL, or the file operations of a test
+  double deadline_seconds;  // for which a rank waits for another; 0: for ever
+  bool profile;             // prints the time in each kind of instruction at the end
+  double compile_seconds;   // for the report
+  FILE *screen;             // progress; NULL: none
+  Io *io;                   // NULL, or the file operations of a test
 } TrainOptions;
 
 typedef struct {
@@ -27,7 +28,7 @@ typedef struct {
 } TrainResult;
 
 // On failure `error` has the exit status of cli.md: 4 when training diverged. An interrupted run is no failure.
-bool train_run(const Plan *plan, const Backend *backend, const TrainOptions *options, TrainResult *result,
+bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *options, TrainResult *result,
                Error *error);
 
 #endif

@@ -46,12 +46,14 @@ static Instruction *instruction_of(Plan *plan, int index, InstructionKind kind) 
   return instruction;
 }
 
-static const Place transient = {ARENA_TRANSIENT, 0, 0};
+static const Place transient = {.arena = ARENA_TRANSIENT};
 
 static void attention_set(Attention *a) {
   *a = (Attention){.type = TYPE_F32,
                    .causal = true,
                    .scale = 0.5,
+                   .parts = 2,
+                   .origin = {4, 24},
                    .batch = 2,
                    .queries = 4,
                    .keys = 4,
@@ -84,8 +86,8 @@ static Plan *sample_plan(Arena *arena) {
   plan->segments[0].instructions = ARENA_ARRAY(arena, Instruction, INSTRUCTIONS);
   KernelCall *call = &instruction_of(plan, 0, INSTRUCTION_KERNEL)->as.kernel;
   call->place = ARENA_ARRAY(arena, Place, 2);
-  call->place[0] = (Place){ARENA_TRANSIENT, 0, 64};
-  call->place[1] = (Place){ARENA_TRANSIENT, 256, 0};
+  call->place[0] = (Place){.arena = ARENA_TRANSIENT, .slot_stride = 64};
+  call->place[1] = (Place){.arena = ARENA_TRANSIENT, .offset = 256};
   Gemm *gemm = &instruction_of(plan, 1, INSTRUCTION_GEMM)->as.gemm;
   *gemm = (Gemm){.type = TYPE_F32, .transpose_b = true, .m = 4, .n = 8, .k = 16, .lda = 16, .ldb = 16, .ldc = 8};
   gemm->batch_count = 1;
@@ -124,10 +126,19 @@ static Plan *sample_plan(Arena *arena) {
     attention->d_o = attention->dq = attention->dk = attention->dv = transient;
   }
   plan->programs[PROGRAM_TRAIN].calls = ARENA_ARRAY(arena, PlanCall, 2);
-  plan->programs[PROGRAM_TRAIN].calls[0] = (PlanCall){0, 0, true};
-  plan->programs[PROGRAM_TRAIN].calls[1] = (PlanCall){0, 1, false};
+  plan->programs[PROGRAM_TRAIN].calls[0] = (PlanCall){.slot = 0, .first = true};
+  plan->programs[PROGRAM_TRAIN].calls[1] = (PlanCall){.slot = 1};
   plan->programs[PROGRAM_TRAIN].call_count = 2;
   return plan;
+}
+
+static PlanSet *set_of(Arena *arena, int count, Plan *first, Plan *second) {
+  PlanSet *set = ARENA_NEW(arena, PlanSet);
+  set->count = count;
+  set->plans = ARENA_ARRAY(arena, Plan *, 2);
+  set->plans[0] = first;
+  set->plans[1] = second;
+  return set;
 }
 
 static char *bytes_of(const char *path, size_t *size) {
@@ -150,24 +161,25 @@ static void test_round_trip(void **state) {
   const char *why = NULL;
   Plan *plan = sample_plan(arena);
   assert_null(plan_verify(arena, plan));
-  if (!artefact_write(arena, plan, file_in("a.mdlx"), &why)) {
+  if (!artefact_write(arena, set_of(arena, 1, plan, NULL), file_in("a.mdlx"), &why)) {
     fail_msg("%s", why);
   }
   assert_true(artefact_is(file_in("a.mdlx")));
   size_t size, again_size;
   char *bytes = bytes_of(file_in("a.mdlx"), &size);
-  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\1\0\0\0\0\0\0\0", 16);
-  Plan *back = artefact_read(arena, file_in("a.mdlx"), &why);
-  if (!back) {
+  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\2\0\0\0\0\0\0\0", 16);
+  PlanSet *back_set = artefact_read(arena, file_in("a.mdlx"), &why);
+  if (!back_set) {
     fail_msg("%s", why);
   }
+  Plan *back = back_set->plans[0];
   assert_string_equal(back->run.model, "toy");
   assert_string_equal(back->segments[0].instructions[6].name, "layers.0.x");
   assert_int_equal(back->segments[0].instructions[1].as.gemm.stride_c[0], 32);
   assert_true(kernel_equal(back->kernels[0], plan->kernels[0]));
   assert_string_equal(back->sources[0].text, "model toy {}\n");
   assert_null(back->programs[PROGRAM_TRAIN].inputs[0].axis[2]);
-  assert_true(artefact_write(arena, back, file_in("b.mdlx"), &why));
+  assert_true(artefact_write(arena, back_set, file_in("b.mdlx"), &why));
   char *again = bytes_of(file_in("b.mdlx"), &again_size);
   assert_int_equal(size, again_size);
   assert_memory_equal(bytes, again, size);
@@ -180,8 +192,8 @@ static const char *read_error(const char *path) {
   static char text[512];
   Arena *arena = arena_create();
   const char *why = NULL;
-  Plan *plan = artefact_read(arena, path, &why);
-  snprintf(text, sizeof text, "%s", plan ? "" : why);
+  PlanSet *set = artefact_read(arena, path, &why);
+  snprintf(text, sizeof text, "%s", set ? "" : why);
   arena_destroy(arena);
   return text;
 }
@@ -198,7 +210,7 @@ static void test_damaged_files(void **state) {
   (void)state;
   Arena *arena = arena_create();
   const char *why = NULL;
-  assert_true(artefact_write(arena, sample_plan(arena), file_in("a.mdlx"), &why));
+  assert_true(artefact_write(arena, set_of(arena, 1, sample_plan(arena), NULL), file_in("a.mdlx"), &why));
   size_t size;
   char *bytes = bytes_of(file_in("a.mdlx"), &size);
   assert_non_null(strstr(read_error(file_in("absent.mdlx")), "absent.mdlx"));
@@ -214,7 +226,7 @@ static void test_damaged_files(void **state) {
   memcpy(copy, bytes, size);
   copy[8] = 9;
   write_bytes(file_in("c.mdlx"), copy, size);
-  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 1"));
+  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 2"));
   // The payload cut short under a header that fits it.
   for (size_t cut = HEADER; cut < size; cut += 13) {
     memcpy(copy, bytes, cut);
@@ -241,6 +253,22 @@ static void test_damaged_files(void **state) {
   free(copy);
   free(bytes);
   arena_destroy(arena);
+}
+
+static void spoil_attention(Attention *attention, int which) {
+  switch (which) {
+    case 0:
+      attention->parts = 3;
+      break;
+    case 1:
+      attention->origin_term[1] = 1;
+      break;
+    case 2:
+      attention->origin[0] = INT64_MAX;
+      break;
+    default:
+      attention->queries = 3;
+  }
 }
 
 // Each case spoils one thing in a sound plan.
@@ -320,13 +348,13 @@ static void spoil(Plan *plan, int which) {
       at[2].as.take.index.offset = -4;
       break;
     default:
-      break;
+      spoil_attention(&at[5].as.attention, which - 24);
   }
 }
 
 static void test_unsound_plans(void **state) {
   (void)state;
-  for (int which = 0; which <= 23; which++) {
+  for (int which = 0; which <= 27; which++) {
     Arena *arena = arena_create();
     Plan *plan = sample_plan(arena);
     assert_null(plan_verify(arena, plan));

@@ -312,7 +312,7 @@ static void test_only_the_newest_are_kept(void **state) {
 }
 
 // Trains in the world's directory under a name; 0 steps: what the plan says.
-static bool train(World *world, const Plan *plan, const char *name, int64_t steps, bool resume, Io *io, Error *error) {
+static bool train(World *world, Plan *plan, const char *name, int64_t steps, bool resume, Io *io, Error *error) {
   char out[IO_PATH_MAX];
   TrainResult result;
   path_in(world, out, name);
@@ -324,7 +324,7 @@ static bool train(World *world, const Plan *plan, const char *name, int64_t step
                           .log_every = -1,
                           .keep = 3,
                           .io = io};
-  return train_run(plan, &toy_backend, &options, &result, error);
+  return train_run(&(PlanSet){1, &plan}, &toy_backend, &options, &result, error);
 }
 
 static void same_run(World *world, const char *a, const char *b, int64_t step) {
@@ -443,13 +443,13 @@ static void test_interrupted_saves(void **state) {
   backend.run = interrupting_run;
   path_in(world, out, "stopped");
   TrainOptions options = {.out = out, .steps = -1, .save_every = 0, .eval_every = 0, .log_every = -1, .keep = 3};
-  assert_true(train_run(plan, &backend, &options, &result, &error));
+  assert_true(train_run(&(PlanSet){1, &plan}, &backend, &options, &result, &error));
   assert_true(result.interrupted);
   assert_int_equal(result.step, 7);
   assert_true(train(world, plan, "whole", 0, false, NULL, &error));
   options.resume = true;
   options.save_every = options.eval_every = -1;
-  assert_true(train_run(plan, &toy_backend, &options, &result, &error));
+  assert_true(train_run(&(PlanSet){1, &plan}, &toy_backend, &options, &result, &error));
   assert_false(result.interrupted);
   same_run(world, "whole", "stopped", 40);
 }

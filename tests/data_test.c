@@ -165,7 +165,7 @@ static World world_of(const char *path, int64_t batch, int64_t sequence, int slo
   world.plan = toy_plan(world.arena, path, batch, sequence, slots, mask);
   world.data = data_of(path, fraction, sequence, 3);
   if (!session_open(&world.session, world.plan, &toy_backend, 1, &error) ||
-      !feed_create(world.plan, program, world.data, &world.feed, &error)) {
+      !feed_create(&(PlanSet){1, &world.plan}, program, world.data, &world.feed, &error)) {
     fail_msg("%s", error.text);
   }
   return world;
@@ -220,7 +220,7 @@ static void test_turned_inputs(void **state) {
   tokens->size[0] = 8;
   tokens->size[1] = 4;
   feed_destroy(world.feed);
-  assert_true(feed_create(world.plan, PROGRAM_TRAIN, world.data, &world.feed, &error));
+  assert_true(feed_create(&(PlanSet){1, &world.plan}, PROGRAM_TRAIN, world.data, &world.feed, &error));
   assert_true(feed_train(world.feed, &world.session, 1, &error));
   for (int row = 0; row < 4; row++) {
     for (int i = 0; i < 8; i++) {
@@ -248,7 +248,7 @@ static void test_documents_and_mask(void **state) {
 static void expect_feed_error(World *world, const char *words) {
   Feed *feed = NULL;
   Error error = {0};
-  assert_false(feed_create(world->plan, PROGRAM_TRAIN, world->data, &feed, &error));
+  assert_false(feed_create(&(PlanSet){1, &world->plan}, PROGRAM_TRAIN, world->data, &feed, &error));
   if (!strstr(error.text, words)) {
     fail_msg("expected '%s' in: %s", words, error.text);
   }

@@ -35,7 +35,12 @@ static void test_built_graph_prints(void **state) {
   Name w = name_of(fixture.names, "w");
   ValueId weight = graph_add0(graph, OP_PARAM, (NodeInit){NODE_INIT, .text = w, .shape = shape_of(embed)});
   array_push(fixture.arena, &graph->persistent,
-             ((Persistent){w, ROLE_PARAMETER, shape_of(embed), 0, -1, TYPE_REAL, 0, weight, 0, NULL, 0, SPAN_NONE}));
+             ((Persistent){.name = w,
+                           .role = ROLE_PARAMETER,
+                           .shape = shape_of(embed),
+                           .in_count = -1,
+                           .value = weight,
+                           .span = SPAN_NONE}));
   graph_real(graph, 7);  // dead, and taken out of the region below
   graph->regions.at[0].nodes.count--;
   graph->span = (Span){file, 6, 19};

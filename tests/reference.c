@@ -428,6 +428,21 @@ static void run_pack(Reference *r, const Node *node) {
   }
 }
 
+static void run_part(Reference *r, const Node *node) {
+  const Node *pack = graph_producer(r->graph, node->operands[0]);
+  const Tensor *from = &r->values[node->operands[0]];
+  int64_t at = 0;
+  for (int i = 0; i < node->integer; i++) {
+    at += graph_elements(r->graph, graph_shape(r->graph, pack->operands[i]));
+  }
+  Tensor *to = define(r, node->first_result);
+  Shape order = pack_order(to->shape);
+  Point point = r->point;
+  FOR_POINTS(r, point, &order) {
+    *element(r, to, point) = from->data[at++];
+  }
+}
+
 static void assign_leaf(Reference *r, ValueId target, const Tensor *value) {
   const Node *leaf = graph_producer(r->graph, target);
   NamedTensor made = {leaf->text, {graph_shape(r->graph, target), NULL}};
@@ -521,6 +536,9 @@ static void run_node(Reference *r, const Node *node) {
     case OP_PUT:
       run_put(r, node);
       return;
+    case OP_PART:
+      run_part(r, node);
+      break;
     case OP_PACK:
       run_pack(r, node);
       return;
@@ -535,6 +553,7 @@ static void run_node(Reference *r, const Node *node) {
       return;
     case OP_COMPOSITE:
     case OP_MICROBATCH:
+    case OP_SEGMENT:
     case OP_GROUP:
       run_nested(r, node);
       return;

@@ -27,7 +27,7 @@ static PlanInput toy_input(const char *name, int64_t batch, int64_t sequence, in
   input.axis[1] = "seq";
   input.size[0] = batch;
   input.size[1] = sequence;
-  input.place = (Place){ARENA_HOST, offset, batch * sequence * 4};
+  input.place = (Place){.arena = ARENA_HOST, .offset = offset, .slot_stride = batch * sequence * 4};
   return input;
 }
 
@@ -62,6 +62,10 @@ static Plan *toy_plan(Arena *arena, const char *data, int64_t batch, int64_t seq
                         .seed = 7,
                         .parameters = TOY_VOCAB * TOY_VOCAB};
   plan->real = TYPE_F32;
+  plan->pipeline = -1;
+  plan->stages = 1;
+  plan->term_count = 1;
+  plan->terms = ARENA_NEW(arena, PlanTerm);
   plan->resolved = "model toy {}\n";
   plan->state_hash = 42;
   plan->segment_count = 1;
@@ -93,12 +97,13 @@ static Plan *toy_plan(Arena *arena, const char *data, int64_t batch, int64_t seq
       static const char *const names[] = {"loss", "grad_norm", "lr", "skipped"};
       program->output_count = p == PROGRAM_TRAIN ? TOY_OUTPUTS : 1;
       for (int i = 0; i < program->output_count; i++) {
-        program->outputs[i] = (PlanOutput){
-            .name = names[i], .type = i == TOY_SKIPPED ? TYPE_BOOL : TYPE_F32, .place = {ARENA_HOST, 4 * i, 0}};
+        program->outputs[i] = (PlanOutput){.name = names[i],
+                                           .type = i == TOY_SKIPPED ? TYPE_BOOL : TYPE_F32,
+                                           .place = {.arena = ARENA_HOST, .offset = 4 * i}};
       }
     }
     if (p == PROGRAM_TRAIN) {
-      PlanInput step = {.name = "step", .type = TYPE_INT, .place = {ARENA_HOST, 4 * TOY_OUTPUTS, 0}};
+      PlanInput step = {.name = "step", .type = TYPE_INT, .place = {.arena = ARENA_HOST, .offset = 4 * TOY_OUTPUTS}};
       program->inputs[program->input_count++] = step;
     }
     if (p == PROGRAM_GENERATE) {
@@ -111,7 +116,7 @@ static Plan *toy_plan(Arena *arena, const char *data, int64_t batch, int64_t seq
       logits.size[1] = sequence;
       logits.stride[0] = sequence;
       logits.stride[1] = 1;
-      logits.place = (Place){ARENA_HOST, tokens + sequence * 4, 0};
+      logits.place = (Place){.arena = ARENA_HOST, .offset = tokens + sequence * 4};
       program->outputs[program->output_count++] = logits;
     }
   }
@@ -246,6 +251,28 @@ static void toy_profile(const Device *device, double *seconds) {
   memset(seconds, 0, sizeof *seconds * INSTRUCTION_KIND_COUNT);
 }
 
-static const Backend toy_backend = {"toy", toy_open, toy_close, toy_write, toy_read, toy_run, toy_profile};
+static bool toy_wait(Device *device, int behind, Error *error) {  // runs are done when toy_run returns
+  (void)device;
+  (void)behind;
+  (void)error;
+  return true;
+}
+
+static void toy_facts(const Device *device, DeviceFacts *facts) {
+  (void)device;
+  *facts = (DeviceFacts){.name = "toy", .peak_flops = NAN, .memory_bytes = -1};
+}
+
+static const Backend toy_backend = {
+    .name = "toy",
+    .open = toy_open,
+    .close = toy_close,
+    .write = toy_write,
+    .read = toy_read,
+    .run = toy_run,
+    .wait = toy_wait,
+    .facts = toy_facts,
+    .profile = toy_profile,
+};
 
 #endif

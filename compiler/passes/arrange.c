@@ -9,19 +9,20 @@
 #include "compiler/passes/attention.h"
 
 static Shape storage_order(const Persistent *persistent) {
-  if (persistent->in_count <= 0 || persistent->stack_count + persistent->in_count >= persistent->shape.count) {
-    return persistent->shape;
+  const Shape shape = persistent_shape(persistent);
+  if (persistent->in_count <= 0 || persistent->stack_count + persistent->in_count >= shape.count) {
+    return shape;
   }
   Shape order = {0};
   int in = persistent->stack_count, out = in + persistent->in_count;
   for (int i = 0; i < persistent->stack_count; i++) {
-    shape_push(&order, persistent->shape.axis[i]);
+    shape_push(&order, shape.axis[i]);
   }
-  for (int i = out; i < persistent->shape.count; i++) {
-    shape_push(&order, persistent->shape.axis[i]);
+  for (int i = out; i < shape.count; i++) {
+    shape_push(&order, shape.axis[i]);
   }
   for (int i = in; i < out; i++) {
-    shape_push(&order, persistent->shape.axis[i]);
+    shape_push(&order, shape.axis[i]);
   }
   return order;
 }
@@ -34,7 +35,7 @@ static void order_value(Graph *graph, ValueId value, const Shape *order) {
     return;
   }
   made->shape = *order;
-  if (node->op == OP_MICROBATCH) {
+  if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT) {
     order_value(graph, graph->regions.at[node->region].results.at[made->result], order);
   }
 }
@@ -47,6 +48,13 @@ static void order_attention(Graph *graph) {
       continue;  // without axes: the call in the text, long dissolved
     }
     int depths = node->integer & ATTENTION_HAS_VALUE_DEPTH ? 2 : 1;
+    if (strcmp(node->text, "attention") == 0 && node->result_count > 1) {  // statistics: [batch, head, group, query]
+      Shape *statistics = &graph_value(graph, node->first_result + 1)->shape, order = *statistics;
+      shape_remove(&order, node->axis);
+      Shape rows = shape_common(node->axes, &order);
+      shape_push(&rows, node->axis);
+      *statistics = shape_same_set(&rows, statistics) ? rows : *statistics;
+    }
     for (int j = 0; j < node->result_count; j++) {
       Shape *shape = &graph_value(graph, node->first_result + j)->shape;
       for (int k = node->axes.count - depths; k < node->axes.count; k++) {
@@ -60,28 +68,30 @@ static void order_attention(Graph *graph) {
   }
 }
 
-bool pass_arrange(Compilation *c) {
-  Graph *graph = c->graph;
-  order_attention(graph);
-  for (int i = 0; i < graph->persistent.count; i++) {
-    const Persistent *persistent = &graph->persistent.at[i];
-    if (persistent->value >= 0) {
-      graph_value(graph, persistent->value)->shape = storage_order(persistent);
+static void order_first(Graph *graph, ValueId value, AxisId axis) {
+  Shape order = shape_of(axis), shape = graph_shape(graph, value);
+  order = shape_union(order, &shape);
+  order_value(graph, value, &order);
+}
+
+// Collectives move whole blocks: the axis that they cut or join comes first in memory.
+static void order_collectives(Graph *graph) {
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    if (node->op == OP_ALL_GATHER || node->op == OP_REDUCE_SCATTER) {
+      order_first(graph, node->operands[0], node->axis);
+      order_first(graph, node->first_result, node->axis2);
     }
   }
-  Map packed = map_create(c->arena);  // axis of a pack to the node that packs parameters
-  const NodeList *nodes = &graph->regions.at[0].nodes;
-  for (int i = 0; i < nodes->count; i++) {
-    const Node *node = graph_node(graph, nodes->at[i]);
-    const Node *first = node->op == OP_PACK ? graph_producer(graph, node->operands[0]) : NULL;
-    if (first && first->op == OP_PARAM) {
-      map_put(&packed, (uint64_t)node->axis, nodes->at[i]);
-    }
-  }
+}
+
+// What is packed lies as the parameters do, what is assigned as its target.
+static void order_like_parameters(Graph *graph, RegionId region, Map *packed) {
+  const NodeList *nodes = &graph->regions.at[region].nodes;
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
     int64_t model;
-    if (node->op == OP_PACK && map_get(&packed, (uint64_t)node->axis, &model)) {
+    if (node->op == OP_PACK && map_get(packed, (uint64_t)axis_whole(graph, node->axis), &model)) {
       for (int j = 0; j < node->operand_count; j++) {
         Shape order = graph_shape(graph, graph_node(graph, (NodeId)model)->operands[j]);
         order_value(graph, node->operands[j], &order);
@@ -89,7 +99,31 @@ bool pass_arrange(Compilation *c) {
     } else if (node->op == OP_ASSIGN) {
       Shape order = graph_shape(graph, node->operands[0]);
       order_value(graph, node->operands[1], &order);
+    } else if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT) {
+      order_like_parameters(graph, node->region, packed);
     }
   }
+}
+
+bool pass_arrange(Compilation *c) {
+  Graph *graph = c->graph;
+  order_collectives(graph);
+  order_attention(graph);
+  for (int i = 0; i < graph->persistent.count; i++) {
+    const Persistent *persistent = &graph->persistent.at[i];
+    if (persistent->value >= 0) {
+      graph_value(graph, persistent->value)->shape = storage_order(persistent);
+    }
+  }
+  Map packed = map_create(c->arena);  // whole axis of a pack to the node that packs parameters
+  const NodeList *nodes = &graph->regions.at[0].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    const Node *first = node->op == OP_PACK ? graph_producer(graph, node->operands[0]) : NULL;
+    if (first && first->op == OP_PARAM) {
+      map_put(&packed, (uint64_t)axis_whole(graph, node->axis), nodes->at[i]);
+    }
+  }
+  order_like_parameters(graph, 0, &packed);
   return true;
 }

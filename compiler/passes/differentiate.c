@@ -181,8 +181,14 @@ static bool stays_outside(const Node *node) {
          (node->op == OP_INPUT && strcmp(node->text, "step") == 0);
 }
 
-// Moves the nodes into a region; gradient[] and the loss become its results, and then the node's.
-static void wrap_microbatches(Compilation *c, ValueId *gradient, ValueId *loss) {
+// What each use of a parameter adds to its gradient, in the order in which the backward comes to them. Uses are summed
+// after the microbatches, so that the sum does not depend on which stages of a pipeline make them.
+typedef ARRAY(ValueList) GradientParts;
+
+enum { FEW_PARTS = 4 };
+
+// Moves the nodes into a region; the loss, all parts of gradients and `values` become its results, and then the node's.
+static ValueId wrap_microbatches(Compilation *c, GradientParts *parts, ForwardValues *values, ValueId loss) {
   Graph *graph = c->graph;
   RegionId body = graph_region(graph);
   NodeList old = graph->regions.at[0].nodes, outside = {0}, effects = {0};
@@ -192,23 +198,38 @@ static void wrap_microbatches(Compilation *c, ValueId *gradient, ValueId *loss) 
     array_push(c->arena, to, old.at[i]);
   }
   graph->regions.at[0].nodes = outside;
-  array_push(c->arena, &graph->regions.at[body].results, *loss);
-  for (int i = 0; i < graph->persistent.count; i++) {
-    if (gradient[i] >= 0) {
-      array_push(c->arena, &graph->regions.at[body].results, gradient[i]);
+  array_push(c->arena, &graph->regions.at[body].results, loss);
+  for (int i = 0; i < parts->count; i++) {
+    for (int j = 0; j < parts->at[i].count; j++) {
+      array_push(c->arena, &graph->regions.at[body].results, parts->at[i].at[j]);
     }
+  }
+  for (int i = 0; i < values->count; i++) {
+    array_push(c->arena, &graph->regions.at[body].results, values->at[i].value);
   }
   NodeInit init = {NODE_INIT, .region = body, .integer = graph->slots};
   ValueId first = graph_add(graph, OP_MICROBATCH, init, NULL, 0);
-  *loss = first;
-  for (int i = 0, at = 1; i < graph->persistent.count; i++) {
-    if (gradient[i] >= 0) {
-      gradient[i] = first + at++;
+  int at = 1;
+  for (int i = 0; i < parts->count; i++) {
+    for (int j = 0; j < parts->at[i].count; j++) {
+      parts->at[i].at[j] = first + at++;
     }
+  }
+  for (int i = 0; i < values->count; i++) {
+    values->at[i].value = first + at++;
   }
   for (int i = 0; i < effects.count; i++) {
     array_push(c->arena, &graph->regions.at[0].nodes, effects.at[i]);
   }
+  return first;
+}
+
+static ValueId sum_parts(Graph *graph, const ValueList *parts) {
+  ValueId sum = parts->count ? parts->at[0] : -1;
+  for (int i = 1; i < parts->count; i++) {
+    sum = graph_op2(graph, OP_ADD, sum, parts->at[i]);
+  }
+  return sum;
 }
 
 static void name_gradients(Compilation *c, const ValueId *gradient) {
@@ -251,6 +272,10 @@ bool pass_differentiate(Compilation *c) {
   }
   NodeId output = loss_output(graph);
   ValueId loss = graph_node(graph, output)->operands[0];
+  ForwardValues values = {0};
+  if (c->values) {
+    forward_values(c, loss, &values);
+  }
   assign_optimizer_groups(c->elaborator);
   ValueList wanted = {0};
   for (int i = 0; i < graph->persistent.count; i++) {
@@ -269,17 +294,32 @@ bool pass_differentiate(Compilation *c) {
   backward_run(backward);
   ValueId *gradient = ARENA_ARRAY(c->arena, ValueId, graph->persistent.count + 1);
   int parameters = graph->persistent.count;
+  GradientParts parts = {0};
+  bool wraps = graph->slots > 1 || c->holders;
   for (int i = 0; i < parameters; i++) {
-    gradient[i] = -1;
-    if (graph->persistent.at[i].role == ROLE_PARAMETER && graph->persistent.at[i].group >= 0) {
-      gradient[i] = backward_gradient(backward, graph->persistent.at[i].value);
+    const Persistent *parameter = &graph->persistent.at[i];
+    bool trained = parameter->role == ROLE_PARAMETER && parameter->group >= 0;
+    ValueList list = trained ? backward_parts(backward, parameter->value) : (ValueList){0};
+    if (!wraps || (list.count > FEW_PARTS && !c->holders)) {
+      ValueId sum = trained ? backward_gradient(backward, parameter->value) : -1;
+      list = (ValueList){0};
+      if (sum >= 0) {
+        array_push(c->arena, &list, sum);
+      }
     }
+    array_push(c->arena, &parts, list);
   }
-  if (graph->slots > 1) {
-    wrap_microbatches(c, gradient, &loss);
+  if (wraps) {
+    loss = wrap_microbatches(c, &parts, &values, loss);
     graph_node(graph, output)->operands[0] = loss;
   }
+  for (int i = 0; i < parameters; i++) {
+    gradient[i] = sum_parts(graph, &parts.at[i]);
+  }
   name_gradients(c, gradient);
+  if (c->values) {
+    forward_values_output(c, &values, graph_node(graph, output)->span);
+  }
   c->differentiated = true;
   bool good = elaborate_updates(c->elaborator, gradient, loss);
   graph_assign_last(graph);

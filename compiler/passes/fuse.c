@@ -559,19 +559,21 @@ static void fuse_region(Compilation *c, RegionId region) {
   rename_group_results(&f);
 }
 
-bool pass_fuse(Compilation *c) {
-  Graph *graph = c->graph;
-  const NodeList top = graph->regions.at[0].nodes;
-  RegionId body = -1;
-  for (int i = 0; i < top.count; i++) {
-    if (graph_node(graph, top.at[i])->op == OP_MICROBATCH) {
-      body = graph_node(graph, top.at[i])->region;
+// Inner regions first: what stands in them is made where they stand.
+static void fuse_nested(Compilation *c, RegionId region) {
+  const NodeList nodes = c->graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes.count; i++) {
+    const Node *node = graph_node(c->graph, nodes.at[i]);
+    if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT) {
+      fuse_nested(c, node->region);
     }
   }
-  if (body >= 0) {
-    fuse_region(c, body);
-  }
-  fuse_region(c, 0);
+  fuse_region(c, region);
+}
+
+bool pass_fuse(Compilation *c) {
+  Graph *graph = c->graph;
+  fuse_nested(c, 0);
   graph->region = 0;
   graph->backward = false;
   graph_remove_dead(graph);

@@ -19,11 +19,12 @@ typedef struct {
   bool *known;       // by value id: made by a node of the list
   GroupInfo *info;
   bool *waiting;  // by node id
+  int messages;   // the level that later messages to and from other stages have at least
   int count, capacity;
 } Grouper;
 
 bool op_free(Op op) {
-  return op == OP_CONST || op == OP_INTEGER || op == OP_POSITION;
+  return op == OP_CONST || op == OP_INTEGER || op == OP_POSITION || op == OP_COORDINATE;
 }
 
 bool op_fusable(Op op) {
@@ -264,6 +265,15 @@ static void place(Grouper *g, NodeId id) {
       }
     }
   }
+  // What uses a sum of a row goes where the row is, or the row would have to be read again.
+  for (int i = node->operand_count - 1; i >= 0 && group < 0; i--) {
+    const Node *maker = graph_producer(g->graph, node->operands[i]);
+    int candidate = maker && is_reduction(maker->op) ? group_of_value(g, node->operands[i]) : -1;
+    if (candidate >= 0 && g->info[candidate].space.count > space.count && space.count > 0 &&
+        can_join_higher(g, candidate, node)) {
+      group = candidate;
+    }
+  }
   for (int i = node->operand_count - 1; i >= 0 && group < 0; i--) {
     int candidate = group_of_value(g, node->operands[i]);
     if (candidate >= 0 && (g->info[candidate].space.count == 0) == (space.count == 0) &&
@@ -297,6 +307,10 @@ static void pass_through(Grouper *g, NodeId id) {
     level = from > level ? from : level;
   }
   level += op_alias(node->op) || op_leaf(node->op) || node->op == OP_PACK ? 0 : 1;
+  if (node->op == OP_SEND || node->op == OP_RECEIVE) {  // what comes may depend on what was sent before
+    level = level > g->messages ? level : g->messages;
+    g->messages = level + (node->op == OP_SEND);
+  }
   for (int i = 0; i < node->operand_count; i++) {
     note_use(g, node->operands[i], level);
   }

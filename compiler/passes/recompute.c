@@ -6,7 +6,8 @@
 // kernels that read them. Copies are marked and never merged back.
 #include <string.h>
 
-#include "compiler/compilation.h"
+#include "compiler/passes/shard.h"
+#include "compiler/stages.h"
 
 enum { CHEAP_MAX_INPUTS = 3, CHEAP_MAX_DEPTH = 24, SMALL = 16 };
 
@@ -20,6 +21,8 @@ typedef struct {
   int limit;          // values that existed before
   bool *small;        // by value: much smaller than the space of the kernel that makes it, such as rows' statistics
   RegionId region;
+  const Stages *stages;  // of a pipeline: what another stage has made is not made again; else NULL
+  int stage;             // of the operation that reads the copies
 } Recompute;
 
 static ScopeId selected_instance(const Recompute *r, ScopeId scope, Map *memo) {
@@ -69,6 +72,7 @@ static ValueId copy_node(Recompute *r, ValueId value, const ValueId *operands) {
   array_push(r->c->arena, &r->out, id);
   for (int i = 0; i < node->result_count; i++) {
     r->copy[from->first_result + i] = node->first_result + i;
+    shard_hold_alike(r->c, node->first_result + i, from->first_result + i);
   }
   return r->copy[value];
 }
@@ -105,9 +109,14 @@ static void by_request(Recompute *r) {
   }
   for (int i = 0; i < old.count; i++) {
     NodeId id = old.at[i];
-    for (int j = 0; graph_node(graph, id)->backward && j < graph_node(graph, id)->operand_count; j++) {
+    bool backward = graph_node(graph, id)->backward;
+    ScopeId own = backward ? selected_instance(r, graph_node(graph, id)->scope, &memo) : -1;
+    for (int j = 0; backward && j < graph_node(graph, id)->operand_count; j++) {
       ValueId operand = graph_node(graph, id)->operands[j];
-      if (operand < r->limit && r->instance[operand] >= 0) {
+      // What leaves the scope is kept: the gradients of others begin with it.
+      bool selected = operand < r->limit && r->instance[operand] >= 0 &&
+                      (r->instance[operand] == own || r->instance[operand] >= graph->scopes.count);
+      if (selected) {
         ValueId copy = copy_in_scope(r, operand, r->instance[operand]);
         graph_node(graph, id)->operands[j] = copy;
       }
@@ -121,8 +130,16 @@ static void by_request(Recompute *r) {
 // --- what costs nothing ---
 
 // Is the value in memory, or so small that keeping it costs nothing?
+static int stage_of(const Recompute *r, NodeId node) {
+  return r->stages && node < r->stages->node_count ? r->stages->node[node] : STAGE_ANY;
+}
+
 static bool at_hand(const Recompute *r, ValueId value) {
   const Node *node = graph_producer(r->graph, value);
+  int stage = node ? stage_of(r, graph_value(r->graph, value)->node) : STAGE_ANY;
+  if (stage != STAGE_ANY && stage != r->stage) {
+    return true;
+  }
   return value >= r->limit || !node || r->stored[value] || r->small[value] || !op_elementwise(node->op);
 }
 
@@ -206,6 +223,7 @@ static void what_costs_nothing(Recompute *r) {
   for (int i = 0; i < old.count; i++) {
     NodeId id = old.at[i];
     bool reader = graph_node(graph, id)->backward && op_fusable(graph_node(graph, id)->op);
+    r->stage = stage_of(r, id);
     for (int j = 0; reader && j < graph_node(graph, id)->operand_count; j++) {
       ValueId operand = graph_node(graph, id)->operands[j];
       const Node *maker = graph_producer(graph, operand);
@@ -251,6 +269,7 @@ bool pass_recompute(Compilation *c) {
     by_request(&r);
   }
   start(&r);
+  r.stages = c->holders ? stages_find(c->arena, graph, c->spec) : NULL;
   what_costs_nothing(&r);
   graph->region = 0;
   graph_remove_dead(graph);

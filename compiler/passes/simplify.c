@@ -355,7 +355,7 @@ static void sweep(Graph *graph, RegionId region, bool *live) {
   }
   for (int i = nodes->count - 1; i >= 0; i--) {
     const Node *node = graph_node(graph, nodes->at[i]);
-    keep[i] = op_effect(node->op);
+    keep[i] = op_effect(node->op) || node->op == OP_SEGMENT || node->op == OP_MICROBATCH;
     for (int j = 0; j < node->result_count; j++) {
       keep[i] |= live[node->first_result + j];
     }

@@ -22,6 +22,7 @@ typedef struct {
   const AttentionPorts *ports;
   char *const *scratch;
   int64_t bytes, query_blocks, key_block, key_blocks;
+  int64_t parts, part_blocks, part_queries;  // queries lie in parts, each of consecutive positions
 } Job;
 
 // What a worker has in its scratch for a block of queries, all of the real type.
@@ -121,7 +122,16 @@ static void set(const Job *job, char *memory, int64_t at, double value) {
 // One (batch, head, group) and a block of its queries.
 typedef struct {
   int64_t batch, head, group, query, queries;
+  int64_t position;  // of the first query
 } Where;
+
+// The queries of block `block`, which lie in one part.
+static void set_block(const Job *job, Where *w, int64_t block) {
+  const int64_t part = block / job->part_blocks, inside = block % job->part_blocks * QUERIES;
+  w->query = part * job->part_queries + inside;
+  w->queries = min_of(QUERIES, job->part_queries - inside);
+  w->position = job->ports->first[part] + inside;
+}
 
 static char *at_query(const Job *job, char *memory, const int64_t *stride, const Where *w) {
   return memory +
@@ -137,9 +147,9 @@ static int64_t statistic_of(const Job *job, const Where *w) {
   return ((w->batch * a->heads + w->head) * a->groups + w->group) * a->queries + w->query;
 }
 
-// Keys that query `query` sees in [begin, end).
-static int64_t keys_seen(const Attention *a, int64_t query, int64_t begin, int64_t end) {
-  const int64_t limit = a->causal ? min_of(end, query + 1) : end;
+// Keys in [begin, end) that any query of the block sees.
+static int64_t keys_seen(const Attention *a, const Where *w, int64_t begin, int64_t end) {
+  const int64_t limit = a->causal ? min_of(end, w->position + w->queries) : end;
   return max_of(limit - begin, 0);
 }
 
@@ -216,19 +226,20 @@ static AttentionBlock scores_of(const Job *job, const Block *block, const Where 
   product_of_keys(job, at_key(job, job->ports->k, a->stride_k, w, begin), a->stride_k[1], block->query, a->depth, keys,
                   block->scores);
   return (AttentionBlock){
-      .scores = block->scores, .keys = keys, .ahead = begin - w->query, .causal = a->causal, .scale = a->scale};
+      .scores = block->scores, .keys = keys, .ahead = begin - w->position, .causal = a->causal, .scale = a->scale};
 }
 
 static void forward_task(void *context, int worker, int64_t task) {
   const Job *job = context;
   const Attention *a = job->a;
   const Block block = block_of(job, worker);
-  Where w = {.query = (job->query_blocks - 1 - task % job->query_blocks) * QUERIES};  // the longest first
+  const int64_t number = job->query_blocks - 1 - task % job->query_blocks;  // the longest first
+  Where w = {0};
   task /= job->query_blocks;
   w.group = task % a->groups;
   w.head = task / a->groups % a->heads;
   w.batch = task / a->groups / a->heads;
-  w.queries = min_of(QUERIES, a->queries - w.query);
+  set_block(job, &w, number);
   for (int64_t r = 0; r < QUERIES; r++) {
     set(job, block.max, r, -INFINITY);
     set(job, block.sum, r, 0.0);
@@ -236,7 +247,7 @@ static void forward_task(void *context, int worker, int64_t task) {
   char *o = at_query(job, job->ports->o, a->stride_o, &w);
   take_block(job, &w, at_query(job, job->ports->q, a->stride_q, &w), a->stride_q[1], a->depth, block.query_rows,
              block.query);
-  const int64_t end = keys_seen(a, w.query + w.queries - 1, 0, a->keys);
+  const int64_t end = keys_seen(a, &w, 0, a->keys);
   for (int64_t begin = 0; begin < end; begin += KEYS) {
     const int64_t keys = min_of(KEYS, end - begin);
     const AttentionBlock scores = scores_of(job, &block, &w, begin, keys);
@@ -259,7 +270,10 @@ static Job job_of(const Attention *a, const Simd *simd, const AttentionPorts *po
   Job job = {.a = a, .ports = ports, .scratch = scratch};
   job.real = a->type == TYPE_F32 ? simd->f32 : simd->f64;
   job.bytes = element_type_bytes(a->type);
-  job.query_blocks = (a->queries + QUERIES - 1) / QUERIES;
+  job.parts = a->parts > 1 ? a->parts : 1;
+  job.part_queries = a->queries / job.parts;
+  job.part_blocks = (job.part_queries + QUERIES - 1) / QUERIES;
+  job.query_blocks = job.parts * job.part_blocks;
   return job;
 }
 
@@ -314,9 +328,9 @@ static void keys_backward(const Job *job, const Block *block, Where w, int64_t b
   memset(block->dv, 0, (size_t)((end - begin) * a->value_depth * job->bytes));
   take_keys(job, block, &w, begin, end - begin);
   for (w.group = 0; w.group < a->groups; w.group++) {
-    for (w.query = 0; w.query < a->queries; w.query += QUERIES) {
-      w.queries = min_of(QUERIES, a->queries - w.query);
-      const int64_t keys = keys_seen(a, w.query + w.queries - 1, begin, end);
+    for (int64_t number = 0; number < job->query_blocks; number++) {
+      set_block(job, &w, number);
+      const int64_t keys = keys_seen(a, &w, begin, end);
       if (keys == 0) {
         continue;
       }
@@ -358,14 +372,15 @@ static void queries_task(void *context, int worker, int64_t task) {
   const Job *job = context;
   const Attention *a = job->a;
   const Block block = block_of(job, worker);
-  Where w = {.query = (job->query_blocks - 1 - task % job->query_blocks) * QUERIES};
+  const int64_t number = job->query_blocks - 1 - task % job->query_blocks;
+  Where w = {0};
   task /= job->query_blocks;
   w.group = task % a->groups;
   w.head = task / a->groups % a->heads;
   w.batch = task / a->groups / a->heads;
-  w.queries = min_of(QUERIES, a->queries - w.query);
+  set_block(job, &w, number);
   block_begin(job, &block, &w);
-  const int64_t end = keys_seen(a, w.query + w.queries - 1, 0, a->keys);
+  const int64_t end = keys_seen(a, &w, 0, a->keys);
   for (int64_t begin = 0; begin < end; begin += KEYS) {
     const int64_t keys = min_of(KEYS, end - begin);
     take_keys(job, &block, &w, begin, keys);

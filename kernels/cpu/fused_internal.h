@@ -136,8 +136,10 @@ static inline int64_t port_extent(const Kernel *kernel, int port) {
 static inline bool ports_overlap(const Kernel *kernel, const Place *places, int slots, int a, int b) {
   const Place *p = &places[a], *q = &places[b];
   const int64_t reach = p->slot_stride == q->slot_stride ? 0 : slots - 1;
-  return p->arena == q->arena && p->offset < q->offset + reach * q->slot_stride + port_extent(kernel, b) &&
-         q->offset < p->offset + reach * p->slot_stride + port_extent(kernel, a);
+  const int64_t lanes = p->lane_stride == q->lane_stride ? 0 : slots - 1;  // there are no more lanes than slots
+  return p->arena == q->arena &&
+         p->offset < q->offset + reach * q->slot_stride + lanes * q->lane_stride + port_extent(kernel, b) &&
+         q->offset < p->offset + reach * p->slot_stride + lanes * p->lane_stride + port_extent(kernel, a);
 }
 
 static inline int64_t min_i64(int64_t a, int64_t b) {

@@ -72,7 +72,8 @@ static void source_run(const Binding *binding, const Node *node, uint32_t step, 
       }
       return;
     case KERNEL_IOTA:
-      program->simd->integer->iota((int32_t *)(void *)out, node->constant + offset, stride, n);
+      program->simd->integer->iota((int32_t *)(void *)out, node->constant + (int64_t)(intptr_t)memory + offset, stride,
+                                   n);
       return;
     case KERNEL_UNIFORM:
       program->real->uniform(out, key, (int64_t)(intptr_t)memory + offset, stride, n);

@@ -1,5 +1,7 @@
 // backend.c: the CPU backend: arenas in memory, programs run instruction by instruction on a pool of threads.
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,12 +10,16 @@
 #include "kernels/cpu/fused.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/take.h"
+#include "runtime/cpu/collective.h"
 #include "runtime/cpu/memory.h"
-#include "runtime/device.h"
 
 struct Device {
   const Plan *plan;
-  Arena *arena;  // of what open prepared
+  Ranks *ranks;  // NULL: the only rank there is
+  int64_t rank;
+  int coordinate[PLAN_MAX_MESH];
+  int64_t *term;  // what each term of the plan is on this rank
+  Arena *arena;   // of what open prepared
   const Simd *simd;
   Blas blas;
   Pool *pool;
@@ -46,8 +52,11 @@ static bool memories_open(Device *device, Error *error) {
     const int64_t bytes = device->plan->arena_bytes[i];
     total = bytes > INT64_MAX - total ? INT64_MAX : total + bytes;
   }
-  if (memory_physical() > 0 && total > memory_physical()) {
-    return out_of_memory(error, total, "the values of the plan");
+  const int64_t all = device->ranks ? ranks_bytes(device->ranks) : total;
+  if (memory_physical() > 0 && all > memory_physical()) {
+    char what[64];
+    snprintf(what, sizeof what, "the values of %" PRId64 " ranks", device->ranks ? ranks_count(device->ranks) : 1);
+    return out_of_memory(error, all, device->ranks ? what : "the values of the plan");
   }
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
     device->memory[i] = memory_create(device->plan->arena_bytes[i], device->pool);
@@ -58,7 +67,7 @@ static bool memories_open(Device *device, Error *error) {
   return true;
 }
 
-static bool instruction_check(const Instruction *instruction, Error *error) {
+static bool instruction_check(const Instruction *instruction, const Ranks *ranks, Error *error) {
   const char *name = instruction->name ? instruction->name : instruction_kind_name(instruction->kind);
   const ElementType put = instruction->as.take.type, fold = instruction->as.window.type;
   switch (instruction->kind) {
@@ -73,6 +82,10 @@ static bool instruction_check(const Instruction *instruction, Error *error) {
     case INSTRUCTION_FOLD:
       return fold == TYPE_F32 || fold == TYPE_F64 ||
              error_set(error, 1, "%s: the CPU backend cannot fold windows of %s", name, element_type_name(fold));
+    case INSTRUCTION_SEND:
+    case INSTRUCTION_RECEIVE:
+    case INSTRUCTION_SENT:
+      return ranks || error_set(error, 1, "%s: a message, and there is no other rank", name);
     default:
       return true;
   }
@@ -93,23 +106,45 @@ static void scratch_need(Device *device, int64_t scratch, int64_t shared) {
   device->shared_bytes = shared > device->shared_bytes ? shared : device->shared_bytes;
 }
 
+// The places of a kernel's ports on this rank: their terms are added.
+static Place *places_here(Device *device, const KernelCall *call) {
+  const int count = device->plan->kernels[call->kernel]->port_count;
+  Place *places = ARENA_ARRAY(device->arena, Place, count + 1);
+  for (int p = 0; p < count; p++) {
+    places[p] = call->place[p];
+    places[p].offset += device->term[places[p].term];
+    places[p].term = 0;
+  }
+  return places;
+}
+
+static void terms_open(Device *device) {
+  const Plan *plan = device->plan;
+  device->term = ARENA_ARRAY(device->arena, int64_t, plan->term_count + 1);
+  for (int i = 0; i < plan->term_count; i++) {
+    device->term[i] = plan_term(plan, i, device->coordinate);
+  }
+}
+
 // Prepares all kernels and finds how much scratch they and attention need.
 static bool segments_open(Device *device, Error *error) {
   const Plan *plan = device->plan;
   device->scratch = ARENA_ARRAY(device->arena, char *, pool_threads(device->pool));
   const int slots = slots_of(plan);
+  terms_open(device);
   device->fused = ARENA_ARRAY(device->arena, Fused **, plan->segment_count + 1);
   for (int s = 0; s < plan->segment_count; s++) {
     const PlanSegment *segment = &plan->segments[s];
     device->fused[s] = ARENA_ARRAY(device->arena, Fused *, segment->count + 1);
     for (int i = 0; i < segment->count; i++) {
       const Instruction *instruction = &segment->instructions[i];
-      if (!instruction_check(instruction, error)) {
+      if (!instruction_check(instruction, device->ranks, error)) {
         return false;
       }
       if (instruction->kind == INSTRUCTION_KERNEL) {
         const KernelCall *call = &instruction->as.kernel;
-        Fused *fused = fused_build(device->arena, device->simd, plan->kernels[call->kernel], call->place, slots);
+        Fused *fused =
+            fused_build(device->arena, device->simd, plan->kernels[call->kernel], places_here(device, call), slots);
         device->fused[s][i] = fused;
         scratch_need(device, fused_scratch_bytes(fused), fused_shared_bytes(fused));
       } else if (instruction->kind == INSTRUCTION_ATTENTION || instruction->kind == INSTRUCTION_ATTENTION_GRAD) {
@@ -183,6 +218,13 @@ static bool cpu_open(const Plan *plan, const DeviceOptions *options, Device **ou
     return out_of_memory(error, (int64_t)sizeof *device, "itself");
   }
   device->plan = plan;
+  device->ranks = options ? options->ranks : NULL;
+  device->rank = device->ranks ? options->rank : 0;
+  plan_coordinates(plan, device->rank, device->coordinate);
+  if (!device->ranks && plan_ranks(plan) > 1) {
+    cpu_close(device);
+    return error_set(error, 1, "the plan is for %" PRId64 " ranks and was opened for one", plan_ranks(plan));
+  }
   if (!device_open(device, options, error)) {
     cpu_close(device);
     return false;
@@ -220,8 +262,13 @@ static bool cpu_read(Device *device, ArenaClass arena, int64_t offset, void *dat
   return true;
 }
 
-static void *address(const Device *device, const Place *place, int slot) {
-  return device->memory[place->arena] + place->offset + slot * place->slot_stride;
+// Where a place is from the beginning of its arena, on this rank in this call.
+static int64_t position(const Device *device, const Place *place, const PlanCall *call) {
+  return place->offset + device->term[place->term] + call->slot * place->slot_stride + call->lane * place->lane_stride;
+}
+
+static void *address(const Device *device, const Place *place, const PlanCall *call) {
+  return device->memory[place->arena] + position(device, place, call);
 }
 
 static void run_kernel(Device *device, const Fused *fused, const KernelCall *call, const PlanCall *plan_call) {
@@ -230,35 +277,53 @@ static void run_kernel(Device *device, const Fused *fused, const KernelCall *cal
   for (int p = 0; p < kernel->port_count; p++) {
     const Place *place = &call->place[p];
     if (kernel->port[p].kind == PORT_STRIDES) {  // no memory: the index at which its coordinates begin
-      ports[p] = (void *)(intptr_t)(place->offset + plan_call->slot * place->slot_stride);
+      ports[p] = (void *)(intptr_t)position(device, place, plan_call);
     } else {
-      ports[p] = address(device, place, plan_call->slot);
+      ports[p] = address(device, place, plan_call);
     }
   }
   fused_run(fused, device->pool, ports, plan_call->first, device->scratch, device->shared);
 }
 
-static void run_attention(Device *device, const Attention *attention, bool gradient, int slot) {
+static void run_attention(Device *device, const Attention *attention, bool gradient, const PlanCall *call) {
   AttentionPorts ports = {
-      .q = address(device, &attention->q, slot),
-      .k = address(device, &attention->k, slot),
-      .v = address(device, &attention->v, slot),
-      .o = address(device, &attention->o, slot),
-      .statistics = address(device, &attention->statistics, slot),
+      .q = address(device, &attention->q, call),
+      .k = address(device, &attention->k, call),
+      .v = address(device, &attention->v, call),
+      .o = address(device, &attention->o, call),
+      .statistics = address(device, &attention->statistics, call),
   };
+  for (int p = 0; p < 2; p++) {
+    ports.first[p] = attention->origin[p] + device->term[attention->origin_term[p]];
+  }
   if (gradient) {
-    ports.d_o = address(device, &attention->d_o, slot);
-    ports.dq = address(device, &attention->dq, slot);
-    ports.dk = address(device, &attention->dk, slot);
-    ports.dv = address(device, &attention->dv, slot);
+    ports.d_o = address(device, &attention->d_o, call);
+    ports.dq = address(device, &attention->dq, call);
+    ports.dk = address(device, &attention->dk, call);
+    ports.dv = address(device, &attention->dv, call);
     attention_grad_run(attention, device->simd, device->pool, &ports, device->scratch);
   } else {
     attention_run(attention, device->simd, device->pool, &ports, device->scratch);
   }
 }
 
+static bool run_shared(Device *device, const Instruction *instruction, const PlanCall *call, int64_t number,
+                       Error *error) {
+  if (instruction->kind == INSTRUCTION_COLLECTIVE) {
+    const Collective *collective = &instruction->as.collective;
+    return collective_run(instruction, device->ranks, device->rank, number, address(device, &collective->from, call),
+                          address(device, &collective->to, call), error);
+  }
+  return transfer_run(instruction, device->ranks, device->rank, call->lane,
+                      address(device, &instruction->as.transfer.place, call), error);
+}
+
+static void run_piece(Device *device, const Piece *piece, const PlanCall *call) {
+  const int64_t part = plan_part(device->plan, piece->mesh, piece->mesh_count, device->coordinate);
+  piece_run(piece, part, address(device, &piece->from, call), address(device, &piece->to, call));
+}
+
 static void run_instruction(Device *device, const Instruction *instruction, const Fused *fused, const PlanCall *call) {
-  const int slot = call->slot;
   const Gemm *gemm = &instruction->as.gemm;
   const Take *take = &instruction->as.take;
   const Window *window = &instruction->as.window;
@@ -267,30 +332,58 @@ static void run_instruction(Device *device, const Instruction *instruction, cons
       run_kernel(device, fused, &instruction->as.kernel, call);
       break;
     case INSTRUCTION_GEMM:
-      gemm_run(gemm, &device->blas, device->pool, address(device, &gemm->a, slot), address(device, &gemm->b, slot),
-               address(device, &gemm->c, slot), call->first);
+      gemm_run(gemm, &device->blas, device->pool, address(device, &gemm->a, call), address(device, &gemm->b, call),
+               address(device, &gemm->c, call), call->first);
       break;
     case INSTRUCTION_TAKE:
-      take_run(take, device->pool, address(device, &take->x, slot), address(device, &take->index, slot),
-               address(device, &take->out, slot));
+      take_run(take, device->pool, address(device, &take->x, call), address(device, &take->index, call),
+               address(device, &take->out, call));
       break;
     case INSTRUCTION_PUT:
-      put_run(take, device->pool, address(device, &take->x, slot), address(device, &take->index, slot),
-              address(device, &take->out, slot), call->first);
+      put_run(take, device->pool, address(device, &take->x, call), address(device, &take->index, call),
+              address(device, &take->out, call), call->first);
       break;
     case INSTRUCTION_WINDOW:
-      window_run(window, device->pool, address(device, &window->x, slot), address(device, &window->out, slot));
+      window_run(window, device->pool, address(device, &window->x, call), address(device, &window->out, call));
       break;
     case INSTRUCTION_FOLD:
-      fold_run(window, device->pool, address(device, &window->x, slot), address(device, &window->out, slot));
+      fold_run(window, device->pool, address(device, &window->x, call), address(device, &window->out, call));
       break;
     case INSTRUCTION_ATTENTION:
     case INSTRUCTION_ATTENTION_GRAD:
-      run_attention(device, &instruction->as.attention, instruction->kind == INSTRUCTION_ATTENTION_GRAD, slot);
+      run_attention(device, &instruction->as.attention, instruction->kind == INSTRUCTION_ATTENTION_GRAD, call);
+      break;
+    case INSTRUCTION_PIECE:
+      run_piece(device, &instruction->as.piece, call);
       break;
     default:
       break;
   }
+}
+
+static bool is_shared(InstructionKind kind) {
+  return kind == INSTRUCTION_COLLECTIVE || kind == INSTRUCTION_SEND || kind == INSTRUCTION_RECEIVE ||
+         kind == INSTRUCTION_SENT;
+}
+
+static bool run_calls(Device *device, const PlanProgram *program, Error *error) {
+  double before = now();
+  for (int c = 0; c < program->call_count; c++) {
+    const PlanCall *call = &program->calls[c];
+    const PlanSegment *segment = &device->plan->segments[call->segment];
+    for (int i = 0; i < segment->count; i++) {
+      const Instruction *instruction = &segment->instructions[i];
+      if (!is_shared(instruction->kind)) {
+        run_instruction(device, instruction, device->fused[call->segment][i], call);
+      } else if (!run_shared(device, instruction, call, c, error)) {
+        return false;
+      }
+      const double after = now();
+      device->seconds[instruction->kind] += after - before;
+      before = after;
+    }
+  }
+  return true;
 }
 
 static bool cpu_run(Device *device, ProgramKind program, Error *error) {
@@ -298,18 +391,23 @@ static bool cpu_run(Device *device, ProgramKind program, Error *error) {
   if (calls->call_count == 0) {
     return error_set(error, 1, "the plan has no program '%s'", program_kind_name(program));
   }
-  double before = now();
-  for (int c = 0; c < calls->call_count; c++) {
-    const PlanCall *call = &calls->calls[c];
-    const PlanSegment *segment = &device->plan->segments[call->segment];
-    for (int i = 0; i < segment->count; i++) {
-      run_instruction(device, &segment->instructions[i], device->fused[call->segment][i], call);
-      const double after = now();
-      device->seconds[segment->instructions[i].kind] += after - before;
-      before = after;
-    }
+  if (!device->ranks) {
+    return run_calls(device, calls, error);
   }
-  return true;
+  return ranks_begin(device->ranks, device->rank, program, error) && run_calls(device, calls, error) &&
+         ranks_end(device->ranks, device->rank, error);
+}
+
+static bool cpu_wait(Device *device, int behind, Error *error) {
+  (void)device;
+  (void)behind;
+  (void)error;
+  return true;  // a run is done when cpu_run returns
+}
+
+static void cpu_facts(const Device *device, DeviceFacts *facts) {
+  (void)device;
+  *facts = (DeviceFacts){.name = "cpu", .peak_flops = NAN, .memory_bytes = -1};
 }
 
 static void cpu_profile(const Device *device, double *seconds) {
@@ -323,5 +421,7 @@ const Backend backend_cpu = {
     .write = cpu_write,
     .read = cpu_read,
     .run = cpu_run,
+    .wait = cpu_wait,
+    .facts = cpu_facts,
     .profile = cpu_profile,
 };

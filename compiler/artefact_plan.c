@@ -1,0 +1,459 @@
+// artefact_plan.c: one description of a plan that both writes and reads, so that the two cannot drift apart.
+#include "compiler/artefact_plan.h"
+
+#include <string.h>
+
+#include "base/map.h"
+
+// The distinct kernels of all plans, in the order in which they are met.
+typedef struct {
+  int count;
+  Kernel **at;
+  Map by_hash;
+} KernelPool;
+
+static int kernel_pool_find(const KernelPool *pool, const Kernel *kernel) {
+  int at = (int)map_get_or(&pool->by_hash, kernel_hash(kernel), -1);
+  for (int i = 0; at >= 0 && !kernel_equal(pool->at[at], kernel); i++) {  // two kernels of one hash
+    at = i < pool->count ? i : -1;
+  }
+  return at;
+}
+
+static void kernel_pool_fill(KernelPool *pool, Arena *arena, const PlanSet *set) {
+  int most = 0;
+  for (int p = 0; p < set->count; p++) {
+    most += set->plans[p]->kernel_count;
+  }
+  *pool = (KernelPool){.at = ARENA_ARRAY(arena, Kernel *, most + 1), .by_hash = map_create(arena)};
+  for (int p = 0; p < set->count; p++) {
+    for (int i = 0; i < set->plans[p]->kernel_count; i++) {
+      Kernel *kernel = set->plans[p]->kernels[i];
+      if (kernel_pool_find(pool, kernel) < 0) {
+        map_put(&pool->by_hash, kernel_hash(kernel), pool->count);
+        pool->at[pool->count++] = kernel;
+      }
+    }
+  }
+}
+
+static void code_place(Codec *codec, Place *place) {
+  CODE_ENUM(codec, place->arena, ArenaClass, ARENA_CLASS_COUNT);
+  code_i64(codec, &place->offset);
+  code_i64(codec, &place->slot_stride);
+  code_i64(codec, &place->lane_stride);
+  code_int(codec, &place->term);
+}
+
+static void code_span(Codec *codec, Span *span) {
+  code_int(codec, &span->file);
+  code_u32(codec, &span->begin);
+  code_u32(codec, &span->end);
+}
+
+static void code_mesh_axes(Codec *codec, int *count, int *mesh) {
+  code_count(codec, count, PLAN_MAX_MESH);
+  for (int i = 0; i < *count; i++) {
+    code_int(codec, &mesh[i]);
+  }
+}
+
+static void code_cuts(Codec *codec, PlanCut *cut, int count) {
+  for (int i = 0; i < count; i++) {
+    code_mesh_axes(codec, &cut[i].count, cut[i].mesh);
+    code_bool(codec, &cut[i].zigzag);
+    code_i64(codec, &cut[i].local);
+  }
+}
+
+static void code_type(Codec *codec, ElementType *type) {
+  CODE_ENUM(codec, *type, ElementType, ELEMENT_TYPE_COUNT);
+}
+
+static void code_kernel(Codec *codec, Kernel *kernel) {
+  code_count(codec, &kernel->dim_count, KERNEL_MAX_DIMS);
+  code_int(codec, &kernel->inner_count);
+  code_bool(codec, &kernel->row_reductions);
+  code_sizes(codec, kernel->size, kernel->dim_count);
+  code_type(codec, &kernel->real);
+  CODE_ARRAY(codec, kernel->port, kernel->port_count, 9);
+  for (int i = 0; i < kernel->port_count; i++) {
+    KernelPort *port = &kernel->port[i];
+    CODE_ENUM(codec, port->kind, PortKind, PORT_STRIDES + 1);
+    code_type(codec, &port->type);
+    code_bool(codec, &port->accumulate);
+    code_sizes(codec, port->stride, kernel->dim_count);
+  }
+  CODE_ARRAY(codec, kernel->code, kernel->code_count, 33);
+  for (int i = 0; i < kernel->code_count; i++) {
+    KernelInstruction *at = &kernel->code[i];
+    CODE_ENUM(codec, at->op, KernelOp, KERNEL_OP_COUNT);
+    CODE_ENUM(codec, at->level, KernelLevel, LEVEL_FULL + 1);
+    code_bool(codec, &at->integer);
+    code_i16(codec, &at->a);
+    code_i16(codec, &at->b);
+    code_i16(codec, &at->c);
+    code_i16(codec, &at->port);
+    code_double(codec, &at->number);
+    code_i64(codec, &at->constant);
+  }
+}
+
+static void code_gemm(Codec *codec, Gemm *gemm) {
+  code_type(codec, &gemm->type);
+  code_bool(codec, &gemm->transpose_a);
+  code_bool(codec, &gemm->transpose_b);
+  int64_t *sizes[] = {&gemm->m, &gemm->n, &gemm->k, &gemm->lda, &gemm->ldb, &gemm->ldc};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    code_i64(codec, sizes[i]);
+  }
+  code_count(codec, &gemm->batch_count, 4);
+  code_sizes(codec, gemm->batch, gemm->batch_count);
+  code_sizes(codec, gemm->stride_a, gemm->batch_count);
+  code_sizes(codec, gemm->stride_b, gemm->batch_count);
+  code_sizes(codec, gemm->stride_c, gemm->batch_count);
+  code_place(codec, &gemm->a);
+  code_place(codec, &gemm->b);
+  code_place(codec, &gemm->c);
+  CODE_ENUM(codec, gemm->write, WriteMode, WRITE_ADD_AFTER_FIRST + 1);
+}
+
+static void code_take(Codec *codec, Take *take) {
+  code_type(codec, &take->type);
+  code_count(codec, &take->dim_count, PLAN_MAX_AXES);
+  code_sizes(codec, take->size, take->dim_count);
+  code_sizes(codec, take->stride_x, take->dim_count);
+  code_sizes(codec, take->stride_index, take->dim_count);
+  code_sizes(codec, take->stride_out, take->dim_count);
+  code_i64(codec, &take->extent);
+  code_i64(codec, &take->stride_axis);
+  code_i64(codec, &take->x_elements);
+  code_place(codec, &take->x);
+  code_place(codec, &take->index);
+  code_place(codec, &take->out);
+  CODE_ENUM(codec, take->write, WriteMode, WRITE_ADD_AFTER_FIRST + 1);
+}
+
+static void code_window(Codec *codec, Window *window) {
+  code_type(codec, &window->type);
+  code_count(codec, &window->dim_count, PLAN_MAX_AXES);
+  code_int(codec, &window->windowed);
+  code_sizes(codec, window->size, window->dim_count);
+  code_sizes(codec, window->stride_x, window->dim_count);
+  code_sizes(codec, window->stride_out, window->dim_count);
+  code_i64(codec, &window->taps);
+  code_i64(codec, &window->stride_tap);
+  code_place(codec, &window->x);
+  code_place(codec, &window->out);
+}
+
+static void code_attention(Codec *codec, Attention *attention) {
+  code_type(codec, &attention->type);
+  code_bool(codec, &attention->causal);
+  code_double(codec, &attention->scale);
+  code_count(codec, &attention->parts, 2);
+  for (int i = 0; i < 2; i++) {
+    code_i64(codec, &attention->origin[i]);
+    code_int(codec, &attention->origin_term[i]);
+  }
+  int64_t *sizes[] = {&attention->batch,  &attention->queries, &attention->keys,       &attention->heads,
+                      &attention->groups, &attention->depth,   &attention->value_depth};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    code_i64(codec, sizes[i]);
+  }
+  int64_t *queries[] = {attention->stride_q, attention->stride_o, attention->stride_dq, attention->stride_do};
+  int64_t *keys[] = {attention->stride_k, attention->stride_v, attention->stride_dk, attention->stride_dv};
+  for (int i = 0; i < 4; i++) {
+    code_sizes(codec, queries[i], 4);
+    code_sizes(codec, keys[i], 3);
+  }
+  Place *places[] = {&attention->q,   &attention->k,  &attention->v,  &attention->o, &attention->statistics,
+                     &attention->d_o, &attention->dq, &attention->dk, &attention->dv};
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    code_place(codec, places[i]);
+  }
+}
+
+static void code_kernel_call(Codec *codec, KernelCall *call, const Plan *plan) {
+  code_int(codec, &call->kernel);
+  if (call->kernel < 0 || call->kernel >= plan->kernel_count) {
+    codec->bad = true;
+    return;
+  }
+  int ports = plan->kernels[call->kernel]->port_count;
+  if (!codec->out) {
+    call->place = ARENA_ARRAY(codec->arena, Place, ports ? ports : 1);
+  }
+  for (int i = 0; i < ports; i++) {
+    code_place(codec, &call->place[i]);
+  }
+}
+
+static void code_piece(Codec *codec, Piece *piece) {
+  code_type(codec, &piece->type);
+  code_i64(codec, &piece->first);
+  code_i64(codec, &piece->count);
+  code_i64(codec, &piece->piece);
+  code_mesh_axes(codec, &piece->mesh_count, piece->mesh);
+  code_place(codec, &piece->from);
+  code_place(codec, &piece->to);
+}
+
+static void code_collective(Codec *codec, Collective *collective) {
+  CODE_ENUM(codec, collective->kind, CollectiveKind, COLLECTIVE_KIND_COUNT);
+  CODE_ENUM(codec, collective->reduce, ReduceKind, REDUCE_COUNT);
+  code_type(codec, &collective->type);
+  code_u32(codec, &collective->mesh);
+  code_int(codec, &collective->ranks);
+  code_i64(codec, &collective->count);
+  code_place(codec, &collective->from);
+  code_place(codec, &collective->to);
+}
+
+static void code_transfer(Codec *codec, Transfer *transfer) {
+  code_type(codec, &transfer->type);
+  code_int(codec, &transfer->channel);
+  code_int(codec, &transfer->peer);
+  code_i64(codec, &transfer->count);
+  code_place(codec, &transfer->place);
+}
+
+static void code_instruction(Codec *codec, Instruction *instruction, const Plan *plan) {
+  CODE_ENUM(codec, instruction->kind, InstructionKind, INSTRUCTION_KIND_COUNT);
+  code_span(codec, &instruction->span);
+  code_string(codec, &instruction->name);
+  code_string(codec, &instruction->why);
+  code_span(codec, &instruction->rule);
+  code_double(codec, &instruction->flops);
+  code_double(codec, &instruction->bytes);
+  switch (instruction->kind) {
+    case INSTRUCTION_KERNEL:
+      code_kernel_call(codec, &instruction->as.kernel, plan);
+      break;
+    case INSTRUCTION_GEMM:
+      code_gemm(codec, &instruction->as.gemm);
+      break;
+    case INSTRUCTION_TAKE:
+    case INSTRUCTION_PUT:
+      code_take(codec, &instruction->as.take);
+      break;
+    case INSTRUCTION_WINDOW:
+    case INSTRUCTION_FOLD:
+      code_window(codec, &instruction->as.window);
+      break;
+    case INSTRUCTION_ATTENTION:
+    case INSTRUCTION_ATTENTION_GRAD:
+      code_attention(codec, &instruction->as.attention);
+      break;
+    case INSTRUCTION_PIECE:
+      code_piece(codec, &instruction->as.piece);
+      break;
+    case INSTRUCTION_COLLECTIVE:
+      code_collective(codec, &instruction->as.collective);
+      break;
+    case INSTRUCTION_SEND:
+    case INSTRUCTION_RECEIVE:
+    case INSTRUCTION_SENT:
+      code_transfer(codec, &instruction->as.transfer);
+      break;
+    case INSTRUCTION_KIND_COUNT:
+      codec->bad = true;
+  }
+}
+
+static void code_axes(Codec *codec, int *count, const char **axis, int64_t *size) {
+  code_count(codec, count, PLAN_MAX_AXES);
+  for (int i = 0; i < *count; i++) {
+    code_name(codec, &axis[i]);
+  }
+  code_sizes(codec, size, *count);
+}
+
+static void code_state(Codec *codec, PlanState *state) {
+  code_name(codec, &state->name);
+  CODE_ENUM(codec, state->role, StateRole, STATE_MODEL + 1);
+  code_type(codec, &state->type);
+  code_axes(codec, &state->axis_count, state->axis, state->size);
+  code_cuts(codec, state->cut, state->axis_count);
+  code_sizes(codec, state->stride, state->axis_count);
+  code_i64(codec, &state->offset);
+  code_i64(codec, &state->flat_first);
+  code_i64(codec, &state->flat_piece);
+  code_mesh_axes(codec, &state->flat_count, state->flat_mesh);
+  code_bool(codec, &state->owner);
+}
+
+static void code_input(Codec *codec, PlanInput *input) {
+  code_name(codec, &input->name);
+  code_type(codec, &input->type);
+  code_axes(codec, &input->axis_count, input->axis, input->size);
+  code_cuts(codec, input->cut, input->axis_count);
+  code_i64(codec, &input->bound);
+  code_place(codec, &input->place);
+}
+
+static void code_output(Codec *codec, PlanOutput *output) {
+  code_name(codec, &output->name);
+  code_type(codec, &output->type);
+  code_axes(codec, &output->axis_count, output->axis, output->size);
+  code_sizes(codec, output->stride, output->axis_count);
+  code_place(codec, &output->place);
+}
+
+static void code_program(Codec *codec, PlanProgram *program) {
+  CODE_ARRAY(codec, program->calls, program->call_count, 13);
+  for (int i = 0; i < program->call_count; i++) {
+    code_int(codec, &program->calls[i].segment);
+    code_int(codec, &program->calls[i].slot);
+    code_int(codec, &program->calls[i].lane);
+    code_bool(codec, &program->calls[i].first);
+  }
+  CODE_ARRAY(codec, program->inputs, program->input_count, 20);
+  for (int i = 0; i < program->input_count; i++) {
+    code_input(codec, &program->inputs[i]);
+  }
+  CODE_ARRAY(codec, program->outputs, program->output_count, 20);
+  for (int i = 0; i < program->output_count; i++) {
+    code_output(codec, &program->outputs[i]);
+  }
+  code_int(codec, &program->slots);
+  code_i64(codec, &program->transient_bytes);
+  code_double(codec, &program->flops);
+}
+
+static void code_run(Codec *codec, PlanRun *run) {
+  const char **words[] = {&run->model,     &run->recipe,    &run->layout,    &run->precision, &run->optimizer,
+                          &run->data_kind, &run->data_path, &run->data_base, &run->tokenizer};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    code_string(codec, words[i]);
+  }
+  code_double(codec, &run->validation_fraction);
+  int64_t *numbers[] = {&run->batch,      &run->sequence,  &run->steps,       &run->eval_every,
+                        &run->save_every, &run->log_every, &run->eval_batches};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    code_i64(codec, numbers[i]);
+  }
+  code_u64(codec, &run->seed);
+  code_double(codec, &run->parameters);
+}
+
+static void code_source(Codec *codec, Source *source) {
+  code_name(codec, &source->path);
+  code_name(codec, &source->text);
+  if (!codec->out) {
+    source->length = (uint32_t)strlen(source->text);
+  }
+}
+
+static void code_mesh(Codec *codec, Plan *plan) {
+  code_count(codec, &plan->mesh_count, PLAN_MAX_MESH);
+  for (int i = 0; i < plan->mesh_count; i++) {
+    code_name(codec, &plan->mesh[i].name);
+    code_i64(codec, &plan->mesh[i].size);
+  }
+  code_int(codec, &plan->pipeline);
+  code_int(codec, &plan->stage);
+  code_int(codec, &plan->stages);
+  CODE_ARRAY(codec, plan->terms, plan->term_count, 64);
+  for (int i = 0; i < plan->term_count; i++) {
+    code_sizes(codec, plan->terms[i].stride, PLAN_MAX_MESH);
+  }
+}
+
+static void code_segments(Codec *codec, Plan *plan) {
+  CODE_ARRAY(codec, plan->segments, plan->segment_count, 16);
+  for (int s = 0; s < plan->segment_count; s++) {
+    PlanSegment *segment = &plan->segments[s];
+    code_string(codec, &segment->name);
+    CODE_ENUM(codec, segment->kind, SegmentKind, SEGMENT_APPLY + 1);
+    code_int(codec, &segment->chunk);
+    CODE_ARRAY(codec, segment->instructions, segment->count, 52);
+    for (int i = 0; i < segment->count && !codec->bad; i++) {
+      code_instruction(codec, &segment->instructions[i], plan);
+    }
+  }
+}
+
+// Kernels of a plan are numbers of those of the file.
+static void code_kernels(Codec *codec, Plan *plan, const KernelPool *pool) {
+  CODE_ARRAY(codec, plan->kernels, plan->kernel_count, 4);
+  for (int i = 0; i < plan->kernel_count && !codec->bad; i++) {
+    int at = codec->out ? kernel_pool_find(pool, plan->kernels[i]) : 0;
+    code_int(codec, &at);
+    if (at < 0 || at >= pool->count) {
+      codec->bad = true;
+      return;
+    }
+    CODE_SET(codec, plan->kernels[i], pool->at[at]);
+  }
+}
+
+static bool sources_equal(const Plan *a, const Plan *b) {
+  bool equal = a->source_count == b->source_count;
+  for (int i = 0; equal && i < a->source_count; i++) {
+    equal = strcmp(a->sources[i].path, b->sources[i].path) == 0 && strcmp(a->sources[i].text, b->sources[i].text) == 0;
+  }
+  return equal;
+}
+
+static bool texts_equal(const char *a, const char *b) {
+  return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+// The texts are those of the first plan, or its own.
+static void code_texts(Codec *codec, Plan *plan, const Plan *first) {
+  bool same = codec->out && first && texts_equal(plan->resolved, first->resolved) && sources_equal(plan, first);
+  code_bool(codec, &same);
+  if (same && !first) {
+    codec->bad = true;
+  } else if (same) {
+    CODE_SET(codec, plan->resolved, first->resolved);
+    CODE_SET(codec, plan->source_count, first->source_count);
+    CODE_SET(codec, plan->sources, first->sources);
+  } else {
+    code_string(codec, &plan->resolved);
+    CODE_ARRAY(codec, plan->sources, plan->source_count, 8);
+    for (int i = 0; i < plan->source_count; i++) {
+      code_source(codec, &plan->sources[i]);
+    }
+  }
+}
+
+static void code_plan(Codec *codec, Plan *plan, const KernelPool *pool, const Plan *first) {
+  code_run(codec, &plan->run);
+  code_type(codec, &plan->real);
+  code_mesh(codec, plan);
+  code_kernels(codec, plan, pool);
+  if (codec->bad) {
+    return;
+  }
+  code_segments(codec, plan);
+  CODE_ARRAY(codec, plan->states, plan->state_count, 20);
+  for (int i = 0; i < plan->state_count; i++) {
+    code_state(codec, &plan->states[i]);
+  }
+  for (int i = 0; i < PROGRAM_COUNT; i++) {
+    code_program(codec, &plan->programs[i]);
+  }
+  code_sizes(codec, plan->arena_bytes, ARENA_CLASS_COUNT);
+  code_texts(codec, plan, first);
+  code_u64(codec, &plan->state_hash);
+}
+
+void code_plan_set(Codec *codec, PlanSet *set) {
+  KernelPool pool = {0};
+  if (codec->out) {
+    kernel_pool_fill(&pool, codec->arena, set);
+  }
+  CODE_ARRAY(codec, pool.at, pool.count, 20);
+  for (int i = 0; i < pool.count && !codec->bad; i++) {
+    CODE_SET(codec, pool.at[i], ARENA_NEW(codec->arena, Kernel));
+    code_kernel(codec, pool.at[i]);
+  }
+  CODE_ARRAY(codec, set->plans, set->count, 20);
+  for (int i = 0; i < set->count && !codec->bad; i++) {
+    CODE_SET(codec, set->plans[i], ARENA_NEW(codec->arena, Plan));
+    Plan copy = *set->plans[i];  // writing changes nothing, not even in passing
+    code_plan(codec, codec->out ? &copy : set->plans[i], &pool, i > 0 ? set->plans[0] : NULL);
+  }
+}

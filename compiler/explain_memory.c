@@ -1,0 +1,104 @@
+// explain_memory.c: the memory of one rank of each stage, by what it is for.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "compiler/explain_part.h"
+
+static double parameters_of(const Plan *plan) {
+  double sum = 0;
+  for (int i = 0; i < plan->state_count; i++) {
+    const PlanState *state = &plan->states[i];
+    double bytes = (double)element_type_bytes(state->type);
+    for (int a = 0; a < state->axis_count; a++) {
+      bytes *= (double)(state->cut[a].count ? state->cut[a].local : state->size[a]);
+    }
+    sum += state->role == STATE_PARAMETER ? bytes / (double)plan_parts(plan, state->flat_mesh, state->flat_count) : 0;
+  }
+  return sum;
+}
+
+Need explain_need(const Explain *explain, int s) {
+  const Plan *plan = explain->set->plans[s];
+  const ViewStage *view = &explain->view->stages.at[s];
+  Need need = {.stage = s, .peak = ""};
+  need.part[NEED_PARAMETERS] = parameters_of(plan);
+  need.part[NEED_STATE] = (double)plan->arena_bytes[ARENA_PERSISTENT] - need.part[NEED_PARAMETERS];
+  need.part[NEED_GRADIENTS] = (double)view->gradients;
+  need.part[NEED_FLYING] = (double)view->flying;
+  need.part[NEED_SHARED] = (double)view->shared;
+  need.part[NEED_HOST] = (double)plan->arena_bytes[ARENA_HOST] + (double)plan->arena_bytes[ARENA_COMMUNICATION];
+  int64_t most = -1;
+  for (int i = 0; i < view->segment_count; i++) {
+    if (view->segments[i].peak > most) {
+      most = view->segments[i].peak;
+      need.peak = view->segments[i].name;
+    }
+  }
+  need.part[NEED_WORKING] = (double)plan->programs[PROGRAM_TRAIN].transient_bytes - need.part[NEED_GRADIENTS] -
+                            need.part[NEED_FLYING] - need.part[NEED_SHARED];
+  for (int i = 0; i < NEED_COUNT; i++) {
+    need.total += need.part[i];
+  }
+  return need;
+}
+
+static bool alike(const Need *a, const Need *b) {
+  return memcmp(a->part, b->part, sizeof a->part) == 0 && strcmp(a->peak, b->peak) == 0;
+}
+
+static int larger_first(const void *a, const void *b) {
+  const Need *x = a, *y = b;
+  return x->total != y->total ? (x->total < y->total) - (x->total > y->total)
+                              : (x->stage > y->stage) - (x->stage < y->stage);
+}
+
+static void print_need(const Explain *explain, const Need *needs, int count, Table *table) {
+  int64_t *stages = ARENA_ARRAY(explain->arena, int64_t, count);
+  for (int i = 0; i < count; i++) {
+    stages[i] = needs[i].stage;
+  }
+  table_cell(table, explain->set->count > 1 ? explain_numbers(explain->arena, stages, count) : "");
+  for (int i = 0; i < NEED_COUNT; i++) {
+    table_bytes(table, needs->part[i]);
+    if (i == NEED_WORKING) {
+      table_cell(table, explain->view->stages.at[0].segment_count > 1 ? needs->peak : "");
+    }
+  }
+  table_bytes(table, needs->total);
+}
+
+void explain_memory(const Explain *explain, Buffer *out) {
+  int count = explain->set->count;
+  const Plan *plan = explain_first(explain);
+  Need *needs = ARENA_ARRAY(explain->arena, Need, count);
+  double all = 0, other = 0;
+  for (int s = 0; s < count; s++) {
+    needs[s] = explain_need(explain, s);
+    all += needs[s].total * (double)plan_ranks(plan) / count;
+    double step = (double)explain->set->plans[s]->programs[PROGRAM_TRAIN].transient_bytes;
+    double rest = (double)explain->set->plans[s]->arena_bytes[ARENA_TRANSIENT] - step;
+    other = rest > other ? rest : other;
+  }
+  qsort(needs, (size_t)count, sizeof *needs, larger_first);
+  Table table = table_make(explain->arena, "lrrrrrrlrr");
+  const char *const header[] = {"stage",  "parameters", "state", "gradients", "saved",
+                                "shared", "at work",    "in",    "host",      "together"};
+  for (int i = 0; i < 10; i++) {
+    table_cell(&table, header[i]);
+  }
+  for (int i = 0, end; i < count; i = end) {
+    for (end = i + 1; end < count && !explain->full && alike(&needs[i], &needs[end]); end++) {
+    }
+    print_need(explain, &needs[i], end - i, &table);
+  }
+  char number[UNITS_MAX];
+  buffer_format(out, "\nmemory of a rank in the training step%s\n", count > 1 ? ", the largest first" : "");
+  table_print(&table, 1, out);
+  if (plan_ranks(plan) > 1) {
+    buffer_format(out, "  all %lld ranks together: %s\n", (long long)plan_ranks(plan), units_bytes(number, all));
+  }
+  if (other > 0) {
+    buffer_format(out, "  evaluating or generating needs %s more\n", units_bytes(number, other));
+  }
+}

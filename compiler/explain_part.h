@@ -1,0 +1,39 @@
+// explain_part.h: the sections of explain.c, one file each, and what they share.
+#ifndef MDL_COMPILER_EXPLAIN_PART_H
+#define MDL_COMPILER_EXPLAIN_PART_H
+
+#include "compiler/explain.h"
+#include "compiler/explain_table.h"
+#include "compiler/explain_traffic.h"
+
+void explain_parameters(const Explain *explain, Buffer *out);
+void explain_values(const Explain *explain, Buffer *out);
+void explain_collectives(const Explain *explain, const TrafficList *traffic, Buffer *out);
+void explain_totals(const Explain *explain, const TrafficList *traffic, Buffer *out);
+void explain_pipeline(const Explain *explain, Buffer *out);
+void explain_memory(const Explain *explain, Buffer *out);
+
+enum { NEED_PARAMETERS, NEED_STATE, NEED_GRADIENTS, NEED_FLYING, NEED_SHARED, NEED_WORKING, NEED_HOST, NEED_COUNT };
+
+typedef struct {  // bytes on one rank of a stage
+  double part[NEED_COUNT], total;
+  int64_t stage;
+  const char *peak;  // the segment with most values of its own
+} Need;
+
+Need explain_need(const Explain *explain, int stage);
+
+static inline const Plan *explain_first(const Explain *explain) {
+  return explain->set->plans[0];
+}
+
+// "0..3, 7" of numbers in ascending order.
+const char *explain_numbers(Arena *arena, const int64_t *numbers, int count);
+
+// The mesh axes as "dp, cp".
+const char *explain_mesh(Arena *arena, const Plan *plan, uint32_t mesh);
+
+// The line of a span as "file:line", the text of the library being std/nn.mdl; "" for none.
+const char *explain_line(const Explain *explain, Span span);
+
+#endif

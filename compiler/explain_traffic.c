@@ -1,0 +1,77 @@
+// explain_traffic.c: collects collectives and messages from plans.
+#include "compiler/explain_traffic.h"
+
+#include <string.h>
+
+const char *traffic_phase_name(TrafficPhase phase) {
+  static const char *const names[] = {"forward", "backward", "gradients", "update"};
+  return (unsigned)phase < PHASE_COUNT ? names[phase] : "?";
+}
+
+const char *traffic_kind(const Traffic *traffic) {
+  const Instruction *instruction = traffic->instruction;
+  return instruction->kind == INSTRUCTION_COLLECTIVE ? collective_kind_name(instruction->as.collective.kind) : "send";
+}
+
+double traffic_ring(CollectiveKind kind, int64_t ranks, double payload) {
+  double share = (double)(ranks - 1) / (double)ranks;
+  return (kind == COLLECTIVE_ALL_REDUCE ? 2 : 1) * share * payload;
+}
+
+static void measure(const Plan *plan, Traffic *traffic) {
+  const Instruction *instruction = traffic->instruction;
+  if (instruction->kind == INSTRUCTION_SEND) {
+    const Transfer *transfer = &instruction->as.transfer;
+    traffic->mesh = 1u << plan->pipeline;
+    traffic->ranks = 2;
+    traffic->payload = traffic->wire = (double)(transfer->count * element_type_bytes(transfer->type));
+    return;
+  }
+  const Collective *collective = &instruction->as.collective;
+  double bytes = (double)(collective->count * element_type_bytes(collective->type));
+  traffic->mesh = collective->mesh;
+  traffic->ranks = collective->ranks;
+  traffic->payload = collective->kind == COLLECTIVE_ALL_REDUCE ? bytes : bytes * collective->ranks;
+  traffic->wire = traffic_ring(collective->kind, collective->ranks, traffic->payload);
+}
+
+static void collect_segment(Arena *arena, const Plan *plan, const ViewSegment *view, int at, int calls,
+                            TrafficList *all) {
+  const PlanSegment *segment = &plan->segments[at];
+  int next = 0;
+  for (int i = 0; i < segment->count; i++) {
+    const Instruction *instruction = &segment->instructions[i];
+    Traffic traffic = {.stage = plan->stage, .calls = calls, .instruction = instruction, .path = ""};
+    if (instruction->kind == INSTRUCTION_COLLECTIVE && next < view->collectives.count) {
+      const ViewCollective *known = &view->collectives.at[next++];
+      traffic.phase = known->phase;
+      traffic.path = known->path;
+      traffic.pack = known->pack;
+    } else if (instruction->kind == INSTRUCTION_SEND) {
+      traffic.phase = segment->kind == SEGMENT_FORWARD ? PHASE_FORWARD
+                      : segment->kind == SEGMENT_APPLY ? PHASE_UPDATE
+                                                       : PHASE_BACKWARD;
+    } else {
+      continue;
+    }
+    measure(plan, &traffic);
+    array_push(arena, all, traffic);
+  }
+}
+
+TrafficList traffic_collect(Arena *arena, const PlanSet *set, const CompileView *view) {
+  TrafficList all = {0};
+  for (int s = 0; s < set->count && s < view->stages.count; s++) {
+    const Plan *plan = set->plans[s];
+    const ViewStage *stage = &view->stages.at[s];
+    const PlanProgram *train = &plan->programs[PROGRAM_TRAIN];
+    for (int i = 0; i < stage->segment_count && i < plan->segment_count; i++) {
+      int calls = 0;
+      for (int j = 0; j < train->call_count; j++) {
+        calls += train->calls[j].segment == i;
+      }
+      collect_segment(arena, plan, &stage->segments[i], i, calls, &all);
+    }
+  }
+  return all;
+}

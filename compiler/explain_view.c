@@ -1,0 +1,209 @@
+// explain_view.c: what is worth knowing of a stage's graph, and of its memory once that has been assigned.
+#include <string.h>
+
+#include "compiler/explain.h"
+
+// --- collectives ---
+
+static bool is_collective(const Node *node) {
+  return node->op == OP_ALL_REDUCE || node->op == OP_ALL_GATHER || node->op == OP_REDUCE_SCATTER ||
+         node->op == OP_ALL_TO_ALL;
+}
+
+static bool of_pack(const Graph *graph, const Node *node) {
+  Shape shape = graph_shape(graph, node->operands[0]);
+  bool pack = false;
+  for (int i = 0; shape.count == 1 && i < graph->packs.count; i++) {
+    pack = pack || graph->packs.at[i].axis == axis_whole(graph, shape.axis[0]);
+  }
+  return pack;
+}
+
+static TrafficPhase phase_of(SegmentKind kind, const Graph *graph, const Node *node) {
+  Role role = graph_value(graph, node->first_result)->role;
+  bool sums = node->op == OP_REDUCE_SCATTER || node->op == OP_ALL_REDUCE;
+  bool gradient = node->source >= 0 || node->recomputed || role == ROLE_GRADIENT;
+  bool update = kind == SEGMENT_APPLY || (node->backward && !gradient);
+  if (of_pack(graph, node) && sums) {
+    return PHASE_GRADIENTS;
+  }
+  if (kind == SEGMENT_FORWARD || kind == SEGMENT_BACKWARD || kind == SEGMENT_WEIGHTS) {
+    return kind == SEGMENT_FORWARD ? PHASE_FORWARD : PHASE_BACKWARD;
+  }
+  return !node->backward && !node->recomputed && kind != SEGMENT_APPLY ? PHASE_FORWARD
+         : update                                                      ? PHASE_UPDATE
+                                                                       : PHASE_BACKWARD;
+}
+
+static void keep_collectives(const Lower *l, const NodeList *nodes, int at, ViewSegment *segment) {
+  const Graph *graph = l->graph;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    if (is_collective(node)) {
+      const char *path = node->scope > 0 ? graph->scopes.at[node->scope].path : NULL;
+      ViewCollective kept = {phase_of(l->segments.at[at]->kind, graph, node), of_pack(graph, node), path ? path : ""};
+      array_push(l->keep, &segment->collectives, kept);
+    }
+  }
+}
+
+// In the order of lowering: the segments of the microbatch, then the rest of the program.
+static void keep_segments(const Lower *l, ViewStage *stage) {
+  const Graph *graph = l->graph;
+  int count = 0, last = stage->segment_count - 1;
+  const NodeList *top = &graph->regions.at[0].nodes;
+  for (int i = 0; i < top->count; i++) {
+    const Node *microbatch = graph_node(graph, top->at[i]);
+    if (microbatch->op != OP_MICROBATCH) {
+      continue;
+    }
+    const NodeList *body = &graph->regions.at[microbatch->region].nodes;
+    bool cut = body->count > 0 && graph_node(graph, body->at[0])->op == OP_SEGMENT;
+    for (int j = 0; j < (cut ? body->count : 1) && count < last; j++, count++) {
+      RegionId region = cut ? graph_node(graph, body->at[j])->region : microbatch->region;
+      keep_collectives(l, &graph->regions.at[region].nodes, count, &stage->segments[count]);
+    }
+  }
+  keep_collectives(l, top, last, &stage->segments[last]);
+}
+
+// --- values and tensors ---
+
+static int mesh_index(const Spec *spec, const char *name) {
+  for (int m = 0; m < spec->mesh_count; m++) {
+    if (strcmp(spec->mesh[m].name, name) == 0) {
+      return m;
+    }
+  }
+  return 0;
+}
+
+static ViewValue value_of(const Graph *graph, const Spec *spec, const Value *value) {
+  ViewValue kept = {.label = value->label, .type = value->type, .axis_count = value->shape.count};
+  const Sharding *sharding = value->sharding;
+  for (int i = 0; i < value->shape.count; i++) {
+    AxisId axis = axis_whole(graph, value->shape.axis[i]);
+    kept.axis[i] = graph->axes.at[axis].name;
+    kept.size[i] = graph->axes.at[axis].size;
+    for (int j = 0; sharding && j < sharding->entry_count; j++) {
+      const ShardEntry *entry = &sharding->entries[j];
+      PlanCut *cut = &kept.cut[i];
+      if (axis_whole(graph, entry->axis) == axis && cut->count < PLAN_MAX_MESH) {
+        cut->zigzag = entry->zigzag || cut->zigzag;
+        cut->mesh[cut->count++] = mesh_index(spec, entry->mesh_axis);
+      }
+    }
+  }
+  for (int j = 0; sharding && j < sharding->partial_count; j++) {
+    kept.partial |= 1u << mesh_index(spec, sharding->partial[j]);
+  }
+  return kept;
+}
+
+// Later passes copy labels to what stands for a value.
+static bool stands_for(const Node *node) {
+  return node->op == OP_SEGMENT || node->op == OP_MICROBATCH || node->op == OP_RECEIVE || node->op == OP_GROUP ||
+         node->op == OP_DOTS;
+}
+
+// The table of values has those of all stages, also where their nodes are gone.
+static void keep_values(const Lower *l, CompileView *view) {
+  for (int v = 0; v < l->graph->values.count; v++) {
+    const Value *value = graph_value(l->graph, v);
+    const Node *node = graph_producer(l->graph, v);
+    bool made = value->label && node && value->type != TYPE_REAL;
+    if (made && !node->backward && !node->recomputed && !stands_for(node)) {
+      array_push(l->keep, &view->values, value_of(l->graph, l->c->spec, value));
+    }
+  }
+}
+
+static void keep_tensors(const Lower *l, ViewStage *stage) {
+  const Graph *graph = l->graph;
+  for (int i = 0; i < graph->persistent.count; i++) {
+    const Persistent *persistent = &graph->persistent.at[i];
+    ViewTensor tensor = {.name = persistent->name, .like = persistent->like};
+    for (int p = 0; p < graph->packs.count; p++) {
+      for (int j = 0; graph->packs.at[p].grad && j < graph->packs.at[p].count; j++) {
+        tensor.gradient = graph->packs.at[p].members[j] == persistent->name ? graph->packs.at[p].grad : tensor.gradient;
+      }
+    }
+    if (!persistent->elsewhere) {
+      array_push(l->keep, &stage->tensors, tensor);
+    }
+  }
+}
+
+// --- memory ---
+
+static int64_t copies_of(const MemoryBuffer *buffer, const Lower *l) {
+  return buffer->slot_stride && buffer->segment < 0 ? l->graph->slots : 1;
+}
+
+// What is added up over the microbatches is theirs.
+static bool *gradient_buffers(const Lower *l) {
+  const Graph *graph = l->graph;
+  bool *gradient = ARENA_ARRAY(l->c->arena, bool, l->buffers.count + 1);
+  const NodeList *top = &graph->regions.at[0].nodes;
+  for (int i = 0; i < top->count; i++) {
+    const Node *node = graph_node(graph, top->at[i]);
+    for (int j = 0; node->op == OP_MICROBATCH && j < node->result_count; j++) {
+      ValueId value = node->first_result + j;
+      if (value < l->capacity && l->storage[value].buffer >= 0 && graph_shape(graph, value).count > 0) {
+        gradient[l->storage[value].buffer] = true;
+      }
+    }
+  }
+  return gradient;
+}
+
+static void keep_memory(const Lower *l, ViewStage *stage) {
+  const bool *gradient = gradient_buffers(l);
+  int64_t lasting = 0;
+  for (int i = 0; i < l->buffers.count; i++) {
+    const MemoryBuffer *buffer = &l->buffers.at[i];
+    if (buffer->arena != ARENA_TRANSIENT || buffer->segment == -2 || (buffer->segment >= 0 && !buffer->message)) {
+      continue;
+    }
+    int64_t bytes = (buffer->bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN, copies = copies_of(buffer, l);
+    bool flying = !buffer->shared && buffer->chunk >= 0;
+    if (flying) {
+      copies = stage->lanes[buffer->chunk];
+      stage->saved[buffer->chunk] += bytes;
+      stage->flying += bytes * copies;
+    } else {
+      *(gradient[i] ? &stage->gradients : &stage->shared) += bytes * copies;
+    }
+    lasting += bytes * copies;
+  }
+  for (int i = 0; i < l->buffers.count; i++) {
+    const MemoryBuffer *buffer = &l->buffers.at[i];
+    if (buffer->arena == ARENA_TRANSIENT && buffer->segment >= 0 && !buffer->message && buffer->bytes > 0) {
+      int64_t top = buffer->offset + buffer->bytes - lasting;
+      ViewSegment *segment = &stage->segments[buffer->segment];
+      segment->peak = top > segment->peak ? top : segment->peak;
+    }
+  }
+}
+
+void view_keep(CompileView *view, const Lower *l) {
+  Arena *arena = l->keep;
+  ViewStage stage = {.chunks = l->lanes ? l->c->spec->pipeline.chunks : 1};
+  stage.saved = ARENA_ARRAY(arena, int64_t, stage.chunks);
+  stage.lanes = ARENA_ARRAY(arena, int, stage.chunks);
+  for (int i = 0; i < stage.chunks; i++) {
+    stage.lanes[i] = l->lanes ? l->lanes[i] : 1;
+  }
+  stage.segment_count = l->segments.count;
+  stage.segments = ARENA_ARRAY(arena, ViewSegment, stage.segment_count + 1);
+  for (int i = 0; i < stage.segment_count; i++) {
+    stage.segments[i].name = l->segments.at[i]->name;
+  }
+  keep_segments(l, &stage);
+  keep_tensors(l, &stage);
+  keep_memory(l, &stage);
+  if (view->stages.count == 0) {
+    keep_values(l, view);
+  }
+  array_push(arena, &view->stages, stage);
+}

@@ -1,0 +1,246 @@
+// homes.c: where values are wanted: parts of a concatenation, gradients in their pack, matrices side by side, new
+// values over old ones.
+#include <string.h>
+
+#include "compiler/lower.h"
+
+// Behind results of segments stands what is made in them.
+ValueId inside_segment(const Lower *l, ValueId value) {
+  const Node *node = graph_producer(l->graph, value);
+  while (node && node->op == OP_SEGMENT) {
+    value = l->graph->regions.at[node->region].results.at[graph_value(l->graph, value)->result];
+    node = graph_producer(l->graph, value);
+  }
+  return value;
+}
+
+static bool has_home(const Lower *l, ValueId value) {
+  return l->home[value].kind != HOME_OWN;
+}
+
+// Can the operation that makes the value write it with any strides?
+static bool placeable(const Lower *l, ValueId value) {
+  const Node *node = graph_producer(l->graph, value);
+  if (!node || has_home(l, value)) {
+    return false;
+  }
+  switch (node->op) {
+    case OP_GROUP:
+    case OP_DOT:
+    case OP_DOTS:
+    case OP_DOT_SUM:
+    case OP_CONCAT:
+    case OP_PAD:
+    case OP_TAKE:
+    case OP_WINDOW:
+    case OP_FOLD:
+      return true;
+    case OP_COMPOSITE:
+      return value == node->first_result || node->integer % 256 == 0;
+    default:
+      return false;
+  }
+}
+
+static bool placeable_dense(const Lower *l, ValueId value) {
+  const Node *node = graph_producer(l->graph, value);
+  return node && !has_home(l, value) && (placeable(l, value) || node->op == OP_PUT || node->op == OP_MICROBATCH);
+}
+
+// Can it add to what the microbatches before have written? Then nobody else may read it: it is no longer the value.
+static bool accumulable(const Lower *l, ValueId value, const int *uses) {
+  const Node *node = graph_producer(l->graph, value);
+  if (!node || has_home(l, value) || uses[value] > 1) {
+    return false;
+  }
+  return node->op == OP_GROUP || node->op == OP_DOT || node->op == OP_DOTS || node->op == OP_DOT_SUM ||
+         node->op == OP_PUT;
+}
+
+// Where a renamed value lives is decided by what is renamed.
+static ValueId before_renames(Lower *l, ValueId value, Shape *rows, Shape *columns) {
+  value = inside_segment(l, value);
+  const Node *node = graph_producer(l->graph, value);
+  while (node && node->op == OP_RENAME && !has_home(l, value)) {
+    shape_replace(rows, node->axis2, node->axis);
+    shape_replace(columns, node->axis2, node->axis);
+    value = inside_segment(l, node->operands[0]);
+    node = graph_producer(l->graph, value);
+  }
+  return value;
+}
+
+static void put_side_by_side(Lower *l, const ValueId *given, int count, Shape common_rows, Shape *columns) {
+  ValueId *members = ARENA_ARRAY(l->c->arena, ValueId, count);
+  Shape *rows = ARENA_ARRAY(l->c->arena, Shape, count);
+  for (int i = 0; i < count; i++) {
+    rows[i] = common_rows;
+    members[i] = before_renames(l, given[i], &rows[i], &columns[i]);
+  }
+  bool same = count > 0 && l->home[members[0]].kind == HOME_BUNDLE;
+  for (int i = 0; i < count && same; i++) {
+    const Home *home = &l->home[members[i]];
+    same = home->kind == HOME_BUNDLE && home->bundle == l->home[members[0]].bundle && home->index == i;
+  }
+  for (int i = 0; i < count && !same; i++) {
+    if (!placeable(l, members[i])) {
+      return;
+    }
+    for (int j = 0; j < i; j++) {
+      if (members[j] == members[i]) {
+        return;
+      }
+    }
+  }
+  if (same) {
+    return;
+  }
+  Bundle bundle = {.rows = rows, .count = count, .buffer = -1};
+  bundle.members = members;
+  bundle.columns = columns;
+  for (int i = 0; i < count; i++) {
+    l->home[members[i]] = (Home){.kind = HOME_BUNDLE, .index = i, .bundle = l->bundles.count, .parent = -1};
+  }
+  array_push(l->c->arena, &l->bundles, bundle);
+}
+
+static void bundle_dots(Lower *l, const Node *node) {
+  int count = node->operand_count - 1;
+  Shape *columns = ARENA_ARRAY(l->c->arena, Shape, count), rows = graph_shape(l->graph, node->operands[0]);
+  bool parameters =
+      graph_producer(l->graph, node->operands[1]) && graph_producer(l->graph, node->operands[1])->op == OP_PARAM;
+  for (int i = 0; i < count; i++) {
+    columns[i] = shape_minus(graph_shape(l->graph, node->operands[i + 1]), &node->axes);
+  }
+  if (parameters) {  // results side by side
+    ValueId *results = ARENA_ARRAY(l->c->arena, ValueId, count);
+    for (int i = 0; i < count; i++) {
+      results[i] = node->first_result + i;
+    }
+    put_side_by_side(l, results, count, shape_minus(rows, &node->axes), columns);
+  } else {  // weight gradients: the operands side by side
+    put_side_by_side(l, node->operands + 1, count, shape_common(rows, &node->axes), columns);
+  }
+}
+
+static void bundle_dot_sum(Lower *l, const Node *node) {
+  int count = node->operand_count / 2;
+  ValueId *members = ARENA_ARRAY(l->c->arena, ValueId, count);
+  Shape *columns = ARENA_ARRAY(l->c->arena, Shape, count), rows = {0};
+  for (int i = 0; i < count; i++) {
+    Shape weight = graph_shape(l->graph, node->operands[2 * i + 1]),
+          given = graph_shape(l->graph, node->operands[2 * i]);
+    members[i] = node->operands[2 * i];
+    columns[i] = shape_common(weight, &given);
+    rows = i ? rows : shape_minus(given, &columns[i]);
+  }
+  put_side_by_side(l, members, count, rows, columns);
+}
+
+static void decide_node(Lower *l, const Node *node) {
+  Graph *graph = l->graph;
+  switch (node->op) {
+    case OP_CONCAT:
+      for (int i = 0; i < node->operand_count; i++) {
+        if (placeable(l, node->operands[i])) {
+          l->home[node->operands[i]] = (Home){.kind = HOME_CONCAT, .parent = node->first_result, .index = i};
+        }
+      }
+      break;
+    case OP_PACK:
+      for (int i = 0; i < node->operand_count; i++) {
+        if (placeable_dense(l, node->operands[i])) {
+          l->home[node->operands[i]] = (Home){.kind = HOME_PACK, .parent = node->first_result, .index = i};
+        }
+      }
+      break;
+    case OP_ASSIGN: {
+      Shape target = graph_shape(graph, node->operands[0]), value = graph_shape(graph, node->operands[1]);
+      const Node *maker = graph_producer(graph, node->operands[1]);
+      const Node *leaf = graph_producer(graph, node->operands[0]);
+      const StatePlace *place = leaf->op == OP_PACK ? NULL : state_place(l, leaf->text);
+      bool whole = !place || !place->flat_piece;
+      bool gathered = maker && maker->op == OP_ALL_GATHER && leaf->op == OP_PACK && !has_home(l, node->operands[1]);
+      bool made = maker && maker->op == OP_GROUP && placeable(l, node->operands[1]);
+      if ((made || gathered) && whole && shape_same_set(&target, &value)) {
+        l->home[node->operands[1]] = (Home){.kind = HOME_ASSIGN, .parent = node->operands[0]};
+      }
+      break;
+    }
+    case OP_OUTPUT:
+      if (placeable_dense(l, node->operands[0])) {
+        l->home[node->operands[0]] = (Home){.kind = HOME_HOST};
+      }
+      break;
+    case OP_DOTS:
+      bundle_dots(l, node);
+      break;
+    case OP_DOT_SUM:
+      bundle_dot_sum(l, node);
+      break;
+    default:
+      break;
+  }
+}
+
+// How often each value is read by the nodes of a region, those of their kernels, and the region's results.
+static void count_uses(const Lower *l, RegionId id, int *uses) {
+  const Region *region = &l->graph->regions.at[id];
+  for (int i = 0; i < region->nodes.count; i++) {
+    const Node *node = graph_node(l->graph, region->nodes.at[i]);
+    for (int j = 0; j < node->operand_count; j++) {
+      uses[node->operands[j]]++;
+    }
+    if (node->op == OP_GROUP || node->op == OP_SEGMENT) {
+      count_uses(l, node->region, uses);
+    }
+  }
+  for (int i = 0; i < region->results.count; i++) {
+    uses[region->results.at[i]]++;
+  }
+}
+
+static void decide_list(Lower *l, const NodeList *nodes) {
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(l->graph, nodes->at[i]);
+    if (node->op == OP_SEGMENT) {
+      decide_list(l, &l->graph->regions.at[node->region].nodes);
+    } else {
+      decide_node(l, node);
+    }
+  }
+}
+
+static void decide_microbatch(Lower *l, const Node *node) {
+  const Region *body = &l->graph->regions.at[node->region];
+  int *uses = ARENA_ARRAY(l->c->arena, int, l->capacity);
+  count_uses(l, node->region, uses);
+  for (int i = 0; i < body->results.count; i++) {
+    ValueId result = body->results.at[i], value = inside_segment(l, result);
+    if (uses[result] == 1 && accumulable(l, value, uses)) {
+      l->home[value] = (Home){.kind = HOME_RESULT, .parent = node->first_result + i};
+      l->accumulate[value] = true;
+    }
+  }
+  decide_list(l, &body->nodes);
+}
+
+void decide_homes(Lower *l) {
+  Graph *graph = l->graph;
+  const NodeList *top = &graph->regions.at[0].nodes;
+  // Packs and assignments first: gradients must lie with their parameters, whoever else wants them.
+  for (int i = 0; i < top->count; i++) {
+    const Node *node = graph_node(graph, top->at[i]);
+    if (node->op == OP_PACK || node->op == OP_ASSIGN) {
+      decide_node(l, node);
+    }
+  }
+  for (int i = 0; i < top->count; i++) {
+    const Node *node = graph_node(graph, top->at[i]);
+    if (node->op == OP_MICROBATCH) {
+      decide_microbatch(l, node);
+    } else if (node->op != OP_PACK && node->op != OP_ASSIGN) {
+      decide_node(l, node);
+    }
+  }
+}

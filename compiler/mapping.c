@@ -1,0 +1,177 @@
+// mapping.c: looking up the rules of a layout.
+#include "compiler/mapping.h"
+
+#include <string.h>
+
+Mapping *mapping_create(Arena *arena, const Graph *graph, const Spec *spec) {
+  Mapping *mapping = ARENA_NEW(arena, Mapping);
+  *mapping = (Mapping){.spec = spec, .graph = graph, .arena = arena, .count = spec->mesh_count};
+  mapping->matches = map_create(arena);
+  for (int i = 0; i < spec->mesh_count; i++) {
+    bool pipeline = spec->pipeline.axis && spec->pipeline.mesh == i;
+    mapping->active |= spec->mesh[i].size > 1 && !pipeline ? 1u << i : 0;
+  }
+  return mapping;
+}
+
+// A scope's selector as a word or path: does it mean what is made here?
+static bool selects(Mapping *mapping, int index, ScopeId scope, Name path) {
+  const LayoutRule *rule = &mapping->spec->rules.at[index];
+  if (path) {
+    return selector_matches(mapping->graph, rule->scope, scope, path);
+  }
+  uint64_t key = (uint64_t)(scope + 1) * 4096 + (uint64_t)index;
+  int64_t known;
+  if (map_get(&mapping->matches, key, &known)) {
+    return known != 0;
+  }
+  Name made = scope >= 0 ? mapping->graph->scopes.at[scope].path : NULL;
+  bool found = selector_matches(mapping->graph, rule->scope, scope, made && made[0] ? made : NULL);
+  map_put(&mapping->matches, key, found);
+  return found;
+}
+
+// How specific the rule is where it holds, or -1.
+static int specificity(Mapping *mapping, int index, MappingPlace place) {
+  const LayoutRule *rule = &mapping->spec->rules.at[index];
+  if (!rule->scope) {
+    return 0;
+  }
+  if (rule->scope[0] == '@') {
+    return place.label && strcmp(rule->scope + 1, place.label) == 0 ? 1000 : -1;
+  }
+  if (!selects(mapping, index, place.scope, place.path)) {
+    return -1;
+  }
+  int dots = 0;
+  for (const char *c = rule->scope; *c; c++) {
+    dots += *c == '.';
+  }
+  return dots ? 100 + dots : 1;
+}
+
+static AxisId axis_named(const Mapping *mapping, const Shape *shape, Name name) {
+  for (int i = 0; i < shape->count; i++) {
+    if (mapping->graph->axes.at[shape->axis[i]].name == name) {
+      return shape->axis[i];
+    }
+  }
+  return -1;
+}
+
+static AxisId look_up(Mapping *mapping, MappingPlace place, const Shape *shape, int mesh, RuleKind kind, int least,
+                      const LayoutRule **rule) {
+  const Spec *spec = mapping->spec;
+  AxisId found = -1;
+  int best = -1;
+  for (int i = 0; i < spec->rules.count; i++) {
+    const LayoutRule *at = &spec->rules.at[i];
+    if (at->kind != kind || !at->axis || !(at->mesh >> mesh & 1)) {
+      continue;
+    }
+    AxisId axis = axis_named(mapping, shape, at->axis);
+    int here = axis < 0 ? -1 : specificity(mapping, i, place);
+    if (here < least || here <= best) {
+      continue;
+    }
+    bool taken_off = false;
+    for (int j = 0; j < spec->rules.count && !taken_off; j++) {
+      const LayoutRule *none = &spec->rules.at[j];
+      int other = specificity(mapping, j, place);
+      bool before = other > here || (other == here && j < i);
+      taken_off = none->kind == kind && none->axis == at->axis && none->mesh == 0 && before;
+    }
+    if (!taken_off) {
+      found = axis;
+      best = here;
+      if (rule) {
+        *rule = at;
+      }
+    }
+  }
+  return found;
+}
+
+AxisId mapping_axis(Mapping *mapping, MappingPlace place, const Shape *shape, int mesh, const LayoutRule **rule) {
+  return look_up(mapping, place, shape, mesh, RULE_COMPUTE, 0, rule);
+}
+
+AxisId mapping_label_axis(Mapping *mapping, MappingPlace place, const Shape *shape, int mesh, const LayoutRule **rule) {
+  return place.label ? look_up(mapping, place, shape, mesh, RULE_COMPUTE, 1000, rule) : -1;
+}
+
+// Optimizer state goes where its parameter goes.
+MappingPlace mapping_place(const Mapping *mapping, const Persistent *persistent) {
+  const Persistent *like = persistent->like ? graph_persistent(mapping->graph, persistent->like) : NULL;
+  const Persistent *of = like ? like : persistent;
+  return (MappingPlace){of->scope, NULL, of->name};
+}
+
+uint32_t mapping_flat(Mapping *mapping, const Persistent *persistent, RuleKind kind, const LayoutRule **rule) {
+  const Spec *spec = mapping->spec;
+  MappingPlace place = mapping_place(mapping, persistent);
+  AxisId axis[GRAPH_MAX_MESH];
+  uint32_t flat = 0, cut = mapping_parameter(mapping, persistent, axis);
+  int best = -1;
+  for (int i = 0; i < spec->rules.count; i++) {
+    const LayoutRule *at = &spec->rules.at[i];
+    int here = at->kind == kind && !at->axis ? specificity(mapping, i, place) : -1;
+    if (here > best) {
+      best = here;
+      flat = at->mesh;
+      if (rule) {
+        *rule = at;
+      }
+    }
+  }
+  return flat & mapping->active & ~cut;
+}
+
+uint32_t mapping_parameter(Mapping *mapping, const Persistent *persistent, AxisId axis[GRAPH_MAX_MESH]) {
+  MappingPlace place = mapping_place(mapping, persistent);
+  uint32_t cut = 0;
+  for (int m = 0; m < mapping->count; m++) {
+    axis[m] = mapping->active >> m & 1 ? mapping_axis(mapping, place, &persistent->shape, m, NULL) : -1;
+    cut |= axis[m] >= 0 ? 1u << m : 0;
+  }
+  return cut;
+}
+
+AxisId mapping_stored(Mapping *mapping, const Persistent *persistent, RuleKind kind, int mesh) {
+  return mapping->active >> mesh & 1
+             ? look_up(mapping, mapping_place(mapping, persistent), &persistent->shape, mesh, kind, 0, NULL)
+             : -1;
+}
+
+bool mapping_stored_by_axis(Mapping *mapping, const Persistent *persistent) {
+  for (int m = 0; m < mapping->count; m++) {
+    for (int kind = RULE_PARAM; kind <= RULE_STATE; kind++) {
+      if (mapping_stored(mapping, persistent, (RuleKind)kind, m) >= 0) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+int64_t mapping_size(const Mapping *mapping, int mesh) {
+  return mapping->spec->mesh[mesh].size;
+}
+
+int64_t mapping_ranks(const Mapping *mapping, uint32_t mesh) {
+  int64_t ranks = 1;
+  for (int m = 0; m < mapping->count; m++) {
+    ranks *= mesh >> m & 1 ? mapping->spec->mesh[m].size : 1;
+  }
+  return ranks;
+}
+
+Name mapping_names(const Mapping *mapping, uint32_t mesh) {
+  Name names = "";
+  for (int m = 0; m < mapping->count; m++) {
+    if (mesh >> m & 1) {
+      names = name_format(mapping->graph->names, "%s%s%s", names, names[0] ? ", " : "", mapping->spec->mesh[m].name);
+    }
+  }
+  return names;
+}

@@ -1,0 +1,518 @@
+// shard.c: divides the work of every operation among the ranks, and adds the collectives that this takes.
+//
+// Needs a whole step with element types. For each mesh axis an operation gets at most one loop axis, along which the
+// ranks share it: a contracted or indexed axis that a rule maps there, if its operands hold it so; else the axis that
+// a rule gives the result; else what its first cut operand holds. Operations of the backward take the loop axes of
+// their forward operation. Shapes stay those of the whole tensors; Held says which part of it a rank has.
+#include <string.h>
+
+#include "compiler/passes/shard.h"
+
+enum { GATHER_LIMIT = 1 << 28 };  // bytes that a value may have on every rank without a rule that asks for it
+
+// --- one node ---
+
+// What asks for the collectives that come next.
+void shard_say_why(Shard *s, const Node *node) {
+  Name result = node->result_count ? graph_value(s->graph, node->first_result)->name : node->text;
+  s->why = name_format(s->graph->names, "%s%s%s", op_name(node->op), result ? " " : "", result ? result : "");
+  s->wish = (Cause){{0}};
+}
+
+void shard_keep_node(Shard *s, NodeId id) {
+  array_push(s->graph->arena, &s->graph->regions.at[s->graph->region].nodes, id);
+}
+
+void shard_set_operand(Shard *s, NodeId id, int operand, ValueId value) {
+  graph_node(s->graph, id)->operands[operand] = value;
+}
+
+void shard_remember_newest(Shard *s, ValueId old, ValueId now) {
+  shard_held(s, now);
+  shard_held(s, old);
+  if (old != now) {
+    s->newest.at[old] = now;
+  }
+}
+
+// An operand as wanted. A partial sum is resolved once: what else reads the value goes on from there.
+void shard_want_operand(Shard *s, NodeId id, int operand, const Held *want) {
+  ValueId value = graph_node(s->graph, id)->operands[operand];
+  uint32_t partial = held_partial(shard_held(s, value)) & ~held_partial(want);
+  ValueId made = shard_reshard(s, value, want);
+  if (partial && made != value) {
+    shard_remember_newest(s, value, made);
+  }
+  shard_set_operand(s, id, operand, made);
+}
+
+// Would an operation that no rule speaks of, and that cannot be shared among the ranks, have every rank hold all of a
+// large value?
+static void check_gather(Shard *s, NodeId id, ValueId value, const Held *want, const Loops *loops) {
+  Graph *graph = s->graph;
+  const Node *node = graph_node(graph, id);
+  Held now = held_of(s, value);
+  for (int m = 0; m < s->mapping->count; m++) {
+    AxisId axis = now.axis[m];
+    bool asked = axis < 0 || want->axis[m] >= 0 || loops->axis[m] >= 0 || node->backward || op_split(graph, node, axis);
+    double bytes = (double)graph_elements(graph, graph_shape(graph, value)) *
+                   (double)element_type_bytes(graph_value(graph, value)->type);
+    for (int k = 0; k < s->mapping->count; k++) {
+      bytes /= want->axis[k] >= 0 ? (double)mapping_size(s->mapping, k) : 1;
+    }
+    if (asked || bytes <= GATHER_LIMIT) {
+      continue;
+    }
+    Diagnostic *error =
+        diag_error(graph->diag, E044, node->span, "every rank would have to hold all %.0f MiB of '%s' along '%s' here",
+                   bytes / (1 << 20), graph_value(graph, value)->name ? graph_value(graph, value)->name : "a value",
+                   graph->axes.at[axis].name);
+    diag_label(graph->diag, error, "'%s' needs all of the axis, and no rule asks for it to be gathered",
+               op_name(node->op));
+    const LayoutRule *rule = shard_cause(s, value)->rule[m];
+    if (rule) {
+      diag_related(graph->diag, error, rule->span, "this rule cuts the axis over the mesh");
+    }
+    diag_help(graph->diag, error, "map another axis in this function, or take this one off: `%s -> none;`",
+              graph->axes.at[axis].name);
+  }
+}
+
+static Held wanted_of(Shard *s, ValueId operand, const Loops *loops, uint32_t passing) {
+  Held want = held_whole(), now = held_of(s, operand);
+  Shape shape = graph_shape(s->graph, operand);
+  for (int m = 0; m < s->mapping->count; m++) {
+    want.axis[m] = loops->axis[m] >= 0 && shape_has(&shape, loops->axis[m]) ? loops->axis[m] : -1;
+    want.partial[m] = passing >> m & 1 ? now.partial[m] : 0;
+  }
+  return want;
+}
+
+static uint8_t partial_kind(const Node *node) {
+  return (uint8_t)(1 + (node->op == OP_REDUCE_MAX ? REDUCE_MAX : node->op == OP_REDUCE_MIN ? REDUCE_MIN : REDUCE_SUM));
+}
+
+// A value with a rule for its label is held as the rule says, whoever reads it.
+static void enforce_label(Shard *s, NodeId id) {
+  const Node *node = graph_node(s->graph, id);
+  for (int i = 0; i < node->result_count; i++) {
+    ValueId value = node->first_result + i;
+    Name label = graph_value(s->graph, value)->label;
+    if (!label || node->backward) {
+      continue;
+    }
+    Held now = held_of(s, value), want = now;
+    Shape shape = graph_shape(s->graph, value);
+    s->wish = (Cause){{0}};
+    for (int m = 0; m < s->mapping->count; m++) {
+      const LayoutRule *rule = NULL;
+      AxisId axis = s->mapping->active >> m & 1
+                        ? mapping_label_axis(s->mapping, (MappingPlace){node->scope, label, NULL}, &shape, m, &rule)
+                        : -1;
+      if (rule) {
+        want.axis[m] = axis;
+        want.partial[m] = 0;
+        s->wish.rule[m] = rule;
+      }
+    }
+    s->why = name_format(s->graph->names, "the rule for @%s", label);
+    ValueId made = shard_reshard(s, value, &want);
+    if (made != value) {
+      graph_value(s->graph, made)->label = label;
+      graph_value(s->graph, value)->label = NULL;
+      shard_remember_newest(s, value, made);
+    }
+    node = graph_node(s->graph, id);
+  }
+}
+
+// `passing`: the mesh axes over which the operands stay partial in any case.
+static void shard_with(Shard *s, NodeId id, uint32_t passing) {
+  Graph *graph = s->graph;
+  const Node *node = graph_node(graph, id);
+  Loops loops = no_loops(true);
+  for (int m = 0; m < s->mapping->count; m++) {
+    if (!(s->mapping->active >> m & 1)) {
+      continue;
+    }
+    if (passing >> m & 1 || shard_passes(s, node, m)) {
+      passing |= 1u << m;
+      for (int i = 0; i < node->operand_count && !loops.cause.rule[m]; i++) {
+        loops.cause.rule[m] = shard_cause(s, node->operands[i])->rule[m];
+      }
+    } else {
+      loops.axis[m] = shard_choose_loop(s, node, &loops, m);
+    }
+  }
+  shard_say_why(s, node);
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+    s->wish.rule[m] = loops.axis[m] >= 0 ? loops.cause.rule[m] : NULL;
+  }
+  s->saved = node->op == OP_COMPOSITE;  // what its forward gathered is kept for its gradient
+  for (int i = 0; i < node->operand_count; i++) {
+    Held want = wanted_of(s, node->operands[i], &loops, passing);
+    check_gather(s, id, node->operands[i], &want, &loops);
+    shard_want_operand(s, id, i, &want);
+    node = graph_node(graph, id);
+  }
+  s->saved = false;
+  shard_keep_node(s, id);
+  *shard_loops_of(s, id) = loops;
+  for (int i = 0; i < node->result_count; i++) {
+    Held *held = shard_held(s, node->first_result + i);
+    Shape shape = graph_shape(graph, node->first_result + i);
+    *held = held_whole();
+    *shard_cause(s, node->first_result + i) = loops.cause;
+    for (int m = 0; m < s->mapping->count; m++) {
+      AxisId axis = loops.axis[m];
+      bool has = axis >= 0 && shape_has(&shape, axis);
+      held->axis[m] = has ? axis : -1;
+      held->partial[m] = passing >> m & 1 ? 1 + REDUCE_SUM : axis >= 0 && !has ? partial_kind(node) : 0;
+    }
+  }
+}
+
+// --- renames ---
+
+// The axis of the result that is cut where the operand is cut along `axis`, or -1: it cannot stay so.
+static AxisId renamed(Shard *s, const Node *node, AxisId axis, uint32_t cut) {
+  Graph *graph = s->graph;
+  int64_t parts = mapping_ranks(s->mapping, cut);
+  switch (node->op) {
+    case OP_RENAME:
+      if (axis == node->axis) {
+        if (graph->axes.at[node->axis2].zigzag_mesh & ~graph->axes.at[axis].zigzag_mesh) {
+          return -1;
+        }
+        graph->axes.at[node->axis2].zigzag_mesh |= graph->axes.at[axis].zigzag_mesh;
+        graph->axes.at[node->axis2].padded_mesh |= graph->axes.at[axis].padded_mesh;
+        return node->axis2;
+      }
+      return axis;
+    case OP_SPLIT:
+      if (axis == node->axis) {
+        const Axis *major = &graph->axes.at[node->axes.axis[0]];
+        bool fits = major->size % parts == 0 && !major->zigzag_mesh && !graph->axes.at[axis].zigzag_mesh;
+        return fits ? node->axes.axis[0] : -1;
+      }
+      return axis;
+    case OP_MERGE:
+      if (axis == node->axes.axis[0]) {
+        bool zigzag = graph->axes.at[axis].zigzag_mesh || graph->axes.at[node->axis2].zigzag_mesh;
+        return zigzag || graph->axes.at[axis].size % parts ? -1 : node->axis2;
+      }
+      return shape_has(&node->axes, axis) ? -1 : axis;
+    case OP_SLICE:
+      return axis == node->axis ? -1 : axis;
+    default:
+      return axis;
+  }
+}
+
+static void shard_alias(Shard *s, NodeId id) {
+  Graph *graph = s->graph;
+  const Node *node = graph_node(graph, id);
+  Held now = held_of(s, node->operands[0]), want = now, held = held_whole();
+  bool alone = uses_of(s, node->operands[0]) == 1;
+  const Loops *source = node->source >= 0 ? shard_loops_of(s, node->source) : NULL;
+  Shape shape = graph_shape(graph, node->operands[0]);
+  for (int m = 0; m < s->mapping->count; m++) {
+    AxisId loop = source && source->known ? source->axis[m] : -1;
+    if (loop >= 0 && shape_has(&shape, loop) && op_split(graph, node, loop)) {
+      want.axis[m] = loop;  // a gradient that is cut up or joined goes where its forward was
+      want.partial[m] = 0;
+      continue;
+    }
+    uint32_t cut = held_cut(&now, now.axis[m]);
+    if (now.axis[m] >= 0 && renamed(s, node, now.axis[m], cut) < 0) {
+      want.axis[m] = -1;
+    }
+    want.partial[m] = alone ? now.partial[m] : 0;
+  }
+  shard_say_why(s, node);
+  Loops none = no_loops(true);
+  check_gather(s, id, node->operands[0], &want, &none);
+  shard_want_operand(s, id, 0, &want);
+  node = graph_node(graph, id);
+  for (int m = 0; m < s->mapping->count; m++) {
+    held.axis[m] = want.axis[m] < 0 ? -1 : renamed(s, node, want.axis[m], held_cut(&want, want.axis[m]));
+    held.partial[m] = want.partial[m];
+  }
+  shard_keep_node(s, id);
+  *shard_held(s, node->first_result) = held;  // its loops stay unknown: its gradient is a rename again
+  *shard_cause(s, node->first_result) = *shard_cause(s, node->operands[0]);
+}
+
+// --- sums of several values ---
+
+// The outermost repeat around, as one iteration of it.
+static ScopeId iteration_of(const Graph *graph, ScopeId scope) {
+  ScopeId iteration = -1;
+  for (; scope >= 0; scope = graph->scopes.at[scope].parent) {
+    iteration = graph->scopes.at[scope].index >= 0 ? scope : iteration;
+  }
+  return iteration;
+}
+
+// A sum that only another sum of the same shape reads is a part of that: partial parts are added first. Not from one
+// layer to the next.
+static void find_deferred(Shard *s, const NodeList *nodes) {
+  Graph *graph = s->graph;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    for (int j = 0; node->op == OP_ADD && j < 2; j++) {
+      ValueId value = node->operands[j];
+      const Node *maker = graph_producer(graph, value);
+      s->deferred[value] = maker && maker->op == OP_ADD && s->uses[value] == 1 && !graph_value(graph, value)->label &&
+                           maker->backward == node->backward && same_shape(graph, value, node->first_result) &&
+                           iteration_of(graph, maker->scope) == iteration_of(graph, node->scope);
+    }
+  }
+}
+
+static void sum_parts(Shard *s, ValueId value, ValueList *parts, NodeList *sums) {
+  if (value < s->limit && s->deferred[value]) {
+    const Node *node = graph_producer(s->graph, value);
+    NodeId id = graph_value(s->graph, value)->node;
+    sum_parts(s, node->operands[0], parts, sums);
+    sum_parts(s, node->operands[1], parts, sums);
+    array_push(s->graph->arena, sums, id);
+  } else {
+    array_push(s->graph->arena, parts, shard_stored(s, newest(s, value)));
+  }
+}
+
+// a + b as a new node, partial over `passing`.
+static ValueId add_two(Shard *s, ValueId a, ValueId b, uint32_t passing) {
+  ValueId sum = graph_op2(s->graph, OP_ADD, a, b);
+  NodeId id = graph_value(s->graph, sum)->node;
+  s->graph->regions.at[s->graph->region].nodes.count--;
+  shard_with(s, id, passing);
+  return sum;
+}
+
+static void shard_sum(Shard *s, NodeId id) {
+  Graph *graph = s->graph;
+  ValueList parts = {0}, groups = {0};
+  NodeList sums = {0};
+  uint32_t masks[32];
+  sum_parts(s, graph_node(graph, id)->operands[0], &parts, &sums);
+  sum_parts(s, graph_node(graph, id)->operands[1], &parts, &sums);
+  uint32_t any = 0;
+  for (int i = 0; i < parts.count; i++) {
+    any |= shard_partial_sum(s, parts.at[i]);
+  }
+  if (!any || parts.count == 2) {  // as it stands
+    for (int i = 0; i < sums.count; i++) {
+      const Node *sum = graph_node(graph, sums.at[i]);
+      for (int j = 0; j < sum->operand_count; j++) {
+        ValueId operand = shard_stored(s, newest(s, sum->operands[j]));
+        shard_set_operand(s, sums.at[i], j, operand);
+        sum = graph_node(graph, sums.at[i]);
+      }
+      shard_with(s, sums.at[i], 0);
+    }
+    shard_with(s, id, 0);
+    return;
+  }
+  for (int i = 0; i < parts.count; i++) {
+    uint32_t mask = shard_partial_sum(s, parts.at[i]);
+    int at = 0;
+    while (at < groups.count && masks[at] != mask) {
+      at++;
+    }
+    if (at == groups.count) {
+      masks[at % 32] = mask;
+      array_push(graph->arena, &groups, parts.at[i]);
+    } else {
+      bool last = groups.count == 1 && i + 1 == parts.count;
+      if (last) {
+        shard_set_operand(s, id, 0, groups.at[0]);
+        shard_set_operand(s, id, 1, parts.at[i]);
+        shard_with(s, id, mask);
+        return;
+      }
+      groups.at[at] = add_two(s, groups.at[at], parts.at[i], mask);
+    }
+  }
+  for (int i = 1; i + 1 < groups.count; i++) {
+    groups.at[0] = add_two(s, groups.at[0], groups.at[i], 0);
+  }
+  shard_set_operand(s, id, 0, groups.at[0]);
+  shard_set_operand(s, id, 1, groups.at[groups.count - 1]);
+  shard_with(s, id, 0);
+}
+
+// --- effects ---
+
+static void shard_effect(Shard *s, NodeId id) {
+  const Node *node = graph_node(s->graph, id);
+  Held want = node->op == OP_ASSIGN ? held_of(s, node->operands[0]) : held_whole();
+  Shape shape = graph_shape(s->graph, node->operands[node->op == OP_ASSIGN ? 1 : 0]);
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {  // what is assigned may be repeated along an axis
+    want.axis[m] = want.axis[m] >= 0 && shape_has(&shape, want.axis[m]) ? want.axis[m] : -1;
+  }
+  shard_say_why(s, node);
+  shard_want_operand(s, id, node->op == OP_ASSIGN ? 1 : 0, &want);
+  shard_keep_node(s, id);
+}
+
+// --- the walk ---
+
+static void shard_region(Shard *s, RegionId region);
+
+static void shard_microbatch(Shard *s, NodeId id) {
+  Graph *graph = s->graph;
+  RegionId outer = graph->region, inner = graph_node(graph, id)->region;
+  shard_region(s, inner);
+  graph->backward = true;
+  for (int i = 0; i < graph_node(graph, id)->result_count; i++) {
+    Name name = graph_value(graph, graph_node(graph, id)->first_result + i)->name;
+    ValueId made = shard_into_stored_parts(s, name, newest(s, graph->regions.at[inner].results.at[i]));
+    graph->regions.at[inner].results.at[i] = made;
+  }
+  graph->region = outer;
+  shard_keep_node(s, id);
+  const Node *node = graph_node(graph, id);
+  for (int i = 0; i < node->result_count; i++) {
+    ValueId made = newest(s, graph->regions.at[inner].results.at[i]);
+    graph->regions.at[inner].results.at[i] = made;
+    *shard_held(s, node->first_result + i) = held_of(s, made);
+    *shard_cause(s, node->first_result + i) = *shard_cause(s, made);
+  }
+}
+
+static void shard_node(Shard *s, NodeId id) {
+  Graph *graph = s->graph;
+  const Node *node = graph_node(graph, id);
+  graph->span = node->span;
+  graph->scope = node->scope;
+  graph->backward = node->backward;
+  graph->source = node->source;
+  graph->role = node->result_count > 0 ? graph_value(graph, node->first_result)->role : ROLE_ACTIVATION;
+  for (int i = 0; i < node->operand_count && node->op != OP_PACK; i++) {
+    if (!(node->op == OP_ASSIGN && i == 0)) {
+      s->wish = (Cause){{0}};
+      bool update = node->result_count > 0 && graph_value(graph, node->first_result)->role == ROLE_UPDATE;
+      ValueId operand = newest(s, node->operands[i]);
+      operand = update ? operand : shard_stored(s, operand);
+      shard_set_operand(s, id, i, operand);
+    }
+    node = graph_node(graph, id);
+  }
+  for (int i = 0; i < node->operand_count && node->op == OP_PACK; i++) {
+    shard_set_operand(s, id, i, newest(s, node->operands[i]));
+  }
+  if (node->op == OP_INPUT || node->op == OP_PARAM || node->op == OP_STATE) {
+    shard_leaf(s, id);
+  } else if (node->op == OP_PART) {
+    shard_part(s, id);
+  } else if (op_alias(node->op)) {
+    shard_alias(s, id);
+  } else if (node->op == OP_ADD) {
+    shard_sum(s, id);
+  } else if (node->op == OP_PACK) {
+    shard_pack(s, id);
+  } else if (op_effect(node->op)) {
+    shard_effect(s, id);
+  } else if (node->op == OP_MICROBATCH) {
+    shard_microbatch(s, id);
+  } else {
+    shard_with(s, id, 0);
+  }
+  enforce_label(s, id);
+}
+
+static void shard_region(Shard *s, RegionId region) {
+  Graph *graph = s->graph;
+  NodeList old = graph->regions.at[region].nodes;
+  graph->regions.at[region].nodes = (NodeList){0};
+  graph->region = region;
+  find_deferred(s, &old);
+  for (int i = 0; i < old.count; i++) {
+    const Node *node = graph_node(graph, old.at[i]);
+    if (node->result_count == 1 && s->deferred[node->first_result]) {
+      continue;
+    }
+    shard_node(s, old.at[i]);
+  }
+}
+
+static void count_uses(Shard *s) {
+  Graph *graph = s->graph;
+  s->limit = graph->values.count;
+  s->uses = ARENA_ARRAY(s->c->arena, int, s->limit + 1);
+  s->deferred = ARENA_ARRAY(s->c->arena, bool, s->limit + 1);
+  for (int r = 0; r < graph->regions.count; r++) {
+    const Region *region = &graph->regions.at[r];
+    for (int i = 0; i < region->nodes.count; i++) {
+      const Node *node = graph_node(graph, region->nodes.at[i]);
+      for (int j = 0; j < node->operand_count; j++) {
+        s->uses[node->operands[j]]++;
+      }
+    }
+    for (int i = 0; i < region->results.count; i++) {
+      s->uses[region->results.at[i]]++;
+    }
+  }
+}
+
+// Writes how values are held into the graph.
+static void record(Shard *s) {
+  Graph *graph = s->graph;
+  for (int v = 0; v < graph->values.count; v++) {
+    Held held = held_of(s, v);
+    Sharding sharding = {0};
+    ShardEntry entries[GRAPH_MAX_MESH];
+    Name partial[GRAPH_MAX_MESH];
+    for (int m = 0; m < s->mapping->count; m++) {
+      Name mesh = s->mapping->spec->mesh[m].name;
+      if (held.axis[m] >= 0) {
+        bool zigzag = graph->axes.at[held.axis[m]].zigzag_mesh >> m & 1;
+        entries[sharding.entry_count++] = (ShardEntry){held.axis[m], mesh, zigzag, 0};
+      }
+      if (held.partial[m]) {
+        partial[sharding.partial_count++] = mesh;
+      }
+    }
+    if (sharding.entry_count + sharding.partial_count) {
+      sharding.entries = arena_copy(graph->arena, entries, sizeof *entries * (size_t)sharding.entry_count);
+      sharding.partial = arena_copy(graph->arena, partial, sizeof *partial * (size_t)sharding.partial_count);
+      graph_value(graph, v)->sharding = arena_copy(graph->arena, &sharding, sizeof sharding);
+    }
+  }
+}
+
+static void find_forms(Shard *s) {
+  const Spec *spec = s->c->spec;
+  for (int i = 0; i < spec->rules.count; i++) {
+    const LayoutRule *rule = &spec->rules.at[i];
+    for (int a = 0; a < s->graph->axes.count; a++) {
+      Axis *axis = &s->graph->axes.at[a];
+      axis->zigzag_mesh |= rule->zigzag && axis->name == rule->axis ? rule->mesh : 0;
+      axis->padded_mesh |= rule->padded && axis->name == rule->axis ? rule->mesh : 0;
+    }
+  }
+}
+
+bool pass_shard(Compilation *c) {
+  Graph *graph = c->graph;
+  Shard s = {.c = c, .graph = graph, .mapping = mapping_create(c->arena, graph, c->spec)};
+  if (!s.mapping->active) {
+    return true;
+  }
+  int errors = c->diag->reports;
+  s.memo = map_create(c->arena);
+  find_forms(&s);
+  shard_stored_parameters(&s);
+  shard_stored_gradients(&s);
+  count_uses(&s);
+  shard_hold_unread(&s);
+  shard_region(&s, 0);
+  graph->region = 0;
+  graph->backward = false;
+  graph->source = -1;
+  record(&s);
+  c->shard = arena_copy(c->arena, &s, sizeof s);
+  return c->diag->reports == errors;
+}

@@ -1,0 +1,133 @@
+// shard.h: how values are held by the ranks, for shard.c, reshard.c and what works on their graph.
+#ifndef MDL_COMPILER_PASSES_SHARD_H
+#define MDL_COMPILER_PASSES_SHARD_H
+
+#include "compiler/compilation.h"
+#include "compiler/mapping.h"
+
+// Of one value, for each mesh axis: the axis that it cuts (-1: every rank has all), and whether the ranks hold parts of
+// a sum (1 + ReduceKind; 0: no). An axis that several mesh axes cut is cut by the lowest first.
+typedef struct {
+  AxisId axis[GRAPH_MAX_MESH];
+  uint8_t partial[GRAPH_MAX_MESH];
+} Held;
+
+typedef struct {  // for each mesh axis the rule of the layout behind it, or NULL
+  const LayoutRule *rule[GRAPH_MAX_MESH];
+} Cause;
+
+typedef struct {  // the loop axes of a node: for each mesh axis the axis along which its ranks share the work, or -1
+  bool known;
+  AxisId axis[GRAPH_MAX_MESH];
+  Cause cause;
+} Loops;
+
+typedef struct Shard {
+  Compilation *c;
+  Graph *graph;
+  Mapping *mapping;
+  ARRAY(Held) held;       // by value
+  ARRAY(Cause) cause;     // by value: of how it is held
+  ARRAY(ValueId) newest;  // by value: what stands for it once it was resolved; itself before
+  ARRAY(Loops) loops;     // by node
+  int *uses;              // by value of the graph before the pass: how often it is read
+  bool *deferred;         // by value: a sum that only another sum reads: added up together with it
+  int limit;              // of those values
+  Map memo;               // value, wish, region and direction to what fulfils it
+  bool saved;             // what the forward gathered is there in the backward
+  Name why;               // of the collectives that are added
+  Cause wish;             // and the rules that ask for them
+  ValueId *stored;        // by pack: what packs its parameters, where ranks store pieces of them
+  Shape *whole;           // by value: its shape before localise
+} Shard;
+
+static inline Held held_whole(void) {
+  Held held = {{-1, -1, -1, -1, -1, -1, -1, -1}, {0}};
+  return held;
+}
+
+Held *shard_held(Shard *s, ValueId value);
+Cause *shard_cause(Shard *s, ValueId value);
+uint32_t held_cut(const Held *held, AxisId axis);  // the mesh axes that cut this axis, as bits
+uint32_t held_partial(const Held *held);           // the mesh axes over which it is partial
+
+static inline Held held_of(Shard *s, ValueId value) {
+  return *shard_held(s, value);
+}
+
+static inline ValueId newest(Shard *s, ValueId value) {
+  shard_held(s, value);
+  while (s->newest.at[value] != value) {
+    value = s->newest.at[value];
+  }
+  return value;
+}
+
+static inline int uses_of(const Shard *s, ValueId value) {
+  return value < s->limit ? s->uses[value] : 2;
+}
+
+static inline Loops no_loops(bool known) {
+  return (Loops){known, {-1, -1, -1, -1, -1, -1, -1, -1}, {{0}}};
+}
+
+static inline bool same_shape(const Graph *graph, ValueId a, ValueId b) {
+  Shape x = graph_shape(graph, a), y = graph_shape(graph, b);
+  return shape_same_set(&x, &y);
+}
+
+static inline bool linear_operand(const Node *node, int operand) {
+  switch (node->op) {
+    case OP_NEG:
+    case OP_SUM:
+    case OP_MUL:
+      return true;
+    case OP_DIV:
+      return operand == 0;
+    default:
+      return false;
+  }
+}
+
+static inline Shape result_shape(const Graph *graph, const Node *node) {
+  return node->result_count ? graph_shape(graph, node->first_result) : (Shape){0};
+}
+
+// shard_loops.c
+Loops *shard_loops_of(Shard *s, NodeId id);
+AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh);  // -1: none; sets the loops' cause
+bool shard_passes(Shard *s, const Node *node, int mesh);  // may a partial operand stay so, the result being partial?
+
+// shard_pack.c
+void shard_pack(Shard *s, NodeId id);
+void shard_part(Shard *s, NodeId id);
+uint32_t shard_partial_sum(Shard *s, ValueId value);  // the mesh axes over which only one operation reads a partial sum
+
+// shard.c
+void shard_say_why(Shard *s, const Node *node);  // what asks for the collectives that come next
+void shard_keep_node(Shard *s, NodeId id);       // in the region as it is made anew
+void shard_set_operand(Shard *s, NodeId id, int operand, ValueId value);
+void shard_want_operand(Shard *s, NodeId id, int operand, const Held *want);
+void shard_remember_newest(Shard *s, ValueId old, ValueId now);  // what stands for a value from here on
+
+// shard_leaf.c
+void shard_leaf(Shard *s, NodeId id);
+void shard_hold_unread(Shard *s);  // tensors that this program does not read are held as in the others
+ValueId shard_into_stored_parts(Shard *s, Name name, ValueId gradient);  // where a rule stores gradients along an axis
+
+// The value held in another way, by collectives added to graph->region. Nothing that was added before for the same wish
+// in the same region, and as part of the same direction, is added again.
+ValueId shard_reshard(Shard *s, ValueId value, const Held *want);
+
+// Can mesh axis `mesh` cut this axis further when the mesh axes `others` cut it already?
+bool shard_divides(const Shard *s, AxisId axis, uint32_t others, int mesh);
+
+// shard_stored.c, before the walk; and what stands for a parameter where it is used.
+void shard_stored_parameters(Shard *s);
+void shard_stored_gradients(Shard *s);
+ValueId shard_stored(Shard *s, ValueId value);
+
+// A copy of a value is held as the value is. Nothing to do on one rank.
+void shard_hold_alike(Compilation *c, ValueId made, ValueId like);
+
+#endif

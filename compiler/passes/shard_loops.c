@@ -1,0 +1,153 @@
+// shard_loops.c: along which axis the ranks of each mesh axis share the work of an operation.
+#include <string.h>
+
+#include "compiler/passes/shard.h"
+
+static MappingPlace place_of_node(const Shard *s, const Node *node) {
+  MappingPlace place = {.scope = node->scope};
+  if (node->result_count > 0) {
+    place.label = graph_value(s->graph, node->first_result)->label;
+  }
+  if (node->text && (node->op == OP_PARAM || node->op == OP_STATE)) {
+    place.path = node->text;
+  }
+  return place;
+}
+
+// --- loop axes ---
+
+Loops *shard_loops_of(Shard *s, NodeId id) {
+  while (s->loops.count <= id) {
+    array_push(s->graph->arena, &s->loops, no_loops(false));
+  }
+  return &s->loops.at[id];
+}
+
+static bool in_space(const Graph *graph, const Node *node, AxisId axis) {
+  for (int i = 0; i < node->operand_count; i++) {
+    Shape shape = graph_shape(graph, node->operands[i]);
+    if (shape_has(&shape, axis)) {
+      return true;
+    }
+  }
+  for (int i = 0; i < node->result_count; i++) {
+    Shape shape = graph_shape(graph, node->first_result + i);
+    if (shape_has(&shape, axis)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Random numbers and positions depend on where the part begins, which for zigzag is no one place.
+static bool blocks_only(const Node *node) {
+  return node->op == OP_UNIFORM || node->op == OP_NORMAL || node->op == OP_POSITION || node->op == OP_TAKE ||
+         node->op == OP_PUT;
+}
+
+static bool may_loop(Shard *s, const Node *node, const Loops *loops, AxisId axis, int mesh) {
+  if (axis < 0 || !in_space(s->graph, node, axis) || !op_split(s->graph, node, axis)) {
+    return false;
+  }
+  uint32_t others = 0;
+  for (int m = 0; m < mesh; m++) {
+    others |= loops->axis[m] == axis ? 1u << m : 0;
+  }
+  bool zigzag = s->graph->axes.at[axis].zigzag_mesh != 0;
+  bool own = node->op == OP_POSITION || node->op == OP_UNIFORM || node->op == OP_NORMAL ||
+             ((node->op == OP_TAKE || node->op == OP_PUT) && node->axis == axis);
+  return shard_divides(s, axis, others, mesh) && !(zigzag && own && blocks_only(node));
+}
+
+static Shape contracted_axes(const Node *node) {
+  switch (node->op) {
+    case OP_SUM:
+    case OP_REDUCE_MAX:
+    case OP_REDUCE_MIN:
+    case OP_DOT:
+      return node->axes;
+    case OP_TAKE:
+      return shape_of(node->axis);
+    default:
+      return (Shape){0};
+  }
+}
+
+// Do all operands that have the axis hold their parts of it?
+static bool held_so(Shard *s, const Node *node, AxisId axis, int mesh) {
+  for (int i = 0; i < node->operand_count; i++) {
+    Shape shape = graph_shape(s->graph, node->operands[i]);
+    if (shape_has(&shape, axis) && held_of(s, node->operands[i]).axis[mesh] != axis) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static AxisId by_operands(Shard *s, const Node *node, Loops *loops, int mesh) {
+  for (int i = 0; i < node->operand_count; i++) {
+    AxisId axis = held_of(s, node->operands[i]).axis[mesh];
+    if (may_loop(s, node, loops, axis, mesh)) {
+      loops->cause.rule[mesh] = shard_cause(s, node->operands[i])->rule[mesh];
+      return axis;
+    }
+  }
+  return -1;
+}
+
+AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh) {
+  const LayoutRule **rule = &loops->cause.rule[mesh];
+  const Loops *source = node->source >= 0 ? shard_loops_of(s, node->source) : NULL;
+  if (source && source->known) {
+    AxisId axis = source->axis[mesh];
+    if (axis >= 0 && !in_space(s->graph, node, axis)) {
+      return by_operands(s, node, loops, mesh);
+    }
+    *rule = source->cause.rule[mesh];
+    return may_loop(s, node, loops, axis, mesh) ? axis : -1;
+  }
+  MappingPlace place = place_of_node(s, node);
+  Shape contracted = contracted_axes(node), result = result_shape(s->graph, node);
+  AxisId axis = mapping_axis(s->mapping, place, &contracted, mesh, rule);
+  if (may_loop(s, node, loops, axis, mesh) && held_so(s, node, axis, mesh)) {
+    return axis;
+  }
+  axis = mapping_axis(s->mapping, place, &result, mesh, rule);
+  if (may_loop(s, node, loops, axis, mesh)) {
+    return axis;
+  }
+  *rule = NULL;
+  return by_operands(s, node, loops, mesh);
+}
+
+// --- partial sums that pass through ---
+
+// May the partial operand stay so over this mesh axis, the result being partial instead?
+bool shard_passes(Shard *s, const Node *node, int mesh) {
+  Graph *graph = s->graph;
+  if (node->op == OP_ADD || node->op == OP_SUB) {
+    bool all = true;
+    for (int i = 0; i < 2; i++) {
+      bool alone = uses_of(s, node->operands[i]) == 1;
+      all = all && alone && held_of(s, node->operands[i]).partial[mesh] == 1 + REDUCE_SUM;
+    }
+    return all && same_shape(graph, node->operands[0], node->operands[1]);
+  }
+  Shape result = result_shape(graph, node);
+  int partial = -1;
+  for (int i = 0; i < node->operand_count; i++) {
+    Held held = held_of(s, node->operands[i]);
+    if (held.partial[mesh]) {
+      bool alone = uses_of(s, node->operands[i]) == 1 && partial < 0;
+      bool smaller = node->op == OP_PUT ||  // of a parameter's gradient, which is summed with all others
+                     graph_elements(graph, result) <= graph_elements(graph, graph_shape(graph, node->operands[i]));
+      if (held.partial[mesh] != 1 + REDUCE_SUM || !alone || !smaller || !linear_operand(node, i)) {
+        return false;
+      }
+      partial = i;
+    } else if (held.axis[mesh] >= 0) {
+      return false;
+    }
+  }
+  return partial >= 0;
+}

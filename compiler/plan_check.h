@@ -1,0 +1,51 @@
+// plan_check.h: what plan_verify is made of: extents, places and cuts, in arithmetic that cannot overflow.
+#ifndef MDL_COMPILER_PLAN_CHECK_H
+#define MDL_COMPILER_PLAN_CHECK_H
+
+#include "compiler/plan.h"
+
+// Of what is possible; far above what is sensible, and low enough that sums of a few do not overflow.
+#define PLAN_MOST_BYTES (INT64_C(1) << 56)
+enum { PLAN_MOST_RANKS = 1 << 20, PLAN_MOST_SLOTS = 1 << 24, PLAN_MOST_CHANNELS = 1 << 16, PLAN_MOST_CHUNKS = 1 << 12 };
+
+typedef struct {
+  Arena *arena;
+  const Plan *plan;
+  int slots, lanes;  // of the calls of the segment at hand
+  const char *what;  // the thing at hand
+  const char *why;   // the first thing wrong
+} PlanCheck;
+
+bool check_fail(PlanCheck *v, const char *why);  // false
+
+typedef struct {
+  int64_t first, last;  // element offsets that are touched
+  bool overflow;
+} Extent;
+
+void extent_add(Extent *extent, int64_t size, int64_t stride);
+
+// Elements [first, last] of `bytes` bytes each at a place, in every slot and lane, on every rank.
+bool check_place(PlanCheck *v, Place place, Extent extent, int64_t bytes);
+bool check_dense(PlanCheck *v, Place place, int64_t count, ElementType type);
+bool check_strided(PlanCheck *v, Place place, ElementType type, int count, const int64_t *size, const int64_t *stride);
+
+// Where coordinates begin: no memory, but a number all the same.
+bool check_base(PlanCheck *v, const Place *place);
+
+// Whether two places may be the same memory in one call on one rank. Both have passed check_place.
+bool places_meet(const PlanCheck *v, const Place *a, int64_t a_bytes, const Place *b, int64_t b_bytes);
+
+bool check_term(PlanCheck *v, int term);
+bool check_sizes(PlanCheck *v, const int64_t *size, int count);  // at least 1
+
+// Mesh axes that cut something, none of them in *used before.
+bool check_mesh_axes(PlanCheck *v, int count, const int *mesh, uint32_t *used);
+
+// Whether `parts` parts of `part` reach from 0 to the end; without overflow.
+bool parts_reach(int64_t parts, int64_t part, int64_t end);
+
+// The cuts of all axes of a value, and how much of each is on one rank.
+bool check_cuts(PlanCheck *v, const PlanCut *cut, const int64_t *size, int count, uint32_t *used, int64_t *local);
+
+#endif

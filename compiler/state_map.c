@@ -1,0 +1,72 @@
+// state_map.c: the map of persistent state: which tensors a stage has, and where.
+#include "compiler/lower.h"
+
+// The mesh axes that cut a pack of leaves into pieces.
+static uint32_t flat_cut(const Lower *l, const Node *pack) {
+  const Axis *axis = &l->graph->axes.at[pack->axis];
+  for (int i = 0; i < l->graph->packs.count && axis->whole >= 0; i++) {
+    if (l->graph->packs.at[i].axis == axis->whole) {
+      return axis->mesh & ~l->graph->packs.at[i].cut;
+    }
+  }
+  return 0;
+}
+
+static void add_state(Lower *l, StatePlace place) {
+  map_put(&l->states->by_name, map_key(place.name), l->states->places.count);
+  array_push(l->keep, &l->states->places, place);
+}
+
+static int64_t aligned(int64_t bytes) {
+  return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+// Members of a pack lie one after the other; of a pack cut into pieces a rank has one, whatever member it falls into.
+static void add_pack(Lower *l, const Node *pack, int64_t bytes) {
+  StateMap *map = l->states;
+  int64_t *elements = ARENA_ARRAY(l->c->arena, int64_t, pack->operand_count);
+  int64_t *offsets = ARENA_ARRAY(l->c->arena, int64_t, pack->operand_count);
+  for (int j = 0; j < pack->operand_count; j++) {
+    elements[j] = graph_elements(l->graph, graph_shape(l->graph, pack->operands[j]));
+  }
+  pack_offsets(elements, pack->operand_count, offsets);
+  int64_t here = graph_elements(l->graph, graph_shape(l->graph, pack->first_result));
+  uint32_t flat = flat_cut(l, pack);
+  for (int j = 0; j < pack->operand_count; j++) {
+    StatePlace place = {.name = graph_producer(l->graph, pack->operands[j])->text, .offset = map->bytes};
+    if (flat) {
+      place.flat_mesh = flat;
+      place.flat_first = offsets[j];
+      place.flat_piece = here;
+    } else {
+      place.offset += offsets[j] * bytes;
+    }
+    add_state(l, place);
+  }
+  map->bytes = aligned(map->bytes + here * bytes);
+}
+
+bool state_map_build(Lower *l) {
+  Graph *graph = l->graph;
+  StateMap *map = l->states;
+  map->by_name = map_create(l->keep);
+  const NodeList *nodes = &graph->regions.at[0].nodes;
+  int64_t bytes = element_type_bytes(l->c->spec->real);
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    const Node *first = node->op == OP_PACK ? graph_producer(graph, node->operands[0]) : NULL;
+    if (!first || (first->op != OP_PARAM && first->op != OP_STATE) ||
+        map_get_or(&map->by_name, map_key(first->text), -1) >= 0) {
+      continue;
+    }
+    add_pack(l, node, bytes);
+  }
+  for (int i = 0; i < graph->persistent.count; i++) {
+    const Persistent *persistent = &graph->persistent.at[i];
+    if (!persistent->elsewhere && map_get_or(&map->by_name, map_key(persistent->name), -1) < 0) {
+      add_state(l, (StatePlace){.name = persistent->name, .offset = map->bytes});
+      map->bytes = aligned(map->bytes + graph_elements(graph, persistent_shape(persistent)) * bytes);
+    }
+  }
+  return true;
+}

@@ -1,0 +1,36 @@
+// kernel.h: CUDA C text and how it is launched: what every generator of this folder makes.
+//
+// The text is freestanding (no #include), compiled by NVRTC for one target (compile.h). All functions of one text are
+// extern "C" __global__ and take one parameter by value, a block of 64-bit slots:
+//
+//   struct Slots { unsigned long long at[SLOTS]; };
+//
+// at[0 .. port_count): the address of each port, or the index at which a PORT_STRIDES begins (plan.h, KernelCall);
+// at[port_count]: the address of scratch_bytes of device memory, 256-byte aligned, with nothing in it;
+// at[port_count + 1]: CUDA_SLOT_FIRST if the call is the first of those that accumulate, else 0.
+// The launches are made one after the other on one stream. Nothing else is known at run time: sizes and strides are
+// constants of the text, so instructions of equal content share it.
+#ifndef MDL_KERNELS_CUDA_KERNEL_H
+#define MDL_KERNELS_CUDA_KERNEL_H
+
+#include <stdint.h>
+
+enum { CUDA_MAX_LAUNCHES = 8, CUDA_MAX_PORTS = 160, CUDA_SLOT_FIRST = 1 };
+
+typedef struct {
+  const char *function;
+  uint32_t grid[3], block[3];
+  uint32_t shared_bytes;  // dynamic
+} CudaLaunch;
+
+typedef struct {
+  const char *text;  // in the arena it was made in
+  const char *form;  // which template, in words: for traces and tables of speed
+  int port_count;
+  int launch_count;
+  CudaLaunch launch[CUDA_MAX_LAUNCHES];
+  int64_t scratch_bytes;
+  double bytes;  // least traffic of one call: every input read once, every output written once
+} CudaKernel;
+
+#endif

@@ -1,0 +1,83 @@
+// ablate.h: one text under every combination of layouts, precisions, recipes and settings: one table, one picture.
+//
+// Rows that differ in layout and precision alone must give the same losses but for rounding; those that do not are
+// marked. Rows that do not compile or fail stay in the table with what is wrong.
+#ifndef MDL_RUNTIME_ABLATE_H
+#define MDL_RUNTIME_ABLATE_H
+
+#include "runtime/choices.h"
+#include "runtime/io.h"
+#include "runtime/log.h"
+
+typedef struct {
+  CompileOptions base;
+  const char *const *words;  // NAME=VALUE,...
+  int word_count;
+  int64_t steps;
+  double tolerance;  // relative, after step 1; a tenth of it at step 1. 0: the default
+  const char *out;   // directory; NULL: the first free runs/ablate-N
+  const char *data;  // NULL: what the recipe names
+  int threads;       // of all ranks together; 0: all cores
+  double deadline_seconds;
+  FILE *screen;
+} AblateOptions;
+
+typedef enum { ROW_WAITS, ROW_DONE, ROW_STOPPED, ROW_FAILED } RowState;
+
+typedef enum {
+  VERDICT_NONE,     // nothing to compare with
+  VERDICT_SAME,     // within the tolerance
+  VERDICT_DIFFERS,  // beyond it
+  VERDICT_SHOWN,    // another computation: the difference is shown and not judged
+} Verdict;
+
+typedef struct {
+  int pick[CHOICES_MAX];
+  const char *name;  // "layout=tp2 batch=8"
+  CompileOptions options;
+  RowState state;
+  const char *problem;   // of ROW_FAILED, one line
+  int64_t ranks, steps;  // steps that were made
+  double *loss;          // [steps]
+  ElementType real;
+  int stages, microbatches;
+  double wire;                      // bytes that a rank sends in a step, rings assumed: the most of any stage
+  double memory;                    // bytes of all arenas of a rank: the most of any stage
+  double bubble;                    // predicted idle share; NaN: no pipeline
+  double seconds, compile_seconds;  // of a step after the first; of compiling
+  int against;                      // row that it is compared with, or -1
+  Verdict verdict;
+  double last, most;  // relative difference of the last loss; of the worst step
+  int64_t most_step;
+  double first_tolerance, tolerance;
+} AblateRow;
+
+typedef struct {
+  Arena *arena;
+  const AblateOptions *options;
+  Choices choices;
+  int count;
+  AblateRow *rows;
+  char directory[IO_PATH_MAX];
+  Log log;
+} Ablate;
+
+typedef struct {
+  int rows, differ, failed;
+  bool interrupted;
+} AblateResult;
+
+bool ablate_run(const AblateOptions *options, AblateResult *result, Error *error);
+
+// --- between its files ---
+
+// What the plans say: ranks, bytes, bubble.
+void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row);
+void ablate_compare(Ablate *ablate);  // fills against, verdict, last, most
+
+void ablate_table(const Ablate *ablate, Buffer *out);  // with ANSI colours
+void ablate_verdicts(const Ablate *ablate, Buffer *out);
+bool ablate_records(const Ablate *ablate, Buffer *out);  // one line of JSON for each row; false: no memory
+void ablate_chart(const Ablate *ablate, Buffer *out);    // SVG
+
+#endif

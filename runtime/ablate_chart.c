@@ -1,0 +1,224 @@
+// ablate_chart.c: ablate.svg: the losses of all rows, and below them a line for each row with its bytes.
+#include <math.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "runtime/ablate.h"
+
+enum { WIDTH = 960, LEFT = 68, RIGHT = 36, TOP = 104, PLOT_HEIGHT = 300, PLOT_WIDTH = WIDTH - LEFT - RIGHT };
+enum { LINES = TOP + PLOT_HEIGHT + 92, LINE = 27, COLOURS = 8, NAME_MAX_COLUMNS = 42 };
+enum { NAME_X = 96, LOSS_X = 478, WIRE_X = 506, MEMORY_X = 730, BAR_WIDTH = 118 };
+
+// Colours of light pages, then of dark ones. Row k has the class k0 to k7.
+static const char style[] =
+    "<style>\n"
+    "text{font-family:Inter,'Segoe UI',Roboto,'Helvetica Neue',Helvetica,Arial,'Liberation Sans',sans-serif;"
+    "font-size:13px;fill:#5c6370}\n"
+    ".back{fill:#ffffff}.title{font-size:21px;font-weight:600;fill:#1c2028}.name{fill:#1c2028}"
+    ".bad{fill:#dc2626;font-weight:600}\n"
+    ".grid{stroke:#e8eaee;stroke-width:1;fill:none}.axis{stroke:#b9bfc9;stroke-width:1;fill:none}\n"
+    ".curve{fill:none;stroke-linejoin:round;stroke-linecap:round}.bar{fill-opacity:.85}.track{fill:#f1f3f6}\n"
+    ".k0{stroke:#2563eb}.k1{stroke:#ea580c}.k2{stroke:#16a34a}.k3{stroke:#9333ea}.k4{stroke:#db2777}"
+    ".k5{stroke:#0891b2}.k6{stroke:#ca8a04}.k7{stroke:#64748b}\n"
+    ".f0{fill:#2563eb}.f1{fill:#ea580c}.f2{fill:#16a34a}.f3{fill:#9333ea}.f4{fill:#db2777}"
+    ".f5{fill:#0891b2}.f6{fill:#ca8a04}.f7{fill:#64748b}\n"
+    "@media (prefers-color-scheme:dark){\n"
+    "text{fill:#9aa3b2}.back{fill:#14171c}.title,.name{fill:#eceff4}.bad{fill:#f87171}\n"
+    ".grid{stroke:#262b33}.axis{stroke:#4b5361}.track{fill:#1f242c}\n"
+    "}\n"
+    "</style>\n";
+
+typedef struct {
+  const Ablate *ablate;
+  Buffer *out;
+  double low, high, steps;
+  double most_wire, most_memory;
+} Chart;
+
+static void escape(Buffer *out, const char *text) {
+  for (; *text; text++) {
+    const char *entity = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
+    buffer_bytes(out, entity ? entity : text, entity ? strlen(entity) : 1);
+  }
+}
+
+// `text`, cut to at most `most` bytes with an ellipsis.
+static void escape_short(Buffer *out, Arena *arena, const char *text, size_t most) {
+  escape(out, strlen(text) <= most ? text : arena_format(arena, "%.*s\xe2\x80\xa6", (int)most - 1, text));
+}
+
+static double x_of(const Chart *chart, double step) {
+  return LEFT + (chart->steps > 1 ? PLOT_WIDTH * (step - 1) / (chart->steps - 1) : PLOT_WIDTH / 2.0);
+}
+
+static double y_of(const Chart *chart, double loss) {
+  return TOP + PLOT_HEIGHT * (chart->high - loss) / (chart->high - chart->low);
+}
+
+static double tick_of(double range, int pieces) {
+  const double raw = range / pieces, power = pow(10, floor(log10(raw))), parts = raw / power;
+  return power * (parts <= 1 ? 1 : parts <= 2 ? 2 : parts <= 2.5 ? 2.5 : parts <= 5 ? 5 : 10);
+}
+
+static bool chart_scale(Chart *chart) {
+  chart->low = INFINITY;
+  chart->high = -INFINITY;
+  for (int i = 0; i < chart->ablate->count; i++) {
+    const AblateRow *row = &chart->ablate->rows[i];
+    for (int64_t j = 0; j < row->steps; j++) {
+      if (isfinite(row->loss[j])) {
+        chart->low = fmin(chart->low, row->loss[j]);
+        chart->high = fmax(chart->high, row->loss[j]);
+      }
+    }
+    chart->most_wire = fmax(chart->most_wire, row->wire);
+    chart->most_memory = fmax(chart->most_memory, row->memory);
+  }
+  chart->steps = (double)chart->ablate->options->steps;
+  if (!(chart->low <= chart->high)) {
+    return false;
+  }
+  const double margin = fmax(0.06 * (chart->high - chart->low), 1e-3 * fabs(chart->high) + 1e-9);
+  chart->low -= margin;
+  chart->high += margin;
+  return true;
+}
+
+static void chart_frame(const Chart *chart) {
+  Buffer *out = chart->out;
+  double tick = tick_of(chart->high - chart->low, 6);
+  const int digits =
+      tick >= 1 ? 0 : (int)ceil(-log10(tick) - 1e-9) + (fabs(tick * pow(10, ceil(-log10(tick))) - 2.5) < 1e-6);
+  for (double k = ceil(chart->low / tick); k * tick <= chart->high; k++) {
+    const double y = round(y_of(chart, k * tick)) + 0.5;
+    buffer_format(out,
+                  "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.*f</text>\n",
+                  LEFT, y, WIDTH - RIGHT, LEFT - 10, y + 4, digits, k * tick + 0.0);
+  }
+  buffer_format(out, "<path class=\"axis\" d=\"M%d %d.5H%d\"/>\n", LEFT, TOP + PLOT_HEIGHT, WIDTH - RIGHT);
+  tick = fmax(1, tick_of(chart->steps, 8));
+  for (double step = 1; step <= chart->steps; step = step < tick ? tick : step + tick) {
+    if (step > 1 && step < 1 + 0.4 * tick) {  // too near to the first one
+      continue;
+    }
+    const double x = round(x_of(chart, step)) + 0.5;
+    buffer_format(out,
+                  "<path class=\"axis\" d=\"M%.1f %dv5\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n",
+                  x, TOP + PLOT_HEIGHT, x, TOP + PLOT_HEIGHT + 21, step);
+  }
+  buffer_format(out, "<text x=\"%d\" y=\"%d\">loss, nats per token</text>\n", LEFT, TOP - 14);
+  buffer_format(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">step</text>\n", WIDTH - RIGHT,
+                TOP + PLOT_HEIGHT + 40);
+}
+
+// Curves that agree lie on each other: later ones are narrower, so that all are seen.
+static void chart_curves(const Chart *chart) {
+  const int count = chart->ablate->count;
+  for (int i = 0; i < count; i++) {
+    const AblateRow *row = &chart->ablate->rows[i];
+    const double width = count > 1 ? 1.6 + fmin(2.4, 9.0 / count) * (count - 1 - i) : 2.25;
+    bool open = false;
+    for (int64_t j = 0; j < row->steps; j++) {
+      if (!isfinite(row->loss[j])) {
+        continue;
+      }
+      if (!open) {
+        buffer_format(chart->out, "<path class=\"curve k%d\" stroke-width=\"%.2f\" d=\"", i % COLOURS, width);
+      }
+      buffer_format(chart->out, "%c%.1f %.1f", open ? 'L' : 'M', x_of(chart, (double)j + 1), y_of(chart, row->loss[j]));
+      open = true;
+    }
+    buffer_text(chart->out, open ? "h.01\"/>\n" : "");
+  }
+}
+
+static void chart_bar(const Chart *chart, int x, int y, double bytes, double most, int colour) {
+  char text[UNITS_MAX];
+  const double width = most > 0 ? BAR_WIDTH * bytes / most : 0;
+  buffer_format(chart->out, "<rect class=\"track\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"12\" rx=\"2\"/>", x, y - 10,
+                BAR_WIDTH);
+  if (width > 0) {
+    buffer_format(chart->out, "<rect class=\"bar f%d\" x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"12\" rx=\"2\"/>",
+                  colour, x, y - 10, fmax(width, 1.5));
+  }
+  buffer_format(chart->out, "<text x=\"%d\" y=\"%d\">%s</text>", x + BAR_WIDTH + 8, y,
+                bytes > 0 ? units_bytes(text, bytes) : "0");
+}
+
+static void chart_line(const Chart *chart, int at) {
+  const Ablate *ablate = chart->ablate;
+  const AblateRow *row = &ablate->rows[at];
+  Buffer *out = chart->out;
+  const int y = LINES + LINE * at, colour = at % COLOURS;
+  const bool differs = row->verdict == VERDICT_DIFFERS;
+  buffer_format(out, "<path class=\"curve k%d\" stroke-width=\"4\" d=\"M%d %dh14\"/>", colour, LEFT + 2, y - 4);
+  buffer_format(out, "<text class=\"%s\" x=\"%d\" y=\"%d\">%s", differs ? "bad" : "name", NAME_X, y,
+                differs ? "\xe2\x9c\x97 " : "");
+  escape_short(out, ablate->arena, choices_name(ablate->arena, &ablate->choices, row->pick, true), NAME_MAX_COLUMNS);
+  buffer_text(out, "</text>");
+  if (row->state == ROW_FAILED || row->state == ROW_WAITS) {
+    buffer_format(out, "<text class=\"bad\" x=\"%d\" y=\"%d\">", LOSS_X - 60, y);
+    escape_short(out, ablate->arena, row->problem ? row->problem : "not run", 66);
+    buffer_text(out, "</text>\n");
+    return;
+  }
+  if (row->steps > 0) {
+    buffer_format(out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"end\">%.4f</text>", LOSS_X, y,
+                  row->loss[row->steps - 1]);
+  }
+  chart_bar(chart, WIRE_X, y, row->wire, chart->most_wire, colour);
+  chart_bar(chart, MEMORY_X, y, row->memory, chart->most_memory, colour);
+  buffer_text(out, "\n");
+}
+
+static void chart_lines(const Chart *chart) {
+  const int y = LINES - LINE - 2;
+  buffer_format(
+      chart->out,
+      "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">last loss</text><text x=\"%d\" y=\"%d\">sent by a rank in a "
+      "step</text><text x=\"%d\" y=\"%d\">memory of a rank</text>\n",
+      LOSS_X, y, WIRE_X, y, MEMORY_X, y);
+  for (int i = 0; i < chart->ablate->count; i++) {
+    chart_line(chart, i);
+  }
+}
+
+// "llama.mdl" of "models/llama.mdl".
+static const char *file_of(const Ablate *ablate) {
+  const char *slash = strrchr(ablate->options->base.file, '/');
+  return slash ? slash + 1 : ablate->options->base.file;
+}
+
+void ablate_chart(const Ablate *ablate, Buffer *out) {
+  Chart chart = {.ablate = ablate, .out = out};
+  const int height = LINES + LINE * ablate->count + 12;
+  int differ = 0, same = 0;
+  for (int i = 0; i < ablate->count; i++) {
+    differ += ablate->rows[i].verdict == VERDICT_DIFFERS;
+    same += ablate->rows[i].verdict == VERDICT_SAME;
+  }
+  buffer_format(out,
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
+                "role=\"img\">\n<title>",
+                WIDTH, height, WIDTH, height);
+  escape(out, file_of(ablate));
+  buffer_format(out, ": ablation</title>\n%s<rect class=\"back\" width=\"%d\" height=\"%d\"/>\n", style, WIDTH, height);
+  buffer_format(out, "<text class=\"title\" x=\"%d\" y=\"36\">", LEFT);
+  escape(out, file_of(ablate));
+  buffer_format(out, "</text>\n<text x=\"%d\" y=\"57\">%d combination%s, %lld step%s each", LEFT, ablate->count,
+                ablate->count == 1 ? "" : "s", (long long)ablate->options->steps,
+                ablate->options->steps == 1 ? "" : "s");
+  if (differ + same > 0) {
+    buffer_format(out, "; %d agree%s, %d differ%s", same, same == 1 ? "s" : "", differ, differ == 1 ? "s" : "");
+  }
+  buffer_text(out, "</text>\n");
+  if (chart_scale(&chart)) {
+    chart_frame(&chart);
+    chart_curves(&chart);
+  } else {
+    buffer_format(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">no step was made</text>\n", WIDTH / 2,
+                  TOP + PLOT_HEIGHT / 2);
+  }
+  chart_lines(&chart);
+  buffer_text(out, "</svg>\n");
+}

@@ -1,0 +1,204 @@
+// ablate_measure.c: what plans say about a combination before it runs, and what its losses say afterwards.
+#include <math.h>
+#include <string.h>
+
+#include "compiler/schedule.h"
+#include "runtime/ablate.h"
+
+// Bytes that one rank sends for one collective, if the group is a ring.
+static double ring_bytes(const Collective *collective) {
+  const double part = (double)collective->count * (double)element_type_bytes(collective->type);
+  const double others = collective->ranks - 1;
+  return collective->kind == COLLECTIVE_ALL_REDUCE ? 2 * others / collective->ranks * part : others * part;
+}
+
+static double segment_wire(const PlanSegment *segment) {
+  double bytes = 0;
+  for (int i = 0; i < segment->count; i++) {
+    const Instruction *instruction = &segment->instructions[i];
+    if (instruction->kind == INSTRUCTION_COLLECTIVE) {
+      bytes += ring_bytes(&instruction->as.collective);
+    } else if (instruction->kind == INSTRUCTION_SEND) {
+      const Transfer *transfer = &instruction->as.transfer;
+      bytes += (double)transfer->count * (double)element_type_bytes(transfer->type);
+    }
+  }
+  return bytes;
+}
+
+static double segment_flops(const PlanSegment *segment) {
+  double flops = 0;
+  for (int i = 0; i < segment->count; i++) {
+    flops += segment->instructions[i].flops;
+  }
+  return flops;
+}
+
+static bool action_of(const PlanSegment *segment, ActionKind *kind) {
+  *kind = segment->kind == SEGMENT_FORWARD    ? ACTION_FORWARD
+          : segment->kind == SEGMENT_BACKWARD ? ACTION_BACKWARD
+                                              : ACTION_WEIGHTS;
+  return segment->kind == SEGMENT_FORWARD || segment->kind == SEGMENT_BACKWARD || segment->kind == SEGMENT_WEIGHTS;
+}
+
+// The schedule as the plans have it: the calls of their segments.
+static Schedule *schedule_read(Arena *arena, const PlanSet *set, double **cost) {
+  Schedule *schedule = ARENA_NEW(arena, Schedule);
+  *schedule = (Schedule){.kind = SCHEDULE_ONE_F_ONE_B, .stages = set->count, .chunks = 1};
+  schedule->action = ARENA_ARRAY(arena, ActionList, set->count);
+  for (int stage = 0; stage < set->count; stage++) {
+    const Plan *plan = set->plans[stage];
+    for (int i = 0; i < plan->segment_count; i++) {
+      const PlanSegment *segment = &plan->segments[i];
+      schedule->chunks = segment->chunk >= schedule->chunks ? segment->chunk + 1 : schedule->chunks;
+    }
+  }
+  schedule->kind = schedule->chunks > 1 ? SCHEDULE_INTERLEAVED : schedule->kind;
+  for (int kind = 0; kind < ACTION_KIND_COUNT; kind++) {
+    cost[kind] = ARENA_ARRAY(arena, double, set->count * schedule->chunks);
+  }
+  for (int stage = 0; stage < set->count; stage++) {
+    const Plan *plan = set->plans[stage];
+    const PlanProgram *train = &plan->programs[PROGRAM_TRAIN];
+    ActionList *list = &schedule->action[stage];
+    list->at = ARENA_ARRAY(arena, Action, train->call_count + 1);
+    schedule->microbatches = train->slots;
+    for (int i = 0; i < train->call_count; i++) {
+      const PlanSegment *segment = &plan->segments[train->calls[i].segment];
+      ActionKind kind;
+      if (action_of(segment, &kind)) {
+        list->at[list->count++] = (Action){kind, segment->chunk, train->calls[i].slot};
+        cost[kind][segment->chunk * set->count + stage] = segment_flops(segment);
+        schedule->weights |= kind == ACTION_WEIGHTS;
+      }
+    }
+  }
+  return schedule;
+}
+
+static double predicted_bubble(Arena *arena, const PlanSet *set) {
+  double *cost[ACTION_KIND_COUNT];
+  if (set->count < 2) {
+    return NAN;
+  }
+  const Schedule *schedule = schedule_read(arena, set, cost);
+  if (schedule_check(arena, schedule)) {
+    return NAN;
+  }
+  const ScheduleCosts costs = {cost[ACTION_FORWARD], cost[ACTION_BACKWARD], cost[ACTION_WEIGHTS], 0};
+  return schedule_simulate(arena, schedule, &costs).bubble;
+}
+
+void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row) {
+  row->ranks = plan_ranks(set->plans[0]);
+  row->real = set->plans[0]->real;
+  row->stages = set->count;
+  row->microbatches = set->plans[0]->programs[PROGRAM_TRAIN].slots;
+  row->bubble = predicted_bubble(arena, set);
+  for (int stage = 0; stage < set->count; stage++) {
+    const Plan *plan = set->plans[stage];
+    const PlanProgram *train = &plan->programs[PROGRAM_TRAIN];
+    double wire = 0, memory = 0;
+    for (int i = 0; i < train->call_count; i++) {
+      wire += segment_wire(&plan->segments[train->calls[i].segment]);
+    }
+    for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+      memory += (double)plan->arena_bytes[i];
+    }
+    row->wire = fmax(row->wire, wire);
+    row->memory = fmax(row->memory, memory);
+  }
+}
+
+// --- losses ---
+
+// Do both rows compute the same, whatever the layout and the precision?
+static bool same_computation(const Choices *choices, const AblateRow *a, const AblateRow *b) {
+  for (int i = 0; i < choices->count; i++) {
+    const char *name = choices->at[i].name;
+    if (strcmp(name, "layout") != 0 && strcmp(name, "precision") != 0 && a->pick[i] != b->pick[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static int find_against(const Ablate *ablate, int at, bool *judged) {
+  int first = -1;
+  for (int i = 0; i < at; i++) {
+    if (ablate->rows[i].steps == 0) {
+      continue;
+    }
+    first = first < 0 ? i : first;
+    if (same_computation(&ablate->choices, &ablate->rows[i], &ablate->rows[at])) {
+      *judged = true;
+      return i;
+    }
+  }
+  *judged = false;
+  return first;
+}
+
+static double relative(double a, double b) {
+  if (a == b || (isnan(a) && isnan(b))) {
+    return 0;
+  }
+  return isfinite(a) && isfinite(b) ? fabs(a - b) / fmax(fabs(b), 1e-30) : INFINITY;
+}
+
+static bool coarse(ElementType type) {
+  return type != TYPE_F64 && type != TYPE_F32;
+}
+
+static void set_tolerance(const Ablate *ablate, AblateRow *row, const AblateRow *base) {
+  const double given = ablate->options->tolerance;
+  if (given > 0) {
+    row->first_tolerance = given / 10;
+    row->tolerance = given;
+  } else if (coarse(row->real) || coarse(base->real)) {
+    row->first_tolerance = 1e-2;
+    row->tolerance = 5e-2;
+  } else {
+    row->first_tolerance = 1e-5;
+    row->tolerance = row->real == base->real ? 1e-4 : 1e-3;
+  }
+}
+
+static void compare_row(Ablate *ablate, AblateRow *row, bool judged) {
+  const AblateRow *base = &ablate->rows[row->against];
+  const int64_t steps = row->steps < base->steps ? row->steps : base->steps;
+  bool differs = false;
+  double worst = -1;
+  set_tolerance(ablate, row, base);
+  for (int64_t i = 0; i < steps; i++) {
+    const double error = relative(row->loss[i], base->loss[i]);
+    const double allowed = i == 0 ? row->first_tolerance : row->tolerance;
+    differs |= !(error <= allowed);
+    row->last = error;
+    row->most = fmax(row->most, error);
+    if (error / allowed > worst) {  // the step that is worst as it is judged
+      worst = error / allowed;
+      row->most_step = i + 1;
+    }
+  }
+  row->verdict = !judged ? VERDICT_SHOWN : differs ? VERDICT_DIFFERS : VERDICT_SAME;
+}
+
+void ablate_compare(Ablate *ablate) {
+  for (int i = 0; i < ablate->count; i++) {
+    AblateRow *row = &ablate->rows[i];
+    bool judged = false;
+    row->against = -1;
+    row->verdict = VERDICT_NONE;
+    row->last = row->most = 0;
+    if (row->steps > 0) {
+      row->against = find_against(ablate, i, &judged);
+    }
+    if (row->against >= 0) {
+      compare_row(ablate, row, judged);
+      if (row->state == ROW_FAILED && row->verdict == VERDICT_SAME) {  // as far as it went
+        row->verdict = VERDICT_NONE;
+      }
+    }
+  }
+}

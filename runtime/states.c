@@ -1,0 +1,276 @@
+// states.c: from the parts that ranks hold to whole tensors and back.
+#include "runtime/states.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// --- the list ---
+
+static int digits(const char *text) {
+  return (int)strspn(text, "0123456789");
+}
+
+static int name_order(const char *a, const char *b) {
+  while (*a && *b) {
+    const int x = digits(a), y = digits(b);
+    if (x > 0 && y > 0 && x != y && *a != '0' && *b != '0') {
+      return x - y;
+    }
+    if (*a != *b) {
+      break;
+    }
+    a++;
+    b++;
+  }
+  return (unsigned char)*a - (unsigned char)*b;
+}
+
+static int part_order(const void *a, const void *b) {
+  const StatePart *x = a, *y = b;
+  const int order = name_order(x->state->name, y->state->name);
+  if (order != 0) {
+    return order;
+  }
+  return x->state->owner != y->state->owner ? y->state->owner - x->state->owner : x->plan->stage - y->plan->stage;
+}
+
+bool states_open(const PlanSet *set, States *states, Error *error) {
+  int count = 0;
+  for (int s = 0; s < set->count; s++) {
+    count += set->plans[s]->state_count;
+  }
+  *states = (States){.at = calloc((size_t)count + 1, sizeof *states->at),
+                     .part = calloc((size_t)count + 1, sizeof *states->part)};
+  if (!states->at || !states->part) {
+    states_close(states);
+    return error_set(error, 3, "no memory for the names of %d tensors", count);
+  }
+  for (int s = 0; s < set->count; s++) {
+    for (int i = 0; i < set->plans[s]->state_count; i++) {
+      states->part[states->part_count++] = (StatePart){set->plans[s], &set->plans[s]->states[i]};
+    }
+  }
+  if (count > 0) {
+    qsort(states->part, (size_t)count, sizeof *states->part, part_order);
+  }
+  for (int i = 0; i < count; i++) {
+    const PlanState *state = states->part[i].state;
+    if (states->count == 0 || strcmp(states->at[states->count - 1].state->name, state->name) != 0) {
+      states->at[states->count++] = (LogicalState){.state = state, .first = i};
+    }
+    states->at[states->count - 1].count++;
+  }
+  return true;
+}
+
+void states_close(States *states) {
+  free(states->at);
+  free(states->part);
+  *states = (States){0};
+}
+
+const LogicalState *states_find(const States *states, const char *name) {
+  int low = 0, high = states->count;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    const int order = name_order(name, states->at[middle].state->name);
+    if (order == 0) {
+      return &states->at[middle];
+    }
+    *(order < 0 ? &high : &low) = order < 0 ? middle : middle + 1;
+  }
+  return NULL;
+}
+
+int64_t state_bytes(const PlanState *state) {
+  int64_t bytes = element_type_bytes(state->type);
+  for (int i = 0; i < state->axis_count; i++) {
+    bytes *= state->size[i];
+  }
+  return bytes;
+}
+
+// --- the part of a rank ---
+
+typedef struct {
+  const Plan *plan;
+  const PlanState *state;
+  int coordinate[PLAN_MAX_MESH];
+  int64_t local[PLAN_MAX_AXES];         // positions of each axis
+  int64_t dense_stride[PLAN_MAX_AXES];  // of the whole tensor
+  // Of the elements of the part in memory, by their strides, this rank has [low, high), the first at `offset` bytes.
+  int64_t low, high, offset;
+  int64_t *position;  // along the last axis, for each local one
+  char *span;         // the memory of [low, high)
+  char *dense;
+} Part;
+
+static bool part_open(Part *part, const StatePart *of, const int *coordinate, void *dense, Error *error) {
+  const PlanState *state = of->state;
+  const int last = state->axis_count - 1;
+  *part = (Part){.plan = of->plan, .state = state, .offset = state->offset, .dense = dense};
+  memcpy(part->coordinate, coordinate, sizeof part->coordinate);
+  int64_t stride = 1, reach = 0;
+  for (int i = last; i >= 0; i--) {
+    part->local[i] = state->cut[i].count ? state->cut[i].local : state->size[i];
+    part->dense_stride[i] = stride;
+    stride *= state->size[i];
+    reach += (part->local[i] - 1) * state->stride[i];
+  }
+  part->high = reach + 1;
+  if (state->flat_piece > 0) {
+    const int64_t piece = plan_part(of->plan, state->flat_mesh, state->flat_count, coordinate) * state->flat_piece;
+    const int64_t low = piece - state->flat_first, high = low + state->flat_piece;
+    part->low = low > 0 ? low : 0;
+    part->high = high < part->high ? high : part->high;
+    part->offset += (part->low - low) * element_type_bytes(state->type);
+  }
+  if (part->low >= part->high) {
+    return true;
+  }
+  const int64_t positions = last >= 0 ? part->local[last] : 1;
+  part->position = calloc((size_t)positions + 1, sizeof *part->position);
+  part->span = malloc((size_t)((part->high - part->low) * element_type_bytes(state->type)));
+  if (!part->position || !part->span) {
+    return error_set(error, 3, "no memory for a part of '%s', %lld elements", state->name,
+                     (long long)(part->high - part->low));
+  }
+  for (int64_t i = 0; i < positions && last >= 0; i++) {
+    part->position[i] = plan_position(of->plan, &state->cut[last], coordinate, i);
+  }
+  return true;
+}
+
+static void part_close(Part *part) {
+  free(part->position);
+  free(part->span);
+}
+
+static int64_t part_bytes(const Part *part) {
+  return (part->high - part->low) * element_type_bytes(part->state->type);
+}
+
+static void copy(char *to, const char *from, int64_t bytes) {
+  if (bytes == 4) {  // an element of a tensor that is stored turned
+    memcpy(to, from, 4);
+  } else {
+    memcpy(to, from, (size_t)bytes);
+  }
+}
+
+// One row along the last axis: `at` its first element in memory, `to` its place in the whole tensor, or -1: padding.
+static void row_copy(const Part *part, int64_t at, int64_t to, bool gather) {
+  const PlanState *state = part->state;
+  const int last = state->axis_count - 1;
+  const int64_t size = element_type_bytes(state->type), count = last >= 0 ? part->local[last] : 1;
+  const int64_t step = last >= 0 ? state->stride[last] : 1, limit = last >= 0 ? state->size[last] : 1;
+  for (int64_t i = 0; i < count;) {
+    const bool inside = to >= 0 && part->position[i] < limit;
+    int64_t end = i + 1;
+    while (step == 1 && end < count && part->position[end] == part->position[end - 1] + 1 &&
+           (to >= 0 && part->position[end] < limit) == inside) {
+      end++;
+    }
+    int64_t low = at + i * step, high = at + (end - 1) * step + 1;  // one element, or a run of them
+    const int64_t shift = low < part->low ? part->low - low : 0;
+    low += shift;
+    high = high < part->high ? high : part->high;
+    if (low < high) {
+      char *memory = part->span + (low - part->low) * size;
+      char *whole = inside ? part->dense + (to + part->position[i] + shift) * size : NULL;
+      if (gather && inside) {
+        copy(whole, memory, (high - low) * size);
+      } else if (!gather && inside) {
+        copy(memory, whole, (high - low) * size);
+      } else if (!gather) {
+        memset(memory, 0, (size_t)((high - low) * size));
+      }
+    }
+    i = end;
+  }
+}
+
+static void part_copy(const Part *part, bool gather) {
+  const PlanState *state = part->state;
+  const int last = state->axis_count - 1;
+  int64_t at[PLAN_MAX_AXES] = {0}, rows = 1;
+  for (int i = 0; i < last; i++) {
+    rows *= part->local[i];
+  }
+  for (int64_t row = 0; row < rows; row++) {
+    int64_t memory = 0, to = 0;
+    for (int i = 0; i < last; i++) {
+      const int64_t position = plan_position(part->plan, &state->cut[i], part->coordinate, at[i]);
+      memory += at[i] * state->stride[i];
+      to = to < 0 || position >= state->size[i] ? -1 : to + position * part->dense_stride[i];
+    }
+    row_copy(part, memory, to, gather);
+    for (int i = last - 1; i >= 0 && ++at[i] == part->local[i]; i--) {
+      at[i] = 0;
+    }
+  }
+}
+
+// Of the ranks that hold the same elements, the one whose coordinates are 0 where nothing is cut.
+static bool is_first_copy(const Plan *plan, const PlanState *state, const int *coordinate) {
+  bool cuts[PLAN_MAX_MESH] = {false};
+  for (int i = 0; i < state->axis_count; i++) {
+    for (int m = 0; m < state->cut[i].count; m++) {
+      cuts[state->cut[i].mesh[m]] = true;
+    }
+  }
+  for (int m = 0; m < state->flat_count && state->flat_piece > 0; m++) {
+    cuts[state->flat_mesh[m]] = true;
+  }
+  for (int m = 0; m < plan->mesh_count; m++) {
+    if (!cuts[m] && m != plan->pipeline && coordinate[m] != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool rank_copy(Session *session, int64_t rank, const StatePart *of, void *dense, bool gather, Error *error) {
+  int coordinate[PLAN_MAX_MESH] = {0};
+  Part part;
+  plan_coordinates(of->plan, rank, coordinate);
+  if (gather && !is_first_copy(of->plan, of->state, coordinate)) {
+    return true;
+  }
+  bool done = part_open(&part, of, coordinate, dense, error);
+  if (done && part.low < part.high) {
+    // What lies between the elements of this state may belong to another one: read, change, write.
+    Device *device = session_device(session, rank);
+    const int64_t bytes = part_bytes(&part);
+    done = session->backend->read(device, ARENA_PERSISTENT, part.offset, part.span, bytes, error);
+    if (done) {
+      part_copy(&part, gather);
+      done = gather || session->backend->write(device, ARENA_PERSISTENT, part.offset, part.span, bytes, error);
+    }
+  }
+  part_close(&part);
+  return done;
+}
+
+bool state_gather(Session *session, const States *states, const LogicalState *state, void *dense, Error *error) {
+  const StatePart *of = &states->part[state->first];
+  for (int64_t rank = 0; rank < session->ranks; rank++) {
+    if (session_plan(session, rank) == of->plan && !rank_copy(session, rank, of, dense, true, error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool state_scatter(Session *session, const States *states, const LogicalState *state, const void *dense, Error *error) {
+  for (int i = 0; i < state->count; i++) {
+    const StatePart *of = &states->part[state->first + i];
+    for (int64_t rank = 0; rank < session->ranks; rank++) {
+      if (session_plan(session, rank) == of->plan &&
+          !rank_copy(session, rank, of, (void *)(uintptr_t)dense, false, error)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}

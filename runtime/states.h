@@ -1,0 +1,36 @@
+// states.h: the tensors that outlive a step, whole, whatever parts of them the ranks hold.
+//
+// Checkpoints know these alone, so one that was saved under one layout is loaded under any other.
+#ifndef MDL_RUNTIME_STATES_H
+#define MDL_RUNTIME_STATES_H
+
+#include "runtime/session.h"
+
+typedef struct {  // a state in the plan of one stage
+  const Plan *plan;
+  const PlanState *state;
+} StatePart;
+
+typedef struct {
+  const PlanState *state;  // of the stage whose copy is saved
+  int first, count;        // of States.part: the stages that have it, that one first
+} LogicalState;
+
+typedef struct {
+  int count, part_count;
+  LogicalState *at;  // by name, numbers in names by their value: layers.2 comes before layers.10
+  StatePart *part;
+} States;
+
+bool states_open(const PlanSet *set, States *states, Error *error);
+void states_close(States *states);
+const LogicalState *states_find(const States *states, const char *name);  // or NULL
+
+int64_t state_bytes(const PlanState *state);  // of the whole tensor
+
+// Between the parts on the ranks and the whole tensor, dense in written order. Gathering reads each element from one of
+// the ranks that hold it; scattering writes it on all of them, and zeros where the layout pads.
+bool state_gather(Session *session, const States *states, const LogicalState *state, void *dense, Error *error);
+bool state_scatter(Session *session, const States *states, const LogicalState *state, const void *dense, Error *error);
+
+#endif

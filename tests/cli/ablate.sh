@@ -1,0 +1,77 @@
+#!/bin/bash
+# ablate.sh: combinations in one table; what differs, fails or is misspelled is said; Ctrl-C leaves what there is.
+. "$ROOT/tests/cli/lib.sh"
+sed "s,../../LICENSE,$ROOT/LICENSE," "$SMALL" > small.mdl
+cat >> small.mdl << 'END'
+layout tp2 { mesh tp = 2; heads, ffn, vocab -> tp; }
+layout tp4 { mesh tp = 4; heads, ffn, vocab -> tp; }
+layout eight { mesh pp = 2, dp = 2, tp = 2; layers -> pp; batch -> dp; heads, ffn, vocab -> tp; microbatches = 2; }
+END
+
+# records DIRECTORY KEY: the values of that key, one for each row
+records() {
+  sed "s/.*\"$2\":\"\{0,1\}\([^\",}]*\).*/\1/" "$1/ablate.jsonl"
+}
+
+# Layouts agree; the numbers beside the losses are those of the plans.
+expect 0 "$MDL" ablate small.mdl layout=single,tp2,eight --steps 12 --out agree
+mentions out "1/3  layout=single  loss" "loss 10" "loss 12" "sent/step" "s/step" "agree/ablate.svg"
+same "verdicts" "$(records agree verdict | xargs)" "none same same"
+same "ranks" "$(records agree ranks | xargs)" "1 2 8"
+same "bytes sent by one rank" "$(records agree sent_bytes | head -1)" "0.0"
+[ "$(records agree sent_bytes | sed -n 2p)" != "0.0" ] || die "tp2 sends nothing"
+same "bubbles" "$(records agree bubble | sed 's/^0\.[0-9]*/some/' | xargs)" "null null some"
+grep -q "</svg>" agree/ablate.svg || die "there is no picture"
+expect 1 "$MDL" ablate small.mdl layout=single,tp2 --steps 1 --out agree
+mentions err "--out"
+
+# Settings are other computations, not judged; each is compared with its like.
+expect 0 "$MDL" ablate small.mdl layout=single,tp2 precision=fp32,fp64 batch=4,8 --steps 3 --out settings
+mentions out "~ another computation"
+same "rows to compare with" "$(records settings against | xargs)" "null 1 1 2 1 2 1 2"
+same "verdicts of settings" "$(records settings verdict | xargs)" \
+  "none not judged same same same same same same"
+expect 0 "$MDL" ablate small.mdl "optimizer.lr.peak=1e-3,1e-2" --steps 2
+[ -f runs/ablate-1/ablate.jsonl ] || die "no fresh directory was made"
+
+# The control: a difference is marked, and is the exit status.
+expect 1 "$MDL" ablate small.mdl layout=single,eight --steps 12 --tolerance 1e-12 --out differ
+mentions out "✗ row 2 (layout=eight) is not what row 1 (layout=single) computes: step " "mdl diff"
+same "verdicts of a difference" "$(records differ verdict | xargs)" "none differs"
+
+# What does not compile stands in the table, and the others go on.
+expect 1 "$MDL" ablate small.mdl layout=tp4,single,tp2 --steps 2 --out failed
+mentions out "2/3  layout=single  loss" "E043: axis 'heads' of size 2"
+same "states" "$(records failed state | xargs)" "failed done done"
+same "verdicts after a failure" "$(records failed verdict | xargs)" "none none same"
+
+MDL_FAULT=die:1:40 expect 1 "$MDL" ablate small.mdl layout=single,tp2 --steps 3 --out lost
+mentions out "rank 1 is lost"
+same "verdicts of a lost rank" "$(records lost verdict | xargs)" "none none"
+
+# Misspelled and senseless words are found before anything runs.
+for word in layout=single,tq2:tp2 layuot=single,tp2:layout embd=16,32:embed precision=fp32,fp46:fp64 \
+  optimizer.lr.peek=1,2:peak; do
+  expect 1 "$MDL" ablate small.mdl "${word%:*}" --out never
+  mentions err "${word#*:}"
+done
+expect 2 "$MDL" ablate small.mdl
+mentions err "layout="
+expect 2 "$MDL" ablate small.mdl single
+expect 2 "$MDL" ablate small.mdl batch=4,8,4
+mentions err "batch=4 is given twice"
+expect 2 "$MDL" ablate small.mdl layout=tp2 layout=single
+expect 2 "$MDL" ablate small.mdl layout=tp2 --layout single
+expect 1 "$MDL" ablate missing.mdl layout=tp2
+[ ! -e never ] || die "a wrong word made a directory"
+
+# Ctrl-C ends with the table of what there is.
+"$MDL" ablate small.mdl layout=single,tp2 batch=4,8 --steps 100000 --out stopped > log 2>&1 &
+wait_for 20 test -d stopped
+sleep 0.5
+kill -INT $!
+status=0
+wait $! || status=$?
+[ "$status" = 130 ] || { cat log >&2; die "interrupted with status $status"; }
+mentions log "stopped after step" "not run"
+same "states after Ctrl-C" "$(records stopped state | xargs)" "stopped not run not run not run"

@@ -1,0 +1,74 @@
+#!/bin/bash
+# diff.sh: layouts that agree, and one wrong number found and named.
+. "$ROOT/tests/cli/lib.sh"
+sed "s,../../LICENSE,$ROOT/LICENSE," "$SMALL" > small.mdl
+cat >> small.mdl << 'END'
+layout dp2 { mesh dp = 2; batch -> dp; }
+layout tp2 { mesh tp = 2; heads, ffn, vocab -> tp; }
+layout pp2 { mesh pp = 2; layers -> pp; microbatches = 2; }
+layout eight { mesh pp = 2, dp = 2, tp = 2; layers -> pp; batch -> dp; heads, ffn, vocab -> tp; microbatches = 2; }
+END
+# The control has an epsilon to turn.
+sed 's/axis key like seq;/&\n  const epsilon = 1e-5;/; s/(x over embed, name = mlp_norm)/(x over embed, eps = epsilon, name = mlp_norm)/' \
+  small.mdl > control.mdl
+
+for layout in dp2 tp2 pp2 eight; do
+  expect 0 "$MDL" diff small.mdl layout=single layout=$layout
+  mentions out "no difference beyond the error budgets: " " values compared" "the worst is at"
+done
+expect 0 "$MDL" diff small.mdl layout=pp2,eight --step 8
+expect 0 "$MDL" diff small.mdl layout=single,eight --precision fp64
+expect 0 "$MDL" diff small.mdl layout=single,tp2 precision=fp64,fp32
+expect 0 "$MDL" diff small.mdl layout=single,single --exact
+mentions out "no difference: " "are the same to the bit"
+expect 1 "$MDL" diff small.mdl layout=single,tp2 --exact
+expect 0 "$MDL" diff small.mdl layout=single,tp2 --all
+mentions out "value layers.1.mlp_norm" "gradient of layers.0.q.w" "new table.w" "output loss" "small.mdl:14"
+expect 0 "$MDL" diff small.mdl control.mdl
+mentions out "no difference: "
+
+# Controls: the first wrong value by its name.
+expect 1 "$MDL" diff control.mdl layout=single,eight epsilon=1e-5,1.01e-5
+mentions out "layout=single epsilon=1e-5 and layout=eight epsilon=1.01e-5 differ, first in" \
+  "value layers.0.mlp_norm  at nn.mdl:" "error " "budget" "where   [batch "
+expect 1 "$MDL" diff control.mdl epsilon=1e-5,1.01e-5 --layout tp2 --all
+mentions out "✗ value layers.0.mlp_norm" "✗ gradient of" "are beyond their error budgets"
+expect 1 "$MDL" diff small.mdl seed=3,4
+mentions out "first "
+expect 1 "$MDL" diff small.mdl optimizer.lr.peak=1e-2,2e-2
+mentions out "output lr"
+
+# Runs and checkpoints.
+train small.mdl --steps 6 --save-every 3 --out one
+train small.mdl --steps 6 --layout tp2 --out two
+train small.mdl --steps 6 --set seed=4 --out other
+expect 0 "$MDL" diff one one
+mentions out "are the same to the bit"
+expect 0 "$MDL" diff one two
+mentions out "the losses of " "no difference"
+expect 1 "$MDL" diff one other
+mentions out "the losses differ beyond rounding first at step 1: " "first in"
+expect 1 "$MDL" diff one/checkpoints/step-00000003 one/checkpoints/step-00000006
+mentions out "is of step 3"
+cp -r one changed
+file=changed/checkpoints/step-00000006/model.safetensors
+size=$(od -An -tu8 -N8 "$file" | tr -d ' ')
+begin=$(head -c $((8 + size)) "$file" | grep -ao '"layers.1.q.w":{[^}]*}' | sed 's/.*"data_offsets":\[\([0-9]*\),.*/\1/')
+printf '\000\000\000\077' | dd of="$file" bs=1 seek=$((8 + size + begin + 4 * (3 * 32 + 16 + 5))) conv=notrunc status=none  # 0.5
+expect 1 "$MDL" diff one changed
+mentions out "  layers.1.q.w" "where   [3, 1, 5]"
+expect 0 "$MDL" diff one/checkpoints/step-00000006/optimizer.safetensors \
+  changed/checkpoints/step-00000006/optimizer.safetensors
+
+# What cannot be compared has status 2.
+expect 2 "$MDL" diff
+expect 2 "$MDL" diff small.mdl
+mentions err "layout="
+expect 2 "$MDL" diff small.mdl layout=single,tp3
+mentions err "tp2"
+expect 2 "$MDL" diff small.mdl layout=single,tp2,dp2
+expect 2 "$MDL" diff one
+expect 2 "$MDL" diff one missing
+expect 2 "$MDL" diff one two layout=tp2
+expect 2 "$MDL" diff one two small.mdl
+expect 2 "$MDL" diff one small.mdl

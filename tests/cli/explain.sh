@@ -1,0 +1,111 @@
+#!/bin/bash
+# explain.sh: what mdlc explain says of known layouts, and the graphs that mdlc print shows of single ranks.
+. "$ROOT/tests/cli/lib.sh"
+LLAMA=$ROOT/tests/layouts/llama.mdl
+MODEL=$ROOT/models/llama.mdl
+
+# says PATTERN...: each is matched by a line of the last output; blanks match any number of blanks
+says() {
+  local pattern
+  for pattern in "$@"; do
+    grep -qE -- "${pattern// / +}" out || { cat out >&2; die "no line is like '$pattern'"; }
+  done
+}
+
+says_not() {
+  ! grep -qE -- "${1// / +}" out || { cat out >&2; die "a line is like '$1'"; }
+}
+
+# explain LAYOUT ARGUMENT...
+explain() {
+  expect 0 "$MDLC" explain "$LLAMA" --layout "$@"
+  [ ! -s err ] || die "something is said on stderr: $(cat err)"
+}
+
+# One rank: memory and parameters, layers on one line.
+expect 0 "$MDLC" explain "$SMALL"
+says '^mesh: one rank$' 'parameters \([0-9]+\)' '^memory of a rank'
+says_not 'what ranks send'
+
+explain d3
+says '^mesh dp 2 x cp 2 x tp 2: 8 ranks; rank = \(dp, cp, tp\), the last fastest$' \
+  'layers\.0\.\.[0-9]+\.q\.w f32 \[embed 16, kv_heads 4/tp2, group 2, hd 4\] 2\.00 KiB 1\.00 KiB' \
+  '@resid x [0-9]+ f32 \[batch 8/dp2, seq 16/cp2/tp2, embed 16\] 8\.00 KiB 1\.00 KiB' \
+  'seq 4\.\.7 1 5$' \
+  'all_gather cp \(2\) 2\.00 KiB 1\.00 KiB .* layers\.\*\.o: .* \[[0-9]\]' \
+  ': @resid: seq -> cp, tp;$' ': kv_heads, ffn, vocab -> tp;$' ': seq -> cp;$' 'all 8 ranks together'
+says_not 'layers\.1\.q\.w'
+explain d3 --full
+says 'layers\.1\.q\.w f32'
+
+# Two blocks of the sequence on each rank.
+explain cp2z
+says 'seq 0\.\.3 0$' 'seq 4\.\.7 1$' 'seq 8\.\.11 1$' 'seq 12\.\.15 0$'
+
+# How often a step sends the parameters' bytes.
+explain dp2
+says '2\.00 x .* all_reduce 2\.00;$' '^ known for data parallelism: 2$'
+explain z1
+says '2\.00 x .* all_gather 1\.00 \+ reduce_scatter 1\.00;$' '^ known for ZeRO-1: 2$' 'q\.w .* dp$'
+explain z2
+says '2\.00 x .*;$' '^ known for ZeRO-2: 2$'
+explain z3
+says '3\.00 x .* all_gather 2\.00 \+ reduce_scatter 1\.00;$' '^ known for ZeRO-3: 3$' 'q\.w .* dp dp dp$'
+explain z3m
+says '6\.00 x .*;$' '^ known for ZeRO-3 with 2 microbatches: 6$'
+
+# Pipelines: messages, bubble, memory of each stage, a picture.
+explain pp2 --svg pipeline.svg
+says '^pipeline over pp: .* 2 stages, 4 microbatches' '\(p - 1\) / \(v m\) = 1 / \(1 x 4\) = 25\.00%' \
+  'send pp .* to the next stage' 'send pp .* to the previous stage' ' x 2$' ' x 1$'
+mentions pipeline.svg '<svg' 'stage 0' 'stage 1' 'memory of saved values'
+expect 1 "$MDLC" explain "$LLAMA" --layout tp2 --svg none.svg
+mentions err "pipeline"
+[ ! -e none.svg ] || die "there is a picture of no pipeline"
+
+# The same for scripts: collectives one by one.
+explain tp2 --json
+[ "$(grep -c '"kind": "all_reduce"' out)" -ge 8 ] || die "collectives are missing"
+mentions out '"ranks": 2' '"name": "layers.0.q.w"' '"phase": "backward"' '"working"'
+if command -v python3 > /dev/null; then
+  python3 -c 'import json, sys; json.load(open("out"))'
+fi
+
+# A large model on a thousand ranks: quick, and not longer than a few screens.
+cat "$MODEL" - > large.mdl << 'END'
+layout large {
+  mesh pp = 16, dp = 8, tp = 8;
+  layers -> pp; batch -> dp; kv_heads, ffn, vocab -> tp; @resid: seq -> tp; state -> dp;
+  microbatches = 216; recompute attention;
+}
+END
+expect 0 "$MDLC" explain large.mdl --recipe llm_jp_172b --layout large
+says '^mesh pp 16 x dp 8 x tp 8: 1024 ranks' '172G parameters \(172394557440\): 642 GiB' \
+  'layers\.0\.\.95\.q\.w .* \[embed 12288, kv_heads 16/tp8, group 6, hd 128\] 0\.\.15' \
+  '96 x 216 all_gather tp \(8\) 192 MiB 168 MiB' '= 15 / \(1 x 216\) = 6\.94%' '2\.00 x ' 'known for ZeRO-1 with 216 microbatches: 2$'
+[ "$(wc -l < out)" -lt 180 ] || die "$(wc -l < out) lines are said"
+[ "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' out)" -le 145 ] || die "a line is too long"
+
+# Each rank's stage.
+expect 0 "$MDLC" print "$LLAMA" --layout pp2tp2
+cp out first
+expect 0 "$MDLC" print "$LLAMA" --layout pp2tp2 --rank 1
+same "ranks of one stage" "$(cat first)" "$(cat out)"
+expect 0 "$MDLC" print "$LLAMA" --layout pp2tp2 --rank 2
+mentions first "table.w" "to stage 1"
+mentions out "head.w" "to stage 0"
+grep -qE '= param "table\.w"' first || die "the table is not on the first stage"
+! grep -qE '= param "table\.w"' out || die "the table is on the second stage"
+expect 0 "$MDLC" print "$LLAMA" --layout pp2tp2 --after lower --rank 3
+mentions out "segment forward" "head"
+! grep -q "table" out || die "the table is on the second stage"
+expect 0 "$MDLC" print "$LLAMA" --layout z3pp --program evaluate --rank 3
+mentions out "head.w"
+expect 1 "$MDLC" print "$LLAMA" --layout pp2tp2 --rank 4
+mentions err "there is no rank 4" "0 to 3"
+expect 1 "$MDLC" print "$LLAMA" --layout pp2tp2 --after lower --rank 4
+mentions err "there is no rank 4" "0 to 3"
+expect 1 "$MDLC" print "$SMALL" --rank 1
+mentions err "rank 0 alone"
+expect 0 "$MDLC" print "$LLAMA" --after list
+mentions out "elaborate" "lower"

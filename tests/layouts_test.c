@@ -1,0 +1,279 @@
+// layouts_test.c: what a program computes does not depend on its layout.
+//
+// For each file in tests/layouts (or given), under each of its layouts, in fp64, on virtual ranks: first values to the
+// bit, two training steps (outputs, gradients, new parameters and optimizer state) and an evaluation are those of one
+// rank. Then the same under a sample of all combinations of layouts that the file says it can take
+// (layouts_combine.h). Layouts of a pipeline alone must give the bits of one rank in fp32 too.
+//
+// LAYOUTS_ALL=1 runs all combinations, LAYOUTS_SEED another sample, LAYOUTS_SAMPLE so many of each file; LAYOUT=NAME
+// runs one layout alone. Layouts that do not compile fail; with LAYOUTS_DRAWN=1 they are just not legal, unless the
+// compiler found its own fault. Each layout runs in a process of its own.
+#include <dirent.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "base/file.h"
+#include "tests/layouts_combine.h"
+#include "tests/layouts_outcome.h"
+
+static const double tolerance = 1e-9;
+enum { SAMPLE = 50, SECONDS = 120, NOT_LEGAL = 2, MOST_FILES = 8192 };
+
+typedef struct {
+  const char *path;
+  char *text;
+  Outcome expected;
+  int chosen, passed, refused, failed;
+  int64_t seen, all;  // combinations so far, and in all
+  double worst;
+} Trial;
+
+static CompileOptions options_for(const char *layout, const char *precision) {
+  return (CompileOptions){.layout = layout, .precision = precision, .target = "cpu", .gradients = true};
+}
+
+static bool flag(const char *name) {
+  const char *value = getenv(name);
+  return value && *value && strcmp(value, "0") != 0;
+}
+
+static int64_t number_of(const char *name, int64_t otherwise) {
+  const char *value = getenv(name);
+  return value && *value ? atoll(value) : otherwise;
+}
+
+static char *read_text(const char *path) {
+  FileError error;
+  size_t length = 0;
+  char *text = file_read(path, &length, &error);
+  if (!text) {
+    layout_fail("%s", error.text);
+  }
+  return text;
+}
+
+static void run_layout(LayoutRun *run, const char *what, Arena *arena, Outcome *outcome) {
+  outcome_run(run, what, 30, arena, outcome);
+}
+
+// A file that is the program and one more layout; the caller unlinks it.
+static void write_with(const char *text, const char *layout, char path[32]) {
+  strcpy(path, "/tmp/layouts_XXXXXX");
+  int handle = mkstemp(path);
+  FILE *file = handle < 0 ? NULL : fdopen(handle, "w");
+  if (!file) {
+    layout_fail("cannot make a file in /tmp");
+  }
+  fprintf(file, "%s\n%s", text, layout);
+  fclose(file);
+}
+
+// --- in the process of one layout ---
+
+// `recompute ...;` of a layout, since what is computed again may be computed otherwise.
+static void recompute_of(const char *text, const char *layout, char *said, size_t size) {
+  char head[96];
+  snprintf(head, sizeof head, "layout %s {", layout);
+  const char *at = strstr(text, head), *end = at ? strchr(at, '}') : NULL, *again = at ? strstr(at, "recompute") : NULL;
+  said[0] = '\0';
+  if (again && again < end) {
+    snprintf(said, size, "%.*s", (int)(strchr(again, ';') - again + 1), again);
+  }
+}
+
+static bool pipeline_alone(const Plan *plan) {
+  return plan->pipeline >= 0 && plan->stages > 1 && plan_ranks(plan) == plan->mesh[plan->pipeline].size;
+}
+
+// A pipeline only orders what one rank computes: nothing may come out otherwise, not even rounding.
+static void check_bits(const char *file, const char *layout, int microbatches, Arena *arena) {
+  char *text = read_text(file), again[512], said[512], path[32];
+  recompute_of(text, layout, again, sizeof again);
+  write_with(text, arena_format(arena, "layout one_rank { microbatches = %d; %s }\n", microbatches, again), path);
+  Outcome expected = {0}, found = {0};
+  CompileOptions alone = options_for("one_rank", "fp32"), staged = options_for(layout, "fp32");
+  LayoutRun *one = layout_compile(path, &alone, stdout), *many = layout_compile(file, &staged, stdout);
+  unlink(path);
+  if (!one || !many) {
+    layout_fail("  %s does not compile in fp32", layout);
+  }
+  run_layout(one, "one rank", arena, &expected);
+  run_layout(many, layout, arena, &found);
+  if (!outcome_same(&expected, &found, 0, false, said, sizeof said)) {
+    layout_fail("  %s is not to the bit what one rank computes: %s", layout, said);
+  }
+  free(text);
+}
+
+// The exit status. `file` has the layout.
+static int child(Trial *trial, const char *file, const char *layout) {
+  CompileOptions options = options_for(layout, "fp64");
+  char *diagnostics = NULL, said[512];
+  size_t length = 0;
+  FILE *to = open_memstream(&diagnostics, &length);
+  LayoutRun *run = layout_compile(file, &options, to);
+  fclose(to);
+  if (!run) {
+    bool legal = !flag("LAYOUTS_DRAWN") || strstr(diagnostics, "E099");
+    const char *code = strstr(diagnostics, "error[");
+    printf(legal ? "  %s does not compile\n%s" : "  %s is not legal: %.11s\n", layout,
+           legal  ? diagnostics
+           : code ? code
+                  : "");
+    return legal ? 1 : NOT_LEGAL;
+  }
+  Outcome found = {0};
+  Arena *arena = arena_create();
+  const Plan *plan = run->set->plans[0];
+  bool bits = pipeline_alone(plan) && !flag("LAYOUTS_DRAWN") && !flag("LAYOUTS_NO_BITS");
+  int microbatches = plan->programs[PROGRAM_TRAIN].slots;
+  run_layout(run, layout, arena, &found);
+  if (!outcome_same(&trial->expected, &found, tolerance, false, said, sizeof said)) {
+    layout_fail("  %s is not what one rank computes: %s", layout, said);
+  }
+  if (bits) {
+    check_bits(file, layout, microbatches, arena);
+  }
+  printf("  %-28s %.1e%s\n", layout, trial->expected.worst, bits ? ", fp32 to the bit" : "");
+  arena_destroy(arena);
+  free(diagnostics);
+  return 0;
+}
+
+// --- all layouts of a program ---
+
+// What one rank gives; evaluations are of one microbatch, so there is one for each number of microbatches.
+static void expect(Trial *trial, Arena *arena) {
+  CompileOptions options = options_for("single", "fp64");
+  LayoutRun *run = layout_compile(trial->path, &options, stdout);
+  if (!run) {
+    layout_fail("%s does not compile", trial->path);
+  }
+  run_layout(run, trial->path, arena, &trial->expected);
+  for (int slots = 2; slots <= 12; slots++) {  // those that cut the batch
+    char path[32];
+    Error error = {0};
+    write_with(trial->text, arena_format(arena, "layout one_rank { microbatches = %d; }\n", slots), path);
+    options = options_for("one_rank", "fp64");
+    run = layout_compile(path, &options, NULL);
+    unlink(path);
+    if (run && !layout_open(run, 30, &error)) {
+      layout_fail("%s: %s", trial->path, error.text);
+    }
+    if (run) {
+      outcome_evaluate(run, trial->path, arena, &trial->expected);
+      layout_close(run);
+    }
+  }
+}
+
+static void try_layout(Trial *trial, const char *file, const char *layout, const char *text) {
+  fflush(NULL);
+  trial->chosen++;
+  pid_t pid = fork();
+  if (pid < 0) {
+    layout_fail("fork failed");
+  }
+  if (pid == 0) {
+    layout_child = true;
+    alarm(SECONDS);
+    int status = child(trial, file, layout);
+    fflush(NULL);
+    _exit(status);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  trial->passed += code == 0;
+  trial->refused += code == NOT_LEGAL;
+  if (code != 0 && code != NOT_LEGAL) {
+    trial->failed++;
+    printf("FAIL %s, layout %s%s\n%s", trial->path, layout, code < 0 ? ": crashed" : "", text);
+  }
+}
+
+static void count_combination(void *context, const CombinedLayout *layout) {
+  (void)layout;
+  ((Trial *)context)->all++;
+}
+
+static void try_combination(void *context, const CombinedLayout *layout) {
+  Trial *trial = context;
+  const char *only = getenv("LAYOUT");
+  double part = (double)number_of("LAYOUTS_SAMPLE", SAMPLE) / (double)trial->all;
+  const char *base = strrchr(trial->path, '/');
+  char key[256];  // another sample for each file
+  snprintf(key, sizeof key, "%s %s", base ? base + 1 : trial->path, layout->name);
+  bool chosen = flag("LAYOUTS_ALL") || drawn(key, 0, (uint64_t)number_of("LAYOUTS_SEED", 1)) < part;
+  if (only ? strcmp(only, layout->name) != 0 : !chosen) {
+    return;
+  }
+  char path[32];
+  write_with(trial->text, layout->text, path);
+  try_layout(trial, path, layout->name, layout->text);
+  unlink(path);
+}
+
+static void try_all(Trial *trial) {
+  char layout[64];
+  const char *only = getenv("LAYOUT");
+  for (const char *at = trial->text; (at = strstr(at, "\nlayout ")) != NULL; at++) {
+    if (sscanf(at, "\nlayout %63[A-Za-z0-9_]", layout) == 1 && (!only || strcmp(only, layout) == 0)) {
+      try_layout(trial, trial->path, layout, "");
+    }
+  }
+  Combine have = {0};
+  if (combine_read(trial->text, &have) && !flag("LAYOUTS_DRAWN")) {
+    combine_all(&have, count_combination, trial);
+    combine_all(&have, try_combination, trial);
+  }
+}
+
+static void test_file(void **state) {
+  Trial trial = {.path = *state, .text = read_text(*state)};
+  Arena *arena = arena_create();
+  printf("%s\n", trial.path);
+  expect(&trial, arena);
+  try_all(&trial);
+  printf("%s: %d layouts (of %lld combinations): %d pass, %d not legal, %d fail\n", trial.path, trial.chosen,
+         (long long)trial.all, trial.passed, trial.refused, trial.failed);
+  free(trial.text);
+  arena_destroy(arena);
+  if (trial.failed) {
+    fail_msg("%s: %d layouts fail", trial.path, trial.failed);
+  }
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const struct CMUnitTest *)a)->name, ((const struct CMUnitTest *)b)->name);
+}
+
+static int list_files(const char *directory, struct CMUnitTest *tests) {
+  int count = 0;
+  DIR *open = opendir(directory);
+  if (!open) {
+    tests[0] = (struct CMUnitTest){directory, test_file, NULL, NULL, (void *)(uintptr_t)directory};
+    return 1;
+  }
+  for (struct dirent *entry; (entry = readdir(open)) != NULL && count < MOST_FILES;) {
+    size_t length = strlen(entry->d_name);
+    if (length < 5 || strcmp(entry->d_name + length - 4, ".mdl") != 0) {
+      continue;
+    }
+    char *path = malloc(strlen(directory) + length + 2);
+    sprintf(path, "%s/%s", directory, entry->d_name);
+    tests[count++] = (struct CMUnitTest){path, test_file, NULL, NULL, path};
+  }
+  closedir(open);
+  qsort(tests, (size_t)count, sizeof *tests, by_name);
+  return count;
+}
+
+int main(int argc, char **argv) {
+  static struct CMUnitTest tests[MOST_FILES];
+  if (list_files(argc > 1 ? argv[1] : MDL_SOURCE_DIR "/tests/layouts", tests) == 0) {
+    fprintf(stderr, "layouts_test: no programs\n");
+    return 1;
+  }
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

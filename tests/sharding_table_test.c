@@ -1,0 +1,435 @@
+// sharding_table_test.c: the collectives that come out of a layout, and nothing more.
+//
+// A Llama of two and of three layers is compiled under each layout; what the third layer adds is what a layer costs,
+// what remains of two is outside of the layers. The numbers are those derived by hand for the known ways to divide a
+// transformer: Megatron-LM, sequence and context parallelism, Ulysses, ZeRO.
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include "compiler/compile.h"
+#include "compiler/explain_traffic.h"
+#include "compiler/schedule.h"
+
+enum { REDUCE = COLLECTIVE_ALL_REDUCE, GATHER = COLLECTIVE_ALL_GATHER };
+enum { SCATTER = COLLECTIVE_REDUCE_SCATTER, EXCHANGE = COLLECTIVE_ALL_TO_ALL };
+
+static const char model[] =
+    "import std.nn;\n"
+    "model m {\n"
+    "  axis batch, seq;\n"
+    "  axis vocab = 32, layers = 2, embed = 16, kv_heads = 4, group = 2, hd = 4, ffn = 32;\n"
+    "  axis key like seq;\n"
+    "  input tokens, targets: index(vocab)[batch, seq];\n"
+    "  x = embedding(tokens over vocab to embed, name = table) @resid;\n"
+    "  repeat layers {\n"
+    "    h = rms_norm(x over embed, name = attn_norm);\n"
+    "    q = rope(linear(h over embed to kv_heads, group, hd) over hd, seq);\n"
+    "    k = rope(linear(h over embed to kv_heads, hd) over hd, seq);\n"
+    "    v = linear(h over embed to kv_heads, hd);\n"
+    "    o = attention(q, k[seq -> key], v[seq -> key] over hd, seq, key, causal = true);\n"
+    "    x = x + linear(o over kv_heads, group, hd to embed, name = out) @resid;\n"
+    "    h = rms_norm(x over embed, name = mlp_norm);\n"
+    "    x = x + swiglu(h over embed to ffn, name = mlp) @resid;\n"
+    "  }\n"
+    "  logits = linear(rms_norm(x over embed, name = final_norm) over embed to vocab, name = head);\n"
+    "  loss = mean(cross_entropy(logits, targets over vocab));\n"
+    "}\n"
+    "recipe r {\n"
+    "  model m();\n"
+    "  data text(\"none.txt\", tokenizer = bytes);\n"
+    "  batch = 8; seq = 16; steps = 20;\n"
+    "  optimizer adamw(lr = 0.01);\n"
+    "}\n";
+
+typedef struct {  // a program and what its ranks send in a training step
+  Arena *arena;
+  PlanSet *set;
+  CompileView view;
+  TrafficList traffic;
+} Program;
+
+static void write_model(const char *path, const char *layout) {
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  fprintf(file, "%slayout l { %s }\n", model, layout);
+  fclose(file);
+}
+
+static Program *program_open(const char *layout, int layers, const char *setting) {
+  char path[] = "/tmp/sharding-table-XXXXXX", text[32];
+  int made = mkstemp(path);
+  assert_true(made >= 0);
+  close(made);
+  write_model(path, layout);
+  Arena *arena = arena_create();
+  Program *program = ARENA_NEW(arena, Program);
+  Diag *diag = diag_create(arena);
+  snprintf(text, sizeof text, "layers=%d", layers);
+  const char *set[] = {text, setting};
+  CompileOptions options = {
+      .file = path, .layout = "l", .set = set, .set_count = setting ? 2 : 1, .target = "cpu", .view = &program->view};
+  program->arena = arena;
+  bool good = compile_plans(arena, diag, &options, &program->set);
+  unlink(path);
+  if (!good) {
+    diag_print(diag, stderr, false);
+    fail_msg("this does not compile: %s", layout);
+  }
+  program->traffic = traffic_collect(arena, program->set, &program->view);
+  return program;
+}
+
+static void program_close(Program *program) {
+  arena_destroy(program->arena);
+}
+
+// --- counting ---
+
+typedef struct {
+  int layer, rest;  // what one layer does, and what is outside of the layers
+} Count;
+
+typedef struct {
+  const char *layout, *setting;
+  Program *two, *three;
+} Trial;
+
+static Trial trial_open(const char *layout, const char *setting) {
+  return (Trial){layout, setting, program_open(layout, 2, setting), program_open(layout, 3, setting)};
+}
+
+static void trial_close(Trial *trial) {
+  program_close(trial->two);
+  program_close(trial->three);
+}
+
+// Of the size of values, or of a number for each token; scalars are left out.
+typedef enum { OF_VALUES, OF_TOKENS, OF_PACKS } What;
+
+static bool counted(const Traffic *traffic, TrafficPhase phase, int kind, What what) {
+  const Instruction *instruction = traffic->instruction;
+  if (instruction->kind != INSTRUCTION_COLLECTIVE || traffic->phase != phase) {
+    return false;
+  }
+  double elements = traffic->payload / 4;
+  bool tokens = elements <= 8 * 16, scalar = elements <= 8;
+  return (int)instruction->as.collective.kind == kind && !scalar && traffic->pack == (what == OF_PACKS) &&
+         (what == OF_PACKS || tokens == (what == OF_TOKENS));
+}
+
+static int count_in(const Program *program, TrafficPhase phase, int kind, What what) {
+  int count = 0;
+  for (int i = 0; i < program->traffic.count; i++) {
+    count += counted(&program->traffic.at[i], phase, kind, what) ? program->traffic.at[i].calls : 0;
+  }
+  return count;
+}
+
+static Count count(const Trial *trial, TrafficPhase phase, int kind, What what) {
+  int two = count_in(trial->two, phase, kind, what), three = count_in(trial->three, phase, kind, what);
+  return (Count){three - two, two - 2 * (three - two)};
+}
+
+static void expect(const Trial *trial, TrafficPhase phase, int kind, int layer, int rest) {
+  Count found = count(trial, phase, kind, OF_VALUES);
+  if (found.layer != layer || found.rest != rest) {
+    fail_msg("%s: %s %s: %d in a layer and %d outside, not %d and %d", trial->layout, traffic_phase_name(phase),
+             collective_kind_name((CollectiveKind)kind), found.layer, found.rest, layer, rest);
+  }
+}
+
+static void expect_packs(const Trial *trial, TrafficPhase phase, int kind, int layer, int rest) {
+  Count found = count(trial, phase, kind, OF_PACKS);
+  if (found.layer != layer || found.rest != rest) {
+    fail_msg("%s: %s of packs, %s: %d in a layer and %d outside, not %d and %d", trial->layout,
+             traffic_phase_name(phase), collective_kind_name((CollectiveKind)kind), found.layer, found.rest, layer,
+             rest);
+  }
+}
+
+// Nothing else of the size of a value in this phase.
+static void expect_nothing_but(const Trial *trial, TrafficPhase phase, int first, int second) {
+  for (int kind = 0; kind < COLLECTIVE_KIND_COUNT; kind++) {
+    if (kind != first && kind != second) {
+      expect(trial, phase, kind, 0, 0);
+    }
+  }
+}
+
+// Three numbers for each token: the maximum, the sum and the logit of the target.
+static void expect_cross_entropy(const Trial *trial) {
+  Count found = count(trial, PHASE_FORWARD, REDUCE, OF_TOKENS);
+  assert_int_equal(found.rest, 3);
+  assert_int_equal(found.layer, 0);
+  found = count(trial, PHASE_BACKWARD, REDUCE, OF_TOKENS);
+  assert_int_equal(found.rest, 0);
+  assert_int_equal(found.layer, 0);
+}
+
+// Over which mesh axes the gradients of these parameters are summed, by the name of a parameter.
+static uint32_t summed_over(const Program *program, bool norms) {
+  uint32_t mesh = 0;
+  for (int i = 0; i < program->traffic.count; i++) {
+    const Traffic *traffic = &program->traffic.at[i];
+    double elements = traffic->payload / 4;
+    bool small = elements <= 8 * 16;  // norms of two layers have 5 x 16 elements
+    if (traffic->phase == PHASE_GRADIENTS && traffic->pack && small == norms) {
+      mesh |= traffic->mesh;
+    }
+  }
+  return mesh;
+}
+
+static double wire_of(const Program *program, TrafficPhase phase) {
+  double bytes = 0;
+  for (int i = 0; i < program->traffic.count; i++) {
+    const Traffic *traffic = &program->traffic.at[i];
+    bytes += traffic->phase == phase ? traffic->wire * traffic->calls : 0;
+  }
+  return bytes;
+}
+
+// --- the rows of the table ---
+
+static void test_tensor(void **state) {
+  (void)state;
+  Trial trial = trial_open("mesh tp = 2; kv_heads, ffn, vocab -> tp;", NULL);
+  expect(&trial, PHASE_FORWARD, REDUCE, 2, 1);  // the embedding
+  expect_nothing_but(&trial, PHASE_FORWARD, REDUCE, REDUCE);
+  expect(&trial, PHASE_BACKWARD, REDUCE, 2, 1);  // the head's dx
+  expect_nothing_but(&trial, PHASE_BACKWARD, REDUCE, REDUCE);
+  expect_cross_entropy(&trial);
+  assert_int_equal(summed_over(trial.two, true), 0);
+  assert_int_equal(summed_over(trial.two, false), 0);
+  trial_close(&trial);
+}
+
+static void test_sequence(void **state) {
+  (void)state;
+  Trial trial = trial_open("mesh tp = 2; kv_heads, ffn, vocab -> tp; @resid: seq -> tp;", NULL);
+  expect(&trial, PHASE_FORWARD, GATHER, 2, 1);   // the head's input
+  expect(&trial, PHASE_FORWARD, SCATTER, 2, 1);  // the embedding
+  expect_nothing_but(&trial, PHASE_FORWARD, GATHER, SCATTER);
+  expect(&trial, PHASE_BACKWARD, GATHER, 2 + 2,
+         1 + 1);                                  // of dx, and of the inputs again; of the embedding and the head
+  expect(&trial, PHASE_BACKWARD, SCATTER, 2, 1);  // the head's dx
+  expect_nothing_but(&trial, PHASE_BACKWARD, GATHER, SCATTER);
+  expect_cross_entropy(&trial);
+  assert_int_equal(summed_over(trial.two, true), 1);  // the norms' gradients are partial
+  assert_int_equal(summed_over(trial.two, false), 0);
+  trial_close(&trial);
+}
+
+// An all-reduce is a reduce-scatter and an all-gather: the same bytes, but for gathering inputs again.
+static void test_sequence_bytes(void **state) {
+  (void)state;
+  Program *without = program_open("mesh tp = 2; kv_heads, ffn, vocab -> tp;", 2, NULL);
+  Program *with = program_open("mesh tp = 2; kv_heads, ffn, vocab -> tp; @resid: seq -> tp;", 2, NULL);
+  double value = 8 * 16 * 16 * 4, share = 0.5;
+  assert_true(fabs(wire_of(with, PHASE_FORWARD) - wire_of(without, PHASE_FORWARD)) < 1);
+  double again = (2 * 2 + 1) * share * value;
+  assert_true(fabs(wire_of(with, PHASE_BACKWARD) - again - wire_of(without, PHASE_BACKWARD)) < 1);
+  program_close(without);
+  program_close(with);
+}
+
+static void test_context(void **state) {
+  (void)state;
+  Trial trial = trial_open("mesh cp = 2; seq -> cp;", NULL);
+  expect(&trial, PHASE_FORWARD, GATHER, 2, 0);
+  expect_nothing_but(&trial, PHASE_FORWARD, GATHER, GATHER);
+  expect(&trial, PHASE_BACKWARD, SCATTER, 2, 0);
+  expect_nothing_but(&trial, PHASE_BACKWARD, SCATTER, SCATTER);
+  expect_packs(&trial, PHASE_GRADIENTS, REDUCE, 0, 1);  // all of them at once
+  trial_close(&trial);
+}
+
+static void test_ulysses(void **state) {
+  (void)state;
+  Trial trial = trial_open("mesh cp = 2; seq -> cp; attention: kv_heads -> cp;", NULL);
+  expect(&trial, PHASE_FORWARD, EXCHANGE, 4, 0);
+  expect_nothing_but(&trial, PHASE_FORWARD, EXCHANGE, EXCHANGE);
+  expect(&trial, PHASE_BACKWARD, EXCHANGE, 4, 0);
+  expect_nothing_but(&trial, PHASE_BACKWARD, EXCHANGE, EXCHANGE);
+  expect_packs(&trial, PHASE_GRADIENTS, REDUCE, 0, 1);
+  trial_close(&trial);
+}
+
+static void test_context_and_tensor(void **state) {
+  (void)state;
+  Trial trial = trial_open("mesh cp = 2, tp = 2; seq -> cp; kv_heads, ffn, vocab -> tp; @resid: seq -> cp, tp;", NULL);
+  expect(&trial, PHASE_FORWARD, GATHER, 2 + 2, 1);
+  expect(&trial, PHASE_FORWARD, SCATTER, 2, 1);
+  expect_nothing_but(&trial, PHASE_FORWARD, GATHER, SCATTER);
+  expect(&trial, PHASE_BACKWARD, GATHER, 2 + 2, 1 + 1);
+  expect(&trial, PHASE_BACKWARD, SCATTER, 2 + 2, 1);
+  expect_nothing_but(&trial, PHASE_BACKWARD, GATHER, SCATTER);
+  assert_int_equal(summed_over(trial.two, true), 3);   // norms: over cp and tp
+  assert_int_equal(summed_over(trial.two, false), 1);  // the others: over cp
+  trial_close(&trial);
+}
+
+static void test_one_kv_head(void **state) {
+  (void)state;
+  Trial trial = trial_open("mesh tp = 2; group, ffn, vocab -> tp;", "kv_heads=1");
+  expect(&trial, PHASE_FORWARD, REDUCE, 2, 1);
+  expect_nothing_but(&trial, PHASE_FORWARD, REDUCE, REDUCE);
+  expect(&trial, PHASE_BACKWARD, REDUCE, 2 + 2, 1);  // dx twice, dk and dv
+  expect_nothing_but(&trial, PHASE_BACKWARD, REDUCE, REDUCE);
+  expect_cross_entropy(&trial);
+  trial_close(&trial);
+}
+
+static void no_values(const Trial *trial) {
+  for (int phase = 0; phase < PHASE_COUNT; phase++) {
+    expect_nothing_but(trial, (TrafficPhase)phase, -1, -1);
+  }
+}
+
+// What is computed again sends again, in the backward.
+static void test_recompute(void **state) {
+  (void)state;
+  Trial trial = trial_open("mesh cp = 2; seq -> cp; recompute layers;", NULL);
+  expect(&trial, PHASE_FORWARD, GATHER, 2, 0);
+  expect(&trial, PHASE_BACKWARD, GATHER, 2, 0);
+  expect(&trial, PHASE_BACKWARD, SCATTER, 2, 0);
+  expect_nothing_but(&trial, PHASE_BACKWARD, GATHER, SCATTER);
+  expect_nothing_but(&trial, PHASE_UPDATE, -1, -1);
+  trial_close(&trial);
+}
+
+static double parameter_bytes(const Program *program) {
+  return program->set->plans[0]->run.parameters * 4;
+}
+
+// What the packs send, in parameters' bytes times (n - 1) / n.
+static double times_parameters(const Program *program, int ranks) {
+  double bytes = 0;
+  for (int i = 0; i < program->traffic.count; i++) {
+    const Traffic *traffic = &program->traffic.at[i];
+    bytes += traffic->pack ? traffic->wire * traffic->calls : 0;
+  }
+  return bytes / parameter_bytes(program) * ranks / (ranks - 1);
+}
+
+static void expect_times(const char *layout, double times) {
+  Program *program = program_open(layout, 2, NULL);
+  double found = times_parameters(program, 2);
+  if (fabs(found - times) > 0.01 * times) {  // packs are padded
+    fail_msg("%s: %.3f times the parameters, not %.0f", layout, found, times);
+  }
+  program_close(program);
+}
+
+static void test_data(void **state) {
+  (void)state;
+  Trial trial = trial_open("mesh dp = 2; batch -> dp;", NULL);
+  no_values(&trial);
+  expect_packs(&trial, PHASE_GRADIENTS, REDUCE, 0, 1);
+  trial_close(&trial);
+  expect_times("mesh dp = 2; batch -> dp;", 2);
+}
+
+static void test_zero_1(void **state) {
+  (void)state;
+  Trial trial = trial_open("mesh dp = 2; batch -> dp; state -> dp;", NULL);
+  no_values(&trial);
+  expect_packs(&trial, PHASE_GRADIENTS, SCATTER, 0, 1);
+  expect_packs(&trial, PHASE_UPDATE, GATHER, 0, 1);
+  trial_close(&trial);
+  expect_times("mesh dp = 2; batch -> dp; state -> dp;", 2);
+  expect_times("mesh dp = 2; batch -> dp; state -> dp; microbatches = 2;", 2);
+}
+
+static void test_zero_2(void **state) {
+  (void)state;
+  expect_times("mesh dp = 2; batch -> dp; grad, state -> dp;", 2);
+  expect_times("mesh dp = 2; batch -> dp; grad, state -> dp; microbatches = 2;", 3);
+}
+
+static void test_zero_3(void **state) {
+  (void)state;
+  Trial trial = trial_open("mesh dp = 2; batch -> dp; param, grad, state -> dp;", NULL);
+  no_values(&trial);
+  expect_packs(&trial, PHASE_FORWARD, GATHER, 1, 1);
+  expect_packs(&trial, PHASE_BACKWARD, GATHER, 1, 1);
+  expect_packs(&trial, PHASE_GRADIENTS, SCATTER, 1, 1);
+  expect_packs(&trial, PHASE_UPDATE, GATHER, 0, 0);
+  trial_close(&trial);
+  expect_times("mesh dp = 2; batch -> dp; param, grad, state -> dp;", 3);
+  expect_times("mesh dp = 2; batch -> dp; param, grad, state -> dp; microbatches = 2;", 6);
+}
+
+// --- pipelines ---
+
+static int messages(const Program *program, TrafficPhase phase) {
+  int count = 0;
+  for (int i = 0; i < program->traffic.count; i++) {
+    const Traffic *traffic = &program->traffic.at[i];
+    bool large = traffic->payload > 8 * 4;
+    count += traffic->instruction->kind == INSTRUCTION_SEND && traffic->phase == phase && large ? traffic->calls : 0;
+  }
+  return count;
+}
+
+static void test_pipeline(void **state) {
+  (void)state;
+  Program *program = program_open("mesh pp = 2; layers -> pp; microbatches = 4;", 2, NULL);
+  assert_int_equal(program->set->count, 2);
+  assert_int_equal(messages(program, PHASE_FORWARD), 4);   // x, once for each microbatch
+  assert_int_equal(messages(program, PHASE_BACKWARD), 4);  // and its gradient
+  assert_int_equal(messages(program, PHASE_UPDATE), 0);
+  assert_int_equal(program->view.stages.at[0].lanes[0], 2);
+  assert_int_equal(program->view.stages.at[1].lanes[0], 1);
+  program_close(program);
+}
+
+// (p - 1) / (v m) of the time spent working, backwards taking twice as long as forwards.
+static void test_bubble(void **state) {
+  (void)state;
+  static const struct {
+    ScheduleKind kind;
+    int stages, chunks, microbatches;
+  } cases[] = {{SCHEDULE_GPIPE, 4, 1, 8},
+               {SCHEDULE_ONE_F_ONE_B, 4, 1, 8},
+               {SCHEDULE_ONE_F_ONE_B, 16, 1, 216},
+               {SCHEDULE_INTERLEAVED, 4, 2, 8}};
+  Arena *arena = arena_create();
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    int stages = cases[i].stages, chunks = cases[i].chunks, microbatches = cases[i].microbatches;
+    double *forward = ARENA_ARRAY(arena, double, stages *chunks),
+           *backward = ARENA_ARRAY(arena, double, stages *chunks);
+    for (int v = 0; v < stages * chunks; v++) {
+      forward[v] = 1;
+      backward[v] = 2;
+    }
+    ScheduleCosts costs = {
+        .forward = forward, .backward = backward, .weights = ARENA_ARRAY(arena, double, stages *chunks)};
+    Schedule *schedule = schedule_make(arena, cases[i].kind, stages, chunks, microbatches, NULL);
+    ScheduleTimes times = schedule_simulate(arena, schedule, &costs);
+    double known = (double)(stages - 1) / chunks / microbatches;
+    assert_true(fabs(times.makespan / times.ideal - 1 - known) < 1e-9);
+  }
+  arena_destroy(arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_tensor),      cmocka_unit_test(test_sequence),  cmocka_unit_test(test_sequence_bytes),
+      cmocka_unit_test(test_context),     cmocka_unit_test(test_ulysses),   cmocka_unit_test(test_context_and_tensor),
+      cmocka_unit_test(test_one_kv_head), cmocka_unit_test(test_recompute), cmocka_unit_test(test_data),
+      cmocka_unit_test(test_zero_1),      cmocka_unit_test(test_zero_2),    cmocka_unit_test(test_zero_3),
+      cmocka_unit_test(test_pipeline),    cmocka_unit_test(test_bubble),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
