@@ -318,6 +318,8 @@ const Plan *plan_of_rank(const PlanSet *set, int64_t rank);
 
 int plan_find_state(const Plan *plan, const char *name);        // index or -1
 int64_t plan_instructions(const Plan *plan, ProgramKind kind);  // run by one run of a program
+// "model.mdl:17": where a span begins; empty if no text of the plan is behind it.
+void plan_source(const Plan *plan, Span span, char *text, size_t size);
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
 const char *collective_kind_name(CollectiveKind kind);

@@ -12,6 +12,7 @@
 #include "kernels/cpu/take.h"
 #include "runtime/cpu/collective.h"
 #include "runtime/cpu/memory.h"
+#include "runtime/trace.h"
 
 struct Device {
   const Plan *plan;
@@ -28,7 +29,8 @@ struct Device {
   char **scratch;  // [worker]
   char *shared;
   int64_t scratch_bytes, shared_bytes;
-  double seconds[INSTRUCTION_KIND_COUNT];
+  bool tracing;
+  TraceLog traced;
 };
 
 static double now(void) {
@@ -192,6 +194,7 @@ static void cpu_close(Device *device) {
   }
   pool_destroy(device->pool);
   blas_close(&device->blas);
+  trace_free(&device->traced);
   arena_destroy(device->arena);
   free(device);
 }
@@ -367,7 +370,7 @@ static bool is_shared(InstructionKind kind) {
 }
 
 static bool run_calls(Device *device, const PlanProgram *program, Error *error) {
-  double before = now();
+  double before = device->tracing ? now() : 0;
   for (int c = 0; c < program->call_count; c++) {
     const PlanCall *call = &program->calls[c];
     const PlanSegment *segment = &device->plan->segments[call->segment];
@@ -378,9 +381,11 @@ static bool run_calls(Device *device, const PlanProgram *program, Error *error) 
       } else if (!run_shared(device, instruction, call, c, error)) {
         return false;
       }
-      const double after = now();
-      device->seconds[instruction->kind] += after - before;
-      before = after;
+      if (device->tracing) {
+        const double after = now();
+        trace_add(&device->traced, (TraceSpan){.instruction = instruction, .begin = before, .end = after});
+        before = after;
+      }
     }
   }
   return true;
@@ -407,11 +412,16 @@ static bool cpu_wait(Device *device, int behind, Error *error) {
 
 static void cpu_facts(const Device *device, DeviceFacts *facts) {
   (void)device;
-  *facts = (DeviceFacts){.name = "cpu", .peak_flops = NAN, .memory_bytes = -1};
+  *facts = (DeviceFacts){.name = "cpu", .peak_flops = NAN, .peak_bytes = NAN, .memory_bytes = -1};
 }
 
-static void cpu_profile(const Device *device, double *seconds) {
-  memcpy(seconds, device->seconds, sizeof device->seconds);
+static void cpu_trace(Device *device, bool on) {
+  device->tracing = on;
+}
+
+static const TraceSpan *cpu_traced(Device *device, int64_t *count) {
+  *count = device->traced.count;
+  return device->traced.at;
 }
 
 const Backend backend_cpu = {
@@ -423,5 +433,6 @@ const Backend backend_cpu = {
     .run = cpu_run,
     .wait = cpu_wait,
     .facts = cpu_facts,
-    .profile = cpu_profile,
+    .trace = cpu_trace,
+    .traced = cpu_traced,
 };
