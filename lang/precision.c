@@ -117,9 +117,9 @@ static bool eight_bits(Name format) {
 
 typedef struct {
   const Ast *forward, *backward, *scaling;
-} Formats;
+} Phrases;
 
-static void read_format(const Precision *p, const Ast *phrase, Formats *formats) {
+static void read_format(const Precision *p, const Ast *phrase, Phrases *phrases) {
   static const char *const words[] = {"forward", "backward", "scaling"};
   const Ast *terms = phrase->kids[0];
   Name word = phrase_word(phrase);
@@ -133,14 +133,14 @@ static void read_format(const Precision *p, const Ast *phrase, Formats *formats)
     return;
   }
   if (name_is(word, "scaling")) {
-    formats->scaling = phrase;
+    phrases->scaling = phrase;
     read_scaling(p, phrase, terms->kids[1]);
   } else if (check_word(p, terms->kids[1], "format", WORDS(dot_words))) {
-    *(name_is(word, "forward") ? &formats->forward : &formats->backward) = terms->kids[1];
+    *(name_is(word, "forward") ? &phrases->forward : &phrases->backward) = terms->kids[1];
   }
 }
 
-static void check_formats(const Precision *p, Name role, const Formats *f) {
+static void check_formats(const Precision *p, Name role, const Phrases *f) {
   bool small = (f->forward && eight_bits(f->forward->name)) || (f->backward && eight_bits(f->backward->name));
   const Ast *first = f->forward && eight_bits(f->forward->name) ? f->forward : f->backward;
   if (small && role && !name_is(role, "dot")) {
@@ -175,11 +175,11 @@ static void read_operation_rule(Precision *p, const Ast *setting) {
       reach_check(p->reach, terms->kids[2], "for this precision");
     }
   }
-  Formats formats = {0};
+  Phrases phrases = {0};
   for (int i = 0; i < right->count; i++) {
-    read_format(p, right->kids[i], &formats);
+    read_format(p, right->kids[i], &phrases);
   }
-  check_formats(p, role, &formats);
+  check_formats(p, role, &phrases);
 }
 
 static void check_policy(Precision *p) {
@@ -293,5 +293,10 @@ void read_precision(Unit *unit, Spec *spec) {
   }
   refuse(&chosen, list ? list->kids[0]->span : span, count > 1);
   spec->real = name_is(chosen.base, "f64") ? TYPE_F64 : TYPE_F32;
+  spec->formats = (Formats){.activation = spec->real,
+                            .residual = spec->real,
+                            .dot = spec->real,
+                            .gradient = spec->real,
+                            .collective = spec->real};
   spec->run.precision = chosen.policy->name;
 }

@@ -50,6 +50,16 @@ typedef struct {
   Span span;               // of the rule
 } Pipeline;
 
+// The formats of values by role; what is not here (masters, optimizer state, sums, statistics) has the real type.
+typedef struct {
+  ElementType activation;  // and gradients of activations
+  ElementType residual;    // the streams that blocks add to
+  ElementType dot;         // operands of products of matrices
+  ElementType gradient;    // of parameters
+  ElementType collective;  // in which gradients travel to be summed over ranks
+  bool tf32;               // products of f32 may round their operands to TensorFloat-32
+} Formats;
+
 typedef struct {
   const Declaration *model;
   Ast *recipe;           // a copy, with --set and command-line choices put in
@@ -63,7 +73,8 @@ typedef struct {
   ARRAY(LayoutRule) rules;  // in the order of the text; the pipeline's is not among them
   Pipeline pipeline;
   int microbatches;
-  ElementType real;
+  ElementType real;  // in which numbers are computed: f32 or f64
+  Formats formats;
   bool strict;
   PlanRun run;
 } Spec;

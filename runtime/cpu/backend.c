@@ -149,6 +149,8 @@ static bool segments_open(Device *device, Error *error) {
             fused_build(device->arena, device->simd, plan->kernels[call->kernel], places_here(device, call), slots);
         device->fused[s][i] = fused;
         scratch_need(device, fused_scratch_bytes(fused), fused_shared_bytes(fused));
+      } else if (instruction->kind == INSTRUCTION_GEMM) {
+        scratch_need(device, gemm_scratch_bytes(&instruction->as.gemm), 0);
       } else if (instruction->kind == INSTRUCTION_ATTENTION || instruction->kind == INSTRUCTION_ATTENTION_GRAD) {
         scratch_need(device, attention_scratch_bytes(&instruction->as.attention), 0);
       }
@@ -288,6 +290,12 @@ static void run_kernel(Device *device, const Fused *fused, const KernelCall *cal
   fused_run(fused, device->pool, ports, plan_call->first, device->scratch, device->shared);
 }
 
+static void run_gemm(Device *device, const Gemm *gemm, const PlanCall *call) {
+  const GemmPorts ports = {
+      .a = address(device, &gemm->a, call), .b = address(device, &gemm->b, call), .c = address(device, &gemm->c, call)};
+  gemm_run(gemm, &device->blas, device->simd, device->pool, &ports, call->first, device->scratch);
+}
+
 static void run_attention(Device *device, const Attention *attention, bool gradient, const PlanCall *call) {
   AttentionPorts ports = {
       .q = address(device, &attention->q, call),
@@ -327,7 +335,6 @@ static void run_piece(Device *device, const Piece *piece, const PlanCall *call) 
 }
 
 static void run_instruction(Device *device, const Instruction *instruction, const Fused *fused, const PlanCall *call) {
-  const Gemm *gemm = &instruction->as.gemm;
   const Take *take = &instruction->as.take;
   const Window *window = &instruction->as.window;
   switch (instruction->kind) {
@@ -335,15 +342,14 @@ static void run_instruction(Device *device, const Instruction *instruction, cons
       run_kernel(device, fused, &instruction->as.kernel, call);
       break;
     case INSTRUCTION_GEMM:
-      gemm_run(gemm, &device->blas, device->pool, address(device, &gemm->a, call), address(device, &gemm->b, call),
-               address(device, &gemm->c, call), call->first);
+      run_gemm(device, &instruction->as.gemm, call);
       break;
     case INSTRUCTION_TAKE:
-      take_run(take, device->pool, address(device, &take->x, call), address(device, &take->index, call),
+      take_run(take, device->simd, device->pool, address(device, &take->x, call), address(device, &take->index, call),
                address(device, &take->out, call));
       break;
     case INSTRUCTION_PUT:
-      put_run(take, device->pool, address(device, &take->x, call), address(device, &take->index, call),
+      put_run(take, device->simd, device->pool, address(device, &take->x, call), address(device, &take->index, call),
               address(device, &take->out, call), call->first);
       break;
     case INSTRUCTION_WINDOW:
