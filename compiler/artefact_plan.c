@@ -338,6 +338,7 @@ static void code_run(Codec *codec, PlanRun *run) {
   }
   code_u64(codec, &run->seed);
   code_double(codec, &run->parameters);
+  code_bool(codec, &run->strict);
 }
 
 static void code_source(Codec *codec, Source *source) {

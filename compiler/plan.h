@@ -283,6 +283,7 @@ typedef struct {  // what the recipe says about a run, resolved
   int64_t eval_batches;  // of one evaluation while training; 0: all of the validation data
   uint64_t seed;
   double parameters;  // count
+  bool strict;        // every run of it gives the same bits: nothing may be used that does not
 } PlanRun;
 
 typedef struct {

@@ -75,7 +75,6 @@ typedef struct {
   int microbatches;
   ElementType real;  // in which numbers are computed: f32 or f64
   Formats formats;
-  bool strict;
   PlanRun run;
 } Spec;
 
