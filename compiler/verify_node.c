@@ -15,6 +15,7 @@ static const unsigned char requirements[OP_COUNT] = {
     [OP_OUTPUT] = HAS_TEXT,
     [OP_UNIFORM] = HAS_TEXT,
     [OP_NORMAL] = HAS_TEXT,
+    [OP_CAST] = HAS_TEXT,
     [OP_POSITION] = HAS_AXIS,
     [OP_AS_INDEX] = HAS_AXIS,
     [OP_TAKE] = HAS_AXIS,

@@ -56,7 +56,6 @@ typedef struct {
   ElementType residual;    // the streams that blocks add to
   ElementType dot;         // operands of products of matrices
   ElementType gradient;    // of parameters
-  ElementType collective;  // in which gradients travel to be summed over ranks
   bool tf32;               // products of f32 may round their operands to TensorFloat-32
 } Formats;
 
