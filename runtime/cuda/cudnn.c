@@ -89,6 +89,7 @@ void cudnn_destroy(Cudnn *cudnn) {
     cudnn->library.descriptor_destroy(cudnn->descriptors[--cudnn->count]);
   }
   if (cudnn->handle) {
+    cudnn->library.stream_set(cudnn->handle, NULL);  // the last one may be gone
     cudnn->library.destroy(cudnn->handle);
   }
   free(cudnn->descriptors);

@@ -159,7 +159,9 @@ static CudnnTensor memory(Builder *b, int binding, CudnnType type, const int64_t
   }
   const CudnnTensor tensor = cudnn_graph_memory(&b->graph, type, size, stride);
   b->attention->number[binding] = tensor.number;
-  b->attention->extent = max_of(b->attention->extent, extent * (type == CUDNN_F32 ? 4 : 2));
+  if (binding < CUDNN_SLOTS) {
+    b->attention->extent = max_of(b->attention->extent, extent * (type == CUDNN_F32 ? 4 : 2));
+  }
   return tensor;
 }
 
@@ -400,10 +402,6 @@ int64_t cudnn_attention_workspace(const CudnnAttention *attention) {
 
 const char *cudnn_attention_form(const CudnnAttention *attention) {
   return attention->form;
-}
-
-bool cudnn_attention_reproducible(const CudnnAttention *attention) {
-  return attention->plan.reproducible;
 }
 
 static void *pointer_of(CudaAddress address) {

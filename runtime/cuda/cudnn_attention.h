@@ -38,7 +38,6 @@ int64_t cudnn_attention_workspace(const CudnnAttention *attention);  // bytes, a
 bool cudnn_attention_launch(Cudnn *cudnn, const CudnnAttention *attention, const uint64_t *slots, CudaAddress workspace,
                             CudaStream stream, Error *error);
 
-const char *cudnn_attention_form(const CudnnAttention *attention);   // "cuDNN 9.19.0, engine 3": for traces
-bool cudnn_attention_reproducible(const CudnnAttention *attention);  // the library says so
+const char *cudnn_attention_form(const CudnnAttention *attention);  // "cuDNN 9.19.0, engine 3": for traces
 
 #endif

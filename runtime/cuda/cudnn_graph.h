@@ -8,7 +8,7 @@
 
 #include "runtime/cuda/cudnn.h"
 
-enum { CUDNN_DIMS = 4, CUDNN_OPERATIONS_MOST = 40, CUDNN_TENSORS_MOST = 64, CUDNN_ADDRESS_ALIGN = 16 };
+enum { CUDNN_DIMS = 4, CUDNN_OPERATIONS_MOST = 40, CUDNN_ADDRESS_ALIGN = 16 };
 
 typedef enum {  // cudnnDataType_t
   CUDNN_F32 = 0,
