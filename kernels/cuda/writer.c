@@ -38,6 +38,37 @@ void writer_format(Buffer *text, const char *name, ElementType type) {
   buffer_format(text, "typedef %s %s;\n", formats[type], name);
 }
 
+void writer_item(Buffer *text, int64_t items) {
+  // Threads of the last block count past the end.
+  buffer_format(text, "typedef %s Item;\nconstexpr Item ITEMS = %" PRId64 ";\n", items < 1 << 30 ? "u32" : "u64",
+                items);
+}
+
+void writer_seek(Buffer *text, const char *name, int dims, const int64_t *size, int offsets, const char *const *offset,
+                 const int64_t *const *stride) {
+  buffer_format(text, "\n__device__ __forceinline__ void %s(Item number", name);
+  for (int o = 0; o < offsets; o++) {
+    buffer_format(text, ", i64 &%s", offset[o]);
+  }
+  buffer_text(text, ") {\n");
+  for (int o = 0; o < offsets; o++) {
+    buffer_format(text, "  %s = 0;\n", offset[o]);
+  }
+  for (int d = dims - 1; d >= 0; d--) {
+    buffer_format(text, "  const Item at%d = number", d);
+    if (d > 0) {
+      buffer_format(text, " %% %" PRId64 "u;\n  number /= %" PRId64 "u", size[d], size[d]);
+    }
+    buffer_text(text, ";\n");
+    for (int o = 0; o < offsets; o++) {
+      if (stride[o][d] != 0) {
+        buffer_format(text, "  %s += (i64)at%d * %" PRId64 "LL;\n", offset[o], d, stride[o][d]);
+      }
+    }
+  }
+  buffer_text(text, "}\n");
+}
+
 void writer_end(Buffer *text, Arena *arena, CudaKernel *made) {
   made->text = text->failed ? NULL : arena_copy(arena, text->text, text->length + 1);
   buffer_free(text);

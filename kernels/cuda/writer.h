@@ -16,6 +16,12 @@ void writer_stride(Buffer *text, const char *name, int64_t value);     // conste
 void writer_real(Buffer *text, const char *name, double value);        // constexpr double
 void writer_float(Buffer *text, const char *name, double value);       // constexpr float
 void writer_format(Buffer *text, const char *name, ElementType type);  // typedef of a format of formats.cu
+// A device function `name`(number, i64 &offset...): the coordinates of item `number` of a space of `dims` dims (the
+// last is the fastest) times the strides stride[offset][dim], summed, for each of `offsets` names. The type of numbers
+// is Item (writer_item).
+void writer_seek(Buffer *text, const char *name, int dims, const int64_t *size, int offsets, const char *const *offset,
+                 const int64_t *const *stride);
+void writer_item(Buffer *text, int64_t items);  // constexpr ITEMS, and Item, an unsigned type that holds it
 // The text moves to the arena; *made gets it.
 void writer_end(Buffer *text, Arena *arena, CudaKernel *made);
 
