@@ -1,0 +1,17 @@
+// attention.h: scaled dot-product attention and its gradient as CUDA C, without a [queries, keys] matrix in memory.
+//
+// bf16 and f16 run on tensor cores (mma.sync, sm_80 and newer); f32 and f64 by multiply-add. Statistics are f32 (f64
+// for f64). Nothing is added with atomics: a call gives the same bits each time.
+#ifndef MDL_KERNELS_CUDA_ATTENTION_H
+#define MDL_KERNELS_CUDA_ATTENTION_H
+
+#include "base/arena.h"
+#include "compiler/plan.h"
+#include "kernels/cuda/kernel.h"
+
+// Ports: q, k, v, o, statistics, origin 0, origin 1; of the gradient: q, k, v, o, statistics, d_o, dq, dk, dv, origin
+// 0, origin 1. The origins are numbers: the position of the first query of each part (Attention.origin + its term).
+// False, with `why` in words, for a type or depth that has no kernel.
+bool cuda_attention(const Attention *attention, bool gradient, Arena *arena, CudaKernel *made, const char **why);
+
+#endif

@@ -1,0 +1,17 @@
+// embedded.h: the texts of kernels/cuda/text/, compiled into the library, each NUL-terminated.
+//
+// A generator writes the intrinsics, then the constants of one instruction, then the texts that use them.
+#ifndef MDL_KERNELS_CUDA_EMBEDDED_H
+#define MDL_KERNELS_CUDA_EMBEDDED_H
+
+extern const char cuda_text_intrinsics[];       // what needs more than CUDA C, and the names of widths
+extern const char cuda_text_formats[];          // loads and stores of any storage format
+extern const char cuda_text_take[];             // TAKE, and PUT where no two coordinates meet
+extern const char cuda_text_put[];              // PUT by sorting
+extern const char cuda_text_window[];           // WINDOW and FOLD
+extern const char cuda_text_attention_tile[];   // tiles of 16-bit attention in shared memory and their products
+extern const char cuda_text_attention_half[];   // attention on tensor cores, forward
+extern const char cuda_text_attention_grad[];   // and backward
+extern const char cuda_text_attention_plain[];  // attention by FMA, forward and backward
+
+#endif

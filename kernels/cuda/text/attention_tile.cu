@@ -1,0 +1,179 @@
+// attention_tile.cu: tiles of 16-bit elements in shared memory, and their products on tensor cores.
+//
+// A tile is rows of WIDTH elements (a multiple of 16), ROW elements apart; ROW / 8 is odd, so that eight rows at one
+// column lie in different banks. Fragments are those of mma.m16n8k16: with g = lane / 4 and t = lane % 4, an
+// accumulator holds (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1).
+constexpr int DEPTH_PAD = (DEPTH + 15) / 16 * 16, VALUE_PAD = (VALUE_DEPTH + 15) / 16 * 16;
+constexpr int ROW_K = DEPTH_PAD + 8, ROW_V = VALUE_PAD + 8;
+
+struct Element {
+#if ELEMENT_F16
+  static __device__ __forceinline__ u32 pack(float low, float high) {
+    return pack_f16(low, high);
+  }
+  static __device__ __forceinline__ u16 one(float x) {
+    return float_f16(x);
+  }
+  static __device__ __forceinline__ float real(u16 x) {
+    return f16_float(x);
+  }
+  static __device__ __forceinline__ void product(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    product_f16(c, a, b0, b1);
+  }
+#else
+  static __device__ __forceinline__ u32 pack(float low, float high) {
+    return pack_bf16(low, high);
+  }
+  static __device__ __forceinline__ u16 one(float x) {
+    return float_bf16(x);
+  }
+  static __device__ __forceinline__ float real(u16 x) {
+    return bf16_float(x);
+  }
+  static __device__ __forceinline__ void product(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    product_bf16(c, a, b0, b1);
+  }
+#endif
+};
+
+// Rows [0, rows) of `from`, the others zero, by all threads of the block. whole: 16 bytes at a time.
+template <int ROWS, int WIDTH, int REAL, int ROW, int THREADS>
+__device__ __forceinline__ void tile_load(u16 *to, const u16 *from, i64 stride, int rows, bool whole) {
+  constexpr int CHUNKS = WIDTH / 8;
+  if (whole) {
+    const SharedAddress base = shared_address(to);
+#pragma unroll
+    for (int i = 0; i < (ROWS * CHUNKS + THREADS - 1) / THREADS; i++) {
+      const int at = i * THREADS + (int)threadIdx.x, r = at / CHUNKS, c = at % CHUNKS * 8;
+      if (ROWS * CHUNKS % THREADS == 0 || at < ROWS * CHUNKS) {
+        const bool inside = r < rows && c < REAL;
+        copy_later_16(base + (r * ROW + c) * 2, inside ? from + r * stride + c : from, inside ? 16 : 0);
+      }
+    }
+  } else {
+#pragma unroll 1
+    for (int at = (int)threadIdx.x; at < ROWS * WIDTH; at += THREADS) {
+      const int r = at / WIDTH, c = at % WIDTH;
+      to[r * ROW + c] = r < rows && c < REAL ? from[r * stride + c] : 0;
+    }
+  }
+}
+
+// The 16 rows of a warp, written by tile_put, to memory.
+template <int ROWS, int REAL, int ROW>
+__device__ __forceinline__ void tile_store(u16 *to, i64 stride, const u16 *tile, int rows, bool whole) {
+  const int lane = (int)threadIdx.x % 32;
+  if (whole) {
+    constexpr int CHUNKS = REAL / 8 > 0 ? REAL / 8 : 1;
+#pragma unroll 4
+    for (int at = lane; at < ROWS * CHUNKS; at += 32) {
+      const int r = at / CHUNKS, c = at % CHUNKS * 8;
+      if (r < rows) {
+        *(uint4 *)(to + r * stride + c) = *(const uint4 *)(tile + r * ROW + c);
+      }
+    }
+  } else {
+#pragma unroll 1
+    for (int at = lane; at < ROWS * REAL; at += 32) {
+      const int r = at / REAL, c = at % REAL;
+      if (r < rows) {
+        to[r * stride + c] = tile[r * ROW + c];
+      }
+    }
+  }
+}
+
+// Accumulators of 16 rows times a factor for each half of them, as elements of a tile.
+template <int WIDTH, int ROW>
+__device__ __forceinline__ void tile_put(u16 *tile, const float (&x)[WIDTH / 8][4], float upper, float lower) {
+  const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+  for (int n = 0; n < WIDTH / 8; n++) {
+    *(u32 *)(tile + g * ROW + n * 8 + t * 2) = Element::pack(x[n][0] * upper, x[n][1] * upper);
+    *(u32 *)(tile + (g + 8) * ROW + n * 8 + t * 2) = Element::pack(x[n][2] * lower, x[n][3] * lower);
+  }
+}
+
+// The address a lane gives to load the 16 x 16 fragment A whose first element is `tile`.
+template <int ROW>
+__device__ __forceinline__ SharedAddress address_a(const u16 *tile) {
+  const int lane = (int)threadIdx.x % 32;
+  return shared_address(tile + (lane % 16) * ROW + lane / 16 * 8);
+}
+
+// For two fragments B (16 deep, 8 columns each) of a tile whose rows are the columns of B.
+template <int ROW>
+__device__ __forceinline__ SharedAddress address_b(const u16 *tile) {
+  const int lane = (int)threadIdx.x % 32;
+  return shared_address(tile + (lane / 16 * 8 + lane % 8) * ROW + lane / 8 % 2 * 8);
+}
+
+// c[m][n] += sum over WIDTH of a[m][.] b[n][.]: rows of both tiles are contracted.
+template <int BLOCKS, int COLUMNS, int WIDTH, int ROW_A, int ROW_B>
+__device__ __forceinline__ void product_rows(float (&c)[BLOCKS][COLUMNS / 8][4], const u16 *a, const u16 *b) {
+  const SharedAddress at_a = address_a<ROW_A>(a), at_b = address_b<ROW_B>(b);
+#pragma unroll
+  for (int k = 0; k < WIDTH / 16; k++) {
+    u32 left[BLOCKS][4];
+#pragma unroll
+    for (int m = 0; m < BLOCKS; m++) {
+      matrices_load(left[m], at_a + (m * 16 * ROW_A + k * 16) * 2);
+    }
+#pragma unroll
+    for (int n = 0; n < COLUMNS / 16; n++) {
+      u32 right[4];
+      matrices_load(right, at_b + (n * 16 * ROW_B + k * 16) * 2);
+#pragma unroll
+      for (int m = 0; m < BLOCKS; m++) {
+        Element::product(c[m][2 * n], left[m], right[0], right[1]);
+        Element::product(c[m][2 * n + 1], left[m], right[2], right[3]);
+      }
+    }
+  }
+}
+
+// c[m][n] += sum over k of p[m][k] b[k][n]: p is accumulators rounded to elements, [BLOCKS][DEEP / 16].
+template <int BLOCKS, int DEEP, int WIDTH, int ROW_B>
+__device__ __forceinline__ void product_columns(float (&c)[BLOCKS][WIDTH / 8][4], const u32 (&p)[BLOCKS][DEEP / 16][4],
+                                                const u16 *b) {
+  const SharedAddress at_b = address_a<ROW_B>(b);  // transposed on the way, the lanes' rows are those of an A
+#pragma unroll
+  for (int k = 0; k < DEEP / 16; k++) {
+#pragma unroll
+    for (int n = 0; n < WIDTH / 16; n++) {
+      u32 right[4];
+      matrices_load_transposed(right, at_b + (k * 16 * ROW_B + n * 16) * 2);
+#pragma unroll
+      for (int m = 0; m < BLOCKS; m++) {
+        Element::product(c[m][2 * n], p[m][k], right[0], right[1]);
+        Element::product(c[m][2 * n + 1], p[m][k], right[2], right[3]);
+      }
+    }
+  }
+}
+
+// Accumulators [16][COLUMNS] as the fragments A of a product over the columns.
+template <int COLUMNS>
+__device__ __forceinline__ void fragments_of(u32 (&p)[COLUMNS / 16][4], const float (&x)[COLUMNS / 8][4]) {
+#pragma unroll
+  for (int k = 0; k < COLUMNS / 16; k++) {
+    p[k][0] = Element::pack(x[2 * k][0], x[2 * k][1]);
+    p[k][1] = Element::pack(x[2 * k][2], x[2 * k][3]);
+    p[k][2] = Element::pack(x[2 * k + 1][0], x[2 * k + 1][1]);
+    p[k][3] = Element::pack(x[2 * k + 1][2], x[2 * k + 1][3]);
+  }
+}
+
+template <int A, int B>
+__device__ __forceinline__ void clear(float (&x)[A][B][4]) {
+#pragma unroll
+  for (int i = 0; i < A; i++) {
+#pragma unroll
+    for (int j = 0; j < B; j++) {
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        x[i][j][e] = 0.0f;
+      }
+    }
+  }
+}

@@ -1,0 +1,330 @@
+// put.cu: PUT where several coordinates may meet at one element of x: the same bits each time, without float atomics.
+//
+// A coordinate of the KEYS that choose a row of x (row = where in x the index and the coordinates that x has lead) is
+// sorted by row, stably: PASSES passes over DIGIT_BITS bits each, every pass a count by block and a placing. Then the
+// sorted order is cut into chunks of CHUNK, whatever the rows in them: a row that lies in one chunk is summed and
+// written; of one that goes on in the next, each chunk leaves a partial sum and put_join adds them in order. So one
+// frequent row is as much work as many rare ones. Rows nobody names are zeroed by further blocks of put_sum.
+//
+// Scratch: keys [2][KEYS], places [2][KEYS], counts [BLOCKS][DIGITS], present [ROWS] (all u32), partial
+// [CHUNKS][2][COLUMNS] (Real), at the offsets AT_*, in bytes.
+constexpr int SORT_THREADS = 256, WARPS = SORT_THREADS / 32, DIGITS = 1 << DIGIT_BITS;
+constexpr int OWN = DIGITS / SORT_THREADS > 0 ? DIGITS / SORT_THREADS : 1;  // digits of one thread
+constexpr int PACKS = COLUMNS / PACK, TILES = (PACKS + THREADS - 1) / THREADS, EACH = 4;
+typedef FormatX::Real Real;
+
+__device__ __forceinline__ bool adds(const Slots &slots) {
+  return WRITE_ADDS || (WRITE_ADDS_AFTER_FIRST && !(slots.at[FLAGS] & 1));
+}
+
+__device__ __forceinline__ u32 *keys_of(const Slots &slots, int which) {
+  return (u32 *)(slots.at[SCRATCH] + AT_KEYS) + (i64)which * KEYS;
+}
+
+__device__ __forceinline__ u32 *places_of(const Slots &slots, int which) {
+  return (u32 *)(slots.at[SCRATCH] + AT_PLACES) + (i64)which * KEYS;
+}
+
+__device__ __forceinline__ u32 *counts_of(const Slots &slots) {
+  return (u32 *)(slots.at[SCRATCH] + AT_COUNTS);
+}
+
+__device__ __forceinline__ u32 *present_of(const Slots &slots) {
+  return (u32 *)(slots.at[SCRATCH] + AT_PRESENT);
+}
+
+__device__ __forceinline__ Real *partial_of(const Slots &slots, int chunk, int which) {
+  return (Real *)(slots.at[SCRATCH] + AT_PARTIAL) + ((i64)chunk * 2 + which) * COLUMNS;
+}
+
+// The row of key i before pass PASS; ROWS if the index is outside.
+template <int PASS>
+__device__ __forceinline__ u32 key_at(const Slots &slots, int i) {
+  if constexpr (PASS > 0) {
+    return keys_of(slots, (PASS + 1) % 2)[i];
+  }
+  i64 index, family, source;
+  key_seek(i, index, family, source);
+  const int place = ((const int *)slots.at[1])[index];
+  return place >= 0 && place < EXTENT ? (u32)(family * EXTENT + place) : ROWS;
+}
+
+template <int PASS>
+__device__ __forceinline__ u32 digit_of(u32 key) {
+  return key >> (PASS * DIGIT_BITS) & (DIGITS - 1);
+}
+
+template <int PASS>
+__device__ __forceinline__ void count(const Slots &slots) {
+  u32 *const counts = (u32 *)shared_memory;
+  for (int d = (int)threadIdx.x; d < DIGITS; d += SORT_THREADS) {
+    counts[d] = 0;
+  }
+  __syncthreads();
+  const int begin = (int)blockIdx.x * SORT_TILE, end = begin + SORT_TILE < KEYS ? begin + SORT_TILE : KEYS;
+  for (int i = begin + (int)threadIdx.x; i < end; i += SORT_THREADS) {
+    atomicAdd(&counts[digit_of<PASS>(key_at<PASS>(slots, i))], 1u);
+  }
+  __syncthreads();
+  for (int d = (int)threadIdx.x; d < DIGITS; d += SORT_THREADS) {
+    counts_of(slots)[(i64)blockIdx.x * DIGITS + d] = counts[d];
+  }
+}
+
+// first[warp][digit]: how many keys of each warp's part there are becomes where they begin.
+__device__ __forceinline__ void scan(const Slots &slots, u32 *first, u32 *warp_sums) {
+  const int thread = (int)threadIdx.x, warp = thread / 32, lane = thread % 32;
+  u32 before[OWN], total[OWN], sum = 0;
+#pragma unroll
+  for (int o = 0; o < OWN; o++) {
+    const int d = thread * OWN + o;
+    before[o] = total[o] = 0;
+    if (d < DIGITS) {
+#pragma unroll 8
+      for (int b = 0; b < BLOCKS; b++) {
+        const u32 here = counts_of(slots)[(i64)b * DIGITS + d];
+        before[o] += b < (int)blockIdx.x ? here : 0;
+        total[o] += here;
+      }
+    }
+    sum += total[o];
+  }
+  u32 running = sum;
+#pragma unroll
+  for (int by = 1; by < 32; by *= 2) {
+    const u32 other = __shfl_up_sync(0xffffffffu, running, by);
+    running += lane >= by ? other : 0;
+  }
+  if (lane == 31) {
+    warp_sums[warp] = running;
+  }
+  __syncthreads();
+  u32 base = running - sum;
+  for (int w = 0; w < warp; w++) {
+    base += warp_sums[w];
+  }
+#pragma unroll
+  for (int o = 0; o < OWN; o++) {
+    const int d = thread * OWN + o;
+    if (d < DIGITS) {
+      u32 at = base + before[o];
+      for (int w = 0; w < WARPS; w++) {
+        const u32 here = first[w * DIGITS + d];
+        first[w * DIGITS + d] = at;
+        at += here;
+      }
+    }
+    base += total[o];
+  }
+}
+
+template <int PASS>
+__device__ __forceinline__ void place(const Slots &slots) {
+  u32 *const warp_sums = (u32 *)shared_memory, *const first = warp_sums + WARPS;
+  const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+  const int begin = (int)blockIdx.x * SORT_TILE + warp * (SORT_TILE / WARPS), stop = begin + SORT_TILE / WARPS;
+  const int end = stop < KEYS ? stop : KEYS;
+  u32 *const own = first + warp * DIGITS;
+  for (int i = (int)threadIdx.x; i < WARPS * DIGITS; i += SORT_THREADS) {
+    first[i] = 0;
+  }
+  __syncthreads();
+  for (int i = begin + lane; i < end; i += 32) {
+    atomicAdd(&own[digit_of<PASS>(key_at<PASS>(slots, i))], 1u);
+  }
+  __syncthreads();
+  scan(slots, first, warp_sums);
+  __syncthreads();
+  for (int round = begin; round < end; round += 32) {
+    const int i = round + lane;
+    const u32 key = i < end ? key_at<PASS>(slots, i) : 0, digit = i < end ? digit_of<PASS>(key) : DIGITS;
+    const u32 same = __match_any_sync(0xffffffffu, digit), earlier = __popc(same & ((1u << lane) - 1));
+    const u32 to = i < end ? own[digit] + earlier : 0;
+    __syncwarp();
+    if (i < end) {
+      if (earlier == 0) {
+        own[digit] += __popc(same);
+      }
+      keys_of(slots, PASS % 2)[to] = key;
+      places_of(slots, PASS % 2)[to] = PASS > 0 ? places_of(slots, (PASS + 1) % 2)[i] : i;
+      if (PASS == 0 && key < ROWS) {
+        present_of(slots)[key] = 1;
+      }
+    }
+    __syncwarp();
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_count_0(Slots slots) {
+  const int step = (int)gridDim.x * SORT_THREADS, first = (int)blockIdx.x * SORT_THREADS + (int)threadIdx.x;
+  for (i64 i = first; i < ROWS; i += step) {
+    present_of(slots)[i] = 0;
+  }
+  if (!DENSE && !adds(slots)) {
+    for (i64 i = first; i < X_ELEMENTS; i += step) {
+      ((FormatX::Memory *)slots.at[0])[i] = 0;
+    }
+  }
+  count<0>(slots);
+}
+
+extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_place_0(Slots slots) {
+  place<0>(slots);
+}
+
+#if PASSES > 1
+extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_count_1(Slots slots) {
+  count<1>(slots);
+}
+
+extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_place_1(Slots slots) {
+  place<1>(slots);
+}
+#endif
+
+#if PASSES > 2
+extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_count_2(Slots slots) {
+  count<2>(slots);
+}
+
+extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_place_2(Slots slots) {
+  place<2>(slots);
+}
+#endif
+
+constexpr int SORTED = (PASSES + 1) % 2;  // which of the two keys and places the last pass wrote
+
+struct Sum {
+  Real at[PACK];
+};
+
+__device__ __forceinline__ void sum_clear(Sum &sum) {
+#pragma unroll
+  for (int e = 0; e < PACK; e++) {
+    sum.at[e] = 0;
+  }
+}
+
+// A whole sum, to its place in x.
+__device__ __forceinline__ void sum_write(const Slots &slots, u32 row, i64 column, bool add, const Sum &sum) {
+  i64 x;
+  row_seek(row, x);
+  Pack<FormatX, PACK> pack;
+  if (add) {
+    pack = pack_load<FormatX, PACK>((const void *)slots.at[0], x + column);
+  }
+#pragma unroll
+  for (int e = 0; e < PACK; e++) {
+    pack.at[e] = FormatX::store(add ? FormatX::load(pack.at[e]) + sum.at[e] : sum.at[e]);
+  }
+  pack_store<FormatX, PACK>((void *)slots.at[0], x + column, pack);
+}
+
+__device__ __forceinline__ void rows_zero(const Slots &slots, int block) {
+  const i64 first = (i64)block * (THREADS * EACH) + threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < EACH; i++) {
+    const i64 item = first + i * THREADS;
+    if (item < (i64)ROWS * PACKS && present_of(slots)[item / PACKS] == 0) {
+      i64 x, column, source;
+      row_seek((u32)(item / PACKS), x);
+      column_seek((u32)(item % PACKS), column, source);
+      pack_store<FormatX, PACK>((void *)slots.at[0], x + column, pack_zero<FormatX, PACK>());
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) put_sum(Slots slots) {
+  constexpr u32 NONE = 0xffffffffu;
+  i64 *const source_at = (i64 *)shared_memory;
+  u32 *const key = (u32 *)(source_at + CHUNK) + 1;  // key[-1] and key[n]: the neighbours
+  const bool add = !DENSE || adds(slots);
+  if (blockIdx.x >= CHUNKS * TILES) {
+    if (!add) {
+      rows_zero(slots, (int)(blockIdx.x - CHUNKS * TILES));
+    }
+    return;
+  }
+  const int chunk = (int)(blockIdx.x / TILES), tile = (int)(blockIdx.x % TILES), begin = chunk * CHUNK;
+  const int n = KEYS - begin < CHUNK ? KEYS - begin : CHUNK, pack = tile * THREADS + (int)threadIdx.x;
+  for (int i = (int)threadIdx.x - 1; i <= n; i += THREADS) {
+    key[i] = begin + i >= 0 && begin + i < KEYS ? keys_of(slots, SORTED)[begin + i] : NONE;
+    if (i >= 0 && i < n) {
+      i64 index, family;
+      key_seek(places_of(slots, SORTED)[begin + i], index, family, source_at[i]);
+    }
+  }
+  __syncthreads();
+  if (pack >= PACKS) {
+    return;
+  }
+  i64 column, source;
+  Sum sum;
+  bool begun = key[-1] == key[0];  // in the chunk before
+  column_seek((u32)pack, column, source);
+  sum_clear(sum);
+  for (int base = 0; base < n && key[base] != ROWS; base += 8) {
+    Pack<FormatOut, PACK> from[8];
+#pragma unroll
+    for (int u = 0; u < 8; u++) {
+      from[u] = base + u < n && key[base + u] != ROWS
+                    ? pack_load<FormatOut, PACK>((const void *)slots.at[2], source_at[base + u] + source)
+                    : pack_zero<FormatOut, PACK>();
+    }
+#pragma unroll
+    for (int u = 0; u < 8; u++) {
+      const int i = base + u;
+      if (i < n && key[i] != ROWS) {
+#pragma unroll
+        for (int e = 0; e < PACK; e++) {
+          sum.at[e] += (Real)FormatOut::load(from[u].at[e]);
+        }
+        if (i + 1 == n || key[i + 1] != key[i]) {
+          const bool goes_on = key[i + 1] == key[i];
+          if (begun || goes_on) {
+            *(Sum *)(partial_of(slots, chunk, begun ? 0 : 1) + pack * PACK) = sum;
+          } else {
+            sum_write(slots, key[i], column, add, sum);
+          }
+          begun = false;
+          sum_clear(sum);
+        }
+      }
+    }
+  }
+}
+
+// For the row that goes on after this chunk, if it begins here.
+extern "C" __global__ void __launch_bounds__(THREADS) put_join(Slots slots) {
+  const int chunk = (int)(blockIdx.x / TILES), tile = (int)(blockIdx.x % TILES);
+  const int pack = tile * THREADS + (int)threadIdx.x, next = (chunk + 1) * CHUNK;
+  const u32 *const key = keys_of(slots, SORTED);
+  if (next >= KEYS || pack >= PACKS) {
+    return;
+  }
+  const u32 row = key[next];
+  if (row == ROWS || key[next - 1] != row || (chunk > 0 && key[next - CHUNK - 1] == row)) {
+    return;
+  }
+  int last = chunk + 1, beyond = CHUNKS;  // the last chunk that begins with this row
+  while (beyond - last > 1) {
+    const int middle = last + (beyond - last) / 2;
+    if (key[middle * CHUNK] == row) {
+      last = middle;
+    } else {
+      beyond = middle;
+    }
+  }
+  Sum sum = *(const Sum *)(partial_of(slots, chunk, 1) + pack * PACK);
+#pragma unroll 8
+  for (int c = chunk + 1; c <= last; c++) {
+    const Sum more = *(const Sum *)(partial_of(slots, c, 0) + pack * PACK);
+#pragma unroll
+    for (int e = 0; e < PACK; e++) {
+      sum.at[e] += more.at[e];
+    }
+  }
+  i64 column, source;
+  column_seek((u32)pack, column, source);
+  sum_write(slots, row, column, !DENSE || adds(slots), sum);
+}
