@@ -552,6 +552,7 @@ void lower_program(Lower *l) {
   l->storage = ARENA_ARRAY(l->c->arena, Storage, l->capacity + 1);
   l->home = ARENA_ARRAY(l->c->arena, Home, l->capacity + 1);
   l->accumulate = ARENA_ARRAY(l->c->arena, bool, l->capacity + 1);
+  l->aligned = ARENA_ARRAY(l->c->arena, bool, l->capacity + 1);
   for (int i = 0; i < l->capacity; i++) {
     l->storage[i].buffer = -1;
   }
