@@ -229,7 +229,7 @@ static bool prepare(Cudnn *cudnn, const Attention *a, bool gradient, Arena *aren
   return made;
 }
 
-// Without a driver no plan can be made, but the operations are accepted and known for what they are.
+// Every operation is accepted, and so is the graph of them; without a driver no plan can be made of it.
 static void test_operations(void **state) {
   (void)state;
   Cudnn *cudnn = NULL;
@@ -248,7 +248,7 @@ static void test_operations(void **state) {
         assert_int_equal(cudnn_attention_workspace(made) % PLAN_ALIGN, 0);
         assert_true(prepare(cudnn, &a, gradient, arena, &again, &why));
         assert_ptr_equal(made, again);
-      } else if (!strstr(why, "no engine") && !strstr(why, "making a plan") && !strstr(why, "128 keys")) {
+      } else if (strstr(why, "describing") || strstr(why, "joining")) {
         fail_msg("case %zu: %s", i, why);
       }
     }
