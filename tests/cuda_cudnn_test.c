@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "kernels/cpu/attention.h"
 #include "runtime/cuda/cudnn_attention.h"
 #include "tests/cuda_attention_rows.h"
 
@@ -71,6 +72,93 @@ static Attention attention_of(const Case *c) {
   return a;
 }
 
+// --- results ---
+
+// The nine tensors, in the order of the slots. With `fused`, k and v lie behind q, and dk and dv behind dq.
+typedef struct {
+  int64_t bytes[CUDNN_SLOTS];  // of memory that a slot begins; 0: it lies within another's
+  CudaAddress slots[CUDNN_SLOTS];
+  char *host[CUDNN_SLOTS];  // what is there, beginning at the slot
+} Tensors;
+
+static void fill(uint16_t *x, int64_t count, ElementType type, uint64_t seed) {
+  for (int64_t i = 0; i < count; i++) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    const float value = ((float)(seed >> 40) / 8388608.0f - 1.0f) * 1.7f;
+    x[i] = type == TYPE_F16 ? f16_of_f32(value) : bf16_of_f32(value);
+  }
+}
+
+typedef struct {
+  RowsError o, dq, dk, dv;
+  double statistic;
+} Errors;
+
+// All rows of small problems, some of large ones, the first and the last among them.
+static Errors errors_of(const Attention *a, const Tensors *t, bool gradient) {
+  const uint16_t *x[CUDNN_SLOTS];
+  for (int i = 0; i < CUDNN_SLOTS; i++) {
+    x[i] = (const uint16_t *)(const void *)t->host[i];
+  }
+  const Rows rows = {.a = a,
+                     .q = x[0],
+                     .k = x[1],
+                     .v = x[2],
+                     .o = x[3],
+                     .d_o = x[5],
+                     .dq = gradient ? x[6] : NULL,
+                     .dk = x[7],
+                     .dv = x[8],
+                     .statistics = (const float *)(const void *)t->host[4]};
+  const bool small = a->keys <= 256;
+  const int64_t step = small ? 1 : (a->keys - 1) / 5, heads = a->batch * a->heads, head_step = small ? 1 : heads - 1;
+  Errors e = {0};
+  for (int64_t n = 0; n < heads; n += head_step) {
+    RowsHead h = {.batch = n / a->heads, .head = n % a->heads};
+    for (h.group = 0; h.group < a->groups; h.group += small || a->groups == 1 ? 1 : a->groups - 1) {
+      for (int64_t i = 0; i < a->queries; i += step) {
+        rows_check_query(&rows, h, i, &e.o, &e.dq, &e.statistic);
+      }
+    }
+    for (int64_t j = 0; gradient && j < a->keys; j += step) {
+      rows_check_key(&rows, h, j, &e.dk, &e.dv);
+    }
+  }
+  return e;
+}
+
+static bool expect(const Attention *a, const RowsError *error, const char *what) {
+  if (rows_fine(a, error)) {
+    return true;
+  }
+  print_message("%s, %lld keys, depth %lld: error %g, rounding alone %g, largest %g\n", what, (long long)a->keys,
+                (long long)a->depth, error->got, error->rounded, error->size);
+  return false;
+}
+
+// Whether all results are as their rows, and, for small problems, not as those of a slightly different problem.
+static bool expect_all(const Attention *a, const Tensors *t, bool gradient, const Errors *e) {
+  bool fine = expect(a, &e->o, "o");
+  if (!(e->statistic <= 1e-3)) {
+    print_message("%lld keys, depth %lld: a statistic is off by %g\n", (long long)a->keys, (long long)a->depth,
+                  e->statistic);
+    fine = false;
+  }
+  if (gradient) {
+    fine = expect(a, &e->dq, "dq") && fine;
+    fine = expect(a, &e->dk, "dk") && fine;
+    fine = expect(a, &e->dv, "dv") && fine;
+  }
+  if (a->keys <= 256) {
+    Attention other = *a;
+    other.scale *= 1.1;
+    const Errors wrong = errors_of(&other, t, gradient);
+    assert_false(rows_fine(a, &wrong.o));
+    assert_false(gradient && (rows_fine(a, &wrong.dq) || rows_fine(a, &wrong.dk) || rows_fine(a, &wrong.dv)));
+  }
+  return fine;
+}
+
 // --- without a GPU ---
 
 static void refused(Cudnn *cudnn, const Attention *a, bool gradient, Arena *arena, const char *word) {
@@ -124,7 +212,24 @@ static void test_refusals(void **state) {
   arena_destroy(arena);
 }
 
-// Without a driver no plan can be made, but the operations are accepted and known for what they are.
+// Of the address sanitizer, where there is one: what is allocated between them may be lost.
+void __lsan_disable(void) __attribute__((weak));
+void __lsan_enable(void) __attribute__((weak));
+
+// cuDNN unloads its compilers after use, and they leave memory behind.
+static bool prepare(Cudnn *cudnn, const Attention *a, bool gradient, Arena *arena, CudnnAttention **out,
+                    const char **why) {
+  if (__lsan_disable) {
+    __lsan_disable();
+  }
+  const bool made = cudnn_attention_prepare(cudnn, a, gradient, arena, out, why);
+  if (__lsan_enable) {
+    __lsan_enable();
+  }
+  return made;
+}
+
+// Every operation is accepted, and so is the graph of them; without a driver no plan can be made of it.
 static void test_operations(void **state) {
   (void)state;
   Cudnn *cudnn = NULL;
@@ -139,17 +244,78 @@ static void test_operations(void **state) {
     for (int gradient = 0; gradient < 2; gradient++) {
       CudnnAttention *made = NULL, *again = NULL;
       const char *why = NULL;
-      if (cudnn_attention_prepare(cudnn, &a, gradient, arena, &made, &why)) {
+      if (prepare(cudnn, &a, gradient, arena, &made, &why)) {
         assert_int_equal(cudnn_attention_workspace(made) % PLAN_ALIGN, 0);
-        assert_true(cudnn_attention_prepare(cudnn, &a, gradient, arena, &again, &why));
+        assert_true(prepare(cudnn, &a, gradient, arena, &again, &why));
         assert_ptr_equal(made, again);
-      } else if (!strstr(why, "no engine") && !strstr(why, "making a plan") && !strstr(why, "128 keys")) {
+      } else if (strstr(why, "describing") || strstr(why, "joining")) {
         fail_msg("case %zu: %s", i, why);
       }
     }
   }
   cudnn_destroy(cudnn);
   arena_destroy(arena);
+}
+
+static float *floats_of(const Attention *a, const uint16_t *x, int64_t count) {
+  float *out = malloc((size_t)count * sizeof *out);
+  assert_non_null(out);
+  for (int64_t i = 0; i < count; i++) {
+    out[i] = (float)rows_decode(a, x[i]);
+  }
+  return out;
+}
+
+// The rows that results are held against agree with attention in f32 on the CPU, and not with another problem.
+static void test_rows(void **state) {
+  (void)state;
+  const Attention a = attention_of(&cases[2]);
+  const int64_t of_q = a.batch * a.stride_q[0], of_k = a.batch * a.stride_k[0];
+  const int64_t count[CUDNN_SLOTS] = {of_q, of_k, of_k, of_q, a.batch * a.heads * a.groups * a.queries,
+                                      of_q, of_q, of_k, of_k};
+  uint16_t *half[CUDNN_SLOTS];
+  float *full[CUDNN_SLOTS];
+  for (int i = 0; i < CUDNN_SLOTS; i++) {
+    half[i] = calloc((size_t)count[i], sizeof **half);
+    assert_non_null(half[i]);
+    fill(half[i], count[i], a.type, (uint64_t)i + 1);
+    full[i] = floats_of(&a, half[i], count[i]);
+  }
+  Attention same = a;
+  same.type = TYPE_F32;
+  char *at[CUDNN_SLOTS];
+  memcpy(at, full, sizeof at);
+  const AttentionPorts ports = {.q = at[0],
+                                .k = at[1],
+                                .v = at[2],
+                                .o = at[3],
+                                .statistics = at[4],
+                                .d_o = at[5],
+                                .dq = at[6],
+                                .dk = at[7],
+                                .dv = at[8]};
+  char *scratch = malloc((size_t)attention_scratch_bytes(&same) + 64);
+  Pool *pool = pool_create(1);
+  assert_true(scratch && pool);
+  attention_run(&same, simd_select(), pool, &ports, &scratch);
+  attention_grad_run(&same, simd_select(), pool, &ports, &scratch);
+  for (int i = CUDNN_SLOT_O; i < CUDNN_SLOTS; i++) {
+    for (int64_t j = 0; j < count[i]; j++) {
+      half[i][j] = a.type == TYPE_F16 ? f16_of_f32(full[i][j]) : bf16_of_f32(full[i][j]);
+    }
+  }
+  Tensors t = {0};
+  for (int i = 0; i < CUDNN_SLOTS; i++) {
+    t.host[i] = i == CUDNN_SLOT_STATISTICS ? (char *)full[i] : (char *)half[i];
+  }
+  const Errors e = errors_of(&a, &t, true);
+  assert_true(expect_all(&a, &t, true, &e));
+  pool_destroy(pool);
+  free(scratch);
+  for (int i = 0; i < CUDNN_SLOTS; i++) {
+    free(half[i]);
+    free(full[i]);
+  }
 }
 
 // --- on a GPU ---
@@ -179,21 +345,6 @@ static void gpu_close(Gpu *gpu) {
   cudnn_destroy(gpu->cudnn);
   cuda_device_close(&gpu->cuda, &gpu->device);
   cuda_close(&gpu->cuda);
-}
-
-// The nine tensors, in the order of the slots. With `fused`, k and v lie behind q, and dk and dv behind dq.
-typedef struct {
-  int64_t bytes[CUDNN_SLOTS];  // of memory that a slot begins; 0: it lies within another's
-  CudaAddress slots[CUDNN_SLOTS];
-  char *host[CUDNN_SLOTS];  // what is there, beginning at the slot
-} Tensors;
-
-static void fill(uint16_t *x, int64_t count, ElementType type, uint64_t seed) {
-  for (int64_t i = 0; i < count; i++) {
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    const float value = ((float)(seed >> 40) / 8388608.0f - 1.0f) * 1.7f;
-    x[i] = type == TYPE_F16 ? f16_of_f32(value) : bf16_of_f32(value);
-  }
 }
 
 static void within(Tensors *t, const Case *c, CudnnSlot q, CudnnSlot k, CudnnSlot v) {
@@ -309,51 +460,6 @@ static float replay(Gpu *gpu, const CudnnAttention *plan, Tensors *t, bool gradi
   return milliseconds / REPLAYS;
 }
 
-typedef struct {
-  RowsError o, dq, dk, dv;
-  double statistic;
-} Errors;
-
-// All rows of small problems, some of large ones, the first and the last among them.
-static Errors errors_of(const Attention *a, const Tensors *t, bool gradient) {
-  const uint16_t *x[CUDNN_SLOTS];
-  for (int i = 0; i < CUDNN_SLOTS; i++) {
-    x[i] = (const uint16_t *)(const void *)t->host[i];
-  }
-  const Rows rows = {.a = a,
-                     .q = x[0],
-                     .k = x[1],
-                     .v = x[2],
-                     .o = x[3],
-                     .d_o = x[5],
-                     .dq = gradient ? x[6] : NULL,
-                     .dk = x[7],
-                     .dv = x[8],
-                     .statistics = (const float *)(const void *)t->host[4]};
-  const bool small = a->keys <= 256;
-  const int64_t step = small ? 1 : (a->keys - 1) / 5, heads = a->batch * a->heads, head_step = small ? 1 : heads - 1;
-  Errors e = {0};
-  for (int64_t n = 0; n < heads; n += head_step) {
-    RowsHead h = {.batch = n / a->heads, .head = n % a->heads};
-    for (h.group = 0; h.group < a->groups; h.group += small || a->groups == 1 ? 1 : a->groups - 1) {
-      for (int64_t i = 0; i < a->queries; i += step) {
-        rows_check_query(&rows, h, i, &e.o, &e.dq, &e.statistic);
-      }
-    }
-    for (int64_t j = 0; gradient && j < a->keys; j += step) {
-      rows_check_key(&rows, h, j, &e.dk, &e.dv);
-    }
-  }
-  return e;
-}
-
-static void expect(const Attention *a, const RowsError *error, const char *what) {
-  if (!rows_fine(a, error)) {
-    fail_msg("%s, %lld keys, depth %lld: error %g, rounding alone %g, largest %g", what, (long long)a->keys,
-             (long long)a->depth, error->got, error->rounded, error->size);
-  }
-}
-
 static double flops_of(const Attention *a, bool gradient) {
   const double pairs = (double)(a->batch * a->heads * a->groups) * (double)a->queries * (double)a->keys;
   return pairs * (double)a->depth * (gradient ? 10 : 4) * (a->causal ? 0.5 : 1);
@@ -373,14 +479,15 @@ static void report(const Attention *a, const Case *c, const CudnnAttention *plan
   }
 }
 
-static void run_case(Gpu *gpu, const Case *c) {
-  Attention a = attention_of(c);
+static bool run_case(Gpu *gpu, const Case *c) {
+  const Attention a = attention_of(c);
   CudnnAttention *forward = NULL, *gradient = NULL;
   const char *why = NULL;
-  if (!cudnn_attention_prepare(gpu->cudnn, &a, false, gpu->arena, &forward, &why)) {
-    fail_msg("%lld keys, depth %lld: %s", (long long)c->keys, (long long)c->depth, why);
+  if (!prepare(gpu->cudnn, &a, false, gpu->arena, &forward, &why)) {
+    print_message("%lld keys, depth %lld: %s\n", (long long)c->keys, (long long)c->depth, why);
+    return false;
   }
-  const bool both = cudnn_attention_prepare(gpu->cudnn, &a, true, gpu->arena, &gradient, &why);
+  const bool both = prepare(gpu->cudnn, &a, true, gpu->arena, &gradient, &why);
   if (!both) {
     print_message("%lld keys, depth %lld: no gradient: %s\n", (long long)c->keys, (long long)c->depth, why);
   }
@@ -390,22 +497,12 @@ static void run_case(Gpu *gpu, const Case *c) {
   const float time_gradient = both ? replay(gpu, gradient, &t, true, &same_gradient) : 0;
   const Errors e = errors_of(&a, &t, both);
   report(&a, c, forward, false, time, same, &e.o);
-  assert_true(same);
-  expect(&a, &e.o, "o");
-  assert_true(e.statistic <= 1e-3);
   if (both) {
     report(&a, c, gradient, true, time_gradient, same_gradient, &e.dq);
-    expect(&a, &e.dq, "dq");
-    expect(&a, &e.dk, "dk");
-    expect(&a, &e.dv, "dv");
   }
-  if (c == cases) {  // what is compared tells a slightly different problem apart
-    a.scale *= 1.1;
-    const Errors wrong = errors_of(&a, &t, both);
-    assert_false(rows_fine(&a, &wrong.o));
-    assert_false(both && rows_fine(&a, &wrong.dk));
-  }
+  const bool fine = expect_all(&a, &t, both, &e);
   tensors_free(gpu, &t);
+  return fine && same && (both || gpu->device.major != 9);
 }
 
 static void test_results(void **state) {
@@ -419,18 +516,21 @@ static void test_results(void **state) {
   }
   gpu.arena = arena_create();
   check(&gpu, gpu.cuda.stream_create(&gpu.stream, CUDA_STREAM_NON_BLOCKING));
+  int wrong = 0;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    run_case(&gpu, &cases[i]);
+    wrong += !run_case(&gpu, &cases[i]);
   }
   check(&gpu, gpu.cuda.stream_destroy(gpu.stream));
   gpu_close(&gpu);
   arena_destroy(gpu.arena);
+  assert_int_equal(wrong, 0);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_operations),
+      cmocka_unit_test(test_rows),
       cmocka_unit_test(test_results),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

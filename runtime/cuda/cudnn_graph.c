@@ -228,7 +228,7 @@ bool cudnn_graph_plan(CudnnGraph *graph, CudnnPlan *plan) {
     set(graph, operations, CUDNN_GRAPH_HANDLE, CUDNN_OF_HANDLE, 1, &cudnn->handle);
   }
   set(graph, operations, CUDNN_GRAPH_OPERATIONS, CUDNN_OF_DESCRIPTOR, graph->operation_count, graph->operations);
-  if (!finalise(graph, operations, "joining the operations")) {
+  if (!finalise(graph, operations, "joining operations")) {
     return false;
   }
   for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
