@@ -322,7 +322,7 @@ static void choose_formats(const Precision *p, Span span, bool changes, Spec *sp
     Diagnostic *error = refuse(p, span, "this version has no f16: its gradients would need a loss scale");
     diag_help(diag, error, "choose another: `--precision bf16`");
   } else if (p->rule) {
-    Diagnostic *error = refuse(p, p->rule->span, "this version has no formats of their own for single operations");
+    Diagnostic *error = refuse(p, span, "this version has no formats of their own for single operations");
     diag_help(diag, error, "choose a precision without them: `--precision bf16`");
   } else {
     refuse_narrow(p, spec->real);

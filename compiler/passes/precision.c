@@ -343,11 +343,13 @@ bool pass_precision(Compilation *c) {
       graph->persistent.at[i].type = graph->real;
     }
   }
+  const Graph before = *graph;
   find_gradients(&p, 0);
   type_region(&p, 0);
-  graph->region = 0;
-  graph->role = ROLE_ACTIVATION;
-  graph->backward = false;
-  graph->source = -1;
+  graph->scope = before.scope;
+  graph->span = before.span;
+  graph->role = before.role;
+  graph->backward = before.backward;
+  graph->source = before.source;
   return true;
 }
