@@ -76,7 +76,9 @@ static ValueId cast(Precision *p, ValueId value, ElementType type) {
   if (from.type == type || !element_type_floating(from.type)) {
     return value;
   }
-  uint64_t key = map_hash((uint64_t)value << 8 | (uint64_t)type, (uint64_t)graph->region);
+  // With a pipeline the backward casts parameters again: every microbatch in flight would keep copies of all of them.
+  bool again = p->c->holders && graph->backward && graph_producer(graph, value)->op == OP_PARAM;
+  uint64_t key = map_hash((uint64_t)value << 8 | (uint64_t)type, (uint64_t)graph->region << 1 | again);
   int64_t known;
   if (map_get(&p->casts, key, &known)) {
     return (ValueId)known;
