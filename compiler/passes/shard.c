@@ -278,7 +278,7 @@ static void sum_parts(Shard *s, ValueId value, ValueList *parts, NodeList *sums)
     sum_parts(s, node->operands[1], parts, sums);
     array_push(s->graph->arena, sums, id);
   } else {
-    array_push(s->graph->arena, parts, shard_stored(s, newest(s, value), NULL));
+    array_push(s->graph->arena, parts, shard_stored(s, newest(s, value)));
   }
 }
 
@@ -306,7 +306,7 @@ static void shard_sum(Shard *s, NodeId id) {
     for (int i = 0; i < sums.count; i++) {
       const Node *sum = graph_node(graph, sums.at[i]);
       for (int j = 0; j < sum->operand_count; j++) {
-        ValueId operand = shard_stored(s, newest(s, sum->operands[j]), NULL);
+        ValueId operand = shard_stored(s, newest(s, sum->operands[j]));
         shard_set_operand(s, sums.at[i], j, operand);
         sum = graph_node(graph, sums.at[i]);
       }
@@ -390,17 +390,15 @@ static void shard_node(Shard *s, NodeId id) {
   graph->backward = node->backward;
   graph->source = node->source;
   graph->role = node->result_count > 0 ? graph_value(graph, node->first_result)->role : ROLE_ACTIVATION;
-  if (node->op == OP_CAST && shard_is_stored(s, node->operands[0])) {
-    s->wish = (Cause){{0}};
-    shard_remember_newest(s, node->first_result, shard_stored(s, node->operands[0], node->text));
-    return;
+  if (shard_casts_stored(s, node)) {
+    return;  // made where it is used
   }
   for (int i = 0; i < node->operand_count && node->op != OP_PACK; i++) {
     if (!(node->op == OP_ASSIGN && i == 0)) {
       s->wish = (Cause){{0}};
       bool update = node->result_count > 0 && graph_value(graph, node->first_result)->role == ROLE_UPDATE;
       ValueId operand = newest(s, node->operands[i]);
-      operand = update ? operand : shard_stored(s, operand, NULL);
+      operand = update ? operand : shard_stored(s, operand);
       shard_set_operand(s, id, i, operand);
     }
     node = graph_node(graph, id);

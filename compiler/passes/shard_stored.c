@@ -149,15 +149,22 @@ static ValueId piece_as(Shard *s, ValueId arena, Name format) {
   return made;
 }
 
-bool shard_is_stored(const Shard *s, ValueId value) {
-  const Node *leaf = graph_producer(s->graph, value);
+bool shard_casts_stored(const Shard *s, const Node *node) {
+  const Node *leaf = node->op == OP_CAST ? graph_producer(s->graph, node->operands[0]) : NULL;
   int member;
   return leaf && leaf->op == OP_PARAM && s->stored && stored_pack(s, leaf->text, &member);
 }
 
-ValueId shard_stored(Shard *s, ValueId value, Name format) {
+// What stands for a parameter, or a cast of one, where it is used.
+ValueId shard_stored(Shard *s, ValueId value) {
   Graph *graph = s->graph;
   const Node *leaf = graph_producer(graph, value);
+  Name format = NULL;
+  if (leaf && shard_casts_stored(s, leaf)) {
+    format = leaf->text;
+    value = leaf->operands[0];
+    leaf = graph_producer(graph, value);
+  }
   int member = 0;
   const Pack *pack = leaf && leaf->op == OP_PARAM && s->stored ? stored_pack(s, leaf->text, &member) : NULL;
   if (!pack) {
