@@ -90,6 +90,9 @@ static void read_value_role(Precision *p, const Ast *phrase) {
   }
   if (!base) {
     if (check_word(p, terms->kids[1], "format", WORDS(store_words))) {
+      if (p->role[role_index(role)]) {
+        diag_error(p->unit->diag, E060, phrase->span, "the precision '%s' says '%s' twice", p->policy->name, role);
+      }
       p->role[role_index(role)] = terms->kids[1];
     }
   } else if (check_word(p, terms->kids[1], "format", WORDS(base_words))) {
