@@ -245,16 +245,16 @@ static void gpu_case(const Gpu *gpu, const Shape *s) {
 #define B16 TYPE_BF16
 // type, batch, queries, keys, heads, groups, depth, value depth, causal, parts, origins, gap, scale
 static const Shape shapes[] = {
-    {B16, 2, 1024, 1024, 2, 4, 128, 128, true, 0, {0}, 0, 0},
-    {B16, 1, 1000, 1000, 3, 1, 64, 64, true, 0, {0}, 0, 0},
-    {B16, 1, 333, 500, 2, 1, 128, 128, false, 0, {0}, 8, 0},
-    {B16, 1, 256, 1024, 2, 2, 128, 128, true, 2, {256, 640}, 0, 0},
-    {B16, 1, 300, 300, 2, 1, 256, 256, true, 0, {0}, 0, 0},
+    {B16, 2, 384, 384, 1, 2, 128, 128, true, 0, {0}, 0, 0},
+    {B16, 1, 1000, 1000, 1, 1, 64, 64, true, 0, {0}, 0, 0},
+    {B16, 1, 133, 200, 2, 1, 128, 128, false, 0, {0}, 8, 0},
+    {B16, 1, 256, 512, 1, 2, 128, 128, true, 2, {128, 320}, 0, 0},
+    {B16, 1, 150, 150, 1, 1, 256, 256, true, 0, {0}, 0, 0},
     {B16, 1, 150, 170, 1, 2, 80, 80, true, 0, {0}, 0, 0},
     {B16, 2, 100, 90, 1, 2, 40, 24, true, 0, {0}, 3, -0.3},
     {B16, 1, 70, 70, 1, 1, 128, 64, false, 0, {0}, 0, 0},
     {B16, 1, 4, 300, 2, 1, 8, 8, true, 0, {0}, 0, 0},
-    {TYPE_F32, 2, 300, 300, 2, 2, 64, 64, true, 0, {0}, 0, 0},
+    {TYPE_F32, 1, 200, 200, 1, 2, 64, 64, true, 0, {0}, 0, 0},
     {TYPE_F32, 1, 200, 260, 1, 1, 128, 128, false, 0, {0}, 3, 0},
     {TYPE_F32, 1, 128, 512, 1, 1, 20, 70, true, 2, {128, 320}, 0, -0.2},
     {TYPE_F32, 1, 100, 100, 1, 1, 256, 200, true, 0, {0}, 0, 0},
@@ -273,8 +273,10 @@ static void same_as_cpu(void **state) {
   gpu_close(&gpu);
 }
 
+// Every kind of text; a few of them through the compiler, which takes its time.
 static void texts_compile(void **state) {
   static const char *const both[] = {"sm_90a", "sm_80", NULL}, *const one[] = {"sm_90a", NULL};
+  bool compiled = true;
   (void)state;
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     Arena *arena = arena_create();
@@ -284,11 +286,14 @@ static void texts_compile(void **state) {
       cuda_geometry_check(&kernel[g]);
       assert_int_equal(kernel[g].port_count, g ? 11 : 7);
       assert_true((kernel[g].scratch_bytes > 0) == (g == 1));
-      if (!cuda_texts_compile("attention", &kernel[g], i % 4 == 0 ? both : one)) {
-        skip();
+      if (compiled && i % 4 == 0) {
+        compiled = cuda_texts_compile("attention", &kernel[g], i == 0 ? both : one);
       }
     }
     arena_destroy(arena);
+  }
+  if (!compiled) {
+    skip();
   }
 }
 
