@@ -202,7 +202,8 @@ static bool from_parameter(const Graph *graph, ValueId value) {
 static ElementType type_of(Precision *p, NodeId id) {
   const Node *node = graph_node(p->graph, id);
   const Value *result = graph_value(p->graph, node->first_result);
-  if (result->role == ROLE_UPDATE || node->operand_count == 0) {
+  bool computed = op_elementwise(node->op) || node->op == OP_DOT;
+  if ((result->role == ROLE_UPDATE && computed) || node->operand_count == 0) {
     return p->real;
   }
   ElementType first = graph_value(p->graph, node->operands[0])->type;
@@ -213,13 +214,11 @@ static ElementType type_of(Precision *p, NodeId id) {
     case OP_SUM:
     case OP_REDUCE_MAX:
     case OP_REDUCE_MIN:
+    case OP_PUT:
     case OP_FOLD:
       return p->real;
     case OP_DOT:
-    case OP_PUT:
-      return p->summed[node->first_result] ? p->formats->gradient
-             : node->op == OP_PUT          ? p->real
-                                           : p->formats->activation;
+      return p->summed[node->first_result] ? p->formats->gradient : p->formats->activation;
     case OP_TAKE:
       return from_parameter(p->graph, node->operands[0]) ? p->formats->residual : first;
     default:
