@@ -115,9 +115,9 @@ static inline int64_t round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
 }
 
-void operands_of(const KernelInstruction *code, int operand[3]);
-unsigned stride_mask(const Kernel *kernel, const int64_t *stride);
-unsigned level_mask(const Kernel *kernel, KernelLevel level);
+void cuda_operands(const KernelInstruction *code, int operand[3]);
+unsigned cuda_stride_mask(const Kernel *kernel, const int64_t *stride);
+unsigned cuda_level_mask(const Kernel *kernel, KernelLevel level);
 
 // The kernel, or one with its sides exchanged that computes the same in a better order (generate_turn.c).
 const Kernel *kernel_turned(Arena *arena, const Kernel *kernel);
@@ -125,10 +125,10 @@ const Kernel *kernel_turned(Arena *arena, const Kernel *kernel);
 // --- generate_space.c ---
 
 // Fills in sides, ports and levels of a program whose dims and wanted outputs are set.
-void program_build(Generator *g, CudaProgram *program);
+void cuda_program_build(Generator *g, CudaProgram *program);
 // Chooses the vector of a program and how each port is accessed with it.
-void program_vector(Generator *g, CudaProgram *program, int64_t most);
-void program_access(Generator *g, CudaProgram *program, int vector);
+void cuda_program_vector(Generator *g, CudaProgram *program, int64_t most);
+void cuda_program_access(Generator *g, CudaProgram *program, int vector);
 // Marks the element values that the sink (an output or reduction) needs; rows: row values too.
 void closure_add(const Generator *g, const CudaProgram *program, int sink, bool rows, bool *closure);
 
@@ -160,7 +160,7 @@ typedef struct {
   bool stores[KERNEL_MAX_CODE];  // outputs that it writes
 } Emit;
 
-void line(Generator *g, int indent, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void emit_line(Generator *g, int indent, const char *format, ...) __attribute__((format(printf, 3, 4)));
 Emit emit_create(Generator *g, const CudaProgram *program, int indent, int unroll);
 // Opens a function: pointers, what is the same everywhere.
 void kernel_open(Generator *g, const CudaProgram *program, const char *name, int threads);
