@@ -179,6 +179,9 @@ __device__ __forceinline__ void keys_backward(const Slots &slots) {
     if (i + 1 < count) {
       queries_load(slots, batch, head, tile_of(walk, i + 1), stages + (i + 1) % 2 * STAGE, whole);
     }
+    if (CAUSAL && key + row > now.position + QUERY_TILE - 1) {
+      continue;  // no query of the tile sees a key of the warp
+    }
     clear(s);
     product_rows<KEY_BLOCKS, QUERY_TILE, DEPTH_PAD, ROW_K, ROW_K>(s, tile_k + row * ROW_K, tile_q);
     key_powers(s, numbers, key + row, now.position, now.rows);
@@ -325,6 +328,9 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS_PER_UNI
     __syncthreads();  // this tile is here, and nothing reads the last one
     if (key + KEY_TILE < end) {
       keys_load(k, v, key + KEY_TILE, stages + (i + 1) % 2 * KEY_STAGE, whole);
+    }
+    if (CAUSAL && key > position + row + QUERY_BLOCKS * 16 - 1) {
+      continue;  // no query of the warp sees a key of the tile
     }
     clear(s);
     clear(d);
