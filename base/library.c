@@ -3,17 +3,38 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-bool library_open(const char *const *names, const LibrarySymbol *symbols, int count, void *table, void **handle,
-                  char *message, size_t message_size) {
+// By its names alone, which is how the system's loader finds it; then in the folders of MDL_LIBRARY_PATH.
+static void *open_any(const char *const *names, char *why, size_t why_size) {
   void *library = NULL;
   for (int i = 0; names[i] && !library; i++) {
     library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    const char *text = library ? NULL : dlerror();
+    if (text && i == 0) {
+      snprintf(why, why_size, "%s", text);
+    }
   }
+  const char *folder = getenv("MDL_LIBRARY_PATH");
+  while (folder && *folder && !library) {
+    const size_t length = strcspn(folder, ":");
+    for (int i = 0; names[i] && length > 0 && !library; i++) {
+      char path[1024];
+      const int written = snprintf(path, sizeof path, "%.*s/%s", (int)length, folder, names[i]);
+      library = written > 0 && (size_t)written < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    }
+    folder += length + (folder[length] == ':');
+  }
+  return library;
+}
+
+bool library_open(const char *const *names, const LibrarySymbol *symbols, int count, void *table, void **handle,
+                  char *message, size_t message_size) {
+  char why[256] = "no reason was given";
+  void *library = open_any(names, why, sizeof why);
   if (!library) {
-    const char *why = dlerror();
-    snprintf(message, message_size, "%s cannot be opened: %s", names[0], why ? why : "no reason was given");
+    snprintf(message, message_size, "%s cannot be opened: %s", names[0], why);
     return false;
   }
   for (int i = 0; i < count; i++) {

@@ -1,7 +1,8 @@
 // library.h: shared libraries that are opened while the program runs, and their functions by name.
 //
 // A program that only may need a library (a driver, a vendor's BLAS) opens it here, so that it starts on machines that
-// do not have it and can say what is missing.
+// do not have it and can say what is missing. Where the system's loader does not find it, the folders named in the
+// environment variable MDL_LIBRARY_PATH (with : between them) are tried.
 #ifndef MDL_BASE_LIBRARY_H
 #define MDL_BASE_LIBRARY_H
 

@@ -101,6 +101,8 @@ static void code_kernel(Codec *codec, Kernel *kernel) {
 
 static void code_gemm(Codec *codec, Gemm *gemm) {
   code_type(codec, &gemm->type);
+  code_type(codec, &gemm->type_c);
+  code_bool(codec, &gemm->tf32);
   code_bool(codec, &gemm->transpose_a);
   code_bool(codec, &gemm->transpose_b);
   int64_t *sizes[] = {&gemm->m, &gemm->n, &gemm->k, &gemm->lda, &gemm->ldb, &gemm->ldc};
@@ -120,6 +122,7 @@ static void code_gemm(Codec *codec, Gemm *gemm) {
 
 static void code_take(Codec *codec, Take *take) {
   code_type(codec, &take->type);
+  code_type(codec, &take->type_out);
   code_count(codec, &take->dim_count, PLAN_MAX_AXES);
   code_sizes(codec, take->size, take->dim_count);
   code_sizes(codec, take->stride_x, take->dim_count);
@@ -335,6 +338,7 @@ static void code_run(Codec *codec, PlanRun *run) {
   }
   code_u64(codec, &run->seed);
   code_double(codec, &run->parameters);
+  code_bool(codec, &run->strict);
 }
 
 static void code_source(Codec *codec, Source *source) {
@@ -422,6 +426,7 @@ static void code_texts(Codec *codec, Plan *plan, const Plan *first) {
 static void code_plan(Codec *codec, Plan *plan, const KernelPool *pool, const Plan *first) {
   code_run(codec, &plan->run);
   code_type(codec, &plan->real);
+  code_type(codec, &plan->coarsest);
   code_mesh(codec, plan);
   code_kernels(codec, plan, pool);
   if (codec->bad) {

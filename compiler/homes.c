@@ -225,8 +225,34 @@ static void decide_microbatch(Lower *l, const Node *node) {
   decide_list(l, &body->nodes);
 }
 
+static bool strides_are_free(const Node *node) {
+  return node->op == OP_DOT || node->op == OP_DOTS || node->op == OP_DOT_SUM || node->op == OP_GROUP;
+}
+
+// Matrix products and kernels take any strides; what nothing else makes or reads need not be dense.
+static void find_aligned(Lower *l, RegionId id, bool inside) {
+  const Region *region = &l->graph->regions.at[id];
+  for (int i = 0; i < region->nodes.count; i++) {
+    const Node *node = graph_node(l->graph, region->nodes.at[i]);
+    const bool free = strides_are_free(node);
+    for (int j = 0; j < node->result_count && free; j++) {
+      l->aligned[node->first_result + j] = true;
+    }
+    for (int j = 0; j < node->operand_count && !free && !inside; j++) {
+      l->aligned[node->operands[j]] = false;
+    }
+    if (node->region >= 0) {
+      find_aligned(l, node->region, node->op == OP_GROUP);
+    }
+  }
+  for (int i = 0; i < region->results.count && !inside; i++) {
+    l->aligned[region->results.at[i]] = false;
+  }
+}
+
 void decide_homes(Lower *l) {
   Graph *graph = l->graph;
+  find_aligned(l, 0, false);
   const NodeList *top = &graph->regions.at[0].nodes;
   // Packs and assignments first: gradients must lie with their parameters, whoever else wants them.
   for (int i = 0; i < top->count; i++) {

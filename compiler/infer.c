@@ -72,13 +72,32 @@ static const char *infer_random(Graph *graph, const Node *node, Value *results) 
              : "the counter is not an int scalar";
 }
 
+static bool is_chosen(ElementType type) {
+  return element_type_floating(type) && type != TYPE_REAL;
+}
+
+// Operands of two formats give the narrower one, unless the wider has all axes of the result.
+static bool mix(const Value *a, const Value *b, const Shape *shape, ElementType *type) {
+  if (a->type != b->type && (!is_chosen(a->type) || !is_chosen(b->type))) {
+    return false;
+  }
+  const Value *wide = element_type_bytes(a->type) > element_type_bytes(b->type) ? a : b, *narrow = wide == a ? b : a;
+  *type = shape_contains(&wide->shape, shape) ? wide->type : narrow->type;
+  return true;
+}
+
+static ElementType summed(ElementType type) {
+  return is_chosen(type) && element_type_bytes(type) < element_type_bytes(TYPE_F32) ? TYPE_F32 : type;
+}
+
 static const char *infer_arithmetic(Graph *graph, const Node *node, Value *results) {
   const Value *a = operand(graph, node, 0), *b = operand(graph, node, 1);
-  if (is_integer(a) != is_integer(b) || (!is_integer(a) && a->type != b->type)) {
+  const char *wrong = unite(graph, node, &results->shape);
+  results->type = TYPE_INT;
+  if (is_integer(a) != is_integer(b) || (!is_integer(a) && !mix(a, b, &results->shape, &results->type))) {
     return "operands have different types";
   }
-  results->type = is_integer(a) ? TYPE_INT : a->type;
-  return unite(graph, node, &results->shape);
+  return wrong;
 }
 
 static const char *infer_int_arithmetic(Graph *graph, const Node *node, Value *results) {
@@ -91,11 +110,9 @@ static const char *infer_int_arithmetic(Graph *graph, const Node *node, Value *r
 
 static const char *infer_real_arithmetic(Graph *graph, const Node *node, Value *results) {
   const Value *a = operand(graph, node, 0), *b = operand(graph, node, 1);
-  if (is_integer(a) || a->type != b->type) {
-    return "operands are not real";
-  }
-  results->type = a->type;
-  return unite(graph, node, &results->shape);
+  const char *wrong = unite(graph, node, &results->shape);
+  return is_integer(a) || is_integer(b) || !mix(a, b, &results->shape, &results->type) ? "operands are not real"
+                                                                                       : wrong;
 }
 
 static const char *infer_real_unary(Graph *graph, const Node *node, Value *results) {
@@ -132,15 +149,16 @@ static const char *infer_where(Graph *graph, const Node *node, Value *results) {
   if (operand(graph, node, 0)->type != TYPE_BOOL) {
     return "the condition is not bool";
   }
-  if (is_integer(a) != is_integer(b) || (!is_integer(a) && a->type != b->type)) {
+  const char *wrong = unite(graph, node, &results->shape);
+  results->type = a->type == b->type ? a->type : TYPE_INT;
+  if (is_integer(a) != is_integer(b) || (!is_integer(a) && !mix(a, b, &results->shape, &results->type))) {
     return "the two choices have different types";
   }
-  results->type = is_integer(a) ? (a->type == b->type ? a->type : TYPE_INT) : a->type;
   results->bound = a->type == TYPE_INDEX && b->type == TYPE_INDEX && a->bound == b->bound ? a->bound : -1;
   if (results->type == TYPE_INDEX && results->bound < 0) {
     results->type = TYPE_INT;
   }
-  return unite(graph, node, &results->shape);
+  return wrong;
 }
 
 static const char *infer_to_real(Graph *graph, const Node *node, Value *results) {
@@ -160,6 +178,15 @@ static const char *infer_as_index(Graph *graph, const Node *node, Value *results
   results->bound = node->axis;
   results->shape = operand(graph, node, 0)->shape;
   return is_integer(operand(graph, node, 0)) ? NULL : "the operand is not an integer";
+}
+
+static const char *infer_cast(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  results->shape = a->shape;
+  if (!node->text || !element_type_of(node->text, &results->type) || !is_chosen(results->type)) {
+    return "it does not say to which format";
+  }
+  return is_chosen(a->type) ? NULL : "the operand has no floating-point format";
 }
 
 static const char *infer_broadcast(Graph *graph, const Node *node, Value *results) {
@@ -184,7 +211,7 @@ static const char *infer_same(Graph *graph, const Node *node, Value *results) {
 
 static const char *infer_reduction(Graph *graph, const Node *node, Value *results) {
   const Value *a = operand(graph, node, 0);
-  results->type = a->type;
+  results->type = summed(a->type);
   results->shape = shape_minus(a->shape, &node->axes);
   if (is_integer(a)) {
     return "the operand is not real";
@@ -239,7 +266,7 @@ static const char *infer_take(Graph *graph, const Node *node, Value *results) {
 
 static const char *infer_put(Graph *graph, const Node *node, Value *results) {
   const Value *g = operand(graph, node, 0);
-  results->type = g->type;
+  results->type = summed(g->type);
   results->shape = node->axes;
   return shape_has(&node->axes, node->axis) ? NULL : "the indexed axis is missing";
 }

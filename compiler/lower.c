@@ -50,7 +50,9 @@ static void take_dims(Lower *l, Take *take, Shape dims, ValueId x, ValueId index
 static void lower_take(Lower *l, const Node *node, bool put) {
   ValueId x = put ? node->first_result : node->operands[0], out = put ? node->operands[0] : node->first_result;
   ValueId index = node->operands[1];
-  Take take = {.type = graph_value(l->graph, x)->type, .extent = extent(l, node->axis)};
+  Take take = {.type = graph_value(l->graph, x)->type,
+               .type_out = graph_value(l->graph, out)->type,
+               .extent = extent(l, node->axis)};
   Shape shape = graph_shape(l->graph, x);
   take.stride_axis = storage_of(l, x)->stride[shape_find(&shape, node->axis)];
   take_dims(l, &take, graph_shape(l->graph, out), x, index, out);
@@ -61,8 +63,8 @@ static void lower_take(Lower *l, const Node *node, bool put) {
   take.write = put && l->accumulate[x] ? WRITE_ADD_AFTER_FIRST : WRITE_STORE;
   Instruction *instruction = new_instruction(l, put ? INSTRUCTION_PUT : INSTRUCTION_TAKE);
   instruction->as.take = take;
-  instruction->bytes =
-      2.0 * (double)graph_elements(l->graph, graph_shape(l->graph, out)) * (double)element_type_bytes(take.type);
+  instruction->bytes = (double)graph_elements(l->graph, graph_shape(l->graph, out)) *
+                       (double)(element_type_bytes(take.type) + element_type_bytes(take.type_out));
 }
 
 static void lower_window(Lower *l, const Node *node, bool fold) {
@@ -550,6 +552,7 @@ void lower_program(Lower *l) {
   l->storage = ARENA_ARRAY(l->c->arena, Storage, l->capacity + 1);
   l->home = ARENA_ARRAY(l->c->arena, Home, l->capacity + 1);
   l->accumulate = ARENA_ARRAY(l->c->arena, bool, l->capacity + 1);
+  l->aligned = ARENA_ARRAY(l->c->arena, bool, l->capacity + 1);
   for (int i = 0; i < l->capacity; i++) {
     l->storage[i].buffer = -1;
   }

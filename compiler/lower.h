@@ -96,6 +96,7 @@ typedef struct {
   Storage *storage;  // by value
   Home *home;        // by value
   bool *accumulate;  // by value: added over microbatches
+  bool *aligned;     // by value: its rows may lie apart, so that each begins on a whole memory line
   int capacity;
   ARRAY(Bundle) bundles;
   ARRAY(MemoryBuffer) buffers;

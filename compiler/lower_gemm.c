@@ -129,7 +129,10 @@ static void leading(int64_t row, int64_t column, int64_t rows, int64_t columns, 
 
 static void finish_gemm(Lower *l, const Axes *axes, const Matrix *a, const Matrix *b, const Matrix *c,
                         WriteMode write) {
-  Gemm gemm = {.type = graph_value(l->graph, a->value)->type, .write = write};
+  Gemm gemm = {.type = graph_value(l->graph, a->value)->type,
+               .type_c = graph_value(l->graph, c->value)->type,
+               .tf32 = l->c->spec->formats.tf32,
+               .write = write};
   gemm.m = graph_elements(l->graph, axes->rows);
   gemm.n = graph_elements(l->graph, axes->columns);
   gemm.k = graph_elements(l->graph, axes->inner);
@@ -150,7 +153,8 @@ static void finish_gemm(Lower *l, const Axes *axes, const Matrix *a, const Matri
   }
   double m = (double)gemm.m, n = (double)gemm.n, k = (double)gemm.k;
   instruction->flops = 2 * count * m * n * k;
-  instruction->bytes = count * (m * k + k * n + m * n) * (double)element_type_bytes(gemm.type);
+  instruction->bytes = count * ((m * k + k * n) * (double)element_type_bytes(gemm.type) +
+                                m * n * (double)element_type_bytes(gemm.type_c));
   instruction->as.gemm = gemm;
 }
 

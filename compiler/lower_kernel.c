@@ -241,7 +241,7 @@ static int emit_elementwise(Builder *b, const Node *node) {
     reg[i] = operand_register(b, node->operands[i]);
     level |= (int)register_level(b, reg[i]);
   }
-  if (node->op == OP_BROADCAST || node->op == OP_STOP || node->op == OP_AS_INDEX) {
+  if (node->op == OP_BROADCAST || node->op == OP_STOP || node->op == OP_AS_INDEX || node->op == OP_CAST) {
     return reg[0];
   }
   bool integer = register_integer(b, node->op == OP_WHERE ? reg[1] : reg[0]);

@@ -1,6 +1,7 @@
 // plan.c: names and look-ups of plans.
 #include "compiler/plan.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int plan_find_state(const Plan *plan, const char *name) {
@@ -93,6 +94,19 @@ const Plan *plan_of_rank(const PlanSet *set, int64_t rank) {
   int coordinate[PLAN_MAX_MESH] = {0};
   plan_coordinates(first, rank, coordinate);
   return set->plans[first->pipeline >= 0 && set->count > 1 ? coordinate[first->pipeline] : 0];
+}
+
+void plan_source(const Plan *plan, Span span, char *text, size_t size) {
+  text[0] = '\0';
+  if (span.file < 0 || span.file >= plan->source_count) {
+    return;
+  }
+  const Source *source = &plan->sources[span.file];
+  int line = 1;
+  for (uint32_t i = 0; i < span.begin && i < source->length; i++) {
+    line += source->text[i] == '\n';
+  }
+  snprintf(text, size, "%s:%d", source->path, line);
 }
 
 const char *program_kind_name(ProgramKind kind) {

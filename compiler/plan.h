@@ -10,7 +10,7 @@
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 2, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256 };
+enum { PLAN_VERSION = 3, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256 };
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
   const char *name;
@@ -79,9 +79,13 @@ typedef struct {
 } KernelCall;
 
 // c[batch..., m, n] = sum over k of a[batch..., m, k] * b[batch..., k, n]; row-major with leading dimensions.
-// transpose_a: a is stored [k, m] with row stride lda; transpose_b: b is stored [n, k]. All of one type.
+// transpose_a: a is stored [k, m] with row stride lda; transpose_b: b is stored [n, k]. Sums are made in f32, or in f64
+// where a and b are f64; what is added to c is rounded once. tf32: a and b are f32, and may be rounded to
+// TensorFloat-32 before they are multiplied.
 typedef struct {
-  ElementType type;
+  ElementType type;    // of a and b
+  ElementType type_c;  // of c: type, or f32 where that is narrower
+  bool tf32;
   bool transpose_a, transpose_b;
   int64_t m, n, k, lda, ldb, ldc;
   int batch_count;                                          // of batch dims, outer first
@@ -92,9 +96,11 @@ typedef struct {
 
 // TAKE: out[dims] = x[dims with the indexed axis at index[dims]]; PUT: x = 0 (unless it adds), then
 // x[... index ...] += out-shaped source, in order of coordinates. dims[] cover out; strides are in elements, 0
-// where a tensor does not vary. An index outside [0, extent) gives 0 and adds nothing.
+// where a tensor does not vary. An index outside [0, extent) gives 0 and adds nothing. Types may differ where both are
+// floating-point; PUT adds in the type of x.
 typedef struct {
-  ElementType type;
+  ElementType type;  // of x
+  ElementType type_out;
   int dim_count;
   int64_t size[PLAN_MAX_AXES], stride_x[PLAN_MAX_AXES], stride_index[PLAN_MAX_AXES], stride_out[PLAN_MAX_AXES];
   int64_t extent, stride_axis;  // of the indexed axis in x
@@ -118,9 +124,10 @@ typedef struct {
 // q, o: [batch, query, head, group, depth]; k, v: [batch, key, head, depth]; strides in elements of each dim but
 // the last, which is contiguous. o = softmax(scale * q.k, masked by key <= query if causal) v.
 // statistics: log of the sum of exponentials of the scaled scores, [batch, head, group, query], dense, in the
-// real type. GRAD reads q, k, v, o, d_o, statistics and writes dq, dk, dv (dk and dv summed over group).
-// The position of query i is origin[p] + the term origin_term[p] + i - p * queries / parts, where p = i / (queries /
-// parts): ranks may hold their queries in two blocks (zigzag). parts 0: one, beginning at position 0.
+// real type of the plan, in which everything is computed; `type` is that of all other tensors. GRAD reads q, k, v, o,
+// d_o, statistics and writes dq, dk, dv (dk and dv summed over group). The position of query i is origin[p] + the term
+// origin_term[p] + i - p * queries / parts, where p = i / (queries / parts): ranks may hold their queries in two blocks
+// (zigzag). parts 0: one, beginning at position 0.
 typedef struct {
   ElementType type;
   bool causal;
@@ -276,11 +283,15 @@ typedef struct {  // what the recipe says about a run, resolved
   int64_t eval_batches;  // of one evaluation while training; 0: all of the validation data
   uint64_t seed;
   double parameters;  // count
+  bool strict;        // every run of it gives the same bits: nothing may be used that does not
 } PlanRun;
 
 typedef struct {
   PlanRun run;
-  ElementType real;
+  ElementType real;  // in which numbers are computed and state is kept: f32 or f64
+  // Of the formats in which numbers are kept or multiplied the one with the fewest digits, for error budgets. As many
+  // as TensorFloat-32 has f16.
+  ElementType coarsest;
   int mesh_count;  // 0: one rank
   PlanMesh mesh[PLAN_MAX_MESH];
   int pipeline;       // the mesh axis of the pipeline, or -1
@@ -318,6 +329,8 @@ const Plan *plan_of_rank(const PlanSet *set, int64_t rank);
 
 int plan_find_state(const Plan *plan, const char *name);        // index or -1
 int64_t plan_instructions(const Plan *plan, ProgramKind kind);  // run by one run of a program
+// "model.mdl:17": where a span begins; empty if no text of the plan is behind it.
+void plan_source(const Plan *plan, Span span, char *text, size_t size);
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
 const char *collective_kind_name(CollectiveKind kind);

@@ -21,8 +21,8 @@ static bool kernel_holds(PlanCheck *v, const KernelCall *call) {
   return true;
 }
 
-static bool gemm_operand_holds(PlanCheck *v, const Gemm *gemm, Place place, int64_t rows, int64_t columns,
-                               int64_t stride, const int64_t *batch_stride) {
+static bool gemm_operand_holds(PlanCheck *v, const Gemm *gemm, Place place, ElementType type, int64_t rows,
+                               int64_t columns, int64_t stride, const int64_t *batch_stride) {
   Extent extent = {0};
   if (stride < columns) {
     return check_fail(v, "has a leading dimension shorter than its rows");
@@ -32,26 +32,42 @@ static bool gemm_operand_holds(PlanCheck *v, const Gemm *gemm, Place place, int6
   for (int i = 0; i < gemm->batch_count; i++) {
     extent_add(&extent, gemm->batch[i], batch_stride[i]);
   }
-  return check_place(v, place, extent, element_type_bytes(gemm->type));
+  return check_place(v, place, extent, element_type_bytes(type));
+}
+
+static bool is_format(ElementType type) {
+  return element_type_floating(type) && type != TYPE_REAL;
+}
+
+static bool gemm_types_hold(PlanCheck *v, const Gemm *gemm) {
+  bool narrow = element_type_bytes(gemm->type) < element_type_bytes(TYPE_F32);
+  if (!is_format(gemm->type) || (gemm->type_c != gemm->type && !(narrow && gemm->type_c == TYPE_F32))) {
+    return check_fail(v, "multiplies into a type that its operands cannot give");
+  }
+  return !gemm->tf32 || gemm->type == TYPE_F32 || check_fail(v, "rounds to TensorFloat-32 what is not f32");
 }
 
 static bool gemm_holds(PlanCheck *v, const Gemm *gemm) {
   int64_t sizes[] = {gemm->m, gemm->n, gemm->k};
-  if (!check_sizes(v, sizes, 3) || !check_sizes(v, gemm->batch, gemm->batch_count)) {
+  if (!check_sizes(v, sizes, 3) || !check_sizes(v, gemm->batch, gemm->batch_count) || !gemm_types_hold(v, gemm)) {
     return false;
   }
   bool ta = gemm->transpose_a, tb = gemm->transpose_b;
-  return gemm_operand_holds(v, gemm, gemm->a, ta ? gemm->k : gemm->m, ta ? gemm->m : gemm->k, gemm->lda,
+  ElementType type = gemm->type;
+  return gemm_operand_holds(v, gemm, gemm->a, type, ta ? gemm->k : gemm->m, ta ? gemm->m : gemm->k, gemm->lda,
                             gemm->stride_a) &&
-         gemm_operand_holds(v, gemm, gemm->b, tb ? gemm->n : gemm->k, tb ? gemm->k : gemm->n, gemm->ldb,
+         gemm_operand_holds(v, gemm, gemm->b, type, tb ? gemm->n : gemm->k, tb ? gemm->k : gemm->n, gemm->ldb,
                             gemm->stride_b) &&
-         gemm_operand_holds(v, gemm, gemm->c, gemm->m, gemm->n, gemm->ldc, gemm->stride_c);
+         gemm_operand_holds(v, gemm, gemm->c, gemm->type_c, gemm->m, gemm->n, gemm->ldc, gemm->stride_c);
 }
 
 static bool take_holds(PlanCheck *v, const Take *take, bool put) {
   int count = take->dim_count;
   if (!check_sizes(v, take->size, count) || !check_sizes(v, &take->extent, 1)) {
     return false;
+  }
+  if (take->type != take->type_out && !(is_format(take->type) && is_format(take->type_out))) {
+    return check_fail(v, "moves elements of one type to another that they do not fit");
   }
   Extent x = {0};
   for (int i = 0; i < count; i++) {
@@ -70,7 +86,7 @@ static bool take_holds(PlanCheck *v, const Take *take, bool put) {
   }
   return check_place(v, take->x, x, element_type_bytes(take->type)) &&
          check_strided(v, take->index, TYPE_INDEX, count, take->size, take->stride_index) &&
-         check_strided(v, take->out, take->type, count, take->size, take->stride_out);
+         check_strided(v, take->out, take->type_out, count, take->size, take->stride_out);
 }
 
 static bool window_holds(PlanCheck *v, const Window *window) {

@@ -55,6 +55,26 @@ Storage dense_storage(Lower *l, Shape shape, int64_t element_bytes) {
   return storage;
 }
 
+// Long rows of a length that is no multiple of a vector's (a vocabulary of 50257) are slow for matrix units: each
+// begins on a whole memory line instead.
+static Storage aligned_storage(Lower *l, Shape shape, int64_t element_bytes) {
+  enum { LONG = 256, VECTOR_BYTES = 16, LINE_BYTES = 128 };
+  const int64_t row = shape.count > 1 ? axis_extent(l, shape.axis[shape.count - 1]) : 0;
+  if (row < LONG || row * element_bytes % VECTOR_BYTES == 0) {
+    return dense_storage(l, shape, element_bytes);
+  }
+  const int64_t line = LINE_BYTES / element_bytes, apart = (row + line - 1) / line * line;
+  const int64_t rows = graph_elements(l->graph, shape) / row;
+  Storage storage = {.buffer = new_buffer(l, ARENA_TRANSIENT, rows * apart * element_bytes)};
+  int64_t at = apart;
+  storage.stride[shape.count - 1] = 1;
+  for (int i = shape.count - 2; i >= 0; i--) {
+    storage.stride[i] = at;
+    at *= axis_extent(l, shape.axis[i]);
+  }
+  return storage;
+}
+
 // Whole cache lines first, so that matrices begin on one; what has an odd size goes to the end. No gaps.
 void pack_offsets(const int64_t *elements, int count, int64_t *offsets) {
   int64_t at = 0;
@@ -213,7 +233,8 @@ static Storage resolve_part(Lower *l, const Node *node) {
     out.stride[i] = storage.stride[shape_find(&had, shape.axis[i])];
   }
   out.buffer = base.buffer;
-  out.offset = base.offset + storage.offset - from.offset;
+  int64_t elements = (storage.offset - from.offset) / type_bytes(l, pack->operands[node->integer]);
+  out.offset = base.offset + elements * type_bytes(l, node->first_result);
   memcpy(out.rank, base.rank, sizeof out.rank);
   return out;
 }
@@ -421,7 +442,8 @@ static Storage resolve(Lower *l, ValueId value) {
   if (op_alias(node->op) || (node->op == OP_SHARD && !apart)) {
     return resolve_renamed(l, node, value);
   }
-  return dense_storage(l, shape, type_bytes(l, value));
+  return l->aligned[value] ? aligned_storage(l, shape, type_bytes(l, value))
+                           : dense_storage(l, shape, type_bytes(l, value));
 }
 
 const Storage *storage_of(Lower *l, ValueId value) {

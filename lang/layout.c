@@ -250,7 +250,7 @@ void read_layout(Unit *unit, Spec *spec) {
   }
   spec->pipeline = l.pipeline;
   spec->microbatches = (int)l.microbatches;
-  spec->strict = l.strict;
+  spec->run.strict = l.strict;
   for (int i = 0; i < l.recompute.count; i++) {
     array_push(unit->arena, &spec->recompute, l.recompute.at[i]);
   }

@@ -19,7 +19,8 @@ typedef struct {
   const Reach *reach;  // NULL: not chosen, selectors are not looked up
   const Ast *policy;
   Name base;
-  const Ast *special;  // the first setting beside base
+  const Ast *rule;                                            // the first `role: forward ..., backward ...;`
+  const Ast *role[sizeof value_roles / sizeof *value_roles];  // the format that each value role is given, or NULL
 } Precision;
 
 static const char *listed(Arena *arena, const char *const *words, int count) {
@@ -52,6 +53,14 @@ static bool check_word(const Precision *p, const Ast *term, const char *what, co
   return false;
 }
 
+static int role_index(Name role) {
+  int at = 0;
+  while (!name_is(role, value_roles[at])) {
+    at++;
+  }
+  return at;
+}
+
 // `base bf16;` or `residual f32;`: a role and its format.
 static void read_value_role(Precision *p, const Ast *phrase) {
   const Ast *terms = phrase->kids[0];
@@ -80,8 +89,12 @@ static void read_value_role(Precision *p, const Ast *phrase) {
     return;
   }
   if (!base) {
-    p->special = p->special ? p->special : phrase;
-    check_word(p, terms->kids[1], "format", WORDS(store_words));
+    if (check_word(p, terms->kids[1], "format", WORDS(store_words))) {
+      if (p->role[role_index(role)]) {
+        diag_error(p->unit->diag, E060, phrase->span, "the precision '%s' says '%s' twice", p->policy->name, role);
+      }
+      p->role[role_index(role)] = terms->kids[1];
+    }
   } else if (check_word(p, terms->kids[1], "format", WORDS(base_words))) {
     if (p->base) {
       diag_error(p->unit->diag, E060, phrase->span, "the precision '%s' has two bases", p->policy->name);
@@ -117,9 +130,9 @@ static bool eight_bits(Name format) {
 
 typedef struct {
   const Ast *forward, *backward, *scaling;
-} Formats;
+} Phrases;
 
-static void read_format(const Precision *p, const Ast *phrase, Formats *formats) {
+static void read_format(const Precision *p, const Ast *phrase, Phrases *phrases) {
   static const char *const words[] = {"forward", "backward", "scaling"};
   const Ast *terms = phrase->kids[0];
   Name word = phrase_word(phrase);
@@ -133,14 +146,14 @@ static void read_format(const Precision *p, const Ast *phrase, Formats *formats)
     return;
   }
   if (name_is(word, "scaling")) {
-    formats->scaling = phrase;
+    phrases->scaling = phrase;
     read_scaling(p, phrase, terms->kids[1]);
   } else if (check_word(p, terms->kids[1], "format", WORDS(dot_words))) {
-    *(name_is(word, "forward") ? &formats->forward : &formats->backward) = terms->kids[1];
+    *(name_is(word, "forward") ? &phrases->forward : &phrases->backward) = terms->kids[1];
   }
 }
 
-static void check_formats(const Precision *p, Name role, const Formats *f) {
+static void check_formats(const Precision *p, Name role, const Phrases *f) {
   bool small = (f->forward && eight_bits(f->forward->name)) || (f->backward && eight_bits(f->backward->name));
   const Ast *first = f->forward && eight_bits(f->forward->name) ? f->forward : f->backward;
   if (small && role && !name_is(role, "dot")) {
@@ -159,7 +172,7 @@ static void check_formats(const Precision *p, Name role, const Formats *f) {
 static void read_operation_rule(Precision *p, const Ast *setting) {
   const Ast *left = setting->kids[0], *right = setting->kids[1];
   Name role = NULL;
-  p->special = p->special ? p->special : setting;
+  p->rule = p->rule ? p->rule : setting;
   for (int i = 0; i < left->count; i++) {
     const Ast *terms = left->kids[i]->kids[0];
     if (!check_word(p, terms->kids[0], "role", WORDS(operation_roles))) {
@@ -175,11 +188,11 @@ static void read_operation_rule(Precision *p, const Ast *setting) {
       reach_check(p->reach, terms->kids[2], "for this precision");
     }
   }
-  Formats formats = {0};
+  Phrases phrases = {0};
   for (int i = 0; i < right->count; i++) {
-    read_format(p, right->kids[i], &formats);
+    read_format(p, right->kids[i], &phrases);
   }
-  check_formats(p, role, &formats);
+  check_formats(p, role, &phrases);
 }
 
 static void check_policy(Precision *p) {
@@ -239,22 +252,91 @@ static bool read_choice(Unit *unit, const Ast *phrase, bool first, bool last, co
   return *policy != NULL;
 }
 
-static void refuse(const Precision *p, Span span, bool changes) {
-  Unit *unit = p->unit;
-  Diagnostic *error;
-  if (changes) {
-    error = diag_error(unit->diag, E070, span, "this version keeps one precision for a whole run");
-  } else if (p->special) {
-    error = diag_error(unit->diag, E070, span,
-                       "on a CPU this version computes everything in f32 or f64, and the precision "
-                       "'%s' has more than one format",
-                       p->policy->name);
-  } else if (name_is(p->base, "f32") || name_is(p->base, "f64")) {
-    return;
-  } else {
-    error = diag_error(unit->diag, E070, span, "on a CPU this version computes in f32 or f64, not in %s", p->base);
+// --- what it means
+
+static const Ast *role_format(const Precision *p, const char *role) {
+  return p->role[role_index(name_of(p->unit->names, role))];
+}
+
+static Diagnostic *refuse(const Precision *p, Span span, const char *what) {
+  Diagnostic *error = diag_error(p->unit->diag, E070, span, "%s", what);
+  diag_label(p->unit->diag, error, "of the precision '%s'", p->policy->name);
+  return error;
+}
+
+static ElementType format_of(const Ast *term) {
+  ElementType type = TYPE_F32;
+  element_type_of(term->name, &type);
+  return type;
+}
+
+// Roles that this version keeps in the type in which it computes.
+static void refuse_narrow(const Precision *p, ElementType real) {
+  static const char *const wide[] = {"parameter", "master", "state", "reduction", "accumulate"};
+  for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+    const Ast *term = role_format(p, wide[i]);
+    if (term && format_of(term) != real) {
+      const char *name = element_type_name(real);
+      Diagnostic *error =
+          refuse(p, term->span,
+                 arena_format(p->unit->arena, "this version keeps the role '%s' in %s under base %s, not in %s",
+                              wide[i], name, p->base, term->name));
+      diag_help(p->unit->diag, error, "write `%s %s;` or leave it out", wide[i], name);
+    }
   }
-  diag_help(unit->diag, error, "choose another: `--precision fp32`");
+}
+
+// The format of a role: `otherwise` where nothing is said; f32 and bf16 are possible where the base is bf16.
+static ElementType role_type(const Precision *p, const char *role, ElementType otherwise) {
+  const Ast *term = role_format(p, role);
+  ElementType type = term ? format_of(term) : otherwise;
+  bool mixes = name_is(p->base, "bf16") && (type == TYPE_F32 || type == TYPE_BF16);
+  if (type != otherwise && !mixes) {
+    Diagnostic *error =
+        refuse(p, term->span,
+               arena_format(p->unit->arena, "this version cannot keep the role '%s' in %s under base %s", role,
+                            term->name, p->base));
+    diag_help(p->unit->diag, error, "f32 and bf16 can be mixed under `base bf16;`");
+  }
+  return type;
+}
+
+// Gradients travel in the format that they have.
+static void check_collective(const Precision *p, ElementType gradient) {
+  const Ast *term = role_format(p, "collective");
+  if (term && format_of(term) != gradient) {
+    Diagnostic *error =
+        refuse(p, term->span,
+               arena_format(p->unit->arena, "this version sums gradients over ranks in their own format, %s, not in %s",
+                            element_type_name(gradient), term->name));
+    diag_help(p->unit->diag, error, "write `gradient %s;`, or leave it out", term->name);
+  }
+}
+
+// Which formats values have. Reports what this version cannot do.
+static void choose_formats(const Precision *p, Span span, bool changes, Spec *spec) {
+  Diag *diag = p->unit->diag;
+  spec->real = name_is(p->base, "f64") ? TYPE_F64 : TYPE_F32;
+  ElementType base = name_is(p->base, "bf16") ? TYPE_BF16 : spec->real;
+  if (changes) {
+    Diagnostic *error = diag_error(diag, E070, span, "this version keeps one precision for a whole run");
+    diag_help(diag, error, "choose one: `precision bf16;`");
+  } else if (name_is(p->base, "f16")) {
+    Diagnostic *error = refuse(p, span, "this version has no f16: its gradients would need a loss scale");
+    diag_help(diag, error, "choose another: `--precision bf16`");
+  } else if (p->rule) {
+    Diagnostic *error = refuse(p, span, "this version has no formats of their own for single operations");
+    diag_help(diag, error, "choose a precision without them: `--precision bf16`");
+  } else {
+    refuse_narrow(p, spec->real);
+    ElementType activation = role_type(p, "activation", base), gradient = role_type(p, "gradient", spec->real);
+    spec->formats = (Formats){.activation = activation,
+                              .residual = role_type(p, "residual", activation),
+                              .dot = base,
+                              .gradient = gradient,
+                              .tf32 = name_is(p->base, "tf32")};
+    check_collective(p, gradient);
+  }
 }
 
 static void check_others(Unit *unit, const Spec *spec) {
@@ -291,7 +373,6 @@ void read_precision(Unit *unit, Spec *spec) {
   if (!chosen.policy || unit->diag->reports != errors) {
     return;
   }
-  refuse(&chosen, list ? list->kids[0]->span : span, count > 1);
-  spec->real = name_is(chosen.base, "f64") ? TYPE_F64 : TYPE_F32;
+  choose_formats(&chosen, list ? list->kids[0]->span : span, count > 1, spec);
   spec->run.precision = chosen.policy->name;
 }

@@ -50,6 +50,15 @@ typedef struct {
   Span span;               // of the rule
 } Pipeline;
 
+// The formats of values by role; what is not here (masters, optimizer state, sums, statistics) has the real type.
+typedef struct {
+  ElementType activation;  // and gradients of activations
+  ElementType residual;    // the streams that blocks add to
+  ElementType dot;         // operands of products of matrices
+  ElementType gradient;    // of parameters
+  bool tf32;               // products of f32 may round their operands to TensorFloat-32
+} Formats;
+
 typedef struct {
   const Declaration *model;
   Ast *recipe;           // a copy, with --set and command-line choices put in
@@ -63,8 +72,8 @@ typedef struct {
   ARRAY(LayoutRule) rules;  // in the order of the text; the pipeline's is not among them
   Pipeline pipeline;
   int microbatches;
-  ElementType real;
-  bool strict;
+  ElementType real;  // in which numbers are computed: f32 or f64
+  Formats formats;
   PlanRun run;
 } Spec;
 

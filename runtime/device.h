@@ -28,15 +28,24 @@ typedef struct {
   int threads;   // 0: all cores
   Ranks *ranks;  // NULL: the only rank there is
   int64_t rank;  // which of the mesh; 0 without ranks
+  int gpu;       // which of the machine's, for backends that have several
 } DeviceOptions;
 
 typedef struct {         // what a device is, in words and figures
   char name[96];         // "cpu", "NVIDIA H200"
   double peak_flops;     // of the plan's dot products, a second; NAN: not known
+  double peak_bytes;     // of memory read and written, a second; NAN: not known
   int64_t memory_bytes;  // that this process has taken of the device; -1: the memory of the process is meant
 } DeviceFacts;
 
 typedef struct Device Device;
+
+typedef struct {  // one instruction of a run that was traced
+  const Instruction *instruction;
+  const char *form;   // how it was done, in words; NULL: there is one way
+  int lane;           // what it waited its turn in: a stream of the device
+  double begin, end;  // seconds since some moment, the same for all spans of a device
+} TraceSpan;
 
 typedef struct {
   const char *name;
@@ -52,8 +61,10 @@ typedef struct {
   // Waits until all runs but the newest `behind` of them are done. Errors of those runs come out here.
   bool (*wait)(Device *device, int behind, Error *error);
   void (*facts)(const Device *device, DeviceFacts *facts);
-  // Seconds spent in each instruction kind since open, for `--profile`; INSTRUCTION_KIND_COUNT entries.
-  void (*profile)(const Device *device, double *seconds);
+  // Whether runs from now on are timed instruction by instruction, which may make them slower.
+  void (*trace)(Device *device, bool on);
+  // All instructions timed so far; the answer is good until the next run.
+  const TraceSpan *(*traced)(Device *device, int64_t *count);
 } Backend;
 
 extern const Backend backend_cpu;

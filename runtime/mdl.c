@@ -30,8 +30,8 @@ static MdlCompileOptions compile_options(const CommandFlags *flags) {
 typedef struct {
   CommandFlags compile;
   const char *device, *out, *data;
-  bool resume, profile;
-  int64_t steps, save_every, eval_every, log_every, keep, threads;
+  bool resume;
+  int64_t steps, save_every, eval_every, log_every, keep, threads, profile;
   double deadline;
 } TrainValues;
 
@@ -54,8 +54,8 @@ static const Option train_options[] = {
      "how many of the newest checkpoints to keep (default: 3; 0: all)"},
     {"deadline", 0, OPTION_NUMBER, "SECONDS", offsetof(TrainValues, deadline), 0,
      "how long a rank waits for another before the run ends with status 5 (default: 60; 0: for ever)"},
-    {"profile", 0, OPTION_FLAG, NULL, offsetof(TrainValues, profile), 0,
-     "report the time spent in each kind of instruction"},
+    {"profile", 0, OPTION_INTEGER, "N", offsetof(TrainValues, profile), 0,
+     "time N steps instruction by instruction: a table, and profile.json for Perfetto in the run's directory"},
 };
 
 static const TrainValues train_defaults = {

@@ -57,7 +57,7 @@ typedef struct {
   const char *out;     // run directory; NULL: a fresh runs/<model>-<n>, or when resuming the newest of them
   const char *data;    // NULL: as the recipe says
   bool resume;         // continue from the newest checkpoint in the run directory
-  bool profile;        // report the time in each kind of instruction
+  int64_t profile;     // steps of which a trace and a table of times are made; 0: none
   int64_t steps, save_every, eval_every, log_every;  // negative: as the recipe says; 0: only at the end
   int64_t keep;                                      // newest checkpoints to keep; 0: all
   int64_t threads;                                   // of all ranks together; 0: all cores

@@ -134,16 +134,3 @@ void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line,
            units_bytes(a, (double)line->memory_bytes),
            units_bytes(c, (double)progress_predicted(facts->set, ARENA_CLASS_COUNT)));
 }
-
-void progress_profile(Log *log, const double *seconds) {
-  double total = 0;
-  for (int i = 0; i < INSTRUCTION_KIND_COUNT; i++) {
-    total += seconds[i];
-  }
-  for (int i = 0; i < INSTRUCTION_KIND_COUNT; i++) {
-    if (seconds[i] > 0) {
-      log_line(log, LOG_FAINT "profile" LOG_PLAIN "   %-16s %8.3f s %5.1f%%", instruction_kind_name((InstructionKind)i),
-               seconds[i], 100 * seconds[i] / total);
-    }
-  }
-}

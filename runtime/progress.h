@@ -22,7 +22,6 @@ void progress_header(Log *log, const ProgressFacts *facts);
 void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line, bool live);
 void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, const Evaluation *evaluation);
 void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line, double seconds);
-void progress_profile(Log *log, const double *seconds);
 
 // Predicted bytes of an arena on all ranks together, or with ARENA_CLASS_COUNT of all arenas.
 int64_t progress_predicted(const PlanSet *set, int arena);

@@ -12,17 +12,12 @@ typedef struct {
 
 // "'layers.0.x' (tiny.mdl:12)"
 static void words_place(Words *words, const Plan *plan, const Instruction *instruction) {
-  const Span span = instruction->span;
+  char place[WORDS_MAX / 2];
   int used = snprintf(words->text, sizeof words->text, "'%.150s'", instruction->name ? instruction->name : "?");
-  if (span.file < 0 || span.file >= plan->source_count) {
-    return;
+  plan_source(plan, instruction->span, place, sizeof place);
+  if (*place) {
+    snprintf(words->text + used, sizeof words->text - (size_t)used, " (%s)", place);
   }
-  const Source *source = &plan->sources[span.file];
-  int line = 1;
-  for (uint32_t i = 0; i < span.begin && i < source->length; i++) {
-    line += source->text[i] == '\n';
-  }
-  snprintf(words->text + used, sizeof words->text - (size_t)used, " (%.150s:%d)", source->path, line);
 }
 
 static const char *kind_of(const Instruction *instruction) {

@@ -160,13 +160,9 @@ bool session_scalar(Session *session, ProgramKind program, const char *name, dou
   return true;
 }
 
-void session_profile(const Session *session, double *seconds) {
+void session_trace(Session *session, bool on) {
   for (int64_t rank = 0; rank < session->ranks; rank++) {
-    double one[INSTRUCTION_KIND_COUNT] = {0};
-    session->backend->profile(session_device(session, rank), one);
-    for (int i = 0; i < INSTRUCTION_KIND_COUNT; i++) {
-      seconds[i] += one[i];
-    }
+    session->backend->trace(session_device(session, rank), on);
   }
 }
 

@@ -51,8 +51,7 @@ const PlanOutput *session_find_output(const Session *session, ProgramKind progra
 // The one number of an output; NaN, and true, if the program has no such output.
 bool session_scalar(Session *session, ProgramKind program, const char *name, double *value, Error *error);
 
-// Adds the seconds of all ranks in each instruction kind.
-void session_profile(const Session *session, double *seconds);
+void session_trace(Session *session, bool on);  // Backend.trace of all ranks
 
 // One element in memory as a number and back. Types of the floating formats of types.h, and integers.
 double element_get(ElementType type, const void *at);

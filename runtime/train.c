@@ -15,8 +15,9 @@
 #include "runtime/interrupt.h"
 #include "runtime/progress.h"
 #include "runtime/run.h"
+#include "runtime/trace.h"
 
-enum { BAD_STEPS_MAX = 10 };
+enum { BAD_STEPS_MAX = 10, PROFILE_AFTER = 2, PROFILE_ROWS = 24 };
 static const double LIVE_SECONDS = 0.1;  // between two updates of the live line
 
 typedef struct {
@@ -40,6 +41,7 @@ typedef struct {
   int bad_steps;                                    // in a row
   double interval_seconds, total_seconds, live_at;  // of steps alone
   int64_t interval_steps;
+  int64_t trace_from, traced;  // the first step that is traced, and how many were
   char device[96];
 } Trainer;
 
@@ -132,6 +134,7 @@ static bool trainer_begin(Trainer *t, Error *error) {
     return false;
   }
   t->line.step = facts.step;
+  t->trace_from = facts.step + 1 + (t->steps - facts.step > options->profile + PROFILE_AFTER ? PROFILE_AFTER : 0);
   t->line.loss = t->line.val_loss = NAN;
   t->line.tokens = facts.tokens;
   t->skipped = facts.skipped;
@@ -300,6 +303,9 @@ static bool trainer_submit(Trainer *t, Error *error) {
   }
   do {
     const int64_t step = t->submitted + 1;
+    const bool traces = step >= t->trace_from && step < t->trace_from + t->options->profile;
+    session_trace(session, traces);
+    t->traced += traces;
     if (!feed_train(t->train_feed, session, step, error) || !session_submit(session, PROGRAM_TRAIN, step, error)) {
       return false;
     }
@@ -350,6 +356,26 @@ static bool trainer_loop(Trainer *t, Error *error) {
   return true;
 }
 
+// The trace and the whole table into files, the beginning of the table on the screen.
+static bool trainer_profile(Trainer *t, Error *error) {
+  char json[IO_PATH_MAX], table[IO_PATH_MAX];
+  Buffer text = {0};
+  trace_json(&t->session, &text);
+  bool done = run_file(&t->run, "profile.json", json, error) && run_file(&t->run, "profile.txt", table, error) &&
+              io_replace_file(t->options->io, json, text.text, text.length, error);
+  buffer_free(&text);
+  trace_table(&t->session, t->traced, 0, &text);
+  done = done && io_replace_file(t->options->io, table, text.text, text.length, error);
+  buffer_free(&text);
+  trace_table(&t->session, t->traced, PROFILE_ROWS, &text);
+  if (done) {
+    log_line(&t->log, "%s", text.text);
+    log_line(&t->log, "          the whole table: %s; the trace, for Perfetto: %s", table, json);
+  }
+  buffer_free(&text);
+  return done;
+}
+
 static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
   result->interrupted = interrupt_requested() && t->line.step < t->steps;
   if (result->interrupted && t->line.step > 0) {
@@ -371,10 +397,8 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
       log_line(&t->log, LOG_FAINT "try" LOG_PLAIN "       mdl generate %s --prompt TEXT", t->run.path);
     }
   }
-  if (t->options->profile) {
-    double seconds[INSTRUCTION_KIND_COUNT] = {0};
-    session_profile(&t->session, seconds);
-    progress_profile(&t->log, seconds);
+  if (t->traced > 0 && !trainer_profile(t, error)) {
+    return false;
   }
   snprintf(result->path, sizeof result->path, "%s", t->run.path);
   result->step = t->line.step;

@@ -14,7 +14,7 @@ typedef struct {
   int64_t keep;                                      // checkpoints; 0: all
   int threads;
   double deadline_seconds;  // for which a rank waits for another; 0: for ever
-  bool profile;             // prints the time in each kind of instruction at the end
+  int64_t profile;          // steps to be traced; 0: none
   double compile_seconds;   // for the report
   FILE *screen;             // progress; NULL: none
   Io *io;                   // NULL, or the file operations of a test

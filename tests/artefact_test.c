@@ -89,7 +89,15 @@ static Plan *sample_plan(Arena *arena) {
   call->place[0] = (Place){.arena = ARENA_TRANSIENT, .slot_stride = 64};
   call->place[1] = (Place){.arena = ARENA_TRANSIENT, .offset = 256};
   Gemm *gemm = &instruction_of(plan, 1, INSTRUCTION_GEMM)->as.gemm;
-  *gemm = (Gemm){.type = TYPE_F32, .transpose_b = true, .m = 4, .n = 8, .k = 16, .lda = 16, .ldb = 16, .ldc = 8};
+  *gemm = (Gemm){.type = TYPE_F32,
+                 .type_c = TYPE_F32,
+                 .transpose_b = true,
+                 .m = 4,
+                 .n = 8,
+                 .k = 16,
+                 .lda = 16,
+                 .ldb = 16,
+                 .ldc = 8};
   gemm->batch_count = 1;
   gemm->batch[0] = 2;
   gemm->stride_a[0] = 64;
@@ -98,6 +106,7 @@ static Plan *sample_plan(Arena *arena) {
   for (int i = 2; i < 4; i++) {
     Take *take = &instruction_of(plan, i, i == 2 ? INSTRUCTION_TAKE : INSTRUCTION_PUT)->as.take;
     *take = (Take){.type = TYPE_F32,
+                   .type_out = TYPE_F32,
                    .dim_count = 2,
                    .size = {4, 8},
                    .stride_x = {0, 1},
@@ -167,7 +176,7 @@ static void test_round_trip(void **state) {
   assert_true(artefact_is(file_in("a.mdlx")));
   size_t size, again_size;
   char *bytes = bytes_of(file_in("a.mdlx"), &size);
-  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\2\0\0\0\0\0\0\0", 16);
+  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\3\0\0\0\0\0\0\0", 16);
   PlanSet *back_set = artefact_read(arena, file_in("a.mdlx"), &why);
   if (!back_set) {
     fail_msg("%s", why);
@@ -226,7 +235,7 @@ static void test_damaged_files(void **state) {
   memcpy(copy, bytes, size);
   copy[8] = 9;
   write_bytes(file_in("c.mdlx"), copy, size);
-  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 2"));
+  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 3"));
   // The payload cut short under a header that fits it.
   for (size_t cut = HEADER; cut < size; cut += 13) {
     memcpy(copy, bytes, cut);
@@ -352,13 +361,33 @@ static void spoil(Plan *plan, int which) {
   }
 }
 
+// The types of two instructions that do not go together.
+static void spoil_types(Plan *plan, int which) {
+  Gemm *gemm = &plan->segments[0].instructions[1].as.gemm;
+  switch (which) {
+    case 0:
+      gemm->type_c = TYPE_BF16;
+      break;
+    case 1:
+      gemm->type = gemm->type_c = TYPE_BF16;
+      gemm->tf32 = true;
+      break;
+    default:
+      plan->segments[0].instructions[2].as.take.type_out = TYPE_INT;
+  }
+}
+
 static void test_unsound_plans(void **state) {
   (void)state;
-  for (int which = 0; which <= 27; which++) {
+  for (int which = 0; which <= 30; which++) {
     Arena *arena = arena_create();
     Plan *plan = sample_plan(arena);
     assert_null(plan_verify(arena, plan));
-    spoil(plan, which);
+    if (which > 27) {
+      spoil_types(plan, which - 28);
+    } else {
+      spoil(plan, which);
+    }
     const char *why = plan_verify(arena, plan);
     if (!why) {
       fail_msg("case %d was not found", which);

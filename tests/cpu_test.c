@@ -23,15 +23,16 @@ static void gemm_element(const Gemm *g, const void *a, const void *b, const char
   const int64_t oa = offset_of(g->batch, g->stride_a, g->batch_count, batch);
   const int64_t ob = offset_of(g->batch, g->stride_b, g->batch_count, batch);
   const int64_t at = offset_of(g->batch, g->stride_c, g->batch_count, batch) + row * g->ldc + column;
-  double sum = adds ? real_get(g->type, before, at) : 0, size = fabs(sum);
+  double sum = adds ? real_get(g->type_c, before, at) : 0, size = fabs(sum);
   for (int64_t k = 0; k < g->k; k++) {
     const double x = real_get(g->type, a, oa + (g->transpose_a ? k * g->lda + row : row * g->lda + k));
     const double y = real_get(g->type, b, ob + (g->transpose_b ? column * g->ldb + k : k * g->ldb + column));
     sum += x * y;
     size += fabs(x * y);
   }
-  const double got = real_get(g->type, after, at);
-  if (!(fabs(got - sum) <= (g->type == TYPE_F32 ? 1e-6 : 1e-14) * fmax(size, 1))) {
+  const double got = real_get(g->type_c, after, at);
+  const double rounding = fabs(sum) * (g->type_c == TYPE_BF16 ? 1.0 / 256 : g->type_c == TYPE_F16 ? 1.0 / 2048 : 0);
+  if (!(fabs(got - sum) <= (g->type == TYPE_F64 ? 1e-14 : 1e-6) * fmax(size, 1) + rounding)) {
     fail_msg("gemm %dx%dx%d transposed %d %d: [%d, %d, %d] is %.17g, not %.17g", (int)g->m, (int)g->n, (int)g->k,
              g->transpose_a, g->transpose_b, (int)batch, (int)row, (int)column, got, sum);
   }
@@ -39,7 +40,8 @@ static void gemm_element(const Gemm *g, const void *a, const void *b, const char
 
 static void check_gemm(Gemm g, bool first, Draw *random) {
   Bench *bench = bench_create();
-  const int64_t bytes = element_type_bytes(g.type), batches = product_of(g.batch, g.batch_count);
+  const int64_t bytes = element_type_bytes(g.type), bytes_c = element_type_bytes(g.type_c),
+                batches = product_of(g.batch, g.batch_count);
   g.lda = (g.transpose_a ? g.m : g.k) + draw_below(random, 3);
   g.ldb = (g.transpose_b ? g.k : g.n) + draw_below(random, 3);
   g.ldc = g.n + draw_below(random, 3);
@@ -54,12 +56,12 @@ static void check_gemm(Gemm g, bool first, Draw *random) {
   }
   g.a = bench_place(bench, one_a * batches * bytes);
   g.b = bench_place(bench, one_b * batches * bytes);
-  g.c = bench_place(bench, one_c * batches * bytes);
+  g.c = bench_place(bench, one_c * batches * bytes_c);
   real_fill(g.type, bench_at(bench, g.a), one_a * batches, random);
   real_fill(g.type, bench_at(bench, g.b), one_b * batches, random);
   const bool adds = g.write == WRITE_ADD || (g.write == WRITE_ADD_AFTER_FIRST && !first);
   if (adds) {
-    real_fill(g.type, bench_at(bench, g.c), one_c * batches, random);
+    real_fill(g.type_c, bench_at(bench, g.c), one_c * batches, random);
   }
   bench_add(bench, INSTRUCTION_GEMM)->as.gemm = g;
   bench->call.first = first;
@@ -75,12 +77,17 @@ static void check_gemm(Gemm g, bool first, Draw *random) {
 
 static void products(void **state) {
   (void)state;
-  static const int64_t shapes[][3] = {{1, 1, 1},     {3, 5, 7},      {1, 40, 33},     {65, 1, 70},    {70, 50, 129},
-                                      {600, 30, 40}, {30, 1600, 20}, {530, 1570, 17}, {200, 200, 200}};
+  static const int64_t shapes[][3] = {{1, 1, 1},     {3, 5, 7},      {1, 40, 33},     {65, 1, 70},     {70, 50, 129},
+                                      {600, 30, 40}, {30, 1600, 20}, {530, 1570, 17}, {200, 200, 200}, {40, 50, 1100}};
+  static const ElementType types[][2] = {
+      {TYPE_F32, TYPE_F32}, {TYPE_F64, TYPE_F64}, {TYPE_BF16, TYPE_F32}, {TYPE_BF16, TYPE_BF16}, {TYPE_F16, TYPE_F16}};
   Draw random = {1};
   for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
-    for (int form = 0; form < 8; form++) {
-      Gemm g = {.type = form & 4 ? TYPE_F64 : TYPE_F32, .transpose_a = form & 1, .transpose_b = form >> 1 & 1};
+    for (int form = 0; form < 4 * (int)(sizeof types / sizeof types[0]); form++) {
+      Gemm g = {.type = types[form >> 2][0],
+                .type_c = types[form >> 2][1],
+                .transpose_a = form & 1,
+                .transpose_b = form >> 1 & 1};
       g.m = shapes[s][0];
       g.n = shapes[s][1];
       g.k = shapes[s][2];
@@ -106,8 +113,8 @@ typedef struct {
   bool axis_last;  // the indexed axis is the innermost of x
 } TakeCase;
 
-static Take take_of(Bench *bench, const TakeCase *c, ElementType type, Draw *random) {
-  Take t = {.type = type, .dim_count = c->dim_count, .extent = c->extent};
+static Take take_of(Bench *bench, const TakeCase *c, ElementType type, ElementType type_out, Draw *random) {
+  Take t = {.type = type, .type_out = type_out, .dim_count = c->dim_count, .extent = c->extent};
   int64_t x = c->axis_last ? c->extent : 1, index = 1, out = 1;
   t.stride_axis = 1;
   for (int d = c->dim_count - 1; d >= 0; d--) {
@@ -126,16 +133,16 @@ static Take take_of(Bench *bench, const TakeCase *c, ElementType type, Draw *ran
   t.x_elements = x;
   t.x = bench_place(bench, x * element_type_bytes(type));
   t.index = bench_place(bench, index * 4);
-  t.out = bench_place(bench, out * element_type_bytes(type));
+  t.out = bench_place(bench, out * element_type_bytes(type_out));
   for (int64_t i = 0; i < index; i++) {
     real_set(TYPE_INDEX, bench_at(bench, t.index), i, (double)(draw_below(random, c->extent + 2) - 1));
   }
   return t;
 }
 
-static void check_take(const TakeCase *c, ElementType type, Draw *random) {
+static void check_take(const TakeCase *c, ElementType type, ElementType type_out, Draw *random) {
   Bench *bench = bench_create();
-  const Take t = take_of(bench, c, type, random);
+  const Take t = take_of(bench, c, type, type_out, random);
   real_fill(type, bench_at(bench, t.x), t.x_elements, random);
   bench_add(bench, INSTRUCTION_TAKE)->as.take = t;
   char *after = bench_run_threads(bench);
@@ -144,15 +151,17 @@ static void check_take(const TakeCase *c, ElementType type, Draw *random) {
         ((const int32_t *)bench_at(bench, t.index))[offset_of(t.size, t.stride_index, t.dim_count, i)];
     const int64_t from = offset_of(t.size, t.stride_x, t.dim_count, i) + place * t.stride_axis;
     const double wanted = place >= 0 && place < t.extent ? real_get(type, bench_at(bench, t.x), from) : 0;
-    assert_true(real_get(type, after + t.out.offset, offset_of(t.size, t.stride_out, t.dim_count, i)) == wanted);
+    const double got = real_get(type_out, after + t.out.offset, offset_of(t.size, t.stride_out, t.dim_count, i));
+    assert_true(type_out == TYPE_BF16 && type != type_out ? fabs(got - wanted) <= fabs(wanted) / 256 : got == wanted);
   }
   free(after);
   bench_destroy(bench);
 }
 
-static void check_put(const TakeCase *c, ElementType type, WriteMode write, bool first, Draw *random) {
+static void check_put(const TakeCase *c, ElementType type, ElementType source, WriteMode write, bool first,
+                      Draw *random) {
   Bench *bench = bench_create();
-  Take t = take_of(bench, c, type, random);
+  Take t = take_of(bench, c, type, source, random);
   t.write = write;
   const bool adds = write == WRITE_ADD || (write == WRITE_ADD_AFTER_FIRST && !first);
   double *wanted = calloc((size_t)t.x_elements, sizeof *wanted);
@@ -162,13 +171,13 @@ static void check_put(const TakeCase *c, ElementType type, WriteMode write, bool
   for (int64_t i = 0; adds && i < t.x_elements; i++) {
     wanted[i] = real_get(type, bench_at(bench, t.x), i);
   }
-  real_fill(type, bench_at(bench, t.out), product_of(t.size, t.dim_count), random);
+  real_fill(source, bench_at(bench, t.out), product_of(t.size, t.dim_count), random);
   for (int64_t i = 0; i < product_of(t.size, t.dim_count); i++) {
     const int64_t place =
         ((const int32_t *)bench_at(bench, t.index))[offset_of(t.size, t.stride_index, t.dim_count, i)];
     if (place >= 0 && place < t.extent) {
       wanted[offset_of(t.size, t.stride_x, t.dim_count, i) + place * t.stride_axis] +=
-          real_get(type, bench_at(bench, t.out), offset_of(t.size, t.stride_out, t.dim_count, i));
+          real_get(source, bench_at(bench, t.out), offset_of(t.size, t.stride_out, t.dim_count, i));
     }
   }
   bench_add(bench, INSTRUCTION_PUT)->as.take = t;
@@ -201,9 +210,12 @@ static void takes_and_puts(void **state) {
   for (size_t i = 0; i < sizeof take_cases / sizeof take_cases[0]; i++) {
     for (int k = 0; k < 6; k++) {
       const ElementType type = k % 3 == 0 ? TYPE_F32 : k % 3 == 1 ? TYPE_F64 : TYPE_INT;
-      check_take(&take_cases[i], type, &random);
-      check_put(&take_cases[i], type, (WriteMode)(k % 3), k < 3, &random);
-      check_put(&take_cases[i], type, (WriteMode)((k + 1) % 3), k >= 3, &random);
+      const ElementType other = k % 3 < 2 ? TYPE_BF16 : TYPE_INT;
+      check_take(&take_cases[i], type, type, &random);
+      check_take(&take_cases[i], type, other, &random);
+      check_take(&take_cases[i], other, type, &random);
+      check_put(&take_cases[i], type, type, (WriteMode)(k % 3), k < 3, &random);
+      check_put(&take_cases[i], type, other, (WriteMode)((k + 1) % 3), k >= 3, &random);
     }
   }
 }

@@ -1,7 +1,7 @@
 // kernel_random_test.c: random fused kernels on the CPU backend against the reference, in f64.
 //
 // Spaces of odd sizes, permuted and broadcast layouts, all levels, row, column and total reductions, outputs in place
-// of inputs, accumulating outputs, several phases. What a run may not touch must keep its poison.
+// of inputs, accumulating outputs, ports in bf16, several phases. What a run may not touch must keep its poison.
 #include "tests/cpu_support.h"
 #include "tests/kernel_reference.h"
 
@@ -46,6 +46,10 @@ static int64_t maker_strides(Maker *m, unsigned mask, int64_t *stride) {
     elements *= (mask >> d & 1) != 0 ? kernel->size[d] : 1;
   }
   return elements;
+}
+
+static ElementType maker_real(Maker *m) {
+  return draw_below(&m->random, 5) == 0 ? TYPE_BF16 : TYPE_F64;
 }
 
 static int maker_port(Maker *m, PortKind kind, ElementType type, unsigned mask) {
@@ -93,7 +97,7 @@ static int maker_source(Maker *m, bool integer) {
     code.port = (int16_t)maker_port(m, PORT_STRIDES, TYPE_INDEX, mask);
   } else {
     code.op = KERNEL_LOAD;
-    code.port = (int16_t)maker_port(m, PORT_INPUT, integer ? TYPE_INT : TYPE_F64, mask);
+    code.port = (int16_t)maker_port(m, PORT_INPUT, integer ? TYPE_INT : maker_real(m), mask);
   }
   m->mask[m->kernel->code_count] = mask;
   return maker_emit(m, code);
@@ -142,7 +146,7 @@ static void maker_store(Maker *m, int at) {
   const KernelInstruction *from = &kernel->code[at];
   KernelInstruction code = {
       .op = KERNEL_STORE, .level = from->level, .integer = from->integer, .a = (int16_t)at, .b = -1, .c = -1};
-  const ElementType type = from->integer ? TYPE_INT : TYPE_F64;
+  const ElementType type = from->integer ? TYPE_INT : maker_real(m);
   unsigned mask = maker_level_mask(kernel, from->level);
   if (draw_below(&m->random, 4) == 0) {
     code.level = LEVEL_FULL;
@@ -176,7 +180,7 @@ static void maker_reduction(Maker *m, int at) {
   const bool column = draw_below(&m->random, 2) == 0;
   code.op = (KernelOp)((column ? KERNEL_COLUMN_SUM : KERNEL_TOTAL_SUM) + draw_below(&m->random, 3));
   code.level = column ? LEVEL_COLUMN : LEVEL_SCALAR;
-  code.port = (int16_t)maker_port(m, PORT_OUTPUT, TYPE_F64, maker_level_mask(m->kernel, code.level));
+  code.port = (int16_t)maker_port(m, PORT_OUTPUT, maker_real(m), maker_level_mask(m->kernel, code.level));
   maker_emit(m, code);
 }
 
@@ -244,7 +248,7 @@ static bool arenas_near(const Maker *m, const char *got, const char *wanted) {
     for (int64_t i = 0; i < elements; i++) {
       const double a = real_get(kernel->port[p].type, got + m->place[p].offset, i);
       const double b = real_get(kernel->port[p].type, wanted + m->place[p].offset, i);
-      near = near && real_near(a, b, 1e-11);
+      near = near && real_near(a, b, kernel->port[p].type == TYPE_BF16 ? 1.0 / 128 : 1e-11);
     }
     memset(covered + m->place[p].offset, 1, (size_t)(elements * bytes));
   }

@@ -61,7 +61,7 @@ static Plan *toy_plan(Arena *arena, const char *data, int64_t batch, int64_t seq
                         .log_every = 5,
                         .seed = 7,
                         .parameters = TOY_VOCAB * TOY_VOCAB};
-  plan->real = TYPE_F32;
+  plan->real = plan->coarsest = TYPE_F32;
   plan->pipeline = -1;
   plan->stages = 1;
   plan->term_count = 1;
@@ -246,9 +246,15 @@ static bool toy_run(Device *device, ProgramKind kind, Error *error) {
   return true;
 }
 
-static void toy_profile(const Device *device, double *seconds) {
+static void toy_trace(Device *device, bool on) {
   (void)device;
-  memset(seconds, 0, sizeof *seconds * INSTRUCTION_KIND_COUNT);
+  (void)on;
+}
+
+static const TraceSpan *toy_traced(Device *device, int64_t *count) {
+  (void)device;
+  *count = 0;
+  return NULL;
 }
 
 static bool toy_wait(Device *device, int behind, Error *error) {  // runs are done when toy_run returns
@@ -260,7 +266,7 @@ static bool toy_wait(Device *device, int behind, Error *error) {  // runs are do
 
 static void toy_facts(const Device *device, DeviceFacts *facts) {
   (void)device;
-  *facts = (DeviceFacts){.name = "toy", .peak_flops = NAN, .memory_bytes = -1};
+  *facts = (DeviceFacts){.name = "toy", .peak_flops = NAN, .peak_bytes = NAN, .memory_bytes = -1};
 }
 
 static const Backend toy_backend = {
@@ -272,7 +278,8 @@ static const Backend toy_backend = {
     .run = toy_run,
     .wait = toy_wait,
     .facts = toy_facts,
-    .profile = toy_profile,
+    .trace = toy_trace,
+    .traced = toy_traced,
 };
 
 #endif

@@ -103,6 +103,7 @@ static void merge_shared(Fuser *f, SharedDot *dots, int count) {
   for (int i = 0; i < count; i++) {
     const Node *was = graph_node(graph, dots[i].node);
     Value *value = graph_value(graph, first + i), *old = graph_value(graph, was->first_result);
+    value->type = old->type;
     value->name = old->name;
     value->label = old->label;
     value->role = old->role;
@@ -148,7 +149,9 @@ static void find_shared(Fuser *f) {
     for (int at = (int)first_of.values[slot]; at >= 0 && count < MOST; at = next[at]) {
       NodeId id = f->nodes.at[at / 2];
       const Node *node = graph_node(graph, id);
-      bool same = count == 0 || shape_same_set(&node->axes, &graph_node(graph, dots[0].node)->axes);
+      const Node *one = count ? graph_node(graph, dots[0].node) : node;
+      bool same = shape_same_set(&node->axes, &one->axes) &&
+                  graph_value(graph, node->first_result)->type == graph_value(graph, one->first_result)->type;
       if (f->gone[id] || !same || (node->backward && !only_collected(f, node->first_result))) {
         continue;
       }
@@ -235,6 +238,7 @@ static void find_sums(Fuser *f) {
     graph->backward = model.backward;
     Shape shape = graph_shape(graph, result);
     ValueId made = graph_add(graph, OP_DOT_SUM, (NodeInit){NODE_INIT, .axes = shape}, operands, 2 * count);
+    graph_value(graph, made)->type = graph_value(graph, result)->type;
     f->nodes.at[i] = graph_value(graph, made)->node;
     f->replace[result] = made;
   }

@@ -1,22 +1,403 @@
-// precision.c: gives every real value its element type, by the precision policy.
+// precision.c: gives every real value its format, by its role and the precision policy.
 //
-// Needs a whole step; from here on no value is TYPE_REAL. The policies of this version use one format for all
-// roles (fp32, fp64), so no casts are needed.
+// Needs a whole step; from here on no value is TYPE_REAL. A value's type is how it is stored: kernels load any format,
+// compute in the real type (f32, or f64 under fp64) and round when they store. Formats by role:
+//   parameters, all other state, and the arithmetic of the optimizer   the real type
+//   sums and other reductions, statistics of attention, outputs        the real type
+//   products of matrices, attention                                    that of activations
+//   gradients of parameters                                            that of gradients
+//   the residual stream of the forward: what is labelled @resid, and variables that something of equal axes is added
+//   to, as in x = x + f(x); rows of tables that are parameters         that of the residual stream
+//   elementwise operations: the real type, if all operands have it; of mixed operands the narrower, unless a wider one
+//   varies along all axes of the result
+// Where an operation needs another format than its operand has, a cast stands between; casts of parameters are made
+// where they are used.
+#include <string.h>
+
 #include "compiler/compilation.h"
+
+typedef struct {
+  Compilation *c;
+  Graph *graph;
+  const Formats *formats;
+  ElementType real;
+  Map casts;      // value, format and region to the cast value
+  bool *summed;   // by value: becomes a part of a parameter's gradient by nothing but sums and moves
+  bool *stream;   // by value: of a residual stream
+  Shape *varies;  // by value: the axes along which what is behind a value in the real type varies
+  int count;      // of all three
+} Precision;
+
+static bool narrower(ElementType a, ElementType b) {
+  return element_type_bytes(a) < element_type_bytes(b);
+}
+
+static bool is_real(const Precision *p, ValueId value) {
+  return element_type_floating(graph_value(p->graph, value)->type);
+}
+
+// --- gradients of parameters ---
+
+static bool passes_sums(Op op) {
+  return op == OP_ADD || op == OP_NEG || op == OP_RENAME || op == OP_SPLIT || op == OP_MERGE || op == OP_SLICE ||
+         op == OP_PAD || op == OP_CONCAT || op == OP_PACK || op == OP_PART;
+}
+
+// Updates, and what collects and shows gradients, read them; before those stand only sums and moves.
+static void find_gradients(Precision *p, RegionId region) {
+  const Graph *graph = p->graph;
+  const NodeList *nodes = &graph->regions.at[region].nodes;
+  for (int i = nodes->count - 1; i >= 0; i--) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    bool reads = node->op == OP_OUTPUT || node->op == OP_PACK;
+    bool passes = false;
+    for (int j = 0; j < node->result_count; j++) {
+      reads |= graph_value(graph, node->first_result + j)->role == ROLE_UPDATE;
+      passes |= p->summed[node->first_result + j] && passes_sums(node->op);
+    }
+    for (int j = 0; (reads || passes) && j < node->operand_count; j++) {
+      ValueId operand = node->operands[j];
+      p->summed[operand] |= graph_value(graph, operand)->role == ROLE_GRADIENT;
+    }
+    if (node->op == OP_MICROBATCH) {
+      const ValueList *results = &graph->regions.at[node->region].results;
+      for (int j = 0; j < node->result_count; j++) {
+        bool gradient = graph_value(graph, results->at[j])->role == ROLE_GRADIENT;
+        p->summed[results->at[j]] |= p->summed[node->first_result + j] && gradient;
+      }
+      find_gradients(p, node->region);
+    }
+  }
+}
+
+// --- residual streams ---
+
+// The operand of a sum, or of the sums it is made of, that has this name and the axes of the sum; -1: none.
+static ValueId stream_operand(const Graph *graph, const Node *node, Name name, const Shape *shape) {
+  for (int i = 0; i < node->operand_count; i++) {
+    Shape of = graph_shape(graph, node->operands[i]);
+    if (!shape_same_set(&of, shape)) {
+      return -1;
+    }
+  }
+  for (int i = 0; i < node->operand_count; i++) {
+    ValueId value = node->operands[i];
+    const Node *maker = graph_producer(graph, value);
+    if (graph_value(graph, value)->name == name) {
+      return value;
+    }
+    ValueId found = maker && maker->op == OP_ADD && !graph_value(graph, value)->name
+                        ? stream_operand(graph, maker, name, shape)
+                        : -1;
+    if (found >= 0) {
+      return found;
+    }
+  }
+  return -1;
+}
+
+static void find_streams(Precision *p, RegionId region) {
+  const Graph *graph = p->graph;
+  const NodeList *nodes = &graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    if (node->op == OP_MICROBATCH) {
+      find_streams(p, node->region);
+    }
+    if (node->backward || node->result_count != 1 || node->op == OP_MICROBATCH) {
+      continue;
+    }
+    const Value *result = graph_value(graph, node->first_result);
+    Shape shape = result->shape;
+    ValueId before =
+        node->op == OP_ADD && result->name && shape.count ? stream_operand(graph, node, result->name, &shape) : -1;
+    p->stream[node->first_result] |= before >= 0 || (result->label && strcmp(result->label, "resid") == 0);
+    if (before >= 0) {
+      p->stream[before] = true;
+    }
+  }
+}
+
+// --- casts ---
+
+static ValueId cast(Precision *p, ValueId value, ElementType type) {
+  Graph *graph = p->graph;
+  const Value from = *graph_value(graph, value);
+  if (from.type == type || !element_type_floating(from.type)) {
+    return value;
+  }
+  // With a pipeline the backward casts parameters again: every microbatch in flight would keep copies of all of them.
+  bool again = p->c->holders && graph->backward && graph_producer(graph, value)->op == OP_PARAM;
+  uint64_t key = map_hash((uint64_t)value << 8 | (uint64_t)type, (uint64_t)graph->region << 1 | again);
+  int64_t known;
+  if (map_get(&p->casts, key, &known)) {
+    return (ValueId)known;
+  }
+  NodeInit init = {NODE_INIT, .text = name_of(graph->names, element_type_name(type))};
+  ValueId made = graph_add1(graph, OP_CAST, init, value);
+  Value *to = graph_value(graph, made);
+  to->role = from.role;
+  to->name = from.name;
+  map_put(&p->casts, key, made);
+  return made;
+}
+
+static void cast_operand(Precision *p, NodeId id, int operand, ElementType type) {
+  ValueId value = cast(p, graph_node(p->graph, id)->operands[operand], type);
+  graph_node(p->graph, id)->operands[operand] = value;
+}
+
+static void cast_operands(Precision *p, NodeId id, ElementType type) {
+  for (int i = 0; i < graph_node(p->graph, id)->operand_count; i++) {
+    cast_operand(p, id, i, type);
+  }
+}
+
+// --- elementwise operations ---
+
+static Shape varies_of(const Precision *p, ValueId value) {
+  return value < p->count ? p->varies[value] : graph_shape(p->graph, value);
+}
+
+static bool chooses(const Node *node, int operand) {
+  return node->op == OP_WHERE && operand == 0;
+}
+
+static Shape union_varies(const Precision *p, const Node *node) {
+  Shape all = {0};
+  for (int i = 0; i < node->operand_count; i++) {
+    Shape shape = varies_of(p, node->operands[i]);
+    all = chooses(node, i) ? all : shape_union(all, &shape);
+  }
+  return all;
+}
+
+static ElementType mixed(const Precision *p, const Node *node) {
+  Shape result = graph_shape(p->graph, node->first_result);
+  ElementType type = p->real;
+  bool any = false;
+  for (int i = 0; i < node->operand_count; i++) {
+    ElementType of = graph_value(p->graph, node->operands[i])->type;
+    type = is_real(p, node->operands[i]) && narrower(of, type) ? of : type;
+  }
+  for (int i = 0; i < node->operand_count; i++) {
+    Shape varies = varies_of(p, node->operands[i]);
+    any |= is_real(p, node->operands[i]) && narrower(type, graph_value(p->graph, node->operands[i])->type) &&
+           shape_contains(&varies, &result);
+  }
+  return any ? p->real : type;
+}
+
+// --- operations ---
+
+static bool from_parameter(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  while (node && (op_alias(node->op) || node->op == OP_CAST)) {
+    node = graph_producer(graph, node->operands[0]);
+  }
+  return node && node->op == OP_PARAM;
+}
+
+// The type of the only real result of a node whose operands have their types.
+static ElementType type_of(Precision *p, NodeId id) {
+  const Node *node = graph_node(p->graph, id);
+  const Value *result = graph_value(p->graph, node->first_result);
+  bool computed = op_elementwise(node->op) || node->op == OP_DOT;
+  if ((result->role == ROLE_UPDATE && computed) || node->operand_count == 0) {
+    return p->real;
+  }
+  ElementType first = graph_value(p->graph, node->operands[0])->type;
+  switch (node->op) {
+    case OP_UNIFORM:
+    case OP_NORMAL:
+    case OP_TO_REAL:
+    case OP_SUM:
+    case OP_REDUCE_MAX:
+    case OP_REDUCE_MIN:
+    case OP_PUT:
+    case OP_FOLD:
+      return p->real;
+    case OP_DOT:
+      return p->summed[node->first_result] ? p->formats->gradient : p->formats->activation;
+    case OP_TAKE:
+      return from_parameter(p->graph, node->operands[0]) ? p->formats->residual : first;
+    default:
+      return op_elementwise(node->op) ? mixed(p, node) : first;
+  }
+}
+
+static void set_varies(Precision *p, const Node *node, ValueId value) {
+  Shape shape = graph_shape(p->graph, value), from = {0};
+  if (node->op == OP_CONST || node->op == OP_UNIFORM || node->op == OP_NORMAL || node->op == OP_TO_REAL) {
+    p->varies[value] = (Shape){0};
+  } else if (op_elementwise(node->op)) {
+    p->varies[value] = union_varies(p, node);
+  } else if (op_alias(node->op)) {
+    Shape varies = varies_of(p, node->operands[0]);
+    from = graph_shape(p->graph, node->operands[0]);
+    p->varies[value] = shape_contains(&varies, &from) ? shape : shape_common(shape, &varies);
+  } else {
+    p->varies[value] = shape;
+  }
+}
+
+// What a kernel needs its operands in.
+static void cast_for(Precision *p, NodeId id) {
+  const Node *node = graph_node(p->graph, id);
+  bool update = node->result_count && graph_value(p->graph, node->first_result)->role == ROLE_UPDATE;
+  switch (node->op) {
+    case OP_DOT:
+      cast_operands(p, id, update ? p->real : p->formats->dot);
+      break;
+    case OP_FOLD:
+    case OP_OUTPUT:
+      cast_operands(p, id, p->real);
+      break;
+    case OP_ASSIGN:
+      cast_operand(p, id, 1, graph_value(p->graph, node->operands[0])->type);
+      break;
+    case OP_PACK:
+      for (int i = 0; i < graph_node(p->graph, id)->operand_count; i++) {
+        ValueId operand = graph_node(p->graph, id)->operands[i];
+        bool gradient = graph_value(p->graph, operand)->role == ROLE_GRADIENT;
+        cast_operand(p, id, i, gradient ? p->formats->gradient : p->real);
+      }
+      break;
+    case OP_CONCAT: {
+      ElementType least = p->real;
+      for (int i = 0; i < node->operand_count; i++) {
+        ElementType type = graph_value(p->graph, node->operands[i])->type;
+        least = is_real(p, node->operands[i]) && narrower(type, least) ? type : least;
+      }
+      cast_operands(p, id, least);
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+// The body of a composite is what its kernel computes: in the real type.
+static void type_body(Precision *p, NodeId id) {
+  Graph *graph = p->graph;
+  const Node *node = graph_node(graph, id);
+  const Region *region = &graph->regions.at[node->region];
+  for (int i = 0; i < region->parameters.count; i++) {
+    Value *value = graph_value(graph, region->parameters.at[i]);
+    value->type = value->type == TYPE_REAL ? p->real : value->type;
+  }
+  for (int i = 0; i < region->nodes.count; i++) {
+    const Node *inner = graph_node(graph, region->nodes.at[i]);
+    for (int j = 0; j < inner->result_count; j++) {
+      Value *value = graph_value(graph, inner->first_result + j);
+      value->type = value->type == TYPE_REAL ? p->real : value->type;
+    }
+  }
+  for (int i = 0; i < region->results.count; i++) {
+    graph_value(graph, region->results.at[i])->type = graph_value(graph, node->first_result + i)->type;
+  }
+}
+
+static void type_composite(Precision *p, NodeId id) {
+  const int saved = (int)(graph_node(p->graph, id)->integer & 0xff);
+  const int operands = graph_node(p->graph, id)->operand_count, results = graph_node(p->graph, id)->result_count;
+  const int statistics = operands > 3 ? 4 : -1;  // of the forward, which the gradient reads
+  for (int i = 0; i < operands; i++) {
+    if (i != statistics) {
+      cast_operand(p, id, i, p->formats->activation);
+    }
+  }
+  for (int i = 0; i < results; i++) {
+    bool statistic = operands == 3 && i >= results - saved;
+    ValueId value = graph_node(p->graph, id)->first_result + i;
+    graph_value(p->graph, value)->type = statistic ? p->real : p->formats->activation;
+    p->varies[value] = graph_shape(p->graph, value);
+  }
+  type_body(p, id);
+}
+
+static void type_region(Precision *p, RegionId region);
+
+// What the microbatches add up is wide: all results but gradients of parameters are in the real type.
+static void type_microbatch(Precision *p, NodeId id) {
+  Graph *graph = p->graph;
+  RegionId outer = graph->region, inner = graph_node(graph, id)->region;
+  type_region(p, inner);
+  graph->region = inner;
+  for (int i = 0; i < graph_node(graph, id)->result_count; i++) {
+    ValueId value = graph->regions.at[inner].results.at[i];
+    bool gradient = p->summed[value];
+    value = cast(p, value, gradient ? p->formats->gradient : p->real);
+    graph->regions.at[inner].results.at[i] = value;
+    ValueId result = graph_node(graph, id)->first_result + i;
+    graph_value(graph, result)->type = graph_value(graph, value)->type;
+    p->varies[result] = graph_shape(graph, result);
+  }
+  graph->region = outer;
+}
+
+static void type_node(Precision *p, NodeId id) {
+  Graph *graph = p->graph;
+  const Node *node = graph_node(graph, id);
+  graph->span = node->span;
+  graph->scope = node->scope;
+  graph->backward = node->backward;
+  graph->source = node->source;
+  graph->role = node->result_count ? graph_value(graph, node->first_result)->role : ROLE_ACTIVATION;
+  if (node->op == OP_MICROBATCH) {
+    type_microbatch(p, id);
+  } else if (node->op == OP_COMPOSITE) {
+    type_composite(p, id);
+  } else {
+    cast_for(p, id);
+    node = graph_node(graph, id);
+    for (int i = 0; i < node->result_count; i++) {
+      Value *value = graph_value(graph, node->first_result + i);
+      if (value->type == TYPE_REAL) {
+        value->type = node->op == OP_PACK                 ? graph_value(graph, node->operands[0])->type
+                      : p->stream[node->first_result + i] ? p->formats->residual
+                                                          : type_of(p, id);
+      }
+      set_varies(p, node, node->first_result + i);
+    }
+  }
+  array_push(graph->arena, &graph->regions.at[graph->region].nodes, id);
+}
+
+static void type_region(Precision *p, RegionId region) {
+  Graph *graph = p->graph;
+  RegionId outer = graph->region;
+  NodeList old = graph->regions.at[region].nodes;
+  graph->regions.at[region].nodes = (NodeList){0};
+  graph->region = region;
+  for (int i = 0; i < old.count; i++) {
+    type_node(p, old.at[i]);
+  }
+  graph->region = outer;
+}
 
 bool pass_precision(Compilation *c) {
   Graph *graph = c->graph;
+  Precision p = {.c = c, .graph = graph, .formats = &c->spec->formats, .real = c->spec->real};
+  p.count = graph->values.count;
+  p.summed = ARENA_ARRAY(c->arena, bool, p.count + 1);
+  p.stream = ARENA_ARRAY(c->arena, bool, p.count + 1);
+  p.varies = ARENA_ARRAY(c->arena, Shape, p.count + 1);
+  p.casts = map_create(c->arena);
   graph->real = c->spec->real;
-  for (int i = 0; i < graph->values.count; i++) {
-    Value *value = graph_value(graph, i);
-    if (value->type == TYPE_REAL) {
-      value->type = graph->real;
-    }
-  }
   for (int i = 0; i < graph->persistent.count; i++) {
     if (graph->persistent.at[i].type == TYPE_REAL) {
       graph->persistent.at[i].type = graph->real;
     }
   }
+  const Graph before = *graph;
+  find_gradients(&p, 0);
+  find_streams(&p, 0);
+  type_region(&p, 0);
+  graph->scope = before.scope;
+  graph->span = before.span;
+  graph->role = before.role;
+  graph->backward = before.backward;
+  graph->source = before.source;
   return true;
 }

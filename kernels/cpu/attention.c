@@ -8,6 +8,7 @@
 // Backward, for one (batch, head): p again from the saved statistics, then dv += p do, ds = p (v do^T - delta),
 // dq += ds^T k, dk += ds q, with delta = rowsum(do o). Where there are few (batch, head) pairs, chunks of keys make
 // dk and dv, and blocks of queries, in a second pass, dq. What is added in which order depends on the sizes only.
+// Tensors in 16 bits are widened as they are brought together, and their results rounded when all is summed.
 #include "kernels/cpu/attention.h"
 
 #include <limits.h>
@@ -21,7 +22,10 @@ typedef struct {
   const SimdReal *real;
   const AttentionPorts *ports;
   char *const *scratch;
-  int64_t bytes, query_blocks, key_block, key_blocks;
+  int64_t bytes;         // of the real type, which the scratch holds
+  int64_t tensor_bytes;  // of an element of q, k, v, o and their gradients
+  bool narrow;           // they are not of the real type
+  int64_t query_blocks, key_block, key_blocks;
   int64_t parts, part_blocks, part_queries;  // queries lie in parts, each of consecutive positions
 } Job;
 
@@ -32,6 +36,8 @@ typedef struct {
   char *query_rows, *d_o_rows;      // as in memory, without gaps: [QUERIES][depth], [QUERIES][value_depth]
   char *keys;                       // k, or in the forward v, of a chunk: [key][depth]
   char *dk, *dv;                    // of a chunk: [key][depth], [key][value_depth]
+  char *values;                     // v of a chunk, where it is narrow: [key][value_depth]
+  char *result;                     // o or dq of the block, where they are narrow: [QUERIES][the longer depth]
   char *max, *sum, *shift, *delta;  // [QUERIES]; max and sum of the forward, delta of the backward
 } Block;
 
@@ -44,8 +50,8 @@ static int64_t max_of(int64_t a, int64_t b) {
 }
 
 bool attention_check(const Attention *a, const char *name, Error *error) {
-  if (a->type != TYPE_F32 && a->type != TYPE_F64) {
-    return error_set(error, 1, "%s: the CPU backend has attention for f32 and f64, not for %s", name,
+  if (a->type != TYPE_F32 && a->type != TYPE_F64 && a->type != TYPE_BF16 && a->type != TYPE_F16) {
+    return error_set(error, 1, "%s: the CPU backend has attention for f64, f32, bf16 and f16, not for %s", name,
                      element_type_name(a->type));
   }
   const int64_t size[] = {a->batch, a->queries, a->keys, a->heads, a->groups, a->depth, a->value_depth};
@@ -57,7 +63,15 @@ bool attention_check(const Attention *a, const char *name, Error *error) {
   return true;
 }
 
-enum { BLOCK_PARTS = 13, SKEW = 192 };  // the skew keeps parts off the same cache sets
+enum { BLOCK_PARTS = 15, SKEW = 192 };  // the skew keeps parts off the same cache sets
+
+static bool is_narrow(const Attention *a) {
+  return a->type != TYPE_F32 && a->type != TYPE_F64;
+}
+
+static ElementType real_of(const Attention *a) {
+  return a->type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
+}
 
 // Elements of the parts of a Block, in its order.
 static void block_sizes(const Attention *a, int64_t size[BLOCK_PARTS]) {
@@ -71,6 +85,8 @@ static void block_sizes(const Attention *a, int64_t size[BLOCK_PARTS]) {
                                       keys * max_of(a->depth, a->value_depth),
                                       keys * a->depth,
                                       keys * a->value_depth,
+                                      is_narrow(a) ? keys * a->value_depth : 0,
+                                      is_narrow(a) ? QUERIES * max_of(a->depth, a->value_depth) : 0,
                                       QUERIES,
                                       QUERIES,
                                       QUERIES,
@@ -79,7 +95,7 @@ static void block_sizes(const Attention *a, int64_t size[BLOCK_PARTS]) {
 }
 
 static int64_t part_bytes(const Attention *a, int64_t elements) {
-  return (elements * element_type_bytes(a->type) + 63) / 64 * 64 + SKEW;
+  return (elements * element_type_bytes(real_of(a)) + 63) / 64 * 64 + SKEW;
 }
 
 int64_t attention_scratch_bytes(const Attention *a) {
@@ -93,9 +109,9 @@ int64_t attention_scratch_bytes(const Attention *a) {
 
 static Block block_of(const Job *job, int worker) {
   Block block;
-  char **part[BLOCK_PARTS] = {&block.scores,   &block.gradient, &block.query, &block.d_o, &block.query_rows,
-                              &block.d_o_rows, &block.keys,     &block.dk,    &block.dv,  &block.max,
-                              &block.sum,      &block.shift,    &block.delta};
+  char **part[BLOCK_PARTS] = {&block.scores,   &block.gradient, &block.query, &block.d_o,   &block.query_rows,
+                              &block.d_o_rows, &block.keys,     &block.dk,    &block.dv,    &block.values,
+                              &block.result,   &block.max,      &block.sum,   &block.shift, &block.delta};
   int64_t size[BLOCK_PARTS];
   char *scratch = job->scratch[worker];
   block_sizes(job->a, size);
@@ -135,11 +151,11 @@ static void set_block(const Job *job, Where *w, int64_t block) {
 
 static char *at_query(const Job *job, char *memory, const int64_t *stride, const Where *w) {
   return memory +
-         (w->batch * stride[0] + w->query * stride[1] + w->head * stride[2] + w->group * stride[3]) * job->bytes;
+         (w->batch * stride[0] + w->query * stride[1] + w->head * stride[2] + w->group * stride[3]) * job->tensor_bytes;
 }
 
 static char *at_key(const Job *job, char *memory, const int64_t *stride, const Where *w, int64_t key) {
-  return memory + (w->batch * stride[0] + key * stride[1] + w->head * stride[2]) * job->bytes;
+  return memory + (w->batch * stride[0] + key * stride[1] + w->head * stride[2]) * job->tensor_bytes;
 }
 
 static int64_t statistic_of(const Job *job, const Where *w) {
@@ -154,17 +170,44 @@ static int64_t keys_seen(const Attention *a, const Where *w, int64_t begin, int6
 }
 
 // Lines of a tensor brought together. Far apart, their addresses often fall on the same few sets of a cache.
-static void copy_lines(const Job *job, char *to, int64_t to_stride, const char *from, int64_t stride, int64_t lines,
-                       int64_t depth) {
+static void take_lines(const Job *job, char *to, const char *from, int64_t stride, int64_t lines, int64_t depth) {
   for (int64_t i = 0; i < lines; i++) {
-    memcpy(to + i * to_stride * job->bytes, from + i * stride * job->bytes, (size_t)(depth * job->bytes));
+    if (job->narrow) {
+      job->real->load[job->a->type](to + i * depth * job->bytes, from + i * stride * job->tensor_bytes, 1, depth);
+    } else {
+      memcpy(to + i * depth * job->bytes, from + i * stride * job->bytes, (size_t)(depth * job->bytes));
+    }
   }
+}
+
+static void give_lines(const Job *job, char *to, int64_t stride, const char *from, int64_t lines, int64_t depth) {
+  for (int64_t i = 0; i < lines; i++) {
+    if (job->narrow) {
+      job->real->store[job->a->type](to + i * stride * job->tensor_bytes, 1, from + i * depth * job->bytes, depth);
+    } else {
+      memcpy(to + i * stride * job->bytes, from + i * depth * job->bytes, (size_t)(depth * job->bytes));
+    }
+  }
+}
+
+// Lines of the real type: where they are, or in the scratch.
+typedef struct {
+  char *at;
+  int64_t stride;
+} Lines;
+
+static Lines wide_lines(const Job *job, char *from, int64_t stride, int64_t lines, int64_t depth, char *scratch) {
+  if (!job->narrow) {
+    return (Lines){from, stride};
+  }
+  take_lines(job, scratch, from, stride, lines, depth);
+  return (Lines){scratch, depth};
 }
 
 // A block of queries (or their do), as rows and transposed; lanes without a query hold zero.
 static void take_block(const Job *job, const Where *w, const char *from, int64_t stride, int64_t depth, char *rows,
                        char *transposed) {
-  copy_lines(job, rows, depth, from, stride, w->queries, depth);
+  take_lines(job, rows, from, stride, w->queries, depth);
   if (w->queries < QUERIES) {
     memset(transposed, 0, (size_t)(QUERIES * depth * job->bytes));
   }
@@ -223,8 +266,9 @@ static void add_over_queries(const Job *job, const Where *w, const char *lines, 
 
 static AttentionBlock scores_of(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
   const Attention *a = job->a;
-  product_of_keys(job, at_key(job, job->ports->k, a->stride_k, w, begin), a->stride_k[1], block->query, a->depth, keys,
-                  block->scores);
+  const Lines k =
+      wide_lines(job, at_key(job, job->ports->k, a->stride_k, w, begin), a->stride_k[1], keys, a->depth, block->keys);
+  product_of_keys(job, k.at, k.stride, block->query, a->depth, keys, block->scores);
   return (AttentionBlock){
       .scores = block->scores, .keys = keys, .ahead = begin - w->position, .causal = a->causal, .scale = a->scale};
 }
@@ -244,7 +288,8 @@ static void forward_task(void *context, int worker, int64_t task) {
     set(job, block.max, r, -INFINITY);
     set(job, block.sum, r, 0.0);
   }
-  char *o = at_query(job, job->ports->o, a->stride_o, &w);
+  char *out = at_query(job, job->ports->o, a->stride_o, &w);
+  const Lines o = job->narrow ? (Lines){block.result, a->value_depth} : (Lines){out, a->stride_o[1]};
   take_block(job, &w, at_query(job, job->ports->q, a->stride_q, &w), a->stride_q[1], a->depth, block.query_rows,
              block.query);
   const int64_t end = keys_seen(a, &w, 0, a->keys);
@@ -253,23 +298,28 @@ static void forward_task(void *context, int worker, int64_t task) {
     const AttentionBlock scores = scores_of(job, &block, &w, begin, keys);
     job->real->attention_softmax(&scores, block.max, block.sum, block.shift);
     for (int64_t r = 0; begin > 0 && r < w.queries; r++) {
-      job->real->scale_row(o + r * a->stride_o[1] * job->bytes, a->value_depth, get(job, block.shift, r));
+      job->real->scale_row(o.at + r * o.stride * job->bytes, a->value_depth, get(job, block.shift, r));
     }
-    copy_lines(job, block.keys, a->value_depth, at_key(job, job->ports->v, a->stride_v, &w, begin), a->stride_v[1],
-               keys, a->value_depth);
-    sum_over_keys(job, &w, block.scores, block.keys, a->value_depth, keys, begin > 0, o, a->stride_o[1]);
+    take_lines(job, block.keys, at_key(job, job->ports->v, a->stride_v, &w, begin), a->stride_v[1], keys,
+               a->value_depth);
+    sum_over_keys(job, &w, block.scores, block.keys, a->value_depth, keys, begin > 0, o.at, o.stride);
   }
   for (int64_t r = 0; r < w.queries; r++) {
     const double sum = get(job, block.sum, r);
-    job->real->scale_row(o + r * a->stride_o[1] * job->bytes, a->value_depth, 1.0 / sum);
+    job->real->scale_row(o.at + r * o.stride * job->bytes, a->value_depth, 1.0 / sum);
     set(job, job->ports->statistics, statistic_of(job, &w) + r, get(job, block.max, r) + log(sum));
+  }
+  if (job->narrow) {
+    give_lines(job, out, a->stride_o[1], o.at, w.queries, a->value_depth);
   }
 }
 
 static Job job_of(const Attention *a, const Simd *simd, const AttentionPorts *ports, char *const *scratch) {
   Job job = {.a = a, .ports = ports, .scratch = scratch};
-  job.real = a->type == TYPE_F32 ? simd->f32 : simd->f64;
-  job.bytes = element_type_bytes(a->type);
+  job.real = a->type == TYPE_F64 ? simd->f64 : simd->f32;
+  job.bytes = element_type_bytes(real_of(a));
+  job.tensor_bytes = element_type_bytes(a->type);
+  job.narrow = is_narrow(a);
   job.parts = a->parts > 1 ? a->parts : 1;
   job.part_queries = a->queries / job.parts;
   job.part_blocks = (job.part_queries + QUERIES - 1) / QUERIES;
@@ -286,7 +336,9 @@ void attention_run(const Attention *a, const Simd *simd, Pool *pool, const Atten
 // Transposed queries and do, statistics and delta of a block.
 static void block_begin(const Job *job, const Block *block, const Where *w) {
   const Attention *a = job->a;
-  const char *o = at_query(job, job->ports->o, a->stride_o, w), *d_o = at_query(job, job->ports->d_o, a->stride_do, w);
+  char *d_o = at_query(job, job->ports->d_o, a->stride_do, w);
+  const Lines o = wide_lines(job, at_query(job, job->ports->o, a->stride_o, w), a->stride_o[1], w->queries,
+                             a->value_depth, block->result);
   take_block(job, w, at_query(job, job->ports->q, a->stride_q, w), a->stride_q[1], a->depth, block->query_rows,
              block->query);
   take_block(job, w, d_o, a->stride_do[1], a->value_depth, block->d_o_rows, block->d_o);
@@ -294,7 +346,7 @@ static void block_begin(const Job *job, const Block *block, const Where *w) {
     const bool real = r < w->queries;
     set(job, block->shift, r, real ? get(job, job->ports->statistics, statistic_of(job, w) + r) : 0.0);
     set(job, block->delta, r,
-        real ? job->real->dot(o + r * a->stride_o[1] * job->bytes, d_o + r * a->stride_do[1] * job->bytes,
+        real ? job->real->dot(o.at + r * o.stride * job->bytes, block->d_o_rows + r * a->value_depth * job->bytes,
                               a->value_depth)
              : 0.0);
   }
@@ -304,21 +356,26 @@ static void block_begin(const Job *job, const Block *block, const Where *w) {
 static void block_gradient(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
   const Attention *a = job->a;
   const AttentionBlock scores = scores_of(job, block, w, begin, keys);
-  product_of_keys(job, at_key(job, job->ports->v, a->stride_v, w, begin), a->stride_v[1], block->d_o, a->value_depth,
-                  keys, block->gradient);
+  const Lines v = wide_lines(job, at_key(job, job->ports->v, a->stride_v, w, begin), a->stride_v[1], keys,
+                             a->value_depth, block->values);
+  product_of_keys(job, v.at, v.stride, block->d_o, a->value_depth, keys, block->gradient);
   job->real->attention_gradient(&scores, block->gradient, block->shift, block->delta);
 }
 
 static void take_keys(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
   const Attention *a = job->a;
-  copy_lines(job, block->keys, a->depth, at_key(job, job->ports->k, a->stride_k, w, begin), a->stride_k[1], keys,
-             a->depth);
+  take_lines(job, block->keys, at_key(job, job->ports->k, a->stride_k, w, begin), a->stride_k[1], keys, a->depth);
 }
 
-static void add_dq(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
+// `last`: nothing is added to this block after it.
+static void add_dq(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys, bool last) {
   const Attention *a = job->a;
-  sum_over_keys(job, w, block->gradient, block->keys, a->depth, keys, begin > 0,
-                at_query(job, job->ports->dq, a->stride_dq, w), a->stride_dq[1]);
+  char *dq = at_query(job, job->ports->dq, a->stride_dq, w);
+  const Lines sum = job->narrow ? (Lines){block->result, a->depth} : (Lines){dq, a->stride_dq[1]};
+  sum_over_keys(job, w, block->gradient, block->keys, a->depth, keys, begin > 0, sum.at, sum.stride);
+  if (job->narrow && last) {
+    give_lines(job, dq, a->stride_dq[1], sum.at, w->queries, a->depth);
+  }
 }
 
 // dk and dv of the keys [begin, end) of one (batch, head), and what they add to dq if asked.
@@ -339,14 +396,14 @@ static void keys_backward(const Job *job, const Block *block, Where w, int64_t b
       add_over_queries(job, &w, block->scores, block->d_o_rows, a->value_depth, keys, block->dv);
       add_over_queries(job, &w, block->gradient, block->query_rows, a->depth, keys, block->dk);
       if (with_dq) {
-        add_dq(job, block, &w, begin, keys);
+        add_dq(job, block, &w, begin, keys, true);
       }
     }
   }
-  copy_lines(job, at_key(job, job->ports->dk, a->stride_dk, &w, begin), a->stride_dk[1], block->dk, a->depth,
-             end - begin, a->depth);
-  copy_lines(job, at_key(job, job->ports->dv, a->stride_dv, &w, begin), a->stride_dv[1], block->dv, a->value_depth,
-             end - begin, a->value_depth);
+  give_lines(job, at_key(job, job->ports->dk, a->stride_dk, &w, begin), a->stride_dk[1], block->dk, end - begin,
+             a->depth);
+  give_lines(job, at_key(job, job->ports->dv, a->stride_dv, &w, begin), a->stride_dv[1], block->dv, end - begin,
+             a->value_depth);
 }
 
 static void pair_task(void *context, int worker, int64_t task) {
@@ -385,7 +442,7 @@ static void queries_task(void *context, int worker, int64_t task) {
     const int64_t keys = min_of(KEYS, end - begin);
     take_keys(job, &block, &w, begin, keys);
     block_gradient(job, &block, &w, begin, keys);
-    add_dq(job, &block, &w, begin, keys);
+    add_dq(job, &block, &w, begin, keys, begin + KEYS >= end);
   }
 }
 
@@ -393,7 +450,8 @@ void attention_grad_run(const Attention *a, const Simd *simd, Pool *pool, const 
                         char *const *scratch) {
   Job job = job_of(a, simd, ports, scratch);
   const int64_t pairs = a->batch * a->heads;
-  if (pairs >= SPLIT_PAIRS || a->keys < SPLIT_LENGTH) {
+  bool whole = !job.narrow || a->keys <= KEYS;  // narrow sums of dq cannot wait in memory for the next chunk
+  if ((pairs >= SPLIT_PAIRS || a->keys < SPLIT_LENGTH) && whole) {
     pool_run(pool, pairs, pair_task, &job);
     return;
   }

@@ -1,11 +1,22 @@
 // gemm.h: matrix products, cut into tiles whose size depends on the shapes only.
+//
+// The library multiplies f32 and f64. Operands in 16 bits are widened to f32 piece by piece in a worker's scratch, and
+// results in 16 bits are rounded once, after all of k is summed in f32.
 #ifndef MDL_KERNELS_CPU_GEMM_H
 #define MDL_KERNELS_CPU_GEMM_H
 
 #include "kernels/cpu/blas.h"
+#include "kernels/cpu/simd.h"
 #include "runtime/cpu/pool.h"
 
+typedef struct {
+  const void *a, *b;
+  void *c;
+} GemmPorts;
+
 bool gemm_check(const Gemm *gemm, const char *name, Error *error);
-void gemm_run(const Gemm *gemm, const Blas *blas, Pool *pool, const void *a, const void *b, void *c, bool first);
+int64_t gemm_scratch_bytes(const Gemm *gemm);  // for each worker
+void gemm_run(const Gemm *gemm, const Blas *blas, const Simd *simd, Pool *pool, const GemmPorts *ports, bool first,
+              char *const *scratch);
 
 #endif

@@ -19,7 +19,8 @@ typedef struct {
   TakeDims dims;
   char *x, *out;
   const int32_t *index;
-  int64_t bytes;
+  const SimdReal *real;  // through which elements go from one type to the other; NULL: the types are the same
+  int64_t bytes, bytes_out;
   int64_t lines, block;  // TAKE: lines of the last dim, and how many one task reads
   int split;             // PUT: the dim that tasks cut, in pieces of `block`; -1: none
 } Job;
@@ -81,6 +82,20 @@ static void copy_line(char *out, int64_t out_step, const char *x, int64_t x_step
 static void zero_line(char *out, int64_t step, int64_t n, int64_t bytes) {
   for (int64_t i = 0; i < n; i++) {
     memset(out + i * step * bytes, 0, (size_t)bytes);
+  }
+}
+
+enum { CONVERT = 256 };
+
+// Elements of one type as those of another, stored or added.
+static void convert_line(const Job *job, ElementType to_type, char *to, int64_t to_step, ElementType from_type,
+                         const char *from, int64_t from_step, int64_t n, bool add) {
+  double values[CONVERT];  // or as many floats
+  const int64_t to_bytes = element_type_bytes(to_type), from_bytes = element_type_bytes(from_type);
+  for (int64_t at = 0; at < n; at += CONVERT) {
+    const int64_t now = n - at < CONVERT ? n - at : CONVERT;
+    job->real->load[from_type](values, from + at * from_step * from_bytes, from_step, now);
+    (add ? job->real->add : job->real->store)[to_type](to + at * to_step * to_bytes, to_step, values, now);
   }
 }
 
@@ -154,21 +169,35 @@ static void take_task(void *context, int worker, int64_t task) {
   cursor_seek(dims, &cursor, task * job->block);
   for (int64_t line = task * job->block; line < end; line++) {
     const int64_t place = job->index[cursor.index];
-    char *out = job->out + cursor.out * bytes;
+    char *out = job->out + cursor.out * job->bytes_out;
     if (place >= 0 && place < job->take->extent) {
       const char *x = job->x + (cursor.x + place * job->take->stride_axis) * bytes;
-      copy_line(out, dims->out[last], x, dims->x[last], n, bytes);
+      if (job->real) {
+        convert_line(job, job->take->type_out, out, dims->out[last], job->take->type, x, dims->x[last], n, false);
+      } else {
+        copy_line(out, dims->out[last], x, dims->x[last], n, bytes);
+      }
     } else {
-      zero_line(out, dims->out[last], n, bytes);
+      zero_line(out, dims->out[last], n, job->bytes_out);
     }
     cursor_next(dims, &cursor, -1, 0, 0);
   }
 }
 
-void take_run(const Take *take, Pool *pool, const void *x, const int32_t *index, void *out) {
-  Job job = {.take = take, .dims = dims_of(take), .out = out, .index = index};
-  memcpy(&job.x, &x, sizeof x);  // only read
+static Job job_of(const Take *take, const Simd *simd, const int32_t *index) {
+  Job job = {.take = take, .dims = dims_of(take), .index = index, .split = -1, .block = 1};
   job.bytes = element_type_bytes(take->type);
+  job.bytes_out = element_type_bytes(take->type_out);
+  if (take->type != take->type_out) {
+    job.real = take->type == TYPE_F64 || take->type_out == TYPE_F64 ? simd->f64 : simd->f32;
+  }
+  return job;
+}
+
+void take_run(const Take *take, const Simd *simd, Pool *pool, const void *x, const int32_t *index, void *out) {
+  Job job = job_of(take, simd, index);
+  job.out = out;
+  memcpy(&job.x, &x, sizeof x);  // only read
   job.lines = 1;
   for (int d = 0; d < job.dims.count - 1; d++) {
     job.lines *= job.dims.size[d];
@@ -194,15 +223,21 @@ static void put_task(void *context, int worker, int64_t task) {
     const int64_t place = job->index[cursor.index];
     if (place >= 0 && place < job->take->extent) {
       char *x = job->x + (cursor.x + place * job->take->stride_axis) * bytes;
-      add_line(job->take->type, x, dims->x[last], job->out + cursor.out * bytes, dims->out[last], n);
+      const char *source = job->out + cursor.out * job->bytes_out;
+      if (job->real) {
+        convert_line(job, job->take->type, x, dims->x[last], job->take->type_out, source, dims->out[last], n, true);
+      } else {
+        add_line(job->take->type, x, dims->x[last], source, dims->out[last], n);
+      }
     }
   } while (cursor_next(dims, &cursor, job->split, begin, end));
 }
 
-void put_run(const Take *take, Pool *pool, void *x, const int32_t *index, const void *source, bool first) {
-  Job job = {.take = take, .dims = dims_of(take), .x = x, .index = index, .split = -1, .block = 1};
+void put_run(const Take *take, const Simd *simd, Pool *pool, void *x, const int32_t *index, const void *source,
+             bool first) {
+  Job job = job_of(take, simd, index);
+  job.x = x;
   memcpy(&job.out, &source, sizeof source);  // only read
-  job.bytes = element_type_bytes(take->type);
   if (take->write == WRITE_STORE || (take->write == WRITE_ADD_AFTER_FIRST && first)) {
     pool_run(pool, (take->x_elements * job.bytes + ZERO_BYTES - 1) / ZERO_BYTES, zero_task, &job);
   }

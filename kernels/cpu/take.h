@@ -3,10 +3,12 @@
 #define MDL_KERNELS_CPU_TAKE_H
 
 #include "compiler/plan.h"
+#include "kernels/cpu/simd.h"
 #include "runtime/cpu/pool.h"
 
-void take_run(const Take *take, Pool *pool, const void *x, const int32_t *index, void *out);
-void put_run(const Take *take, Pool *pool, void *x, const int32_t *index, const void *source, bool first);
+void take_run(const Take *take, const Simd *simd, Pool *pool, const void *x, const int32_t *index, void *out);
+void put_run(const Take *take, const Simd *simd, Pool *pool, void *x, const int32_t *index, const void *source,
+             bool first);
 void window_run(const Window *window, Pool *pool, const void *x, void *out);
 void fold_run(const Window *window, Pool *pool, void *x, const void *out);
 

@@ -76,25 +76,19 @@ static bool folders_make(const char *path) {
   return true;
 }
 
-// The folder where results are kept, or "" if there is none.
-static void cache_choose(CudaCompiler *compiler, const char *cache) {
+bool cuda_cache_folder(const char *cache, char *path, size_t size) {
   const char *set = getenv("MDL_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   int length = 0;
-  if (!cache) {
-    return;
-  }
   if (*cache) {
-    length = snprintf(compiler->cache, sizeof compiler->cache, "%s", cache);
+    length = snprintf(path, size, "%s", cache);
   } else if (set && *set) {
-    length = snprintf(compiler->cache, sizeof compiler->cache, "%s", set);
+    length = snprintf(path, size, "%s", set);
   } else if (xdg && *xdg) {
-    length = snprintf(compiler->cache, sizeof compiler->cache, "%s/mdl", xdg);
+    length = snprintf(path, size, "%s/mdl", xdg);
   } else if (home && *home) {
-    length = snprintf(compiler->cache, sizeof compiler->cache, "%s/.cache/mdl", home);
+    length = snprintf(path, size, "%s/.cache/mdl", home);
   }
-  if (length <= 0 || (size_t)length + 64 > sizeof compiler->cache || !folders_make(compiler->cache)) {
-    compiler->cache[0] = '\0';
-  }
+  return length > 0 && (size_t)length < size && folders_make(path);
 }
 
 bool cuda_compiler_open(const char *target, const char *cache, CudaCompiler **out, char *message, size_t size) {
@@ -128,7 +122,9 @@ bool cuda_compiler_open(const char *target, const char *cache, CudaCompiler **ou
     cuda_compiler_close(compiler);
     return false;
   }
-  cache_choose(compiler, cache);
+  if (!cache || !cuda_cache_folder(cache, compiler->cache, sizeof compiler->cache - 64)) {
+    compiler->cache[0] = '\0';
+  }
   *out = compiler;
   return true;
 }

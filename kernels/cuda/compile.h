@@ -12,13 +12,16 @@
 
 typedef struct CudaCompiler CudaCompiler;
 
+// The folder of the cache, made if missing: `cache` itself, or with "" the user's (MDL_CACHE, or XDG_CACHE_HOME/mdl, or
+// ~/.cache/mdl). False: there is none, or its name is too long.
+bool cuda_cache_folder(const char *cache, char *path, size_t size);
+
 typedef struct {
   void *code;  // malloc'ed
   size_t bytes;
 } CudaBinary;
 
-// target: sm_80, sm_90a, ..., or compute_80 for PTX. cache: a folder, made if missing; NULL: none; "": the user's
-// (MDL_CACHE, or XDG_CACHE_HOME/mdl, or ~/.cache/mdl). On failure `message` says which library or version is missing.
+// target: sm_80, sm_90a, ..., or compute_80 for PTX. cache: as above; NULL: none. On failure `message` says which library or version is missing.
 bool cuda_compiler_open(const char *target, const char *cache, CudaCompiler **compiler, char *message, size_t size);
 void cuda_compiler_close(CudaCompiler *compiler);
 const char *cuda_compiler_version(const CudaCompiler *compiler);  // "NVRTC 13.0"

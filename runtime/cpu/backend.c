@@ -12,6 +12,7 @@
 #include "kernels/cpu/take.h"
 #include "runtime/cpu/collective.h"
 #include "runtime/cpu/memory.h"
+#include "runtime/trace.h"
 
 struct Device {
   const Plan *plan;
@@ -28,7 +29,8 @@ struct Device {
   char **scratch;  // [worker]
   char *shared;
   int64_t scratch_bytes, shared_bytes;
-  double seconds[INSTRUCTION_KIND_COUNT];
+  bool tracing;
+  TraceLog traced;
 };
 
 static double now(void) {
@@ -147,6 +149,8 @@ static bool segments_open(Device *device, Error *error) {
             fused_build(device->arena, device->simd, plan->kernels[call->kernel], places_here(device, call), slots);
         device->fused[s][i] = fused;
         scratch_need(device, fused_scratch_bytes(fused), fused_shared_bytes(fused));
+      } else if (instruction->kind == INSTRUCTION_GEMM) {
+        scratch_need(device, gemm_scratch_bytes(&instruction->as.gemm), 0);
       } else if (instruction->kind == INSTRUCTION_ATTENTION || instruction->kind == INSTRUCTION_ATTENTION_GRAD) {
         scratch_need(device, attention_scratch_bytes(&instruction->as.attention), 0);
       }
@@ -192,6 +196,7 @@ static void cpu_close(Device *device) {
   }
   pool_destroy(device->pool);
   blas_close(&device->blas);
+  trace_free(&device->traced);
   arena_destroy(device->arena);
   free(device);
 }
@@ -285,6 +290,12 @@ static void run_kernel(Device *device, const Fused *fused, const KernelCall *cal
   fused_run(fused, device->pool, ports, plan_call->first, device->scratch, device->shared);
 }
 
+static void run_gemm(Device *device, const Gemm *gemm, const PlanCall *call) {
+  const GemmPorts ports = {
+      .a = address(device, &gemm->a, call), .b = address(device, &gemm->b, call), .c = address(device, &gemm->c, call)};
+  gemm_run(gemm, &device->blas, device->simd, device->pool, &ports, call->first, device->scratch);
+}
+
 static void run_attention(Device *device, const Attention *attention, bool gradient, const PlanCall *call) {
   AttentionPorts ports = {
       .q = address(device, &attention->q, call),
@@ -324,7 +335,6 @@ static void run_piece(Device *device, const Piece *piece, const PlanCall *call) 
 }
 
 static void run_instruction(Device *device, const Instruction *instruction, const Fused *fused, const PlanCall *call) {
-  const Gemm *gemm = &instruction->as.gemm;
   const Take *take = &instruction->as.take;
   const Window *window = &instruction->as.window;
   switch (instruction->kind) {
@@ -332,15 +342,14 @@ static void run_instruction(Device *device, const Instruction *instruction, cons
       run_kernel(device, fused, &instruction->as.kernel, call);
       break;
     case INSTRUCTION_GEMM:
-      gemm_run(gemm, &device->blas, device->pool, address(device, &gemm->a, call), address(device, &gemm->b, call),
-               address(device, &gemm->c, call), call->first);
+      run_gemm(device, &instruction->as.gemm, call);
       break;
     case INSTRUCTION_TAKE:
-      take_run(take, device->pool, address(device, &take->x, call), address(device, &take->index, call),
+      take_run(take, device->simd, device->pool, address(device, &take->x, call), address(device, &take->index, call),
                address(device, &take->out, call));
       break;
     case INSTRUCTION_PUT:
-      put_run(take, device->pool, address(device, &take->x, call), address(device, &take->index, call),
+      put_run(take, device->simd, device->pool, address(device, &take->x, call), address(device, &take->index, call),
               address(device, &take->out, call), call->first);
       break;
     case INSTRUCTION_WINDOW:
@@ -367,7 +376,7 @@ static bool is_shared(InstructionKind kind) {
 }
 
 static bool run_calls(Device *device, const PlanProgram *program, Error *error) {
-  double before = now();
+  double before = device->tracing ? now() : 0;
   for (int c = 0; c < program->call_count; c++) {
     const PlanCall *call = &program->calls[c];
     const PlanSegment *segment = &device->plan->segments[call->segment];
@@ -378,9 +387,11 @@ static bool run_calls(Device *device, const PlanProgram *program, Error *error) 
       } else if (!run_shared(device, instruction, call, c, error)) {
         return false;
       }
-      const double after = now();
-      device->seconds[instruction->kind] += after - before;
-      before = after;
+      if (device->tracing) {
+        const double after = now();
+        trace_add(&device->traced, (TraceSpan){.instruction = instruction, .begin = before, .end = after});
+        before = after;
+      }
     }
   }
   return true;
@@ -407,11 +418,16 @@ static bool cpu_wait(Device *device, int behind, Error *error) {
 
 static void cpu_facts(const Device *device, DeviceFacts *facts) {
   (void)device;
-  *facts = (DeviceFacts){.name = "cpu", .peak_flops = NAN, .memory_bytes = -1};
+  *facts = (DeviceFacts){.name = "cpu", .peak_flops = NAN, .peak_bytes = NAN, .memory_bytes = -1};
 }
 
-static void cpu_profile(const Device *device, double *seconds) {
-  memcpy(seconds, device->seconds, sizeof device->seconds);
+static void cpu_trace(Device *device, bool on) {
+  device->tracing = on;
+}
+
+static const TraceSpan *cpu_traced(Device *device, int64_t *count) {
+  *count = device->traced.count;
+  return device->traced.at;
 }
 
 const Backend backend_cpu = {
@@ -423,5 +439,6 @@ const Backend backend_cpu = {
     .run = cpu_run,
     .wait = cpu_wait,
     .facts = cpu_facts,
-    .profile = cpu_profile,
+    .trace = cpu_trace,
+    .traced = cpu_traced,
 };

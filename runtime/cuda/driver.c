@@ -87,6 +87,7 @@ bool cuda_check(const Cuda *cuda, CudaStatus status, const char *what, Error *er
 }
 
 static bool attributes_read(const Cuda *cuda, CudaDevice *device, Error *error) {
+  int khz = 0, bits = 0;
   const struct {
     int attribute;
     int *value;
@@ -96,6 +97,8 @@ static bool attributes_read(const Cuda *cuda, CudaDevice *device, Error *error) 
       {CUDA_MULTIPROCESSORS, &device->multiprocessors},
       {CUDA_L2_BYTES, &device->l2_bytes},
       {CUDA_SHARED_OPTIN, &device->shared_bytes},
+      {CUDA_MEMORY_KHZ, &khz},
+      {CUDA_MEMORY_BITS, &bits},
   };
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
     if (!cuda_check(cuda, cuda->device_attribute(wanted[i].value, wanted[i].attribute, device->handle),
@@ -103,6 +106,7 @@ static bool attributes_read(const Cuda *cuda, CudaDevice *device, Error *error) 
       return false;
     }
   }
+  device->memory_rate = 2e3 * khz * bits / 8;  // two transfers a clock
   return true;
 }
 

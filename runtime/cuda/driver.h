@@ -23,6 +23,8 @@ enum { CUDA_DRIVER_LEAST = 12000 };  // of cuDriverGetVersion
 enum { CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_READY = 600 };
 enum {  // CUdevice_attribute
   CUDA_MULTIPROCESSORS = 16,
+  CUDA_MEMORY_KHZ = 36,
+  CUDA_MEMORY_BITS = 37,
   CUDA_L2_BYTES = 38,
   CUDA_MAJOR = 75,
   CUDA_MINOR = 76,
@@ -63,6 +65,8 @@ enum { CUDA_CAPTURE_THREAD_LOCAL = 1 };
   X(stream_synchronize, cuStreamSynchronize, 2000, (CudaStream stream))                                            \
   X(stream_query, cuStreamQuery, 2000, (CudaStream stream))                                                        \
   X(stream_wait, cuStreamWaitEvent, 3020, (CudaStream stream, CudaEvent event, unsigned flags))                    \
+  X(stream_wait_word, cuStreamWaitValue32, 12000,                                                                  \
+    (CudaStream stream, CudaAddress at, uint32_t least, unsigned flags))                                           \
   X(stream_write_word, cuStreamWriteValue32, 12000,                                                                \
     (CudaStream stream, CudaAddress to, uint32_t value, unsigned flags))                                           \
   X(capture_begin, cuStreamBeginCapture, 10010, (CudaStream stream, int mode))                                     \
@@ -105,6 +109,7 @@ typedef struct {
   char target[16];                                            // what kernels are compiled for: sm_90a, sm_80, ...
   int major, minor, multiprocessors, l2_bytes, shared_bytes;  // shared: most dynamic bytes of a block
   int64_t memory_bytes;
+  double memory_rate;  // bytes a second, read and written, by its clock and width
   CudaContext context;
 } CudaDevice;
 

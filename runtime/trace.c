@@ -1,0 +1,193 @@
+// trace.c: writes traces and their tables.
+#include "runtime/trace.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+enum { NAME_MAX_BYTES = 96, PLACE_MAX_BYTES = 160 };
+
+void trace_add(TraceLog *log, TraceSpan span) {
+  if (log->count == log->capacity) {
+    const int64_t capacity = log->capacity ? log->capacity * 2 : 1024;
+    TraceSpan *longer = realloc(log->at, sizeof *longer * (size_t)capacity);
+    if (!longer) {
+      return;
+    }
+    log->at = longer;
+    log->capacity = capacity;
+  }
+  log->at[log->count++] = span;
+}
+
+void trace_free(TraceLog *log) {
+  free(log->at);
+  *log = (TraceLog){0};
+}
+
+static const char *title_of(const Instruction *instruction) {
+  return instruction->name ? instruction->name : instruction_kind_name(instruction->kind);
+}
+
+// --- the trace ---
+
+static json_t *event_json(const Plan *plan, const TraceSpan *span, int64_t rank, double start) {
+  char place[PLACE_MAX_BYTES];
+  const Instruction *instruction = span->instruction;
+  plan_source(plan, instruction->span, place, sizeof place);
+  json_t *arguments =
+      json_pack("{s:s, s:f, s:f}", "source", place, "flops", instruction->flops, "bytes", instruction->bytes);
+  if (span->form) {
+    json_object_set_new(arguments, "form", json_string(span->form));
+  }
+  return json_pack("{s:s, s:s, s:s, s:f, s:f, s:I, s:i, s:o}", "name", title_of(instruction), "cat",
+                   instruction_kind_name(instruction->kind), "ph", "X", "ts", (span->begin - start) * 1e6, "dur",
+                   (span->end - span->begin) * 1e6, "pid", (json_int_t)rank, "tid", span->lane, "args", arguments);
+}
+
+static void event_put(json_t *event, bool *first, Buffer *out) {
+  char *text = event ? json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+  if (text) {
+    buffer_format(out, "%s\n%s", *first ? "" : ",", text);
+    *first = false;
+  }
+  free(text);
+  json_decref(event);
+}
+
+void trace_json(const Session *session, Buffer *out) {
+  bool first = true;
+  buffer_format(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+  for (int64_t rank = 0; rank < session->ranks; rank++) {
+    int64_t count = 0;
+    const Plan *plan = session_plan(session, rank);
+    const TraceSpan *spans = session->backend->traced(session_device(session, rank), &count);
+    char name[32];
+    snprintf(name, sizeof name, "rank %lld", (long long)rank);
+    event_put(json_pack("{s:s, s:s, s:I, s:{s:s}}", "name", "process_name", "ph", "M", "pid", (json_int_t)rank, "args",
+                        "name", name),
+              &first, out);
+    for (int64_t i = 0; i < count; i++) {
+      event_put(event_json(plan, &spans[i], rank, spans[0].begin), &first, out);
+    }
+  }
+  buffer_format(out, "\n]}\n");
+}
+
+// --- the table ---
+
+typedef struct {
+  char name[NAME_MAX_BYTES];  // numbers of layers are '*'
+  char place[PLACE_MAX_BYTES];
+  InstructionKind kind;
+  const char *form;
+  int64_t count;
+  double seconds, flops, bytes;
+} Row;
+
+typedef struct {
+  Row *at;
+  int count, capacity;
+  double seconds, flops, bytes;
+} Rows;
+
+// layers.3.q becomes layers.*.q.
+static void name_merge(const char *name, char to[NAME_MAX_BYTES]) {
+  int length = 0;
+  for (const char *at = name; *at && length + 1 < NAME_MAX_BYTES;) {
+    const bool begins = at == name || at[-1] == '.';
+    const size_t digits = begins ? strspn(at, "0123456789") : 0;
+    if (digits > 0 && (at[digits] == '.' || at[digits] == '\0')) {
+      to[length++] = '*';
+      at += digits;
+    } else {
+      to[length++] = *at++;
+    }
+  }
+  to[length] = '\0';
+}
+
+static Row *row_of(Rows *rows, const Plan *plan, const TraceSpan *span) {
+  Row row = {.kind = span->instruction->kind, .form = span->form ? span->form : ""};
+  name_merge(title_of(span->instruction), row.name);
+  plan_source(plan, span->instruction->span, row.place, sizeof row.place);
+  for (int i = 0; i < rows->count; i++) {
+    Row *have = &rows->at[i];
+    if (have->kind == row.kind && strcmp(have->name, row.name) == 0 && strcmp(have->form, row.form) == 0 &&
+        strcmp(have->place, row.place) == 0) {
+      return have;
+    }
+  }
+  if (rows->count == rows->capacity) {
+    const int capacity = rows->capacity ? rows->capacity * 2 : 64;
+    Row *longer = realloc(rows->at, sizeof *longer * (size_t)capacity);
+    if (!longer) {
+      return NULL;
+    }
+    rows->at = longer;
+    rows->capacity = capacity;
+  }
+  rows->at[rows->count] = row;
+  return &rows->at[rows->count++];
+}
+
+static int row_compare(const void *a, const void *b) {
+  const Row *left = a, *right = b;
+  return left->seconds < right->seconds ? 1 : left->seconds > right->seconds ? -1 : strcmp(left->name, right->name);
+}
+
+static void row_print(const Row *row, double total, int64_t steps, const DeviceFacts *facts, Buffer *out) {
+  const double limit = fmax(row->flops / facts->peak_flops, row->bytes / facts->peak_bytes);
+  buffer_format(out, "%9.3f ms %5.1f%% %6.0f  %8.1f %8.1f ", row->seconds / (double)steps * 1e3,
+                100 * row->seconds / total, (double)row->count / (double)steps, row->bytes / row->seconds / 1e9,
+                row->flops / row->seconds / 1e12);
+  if (isfinite(limit)) {
+    buffer_format(out, "%5.0f%%", 100 * limit / row->seconds);
+  } else {
+    buffer_format(out, "%6s", "-");
+  }
+  buffer_format(out, "  %s  %s%s%s%s%s\n", row->name, instruction_kind_name(row->kind), *row->form ? ", " : "",
+                row->form, *row->place ? "  " : "", row->place);
+}
+
+void trace_table(const Session *session, int64_t steps, int limit, Buffer *out) {
+  Rows rows = {0};
+  DeviceFacts facts;
+  int64_t count = 0;
+  const TraceSpan *spans = session->backend->traced(session->device, &count);
+  session->backend->facts(session->device, &facts);
+  for (int64_t i = 0; i < count; i++) {
+    Row *row = row_of(&rows, session->plan, &spans[i]);
+    const double seconds = spans[i].end - spans[i].begin;
+    rows.seconds += seconds;
+    if (row) {
+      row->count++;
+      row->seconds += seconds;
+      row->flops += spans[i].instruction->flops;
+      row->bytes += spans[i].instruction->bytes;
+    }
+  }
+  qsort(rows.at, (size_t)rows.count, sizeof *rows.at, row_compare);
+  buffer_format(out, "%12s %6s %6s  %8s %8s %6s  %s\n", "time a step", "share", "calls", "GB/s", "TFLOP/s", "limit",
+                "what, how, where in the text");
+  Row rest = {0};
+  for (int i = 0; i < rows.count; i++) {
+    if (limit == 0 || i < limit) {
+      row_print(&rows.at[i], rows.seconds, steps, &facts, out);
+    } else {
+      rest.seconds += rows.at[i].seconds;
+      rest.count += rows.at[i].count;
+    }
+  }
+  if (rest.count > 0) {
+    buffer_format(out, "%9.3f ms %5.1f%% %6.0f  %d more kinds of work\n", rest.seconds / (double)steps * 1e3,
+                  100 * rest.seconds / rows.seconds, (double)rest.count / (double)steps, rows.count - limit);
+  }
+  buffer_format(out, "%9.3f ms in all, %lld instructions a step\n", rows.seconds / (double)steps * 1e3,
+                (long long)(count / (steps > 0 ? steps : 1)));
+  free(rows.at);
+}

@@ -1,0 +1,26 @@
+// trace.h: where the time of traced steps went: a Chrome trace, and a table of kernels.
+//
+// The trace is the JSON of chrome://tracing and Perfetto: one process for each rank, one thread for each stream of its
+// device, one event for each instruction with its line in the text. The table puts together instructions that differ
+// in the number of a layer alone.
+#ifndef MDL_RUNTIME_TRACE_H
+#define MDL_RUNTIME_TRACE_H
+
+#include "base/buffer.h"
+#include "runtime/session.h"
+
+typedef struct {  // for backends: spans as they come; zeroed: none
+  TraceSpan *at;
+  int64_t count, capacity;
+} TraceLog;
+
+void trace_add(TraceLog *log, TraceSpan span);  // without memory for it the span is left out
+void trace_free(TraceLog *log);
+
+// All spans of a session, as one JSON text.
+void trace_json(const Session *session, Buffer *out);
+
+// Seconds of `steps` traced steps by kernel, longest first: of the first rank. Rows beyond `rows` are one line; 0: all.
+void trace_table(const Session *session, int64_t steps, int rows, Buffer *out);
+
+#endif

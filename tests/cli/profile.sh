@@ -1,0 +1,20 @@
+#!/bin/bash
+# profile.sh: mdl train --profile: a table, and a trace that is JSON with every instruction, its line and its time.
+. "$ROOT/tests/cli/lib.sh"
+train "$SMALL" --steps 6 --out run --profile 2
+[ -s run/profile.txt ] || die "there is no profile.txt"
+grep -q 'instructions a step' run/profile.txt || die "the table has no last line"
+train "$SMALL" --steps 6 --out plain
+[ ! -e plain/profile.json ] || die "a run without --profile left a trace"
+same "the losses" "$(losses run)" "$(losses plain)"
+command -v python3 > /dev/null || exit 0  # the rest reads JSON
+python3 - << 'END' || die "profile.json is not the trace of two steps"
+import json
+events = json.load(open("run/profile.json"))["traceEvents"]
+spans = [event for event in events if event["ph"] == "X"]
+count = int(open("run/profile.txt").read().split("in all, ")[1].split()[0])
+assert len(spans) == 2 * count, (len(spans), count)
+assert all(span["dur"] >= 0 and span["ts"] >= 0 for span in spans)
+assert any(".mdl:" in span["args"]["source"] for span in spans)
+assert {"gemm", "kernel"} <= {span["cat"] for span in spans}
+END
