@@ -20,7 +20,7 @@ void emit_line(Generator *g, int indent, const char *format, ...) {
 Emit emit_create(Generator *g, const CudaProgram *program, int indent, int unroll) {
   Emit e = {.g = g, .program = program, .indent = indent, .unroll = unroll};
   for (int p = 0; p < KERNEL_MAX_PORTS; p++) {
-    e.cache[p] = -1;
+    e.cache[p] = e.staged[p] = -1;
   }
   return e;
 }
@@ -147,6 +147,10 @@ static const CudaPort *port_of_code(const Emit *e, int code) {
 // Loads, and outputs that add to what is there, in order.
 static bool is_loaded(const Emit *e, int code) {
   const KernelInstruction *instruction = &e->g->kernel->code[code];
+  if (e->stage == STAGE_COPY &&
+      (instruction->port < 0 || e->staged[e->program->port_of[instruction->port]] < 0 || !e->values[code])) {
+    return false;
+  }
   return (e->values[code] && instruction->op == KERNEL_LOAD) ||
          (e->stores[code] && e->g->kernel->port[instruction->port].accumulate);
 }
@@ -198,6 +202,19 @@ static void load_emit(const Emit *e, const CudaPort *port, const char *chunk, in
               "for (int j = 0; j < %d; j++) x%d[%s][j] = read_%s(b%d + (Long)(%s) * %" PRId64 "u + (Long)j * %" PRId64
               "u);",
               vector, p, chunk, type, p, offset, port->bytes, step);
+  } else if (e->stage != STAGE_NONE && e->staged[slot] >= 0) {
+    const int64_t parts = vector * port->bytes / 16;
+    for (int64_t at = 0; at < parts; at++) {
+      const char *place = arena_format(
+          g->arena, "dynamic_shared + %" PRId64 " + ((%s * %" PRId64 " + %" PRId64 ") * %d + threadIdx.x) * 16",
+          e->staged[slot], chunk, parts, at, e->threads);
+      if (e->stage == STAGE_COPY) {
+        emit_line(g, indent, "copy_ahead16(%s, b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ");", place, p, offset,
+                  port->bytes, at * 16);
+      } else {
+        emit_line(g, indent, "load16(x%d[%s] + %" PRId64 ", %s);", p, chunk, at * 4, place);
+      }
+    }
   } else {
     const int64_t bytes = vector * port->bytes;
     const bool shared = e->cache[slot] >= 0;

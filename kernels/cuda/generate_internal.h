@@ -144,6 +144,10 @@ const char *fold_identity(KernelOp op);  // what it begins with
 
 // --- access.c ---
 
+// A row ahead: ports may be copied to shared memory in the background, each thread what it will need itself, and taken
+// from there when the row's turn comes.
+typedef enum { STAGE_NONE, STAGE_COPY, STAGE_TAKE } CudaStage;
+
 // How the chunks of a loop are loaded, worked on and stored. A chunk is a vector of the row, or, by_row, a row.
 typedef struct {
   Generator *g;
@@ -156,8 +160,11 @@ typedef struct {
   // Of ports of the program: offset of a copy of the row in shared memory, or -1; and whether it is there already.
   int64_t cache[KERNEL_MAX_PORTS];
   bool cached[KERNEL_MAX_PORTS];
-  bool values[KERNEL_MAX_CODE];  // that the loop makes
-  bool stores[KERNEL_MAX_CODE];  // outputs that it writes
+  CudaStage stage;
+  int threads;                       // of the block, for stages
+  int64_t staged[KERNEL_MAX_PORTS];  // offset in shared memory of what the next row is copied to, or -1
+  bool values[KERNEL_MAX_CODE];      // that the loop makes
+  bool stores[KERNEL_MAX_CODE];      // outputs that it writes
 } Emit;
 
 void emit_line(Generator *g, int indent, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -91,6 +91,13 @@ static const char prelude_target[] =
     "  asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(y) : \"f\"(a), \"f\"(b));\n"
     "  return y;\n"
     "}\n"
+    "DEVICE void copy_ahead16(void *shared, const void *from) {\n"
+    "  asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\" "
+    "::\"r\"((unsigned)__cvta_generic_to_shared(shared)),\n"
+    "               \"l\"(from)\n"
+    "               : \"memory\");\n"
+    "}\n"
+    "DEVICE void copies_wait(void) { asm volatile(\"cp.async.wait_all;\" ::: \"memory\"); }\n"
     "DEVICE float shuffle_f32(float x, int with) { return __shfl_xor_sync(0xffffffffu, x, with); }\n"
     "DEVICE double shuffle_f64(double x, int with) { return __shfl_xor_sync(0xffffffffu, x, with); }\n"
     "#endif\n";
