@@ -50,6 +50,11 @@ typedef struct {
   CudaPort port[KERNEL_MAX_PORTS];
   int vector;    // elements of one access, a power of two
   int64_t tail;  // elements of the inner side that the vectors leave
+  // Rows begin anywhere: vectors lie at multiples of their size in memory, those at the ends of a row hold part of it,
+  // and row coordinate d moves the first one by shift[d] elements.
+  bool ragged;
+  int64_t shift[KERNEL_MAX_DIMS];
+  int64_t vectors;  // of a row, or of all
 } CudaProgram;
 
 typedef struct {  // partial results of a reduction, added up at the end
@@ -128,6 +133,7 @@ const Kernel *kernel_turned(Arena *arena, const Kernel *kernel);
 void cuda_program_build(Generator *g, CudaProgram *program);
 // Chooses the vector of a program and how each port is accessed with it.
 void cuda_program_vector(Generator *g, CudaProgram *program, int64_t most);
+void cuda_program_ragged(Generator *g, CudaProgram *program);  // where only single elements are aligned
 void cuda_program_access(Generator *g, CudaProgram *program, int vector);
 // Marks the element values that the sink (an output or reduction) needs; rows: row values too.
 void closure_add(const Generator *g, const CudaProgram *program, int sink, bool rows, bool *closure);

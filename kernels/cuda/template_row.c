@@ -107,7 +107,7 @@ static void row_shape_long(const Generator *g, const CudaProgram *program, int w
     }
   }
   for (int p = 0; p < program->port_count; p++) {
-    const int64_t bytes = round_up(program->inner.total * program->port[p].bytes, 16);
+    const int64_t bytes = round_up(program->vectors * program->vector * program->port[p].bytes, 16);
     if (uses[p] > 1 && program->port[p].access == ACCESS_VECTOR && program->port[p].kind == PORT_INPUT &&
         shape->shared + bytes + 4096 <= g->target->shared_bytes) {
       shape->cached[p] = true;
@@ -136,7 +136,7 @@ static void row_shape_ahead(const Generator *g, const CudaProgram *program, RowS
       columns |= port->column[d] != 0;
     }
     shape->staged[p] = -1;
-    if (shape->held && shape->persistent && rows && columns && port->kind == PORT_INPUT &&
+    if (shape->held && shape->persistent && !program->ragged && rows && columns && port->kind == PORT_INPUT &&
         port->access == ACCESS_VECTOR && port->grain == 16 && 2 * (shape->shared + bytes) <= g->target->shared_bytes) {
       shape->staged[p] = shape->shared;
       shape->shared += bytes;
@@ -149,7 +149,8 @@ static RowShape row_shape(Generator *g, CudaProgram *program) {
   RowShape shape = {0};
   int words, sums;
   cuda_program_vector(g, program, GENERATE_MAX_VECTOR);
-  shape.vectors = program->inner.total / program->vector;
+  cuda_program_ragged(g, program);
+  shape.vectors = program->vectors;
   row_words(g, program, &words, &sums);
   row_shape_held(program, words, sums, &shape);
   if (!shape.held) {

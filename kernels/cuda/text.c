@@ -122,6 +122,14 @@ static const char prelude_memory[] =
     "DEVICE void store4(void *to, const unsigned *w) { *(unsigned *)to = w[0]; }\n"
     "DEVICE void store2(void *to, const unsigned *w) { *(unsigned short *)to = (unsigned short)w[0]; }\n";
 
+// insertN puts the element `at` of a vector, of N bytes, into words that were 0 there.
+static const char prelude_insert[] =
+    "DEVICE void insert2(unsigned *w, int at, const void *from) {\n"
+    "  w[at >> 1] |= (unsigned)*(const unsigned short *)from << ((at & 1) * 16);\n"
+    "}\n"
+    "DEVICE void insert4(unsigned *w, int at, const void *from) { w[at] = *(const unsigned *)from; }\n"
+    "DEVICE void insert8(unsigned *w, int at, const void *from) { load8(w + 2 * at, from); }\n";
+
 static const char prelude_elements[] =
     "DEVICE float get_f32(const unsigned *w, int at) { return float_of_bits(w[at]); }\n"
     "DEVICE int get_int(const unsigned *w, int at) { return (int)w[at]; }\n"
@@ -180,6 +188,6 @@ static const char prelude_single[] =
     "#define write_bool write_int\n";
 
 void cuda_prelude(CudaText *text, int slots) {
-  cuda_text(text, "%s%s%s%s", prelude_target, prelude_memory, prelude_elements, prelude_single);
+  cuda_text(text, "%s%s%s%s%s", prelude_target, prelude_memory, prelude_insert, prelude_elements, prelude_single);
   cuda_text(text, "typedef struct {\n  unsigned long long at[%d];\n} Slots;\n", slots);
 }
