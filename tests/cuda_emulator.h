@@ -111,6 +111,8 @@ static const char emulator_header[] =
     "DEVICE float reciprocal_fast(float x) { return 1.0f / x; }\n"
     "DEVICE float larger_f32(float a, float b) { return a > b || a != a ? a : b; }\n"
     "DEVICE float smaller_f32(float a, float b) { return a < b || a != a ? a : b; }\n"
+    "DEVICE void copy_ahead16(void *shared, const void *from) { memcpy(shared, from, 16); }\n"
+    "DEVICE void copies_wait(void) {}\n"
     "DEVICE float shuffle_f32(float x, int with) { return (float)emulator->shuffle(x, with); }\n"
     "DEVICE double shuffle_f64(double x, int with) { return emulator->shuffle(x, with); }\n"
     "DEVICE float rsqrtf(float x) { return 1.0f / sqrtf(x); }\n"

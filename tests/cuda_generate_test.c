@@ -46,7 +46,7 @@ static const ModelSource sources[] = {
 enum { SOURCES = sizeof sources / sizeof *sources };
 
 static const CudaTarget hopper = {.multiprocessors = 132, .shared_bytes = 227 * 1024};
-static const CudaTarget small = {.multiprocessors = 2, .shared_bytes = 16 * 1024};
+static const CudaTarget small = {.multiprocessors = 2, .shared_bytes = 40 * 1024};
 
 typedef struct {
   Bench *bench;
