@@ -129,9 +129,9 @@ def compiled(model, what):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--compile", choices=["step", "block"], help="block for models of more than 16 layers")
+    parser.add_argument("--compile", choices=["step", "block"], help="block for models of more than 12 layers")
     chosen, job = jobs.arguments(parser)
-    what = chosen.compile or ("block" if job.layers > 16 else "step")
+    what = chosen.compile or ("block" if job.layers > 12 else "step")
     device = torch.device("cuda")
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = True
