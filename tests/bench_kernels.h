@@ -17,7 +17,7 @@
 #include "tests/bench_copy.h"
 
 enum { KERNELS_STEPS = 5, SHAPE_BYTES = 80, WORD_BYTES = 64, PLACE_BYTES = 96, CPU_COPY_ROUNDS = 5 };
-static const double KERNEL_SECONDS = 4e-6;  // of the shortest kernel there is
+static const double KERNEL_SECONDS = 4e-6;  // until all multiprocessors have work, and until the last is done
 
 // --- the rate of a copy ---
 
