@@ -6,14 +6,17 @@
 # OUT is a folder: raw.txt gets every line as it comes, log.txt what the programs said besides, table.md the table.
 # Each job is ours, the peer known to be the best at it, and ours again, strictly; then come the other peers. Peers
 # that are missing, or for which no time is left, are skipped, and that is said.
-#   BUILD   folder of our programs, from the root: build   PYTHON   that has torch and jax: python3
-#   LLMC    llm.c's train_gpt2cu, built elsewhere          COMMIT   of our programs, where there is no git
+#   BUILD   folder that we were built in, or one that holds bench_train and bench_cuda; from the root: build
+#   PYTHON  that has torch and jax: python3
+#   LLMC    llm.c's train_gpt2cu, built elsewhere
+#   COMMIT  of our programs, where there is no git
 #   BENCH_SECONDS   that all of it may take: 410
 #   BENCH_TRAIN, BENCH_TORCH   more options of bench_train and of torch_step.py
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 BUILD=${BUILD:-build}
+[ -x "$BUILD/bench_train" ] || BUILD=$BUILD/tests
 PYTHON=${PYTHON:-python3}
 BENCH_SECONDS=${BENCH_SECONDS:-410}
 JOBS='gpt2 llama1b llama8b-8 gpt2-xl'
@@ -109,7 +112,7 @@ ours() {
   shift
   ours_left=$((ours_left - 1))
   # shellcheck disable=SC2086
-  take 90 "$BUILD/tests/bench_train" --steps "$STEPS" "$@" ${BENCH_TRAIN:-} "$job"
+  take 90 "$BUILD/bench_train" --steps "$STEPS" "$@" ${BENCH_TRAIN:-} "$job"
 }
 
 table() {
@@ -141,7 +144,7 @@ gpu() { nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -n 
 COMMIT=${COMMIT:-$(git describe --always --dirty 2>/dev/null || echo 'not known')}
 HEAD="$(date -u +%Y-%m-%d), $(gpu name), driver $(gpu driver_version), power limit $(gpu power.limit), commit $COMMIT"
 say "$HEAD"
-take 60 "$BUILD/tests/bench_cuda" copy
+take 60 "$BUILD/bench_cuda" copy
 ours_left=$(($(wc -w <<<"$JOBS") * 2))
 for job in $JOBS; do
   ours "$job"

@@ -70,10 +70,13 @@ def write_model(path, job):
 
 
 def library_path():
-    folders = os.environ.get("MDL_LIBRARY_PATH", "").split(":") + os.environ.get("LD_LIBRARY_PATH", "").split(":")
-    for packages in {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}:
+    """Folders of CUDA's libraries: those that PyTorch brings first, for it has the newest cuDNN as a rule."""
+    folders = []
+    for packages in sorted({sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}):
         folders += sorted(glob.glob(os.path.join(packages, "nvidia", "*", "lib")))
-    return ":".join(folder for folder in folders if folder)
+    for variable in ("MDL_LIBRARY_PATH", "LD_LIBRARY_PATH"):
+        folders += os.environ.get(variable, "").split(":")
+    return ":".join(folder for folder in folders + ["/usr/local/cuda/lib64"] if folder)
 
 
 def main():
