@@ -1,7 +1,8 @@
 // cuda_generate_test.c: kernels as CUDA: all are covered, NVRTC takes the texts, and emulated they do what the CPU
 // does.
 //
-// GENERATE_TEXTS=N compiles every N-th text (default 40; 1: all); GENERATE_SEEDS=N draws N kernels of each kind.
+// GENERATE_TEXTS=N compiles every N-th text for the newest target, GENERATE_KERNELS=N emulates every N-th small kernel of
+// the models (1: all), GENERATE_SEEDS=N draws N kernels of each kind.
 #include <inttypes.h>
 
 #include "compiler/compile.h"
@@ -14,34 +15,39 @@ enum { CASES_MAX = 4096 };
 
 typedef struct {
   const char *file, *recipe;
+  const char *set[3];
 } ModelSource;
 
 static const ModelSource sources[] = {
-    {"models/gpt2.mdl", "gpt2_124m"},
-    {"models/gpt2.mdl", "tiny"},
-    {"models/gpt2.mdl", "gpt2_1558m"},
-    {"models/llama.mdl", "small"},
-    {"models/llama.mdl", "llama_1b"},
-    {"models/llama.mdl", "llama3_8b"},
-    {"tests/programs/attention_called.mdl", NULL},
-    {"tests/programs/attention_mask.mdl", NULL},
-    {"tests/programs/attention_spelled.mdl", NULL},
-    {"tests/programs/batch_merged.mdl", NULL},
-    {"tests/programs/block.mdl", NULL},
-    {"tests/programs/convolution.mdl", NULL},
-    {"tests/programs/dropout.mdl", NULL},
-    {"tests/programs/functions.mdl", NULL},
-    {"tests/programs/hazard.mdl", NULL},
-    {"tests/programs/integers.mdl", NULL},
-    {"tests/programs/mlp.mdl", NULL},
-    {"tests/programs/optimizers.mdl", NULL},
-    {"tests/programs/parameters.mdl", NULL},
-    {"tests/programs/shapes.mdl", NULL},
-    {"tests/programs/state.mdl", NULL},
-    {"tests/programs/sum_of_products.mdl", NULL},
-    {"tests/programs/sum_of_turned.mdl", NULL},
-    {"tests/programs/tied.mdl", NULL},
-    {"tests/programs/unused_draw.mdl", NULL},
+    {"models/gpt2.mdl", "gpt2_124m", {NULL}},
+    {"models/gpt2.mdl", "tiny", {NULL}},
+    {"models/gpt2.mdl", "gpt2_1558m", {NULL}},
+    {"models/llama.mdl", "small", {NULL}},
+    {"models/llama.mdl", "llama_1b", {NULL}},
+    {"models/llama.mdl", "llama3_8b", {NULL}},
+    {"models/gpt2.mdl", "tiny", {"vocab=1003", "batch=1", "seq=64"}},
+    {"models/gpt2.mdl", "tiny", {"vocab=15001", "batch=1", "seq=16"}},
+    {"models/llama.mdl", "small", {"vocab=12000", "batch=1", "seq=20"}},
+    {"models/llama.mdl", "small", {"vocab=30000", "batch=1", "seq=8"}},
+    {"tests/programs/attention_called.mdl", NULL, {NULL}},
+    {"tests/programs/attention_mask.mdl", NULL, {NULL}},
+    {"tests/programs/attention_spelled.mdl", NULL, {NULL}},
+    {"tests/programs/batch_merged.mdl", NULL, {NULL}},
+    {"tests/programs/block.mdl", NULL, {NULL}},
+    {"tests/programs/convolution.mdl", NULL, {NULL}},
+    {"tests/programs/dropout.mdl", NULL, {NULL}},
+    {"tests/programs/functions.mdl", NULL, {NULL}},
+    {"tests/programs/hazard.mdl", NULL, {NULL}},
+    {"tests/programs/integers.mdl", NULL, {NULL}},
+    {"tests/programs/mlp.mdl", NULL, {NULL}},
+    {"tests/programs/optimizers.mdl", NULL, {NULL}},
+    {"tests/programs/parameters.mdl", NULL, {NULL}},
+    {"tests/programs/shapes.mdl", NULL, {NULL}},
+    {"tests/programs/state.mdl", NULL, {NULL}},
+    {"tests/programs/sum_of_products.mdl", NULL, {NULL}},
+    {"tests/programs/sum_of_turned.mdl", NULL, {NULL}},
+    {"tests/programs/tied.mdl", NULL, {NULL}},
+    {"tests/programs/unused_draw.mdl", NULL, {NULL}},
 };
 enum { SOURCES = sizeof sources / sizeof *sources };
 
@@ -314,7 +320,7 @@ static int64_t space_of(const Kernel *kernel) {
 
 static void emulates_the_models(void **state) {
   (void)state;
-  const int64_t every = number_of("GENERATE_TEXTS", 40);
+  const int64_t every = number_of("GENERATE_KERNELS", 8);
   if (!has_compiler()) {
     return;
   }
@@ -325,7 +331,7 @@ static void emulates_the_models(void **state) {
   for (int s = 0; s < SOURCES; s++) {
     const Plan *plan = plan_of(cases->arena, &sources[s]);
     for (int k = 0; k < plan->kernel_count; k++) {
-      if (space_of(plan->kernels[k]) > 300000 || kernels++ % (every > 4 ? every / 4 : 1) != 0) {
+      if (space_of(plan->kernels[k]) > 300000 || kernels++ % every != 0) {
         continue;
       }
       Kernel *kernel = kernels % 2 == 0 ? plan->kernels[k] : kernel_low(cases->arena, plan->kernels[k]);
