@@ -1,8 +1,8 @@
 // cuda_generate_test.c: kernels as CUDA: all are covered, NVRTC takes the texts, and emulated they do what the CPU
 // does.
 //
-// GENERATE_TEXTS=N compiles every N-th text for the newest target, GENERATE_KERNELS=N emulates every N-th small kernel of
-// the models (1: all), GENERATE_SEEDS=N draws N kernels of each kind.
+// GENERATE_TEXTS=N compiles every N-th text for the newest target, GENERATE_KERNELS=N emulates every N-th small kernel
+// of the models (1: all), GENERATE_SEEDS=N draws N kernels of each kind.
 #include <inttypes.h>
 
 #include "compiler/compile.h"
@@ -136,7 +136,7 @@ static void compile_text(CudaCompiler *compiler, const CudaKernel *made, const c
 static void covers_the_models(void **state) {
   (void)state;
   static const char *const targets[] = {"sm_90a", "sm_80", "compute_80"};
-  const int64_t every = number_of("GENERATE_TEXTS", 40);
+  const int64_t every = number_of("GENERATE_TEXTS", 120);
   CudaCompiler *compiler[3] = {NULL};
   char message[512];
   for (int i = 0; i < 3; i++) {
@@ -347,12 +347,60 @@ static void emulates_the_models(void **state) {
   cases_destroy(cases, &emulator);
 }
 
+// Texts that are wrong: a sum that subtracts, a barrier that a thread leaves out, a shuffle without its partners.
+static void notices_wrong_texts(void **state) {
+  (void)state;
+  if (!has_compiler()) {
+    return;
+  }
+  Emulator emulator;
+  Cases *cases = cases_create(&emulator);
+  const char *const sum = "fold_sum(R a, R b) { return a + b; }";
+  Draw random = {3};
+  int changed = 0, noticed = 0;
+  for (uint64_t seed = 1; seed <= 40 && changed < 8; seed++) {
+    Maker m = maker_create(seed, false);
+    case_add(cases, &emulator, &random, m.bench, m.kernel, m.place, "changed");
+    Case *at = &cases->at[cases->count - 1];
+    char *text =
+        strstr(at->made.text, "_sum(v") || strstr(at->made.text, "fold_sum(z") ? strstr(at->made.text, sum) : NULL;
+    if (!text) {
+      bench_destroy(m.bench);
+      cases->count--;
+      continue;
+    }
+    char *copy = arena_copy(cases->arena, at->made.text, strlen(at->made.text) + 1);
+    copy[text - at->made.text + (ptrdiff_t)strlen(sum) - 5] = '-';
+    at->unit = emulator_add(&emulator, copy);
+    changed++;
+  }
+  const int leaves = emulator_add(&emulator,
+                                  "typedef struct { int none; } Slots;\n"
+                                  "KERNEL(barrier, 64)(const Slots s) { if (threadIdx.x < 32u) __syncthreads(); }\n"
+                                  "KERNEL(shuffled, 64)(const Slots s) { if (threadIdx.x) shuffle_f32(1.0f, 1); }\n");
+  assert_true(changed >= 4 && emulator_compile(&emulator));
+  for (int i = 0; i < cases->count; i++) {
+    const Case *at = &cases->at[i];
+    char *got = case_emulate(at, &emulator), *wanted = bench_run(at->bench, 1);
+    noticed += !arenas_near(at->kernel, at->place, got, wanted, at->bench->bytes);
+    free(got);
+    free(wanted);
+    bench_destroy(at->bench);
+  }
+  assert_true(2 * noticed >= changed);
+  const uint64_t slots[1] = {0};
+  CudaLaunch launch = {.function = "barrier", .grid = {1, 1, 1}, .block = {64, 1, 1}};
+  assert_non_null(emulator_launch(&emulator, leaves, &launch, slots));
+  launch.function = "shuffled";
+  assert_non_null(emulator_launch(&emulator, leaves, &launch, slots));
+  cases_destroy(cases, &emulator);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(covers_the_models),
-      cmocka_unit_test(emulates_the_models),
-      cmocka_unit_test(emulates_random_f64),
-      cmocka_unit_test(emulates_random_low),
+      cmocka_unit_test(covers_the_models),   cmocka_unit_test(emulates_the_models),
+      cmocka_unit_test(emulates_random_f64), cmocka_unit_test(emulates_random_low),
+      cmocka_unit_test(notices_wrong_texts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
