@@ -109,6 +109,7 @@ static const char emulator_header[] =
     "}\n"
     "DEVICE float f16_widen(unsigned x) { return f32_of_f16((unsigned short)x); }\n"
     "DEVICE float reciprocal_fast(float x) { return 1.0f / x; }\n"
+    "DEVICE float exp2_fast(float x) { return exp2f(x); }\n"
     "DEVICE float larger_f32(float a, float b) { return a > b || a != a ? a : b; }\n"
     "DEVICE float smaller_f32(float a, float b) { return a < b || a != a ? a : b; }\n"
     "DEVICE void copy_ahead16(void *shared, const void *from) { memcpy(shared, from, 16); }\n"

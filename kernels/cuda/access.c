@@ -208,25 +208,16 @@ static const char *inside_text(const Emit *e) {
              : "";
 }
 
-// A vector whose elements lie side by side: from memory, or from shared memory if it is there already.
-static void load_vector(const Emit *e, const CudaPort *port, const char *chunk, const char *offset, int indent) {
+// A vector from memory.
+static void load_memory(const Emit *e, const CudaPort *port, const char *chunk, const char *offset, int indent) {
   Generator *g = e->g;
-  const int p = port->index, slot = (int)(port - e->program->port), grain = port->grain;
-  const int64_t bytes = e->program->vector * port->bytes, cache = e->cache[slot];
-  const char *place = arena_format(g->arena, "dynamic_shared + %" PRId64 " + k * %" PRId64 "u", cache, bytes);
-  const bool take = cache >= 0 && e->cached[slot];
-  if (!take) {
-    whole_open(e, indent);
+  const int p = port->index;
+  whole_open(e, indent);
+  for (int64_t at = 0; at < e->program->vector * port->bytes; at += port->grain) {
+    emit_line(g, indent, "load%d(x%d[%s] + %" PRId64 ", b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ");", port->grain,
+              p, chunk, at / 4, p, offset, port->bytes, at);
   }
-  for (int64_t at = 0; at < bytes; at += grain) {
-    if (take) {
-      emit_line(g, indent, "load%d(x%d[%s] + %" PRId64 ", %s + %" PRId64 ");", grain, p, chunk, at / 4, place, at);
-    } else {
-      emit_line(g, indent, "load%d(x%d[%s] + %" PRId64 ", b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ");", grain, p,
-                chunk, at / 4, p, offset, port->bytes, at);
-    }
-  }
-  if (e->program->ragged && !take) {
+  if (e->program->ragged) {
     emit_line(g, indent, "} else {");
     emit_line(g, indent + 1, "for (int j = 0; j < %d; j++) x%d[%s][j] = 0u;", words_of(e, port), p, chunk);
     cuda_text(&g->text, "#pragma unroll\n");
@@ -236,8 +227,40 @@ static void load_vector(const Emit *e, const CudaPort *port, const char *chunk, 
               e->program->vector, inside_text(e), port->bytes, p, chunk, p, offset, port->bytes, port->bytes);
     emit_line(g, indent, "}");
   }
-  for (int64_t at = 0; at < bytes && cache >= 0 && !take; at += grain) {
-    emit_line(g, indent, "store%d(%s + %" PRId64 ", x%d[%s] + %" PRId64 ");", grain, place, at, p, chunk, at / 4);
+}
+
+// A vector whose elements lie side by side: from memory, and into shared memory if it is to be kept there, or from
+// shared memory if it is there already.
+static void load_vector(const Emit *e, const CudaPort *port, const char *chunk, const char *offset, int indent) {
+  Generator *g = e->g;
+  const int p = port->index, slot = (int)(port - e->program->port);
+  const int64_t bytes = e->program->vector * port->bytes, vectors = e->cache_vectors[slot];
+  const bool part = vectors < e->program->vectors;
+  if (e->cache[slot] < 0) {
+    load_memory(e, port, chunk, offset, indent);
+    return;
+  }
+  if (!e->cached[slot]) {
+    load_memory(e, port, chunk, offset, indent);
+  }
+  if (part) {
+    emit_line(g, indent, "if (k < %" PRId64 "u) {", vectors);
+  }
+  for (int64_t at = 0; at < bytes; at += port->grain) {
+    const char *place =
+        arena_format(g->arena, "dynamic_shared + %" PRId64 " + k * %" PRId64 "u", e->cache[slot] + at, bytes);
+    if (e->cached[slot]) {
+      emit_line(g, indent, "load%d(x%d[%s] + %" PRId64 ", %s);", port->grain, p, chunk, at / 4, place);
+    } else {
+      emit_line(g, indent, "store%d(%s, x%d[%s] + %" PRId64 ");", port->grain, place, p, chunk, at / 4);
+    }
+  }
+  if (part && e->cached[slot]) {
+    emit_line(g, indent, "} else {");
+    load_memory(e, port, chunk, offset, indent + 1);
+  }
+  if (part) {
+    emit_line(g, indent, "}");
   }
 }
 

@@ -165,6 +165,7 @@ typedef struct {
   const char *guard;  // condition of a chunk, or NULL
   // Of ports of the program: offset of a copy of the row in shared memory, or -1; and whether it is there already.
   int64_t cache[KERNEL_MAX_PORTS];
+  int64_t cache_vectors[KERNEL_MAX_PORTS];  // how many of the row are there, from the first
   bool cached[KERNEL_MAX_PORTS];
   CudaStage stage;
   int threads;                       // of the block, for stages
