@@ -8,7 +8,7 @@
 
 enum { OFFSET_TEXT = 512 };
 
-void line(Generator *g, int indent, const char *format, ...) {
+void emit_line(Generator *g, int indent, const char *format, ...) {
   char text[1024];
   va_list arguments;
   va_start(arguments, format);
@@ -20,7 +20,7 @@ void line(Generator *g, int indent, const char *format, ...) {
 Emit emit_create(Generator *g, const CudaProgram *program, int indent, int unroll) {
   Emit e = {.g = g, .program = program, .indent = indent, .unroll = unroll};
   for (int p = 0; p < KERNEL_MAX_PORTS; p++) {
-    e.cache[p] = -1;
+    e.cache[p] = e.staged[p] = -1;
   }
   return e;
 }
@@ -47,26 +47,35 @@ static void offset_text(const CudaSide *side, const int64_t *stride, char letter
 static void coordinates_emit(Generator *g, const CudaSide *side, const char *from, char letter, int vector,
                              int indent) {
   if (side->count == 1) {
-    line(g, indent, "const Index %c0 = %s * %du;", letter, from, vector);
+    emit_line(g, indent, "const Index %c0 = %s * %du;", letter, from, vector);
     return;
   }
   const char *rest = from;
   for (int d = side->count - 1; d > 0; d--) {
     const int64_t step = d == side->count - 1 ? vector : 1, size = side->size[d] / step;
-    line(g, indent, "const Index %c%d = %s %% (Index)%" PRId64 " * %" PRId64 "u, %cm%d = %s / (Index)%" PRId64 ";",
-         letter, d, rest, size, step, letter, d, rest, size);
+    emit_line(g, indent, "const Index %c%d = %s %% (Index)%" PRId64 " * %" PRId64 "u, %cm%d = %s / (Index)%" PRId64 ";",
+              letter, d, rest, size, step, letter, d, rest, size);
     rest = arena_format(g->arena, "%cm%d", letter, d);
   }
   if (side->count > 0) {
-    line(g, indent, "const Index %c0 = %s;", letter, rest);
+    emit_line(g, indent, "const Index %c0 = %s;", letter, rest);
   }
 }
 
 void row_coordinates(Generator *g, const CudaProgram *program, int indent) {
   coordinates_emit(g, &program->outer, "row", 'r', 1, indent);
+  if (program->ragged) {
+    char offset[OFFSET_TEXT];
+    offset_text(&program->outer, program->shift, 'r', offset);
+    emit_line(g, indent, "const int shift = (int)((%s) %% %du);", offset, program->vector);
+  }
 }
 
 void column_coordinates(Generator *g, const CudaProgram *program, int vector, int indent) {
+  if (program->ragged) {
+    emit_line(g, indent, "const int c0 = (int)k * %d - shift;", program->vector);
+    return;
+  }
   coordinates_emit(g, &program->inner, "k", 'c', vector, indent);
 }
 
@@ -85,10 +94,10 @@ void row_bases(Generator *g, const CudaProgram *program, int indent) {
     const CudaPort *port = &program->port[p];
     offset_text(&program->outer, port->row, 'r', offset);
     if (port->kind == PORT_STRIDES) {
-      line(g, indent, "const Long b%d = a%d + (Long)(%s);", port->index, port->index, offset);
+      emit_line(g, indent, "const Long b%d = a%d + (Long)(%s);", port->index, port->index, offset);
     } else {
-      line(g, indent, "char *const b%d = a%d + (Long)(%s) * %" PRId64 "u;", port->index, port->index, offset,
-           port->bytes);
+      emit_line(g, indent, "char *const b%d = a%d + (Long)(%s) * %" PRId64 "u;", port->index, port->index, offset,
+                port->bytes);
     }
   }
 }
@@ -96,15 +105,15 @@ void row_bases(Generator *g, const CudaProgram *program, int indent) {
 void kernel_open(Generator *g, const CudaProgram *program, const char *name, int threads) {
   const int ports = g->kernel->port_count;
   cuda_text(&g->text, "KERNEL(%s, %d)(const Slots s) {\n", name, threads);
-  line(g, 1, "const int first = (int)(s.at[%d] & %du);", ports + 1, CUDA_SLOT_FIRST);
+  emit_line(g, 1, "const int first = (int)(s.at[%d] & %du);", ports + 1, CUDA_SLOT_FIRST);
   for (int p = 0; p < program->port_count; p++) {
     const CudaPort *port = &program->port[p];
     if (port->kind == PORT_STRIDES) {
-      line(g, 1, "const Long a%d = s.at[%d];", port->index, port->index);
+      emit_line(g, 1, "const Long a%d = s.at[%d];", port->index, port->index);
     } else if (port->shadowed) {
-      line(g, 1, "char *const a%d = (char *)s.at[%d] + %" PRId64 ";", port->index, ports, g->shadow[port->index]);
+      emit_line(g, 1, "char *const a%d = (char *)s.at[%d] + %" PRId64 ";", port->index, ports, g->shadow[port->index]);
     } else {
-      line(g, 1, "char *const a%d = (char *)s.at[%d];", port->index, port->index);
+      emit_line(g, 1, "char *const a%d = (char *)s.at[%d];", port->index, port->index);
     }
   }
   for (int i = 0; i < g->kernel->code_count; i++) {
@@ -113,8 +122,8 @@ void kernel_open(Generator *g, const CudaProgram *program, const char *name, int
       continue;
     }
     if (code->op == KERNEL_LOAD) {
-      line(g, 1, "const %s v%d = read_%s(a%d);", value_type(g, code->integer), i,
-           element_type_name(g->kernel->port[code->port].type), code->port);
+      emit_line(g, 1, "const %s v%d = read_%s(a%d);", value_type(g, code->integer), i,
+                element_type_name(g->kernel->port[code->port].type), code->port);
     } else {
       cuda_text(&g->text, "  ");
       expression_emit(g, i, code->port >= 0 ? arena_format(g->arena, "a%d", code->port) : "");
@@ -130,8 +139,8 @@ void row_values(Generator *g, const CudaProgram *program, int phase, int indent)
       continue;
     }
     if (code->op == KERNEL_LOAD) {
-      line(g, indent, "const %s v%d = read_%s(b%d);", value_type(g, code->integer), i,
-           element_type_name(g->kernel->port[code->port].type), code->port);
+      emit_line(g, indent, "const %s v%d = read_%s(b%d);", value_type(g, code->integer), i,
+                element_type_name(g->kernel->port[code->port].type), code->port);
     } else {
       cuda_text(&g->text, "%*s", 2 * indent, "");
       expression_emit(g, i, code->port >= 0 ? arena_format(g->arena, "b%d", code->port) : "");
@@ -147,6 +156,10 @@ static const CudaPort *port_of_code(const Emit *e, int code) {
 // Loads, and outputs that add to what is there, in order.
 static bool is_loaded(const Emit *e, int code) {
   const KernelInstruction *instruction = &e->g->kernel->code[code];
+  if (e->stage == STAGE_COPY &&
+      (instruction->port < 0 || e->staged[e->program->port_of[instruction->port]] < 0 || !e->values[code])) {
+    return false;
+  }
   return (e->values[code] && instruction->op == KERNEL_LOAD) ||
          (e->stores[code] && e->g->kernel->port[instruction->port].accumulate);
 }
@@ -173,12 +186,58 @@ void loads_declare(const Emit *e, bool once) {
     const int chunks = once ? 1 : e->unroll;
     done[port->index] = true;
     if (port->access == ACCESS_VECTOR) {
-      line(e->g, e->indent, "unsigned x%d[%d][%d];", port->index, chunks, words_of(e, port));
+      emit_line(e->g, e->indent, "unsigned x%d[%d][%d];", port->index, chunks, words_of(e, port));
     } else if (port->access == ACCESS_ELEMENTS) {
-      line(e->g, e->indent, "%s x%d[%d][%d];", type_of(e, port), port->index, chunks, e->program->vector);
+      emit_line(e->g, e->indent, "%s x%d[%d][%d];", type_of(e, port), port->index, chunks, e->program->vector);
     } else {
-      line(e->g, e->indent, "%s x%d[%d];", type_of(e, port), port->index, chunks);
+      emit_line(e->g, e->indent, "%s x%d[%d];", type_of(e, port), port->index, chunks);
     }
+  }
+}
+
+// In a ragged row: opens the branch of vectors that are whole, and works on the elements of others.
+static void whole_open(const Emit *e, int indent) {
+  if (e->program->ragged) {
+    emit_line(e->g, indent, "if ((unsigned)c0 <= %" PRId64 "u) {", e->program->inner.total - e->program->vector);
+  }
+}
+
+static const char *inside_text(const Emit *e) {
+  return e->program->ragged
+             ? arena_format(e->g->arena, "if ((unsigned)(c0 + j) < %" PRId64 "u) ", e->program->inner.total)
+             : "";
+}
+
+// A vector whose elements lie side by side: from memory, or from shared memory if it is there already.
+static void load_vector(const Emit *e, const CudaPort *port, const char *chunk, const char *offset, int indent) {
+  Generator *g = e->g;
+  const int p = port->index, slot = (int)(port - e->program->port), grain = port->grain;
+  const int64_t bytes = e->program->vector * port->bytes, cache = e->cache[slot];
+  const char *place = arena_format(g->arena, "dynamic_shared + %" PRId64 " + k * %" PRId64 "u", cache, bytes);
+  const bool take = cache >= 0 && e->cached[slot];
+  if (!take) {
+    whole_open(e, indent);
+  }
+  for (int64_t at = 0; at < bytes; at += grain) {
+    if (take) {
+      emit_line(g, indent, "load%d(x%d[%s] + %" PRId64 ", %s + %" PRId64 ");", grain, p, chunk, at / 4, place, at);
+    } else {
+      emit_line(g, indent, "load%d(x%d[%s] + %" PRId64 ", b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ");", grain, p,
+                chunk, at / 4, p, offset, port->bytes, at);
+    }
+  }
+  if (e->program->ragged && !take) {
+    emit_line(g, indent, "} else {");
+    emit_line(g, indent + 1, "for (int j = 0; j < %d; j++) x%d[%s][j] = 0u;", words_of(e, port), p, chunk);
+    cuda_text(&g->text, "#pragma unroll\n");
+    emit_line(g, indent + 1,
+              "for (int j = 0; j < %d; j++) %sinsert%" PRId64 "(x%d[%s], j, b%d + (Long)(%s) * %" PRId64
+              "u + j * %" PRId64 ");",
+              e->program->vector, inside_text(e), port->bytes, p, chunk, p, offset, port->bytes, port->bytes);
+    emit_line(g, indent, "}");
+  }
+  for (int64_t at = 0; at < bytes && cache >= 0 && !take; at += grain) {
+    emit_line(g, indent, "store%d(%s + %" PRId64 ", x%d[%s] + %" PRId64 ");", grain, place, at, p, chunk, at / 4);
   }
 }
 
@@ -190,30 +249,29 @@ static void load_emit(const Emit *e, const CudaPort *port, const char *chunk, in
   const char *type = element_type_name(port->type);
   offset_text(&e->program->inner, port->column, 'c', offset);
   if (port->access == ACCESS_ONCE) {
-    line(g, indent, "x%d[%s] = read_%s(b%d + (Long)(%s) * %" PRId64 "u);", p, chunk, type, p, offset, port->bytes);
+    emit_line(g, indent, "x%d[%s] = read_%s(b%d + (Long)(%s) * %" PRId64 "u);", p, chunk, type, p, offset, port->bytes);
   } else if (port->access == ACCESS_ELEMENTS) {
     const int64_t step = port->column[e->program->inner.count - 1] * port->bytes;
     cuda_text(&g->text, "#pragma unroll\n");
-    line(g, indent,
-         "for (int j = 0; j < %d; j++) x%d[%s][j] = read_%s(b%d + (Long)(%s) * %" PRId64 "u + (Long)j * %" PRId64 "u);",
-         vector, p, chunk, type, p, offset, port->bytes, step);
-  } else {
-    const int64_t bytes = vector * port->bytes;
-    const bool shared = e->cache[slot] >= 0;
-    for (int64_t at = 0; at < bytes; at += port->grain) {
-      if (shared && e->cached[slot]) {
-        line(g, indent, "load%d(x%d[%s] + %" PRId64 ", dynamic_shared + %" PRId64 " + k * %" PRId64 "u + %" PRId64 ");",
-             port->grain, p, chunk, at / 4, e->cache[slot], bytes, at);
-        continue;
-      }
-      line(g, indent, "load%d(x%d[%s] + %" PRId64 ", b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ");", port->grain, p,
-           chunk, at / 4, p, offset, port->bytes, at);
-      if (shared) {
-        line(g, indent,
-             "store%d(dynamic_shared + %" PRId64 " + k * %" PRId64 "u + %" PRId64 ", x%d[%s] + %" PRId64 ");",
-             port->grain, e->cache[slot], bytes, at, p, chunk, at / 4);
+    emit_line(g, indent,
+              "for (int j = 0; j < %d; j++) %sx%d[%s][j] = read_%s(b%d + (Long)(%s) * %" PRId64 "u + (Long)j * %" PRId64
+              "u);",
+              vector, inside_text(e), p, chunk, type, p, offset, port->bytes, step);
+  } else if (e->stage != STAGE_NONE && e->staged[slot] >= 0) {
+    const int64_t parts = vector * port->bytes / 16;
+    for (int64_t at = 0; at < parts; at++) {
+      const char *place = arena_format(
+          g->arena, "dynamic_shared + %" PRId64 " + ((%s * %" PRId64 " + %" PRId64 ") * %d + threadIdx.x) * 16",
+          e->staged[slot], chunk, parts, at, e->threads);
+      if (e->stage == STAGE_COPY) {
+        emit_line(g, indent, "copy_ahead16(%s, b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ");", place, p, offset,
+                  port->bytes, at * 16);
+      } else {
+        emit_line(g, indent, "load16(x%d[%s] + %" PRId64 ", %s);", p, chunk, at * 4, place);
       }
     }
+  } else {
+    load_vector(e, port, chunk, offset, indent);
   }
 }
 
@@ -223,7 +281,7 @@ void loads_once(const Emit *e) {
     const CudaPort *port = is_loaded(e, i) && is_loaded_once(e, i) ? port_of_code(e, i) : NULL;
     if (port && !done[port->index]) {
       done[port->index] = true;
-      line(e->g, e->indent, "char *const b%d = a%d;", port->index, port->index);
+      emit_line(e->g, e->indent, "char *const b%d = a%d;", port->index, port->index);
       load_emit(e, port, "0", e->indent);
     }
   }
@@ -232,11 +290,11 @@ void loads_once(const Emit *e) {
 void chunk_open(const Emit *e) {
   Generator *g = e->g;
   if (e->unroll > 1) {
-    line(g, e->indent, "#pragma unroll");
+    emit_line(g, e->indent, "#pragma unroll");
   }
-  line(g, e->indent, "for (int u = 0; u < %d; u++) {", e->unroll);
-  line(g, e->indent + 1, "%s", e->where);
-  line(g, e->indent + 1, e->guard ? "if (%s) {" : "{", e->guard);
+  emit_line(g, e->indent, "for (int u = 0; u < %d; u++) {", e->unroll);
+  emit_line(g, e->indent + 1, "%s", e->where);
+  emit_line(g, e->indent + 1, e->guard ? "if (%s) {" : "{", e->guard);
   if (e->by_row) {
     row_coordinates(g, e->program, e->indent + 2);
     row_bases(g, e->program, e->indent + 2);
@@ -246,8 +304,8 @@ void chunk_open(const Emit *e) {
 }
 
 void chunk_close(const Emit *e) {
-  line(e->g, e->indent + 1, "}");
-  line(e->g, e->indent, "}");
+  emit_line(e->g, e->indent + 1, "}");
+  emit_line(e->g, e->indent, "}");
 }
 
 void loads_emit(const Emit *e) {
@@ -265,9 +323,9 @@ void loads_emit(const Emit *e) {
     if (e->values[i]) {
       load_emit(e, port, "u", e->indent + 2);
     } else {
-      line(e->g, e->indent + 2, "if (!first) {");
+      emit_line(e->g, e->indent + 2, "if (!first) {");
       load_emit(e, port, "u", e->indent + 3);
-      line(e->g, e->indent + 2, "}");
+      emit_line(e->g, e->indent + 2, "}");
     }
   }
   if (any) {
@@ -278,7 +336,7 @@ void loads_emit(const Emit *e) {
 static bool is_run(const Emit *e, int code) {
   const int last = e->program->inner.count - 1;
   const KernelInstruction *instruction = &e->g->kernel->code[code];
-  return instruction->op == KERNEL_UNIFORM && e->program->vector >= 4 && last >= 0 &&
+  return instruction->op == KERNEL_UNIFORM && !e->program->ragged && e->program->vector >= 4 && last >= 0 &&
          port_of_code(e, code)->column[last] == 1;
 }
 
@@ -301,10 +359,10 @@ static void load_value(const Emit *e, int code, int indent) {
   const char *chunk = is_loaded_once(e, code) ? "0" : "u";
   const char *type = type_of(e, port), *name = element_type_name(port->type);
   if (port->access == ACCESS_VECTOR) {
-    line(e->g, indent, "const %s v%d = get_%s(x%d[%s], j);", type, code, name, port->index, chunk);
+    emit_line(e->g, indent, "const %s v%d = get_%s(x%d[%s], j);", type, code, name, port->index, chunk);
   } else {
-    line(e->g, indent, "const %s v%d = x%d[%s]%s;", type, code, port->index, chunk,
-         port->access == ACCESS_ELEMENTS ? "[j]" : "");
+    emit_line(e->g, indent, "const %s v%d = x%d[%s]%s;", type, code, port->index, chunk,
+              port->access == ACCESS_ELEMENTS ? "[j]" : "");
   }
 }
 
@@ -313,18 +371,18 @@ void lanes_open(const Emit *e) {
   const int vector = e->program->vector;
   for (int i = 0; i < g->kernel->code_count; i++) {
     if (e->values[i] && is_run(e, i)) {
-      line(g, e->indent + 2, "unsigned w%d[%d];", i, vector);
-      line(g, e->indent + 2, "random_run(w%d, %d, 0x%016" PRIx64 "ull, (unsigned)v%d, %s);", i, vector,
-           (uint64_t)g->kernel->code[i].constant, g->kernel->code[i].a, index_text(e, i, false));
+      emit_line(g, e->indent + 2, "unsigned w%d[%d];", i, vector);
+      emit_line(g, e->indent + 2, "random_run(w%d, %d, 0x%016" PRIx64 "ull, (unsigned)v%d, %s);", i, vector,
+                (uint64_t)g->kernel->code[i].constant, g->kernel->code[i].a, index_text(e, i, false));
     }
     if (e->stores[i]) {
-      line(g, e->indent + 2, "%s y%d[%d];", type_of(e, port_of_code(e, i)), g->kernel->code[i].port, vector);
+      emit_line(g, e->indent + 2, "%s y%d[%d];", type_of(e, port_of_code(e, i)), g->kernel->code[i].port, vector);
     }
   }
   if (vector > 1) {
-    line(g, e->indent + 2, "#pragma unroll");
+    emit_line(g, e->indent + 2, "#pragma unroll");
   }
-  line(g, e->indent + 2, "for (int j = 0; j < %d; j++) {", vector);
+  emit_line(g, e->indent + 2, "for (int j = 0; j < %d; j++) %s{", vector, inside_text(e));
   for (int i = 0; i < g->kernel->code_count; i++) {
     if (!e->values[i]) {
       continue;
@@ -332,7 +390,7 @@ void lanes_open(const Emit *e) {
     if (g->kernel->code[i].op == KERNEL_LOAD) {
       load_value(e, i, e->indent + 3);
     } else if (is_run(e, i)) {
-      line(g, e->indent + 3, "const R v%d = uniform_of(w%d[j]);", i, i);
+      emit_line(g, e->indent + 3, "const R v%d = uniform_of(w%d[j]);", i, i);
     } else {
       cuda_text(&g->text, "%*s", 2 * (e->indent + 3), "");
       expression_emit(g, i, index_text(e, i, true));
@@ -340,13 +398,13 @@ void lanes_open(const Emit *e) {
   }
   for (int i = 0; i < g->kernel->code_count; i++) {
     if (e->stores[i]) {
-      line(g, e->indent + 3, "y%d[j] = v%d;", g->kernel->code[i].port, g->kernel->code[i].a);
+      emit_line(g, e->indent + 3, "y%d[j] = v%d;", g->kernel->code[i].port, g->kernel->code[i].a);
     }
   }
 }
 
 void lanes_close(const Emit *e) {
-  line(e->g, e->indent + 2, "}");
+  emit_line(e->g, e->indent + 2, "}");
 }
 
 static void visit_guard(Generator *g, const CudaProgram *program, const CudaPort *port, bool rows, bool columns,
@@ -364,7 +422,7 @@ static void visit_guard(Generator *g, const CudaProgram *program, const CudaPort
     }
   }
   if (length > 0) {
-    line(g, indent, "if (%s)", text);
+    emit_line(g, indent, "if (%s)", text);
   }
 }
 
@@ -375,16 +433,25 @@ static void old_added(const Emit *e, const CudaPort *port, int indent) {
   } else {
     snprintf(text, sizeof text, port->access == ACCESS_ELEMENTS ? "x%d[u][j]" : "x%d[u]", port->index);
   }
-  line(e->g, indent, "if (!first) {");
-  line(e->g, indent, "#pragma unroll");
+  emit_line(e->g, indent, "if (!first) {");
+  emit_line(e->g, indent, "#pragma unroll");
   if (element_type_floating(port->type)) {
-    line(e->g, indent + 1, "for (int j = 0; j < %d; j++) y%d[j] = %s + y%d[j];", e->program->vector, port->index, text,
-         port->index);
+    emit_line(e->g, indent + 1, "for (int j = 0; j < %d; j++) y%d[j] = %s + y%d[j];", e->program->vector, port->index,
+              text, port->index);
   } else {
-    line(e->g, indent + 1, "for (int j = 0; j < %d; j++) y%d[j] = int_add(%s, y%d[j]);", e->program->vector,
-         port->index, text, port->index);
+    emit_line(e->g, indent + 1, "for (int j = 0; j < %d; j++) y%d[j] = int_add(%s, y%d[j]);", e->program->vector,
+              port->index, text, port->index);
   }
-  line(e->g, indent, "}");
+  emit_line(e->g, indent, "}");
+}
+
+static void store_elements(const Emit *e, const CudaPort *port, const char *offset, int64_t step, int indent) {
+  cuda_text(&e->g->text, "#pragma unroll\n");
+  emit_line(e->g, indent,
+            "for (int j = 0; j < %d; j++) %swrite_%s(b%d + (Long)(%s) * %" PRId64 "u + (Long)j * %" PRId64
+            "u, y%d[j]);",
+            e->program->vector, inside_text(e), element_type_name(port->type), port->index, offset, port->bytes, step,
+            port->index);
 }
 
 static void store_emit(const Emit *e, const CudaPort *port, int indent) {
@@ -397,24 +464,26 @@ static void store_emit(const Emit *e, const CudaPort *port, int indent) {
     old_added(e, port, indent);
   }
   visit_guard(g, e->program, port, true, true, indent);
+  emit_line(g, indent, "{");
   if (port->access == ACCESS_ONCE) {
-    line(g, indent, "write_%s(b%d + (Long)(%s) * %" PRId64 "u, y%d[0]);", type, p, offset, port->bytes, p);
+    emit_line(g, indent + 1, "write_%s(b%d + (Long)(%s) * %" PRId64 "u, y%d[0]);", type, p, offset, port->bytes, p);
   } else if (port->access == ACCESS_ELEMENTS) {
-    const int64_t step = port->column[e->program->inner.count - 1] * port->bytes;
-    line(g, indent,
-         "#pragma unroll\nfor (int j = 0; j < %d; j++) write_%s(b%d + (Long)(%s) * %" PRId64 "u + (Long)j * %" PRId64
-         "u, y%d[j]);",
-         vector, type, p, offset, port->bytes, step, p);
+    store_elements(e, port, offset, port->column[e->program->inner.count - 1] * port->bytes, indent + 1);
   } else {
-    line(g, indent, "{");
-    line(g, indent + 1, "unsigned o[%d];", words_of(e, port));
-    line(g, indent + 1, "put_%s(o, y%d, %d);", type, p, vector);
+    whole_open(e, indent + 1);
+    emit_line(g, indent + 1, "unsigned o[%d];", words_of(e, port));
+    emit_line(g, indent + 1, "put_%s(o, y%d, %d);", type, p, vector);
     for (int64_t at = 0; at < vector * port->bytes; at += port->grain) {
-      line(g, indent + 1, "store%d(b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ", o + %" PRId64 ");", port->grain, p,
-           offset, port->bytes, at, at / 4);
+      emit_line(g, indent + 1, "store%d(b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ", o + %" PRId64 ");", port->grain,
+                p, offset, port->bytes, at, at / 4);
     }
-    line(g, indent, "}");
+    if (e->program->ragged) {
+      emit_line(g, indent + 1, "} else {");
+      store_elements(e, port, offset, port->bytes, indent + 2);
+      emit_line(g, indent + 1, "}");
+    }
   }
+  emit_line(g, indent, "}");
 }
 
 void stores_emit(const Emit *e) {
@@ -434,9 +503,9 @@ void row_store(Generator *g, const CudaProgram *program, int at, int indent) {
     char text[128];
     snprintf(text, sizeof text, code->integer ? "int_add(read_%s(b%d), v%d)" : "read_%s(b%d) + v%d", type, code->port,
              code->a);
-    line(g, indent, "write_%s(b%d, first ? v%d : %s);", type, code->port, code->a, text);
+    emit_line(g, indent, "write_%s(b%d, first ? v%d : %s);", type, code->port, code->a, text);
   } else {
-    line(g, indent, "write_%s(b%d, v%d);", type, code->port, code->a);
+    emit_line(g, indent, "write_%s(b%d, v%d);", type, code->port, code->a);
   }
 }
 
@@ -446,13 +515,14 @@ void result_store(Generator *g, const CudaProgram *program, int at, const char *
   const CudaPort *port = &program->port[program->port_of[code->port]];
   const char *type = element_type_name(port->type);
   offset_text(&program->inner, port->column, 'c', offset);
-  line(g, indent, "char *const to = (char *)s.at[%d] + (Long)(%s) * %" PRId64 "u;", port->index, offset, port->bytes);
+  emit_line(g, indent, "char *const to = (char *)s.at[%d] + (Long)(%s) * %" PRId64 "u;", port->index, offset,
+            port->bytes);
   if (op_is_column_reduction(code->op)) {
     visit_guard(g, program, port, false, true, indent);
   }
   if (port->accumulate) {
-    line(g, indent, "write_%s(to, first ? %s : read_%s(to) + %s);", type, value, type, value);
+    emit_line(g, indent, "write_%s(to, first ? %s : read_%s(to) + %s);", type, value, type, value);
   } else {
-    line(g, indent, "write_%s(to, %s);", type, value);
+    emit_line(g, indent, "write_%s(to, %s);", type, value);
   }
 }

@@ -214,7 +214,7 @@ void expression_emit(Generator *g, int at, const char *index) {
   const KernelInstruction *code = &g->kernel->code[at];
   CudaText *text = &g->text;
   int operand[3];
-  operands_of(code, operand);
+  cuda_operands(code, operand);
   cuda_text(text, "const %s v%d = ", value_type(g, code->integer), at);
   switch (code->op) {
     case KERNEL_CONST:

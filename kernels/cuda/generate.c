@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/generate_internal.h"
 
-void operands_of(const KernelInstruction *code, int operand[3]) {
+void cuda_operands(const KernelInstruction *code, int operand[3]) {
   operand[0] = code->a;
   operand[1] = code->b;
   operand[2] = code->c;
@@ -19,7 +19,7 @@ static unsigned all_dims(const Kernel *kernel) {
   return mask;
 }
 
-unsigned stride_mask(const Kernel *kernel, const int64_t *stride) {
+unsigned cuda_stride_mask(const Kernel *kernel, const int64_t *stride) {
   unsigned mask = 0;
   for (int i = 0; i < kernel->dim_count; i++) {
     mask |= stride[i] != 0 ? 1u << i : 0;
@@ -27,7 +27,7 @@ unsigned stride_mask(const Kernel *kernel, const int64_t *stride) {
   return mask & all_dims(kernel);
 }
 
-unsigned level_mask(const Kernel *kernel, KernelLevel level) {
+unsigned cuda_level_mask(const Kernel *kernel, KernelLevel level) {
   const unsigned outer = (1u << (kernel->dim_count - kernel->inner_count)) - 1;
   return all_dims(kernel) & (((level & LEVEL_ROW) ? outer : 0) | ((level & LEVEL_COLUMN) ? ~outer : 0));
 }
@@ -37,15 +37,15 @@ static void analyse(Generator *g) {
   for (int i = 0; i < kernel->code_count; i++) {
     const KernelInstruction *code = &kernel->code[i];
     int operand[3];
-    operands_of(code, operand);
-    g->mask[i] = code->port >= 0 ? stride_mask(kernel, kernel->port[code->port].stride) : 0;
+    cuda_operands(code, operand);
+    g->mask[i] = code->port >= 0 ? cuda_stride_mask(kernel, kernel->port[code->port].stride) : 0;
     g->reduced[i] = op_is_row_reduction(code->op);
     for (int k = 0; k < kernel_op_operands(code->op); k++) {
       g->mask[i] |= g->mask[operand[k]];
       g->reduced[i] |= g->reduced[operand[k]];
     }
     if (op_is_row_reduction(code->op)) {
-      g->mask[i] &= level_mask(kernel, LEVEL_ROW);
+      g->mask[i] &= cuda_level_mask(kernel, LEVEL_ROW);
     }
   }
 }
@@ -57,8 +57,8 @@ static unsigned output_dims(const Generator *g, int at, bool *fixed) {
   if (*fixed) {
     return all_dims(g->kernel);
   }
-  return op_is_total(code->op) ? level_mask(g->kernel, g->kernel->code[code->a].level)
-                               : stride_mask(g->kernel, g->kernel->port[code->port].stride);
+  return op_is_total(code->op) ? cuda_level_mask(g->kernel, g->kernel->code[code->a].level)
+                               : cuda_stride_mask(g->kernel, g->kernel->port[code->port].stride);
 }
 
 // The whole space first; then what varies on more dims before what varies on fewer, so that an output over some dims
@@ -100,7 +100,7 @@ static bool program_reads(const Generator *g, const CudaProgram *program, int po
   for (int i = g->kernel->code_count - 1; i >= 0; i--) {
     const KernelInstruction *code = &g->kernel->code[i];
     int operand[3];
-    operands_of(code, operand);
+    cuda_operands(code, operand);
     needed[i] |= program->wanted[i];
     for (int k = 0; needed[i] && k < kernel_op_operands(code->op); k++) {
       needed[operand[k]] = true;
@@ -118,14 +118,14 @@ static bool program_reads(const Generator *g, const CudaProgram *program, int po
 static int64_t shadows_find(Generator *g) {
   const Kernel *kernel = g->kernel;
   const CudaProgram *first = &g->program[0];
-  const unsigned outer = level_mask(kernel, LEVEL_ROW);
+  const unsigned outer = cuda_level_mask(kernel, LEVEL_ROW);
   int64_t bytes = 0;
   memset(g->shadow, -1, sizeof g->shadow);
   for (int i = 0; i < kernel->code_count; i++) {
     const KernelInstruction *code = &kernel->code[i];
     const KernelPort *to = code->port >= 0 ? &kernel->port[code->port] : NULL;
     if (!first->fixed || !first->wanted[i] || code->op != KERNEL_STORE ||
-        stride_mask(kernel, to->stride) == first->dims) {
+        cuda_stride_mask(kernel, to->stride) == first->dims) {
       continue;
     }
     for (int p = 0; p < kernel->port_count; p++) {
@@ -134,7 +134,7 @@ static int64_t shadows_find(Generator *g) {
           memcmp(from->stride, to->stride, sizeof *to->stride * (size_t)kernel->dim_count) != 0) {
         continue;
       }
-      bool read = stride_mask(kernel, to->stride) != outer && program_reads(g, first, p);
+      bool read = cuda_stride_mask(kernel, to->stride) != outer && program_reads(g, first, p);
       for (int k = 1; k < g->program_count; k++) {
         read |= program_reads(g, &g->program[k], p);
       }
@@ -164,13 +164,13 @@ static void shadows_emit(Generator *g) {
       const char *type = element_type_bytes(port->type) == 8   ? "Long"
                          : element_type_bytes(port->type) == 4 ? "unsigned"
                                                                : "unsigned short";
-      line(g, 1, "for (Long i = blockIdx.x * %du + threadIdx.x; i < %lldull; i += gridDim.x * %du)", GENERATE_BLOCK,
-           (long long)last + 1, GENERATE_BLOCK);
-      line(g, 2, "((%s *)((char *)s.at[%d] + %lld))[i] = ((const %s *)s.at[%d])[i];", type, ports,
-           (long long)g->shadow[p], type, p);
+      emit_line(g, 1, "for (Long i = blockIdx.x * %du + threadIdx.x; i < %lldull; i += gridDim.x * %du)",
+                GENERATE_BLOCK, (long long)last + 1, GENERATE_BLOCK);
+      emit_line(g, 2, "((%s *)((char *)s.at[%d] + %lld))[i] = ((const %s *)s.at[%d])[i];", type, ports,
+                (long long)g->shadow[p], type, p);
     }
   }
-  line(g, 0, "}");
+  emit_line(g, 0, "}");
   launch_add(g, "shadow", 4 * g->target->multiprocessors, 1, GENERATE_BLOCK, 0);
 }
 
@@ -253,7 +253,7 @@ bool cuda_generate(const Kernel *kernel, const int *alignment, const CudaTarget 
   }
   const int64_t shadows = shadows_find(g);
   for (int k = 0; k < g->program_count; k++) {
-    program_build(g, &g->program[k]);
+    cuda_program_build(g, &g->program[k]);
   }
   g->wide = is_wide(g);
   cuda_prelude(&g->text, kernel->port_count + 2);

@@ -50,6 +50,11 @@ typedef struct {
   CudaPort port[KERNEL_MAX_PORTS];
   int vector;    // elements of one access, a power of two
   int64_t tail;  // elements of the inner side that the vectors leave
+  // Rows begin anywhere: vectors lie at multiples of their size in memory, those at the ends of a row hold part of it,
+  // and row coordinate d moves the first one by shift[d] elements.
+  bool ragged;
+  int64_t shift[KERNEL_MAX_DIMS];
+  int64_t vectors;  // of a row, or of all
 } CudaProgram;
 
 typedef struct {  // partial results of a reduction, added up at the end
@@ -115,9 +120,9 @@ static inline int64_t round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
 }
 
-void operands_of(const KernelInstruction *code, int operand[3]);
-unsigned stride_mask(const Kernel *kernel, const int64_t *stride);
-unsigned level_mask(const Kernel *kernel, KernelLevel level);
+void cuda_operands(const KernelInstruction *code, int operand[3]);
+unsigned cuda_stride_mask(const Kernel *kernel, const int64_t *stride);
+unsigned cuda_level_mask(const Kernel *kernel, KernelLevel level);
 
 // The kernel, or one with its sides exchanged that computes the same in a better order (generate_turn.c).
 const Kernel *kernel_turned(Arena *arena, const Kernel *kernel);
@@ -125,10 +130,11 @@ const Kernel *kernel_turned(Arena *arena, const Kernel *kernel);
 // --- generate_space.c ---
 
 // Fills in sides, ports and levels of a program whose dims and wanted outputs are set.
-void program_build(Generator *g, CudaProgram *program);
+void cuda_program_build(Generator *g, CudaProgram *program);
 // Chooses the vector of a program and how each port is accessed with it.
-void program_vector(Generator *g, CudaProgram *program, int64_t most);
-void program_access(Generator *g, CudaProgram *program, int vector);
+void cuda_program_vector(Generator *g, CudaProgram *program, int64_t most);
+void cuda_program_ragged(Generator *g, CudaProgram *program);  // where only single elements are aligned
+void cuda_program_access(Generator *g, CudaProgram *program, int vector);
 // Marks the element values that the sink (an output or reduction) needs; rows: row values too.
 void closure_add(const Generator *g, const CudaProgram *program, int sink, bool rows, bool *closure);
 
@@ -144,6 +150,10 @@ const char *fold_identity(KernelOp op);  // what it begins with
 
 // --- access.c ---
 
+// A row ahead: ports may be copied to shared memory in the background, each thread what it will need itself, and taken
+// from there when the row's turn comes.
+typedef enum { STAGE_NONE, STAGE_COPY, STAGE_TAKE } CudaStage;
+
 // How the chunks of a loop are loaded, worked on and stored. A chunk is a vector of the row, or, by_row, a row.
 typedef struct {
   Generator *g;
@@ -156,11 +166,14 @@ typedef struct {
   // Of ports of the program: offset of a copy of the row in shared memory, or -1; and whether it is there already.
   int64_t cache[KERNEL_MAX_PORTS];
   bool cached[KERNEL_MAX_PORTS];
-  bool values[KERNEL_MAX_CODE];  // that the loop makes
-  bool stores[KERNEL_MAX_CODE];  // outputs that it writes
+  CudaStage stage;
+  int threads;                       // of the block, for stages
+  int64_t staged[KERNEL_MAX_PORTS];  // offset in shared memory of what the next row is copied to, or -1
+  bool values[KERNEL_MAX_CODE];      // that the loop makes
+  bool stores[KERNEL_MAX_CODE];      // outputs that it writes
 } Emit;
 
-void line(Generator *g, int indent, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void emit_line(Generator *g, int indent, const char *format, ...) __attribute__((format(printf, 3, 4)));
 Emit emit_create(Generator *g, const CudaProgram *program, int indent, int unroll);
 // Opens a function: pointers, what is the same everywhere.
 void kernel_open(Generator *g, const CudaProgram *program, const char *name, int threads);

@@ -15,7 +15,7 @@ static void needed_mark(const Generator *g, CudaProgram *program) {
   for (int i = kernel->code_count - 1; i >= 0; i--) {
     program->needed[i] |= program->wanted[i];
     int operand[3];
-    operands_of(&kernel->code[i], operand);
+    cuda_operands(&kernel->code[i], operand);
     for (int k = 0; program->needed[i] && k < kernel_op_operands(kernel->code[i].op); k++) {
       program->needed[operand[k]] = true;
     }
@@ -140,7 +140,7 @@ static void levels_set(const Generator *g, CudaProgram *program, unsigned outer,
   for (int i = 0; i < kernel->code_count; i++) {
     const KernelInstruction *code = &kernel->code[i];
     int operand[3];
-    operands_of(code, operand);
+    cuda_operands(code, operand);
     const bool row = (g->mask[i] & outer) != 0 || (program->fixed && g->reduced[i]);
     program->level[i] = (KernelLevel)((row ? LEVEL_ROW : 0) | ((g->mask[i] & inner) != 0 ? LEVEL_COLUMN : 0));
     for (int k = 0; k < kernel_op_operands(code->op); k++) {
@@ -154,8 +154,8 @@ static void levels_set(const Generator *g, CudaProgram *program, unsigned outer,
   }
 }
 
-void program_build(Generator *g, CudaProgram *program) {
-  const unsigned inner = program->fixed ? level_mask(g->kernel, LEVEL_COLUMN) : ~0u;
+void cuda_program_build(Generator *g, CudaProgram *program) {
+  const unsigned inner = program->fixed ? cuda_level_mask(g->kernel, LEVEL_COLUMN) : ~0u;
   needed_mark(g, program);
   ports_collect(g, program);
   side_build(g, program, program->dims & ~inner, false);
@@ -192,9 +192,10 @@ static bool port_is_big(const CudaProgram *program, const CudaPort *port) {
   return elements >= program->outer.total * program->inner.total / 4;
 }
 
-void program_access(Generator *g, CudaProgram *program, int vector) {
+void cuda_program_access(Generator *g, CudaProgram *program, int vector) {
   const int last = program->inner.count - 1;
   program->vector = vector;
+  program->vectors = program->inner.total / vector;
   program->tail = last < 0 ? 0 : program->inner.total % vector;
   for (int p = 0; p < program->port_count; p++) {
     CudaPort *port = &program->port[p];
@@ -210,7 +211,7 @@ void program_access(Generator *g, CudaProgram *program, int vector) {
   }
 }
 
-void program_vector(Generator *g, CudaProgram *program, int64_t most) {
+void cuda_program_vector(Generator *g, CudaProgram *program, int64_t most) {
   const int last = program->inner.count - 1;
   int64_t bytes[9] = {0};  // of big ports along the last dim, by the bytes of their elements
   int vector = 1;
@@ -237,7 +238,68 @@ void program_vector(Generator *g, CudaProgram *program, int64_t most) {
       break;
     }
   }
-  program_access(g, program, vector);
+  cuda_program_access(g, program, vector);
+}
+
+// How far the first vector of a row is moved by each coordinate must be the same for all big ports; all others are read
+// element by element.
+static bool ragged_shift(const Generator *g, CudaProgram *program, int vector) {
+  bool found = false;
+  for (int p = 0; p < program->port_count; p++) {
+    const CudaPort *port = &program->port[p];
+    const bool unit = port->column[0] == 1, memory = port->kind != PORT_STRIDES;
+    if (port->column[0] > 1) {
+      return false;
+    }
+    if (!memory || !unit || !port_is_big(program, port)) {
+      continue;
+    }
+    for (int d = 0; d < program->outer.count; d++) {
+      if (found && program->shift[d] != port->row[d] % vector) {
+        return false;
+      }
+      program->shift[d] = port->row[d] % vector;
+    }
+    found = true;
+    if (!port->shadowed && g->alignment[port->index] < 16) {
+      return false;
+    }
+  }
+  return found;
+}
+
+void cuda_program_ragged(Generator *g, CudaProgram *program) {
+  int64_t bytes[9] = {0};
+  if (program->vector > 1 || program->inner.count != 1 || program->inner.total < 512 || g->wide) {
+    return;
+  }
+  for (int i = 0; i < g->kernel->code_count; i++) {
+    if (program->wanted[i] && op_is_column_reduction(g->kernel->code[i].op)) {
+      return;
+    }
+  }
+  for (int p = 0; p < program->port_count; p++) {
+    const CudaPort *port = &program->port[p];
+    bytes[port->bytes] += port->kind != PORT_STRIDES && port_is_big(program, port) ? port->bytes : 0;
+  }
+  const int vector = bytes[2] > bytes[4] + bytes[8] ? 8 : bytes[8] > bytes[4] ? 2 : 4;
+  if (!ragged_shift(g, program, vector)) {
+    return;
+  }
+  bool moves = false;
+  for (int d = 0; d < program->outer.count; d++) {
+    moves |= program->shift[d] != 0;
+  }
+  cuda_program_access(g, program, vector);
+  program->ragged = true;
+  program->vectors = blocks_of(program->inner.total + (moves ? vector - 1 : 0), vector);
+  for (int p = 0; p < program->port_count; p++) {
+    CudaPort *port = &program->port[p];
+    if (port->column[0] == 1 && port->kind != PORT_STRIDES) {
+      port->access = port_is_big(program, port) ? ACCESS_VECTOR : ACCESS_ELEMENTS;
+      port->grain = (int)min_i64(16, vector * port->bytes);
+    }
+  }
 }
 
 void closure_add(const Generator *g, const CudaProgram *program, int sink, bool rows, bool *closure) {
@@ -245,7 +307,7 @@ void closure_add(const Generator *g, const CudaProgram *program, int sink, bool 
   found[sink] = true;
   for (int i = sink; i >= 0; i--) {
     int operand[3];
-    operands_of(&g->kernel->code[i], operand);
+    cuda_operands(&g->kernel->code[i], operand);
     for (int k = 0; found[i] && k < kernel_op_operands(g->kernel->code[i].op); k++) {
       const KernelLevel level = program->level[operand[k]];
       const bool in = rows ? level != LEVEL_SCALAR : (level & LEVEL_COLUMN) != 0;

@@ -39,19 +39,19 @@ static ColumnShape column_shape(const Generator *g, const CudaProgram *program) 
 static void column_close(Generator *g, const CudaProgram *program, int code, const ColumnShape *shape) {
   const int width = shape->width * program->vector;
   const KernelOp op = g->kernel->code[code].op;
-  line(g, 1, "{");
-  line(g, 2, "for (int j = 0; j < %d; j++) part[ty][j * %d + tx] = z%d[j];", program->vector, shape->width, code);
-  line(g, 2, "__syncthreads();");
-  line(g, 2, "for (unsigned i = threadIdx.x; i < %du; i += %du) {", width, GENERATE_BLOCK);
-  line(g, 3, "R z = part[0][i];");
-  line(g, 3, "for (int y = 1; y < %d; y++) z = %s(z, part[y][i]);", shape->height, fold_function(op));
-  line(g, 3, "const Index c = (blockIdx.x * (Index)%d + i %% %du) * %du + i / %du;", shape->width, shape->width,
-       program->vector, shape->width);
-  line(g, 3, "if (c < (Index)%" PRId64 ") (%s)[(Long)blockIdx.y * %" PRId64 "u + c] = z;", program->inner.total,
-       partial_pointer(g, code), program->inner.total);
-  line(g, 2, "}");
-  line(g, 2, "__syncthreads();");
-  line(g, 1, "}");
+  emit_line(g, 1, "{");
+  emit_line(g, 2, "for (int j = 0; j < %d; j++) part[ty][j * %d + tx] = z%d[j];", program->vector, shape->width, code);
+  emit_line(g, 2, "__syncthreads();");
+  emit_line(g, 2, "for (unsigned i = threadIdx.x; i < %du; i += %du) {", width, GENERATE_BLOCK);
+  emit_line(g, 3, "R z = part[0][i];");
+  emit_line(g, 3, "for (int y = 1; y < %d; y++) z = %s(z, part[y][i]);", shape->height, fold_function(op));
+  emit_line(g, 3, "const Index c = (blockIdx.x * (Index)%d + i %% %du) * %du + i / %du;", shape->width, shape->width,
+            program->vector, shape->width);
+  emit_line(g, 3, "if (c < (Index)%" PRId64 ") (%s)[(Long)blockIdx.y * %" PRId64 "u + c] = z;", program->inner.total,
+            partial_pointer(g, code), program->inner.total);
+  emit_line(g, 2, "}");
+  emit_line(g, 2, "__syncthreads();");
+  emit_line(g, 1, "}");
 }
 
 static void column_rows(Generator *g, const CudaProgram *program, const ColumnShape *shape) {
@@ -74,14 +74,14 @@ static void column_rows(Generator *g, const CudaProgram *program, const ColumnSh
   }
   once.indent = 1;
   loads_declare(&once, true);
-  line(g, 1, "if (inside) {");
+  emit_line(g, 1, "if (inside) {");
   once.indent = 2;
   loads_once(&once);
-  line(g, 1, "}");
-  line(g, 1,
-       "for (Index row0 = blockIdx.y * (Index)%" PRId64 " + ty; row0 < (Index)%" PRId64
-       "; row0 += gridDim.y * (Index)%" PRId64 ") {",
-       step, round_up(program->outer.total, step), step);
+  emit_line(g, 1, "}");
+  emit_line(g, 1,
+            "for (Index row0 = blockIdx.y * (Index)%" PRId64 " + ty; row0 < (Index)%" PRId64
+            "; row0 += gridDim.y * (Index)%" PRId64 ") {",
+            step, round_up(program->outer.total, step), step);
   rows.indent = 2;
   loads_declare(&rows, false);
   loads_emit(&rows);
@@ -92,47 +92,47 @@ static void column_rows(Generator *g, const CudaProgram *program, const ColumnSh
     if (program->wanted[i] && op_is_total(op)) {
       total_fold(g, i, 5);
     } else if (program->wanted[i] && op_is_column_reduction(op)) {
-      line(g, 5, "z%d[j] = %s(z%d[j], v%d);", i, fold_function(op), i, g->kernel->code[i].a);
+      emit_line(g, 5, "z%d[j] = %s(z%d[j], v%d);", i, fold_function(op), i, g->kernel->code[i].a);
     }
   }
   lanes_close(&rows);
   stores_emit(&rows);
   chunk_close(&rows);
-  line(g, 1, "}");
+  emit_line(g, 1, "}");
 }
 
 void template_column(Generator *g, CudaProgram *program) {
-  program_vector(g, program, GENERATE_MAX_VECTOR);
+  cuda_program_vector(g, program, GENERATE_MAX_VECTOR);
   const ColumnShape shape = column_shape(g, program);
   const char *name = arena_format(g->arena, "column%d", program->number);
   kernel_open(g, program, name, GENERATE_BLOCK);
   totals_open(g, program, shape.grid_x * shape.grid_y);
-  line(g, 1, "const unsigned tx = threadIdx.x %% %du, ty = threadIdx.x / %du;", shape.width, shape.width);
-  line(g, 1, "const Index k = blockIdx.x * (Index)%d + tx;", shape.width);
+  emit_line(g, 1, "const unsigned tx = threadIdx.x %% %du, ty = threadIdx.x / %du;", shape.width, shape.width);
+  emit_line(g, 1, "const Index k = blockIdx.x * (Index)%d + tx;", shape.width);
   if (shape.vectors % shape.width == 0) {
-    line(g, 1, "const int inside = 1;");
+    emit_line(g, 1, "const int inside = 1;");
   } else {
-    line(g, 1, "const int inside = k < (Index)%" PRId64 ";", shape.vectors);
+    emit_line(g, 1, "const int inside = k < (Index)%" PRId64 ";", shape.vectors);
   }
   column_coordinates(g, program, program->vector, 1);
   for (int i = 0; i < g->kernel->code_count; i++) {
     const KernelOp op = g->kernel->code[i].op;
     if (program->wanted[i] && op_is_column_reduction(op)) {
       partial_add(g, program, i, shape.grid_y, program->inner.total);
-      line(g, 1, "R z%d[%d];", i, program->vector);
-      line(g, 0, "#pragma unroll");
-      line(g, 1, "for (int j = 0; j < %d; j++) z%d[j] = %s;", program->vector, i, fold_identity(op));
+      emit_line(g, 1, "R z%d[%d];", i, program->vector);
+      emit_line(g, 0, "#pragma unroll");
+      emit_line(g, 1, "for (int j = 0; j < %d; j++) z%d[j] = %s;", program->vector, i, fold_identity(op));
     }
   }
   column_rows(g, program, &shape);
-  line(g, 1, "__shared__ R part[%d][%d];", shape.height, shape.width * program->vector);
+  emit_line(g, 1, "__shared__ R part[%d][%d];", shape.height, shape.width * program->vector);
   for (int i = 0; i < g->kernel->code_count; i++) {
     if (program->wanted[i] && op_is_column_reduction(g->kernel->code[i].op)) {
       column_close(g, program, i, &shape);
     }
   }
   totals_close(g, program, GENERATE_BLOCK);
-  line(g, 0, "}");
+  emit_line(g, 0, "}");
   launch_add(g, name, shape.grid_x, shape.grid_y, GENERATE_BLOCK, 0);
   form_add(g, arena_format(g->arena, "column x%d, %d rows in %d", program->vector, shape.height, shape.unroll));
 }

@@ -59,7 +59,7 @@ static int flat_unroll(const Generator *g, const CudaProgram *program, int64_t v
 }
 
 void template_flat(Generator *g, CudaProgram *program) {
-  program_vector(g, program, GENERATE_MAX_VECTOR);
+  cuda_program_vector(g, program, GENERATE_MAX_VECTOR);
   const int64_t vectors = program->inner.total / program->vector;
   const int unroll = flat_unroll(g, program, vectors), step = GENERATE_BLOCK * unroll;
   const bool totals = has_totals(g, program);
@@ -70,28 +70,28 @@ void template_flat(Generator *g, CudaProgram *program) {
   totals_open(g, program, blocks);
   row_bases(g, program, 1);
   if (totals) {
-    line(g, 1,
-         "for (Index k0 = blockIdx.x * (Index)%d + threadIdx.x; k0 < (Index)%" PRId64
-         "; k0 += gridDim.x * (Index)%d) {",
-         step, all * step, step);
+    emit_line(g, 1,
+              "for (Index k0 = blockIdx.x * (Index)%d + threadIdx.x; k0 < (Index)%" PRId64
+              "; k0 += gridDim.x * (Index)%d) {",
+              step, all * step, step);
   } else {
-    line(g, 1, "{");
-    line(g, 2, "const Index k0 = blockIdx.x * (Index)%d + threadIdx.x;", step);
+    emit_line(g, 1, "{");
+    emit_line(g, 2, "const Index k0 = blockIdx.x * (Index)%d + threadIdx.x;", step);
   }
   flat_body(g, program, 2, unroll, arena_format(g->arena, "const Index k = k0 + u * %d;", GENERATE_BLOCK),
             vectors % step == 0 ? NULL : arena_format(g->arena, "k < (Index)%" PRId64, vectors));
-  line(g, 1, "}");
+  emit_line(g, 1, "}");
   if (program->tail > 0) {
     CudaProgram *rest = arena_copy(g->arena, program, sizeof *program);
-    program_access(g, rest, 1);
-    line(g, 1, "if (blockIdx.x == gridDim.x - 1 && threadIdx.x < %" PRId64 "u) {", program->tail);
+    cuda_program_access(g, rest, 1);
+    emit_line(g, 1, "if (blockIdx.x == gridDim.x - 1 && threadIdx.x < %" PRId64 "u) {", program->tail);
     flat_body(g, rest, 2, 1,
               arena_format(g->arena, "const Index k = (Index)%" PRId64 " + threadIdx.x;", vectors * program->vector),
               NULL);
-    line(g, 1, "}");
+    emit_line(g, 1, "}");
   }
   totals_close(g, program, GENERATE_BLOCK);
-  line(g, 0, "}");
+  emit_line(g, 0, "}");
   launch_add(g, name, blocks, 1, GENERATE_BLOCK, 0);
   form_add(g, arena_format(g->arena, "flat x%d in %d", program->vector, unroll));
 }

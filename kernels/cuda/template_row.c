@@ -24,6 +24,8 @@ typedef struct {
   int64_t vectors, groups, grid, shared;
   bool cached[KERNEL_MAX_PORTS];  // in shared memory, of ports of the program
   int64_t cache[KERNEL_MAX_PORTS];
+  bool ahead;                        // the next row is copied into shared memory meanwhile
+  int64_t staged[KERNEL_MAX_PORTS];  // where, or -1
 } RowShape;
 
 static bool is_wanted(const Generator *g, const CudaProgram *program, int code, bool (*is)(KernelOp)) {
@@ -105,7 +107,7 @@ static void row_shape_long(const Generator *g, const CudaProgram *program, int w
     }
   }
   for (int p = 0; p < program->port_count; p++) {
-    const int64_t bytes = round_up(program->inner.total * program->port[p].bytes, 16);
+    const int64_t bytes = round_up(program->vectors * program->vector * program->port[p].bytes, 16);
     if (uses[p] > 1 && program->port[p].access == ACCESS_VECTOR && program->port[p].kind == PORT_INPUT &&
         shape->shared + bytes + 4096 <= g->target->shared_bytes) {
       shape->cached[p] = true;
@@ -120,11 +122,35 @@ static void row_shape_long(const Generator *g, const CudaProgram *program, int w
   shape->chunks = (int)max_i64(1, min_i64(4, 16 / (words + 1)));
 }
 
+// Where a block goes through many rows, ports that differ from row to row are fetched one row ahead.
+static void row_shape_ahead(const Generator *g, const CudaProgram *program, RowShape *shape) {
+  const int threads = shape->threads * shape->rows;
+  for (int p = 0; p < program->port_count; p++) {
+    const CudaPort *port = &program->port[p];
+    const int64_t bytes = (int64_t)shape->chunks * threads * program->vector * port->bytes;
+    bool rows = false, columns = false;
+    for (int d = 0; d < program->outer.count; d++) {
+      rows |= port->row[d] != 0;
+    }
+    for (int d = 0; d < program->inner.count; d++) {
+      columns |= port->column[d] != 0;
+    }
+    shape->staged[p] = -1;
+    if (shape->held && shape->persistent && !program->ragged && rows && columns && port->kind == PORT_INPUT &&
+        port->access == ACCESS_VECTOR && port->grain == 16 && 2 * (shape->shared + bytes) <= g->target->shared_bytes) {
+      shape->staged[p] = shape->shared;
+      shape->shared += bytes;
+      shape->ahead = true;
+    }
+  }
+}
+
 static RowShape row_shape(Generator *g, CudaProgram *program) {
   RowShape shape = {0};
   int words, sums;
-  program_vector(g, program, GENERATE_MAX_VECTOR);
-  shape.vectors = program->inner.total / program->vector;
+  cuda_program_vector(g, program, GENERATE_MAX_VECTOR);
+  cuda_program_ragged(g, program);
+  shape.vectors = program->vectors;
   row_words(g, program, &words, &sums);
   row_shape_held(program, words, sums, &shape);
   if (!shape.held) {
@@ -138,10 +164,11 @@ static RowShape row_shape(Generator *g, CudaProgram *program) {
   shape.persistent = shape.columns || shape.totals;
   shape.groups = blocks_of(program->outer.total, shape.rows);
   shape.grid = shape.groups;
+  row_shape_ahead(g, program, &shape);
   if (shape.persistent) {
     const int registers = 48 + shape.chunks * (shape.held ? words + sums + program->vector : words);
     const int64_t most = min_i64(2048 / threads, ROW_REGISTERS / ((int64_t)threads * registers));
-    const int64_t shared = shape.shared > 0 ? g->target->shared_bytes / shape.shared : most;
+    const int64_t shared = shape.shared > 0 ? g->target->shared_bytes / (shape.shared + 1024) : most;
     shape.grid = min_i64(shape.groups, g->target->multiprocessors * max_i64(1, min_i64(most, shared)));
   }
   if (shape.columns && shape.rows > 1) {
@@ -154,7 +181,7 @@ static void reduction_open(Generator *g, const CudaProgram *program, int phase, 
   for (int i = 0; i < g->kernel->code_count; i++) {
     const KernelOp op = g->kernel->code[i].op;
     if (program->needed[i] && op_is_row_reduction(op) && program->phase[i] == phase + 1) {
-      line(g, indent, "R z%d[2] = {%s, %s};", i, fold_identity(op), fold_identity(op));
+      emit_line(g, indent, "R z%d[2] = {%s, %s};", i, fold_identity(op), fold_identity(op));
     }
   }
 }
@@ -168,16 +195,16 @@ static void reduction_close(Generator *g, const CudaProgram *program, const RowS
     if (!program->needed[i] || !op_is_row_reduction(op) || program->phase[i] != phase + 1) {
       continue;
     }
-    line(g, indent, "R f%d = %s(z%d[0], z%d[1]);", i, fold_function(op), i, i);
-    line(g, 0, "#pragma unroll");
-    line(g, indent, "for (int o = %d; o > 0; o >>= 1) f%d = %s(f%d, shuffle(f%d, o));", lanes / 2, i, fold_function(op),
-         i, i);
+    emit_line(g, indent, "R f%d = %s(z%d[0], z%d[1]);", i, fold_function(op), i, i);
+    emit_line(g, 0, "#pragma unroll");
+    emit_line(g, indent, "for (int o = %d; o > 0; o >>= 1) f%d = %s(f%d, shuffle(f%d, o));", lanes / 2, i,
+              fold_function(op), i, i);
     if (warps > 1) {
-      line(g, indent, "if ((t & 31u) == 0u) fold%d[turn][t >> 5] = f%d;", i, i);
+      emit_line(g, indent, "if ((t & 31u) == 0u) fold%d[turn][t >> 5] = f%d;", i, i);
     }
   }
   if (warps > 1) {
-    line(g, indent, "__syncthreads();");
+    emit_line(g, indent, "__syncthreads();");
   }
   for (int i = 0; i < g->kernel->code_count; i++) {
     const KernelOp op = g->kernel->code[i].op;
@@ -185,16 +212,17 @@ static void reduction_close(Generator *g, const CudaProgram *program, const RowS
       continue;
     }
     if (warps > 8) {
-      line(g, indent, "f%d = (t & 31u) < %du ? fold%d[turn][t & 31u] : %s;", i, warps, i, fold_identity(op));
-      line(g, 0, "#pragma unroll");
-      line(g, indent, "for (int o = 16; o > 0; o >>= 1) f%d = %s(f%d, shuffle(f%d, o));", i, fold_function(op), i, i);
+      emit_line(g, indent, "f%d = (t & 31u) < %du ? fold%d[turn][t & 31u] : %s;", i, warps, i, fold_identity(op));
+      emit_line(g, 0, "#pragma unroll");
+      emit_line(g, indent, "for (int o = 16; o > 0; o >>= 1) f%d = %s(f%d, shuffle(f%d, o));", i, fold_function(op), i,
+                i);
     } else if (warps > 1) {
-      line(g, indent, "f%d = fold%d[turn][0];", i, i);
-      line(g, 0, "#pragma unroll");
-      line(g, indent, "for (int w = 1; w < %d; w++) f%d = %s(f%d, fold%d[turn][w]);", warps, i, fold_function(op), i,
-           i);
+      emit_line(g, indent, "f%d = fold%d[turn][0];", i, i);
+      emit_line(g, 0, "#pragma unroll");
+      emit_line(g, indent, "for (int w = 1; w < %d; w++) f%d = %s(f%d, fold%d[turn][w]);", warps, i, fold_function(op),
+                i, i);
     }
-    line(g, indent, "const R v%d = f%d;", i, i);
+    emit_line(g, indent, "const R v%d = f%d;", i, i);
   }
 }
 
@@ -203,21 +231,21 @@ static void column_fold(Generator *g, const CudaProgram *program, const RowShape
   const char *fold = fold_function(g->kernel->code[code].op);
   const int operand = g->kernel->code[code].a;
   if (shape->held) {
-    line(g, indent, "z%d[u][j] = %s(z%d[u][j], v%d);", code, fold, code, operand);
+    emit_line(g, indent, "z%d[u][j] = %s(z%d[u][j], v%d);", code, fold, code, operand);
     return;
   }
-  line(g, indent, "{");
-  line(g, indent + 1, "R *const z = %s + (Long)blockIdx.x * %" PRId64 "u + k * %du + j;", partial_pointer(g, code),
-       program->inner.total, program->vector);
-  line(g, indent + 1, "*z = row0 == blockIdx.x ? v%d : %s(*z, v%d);", operand, fold, operand);
-  line(g, indent, "}");
+  emit_line(g, indent, "{");
+  emit_line(g, indent + 1, "R *const z = %s + (Long)blockIdx.x * %" PRId64 "u + k * %du + j;", partial_pointer(g, code),
+            program->inner.total, program->vector);
+  emit_line(g, indent + 1, "*z = row0 == blockIdx.x ? v%d : %s(*z, v%d);", operand, fold, operand);
+  emit_line(g, indent, "}");
 }
 
 static void phase_sinks(Generator *g, const CudaProgram *program, const RowShape *shape, int phase, int indent) {
   for (int i = 0; i < g->kernel->code_count; i++) {
     const KernelInstruction *code = &g->kernel->code[i];
     if (program->needed[i] && op_is_row_reduction(code->op) && program->phase[i] == phase + 1) {
-      line(g, indent, "z%d[j & 1] = %s(z%d[j & 1], v%d);", i, fold_function(code->op), i, code->a);
+      emit_line(g, indent, "z%d[j & 1] = %s(z%d[j & 1], v%d);", i, fold_function(code->op), i, code->a);
     } else if (phase == program->phases && is_wanted(g, program, i, op_is_column_reduction)) {
       column_fold(g, program, shape, i, indent);
     } else if (phase == program->phases && is_element_total(g, program, i)) {
@@ -259,8 +287,10 @@ static Emit row_emit(Generator *g, const CudaProgram *program, const RowShape *s
   e.where = arena_format(g->arena, "const Index k = %s + u * %d;", shape->held ? "t" : "k0", shape->threads);
   const char *inside = arena_format(g->arena, "k < (Index)%" PRId64, shape->vectors);
   e.guard = full && whole ? NULL : whole ? inside : full ? "valid" : arena_format(g->arena, "valid && %s", inside);
+  e.threads = shape->threads * shape->rows;
   for (int p = 0; p < program->port_count; p++) {
     e.cache[p] = shape->cached[p] ? shape->cache[p] : -1;
+    e.staged[p] = shape->staged[p];
   }
   return e;
 }
@@ -274,12 +304,13 @@ static void phase_long(Generator *g, const CudaProgram *program, const RowShape 
   if (!phase_values(g, program, phase, &e)) {
     return;
   }
-  line(g, 2, "for (Index k0 = t; k0 < (Index)%" PRId64 "; k0 += %" PRId64 "u) {", round_up(shape->vectors, step), step);
+  emit_line(g, 2, "for (Index k0 = t; k0 < (Index)%" PRId64 "; k0 += %" PRId64 "u) {", round_up(shape->vectors, step),
+            step);
   e.indent = 3;
   loads_declare(&e, false);
   loads_emit(&e);
   phase_work(g, program, shape, phase, &e);
-  line(g, 2, "}");
+  emit_line(g, 2, "}");
   for (int i = 0; i < g->kernel->code_count; i++) {
     if (e.values[i] && g->kernel->code[i].op == KERNEL_LOAD) {
       const int slot = program->port_of[g->kernel->code[i].port];
@@ -288,14 +319,52 @@ static void phase_long(Generator *g, const CudaProgram *program, const RowShape 
   }
 }
 
+static Emit held_emit(Generator *g, const CudaProgram *program, const RowShape *shape, int indent) {
+  Emit e = row_emit(g, program, shape, indent);
+  for (int phase = 0; phase <= program->phases; phase++) {
+    phase_values(g, program, phase, &e);
+  }
+  return e;
+}
+
+static void row_begin(Generator *g, const CudaProgram *program, const RowShape *shape, const char *first, int indent) {
+  if (program->outer.total % shape->rows == 0 && !shape->ahead) {
+    emit_line(g, indent, "const int valid = 1;");
+    emit_line(g, indent, "const Index row = %s%s;", first, shape->rows > 1 ? " + sub" : "");
+  } else {
+    const char *row = arena_format(g->arena, "%s%s", first, shape->rows > 1 ? " + sub" : "");
+    emit_line(g, indent, "const int valid = %s < (Index)%" PRId64 ";", row, program->outer.total);
+    emit_line(g, indent, "const Index row = valid ? %s : 0u;", row);
+  }
+  row_coordinates(g, program, indent);
+  row_bases(g, program, indent);
+}
+
+// Starts the copies of the row that begins at `first`.
+static void row_ahead(Generator *g, const CudaProgram *program, const RowShape *shape, const char *first, int indent) {
+  if (!shape->ahead) {
+    return;
+  }
+  emit_line(g, indent, "{");
+  row_begin(g, program, shape, first, indent + 1);
+  Emit e = held_emit(g, program, shape, indent + 1);
+  e.stage = STAGE_COPY;
+  e.guard = arena_format(g->arena, "valid && k < (Index)%" PRId64, shape->vectors);
+  loads_emit(&e);
+  emit_line(g, indent, "}");
+}
+
 static void row_phases(Generator *g, const CudaProgram *program, const RowShape *shape) {
   Emit e = row_emit(g, program, shape, 2);
   if (shape->held) {
-    for (int phase = 0; phase <= program->phases; phase++) {
-      phase_values(g, program, phase, &e);
+    e = held_emit(g, program, shape, 2);
+    e.stage = shape->ahead ? STAGE_TAKE : STAGE_NONE;
+    if (shape->ahead) {
+      emit_line(g, 2, "copies_wait();");
     }
     loads_declare(&e, false);
     loads_emit(&e);
+    row_ahead(g, program, shape, arena_format(g->arena, "row0 + gridDim.x * (Index)%d", shape->rows), 2);
   }
   for (int phase = 0; phase <= program->phases; phase++) {
     row_values(g, program, phase, 2);
@@ -316,13 +385,13 @@ static void row_phases(Generator *g, const CudaProgram *program, const RowShape 
     const bool total = is_wanted(g, program, i, op_is_total) && !is_element_total(g, program, i);
     const bool store = program->wanted[i] && g->kernel->code[i].op == KERNEL_STORE && !is_element_store(g, program, i);
     if (total || store) {
-      line(g, 2, "if (t == 0u && valid) {");
+      emit_line(g, 2, "if (t == 0u && valid) {");
       if (total) {
         total_fold(g, i, 3);
       } else {
         row_store(g, program, i, 3);
       }
-      line(g, 2, "}");
+      emit_line(g, 2, "}");
     }
   }
 }
@@ -333,60 +402,61 @@ static void columns_close(Generator *g, const CudaProgram *program, const RowSha
   const int threads = shape->threads * shape->rows;
   const bool shared = shape->rows > 1;
   const char *to = arena_format(g->arena, "%s + (Long)blockIdx.x * %" PRId64 "u", partial_pointer(g, code), columns);
-  line(g, 1, "{");
+  emit_line(g, 1, "{");
   if (shared) {
-    line(g, 2, "R *const part = (R *)dynamic_shared;");
-    line(g, 2, "__syncthreads();");
+    emit_line(g, 2, "R *const part = (R *)dynamic_shared;");
+    emit_line(g, 2, "__syncthreads();");
   } else {
-    line(g, 2, "R *const part = %s;", to);
+    emit_line(g, 2, "R *const part = %s;", to);
   }
-  line(g, 0, "#pragma unroll");
-  line(g, 2, "for (int u = 0; u < %d; u++) {", shape->chunks);
-  line(g, 3, "const unsigned k = t + u * %d;", shape->threads);
-  line(g, 0, "#pragma unroll");
-  line(g, 3, "for (int j = 0; j < %d; j++) if (k < %" PRId64 "u) part[%s * %" PRId64 "u + k * %du + j] = z%d[u][j];",
-       program->vector, shape->vectors, shared ? "sub" : "0u", columns, program->vector, code);
-  line(g, 2, "}");
+  emit_line(g, 0, "#pragma unroll");
+  emit_line(g, 2, "for (int u = 0; u < %d; u++) {", shape->chunks);
+  emit_line(g, 3, "const unsigned k = t + u * %d;", shape->threads);
+  emit_line(g, 0, "#pragma unroll");
+  emit_line(g, 3,
+            "for (int j = 0; j < %d; j++) if (k < %" PRId64 "u) part[%s * %" PRId64 "u + k * %du + j] = z%d[u][j];",
+            program->vector, shape->vectors, shared ? "sub" : "0u", columns, program->vector, code);
+  emit_line(g, 2, "}");
   if (shared) {
-    line(g, 2, "__syncthreads();");
-    line(g, 2, "for (unsigned i = threadIdx.x; i < %" PRId64 "u; i += %du) {", columns, threads);
-    line(g, 3, "R z = part[i];");
-    line(g, 3, "for (int w = 1; w < %d; w++) z = %s(z, part[w * %" PRId64 "u + i]);", shape->rows,
-         fold_function(g->kernel->code[code].op), columns);
-    line(g, 3, "(%s)[i] = z;", to);
-    line(g, 2, "}");
+    emit_line(g, 2, "__syncthreads();");
+    emit_line(g, 2, "for (unsigned i = threadIdx.x; i < %" PRId64 "u; i += %du) {", columns, threads);
+    emit_line(g, 3, "R z = part[i];");
+    emit_line(g, 3, "for (int w = 1; w < %d; w++) z = %s(z, part[w * %" PRId64 "u + i]);", shape->rows,
+              fold_function(g->kernel->code[code].op), columns);
+    emit_line(g, 3, "(%s)[i] = z;", to);
+    emit_line(g, 2, "}");
   }
-  line(g, 1, "}");
+  emit_line(g, 1, "}");
 }
 
 static void row_open(Generator *g, const CudaProgram *program, const RowShape *shape) {
   if (shape->shared > 0) {
-    line(g, 1, "SHARED_MEMORY;");
+    emit_line(g, 1, "SHARED_MEMORY;");
   }
   if (shape->rows > 1) {
-    line(g, 1, "const unsigned t = threadIdx.x %% %du, sub = threadIdx.x / %du;", shape->threads, shape->threads);
+    emit_line(g, 1, "const unsigned t = threadIdx.x %% %du, sub = threadIdx.x / %du;", shape->threads, shape->threads);
   } else {
-    line(g, 1, "const unsigned t = threadIdx.x;");
+    emit_line(g, 1, "const unsigned t = threadIdx.x;");
   }
   for (int i = 0; i < g->kernel->code_count; i++) {
     const KernelOp op = g->kernel->code[i].op;
     if (shape->threads > 32 && program->needed[i] && op_is_row_reduction(op)) {
-      line(g, 1, "__shared__ R fold%d[2][%d];", i, shape->threads / 32);
+      emit_line(g, 1, "__shared__ R fold%d[2][%d];", i, shape->threads / 32);
     }
     if (!is_wanted(g, program, i, op_is_column_reduction)) {
       continue;
     }
     partial_add(g, program, i, shape->grid, program->inner.total);
     if (shape->held) {
-      line(g, 1, "R z%d[%d][%d];", i, shape->chunks, program->vector);
-      line(g, 0, "#pragma unroll");
-      line(g, 1, "for (int u = 0; u < %d; u++)", shape->chunks);
-      line(g, 0, "#pragma unroll");
-      line(g, 2, "for (int j = 0; j < %d; j++) z%d[u][j] = %s;", program->vector, i, fold_identity(op));
+      emit_line(g, 1, "R z%d[%d][%d];", i, shape->chunks, program->vector);
+      emit_line(g, 0, "#pragma unroll");
+      emit_line(g, 1, "for (int u = 0; u < %d; u++)", shape->chunks);
+      emit_line(g, 0, "#pragma unroll");
+      emit_line(g, 2, "for (int j = 0; j < %d; j++) z%d[u][j] = %s;", program->vector, i, fold_identity(op));
     }
   }
   if (shape->threads > 32) {
-    line(g, 1, "int turn = 0;");
+    emit_line(g, 1, "int turn = 0;");
   }
 }
 
@@ -397,29 +467,23 @@ void template_row(Generator *g, CudaProgram *program) {
   kernel_open(g, program, name, threads);
   totals_open(g, program, shape.grid);
   row_open(g, program, &shape);
-  line(g, 1, "for (Index row0 = blockIdx.x * (Index)%d; row0 < (Index)%" PRId64 "; row0 += gridDim.x * (Index)%d) {",
-       shape.rows, program->outer.total, shape.rows);
-  if (program->outer.total % shape.rows == 0) {
-    line(g, 2, "const int valid = 1;");
-    line(g, 2, "const Index row = row0%s;", shape.rows > 1 ? " + sub" : "");
-  } else {
-    line(g, 2, "const int valid = row0 + sub < (Index)%" PRId64 ";", program->outer.total);
-    line(g, 2, "const Index row = valid ? row0 + sub : row0;");
-  }
-  row_coordinates(g, program, 2);
-  row_bases(g, program, 2);
+  row_ahead(g, program, &shape, arena_format(g->arena, "blockIdx.x * (Index)%d", shape.rows), 1);
+  emit_line(g, 1,
+            "for (Index row0 = blockIdx.x * (Index)%d; row0 < (Index)%" PRId64 "; row0 += gridDim.x * (Index)%d) {",
+            shape.rows, program->outer.total, shape.rows);
+  row_begin(g, program, &shape, "row0", 2);
   row_phases(g, program, &shape);
   if (shape.threads > 32) {
-    line(g, 2, "turn ^= 1;");
+    emit_line(g, 2, "turn ^= 1;");
   }
-  line(g, 1, "}");
+  emit_line(g, 1, "}");
   for (int i = 0; i < g->kernel->code_count && shape.held; i++) {
     if (is_wanted(g, program, i, op_is_column_reduction)) {
       columns_close(g, program, &shape, i);
     }
   }
   totals_close(g, program, threads);
-  line(g, 0, "}");
+  emit_line(g, 0, "}");
   launch_add(g, name, shape.grid, 1, threads, shape.shared);
   form_add(g, arena_format(g->arena, "row %s %d x %d%s", threads > 32 && shape.rows == 1 ? "block" : "warp",
                            shape.threads, shape.chunks * program->vector,
