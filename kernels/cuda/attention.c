@@ -268,10 +268,9 @@ static const char *problem_of(const Attention *a) {
   if (a->parts > 2 || a->queries % part_count(a) != 0) {
     return "attention whose queries are not in one or two equal parts";
   }
-  const double blocks = (double)a->batch * (double)a->heads * (double)a->groups;
-  if (blocks * (double)divide_up(larger(a->queries, a->keys), 16) > INT_MAX ||
-      blocks * (double)a->queries * 32 > 5e11) {
-    return "attention with more than 2^31 blocks";
+  const double lines = (double)a->batch * (double)a->heads * (double)a->groups;
+  if (lines * (double)larger(a->queries, a->keys) > INT_MAX) {
+    return "attention with more than 2^31 rows";
   }
   return NULL;
 }

@@ -12,10 +12,10 @@ __device__ __forceinline__ bool all_whole(const Slots &slots) {
 
 // DELTA_LANES lanes for each row.
 extern "C" __global__ void __launch_bounds__(256) attention_delta(Slots slots) {
-  const i64 at = ((i64)blockIdx.x * 256 + threadIdx.x) / DELTA_LANES;
+  constexpr u32 ROWS = (u32)BATCH * HEADS * GROUPS * QUERIES;
+  const u32 at = blockIdx.x * (256 / DELTA_LANES) + threadIdx.x / DELTA_LANES, row = at < ROWS ? at : 0;
   const int lane = (int)threadIdx.x % DELTA_LANES;
   const bool whole = all_whole(slots);
-  const i64 row = at < (i64)BATCH * HEADS * GROUPS * QUERIES ? at : 0;
   const int query = (int)(row % QUERIES), group = (int)(row / QUERIES % GROUPS);
   const int head = (int)(row / QUERIES / GROUPS % HEADS), batch = (int)(row / QUERIES / GROUPS / HEADS);
   const u16 *o = (const u16 *)slots.at[3] + batch * O_BATCH + query * O_QUERY + head * O_HEAD + group * O_GROUP;
@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_delta(Slots slots) {
   for (int by = DELTA_LANES / 2; by > 0; by /= 2) {
     sum += __shfl_xor_sync(0xffffffffu, sum, by);
   }
-  if (lane == 0 && at < (i64)BATCH * HEADS * GROUPS * QUERIES) {
+  if (lane == 0 && at < ROWS) {
     ((float *)slots.at[SCRATCH])[at] = sum;
   }
 }
