@@ -426,6 +426,7 @@ static void code_texts(Codec *codec, Plan *plan, const Plan *first) {
 static void code_plan(Codec *codec, Plan *plan, const KernelPool *pool, const Plan *first) {
   code_run(codec, &plan->run);
   code_type(codec, &plan->real);
+  code_type(codec, &plan->coarsest);
   code_mesh(codec, plan);
   code_kernels(codec, plan, pool);
   if (codec->bad) {

@@ -171,6 +171,7 @@ static Plan *plan_new(Front *f, const CompileOptions *options) {
   Plan *plan = ARENA_NEW(f->arena, Plan);
   plan->run = f->spec.run;
   plan->real = f->spec.real;
+  plan->coarsest = f->spec.formats.tf32 ? TYPE_F16 : f->spec.formats.dot;
   plan->pipeline = f->pipeline ? f->spec.pipeline.mesh : -1;
   plan->stage = f->stage;
   plan->stages = f->pipeline ? (int)f->spec.mesh[f->spec.pipeline.mesh].size : 1;

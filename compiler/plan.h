@@ -288,7 +288,10 @@ typedef struct {  // what the recipe says about a run, resolved
 
 typedef struct {
   PlanRun run;
-  ElementType real;
+  ElementType real;  // in which numbers are computed and state is kept: f32 or f64
+  // Of the formats in which numbers are kept or multiplied the one with the fewest digits, for error budgets. As many
+  // as TensorFloat-32 has f16.
+  ElementType coarsest;
   int mesh_count;  // 0: one rank
   PlanMesh mesh[PLAN_MAX_MESH];
   int pipeline;       // the mesh axis of the pipeline, or -1

@@ -64,7 +64,8 @@ static bool meshes_agree(SetVerify *v, int stage) {
       return FAIL(v, "stages 0 and %d do not run the same program '%s'", stage, program_kind_name((ProgramKind)p));
     }
   }
-  return plan->real == first->real || FAIL(v, "stages 0 and %d compute in different types", stage);
+  return (plan->real == first->real && plan->coarsest == first->coarsest) ||
+         FAIL(v, "stages 0 and %d compute in different types", stage);
 }
 
 typedef struct {  // a tensor that has a name outside the plan

@@ -233,7 +233,8 @@ static Storage resolve_part(Lower *l, const Node *node) {
     out.stride[i] = storage.stride[shape_find(&had, shape.axis[i])];
   }
   out.buffer = base.buffer;
-  out.offset = base.offset + storage.offset - from.offset;
+  int64_t elements = (storage.offset - from.offset) / type_bytes(l, pack->operands[node->integer]);
+  out.offset = base.offset + elements * type_bytes(l, node->first_result);
   memcpy(out.rank, base.rank, sizeof out.rank);
   return out;
 }

@@ -90,6 +90,9 @@ static void read_value_role(Precision *p, const Ast *phrase) {
   }
   if (!base) {
     if (check_word(p, terms->kids[1], "format", WORDS(store_words))) {
+      if (p->role[role_index(role)]) {
+        diag_error(p->unit->diag, E060, phrase->span, "the precision '%s' says '%s' twice", p->policy->name, role);
+      }
       p->role[role_index(role)] = terms->kids[1];
     }
   } else if (check_word(p, terms->kids[1], "format", WORDS(base_words))) {
@@ -322,7 +325,7 @@ static void choose_formats(const Precision *p, Span span, bool changes, Spec *sp
     Diagnostic *error = refuse(p, span, "this version has no f16: its gradients would need a loss scale");
     diag_help(diag, error, "choose another: `--precision bf16`");
   } else if (p->rule) {
-    Diagnostic *error = refuse(p, p->rule->span, "this version has no formats of their own for single operations");
+    Diagnostic *error = refuse(p, span, "this version has no formats of their own for single operations");
     diag_help(diag, error, "choose a precision without them: `--precision bf16`");
   } else {
     refuse_narrow(p, spec->real);

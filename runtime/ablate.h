@@ -36,10 +36,10 @@ typedef struct {
   const char *name;  // "layout=tp2 batch=8"
   CompileOptions options;
   RowState state;
-  const char *problem;   // of ROW_FAILED, one line
-  int64_t ranks, steps;  // steps that were made
-  double *loss;          // [steps]
-  ElementType real;
+  const char *problem;         // of ROW_FAILED, one line
+  int64_t ranks, steps;        // steps that were made
+  double *loss;                // [steps]
+  ElementType real, coarsest;  // see plan.h
   int stages, microbatches;
   double wire;                      // bytes that a rank sends in a step, rings assumed: the most of any stage
   double memory;                    // bytes of all arenas of a rank: the most of any stage

@@ -92,6 +92,7 @@ static double predicted_bubble(Arena *arena, const PlanSet *set) {
 void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row) {
   row->ranks = plan_ranks(set->plans[0]);
   row->real = set->plans[0]->real;
+  row->coarsest = set->plans[0]->coarsest;
   row->stages = set->count;
   row->microbatches = set->plans[0]->programs[PROGRAM_TRAIN].slots;
   row->bubble = predicted_bubble(arena, set);
@@ -155,7 +156,7 @@ static void set_tolerance(const Ablate *ablate, AblateRow *row, const AblateRow 
   if (given > 0) {
     row->first_tolerance = given / 10;
     row->tolerance = given;
-  } else if (coarse(row->real) || coarse(base->real)) {
+  } else if (coarse(row->coarsest) || coarse(base->coarsest)) {
     row->first_tolerance = 1e-2;
     row->tolerance = 5e-2;
   } else {

@@ -1,10 +1,10 @@
 // diff.h: the first value, in the order of the program, in which two layouts, texts, runs or checkpoints differ.
 //
 // The error of a tensor is its largest difference, relative to its largest element. Its budget is 16 eps times a
-// growth, eps being that of the coarser of the two formats. Within a step, growth is 1 + log2 depth: depth is the
-// number of operations on the longest way to the value, twice that of the loss for gradients and what is updated with
-// them. Rounding of sums in another order stays far below that; a wrong term does not. For runs and checkpoints growth
-// is 4 (1 + steps), at most 5000: training amplifies rounding.
+// growth, eps being that of the coarsest format in which either keeps or multiplies numbers. Within a step, growth is 1
+// + log2 depth: depth is the number of operations on the longest way to the value, twice that of the loss for gradients
+// and what is updated with them. Rounding of sums in another order stays far below that; a wrong term does not. For
+// runs and checkpoints growth is 4 (1 + steps), at most 5000: training amplifies rounding.
 //
 // Gradients are measured against the largest of their tensor, or a hundredth of the largest of all, whichever is more.
 // Elements of updated tensors may also differ by 4 times the share of their change that their gradient's budget is of

@@ -74,6 +74,14 @@ static bool rank_read(Arena *arena, const Session *session, int64_t rank, const 
 }
 
 // *found is false if no rank has it; *odd is a rank that has something else than the first that has it, or -1.
+// What is computed by way of a coarser format is no better than that.
+static void set_digits(const Side *side, DiffTensor *tensor) {
+  const ElementType coarsest = side->trial.set->plans[0]->coarsest;
+  if (element_type_floating(tensor->type) && element_type_bytes(coarsest) < element_type_bytes(tensor->type)) {
+    tensor->type = coarsest;
+  }
+}
+
 static bool output_read(Arena *arena, Side *side, const char *name, DiffTensor *tensor, bool *found, int64_t *odd,
                         Error *error) {
   const Session *session = &side->trial.session;
@@ -195,6 +203,9 @@ static Next compare_output(Compare *compare, const char *name, Span span, double
   const char *what = value      ? arena_format(compare->arena, "value %s", name + 6)
                      : gradient ? arena_format(compare->arena, "gradient of %s", name + 9)
                                 : arena_format(compare->arena, "output %s", name);
+  for (int side = 0; side < 2; side++) {
+    set_digits(&compare->side[side], &tensor[side]);
+  }
   const DiffFacts facts = {.what = what,
                            .line = trial_line(compare->arena, compare->side[0].trial.diag, span),
                            .growth = diff_growth(depth),
@@ -255,6 +266,7 @@ static double *make_slack(Compare *compare, const CompiledValue *gradient, const
       of.count != state->count) {
     return NULL;
   }
+  set_digits(&compare->side[0], &of);
   double *slack = ARENA_ARRAY(compare->scratch, double, state->count + 1);
   const double scale = fmax(diff_largest(&of), compare->largest_gradient / 100);
   const double budget = scale * diff_budget(compare->diff, of.type, state->type, diff_growth(gradient->depth));
@@ -284,6 +296,9 @@ static Next compare_state(Compare *compare, const LogicalState *state, const dou
   }
   const CompiledValue *gradient = gradient_of(compare, name);
   const Span span = gradient ? gradient->span : SPAN_NONE;
+  for (int side = 0; before && side < 2; side++) {
+    set_digits(&compare->side[side], &tensor[side]);
+  }
   const DiffFacts facts = {.what = arena_format(compare->arena, "%s %s", before ? "new" : "first", name),
                            .line = trial_line(compare->arena, compare->side[0].trial.diag, span),
                            .growth = diff_growth(before ? 2 * compare->loss_depth : 1),

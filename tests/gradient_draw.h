@@ -374,6 +374,7 @@ static const Recipe recipes[OP_COUNT] = {
     [OP_TO_INT] = {.without = "the result is no real"},
     [OP_AS_INDEX] = {.without = "integers"},
     [OP_STOP] = {.without = "its meaning; tested by itself"},
+    [OP_CAST] = {.without = "made after differentiation"},
     [OP_PACK] = {.without = "made after differentiation"},
     [OP_PART] = {.without = "made after differentiation"},
     [OP_COORDINATE] = {.without = "made after differentiation"},

@@ -170,6 +170,7 @@ static const char all_ops[] =
     "    send \"to stage 1\"(%88) over [b, s] integer 5 number 1\n"
     "    return %88\n"
     "  } : real[b, s]\n"
+    "  %89 = cast \"bf16\"(%4) : bf16[vocab, e]\n"
     "  assign(%1, %50) backward\n"
     "  assign(%3, %6)\n"
     "  output \"said \\\"so\\\"\\x0a\"(%49)\n"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "compiler/kernel.h"
+#include "kernels/cpu/convert.h"
 
 typedef struct {
   const Kernel *kernel;
@@ -24,9 +25,10 @@ static inline int64_t reference_offset(const Kernel *kernel, const int64_t *stri
 }
 
 static inline double reference_load(ElementType type, const void *memory, int64_t at) {
-  return type == TYPE_F64   ? ((const double *)memory)[at]
-         : type == TYPE_F32 ? (double)((const float *)memory)[at]
-                            : (double)((const int32_t *)memory)[at];
+  return type == TYPE_F64    ? ((const double *)memory)[at]
+         : type == TYPE_F32  ? (double)((const float *)memory)[at]
+         : type == TYPE_BF16 ? (double)f32_of_bf16(((const uint16_t *)memory)[at])
+                             : (double)((const int32_t *)memory)[at];
 }
 
 static inline void reference_store(ElementType type, void *memory, int64_t at, double value) {
@@ -34,6 +36,8 @@ static inline void reference_store(ElementType type, void *memory, int64_t at, d
     ((double *)memory)[at] = value;
   } else if (type == TYPE_F32) {
     ((float *)memory)[at] = (float)value;
+  } else if (type == TYPE_BF16) {
+    ((uint16_t *)memory)[at] = bf16_of_f32((float)value);
   } else {
     ((int32_t *)memory)[at] = (int32_t)value;
   }

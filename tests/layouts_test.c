@@ -5,6 +5,7 @@
 // rank. Then the same under a sample of all combinations of layouts that the file says it can take
 // (layouts_combine.h). Layouts of a pipeline alone must give the bits of one rank in fp32 too.
 //
+// LAYOUTS_PRECISION=bf16 LAYOUTS_TOLERANCE=0.1 compares in another precision (and leaves the bits alone).
 // LAYOUTS_ALL=1 runs all combinations, LAYOUTS_SEED another sample, LAYOUTS_SAMPLE so many of each file; LAYOUT=NAME
 // runs one layout alone. Layouts that do not compile fail; with LAYOUTS_DRAWN=1 they are just not legal, unless the
 // compiler found its own fault. Each layout runs in a process of its own.
@@ -16,7 +17,6 @@
 #include "tests/layouts_combine.h"
 #include "tests/layouts_outcome.h"
 
-static const double tolerance = 1e-9;
 enum { SAMPLE = 50, SECONDS = 120, NOT_LEGAL = 2, MOST_FILES = 8192 };
 
 typedef struct {
@@ -40,6 +40,16 @@ static bool flag(const char *name) {
 static int64_t number_of(const char *name, int64_t otherwise) {
   const char *value = getenv(name);
   return value && *value ? atoll(value) : otherwise;
+}
+
+static const char *precision_asked(void) {
+  const char *value = getenv("LAYOUTS_PRECISION");
+  return value && *value ? value : "fp64";
+}
+
+static double tolerance_asked(void) {
+  const char *value = getenv("LAYOUTS_TOLERANCE");
+  return value && *value ? atof(value) : 1e-9;
 }
 
 static char *read_text(const char *path) {
@@ -107,7 +117,7 @@ static void check_bits(const char *file, const char *layout, int microbatches, A
 
 // The exit status. `file` has the layout.
 static int child(Trial *trial, const char *file, const char *layout) {
-  CompileOptions options = options_for(layout, "fp64");
+  CompileOptions options = options_for(layout, precision_asked());
   char *diagnostics = NULL, said[512];
   size_t length = 0;
   FILE *to = open_memstream(&diagnostics, &length);
@@ -125,10 +135,10 @@ static int child(Trial *trial, const char *file, const char *layout) {
   Outcome found = {0};
   Arena *arena = arena_create();
   const Plan *plan = run->set->plans[0];
-  bool bits = pipeline_alone(plan) && !flag("LAYOUTS_DRAWN") && !flag("LAYOUTS_NO_BITS");
+  bool bits = pipeline_alone(plan) && !flag("LAYOUTS_DRAWN") && !flag("LAYOUTS_NO_BITS") && !getenv("LAYOUTS_PRECISION");
   int microbatches = plan->programs[PROGRAM_TRAIN].slots;
   run_layout(run, layout, arena, &found);
-  if (!outcome_same(&trial->expected, &found, tolerance, false, said, sizeof said)) {
+  if (!outcome_same(&trial->expected, &found, tolerance_asked(), false, said, sizeof said)) {
     layout_fail("  %s is not what one rank computes: %s", layout, said);
   }
   if (bits) {
@@ -144,7 +154,7 @@ static int child(Trial *trial, const char *file, const char *layout) {
 
 // What one rank gives; evaluations are of one microbatch, so there is one for each number of microbatches.
 static void expect(Trial *trial, Arena *arena) {
-  CompileOptions options = options_for("single", "fp64");
+  CompileOptions options = options_for("single", precision_asked());
   LayoutRun *run = layout_compile(trial->path, &options, stdout);
   if (!run) {
     layout_fail("%s does not compile", trial->path);
@@ -154,7 +164,7 @@ static void expect(Trial *trial, Arena *arena) {
     char path[32];
     Error error = {0};
     write_with(trial->text, arena_format(arena, "layout one_rank { microbatches = %d; }\n", slots), path);
-    options = options_for("one_rank", "fp64");
+    options = options_for("one_rank", precision_asked());
     run = layout_compile(path, &options, NULL);
     unlink(path);
     if (run && !layout_open(run, 30, &error)) {

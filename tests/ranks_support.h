@@ -36,7 +36,7 @@ static inline World world_make(const int64_t *mesh, int mesh_count, int pipeline
     for (int i = 0; i < mesh_count; i++) {
       plan->mesh[i] = (PlanMesh){names[i], mesh[i]};
     }
-    plan->real = TYPE_F32;
+    plan->real = plan->coarsest = TYPE_F32;
     plan->pipeline = pipeline;
     plan->stage = s;
     plan->stages = stages;

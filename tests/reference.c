@@ -160,14 +160,14 @@ static double unary(Op op, double a) {
       return isfinite(a) != 0;
     case OP_NOT:
       return a == 0;
-    default:  // the value itself: to_real, as_index, stop, broadcast, copy
+    default:  // the value itself: to_real, as_index, stop, broadcast, copy, cast (of which no rounding is expected)
       return a;
   }
 }
 
 static bool knows_unary(Op op) {
   return (op >= OP_NEG && op <= OP_IS_FINITE) || op == OP_NOT || op == OP_TO_REAL || op == OP_TO_INT ||
-         op == OP_AS_INDEX || op == OP_BROADCAST || op == OP_STOP || op == OP_COPY;
+         op == OP_AS_INDEX || op == OP_CAST || op == OP_BROADCAST || op == OP_STOP || op == OP_COPY;
 }
 
 static double elementwise(const Reference *r, const Node *node, Point point) {

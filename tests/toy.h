@@ -61,7 +61,7 @@ static Plan *toy_plan(Arena *arena, const char *data, int64_t batch, int64_t seq
                         .log_every = 5,
                         .seed = 7,
                         .parameters = TOY_VOCAB * TOY_VOCAB};
-  plan->real = TYPE_F32;
+  plan->real = plan->coarsest = TYPE_F32;
   plan->pipeline = -1;
   plan->stages = 1;
   plan->term_count = 1;

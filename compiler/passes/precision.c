@@ -4,9 +4,10 @@
 // compute in the real type (f32, or f64 under fp64) and round when they store. Formats by role:
 //   parameters, all other state, and the arithmetic of the optimizer   the real type
 //   sums and other reductions, statistics of attention, outputs        the real type
-//   products of matrices, attention, what is taken from a parameter    that of activations
+//   products of matrices, attention                                    that of activations
 //   gradients of parameters                                            that of gradients
-//   values labelled @resid, in the forward                             that of the residual stream
+//   the residual stream of the forward: what is labelled @resid, and variables that something of equal axes is added
+//   to, as in x = x + f(x); rows of tables that are parameters         that of the residual stream
 //   elementwise operations: the real type, if all operands have it; of mixed operands the narrower, unless a wider one
 //   varies along all axes of the result
 // Where an operation needs another format than its operand has, a cast stands between; casts of parameters are made
@@ -22,8 +23,9 @@ typedef struct {
   ElementType real;
   Map casts;      // value, format and region to the cast value
   bool *summed;   // by value: becomes a part of a parameter's gradient by nothing but sums and moves
+  bool *stream;   // by value: of a residual stream
   Shape *varies;  // by value: the axes along which what is behind a value in the real type varies
-  int count;      // of both
+  int count;      // of all three
 } Precision;
 
 static bool narrower(ElementType a, ElementType b) {
@@ -68,6 +70,54 @@ static void find_gradients(Precision *p, RegionId region) {
   }
 }
 
+// --- residual streams ---
+
+// The operand of a sum, or of the sums it is made of, that has this name and the axes of the sum; -1: none.
+static ValueId stream_operand(const Graph *graph, const Node *node, Name name, const Shape *shape) {
+  for (int i = 0; i < node->operand_count; i++) {
+    Shape of = graph_shape(graph, node->operands[i]);
+    if (!shape_same_set(&of, shape)) {
+      return -1;
+    }
+  }
+  for (int i = 0; i < node->operand_count; i++) {
+    ValueId value = node->operands[i];
+    const Node *maker = graph_producer(graph, value);
+    if (graph_value(graph, value)->name == name) {
+      return value;
+    }
+    ValueId found = maker && maker->op == OP_ADD && !graph_value(graph, value)->name
+                        ? stream_operand(graph, maker, name, shape)
+                        : -1;
+    if (found >= 0) {
+      return found;
+    }
+  }
+  return -1;
+}
+
+static void find_streams(Precision *p, RegionId region) {
+  const Graph *graph = p->graph;
+  const NodeList *nodes = &graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    if (node->op == OP_MICROBATCH) {
+      find_streams(p, node->region);
+    }
+    if (node->backward || node->result_count != 1 || node->op == OP_MICROBATCH) {
+      continue;
+    }
+    const Value *result = graph_value(graph, node->first_result);
+    Shape shape = result->shape;
+    ValueId before =
+        node->op == OP_ADD && result->name && shape.count ? stream_operand(graph, node, result->name, &shape) : -1;
+    p->stream[node->first_result] |= before >= 0 || (result->label && strcmp(result->label, "resid") == 0);
+    if (before >= 0) {
+      p->stream[before] = true;
+    }
+  }
+}
+
 // --- casts ---
 
 static ValueId cast(Precision *p, ValueId value, ElementType type) {
@@ -76,7 +126,9 @@ static ValueId cast(Precision *p, ValueId value, ElementType type) {
   if (from.type == type || !element_type_floating(from.type)) {
     return value;
   }
-  uint64_t key = map_hash((uint64_t)value << 8 | (uint64_t)type, (uint64_t)graph->region);
+  // With a pipeline the backward casts parameters again: every microbatch in flight would keep copies of all of them.
+  bool again = p->c->holders && graph->backward && graph_producer(graph, value)->op == OP_PARAM;
+  uint64_t key = map_hash((uint64_t)value << 8 | (uint64_t)type, (uint64_t)graph->region << 1 | again);
   int64_t known;
   if (map_get(&p->casts, key, &known)) {
     return (ValueId)known;
@@ -146,16 +198,12 @@ static bool from_parameter(const Graph *graph, ValueId value) {
   return node && node->op == OP_PARAM;
 }
 
-static bool is_residual(const Precision *p, const Node *node) {
-  Name label = node->backward ? NULL : graph_value(p->graph, node->first_result)->label;
-  return label && strcmp(label, "resid") == 0;
-}
-
 // The type of the only real result of a node whose operands have their types.
 static ElementType type_of(Precision *p, NodeId id) {
   const Node *node = graph_node(p->graph, id);
   const Value *result = graph_value(p->graph, node->first_result);
-  if (result->role == ROLE_UPDATE || node->operand_count == 0) {
+  bool computed = op_elementwise(node->op) || node->op == OP_DOT;
+  if ((result->role == ROLE_UPDATE && computed) || node->operand_count == 0) {
     return p->real;
   }
   ElementType first = graph_value(p->graph, node->operands[0])->type;
@@ -166,15 +214,13 @@ static ElementType type_of(Precision *p, NodeId id) {
     case OP_SUM:
     case OP_REDUCE_MAX:
     case OP_REDUCE_MIN:
+    case OP_PUT:
     case OP_FOLD:
       return p->real;
     case OP_DOT:
-    case OP_PUT:
-      return p->summed[node->first_result] ? p->formats->gradient
-             : node->op == OP_PUT          ? p->real
-                                           : p->formats->activation;
+      return p->summed[node->first_result] ? p->formats->gradient : p->formats->activation;
     case OP_TAKE:
-      return from_parameter(p->graph, node->operands[0]) ? p->formats->activation : first;
+      return from_parameter(p->graph, node->operands[0]) ? p->formats->residual : first;
     default:
       return op_elementwise(node->op) ? mixed(p, node) : first;
   }
@@ -308,9 +354,9 @@ static void type_node(Precision *p, NodeId id) {
     for (int i = 0; i < node->result_count; i++) {
       Value *value = graph_value(graph, node->first_result + i);
       if (value->type == TYPE_REAL) {
-        value->type = node->op == OP_PACK    ? graph_value(graph, node->operands[0])->type
-                      : is_residual(p, node) ? p->formats->residual
-                                             : type_of(p, id);
+        value->type = node->op == OP_PACK                 ? graph_value(graph, node->operands[0])->type
+                      : p->stream[node->first_result + i] ? p->formats->residual
+                                                          : type_of(p, id);
       }
       set_varies(p, node, node->first_result + i);
     }
@@ -335,6 +381,7 @@ bool pass_precision(Compilation *c) {
   Precision p = {.c = c, .graph = graph, .formats = &c->spec->formats, .real = c->spec->real};
   p.count = graph->values.count;
   p.summed = ARENA_ARRAY(c->arena, bool, p.count + 1);
+  p.stream = ARENA_ARRAY(c->arena, bool, p.count + 1);
   p.varies = ARENA_ARRAY(c->arena, Shape, p.count + 1);
   p.casts = map_create(c->arena);
   graph->real = c->spec->real;
@@ -343,11 +390,14 @@ bool pass_precision(Compilation *c) {
       graph->persistent.at[i].type = graph->real;
     }
   }
+  const Graph before = *graph;
   find_gradients(&p, 0);
+  find_streams(&p, 0);
   type_region(&p, 0);
-  graph->region = 0;
-  graph->role = ROLE_ACTIVATION;
-  graph->backward = false;
-  graph->source = -1;
+  graph->scope = before.scope;
+  graph->span = before.span;
+  graph->role = before.role;
+  graph->backward = before.backward;
+  graph->source = before.source;
   return true;
 }

@@ -390,6 +390,9 @@ static void shard_node(Shard *s, NodeId id) {
   graph->backward = node->backward;
   graph->source = node->source;
   graph->role = node->result_count > 0 ? graph_value(graph, node->first_result)->role : ROLE_ACTIVATION;
+  if (shard_casts_stored(s, node)) {
+    return;  // made where it is used
+  }
   for (int i = 0; i < node->operand_count && node->op != OP_PACK; i++) {
     if (!(node->op == OP_ASSIGN && i == 0)) {
       s->wish = (Cause){{0}};

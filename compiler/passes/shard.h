@@ -122,9 +122,11 @@ ValueId shard_reshard(Shard *s, ValueId value, const Held *want);
 // Can mesh axis `mesh` cut this axis further when the mesh axes `others` cut it already?
 bool shard_divides(const Shard *s, AxisId axis, uint32_t others, int mesh);
 
-// shard_stored.c, before the walk; and what stands for a parameter where it is used.
+// shard_stored.c, before the walk; casts of parameters of which ranks store pieces, which come to nothing; and what
+// stands for a parameter, or such a cast, where it is used.
 void shard_stored_parameters(Shard *s);
 void shard_stored_gradients(Shard *s);
+bool shard_casts_stored(const Shard *s, const Node *node);
 ValueId shard_stored(Shard *s, ValueId value);
 
 // A copy of a value is held as the value is. Nothing to do on one rank.

@@ -129,16 +129,48 @@ static ValueId put_together(Shard *s, ValueId value, const Node *leaf) {
   return shard_reshard(s, value, &want);
 }
 
-// What stands for a parameter where it is used.
+// This rank's piece of the arena in the format in which it is wanted, so that it travels so.
+static ValueId piece_as(Shard *s, ValueId arena, Name format) {
+  Graph *graph = s->graph;
+  uint64_t key = map_hash((uint64_t)arena << 1 | graph->backward, map_key(format) ^ (uint64_t)graph->region);
+  int64_t known;
+  if (!format || map_get(&s->memo, key, &known)) {
+    return format ? (ValueId)known : arena;
+  }
+  Role role = graph->role;
+  graph->role = ROLE_PARAMETER;
+  ValueId made = graph_add1(graph, OP_CAST, (NodeInit){NODE_INIT, .text = format}, arena);
+  graph->role = role;
+  Held held = held_of(s, arena);
+  Cause cause = *shard_cause(s, arena);
+  *shard_held(s, made) = held;
+  *shard_cause(s, made) = cause;
+  map_put(&s->memo, key, made);
+  return made;
+}
+
+bool shard_casts_stored(const Shard *s, const Node *node) {
+  const Node *leaf = node->op == OP_CAST ? graph_producer(s->graph, node->operands[0]) : NULL;
+  int member;
+  return leaf && leaf->op == OP_PARAM && s->stored && stored_pack(s, leaf->text, &member);
+}
+
+// What stands for a parameter, or a cast of one, where it is used.
 ValueId shard_stored(Shard *s, ValueId value) {
   Graph *graph = s->graph;
   const Node *leaf = graph_producer(graph, value);
+  Name format = NULL;
+  if (leaf && shard_casts_stored(s, leaf)) {
+    format = leaf->text;
+    value = leaf->operands[0];
+    leaf = graph_producer(graph, value);
+  }
   int member = 0;
   const Pack *pack = leaf && leaf->op == OP_PARAM && s->stored ? stored_pack(s, leaf->text, &member) : NULL;
   if (!pack) {
     return leaf && leaf->op == OP_PARAM ? put_together(s, value, leaf) : value;
   }
-  ValueId arena = s->stored[pack - graph->packs.at];
+  ValueId arena = piece_as(s, s->stored[pack - graph->packs.at], format);
   Held want = held_whole();
   for (int m = 0; m < GRAPH_MAX_MESH; m++) {
     want.axis[m] = pack->cut >> m & 1 ? pack->axis : -1;

@@ -4,8 +4,6 @@
 // queries that see them, group after group; dq by blocks of QUERY_ROWS queries that go over the keys they see. The
 // probabilities are made again from the saved statistics, p = exp(scale q.k - statistic), ds = p (do.v - delta).
 // In both, the accumulators of a 16 x 16 product are the fragments of the next one: p and ds stay in registers.
-constexpr int PART_UNIT = PART_QUERIES;
-
 __device__ __forceinline__ bool all_whole(const Slots &slots) {
   return WHOLE && ((slots.at[0] | slots.at[1] | slots.at[2] | slots.at[3] | slots.at[5] | slots.at[6] | slots.at[7] |
                     slots.at[8]) &
@@ -63,24 +61,29 @@ __device__ __forceinline__ void numbers_load(float *to, const float *from, int c
 // --- dk and dv ---
 
 constexpr int KEY_THREADS = KEY_WARPS * 32, KEY_ROWS = KEY_WARPS * KEY_BLOCKS * 16;
-constexpr int QUERY_TILES = (PART_UNIT + QUERY_TILE - 1) / QUERY_TILE;  // of one part
-constexpr int NUMBERS = QUERY_TILE * 4;                                 // elements: statistics and delta
+constexpr int QUERY_TILES = (PART_QUERIES + QUERY_TILE - 1) / QUERY_TILE;  // of one part
+constexpr int NUMBERS = QUERY_TILE * 4;                                    // elements: statistics and delta
 constexpr int STAGE = QUERY_TILE * (ROW_K + ROW_V) + NUMBERS;
 
-// The tiles of queries that see a block of keys, in order of group, part and position.
+// The tiles of queries that see a block of keys, in order of group, part and position. Of the two parts: the position
+// of the first query, the first tile that sees the keys, and how many follow.
 struct Walk {
-  int first[2], begin[2], count[2];
+  int first_0, first_1, begin_0, begin_1, count_0, count_1;
 };
+
+__device__ __forceinline__ int walk_begin(int first, int key) {
+  const int ahead = key - first;
+  return !CAUSAL || ahead < 0 ? 0 : ahead / QUERY_TILE < QUERY_TILES ? ahead / QUERY_TILE : QUERY_TILES;
+}
 
 __device__ __forceinline__ Walk walk_of(const Slots &slots, int key) {
   Walk walk;
-#pragma unroll
-  for (int part = 0; part < 2; part++) {
-    walk.first[part] = (int)slots.at[9 + part];
-    const int ahead = key - walk.first[part];
-    walk.begin[part] = CAUSAL && ahead > 0 ? ahead / QUERY_TILE : 0;
-    walk.count[part] = part < PARTS && walk.begin[part] < QUERY_TILES ? QUERY_TILES - walk.begin[part] : 0;
-  }
+  walk.first_0 = (int)slots.at[9];
+  walk.first_1 = (int)slots.at[10];
+  walk.begin_0 = walk_begin(walk.first_0, key);
+  walk.begin_1 = walk_begin(walk.first_1, key);
+  walk.count_0 = QUERY_TILES - walk.begin_0;
+  walk.count_1 = PARTS > 1 ? QUERY_TILES - walk.begin_1 : 0;
   return walk;
 }
 
@@ -89,15 +92,15 @@ struct QueryTile {
 };
 
 __device__ __forceinline__ QueryTile tile_of(const Walk &walk, int number) {
-  const int each = walk.count[0] + walk.count[1], in_group = number % each;
-  const bool second = in_group >= walk.count[0];
-  const int tile = second ? walk.begin[1] + in_group - walk.count[0] : walk.begin[0] + in_group;
+  const int each = walk.count_0 + walk.count_1, in_group = GROUPS > 1 ? number % each : number;
+  const bool second = PARTS > 1 && in_group >= walk.count_0;
+  const int tile = second ? walk.begin_1 + in_group - walk.count_0 : walk.begin_0 + in_group;
   const int inside = tile * QUERY_TILE;
   QueryTile made;
-  made.group = number / each;
+  made.group = GROUPS > 1 ? number / each : 0;
   made.query = (second ? PART_QUERIES : 0) + inside;
   made.rows = PART_QUERIES - inside < QUERY_TILE ? PART_QUERIES - inside : QUERY_TILE;
-  made.position = walk.first[second ? 1 : 0] + inside;
+  made.position = (second ? walk.first_1 : walk.first_0) + inside;
   return made;
 }
 
@@ -152,7 +155,7 @@ __device__ __forceinline__ void keys_backward(const Slots &slots) {
   const int key = (int)(blockIdx.x / (HEADS * BATCH)) * KEY_ROWS;
   const bool whole = all_whole(slots);
   const Walk walk = walk_of(slots, key);
-  const int count = GROUPS * (walk.count[0] + walk.count[1]);
+  const int count = GROUPS * (walk.count_0 + walk.count_1);
   float dk[KEY_BLOCKS][WITH_DK ? DEPTH_PAD / 8 : 1][4], dv[KEY_BLOCKS][WITH_DV ? VALUE_PAD / 8 : 1][4];
   clear(dk);
   clear(dv);
@@ -175,6 +178,9 @@ __device__ __forceinline__ void keys_backward(const Slots &slots) {
     __syncthreads();  // this tile is here, and nothing reads the last one
     if (i + 1 < count) {
       queries_load(slots, batch, head, tile_of(walk, i + 1), stages + (i + 1) % 2 * STAGE, whole);
+    }
+    if (CAUSAL && key + row > now.position + QUERY_TILE - 1) {
+      continue;  // no query of the tile sees a key of the warp
     }
     clear(s);
     product_rows<KEY_BLOCKS, QUERY_TILE, DEPTH_PAD, ROW_K, ROW_K>(s, tile_k + row * ROW_K, tile_q);
@@ -248,7 +254,7 @@ extern "C" __global__ void __launch_bounds__(KEY_THREADS, KEY_BLOCKS_PER_UNIT) a
 // --- dq ---
 
 constexpr int QUERY_THREADS = QUERY_WARPS * 32, QUERY_ROWS = QUERY_WARPS * QUERY_BLOCKS * 16;
-constexpr int ROW_TILES = (PART_UNIT + QUERY_ROWS - 1) / QUERY_ROWS;  // of one part
+constexpr int ROW_TILES = (PART_QUERIES + QUERY_ROWS - 1) / QUERY_ROWS;  // of one part
 constexpr int KEY_STAGE = KEY_TILE * (ROW_K + ROW_V);
 
 __device__ __forceinline__ void keys_load(const u16 *k, const u16 *v, int key, u16 *to, bool whole) {
@@ -322,6 +328,9 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS_PER_UNI
     __syncthreads();  // this tile is here, and nothing reads the last one
     if (key + KEY_TILE < end) {
       keys_load(k, v, key + KEY_TILE, stages + (i + 1) % 2 * KEY_STAGE, whole);
+    }
+    if (CAUSAL && key > position + row + QUERY_BLOCKS * 16 - 1) {
+      continue;  // no query of the warp sees a key of the tile
     }
     clear(s);
     clear(d);

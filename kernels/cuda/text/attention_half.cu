@@ -14,6 +14,20 @@ struct Running {  // of the rows g and g + 8 of each 16
   float high[WARP_BLOCKS][2], sum[WARP_BLOCKS][2];
 };
 
+// The scale is negative: POWER is not.
+__device__ __forceinline__ void negate(Scores &s) {
+#pragma unroll
+  for (int m = 0; m < WARP_BLOCKS; m++) {
+#pragma unroll
+    for (int n = 0; n < KEY_TILE / 8; n++) {
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        s[m][n][e] = -s[m][n][e];
+      }
+    }
+  }
+}
+
 // Keys that a query does not see, and those past the end: `row` is the position of row 0 of the warp.
 __device__ __forceinline__ void mask(Scores &s, int row, int key) {
   const int lane = (int)threadIdx.x % 32;
@@ -94,31 +108,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_UNIT) attention
   const int row = warp * WARP_BLOCKS * 16;
   for (int key = 0; key < end; key += KEY_TILE) {
     Scores s;
+    u32 p[WARP_BLOCKS][KEY_TILE / 16][4];
+    const bool sees = !CAUSAL || key < position + row + WARP_BLOCKS * 16;  // any of the keys, by any row of the warp
     copies_wait();
     __syncthreads();  // k is here, and nothing reads the last v
     tile_load<KEY_TILE, VALUE_PAD, VALUE_DEPTH, ROW_V, THREADS>(tile_v, v + key * V_KEY, V_KEY, KEYS - key, whole);
-    clear(s);
-    product_rows<WARP_BLOCKS, KEY_TILE, DEPTH_PAD, ROW_Q, ROW_K>(s, tile_q + row * ROW_Q, tile_k);
-#if NEGATIVE
-#pragma unroll
-    for (int m = 0; m < WARP_BLOCKS; m++) {
-#pragma unroll
-      for (int n = 0; n < KEY_TILE / 8; n++) {
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-          s[m][n][e] = -s[m][n][e];
-        }
+    if (sees) {
+      clear(s);
+      product_rows<WARP_BLOCKS, KEY_TILE, DEPTH_PAD, ROW_Q, ROW_K>(s, tile_q + row * ROW_Q, tile_k);
+      if (NEGATIVE) {
+        negate(s);
       }
-    }
-#endif
-    if (key + KEY_TILE > KEYS || (CAUSAL && key + KEY_TILE - 1 > position + row)) {
-      mask(s, position + row, key);
-    }
-    softmax(s, running, o);
-    u32 p[WARP_BLOCKS][KEY_TILE / 16][4];
+      if (key + KEY_TILE > KEYS || (CAUSAL && key + KEY_TILE - 1 > position + row)) {
+        mask(s, position + row, key);
+      }
+      softmax(s, running, o);
 #pragma unroll
-    for (int m = 0; m < WARP_BLOCKS; m++) {
-      fragments_of<KEY_TILE>(p[m], s[m]);
+      for (int m = 0; m < WARP_BLOCKS; m++) {
+        fragments_of<KEY_TILE>(p[m], s[m]);
+      }
     }
     copies_wait();
     __syncthreads();  // v is here, and nothing reads this k
@@ -126,7 +134,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_UNIT) attention
       tile_load<KEY_TILE, DEPTH_PAD, DEPTH, ROW_K, THREADS>(tile_k, k + (key + KEY_TILE) * K_KEY, K_KEY,
                                                             KEYS - key - KEY_TILE, whole);
     }
-    product_columns<WARP_BLOCKS, KEY_TILE, VALUE_PAD, ROW_V>(o, p, tile_v);
+    if (sees) {
+      product_columns<WARP_BLOCKS, KEY_TILE, VALUE_PAD, ROW_V>(o, p, tile_v);
+    }
   }
   float *statistics = (float *)slots.at[4] + (i64)line * QUERIES + query;
 #pragma unroll

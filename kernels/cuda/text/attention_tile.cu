@@ -39,15 +39,25 @@ struct Element {
 // Rows [0, rows) of `from`, the others zero, by all threads of the block. whole: 16 bytes at a time.
 template <int ROWS, int WIDTH, int REAL, int ROW, int THREADS>
 __device__ __forceinline__ void tile_load(u16 *to, const u16 *from, i64 stride, int rows, bool whole) {
-  constexpr int CHUNKS = WIDTH / 8;
-  if (whole) {
+  constexpr int CHUNKS = WIDTH / 8, TURNS = (ROWS * CHUNKS + THREADS - 1) / THREADS;
+  if (whole && THREADS % CHUNKS == 0) {  // a thread stays in its column
+    constexpr int STEP = THREADS / CHUNKS;
+    const int r = (int)(threadIdx.x / CHUNKS), c = (int)(threadIdx.x % CHUNKS) * 8, last = c < REAL ? rows - r : 0;
+    const SharedAddress base = shared_address(to) + (r * ROW + c) * 2;
+    const u16 *const at = from + r * stride + c;
+#pragma unroll
+    for (int i = 0; i < TURNS; i++) {
+      if (ROWS % STEP == 0 || r + i * STEP < ROWS) {
+        copy_later_16(base + i * STEP * ROW * 2, at + i * STEP * stride, i * STEP < last ? 16 : 0);
+      }
+    }
+  } else if (whole) {
     const SharedAddress base = shared_address(to);
 #pragma unroll
-    for (int i = 0; i < (ROWS * CHUNKS + THREADS - 1) / THREADS; i++) {
+    for (int i = 0; i < TURNS; i++) {
       const int at = i * THREADS + (int)threadIdx.x, r = at / CHUNKS, c = at % CHUNKS * 8;
       if (ROWS * CHUNKS % THREADS == 0 || at < ROWS * CHUNKS) {
-        const bool inside = r < rows && c < REAL;
-        copy_later_16(base + (r * ROW + c) * 2, inside ? from + r * stride + c : from, inside ? 16 : 0);
+        copy_later_16(base + (r * ROW + c) * 2, from + r * stride + c, r < rows && c < REAL ? 16 : 0);
       }
     }
   } else {

@@ -1,0 +1,461 @@
+// access.c: coordinates, loads and stores of a kernel's text.
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/cuda/generate_internal.h"
+
+enum { OFFSET_TEXT = 512 };
+
+void emit_line(Generator *g, int indent, const char *format, ...) {
+  char text[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  cuda_text(&g->text, "%*s%s\n", 2 * indent, "", text);
+}
+
+Emit emit_create(Generator *g, const CudaProgram *program, int indent, int unroll) {
+  Emit e = {.g = g, .program = program, .indent = indent, .unroll = unroll};
+  for (int p = 0; p < KERNEL_MAX_PORTS; p++) {
+    e.cache[p] = -1;
+  }
+  return e;
+}
+
+// The sum of coordinate times stride over the dims of a side, in elements.
+static void offset_text(const CudaSide *side, const int64_t *stride, char letter, char *text) {
+  int length = 0;
+  text[0] = '\0';
+  for (int d = 0; d < side->count; d++) {
+    if (stride[d] == 0) {
+      continue;
+    }
+    length += snprintf(text + length, (size_t)(OFFSET_TEXT - length), "%s%c%d", length ? " + " : "", letter, d);
+    if (stride[d] != 1) {
+      length += snprintf(text + length, (size_t)(OFFSET_TEXT - length), " * (Index)%" PRId64, stride[d]);
+    }
+  }
+  if (length == 0) {
+    snprintf(text, OFFSET_TEXT, "0u");
+  }
+}
+
+// The coordinates of linear position `from` of a side whose last dim is cut into vectors.
+static void coordinates_emit(Generator *g, const CudaSide *side, const char *from, char letter, int vector,
+                             int indent) {
+  if (side->count == 1) {
+    emit_line(g, indent, "const Index %c0 = %s * %du;", letter, from, vector);
+    return;
+  }
+  const char *rest = from;
+  for (int d = side->count - 1; d > 0; d--) {
+    const int64_t step = d == side->count - 1 ? vector : 1, size = side->size[d] / step;
+    emit_line(g, indent, "const Index %c%d = %s %% (Index)%" PRId64 " * %" PRId64 "u, %cm%d = %s / (Index)%" PRId64 ";",
+              letter, d, rest, size, step, letter, d, rest, size);
+    rest = arena_format(g->arena, "%cm%d", letter, d);
+  }
+  if (side->count > 0) {
+    emit_line(g, indent, "const Index %c0 = %s;", letter, rest);
+  }
+}
+
+void row_coordinates(Generator *g, const CudaProgram *program, int indent) {
+  coordinates_emit(g, &program->outer, "row", 'r', 1, indent);
+}
+
+void column_coordinates(Generator *g, const CudaProgram *program, int vector, int indent) {
+  coordinates_emit(g, &program->inner, "k", 'c', vector, indent);
+}
+
+static bool varies(const int64_t *stride, int count) {
+  for (int d = 0; d < count; d++) {
+    if (stride[d] != 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void row_bases(Generator *g, const CudaProgram *program, int indent) {
+  char offset[OFFSET_TEXT];
+  for (int p = 0; p < program->port_count; p++) {
+    const CudaPort *port = &program->port[p];
+    offset_text(&program->outer, port->row, 'r', offset);
+    if (port->kind == PORT_STRIDES) {
+      emit_line(g, indent, "const Long b%d = a%d + (Long)(%s);", port->index, port->index, offset);
+    } else {
+      emit_line(g, indent, "char *const b%d = a%d + (Long)(%s) * %" PRId64 "u;", port->index, port->index, offset,
+                port->bytes);
+    }
+  }
+}
+
+void kernel_open(Generator *g, const CudaProgram *program, const char *name, int threads) {
+  const int ports = g->kernel->port_count;
+  cuda_text(&g->text, "KERNEL(%s, %d)(const Slots s) {\n", name, threads);
+  emit_line(g, 1, "const int first = (int)(s.at[%d] & %du);", ports + 1, CUDA_SLOT_FIRST);
+  for (int p = 0; p < program->port_count; p++) {
+    const CudaPort *port = &program->port[p];
+    if (port->kind == PORT_STRIDES) {
+      emit_line(g, 1, "const Long a%d = s.at[%d];", port->index, port->index);
+    } else if (port->shadowed) {
+      emit_line(g, 1, "char *const a%d = (char *)s.at[%d] + %" PRId64 ";", port->index, ports, g->shadow[port->index]);
+    } else {
+      emit_line(g, 1, "char *const a%d = (char *)s.at[%d];", port->index, port->index);
+    }
+  }
+  for (int i = 0; i < g->kernel->code_count; i++) {
+    const KernelInstruction *code = &g->kernel->code[i];
+    if (!program->needed[i] || program->level[i] != LEVEL_SCALAR || op_is_output(code->op)) {
+      continue;
+    }
+    if (code->op == KERNEL_LOAD) {
+      emit_line(g, 1, "const %s v%d = read_%s(a%d);", value_type(g, code->integer), i,
+                element_type_name(g->kernel->port[code->port].type), code->port);
+    } else {
+      cuda_text(&g->text, "  ");
+      expression_emit(g, i, code->port >= 0 ? arena_format(g->arena, "a%d", code->port) : "");
+    }
+  }
+}
+
+void row_values(Generator *g, const CudaProgram *program, int phase, int indent) {
+  for (int i = 0; i < g->kernel->code_count; i++) {
+    const KernelInstruction *code = &g->kernel->code[i];
+    if (!program->needed[i] || program->level[i] != LEVEL_ROW || program->phase[i] != phase || op_is_output(code->op) ||
+        op_is_row_reduction(code->op)) {
+      continue;
+    }
+    if (code->op == KERNEL_LOAD) {
+      emit_line(g, indent, "const %s v%d = read_%s(b%d);", value_type(g, code->integer), i,
+                element_type_name(g->kernel->port[code->port].type), code->port);
+    } else {
+      cuda_text(&g->text, "%*s", 2 * indent, "");
+      expression_emit(g, i, code->port >= 0 ? arena_format(g->arena, "b%d", code->port) : "");
+    }
+  }
+}
+
+static const CudaPort *port_of_code(const Emit *e, int code) {
+  const int index = e->g->kernel->code[code].port;
+  return index < 0 ? NULL : &e->program->port[e->program->port_of[index]];
+}
+
+// Loads, and outputs that add to what is there, in order.
+static bool is_loaded(const Emit *e, int code) {
+  const KernelInstruction *instruction = &e->g->kernel->code[code];
+  return (e->values[code] && instruction->op == KERNEL_LOAD) ||
+         (e->stores[code] && e->g->kernel->port[instruction->port].accumulate);
+}
+
+static bool is_loaded_once(const Emit *e, int code) {
+  return e->by_row && e->values[code] && !varies(port_of_code(e, code)->row, e->program->outer.count);
+}
+
+static int words_of(const Emit *e, const CudaPort *port) {
+  return (int)max_i64(1, e->program->vector * port->bytes / 4);
+}
+
+static const char *type_of(const Emit *e, const CudaPort *port) {
+  return value_type(e->g, !element_type_floating(port->type));
+}
+
+void loads_declare(const Emit *e, bool once) {
+  bool done[KERNEL_MAX_PORTS] = {false};
+  for (int i = 0; i < e->g->kernel->code_count; i++) {
+    if (!is_loaded(e, i) || is_loaded_once(e, i) != once || done[e->g->kernel->code[i].port]) {
+      continue;
+    }
+    const CudaPort *port = port_of_code(e, i);
+    const int chunks = once ? 1 : e->unroll;
+    done[port->index] = true;
+    if (port->access == ACCESS_VECTOR) {
+      emit_line(e->g, e->indent, "unsigned x%d[%d][%d];", port->index, chunks, words_of(e, port));
+    } else if (port->access == ACCESS_ELEMENTS) {
+      emit_line(e->g, e->indent, "%s x%d[%d][%d];", type_of(e, port), port->index, chunks, e->program->vector);
+    } else {
+      emit_line(e->g, e->indent, "%s x%d[%d];", type_of(e, port), port->index, chunks);
+    }
+  }
+}
+
+// One vector of a port into x[chunk].
+static void load_emit(const Emit *e, const CudaPort *port, const char *chunk, int indent) {
+  char offset[OFFSET_TEXT];
+  Generator *g = e->g;
+  const int p = port->index, vector = e->program->vector, slot = (int)(port - e->program->port);
+  const char *type = element_type_name(port->type);
+  offset_text(&e->program->inner, port->column, 'c', offset);
+  if (port->access == ACCESS_ONCE) {
+    emit_line(g, indent, "x%d[%s] = read_%s(b%d + (Long)(%s) * %" PRId64 "u);", p, chunk, type, p, offset, port->bytes);
+  } else if (port->access == ACCESS_ELEMENTS) {
+    const int64_t step = port->column[e->program->inner.count - 1] * port->bytes;
+    cuda_text(&g->text, "#pragma unroll\n");
+    emit_line(g, indent,
+              "for (int j = 0; j < %d; j++) x%d[%s][j] = read_%s(b%d + (Long)(%s) * %" PRId64 "u + (Long)j * %" PRId64
+              "u);",
+              vector, p, chunk, type, p, offset, port->bytes, step);
+  } else {
+    const int64_t bytes = vector * port->bytes;
+    const bool shared = e->cache[slot] >= 0;
+    for (int64_t at = 0; at < bytes; at += port->grain) {
+      if (shared && e->cached[slot]) {
+        emit_line(g, indent,
+                  "load%d(x%d[%s] + %" PRId64 ", dynamic_shared + %" PRId64 " + k * %" PRId64 "u + %" PRId64 ");",
+                  port->grain, p, chunk, at / 4, e->cache[slot], bytes, at);
+        continue;
+      }
+      emit_line(g, indent, "load%d(x%d[%s] + %" PRId64 ", b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ");", port->grain,
+                p, chunk, at / 4, p, offset, port->bytes, at);
+      if (shared) {
+        emit_line(g, indent,
+                  "store%d(dynamic_shared + %" PRId64 " + k * %" PRId64 "u + %" PRId64 ", x%d[%s] + %" PRId64 ");",
+                  port->grain, e->cache[slot], bytes, at, p, chunk, at / 4);
+      }
+    }
+  }
+}
+
+void loads_once(const Emit *e) {
+  bool done[KERNEL_MAX_PORTS] = {false};
+  for (int i = 0; i < e->g->kernel->code_count; i++) {
+    const CudaPort *port = is_loaded(e, i) && is_loaded_once(e, i) ? port_of_code(e, i) : NULL;
+    if (port && !done[port->index]) {
+      done[port->index] = true;
+      emit_line(e->g, e->indent, "char *const b%d = a%d;", port->index, port->index);
+      load_emit(e, port, "0", e->indent);
+    }
+  }
+}
+
+void chunk_open(const Emit *e) {
+  Generator *g = e->g;
+  if (e->unroll > 1) {
+    emit_line(g, e->indent, "#pragma unroll");
+  }
+  emit_line(g, e->indent, "for (int u = 0; u < %d; u++) {", e->unroll);
+  emit_line(g, e->indent + 1, "%s", e->where);
+  emit_line(g, e->indent + 1, e->guard ? "if (%s) {" : "{", e->guard);
+  if (e->by_row) {
+    row_coordinates(g, e->program, e->indent + 2);
+    row_bases(g, e->program, e->indent + 2);
+  } else {
+    column_coordinates(g, e->program, e->program->vector, e->indent + 2);
+  }
+}
+
+void chunk_close(const Emit *e) {
+  emit_line(e->g, e->indent + 1, "}");
+  emit_line(e->g, e->indent, "}");
+}
+
+void loads_emit(const Emit *e) {
+  bool done[KERNEL_MAX_PORTS] = {false}, any = false;
+  for (int i = 0; i < e->g->kernel->code_count; i++) {
+    if (!is_loaded(e, i) || is_loaded_once(e, i) || done[e->g->kernel->code[i].port]) {
+      continue;
+    }
+    const CudaPort *port = port_of_code(e, i);
+    done[port->index] = true;
+    if (!any) {
+      chunk_open(e);
+      any = true;
+    }
+    if (e->values[i]) {
+      load_emit(e, port, "u", e->indent + 2);
+    } else {
+      emit_line(e->g, e->indent + 2, "if (!first) {");
+      load_emit(e, port, "u", e->indent + 3);
+      emit_line(e->g, e->indent + 2, "}");
+    }
+  }
+  if (any) {
+    chunk_close(e);
+  }
+}
+
+static bool is_run(const Emit *e, int code) {
+  const int last = e->program->inner.count - 1;
+  const KernelInstruction *instruction = &e->g->kernel->code[code];
+  return instruction->op == KERNEL_UNIFORM && e->program->vector >= 4 && last >= 0 &&
+         port_of_code(e, code)->column[last] == 1;
+}
+
+// The index of a port without memory, for lane j; with `lane` false for the first of the vector.
+static const char *index_text(const Emit *e, int code, bool lane) {
+  char offset[OFFSET_TEXT];
+  const CudaPort *port = port_of_code(e, code);
+  const int last = e->program->inner.count - 1;
+  if (!port) {
+    return "";
+  }
+  offset_text(&e->program->inner, port->column, 'c', offset);
+  return lane && last >= 0 ? arena_format(e->g->arena, "b%d + (Long)(%s) + (Long)j * %" PRId64 "u", port->index, offset,
+                                          port->column[last])
+                           : arena_format(e->g->arena, "b%d + (Long)(%s)", port->index, offset);
+}
+
+static void load_value(const Emit *e, int code, int indent) {
+  const CudaPort *port = port_of_code(e, code);
+  const char *chunk = is_loaded_once(e, code) ? "0" : "u";
+  const char *type = type_of(e, port), *name = element_type_name(port->type);
+  if (port->access == ACCESS_VECTOR) {
+    emit_line(e->g, indent, "const %s v%d = get_%s(x%d[%s], j);", type, code, name, port->index, chunk);
+  } else {
+    emit_line(e->g, indent, "const %s v%d = x%d[%s]%s;", type, code, port->index, chunk,
+              port->access == ACCESS_ELEMENTS ? "[j]" : "");
+  }
+}
+
+void lanes_open(const Emit *e) {
+  Generator *g = e->g;
+  const int vector = e->program->vector;
+  for (int i = 0; i < g->kernel->code_count; i++) {
+    if (e->values[i] && is_run(e, i)) {
+      emit_line(g, e->indent + 2, "unsigned w%d[%d];", i, vector);
+      emit_line(g, e->indent + 2, "random_run(w%d, %d, 0x%016" PRIx64 "ull, (unsigned)v%d, %s);", i, vector,
+                (uint64_t)g->kernel->code[i].constant, g->kernel->code[i].a, index_text(e, i, false));
+    }
+    if (e->stores[i]) {
+      emit_line(g, e->indent + 2, "%s y%d[%d];", type_of(e, port_of_code(e, i)), g->kernel->code[i].port, vector);
+    }
+  }
+  if (vector > 1) {
+    emit_line(g, e->indent + 2, "#pragma unroll");
+  }
+  emit_line(g, e->indent + 2, "for (int j = 0; j < %d; j++) {", vector);
+  for (int i = 0; i < g->kernel->code_count; i++) {
+    if (!e->values[i]) {
+      continue;
+    }
+    if (g->kernel->code[i].op == KERNEL_LOAD) {
+      load_value(e, i, e->indent + 3);
+    } else if (is_run(e, i)) {
+      emit_line(g, e->indent + 3, "const R v%d = uniform_of(w%d[j]);", i, i);
+    } else {
+      cuda_text(&g->text, "%*s", 2 * (e->indent + 3), "");
+      expression_emit(g, i, index_text(e, i, true));
+    }
+  }
+  for (int i = 0; i < g->kernel->code_count; i++) {
+    if (e->stores[i]) {
+      emit_line(g, e->indent + 3, "y%d[j] = v%d;", g->kernel->code[i].port, g->kernel->code[i].a);
+    }
+  }
+}
+
+void lanes_close(const Emit *e) {
+  emit_line(e->g, e->indent + 2, "}");
+}
+
+static void visit_guard(Generator *g, const CudaProgram *program, const CudaPort *port, bool rows, bool columns,
+                        int indent) {
+  char text[OFFSET_TEXT] = "";
+  int length = 0;
+  for (int d = 0; rows && d < program->outer.count; d++) {
+    if (port->row[d] == 0) {
+      length += snprintf(text + length, (size_t)(OFFSET_TEXT - length), "%sr%d == 0u", length ? " && " : "", d);
+    }
+  }
+  for (int d = 0; columns && d < program->inner.count; d++) {
+    if (port->column[d] == 0) {
+      length += snprintf(text + length, (size_t)(OFFSET_TEXT - length), "%sc%d == 0u", length ? " && " : "", d);
+    }
+  }
+  if (length > 0) {
+    emit_line(g, indent, "if (%s)", text);
+  }
+}
+
+static void old_added(const Emit *e, const CudaPort *port, int indent) {
+  char text[64];
+  if (port->access == ACCESS_VECTOR) {
+    snprintf(text, sizeof text, "get_%s(x%d[u], j)", element_type_name(port->type), port->index);
+  } else {
+    snprintf(text, sizeof text, port->access == ACCESS_ELEMENTS ? "x%d[u][j]" : "x%d[u]", port->index);
+  }
+  emit_line(e->g, indent, "if (!first) {");
+  emit_line(e->g, indent, "#pragma unroll");
+  if (element_type_floating(port->type)) {
+    emit_line(e->g, indent + 1, "for (int j = 0; j < %d; j++) y%d[j] = %s + y%d[j];", e->program->vector, port->index,
+              text, port->index);
+  } else {
+    emit_line(e->g, indent + 1, "for (int j = 0; j < %d; j++) y%d[j] = int_add(%s, y%d[j]);", e->program->vector,
+              port->index, text, port->index);
+  }
+  emit_line(e->g, indent, "}");
+}
+
+static void store_emit(const Emit *e, const CudaPort *port, int indent) {
+  char offset[OFFSET_TEXT];
+  Generator *g = e->g;
+  const int p = port->index, vector = e->program->vector;
+  const char *type = element_type_name(port->type);
+  offset_text(&e->program->inner, port->column, 'c', offset);
+  if (port->accumulate) {
+    old_added(e, port, indent);
+  }
+  visit_guard(g, e->program, port, true, true, indent);
+  if (port->access == ACCESS_ONCE) {
+    emit_line(g, indent, "write_%s(b%d + (Long)(%s) * %" PRId64 "u, y%d[0]);", type, p, offset, port->bytes, p);
+  } else if (port->access == ACCESS_ELEMENTS) {
+    const int64_t step = port->column[e->program->inner.count - 1] * port->bytes;
+    emit_line(g, indent,
+              "#pragma unroll\nfor (int j = 0; j < %d; j++) write_%s(b%d + (Long)(%s) * %" PRId64
+              "u + (Long)j * %" PRId64 "u, y%d[j]);",
+              vector, type, p, offset, port->bytes, step, p);
+  } else {
+    emit_line(g, indent, "{");
+    emit_line(g, indent + 1, "unsigned o[%d];", words_of(e, port));
+    emit_line(g, indent + 1, "put_%s(o, y%d, %d);", type, p, vector);
+    for (int64_t at = 0; at < vector * port->bytes; at += port->grain) {
+      emit_line(g, indent + 1, "store%d(b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ", o + %" PRId64 ");", port->grain,
+                p, offset, port->bytes, at, at / 4);
+    }
+    emit_line(g, indent, "}");
+  }
+}
+
+void stores_emit(const Emit *e) {
+  for (int i = 0; i < e->g->kernel->code_count; i++) {
+    if (e->stores[i]) {
+      store_emit(e, port_of_code(e, i), e->indent + 2);
+    }
+  }
+}
+
+void row_store(Generator *g, const CudaProgram *program, int at, int indent) {
+  const KernelInstruction *code = &g->kernel->code[at];
+  const CudaPort *port = &program->port[program->port_of[code->port]];
+  const char *type = element_type_name(port->type);
+  visit_guard(g, program, port, true, false, indent);
+  if (port->accumulate) {
+    char text[128];
+    snprintf(text, sizeof text, code->integer ? "int_add(read_%s(b%d), v%d)" : "read_%s(b%d) + v%d", type, code->port,
+             code->a);
+    emit_line(g, indent, "write_%s(b%d, first ? v%d : %s);", type, code->port, code->a, text);
+  } else {
+    emit_line(g, indent, "write_%s(b%d, v%d);", type, code->port, code->a);
+  }
+}
+
+void result_store(Generator *g, const CudaProgram *program, int at, const char *value, int indent) {
+  char offset[OFFSET_TEXT];
+  const KernelInstruction *code = &g->kernel->code[at];
+  const CudaPort *port = &program->port[program->port_of[code->port]];
+  const char *type = element_type_name(port->type);
+  offset_text(&program->inner, port->column, 'c', offset);
+  emit_line(g, indent, "char *const to = (char *)s.at[%d] + (Long)(%s) * %" PRId64 "u;", port->index, offset,
+            port->bytes);
+  if (op_is_column_reduction(code->op)) {
+    visit_guard(g, program, port, false, true, indent);
+  }
+  if (port->accumulate) {
+    emit_line(g, indent, "write_%s(to, first ? %s : read_%s(to) + %s);", type, value, type, value);
+  } else {
+    emit_line(g, indent, "write_%s(to, %s);", type, value);
+  }
+}

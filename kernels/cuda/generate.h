@@ -1,0 +1,28 @@
+// generate.h: a fused kernel (compiler/kernel.h) as CUDA C.
+//
+// Sizes, strides and constants are written into the text; ports are addresses (kernel.h says how they are passed). A
+// kernel becomes one launch for each set of dims that its outputs vary on, after the template that fits:
+//   flat    no reductions along rows or columns: every element by itself, in vectors of 16 bytes where memory allows
+//   row     row reductions: some threads of a warp, a warp or a block for each row, the row in registers if it fits,
+//           else in shared memory or read again; column sums beside them in registers over many rows
+//   column  column reductions alone: threads walk down the rows
+// and, where columns or totals are reduced, one more launch that adds up what the blocks found, in their order. Results
+// depend on sizes and the target alone.
+#ifndef MDL_KERNELS_CUDA_GENERATE_H
+#define MDL_KERNELS_CUDA_GENERATE_H
+
+#include "base/arena.h"
+#include "compiler/kernel.h"
+#include "kernels/cuda/kernel.h"
+
+typedef struct {  // of the GPU
+  int multiprocessors;
+  int shared_bytes;  // that one block can have
+} CudaTarget;
+
+// alignment[p]: a power of two up to 16 that divides the address of port p in all calls. On false `why` is a static
+// text that says what is not covered.
+bool cuda_generate(const Kernel *kernel, const int *alignment, const CudaTarget *target, Arena *arena, CudaKernel *made,
+                   const char **why);
+
+#endif

@@ -1,0 +1,206 @@
+// generate_internal.h: what the files of the generator know of a kernel.
+//
+// A program is what one launch computes: some outputs of the kernel and the dims they vary on, divided into an outer
+// and an inner side. A value of a program is an element value if it varies on the inner side, a row value if on the
+// outer side alone, else a scalar. Phases count row reductions: a value of phase n needs the results of n rounds of
+// them.
+//
+// Names in the text: s the slots, aP the address of port P, bP the address of its part of the row, xP what was loaded
+// of it, yP what is stored to it, vN the value of instruction N, rD and cD the coordinates on the sides.
+#ifndef MDL_KERNELS_CUDA_GENERATE_INTERNAL_H
+#define MDL_KERNELS_CUDA_GENERATE_INTERNAL_H
+
+#include "kernels/cuda/generate.h"
+#include "kernels/cuda/text.h"
+
+enum { GENERATE_MAX_PROGRAMS = 6, GENERATE_BLOCK = 256, GENERATE_MAX_VECTOR = 8 };
+
+typedef struct {
+  int count;
+  int64_t size[KERNEL_MAX_DIMS], total;
+} CudaSide;
+
+typedef enum {
+  ACCESS_VECTOR,    // the elements of a vector lie side by side: xP[u][words]
+  ACCESS_ELEMENTS,  // they do not: xP[u][elements], each read by itself
+  ACCESS_ONCE,      // one for all elements of a vector: xP[u]
+} CudaAccess;
+
+typedef struct {
+  int index;  // into the kernel's ports
+  PortKind kind;
+  ElementType type;
+  bool accumulate, shadowed;
+  int64_t bytes;                                          // of one element
+  int64_t row[KERNEL_MAX_DIMS], column[KERNEL_MAX_DIMS];  // strides on the sides
+  CudaAccess access;
+  int grain;  // ACCESS_VECTOR: bytes of one access
+} CudaPort;
+
+typedef struct {
+  int number;
+  unsigned dims;  // bits of the kernel's dims
+  bool fixed;     // outer and inner are the kernel's, for its reductions
+  bool wanted[KERNEL_MAX_CODE], needed[KERNEL_MAX_CODE];
+  KernelLevel level[KERNEL_MAX_CODE];
+  int phase[KERNEL_MAX_CODE];
+  int phases;  // rounds of row reductions
+  CudaSide outer, inner;
+  int port_count, port_of[KERNEL_MAX_PORTS];
+  CudaPort port[KERNEL_MAX_PORTS];
+  int vector;    // elements of one access, a power of two
+  int64_t tail;  // elements of the inner side that the vectors leave
+} CudaProgram;
+
+typedef struct {  // partial results of a reduction, added up at the end
+  const CudaProgram *program;
+  int code;
+  int64_t parts, columns, offset;  // real values [parts][columns] at this offset of the scratch
+} CudaPartial;
+
+typedef struct {
+  Arena *arena;
+  const Kernel *kernel;
+  const int *alignment;
+  const CudaTarget *target;
+  CudaText text;
+  CudaKernel *made;
+  int real_bytes;
+  bool wide;  // 64-bit indices
+  int program_count, partial_count;
+  CudaProgram *program;
+  CudaPartial partial[2 * KERNEL_MAX_PORTS];
+  int64_t shadow[KERNEL_MAX_PORTS];  // offset in the scratch of a copy of the port; -1: none
+  unsigned mask[KERNEL_MAX_CODE];    // dims that each value varies on
+  bool reduced[KERNEL_MAX_CODE];     // needs a row reduction
+} Generator;
+
+static inline bool op_is_output(KernelOp op) {
+  return op >= KERNEL_STORE && op <= KERNEL_TOTAL_MIN;
+}
+
+static inline bool op_is_row_reduction(KernelOp op) {
+  return op >= KERNEL_ROW_SUM && op <= KERNEL_ROW_MIN;
+}
+
+static inline bool op_is_column_reduction(KernelOp op) {
+  return op >= KERNEL_COLUMN_SUM && op <= KERNEL_COLUMN_MIN;
+}
+
+static inline bool op_is_total(KernelOp op) {
+  return op >= KERNEL_TOTAL_SUM && op <= KERNEL_TOTAL_MIN;
+}
+
+static inline bool op_is_sum(KernelOp op) {
+  return op == KERNEL_ROW_SUM || op == KERNEL_COLUMN_SUM || op == KERNEL_TOTAL_SUM;
+}
+
+static inline bool is_element(const CudaProgram *program, int code) {
+  return (program->level[code] & LEVEL_COLUMN) != 0;
+}
+
+static inline int64_t blocks_of(int64_t n, int64_t block) {
+  return (n + block - 1) / block;
+}
+
+static inline int64_t min_i64(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+static inline int64_t max_i64(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
+static inline int64_t round_up(int64_t n, int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+void cuda_operands(const KernelInstruction *code, int operand[3]);
+unsigned cuda_stride_mask(const Kernel *kernel, const int64_t *stride);
+unsigned cuda_level_mask(const Kernel *kernel, KernelLevel level);
+
+// The kernel, or one with its sides exchanged that computes the same in a better order (generate_turn.c).
+const Kernel *kernel_turned(Arena *arena, const Kernel *kernel);
+
+// --- generate_space.c ---
+
+// Fills in sides, ports and levels of a program whose dims and wanted outputs are set.
+void cuda_program_build(Generator *g, CudaProgram *program);
+// Chooses the vector of a program and how each port is accessed with it.
+void cuda_program_vector(Generator *g, CudaProgram *program, int64_t most);
+void cuda_program_access(Generator *g, CudaProgram *program, int vector);
+// Marks the element values that the sink (an output or reduction) needs; rows: row values too.
+void closure_add(const Generator *g, const CudaProgram *program, int sink, bool rows, bool *closure);
+
+// --- expression.c ---
+
+void expression_prelude(Generator *g);
+// `const R v12 = ...;`: all but loads and runs of random numbers. index: the text of the position in the port, for
+// those that have one.
+void expression_emit(Generator *g, int code, const char *index);
+const char *value_type(const Generator *g, bool integer);
+const char *fold_function(KernelOp op);  // the name of a function of two reals
+const char *fold_identity(KernelOp op);  // what it begins with
+
+// --- access.c ---
+
+// How the chunks of a loop are loaded, worked on and stored. A chunk is a vector of the row, or, by_row, a row.
+typedef struct {
+  Generator *g;
+  const CudaProgram *program;
+  int indent;
+  int unroll;         // chunks in flight
+  bool by_row;        // ports that do not vary over rows are loaded once, before (loads_once)
+  const char *where;  // what says which chunk it is: `const Index k = ...;` or `row`
+  const char *guard;  // condition of a chunk, or NULL
+  // Of ports of the program: offset of a copy of the row in shared memory, or -1; and whether it is there already.
+  int64_t cache[KERNEL_MAX_PORTS];
+  bool cached[KERNEL_MAX_PORTS];
+  bool values[KERNEL_MAX_CODE];  // that the loop makes
+  bool stores[KERNEL_MAX_CODE];  // outputs that it writes
+} Emit;
+
+void emit_line(Generator *g, int indent, const char *format, ...) __attribute__((format(printf, 3, 4)));
+Emit emit_create(Generator *g, const CudaProgram *program, int indent, int unroll);
+// Opens a function: pointers, what is the same everywhere.
+void kernel_open(Generator *g, const CudaProgram *program, const char *name, int threads);
+void row_coordinates(Generator *g, const CudaProgram *program, int indent);
+void row_bases(Generator *g, const CudaProgram *program, int indent);
+void row_values(Generator *g, const CudaProgram *program, int phase, int indent);
+void column_coordinates(Generator *g, const CudaProgram *program, int vector, int indent);  // from k
+void loads_declare(const Emit *e, bool once);
+void loads_once(const Emit *e);
+void loads_emit(const Emit *e);
+void chunk_open(const Emit *e);
+void chunk_close(const Emit *e);
+// Between them: the loop over the elements of a vector, with the values.
+void lanes_open(const Emit *e);
+void lanes_close(const Emit *e);
+void stores_emit(const Emit *e);
+void row_store(Generator *g, const CudaProgram *program, int code, int indent);
+// Stores a reduced column, at coordinates of the inner side, or a total.
+void result_store(Generator *g, const CudaProgram *program, int code, const char *value, int indent);
+
+// --- templates ---
+
+void form_add(Generator *g, const char *form);
+int64_t scratch_take(Generator *g, int64_t bytes);
+void launch_add(Generator *g, const char *function, int64_t grid_x, int64_t grid_y, int threads, int64_t shared);
+
+void template_flat(Generator *g, CudaProgram *program);
+void template_row(Generator *g, CudaProgram *program);
+void template_column(Generator *g, CudaProgram *program);
+void template_finish(Generator *g);
+
+// --- partials.c ---
+
+// Real values [parts][columns] of a reduction, folded into its port by the last launch.
+void partial_add(Generator *g, const CudaProgram *program, int code, int64_t parts, int64_t columns);
+const char *partial_pointer(Generator *g, int code);
+// Totals of a program: declared before its loops, folded in them, folded over the block at the end. Each is a partial
+// with one part for each block.
+void totals_open(Generator *g, const CudaProgram *program, int64_t blocks);
+void total_fold(Generator *g, int code, int indent);
+void totals_close(Generator *g, const CudaProgram *program, int threads);
+
+#endif

@@ -1,0 +1,21 @@
+#!/bin/bash
+# precision.sh: a run in bf16 goes on from a checkpoint in f32 and back; checkpoints hold f32; policies are compared.
+. "$ROOT/tests/cli/lib.sh"
+train "$SMALL" --steps 4 --precision fp32 --out mixed
+train "$SMALL" --steps 8 --precision bf16 --out mixed --resume
+train "$SMALL" --steps 12 --precision bf16_fp32_residual --out mixed --resume
+train "$SMALL" --steps 12 --precision fp32 --out plain
+[ "$(weights mixed 12)" != "$(weights plain 12)" ] || die "bf16 computes the same bits as f32"
+expect 0 "$MDL" inspect mixed
+mentions out "bf16_fp32_residual"
+grep -q "precision bf16_fp32_residual;" mixed/resolved.mdl || die "resolved.mdl does not say the precision"
+
+# The same run twice has the same bits.
+train "$SMALL" --steps 6 --precision bf16 --out once
+train "$SMALL" --steps 6 --precision bf16 --out twice
+same "the same run twice" "$(weights once 6)" "$(weights twice 6)"
+
+expect 0 "$MDL" diff "$SMALL" precision=fp32,bf16
+expect 0 "$MDL" ablate "$SMALL" precision=fp32,tf32,bf16,bf16_fp32_residual --steps 8 --out table
+expect 1 "$MDL" train "$SMALL" --precision fp8_hybrid --steps 1 --out refused
+mentions err "E070"

@@ -1,0 +1,366 @@
+// cuda_attention_test.c: attention as CUDA C: texts compile everywhere; on a GPU, the results of the CPU kernels.
+//
+// MDL_BENCH=1 prints times of usual shapes.
+#include "kernels/cuda/attention.h"
+
+#include "kernels/cpu/attention.h"
+#include "tests/cuda_support.h"
+
+enum { Q, K, V, O, D_O, DQ, DK, DV, TENSORS };
+
+typedef struct {
+  ElementType type;
+  int64_t batch, queries, keys, heads, groups, depth, value_depth;
+  bool causal;
+  int parts;
+  int64_t origin[2], gap;  // gap: elements between lines
+  double scale;            // 0: 1 / sqrt(depth)
+} Shape;
+
+static bool is_key_side(int tensor) {
+  return tensor == K || tensor == V || tensor == DK || tensor == DV;
+}
+
+static bool is_value(int tensor) {
+  return tensor == V || tensor == O || tensor == D_O || tensor == DV;
+}
+
+static int64_t line_of(const Shape *s, int tensor) {
+  return (is_value(tensor) ? s->value_depth : s->depth) + s->gap;
+}
+
+static int64_t elements_of(const Shape *s, int tensor) {
+  return s->batch * s->heads * (is_key_side(tensor) ? s->keys : s->queries * s->groups) * line_of(s, tensor);
+}
+
+// Positions before heads, in every other tensor heads before positions.
+static Attention attention_of(const Shape *s, ElementType type) {
+  Attention a = {.type = type,
+                 .causal = s->causal,
+                 .scale = s->scale != 0 ? s->scale : 1 / sqrt((double)s->depth),
+                 .parts = s->parts,
+                 .origin = {s->origin[0], s->origin[1]},
+                 .batch = s->batch,
+                 .queries = s->queries,
+                 .keys = s->keys,
+                 .heads = s->heads,
+                 .groups = s->groups,
+                 .depth = s->depth,
+                 .value_depth = s->value_depth};
+  int64_t *const strides[TENSORS] = {a.stride_q,  a.stride_k,  a.stride_v,  a.stride_o,
+                                     a.stride_do, a.stride_dq, a.stride_dk, a.stride_dv};
+  for (int t = 0; t < TENSORS; t++) {
+    const bool key = is_key_side(t), head_major = s->gap > 0 && t % 2;
+    const int64_t line = line_of(s, t), positions = key ? s->keys : s->queries, groups = key ? 1 : s->groups;
+    int64_t *stride = strides[t];
+    const int64_t group = head_major ? line * positions : line;
+    stride[2] = group * groups;
+    stride[1] = head_major ? line : stride[2] * s->heads;
+    stride[0] = positions * s->heads * groups * line;
+    if (!key) {
+      stride[3] = group;
+    }
+  }
+  return a;
+}
+
+static int64_t statistics_of(const Shape *s) {
+  return s->batch * s->heads * s->groups * s->queries;
+}
+
+typedef struct {
+  void *tensor[TENSORS], *statistics;
+} Values;
+
+static Values values_create(const Shape *s, ElementType type) {
+  Values values;
+  for (int t = 0; t < TENSORS; t++) {
+    values.tensor[t] = malloc((size_t)(elements_of(s, t) * element_type_bytes(type)));
+    memset(values.tensor[t], 0xff, (size_t)(elements_of(s, t) * element_type_bytes(type)));
+  }
+  values.statistics = calloc((size_t)statistics_of(s), sizeof(double));
+  return values;
+}
+
+static void values_destroy(Values *values) {
+  for (int t = 0; t < TENSORS; t++) {
+    free(values->tensor[t]);
+  }
+  free(values->statistics);
+}
+
+// Inputs of the same numbers in both formats, that of `low` being the rougher.
+static void inputs_draw(const Shape *s, Values *low, Values *exact, ElementType type_exact) {
+  CudaDraw draw = {77};
+  for (int t = 0; t < TENSORS; t++) {
+    for (int64_t i = 0; (t <= V || t == D_O) && i < elements_of(s, t); i++) {
+      cuda_store(s->type, low->tensor[t], i, cuda_draw_real(&draw) * 1.5);
+      cuda_store(type_exact, exact->tensor[t], i, cuda_load(s->type, low->tensor[t], i));
+    }
+  }
+}
+
+static void oracle(const Shape *s, ElementType type, Values *values) {
+  const Attention a = attention_of(s, type);
+  Pool *pool = pool_create(2);
+  AttentionPorts ports = {.q = values->tensor[Q],
+                          .k = values->tensor[K],
+                          .v = values->tensor[V],
+                          .o = values->tensor[O],
+                          .statistics = values->statistics,
+                          .d_o = values->tensor[D_O],
+                          .dq = values->tensor[DQ],
+                          .dk = values->tensor[DK],
+                          .dv = values->tensor[DV],
+                          .first = {s->origin[0], s->origin[1]}};
+  char *scratch[2];
+  for (int i = 0; i < 2; i++) {
+    scratch[i] = aligned_alloc(64, (size_t)(attention_scratch_bytes(&a) + 127) / 64 * 64);
+  }
+  attention_run(&a, simd_select(), pool, &ports, scratch);
+  attention_grad_run(&a, simd_select(), pool, &ports, scratch);
+  free(scratch[0]);
+  free(scratch[1]);
+  pool_destroy(pool);
+}
+
+typedef struct {
+  Arena *arena;
+  CudaKernel kernel[2];
+  GpuKernel loaded[2];
+  CudaAddress tensor[TENSORS], statistics;
+  uint64_t slots[2][16];
+} Run;
+
+static void kernels_make(const Shape *s, Arena *arena, CudaKernel kernel[2]) {
+  const Attention a = attention_of(s, s->type);
+  for (int gradient = 0; gradient < 2; gradient++) {
+    const char *why = NULL;
+    if (!cuda_attention(&a, gradient, arena, &kernel[gradient], &why)) {
+      fail_msg("%s", why);
+    }
+  }
+}
+
+static void run_create(const Gpu *gpu, const Shape *s, const Values *values, Run *run) {
+  *run = (Run){.arena = arena_create()};
+  kernels_make(s, run->arena, run->kernel);
+  for (int t = 0; t < TENSORS; t++) {
+    const bool input = values && (t <= V || t == D_O);
+    run->tensor[t] = gpu_memory(gpu, input ? values->tensor[t] : NULL, elements_of(s, t) * element_type_bytes(s->type));
+  }
+  run->statistics = gpu_memory(gpu, NULL, statistics_of(s) * (s->type == TYPE_F64 ? 8 : 4));
+  for (int g = 0; g < 2; g++) {
+    const CudaAddress *t = run->tensor;
+    const uint64_t forward[] = {
+        t[Q], t[K], t[V], t[O], run->statistics, (uint64_t)s->origin[0], (uint64_t)s->origin[1]};
+    const uint64_t gradient[] = {t[Q],
+                                 t[K],
+                                 t[V],
+                                 t[O],
+                                 run->statistics,
+                                 t[D_O],
+                                 t[DQ],
+                                 t[DK],
+                                 t[DV],
+                                 (uint64_t)s->origin[0],
+                                 (uint64_t)s->origin[1]};
+    memcpy(run->slots[g], g ? gradient : forward, g ? sizeof gradient : sizeof forward);
+    run->loaded[g] = gpu_load(gpu, "attention", &run->kernel[g]);
+  }
+}
+
+static void run_destroy(const Gpu *gpu, Run *run) {
+  for (int t = 0; t < TENSORS; t++) {
+    gpu->cuda.memory_free(run->tensor[t]);
+  }
+  gpu->cuda.memory_free(run->statistics);
+  gpu_unload(gpu, &run->loaded[0]);
+  gpu_unload(gpu, &run->loaded[1]);
+  arena_destroy(run->arena);
+}
+
+static double difference(const Shape *s, int tensor, const Values *got, const Values *expected, ElementType exact) {
+  double worst = 0, scale = 1e-3;
+  const int64_t line = line_of(s, tensor);
+  for (int64_t i = 0; i < elements_of(s, tensor); i++) {
+    if (i % line < line - s->gap) {
+      const double right = cuda_load(exact, expected->tensor[tensor], i);
+      const double error = fabs(cuda_load(s->type, got->tensor[tensor], i) - right);
+      scale = fmax(scale, fabs(right));
+      worst = error <= worst ? worst : isnan(error) ? INFINITY : error;
+    }
+  }
+  return worst / scale;
+}
+
+static void compare(const Shape *s, const Values *got, const Values *expected, ElementType exact) {
+  static const char *const names[] = {"q", "k", "v", "o", "do", "dq", "dk", "dv"};
+  const double tolerance = s->type == TYPE_BF16 ? 1e-2 : s->type == TYPE_F32 ? 1e-5 : 1e-11;
+  const ElementType statistic = s->type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
+  for (int t = O; t < TENSORS; t++) {
+    const double worst = t == D_O ? 0 : difference(s, t, got, expected, exact);
+    if (worst > tolerance) {
+      fail_msg("%s of %s batch %d queries %d keys %d heads %d x %d depth %d/%d causal %d parts %d differs by %g",
+               names[t], element_type_name(s->type), (int)s->batch, (int)s->queries, (int)s->keys, (int)s->heads,
+               (int)s->groups, (int)s->depth, (int)s->value_depth, s->causal, s->parts, worst);
+    }
+  }
+  for (int64_t i = 0; i < statistics_of(s); i++) {
+    const double right = cuda_load(exact, expected->statistics, i);
+    if (!(fabs(cuda_load(statistic, got->statistics, i) - right) <= 1e-5 * (1 + fabs(right)))) {
+      fail_msg("statistic %d is %g, not %g", (int)i, cuda_load(statistic, got->statistics, i), right);
+    }
+  }
+}
+
+static void gpu_case(const Gpu *gpu, const Shape *s) {
+  const ElementType exact = s->type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
+  Values low = values_create(s, s->type), right = values_create(s, exact);
+  Run run;
+  inputs_draw(s, &low, &right, exact);
+  oracle(s, exact, &right);
+  run_create(gpu, s, &low, &run);
+  for (int repeat = 0; repeat < 3; repeat++) {
+    gpu_run(gpu, &run.loaded[0], run.slots[0], true);
+    gpu_run(gpu, &run.loaded[1], run.slots[1], true);
+    for (int t = O; t < TENSORS; t++) {
+      const int64_t bytes = elements_of(s, t) * element_type_bytes(s->type);
+      void *again = malloc((size_t)bytes);
+      gpu_get(gpu, again, run.tensor[t], bytes);
+      if (repeat > 0 && t != D_O) {
+        assert_memory_equal(again, low.tensor[t], (size_t)bytes);  // the same bits each time
+      }
+      memcpy(low.tensor[t], again, (size_t)bytes);
+      free(again);
+    }
+  }
+  gpu_get(gpu, low.statistics, run.statistics, statistics_of(s) * (s->type == TYPE_F64 ? 8 : 4));
+  compare(s, &low, &right, exact);
+  run_destroy(gpu, &run);
+  values_destroy(&low);
+  values_destroy(&right);
+}
+
+#define B16 TYPE_BF16
+// type, batch, queries, keys, heads, groups, depth, value depth, causal, parts, origins, gap, scale
+static const Shape shapes[] = {
+    {B16, 2, 384, 384, 1, 2, 128, 128, true, 0, {0}, 0, 0},
+    {B16, 1, 1000, 1000, 1, 1, 64, 64, true, 0, {0}, 0, 0},
+    {B16, 1, 133, 200, 2, 1, 128, 128, false, 0, {0}, 8, 0},
+    {B16, 1, 256, 512, 1, 2, 128, 128, true, 2, {128, 320}, 0, 0},
+    {B16, 1, 150, 150, 1, 1, 256, 256, true, 0, {0}, 0, 0},
+    {B16, 1, 150, 170, 1, 2, 80, 80, true, 0, {0}, 0, 0},
+    {B16, 2, 100, 90, 1, 2, 40, 24, true, 0, {0}, 3, -0.3},
+    {B16, 1, 70, 70, 1, 1, 128, 64, false, 0, {0}, 0, 0},
+    {B16, 1, 4, 300, 2, 1, 8, 8, true, 0, {0}, 0, 0},
+    {TYPE_F32, 1, 200, 200, 1, 2, 64, 64, true, 0, {0}, 0, 0},
+    {TYPE_F32, 1, 200, 260, 1, 1, 128, 128, false, 0, {0}, 3, 0},
+    {TYPE_F32, 1, 128, 512, 1, 1, 20, 70, true, 2, {128, 320}, 0, -0.2},
+    {TYPE_F32, 1, 100, 100, 1, 1, 256, 200, true, 0, {0}, 0, 0},
+    {TYPE_F64, 1, 100, 90, 1, 2, 70, 64, true, 0, {0}, 0, 0},
+};
+
+static void same_as_cpu(void **state) {
+  Gpu gpu;
+  (void)state;
+  if (!gpu_open(&gpu)) {
+    skip();
+  }
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    gpu_case(&gpu, &shapes[i]);
+  }
+  gpu_close(&gpu);
+}
+
+// Every kind of text; a few of them through the compiler, which takes its time.
+static void texts_compile(void **state) {
+  static const char *const both[] = {"sm_90a", "sm_80", NULL}, *const one[] = {"sm_90a", NULL};
+  bool compiled = true;
+  (void)state;
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    Arena *arena = arena_create();
+    CudaKernel kernel[2];
+    kernels_make(&shapes[i], arena, kernel);
+    for (int g = 0; g < 2; g++) {
+      cuda_geometry_check(&kernel[g]);
+      assert_int_equal(kernel[g].port_count, g ? 11 : 7);
+      assert_true((kernel[g].scratch_bytes > 0) == (g == 1));
+      if (compiled && i % 4 == 0) {
+        compiled = cuda_texts_compile("attention", &kernel[g], i == 0 ? both : one);
+      }
+    }
+    arena_destroy(arena);
+  }
+  if (!compiled) {
+    skip();
+  }
+}
+
+static void says_why_not(void **state) {
+  Arena *arena = arena_create();
+  CudaKernel kernel;
+  const char *why = NULL;
+  Shape deep = shapes[0], integers = shapes[0], uneven = shapes[0];
+  (void)state;
+  deep.depth = 264;
+  integers.type = TYPE_INT;
+  uneven.queries = 1001;
+  uneven.parts = 2;
+  const Shape *const wrong[] = {&deep, &integers, &uneven};
+  for (int i = 0; i < 3; i++) {
+    const Attention a = attention_of(wrong[i], wrong[i]->type);
+    why = NULL;
+    assert_false(cuda_attention(&a, false, arena, &kernel, &why));
+    assert_non_null(why);
+  }
+  arena_destroy(arena);
+}
+
+static void bench(void **state) {
+  static const Shape usual[] = {
+      {B16, 2, 4096, 4096, 8, 4, 128, 128, true, 0, {0}, 0, 0},
+      {B16, 4, 4096, 4096, 8, 4, 64, 64, true, 0, {0}, 0, 0},
+      {B16, 64, 1024, 1024, 12, 1, 64, 64, true, 0, {0}, 0, 0},
+      {B16, 2, 4096, 4096, 8, 4, 128, 128, false, 0, {0}, 0, 0},
+      {B16, 2, 4096, 4096, 8, 2, 256, 256, true, 0, {0}, 0, 0},
+      {TYPE_F32, 8, 1024, 1024, 12, 1, 64, 64, true, 0, {0}, 0, 0},
+      {TYPE_F32, 2, 2048, 2048, 8, 4, 128, 128, true, 0, {0}, 0, 0},
+  };
+  Gpu gpu;
+  (void)state;
+  if (!getenv("MDL_BENCH") || !gpu_open(&gpu)) {
+    skip();
+  }
+  for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+    const Shape *s = &usual[i];
+    Values values = values_create(s, s->type);
+    CudaDraw draw = {5};
+    Run run;
+    for (int t = 0; t < TENSORS; t++) {
+      for (int64_t e = 0; e < elements_of(s, t); e++) {
+        cuda_store(s->type, values.tensor[t], e, cuda_draw_real(&draw));
+      }
+    }
+    run_create(&gpu, s, &values, &run);
+    for (int g = 0; g < 2; g++) {
+      // Products of the masked half are not counted.
+      const double flops = (g ? 10 : 4) * (double)(s->batch * s->heads * s->groups) * (double)s->queries *
+                           (double)s->keys * (double)s->depth / (s->causal ? 2 : 1);
+      const double seconds = gpu_time(&gpu, &run.loaded[g], run.slots[g], 20);
+      print_message("%s: B %d T %d heads %d/%d depth %d: %.1f us, %.1f TFLOP/s\n", run.kernel[g].form, (int)s->batch,
+                    (int)s->queries, (int)(s->heads * s->groups), (int)s->heads, (int)s->depth, seconds * 1e6,
+                    flops / seconds / 1e12);
+      gpu_time_launches(&gpu, &run.loaded[g], run.slots[g], 10);
+    }
+    run_destroy(&gpu, &run);
+    values_destroy(&values);
+  }
+  gpu_close(&gpu);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(texts_compile), cmocka_unit_test(says_why_not),
+                                     cmocka_unit_test(same_as_cpu), cmocka_unit_test(bench)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,299 @@
+// cuda_emulator.h: runs the CUDA texts of kernels/cuda on the host, one fiber for each thread of a block.
+//
+// Texts are gathered, compiled together by the C compiler `cc` behind a header that stands in for CUDA, and loaded.
+// Blocks run one after the other. A fiber runs until it waits at a barrier or a shuffle; what no order of the threads
+// could finish (a barrier that some threads have left, a shuffle without its partner) is an error. Shared memory is
+// poisoned before each block.
+#ifndef MDL_TESTS_CUDA_EMULATOR_H
+#define MDL_TESTS_CUDA_EMULATOR_H
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "kernels/cuda/kernel.h"
+
+enum { EMULATOR_STACK = 64 * 1024, EMULATOR_MAX_THREADS = 1024 };
+
+typedef struct {
+  unsigned x, y, z;
+} EmulatorIndex;
+
+typedef struct {  // what the texts see; declared again in emulator_header
+  EmulatorIndex thread, block, grid;
+  unsigned char *shared;
+  void (*barrier)(void);
+  double (*shuffle)(double value, int with);
+} EmulatorHooks;
+
+typedef enum { FIBER_RUNS, FIBER_AT_BARRIER, FIBER_AT_SHUFFLE, FIBER_DONE } FiberState;
+
+typedef struct {
+  ucontext_t context;
+  FiberState state;
+  double value, result;
+  int with;
+} Fiber;
+
+typedef struct {
+  char folder[64];
+  int units;
+  void *library;
+  Buffer command;
+} Emulator;
+
+typedef struct {
+  EmulatorHooks hooks;
+  ucontext_t scheduler;
+  Fiber *fiber;
+  char *stacks;
+  int running;
+  void (*function)(const void *slots);
+  const void *slots;
+} EmulatorRun;
+
+// Fibers find the run they belong to here: makecontext passes no pointers.
+static EmulatorRun emulator_run;
+
+static const char emulator_header[] =
+    "#define EMULATED 1\n"
+    "#include <math.h>\n"
+    "#include <string.h>\n"
+    "#include \"kernels/cpu/convert.h\"\n"
+    "typedef struct { unsigned x, y, z; } EmulatorIndex;\n"
+    "typedef struct {\n"
+    "  EmulatorIndex thread, block, grid;\n"
+    "  unsigned char *shared;\n"
+    "  void (*barrier)(void);\n"
+    "  double (*shuffle)(double value, int with);\n"
+    "} EmulatorHooks;\n"
+    "extern EmulatorHooks *emulator;\n"
+    "#define threadIdx emulator->thread\n"
+    "#define blockIdx emulator->block\n"
+    "#define gridDim emulator->grid\n"
+    "#define __shared__ static\n"
+    "#define __syncthreads() emulator->barrier()\n"
+    "#define SHARED_MEMORY unsigned char *const dynamic_shared = emulator->shared\n"
+    "#define DEVICE static inline\n"
+    "#define JOIN_(a, b) a##_##b\n"
+    "#define JOIN(a, b) JOIN_(a, b)\n"
+    "#define KERNEL(name, threads)                    \\\n"
+    "  static void name##_body(const Slots);          \\\n"
+    "  void JOIN(name, UNIT)(const void *slots) {     \\\n"
+    "    Slots s;                                     \\\n"
+    "    memcpy(&s, slots, sizeof s);                 \\\n"
+    "    name##_body(s);                              \\\n"
+    "  }                                              \\\n"
+    "  static void name##_body\n"
+    "typedef struct { unsigned x, y, z, w; } __attribute__((aligned(16))) uint4;\n"
+    "typedef struct { unsigned x, y; } __attribute__((aligned(8))) uint2;\n"
+    "DEVICE uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return (uint4){x, y, z, w}; }\n"
+    "DEVICE uint2 make_uint2(unsigned x, unsigned y) { return (uint2){x, y}; }\n"
+    "DEVICE float float_of_bits(unsigned x) { return f32_of_bits(x); }\n"
+    "DEVICE unsigned bits_of_float(float x) { return f32_bits(x); }\n"
+    "DEVICE double double_of_bits(unsigned long long x) { return f64_of_bits(x); }\n"
+    "DEVICE unsigned long long bits_of_double(double x) { return f64_bits(x); }\n"
+    "DEVICE unsigned multiply_high(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }\n"
+    "DEVICE unsigned bf16_pair(float low, float high) {\n"
+    "  return (unsigned)bf16_of_f32(low) | (unsigned)bf16_of_f32(high) << 16;\n"
+    "}\n"
+    "DEVICE unsigned f16_pair(float low, float high) {\n"
+    "  return (unsigned)f16_of_f32(low) | (unsigned)f16_of_f32(high) << 16;\n"
+    "}\n"
+    "DEVICE float f16_widen(unsigned x) { return f32_of_f16((unsigned short)x); }\n"
+    "DEVICE float reciprocal_fast(float x) { return 1.0f / x; }\n"
+    "DEVICE float larger_f32(float a, float b) { return a > b || a != a ? a : b; }\n"
+    "DEVICE float smaller_f32(float a, float b) { return a < b || a != a ? a : b; }\n"
+    "DEVICE float shuffle_f32(float x, int with) { return (float)emulator->shuffle(x, with); }\n"
+    "DEVICE double shuffle_f64(double x, int with) { return emulator->shuffle(x, with); }\n"
+    "DEVICE float rsqrtf(float x) { return 1.0f / sqrtf(x); }\n"
+    "#define sinpi(x) sin(3.14159265358979323846 * (x))\n"
+    "#define cospi(x) cos(3.14159265358979323846 * (x))\n";
+
+static inline bool emulator_write(const Emulator *emulator, const char *name, const char *begin, const char *text) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/%s", emulator->folder, name);
+  FILE *file = fopen(path, "w");
+  if (!file) {
+    return false;
+  }
+  fputs(begin, file);
+  fputs(text, file);
+  return fclose(file) == 0;
+}
+
+static inline bool emulator_create(Emulator *emulator) {
+  *emulator = (Emulator){.folder = "/tmp/mdl_emulator_XXXXXX"};
+  if (!mkdtemp(emulator->folder) || !emulator_write(emulator, "cuda.h", emulator_header, "") ||
+      !emulator_write(emulator, "main.c", "#include \"cuda.h\"\nEmulatorHooks *emulator;\n", "")) {
+    return false;
+  }
+  buffer_format(&emulator->command,
+                "cc -std=gnu17 -O1 -w -fPIC -shared -fno-strict-aliasing -ffp-contract=off -I%s -o %s/all.so %s/main.c",
+                MDL_SOURCE_DIR, emulator->folder, emulator->folder);
+  return true;
+}
+
+// The number of the unit, for emulator_launch.
+static inline int emulator_add(Emulator *emulator, const char *text) {
+  char name[32], begin[64];
+  const int unit = emulator->units++;
+  snprintf(name, sizeof name, "unit%d.c", unit);
+  snprintf(begin, sizeof begin, "#define UNIT %d\n#include \"cuda.h\"\n", unit);
+  if (!emulator_write(emulator, name, begin, text)) {
+    return -1;
+  }
+  buffer_format(&emulator->command, " %s/%s", emulator->folder, name);
+  return unit;
+}
+
+static inline bool emulator_compile(Emulator *emulator) {
+  char path[128];
+  buffer_text(&emulator->command, " -lm");
+  const int status = system(emulator->command.text);
+  snprintf(path, sizeof path, "%s/all.so", emulator->folder);
+  emulator->library = status == 0 ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+  return emulator->library != NULL;
+}
+
+static inline void emulator_destroy(Emulator *emulator) {
+  char command[128];
+  if (emulator->library) {
+    dlclose(emulator->library);
+  }
+  snprintf(command, sizeof command, "rm -rf '%s'", emulator->folder);
+  if (system(command) != 0) {
+    fprintf(stderr, "cannot remove %s\n", emulator->folder);
+  }
+  buffer_free(&emulator->command);
+  free(emulator_run.fiber);
+  free(emulator_run.stacks);
+  emulator_run = (EmulatorRun){0};
+}
+
+static inline void fiber_wait(FiberState state) {
+  Fiber *fiber = &emulator_run.fiber[emulator_run.running];
+  fiber->state = state;
+  swapcontext(&fiber->context, &emulator_run.scheduler);
+}
+
+static inline void emulator_barrier(void) {
+  fiber_wait(FIBER_AT_BARRIER);
+}
+
+static inline double emulator_shuffle(double value, int with) {
+  Fiber *fiber = &emulator_run.fiber[emulator_run.running];
+  fiber->value = value;
+  fiber->with = with;
+  fiber_wait(FIBER_AT_SHUFFLE);
+  return fiber->result;
+}
+
+static inline void fiber_main(void) {
+  emulator_run.function(emulator_run.slots);
+  emulator_run.fiber[emulator_run.running].state = FIBER_DONE;
+}
+
+// Lets those go on that can; false if nobody can.
+static inline bool fibers_release(int threads) {
+  Fiber *fiber = emulator_run.fiber;
+  int at_barrier = 0, done = 0;
+  bool moved = false;
+  for (int i = 0; i < threads; i++) {
+    at_barrier += fiber[i].state == FIBER_AT_BARRIER;
+    done += fiber[i].state == FIBER_DONE;
+  }
+  for (int warp = 0; warp < threads; warp += 32) {
+    bool all = warp + 32 <= threads;
+    for (int i = warp; i < warp + 32 && all; i++) {
+      all = fiber[i].state == FIBER_AT_SHUFFLE;
+    }
+    for (int i = warp; i < warp + 32 && all; i++) {
+      fiber[i].result = fiber[warp + ((i - warp) ^ fiber[i].with)].value;
+    }
+    for (int i = warp; i < warp + 32 && all; i++) {
+      fiber[i].state = FIBER_RUNS;
+      moved = true;
+    }
+  }
+  for (int i = 0; i < threads && at_barrier == threads; i++) {
+    fiber[i].state = FIBER_RUNS;
+    moved = true;
+  }
+  return moved || done == threads;
+}
+
+static inline bool emulator_block(int threads) {
+  EmulatorRun *run = &emulator_run;
+  for (int i = 0; i < threads; i++) {
+    Fiber *fiber = &run->fiber[i];
+    getcontext(&fiber->context);
+    fiber->context.uc_stack.ss_sp = run->stacks + (size_t)i * EMULATOR_STACK;
+    fiber->context.uc_stack.ss_size = EMULATOR_STACK;
+    fiber->context.uc_link = &run->scheduler;
+    fiber->state = FIBER_RUNS;
+    makecontext(&fiber->context, fiber_main, 0);
+  }
+  for (int left = threads; left > 0;) {
+    for (int i = 0; i < threads; i++) {
+      if (run->fiber[i].state == FIBER_RUNS) {
+        run->running = i;
+        run->hooks.thread = (EmulatorIndex){(unsigned)i, 0, 0};
+        swapcontext(&run->scheduler, &run->fiber[i].context);
+        left -= run->fiber[i].state == FIBER_DONE;
+      }
+    }
+    if (!fibers_release(threads)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Runs one launch of a unit; what is wrong, or NULL.
+static inline const char *emulator_launch(Emulator *emulator, int unit, const CudaLaunch *launch, const void *slots) {
+  EmulatorRun *run = &emulator_run;
+  char name[64];
+  const int threads = (int)launch->block[0];
+  snprintf(name, sizeof name, "%s_%d", launch->function, unit);
+  void *found = dlsym(emulator->library, name);
+  EmulatorHooks **hooks = dlsym(emulator->library, "emulator");
+  if (!found || !hooks) {
+    return "there is no such function";
+  }
+  if (threads < 1 || threads > EMULATOR_MAX_THREADS || launch->block[1] != 1 || launch->block[2] != 1) {
+    return "the block is not of 1 to 1024 threads along x";
+  }
+  if (!run->fiber) {
+    run->fiber = calloc(EMULATOR_MAX_THREADS, sizeof *run->fiber);
+    run->stacks = malloc((size_t)EMULATOR_MAX_THREADS * EMULATOR_STACK);
+  }
+  memcpy(&run->function, &found, sizeof found);
+  run->slots = slots;
+  const size_t shared = (launch->shared_bytes + 31) / 16 * 16;
+  run->hooks = (EmulatorHooks){.grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+                               .shared = aligned_alloc(16, shared),
+                               .barrier = emulator_barrier,
+                               .shuffle = emulator_shuffle};
+  *hooks = &run->hooks;
+  const char *wrong = NULL;
+  const uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+  for (uint64_t i = 0; i < blocks && !wrong; i++) {
+    run->hooks.block =
+        (EmulatorIndex){(unsigned)(i % launch->grid[0]), (unsigned)(i / launch->grid[0] % launch->grid[1]),
+                        (unsigned)(i / launch->grid[0] / launch->grid[1])};
+    memset(run->hooks.shared, 0xff, shared);
+    wrong = emulator_block(threads) ? NULL : "threads wait for others that never come";
+  }
+  free(run->hooks.shared);
+  return wrong;
+}
+
+#endif

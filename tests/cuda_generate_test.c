@@ -1,0 +1,352 @@
+// cuda_generate_test.c: kernels as CUDA: all are covered, NVRTC takes the texts, and emulated they do what the CPU
+// does.
+//
+// GENERATE_TEXTS=N compiles every N-th text (default 40; 1: all); GENERATE_SEEDS=N draws N kernels of each kind.
+#include <inttypes.h>
+
+#include "compiler/compile.h"
+#include "kernels/cuda/compile.h"
+#include "kernels/cuda/generate.h"
+#include "tests/cuda_emulator.h"
+#include "tests/kernel_random.h"
+
+enum { CASES_MAX = 4096 };
+
+typedef struct {
+  const char *file, *recipe;
+} ModelSource;
+
+static const ModelSource sources[] = {
+    {"models/gpt2.mdl", "gpt2_124m"},
+    {"models/gpt2.mdl", "tiny"},
+    {"models/gpt2.mdl", "gpt2_1558m"},
+    {"models/llama.mdl", "small"},
+    {"models/llama.mdl", "llama_1b"},
+    {"models/llama.mdl", "llama3_8b"},
+    {"tests/programs/attention_called.mdl", NULL},
+    {"tests/programs/attention_mask.mdl", NULL},
+    {"tests/programs/attention_spelled.mdl", NULL},
+    {"tests/programs/batch_merged.mdl", NULL},
+    {"tests/programs/block.mdl", NULL},
+    {"tests/programs/convolution.mdl", NULL},
+    {"tests/programs/dropout.mdl", NULL},
+    {"tests/programs/functions.mdl", NULL},
+    {"tests/programs/hazard.mdl", NULL},
+    {"tests/programs/integers.mdl", NULL},
+    {"tests/programs/mlp.mdl", NULL},
+    {"tests/programs/optimizers.mdl", NULL},
+    {"tests/programs/parameters.mdl", NULL},
+    {"tests/programs/shapes.mdl", NULL},
+    {"tests/programs/state.mdl", NULL},
+    {"tests/programs/sum_of_products.mdl", NULL},
+    {"tests/programs/sum_of_turned.mdl", NULL},
+    {"tests/programs/tied.mdl", NULL},
+    {"tests/programs/unused_draw.mdl", NULL},
+};
+enum { SOURCES = sizeof sources / sizeof *sources };
+
+static const CudaTarget hopper = {.multiprocessors = 132, .shared_bytes = 227 * 1024};
+static const CudaTarget small = {.multiprocessors = 2, .shared_bytes = 16 * 1024};
+
+typedef struct {
+  Bench *bench;
+  Kernel *kernel;
+  Place *place;
+  CudaKernel made;
+  int unit;
+  char name[96];
+} Case;
+
+typedef struct {
+  Arena *arena;
+  int count;
+  Case at[CASES_MAX];
+} Cases;
+
+static int64_t number_of(const char *name, int64_t otherwise) {
+  const char *value = getenv(name);
+  return value && atoll(value) > 0 ? atoll(value) : otherwise;
+}
+
+static Plan *plan_of(Arena *arena, const ModelSource *source) {
+  Plan *plan = NULL;
+  Diag *diag = diag_create(arena);
+  const CompileOptions options = {
+      .file = arena_format(arena, "%s/%s", MDL_SOURCE_DIR, source->file), .recipe = source->recipe, .target = "cpu"};
+  if (!compile_plan(arena, diag, &options, &plan)) {
+    diag_print(diag, stderr, false);
+    fail_msg("%s does not compile", source->file);
+  }
+  return plan;
+}
+
+static int64_t port_elements(const Kernel *kernel, int port) {
+  int64_t last = 0;
+  for (int d = 0; d < kernel->dim_count; d++) {
+    last += (kernel->size[d] - 1) * kernel->port[port].stride[d];
+  }
+  return last + 1;
+}
+
+// A copy in which tensors are bf16, as mixed precision has them.
+static Kernel *kernel_low(Arena *arena, const Kernel *from) {
+  Kernel *kernel = arena_copy(arena, from, sizeof *from);
+  kernel->port = arena_copy(arena, from->port, sizeof *from->port * (size_t)from->port_count);
+  for (int p = 0; p < kernel->port_count; p++) {
+    const bool big = kernel->port[p].kind != PORT_STRIDES && port_elements(kernel, p) > 1;
+    kernel->port[p].type = big && kernel->port[p].type == TYPE_F32 ? TYPE_BF16 : kernel->port[p].type;
+  }
+  return kernel;
+}
+
+static void generate_or_fail(Arena *arena, const Kernel *kernel, const int *alignment, const CudaTarget *target,
+                             CudaKernel *made, const char *name) {
+  const char *why = NULL;
+  if (!cuda_generate(kernel, alignment, target, arena, made, &why)) {
+    Buffer text = {0};
+    kernel_print(kernel, &text);
+    fail_msg("%s is not covered: %s\n%s", name, why, text.text);
+  }
+  assert_true(made->launch_count <= CUDA_MAX_LAUNCHES);
+  for (int i = 0; i < made->launch_count; i++) {
+    const CudaLaunch *launch = &made->launch[i];
+    assert_true(launch->grid[0] > 0 && launch->grid[1] > 0 && launch->grid[1] < 65536 && launch->grid[2] == 1);
+    assert_true(launch->block[0] > 0 && launch->block[0] <= 1024 && launch->block[0] % 32 == 0);
+    assert_true((int64_t)launch->shared_bytes <= target->shared_bytes);
+    assert_non_null(strstr(made->text, launch->function));
+  }
+}
+
+static void compile_text(CudaCompiler *compiler, const CudaKernel *made, const char *name) {
+  char message[2048];
+  CudaBinary binary;
+  if (!cuda_compile(compiler, name, made->text, &binary, message, sizeof message)) {
+    fail_msg("%s: %s\n%s", name, message, made->text);
+  }
+  cuda_binary_free(&binary);
+}
+
+// All kernels of all sources are covered, at both precisions; some of the texts are compiled for each target.
+static void covers_the_models(void **state) {
+  (void)state;
+  static const char *const targets[] = {"sm_90a", "sm_80", "compute_80"};
+  const int64_t every = number_of("GENERATE_TEXTS", 40);
+  CudaCompiler *compiler[3] = {NULL};
+  char message[512];
+  for (int i = 0; i < 3; i++) {
+    if (!cuda_compiler_open(targets[i], "", &compiler[i], message, sizeof message)) {
+      printf("texts are not compiled for %s: %s\n", targets[i], message);
+    }
+  }
+  int64_t texts = 0;
+  for (int s = 0; s < SOURCES; s++) {
+    Arena *arena = arena_create();
+    const Plan *plan = plan_of(arena, &sources[s]);
+    for (int k = 0; k < plan->kernel_count; k++) {
+      int alignment[KERNEL_MAX_PORTS];
+      CudaKernel made;
+      for (int low = 0; low < 2; low++) {
+        const Kernel *kernel = low ? kernel_low(arena, plan->kernels[k]) : plan->kernels[k];
+        for (int p = 0; p < kernel->port_count; p++) {
+          alignment[p] = 16;
+        }
+        generate_or_fail(arena, kernel, alignment, &hopper, &made, sources[s].file);
+        texts++;
+        for (int i = 0; i < 3; i++) {
+          if (compiler[i] && (texts + i) % (every * (i == 0 ? 1 : 3)) == 0) {
+            compile_text(compiler[i], &made, sources[s].file);
+          }
+        }
+      }
+    }
+    arena_destroy(arena);
+  }
+  for (int i = 0; i < 3; i++) {
+    cuda_compiler_close(compiler[i]);
+  }
+}
+
+static void case_add(Cases *cases, Emulator *emulator, Draw *random, Bench *bench, Kernel *kernel, Place *place,
+                     const char *name) {
+  int alignment[KERNEL_MAX_PORTS];
+  assert_true(cases->count < CASES_MAX);
+  Case *new = &cases->at[cases->count++];
+  *new = (Case){.bench = bench, .kernel = kernel, .place = place};
+  snprintf(new->name, sizeof new->name, "%s", name);
+  for (int p = 0; p < kernel->port_count; p++) {
+    const int least = (int)element_type_bytes(kernel->port[p].type);
+    alignment[p] = draw_below(random, 8) == 0 && least > 0 ? least : 16;
+  }
+  generate_or_fail(cases->arena, kernel, alignment, &small, &new->made, name);
+  new->unit = emulator_add(emulator, new->made.text);
+  assert_true(new->unit >= 0);
+}
+
+// The arena after the launches.
+static char *case_emulate(const Case *at, Emulator *emulator) {
+  const int64_t bytes = (at->bench->bytes + 63) / 64 * 64;
+  char *memory = aligned_alloc(64, (size_t)bytes),
+       *scratch = aligned_alloc(256, (size_t)(at->made.scratch_bytes + 256));
+  uint64_t slots[CUDA_MAX_PORTS + 2];
+  memcpy(memory, at->bench->image, (size_t)at->bench->bytes);
+  memset(scratch, 0xff, (size_t)(at->made.scratch_bytes + 256));
+  for (int p = 0; p < at->kernel->port_count; p++) {
+    const bool strides = at->kernel->port[p].kind == PORT_STRIDES;
+    slots[p] = strides ? (uint64_t)at->place[p].offset : (uint64_t)(uintptr_t)(memory + at->place[p].offset);
+  }
+  slots[at->kernel->port_count] = (uint64_t)(uintptr_t)scratch;
+  slots[at->kernel->port_count + 1] = at->bench->call.first ? CUDA_SLOT_FIRST : 0;
+  for (int i = 0; i < at->made.launch_count; i++) {
+    const char *wrong = emulator_launch(emulator, at->unit, &at->made.launch[i], slots);
+    if (wrong) {
+      fail_msg("%s: %s: %s\n%s", at->name, at->made.launch[i].function, wrong, at->made.text);
+    }
+  }
+  for (int i = 0; i < 256; i++) {
+    assert_int_equal((unsigned char)scratch[at->made.scratch_bytes + i], 0xff);
+  }
+  free(scratch);
+  return memory;
+}
+
+static void cases_check(Cases *cases, Emulator *emulator) {
+  int wrong = 0;
+  if (!emulator_compile(emulator)) {
+    fail_msg("the texts do not compile: %s", dlerror());
+  }
+  for (int i = 0; i < cases->count; i++) {
+    const Case *at = &cases->at[i];
+    char *got = case_emulate(at, emulator), *wanted = bench_run(at->bench, 1);
+    if (!arenas_near(at->kernel, at->place, got, wanted, at->bench->bytes)) {
+      Buffer text = {0};
+      kernel_print(at->kernel, &text);
+      printf("%s (%s, first %d) differs from the CPU:\n%s", at->name, at->made.form, at->bench->call.first, text.text);
+      buffer_free(&text);
+      wrong++;
+    }
+    free(got);
+    free(wanted);
+    bench_destroy(at->bench);
+  }
+  assert_int_equal(wrong, 0);
+}
+
+static Cases *cases_create(Emulator *emulator) {
+  Cases *cases = calloc(1, sizeof *cases);
+  cases->arena = arena_create();
+  assert_true(emulator_create(emulator));
+  return cases;
+}
+
+static void cases_destroy(Cases *cases, Emulator *emulator) {
+  emulator_destroy(emulator);
+  arena_destroy(cases->arena);
+  free(cases);
+}
+
+static bool has_compiler(void) {
+  if (system("cc --version > /dev/null 2>&1") == 0) {
+    return true;
+  }
+  printf("kernels are not emulated: there is no C compiler `cc`\n");
+  return false;
+}
+
+static void emulates_random_kernels(bool low) {
+  const int64_t seeds = number_of("GENERATE_SEEDS", 60), first = number_of("GENERATE_FIRST", 1);
+  if (!has_compiler()) {
+    return;
+  }
+  Emulator emulator;
+  Cases *cases = cases_create(&emulator);
+  for (int64_t seed = first; seed < first + seeds; seed++) {
+    Maker m = maker_create((uint64_t)seed + (low ? 5000 : 0), low);
+    Draw random = {(uint64_t)seed};
+    m.bench->call.first = seed % 2 == 0;
+    char name[64];
+    snprintf(name, sizeof name, "seed %" PRId64 "%s", seed, low ? " low" : "");
+    case_add(cases, &emulator, &random, m.bench, m.kernel, m.place, name);
+  }
+  cases_check(cases, &emulator);
+  cases_destroy(cases, &emulator);
+}
+
+static void emulates_random_f64(void **state) {
+  (void)state;
+  emulates_random_kernels(false);
+}
+
+static void emulates_random_low(void **state) {
+  (void)state;
+  emulates_random_kernels(true);
+}
+
+// Memory for the ports of a kernel of a plan; integers are small, as indices of small axes are.
+static Bench *bench_of(Kernel *kernel, Draw *random, Place **places) {
+  Bench *bench = bench_create();
+  Place *place = *places = ARENA_ARRAY(bench->arena, Place, KERNEL_MAX_PORTS);
+  for (int p = 0; p < kernel->port_count; p++) {
+    const KernelPort *port = &kernel->port[p];
+    if (port->kind == PORT_STRIDES) {
+      place[p].offset = draw_below(random, 3) == 0 ? draw_below(random, 1000) : 0;
+      continue;
+    }
+    const int64_t elements = port_elements(kernel, p);
+    place[p] = bench_place(bench, elements * element_type_bytes(port->type));
+    for (int64_t i = 0; i < elements && (port->kind == PORT_INPUT || port->accumulate); i++) {
+      const double value = port->type == TYPE_BOOL             ? (double)draw_below(random, 2)
+                           : element_type_floating(port->type) ? draw_real(random, 0.1, 1.0)
+                                                               : (double)draw_below(random, 7);
+      real_set(port->type, bench_at(bench, place[p]), i, value);
+    }
+  }
+  bench_add_kernel(bench, kernel, place);
+  return bench;
+}
+
+static int64_t space_of(const Kernel *kernel) {
+  int64_t elements = 1;
+  for (int d = 0; d < kernel->dim_count; d++) {
+    elements *= kernel->size[d];
+  }
+  return elements;
+}
+
+static void emulates_the_models(void **state) {
+  (void)state;
+  const int64_t every = number_of("GENERATE_TEXTS", 40);
+  if (!has_compiler()) {
+    return;
+  }
+  Emulator emulator;
+  Cases *cases = cases_create(&emulator);
+  Draw random = {7};
+  int64_t kernels = 0;
+  for (int s = 0; s < SOURCES; s++) {
+    const Plan *plan = plan_of(cases->arena, &sources[s]);
+    for (int k = 0; k < plan->kernel_count; k++) {
+      if (space_of(plan->kernels[k]) > 300000 || kernels++ % (every > 4 ? every / 4 : 1) != 0) {
+        continue;
+      }
+      Kernel *kernel = kernels % 2 == 0 ? plan->kernels[k] : kernel_low(cases->arena, plan->kernels[k]);
+      Place *place;
+      Bench *bench = bench_of(kernel, &random, &place);
+      char name[96];
+      snprintf(name, sizeof name, "%s kernel %d", sources[s].file, k);
+      bench->call.first = kernels % 3 != 0;
+      case_add(cases, &emulator, &random, bench, kernel, place, name);
+    }
+  }
+  cases_check(cases, &emulator);
+  cases_destroy(cases, &emulator);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(covers_the_models),
+      cmocka_unit_test(emulates_the_models),
+      cmocka_unit_test(emulates_random_f64),
+      cmocka_unit_test(emulates_random_low),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

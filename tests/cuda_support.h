@@ -1,0 +1,257 @@
+// cuda_support.h: texts of generators compiled, run and timed on a GPU, for tests; skipped where there is none.
+#ifndef MDL_TESTS_CUDA_SUPPORT_H
+#define MDL_TESTS_CUDA_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// cmocka.h needs the four above.
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/compile.h"
+#include "kernels/cuda/kernel.h"
+#include "runtime/cuda/driver.h"
+
+typedef struct {
+  Cuda cuda;
+  CudaDevice device;
+  CudaCompiler *compiler;
+  CudaStream stream;
+  CudaEvent begin, end;
+} Gpu;
+
+typedef struct {
+  const CudaKernel *kernel;
+  CudaModule module;
+  CudaFunction function[CUDA_MAX_LAUNCHES];
+  CudaAddress scratch;
+} GpuKernel;
+
+static inline void gpu_check(const Gpu *gpu, CudaStatus status, const char *what) {
+  Error error;
+  if (!cuda_check(&gpu->cuda, status, what, &error)) {
+    fail_msg("%s", error.text);
+  }
+}
+
+// False, with the reason printed, where there is no GPU or no compiler.
+static inline bool gpu_open(Gpu *gpu) {
+  Error error;
+  char message[ERROR_MAX];
+  *gpu = (Gpu){0};
+  if (!cuda_open(&gpu->cuda, &error)) {
+    print_message("skipped: %s\n", error.text);
+    return false;
+  }
+  if (!cuda_device_open(&gpu->cuda, 0, &gpu->device, &error)) {
+    print_message("skipped: %s\n", error.text);
+    cuda_close(&gpu->cuda);
+    return false;
+  }
+  if (!cuda_compiler_open(gpu->device.target, "", &gpu->compiler, message, sizeof message)) {
+    print_message("skipped: %s\n", message);
+    cuda_device_close(&gpu->cuda, &gpu->device);
+    cuda_close(&gpu->cuda);
+    return false;
+  }
+  gpu_check(gpu, gpu->cuda.stream_create(&gpu->stream, CUDA_STREAM_NON_BLOCKING), "a stream");
+  gpu_check(gpu, gpu->cuda.event_create(&gpu->begin, CUDA_EVENT_DEFAULT), "an event");
+  gpu_check(gpu, gpu->cuda.event_create(&gpu->end, CUDA_EVENT_DEFAULT), "an event");
+  return true;
+}
+
+static inline void gpu_close(Gpu *gpu) {
+  gpu->cuda.event_destroy(gpu->begin);
+  gpu->cuda.event_destroy(gpu->end);
+  gpu->cuda.stream_destroy(gpu->stream);
+  cuda_compiler_close(gpu->compiler);
+  cuda_device_close(&gpu->cuda, &gpu->device);
+  cuda_close(&gpu->cuda);
+}
+
+// Memory of the device with a copy of data, or poisoned without.
+static inline CudaAddress gpu_memory(const Gpu *gpu, const void *data, int64_t bytes) {
+  CudaAddress address = 0;
+  gpu_check(gpu, gpu->cuda.memory_allocate(&address, (size_t)bytes + 256), "memory");
+  gpu_check(gpu, gpu->cuda.fill_bytes(address, 0xff, (size_t)bytes + 256, gpu->stream), "poisoning");
+  if (data) {
+    gpu_check(gpu, gpu->cuda.copy_in(address, data, (size_t)bytes, gpu->stream), "copying in");
+  }
+  gpu_check(gpu, gpu->cuda.stream_synchronize(gpu->stream), "copying in");
+  return address;
+}
+
+static inline void gpu_get(const Gpu *gpu, void *data, CudaAddress address, int64_t bytes) {
+  gpu_check(gpu, gpu->cuda.copy_out(data, address, (size_t)bytes, gpu->stream), "copying out");
+  gpu_check(gpu, gpu->cuda.stream_synchronize(gpu->stream), "copying out");
+}
+
+static inline GpuKernel gpu_load(const Gpu *gpu, const char *name, const CudaKernel *kernel) {
+  GpuKernel loaded = {.kernel = kernel};
+  CudaBinary binary = {0};
+  char message[ERROR_MAX];
+  if (!cuda_compile(gpu->compiler, name, kernel->text, &binary, message, sizeof message)) {
+    fail_msg("%s", message);
+  }
+  gpu_check(gpu, gpu->cuda.module_load(&loaded.module, binary.code), "loading");
+  for (int i = 0; i < kernel->launch_count; i++) {
+    gpu_check(gpu, gpu->cuda.module_function(&loaded.function[i], loaded.module, kernel->launch[i].function), name);
+    gpu_check(gpu,
+              gpu->cuda.function_set(loaded.function[i], CUDA_FUNCTION_SHARED_MAX, (int)kernel->launch[i].shared_bytes),
+              "shared memory");
+  }
+  loaded.scratch = gpu_memory(gpu, NULL, kernel->scratch_bytes);
+  cuda_binary_free(&binary);
+  return loaded;
+}
+
+static inline void gpu_unload(const Gpu *gpu, GpuKernel *loaded) {
+  gpu->cuda.memory_free(loaded->scratch);
+  gpu->cuda.module_unload(loaded->module);
+}
+
+// slots: the ports, with room for two more.
+static inline void gpu_launch(const Gpu *gpu, const GpuKernel *loaded, uint64_t *slots, bool first) {
+  const CudaKernel *kernel = loaded->kernel;
+  void *parameters[] = {slots};
+  slots[kernel->port_count] = loaded->scratch;
+  slots[kernel->port_count + 1] = first ? CUDA_SLOT_FIRST : 0;
+  for (int i = 0; i < kernel->launch_count; i++) {
+    const CudaLaunch *launch = &kernel->launch[i];
+    gpu_check(gpu,
+              gpu->cuda.launch(loaded->function[i], launch->grid[0], launch->grid[1], launch->grid[2], launch->block[0],
+                               launch->block[1], launch->block[2], launch->shared_bytes, gpu->stream, parameters, NULL),
+              launch->function);
+  }
+}
+
+static inline void gpu_run(const Gpu *gpu, const GpuKernel *loaded, uint64_t *slots, bool first) {
+  gpu_launch(gpu, loaded, slots, first);
+  gpu_check(gpu, gpu->cuda.stream_synchronize(gpu->stream), loaded->kernel->form);
+}
+
+// Seconds of one call, the mean of `rounds` after a few that are not counted.
+static inline double gpu_time(const Gpu *gpu, const GpuKernel *loaded, uint64_t *slots, int rounds) {
+  float milliseconds = 0;
+  for (int i = 0; i < rounds + 3; i++) {
+    if (i == 3) {
+      gpu_check(gpu, gpu->cuda.event_record(gpu->begin, gpu->stream), "timing");
+    }
+    gpu_launch(gpu, loaded, slots, true);
+  }
+  gpu_check(gpu, gpu->cuda.event_record(gpu->end, gpu->stream), "timing");
+  gpu_check(gpu, gpu->cuda.event_synchronize(gpu->end), loaded->kernel->form);
+  gpu_check(gpu, gpu->cuda.event_elapsed(&milliseconds, gpu->begin, gpu->end), "timing");
+  return (double)milliseconds / 1e3 / rounds;
+}
+
+// Seconds of each launch alone: for tables of speed.
+static inline void gpu_time_launches(const Gpu *gpu, const GpuKernel *loaded, uint64_t *slots, int rounds) {
+  for (int i = 0; i < loaded->kernel->launch_count; i++) {
+    CudaKernel one = *loaded->kernel;
+    GpuKernel alone = *loaded;
+    one.launch[0] = one.launch[i];
+    one.launch_count = 1;
+    alone.kernel = &one;
+    alone.function[0] = loaded->function[i];
+    print_message("    %-18s %9.1f us\n", one.launch[0].function, gpu_time(gpu, &alone, slots, rounds) * 1e6);
+  }
+}
+
+// --- formats ---
+
+static inline float cuda_bits_float(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+static inline uint16_t cuda_bf16_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static inline double cuda_load(ElementType type, const void *memory, int64_t at) {
+  switch (type) {
+    case TYPE_F64:
+      return ((const double *)memory)[at];
+    case TYPE_F32:
+      return (double)((const float *)memory)[at];
+    case TYPE_BF16:
+      return (double)cuda_bits_float((uint32_t)((const uint16_t *)memory)[at] << 16);
+    default:
+      return ((const int32_t *)memory)[at];
+  }
+}
+
+static inline void cuda_store(ElementType type, void *memory, int64_t at, double x) {
+  switch (type) {
+    case TYPE_F64:
+      ((double *)memory)[at] = x;
+      break;
+    case TYPE_F32:
+      ((float *)memory)[at] = (float)x;
+      break;
+    case TYPE_BF16:
+      ((uint16_t *)memory)[at] = cuda_bf16_of((float)x);
+      break;
+    default:
+      ((int32_t *)memory)[at] = (int32_t)x;
+  }
+}
+
+typedef struct {
+  uint64_t state;
+} CudaDraw;
+
+static inline uint32_t cuda_draw(CudaDraw *draw) {
+  draw->state = draw->state * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(draw->state >> 33);
+}
+
+static inline double cuda_draw_real(CudaDraw *draw) {  // in [-1, 1)
+  return (double)cuda_draw(draw) / (double)((uint32_t)1 << 30) - 1.0;
+}
+
+// --- compiling without a GPU ---
+
+// Compiles a text for each target; false, with the reason printed, if the compiler cannot be opened.
+static inline bool cuda_texts_compile(const char *name, const CudaKernel *kernel, const char *const *targets) {
+  for (; *targets; targets++) {
+    CudaCompiler *compiler;
+    CudaBinary binary = {0};
+    char message[ERROR_MAX];
+    if (!cuda_compiler_open(*targets, "", &compiler, message, sizeof message)) {
+      print_message("skipped: %s\n", message);
+      return false;
+    }
+    if (!cuda_compile(compiler, name, kernel->text, &binary, message, sizeof message)) {
+      fail_msg("%s", message);
+    }
+    cuda_binary_free(&binary);
+    cuda_compiler_close(compiler);
+  }
+  return true;
+}
+
+static inline void cuda_geometry_check(const CudaKernel *kernel) {
+  assert_in_range(kernel->launch_count, 1, CUDA_MAX_LAUNCHES);
+  assert_true(kernel->bytes > 0 && kernel->form && kernel->scratch_bytes >= 0);
+  for (int i = 0; i < kernel->launch_count; i++) {
+    const CudaLaunch *launch = &kernel->launch[i];
+    char function[64];
+    snprintf(function, sizeof function, " %s(Slots", launch->function);
+    assert_non_null(strstr(kernel->text, function));
+    assert_true(launch->grid[0] >= 1 && launch->grid[1] == 1 && launch->grid[2] == 1);
+    assert_true(launch->block[0] >= 32 && launch->block[0] <= 1024 && launch->block[0] % 32 == 0);
+    assert_true(launch->shared_bytes <= 163 * 1024);  // what a block of sm_80 may have
+  }
+}
+
+#endif

@@ -1,0 +1,172 @@
+// precision_test.c: what the precision policies compute: in which formats values are, that training in bf16 follows
+// training in fp32, under layouts too, and that what is stored does not depend on the policy.
+#include "tests/layouts_outcome.h"
+
+static const char *const policies[] = {"bf16", "bf16_fp32_residual", "tf32"};
+enum { POLICIES = sizeof policies / sizeof *policies, STEPS = 60, BATCHES = 2 };
+
+static LayoutRun *compile(const char *file, const char *layout, const char *precision) {
+  CompileOptions options = {.layout = layout, .precision = precision, .target = "cpu", .gradients = true};
+  LayoutRun *run = layout_compile(file, &options, stdout);
+  if (!run) {
+    layout_fail("%s does not compile in %s", file, precision);
+  }
+  return run;
+}
+
+// --- curves ---
+
+static double loss_of(LayoutRun *run, Arena *arena) {
+  const PlanProgram *program = &run->set->plans[0]->programs[PROGRAM_TRAIN];
+  for (int i = 0; i < program->output_count; i++) {
+    if (strcmp(program->outputs[i].name, "loss") == 0) {
+      int64_t count;
+      return output_data(run, arena, 0, &program->outputs[i], &count)[0];
+    }
+  }
+  return NAN;
+}
+
+typedef struct {
+  const char *file, *recipe, *set[6];
+} Model;
+
+static const Model models[] = {
+    {MDL_SOURCE_DIR "/models/gpt2.mdl", "tiny", {"embed=64", "layers=2", "heads=2", "batch=4", "seq=32", "places=32"}},
+    {MDL_SOURCE_DIR "/models/llama.mdl", "small", {"embed=64", "layers=2", "kv_heads=2", "hd=16", "batch=4", "seq=32"}},
+};
+
+static void train(const Model *model, const char *precision, double *loss) {
+  const char *file = model->file;
+  CompileOptions options = {.recipe = model->recipe, .precision = precision, .target = "cpu"};
+  options.set = model->set;
+  options.set_count = 6;
+  LayoutRun *run = layout_compile(file, &options, stdout);
+  if (!run) {
+    layout_fail("%s does not compile in %s", file, precision);
+  }
+  Error error = {0};
+  if (!layout_open(run, 30, &error)) {
+    layout_fail("%s", error.text);
+  }
+  outcome_program(run, file, PROGRAM_INITIALISE, 0);
+  for (int step = 1; step <= STEPS; step++) {
+    layout_draw_inputs(run, PROGRAM_TRAIN, (uint64_t)(step % BATCHES));
+    outcome_program(run, file, PROGRAM_TRAIN, step);
+    loss[step - 1] = loss_of(run, run->arena);
+  }
+  layout_close(run);
+}
+
+static void test_curves(void **state) {
+  (void)state;
+  for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+    double wanted[STEPS], got[STEPS];
+    train(&models[m], "fp32", wanted);
+    assert_true(wanted[STEPS - 1] < 0.85 * wanted[0]);  // there is something to follow
+    for (int p = 0; p < POLICIES; p++) {
+      train(&models[m], policies[p], got);
+      for (int i = 0; i < STEPS; i++) {
+        if (!(fabs(got[i] - wanted[i]) <= 0.02 * wanted[i])) {
+          fail_msg("%s: in %s the loss of step %d is %g, in fp32 %g", models[m].file, policies[p], i + 1, got[i],
+                   wanted[i]);
+        }
+      }
+    }
+  }
+}
+
+// --- layouts ---
+
+static void test_layouts(void **state) {
+  (void)state;
+  static const struct {
+    const char *layout;
+    double tolerance;  // of bf16; work that is cut otherwise is rounded otherwise
+  } cases[] = {{"dp2", 1e-5},   {"z1", 1e-5},  {"z3", 1e-4},  {"z3m", 1e-4},
+               {"tp2sp", 0.08}, {"pp2", 0.08}, {"z3pp", 0.08}};
+  const char *file = MDL_SOURCE_DIR "/tests/layouts/llama.mdl";
+  for (int p = 0; p < 2; p++) {
+    Arena *arena = arena_create();
+    Outcome expected = {0};
+    outcome_run(compile(file, "single", policies[p]), "one rank", 30, arena, &expected);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+      Outcome found = {0};
+      char said[512];
+      outcome_run(compile(file, cases[i].layout, policies[p]), cases[i].layout, 30, arena, &found);
+      if (!outcome_same(&expected, &found, cases[i].tolerance, true, said, sizeof said)) {
+        fail_msg("in %s, %s is not what one rank computes: %s", policies[p], cases[i].layout, said);
+      }
+    }
+    arena_destroy(arena);
+  }
+}
+
+// --- formats ---
+
+static bool any_port(const Plan *plan, ElementType type) {
+  for (int k = 0; k < plan->kernel_count; k++) {
+    for (int p = 0; p < plan->kernels[k]->port_count; p++) {
+      if (plan->kernels[k]->port[p].kind != PORT_STRIDES && plan->kernels[k]->port[p].type == type) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+typedef struct {
+  int products, wide, rounded;  // all; with results wider than their operands; that may use TensorFloat-32
+} Products;
+
+static Products products_of(const Plan *plan, ElementType type) {
+  Products count = {0};
+  for (int s = 0; s < plan->segment_count; s++) {
+    for (int i = 0; i < plan->segments[s].count; i++) {
+      const Gemm *gemm = &plan->segments[s].instructions[i].as.gemm;
+      if (plan->segments[s].instructions[i].kind == INSTRUCTION_GEMM) {
+        assert_int_equal(gemm->type, type);
+        count.products++;
+        count.wide += gemm->type_c != type;
+        count.rounded += gemm->tf32;
+      }
+    }
+  }
+  return count;
+}
+
+static void test_formats(void **state) {
+  (void)state;
+  const char *file = MDL_SOURCE_DIR "/tests/layouts/llama.mdl";
+  LayoutRun *base = compile(file, "single", "fp32"), *bf16 = compile(file, "single", "bf16"),
+            *tf32 = compile(file, "single", "tf32"), *fp64 = compile(file, "single", "fp64");
+  const Plan *plan = base->set->plans[0];
+  assert_false(any_port(plan, TYPE_BF16));
+  assert_int_equal(products_of(plan, TYPE_F32).rounded, 0);
+  assert_true(products_of(fp64->set->plans[0], TYPE_F64).products > 0);
+  Products exact = products_of(tf32->set->plans[0], TYPE_F32);
+  assert_true(exact.products > 0 && exact.rounded == exact.products);
+  Products narrow = products_of(bf16->set->plans[0], TYPE_BF16);
+  assert_true(narrow.wide > 0 && narrow.wide < narrow.products);
+  // What a checkpoint holds is the same: f32 masters and optimizer state.
+  assert_int_equal(bf16->set->plans[0]->state_hash, plan->state_hash);
+  assert_int_not_equal(fp64->set->plans[0]->state_hash, plan->state_hash);
+  for (int i = 0; i < bf16->set->plans[0]->state_count; i++) {
+    assert_int_equal(bf16->set->plans[0]->states[i].type, TYPE_F32);
+  }
+  assert_true(bf16->set->plans[0]->programs[PROGRAM_TRAIN].transient_bytes <
+              plan->programs[PROGRAM_TRAIN].transient_bytes);
+  arena_destroy(base->arena);
+  arena_destroy(bf16->arena);
+  arena_destroy(tf32->arena);
+  arena_destroy(fp64->arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_curves),
+      cmocka_unit_test(test_layouts),
+      cmocka_unit_test(test_formats),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
