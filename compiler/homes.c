@@ -229,7 +229,8 @@ static bool strides_are_free(const Node *node) {
   return node->op == OP_DOT || node->op == OP_DOTS || node->op == OP_DOT_SUM || node->op == OP_GROUP;
 }
 
-// Matrix products and kernels take any strides; what nothing else makes or reads need not be dense.
+// Matrix products, kernels and what is taken from by index have any strides; what nothing else makes or reads need not
+// be dense.
 static void find_aligned(Lower *l, RegionId id, bool inside) {
   const Region *region = &l->graph->regions.at[id];
   for (int i = 0; i < region->nodes.count; i++) {
@@ -238,7 +239,7 @@ static void find_aligned(Lower *l, RegionId id, bool inside) {
     for (int j = 0; j < node->result_count && free; j++) {
       l->aligned[node->first_result + j] = true;
     }
-    for (int j = 0; j < node->operand_count && !free && !inside; j++) {
+    for (int j = node->op == OP_TAKE ? 1 : 0; j < node->operand_count && !free && !inside; j++) {
       l->aligned[node->operands[j]] = false;
     }
     if (node->region >= 0) {

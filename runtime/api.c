@@ -128,14 +128,6 @@ bool mdl_run_is(const char *path) {
   return io_path(plan, &ignored, "%s/plan.mdlx", path) && io_is_file(plan);
 }
 
-static const Backend *backend_named(const char *name, Error *error) {
-  const Backend *backend = backend_find(name ? name : "auto");
-  if (!backend) {
-    error_set(error, 1, "there is no device '%s' in this build; cpu works everywhere", name);
-  }
-  return backend;
-}
-
 MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainResult *result, MdlError *to) {
   Error error = {0};
   TrainResult trained;
@@ -152,7 +144,7 @@ MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrai
                         .profile = options->profile,
                         .compile_seconds = plan->compile_seconds,
                         .screen = options->screen};
-  const Backend *backend = backend_named(options->device, &error);
+  const Backend *backend = backend_choose(options->device, plan_ranks(plan->set->plans[0]), &error);
   if (!backend || !train_run(plan->set, backend, &train, &trained, &error)) {
     return api_result(false, &error, to);
   }
@@ -194,7 +186,7 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   Data *data = NULL;
   Feed *feed = NULL;
   Evaluation evaluation = {0};
-  const Backend *backend = backend_named(options->device, &error);
+  const Backend *backend = backend_choose(options->device, 1, &error);
   bool done = backend && restore_open(&restored, run, backend, (int)options->threads, PROGRAM_EVALUATE, &error) &&
               evaluation_data(restored.set, options->data, &data, &error) &&
               feed_create(restored.set, PROGRAM_EVALUATE, data, &feed, &error) &&
@@ -223,7 +215,7 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
                               .top_k = options->top_k,
                               .temperature = options->temperature,
                               .seed = options->seed};
-  const Backend *backend = backend_named(options->device, &error);
+  const Backend *backend = backend_choose(options->device, 1, &error);
   bool done = backend && restore_open(&restored, run, backend, (int)options->threads, PROGRAM_GENERATE, &error) &&
               generate_run(&restored.session, &generate, text, context, &error);
   restore_close(&restored);

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const Backend *const backends[] = {&backend_cpu};
+#include "runtime/cuda/driver.h"
+
+static const Backend *const backends[] = {&backend_cpu, &backend_cuda};
 
 bool error_set(Error *error, int status, const char *format, ...) {
   va_list args;
@@ -17,13 +19,28 @@ bool error_set(Error *error, int status, const char *format, ...) {
 }
 
 const Backend *backend_find(const char *name) {
-  if (strcmp(name, "auto") == 0) {
-    return backends[0];
-  }
   for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
     if (strcmp(backends[i]->name, name) == 0) {
       return backends[i];
     }
   }
   return NULL;
+}
+
+const Backend *backend_choose(const char *name, int64_t ranks, Error *error) {
+  Error why;
+  if (!name || strcmp(name, "auto") == 0) {
+    return ranks == 1 && cuda_present(&why) ? &backend_cuda : &backend_cpu;
+  }
+  const Backend *backend = backend_find(name);
+  if (!backend) {
+    error_set(error, 1, "there is no device '%s' in this build; cpu works everywhere, cuda on NVIDIA GPUs", name);
+  } else if (backend == &backend_cuda && !cuda_present(error)) {
+    return NULL;
+  } else if (backend == &backend_cuda && ranks > 1) {
+    error_set(error, 1, "this version runs plans of one rank on a GPU, and this one has %lld; --device cpu runs them",
+              (long long)ranks);
+    return NULL;
+  }
+  return backend;
 }

@@ -70,8 +70,11 @@ typedef struct {
   const TraceSpan *(*traced)(Device *device, int64_t *count);
 } Backend;
 
-extern const Backend backend_cpu;
+extern const Backend backend_cpu, backend_cuda;
 
-const Backend *backend_find(const char *name);  // "cpu", "auto"; NULL: no such backend in this build
+const Backend *backend_find(const char *name);  // "cpu" or "cuda"; NULL: no such backend
+// The same; or with "auto" or NULL a GPU if there is one that can be used for plans of so many ranks, else the CPU.
+// NULL: `error` says why not.
+const Backend *backend_choose(const char *name, int64_t ranks, Error *error);
 
 #endif

@@ -275,8 +275,11 @@ static void errors_say_what(void **state) {
   assert_non_null(strstr(error.text, "bf16"));
   bench_destroy(bench);
   assert_ptr_equal(backend_find("cpu"), &backend_cpu);
-  assert_non_null(backend_find("auto"));
   assert_null(backend_find("abacus"));
+  assert_non_null(backend_choose("auto", 1, &error));
+  assert_ptr_equal(backend_choose("cpu", 4, &error), &backend_cpu);
+  assert_null(backend_choose("abacus", 1, &error));
+  assert_non_null(strstr(error.text, "abacus"));
 }
 
 typedef struct {

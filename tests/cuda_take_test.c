@@ -55,6 +55,7 @@ static const Case cases[] = {
 
 static Take take_of(const Case *c, ElementType type) {
   Take take = {.type = type,
+               .type_out = type,
                .dim_count = c->dims,
                .extent = c->extent,
                .stride_axis = c->axis,
@@ -156,9 +157,9 @@ static void gpu_case(const Gpu *gpu, const Case *c, bool first) {
   gpu_get(gpu, v.x_low, x, v.x_count * bytes_x);
   gpu_get(gpu, v.out_low, out, v.out_count * bytes_out);
   if (c->put) {
-    put_run(&take, pool, v.x, v.index, v.out, first);
+    put_run(&take, simd_select(), pool, v.x, v.index, v.out, first);
   } else {
-    take_run(&take, pool, v.x, v.index, v.out);
+    take_run(&take, simd_select(), pool, v.x, v.index, v.out);
   }
   same(c->name, c->type_x, v.x_low, exact, v.x, v.x_count);
   same(c->name, c->type_out, v.out_low, exact, v.out, v.out_count);

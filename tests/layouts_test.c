@@ -135,7 +135,8 @@ static int child(Trial *trial, const char *file, const char *layout) {
   Outcome found = {0};
   Arena *arena = arena_create();
   const Plan *plan = run->set->plans[0];
-  bool bits = pipeline_alone(plan) && !flag("LAYOUTS_DRAWN") && !flag("LAYOUTS_NO_BITS") && !getenv("LAYOUTS_PRECISION");
+  bool bits =
+      pipeline_alone(plan) && !flag("LAYOUTS_DRAWN") && !flag("LAYOUTS_NO_BITS") && !getenv("LAYOUTS_PRECISION");
   int microbatches = plan->programs[PROGRAM_TRAIN].slots;
   run_layout(run, layout, arena, &found);
   if (!outcome_same(&trial->expected, &found, tolerance_asked(), false, said, sizeof said)) {

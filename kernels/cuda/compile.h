@@ -21,7 +21,8 @@ typedef struct {
   size_t bytes;
 } CudaBinary;
 
-// target: sm_80, sm_90a, ..., or compute_80 for PTX. cache: as above; NULL: none. On failure `message` says which library or version is missing.
+// target: sm_80, sm_90a, ..., or compute_80 for PTX. cache: as above; NULL: none. On failure `message` says which
+// library or version is missing.
 bool cuda_compiler_open(const char *target, const char *cache, CudaCompiler **compiler, char *message, size_t size);
 void cuda_compiler_close(CudaCompiler *compiler);
 const char *cuda_compiler_version(const CudaCompiler *compiler);  // "NVRTC 13.0"

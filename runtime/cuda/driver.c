@@ -75,6 +75,15 @@ int cuda_count(const Cuda *cuda) {
   return cuda->device_count(&count) == 0 ? count : 0;
 }
 
+bool cuda_present(Error *error) {
+  Cuda cuda;
+  if (!cuda_open(&cuda, error)) {
+    return false;
+  }
+  cuda_close(&cuda);
+  return true;
+}
+
 bool cuda_check(const Cuda *cuda, CudaStatus status, const char *what, Error *error) {
   if (status == 0) {
     return true;

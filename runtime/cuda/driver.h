@@ -36,63 +36,62 @@ enum { CUDA_HOST_PORTABLE = 1, CUDA_HOST_MAPPED = 2 };
 enum { CUDA_CAPTURE_THREAD_LOCAL = 1 };
 
 // X(result name in the table, name in the driver, version of its signature, parameters)
-#define CUDA_DRIVER_FUNCTIONS(X)                                                                                   \
-  X(init, cuInit, 2000, (unsigned flags))                                                                          \
-  X(driver_version, cuDriverGetVersion, 2020, (int *version))                                                      \
-  X(device_count, cuDeviceGetCount, 2000, (int *count))                                                            \
-  X(device_get, cuDeviceGet, 2000, (int *device, int ordinal))                                                     \
-  X(device_name, cuDeviceGetName, 2000, (char *name, int length, int device))                                      \
-  X(device_attribute, cuDeviceGetAttribute, 2000, (int *value, int attribute, int device))                         \
-  X(device_memory, cuDeviceTotalMem, 3020, (size_t * bytes, int device))                                           \
-  X(device_bus, cuDeviceGetPCIBusId, 4010, (char *text, int length, int device))                                   \
-  X(primary_retain, cuDevicePrimaryCtxRetain, 7000, (CudaContext * context, int device))                           \
-  X(primary_release, cuDevicePrimaryCtxRelease, 11000, (int device))                                               \
-  X(context_set, cuCtxSetCurrent, 4000, (CudaContext context))                                                     \
-  X(context_synchronize, cuCtxSynchronize, 2000, (void))                                                           \
-  X(memory_info, cuMemGetInfo, 3020, (size_t * available, size_t * total))                                         \
-  X(memory_allocate, cuMemAlloc, 3020, (CudaAddress * address, size_t bytes))                                      \
-  X(memory_free, cuMemFree, 3020, (CudaAddress address))                                                           \
-  X(host_allocate, cuMemHostAlloc, 2020, (void **memory, size_t bytes, unsigned flags))                            \
-  X(host_free, cuMemFreeHost, 2000, (void *memory))                                                                \
-  X(host_address, cuMemHostGetDevicePointer, 3020, (CudaAddress * address, void *memory, unsigned flags))          \
-  X(copy_in, cuMemcpyHtoDAsync, 3020, (CudaAddress to, const void *from, size_t bytes, CudaStream stream))         \
-  X(copy_out, cuMemcpyDtoHAsync, 3020, (void *to, CudaAddress from, size_t bytes, CudaStream stream))              \
-  X(copy_within, cuMemcpyDtoDAsync, 3020, (CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream))     \
-  X(fill_bytes, cuMemsetD8Async, 3020, (CudaAddress to, unsigned char value, size_t count, CudaStream stream))     \
-  X(fill_words, cuMemsetD32Async, 3020, (CudaAddress to, unsigned value, size_t count, CudaStream stream))         \
-  X(stream_create, cuStreamCreate, 2000, (CudaStream * stream, unsigned flags))                                    \
-  X(stream_destroy, cuStreamDestroy, 4000, (CudaStream stream))                                                    \
-  X(stream_synchronize, cuStreamSynchronize, 2000, (CudaStream stream))                                            \
-  X(stream_query, cuStreamQuery, 2000, (CudaStream stream))                                                        \
-  X(stream_wait, cuStreamWaitEvent, 3020, (CudaStream stream, CudaEvent event, unsigned flags))                    \
-  X(stream_wait_word, cuStreamWaitValue32, 12000,                                                                  \
-    (CudaStream stream, CudaAddress at, uint32_t least, unsigned flags))                                           \
-  X(stream_write_word, cuStreamWriteValue32, 12000,                                                                \
-    (CudaStream stream, CudaAddress to, uint32_t value, unsigned flags))                                           \
-  X(capture_begin, cuStreamBeginCapture, 10010, (CudaStream stream, int mode))                                     \
-  X(capture_end, cuStreamEndCapture, 10000, (CudaStream stream, CudaGraph * graph))                                \
-  X(graph_nodes, cuGraphGetNodes, 10000, (CudaGraph graph, CudaGraphNode * nodes, size_t * count))                 \
-  X(graph_instantiate, cuGraphInstantiateWithFlags, 11040,                                                         \
-    (CudaGraphExec * exec, CudaGraph graph, unsigned long long flags))                                             \
-  X(graph_upload, cuGraphUpload, 11010, (CudaGraphExec exec, CudaStream stream))                                   \
-  X(graph_launch, cuGraphLaunch, 10000, (CudaGraphExec exec, CudaStream stream))                                   \
-  X(graph_exec_destroy, cuGraphExecDestroy, 10000, (CudaGraphExec exec))                                           \
-  X(graph_destroy, cuGraphDestroy, 10000, (CudaGraph graph))                                                       \
-  X(event_create, cuEventCreate, 2000, (CudaEvent * event, unsigned flags))                                        \
-  X(event_destroy, cuEventDestroy, 4000, (CudaEvent event))                                                        \
-  X(event_record, cuEventRecord, 2000, (CudaEvent event, CudaStream stream))                                       \
-  X(event_query, cuEventQuery, 2000, (CudaEvent event))                                                            \
-  X(event_synchronize, cuEventSynchronize, 2000, (CudaEvent event))                                                \
-  X(event_elapsed, cuEventElapsedTime, 2000, (float *milliseconds, CudaEvent from, CudaEvent to))                  \
-  X(module_load, cuModuleLoadData, 2000, (CudaModule * module, const void *image))                                 \
-  X(module_unload, cuModuleUnload, 2000, (CudaModule module))                                                      \
-  X(module_function, cuModuleGetFunction, 2000, (CudaFunction * function, CudaModule module, const char *name))    \
-  X(function_set, cuFuncSetAttribute, 9000, (CudaFunction function, int attribute, int value))                     \
-  X(function_get, cuFuncGetAttribute, 2020, (int *value, int attribute, CudaFunction function))                    \
-  X(launch, cuLaunchKernel, 4000,                                                                                  \
-    (CudaFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
-     unsigned block_z, unsigned shared_bytes, CudaStream stream, void **parameters, void **extra))                 \
-  X(error_name, cuGetErrorName, 6000, (CudaStatus status, const char **text))                                      \
+#define CUDA_DRIVER_FUNCTIONS(X)                                                                                       \
+  X(init, cuInit, 2000, (unsigned flags))                                                                              \
+  X(driver_version, cuDriverGetVersion, 2020, (int *version))                                                          \
+  X(device_count, cuDeviceGetCount, 2000, (int *count))                                                                \
+  X(device_get, cuDeviceGet, 2000, (int *device, int ordinal))                                                         \
+  X(device_name, cuDeviceGetName, 2000, (char *name, int length, int device))                                          \
+  X(device_attribute, cuDeviceGetAttribute, 2000, (int *value, int attribute, int device))                             \
+  X(device_memory, cuDeviceTotalMem, 3020, (size_t * bytes, int device))                                               \
+  X(device_bus, cuDeviceGetPCIBusId, 4010, (char *text, int length, int device))                                       \
+  X(primary_retain, cuDevicePrimaryCtxRetain, 7000, (CudaContext * context, int device))                               \
+  X(primary_release, cuDevicePrimaryCtxRelease, 11000, (int device))                                                   \
+  X(context_set, cuCtxSetCurrent, 4000, (CudaContext context))                                                         \
+  X(context_synchronize, cuCtxSynchronize, 2000, (void))                                                               \
+  X(memory_info, cuMemGetInfo, 3020, (size_t * available, size_t * total))                                             \
+  X(memory_allocate, cuMemAlloc, 3020, (CudaAddress * address, size_t bytes))                                          \
+  X(memory_free, cuMemFree, 3020, (CudaAddress address))                                                               \
+  X(host_allocate, cuMemHostAlloc, 2020, (void **memory, size_t bytes, unsigned flags))                                \
+  X(host_free, cuMemFreeHost, 2000, (void *memory))                                                                    \
+  X(host_address, cuMemHostGetDevicePointer, 3020, (CudaAddress * address, void *memory, unsigned flags))              \
+  X(copy_in, cuMemcpyHtoDAsync, 3020, (CudaAddress to, const void *from, size_t bytes, CudaStream stream))             \
+  X(copy_out, cuMemcpyDtoHAsync, 3020, (void *to, CudaAddress from, size_t bytes, CudaStream stream))                  \
+  X(copy_within, cuMemcpyDtoDAsync, 3020, (CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream))         \
+  X(fill_bytes, cuMemsetD8Async, 3020, (CudaAddress to, unsigned char value, size_t count, CudaStream stream))         \
+  X(fill_words, cuMemsetD32Async, 3020, (CudaAddress to, unsigned value, size_t count, CudaStream stream))             \
+  X(stream_create, cuStreamCreate, 2000, (CudaStream * stream, unsigned flags))                                        \
+  X(stream_destroy, cuStreamDestroy, 4000, (CudaStream stream))                                                        \
+  X(stream_synchronize, cuStreamSynchronize, 2000, (CudaStream stream))                                                \
+  X(stream_query, cuStreamQuery, 2000, (CudaStream stream))                                                            \
+  X(stream_wait, cuStreamWaitEvent, 3020, (CudaStream stream, CudaEvent event, unsigned flags))                        \
+  X(stream_wait_word, cuStreamWaitValue32, 12000, (CudaStream stream, CudaAddress at, uint32_t least, unsigned flags)) \
+  X(stream_write_word, cuStreamWriteValue32, 12000,                                                                    \
+    (CudaStream stream, CudaAddress to, uint32_t value, unsigned flags))                                               \
+  X(capture_begin, cuStreamBeginCapture, 10010, (CudaStream stream, int mode))                                         \
+  X(capture_end, cuStreamEndCapture, 10000, (CudaStream stream, CudaGraph * graph))                                    \
+  X(graph_nodes, cuGraphGetNodes, 10000, (CudaGraph graph, CudaGraphNode * nodes, size_t * count))                     \
+  X(graph_instantiate, cuGraphInstantiateWithFlags, 11040,                                                             \
+    (CudaGraphExec * exec, CudaGraph graph, unsigned long long flags))                                                 \
+  X(graph_upload, cuGraphUpload, 11010, (CudaGraphExec exec, CudaStream stream))                                       \
+  X(graph_launch, cuGraphLaunch, 10000, (CudaGraphExec exec, CudaStream stream))                                       \
+  X(graph_exec_destroy, cuGraphExecDestroy, 10000, (CudaGraphExec exec))                                               \
+  X(graph_destroy, cuGraphDestroy, 10000, (CudaGraph graph))                                                           \
+  X(event_create, cuEventCreate, 2000, (CudaEvent * event, unsigned flags))                                            \
+  X(event_destroy, cuEventDestroy, 4000, (CudaEvent event))                                                            \
+  X(event_record, cuEventRecord, 2000, (CudaEvent event, CudaStream stream))                                           \
+  X(event_query, cuEventQuery, 2000, (CudaEvent event))                                                                \
+  X(event_synchronize, cuEventSynchronize, 2000, (CudaEvent event))                                                    \
+  X(event_elapsed, cuEventElapsedTime, 2000, (float *milliseconds, CudaEvent from, CudaEvent to))                      \
+  X(module_load, cuModuleLoadData, 2000, (CudaModule * module, const void *image))                                     \
+  X(module_unload, cuModuleUnload, 2000, (CudaModule module))                                                          \
+  X(module_function, cuModuleGetFunction, 2000, (CudaFunction * function, CudaModule module, const char *name))        \
+  X(function_set, cuFuncSetAttribute, 9000, (CudaFunction function, int attribute, int value))                         \
+  X(function_get, cuFuncGetAttribute, 2020, (int *value, int attribute, CudaFunction function))                        \
+  X(launch, cuLaunchKernel, 4000,                                                                                      \
+    (CudaFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,     \
+     unsigned block_z, unsigned shared_bytes, CudaStream stream, void **parameters, void **extra))                     \
+  X(error_name, cuGetErrorName, 6000, (CudaStatus status, const char **text))                                          \
   X(error_text, cuGetErrorString, 6000, (CudaStatus status, const char **text))
 
 typedef struct {
@@ -118,6 +117,7 @@ typedef struct {
 bool cuda_open(Cuda *cuda, Error *error);
 void cuda_close(Cuda *cuda);
 int cuda_count(const Cuda *cuda);
+bool cuda_present(Error *error);  // whether this machine has a driver and a GPU that can be used; opens and closes them
 
 // The primary context of GPU `index`, made current for this thread.
 bool cuda_device_open(const Cuda *cuda, int index, CudaDevice *device, Error *error);

@@ -1,0 +1,289 @@
+// backend.c: the CUDA backend: opening a device, its memory, and the table of functions that it is.
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/cuda/internal.h"
+
+static const double GIB = 1024.0 * 1024 * 1024;
+
+// What does not fit, and what would help: before anything is allocated.
+static bool memory_check(Device *device, Error *error) {
+  const Plan *plan = device->plan;
+  size_t available = 0, total = 0;
+  int64_t need = device->scratch_bytes;
+  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+    need += plan->arena_bytes[i];
+  }
+  if (!cuda_check(&device->cuda, device->cuda.memory_info(&available, &total), "asking for free memory", error)) {
+    return false;
+  }
+  if (need <= (int64_t)available) {
+    return true;
+  }
+  return error_set(
+      error, 3,
+      "the plan does not fit on %s: it needs %.2f GiB (state %.2f, values of a step %.2f, collectives %.2f, "
+      "work space %.2f) and %.2f GiB of %.2f are free: %.2f too few; more microbatches, `recompute` in the "
+      "layout, or a smaller batch or sequence make the values of a step smaller",
+      device->gpu.name, (double)need / GIB, (double)plan->arena_bytes[ARENA_PERSISTENT] / GIB,
+      (double)plan->arena_bytes[ARENA_TRANSIENT] / GIB, (double)plan->arena_bytes[ARENA_COMMUNICATION] / GIB,
+      (double)device->scratch_bytes / GIB, (double)available / GIB, (double)total / GIB,
+      (double)(need - (int64_t)available) / GIB);
+}
+
+static bool memory_clear(Device *device, Error *error) {
+  const Cuda *cuda = &device->cuda;
+  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+    const size_t bytes = (size_t)device->plan->arena_bytes[i];
+    if (bytes > 0 &&
+        !cuda_check(cuda, cuda->fill_bytes(device->memory[i], 0, bytes, device->stream), "clearing memory", error)) {
+      return false;
+    }
+  }
+  return cuda_check(cuda, cuda->stream_synchronize(device->stream), "clearing memory", error);
+}
+
+static bool memory_open(Device *device, Error *error) {
+  const Cuda *cuda = &device->cuda;
+  if (!memory_check(device, error)) {
+    return false;
+  }
+  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+    const int64_t bytes = device->plan->arena_bytes[i] > 0 ? device->plan->arena_bytes[i] : 1;
+    if (!cuda_check(cuda, cuda->memory_allocate(&device->memory[i], (size_t)bytes), "allocating the GPU's memory",
+                    error)) {
+      return false;
+    }
+  }
+  const int64_t scratch = device->scratch_bytes > 0 ? device->scratch_bytes : 1;
+  return cuda_check(cuda, cuda->memory_allocate(&device->scratch, (size_t)scratch), "allocating work space", error) &&
+         memory_clear(device, error);
+}
+
+// Once without a graph, so that libraries load their kernels and memory holds numbers of the usual size; then into
+// graphs. Initialising, which is done once only, stays without.
+static bool programs_open(Device *device, Error *error) {
+  for (int p = 0; p < PROGRAM_COUNT; p++) {
+    if (device->plan->programs[p].call_count == 0) {
+      continue;
+    }
+    if (!device_launch_program(device, (ProgramKind)p, error) ||
+        !cuda_check(&device->cuda, device->cuda.stream_synchronize(device->stream), "running the plan once", error)) {
+      return false;
+    }
+  }
+  if (!device_tune(device, error)) {
+    return false;
+  }
+  for (int p = 0; p < PROGRAM_COUNT; p++) {
+    if (p != PROGRAM_INITIALISE && device->plan->programs[p].call_count > 0 &&
+        !device_capture(device, (ProgramKind)p, error)) {
+      return false;
+    }
+  }
+  return memory_clear(device, error);
+}
+
+static bool device_start(Device *device, const DeviceOptions *options, Error *error) {
+  const Plan *plan = device->plan;
+  size_t before = 0, after = 0, total = 0;
+  if (!cuda_open(&device->cuda, error) || !cuda_device_open(&device->cuda, options->gpu, &device->gpu, error)) {
+    return false;
+  }
+  const Cuda *cuda = &device->cuda;
+  device->term = ARENA_ARRAY(device->arena, int64_t, plan->term_count + 1);
+  for (int i = 0; i < plan->term_count; i++) {
+    device->term[i] = plan_term(plan, i, device->coordinate);
+  }
+  if (!cuda_check(cuda, cuda->memory_info(&before, &total), "asking for free memory", error) ||
+      !cuda_check(cuda, cuda->stream_create(&device->stream, CUDA_STREAM_NON_BLOCKING), "making a stream", error) ||
+      !device_prepare(device, error) || !memory_open(device, error) ||
+      !host_open(&device->host, cuda, plan, device->memory[ARENA_HOST], error) || !programs_open(device, error) ||
+      !cuda_check(cuda, cuda->memory_info(&after, &total), "asking for free memory", error)) {
+    return false;
+  }
+  device->taken_bytes = (int64_t)(total - after);
+  return true;
+}
+
+static void cuda_device_end(Device *device) {
+  const Cuda *cuda = &device->cuda;
+  if (device->gpu.context) {
+    cuda->context_set(device->gpu.context);
+    cuda->context_synchronize();
+    host_close(&device->host);
+    for (int p = 0; p < PROGRAM_COUNT; p++) {
+      for (int i = 0; i < device->graphs[p].parts.count; i++) {
+        cuda->graph_exec_destroy(device->graphs[p].parts.at[i]);
+      }
+    }
+    timing_destroy(device->timing);
+    device_prepare_undo(device);
+    for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+      if (device->memory[i]) {
+        cuda->memory_free(device->memory[i]);
+      }
+    }
+    if (device->scratch) {
+      cuda->memory_free(device->scratch);
+    }
+    if (device->stream) {
+      cuda->stream_destroy(device->stream);
+    }
+    cuda_device_close(cuda, &device->gpu);
+  }
+  cuda_close(&device->cuda);
+  arena_destroy(device->arena);
+}
+
+static void backend_close(Device *device) {
+  if (device) {
+    cuda_device_end(device);
+  }
+}
+
+static bool backend_open(const Plan *plan, const DeviceOptions *options, Device **out, Error *error) {
+  Arena *arena = arena_create();
+  *out = NULL;
+  if (!arena) {
+    return error_set(error, 3, "no memory");
+  }
+  Device *device = ARENA_NEW(arena, Device);
+  *device = (Device){.plan = plan, .ranks = options->ranks, .rank = options->rank, .arena = arena};
+  plan_coordinates(plan, options->rank, device->coordinate);
+  if (!device_start(device, options, error)) {
+    cuda_device_end(device);
+    return false;
+  }
+  *out = device;
+  return true;
+}
+
+// Chooses this thread's GPU: devices are used by one thread at a time, but not always the same one.
+static bool device_here(Device *device, Error *error) {
+  return cuda_check(&device->cuda, device->cuda.context_set(device->gpu.context), "choosing the GPU", error);
+}
+
+static bool range_check(const Device *device, ArenaClass arena, int64_t offset, int64_t bytes, Error *error) {
+  const int64_t size = device->plan->arena_bytes[arena];
+  return (offset >= 0 && bytes >= 0 && offset <= size && bytes <= size - offset) ||
+         error_set(error, 1, "bytes %" PRId64 " to %" PRId64 " are outside an arena of %" PRId64 " bytes", offset,
+                   offset + bytes, size);
+}
+
+static bool backend_write(Device *device, ArenaClass arena, int64_t offset, const void *data, int64_t bytes,
+                          Error *error) {
+  const Cuda *cuda = &device->cuda;
+  if (!range_check(device, arena, offset, bytes, error) || !device_here(device, error) || bytes == 0) {
+    return bytes == 0;
+  }
+  if (arena == ARENA_HOST) {
+    char *inputs = host_inputs(&device->host, error);
+    if (inputs) {
+      memcpy(inputs + offset, data, (size_t)bytes);
+    }
+    return inputs != NULL;
+  }
+  return cuda_check(cuda, cuda->copy_in(device->memory[arena] + (uint64_t)offset, data, (size_t)bytes, device->stream),
+                    "writing to the GPU", error) &&
+         cuda_check(cuda, cuda->stream_synchronize(device->stream), "writing to the GPU", error);
+}
+
+static bool backend_read(Device *device, ArenaClass arena, int64_t offset, void *data, int64_t bytes, Error *error) {
+  const Cuda *cuda = &device->cuda;
+  if (!range_check(device, arena, offset, bytes, error) || !device_here(device, error) || bytes == 0) {
+    return bytes == 0;
+  }
+  if (arena == ARENA_HOST) {
+    memcpy(data, host_outputs(&device->host) + offset, (size_t)bytes);
+    return true;
+  }
+  return cuda_check(cuda, cuda->copy_out(data, device->memory[arena] + (uint64_t)offset, (size_t)bytes, device->stream),
+                    "reading from the GPU", error) &&
+         cuda_check(cuda, cuda->stream_synchronize(device->stream), "reading from the GPU", error);
+}
+
+static bool backend_run(Device *device, ProgramKind program, Error *error) {
+  const Cuda *cuda = &device->cuda;
+  const ProgramGraphs *graphs = &device->graphs[program];
+  if (device->plan->programs[program].call_count == 0) {
+    return error_set(error, 1, "the plan has no program '%s'", program_kind_name(program));
+  }
+  if (!device_here(device, error) || !host_begin(&device->host, program, device->stream, error)) {
+    return false;
+  }
+  if (graphs->parts.count == 0 || device->tracing) {
+    const bool good = device_launch_program(device, program, error);
+    if (device->tracing) {
+      timing_release(device->timing);
+    }
+    return good && host_end(&device->host, program, device->stream, error);
+  }
+  for (int i = 0; i < graphs->parts.count; i++) {
+    if (!cuda_check(cuda, cuda->graph_launch(graphs->parts.at[i], device->stream), "launching a graph", error)) {
+      return false;
+    }
+  }
+  return host_end(&device->host, program, device->stream, error);
+}
+
+static bool backend_wait(Device *device, int behind, Error *error) {
+  return device_here(device, error) && host_wait(&device->host, behind, error);
+}
+
+// Dense peaks of the matrix units at the highest clock, from NVIDIA's data sheets; NAN: not known.
+static double peak_flops(const CudaDevice *gpu, const Plan *plan) {
+  const bool h100 = gpu->major == 9 && gpu->minor == 0, a100 = gpu->major == 8 && gpu->minor == 0;
+  const double half = h100 ? 989.5e12 : a100 ? 312e12 : NAN;
+  ElementType type = TYPE_F64;
+  bool tf32 = false;
+  for (int s = 0; s < plan->segment_count; s++) {
+    for (int i = 0; i < plan->segments[s].count; i++) {
+      const Instruction *instruction = &plan->segments[s].instructions[i];
+      if (instruction->kind == INSTRUCTION_GEMM &&
+          element_type_bytes(instruction->as.gemm.type) < element_type_bytes(type)) {
+        type = instruction->as.gemm.type;
+      }
+      tf32 |= instruction->kind == INSTRUCTION_GEMM && instruction->as.gemm.tf32;
+    }
+  }
+  return type == TYPE_BF16 || type == TYPE_F16 ? half
+         : type == TYPE_F32 && tf32            ? half / 2
+                                               : (h100   ? 66.9e12
+                                                  : a100 ? 19.5e12
+                                                         : NAN);
+}
+
+static void backend_facts(const Device *device, DeviceFacts *facts) {
+  *facts = (DeviceFacts){.peak_flops = peak_flops(&device->gpu, device->plan),
+                         .peak_bytes = device->gpu.memory_rate,
+                         .memory_bytes = device->taken_bytes};
+  snprintf(facts->name, sizeof facts->name, "%s", device->gpu.name);
+}
+
+static void backend_trace(Device *device, bool on) {
+  Error ignored;  // without memory for it there is no trace
+  device->tracing = on && (device->timing || timing_create(&device->cuda, &device->timing, &ignored));
+}
+
+static const TraceSpan *backend_traced(Device *device, int64_t *count) {
+  Error ignored;
+  *count = 0;
+  return device->timing && device_here(device, &ignored) ? timing_spans(device->timing, count) : NULL;
+}
+
+const Backend backend_cuda = {
+    .name = "cuda",
+    .open = backend_open,
+    .close = backend_close,
+    .write = backend_write,
+    .read = backend_read,
+    .ahead = HOST_DEPTH - 1,
+    .run = backend_run,
+    .wait = backend_wait,
+    .facts = backend_facts,
+    .trace = backend_trace,
+    .traced = backend_traced,
+};

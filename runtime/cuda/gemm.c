@@ -1,0 +1,335 @@
+// gemm.c: problems for cuBLASLt, their launches, and timing its choices.
+//
+// Row-major c[m, n] = a[m, k] b[k, n] is column-major c'[n, m] = b'[n, k] a'[k, m]: the library's first operand is our
+// b, its second our a, and what is stored [k, n] row by row is to it an [n, k] that is not transposed.
+#include "runtime/cuda/gemm.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "runtime/cuda/cublaslt.h"
+#include "runtime/cuda/tuning.h"
+
+enum {
+  WORKSPACE_BYTES = 32 << 20,
+  CHOICES_MAX = 16,
+  TIMED_ROUNDS = 3,
+  KEY_MAX = 320,
+};
+static const double ROUND_SECONDS = 0.002;  // least time of a round of launches
+static const double BETTER = 0.99;          // of the time of the first choice, for another to be taken
+
+struct GemmProblem {
+  Gemm gemm;
+  int alignment[3];
+  const char *key, *name, *form;
+  CublasLtProduct product;
+  CublasLtLayout a, b, c;
+  CublasLtAlgorithm algorithm;
+  CublasLtChoice choice[CHOICES_MAX];
+  int choice_count;
+  int inner;  // the batch dim that one call takes, or -1
+  bool tuned;
+};
+
+struct Gemms {
+  const Cuda *cuda;
+  Arena *arena;
+  CublasLt lt;
+  CublasLtHandle handle;
+  Tuning *tuning;
+  ARRAY(GemmProblem *) problems;
+};
+
+bool gemms_create(const Cuda *cuda, const CudaDevice *gpu, Arena *arena, Gemms **out, Error *error) {
+  Gemms *gemms = ARENA_NEW(arena, Gemms);
+  *gemms = (Gemms){.cuda = cuda, .arena = arena};
+  if (!cublaslt_open(&gemms->lt, error)) {
+    return false;
+  }
+  if (!cublaslt_check(&gemms->lt, gemms->lt.create(&gemms->handle), "starting cuBLASLt", error)) {
+    cublaslt_close(&gemms->lt);
+    return false;
+  }
+  gemms->tuning = tuning_open(arena, arena_format(arena, "mdl tuning 1, %s, driver %d, cuBLASLt %zu", gpu->name,
+                                                  cuda->version, gemms->lt.version()));
+  *out = gemms;
+  return true;
+}
+
+void gemms_destroy(Gemms *gemms) {
+  if (!gemms) {
+    return;
+  }
+  const CublasLt *lt = &gemms->lt;
+  for (int i = 0; i < gemms->problems.count; i++) {
+    const GemmProblem *problem = gemms->problems.at[i];
+    lt->layout_destroy(problem->a);
+    lt->layout_destroy(problem->b);
+    lt->layout_destroy(problem->c);
+    lt->product_destroy(problem->product);
+  }
+  lt->destroy(gemms->handle);
+  cublaslt_close(&gemms->lt);
+}
+
+int64_t gemms_workspace(const Gemms *gemms) {
+  return gemms ? WORKSPACE_BYTES : 0;
+}
+
+const char *gemm_form(const GemmProblem *problem) {
+  return problem->form;
+}
+
+bool gemm_tuned(const GemmProblem *problem) {
+  return problem->tuned;
+}
+
+static int data_type(ElementType type) {
+  switch (type) {
+    case TYPE_F64:
+      return CUBLAS_F64;
+    case TYPE_F16:
+      return CUBLAS_F16;
+    case TYPE_BF16:
+      return CUBLAS_BF16;
+    default:
+      return CUBLAS_F32;
+  }
+}
+
+// Which batch dim the library steps through by itself: the longest.
+static int inner_batch(const Gemm *gemm) {
+  int inner = gemm->batch_count ? 0 : -1;
+  for (int i = 1; i < gemm->batch_count; i++) {
+    inner = gemm->batch[i] > gemm->batch[inner] ? i : inner;
+  }
+  return inner;
+}
+
+// All that the choice of an algorithm depends on, in words.
+static const char *problem_key(Arena *arena, const Gemm *gemm, const int *alignment, int inner) {
+  char text[KEY_MAX];
+  int length = snprintf(
+      text, sizeof text,
+      "gemm %s%s %s m%" PRId64 " n%" PRId64 " k%" PRId64 " %c%" PRId64 " %c%" PRId64 " c%" PRId64 " align %d %d %d%s",
+      element_type_name(gemm->type), gemm->tf32 ? " tf32" : "", element_type_name(gemm->type_c), gemm->m, gemm->n,
+      gemm->k, gemm->transpose_a ? 'A' : 'a', gemm->lda, gemm->transpose_b ? 'B' : 'b', gemm->ldb, gemm->ldc,
+      alignment[0], alignment[1], alignment[2], gemm->write == WRITE_STORE ? "" : " adds");
+  if (inner >= 0) {
+    snprintf(text + length, sizeof text - (size_t)length, " batch %" PRId64 " by %" PRId64 " %" PRId64 " %" PRId64,
+             gemm->batch[inner], gemm->stride_a[inner], gemm->stride_b[inner], gemm->stride_c[inner]);
+  }
+  return arena_format(arena, "%s", text);
+}
+
+static bool layout_make(const Gemms *gemms, CublasLtLayout *layout, ElementType type, int64_t rows, int64_t columns,
+                        int64_t leading, const Gemm *gemm, const int64_t *stride, int inner, Error *error) {
+  const CublasLt *lt = &gemms->lt;
+  CublasStatus status =
+      lt->layout_create(layout, data_type(type), (uint64_t)rows, (uint64_t)columns, leading > rows ? leading : rows);
+  if (status == 0 && inner >= 0) {
+    const int32_t count = (int32_t)gemm->batch[inner];
+    const int64_t by = stride[inner];
+    status = lt->layout_set(*layout, CUBLASLT_LAYOUT_BATCH_COUNT, &count, sizeof count);
+    status = status ? status : lt->layout_set(*layout, CUBLASLT_LAYOUT_BATCH_STRIDE, &by, sizeof by);
+  }
+  return cublaslt_check(lt, status, "describing a matrix", error);
+}
+
+static bool problem_describe(const Gemms *gemms, GemmProblem *problem, Error *error) {
+  const CublasLt *lt = &gemms->lt;
+  const Gemm *gemm = &problem->gemm;
+  const int32_t transpose_a = gemm->transpose_b, transpose_b = gemm->transpose_a;
+  const bool wide = gemm->type == TYPE_F64;
+  const int compute = wide ? CUBLAS_COMPUTE_F64 : gemm->tf32 ? CUBLAS_COMPUTE_TF32 : CUBLAS_COMPUTE_F32;
+  CublasStatus status = lt->product_create(&problem->product, compute, wide ? CUBLAS_F64 : CUBLAS_F32);
+  status = status ? status
+                  : lt->product_set(problem->product, CUBLASLT_PRODUCT_TRANSPOSE_A, &transpose_a, sizeof transpose_a);
+  status = status ? status
+                  : lt->product_set(problem->product, CUBLASLT_PRODUCT_TRANSPOSE_B, &transpose_b, sizeof transpose_b);
+  return cublaslt_check(lt, status, "describing a matrix product", error) &&
+         layout_make(gemms, &problem->a, gemm->type, gemm->transpose_b ? gemm->k : gemm->n,
+                     gemm->transpose_b ? gemm->n : gemm->k, gemm->ldb, gemm, gemm->stride_b, problem->inner, error) &&
+         layout_make(gemms, &problem->b, gemm->type, gemm->transpose_a ? gemm->m : gemm->k,
+                     gemm->transpose_a ? gemm->k : gemm->m, gemm->lda, gemm, gemm->stride_a, problem->inner, error) &&
+         layout_make(gemms, &problem->c, gemm->type_c, gemm->n, gemm->m, gemm->ldc, gemm, gemm->stride_c,
+                     problem->inner, error);
+}
+
+static CublasStatus preference_fill(const CublasLt *lt, CublasLtPreference preference, const int *alignment) {
+  const uint64_t workspace = WORKSPACE_BYTES;
+  const uint32_t a = (uint32_t)alignment[1], b = (uint32_t)alignment[0], c = (uint32_t)alignment[2];
+  CublasStatus status = lt->preference_set(preference, CUBLASLT_PREFER_WORKSPACE, &workspace, sizeof workspace);
+  status = status ? status : lt->preference_set(preference, CUBLASLT_PREFER_ALIGNMENT_A, &a, sizeof a);
+  status = status ? status : lt->preference_set(preference, CUBLASLT_PREFER_ALIGNMENT_B, &b, sizeof b);
+  status = status ? status : lt->preference_set(preference, CUBLASLT_PREFER_ALIGNMENT_C, &c, sizeof c);
+  return status ? status : lt->preference_set(preference, CUBLASLT_PREFER_ALIGNMENT_D, &c, sizeof c);
+}
+
+static bool problem_choices(const Gemms *gemms, GemmProblem *problem, Error *error) {
+  const CublasLt *lt = &gemms->lt;
+  CublasLtPreference preference = NULL;
+  if (!cublaslt_check(lt, lt->preference_create(&preference), "asking for algorithms", error)) {
+    return false;
+  }
+  CublasStatus status = preference_fill(lt, preference, problem->alignment);
+  if (status == 0) {
+    status = lt->choices(gemms->handle, problem->product, problem->a, problem->b, problem->c, problem->c, preference,
+                         CHOICES_MAX, problem->choice, &problem->choice_count);
+  }
+  lt->preference_destroy(preference);
+  if (status != 0 || problem->choice_count == 0) {
+    return error_set(error, 1, "%s: cuBLASLt has no algorithm for %s: %s", problem->name, problem->key,
+                     lt->status_text(status));
+  }
+  return true;
+}
+
+bool gemm_prepare(Gemms *gemms, const Gemm *gemm, const int *alignment, const char *name, GemmProblem **out,
+                  Error *error) {
+  const int inner = inner_batch(gemm);
+  const char *key = problem_key(gemms->arena, gemm, alignment, inner);
+  for (int i = 0; i < gemms->problems.count; i++) {
+    GemmProblem *problem = gemms->problems.at[i];
+    if (strcmp(problem->key, key) == 0 && problem->gemm.batch_count == gemm->batch_count &&
+        memcmp(problem->gemm.batch, gemm->batch, sizeof gemm->batch) == 0 &&
+        memcmp(problem->gemm.stride_a, gemm->stride_a, sizeof gemm->stride_a) == 0 &&
+        memcmp(problem->gemm.stride_b, gemm->stride_b, sizeof gemm->stride_b) == 0 &&
+        memcmp(problem->gemm.stride_c, gemm->stride_c, sizeof gemm->stride_c) == 0 &&
+        problem->gemm.write == gemm->write) {
+      *out = problem;
+      return true;
+    }
+  }
+  GemmProblem *problem = ARENA_NEW(gemms->arena, GemmProblem);
+  *problem = (GemmProblem){.gemm = *gemm, .key = key, .name = name, .inner = inner};
+  memcpy(problem->alignment, alignment, sizeof problem->alignment);
+  array_push(gemms->arena, &gemms->problems, problem);
+  if (!problem_describe(gemms, problem, error) || !problem_choices(gemms, problem, error)) {
+    return false;
+  }
+  problem->algorithm = problem->choice[0].algorithm;
+  problem->tuned = tuning_find(gemms->tuning, key, &problem->algorithm, sizeof problem->algorithm);
+  problem->form = arena_format(gemms->arena, "cuBLASLt %" PRId64 "x%" PRId64 "x%" PRId64, gemm->m, gemm->n, gemm->k);
+  *out = problem;
+  return true;
+}
+
+// What the operands of one call begin with, in elements: dims of the batch but the inner one, by number `at`.
+static void batch_offsets(const Gemm *gemm, int inner, int64_t at, int64_t offset[3]) {
+  memset(offset, 0, 3 * sizeof *offset);
+  for (int i = gemm->batch_count - 1; i >= 0; i--) {
+    if (i != inner) {
+      const int64_t position = at % gemm->batch[i];
+      at /= gemm->batch[i];
+      offset[0] += position * gemm->stride_a[i];
+      offset[1] += position * gemm->stride_b[i];
+      offset[2] += position * gemm->stride_c[i];
+    }
+  }
+}
+
+static CublasStatus multiply(const Gemms *gemms, const GemmProblem *problem, const CublasLtAlgorithm *algorithm,
+                             CudaAddress a, CudaAddress b, CudaAddress c, bool add, CudaAddress workspace,
+                             CudaStream stream) {
+  const Gemm *gemm = &problem->gemm;
+  const uint64_t size = (uint64_t)element_type_bytes(gemm->type), size_c = (uint64_t)element_type_bytes(gemm->type_c);
+  const float one = 1, beta = add ? 1 : 0;
+  const double wide_one = 1, wide_beta = add ? 1 : 0;
+  const bool wide = gemm->type == TYPE_F64;
+  int64_t calls = 1, offset[3];
+  for (int i = 0; i < gemm->batch_count; i++) {
+    calls *= i == problem->inner ? 1 : gemm->batch[i];
+  }
+  for (int64_t call = 0; call < calls; call++) {
+    batch_offsets(gemm, problem->inner, call, offset);
+    const CudaAddress to = c + (uint64_t)offset[2] * size_c;
+    const CublasStatus status = gemms->lt.multiply(
+        gemms->handle, problem->product, wide ? (const void *)&wide_one : &one, b + (uint64_t)offset[1] * size,
+        problem->a, a + (uint64_t)offset[0] * size, problem->b, wide ? (const void *)&wide_beta : &beta, to, problem->c,
+        to, problem->c, algorithm, workspace, WORKSPACE_BYTES, stream);
+    if (status != 0) {
+      return status;
+    }
+  }
+  return 0;
+}
+
+bool gemm_launch(Gemms *gemms, const GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c, bool first,
+                 CudaAddress workspace, CudaStream stream, Error *error) {
+  const WriteMode write = problem->gemm.write;
+  const bool add = write == WRITE_ADD || (write == WRITE_ADD_AFTER_FIRST && !first);
+  return cublaslt_check(&gemms->lt, multiply(gemms, problem, &problem->algorithm, a, b, c, add, workspace, stream),
+                        problem->key, error);
+}
+
+typedef struct {
+  const Gemms *gemms;
+  const GemmProblem *problem;
+  CudaAddress a, b, c, workspace;
+  CudaStream stream;
+  CudaEvent begin, end;
+} Trial;
+
+// Seconds of one product, the least of some rounds; negative: the algorithm does not run.
+static double trial_time(const Trial *trial, const CublasLtAlgorithm *algorithm) {
+  const Cuda *cuda = trial->gemms->cuda;
+  double best = -1;
+  int launches = 1;
+  for (int round = 0; round <= TIMED_ROUNDS; round++) {
+    cuda->event_record(trial->begin, trial->stream);
+    for (int i = 0; i < launches; i++) {
+      if (multiply(trial->gemms, trial->problem, algorithm, trial->a, trial->b, trial->c,
+                   trial->problem->gemm.write != WRITE_STORE, trial->workspace, trial->stream) != 0) {
+        return -1;
+      }
+    }
+    float milliseconds = 0;
+    if (cuda->event_record(trial->end, trial->stream) != 0 || cuda->event_synchronize(trial->end) != 0 ||
+        cuda->event_elapsed(&milliseconds, trial->begin, trial->end) != 0) {
+      return -1;
+    }
+    const double seconds = (double)milliseconds / 1000 / launches;
+    if (round == 0) {  // loads the kernel; says how many launches are long enough to be timed
+      const double wanted = ROUND_SECONDS / (seconds > 1e-6 ? seconds : 1e-6);
+      launches = wanted < 2 ? 2 : wanted > 50 ? 50 : (int)wanted;
+    } else if (best < 0 || seconds < best) {
+      best = seconds;
+    }
+  }
+  return best;
+}
+
+bool gemm_tune(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c, CudaAddress workspace,
+               CudaStream stream, Error *error) {
+  const Cuda *cuda = gemms->cuda;
+  Trial trial = {gemms, problem, a, b, c, workspace, stream, NULL, NULL};
+  if (!cuda_check(cuda, cuda->event_create(&trial.begin, CUDA_EVENT_DEFAULT), "making an event", error) ||
+      !cuda_check(cuda, cuda->event_create(&trial.end, CUDA_EVENT_DEFAULT), "making an event", error)) {
+    return false;
+  }
+  double best = -1;
+  for (int i = 0; i < problem->choice_count; i++) {
+    const double seconds = trial_time(&trial, &problem->choice[i].algorithm);
+    if (seconds > 0 && (best < 0 || seconds < best * BETTER)) {
+      best = seconds;
+      problem->algorithm = problem->choice[i].algorithm;
+    }
+  }
+  cuda->event_destroy(trial.begin);
+  cuda->event_destroy(trial.end);
+  if (best < 0) {
+    return error_set(error, 1, "%s: none of cuBLASLt's algorithms for %s ran", problem->name, problem->key);
+  }
+  problem->tuned = true;
+  tuning_add(gemms->tuning, problem->key, &problem->algorithm, sizeof problem->algorithm, best * 1e6);
+  return true;
+}
+
+bool gemms_keep(Gemms *gemms, Error *error) {
+  char message[512];
+  return !gemms || tuning_keep(gemms->tuning, message, sizeof message) || error_set(error, 1, "%s", message);
+}

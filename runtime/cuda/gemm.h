@@ -1,0 +1,34 @@
+// gemm.h: matrix products of a plan through cuBLASLt, each by the algorithm that was fastest on this GPU.
+//
+// Equal problems share an algorithm. Which one is timed once, on the memory of the plan, and kept in a tuning record
+// (tuning.h), so that later runs are the same run. A product whose batch has several dimensions is several calls.
+#ifndef MDL_RUNTIME_CUDA_GEMM_H
+#define MDL_RUNTIME_CUDA_GEMM_H
+
+#include "base/arena.h"
+#include "runtime/cuda/driver.h"
+
+typedef struct Gemms Gemms;
+typedef struct GemmProblem GemmProblem;
+
+bool gemms_create(const Cuda *cuda, const CudaDevice *gpu, Arena *arena, Gemms **gemms, Error *error);
+void gemms_destroy(Gemms *gemms);             // NULL: nothing
+int64_t gemms_workspace(const Gemms *gemms);  // bytes that every launch may use
+
+// A problem with the library's first choice of algorithm, or the tuning record's. alignment: powers of two that divide
+// the addresses of a, b and c. The answer lives in the arena; equal problems share one.
+bool gemm_prepare(Gemms *gemms, const Gemm *gemm, const int *alignment, const char *name, GemmProblem **problem,
+                  Error *error);
+const char *gemm_form(const GemmProblem *problem);  // in words: for traces
+bool gemm_tuned(const GemmProblem *problem);
+
+// c += or = a b. `first`: of the calls that accumulate (plan.h).
+bool gemm_launch(Gemms *gemms, const GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c, bool first,
+                 CudaAddress workspace, CudaStream stream, Error *error);
+
+// Times the library's choices on these addresses, which must hold numbers of the usual size, and keeps the fastest.
+bool gemm_tune(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c, CudaAddress workspace,
+               CudaStream stream, Error *error);
+bool gemms_keep(Gemms *gemms, Error *error);  // writes the tuning record, if there is something new in it
+
+#endif

@@ -1,0 +1,87 @@
+// internal.h: the Device of the CUDA backend, for the files of this folder alone.
+//
+// Opening it goes: driver, prepare (every instruction of the plan becomes a kernel to be compiled, a problem of a
+// library or a copy), memory, one run of every program to make the libraries load what they need, capture. After that
+// nothing is allocated, compiled or loaded.
+#ifndef MDL_RUNTIME_CUDA_INTERNAL_H
+#define MDL_RUNTIME_CUDA_INTERNAL_H
+
+#include "base/array.h"
+#include "runtime/cuda/cudnn_attention.h"
+#include "runtime/cuda/gemm.h"
+#include "runtime/cuda/host.h"
+#include "runtime/cuda/modules.h"
+#include "runtime/cuda/timing.h"
+
+typedef enum {
+  PREPARED_NOTHING,
+  PREPARED_KERNEL,     // a generated kernel
+  PREPARED_GEMM,       // cuBLASLt
+  PREPARED_ATTENTION,  // cuDNN
+  PREPARED_COPY,       // a PIECE
+  PREPARED_SHARED,     // with other ranks
+} PreparedKind;
+
+typedef enum { SLOT_ADDRESS, SLOT_INDEX, SLOT_NUMBER } SlotKind;  // INDEX: a place without memory (KernelCall)
+
+typedef struct {
+  SlotKind kind;
+  const Place *place;
+  int64_t number;
+} Slot;
+
+typedef struct {  // an instruction, ready to be launched
+  PreparedKind kind;
+  int slot_count;
+  const Slot *slots;
+  const char *form;  // how it is done, in words: for traces
+  union {
+    Loaded *loaded;
+    GemmProblem *gemm;
+    CudnnAttention *attention;
+  } as;
+} Prepared;
+
+typedef struct {  // a program as CUDA graphs, one after the other
+  ARRAY(CudaGraphExec) parts;
+  int64_t nodes;
+} ProgramGraphs;
+
+struct Device {
+  const Plan *plan;
+  Ranks *ranks;  // NULL: the only rank there is
+  int64_t rank;
+  int coordinate[PLAN_MAX_MESH];
+  int64_t *term;  // what each term of the plan is on this rank
+  Arena *arena;   // of what open prepared
+  Cuda cuda;
+  CudaDevice gpu;
+  CudaStream stream;
+  CudaAddress memory[ARENA_CLASS_COUNT];
+  CudaAddress scratch;
+  int64_t scratch_bytes;
+  int64_t taken_bytes;  // of the GPU's memory, by this process, libraries and code included
+  Modules *modules;
+  Gemms *gemms;  // NULL: the plan has no matrix products
+  Cudnn *cudnn;  // NULL: nothing for it, or cudnn_missing
+  bool cudnn_missing;
+  Prepared **prepared;  // [segment][instruction]
+  ProgramGraphs graphs[PROGRAM_COUNT];
+  Host host;
+  Timing *timing;  // NULL: nothing was traced yet
+  bool tracing;    // runs are launched one instruction after the other, and timed
+};
+
+// prepare.c: fills `prepared`, `modules` and `scratch_bytes`.
+bool device_prepare(Device *device, Error *error);
+void device_prepare_undo(Device *device);
+
+// launch.c: puts instructions on the stream.
+int64_t place_position(const Device *device, const Place *place, const PlanCall *call);  // in its arena
+CudaAddress place_address(const Device *device, const Place *place, const PlanCall *call);
+bool device_launch_program(Device *device, ProgramKind program, Error *error);
+bool device_launch_one(Device *device, const PlanCall *call, int instruction, Error *error);
+bool device_tune(Device *device, Error *error);  // times the algorithms of matrix products that are not in the record
+bool device_capture(Device *device, ProgramKind program, Error *error);
+
+#endif

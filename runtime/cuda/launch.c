@@ -1,0 +1,168 @@
+// launch.c: the instructions of a program, put on the stream one after the other, or captured into CUDA graphs.
+#include <string.h>
+
+#include "runtime/cuda/internal.h"
+
+enum { GRAPH_NODES_MAX = 5000 };  // above it, instantiating and launching get slow
+
+int64_t place_position(const Device *device, const Place *place, const PlanCall *call) {
+  return place->offset + device->term[place->term] + call->slot * place->slot_stride + call->lane * place->lane_stride;
+}
+
+CudaAddress place_address(const Device *device, const Place *place, const PlanCall *call) {
+  return device->memory[place->arena] + (uint64_t)place_position(device, place, call);
+}
+
+static void slots_fill(const Device *device, const Prepared *prepared, const PlanCall *call, uint64_t *slots) {
+  for (int i = 0; i < prepared->slot_count; i++) {
+    const Slot *slot = &prepared->slots[i];
+    slots[i] = slot->kind == SLOT_NUMBER  ? (uint64_t)slot->number
+               : slot->kind == SLOT_INDEX ? (uint64_t)place_position(device, slot->place, call)
+                                          : place_address(device, slot->place, call);
+  }
+}
+
+static bool launch_piece(Device *device, const Piece *piece, const PlanCall *call, Error *error) {
+  const int64_t part = plan_part(device->plan, piece->mesh, piece->mesh_count, device->coordinate);
+  const int64_t bytes = element_type_bytes(piece->type), low = part * piece->piece, high = low + piece->piece;
+  const int64_t begin = piece->first > low ? piece->first : low;
+  const int64_t last = piece->first + piece->count, end = last < high ? last : high;
+  if (begin >= end) {
+    return true;
+  }
+  const CudaAddress to = place_address(device, &piece->to, call) + (uint64_t)((begin - low) * bytes);
+  const CudaAddress from = place_address(device, &piece->from, call) + (uint64_t)((begin - piece->first) * bytes);
+  return cuda_check(&device->cuda, device->cuda.copy_within(to, from, (size_t)((end - begin) * bytes), device->stream),
+                    "copying a piece", error);
+}
+
+static bool launch_instruction(Device *device, const Instruction *instruction, const Prepared *prepared,
+                               const PlanCall *call, Error *error) {
+  uint64_t slots[CUDA_MAX_PORTS];
+  slots_fill(device, prepared, call, slots);
+  switch (prepared->kind) {
+    case PREPARED_KERNEL:
+      return modules_launch(&device->cuda, prepared->as.loaded, slots, device->scratch, call->first, device->stream,
+                            error);
+    case PREPARED_GEMM:
+      return gemm_launch(device->gemms, prepared->as.gemm, slots[0], slots[1], slots[2], call->first, device->scratch,
+                         device->stream, error);
+    case PREPARED_ATTENTION:
+      return cudnn_attention_launch(device->cudnn, prepared->as.attention, slots, device->scratch, device->stream,
+                                    error);
+    case PREPARED_COPY:
+      return launch_piece(device, &instruction->as.piece, call, error);
+    default:
+      return error_set(error, 1, "%s: not on this device", instruction->name ? instruction->name : "an instruction");
+  }
+}
+
+static bool launch_call(Device *device, const PlanCall *call, int from, int to, Error *error) {
+  const PlanSegment *segment = &device->plan->segments[call->segment];
+  for (int i = from; i < to; i++) {
+    const Instruction *instruction = &segment->instructions[i];
+    const Prepared *prepared = &device->prepared[call->segment][i];
+    if ((device->tracing && !timing_begin(device->timing, device->stream, error)) ||
+        !launch_instruction(device, instruction, prepared, call, error) ||
+        (device->tracing && !timing_end(device->timing, instruction, prepared->form, device->stream, error))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool device_launch_program(Device *device, ProgramKind kind, Error *error) {
+  const PlanProgram *program = &device->plan->programs[kind];
+  for (int c = 0; c < program->call_count; c++) {
+    const PlanCall *call = &program->calls[c];
+    if (!launch_call(device, call, 0, device->plan->segments[call->segment].count, error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool device_launch_one(Device *device, const PlanCall *call, int instruction, Error *error) {
+  return launch_call(device, call, instruction, instruction + 1, error);
+}
+
+// Every product once, where its first call is, on what the memory holds.
+bool device_tune(Device *device, Error *error) {
+  for (int p = 0; p < PROGRAM_COUNT; p++) {
+    const PlanProgram *program = &device->plan->programs[p];
+    for (int c = 0; c < program->call_count; c++) {
+      const PlanCall *call = &program->calls[c];
+      for (int i = 0; i < device->plan->segments[call->segment].count; i++) {
+        const Prepared *prepared = &device->prepared[call->segment][i];
+        uint64_t slots[CUDA_MAX_PORTS];
+        if (prepared->kind != PREPARED_GEMM || gemm_tuned(prepared->as.gemm)) {
+          continue;
+        }
+        slots_fill(device, prepared, call, slots);
+        if (!gemm_tune(device->gemms, prepared->as.gemm, slots[0], slots[1], slots[2], device->scratch, device->stream,
+                       error)) {
+          return false;
+        }
+      }
+    }
+  }
+  return gemms_keep(device->gemms, error);
+}
+
+static bool part_end(Device *device, ProgramGraphs *graphs, Error *error) {
+  const Cuda *cuda = &device->cuda;
+  CudaGraph graph = NULL;
+  CudaGraphExec exec = NULL;
+  size_t nodes = 0;
+  bool good = cuda_check(cuda, cuda->capture_end(device->stream, &graph), "capturing a program", error) &&
+              cuda_check(cuda, cuda->graph_nodes(graph, NULL, &nodes), "counting the nodes of a graph", error);
+  if (good && nodes > 0) {
+    good = cuda_check(cuda, cuda->graph_instantiate(&exec, graph, 0), "making a graph", error) &&
+           cuda_check(cuda, cuda->graph_upload(exec, device->stream), "uploading a graph", error);
+  }
+  if (exec) {
+    array_push(device->arena, &graphs->parts, exec);
+    graphs->nodes += (int64_t)nodes;
+  }
+  if (graph) {
+    cuda->graph_destroy(graph);
+  }
+  return good;
+}
+
+static bool part_begin(Device *device, Error *error) {
+  return cuda_check(&device->cuda, device->cuda.capture_begin(device->stream, CUDA_CAPTURE_THREAD_LOCAL),
+                    "capturing a program", error);
+}
+
+// An instruction is at most this many nodes.
+static int nodes_of(const Prepared *prepared) {
+  return prepared->kind == PREPARED_KERNEL ? prepared->as.loaded->kernel.launch_count : 4;
+}
+
+bool device_capture(Device *device, ProgramKind kind, Error *error) {
+  const PlanProgram *program = &device->plan->programs[kind];
+  ProgramGraphs *graphs = &device->graphs[kind];
+  int nodes = 0;
+  if (!part_begin(device, error)) {
+    return false;
+  }
+  for (int c = 0; c < program->call_count; c++) {
+    const PlanCall *call = &program->calls[c];
+    const int count = device->plan->segments[call->segment].count;
+    for (int i = 0; i < count; i++) {
+      const int more = nodes_of(&device->prepared[call->segment][i]);
+      if (nodes + more > GRAPH_NODES_MAX) {
+        if (!part_end(device, graphs, error) || !part_begin(device, error)) {
+          return false;
+        }
+        nodes = 0;
+      }
+      nodes += more;
+      if (!launch_call(device, call, i, i + 1, error)) {
+        return false;
+      }
+    }
+  }
+  return part_end(device, graphs, error);
+}

@@ -1,0 +1,133 @@
+// tuning.c: reads and writes tuning records.
+#include "runtime/cuda/tuning.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/array.h"
+#include "kernels/cuda/compile.h"
+
+enum { LINE_MAX_BYTES = 2048, ALGORITHM_MAX = 256 };
+
+typedef struct {
+  const char *problem, *algorithm;  // the latter in hexadecimal
+  double microseconds;
+} Entry;
+
+struct Tuning {
+  Arena *arena;
+  const char *holds_for, *path;
+  ARRAY(Entry) entries;
+  bool changed;
+};
+
+static const char *record_path(Arena *arena, const char *holds_for) {
+  const char *set = getenv("MDL_TUNING");
+  char folder[1024];
+  if (set && *set) {
+    return arena_format(arena, "%s", set);
+  }
+  if (!cuda_cache_folder("", folder, sizeof folder)) {
+    return "";
+  }
+  return arena_format(arena, "%s/tuning-%016" PRIx64 ".txt", folder, (uint64_t)XXH64(holds_for, strlen(holds_for), 0));
+}
+
+// `problem<TAB>microseconds<TAB>hexadecimal`
+static void line_take(Tuning *tuning, char *line) {
+  char *time = strchr(line, '\t');
+  char *algorithm = time ? strchr(time + 1, '\t') : NULL;
+  if (!algorithm) {
+    return;
+  }
+  *time = *algorithm = '\0';
+  const Entry entry = {arena_format(tuning->arena, "%s", line), arena_format(tuning->arena, "%s", algorithm + 1),
+                       strtod(time + 1, NULL)};
+  array_push(tuning->arena, &tuning->entries, entry);
+}
+
+Tuning *tuning_open(Arena *arena, const char *holds_for) {
+  Tuning *tuning = ARENA_NEW(arena, Tuning);
+  char line[LINE_MAX_BYTES];
+  *tuning = (Tuning){.arena = arena, .holds_for = holds_for, .path = record_path(arena, holds_for)};
+  FILE *file = *tuning->path ? fopen(tuning->path, "r") : NULL;
+  for (int number = 0; file && fgets(line, sizeof line, file); number++) {
+    line[strcspn(line, "\n")] = '\0';
+    if (number == 0 && strcmp(line, holds_for) != 0) {
+      break;
+    }
+    if (number > 0) {
+      line_take(tuning, line);
+    }
+  }
+  if (file) {
+    fclose(file);
+  }
+  return tuning;
+}
+
+const char *tuning_path(const Tuning *tuning) {
+  return tuning->path;
+}
+
+static bool hex_read(const char *text, void *data, size_t bytes) {
+  unsigned char *to = data;
+  if (strlen(text) != 2 * bytes) {
+    return false;
+  }
+  for (size_t i = 0; i < bytes; i++) {
+    unsigned byte = 0;
+    if (sscanf(text + 2 * i, "%2x", &byte) != 1) {
+      return false;
+    }
+    to[i] = (unsigned char)byte;
+  }
+  return true;
+}
+
+bool tuning_find(const Tuning *tuning, const char *problem, void *algorithm, size_t bytes) {
+  for (int i = tuning->entries.count - 1; i >= 0; i--) {
+    const Entry *entry = &tuning->entries.at[i];
+    if (strcmp(entry->problem, problem) == 0) {
+      return hex_read(entry->algorithm, algorithm, bytes);
+    }
+  }
+  return false;
+}
+
+void tuning_add(Tuning *tuning, const char *problem, const void *algorithm, size_t bytes, double microseconds) {
+  char hex[2 * ALGORITHM_MAX + 1] = "";
+  const unsigned char *from = algorithm;
+  for (size_t i = 0; i < bytes && i < ALGORITHM_MAX; i++) {
+    snprintf(hex + 2 * i, 3, "%02x", from[i]);
+  }
+  const Entry entry = {arena_format(tuning->arena, "%s", problem), arena_format(tuning->arena, "%s", hex),
+                       microseconds};
+  array_push(tuning->arena, &tuning->entries, entry);
+  tuning->changed = true;
+}
+
+bool tuning_keep(Tuning *tuning, char *message, size_t size) {
+  if (!tuning->changed || !*tuning->path) {
+    return true;
+  }
+  const char *beside = arena_format(tuning->arena, "%s.%ld", tuning->path, (long)getpid());
+  FILE *file = fopen(beside, "w");
+  bool good = file && fprintf(file, "%s\n", tuning->holds_for) > 0;
+  for (int i = 0; good && i < tuning->entries.count; i++) {
+    const Entry *entry = &tuning->entries.at[i];
+    good = fprintf(file, "%s\t%.2f\t%s\n", entry->problem, entry->microseconds, entry->algorithm) > 0;
+  }
+  good = file && fclose(file) == 0 && good && rename(beside, tuning->path) == 0;
+  if (!good) {
+    snprintf(message, size, "cannot write the tuning record %s: %s", tuning->path, strerror(errno));
+    unlink(beside);
+  }
+  tuning->changed = !good;
+  return good;
+}

@@ -1,0 +1,26 @@
+// tuning.h: the record of which algorithm solves which problem best: a text file, one line for each problem.
+//
+// The first line names what it holds for: chip, driver and library; a record for another is as good as none. Algorithms
+// are the library's plain data in hexadecimal.
+#ifndef MDL_RUNTIME_CUDA_TUNING_H
+#define MDL_RUNTIME_CUDA_TUNING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+
+typedef struct Tuning Tuning;
+
+// `holds_for` is one line of text. The file is in the cache folder of the user (kernels/cuda/compile.h) or is the one
+// that the variable MDL_TUNING names. No file, or one for other machines: an empty record.
+Tuning *tuning_open(Arena *arena, const char *holds_for);
+const char *tuning_path(const Tuning *tuning);  // "": nowhere
+
+bool tuning_find(const Tuning *tuning, const char *problem, void *algorithm, size_t bytes);
+void tuning_add(Tuning *tuning, const char *problem, const void *algorithm, size_t bytes, double microseconds);
+
+// Writes the record beside the old one and renames it, if anything was added. False: `message` says why it could not.
+bool tuning_keep(Tuning *tuning, char *message, size_t size);
+
+#endif

@@ -1,0 +1,394 @@
+// backends_test.c: every instruction of whole programs, on the CPU and on the GPU from the same memory: the results are
+// those of the CPU within the formats' tolerances, and nothing else is touched.
+//
+// Needs a GPU; without one every test is skipped with what the driver says.
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "runtime/cuda/driver.h"
+#include "runtime/session.h"
+#include "tests/plan_run.h"
+
+enum { PLACES_MAX = 160 };
+static const double REST = 1e-2;  // of the terms of a sum, for what rounding leaves where they cancel
+
+typedef struct {  // memory that an instruction writes
+  ArenaClass arena;
+  int64_t offset, count;  // bytes, elements
+  ElementType type;
+  double terms;  // the largest sum of absolute values that an element may be the rest of
+} Region;
+
+typedef struct {
+  Arena *arena;
+  const char *text;
+  Plan *plan;
+  Device *cpu, *gpu;
+  char *before[ARENA_CLASS_COUNT], *cpu_after[ARENA_CLASS_COUNT], *gpu_after[ARENA_CLASS_COUNT];
+  char *owned[ARENA_CLASS_COUNT];  // 1: a byte that the instruction may write
+  double worst;
+} Pair;
+
+static Region region_of(const Place *place, const PlanCall *call, ElementType type, int64_t count) {
+  return (Region){.arena = place->arena,
+                  .offset = place->offset + call->slot * place->slot_stride + call->lane * place->lane_stride,
+                  .count = count,
+                  .type = type};
+}
+
+static int64_t reach(const int64_t *size, const int64_t *stride, int count) {
+  int64_t last = 1;
+  for (int i = 0; i < count; i++) {
+    last += (size[i] - 1) * stride[i];
+  }
+  return last;
+}
+
+// The largest absolute value that a kernel reads.
+static double largest_input(const Pair *pair, const KernelCall *call, const PlanCall *at) {
+  const Kernel *kernel = pair->plan->kernels[call->kernel];
+  double largest = 0;
+  for (int p = 0; p < kernel->port_count; p++) {
+    const KernelPort *port = &kernel->port[p];
+    const Region in = region_of(&call->place[p], at, port->type, reach(kernel->size, port->stride, kernel->dim_count));
+    for (int64_t i = 0; i < in.count && port->kind == PORT_INPUT && element_type_floating(port->type); i++) {
+      const double x =
+          fabs(element_get(port->type, pair->before[in.arena] + in.offset + i * element_type_bytes(port->type)));
+      largest = isfinite(x) && x > largest ? x : largest;
+    }
+  }
+  return largest;
+}
+
+// Sums over many elements may cancel: a gradient that is zero but for rounding.
+static int kernel_regions(const Pair *pair, const KernelCall *call, const PlanCall *at, Region *regions) {
+  const Kernel *kernel = pair->plan->kernels[call->kernel];
+  const double largest = largest_input(pair, call, at);
+  double space = 1;
+  int count = 0;
+  for (int d = 0; d < kernel->dim_count; d++) {
+    space *= (double)kernel->size[d];
+  }
+  for (int p = 0; p < kernel->port_count; p++) {
+    const KernelPort *port = &kernel->port[p];
+    if (port->kind == PORT_OUTPUT) {
+      regions[count++] =
+          region_of(&call->place[p], at, port->type, reach(kernel->size, port->stride, kernel->dim_count));
+      regions[count - 1].terms = largest * sqrt(space / (double)regions[count - 1].count);
+    }
+  }
+  return count;
+}
+
+static int attention_regions(const Attention *a, bool gradient, ElementType real, const PlanCall *at, Region *regions) {
+  const int64_t queries[] = {a->batch, a->queries, a->heads, a->groups}, keys[] = {a->batch, a->keys, a->heads};
+  if (!gradient) {
+    regions[0] = region_of(&a->o, at, a->type, reach(queries, a->stride_o, 4) + a->value_depth - 1);
+    regions[1] = region_of(&a->statistics, at, real, a->batch * a->queries * a->heads * a->groups);
+    return 2;
+  }
+  regions[0] = region_of(&a->dq, at, a->type, reach(queries, a->stride_dq, 4) + a->depth - 1);
+  regions[1] = region_of(&a->dk, at, a->type, reach(keys, a->stride_dk, 3) + a->depth - 1);
+  regions[2] = region_of(&a->dv, at, a->type, reach(keys, a->stride_dv, 3) + a->value_depth - 1);
+  return 3;
+}
+
+static int regions_of(const Pair *pair, const Instruction *instruction, const PlanCall *at, Region *regions) {
+  const Take *take = &instruction->as.take;
+  const Window *window = &instruction->as.window;
+  const Gemm *gemm = &instruction->as.gemm;
+  int64_t x;
+  switch (instruction->kind) {
+    case INSTRUCTION_KERNEL:
+      return kernel_regions(pair, &instruction->as.kernel, at, regions);
+    case INSTRUCTION_GEMM:
+      x = (gemm->m - 1) * gemm->ldc + gemm->n + reach(gemm->batch, gemm->stride_c, gemm->batch_count) - 1;
+      regions[0] = region_of(&gemm->c, at, gemm->type_c, x);
+      return 1;
+    case INSTRUCTION_TAKE:
+      regions[0] = region_of(&take->out, at, take->type_out, reach(take->size, take->stride_out, take->dim_count));
+      return 1;
+    case INSTRUCTION_PUT:
+      x = reach(take->size, take->stride_x, take->dim_count) + (take->extent - 1) * take->stride_axis;
+      regions[0] = region_of(&take->x, at, take->type, take->x_elements > x ? take->x_elements : x);
+      return 1;
+    case INSTRUCTION_WINDOW:
+      x = reach(window->size, window->stride_out, window->dim_count) + (window->taps - 1) * window->stride_tap;
+      regions[0] = region_of(&window->out, at, window->type, x);
+      return 1;
+    case INSTRUCTION_FOLD:
+      regions[0] = region_of(&window->x, at, window->type, reach(window->size, window->stride_x, window->dim_count));
+      return 1;
+    case INSTRUCTION_ATTENTION:
+    case INSTRUCTION_ATTENTION_GRAD:
+      return attention_regions(&instruction->as.attention, instruction->kind == INSTRUCTION_ATTENTION_GRAD,
+                               pair->plan->real, at, regions);
+    default:
+      return 0;
+  }
+}
+
+// Relative to the element and to the root mean square of the tensor: sums are made in another order, transcendental
+// functions have other last bits, and results are rounded to the format.
+static double tolerance_of(ElementType type, bool tf32) {
+  switch (type) {
+    case TYPE_F64:
+      return 1e-11;
+    case TYPE_F32:
+      return tf32 ? 4e-3 : 4e-5;
+    case TYPE_F16:
+      return 2e-3;
+    case TYPE_BF16:
+      return 1.2e-2;
+    default:
+      return 0;
+  }
+}
+
+static void region_compare(Pair *pair, const Instruction *instruction, const Region *region) {
+  const int64_t size = element_type_bytes(region->type);
+  const char *cpu = pair->cpu_after[region->arena] + region->offset;
+  const char *gpu = pair->gpu_after[region->arena] + region->offset;
+  memset(pair->owned[region->arena] + region->offset, 1, (size_t)(region->count * size));
+  double square = 0,
+         least = tolerance_of(region->type, instruction->kind == INSTRUCTION_GEMM && instruction->as.gemm.tf32);
+  for (int64_t i = 0; i < region->count; i++) {
+    const double wanted = element_get(region->type, cpu + i * size);
+    square += isfinite(wanted) ? wanted * wanted : 0;
+  }
+  const double mean = sqrt(square / (double)region->count);
+  for (int64_t i = 0; i < region->count; i++) {
+    if (memcmp(cpu + i * size, gpu + i * size, (size_t)size) == 0) {
+      continue;
+    }
+    const double wanted = element_get(region->type, cpu + i * size), got = element_get(region->type, gpu + i * size);
+    const double error = fabs(got - wanted) / (fabs(wanted) + mean + REST * region->terms + 1e-30);
+    if (isnan(wanted) && isnan(got)) {
+      continue;
+    }
+    pair->worst = error > pair->worst ? error : pair->worst;
+    if (!(error <= least)) {
+      char place[128];
+      plan_source(pair->plan, instruction->span, place, sizeof place);
+      fail_msg("%s: %s '%s' (%s): element %lld of %lld %s is %.9g on the GPU, %.9g on the CPU (rms %.3g)", pair->text,
+               instruction_kind_name(instruction->kind), instruction->name ? instruction->name : "?", place,
+               (long long)i, (long long)region->count, element_type_name(region->type), got, wanted, mean);
+    }
+  }
+}
+
+static void arenas_read(const Backend *backend, Device *device, const Plan *plan, char **to) {
+  Error error = {0};
+  for (int a = 0; a < ARENA_CLASS_COUNT; a++) {
+    must(backend->read(device, (ArenaClass)a, 0, to[a], plan->arena_bytes[a], &error), "read", &error);
+  }
+}
+
+static void arenas_write(const Backend *backend, Device *device, const Plan *plan, char **from) {
+  Error error = {0};
+  for (int a = 0; a < ARENA_CLASS_COUNT; a++) {
+    must(backend->write(device, (ArenaClass)a, 0, from[a], plan->arena_bytes[a], &error), "write", &error);
+  }
+}
+
+// Inputs and outputs travel apart from the rest: results there are compared by what the backends return.
+static void untouched(Pair *pair, const Instruction *instruction) {
+  for (int a = 0; a < ARENA_HOST; a++) {
+    for (int64_t i = 0; i < pair->plan->arena_bytes[a]; i++) {
+      if (!pair->owned[a][i] && pair->gpu_after[a][i] != pair->before[a][i]) {
+        fail_msg("%s: %s '%s' changed byte %lld of arena %d, which is not its own", pair->text,
+                 instruction_kind_name(instruction->kind), instruction->name ? instruction->name : "?", (long long)i,
+                 a);
+      }
+    }
+  }
+}
+
+static void one_compare(Pair *pair, const PlanCall *call) {
+  Plan *plan = pair->plan;
+  Error error = {0};
+  const Instruction *instruction = &plan->segments[call->segment].instructions[0];
+  Region regions[PLACES_MAX];
+  PlanCall one = *call;
+  PlanProgram *program = &plan->programs[PROGRAM_TRAIN];
+  const PlanProgram whole = *program;
+  program->calls = &one;
+  program->call_count = 1;
+  arenas_write(&backend_cpu, pair->cpu, plan, pair->before);
+  arenas_write(&backend_cuda, pair->gpu, plan, pair->before);
+  must(backend_cpu.run(pair->cpu, PROGRAM_TRAIN, &error), "cpu", &error);
+  must(backend_cuda.run(pair->gpu, PROGRAM_TRAIN, &error) && backend_cuda.wait(pair->gpu, 0, &error),
+       instruction->name ? instruction->name : "cuda", &error);
+  arenas_read(&backend_cpu, pair->cpu, plan, pair->cpu_after);
+  arenas_read(&backend_cuda, pair->gpu, plan, pair->gpu_after);
+  *program = whole;
+  for (int a = 0; a < ARENA_CLASS_COUNT; a++) {
+    memset(pair->owned[a], 0, (size_t)plan->arena_bytes[a]);
+  }
+  const int count = regions_of(pair, instruction, call, regions);
+  for (int r = 0; r < count; r++) {
+    region_compare(pair, instruction, &regions[r]);
+  }
+  untouched(pair, instruction);
+  for (int a = 0; a < ARENA_CLASS_COUNT; a++) {
+    memcpy(pair->before[a], pair->cpu_after[a], (size_t)plan->arena_bytes[a]);
+  }
+}
+
+// Each instruction becomes a segment by itself, so that one can be run alone.
+static void plan_split(Arena *arena, Plan *plan) {
+  const PlanProgram program = plan->programs[PROGRAM_TRAIN];
+  int segments = plan->segment_count, calls = 0, begins[256];
+  for (int s = 0; s < plan->segment_count; s++) {
+    begins[s] = segments;
+    segments += plan->segments[s].count;
+  }
+  for (int c = 0; c < program.call_count; c++) {
+    calls += plan->segments[program.calls[c].segment].count;
+  }
+  PlanSegment *split = ARENA_ARRAY(arena, PlanSegment, segments);
+  PlanCall *call = ARENA_ARRAY(arena, PlanCall, calls);
+  for (int s = 0; s < plan->segment_count; s++) {
+    split[s] = plan->segments[s];
+    for (int i = 0; i < plan->segments[s].count; i++) {
+      split[begins[s] + i] = plan->segments[s];
+      split[begins[s] + i].instructions = &plan->segments[s].instructions[i];
+      split[begins[s] + i].count = 1;
+    }
+  }
+  calls = 0;
+  for (int c = 0; c < program.call_count; c++) {
+    for (int i = 0; i < plan->segments[program.calls[c].segment].count; i++) {
+      call[calls] = program.calls[c];
+      call[calls++].segment = begins[program.calls[c].segment] + i;
+    }
+  }
+  plan->segments = split;
+  plan->segment_count = segments;
+  plan->programs[PROGRAM_TRAIN].calls = call;
+  plan->programs[PROGRAM_TRAIN].call_count = calls;
+}
+
+static void inputs_fill(Pair *pair) {
+  const PlanProgram *program = &pair->plan->programs[PROGRAM_TRAIN];
+  Error error = {0};
+  uint32_t draw = 12345;
+  for (int i = 0; i < program->input_count; i++) {
+    const PlanInput *input = &program->inputs[i];
+    const int64_t count = elements_of(input->size, input->axis_count), size = element_type_bytes(input->type);
+    for (int64_t e = 0; e < count * (input->place.slot_stride ? program->slots : 1); e++) {
+      char value[8];
+      draw = draw * 1664525u + 1013904223u;
+      const bool step = strcmp(input->name, "step") == 0;
+      element_put(input->type, value,
+                  step ? 1 : (double)(draw >> 8) / 16777216 * (double)(input->bound ? input->bound : 2));
+      const int64_t at = input->place.offset + e / count * input->place.slot_stride + e % count * size;
+      must(backend_cpu.write(pair->cpu, input->place.arena, at, value, size, &error), "input", &error);
+    }
+  }
+}
+
+static void program_compare(const char *file, const char *recipe, const char *precision) {
+  static const char *const small[] = {"batch=2", "seq=96", "layers=2"};
+  Error error = {0};
+  Cuda cuda;
+  if (!cuda_open(&cuda, &error)) {
+    print_message("skipped: %s\n", error.text);
+    skip();
+  }
+  cuda_close(&cuda);
+  Pair pair = {.arena = arena_create(), .text = file};
+  CompileOptions options = {.file = file, .recipe = recipe, .precision = precision, .target = "cpu"};
+  if (strcmp(recipe, "test") != 0) {
+    options.set = small;
+    options.set_count = 3;
+  }
+  pair.plan = compile_or_fail(pair.arena, &options);
+  Plan *plan = pair.plan;
+  plan_split(pair.arena, plan);
+  for (int a = 0; a < ARENA_CLASS_COUNT; a++) {
+    const size_t bytes = (size_t)plan->arena_bytes[a] + 1;
+    pair.before[a] = calloc(bytes, 1);
+    pair.cpu_after[a] = calloc(bytes, 1);
+    pair.gpu_after[a] = calloc(bytes, 1);
+    pair.owned[a] = calloc(bytes, 1);
+  }
+  must(backend_cpu.open(plan, &(DeviceOptions){0}, &pair.cpu, &error), "open the CPU", &error);
+  must(backend_cuda.open(plan, &(DeviceOptions){0}, &pair.gpu, &error), "open the GPU", &error);
+  backend_cuda.trace(pair.gpu, true);  // instructions one by one, not the captured program
+  must(backend_cpu.run(pair.cpu, PROGRAM_INITIALISE, &error), "initialise", &error);
+  inputs_fill(&pair);
+  arenas_read(&backend_cpu, pair.cpu, plan, pair.before);
+  const PlanProgram program = plan->programs[PROGRAM_TRAIN];
+  for (int c = 0; c < program.call_count; c++) {
+    one_compare(&pair, &program.calls[c]);
+  }
+  print_message("%s %s: %d instructions, worst difference %.2g\n", file, precision ? precision : "", program.call_count,
+                pair.worst);
+  backend_cpu.close(pair.cpu);
+  backend_cuda.close(pair.gpu);
+  for (int a = 0; a < ARENA_CLASS_COUNT; a++) {
+    free(pair.before[a]);
+    free(pair.cpu_after[a]);
+    free(pair.gpu_after[a]);
+    free(pair.owned[a]);
+  }
+  arena_destroy(pair.arena);
+}
+
+#define MODEL(name) MDL_SOURCE_DIR "/models/" name ".mdl"
+#define PROGRAM(name) MDL_SOURCE_DIR "/tests/programs/" name ".mdl"
+
+static void programs_fp32(void **state) {
+  static const char *const names[] = {PROGRAM("attention_called"),
+                                      PROGRAM("attention_mask"),
+                                      PROGRAM("attention_spelled"),
+                                      PROGRAM("batch_merged"),
+                                      PROGRAM("block"),
+                                      PROGRAM("convolution"),
+                                      PROGRAM("dropout"),
+                                      PROGRAM("functions"),
+                                      PROGRAM("hazard"),
+                                      PROGRAM("integers"),
+                                      PROGRAM("mlp"),
+                                      PROGRAM("optimizers"),
+                                      PROGRAM("parameters"),
+                                      PROGRAM("shapes"),
+                                      PROGRAM("state"),
+                                      PROGRAM("sum_of_products"),
+                                      PROGRAM("sum_of_turned"),
+                                      PROGRAM("tied")};
+  (void)state;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    program_compare(names[i], "test", "fp32");
+  }
+}
+
+static void gpt2_fp32(void **state) {
+  (void)state;
+  program_compare(MODEL("gpt2"), "tiny", "fp32");
+}
+
+static void llama_fp32(void **state) {
+  (void)state;
+  program_compare(MODEL("llama"), "small", "fp32");
+}
+
+static void gpt2_bf16(void **state) {
+  (void)state;
+  program_compare(MODEL("gpt2"), "tiny", "bf16");
+}
+
+static void llama_bf16(void **state) {
+  (void)state;
+  program_compare(MODEL("llama"), "small", "bf16");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(programs_fp32), cmocka_unit_test(gpt2_fp32),  cmocka_unit_test(llama_fp32),
+      cmocka_unit_test(gpt2_bf16),     cmocka_unit_test(llama_bf16),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

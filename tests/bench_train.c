@@ -1,0 +1,221 @@
+// bench_train.c: tokens per second of whole training steps on random tokens: the jobs that peers are compared at.
+//
+//   bench_train [--device cuda|cpu] [--precision NAME] [--steps N] [--profile] [--set NAME=VALUE]... JOB...
+//
+// A JOB is a name of the table below, or FILE:RECIPE. One line for each: the median step after a warm-up in which the
+// chip's clocks settle. --profile: then a table of where the time of one step goes.
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/compile.h"
+#include "runtime/clock.h"
+#include "runtime/session.h"
+#include "runtime/trace.h"
+
+enum { SETS_MAX = 32, STEPS_MAX = 4096, PROFILE_ROWS = 60 };
+static const double WARM_SECONDS = 3;
+
+typedef struct {
+  const char *name, *file, *recipe;
+  const char *set[8];
+} Job;
+
+static const Job jobs[] = {
+    {"gpt2", "models/gpt2.mdl", "gpt2_124m", {"batch=64", "seq=1024"}},
+    {"gpt2-xl", "models/gpt2.mdl", "gpt2_1558m", {"batch=16", "seq=1024"}},
+    {"llama1b", "models/llama.mdl", "llama_1b", {"batch=4", "seq=4096", "vocab=32000"}},
+    {"llama8b-8", "models/llama.mdl", "llama3_8b", {"batch=2", "seq=4096", "vocab=32000", "layers=8"}},
+};
+
+typedef struct {
+  const char *device, *precision;
+  const char *set[SETS_MAX];
+  int set_count;
+  int64_t steps;
+  bool profile;
+} Settings;
+
+static bool failed(const char *job, const Error *error) {
+  fprintf(stderr, "bench_train: %s: %s\n", job, error->text);
+  return false;
+}
+
+// Random tokens, as indexes below their bound.
+static bool inputs_write(Session *session, uint32_t *draw, Error *error) {
+  const PlanProgram *program = &session->plan->programs[PROGRAM_TRAIN];
+  for (int i = 0; i < program->input_count; i++) {
+    const PlanInput *input = &program->inputs[i];
+    int64_t count = 1;
+    for (int a = 0; a < input->axis_count; a++) {
+      count *= input->size[a];
+    }
+    int32_t *values = malloc((size_t)count * sizeof *values);
+    bool good = values != NULL && strcmp(input->name, "step") != 0;
+    const int slots = input->place.slot_stride ? program->slots : 1;
+    for (int slot = 0; good && slot < slots; slot++) {
+      for (int64_t at = 0; at < count; at++) {
+        *draw = *draw * 1664525u + 1013904223u;
+        values[at] = (int32_t)(((uint64_t)*draw * (uint64_t)(input->bound ? input->bound : 2)) >> 32);
+      }
+      good = session->backend->write(session->device, input->place.arena,
+                                     input->place.offset + slot * input->place.slot_stride, values,
+                                     count * (int64_t)sizeof *values, error);
+    }
+    free(values);
+    if (!good && strcmp(input->name, "step") != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static int compare(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+typedef struct {
+  double seconds, first_seconds, loss;
+} Measured;
+
+// Steps one behind the other, as in training; a step's time is from one end to the next.
+static bool measure(Session *session, const Settings *settings, Measured *measured, Error *error) {
+  static double times[STEPS_MAX];
+  uint32_t draw = 1;
+  int64_t step = 0, timed = 0, ahead = session_ahead(session);
+  const double start = clock_seconds();
+  double before = start;
+  while (timed < settings->steps) {
+    step++;
+    if (!inputs_write(session, &draw, error) || !session_submit(session, PROGRAM_TRAIN, step, error) ||
+        !session_wait(session, (int)ahead, error)) {
+      return false;
+    }
+    const double now = clock_seconds();
+    if (step == 1 + ahead) {
+      measured->first_seconds = now - start;
+    }
+    if (now - start > WARM_SECONDS && step > 3) {
+      times[timed++] = now - before;
+    }
+    before = now;
+  }
+  qsort(times, (size_t)timed, sizeof *times, compare);
+  measured->seconds = times[timed / 2];
+  return session_wait(session, 0, error) && session_scalar(session, PROGRAM_TRAIN, "loss", &measured->loss, error);
+}
+
+static bool profile(Session *session, Error *error) {
+  Buffer table = {0};
+  session_trace(session, true);
+  const bool good = session_run(session, PROGRAM_TRAIN, 1000, error);
+  session_trace(session, false);
+  trace_table(session, 1, PROFILE_ROWS, &table);
+  if (good && table.text) {
+    fputs(table.text, stdout);
+  }
+  buffer_free(&table);
+  return good;
+}
+
+static bool run_session(Session *session, const Job *job, const Settings *settings, double open_seconds, Error *error) {
+  Measured measured = {0};
+  DeviceFacts facts;
+  if (!session_run(session, PROGRAM_INITIALISE, 0, error) || !measure(session, settings, &measured, error)) {
+    return false;
+  }
+  const PlanRun *run = &session->plan->run;
+  const double tokens = (double)run->batch * (double)run->sequence;
+  const double flops = session->plan->programs[PROGRAM_TRAIN].flops;
+  session->backend->facts(session->device, &facts);
+  printf(
+      "OURS %s %s B=%lld T=%lld N=%.0fM tok/s=%.0f TFLOPs=%.1f mfu=%.1f%% GiB=%.1f ms=%.2f open_s=%.1f loss=%.3f "
+      "on %s\n",
+      job->name, run->precision ? run->precision : "fp32", (long long)run->batch, (long long)run->sequence,
+      run->parameters / 1e6, tokens / measured.seconds, flops / measured.seconds / 1e12,
+      100 * flops / measured.seconds / facts.peak_flops, (double)facts.memory_bytes / 1073741824,
+      measured.seconds * 1e3, open_seconds, measured.loss, facts.name);
+  fflush(stdout);
+  return !settings->profile || profile(session, error);
+}
+
+static bool run_job(const Job *job, const Settings *settings) {
+  Error error = {0};
+  Session session = {0};
+  PlanSet *set = NULL;
+  Arena *arena = arena_create();
+  Diag *diag = diag_create(arena);
+  CompileOptions options = {
+      .file = job->file, .recipe = job->recipe, .precision = settings->precision, .target = "cpu"};
+  const char *sets[SETS_MAX + 8];
+  for (int i = 0; i < 8 && job->set[i]; i++) {
+    sets[options.set_count++] = job->set[i];
+  }
+  for (int i = 0; i < settings->set_count; i++) {
+    sets[options.set_count++] = settings->set[i];
+  }
+  options.set = sets;
+  bool good = compile_plans(arena, diag, &options, &set);
+  if (!good) {
+    diag_print(diag, stderr, false);
+  } else {
+    const SessionOptions open = {.deadline_seconds = 60};
+    const double start = clock_seconds();
+    const Backend *backend = backend_choose(settings->device, plan_ranks(set->plans[0]), &error);
+    good = (backend && session_open_ranks(&session, set, backend, &open, &error) &&
+            run_session(&session, job, settings, clock_seconds() - start, &error)) ||
+           failed(job->name, &error);
+    session_close(&session);
+  }
+  arena_destroy(arena);
+  return good;
+}
+
+static bool job_of(char *name, Job *job) {
+  for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+    if (strcmp(jobs[i].name, name) == 0) {
+      *job = jobs[i];
+      return true;
+    }
+  }
+  char *recipe = strchr(name, ':');
+  if (!recipe) {
+    fprintf(stderr, "bench_train: there is no job '%s'; give one of the table, or FILE:RECIPE\n", name);
+    return false;
+  }
+  *recipe = '\0';
+  *job = (Job){.name = recipe + 1, .file = name, .recipe = recipe + 1};
+  return true;
+}
+
+int main(int count, char **words) {
+  static const struct option options[] = {{"device", 1, NULL, 'd'}, {"precision", 1, NULL, 'p'},
+                                          {"steps", 1, NULL, 'n'},  {"profile", 0, NULL, 't'},
+                                          {"set", 1, NULL, 's'},    {0}};
+  Settings settings = {.device = "auto", .precision = "bf16", .steps = 20};
+  for (int option; (option = getopt_long(count, words, "", options, NULL)) != -1;) {
+    if (option == 'd') {
+      settings.device = optarg;
+    } else if (option == 'p') {
+      settings.precision = optarg;
+    } else if (option == 'n') {
+      settings.steps = strtol(optarg, NULL, 10);
+    } else if (option == 't') {
+      settings.profile = true;
+    } else if (option == 's' && settings.set_count < SETS_MAX) {
+      settings.set[settings.set_count++] = optarg;
+    } else {
+      return 2;
+    }
+  }
+  settings.steps = settings.steps < 1 ? 1 : settings.steps > STEPS_MAX ? STEPS_MAX : settings.steps;
+  bool good = optind < count;
+  for (int i = optind; i < count; i++) {
+    Job job;
+    good = job_of(words[i], &job) && run_job(&job, &settings) && good;
+  }
+  return good ? 0 : 1;
+}
