@@ -39,6 +39,7 @@ struct Gemms {
   Arena *arena;
   CublasLt lt;
   CublasLtHandle handle;
+  const char *holds_for;  // what the record does
   Tuning *tuning;
   ARRAY(GemmProblem *) problems;
 };
@@ -53,8 +54,9 @@ bool gemms_create(const Cuda *cuda, const CudaDevice *gpu, Arena *arena, Gemms *
     cublaslt_close(&gemms->lt);
     return false;
   }
-  gemms->tuning = tuning_open(arena, arena_format(arena, "mdl tuning 1, %s, driver %d, cuBLASLt %zu", gpu->name,
-                                                  cuda->version, gemms->lt.version()));
+  gemms->holds_for =
+      arena_format(arena, "mdl tuning 1, %s, driver %d, cuBLASLt %zu", gpu->name, cuda->version, gemms->lt.version());
+  gemms->tuning = tuning_open(arena, gemms->holds_for);
   *out = gemms;
   return true;
 }
@@ -327,6 +329,16 @@ bool gemm_tune(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAddress b,
   problem->tuned = true;
   tuning_add(gemms->tuning, problem->key, &problem->algorithm, sizeof problem->algorithm, best * 1e6);
   return true;
+}
+
+void gemms_reread(Gemms *gemms) {
+  if (gemms) {
+    gemms->tuning = tuning_open(gemms->arena, gemms->holds_for);
+  }
+  for (int i = 0; gemms && i < gemms->problems.count; i++) {
+    GemmProblem *problem = gemms->problems.at[i];
+    problem->tuned = tuning_find(gemms->tuning, problem->key, &problem->algorithm, sizeof problem->algorithm);
+  }
 }
 
 bool gemms_keep(Gemms *gemms, Error *error) {
