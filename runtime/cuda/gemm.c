@@ -46,6 +46,7 @@ struct Gemms {
   Arena *arena;
   CublasLt lt;
   CublasLtHandle handle;
+  const char *holds_for;  // what the record does
   Tuning *tuning;
   ARRAY(GemmProblem *) problems;
 };
@@ -60,8 +61,9 @@ bool gemms_create(const Cuda *cuda, const CudaDevice *gpu, Arena *arena, Gemms *
     cublaslt_close(&gemms->lt);
     return false;
   }
-  gemms->tuning = tuning_open(arena, arena_format(arena, "mdl tuning 1, %s, driver %d, cuBLASLt %zu", gpu->name,
-                                                  cuda->version, gemms->lt.version()));
+  gemms->holds_for =
+      arena_format(arena, "mdl tuning 1, %s, driver %d, cuBLASLt %zu", gpu->name, cuda->version, gemms->lt.version());
+  gemms->tuning = tuning_open(arena, gemms->holds_for);
   *out = gemms;
   return true;
 }
@@ -410,6 +412,16 @@ bool gemm_tune(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAddress b,
   return (problem->tuned || part_tune(gemms, problem, a, b, c, workspace, stream, error)) &&
          (!problem->rest || gemm_tune(gemms, problem->rest, part_address(problem, 0, a), part_address(problem, 1, b),
                                       part_address(problem, 2, c), workspace, stream, error));
+}
+
+void gemms_reread(Gemms *gemms) {
+  if (gemms) {
+    gemms->tuning = tuning_open(gemms->arena, gemms->holds_for);
+  }
+  for (int i = 0; gemms && i < gemms->problems.count; i++) {
+    GemmProblem *problem = gemms->problems.at[i];
+    problem->tuned = tuning_find(gemms->tuning, problem->key, &problem->algorithm, sizeof problem->algorithm);
+  }
 }
 
 bool gemms_keep(Gemms *gemms, Error *error) {

@@ -7,6 +7,7 @@
 #define MDL_RUNTIME_CUDA_INTERNAL_H
 
 #include "base/array.h"
+#include "runtime/cuda/comms.h"
 #include "runtime/cuda/cudnn_attention.h"
 #include "runtime/cuda/gemm.h"
 #include "runtime/cuda/host.h"
@@ -49,7 +50,7 @@ typedef struct {  // a program as CUDA graphs, one after the other
 
 struct Device {
   const Plan *plan;
-  Ranks *ranks;  // NULL: the only rank there is
+  Peers *peers;  // NULL: the only rank there is
   int64_t rank;
   int coordinate[PLAN_MAX_MESH];
   int64_t *term;  // what each term of the plan is on this rank
@@ -57,6 +58,7 @@ struct Device {
   Cuda cuda;
   CudaDevice gpu;
   CudaStream stream;
+  Comms *comms;  // NULL: the only rank there is
   CudaAddress memory[ARENA_CLASS_COUNT];
   CudaAddress scratch;
   int64_t scratch_bytes;

@@ -1,4 +1,5 @@
 // launch.c: the instructions of a program, put on the stream one after the other, or captured into CUDA graphs.
+#include <limits.h>
 #include <string.h>
 
 #include "runtime/cuda/internal.h"
@@ -36,6 +37,18 @@ static bool launch_piece(Device *device, const Piece *piece, const PlanCall *cal
                     "copying a piece", error);
 }
 
+static bool launch_shared(Device *device, const Instruction *instruction, const PlanCall *call, Error *error) {
+  const Collective *collective = &instruction->as.collective;
+  CudaAddress from = 0, to = 0;
+  if (instruction->kind == INSTRUCTION_COLLECTIVE) {
+    from = place_address(device, &collective->from, call);
+    to = place_address(device, &collective->to, call);
+  } else if (instruction->kind != INSTRUCTION_SENT) {
+    to = place_address(device, &instruction->as.transfer.place, call);
+  }
+  return comms_launch(device->comms, instruction, call->lane, from, to, device->stream, error);
+}
+
 static bool launch_instruction(Device *device, const Instruction *instruction, const Prepared *prepared,
                                const PlanCall *call, Error *error) {
   uint64_t slots[CUDA_MAX_PORTS];
@@ -52,6 +65,8 @@ static bool launch_instruction(Device *device, const Instruction *instruction, c
                                     error);
     case PREPARED_COPY:
       return launch_piece(device, &instruction->as.piece, call, error);
+    case PREPARED_SHARED:
+      return launch_shared(device, instruction, call, error);
     default:
       return error_set(error, 1, "%s: not on this device", instruction->name ? instruction->name : "an instruction");
   }
@@ -73,13 +88,16 @@ static bool launch_call(Device *device, const PlanCall *call, int from, int to, 
 
 bool device_launch_program(Device *device, ProgramKind kind, Error *error) {
   const PlanProgram *program = &device->plan->programs[kind];
+  if (device->comms && !comms_begin(device->comms, kind, device->stream, error)) {
+    return false;
+  }
   for (int c = 0; c < program->call_count; c++) {
     const PlanCall *call = &program->calls[c];
     if (!launch_call(device, call, 0, device->plan->segments[call->segment].count, error)) {
       return false;
     }
   }
-  return true;
+  return !device->comms || comms_end(device->comms, device->stream, error);
 }
 
 bool device_launch_one(Device *device, const PlanCall *call, int instruction, Error *error) {
@@ -137,14 +155,16 @@ static bool part_begin(Device *device, Error *error) {
 
 // An instruction is at most this many nodes.
 static int nodes_of(const Prepared *prepared) {
-  return prepared->kind == PREPARED_KERNEL ? prepared->as.loaded->kernel.launch_count : 4;
+  return prepared->kind == PREPARED_KERNEL ? prepared->as.loaded->kernel.launch_count : 8;
 }
 
 bool device_capture(Device *device, ProgramKind kind, Error *error) {
   const PlanProgram *program = &device->plan->programs[kind];
   ProgramGraphs *graphs = &device->graphs[kind];
+  // A graph ends when all that it sent is received, so with messages a cut could wait for what is behind it.
+  const int most = device->comms && comms_transfers(device->comms) ? INT_MAX : GRAPH_NODES_MAX;
   int nodes = 0;
-  if (!part_begin(device, error)) {
+  if (!part_begin(device, error) || (device->comms && !comms_begin(device->comms, kind, device->stream, error))) {
     return false;
   }
   for (int c = 0; c < program->call_count; c++) {
@@ -152,7 +172,7 @@ bool device_capture(Device *device, ProgramKind kind, Error *error) {
     const int count = device->plan->segments[call->segment].count;
     for (int i = 0; i < count; i++) {
       const int more = nodes_of(&device->prepared[call->segment][i]);
-      if (nodes + more > GRAPH_NODES_MAX) {
+      if (nodes > most - more) {
         if (!part_end(device, graphs, error) || !part_begin(device, error)) {
           return false;
         }
@@ -164,5 +184,5 @@ bool device_capture(Device *device, ProgramKind kind, Error *error) {
       }
     }
   }
-  return part_end(device, graphs, error);
+  return (!device->comms || comms_end(device->comms, device->stream, error)) && part_end(device, graphs, error);
 }

@@ -178,7 +178,7 @@ static bool prepare_instruction(Device *device, const Instruction *instruction, 
     default:
       prepared->kind = PREPARED_SHARED;
       prepared->form = "NCCL";
-      return device->ranks || error_set(error, 1, "%s: the plan needs several ranks", instruction_name(instruction));
+      return device->peers || error_set(error, 1, "%s: the plan needs several ranks", instruction_name(instruction));
   }
 }
 
