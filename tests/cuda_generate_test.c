@@ -136,7 +136,7 @@ static void compile_text(CudaCompiler *compiler, const CudaKernel *made, const c
 static void covers_the_models(void **state) {
   (void)state;
   static const char *const targets[] = {"sm_90a", "sm_80", "compute_80"};
-  const int64_t every = number_of("GENERATE_TEXTS", 120);
+  const int64_t every = number_of("GENERATE_TEXTS", 200);
   CudaCompiler *compiler[3] = {NULL};
   char message[512];
   for (int i = 0; i < 3; i++) {

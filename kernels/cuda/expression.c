@@ -164,23 +164,18 @@ void expression_prelude(Generator *g) {
   cuda_text(&g->text, "typedef unsigned long long Long;\ntypedef %s Index;\n", g->wide ? "Long" : "unsigned");
 }
 
-const char *value_type(const Generator *g, bool integer) {
-  (void)g;
+const char *value_type(bool integer) {
   return integer ? "int" : "R";
 }
 
 const char *fold_function(KernelOp op) {
-  static const char *const names[] = {"fold_sum", "fold_max", "fold_min"};
-  return names[op_is_row_reduction(op)      ? op - KERNEL_ROW_SUM
-               : op_is_column_reduction(op) ? op - KERNEL_COLUMN_SUM
-                                            : op - KERNEL_TOTAL_SUM];
+  const bool largest = op == KERNEL_ROW_MAX || op == KERNEL_COLUMN_MAX || op == KERNEL_TOTAL_MAX;
+  return op_is_sum(op) ? "fold_sum" : largest ? "fold_max" : "fold_min";
 }
 
 const char *fold_identity(KernelOp op) {
-  static const char *const identities[] = {"(R)0", "-R_INFINITY", "R_INFINITY"};
-  return identities[op_is_row_reduction(op)      ? op - KERNEL_ROW_SUM
-                    : op_is_column_reduction(op) ? op - KERNEL_COLUMN_SUM
-                                                 : op - KERNEL_TOTAL_SUM];
+  const bool largest = op == KERNEL_ROW_MAX || op == KERNEL_COLUMN_MAX || op == KERNEL_TOTAL_MAX;
+  return op_is_sum(op) ? "(R)0" : largest ? "-R_INFINITY" : "R_INFINITY";
 }
 
 // With A, B and C in place of the operands.
@@ -234,7 +229,7 @@ void expression_emit(Generator *g, int at, const char *index) {
   CudaText *text = &g->text;
   int operand[3];
   cuda_operands(code, operand);
-  cuda_text(text, "const %s v%d = ", value_type(g, code->integer), at);
+  cuda_text(text, "const %s v%d = ", value_type(code->integer), at);
   switch (code->op) {
     case KERNEL_CONST:
       cuda_literal(text, g->kernel->real, code->number);
