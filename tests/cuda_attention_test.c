@@ -288,13 +288,13 @@ static void same_as_cpu(void **state) {
 static void notices_errors(void **state) {
   const Shape *right = &small[0];
   Shape wrong = *right;
-  Values low = values_create(right, right->type), expected = values_create(right, TYPE_F32);
   Gpu gpu;
   Run run;
   (void)state;
   if (!gpu_open_any(&gpu)) {
     skip();
   }
+  Values low = values_create(right, right->type), expected = values_create(right, TYPE_F32);
   wrong.causal = false;
   inputs_draw(right, &low, &expected, TYPE_F32);
   oracle(right, TYPE_F32, &expected);

@@ -233,16 +233,19 @@ static inline bool fibers_release(int threads) {
   return moved || done == threads;
 }
 
+static inline void fiber_start(EmulatorRun *run, Fiber *fiber, char *stack) {
+  getcontext(&fiber->context);
+  fiber->context.uc_stack.ss_sp = stack;
+  fiber->context.uc_stack.ss_size = EMULATOR_STACK;
+  fiber->context.uc_link = &run->scheduler;
+  fiber->state = FIBER_RUNS;
+  makecontext(&fiber->context, fiber_main, 0);
+}
+
 static inline bool emulator_block(int threads) {
   EmulatorRun *run = &emulator_run;
   for (int i = 0; i < threads; i++) {
-    Fiber *fiber = &run->fiber[i];
-    getcontext(&fiber->context);
-    fiber->context.uc_stack.ss_sp = run->stacks + (size_t)i * EMULATOR_STACK;
-    fiber->context.uc_stack.ss_size = EMULATOR_STACK;
-    fiber->context.uc_link = &run->scheduler;
-    fiber->state = FIBER_RUNS;
-    makecontext(&fiber->context, fiber_main, 0);
+    fiber_start(run, &run->fiber[i], run->stacks + (size_t)i * EMULATOR_STACK);
   }
   for (int left = threads; left > 0;) {
     for (int i = 0; i < threads; i++) {

@@ -159,7 +159,9 @@ static bool acting_run(Device *device, ProgramKind program, Error *error) {
       device->span[device->span_count++] = (TraceSpan){instruction, i % 2 ? NULL : device->form, i, i, (double)i + 0.5};
     }
   }
-  memcpy(device->arena[ARENA_HOST], &device->runs, sizeof device->runs);
+  if (device->plan->arena_bytes[ARENA_HOST] >= (int64_t)sizeof device->runs) {
+    memcpy(device->arena[ARENA_HOST], &device->runs, sizeof device->runs);
+  }
   return true;
 }
 

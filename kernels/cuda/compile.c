@@ -130,10 +130,7 @@ bool cuda_compiler_open(const char *target, const char *cache, CudaCompiler **ou
 }
 
 void cuda_compiler_close(CudaCompiler *compiler) {
-  if (compiler) {
-    library_close(compiler->handle);
-    free(compiler);
-  }
+  free(compiler);  // the library stays open: it does not give back all of its memory when it is closed
 }
 
 const char *cuda_compiler_version(const CudaCompiler *compiler) {
