@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compiler/explain.h"
+#include "compiler/passes/attention.h"
 
 // --- collectives ---
 
@@ -39,7 +40,8 @@ static void keep_collectives(const Lower *l, const NodeList *nodes, int at, View
   const Graph *graph = l->graph;
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
-    if (is_collective(node)) {
+    int count = is_collective(node) ? 1 : is_attention(node) ? attention_rotations(l, node) : 0;
+    for (int j = 0; j < count; j++) {
       const char *path = node->scope > 0 ? graph->scopes.at[node->scope].path : NULL;
       ViewCollective kept = {phase_of(l->segments.at[at]->kind, graph, node), of_pack(graph, node), path ? path : ""};
       array_push(l->keep, &segment->collectives, kept);

@@ -10,7 +10,7 @@
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 2, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256 };
+enum { PLAN_VERSION = 3, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256 };
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
   const char *name;
@@ -121,13 +121,21 @@ typedef struct {
 // real type. GRAD reads q, k, v, o, d_o, statistics and writes dq, dk, dv (dk and dv summed over group).
 // The position of query i is origin[p] + the term origin_term[p] + i - p * queries / parts, where p = i / (queries /
 // parts): ranks may hold their queries in two blocks (zigzag). parts 0: one, beginning at position 0.
+// Ring attention sees one block of the keys at a time: the block of the rank that stands ring_step ranks before this one
+// in the group of the mesh axes `ring`. Positions of keys follow from key_parts, key_origin and key_origin_term on that
+// rank, as those of queries do on this one; keys at or past key_end are padding (key_end 0: none are). more: the keys
+// are added to those that o and the statistics have seen, GRAD: dq is added to; more_keys: GRAD adds to dk and dv. What
+// no query may see costs no arithmetic. A query that has seen no key has o = 0 and the statistic -infinity.
 typedef struct {
   ElementType type;
-  bool causal;
+  bool causal, more, more_keys;
   double scale;
-  int parts;
-  int64_t origin[2];
-  int origin_term[2];
+  int parts, key_parts;
+  int64_t origin[2], key_origin[2];
+  int origin_term[2], key_origin_term[2];
+  uint32_t ring;  // bit i: mesh axis i; 0: the keys are this rank's
+  int ring_step;
+  int64_t key_end;
   int64_t batch, queries, keys, heads, groups, depth, value_depth;
   int64_t stride_q[4], stride_o[4], stride_dq[4], stride_do[4];  // batch, query, head, group
   int64_t stride_k[3], stride_v[3], stride_dk[3], stride_dv[3];  // batch, key, head
@@ -150,6 +158,7 @@ typedef enum {
   COLLECTIVE_ALL_GATHER,      // from[count] -> to[ranks * count]: the parts in the order of the ranks
   COLLECTIVE_REDUCE_SCATTER,  // from[ranks * count] -> to[count]: block i of the result for rank i of the group
   COLLECTIVE_ALL_TO_ALL,      // from[ranks * count] -> to[ranks * count]: block j of rank i becomes block i of rank j
+  COLLECTIVE_ROTATE,          // from[count] -> to[count]: what the rank before has; the first has that of the last
   COLLECTIVE_KIND_COUNT
 } CollectiveKind;
 
@@ -312,6 +321,8 @@ int64_t plan_rank(const Plan *plan, const int *coordinate);              // and 
 int64_t plan_term(const Plan *plan, int term, const int *coordinate);    // what a place's term is on this rank
 int64_t plan_parts(const Plan *plan, const int *mesh, int count);        // how many parts these mesh axes make
 int64_t plan_part(const Plan *plan, const int *mesh, int count, const int *coordinate);  // and which is this rank's
+// The coordinates of the rank that stands `steps` before this one in the ring of these mesh axes, in the order of ranks.
+void plan_before(const Plan *plan, uint32_t mesh, int steps, const int *coordinate, int *before);
 // Position along the whole axis of the local one; at or past the size of the axis: padding.
 int64_t plan_position(const Plan *plan, const PlanCut *cut, const int *coordinate, int64_t local);
 const Plan *plan_of_rank(const PlanSet *set, int64_t rank);

@@ -103,19 +103,48 @@ static bool attention_operand_holds(PlanCheck *v, const Attention *a, Place plac
   return check_place(v, place, extent, element_type_bytes(a->type));
 }
 
+// Where the queries, or the keys, stand.
+static bool positions_hold(PlanCheck *v, int parts, int64_t size, const int64_t *first, const int *term) {
+  if (parts < 0 || parts > 2 || size % (parts ? parts : 1)) {
+    return check_fail(v, "has its queries or keys in impossible parts");
+  }
+  for (int i = 0; i < parts; i++) {
+    Place origin = {.offset = first[i], .term = term[i]};
+    if (!check_base(v, &origin)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Is there a group of these mesh axes, none of them the pipeline's, with more than `step` ranks? 0: no mesh axes.
+static bool group_holds(PlanCheck *v, uint32_t mesh, int step) {
+  const Plan *plan = v->plan;
+  int64_t ranks = 1;
+  if (mesh >> plan->mesh_count != 0) {
+    return check_fail(v, "is among mesh axes that are not there");
+  }
+  if (plan->pipeline >= 0 && mesh >> plan->pipeline & 1) {
+    return check_fail(v, "is a collective of several stages, which do not run the same list");
+  }
+  for (int i = 0; i < plan->mesh_count; i++) {
+    ranks *= mesh >> i & 1 ? plan->mesh[i].size : 1;
+  }
+  return (step >= 0 && step < ranks) || check_fail(v, "has the keys of a rank that is not in the ring");
+}
+
 static bool attention_holds(PlanCheck *v, const Attention *a, bool grad) {
   int64_t sizes[] = {a->batch, a->queries, a->keys, a->heads, a->groups, a->depth, a->value_depth};
   if (!check_sizes(v, sizes, 7)) {
     return false;
   }
-  if (a->parts < 0 || a->parts > 2 || a->queries % (a->parts ? a->parts : 1)) {
-    return check_fail(v, "has its queries in impossible parts");
+  if (!positions_hold(v, a->parts, a->queries, a->origin, a->origin_term) ||
+      !positions_hold(v, a->key_parts, a->keys, a->key_origin, a->key_origin_term) ||
+      !group_holds(v, a->ring, a->ring ? a->ring_step : 0)) {
+    return false;
   }
-  for (int i = 0; i < a->parts; i++) {
-    Place origin = {.offset = a->origin[i], .term = a->origin_term[i]};
-    if (!check_base(v, &origin)) {
-      return false;
-    }
+  if (a->key_end < 0 || (!a->ring && a->ring_step != 0)) {
+    return check_fail(v, "has keys that are nowhere");
   }
   Extent statistics = {0};
   int64_t rows = 1;
@@ -160,11 +189,11 @@ static bool collective_holds(PlanCheck *v, const Collective *collective) {
   for (int i = 0; i < plan->mesh_count; i++) {
     ranks *= collective->mesh >> i & 1 ? plan->mesh[i].size : 1;
   }
-  if (collective->mesh == 0 || collective->mesh >> plan->mesh_count != 0) {
+  if (collective->mesh == 0) {
     return check_fail(v, "is among mesh axes that are not there");
   }
-  if (plan->pipeline >= 0 && collective->mesh >> plan->pipeline & 1) {
-    return check_fail(v, "is a collective of several stages, which do not run the same list");
+  if (!group_holds(v, collective->mesh, 0)) {
+    return false;
   }
   if (ranks != collective->ranks) {
     return check_fail(v, "is a collective of another number of ranks than its mesh axes have");

@@ -54,6 +54,10 @@ static void attention_set(Attention *a) {
                    .scale = 0.5,
                    .parts = 2,
                    .origin = {4, 24},
+                   .more = true,
+                   .key_parts = 2,
+                   .key_origin = {8, 20},
+                   .key_end = 30,
                    .batch = 2,
                    .queries = 4,
                    .keys = 4,
@@ -167,7 +171,7 @@ static void test_round_trip(void **state) {
   assert_true(artefact_is(file_in("a.mdlx")));
   size_t size, again_size;
   char *bytes = bytes_of(file_in("a.mdlx"), &size);
-  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\2\0\0\0\0\0\0\0", 16);
+  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\3\0\0\0\0\0\0\0", 16);
   PlanSet *back_set = artefact_read(arena, file_in("a.mdlx"), &why);
   if (!back_set) {
     fail_msg("%s", why);
@@ -226,7 +230,7 @@ static void test_damaged_files(void **state) {
   memcpy(copy, bytes, size);
   copy[8] = 9;
   write_bytes(file_in("c.mdlx"), copy, size);
-  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 2"));
+  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 3"));
   // The payload cut short under a header that fits it.
   for (size_t cut = HEADER; cut < size; cut += 13) {
     memcpy(copy, bytes, cut);
@@ -265,6 +269,24 @@ static void spoil_attention(Attention *attention, int which) {
       break;
     case 2:
       attention->origin[0] = INT64_MAX;
+      break;
+    case 3:
+      attention->key_parts = 3;
+      break;
+    case 4:
+      attention->key_origin_term[1] = 1;
+      break;
+    case 5:
+      attention->key_end = -1;
+      break;
+    case 6:
+      attention->ring_step = 1;
+      break;
+    case 7:
+      attention->ring = 1;
+      break;
+    case 8:
+      attention->keys = 3;
       break;
     default:
       attention->queries = 3;
@@ -354,7 +376,7 @@ static void spoil(Plan *plan, int which) {
 
 static void test_unsound_plans(void **state) {
   (void)state;
-  for (int which = 0; which <= 27; which++) {
+  for (int which = 0; which <= 33; which++) {
     Arena *arena = arena_create();
     Plan *plan = sample_plan(arena);
     assert_null(plan_verify(arena, plan));

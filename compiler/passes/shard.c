@@ -6,6 +6,7 @@
 // their forward operation. Shapes stay those of the whole tensors; Held says which part of it a rank has.
 #include <string.h>
 
+#include "compiler/passes/attention.h"
 #include "compiler/passes/shard.h"
 
 enum { GATHER_LIMIT = 1 << 28 };  // bytes that a value may have on every rank without a rule that asks for it
@@ -78,11 +79,20 @@ static void check_gather(Shard *s, NodeId id, ValueId value, const Held *want, c
   }
 }
 
-static Held wanted_of(Shard *s, ValueId operand, const Loops *loops, uint32_t passing) {
+// The axis that a value with this shape is cut along over a mesh axis, as an operand or result of the node; or -1.
+static AxisId cut_in(const Node *node, const Loops *loops, const Shape *shape, int mesh) {
+  AxisId axis = loops->axis[mesh];
+  if (axis >= 0 && shape_has(shape, axis)) {
+    return axis;
+  }
+  return loops->ring >> mesh & 1 && shape_has(shape, node->axis2) ? node->axis2 : -1;
+}
+
+static Held wanted_of(Shard *s, const Node *node, ValueId operand, const Loops *loops, uint32_t passing) {
   Held want = held_whole(), now = held_of(s, operand);
   Shape shape = graph_shape(s->graph, operand);
   for (int m = 0; m < s->mapping->count; m++) {
-    want.axis[m] = loops->axis[m] >= 0 && shape_has(&shape, loops->axis[m]) ? loops->axis[m] : -1;
+    want.axis[m] = cut_in(node, loops, &shape, m);
     want.partial[m] = passing >> m & 1 ? now.partial[m] : 0;
   }
   return want;
@@ -144,13 +154,14 @@ static void shard_with(Shard *s, NodeId id, uint32_t passing) {
       loops.axis[m] = shard_choose_loop(s, node, &loops, m);
     }
   }
+  shard_ring(s, id, &loops);
   shard_say_why(s, node);
   for (int m = 0; m < GRAPH_MAX_MESH; m++) {
     s->wish.rule[m] = loops.axis[m] >= 0 ? loops.cause.rule[m] : NULL;
   }
   s->saved = node->op == OP_COMPOSITE;  // what its forward gathered is kept for its gradient
   for (int i = 0; i < node->operand_count; i++) {
-    Held want = wanted_of(s, node->operands[i], &loops, passing);
+    Held want = wanted_of(s, node, node->operands[i], &loops, passing);
     check_gather(s, id, node->operands[i], &want, &loops);
     shard_want_operand(s, id, i, &want);
     node = graph_node(graph, id);
@@ -164,10 +175,9 @@ static void shard_with(Shard *s, NodeId id, uint32_t passing) {
     *held = held_whole();
     *shard_cause(s, node->first_result + i) = loops.cause;
     for (int m = 0; m < s->mapping->count; m++) {
-      AxisId axis = loops.axis[m];
-      bool has = axis >= 0 && shape_has(&shape, axis);
-      held->axis[m] = has ? axis : -1;
-      held->partial[m] = passing >> m & 1 ? 1 + REDUCE_SUM : axis >= 0 && !has ? partial_kind(node) : 0;
+      held->axis[m] = cut_in(node, &loops, &shape, m);
+      bool summed = loops.axis[m] >= 0 && held->axis[m] < 0;
+      held->partial[m] = passing >> m & 1 ? 1 + REDUCE_SUM : summed ? partial_kind(node) : 0;
     }
   }
 }
@@ -495,6 +505,18 @@ static void find_forms(Shard *s) {
   }
 }
 
+static void collect_attention(Shard *s, RegionId region, NodeList *found) {
+  const NodeList nodes = s->graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes.count; i++) {
+    const Node *node = graph_node(s->graph, nodes.at[i]);
+    if (node->op == OP_MICROBATCH) {
+      collect_attention(s, node->region, found);
+    } else if (is_attention(node) && !node->backward) {
+      array_push(s->graph->arena, found, nodes.at[i]);
+    }
+  }
+}
+
 bool pass_shard(Compilation *c) {
   Graph *graph = c->graph;
   Shard s = {.c = c, .graph = graph, .mapping = mapping_create(c->arena, graph, c->spec)};
@@ -504,6 +526,8 @@ bool pass_shard(Compilation *c) {
   int errors = c->diag->reports;
   s.memo = map_create(c->arena);
   find_forms(&s);
+  NodeList rings = {0};
+  collect_attention(&s, 0, &rings);
   shard_stored_parameters(&s);
   shard_stored_gradients(&s);
   count_uses(&s);
@@ -512,6 +536,7 @@ bool pass_shard(Compilation *c) {
   graph->region = 0;
   graph->backward = false;
   graph->source = -1;
+  shard_check_rings(&s, &rings);
   record(&s);
   c->shard = arena_copy(c->arena, &s, sizeof s);
   return c->diag->reports == errors;

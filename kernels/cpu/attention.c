@@ -5,6 +5,7 @@
 // are transposed first.
 // Forward, for 64 queries of one (batch, head, group): for each chunk of at most 1024 keys, s = k q^T, softmax with the
 // running maximum and sum (Milakov and Gimelshein 2018), o += p^T v. Keys after the block's last query are not touched.
+// More keys are one more chunk: the statistic is the running maximum, of a running sum of 1.
 // Backward, for one (batch, head): p again from the saved statistics, then dv += p do, ds = p (v do^T - delta),
 // dq += ds^T k, dk += ds q, with delta = rowsum(do o). Where there are few (batch, head) pairs, chunks of keys make
 // dk and dv, and blocks of queries, in a second pass, dq. What is added in which order depends on the sizes only.
@@ -23,7 +24,14 @@ typedef struct {
   char *const *scratch;
   int64_t bytes, query_blocks, key_block, key_blocks;
   int64_t parts, part_blocks, part_queries;  // queries lie in parts, each of consecutive positions
+  int64_t key_parts, part_keys;              // and so do keys
 } Job;
+
+// Some keys of one part: [begin, end) of those in memory.
+typedef struct {
+  int64_t begin, end;
+  int64_t position;  // of the first
+} Keys;
 
 // What a worker has in its scratch for a block of queries, all of the real type.
 typedef struct {
@@ -147,10 +155,29 @@ static int64_t statistic_of(const Job *job, const Where *w) {
   return ((w->batch * a->heads + w->head) * a->groups + w->group) * a->queries + w->query;
 }
 
-// Keys in [begin, end) that any query of the block sees.
-static int64_t keys_seen(const Attention *a, const Where *w, int64_t begin, int64_t end) {
-  const int64_t limit = a->causal ? min_of(end, w->position + w->queries) : end;
-  return max_of(limit - begin, 0);
+static Keys keys_of_part(const Job *job, int64_t part) {
+  const int64_t begin = part * job->part_keys;
+  return (Keys){begin, begin + job->part_keys, job->ports->key_first[part]};
+}
+
+// The next keys, at most `most`, of those from `at` on.
+static Keys next_keys(const Keys *keys, int64_t at, int64_t most) {
+  return (Keys){at, min_of(at + most, keys->end), keys->position + at - keys->begin};
+}
+
+// How many of these keys, from the first on, any query of the block sees.
+static int64_t keys_seen(const Attention *a, const Where *w, const Keys *keys) {
+  int64_t end = keys->position + keys->end - keys->begin;
+  end = a->key_end ? min_of(end, a->key_end) : end;
+  end = a->causal ? min_of(end, w->position + w->queries) : end;
+  return max_of(end - keys->position, 0);
+}
+
+// Lines of a block of queries become zero.
+static void clear_rows(const Job *job, const Where *w, char *rows, int64_t stride, int64_t depth) {
+  for (int64_t r = 0; r < w->queries; r++) {
+    memset(rows + r * stride * job->bytes, 0, (size_t)(depth * job->bytes));
+  }
 }
 
 // Lines of a tensor brought together. Far apart, their addresses often fall on the same few sets of a cache.
@@ -221,12 +248,49 @@ static void add_over_queries(const Job *job, const Where *w, const char *lines, 
   job->real->product(&product);
 }
 
-static AttentionBlock scores_of(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
+static AttentionBlock scores_of(const Job *job, const Block *block, const Where *w, const Keys *keys) {
   const Attention *a = job->a;
-  product_of_keys(job, at_key(job, job->ports->k, a->stride_k, w, begin), a->stride_k[1], block->query, a->depth, keys,
-                  block->scores);
-  return (AttentionBlock){
-      .scores = block->scores, .keys = keys, .ahead = begin - w->position, .causal = a->causal, .scale = a->scale};
+  const int64_t count = keys->end - keys->begin;
+  product_of_keys(job, at_key(job, job->ports->k, a->stride_k, w, keys->begin), a->stride_k[1], block->query, a->depth,
+                  count, block->scores);
+  return (AttentionBlock){.scores = block->scores,
+                          .keys = count,
+                          .ahead = keys->position - w->position,
+                          .causal = a->causal,
+                          .scale = a->scale};
+}
+
+// Running maxima and sums of a block of queries: of no keys, or of those that the statistics have seen.
+static void statistics_begin(const Job *job, const Block *block, const Where *w) {
+  for (int64_t r = 0; r < QUERIES; r++) {
+    const bool has = job->a->more && r < w->queries;
+    const double seen = has ? get(job, job->ports->statistics, statistic_of(job, w) + r) : -INFINITY;
+    set(job, block->max, r, seen);
+    set(job, block->sum, r, seen == -INFINITY ? 0.0 : 1.0);
+  }
+}
+
+static void statistics_end(const Job *job, const Block *block, const Where *w, char *o) {
+  const Attention *a = job->a;
+  for (int64_t r = 0; r < w->queries; r++) {
+    const double sum = get(job, block->sum, r), max = get(job, block->max, r);
+    job->real->scale_row(o + r * a->stride_o[1] * job->bytes, a->value_depth, sum == 0 ? 0.0 : 1.0 / sum);
+    set(job, job->ports->statistics, statistic_of(job, w) + r, sum == 0 ? -INFINITY : max + log(sum));
+  }
+}
+
+// o and the statistics of a block of queries with some more keys; `first`: there is nothing in o yet.
+static void add_keys(const Job *job, const Block *block, const Where *w, const Keys *keys, bool first, char *o) {
+  const Attention *a = job->a;
+  const int64_t count = keys->end - keys->begin;
+  const AttentionBlock scores = scores_of(job, block, w, keys);
+  job->real->attention_softmax(&scores, block->max, block->sum, block->shift);
+  for (int64_t r = 0; !first && r < w->queries; r++) {
+    job->real->scale_row(o + r * a->stride_o[1] * job->bytes, a->value_depth, get(job, block->shift, r));
+  }
+  copy_lines(job, block->keys, a->value_depth, at_key(job, job->ports->v, a->stride_v, w, keys->begin), a->stride_v[1],
+             count, a->value_depth);
+  sum_over_keys(job, w, block->scores, block->keys, a->value_depth, count, !first, o, a->stride_o[1]);
 }
 
 static void forward_task(void *context, int worker, int64_t task) {
@@ -240,29 +304,29 @@ static void forward_task(void *context, int worker, int64_t task) {
   w.head = task / a->groups % a->heads;
   w.batch = task / a->groups / a->heads;
   set_block(job, &w, number);
-  for (int64_t r = 0; r < QUERIES; r++) {
-    set(job, block.max, r, -INFINITY);
-    set(job, block.sum, r, 0.0);
-  }
   char *o = at_query(job, job->ports->o, a->stride_o, &w);
-  take_block(job, &w, at_query(job, job->ports->q, a->stride_q, &w), a->stride_q[1], a->depth, block.query_rows,
-             block.query);
-  const int64_t end = keys_seen(a, &w, 0, a->keys);
-  for (int64_t begin = 0; begin < end; begin += KEYS) {
-    const int64_t keys = min_of(KEYS, end - begin);
-    const AttentionBlock scores = scores_of(job, &block, &w, begin, keys);
-    job->real->attention_softmax(&scores, block.max, block.sum, block.shift);
-    for (int64_t r = 0; begin > 0 && r < w.queries; r++) {
-      job->real->scale_row(o + r * a->stride_o[1] * job->bytes, a->value_depth, get(job, block.shift, r));
+  bool any = false;
+  for (int64_t p = 0; p < job->key_parts; p++) {
+    Keys part = keys_of_part(job, p);
+    part.end = part.begin + keys_seen(a, &w, &part);
+    for (int64_t at = part.begin; at < part.end; at += KEYS) {
+      const Keys keys = next_keys(&part, at, KEYS);
+      if (!any) {
+        statistics_begin(job, &block, &w);
+        take_block(job, &w, at_query(job, job->ports->q, a->stride_q, &w), a->stride_q[1], a->depth, block.query_rows,
+                   block.query);
+      }
+      add_keys(job, &block, &w, &keys, !any && !a->more, o);
+      any = true;
     }
-    copy_lines(job, block.keys, a->value_depth, at_key(job, job->ports->v, a->stride_v, &w, begin), a->stride_v[1],
-               keys, a->value_depth);
-    sum_over_keys(job, &w, block.scores, block.keys, a->value_depth, keys, begin > 0, o, a->stride_o[1]);
   }
-  for (int64_t r = 0; r < w.queries; r++) {
-    const double sum = get(job, block.sum, r);
-    job->real->scale_row(o + r * a->stride_o[1] * job->bytes, a->value_depth, 1.0 / sum);
-    set(job, job->ports->statistics, statistic_of(job, &w) + r, get(job, block.max, r) + log(sum));
+  if (any) {
+    statistics_end(job, &block, &w, o);
+  } else if (!a->more) {
+    clear_rows(job, &w, o, a->stride_o[1], a->value_depth);
+    for (int64_t r = 0; r < w.queries; r++) {
+      set(job, job->ports->statistics, statistic_of(job, &w) + r, -INFINITY);
+    }
   }
 }
 
@@ -274,6 +338,8 @@ static Job job_of(const Attention *a, const Simd *simd, const AttentionPorts *po
   job.part_queries = a->queries / job.parts;
   job.part_blocks = (job.part_queries + QUERIES - 1) / QUERIES;
   job.query_blocks = job.parts * job.part_blocks;
+  job.key_parts = a->key_parts > 1 ? a->key_parts : 1;
+  job.part_keys = a->keys / job.key_parts;
   return job;
 }
 
@@ -300,53 +366,92 @@ static void block_begin(const Job *job, const Block *block, const Where *w) {
   }
 }
 
-// scores = p, gradient = ds for keys [begin, begin + keys).
-static void block_gradient(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
+// scores = p, gradient = ds for these keys.
+static void block_gradient(const Job *job, const Block *block, const Where *w, const Keys *keys) {
   const Attention *a = job->a;
-  const AttentionBlock scores = scores_of(job, block, w, begin, keys);
-  product_of_keys(job, at_key(job, job->ports->v, a->stride_v, w, begin), a->stride_v[1], block->d_o, a->value_depth,
-                  keys, block->gradient);
+  const AttentionBlock scores = scores_of(job, block, w, keys);
+  product_of_keys(job, at_key(job, job->ports->v, a->stride_v, w, keys->begin), a->stride_v[1], block->d_o,
+                  a->value_depth, scores.keys, block->gradient);
   job->real->attention_gradient(&scores, block->gradient, block->shift, block->delta);
 }
 
-static void take_keys(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
+static void take_keys(const Job *job, const Block *block, const Where *w, const Keys *keys) {
   const Attention *a = job->a;
-  copy_lines(job, block->keys, a->depth, at_key(job, job->ports->k, a->stride_k, w, begin), a->stride_k[1], keys,
-             a->depth);
+  copy_lines(job, block->keys, a->depth, at_key(job, job->ports->k, a->stride_k, w, keys->begin), a->stride_k[1],
+             keys->end - keys->begin, a->depth);
 }
 
-static void add_dq(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
-  const Attention *a = job->a;
-  sum_over_keys(job, w, block->gradient, block->keys, a->depth, keys, begin > 0,
-                at_query(job, job->ports->dq, a->stride_dq, w), a->stride_dq[1]);
+static char *dq_of(const Job *job, const Where *w) {
+  return at_query(job, job->ports->dq, job->a->stride_dq, w);
 }
 
-// dk and dv of the keys [begin, end) of one (batch, head), and what they add to dq if asked.
-static void keys_backward(const Job *job, const Block *block, Where w, int64_t begin, int64_t end, bool with_dq) {
+// `first`: there is nothing in dq yet.
+static void add_dq(const Job *job, const Block *block, const Where *w, const Keys *keys, bool first) {
   const Attention *a = job->a;
-  memset(block->dk, 0, (size_t)((end - begin) * a->depth * job->bytes));
-  memset(block->dv, 0, (size_t)((end - begin) * a->value_depth * job->bytes));
-  take_keys(job, block, &w, begin, end - begin);
+  sum_over_keys(job, w, block->gradient, block->keys, a->depth, keys->end - keys->begin, !first, dq_of(job, w),
+                a->stride_dq[1]);
+}
+
+// dk and dv of some keys of one (batch, head) before any query has added to them.
+static void keys_begin(const Job *job, const Block *block, const Where *w, const Keys *keys) {
+  const Attention *a = job->a;
+  const int64_t count = keys->end - keys->begin;
+  take_keys(job, block, w, keys);
+  if (a->more_keys) {
+    copy_lines(job, block->dk, a->depth, at_key(job, job->ports->dk, a->stride_dk, w, keys->begin), a->stride_dk[1],
+               count, a->depth);
+    copy_lines(job, block->dv, a->value_depth, at_key(job, job->ports->dv, a->stride_dv, w, keys->begin),
+               a->stride_dv[1], count, a->value_depth);
+  } else {
+    memset(block->dk, 0, (size_t)(count * a->depth * job->bytes));
+    memset(block->dv, 0, (size_t)(count * a->value_depth * job->bytes));
+  }
+}
+
+static void keys_end(const Job *job, const Block *block, const Where *w, const Keys *keys) {
+  const Attention *a = job->a;
+  const int64_t count = keys->end - keys->begin;
+  copy_lines(job, at_key(job, job->ports->dk, a->stride_dk, w, keys->begin), a->stride_dk[1], block->dk, a->depth,
+             count, a->depth);
+  copy_lines(job, at_key(job, job->ports->dv, a->stride_dv, w, keys->begin), a->stride_dv[1], block->dv,
+             a->value_depth, count, a->value_depth);
+}
+
+// dk and dv of some keys of one (batch, head), and what they add to dq if asked. The keys that come first in memory
+// have the lowest positions: a query that sees none of them sees none at all.
+static void keys_backward(const Job *job, const Block *block, Where w, const Keys *keys, bool with_dq) {
+  const Attention *a = job->a;
+  const bool first = keys->begin == 0 && !a->more;
+  bool any = false;
   for (w.group = 0; w.group < a->groups; w.group++) {
     for (int64_t number = 0; number < job->query_blocks; number++) {
       set_block(job, &w, number);
-      const int64_t keys = keys_seen(a, &w, begin, end);
-      if (keys == 0) {
+      const Keys seen = {keys->begin, keys->begin + keys_seen(a, &w, keys), keys->position};
+      if (seen.end == seen.begin) {
+        if (with_dq && first) {
+          clear_rows(job, &w, dq_of(job, &w), a->stride_dq[1], a->depth);
+        }
         continue;
       }
+      if (!any) {
+        keys_begin(job, block, &w, keys);
+        any = true;
+      }
       block_begin(job, block, &w);
-      block_gradient(job, block, &w, begin, keys);
-      add_over_queries(job, &w, block->scores, block->d_o_rows, a->value_depth, keys, block->dv);
-      add_over_queries(job, &w, block->gradient, block->query_rows, a->depth, keys, block->dk);
+      block_gradient(job, block, &w, &seen);
+      add_over_queries(job, &w, block->scores, block->d_o_rows, a->value_depth, seen.end - seen.begin, block->dv);
+      add_over_queries(job, &w, block->gradient, block->query_rows, a->depth, seen.end - seen.begin, block->dk);
       if (with_dq) {
-        add_dq(job, block, &w, begin, keys);
+        add_dq(job, block, &w, &seen, first);
       }
     }
   }
-  copy_lines(job, at_key(job, job->ports->dk, a->stride_dk, &w, begin), a->stride_dk[1], block->dk, a->depth,
-             end - begin, a->depth);
-  copy_lines(job, at_key(job, job->ports->dv, a->stride_dv, &w, begin), a->stride_dv[1], block->dv, a->value_depth,
-             end - begin, a->value_depth);
+  if (!any && !a->more_keys) {
+    keys_begin(job, block, &w, keys);
+  }
+  if (any || !a->more_keys) {
+    keys_end(job, block, &w, keys);
+  }
 }
 
 static void pair_task(void *context, int worker, int64_t task) {
@@ -354,8 +459,12 @@ static void pair_task(void *context, int worker, int64_t task) {
   const Attention *a = job->a;
   const Block block = block_of(job, worker);
   const Where w = {.head = task % a->heads, .batch = task / a->heads};
-  for (int64_t begin = 0; begin < a->keys; begin += KEYS) {
-    keys_backward(job, &block, w, begin, min_of(begin + KEYS, a->keys), true);
+  for (int64_t p = 0; p < job->key_parts; p++) {
+    const Keys part = keys_of_part(job, p);
+    for (int64_t at = part.begin; at < part.end; at += KEYS) {
+      const Keys keys = next_keys(&part, at, KEYS);
+      keys_backward(job, &block, w, &keys, true);
+    }
   }
 }
 
@@ -363,9 +472,12 @@ static void keys_task(void *context, int worker, int64_t task) {
   const Job *job = context;
   const Attention *a = job->a;
   const Block block = block_of(job, worker);
-  const int64_t pair = task / job->key_blocks, begin = task % job->key_blocks * job->key_block;
+  const int64_t pair = task / job->key_blocks, number = task % job->key_blocks;
+  const int64_t in_part = job->key_blocks / job->key_parts;
   const Where w = {.head = pair % a->heads, .batch = pair / a->heads};
-  keys_backward(job, &block, w, begin, min_of(begin + job->key_block, a->keys), false);
+  const Keys part = keys_of_part(job, number / in_part);
+  const Keys keys = next_keys(&part, part.begin + number % in_part * job->key_block, job->key_block);
+  keys_backward(job, &block, w, &keys, false);
 }
 
 static void queries_task(void *context, int worker, int64_t task) {
@@ -379,13 +491,23 @@ static void queries_task(void *context, int worker, int64_t task) {
   w.head = task / a->groups % a->heads;
   w.batch = task / a->groups / a->heads;
   set_block(job, &w, number);
-  block_begin(job, &block, &w);
-  const int64_t end = keys_seen(a, &w, 0, a->keys);
-  for (int64_t begin = 0; begin < end; begin += KEYS) {
-    const int64_t keys = min_of(KEYS, end - begin);
-    take_keys(job, &block, &w, begin, keys);
-    block_gradient(job, &block, &w, begin, keys);
-    add_dq(job, &block, &w, begin, keys);
+  bool any = false;
+  for (int64_t p = 0; p < job->key_parts; p++) {
+    Keys part = keys_of_part(job, p);
+    part.end = part.begin + keys_seen(a, &w, &part);
+    for (int64_t at = part.begin; at < part.end; at += KEYS) {
+      const Keys keys = next_keys(&part, at, KEYS);
+      if (!any) {
+        block_begin(job, &block, &w);
+      }
+      take_keys(job, &block, &w, &keys);
+      block_gradient(job, &block, &w, &keys);
+      add_dq(job, &block, &w, &keys, !any && !a->more);
+      any = true;
+    }
+  }
+  if (!any && !a->more) {
+    clear_rows(job, &w, dq_of(job, &w), a->stride_dq[1], a->depth);
   }
 }
 
@@ -398,7 +520,7 @@ void attention_grad_run(const Attention *a, const Simd *simd, Pool *pool, const 
     return;
   }
   job.key_block = SPLIT_KEYS;
-  job.key_blocks = (a->keys + SPLIT_KEYS - 1) / SPLIT_KEYS;
+  job.key_blocks = job.key_parts * ((job.part_keys + SPLIT_KEYS - 1) / SPLIT_KEYS);
   pool_run(pool, pairs * job.key_blocks, keys_task, &job);
   pool_run(pool, pairs * a->groups * job.query_blocks, queries_task, &job);
 }
