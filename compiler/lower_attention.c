@@ -179,12 +179,34 @@ static Storage in_block(const Lower *l, const Lowering *at, const Block *block, 
   return rows;
 }
 
-static void fill_block(Lower *l, const Lowering *at, const Block *block) {
-  for (int i = 1; i < 3; i++) {
-    ValueId value = at->node->operands[i];
-    Storage from = *storage_of(l, value), to = in_block(l, at, block, value, i == 2);
-    lower_copy(l, graph_shape(l->graph, value), graph_value(l->graph, value)->type, &from, &to, WRITE_STORE);
+static bool lies_in_block(Lower *l, const Lowering *at, const Block *block, ValueId value, bool values) {
+  Storage is = *storage_of(l, value), wanted = in_block(l, at, block, value, values);
+  Shape shape = graph_shape(l->graph, value);
+  bool same = is.buffer == wanted.buffer && is.offset == wanted.offset;
+  for (int i = 0; i < shape.count; i++) {
+    same = same && (is.stride[i] == wanted.stride[i] || extent(l, shape.axis[i]) == 1);
   }
+  return same;
+}
+
+// The keys and values of this rank as a block: where they lie so, or a copy, which is then what the gradient keeps.
+static Block own_block(Lower *l, const Lowering *at) {
+  const ValueId *operands = at->node->operands;
+  Block block = new_block(l, at), there = block;
+  there.buffer = storage_of(l, operands[1])->buffer;
+  if (lies_in_block(l, at, &there, operands[1], false) && lies_in_block(l, at, &there, operands[2], true)) {
+    return there;
+  }
+  for (int i = 1; i < 3; i++) {
+    ValueId value = operands[i];
+    const Node *maker = graph_producer(l->graph, value);
+    Storage from = *storage_of(l, value), to = in_block(l, at, &block, value, i == 2);
+    lower_copy(l, graph_shape(l->graph, value), graph_value(l->graph, value)->type, &from, &to, WRITE_STORE);
+    if (!maker || (maker->op != OP_PARAM && maker->op != OP_STATE)) {
+      l->storage[value] = to;
+    }
+  }
+  return block;
 }
 
 static void use_keys(Lower *l, Lowering *at, const Block *block) {
@@ -206,8 +228,8 @@ static void use_gradients(Lower *l, Lowering *at, const Block *block) {
   }
 }
 
-// To the next rank of the ring, from the one before.
-static void rotate(Lower *l, const Lowering *at, Block *from, Block *to, const char *why) {
+// `from` goes to the next rank of the ring; that of the one before comes to `to`.
+static void rotate(Lower *l, const Lowering *at, const Block *from, const Block *to, const char *why) {
   Storage source = {.buffer = from->buffer}, target = {.buffer = to->buffer};
   lower_rotate(l, &(Rotation){.node = at->node,
                               .mesh = at->a.ring,
@@ -216,9 +238,6 @@ static void rotate(Lower *l, const Lowering *at, Block *from, Block *to, const c
                               .from = &source,
                               .to = &target,
                               .why = why});
-  Block other = *from;
-  *from = *to;
-  *to = other;
 }
 
 static int ring_ranks(const Lower *l, uint32_t ring) {
@@ -232,15 +251,17 @@ static int ring_ranks(const Lower *l, uint32_t ring) {
 // Each rank attends to the keys that it has while the next block may already travel.
 static void lower_ring(Lower *l, Lowering *at) {
   int ranks = ring_ranks(l, at->a.ring);
-  Block keys = new_block(l, at), other = new_block(l, at);
-  fill_block(l, at, &keys);
-  for (at->a.ring_step = 0; at->a.ring_step < ranks; at->a.ring_step++) {
-    use_keys(l, at, &keys);
-    if (at->a.ring_step + 1 < ranks) {
-      rotate(l, at, &keys, &other, "keys and values");
+  Block keys = own_block(l, at), passed[2] = {new_block(l, at), new_block(l, at)};
+  for (int step = 0; step < ranks; step++) {
+    const Block *next = &passed[step % 2];
+    if (step + 1 < ranks) {
+      rotate(l, at, &keys, next, "keys and values");
     }
+    at->a.ring_step = step;
+    use_keys(l, at, &keys);
     emit_attention(l, at);
     at->a.more = true;
+    keys = *next;
   }
 }
 
@@ -248,23 +269,24 @@ static void lower_ring(Lower *l, Lowering *at) {
 // pass, until they come to the owner, who adds its own part last.
 static void lower_ring_grad(Lower *l, Lowering *at) {
   int ranks = ring_ranks(l, at->a.ring);
-  Block keys = new_block(l, at), other = new_block(l, at), gradients = new_block(l, at), passed = new_block(l, at);
-  fill_block(l, at, &keys);
-  rotate(l, at, &keys, &other, "keys and values");
-  for (at->a.ring_step = 1; at->a.ring_step < ranks; at->a.ring_step++) {
-    use_keys(l, at, &keys);
-    use_gradients(l, at, &gradients);
-    if (at->a.ring_step + 1 < ranks) {
-      rotate(l, at, &keys, &other, "keys and values");
+  Block own = own_block(l, at), keys[2] = {new_block(l, at), new_block(l, at)};
+  Block gradients[2] = {new_block(l, at), new_block(l, at)};
+  rotate(l, at, &own, &keys[1], "keys and values");
+  for (int step = 1; step < ranks; step++) {
+    int now = step % 2;
+    if (step + 1 < ranks) {
+      rotate(l, at, &keys[now], &keys[!now], "keys and values");
     }
+    at->a.ring_step = step;
+    use_keys(l, at, &keys[now]);
+    use_gradients(l, at, &gradients[now]);
     emit_attention(l, at);
     at->a.more = at->a.more_keys = true;
-    rotate(l, at, &gradients, &passed, "gradients of keys and values");
+    rotate(l, at, &gradients[now], &gradients[!now], "gradients of keys and values");
   }
   at->a.ring_step = 0;
-  at->a.k = attention_operand(l, at->node->operands[1], at->k, 3, at->axes.depth, at->a.stride_k);
-  at->a.v = attention_operand(l, at->node->operands[2], at->k, 3, at->axes.value_depth, at->a.stride_v);
-  use_gradients(l, at, &gradients);
+  use_keys(l, at, &own);
+  use_gradients(l, at, &gradients[ranks % 2]);
   emit_attention(l, at);
   for (int i = 1; i < 3; i++) {  // they may stay where they are, unless somebody wants them elsewhere
     ValueId value = at->result[i].value;
