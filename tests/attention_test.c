@@ -143,7 +143,7 @@ typedef struct {
   int64_t *stride[TENSORS];
 } Layout;
 
-static Layout layout_create(Case *c, bool head_major) {
+static Layout layout_places(Case *c, bool head_major) {
   Attention *a = &c->a;
   Layout layout = {.bench = bench_create(),
                    .place = {&a->q, &a->k, &a->v, &a->o, &a->d_o, &a->dq, &a->dk, &a->dv},
@@ -158,8 +158,13 @@ static Layout layout_create(Case *c, bool head_major) {
     }
   }
   a->statistics = bench_place(layout.bench, a->batch * a->heads * a->groups * a->queries * bytes);
-  bench_add(layout.bench, INSTRUCTION_ATTENTION)->as.attention = *a;
-  bench_add(layout.bench, INSTRUCTION_ATTENTION_GRAD)->as.attention = *a;
+  return layout;
+}
+
+static Layout layout_create(Case *c, bool head_major) {
+  Layout layout = layout_places(c, head_major);
+  bench_add(layout.bench, INSTRUCTION_ATTENTION)->as.attention = c->a;
+  bench_add(layout.bench, INSTRUCTION_ATTENTION_GRAD)->as.attention = c->a;
   return layout;
 }
 
@@ -295,6 +300,154 @@ static void finite_differences(void **state) {
   case_destroy(&c);
 }
 
+// --- blocks of keys, as they come around a ring ---
+
+typedef struct {
+  int ranks;
+  bool zigzag, padded;  // padded: the last rank's last key is none
+} Ring;
+
+// Where the position of the whole stands in memory, in which the queries or keys of the ranks come one after the other.
+static int64_t ring_slot(const Ring *ring, int64_t positions, int64_t at) {
+  const int64_t half = positions / ring->ranks / 2, block = ring->zigzag ? at / half : 0;
+  if (!ring->zigzag) {
+    return at;
+  }
+  return block < ring->ranks ? block * 2 * half + at % half
+                             : (2 * ring->ranks - 1 - block) * 2 * half + half + at % half;
+}
+
+// The same numbers with the positions in the order of memory.
+static Case ring_order(const Case *c, const Ring *ring) {
+  Case made = case_create(c->a, 1);
+  const Attention *a = &c->a;
+  for (int t = 0; t < TENSORS; t++) {
+    const int64_t positions = is_key_side(t) ? a->keys : a->queries, groups = is_key_side(t) ? 1 : a->groups;
+    const int64_t row = a->heads * groups * depth_of(a, t);
+    for (int64_t i = 0; i < a->batch * positions; i++) {
+      const int64_t to = i / positions * positions + ring_slot(ring, positions, i % positions);
+      memcpy(made.tensor[t] + to * row, c->tensor[t] + i * row, sizeof(double) * (size_t)row);
+    }
+  }
+  return made;
+}
+
+// One rank's queries and the block of keys of another.
+static Attention ring_part(const Layout *layout, const Attention *whole, const Ring *ring, int rank, int owner,
+                           Place statistics) {
+  Attention a = *whole;
+  const int64_t bytes = element_type_bytes(a.type);
+  for (int t = 0; t < TENSORS; t++) {
+    const int64_t first = is_key_side(t) ? owner * (a.keys / ring->ranks) : rank * (a.queries / ring->ranks);
+    Place *const place[TENSORS] = {&a.q, &a.k, &a.v, &a.o, &a.d_o, &a.dq, &a.dk, &a.dv};
+    place[t]->offset += first * layout->stride[t][1] * bytes;
+  }
+  a.statistics = statistics;
+  a.queries /= ring->ranks;
+  a.keys /= ring->ranks;
+  a.parts = a.key_parts = ring->zigzag ? 2 : 1;
+  const int64_t query = a.queries / a.parts, key = a.keys / a.parts;
+  a.origin[0] = rank * query;
+  a.origin[1] = (2 * ring->ranks - 1 - rank) * query;
+  a.key_origin[0] = owner * key;
+  a.key_origin[1] = (2 * ring->ranks - 1 - owner) * key;
+  a.key_end = ring->padded ? whole->keys - 1 : 0;
+  return a;
+}
+
+// All ranks of a ring, one after the other; `order` is that of the plans: backward the rank's own keys come last.
+static void ring_add(const Layout *layout, const Attention *whole, const Ring *ring) {
+  Place statistics[8];
+  const int64_t rows = whole->batch * whole->heads * whole->groups * whole->queries / ring->ranks;
+  for (int rank = 0; rank < ring->ranks; rank++) {
+    statistics[rank] = bench_place(layout->bench, rows * element_type_bytes(whole->type));
+    for (int step = 0; step < ring->ranks; step++) {
+      const int owner = (rank + ring->ranks - step) % ring->ranks;
+      Attention a = ring_part(layout, whole, ring, rank, owner, statistics[rank]);
+      a.more = step > 0;
+      bench_add(layout->bench, INSTRUCTION_ATTENTION)->as.attention = a;
+    }
+  }
+  for (int step = 1; step <= ring->ranks; step++) {
+    for (int rank = 0; rank < ring->ranks; rank++) {
+      const int owner = (rank + ring->ranks - step % ring->ranks) % ring->ranks;
+      Attention a = ring_part(layout, whole, ring, rank, owner, statistics[rank]);
+      a.more = a.more_keys = step > 1;
+      bench_add(layout->bench, INSTRUCTION_ATTENTION_GRAD)->as.attention = a;
+    }
+  }
+}
+
+// Whatever lies in padding is neither read nor changes anything.
+static void spoil_padding(const Case *c, const Layout *layout) {
+  const int inputs[] = {K, V};
+  for (int i = 0; i < 2; i++) {
+    const int64_t all = elements_of(&c->a, inputs[i]), row = all / c->a.batch / c->a.keys;
+    for (int64_t at = (c->a.keys - 1) * row; at < all; at = at % row == row - 1 ? at + (c->a.keys - 1) * row + 1 : at + 1) {
+      void *memory = bench_at(layout->bench, *layout->place[inputs[i]]);
+      real_set(c->a.type, memory, memory_index(&c->a, inputs[i], layout->stride[inputs[i]], at), NAN);
+    }
+  }
+}
+
+static void check_ring(Attention a, Ring ring, uint64_t seed) {
+  Case c = case_create(a, seed);
+  if (ring.padded) {
+    c.a.keys--;
+    case_destroy(&c);
+    c = case_create(c.a, seed);
+  }
+  reference(&c);
+  Case whole = c;
+  if (ring.padded) {  // the reference, with a key more that nobody sees
+    whole = case_create(a, seed);
+    for (int t = 0; t < TENSORS; t++) {
+      const int64_t had = elements_of(&c.a, t) / a.batch, has = elements_of(&a, t) / a.batch;
+      memset(whole.tensor[t], 0, sizeof(double) * (size_t)(has * a.batch));
+      for (int64_t b = 0; b < a.batch; b++) {
+        memcpy(whole.tensor[t] + b * has, c.tensor[t] + b * had, sizeof(double) * (size_t)had);
+      }
+    }
+    case_destroy(&c);
+  }
+  Case ordered = ring_order(&whole, &ring);
+  Layout layout = layout_places(&ordered, seed % 2);
+  if (ring.padded) {
+    spoil_padding(&ordered, &layout);
+  }
+  ring_add(&layout, &ordered.a, &ring);
+  char *after = bench_run_threads(layout.bench);
+  const double tolerance = a.type == TYPE_F32 ? 4e-6 : 1e-11;
+  for (int t = O; t < TENSORS; t++) {
+    const double worst = t == D_O ? 0 : worst_difference(&ordered, &layout, after, t);
+    if (worst > tolerance) {
+      fail_msg("tensor %d of a ring of %d%s%s differs by %g", t, ring.ranks, ring.zigzag ? ", zigzag" : "",
+               a.causal ? ", causal" : "", worst);
+    }
+  }
+  free(after);
+  bench_destroy(layout.bench);
+  case_destroy(&ordered);
+  case_destroy(&whole);
+}
+
+static void rings(void **state) {
+  (void)state;
+  for (int i = 0; i < 8; i++) {
+    const ElementType type = i % 2 ? TYPE_F64 : TYPE_F32;
+    const Ring blocks = {.ranks = 3}, zigzag = {.ranks = 4, .zigzag = true}, padded = {.ranks = 2, .padded = true};
+    const bool causal = i / 2 % 2;
+    check_ring(shape(type, 2, 12, 12, 2, 2, 6, 3, causal), blocks, (uint64_t)i);
+    check_ring(shape(type, 1, 48, 48, 2, 1, 8, 8, causal), zigzag, (uint64_t)i);
+    check_ring(shape(type, 2, 24, 32, 2, 3, 5, 9, false), zigzag, (uint64_t)i);
+    check_ring(shape(type, 2, 10, 10, 2, 1, 4, 4, false), padded, (uint64_t)i);
+    check_ring(shape(type, 1, 10, 10, 2, 1, 4, 4, true), (Ring){.ranks = 1}, (uint64_t)i);
+  }
+  check_ring(shape(TYPE_F64, 1, 520, 520, 9, 1, 8, 8, true), (Ring){.ranks = 4, .zigzag = true}, 3);
+  check_ring(shape(TYPE_F64, 1, 2400, 2400, 1, 2, 8, 4, true), (Ring){.ranks = 2, .zigzag = true}, 5);
+  check_ring(shape(TYPE_F32, 1, 1800, 1800, 1, 1, 8, 8, true), (Ring){.ranks = 3}, 6);
+}
+
 // A wrong scale, a mask left out or a wrong gradient must not pass.
 static void notices_errors(void **state) {
   (void)state;
@@ -317,6 +470,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(small_shapes), cmocka_unit_test(block_edges),        cmocka_unit_test(long_sequences),
       cmocka_unit_test(large_scores), cmocka_unit_test(finite_differences), cmocka_unit_test(notices_errors),
+      cmocka_unit_test(rings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
