@@ -74,9 +74,11 @@ static void no_attention(Shard *s, const LayoutRule *rule, const NodeList *nodes
     keys = keys || name_of_axis(s, graph_node(s->graph, nodes->at[i])->axis2) == rule->axis;
   }
   Diagnostic *error =
-      keys ? diag_error(diag, E042, rule->span, "no attention with keys along '%s' is made in '%s'", rule->axis,
-                        rule->scope ? rule->scope : "the model")
-           : diag_error(diag, E042, rule->span, "'%s' is not the axis of the keys of any attention", rule->axis);
+      !keys ? diag_error(diag, E042, rule->span, "'%s' is not the axis of the keys of any attention", rule->axis)
+      : rule->scope
+          ? diag_error(diag, E042, rule->span, "no attention with keys along '%s' is in '%s'", rule->axis, rule->scope)
+          : diag_error(diag, E042, rule->span, "no attention passes keys along '%s' by this rule: others hold there",
+                       rule->axis);
   diag_related(diag, error, graph_node(s->graph, nodes->at[0])->span, "an attention");
   diag_help(diag, error, "write %s", legal_rules(s, nodes, mesh));
 }
@@ -88,8 +90,11 @@ static void not_shared(Shard *s, const LayoutRule *rule, const Node *node, const
   AxisId loop = loops->axis[mesh];
   if (loop == node->axis) {
     const Axis *keys = &graph->axes.at[node->axis2];
-    diag_error(diag, E043, rule->span, "keys along '%s' of size %lld cannot be split over %s = %lld", keys->name,
-               (long long)keys->size, name, (long long)mapping_size(s->mapping, mesh));
+    Diagnostic *error = diag_error(diag, E043, rule->span, "keys along '%s' of size %lld cannot be split over %s = %lld",
+                                   keys->name, (long long)keys->size, name,
+                                   (long long)mapping_size(s->mapping, mesh));
+    diag_related(diag, error, node->span, "the attention, whose queries are along '%s'", queries);
+    diag_help(diag, error, "write `%s(ring, pad)`, or leave `(ring)` out: then the keys are gathered", name);
     return;
   }
   Diagnostic *error =
@@ -100,11 +105,13 @@ static void not_shared(Shard *s, const LayoutRule *rule, const Node *node, const
   if (loops->cause.rule[mesh]) {
     diag_related(diag, error, loops->cause.rule[mesh]->span, "the rule behind it");
   }
-  if (loop < 0) {
+  if (loop < 0 && graph->axes.at[node->axis].zigzag_mesh) {
+    diag_help(diag, error, "one mesh axis cuts queries in a zigzag, and their keys go round this one alone");
+  } else if (loop < 0) {
     diag_help(diag, error, "cut them: `%s -> %s;`, or `%s -> %s(zigzag);` for causal attention", queries, name, queries,
               name);
   } else {
-    diag_help(diag, error, "take one of the two rules off: heads and keys are shared by one mesh axis each");
+    diag_help(diag, error, "take one of the two rules off, or declare a mesh axis for each");
   }
 }
 
