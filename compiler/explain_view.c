@@ -184,6 +184,13 @@ static void keep_memory(const Lower *l, ViewStage *stage) {
       int64_t top = buffer->offset + buffer->bytes - lasting;
       ViewSegment *segment = &stage->segments[buffer->segment];
       segment->peak = top > segment->peak ? top : segment->peak;
+      segment->alive[buffer->first] += (double)buffer->bytes;
+      segment->alive[buffer->last + 1] -= (double)buffer->bytes;
+    }
+  }
+  for (int s = 0; s < stage->segment_count; s++) {  // from changes to sums
+    for (int i = 1; i <= stage->segments[s].instructions; i++) {
+      stage->segments[s].alive[i] += stage->segments[s].alive[i - 1];
     }
   }
 }
@@ -199,7 +206,10 @@ void view_keep(CompileView *view, const Lower *l) {
   stage.segment_count = l->segments.count;
   stage.segments = ARENA_ARRAY(arena, ViewSegment, stage.segment_count + 1);
   for (int i = 0; i < stage.segment_count; i++) {
-    stage.segments[i].name = l->segments.at[i]->name;
+    ViewSegment *segment = &stage.segments[i];
+    segment->name = l->segments.at[i]->name;
+    segment->instructions = l->segments.at[i]->list.count;
+    segment->alive = ARENA_ARRAY(arena, double, segment->instructions + 2);
   }
   keep_segments(l, &stage);
   keep_tensors(l, &stage);

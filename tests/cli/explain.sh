@@ -59,9 +59,10 @@ explain pp2 --svg pipeline.svg
 says '^pipeline over pp: .* 2 stages, 4 microbatches' '\(p - 1\) / \(v m\) = 1 / \(1 x 4\) = 25\.00%' \
   'send pp .* to the next stage' 'send pp .* to the previous stage' ' x 2$' ' x 1$'
 mentions pipeline.svg '<svg' 'stage 0' 'stage 1' 'memory of saved values'
-expect 1 "$MDLC" explain "$LLAMA" --layout tp2 --svg none.svg
-mentions err "pipeline"
-[ ! -e none.svg ] || die "there is a picture of no pipeline"
+explain tp2 --svg memory.svg
+mentions memory.svg '<svg' 'memory of a rank' 'layout tp2' ' instructions'
+explain one4 --svg slots.svg
+mentions slots.svg 'microbatch 3'
 
 # The same for scripts: collectives one by one.
 explain tp2 --json
