@@ -147,8 +147,7 @@ static void draw_memory(const Explain *explain, Buffer *out) {
     if (at < stage->segment_count) {
       const ViewSegment *segment = &stage->segments[at];
       bool several = train->slots > 1 && at + 1 < stage->segment_count;
-      const char *name =
-          several ? arena_format(arena, "%s %d", segment->name, train->calls[c].slot) : segment->name;
+      const char *name = several ? arena_format(arena, "%s %d", segment->name, train->calls[c].slot) : segment->name;
       calls[count++] = (MemoryCall){name, segment->instructions, segment->alive};
     }
   }

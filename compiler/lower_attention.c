@@ -222,8 +222,7 @@ static void use_gradients(Lower *l, Lowering *at, const Block *block) {
   for (int i = 1; i < 3; i++) {
     ValueId value = at->result[i].value;
     at->result[i].made = in_block(l, at, block, value, i == 2);
-    Place place =
-        attention_place(l, value, &at->result[i].made, at->k, 3, i == 2 ? at->a.stride_dv : at->a.stride_dk);
+    Place place = attention_place(l, value, &at->result[i].made, at->k, 3, i == 2 ? at->a.stride_dv : at->a.stride_dk);
     *(i == 2 ? &at->a.dv : &at->a.dk) = place;
   }
 }

@@ -250,7 +250,8 @@ static const Option explain_options[] = {
     {"full", 0, OPTION_FLAG, NULL, offsetof(Values, full), 0,
      "a line for each parameter and stage, also where they are alike"},
     {"json", 0, OPTION_FLAG, NULL, offsetof(Values, json), 0, "one JSON object instead, for scripts"},
-    {"svg", 0, OPTION_TEXT, "FILE", offsetof(Values, svg), 0, "also draw the memory of a training step, and the schedule of a pipeline"},
+    {"svg", 0, OPTION_TEXT, "FILE", offsetof(Values, svg), 0,
+     "also draw the memory of a training step, and the schedule of a pipeline"},
 };
 static const Option fmt_options[] = {
     {"check", 0, OPTION_FLAG, NULL, offsetof(Values, check), 0,

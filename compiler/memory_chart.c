@@ -69,7 +69,8 @@ static void draw_title(const Drawing *d) {
   escape(d->out, d->facts->subtitle);
   buffer_format(d->out, "</text>\n<text class=\"big\" x=\"%d\" y=\"38\" text-anchor=\"end\">%s</text>\n", WIDTH - RIGHT,
                 units_bytes(number, d->most));
-  buffer_format(d->out, "<text x=\"%d\" y=\"57\" text-anchor=\"end\">at most, beside parameters and state</text>\n",
+  buffer_format(d->out,
+                "<text x=\"%d\" y=\"57\" text-anchor=\"end\">live at most, beside parameters and state</text>\n",
                 WIDTH - RIGHT);
 }
 
@@ -77,7 +78,8 @@ static void draw_axes(const Drawing *d) {
   char number[UNITS_MAX];
   for (int i = 0; i <= TICKS; i++) {
     double bytes = d->most * i / TICKS, y = round(y_of(d, bytes)) + 0.5;
-    buffer_format(d->out, "<path class=\"%s\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+    buffer_format(d->out,
+                  "<path class=\"%s\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
                   i ? "grid" : "axis", LEFT, y, WIDTH - RIGHT, LEFT - 8, y + 4, units_bytes(number, bytes));
   }
   buffer_format(d->out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%lld instructions</text>\n", WIDTH - RIGHT,
@@ -101,23 +103,32 @@ static void draw_calls(const Drawing *d) {
   }
 }
 
+// Returns the bytes that are drawn from here on.
+static double draw_step(const Drawing *d, double x, double from, double to) {
+  if (from != to) {
+    buffer_format(d->out, "H%.0fV%.1f", x, y_of(d, to));
+  }
+  return to;
+}
+
 // Steps, of each pixel the highest.
 static void draw_corners(const Drawing *d) {
   int64_t at = 0;
-  double highest = 0, column = floor(x_of(d, 0));
+  double highest = 0, drawn = 0, column = floor(x_of(d, 0));
   for (int c = 0; c < d->facts->call_count; c++) {
     const MemoryCall *call = &d->facts->calls[c];
     for (int i = 0; i < call->count; i++, at++) {
       double x = floor(x_of(d, at));
       if (x > column) {
-        buffer_format(d->out, "V%.1fH%.0f", y_of(d, highest), x);
+        drawn = draw_step(d, column, drawn, highest);
         highest = 0;
         column = x;
       }
       highest = fmax(highest, d->facts->lasting + call->alive[i]);
     }
   }
-  buffer_format(d->out, "V%.1fH%d", y_of(d, highest), WIDTH - RIGHT);
+  draw_step(d, column, drawn, highest);
+  buffer_format(d->out, "H%d", WIDTH - RIGHT);
 }
 
 void memory_chart(const MemoryChart *chart, Buffer *out) {

@@ -121,11 +121,11 @@ typedef struct {
 // real type. GRAD reads q, k, v, o, d_o, statistics and writes dq, dk, dv (dk and dv summed over group).
 // The position of query i is origin[p] + the term origin_term[p] + i - p * queries / parts, where p = i / (queries /
 // parts): ranks may hold their queries in two blocks (zigzag). parts 0: one, beginning at position 0.
-// Ring attention sees one block of the keys at a time: the block of the rank that stands ring_step ranks before this one
-// in the group of the mesh axes `ring`. Positions of keys follow from key_parts, key_origin and key_origin_term on that
-// rank, as those of queries do on this one; keys at or past key_end are padding (key_end 0: none are). more: the keys
-// are added to those that o and the statistics have seen, GRAD: dq is added to; more_keys: GRAD adds to dk and dv. What
-// no query may see costs no arithmetic. A query that has seen no key has o = 0 and the statistic -infinity.
+// Ring attention sees one block of the keys at a time: the block of the rank that stands ring_step ranks before this
+// one in the group of the mesh axes `ring`. Positions of keys follow from key_parts, key_origin and key_origin_term on
+// that rank, as those of queries do on this one; keys at or past key_end are padding (key_end 0: none are). more: the
+// keys are added to those that o and the statistics have seen, GRAD: dq is added to; more_keys: GRAD adds to dk and dv.
+// What no query may see costs no arithmetic. A query that has seen no key has o = 0 and the statistic -infinity.
 typedef struct {
   ElementType type;
   bool causal, more, more_keys;
@@ -321,7 +321,8 @@ int64_t plan_rank(const Plan *plan, const int *coordinate);              // and 
 int64_t plan_term(const Plan *plan, int term, const int *coordinate);    // what a place's term is on this rank
 int64_t plan_parts(const Plan *plan, const int *mesh, int count);        // how many parts these mesh axes make
 int64_t plan_part(const Plan *plan, const int *mesh, int count, const int *coordinate);  // and which is this rank's
-// The coordinates of the rank that stands `steps` before this one in the ring of these mesh axes, in the order of ranks.
+// The coordinates of the rank that stands `steps` before this one in the ring of these mesh axes, in the order of
+// ranks.
 void plan_before(const Plan *plan, uint32_t mesh, int steps, const int *coordinate, int *before);
 // Position along the whole axis of the local one; at or past the size of the axis: padding.
 int64_t plan_position(const Plan *plan, const PlanCut *cut, const int *coordinate, int64_t local);

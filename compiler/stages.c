@@ -50,9 +50,9 @@ bool stages_exist(const Graph *graph, const Spec *spec) {
       return true;
     }
   }
-  Diagnostic *error = diag_error(graph->diag, E043, spec->pipeline.span,
-                                 "the iterations of '%s' compute nothing, so no stage has anything to do",
-                                 spec->pipeline.axis);
+  Diagnostic *error =
+      diag_error(graph->diag, E043, spec->pipeline.span,
+                 "the iterations of '%s' compute nothing, so no stage has anything to do", spec->pipeline.axis);
   diag_help(graph->diag, error, "leave the rule out, or let the loss depend on what `repeat %s` computes",
             spec->pipeline.axis);
   return false;

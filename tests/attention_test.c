@@ -378,42 +378,44 @@ static void ring_add(const Layout *layout, const Attention *whole, const Ring *r
   }
 }
 
-// Whatever lies in padding is neither read nor changes anything.
+// Whatever lies in the padding of keys and values is not read.
 static void spoil_padding(const Case *c, const Layout *layout) {
-  const int inputs[] = {K, V};
-  for (int i = 0; i < 2; i++) {
-    const int64_t all = elements_of(&c->a, inputs[i]), row = all / c->a.batch / c->a.keys;
-    for (int64_t at = (c->a.keys - 1) * row; at < all; at = at % row == row - 1 ? at + (c->a.keys - 1) * row + 1 : at + 1) {
-      void *memory = bench_at(layout->bench, *layout->place[inputs[i]]);
-      real_set(c->a.type, memory, memory_index(&c->a, inputs[i], layout->stride[inputs[i]], at), NAN);
+  const Attention *a = &c->a;
+  for (int t = K; t <= V; t++) {
+    void *memory = bench_at(layout->bench, *layout->place[t]);
+    for (int64_t b = 0; b < a->batch; b++) {
+      const int64_t first = index_of(a, t, b, a->keys - 1, 0, 0);
+      for (int64_t i = 0; i < a->heads * depth_of(a, t); i++) {
+        real_set(a->type, memory, memory_index(a, t, layout->stride[t], first + i), NAN);
+      }
     }
   }
 }
 
-static void check_ring(Attention a, Ring ring, uint64_t seed) {
-  Case c = case_create(a, seed);
-  if (ring.padded) {
-    c.a.keys--;
-    case_destroy(&c);
-    c = case_create(c.a, seed);
-  }
-  reference(&c);
-  Case whole = c;
-  if (ring.padded) {  // the reference, with a key more that nobody sees
-    whole = case_create(a, seed);
-    for (int t = 0; t < TENSORS; t++) {
-      const int64_t had = elements_of(&c.a, t) / a.batch, has = elements_of(&a, t) / a.batch;
-      memset(whole.tensor[t], 0, sizeof(double) * (size_t)(has * a.batch));
-      for (int64_t b = 0; b < a.batch; b++) {
-        memcpy(whole.tensor[t] + b * has, c.tensor[t] + b * had, sizeof(double) * (size_t)had);
-      }
+// What is right, with a key more at the end that nobody sees.
+static Case with_padding(const Case *c) {
+  Attention a = c->a;
+  a.keys++;
+  Case made = case_create(a, 1);
+  for (int t = 0; t < TENSORS; t++) {
+    const int64_t had = elements_of(&c->a, t) / a.batch, has = elements_of(&a, t) / a.batch;
+    memset(made.tensor[t], 0, sizeof(double) * (size_t)(has * a.batch));
+    for (int64_t b = 0; b < a.batch; b++) {
+      memcpy(made.tensor[t] + b * has, c->tensor[t] + b * had, sizeof(double) * (size_t)had);
     }
-    case_destroy(&c);
   }
-  Case ordered = ring_order(&whole, &ring);
+  return made;
+}
+
+static void check_ring(Attention a, Ring ring, uint64_t seed) {
+  a.keys -= ring.padded;
+  Case real = case_create(a, seed);
+  reference(&real);
+  Case whole = ring.padded ? with_padding(&real) : real, ordered = ring_order(&whole, &ring);
   Layout layout = layout_places(&ordered, seed % 2);
   if (ring.padded) {
     spoil_padding(&ordered, &layout);
+    case_destroy(&real);
   }
   ring_add(&layout, &ordered.a, &ring);
   char *after = bench_run_threads(layout.bench);

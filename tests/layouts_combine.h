@@ -22,7 +22,14 @@ typedef struct {  // what a program says; "": it has none
   char ulysses[COMBINE_WORDS], ring[COMBINE_WORDS], axis[COMBINE_WORDS], part[COMBINE_WORDS], slots[COMBINE_WORDS];
 } Combine;
 
-typedef enum { CONTEXT_GATHER, CONTEXT_ZIGZAG, CONTEXT_ULYSSES, CONTEXT_RING, CONTEXT_RING_ZIGZAG, CONTEXT_COUNT } ContextKind;
+typedef enum {
+  CONTEXT_GATHER,
+  CONTEXT_ZIGZAG,
+  CONTEXT_ULYSSES,
+  CONTEXT_RING,
+  CONTEXT_RING_ZIGZAG,
+  CONTEXT_COUNT
+} ContextKind;
 typedef enum { ZERO_OFF, ZERO_1, ZERO_2, ZERO_3, ZERO_1_AXIS, ZERO_3_AXIS, ZERO_COUNT } ZeroKind;
 typedef enum { PIPE_1F1B, PIPE_GPIPE, PIPE_INTERLEAVED, PIPE_ZERO_BUBBLE, PIPE_UNEVEN, PIPE_COUNT } PipeKind;
 
@@ -92,7 +99,8 @@ static inline bool combine_legal(const Combine *have, const Combination *c) {
 }
 
 static inline void combine_say(const Combine *have, const Combination *c, CombinedLayout *to) {
-  static const char *const contexts[] = {"g", "z", "u", "r", "rz"}, *const zeros[] = {"", "_z1", "_z2", "_z3", "_z1a", "_z3a"};
+  static const char *const contexts[] = {"g", "z", "u", "r", "rz"}, *const zeros[] = {"",    "_z1",  "_z2",
+                                                                                      "_z3", "_z1a", "_z3a"};
   static const char *const pipes[] = {"", "g", "i", "b", "u"}, *const again[] = {"", "_ra", "_rl"};
   static const char *const stored[] = {"", "state", "grad, state", "param, grad, state", "state", "param, grad, state"};
   char *text = to->text;

@@ -24,9 +24,10 @@ typedef struct {
 } Subject;
 
 static const Subject subjects[] = {
-    {"llama.mdl", "tp2"},      {"llama.mdl", "d3"},      {"llama.mdl", "ulysses2"},  {"llama.mdl", "cp2z"},
-    {"llama.mdl", "z3tp"},     {"llama.mdl", "z1pp"},    {"llama.mdl", "pp2dp2cp2"}, {"llama.mdl", "two"},
-    {"llama.mdl", "ring2z"},   {"llama.mdl", "ring4"},   {"llama.mdl", "ringpp"},    {"gpt2.mdl", "vocab2pp2"}, {"groups.mdl", "state4"}, {"experts.mdl", "ep"},
+    {"llama.mdl", "tp2"},     {"llama.mdl", "d3"},    {"llama.mdl", "ulysses2"},  {"llama.mdl", "cp2z"},
+    {"llama.mdl", "z3tp"},    {"llama.mdl", "z1pp"},  {"llama.mdl", "pp2dp2cp2"}, {"llama.mdl", "two"},
+    {"llama.mdl", "ring2z"},  {"llama.mdl", "ring4"}, {"llama.mdl", "ringpp"},    {"gpt2.mdl", "vocab2pp2"},
+    {"groups.mdl", "state4"}, {"experts.mdl", "ep"},
 };
 
 typedef struct {

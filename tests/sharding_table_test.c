@@ -309,7 +309,8 @@ static void test_ring_bytes(void **state) {
 static void test_ring_and_tensor(void **state) {
   (void)state;
   Trial trial = trial_open(
-      "mesh cp = 2, tp = 2; seq -> cp; kv_heads, ffn, vocab -> tp; @resid: seq -> cp, tp; attention: key -> cp(ring);",
+      "mesh cp = 2, tp = 2; seq -> cp(zigzag); kv_heads, ffn, vocab -> tp; @resid: seq -> cp, tp; attention: key -> "
+      "cp(ring);",
       NULL);
   expect(&trial, PHASE_FORWARD, ROTATE, 1, 0);
   expect(&trial, PHASE_FORWARD, GATHER, 2, 1);
@@ -348,8 +349,8 @@ static void test_ring_memory(void **state) {
   assert_int_equal(most_keys(gather), SEQUENCE);
   assert_int_equal(most_keys(ring), SEQUENCE / RANKS);
   double keys = 2.0 * 8 * SEQUENCE * 16 * 4, block = keys / RANKS;
-  double less = (double)(gather->set->plans[0]->arena_bytes[ARENA_TRANSIENT] -
-                         ring->set->plans[0]->arena_bytes[ARENA_TRANSIENT]);
+  double less =
+      (double)(gather->set->plans[0]->arena_bytes[ARENA_TRANSIENT] - ring->set->plans[0]->arena_bytes[ARENA_TRANSIENT]);
   double kept = LAYERS * (keys - block), on_their_way = 4 * block;
   if (less < kept - on_their_way) {
     fail_msg("a ring needs %.0f bytes less, not %.0f", less, kept - on_their_way);
@@ -521,12 +522,24 @@ static void test_bubble(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_tensor),      cmocka_unit_test(test_sequence),  cmocka_unit_test(test_sequence_bytes),
-      cmocka_unit_test(test_context),     cmocka_unit_test(test_ulysses),   cmocka_unit_test(test_context_and_tensor),
-      cmocka_unit_test(test_one_kv_head), cmocka_unit_test(test_recompute), cmocka_unit_test(test_data),
-      cmocka_unit_test(test_zero_1),      cmocka_unit_test(test_zero_2),    cmocka_unit_test(test_zero_3),
-      cmocka_unit_test(test_pipeline),    cmocka_unit_test(test_bubble),    cmocka_unit_test(test_ring),
-      cmocka_unit_test(test_ring_bytes),  cmocka_unit_test(test_ring_and_tensor), cmocka_unit_test(test_ring_memory),
+      cmocka_unit_test(test_tensor),
+      cmocka_unit_test(test_sequence),
+      cmocka_unit_test(test_sequence_bytes),
+      cmocka_unit_test(test_context),
+      cmocka_unit_test(test_ulysses),
+      cmocka_unit_test(test_context_and_tensor),
+      cmocka_unit_test(test_one_kv_head),
+      cmocka_unit_test(test_recompute),
+      cmocka_unit_test(test_data),
+      cmocka_unit_test(test_zero_1),
+      cmocka_unit_test(test_zero_2),
+      cmocka_unit_test(test_zero_3),
+      cmocka_unit_test(test_pipeline),
+      cmocka_unit_test(test_bubble),
+      cmocka_unit_test(test_ring),
+      cmocka_unit_test(test_ring_bytes),
+      cmocka_unit_test(test_ring_and_tensor),
+      cmocka_unit_test(test_ring_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

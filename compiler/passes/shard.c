@@ -184,21 +184,28 @@ static void shard_with(Shard *s, NodeId id, uint32_t passing) {
 
 // --- renames ---
 
+// Can an axis have another name where it is cut by these mesh axes? The other is cut as this one is from here on,
+// unless it has a form of its own.
+static bool same_cut(const Axis *axis, Axis *other, uint32_t cut) {
+  uint32_t blocks = other->block_mesh & ~other->zigzag_mesh & cut;
+  if ((other->zigzag_mesh & ~axis->zigzag_mesh) || (axis->zigzag_mesh & blocks)) {
+    return false;
+  }
+  other->zigzag_mesh |= axis->zigzag_mesh;
+  other->padded_mesh |= axis->padded_mesh;
+  other->block_mesh |= cut & ~axis->zigzag_mesh;
+  return true;
+}
+
 // The axis of the result that is cut where the operand is cut along `axis`, or -1: it cannot stay so.
 static AxisId renamed(Shard *s, const Node *node, AxisId axis, uint32_t cut) {
   Graph *graph = s->graph;
   int64_t parts = mapping_ranks(s->mapping, cut);
   switch (node->op) {
     case OP_RENAME:
-      if (axis == node->axis) {
-        if (graph->axes.at[node->axis2].zigzag_mesh & ~graph->axes.at[axis].zigzag_mesh) {
-          return -1;
-        }
-        graph->axes.at[node->axis2].zigzag_mesh |= graph->axes.at[axis].zigzag_mesh;
-        graph->axes.at[node->axis2].padded_mesh |= graph->axes.at[axis].padded_mesh;
-        return node->axis2;
-      }
-      return axis;
+      return axis != node->axis                                                   ? axis
+             : same_cut(&graph->axes.at[axis], &graph->axes.at[node->axis2], cut) ? node->axis2
+                                                                                  : -1;
     case OP_SPLIT:
       if (axis == node->axis) {
         const Axis *major = &graph->axes.at[node->axes.axis[0]];
@@ -501,6 +508,9 @@ static void find_forms(Shard *s) {
       Axis *axis = &s->graph->axes.at[a];
       axis->zigzag_mesh |= rule->zigzag && axis->name == rule->axis ? rule->mesh : 0;
       axis->padded_mesh |= rule->padded && axis->name == rule->axis ? rule->mesh : 0;
+      // Keys that go round a ring are cut as what they were made from.
+      bool blocks = rule->kind == RULE_COMPUTE && !rule->zigzag && !rule->ring;
+      axis->block_mesh |= blocks && axis->name == rule->axis ? rule->mesh : 0;
     }
   }
 }

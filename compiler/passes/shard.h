@@ -100,8 +100,8 @@ AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh);  /
 bool shard_passes(Shard *s, const Node *node, int mesh);  // may a partial operand stay so, the result being partial?
 
 // shard_ring.c: attention whose keys go round a ring by a rule such as `attention: key -> cp(ring)`.
-void shard_ring(Shard *s, NodeId id, Loops *loops);      // marks the node, once its loop axes are chosen
-void shard_check_rings(Shard *s, const NodeList *nodes); // reports rules that no attention of these can follow
+void shard_ring(Shard *s, NodeId id, Loops *loops);       // marks the node, once its loop axes are chosen
+void shard_check_rings(Shard *s, const NodeList *nodes);  // reports rules that no attention of these can follow
 
 // shard_pack.c
 void shard_pack(Shard *s, NodeId id);

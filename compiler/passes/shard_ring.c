@@ -63,7 +63,8 @@ static const char *legal_rules(const Shard *s, const NodeList *nodes, Name mesh)
 static void no_attention(Shard *s, const LayoutRule *rule, const NodeList *nodes, Name mesh) {
   Diag *diag = s->graph->diag;
   if (nodes->count == 0) {
-    Diagnostic *error = diag_error(diag, E042, rule->span, "only attention passes its keys around a ring, and there is none here");
+    Diagnostic *error =
+        diag_error(diag, E042, rule->span, "only attention passes its keys around a ring, and there is none here");
     diag_help(diag, error,
               "call `attention` of std.nn, or write softmax(scale * dot(q, k)) times v as it does; other operations "
               "gather: leave `(ring)` out");
@@ -90,17 +91,18 @@ static void not_shared(Shard *s, const LayoutRule *rule, const Node *node, const
   AxisId loop = loops->axis[mesh];
   if (loop == node->axis) {
     const Axis *keys = &graph->axes.at[node->axis2];
-    Diagnostic *error = diag_error(diag, E043, rule->span, "keys along '%s' of size %lld cannot be split over %s = %lld",
-                                   keys->name, (long long)keys->size, name,
-                                   (long long)mapping_size(s->mapping, mesh));
+    Diagnostic *error =
+        diag_error(diag, E043, rule->span, "keys along '%s' of size %lld cannot be split over %s = %lld", keys->name,
+                   (long long)keys->size, name, (long long)mapping_size(s->mapping, mesh));
     diag_related(diag, error, node->span, "the attention, whose queries are along '%s'", queries);
     diag_help(diag, error, "write `%s(ring, pad)`, or leave `(ring)` out: then the keys are gathered", name);
     return;
   }
   Diagnostic *error =
-      loop < 0 ? diag_error(diag, E042, rule->span, "keys cannot go round '%s', which does not cut the queries", name)
-               : diag_error(diag, E042, rule->span, "keys cannot go round '%s', whose ranks share '%s' in this attention",
-                            name, name_of_axis(s, loop));
+      loop < 0
+          ? diag_error(diag, E042, rule->span, "keys cannot go round '%s', which does not cut the queries", name)
+          : diag_error(diag, E042, rule->span, "keys cannot go round '%s', whose ranks share '%s' in this attention",
+                       name, name_of_axis(s, loop));
   diag_related(diag, error, node->span, "the attention, whose queries are along '%s'", queries);
   if (loops->cause.rule[mesh]) {
     diag_related(diag, error, loops->cause.rule[mesh]->span, "the rule behind it");

@@ -413,8 +413,8 @@ static void keys_end(const Job *job, const Block *block, const Where *w, const K
   const int64_t count = keys->end - keys->begin;
   copy_lines(job, at_key(job, job->ports->dk, a->stride_dk, w, keys->begin), a->stride_dk[1], block->dk, a->depth,
              count, a->depth);
-  copy_lines(job, at_key(job, job->ports->dv, a->stride_dv, w, keys->begin), a->stride_dv[1], block->dv,
-             a->value_depth, count, a->value_depth);
+  copy_lines(job, at_key(job, job->ports->dv, a->stride_dv, w, keys->begin), a->stride_dv[1], block->dv, a->value_depth,
+             count, a->value_depth);
 }
 
 // dk and dv of some keys of one (batch, head), and what they add to dq if asked. The keys that come first in memory
