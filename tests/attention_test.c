@@ -433,6 +433,32 @@ static void check_ring(Attention a, Ring ring, uint64_t seed) {
   case_destroy(&whole);
 }
 
+// A block at the wrong positions, or one that is forgotten, must not pass.
+static void notices_wrong_rings(void **state) {
+  (void)state;
+  for (int wrong = 0; wrong < 3; wrong++) {
+    const Ring ring = {.ranks = 2, .zigzag = true};
+    Case c = case_create(shape(TYPE_F64, 1, 16, 16, 2, 1, 4, 4, true), 4);
+    reference(&c);
+    Case ordered = ring_order(&c, &ring);
+    Layout layout = layout_places(&ordered, false);
+    ring_add(&layout, &ordered.a, &ring);
+    PlanSegment *segment = &layout.bench->segment;
+    for (int i = 0; i < segment->count; i++) {
+      Attention *a = &segment->instructions[i].as.attention;
+      a->more = wrong != 0 && a->more;
+      a->more_keys = wrong != 1 && a->more_keys;
+      a->key_origin[1] += wrong == 2;
+    }
+    char *after = bench_run(layout.bench, 1);
+    assert_true(worst_difference(&ordered, &layout, after, wrong == 1 ? DK : O) > 1e-3);
+    free(after);
+    bench_destroy(layout.bench);
+    case_destroy(&ordered);
+    case_destroy(&c);
+  }
+}
+
 static void rings(void **state) {
   (void)state;
   for (int i = 0; i < 8; i++) {
@@ -470,9 +496,9 @@ static void notices_errors(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(small_shapes), cmocka_unit_test(block_edges),        cmocka_unit_test(long_sequences),
-      cmocka_unit_test(large_scores), cmocka_unit_test(finite_differences), cmocka_unit_test(notices_errors),
-      cmocka_unit_test(rings),
+      cmocka_unit_test(small_shapes), cmocka_unit_test(block_edges),         cmocka_unit_test(long_sequences),
+      cmocka_unit_test(large_scores), cmocka_unit_test(finite_differences),  cmocka_unit_test(notices_errors),
+      cmocka_unit_test(rings),        cmocka_unit_test(notices_wrong_rings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
