@@ -29,9 +29,15 @@ static const Pack *pack_of(const Graph *graph, AxisId axis) {
   return NULL;
 }
 
+// Parts of an axis that several mesh axes may cut unevenly are made of the smallest such parts, so that cutting a part
+// again, or joining some, gives parts of the whole.
 static int64_t part_size(const Localise *l, AxisId axis, uint32_t mesh) {
-  int64_t parts = mapping_ranks(l->shard->mapping, mesh);
-  return (l->graph->axes.at[axis].size + parts - 1) / parts;
+  const Axis *whole = &l->graph->axes.at[axis];
+  int64_t parts = mapping_ranks(l->shard->mapping, mesh), smallest = parts;
+  if (mesh && (mesh & ~whole->padded_mesh) == 0) {
+    smallest = mapping_ranks(l->shard->mapping, whole->padded_mesh);
+  }
+  return (whole->size + smallest - 1) / smallest * (smallest / parts);
 }
 
 // Elements of a pack on one rank, before it is cut into pieces; a multiple of their number.

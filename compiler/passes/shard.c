@@ -186,8 +186,12 @@ static void shard_with(Shard *s, NodeId id, uint32_t passing) {
 
 // Can an axis have another name where it is cut by these mesh axes? The other is cut as this one is from here on,
 // unless it has a form of its own.
-static bool same_cut(const Axis *axis, Axis *other, uint32_t cut) {
+static bool same_cut(const Shard *s, const Axis *axis, Axis *other, uint32_t cut) {
   uint32_t blocks = other->block_mesh & ~other->zigzag_mesh & cut;
+  bool even = axis->size % mapping_ranks(s->mapping, axis->padded_mesh | other->padded_mesh | cut) == 0;
+  if (!even && other->padded_mesh && other->padded_mesh != axis->padded_mesh) {
+    return false;  // the smallest parts are others
+  }
   if ((other->zigzag_mesh & ~axis->zigzag_mesh) || (axis->zigzag_mesh & blocks)) {
     return false;
   }
@@ -203,9 +207,10 @@ static AxisId renamed(Shard *s, const Node *node, AxisId axis, uint32_t cut) {
   int64_t parts = mapping_ranks(s->mapping, cut);
   switch (node->op) {
     case OP_RENAME:
-      return axis != node->axis                                                   ? axis
-             : same_cut(&graph->axes.at[axis], &graph->axes.at[node->axis2], cut) ? node->axis2
-                                                                                  : -1;
+      if (axis == node->axis) {
+        return same_cut(s, &graph->axes.at[axis], &graph->axes.at[node->axis2], cut) ? node->axis2 : -1;
+      }
+      return axis;
     case OP_SPLIT:
       if (axis == node->axis) {
         const Axis *major = &graph->axes.at[node->axes.axis[0]];
