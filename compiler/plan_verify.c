@@ -162,7 +162,8 @@ static bool attention_holds(PlanCheck *v, const Attention *a, bool grad) {
   if (a->key_end < 0 || (!a->ring && a->ring_step != 0)) {
     return check_fail(v, "has keys that are nowhere");
   }
-  if ((a->more || a->more_keys) && a->type != v->plan->real && !a->wide) {
+  bool narrow = element_type_bytes(a->type) < element_type_bytes(TYPE_F32);
+  if ((a->more || a->more_keys) && narrow && !a->wide) {
     return check_fail(v, "adds a block of keys to what is rounded");
   }
   Extent statistics = {0};
