@@ -153,12 +153,21 @@ static void code_window(Codec *codec, Window *window) {
 static void code_attention(Codec *codec, Attention *attention) {
   code_type(codec, &attention->type);
   code_bool(codec, &attention->causal);
+  code_bool(codec, &attention->wide);
+  code_bool(codec, &attention->more);
+  code_bool(codec, &attention->more_keys);
   code_double(codec, &attention->scale);
   code_count(codec, &attention->parts, 2);
+  code_count(codec, &attention->key_parts, 2);
   for (int i = 0; i < 2; i++) {
     code_i64(codec, &attention->origin[i]);
     code_int(codec, &attention->origin_term[i]);
+    code_i64(codec, &attention->key_origin[i]);
+    code_int(codec, &attention->key_origin_term[i]);
   }
+  code_u32(codec, &attention->ring);
+  code_int(codec, &attention->ring_step);
+  code_i64(codec, &attention->key_end);
   int64_t *sizes[] = {&attention->batch,  &attention->queries, &attention->keys,       &attention->heads,
                       &attention->groups, &attention->depth,   &attention->value_depth};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

@@ -121,8 +121,8 @@ static int print_main(Arena *arena, const void *values, const OptionList *argume
 
 typedef enum { RENDER_TEXT, RENDER_JSON, RENDER_PICTURE } Render;
 
-// False: there is no picture. Running out of memory makes the text fail.
-static bool explain_render(const Explain *explain, Render render, Buffer *out) {
+// Running out of memory makes the text fail.
+static void explain_render(const Explain *explain, Render render, Buffer *out) {
   jmp_buf escape;
   if (setjmp(escape)) {
     out->failed = true;
@@ -132,22 +132,17 @@ static bool explain_render(const Explain *explain, Render render, Buffer *out) {
       explain_print(explain, out);
     } else if (render == RENDER_JSON) {
       explain_json(explain, out);
-    } else if (!explain_svg(explain, out)) {
-      arena_set_escape(explain->arena, NULL);
-      return false;
+    } else {
+      explain_svg(explain, out);
     }
   }
   arena_set_escape(explain->arena, NULL);
-  return true;
 }
 
 static int write_svg(const Explain *explain, const char *path) {
   Buffer picture = {0};
   FileError error = {"no memory"};
-  if (!explain_render(explain, RENDER_PICTURE, &picture)) {
-    fprintf(stderr, "mdlc explain: --svg draws the schedule of a pipeline, and this layout has none\n");
-    return STATUS_INPUT;
-  }
+  explain_render(explain, RENDER_PICTURE, &picture);
   bool good = !picture.failed && file_write_atomic(path, picture.text, picture.length, &error);
   if (!good) {
     fprintf(stderr, "mdlc explain: %s\n", error.text);
@@ -255,7 +250,8 @@ static const Option explain_options[] = {
     {"full", 0, OPTION_FLAG, NULL, offsetof(Values, full), 0,
      "a line for each parameter and stage, also where they are alike"},
     {"json", 0, OPTION_FLAG, NULL, offsetof(Values, json), 0, "one JSON object instead, for scripts"},
-    {"svg", 0, OPTION_TEXT, "FILE", offsetof(Values, svg), 0, "also draw the schedule of the pipeline and its memory"},
+    {"svg", 0, OPTION_TEXT, "FILE", offsetof(Values, svg), 0,
+     "also draw the memory of a training step, and the schedule of a pipeline"},
 };
 static const Option fmt_options[] = {
     {"check", 0, OPTION_FLAG, NULL, offsetof(Values, check), 0,

@@ -215,7 +215,8 @@ static int traffic_of(const Plan *plan, ProgramKind kind, int *calls, Traffic *t
       const Instruction *at = &plan->segments[s].instructions[i];
       if (at->kind == INSTRUCTION_COLLECTIVE) {
         const Collective *c = &at->as.collective;
-        double elements = (double)c->count * (c->kind == COLLECTIVE_ALL_REDUCE ? 1 : c->ranks);
+        bool one = c->kind == COLLECTIVE_ALL_REDUCE || c->kind == COLLECTIVE_ROTATE;
+        double elements = (double)c->count * (one ? 1 : c->ranks);
         traffic_add(traffic, &count,
                     (Traffic){collective_kind_name(c->kind), c->mesh, -1, calls[s],
                               elements * (double)element_type_bytes(c->type) * calls[s]});

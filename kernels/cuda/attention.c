@@ -262,6 +262,10 @@ static const char *problem_of(const Attention *a) {
       return "attention over a size that is not between 1 and 2^30";
     }
   }
+  if (a->ring || a->more || a->more_keys || a->wide || a->key_end || a->key_parts > 1 || a->key_origin[0] ||
+      a->key_origin_term[0]) {
+    return "attention that takes its keys from a ring, block by block, has no GPU kernel yet";
+  }
   if (a->depth > DEPTH_MOST || a->value_depth > DEPTH_MOST) {
     return "attention with heads deeper than 256";
   }

@@ -155,7 +155,8 @@ bool nccl_collective(const Nccl *nccl, NcclCommunicator communicator, const Nccl
   const size_t count = (size_t)c->count;
   const int type = type_of(c->type), reduce = reduce_of(c->reduce);
   const bool reduces = c->kind == COLLECTIVE_ALL_REDUCE || c->kind == COLLECTIVE_REDUCE_SCATTER;
-  if (type < 0 || (reduces && (c->type == TYPE_E4M3 || c->type == TYPE_E5M2))) {
+  const bool rotates = c->kind == COLLECTIVE_ROTATE;  // only attention asks for it, which has no kernel for rings here
+  if (type < 0 || rotates || (reduces && (c->type == TYPE_E4M3 || c->type == TYPE_E5M2))) {
     return error_set(error, 1, "NCCL: no %s for %s", collective_kind_name(c->kind), element_type_name(c->type));
   }
   switch (c->kind) {
