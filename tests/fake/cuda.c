@@ -578,6 +578,8 @@ CudaStatus cuGetProcAddress_v2(const char *symbol, void **function, int version,
     answer = strcmp(known[i].name, symbol) == 0 ? known[i].function : answer;
   }
   memcpy(function, &answer, sizeof answer);
-  *found = 0;
+  if (found) {
+    *found = 0;
+  }
   return 0;
 }
