@@ -59,6 +59,9 @@ typedef struct {
 void forward_values(Compilation *c, ValueId loss, ForwardValues *values);  // before anything else is added
 void forward_values_output(Compilation *c, const ForwardValues *values, Span loss);
 
+// pack_casts.c: before kernels are made.
+void pack_casts(Compilation *c);
+
 // group.c: which nodes of a list belong to one kernel. group[i] of node id i: an id, or -1.
 typedef struct {
   int *group;  // by NodeId

@@ -107,8 +107,8 @@ static void put_side_by_side(Lower *l, const ValueId *given, int count, Shape co
 static void bundle_dots(Lower *l, const Node *node) {
   int count = node->operand_count - 1;
   Shape *columns = ARENA_ARRAY(l->c->arena, Shape, count), rows = graph_shape(l->graph, node->operands[0]);
-  bool parameters =
-      graph_producer(l->graph, node->operands[1]) && graph_producer(l->graph, node->operands[1])->op == OP_PARAM;
+  const Node *maker = graph_producer(l->graph, node->operands[1]);
+  bool parameters = maker && (maker->op == OP_PARAM || maker->op == OP_PART);
   for (int i = 0; i < count; i++) {
     columns[i] = shape_minus(graph_shape(l->graph, node->operands[i + 1]), &node->axes);
   }

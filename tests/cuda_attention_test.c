@@ -172,9 +172,9 @@ static void run_create(const Gpu *gpu, const Shape *s, const Values *values, Run
 
 static void run_destroy(const Gpu *gpu, Run *run) {
   for (int t = 0; t < TENSORS; t++) {
-    gpu->cuda.memory_free(run->tensor[t]);
+    gpu_free(gpu, run->tensor[t]);
   }
-  gpu->cuda.memory_free(run->statistics);
+  gpu_free(gpu, run->statistics);
   gpu_unload(gpu, &run->loaded[0]);
   gpu_unload(gpu, &run->loaded[1]);
   arena_destroy(run->arena);
@@ -221,7 +221,7 @@ static void gpu_case(const Gpu *gpu, const Shape *s) {
   inputs_draw(s, &low, &right, exact);
   oracle(s, exact, &right);
   run_create(gpu, s, &low, &run);
-  for (int repeat = 0; repeat < 3; repeat++) {
+  for (int repeat = 0; repeat < (gpu->emulated ? 1 : 3); repeat++) {
     gpu_run(gpu, &run.loaded[0], run.slots[0], true);
     gpu_run(gpu, &run.loaded[1], run.slots[1], true);
     for (int t = O; t < TENSORS; t++) {
@@ -261,15 +261,53 @@ static const Shape shapes[] = {
     {TYPE_F64, 1, 100, 90, 1, 2, 70, 64, true, 0, {0}, 0, 0},
 };
 
+// For where there is no GPU: tiles that begin and end everywhere, and little work.
+static const Shape small[] = {
+    {B16, 1, 140, 140, 1, 1, 64, 64, true, 0, {0}, 0, 0},
+    {B16, 1, 40, 70, 1, 1, 128, 112, false, 0, {0}, 8, 0},
+    {B16, 1, 60, 150, 1, 2, 24, 12, true, 2, {30, 100}, 3, -0.3},
+    {TYPE_F32, 1, 66, 140, 1, 2, 20, 70, true, 2, {33, 80}, 3, -0.2},
+};
+
 static void same_as_cpu(void **state) {
   Gpu gpu;
   (void)state;
-  if (!gpu_open(&gpu)) {
+  if (!gpu_open_any(&gpu)) {
     skip();
   }
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+  for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
+    gpu_case(&gpu, &small[i]);
+  }
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes && !gpu.emulated; i++) {
     gpu_case(&gpu, &shapes[i]);
   }
+  gpu_close(&gpu);
+}
+
+// A mask left out must not pass.
+static void notices_errors(void **state) {
+  const Shape *right = &small[0];
+  Shape wrong = *right;
+  Values low = values_create(right, right->type), expected = values_create(right, TYPE_F32);
+  Gpu gpu;
+  Run run;
+  (void)state;
+  if (!gpu_open_any(&gpu)) {
+    skip();
+  }
+  wrong.causal = false;
+  inputs_draw(right, &low, &expected, TYPE_F32);
+  oracle(right, TYPE_F32, &expected);
+  run_create(&gpu, &wrong, &low, &run);
+  gpu_run(&gpu, &run.loaded[0], run.slots[0], true);
+  gpu_run(&gpu, &run.loaded[1], run.slots[1], true);
+  for (int t = O; t < TENSORS; t++) {
+    gpu_get(&gpu, low.tensor[t], run.tensor[t], elements_of(right, t) * element_type_bytes(right->type));
+    assert_true(t == D_O || difference(right, t, &low, &expected, TYPE_F32) > 0.05);
+  }
+  run_destroy(&gpu, &run);
+  values_destroy(&low);
+  values_destroy(&expected);
   gpu_close(&gpu);
 }
 
@@ -338,7 +376,7 @@ static void bench(void **state) {
     CudaDraw draw = {5};
     Run run;
     for (int t = 0; t < TENSORS; t++) {
-      for (int64_t e = 0; e < elements_of(s, t); e++) {
+      for (int64_t e = 0; (t <= V || t == D_O) && e < elements_of(s, t); e++) {
         cuda_store(s->type, values.tensor[t], e, cuda_draw_real(&draw));
       }
     }
@@ -361,6 +399,7 @@ static void bench(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(texts_compile), cmocka_unit_test(says_why_not),
-                                     cmocka_unit_test(same_as_cpu), cmocka_unit_test(bench)};
+                                     cmocka_unit_test(same_as_cpu), cmocka_unit_test(notices_errors),
+                                     cmocka_unit_test(bench)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

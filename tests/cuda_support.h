@@ -1,4 +1,5 @@
-// cuda_support.h: texts of generators compiled, run and timed on a GPU, for tests; skipped where there is none.
+// cuda_support.h: texts of generators compiled, run and timed on a GPU, for tests. Without one, they are skipped or run
+// by threads of the host (cuda_warps.h).
 #ifndef MDL_TESTS_CUDA_SUPPORT_H
 #define MDL_TESTS_CUDA_SUPPORT_H
 
@@ -16,8 +17,10 @@
 #include "kernels/cuda/compile.h"
 #include "kernels/cuda/kernel.h"
 #include "runtime/cuda/driver.h"
+#include "tests/cuda_warps.h"
 
 typedef struct {
+  bool emulated;  // then memory is that of the host, and there is nothing else
   Cuda cuda;
   CudaDevice device;
   CudaCompiler *compiler;
@@ -27,6 +30,7 @@ typedef struct {
 
 typedef struct {
   const CudaKernel *kernel;
+  void *library;  // emulated
   CudaModule module;
   CudaFunction function[CUDA_MAX_LAUNCHES];
   CudaAddress scratch;
@@ -45,11 +49,11 @@ static inline bool gpu_open(Gpu *gpu) {
   char message[ERROR_MAX];
   *gpu = (Gpu){0};
   if (!cuda_open(&gpu->cuda, &error)) {
-    print_message("skipped: %s\n", error.text);
+    print_message("no GPU: %s\n", error.text);
     return false;
   }
   if (!cuda_device_open(&gpu->cuda, 0, &gpu->device, &error)) {
-    print_message("skipped: %s\n", error.text);
+    print_message("no GPU: %s\n", error.text);
     cuda_close(&gpu->cuda);
     return false;
   }
@@ -65,7 +69,20 @@ static inline bool gpu_open(Gpu *gpu) {
   return true;
 }
 
+// A GPU, or what stands in for one; false, with the reason printed, if there is no C++ compiler either.
+static inline bool gpu_open_any(Gpu *gpu) {
+  if (gpu_open(gpu)) {
+    return true;
+  }
+  *gpu = (Gpu){.emulated = warps_present()};
+  print_message(gpu->emulated ? "emulated instead\n" : "not emulated either: there is no c++\n");
+  return gpu->emulated;
+}
+
 static inline void gpu_close(Gpu *gpu) {
+  if (gpu->emulated) {
+    return;
+  }
   gpu->cuda.event_destroy(gpu->begin);
   gpu->cuda.event_destroy(gpu->end);
   gpu->cuda.stream_destroy(gpu->stream);
@@ -76,9 +93,16 @@ static inline void gpu_close(Gpu *gpu) {
 
 // Memory of the device with a copy of data, or poisoned without.
 static inline CudaAddress gpu_memory(const Gpu *gpu, const void *data, int64_t bytes) {
+  const size_t size = ((size_t)bytes + 511) / 256 * 256;
   CudaAddress address = 0;
-  gpu_check(gpu, gpu->cuda.memory_allocate(&address, (size_t)bytes + 256), "memory");
-  gpu_check(gpu, gpu->cuda.fill_bytes(address, 0xff, (size_t)bytes + 256, gpu->stream), "poisoning");
+  if (gpu->emulated) {
+    void *memory = aligned_alloc(256, size);
+    memset(memory, 0xff, size);
+    memcpy(memory, data ? data : memory, data ? (size_t)bytes : 0);
+    return (uintptr_t)memory;
+  }
+  gpu_check(gpu, gpu->cuda.memory_allocate(&address, size), "memory");
+  gpu_check(gpu, gpu->cuda.fill_bytes(address, 0xff, size, gpu->stream), "poisoning");
   if (data) {
     gpu_check(gpu, gpu->cuda.copy_in(address, data, (size_t)bytes, gpu->stream), "copying in");
   }
@@ -86,15 +110,41 @@ static inline CudaAddress gpu_memory(const Gpu *gpu, const void *data, int64_t b
   return address;
 }
 
+static inline void gpu_free(const Gpu *gpu, CudaAddress address) {
+  if (gpu->emulated) {
+    free((void *)(uintptr_t)address);
+  } else {
+    gpu->cuda.memory_free(address);
+  }
+}
+
+static inline void gpu_set(const Gpu *gpu, CudaAddress address, const void *data, int64_t bytes) {
+  if (gpu->emulated) {
+    memcpy((void *)(uintptr_t)address, data, (size_t)bytes);
+    return;
+  }
+  gpu_check(gpu, gpu->cuda.copy_in(address, data, (size_t)bytes, gpu->stream), "copying in");
+  gpu_check(gpu, gpu->cuda.stream_synchronize(gpu->stream), "copying in");
+}
+
 static inline void gpu_get(const Gpu *gpu, void *data, CudaAddress address, int64_t bytes) {
+  if (gpu->emulated) {
+    memcpy(data, (const void *)(uintptr_t)address, (size_t)bytes);
+    return;
+  }
   gpu_check(gpu, gpu->cuda.copy_out(data, address, (size_t)bytes, gpu->stream), "copying out");
   gpu_check(gpu, gpu->cuda.stream_synchronize(gpu->stream), "copying out");
 }
 
 static inline GpuKernel gpu_load(const Gpu *gpu, const char *name, const CudaKernel *kernel) {
-  GpuKernel loaded = {.kernel = kernel};
+  GpuKernel loaded = {.kernel = kernel, .scratch = gpu_memory(gpu, NULL, kernel->scratch_bytes)};
   CudaBinary binary = {0};
   char message[ERROR_MAX];
+  if (gpu->emulated) {
+    loaded.library = warps_load(kernel);
+    assert_non_null(loaded.library);
+    return loaded;
+  }
   if (!cuda_compile(gpu->compiler, name, kernel->text, &binary, message, sizeof message)) {
     fail_msg("%s", message);
   }
@@ -105,14 +155,17 @@ static inline GpuKernel gpu_load(const Gpu *gpu, const char *name, const CudaKer
               gpu->cuda.function_set(loaded.function[i], CUDA_FUNCTION_SHARED_MAX, (int)kernel->launch[i].shared_bytes),
               "shared memory");
   }
-  loaded.scratch = gpu_memory(gpu, NULL, kernel->scratch_bytes);
   cuda_binary_free(&binary);
   return loaded;
 }
 
-static inline void gpu_unload(const Gpu *gpu, GpuKernel *loaded) {
-  gpu->cuda.memory_free(loaded->scratch);
-  gpu->cuda.module_unload(loaded->module);
+static inline void gpu_unload(const Gpu *gpu, const GpuKernel *loaded) {
+  gpu_free(gpu, loaded->scratch);
+  if (gpu->emulated) {
+    dlclose(loaded->library);
+  } else {
+    gpu->cuda.module_unload(loaded->module);
+  }
 }
 
 // slots: the ports, with room for two more.
@@ -123,6 +176,10 @@ static inline void gpu_launch(const Gpu *gpu, const GpuKernel *loaded, uint64_t 
   slots[kernel->port_count + 1] = first ? CUDA_SLOT_FIRST : 0;
   for (int i = 0; i < kernel->launch_count; i++) {
     const CudaLaunch *launch = &kernel->launch[i];
+    if (gpu->emulated) {
+      warps_launch(loaded->library, launch, slots);
+      continue;
+    }
     gpu_check(gpu,
               gpu->cuda.launch(loaded->function[i], launch->grid[0], launch->grid[1], launch->grid[2], launch->block[0],
                                launch->block[1], launch->block[2], launch->shared_bytes, gpu->stream, parameters, NULL),
@@ -132,7 +189,9 @@ static inline void gpu_launch(const Gpu *gpu, const GpuKernel *loaded, uint64_t 
 
 static inline void gpu_run(const Gpu *gpu, const GpuKernel *loaded, uint64_t *slots, bool first) {
   gpu_launch(gpu, loaded, slots, first);
-  gpu_check(gpu, gpu->cuda.stream_synchronize(gpu->stream), loaded->kernel->form);
+  if (!gpu->emulated) {
+    gpu_check(gpu, gpu->cuda.stream_synchronize(gpu->stream), loaded->kernel->form);
+  }
 }
 
 // Seconds of one call, the mean of `rounds` after a few that are not counted.

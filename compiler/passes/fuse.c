@@ -21,9 +21,18 @@ typedef struct {
   int *rank;         // by value: the order of the parameter it belongs to
 } Fuser;
 
-static bool is_parameter(const Graph *graph, ValueId value) {
+// The parameter that a value is, or is a cast part of (pack_casts.c); -1: it is none.
+static ValueId parameter_of(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
-  return node && node->op == OP_PARAM;
+  const Node *cast = node && node->op == OP_PART ? graph_producer(graph, node->operands[0]) : NULL;
+  const Node *pack = cast && cast->op == OP_CAST ? graph_producer(graph, cast->operands[0]) : NULL;
+  value = pack && pack->op == OP_PACK ? pack->operands[node->integer] : value;
+  node = graph_producer(graph, value);
+  return node && node->op == OP_PARAM ? value : -1;
+}
+
+static bool is_parameter(const Graph *graph, ValueId value) {
+  return parameter_of(graph, value) >= 0;
 }
 
 static void count_uses(Fuser *f) {
@@ -40,6 +49,9 @@ static void count_uses(Fuser *f) {
   for (int i = 0; i < f->nodes.count; i++) {
     const Node *node = graph_node(graph, f->nodes.at[i]);
     f->position[f->nodes.at[i]] = i;
+    if (node->op == OP_PART && is_parameter(graph, node->first_result)) {
+      f->rank[node->first_result] = f->rank[parameter_of(graph, node->first_result)];
+    }
     for (int j = 0; j < node->operand_count; j++) {
       f->uses[node->operands[j]]++;
       f->collected[node->operands[j]] += node->op == OP_PACK || node->op == OP_OUTPUT;
@@ -577,6 +589,7 @@ static void fuse_nested(Compilation *c, RegionId region) {
 
 bool pass_fuse(Compilation *c) {
   Graph *graph = c->graph;
+  pack_casts(c);
   fuse_nested(c, 0);
   graph->region = 0;
   graph->backward = false;

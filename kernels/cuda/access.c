@@ -20,7 +20,7 @@ void emit_line(Generator *g, int indent, const char *format, ...) {
 Emit emit_create(Generator *g, const CudaProgram *program, int indent, int unroll) {
   Emit e = {.g = g, .program = program, .indent = indent, .unroll = unroll};
   for (int p = 0; p < KERNEL_MAX_PORTS; p++) {
-    e.cache[p] = -1;
+    e.cache[p] = e.staged[p] = -1;
   }
   return e;
 }
@@ -64,9 +64,18 @@ static void coordinates_emit(Generator *g, const CudaSide *side, const char *fro
 
 void row_coordinates(Generator *g, const CudaProgram *program, int indent) {
   coordinates_emit(g, &program->outer, "row", 'r', 1, indent);
+  if (program->ragged) {
+    char offset[OFFSET_TEXT];
+    offset_text(&program->outer, program->shift, 'r', offset);
+    emit_line(g, indent, "const int shift = (int)((%s) %% %du);", offset, program->vector);
+  }
 }
 
 void column_coordinates(Generator *g, const CudaProgram *program, int vector, int indent) {
+  if (program->ragged) {
+    emit_line(g, indent, "const int c0 = (int)k * %d - shift;", program->vector);
+    return;
+  }
   coordinates_emit(g, &program->inner, "k", 'c', vector, indent);
 }
 
@@ -147,6 +156,10 @@ static const CudaPort *port_of_code(const Emit *e, int code) {
 // Loads, and outputs that add to what is there, in order.
 static bool is_loaded(const Emit *e, int code) {
   const KernelInstruction *instruction = &e->g->kernel->code[code];
+  if (e->stage == STAGE_COPY &&
+      (instruction->port < 0 || e->staged[e->program->port_of[instruction->port]] < 0 || !e->values[code])) {
+    return false;
+  }
   return (e->values[code] && instruction->op == KERNEL_LOAD) ||
          (e->stores[code] && e->g->kernel->port[instruction->port].accumulate);
 }
@@ -182,6 +195,75 @@ void loads_declare(const Emit *e, bool once) {
   }
 }
 
+// In a ragged row: opens the branch of vectors that are whole, and works on the elements of others.
+static void whole_open(const Emit *e, int indent) {
+  if (e->program->ragged) {
+    emit_line(e->g, indent, "if ((unsigned)c0 <= %" PRId64 "u) {", e->program->inner.total - e->program->vector);
+  }
+}
+
+static const char *inside_text(const Emit *e) {
+  return e->program->ragged
+             ? arena_format(e->g->arena, "if ((unsigned)(c0 + j) < %" PRId64 "u) ", e->program->inner.total)
+             : "";
+}
+
+// A vector from memory.
+static void load_memory(const Emit *e, const CudaPort *port, const char *chunk, const char *offset, int indent) {
+  Generator *g = e->g;
+  const int p = port->index;
+  whole_open(e, indent);
+  for (int64_t at = 0; at < e->program->vector * port->bytes; at += port->grain) {
+    emit_line(g, indent, "load%d(x%d[%s] + %" PRId64 ", b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ");", port->grain,
+              p, chunk, at / 4, p, offset, port->bytes, at);
+  }
+  if (e->program->ragged) {
+    emit_line(g, indent, "} else {");
+    emit_line(g, indent + 1, "for (int j = 0; j < %d; j++) x%d[%s][j] = 0u;", words_of(e, port), p, chunk);
+    cuda_text(&g->text, "#pragma unroll\n");
+    emit_line(g, indent + 1,
+              "for (int j = 0; j < %d; j++) %sinsert%" PRId64 "(x%d[%s], j, b%d + (Long)(%s) * %" PRId64
+              "u + j * %" PRId64 ");",
+              e->program->vector, inside_text(e), port->bytes, p, chunk, p, offset, port->bytes, port->bytes);
+    emit_line(g, indent, "}");
+  }
+}
+
+// A vector whose elements lie side by side: from memory, and into shared memory if it is to be kept there, or from
+// shared memory if it is there already.
+static void load_vector(const Emit *e, const CudaPort *port, const char *chunk, const char *offset, int indent) {
+  Generator *g = e->g;
+  const int p = port->index, slot = (int)(port - e->program->port);
+  const int64_t bytes = e->program->vector * port->bytes, vectors = e->cache_vectors[slot];
+  const bool part = vectors < e->program->vectors;
+  if (e->cache[slot] < 0) {
+    load_memory(e, port, chunk, offset, indent);
+    return;
+  }
+  if (!e->cached[slot]) {
+    load_memory(e, port, chunk, offset, indent);
+  }
+  if (part) {
+    emit_line(g, indent, "if (k < %" PRId64 "u) {", vectors);
+  }
+  for (int64_t at = 0; at < bytes; at += port->grain) {
+    const char *place =
+        arena_format(g->arena, "dynamic_shared + %" PRId64 " + k * %" PRId64 "u", e->cache[slot] + at, bytes);
+    if (e->cached[slot]) {
+      emit_line(g, indent, "load%d(x%d[%s] + %" PRId64 ", %s);", port->grain, p, chunk, at / 4, place);
+    } else {
+      emit_line(g, indent, "store%d(%s, x%d[%s] + %" PRId64 ");", port->grain, place, p, chunk, at / 4);
+    }
+  }
+  if (part && e->cached[slot]) {
+    emit_line(g, indent, "} else {");
+    load_memory(e, port, chunk, offset, indent + 1);
+  }
+  if (part) {
+    emit_line(g, indent, "}");
+  }
+}
+
 // One vector of a port into x[chunk].
 static void load_emit(const Emit *e, const CudaPort *port, const char *chunk, int indent) {
   char offset[OFFSET_TEXT];
@@ -195,27 +277,24 @@ static void load_emit(const Emit *e, const CudaPort *port, const char *chunk, in
     const int64_t step = port->column[e->program->inner.count - 1] * port->bytes;
     cuda_text(&g->text, "#pragma unroll\n");
     emit_line(g, indent,
-              "for (int j = 0; j < %d; j++) x%d[%s][j] = read_%s(b%d + (Long)(%s) * %" PRId64 "u + (Long)j * %" PRId64
+              "for (int j = 0; j < %d; j++) %sx%d[%s][j] = read_%s(b%d + (Long)(%s) * %" PRId64 "u + (Long)j * %" PRId64
               "u);",
-              vector, p, chunk, type, p, offset, port->bytes, step);
-  } else {
-    const int64_t bytes = vector * port->bytes;
-    const bool shared = e->cache[slot] >= 0;
-    for (int64_t at = 0; at < bytes; at += port->grain) {
-      if (shared && e->cached[slot]) {
-        emit_line(g, indent,
-                  "load%d(x%d[%s] + %" PRId64 ", dynamic_shared + %" PRId64 " + k * %" PRId64 "u + %" PRId64 ");",
-                  port->grain, p, chunk, at / 4, e->cache[slot], bytes, at);
-        continue;
-      }
-      emit_line(g, indent, "load%d(x%d[%s] + %" PRId64 ", b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ");", port->grain,
-                p, chunk, at / 4, p, offset, port->bytes, at);
-      if (shared) {
-        emit_line(g, indent,
-                  "store%d(dynamic_shared + %" PRId64 " + k * %" PRId64 "u + %" PRId64 ", x%d[%s] + %" PRId64 ");",
-                  port->grain, e->cache[slot], bytes, at, p, chunk, at / 4);
+              vector, inside_text(e), p, chunk, type, p, offset, port->bytes, step);
+  } else if (e->stage != STAGE_NONE && e->staged[slot] >= 0) {
+    const int64_t parts = vector * port->bytes / 16;
+    for (int64_t at = 0; at < parts; at++) {
+      const char *place = arena_format(
+          g->arena, "dynamic_shared + %" PRId64 " + ((%s * %" PRId64 " + %" PRId64 ") * %d + threadIdx.x) * 16",
+          e->staged[slot], chunk, parts, at, e->threads);
+      if (e->stage == STAGE_COPY) {
+        emit_line(g, indent, "copy_ahead16(%s, b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ");", place, p, offset,
+                  port->bytes, at * 16);
+      } else {
+        emit_line(g, indent, "load16(x%d[%s] + %" PRId64 ", %s);", p, chunk, at * 4, place);
       }
     }
+  } else {
+    load_vector(e, port, chunk, offset, indent);
   }
 }
 
@@ -280,7 +359,7 @@ void loads_emit(const Emit *e) {
 static bool is_run(const Emit *e, int code) {
   const int last = e->program->inner.count - 1;
   const KernelInstruction *instruction = &e->g->kernel->code[code];
-  return instruction->op == KERNEL_UNIFORM && e->program->vector >= 4 && last >= 0 &&
+  return instruction->op == KERNEL_UNIFORM && !e->program->ragged && e->program->vector >= 4 && last >= 0 &&
          port_of_code(e, code)->column[last] == 1;
 }
 
@@ -326,7 +405,7 @@ void lanes_open(const Emit *e) {
   if (vector > 1) {
     emit_line(g, e->indent + 2, "#pragma unroll");
   }
-  emit_line(g, e->indent + 2, "for (int j = 0; j < %d; j++) {", vector);
+  emit_line(g, e->indent + 2, "for (int j = 0; j < %d; j++) %s{", vector, inside_text(e));
   for (int i = 0; i < g->kernel->code_count; i++) {
     if (!e->values[i]) {
       continue;
@@ -389,6 +468,15 @@ static void old_added(const Emit *e, const CudaPort *port, int indent) {
   emit_line(e->g, indent, "}");
 }
 
+static void store_elements(const Emit *e, const CudaPort *port, const char *offset, int64_t step, int indent) {
+  cuda_text(&e->g->text, "#pragma unroll\n");
+  emit_line(e->g, indent,
+            "for (int j = 0; j < %d; j++) %swrite_%s(b%d + (Long)(%s) * %" PRId64 "u + (Long)j * %" PRId64
+            "u, y%d[j]);",
+            e->program->vector, inside_text(e), element_type_name(port->type), port->index, offset, port->bytes, step,
+            port->index);
+}
+
 static void store_emit(const Emit *e, const CudaPort *port, int indent) {
   char offset[OFFSET_TEXT];
   Generator *g = e->g;
@@ -399,24 +487,26 @@ static void store_emit(const Emit *e, const CudaPort *port, int indent) {
     old_added(e, port, indent);
   }
   visit_guard(g, e->program, port, true, true, indent);
+  emit_line(g, indent, "{");
   if (port->access == ACCESS_ONCE) {
-    emit_line(g, indent, "write_%s(b%d + (Long)(%s) * %" PRId64 "u, y%d[0]);", type, p, offset, port->bytes, p);
+    emit_line(g, indent + 1, "write_%s(b%d + (Long)(%s) * %" PRId64 "u, y%d[0]);", type, p, offset, port->bytes, p);
   } else if (port->access == ACCESS_ELEMENTS) {
-    const int64_t step = port->column[e->program->inner.count - 1] * port->bytes;
-    emit_line(g, indent,
-              "#pragma unroll\nfor (int j = 0; j < %d; j++) write_%s(b%d + (Long)(%s) * %" PRId64
-              "u + (Long)j * %" PRId64 "u, y%d[j]);",
-              vector, type, p, offset, port->bytes, step, p);
+    store_elements(e, port, offset, port->column[e->program->inner.count - 1] * port->bytes, indent + 1);
   } else {
-    emit_line(g, indent, "{");
+    whole_open(e, indent + 1);
     emit_line(g, indent + 1, "unsigned o[%d];", words_of(e, port));
     emit_line(g, indent + 1, "put_%s(o, y%d, %d);", type, p, vector);
     for (int64_t at = 0; at < vector * port->bytes; at += port->grain) {
       emit_line(g, indent + 1, "store%d(b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ", o + %" PRId64 ");", port->grain,
                 p, offset, port->bytes, at, at / 4);
     }
-    emit_line(g, indent, "}");
+    if (e->program->ragged) {
+      emit_line(g, indent + 1, "} else {");
+      store_elements(e, port, offset, port->bytes, indent + 2);
+      emit_line(g, indent + 1, "}");
+    }
   }
+  emit_line(g, indent, "}");
 }
 
 void stores_emit(const Emit *e) {

@@ -12,10 +12,11 @@ enum { PORTS_FORWARD = 7, PORTS_GRADIENT = 11, DEPTH_MOST = 256, PLAIN_SIDE = 64
 
 typedef struct {  // of the kernels on tensor cores; see text/attention_half.cu and text/attention_grad.cu
   int64_t depth_pad, value_pad, row_k, row_v;
-  int64_t warps, blocks;  // of a block of the forward: warps, and 16-row blocks of each
+  // Warps of a thread block, 16-row blocks of each warp, and thread blocks that a multiprocessor shall hold.
+  int64_t warps, blocks, units;  // forward
   int64_t key_tile;
-  int64_t key_warps, key_blocks, query_tile;       // dk and dv
-  int64_t query_warps, query_blocks, keys_a_time;  // dq
+  int64_t key_warps, key_blocks, key_units, query_tile;         // dk and dv
+  int64_t query_warps, query_blocks, query_units, keys_a_time;  // dq
   int64_t delta_lanes;
   bool together;  // dk and dv in one launch
 } Tiles;
@@ -28,21 +29,62 @@ static bool is_half(const Attention *a) {
   return a->type == TYPE_BF16 || a->type == TYPE_F16;
 }
 
+// What fits the registers (255 a thread) without spilling, by the wider of the two depths.
 static Tiles tiles_of(const Attention *a) {
-  Tiles t = {.depth_pad = divide_up(a->depth, 16) * 16, .value_pad = divide_up(a->value_depth, 16) * 16};
-  const bool wide = t.depth_pad > 128 || t.value_pad > 128;
+  static const struct {
+    int64_t most;
+    Tiles tiles;
+  } table[] = {
+      {64,
+       {.warps = 4,
+        .blocks = 2,
+        .units = 3,
+        .key_tile = 64,
+        .key_warps = 4,
+        .key_blocks = 2,
+        .key_units = 2,
+        .query_tile = 32,
+        .query_warps = 4,
+        .query_blocks = 2,
+        .query_units = 3,
+        .keys_a_time = 32}},
+      {128,
+       {.warps = 4,
+        .blocks = 2,
+        .units = 2,
+        .key_tile = 64,
+        .key_warps = 8,
+        .key_blocks = 1,
+        .key_units = 1,
+        .query_tile = 64,
+        .query_warps = 4,
+        .query_blocks = 2,
+        .query_units = 2,
+        .keys_a_time = 32}},
+      {DEPTH_MOST,
+       {.warps = 8,
+        .blocks = 1,
+        .units = 1,
+        .key_tile = 64,
+        .key_warps = 4,
+        .key_blocks = 1,
+        .key_units = 1,
+        .query_tile = 32,
+        .query_warps = 4,
+        .query_blocks = 1,
+        .query_units = 1,
+        .keys_a_time = 32}},
+  };
+  int row = 0;
+  while (table[row].most < a->depth || table[row].most < a->value_depth) {
+    row++;
+  }
+  Tiles t = table[row].tiles;
+  t.depth_pad = divide_up(a->depth, 16) * 16;
+  t.value_pad = divide_up(a->value_depth, 16) * 16;
   t.row_k = t.depth_pad + 8;
   t.row_v = t.value_pad + 8;
   t.together = t.depth_pad + t.value_pad <= 256;
-  t.warps = wide ? 8 : 4;
-  t.blocks = wide ? 1 : 2;
-  t.key_tile = 64;
-  t.key_warps = wide ? 4 : 8;
-  t.key_blocks = 1;
-  t.query_tile = wide ? 32 : 64;
-  t.query_warps = 4;
-  t.query_blocks = wide ? 1 : 2;
-  t.keys_a_time = 32;
   for (t.delta_lanes = 1; t.delta_lanes < 32 && t.delta_lanes * 8 < a->value_depth;) {
     t.delta_lanes *= 2;
   }
@@ -117,11 +159,6 @@ static double bytes_of(const Attention *a, bool gradient) {
 
 // --- tensor cores ---
 
-static int64_t blocks_per_unit(int64_t shared, int64_t threads) {
-  const bool two = 2 * (shared + 1024) <= 227 * 1024 && threads <= 128;
-  return two ? 2 : 1;
-}
-
 static void half_forward(Buffer *text, const Attention *a, const Tiles *t, CudaKernel *made) {
   const int64_t queries = t->warps * t->blocks * 16;
   const int64_t tiles = part_count(a) * divide_up(a->queries / part_count(a), queries);
@@ -129,7 +166,7 @@ static void half_forward(Buffer *text, const Attention *a, const Tiles *t, CudaK
   writer_size(text, "WARPS", t->warps);
   writer_size(text, "WARP_BLOCKS", t->blocks);
   writer_size(text, "KEY_TILE", t->key_tile);
-  writer_size(text, "BLOCKS_PER_UNIT", blocks_per_unit(shared, t->warps * 32));
+  writer_size(text, "BLOCKS_PER_UNIT", t->units);
   buffer_text(text, cuda_text_attention_tile);
   buffer_text(text, cuda_text_attention_half);
   writer_launch(made, "attention_forward", a->batch * a->heads * a->groups * tiles, (int)t->warps * 32, shared);
@@ -145,11 +182,11 @@ static void half_gradient(Buffer *text, const Attention *a, const Tiles *t, Cuda
   writer_size(text, "KEY_WARPS", t->key_warps);
   writer_size(text, "KEY_BLOCKS", t->key_blocks);
   writer_size(text, "QUERY_TILE", t->query_tile);
-  writer_size(text, "KEY_BLOCKS_PER_UNIT", blocks_per_unit(key_shared, t->key_warps * 32));
+  writer_size(text, "KEY_BLOCKS_PER_UNIT", t->key_units);
   writer_size(text, "QUERY_WARPS", t->query_warps);
   writer_size(text, "QUERY_BLOCKS", t->query_blocks);
   writer_size(text, "KEY_TILE", t->keys_a_time);
-  writer_size(text, "QUERY_BLOCKS_PER_UNIT", blocks_per_unit(query_shared, t->query_warps * 32));
+  writer_size(text, "QUERY_BLOCKS_PER_UNIT", t->query_units);
   writer_size(text, "DELTA_LANES", t->delta_lanes);
   buffer_format(text, "#define KEYS_TOGETHER %d\n", t->together);
   buffer_text(text, cuda_text_attention_tile);
@@ -231,10 +268,9 @@ static const char *problem_of(const Attention *a) {
   if (a->parts > 2 || a->queries % part_count(a) != 0) {
     return "attention whose queries are not in one or two equal parts";
   }
-  const double blocks = (double)a->batch * (double)a->heads * (double)a->groups;
-  if (blocks * (double)divide_up(larger(a->queries, a->keys), 16) > INT_MAX ||
-      blocks * (double)a->queries * 32 > 5e11) {
-    return "attention with more than 2^31 blocks";
+  const double lines = (double)a->batch * (double)a->heads * (double)a->groups;
+  if (lines * (double)larger(a->queries, a->keys) > INT_MAX) {
+    return "attention with more than 2^31 rows";
   }
   return NULL;
 }

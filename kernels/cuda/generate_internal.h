@@ -50,6 +50,11 @@ typedef struct {
   CudaPort port[KERNEL_MAX_PORTS];
   int vector;    // elements of one access, a power of two
   int64_t tail;  // elements of the inner side that the vectors leave
+  // Rows begin anywhere: vectors lie at multiples of their size in memory, those at the ends of a row hold part of it,
+  // and row coordinate d moves the first one by shift[d] elements.
+  bool ragged;
+  int64_t shift[KERNEL_MAX_DIMS];
+  int64_t vectors;  // of a row, or of all
 } CudaProgram;
 
 typedef struct {  // partial results of a reduction, added up at the end
@@ -128,6 +133,7 @@ const Kernel *kernel_turned(Arena *arena, const Kernel *kernel);
 void cuda_program_build(Generator *g, CudaProgram *program);
 // Chooses the vector of a program and how each port is accessed with it.
 void cuda_program_vector(Generator *g, CudaProgram *program, int64_t most);
+void cuda_program_ragged(Generator *g, CudaProgram *program);  // where only single elements are aligned
 void cuda_program_access(Generator *g, CudaProgram *program, int vector);
 // Marks the element values that the sink (an output or reduction) needs; rows: row values too.
 void closure_add(const Generator *g, const CudaProgram *program, int sink, bool rows, bool *closure);
@@ -144,6 +150,10 @@ const char *fold_identity(KernelOp op);  // what it begins with
 
 // --- access.c ---
 
+// A row ahead: ports may be copied to shared memory in the background, each thread what it will need itself, and taken
+// from there when the row's turn comes.
+typedef enum { STAGE_NONE, STAGE_COPY, STAGE_TAKE } CudaStage;
+
 // How the chunks of a loop are loaded, worked on and stored. A chunk is a vector of the row, or, by_row, a row.
 typedef struct {
   Generator *g;
@@ -155,9 +165,13 @@ typedef struct {
   const char *guard;  // condition of a chunk, or NULL
   // Of ports of the program: offset of a copy of the row in shared memory, or -1; and whether it is there already.
   int64_t cache[KERNEL_MAX_PORTS];
+  int64_t cache_vectors[KERNEL_MAX_PORTS];  // how many of the row are there, from the first
   bool cached[KERNEL_MAX_PORTS];
-  bool values[KERNEL_MAX_CODE];  // that the loop makes
-  bool stores[KERNEL_MAX_CODE];  // outputs that it writes
+  CudaStage stage;
+  int threads;                       // of the block, for stages
+  int64_t staged[KERNEL_MAX_PORTS];  // offset in shared memory of what the next row is copied to, or -1
+  bool values[KERNEL_MAX_CODE];      // that the loop makes
+  bool stores[KERNEL_MAX_CODE];      // outputs that it writes
 } Emit;
 
 void emit_line(Generator *g, int indent, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -195,6 +195,7 @@ static bool port_is_big(const CudaProgram *program, const CudaPort *port) {
 void cuda_program_access(Generator *g, CudaProgram *program, int vector) {
   const int last = program->inner.count - 1;
   program->vector = vector;
+  program->vectors = program->inner.total / vector;
   program->tail = last < 0 ? 0 : program->inner.total % vector;
   for (int p = 0; p < program->port_count; p++) {
     CudaPort *port = &program->port[p];
@@ -238,6 +239,67 @@ void cuda_program_vector(Generator *g, CudaProgram *program, int64_t most) {
     }
   }
   cuda_program_access(g, program, vector);
+}
+
+// How far the first vector of a row is moved by each coordinate must be the same for all big ports; all others are read
+// element by element.
+static bool ragged_shift(const Generator *g, CudaProgram *program, int vector) {
+  bool found = false;
+  for (int p = 0; p < program->port_count; p++) {
+    const CudaPort *port = &program->port[p];
+    const bool unit = port->column[0] == 1, memory = port->kind != PORT_STRIDES;
+    if (port->column[0] > 1) {
+      return false;
+    }
+    if (!memory || !unit || !port_is_big(program, port)) {
+      continue;
+    }
+    for (int d = 0; d < program->outer.count; d++) {
+      if (found && program->shift[d] != port->row[d] % vector) {
+        return false;
+      }
+      program->shift[d] = port->row[d] % vector;
+    }
+    found = true;
+    if (!port->shadowed && g->alignment[port->index] < 16) {
+      return false;
+    }
+  }
+  return found;
+}
+
+void cuda_program_ragged(Generator *g, CudaProgram *program) {
+  int64_t bytes[9] = {0};
+  if (program->vector > 1 || program->inner.count != 1 || program->inner.total < 512 || g->wide) {
+    return;
+  }
+  for (int i = 0; i < g->kernel->code_count; i++) {
+    if (program->wanted[i] && op_is_column_reduction(g->kernel->code[i].op)) {
+      return;
+    }
+  }
+  for (int p = 0; p < program->port_count; p++) {
+    const CudaPort *port = &program->port[p];
+    bytes[port->bytes] += port->kind != PORT_STRIDES && port_is_big(program, port) ? port->bytes : 0;
+  }
+  const int vector = bytes[2] > bytes[4] + bytes[8] ? 8 : bytes[8] > bytes[4] ? 2 : 4;
+  if (!ragged_shift(g, program, vector)) {
+    return;
+  }
+  bool moves = false;
+  for (int d = 0; d < program->outer.count; d++) {
+    moves |= program->shift[d] != 0;
+  }
+  cuda_program_access(g, program, vector);
+  program->ragged = true;
+  program->vectors = blocks_of(program->inner.total + (moves ? vector - 1 : 0), vector);
+  for (int p = 0; p < program->port_count; p++) {
+    CudaPort *port = &program->port[p];
+    if (port->column[0] == 1 && port->kind != PORT_STRIDES) {
+      port->access = port_is_big(program, port) ? ACCESS_VECTOR : ACCESS_ELEMENTS;
+      port->grain = (int)min_i64(16, vector * port->bytes);
+    }
+  }
 }
 
 void closure_add(const Generator *g, const CudaProgram *program, int sink, bool rows, bool *closure) {

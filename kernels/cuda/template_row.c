@@ -13,6 +13,7 @@ enum {
   ROW_MOST_ELEMENTS = 32,   // of a row in each thread
   ROW_MOST_THREADS = 512,   // that hold a row in registers
   ROW_SHORT_THREADS = 128,  // of a block with several rows
+  ROW_SHARED_REST = 4096,   // of shared memory, for folds
   ROW_REGISTERS = 65536,    // of a multiprocessor
 };
 
@@ -23,7 +24,9 @@ typedef struct {
   bool persistent;
   int64_t vectors, groups, grid, shared;
   bool cached[KERNEL_MAX_PORTS];  // in shared memory, of ports of the program
-  int64_t cache[KERNEL_MAX_PORTS];
+  int64_t cache[KERNEL_MAX_PORTS], cache_vectors[KERNEL_MAX_PORTS];
+  bool ahead;                        // the next row is copied into shared memory meanwhile
+  int64_t staged[KERNEL_MAX_PORTS];  // where, or -1
 } RowShape;
 
 static bool is_wanted(const Generator *g, const CudaProgram *program, int code, bool (*is)(KernelOp)) {
@@ -87,7 +90,7 @@ static void row_shape_held(const CudaProgram *program, int words, int sums, RowS
   shape->rows = threads <= 32 ? (int)(ROW_SHORT_THREADS / threads) : 1;
 }
 
-// Ports that more than one phase needs go into shared memory, as many as fit.
+// What more than one phase needs goes into shared memory, as much as fits.
 static void row_shape_long(const Generator *g, const CudaProgram *program, int words, RowShape *shape) {
   int uses[KERNEL_MAX_PORTS] = {0};
   for (int phase = 0; phase <= program->phases; phase++) {
@@ -105,12 +108,13 @@ static void row_shape_long(const Generator *g, const CudaProgram *program, int w
     }
   }
   for (int p = 0; p < program->port_count; p++) {
-    const int64_t bytes = round_up(program->inner.total * program->port[p].bytes, 16);
-    if (uses[p] > 1 && program->port[p].access == ACCESS_VECTOR && program->port[p].kind == PORT_INPUT &&
-        shape->shared + bytes + 4096 <= g->target->shared_bytes) {
+    const int64_t bytes = program->vector * program->port[p].bytes;
+    const int64_t room = max_i64(0, g->target->shared_bytes - ROW_SHARED_REST - shape->shared) / bytes;
+    if (uses[p] > 1 && program->port[p].access == ACCESS_VECTOR && program->port[p].kind == PORT_INPUT && room > 0) {
       shape->cached[p] = true;
       shape->cache[p] = shape->shared;
-      shape->shared += bytes;
+      shape->cache_vectors[p] = min_i64(room, program->vectors);
+      shape->shared += round_up(shape->cache_vectors[p] * bytes, 16);
     }
   }
   shape->held = false;
@@ -120,11 +124,35 @@ static void row_shape_long(const Generator *g, const CudaProgram *program, int w
   shape->chunks = (int)max_i64(1, min_i64(4, 16 / (words + 1)));
 }
 
+// Where a block goes through many rows, ports that differ from row to row are fetched one row ahead.
+static void row_shape_ahead(const Generator *g, const CudaProgram *program, RowShape *shape) {
+  const int threads = shape->threads * shape->rows;
+  for (int p = 0; p < program->port_count; p++) {
+    const CudaPort *port = &program->port[p];
+    const int64_t bytes = (int64_t)shape->chunks * threads * program->vector * port->bytes;
+    bool rows = false, columns = false;
+    for (int d = 0; d < program->outer.count; d++) {
+      rows |= port->row[d] != 0;
+    }
+    for (int d = 0; d < program->inner.count; d++) {
+      columns |= port->column[d] != 0;
+    }
+    shape->staged[p] = -1;
+    if (shape->held && shape->persistent && !program->ragged && rows && columns && port->kind == PORT_INPUT &&
+        port->access == ACCESS_VECTOR && port->grain == 16 && 2 * (shape->shared + bytes) <= g->target->shared_bytes) {
+      shape->staged[p] = shape->shared;
+      shape->shared += bytes;
+      shape->ahead = true;
+    }
+  }
+}
+
 static RowShape row_shape(Generator *g, CudaProgram *program) {
   RowShape shape = {0};
   int words, sums;
   cuda_program_vector(g, program, GENERATE_MAX_VECTOR);
-  shape.vectors = program->inner.total / program->vector;
+  cuda_program_ragged(g, program);
+  shape.vectors = program->vectors;
   row_words(g, program, &words, &sums);
   row_shape_held(program, words, sums, &shape);
   if (!shape.held) {
@@ -138,10 +166,11 @@ static RowShape row_shape(Generator *g, CudaProgram *program) {
   shape.persistent = shape.columns || shape.totals;
   shape.groups = blocks_of(program->outer.total, shape.rows);
   shape.grid = shape.groups;
+  row_shape_ahead(g, program, &shape);
   if (shape.persistent) {
     const int registers = 48 + shape.chunks * (shape.held ? words + sums + program->vector : words);
     const int64_t most = min_i64(2048 / threads, ROW_REGISTERS / ((int64_t)threads * registers));
-    const int64_t shared = shape.shared > 0 ? g->target->shared_bytes / shape.shared : most;
+    const int64_t shared = shape.shared > 0 ? g->target->shared_bytes / (shape.shared + 1024) : most;
     shape.grid = min_i64(shape.groups, g->target->multiprocessors * max_i64(1, min_i64(most, shared)));
   }
   if (shape.columns && shape.rows > 1) {
@@ -260,8 +289,11 @@ static Emit row_emit(Generator *g, const CudaProgram *program, const RowShape *s
   e.where = arena_format(g->arena, "const Index k = %s + u * %d;", shape->held ? "t" : "k0", shape->threads);
   const char *inside = arena_format(g->arena, "k < (Index)%" PRId64, shape->vectors);
   e.guard = full && whole ? NULL : whole ? inside : full ? "valid" : arena_format(g->arena, "valid && %s", inside);
+  e.threads = shape->threads * shape->rows;
   for (int p = 0; p < program->port_count; p++) {
     e.cache[p] = shape->cached[p] ? shape->cache[p] : -1;
+    e.cache_vectors[p] = shape->cache_vectors[p];
+    e.staged[p] = shape->staged[p];
   }
   return e;
 }
@@ -290,14 +322,52 @@ static void phase_long(Generator *g, const CudaProgram *program, const RowShape 
   }
 }
 
+static Emit held_emit(Generator *g, const CudaProgram *program, const RowShape *shape, int indent) {
+  Emit e = row_emit(g, program, shape, indent);
+  for (int phase = 0; phase <= program->phases; phase++) {
+    phase_values(g, program, phase, &e);
+  }
+  return e;
+}
+
+static void row_begin(Generator *g, const CudaProgram *program, const RowShape *shape, const char *first, int indent) {
+  if (program->outer.total % shape->rows == 0 && !shape->ahead) {
+    emit_line(g, indent, "const int valid = 1;");
+    emit_line(g, indent, "const Index row = %s%s;", first, shape->rows > 1 ? " + sub" : "");
+  } else {
+    const char *row = arena_format(g->arena, "%s%s", first, shape->rows > 1 ? " + sub" : "");
+    emit_line(g, indent, "const int valid = %s < (Index)%" PRId64 ";", row, program->outer.total);
+    emit_line(g, indent, "const Index row = valid ? %s : 0u;", row);
+  }
+  row_coordinates(g, program, indent);
+  row_bases(g, program, indent);
+}
+
+// Starts the copies of the row that begins at `first`.
+static void row_ahead(Generator *g, const CudaProgram *program, const RowShape *shape, const char *first, int indent) {
+  if (!shape->ahead) {
+    return;
+  }
+  emit_line(g, indent, "{");
+  row_begin(g, program, shape, first, indent + 1);
+  Emit e = held_emit(g, program, shape, indent + 1);
+  e.stage = STAGE_COPY;
+  e.guard = arena_format(g->arena, "valid && k < (Index)%" PRId64, shape->vectors);
+  loads_emit(&e);
+  emit_line(g, indent, "}");
+}
+
 static void row_phases(Generator *g, const CudaProgram *program, const RowShape *shape) {
   Emit e = row_emit(g, program, shape, 2);
   if (shape->held) {
-    for (int phase = 0; phase <= program->phases; phase++) {
-      phase_values(g, program, phase, &e);
+    e = held_emit(g, program, shape, 2);
+    e.stage = shape->ahead ? STAGE_TAKE : STAGE_NONE;
+    if (shape->ahead) {
+      emit_line(g, 2, "copies_wait();");
     }
     loads_declare(&e, false);
     loads_emit(&e);
+    row_ahead(g, program, shape, arena_format(g->arena, "row0 + gridDim.x * (Index)%d", shape->rows), 2);
   }
   for (int phase = 0; phase <= program->phases; phase++) {
     row_values(g, program, phase, 2);
@@ -400,18 +470,11 @@ void template_row(Generator *g, CudaProgram *program) {
   kernel_open(g, program, name, threads);
   totals_open(g, program, shape.grid);
   row_open(g, program, &shape);
+  row_ahead(g, program, &shape, arena_format(g->arena, "blockIdx.x * (Index)%d", shape.rows), 1);
   emit_line(g, 1,
             "for (Index row0 = blockIdx.x * (Index)%d; row0 < (Index)%" PRId64 "; row0 += gridDim.x * (Index)%d) {",
             shape.rows, program->outer.total, shape.rows);
-  if (program->outer.total % shape.rows == 0) {
-    emit_line(g, 2, "const int valid = 1;");
-    emit_line(g, 2, "const Index row = row0%s;", shape.rows > 1 ? " + sub" : "");
-  } else {
-    emit_line(g, 2, "const int valid = row0 + sub < (Index)%" PRId64 ";", program->outer.total);
-    emit_line(g, 2, "const Index row = valid ? row0 + sub : row0;");
-  }
-  row_coordinates(g, program, 2);
-  row_bases(g, program, 2);
+  row_begin(g, program, &shape, "row0", 2);
   row_phases(g, program, &shape);
   if (shape.threads > 32) {
     emit_line(g, 2, "turn ^= 1;");

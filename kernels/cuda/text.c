@@ -80,7 +80,16 @@ static const char prelude_target[] =
     "  asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(y) : \"h\"((unsigned short)x));\n"
     "  return y;\n"
     "}\n"
-    "DEVICE float reciprocal_fast(float x) { return __fdividef(1.0f, x); }\n"
+    "DEVICE float reciprocal_fast(float x) {\n"
+    "  float y;\n"
+    "  asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x));\n"
+    "  return y;\n"
+    "}\n"
+    "DEVICE float exp2_fast(float x) {\n"
+    "  float y;\n"
+    "  asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x));\n"
+    "  return y;\n"
+    "}\n"
     "DEVICE float larger_f32(float a, float b) {\n"
     "  float y;\n"
     "  asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(y) : \"f\"(a), \"f\"(b));\n"
@@ -91,6 +100,13 @@ static const char prelude_target[] =
     "  asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(y) : \"f\"(a), \"f\"(b));\n"
     "  return y;\n"
     "}\n"
+    "DEVICE void copy_ahead16(void *shared, const void *from) {\n"
+    "  asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\" "
+    "::\"r\"((unsigned)__cvta_generic_to_shared(shared)),\n"
+    "               \"l\"(from)\n"
+    "               : \"memory\");\n"
+    "}\n"
+    "DEVICE void copies_wait(void) { asm volatile(\"cp.async.wait_all;\" ::: \"memory\"); }\n"
     "DEVICE float shuffle_f32(float x, int with) { return __shfl_xor_sync(0xffffffffu, x, with); }\n"
     "DEVICE double shuffle_f64(double x, int with) { return __shfl_xor_sync(0xffffffffu, x, with); }\n"
     "#endif\n";
@@ -114,6 +130,14 @@ static const char prelude_memory[] =
     "DEVICE void store8(void *to, const unsigned *w) { *(uint2 *)to = make_uint2(w[0], w[1]); }\n"
     "DEVICE void store4(void *to, const unsigned *w) { *(unsigned *)to = w[0]; }\n"
     "DEVICE void store2(void *to, const unsigned *w) { *(unsigned short *)to = (unsigned short)w[0]; }\n";
+
+// insertN puts the element `at` of a vector, of N bytes, into words that were 0 there.
+static const char prelude_insert[] =
+    "DEVICE void insert2(unsigned *w, int at, const void *from) {\n"
+    "  w[at >> 1] |= (unsigned)*(const unsigned short *)from << ((at & 1) * 16);\n"
+    "}\n"
+    "DEVICE void insert4(unsigned *w, int at, const void *from) { w[at] = *(const unsigned *)from; }\n"
+    "DEVICE void insert8(unsigned *w, int at, const void *from) { load8(w + 2 * at, from); }\n";
 
 static const char prelude_elements[] =
     "DEVICE float get_f32(const unsigned *w, int at) { return float_of_bits(w[at]); }\n"
@@ -173,6 +197,6 @@ static const char prelude_single[] =
     "#define write_bool write_int\n";
 
 void cuda_prelude(CudaText *text, int slots) {
-  cuda_text(text, "%s%s%s%s", prelude_target, prelude_memory, prelude_elements, prelude_single);
+  cuda_text(text, "%s%s%s%s%s", prelude_target, prelude_memory, prelude_insert, prelude_elements, prelude_single);
   cuda_text(text, "typedef struct {\n  unsigned long long at[%d];\n} Slots;\n", slots);
 }

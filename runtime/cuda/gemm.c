@@ -2,6 +2,9 @@
 //
 // Row-major c[m, n] = a[m, k] b[k, n] is column-major c'[n, m] = b'[n, k] a'[k, m]: the library's first operand is our
 // b, its second our a, and what is stored [k, n] row by row is to it an [n, k] that is not transposed.
+//
+// Its fast kernels want the sizes of what is contiguous in memory to be whole vectors of 16 bytes. A long size that is
+// not, like a vocabulary of 50257, is cut: the whole vectors are one product and the rest is another.
 #include "runtime/cuda/gemm.h"
 
 #include <inttypes.h>
@@ -16,6 +19,8 @@ enum {
   WORKSPACE_BYTES = 32 << 20,
   CHOICES_MAX = 16,
   TIMED_ROUNDS = 3,
+  VECTOR_BYTES = 16,
+  CUT_LEAST = 256,  // shorter ones are not worth two launches
   KEY_MAX = 320,
 };
 static const double ROUND_SECONDS = 0.002;  // least time of a round of launches
@@ -32,6 +37,8 @@ struct GemmProblem {
   int choice_count;
   int inner;  // the batch dim that one call takes, or -1
   bool tuned;
+  GemmProblem *rest;       // what was cut off, or NULL
+  int64_t rest_offset[3];  // where it begins in a, b and c, in elements
 };
 
 struct Gemms {
@@ -86,7 +93,7 @@ const char *gemm_form(const GemmProblem *problem) {
 }
 
 bool gemm_tuned(const GemmProblem *problem) {
-  return problem->tuned;
+  return problem->tuned && (!problem->rest || gemm_tuned(problem->rest));
 }
 
 static int data_type(ElementType type) {
@@ -190,8 +197,65 @@ static bool problem_choices(const Gemms *gemms, GemmProblem *problem, Error *err
   return true;
 }
 
-bool gemm_prepare(Gemms *gemms, const Gemm *gemm, const int *alignment, const char *name, GemmProblem **out,
+static bool cut_helps(int64_t size, int64_t vector) {
+  return size >= CUT_LEAST && size % vector != 0;
+}
+
+// Takes the last, odd positions of one dim off a product: they become `rest`, which begins at `offset` (elements of a,
+// b and c). False: there is nothing to take off.
+static bool cut(Gemm *gemm, Gemm *rest, int64_t offset[3]) {
+  const int64_t vector = VECTOR_BYTES / element_type_bytes(gemm->type);
+  const bool k_lies = !gemm->transpose_a || gemm->transpose_b;  // in a row of an operand
+  *rest = *gemm;
+  memset(offset, 0, 3 * sizeof *offset);
+  if (cut_helps(gemm->n, vector)) {
+    gemm->n -= gemm->n % vector;
+    rest->n -= gemm->n;
+    offset[1] = gemm->transpose_b ? gemm->n * gemm->ldb : gemm->n;
+    offset[2] = gemm->n;
+    return true;
+  }
+  if (gemm->transpose_a && cut_helps(gemm->m, vector)) {
+    gemm->m -= gemm->m % vector;
+    rest->m -= gemm->m;
+    offset[0] = gemm->m;
+    offset[2] = gemm->m * gemm->ldc;
+    return true;
+  }
+  if (k_lies && cut_helps(gemm->k, vector)) {
+    gemm->k -= gemm->k % vector;
+    rest->k -= gemm->k;
+    offset[0] = gemm->transpose_a ? gemm->k * gemm->lda : gemm->k;
+    offset[1] = gemm->transpose_b ? gemm->k : gemm->k * gemm->ldb;
+    rest->write = WRITE_ADD;
+    return true;
+  }
+  return false;
+}
+
+// The largest power of two, up to what the whole has, that divides the address of a part.
+static int part_alignment(int whole, int64_t bytes) {
+  while (bytes & (whole - 1)) {
+    whole /= 2;
+  }
+  return whole;
+}
+
+static bool rest_prepare(Gemms *gemms, GemmProblem *problem, const Gemm *rest, Error *error) {
+  const ElementType types[] = {rest->type, rest->type, rest->type_c};
+  int alignment[3];
+  for (int i = 0; i < 3; i++) {
+    alignment[i] = part_alignment(problem->alignment[i], problem->rest_offset[i] * element_type_bytes(types[i]));
+  }
+  return gemm_prepare(gemms, rest, alignment, problem->name, &problem->rest, error);
+}
+
+bool gemm_prepare(Gemms *gemms, const Gemm *whole, const int *alignment, const char *name, GemmProblem **out,
                   Error *error) {
+  Gemm kept = *whole, rest;
+  int64_t rest_offset[3];
+  const bool cuts = cut(&kept, &rest, rest_offset);
+  const Gemm *gemm = &kept;
   const int inner = inner_batch(gemm);
   const char *key = problem_key(gemms->arena, gemm, alignment, inner);
   for (int i = 0; i < gemms->problems.count; i++) {
@@ -201,7 +265,7 @@ bool gemm_prepare(Gemms *gemms, const Gemm *gemm, const int *alignment, const ch
         memcmp(problem->gemm.stride_a, gemm->stride_a, sizeof gemm->stride_a) == 0 &&
         memcmp(problem->gemm.stride_b, gemm->stride_b, sizeof gemm->stride_b) == 0 &&
         memcmp(problem->gemm.stride_c, gemm->stride_c, sizeof gemm->stride_c) == 0 &&
-        problem->gemm.write == gemm->write) {
+        problem->gemm.write == gemm->write && (problem->rest != NULL) == cuts) {
       *out = problem;
       return true;
     }
@@ -215,9 +279,11 @@ bool gemm_prepare(Gemms *gemms, const Gemm *gemm, const int *alignment, const ch
   }
   problem->algorithm = problem->choice[0].algorithm;
   problem->tuned = tuning_find(gemms->tuning, key, &problem->algorithm, sizeof problem->algorithm);
-  problem->form = arena_format(gemms->arena, "cuBLASLt %" PRId64 "x%" PRId64 "x%" PRId64, gemm->m, gemm->n, gemm->k);
+  problem->form = arena_format(gemms->arena, "cuBLASLt %" PRId64 "x%" PRId64 "x%" PRId64 "%s", gemm->m, gemm->n,
+                               gemm->k, cuts ? " and the rest" : "");
+  memcpy(problem->rest_offset, rest_offset, sizeof rest_offset);
   *out = problem;
-  return true;
+  return !cuts || rest_prepare(gemms, problem, &rest, error);
 }
 
 // What the operands of one call begin with, in elements: dims of the batch but the inner one, by number `at`.
@@ -260,12 +326,22 @@ static CublasStatus multiply(const Gemms *gemms, const GemmProblem *problem, con
   return 0;
 }
 
+// Where the operand that begins at `address` begins for what was cut off.
+static CudaAddress part_address(const GemmProblem *problem, int operand, CudaAddress address) {
+  const ElementType type = operand == 2 ? problem->gemm.type_c : problem->gemm.type;
+  return address + (uint64_t)(problem->rest_offset[operand] * element_type_bytes(type));
+}
+
 bool gemm_launch(Gemms *gemms, const GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c, bool first,
                  CudaAddress workspace, CudaStream stream, Error *error) {
   const WriteMode write = problem->gemm.write;
   const bool add = write == WRITE_ADD || (write == WRITE_ADD_AFTER_FIRST && !first);
-  return cublaslt_check(&gemms->lt, multiply(gemms, problem, &problem->algorithm, a, b, c, add, workspace, stream),
-                        problem->key, error);
+  if (!cublaslt_check(&gemms->lt, multiply(gemms, problem, &problem->algorithm, a, b, c, add, workspace, stream),
+                      problem->key, error)) {
+    return false;
+  }
+  return !problem->rest || gemm_launch(gemms, problem->rest, part_address(problem, 0, a), part_address(problem, 1, b),
+                                       part_address(problem, 2, c), first, workspace, stream, error);
 }
 
 typedef struct {
@@ -305,8 +381,8 @@ static double trial_time(const Trial *trial, const CublasLtAlgorithm *algorithm)
   return best;
 }
 
-bool gemm_tune(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c, CudaAddress workspace,
-               CudaStream stream, Error *error) {
+static bool part_tune(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c,
+                      CudaAddress workspace, CudaStream stream, Error *error) {
   const Cuda *cuda = gemms->cuda;
   Trial trial = {gemms, problem, a, b, c, workspace, stream, NULL, NULL};
   if (!cuda_check(cuda, cuda->event_create(&trial.begin, CUDA_EVENT_DEFAULT), "making an event", error) ||
@@ -329,6 +405,13 @@ bool gemm_tune(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAddress b,
   problem->tuned = true;
   tuning_add(gemms->tuning, problem->key, &problem->algorithm, sizeof problem->algorithm, best * 1e6);
   return true;
+}
+
+bool gemm_tune(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c, CudaAddress workspace,
+               CudaStream stream, Error *error) {
+  return (problem->tuned || part_tune(gemms, problem, a, b, c, workspace, stream, error)) &&
+         (!problem->rest || gemm_tune(gemms, problem->rest, part_address(problem, 0, a), part_address(problem, 1, b),
+                                      part_address(problem, 2, c), workspace, stream, error));
 }
 
 void gemms_reread(Gemms *gemms) {

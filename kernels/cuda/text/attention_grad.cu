@@ -12,10 +12,10 @@ __device__ __forceinline__ bool all_whole(const Slots &slots) {
 
 // DELTA_LANES lanes for each row.
 extern "C" __global__ void __launch_bounds__(256) attention_delta(Slots slots) {
-  const i64 at = ((i64)blockIdx.x * 256 + threadIdx.x) / DELTA_LANES;
+  constexpr u32 ROWS = (u32)BATCH * HEADS * GROUPS * QUERIES;
+  const u32 at = blockIdx.x * (256 / DELTA_LANES) + threadIdx.x / DELTA_LANES, row = at < ROWS ? at : 0;
   const int lane = (int)threadIdx.x % DELTA_LANES;
   const bool whole = all_whole(slots);
-  const i64 row = at < (i64)BATCH * HEADS * GROUPS * QUERIES ? at : 0;
   const int query = (int)(row % QUERIES), group = (int)(row / QUERIES % GROUPS);
   const int head = (int)(row / QUERIES / GROUPS % HEADS), batch = (int)(row / QUERIES / GROUPS / HEADS);
   const u16 *o = (const u16 *)slots.at[3] + batch * O_BATCH + query * O_QUERY + head * O_HEAD + group * O_GROUP;
@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_delta(Slots slots) {
   for (int by = DELTA_LANES / 2; by > 0; by /= 2) {
     sum += __shfl_xor_sync(0xffffffffu, sum, by);
   }
-  if (lane == 0 && at < (i64)BATCH * HEADS * GROUPS * QUERIES) {
+  if (lane == 0 && at < ROWS) {
     ((float *)slots.at[SCRATCH])[at] = sum;
   }
 }
@@ -123,21 +123,28 @@ __device__ __forceinline__ void queries_load(const Slots &slots, int batch, int 
 __device__ __forceinline__ void key_powers(float (&s)[KEY_BLOCKS][QUERY_TILE / 8][4], const float *statistics, int row,
                                            int first, int queries) {
   const int lane = (int)threadIdx.x % 32;
-  const bool masked = queries < QUERY_TILE || (CAUSAL && row + KEY_BLOCKS * 16 - 1 > first);
 #pragma unroll
   for (int n = 0; n < QUERY_TILE / 8; n++) {
 #pragma unroll
     for (int e = 0; e < 2; e++) {
-      const int query = n * 8 + lane % 4 * 2 + e;
-      const float shift = statistics[query] * INVERSE_NATURAL;
+      const float shift = statistics[n * 8 + lane % 4 * 2 + e] * INVERSE_NATURAL;
 #pragma unroll
       for (int m = 0; m < KEY_BLOCKS; m++) {
+        s[m][n][e] = exp2_fast(s[m][n][e] * POWER - shift);
+        s[m][n][2 + e] = exp2_fast(s[m][n][2 + e] * POWER - shift);
+      }
+    }
+  }
+  if (queries < QUERY_TILE || (CAUSAL && row + KEY_BLOCKS * 16 - 1 > first)) {
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-          float &x = s[m][n][2 * half + e];
-          x = exp2_fast(x * POWER - shift);
-          if (masked && (query >= queries || (CAUSAL && row + m * 16 + half * 8 + lane / 4 > first + query))) {
-            x = 0.0f;
+    for (int m = 0; m < KEY_BLOCKS; m++) {
+#pragma unroll
+      for (int n = 0; n < QUERY_TILE / 8; n++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+          const int query = n * 8 + lane % 4 * 2 + e % 2, key = row + m * 16 + e / 2 * 8 + lane / 4;
+          if (query >= queries || (CAUSAL && key > first + query)) {
+            s[m][n][e] = 0.0f;
           }
         }
       }
@@ -269,19 +276,38 @@ __device__ __forceinline__ void query_gradient(float (&s)[QUERY_BLOCKS][KEY_TILE
                                                const float (&shift)[QUERY_BLOCKS][2],
                                                const float (&delta)[QUERY_BLOCKS][2], int row, int key) {
   const int lane = (int)threadIdx.x % 32;
-  const bool masked = key + KEY_TILE > KEYS || (CAUSAL && key + KEY_TILE - 1 > row);
 #pragma unroll
   for (int m = 0; m < QUERY_BLOCKS; m++) {
 #pragma unroll
     for (int n = 0; n < KEY_TILE / 8; n++) {
 #pragma unroll
       for (int e = 0; e < 4; e++) {
-        float p = exp2_fast(s[m][n][e] * POWER - shift[m][e / 2]);
-        if (masked) {
+        s[m][n][e] = exp2_fast(s[m][n][e] * POWER - shift[m][e / 2]);
+      }
+    }
+  }
+  if (key + KEY_TILE > KEYS || (CAUSAL && key + KEY_TILE - 1 > row)) {
+#pragma unroll
+    for (int m = 0; m < QUERY_BLOCKS; m++) {
+#pragma unroll
+      for (int n = 0; n < KEY_TILE / 8; n++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
           const int at = key + n * 8 + lane % 4 * 2 + e % 2;
-          p = at >= KEYS || (CAUSAL && at > row + m * 16 + lane / 4 + e / 2 * 8) ? 0.0f : p;
+          if (at >= KEYS || (CAUSAL && at > row + m * 16 + lane / 4 + e / 2 * 8)) {
+            s[m][n][e] = 0.0f;
+          }
         }
-        s[m][n][e] = p * (d[m][n][e] - delta[m][e / 2]);
+      }
+    }
+  }
+#pragma unroll
+  for (int m = 0; m < QUERY_BLOCKS; m++) {
+#pragma unroll
+    for (int n = 0; n < KEY_TILE / 8; n++) {
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        s[m][n][e] *= d[m][n][e] - delta[m][e / 2];
       }
     }
   }

@@ -1,0 +1,224 @@
+// cuda_warps.h: runs texts of kernels/cuda/text on the host, one fiber for each thread of a block.
+//
+// The texts are C++: they are compiled by `c++` behind cuda_warps.hpp, which stands in for their intrinsics, and
+// loaded. Blocks run one after the other, shared memory and scratch are poisoned. What no order of the threads could
+// finish, and writes past the shared memory asked for, abort.
+#ifndef MDL_TESTS_CUDA_WARPS_H
+#define MDL_TESTS_CUDA_WARPS_H
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "kernels/cuda/kernel.h"
+#include "tests/cuda_warps_hooks.h"
+
+enum { WARPS_THREADS = 256, WARPS_STACK = 64 * 1024, WARPS_SHARED = 256 * 1024, WARPS_COPIES = 512 };
+
+typedef struct {
+  void *to;
+  const void *from;
+  int bytes, size;
+} WarpsCopy;
+
+typedef struct {
+  ucontext_t context;
+  bool done;
+  int copies;
+  WarpsCopy copy[WARPS_COPIES];
+} WarpsFiber;
+
+typedef struct {  // two sets of values: a lane can be ahead of the others by one exchange
+  WarpsValue values[2][32];
+  int arrived, round;
+} Warp;
+
+typedef struct {
+  WarpsHooks hooks;
+  ucontext_t scheduler;
+  WarpsFiber *fibers;
+  Warp warp[WARPS_THREADS / 32];
+  char *stacks;
+  int now, alive, arrived, round;
+  long progress;
+  void (*call)(void (*function)(void), const void *slots);
+  void (*function)(void);
+  const void *slots;
+} WarpsRun;
+
+// Fibers find the run they belong to here: makecontext passes no pointers.
+static WarpsRun warps_run;
+
+static inline void warps_yield(void) {
+  WarpsRun *run = &warps_run;
+  const int now = run->now;
+  swapcontext(&run->fibers[now].context, &run->scheduler);
+  run->hooks.thread.x = (unsigned)now;
+}
+
+static inline void warps_barrier(void) {
+  WarpsRun *run = &warps_run;
+  const int round = run->round;
+  run->progress++;
+  run->arrived++;
+  while (run->round == round) {
+    warps_yield();
+  }
+}
+
+static inline const WarpsValue *warps_exchange(const WarpsValue *mine) {
+  Warp *warp = &warps_run.warp[warps_run.now / 32];
+  const int round = warp->round;
+  warps_run.progress++;
+  warp->values[round % 2][warps_run.now % 32] = *mine;
+  if (++warp->arrived == 32) {
+    warp->arrived = 0;
+    warp->round++;
+  }
+  while (warp->round == round) {
+    warps_yield();
+  }
+  return warp->values[round % 2];
+}
+
+static inline void warps_copy_later(void *to, const void *from, int bytes, int size) {
+  WarpsFiber *fiber = &warps_run.fibers[warps_run.now];
+  if (fiber->copies == WARPS_COPIES || (uintptr_t)to % (unsigned)size != 0 ||
+      (bytes > 0 && (uintptr_t)from % (unsigned)size != 0)) {
+    abort();
+  }
+  fiber->copy[fiber->copies++] = (WarpsCopy){to, from, bytes, size};
+  memset(to, 0xff, (size_t)size);
+}
+
+static inline void warps_copies_wait(void) {
+  WarpsFiber *fiber = &warps_run.fibers[warps_run.now];
+  for (int i = 0; i < fiber->copies; i++) {
+    const WarpsCopy *copy = &fiber->copy[i];
+    memset(copy->to, 0, (size_t)copy->size);
+    if (copy->bytes > 0) {
+      memcpy(copy->to, copy->from, (size_t)copy->bytes);
+    }
+  }
+  fiber->copies = 0;
+}
+
+static inline void warps_entry(void) {
+  WarpsRun *run = &warps_run;
+  run->call(run->function, run->slots);
+  run->fibers[run->now].done = true;
+  run->alive--;
+  run->progress++;
+}
+
+static inline void warps_block(int threads, uint32_t shared_bytes) {
+  WarpsRun *run = &warps_run;
+  run->alive = threads;
+  run->arrived = 0;
+  memset(run->warp, 0, sizeof run->warp);
+  memset(run->hooks.shared, 0xff, WARPS_SHARED);
+  for (int i = 0; i < threads; i++) {
+    WarpsFiber *fiber = &run->fibers[i];
+    fiber->done = false;
+    fiber->copies = 0;
+    getcontext(&fiber->context);
+    fiber->context.uc_stack.ss_sp = run->stacks + (size_t)i * WARPS_STACK;
+    fiber->context.uc_stack.ss_size = WARPS_STACK;
+    fiber->context.uc_link = &run->scheduler;
+    makecontext(&fiber->context, warps_entry, 0);
+  }
+  while (run->alive > 0) {
+    const long before = run->progress;
+    for (run->now = 0; run->now < threads; run->now++) {
+      if (!run->fibers[run->now].done) {
+        run->hooks.thread.x = (unsigned)run->now;
+        swapcontext(&run->scheduler, &run->fibers[run->now].context);
+      }
+    }
+    if (run->arrived > 0 && run->arrived == run->alive) {
+      run->arrived = 0;
+      run->round++;
+    } else if (run->progress == before) {
+      fprintf(stderr, "threads wait for each other for ever\n");
+      abort();
+    }
+  }
+  for (size_t i = shared_bytes; i < WARPS_SHARED; i++) {
+    if (run->hooks.shared[i] != 0xff) {
+      fprintf(stderr, "a write past the shared memory\n");
+      abort();
+    }
+  }
+}
+
+static inline void warps_launch(void *library, const CudaLaunch *launch, const void *slots) {
+  WarpsRun *run = &warps_run;
+  WarpsHooks **hooks = dlsym(library, "warps_hooks");
+  void *function = dlsym(library, launch->function), *call = dlsym(library, "warps_call");
+  const int threads = (int)launch->block[0];
+  if (!hooks || !function || !call || threads > WARPS_THREADS) {
+    abort();
+  }
+  *hooks = &run->hooks;
+  memcpy(&run->function, &function, sizeof function);
+  memcpy(&run->call, &call, sizeof call);
+  run->slots = slots;
+  run->fibers = calloc((size_t)threads, sizeof *run->fibers);
+  run->stacks = malloc((size_t)threads * WARPS_STACK);
+  run->hooks = (WarpsHooks){.grid = {launch->grid[0], 1, 1},
+                            .shared = aligned_alloc(128, WARPS_SHARED),
+                            .barrier = warps_barrier,
+                            .exchange = warps_exchange,
+                            .copy_later = warps_copy_later,
+                            .copies_wait = warps_copies_wait};
+  for (unsigned x = 0; x < launch->grid[0]; x++) {
+    run->hooks.block.x = x;
+    warps_block(threads, launch->shared_bytes);
+  }
+  free(run->hooks.shared);
+  free(run->fibers);
+  free(run->stacks);
+}
+
+// NULL if there is no C++ compiler, or it fails.
+static inline void *warps_load(const CudaKernel *kernel) {
+  char folder[] = "/tmp/mdl_warps_XXXXXX", path[64], command[512];
+  const char *text = strstr(kernel->text, "struct Slots");  // after the intrinsics
+  void *library = NULL;
+  if (!mkdtemp(folder)) {
+    return NULL;
+  }
+  snprintf(path, sizeof path, "%s/text.cpp", folder);
+  FILE *file = fopen(path, "w");
+  if (file) {
+    fprintf(file,
+            "#include \"tests/cuda_warps.hpp\"\n%s\nextern \"C\" void warps_call(void (*function)(), const void "
+            "*slots) {\n  ((void (*)(Slots))function)(*(const Slots *)slots);\n}\n",
+            text);
+    fclose(file);
+    snprintf(command, sizeof command, "c++ -std=c++17 -O1 -w -fPIC -shared -I%s -o %s/text.so %s", MDL_SOURCE_DIR,
+             folder, path);
+    const bool made = system(command) == 0;
+    unlink(path);
+    snprintf(path, sizeof path, "%s/text.so", folder);
+    library = made ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    unlink(path);
+  }
+  rmdir(folder);
+  return library;
+}
+
+// Sanitizers lose track of stacks that are changed under them.
+static inline bool warps_present(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return false;
+#endif
+  return system("c++ --version > /dev/null 2>&1") == 0;
+}
+
+#endif
