@@ -50,6 +50,23 @@ static void open_on(Session *session, const World *world, const Backend *backend
   }
 }
 
+static void gpus_are_counted(void **state) {
+  (void)state;
+  const int count = gpus(false);
+  Error error = {0};
+  char said[ERROR_MAX];
+  assert_ptr_equal(backend_choose("auto", count, &error), &backend_cuda);
+  assert_ptr_equal(backend_choose("cuda", count, &error), &backend_cuda);
+  assert_ptr_equal(backend_choose("auto", count + 1, &error), &backend_cpu);
+  assert_ptr_equal(backend_choose("cpu", count, &error), &backend_cpu);
+  assert_null(backend_choose("cuda", count + 1, &error));
+  snprintf(said, sizeof said,
+           "the plan is for %d ranks, each on a GPU of its own, and this machine has %d; --device cpu runs all of them "
+           "here, as threads",
+           count + 1, count);
+  assert_string_equal(error.text, said);
+}
+
 // --- every collective and messages, on numbers whose sums are exact ---
 
 static const ElementType types[] = {TYPE_F64, TYPE_F32, TYPE_F16, TYPE_BF16, TYPE_INT};
@@ -463,15 +480,11 @@ int main(int count, char **words) {
     run_on_stand_ins(words);
   }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(collectives_mean_the_same),
-      cmocka_unit_test(messages_mean_the_same),
-      cmocka_unit_test(stages_and_groups_mean_the_same),
-      cmocka_unit_test(words_without_words),
-      cmocka_unit_test(llama_trains_the_same),
-      cmocka_unit_test(gpt2_trains_the_same),
-      cmocka_unit_test(a_lost_rank_is_named),
-      cmocka_unit_test(replays_for_long),
-      cmocka_unit_test(collectives_are_timed),
+      cmocka_unit_test(gpus_are_counted),       cmocka_unit_test(collectives_mean_the_same),
+      cmocka_unit_test(messages_mean_the_same), cmocka_unit_test(stages_and_groups_mean_the_same),
+      cmocka_unit_test(words_without_words),    cmocka_unit_test(llama_trains_the_same),
+      cmocka_unit_test(gpt2_trains_the_same),   cmocka_unit_test(a_lost_rank_is_named),
+      cmocka_unit_test(replays_for_long),       cmocka_unit_test(collectives_are_timed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
