@@ -1,7 +1,7 @@
 // cuda_ranks_test.c: plans of several ranks on as many GPUs of this machine, against ranks that are threads on the CPU.
 //
-// MDL_ENDURANCE=N also replays a plan of two ranks N times while their processes are stopped and go on at random, says
-// how fast collectives and messages are, and then stops one for good: how long is it until it is named?
+// MDL_ENDURANCE=N also replays plans of two ranks N times while their processes are stopped and go on at random, says
+// how fast collectives are, and then stops one for good: how long is it until it is named?
 //
 // Needs two GPUs. Elsewhere the tests that run no kernels are run on stand-ins of the driver and of NCCL (tests/fake),
 // and all others are skipped with what was found.
@@ -121,8 +121,8 @@ static void assert_same_memory(const World *world, Session *a, Session *b) {
 
 static void world_compare(const World *world) {
   Session cpu, gpu;
+  open_on(&gpu, world, &backend_cuda, DEADLINE);  // first, since ThreadSanitizer wants no threads before a fork
   open_on(&cpu, world, &backend_cpu, DEADLINE);
-  open_on(&gpu, world, &backend_cuda, DEADLINE);
   for (int run = 0; run < 3; run++) {
     world_fill(world, &cpu);
     world_fill(world, &gpu);
@@ -369,51 +369,77 @@ static void *disturb(void *argument) {
   return NULL;
 }
 
-static void stop_one(LayoutRun *run) {
+static void stop_one(Session *session) {
   Error error = {0};
-  kill(processes_pid(run->session.processes, 1), SIGSTOP);
+  kill(processes_pid(session->processes, 1), SIGSTOP);
   const double begun = now();
-  assert_false(session_run(&run->session, PROGRAM_TRAIN, 1, &error));
+  assert_false(session_run(session, PROGRAM_TRAIN, 1, &error));
   print_message("  stopped for good, after %.2f s with a deadline of %d s: %s\n", now() - begun, ENDURANCE_DEADLINE,
                 error.text);
   assert_int_equal(error.status, 5);
   assert_non_null(strstr(error.text, "rank 1 has not arrived"));
-  const double closing = now();
-  session_close(&run->session);
-  print_message("  closed in %.2f s\n", now() - closing);
 }
 
-static void replays_for_long(void **state) {
-  (void)state;
+static int64_t replays_asked(void) {
   const char *asked = getenv("MDL_ENDURANCE");
   const int64_t count = asked ? atoll(asked) : 0;
   if (count <= 0) {
     print_message("skipped: MDL_ENDURANCE is not set\n");
     skip();
   }
-  gpus(true);
-  const CompileOptions options = {.layout = "dp2", .precision = "fp32", .target = "cpu"};
-  LayoutRun *run = layout_compile(MDL_SOURCE_DIR "/tests/layouts/llama.mdl", &options, stdout);
+  return count;
+}
+
+static void replay(Session *session, int64_t count) {
   Error error = {0};
   pthread_t thread;
-  if (!layout_open_on(run, &backend_cuda, ENDURANCE_DEADLINE, &error) ||
-      !session_run(&run->session, PROGRAM_INITIALISE, 0, &error)) {
-    layout_fail("%s", error.text);
-  }
-  Disturber disturber = {.session = &run->session};
-  layout_draw_inputs(run, PROGRAM_TRAIN, 1);
+  Disturber disturber = {.session = session};
   assert_int_equal(pthread_create(&thread, NULL, disturb, &disturber), 0);
   const double begun = now();
   for (int64_t i = 1; i <= count; i++) {
-    if (!session_submit(&run->session, PROGRAM_TRAIN, i, &error) ||
-        !session_wait(&run->session, session_ahead(&run->session), &error)) {
+    if (!session_submit(session, PROGRAM_TRAIN, i, &error) || !session_wait(session, session_ahead(session), &error)) {
       layout_fail("replay %lld: %s", (long long)i, error.text);
     }
   }
   disturber.enough = true;
   pthread_join(thread, NULL);
   print_message("  %lld replays in %.1f s\n", (long long)count, now() - begun);
-  stop_one(run);
+  if (!session_wait(session, 0, &error)) {
+    layout_fail("after %lld replays: %s", (long long)count, error.text);
+  }
+  stop_one(session);
+  const double closing = now();
+  session_close(session);
+  print_message("  closed in %.2f s\n", now() - closing);
+}
+
+static void collectives_are_replayed_for_long(void **state) {
+  (void)state;
+  const int64_t count = replays_asked(), ranks = 2;
+  gpus(false);
+  World world = world_make(&ranks, 1, -1);
+  for (int i = 0; i < 6; i++) {
+    world_collective(&world, 0, (CollectiveKind)(i % COLLECTIVE_KIND_COUNT), REDUCE_SUM, TYPE_F32, 1, 4096);
+  }
+  Session session;
+  open_on(&session, &world, &backend_cuda, ENDURANCE_DEADLINE);
+  replay(&session, count);
+  world_destroy(&world);
+}
+
+static void training_is_replayed_for_long(void **state) {
+  (void)state;
+  const int64_t count = replays_asked();
+  gpus(true);
+  const CompileOptions options = {.layout = "dp2", .precision = "fp32", .target = "cpu"};
+  LayoutRun *run = layout_compile(MDL_SOURCE_DIR "/tests/layouts/llama.mdl", &options, stdout);
+  Error error = {0};
+  if (!layout_open_on(run, &backend_cuda, ENDURANCE_DEADLINE, &error) ||
+      !session_run(&run->session, PROGRAM_INITIALISE, 0, &error)) {
+    layout_fail("%s", error.text);
+  }
+  layout_draw_inputs(run, PROGRAM_TRAIN, 1);
+  replay(&run->session, count);
   arena_destroy(run->arena);
 }
 
@@ -480,11 +506,17 @@ int main(int count, char **words) {
     run_on_stand_ins(words);
   }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(gpus_are_counted),       cmocka_unit_test(collectives_mean_the_same),
-      cmocka_unit_test(messages_mean_the_same), cmocka_unit_test(stages_and_groups_mean_the_same),
-      cmocka_unit_test(words_without_words),    cmocka_unit_test(llama_trains_the_same),
-      cmocka_unit_test(gpt2_trains_the_same),   cmocka_unit_test(a_lost_rank_is_named),
-      cmocka_unit_test(replays_for_long),       cmocka_unit_test(collectives_are_timed),
+      cmocka_unit_test(gpus_are_counted),
+      cmocka_unit_test(collectives_mean_the_same),
+      cmocka_unit_test(messages_mean_the_same),
+      cmocka_unit_test(stages_and_groups_mean_the_same),
+      cmocka_unit_test(words_without_words),
+      cmocka_unit_test(llama_trains_the_same),
+      cmocka_unit_test(gpt2_trains_the_same),
+      cmocka_unit_test(a_lost_rank_is_named),
+      cmocka_unit_test(collectives_are_replayed_for_long),
+      cmocka_unit_test(training_is_replayed_for_long),
+      cmocka_unit_test(collectives_are_timed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
