@@ -122,7 +122,7 @@ void kernel_open(Generator *g, const CudaProgram *program, const char *name, int
       continue;
     }
     if (code->op == KERNEL_LOAD) {
-      emit_line(g, 1, "const %s v%d = read_%s(a%d);", value_type(g, code->integer), i,
+      emit_line(g, 1, "const %s v%d = read_%s(a%d);", value_type(code->integer), i,
                 element_type_name(g->kernel->port[code->port].type), code->port);
     } else {
       cuda_text(&g->text, "  ");
@@ -139,7 +139,7 @@ void row_values(Generator *g, const CudaProgram *program, int phase, int indent)
       continue;
     }
     if (code->op == KERNEL_LOAD) {
-      emit_line(g, indent, "const %s v%d = read_%s(b%d);", value_type(g, code->integer), i,
+      emit_line(g, indent, "const %s v%d = read_%s(b%d);", value_type(code->integer), i,
                 element_type_name(g->kernel->port[code->port].type), code->port);
     } else {
       cuda_text(&g->text, "%*s", 2 * indent, "");
@@ -172,8 +172,8 @@ static int words_of(const Emit *e, const CudaPort *port) {
   return (int)max_i64(1, e->program->vector * port->bytes / 4);
 }
 
-static const char *type_of(const Emit *e, const CudaPort *port) {
-  return value_type(e->g, !element_type_floating(port->type));
+static const char *type_of(const CudaPort *port) {
+  return value_type(!element_type_floating(port->type));
 }
 
 void loads_declare(const Emit *e, bool once) {
@@ -188,9 +188,9 @@ void loads_declare(const Emit *e, bool once) {
     if (port->access == ACCESS_VECTOR) {
       emit_line(e->g, e->indent, "unsigned x%d[%d][%d];", port->index, chunks, words_of(e, port));
     } else if (port->access == ACCESS_ELEMENTS) {
-      emit_line(e->g, e->indent, "%s x%d[%d][%d];", type_of(e, port), port->index, chunks, e->program->vector);
+      emit_line(e->g, e->indent, "%s x%d[%d][%d];", type_of(port), port->index, chunks, e->program->vector);
     } else {
-      emit_line(e->g, e->indent, "%s x%d[%d];", type_of(e, port), port->index, chunks);
+      emit_line(e->g, e->indent, "%s x%d[%d];", type_of(port), port->index, chunks);
     }
   }
 }
@@ -380,7 +380,7 @@ static const char *index_text(const Emit *e, int code, bool lane) {
 static void load_value(const Emit *e, int code, int indent) {
   const CudaPort *port = port_of_code(e, code);
   const char *chunk = is_loaded_once(e, code) ? "0" : "u";
-  const char *type = type_of(e, port), *name = element_type_name(port->type);
+  const char *type = type_of(port), *name = element_type_name(port->type);
   if (port->access == ACCESS_VECTOR) {
     emit_line(e->g, indent, "const %s v%d = get_%s(x%d[%s], j);", type, code, name, port->index, chunk);
   } else {
@@ -399,7 +399,7 @@ void lanes_open(const Emit *e) {
                 (uint64_t)g->kernel->code[i].constant, g->kernel->code[i].a, index_text(e, i, false));
     }
     if (e->stores[i]) {
-      emit_line(g, e->indent + 2, "%s y%d[%d];", type_of(e, port_of_code(e, i)), g->kernel->code[i].port, vector);
+      emit_line(g, e->indent + 2, "%s y%d[%d];", type_of(port_of_code(e, i)), g->kernel->code[i].port, vector);
     }
   }
   if (vector > 1) {

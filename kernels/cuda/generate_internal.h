@@ -144,7 +144,7 @@ void expression_prelude(Generator *g);
 // `const R v12 = ...;`: all but loads and runs of random numbers. index: the text of the position in the port, for
 // those that have one.
 void expression_emit(Generator *g, int code, const char *index);
-const char *value_type(const Generator *g, bool integer);
+const char *value_type(bool integer);
 const char *fold_function(KernelOp op);  // the name of a function of two reals
 const char *fold_identity(KernelOp op);  // what it begins with
 
