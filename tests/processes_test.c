@@ -47,7 +47,7 @@ static bool acting_open(const Plan *plan, const DeviceOptions *options, Device *
   made->plan = plan;
   made->peers = options->peers;
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-    made->arena[i] = calloc(1, (size_t)plan->arena_bytes[i] + 1);
+    made->arena[i] = calloc(1, (size_t)plan->arena_bytes[i] + sizeof made->runs);
   }
   snprintf(made->form, sizeof made->form, "rank %lld", (long long)options->rank);
   *device = made;

@@ -129,6 +129,10 @@ bool comms_create(const Cuda *cuda, const Plan *plan, Peers *peers, Arena *arena
   *out = NULL;
   comms->channel = ARENA_ARRAY(arena, Channel, CHANNELS_MAX);
   plan_coordinates(plan, peers_rank(peers), comms->coordinate);
+  // Under capture NCCL would map the buffers of peers, which makes ranks wait for each other on the host there.
+  if (setenv("NCCL_GRAPH_REGISTER", "0", 0) != 0) {
+    return error_set(error, 3, "no memory");
+  }
   if (!nccl_open(&comms->nccl, error) || !channels_take(comms, error) || !words_map(comms, error)) {
     return false;
   }
