@@ -22,6 +22,8 @@ enum {
   VECTOR_BYTES = 16,
   CUT_LEAST = 256,  // shorter ones are not worth two launches
   KEY_MAX = 320,
+  CALL_LAUNCHES = 3,  // of one call of the library: clearing, the product, adding its parts
+  LAUNCHES_MAX = 1 << 20,
 };
 static const double ROUND_SECONDS = 0.002;  // least time of a round of launches
 static const double BETTER = 0.99;          // of the time of the first choice, for another to be taken
@@ -39,6 +41,7 @@ struct GemmProblem {
   bool tuned;
   GemmProblem *rest;       // what was cut off, or NULL
   int64_t rest_offset[3];  // where it begins in a, b and c, in elements
+  int64_t whole[3];        // m, n and k with it
 };
 
 struct Gemms {
@@ -92,6 +95,21 @@ const char *gemm_form(const GemmProblem *problem) {
 
 bool gemm_tuned(const GemmProblem *problem) {
   return problem->tuned && (!problem->rest || gemm_tuned(problem->rest));
+}
+
+// Library calls of one product: each takes the inner batch dim alone.
+static int64_t library_calls(const GemmProblem *problem) {
+  int64_t calls = 1;
+  for (int i = 0; i < problem->gemm.batch_count; i++) {
+    calls *= i == problem->inner ? 1 : problem->gemm.batch[i];
+  }
+  return calls;
+}
+
+int gemm_launches(const GemmProblem *problem) {
+  const int64_t own = library_calls(problem) * CALL_LAUNCHES;
+  const int rest = problem->rest ? gemm_launches(problem->rest) : 0;
+  return own > LAUNCHES_MAX - rest ? LAUNCHES_MAX : (int)own + rest;
 }
 
 static int data_type(ElementType type) {
@@ -195,6 +213,25 @@ static bool problem_choices(const Gemms *gemms, GemmProblem *problem, Error *err
   return true;
 }
 
+// Takes the algorithm of the tuning record, if there is one that the library can use for this problem: a damaged record
+// is timed again.
+static bool recorded(const Gemms *gemms, GemmProblem *problem) {
+  CublasLtAlgorithm algorithm;
+  CublasLtChoice found = {.status = 0};
+  if (!tuning_find(gemms->tuning, problem->key, &algorithm, sizeof algorithm)) {
+    return false;
+  }
+  bool good = false;
+  for (int i = 0; i < problem->choice_count; i++) {
+    good |= memcmp(&problem->choice[i].algorithm, &algorithm, sizeof algorithm) == 0;
+  }
+  good = good || (gemms->lt.algorithm_check(gemms->handle, problem->product, problem->a, problem->b, problem->c,
+                                            problem->c, &algorithm, &found) == 0 &&
+                  found.workspace <= WORKSPACE_BYTES);
+  problem->algorithm = good ? algorithm : problem->algorithm;
+  return good;
+}
+
 static bool cut_helps(int64_t size, int64_t vector) {
   return size >= CUT_LEAST && size % vector != 0;
 }
@@ -254,6 +291,7 @@ bool gemm_prepare(Gemms *gemms, const Gemm *whole, const int *alignment, const c
   int64_t rest_offset[3];
   const bool cuts = cut(&kept, &rest, rest_offset);
   const Gemm *gemm = &kept;
+  const int64_t size[3] = {whole->m, whole->n, whole->k};
   const int inner = inner_batch(gemm);
   const char *key = problem_key(gemms->arena, gemm, alignment, inner);
   for (int i = 0; i < gemms->problems.count; i++) {
@@ -263,7 +301,7 @@ bool gemm_prepare(Gemms *gemms, const Gemm *whole, const int *alignment, const c
         memcmp(problem->gemm.stride_a, gemm->stride_a, sizeof gemm->stride_a) == 0 &&
         memcmp(problem->gemm.stride_b, gemm->stride_b, sizeof gemm->stride_b) == 0 &&
         memcmp(problem->gemm.stride_c, gemm->stride_c, sizeof gemm->stride_c) == 0 &&
-        problem->gemm.write == gemm->write && (problem->rest != NULL) == cuts) {
+        problem->gemm.write == gemm->write && memcmp(problem->whole, size, sizeof size) == 0) {
       *out = problem;
       return true;
     }
@@ -271,12 +309,13 @@ bool gemm_prepare(Gemms *gemms, const Gemm *whole, const int *alignment, const c
   GemmProblem *problem = ARENA_NEW(gemms->arena, GemmProblem);
   *problem = (GemmProblem){.gemm = *gemm, .key = key, .name = name, .inner = inner};
   memcpy(problem->alignment, alignment, sizeof problem->alignment);
+  memcpy(problem->whole, size, sizeof size);
   array_push(gemms->arena, &gemms->problems, problem);
   if (!problem_describe(gemms, problem, error) || !problem_choices(gemms, problem, error)) {
     return false;
   }
   problem->algorithm = problem->choice[0].algorithm;
-  problem->tuned = tuning_find(gemms->tuning, key, &problem->algorithm, sizeof problem->algorithm);
+  problem->tuned = recorded(gemms, problem);
   problem->form = arena_format(gemms->arena, "cuBLASLt %" PRId64 "x%" PRId64 "x%" PRId64 "%s", gemm->m, gemm->n,
                                gemm->k, cuts ? " and the rest" : "");
   memcpy(problem->rest_offset, rest_offset, sizeof rest_offset);
@@ -306,10 +345,8 @@ static CublasStatus multiply(const Gemms *gemms, const GemmProblem *problem, con
   const float one = 1, beta = add ? 1 : 0;
   const double wide_one = 1, wide_beta = add ? 1 : 0;
   const bool wide = gemm->type == TYPE_F64;
-  int64_t calls = 1, offset[3];
-  for (int i = 0; i < gemm->batch_count; i++) {
-    calls *= i == problem->inner ? 1 : gemm->batch[i];
-  }
+  const int64_t calls = library_calls(problem);
+  int64_t offset[3];
   for (int64_t call = 0; call < calls; call++) {
     batch_offsets(gemm, problem->inner, call, offset);
     const CudaAddress to = c + (uint64_t)offset[2] * size_c;
@@ -383,8 +420,11 @@ static bool part_tune(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAdd
                       CudaAddress workspace, CudaStream stream, Error *error) {
   const Cuda *cuda = gemms->cuda;
   Trial trial = {gemms, problem, a, b, c, workspace, stream, NULL, NULL};
-  if (!cuda_check(cuda, cuda->event_create(&trial.begin, CUDA_EVENT_DEFAULT), "making an event", error) ||
-      !cuda_check(cuda, cuda->event_create(&trial.end, CUDA_EVENT_DEFAULT), "making an event", error)) {
+  if (!cuda_check(cuda, cuda->event_create(&trial.begin, CUDA_EVENT_DEFAULT), "making an event", error)) {
+    return false;
+  }
+  if (!cuda_check(cuda, cuda->event_create(&trial.end, CUDA_EVENT_DEFAULT), "making an event", error)) {
+    cuda->event_destroy(trial.begin);
     return false;
   }
   double best = -1;
