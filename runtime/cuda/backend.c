@@ -267,8 +267,11 @@ static bool backend_read(Device *device, ArenaClass arena, int64_t offset, void 
     return bytes == 0;
   }
   if (arena == ARENA_HOST) {
-    memcpy(data, host_outputs(&device->host) + offset, (size_t)bytes);
-    return true;
+    const char *outputs = host_outputs(&device->host, error);
+    if (outputs) {
+      memcpy(data, outputs + offset, (size_t)bytes);
+    }
+    return outputs != NULL;
   }
   return cuda_check(cuda, cuda->copy_out(data, device->memory[arena] + (uint64_t)offset, (size_t)bytes, device->stream),
                     "reading from the GPU", error) &&
@@ -335,7 +338,8 @@ static void backend_facts(const Device *device, DeviceFacts *facts) {
 
 static void backend_trace(Device *device, bool on) {
   Error ignored;  // without memory for it there is no trace
-  device->tracing = on && (device->timing || timing_create(&device->cuda, &device->timing, &ignored));
+  device->tracing = on && device_here(device, &ignored) &&
+                    (device->timing || timing_create(&device->cuda, &device->timing, &ignored));
 }
 
 static const TraceSpan *backend_traced(Device *device, int64_t *count) {

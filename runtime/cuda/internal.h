@@ -82,7 +82,6 @@ void device_prepare_undo(Device *device);
 int64_t place_position(const Device *device, const Place *place, const PlanCall *call);  // in its arena
 CudaAddress place_address(const Device *device, const Place *place, const PlanCall *call);
 bool device_launch_program(Device *device, ProgramKind program, Error *error);
-bool device_launch_one(Device *device, const PlanCall *call, int instruction, Error *error);
 bool device_tune(Device *device, Error *error);  // times the algorithms of matrix products that are not in the record
 bool device_capture(Device *device, ProgramKind program, Error *error);
 
