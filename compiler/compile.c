@@ -352,13 +352,17 @@ static bool known_rank(Diag *diag, int64_t rank, int64_t ranks) {
   return true;
 }
 
+const Plan *compile_of_rank(Diag *diag, const PlanSet *set, int64_t rank) {
+  return known_rank(diag, rank, plan_ranks(set->plans[0])) ? plan_of_rank(set, rank) : NULL;
+}
+
 static bool print_lowered(Arena *arena, Diag *diag, const CompileOptions *options, Buffer *out) {
   PlanSet *set;
-  if (!compile_plans(arena, diag, options, &set) || !known_rank(diag, options->rank, plan_ranks(set->plans[0]))) {
-    return false;
+  const Plan *plan = compile_plans(arena, diag, options, &set) ? compile_of_rank(diag, set, options->rank) : NULL;
+  if (plan) {
+    print_kernels(plan, options->program, out);
   }
-  print_kernels(plan_of_rank(set, options->rank), options->program, out);
-  return true;
+  return plan != NULL;
 }
 
 // Finds the stage of a rank.

@@ -125,6 +125,19 @@ void plan_source(const Plan *plan, Span span, char *text, size_t size) {
   snprintf(text, size, "%s:%d", source->path, line);
 }
 
+const PlanCode *plan_code(const PlanTarget *target, uint64_t text) {
+  int from = 0, to = target->count;
+  while (from < to) {
+    const int middle = from + (to - from) / 2;
+    if (target->codes[middle].text < text) {
+      from = middle + 1;
+    } else {
+      to = middle;
+    }
+  }
+  return from < target->count && target->codes[from].text == text ? &target->codes[from] : NULL;
+}
+
 const char *program_kind_name(ProgramKind kind) {
   static const char *const names[] = {"initialise", "train", "evaluate", "generate"};
   return (unsigned)kind < PROGRAM_COUNT ? names[kind] : "?";

@@ -296,6 +296,21 @@ typedef struct {  // what the recipe says about a run, resolved
   bool strict;        // every run of it gives the same bits: nothing may be used that does not
 } PlanRun;
 
+typedef struct {        // machine code of one generated text, or PTX
+  uint64_t text;        // cuda_text_hash of the text (kernels/cuda/compile.h)
+  const uint8_t *code;  // a cubin (ELF), or NUL-terminated PTX
+  size_t bytes;
+} PlanCode;
+
+typedef struct {         // kernels compiled ahead of time for one kind of GPU
+  const char *target;    // sm_90a; compute_80: PTX
+  const char *compiler;  // "NVRTC 13.0"
+  // Of the GPU that the texts were generated for: another of the same kind may have others.
+  int multiprocessors, shared_bytes;
+  int count;
+  PlanCode *codes;  // by rising hash
+} PlanTarget;
+
 typedef struct {
   PlanRun run;
   ElementType real;  // in which numbers are computed and state is kept: f32 or f64
@@ -317,6 +332,8 @@ typedef struct {
   const char *resolved;  // the text of resolved.mdl
   Source *sources;       // of the spans
   uint64_t state_hash;   // of the map of persistent state
+  int target_count;      // of kinds of GPUs for which there is code: those of all plans of a set together
+  PlanTarget *targets;
 } Plan;
 
 // The plans of all stages, in their order; one without a pipeline. Ranks of one stage share a plan.
@@ -344,6 +361,7 @@ int plan_find_state(const Plan *plan, const char *name);        // index or -1
 int64_t plan_instructions(const Plan *plan, ProgramKind kind);  // run by one run of a program
 // "model.mdl:17": where a span begins; empty if no text of the plan is behind it.
 void plan_source(const Plan *plan, Span span, char *text, size_t size);
+const PlanCode *plan_code(const PlanTarget *target, uint64_t text);  // or NULL
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
 const char *collective_kind_name(CollectiveKind kind);

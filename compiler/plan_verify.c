@@ -451,6 +451,48 @@ static bool mesh_holds(PlanCheck *v) {
          check_fail(v, "has no first term that is 0");
 }
 
+// The tables of an ELF file end inside of it, so that a driver that believes its header stays inside.
+static bool is_elf(const uint8_t *code, size_t bytes) {
+  uint64_t offset[2];           // of the programs' table, and of the sections'
+  uint16_t each[2], number[2];  // bytes and count of their entries
+  if (bytes < 64 || memcmp(code,
+                           "\x7f"
+                           "ELF\2\1",
+                           6) != 0) {
+    return false;
+  }
+  memcpy(offset, code + 32, sizeof offset);
+  for (int i = 0; i < 2; i++) {
+    memcpy(&each[i], code + 54 + 4 * i, sizeof each[i]);
+    memcpy(&number[i], code + 56 + 4 * i, sizeof number[i]);
+    if (offset[i] > bytes || (uint64_t)each[i] * number[i] > bytes - offset[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool targets_hold(PlanCheck *v) {
+  for (int t = 0; t < v->plan->target_count; t++) {
+    const PlanTarget *target = &v->plan->targets[t];
+    const bool text = strncmp(target->target, "compute_", 8) == 0;
+    v->what = target->target;
+    if (target->multiprocessors < 1 || target->shared_bytes < 1) {
+      return check_fail(v, "is a kind of GPU with nothing in it");
+    }
+    for (int i = 0; i < target->count; i++) {
+      const PlanCode *code = &target->codes[i];
+      if (i > 0 && target->codes[i - 1].text >= code->text) {
+        return check_fail(v, "has its kernels in no order");
+      }
+      if (text ? code->bytes < 1 || code->code[code->bytes - 1] != 0 : !is_elf(code->code, code->bytes)) {
+        return check_fail(v, "has a kernel that is neither machine code nor text");
+      }
+    }
+  }
+  return true;
+}
+
 const char *plan_verify(Arena *arena, const Plan *plan) {
   PlanCheck v = {.arena = arena, .plan = plan, .slots = 1, .lanes = 1, .what = "plan"};
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
@@ -464,6 +506,6 @@ const char *plan_verify(Arena *arena, const Plan *plan) {
     v.what = program_kind_name((ProgramKind)i);
     good = program_holds(&v, &plan->programs[i]);
   }
-  good = good && segments_hold(&v);
+  good = good && segments_hold(&v) && targets_hold(&v);
   return good ? NULL : v.why;
 }

@@ -7,6 +7,7 @@
 #define MDL_RUNTIME_CUDA_INTERNAL_H
 
 #include "base/array.h"
+#include "kernels/cuda/instruction.h"
 #include "runtime/cuda/comms.h"
 #include "runtime/cuda/cudnn_attention.h"
 #include "runtime/cuda/gemm.h"
@@ -63,6 +64,7 @@ struct Device {
   CudaAddress scratch;
   int64_t scratch_bytes;
   int64_t taken_bytes;  // of the GPU's memory, by this process, libraries and code included
+  CudaKernels *kernels;
   Modules *modules;
   Gemms *gemms;  // NULL: the plan has no matrix products
   Cudnn *cudnn;  // NULL: nothing for it, or cudnn_missing
