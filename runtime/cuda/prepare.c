@@ -126,6 +126,7 @@ static bool prepare_attention(Device *device, const Instruction *instruction, Pr
   const Place *places[] = {&attention->q,   &attention->k,  &attention->v,  &attention->o, &attention->statistics,
                            &attention->d_o, &attention->dq, &attention->dk, &attention->dv};
   const int count = gradient ? 9 : 5;
+  const CudaTarget target = {.multiprocessors = device->gpu.multiprocessors, .shared_bytes = device->gpu.shared_bytes};
   const char *why = NULL;
   CudaKernel made;
   Slot slots[11];
@@ -148,7 +149,7 @@ static bool prepare_attention(Device *device, const Instruction *instruction, Pr
     slots[count + p] =
         (Slot){.kind = SLOT_NUMBER, .number = attention->origin[p] + device->term[attention->origin_term[p]]};
   }
-  if (!cuda_attention(attention, gradient, device->arena, &made, &why)) {
+  if (!cuda_attention(attention, gradient, &target, device->arena, &made, &why)) {
     return not_covered(instruction, why, error);
   }
   slots_take(device, prepared, slots, count + 2);
