@@ -1,8 +1,8 @@
 // attention_half.cu: attention of 16-bit elements on tensor cores, forward.
 //
-// A block has QUERY_TILE queries of one (batch, head, group), QUERY_BLOCKS x 16 of them for each warp, and goes over the
-// keys they see in tiles of KEY_TILE, with the running maximum and sum of Milakov and Gimelshein 2018. v is on its way
-// while scores are made, the next k while they are multiplied by v. The longest blocks come first.
+// A block has QUERY_TILE queries of one (batch, head, group), QUERY_BLOCKS x 16 of them for each warp, and goes over
+// the keys they see in tiles of KEY_TILE, with the running maximum and sum of Milakov and Gimelshein 2018. v is on its
+// way while scores are made, the next k while they are multiplied by v. The longest blocks come first.
 // Shared: q [QUERY_TILE][ROW_Q], k [KEY_TILE][ROW_K], v [KEY_TILE][ROW_V].
 constexpr int THREADS = QUERY_WARPS * 32, QUERY_TILE = QUERY_WARPS * QUERY_BLOCKS * 16;
 constexpr int PART_TILES = (PART_QUERIES + QUERY_TILE - 1) / QUERY_TILE;
@@ -46,22 +46,48 @@ __device__ __forceinline__ void mask(Scores &s, int row, int key) {
   }
 }
 
-// Scores to powers of two, o and the sums scaled to the new maximum.
+// Scores to powers of two of their distance to the maximum. A maximum that has grown by less than 2^SLACK stays, and
+// with it the scale of o and of the sums: after the first tiles few rows need a new one.
 __device__ __forceinline__ void softmax(Scores &s, Running &running, float (&o)[QUERY_BLOCKS][VALUE_PAD / 8][4]) {
+  constexpr float SLACK = 8.0f;
+  float high[QUERY_BLOCKS][2];
+  bool grown = false;
 #pragma unroll
   for (int m = 0; m < QUERY_BLOCKS; m++) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      float high = running.high[m][half];
+      float most = running.high[m][half];
 #pragma unroll
       for (int n = 0; n < KEY_TILE / 8; n++) {
-        high = fmaxf(high, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
+        most = fmaxf(most, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
       }
-      high = fmaxf(high, __shfl_xor_sync(0xffffffffu, high, 1));
-      high = fmaxf(high, __shfl_xor_sync(0xffffffffu, high, 2));
-      const float shift = high * POWER, factor = exp2_fast(running.high[m][half] * POWER - shift);
-      float sum = running.sum[m][half] * factor;
-      running.high[m][half] = high;
+      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+      high[m][half] = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+      grown = grown || (high[m][half] - running.high[m][half]) * POWER > SLACK;
+    }
+  }
+  if (__any_sync(0xffffffffu, grown)) {
+#pragma unroll
+    for (int m = 0; m < QUERY_BLOCKS; m++) {
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        const float factor = exp2_fast((running.high[m][half] - high[m][half]) * POWER);
+        running.high[m][half] = high[m][half];
+        running.sum[m][half] *= factor;
+#pragma unroll
+        for (int n = 0; n < VALUE_PAD / 8; n++) {
+          o[m][n][2 * half] *= factor;
+          o[m][n][2 * half + 1] *= factor;
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int m = 0; m < QUERY_BLOCKS; m++) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      const float shift = running.high[m][half] * POWER;
+      float sum = running.sum[m][half];
 #pragma unroll
       for (int n = 0; n < KEY_TILE / 8; n++) {
 #pragma unroll
@@ -71,11 +97,6 @@ __device__ __forceinline__ void softmax(Scores &s, Running &running, float (&o)[
         }
       }
       running.sum[m][half] = sum;
-#pragma unroll
-      for (int n = 0; n < VALUE_PAD / 8; n++) {
-        o[m][n][2 * half] *= factor;
-        o[m][n][2 * half + 1] *= factor;
-      }
     }
   }
 }
