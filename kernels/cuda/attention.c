@@ -18,6 +18,7 @@ typedef struct {  // of a kernel on tensor cores; see text/attention_half.cu and
 
 typedef struct {
   Shape forward, keys, queries;  // keys: dk and dv, queries: dq
+  int64_t query_step;            // rows of a tile of `keys` that are computed at a time
   int64_t row_k, row_v;          // elements of a row in shared memory
   int64_t delta_lanes;
   bool together;  // dk and dv in one launch
@@ -53,20 +54,19 @@ static int64_t queries_shared(const Tiles *t) {
   return 2 * (rows_of(&t->queries) + 2 * t->queries.tile) * (t->row_k + t->row_v);
 }
 
-// The best of those measured on an H200 that suits the depth (the wider of the two), the length and the shared memory.
-// The first of a depth wants the 163 KiB of sm_80, the last the 99 KiB of sm_86 and sm_89. All but those for 256 leave
-// a thread's 255 registers without spilling. False if the GPU has less shared memory than any.
+// The best of those measured on an H200 (depths of 64 and 128) that suits the depth, the wider of the two, and the
+// shared memory. The first of a depth wants the 163 KiB of sm_80, the last the 99 KiB of sm_86 and sm_89. Those up to
+// 128 fit the registers of a thread. False if the GPU has less shared memory than any.
 static bool tiles_of(const Attention *a, int64_t shared_bytes, Tiles *tiles) {
   static const struct {
-    int64_t depth, queries;  // at most
+    int64_t depth, step;  // depth: at most
     Shape forward, keys, backward;
   } table[] = {
-      {64, 2048, {4, 2, 3, 64}, {4, 2, 2, 32}, {4, 2, 3, 32}},
-      {64, INT_MAX, {4, 2, 3, 64}, {4, 2, 2, 64}, {4, 2, 3, 32}},
-      {128, INT_MAX, {4, 2, 2, 64}, {8, 1, 1, 64}, {4, 2, 2, 32}},
-      {128, INT_MAX, {4, 2, 1, 64}, {4, 1, 1, 32}, {4, 1, 1, 32}},
-      {DEPTH_MOST, INT_MAX, {8, 1, 1, 64}, {4, 1, 1, 32}, {4, 1, 1, 32}},
-      {DEPTH_MOST, INT_MAX, {4, 1, 1, 32}, {3, 1, 1, 16}, {4, 1, 1, 16}},
+      {64, 32, {4, 2, 3, 64}, {4, 2, 2, 64}, {4, 2, 3, 32}},
+      {128, 64, {4, 2, 2, 64}, {8, 1, 1, 64}, {4, 2, 2, 32}},
+      {128, 32, {4, 2, 1, 64}, {4, 1, 1, 32}, {4, 1, 1, 32}},
+      {DEPTH_MOST, 32, {8, 1, 1, 64}, {4, 1, 1, 32}, {4, 1, 1, 32}},
+      {DEPTH_MOST, 16, {4, 1, 1, 32}, {3, 1, 1, 16}, {4, 1, 1, 16}},
   };
   const int64_t depth = divide_up(a->depth, 16) * 16, value = divide_up(a->value_depth, 16) * 16;
   Tiles t = {.row_k = depth + 8, .row_v = value + 8, .together = depth + value <= 256};
@@ -74,10 +74,11 @@ static bool tiles_of(const Attention *a, int64_t shared_bytes, Tiles *tiles) {
     t.delta_lanes *= 2;
   }
   for (size_t row = 0; row < sizeof table / sizeof *table; row++) {
+    t.query_step = table[row].step;
     t.forward = table[row].forward;
     t.keys = table[row].keys;
     t.queries = table[row].backward;
-    if (table[row].depth >= larger(depth, value) && table[row].queries >= a->queries &&
+    if (table[row].depth >= larger(depth, value) &&
         larger(forward_shared(&t), larger(keys_shared(&t), queries_shared(&t))) <= shared_bytes) {
       *tiles = t;
       return true;
@@ -179,6 +180,7 @@ static void half_gradient(Buffer *text, const Attention *a, const Tiles *t, Cuda
   const int64_t tiles = part_count(a) * divide_up(a->queries / part_count(a), rows_of(&t->queries));
   shape_write(text, &t->keys, "KEY", "QUERY_TILE");
   shape_write(text, &t->queries, "QUERY", "KEY_TILE");
+  writer_size(text, "QUERY_STEP", t->query_step);
   writer_size(text, "DELTA_LANES", t->delta_lanes);
   buffer_format(text, "#define KEYS_TOGETHER %d\n", t->together);
   buffer_text(text, cuda_text_attention_tile);
