@@ -145,7 +145,8 @@ static bool kernel_make(const CudaKernels *kernels, const Key *key, CudaKernel *
     case INSTRUCTION_FOLD:
       return cuda_fold(&key->as.window, arena, made, why);
     default:
-      return cuda_attention(&key->as.attention, key->kind == INSTRUCTION_ATTENTION_GRAD, arena, made, why);
+      return cuda_attention(&key->as.attention, key->kind == INSTRUCTION_ATTENTION_GRAD, &kernels->target, arena, made,
+                            why);
   }
 }
 
