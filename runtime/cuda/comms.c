@@ -347,10 +347,14 @@ static bool collective(Comms *comms, const Collective *what, CudaAddress from, C
     const size_t bytes = (size_t)(what->count * element_type_bytes(what->type));
     return from == to || cuda_check(cuda, cuda->copy_within(to, from, bytes, stream), "a collective of one", error);
   }
+  int64_t first = 0;
+  int index = 0;
+  group_of(comms, what->mesh, &first, &index);
   const NcclCollective call = {.kind = what->kind,
                                .reduce = what->reduce,
                                .type = what->type,
                                .ranks = what->ranks,
+                               .rank = index,
                                .count = what->count,
                                .from = from,
                                .to = to};
