@@ -131,7 +131,21 @@ void lower_dot(Lower *l, const Node *node);
 void lower_dots(Lower *l, const Node *node);
 void lower_dot_sum(Lower *l, const Node *node);
 
+// lower_attention.c
+void lower_attention(Lower *l, const Node *node, bool grad);
+int attention_rotations(const Lower *l, const Node *node);  // how often it passes blocks around its ring; 0: no ring
+
 // lower_collective.c
+typedef struct {  // a block of `count` elements that goes to the next rank of the ring of these mesh axes
+  const Node *node;
+  uint32_t mesh;
+  ElementType type;
+  int64_t count;
+  const Storage *from, *to;
+  const char *why;
+} Rotation;
+
+void lower_rotate(Lower *l, const Rotation *rotation);
 void lower_collective(Lower *l, const Node *node);
 void lower_shard(Lower *l, const Node *node);
 void lower_send(Lower *l, const Node *node);

@@ -55,7 +55,7 @@ static bool member_work(Member *member, JobKind job, ProgramKind program) {
 static void member_leave(void *context) {
   Member *member = context;
   Crew *crew = member->crew;
-  ranks_lost(crew->ranks, member->rank);
+  ranks_lost(crew->ranks, member->rank, "its thread has ended");
   pthread_mutex_lock(&crew->mutex);
   member->gone = true;
   pthread_cond_broadcast(&crew->ended);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/cuda/count.h"
 #include "runtime/cuda/driver.h"
 
 static const Backend *const backends[] = {&backend_cpu, &backend_cuda};
@@ -27,19 +28,28 @@ const Backend *backend_find(const char *name) {
   return NULL;
 }
 
+// A GPU for each rank. With several it is not this process that may start CUDA, but those of the ranks.
+static bool cuda_enough(int64_t ranks, Error *error) {
+  if (ranks == 1) {
+    return cuda_present(error);
+  }
+  const int count = cuda_count_apart(error);
+  return count >= ranks ||
+         (count > 0 && error_set(error, 1,
+                                 "the plan is for %lld ranks, each on a GPU of its own, and this machine has %d; "
+                                 "--device cpu runs all of them here, as threads",
+                                 (long long)ranks, count));
+}
+
 const Backend *backend_choose(const char *name, int64_t ranks, Error *error) {
   Error why;
   if (!name || strcmp(name, "auto") == 0) {
-    return ranks == 1 && cuda_present(&why) ? &backend_cuda : &backend_cpu;
+    return cuda_enough(ranks, &why) ? &backend_cuda : &backend_cpu;
   }
   const Backend *backend = backend_find(name);
   if (!backend) {
     error_set(error, 1, "there is no device '%s' in this build; cpu works everywhere, cuda on NVIDIA GPUs", name);
-  } else if (backend == &backend_cuda && !cuda_present(error)) {
-    return NULL;
-  } else if (backend == &backend_cuda && ranks > 1) {
-    error_set(error, 1, "this version runs plans of one rank on a GPU, and this one has %lld; --device cpu runs them",
-              (long long)ranks);
+  } else if (backend == &backend_cuda && !cuda_enough(ranks, error)) {
     return NULL;
   }
   return backend;

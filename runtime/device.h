@@ -23,10 +23,12 @@ typedef struct {
 bool error_set(Error *error, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));  // false
 
 typedef struct Ranks Ranks;  // what the ranks of one process share: ranks.h
+typedef struct Peers Peers;  // what a rank in a process of its own knows of the others: peers.h
 
 typedef struct {
   int threads;   // 0: all cores
-  Ranks *ranks;  // NULL: the only rank there is
+  Ranks *ranks;  // NULL: the only rank of this process
+  Peers *peers;  // NULL: no ranks in other processes
   int64_t rank;  // which of the mesh; 0 without ranks
   int gpu;       // which of the machine's, for backends that have several
 } DeviceOptions;
@@ -49,6 +51,7 @@ typedef struct {  // one instruction of a run that was traced
 
 typedef struct {
   const char *name;
+  bool apart;  // each rank of a plan of several wants a process of its own (processes.h), which its device is opened in
   // Allocates the arenas (zeroed) and all workspaces: nothing is allocated after this. The plan must outlive it.
   bool (*open)(const Plan *plan, const DeviceOptions *options, Device **device, Error *error);
   void (*close)(Device *device);

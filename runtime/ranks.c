@@ -71,7 +71,7 @@ static Mailbox *box_find(const Ranks *ranks, int64_t from, int64_t to, int chann
   return NULL;
 }
 
-static Mailbox *box_of(const Ranks *ranks, int64_t rank, const Instruction *instruction) {
+Mailbox *ranks_box(const Ranks *ranks, int64_t rank, const Instruction *instruction) {
   const Transfer *transfer = &instruction->as.transfer;
   const int64_t peer = peer_of(ranks, rank, transfer->peer);
   return instruction->kind == INSTRUCTION_RECEIVE ? box_find(ranks, peer, rank, transfer->channel)
@@ -100,7 +100,7 @@ static void boxes_make(Ranks *ranks, int64_t rank) {
       if (instruction->kind != INSTRUCTION_SEND && instruction->kind != INSTRUCTION_SENT) {
         continue;
       }
-      Mailbox *box = box_of(ranks, rank, instruction);
+      Mailbox *box = ranks_box(ranks, rank, instruction);
       if (!box) {
         box = &ranks->box[rank][ranks->box_count[rank]++];
         *box = (Mailbox){.channel = instruction->as.transfer.channel,
@@ -288,9 +288,9 @@ void ranks_fail(Ranks *ranks, int64_t rank, const Error *why) {
   pthread_mutex_unlock(&ranks->mutex);
 }
 
-void ranks_lost(Ranks *ranks, int64_t rank) {
+void ranks_lost(Ranks *ranks, int64_t rank, const char *how) {
   pthread_mutex_lock(&ranks->mutex);
-  report_lost(ranks, rank);
+  report_lost(ranks, rank, how);
   pthread_mutex_unlock(&ranks->mutex);
 }
 
@@ -516,7 +516,7 @@ bool ranks_send(Ranks *ranks, int64_t rank, const Instruction *instruction, int 
   if (!enter(ranks, rank, instruction, &skip, error)) {
     return skip;
   }
-  Mailbox *box = box_of(ranks, rank, instruction);
+  Mailbox *box = ranks_box(ranks, rank, instruction);
   if (box->posted - box->taken >= box->capacity) {
     ranks_poison(ranks, "rank %lld sends '%s' %lld times and rank %lld receives none of it", (long long)rank,
                  instruction->name, (long long)box->capacity + 1, (long long)box->to);
@@ -534,7 +534,7 @@ bool ranks_receive(Ranks *ranks, int64_t rank, const Instruction *instruction, c
   if (!enter(ranks, rank, instruction, &skip, error)) {
     return skip;
   }
-  Mailbox *box = box_of(ranks, rank, instruction);
+  Mailbox *box = ranks_box(ranks, rank, instruction);
   if (!box) {
     ranks_poison(ranks, "rank %lld receives '%s' from rank %lld, which never sends it", (long long)rank,
                  instruction->name, (long long)peer_of(ranks, rank, instruction->as.transfer.peer));
@@ -554,7 +554,7 @@ bool ranks_receive(Ranks *ranks, int64_t rank, const Instruction *instruction, c
 
 bool ranks_received(Ranks *ranks, int64_t rank, const Instruction *instruction, Error *error) {
   pthread_mutex_lock(&ranks->mutex);
-  Mailbox *box = box_of(ranks, rank, instruction);
+  Mailbox *box = ranks_box(ranks, rank, instruction);
   box->taken++;
   ranks->rank[rank].inside = false;
   pthread_cond_signal(&ranks->rank[box->from].wake);
@@ -566,7 +566,7 @@ bool ranks_sent(Ranks *ranks, int64_t rank, const Instruction *instruction, int 
   if (!enter(ranks, rank, instruction, &skip, error)) {
     return skip;
   }
-  Mailbox *box = box_of(ranks, rank, instruction);
+  Mailbox *box = ranks_box(ranks, rank, instruction);
   int64_t newest = 0;
   for (int64_t i = box->taken; i < box->posted; i++) {
     newest = box->message[i % box->capacity].lane == lane ? i + 1 : newest;

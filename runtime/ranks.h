@@ -70,7 +70,7 @@ bool ranks_sent(Ranks *ranks, int64_t rank, const Instruction *instruction, int 
 // --- of whoever looks after the threads ---
 
 void ranks_fail(Ranks *ranks, int64_t rank, const Error *why);  // its run returned an error
-void ranks_lost(Ranks *ranks, int64_t rank);                    // its thread has ended
+void ranks_lost(Ranks *ranks, int64_t rank, const char *how);   // "its thread has ended"
 bool ranks_failed(Ranks *ranks, Error *cause);                  // false: none has; *cause is as it was
 
 #endif

@@ -77,10 +77,16 @@ struct Ranks {
 void report_deadline(Ranks *ranks, int64_t rank);  // this one has waited for too long
 void report_divergence(Ranks *ranks, int64_t a, const Instruction *at_a, int64_t b, const Instruction *at_b);
 void report_ended(Ranks *ranks, int64_t rank, int64_t waiting);  // it has ended what `waiting` still runs
-void report_lost(Ranks *ranks, int64_t rank);
+void report_lost(Ranks *ranks, int64_t rank, const char *how);
+// Of ranks in processes of their own: these have not answered what they were asked; this one's wait should be over.
+void report_silent(Ranks *ranks, const int64_t *silent, int count, double seconds, const char *asked);
+void report_stuck(Ranks *ranks, int64_t rank);
 void report_error(Ranks *ranks, int64_t rank, const Error *why);
 
 void ranks_poison(Ranks *ranks, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// The box of the messages of a SEND, RECEIVE or SENT of this rank; NULL: the rank they come from never sends them.
+Mailbox *ranks_box(const Ranks *ranks, int64_t rank, const Instruction *instruction);
 
 // Whether this rank is one that a wait is for.
 bool wait_is_for(const Ranks *ranks, const Wait *wait, int64_t rank);

@@ -213,12 +213,24 @@ void report_ended(Ranks *ranks, int64_t rank, int64_t waiting) {
                strncmp(there.text, "ranks", 5) == 0 ? "" : "s", last.text);
 }
 
-void report_lost(Ranks *ranks, int64_t rank) {
+void report_lost(Ranks *ranks, int64_t rank, const char *how) {
   const Words last = words_last(ranks, rank);
-  ranks_poison(ranks, "rank %lld is lost: its thread has ended%s", (long long)rank, last.text);
+  ranks_poison(ranks, "rank %lld is lost: %s%s", (long long)rank, how, last.text);
 }
 
 void report_error(Ranks *ranks, int64_t rank, const Error *why) {
   const Words last = words_last(ranks, rank);
   ranks_poison(ranks, "rank %lld is lost: %.600s%s", (long long)rank, why->text, last.text);
+}
+
+void report_silent(Ranks *ranks, const int64_t *silent, int count, double seconds, const char *asked) {
+  const Words who = words_ranks(silent, count), last = words_last(ranks, silent[0]);
+  ranks_poison(ranks, "%s %s not finished %s, and no rank has moved for %g s%s", who.text, have(count), asked, seconds,
+               last.text);
+}
+
+void report_stuck(Ranks *ranks, int64_t rank) {
+  const Words what = words_operation(ranks, rank, ranks->rank[rank].at);
+  ranks_poison(ranks, "rank %lld has been at %s for %g s, and so has every rank that it waits for", (long long)rank,
+               what.text, ranks->options.deadline_seconds);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/crew.h"
+#include "runtime/processes.h"
 
 // The plan of a session of one rank, as a set.
 typedef struct {
@@ -39,6 +40,14 @@ bool session_open_ranks(Session *session, const PlanSet *set, const Backend *bac
     DeviceOptions device = {.threads = options->threads};
     return backend->open(session->plan, &device, &session->device, error);
   }
+  if (backend->apart) {
+    if (!processes_create(set, backend, options->threads, &ranks, &session->processes, error)) {
+      return false;
+    }
+    session->backend = processes_backend(session->processes);
+    session->device = processes_device(session->processes, 0);
+    return true;
+  }
   if (!crew_create(set, backend, options->threads, &ranks, &session->crew, error)) {
     return false;
   }
@@ -47,7 +56,9 @@ bool session_open_ranks(Session *session, const PlanSet *set, const Backend *bac
 }
 
 void session_close(Session *session) {
-  if (session->crew) {
+  if (session->processes) {
+    processes_destroy(session->processes);
+  } else if (session->crew) {
     crew_destroy(session->crew);
   } else if (session->device) {
     session->backend->close(session->device);
@@ -65,7 +76,9 @@ const Plan *session_plan(const Session *session, int64_t rank) {
 }
 
 Device *session_device(const Session *session, int64_t rank) {
-  return session->crew ? crew_device(session->crew, rank) : session->device;
+  return session->processes ? processes_device(session->processes, rank)
+         : session->crew    ? crew_device(session->crew, rank)
+                            : session->device;
 }
 
 const PlanInput *session_input(const Plan *plan, ProgramKind program, const char *name) {
@@ -119,6 +132,9 @@ int session_ahead(const Session *session) {
 }
 
 bool session_wait(Session *session, int behind, Error *error) {
+  if (session->processes) {
+    return processes_wait(session->processes, behind, error);
+  }
   for (int64_t rank = 0; rank < session->ranks; rank++) {
     if (!session->backend->wait(session_device(session, rank), behind, error)) {
       return false;
@@ -140,8 +156,9 @@ bool session_submit(Session *session, ProgramKind program, int64_t step, Error *
       return false;
     }
   }
-  return session->crew ? crew_run(session->crew, program, error)
-                       : session->backend->run(session->device, program, error);
+  return session->processes ? processes_run(session->processes, program, error)
+         : session->crew    ? crew_run(session->crew, program, error)
+                            : session->backend->run(session->device, program, error);
 }
 
 bool session_scalar(Session *session, ProgramKind program, const char *name, double *value, Error *error) {

@@ -1,7 +1,7 @@
 // session.h: plans opened on devices, one for each rank, and the host's side of running their programs.
 //
-// A Session owns its devices and, with several ranks, a thread for each. Functions that can fail return false and fill
-// `error`; after a program has failed on one of several ranks, nothing can be run any more.
+// A Session owns its devices and, with several ranks, a thread or a process for each. Functions that can fail return
+// false and fill `error`; after a program has failed on one of several ranks, nothing can be run any more.
 #ifndef MDL_RUNTIME_SESSION_H
 #define MDL_RUNTIME_SESSION_H
 
@@ -12,8 +12,9 @@ typedef struct {
   const Plan *plan;  // of the first rank: what it says about the run holds for all
   const Backend *backend;
   int64_t ranks;
-  Device *device;     // of the first rank
-  struct Crew *crew;  // NULL with one rank
+  Device *device;               // of the first rank
+  struct Crew *crew;            // of ranks that are threads; else NULL
+  struct Processes *processes;  // of ranks in processes of their own; else NULL
   void *single;
 } Session;
 

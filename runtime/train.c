@@ -196,6 +196,7 @@ static bool trainer_evaluate(Trainer *t, Error *error) {
   Evaluation result;
   // A batch of an evaluation is one microbatch: the same windows under every layout.
   const int64_t batches = t->plan->run.eval_batches * t->plan->programs[PROGRAM_TRAIN].slots;
+  session_trace(&t->session, false);  // the next step says whether it is traced
   if (!evaluate_run(&t->session, t->eval_feed, t->data, batches, &result, error)) {
     return false;
   }

@@ -54,6 +54,10 @@ static void attention_set(Attention *a) {
                    .scale = 0.5,
                    .parts = 2,
                    .origin = {4, 24},
+                   .more = true,
+                   .key_parts = 2,
+                   .key_origin = {8, 20},
+                   .key_end = 30,
                    .batch = 2,
                    .queries = 4,
                    .keys = 4,
@@ -176,7 +180,7 @@ static void test_round_trip(void **state) {
   assert_true(artefact_is(file_in("a.mdlx")));
   size_t size, again_size;
   char *bytes = bytes_of(file_in("a.mdlx"), &size);
-  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\3\0\0\0\0\0\0\0", 16);
+  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\4\0\0\0\0\0\0\0", 16);
   PlanSet *back_set = artefact_read(arena, file_in("a.mdlx"), &why);
   if (!back_set) {
     fail_msg("%s", why);
@@ -235,7 +239,7 @@ static void test_damaged_files(void **state) {
   memcpy(copy, bytes, size);
   copy[8] = 9;
   write_bytes(file_in("c.mdlx"), copy, size);
-  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 3"));
+  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 4"));
   // The payload cut short under a header that fits it.
   for (size_t cut = HEADER; cut < size; cut += 13) {
     memcpy(copy, bytes, cut);
@@ -274,6 +278,24 @@ static void spoil_attention(Attention *attention, int which) {
       break;
     case 2:
       attention->origin[0] = INT64_MAX;
+      break;
+    case 3:
+      attention->key_parts = 3;
+      break;
+    case 4:
+      attention->key_origin_term[1] = 1;
+      break;
+    case 5:
+      attention->key_end = -1;
+      break;
+    case 6:
+      attention->ring_step = 1;
+      break;
+    case 7:
+      attention->ring = 1;
+      break;
+    case 8:
+      attention->keys = 3;
       break;
     default:
       attention->queries = 3;
@@ -372,19 +394,22 @@ static void spoil_types(Plan *plan, int which) {
       gemm->type = gemm->type_c = TYPE_BF16;
       gemm->tf32 = true;
       break;
-    default:
+    case 2:
       plan->segments[0].instructions[2].as.take.type_out = TYPE_INT;
+      break;
+    default:
+      plan->segments[0].instructions[5].as.attention.type = TYPE_BF16;  // to which a block of a ring adds
   }
 }
 
 static void test_unsound_plans(void **state) {
   (void)state;
-  for (int which = 0; which <= 30; which++) {
+  for (int which = 0; which <= 37; which++) {
     Arena *arena = arena_create();
     Plan *plan = sample_plan(arena);
     assert_null(plan_verify(arena, plan));
-    if (which > 27) {
-      spoil_types(plan, which - 28);
+    if (which > 33) {
+      spoil_types(plan, which - 34);
     } else {
       spoil(plan, which);
     }

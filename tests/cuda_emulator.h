@@ -109,6 +109,7 @@ static const char emulator_header[] =
     "}\n"
     "DEVICE float f16_widen(unsigned x) { return f32_of_f16((unsigned short)x); }\n"
     "DEVICE float reciprocal_fast(float x) { return 1.0f / x; }\n"
+    "DEVICE float exp2_fast(float x) { return exp2f(x); }\n"
     "DEVICE float larger_f32(float a, float b) { return a > b || a != a ? a : b; }\n"
     "DEVICE float smaller_f32(float a, float b) { return a < b || a != a ? a : b; }\n"
     "DEVICE void copy_ahead16(void *shared, const void *from) { memcpy(shared, from, 16); }\n"
@@ -232,16 +233,19 @@ static inline bool fibers_release(int threads) {
   return moved || done == threads;
 }
 
+static inline void fiber_start(EmulatorRun *run, Fiber *fiber, char *stack) {
+  getcontext(&fiber->context);
+  fiber->context.uc_stack.ss_sp = stack;
+  fiber->context.uc_stack.ss_size = EMULATOR_STACK;
+  fiber->context.uc_link = &run->scheduler;
+  fiber->state = FIBER_RUNS;
+  makecontext(&fiber->context, fiber_main, 0);
+}
+
 static inline bool emulator_block(int threads) {
   EmulatorRun *run = &emulator_run;
   for (int i = 0; i < threads; i++) {
-    Fiber *fiber = &run->fiber[i];
-    getcontext(&fiber->context);
-    fiber->context.uc_stack.ss_sp = run->stacks + (size_t)i * EMULATOR_STACK;
-    fiber->context.uc_stack.ss_size = EMULATOR_STACK;
-    fiber->context.uc_link = &run->scheduler;
-    fiber->state = FIBER_RUNS;
-    makecontext(&fiber->context, fiber_main, 0);
+    fiber_start(run, &run->fiber[i], run->stacks + (size_t)i * EMULATOR_STACK);
   }
   for (int left = threads; left > 0;) {
     for (int i = 0; i < threads; i++) {

@@ -128,14 +128,23 @@ static void values_destroy(Values *v) {
   free(v->index);
 }
 
-static void same(const char *name, ElementType type, const void *got, ElementType exact, const void *right,
-                 int64_t count) {
+// The first element that is not what the exact one rounds to; -1: none.
+static int64_t difference(ElementType type, const void *got, ElementType exact, const void *right, int64_t count) {
   char rounded[8];
   for (int64_t i = 0; i < count; i++) {
     cuda_store(type, rounded, 0, cuda_load(exact, right, i));
     if (cuda_load(type, got, i) != cuda_load(type, rounded, 0)) {
-      fail_msg("%s: element %d is %g, not %g", name, (int)i, cuda_load(type, got, i), cuda_load(type, rounded, 0));
+      return i;
     }
+  }
+  return -1;
+}
+
+static void same(const char *name, ElementType type, const void *got, ElementType exact, const void *right,
+                 int64_t count) {
+  const int64_t at = difference(type, got, exact, right, count);
+  if (at >= 0) {
+    fail_msg("%s: element %d is %g, not %g", name, (int)at, cuda_load(type, got, at), cuda_load(exact, right, at));
   }
 }
 
@@ -186,6 +195,90 @@ static void same_as_cpu(void **state) {
     }
   }
   gpu_close(&gpu);
+}
+
+static const Case *case_named(const char *name) {
+  const Case *c = cases;
+  while (strcmp(c->name, name) != 0) {
+    c++;
+  }
+  return c;
+}
+
+// Sums of numbers whose order shows: every run makes them in the same one, near the CPU's.
+static void same_bits(void **state) {
+  const Case *c = case_named("put rows");
+  const Take take = take_of(c, F32);
+  CudaDraw draw = {21};
+  CudaKernel kernel;
+  Gpu gpu;
+  (void)state;
+  if (!gpu_open_any(&gpu)) {
+    skip();
+  }
+  Values v = values_create(c, F32);
+  float *first = malloc((size_t)v.x_count * 4);
+  Arena *arena = arena_create();
+  Pool *pool = pool_create(2);
+  for (int64_t i = 0; i < v.out_count; i++) {
+    cuda_store(F32, v.out, i, cuda_draw_real(&draw));
+  }
+  put_run(&take, simd_select(), pool, v.x, v.index, v.out, true);
+  kernel_make(c, arena, &kernel);
+  const GpuKernel loaded = gpu_load(&gpu, c->name, &kernel);
+  uint64_t slots[8] = {gpu_memory(&gpu, NULL, v.x_count * 4), gpu_memory(&gpu, v.index, v.index_count * 4),
+                       gpu_memory(&gpu, v.out, v.out_count * 4)};
+  for (int run = 0; run < 5; run++) {
+    gpu_run(&gpu, &loaded, slots, true);
+    gpu_get(&gpu, run == 0 ? (void *)first : v.x_low, slots[0], v.x_count * 4);
+    if (run > 0) {
+      assert_memory_equal(first, v.x_low, (size_t)v.x_count * 4);
+    }
+  }
+  for (int64_t i = 0; i < v.x_count; i++) {
+    assert_true(fabs((double)first[i] - cuda_load(F32, v.x, i)) < 1e-4);
+  }
+  for (int i = 0; i < 3; i++) {
+    gpu_free(&gpu, slots[i]);
+  }
+  gpu_unload(&gpu, &loaded);
+  gpu_close(&gpu);
+  pool_destroy(pool);
+  arena_destroy(arena);
+  values_destroy(&v);
+  free(first);
+}
+
+// One index that is another must not pass.
+static void notices_errors(void **state) {
+  const Case *c = case_named("put rows");
+  const Take take = take_of(c, F32);
+  CudaKernel kernel;
+  Gpu gpu;
+  (void)state;
+  if (!gpu_open_any(&gpu)) {
+    skip();
+  }
+  Values v = values_create(c, F32);
+  Arena *arena = arena_create();
+  Pool *pool = pool_create(2);
+  put_run(&take, simd_select(), pool, v.x, v.index, v.out, true);
+  v.index[100] = (v.index[100] + 1) % (int32_t)c->extent;
+  kernel_make(c, arena, &kernel);
+  const GpuKernel loaded = gpu_load(&gpu, c->name, &kernel);
+  uint64_t slots[8] = {gpu_memory(&gpu, NULL, v.x_count * 4), gpu_memory(&gpu, v.index, v.index_count * 4),
+                       gpu_memory(&gpu, v.out_low, v.out_count * 4)};
+  gpu_run(&gpu, &loaded, slots, true);
+  gpu_get(&gpu, v.x_low, slots[0], v.x_count * 4);
+  assert_true(difference(F32, v.x_low, F32, v.x, v.x_count) >= 0);
+  for (int i = 0; i < 3; i++) {
+    gpu_free(&gpu, slots[i]);
+  }
+  gpu_unload(&gpu, &loaded);
+  gpu_close(&gpu);
+  pool_destroy(pool);
+  arena_destroy(arena);
+  values_destroy(&v);
 }
 
 static void texts_compile(void **state) {
@@ -375,6 +468,7 @@ static void bench(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(texts_compile), cmocka_unit_test(windows_compile),
                                      cmocka_unit_test(says_why_not),  cmocka_unit_test(same_as_cpu),
+                                     cmocka_unit_test(same_bits),     cmocka_unit_test(notices_errors),
                                      cmocka_unit_test(windows_same),  cmocka_unit_test(bench)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,9 +64,13 @@ static inline LayoutRun *layout_compile(const char *file, const CompileOptions *
   return NULL;
 }
 
-static inline bool layout_open(LayoutRun *run, double deadline, Error *error) {
+static inline bool layout_open_on(LayoutRun *run, const Backend *backend, double deadline, Error *error) {
   SessionOptions options = {.threads = 1, .deadline_seconds = deadline};
-  return session_open_ranks(&run->session, run->set, &backend_cpu, &options, error);
+  return session_open_ranks(&run->session, run->set, backend, &options, error);
+}
+
+static inline bool layout_open(LayoutRun *run, double deadline, Error *error) {
+  return layout_open_on(run, &backend_cpu, deadline, error);
 }
 
 static inline void layout_close(LayoutRun *run) {
@@ -149,6 +153,7 @@ static inline void state_elements(LayoutRun *run, int64_t rank, const PlanState 
 }
 
 typedef struct {
+  const Backend *backend;
   const double *from;
   double *to;
   bool *known;
@@ -161,7 +166,7 @@ static inline void element_set(void *context, Device *device, ArenaClass arena, 
   char bytes[8] = {0};
   Error error = {0};
   element_put(type, bytes, whole < 0 ? 0 : elements->from[whole]);
-  if (!backend_cpu.write(device, arena, offset, bytes, element_type_bytes(type), &error)) {
+  if (!elements->backend->write(device, arena, offset, bytes, element_type_bytes(type), &error)) {
     layout_fail("%s: %s", elements->name, error.text);
   }
 }
@@ -171,7 +176,7 @@ static inline void element_take(void *context, Device *device, ArenaClass arena,
   const Elements *elements = context;
   char bytes[8];
   Error error = {0};
-  if (!backend_cpu.read(device, arena, offset, bytes, element_type_bytes(type), &error)) {
+  if (!elements->backend->read(device, arena, offset, bytes, element_type_bytes(type), &error)) {
     layout_fail("%s: %s", elements->name, error.text);
   }
   double value = element_get(type, bytes);
@@ -195,7 +200,7 @@ static inline const PlanState *state_on(const LayoutRun *run, int64_t rank, cons
 static inline void layout_set_state(LayoutRun *run, const char *name, const double *data) {
   for (int64_t rank = 0; rank < run->session.ranks; rank++) {
     const PlanState *state = state_on(run, rank, name);
-    Elements elements = {.from = data, .name = name};
+    Elements elements = {.backend = run->session.backend, .from = data, .name = name};
     if (state) {
       state_elements(run, rank, state, element_set, &elements);
     }
@@ -203,7 +208,7 @@ static inline void layout_set_state(LayoutRun *run, const char *name, const doub
 }
 
 static inline double *layout_state(LayoutRun *run, Arena *arena, const char *name, int64_t *count) {
-  Elements elements = {.name = name};
+  Elements elements = {.backend = run->session.backend, .name = name};
   *count = 0;
   for (int64_t rank = 0; rank < run->session.ranks; rank++) {
     const PlanState *state = state_on(run, rank, name);
@@ -256,8 +261,8 @@ static inline void layout_draw_inputs(LayoutRun *run, ProgramKind kind, uint64_t
           char number[8] = {0};
           element_put(input->type, number, at < 0 ? 0 : input_number(input, slot * whole + at, seed));
           int64_t offset = input->place.offset + slot * input->place.slot_stride + local * bytes;
-          if (!backend_cpu.write(session_device(&run->session, rank), input->place.arena, offset, number, bytes,
-                                 &error)) {
+          if (!run->session.backend->write(session_device(&run->session, rank), input->place.arena, offset, number,
+                                           bytes, &error)) {
             layout_fail("%s: %s", input->name, error.text);
           }
         }

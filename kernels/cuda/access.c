@@ -122,7 +122,7 @@ void kernel_open(Generator *g, const CudaProgram *program, const char *name, int
       continue;
     }
     if (code->op == KERNEL_LOAD) {
-      emit_line(g, 1, "const %s v%d = read_%s(a%d);", value_type(g, code->integer), i,
+      emit_line(g, 1, "const %s v%d = read_%s(a%d);", value_type(code->integer), i,
                 element_type_name(g->kernel->port[code->port].type), code->port);
     } else {
       cuda_text(&g->text, "  ");
@@ -139,7 +139,7 @@ void row_values(Generator *g, const CudaProgram *program, int phase, int indent)
       continue;
     }
     if (code->op == KERNEL_LOAD) {
-      emit_line(g, indent, "const %s v%d = read_%s(b%d);", value_type(g, code->integer), i,
+      emit_line(g, indent, "const %s v%d = read_%s(b%d);", value_type(code->integer), i,
                 element_type_name(g->kernel->port[code->port].type), code->port);
     } else {
       cuda_text(&g->text, "%*s", 2 * indent, "");
@@ -172,8 +172,8 @@ static int words_of(const Emit *e, const CudaPort *port) {
   return (int)max_i64(1, e->program->vector * port->bytes / 4);
 }
 
-static const char *type_of(const Emit *e, const CudaPort *port) {
-  return value_type(e->g, !element_type_floating(port->type));
+static const char *type_of(const CudaPort *port) {
+  return value_type(!element_type_floating(port->type));
 }
 
 void loads_declare(const Emit *e, bool once) {
@@ -188,9 +188,9 @@ void loads_declare(const Emit *e, bool once) {
     if (port->access == ACCESS_VECTOR) {
       emit_line(e->g, e->indent, "unsigned x%d[%d][%d];", port->index, chunks, words_of(e, port));
     } else if (port->access == ACCESS_ELEMENTS) {
-      emit_line(e->g, e->indent, "%s x%d[%d][%d];", type_of(e, port), port->index, chunks, e->program->vector);
+      emit_line(e->g, e->indent, "%s x%d[%d][%d];", type_of(port), port->index, chunks, e->program->vector);
     } else {
-      emit_line(e->g, e->indent, "%s x%d[%d];", type_of(e, port), port->index, chunks);
+      emit_line(e->g, e->indent, "%s x%d[%d];", type_of(port), port->index, chunks);
     }
   }
 }
@@ -208,25 +208,16 @@ static const char *inside_text(const Emit *e) {
              : "";
 }
 
-// A vector whose elements lie side by side: from memory, or from shared memory if it is there already.
-static void load_vector(const Emit *e, const CudaPort *port, const char *chunk, const char *offset, int indent) {
+// A vector from memory.
+static void load_memory(const Emit *e, const CudaPort *port, const char *chunk, const char *offset, int indent) {
   Generator *g = e->g;
-  const int p = port->index, slot = (int)(port - e->program->port), grain = port->grain;
-  const int64_t bytes = e->program->vector * port->bytes, cache = e->cache[slot];
-  const char *place = arena_format(g->arena, "dynamic_shared + %" PRId64 " + k * %" PRId64 "u", cache, bytes);
-  const bool take = cache >= 0 && e->cached[slot];
-  if (!take) {
-    whole_open(e, indent);
+  const int p = port->index;
+  whole_open(e, indent);
+  for (int64_t at = 0; at < e->program->vector * port->bytes; at += port->grain) {
+    emit_line(g, indent, "load%d(x%d[%s] + %" PRId64 ", b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ");", port->grain,
+              p, chunk, at / 4, p, offset, port->bytes, at);
   }
-  for (int64_t at = 0; at < bytes; at += grain) {
-    if (take) {
-      emit_line(g, indent, "load%d(x%d[%s] + %" PRId64 ", %s + %" PRId64 ");", grain, p, chunk, at / 4, place, at);
-    } else {
-      emit_line(g, indent, "load%d(x%d[%s] + %" PRId64 ", b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ");", grain, p,
-                chunk, at / 4, p, offset, port->bytes, at);
-    }
-  }
-  if (e->program->ragged && !take) {
+  if (e->program->ragged) {
     emit_line(g, indent, "} else {");
     emit_line(g, indent + 1, "for (int j = 0; j < %d; j++) x%d[%s][j] = 0u;", words_of(e, port), p, chunk);
     cuda_text(&g->text, "#pragma unroll\n");
@@ -236,8 +227,40 @@ static void load_vector(const Emit *e, const CudaPort *port, const char *chunk, 
               e->program->vector, inside_text(e), port->bytes, p, chunk, p, offset, port->bytes, port->bytes);
     emit_line(g, indent, "}");
   }
-  for (int64_t at = 0; at < bytes && cache >= 0 && !take; at += grain) {
-    emit_line(g, indent, "store%d(%s + %" PRId64 ", x%d[%s] + %" PRId64 ");", grain, place, at, p, chunk, at / 4);
+}
+
+// A vector whose elements lie side by side: from memory, and into shared memory if it is to be kept there, or from
+// shared memory if it is there already.
+static void load_vector(const Emit *e, const CudaPort *port, const char *chunk, const char *offset, int indent) {
+  Generator *g = e->g;
+  const int p = port->index, slot = (int)(port - e->program->port);
+  const int64_t bytes = e->program->vector * port->bytes, vectors = e->cache_vectors[slot];
+  const bool part = vectors < e->program->vectors;
+  if (e->cache[slot] < 0) {
+    load_memory(e, port, chunk, offset, indent);
+    return;
+  }
+  if (!e->cached[slot]) {
+    load_memory(e, port, chunk, offset, indent);
+  }
+  if (part) {
+    emit_line(g, indent, "if (k < %" PRId64 "u) {", vectors);
+  }
+  for (int64_t at = 0; at < bytes; at += port->grain) {
+    const char *place =
+        arena_format(g->arena, "dynamic_shared + %" PRId64 " + k * %" PRId64 "u", e->cache[slot] + at, bytes);
+    if (e->cached[slot]) {
+      emit_line(g, indent, "load%d(x%d[%s] + %" PRId64 ", %s);", port->grain, p, chunk, at / 4, place);
+    } else {
+      emit_line(g, indent, "store%d(%s, x%d[%s] + %" PRId64 ");", port->grain, place, p, chunk, at / 4);
+    }
+  }
+  if (part && e->cached[slot]) {
+    emit_line(g, indent, "} else {");
+    load_memory(e, port, chunk, offset, indent + 1);
+  }
+  if (part) {
+    emit_line(g, indent, "}");
   }
 }
 
@@ -357,7 +380,7 @@ static const char *index_text(const Emit *e, int code, bool lane) {
 static void load_value(const Emit *e, int code, int indent) {
   const CudaPort *port = port_of_code(e, code);
   const char *chunk = is_loaded_once(e, code) ? "0" : "u";
-  const char *type = type_of(e, port), *name = element_type_name(port->type);
+  const char *type = type_of(port), *name = element_type_name(port->type);
   if (port->access == ACCESS_VECTOR) {
     emit_line(e->g, indent, "const %s v%d = get_%s(x%d[%s], j);", type, code, name, port->index, chunk);
   } else {
@@ -376,7 +399,7 @@ void lanes_open(const Emit *e) {
                 (uint64_t)g->kernel->code[i].constant, g->kernel->code[i].a, index_text(e, i, false));
     }
     if (e->stores[i]) {
-      emit_line(g, e->indent + 2, "%s y%d[%d];", type_of(e, port_of_code(e, i)), g->kernel->code[i].port, vector);
+      emit_line(g, e->indent + 2, "%s y%d[%d];", type_of(port_of_code(e, i)), g->kernel->code[i].port, vector);
     }
   }
   if (vector > 1) {

@@ -1,6 +1,7 @@
 // generate.c: which programs a kernel needs, and the launches that they become.
 #include "kernels/cuda/generate.h"
 
+#include <setjmp.h>
 #include <string.h>
 
 #include "kernels/cuda/generate_internal.h"
@@ -238,25 +239,18 @@ static const char *refuse(const Kernel *kernel, Generator *g) {
   return programs_collect(g) ? NULL : "outputs over more than six sets of dims";
 }
 
-bool cuda_generate(const Kernel *kernel, const int *alignment, const CudaTarget *target, Arena *arena, CudaKernel *made,
-                   const char **why) {
-  Generator *g = ARENA_NEW(arena, Generator);
-  *made = (CudaKernel){.port_count = kernel->port_count, .bytes = traffic(kernel)};
-  *g = (Generator){.arena = arena, .kernel = kernel_turned(arena, kernel), .alignment = alignment, .target = target};
-  g->made = made;
-  g->text.arena = arena;
-  g->real_bytes = (int)element_type_bytes(kernel->real);
-  g->program = ARENA_ARRAY(arena, CudaProgram, GENERATE_MAX_PROGRAMS);
-  *why = refuse(g->kernel, g);
-  if (*why) {
-    return false;
+// Makes everything in the arena `g->arena`; why it cannot, or NULL.
+static const char *generate(Generator *g) {
+  const char *why = refuse(g->kernel, g);
+  if (why) {
+    return why;
   }
   const int64_t shadows = shadows_find(g);
   for (int k = 0; k < g->program_count; k++) {
     cuda_program_build(g, &g->program[k]);
   }
   g->wide = is_wide(g);
-  cuda_prelude(&g->text, kernel->port_count + 2);
+  cuda_prelude(&g->text, g->kernel->port_count + 2);
   expression_prelude(g);
   if (shadows > 0) {
     scratch_take(g, shadows);
@@ -269,7 +263,38 @@ bool cuda_generate(const Kernel *kernel, const int *alignment, const CudaTarget 
   if (g->partial_count > 0) {
     template_finish(g);
   }
-  made->text = g->text.text;
-  made->form = made->form ? made->form : "nothing";
-  return true;
+  return NULL;
+}
+
+static const char *text_kept(Arena *arena, const char *text) {
+  return arena_copy(arena, text, strlen(text) + 1);
+}
+
+bool cuda_generate(const Kernel *kernel, const int *alignment, const CudaTarget *target, Arena *arena, CudaKernel *made,
+                   const char **why) {
+  jmp_buf escape;
+  Arena *const work = arena_create();
+  *why = "no memory";
+  if (!work || setjmp(escape)) {
+    arena_destroy(work);
+    return false;
+  }
+  arena_set_escape(work, &escape);
+  Generator *g = ARENA_NEW(work, Generator);
+  *made = (CudaKernel){.port_count = kernel->port_count, .bytes = traffic(kernel)};
+  *g = (Generator){.arena = work, .kernel = kernel_turned(work, kernel), .alignment = alignment, .target = target};
+  g->made = made;
+  g->text.arena = work;
+  g->real_bytes = (int)element_type_bytes(kernel->real);
+  g->program = ARENA_ARRAY(work, CudaProgram, GENERATE_MAX_PROGRAMS);
+  *why = generate(g);
+  if (!*why) {
+    made->text = text_kept(arena, g->text.text);
+    made->form = text_kept(arena, made->form ? made->form : "nothing");
+    for (int i = 0; i < made->launch_count; i++) {
+      made->launch[i].function = text_kept(arena, made->launch[i].function);
+    }
+  }
+  arena_destroy(work);
+  return *why == NULL;
 }

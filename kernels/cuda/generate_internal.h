@@ -144,7 +144,7 @@ void expression_prelude(Generator *g);
 // `const R v12 = ...;`: all but loads and runs of random numbers. index: the text of the position in the port, for
 // those that have one.
 void expression_emit(Generator *g, int code, const char *index);
-const char *value_type(const Generator *g, bool integer);
+const char *value_type(bool integer);
 const char *fold_function(KernelOp op);  // the name of a function of two reals
 const char *fold_identity(KernelOp op);  // what it begins with
 
@@ -165,6 +165,7 @@ typedef struct {
   const char *guard;  // condition of a chunk, or NULL
   // Of ports of the program: offset of a copy of the row in shared memory, or -1; and whether it is there already.
   int64_t cache[KERNEL_MAX_PORTS];
+  int64_t cache_vectors[KERNEL_MAX_PORTS];  // how many of the row are there, from the first
   bool cached[KERNEL_MAX_PORTS];
   CudaStage stage;
   int threads;                       // of the block, for stages

@@ -27,10 +27,17 @@ const char *partial_pointer(Generator *g, int code) {
                       partial_of(g, code)->offset);
 }
 
+// One block has the whole total, and nothing runs after it that could still need what the total overwrites.
+static bool total_is_direct(const Generator *g, int64_t blocks) {
+  return blocks == 1 && g->program_count == 1;
+}
+
 void totals_open(Generator *g, const CudaProgram *program, int64_t blocks) {
   for (int i = 0; i < g->kernel->code_count; i++) {
     if (program->wanted[i] && op_is_total(g->kernel->code[i].op)) {
-      partial_add(g, program, i, blocks, 1);
+      if (!total_is_direct(g, blocks)) {
+        partial_add(g, program, i, blocks, 1);
+      }
       emit_line(g, 1, "R t%d = %s;", i, fold_identity(g->kernel->code[i].op));
     }
   }
@@ -54,7 +61,11 @@ void totals_close(Generator *g, const CudaProgram *program, int threads) {
     emit_line(g, 2, "__syncthreads();");
     emit_line(g, 2, "if (threadIdx.x == 0u) {");
     emit_line(g, 3, "for (int w = 1; w < %d; w++) t%d = %s(t%d, part[w]);", threads / 32, i, fold_function(op), i);
-    emit_line(g, 3, "(%s)[blockIdx.x + blockIdx.y * gridDim.x] = t%d;", partial_pointer(g, i), i);
+    if (partial_of(g, i)) {
+      emit_line(g, 3, "(%s)[blockIdx.x + blockIdx.y * gridDim.x] = t%d;", partial_pointer(g, i), i);
+    } else {
+      result_store(g, program, i, arena_format(g->arena, "t%d", i), 3);
+    }
     emit_line(g, 2, "}");
     emit_line(g, 1, "}");
   }

@@ -9,7 +9,15 @@
 #include "kernels/cuda/writer.h"
 
 enum { PORTS = 3, THREADS = 256, EACH = 4, PACK_BYTES = 16 };
-enum { CHUNK = 64, SORT_BLOCKS = 64, WARPS = THREADS / 32, DIGIT_BITS_TWO = 10, DIGIT_BITS_ONE = 8 };
+enum {
+  CHUNK = 64,
+  CHUNK_MOST = 1024,
+  CHUNKS_MANY = 4096,
+  SORT_BLOCKS = 64,
+  WARPS = THREADS / 32,
+  DIGIT_BITS_TWO = 10,
+  DIGIT_BITS_ONE = 8
+};
 
 typedef struct {
   int count;
@@ -191,7 +199,7 @@ static void direct_write(Buffer *text, const Move *move, const int *alignment, C
 
 typedef struct {
   Dims keys, columns, families;  // coordinates that choose a row; those of an element in it; and of x beside the index
-  int64_t key_count, rows, column_count, chunks, tiles;
+  int64_t key_count, rows, column_count, chunk, chunks, tiles;
   int digit_bits, passes, threads;
   int64_t sort_tile, sort_blocks;
   bool dense;  // the rows are all of x
@@ -228,7 +236,11 @@ static Sort sort_of(const Move *move) {
   sort.digit_bits = (sort.digit_bits + sort.passes - 1) / sort.passes;
   sort.sort_tile = divide_up(divide_up(sort.key_count, SORT_BLOCKS), THREADS) * THREADS;
   sort.sort_blocks = divide_up(sort.key_count, sort.sort_tile);
-  sort.chunks = divide_up(sort.key_count, CHUNK);
+  sort.chunk = CHUNK;  // long enough that the partial sums stay small beside x
+  while (sort.chunk < CHUNK_MOST && sort.key_count / sort.chunk > CHUNKS_MANY) {
+    sort.chunk *= 2;
+  }
+  sort.chunks = divide_up(sort.key_count, sort.chunk);
   const int64_t packs = sort.column_count / move->pack;
   sort.threads = packs >= THREADS ? THREADS : (int)divide_up(packs, 32) * 32;
   sort.tiles = divide_up(packs, sort.threads);
@@ -255,8 +267,7 @@ static void sort_seeks(Buffer *text, const Move *move, const Sort *sort) {
 
 static void sorted_write(Buffer *text, const Move *move, const Sort *sort, CudaKernel *made) {
   const int64_t digits = (int64_t)1 << sort->digit_bits, packs = sort->column_count / move->pack;
-  const int64_t zero_blocks =
-      sort->dense && move->take->write != WRITE_ADD ? divide_up(sort->rows * packs, sort->threads * EACH) : 0;
+  const bool zeroes = sort->dense && move->take->write != WRITE_ADD;
   writer_size(text, "KEYS", sort->key_count);
   buffer_format(text, "constexpr u32 ROWS = %uu;\n", (unsigned)sort->rows);
   writer_size(text, "COLUMNS", sort->column_count);
@@ -264,7 +275,7 @@ static void sorted_write(Buffer *text, const Move *move, const Sort *sort, CudaK
   writer_size(text, "DIGIT_BITS", sort->digit_bits);
   writer_size(text, "SORT_TILE", sort->sort_tile);
   writer_size(text, "BLOCKS", sort->sort_blocks);
-  writer_size(text, "CHUNK", CHUNK);
+  writer_size(text, "CHUNK", sort->chunk);
   writer_size(text, "CHUNKS", sort->chunks);
   writer_size(text, "THREADS", sort->threads);
   buffer_format(text, "#define PASSES %d\n", sort->passes);
@@ -280,9 +291,12 @@ static void sorted_write(Buffer *text, const Move *move, const Sort *sort, CudaK
   static const char *const places[] = {"put_place_0", "put_place_1", "put_place_2"};
   for (int pass = 0; pass < sort->passes; pass++) {
     writer_launch(made, counts[pass], sort->sort_blocks, THREADS, digits * 4);
-    writer_launch(made, places[pass], sort->sort_blocks, THREADS, (WARPS + WARPS * digits) * 4);
+    const bool beside = zeroes && pass > 0 && pass == sort->passes - 1;
+    const int64_t zero_blocks = beside ? divide_up(sort->rows * packs, THREADS * EACH) : 0;
+    writer_launch(made, places[pass], sort->sort_blocks + zero_blocks, THREADS, (WARPS + WARPS * digits) * 4);
   }
-  writer_launch(made, "put_sum", sort->chunks * sort->tiles + zero_blocks, sort->threads, CHUNK * 12 + 16);
+  const int64_t zero_blocks = zeroes && sort->passes == 1 ? divide_up(sort->rows * packs, sort->threads * EACH) : 0;
+  writer_launch(made, "put_sum", sort->chunks * sort->tiles + zero_blocks, sort->threads, sort->chunk * 12 + 16);
   writer_launch(made, "put_join", sort->chunks * sort->tiles, sort->threads, 0);
 }
 

@@ -13,6 +13,7 @@ enum {
   ROW_MOST_ELEMENTS = 32,   // of a row in each thread
   ROW_MOST_THREADS = 512,   // that hold a row in registers
   ROW_SHORT_THREADS = 128,  // of a block with several rows
+  ROW_SHARED_REST = 4096,   // of shared memory, for folds
   ROW_REGISTERS = 65536,    // of a multiprocessor
 };
 
@@ -23,7 +24,7 @@ typedef struct {
   bool persistent;
   int64_t vectors, groups, grid, shared;
   bool cached[KERNEL_MAX_PORTS];  // in shared memory, of ports of the program
-  int64_t cache[KERNEL_MAX_PORTS];
+  int64_t cache[KERNEL_MAX_PORTS], cache_vectors[KERNEL_MAX_PORTS];
   bool ahead;                        // the next row is copied into shared memory meanwhile
   int64_t staged[KERNEL_MAX_PORTS];  // where, or -1
 } RowShape;
@@ -89,7 +90,7 @@ static void row_shape_held(const CudaProgram *program, int words, int sums, RowS
   shape->rows = threads <= 32 ? (int)(ROW_SHORT_THREADS / threads) : 1;
 }
 
-// Ports that more than one phase needs go into shared memory, as many as fit.
+// What more than one phase needs goes into shared memory, as much as fits.
 static void row_shape_long(const Generator *g, const CudaProgram *program, int words, RowShape *shape) {
   int uses[KERNEL_MAX_PORTS] = {0};
   for (int phase = 0; phase <= program->phases; phase++) {
@@ -107,12 +108,13 @@ static void row_shape_long(const Generator *g, const CudaProgram *program, int w
     }
   }
   for (int p = 0; p < program->port_count; p++) {
-    const int64_t bytes = round_up(program->vectors * program->vector * program->port[p].bytes, 16);
-    if (uses[p] > 1 && program->port[p].access == ACCESS_VECTOR && program->port[p].kind == PORT_INPUT &&
-        shape->shared + bytes + 4096 <= g->target->shared_bytes) {
+    const int64_t bytes = program->vector * program->port[p].bytes;
+    const int64_t room = max_i64(0, g->target->shared_bytes - ROW_SHARED_REST - shape->shared) / bytes;
+    if (uses[p] > 1 && program->port[p].access == ACCESS_VECTOR && program->port[p].kind == PORT_INPUT && room > 0) {
       shape->cached[p] = true;
       shape->cache[p] = shape->shared;
-      shape->shared += bytes;
+      shape->cache_vectors[p] = min_i64(room, program->vectors);
+      shape->shared += round_up(shape->cache_vectors[p] * bytes, 16);
     }
   }
   shape->held = false;
@@ -290,6 +292,7 @@ static Emit row_emit(Generator *g, const CudaProgram *program, const RowShape *s
   e.threads = shape->threads * shape->rows;
   for (int p = 0; p < program->port_count; p++) {
     e.cache[p] = shape->cached[p] ? shape->cache[p] : -1;
+    e.cache_vectors[p] = shape->cache_vectors[p];
     e.staged[p] = shape->staged[p];
   }
   return e;

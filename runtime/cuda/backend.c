@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/cuda/internal.h"
@@ -52,8 +53,12 @@ static bool memory_open(Device *device, Error *error) {
   }
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
     const int64_t bytes = device->plan->arena_bytes[i] > 0 ? device->plan->arena_bytes[i] : 1;
-    if (!cuda_check(cuda, cuda->memory_allocate(&device->memory[i], (size_t)bytes), "allocating the GPU's memory",
-                    error)) {
+    if (i == ARENA_COMMUNICATION && device->comms) {
+      if (!comms_allocate(device->comms, bytes, &device->memory[i], error)) {
+        return false;
+      }
+    } else if (!cuda_check(cuda, cuda->memory_allocate(&device->memory[i], (size_t)bytes),
+                           "allocating the GPU's memory", error)) {
       return false;
     }
   }
@@ -62,9 +67,11 @@ static bool memory_open(Device *device, Error *error) {
          memory_clear(device, error);
 }
 
-// Once without a graph, so that libraries load their kernels and memory holds numbers of the usual size; then into
-// graphs. Initialising, which is done once only, stays without.
-static bool programs_open(Device *device, Error *error) {
+static bool meet(Device *device, Error *error) {
+  return !device->peers || peers_meet(device->peers, error);
+}
+
+static bool programs_launch(Device *device, Error *error) {
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     if (device->plan->programs[p].call_count == 0) {
       continue;
@@ -74,7 +81,42 @@ static bool programs_open(Device *device, Error *error) {
       return false;
     }
   }
-  if (!device_tune(device, error)) {
+  return meet(device, error);
+}
+
+// With other ranks first without them and then only what they do all together, so that when one waits in its GPU for
+// another nobody loads or allocates anything, which may wait for the GPU in turn.
+static bool programs_try(Device *device, Error *error) {
+  static const CommsPart parts[] = {COMMS_NONE, COMMS_COLLECTIVES, COMMS_ALL};
+  for (size_t i = 0; device->comms && i < sizeof parts / sizeof *parts; i++) {
+    comms_set_part(device->comms, parts[i]);
+    if (!programs_launch(device, error)) {
+      return false;
+    }
+  }
+  return device->comms || programs_launch(device, error);
+}
+
+// One rank after the other, so that all have the choices of the first that has a problem.
+static bool programs_tune(Device *device, Error *error) {
+  if (!device->peers) {
+    return device_tune(device, error);
+  }
+  for (int64_t r = 0; r < peers_count(device->peers); r++) {
+    if (r == device->rank) {
+      gemms_reread(device->gemms);
+    }
+    if ((r == device->rank && !device_tune(device, error)) || !peers_meet(device->peers, error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Once without a graph, so that libraries load their kernels and memory holds numbers of the usual size; then into
+// graphs. Initialising, which is done once only, stays without.
+static bool programs_open(Device *device, Error *error) {
+  if (!programs_try(device, error) || !programs_tune(device, error)) {
     return false;
   }
   for (int p = 0; p < PROGRAM_COUNT; p++) {
@@ -83,13 +125,32 @@ static bool programs_open(Device *device, Error *error) {
       return false;
     }
   }
-  return memory_clear(device, error);
+  return memory_clear(device, error) && meet(device, error);
+}
+
+// Of ranks with the same plan one compiles first, for all: the others find its kernels in the cache.
+static bool prepare_in_turn(Device *device, Error *error) {
+  if (!device->peers) {
+    return device_prepare(device, error);
+  }
+  bool first = true;
+  for (int64_t r = 0; r < device->rank; r++) {
+    first &= plan_of_rank(peers_plans(device->peers), r) != device->plan;
+  }
+  return (!first || device_prepare(device, error)) && peers_meet(device->peers, error) &&
+         (first || device_prepare(device, error)) && peers_meet(device->peers, error);
+}
+
+// Streams beyond the number of connections share them, and then one that waits for another rank holds up the others.
+static bool connections_set(const Device *device, Error *error) {
+  return !device->peers || setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0) == 0 || error_set(error, 3, "no memory");
 }
 
 static bool device_start(Device *device, const DeviceOptions *options, Error *error) {
   const Plan *plan = device->plan;
   size_t before = 0, after = 0, total = 0;
-  if (!cuda_open(&device->cuda, error) || !cuda_device_open(&device->cuda, options->gpu, &device->gpu, error)) {
+  if (!connections_set(device, error) || !cuda_open(&device->cuda, error) ||
+      !cuda_device_open(&device->cuda, options->gpu, &device->gpu, error)) {
     return false;
   }
   const Cuda *cuda = &device->cuda;
@@ -99,8 +160,10 @@ static bool device_start(Device *device, const DeviceOptions *options, Error *er
   }
   if (!cuda_check(cuda, cuda->memory_info(&before, &total), "asking for free memory", error) ||
       !cuda_check(cuda, cuda->stream_create(&device->stream, CUDA_STREAM_NON_BLOCKING), "making a stream", error) ||
-      !device_prepare(device, error) || !memory_open(device, error) ||
-      !host_open(&device->host, cuda, plan, device->memory[ARENA_HOST], error) || !programs_open(device, error) ||
+      (device->peers && !comms_create(cuda, plan, device->peers, device->arena, &device->comms, error)) ||
+      !prepare_in_turn(device, error) || (device->comms && !comms_join(device->comms, device->stream, error)) ||
+      !memory_open(device, error) || !host_open(&device->host, cuda, plan, device->memory[ARENA_HOST], error) ||
+      !programs_open(device, error) ||
       !cuda_check(cuda, cuda->memory_info(&after, &total), "asking for free memory", error)) {
     return false;
   }
@@ -121,6 +184,11 @@ static void cuda_device_end(Device *device) {
     }
     timing_destroy(device->timing);
     device_prepare_undo(device);
+    if (device->comms) {
+      comms_free(device->comms);
+      device->memory[ARENA_COMMUNICATION] = 0;
+    }
+    comms_destroy(device->comms);
     for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
       if (device->memory[i]) {
         cuda->memory_free(device->memory[i]);
@@ -151,10 +219,12 @@ static bool backend_open(const Plan *plan, const DeviceOptions *options, Device 
     return error_set(error, 3, "no memory");
   }
   Device *device = ARENA_NEW(arena, Device);
-  *device = (Device){.plan = plan, .ranks = options->ranks, .rank = options->rank, .arena = arena};
+  *device = (Device){.plan = plan, .peers = options->peers, .rank = options->rank, .arena = arena};
   plan_coordinates(plan, options->rank, device->coordinate);
   if (!device_start(device, options, error)) {
-    cuda_device_end(device);
+    if (!device->peers) {  // with others, the end of its process is the only one that waits for nobody
+      cuda_device_end(device);
+    }
     return false;
   }
   *out = device;
@@ -197,8 +267,11 @@ static bool backend_read(Device *device, ArenaClass arena, int64_t offset, void 
     return bytes == 0;
   }
   if (arena == ARENA_HOST) {
-    memcpy(data, host_outputs(&device->host) + offset, (size_t)bytes);
-    return true;
+    const char *outputs = host_outputs(&device->host, error);
+    if (outputs) {
+      memcpy(data, outputs + offset, (size_t)bytes);
+    }
+    return outputs != NULL;
   }
   return cuda_check(cuda, cuda->copy_out(data, device->memory[arena] + (uint64_t)offset, (size_t)bytes, device->stream),
                     "reading from the GPU", error) &&
@@ -265,7 +338,8 @@ static void backend_facts(const Device *device, DeviceFacts *facts) {
 
 static void backend_trace(Device *device, bool on) {
   Error ignored;  // without memory for it there is no trace
-  device->tracing = on && (device->timing || timing_create(&device->cuda, &device->timing, &ignored));
+  device->tracing = on && device_here(device, &ignored) &&
+                    (device->timing || timing_create(&device->cuda, &device->timing, &ignored));
 }
 
 static const TraceSpan *backend_traced(Device *device, int64_t *count) {
@@ -276,6 +350,7 @@ static const TraceSpan *backend_traced(Device *device, int64_t *count) {
 
 const Backend backend_cuda = {
     .name = "cuda",
+    .apart = true,
     .open = backend_open,
     .close = backend_close,
     .write = backend_write,

@@ -48,9 +48,14 @@ bool cuda_open(Cuda *cuda, Error *error) {
                      CUDA_DRIVER_LEAST / 1000, CUDA_DRIVER_LEAST % 1000 / 10);
   }
   int count = 0;
-  if (!functions_find(cuda, &lookup, error) || !cuda_check(cuda, cuda->init(0), "starting the driver", error) ||
+  if (!functions_find(cuda, &lookup, error)) {
+    cuda_close(cuda);
+    return false;
+  }
+  const CudaStatus started = cuda->init(0);
+  if ((started != CUDA_ERROR_NO_DEVICE && !cuda_check(cuda, started, "starting the driver", error)) ||
       !cuda_check(cuda, cuda->driver_version(&cuda->version), "asking for the driver's version", error) ||
-      !cuda_check(cuda, cuda->device_count(&count), "counting GPUs", error)) {
+      (started == 0 && !cuda_check(cuda, cuda->device_count(&count), "counting GPUs", error))) {
     cuda_close(cuda);
     return false;
   }

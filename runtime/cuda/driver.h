@@ -20,7 +20,7 @@ typedef struct CUgraphNode_st *CudaGraphNode;
 typedef struct CUctx_st *CudaContext;
 
 enum { CUDA_DRIVER_LEAST = 12000 };  // of cuDriverGetVersion
-enum { CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_READY = 600 };
+enum { CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NO_DEVICE = 100, CUDA_ERROR_NOT_READY = 600 };
 enum {  // CUdevice_attribute
   CUDA_MULTIPROCESSORS = 16,
   CUDA_MEMORY_KHZ = 36,
@@ -54,6 +54,8 @@ enum { CUDA_CAPTURE_THREAD_LOCAL = 1 };
   X(memory_free, cuMemFree, 3020, (CudaAddress address))                                                               \
   X(host_allocate, cuMemHostAlloc, 2020, (void **memory, size_t bytes, unsigned flags))                                \
   X(host_free, cuMemFreeHost, 2000, (void *memory))                                                                    \
+  X(host_register, cuMemHostRegister, 6050, (void *memory, size_t bytes, unsigned flags))                              \
+  X(host_unregister, cuMemHostUnregister, 4000, (void *memory))                                                        \
   X(host_address, cuMemHostGetDevicePointer, 3020, (CudaAddress * address, void *memory, unsigned flags))              \
   X(copy_in, cuMemcpyHtoDAsync, 3020, (CudaAddress to, const void *from, size_t bytes, CudaStream stream))             \
   X(copy_out, cuMemcpyDtoHAsync, 3020, (void *to, CudaAddress from, size_t bytes, CudaStream stream))                  \

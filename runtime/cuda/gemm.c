@@ -22,6 +22,8 @@ enum {
   VECTOR_BYTES = 16,
   CUT_LEAST = 256,  // shorter ones are not worth two launches
   KEY_MAX = 320,
+  CALL_LAUNCHES = 3,  // of one call of the library: clearing, the product, adding its parts
+  LAUNCHES_MAX = 1 << 20,
 };
 static const double ROUND_SECONDS = 0.002;  // least time of a round of launches
 static const double BETTER = 0.99;          // of the time of the first choice, for another to be taken
@@ -37,8 +39,9 @@ struct GemmProblem {
   int choice_count;
   int inner;  // the batch dim that one call takes, or -1
   bool tuned;
-  GemmProblem *rest;       // what was cut off, or NULL
-  int64_t rest_offset[3];  // where it begins in a, b and c, in elements
+  GemmProblem *part[2];  // of a product that was cut, which has nothing else but form; else NULL
+  int64_t offset[3];     // where the second part begins in a, b and c, in elements
+  ElementType type[3];   // of a, b and c
 };
 
 struct Gemms {
@@ -46,6 +49,7 @@ struct Gemms {
   Arena *arena;
   CublasLt lt;
   CublasLtHandle handle;
+  const char *holds_for;  // what the record does
   Tuning *tuning;
   ARRAY(GemmProblem *) problems;
 };
@@ -60,8 +64,9 @@ bool gemms_create(const Cuda *cuda, const CudaDevice *gpu, Arena *arena, Gemms *
     cublaslt_close(&gemms->lt);
     return false;
   }
-  gemms->tuning = tuning_open(arena, arena_format(arena, "mdl tuning 1, %s, driver %d, cuBLASLt %zu", gpu->name,
-                                                  cuda->version, gemms->lt.version()));
+  gemms->holds_for =
+      arena_format(arena, "mdl tuning 1, %s, driver %d, cuBLASLt %zu", gpu->name, cuda->version, gemms->lt.version());
+  gemms->tuning = tuning_open(arena, gemms->holds_for);
   *out = gemms;
   return true;
 }
@@ -91,7 +96,25 @@ const char *gemm_form(const GemmProblem *problem) {
 }
 
 bool gemm_tuned(const GemmProblem *problem) {
-  return problem->tuned && (!problem->rest || gemm_tuned(problem->rest));
+  return problem->part[0] ? gemm_tuned(problem->part[0]) && gemm_tuned(problem->part[1]) : problem->tuned;
+}
+
+// Library calls of one product: each takes the inner batch dim alone.
+static int64_t library_calls(const GemmProblem *problem) {
+  int64_t calls = 1;
+  for (int i = 0; i < problem->gemm.batch_count; i++) {
+    calls *= i == problem->inner ? 1 : problem->gemm.batch[i];
+  }
+  return calls;
+}
+
+int gemm_launches(const GemmProblem *problem) {
+  if (problem->part[0]) {
+    const int both = gemm_launches(problem->part[0]) + gemm_launches(problem->part[1]);
+    return both > LAUNCHES_MAX ? LAUNCHES_MAX : both;
+  }
+  const int64_t own = library_calls(problem) * CALL_LAUNCHES;
+  return own > LAUNCHES_MAX ? LAUNCHES_MAX : (int)own;
 }
 
 static int data_type(ElementType type) {
@@ -195,8 +218,52 @@ static bool problem_choices(const Gemms *gemms, GemmProblem *problem, Error *err
   return true;
 }
 
+// Takes the algorithm of the tuning record, if there is one that the library can use for this problem: a damaged record
+// is timed again.
+static bool recorded(const Gemms *gemms, GemmProblem *problem) {
+  CublasLtAlgorithm algorithm;
+  CublasLtChoice found = {.status = 0};
+  if (!tuning_find(gemms->tuning, problem->key, &algorithm, sizeof algorithm)) {
+    return false;
+  }
+  bool good = false;
+  for (int i = 0; i < problem->choice_count; i++) {
+    good |= memcmp(&problem->choice[i].algorithm, &algorithm, sizeof algorithm) == 0;
+  }
+  good = good || (gemms->lt.algorithm_check(gemms->handle, problem->product, problem->a, problem->b, problem->c,
+                                            problem->c, &algorithm, &found) == 0 &&
+                  found.workspace <= WORKSPACE_BYTES);
+  problem->algorithm = good ? algorithm : problem->algorithm;
+  return good;
+}
+
 static bool cut_helps(int64_t size, int64_t vector) {
   return size >= CUT_LEAST && size % vector != 0;
+}
+
+static int64_t largest(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
+// Halves a product with an operand of 2^31 elements or more, within which some of the library's kernels lose their way.
+static bool cut_half(Gemm *gemm, Gemm *rest, int64_t offset[3]) {
+  const int64_t rows = largest(gemm->transpose_a ? 0 : gemm->lda, gemm->ldc);
+  if (gemm->m > 1 && !gemm->transpose_a && gemm->m > INT32_MAX / rows) {
+    gemm->m = (gemm->m + 1) / 2;
+    rest->m -= gemm->m;
+    offset[0] = gemm->m * gemm->lda;
+    offset[2] = gemm->m * gemm->ldc;
+    return true;
+  }
+  if (gemm->k > 1 && gemm->transpose_a && gemm->k > INT32_MAX / gemm->lda) {
+    gemm->k = (gemm->k + 1) / 2;
+    rest->k -= gemm->k;
+    offset[0] = gemm->k * gemm->lda;
+    offset[1] = gemm->transpose_b ? gemm->k : gemm->k * gemm->ldb;
+    rest->write = WRITE_ADD;
+    return true;
+  }
+  return false;
 }
 
 // Takes the last, odd positions of one dim off a product: they become `rest`, which begins at `offset` (elements of a,
@@ -206,6 +273,9 @@ static bool cut(Gemm *gemm, Gemm *rest, int64_t offset[3]) {
   const bool k_lies = !gemm->transpose_a || gemm->transpose_b;  // in a row of an operand
   *rest = *gemm;
   memset(offset, 0, 3 * sizeof *offset);
+  if (cut_half(gemm, rest, offset)) {
+    return true;
+  }
   if (cut_helps(gemm->n, vector)) {
     gemm->n -= gemm->n % vector;
     rest->n -= gemm->n;
@@ -239,21 +309,32 @@ static int part_alignment(int whole, int64_t bytes) {
   return whole;
 }
 
-static bool rest_prepare(Gemms *gemms, GemmProblem *problem, const Gemm *rest, Error *error) {
-  const ElementType types[] = {rest->type, rest->type, rest->type_c};
-  int alignment[3];
+// A product as its parts.
+static bool parts_prepare(Gemms *gemms, const Gemm *first, const Gemm *second, const int64_t offset[3],
+                          const int *alignment, const char *name, GemmProblem **out, Error *error) {
+  GemmProblem *problem = ARENA_NEW(gemms->arena, GemmProblem);
+  int second_alignment[3];
+  *problem = (GemmProblem){.name = name, .type = {first->type, first->type, first->type_c}};
+  memcpy(problem->offset, offset, sizeof problem->offset);
   for (int i = 0; i < 3; i++) {
-    alignment[i] = part_alignment(problem->alignment[i], problem->rest_offset[i] * element_type_bytes(types[i]));
+    second_alignment[i] = part_alignment(alignment[i], offset[i] * element_type_bytes(problem->type[i]));
   }
-  return gemm_prepare(gemms, rest, alignment, problem->name, &problem->rest, error);
+  if (!gemm_prepare(gemms, first, alignment, name, &problem->part[0], error) ||
+      !gemm_prepare(gemms, second, second_alignment, name, &problem->part[1], error)) {
+    return false;
+  }
+  problem->form = arena_format(gemms->arena, "%s and the rest", problem->part[0]->form);
+  *out = problem;
+  return true;
 }
 
-bool gemm_prepare(Gemms *gemms, const Gemm *whole, const int *alignment, const char *name, GemmProblem **out,
+bool gemm_prepare(Gemms *gemms, const Gemm *gemm, const int *alignment, const char *name, GemmProblem **out,
                   Error *error) {
-  Gemm kept = *whole, rest;
-  int64_t rest_offset[3];
-  const bool cuts = cut(&kept, &rest, rest_offset);
-  const Gemm *gemm = &kept;
+  Gemm first = *gemm, rest;
+  int64_t offset[3];
+  if (cut(&first, &rest, offset)) {
+    return parts_prepare(gemms, &first, &rest, offset, alignment, name, out, error);
+  }
   const int inner = inner_batch(gemm);
   const char *key = problem_key(gemms->arena, gemm, alignment, inner);
   for (int i = 0; i < gemms->problems.count; i++) {
@@ -263,7 +344,7 @@ bool gemm_prepare(Gemms *gemms, const Gemm *whole, const int *alignment, const c
         memcmp(problem->gemm.stride_a, gemm->stride_a, sizeof gemm->stride_a) == 0 &&
         memcmp(problem->gemm.stride_b, gemm->stride_b, sizeof gemm->stride_b) == 0 &&
         memcmp(problem->gemm.stride_c, gemm->stride_c, sizeof gemm->stride_c) == 0 &&
-        problem->gemm.write == gemm->write && (problem->rest != NULL) == cuts) {
+        problem->gemm.write == gemm->write) {
       *out = problem;
       return true;
     }
@@ -276,12 +357,10 @@ bool gemm_prepare(Gemms *gemms, const Gemm *whole, const int *alignment, const c
     return false;
   }
   problem->algorithm = problem->choice[0].algorithm;
-  problem->tuned = tuning_find(gemms->tuning, key, &problem->algorithm, sizeof problem->algorithm);
-  problem->form = arena_format(gemms->arena, "cuBLASLt %" PRId64 "x%" PRId64 "x%" PRId64 "%s", gemm->m, gemm->n,
-                               gemm->k, cuts ? " and the rest" : "");
-  memcpy(problem->rest_offset, rest_offset, sizeof rest_offset);
+  problem->tuned = recorded(gemms, problem);
+  problem->form = arena_format(gemms->arena, "cuBLASLt %" PRId64 "x%" PRId64 "x%" PRId64, gemm->m, gemm->n, gemm->k);
   *out = problem;
-  return !cuts || rest_prepare(gemms, problem, &rest, error);
+  return true;
 }
 
 // What the operands of one call begin with, in elements: dims of the batch but the inner one, by number `at`.
@@ -306,10 +385,8 @@ static CublasStatus multiply(const Gemms *gemms, const GemmProblem *problem, con
   const float one = 1, beta = add ? 1 : 0;
   const double wide_one = 1, wide_beta = add ? 1 : 0;
   const bool wide = gemm->type == TYPE_F64;
-  int64_t calls = 1, offset[3];
-  for (int i = 0; i < gemm->batch_count; i++) {
-    calls *= i == problem->inner ? 1 : gemm->batch[i];
-  }
+  const int64_t calls = library_calls(problem);
+  int64_t offset[3];
   for (int64_t call = 0; call < calls; call++) {
     batch_offsets(gemm, problem->inner, call, offset);
     const CudaAddress to = c + (uint64_t)offset[2] * size_c;
@@ -324,22 +401,22 @@ static CublasStatus multiply(const Gemms *gemms, const GemmProblem *problem, con
   return 0;
 }
 
-// Where the operand that begins at `address` begins for what was cut off.
+// Where the operand that begins at `address` begins for the second part.
 static CudaAddress part_address(const GemmProblem *problem, int operand, CudaAddress address) {
-  const ElementType type = operand == 2 ? problem->gemm.type_c : problem->gemm.type;
-  return address + (uint64_t)(problem->rest_offset[operand] * element_type_bytes(type));
+  return address + (uint64_t)(problem->offset[operand] * element_type_bytes(problem->type[operand]));
 }
 
 bool gemm_launch(Gemms *gemms, const GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c, bool first,
                  CudaAddress workspace, CudaStream stream, Error *error) {
+  if (problem->part[0]) {
+    return gemm_launch(gemms, problem->part[0], a, b, c, first, workspace, stream, error) &&
+           gemm_launch(gemms, problem->part[1], part_address(problem, 0, a), part_address(problem, 1, b),
+                       part_address(problem, 2, c), first, workspace, stream, error);
+  }
   const WriteMode write = problem->gemm.write;
   const bool add = write == WRITE_ADD || (write == WRITE_ADD_AFTER_FIRST && !first);
-  if (!cublaslt_check(&gemms->lt, multiply(gemms, problem, &problem->algorithm, a, b, c, add, workspace, stream),
-                      problem->key, error)) {
-    return false;
-  }
-  return !problem->rest || gemm_launch(gemms, problem->rest, part_address(problem, 0, a), part_address(problem, 1, b),
-                                       part_address(problem, 2, c), first, workspace, stream, error);
+  return cublaslt_check(&gemms->lt, multiply(gemms, problem, &problem->algorithm, a, b, c, add, workspace, stream),
+                        problem->key, error);
 }
 
 typedef struct {
@@ -379,12 +456,15 @@ static double trial_time(const Trial *trial, const CublasLtAlgorithm *algorithm)
   return best;
 }
 
-static bool part_tune(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c,
-                      CudaAddress workspace, CudaStream stream, Error *error) {
+static bool choices_time(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c,
+                         CudaAddress workspace, CudaStream stream, Error *error) {
   const Cuda *cuda = gemms->cuda;
   Trial trial = {gemms, problem, a, b, c, workspace, stream, NULL, NULL};
-  if (!cuda_check(cuda, cuda->event_create(&trial.begin, CUDA_EVENT_DEFAULT), "making an event", error) ||
-      !cuda_check(cuda, cuda->event_create(&trial.end, CUDA_EVENT_DEFAULT), "making an event", error)) {
+  if (!cuda_check(cuda, cuda->event_create(&trial.begin, CUDA_EVENT_DEFAULT), "making an event", error)) {
+    return false;
+  }
+  if (!cuda_check(cuda, cuda->event_create(&trial.end, CUDA_EVENT_DEFAULT), "making an event", error)) {
+    cuda->event_destroy(trial.begin);
     return false;
   }
   double best = -1;
@@ -407,9 +487,22 @@ static bool part_tune(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAdd
 
 bool gemm_tune(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c, CudaAddress workspace,
                CudaStream stream, Error *error) {
-  return (problem->tuned || part_tune(gemms, problem, a, b, c, workspace, stream, error)) &&
-         (!problem->rest || gemm_tune(gemms, problem->rest, part_address(problem, 0, a), part_address(problem, 1, b),
-                                      part_address(problem, 2, c), workspace, stream, error));
+  if (problem->part[0]) {
+    return gemm_tune(gemms, problem->part[0], a, b, c, workspace, stream, error) &&
+           gemm_tune(gemms, problem->part[1], part_address(problem, 0, a), part_address(problem, 1, b),
+                     part_address(problem, 2, c), workspace, stream, error);
+  }
+  return problem->tuned || choices_time(gemms, problem, a, b, c, workspace, stream, error);
+}
+
+void gemms_reread(Gemms *gemms) {
+  if (gemms) {
+    gemms->tuning = tuning_open(gemms->arena, gemms->holds_for);
+  }
+  for (int i = 0; gemms && i < gemms->problems.count; i++) {
+    GemmProblem *problem = gemms->problems.at[i];
+    problem->tuned = tuning_find(gemms->tuning, problem->key, &problem->algorithm, sizeof problem->algorithm);
+  }
 }
 
 bool gemms_keep(Gemms *gemms, Error *error) {

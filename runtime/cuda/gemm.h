@@ -21,6 +21,7 @@ bool gemm_prepare(Gemms *gemms, const Gemm *gemm, const int *alignment, const ch
                   Error *error);
 const char *gemm_form(const GemmProblem *problem);  // in words: for traces
 bool gemm_tuned(const GemmProblem *problem);
+int gemm_launches(const GemmProblem *problem);  // kernels of one product, at most
 
 // c += or = a b. `first`: of the calls that accumulate (plan.h).
 bool gemm_launch(Gemms *gemms, const GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c, bool first,
@@ -29,6 +30,7 @@ bool gemm_launch(Gemms *gemms, const GemmProblem *problem, CudaAddress a, CudaAd
 // Times the library's choices on these addresses, which must hold numbers of the usual size, and keeps the fastest.
 bool gemm_tune(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c, CudaAddress workspace,
                CudaStream stream, Error *error);
+void gemms_reread(Gemms *gemms);  // takes from the tuning record what others have added to it; NULL: nothing
 bool gemms_keep(Gemms *gemms, Error *error);  // writes the tuning record, if there is something new in it
 
 #endif

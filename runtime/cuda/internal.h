@@ -7,6 +7,8 @@
 #define MDL_RUNTIME_CUDA_INTERNAL_H
 
 #include "base/array.h"
+#include "kernels/cuda/instruction.h"
+#include "runtime/cuda/comms.h"
 #include "runtime/cuda/cudnn_attention.h"
 #include "runtime/cuda/gemm.h"
 #include "runtime/cuda/host.h"
@@ -49,7 +51,7 @@ typedef struct {  // a program as CUDA graphs, one after the other
 
 struct Device {
   const Plan *plan;
-  Ranks *ranks;  // NULL: the only rank there is
+  Peers *peers;  // NULL: the only rank there is
   int64_t rank;
   int coordinate[PLAN_MAX_MESH];
   int64_t *term;  // what each term of the plan is on this rank
@@ -57,10 +59,12 @@ struct Device {
   Cuda cuda;
   CudaDevice gpu;
   CudaStream stream;
+  Comms *comms;  // NULL: the only rank there is
   CudaAddress memory[ARENA_CLASS_COUNT];
   CudaAddress scratch;
   int64_t scratch_bytes;
   int64_t taken_bytes;  // of the GPU's memory, by this process, libraries and code included
+  CudaKernels *kernels;
   Modules *modules;
   Gemms *gemms;  // NULL: the plan has no matrix products
   Cudnn *cudnn;  // NULL: nothing for it, or cudnn_missing
@@ -80,7 +84,6 @@ void device_prepare_undo(Device *device);
 int64_t place_position(const Device *device, const Place *place, const PlanCall *call);  // in its arena
 CudaAddress place_address(const Device *device, const Place *place, const PlanCall *call);
 bool device_launch_program(Device *device, ProgramKind program, Error *error);
-bool device_launch_one(Device *device, const PlanCall *call, int instruction, Error *error);
 bool device_tune(Device *device, Error *error);  // times the algorithms of matrix products that are not in the record
 bool device_capture(Device *device, ProgramKind program, Error *error);
 

@@ -1,4 +1,5 @@
 // launch.c: the instructions of a program, put on the stream one after the other, or captured into CUDA graphs.
+#include <limits.h>
 #include <string.h>
 
 #include "runtime/cuda/internal.h"
@@ -36,6 +37,18 @@ static bool launch_piece(Device *device, const Piece *piece, const PlanCall *cal
                     "copying a piece", error);
 }
 
+static bool launch_shared(Device *device, const Instruction *instruction, const PlanCall *call, Error *error) {
+  const Collective *collective = &instruction->as.collective;
+  CudaAddress from = 0, to = 0;
+  if (instruction->kind == INSTRUCTION_COLLECTIVE) {
+    from = place_address(device, &collective->from, call);
+    to = place_address(device, &collective->to, call);
+  } else if (instruction->kind != INSTRUCTION_SENT) {
+    to = place_address(device, &instruction->as.transfer.place, call);
+  }
+  return comms_launch(device->comms, instruction, call->lane, from, to, device->stream, error);
+}
+
 static bool launch_instruction(Device *device, const Instruction *instruction, const Prepared *prepared,
                                const PlanCall *call, Error *error) {
   uint64_t slots[CUDA_MAX_PORTS];
@@ -52,9 +65,18 @@ static bool launch_instruction(Device *device, const Instruction *instruction, c
                                     error);
     case PREPARED_COPY:
       return launch_piece(device, &instruction->as.piece, call, error);
+    case PREPARED_SHARED:
+      return launch_shared(device, instruction, call, error);
     default:
       return error_set(error, 1, "%s: not on this device", instruction->name ? instruction->name : "an instruction");
   }
+}
+
+// An instruction is at most about this many launches, and nodes of a graph. cuDNN says nothing of its own: a few.
+static int launches_of(const Prepared *prepared) {
+  return prepared->kind == PREPARED_KERNEL ? prepared->as.loaded->kernel.launch_count
+         : prepared->kind == PREPARED_GEMM ? gemm_launches(prepared->as.gemm)
+                                           : 4;
 }
 
 static bool launch_call(Device *device, const PlanCall *call, int from, int to, Error *error) {
@@ -62,7 +84,7 @@ static bool launch_call(Device *device, const PlanCall *call, int from, int to, 
   for (int i = from; i < to; i++) {
     const Instruction *instruction = &segment->instructions[i];
     const Prepared *prepared = &device->prepared[call->segment][i];
-    if ((device->tracing && !timing_begin(device->timing, device->stream, error)) ||
+    if ((device->tracing && !timing_begin(device->timing, launches_of(prepared), device->stream, error)) ||
         !launch_instruction(device, instruction, prepared, call, error) ||
         (device->tracing && !timing_end(device->timing, instruction, prepared->form, device->stream, error))) {
       return false;
@@ -73,17 +95,16 @@ static bool launch_call(Device *device, const PlanCall *call, int from, int to, 
 
 bool device_launch_program(Device *device, ProgramKind kind, Error *error) {
   const PlanProgram *program = &device->plan->programs[kind];
+  if (device->comms && !comms_begin(device->comms, kind, device->stream, error)) {
+    return false;
+  }
   for (int c = 0; c < program->call_count; c++) {
     const PlanCall *call = &program->calls[c];
     if (!launch_call(device, call, 0, device->plan->segments[call->segment].count, error)) {
       return false;
     }
   }
-  return true;
-}
-
-bool device_launch_one(Device *device, const PlanCall *call, int instruction, Error *error) {
-  return launch_call(device, call, instruction, instruction + 1, error);
+  return !device->comms || comms_end(device->comms, device->stream, error);
 }
 
 // Every product once, where its first call is, on what the memory holds.
@@ -135,24 +156,21 @@ static bool part_begin(Device *device, Error *error) {
                     "capturing a program", error);
 }
 
-// An instruction is at most this many nodes.
-static int nodes_of(const Prepared *prepared) {
-  return prepared->kind == PREPARED_KERNEL ? prepared->as.loaded->kernel.launch_count : 4;
-}
-
 bool device_capture(Device *device, ProgramKind kind, Error *error) {
   const PlanProgram *program = &device->plan->programs[kind];
   ProgramGraphs *graphs = &device->graphs[kind];
+  // A graph ends when all that it sent is received, so with messages a cut could wait for what is behind it.
+  const int most = device->comms && comms_transfers(device->comms) ? INT_MAX : GRAPH_NODES_MAX;
   int nodes = 0;
-  if (!part_begin(device, error)) {
+  if (!part_begin(device, error) || (device->comms && !comms_begin(device->comms, kind, device->stream, error))) {
     return false;
   }
   for (int c = 0; c < program->call_count; c++) {
     const PlanCall *call = &program->calls[c];
     const int count = device->plan->segments[call->segment].count;
     for (int i = 0; i < count; i++) {
-      const int more = nodes_of(&device->prepared[call->segment][i]);
-      if (nodes + more > GRAPH_NODES_MAX) {
+      const int more = launches_of(&device->prepared[call->segment][i]);
+      if (nodes > most - more) {
         if (!part_end(device, graphs, error) || !part_begin(device, error)) {
           return false;
         }
@@ -164,5 +182,5 @@ bool device_capture(Device *device, ProgramKind kind, Error *error) {
       }
     }
   }
-  return part_end(device, graphs, error);
+  return (!device->comms || comms_end(device->comms, device->stream, error)) && part_end(device, graphs, error);
 }

@@ -257,8 +257,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots sl
 
 // A warp for each row.
 extern "C" __global__ void __launch_bounds__(THREADS) attention_delta(Slots slots) {
-  const i64 at = ((i64)blockIdx.x * THREADS + threadIdx.x) / 32;
-  if (at >= (i64)ROWS_ALL * QUERIES) {
+  const u32 at = blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
+  if (at >= (u32)ROWS_ALL * QUERIES) {
     return;
   }
   Where where;

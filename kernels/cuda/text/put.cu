@@ -4,7 +4,7 @@
 // sorted by row, stably: PASSES passes over DIGIT_BITS bits each, every pass a count by block and a placing. Then the
 // sorted order is cut into chunks of CHUNK, whatever the rows in them: a row that lies in one chunk is summed and
 // written; of one that goes on in the next, each chunk leaves a partial sum and put_join adds them in order. So one
-// frequent row is as much work as many rare ones. Rows nobody names are zeroed by further blocks of put_sum.
+// frequent row is as much work as many rare ones. Rows nobody names are zeroed by further blocks.
 //
 // Scratch: keys [2][KEYS], places [2][KEYS], counts [BLOCKS][DIGITS], present [ROWS] (all u32), partial
 // [CHUNKS][2][COLUMNS] (Real), at the offsets AT_*, in bytes.
@@ -155,6 +155,34 @@ __device__ __forceinline__ void place(const Slots &slots) {
   }
 }
 
+// Rows that nobody names. With more than one pass this goes on beside the last placing, whose few blocks wait a lot.
+template <int WIDTH>
+__device__ __forceinline__ void rows_zero(const Slots &slots, int block) {
+  const i64 first = (i64)block * (WIDTH * EACH) + threadIdx.x;
+  if (adds(slots)) {
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < EACH; i++) {
+    const i64 item = first + i * WIDTH;
+    if (item < (i64)ROWS * PACKS && present_of(slots)[item / PACKS] == 0) {
+      i64 x, column, source;
+      row_seek((u32)(item / PACKS), x);
+      column_seek((u32)(item % PACKS), column, source);
+      pack_store<FormatX, PACK>((void *)slots.at[0], x + column, pack_zero<FormatX, PACK>());
+    }
+  }
+}
+
+template <int PASS>
+__device__ __forceinline__ void place_or_zero(const Slots &slots) {
+  if (blockIdx.x < BLOCKS) {
+    place<PASS>(slots);
+  } else {
+    rows_zero<SORT_THREADS>(slots, (int)blockIdx.x - BLOCKS);
+  }
+}
+
 extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_count_0(Slots slots) {
   const int step = (int)gridDim.x * SORT_THREADS, first = (int)blockIdx.x * SORT_THREADS + (int)threadIdx.x;
   for (i64 i = first; i < ROWS; i += step) {
@@ -178,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_count_1(Slots slo
 }
 
 extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_place_1(Slots slots) {
-  place<1>(slots);
+  place_or_zero<1>(slots);
 }
 #endif
 
@@ -188,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_count_2(Slots slo
 }
 
 extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_place_2(Slots slots) {
-  place<2>(slots);
+  place_or_zero<2>(slots);
 }
 #endif
 
@@ -220,29 +248,13 @@ __device__ __forceinline__ void sum_write(const Slots &slots, u32 row, i64 colum
   pack_store<FormatX, PACK>((void *)slots.at[0], x + column, pack);
 }
 
-__device__ __forceinline__ void rows_zero(const Slots &slots, int block) {
-  const i64 first = (i64)block * (THREADS * EACH) + threadIdx.x;
-#pragma unroll
-  for (int i = 0; i < EACH; i++) {
-    const i64 item = first + i * THREADS;
-    if (item < (i64)ROWS * PACKS && present_of(slots)[item / PACKS] == 0) {
-      i64 x, column, source;
-      row_seek((u32)(item / PACKS), x);
-      column_seek((u32)(item % PACKS), column, source);
-      pack_store<FormatX, PACK>((void *)slots.at[0], x + column, pack_zero<FormatX, PACK>());
-    }
-  }
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS) put_sum(Slots slots) {
   constexpr u32 NONE = 0xffffffffu;
   i64 *const source_at = (i64 *)shared_memory;
   u32 *const key = (u32 *)(source_at + CHUNK) + 1;  // key[-1] and key[n]: the neighbours
   const bool add = !DENSE || adds(slots);
   if (blockIdx.x >= CHUNKS * TILES) {
-    if (!add) {
-      rows_zero(slots, (int)(blockIdx.x - CHUNKS * TILES));
-    }
+    rows_zero<THREADS>(slots, (int)blockIdx.x - CHUNKS * TILES);
     return;
   }
   const int chunk = (int)(blockIdx.x / TILES), tile = (int)(blockIdx.x % TILES), begin = chunk * CHUNK;

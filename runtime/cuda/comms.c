@@ -1,0 +1,413 @@
+// comms.c: communicators, and collectives and messages on streams.
+#include "runtime/cuda/comms.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cuda/nccl.h"
+
+enum { MESH_SETS = 1 << PLAN_MAX_MESH, CHANNELS_MAX = PEERS_NOTE_BYTES / NCCL_ID_BYTES - MESH_SETS };
+enum {
+  CHANNEL_BLOCKS = 4
+};  // thread blocks that a message takes: many may wait at once, and none may crowd out the rest
+
+typedef struct {  // identities that a rank makes: of the groups it is the first rank of, and of the channels it sends
+                  // on
+  NcclId group[MESH_SETS], channel[CHANNELS_MAX];
+} Identities;
+
+typedef struct {
+  bool used, sends;
+  int64_t peer;                   // rank
+  NcclCommunicator communicator;  // the sender is 0
+  CudaStream stream;
+  CudaEvent ready;  // of the device's stream
+  CudaEvent done;   // of this one
+  CudaEvent *sent;  // [lane]
+  bool *pending;    // [lane]: sent and not waited for
+  bool busy;        // in this program
+} Channel;
+
+struct Comms {
+  const Cuda *cuda;
+  const Plan *plan;
+  Peers *peers;
+  Nccl nccl;
+  int coordinate[PLAN_MAX_MESH];
+  NcclCommunicator group[MESH_SETS];  // NULL: no collective is over it
+  int channel_count;                  // numbers below it
+  Channel *channel;                   // [number]
+  int lanes;
+  bool transfers;
+  CudaAddress memory, plain;  // which NCCL gave, which the driver gave
+  CudaAddress words;          // PeersWords, as the GPU sees them
+  bool fills;                 // words are written as memory is filled, not as words
+  CommsPart part;
+  ProgramKind program;
+  int64_t number;  // of collectives and transfers of the program so far
+};
+
+// --- words ---
+
+static CudaStatus word_write(const Comms *comms, size_t offset, uint32_t word, CudaStream stream) {
+  return comms->fills ? comms->cuda->fill_words(comms->words + offset, word, 1, stream)
+                      : comms->cuda->stream_write_word(stream, comms->words + offset, word, 0);
+}
+
+static bool mark(const Comms *comms, size_t offset, uint32_t word, CudaStream stream, Error *error) {
+  return comms->part == COMMS_NONE ||
+         cuda_check(comms->cuda, word_write(comms, offset, word, stream), "writing where this rank is", error);
+}
+
+// Whether a graph can write words: drivers differ.
+static bool words_probe(Comms *comms, CudaStream stream, Error *error) {
+  const Cuda *cuda = comms->cuda;
+  CudaGraph graph = NULL;
+  if (!cuda_check(cuda, cuda->capture_begin(stream, CUDA_CAPTURE_THREAD_LOCAL), "trying a graph", error)) {
+    return false;
+  }
+  const CudaStatus written = word_write(comms, offsetof(PeersWords, begun), 0, stream);
+  const CudaStatus ended = cuda->capture_end(stream, &graph);
+  comms->fills = written != 0 || ended != 0;
+  if (graph) {
+    cuda->graph_destroy(graph);
+  }
+  return true;
+}
+
+static bool words_map(Comms *comms, Error *error) {
+  const Cuda *cuda = comms->cuda;
+  void *words = peers_words(comms->peers);
+  return cuda_check(cuda, cuda->host_register(words, PEERS_PAGE, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED),
+                    "sharing memory with the GPU", error) &&
+         cuda_check(cuda, cuda->host_address(&comms->words, words, 0), "sharing memory with the GPU", error);
+}
+
+// --- creation ---
+
+static bool channel_take(Comms *comms, const Instruction *instruction, Error *error) {
+  const Transfer *transfer = &instruction->as.transfer;
+  int coordinate[PLAN_MAX_MESH];
+  if (transfer->channel >= CHANNELS_MAX) {
+    return error_set(error, 1, "%s: the plan has more than %d values that go from stage to stage", instruction->name,
+                     CHANNELS_MAX);
+  }
+  Channel *channel = &comms->channel[transfer->channel];
+  memcpy(coordinate, comms->coordinate, sizeof coordinate);
+  coordinate[comms->plan->pipeline] = transfer->peer;
+  channel->used = comms->transfers = true;
+  channel->sends |= instruction->kind == INSTRUCTION_SEND;
+  channel->peer = plan_rank(comms->plan, coordinate);
+  comms->channel_count = transfer->channel >= comms->channel_count ? transfer->channel + 1 : comms->channel_count;
+  return true;
+}
+
+static bool channels_take(Comms *comms, Error *error) {
+  const Plan *plan = comms->plan;
+  for (int s = 0; s < plan->segment_count; s++) {
+    for (int i = 0; i < plan->segments[s].count; i++) {
+      const Instruction *instruction = &plan->segments[s].instructions[i];
+      if (instruction_is_shared(instruction) && instruction->kind != INSTRUCTION_COLLECTIVE &&
+          !channel_take(comms, instruction, error)) {
+        return false;
+      }
+    }
+  }
+  for (int p = 0; p < PROGRAM_COUNT; p++) {
+    for (int c = 0; c < plan->programs[p].call_count; c++) {
+      const int lane = plan->programs[p].calls[c].lane;
+      comms->lanes = lane >= comms->lanes ? lane + 1 : comms->lanes;
+    }
+  }
+  return true;
+}
+
+bool comms_create(const Cuda *cuda, const Plan *plan, Peers *peers, Arena *arena, Comms **out, Error *error) {
+  Comms *comms = ARENA_NEW(arena, Comms);
+  *comms = (Comms){.cuda = cuda, .plan = plan, .peers = peers, .part = COMMS_ALL};
+  *out = NULL;
+  comms->channel = ARENA_ARRAY(arena, Channel, CHANNELS_MAX);
+  plan_coordinates(plan, peers_rank(peers), comms->coordinate);
+  // Under capture NCCL would map the buffers of peers, which makes ranks wait for each other on the host there.
+  if (setenv("NCCL_GRAPH_REGISTER", "0", 0) != 0) {
+    return error_set(error, 3, "no memory");
+  }
+  if (!nccl_open(&comms->nccl, error) || !channels_take(comms, error) || !words_map(comms, error)) {
+    return false;
+  }
+  for (int i = 0; i < comms->channel_count; i++) {
+    Channel *channel = &comms->channel[i];
+    channel->sent = ARENA_ARRAY(arena, CudaEvent, comms->lanes + 1);
+    channel->pending = ARENA_ARRAY(arena, bool, comms->lanes + 1);
+  }
+  *out = comms;
+  return true;
+}
+
+// The ranks whose coordinates differ along the axes of `mesh` alone: how many, which is the first, which is this one.
+static int group_of(const Comms *comms, uint32_t mesh, int64_t *first, int *index) {
+  int coordinate[PLAN_MAX_MESH] = {0}, count = 0;
+  for (int64_t r = 0; r < peers_count(comms->peers); r++) {
+    bool in = true;
+    plan_coordinates(comms->plan, r, coordinate);
+    for (int i = 0; i < comms->plan->mesh_count; i++) {
+      in &= mesh >> i & 1 || coordinate[i] == comms->coordinate[i];
+    }
+    if (in) {
+      *first = count == 0 ? r : *first;
+      *index = r == peers_rank(comms->peers) ? count : *index;
+      count++;
+    }
+  }
+  return count;
+}
+
+static void groups_used(const Comms *comms, bool *used) {
+  for (int s = 0; s < comms->plan->segment_count; s++) {
+    const PlanSegment *segment = &comms->plan->segments[s];
+    for (int i = 0; i < segment->count; i++) {
+      const Instruction *instruction = &segment->instructions[i];
+      if (instruction->kind == INSTRUCTION_COLLECTIVE && instruction->as.collective.ranks > 1) {
+        used[instruction->as.collective.mesh % MESH_SETS] = true;
+      }
+    }
+  }
+}
+
+static bool identities_make(Comms *comms, const bool *used, Error *error) {
+  Identities *mine = peers_note(comms->peers, peers_rank(comms->peers));
+  for (uint32_t mesh = 0; mesh < MESH_SETS; mesh++) {
+    int64_t first = 0;
+    int index = 0;
+    if (used[mesh]) {
+      group_of(comms, mesh, &first, &index);
+    }
+    if (used[mesh] && index == 0 && !nccl_id(&comms->nccl, &mine->group[mesh], error)) {
+      return false;
+    }
+  }
+  for (int i = 0; i < comms->channel_count; i++) {
+    if (comms->channel[i].used && comms->channel[i].sends && !nccl_id(&comms->nccl, &mine->channel[i], error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool groups_join(Comms *comms, const bool *used, Error *error) {
+  for (uint32_t mesh = 0; mesh < MESH_SETS; mesh++) {
+    int64_t first = 0;
+    int index = 0;
+    if (!used[mesh]) {
+      continue;
+    }
+    const int count = group_of(comms, mesh, &first, &index);
+    const Identities *given = peers_note(comms->peers, first);
+    if (!nccl_join(&comms->nccl, &given->group[mesh], count, index, 0, &comms->group[mesh], error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// One number through the channel, in the order of their numbers on all ranks: the first message of a communicator makes
+// its two ends wait for each other on the host.
+static bool channel_try(Comms *comms, const Channel *channel, CudaAddress scratch, CudaStream stream, Error *error) {
+  const Nccl *nccl = &comms->nccl;
+  return (channel->sends ? nccl_send(nccl, channel->communicator, 1, TYPE_F32, 1, scratch, stream, error)
+                         : nccl_receive(nccl, channel->communicator, 0, TYPE_F32, 1, scratch, stream, error)) &&
+         cuda_check(comms->cuda, comms->cuda->stream_synchronize(stream), "trying a channel", error);
+}
+
+static bool channel_join(Comms *comms, int number, CudaAddress scratch, CudaStream stream, Error *error) {
+  const Cuda *cuda = comms->cuda;
+  Channel *channel = &comms->channel[number];
+  const Identities *given = peers_note(comms->peers, channel->sends ? peers_rank(comms->peers) : channel->peer);
+  CudaStatus status = cuda->stream_create(&channel->stream, CUDA_STREAM_NON_BLOCKING);
+  status = status ? status : cuda->event_create(&channel->ready, CUDA_EVENT_NO_TIMING);
+  status = status ? status : cuda->event_create(&channel->done, CUDA_EVENT_NO_TIMING);
+  for (int lane = 0; channel->sends && lane < comms->lanes && status == 0; lane++) {
+    status = cuda->event_create(&channel->sent[lane], CUDA_EVENT_NO_TIMING);
+  }
+  return cuda_check(cuda, status, "making the stream of a channel", error) &&
+         nccl_join(&comms->nccl, &given->channel[number], 2, channel->sends ? 0 : 1, CHANNEL_BLOCKS,
+                   &channel->communicator, error) &&
+         channel_try(comms, channel, scratch, stream, error);
+}
+
+bool comms_join(Comms *comms, CudaStream stream, Error *error) {
+  bool used[MESH_SETS] = {false};
+  CudaAddress scratch = 0;
+  groups_used(comms, used);
+  if (!words_probe(comms, stream, error) || !identities_make(comms, used, error) || !peers_meet(comms->peers, error) ||
+      !groups_join(comms, used, error) ||
+      !cuda_check(comms->cuda, comms->cuda->memory_allocate(&scratch, 256), "allocating memory", error)) {
+    return false;
+  }
+  bool joined = true;
+  for (int i = 0; i < comms->channel_count && joined; i++) {
+    joined = !comms->channel[i].used || channel_join(comms, i, scratch, stream, error);
+  }
+  comms->cuda->memory_free(scratch);
+  return joined && peers_meet(comms->peers, error);
+}
+
+void comms_destroy(Comms *comms) {
+  Error ignored;
+  if (!comms) {
+    return;
+  }
+  const Cuda *cuda = comms->cuda;
+  for (int i = 0; i < MESH_SETS; i++) {
+    if (comms->group[i]) {
+      nccl_leave(&comms->nccl, comms->group[i], &ignored);
+    }
+  }
+  for (int i = 0; i < comms->channel_count; i++) {
+    Channel *channel = &comms->channel[i];
+    if (!channel->communicator) {
+      continue;
+    }
+    nccl_leave(&comms->nccl, channel->communicator, &ignored);
+    for (int lane = 0; channel->sends && lane < comms->lanes; lane++) {
+      cuda->event_destroy(channel->sent[lane]);
+    }
+    cuda->event_destroy(channel->ready);
+    cuda->event_destroy(channel->done);
+    cuda->stream_destroy(channel->stream);
+  }
+  cuda->host_unregister(peers_words(comms->peers));
+}
+
+bool comms_allocate(Comms *comms, int64_t bytes, CudaAddress *address, Error *error) {
+  Error ignored;
+  if (nccl_memory_allocate(&comms->nccl, bytes, &comms->memory, &ignored)) {
+    *address = comms->memory;
+    return true;
+  }
+  comms->memory = 0;
+  if (!cuda_check(comms->cuda, comms->cuda->memory_allocate(&comms->plain, (size_t)bytes),
+                  "allocating the GPU's memory", error)) {
+    return false;
+  }
+  *address = comms->plain;
+  return true;
+}
+
+void comms_free(Comms *comms) {
+  if (comms->memory) {
+    nccl_memory_free(&comms->nccl, comms->memory);
+  }
+  if (comms->plain) {
+    comms->cuda->memory_free(comms->plain);
+  }
+  comms->memory = comms->plain = 0;
+}
+
+void comms_set_part(Comms *comms, CommsPart part) {
+  comms->part = part;
+}
+
+bool comms_transfers(const Comms *comms) {
+  return comms->transfers;
+}
+
+// --- running ---
+
+bool comms_begin(Comms *comms, ProgramKind program, CudaStream stream, Error *error) {
+  comms->program = program;
+  comms->number = 0;
+  for (int i = 0; i < comms->channel_count; i++) {
+    Channel *channel = &comms->channel[i];
+    channel->busy = false;
+    memset(channel->pending, 0, (size_t)comms->lanes * sizeof *channel->pending);
+  }
+  return mark(comms, offsetof(PeersWords, begun), 0, stream, error) &&
+         mark(comms, offsetof(PeersWords, ended), 0, stream, error);
+}
+
+bool comms_end(Comms *comms, CudaStream stream, Error *error) {
+  const Cuda *cuda = comms->cuda;
+  CudaStatus status = 0;
+  for (int i = 0; i < comms->channel_count && status == 0; i++) {
+    const Channel *channel = &comms->channel[i];
+    if (channel->busy) {
+      status = cuda->event_record(channel->done, channel->stream);
+      status = status ? status : cuda->stream_wait(stream, channel->done, 0);
+    }
+  }
+  return cuda_check(cuda, status, "waiting for what was sent", error);
+}
+
+static bool collective(Comms *comms, const Collective *what, CudaAddress from, CudaAddress to, CudaStream stream,
+                       Error *error) {
+  const Cuda *cuda = comms->cuda;
+  if (what->ranks == 1) {
+    const size_t bytes = (size_t)(what->count * element_type_bytes(what->type));
+    return from == to || cuda_check(cuda, cuda->copy_within(to, from, bytes, stream), "a collective of one", error);
+  }
+  int64_t first = 0;
+  int index = 0;
+  group_of(comms, what->mesh, &first, &index);
+  const NcclCollective call = {.kind = what->kind,
+                               .reduce = what->reduce,
+                               .type = what->type,
+                               .ranks = what->ranks,
+                               .rank = index,
+                               .count = what->count,
+                               .from = from,
+                               .to = to};
+  return nccl_collective(&comms->nccl, comms->group[what->mesh % MESH_SETS], &call, stream, error) &&
+         (comms->part != COMMS_COLLECTIVES ||
+          cuda_check(cuda, cuda->stream_synchronize(stream), "running a collective once", error));
+}
+
+// The channel's stream takes it up where the device's stream is now.
+static bool channel_follow(Comms *comms, Channel *channel, CudaStream stream, Error *error) {
+  const Cuda *cuda = comms->cuda;
+  CudaStatus status = cuda->event_record(channel->ready, stream);
+  status = status ? status : cuda->stream_wait(channel->stream, channel->ready, 0);
+  channel->busy = true;
+  return cuda_check(cuda, status, "ordering a message", error);
+}
+
+static bool transfer(Comms *comms, const Instruction *instruction, int lane, CudaAddress place, CudaStream stream,
+                     Error *error) {
+  const Cuda *cuda = comms->cuda;
+  const Transfer *what = &instruction->as.transfer;
+  Channel *channel = &comms->channel[what->channel];
+  CudaStatus status = 0;
+  if (instruction->kind == INSTRUCTION_SENT) {
+    status = channel->pending[lane] ? cuda->stream_wait(stream, channel->sent[lane], 0) : 0;
+    channel->pending[lane] = false;
+    return cuda_check(cuda, status, "waiting for what was sent", error);
+  }
+  if (!channel_follow(comms, channel, stream, error)) {
+    return false;
+  }
+  if (instruction->kind == INSTRUCTION_SEND) {
+    channel->pending[lane] = true;
+    return nccl_send(&comms->nccl, channel->communicator, 1, what->type, what->count, place, channel->stream, error) &&
+           cuda_check(cuda, cuda->event_record(channel->sent[lane], channel->stream), "ordering a message", error);
+  }
+  if (!nccl_receive(&comms->nccl, channel->communicator, 0, what->type, what->count, place, channel->stream, error)) {
+    return false;
+  }
+  status = cuda->event_record(channel->done, channel->stream);
+  status = status ? status : cuda->stream_wait(stream, channel->done, 0);
+  return cuda_check(cuda, status, "ordering a message", error);
+}
+
+bool comms_launch(Comms *comms, const Instruction *instruction, int lane, CudaAddress from, CudaAddress to,
+                  CudaStream stream, Error *error) {
+  const uint32_t word = peers_word(comms->program, ++comms->number);
+  const bool collects = instruction->kind == INSTRUCTION_COLLECTIVE;
+  if (comms->part == COMMS_NONE || (comms->part == COMMS_COLLECTIVES && !collects)) {
+    return true;
+  }
+  return mark(comms, offsetof(PeersWords, begun), word, stream, error) &&
+         (collects ? collective(comms, &instruction->as.collective, from, to, stream, error)
+                   : transfer(comms, instruction, lane, to, stream, error)) &&
+         mark(comms, offsetof(PeersWords, ended), word, stream, error);
+}

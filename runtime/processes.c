@@ -1,0 +1,313 @@
+// processes.c: starting the processes of ranks, and the devices that stand for theirs.
+#include "runtime/processes.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "runtime/processes_internal.h"
+
+struct Device {
+  Processes *processes;
+  int64_t rank;
+  TraceSpan *spans;  // of the last `traced`
+  char (*forms)[FORM_MAX];
+  int64_t span_count;
+};
+
+// --- the devices ---
+
+static Process *process_of(const Device *device) {
+  return &device->processes->process[device->rank];
+}
+
+static char *window_of(const Device *device) {
+  return device->processes->shared[device->rank].window;
+}
+
+static bool tell(Device *device, const Ask *ask, Error *error) {
+  return processes_tell(device->processes, device->rank, ask, error);
+}
+
+static bool ask_and_wait(Device *device, const Ask *ask, Error *error) {
+  return tell(device, ask, error) && processes_await(device->processes, ask->kind, error);
+}
+
+static bool settle(Device *device, Error *error) {
+  return ask_and_wait(device, &(Ask){.kind = ASK_SETTLE}, error);
+}
+
+static bool range_check(const Device *device, ArenaClass arena, int64_t offset, int64_t bytes, Error *error) {
+  const int64_t size = plan_of_rank(device->processes->set, device->rank)->arena_bytes[arena];
+  return (offset >= 0 && bytes >= 0 && offset <= size && bytes <= size - offset) ||
+         error_set(error, 1, "bytes %" PRId64 " to %" PRId64 " are outside an arena of %" PRId64 " bytes", offset,
+                   offset + bytes, size);
+}
+
+// Through the window in parts of half of it, so that one is filled while the other is emptied. Inputs of a run are not
+// waited for: their errors come out with the run.
+static bool proxy_write(Device *device, ArenaClass arena, int64_t offset, const void *data, int64_t bytes,
+                        Error *error) {
+  Process *process = process_of(device);
+  if (!range_check(device, arena, offset, bytes, error)) {
+    return false;
+  }
+  for (int64_t at = 0; at < bytes;) {
+    const int64_t part = bytes - at < WINDOW_BYTES / 2 ? bytes - at : WINDOW_BYTES / 2;
+    if ((process->used + part > WINDOW_BYTES || process->posted >= POSTED_MAX) && !settle(device, error)) {
+      return false;
+    }
+    memcpy(window_of(device) + process->used, (const char *)data + at, (size_t)part);
+    const Ask ask = {.kind = ASK_WRITE, .arena = arena, .offset = offset + at, .bytes = part, .window = process->used};
+    if (!tell(device, &ask, error)) {
+      return false;
+    }
+    process->used += part;
+    process->posted++;
+    at += part;
+  }
+  return arena == ARENA_HOST ? processes_usable(device->processes, error) : settle(device, error);
+}
+
+static bool proxy_read(Device *device, ArenaClass arena, int64_t offset, void *data, int64_t bytes, Error *error) {
+  if (!range_check(device, arena, offset, bytes, error)) {
+    return false;
+  }
+  for (int64_t at = 0; at < bytes;) {
+    const int64_t part = bytes - at < WINDOW_BYTES ? bytes - at : WINDOW_BYTES;
+    if (!ask_and_wait(device, &(Ask){.kind = ASK_READ, .arena = arena, .offset = offset + at, .bytes = part}, error)) {
+      return false;
+    }
+    memcpy((char *)data + at, window_of(device), (size_t)part);
+    at += part;
+  }
+  return processes_usable(device->processes, error);
+}
+
+static bool proxy_run(Device *device, ProgramKind program, Error *error) {
+  return ask_and_wait(device, &(Ask){.kind = ASK_RUN, .number = (int)program}, error);
+}
+
+static bool proxy_wait(Device *device, int behind, Error *error) {
+  return ask_and_wait(device, &(Ask){.kind = ASK_WAIT, .number = behind}, error);
+}
+
+static void proxy_facts(const Device *device, DeviceFacts *facts) {
+  Error ignored;
+  Device asking = *device;
+  *facts = (DeviceFacts){.name = "lost", .peak_flops = NAN, .peak_bytes = NAN, .memory_bytes = -1};
+  if (ask_and_wait(&asking, &(Ask){.kind = ASK_FACTS}, &ignored)) {
+    memcpy(facts, window_of(device), sizeof *facts);
+  }
+}
+
+static void proxy_trace(Device *device, bool on) {
+  Error ignored;
+  tell(device, &(Ask){.kind = ASK_TRACE, .number = on}, &ignored);
+}
+
+static bool spans_room(Device *device, int64_t count) {
+  TraceSpan *spans = realloc(device->spans, (size_t)(count + 1) * sizeof *spans);
+  device->spans = spans ? spans : device->spans;
+  char(*forms)[FORM_MAX] = realloc(device->forms, (size_t)(count + 1) * sizeof *forms);
+  device->forms = forms ? forms : device->forms;
+  return spans && forms;
+}
+
+static const TraceSpan *proxy_traced(Device *device, int64_t *count) {
+  const TracedSpan *from = (const TracedSpan *)(const void *)window_of(device);
+  Error ignored;
+  int64_t all = 1;
+  *count = 0;
+  for (int64_t at = 0; at < all;) {
+    if (!ask_and_wait(device, &(Ask){.kind = ASK_TRACED, .offset = at}, &ignored)) {
+      return NULL;
+    }
+    all = process_of(device)->answer.count;
+    if (!spans_room(device, all)) {
+      return NULL;
+    }
+    for (int64_t i = 0; i < (int64_t)(WINDOW_BYTES / sizeof *from) && at < all; i++, at++) {
+      memcpy(device->forms[at], from[i].form, FORM_MAX);
+      device->spans[at] = from[i].span;
+      device->spans[at].form = from[i].formed ? "" : NULL;
+    }
+  }
+  for (int64_t i = 0; i < all; i++) {
+    device->spans[i].form = device->spans[i].form ? device->forms[i] : NULL;
+  }
+  *count = all;
+  return device->spans;
+}
+
+static Backend proxy_of(const Backend *inner) {
+  return (Backend){.name = inner->name,
+                   .apart = true,
+                   .write = proxy_write,
+                   .read = proxy_read,
+                   .ahead = inner->ahead,
+                   .run = proxy_run,
+                   .wait = proxy_wait,
+                   .facts = proxy_facts,
+                   .trace = proxy_trace,
+                   .traced = proxy_traced};
+}
+
+// --- all of them ---
+
+static bool ask_all(Processes *processes, const Ask *ask, Error *error) {
+  for (int64_t r = 0; r < processes->count; r++) {
+    if (!processes_tell(processes, r, ask, error)) {
+      return false;
+    }
+  }
+  return processes_await(processes, ask->kind, error);
+}
+
+bool processes_run(Processes *processes, ProgramKind program, Error *error) {
+  return ask_all(processes, &(Ask){.kind = ASK_RUN, .number = (int)program}, error);
+}
+
+bool processes_wait(Processes *processes, int behind, Error *error) {
+  return ask_all(processes, &(Ask){.kind = ASK_WAIT, .number = behind}, error);
+}
+
+const Backend *processes_backend(const Processes *processes) {
+  return &processes->backend;
+}
+
+Device *processes_device(const Processes *processes, int64_t rank) {
+  return processes->process[rank].device;
+}
+
+pid_t processes_pid(const Processes *processes, int64_t rank) {
+  return processes->process[rank].pid;
+}
+
+// --- their beginning and end ---
+
+static bool process_start(Processes *processes, int64_t rank, Error *error) {
+  Process *process = &processes->process[rank];
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    return error_set(error, 3, "could not make a socket to the process of rank %lld: %s", (long long)rank,
+                     strerror(errno));
+  }
+  const pid_t parent = getpid(), pid = fork();
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+      _exit(1);
+    }
+    for (int64_t r = 0; r < rank; r++) {
+      close(processes->process[r].socket);
+    }
+    close(pair[0]);
+    child_main(processes, rank, pair[1]);
+  }
+  const int why = errno;
+  close(pair[1]);
+  process->socket = pair[0];
+  processes->polled[rank] = (struct pollfd){.fd = pair[0], .events = POLLIN};
+  process->pid = pid > 0 ? pid : 0;
+  return pid > 0 || error_set(error, 3, "could not start a process for rank %lld: %s", (long long)rank, strerror(why));
+}
+
+static bool processes_start(Processes *processes, Error *error) {
+  const size_t bytes = (size_t)processes->count * sizeof *processes->shared;
+  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    return error_set(error, 3, "no memory to share between the processes of %lld ranks (%zu bytes): %s",
+                     (long long)processes->count, bytes, strerror(errno));
+  }
+  processes->shared = memory;
+  fflush(NULL);  // what is not written yet would be written by each of them
+  for (int64_t r = 0; r < processes->count; r++) {
+    Device *device = calloc(1, sizeof *device);
+    if (!device) {
+      return error_set(error, 3, "no memory for %lld ranks", (long long)processes->count);
+    }
+    *device = (Device){.processes = processes, .rank = r};
+    processes->process[r].device = device;
+    if (!process_start(processes, r, error)) {
+      return false;
+    }
+  }
+  return ask_all(processes, &(Ask){.kind = ASK_OPEN}, error);
+}
+
+static void processes_free(Processes *processes) {
+  for (int64_t r = 0; processes->process && r < processes->count; r++) {
+    Process *process = &processes->process[r];
+    if (process->socket >= 0) {
+      close(process->socket);
+    }
+    if (process->device) {
+      free(process->device->spans);
+      free(process->device->forms);
+      free(process->device);
+    }
+  }
+  if (processes->shared) {
+    munmap(processes->shared, (size_t)processes->count * sizeof *processes->shared);
+  }
+  ranks_destroy(processes->ranks);
+  free(processes->process);
+  free(processes->polled);
+  free(processes);
+}
+
+bool processes_create(const PlanSet *set, const Backend *backend, int threads, const RanksOptions *options,
+                      Processes **processes, Error *error) {
+  const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  const int64_t all = threads > 0 ? threads : cores > 0 ? cores : 1, count = plan_ranks(set->plans[0]);
+  *processes = NULL;
+  if (options->fault.kind == RANKS_SKIP) {
+    return error_set(error, 2, "the fault 'skip' is for ranks that are threads; ranks in processes die or hang");
+  }
+  Processes *made = calloc(1, sizeof *made);
+  if (!made) {
+    return error_set(error, 3, "no memory");
+  }
+  *made = (Processes){.set = set,
+                      .inner = backend,
+                      .backend = proxy_of(backend),
+                      .options = *options,
+                      .threads = all > count ? (int)(all / count) : 1,
+                      .count = count};
+  made->process = calloc((size_t)count, sizeof *made->process);
+  made->polled = calloc((size_t)count, sizeof *made->polled);
+  for (int64_t r = 0; made->process && r < count; r++) {
+    made->process[r].socket = -1;
+  }
+  bool done = (made->process && made->polled) || error_set(error, 3, "no memory for %lld ranks", (long long)count);
+  done = done && ranks_create(set, options, &made->ranks, error);
+  if (!done || !processes_start(made, error)) {
+    processes_end(made, true);
+    processes_free(made);
+    return false;
+  }
+  *processes = made;
+  return true;
+}
+
+void processes_destroy(Processes *processes) {
+  Error ignored;
+  if (!processes) {
+    return;
+  }
+  for (int64_t r = 0; r < processes->count; r++) {
+    processes_tell(processes, r, &(Ask){.kind = ASK_CLOSE}, &ignored);
+  }
+  processes_end(processes, processes->failed);
+  processes_free(processes);
+}

@@ -1,0 +1,36 @@
+// processes.h: the ranks of a plan, each in a process of its own, and this process that starts them, tells them what to
+// do and watches them.
+//
+// The processes are forked, so that they have the plans as they are in memory here; a backend that must not be started
+// before a fork must not have been started in this process. Each opens the device of its rank, on the GPU of the
+// rank's number, and does with it what it is told over a socket; data goes through shared memory. They end when this
+// process ends, however it does. To be created by a thread that lives for as long as they are used.
+//
+// The first failure is the cause, as in ranks.h: a process that has ended, a run that failed, or no rank having moved
+// for the deadline while one of them was asked for something. Then all processes are killed, and every call from then
+// on fails with that text and status 5.
+#ifndef MDL_RUNTIME_PROCESSES_H
+#define MDL_RUNTIME_PROCESSES_H
+
+#include <sys/types.h>
+
+#include "runtime/ranks.h"
+
+typedef struct Processes Processes;
+
+// threads: of all ranks together, 0 for all cores. Of the faults of ranks.h, die and hang happen before the run in
+// which the rank would come to its at-th collective or transfer; a run without any counts as one.
+bool processes_create(const PlanSet *set, const Backend *backend, int threads, const RanksOptions *options,
+                      Processes **processes, Error *error);
+void processes_destroy(Processes *processes);  // NULL: nothing
+
+// The backend whose devices stand for those of the ranks. Its `open` is not to be called, nor `close`.
+const Backend *processes_backend(const Processes *processes);
+Device *processes_device(const Processes *processes, int64_t rank);
+pid_t processes_pid(const Processes *processes, int64_t rank);
+
+// On all ranks at once; see Backend.
+bool processes_run(Processes *processes, ProgramKind program, Error *error);
+bool processes_wait(Processes *processes, int behind, Error *error);
+
+#endif

@@ -1,0 +1,557 @@
+// processes_test.c: ranks in processes of their own: what they are told and answer, and how their ends are noticed.
+//
+// The device of these tests keeps arenas in memory and acts out collectives and messages of hand-made plans: its ranks
+// meet through counters in their notes, and it writes the words of peers.h as a device does.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// cmocka.h wants the four above first.
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/peers.h"
+#include "runtime/processes.h"
+#include "tests/ranks_support.h"
+
+enum { CHANNELS = 8 };
+
+struct Device {
+  const Plan *plan;
+  Peers *peers;
+  char *arena[ARENA_CLASS_COUNT];
+  int64_t runs;
+  bool tracing;
+  int64_t span_count;
+  TraceSpan span[WORLD_INSTRUCTIONS];
+  char form[32];
+};
+
+typedef struct {  // in the note of each rank
+  _Atomic int64_t met, sent[CHANNELS], taken[CHANNELS];
+} Note;
+
+static bool acting_open(const Plan *plan, const DeviceOptions *options, Device **device, Error *error) {
+  if (strcmp(plan->run.model ? plan->run.model : "", "unopenable") == 0 && options->rank == 1) {
+    return error_set(error, 3, "no memory on device %d", options->gpu);
+  }
+  Device *made = calloc(1, sizeof *made);
+  made->plan = plan;
+  made->peers = options->peers;
+  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+    made->arena[i] = calloc(1, (size_t)plan->arena_bytes[i] + sizeof made->runs);
+  }
+  snprintf(made->form, sizeof made->form, "rank %lld", (long long)options->rank);
+  *device = made;
+  *(int64_t *)peers_note(options->peers, options->rank) = 7 + options->rank;
+  if (!peers_meet(options->peers, error)) {
+    return false;
+  }
+  for (int64_t r = 0; r < peers_count(options->peers); r++) {
+    if (*(int64_t *)peers_note(options->peers, r) != 7 + r) {
+      return error_set(error, 1, "the note of rank %lld is not there", (long long)r);
+    }
+  }
+  if (!peers_meet(options->peers, error)) {
+    return false;
+  }
+  *(int64_t *)peers_note(options->peers, options->rank) = 0;
+  return peers_meet(options->peers, error);
+}
+
+static void acting_close(Device *device) {
+  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+    free(device->arena[i]);
+  }
+  free(device);
+}
+
+static bool acting_write(Device *device, ArenaClass arena, int64_t offset, const void *data, int64_t bytes,
+                         Error *error) {
+  if (offset == 13) {
+    return error_set(error, 1, "nothing is written at 13");
+  }
+  memcpy(device->arena[arena] + offset, data, (size_t)bytes);
+  return true;
+}
+
+static bool acting_read(Device *device, ArenaClass arena, int64_t offset, void *data, int64_t bytes, Error *error) {
+  if (offset == 13) {
+    return error_set(error, 1, "nothing is read at 13");
+  }
+  memcpy(data, device->arena[arena] + offset, (size_t)bytes);
+  return true;
+}
+
+static void rest(void) {
+  nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+}
+
+static Note *note_of(Device *device, int64_t rank) {
+  return peers_note(device->peers, rank);
+}
+
+static void act(Device *device, const Instruction *instruction) {
+  const int64_t rank = peers_rank(device->peers);
+  Note *mine = note_of(device, rank);
+  if (instruction->kind == INSTRUCTION_COLLECTIVE) {
+    const int64_t met = ++mine->met;
+    for (int64_t r = 0; r < peers_count(device->peers); r++) {
+      while (note_of(device, r)->met < met) {
+        rest();
+      }
+    }
+    return;
+  }
+  const int channel = instruction->as.transfer.channel, peer = instruction->as.transfer.peer;
+  if (instruction->kind == INSTRUCTION_SEND) {
+    mine->sent[channel]++;
+  } else if (instruction->kind == INSTRUCTION_RECEIVE) {
+    const int64_t taken = ++mine->taken[channel];
+    while (note_of(device, peer)->sent[channel] < taken) {
+      rest();
+    }
+  } else {
+    while (note_of(device, peer)->taken[channel] < mine->sent[channel]) {
+      rest();
+    }
+  }
+}
+
+// A kernel instruction called "hang", "die", "leave" or "fail" is what rank 1 does.
+static bool acting_run(Device *device, ProgramKind program, Error *error) {
+  PeersWords *words = peers_words(device->peers);
+  const PlanSegment *segment = &device->plan->segments[0];
+  uint32_t number = 0;
+  words->begun = 0;
+  words->ended = 0;
+  device->runs++;
+  device->span_count = 0;
+  for (int i = 0; i < segment->count; i++) {
+    const Instruction *instruction = &segment->instructions[i];
+    if (instruction_is_shared(instruction)) {
+      words->begun = peers_word(program, ++number);
+      act(device, instruction);
+      words->ended = peers_word(program, number);
+    } else if (peers_rank(device->peers) == 1) {
+      while (strcmp(instruction->name, "hang") == 0) {
+        pause();
+      }
+      if (strcmp(instruction->name, "die") == 0) {
+        kill(getpid(), SIGKILL);
+      }
+      if (strcmp(instruction->name, "leave") == 0) {
+        _exit(3);
+      }
+      if (strcmp(instruction->name, "fail") == 0) {
+        return error_set(error, 1, "the kernel does not run");
+      }
+    }
+    if (device->tracing) {
+      device->span[device->span_count++] = (TraceSpan){instruction, i % 2 ? NULL : device->form, i, i, (double)i + 0.5};
+    }
+  }
+  if (device->plan->arena_bytes[ARENA_HOST] >= (int64_t)sizeof device->runs) {
+    memcpy(device->arena[ARENA_HOST], &device->runs, sizeof device->runs);
+  }
+  return true;
+}
+
+static bool acting_wait(Device *device, int behind, Error *error) {
+  (void)device;
+  (void)behind;
+  (void)error;
+  return true;
+}
+
+static void acting_facts(const Device *device, DeviceFacts *facts) {
+  *facts = (DeviceFacts){.peak_flops = 1e12, .peak_bytes = NAN, .memory_bytes = getpid()};
+  snprintf(facts->name, sizeof facts->name, "device %lld", (long long)peers_rank(device->peers));
+}
+
+static void acting_trace(Device *device, bool on) {
+  device->tracing = on;
+}
+
+static const TraceSpan *acting_traced(Device *device, int64_t *count) {
+  *count = device->span_count;
+  return device->span;
+}
+
+static const Backend acting = {.name = "acting",
+                               .apart = true,
+                               .open = acting_open,
+                               .close = acting_close,
+                               .write = acting_write,
+                               .read = acting_read,
+                               .ahead = 1,
+                               .run = acting_run,
+                               .wait = acting_wait,
+                               .facts = acting_facts,
+                               .trace = acting_trace,
+                               .traced = acting_traced};
+
+// --- helpers ---
+
+static World ranks_of(int64_t count) {
+  World world = world_make(&count, 1, -1);
+  world.plan[0]->arena_bytes[ARENA_PERSISTENT] = 10 << 20;
+  world.plan[0]->arena_bytes[ARENA_HOST] = 1 << 20;
+  return world;
+}
+
+static Session opened(const World *world, double deadline) {
+  Session session;
+  Error error = {0};
+  if (!session_open_ranks(&session, &world->set, &acting, &(SessionOptions){.threads = 1, .deadline_seconds = deadline},
+                          &error)) {
+    fail_msg("open: %s", error.text);
+  }
+  return session;
+}
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static int open_files(void) {
+  DIR *directory = opendir("/proc/self/fd");
+  int count = 0;
+  while (readdir(directory)) {
+    count++;
+  }
+  closedir(directory);
+  return count;
+}
+
+static int shared_maps(void) {
+  FILE *file = fopen("/proc/self/maps", "r");
+  char line[512];
+  int count = 0;
+  while (fgets(line, sizeof line, file)) {
+    count += strstr(line, " rw-s ") != NULL;
+  }
+  fclose(file);
+  return count;
+}
+
+static void assert_no_children(void) {
+  assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+  assert_int_equal(errno, ECHILD);
+}
+
+// --- what they are told ---
+
+static void data_goes_there_and_back(void **state) {
+  (void)state;
+  enum { BYTES = 9 << 20 };
+  const int files = open_files(), maps = shared_maps();
+  World world = ranks_of(3);
+  Session session = opened(&world, 10);
+  char *there = malloc(BYTES), *back = malloc(BYTES);
+  assert_int_equal(session_ahead(&session), 1);
+  for (int64_t rank = 0; rank < 3; rank++) {
+    for (int64_t i = 0; i < BYTES; i++) {
+      there[i] = (char)(i * 31 + i / 4096 + rank);
+    }
+    world_write(&world, &session, rank, (Place){.arena = ARENA_PERSISTENT, .offset = 11}, there, BYTES);
+  }
+  for (int64_t rank = 0; rank < 3; rank++) {
+    for (int64_t i = 0; i < BYTES; i++) {
+      there[i] = (char)(i * 31 + i / 4096 + rank);
+    }
+    world_read(&world, &session, rank, (Place){.arena = ARENA_PERSISTENT, .offset = 11}, back, BYTES);
+    assert_memory_equal(there, back, BYTES);
+  }
+  for (int i = 0; i < 5000; i++) {  // more than a socket holds, unanswered
+    world_write(&world, &session, 1, (Place){.arena = ARENA_HOST, .offset = 64 + 8 * i}, &i, sizeof i);
+  }
+  for (int i = 0; i < 5000; i += 499) {
+    int got = -1;
+    world_read(&world, &session, 1, (Place){.arena = ARENA_HOST, .offset = 64 + 8 * i}, &got, sizeof got);
+    assert_int_equal(got, i);
+  }
+  free(there);
+  free(back);
+  session_close(&session);
+  assert_no_children();
+  assert_int_equal(open_files(), files);
+  assert_int_equal(shared_maps(), maps);
+  world_destroy(&world);
+}
+
+static void runs_on_all(void **state) {
+  (void)state;
+  World world = ranks_of(4);
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16);
+  Session session = opened(&world, 10);
+  Error error = {0};
+  for (int i = 0; i < 200; i++) {
+    if (!session_submit(&session, PROGRAM_TRAIN, i, &error) || !session_wait(&session, i % 2, &error)) {
+      fail_msg("%s", error.text);
+    }
+  }
+  for (int64_t rank = 0; rank < 4; rank++) {
+    int64_t runs = 0;
+    world_read(&world, &session, rank, (Place){.arena = ARENA_HOST}, &runs, sizeof runs);
+    assert_int_equal(runs, 200);
+  }
+  session_close(&session);
+  assert_no_children();
+  world_destroy(&world);
+}
+
+static void facts_and_traces(void **state) {
+  (void)state;
+  World world = ranks_of(2);
+  for (int i = 0; i < WORLD_INSTRUCTIONS; i++) {
+    world_add(&world, 0, INSTRUCTION_KERNEL, "nothing");
+  }
+  Session session = opened(&world, 10);
+  Error error = {0};
+  session_trace(&session, true);
+  assert_true(session_run(&session, PROGRAM_TRAIN, 1, &error));
+  for (int64_t rank = 0; rank < 2; rank++) {
+    Device *device = session_device(&session, rank);
+    DeviceFacts facts;
+    char name[32];
+    int64_t count = 0;
+    session.backend->facts(device, &facts);
+    snprintf(name, sizeof name, "device %lld", (long long)rank);
+    assert_string_equal(facts.name, name);
+    assert_int_equal(facts.memory_bytes, processes_pid(session.processes, rank));
+    assert_true(isnan(facts.peak_bytes));
+    const TraceSpan *spans = session.backend->traced(device, &count);
+    assert_int_equal(count, WORLD_INSTRUCTIONS);
+    snprintf(name, sizeof name, "rank %lld", (long long)rank);
+    for (int i = 0; i < count; i++) {
+      assert_ptr_equal(spans[i].instruction, &world.plan[0]->segments[0].instructions[i]);
+      assert_int_equal(spans[i].lane, i);
+      assert_true(spans[i].end == i + 0.5);
+      assert_true(i % 2 ? !spans[i].form : strcmp(spans[i].form, name) == 0);
+    }
+  }
+  session_close(&session);
+  world_destroy(&world);
+}
+
+static void errors_come_through(void **state) {
+  (void)state;
+  const int files = open_files(), maps = shared_maps();
+  World world = ranks_of(3);
+  Session session;
+  Error error = {0};
+  int number = 0;
+  world.plan[0]->run.model = "unopenable";
+  assert_false(session_open_ranks(&session, &world.set, &acting, &(SessionOptions){.deadline_seconds = 5}, &error));
+  assert_string_equal(error.text, "no memory on device 1");
+  assert_int_equal(error.status, 3);
+  session_close(&session);
+  assert_no_children();
+  assert_int_equal(open_files(), files);
+  assert_int_equal(shared_maps(), maps);
+  world.plan[0]->run.model = "m";
+  session = opened(&world, 5);
+  const Backend *backend = session.backend;
+  assert_false(backend->read(session_device(&session, 2), ARENA_HOST, 13, &number, sizeof number, &error));
+  assert_string_equal(error.text, "nothing is read at 13");
+  assert_false(backend->write(session_device(&session, 2), ARENA_PERSISTENT, 13, &number, sizeof number, &error));
+  assert_string_equal(error.text, "nothing is written at 13");
+  assert_int_equal(error.status, 1);
+  assert_false(backend->write(session_device(&session, 0), ARENA_HOST, 1 << 20, &number, sizeof number, &error));
+  assert_string_equal(error.text, "bytes 1048576 to 1048580 are outside an arena of 1048576 bytes");
+  world_run(&session, NULL);
+  session_close(&session);
+  world_destroy(&world);
+}
+
+// --- how they end ---
+
+// A run that must fail with this text, within so many seconds.
+static void run_fails(const World *world, double deadline, double within, const char *text) {
+  const int files = open_files(), maps = shared_maps();
+  Session session = opened(world, deadline);
+  Error error = {0};
+  const double begun = now();
+  world_run(&session, text);
+  assert_true(now() - begun < within);
+  assert_false(session_run(&session, PROGRAM_TRAIN, 2, &error));
+  assert_string_equal(error.text, text);
+  assert_no_children();
+  session_close(&session);
+  assert_int_equal(open_files(), files);
+  assert_int_equal(shared_maps(), maps);
+}
+
+static void a_rank_that_ends_is_named(void **state) {
+  (void)state;
+  World world = ranks_of(2);
+  world_collective(&world, 0, COLLECTIVE_ALL_GATHER, REDUCE_SUM, TYPE_F32, 1, 16);
+  Instruction *instruction = world_add(&world, 0, INSTRUCTION_KERNEL, "die");
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16);
+  run_fails(&world, 30, 5,
+            "rank 1 is lost: its process was ended by signal 9 (Killed); rank 1 was last at the all_gather of 'x' "
+            "(toy.mdl:1)");
+  instruction->name = "leave";
+  run_fails(&world, 30, 5,
+            "rank 1 is lost: its process has ended with status 3; rank 1 was last at the all_gather of 'x' "
+            "(toy.mdl:1)");
+  instruction->name = "fail";
+  run_fails(&world, 30, 5,
+            "rank 1 is lost: the kernel does not run; rank 1 was last at the all_gather of 'x' (toy.mdl:1)");
+  world_destroy(&world);
+}
+
+static void a_rank_that_hangs_is_named(void **state) {
+  (void)state;
+  World world = ranks_of(3);
+  world_collective(&world, 0, COLLECTIVE_ALL_GATHER, REDUCE_SUM, TYPE_F32, 1, 16);
+  world_add(&world, 0, INSTRUCTION_KERNEL, "hang");
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16);
+  run_fails(&world, 0.4, 3,
+            "rank 1 has not arrived after 0.4 s at the all_reduce of 'x' (toy.mdl:3), 64 bytes of f32 among ranks 0-2; "
+            "ranks 0, 2 wait; rank 1 was last at the all_gather of 'x' (toy.mdl:1)");
+  world_destroy(&world);
+  world = ranks_of(2);
+  world_add(&world, 0, INSTRUCTION_KERNEL, "hang");
+  run_fails(&world, 0.4, 3,
+            "rank 1 has not finished its run, and no rank has moved for 0.4 s; rank 1 has not come to any yet");
+  world_destroy(&world);
+}
+
+static void a_message_that_is_not_sent_is_named(void **state) {
+  (void)state;
+  const int64_t stages = 2;
+  World world = world_make(&stages, 1, 0);
+  const Place first = world_place(&world, 0, 64), second = world_place(&world, 1, 64);
+  world_transfer(&world, 0, INSTRUCTION_SEND, 2, 1, 4, first);
+  world_transfer(&world, 0, INSTRUCTION_RECEIVE, 3, 1, 4, first);
+  world_transfer(&world, 0, INSTRUCTION_SENT, 2, 1, 4, first);
+  world_transfer(&world, 1, INSTRUCTION_RECEIVE, 2, 0, 4, second);
+  Instruction *instruction = world_add(&world, 1, INSTRUCTION_KERNEL, "nothing");
+  world_transfer(&world, 1, INSTRUCTION_SEND, 3, 0, 4, second);
+  Session session = opened(&world, 10);
+  world_run(&session, NULL);
+  world_run(&session, NULL);
+  session_close(&session);
+  instruction->name = "hang";
+  run_fails(&world, 0.4, 3,
+            "rank 1 has not arrived after 0.4 s at the receive of 'm' (toy.mdl:2), 16 bytes of int; rank 0 waits; rank "
+            "1 was last at the receive of 'm' (toy.mdl:1)");
+  world_destroy(&world);
+}
+
+static void a_stopped_or_killed_process_is_named(void **state) {
+  (void)state;
+  World world = ranks_of(2);
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16);
+  Session session = opened(&world, 0.4);
+  world_run(&session, NULL);
+  kill(processes_pid(session.processes, 0), SIGSTOP);
+  world_run(
+      &session,
+      "rank 0 has not arrived after 0.4 s at the all_reduce of 'x' (toy.mdl:1), 64 bytes of f32 among ranks 0, 1; "
+      "rank 1 waits; rank 0 was last at the all_reduce of 'x' (toy.mdl:1)");
+  assert_no_children();
+  session_close(&session);
+  session = opened(&world, 0.4);
+  kill(processes_pid(session.processes, 1), SIGKILL);
+  Error error = {0};
+  char byte;
+  nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+  assert_false(session.backend->read(session_device(&session, 0), ARENA_HOST, 0, &byte, 1, &error));
+  assert_int_equal(error.status, 5);
+  assert_string_equal(error.text,
+                      "rank 1 is lost: its process was ended by signal 9 (Killed); rank 1 has not come to any yet");
+  session_close(&session);
+  assert_no_children();
+  world_destroy(&world);
+}
+
+static void faults_of_the_environment(void **state) {
+  (void)state;
+  World world = ranks_of(2);
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16);
+  setenv("MDL_FAULT", "die:0:2", 1);
+  Session session = opened(&world, 5);
+  world_run(&session, NULL);
+  world_run(&session,
+            "rank 0 is lost: its process was ended by signal 9 (Killed); rank 0 was last at the all_reduce of 'x' "
+            "(toy.mdl:1)");
+  session_close(&session);
+  setenv("MDL_FAULT", "hang:1:1", 1);
+  session = opened(&world, 0.4);
+  world_run(
+      &session,
+      "rank 1 has not arrived after 0.4 s at the all_reduce of 'x' (toy.mdl:1), 64 bytes of f32 among ranks 0, 1; "
+      "rank 0 waits; rank 1 has not come to any yet");
+  session_close(&session);
+  setenv("MDL_FAULT", "skip:1:1", 1);
+  Error error = {0};
+  assert_false(session_open_ranks(&session, &world.set, &acting, &(SessionOptions){.threads = 1}, &error));
+  assert_int_equal(error.status, 2);
+  session_close(&session);
+  unsetenv("MDL_FAULT");
+  world_destroy(&world);
+}
+
+// Processes of a parent that is killed end, whatever they are doing.
+static void they_end_with_their_parent(void **state) {
+  (void)state;
+  enum { COUNT = 3 };
+  World world = ranks_of(COUNT);
+  world_add(&world, 0, INSTRUCTION_KERNEL, "hang");
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16);
+  int ends[2];
+  pid_t pids[COUNT];
+  assert_int_equal(pipe(ends), 0);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    Session session = opened(&world, 0);
+    Error error;
+    for (int r = 0; r < COUNT; r++) {
+      pids[r] = processes_pid(session.processes, r);
+    }
+    _exit(write(ends[1], pids, sizeof pids) != sizeof pids || session_run(&session, PROGRAM_TRAIN, 1, &error));
+  }
+  assert_int_equal(read(ends[0], pids, sizeof pids), sizeof pids);
+  close(ends[0]);
+  close(ends[1]);
+  nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+  kill(parent, SIGKILL);
+  assert_int_equal(waitpid(parent, NULL, 0), parent);
+  for (int r = 0; r < COUNT; r++) {
+    int status = 0;
+    assert_int_equal(waitpid(pids[r], &status, 0), pids[r]);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  }
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
+  world_destroy(&world);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(data_goes_there_and_back),
+      cmocka_unit_test(runs_on_all),
+      cmocka_unit_test(facts_and_traces),
+      cmocka_unit_test(errors_come_through),
+      cmocka_unit_test(a_rank_that_ends_is_named),
+      cmocka_unit_test(a_rank_that_hangs_is_named),
+      cmocka_unit_test(a_message_that_is_not_sent_is_named),
+      cmocka_unit_test(a_stopped_or_killed_process_is_named),
+      cmocka_unit_test(faults_of_the_environment),
+      cmocka_unit_test(they_end_with_their_parent),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
