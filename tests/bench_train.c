@@ -168,7 +168,9 @@ static bool run_job(const Job *job, const Settings *settings) {
     const SessionOptions open = {.deadline_seconds = 60};
     const Backend *backend = backend_choose(settings->device, plan_ranks(set->plans[0]), &error);
     double rate = 0;  // of a copy: while the device is empty
-    good = backend && (!settings->kernels || copy_rate_of(backend, &rate, &error));
+    good = backend && (!settings->kernels || plan_ranks(set->plans[0]) == 1 ||
+                       error_set(&error, 2, "--kernels is for layouts of one rank"));
+    good = good && (!settings->kernels || copy_rate_of(backend, &rate, &error));
     const double start = clock_seconds();
     good = (good && session_open_ranks(&session, set, backend, &open, &error) &&
             run_session(&session, job, settings, rate, clock_seconds() - start, &error)) ||
