@@ -331,6 +331,13 @@ static void code_program(Codec *codec, PlanProgram *program) {
   code_int(codec, &program->slots);
   code_i64(codec, &program->transient_bytes);
   code_double(codec, &program->flops);
+  CODE_ARRAY(codec, program->values, program->value_count, 24);
+  for (int i = 0; i < program->value_count; i++) {
+    code_name(codec, &program->values[i].name);
+    code_span(codec, &program->values[i].span);
+    code_i64(codec, &program->values[i].bytes);
+    code_i64(codec, &program->values[i].count);
+  }
 }
 
 static void code_run(Codec *codec, PlanRun *run) {

@@ -145,7 +145,7 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
   if (f->diag->errors > errors) {
     return false;
   }
-  int64_t transient = assign_memory(&l);
+  int64_t transient = assign_memory(&l, &plan->programs[program]);
   if (program == PROGRAM_TRAIN && options->view) {
     options->view->spec = &f->spec;
     view_keep(options->view, &l);

@@ -10,7 +10,7 @@
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 4, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256 };
+enum { PLAN_VERSION = 5, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
   const char *name;
@@ -272,6 +272,12 @@ typedef struct {
 
 typedef enum { PROGRAM_INITIALISE, PROGRAM_TRAIN, PROGRAM_EVALUATE, PROGRAM_GENERATE, PROGRAM_COUNT } ProgramKind;
 
+typedef struct {     // values of one name in the transient arena, where a program needs most of it
+  const char *name;  // of what makes them; numbers of layers are '*'
+  Span span;
+  int64_t bytes, count;  // of all of them together
+} PlanValue;
+
 typedef struct {  // call_count 0: the plan does not have this program
   int call_count, input_count, output_count;
   PlanCall *calls;
@@ -280,6 +286,8 @@ typedef struct {  // call_count 0: the plan does not have this program
   int slots;                // microbatches of one step
   int64_t transient_bytes;  // the peak of the transient arena
   double flops;             // model arithmetic of one run
+  int value_count;          // at most PLAN_MAX_VALUES
+  PlanValue *values;        // the largest, the largest first: for messages
 } PlanProgram;
 
 typedef struct {  // what the recipe says about a run, resolved
