@@ -173,7 +173,7 @@ static bool connections_set(const Device *device, Error *error) {
 
 static bool device_start(Device *device, const DeviceOptions *options, Error *error) {
   const Plan *plan = device->plan;
-  size_t after = 0, total = 0;
+  size_t before = 0, after = 0, total = 0;
   if (!connections_set(device, error) || !cuda_open(&device->cuda, error) ||
       !cuda_device_open(&device->cuda, options->gpu, &device->gpu, error)) {
     return false;
@@ -183,7 +183,8 @@ static bool device_start(Device *device, const DeviceOptions *options, Error *er
   for (int i = 0; i < plan->term_count; i++) {
     device->term[i] = plan_term(plan, i, device->coordinate);
   }
-  if (!cuda_check(cuda, cuda->stream_create(&device->stream, CUDA_STREAM_NON_BLOCKING), "making a stream", error) ||
+  if (!cuda_check(cuda, cuda->memory_info(&before, &total), "asking for free memory", error) ||
+      !cuda_check(cuda, cuda->stream_create(&device->stream, CUDA_STREAM_NON_BLOCKING), "making a stream", error) ||
       !memory_check(device, error) ||  // of the plan alone: preparing may take a while
       (device->peers && !comms_create(cuda, plan, device->peers, device->arena, &device->comms, error)) ||
       !prepare_in_turn(device, error) || (device->comms && !comms_join(device->comms, device->stream, error)) ||
@@ -193,6 +194,7 @@ static bool device_start(Device *device, const DeviceOptions *options, Error *er
     return false;
   }
   device->taken_bytes = (int64_t)(total - after);
+  device->context_bytes = (int64_t)(total - before);
   return true;
 }
 
@@ -357,7 +359,9 @@ static double peak_flops(const CudaDevice *gpu, const Plan *plan) {
 static void backend_facts(const Device *device, DeviceFacts *facts) {
   *facts = (DeviceFacts){.peak_flops = peak_flops(&device->gpu, device->plan),
                          .peak_bytes = device->gpu.memory_rate,
-                         .memory_bytes = device->taken_bytes};
+                         .memory_bytes = device->taken_bytes,
+                         .beside_bytes = device->context_bytes + device->scratch_bytes +
+                                         HOST_DEPTH * device->plan->arena_bytes[ARENA_HOST]};
   snprintf(facts->name, sizeof facts->name, "%s", device->gpu.name);
 }
 

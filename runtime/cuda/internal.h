@@ -63,7 +63,8 @@ struct Device {
   CudaAddress memory[ARENA_CLASS_COUNT];
   CudaAddress scratch;
   int64_t scratch_bytes;
-  int64_t taken_bytes;  // of the GPU's memory, by this process, libraries and code included
+  int64_t taken_bytes;    // of the GPU's memory, by this process, libraries and code included
+  int64_t context_bytes;  // of those, the driver's before there was anything else
   CudaKernels *kernels;
   Modules *modules;
   Gemms *gemms;  // NULL: the plan has no matrix products
