@@ -201,6 +201,93 @@ static void test_round_trip(void **state) {
   arena_destroy(arena);
 }
 
+// Code for two targets, that of two texts each: an ELF header with nothing behind it, and PTX.
+static void targets_set(Arena *arena, Plan *plan) {
+  plan->target_count = 2;
+  plan->targets = ARENA_ARRAY(arena, PlanTarget, 2);
+  for (int t = 0; t < 2; t++) {
+    PlanTarget *target = &plan->targets[t];
+    *target = (PlanTarget){.target = t ? "compute_80" : "sm_90a",
+                           .compiler = "NVRTC 13.0",
+                           .multiprocessors = 132,
+                           .shared_bytes = 232448,
+                           .count = 2};
+    target->codes = ARENA_ARRAY(arena, PlanCode, 2);
+    for (int i = 0; i < 2; i++) {
+      uint8_t *code = arena_alloc(arena, 64);
+      memcpy(code,
+             t ? ".version 9.0"
+               : "\x7f"
+                 "ELF\2\1",
+             t ? 12 : 6);
+      target->codes[i] = (PlanCode){.text = (uint64_t)(7 + i) << 60, .code = code, .bytes = t ? 13 : 64};
+    }
+  }
+}
+
+static void test_code_for_targets(void **state) {
+  (void)state;
+  Arena *arena = arena_create();
+  const char *why = NULL;
+  Plan *plan = sample_plan(arena);
+  targets_set(arena, plan);
+  assert_null(plan_verify(arena, plan));
+  assert_true(artefact_write(arena, set_of(arena, 1, plan, NULL), file_in("t.mdlx"), &why));
+  PlanSet *back = artefact_read(arena, file_in("t.mdlx"), &why);
+  if (!back) {
+    fail_msg("%s", why);
+  }
+  const PlanTarget *target = &back->plans[0]->targets[1];
+  assert_int_equal(back->plans[0]->target_count, 2);
+  assert_string_equal(target->target, "compute_80");
+  assert_string_equal(target->compiler, "NVRTC 13.0");
+  assert_int_equal(target->shared_bytes, 232448);
+  assert_null(plan_code(target, 0));
+  assert_null(plan_code(target, UINT64_MAX));
+  for (int i = 0; i < 2; i++) {
+    const PlanCode *code = plan_code(target, plan->targets[1].codes[i].text);
+    assert_ptr_equal(code, &target->codes[i]);
+    assert_int_equal(code->bytes, 13);
+    assert_string_equal((const char *)code->code, ".version 9.0");
+    assert_int_equal((uintptr_t)code->code % 16, 0);
+  }
+  arena_destroy(arena);
+}
+
+// What a driver would read past the end, and what would not be found.
+static void test_unsound_code(void **state) {
+  (void)state;
+  static const char *const wanted[] = {"neither machine code nor text", "neither machine code nor text",
+                                       "neither machine code nor text", "no order", "nothing in it"};
+  for (int which = 0; which < 5; which++) {
+    Arena *arena = arena_create();
+    Plan *plan = sample_plan(arena);
+    targets_set(arena, plan);
+    PlanTarget *cubins = &plan->targets[0], *texts = &plan->targets[1];
+    switch (which) {
+      case 0:
+        texts->codes[1].bytes = 12;  // without its end
+        break;
+      case 1:
+        cubins->codes[1].bytes = 63;
+        break;
+      case 2:
+        ((uint8_t *)cubins->codes[0].code)[58] = 64;  // bytes of a section's header
+        ((uint8_t *)cubins->codes[0].code)[60] = 2;
+        break;
+      case 3:
+        cubins->codes[1].text = cubins->codes[0].text;
+        break;
+      default:
+        texts->multiprocessors = 0;
+    }
+    const char *why = plan_verify(arena, plan);
+    assert_non_null(why);
+    assert_non_null(strstr(why, wanted[which]));
+    arena_destroy(arena);
+  }
+}
+
 static const char *read_error(const char *path) {
   static char text[512];
   Arena *arena = arena_create();
@@ -223,7 +310,9 @@ static void test_damaged_files(void **state) {
   (void)state;
   Arena *arena = arena_create();
   const char *why = NULL;
-  assert_true(artefact_write(arena, set_of(arena, 1, sample_plan(arena), NULL), file_in("a.mdlx"), &why));
+  Plan *plan = sample_plan(arena);
+  targets_set(arena, plan);
+  assert_true(artefact_write(arena, set_of(arena, 1, plan, NULL), file_in("a.mdlx"), &why));
   size_t size;
   char *bytes = bytes_of(file_in("a.mdlx"), &size);
   assert_non_null(strstr(read_error(file_in("absent.mdlx")), "absent.mdlx"));
@@ -428,8 +517,8 @@ int main(void) {
     return 1;
   }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip),
-      cmocka_unit_test(test_damaged_files),
+      cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_code_for_targets),
+      cmocka_unit_test(test_unsound_code),  cmocka_unit_test(test_damaged_files),
       cmocka_unit_test(test_unsound_plans),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -193,15 +193,14 @@ static char *case_emulate(const Case *at, Emulator *emulator) {
   const int64_t bytes = (at->bench->bytes + 63) / 64 * 64;
   char *memory = aligned_alloc(64, (size_t)bytes),
        *scratch = aligned_alloc(256, (size_t)(at->made.scratch_bytes + 256));
-  uint64_t slots[CUDA_MAX_PORTS + 2];
+  uint64_t slots[CUDA_MAX_SLOTS];
   memcpy(memory, at->bench->image, (size_t)at->bench->bytes);
   memset(scratch, 0xff, (size_t)(at->made.scratch_bytes + 256));
   for (int p = 0; p < at->kernel->port_count; p++) {
     const bool strides = at->kernel->port[p].kind == PORT_STRIDES;
     slots[p] = strides ? (uint64_t)at->place[p].offset : (uint64_t)(uintptr_t)(memory + at->place[p].offset);
   }
-  slots[at->kernel->port_count] = (uint64_t)(uintptr_t)scratch;
-  slots[at->kernel->port_count + 1] = at->bench->call.first ? CUDA_SLOT_FIRST : 0;
+  cuda_slots_end(&at->made, slots, (uint64_t)(uintptr_t)scratch, at->bench->call.first);
   for (int i = 0; i < at->made.launch_count; i++) {
     const char *wrong = emulator_launch(emulator, at->unit, &at->made.launch[i], slots);
     if (wrong) {

@@ -395,8 +395,8 @@ void lanes_open(const Emit *e) {
   for (int i = 0; i < g->kernel->code_count; i++) {
     if (e->values[i] && is_run(e, i)) {
       emit_line(g, e->indent + 2, "unsigned w%d[%d];", i, vector);
-      emit_line(g, e->indent + 2, "random_run(w%d, %d, 0x%016" PRIx64 "ull, (unsigned)v%d, %s);", i, vector,
-                (uint64_t)g->kernel->code[i].constant, g->kernel->code[i].a, index_text(e, i, false));
+      emit_line(g, e->indent + 2, "random_run(w%d, %d, %s, (unsigned)v%d, %s);", i, vector, random_key_text(g, i),
+                g->kernel->code[i].a, index_text(e, i, false));
     }
     if (e->stores[i]) {
       emit_line(g, e->indent + 2, "%s y%d[%d];", type_of(port_of_code(e, i)), g->kernel->code[i].port, vector);

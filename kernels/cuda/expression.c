@@ -224,6 +224,11 @@ static const char *const patterns[KERNEL_OP_COUNT] = {
     [KERNEL_TO_INT] = "real_to_int(A)",
 };
 
+const char *random_key_text(const Generator *g, int at) {
+  return g->key_slot[at] ? arena_format(g->arena, "s.at[%d]", g->key_slot[at])
+                         : arena_format(g->arena, "0x%016" PRIx64 "ull", (uint64_t)g->kernel->code[at].constant);
+}
+
 void expression_emit(Generator *g, int at, const char *index) {
   const KernelInstruction *code = &g->kernel->code[at];
   CudaText *text = &g->text;
@@ -241,12 +246,10 @@ void expression_emit(Generator *g, int at, const char *index) {
       cuda_text(text, "(int)(0x%08" PRIx32 "u + (unsigned)(%s))", (uint32_t)(uint64_t)code->constant, index);
       break;
     case KERNEL_UNIFORM:
-      cuda_text(text, "uniform_of(random_word(0x%016" PRIx64 "ull, (unsigned)v%d, %s))", (uint64_t)code->constant,
-                code->a, index);
+      cuda_text(text, "uniform_of(random_word(%s, (unsigned)v%d, %s))", random_key_text(g, at), code->a, index);
       break;
     case KERNEL_NORMAL:
-      cuda_text(text, "random_normal(0x%016" PRIx64 "ull, (unsigned)v%d, %s)", (uint64_t)code->constant, code->a,
-                index);
+      cuda_text(text, "random_normal(%s, (unsigned)v%d, %s)", random_key_text(g, at), code->a, index);
       break;
     default:
       for (const char *c = patterns[code->op]; *c; c++) {

@@ -78,6 +78,7 @@ typedef struct {
   int64_t shadow[KERNEL_MAX_PORTS];  // offset in the scratch of a copy of the port; -1: none
   unsigned mask[KERNEL_MAX_CODE];    // dims that each value varies on
   bool reduced[KERNEL_MAX_CODE];     // needs a row reduction
+  int key_slot[KERNEL_MAX_CODE];     // that the key of random numbers comes in; 0: it is in the text
 } Generator;
 
 static inline bool op_is_output(KernelOp op) {
@@ -140,6 +141,7 @@ void closure_add(const Generator *g, const CudaProgram *program, int sink, bool 
 
 // --- expression.c ---
 
+const char *random_key_text(const Generator *g, int at);  // the key of a UNIFORM or NORMAL, as CUDA C
 void expression_prelude(Generator *g);
 // `const R v12 = ...;`: all but loads and runs of random numbers. index: the text of the position in the port, for
 // those that have one.

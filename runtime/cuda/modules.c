@@ -165,11 +165,10 @@ int64_t modules_compiled(const Modules *modules) {
 bool modules_launch(const Cuda *cuda, const Loaded *loaded, const uint64_t *slots, CudaAddress scratch, bool first,
                     CudaStream stream, Error *error) {
   const CudaKernel *kernel = &loaded->kernel;
-  uint64_t block[CUDA_MAX_PORTS + 2];
+  uint64_t block[CUDA_MAX_SLOTS];
   void *parameters[] = {block};
   memcpy(block, slots, (size_t)kernel->port_count * sizeof *slots);
-  block[kernel->port_count] = scratch;
-  block[kernel->port_count + 1] = first ? CUDA_SLOT_FIRST : 0;
+  cuda_slots_end(kernel, block, scratch, first);
   for (int l = 0; l < kernel->launch_count; l++) {
     const CudaLaunch *launch = &kernel->launch[l];
     if (!cuda_check(
