@@ -30,10 +30,11 @@ typedef struct {  // what the texts see; declared again in emulator_header
   EmulatorIndex thread, block, grid;
   unsigned char *shared;
   void (*barrier)(void);
+  void (*group_barrier)(int threads);
   double (*shuffle)(double value, int with);
 } EmulatorHooks;
 
-typedef enum { FIBER_RUNS, FIBER_AT_BARRIER, FIBER_AT_SHUFFLE, FIBER_DONE } FiberState;
+typedef enum { FIBER_RUNS, FIBER_AT_BARRIER, FIBER_AT_GROUP, FIBER_AT_SHUFFLE, FIBER_DONE } FiberState;
 
 typedef struct {
   ucontext_t context;
@@ -72,6 +73,7 @@ static const char emulator_header[] =
     "  EmulatorIndex thread, block, grid;\n"
     "  unsigned char *shared;\n"
     "  void (*barrier)(void);\n"
+    "  void (*group_barrier)(int threads);\n"
     "  double (*shuffle)(double value, int with);\n"
     "} EmulatorHooks;\n"
     "extern EmulatorHooks *emulator;\n"
@@ -82,6 +84,7 @@ static const char emulator_header[] =
     "#define __syncthreads() emulator->barrier()\n"
     "#define SHARED_MEMORY unsigned char *const dynamic_shared = emulator->shared\n"
     "#define DEVICE static inline\n"
+    "#define KERNEL_BLOCKS(name, threads, blocks) KERNEL(name, threads)\n"
     "#define JOIN_(a, b) a##_##b\n"
     "#define JOIN(a, b) JOIN_(a, b)\n"
     "#define KERNEL(name, threads)                    \\\n"
@@ -113,7 +116,14 @@ static const char emulator_header[] =
     "DEVICE float larger_f32(float a, float b) { return a > b || a != a ? a : b; }\n"
     "DEVICE float smaller_f32(float a, float b) { return a < b || a != a ? a : b; }\n"
     "DEVICE void copy_ahead16(void *shared, const void *from) { memcpy(shared, from, 16); }\n"
-    "DEVICE void copies_wait(void) {}\n"
+    "DEVICE void copy_ahead4(void *shared, const void *from) { memcpy(shared, from, 4); }\n"
+    "DEVICE void copy_ahead_part(void *shared, const void *from, int bytes) {\n"
+    "  memset(shared, 0, 16);\n"
+    "  memcpy(shared, from, bytes < 0 ? 0 : bytes < 16 ? bytes : 16);\n"
+    "}\n"
+    "DEVICE void copies_close(void) {}\n"
+    "#define COPIES_WAIT(later)\n"
+    "#define group_barrier(group, threads) emulator->group_barrier(threads)\n"
     "DEVICE float shuffle_f32(float x, int with) { return (float)emulator->shuffle(x, with); }\n"
     "DEVICE double shuffle_f64(double x, int with) { return emulator->shuffle(x, with); }\n"
     "DEVICE float rsqrtf(float x) { return 1.0f / sqrtf(x); }\n"
@@ -191,6 +201,12 @@ static inline void emulator_barrier(void) {
   fiber_wait(FIBER_AT_BARRIER);
 }
 
+// Of the threads of this one's group: groups are of so many, one after the other.
+static inline void emulator_group_barrier(int threads) {
+  emulator_run.fiber[emulator_run.running].with = threads;
+  fiber_wait(FIBER_AT_GROUP);
+}
+
 static inline double emulator_shuffle(double value, int with) {
   Fiber *fiber = &emulator_run.fiber[emulator_run.running];
   fiber->value = value;
@@ -204,11 +220,28 @@ static inline void fiber_main(void) {
   emulator_run.fiber[emulator_run.running].state = FIBER_DONE;
 }
 
+static inline bool groups_release(int threads) {
+  Fiber *fiber = emulator_run.fiber;
+  bool moved = false;
+  for (int i = 0; i < threads; i++) {
+    const int size = fiber[i].state == FIBER_AT_GROUP ? fiber[i].with : 0;
+    bool all = size > 0 && i % size == 0 && i + size <= threads;
+    for (int k = i; k < i + size && all; k++) {
+      all = fiber[k].state == FIBER_AT_GROUP && fiber[k].with == size;
+    }
+    for (int k = i; k < i + size && all; k++) {
+      fiber[k].state = FIBER_RUNS;
+      moved = true;
+    }
+  }
+  return moved;
+}
+
 // Lets those go on that can; false if nobody can.
 static inline bool fibers_release(int threads) {
   Fiber *fiber = emulator_run.fiber;
   int at_barrier = 0, done = 0;
-  bool moved = false;
+  bool moved = groups_release(threads);
   for (int i = 0; i < threads; i++) {
     at_barrier += fiber[i].state == FIBER_AT_BARRIER;
     done += fiber[i].state == FIBER_DONE;
@@ -284,6 +317,7 @@ static inline const char *emulator_launch(Emulator *emulator, int unit, const Cu
   run->hooks = (EmulatorHooks){.grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
                                .shared = aligned_alloc(16, shared),
                                .barrier = emulator_barrier,
+                               .group_barrier = emulator_group_barrier,
                                .shuffle = emulator_shuffle};
   *hooks = &run->hooks;
   const char *wrong = NULL;

@@ -15,9 +15,23 @@
 #include "compiler/kernel.h"
 #include "kernels/cuda/kernel.h"
 
+// Choices that are forced, to compare their speed; 0: what the rules choose.
+typedef struct {
+  int threads;      // rows: of each row
+  int rows;         // rows: of a block
+  int stages;       // rows: how many are fetched ahead; -1: none
+  int once;         // rows: 1 keeps what all rows share in registers, -1 does not
+  int blocks;       // of a multiprocessor, for rows and columns
+  int unroll;       // vectors in flight of a thread, where all elements do not lie in registers
+  int width;        // columns: threads across
+  bool persistent;  // rows: a block goes through many
+  bool again;       // rows: not in registers
+} CudaForm;
+
 typedef struct {  // of the GPU
   int multiprocessors;
-  int shared_bytes;  // that one block can have
+  int shared_bytes;      // that one block can have
+  const CudaForm *form;  // NULL: the rules choose
 } CudaTarget;
 
 // alignment[p]: a power of two up to 16 that divides the address of port p in all calls. On false `why` is a static

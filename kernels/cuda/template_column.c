@@ -105,7 +105,7 @@ void template_column(Generator *g, CudaProgram *program) {
   cuda_program_vector(g, program, GENERATE_MAX_VECTOR);
   const ColumnShape shape = column_shape(g, program);
   const char *name = arena_format(g->arena, "column%d", program->number);
-  kernel_open(g, program, name, GENERATE_BLOCK);
+  kernel_open(g, program, name, GENERATE_BLOCK, 0);
   totals_open(g, program, shape.grid_x * shape.grid_y);
   emit_line(g, 1, "const unsigned tx = threadIdx.x %% %du, ty = threadIdx.x / %du;", shape.width, shape.width);
   emit_line(g, 1, "const Index k = blockIdx.x * (Index)%d + tx;", shape.width);

@@ -66,7 +66,7 @@ void template_flat(Generator *g, CudaProgram *program) {
   const int64_t all = blocks_of(vectors, step);
   const int64_t blocks = totals ? min_i64(all, (int64_t)FLAT_BLOCKS * g->target->multiprocessors) : all;
   const char *name = arena_format(g->arena, "flat%d", program->number);
-  kernel_open(g, program, name, GENERATE_BLOCK);
+  kernel_open(g, program, name, GENERATE_BLOCK, 0);
   totals_open(g, program, blocks);
   row_bases(g, program, 1);
   if (totals) {
