@@ -399,6 +399,17 @@ void loads_emit(const Emit *e) {
   }
 }
 
+void loads_chunk(const Emit *e) {
+  bool done[KERNEL_MAX_PORTS] = {false};
+  for (int i = 0; i < e->g->kernel->code_count; i++) {
+    const CudaPort *port = is_loaded(e, i) ? port_of_code(e, i) : NULL;
+    if (port && !done[port->index]) {
+      done[port->index] = true;
+      load_emit(e, port, "u", e->indent);
+    }
+  }
+}
+
 static bool is_run(const Emit *e, int code) {
   const int last = e->program->inner.count - 1;
   const KernelInstruction *instruction = &e->g->kernel->code[code];

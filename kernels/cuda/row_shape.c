@@ -62,19 +62,18 @@ static void row_shape_held(const Generator *g, const CudaProgram *program, const
   int64_t most =
       min_i64(max_i64(1, ROW_MOST_ELEMENTS / program->vector), max_i64(1, ROW_MOST_WORDS / (words->rows + 1)));
   most = words->sums > 0 ? min_i64(most, max_i64(1, 2 * ROW_MOST_WORDS / (words->rows + words->sums))) : most;
-  int64_t threads = 1, chunks = most, waste = INT64_MAX;
+  int64_t threads = ROW_MOST_THREADS + 1, chunks = most, waste = INT64_MAX;
   if (g->target->form && g->target->form->threads > 0) {
     threads = g->target->form->threads;
     chunks = blocks_of(shape->vectors, threads);
   } else if (shape->vectors <= 32 * most) {
-    while (threads < 32 && threads < shape->vectors) {
-      threads *= 2;
+    for (threads = 1; threads < 32 && threads < shape->vectors; threads *= 2) {
     }
     chunks = blocks_of(shape->vectors, threads);
   } else {
     for (int64_t c = most; c > 0 && 2 * c >= most; c--) {
       const int64_t t = round_up(blocks_of(shape->vectors, c), 32);
-      if (t * c - shape->vectors < waste) {
+      if (t <= ROW_MOST_THREADS && t * c - shape->vectors < waste) {
         waste = t * c - shape->vectors;
         threads = t;
         chunks = c;
@@ -188,7 +187,7 @@ static void row_shape_blocks(const Generator *g, const RowWords *words, RowShape
     shape->once = shape->held && shape->persistent && form->once > 0;
   }
   const int64_t registers = round_up(
-      56 + (shape->held ? kept + (shape->once ? shape->chunks : 1) * words->columns : shape->chunks * words->rows), 8);
+      48 + (shape->held ? kept + (shape->once ? shape->chunks : 1) * words->columns : shape->chunks * words->rows), 8);
   const int64_t most = min_i64(min_i64(2048 / threads, 32), ROW_REGISTERS / (threads * registers));
   const int64_t shared = shape->shared > 0 ? g->target->shared_bytes / (shape->shared + 1024) : most;
   shape->blocks = (int)max_i64(1, min_i64(most, shared));

@@ -43,6 +43,9 @@ static void flat_body(Generator *g, const CudaProgram *program, int indent, int 
 // there is too little work for all multiprocessors.
 static int flat_unroll(const Generator *g, const CudaProgram *program, int64_t vectors) {
   int loads = 0, code = 0, unroll = 1;
+  if (g->target->form && g->target->form->unroll > 0) {
+    return g->target->form->unroll;
+  }
   for (int i = 0; i < g->kernel->code_count; i++) {
     const KernelInstruction *instruction = &g->kernel->code[i];
     code += program->needed[i] && is_element(program, i);

@@ -106,8 +106,16 @@ static bool phase_values(const Generator *g, const CudaProgram *program, int pha
   return any;
 }
 
+// Ports that do not differ from row to row, and that no register was kept for, are loaded where they are used.
 static void phase_work(Generator *g, const CudaProgram *program, const RowShape *shape, int phase, const Emit *e) {
   chunk_open(e);
+  if (shape->held && !shape->once) {
+    Emit late = *e;
+    late.loads = LOADS_OF_COLUMNS;
+    late.indent = e->indent + 2;
+    loads_declare(&late, false);
+    loads_chunk(&late);
+  }
   lanes_open(e);
   phase_sinks(g, program, shape, phase, e->indent + 3);
   lanes_close(e);
@@ -204,13 +212,13 @@ static void rows_ahead(Generator *g, const CudaProgram *program, const RowShape 
 }
 
 // What is the same for all rows, before the first.
-static void columns_load(Generator *g, const RowShape *shape, const Emit *from, int indent) {
-  Emit e = *from;
+static void columns_load(Generator *g, const CudaProgram *program, const RowShape *shape) {
+  Emit e = held_emit(g, program, shape, 1);
   e.loads = LOADS_OF_COLUMNS;
-  e.indent = indent;
   e.guard = shape->vectors % ((int64_t)shape->threads * shape->chunks) == 0
                 ? NULL
                 : arena_format(g->arena, "k < (Index)%" PRId64, shape->vectors);
+  column_bases(g, program, 1);
   loads_declare(&e, false);
   loads_emit(&e);
 }
@@ -239,22 +247,6 @@ static Emit row_load(Generator *g, const CudaProgram *program, const RowShape *s
   return e;
 }
 
-static void phase_held(Generator *g, const CudaProgram *program, const RowShape *shape, int phase) {
-  Emit part = row_emit(g, program, shape, 2);
-  if (!phase_values(g, program, phase, &part)) {
-    return;
-  }
-  if (shape->once) {
-    phase_work(g, program, shape, phase, &part);
-    return;
-  }
-  emit_line(g, 2, "{");
-  columns_load(g, shape, &part, 3);
-  part.indent = 3;
-  phase_work(g, program, shape, phase, &part);
-  emit_line(g, 2, "}");
-}
-
 static void row_phases(Generator *g, const CudaProgram *program, const RowShape *shape) {
   Emit e = shape->held ? row_load(g, program, shape) : row_emit(g, program, shape, 2);
   for (int phase = 0; phase <= program->phases; phase++) {
@@ -263,7 +255,10 @@ static void row_phases(Generator *g, const CudaProgram *program, const RowShape 
     }
     reduction_open(g, program, phase, 2);
     if (shape->held) {
-      phase_held(g, program, shape, phase);
+      Emit part = row_emit(g, program, shape, 2);
+      if (phase_values(g, program, phase, &part)) {
+        phase_work(g, program, shape, phase, &part);
+      }
     } else {
       phase_long(g, program, shape, phase, &e);
     }
@@ -364,16 +359,14 @@ void template_row(Generator *g, CudaProgram *program) {
   const RowShape shape = row_shape(g, program);
   const int threads = shape.threads * shape.rows;
   const char *name = arena_format(g->arena, "row%d", program->number);
-  kernel_open(g, program, name, threads, shape.persistent ? shape.blocks : 0);
+  kernel_open(g, program, name, threads, shape.blocks);
   totals_open(g, program, shape.grid);
   row_open(g, program, &shape);
   if (shape.stages > 0) {
     rows_ahead(g, program, &shape);
   }
   if (shape.once) {
-    const Emit e = held_emit(g, program, &shape, 1);
-    column_bases(g, program, 1);
-    columns_load(g, &shape, &e, 1);
+    columns_load(g, program, &shape);
   }
   emit_line(g, 1,
             "for (Index row0 = blockIdx.x * (Index)%d; row0 < (Index)%" PRId64 "; row0 += gridDim.x * (Index)%d) {",
