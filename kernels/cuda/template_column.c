@@ -10,7 +10,7 @@ enum {
   COLUMN_WIDTH = 32,
   COLUMN_LOADS = 8,
   COLUMN_MOST_CODE = 1200,
-  COLUMN_REST = 48,         // registers of a thread beside what is loaded and summed
+  COLUMN_REST = 24,         // registers of a thread beside what is loaded and summed
   COLUMN_REGISTERS = 65536  // of a multiprocessor
 };
 
