@@ -67,7 +67,9 @@ static void row_shape_held(const Generator *g, const CudaProgram *program, const
     threads = g->target->form->threads;
     chunks = blocks_of(shape->vectors, threads);
   } else if (shape->vectors <= 32 * most) {
-    for (threads = 1; threads < 32 && threads < shape->vectors; threads *= 2) {
+    threads = 32;
+    while (threads > 1 && threads / 2 >= shape->vectors) {
+      threads /= 2;
     }
     chunks = blocks_of(shape->vectors, threads);
   } else {
@@ -177,6 +179,21 @@ static void row_shape_stages(const Generator *g, const CudaProgram *program, Row
   shape->shared = shape->stages * bytes;
 }
 
+// Rows of a block: a warp for each row makes small blocks, and the more rows have their columns summed in one block,
+// the fewer partial sums there are.
+static void row_shape_rows(const Generator *g, RowShape *shape) {
+  const CudaForm *form = g->target->form;
+  const int block = shape->columns && shape->threads > 32 ? ROW_LONG_THREADS : ROW_SHORT_THREADS;
+  int64_t rows = shape->threads <= 32 || shape->columns ? max_i64(1, block / shape->threads) : 1;
+  rows = form && form->rows > 0 ? form->rows : rows;
+  rows = min_i64(rows, shape->threads > 32 ? min_i64(ROW_MOST_GROUPS, 1024 / shape->threads) : 1024 / shape->threads);
+  if (shape->columns) {
+    rows = min_i64(rows, max_i64(1, (g->target->shared_bytes - ROW_SHARED_REST) / (2 * shape->fold)));
+  }
+  rows = shape->threads < 32 ? round_up(rows, 32 / shape->threads) : rows;
+  shape->rows = shape->held ? (int)rows : 1;
+}
+
 // Blocks of a multiprocessor: as many as have registers for what they keep.
 static void row_shape_blocks(const Generator *g, const RowWords *words, RowShape *shape) {
   const CudaForm *form = g->target->form;
@@ -189,7 +206,8 @@ static void row_shape_blocks(const Generator *g, const RowWords *words, RowShape
   const int64_t registers = round_up(
       48 + (shape->held ? kept + (shape->once ? shape->chunks : 1) * words->columns : shape->chunks * words->rows), 8);
   const int64_t most = min_i64(min_i64(2048 / threads, 32), ROW_REGISTERS / (threads * registers));
-  const int64_t shared = shape->shared > 0 ? g->target->shared_bytes / (shape->shared + 1024) : most;
+  const int64_t bytes = max_i64(shape->shared, shape->rows > 1 ? shape->rows * shape->fold : 0);
+  const int64_t shared = bytes > 0 ? g->target->shared_bytes / (bytes + 1024) : most;
   shape->blocks = (int)max_i64(1, min_i64(most, shared));
   if (form && form->blocks > 0) {
     shape->blocks = form->blocks;
@@ -212,20 +230,14 @@ RowShape row_shape(Generator *g, CudaProgram *program) {
     shape.totals |= is_wanted(g, program, i, op_is_total);
   }
   shape.persistent = shape.columns || shape.totals || (form && form->persistent);
-  if (shape.held) {
-    const int block = shape.columns && shape.threads > 32 ? ROW_LONG_THREADS : ROW_SHORT_THREADS;
-    shape.rows = shape.threads <= 32 || shape.columns ? (int)max_i64(1, block / shape.threads) : 1;
-    shape.rows = form && form->rows > 0 ? form->rows : shape.rows;
-    shape.rows = shape.threads > 32 ? (int)min_i64(shape.rows, ROW_MOST_GROUPS) : shape.rows;
-  }
+  shape.fold = shape.columns ? program->inner.total * g->real_bytes : 0;
+  row_shape_rows(g, &shape);
   row_shape_blocks(g, &words, &shape);
   row_shape_stages(g, program, &shape);
   shape.grid = blocks_of(program->outer.total, shape.rows);
   if (shape.persistent) {
     shape.grid = min_i64(shape.grid, (int64_t)g->target->multiprocessors * shape.blocks);
   }
-  if (shape.columns && shape.rows > 1) {
-    shape.shared = max_i64(shape.shared, shape.rows * program->inner.total * g->real_bytes);
-  }
+  shape.shared = max_i64(shape.shared, shape.rows > 1 ? shape.rows * shape.fold : 0);
   return shape;
 }

@@ -10,7 +10,8 @@ typedef struct {
   bool columns, totals;       // the kernel reduces them
   bool persistent;            // a block goes through many rows
   bool once;                  // and keeps in registers what is the same for all of them
-  int blocks;                 // of a multiprocessor, for those
+  int blocks;                 // of a multiprocessor
+  int64_t fold;               // bytes of the sums of columns of one row
   int64_t vectors, grid, shared;
   bool cached[KERNEL_MAX_PORTS];  // in shared memory, of ports of the program
   int64_t cache[KERNEL_MAX_PORTS], cache_vectors[KERNEL_MAX_PORTS];
