@@ -1,6 +1,7 @@
 // target.c: the table of targets.
 #include "kernels/cuda/target.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,12 +11,12 @@ static const struct {
   const char *name;
   CudaTarget figures;
 } targets[] = {
-    {"sm_80", {108, 163 * KIB}},    // A100
-    {"sm_86", {84, 99 * KIB}},      // A40, RTX A6000
-    {"sm_89", {142, 99 * KIB}},     // L40, RTX 6000 Ada
-    {"sm_90a", {132, 227 * KIB}},   // H100, H200
-    {"sm_100a", {148, 227 * KIB}},  // B200
-    {"compute_80", {108, 99 * KIB}},
+    {"sm_80", {108, 163 * KIB, NULL}},    // A100
+    {"sm_86", {84, 99 * KIB, NULL}},      // A40, RTX A6000
+    {"sm_89", {142, 99 * KIB, NULL}},     // L40, RTX 6000 Ada
+    {"sm_90a", {132, 227 * KIB, NULL}},   // H100, H200
+    {"sm_100a", {148, 227 * KIB, NULL}},  // B200
+    {"compute_80", {108, 99 * KIB, NULL}},
 };
 
 bool cuda_target_find(const char *name, CudaTarget *target) {

@@ -4,9 +4,23 @@
 
 #include <stdbool.h>
 
+// Choices that are forced, to compare their speed; 0: what the rules choose.
+typedef struct {
+  int threads;      // rows: of each row
+  int rows;         // rows: of a block
+  int stages;       // rows: how many are fetched ahead; -1: none
+  int once;         // rows: 1 keeps what all rows share in registers, -1 does not
+  int blocks;       // of a multiprocessor, for rows and columns
+  int unroll;       // vectors in flight of a thread, where all elements do not lie in registers
+  int width;        // columns: threads across
+  bool persistent;  // rows: a block goes through many
+  bool again;       // rows: not in registers
+} CudaForm;
+
 typedef struct {  // of the GPU
   int multiprocessors;
-  int shared_bytes;  // that one block can have
+  int shared_bytes;      // that one block can have
+  const CudaForm *form;  // NULL: the rules choose
 } CudaTarget;
 
 #define CUDA_TARGET_NAMES "sm_80, sm_86, sm_89, sm_90a, sm_100a or compute_80"
