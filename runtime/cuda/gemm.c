@@ -213,8 +213,8 @@ static bool problem_choices(const Gemms *gemms, GemmProblem *problem, Error *err
   return true;
 }
 
-// Takes the algorithm of the tuning record if it is one of the library's choices, as all that were timed are. What it is
-// not is a damaged record's, which the library must not see.
+// Takes the algorithm of the tuning record if it is one of the library's choices, as all that were timed are. What it
+// is not is a damaged record's, which the library must not see.
 static bool recorded(const Gemms *gemms, GemmProblem *problem) {
   CublasLtAlgorithm algorithm;
   bool good = false;
