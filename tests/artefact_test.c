@@ -142,6 +142,9 @@ static Plan *sample_plan(Arena *arena) {
   plan->programs[PROGRAM_TRAIN].calls[0] = (PlanCall){.slot = 0, .first = true};
   plan->programs[PROGRAM_TRAIN].calls[1] = (PlanCall){.slot = 1};
   plan->programs[PROGRAM_TRAIN].call_count = 2;
+  plan->programs[PROGRAM_TRAIN].values = ARENA_ARRAY(arena, PlanValue, 1);
+  plan->programs[PROGRAM_TRAIN].values[0] = (PlanValue){"layers.*.x", {0, 6, 9}, 1024, 2};
+  plan->programs[PROGRAM_TRAIN].value_count = 1;
   return plan;
 }
 
@@ -192,6 +195,9 @@ static void test_round_trip(void **state) {
   assert_true(kernel_equal(back->kernels[0], plan->kernels[0]));
   assert_string_equal(back->sources[0].text, "model toy {}\n");
   assert_null(back->programs[PROGRAM_TRAIN].inputs[0].axis[2]);
+  assert_int_equal(back->programs[PROGRAM_TRAIN].value_count, 1);
+  assert_string_equal(back->programs[PROGRAM_TRAIN].values[0].name, "layers.*.x");
+  assert_int_equal(back->programs[PROGRAM_TRAIN].values[0].bytes, 1024);
   assert_true(artefact_write(arena, back_set, file_in("b.mdlx"), &why));
   char *again = bytes_of(file_in("b.mdlx"), &again_size);
   assert_int_equal(size, again_size);

@@ -47,10 +47,6 @@ done
 MDL=${MDL:-$BUILD/mdl}
 MDLC=${MDLC:-$BUILD/mdlc}
 export MDL MDLC
-limit=300
-if [ "${MDL_SANITIZE_GPU:-}" = 1 ]; then
-  limit=7200
-fi
 for script in tests/*/run.sh tests/cli/*.sh tests/gpu/*.sh; do  # each is a test; it gets an empty directory
   if [ "$(basename "$script")" = lib.sh ] || [ ! -f "$script" ] || ! wanted "$script"; then
     continue
@@ -64,6 +60,11 @@ for script in tests/*/run.sh tests/cli/*.sh tests/gpu/*.sh; do  # each is a test
   export WORK
   rm -rf "$WORK"
   mkdir -p "$WORK"
+  case $name in
+    gpu/sanitize) limit=7200 ;;
+    gpu/*) limit=900 ;;
+    *) limit=300 ;;
+  esac
   check "$name" timeout "$limit" "$script"
 done
 

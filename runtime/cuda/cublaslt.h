@@ -58,9 +58,6 @@ enum {
   X(choices, cublasLtMatmulAlgoGetHeuristic,                                                                          \
     (CublasLtHandle handle, CublasLtProduct product, CublasLtLayout a, CublasLtLayout b, CublasLtLayout c,            \
      CublasLtLayout d, CublasLtPreference preference, int wanted, CublasLtChoice *choice, int *count))                \
-  X(algorithm_check, cublasLtMatmulAlgoCheck,                                                                         \
-    (CublasLtHandle handle, CublasLtProduct product, CublasLtLayout a, CublasLtLayout b, CublasLtLayout c,            \
-     CublasLtLayout d, const CublasLtAlgorithm *algorithm, CublasLtChoice *found))                                    \
   X(multiply, cublasLtMatmul,                                                                                         \
     (CublasLtHandle handle, CublasLtProduct product, const void *alpha, CudaAddress a, CublasLtLayout layout_a,       \
      CudaAddress b, CublasLtLayout layout_b, const void *beta, CudaAddress c, CublasLtLayout layout_c, CudaAddress d, \

@@ -218,22 +218,17 @@ static bool problem_choices(const Gemms *gemms, GemmProblem *problem, Error *err
   return true;
 }
 
-// Takes the algorithm of the tuning record, if there is one that the library can use for this problem: a damaged record
-// is timed again.
+// Takes the algorithm of the tuning record if it is one of the library's choices, as all that were timed are. What it
+// is not is a damaged record's, which the library must not see.
 static bool recorded(const Gemms *gemms, GemmProblem *problem) {
   CublasLtAlgorithm algorithm;
-  CublasLtChoice found = {.status = 0};
-  if (!tuning_find(gemms->tuning, problem->key, &algorithm, sizeof algorithm)) {
-    return false;
-  }
   bool good = false;
-  for (int i = 0; i < problem->choice_count; i++) {
-    good |= memcmp(&problem->choice[i].algorithm, &algorithm, sizeof algorithm) == 0;
+  if (tuning_find(gemms->tuning, problem->key, &algorithm, sizeof algorithm)) {
+    for (int i = 0; i < problem->choice_count; i++) {
+      good |= memcmp(&problem->choice[i].algorithm, &algorithm, sizeof algorithm) == 0;
+    }
+    problem->algorithm = good ? algorithm : problem->algorithm;
   }
-  good = good || (gemms->lt.algorithm_check(gemms->handle, problem->product, problem->a, problem->b, problem->c,
-                                            problem->c, &algorithm, &found) == 0 &&
-                  found.workspace <= WORKSPACE_BYTES);
-  problem->algorithm = good ? algorithm : problem->algorithm;
   return good;
 }
 

@@ -11,7 +11,7 @@ export MDL_CACHE=${MDL_CACHE:-$(dirname "$WORK")/cache}   # kernels and tuning r
 need_gpu() {
   local status=0
   "$MDL" train "$SMALL" --device "$DEVICE" --steps 1 --out gpu-is-there > out 2> err || status=$?
-  if [ "$status" != 0 ] && grep -q 'NVIDIA driver' err; then
+  if [ "$status" != 0 ] && grep -qE 'NVIDIA driver|compute capability' err; then
     tail -n 1 err
     exit 77
   fi

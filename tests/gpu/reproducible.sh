@@ -31,12 +31,12 @@ fi
 STEPS=600
 curve llama gpu whole --layout strict --precision bf16 --steps $STEPS --save-every 20
 killed=no
-for try in 1 2 3; do
+for pause in 0.2 0.1 0.02; do
   rm -rf killed
   "$MDL" train "$CURVES" --recipe llama --device "$DEVICE" --out killed --log-every 1 --layout strict --precision bf16 \
     --steps $STEPS --save-every 20 > log 2>&1 &
   wait_for 60 compgen -G 'killed/checkpoints/step-0000*[1-9]*'
-  sleep "0.$try"
+  sleep "$pause"
   kill -9 $! 2> /dev/null || true
   wait $! || true
   if [ ! -e "$(printf 'killed/checkpoints/step-%08d' $STEPS)" ]; then
