@@ -110,7 +110,7 @@ void plan_source(const Plan *plan, Span span, char *text, size_t size) {
 }
 
 const char *program_kind_name(ProgramKind kind) {
-  static const char *const names[] = {"initialise", "train", "evaluate", "generate"};
+  static const char *const names[] = {"initialise", "train", "evaluate", "generate", "refresh"};
   return (unsigned)kind < PROGRAM_COUNT ? names[kind] : "?";
 }
 

@@ -10,7 +10,7 @@
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 3, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256 };
+enum { PLAN_VERSION = 4, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256 };
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
   const char *name;
@@ -33,7 +33,7 @@ typedef struct {
 } PlanCut;
 
 typedef enum {
-  ARENA_PERSISTENT,     // parameters and all other state: what a checkpoint holds
+  ARENA_PERSISTENT,     // parameters and all other state: what a checkpoint holds, and copies of it
   ARENA_TRANSIENT,      // values of one step
   ARENA_COMMUNICATION,  // buffers of collectives: equal offsets on all ranks
   ARENA_HOST,           // inputs of a step and its outputs: written and read by the host
@@ -205,7 +205,10 @@ typedef struct {
   } as;
 } Instruction;
 
-typedef enum { STATE_PARAMETER, STATE_OPTIMIZER, STATE_MODEL } StateRole;
+// Copies are derived: a parameter in the format in which it is multiplied, `bf16.layers.3.q.w`, cut and stored as the
+// parameter is. The training step writes both; who writes parameters otherwise runs the program `refresh` afterwards.
+// No checkpoint holds them, and the hash of the map of state does not know them.
+typedef enum { STATE_PARAMETER, STATE_OPTIMIZER, STATE_MODEL, STATE_COPY } StateRole;
 
 typedef struct {     // one logical tensor that outlives a step
   const char *name;  // layers.3.q.w; optimizer state: adamw.m.layers.3.q.w
@@ -260,7 +263,14 @@ typedef struct {
   bool first;  // of the calls that accumulate
 } PlanCall;
 
-typedef enum { PROGRAM_INITIALISE, PROGRAM_TRAIN, PROGRAM_EVALUATE, PROGRAM_GENERATE, PROGRAM_COUNT } ProgramKind;
+typedef enum {
+  PROGRAM_INITIALISE,
+  PROGRAM_TRAIN,
+  PROGRAM_EVALUATE,
+  PROGRAM_GENERATE,
+  PROGRAM_REFRESH,  // makes STATE_COPY of STATE_PARAMETER
+  PROGRAM_COUNT
+} ProgramKind;
 
 typedef struct {  // call_count 0: the plan does not have this program
   int call_count, input_count, output_count;
