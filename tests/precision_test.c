@@ -102,6 +102,72 @@ static void test_layouts(void **state) {
   }
 }
 
+// --- copies of parameters ---
+
+// Reads a parameter and writes it in bf16, and does nothing else.
+static bool casts_parameter(const Plan *plan, const Instruction *instruction) {
+  const Kernel *kernel = plan->kernels[instruction->as.kernel.kernel];
+  const Place *place = instruction->as.kernel.place;
+  return kernel->port_count == 2 && place[0].arena == ARENA_PERSISTENT && kernel->port[0].type == TYPE_F32 &&
+         kernel->port[1].kind == PORT_OUTPUT && kernel->port[1].type == TYPE_BF16;
+}
+
+static int casts_of(const Plan *plan, ProgramKind kind) {
+  int casts = 0;
+  for (int i = 0; i < plan->programs[kind].call_count; i++) {
+    const PlanSegment *segment = &plan->segments[plan->programs[kind].calls[i].segment];
+    for (int j = 0; j < segment->count; j++) {
+      const Instruction *instruction = &segment->instructions[j];
+      casts += instruction->kind == INSTRUCTION_KERNEL && casts_parameter(plan, instruction);
+    }
+  }
+  return casts;
+}
+
+static int products_in(const Plan *plan, ProgramKind kind) {
+  int products = 0;
+  for (int i = 0; i < plan->programs[kind].call_count; i++) {
+    const PlanSegment *segment = &plan->segments[plan->programs[kind].calls[i].segment];
+    for (int j = 0; j < segment->count; j++) {
+      products += segment->instructions[j].kind == INSTRUCTION_GEMM;
+    }
+  }
+  return products;
+}
+
+static void check_copies(const char *file, const char *recipe, const char *layout) {
+  static const ProgramKind kinds[] = {PROGRAM_TRAIN, PROGRAM_EVALUATE, PROGRAM_GENERATE};
+  CompileOptions options = {.recipe = recipe, .layout = layout, .precision = "bf16", .target = "cpu"};
+  LayoutRun *narrow = layout_compile(file, &options, stdout);
+  options.precision = "fp32";
+  LayoutRun *wide = layout_compile(file, &options, stdout);
+  assert_true(narrow && wide);
+  for (int s = 0; s < narrow->set->count; s++) {
+    const Plan *plan = narrow->set->plans[s], *other = wide->set->plans[s];
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+      assert_int_equal(casts_of(plan, kinds[k]), 0);
+      assert_int_equal(products_in(plan, kinds[k]), products_in(other, kinds[k]));
+    }
+    assert_true(casts_of(plan, PROGRAM_REFRESH) > 0);
+    assert_int_equal(plan->programs[PROGRAM_REFRESH].call_count, 1);
+    assert_int_equal(other->programs[PROGRAM_REFRESH].call_count, 0);
+    assert_int_equal(plan->state_hash, other->state_hash);
+  }
+  arena_destroy(narrow->arena);
+  arena_destroy(wide->arena);
+}
+
+// No program casts weights, and products that are one in fp32 are one here.
+static void test_copies(void **state) {
+  (void)state;
+  check_copies(MDL_SOURCE_DIR "/models/llama.mdl", "llama_1b", NULL);
+  static const char *const layouts[] = {"single", "one4",      "z1",    "z2",  "z3", "z3m",
+                                        "tp2sp",  "stateaxis", "tp2full", "pp2", "z1pp", "z3pp"};
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    check_copies(MDL_SOURCE_DIR "/tests/layouts/llama.mdl", NULL, layouts[i]);
+  }
+}
+
 // --- formats ---
 
 static bool any_port(const Plan *plan, ElementType type) {
@@ -167,6 +233,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_curves),
       cmocka_unit_test(test_layouts),
+      cmocka_unit_test(test_copies),
       cmocka_unit_test(test_formats),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
