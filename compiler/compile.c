@@ -165,8 +165,7 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
   if (program == PROGRAM_TRAIN) {
     emit_states(plan, &l);
   }
-  return program != PROGRAM_TRAIN || !copies_wanted(&f->spec) ||
-         make_refresh(f, c, states, kernels, terms, plan);
+  return program != PROGRAM_TRAIN || !copies_wanted(&f->spec) || make_refresh(f, c, states, kernels, terms, plan);
 }
 
 // Graphs are much larger than what a plan keeps of them: each has an arena of its own, which goes when it is lowered.

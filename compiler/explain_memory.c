@@ -88,8 +88,8 @@ void explain_memory(const Explain *explain, Buffer *out) {
   }
   qsort(needs, (size_t)count, sizeof *needs, larger_first);
   Table table = table_make(explain->arena, copies ? "lrrrrrrrlrr" : "lrrrrrrlrr");
-  const char *const header[] = {"stage", "parameters", "state",   "copies", "gradients", "saved",
-                                "shared", "at work",   "in", "host",   "together"};
+  const char *const header[] = {"stage",  "parameters", "state", "copies", "gradients", "saved",
+                                "shared", "at work",    "in",    "host",   "together"};
   for (size_t i = 0; i < sizeof header / sizeof *header; i++) {
     if (i != 1 + NEED_COPIES || copies) {
       table_cell(&table, header[i]);

@@ -168,9 +168,9 @@ static void test_copies(void **state) {
   static const struct {
     const char *layout;
     bool updates;
-  } cases[] = {{"single", false}, {"one4", false}, {"tp2sp", false}, {"tp2full", false}, {"stateaxis", false},
-               {"z1", true},      {"z2", true},    {"z3", false},    {"z3m", false},     {"pp2", false},
-               {"z1pp", true},    {"z3pp", false}};
+  } cases[] = {{"single", false},    {"one4", false}, {"tp2sp", false}, {"tp2full", false},
+               {"stateaxis", false}, {"z1", true},    {"z2", true},     {"z3", false},
+               {"z3m", false},       {"pp2", false},  {"z1pp", true},   {"z3pp", false}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     check_copies(MDL_SOURCE_DIR "/tests/layouts/llama.mdl", NULL, cases[i].layout, cases[i].updates);
   }

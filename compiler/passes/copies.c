@@ -1,9 +1,9 @@
 // copies.c: copies of parameters in the format in which they are multiplied, kept beside them from step to step.
 //
 // Needs precision, and shapes of one rank. Where a cast of a parameter is read, its copy is read instead: a persistent
-// tensor of its own that is cut and stored as the parameter is. Whoever assigns a parameter in the training step assigns
-// the copy as well, from the same value: the optimizer's kernel writes both. All others that write parameters (first
-// values, checkpoints) are followed by the program `refresh`, which casts every parameter into its copy.
+// tensor of its own that is cut and stored as the parameter is. Whoever assigns a parameter in the training step
+// assigns the copy as well, from the same value: the optimizer's kernel writes both. All others that write parameters
+// (first values, checkpoints) are followed by the program `refresh`, which casts every parameter into its copy.
 //
 // The training step says which parameters have copies; other programs read those. Parameters that one kernel updates
 // have copies together, so that these lie in one arena as the parameters do.
@@ -19,9 +19,9 @@ typedef struct {
   Compilation *c;
   Graph *graph;
   Name format;
-  Map copy_of;   // name of a parameter to the leaf of its copy
-  Map pack_of;   // of a parameter to the node that packs it
-  Map arena_of;  // that node to the pack of the copies
+  Map copy_of;    // name of a parameter to the leaf of its copy
+  Map pack_of;    // of a parameter to the node that packs it
+  Map arena_of;   // that node to the pack of the copies
   NodeList made;  // leaves and packs of copies
   ARRAY(Replacement) replacements;
 } Copies;
