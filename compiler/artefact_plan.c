@@ -283,7 +283,7 @@ static void code_axes(Codec *codec, int *count, const char **axis, int64_t *size
 
 static void code_state(Codec *codec, PlanState *state) {
   code_name(codec, &state->name);
-  CODE_ENUM(codec, state->role, StateRole, STATE_MODEL + 1);
+  CODE_ENUM(codec, state->role, StateRole, STATE_COPY + 1);
   code_type(codec, &state->type);
   code_axes(codec, &state->axis_count, state->axis, state->size);
   code_cuts(codec, state->cut, state->axis_count);

@@ -7,6 +7,10 @@
 #include "compiler/plan.h"
 #include "lang/elaborate.h"
 
+typedef struct {  // a parameter, or what packs several, and its copy in the format in which it is multiplied
+  ValueId master, copy;
+} CopiedValue;
+
 typedef struct {
   Arena *arena;
   Names *names;
@@ -23,6 +27,8 @@ typedef struct {
   int pack_count;
   Map *holders;  // with a pipeline: name of a tensor to its owner (low byte) and the stages that hold it; else NULL
   int stage;     // of the pipeline
+  Map *copied;   // names of the parameters of which there are copies: the training step adds them
+  ARRAY(CopiedValue) copies;
   struct Shard *shard;  // how values are held, once shard has run; NULL: one rank
 } Compilation;
 
@@ -59,8 +65,10 @@ typedef struct {
 void forward_values(Compilation *c, ValueId loss, ForwardValues *values);  // before anything else is added
 void forward_values_output(Compilation *c, const ForwardValues *values, Span loss);
 
-// pack_casts.c: before kernels are made.
-void pack_casts(Compilation *c);
+// copies.c: does the policy multiply in a narrower format than that of parameters? Then what is left of a training step
+// that was lowered becomes the program `refresh`.
+bool copies_wanted(const Spec *spec);
+bool copies_refresh(Compilation *c);
 
 // widen_rings.c: before kernels are made.
 void widen_rings(Compilation *c);

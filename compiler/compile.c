@@ -62,6 +62,7 @@ typedef struct {
   Spec spec;
   bool pipeline;  // of more than one stage
   Map holders;    // see Compilation
+  Map copied;     // of the plan being compiled; see Compilation
   int stage;      // being compiled
   int64_t batch, sequence;
   Arena *scratch;     // of the program being compiled, or NULL
@@ -79,6 +80,7 @@ static bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions 
   f->names = names_create(arena);
   f->unit = (Unit){.arena = arena, .names = f->names, .diag = diag};
   f->holders = map_create(arena);
+  f->copied = map_create(arena);
   if (!unit_load(&f->unit, options->file) || !settings_read(arena, &f->unit, options, &f->spec)) {
     return false;
   }
@@ -98,6 +100,7 @@ static Compilation start(Front *f, const CompileOptions *options, ProgramKind pr
                        .packs = f->packs,
                        .pack_count = program == PROGRAM_TRAIN ? 0 : f->pack_count,
                        .holders = f->pipeline ? &f->holders : NULL,
+                       .copied = &f->copied,
                        .stage = f->stage};
 }
 
@@ -119,6 +122,18 @@ static void keep_packs(Front *f, const Graph *graph) {
   }
   f->packs = packs;
   f->pack_count = graph->packs.count;
+}
+
+// From what is left of the training step.
+static bool make_refresh(Front *f, Compilation *c, StateMap *states, KernelTable *kernels, TermTable *terms,
+                         Plan *plan) {
+  if (!copies_refresh(c) || !graph_verify(c->graph, f->diag, "refresh")) {
+    return false;
+  }
+  Lower l = {.c = c, .keep = f->arena, .graph = c->graph, .states = states, .kernels = kernels, .terms = terms};
+  lower_program(&l);
+  emit_program(plan, &l, assign_memory(&l, &plan->programs[PROGRAM_REFRESH]));
+  return true;
 }
 
 static bool make_program(Front *f, const CompileOptions *options, ProgramKind program, StateMap *states,
@@ -154,7 +169,7 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
   if (program == PROGRAM_TRAIN) {
     emit_states(plan, &l);
   }
-  return true;
+  return program != PROGRAM_TRAIN || !copies_wanted(&f->spec) || make_refresh(f, c, states, kernels, terms, plan);
 }
 
 // Graphs are much larger than what a plan keeps of them: each has an arena of its own, which goes when it is lowered.
@@ -188,7 +203,8 @@ static Plan *plan_new(Front *f, const CompileOptions *options) {
   StateMap states = {0};
   KernelTable kernels = {.by_hash = map_create(f->arena)};
   static const ProgramKind order[] = {PROGRAM_TRAIN, PROGRAM_INITIALISE, PROGRAM_EVALUATE, PROGRAM_GENERATE};
-  for (int i = 0; i < PROGRAM_COUNT; i++) {
+  f->copied = map_create(f->arena);
+  for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
     if (!add_program(f, options, order[i], &states, &kernels, &terms, plan)) {
       return NULL;
     }
@@ -283,6 +299,7 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
   Front *f = ARENA_NEW(arena, Front);
   f->names = names_create(arena);
   f->arena = arena;
+  f->copied = map_create(arena);
   f->diag = diag;
   f->unit = (Unit){.arena = arena, .names = f->names, .diag = diag};
   if (unit_load(&f->unit, options->file)) {
@@ -414,15 +431,18 @@ bool compile_print(Arena *arena, Diag *diag, const CompileOptions *options, Buff
   arena_set_escape(arena, &escape);
   Front *f = ARENA_NEW(arena, Front);
   bool good = front_read(f, arena, diag, options) && front_rank(f, options->rank);
-  if (good && f->spec.mesh_count && options->program != PROGRAM_TRAIN) {  // says what is stored where
+  if (good && options->program != PROGRAM_TRAIN) {  // says what is stored where, and what has copies
     Compilation *train = ARENA_NEW(arena, Compilation);
     *train = start(f, options, PROGRAM_TRAIN);
     good = run_passes(train, NULL);
     if (good) {
       keep_packs(f, train->graph);
     }
+    if (good && options->program == PROGRAM_REFRESH && copies_refresh(train)) {
+      graph_print(train->graph, out);
+    }
   }
-  if (good) {
+  if (good && options->program != PROGRAM_REFRESH) {
     Compilation *c = ARENA_NEW(arena, Compilation);
     *c = start(f, options, options->program);
     good = run_passes(c, after);

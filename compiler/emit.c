@@ -93,6 +93,7 @@ static PlanState state_of(Lower *l, const Persistent *persistent) {
   PlanState state = {.name = persistent->name, .type = persistent->type, .axis_count = persistent->shape.count};
   state.role = persistent->role == ROLE_PARAMETER         ? STATE_PARAMETER
                : persistent->role == ROLE_OPTIMIZER_STATE ? STATE_OPTIMIZER
+               : persistent->role == ROLE_COPY            ? STATE_COPY
                                                           : STATE_MODEL;
   const StatePlace *place = state_place(l, persistent->name);
   state.offset = place->offset;
@@ -129,6 +130,9 @@ void emit_states(Plan *plan, Lower *l) {
     }
     PlanState state = state_of(l, persistent);
     plan->states[plan->state_count++] = state;
+    if (persistent->role == ROLE_COPY) {
+      continue;
+    }
     double elements = 1;
     for (const char *c = state.name; *c; c++) {
       hash = map_hash(hash, (unsigned char)*c);

@@ -28,7 +28,7 @@ static void set_text(json_t *object, const char *key, const char *text) {
 }
 
 static json_t *state_json(const Plan *plan, const PlanState *state) {
-  static const char *const roles[] = {"parameter", "optimizer", "model"};
+  static const char *const roles[] = {"parameter", "optimizer", "model", "copy"};
   json_t *object = json_object(), *axes = json_array();
   int64_t whole = element_type_bytes(state->type), here = whole;
   for (int i = 0; i < state->axis_count; i++) {
@@ -73,8 +73,8 @@ static json_t *traffic_json(const Explain *explain, const Traffic *traffic) {
 }
 
 static json_t *need_json(const Explain *explain, int stage) {
-  static const char *const names[NEED_COUNT] = {"parameters", "state",   "gradients", "saved",
-                                                "shared",     "working", "host"};
+  static const char *const names[NEED_COUNT] = {"parameters", "state",  "copies",  "gradients",
+                                                "saved",      "shared", "working", "host"};
   Need need = explain_need(explain, stage);
   json_t *object = json_object();
   json_object_set_new(object, "stage", json_integer(stage));

@@ -6,7 +6,7 @@
 #include "compiler/explain_part.h"
 #include "compiler/largest.h"
 
-static double parameters_of(const Plan *plan) {
+static double bytes_of(const Plan *plan, StateRole role) {
   double sum = 0;
   for (int i = 0; i < plan->state_count; i++) {
     const PlanState *state = &plan->states[i];
@@ -14,7 +14,7 @@ static double parameters_of(const Plan *plan) {
     for (int a = 0; a < state->axis_count; a++) {
       bytes *= (double)(state->cut[a].count ? state->cut[a].local : state->size[a]);
     }
-    sum += state->role == STATE_PARAMETER ? bytes / (double)plan_parts(plan, state->flat_mesh, state->flat_count) : 0;
+    sum += state->role == role ? bytes / (double)plan_parts(plan, state->flat_mesh, state->flat_count) : 0;
   }
   return sum;
 }
@@ -23,8 +23,10 @@ Need explain_need(const Explain *explain, int s) {
   const Plan *plan = explain->set->plans[s];
   const ViewStage *view = &explain->view->stages.at[s];
   Need need = {.stage = s, .peak = ""};
-  need.part[NEED_PARAMETERS] = parameters_of(plan);
-  need.part[NEED_STATE] = (double)plan->arena_bytes[ARENA_PERSISTENT] - need.part[NEED_PARAMETERS];
+  need.part[NEED_PARAMETERS] = bytes_of(plan, STATE_PARAMETER);
+  need.part[NEED_COPIES] = bytes_of(plan, STATE_COPY);
+  need.part[NEED_STATE] =
+      (double)plan->arena_bytes[ARENA_PERSISTENT] - need.part[NEED_PARAMETERS] - need.part[NEED_COPIES];
   need.part[NEED_GRADIENTS] = (double)view->gradients;
   need.part[NEED_FLYING] = (double)view->flying;
   need.part[NEED_SHARED] = (double)view->shared;
@@ -54,14 +56,16 @@ static int larger_first(const void *a, const void *b) {
                               : (x->stage > y->stage) - (x->stage < y->stage);
 }
 
-static void print_need(const Explain *explain, const Need *needs, int count, Table *table) {
+static void print_need(const Explain *explain, const Need *needs, int count, bool copies, Table *table) {
   int64_t *stages = ARENA_ARRAY(explain->arena, int64_t, count);
   for (int i = 0; i < count; i++) {
     stages[i] = needs[i].stage;
   }
   table_cell(table, explain->set->count > 1 ? explain_numbers(explain->arena, stages, count) : "");
   for (int i = 0; i < NEED_COUNT; i++) {
-    table_bytes(table, needs->part[i]);
+    if (i != NEED_COPIES || copies) {
+      table_bytes(table, needs->part[i]);
+    }
     if (i == NEED_WORKING) {
       table_cell(table, explain->view->stages.at[0].segment_count > 1 ? needs->peak : "");
     }
@@ -74,24 +78,28 @@ void explain_memory(const Explain *explain, Buffer *out) {
   const Plan *plan = explain_first(explain);
   Need *needs = ARENA_ARRAY(explain->arena, Need, count);
   double all = 0, other = 0;
+  bool copies = false;
   for (int s = 0; s < count; s++) {
     needs[s] = explain_need(explain, s);
+    copies |= needs[s].part[NEED_COPIES] > 0;
     all += needs[s].total * (double)plan_ranks(plan) / count;
     double step = (double)explain->set->plans[s]->programs[PROGRAM_TRAIN].transient_bytes;
     double rest = (double)explain->set->plans[s]->arena_bytes[ARENA_TRANSIENT] - step;
     other = rest > other ? rest : other;
   }
   qsort(needs, (size_t)count, sizeof *needs, larger_first);
-  Table table = table_make(explain->arena, "lrrrrrrlrr");
-  const char *const header[] = {"stage",  "parameters", "state", "gradients", "saved",
-                                "shared", "at work",    "in",    "host",      "together"};
-  for (int i = 0; i < 10; i++) {
-    table_cell(&table, header[i]);
+  Table table = table_make(explain->arena, copies ? "lrrrrrrrlrr" : "lrrrrrrlrr");
+  const char *const header[] = {"stage",  "parameters", "state", "copies", "gradients", "saved",
+                                "shared", "at work",    "in",    "host",   "together"};
+  for (size_t i = 0; i < sizeof header / sizeof *header; i++) {
+    if (i != 1 + NEED_COPIES || copies) {
+      table_cell(&table, header[i]);
+    }
   }
   for (int i = 0, end; i < count; i = end) {
     for (end = i + 1; end < count && !explain->full && alike(&needs[i], &needs[end]); end++) {
     }
-    print_need(explain, &needs[i], end - i, &table);
+    print_need(explain, &needs[i], end - i, copies, &table);
   }
   char number[UNITS_MAX];
   buffer_format(out, "\nmemory of a rank in the training step%s\n", count > 1 ? ", the largest first" : "");

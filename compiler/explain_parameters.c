@@ -85,7 +85,7 @@ static void add_state(const Explain *explain, int stage, const PlanState *parame
       row->stored[1] = explain_mesh(explain->arena, plan, tensor->gradient);
     }
     int at = tensor->like && strcmp(tensor->like, parameter->name) == 0 ? plan_find_state(plan, tensor->name) : -1;
-    if (at >= 0) {
+    if (at >= 0 && plan->states[at].role != STATE_COPY) {
       const PlanState *state = &plan->states[at];
       row->state += local_bytes(plan, state);
       const char *shape = shape_text(explain->arena, plan, state);

@@ -13,7 +13,17 @@ void explain_totals(const Explain *explain, const TrafficList *traffic, Buffer *
 void explain_pipeline(const Explain *explain, Buffer *out);
 void explain_memory(const Explain *explain, Buffer *out);
 
-enum { NEED_PARAMETERS, NEED_STATE, NEED_GRADIENTS, NEED_FLYING, NEED_SHARED, NEED_WORKING, NEED_HOST, NEED_COUNT };
+enum {
+  NEED_PARAMETERS,
+  NEED_STATE,
+  NEED_COPIES,  // of parameters, in the format in which they are multiplied
+  NEED_GRADIENTS,
+  NEED_FLYING,
+  NEED_SHARED,
+  NEED_WORKING,
+  NEED_HOST,
+  NEED_COUNT
+};
 
 typedef struct {  // bytes on one rank of a stage
   double part[NEED_COUNT], total;

@@ -47,6 +47,7 @@ typedef enum {
   ROLE_PARAMETER,
   ROLE_STATE,  // of the model
   ROLE_OPTIMIZER_STATE,
+  ROLE_COPY,  // of a parameter, in another format
   ROLE_GRADIENT,
   ROLE_UPDATE,  // arithmetic of the optimizer
   ROLE_COUNT
@@ -117,7 +118,7 @@ typedef struct {   // where in the text a node comes from: the stack of calls an
 
 typedef struct {  // a tensor that outlives the step
   Name name;
-  Role role;    // PARAMETER, STATE or OPTIMIZER_STATE
+  Role role;    // PARAMETER, STATE, OPTIMIZER_STATE or COPY
   Shape shape;  // written order
   Shape local;  // the same on one rank, once localised
   bool localised;
@@ -129,7 +130,7 @@ typedef struct {  // a tensor that outlives the step
   ScopeId scope;
   bool elsewhere;  // on other stages of the pipeline only
   bool copy;       // another stage updates and saves it
-  Name like;       // optimizer state: the parameter it belongs to
+  Name like;       // optimizer state and copies: the parameter it belongs to
   double initial;  // a constant initial value (optimizer state)
   Span span;
 } Persistent;

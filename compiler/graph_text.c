@@ -12,6 +12,7 @@ static const char *const role_names[ROLE_COUNT] = {
     [ROLE_PARAMETER] = "parameter",
     [ROLE_STATE] = "state",
     [ROLE_OPTIMIZER_STATE] = "optimizer_state",
+    [ROLE_COPY] = "copy",
     [ROLE_GRADIENT] = "gradient",
     [ROLE_UPDATE] = "update",
 };

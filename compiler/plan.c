@@ -139,7 +139,7 @@ const PlanCode *plan_code(const PlanTarget *target, uint64_t text) {
 }
 
 const char *program_kind_name(ProgramKind kind) {
-  static const char *const names[] = {"initialise", "train", "evaluate", "generate"};
+  static const char *const names[] = {"initialise", "train", "evaluate", "generate", "refresh"};
   return (unsigned)kind < PROGRAM_COUNT ? names[kind] : "?";
 }
 

@@ -33,7 +33,7 @@ typedef struct {
 } PlanCut;
 
 typedef enum {
-  ARENA_PERSISTENT,     // parameters and all other state: what a checkpoint holds
+  ARENA_PERSISTENT,     // parameters and all other state: what a checkpoint holds, and copies of it
   ARENA_TRANSIENT,      // values of one step
   ARENA_COMMUNICATION,  // buffers of collectives: equal offsets on all ranks
   ARENA_HOST,           // inputs of a step and its outputs: written and read by the host
@@ -215,7 +215,10 @@ typedef struct {
   } as;
 } Instruction;
 
-typedef enum { STATE_PARAMETER, STATE_OPTIMIZER, STATE_MODEL } StateRole;
+// Copies are derived: a parameter in the format in which it is multiplied, `bf16.layers.3.q.w`, cut and stored as the
+// parameter is. The training step writes both; who writes parameters otherwise runs the program `refresh` afterwards.
+// No checkpoint holds them, and the hash of the map of state does not know them.
+typedef enum { STATE_PARAMETER, STATE_OPTIMIZER, STATE_MODEL, STATE_COPY } StateRole;
 
 typedef struct {     // one logical tensor that outlives a step
   const char *name;  // layers.3.q.w; optimizer state: adamw.m.layers.3.q.w
@@ -270,7 +273,14 @@ typedef struct {
   bool first;  // of the calls that accumulate
 } PlanCall;
 
-typedef enum { PROGRAM_INITIALISE, PROGRAM_TRAIN, PROGRAM_EVALUATE, PROGRAM_GENERATE, PROGRAM_COUNT } ProgramKind;
+typedef enum {
+  PROGRAM_INITIALISE,
+  PROGRAM_TRAIN,
+  PROGRAM_EVALUATE,
+  PROGRAM_GENERATE,
+  PROGRAM_REFRESH,  // makes STATE_COPY of STATE_PARAMETER
+  PROGRAM_COUNT
+} ProgramKind;
 
 typedef struct {     // values of one name in the transient arena, where a program needs most of it
   const char *name;  // of what makes them; numbers of layers are '*'

@@ -46,27 +46,34 @@ static void add_pack(Lower *l, const Node *pack, int64_t bytes) {
   map->bytes = aligned(map->bytes + here * bytes);
 }
 
-bool state_map_build(Lower *l) {
-  Graph *graph = l->graph;
+static void add_states(Lower *l, bool copies) {
+  const Graph *graph = l->graph;
   StateMap *map = l->states;
-  map->by_name = map_create(l->keep);
   const NodeList *nodes = &graph->regions.at[0].nodes;
-  int64_t bytes = element_type_bytes(l->c->spec->real);
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
     const Node *first = node->op == OP_PACK ? graph_producer(graph, node->operands[0]) : NULL;
     if (!first || (first->op != OP_PARAM && first->op != OP_STATE) ||
-        map_get_or(&map->by_name, map_key(first->text), -1) >= 0) {
+        map_get_or(&map->by_name, map_key(first->text), -1) >= 0 ||
+        (graph_persistent(graph, first->text)->role == ROLE_COPY) != copies) {
       continue;
     }
-    add_pack(l, node, bytes);
+    add_pack(l, node, type_bytes(l, node->first_result));
   }
   for (int i = 0; i < graph->persistent.count; i++) {
     const Persistent *persistent = &graph->persistent.at[i];
-    if (!persistent->elsewhere && map_get_or(&map->by_name, map_key(persistent->name), -1) < 0) {
+    if (!persistent->elsewhere && map_get_or(&map->by_name, map_key(persistent->name), -1) < 0 &&
+        (persistent->role == ROLE_COPY) == copies) {
+      int64_t bytes = graph_elements(graph, persistent_shape(persistent)) * element_type_bytes(persistent->type);
       add_state(l, (StatePlace){.name = persistent->name, .offset = map->bytes});
-      map->bytes = aligned(map->bytes + graph_elements(graph, persistent_shape(persistent)) * bytes);
+      map->bytes = aligned(map->bytes + bytes);
     }
   }
+}
+
+bool state_map_build(Lower *l) {
+  l->states->by_name = map_create(l->keep);
+  add_states(l, false);
+  add_states(l, true);
   return true;
 }

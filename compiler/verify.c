@@ -270,7 +270,7 @@ static bool verify_tables(Verifier *verifier) {
 }
 
 static bool is_tensor_role(Role role) {
-  return role == ROLE_PARAMETER || role == ROLE_STATE || role == ROLE_OPTIMIZER_STATE;
+  return role == ROLE_PARAMETER || role == ROLE_STATE || role == ROLE_OPTIMIZER_STATE || role == ROLE_COPY;
 }
 
 static bool verify_persistent(Verifier *verifier) {

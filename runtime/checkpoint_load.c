@@ -265,7 +265,7 @@ bool checkpoint_load(Session *session, const char *path, bool optimizer, Checkpo
   States states;
   bool done = manifest_facts(root, path, facts, error) && states_open(session->set, &states, error);
   if (done) {
-    done = files_load(session, &states, path, optimizer, root, error);
+    done = files_load(session, &states, path, optimizer, root, error) && session_refresh(session, error);
     states_close(&states);
   }
   json_decref(root);

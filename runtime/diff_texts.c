@@ -408,7 +408,7 @@ static bool states_copy(Compare *compare) {
       return false;
     }
   }
-  return true;
+  return session_refresh(&compare->side[1].trial.session, compare->error);
 }
 
 static Next compare_all(Compare *compare) {

@@ -359,10 +359,10 @@ static Held *states_of(const PlanSet *set, int *count) {
 }
 
 static void inspect_roles(const Held *held, int count, Buffer *out) {
-  static const char *const roles[] = {"parameters", "optimizer state", "model state"};
+  static const char *const roles[] = {"parameters", "optimizer state", "model state", "copies"};
   char bytes[UNITS_MAX];
   buffer_text(out, "\n");
-  for (int role = 0; role < 3; role++) {
+  for (int role = 0; role <= STATE_COPY; role++) {
     double sum = 0;
     int tensors = 0;
     for (int i = 0; i < count; i++) {

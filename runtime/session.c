@@ -144,7 +144,12 @@ bool session_wait(Session *session, int behind, Error *error) {
 }
 
 bool session_run(Session *session, ProgramKind program, int64_t step, Error *error) {
-  return session_submit(session, program, step, error) && session_wait(session, 0, error);
+  return session_submit(session, program, step, error) && session_wait(session, 0, error) &&
+         (program != PROGRAM_INITIALISE || session_refresh(session, error));
+}
+
+bool session_refresh(Session *session, Error *error) {
+  return !session_has(session, PROGRAM_REFRESH) || session_run(session, PROGRAM_REFRESH, 0, error);
 }
 
 bool session_submit(Session *session, ProgramKind program, int64_t step, Error *error) {

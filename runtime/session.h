@@ -36,11 +36,15 @@ const Plan *session_plan(const Session *session, int64_t rank);
 Device *session_device(const Session *session, int64_t rank);
 
 // Runs a program on all ranks and waits for its end; gives it the number of the step where it has the input "step".
+// After PROGRAM_INITIALISE, copies of parameters are made (session_refresh).
 bool session_run(Session *session, ProgramKind program, int64_t step, Error *error);
 // The same in two parts: after session_submit the inputs of the next run can be written, and up to session_ahead runs
 // can be submitted before one is waited for. session_wait: all but the newest `behind` runs are done; outputs are then
 // those of the newest of the runs that are done.
 bool session_submit(Session *session, ProgramKind program, int64_t step, Error *error);
+// Makes the copies of parameters (STATE_COPY) from what the parameters are now: for whoever has written these, other
+// than by the training step. Nothing to do where the plan has none.
+bool session_refresh(Session *session, Error *error);
 bool session_wait(Session *session, int behind, Error *error);
 int session_ahead(const Session *session);
 

@@ -47,9 +47,12 @@ bool states_open(const PlanSet *set, States *states, Error *error) {
   }
   for (int s = 0; s < set->count; s++) {
     for (int i = 0; i < set->plans[s]->state_count; i++) {
-      states->part[states->part_count++] = (StatePart){set->plans[s], &set->plans[s]->states[i]};
+      if (set->plans[s]->states[i].role != STATE_COPY) {
+        states->part[states->part_count++] = (StatePart){set->plans[s], &set->plans[s]->states[i]};
+      }
     }
   }
+  count = states->part_count;
   if (count > 0) {
     qsort(states->part, (size_t)count, sizeof *states->part, part_order);
   }

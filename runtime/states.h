@@ -1,6 +1,7 @@
 // states.h: the tensors that outlive a step, whole, whatever parts of them the ranks hold.
 //
-// Checkpoints know these alone, so one that was saved under one layout is loaded under any other.
+// Checkpoints know these alone, so one that was saved under one layout is loaded under any other. Copies of parameters
+// (STATE_COPY) are not among them: after state_scatter they are out of date until session_refresh.
 #ifndef MDL_RUNTIME_STATES_H
 #define MDL_RUNTIME_STATES_H
 

@@ -334,7 +334,7 @@ static void test_damaged_files(void **state) {
   memcpy(copy, bytes, size);
   copy[8] = 9;
   write_bytes(file_in("c.mdlx"), copy, size);
-  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 4"));
+  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 5"));
   // The payload cut short under a header that fits it.
   for (size_t cut = HEADER; cut < size; cut += 13) {
     memcpy(copy, bytes, cut);

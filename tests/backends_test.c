@@ -319,6 +319,9 @@ static void program_compare(const char *file, const char *recipe, const char *pr
   must(backend_cuda.open(plan, &(DeviceOptions){0}, &pair.gpu, &error), "open the GPU", &error);
   backend_cuda.trace(pair.gpu, true);  // instructions one by one, not the captured program
   must(backend_cpu.run(pair.cpu, PROGRAM_INITIALISE, &error), "initialise", &error);
+  if (plan->programs[PROGRAM_REFRESH].call_count > 0) {
+    must(backend_cpu.run(pair.cpu, PROGRAM_REFRESH, &error), "refresh", &error);
+  }
   inputs_fill(&pair);
   arenas_read(&backend_cpu, pair.cpu, plan, pair.before);
   const PlanProgram program = plan->programs[PROGRAM_TRAIN];

@@ -30,12 +30,37 @@ static inline void outcome_program(LayoutRun *run, const char *what, ProgramKind
   }
 }
 
+static inline double nearest_bf16(double value) {
+  float single = (float)value;
+  uint32_t word;
+  memcpy(&word, &single, sizeof word);
+  word = (word + 0x7fff + (word >> 16 & 1)) & 0xffff0000u;
+  memcpy(&single, &word, sizeof single);
+  return (double)single;
+}
+
+// A copy is what its parameter is, rounded.
+static inline void check_copy(LayoutRun *run, Arena *arena, const PlanState *state) {
+  const char *master = strchr(state->name, '.') + 1;
+  int64_t count, same;
+  const double *copy = layout_state(run, arena, state->name, &count);
+  const double *from = layout_state(run, arena, master, &same);
+  for (int64_t i = 0; i < count; i++) {
+    if (copy[i] != nearest_bf16(from[i]) && !isnan(from[i])) {
+      layout_fail("%s: %s[%lld] is %.9g, its copy %.9g", layout_when, master, (long long)i, from[i], copy[i]);
+    }
+  }
+}
+
 static inline void keep_states(LayoutRun *run, Arena *arena, Outcome *outcome, const char *when) {
   layout_when = when;
   for (int p = 0; p < run->set->count; p++) {
     for (int i = 0; i < run->set->plans[p]->state_count; i++) {
       const PlanState *state = &run->set->plans[p]->states[i];
-      if (!state->owner) {
+      if (state->role == STATE_COPY) {
+        check_copy(run, arena, state);
+      }
+      if (!state->owner || state->role == STATE_COPY) {
         continue;
       }
       int64_t count;
@@ -113,6 +138,9 @@ static inline void draw_states(LayoutRun *run, Arena *arena) {
   for (int p = 0; p < run->set->count; p++) {
     for (int i = 0; i < run->set->plans[p]->state_count; i++) {
       const PlanState *state = &run->set->plans[p]->states[i];
+      if (state->role == STATE_COPY) {
+        continue;
+      }
       int64_t count = whole_count(state->axis_count, state->size);
       double *data = ARENA_ARRAY(arena, double, count + 1);
       for (int64_t j = 0; j < count; j++) {
@@ -121,6 +149,10 @@ static inline void draw_states(LayoutRun *run, Arena *arena) {
       }
       layout_set_state(run, state->name, data);
     }
+  }
+  Error error = {0};
+  if (!session_refresh(&run->session, &error)) {
+    layout_fail("%s", error.text);
   }
 }
 

@@ -102,6 +102,80 @@ static void test_layouts(void **state) {
   }
 }
 
+// --- copies of parameters ---
+
+// Reads a parameter and writes it in bf16 there, and does nothing else.
+static bool casts_parameter(const Plan *plan, const Instruction *instruction, ArenaClass to) {
+  const Kernel *kernel = plan->kernels[instruction->as.kernel.kernel];
+  const Place *place = instruction->as.kernel.place;
+  return kernel->port_count == 2 && place[0].arena == ARENA_PERSISTENT && kernel->port[0].type == TYPE_F32 &&
+         place[1].arena == to && kernel->port[1].kind == PORT_OUTPUT && kernel->port[1].type == TYPE_BF16;
+}
+
+static int casts_of(const Plan *plan, ProgramKind kind, ArenaClass to) {
+  int casts = 0;
+  for (int i = 0; i < plan->programs[kind].call_count; i++) {
+    const PlanSegment *segment = &plan->segments[plan->programs[kind].calls[i].segment];
+    for (int j = 0; j < segment->count; j++) {
+      const Instruction *instruction = &segment->instructions[j];
+      casts += instruction->kind == INSTRUCTION_KERNEL && casts_parameter(plan, instruction, to);
+    }
+  }
+  return casts;
+}
+
+static int products_in(const Plan *plan, ProgramKind kind) {
+  int products = 0;
+  for (int i = 0; i < plan->programs[kind].call_count; i++) {
+    const PlanSegment *segment = &plan->segments[plan->programs[kind].calls[i].segment];
+    for (int j = 0; j < segment->count; j++) {
+      products += segment->instructions[j].kind == INSTRUCTION_GEMM;
+    }
+  }
+  return products;
+}
+
+// updates: the copy is written by a kernel of its own, as whole parameters are gathered after the update
+static void check_copies(const char *file, const char *recipe, const char *layout, bool updates) {
+  static const ProgramKind kinds[] = {PROGRAM_TRAIN, PROGRAM_EVALUATE, PROGRAM_GENERATE};
+  CompileOptions options = {.recipe = recipe, .layout = layout, .precision = "bf16", .target = "cpu"};
+  print_message("%s\n", layout ? layout : recipe);
+  LayoutRun *narrow = layout_compile(file, &options, stdout);
+  options.precision = "fp32";
+  LayoutRun *wide = layout_compile(file, &options, stdout);
+  assert_true(narrow && wide);
+  for (int s = 0; s < narrow->set->count; s++) {
+    const Plan *plan = narrow->set->plans[s], *other = wide->set->plans[s];
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+      assert_int_equal(casts_of(plan, kinds[k], ARENA_TRANSIENT), 0);
+      assert_int_equal(casts_of(plan, kinds[k], ARENA_COMMUNICATION), 0);
+      assert_int_equal(products_in(plan, kinds[k]), products_in(other, kinds[k]));
+    }
+    assert_int_equal(casts_of(plan, PROGRAM_TRAIN, ARENA_PERSISTENT) > 0, updates);
+    assert_true(casts_of(plan, PROGRAM_REFRESH, ARENA_PERSISTENT) > 0);
+    assert_int_equal(plan->programs[PROGRAM_REFRESH].call_count, 1);
+    assert_int_equal(other->programs[PROGRAM_REFRESH].call_count, 0);
+    assert_int_equal(plan->state_hash, other->state_hash);
+  }
+  arena_destroy(narrow->arena);
+  arena_destroy(wide->arena);
+}
+
+// No program casts weights, and products that are one in fp32 are one here.
+static void test_copies(void **state) {
+  (void)state;
+  check_copies(MDL_SOURCE_DIR "/models/llama.mdl", "llama_1b", NULL, false);
+  static const struct {
+    const char *layout;
+    bool updates;
+  } cases[] = {{"single", false},    {"one4", false}, {"tp2sp", false}, {"tp2full", false},
+               {"stateaxis", false}, {"z1", true},    {"z2", true},     {"z3", false},
+               {"z3m", false},       {"pp2", false},  {"z1pp", true},   {"z3pp", false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    check_copies(MDL_SOURCE_DIR "/tests/layouts/llama.mdl", NULL, cases[i].layout, cases[i].updates);
+  }
+}
+
 // --- formats ---
 
 static bool any_port(const Plan *plan, ElementType type) {
@@ -152,7 +226,8 @@ static void test_formats(void **state) {
   assert_int_equal(bf16->set->plans[0]->state_hash, plan->state_hash);
   assert_int_not_equal(fp64->set->plans[0]->state_hash, plan->state_hash);
   for (int i = 0; i < bf16->set->plans[0]->state_count; i++) {
-    assert_int_equal(bf16->set->plans[0]->states[i].type, TYPE_F32);
+    const PlanState *kept = &bf16->set->plans[0]->states[i];
+    assert_int_equal(kept->type, kept->role == STATE_COPY ? TYPE_BF16 : TYPE_F32);
   }
   assert_true(bf16->set->plans[0]->programs[PROGRAM_TRAIN].transient_bytes <
               plan->programs[PROGRAM_TRAIN].transient_bytes);
@@ -191,6 +266,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_curves),
       cmocka_unit_test(test_layouts),
+      cmocka_unit_test(test_copies),
       cmocka_unit_test(test_formats),
       cmocka_unit_test(test_rings),
   };

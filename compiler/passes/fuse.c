@@ -21,11 +21,11 @@ typedef struct {
   int *rank;         // by value: the order of the parameter it belongs to
 } Fuser;
 
-// The parameter that a value is, or is a cast part of (pack_casts.c); -1: it is none.
+// The parameter that a value is, or is the part of in a gathered pack; -1: it is none.
 static ValueId parameter_of(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
-  const Node *cast = node && node->op == OP_PART ? graph_producer(graph, node->operands[0]) : NULL;
-  const Node *pack = cast && cast->op == OP_CAST ? graph_producer(graph, cast->operands[0]) : NULL;
+  const Node *gather = node && node->op == OP_PART ? graph_producer(graph, node->operands[0]) : NULL;
+  const Node *pack = gather && gather->op == OP_ALL_GATHER ? graph_producer(graph, gather->operands[0]) : NULL;
   value = pack && pack->op == OP_PACK ? pack->operands[node->integer] : value;
   node = graph_producer(graph, value);
   return node && node->op == OP_PARAM ? value : -1;
@@ -589,7 +589,6 @@ static void fuse_nested(Compilation *c, RegionId region) {
 
 bool pass_fuse(Compilation *c) {
   Graph *graph = c->graph;
-  pack_casts(c);
   widen_rings(c);
   fuse_nested(c, 0);
   graph->region = 0;

@@ -139,13 +139,13 @@ static bool programs_tune(Device *device, Error *error) {
 }
 
 // Once without a graph, so that libraries load their kernels and memory holds numbers of the usual size; then into
-// graphs. Initialising, which is done once only, stays without.
+// graphs. What is done once only, before the first step, stays without.
 static bool programs_open(Device *device, Error *error) {
   if (!programs_try(device, error) || !programs_tune(device, error)) {
     return false;
   }
   for (int p = 0; p < PROGRAM_COUNT; p++) {
-    if (p != PROGRAM_INITIALISE && device->plan->programs[p].call_count > 0 &&
+    if (p != PROGRAM_INITIALISE && p != PROGRAM_REFRESH && device->plan->programs[p].call_count > 0 &&
         !device_capture(device, (ProgramKind)p, error)) {
       return false;
     }
