@@ -2,9 +2,9 @@
 //
 // A row that fits is loaded once into registers. A longer one is read again in each phase, from shared memory where
 // what more than one phase needs fits there. Threads of a row fold by shuffles within a warp and by shared memory
-// between warps; a block may work on several rows at once. Where columns or totals are summed over the rows, a few blocks
-// for each multiprocessor go through all rows: they copy rows into shared memory some turns ahead, keep what all rows
-// share and their columns in registers, and leave one partial each. row_shape.c chooses the numbers.
+// between warps; a block may work on several rows at once. Where columns or totals are summed over the rows, a few
+// blocks for each multiprocessor go through all rows: they copy rows into shared memory some turns ahead, keep what all
+// rows share and their columns in registers, and leave one partial each. row_shape.c chooses the numbers.
 #include <inttypes.h>
 
 #include "kernels/cuda/row_shape.h"
