@@ -284,7 +284,7 @@ static void emulates_random_kernels(bool low, bool forced) {
   Emulator emulator;
   Cases *cases = cases_create(&emulator);
   for (int64_t seed = first; seed < first + seeds; seed++) {
-    Maker m = maker_create((uint64_t)seed + (low ? 5000 : 0) + (forced ? 10000 : 0), low);
+    Maker m = maker_create((uint64_t)seed + (low ? 5000 : 0) + (forced ? 10100 : 0), low);
     Draw random = {(uint64_t)seed};
     const CudaForm form = form_draw(&random);
     m.bench->call.first = seed % 2 == 0;

@@ -374,39 +374,30 @@ void chunk_close(const Emit *e) {
   emit_line(e->g, e->indent, "}");
 }
 
-void loads_emit(const Emit *e) {
+bool loads_chunk(const Emit *e, int indent) {
   bool done[KERNEL_MAX_PORTS] = {false}, any = false;
   for (int i = 0; i < e->g->kernel->code_count; i++) {
     if (!is_loaded(e, i) || is_loaded_once(e, i) || done[e->g->kernel->code[i].port]) {
       continue;
     }
     const CudaPort *port = port_of_code(e, i);
-    done[port->index] = true;
-    if (!any) {
-      chunk_open(e);
-      any = true;
-    }
-    if (e->values[i]) {
-      load_emit(e, port, "u", e->indent + 2);
-    } else {
-      emit_line(e->g, e->indent + 2, "if (!first) {");
-      load_emit(e, port, "u", e->indent + 3);
-      emit_line(e->g, e->indent + 2, "}");
+    done[port->index] = any = true;
+    if (indent > 0 && e->values[i]) {
+      load_emit(e, port, "u", indent);
+    } else if (indent > 0) {
+      emit_line(e->g, indent, "if (!first) {");
+      load_emit(e, port, "u", indent + 1);
+      emit_line(e->g, indent, "}");
     }
   }
-  if (any) {
-    chunk_close(e);
-  }
+  return any;
 }
 
-void loads_chunk(const Emit *e) {
-  bool done[KERNEL_MAX_PORTS] = {false};
-  for (int i = 0; i < e->g->kernel->code_count; i++) {
-    const CudaPort *port = is_loaded(e, i) ? port_of_code(e, i) : NULL;
-    if (port && !done[port->index]) {
-      done[port->index] = true;
-      load_emit(e, port, "u", e->indent);
-    }
+void loads_emit(const Emit *e) {
+  if (loads_chunk(e, 0)) {
+    chunk_open(e);
+    loads_chunk(e, e->indent + 2);
+    chunk_close(e);
   }
 }
 

@@ -204,7 +204,7 @@ void column_coordinates(Generator *g, const CudaProgram *program, int vector, in
 void loads_declare(const Emit *e, bool once);
 void loads_once(const Emit *e);
 void loads_emit(const Emit *e);
-void loads_chunk(const Emit *e);  // of an open chunk
+bool loads_chunk(const Emit *e, int indent);  // of an open chunk; whether there are any. indent 0: emits nothing
 void chunk_open(const Emit *e);
 void chunk_close(const Emit *e);
 // Between them: the loop over the elements of a vector, with the values.

@@ -2,8 +2,9 @@
 //
 // A row that fits is loaded once into registers. A longer one is read again in each phase, from shared memory where
 // what more than one phase needs fits there. Threads of a row fold by shuffles within a warp and by shared memory
-// between warps; with at most a warp for each row, a block works on several. Where columns are summed over the rows, a
-// few blocks for each multiprocessor go through all rows with their columns in registers and leave one partial each.
+// between warps; a block may work on several rows at once. Where columns or totals are summed over the rows, a few
+// blocks for each multiprocessor go through all rows: they copy rows into shared memory some turns ahead, keep what all
+// rows share and their columns in registers, and leave one partial each. row_shape.c chooses the numbers.
 #include <inttypes.h>
 
 #include "kernels/cuda/row_shape.h"
@@ -114,7 +115,7 @@ static void phase_work(Generator *g, const CudaProgram *program, const RowShape 
     late.loads = LOADS_OF_COLUMNS;
     late.indent = e->indent + 2;
     loads_declare(&late, false);
-    loads_chunk(&late);
+    loads_chunk(&late, late.indent);
   }
   lanes_open(e);
   phase_sinks(g, program, shape, phase, e->indent + 3);
