@@ -3,6 +3,7 @@
 // Layout (little-endian): 8 bytes "MDLX\r\n\x1a\n"; u32 PLAN_VERSION; u32 0; u64 payload bytes; u64 XXH3-64 of the
 // payload; payload. The payload is the plans, field by field, strings as u32 length + bytes. No pointers, no padding.
 // Kernels are written once for all plans, and the texts of a plan only where they are not those of the first.
+// What was compiled for GPUs ahead of time stands at the end, once for all plans.
 #ifndef MDL_COMPILER_ARTEFACT_H
 #define MDL_COMPILER_ARTEFACT_H
 

@@ -153,12 +153,21 @@ static void code_window(Codec *codec, Window *window) {
 static void code_attention(Codec *codec, Attention *attention) {
   code_type(codec, &attention->type);
   code_bool(codec, &attention->causal);
+  code_bool(codec, &attention->wide);
+  code_bool(codec, &attention->more);
+  code_bool(codec, &attention->more_keys);
   code_double(codec, &attention->scale);
   code_count(codec, &attention->parts, 2);
+  code_count(codec, &attention->key_parts, 2);
   for (int i = 0; i < 2; i++) {
     code_i64(codec, &attention->origin[i]);
     code_int(codec, &attention->origin_term[i]);
+    code_i64(codec, &attention->key_origin[i]);
+    code_int(codec, &attention->key_origin_term[i]);
   }
+  code_u32(codec, &attention->ring);
+  code_int(codec, &attention->ring_step);
+  code_i64(codec, &attention->key_end);
   int64_t *sizes[] = {&attention->batch,  &attention->queries, &attention->keys,       &attention->heads,
                       &attention->groups, &attention->depth,   &attention->value_depth};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -322,6 +331,13 @@ static void code_program(Codec *codec, PlanProgram *program) {
   code_int(codec, &program->slots);
   code_i64(codec, &program->transient_bytes);
   code_double(codec, &program->flops);
+  CODE_ARRAY(codec, program->values, program->value_count, 24);
+  for (int i = 0; i < program->value_count; i++) {
+    code_name(codec, &program->values[i].name);
+    code_span(codec, &program->values[i].span);
+    code_i64(codec, &program->values[i].bytes);
+    code_i64(codec, &program->values[i].count);
+  }
 }
 
 static void code_run(Codec *codec, PlanRun *run) {
@@ -445,6 +461,32 @@ static void code_plan(Codec *codec, Plan *plan, const KernelPool *pool, const Pl
   code_u64(codec, &plan->state_hash);
 }
 
+static void code_target(Codec *codec, PlanTarget *target) {
+  code_name(codec, &target->target);
+  code_name(codec, &target->compiler);
+  code_int(codec, &target->multiprocessors);
+  code_int(codec, &target->shared_bytes);
+  CODE_ARRAY(codec, target->codes, target->count, 16);
+  for (int i = 0; i < target->count && !codec->bad; i++) {
+    code_u64(codec, &target->codes[i].text);
+    code_data(codec, &target->codes[i].code, &target->codes[i].bytes);
+  }
+}
+
+// Once for all plans: they are those of the first.
+static void code_targets(Codec *codec, PlanSet *set) {
+  int count = set->count > 0 && codec->out ? set->plans[0]->target_count : 0;
+  PlanTarget *targets = count > 0 ? set->plans[0]->targets : NULL;
+  CODE_ARRAY(codec, targets, count, 20);
+  for (int i = 0; i < count && !codec->bad; i++) {
+    code_target(codec, &targets[i]);
+  }
+  for (int s = 0; s < set->count && !codec->bad; s++) {
+    CODE_SET(codec, set->plans[s]->target_count, count);
+    CODE_SET(codec, set->plans[s]->targets, targets);
+  }
+}
+
 void code_plan_set(Codec *codec, PlanSet *set) {
   KernelPool pool = {0};
   if (codec->out) {
@@ -461,4 +503,5 @@ void code_plan_set(Codec *codec, PlanSet *set) {
     Plan copy = *set->plans[i];  // writing changes nothing, not even in passing
     code_plan(codec, codec->out ? &copy : set->plans[i], &pool, i > 0 ? set->plans[0] : NULL);
   }
+  code_targets(codec, set);
 }

@@ -5,7 +5,8 @@
 #include "compiler/codec.h"
 #include "compiler/plan.h"
 
-// The kernels that the plans share, then each plan; texts that are those of the first plan are not repeated. Only
+// The kernels that the plans share, then each plan; texts that are those of the first plan are not repeated; then
+// the code for GPUs. Only
 // reading changes *set. What is read has its counts and enums in range; all else is plan_verify's to check.
 void code_plan_set(Codec *codec, PlanSet *set);
 

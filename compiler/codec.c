@@ -105,6 +105,25 @@ void code_name(Codec *codec, const char **text) {
   }
 }
 
+void code_data(Codec *codec, const uint8_t **data, size_t *bytes) {
+  uint64_t length = *bytes;
+  code_u64(codec, &length);
+  if (codec->out) {
+    buffer_bytes(codec->out, *data, *bytes);
+    return;
+  }
+  *bytes = 0;
+  *data = NULL;
+  if (codec->bad || length > codec->left) {
+    codec->bad = true;
+    return;
+  }
+  *data = arena_copy(codec->arena, codec->in, (size_t)length);
+  *bytes = (size_t)length;
+  codec->in += length;
+  codec->left -= (size_t)length;
+}
+
 void *code_array(Codec *codec, void *array, int *count, size_t size, size_t least) {
   code_int(codec, count);
   if (codec->out) {

@@ -26,8 +26,9 @@ void code_int(Codec *codec, int *value);  // 4 bytes
 void code_i16(Codec *codec, int16_t *value);
 void code_double(Codec *codec, double *value);
 void code_bool(Codec *codec, bool *value);
-void code_string(Codec *codec, const char **text);  // may be NULL
-void code_name(Codec *codec, const char **text);    // must be there
+void code_string(Codec *codec, const char **text);                  // may be NULL
+void code_name(Codec *codec, const char **text);                    // must be there
+void code_data(Codec *codec, const uint8_t **data, size_t *bytes);  // as it is; read ones are aligned to 16 bytes
 void code_sizes(Codec *codec, int64_t *sizes, int count);
 void code_count(Codec *codec, int *count, int most);  // of an array of fixed length
 int code_choice(Codec *codec, int value, int count);  // of an enum of `count` members

@@ -70,6 +70,9 @@ void forward_values_output(Compilation *c, const ForwardValues *values, Span los
 bool copies_wanted(const Spec *spec);
 bool copies_refresh(Compilation *c);
 
+// widen_rings.c: before kernels are made.
+void widen_rings(Compilation *c);
+
 // group.c: which nodes of a list belong to one kernel. group[i] of node id i: an id, or -1.
 typedef struct {
   int *group;  // by NodeId

@@ -71,6 +71,10 @@ typedef struct {
   int pack_count;
 } Front;
 
+static bool has_stages(const Spec *spec) {
+  return spec->pipeline.axis && spec->mesh[spec->pipeline.mesh].size > 1;
+}
+
 static bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *options) {
   *f = (Front){.arena = arena, .diag = diag};
   f->names = names_create(arena);
@@ -80,7 +84,7 @@ static bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions 
   if (!unit_load(&f->unit, options->file) || !settings_read(arena, &f->unit, options, &f->spec)) {
     return false;
   }
-  f->pipeline = f->spec.pipeline.axis && f->spec.mesh[f->spec.pipeline.mesh].size > 1;
+  f->pipeline = has_stages(&f->spec);
   return true;
 }
 
@@ -128,7 +132,7 @@ static bool make_refresh(Front *f, Compilation *c, StateMap *states, KernelTable
   }
   Lower l = {.c = c, .keep = f->arena, .graph = c->graph, .states = states, .kernels = kernels, .terms = terms};
   lower_program(&l);
-  emit_program(plan, &l, assign_memory(&l));
+  emit_program(plan, &l, assign_memory(&l, &plan->programs[PROGRAM_REFRESH]));
   return true;
 }
 
@@ -156,7 +160,7 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
   if (f->diag->errors > errors) {
     return false;
   }
-  int64_t transient = assign_memory(&l);
+  int64_t transient = assign_memory(&l, &plan->programs[program]);
   if (program == PROGRAM_TRAIN && options->view) {
     options->view->spec = &f->spec;
     view_keep(options->view, &l);
@@ -305,6 +309,8 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
       CompileOptions one = *options;
       one.recipe = count ? recipes[i] : options->recipe;
       bool good = settings_read(arena, &f->unit, &one, &f->spec);
+      f->pipeline = good && has_stages(&f->spec);
+      f->holders = map_create(arena);
       if (f->spec.model) {  // what is wrong with the model is said as well
         Compilation *c = ARENA_NEW(arena, Compilation);
         *c = start(f, &one, PROGRAM_TRAIN);
@@ -363,13 +369,17 @@ static bool known_rank(Diag *diag, int64_t rank, int64_t ranks) {
   return true;
 }
 
+const Plan *compile_of_rank(Diag *diag, const PlanSet *set, int64_t rank) {
+  return known_rank(diag, rank, plan_ranks(set->plans[0])) ? plan_of_rank(set, rank) : NULL;
+}
+
 static bool print_lowered(Arena *arena, Diag *diag, const CompileOptions *options, Buffer *out) {
   PlanSet *set;
-  if (!compile_plans(arena, diag, options, &set) || !known_rank(diag, options->rank, plan_ranks(set->plans[0]))) {
-    return false;
+  const Plan *plan = compile_plans(arena, diag, options, &set) ? compile_of_rank(diag, set, options->rank) : NULL;
+  if (plan) {
+    print_kernels(plan, options->program, out);
   }
-  print_kernels(plan_of_rank(set, options->rank), options->program, out);
-  return true;
+  return plan != NULL;
 }
 
 // Finds the stage of a rank.

@@ -46,6 +46,9 @@ bool compile_plan(Arena *arena, Diag *diag, const CompileOptions *options, Plan 
 // Reports everything that is wrong with a file: syntax, names, and each model under each recipe that names it.
 bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options);
 
+// The plan of a rank. NULL, with a diagnostic, if there is no such rank.
+const Plan *compile_of_rank(Diag *diag, const PlanSet *set, int64_t rank);
+
 // The graph as text after the named pass ("list": the names of the passes).
 bool compile_print(Arena *arena, Diag *diag, const CompileOptions *options, Buffer *out);
 

@@ -19,6 +19,8 @@ typedef struct {
 typedef struct {
   const char *name;
   int64_t peak;                       // bytes of what lives in one call of the segment alone
+  int instructions;                   // of the segment
+  double *alive;                      // by instruction: how many of them
   ARRAY(ViewCollective) collectives;  // in the order of their instructions
 } ViewSegment;
 
@@ -73,7 +75,8 @@ void explain_print(const Explain *explain, Buffer *out);
 // The same as one JSON object, every parameter and every collective by itself.
 void explain_json(const Explain *explain, Buffer *out);
 
-// The pipeline's schedule and memory as SVG, times proportional to arithmetic. False: there is no pipeline.
-bool explain_svg(const Explain *explain, Buffer *out);
+// As SVG: the pipeline's schedule and memory, times proportional to arithmetic; without a pipeline the memory of a rank
+// from instruction to instruction.
+void explain_svg(const Explain *explain, Buffer *out);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "compiler/explain_part.h"
+#include "compiler/largest.h"
 
 static double bytes_of(const Plan *plan, StateRole role) {
   double sum = 0;
@@ -103,6 +104,12 @@ void explain_memory(const Explain *explain, Buffer *out) {
   char number[UNITS_MAX];
   buffer_format(out, "\nmemory of a rank in the training step%s\n", count > 1 ? ", the largest first" : "");
   table_print(&table, 1, out);
+  if (plan->programs[PROGRAM_TRAIN].value_count > 0) {
+    const Plan *fullest = explain->set->plans[needs[0].stage];
+    buffer_format(out, "  the largest values of a step%s\n    ", count > 1 ? ", in the first of these" : "");
+    largest_print(fullest, PROGRAM_TRAIN, "\n    ", out);
+    buffer_text(out, "\n");
+  }
   if (plan_ranks(plan) > 1) {
     buffer_format(out, "  all %lld ranks together: %s\n", (long long)plan_ranks(plan), units_bytes(number, all));
   }

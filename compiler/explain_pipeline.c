@@ -3,6 +3,7 @@
 
 #include "base/units.h"
 #include "compiler/explain_part.h"
+#include "compiler/memory_chart.h"
 #include "compiler/schedule.h"
 #include "compiler/schedule_chart.h"
 
@@ -133,10 +134,39 @@ static const char *scale_times(const Explain *explain, Timing *timing) {
   return units[unit];
 }
 
-bool explain_svg(const Explain *explain, Buffer *out) {
+// The calls of a training step without a pipeline.
+static void draw_memory(const Explain *explain, Buffer *out) {
+  Arena *arena = explain->arena;
+  const Plan *plan = explain_first(explain);
+  const PlanProgram *train = &plan->programs[PROGRAM_TRAIN];
+  const ViewStage *stage = &explain->view->stages.at[0];
+  MemoryCall *calls = ARENA_ARRAY(arena, MemoryCall, train->call_count + 1);
+  int count = 0;
+  for (int c = 0; c < train->call_count; c++) {
+    int at = train->calls[c].segment;
+    if (at < stage->segment_count) {
+      const ViewSegment *segment = &stage->segments[at];
+      bool several = train->slots > 1 && at + 1 < stage->segment_count;
+      const char *name = several ? arena_format(arena, "%s %d", segment->name, train->calls[c].slot) : segment->name;
+      calls[count++] = (MemoryCall){name, segment->instructions, segment->alive};
+    }
+  }
+  MemoryChart chart = {
+      .title = arena_format(arena, "%s: memory of a rank in a training step", plan->run.model),
+      .subtitle = arena_format(arena, "layout %s, recipe %s, %lld rank%s", plan->run.layout ? plan->run.layout : "-",
+                               plan->run.recipe ? plan->run.recipe : "-", (long long)plan_ranks(plan),
+                               plan_ranks(plan) > 1 ? "s" : ""),
+      .lasting = (double)(stage->gradients + stage->flying + stage->shared),
+      .call_count = count,
+      .calls = calls};
+  memory_chart(&chart, out);
+}
+
+void explain_svg(const Explain *explain, Buffer *out) {
   const Pipeline *pipeline = pipeline_of(explain);
   if (!pipeline) {
-    return false;
+    draw_memory(explain, out);
+    return;
   }
   Timing timing = timing_of(explain);
   const char *unit = scale_times(explain, &timing);
@@ -150,5 +180,4 @@ bool explain_svg(const Explain *explain, Buffer *out) {
                          .unit = unit,
                          .activation = timing.saved};
   schedule_chart(timing.schedule, &timing.times, &chart, out);
-  return true;
 }

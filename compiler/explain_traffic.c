@@ -15,6 +15,9 @@ const char *traffic_kind(const Traffic *traffic) {
 
 double traffic_ring(CollectiveKind kind, int64_t ranks, double payload) {
   double share = (double)(ranks - 1) / (double)ranks;
+  if (kind == COLLECTIVE_ROTATE) {
+    return payload;
+  }
   return (kind == COLLECTIVE_ALL_REDUCE ? 2 : 1) * share * payload;
 }
 
@@ -31,7 +34,8 @@ static void measure(const Plan *plan, Traffic *traffic) {
   double bytes = (double)(collective->count * element_type_bytes(collective->type));
   traffic->mesh = collective->mesh;
   traffic->ranks = collective->ranks;
-  traffic->payload = collective->kind == COLLECTIVE_ALL_REDUCE ? bytes : bytes * collective->ranks;
+  bool one = collective->kind == COLLECTIVE_ALL_REDUCE || collective->kind == COLLECTIVE_ROTATE;
+  traffic->payload = one ? bytes : bytes * collective->ranks;
   traffic->wire = traffic_ring(collective->kind, collective->ranks, traffic->payload);
 }
 

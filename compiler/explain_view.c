@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compiler/explain.h"
+#include "compiler/passes/attention.h"
 
 // --- collectives ---
 
@@ -39,7 +40,8 @@ static void keep_collectives(const Lower *l, const NodeList *nodes, int at, View
   const Graph *graph = l->graph;
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
-    if (is_collective(node)) {
+    int count = is_collective(node) ? 1 : is_attention(node) ? attention_rotations(l, node) : 0;
+    for (int j = 0; j < count; j++) {
       const char *path = node->scope > 0 ? graph->scopes.at[node->scope].path : NULL;
       ViewCollective kept = {phase_of(l->segments.at[at]->kind, graph, node), of_pack(graph, node), path ? path : ""};
       array_push(l->keep, &segment->collectives, kept);
@@ -182,6 +184,13 @@ static void keep_memory(const Lower *l, ViewStage *stage) {
       int64_t top = buffer->offset + buffer->bytes - lasting;
       ViewSegment *segment = &stage->segments[buffer->segment];
       segment->peak = top > segment->peak ? top : segment->peak;
+      segment->alive[buffer->first] += (double)buffer->bytes;
+      segment->alive[buffer->last + 1] -= (double)buffer->bytes;
+    }
+  }
+  for (int s = 0; s < stage->segment_count; s++) {  // from changes to sums
+    for (int i = 1; i <= stage->segments[s].instructions; i++) {
+      stage->segments[s].alive[i] += stage->segments[s].alive[i - 1];
     }
   }
 }
@@ -197,7 +206,10 @@ void view_keep(CompileView *view, const Lower *l) {
   stage.segment_count = l->segments.count;
   stage.segments = ARENA_ARRAY(arena, ViewSegment, stage.segment_count + 1);
   for (int i = 0; i < stage.segment_count; i++) {
-    stage.segments[i].name = l->segments.at[i]->name;
+    ViewSegment *segment = &stage.segments[i];
+    segment->name = l->segments.at[i]->name;
+    segment->instructions = l->segments.at[i]->list.count;
+    segment->alive = ARENA_ARRAY(arena, double, segment->instructions + 2);
   }
   keep_segments(l, &stage);
   keep_tensors(l, &stage);

@@ -31,6 +31,7 @@ typedef struct {
   bool zigzag;           // the major cut is into 2n blocks; see PlanCut
   uint32_t padded_mesh;  // of a whole axis: the mesh axes that may cut it unevenly, with padding at the end
   uint32_t zigzag_mesh;  // of a whole axis: the mesh axes that cut it so
+  uint32_t block_mesh;   // of a whole axis: the mesh axes that cut it into blocks, unless zigzag_mesh has them too
 } Axis;
 
 typedef enum {

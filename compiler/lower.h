@@ -19,15 +19,17 @@ typedef struct {
 typedef struct {
   ArenaClass arena;
   int64_t bytes;
-  int64_t offset;       // in its arena; -1 until memory.c
-  int64_t slot_stride;  // of inputs
-  int64_t lane_stride;  // of values of several microbatches in flight
-  int first, last;      // instructions of its segment that touch it; first > last: none
-  bool whole;           // lives through the whole program
-  bool message;         // of a message: stays as it is until that has been received
-  int segment;          // the one segment that touches it, or -1: several do
-  int chunk;            // of those segments, or -1: several
-  bool shared;          // by all microbatches: touched by more than their own segments
+  int64_t offset;            // in its arena; -1 until memory.c
+  int64_t slot_stride;       // of inputs
+  int64_t lane_stride;       // of values of several microbatches in flight
+  int first, last;           // instructions of its segment that touch it; first > last: none
+  bool whole;                // lives through the whole program
+  bool message;              // of a message: stays as it is until that has been received
+  int segment;               // the one segment that touches it, or -1: several do
+  int chunk;                 // of those segments, or -1: several
+  bool shared;               // by all microbatches: touched by more than their own segments
+  int64_t copies;            // of one that lasts: for each microbatch in flight; 0: one
+  const Instruction *maker;  // the first that writes it, or NULL
 } MemoryBuffer;
 
 // The map of persistent state, shared by all programs of a plan.
@@ -131,7 +133,21 @@ void lower_dot(Lower *l, const Node *node);
 void lower_dots(Lower *l, const Node *node);
 void lower_dot_sum(Lower *l, const Node *node);
 
+// lower_attention.c
+void lower_attention(Lower *l, const Node *node, bool grad);
+int attention_rotations(const Lower *l, const Node *node);  // how often it passes blocks around its ring; 0: no ring
+
 // lower_collective.c
+typedef struct {  // a block of `count` elements that goes to the next rank of the ring of these mesh axes
+  const Node *node;
+  uint32_t mesh;
+  ElementType type;
+  int64_t count;
+  const Storage *from, *to;
+  const char *why;
+} Rotation;
+
+void lower_rotate(Lower *l, const Rotation *rotation);
 void lower_collective(Lower *l, const Node *node);
 void lower_shard(Lower *l, const Node *node);
 void lower_send(Lower *l, const Node *node);
@@ -150,6 +166,10 @@ void lower_program(Lower *l);
 // memory.c
 typedef void PlaceVisitor(void *context, Place *place, bool write);
 void instruction_places(Instruction *instruction, Kernel *const *kernels, PlaceVisitor *visit, void *context);
-int64_t assign_memory(Lower *l);  // bytes of the transient arena
+// largest.c: fills program->values: those alive at instruction `moment` of a segment, and those that last.
+void largest_values(Lower *l, int segment, int moment, PlanProgram *program);
+
+// Bytes of the transient arena. `program` is told its largest values.
+int64_t assign_memory(Lower *l, PlanProgram *program);
 
 #endif

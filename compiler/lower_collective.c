@@ -308,6 +308,25 @@ void lower_collective(Lower *l, const Node *node) {
   }
 }
 
+void lower_rotate(Lower *l, const Rotation *rotation) {
+  int ranks = 1;
+  for (int m = 0; m < l->c->spec->mesh_count; m++) {
+    ranks *= rotation->mesh >> m & 1 ? (int)l->c->spec->mesh[m].size : 1;
+  }
+  Collective collective = {.kind = COLLECTIVE_ROTATE,
+                           .type = rotation->type,
+                           .mesh = rotation->mesh,
+                           .ranks = ranks,
+                           .count = rotation->count,
+                           .from = place_of(l, rotation->from),
+                           .to = place_of(l, rotation->to)};
+  Instruction *instruction = new_instruction(l, INSTRUCTION_COLLECTIVE);
+  instruction->why = rotation->why;
+  instruction->rule = rotation->node->rule;
+  instruction->bytes = 2 * (double)collective.count * (double)element_type_bytes(collective.type);
+  instruction->as.collective = collective;
+}
+
 // A rank's two blocks of a zigzag cut are apart: they are copied. Other parts are where they are.
 void lower_shard(Lower *l, const Node *node) {
   if (!zigzag_between(l, node->axis, node->axis2)) {

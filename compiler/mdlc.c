@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/options.h"
@@ -11,6 +12,9 @@
 #include "compiler/artefact.h"
 #include "compiler/command.h"
 #include "compiler/explain.h"
+#include "kernels/cuda/ahead.h"
+#include "kernels/cuda/listing.h"
+#include "kernels/cuda/target.h"
 #include "lang/ast.h"
 
 #ifndef MDL_VERSION
@@ -25,7 +29,7 @@ typedef struct {
   CommandFlags compile;
   const char *out, *target, *after, *program, *svg;
   int64_t rank;
-  bool check, full, json;
+  bool check, full, json, kernels;
 } Values;
 
 static double seconds_now(void) {
@@ -36,7 +40,6 @@ static double seconds_now(void) {
 
 static CompileOptions values_options(const Values *values, const char *file) {
   CompileOptions options = command_compile_options(&values->compile, file);
-  options.target = values->target ? values->target : options.target;
   options.after = values->after;
   options.rank = values->rank;
   return options;
@@ -55,10 +58,50 @@ static int check_main(Arena *arena, const void *values, const OptionList *argume
   return status;
 }
 
+// A line that is overwritten, on a terminal alone.
+static void compile_progress(void *context, const char *target, int done, int count) {
+  (void)context;
+  fprintf(stderr, "\rcompiling kernels for %s %d/%d%s", target, done, count, done == count ? "\r\033[K" : "");
+  fflush(stderr);
+}
+
+// Puts the code of all kernels into the plans, and says how much that is.
+static bool compile_kernels(Arena *arena, PlanSet *set, const char *const *targets, int count) {
+  const CudaAhead options = {.cache = "", .progress = isatty(STDERR_FILENO) ? compile_progress : NULL};
+  const char *why = NULL;
+  if (count > 0 && !cuda_ahead(arena, set, targets, count, &options, &why)) {
+    fprintf(stderr, "mdlc compile: %s\n", why);
+    return false;
+  }
+  return true;
+}
+
+static void compile_tell_kernels(const Plan *plan, double seconds) {
+  char size[UNITS_MAX];
+  for (int t = 0; t < plan->target_count; t++) {
+    const PlanTarget *target = &plan->targets[t];
+    double bytes = 0;
+    for (int i = 0; i < target->count; i++) {
+      bytes += (double)target->codes[i].bytes;
+    }
+    printf("%s: %d kernels, %s, by %s\n", target->target, target->count, units_bytes(size, bytes), target->compiler);
+  }
+  if (plan->target_count > 0) {
+    printf("kernels compiled in %.3f s\n", seconds);
+  }
+}
+
 static int compile_main(Arena *arena, const void *values, const OptionList *arguments) {
   const Values *compile = values;
+  const char *targets[CUDA_AHEAD_TARGETS];
   if (!compile->out) {
     fprintf(stderr, "mdlc compile: -o PLAN.mdlx is missing: where should the plan go?\n");
+    return STATUS_USAGE;
+  }
+  const char *wrong = NULL;
+  const int count = compile->target ? cuda_targets_read(arena, compile->target, targets, &wrong) : 0;
+  if (count < 0) {
+    fprintf(stderr, "mdlc compile: --target: %s\n", wrong);
     return STATUS_USAGE;
   }
   Diag *diag = diag_create(arena);
@@ -69,9 +112,11 @@ static int compile_main(Arena *arena, const void *values, const OptionList *argu
   bool good = compile_plans(arena, diag, &options, &set);
   double seconds = seconds_now() - start;
   command_show(&compile->compile, diag, stderr);
-  if (!good) {
+  start = seconds_now();
+  if (!good || !compile_kernels(arena, set, targets, count)) {
     return STATUS_INPUT;
   }
+  const double kernel_seconds = seconds_now() - start;
   if (!artefact_write(arena, set, compile->out, &why)) {
     fprintf(stderr, "mdlc: %s\n", why);
     return STATUS_INPUT;
@@ -96,7 +141,16 @@ static int compile_main(Arena *arena, const void *values, const OptionList *argu
   }
   printf("%s: %s, %lld instructions, peak memory %s, compiled in %.3f s\n", compile->out,
          units_bytes(size, (double)length), (long long)instructions, units_bytes(memory, (double)peak), seconds);
+  compile_tell_kernels(set->plans[0], kernel_seconds);
   return STATUS_DONE;
+}
+
+// The CUDA C of the plan of one rank.
+static bool print_kernels(Arena *arena, Diag *diag, const CompileOptions *options, const char *target, Buffer *out,
+                          const char **why) {
+  PlanSet *set = NULL;
+  const Plan *plan = compile_plans(arena, diag, options, &set) ? compile_of_rank(diag, set, options->rank) : NULL;
+  return plan && cuda_listing(arena, plan, options->program, target, out, why);
 }
 
 static int print_main(Arena *arena, const void *values, const OptionList *arguments) {
@@ -109,8 +163,20 @@ static int print_main(Arena *arena, const void *values, const OptionList *argume
       options.program = (ProgramKind)i;
     }
   }
-  bool good = compile_print(arena, diag, &options, &text);
+  if (print->kernels ? print->after && strcmp(print->after, "lower") != 0 : print->target != NULL) {
+    fprintf(stderr, "mdlc print: %s\n",
+            print->kernels ? "--kernels is for --after lower: there are none before" : "--target is for --kernels");
+    return STATUS_USAGE;
+  }
+  const char *why = NULL;
+  bool good = print->kernels
+                  ? print_kernels(arena, diag, &options, print->target ? print->target : "sm_90a", &text, &why)
+                  : compile_print(arena, diag, &options, &text);
   command_show(&print->compile, diag, stderr);
+  if (why) {
+    fprintf(stderr, "mdlc print: --target: %s\n", why);
+    return STATUS_USAGE;
+  }
   if (good && text.text) {
     fputs(text.text, stdout);
   }
@@ -121,8 +187,8 @@ static int print_main(Arena *arena, const void *values, const OptionList *argume
 
 typedef enum { RENDER_TEXT, RENDER_JSON, RENDER_PICTURE } Render;
 
-// False: there is no picture. Running out of memory makes the text fail.
-static bool explain_render(const Explain *explain, Render render, Buffer *out) {
+// Running out of memory makes the text fail.
+static void explain_render(const Explain *explain, Render render, Buffer *out) {
   jmp_buf escape;
   if (setjmp(escape)) {
     out->failed = true;
@@ -132,22 +198,17 @@ static bool explain_render(const Explain *explain, Render render, Buffer *out) {
       explain_print(explain, out);
     } else if (render == RENDER_JSON) {
       explain_json(explain, out);
-    } else if (!explain_svg(explain, out)) {
-      arena_set_escape(explain->arena, NULL);
-      return false;
+    } else {
+      explain_svg(explain, out);
     }
   }
   arena_set_escape(explain->arena, NULL);
-  return true;
 }
 
 static int write_svg(const Explain *explain, const char *path) {
   Buffer picture = {0};
   FileError error = {"no memory"};
-  if (!explain_render(explain, RENDER_PICTURE, &picture)) {
-    fprintf(stderr, "mdlc explain: --svg draws the schedule of a pipeline, and this layout has none\n");
-    return STATUS_INPUT;
-  }
+  explain_render(explain, RENDER_PICTURE, &picture);
   bool good = !picture.failed && file_write_atomic(path, picture.text, picture.length, &error);
   if (!good) {
     fprintf(stderr, "mdlc explain: %s\n", error.text);
@@ -242,7 +303,8 @@ static int fmt_main(Arena *arena, const void *values, const OptionList *argument
 
 static const Option compile_options[] = {
     {"out", 'o', OPTION_TEXT, "PLAN.mdlx", offsetof(Values, out), 0, "where the plan goes"},
-    {"target", 0, OPTION_CHOICE, "cpu", offsetof(Values, target), 0, "what it is for (default: cpu)"},
+    {"target", 0, OPTION_TEXT, "TARGET,...", offsetof(Values, target), 0,
+     "GPUs for which kernels are compiled as well: " CUDA_TARGET_NAMES " (default: cpu, none)"},
 };
 static const Option print_options[] = {
     {"after", 0, OPTION_TEXT, "PASS", offsetof(Values, after), 0,
@@ -250,12 +312,17 @@ static const Option print_options[] = {
     {"program", 0, OPTION_CHOICE, "initialise|train|evaluate|generate|refresh", offsetof(Values, program), 0,
      "which program to print (default: train)"},
     {"rank", 0, OPTION_INTEGER, "N", offsetof(Values, rank), 0, "whose stage of the pipeline to print (default: 0)"},
+    {"kernels", 0, OPTION_FLAG, NULL, offsetof(Values, kernels), 0,
+     "after `lower`: the CUDA C of each kernel instead, with the lines it came from"},
+    {"target", 0, OPTION_TEXT, "TARGET", offsetof(Values, target), 0,
+     "the GPU that --kernels is for: " CUDA_TARGET_NAMES " (default: sm_90a)"},
 };
 static const Option explain_options[] = {
     {"full", 0, OPTION_FLAG, NULL, offsetof(Values, full), 0,
      "a line for each parameter and stage, also where they are alike"},
     {"json", 0, OPTION_FLAG, NULL, offsetof(Values, json), 0, "one JSON object instead, for scripts"},
-    {"svg", 0, OPTION_TEXT, "FILE", offsetof(Values, svg), 0, "also draw the schedule of the pipeline and its memory"},
+    {"svg", 0, OPTION_TEXT, "FILE", offsetof(Values, svg), 0,
+     "also draw the memory of a training step, and the schedule of a pipeline"},
 };
 static const Option fmt_options[] = {
     {"check", 0, OPTION_FLAG, NULL, offsetof(Values, check), 0,

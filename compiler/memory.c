@@ -77,7 +77,6 @@ typedef struct {
 // segment and chunk of a buffer: -2 while nothing touches it, -1 once several do.
 static void touch(void *context, Place *place, bool write) {
   Touch *at = context;
-  (void)write;
   MemoryBuffer *buffer = &at->l->buffers.at[place->slot_stride];
   const LowerSegment *segment = at->l->segments.at[at->segment];
   bool microbatch = segment->kind != SEGMENT_APPLY && segment->kind != SEGMENT_ALL;
@@ -86,6 +85,7 @@ static void touch(void *context, Place *place, bool write) {
   buffer->last = at->now > buffer->last ? at->now : buffer->last;
   buffer->chunk = buffer->chunk == -2 || buffer->chunk == chunk ? chunk : -1;
   buffer->shared |= !microbatch;
+  buffer->maker = write && !buffer->maker ? &segment->list.at[at->now] : buffer->maker;
   buffer->segment = buffer->segment == -2 || buffer->segment == at->segment ? at->segment : -1;
 }
 
@@ -168,14 +168,15 @@ static int64_t place_lasting(Lower *l) {
       copies = l->graph->slots;
       buffer->slot_stride = copies > 1 ? size : 0;
     }
+    buffer->copies = copies;
     buffer->offset = bytes;
     bytes += size * copies;
   }
   return bytes;
 }
 
-// Buffers of one segment, between its instructions; returns the peak.
-static int64_t place_segment(Lower *l, int segment, int64_t base) {
+// Buffers of one segment, between its instructions; returns the peak, which is reached at instruction *moment.
+static int64_t place_segment(Lower *l, int segment, int64_t base, int *moment) {
   Arena *arena = l->c->arena;
   int instructions = l->segments.at[segment]->list.count;
   int *begin = ARENA_ARRAY(arena, int, instructions + 2), *next_begin = ARENA_ARRAY(arena, int, l->buffers.count + 1);
@@ -194,9 +195,11 @@ static int64_t place_segment(Lower *l, int segment, int64_t base) {
   FreeList list = {0};
   free_insert(arena, &list, 0, (Gap){0, INT64_MAX / 2});
   for (int now = 0; now < instructions; now++) {
+    const int64_t before = list.peak;
     for (int i = begin[now]; i >= 0; i = next_begin[i]) {
       l->buffers.at[i].offset = take_gap(&list, aligned(l->buffers.at[i].bytes));
     }
+    *moment = list.peak > before ? now : *moment;
     for (int i = end[now]; i >= 0; i = next_end[i]) {
       give_gap(arena, &list, (Gap){l->buffers.at[i].offset, aligned(l->buffers.at[i].bytes)});
       l->buffers.at[i].offset += base;
@@ -216,7 +219,7 @@ static void resolve(void *context, Place *place, bool write) {
                    .term = place->term};
 }
 
-int64_t assign_memory(Lower *l) {
+int64_t assign_memory(Lower *l, PlanProgram *program) {
   Kernel *const *kernels = l->kernels->all.at;
   for (int part = 0; part < l->segments.count; part++) {
     InstructionList *list = &l->segments.at[part]->list;
@@ -235,10 +238,15 @@ int64_t assign_memory(Lower *l) {
   }
   l->host_bytes = host;
   int64_t lasting = place_lasting(l), peak = lasting;
+  int fullest = -1, moment = 0;
   for (int part = 0; part < l->segments.count; part++) {
-    int64_t top = place_segment(l, part, lasting);
+    int now = 0;
+    int64_t top = place_segment(l, part, lasting, &now);
+    fullest = top > peak ? part : fullest;
+    moment = top > peak ? now : moment;
     peak = top > peak ? top : peak;
   }
+  largest_values(l, fullest, moment, program);
   for (int part = 0; part < l->segments.count; part++) {
     InstructionList *list = &l->segments.at[part]->list;
     for (int i = 0; i < list->count; i++) {

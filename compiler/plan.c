@@ -23,7 +23,7 @@ int64_t plan_instructions(const Plan *plan, ProgramKind kind) {
 }
 
 const char *collective_kind_name(CollectiveKind kind) {
-  static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
+  static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "rotate"};
   return (unsigned)kind < COLLECTIVE_KIND_COUNT ? names[kind] : "?";
 }
 
@@ -76,6 +76,22 @@ int64_t plan_part(const Plan *plan, const int *mesh, int count, const int *coord
   return part;
 }
 
+void plan_before(const Plan *plan, uint32_t mesh, int steps, const int *coordinate, int *before) {
+  int axes[PLAN_MAX_MESH], count = 0;
+  for (int i = 0; i < plan->mesh_count; i++) {
+    before[i] = coordinate[i];
+    if (mesh >> i & 1) {
+      axes[count++] = i;
+    }
+  }
+  int64_t ranks = plan_parts(plan, axes, count);
+  int64_t part = (plan_part(plan, axes, count, coordinate) + ranks - steps % ranks) % ranks;
+  for (int i = count - 1; i >= 0; i--) {
+    before[axes[i]] = (int)(part % plan->mesh[axes[i]].size);
+    part /= plan->mesh[axes[i]].size;
+  }
+}
+
 int64_t plan_position(const Plan *plan, const PlanCut *cut, const int *coordinate, int64_t local) {
   if (cut->count == 0) {
     return local;
@@ -107,6 +123,19 @@ void plan_source(const Plan *plan, Span span, char *text, size_t size) {
     line += source->text[i] == '\n';
   }
   snprintf(text, size, "%s:%d", source->path, line);
+}
+
+const PlanCode *plan_code(const PlanTarget *target, uint64_t text) {
+  int from = 0, to = target->count;
+  while (from < to) {
+    const int middle = from + (to - from) / 2;
+    if (target->codes[middle].text < text) {
+      from = middle + 1;
+    } else {
+      to = middle;
+    }
+  }
+  return from < target->count && target->codes[from].text == text ? &target->codes[from] : NULL;
 }
 
 const char *program_kind_name(ProgramKind kind) {

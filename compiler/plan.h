@@ -10,7 +10,7 @@
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 4, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256 };
+enum { PLAN_VERSION = 6, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
   const char *name;
@@ -124,17 +124,26 @@ typedef struct {
 // q, o: [batch, query, head, group, depth]; k, v: [batch, key, head, depth]; strides in elements of each dim but
 // the last, which is contiguous. o = softmax(scale * q.k, masked by key <= query if causal) v.
 // statistics: log of the sum of exponentials of the scaled scores, [batch, head, group, query], dense, in the
-// real type of the plan, in which everything is computed; `type` is that of all other tensors. GRAD reads q, k, v, o,
-// d_o, statistics and writes dq, dk, dv (dk and dv summed over group). The position of query i is origin[p] + the term
-// origin_term[p] + i - p * queries / parts, where p = i / (queries / parts): ranks may hold their queries in two blocks
-// (zigzag). parts 0: one, beginning at position 0.
+// real type of the plan, in which everything is computed. GRAD reads q, k, v, o, d_o, statistics and writes dq, dk, dv
+// (dk and dv summed over group). `type` is that of all other tensors, but if `wide`, what is written (o, and by GRAD
+// dq, dk and dv) is in the real type. The position of query i is origin[p] + the term origin_term[p] + i - p * queries
+// / parts, where p = i / (queries / parts): ranks may hold their queries in two blocks (zigzag). parts 0: one,
+// beginning at position 0. Ring attention sees one block of the keys at a time: the block of the rank that stands
+// ring_step ranks before this one in the group of the mesh axes `ring`. Positions of keys follow from key_parts,
+// key_origin and key_origin_term on that rank, as those of queries do on this one; keys at or past key_end are padding
+// (key_end 0: none are). more: the keys are added to those that o and the statistics have seen, GRAD: dq is added to;
+// more_keys: GRAD adds to dk and dv. Both add in the real type alone: where `type` is another, the attention is wide.
+// What no query may see costs no arithmetic. A query that has seen no key has o = 0 and the statistic -infinity.
 typedef struct {
   ElementType type;
-  bool causal;
+  bool causal, wide, more, more_keys;
   double scale;
-  int parts;
-  int64_t origin[2];
-  int origin_term[2];
+  int parts, key_parts;
+  int64_t origin[2], key_origin[2];
+  int origin_term[2], key_origin_term[2];
+  uint32_t ring;  // bit i: mesh axis i; 0: the keys are this rank's
+  int ring_step;
+  int64_t key_end;
   int64_t batch, queries, keys, heads, groups, depth, value_depth;
   int64_t stride_q[4], stride_o[4], stride_dq[4], stride_do[4];  // batch, query, head, group
   int64_t stride_k[3], stride_v[3], stride_dk[3], stride_dv[3];  // batch, key, head
@@ -157,6 +166,7 @@ typedef enum {
   COLLECTIVE_ALL_GATHER,      // from[count] -> to[ranks * count]: the parts in the order of the ranks
   COLLECTIVE_REDUCE_SCATTER,  // from[ranks * count] -> to[count]: block i of the result for rank i of the group
   COLLECTIVE_ALL_TO_ALL,      // from[ranks * count] -> to[ranks * count]: block j of rank i becomes block i of rank j
+  COLLECTIVE_ROTATE,          // from[count] -> to[count]: what the rank before has; the first has that of the last
   COLLECTIVE_KIND_COUNT
 } CollectiveKind;
 
@@ -272,6 +282,12 @@ typedef enum {
   PROGRAM_COUNT
 } ProgramKind;
 
+typedef struct {     // values of one name in the transient arena, where a program needs most of it
+  const char *name;  // of what makes them; numbers of layers are '*'
+  Span span;
+  int64_t bytes, count;  // of all of them together
+} PlanValue;
+
 typedef struct {  // call_count 0: the plan does not have this program
   int call_count, input_count, output_count;
   PlanCall *calls;
@@ -280,6 +296,8 @@ typedef struct {  // call_count 0: the plan does not have this program
   int slots;                // microbatches of one step
   int64_t transient_bytes;  // the peak of the transient arena
   double flops;             // model arithmetic of one run
+  int value_count;          // at most PLAN_MAX_VALUES
+  PlanValue *values;        // the largest, the largest first: for messages
 } PlanProgram;
 
 typedef struct {  // what the recipe says about a run, resolved
@@ -295,6 +313,21 @@ typedef struct {  // what the recipe says about a run, resolved
   double parameters;  // count
   bool strict;        // every run of it gives the same bits: nothing may be used that does not
 } PlanRun;
+
+typedef struct {        // machine code of one generated text, or PTX
+  uint64_t text;        // cuda_text_hash of the text (kernels/cuda/compile.h)
+  const uint8_t *code;  // a cubin (ELF), or NUL-terminated PTX
+  size_t bytes;
+} PlanCode;
+
+typedef struct {         // kernels compiled ahead of time for one kind of GPU
+  const char *target;    // sm_90a; compute_80: PTX
+  const char *compiler;  // "NVRTC 13.0"
+  // Of the GPU that the texts were generated for: another of the same kind may have others.
+  int multiprocessors, shared_bytes;
+  int count;
+  PlanCode *codes;  // by rising hash
+} PlanTarget;
 
 typedef struct {
   PlanRun run;
@@ -317,6 +350,8 @@ typedef struct {
   const char *resolved;  // the text of resolved.mdl
   Source *sources;       // of the spans
   uint64_t state_hash;   // of the map of persistent state
+  int target_count;      // of kinds of GPUs for which there is code: those of all plans of a set together
+  PlanTarget *targets;
 } Plan;
 
 // The plans of all stages, in their order; one without a pipeline. Ranks of one stage share a plan.
@@ -333,6 +368,9 @@ int64_t plan_rank(const Plan *plan, const int *coordinate);              // and 
 int64_t plan_term(const Plan *plan, int term, const int *coordinate);    // what a place's term is on this rank
 int64_t plan_parts(const Plan *plan, const int *mesh, int count);        // how many parts these mesh axes make
 int64_t plan_part(const Plan *plan, const int *mesh, int count, const int *coordinate);  // and which is this rank's
+// The coordinates of the rank that stands `steps` before this one in the ring of these mesh axes, in the order of
+// ranks.
+void plan_before(const Plan *plan, uint32_t mesh, int steps, const int *coordinate, int *before);
 // Position along the whole axis of the local one; at or past the size of the axis: padding.
 int64_t plan_position(const Plan *plan, const PlanCut *cut, const int *coordinate, int64_t local);
 const Plan *plan_of_rank(const PlanSet *set, int64_t rank);
@@ -341,6 +379,7 @@ int plan_find_state(const Plan *plan, const char *name);        // index or -1
 int64_t plan_instructions(const Plan *plan, ProgramKind kind);  // run by one run of a program
 // "model.mdl:17": where a span begins; empty if no text of the plan is behind it.
 void plan_source(const Plan *plan, Span span, char *text, size_t size);
+const PlanCode *plan_code(const PlanTarget *target, uint64_t text);  // or NULL
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
 const char *collective_kind_name(CollectiveKind kind);

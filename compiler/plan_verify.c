@@ -106,8 +106,8 @@ static bool window_holds(PlanCheck *v, const Window *window) {
          check_strided(v, window->x, window->type, count, window->size, window->stride_x);
 }
 
-static bool attention_operand_holds(PlanCheck *v, const Attention *a, Place place, bool key, int64_t depth,
-                                    const int64_t *stride) {
+static bool attention_operand_holds(PlanCheck *v, const Attention *a, ElementType type, Place place, bool key,
+                                    int64_t depth, const int64_t *stride) {
   Extent extent = {0};
   extent_add(&extent, a->batch, stride[0]);
   extent_add(&extent, key ? a->keys : a->queries, stride[1]);
@@ -116,7 +116,37 @@ static bool attention_operand_holds(PlanCheck *v, const Attention *a, Place plac
     extent_add(&extent, a->groups, stride[3]);
   }
   extent_add(&extent, depth, 1);
-  return check_place(v, place, extent, element_type_bytes(a->type));
+  return check_place(v, place, extent, element_type_bytes(type));
+}
+
+// Where the queries, or the keys, stand.
+static bool positions_hold(PlanCheck *v, int parts, int64_t size, const int64_t *first, const int *term) {
+  if (parts < 0 || parts > 2 || size % (parts ? parts : 1)) {
+    return check_fail(v, "has its queries or keys in impossible parts");
+  }
+  for (int i = 0; i < parts; i++) {
+    Place origin = {.offset = first[i], .term = term[i]};
+    if (!check_base(v, &origin)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Is there a group of these mesh axes, none of them the pipeline's, with more than `step` ranks? 0: no mesh axes.
+static bool group_holds(PlanCheck *v, uint32_t mesh, int step) {
+  const Plan *plan = v->plan;
+  int64_t ranks = 1;
+  if (mesh >> plan->mesh_count != 0) {
+    return check_fail(v, "is among mesh axes that are not there");
+  }
+  if (plan->pipeline >= 0 && mesh >> plan->pipeline & 1) {
+    return check_fail(v, "is a collective of several stages, which do not run the same list");
+  }
+  for (int i = 0; i < plan->mesh_count; i++) {
+    ranks *= mesh >> i & 1 ? plan->mesh[i].size : 1;
+  }
+  return (step >= 0 && step < ranks) || check_fail(v, "has the keys of a rank that is not in the ring");
 }
 
 static bool attention_holds(PlanCheck *v, const Attention *a, bool grad) {
@@ -124,14 +154,17 @@ static bool attention_holds(PlanCheck *v, const Attention *a, bool grad) {
   if (!check_sizes(v, sizes, 7)) {
     return false;
   }
-  if (a->parts < 0 || a->parts > 2 || a->queries % (a->parts ? a->parts : 1)) {
-    return check_fail(v, "has its queries in impossible parts");
+  if (!positions_hold(v, a->parts, a->queries, a->origin, a->origin_term) ||
+      !positions_hold(v, a->key_parts, a->keys, a->key_origin, a->key_origin_term) ||
+      !group_holds(v, a->ring, a->ring ? a->ring_step : 0)) {
+    return false;
   }
-  for (int i = 0; i < a->parts; i++) {
-    Place origin = {.offset = a->origin[i], .term = a->origin_term[i]};
-    if (!check_base(v, &origin)) {
-      return false;
-    }
+  if (a->key_end < 0 || (!a->ring && a->ring_step != 0)) {
+    return check_fail(v, "has keys that are nowhere");
+  }
+  bool narrow = element_type_bytes(a->type) < element_type_bytes(TYPE_F32);
+  if ((a->more || a->more_keys) && narrow && !a->wide) {
+    return check_fail(v, "adds a block of keys to what is rounded");
   }
   Extent statistics = {0};
   int64_t rows = 1;
@@ -142,15 +175,16 @@ static bool attention_holds(PlanCheck *v, const Attention *a, bool grad) {
   if (!statistics.overflow) {
     extent_add(&statistics, rows, 1);
   }
-  bool forward = attention_operand_holds(v, a, a->q, false, a->depth, a->stride_q) &&
-                 attention_operand_holds(v, a, a->k, true, a->depth, a->stride_k) &&
-                 attention_operand_holds(v, a, a->v, true, a->value_depth, a->stride_v) &&
-                 attention_operand_holds(v, a, a->o, false, a->value_depth, a->stride_o) &&
+  ElementType type = a->type, made = a->wide ? v->plan->real : type;
+  bool forward = attention_operand_holds(v, a, type, a->q, false, a->depth, a->stride_q) &&
+                 attention_operand_holds(v, a, type, a->k, true, a->depth, a->stride_k) &&
+                 attention_operand_holds(v, a, type, a->v, true, a->value_depth, a->stride_v) &&
+                 attention_operand_holds(v, a, grad ? type : made, a->o, false, a->value_depth, a->stride_o) &&
                  check_place(v, a->statistics, statistics, element_type_bytes(v->plan->real));
-  return forward && (!grad || (attention_operand_holds(v, a, a->d_o, false, a->value_depth, a->stride_do) &&
-                               attention_operand_holds(v, a, a->dq, false, a->depth, a->stride_dq) &&
-                               attention_operand_holds(v, a, a->dk, true, a->depth, a->stride_dk) &&
-                               attention_operand_holds(v, a, a->dv, true, a->value_depth, a->stride_dv)));
+  return forward && (!grad || (attention_operand_holds(v, a, type, a->d_o, false, a->value_depth, a->stride_do) &&
+                               attention_operand_holds(v, a, made, a->dq, false, a->depth, a->stride_dq) &&
+                               attention_operand_holds(v, a, made, a->dk, true, a->depth, a->stride_dk) &&
+                               attention_operand_holds(v, a, made, a->dv, true, a->value_depth, a->stride_dv)));
 }
 
 static bool piece_holds(PlanCheck *v, const Piece *piece) {
@@ -176,11 +210,11 @@ static bool collective_holds(PlanCheck *v, const Collective *collective) {
   for (int i = 0; i < plan->mesh_count; i++) {
     ranks *= collective->mesh >> i & 1 ? plan->mesh[i].size : 1;
   }
-  if (collective->mesh == 0 || collective->mesh >> plan->mesh_count != 0) {
+  if (collective->mesh == 0) {
     return check_fail(v, "is among mesh axes that are not there");
   }
-  if (plan->pipeline >= 0 && collective->mesh >> plan->pipeline & 1) {
-    return check_fail(v, "is a collective of several stages, which do not run the same list");
+  if (!group_holds(v, collective->mesh, 0)) {
+    return false;
   }
   if (ranks != collective->ranks) {
     return check_fail(v, "is a collective of another number of ranks than its mesh axes have");
@@ -417,6 +451,48 @@ static bool mesh_holds(PlanCheck *v) {
          check_fail(v, "has no first term that is 0");
 }
 
+// The tables of an ELF file end inside of it, so that a driver that believes its header stays inside.
+static bool is_elf(const uint8_t *code, size_t bytes) {
+  uint64_t offset[2];           // of the programs' table, and of the sections'
+  uint16_t each[2], number[2];  // bytes and count of their entries
+  if (bytes < 64 || memcmp(code,
+                           "\x7f"
+                           "ELF\2\1",
+                           6) != 0) {
+    return false;
+  }
+  memcpy(offset, code + 32, sizeof offset);
+  for (int i = 0; i < 2; i++) {
+    memcpy(&each[i], code + 54 + 4 * i, sizeof each[i]);
+    memcpy(&number[i], code + 56 + 4 * i, sizeof number[i]);
+    if (offset[i] > bytes || (uint64_t)each[i] * number[i] > bytes - offset[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool targets_hold(PlanCheck *v) {
+  for (int t = 0; t < v->plan->target_count; t++) {
+    const PlanTarget *target = &v->plan->targets[t];
+    const bool text = strncmp(target->target, "compute_", 8) == 0;
+    v->what = target->target;
+    if (target->multiprocessors < 1 || target->shared_bytes < 1) {
+      return check_fail(v, "is a kind of GPU with nothing in it");
+    }
+    for (int i = 0; i < target->count; i++) {
+      const PlanCode *code = &target->codes[i];
+      if (i > 0 && target->codes[i - 1].text >= code->text) {
+        return check_fail(v, "has its kernels in no order");
+      }
+      if (text ? code->bytes < 1 || code->code[code->bytes - 1] != 0 : !is_elf(code->code, code->bytes)) {
+        return check_fail(v, "has a kernel that is neither machine code nor text");
+      }
+    }
+  }
+  return true;
+}
+
 const char *plan_verify(Arena *arena, const Plan *plan) {
   PlanCheck v = {.arena = arena, .plan = plan, .slots = 1, .lanes = 1, .what = "plan"};
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
@@ -430,6 +506,6 @@ const char *plan_verify(Arena *arena, const Plan *plan) {
     v.what = program_kind_name((ProgramKind)i);
     good = program_holds(&v, &plan->programs[i]);
   }
-  good = good && segments_hold(&v);
+  good = good && segments_hold(&v) && targets_hold(&v);
   return good ? NULL : v.why;
 }

@@ -2,6 +2,8 @@
 //
 // The iteration space is the union of the axes of operands and result. Along an axis that may be split each rank holds
 // its part of every operand and result that has the axis; a result that lacks it is then a partial sum (or extreme).
+#include <string.h>
+
 #include "compiler/graph.h"
 #include "compiler/passes/attention.h"
 
@@ -24,6 +26,10 @@ static bool split_alias(const Graph *graph, const Node *node, AxisId axis) {
 // Not along the axis that it cuts, joins or looks back over.
 static bool split_around(const Graph *graph, const Node *node, AxisId axis) {
   return split_alias(graph, node, axis);
+}
+
+bool is_attention(const Node *node) {
+  return node->op == OP_COMPOSITE && node->axes.count > 0 && strncmp(node->text, "attention", strlen("attention")) == 0;
 }
 
 // Along the batch, the heads, the group and the queries; every query needs all keys.

@@ -41,6 +41,23 @@ int stages_of_scope(const Stages *stages, const Spec *spec, ScopeId scope) {
   return iteration < 0 ? -1 : stage_of_iteration(stages, iteration);
 }
 
+bool stages_exist(const Graph *graph, const Spec *spec) {
+  Assign a = {.graph = (Graph *)graph, .spec = spec};
+  const NodeList *nodes = &graph->regions.at[0].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    if (iteration_of(&a, node->scope) >= 0 && !op_leaf(node->op)) {
+      return true;
+    }
+  }
+  Diagnostic *error =
+      diag_error(graph->diag, E043, spec->pipeline.span,
+                 "the iterations of '%s' compute nothing, so no stage has anything to do", spec->pipeline.axis);
+  diag_help(graph->diag, error, "leave the rule out, or let the loss depend on what `repeat %s` computes",
+            spec->pipeline.axis);
+  return false;
+}
+
 // --- how many iterations each virtual stage has ---
 
 static void add_cost(const Assign *a, const NodeList *nodes, double *cost, double *before, double *after, bool *begun) {

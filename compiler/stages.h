@@ -27,6 +27,10 @@ typedef struct {
 // from the arithmetic of their operations where the layout does not say how to cut.
 Stages *stages_find(Arena *arena, Graph *graph, const Spec *spec);
 
+// Reports E043 if no iteration of the repeat computes anything: then there is nothing to cut. Of an undifferentiated
+// graph of a layout with a pipeline.
+bool stages_exist(const Graph *graph, const Spec *spec);
+
 // The virtual stage of an iteration of the pipeline's repeat around this scope, or -1.
 int stages_of_scope(const Stages *stages, const Spec *spec, ScopeId scope);
 

@@ -4,7 +4,8 @@
 #   examples/quickstart.sh [STEPS]
 #
 # Installs what is missing, builds, makes a text of the King James Bible (public domain; a Debian package), trains
-# examples/tiny.mdl on it and shows what came out. Run again, it goes on where it was. STEPS: to stop early.
+# examples/tiny.mdl on it, or with an NVIDIA GPU examples/large.mdl, and shows what came out. Run again, it goes on where
+# it was. STEPS: to stop early.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -36,25 +37,32 @@ fi
 wc -lc build/bible.txt | awk '{ print $2 " bytes, " $1 " lines in " $3 }'
 sed -n 1,2p build/bible.txt
 
-say "train: examples/tiny.mdl, into runs/quickstart"
-if [ -d runs/quickstart/checkpoints ]; then
+MODEL=tiny
+RUN=runs/quickstart
+if nvidia-smi -L 2> /dev/null | grep -q GPU; then
+  MODEL=large  # a hundred million parameters
+  RUN=runs/quickstart-large
+fi
+
+say "train: examples/$MODEL.mdl, into $RUN"
+if [ -d "$RUN/checkpoints" ]; then
   set -- --resume ${1:+--steps "$1"}
 else
-  rm -rf runs/quickstart
+  rm -rf "$RUN"
   set -- ${1:+--steps "$1"}
 fi
-(cd build && ./mdl train ../examples/tiny.mdl --out ../runs/quickstart "$@")  # build/ is where it finds bible.txt
+(cd build && ./mdl train "../examples/$MODEL.mdl" --out "../$RUN" "$@")  # build/ is where it finds bible.txt
 
 say "what it learned: the part of the text that it was not shown"
-(cd build && ./mdl eval ../runs/quickstart)
+(cd build && ./mdl eval "../$RUN")
 
 say "what it writes after \"And God said\""
-build/mdl generate runs/quickstart --prompt "And God said" --tokens 400 --temperature 0.7
+build/mdl generate "$RUN" --prompt "And God said" --tokens 400 --temperature 0.7
 
 say "and now"
-cat << 'END'
-the curve of the loss       runs/quickstart/loss.svg
-more of its writing         build/mdl generate runs/quickstart --prompt "In the beginning" --seed 2
-what was trained, exactly   runs/quickstart/resolved.mdl
-change it                   examples/tiny.mdl is one page; docs/tutorial.md goes on from here
+cat << END
+the curve of the loss       $RUN/loss.svg
+more of its writing         build/mdl generate $RUN --prompt "In the beginning" --seed 2
+what was trained, exactly   $RUN/resolved.mdl
+change it                   examples/$MODEL.mdl is one page; docs/tutorial.md goes on from here
 END

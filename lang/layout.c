@@ -162,12 +162,7 @@ static void refuse(Layout *l) {
   }
   for (int i = 0; i < l->rules.count; i++) {
     const LayoutRule *rule = &l->rules.at[i];
-    if (rule->ring) {
-      Diagnostic *error =
-          diag_error(l->unit->diag, E070, rule->span, "this version does not pass keys around a ring; it gathers them");
-      diag_help(l->unit->diag, error, "leave the rule out: `seq -> %s(zigzag);` shares causal work evenly",
-                l->mesh_count ? l->mesh[0].name : "cp");
-    } else if (rule->kind == RULE_SAVE) {
+    if (rule->kind == RULE_SAVE) {
       Diagnostic *error =
           diag_error(l->unit->diag, E070, rule->span,
                      "this version keeps saved values as the operations hold them: no rules for `save`");

@@ -9,6 +9,9 @@
 static double ring_bytes(const Collective *collective) {
   const double part = (double)collective->count * (double)element_type_bytes(collective->type);
   const double others = collective->ranks - 1;
+  if (collective->kind == COLLECTIVE_ROTATE) {
+    return part;
+  }
   return collective->kind == COLLECTIVE_ALL_REDUCE ? 2 * others / collective->ranks * part : others * part;
 }
 

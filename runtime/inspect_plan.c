@@ -177,6 +177,20 @@ static void inspect_instructions(const PlanSet *set, Buffer *out) {
   }
 }
 
+static void inspect_targets(const PlanSet *set, Buffer *out) {
+  const Plan *plan = set->plans[0];
+  char size[UNITS_MAX];
+  for (int t = 0; t < plan->target_count; t++) {
+    const PlanTarget *target = &plan->targets[t];
+    double bytes = 0;
+    for (int i = 0; i < target->count; i++) {
+      bytes += (double)target->codes[i].bytes;
+    }
+    buffer_format(out, "%s%-12s %4d kernel%s  %10s  by %s\n", t == 0 ? "\ncompiled ahead of time for\n  " : "  ",
+                  target->target, target->count, plural(target->count), units_bytes(size, bytes), target->compiler);
+  }
+}
+
 // What one run of a program sends: a line for each kind of collective over each group, and for each neighbour.
 typedef struct {
   const char *name;
@@ -215,7 +229,8 @@ static int traffic_of(const Plan *plan, ProgramKind kind, int *calls, Traffic *t
       const Instruction *at = &plan->segments[s].instructions[i];
       if (at->kind == INSTRUCTION_COLLECTIVE) {
         const Collective *c = &at->as.collective;
-        double elements = (double)c->count * (c->kind == COLLECTIVE_ALL_REDUCE ? 1 : c->ranks);
+        bool one = c->kind == COLLECTIVE_ALL_REDUCE || c->kind == COLLECTIVE_ROTATE;
+        double elements = (double)c->count * (one ? 1 : c->ranks);
         traffic_add(traffic, &count,
                     (Traffic){collective_kind_name(c->kind), c->mesh, -1, calls[s],
                               elements * (double)element_type_bytes(c->type) * calls[s]});
@@ -415,6 +430,7 @@ void inspect_plans(const PlanSet *set, Buffer *out) {
   inspect_memory(set, out);
   inspect_programs(set, out);
   inspect_instructions(set, out);
+  inspect_targets(set, out);
   inspect_traffic(set, out);
   inspect_terms(set, out);
   inspect_states(set, out);

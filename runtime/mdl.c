@@ -36,7 +36,7 @@ typedef struct {
 } TrainValues;
 
 static const Option train_options[] = {
-    {"device", 0, OPTION_TEXT, "cpu|auto", offsetof(TrainValues, device), 0, "where to train (default: auto)"},
+    {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(TrainValues, device), 0, "where to train (default: auto)"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(TrainValues, threads), 0, "processor threads (default: all cores)"},
     {"steps", 0, OPTION_INTEGER, "N", offsetof(TrainValues, steps), 0,
      "stop after step N; learning rate schedules stay as the text says"},
@@ -130,7 +130,7 @@ static const Option eval_options[] = {
     {"data", 0, OPTION_TEXT, "FILE", offsetof(EvalValues, data), 0,
      "all of this file (default: the validation part of the run's data)"},
     {"batches", 0, OPTION_INTEGER, "N", offsetof(EvalValues, batches), 0, "at most this many batches (default: all)"},
-    {"device", 0, OPTION_TEXT, "cpu|auto", offsetof(EvalValues, device), 0, "where to run (default: auto)"},
+    {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(EvalValues, device), 0, "where to run (default: auto)"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(EvalValues, threads), 0, "processor threads (default: all cores)"},
 };
 
@@ -168,7 +168,7 @@ static const Option generate_options[] = {
     {"top-k", 0, OPTION_INTEGER, "K", offsetof(GenerateValues, top_k), 0,
      "choose among the K likeliest only (default: 0, all)"},
     {"seed", 0, OPTION_INTEGER, "S", offsetof(GenerateValues, seed), 0, "another S, another text (default: 1)"},
-    {"device", 0, OPTION_TEXT, "cpu|auto", offsetof(GenerateValues, device), 0, "where to run (default: auto)"},
+    {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(GenerateValues, device), 0, "where to run (default: auto)"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(GenerateValues, threads), 0, "processor threads (default: all cores)"},
 };
 

@@ -122,7 +122,7 @@ void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, con
            units_duration(time, evaluation->seconds));
 }
 
-void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line, double seconds) {
+void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line, double seconds, int64_t beside) {
   char a[32], b[32], c[32];
   int64_t steps = line->step - facts->first;
   log_line(log, LOG_FAINT "done" LOG_PLAIN "      %lld steps in %s, %s tokens/s", (long long)steps,
@@ -130,7 +130,8 @@ void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line,
            units_count(b, seconds > 0 ? (double)steps * (double)facts->plan->run.batch *
                                             (double)facts->plan->run.sequence / seconds
                                       : 0));
-  log_line(log, LOG_FAINT "memory" LOG_PLAIN "    peak %s measured, %s predicted for the plan",
+  log_line(log, LOG_FAINT "memory" LOG_PLAIN "    peak %s measured, %s predicted for the plan%s%s%s",
            units_bytes(a, (double)line->memory_bytes),
-           units_bytes(c, (double)progress_predicted(facts->set, ARENA_CLASS_COUNT)));
+           units_bytes(c, (double)progress_predicted(facts->set, ARENA_CLASS_COUNT)), beside > 0 ? " + " : "",
+           beside > 0 ? units_bytes(b, (double)beside) : "", beside > 0 ? " of the driver and libraries" : "");
 }

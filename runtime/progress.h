@@ -21,7 +21,8 @@ void progress_header(Log *log, const ProgressFacts *facts);
 // One step: the live line on a terminal (`live`), else a line of the interval.
 void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line, bool live);
 void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, const Evaluation *evaluation);
-void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line, double seconds);
+// beside: bytes of devices that are known beforehand and not the plan's.
+void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line, double seconds, int64_t beside);
 
 // Predicted bytes of an arena on all ranks together, or with ARENA_CLASS_COUNT of all arenas.
 int64_t progress_predicted(const PlanSet *set, int arena);

@@ -225,8 +225,8 @@ void report_error(Ranks *ranks, int64_t rank, const Error *why) {
 
 void report_silent(Ranks *ranks, const int64_t *silent, int count, double seconds, const char *asked) {
   const Words who = words_ranks(silent, count), last = words_last(ranks, silent[0]);
-  ranks_poison(ranks, "%s %s not finished %s, and no rank has moved for %g s%s", who.text, have(count), asked,
-               seconds, last.text);
+  ranks_poison(ranks, "%s %s not finished %s, and no rank has moved for %g s%s", who.text, have(count), asked, seconds,
+               last.text);
 }
 
 void report_stuck(Ranks *ranks, int64_t rank) {

@@ -182,6 +182,20 @@ bool session_scalar(Session *session, ProgramKind program, const char *name, dou
   return true;
 }
 
+bool session_memory(const Session *session, int64_t *taken, int64_t *beside) {
+  *taken = *beside = 0;
+  for (int64_t rank = 0; rank < session->ranks; rank++) {
+    DeviceFacts facts;
+    session->backend->facts(session_device(session, rank), &facts);
+    if (facts.memory_bytes < 0) {
+      return false;
+    }
+    *taken += facts.memory_bytes;
+    *beside += facts.beside_bytes;
+  }
+  return true;
+}
+
 void session_trace(Session *session, bool on) {
   for (int64_t rank = 0; rank < session->ranks; rank++) {
     session->backend->trace(session_device(session, rank), on);

@@ -56,6 +56,9 @@ const PlanOutput *session_find_output(const Session *session, ProgramKind progra
 // The one number of an output; NaN, and true, if the program has no such output.
 bool session_scalar(Session *session, ProgramKind program, const char *name, double *value, Error *error);
 
+// Bytes that the devices of all ranks have taken, and of those what is known beforehand beside the plans. False: the
+// memory of this process is meant.
+bool session_memory(const Session *session, int64_t *taken, int64_t *beside);
 void session_trace(Session *session, bool on);  // Backend.trace of all ranks
 
 // One element in memory as a number and back. Types of the floating formats of types.h, and integers.

@@ -9,7 +9,7 @@
 
 #include "base/units.h"
 
-enum { NAME_MAX_BYTES = 96, PLACE_MAX_BYTES = 160 };
+enum { PLACE_MAX_BYTES = 160 };
 
 void trace_add(TraceLog *log, TraceSpan span) {
   if (log->count == log->capacity) {
@@ -31,6 +31,22 @@ void trace_free(TraceLog *log) {
 
 static const char *title_of(const Instruction *instruction) {
   return instruction->name ? instruction->name : instruction_kind_name(instruction->kind);
+}
+
+void trace_name(const Instruction *instruction, char to[TRACE_NAME_MAX]) {
+  int length = 0;
+  const char *name = title_of(instruction);
+  for (const char *at = name; *at && length + 1 < TRACE_NAME_MAX;) {
+    const bool begins = at == name || at[-1] == '.';
+    const size_t digits = begins ? strspn(at, "0123456789") : 0;
+    if (digits > 0 && (at[digits] == '.' || at[digits] == '\0')) {
+      to[length++] = '*';
+      at += digits;
+    } else {
+      to[length++] = *at++;
+    }
+  }
+  to[length] = '\0';
 }
 
 // --- the trace ---
@@ -81,7 +97,7 @@ void trace_json(const Session *session, Buffer *out) {
 // --- the table ---
 
 typedef struct {
-  char name[NAME_MAX_BYTES];  // numbers of layers are '*'
+  char name[TRACE_NAME_MAX];
   char place[PLACE_MAX_BYTES];
   InstructionKind kind;
   const char *form;
@@ -95,25 +111,9 @@ typedef struct {
   double seconds, flops, bytes;
 } Rows;
 
-// layers.3.q becomes layers.*.q.
-static void name_merge(const char *name, char to[NAME_MAX_BYTES]) {
-  int length = 0;
-  for (const char *at = name; *at && length + 1 < NAME_MAX_BYTES;) {
-    const bool begins = at == name || at[-1] == '.';
-    const size_t digits = begins ? strspn(at, "0123456789") : 0;
-    if (digits > 0 && (at[digits] == '.' || at[digits] == '\0')) {
-      to[length++] = '*';
-      at += digits;
-    } else {
-      to[length++] = *at++;
-    }
-  }
-  to[length] = '\0';
-}
-
 static Row *row_of(Rows *rows, const Plan *plan, const TraceSpan *span) {
   Row row = {.kind = span->instruction->kind, .form = span->form ? span->form : ""};
-  name_merge(title_of(span->instruction), row.name);
+  trace_name(span->instruction, row.name);
   plan_source(plan, span->instruction->span, row.place, sizeof row.place);
   for (int i = 0; i < rows->count; i++) {
     Row *have = &rows->at[i];

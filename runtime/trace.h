@@ -17,6 +17,10 @@ typedef struct {  // for backends: spans as they come; zeroed: none
 void trace_add(TraceLog *log, TraceSpan span);  // without memory for it the span is left out
 void trace_free(TraceLog *log);
 
+// What an instruction is called in tables: numbers of layers are '*', layers.3.q becomes layers.*.q.
+enum { TRACE_NAME_MAX = 96 };
+void trace_name(const Instruction *instruction, char to[TRACE_NAME_MAX]);
+
 // All spans of a session, as one JSON text.
 void trace_json(const Session *session, Buffer *out);
 

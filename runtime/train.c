@@ -196,6 +196,7 @@ static bool trainer_evaluate(Trainer *t, Error *error) {
   Evaluation result;
   // A batch of an evaluation is one microbatch: the same windows under every layout.
   const int64_t batches = t->plan->run.eval_batches * t->plan->programs[PROGRAM_TRAIN].slots;
+  session_trace(&t->session, false);  // the next step says whether it is traced
   if (!evaluate_run(&t->session, t->eval_feed, t->data, batches, &result, error)) {
     return false;
   }
@@ -236,9 +237,10 @@ static void trainer_speed(Trainer *t) {
   }
   t->line.tflops = seconds > 0 ? flops / seconds / 1e12 : NAN;
   DeviceFacts device;
+  int64_t taken, beside;
   t->session.backend->facts(t->session.device, &device);
   t->line.mfu = t->line.tflops * 1e12 / (device.peak_flops * (double)t->session.ranks);
-  t->line.memory_bytes = device.memory_bytes >= 0 ? device.memory_bytes : clock_memory();
+  t->line.memory_bytes = session_memory(&t->session, &taken, &beside) ? taken : clock_memory();
   t->line.skipped = t->skipped;
 }
 
@@ -389,10 +391,9 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
     log_line(&t->log, "          step %lld of %lld is done already; --steps N goes further", (long long)t->facts.first,
              (long long)t->steps);
   } else {
-    DeviceFacts device;
-    t->session.backend->facts(t->session.device, &device);
-    t->line.memory_bytes = device.memory_bytes >= 0 ? device.memory_bytes : clock_memory_peak();
-    progress_end(&t->log, &t->facts, &t->line, t->total_seconds);
+    int64_t taken, beside;
+    t->line.memory_bytes = session_memory(&t->session, &taken, &beside) ? taken : clock_memory_peak();
+    progress_end(&t->log, &t->facts, &t->line, t->total_seconds, beside);
     if (t->plan->programs[PROGRAM_GENERATE].call_count > 0 && t->saved > 0 && !result->interrupted) {
       log_line(&t->log, LOG_FAINT "try" LOG_PLAIN "       mdl generate %s --prompt TEXT", t->run.path);
     }

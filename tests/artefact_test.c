@@ -54,6 +54,10 @@ static void attention_set(Attention *a) {
                    .scale = 0.5,
                    .parts = 2,
                    .origin = {4, 24},
+                   .more = true,
+                   .key_parts = 2,
+                   .key_origin = {8, 20},
+                   .key_end = 30,
                    .batch = 2,
                    .queries = 4,
                    .keys = 4,
@@ -138,6 +142,9 @@ static Plan *sample_plan(Arena *arena) {
   plan->programs[PROGRAM_TRAIN].calls[0] = (PlanCall){.slot = 0, .first = true};
   plan->programs[PROGRAM_TRAIN].calls[1] = (PlanCall){.slot = 1};
   plan->programs[PROGRAM_TRAIN].call_count = 2;
+  plan->programs[PROGRAM_TRAIN].values = ARENA_ARRAY(arena, PlanValue, 1);
+  plan->programs[PROGRAM_TRAIN].values[0] = (PlanValue){"layers.*.x", {0, 6, 9}, 1024, 2};
+  plan->programs[PROGRAM_TRAIN].value_count = 1;
   return plan;
 }
 
@@ -176,7 +183,7 @@ static void test_round_trip(void **state) {
   assert_true(artefact_is(file_in("a.mdlx")));
   size_t size, again_size;
   char *bytes = bytes_of(file_in("a.mdlx"), &size);
-  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\4\0\0\0\0\0\0\0", 16);
+  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\6\0\0\0\0\0\0\0", 16);
   PlanSet *back_set = artefact_read(arena, file_in("a.mdlx"), &why);
   if (!back_set) {
     fail_msg("%s", why);
@@ -188,6 +195,9 @@ static void test_round_trip(void **state) {
   assert_true(kernel_equal(back->kernels[0], plan->kernels[0]));
   assert_string_equal(back->sources[0].text, "model toy {}\n");
   assert_null(back->programs[PROGRAM_TRAIN].inputs[0].axis[2]);
+  assert_int_equal(back->programs[PROGRAM_TRAIN].value_count, 1);
+  assert_string_equal(back->programs[PROGRAM_TRAIN].values[0].name, "layers.*.x");
+  assert_int_equal(back->programs[PROGRAM_TRAIN].values[0].bytes, 1024);
   assert_true(artefact_write(arena, back_set, file_in("b.mdlx"), &why));
   char *again = bytes_of(file_in("b.mdlx"), &again_size);
   assert_int_equal(size, again_size);
@@ -195,6 +205,93 @@ static void test_round_trip(void **state) {
   free(bytes);
   free(again);
   arena_destroy(arena);
+}
+
+// Code for two targets, that of two texts each: an ELF header with nothing behind it, and PTX.
+static void targets_set(Arena *arena, Plan *plan) {
+  plan->target_count = 2;
+  plan->targets = ARENA_ARRAY(arena, PlanTarget, 2);
+  for (int t = 0; t < 2; t++) {
+    PlanTarget *target = &plan->targets[t];
+    *target = (PlanTarget){.target = t ? "compute_80" : "sm_90a",
+                           .compiler = "NVRTC 13.0",
+                           .multiprocessors = 132,
+                           .shared_bytes = 232448,
+                           .count = 2};
+    target->codes = ARENA_ARRAY(arena, PlanCode, 2);
+    for (int i = 0; i < 2; i++) {
+      uint8_t *code = arena_alloc(arena, 64);
+      memcpy(code,
+             t ? ".version 9.0"
+               : "\x7f"
+                 "ELF\2\1",
+             t ? 12 : 6);
+      target->codes[i] = (PlanCode){.text = (uint64_t)(7 + i) << 60, .code = code, .bytes = t ? 13 : 64};
+    }
+  }
+}
+
+static void test_code_for_targets(void **state) {
+  (void)state;
+  Arena *arena = arena_create();
+  const char *why = NULL;
+  Plan *plan = sample_plan(arena);
+  targets_set(arena, plan);
+  assert_null(plan_verify(arena, plan));
+  assert_true(artefact_write(arena, set_of(arena, 1, plan, NULL), file_in("t.mdlx"), &why));
+  PlanSet *back = artefact_read(arena, file_in("t.mdlx"), &why);
+  if (!back) {
+    fail_msg("%s", why);
+  }
+  const PlanTarget *target = &back->plans[0]->targets[1];
+  assert_int_equal(back->plans[0]->target_count, 2);
+  assert_string_equal(target->target, "compute_80");
+  assert_string_equal(target->compiler, "NVRTC 13.0");
+  assert_int_equal(target->shared_bytes, 232448);
+  assert_null(plan_code(target, 0));
+  assert_null(plan_code(target, UINT64_MAX));
+  for (int i = 0; i < 2; i++) {
+    const PlanCode *code = plan_code(target, plan->targets[1].codes[i].text);
+    assert_ptr_equal(code, &target->codes[i]);
+    assert_int_equal(code->bytes, 13);
+    assert_string_equal((const char *)code->code, ".version 9.0");
+    assert_int_equal((uintptr_t)code->code % 16, 0);
+  }
+  arena_destroy(arena);
+}
+
+// What a driver would read past the end, and what would not be found.
+static void test_unsound_code(void **state) {
+  (void)state;
+  static const char *const wanted[] = {"neither machine code nor text", "neither machine code nor text",
+                                       "neither machine code nor text", "no order", "nothing in it"};
+  for (int which = 0; which < 5; which++) {
+    Arena *arena = arena_create();
+    Plan *plan = sample_plan(arena);
+    targets_set(arena, plan);
+    PlanTarget *cubins = &plan->targets[0], *texts = &plan->targets[1];
+    switch (which) {
+      case 0:
+        texts->codes[1].bytes = 12;  // without its end
+        break;
+      case 1:
+        cubins->codes[1].bytes = 63;
+        break;
+      case 2:
+        ((uint8_t *)cubins->codes[0].code)[58] = 64;  // bytes of a section's header
+        ((uint8_t *)cubins->codes[0].code)[60] = 2;
+        break;
+      case 3:
+        cubins->codes[1].text = cubins->codes[0].text;
+        break;
+      default:
+        texts->multiprocessors = 0;
+    }
+    const char *why = plan_verify(arena, plan);
+    assert_non_null(why);
+    assert_non_null(strstr(why, wanted[which]));
+    arena_destroy(arena);
+  }
 }
 
 static const char *read_error(const char *path) {
@@ -219,7 +316,9 @@ static void test_damaged_files(void **state) {
   (void)state;
   Arena *arena = arena_create();
   const char *why = NULL;
-  assert_true(artefact_write(arena, set_of(arena, 1, sample_plan(arena), NULL), file_in("a.mdlx"), &why));
+  Plan *plan = sample_plan(arena);
+  targets_set(arena, plan);
+  assert_true(artefact_write(arena, set_of(arena, 1, plan, NULL), file_in("a.mdlx"), &why));
   size_t size;
   char *bytes = bytes_of(file_in("a.mdlx"), &size);
   assert_non_null(strstr(read_error(file_in("absent.mdlx")), "absent.mdlx"));
@@ -235,7 +334,7 @@ static void test_damaged_files(void **state) {
   memcpy(copy, bytes, size);
   copy[8] = 9;
   write_bytes(file_in("c.mdlx"), copy, size);
-  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 4"));
+  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 6"));
   // The payload cut short under a header that fits it.
   for (size_t cut = HEADER; cut < size; cut += 13) {
     memcpy(copy, bytes, cut);
@@ -274,6 +373,24 @@ static void spoil_attention(Attention *attention, int which) {
       break;
     case 2:
       attention->origin[0] = INT64_MAX;
+      break;
+    case 3:
+      attention->key_parts = 3;
+      break;
+    case 4:
+      attention->key_origin_term[1] = 1;
+      break;
+    case 5:
+      attention->key_end = -1;
+      break;
+    case 6:
+      attention->ring_step = 1;
+      break;
+    case 7:
+      attention->ring = 1;
+      break;
+    case 8:
+      attention->keys = 3;
       break;
     default:
       attention->queries = 3;
@@ -372,19 +489,22 @@ static void spoil_types(Plan *plan, int which) {
       gemm->type = gemm->type_c = TYPE_BF16;
       gemm->tf32 = true;
       break;
-    default:
+    case 2:
       plan->segments[0].instructions[2].as.take.type_out = TYPE_INT;
+      break;
+    default:
+      plan->segments[0].instructions[5].as.attention.type = TYPE_BF16;  // to which a block of a ring adds
   }
 }
 
 static void test_unsound_plans(void **state) {
   (void)state;
-  for (int which = 0; which <= 30; which++) {
+  for (int which = 0; which <= 37; which++) {
     Arena *arena = arena_create();
     Plan *plan = sample_plan(arena);
     assert_null(plan_verify(arena, plan));
-    if (which > 27) {
-      spoil_types(plan, which - 28);
+    if (which > 33) {
+      spoil_types(plan, which - 34);
     } else {
       spoil(plan, which);
     }
@@ -403,8 +523,8 @@ int main(void) {
     return 1;
   }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip),
-      cmocka_unit_test(test_damaged_files),
+      cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_code_for_targets),
+      cmocka_unit_test(test_unsound_code),  cmocka_unit_test(test_damaged_files),
       cmocka_unit_test(test_unsound_plans),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

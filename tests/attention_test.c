@@ -143,30 +143,50 @@ typedef struct {
   Bench *bench;
   Place *place[TENSORS];
   int64_t *stride[TENSORS];
+  Place rounded;  // where it is wide: the right o as GRAD reads it, with the strides of o
 } Layout;
 
 static ElementType real_of(ElementType type) {
   return type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
 }
 
-static Layout layout_create(Case *c, bool head_major) {
+static ElementType type_of(const Attention *a, int tensor) {
+  return a->wide && (tensor == O || tensor >= DQ) ? real_of(a->type) : a->type;
+}
+
+static void layout_fill(const Case *c, const Layout *layout, Place place, int tensor) {
+  void *memory = bench_at(layout->bench, place);
+  for (int64_t i = 0; i < elements_of(&c->a, tensor); i++) {
+    real_set(c->a.type, memory, memory_index(&c->a, tensor, layout->stride[tensor], i), c->tensor[tensor][i]);
+  }
+}
+
+static Layout layout_places(Case *c, bool head_major) {
   Attention *a = &c->a;
   Layout layout = {.bench = bench_create(),
                    .place = {&a->q, &a->k, &a->v, &a->o, &a->d_o, &a->dq, &a->dk, &a->dv},
                    .stride = {a->stride_q, a->stride_k, a->stride_v, a->stride_o, a->stride_do, a->stride_dq,
                               a->stride_dk, a->stride_dv}};
-  const int64_t bytes = element_type_bytes(a->type);
   for (int t = 0; t < TENSORS; t++) {
-    *layout.place[t] = bench_place(layout.bench, strides_of(a, t, head_major, layout.stride[t]) * bytes);
-    for (int64_t i = 0; i < elements_of(a, t) && (t <= V || t == D_O); i++) {
-      void *memory = bench_at(layout.bench, *layout.place[t]);
-      real_set(a->type, memory, memory_index(a, t, layout.stride[t], i), c->tensor[t][i]);
+    const int64_t elements = strides_of(a, t, head_major, layout.stride[t]);
+    *layout.place[t] = bench_place(layout.bench, elements * element_type_bytes(type_of(a, t)));
+    if (t <= V || t == D_O) {
+      layout_fill(c, &layout, *layout.place[t], t);
+    }
+    if (t == O && a->wide) {
+      layout.rounded = bench_place(layout.bench, elements * element_type_bytes(a->type));
+      layout_fill(c, &layout, layout.rounded, t);
     }
   }
   const int64_t statistic = element_type_bytes(real_of(a->type));
   a->statistics = bench_place(layout.bench, a->batch * a->heads * a->groups * a->queries * statistic);
-  bench_add(layout.bench, INSTRUCTION_ATTENTION)->as.attention = *a;
-  bench_add(layout.bench, INSTRUCTION_ATTENTION_GRAD)->as.attention = *a;
+  return layout;
+}
+
+static Layout layout_create(Case *c, bool head_major) {
+  Layout layout = layout_places(c, head_major);
+  bench_add(layout.bench, INSTRUCTION_ATTENTION)->as.attention = c->a;
+  bench_add(layout.bench, INSTRUCTION_ATTENTION_GRAD)->as.attention = c->a;
   return layout;
 }
 
@@ -175,7 +195,7 @@ static double worst_difference(const Case *c, const Layout *layout, const char *
   const Attention *a = &c->a;
   for (int64_t i = 0; i < elements_of(a, tensor); i++) {
     const int64_t at = memory_index(a, tensor, layout->stride[tensor], i);
-    const double got = real_get(a->type, after + layout->place[tensor]->offset, at);
+    const double got = real_get(type_of(a, tensor), after + layout->place[tensor]->offset, at);
     const double difference = fabs(got - c->tensor[tensor][i]);
     scale = fmax(scale, fabs(c->tensor[tensor][i]));
     worst = difference >= worst || isnan(difference) ? (isnan(difference) ? INFINITY : difference) : worst;
@@ -306,6 +326,190 @@ static void finite_differences(void **state) {
   case_destroy(&c);
 }
 
+// --- blocks of keys, as they come around a ring ---
+
+typedef struct {
+  int ranks;
+  bool zigzag, padded;  // padded: the last rank's last key is none
+} Ring;
+
+// Where the position of the whole stands in memory, in which the queries or keys of the ranks come one after the other.
+static int64_t ring_slot(const Ring *ring, int64_t positions, int64_t at) {
+  const int64_t half = positions / ring->ranks / 2, block = ring->zigzag ? at / half : 0;
+  if (!ring->zigzag) {
+    return at;
+  }
+  return block < ring->ranks ? block * 2 * half + at % half
+                             : (2 * ring->ranks - 1 - block) * 2 * half + half + at % half;
+}
+
+// The same numbers with the positions in the order of memory.
+static Case ring_order(const Case *c, const Ring *ring) {
+  Case made = case_create(c->a, 1);
+  const Attention *a = &c->a;
+  for (int t = 0; t < TENSORS; t++) {
+    const int64_t positions = is_key_side(t) ? a->keys : a->queries, groups = is_key_side(t) ? 1 : a->groups;
+    const int64_t row = a->heads * groups * depth_of(a, t);
+    for (int64_t i = 0; i < a->batch * positions; i++) {
+      const int64_t to = i / positions * positions + ring_slot(ring, positions, i % positions);
+      memcpy(made.tensor[t] + to * row, c->tensor[t] + i * row, sizeof(double) * (size_t)row);
+    }
+  }
+  return made;
+}
+
+// One rank's queries and the block of keys of another.
+static Attention ring_part(const Layout *layout, const Attention *whole, const Ring *ring, int rank, int owner,
+                           Place statistics) {
+  Attention a = *whole;
+  for (int t = 0; t < TENSORS; t++) {
+    const int64_t first = is_key_side(t) ? owner * (a.keys / ring->ranks) : rank * (a.queries / ring->ranks);
+    Place *const place[TENSORS] = {&a.q, &a.k, &a.v, &a.o, &a.d_o, &a.dq, &a.dk, &a.dv};
+    place[t]->offset += first * layout->stride[t][1] * element_type_bytes(type_of(&a, t));
+  }
+  a.statistics = statistics;
+  a.queries /= ring->ranks;
+  a.keys /= ring->ranks;
+  a.parts = a.key_parts = ring->zigzag ? 2 : 1;
+  const int64_t query = a.queries / a.parts, key = a.keys / a.parts;
+  a.origin[0] = rank * query;
+  a.origin[1] = (2 * ring->ranks - 1 - rank) * query;
+  a.key_origin[0] = owner * key;
+  a.key_origin[1] = (2 * ring->ranks - 1 - owner) * key;
+  a.key_end = ring->padded ? whole->keys - 1 : 0;
+  return a;
+}
+
+// All ranks of a ring, one after the other; `order` is that of the plans: backward the rank's own keys come last.
+static void ring_add(const Layout *layout, const Attention *whole, const Ring *ring) {
+  Place statistics[8];
+  const int64_t rows = whole->batch * whole->heads * whole->groups * whole->queries / ring->ranks;
+  for (int rank = 0; rank < ring->ranks; rank++) {
+    statistics[rank] = bench_place(layout->bench, rows * element_type_bytes(real_of(whole->type)));
+    for (int step = 0; step < ring->ranks; step++) {
+      const int owner = (rank + ring->ranks - step) % ring->ranks;
+      Attention a = ring_part(layout, whole, ring, rank, owner, statistics[rank]);
+      a.more = step > 0;
+      bench_add(layout->bench, INSTRUCTION_ATTENTION)->as.attention = a;
+    }
+  }
+  for (int step = 1; step <= ring->ranks; step++) {
+    for (int rank = 0; rank < ring->ranks; rank++) {
+      const int owner = (rank + ring->ranks - step % ring->ranks) % ring->ranks;
+      Attention a = ring_part(layout, whole, ring, rank, owner, statistics[rank]);
+      a.more = a.more_keys = step > 1;
+      if (a.wide) {
+        a.o = layout->rounded;
+        a.o.offset += rank * a.queries * layout->stride[O][1] * element_type_bytes(a.type);
+      }
+      bench_add(layout->bench, INSTRUCTION_ATTENTION_GRAD)->as.attention = a;
+    }
+  }
+}
+
+// Whatever lies in the padding of keys and values is not read.
+static void spoil_padding(const Case *c, const Layout *layout) {
+  const Attention *a = &c->a;
+  for (int t = K; t <= V; t++) {
+    void *memory = bench_at(layout->bench, *layout->place[t]);
+    for (int64_t b = 0; b < a->batch; b++) {
+      const int64_t first = index_of(a, t, b, a->keys - 1, 0, 0);
+      for (int64_t i = 0; i < a->heads * depth_of(a, t); i++) {
+        real_set(a->type, memory, memory_index(a, t, layout->stride[t], first + i), NAN);
+      }
+    }
+  }
+}
+
+// What is right, with a key more at the end that nobody sees.
+static Case with_padding(const Case *c) {
+  Attention a = c->a;
+  a.keys++;
+  Case made = case_create(a, 1);
+  for (int t = 0; t < TENSORS; t++) {
+    const int64_t had = elements_of(&c->a, t) / a.batch, has = elements_of(&a, t) / a.batch;
+    memset(made.tensor[t], 0, sizeof(double) * (size_t)(has * a.batch));
+    for (int64_t b = 0; b < a.batch; b++) {
+      memcpy(made.tensor[t] + b * has, c->tensor[t] + b * had, sizeof(double) * (size_t)had);
+    }
+  }
+  return made;
+}
+
+static void check_ring(Attention a, Ring ring, uint64_t seed) {
+  a.keys -= ring.padded;
+  a.wide = a.type == TYPE_BF16;
+  Case real = case_create(a, seed);
+  reference(&real);
+  Case whole = ring.padded ? with_padding(&real) : real, ordered = ring_order(&whole, &ring);
+  Layout layout = layout_places(&ordered, seed % 2);
+  if (ring.padded) {
+    spoil_padding(&ordered, &layout);
+    case_destroy(&real);
+  }
+  ring_add(&layout, &ordered.a, &ring);
+  char *after = bench_run_threads(layout.bench);
+  for (int t = O; t < TENSORS; t++) {
+    const double worst = t == D_O ? 0 : worst_difference(&ordered, &layout, after, t);
+    // Sums in the real type are as good as its own, but for what the rounded o does to gradients.
+    const double tolerance = a.wide && t > O ? 1e-2 : a.type == TYPE_F64 ? 1e-11 : 4e-6;
+    if (worst > tolerance) {
+      fail_msg("tensor %d of a ring of %d%s%s differs by %g", t, ring.ranks, ring.zigzag ? ", zigzag" : "",
+               a.causal ? ", causal" : "", worst);
+    }
+  }
+  free(after);
+  bench_destroy(layout.bench);
+  case_destroy(&ordered);
+  case_destroy(&whole);
+}
+
+// A block at the wrong positions, or one that is forgotten, must not pass.
+static void notices_wrong_rings(void **state) {
+  (void)state;
+  for (int wrong = 0; wrong < 3; wrong++) {
+    const Ring ring = {.ranks = 2, .zigzag = true};
+    Case c = case_create(shape(TYPE_F64, 1, 16, 16, 2, 1, 4, 4, true), 4);
+    reference(&c);
+    Case ordered = ring_order(&c, &ring);
+    Layout layout = layout_places(&ordered, false);
+    ring_add(&layout, &ordered.a, &ring);
+    PlanSegment *segment = &layout.bench->segment;
+    for (int i = 0; i < segment->count; i++) {
+      Attention *a = &segment->instructions[i].as.attention;
+      a->more = wrong != 0 && a->more;
+      a->more_keys = wrong != 1 && a->more_keys;
+      a->key_origin[1] += wrong == 2;
+    }
+    char *after = bench_run(layout.bench, 1);
+    assert_true(worst_difference(&ordered, &layout, after, wrong == 1 ? DK : O) > 1e-3);
+    free(after);
+    bench_destroy(layout.bench);
+    case_destroy(&ordered);
+    case_destroy(&c);
+  }
+}
+
+static void rings(void **state) {
+  (void)state;
+  static const ElementType types[] = {TYPE_F32, TYPE_F64, TYPE_BF16, TYPE_F64};
+  for (int i = 0; i < 16; i++) {
+    const ElementType type = types[i % 4];
+    const Ring blocks = {.ranks = 3}, zigzag = {.ranks = 4, .zigzag = true}, padded = {.ranks = 2, .padded = true};
+    const bool causal = i / 4 % 2;
+    check_ring(shape(type, 2, 12, 12, 2, 2, 6, 3, causal), blocks, (uint64_t)i);
+    check_ring(shape(type, 1, 48, 48, 2, 1, 8, 8, causal), zigzag, (uint64_t)i);
+    check_ring(shape(type, 2, 24, 32, 2, 3, 5, 9, false), zigzag, (uint64_t)i);
+    check_ring(shape(type, 2, 10, 10, 2, 1, 4, 4, false), padded, (uint64_t)i);
+    check_ring(shape(type, 1, 10, 10, 2, 1, 4, 4, true), (Ring){.ranks = 1}, (uint64_t)i);
+  }
+  check_ring(shape(TYPE_F64, 1, 520, 520, 9, 1, 8, 8, true), (Ring){.ranks = 4, .zigzag = true}, 3);
+  check_ring(shape(TYPE_F64, 1, 2400, 2400, 1, 2, 8, 4, true), (Ring){.ranks = 2, .zigzag = true}, 5);
+  check_ring(shape(TYPE_F32, 1, 1800, 1800, 1, 1, 8, 8, true), (Ring){.ranks = 3}, 6);
+  check_ring(shape(TYPE_BF16, 1, 2400, 2400, 1, 1, 8, 4, true), (Ring){.ranks = 2, .zigzag = true}, 7);
+  check_ring(shape(TYPE_BF16, 1, 520, 520, 9, 1, 8, 8, true), (Ring){.ranks = 4, .zigzag = true}, 8);
+}
+
 // A wrong scale, a mask left out or a wrong gradient must not pass.
 static void notices_errors(void **state) {
   (void)state;
@@ -326,8 +530,9 @@ static void notices_errors(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(small_shapes), cmocka_unit_test(block_edges),        cmocka_unit_test(long_sequences),
-      cmocka_unit_test(large_scores), cmocka_unit_test(finite_differences), cmocka_unit_test(notices_errors),
+      cmocka_unit_test(small_shapes), cmocka_unit_test(block_edges),         cmocka_unit_test(long_sequences),
+      cmocka_unit_test(large_scores), cmocka_unit_test(finite_differences),  cmocka_unit_test(notices_errors),
+      cmocka_unit_test(rings),        cmocka_unit_test(notices_wrong_rings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

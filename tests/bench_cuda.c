@@ -9,9 +9,9 @@
 #include "kernels/cuda/compile.h"
 #include "runtime/clock.h"
 #include "runtime/cuda/driver.h"
+#include "tests/bench_copy.h"
 
-enum { COPY_ROUNDS = 20, LAUNCH_ROUNDS = 10, WIDE = 132 };
-static const size_t COPY_BYTES = (size_t)1 << 30;
+enum { LAUNCH_ROUNDS = 10, WIDE = 132 };
 
 typedef struct {
   Cuda cuda;
@@ -36,23 +36,14 @@ static double elapsed(const Bench *bench) {
 }
 
 static void copy(const Bench *bench) {
-  const Cuda *cuda = &bench->cuda;
-  CudaAddress from = 0, to = 0;
-  double best = 1e30;
-  check(bench, cuda->memory_allocate(&from, COPY_BYTES), "allocating");
-  check(bench, cuda->memory_allocate(&to, COPY_BYTES), "allocating");
-  check(bench, cuda->fill_words(from, 0x3f80a1b2, COPY_BYTES / 4, bench->stream), "filling");
-  for (int i = 0; i < COPY_ROUNDS; i++) {
-    check(bench, cuda->event_record(bench->begin, bench->stream), "timing");
-    check(bench, cuda->copy_within(to, from, COPY_BYTES, bench->stream), "copying");
-    check(bench, cuda->event_record(bench->end, bench->stream), "timing");
-    const double seconds = elapsed(bench);
-    best = seconds < best ? seconds : best;
+  double rate;
+  Error error;
+  if (!copy_rate(&bench->cuda, bench->stream, &rate, &error)) {
+    fprintf(stderr, "bench_cuda: %s\n", error.text);
+    exit(1);
   }
-  printf("copy %.2f TB/s read and written, of %.2f by the memory's clock, on %s\n",
-         2 * (double)COPY_BYTES / best / 1e12, bench->gpu.memory_rate / 1e12, bench->gpu.name);
-  cuda->memory_free(from);
-  cuda->memory_free(to);
+  printf("copy %.2f TB/s read and written, of %.2f by the memory's clock, on %s\n", rate / 1e12,
+         bench->gpu.memory_rate / 1e12, bench->gpu.name);
 }
 
 static CudaFunction touch_load(const Bench *bench) {

@@ -1,9 +1,11 @@
 // bench_train.c: tokens per second of whole training steps on random tokens: the jobs that peers are compared at.
 //
-//   bench_train [--device cuda|cpu] [--precision NAME] [--steps N] [--profile] [--set NAME=VALUE]... JOB...
+//   bench_train [--device cuda|cpu] [--precision NAME] [--layout NAME | --strict] [--steps N] [--warm SECONDS]
+//               [--profile] [--kernels] [--set NAME=VALUE]... JOB...
 //
 // A JOB is a name of the table below, or FILE:RECIPE. One line for each: the median step after a warm-up in which the
-// chip's clocks settle. --profile: then a table of where the time of one step goes.
+// chip's clocks settle. --layout: one of the text's; --strict: its layout `strict`. --profile: then a table of where
+// the time of one step goes; --kernels: what each kernel reaches of the speed of a copy, over several steps.
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,9 +16,9 @@
 #include "runtime/clock.h"
 #include "runtime/session.h"
 #include "runtime/trace.h"
+#include "tests/bench_kernels.h"
 
 enum { SETS_MAX = 32, STEPS_MAX = 4096, PROFILE_ROWS = 60 };
-static const double WARM_SECONDS = 3;
 
 typedef struct {
   const char *name, *file, *recipe;
@@ -31,11 +33,12 @@ static const Job jobs[] = {
 };
 
 typedef struct {
-  const char *device, *precision;
+  const char *device, *precision, *layout;
   const char *set[SETS_MAX];
   int set_count;
   int64_t steps;
-  bool profile;
+  double warm;  // seconds of steps before those that count
+  bool profile, kernels;
 } Settings;
 
 static bool failed(const char *job, const Error *error) {
@@ -72,11 +75,6 @@ static bool inputs_write(Session *session, uint32_t *draw, Error *error) {
   return true;
 }
 
-static int compare(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return x < y ? -1 : x > y;
-}
-
 typedef struct {
   double seconds, first_seconds, loss;
 } Measured;
@@ -98,12 +96,12 @@ static bool measure(Session *session, const Settings *settings, Measured *measur
     if (step == 1 + ahead) {
       measured->first_seconds = now - start;
     }
-    if (now - start > WARM_SECONDS && step > 3) {
+    if (now - start > settings->warm && step > 3) {
       times[timed++] = now - before;
     }
     before = now;
   }
-  qsort(times, (size_t)timed, sizeof *times, compare);
+  qsort(times, (size_t)timed, sizeof *times, compare_seconds);
   measured->seconds = times[timed / 2];
   return session_wait(session, 0, error) && session_scalar(session, PROGRAM_TRAIN, "loss", &measured->loss, error);
 }
@@ -121,7 +119,8 @@ static bool profile(Session *session, Error *error) {
   return good;
 }
 
-static bool run_session(Session *session, const Job *job, const Settings *settings, double open_seconds, Error *error) {
+static bool run_session(Session *session, const Job *job, const Settings *settings, double rate, double open_seconds,
+                        Error *error) {
   Measured measured = {0};
   DeviceFacts facts;
   if (!session_run(session, PROGRAM_INITIALISE, 0, error) || !measure(session, settings, &measured, error)) {
@@ -132,14 +131,15 @@ static bool run_session(Session *session, const Job *job, const Settings *settin
   const double flops = session->plan->programs[PROGRAM_TRAIN].flops;
   session->backend->facts(session->device, &facts);
   printf(
-      "OURS %s %s B=%lld T=%lld N=%.0fM tok/s=%.0f TFLOPs=%.1f mfu=%.1f%% GiB=%.1f ms=%.2f open_s=%.1f loss=%.3f "
+      "OURS %s %s %s B=%lld T=%lld N=%.0fM tok/s=%.0f TFLOPs=%.1f mfu=%.1f%% GiB=%.1f ms=%.2f open_s=%.1f loss=%.3f "
       "on %s\n",
-      job->name, run->precision ? run->precision : "fp32", (long long)run->batch, (long long)run->sequence,
-      run->parameters / 1e6, tokens / measured.seconds, flops / measured.seconds / 1e12,
+      job->name, run->precision ? run->precision : "fp32", run->strict ? "strict" : "fast", (long long)run->batch,
+      (long long)run->sequence, run->parameters / 1e6, tokens / measured.seconds, flops / measured.seconds / 1e12,
       100 * flops / measured.seconds / facts.peak_flops, (double)facts.memory_bytes / 1073741824,
       measured.seconds * 1e3, open_seconds, measured.loss, facts.name);
   fflush(stdout);
-  return !settings->profile || profile(session, error);
+  return (!settings->profile || profile(session, error)) &&
+         (!settings->kernels || kernels_table(session, rate, measured.seconds, error));
 }
 
 static bool run_job(const Job *job, const Settings *settings) {
@@ -148,8 +148,11 @@ static bool run_job(const Job *job, const Settings *settings) {
   PlanSet *set = NULL;
   Arena *arena = arena_create();
   Diag *diag = diag_create(arena);
-  CompileOptions options = {
-      .file = job->file, .recipe = job->recipe, .precision = settings->precision, .target = "cpu"};
+  CompileOptions options = {.file = job->file,
+                            .recipe = job->recipe,
+                            .layout = settings->layout,
+                            .precision = settings->precision,
+                            .target = "cpu"};
   const char *sets[SETS_MAX + 8];
   for (int i = 0; i < 8 && job->set[i]; i++) {
     sets[options.set_count++] = job->set[i];
@@ -163,10 +166,14 @@ static bool run_job(const Job *job, const Settings *settings) {
     diag_print(diag, stderr, false);
   } else {
     const SessionOptions open = {.deadline_seconds = 60};
-    const double start = clock_seconds();
     const Backend *backend = backend_choose(settings->device, plan_ranks(set->plans[0]), &error);
-    good = (backend && session_open_ranks(&session, set, backend, &open, &error) &&
-            run_session(&session, job, settings, clock_seconds() - start, &error)) ||
+    double rate = 0;  // of a copy: while the device is empty
+    good = backend && (!settings->kernels || plan_ranks(set->plans[0]) == 1 ||
+                       error_set(&error, 2, "--kernels is for layouts of one rank"));
+    good = good && (!settings->kernels || copy_rate_of(backend, &rate, &error));
+    const double start = clock_seconds();
+    good = (good && session_open_ranks(&session, set, backend, &open, &error) &&
+            run_session(&session, job, settings, rate, clock_seconds() - start, &error)) ||
            failed(job->name, &error);
     session_close(&session);
   }
@@ -191,28 +198,46 @@ static bool job_of(char *name, Job *job) {
   return true;
 }
 
-int main(int count, char **words) {
-  static const struct option options[] = {{"device", 1, NULL, 'd'}, {"precision", 1, NULL, 'p'},
-                                          {"steps", 1, NULL, 'n'},  {"profile", 0, NULL, 't'},
-                                          {"set", 1, NULL, 's'},    {0}};
-  Settings settings = {.device = "auto", .precision = "bf16", .steps = 20};
+static bool settings_read(int count, char **words, Settings *settings) {
+  static const struct option options[] = {{"device", 1, NULL, 'd'},  {"precision", 1, NULL, 'p'},
+                                          {"layout", 1, NULL, 'l'},  {"strict", 0, NULL, 'x'},
+                                          {"steps", 1, NULL, 'n'},   {"warm", 1, NULL, 'w'},
+                                          {"profile", 0, NULL, 't'}, {"kernels", 0, NULL, 'k'},
+                                          {"set", 1, NULL, 's'},     {0}};
   for (int option; (option = getopt_long(count, words, "", options, NULL)) != -1;) {
     if (option == 'd') {
-      settings.device = optarg;
+      settings->device = optarg;
     } else if (option == 'p') {
-      settings.precision = optarg;
+      settings->precision = optarg;
+    } else if (option == 'l') {
+      settings->layout = optarg;
+    } else if (option == 'x') {
+      settings->layout = "strict";
     } else if (option == 'n') {
-      settings.steps = strtol(optarg, NULL, 10);
+      settings->steps = strtol(optarg, NULL, 10);
+    } else if (option == 'w') {
+      settings->warm = strtod(optarg, NULL);
     } else if (option == 't') {
-      settings.profile = true;
-    } else if (option == 's' && settings.set_count < SETS_MAX) {
-      settings.set[settings.set_count++] = optarg;
+      settings->profile = true;
+    } else if (option == 'k') {
+      settings->kernels = true;
+    } else if (option == 's' && settings->set_count < SETS_MAX) {
+      settings->set[settings->set_count++] = optarg;
     } else {
-      return 2;
+      return false;
     }
   }
-  settings.steps = settings.steps < 1 ? 1 : settings.steps > STEPS_MAX ? STEPS_MAX : settings.steps;
-  bool good = optind < count;
+  settings->steps = settings->steps < 1 ? 1 : settings->steps > STEPS_MAX ? STEPS_MAX : settings->steps;
+  return optind < count;
+}
+
+int main(int count, char **words) {
+  Settings settings = {.device = "auto", .precision = "bf16", .steps = 20, .warm = 3};
+  if (!settings_read(count, words, &settings)) {
+    fputs("bench_train: no job, or an option that it does not have\n", stderr);
+    return 2;
+  }
+  bool good = true;
   for (int i = optind; i < count; i++) {
     Job job;
     good = job_of(words[i], &job) && run_job(&job, &settings) && good;

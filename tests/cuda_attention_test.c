@@ -132,19 +132,22 @@ typedef struct {
   uint64_t slots[2][16];
 } Run;
 
-static void kernels_make(const Shape *s, Arena *arena, CudaKernel kernel[2]) {
+static const CudaTarget ampere = {.multiprocessors = 108, .shared_bytes = 163 * 1024};  // sm_80
+static const CudaTarget ada = {.multiprocessors = 128, .shared_bytes = 99 * 1024};      // sm_86 and sm_89
+
+static void kernels_make(const Shape *s, const CudaTarget *target, Arena *arena, CudaKernel kernel[2]) {
   const Attention a = attention_of(s, s->type);
   for (int gradient = 0; gradient < 2; gradient++) {
     const char *why = NULL;
-    if (!cuda_attention(&a, gradient, arena, &kernel[gradient], &why)) {
+    if (!cuda_attention(&a, gradient, target, arena, &kernel[gradient], &why)) {
       fail_msg("%s", why);
     }
   }
 }
 
-static void run_create(const Gpu *gpu, const Shape *s, const Values *values, Run *run) {
+static void run_create(const Gpu *gpu, const Shape *s, const CudaTarget *target, const Values *values, Run *run) {
   *run = (Run){.arena = arena_create()};
-  kernels_make(s, run->arena, run->kernel);
+  kernels_make(s, target, run->arena, run->kernel);
   for (int t = 0; t < TENSORS; t++) {
     const bool input = values && (t <= V || t == D_O);
     run->tensor[t] = gpu_memory(gpu, input ? values->tensor[t] : NULL, elements_of(s, t) * element_type_bytes(s->type));
@@ -214,13 +217,13 @@ static void compare(const Shape *s, const Values *got, const Values *expected, E
   }
 }
 
-static void gpu_case(const Gpu *gpu, const Shape *s) {
+static void gpu_case(const Gpu *gpu, const Shape *s, const CudaTarget *target) {
   const ElementType exact = s->type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
   Values low = values_create(s, s->type), right = values_create(s, exact);
   Run run;
   inputs_draw(s, &low, &right, exact);
   oracle(s, exact, &right);
-  run_create(gpu, s, &low, &run);
+  run_create(gpu, s, target, &low, &run);
   for (int repeat = 0; repeat < (gpu->emulated ? 1 : 3); repeat++) {
     gpu_run(gpu, &run.loaded[0], run.slots[0], true);
     gpu_run(gpu, &run.loaded[1], run.slots[1], true);
@@ -261,9 +264,9 @@ static const Shape shapes[] = {
     {TYPE_F64, 1, 100, 90, 1, 2, 70, 64, true, 0, {0}, 0, 0},
 };
 
-// For where there is no GPU: tiles that begin and end everywhere, and little work.
+// For where there is no GPU: tiles that begin and end everywhere, maxima that grow late, and little work.
 static const Shape small[] = {
-    {B16, 1, 140, 140, 1, 1, 64, 64, true, 0, {0}, 0, 0},
+    {B16, 1, 140, 140, 1, 1, 64, 64, true, 0, {0}, 0, 1},
     {B16, 1, 40, 70, 1, 1, 128, 112, false, 0, {0}, 8, 0},
     {B16, 1, 60, 150, 1, 2, 24, 12, true, 2, {30, 100}, 3, -0.3},
     {TYPE_F32, 1, 66, 140, 1, 2, 20, 70, true, 2, {33, 80}, 3, -0.2},
@@ -276,10 +279,12 @@ static void same_as_cpu(void **state) {
     skip();
   }
   for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
-    gpu_case(&gpu, &small[i]);
+    gpu_case(&gpu, &small[i], &ampere);
   }
+  gpu_case(&gpu, &small[1], &ada);
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes && !gpu.emulated; i++) {
-    gpu_case(&gpu, &shapes[i]);
+    gpu_case(&gpu, &shapes[i], &ampere);
+    gpu_case(&gpu, &shapes[i], &ada);
   }
   gpu_close(&gpu);
 }
@@ -288,17 +293,17 @@ static void same_as_cpu(void **state) {
 static void notices_errors(void **state) {
   const Shape *right = &small[0];
   Shape wrong = *right;
-  Values low = values_create(right, right->type), expected = values_create(right, TYPE_F32);
   Gpu gpu;
   Run run;
   (void)state;
   if (!gpu_open_any(&gpu)) {
     skip();
   }
+  Values low = values_create(right, right->type), expected = values_create(right, TYPE_F32);
   wrong.causal = false;
   inputs_draw(right, &low, &expected, TYPE_F32);
   oracle(right, TYPE_F32, &expected);
-  run_create(&gpu, &wrong, &low, &run);
+  run_create(&gpu, &wrong, &ampere, &low, &run);
   gpu_run(&gpu, &run.loaded[0], run.slots[0], true);
   gpu_run(&gpu, &run.loaded[1], run.slots[1], true);
   for (int t = O; t < TENSORS; t++) {
@@ -319,7 +324,13 @@ static void texts_compile(void **state) {
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     Arena *arena = arena_create();
     CudaKernel kernel[2];
-    kernels_make(&shapes[i], arena, kernel);
+    kernels_make(&shapes[i], &ada, arena, kernel);
+    for (int g = 0; g < 2; g++) {
+      for (int l = 0; l < kernel[g].launch_count; l++) {
+        assert_true((int)kernel[g].launch[l].shared_bytes <= ada.shared_bytes);
+      }
+    }
+    kernels_make(&shapes[i], &ampere, arena, kernel);
     for (int g = 0; g < 2; g++) {
       cuda_geometry_check(&kernel[g]);
       assert_int_equal(kernel[g].port_count, g ? 11 : 7);
@@ -349,9 +360,30 @@ static void says_why_not(void **state) {
   for (int i = 0; i < 3; i++) {
     const Attention a = attention_of(wrong[i], wrong[i]->type);
     why = NULL;
-    assert_false(cuda_attention(&a, false, arena, &kernel, &why));
+    assert_false(cuda_attention(&a, false, &ampere, arena, &kernel, &why));
     assert_non_null(why);
   }
+  Attention ring[7];
+  for (int i = 0; i < 7; i++) {
+    ring[i] = attention_of(&shapes[0], shapes[0].type);
+  }
+  ring[0].ring = 1;
+  ring[1].more = true;
+  ring[2].more_keys = true;
+  ring[3].wide = true;
+  ring[4].key_end = 1;
+  ring[5].key_parts = 2;
+  ring[6].key_origin[0] = 64;
+  for (int i = 0; i < 14; i++) {
+    why = NULL;
+    assert_false(cuda_attention(&ring[i / 2], i % 2, &ampere, arena, &kernel, &why));
+    assert_non_null(strstr(why, "ring"));
+  }
+  const CudaTarget tiny = {.multiprocessors = 1, .shared_bytes = 40 * 1024};
+  const Attention a = attention_of(&shapes[0], TYPE_BF16);
+  why = NULL;
+  assert_false(cuda_attention(&a, true, &tiny, arena, &kernel, &why));
+  assert_non_null(why);
   arena_destroy(arena);
 }
 
@@ -380,7 +412,7 @@ static void bench(void **state) {
         cuda_store(s->type, values.tensor[t], e, cuda_draw_real(&draw));
       }
     }
-    run_create(&gpu, s, &values, &run);
+    run_create(&gpu, s, &ampere, &values, &run);
     for (int g = 0; g < 2; g++) {
       // Products of the masked half are not counted.
       const double flops = (g ? 10 : 4) * (double)(s->batch * s->heads * s->groups) * (double)s->queries *

@@ -20,7 +20,7 @@
 #include "base/buffer.h"
 #include "kernels/cuda/kernel.h"
 
-enum { EMULATOR_STACK = 64 * 1024, EMULATOR_MAX_THREADS = 1024 };
+enum { EMULATOR_STACK = 64 * 1024, EMULATOR_MAX_THREADS = 1024, EMULATOR_COPIES = 1024 };
 
 typedef struct {
   unsigned x, y, z;
@@ -30,16 +30,28 @@ typedef struct {  // what the texts see; declared again in emulator_header
   EmulatorIndex thread, block, grid;
   unsigned char *shared;
   void (*barrier)(void);
+  void (*group_barrier)(int threads);
+  void (*copy)(void *to, const void *from, int bytes, int size);
+  void (*copies_close)(void);
+  void (*copies_wait)(int later);
   double (*shuffle)(double value, int with);
 } EmulatorHooks;
 
-typedef enum { FIBER_RUNS, FIBER_AT_BARRIER, FIBER_AT_SHUFFLE, FIBER_DONE } FiberState;
+typedef enum { FIBER_RUNS, FIBER_AT_BARRIER, FIBER_AT_GROUP, FIBER_AT_SHUFFLE, FIBER_DONE } FiberState;
+
+typedef struct {  // that has not arrived yet
+  void *to;
+  const void *from;
+  int bytes, size, group;
+} EmulatorCopy;
 
 typedef struct {
   ucontext_t context;
   FiberState state;
   double value, result;
   int with;
+  int group, copies;
+  EmulatorCopy copy[EMULATOR_COPIES];
 } Fiber;
 
 typedef struct {
@@ -72,6 +84,10 @@ static const char emulator_header[] =
     "  EmulatorIndex thread, block, grid;\n"
     "  unsigned char *shared;\n"
     "  void (*barrier)(void);\n"
+    "  void (*group_barrier)(int threads);\n"
+    "  void (*copy)(void *to, const void *from, int bytes, int size);\n"
+    "  void (*copies_close)(void);\n"
+    "  void (*copies_wait)(int later);\n"
     "  double (*shuffle)(double value, int with);\n"
     "} EmulatorHooks;\n"
     "extern EmulatorHooks *emulator;\n"
@@ -82,6 +98,7 @@ static const char emulator_header[] =
     "#define __syncthreads() emulator->barrier()\n"
     "#define SHARED_MEMORY unsigned char *const dynamic_shared = emulator->shared\n"
     "#define DEVICE static inline\n"
+    "#define KERNEL_BLOCKS(name, threads, blocks) KERNEL(name, threads)\n"
     "#define JOIN_(a, b) a##_##b\n"
     "#define JOIN(a, b) JOIN_(a, b)\n"
     "#define KERNEL(name, threads)                    \\\n"
@@ -112,8 +129,12 @@ static const char emulator_header[] =
     "DEVICE float exp2_fast(float x) { return exp2f(x); }\n"
     "DEVICE float larger_f32(float a, float b) { return a > b || a != a ? a : b; }\n"
     "DEVICE float smaller_f32(float a, float b) { return a < b || a != a ? a : b; }\n"
-    "DEVICE void copy_ahead16(void *shared, const void *from) { memcpy(shared, from, 16); }\n"
-    "DEVICE void copies_wait(void) {}\n"
+    "#define copy_ahead16(shared, from) emulator->copy(shared, from, 16, 16)\n"
+    "#define copy_ahead4(shared, from) emulator->copy(shared, from, 4, 4)\n"
+    "#define copy_ahead_part(shared, from, bytes) emulator->copy(shared, from, bytes, 16)\n"
+    "#define copies_close() emulator->copies_close()\n"
+    "#define COPIES_WAIT(later) emulator->copies_wait(later)\n"
+    "#define group_barrier(group, threads) emulator->group_barrier(threads)\n"
     "DEVICE float shuffle_f32(float x, int with) { return (float)emulator->shuffle(x, with); }\n"
     "DEVICE double shuffle_f64(double x, int with) { return emulator->shuffle(x, with); }\n"
     "DEVICE float rsqrtf(float x) { return 1.0f / sqrtf(x); }\n"
@@ -191,6 +212,42 @@ static inline void emulator_barrier(void) {
   fiber_wait(FIBER_AT_BARRIER);
 }
 
+// Of the threads of this one's group: groups are of so many, one after the other.
+static inline void emulator_group_barrier(int threads) {
+  emulator_run.fiber[emulator_run.running].with = threads;
+  fiber_wait(FIBER_AT_GROUP);
+}
+
+// Until somebody waits for it, a copy has destroyed what was there and brought nothing.
+static inline void emulator_copy(void *to, const void *from, int bytes, int size) {
+  Fiber *fiber = &emulator_run.fiber[emulator_run.running];
+  if (fiber->copies == EMULATOR_COPIES || (uintptr_t)to % (unsigned)size != 0 ||
+      (bytes > 0 && (uintptr_t)from % (unsigned)size != 0)) {
+    abort();
+  }
+  memset(to, 0xff, (size_t)size);
+  fiber->copy[fiber->copies++] = (EmulatorCopy){to, from, bytes < size ? bytes : size, size, fiber->group};
+}
+
+static inline void emulator_copies_close(void) {
+  emulator_run.fiber[emulator_run.running].group++;
+}
+
+static inline void emulator_copies_wait(int later) {
+  Fiber *fiber = &emulator_run.fiber[emulator_run.running];
+  int left = 0;
+  for (int i = 0; i < fiber->copies; i++) {
+    const EmulatorCopy copy = fiber->copy[i];
+    if (copy.group >= fiber->group - later) {
+      fiber->copy[left++] = copy;
+      continue;
+    }
+    memset(copy.to, 0, (size_t)copy.size);
+    memcpy(copy.to, copy.from, copy.bytes > 0 ? (size_t)copy.bytes : 0);
+  }
+  fiber->copies = left;
+}
+
 static inline double emulator_shuffle(double value, int with) {
   Fiber *fiber = &emulator_run.fiber[emulator_run.running];
   fiber->value = value;
@@ -204,11 +261,28 @@ static inline void fiber_main(void) {
   emulator_run.fiber[emulator_run.running].state = FIBER_DONE;
 }
 
+static inline bool groups_release(int threads) {
+  Fiber *fiber = emulator_run.fiber;
+  bool moved = false;
+  for (int i = 0; i < threads; i++) {
+    const int size = fiber[i].state == FIBER_AT_GROUP ? fiber[i].with : 0;
+    bool all = size > 0 && i % size == 0 && i + size <= threads;
+    for (int k = i; k < i + size && all; k++) {
+      all = fiber[k].state == FIBER_AT_GROUP && fiber[k].with == size;
+    }
+    for (int k = i; k < i + size && all; k++) {
+      fiber[k].state = FIBER_RUNS;
+      moved = true;
+    }
+  }
+  return moved;
+}
+
 // Lets those go on that can; false if nobody can.
 static inline bool fibers_release(int threads) {
   Fiber *fiber = emulator_run.fiber;
   int at_barrier = 0, done = 0;
-  bool moved = false;
+  bool moved = groups_release(threads);
   for (int i = 0; i < threads; i++) {
     at_barrier += fiber[i].state == FIBER_AT_BARRIER;
     done += fiber[i].state == FIBER_DONE;
@@ -233,16 +307,20 @@ static inline bool fibers_release(int threads) {
   return moved || done == threads;
 }
 
+static inline void fiber_start(EmulatorRun *run, Fiber *fiber, char *stack) {
+  getcontext(&fiber->context);
+  fiber->context.uc_stack.ss_sp = stack;
+  fiber->context.uc_stack.ss_size = EMULATOR_STACK;
+  fiber->context.uc_link = &run->scheduler;
+  fiber->state = FIBER_RUNS;
+  fiber->group = fiber->copies = 0;
+  makecontext(&fiber->context, fiber_main, 0);
+}
+
 static inline bool emulator_block(int threads) {
   EmulatorRun *run = &emulator_run;
   for (int i = 0; i < threads; i++) {
-    Fiber *fiber = &run->fiber[i];
-    getcontext(&fiber->context);
-    fiber->context.uc_stack.ss_sp = run->stacks + (size_t)i * EMULATOR_STACK;
-    fiber->context.uc_stack.ss_size = EMULATOR_STACK;
-    fiber->context.uc_link = &run->scheduler;
-    fiber->state = FIBER_RUNS;
-    makecontext(&fiber->context, fiber_main, 0);
+    fiber_start(run, &run->fiber[i], run->stacks + (size_t)i * EMULATOR_STACK);
   }
   for (int left = threads; left > 0;) {
     for (int i = 0; i < threads; i++) {
@@ -284,6 +362,10 @@ static inline const char *emulator_launch(Emulator *emulator, int unit, const Cu
   run->hooks = (EmulatorHooks){.grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
                                .shared = aligned_alloc(16, shared),
                                .barrier = emulator_barrier,
+                               .group_barrier = emulator_group_barrier,
+                               .copy = emulator_copy,
+                               .copies_close = emulator_copies_close,
+                               .copies_wait = emulator_copies_wait,
                                .shuffle = emulator_shuffle};
   *hooks = &run->hooks;
   const char *wrong = NULL;

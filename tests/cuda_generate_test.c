@@ -172,8 +172,9 @@ static void covers_the_models(void **state) {
   }
 }
 
-static void case_add(Cases *cases, Emulator *emulator, Draw *random, Bench *bench, Kernel *kernel, Place *place,
-                     const char *name) {
+static void case_add(Cases *cases, Emulator *emulator, Draw *random, const CudaForm *form, Bench *bench, Kernel *kernel,
+                     Place *place, const char *name) {
+  const CudaTarget target = {small.multiprocessors, small.shared_bytes, form};
   int alignment[KERNEL_MAX_PORTS];
   assert_true(cases->count < CASES_MAX);
   Case *new = &cases->at[cases->count++];
@@ -183,7 +184,7 @@ static void case_add(Cases *cases, Emulator *emulator, Draw *random, Bench *benc
     const int least = (int)element_type_bytes(kernel->port[p].type);
     alignment[p] = draw_below(random, 8) == 0 && least > 0 ? least : 16;
   }
-  generate_or_fail(cases->arena, kernel, alignment, &small, &new->made, name);
+  generate_or_fail(cases->arena, kernel, alignment, &target, &new->made, name);
   new->unit = emulator_add(emulator, new->made.text);
   assert_true(new->unit >= 0);
 }
@@ -193,15 +194,14 @@ static char *case_emulate(const Case *at, Emulator *emulator) {
   const int64_t bytes = (at->bench->bytes + 63) / 64 * 64;
   char *memory = aligned_alloc(64, (size_t)bytes),
        *scratch = aligned_alloc(256, (size_t)(at->made.scratch_bytes + 256));
-  uint64_t slots[CUDA_MAX_PORTS + 2];
+  uint64_t slots[CUDA_MAX_SLOTS];
   memcpy(memory, at->bench->image, (size_t)at->bench->bytes);
   memset(scratch, 0xff, (size_t)(at->made.scratch_bytes + 256));
   for (int p = 0; p < at->kernel->port_count; p++) {
     const bool strides = at->kernel->port[p].kind == PORT_STRIDES;
     slots[p] = strides ? (uint64_t)at->place[p].offset : (uint64_t)(uintptr_t)(memory + at->place[p].offset);
   }
-  slots[at->kernel->port_count] = (uint64_t)(uintptr_t)scratch;
-  slots[at->kernel->port_count + 1] = at->bench->call.first ? CUDA_SLOT_FIRST : 0;
+  cuda_slots_end(&at->made, slots, (uint64_t)(uintptr_t)scratch, at->bench->call.first);
   for (int i = 0; i < at->made.launch_count; i++) {
     const char *wrong = emulator_launch(emulator, at->unit, &at->made.launch[i], slots);
     if (wrong) {
@@ -262,7 +262,21 @@ static bool has_compiler(void) {
   return false;
 }
 
-static void emulates_random_kernels(bool low) {
+static CudaForm form_draw(Draw *random) {
+  static const int threads[] = {0, 0, 32, 64, 96, 128}, widths[] = {0, 8, 16, 32};
+  return (CudaForm){.threads = threads[draw_below(random, 6)],
+                    .rows = (int)draw_below(random, 5),
+                    .stages = (int)draw_below(random, 5) - 1,
+                    .once = (int)draw_below(random, 3) - 1,
+                    .blocks = (int)draw_below(random, 4),
+                    .unroll = (int)draw_below(random, 4),
+                    .width = widths[draw_below(random, 4)],
+                    .persistent = draw_below(random, 2) == 0,
+                    .again = draw_below(random, 8) == 0};
+}
+
+// forced: forms that the rules would not choose for kernels of this size.
+static void emulates_random_kernels(bool low, bool forced) {
   const int64_t seeds = number_of("GENERATE_SEEDS", 40), first = number_of("GENERATE_FIRST", 1);
   if (!has_compiler()) {
     return;
@@ -270,12 +284,13 @@ static void emulates_random_kernels(bool low) {
   Emulator emulator;
   Cases *cases = cases_create(&emulator);
   for (int64_t seed = first; seed < first + seeds; seed++) {
-    Maker m = maker_create((uint64_t)seed + (low ? 5000 : 0), low);
+    Maker m = maker_create((uint64_t)seed + (low ? 5000 : 0) + (forced ? 10000 : 0), low);
     Draw random = {(uint64_t)seed};
+    const CudaForm form = form_draw(&random);
     m.bench->call.first = seed % 2 == 0;
     char name[64];
-    snprintf(name, sizeof name, "seed %" PRId64 "%s", seed, low ? " low" : "");
-    case_add(cases, &emulator, &random, m.bench, m.kernel, m.place, name);
+    snprintf(name, sizeof name, "seed %" PRId64 "%s%s", seed, low ? " low" : "", forced ? " forced" : "");
+    case_add(cases, &emulator, &random, forced ? &form : NULL, m.bench, m.kernel, m.place, name);
   }
   cases_check(cases, &emulator);
   cases_destroy(cases, &emulator);
@@ -283,12 +298,18 @@ static void emulates_random_kernels(bool low) {
 
 static void emulates_random_f64(void **state) {
   (void)state;
-  emulates_random_kernels(false);
+  emulates_random_kernels(false, false);
 }
 
 static void emulates_random_low(void **state) {
   (void)state;
-  emulates_random_kernels(true);
+  emulates_random_kernels(true, false);
+}
+
+static void emulates_forced_forms(void **state) {
+  (void)state;
+  emulates_random_kernels(false, true);
+  emulates_random_kernels(true, true);
 }
 
 // Memory for the ports of a kernel of a plan; integers are small, as indices of small axes are.
@@ -344,7 +365,7 @@ static void emulates_the_models(void **state) {
       char name[96];
       snprintf(name, sizeof name, "%s kernel %d", sources[s].file, k);
       bench->call.first = kernels % 3 != 0;
-      case_add(cases, &emulator, &random, bench, kernel, place, name);
+      case_add(cases, &emulator, &random, NULL, bench, kernel, place, name);
     }
   }
   cases_check(cases, &emulator);
@@ -364,7 +385,7 @@ static void notices_wrong_texts(void **state) {
   int changed = 0, noticed = 0;
   for (uint64_t seed = 1; seed <= 40 && changed < 8; seed++) {
     Maker m = maker_create(seed, false);
-    case_add(cases, &emulator, &random, m.bench, m.kernel, m.place, "changed");
+    case_add(cases, &emulator, &random, NULL, m.bench, m.kernel, m.place, "changed");
     Case *at = &cases->at[cases->count - 1];
     char *text =
         strstr(at->made.text, "_sum(v") || strstr(at->made.text, "fold_sum(z") ? strstr(at->made.text, sum) : NULL;
@@ -402,9 +423,9 @@ static void notices_wrong_texts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(covers_the_models),   cmocka_unit_test(emulates_the_models),
-      cmocka_unit_test(emulates_random_f64), cmocka_unit_test(emulates_random_low),
-      cmocka_unit_test(notices_wrong_texts),
+      cmocka_unit_test(covers_the_models),     cmocka_unit_test(emulates_the_models),
+      cmocka_unit_test(emulates_random_f64),   cmocka_unit_test(emulates_random_low),
+      cmocka_unit_test(emulates_forced_forms), cmocka_unit_test(notices_wrong_texts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,10 @@
 // cuda_ranks_test.c: plans of several ranks on as many GPUs of this machine, against ranks that are threads on the CPU.
 //
-// MDL_ENDURANCE=N also replays a plan of two ranks N times while their processes are stopped and go on at random, says
-// how fast collectives and messages are, and then stops one for good: how long is it until it is named?
+// MDL_ENDURANCE=N also replays plans of two ranks N times while their processes are stopped and go on at random, says
+// how fast collectives are, and then stops one for good: how long is it until it is named?
 //
-// Needs two GPUs; elsewhere every test is skipped with what was found.
+// Needs two GPUs. Elsewhere the tests that run no kernels are run on stand-ins of the driver and of NCCL (tests/fake),
+// and all others are skipped with what was found.
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -17,11 +18,19 @@
 enum { STEPS = 20, DEADLINE = 30, ENDURANCE_DEADLINE = 10, REPEATS = 10 };
 static const double TOLERANCE = 1e-4;
 
-static int gpus(void) {
+static bool stands_in(void) {
+  return getenv("FAKE_GPUS") != NULL;
+}
+
+static int gpus(bool kernels) {
   Error error = {0};
   const int count = cuda_count_apart(&error);
   if (count < 2) {
     print_message("skipped: two GPUs are needed; %s\n", count == 1 ? "this machine has one" : error.text);
+    skip();
+  }
+  if (kernels && stands_in()) {
+    print_message("skipped: two GPUs are needed, and these are stand-ins\n");
     skip();
   }
   return count;
@@ -39,6 +48,23 @@ static void open_on(Session *session, const World *world, const Backend *backend
   if (!session_open_ranks(session, &world->set, backend, &options, &error)) {
     fail_msg("%s: %s", backend->name, error.text);
   }
+}
+
+static void gpus_are_counted(void **state) {
+  (void)state;
+  const int count = gpus(false);
+  Error error = {0};
+  char said[ERROR_MAX];
+  assert_ptr_equal(backend_choose("auto", count, &error), &backend_cuda);
+  assert_ptr_equal(backend_choose("cuda", count, &error), &backend_cuda);
+  assert_ptr_equal(backend_choose("auto", count + 1, &error), &backend_cpu);
+  assert_ptr_equal(backend_choose("cpu", count, &error), &backend_cpu);
+  assert_null(backend_choose("cuda", count + 1, &error));
+  snprintf(said, sizeof said,
+           "the plan is for %d ranks, each on a GPU of its own, and this machine has %d; --device cpu runs all of them "
+           "here, as threads",
+           count + 1, count);
+  assert_string_equal(error.text, said);
 }
 
 // --- every collective and messages, on numbers whose sums are exact ---
@@ -95,8 +121,8 @@ static void assert_same_memory(const World *world, Session *a, Session *b) {
 
 static void world_compare(const World *world) {
   Session cpu, gpu;
+  open_on(&gpu, world, &backend_cuda, DEADLINE);  // first, since ThreadSanitizer wants no threads before a fork
   open_on(&cpu, world, &backend_cpu, DEADLINE);
-  open_on(&gpu, world, &backend_cuda, DEADLINE);
   for (int run = 0; run < 3; run++) {
     world_fill(world, &cpu);
     world_fill(world, &gpu);
@@ -110,7 +136,7 @@ static void world_compare(const World *world) {
 
 static void collectives_mean_the_same(void **state) {
   (void)state;
-  const int64_t ranks = gpus();
+  const int64_t ranks = gpus(false);
   World world = world_make(&ranks, 1, -1);
   for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
     for (int kind = 0; kind < COLLECTIVE_KIND_COUNT; kind++) {
@@ -127,7 +153,7 @@ static void collectives_mean_the_same(void **state) {
 // Two channels each way, received in another order than they are sent in, with messages on their way both ways at once.
 static void messages_mean_the_same(void **state) {
   (void)state;
-  gpus();
+  gpus(false);
   enum { COUNT = 100000 };
   const int64_t stages = 2;
   World world = world_make(&stages, 1, 0);
@@ -147,6 +173,33 @@ static void messages_mean_the_same(void **state) {
       world_transfer(&world, s, INSTRUCTION_SENT, mine, 1 - s, COUNT, place[s][mine]);
       world_transfer(&world, s, INSTRUCTION_SENT, mine + 1, 1 - s, COUNT, place[s][mine + 1]);
     }
+  }
+  world_compare(&world);
+  world_destroy(&world);
+}
+
+// Stages of two ranks each, which add among themselves, over the stages and over all. The last stage sends what it got
+// back to the first, and does not wait until it is taken.
+static void stages_and_groups_mean_the_same(void **state) {
+  (void)state;
+  if (gpus(false) < 4) {
+    print_message("skipped: four GPUs are needed\n");
+    skip();
+  }
+  enum { COUNT = 500 };
+  const int64_t mesh[] = {2, 2};
+  World world = world_make(mesh, 2, 0);
+  for (int s = 0; s < 2; s++) {
+    const Place there = world_place(&world, s, COUNT * 4), back = world_place(&world, s, COUNT * 4);
+    world_collective(&world, s, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 2, COUNT);
+    world_transfer(&world, s, s ? INSTRUCTION_RECEIVE : INSTRUCTION_SEND, 4, 1 - s, COUNT, there);
+    world_collective(&world, s, COLLECTIVE_ALL_GATHER, REDUCE_SUM, TYPE_F32, 1, COUNT);
+    world_collective(&world, s, COLLECTIVE_ALL_TO_ALL, REDUCE_SUM, TYPE_F32, 3, COUNT);
+    world_transfer(&world, s, s ? INSTRUCTION_SEND : INSTRUCTION_RECEIVE, 9, 1 - s, COUNT, s ? there : back);
+    if (s == 0) {
+      world_transfer(&world, s, INSTRUCTION_SENT, 4, 1, COUNT, there);
+    }
+    world_collective(&world, s, COLLECTIVE_REDUCE_SCATTER, REDUCE_MAX, TYPE_F32, 2, COUNT);
   }
   world_compare(&world);
   world_destroy(&world);
@@ -220,7 +273,7 @@ static void llama_trains_the_same(void **state) {
   (void)state;
   static const char *const layouts[] = {"dp2", "tp2",  "tp2sp", "cp2z",    "ulysses2", "z1",    "z3",
                                         "pp2", "pp2g", "pp2zb", "pp2full", "z1pp",     "pp2tp2"};
-  const int count = gpus();
+  const int count = gpus(true);
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
     same_losses(MDL_SOURCE_DIR "/tests/layouts/llama.mdl", layouts[i], count);
   }
@@ -237,7 +290,7 @@ static const char gpt2_layouts[] =
 static void gpt2_trains_the_same(void **state) {
   (void)state;
   static const char *const layouts[] = {"g_dp2", "g_tp2", "g_tp2sp", "g_pp2", "g_z1", "g_z3"};
-  const int count = gpus();
+  const int count = gpus(true);
   char path[] = "/tmp/cuda_ranks_XXXXXX", line[512];
   FILE *from = fopen(MDL_SOURCE_DIR "/tests/layouts/gpt2.mdl", "r"), *to = fdopen(mkstemp(path), "w");
   assert_true(from && to);
@@ -258,7 +311,7 @@ static void gpt2_trains_the_same(void **state) {
 static void a_lost_rank_is_named(void **state) {
   (void)state;
   const int64_t ranks = 2;
-  gpus();
+  gpus(false);
   World world = world_make(&ranks, 1, -1);
   world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16);
   Session session;
@@ -279,6 +332,17 @@ static void a_lost_rank_is_named(void **state) {
             "rank 0 waits; rank 1 was last at the all_reduce of 'x' (toy.mdl:1)");
   session_close(&session);
   world_destroy(&world);
+}
+
+// A driver whose graphs cannot write words is asked to fill memory instead.
+static void words_without_words(void **state) {
+  if (!stands_in()) {
+    print_message("skipped: only a stand-in can be told not to have them\n");
+    skip();
+  }
+  setenv("FAKE_NO_WORDS", "1", 1);
+  a_lost_rank_is_named(state);
+  unsetenv("FAKE_NO_WORDS");
 }
 
 // --- endurance ---
@@ -305,51 +369,77 @@ static void *disturb(void *argument) {
   return NULL;
 }
 
-static void stop_one(LayoutRun *run) {
+static void stop_one(Session *session) {
   Error error = {0};
-  kill(processes_pid(run->session.processes, 1), SIGSTOP);
+  kill(processes_pid(session->processes, 1), SIGSTOP);
   const double begun = now();
-  assert_false(session_run(&run->session, PROGRAM_TRAIN, 1, &error));
+  assert_false(session_run(session, PROGRAM_TRAIN, 1, &error));
   print_message("  stopped for good, after %.2f s with a deadline of %d s: %s\n", now() - begun, ENDURANCE_DEADLINE,
                 error.text);
   assert_int_equal(error.status, 5);
   assert_non_null(strstr(error.text, "rank 1 has not arrived"));
-  const double closing = now();
-  session_close(&run->session);
-  print_message("  closed in %.2f s\n", now() - closing);
 }
 
-static void replays_for_long(void **state) {
-  (void)state;
+static int64_t replays_asked(void) {
   const char *asked = getenv("MDL_ENDURANCE");
   const int64_t count = asked ? atoll(asked) : 0;
   if (count <= 0) {
     print_message("skipped: MDL_ENDURANCE is not set\n");
     skip();
   }
-  gpus();
-  const CompileOptions options = {.layout = "dp2", .precision = "fp32", .target = "cpu"};
-  LayoutRun *run = layout_compile(MDL_SOURCE_DIR "/tests/layouts/llama.mdl", &options, stdout);
+  return count;
+}
+
+static void replay(Session *session, int64_t count) {
   Error error = {0};
   pthread_t thread;
-  if (!layout_open_on(run, &backend_cuda, ENDURANCE_DEADLINE, &error) ||
-      !session_run(&run->session, PROGRAM_INITIALISE, 0, &error)) {
-    layout_fail("%s", error.text);
-  }
-  Disturber disturber = {.session = &run->session};
-  layout_draw_inputs(run, PROGRAM_TRAIN, 1);
+  Disturber disturber = {.session = session};
   assert_int_equal(pthread_create(&thread, NULL, disturb, &disturber), 0);
   const double begun = now();
   for (int64_t i = 1; i <= count; i++) {
-    if (!session_submit(&run->session, PROGRAM_TRAIN, i, &error) ||
-        !session_wait(&run->session, session_ahead(&run->session), &error)) {
+    if (!session_submit(session, PROGRAM_TRAIN, i, &error) || !session_wait(session, session_ahead(session), &error)) {
       layout_fail("replay %lld: %s", (long long)i, error.text);
     }
   }
   disturber.enough = true;
   pthread_join(thread, NULL);
   print_message("  %lld replays in %.1f s\n", (long long)count, now() - begun);
-  stop_one(run);
+  if (!session_wait(session, 0, &error)) {
+    layout_fail("after %lld replays: %s", (long long)count, error.text);
+  }
+  stop_one(session);
+  const double closing = now();
+  session_close(session);
+  print_message("  closed in %.2f s\n", now() - closing);
+}
+
+static void collectives_are_replayed_for_long(void **state) {
+  (void)state;
+  const int64_t count = replays_asked(), ranks = 2;
+  gpus(false);
+  World world = world_make(&ranks, 1, -1);
+  for (int i = 0; i < 6; i++) {
+    world_collective(&world, 0, (CollectiveKind)(i % COLLECTIVE_KIND_COUNT), REDUCE_SUM, TYPE_F32, 1, 4096);
+  }
+  Session session;
+  open_on(&session, &world, &backend_cuda, ENDURANCE_DEADLINE);
+  replay(&session, count);
+  world_destroy(&world);
+}
+
+static void training_is_replayed_for_long(void **state) {
+  (void)state;
+  const int64_t count = replays_asked();
+  gpus(true);
+  const CompileOptions options = {.layout = "dp2", .precision = "fp32", .target = "cpu"};
+  LayoutRun *run = layout_compile(MDL_SOURCE_DIR "/tests/layouts/llama.mdl", &options, stdout);
+  Error error = {0};
+  if (!layout_open_on(run, &backend_cuda, ENDURANCE_DEADLINE, &error) ||
+      !session_run(&run->session, PROGRAM_INITIALISE, 0, &error)) {
+    layout_fail("%s", error.text);
+  }
+  layout_draw_inputs(run, PROGRAM_TRAIN, 1);
+  replay(&run->session, count);
   arena_destroy(run->arena);
 }
 
@@ -374,7 +464,7 @@ static void collectives_are_timed(void **state) {
     print_message("skipped: MDL_ENDURANCE is not set\n");
     skip();
   }
-  const int64_t ranks = gpus();
+  const int64_t ranks = gpus(true);
   for (int64_t elements = 1 << 14; elements <= 1 << 26; elements <<= 4) {
     World world = world_make(&ranks, 1, -1);
     for (int kind = 0; kind < COLLECTIVE_KIND_COUNT; kind++) {
@@ -394,11 +484,38 @@ static void collectives_are_timed(void **state) {
   }
 }
 
-int main(void) {
+// The same program again, with the stand-ins before the libraries of the system.
+static void run_on_stand_ins(char **words) {
+  char path[1024], folder[1100];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  path[length > 0 ? length : 0] = '\0';
+  char *slash = strrchr(path, '/');
+  if (slash) {
+    *slash = '\0';
+    snprintf(folder, sizeof folder, "%s/fake", path);
+    setenv("LD_LIBRARY_PATH", folder, 1);
+    setenv("FAKE_GPUS", "4", 1);
+    execv("/proc/self/exe", words);
+  }
+}
+
+int main(int count, char **words) {
+  Error ignored = {0};
+  (void)count;
+  if (!stands_in() && cuda_count_apart(&ignored) < 2) {
+    run_on_stand_ins(words);
+  }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(collectives_mean_the_same), cmocka_unit_test(messages_mean_the_same),
-      cmocka_unit_test(llama_trains_the_same),     cmocka_unit_test(gpt2_trains_the_same),
-      cmocka_unit_test(a_lost_rank_is_named),      cmocka_unit_test(replays_for_long),
+      cmocka_unit_test(gpus_are_counted),
+      cmocka_unit_test(collectives_mean_the_same),
+      cmocka_unit_test(messages_mean_the_same),
+      cmocka_unit_test(stages_and_groups_mean_the_same),
+      cmocka_unit_test(words_without_words),
+      cmocka_unit_test(llama_trains_the_same),
+      cmocka_unit_test(gpt2_trains_the_same),
+      cmocka_unit_test(a_lost_rank_is_named),
+      cmocka_unit_test(collectives_are_replayed_for_long),
+      cmocka_unit_test(training_is_replayed_for_long),
       cmocka_unit_test(collectives_are_timed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

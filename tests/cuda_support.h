@@ -168,12 +168,11 @@ static inline void gpu_unload(const Gpu *gpu, const GpuKernel *loaded) {
   }
 }
 
-// slots: the ports, with room for two more.
+// slots: the ports, with room for what comes after them.
 static inline void gpu_launch(const Gpu *gpu, const GpuKernel *loaded, uint64_t *slots, bool first) {
   const CudaKernel *kernel = loaded->kernel;
   void *parameters[] = {slots};
-  slots[kernel->port_count] = loaded->scratch;
-  slots[kernel->port_count + 1] = first ? CUDA_SLOT_FIRST : 0;
+  cuda_slots_end(kernel, slots, loaded->scratch, first);
   for (int i = 0; i < kernel->launch_count; i++) {
     const CudaLaunch *launch = &kernel->launch[i];
     if (gpu->emulated) {

@@ -209,8 +209,6 @@ static const Case *case_named(const char *name) {
 static void same_bits(void **state) {
   const Case *c = case_named("put rows");
   const Take take = take_of(c, F32);
-  Values v = values_create(c, F32);
-  float *first = malloc((size_t)v.x_count * 4);
   CudaDraw draw = {21};
   CudaKernel kernel;
   Gpu gpu;
@@ -218,6 +216,8 @@ static void same_bits(void **state) {
   if (!gpu_open_any(&gpu)) {
     skip();
   }
+  Values v = values_create(c, F32);
+  float *first = malloc((size_t)v.x_count * 4);
   Arena *arena = arena_create();
   Pool *pool = pool_create(2);
   for (int64_t i = 0; i < v.out_count; i++) {
@@ -253,13 +253,13 @@ static void same_bits(void **state) {
 static void notices_errors(void **state) {
   const Case *c = case_named("put rows");
   const Take take = take_of(c, F32);
-  Values v = values_create(c, F32);
   CudaKernel kernel;
   Gpu gpu;
   (void)state;
   if (!gpu_open_any(&gpu)) {
     skip();
   }
+  Values v = values_create(c, F32);
   Arena *arena = arena_create();
   Pool *pool = pool_create(2);
   put_run(&take, simd_select(), pool, v.x, v.index, v.out, true);

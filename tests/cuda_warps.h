@@ -116,6 +116,14 @@ static inline void warps_entry(void) {
   run->progress++;
 }
 
+static inline void warps_start(WarpsRun *run, WarpsFiber *fiber, char *stack) {
+  getcontext(&fiber->context);
+  fiber->context.uc_stack.ss_sp = stack;
+  fiber->context.uc_stack.ss_size = WARPS_STACK;
+  fiber->context.uc_link = &run->scheduler;
+  makecontext(&fiber->context, warps_entry, 0);
+}
+
 static inline void warps_block(int threads, uint32_t shared_bytes) {
   WarpsRun *run = &warps_run;
   run->alive = threads;
@@ -126,11 +134,7 @@ static inline void warps_block(int threads, uint32_t shared_bytes) {
     WarpsFiber *fiber = &run->fibers[i];
     fiber->done = false;
     fiber->copies = 0;
-    getcontext(&fiber->context);
-    fiber->context.uc_stack.ss_sp = run->stacks + (size_t)i * WARPS_STACK;
-    fiber->context.uc_stack.ss_size = WARPS_STACK;
-    fiber->context.uc_link = &run->scheduler;
-    makecontext(&fiber->context, warps_entry, 0);
+    warps_start(run, fiber, run->stacks + (size_t)i * WARPS_STACK);
   }
   while (run->alive > 0) {
     const long before = run->progress;

@@ -30,6 +30,10 @@ WarpsHooks *warps_hooks;
 #define INFINITE INFINITY
 #define shared_memory (warps_hooks->shared)
 
+struct __align__(8) float2 {
+  float x, y;
+};
+
 struct __align__(16) uint4 {
   u32 x, y, z, w;
 };
@@ -71,6 +75,15 @@ static inline T __shfl_xor_sync(u32, T x, int by) {
 template <typename T>
 static inline T __shfl_up_sync(u32, T x, int by) {
   return Lanes<T>(x).of(lane_here() < by ? lane_here() : lane_here() - by);
+}
+
+static inline int __any_sync(u32, bool x) {
+  const Lanes<int> lanes(x);
+  int any = 0;
+  for (int i = 0; i < 32; i++) {
+    any |= lanes.of(i);
+  }
+  return any;
 }
 
 static inline u32 __match_any_sync(u32, u32 x) {

@@ -3,7 +3,7 @@
 // A program of tests/layouts says so in a line of its own, with what it has of these:
 //
 //   // combine: batch = 8; pp = layers; tp = heads, ffn; sp = @resid: seq; cp = seq; ulysses = attention: heads;
-//   //   axis = embed; part = attention; slots = 1;
+//   //   ring = attention: key; axis = embed; part = attention; slots = 1;
 //
 // axis: along which ZeRO may cut; part: what may be computed again besides all of pp; slots = 1: no microbatches. Axes
 // that tp and ulysses cut are multiples of 4, seq of 16, layers are 4.
@@ -19,10 +19,17 @@ enum { COMBINE_RANKS = 8, COMBINE_WORDS = 128 };
 
 typedef struct {  // what a program says; "": it has none
   char batch[COMBINE_WORDS], pp[COMBINE_WORDS], tp[COMBINE_WORDS], sp[COMBINE_WORDS], cp[COMBINE_WORDS];
-  char ulysses[COMBINE_WORDS], axis[COMBINE_WORDS], part[COMBINE_WORDS], slots[COMBINE_WORDS];
+  char ulysses[COMBINE_WORDS], ring[COMBINE_WORDS], axis[COMBINE_WORDS], part[COMBINE_WORDS], slots[COMBINE_WORDS];
 } Combine;
 
-typedef enum { CONTEXT_GATHER, CONTEXT_ZIGZAG, CONTEXT_ULYSSES, CONTEXT_COUNT } ContextKind;
+typedef enum {
+  CONTEXT_GATHER,
+  CONTEXT_ZIGZAG,
+  CONTEXT_ULYSSES,
+  CONTEXT_RING,
+  CONTEXT_RING_ZIGZAG,
+  CONTEXT_COUNT
+} ContextKind;
 typedef enum { ZERO_OFF, ZERO_1, ZERO_2, ZERO_3, ZERO_1_AXIS, ZERO_3_AXIS, ZERO_COUNT } ZeroKind;
 typedef enum { PIPE_1F1B, PIPE_GPIPE, PIPE_INTERLEAVED, PIPE_ZERO_BUBBLE, PIPE_UNEVEN, PIPE_COUNT } PipeKind;
 
@@ -68,6 +75,7 @@ static inline bool combine_read(const char *text, Combine *combine) {
   combine_word(line, "sp", combine->sp);
   combine_word(line, "cp", combine->cp);
   combine_word(line, "ulysses", combine->ulysses);
+  combine_word(line, "ring", combine->ring);
   combine_word(line, "axis", combine->axis);
   combine_word(line, "part", combine->part);
   combine_word(line, "slots", combine->slots);
@@ -80,7 +88,8 @@ static inline bool combine_legal(const Combine *have, const Combination *c) {
   return ranks <= COMBINE_RANKS && !one && (c->dp == 1 || have->batch[0]) && (c->microbatches == 1 || have->batch[0]) &&
          (c->pp == 1 ? c->pipe == 0 : have->pp[0] != '\0') && (c->tp == 1 || have->tp[0]) &&
          (!c->sp || (c->tp > 1 && have->sp[0])) && (c->cp == 1 ? c->context == 0 : have->cp[0] != '\0') &&
-         (c->context != CONTEXT_ULYSSES || (have->ulysses[0] && c->tp * c->cp <= 4)) && (c->zero == 0 || c->dp > 1) &&
+         (c->context != CONTEXT_ULYSSES || (have->ulysses[0] && c->tp * c->cp <= 4)) &&
+         (c->context < CONTEXT_RING || have->ring[0]) && (c->zero == 0 || c->dp > 1) &&
          (c->zero < ZERO_1_AXIS || have->axis[0]) && c->dp * c->microbatches <= 8 &&
          (c->pp < 4 || (c->pipe != PIPE_INTERLEAVED && c->pipe != PIPE_UNEVEN)) &&
          (c->recompute != 1 || have->part[0]) && (c->recompute != 2 || have->pp[0]) &&
@@ -90,7 +99,8 @@ static inline bool combine_legal(const Combine *have, const Combination *c) {
 }
 
 static inline void combine_say(const Combine *have, const Combination *c, CombinedLayout *to) {
-  static const char *const contexts[] = {"g", "z", "u"}, *const zeros[] = {"", "_z1", "_z2", "_z3", "_z1a", "_z3a"};
+  static const char *const contexts[] = {"g", "z", "u", "r", "rz"}, *const zeros[] = {"",    "_z1",  "_z2",
+                                                                                      "_z3", "_z1a", "_z3a"};
   static const char *const pipes[] = {"", "g", "i", "b", "u"}, *const again[] = {"", "_ra", "_rl"};
   static const char *const stored[] = {"", "state", "grad, state", "param, grad, state", "state", "param, grad, state"};
   char *text = to->text;
@@ -110,7 +120,9 @@ static inline void combine_say(const Combine *have, const Combination *c, Combin
       c->zero >= ZERO_1_AXIS ? have->axis : "");
   SAY(c->tp > 1, " %s -> tp;", have->tp);
   SAY(c->sp, " %s -> tp;", have->sp);
-  SAY(c->cp > 1, " %s -> cp%s;", have->cp, c->context == CONTEXT_ZIGZAG ? "(zigzag)" : "");
+  bool zigzag = c->context == CONTEXT_ZIGZAG || c->context == CONTEXT_RING_ZIGZAG;
+  SAY(c->cp > 1, " %s -> cp%s;", have->cp, zigzag ? "(zigzag)" : "");
+  SAY(c->cp > 1 && c->context >= CONTEXT_RING, " %s -> cp(ring);", have->ring);
   SAY(c->cp > 1 && c->context == CONTEXT_ULYSSES, " %s -> cp;", have->ulysses);
   SAY(c->recompute, " recompute %s;", c->recompute == 1 ? have->part : have->pp);
   SAY(true, " }\n");

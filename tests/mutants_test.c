@@ -24,9 +24,10 @@ typedef struct {
 } Subject;
 
 static const Subject subjects[] = {
-    {"llama.mdl", "tp2"},      {"llama.mdl", "d3"},      {"llama.mdl", "ulysses2"},  {"llama.mdl", "cp2z"},
-    {"llama.mdl", "z3tp"},     {"llama.mdl", "z1pp"},    {"llama.mdl", "pp2dp2cp2"}, {"llama.mdl", "two"},
-    {"gpt2.mdl", "vocab2pp2"}, {"groups.mdl", "state4"}, {"experts.mdl", "ep"},
+    {"llama.mdl", "tp2"},     {"llama.mdl", "d3"},    {"llama.mdl", "ulysses2"},  {"llama.mdl", "cp2z"},
+    {"llama.mdl", "z3tp"},    {"llama.mdl", "z1pp"},  {"llama.mdl", "pp2dp2cp2"}, {"llama.mdl", "two"},
+    {"llama.mdl", "ring2z"},  {"llama.mdl", "ring4"}, {"llama.mdl", "ringpp"},    {"gpt2.mdl", "vocab2pp2"},
+    {"groups.mdl", "state4"}, {"experts.mdl", "ep"},
 };
 
 typedef struct {
@@ -94,6 +95,7 @@ static void leave_out_collective(const Trial *trial, const Mutant *mutant) {
   int64_t bytes = collective->count * element_type_bytes(collective->type);
   switch (collective->kind) {
     case COLLECTIVE_ALL_REDUCE:
+    case COLLECTIVE_ROTATE:
       *instruction = copy_of(&whole, collective->count);
       break;
     case COLLECTIVE_ALL_TO_ALL:
@@ -187,6 +189,10 @@ static void mutate(const Trial *trial, const Mutant *mutant) {
   }
 }
 
+static bool is_rotation(const Instruction *instruction) {
+  return instruction->kind == INSTRUCTION_COLLECTIVE && instruction->as.collective.kind == COLLECTIVE_ROTATE;
+}
+
 // Whether this makes a mutant that computes something else.
 static bool applies(const Instruction *instruction, MutantKind kind) {
   if (instruction->kind == INSTRUCTION_SEND) {
@@ -198,7 +204,8 @@ static bool applies(const Instruction *instruction, MutantKind kind) {
   const Collective *collective = &instruction->as.collective;
   bool sum = collective->reduce == REDUCE_SUM && collective->type == TYPE_F64;
   bool reduces = collective->kind == COLLECTIVE_ALL_REDUCE || collective->kind == COLLECTIVE_REDUCE_SCATTER;
-  return kind == MUTANT_LEAVE_OUT || (kind == MUTANT_TWICE && sum && collective->kind == COLLECTIVE_ALL_REDUCE) ||
+  return kind == MUTANT_LEAVE_OUT || (kind == MUTANT_TWICE && is_rotation(instruction)) ||
+         (kind == MUTANT_TWICE && sum && collective->kind == COLLECTIVE_ALL_REDUCE) ||
          (kind > MUTANT_TWICE && sum && reduces);
 }
 
@@ -260,7 +267,8 @@ static void try_instruction(Trial *trial, int plan, int segment, int at) {
       continue;
     }
     bool all = want && strcmp(want, "all") == 0, message = instruction_at(trial, &mutant)->kind == INSTRUCTION_SEND;
-    if (!all && !message && kind != MUTANT_LEAVE_OUT && kind != (MutantKind)(MUTANT_TWICE + at % 3)) {
+    bool turn = kind == (MutantKind)(MUTANT_TWICE + at % 3) || is_rotation(instruction_at(trial, &mutant));
+    if (!all && !message && kind != MUTANT_LEAVE_OUT && !turn) {
       continue;
     }
     if (kind == MUTANT_TWICE && message && trial->doubled++ > 0) {

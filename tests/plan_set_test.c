@@ -47,6 +47,19 @@ static void add_collective(Plan *plan, CollectiveKind kind) {
                                             .to = {.arena = ARENA_COMMUNICATION, .offset = 256}};
 }
 
+// Queries in a zigzag over tp, and the keys of the rank after the next.
+static void add_ring(Plan *plan) {
+  Attention *a = &add(plan, FORWARD, INSTRUCTION_ATTENTION)->as.attention;
+  *a = (Attention){.type = TYPE_F32, .causal = true, .more = true, .scale = 1, .ring = 1u << TP, .ring_step = 3};
+  a->parts = a->key_parts = 2;
+  a->key_origin[1] = 28;
+  a->key_end = 30;
+  a->batch = a->heads = a->groups = 1;
+  a->queries = a->keys = a->depth = a->value_depth = 8;
+  a->stride_q[1] = a->stride_o[1] = a->stride_k[1] = a->stride_v[1] = 8;
+  a->q.arena = a->k.arena = a->v.arena = a->o.arena = a->statistics.arena = ARENA_TRANSIENT;
+}
+
 // 256 elements of an arena of which each of 8 ranks has 40, the first 64 being of something else.
 static void add_piece(Plan *plan) {
   add(plan, APPLY, INSTRUCTION_PIECE)->as.piece = (Piece){.type = TYPE_F32,
@@ -163,6 +176,7 @@ static Plan *stage_of(Arena *arena, int stage) {
     add_collective(plan, (CollectiveKind)kind);
   }
   add_piece(plan);
+  add_ring(plan);
   add_states(arena, plan);
   add_train(arena, plan);
   return plan;
@@ -175,6 +189,11 @@ static PlanSet *sample(Arena *arena) {
   set->plans[0] = stage_of(arena, 0);
   set->plans[1] = stage_of(arena, 1);
   return set;
+}
+
+static Attention *ring_at(Plan *plan) {
+  PlanSegment *forward = &plan->segments[FORWARD];
+  return &forward->instructions[forward->count - 1].as.attention;
 }
 
 static Collective *collective_at(Plan *plan, CollectiveKind kind) {
@@ -259,6 +278,19 @@ static void swap_calls(Plan *plan, int i, int j) {
   X(collective_at(a, COLLECTIVE_REDUCE_SCATTER)->from.offset = 4, "receives where it sends from")            \
   X(collective_at(a, COLLECTIVE_ALL_TO_ALL)->to.offset = 252, "receives where it sends from")                \
   X(collective_at(a, COLLECTIVE_ALL_TO_ALL)->from.term = 1, "outside its arena")                             \
+  X(collective_at(a, COLLECTIVE_ROTATE)->to.offset = 60, "receives where it sends from")                     \
+  X(collective_at(a, COLLECTIVE_ROTATE)->from.offset = 512 - 60, "outside its arena")                        \
+  X(ring_at(a)->ring = 1u << PP, "several stages")                                                           \
+  X(ring_at(a)->ring = 8, "mesh axes that are not there")                                                    \
+  X(ring_at(a)->ring = 0, "keys that are nowhere")                                                           \
+  X(ring_at(a)->ring = 1u << DP, "not in the ring")                                                          \
+  X(ring_at(a)->ring_step = 4, "not in the ring")                                                            \
+  X(ring_at(a)->ring_step = -1, "not in the ring")                                                           \
+  X(ring_at(a)->key_end = -1, "keys that are nowhere")                                                       \
+  X(ring_at(a)->key_parts = 3, "impossible parts")                                                           \
+  X(ring_at(a)->keys = 7, "impossible parts")                                                                \
+  X(ring_at(a)->key_origin_term[1] = 2, "term that is not there")                                            \
+  X(ring_at(a)->key_origin[0] = INT64_MAX, "impossible coordinate")                                          \
   X(piece_at(a)->mesh_count = 1, "cut into pieces")                                                          \
   X(piece_at(a)->mesh[1] = DP, "twice over one mesh axis")                                                   \
   X(piece_at(a)->mesh[1] = PP, "or is the pipeline's")                                                       \

@@ -83,8 +83,8 @@ static void test_layouts(void **state) {
   static const struct {
     const char *layout;
     double tolerance;  // work that is cut otherwise is rounded otherwise; these were 0.02 and 0.04
-  } cases[] = {{"dp2", 0.03},   {"z1", 0.03},  {"z3", 0.03},  {"z3m", 0.03},
-               {"tp2sp", 0.08}, {"pp2", 0.08}, {"z3pp", 0.08}};
+  } cases[] = {{"dp2", 0.03}, {"z1", 0.03},   {"z3", 0.03},    {"z3m", 0.03},    {"tp2sp", 0.08},
+               {"pp2", 0.08}, {"z3pp", 0.08}, {"ring2", 0.03}, {"ring4z", 0.03}, {"ringpp", 0.08}};
   const char *file = MDL_SOURCE_DIR "/tests/layouts/llama.mdl";
   for (int p = 0; p < 2; p++) {
     Arena *arena = arena_create();
@@ -237,12 +237,38 @@ static void test_formats(void **state) {
   arena_destroy(fp64->arena);
 }
 
+// Keys and values go round as the policy has them; what is added up on the way is wide, and so are its gradients.
+static void test_rings(void **state) {
+  (void)state;
+  LayoutRun *run = compile(MDL_SOURCE_DIR "/tests/layouts/llama.mdl", "ring4z", "bf16");
+  const Plan *plan = run->set->plans[0];
+  int attentions = 0, keys = 0, gradients = 0;
+  for (int s = 0; s < plan->segment_count; s++) {
+    for (int i = 0; i < plan->segments[s].count; i++) {
+      const Instruction *at = &plan->segments[s].instructions[i];
+      if (at->kind == INSTRUCTION_ATTENTION || at->kind == INSTRUCTION_ATTENTION_GRAD) {
+        assert_int_equal(at->as.attention.type, TYPE_BF16);
+        assert_true(at->as.attention.ring && at->as.attention.wide);
+        attentions++;
+      } else if (at->kind == INSTRUCTION_COLLECTIVE && at->as.collective.kind == COLLECTIVE_ROTATE) {
+        keys += at->as.collective.type == TYPE_BF16;
+        gradients += at->as.collective.type == TYPE_F32;
+      }
+    }
+  }
+  assert_true(attentions > 0 && gradients > 0);
+  assert_int_equal(attentions % 4, 0);
+  assert_int_equal(keys, attentions / 4 * 3);  // of 4 blocks one is here
+  arena_destroy(run->arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_curves),
       cmocka_unit_test(test_layouts),
       cmocka_unit_test(test_copies),
       cmocka_unit_test(test_formats),
+      cmocka_unit_test(test_rings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static bool acting_open(const Plan *plan, const DeviceOptions *options, Device *
   made->plan = plan;
   made->peers = options->peers;
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-    made->arena[i] = calloc(1, (size_t)plan->arena_bytes[i] + 1);
+    made->arena[i] = calloc(1, (size_t)plan->arena_bytes[i] + sizeof made->runs);
   }
   snprintf(made->form, sizeof made->form, "rank %lld", (long long)options->rank);
   *device = made;
@@ -159,7 +159,9 @@ static bool acting_run(Device *device, ProgramKind program, Error *error) {
       device->span[device->span_count++] = (TraceSpan){instruction, i % 2 ? NULL : device->form, i, i, (double)i + 0.5};
     }
   }
-  memcpy(device->arena[ARENA_HOST], &device->runs, sizeof device->runs);
+  if (device->plan->arena_bytes[ARENA_HOST] >= (int64_t)sizeof device->runs) {
+    memcpy(device->arena[ARENA_HOST], &device->runs, sizeof device->runs);
+  }
   return true;
 }
 

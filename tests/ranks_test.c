@@ -76,6 +76,9 @@ static double meant(const Collective *c, const int64_t *member, int index, int64
   if (c->kind == COLLECTIVE_ALL_TO_ALL) {
     return stored(c, member[block], index * c->count + inside);
   }
+  if (c->kind == COLLECTIVE_ROTATE) {
+    return stored(c, member[index > 0 ? index - 1 : c->ranks - 1], at);
+  }
   const int64_t from = c->kind == COLLECTIVE_REDUCE_SCATTER ? index * c->count + at : at;
   double total = stored(c, member[0], from);
   for (int r = 1; r < c->ranks; r++) {

@@ -44,7 +44,7 @@ static void order_value(Graph *graph, ValueId value, const Shape *order) {
 static void order_attention(Graph *graph) {
   for (int i = 0; i < graph->nodes.count; i++) {
     const Node *node = graph_node(graph, i);
-    if (node->op != OP_COMPOSITE || strncmp(node->text, "attention", strlen("attention")) != 0 || !node->axes.count) {
+    if (!is_attention(node)) {
       continue;  // without axes: the call in the text, long dissolved
     }
     int depths = node->integer & ATTENTION_HAS_VALUE_DEPTH ? 2 : 1;

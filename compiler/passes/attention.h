@@ -10,6 +10,14 @@ enum {
   ATTENTION_HAS_GROUP = 1 << 10,
   ATTENTION_HAS_VALUE_DEPTH = 1 << 11,
   ATTENTION_CAUSAL = 1 << 12,
+  ATTENTION_RING = 1 << 16,  // times the mesh axes, as bits, around which blocks of keys go; set by shard
 };
+
+// The mesh axes around which the keys go, as bits; 0: they are all here.
+static inline uint32_t attention_ring(const Node *node) {
+  return (uint32_t)(node->integer / ATTENTION_RING) & ((1u << GRAPH_MAX_MESH) - 1);
+}
+
+bool is_attention(const Node *node);  // or its gradient; split.c
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "compiler/backward.h"
 #include "compiler/compilation.h"
+#include "compiler/stages.h"
 
 static NodeId loss_output(const Graph *graph) {
   const NodeList *nodes = &graph->regions.at[0].nodes;
@@ -267,7 +268,7 @@ void graph_assign_last(Graph *graph) {
 
 bool pass_differentiate(Compilation *c) {
   Graph *graph = c->graph;
-  if (graph->slots > 1 && !check_microbatches(c)) {
+  if ((c->holders && !stages_exist(graph, c->spec)) || (graph->slots > 1 && !check_microbatches(c))) {
     return false;
   }
   NodeId output = loss_output(graph);

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "compiler/passes/attention.h"
 #include "compiler/passes/shard.h"
 
 typedef struct {
@@ -14,6 +15,9 @@ typedef struct {
   Shard *shard;
   int values;  // of the graph before the pass
   Map locals;  // axis and mesh axes to the local axis
+  // By value inside attention on a ring: scores are cut along the queries and along the keys, over the same mesh axes.
+  AxisId *keys;
+  uint32_t *ring;  // the mesh axes that cut them
 } Localise;
 
 static const Pack *pack_of(const Graph *graph, AxisId axis) {
@@ -25,9 +29,15 @@ static const Pack *pack_of(const Graph *graph, AxisId axis) {
   return NULL;
 }
 
+// Parts of an axis that several mesh axes may cut unevenly are made of the smallest such parts, so that cutting a part
+// again, or joining some, gives parts of the whole.
 static int64_t part_size(const Localise *l, AxisId axis, uint32_t mesh) {
-  int64_t parts = mapping_ranks(l->shard->mapping, mesh);
-  return (l->graph->axes.at[axis].size + parts - 1) / parts;
+  const Axis *whole = &l->graph->axes.at[axis];
+  int64_t parts = mapping_ranks(l->shard->mapping, mesh), smallest = parts;
+  if (mesh && (mesh & ~whole->padded_mesh) == 0) {
+    smallest = mapping_ranks(l->shard->mapping, whole->padded_mesh);
+  }
+  return (whole->size + smallest - 1) / smallest * (smallest / parts);
 }
 
 // Elements of a pack on one rank, before it is cut into pieces; a multiple of their number.
@@ -74,7 +84,11 @@ static AxisId local_axis(Localise *l, AxisId axis, uint32_t mesh) {
 
 // What the axis is on one rank, in this value.
 static AxisId in_value(Localise *l, ValueId value, AxisId axis) {
-  return local_axis(l, axis, held_cut(shard_held(l->shard, value), axis));
+  uint32_t cut = held_cut(shard_held(l->shard, value), axis);
+  if (value < l->values && l->ring[value] && l->keys[value] == axis) {
+    cut |= l->ring[value];
+  }
+  return local_axis(l, axis, cut);
 }
 
 // The same for an attribute of a node: as in the first operand or result that has it.
@@ -321,6 +335,8 @@ static void hold_composite(Localise *l, const Node *node) {
         held.axis[m] = loops.axis[m] >= 0 && shape_has(&shape, loops.axis[m]) ? loops.axis[m] : -1;
       }
       *shard_held(l->shard, value) = held;
+      l->ring[value] = attention_ring(node);
+      l->keys[value] = node->axis2;
     }
   }
 }
@@ -359,6 +375,8 @@ bool pass_localise(Compilation *c) {
   }
   Localise l = {
       .c = c, .graph = graph, .shard = c->shard, .values = graph->values.count, .locals = map_create(c->arena)};
+  l.ring = ARENA_ARRAY(c->arena, uint32_t, l.values + 1);
+  l.keys = ARENA_ARRAY(c->arena, AxisId, l.values + 1);
   hold_composites(&l, 0);
   localise_values(&l);
   localise_region(&l, 0);

@@ -7,7 +7,8 @@
 // The composite's attributes tell its kernel which axis is which:
 //   axes    batch?, head?, group?, depth, value depth?   (present where the flags say so)
 //   axis    query      axis2  key      number  scale
-//   integer low byte: 1 saved statistic (log of the sum of exponentials); flags from bit 8
+//   integer low byte: 1 saved statistic (log of the sum of exponentials); flags from bit 8; from bit 16 the mesh axes
+//           around which blocks of keys go (shard_ring.c). Then the body is that of the block that a rank has.
 #include "compiler/passes/attention.h"
 
 #include <math.h>

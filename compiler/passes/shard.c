@@ -6,6 +6,7 @@
 // their forward operation. Shapes stay those of the whole tensors; Held says which part of it a rank has.
 #include <string.h>
 
+#include "compiler/passes/attention.h"
 #include "compiler/passes/shard.h"
 
 enum { GATHER_LIMIT = 1 << 28 };  // bytes that a value may have on every rank without a rule that asks for it
@@ -78,11 +79,20 @@ static void check_gather(Shard *s, NodeId id, ValueId value, const Held *want, c
   }
 }
 
-static Held wanted_of(Shard *s, ValueId operand, const Loops *loops, uint32_t passing) {
+// The axis that a value with this shape is cut along over a mesh axis, as an operand or result of the node; or -1.
+static AxisId cut_in(const Node *node, const Loops *loops, const Shape *shape, int mesh) {
+  AxisId axis = loops->axis[mesh];
+  if (axis >= 0 && shape_has(shape, axis)) {
+    return axis;
+  }
+  return loops->ring >> mesh & 1 && shape_has(shape, node->axis2) ? node->axis2 : -1;
+}
+
+static Held wanted_of(Shard *s, const Node *node, ValueId operand, const Loops *loops, uint32_t passing) {
   Held want = held_whole(), now = held_of(s, operand);
   Shape shape = graph_shape(s->graph, operand);
   for (int m = 0; m < s->mapping->count; m++) {
-    want.axis[m] = loops->axis[m] >= 0 && shape_has(&shape, loops->axis[m]) ? loops->axis[m] : -1;
+    want.axis[m] = cut_in(node, loops, &shape, m);
     want.partial[m] = passing >> m & 1 ? now.partial[m] : 0;
   }
   return want;
@@ -144,13 +154,14 @@ static void shard_with(Shard *s, NodeId id, uint32_t passing) {
       loops.axis[m] = shard_choose_loop(s, node, &loops, m);
     }
   }
+  shard_ring(s, id, &loops);
   shard_say_why(s, node);
   for (int m = 0; m < GRAPH_MAX_MESH; m++) {
     s->wish.rule[m] = loops.axis[m] >= 0 ? loops.cause.rule[m] : NULL;
   }
   s->saved = node->op == OP_COMPOSITE;  // what its forward gathered is kept for its gradient
   for (int i = 0; i < node->operand_count; i++) {
-    Held want = wanted_of(s, node->operands[i], &loops, passing);
+    Held want = wanted_of(s, node, node->operands[i], &loops, passing);
     check_gather(s, id, node->operands[i], &want, &loops);
     shard_want_operand(s, id, i, &want);
     node = graph_node(graph, id);
@@ -164,15 +175,31 @@ static void shard_with(Shard *s, NodeId id, uint32_t passing) {
     *held = held_whole();
     *shard_cause(s, node->first_result + i) = loops.cause;
     for (int m = 0; m < s->mapping->count; m++) {
-      AxisId axis = loops.axis[m];
-      bool has = axis >= 0 && shape_has(&shape, axis);
-      held->axis[m] = has ? axis : -1;
-      held->partial[m] = passing >> m & 1 ? 1 + REDUCE_SUM : axis >= 0 && !has ? partial_kind(node) : 0;
+      held->axis[m] = cut_in(node, &loops, &shape, m);
+      bool summed = loops.axis[m] >= 0 && held->axis[m] < 0;
+      held->partial[m] = passing >> m & 1 ? 1 + REDUCE_SUM : summed ? partial_kind(node) : 0;
     }
   }
 }
 
 // --- renames ---
+
+// Can an axis have another name where it is cut by these mesh axes? The other is cut as this one is from here on,
+// unless it has a form of its own.
+static bool same_cut(const Shard *s, const Axis *axis, Axis *other, uint32_t cut) {
+  uint32_t blocks = other->block_mesh & ~other->zigzag_mesh & cut;
+  bool even = axis->size % mapping_ranks(s->mapping, axis->padded_mesh | other->padded_mesh | cut) == 0;
+  if (!even && other->padded_mesh && other->padded_mesh != axis->padded_mesh) {
+    return false;  // the smallest parts are others
+  }
+  if ((other->zigzag_mesh & ~axis->zigzag_mesh) || (axis->zigzag_mesh & blocks)) {
+    return false;
+  }
+  other->zigzag_mesh |= axis->zigzag_mesh;
+  other->padded_mesh |= axis->padded_mesh;
+  other->block_mesh |= cut & ~axis->zigzag_mesh;
+  return true;
+}
 
 // The axis of the result that is cut where the operand is cut along `axis`, or -1: it cannot stay so.
 static AxisId renamed(Shard *s, const Node *node, AxisId axis, uint32_t cut) {
@@ -181,12 +208,7 @@ static AxisId renamed(Shard *s, const Node *node, AxisId axis, uint32_t cut) {
   switch (node->op) {
     case OP_RENAME:
       if (axis == node->axis) {
-        if (graph->axes.at[node->axis2].zigzag_mesh & ~graph->axes.at[axis].zigzag_mesh) {
-          return -1;
-        }
-        graph->axes.at[node->axis2].zigzag_mesh |= graph->axes.at[axis].zigzag_mesh;
-        graph->axes.at[node->axis2].padded_mesh |= graph->axes.at[axis].padded_mesh;
-        return node->axis2;
+        return same_cut(s, &graph->axes.at[axis], &graph->axes.at[node->axis2], cut) ? node->axis2 : -1;
       }
       return axis;
     case OP_SPLIT:
@@ -494,6 +516,21 @@ static void find_forms(Shard *s) {
       Axis *axis = &s->graph->axes.at[a];
       axis->zigzag_mesh |= rule->zigzag && axis->name == rule->axis ? rule->mesh : 0;
       axis->padded_mesh |= rule->padded && axis->name == rule->axis ? rule->mesh : 0;
+      // Keys that go round a ring are cut as what they were made from.
+      bool blocks = rule->kind == RULE_COMPUTE && !rule->zigzag && !rule->ring;
+      axis->block_mesh |= blocks && axis->name == rule->axis ? rule->mesh : 0;
+    }
+  }
+}
+
+static void collect_attention(Shard *s, RegionId region, NodeList *found) {
+  const NodeList nodes = s->graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes.count; i++) {
+    const Node *node = graph_node(s->graph, nodes.at[i]);
+    if (node->op == OP_MICROBATCH) {
+      collect_attention(s, node->region, found);
+    } else if (is_attention(node) && !node->backward) {
+      array_push(s->graph->arena, found, nodes.at[i]);
     }
   }
 }
@@ -507,6 +544,8 @@ bool pass_shard(Compilation *c) {
   int errors = c->diag->reports;
   s.memo = map_create(c->arena);
   find_forms(&s);
+  NodeList rings = {0};
+  collect_attention(&s, 0, &rings);
   shard_stored_parameters(&s);
   shard_stored_gradients(&s);
   count_uses(&s);
@@ -515,6 +554,7 @@ bool pass_shard(Compilation *c) {
   graph->region = 0;
   graph->backward = false;
   graph->source = -1;
+  shard_check_rings(&s, &rings);
   record(&s);
   c->shard = arena_copy(c->arena, &s, sizeof s);
   return c->diag->reports == errors;

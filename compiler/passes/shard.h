@@ -19,6 +19,7 @@ typedef struct {  // for each mesh axis the rule of the layout behind it, or NUL
 typedef struct {  // the loop axes of a node: for each mesh axis the axis along which its ranks share the work, or -1
   bool known;
   AxisId axis[GRAPH_MAX_MESH];
+  uint32_t ring;  // attention: the mesh axes, as bits, around which blocks of keys go instead of being gathered
   Cause cause;
 } Loops;
 
@@ -68,7 +69,7 @@ static inline int uses_of(const Shard *s, ValueId value) {
 }
 
 static inline Loops no_loops(bool known) {
-  return (Loops){known, {-1, -1, -1, -1, -1, -1, -1, -1}, {{0}}};
+  return (Loops){known, {-1, -1, -1, -1, -1, -1, -1, -1}, 0, {{0}}};
 }
 
 static inline bool same_shape(const Graph *graph, ValueId a, ValueId b) {
@@ -97,6 +98,10 @@ static inline Shape result_shape(const Graph *graph, const Node *node) {
 Loops *shard_loops_of(Shard *s, NodeId id);
 AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh);  // -1: none; sets the loops' cause
 bool shard_passes(Shard *s, const Node *node, int mesh);  // may a partial operand stay so, the result being partial?
+
+// shard_ring.c: attention whose keys go round a ring by a rule such as `attention: key -> cp(ring)`.
+void shard_ring(Shard *s, NodeId id, Loops *loops);       // marks the node, once its loop axes are chosen
+void shard_check_rings(Shard *s, const NodeList *nodes);  // reports rules that no attention of these can follow
 
 // shard_pack.c
 void shard_pack(Shard *s, NodeId id);

@@ -1,6 +1,7 @@
 // shard_loops.c: along which axis the ranks of each mesh axis share the work of an operation.
 #include <string.h>
 
+#include "compiler/passes/attention.h"
 #include "compiler/passes/shard.h"
 
 static MappingPlace place_of_node(const Shard *s, const Node *node) {
@@ -56,7 +57,9 @@ static bool may_loop(Shard *s, const Node *node, const Loops *loops, AxisId axis
   bool zigzag = s->graph->axes.at[axis].zigzag_mesh != 0;
   bool own = node->op == OP_POSITION || node->op == OP_UNIFORM || node->op == OP_NORMAL ||
              ((node->op == OP_TAKE || node->op == OP_PUT) && node->axis == axis);
-  return shard_divides(s, axis, others, mesh) && !(zigzag && own && blocks_only(node));
+  // Queries that are cut in a zigzag and then once more begin where no sum over the coordinates says.
+  bool again = zigzag && others && is_attention(node) && axis == node->axis;
+  return shard_divides(s, axis, others, mesh) && !(zigzag && own && blocks_only(node)) && !again;
 }
 
 static Shape contracted_axes(const Node *node) {

@@ -5,6 +5,7 @@
 // are transposed first.
 // Forward, for 64 queries of one (batch, head, group): for each chunk of at most 1024 keys, s = k q^T, softmax with the
 // running maximum and sum (Milakov and Gimelshein 2018), o += p^T v. Keys after the block's last query are not touched.
+// More keys are one more chunk: the statistic is the running maximum, of a running sum of 1.
 // Backward, for one (batch, head): p again from the saved statistics, then dv += p do, ds = p (v do^T - delta),
 // dq += ds^T k, dk += ds q, with delta = rowsum(do o). Where there are few (batch, head) pairs, chunks of keys make
 // dk and dv, and blocks of queries, in a second pass, dq. What is added in which order depends on the sizes only.
@@ -22,12 +23,19 @@ typedef struct {
   const SimdReal *real;
   const AttentionPorts *ports;
   char *const *scratch;
-  int64_t bytes;         // of the real type, which the scratch holds
-  int64_t tensor_bytes;  // of an element of q, k, v, o and their gradients
-  bool narrow;           // they are not of the real type
+  int64_t bytes;                     // of the real type, which the scratch holds
+  int64_t tensor_bytes, made_bytes;  // of an element of what is read; of what is written
+  bool narrow, narrow_made;          // they are not of the real type
   int64_t query_blocks, key_block, key_blocks;
   int64_t parts, part_blocks, part_queries;  // queries lie in parts, each of consecutive positions
+  int64_t key_parts, part_keys;              // and so do keys
 } Job;
+
+// Some keys of one part: [begin, end) of those in memory.
+typedef struct {
+  int64_t begin, end;
+  int64_t position;  // of the first
+} Keys;
 
 // What a worker has in its scratch for a block of queries, all of the real type.
 typedef struct {
@@ -49,6 +57,10 @@ static int64_t max_of(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
+static bool is_narrow(const Attention *a) {
+  return a->type != TYPE_F32 && a->type != TYPE_F64;
+}
+
 bool attention_check(const Attention *a, const char *name, Error *error) {
   if (a->type != TYPE_F32 && a->type != TYPE_F64 && a->type != TYPE_BF16 && a->type != TYPE_F16) {
     return error_set(error, 1, "%s: the CPU backend has attention for f64, f32, bf16 and f16, not for %s", name,
@@ -60,14 +72,14 @@ bool attention_check(const Attention *a, const char *name, Error *error) {
       return error_set(error, 1, "%s: attention over a size that is not between 1 and %d", name, INT_MAX);
     }
   }
+  if ((a->more || a->more_keys) && is_narrow(a) && !a->wide) {
+    return error_set(error, 1, "%s: attention cannot add a block of keys to what is in %s", name,
+                     element_type_name(a->type));
+  }
   return true;
 }
 
 enum { BLOCK_PARTS = 15, SKEW = 192 };  // the skew keeps parts off the same cache sets
-
-static bool is_narrow(const Attention *a) {
-  return a->type != TYPE_F32 && a->type != TYPE_F64;
-}
 
 static ElementType real_of(const Attention *a) {
   return a->type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
@@ -149,13 +161,21 @@ static void set_block(const Job *job, Where *w, int64_t block) {
   w->position = job->ports->first[part] + inside;
 }
 
-static char *at_query(const Job *job, char *memory, const int64_t *stride, const Where *w) {
-  return memory +
-         (w->batch * stride[0] + w->query * stride[1] + w->head * stride[2] + w->group * stride[3]) * job->tensor_bytes;
+// The block of queries of a task: the longest first.
+static Where where_of(const Job *job, int64_t task) {
+  const Attention *a = job->a;
+  const int64_t line = task / job->query_blocks, head = line / a->groups;
+  Where w = {.batch = head / a->heads, .head = head % a->heads, .group = line % a->groups};
+  set_block(job, &w, job->query_blocks - 1 - task % job->query_blocks);
+  return w;
 }
 
-static char *at_key(const Job *job, char *memory, const int64_t *stride, const Where *w, int64_t key) {
-  return memory + (w->batch * stride[0] + key * stride[1] + w->head * stride[2]) * job->tensor_bytes;
+static char *line_of_query(const Where *w, char *memory, const int64_t *stride, int64_t bytes) {
+  return memory + (w->batch * stride[0] + w->query * stride[1] + w->head * stride[2] + w->group * stride[3]) * bytes;
+}
+
+static char *line_of_key(const Where *w, int64_t key, char *memory, const int64_t *stride, int64_t bytes) {
+  return memory + (w->batch * stride[0] + key * stride[1] + w->head * stride[2]) * bytes;
 }
 
 static int64_t statistic_of(const Job *job, const Where *w) {
@@ -163,30 +183,56 @@ static int64_t statistic_of(const Job *job, const Where *w) {
   return ((w->batch * a->heads + w->head) * a->groups + w->group) * a->queries + w->query;
 }
 
-// Keys in [begin, end) that any query of the block sees.
-static int64_t keys_seen(const Attention *a, const Where *w, int64_t begin, int64_t end) {
-  const int64_t limit = a->causal ? min_of(end, w->position + w->queries) : end;
-  return max_of(limit - begin, 0);
+static Keys keys_of_part(const Job *job, int64_t part) {
+  const int64_t begin = part * job->part_keys;
+  return (Keys){begin, begin + job->part_keys, job->ports->key_first[part]};
 }
 
-// Lines of a tensor brought together. Far apart, their addresses often fall on the same few sets of a cache.
-static void take_lines(const Job *job, char *to, const char *from, int64_t stride, int64_t lines, int64_t depth) {
+// The next keys, at most `most`, of those from `at` on.
+static Keys next_keys(const Keys *keys, int64_t at, int64_t most) {
+  return (Keys){at, min_of(at + most, keys->end), keys->position + at - keys->begin};
+}
+
+// How many of these keys, from the first on, any query of the block sees.
+static int64_t keys_seen(const Attention *a, const Where *w, const Keys *keys) {
+  int64_t end = keys->position + keys->end - keys->begin;
+  end = a->key_end ? min_of(end, a->key_end) : end;
+  end = a->causal ? min_of(end, w->position + w->queries) : end;
+  return max_of(end - keys->position, 0);
+}
+
+// Lines of a result of a block of queries become zero.
+static void clear_rows(const Job *job, const Where *w, char *rows, int64_t stride, int64_t depth) {
+  for (int64_t r = 0; r < w->queries; r++) {
+    memset(rows + r * stride * job->made_bytes, 0, (size_t)(depth * job->made_bytes));
+  }
+}
+
+static void copy_lines(const Job *job, char *to, int64_t to_stride, const char *from, int64_t stride, int64_t lines,
+                       int64_t depth) {
   for (int64_t i = 0; i < lines; i++) {
-    if (job->narrow) {
-      job->real->load[job->a->type](to + i * depth * job->bytes, from + i * stride * job->tensor_bytes, 1, depth);
-    } else {
-      memcpy(to + i * depth * job->bytes, from + i * stride * job->bytes, (size_t)(depth * job->bytes));
-    }
+    memcpy(to + i * to_stride * job->bytes, from + i * stride * job->bytes, (size_t)(depth * job->bytes));
+  }
+}
+
+// Lines of what is read, brought together. Far apart, their addresses often fall on the same few sets of a cache.
+static void take_lines(const Job *job, char *to, const char *from, int64_t stride, int64_t lines, int64_t depth) {
+  if (!job->narrow) {
+    copy_lines(job, to, depth, from, stride, lines, depth);
+    return;
+  }
+  for (int64_t i = 0; i < lines; i++) {
+    job->real->load[job->a->type](to + i * depth * job->bytes, from + i * stride * job->tensor_bytes, 1, depth);
   }
 }
 
 static void give_lines(const Job *job, char *to, int64_t stride, const char *from, int64_t lines, int64_t depth) {
+  if (!job->narrow_made) {
+    copy_lines(job, to, stride, from, depth, lines, depth);
+    return;
+  }
   for (int64_t i = 0; i < lines; i++) {
-    if (job->narrow) {
-      job->real->store[job->a->type](to + i * stride * job->tensor_bytes, 1, from + i * depth * job->bytes, depth);
-    } else {
-      memcpy(to + i * stride * job->bytes, from + i * depth * job->bytes, (size_t)(depth * job->bytes));
-    }
+    job->real->store[job->a->type](to + i * stride * job->made_bytes, 1, from + i * depth * job->bytes, depth);
   }
 }
 
@@ -264,53 +310,84 @@ static void add_over_queries(const Job *job, const Where *w, const char *lines, 
   job->real->product(&product);
 }
 
-static AttentionBlock scores_of(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
+static AttentionBlock scores_of(const Job *job, const Block *block, const Where *w, const Keys *keys) {
   const Attention *a = job->a;
-  const Lines k =
-      wide_lines(job, at_key(job, job->ports->k, a->stride_k, w, begin), a->stride_k[1], keys, a->depth, block->keys);
-  product_of_keys(job, k.at, k.stride, block->query, a->depth, keys, block->scores);
-  return (AttentionBlock){
-      .scores = block->scores, .keys = keys, .ahead = begin - w->position, .causal = a->causal, .scale = a->scale};
+  const int64_t count = keys->end - keys->begin;
+  const Lines k = wide_lines(job, line_of_key(w, keys->begin, job->ports->k, a->stride_k, job->tensor_bytes),
+                             a->stride_k[1], count, a->depth, block->keys);
+  product_of_keys(job, k.at, k.stride, block->query, a->depth, count, block->scores);
+  return (AttentionBlock){.scores = block->scores,
+                          .keys = count,
+                          .ahead = keys->position - w->position,
+                          .causal = a->causal,
+                          .scale = a->scale};
+}
+
+// Running maxima and sums of a block of queries: of no keys, or of those that the statistics have seen.
+static void statistics_begin(const Job *job, const Block *block, const Where *w) {
+  for (int64_t r = 0; r < QUERIES; r++) {
+    const bool has = job->a->more && r < w->queries;
+    const double seen = has ? get(job, job->ports->statistics, statistic_of(job, w) + r) : -INFINITY;
+    set(job, block->max, r, seen);
+    set(job, block->sum, r, seen == -INFINITY ? 0.0 : 1.0);
+  }
+}
+
+static void statistics_end(const Job *job, const Block *block, const Where *w, const Lines *o) {
+  const Attention *a = job->a;
+  for (int64_t r = 0; r < w->queries; r++) {
+    const double sum = get(job, block->sum, r), max = get(job, block->max, r);
+    job->real->scale_row(o->at + r * o->stride * job->bytes, a->value_depth, sum == 0 ? 0.0 : 1.0 / sum);
+    set(job, job->ports->statistics, statistic_of(job, w) + r, sum == 0 ? -INFINITY : max + log(sum));
+  }
+}
+
+// o and the statistics of a block of queries with some more keys; `first`: there is nothing in o yet.
+static void add_keys(const Job *job, const Block *block, const Where *w, const Keys *keys, bool first, const Lines *o) {
+  const Attention *a = job->a;
+  const int64_t count = keys->end - keys->begin;
+  const AttentionBlock scores = scores_of(job, block, w, keys);
+  job->real->attention_softmax(&scores, block->max, block->sum, block->shift);
+  for (int64_t r = 0; !first && r < w->queries; r++) {
+    job->real->scale_row(o->at + r * o->stride * job->bytes, a->value_depth, get(job, block->shift, r));
+  }
+  take_lines(job, block->keys, line_of_key(w, keys->begin, job->ports->v, a->stride_v, job->tensor_bytes),
+             a->stride_v[1], count, a->value_depth);
+  sum_over_keys(job, w, block->scores, block->keys, a->value_depth, count, !first, o->at, o->stride);
 }
 
 static void forward_task(void *context, int worker, int64_t task) {
   const Job *job = context;
   const Attention *a = job->a;
   const Block block = block_of(job, worker);
-  const int64_t number = job->query_blocks - 1 - task % job->query_blocks;  // the longest first
-  Where w = {0};
-  task /= job->query_blocks;
-  w.group = task % a->groups;
-  w.head = task / a->groups % a->heads;
-  w.batch = task / a->groups / a->heads;
-  set_block(job, &w, number);
-  for (int64_t r = 0; r < QUERIES; r++) {
-    set(job, block.max, r, -INFINITY);
-    set(job, block.sum, r, 0.0);
-  }
-  char *out = at_query(job, job->ports->o, a->stride_o, &w);
-  const Lines o = job->narrow ? (Lines){block.result, a->value_depth} : (Lines){out, a->stride_o[1]};
-  take_block(job, &w, at_query(job, job->ports->q, a->stride_q, &w), a->stride_q[1], a->depth, block.query_rows,
-             block.query);
-  const int64_t end = keys_seen(a, &w, 0, a->keys);
-  for (int64_t begin = 0; begin < end; begin += KEYS) {
-    const int64_t keys = min_of(KEYS, end - begin);
-    const AttentionBlock scores = scores_of(job, &block, &w, begin, keys);
-    job->real->attention_softmax(&scores, block.max, block.sum, block.shift);
-    for (int64_t r = 0; begin > 0 && r < w.queries; r++) {
-      job->real->scale_row(o.at + r * o.stride * job->bytes, a->value_depth, get(job, block.shift, r));
+  const Where w = where_of(job, task);
+  char *out = line_of_query(&w, job->ports->o, a->stride_o, job->made_bytes);
+  const Lines o = job->narrow_made ? (Lines){block.result, a->value_depth} : (Lines){out, a->stride_o[1]};
+  bool any = false;
+  for (int64_t p = 0; p < job->key_parts; p++) {
+    Keys part = keys_of_part(job, p);
+    part.end = part.begin + keys_seen(a, &w, &part);
+    for (int64_t at = part.begin; at < part.end; at += KEYS) {
+      const Keys keys = next_keys(&part, at, KEYS);
+      if (!any) {
+        statistics_begin(job, &block, &w);
+        take_block(job, &w, line_of_query(&w, job->ports->q, a->stride_q, job->tensor_bytes), a->stride_q[1], a->depth,
+                   block.query_rows, block.query);
+      }
+      add_keys(job, &block, &w, &keys, !any && !a->more, &o);
+      any = true;
     }
-    take_lines(job, block.keys, at_key(job, job->ports->v, a->stride_v, &w, begin), a->stride_v[1], keys,
-               a->value_depth);
-    sum_over_keys(job, &w, block.scores, block.keys, a->value_depth, keys, begin > 0, o.at, o.stride);
   }
-  for (int64_t r = 0; r < w.queries; r++) {
-    const double sum = get(job, block.sum, r);
-    job->real->scale_row(o.at + r * o.stride * job->bytes, a->value_depth, 1.0 / sum);
-    set(job, job->ports->statistics, statistic_of(job, &w) + r, get(job, block.max, r) + log(sum));
-  }
-  if (job->narrow) {
-    give_lines(job, out, a->stride_o[1], o.at, w.queries, a->value_depth);
+  if (any) {
+    statistics_end(job, &block, &w, &o);
+    if (job->narrow_made) {
+      give_lines(job, out, a->stride_o[1], o.at, w.queries, a->value_depth);
+    }
+  } else if (!a->more) {
+    clear_rows(job, &w, out, a->stride_o[1], a->value_depth);
+    for (int64_t r = 0; r < w.queries; r++) {
+      set(job, job->ports->statistics, statistic_of(job, &w) + r, -INFINITY);
+    }
   }
 }
 
@@ -320,10 +397,14 @@ static Job job_of(const Attention *a, const Simd *simd, const AttentionPorts *po
   job.bytes = element_type_bytes(real_of(a));
   job.tensor_bytes = element_type_bytes(a->type);
   job.narrow = is_narrow(a);
+  job.narrow_made = job.narrow && !a->wide;
+  job.made_bytes = job.narrow_made ? job.tensor_bytes : job.bytes;
   job.parts = a->parts > 1 ? a->parts : 1;
   job.part_queries = a->queries / job.parts;
   job.part_blocks = (job.part_queries + QUERIES - 1) / QUERIES;
   job.query_blocks = job.parts * job.part_blocks;
+  job.key_parts = a->key_parts > 1 ? a->key_parts : 1;
+  job.part_keys = a->keys / job.key_parts;
   return job;
 }
 
@@ -336,11 +417,11 @@ void attention_run(const Attention *a, const Simd *simd, Pool *pool, const Atten
 // Transposed queries and do, statistics and delta of a block.
 static void block_begin(const Job *job, const Block *block, const Where *w) {
   const Attention *a = job->a;
-  char *d_o = at_query(job, job->ports->d_o, a->stride_do, w);
-  const Lines o = wide_lines(job, at_query(job, job->ports->o, a->stride_o, w), a->stride_o[1], w->queries,
-                             a->value_depth, block->result);
-  take_block(job, w, at_query(job, job->ports->q, a->stride_q, w), a->stride_q[1], a->depth, block->query_rows,
-             block->query);
+  char *d_o = line_of_query(w, job->ports->d_o, a->stride_do, job->tensor_bytes);
+  const Lines o = wide_lines(job, line_of_query(w, job->ports->o, a->stride_o, job->tensor_bytes), a->stride_o[1],
+                             w->queries, a->value_depth, block->result);
+  take_block(job, w, line_of_query(w, job->ports->q, a->stride_q, job->tensor_bytes), a->stride_q[1], a->depth,
+             block->query_rows, block->query);
   take_block(job, w, d_o, a->stride_do[1], a->value_depth, block->d_o_rows, block->d_o);
   for (int64_t r = 0; r < QUERIES; r++) {
     const bool real = r < w->queries;
@@ -352,58 +433,102 @@ static void block_begin(const Job *job, const Block *block, const Where *w) {
   }
 }
 
-// scores = p, gradient = ds for keys [begin, begin + keys).
-static void block_gradient(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
+// scores = p, gradient = ds for these keys.
+static void block_gradient(const Job *job, const Block *block, const Where *w, const Keys *keys) {
   const Attention *a = job->a;
-  const AttentionBlock scores = scores_of(job, block, w, begin, keys);
-  const Lines v = wide_lines(job, at_key(job, job->ports->v, a->stride_v, w, begin), a->stride_v[1], keys,
-                             a->value_depth, block->values);
-  product_of_keys(job, v.at, v.stride, block->d_o, a->value_depth, keys, block->gradient);
+  const AttentionBlock scores = scores_of(job, block, w, keys);
+  const Lines v = wide_lines(job, line_of_key(w, keys->begin, job->ports->v, a->stride_v, job->tensor_bytes),
+                             a->stride_v[1], scores.keys, a->value_depth, block->values);
+  product_of_keys(job, v.at, v.stride, block->d_o, a->value_depth, scores.keys, block->gradient);
   job->real->attention_gradient(&scores, block->gradient, block->shift, block->delta);
 }
 
-static void take_keys(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys) {
+static void take_keys(const Job *job, const Block *block, const Where *w, const Keys *keys) {
   const Attention *a = job->a;
-  take_lines(job, block->keys, at_key(job, job->ports->k, a->stride_k, w, begin), a->stride_k[1], keys, a->depth);
+  take_lines(job, block->keys, line_of_key(w, keys->begin, job->ports->k, a->stride_k, job->tensor_bytes),
+             a->stride_k[1], keys->end - keys->begin, a->depth);
 }
 
-// `last`: nothing is added to this block after it.
-static void add_dq(const Job *job, const Block *block, const Where *w, int64_t begin, int64_t keys, bool last) {
+static char *dq_of(const Job *job, const Where *w) {
+  return line_of_query(w, job->ports->dq, job->a->stride_dq, job->made_bytes);
+}
+
+// `first`: there is nothing in dq yet.
+static void add_dq(const Job *job, const Block *block, const Where *w, const Keys *keys, bool first) {
   const Attention *a = job->a;
-  char *dq = at_query(job, job->ports->dq, a->stride_dq, w);
-  const Lines sum = job->narrow ? (Lines){block->result, a->depth} : (Lines){dq, a->stride_dq[1]};
-  sum_over_keys(job, w, block->gradient, block->keys, a->depth, keys, begin > 0, sum.at, sum.stride);
-  if (job->narrow && last) {
-    give_lines(job, dq, a->stride_dq[1], sum.at, w->queries, a->depth);
+  const Lines sum = job->narrow_made ? (Lines){block->result, a->depth} : (Lines){dq_of(job, w), a->stride_dq[1]};
+  sum_over_keys(job, w, block->gradient, block->keys, a->depth, keys->end - keys->begin, !first, sum.at, sum.stride);
+}
+
+// Nothing is added to this block any more: sums that waited in the scratch are rounded.
+static void end_dq(const Job *job, const Block *block, const Where *w) {
+  if (job->narrow_made) {
+    give_lines(job, dq_of(job, w), job->a->stride_dq[1], block->result, w->queries, job->a->depth);
   }
 }
 
-// dk and dv of the keys [begin, end) of one (batch, head), and what they add to dq if asked.
-static void keys_backward(const Job *job, const Block *block, Where w, int64_t begin, int64_t end, bool with_dq) {
+// dk and dv of some keys of one (batch, head) before any query has added to them.
+static void keys_begin(const Job *job, const Block *block, const Where *w, const Keys *keys) {
   const Attention *a = job->a;
-  memset(block->dk, 0, (size_t)((end - begin) * a->depth * job->bytes));
-  memset(block->dv, 0, (size_t)((end - begin) * a->value_depth * job->bytes));
-  take_keys(job, block, &w, begin, end - begin);
+  const int64_t count = keys->end - keys->begin;
+  take_keys(job, block, w, keys);
+  if (a->more_keys) {
+    copy_lines(job, block->dk, a->depth, line_of_key(w, keys->begin, job->ports->dk, a->stride_dk, job->made_bytes),
+               a->stride_dk[1], count, a->depth);
+    copy_lines(job, block->dv, a->value_depth,
+               line_of_key(w, keys->begin, job->ports->dv, a->stride_dv, job->made_bytes), a->stride_dv[1], count,
+               a->value_depth);
+  } else {
+    memset(block->dk, 0, (size_t)(count * a->depth * job->bytes));
+    memset(block->dv, 0, (size_t)(count * a->value_depth * job->bytes));
+  }
+}
+
+static void keys_end(const Job *job, const Block *block, const Where *w, const Keys *keys) {
+  const Attention *a = job->a;
+  const int64_t count = keys->end - keys->begin;
+  give_lines(job, line_of_key(w, keys->begin, job->ports->dk, a->stride_dk, job->made_bytes), a->stride_dk[1],
+             block->dk, count, a->depth);
+  give_lines(job, line_of_key(w, keys->begin, job->ports->dv, a->stride_dv, job->made_bytes), a->stride_dv[1],
+             block->dv, count, a->value_depth);
+}
+
+// dk and dv of some keys of one (batch, head), and what they add to dq if asked. The keys that come first in memory
+// have the lowest positions: a query that sees none of them sees none at all.
+static void keys_backward(const Job *job, const Block *block, Where w, const Keys *keys, bool with_dq) {
+  const Attention *a = job->a;
+  const bool first = keys->begin == 0 && !a->more;
+  bool any = false;
   for (w.group = 0; w.group < a->groups; w.group++) {
     for (int64_t number = 0; number < job->query_blocks; number++) {
       set_block(job, &w, number);
-      const int64_t keys = keys_seen(a, &w, begin, end);
-      if (keys == 0) {
+      const Keys seen = {keys->begin, keys->begin + keys_seen(a, &w, keys), keys->position};
+      if (seen.end == seen.begin) {
+        if (with_dq && first) {
+          clear_rows(job, &w, dq_of(job, &w), a->stride_dq[1], a->depth);
+        }
         continue;
       }
+      if (!any) {
+        keys_begin(job, block, &w, keys);
+        any = true;
+      }
       block_begin(job, block, &w);
-      block_gradient(job, block, &w, begin, keys);
-      add_over_queries(job, &w, block->scores, block->d_o_rows, a->value_depth, keys, block->dv);
-      add_over_queries(job, &w, block->gradient, block->query_rows, a->depth, keys, block->dk);
+      block_gradient(job, block, &w, &seen);
+      add_over_queries(job, &w, block->scores, block->d_o_rows, a->value_depth, seen.end - seen.begin, block->dv);
+      add_over_queries(job, &w, block->gradient, block->query_rows, a->depth, seen.end - seen.begin, block->dk);
       if (with_dq) {
-        add_dq(job, block, &w, begin, keys, true);
+        add_dq(job, block, &w, &seen, first);
+        end_dq(job, block, &w);
       }
     }
   }
-  give_lines(job, at_key(job, job->ports->dk, a->stride_dk, &w, begin), a->stride_dk[1], block->dk, end - begin,
-             a->depth);
-  give_lines(job, at_key(job, job->ports->dv, a->stride_dv, &w, begin), a->stride_dv[1], block->dv, end - begin,
-             a->value_depth);
+  if (!any && !a->more_keys) {
+    keys_begin(job, block, &w, keys);
+  }
+  if (any || !a->more_keys) {
+    keys_end(job, block, &w, keys);
+  }
 }
 
 static void pair_task(void *context, int worker, int64_t task) {
@@ -411,8 +536,12 @@ static void pair_task(void *context, int worker, int64_t task) {
   const Attention *a = job->a;
   const Block block = block_of(job, worker);
   const Where w = {.head = task % a->heads, .batch = task / a->heads};
-  for (int64_t begin = 0; begin < a->keys; begin += KEYS) {
-    keys_backward(job, &block, w, begin, min_of(begin + KEYS, a->keys), true);
+  for (int64_t p = 0; p < job->key_parts; p++) {
+    const Keys part = keys_of_part(job, p);
+    for (int64_t at = part.begin; at < part.end; at += KEYS) {
+      const Keys keys = next_keys(&part, at, KEYS);
+      keys_backward(job, &block, w, &keys, true);
+    }
   }
 }
 
@@ -420,29 +549,38 @@ static void keys_task(void *context, int worker, int64_t task) {
   const Job *job = context;
   const Attention *a = job->a;
   const Block block = block_of(job, worker);
-  const int64_t pair = task / job->key_blocks, begin = task % job->key_blocks * job->key_block;
+  const int64_t pair = task / job->key_blocks, number = task % job->key_blocks;
+  const int64_t in_part = job->key_blocks / job->key_parts;
   const Where w = {.head = pair % a->heads, .batch = pair / a->heads};
-  keys_backward(job, &block, w, begin, min_of(begin + job->key_block, a->keys), false);
+  const Keys part = keys_of_part(job, number / in_part);
+  const Keys keys = next_keys(&part, part.begin + number % in_part * job->key_block, job->key_block);
+  keys_backward(job, &block, w, &keys, false);
 }
 
 static void queries_task(void *context, int worker, int64_t task) {
   const Job *job = context;
   const Attention *a = job->a;
   const Block block = block_of(job, worker);
-  const int64_t number = job->query_blocks - 1 - task % job->query_blocks;
-  Where w = {0};
-  task /= job->query_blocks;
-  w.group = task % a->groups;
-  w.head = task / a->groups % a->heads;
-  w.batch = task / a->groups / a->heads;
-  set_block(job, &w, number);
-  block_begin(job, &block, &w);
-  const int64_t end = keys_seen(a, &w, 0, a->keys);
-  for (int64_t begin = 0; begin < end; begin += KEYS) {
-    const int64_t keys = min_of(KEYS, end - begin);
-    take_keys(job, &block, &w, begin, keys);
-    block_gradient(job, &block, &w, begin, keys);
-    add_dq(job, &block, &w, begin, keys, begin + KEYS >= end);
+  const Where w = where_of(job, task);
+  bool any = false;
+  for (int64_t p = 0; p < job->key_parts; p++) {
+    Keys part = keys_of_part(job, p);
+    part.end = part.begin + keys_seen(a, &w, &part);
+    for (int64_t at = part.begin; at < part.end; at += KEYS) {
+      const Keys keys = next_keys(&part, at, KEYS);
+      if (!any) {
+        block_begin(job, &block, &w);
+      }
+      take_keys(job, &block, &w, &keys);
+      block_gradient(job, &block, &w, &keys);
+      add_dq(job, &block, &w, &keys, !any && !a->more);
+      any = true;
+    }
+  }
+  if (any) {
+    end_dq(job, &block, &w);
+  } else if (!a->more) {
+    clear_rows(job, &w, dq_of(job, &w), a->stride_dq[1], a->depth);
   }
 }
 
@@ -450,13 +588,13 @@ void attention_grad_run(const Attention *a, const Simd *simd, Pool *pool, const 
                         char *const *scratch) {
   Job job = job_of(a, simd, ports, scratch);
   const int64_t pairs = a->batch * a->heads;
-  bool whole = !job.narrow || a->keys <= KEYS;  // narrow sums of dq cannot wait in memory for the next chunk
+  const bool whole = !job.narrow_made || (job.key_parts == 1 && a->keys <= KEYS);  // narrow sums cannot wait in dq
   if ((pairs >= SPLIT_PAIRS || a->keys < SPLIT_LENGTH) && whole) {
     pool_run(pool, pairs, pair_task, &job);
     return;
   }
   job.key_block = SPLIT_KEYS;
-  job.key_blocks = (a->keys + SPLIT_KEYS - 1) / SPLIT_KEYS;
+  job.key_blocks = job.key_parts * ((job.part_keys + SPLIT_KEYS - 1) / SPLIT_KEYS);
   pool_run(pool, pairs * job.key_blocks, keys_task, &job);
   pool_run(pool, pairs * a->groups * job.query_blocks, queries_task, &job);
 }

@@ -79,15 +79,6 @@ void column_coordinates(Generator *g, const CudaProgram *program, int vector, in
   coordinates_emit(g, &program->inner, "k", 'c', vector, indent);
 }
 
-static bool varies(const int64_t *stride, int count) {
-  for (int d = 0; d < count; d++) {
-    if (stride[d] != 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
 void row_bases(Generator *g, const CudaProgram *program, int indent) {
   char offset[OFFSET_TEXT];
   for (int p = 0; p < program->port_count; p++) {
@@ -102,9 +93,19 @@ void row_bases(Generator *g, const CudaProgram *program, int indent) {
   }
 }
 
-void kernel_open(Generator *g, const CudaProgram *program, const char *name, int threads) {
+void column_bases(Generator *g, const CudaProgram *program, int indent) {
+  for (int p = 0; p < program->port_count; p++) {
+    const CudaPort *port = &program->port[p];
+    if (port->kind != PORT_STRIDES && !port_varies(program, port)) {
+      emit_line(g, indent, "char *const b%d = a%d;", port->index, port->index);
+    }
+  }
+}
+
+void kernel_open(Generator *g, const CudaProgram *program, const char *name, int threads, int blocks) {
   const int ports = g->kernel->port_count;
-  cuda_text(&g->text, "KERNEL(%s, %d)(const Slots s) {\n", name, threads);
+  cuda_text(&g->text, blocks > 0 ? "KERNEL_BLOCKS(%s, %d, %d)(const Slots s) {\n" : "KERNEL(%s, %d)(const Slots s) {\n",
+            name, threads, blocks);
   emit_line(g, 1, "const int first = (int)(s.at[%d] & %du);", ports + 1, CUDA_SLOT_FIRST);
   for (int p = 0; p < program->port_count; p++) {
     const CudaPort *port = &program->port[p];
@@ -131,7 +132,28 @@ void kernel_open(Generator *g, const CudaProgram *program, const char *name, int
   }
 }
 
-void row_values(Generator *g, const CudaProgram *program, int phase, int indent) {
+// A value of the row in a stage: a place for each thread.
+static const char *row_place(const Emit *e, int slot) {
+  return arena_format(e->g->arena, "dynamic_shared + %s + %" PRId64 " + threadIdx.x * 4", e->stage_at, e->staged[slot]);
+}
+
+static bool is_row_load(const Generator *g, const CudaProgram *program, int code) {
+  return program->needed[code] && program->level[code] == LEVEL_ROW && g->kernel->code[code].op == KERNEL_LOAD;
+}
+
+void row_values_ahead(const Emit *e) {
+  bool done[KERNEL_MAX_PORTS] = {false};
+  for (int i = 0; i < e->g->kernel->code_count; i++) {
+    const int port = e->g->kernel->code[i].port;
+    const int slot = is_row_load(e->g, e->program, i) ? e->program->port_of[port] : -1;
+    if (slot >= 0 && e->staged[slot] >= 0 && !done[slot]) {
+      done[slot] = true;
+      emit_line(e->g, e->indent, "copy_ahead4(%s, b%d);", row_place(e, slot), port);
+    }
+  }
+}
+
+void row_values(Generator *g, const CudaProgram *program, int phase, const Emit *staged, int indent) {
   for (int i = 0; i < g->kernel->code_count; i++) {
     const KernelInstruction *code = &g->kernel->code[i];
     if (!program->needed[i] || program->level[i] != LEVEL_ROW || program->phase[i] != phase || op_is_output(code->op) ||
@@ -139,8 +161,11 @@ void row_values(Generator *g, const CudaProgram *program, int phase, int indent)
       continue;
     }
     if (code->op == KERNEL_LOAD) {
-      emit_line(g, indent, "const %s v%d = read_%s(b%d);", value_type(code->integer), i,
-                element_type_name(g->kernel->port[code->port].type), code->port);
+      const int slot = program->port_of[code->port];
+      const bool ahead = staged && staged->stage == STAGE_TAKE && staged->staged[slot] >= 0;
+      emit_line(g, indent, "const %s v%d = read_%s(%s);", value_type(code->integer), i,
+                element_type_name(g->kernel->port[code->port].type),
+                ahead ? row_place(staged, slot) : arena_format(g->arena, "b%d", code->port));
     } else {
       cuda_text(&g->text, "%*s", 2 * indent, "");
       expression_emit(g, i, code->port >= 0 ? arena_format(g->arena, "b%d", code->port) : "");
@@ -160,12 +185,16 @@ static bool is_loaded(const Emit *e, int code) {
       (instruction->port < 0 || e->staged[e->program->port_of[instruction->port]] < 0 || !e->values[code])) {
     return false;
   }
+  if (e->loads != LOADS_ALL && instruction->port >= 0 &&
+      port_varies(e->program, port_of_code(e, code)) != (e->loads == LOADS_OF_ROWS)) {
+    return false;
+  }
   return (e->values[code] && instruction->op == KERNEL_LOAD) ||
          (e->stores[code] && e->g->kernel->port[instruction->port].accumulate);
 }
 
 static bool is_loaded_once(const Emit *e, int code) {
-  return e->by_row && e->values[code] && !varies(port_of_code(e, code)->row, e->program->outer.count);
+  return e->by_row && e->values[code] && !port_varies(e->program, port_of_code(e, code));
 }
 
 static int words_of(const Emit *e, const CudaPort *port) {
@@ -264,6 +293,31 @@ static void load_vector(const Emit *e, const CudaPort *port, const char *chunk, 
   }
 }
 
+// A vector of a row ahead: on its way into the stage, or from there. The parts of vectors that lie outside of a ragged
+// row are not needed; behind its end there may be no memory.
+static void stage_vector(const Emit *e, const CudaPort *port, const char *chunk, const char *offset, int indent) {
+  Generator *g = e->g;
+  const int p = port->index, slot = (int)(port - e->program->port);
+  const int64_t parts = e->program->vector * port->bytes / 16;
+  for (int64_t at = 0; at < parts; at++) {
+    const char *place = arena_format(
+        g->arena, "dynamic_shared + %s + %" PRId64 " + ((%s * %" PRId64 " + %" PRId64 ") * %d + threadIdx.x) * 16",
+        e->stage_at, e->staged[slot], chunk, parts, at, e->threads);
+    if (e->stage == STAGE_TAKE) {
+      emit_line(g, indent, "load16(x%d[%s] + %" PRId64 ", %s);", p, chunk, at * 4, place);
+      continue;
+    }
+    const char *from =
+        arena_format(g->arena, "b%d + (Long)(%s) * %" PRId64 "u + %" PRId64, p, offset, port->bytes, at * 16);
+    if (e->program->ragged) {
+      emit_line(g, indent, "copy_ahead_part(%s, %s, (%" PRId64 " - c0) * %" PRId64 " - %" PRId64 ");", place, from,
+                e->program->inner.total, port->bytes, at * 16);
+    } else {
+      emit_line(g, indent, "copy_ahead16(%s, %s);", place, from);
+    }
+  }
+}
+
 // One vector of a port into x[chunk].
 static void load_emit(const Emit *e, const CudaPort *port, const char *chunk, int indent) {
   char offset[OFFSET_TEXT];
@@ -281,18 +335,7 @@ static void load_emit(const Emit *e, const CudaPort *port, const char *chunk, in
               "u);",
               vector, inside_text(e), p, chunk, type, p, offset, port->bytes, step);
   } else if (e->stage != STAGE_NONE && e->staged[slot] >= 0) {
-    const int64_t parts = vector * port->bytes / 16;
-    for (int64_t at = 0; at < parts; at++) {
-      const char *place = arena_format(
-          g->arena, "dynamic_shared + %" PRId64 " + ((%s * %" PRId64 " + %" PRId64 ") * %d + threadIdx.x) * 16",
-          e->staged[slot], chunk, parts, at, e->threads);
-      if (e->stage == STAGE_COPY) {
-        emit_line(g, indent, "copy_ahead16(%s, b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ");", place, p, offset,
-                  port->bytes, at * 16);
-      } else {
-        emit_line(g, indent, "load16(x%d[%s] + %" PRId64 ", %s);", p, chunk, at * 4, place);
-      }
-    }
+    stage_vector(e, port, chunk, offset, indent);
   } else {
     load_vector(e, port, chunk, offset, indent);
   }
@@ -356,6 +399,17 @@ void loads_emit(const Emit *e) {
   }
 }
 
+void loads_chunk(const Emit *e) {
+  bool done[KERNEL_MAX_PORTS] = {false};
+  for (int i = 0; i < e->g->kernel->code_count; i++) {
+    const CudaPort *port = is_loaded(e, i) ? port_of_code(e, i) : NULL;
+    if (port && !done[port->index]) {
+      done[port->index] = true;
+      load_emit(e, port, "u", e->indent);
+    }
+  }
+}
+
 static bool is_run(const Emit *e, int code) {
   const int last = e->program->inner.count - 1;
   const KernelInstruction *instruction = &e->g->kernel->code[code];
@@ -395,8 +449,8 @@ void lanes_open(const Emit *e) {
   for (int i = 0; i < g->kernel->code_count; i++) {
     if (e->values[i] && is_run(e, i)) {
       emit_line(g, e->indent + 2, "unsigned w%d[%d];", i, vector);
-      emit_line(g, e->indent + 2, "random_run(w%d, %d, 0x%016" PRIx64 "ull, (unsigned)v%d, %s);", i, vector,
-                (uint64_t)g->kernel->code[i].constant, g->kernel->code[i].a, index_text(e, i, false));
+      emit_line(g, e->indent + 2, "random_run(w%d, %d, %s, (unsigned)v%d, %s);", i, vector, random_key_text(g, i),
+                g->kernel->code[i].a, index_text(e, i, false));
     }
     if (e->stores[i]) {
       emit_line(g, e->indent + 2, "%s y%d[%d];", type_of(port_of_code(e, i)), g->kernel->code[i].port, vector);

@@ -10,13 +10,16 @@
 
 enum { PORTS_FORWARD = 7, PORTS_GRADIENT = 11, DEPTH_MOST = 256, PLAIN_SIDE = 64, PLAIN_THREADS = 256 };
 
-typedef struct {  // of the kernels on tensor cores; see text/attention_half.cu and text/attention_grad.cu
-  int64_t depth_pad, value_pad, row_k, row_v;
-  // Warps of a thread block, 16-row blocks of each warp, and thread blocks that a multiprocessor shall hold.
-  int64_t warps, blocks, units;  // forward
-  int64_t key_tile;
-  int64_t key_warps, key_blocks, key_units, query_tile;         // dk and dv
-  int64_t query_warps, query_blocks, query_units, keys_a_time;  // dq
+typedef struct {  // of a kernel on tensor cores; see text/attention_half.cu and text/attention_grad.cu
+  // Warps of a thread block, 16-row blocks of each warp, thread blocks that a multiprocessor shall hold, and the rows
+  // of the tiles that a thread block goes over.
+  int64_t warps, blocks, units, tile;
+} Shape;
+
+typedef struct {
+  Shape forward, keys, queries;  // keys: dk and dv, queries: dq
+  int64_t query_step;            // rows of a tile of `keys` that are computed at a time
+  int64_t row_k, row_v;          // elements of a row in shared memory
   int64_t delta_lanes;
   bool together;  // dk and dv in one launch
 } Tiles;
@@ -29,70 +32,59 @@ static bool is_half(const Attention *a) {
   return a->type == TYPE_BF16 || a->type == TYPE_F16;
 }
 
-// What fits the registers (255 a thread) without spilling, by the wider of the two depths.
-static Tiles tiles_of(const Attention *a) {
-  static const struct {
-    int64_t most;
-    Tiles tiles;
-  } table[] = {
-      {64,
-       {.warps = 4,
-        .blocks = 2,
-        .units = 3,
-        .key_tile = 64,
-        .key_warps = 4,
-        .key_blocks = 2,
-        .key_units = 2,
-        .query_tile = 32,
-        .query_warps = 4,
-        .query_blocks = 2,
-        .query_units = 3,
-        .keys_a_time = 32}},
-      {128,
-       {.warps = 4,
-        .blocks = 2,
-        .units = 2,
-        .key_tile = 64,
-        .key_warps = 8,
-        .key_blocks = 1,
-        .key_units = 1,
-        .query_tile = 64,
-        .query_warps = 4,
-        .query_blocks = 2,
-        .query_units = 2,
-        .keys_a_time = 32}},
-      {DEPTH_MOST,
-       {.warps = 8,
-        .blocks = 1,
-        .units = 1,
-        .key_tile = 64,
-        .key_warps = 4,
-        .key_blocks = 1,
-        .key_units = 1,
-        .query_tile = 32,
-        .query_warps = 4,
-        .query_blocks = 1,
-        .query_units = 1,
-        .keys_a_time = 32}},
-  };
-  int row = 0;
-  while (table[row].most < a->depth || table[row].most < a->value_depth) {
-    row++;
-  }
-  Tiles t = table[row].tiles;
-  t.depth_pad = divide_up(a->depth, 16) * 16;
-  t.value_pad = divide_up(a->value_depth, 16) * 16;
-  t.row_k = t.depth_pad + 8;
-  t.row_v = t.value_pad + 8;
-  t.together = t.depth_pad + t.value_pad <= 256;
-  for (t.delta_lanes = 1; t.delta_lanes < 32 && t.delta_lanes * 8 < a->value_depth;) {
-    t.delta_lanes *= 2;
-  }
-  return t;
+static int64_t rows_of(const Shape *shape) {
+  return shape->warps * shape->blocks * 16;
 }
 
 static int64_t larger(int64_t a, int64_t b) {
   return a > b ? a : b;
+}
+
+// Bytes of shared memory, as the texts lay them out.
+static int64_t forward_shared(const Tiles *t) {
+  return 2 * (rows_of(&t->forward) * larger(t->row_k, t->row_v) + t->forward.tile * (t->row_k + t->row_v));
+}
+
+static int64_t keys_shared(const Tiles *t) {
+  const int64_t both = t->row_k + t->row_v;
+  return 2 * (rows_of(&t->keys) * both + 2 * t->keys.tile * (both + 4));
+}
+
+static int64_t queries_shared(const Tiles *t) {
+  return 2 * (rows_of(&t->queries) + 2 * t->queries.tile) * (t->row_k + t->row_v);
+}
+
+// The best of those measured on an H200 (depths of 64 and 128) that suits the depth, the wider of the two, and the
+// shared memory. The first of a depth wants the 163 KiB of sm_80, the last the 99 KiB of sm_86 and sm_89. Those up to
+// 128 fit the registers of a thread. False if the GPU has less shared memory than any.
+static bool tiles_of(const Attention *a, int64_t shared_bytes, Tiles *tiles) {
+  static const struct {
+    int64_t depth, step;  // depth: at most
+    Shape forward, keys, backward;
+  } table[] = {
+      {64, 32, {4, 2, 3, 64}, {4, 2, 2, 64}, {4, 2, 3, 32}},
+      {128, 64, {4, 2, 2, 64}, {8, 1, 1, 64}, {4, 2, 2, 32}},
+      {128, 32, {4, 2, 1, 64}, {4, 1, 1, 32}, {4, 1, 1, 32}},
+      {DEPTH_MOST, 32, {8, 1, 1, 64}, {4, 1, 1, 32}, {4, 1, 1, 32}},
+      {DEPTH_MOST, 16, {4, 1, 1, 32}, {3, 1, 1, 16}, {4, 1, 1, 16}},
+  };
+  const int64_t depth = divide_up(a->depth, 16) * 16, value = divide_up(a->value_depth, 16) * 16;
+  Tiles t = {.row_k = depth + 8, .row_v = value + 8, .together = depth + value <= 256};
+  for (t.delta_lanes = 1; t.delta_lanes < 32 && t.delta_lanes * 8 < a->value_depth;) {
+    t.delta_lanes *= 2;
+  }
+  for (size_t row = 0; row < sizeof table / sizeof *table; row++) {
+    t.query_step = table[row].step;
+    t.forward = table[row].forward;
+    t.keys = table[row].keys;
+    t.queries = table[row].backward;
+    if (table[row].depth >= larger(depth, value) &&
+        larger(forward_shared(&t), larger(keys_shared(&t), queries_shared(&t))) <= shared_bytes) {
+      *tiles = t;
+      return true;
+    }
+  }
+  return false;
 }
 
 // --- constants ---
@@ -159,51 +151,54 @@ static double bytes_of(const Attention *a, bool gradient) {
 
 // --- tensor cores ---
 
+// The four constants of a kernel's shape.
+static void shape_write(Buffer *text, const Shape *shape, const char *rows, const char *tile) {
+  const struct {
+    const char *name;
+    int64_t value;
+  } constants[] = {{"WARPS", shape->warps}, {"BLOCKS", shape->blocks}, {"BLOCKS_PER_UNIT", shape->units}};
+  char name[32];
+  for (int i = 0; i < 3; i++) {
+    snprintf(name, sizeof name, "%s_%s", rows, constants[i].name);
+    writer_size(text, name, constants[i].value);
+  }
+  writer_size(text, tile, shape->tile);
+}
+
 static void half_forward(Buffer *text, const Attention *a, const Tiles *t, CudaKernel *made) {
-  const int64_t queries = t->warps * t->blocks * 16;
-  const int64_t tiles = part_count(a) * divide_up(a->queries / part_count(a), queries);
-  const int64_t shared = 2 * (queries * larger(t->row_k, t->row_v) + t->key_tile * t->row_k + t->key_tile * t->row_v);
-  writer_size(text, "WARPS", t->warps);
-  writer_size(text, "WARP_BLOCKS", t->blocks);
-  writer_size(text, "KEY_TILE", t->key_tile);
-  writer_size(text, "BLOCKS_PER_UNIT", t->units);
+  const int64_t tiles = part_count(a) * divide_up(a->queries / part_count(a), rows_of(&t->forward));
+  shape_write(text, &t->forward, "QUERY", "KEY_TILE");
   buffer_text(text, cuda_text_attention_tile);
   buffer_text(text, cuda_text_attention_half);
-  writer_launch(made, "attention_forward", a->batch * a->heads * a->groups * tiles, (int)t->warps * 32, shared);
+  writer_launch(made, "attention_forward", a->batch * a->heads * a->groups * tiles, (int)t->forward.warps * 32,
+                forward_shared(t));
 }
 
 static void half_gradient(Buffer *text, const Attention *a, const Tiles *t, CudaKernel *made) {
-  const int64_t both = t->row_k + t->row_v, lines = a->batch * a->heads * a->groups;
-  const int64_t key_rows = t->key_warps * t->key_blocks * 16, query_rows = t->query_warps * t->query_blocks * 16;
-  const int64_t key_shared = 2 * (key_rows * both + 2 * (t->query_tile * both + t->query_tile * 4));
-  const int64_t query_shared = 2 * (query_rows * both + 2 * t->keys_a_time * both);
-  const int64_t key_blocks = a->batch * a->heads * divide_up(a->keys, key_rows);
-  const int64_t tiles = part_count(a) * divide_up(a->queries / part_count(a), query_rows);
-  writer_size(text, "KEY_WARPS", t->key_warps);
-  writer_size(text, "KEY_BLOCKS", t->key_blocks);
-  writer_size(text, "QUERY_TILE", t->query_tile);
-  writer_size(text, "KEY_BLOCKS_PER_UNIT", t->key_units);
-  writer_size(text, "QUERY_WARPS", t->query_warps);
-  writer_size(text, "QUERY_BLOCKS", t->query_blocks);
-  writer_size(text, "KEY_TILE", t->keys_a_time);
-  writer_size(text, "QUERY_BLOCKS_PER_UNIT", t->query_units);
+  const int64_t lines = a->batch * a->heads * a->groups;
+  const int64_t key_blocks = a->batch * a->heads * divide_up(a->keys, rows_of(&t->keys));
+  const int64_t tiles = part_count(a) * divide_up(a->queries / part_count(a), rows_of(&t->queries));
+  shape_write(text, &t->keys, "KEY", "QUERY_TILE");
+  shape_write(text, &t->queries, "QUERY", "KEY_TILE");
+  writer_size(text, "QUERY_STEP", t->query_step);
   writer_size(text, "DELTA_LANES", t->delta_lanes);
   buffer_format(text, "#define KEYS_TOGETHER %d\n", t->together);
   buffer_text(text, cuda_text_attention_tile);
   buffer_text(text, cuda_text_attention_grad);
   writer_launch(made, "attention_delta", divide_up(lines * a->queries * t->delta_lanes, 256), 256, 0);
   if (t->together) {
-    writer_launch(made, "attention_keys", key_blocks, (int)t->key_warps * 32, key_shared);
+    writer_launch(made, "attention_keys", key_blocks, (int)t->keys.warps * 32, keys_shared(t));
   } else {
-    writer_launch(made, "attention_dv", key_blocks, (int)t->key_warps * 32, key_shared);
-    writer_launch(made, "attention_dk", key_blocks, (int)t->key_warps * 32, key_shared);
+    writer_launch(made, "attention_dv", key_blocks, (int)t->keys.warps * 32, keys_shared(t));
+    writer_launch(made, "attention_dk", key_blocks, (int)t->keys.warps * 32, keys_shared(t));
   }
-  writer_launch(made, "attention_dq", lines * tiles, (int)t->query_warps * 32, query_shared);
+  writer_launch(made, "attention_dq", lines * tiles, (int)t->queries.warps * 32, queries_shared(t));
 }
 
-static void half_write(Buffer *text, const Attention *a, bool gradient, bool whole, Arena *arena, CudaKernel *made) {
-  const Tiles t = tiles_of(a);
+static void half_write(Buffer *text, const Attention *a, bool gradient, bool whole, const Tiles *t, Arena *arena,
+                       CudaKernel *made) {
   const double scale = fabs(a->scale) > 1e-30 ? a->scale : 1e-30;
+  const Shape *shape = gradient ? &t->keys : &t->forward;
   writer_size(text, "WHOLE", whole);
   writer_float(text, "SCALE", a->scale);
   writer_float(text, "POWER", (gradient ? scale : fabs(scale)) / M_LN2);
@@ -211,14 +206,13 @@ static void half_write(Buffer *text, const Attention *a, bool gradient, bool who
   writer_float(text, "INVERSE_NATURAL", 1 / M_LN2);
   buffer_format(text, "#define NEGATIVE %d\n#define ELEMENT_F16 %d\n", scale < 0, a->type == TYPE_F16);
   if (gradient) {
-    half_gradient(text, a, &t, made);
+    half_gradient(text, a, t, made);
   } else {
-    half_forward(text, a, &t, made);
+    half_forward(text, a, t, made);
   }
-  made->form = arena_format(arena, "attention%s%s, tensor cores, %s, tiles of %d x %d", gradient ? " gradient" : "",
-                            a->causal ? ", causal" : "", element_type_name(a->type),
-                            (int)(gradient ? t.key_warps * t.key_blocks * 16 : t.warps * t.blocks * 16),
-                            (int)(gradient ? t.query_tile : t.key_tile));
+  made->form =
+      arena_format(arena, "attention%s%s, tensor cores, %s, tiles of %d x %d", gradient ? " gradient" : "",
+                   a->causal ? ", causal" : "", element_type_name(a->type), (int)rows_of(shape), (int)shape->tile);
 }
 
 // --- multiply-add ---
@@ -262,6 +256,10 @@ static const char *problem_of(const Attention *a) {
       return "attention over a size that is not between 1 and 2^30";
     }
   }
+  if (a->ring || a->more || a->more_keys || a->wide || a->key_end || a->key_parts > 1 || a->key_origin[0] ||
+      a->key_origin_term[0]) {
+    return "attention that takes its keys from a ring, block by block, has no GPU kernel yet";
+  }
   if (a->depth > DEPTH_MOST || a->value_depth > DEPTH_MOST) {
     return "attention with heads deeper than 256";
   }
@@ -275,10 +273,16 @@ static const char *problem_of(const Attention *a) {
   return NULL;
 }
 
-bool cuda_attention(const Attention *attention, bool gradient, Arena *arena, CudaKernel *made, const char **why) {
+bool cuda_attention(const Attention *attention, bool gradient, const CudaTarget *target, Arena *arena, CudaKernel *made,
+                    const char **why) {
   Buffer text = {0};
+  Tiles tiles;
   *why = problem_of(attention);
   if (*why) {
+    return false;
+  }
+  if (is_half(attention) && !tiles_of(attention, target->shared_bytes, &tiles)) {
+    *why = "attention of 16-bit elements on a GPU with less than 99 KiB of shared memory for a block";
     return false;
   }
   *made = (CudaKernel){.port_count = gradient ? PORTS_GRADIENT : PORTS_FORWARD};
@@ -290,7 +294,7 @@ bool cuda_attention(const Attention *attention, bool gradient, Arena *arena, Cud
   writer_begin(&text, made->port_count);
   const bool whole = shapes_write(&text, attention, gradient);
   if (is_half(attention)) {
-    half_write(&text, attention, gradient, whole, arena, made);
+    half_write(&text, attention, gradient, whole, &tiles, arena, made);
   } else {
     plain_write(&text, attention, gradient, arena, made);
   }

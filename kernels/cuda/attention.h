@@ -7,11 +7,13 @@
 
 #include "base/arena.h"
 #include "compiler/plan.h"
+#include "kernels/cuda/generate.h"
 #include "kernels/cuda/kernel.h"
 
 // Ports: q, k, v, o, statistics, origin 0, origin 1; of the gradient: q, k, v, o, statistics, d_o, dq, dk, dv, origin
 // 0, origin 1. The origins are numbers: the position of the first query of each part (Attention.origin + its term).
-// False, with `why` in words, for a type or depth that has no kernel.
-bool cuda_attention(const Attention *attention, bool gradient, Arena *arena, CudaKernel *made, const char **why);
+// False, with `why` in words, for a type or depth that has no kernel, or none that the shared memory of `target` holds.
+bool cuda_attention(const Attention *attention, bool gradient, const CudaTarget *target, Arena *arena, CudaKernel *made,
+                    const char **why);
 
 #endif

@@ -45,6 +45,8 @@ static const LibrarySymbol nvrtc_symbols[] = {
 
 enum { PATH_MAX_BYTES = 1024, NVRTC_LEAST_MAJOR = 12 };
 
+static const char options_version[] = "1";  // of the options that texts are compiled with
+
 struct CudaCompiler {
   Nvrtc nvrtc;
   void *handle;
@@ -130,10 +132,15 @@ bool cuda_compiler_open(const char *target, const char *cache, CudaCompiler **ou
 }
 
 void cuda_compiler_close(CudaCompiler *compiler) {
-  if (compiler) {
-    library_close(compiler->handle);
-    free(compiler);
-  }
+  free(compiler);  // the library stays open: it does not give back all of its memory when it is closed
+}
+
+bool cuda_compiler_present(const char *target) {
+  char message[256];
+  CudaCompiler *compiler = NULL;
+  const bool present = cuda_compiler_open(target, NULL, &compiler, message, sizeof message);
+  cuda_compiler_close(present ? compiler : NULL);
+  return present;
 }
 
 const char *cuda_compiler_version(const CudaCompiler *compiler) {
@@ -144,9 +151,13 @@ int64_t cuda_compiler_compiled(const CudaCompiler *compiler) {
   return compiler->compiled;
 }
 
+uint64_t cuda_text_hash(const char *text) {
+  return XXH64(text, strlen(text), strtoull(options_version, NULL, 10));
+}
+
 uint64_t cuda_compiler_hash(const CudaCompiler *compiler, const char *text) {
   char key[64];
-  snprintf(key, sizeof key, "%s %s %d.%d", "1", compiler->target, compiler->major, compiler->minor);
+  snprintf(key, sizeof key, "%s %s %d.%d", options_version, compiler->target, compiler->major, compiler->minor);
   return XXH64(text, strlen(text), XXH64(key, strlen(key), 0));
 }
 

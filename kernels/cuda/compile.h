@@ -24,6 +24,7 @@ typedef struct {
 // target: sm_80, sm_90a, ..., or compute_80 for PTX. cache: as above; NULL: none. On failure `message` says which
 // library or version is missing.
 bool cuda_compiler_open(const char *target, const char *cache, CudaCompiler **compiler, char *message, size_t size);
+bool cuda_compiler_present(const char *target);  // whether one would open
 void cuda_compiler_close(CudaCompiler *compiler);
 const char *cuda_compiler_version(const CudaCompiler *compiler);  // "NVRTC 13.0"
 
@@ -33,7 +34,11 @@ bool cuda_compile(CudaCompiler *compiler, const char *name, const char *text, Cu
 void cuda_binary_free(CudaBinary *binary);
 int64_t cuda_compiler_compiled(const CudaCompiler *compiler);  // texts that were not in the cache
 
-// A hash of text, target, options and version: what names a kernel in the cache and in a plan's file.
+// A hash of text, target, options and version: what names a kernel in the cache.
 uint64_t cuda_compiler_hash(const CudaCompiler *compiler, const char *text);
+
+// A hash of text and options, the same on every machine: what names a kernel in a plan's file, where target and version
+// stand beside it.
+uint64_t cuda_text_hash(const char *text);
 
 #endif

@@ -54,6 +54,9 @@ static const char prelude_fast[] =
     "DEVICE float real_tanh(float x) {\n"
     "  const float large = 1.0f - 2.0f * reciprocal_fast(1.0f + exp2_fast(2.88539008f * x));\n"
     "  return fabsf(x) < 0.03f ? x - x * x * x * 0.333333333f : large;\n"
+    "}\n"
+    "DEVICE float real_tanh_beside_one(float x) {\n"
+    "  return 1.0f - 2.0f * reciprocal_fast(1.0f + exp2_fast(2.88539008f * x));\n"
     "}\n";
 
 static const char prelude_f64[] =
@@ -147,16 +150,22 @@ static const char prelude_random[] =
     "  }\n"
     "}\n";
 
+static bool is_low(const Kernel *kernel) {
+  for (int p = 0; p < kernel->port_count; p++) {
+    if (kernel->port[p].type == TYPE_BF16 || kernel->port[p].type == TYPE_F16) {
+      return kernel->real == TYPE_F32;
+    }
+  }
+  return false;
+}
+
 void expression_prelude(Generator *g) {
-  bool random = false, low = false;
+  bool random = false;
   for (int i = 0; i < g->kernel->code_count; i++) {
     random |= g->kernel->code[i].op == KERNEL_UNIFORM || g->kernel->code[i].op == KERNEL_NORMAL;
   }
-  for (int p = 0; p < g->kernel->port_count; p++) {
-    low |= g->kernel->port[p].type == TYPE_BF16 || g->kernel->port[p].type == TYPE_F16;
-  }
   if (g->kernel->real == TYPE_F32) {
-    cuda_text(&g->text, "%s%s", prelude_f32, low ? prelude_fast : prelude_exact);
+    cuda_text(&g->text, "%s%s", prelude_f32, is_low(g->kernel) ? prelude_fast : prelude_exact);
   } else {
     cuda_text(&g->text, "%s", prelude_f64);
   }
@@ -224,6 +233,40 @@ static const char *const patterns[KERNEL_OP_COUNT] = {
     [KERNEL_TO_INT] = "real_to_int(A)",
 };
 
+const char *random_key_text(const Generator *g, int at) {
+  return g->key_slot[at] ? arena_format(g->arena, "s.at[%d]", g->key_slot[at])
+                         : arena_format(g->arena, "0x%016" PRIx64 "ull", (uint64_t)g->kernel->code[at].constant);
+}
+
+static bool is_one(const Kernel *kernel, int at) {
+  return kernel->code[at].op == KERNEL_CONST && kernel->code[at].number == 1.0;
+}
+
+// A value all of whose uses add it to one or take it from one, perhaps after squaring: there its absolute error counts.
+static bool is_beside_one(const Kernel *kernel, int at, bool squares) {
+  for (int i = at + 1; i < kernel->code_count; i++) {
+    const KernelInstruction *code = &kernel->code[i];
+    int operand[3], uses = 0;
+    cuda_operands(code, operand);
+    for (int k = 0; k < kernel_op_operands(code->op); k++) {
+      uses += operand[k] == at;
+    }
+    const bool square = squares && uses == 2 && code->op == KERNEL_MUL && is_beside_one(kernel, i, false);
+    const bool sum = uses == 1 && ((code->op == KERNEL_ADD && is_one(kernel, code->a == at ? code->b : code->a)) ||
+                                   (code->op == KERNEL_SUB && code->b == at && is_one(kernel, code->a)));
+    if (uses > 0 && !square && !sum) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static const char *pattern_of(const Kernel *kernel, int at) {
+  const KernelOp op = kernel->code[at].op;
+  return op == KERNEL_TANH && is_low(kernel) && is_beside_one(kernel, at, true) ? "real_tanh_beside_one(A)"
+                                                                                : patterns[op];
+}
+
 void expression_emit(Generator *g, int at, const char *index) {
   const KernelInstruction *code = &g->kernel->code[at];
   CudaText *text = &g->text;
@@ -241,15 +284,13 @@ void expression_emit(Generator *g, int at, const char *index) {
       cuda_text(text, "(int)(0x%08" PRIx32 "u + (unsigned)(%s))", (uint32_t)(uint64_t)code->constant, index);
       break;
     case KERNEL_UNIFORM:
-      cuda_text(text, "uniform_of(random_word(0x%016" PRIx64 "ull, (unsigned)v%d, %s))", (uint64_t)code->constant,
-                code->a, index);
+      cuda_text(text, "uniform_of(random_word(%s, (unsigned)v%d, %s))", random_key_text(g, at), code->a, index);
       break;
     case KERNEL_NORMAL:
-      cuda_text(text, "random_normal(0x%016" PRIx64 "ull, (unsigned)v%d, %s)", (uint64_t)code->constant, code->a,
-                index);
+      cuda_text(text, "random_normal(%s, (unsigned)v%d, %s)", random_key_text(g, at), code->a, index);
       break;
     default:
-      for (const char *c = patterns[code->op]; *c; c++) {
+      for (const char *c = pattern_of(g->kernel, at); *c; c++) {
         const int which = *c - 'A';
         if (which >= 0 && which <= 2 && (c[1] < 'a' || c[1] > 'z')) {
           cuda_text(text, "v%d", operand[which]);

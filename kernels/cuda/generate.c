@@ -228,6 +228,18 @@ static double traffic(const Kernel *kernel) {
   return bytes;
 }
 
+// Layers that are alike but for the keys of their random numbers share a text.
+static void keys_find(Generator *g) {
+  CudaKernel *made = g->made;
+  for (int i = 0; i < g->kernel->code_count && made->number_count < CUDA_MAX_NUMBERS; i++) {
+    const KernelInstruction *code = &g->kernel->code[i];
+    if (code->op == KERNEL_UNIFORM || code->op == KERNEL_NORMAL) {
+      g->key_slot[i] = made->port_count + 2 + made->number_count;
+      made->number[made->number_count++] = (uint64_t)code->constant;
+    }
+  }
+}
+
 static const char *refuse(const Kernel *kernel, Generator *g) {
   for (int p = 0; p < kernel->port_count; p++) {
     const KernelPort *port = &kernel->port[p];
@@ -250,7 +262,8 @@ static const char *generate(Generator *g) {
     cuda_program_build(g, &g->program[k]);
   }
   g->wide = is_wide(g);
-  cuda_prelude(&g->text, g->kernel->port_count + 2);
+  keys_find(g);
+  cuda_prelude(&g->text, g->kernel->port_count + 2 + g->made->number_count);
   expression_prelude(g);
   if (shadows > 0) {
     scratch_take(g, shadows);

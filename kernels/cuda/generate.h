@@ -14,11 +14,7 @@
 #include "base/arena.h"
 #include "compiler/kernel.h"
 #include "kernels/cuda/kernel.h"
-
-typedef struct {  // of the GPU
-  int multiprocessors;
-  int shared_bytes;  // that one block can have
-} CudaTarget;
+#include "kernels/cuda/target.h"
 
 // alignment[p]: a power of two up to 16 that divides the address of port p in all calls. On false `why` is a static
 // text that says what is not covered.

@@ -78,6 +78,7 @@ typedef struct {
   int64_t shadow[KERNEL_MAX_PORTS];  // offset in the scratch of a copy of the port; -1: none
   unsigned mask[KERNEL_MAX_CODE];    // dims that each value varies on
   bool reduced[KERNEL_MAX_CODE];     // needs a row reduction
+  int key_slot[KERNEL_MAX_CODE];     // that the key of random numbers comes in; 0: it is in the text
 } Generator;
 
 static inline bool op_is_output(KernelOp op) {
@@ -116,6 +117,15 @@ static inline int64_t max_i64(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
+static inline bool port_varies(const CudaProgram *program, const CudaPort *port) {  // from row to row
+  for (int d = 0; d < program->outer.count; d++) {
+    if (port->row[d] != 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 static inline int64_t round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
 }
@@ -140,6 +150,7 @@ void closure_add(const Generator *g, const CudaProgram *program, int sink, bool 
 
 // --- expression.c ---
 
+const char *random_key_text(const Generator *g, int at);  // the key of a UNIFORM or NORMAL, as CUDA C
 void expression_prelude(Generator *g);
 // `const R v12 = ...;`: all but loads and runs of random numbers. index: the text of the position in the port, for
 // those that have one.
@@ -154,6 +165,9 @@ const char *fold_identity(KernelOp op);  // what it begins with
 // from there when the row's turn comes.
 typedef enum { STAGE_NONE, STAGE_COPY, STAGE_TAKE } CudaStage;
 
+// Which of the ports a loop loads: those that differ from row to row, or those that do not.
+typedef enum { LOADS_ALL, LOADS_OF_ROWS, LOADS_OF_COLUMNS } CudaLoads;
+
 // How the chunks of a loop are loaded, worked on and stored. A chunk is a vector of the row, or, by_row, a row.
 typedef struct {
   Generator *g;
@@ -167,24 +181,30 @@ typedef struct {
   int64_t cache[KERNEL_MAX_PORTS];
   int64_t cache_vectors[KERNEL_MAX_PORTS];  // how many of the row are there, from the first
   bool cached[KERNEL_MAX_PORTS];
+  CudaLoads loads;
   CudaStage stage;
+  const char *stage_at;              // where the stage begins in shared memory
   int threads;                       // of the block, for stages
-  int64_t staged[KERNEL_MAX_PORTS];  // offset in shared memory of what the next row is copied to, or -1
+  int64_t staged[KERNEL_MAX_PORTS];  // offset in a stage, or -1
   bool values[KERNEL_MAX_CODE];      // that the loop makes
   bool stores[KERNEL_MAX_CODE];      // outputs that it writes
 } Emit;
 
 void emit_line(Generator *g, int indent, const char *format, ...) __attribute__((format(printf, 3, 4)));
 Emit emit_create(Generator *g, const CudaProgram *program, int indent, int unroll);
-// Opens a function: pointers, what is the same everywhere.
-void kernel_open(Generator *g, const CudaProgram *program, const char *name, int threads);
+// Opens a function: pointers, what is the same everywhere. blocks: that a multiprocessor must have room for, or 0.
+void kernel_open(Generator *g, const CudaProgram *program, const char *name, int threads, int blocks);
 void row_coordinates(Generator *g, const CudaProgram *program, int indent);
 void row_bases(Generator *g, const CudaProgram *program, int indent);
-void row_values(Generator *g, const CudaProgram *program, int phase, int indent);
+void column_bases(Generator *g, const CudaProgram *program, int indent);  // of what does not differ from row to row
+// staged: where values of the row were copied to, as Emit has it; NULL: they are in memory.
+void row_values(Generator *g, const CudaProgram *program, int phase, const Emit *staged, int indent);
+void row_values_ahead(const Emit *e);  // starts the copies of those
 void column_coordinates(Generator *g, const CudaProgram *program, int vector, int indent);  // from k
 void loads_declare(const Emit *e, bool once);
 void loads_once(const Emit *e);
 void loads_emit(const Emit *e);
+void loads_chunk(const Emit *e);  // of an open chunk
 void chunk_open(const Emit *e);
 void chunk_close(const Emit *e);
 // Between them: the loop over the elements of a vector, with the values.

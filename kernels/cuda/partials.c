@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/generate_internal.h"
 
-enum { FINISH_COLUMNS = 32, FINISH_LINES = GENERATE_BLOCK / FINISH_COLUMNS };
+enum { FINISH_BLOCK = 512, FINISH_COLUMNS = 32, FINISH_LINES = FINISH_BLOCK / FINISH_COLUMNS };
 
 void partial_add(Generator *g, const CudaProgram *program, int code, int64_t parts, int64_t columns) {
   g->partial[g->partial_count++] = (CudaPartial){.program = program,
@@ -106,10 +106,10 @@ static void finish_column(Generator *g, const CudaPartial *partial, int64_t begi
 static void finish_total(Generator *g, const CudaPartial *partial) {
   const KernelOp op = g->kernel->code[partial->code].op;
   const char *fold = fold_function(op), *type = op_is_sum(op) ? "double" : "R";
-  emit_line(g, 2, "__shared__ %s part[%d];", type, GENERATE_BLOCK);
+  emit_line(g, 2, "__shared__ %s part[%d];", type, FINISH_BLOCK);
   emit_line(g, 2, "const R *const from = %s;", partial_pointer(g, partial->code));
   emit_line(g, 2, "%s z = %s;", type, op_is_sum(op) ? "0.0" : fold_identity(op));
-  emit_line(g, 2, "for (unsigned i = threadIdx.x; i < %" PRId64 "u; i += %du) {", partial->parts, GENERATE_BLOCK);
+  emit_line(g, 2, "for (unsigned i = threadIdx.x; i < %" PRId64 "u; i += %du) {", partial->parts, FINISH_BLOCK);
   if (op_is_sum(op)) {
     emit_line(g, 3, "z += (double)from[i];");
   } else {
@@ -118,7 +118,7 @@ static void finish_total(Generator *g, const CudaPartial *partial) {
   emit_line(g, 2, "}");
   emit_line(g, 2, "part[threadIdx.x] = z;");
   emit_line(g, 2, "__syncthreads();");
-  emit_line(g, 2, "for (unsigned o = %du; o > 0u; o >>= 1) {", GENERATE_BLOCK / 2);
+  emit_line(g, 2, "for (unsigned o = %du; o > 0u; o >>= 1) {", FINISH_BLOCK / 2);
   if (op_is_sum(op)) {
     emit_line(g, 3, "if (threadIdx.x < o) part[threadIdx.x] += part[threadIdx.x + o];");
   } else {
@@ -133,7 +133,7 @@ static void finish_total(Generator *g, const CudaPartial *partial) {
 
 void template_finish(Generator *g) {
   int64_t blocks = 0;
-  cuda_text(&g->text, "KERNEL(finish, %d)(const Slots s) {\n", GENERATE_BLOCK);
+  cuda_text(&g->text, "KERNEL(finish, %d)(const Slots s) {\n", FINISH_BLOCK);
   emit_line(g, 1, "const int first = (int)(s.at[%d] & %du);", g->kernel->port_count + 1, CUDA_SLOT_FIRST);
   for (int i = 0; i < g->partial_count; i++) {
     const CudaPartial *partial = &g->partial[i];
@@ -149,5 +149,5 @@ void template_finish(Generator *g) {
     blocks += more;
   }
   emit_line(g, 0, "}");
-  launch_add(g, "finish", blocks, 1, GENERATE_BLOCK, 0);
+  launch_add(g, "finish", blocks, 1, FINISH_BLOCK, 0);
 }

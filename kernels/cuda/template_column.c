@@ -6,32 +6,60 @@
 
 #include "kernels/cuda/generate_internal.h"
 
-enum { COLUMN_BLOCKS = 8, COLUMN_LOADS = 8, COLUMN_MOST_CODE = 1200 };
+enum {
+  COLUMN_WIDTH = 32,
+  COLUMN_LOADS = 8,
+  COLUMN_MOST_CODE = 1200,
+  COLUMN_REST = 24,         // registers of a thread beside what is loaded and summed
+  COLUMN_REGISTERS = 65536  // of a multiprocessor
+};
 
 typedef struct {
   int width, height, unroll;  // threads across, threads down, rows in flight of each
+  int blocks;                 // of a multiprocessor
   int64_t vectors, grid_x, grid_y;
 } ColumnShape;
 
+// What is in flight of a row, the registers of all a thread keeps, and the length of the code.
+static void column_words(const Generator *g, const CudaProgram *program, int *loads, int *kept, int *code) {
+  *loads = *kept = *code = 0;
+  for (int i = 0; i < g->kernel->code_count; i++) {
+    const KernelInstruction *at = &g->kernel->code[i];
+    *code += program->needed[i] && program->level[i] != LEVEL_SCALAR;
+    *kept += program->wanted[i] && op_is_column_reduction(at->op) ? program->vector * g->real_bytes / 4 : 0;
+    if (program->needed[i] && at->op == KERNEL_LOAD && program->level[i] == LEVEL_FULL) {
+      *loads += 1;
+    } else if (program->needed[i] && at->op == KERNEL_LOAD && program->level[i] == LEVEL_COLUMN) {
+      *kept += program->vector * g->real_bytes / 4;
+    }
+  }
+}
+
+// All blocks run at once, and go down equally far.
 static ColumnShape column_shape(const Generator *g, const CudaProgram *program) {
   ColumnShape shape = {.width = 1, .unroll = 1, .vectors = program->inner.total / program->vector};
-  int loads = 0, code = 0;
-  while (shape.width < 32 && shape.width < shape.vectors) {
+  const CudaForm *form = g->target->form;
+  const int widest = form && form->width > 0 ? form->width : COLUMN_WIDTH;
+  int loads, kept, code;
+  column_words(g, program, &loads, &kept, &code);
+  while (shape.width < widest && shape.width < shape.vectors) {
     shape.width *= 2;
   }
   shape.height = GENERATE_BLOCK / shape.width;
-  for (int i = 0; i < g->kernel->code_count; i++) {
-    code += program->needed[i] && program->level[i] != LEVEL_SCALAR;
-    loads += program->needed[i] && g->kernel->code[i].op == KERNEL_LOAD && program->level[i] == LEVEL_FULL;
-  }
   while (shape.unroll < 8 && 2 * shape.unroll * loads <= COLUMN_LOADS &&
          2 * shape.unroll * program->vector * code <= COLUMN_MOST_CODE &&
          2 * shape.unroll * shape.height <= program->outer.total) {
     shape.unroll *= 2;
   }
+  shape.unroll = form && form->unroll > 0 ? form->unroll : shape.unroll;
+  const int words = (int)max_i64(1, program->vector * g->real_bytes / 8);  // of a load, about
+  const int64_t registers = round_up(COLUMN_REST + kept + (int64_t)shape.unroll * loads * words, 8);
+  shape.blocks = (int)max_i64(1, min_i64(8, COLUMN_REGISTERS / (GENERATE_BLOCK * registers)));
+  shape.blocks = form && form->blocks > 0 ? form->blocks : shape.blocks;
   shape.grid_x = blocks_of(shape.vectors, shape.width);
-  const int64_t most = blocks_of((int64_t)COLUMN_BLOCKS * g->target->multiprocessors, shape.grid_x);
-  shape.grid_y = min_i64(most, blocks_of(program->outer.total, (int64_t)shape.height * shape.unroll));
+  const int64_t steps = blocks_of(program->outer.total, (int64_t)shape.height * shape.unroll);
+  const int64_t most = max_i64(1, (int64_t)shape.blocks * g->target->multiprocessors / shape.grid_x);
+  shape.grid_y = blocks_of(steps, blocks_of(steps, min_i64(most, steps)));
   return shape;
 }
 
@@ -105,7 +133,7 @@ void template_column(Generator *g, CudaProgram *program) {
   cuda_program_vector(g, program, GENERATE_MAX_VECTOR);
   const ColumnShape shape = column_shape(g, program);
   const char *name = arena_format(g->arena, "column%d", program->number);
-  kernel_open(g, program, name, GENERATE_BLOCK);
+  kernel_open(g, program, name, GENERATE_BLOCK, shape.blocks);
   totals_open(g, program, shape.grid_x * shape.grid_y);
   emit_line(g, 1, "const unsigned tx = threadIdx.x %% %du, ty = threadIdx.x / %du;", shape.width, shape.width);
   emit_line(g, 1, "const Index k = blockIdx.x * (Index)%d + tx;", shape.width);
@@ -134,5 +162,6 @@ void template_column(Generator *g, CudaProgram *program) {
   totals_close(g, program, GENERATE_BLOCK);
   emit_line(g, 0, "}");
   launch_add(g, name, shape.grid_x, shape.grid_y, GENERATE_BLOCK, 0);
-  form_add(g, arena_format(g->arena, "column x%d, %d rows in %d", program->vector, shape.height, shape.unroll));
+  form_add(g, arena_format(g->arena, "column x%d, %d rows in %d, %d blocks", program->vector, shape.height,
+                           shape.unroll, shape.blocks));
 }

@@ -43,6 +43,9 @@ static void flat_body(Generator *g, const CudaProgram *program, int indent, int 
 // there is too little work for all multiprocessors.
 static int flat_unroll(const Generator *g, const CudaProgram *program, int64_t vectors) {
   int loads = 0, code = 0, unroll = 1;
+  if (g->target->form && g->target->form->unroll > 0) {
+    return g->target->form->unroll;
+  }
   for (int i = 0; i < g->kernel->code_count; i++) {
     const KernelInstruction *instruction = &g->kernel->code[i];
     code += program->needed[i] && is_element(program, i);
@@ -66,7 +69,7 @@ void template_flat(Generator *g, CudaProgram *program) {
   const int64_t all = blocks_of(vectors, step);
   const int64_t blocks = totals ? min_i64(all, (int64_t)FLAT_BLOCKS * g->target->multiprocessors) : all;
   const char *name = arena_format(g->arena, "flat%d", program->number);
-  kernel_open(g, program, name, GENERATE_BLOCK);
+  kernel_open(g, program, name, GENERATE_BLOCK, 0);
   totals_open(g, program, blocks);
   row_bases(g, program, 1);
   if (totals) {

@@ -6,178 +6,7 @@
 // few blocks for each multiprocessor go through all rows with their columns in registers and leave one partial each.
 #include <inttypes.h>
 
-#include "kernels/cuda/generate_internal.h"
-
-enum {
-  ROW_MOST_WORDS = 48,      // of loaded memory in registers
-  ROW_MOST_ELEMENTS = 32,   // of a row in each thread
-  ROW_MOST_THREADS = 512,   // that hold a row in registers
-  ROW_SHORT_THREADS = 128,  // of a block with several rows
-  ROW_SHARED_REST = 4096,   // of shared memory, for folds
-  ROW_REGISTERS = 65536,    // of a multiprocessor
-};
-
-typedef struct {
-  bool held;                  // the row is in registers
-  int threads, rows, chunks;  // for each row; rows of a block; chunks of a thread, or in flight
-  bool columns, totals;       // the kernel reduces them
-  bool persistent;
-  int64_t vectors, groups, grid, shared;
-  bool cached[KERNEL_MAX_PORTS];  // in shared memory, of ports of the program
-  int64_t cache[KERNEL_MAX_PORTS], cache_vectors[KERNEL_MAX_PORTS];
-  bool ahead;                        // the next row is copied into shared memory meanwhile
-  int64_t staged[KERNEL_MAX_PORTS];  // where, or -1
-} RowShape;
-
-static bool is_wanted(const Generator *g, const CudaProgram *program, int code, bool (*is)(KernelOp)) {
-  return program->wanted[code] && is(g->kernel->code[code].op);
-}
-
-// Totals are taken at the level that the kernel says: of each element, or once for each row.
-static bool is_element_total(const Generator *g, const CudaProgram *program, int code) {
-  return is_wanted(g, program, code, op_is_total) &&
-         (g->kernel->code[g->kernel->code[code].a].level & LEVEL_COLUMN) != 0;
-}
-
-static bool is_element_store(const Generator *g, const CudaProgram *program, int code) {
-  if (!program->wanted[code] || g->kernel->code[code].op != KERNEL_STORE) {
-    return false;
-  }
-  const CudaPort *port = &program->port[program->port_of[g->kernel->code[code].port]];
-  for (int d = 0; d < program->inner.count; d++) {
-    if (port->column[d] != 0) {
-      return true;
-    }
-  }
-  return is_element(program, g->kernel->code[code].a);
-}
-
-// Words of memory that a chunk of a row loads, and registers for sums of its columns.
-static void row_words(const Generator *g, const CudaProgram *program, int *words, int *sums) {
-  *words = *sums = 0;
-  for (int i = 0; i < g->kernel->code_count; i++) {
-    const KernelInstruction *code = &g->kernel->code[i];
-    if (program->needed[i] && code->op == KERNEL_LOAD && is_element(program, i)) {
-      const CudaPort *port = &program->port[program->port_of[code->port]];
-      *words += port->access == ACCESS_ONCE ? 1 : (int)max_i64(1, program->vector * port->bytes / 4);
-    }
-    *sums += is_wanted(g, program, i, op_is_column_reduction) ? program->vector * g->real_bytes / 4 : 0;
-  }
-}
-
-static void row_shape_held(const CudaProgram *program, int words, int sums, RowShape *shape) {
-  int64_t most = min_i64(max_i64(1, ROW_MOST_ELEMENTS / program->vector), max_i64(1, ROW_MOST_WORDS / (words + 1)));
-  most = sums > 0 ? min_i64(most, max_i64(1, 2 * ROW_MOST_WORDS / (words + sums))) : most;
-  int64_t threads = 1, chunks = most, waste = INT64_MAX;
-  if (shape->vectors <= 32 * most) {
-    while (threads < 32 && threads < shape->vectors) {
-      threads *= 2;
-    }
-    chunks = blocks_of(shape->vectors, threads);
-  } else {
-    for (int64_t c = most; c > 0 && 2 * c >= most; c--) {
-      const int64_t t = round_up(blocks_of(shape->vectors, c), 32);
-      if (t * c - shape->vectors < waste) {
-        waste = t * c - shape->vectors;
-        threads = t;
-        chunks = c;
-      }
-    }
-  }
-  shape->held = threads <= ROW_MOST_THREADS;
-  shape->threads = (int)threads;
-  shape->chunks = (int)chunks;
-  shape->rows = threads <= 32 ? (int)(ROW_SHORT_THREADS / threads) : 1;
-}
-
-// What more than one phase needs goes into shared memory, as much as fits.
-static void row_shape_long(const Generator *g, const CudaProgram *program, int words, RowShape *shape) {
-  int uses[KERNEL_MAX_PORTS] = {0};
-  for (int phase = 0; phase <= program->phases; phase++) {
-    bool values[KERNEL_MAX_CODE] = {false};
-    for (int i = 0; i < g->kernel->code_count; i++) {
-      const bool reduces = program->needed[i] && op_is_row_reduction(g->kernel->code[i].op);
-      if (reduces ? program->phase[i] == phase + 1 : program->wanted[i] && phase == program->phases) {
-        closure_add(g, program, i, false, values);
-      }
-    }
-    for (int i = 0; i < g->kernel->code_count; i++) {
-      if (values[i] && g->kernel->code[i].op == KERNEL_LOAD) {
-        uses[program->port_of[g->kernel->code[i].port]]++;
-      }
-    }
-  }
-  for (int p = 0; p < program->port_count; p++) {
-    const int64_t bytes = program->vector * program->port[p].bytes;
-    const int64_t room = max_i64(0, g->target->shared_bytes - ROW_SHARED_REST - shape->shared) / bytes;
-    if (uses[p] > 1 && program->port[p].access == ACCESS_VECTOR && program->port[p].kind == PORT_INPUT && room > 0) {
-      shape->cached[p] = true;
-      shape->cache[p] = shape->shared;
-      shape->cache_vectors[p] = min_i64(room, program->vectors);
-      shape->shared += round_up(shape->cache_vectors[p] * bytes, 16);
-    }
-  }
-  shape->held = false;
-  shape->rows = 1;
-  shape->threads =
-      shape->vectors < 4096 || (shape->shared > 0 && 2 * shape->shared + 8192 <= g->target->shared_bytes) ? 512 : 1024;
-  shape->chunks = (int)max_i64(1, min_i64(4, 16 / (words + 1)));
-}
-
-// Where a block goes through many rows, ports that differ from row to row are fetched one row ahead.
-static void row_shape_ahead(const Generator *g, const CudaProgram *program, RowShape *shape) {
-  const int threads = shape->threads * shape->rows;
-  for (int p = 0; p < program->port_count; p++) {
-    const CudaPort *port = &program->port[p];
-    const int64_t bytes = (int64_t)shape->chunks * threads * program->vector * port->bytes;
-    bool rows = false, columns = false;
-    for (int d = 0; d < program->outer.count; d++) {
-      rows |= port->row[d] != 0;
-    }
-    for (int d = 0; d < program->inner.count; d++) {
-      columns |= port->column[d] != 0;
-    }
-    shape->staged[p] = -1;
-    if (shape->held && shape->persistent && !program->ragged && rows && columns && port->kind == PORT_INPUT &&
-        port->access == ACCESS_VECTOR && port->grain == 16 && 2 * (shape->shared + bytes) <= g->target->shared_bytes) {
-      shape->staged[p] = shape->shared;
-      shape->shared += bytes;
-      shape->ahead = true;
-    }
-  }
-}
-
-static RowShape row_shape(Generator *g, CudaProgram *program) {
-  RowShape shape = {0};
-  int words, sums;
-  cuda_program_vector(g, program, GENERATE_MAX_VECTOR);
-  cuda_program_ragged(g, program);
-  shape.vectors = program->vectors;
-  row_words(g, program, &words, &sums);
-  row_shape_held(program, words, sums, &shape);
-  if (!shape.held) {
-    row_shape_long(g, program, words, &shape);
-  }
-  for (int i = 0; i < g->kernel->code_count; i++) {
-    shape.columns |= is_wanted(g, program, i, op_is_column_reduction);
-    shape.totals |= is_wanted(g, program, i, op_is_total);
-  }
-  const int threads = shape.threads * shape.rows;
-  shape.persistent = shape.columns || shape.totals;
-  shape.groups = blocks_of(program->outer.total, shape.rows);
-  shape.grid = shape.groups;
-  row_shape_ahead(g, program, &shape);
-  if (shape.persistent) {
-    const int registers = 48 + shape.chunks * (shape.held ? words + sums + program->vector : words);
-    const int64_t most = min_i64(2048 / threads, ROW_REGISTERS / ((int64_t)threads * registers));
-    const int64_t shared = shape.shared > 0 ? g->target->shared_bytes / (shape.shared + 1024) : most;
-    shape.grid = min_i64(shape.groups, g->target->multiprocessors * max_i64(1, min_i64(most, shared)));
-  }
-  if (shape.columns && shape.rows > 1) {
-    shape.shared = max_i64(shape.shared, shape.rows * program->inner.total * g->real_bytes);
-  }
-  return shape;
-}
+#include "kernels/cuda/row_shape.h"
 
 static void reduction_open(Generator *g, const CudaProgram *program, int phase, int indent) {
   for (int i = 0; i < g->kernel->code_count; i++) {
@@ -192,6 +21,7 @@ static void reduction_open(Generator *g, const CudaProgram *program, int phase, 
 static void reduction_close(Generator *g, const CudaProgram *program, const RowShape *shape, int phase, int indent) {
   const int warps = shape->threads / 32;
   const int lanes = shape->threads < 32 ? shape->threads : 32;
+  const char *group = shape->rows > 1 ? "sub" : "0";
   for (int i = 0; i < g->kernel->code_count; i++) {
     const KernelOp op = g->kernel->code[i].op;
     if (!program->needed[i] || !op_is_row_reduction(op) || program->phase[i] != phase + 1) {
@@ -202,10 +32,12 @@ static void reduction_close(Generator *g, const CudaProgram *program, const RowS
     emit_line(g, indent, "for (int o = %d; o > 0; o >>= 1) f%d = %s(f%d, shuffle(f%d, o));", lanes / 2, i,
               fold_function(op), i, i);
     if (warps > 1) {
-      emit_line(g, indent, "if ((t & 31u) == 0u) fold%d[turn][t >> 5] = f%d;", i, i);
+      emit_line(g, indent, "if ((t & 31u) == 0u) fold%d[%s][turn][t >> 5] = f%d;", i, group, i);
     }
   }
-  if (warps > 1) {
+  if (warps > 1 && shape->rows > 1) {
+    emit_line(g, indent, "group_barrier(sub, %d);", shape->threads);
+  } else if (warps > 1) {
     emit_line(g, indent, "__syncthreads();");
   }
   for (int i = 0; i < g->kernel->code_count; i++) {
@@ -214,15 +46,16 @@ static void reduction_close(Generator *g, const CudaProgram *program, const RowS
       continue;
     }
     if (warps > 8) {
-      emit_line(g, indent, "f%d = (t & 31u) < %du ? fold%d[turn][t & 31u] : %s;", i, warps, i, fold_identity(op));
+      emit_line(g, indent, "f%d = (t & 31u) < %du ? fold%d[%s][turn][t & 31u] : %s;", i, warps, i, group,
+                fold_identity(op));
       emit_line(g, 0, "#pragma unroll");
       emit_line(g, indent, "for (int o = 16; o > 0; o >>= 1) f%d = %s(f%d, shuffle(f%d, o));", i, fold_function(op), i,
                 i);
     } else if (warps > 1) {
-      emit_line(g, indent, "f%d = fold%d[turn][0];", i, i);
+      emit_line(g, indent, "f%d = fold%d[%s][turn][0];", i, i, group);
       emit_line(g, 0, "#pragma unroll");
-      emit_line(g, indent, "for (int w = 1; w < %d; w++) f%d = %s(f%d, fold%d[turn][w]);", warps, i, fold_function(op),
-                i, i);
+      emit_line(g, indent, "for (int w = 1; w < %d; w++) f%d = %s(f%d, fold%d[%s][turn][w]);", warps, i,
+                fold_function(op), i, i, group);
     }
     emit_line(g, indent, "const R v%d = f%d;", i, i);
   }
@@ -273,8 +106,16 @@ static bool phase_values(const Generator *g, const CudaProgram *program, int pha
   return any;
 }
 
+// Ports that do not differ from row to row, and that no register was kept for, are loaded where they are used.
 static void phase_work(Generator *g, const CudaProgram *program, const RowShape *shape, int phase, const Emit *e) {
   chunk_open(e);
+  if (shape->held && !shape->once) {
+    Emit late = *e;
+    late.loads = LOADS_OF_COLUMNS;
+    late.indent = e->indent + 2;
+    loads_declare(&late, false);
+    loads_chunk(&late);
+  }
   lanes_open(e);
   phase_sinks(g, program, shape, phase, e->indent + 3);
   lanes_close(e);
@@ -290,6 +131,8 @@ static Emit row_emit(Generator *g, const CudaProgram *program, const RowShape *s
   const char *inside = arena_format(g->arena, "k < (Index)%" PRId64, shape->vectors);
   e.guard = full && whole ? NULL : whole ? inside : full ? "valid" : arena_format(g->arena, "valid && %s", inside);
   e.threads = shape->threads * shape->rows;
+  e.loads = shape->held ? LOADS_OF_ROWS : LOADS_ALL;
+  e.stage_at = "0";
   for (int p = 0; p < program->port_count; p++) {
     e.cache[p] = shape->cached[p] ? shape->cache[p] : -1;
     e.cache_vectors[p] = shape->cache_vectors[p];
@@ -331,7 +174,7 @@ static Emit held_emit(Generator *g, const CudaProgram *program, const RowShape *
 }
 
 static void row_begin(Generator *g, const CudaProgram *program, const RowShape *shape, const char *first, int indent) {
-  if (program->outer.total % shape->rows == 0 && !shape->ahead) {
+  if (program->outer.total % shape->rows == 0 && shape->stages == 0) {
     emit_line(g, indent, "const int valid = 1;");
     emit_line(g, indent, "const Index row = %s%s;", first, shape->rows > 1 ? " + sub" : "");
   } else {
@@ -343,34 +186,73 @@ static void row_begin(Generator *g, const CudaProgram *program, const RowShape *
   row_bases(g, program, indent);
 }
 
-// Starts the copies of the row that begins at `first`.
-static void row_ahead(Generator *g, const CudaProgram *program, const RowShape *shape, const char *first, int indent) {
-  if (!shape->ahead) {
-    return;
-  }
+// Starts the copies into a stage of the row that begins at `first`; a group of copies for each row, even if empty.
+static void row_ahead(Generator *g, const CudaProgram *program, const RowShape *shape, const char *first,
+                      const char *stage_at, int indent) {
   emit_line(g, indent, "{");
   row_begin(g, program, shape, first, indent + 1);
   Emit e = held_emit(g, program, shape, indent + 1);
   e.stage = STAGE_COPY;
+  e.stage_at = stage_at;
   e.guard = arena_format(g->arena, "valid && k < (Index)%" PRId64, shape->vectors);
+  row_values_ahead(&e);
   loads_emit(&e);
   emit_line(g, indent, "}");
+  emit_line(g, indent, "copies_close();");
+}
+
+static void rows_ahead(Generator *g, const CudaProgram *program, const RowShape *shape) {
+  for (int i = 0; i < shape->stages; i++) {
+    row_ahead(g, program, shape, arena_format(g->arena, "(blockIdx.x + gridDim.x * %du) * (Index)%d", i, shape->rows),
+              arena_format(g->arena, "%" PRId64, i * shape->stage_bytes), 1);
+  }
+  if (shape->stages > 1) {
+    emit_line(g, 1, "int stage = 0;");
+  }
+}
+
+// What is the same for all rows, before the first.
+static void columns_load(Generator *g, const CudaProgram *program, const RowShape *shape) {
+  Emit e = held_emit(g, program, shape, 1);
+  e.loads = LOADS_OF_COLUMNS;
+  e.guard = shape->vectors % ((int64_t)shape->threads * shape->chunks) == 0
+                ? NULL
+                : arena_format(g->arena, "k < (Index)%" PRId64, shape->vectors);
+  column_bases(g, program, 1);
+  loads_declare(&e, false);
+  loads_emit(&e);
+}
+
+// The row into registers, and copies of a later one on their way.
+static Emit row_load(Generator *g, const CudaProgram *program, const RowShape *shape) {
+  Emit e = held_emit(g, program, shape, 2);
+  if (shape->stages == 0) {
+    loads_declare(&e, false);
+    loads_emit(&e);
+    row_values(g, program, 0, NULL, 2);
+    return e;
+  }
+  const char *stage_at = shape->stages > 1 ? arena_format(g->arena, "stage * %" PRId64, shape->stage_bytes) : "0";
+  e.stage = STAGE_TAKE;
+  e.stage_at = stage_at;
+  emit_line(g, 2, "COPIES_WAIT(%d);", shape->stages - 1);
+  loads_declare(&e, false);
+  loads_emit(&e);
+  row_values(g, program, 0, &e, 2);
+  row_ahead(g, program, shape, arena_format(g->arena, "row0 + gridDim.x * (Index)%d", shape->stages * shape->rows),
+            stage_at, 2);
+  if (shape->stages > 1) {
+    emit_line(g, 2, "stage = stage == %d ? 0 : stage + 1;", shape->stages - 1);
+  }
+  return e;
 }
 
 static void row_phases(Generator *g, const CudaProgram *program, const RowShape *shape) {
-  Emit e = row_emit(g, program, shape, 2);
-  if (shape->held) {
-    e = held_emit(g, program, shape, 2);
-    e.stage = shape->ahead ? STAGE_TAKE : STAGE_NONE;
-    if (shape->ahead) {
-      emit_line(g, 2, "copies_wait();");
-    }
-    loads_declare(&e, false);
-    loads_emit(&e);
-    row_ahead(g, program, shape, arena_format(g->arena, "row0 + gridDim.x * (Index)%d", shape->rows), 2);
-  }
+  Emit e = shape->held ? row_load(g, program, shape) : row_emit(g, program, shape, 2);
   for (int phase = 0; phase <= program->phases; phase++) {
-    row_values(g, program, phase, 2);
+    if (phase > 0 || !shape->held) {
+      row_values(g, program, phase, NULL, 2);
+    }
     reduction_open(g, program, phase, 2);
     if (shape->held) {
       Emit part = row_emit(g, program, shape, 2);
@@ -444,7 +326,7 @@ static void row_open(Generator *g, const CudaProgram *program, const RowShape *s
   for (int i = 0; i < g->kernel->code_count; i++) {
     const KernelOp op = g->kernel->code[i].op;
     if (shape->threads > 32 && program->needed[i] && op_is_row_reduction(op)) {
-      emit_line(g, 1, "__shared__ R fold%d[2][%d];", i, shape->threads / 32);
+      emit_line(g, 1, "__shared__ R fold%d[%d][2][%d];", i, shape->rows, shape->threads / 32);
     }
     if (!is_wanted(g, program, i, op_is_column_reduction)) {
       continue;
@@ -463,14 +345,29 @@ static void row_open(Generator *g, const CudaProgram *program, const RowShape *s
   }
 }
 
+static const char *row_form(Generator *g, const CudaProgram *program, const RowShape *shape) {
+  const char *text = arena_format(g->arena, "row %d x %d", shape->threads, shape->chunks * program->vector);
+  if (!shape->held) {
+    return arena_format(g->arena, "%s %s", text, shape->shared > 0 ? "shared" : "again");
+  }
+  text = shape->rows > 1 ? arena_format(g->arena, "%s, %d at once", text, shape->rows) : text;
+  text = shape->persistent ? arena_format(g->arena, "%s, %d blocks", text, shape->blocks) : text;
+  return shape->stages > 0 ? arena_format(g->arena, "%s, %d ahead", text, shape->stages) : text;
+}
+
 void template_row(Generator *g, CudaProgram *program) {
   const RowShape shape = row_shape(g, program);
   const int threads = shape.threads * shape.rows;
   const char *name = arena_format(g->arena, "row%d", program->number);
-  kernel_open(g, program, name, threads);
+  kernel_open(g, program, name, threads, shape.blocks);
   totals_open(g, program, shape.grid);
   row_open(g, program, &shape);
-  row_ahead(g, program, &shape, arena_format(g->arena, "blockIdx.x * (Index)%d", shape.rows), 1);
+  if (shape.stages > 0) {
+    rows_ahead(g, program, &shape);
+  }
+  if (shape.once) {
+    columns_load(g, program, &shape);
+  }
   emit_line(g, 1,
             "for (Index row0 = blockIdx.x * (Index)%d; row0 < (Index)%" PRId64 "; row0 += gridDim.x * (Index)%d) {",
             shape.rows, program->outer.total, shape.rows);
@@ -488,9 +385,5 @@ void template_row(Generator *g, CudaProgram *program) {
   totals_close(g, program, threads);
   emit_line(g, 0, "}");
   launch_add(g, name, shape.grid, 1, threads, shape.shared);
-  form_add(g, arena_format(g->arena, "row %s %d x %d%s", threads > 32 && shape.rows == 1 ? "block" : "warp",
-                           shape.threads, shape.chunks * program->vector,
-                           shape.held         ? ""
-                           : shape.shared > 0 ? " shared"
-                                              : " again"));
+  form_add(g, row_form(g, program, &shape));
 }

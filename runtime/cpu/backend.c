@@ -304,8 +304,11 @@ static void run_attention(Device *device, const Attention *attention, bool gradi
       .o = address(device, &attention->o, call),
       .statistics = address(device, &attention->statistics, call),
   };
+  int owner[PLAN_MAX_MESH];  // of the keys
+  plan_before(device->plan, attention->ring, attention->ring_step, device->coordinate, owner);
   for (int p = 0; p < 2; p++) {
     ports.first[p] = attention->origin[p] + device->term[attention->origin_term[p]];
+    ports.key_first[p] = attention->key_origin[p] + plan_term(device->plan, attention->key_origin_term[p], owner);
   }
   if (gradient) {
     ports.d_o = address(device, &attention->d_o, call);

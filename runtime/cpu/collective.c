@@ -149,6 +149,9 @@ bool collective_run(const Instruction *instruction, Ranks *ranks, int64_t rank, 
     case COLLECTIVE_REDUCE_SCATTER:
       reduce(collective, &meeting, meeting.index * collective->count, collective->count, to);
       break;
+    case COLLECTIVE_ROTATE:
+      memcpy(to, ranks_from(&meeting, (meeting.index + meeting.count - 1) % meeting.count), (size_t)bytes);
+      break;
     default:
       for (int r = 0; r < meeting.count; r++) {
         const int64_t block = collective->kind == COLLECTIVE_ALL_TO_ALL ? meeting.index * bytes : 0;

@@ -5,33 +5,58 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
+#include "compiler/largest.h"
 #include "runtime/cuda/internal.h"
 
 static const double GIB = 1024.0 * 1024 * 1024;
+
+// What would make the values of a step fit into so many bytes.
+static void advise(const Plan *plan, int64_t left, Buffer *out) {
+  char size[UNITS_MAX];
+  int64_t then = 0;
+  if (left <= 0) {
+    buffer_text(out, "the state alone is too much: it takes a smaller model, or a layout over several ranks");
+    return;
+  }
+  buffer_text(out, "the largest values of a step: ");
+  largest_print(plan, largest_program(plan), ", ", out);
+  const int64_t microbatches = largest_microbatches(plan, left, &then);
+  if (microbatches > 0) {
+    buffer_format(out, "; in the layout, `microbatches = %" PRId64 ";` would bring them to about %s", microbatches,
+                  units_bytes(size, (double)then));
+  } else {
+    buffer_text(out, "; no number of microbatches makes them fit");
+  }
+  buffer_text(out, "; `recompute layers;`, a smaller batch or a shorter seq makes them smaller too");
+}
 
 // What does not fit, and what would help: before anything is allocated.
 static bool memory_check(Device *device, Error *error) {
   const Plan *plan = device->plan;
   size_t available = 0, total = 0;
-  int64_t need = device->scratch_bytes;
-  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-    need += plan->arena_bytes[i];
-  }
+  // Inputs and outputs are there once more for each run that may be under way.
+  const int64_t host = (1 + HOST_DEPTH) * plan->arena_bytes[ARENA_HOST];
+  const int64_t transient = plan->arena_bytes[ARENA_TRANSIENT];
+  const int64_t need = plan->arena_bytes[ARENA_PERSISTENT] + transient + plan->arena_bytes[ARENA_COMMUNICATION] + host +
+                       device->scratch_bytes;
   if (!cuda_check(&device->cuda, device->cuda.memory_info(&available, &total), "asking for free memory", error)) {
     return false;
   }
   if (need <= (int64_t)available) {
     return true;
   }
-  return error_set(
-      error, 3,
-      "the plan does not fit on %s: it needs %.2f GiB (state %.2f, values of a step %.2f, collectives %.2f, "
-      "work space %.2f) and %.2f GiB of %.2f are free: %.2f too few; more microbatches, `recompute` in the "
-      "layout, or a smaller batch or sequence make the values of a step smaller",
-      device->gpu.name, (double)need / GIB, (double)plan->arena_bytes[ARENA_PERSISTENT] / GIB,
-      (double)plan->arena_bytes[ARENA_TRANSIENT] / GIB, (double)plan->arena_bytes[ARENA_COMMUNICATION] / GIB,
-      (double)device->scratch_bytes / GIB, (double)available / GIB, (double)total / GIB,
-      (double)(need - (int64_t)available) / GIB);
+  Buffer help = {0};
+  advise(plan, (int64_t)available - (need - transient), &help);
+  error_set(error, 3,
+            "the plan does not fit on %s: it needs %.2f GiB (state %.2f, values of a step %.2f, collectives %.2f, "
+            "inputs and outputs %.2f, work space %.2f) and %.2f GiB of %.2f are free: %.2f too few; %s",
+            device->gpu.name, (double)need / GIB, (double)plan->arena_bytes[ARENA_PERSISTENT] / GIB,
+            (double)transient / GIB, (double)plan->arena_bytes[ARENA_COMMUNICATION] / GIB, (double)host / GIB,
+            (double)device->scratch_bytes / GIB, (double)available / GIB, (double)total / GIB,
+            (double)(need - (int64_t)available) / GIB, help.text && !help.failed ? help.text : "");
+  buffer_free(&help);
+  return false;
 }
 
 static bool memory_clear(Device *device, Error *error) {
@@ -160,6 +185,7 @@ static bool device_start(Device *device, const DeviceOptions *options, Error *er
   }
   if (!cuda_check(cuda, cuda->memory_info(&before, &total), "asking for free memory", error) ||
       !cuda_check(cuda, cuda->stream_create(&device->stream, CUDA_STREAM_NON_BLOCKING), "making a stream", error) ||
+      !memory_check(device, error) ||  // of the plan alone: preparing may take a while
       (device->peers && !comms_create(cuda, plan, device->peers, device->arena, &device->comms, error)) ||
       !prepare_in_turn(device, error) || (device->comms && !comms_join(device->comms, device->stream, error)) ||
       !memory_open(device, error) || !host_open(&device->host, cuda, plan, device->memory[ARENA_HOST], error) ||
@@ -168,6 +194,7 @@ static bool device_start(Device *device, const DeviceOptions *options, Error *er
     return false;
   }
   device->taken_bytes = (int64_t)(total - after);
+  device->context_bytes = (int64_t)(total - before);
   return true;
 }
 
@@ -267,8 +294,11 @@ static bool backend_read(Device *device, ArenaClass arena, int64_t offset, void 
     return bytes == 0;
   }
   if (arena == ARENA_HOST) {
-    memcpy(data, host_outputs(&device->host) + offset, (size_t)bytes);
-    return true;
+    const char *outputs = host_outputs(&device->host, error);
+    if (outputs) {
+      memcpy(data, outputs + offset, (size_t)bytes);
+    }
+    return outputs != NULL;
   }
   return cuda_check(cuda, cuda->copy_out(data, device->memory[arena] + (uint64_t)offset, (size_t)bytes, device->stream),
                     "reading from the GPU", error) &&
@@ -329,13 +359,16 @@ static double peak_flops(const CudaDevice *gpu, const Plan *plan) {
 static void backend_facts(const Device *device, DeviceFacts *facts) {
   *facts = (DeviceFacts){.peak_flops = peak_flops(&device->gpu, device->plan),
                          .peak_bytes = device->gpu.memory_rate,
-                         .memory_bytes = device->taken_bytes};
+                         .memory_bytes = device->taken_bytes,
+                         .beside_bytes = device->context_bytes + device->scratch_bytes +
+                                         HOST_DEPTH * device->plan->arena_bytes[ARENA_HOST]};
   snprintf(facts->name, sizeof facts->name, "%s", device->gpu.name);
 }
 
 static void backend_trace(Device *device, bool on) {
   Error ignored;  // without memory for it there is no trace
-  device->tracing = on && (device->timing || timing_create(&device->cuda, &device->timing, &ignored));
+  device->tracing = on && device_here(device, &ignored) &&
+                    (device->timing || timing_create(&device->cuda, &device->timing, &ignored));
 }
 
 static const TraceSpan *backend_traced(Device *device, int64_t *count) {

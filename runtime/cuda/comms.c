@@ -129,6 +129,10 @@ bool comms_create(const Cuda *cuda, const Plan *plan, Peers *peers, Arena *arena
   *out = NULL;
   comms->channel = ARENA_ARRAY(arena, Channel, CHANNELS_MAX);
   plan_coordinates(plan, peers_rank(peers), comms->coordinate);
+  // Under capture NCCL would map the buffers of peers, which makes ranks wait for each other on the host there.
+  if (setenv("NCCL_GRAPH_REGISTER", "0", 0) != 0) {
+    return error_set(error, 3, "no memory");
+  }
   if (!nccl_open(&comms->nccl, error) || !channels_take(comms, error) || !words_map(comms, error)) {
     return false;
   }
@@ -343,10 +347,14 @@ static bool collective(Comms *comms, const Collective *what, CudaAddress from, C
     const size_t bytes = (size_t)(what->count * element_type_bytes(what->type));
     return from == to || cuda_check(cuda, cuda->copy_within(to, from, bytes, stream), "a collective of one", error);
   }
+  int64_t first = 0;
+  int index = 0;
+  group_of(comms, what->mesh, &first, &index);
   const NcclCollective call = {.kind = what->kind,
                                .reduce = what->reduce,
                                .type = what->type,
                                .ranks = what->ranks,
+                               .rank = index,
                                .count = what->count,
                                .from = from,
                                .to = to};

@@ -77,6 +77,10 @@ static const char *refusal(const Cudnn *cudnn, const Attention *a, bool gradient
   if (a->type != TYPE_F16 && a->type != TYPE_BF16) {
     return "not f16 or bf16";
   }
+  if (a->ring || a->more || a->more_keys || a->wide || a->key_end || a->key_parts > 1 || a->key_origin[0] ||
+      a->key_origin_term[0]) {
+    return "a block of keys of a ring";
+  }
   if (a->value_depth != a->depth) {
     return "the depth of the values differs";
   }

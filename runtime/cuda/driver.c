@@ -48,9 +48,14 @@ bool cuda_open(Cuda *cuda, Error *error) {
                      CUDA_DRIVER_LEAST / 1000, CUDA_DRIVER_LEAST % 1000 / 10);
   }
   int count = 0;
-  if (!functions_find(cuda, &lookup, error) || !cuda_check(cuda, cuda->init(0), "starting the driver", error) ||
+  if (!functions_find(cuda, &lookup, error)) {
+    cuda_close(cuda);
+    return false;
+  }
+  const CudaStatus started = cuda->init(0);
+  if ((started != CUDA_ERROR_NO_DEVICE && !cuda_check(cuda, started, "starting the driver", error)) ||
       !cuda_check(cuda, cuda->driver_version(&cuda->version), "asking for the driver's version", error) ||
-      !cuda_check(cuda, cuda->device_count(&count), "counting GPUs", error)) {
+      (started == 0 && !cuda_check(cuda, cuda->device_count(&count), "counting GPUs", error))) {
     cuda_close(cuda);
     return false;
   }
@@ -73,15 +78,6 @@ void cuda_close(Cuda *cuda) {
 int cuda_count(const Cuda *cuda) {
   int count = 0;
   return cuda->device_count(&count) == 0 ? count : 0;
-}
-
-bool cuda_present(Error *error) {
-  Cuda cuda;
-  if (!cuda_open(&cuda, error)) {
-    return false;
-  }
-  cuda_close(&cuda);
-  return true;
 }
 
 bool cuda_check(const Cuda *cuda, CudaStatus status, const char *what, Error *error) {
@@ -119,7 +115,8 @@ static bool attributes_read(const Cuda *cuda, CudaDevice *device, Error *error) 
   return true;
 }
 
-bool cuda_device_open(const Cuda *cuda, int index, CudaDevice *device, Error *error) {
+// What a GPU is; false also where it is too old.
+static bool device_describe(const Cuda *cuda, int index, CudaDevice *device, Error *error) {
   size_t bytes = 0;
   *device = (CudaDevice){.index = index};
   if (index >= cuda_count(cuda)) {
@@ -139,7 +136,23 @@ bool cuda_device_open(const Cuda *cuda, int index, CudaDevice *device, Error *er
   }
   snprintf(device->target, sizeof device->target, "sm_%d%d%s", device->major, device->minor,
            device->major >= 9 ? "a" : "");
-  if (!cuda_check(cuda, cuda->primary_retain(&device->context, device->handle), "making the GPU's context", error)) {
+  return true;
+}
+
+bool cuda_present(Error *error) {
+  Cuda cuda;
+  CudaDevice device;
+  if (!cuda_open(&cuda, error)) {
+    return false;
+  }
+  const bool good = device_describe(&cuda, 0, &device, error);
+  cuda_close(&cuda);
+  return good;
+}
+
+bool cuda_device_open(const Cuda *cuda, int index, CudaDevice *device, Error *error) {
+  if (!device_describe(cuda, index, device, error) ||
+      !cuda_check(cuda, cuda->primary_retain(&device->context, device->handle), "making the GPU's context", error)) {
     return false;
   }
   if (!cuda_check(cuda, cuda->context_set(device->context), "choosing the GPU", error)) {

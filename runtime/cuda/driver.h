@@ -20,7 +20,7 @@ typedef struct CUgraphNode_st *CudaGraphNode;
 typedef struct CUctx_st *CudaContext;
 
 enum { CUDA_DRIVER_LEAST = 12000 };  // of cuDriverGetVersion
-enum { CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_READY = 600 };
+enum { CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NO_DEVICE = 100, CUDA_ERROR_NOT_READY = 600 };
 enum {  // CUdevice_attribute
   CUDA_MULTIPROCESSORS = 16,
   CUDA_MEMORY_KHZ = 36,

@@ -22,6 +22,8 @@ enum {
   VECTOR_BYTES = 16,
   CUT_LEAST = 256,  // shorter ones are not worth two launches
   KEY_MAX = 320,
+  CALL_LAUNCHES = 3,  // of one call of the library: clearing, the product, adding its parts
+  LAUNCHES_MAX = 1 << 20,
 };
 static const double ROUND_SECONDS = 0.002;  // least time of a round of launches
 static const double BETTER = 0.99;          // of the time of the first choice, for another to be taken
@@ -95,6 +97,24 @@ const char *gemm_form(const GemmProblem *problem) {
 
 bool gemm_tuned(const GemmProblem *problem) {
   return problem->part[0] ? gemm_tuned(problem->part[0]) && gemm_tuned(problem->part[1]) : problem->tuned;
+}
+
+// Library calls of one product: each takes the inner batch dim alone.
+static int64_t library_calls(const GemmProblem *problem) {
+  int64_t calls = 1;
+  for (int i = 0; i < problem->gemm.batch_count; i++) {
+    calls *= i == problem->inner ? 1 : problem->gemm.batch[i];
+  }
+  return calls;
+}
+
+int gemm_launches(const GemmProblem *problem) {
+  if (problem->part[0]) {
+    const int both = gemm_launches(problem->part[0]) + gemm_launches(problem->part[1]);
+    return both > LAUNCHES_MAX ? LAUNCHES_MAX : both;
+  }
+  const int64_t own = library_calls(problem) * CALL_LAUNCHES;
+  return own > LAUNCHES_MAX ? LAUNCHES_MAX : (int)own;
 }
 
 static int data_type(ElementType type) {
@@ -196,6 +216,20 @@ static bool problem_choices(const Gemms *gemms, GemmProblem *problem, Error *err
                      lt->status_text(status));
   }
   return true;
+}
+
+// Takes the algorithm of the tuning record if it is one of the library's choices, as all that were timed are. What it
+// is not is a damaged record's, which the library must not see.
+static bool recorded(const Gemms *gemms, GemmProblem *problem) {
+  CublasLtAlgorithm algorithm;
+  bool good = false;
+  if (tuning_find(gemms->tuning, problem->key, &algorithm, sizeof algorithm)) {
+    for (int i = 0; i < problem->choice_count; i++) {
+      good |= memcmp(&problem->choice[i].algorithm, &algorithm, sizeof algorithm) == 0;
+    }
+    problem->algorithm = good ? algorithm : problem->algorithm;
+  }
+  return good;
 }
 
 static bool cut_helps(int64_t size, int64_t vector) {
@@ -318,7 +352,7 @@ bool gemm_prepare(Gemms *gemms, const Gemm *gemm, const int *alignment, const ch
     return false;
   }
   problem->algorithm = problem->choice[0].algorithm;
-  problem->tuned = tuning_find(gemms->tuning, key, &problem->algorithm, sizeof problem->algorithm);
+  problem->tuned = recorded(gemms, problem);
   problem->form = arena_format(gemms->arena, "cuBLASLt %" PRId64 "x%" PRId64 "x%" PRId64, gemm->m, gemm->n, gemm->k);
   *out = problem;
   return true;
@@ -346,10 +380,8 @@ static CublasStatus multiply(const Gemms *gemms, const GemmProblem *problem, con
   const float one = 1, beta = add ? 1 : 0;
   const double wide_one = 1, wide_beta = add ? 1 : 0;
   const bool wide = gemm->type == TYPE_F64;
-  int64_t calls = 1, offset[3];
-  for (int i = 0; i < gemm->batch_count; i++) {
-    calls *= i == problem->inner ? 1 : gemm->batch[i];
-  }
+  const int64_t calls = library_calls(problem);
+  int64_t offset[3];
   for (int64_t call = 0; call < calls; call++) {
     batch_offsets(gemm, problem->inner, call, offset);
     const CudaAddress to = c + (uint64_t)offset[2] * size_c;
@@ -423,8 +455,11 @@ static bool choices_time(Gemms *gemms, GemmProblem *problem, CudaAddress a, Cuda
                          CudaAddress workspace, CudaStream stream, Error *error) {
   const Cuda *cuda = gemms->cuda;
   Trial trial = {gemms, problem, a, b, c, workspace, stream, NULL, NULL};
-  if (!cuda_check(cuda, cuda->event_create(&trial.begin, CUDA_EVENT_DEFAULT), "making an event", error) ||
-      !cuda_check(cuda, cuda->event_create(&trial.end, CUDA_EVENT_DEFAULT), "making an event", error)) {
+  if (!cuda_check(cuda, cuda->event_create(&trial.begin, CUDA_EVENT_DEFAULT), "making an event", error)) {
+    return false;
+  }
+  if (!cuda_check(cuda, cuda->event_create(&trial.end, CUDA_EVENT_DEFAULT), "making an event", error)) {
+    cuda->event_destroy(trial.begin);
     return false;
   }
   double best = -1;

@@ -21,6 +21,7 @@ bool gemm_prepare(Gemms *gemms, const Gemm *gemm, const int *alignment, const ch
                   Error *error);
 const char *gemm_form(const GemmProblem *problem);  // in words: for traces
 bool gemm_tuned(const GemmProblem *problem);
+int gemm_launches(const GemmProblem *problem);  // kernels of one product, at most
 
 // c += or = a b. `first`: of the calls that accumulate (plan.h).
 bool gemm_launch(Gemms *gemms, const GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c, bool first,

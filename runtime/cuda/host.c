@@ -109,8 +109,12 @@ char *host_inputs(Host *host, Error *error) {
   return host->copy[next];
 }
 
-const char *host_outputs(const Host *host) {
-  return host->copy[host->shown > 0 ? (host->shown - 1) % HOST_DEPTH : 0];
+const char *host_outputs(const Host *host, Error *error) {
+  const int64_t at = host->shown > 0 ? (host->shown - 1) % HOST_DEPTH : 0;
+  if (!cuda_check(host->cuda, host->cuda->event_synchronize(host->done[at]), "running the plan", error)) {
+    return NULL;
+  }
+  return host->copy[at];
 }
 
 bool host_begin(Host *host, ProgramKind program, CudaStream stream, Error *error) {

@@ -40,7 +40,9 @@ void host_close(Host *host);
 
 // The copy that the next run's inputs are written to; NULL: an error.
 char *host_inputs(Host *host, Error *error);
-const char *host_outputs(const Host *host);
+// The copy with the outputs of the run that the last host_wait was for, or, where another was submitted since, of the
+// newest one, which is waited for; NULL: an error.
+const char *host_outputs(const Host *host, Error *error);
 
 // Around the instructions of a run, on the stream they are on.
 bool host_begin(Host *host, ProgramKind program, CudaStream stream, Error *error);

@@ -7,6 +7,7 @@
 #define MDL_RUNTIME_CUDA_INTERNAL_H
 
 #include "base/array.h"
+#include "kernels/cuda/instruction.h"
 #include "runtime/cuda/comms.h"
 #include "runtime/cuda/cudnn_attention.h"
 #include "runtime/cuda/gemm.h"
@@ -62,7 +63,9 @@ struct Device {
   CudaAddress memory[ARENA_CLASS_COUNT];
   CudaAddress scratch;
   int64_t scratch_bytes;
-  int64_t taken_bytes;  // of the GPU's memory, by this process, libraries and code included
+  int64_t taken_bytes;    // of the GPU's memory, by this process, libraries and code included
+  int64_t context_bytes;  // of those, the driver's before there was anything else
+  CudaKernels *kernels;
   Modules *modules;
   Gemms *gemms;  // NULL: the plan has no matrix products
   Cudnn *cudnn;  // NULL: nothing for it, or cudnn_missing
@@ -82,7 +85,6 @@ void device_prepare_undo(Device *device);
 int64_t place_position(const Device *device, const Place *place, const PlanCall *call);  // in its arena
 CudaAddress place_address(const Device *device, const Place *place, const PlanCall *call);
 bool device_launch_program(Device *device, ProgramKind program, Error *error);
-bool device_launch_one(Device *device, const PlanCall *call, int instruction, Error *error);
 bool device_tune(Device *device, Error *error);  // times the algorithms of matrix products that are not in the record
 bool device_capture(Device *device, ProgramKind program, Error *error);
 

@@ -72,12 +72,19 @@ static bool launch_instruction(Device *device, const Instruction *instruction, c
   }
 }
 
+// An instruction is at most about this many launches, and nodes of a graph. cuDNN says nothing of its own: a few.
+static int launches_of(const Prepared *prepared) {
+  return prepared->kind == PREPARED_KERNEL ? prepared->as.loaded->kernel.launch_count
+         : prepared->kind == PREPARED_GEMM ? gemm_launches(prepared->as.gemm)
+                                           : 4;
+}
+
 static bool launch_call(Device *device, const PlanCall *call, int from, int to, Error *error) {
   const PlanSegment *segment = &device->plan->segments[call->segment];
   for (int i = from; i < to; i++) {
     const Instruction *instruction = &segment->instructions[i];
     const Prepared *prepared = &device->prepared[call->segment][i];
-    if ((device->tracing && !timing_begin(device->timing, device->stream, error)) ||
+    if ((device->tracing && !timing_begin(device->timing, launches_of(prepared), device->stream, error)) ||
         !launch_instruction(device, instruction, prepared, call, error) ||
         (device->tracing && !timing_end(device->timing, instruction, prepared->form, device->stream, error))) {
       return false;
@@ -98,10 +105,6 @@ bool device_launch_program(Device *device, ProgramKind kind, Error *error) {
     }
   }
   return !device->comms || comms_end(device->comms, device->stream, error);
-}
-
-bool device_launch_one(Device *device, const PlanCall *call, int instruction, Error *error) {
-  return launch_call(device, call, instruction, instruction + 1, error);
 }
 
 // Every product once, where its first call is, on what the memory holds.
@@ -153,11 +156,6 @@ static bool part_begin(Device *device, Error *error) {
                     "capturing a program", error);
 }
 
-// An instruction is at most this many nodes.
-static int nodes_of(const Prepared *prepared) {
-  return prepared->kind == PREPARED_KERNEL ? prepared->as.loaded->kernel.launch_count : 8;
-}
-
 bool device_capture(Device *device, ProgramKind kind, Error *error) {
   const PlanProgram *program = &device->plan->programs[kind];
   ProgramGraphs *graphs = &device->graphs[kind];
@@ -171,7 +169,7 @@ bool device_capture(Device *device, ProgramKind kind, Error *error) {
     const PlanCall *call = &program->calls[c];
     const int count = device->plan->segments[call->segment].count;
     for (int i = 0; i < count; i++) {
-      const int more = nodes_of(&device->prepared[call->segment][i]);
+      const int more = launches_of(&device->prepared[call->segment][i]);
       if (nodes > most - more) {
         if (!part_end(device, graphs, error) || !part_begin(device, error)) {
           return false;

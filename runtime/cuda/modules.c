@@ -1,55 +1,55 @@
 // modules.c: compiling and loading the generated kernels of a device.
 #include "runtime/cuda/modules.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <xxhash.h>
 
 #include "base/array.h"
-#include "kernels/cuda/compile.h"
+#include "base/map.h"
+#include "kernels/cuda/compile_batch.h"
+#include "kernels/cuda/target.h"
 
-enum { COMPILE_THREADS_MAX = 16 };
 static const uint32_t STATIC_SHARED_LIMIT = 48 * 1024;
 
 typedef struct {
   uint64_t hash;
-  const char *text, *name;
-  CudaBinary binary;
+  CudaJob job;
   CudaModule module;
-  bool failed;
-  char message[ERROR_MAX];
 } Text;
+
+typedef struct {
+  Loaded loaded;
+  int text;
+} Entry;
 
 struct Modules {
   const Cuda *cuda;
   const CudaDevice *device;
+  const Plan *plan;
   Arena *arena;
   const char *cache;
   ARRAY(Text *) texts;
-  ARRAY(Loaded *) kernels;
-  ARRAY(int) text_of;  // by kernel
+  ARRAY(Entry *) entries;
+  Map text_by_hash, entry_by_kernel;
   int64_t compiled;
 };
 
-typedef struct {  // what compiling threads share
-  Modules *modules;
-  atomic_int next;
-  atomic_long compiled;
-} Work;
-
-Modules *modules_create(const Cuda *cuda, const CudaDevice *device, Arena *arena, const char *cache) {
+Modules *modules_create(const Cuda *cuda, const CudaDevice *device, const Plan *plan, Arena *arena, const char *cache) {
   Modules *made = ARENA_NEW(arena, Modules);
-  *made = (Modules){.cuda = cuda, .device = device, .arena = arena, .cache = cache};
+  *made = (Modules){.cuda = cuda,
+                    .device = device,
+                    .plan = plan,
+                    .arena = arena,
+                    .cache = cache,
+                    .text_by_hash = map_create(arena),
+                    .entry_by_kernel = map_create(arena)};
   return made;
 }
 
 void modules_destroy(Modules *modules) {
   for (int i = 0; modules && i < modules->texts.count; i++) {
     Text *text = modules->texts.at[i];
-    cuda_binary_free(&text->binary);
+    cuda_binary_free(&text->job.binary);
     if (text->module) {
       modules->cuda->module_unload(text->module);
     }
@@ -57,67 +57,71 @@ void modules_destroy(Modules *modules) {
 }
 
 static int text_find(Modules *modules, const CudaKernel *kernel, const char *name) {
-  const uint64_t hash = XXH3_64bits(kernel->text, strlen(kernel->text));
-  for (int i = 0; i < modules->texts.count; i++) {
-    const Text *text = modules->texts.at[i];
-    if (text->hash == hash && strcmp(text->text, kernel->text) == 0) {
-      return i;
-    }
+  const uint64_t hash = cuda_text_hash(kernel->text);
+  const int64_t at = map_get_or(&modules->text_by_hash, hash, -1);
+  if (at >= 0 && strcmp(modules->texts.at[at]->job.text, kernel->text) == 0) {
+    return (int)at;
   }
   Text *text = ARENA_NEW(modules->arena, Text);
-  *text = (Text){.hash = hash, .text = kernel->text, .name = name};
+  *text = (Text){.hash = hash, .job = {.text = kernel->text, .name = name}};
+  map_put(&modules->text_by_hash, hash, modules->texts.count);
   array_push(modules->arena, &modules->texts, text);
   return modules->texts.count - 1;
 }
 
 Loaded *modules_add(Modules *modules, const CudaKernel *kernel, const char *name) {
-  Loaded *loaded = ARENA_NEW(modules->arena, Loaded);
-  *loaded = (Loaded){.kernel = *kernel};
-  array_push(modules->arena, &modules->kernels, loaded);
-  array_push(modules->arena, &modules->text_of, text_find(modules, kernel, name));
-  return loaded;
+  const int64_t at = map_get_or(&modules->entry_by_kernel, map_key(kernel), -1);
+  if (at >= 0) {
+    return &modules->entries.at[at]->loaded;
+  }
+  Entry *entry = ARENA_NEW(modules->arena, Entry);
+  *entry = (Entry){.loaded = {.kernel = *kernel}, .text = text_find(modules, kernel, name)};
+  map_put(&modules->entry_by_kernel, map_key(kernel), modules->entries.count);
+  array_push(modules->arena, &modules->entries, entry);
+  return &entry->loaded;
 }
 
-static void *compile_main(void *argument) {
-  Work *work = argument;
-  Modules *modules = work->modules;
-  CudaCompiler *compiler = NULL;
-  char message[ERROR_MAX];
-  const bool open = cuda_compiler_open(modules->device->target, modules->cache, &compiler, message, sizeof message);
-  for (int i; (i = atomic_fetch_add(&work->next, 1)) < modules->texts.count;) {
+// The best code that the plan has for this chip. What the driver does not take (it may be older than the compiler was)
+// is compiled here.
+static void text_take(const Modules *modules, Text *text) {
+  const Plan *plan = modules->plan;
+  const CudaDevice *device = modules->device;
+  for (int best = 3; best > 0 && !text->module; best--) {
+    for (int t = 0; t < plan->target_count && !text->module; t++) {
+      const PlanTarget *target = &plan->targets[t];
+      const PlanCode *code = cuda_target_serves(target->target, device->major, device->minor) == best
+                                 ? plan_code(target, text->hash)
+                                 : NULL;
+      if (code && modules->cuda->module_load(&text->module, code->code) != 0) {
+        text->module = NULL;
+      }
+    }
+  }
+}
+
+static bool texts_load(Modules *modules, Error *error) {
+  CudaJob **jobs = ARENA_ARRAY(modules->arena, CudaJob *, modules->texts.count + 1);
+  int count = 0;
+  for (int i = 0; i < modules->texts.count; i++) {
     Text *text = modules->texts.at[i];
-    if (text->binary.code) {
-      continue;
-    }
-    if (!open) {
-      memcpy(text->message, message, sizeof message);
-    }
-    text->failed =
-        !open || !cuda_compile(compiler, text->name, text->text, &text->binary, text->message, sizeof text->message);
-  }
-  if (open) {
-    atomic_fetch_add(&work->compiled, (long)cuda_compiler_compiled(compiler));
-    cuda_compiler_close(compiler);
-  }
-  return NULL;
-}
-
-static void texts_compile(Modules *modules) {
-  Work work = {.modules = modules};
-  pthread_t threads[COMPILE_THREADS_MAX];
-  const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-  int count = cores < 1 ? 1 : cores > COMPILE_THREADS_MAX ? COMPILE_THREADS_MAX : (int)cores, started = 0;
-  count = count > modules->texts.count ? modules->texts.count : count;
-  for (; started < count - 1; started++) {
-    if (pthread_create(&threads[started], NULL, compile_main, &work) != 0) {
-      break;
+    text_take(modules, text);
+    if (!text->module) {
+      jobs[count++] = &text->job;
     }
   }
-  compile_main(&work);
-  for (int i = 0; i < started; i++) {
-    pthread_join(threads[i], NULL);
+  const CudaBatch batch = {.target = modules->device->target, .cache = modules->cache};
+  modules->compiled = count > 0 ? cuda_compile_batch(&batch, jobs, count, NULL) : 0;
+  for (int i = 0; i < modules->texts.count; i++) {
+    Text *text = modules->texts.at[i];
+    if (text->job.failed) {
+      return error_set(error, 1, "%s", text->job.message);
+    }
+    if (!text->module && !cuda_check(modules->cuda, modules->cuda->module_load(&text->module, text->job.binary.code),
+                                     "loading a generated kernel", error)) {
+      return false;
+    }
   }
-  modules->compiled = (int64_t)work.compiled;
+  return true;
 }
 
 static bool kernel_find(Modules *modules, Loaded *loaded, const Text *text, Error *error) {
@@ -138,19 +142,12 @@ static bool kernel_find(Modules *modules, Loaded *loaded, const Text *text, Erro
 }
 
 bool modules_load(Modules *modules, Error *error) {
-  texts_compile(modules);
-  for (int i = 0; i < modules->texts.count; i++) {
-    Text *text = modules->texts.at[i];
-    if (text->failed) {
-      return error_set(error, 1, "%s", text->message);
-    }
-    if (!text->module && !cuda_check(modules->cuda, modules->cuda->module_load(&text->module, text->binary.code),
-                                     "loading a generated kernel", error)) {
-      return false;
-    }
+  if (!texts_load(modules, error)) {
+    return false;
   }
-  for (int k = 0; k < modules->kernels.count; k++) {
-    if (!kernel_find(modules, modules->kernels.at[k], modules->texts.at[modules->text_of.at[k]], error)) {
+  for (int i = 0; i < modules->entries.count; i++) {
+    Entry *entry = modules->entries.at[i];
+    if (!kernel_find(modules, &entry->loaded, modules->texts.at[entry->text], error)) {
       return false;
     }
   }
@@ -168,11 +165,10 @@ int64_t modules_compiled(const Modules *modules) {
 bool modules_launch(const Cuda *cuda, const Loaded *loaded, const uint64_t *slots, CudaAddress scratch, bool first,
                     CudaStream stream, Error *error) {
   const CudaKernel *kernel = &loaded->kernel;
-  uint64_t block[CUDA_MAX_PORTS + 2];
+  uint64_t block[CUDA_MAX_SLOTS];
   void *parameters[] = {block};
   memcpy(block, slots, (size_t)kernel->port_count * sizeof *slots);
-  block[kernel->port_count] = scratch;
-  block[kernel->port_count + 1] = first ? CUDA_SLOT_FIRST : 0;
+  cuda_slots_end(kernel, block, scratch, first);
   for (int l = 0; l < kernel->launch_count; l++) {
     const CudaLaunch *launch = &kernel->launch[l];
     if (!cuda_check(

@@ -148,6 +148,18 @@ static bool all_to_all(const Nccl *nccl, NcclCommunicator communicator, const Nc
   return nccl_group_end(nccl, done ? error : &ending) && done;
 }
 
+static bool rotate(const Nccl *nccl, NcclCommunicator communicator, const NcclCollective *c, CudaStream stream,
+                   Error *error) {
+  const int next = (c->rank + 1) % c->ranks, before = (c->rank + c->ranks - 1) % c->ranks;
+  if (!nccl_group_start(nccl, error)) {
+    return false;
+  }
+  const bool done = nccl_send(nccl, communicator, next, c->type, c->count, c->from, stream, error) &&
+                    nccl_receive(nccl, communicator, before, c->type, c->count, c->to, stream, error);
+  Error ending;  // the first error is the one to tell
+  return nccl_group_end(nccl, done ? error : &ending) && done;
+}
+
 bool nccl_collective(const Nccl *nccl, NcclCommunicator communicator, const NcclCollective *c, CudaStream stream,
                      Error *error) {
   const void *from = pointer_of(c->from);
@@ -168,6 +180,8 @@ bool nccl_collective(const Nccl *nccl, NcclCommunicator communicator, const Nccl
     case COLLECTIVE_ALL_GATHER:
       return nccl_check(nccl, nccl->all_gather(from, to, count, type, communicator, stream), "an all-gather",
                         communicator, error);
+    case COLLECTIVE_ROTATE:
+      return rotate(nccl, communicator, c, stream, error);
     default:
       return all_to_all(nccl, communicator, c, stream, error);
   }

@@ -89,6 +89,7 @@ typedef struct {
   ReduceKind reduce;
   ElementType type;
   int ranks;  // of the communicator
+  int rank;   // this one of them: a rotation wants to know
   int64_t count;
   CudaAddress from, to;
 } NcclCollective;

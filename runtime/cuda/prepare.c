@@ -2,23 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/generate.h"
-#include "kernels/cuda/take.h"
-#include "kernels/cuda/window.h"
+#include "kernels/cuda/compile.h"
 #include "runtime/cuda/internal.h"
-
-enum { ALIGN_MAX = 16 };
-
-// The largest power of two, up to 16, that divides every address of this place.
-static int place_alignment(const Device *device, const Place *place) {
-  const int64_t all = place->offset | place->slot_stride | place->lane_stride | device->term[place->term];
-  int align = ALIGN_MAX;
-  while (all & (align - 1)) {
-    align /= 2;
-  }
-  return align;
-}
 
 static const char *instruction_name(const Instruction *instruction) {
   return instruction->name ? instruction->name : instruction_kind_name(instruction->kind);
@@ -38,66 +23,42 @@ static void slots_take(Device *device, Prepared *prepared, const Slot *slots, in
   prepared->slots = arena_copy(device->arena, slots, (size_t)count * sizeof *slots);
 }
 
-static void kernel_take(Device *device, Prepared *prepared, const CudaKernel *kernel, const char *name) {
+// The slots of a generated kernel; those of attention are more than its places.
+static bool prepare_generated(Device *device, const Instruction *instruction, const Slot *slots, int count,
+                              Prepared *prepared, Error *error) {
+  const char *why = NULL;
+  const CudaKernel *kernel = cuda_instruction(device->kernels, instruction, &why);
+  if (!kernel) {
+    return not_covered(instruction, why, error);
+  }
+  slots_take(device, prepared, slots, count);
   prepared->kind = PREPARED_KERNEL;
-  prepared->as.loaded = modules_add(device->modules, kernel, name);
+  prepared->as.loaded = modules_add(device->modules, kernel, instruction_name(instruction));
   prepared->form = kernel->form;
   scratch_need(device, kernel->scratch_bytes);
+  return true;
 }
 
 static bool prepare_kernel(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
   const KernelCall *call = &instruction->as.kernel;
   const Kernel *kernel = device->plan->kernels[call->kernel];
-  int alignment[KERNEL_MAX_PORTS];
   Slot slots[KERNEL_MAX_PORTS];
-  CudaKernel made;
-  const char *why = NULL;
   for (int p = 0; p < kernel->port_count; p++) {
-    const bool memory = kernel->port[p].kind != PORT_STRIDES;
-    alignment[p] = memory ? place_alignment(device, &call->place[p]) : ALIGN_MAX;
-    slots[p] = (Slot){memory ? SLOT_ADDRESS : SLOT_INDEX, &call->place[p], 0};
+    slots[p] = (Slot){kernel->port[p].kind != PORT_STRIDES ? SLOT_ADDRESS : SLOT_INDEX, &call->place[p], 0};
   }
-  const CudaTarget target = {.multiprocessors = device->gpu.multiprocessors, .shared_bytes = device->gpu.shared_bytes};
-  if (!cuda_generate(kernel, alignment, &target, device->arena, &made, &why)) {
-    return not_covered(instruction, why, error);
-  }
-  slots_take(device, prepared, slots, kernel->port_count);
-  kernel_take(device, prepared, &made, instruction_name(instruction));
-  return true;
+  return prepare_generated(device, instruction, slots, kernel->port_count, prepared, error);
 }
 
 static bool prepare_take(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
   const Take *take = &instruction->as.take;
   const Slot slots[] = {{.place = &take->x}, {.place = &take->index}, {.place = &take->out}};
-  int alignment[3];
-  CudaKernel made;
-  const char *why = NULL;
-  for (int i = 0; i < 3; i++) {
-    alignment[i] = place_alignment(device, slots[i].place);
-  }
-  const bool good = (instruction->kind == INSTRUCTION_PUT ? cuda_put : cuda_take)(
-      take, take->type, take->type_out, alignment, device->arena, &made, &why);
-  if (!good) {
-    return not_covered(instruction, why, error);
-  }
-  slots_take(device, prepared, slots, 3);
-  kernel_take(device, prepared, &made, instruction_name(instruction));
-  return true;
+  return prepare_generated(device, instruction, slots, 3, prepared, error);
 }
 
 static bool prepare_window(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
   const Window *window = &instruction->as.window;
   const Slot slots[] = {{.place = &window->x}, {.place = &window->out}};
-  CudaKernel made;
-  const char *why = NULL;
-  const bool good =
-      (instruction->kind == INSTRUCTION_FOLD ? cuda_fold : cuda_window)(window, device->arena, &made, &why);
-  if (!good) {
-    return not_covered(instruction, why, error);
-  }
-  slots_take(device, prepared, slots, 2);
-  kernel_take(device, prepared, &made, instruction_name(instruction));
-  return true;
+  return prepare_generated(device, instruction, slots, 2, prepared, error);
 }
 
 static bool prepare_gemm(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
@@ -105,7 +66,7 @@ static bool prepare_gemm(Device *device, const Instruction *instruction, Prepare
   const Slot slots[] = {{.place = &gemm->a}, {.place = &gemm->b}, {.place = &gemm->c}};
   int alignment[3];
   for (int i = 0; i < 3; i++) {
-    alignment[i] = place_alignment(device, slots[i].place);
+    alignment[i] = cuda_place_alignment(device->plan, slots[i].place);
   }
   if (!device->gemms && !gemms_create(&device->cuda, &device->gpu, device->arena, &device->gemms, error)) {
     return false;
@@ -127,7 +88,6 @@ static bool prepare_attention(Device *device, const Instruction *instruction, Pr
                            &attention->d_o, &attention->dq, &attention->dk, &attention->dv};
   const int count = gradient ? 9 : 5;
   const char *why = NULL;
-  CudaKernel made;
   Slot slots[11];
   for (int i = 0; i < count; i++) {
     slots[i] = (Slot){.place = places[i]};
@@ -148,12 +108,7 @@ static bool prepare_attention(Device *device, const Instruction *instruction, Pr
     slots[count + p] =
         (Slot){.kind = SLOT_NUMBER, .number = attention->origin[p] + device->term[attention->origin_term[p]]};
   }
-  if (!cuda_attention(attention, gradient, device->arena, &made, &why)) {
-    return not_covered(instruction, why, error);
-  }
-  slots_take(device, prepared, slots, count + 2);
-  kernel_take(device, prepared, &made, instruction_name(instruction));
-  return true;
+  return prepare_generated(device, instruction, slots, count + 2, prepared, error);
 }
 
 static bool prepare_instruction(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
@@ -182,9 +137,29 @@ static bool prepare_instruction(Device *device, const Instruction *instruction, 
   }
 }
 
+// What texts are generated for: this GPU. Where the plan has code for such chips but was compiled for one with other
+// figures, and nothing here could compile, it is that one, if this GPU has as much.
+static CudaTarget figures_of(const Device *device) {
+  const CudaDevice *gpu = &device->gpu;
+  const CudaTarget own = {.multiprocessors = gpu->multiprocessors, .shared_bytes = gpu->shared_bytes};
+  CudaTarget best = own;
+  int most = 0;
+  for (int t = 0; t < device->plan->target_count; t++) {
+    const PlanTarget *target = &device->plan->targets[t];
+    const int serves = cuda_target_serves(target->target, gpu->major, gpu->minor);
+    if (serves > most && target->shared_bytes <= own.shared_bytes) {
+      most = serves;
+      best = (CudaTarget){.multiprocessors = target->multiprocessors, .shared_bytes = target->shared_bytes};
+    }
+  }
+  const bool same = best.multiprocessors == own.multiprocessors && best.shared_bytes == own.shared_bytes;
+  return same || cuda_compiler_present(gpu->target) ? own : best;
+}
+
 bool device_prepare(Device *device, Error *error) {
   const Plan *plan = device->plan;
-  device->modules = modules_create(&device->cuda, &device->gpu, device->arena, "");
+  device->modules = modules_create(&device->cuda, &device->gpu, plan, device->arena, "");
+  device->kernels = cuda_kernels_create(plan, figures_of(device), device->arena);
   device->prepared = ARENA_ARRAY(device->arena, Prepared *, plan->segment_count + 1);
   for (int s = 0; s < plan->segment_count; s++) {
     const PlanSegment *segment = &plan->segments[s];

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-enum { HELD_MAX = 150 };  // instructions put on the stream before it is let go: its queue must not fill up
+enum { HELD_MAX = 600 };  // launches and events put on the stream before it is let go: its queue must not fill up
 
 typedef struct {
   CudaEvent begin, end;
@@ -19,7 +19,7 @@ struct Timing {
   uint32_t *gate;                  // in pinned memory: the stream waits until it reaches a number
   CudaAddress gate_address;
   uint32_t holds;
-  int held;
+  int held;  // launches and events behind the gate; 0: it is open
   TraceLog spans;
 };
 
@@ -92,18 +92,22 @@ void timing_release(Timing *timing) {
   __atomic_store_n(timing->gate, timing->holds, __ATOMIC_RELEASE);
 }
 
-bool timing_begin(Timing *timing, CudaStream stream, Error *error) {
+bool timing_begin(Timing *timing, int launches, CudaStream stream, Error *error) {
   const Cuda *cuda = timing->cuda;
+  const int more = launches + 2;  // and its events
   if (timing->count == 0 && !cuda_check(cuda, cuda->event_record(timing->start, stream), "recording an event", error)) {
     return false;
   }
-  if (timing->held == HELD_MAX) {
+  if (timing->held + more > HELD_MAX) {
     timing_release(timing);
   }
-  if (timing->held++ == 0 && !cuda_check(cuda, cuda->stream_wait_word(stream, timing->gate_address, ++timing->holds, 0),
-                                         "holding the stream back", error)) {
+  const bool holds = more <= HELD_MAX;  // one that alone would fill the queue runs as it is launched
+  if (holds && timing->held == 0 &&
+      !cuda_check(cuda, cuda->stream_wait_word(stream, timing->gate_address, ++timing->holds, 0),
+                  "holding the stream back", error)) {
     return false;
   }
+  timing->held += holds ? more : 0;
   return timed_next(timing, error) &&
          cuda_check(cuda, cuda->event_record(timing->timed[timing->count - 1].begin, stream), "recording an event",
                     error);

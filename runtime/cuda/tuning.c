@@ -23,11 +23,10 @@ struct Tuning {
   Arena *arena;
   const char *holds_for, *path;
   ARRAY(Entry) entries;
-  bool changed;
+  bool named, changed;  // named: by MDL_TUNING
 };
 
-static const char *record_path(Arena *arena, const char *holds_for) {
-  const char *set = getenv("MDL_TUNING");
+static const char *record_path(Arena *arena, const char *holds_for, const char *set) {
   char folder[1024];
   if (set && *set) {
     return arena_format(arena, "%s", set);
@@ -54,7 +53,9 @@ static void line_take(Tuning *tuning, char *line) {
 Tuning *tuning_open(Arena *arena, const char *holds_for) {
   Tuning *tuning = ARENA_NEW(arena, Tuning);
   char line[LINE_MAX_BYTES];
-  *tuning = (Tuning){.arena = arena, .holds_for = holds_for, .path = record_path(arena, holds_for)};
+  const char *set = getenv("MDL_TUNING");
+  *tuning = (Tuning){
+      .arena = arena, .holds_for = holds_for, .path = record_path(arena, holds_for, set), .named = set && *set};
   FILE *file = *tuning->path ? fopen(tuning->path, "r") : NULL;
   for (int number = 0; file && fgets(line, sizeof line, file); number++) {
     line[strcspn(line, "\n")] = '\0';
@@ -125,9 +126,10 @@ bool tuning_keep(Tuning *tuning, char *message, size_t size) {
   }
   good = file && fclose(file) == 0 && good && rename(beside, tuning->path) == 0;
   if (!good) {
-    snprintf(message, size, "cannot write the tuning record %s: %s", tuning->path, strerror(errno));
+    snprintf(message, size, "cannot write the tuning record %s, which MDL_TUNING names: %s", tuning->path,
+             strerror(errno));
     unlink(beside);
   }
   tuning->changed = !good;
-  return good;
+  return good || !tuning->named;
 }

@@ -17,10 +17,12 @@ typedef struct Tuning Tuning;
 Tuning *tuning_open(Arena *arena, const char *holds_for);
 const char *tuning_path(const Tuning *tuning);  // "": nowhere
 
+// The newest one of a problem. False: there is none, or its line is damaged; `algorithm` is of no use then.
 bool tuning_find(const Tuning *tuning, const char *problem, void *algorithm, size_t bytes);
 void tuning_add(Tuning *tuning, const char *problem, const void *algorithm, size_t bytes, double microseconds);
 
-// Writes the record beside the old one and renames it, if anything was added. False: `message` says why it could not.
+// Writes the record beside the old one and renames it, if anything was added. A cache folder that cannot be written is
+// no error: the next run times again. False: the file that MDL_TUNING names cannot be; `message` says why.
 bool tuning_keep(Tuning *tuning, char *message, size_t size);
 
 #endif

@@ -6,13 +6,14 @@ cat >> small.mdl << 'END'
 layout dp2 { mesh dp = 2; batch -> dp; }
 layout tp2 { mesh tp = 2; heads, ffn, vocab -> tp; }
 layout pp2 { mesh pp = 2; layers -> pp; microbatches = 2; }
+layout ring4 { mesh cp = 4; seq -> cp(zigzag); attention: key -> cp(ring); }
 layout eight { mesh pp = 2, dp = 2, tp = 2; layers -> pp; batch -> dp; heads, ffn, vocab -> tp; microbatches = 2; }
 END
 # The control has an epsilon to turn.
 sed 's/axis key like seq;/&\n  const epsilon = 1e-5;/; s/(x over embed, name = mlp_norm)/(x over embed, eps = epsilon, name = mlp_norm)/' \
   small.mdl > control.mdl
 
-for layout in dp2 tp2 pp2 eight; do
+for layout in dp2 tp2 pp2 ring4 eight; do
   expect 0 "$MDL" diff small.mdl layout=single layout=$layout
   mentions out "no difference beyond the error budgets: " " values compared" "the worst is at"
 done

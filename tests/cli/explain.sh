@@ -24,7 +24,8 @@ explain() {
 
 # One rank: memory and parameters, layers on one line.
 expect 0 "$MDLC" explain "$SMALL"
-says '^mesh: one rank$' 'parameters \([0-9]+\)' '^memory of a rank'
+says '^mesh: one rank$' 'parameters \([0-9]+\)' '^memory of a rank' \
+  '^ the largest values of a step$' '^ [a-z_.*]+ [0-9.]+ KiB( in [0-9]+)? \([^ ]+\.mdl:[0-9]+\)$'
 says_not 'what ranks send'
 
 explain d3
@@ -41,6 +42,15 @@ says 'layers\.1\.q\.w f32'
 # Two blocks of the sequence on each rank.
 explain cp2z
 says 'seq 0\.\.3 0$' 'seq 4\.\.7 1$' 'seq 8\.\.11 1$' 'seq 12\.\.15 0$'
+
+# Keys around a ring: blocks by name, one line for all steps and layers, the rule, and sums by mesh axis.
+explain ring4
+says 'forward 12 rotate cp \(4\) 4\.00 KiB 4\.00 KiB 48\.0 KiB layers\.\*\.o: keys and values std/nn\.mdl:[0-9]+ \[1\]' \
+  ' 12 rotate cp \(4\) 4\.00 KiB 4\.00 KiB 48\.0 KiB layers\.\*\.o: gradients of keys and values ' \
+  '^ \[1\] .*: attention: key -> cp\(ring\);$' '^ cp 48\.0 KiB in [0-9]+ 96\.0 KiB in 24 '
+says_not 'all_gather'
+explain ring2tp2
+says 'rotate cp \(2\) 4\.00 KiB 4\.00 KiB 16\.0 KiB .* keys and values' 'all_gather tp \(2\)'
 
 # How often a step sends the parameters' bytes.
 explain dp2
@@ -59,9 +69,10 @@ explain pp2 --svg pipeline.svg
 says '^pipeline over pp: .* 2 stages, 4 microbatches' '\(p - 1\) / \(v m\) = 1 / \(1 x 4\) = 25\.00%' \
   'send pp .* to the next stage' 'send pp .* to the previous stage' ' x 2$' ' x 1$'
 mentions pipeline.svg '<svg' 'stage 0' 'stage 1' 'memory of saved values'
-expect 1 "$MDLC" explain "$LLAMA" --layout tp2 --svg none.svg
-mentions err "pipeline"
-[ ! -e none.svg ] || die "there is a picture of no pipeline"
+explain tp2 --svg memory.svg
+mentions memory.svg '<svg' 'memory of a rank' 'layout tp2' ' instructions'
+explain one4 --svg slots.svg
+mentions slots.svg 'microbatch 3'
 
 # The same for scripts: collectives one by one.
 explain tp2 --json

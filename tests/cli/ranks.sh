@@ -5,6 +5,7 @@ sed "s,../../LICENSE,$ROOT/LICENSE," "$SMALL" > ranks.mdl
 cat >> ranks.mdl << 'END'
 layout dp2 { mesh dp = 2; batch -> dp; }
 layout tp2 { mesh tp = 2; heads, ffn, vocab -> tp; }
+layout ring { mesh cp = 4; seq -> cp(zigzag); attention: key -> cp(ring); recompute attention; }
 layout eight { mesh pp = 2, dp = 2, tp = 2; layers -> pp; batch -> dp; heads, ffn, vocab -> tp; microbatches = 2; }
 END
 
@@ -13,6 +14,7 @@ train ranks.mdl --steps 9 --out one
 train ranks.mdl --steps 3 --layout eight --out moved
 mentions out "8 ranks (pp 2 x dp 2 x tp 2) as threads"
 train ranks.mdl --steps 6 --layout tp2 --out moved --resume
+train ranks.mdl --steps 7 --layout ring --out moved --resume
 train ranks.mdl --steps 9 --layout dp2 --out moved --resume
 loss() {
   losses "$1" | sed -n 's/^9 \([0-9]*\.[0-9][0-9][0-9]\).*/\1/p'
@@ -25,6 +27,10 @@ train ranks.mdl --steps 9 --layout eight --out whole
 train ranks.mdl --steps 4 --layout eight --out parts
 train parts --steps 9 --resume
 same "resumed and not" "$(weights whole 9)" "$(weights parts 9)"
+
+train ranks.mdl --steps 4 --layout ring --out ring
+train ranks.mdl --steps 4 --layout ring --out again
+same "a ring twice" "$(weights ring 4)" "$(weights again 4)"
 
 # A run of several ranks is used as one.
 expect 0 "$MDL" eval whole

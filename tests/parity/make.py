@@ -107,10 +107,11 @@ class Llama:
             return F.rms_norm(x, (EMBED,), p[at + ".scale"], 1e-5)
 
         def rotate(x):  # as in the published implementations: [batch, head, seq, hd], halves of hd turned together
-            rate = THETA ** (-torch.arange(0, HD, 2, dtype=x.dtype) / HD)
-            angle = torch.outer(torch.arange(x.shape[2], dtype=x.dtype), rate).repeat(1, 2)
+            kind = {"dtype": torch.promote_types(x.dtype, torch.float32), "device": x.device}
+            rate = THETA ** (-torch.arange(0, HD, 2, **kind) / HD)
+            angle = torch.outer(torch.arange(x.shape[2], **kind), rate).repeat(1, 2)
             turned = torch.cat((-x[..., HD // 2 :], x[..., : HD // 2]), -1)
-            return x * angle.cos() + turned * angle.sin()
+            return (x * angle.cos() + turned * angle.sin()).to(x.dtype)
 
         x = F.embedding(tokens, p["table"])
         for layer in range(LAYERS):

@@ -1,23 +1,23 @@
 // attention_half.cu: attention of 16-bit elements on tensor cores, forward.
 //
-// A block has QUERY_TILE queries of one (batch, head, group), WARP_BLOCKS x 16 of them for each warp, and goes over the
-// keys they see in tiles of KEY_TILE, with the running maximum and sum of Milakov and Gimelshein 2018. v is on its way
-// while scores are made, the next k while they are multiplied by v. The longest blocks come first.
+// A block has QUERY_TILE queries of one (batch, head, group), QUERY_BLOCKS x 16 of them for each warp, and goes over
+// the keys they see in tiles of KEY_TILE, with the running maximum and sum of Milakov and Gimelshein 2018. v is on its
+// way while scores are made, the next k while they are multiplied by v. The longest blocks come first.
 // Shared: q [QUERY_TILE][ROW_Q], k [KEY_TILE][ROW_K], v [KEY_TILE][ROW_V].
-constexpr int THREADS = WARPS * 32, QUERY_TILE = WARPS * WARP_BLOCKS * 16;
+constexpr int THREADS = QUERY_WARPS * 32, QUERY_TILE = QUERY_WARPS * QUERY_BLOCKS * 16;
 constexpr int PART_TILES = (PART_QUERIES + QUERY_TILE - 1) / QUERY_TILE;
 constexpr int ROW_Q = ROW_K > ROW_V ? ROW_K : ROW_V;  // o takes the place of q at the end
 
-typedef float Scores[WARP_BLOCKS][KEY_TILE / 8][4];
+typedef float Scores[QUERY_BLOCKS][KEY_TILE / 8][4];
 
 struct Running {  // of the rows g and g + 8 of each 16
-  float high[WARP_BLOCKS][2], sum[WARP_BLOCKS][2];
+  float high[QUERY_BLOCKS][2], sum[QUERY_BLOCKS][2];
 };
 
 // The scale is negative: POWER is not.
 __device__ __forceinline__ void negate(Scores &s) {
 #pragma unroll
-  for (int m = 0; m < WARP_BLOCKS; m++) {
+  for (int m = 0; m < QUERY_BLOCKS; m++) {
 #pragma unroll
     for (int n = 0; n < KEY_TILE / 8; n++) {
 #pragma unroll
@@ -32,7 +32,7 @@ __device__ __forceinline__ void negate(Scores &s) {
 __device__ __forceinline__ void mask(Scores &s, int row, int key) {
   const int lane = (int)threadIdx.x % 32;
 #pragma unroll
-  for (int m = 0; m < WARP_BLOCKS; m++) {
+  for (int m = 0; m < QUERY_BLOCKS; m++) {
 #pragma unroll
     for (int n = 0; n < KEY_TILE / 8; n++) {
 #pragma unroll
@@ -46,22 +46,48 @@ __device__ __forceinline__ void mask(Scores &s, int row, int key) {
   }
 }
 
-// Scores to powers of two, o and the sums scaled to the new maximum.
-__device__ __forceinline__ void softmax(Scores &s, Running &running, float (&o)[WARP_BLOCKS][VALUE_PAD / 8][4]) {
+// Scores to powers of two of their distance to the maximum. A maximum that has grown by less than 2^SLACK stays, and
+// with it the scale of o and of the sums: after the first tiles few rows need a new one.
+__device__ __forceinline__ void softmax(Scores &s, Running &running, float (&o)[QUERY_BLOCKS][VALUE_PAD / 8][4]) {
+  constexpr float SLACK = 8.0f;
+  float high[QUERY_BLOCKS][2];
+  bool grown = false;
 #pragma unroll
-  for (int m = 0; m < WARP_BLOCKS; m++) {
+  for (int m = 0; m < QUERY_BLOCKS; m++) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      float high = running.high[m][half];
+      float most = running.high[m][half];
 #pragma unroll
       for (int n = 0; n < KEY_TILE / 8; n++) {
-        high = fmaxf(high, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
+        most = fmaxf(most, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
       }
-      high = fmaxf(high, __shfl_xor_sync(0xffffffffu, high, 1));
-      high = fmaxf(high, __shfl_xor_sync(0xffffffffu, high, 2));
-      const float shift = high * POWER, factor = exp2_fast(running.high[m][half] * POWER - shift);
-      float sum = running.sum[m][half] * factor;
-      running.high[m][half] = high;
+      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+      high[m][half] = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+      grown = grown || (high[m][half] - running.high[m][half]) * POWER > SLACK;
+    }
+  }
+  if (__any_sync(0xffffffffu, grown)) {
+#pragma unroll
+    for (int m = 0; m < QUERY_BLOCKS; m++) {
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        const float factor = exp2_fast((running.high[m][half] - high[m][half]) * POWER);
+        running.high[m][half] = high[m][half];
+        running.sum[m][half] *= factor;
+#pragma unroll
+        for (int n = 0; n < VALUE_PAD / 8; n++) {
+          o[m][n][2 * half] *= factor;
+          o[m][n][2 * half + 1] *= factor;
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int m = 0; m < QUERY_BLOCKS; m++) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      const float shift = running.high[m][half] * POWER;
+      float sum = running.sum[m][half];
 #pragma unroll
       for (int n = 0; n < KEY_TILE / 8; n++) {
 #pragma unroll
@@ -71,16 +97,11 @@ __device__ __forceinline__ void softmax(Scores &s, Running &running, float (&o)[
         }
       }
       running.sum[m][half] = sum;
-#pragma unroll
-      for (int n = 0; n < VALUE_PAD / 8; n++) {
-        o[m][n][2 * half] *= factor;
-        o[m][n][2 * half + 1] *= factor;
-      }
     }
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_UNIT) attention_forward(Slots slots) {
+extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) attention_forward(Slots slots) {
   u16 *const tile_q = (u16 *)shared_memory, *const tile_k = tile_q + QUERY_TILE * ROW_Q;
   u16 *const tile_v = tile_k + KEY_TILE * ROW_K;
   const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
@@ -95,27 +116,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_UNIT) attention
   const u16 *k = (const u16 *)slots.at[1] + batch * K_BATCH + head * K_HEAD;
   const u16 *v = (const u16 *)slots.at[2] + batch * V_BATCH + head * V_HEAD;
   const int end = CAUSAL && position + rows < KEYS ? position + rows : KEYS;
-  float o[WARP_BLOCKS][VALUE_PAD / 8][4];
+  float o[QUERY_BLOCKS][VALUE_PAD / 8][4];
   Running running;
   clear(o);
 #pragma unroll
-  for (int m = 0; m < WARP_BLOCKS; m++) {
+  for (int m = 0; m < QUERY_BLOCKS; m++) {
     running.high[m][0] = running.high[m][1] = -INFINITE;
     running.sum[m][0] = running.sum[m][1] = 0.0f;
   }
   tile_load<QUERY_TILE, DEPTH_PAD, DEPTH, ROW_Q, THREADS>(tile_q, q, Q_QUERY, rows, whole);
   tile_load<KEY_TILE, DEPTH_PAD, DEPTH, ROW_K, THREADS>(tile_k, k, K_KEY, KEYS, whole);
-  const int row = warp * WARP_BLOCKS * 16;
+  const int row = warp * QUERY_BLOCKS * 16;
   for (int key = 0; key < end; key += KEY_TILE) {
     Scores s;
-    u32 p[WARP_BLOCKS][KEY_TILE / 16][4];
-    const bool sees = !CAUSAL || key < position + row + WARP_BLOCKS * 16;  // any of the keys, by any row of the warp
+    u32 p[QUERY_BLOCKS][KEY_TILE / 16][4];
+    const bool sees = !CAUSAL || key < position + row + QUERY_BLOCKS * 16;  // any of the keys, by any row of the warp
     copies_wait();
     __syncthreads();  // k is here, and nothing reads the last v
     tile_load<KEY_TILE, VALUE_PAD, VALUE_DEPTH, ROW_V, THREADS>(tile_v, v + key * V_KEY, V_KEY, KEYS - key, whole);
     if (sees) {
       clear(s);
-      product_rows<WARP_BLOCKS, KEY_TILE, DEPTH_PAD, ROW_Q, ROW_K>(s, tile_q + row * ROW_Q, tile_k);
+      product_rows<QUERY_BLOCKS, KEY_TILE, DEPTH_PAD, ROW_Q, ROW_K>(s, tile_q + row * ROW_Q, tile_k);
       if (NEGATIVE) {
         negate(s);
       }
@@ -124,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_UNIT) attention
       }
       softmax(s, running, o);
 #pragma unroll
-      for (int m = 0; m < WARP_BLOCKS; m++) {
+      for (int m = 0; m < QUERY_BLOCKS; m++) {
         fragments_of<KEY_TILE>(p[m], s[m]);
       }
     }
@@ -135,12 +156,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_UNIT) attention
                                                             KEYS - key - KEY_TILE, whole);
     }
     if (sees) {
-      product_columns<WARP_BLOCKS, KEY_TILE, VALUE_PAD, ROW_V>(o, p, tile_v);
+      product_columns<QUERY_BLOCKS, KEY_TILE, VALUE_PAD, ROW_V>(o, p, tile_v);
     }
   }
   float *statistics = (float *)slots.at[4] + (i64)line * QUERIES + query;
 #pragma unroll
-  for (int m = 0; m < WARP_BLOCKS; m++) {
+  for (int m = 0; m < QUERY_BLOCKS; m++) {
     float inverse[2];
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -157,5 +178,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_UNIT) attention
   }
   __syncwarp();
   u16 *to = (u16 *)slots.at[3] + batch * O_BATCH + (query + row) * O_QUERY + head * O_HEAD + group * O_GROUP;
-  tile_store<WARP_BLOCKS * 16, VALUE_DEPTH, ROW_Q>(to, O_QUERY, tile_q + row * ROW_Q, rows - row, whole);
+  tile_store<QUERY_BLOCKS * 16, VALUE_DEPTH, ROW_Q>(to, O_QUERY, tile_q + row * ROW_Q, rows - row, whole);
 }

@@ -1,0 +1,108 @@
+// largest.c: the largest values of a program where it needs most memory, for people who must make them smaller.
+#include "compiler/largest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "compiler/lower.h"
+
+enum { NAME_BYTES = 256 };
+
+typedef ARRAY(PlanValue) Values;
+
+// layers.3.q -> layers.*.q
+static void without_numbers(const char *name, char text[NAME_BYTES]) {
+  size_t length = 0;
+  for (const char *at = name; *at && length + 1 < NAME_BYTES;) {
+    const size_t digits = at == name || at[-1] == '.' ? strspn(at, "0123456789") : 0;
+    const bool number = digits > 0 && (at[digits] == '.' || at[digits] == '\0');
+    text[length++] = *at;
+    at += number ? digits : 1;
+    text[length - 1] = number ? '*' : text[length - 1];
+  }
+  text[length] = '\0';
+}
+
+static void value_add(Lower *l, Values *values, const MemoryBuffer *buffer) {
+  const int64_t copies = buffer->copies > 0 ? buffer->copies : 1;
+  char name[NAME_BYTES];
+  without_numbers(buffer->maker && buffer->maker->name ? buffer->maker->name : "without a name", name);
+  for (int i = 0; i < values->count; i++) {
+    if (strcmp(values->at[i].name, name) == 0) {
+      values->at[i].bytes += buffer->bytes * copies;
+      values->at[i].count += copies;
+      return;
+    }
+  }
+  const Span nowhere = SPAN_NONE;
+  const PlanValue value = {arena_format(l->c->arena, "%s", name), buffer->maker ? buffer->maker->span : nowhere,
+                           buffer->bytes * copies, copies};
+  array_push(l->c->arena, values, value);
+}
+
+static int larger_first(const void *a, const void *b) {
+  const PlanValue *x = a, *y = b;
+  return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : strcmp(x->name, y->name);
+}
+
+void largest_values(Lower *l, int segment, int moment, PlanProgram *program) {
+  Values values = {0};
+  for (int i = 0; i < l->buffers.count; i++) {
+    const MemoryBuffer *buffer = &l->buffers.at[i];
+    const bool lasts = buffer->segment == -1 || buffer->message;
+    const bool alive = buffer->segment == segment && buffer->first <= moment && moment <= buffer->last;
+    if (buffer->arena == ARENA_TRANSIENT && buffer->segment != -2 && buffer->bytes > 0 && (lasts || alive)) {
+      value_add(l, &values, buffer);
+    }
+  }
+  if (values.count > 0) {
+    qsort(values.at, (size_t)values.count, sizeof *values.at, larger_first);
+  }
+  program->value_count = values.count < PLAN_MAX_VALUES ? values.count : PLAN_MAX_VALUES;
+  program->values = ARENA_ARRAY(l->keep, PlanValue, program->value_count + 1);
+  for (int i = 0; i < program->value_count; i++) {
+    program->values[i] = values.at[i];
+    program->values[i].name = arena_format(l->keep, "%s", values.at[i].name);
+  }
+}
+
+void largest_print(const Plan *plan, ProgramKind kind, const char *between, Buffer *out) {
+  const PlanProgram *program = &plan->programs[kind];
+  for (int i = 0; i < program->value_count; i++) {
+    const PlanValue *value = &program->values[i];
+    char bytes[UNITS_MAX], source[NAME_BYTES];
+    plan_source(plan, value->span, source, sizeof source);
+    buffer_format(out, "%s%s %s", i ? between : "", value->name, units_bytes(bytes, (double)value->bytes));
+    if (value->count > 1) {
+      buffer_format(out, " in %lld", (long long)value->count);
+    }
+    if (*source) {
+      buffer_format(out, " (%s)", source);
+    }
+  }
+}
+
+ProgramKind largest_program(const Plan *plan) {
+  int most = PROGRAM_TRAIN;
+  for (int p = 0; p < PROGRAM_COUNT; p++) {
+    most = plan->programs[p].transient_bytes > plan->programs[most].transient_bytes ? p : most;
+  }
+  return (ProgramKind)most;
+}
+
+int64_t largest_microbatches(const Plan *plan, int64_t bytes, int64_t *needs) {
+  const PlanProgram *train = &plan->programs[PROGRAM_TRAIN];
+  const int64_t now = train->slots > 0 ? train->slots : 1, batch = plan->run.batch;
+  // Sums of gradients stay; with one microbatch they come and go.
+  const double gradients = plan->run.parameters * (double)element_type_bytes(plan->real);
+  const double total = (double)train->transient_bytes, part = now > 1 ? total - gradients : total;
+  for (int64_t count = now + 1; count <= batch && part > 0; count++) {
+    const double then = gradients + part * (double)now / (double)count;
+    if (batch % count == 0 && then <= (double)bytes) {
+      *needs = (int64_t)then;
+      return count;
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,175 @@
+// instruction.c: which generator makes an instruction, and equal ones found again.
+#include "kernels/cuda/instruction.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/array.h"
+#include "base/map.h"
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/generate.h"
+#include "kernels/cuda/take.h"
+#include "kernels/cuda/window.h"
+
+enum { ALIGN_MAX = 16 };
+
+// All that a text follows from besides plan and target; the rest is zero. Compared as bytes: padding that differs costs
+// a second copy of a kernel, no more.
+typedef struct {
+  InstructionKind kind;
+  int kernel;
+  uint8_t alignment[KERNEL_MAX_PORTS];
+  union {
+    Take take;
+    Window window;
+    Attention attention;
+  } as;
+} Key;
+
+typedef struct {
+  const Key *key;
+  CudaKernel kernel;
+} Known;
+
+struct CudaKernels {
+  const Plan *plan;
+  CudaTarget target;
+  Arena *arena;
+  Map by_hash;
+  ARRAY(Known *) known;
+};
+
+int cuda_place_alignment(const Plan *plan, const Place *place) {
+  const PlanTerm *term = &plan->terms[place->term];
+  int64_t all = place->offset | place->slot_stride | place->lane_stride;
+  int align = ALIGN_MAX;
+  for (int i = 0; i < plan->mesh_count; i++) {
+    if (i == plan->pipeline) {
+      all |= term->stride[i] * plan->stage;
+    } else if (plan->mesh[i].size > 1) {
+      all |= term->stride[i];
+    }
+  }
+  while (all & (align - 1)) {
+    align /= 2;
+  }
+  return align;
+}
+
+bool cuda_instruction_generates(InstructionKind kind) {
+  switch (kind) {
+    case INSTRUCTION_KERNEL:
+    case INSTRUCTION_TAKE:
+    case INSTRUCTION_PUT:
+    case INSTRUCTION_WINDOW:
+    case INSTRUCTION_FOLD:
+    case INSTRUCTION_ATTENTION:
+    case INSTRUCTION_ATTENTION_GRAD:
+      return true;
+    default:
+      return false;
+  }
+}
+
+CudaKernels *cuda_kernels_create(const Plan *plan, CudaTarget target, Arena *arena) {
+  CudaKernels *made = ARENA_NEW(arena, CudaKernels);
+  *made = (CudaKernels){.plan = plan, .target = target, .arena = arena, .by_hash = map_create(arena)};
+  return made;
+}
+
+static void key_kernel(const CudaKernels *kernels, const KernelCall *call, Key *key) {
+  const Kernel *kernel = kernels->plan->kernels[call->kernel];
+  key->kernel = call->kernel;
+  for (int p = 0; p < kernel->port_count; p++) {
+    const bool memory = kernel->port[p].kind != PORT_STRIDES;
+    key->alignment[p] = (uint8_t)(memory ? cuda_place_alignment(kernels->plan, &call->place[p]) : ALIGN_MAX);
+  }
+}
+
+static void key_take(const CudaKernels *kernels, const Take *take, Key *key) {
+  static const Place nowhere;
+  const Place *places[] = {&take->x, &take->index, &take->out};
+  for (int i = 0; i < 3; i++) {
+    key->alignment[i] = (uint8_t)cuda_place_alignment(kernels->plan, places[i]);
+  }
+  key->as.take = *take;
+  key->as.take.x = key->as.take.index = key->as.take.out = nowhere;
+}
+
+static void key_attention(const Attention *attention, Key *key) {
+  static const Place nowhere;
+  Attention *to = &key->as.attention;
+  *to = *attention;
+  to->q = to->k = to->v = to->o = to->statistics = to->d_o = to->dq = to->dk = to->dv = nowhere;
+  memset(to->origin, 0, sizeof to->origin);  // numbers that are given to each launch
+  memset(to->origin_term, 0, sizeof to->origin_term);
+}
+
+static void key_make(const CudaKernels *kernels, const Instruction *instruction, Key *key) {
+  static const Place nowhere;
+  memset(key, 0, sizeof *key);
+  key->kind = instruction->kind;
+  switch (instruction->kind) {
+    case INSTRUCTION_KERNEL:
+      key_kernel(kernels, &instruction->as.kernel, key);
+      break;
+    case INSTRUCTION_TAKE:
+    case INSTRUCTION_PUT:
+      key_take(kernels, &instruction->as.take, key);
+      break;
+    case INSTRUCTION_WINDOW:
+    case INSTRUCTION_FOLD:
+      key->as.window = instruction->as.window;
+      key->as.window.x = key->as.window.out = nowhere;
+      break;
+    default:
+      key_attention(&instruction->as.attention, key);
+  }
+}
+
+static bool kernel_make(const CudaKernels *kernels, const Key *key, CudaKernel *made, const char **why) {
+  Arena *arena = kernels->arena;
+  int alignment[KERNEL_MAX_PORTS];
+  for (int p = 0; p < KERNEL_MAX_PORTS; p++) {
+    alignment[p] = key->alignment[p];
+  }
+  switch (key->kind) {
+    case INSTRUCTION_KERNEL:
+      return cuda_generate(kernels->plan->kernels[key->kernel], alignment, &kernels->target, arena, made, why);
+    case INSTRUCTION_TAKE:
+      return cuda_take(&key->as.take, key->as.take.type, key->as.take.type_out, alignment, arena, made, why);
+    case INSTRUCTION_PUT:
+      return cuda_put(&key->as.take, key->as.take.type, key->as.take.type_out, alignment, arena, made, why);
+    case INSTRUCTION_WINDOW:
+      return cuda_window(&key->as.window, arena, made, why);
+    case INSTRUCTION_FOLD:
+      return cuda_fold(&key->as.window, arena, made, why);
+    default:
+      return cuda_attention(&key->as.attention, key->kind == INSTRUCTION_ATTENTION_GRAD, &kernels->target, arena, made,
+                            why);
+  }
+}
+
+const CudaKernel *cuda_instruction(CudaKernels *kernels, const Instruction *instruction, const char **why) {
+  Key key;
+  *why = NULL;
+  if (!cuda_instruction_generates(instruction->kind)) {
+    *why = "it is not generated";
+    return NULL;
+  }
+  key_make(kernels, instruction, &key);
+  const uint64_t hash = XXH3_64bits(&key, sizeof key);
+  const int64_t at = map_get_or(&kernels->by_hash, hash, -1);
+  if (at >= 0 && memcmp(kernels->known.at[at]->key, &key, sizeof key) == 0) {
+    return &kernels->known.at[at]->kernel;
+  }
+  Known *made = ARENA_NEW(kernels->arena, Known);
+  made->key = arena_copy(kernels->arena, &key, sizeof key);
+  if (!kernel_make(kernels, made->key, &made->kernel, why)) {
+    *why = *why ? *why : "no reason was given";
+    return NULL;
+  }
+  map_put(&kernels->by_hash, hash, kernels->known.count);
+  array_push(kernels->arena, &kernels->known, made);
+  return &made->kernel;
+}

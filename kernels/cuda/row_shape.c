@@ -1,0 +1,243 @@
+// row_shape.c: the threads of rows: how many for each, how much of it each holds, and what is fetched ahead.
+#include "kernels/cuda/row_shape.h"
+
+#include <string.h>
+
+enum {
+  ROW_MOST_WORDS = 48,      // of loaded memory in registers
+  ROW_MOST_ELEMENTS = 64,   // of a row in each thread
+  ROW_MOST_THREADS = 1024,  // that hold a row in registers
+  ROW_SHORT_THREADS = 128,  // of a block with several rows
+  ROW_LONG_THREADS = 256,   // of one that goes through many
+  ROW_ONCE_WORDS = 160,     // in registers, with what is the same for all rows
+  ROW_MOST_GROUPS = 15,     // of several warps in a block: named barriers
+  ROW_MOST_STAGES = 4,
+  ROW_FLIGHT = 65536,      // bytes on their way to a multiprocessor
+  ROW_SHARED_REST = 4096,  // of shared memory, for folds
+  ROW_REGISTERS = 65536,   // of a multiprocessor
+};
+
+typedef struct {
+  int rows, columns, sums;  // registers of one chunk: loaded for each row, the same for all rows, sums of columns
+} RowWords;
+
+bool is_wanted(const Generator *g, const CudaProgram *program, int code, bool (*is)(KernelOp)) {
+  return program->wanted[code] && is(g->kernel->code[code].op);
+}
+
+bool is_element_total(const Generator *g, const CudaProgram *program, int code) {
+  return is_wanted(g, program, code, op_is_total) &&
+         (g->kernel->code[g->kernel->code[code].a].level & LEVEL_COLUMN) != 0;
+}
+
+bool is_element_store(const Generator *g, const CudaProgram *program, int code) {
+  if (!program->wanted[code] || g->kernel->code[code].op != KERNEL_STORE) {
+    return false;
+  }
+  const CudaPort *port = &program->port[program->port_of[g->kernel->code[code].port]];
+  for (int d = 0; d < program->inner.count; d++) {
+    if (port->column[d] != 0) {
+      return true;
+    }
+  }
+  return is_element(program, g->kernel->code[code].a);
+}
+
+static RowWords row_words(const Generator *g, const CudaProgram *program) {
+  RowWords words = {0};
+  for (int i = 0; i < g->kernel->code_count; i++) {
+    const KernelInstruction *code = &g->kernel->code[i];
+    if (program->needed[i] && code->op == KERNEL_LOAD && is_element(program, i)) {
+      const CudaPort *port = &program->port[program->port_of[code->port]];
+      const int more = port->access == ACCESS_ONCE ? 1 : (int)max_i64(1, program->vector * port->bytes / 4);
+      *(port_varies(program, port) ? &words.rows : &words.columns) += more;
+    }
+    words.sums += is_wanted(g, program, i, op_is_column_reduction) ? program->vector * g->real_bytes / 4 : 0;
+  }
+  return words;
+}
+
+// As few threads as can hold a row, the number of chunks that leaves fewest of them idle.
+static void row_shape_held(const Generator *g, const CudaProgram *program, const RowWords *words, RowShape *shape) {
+  int64_t most =
+      min_i64(max_i64(1, ROW_MOST_ELEMENTS / program->vector), max_i64(1, ROW_MOST_WORDS / (words->rows + 1)));
+  most = words->sums > 0 ? min_i64(most, max_i64(1, 2 * ROW_MOST_WORDS / (words->rows + words->sums))) : most;
+  int64_t threads = ROW_MOST_THREADS + 1, chunks = most, waste = INT64_MAX;
+  if (g->target->form && g->target->form->threads > 0) {
+    threads = g->target->form->threads;
+    chunks = blocks_of(shape->vectors, threads);
+  } else if (shape->vectors <= 32 * most) {
+    threads = 32;
+    while (threads > 1 && threads / 2 >= shape->vectors) {
+      threads /= 2;
+    }
+    chunks = blocks_of(shape->vectors, threads);
+  } else {
+    for (int64_t c = most; c > 0 && 2 * c >= most; c--) {
+      const int64_t t = round_up(blocks_of(shape->vectors, c), 32);
+      if (t <= ROW_MOST_THREADS && t * c - shape->vectors < waste) {
+        waste = t * c - shape->vectors;
+        threads = t;
+        chunks = c;
+      }
+    }
+  }
+  shape->held = threads <= ROW_MOST_THREADS && !(g->target->form && g->target->form->again);
+  shape->threads = (int)threads;
+  shape->chunks = (int)chunks;
+}
+
+// What more than one phase needs goes into shared memory, as much as fits.
+static void row_shape_long(const Generator *g, const CudaProgram *program, const RowWords *words, RowShape *shape) {
+  const CudaForm *form = g->target->form;
+  int uses[KERNEL_MAX_PORTS] = {0};
+  for (int phase = 0; phase <= program->phases; phase++) {
+    bool values[KERNEL_MAX_CODE] = {false};
+    for (int i = 0; i < g->kernel->code_count; i++) {
+      const bool reduces = program->needed[i] && op_is_row_reduction(g->kernel->code[i].op);
+      if (reduces ? program->phase[i] == phase + 1 : program->wanted[i] && phase == program->phases) {
+        closure_add(g, program, i, false, values);
+      }
+    }
+    for (int i = 0; i < g->kernel->code_count; i++) {
+      if (values[i] && g->kernel->code[i].op == KERNEL_LOAD) {
+        uses[program->port_of[g->kernel->code[i].port]]++;
+      }
+    }
+  }
+  for (int p = 0; p < program->port_count; p++) {
+    const int64_t bytes = program->vector * program->port[p].bytes;
+    const int64_t room = max_i64(0, g->target->shared_bytes - ROW_SHARED_REST - shape->shared) / bytes;
+    if (uses[p] > 1 && program->port[p].access == ACCESS_VECTOR && program->port[p].kind == PORT_INPUT && room > 0) {
+      shape->cached[p] = true;
+      shape->cache[p] = shape->shared;
+      shape->cache_vectors[p] = min_i64(room, program->vectors);
+      shape->shared += round_up(shape->cache_vectors[p] * bytes, 16);
+    }
+  }
+  shape->held = false;
+  shape->rows = 1;
+  shape->threads =
+      shape->vectors < 4096 || (shape->shared > 0 && 2 * shape->shared + 8192 <= g->target->shared_bytes) ? 512 : 1024;
+  shape->chunks = (int)max_i64(1, min_i64(4, 16 / (words->rows + words->columns + 1)));
+  if (form && form->threads > 0) {
+    shape->threads = form->threads;
+  }
+  if (form && form->unroll > 0) {
+    shape->chunks = form->unroll;
+  }
+}
+
+static bool port_is_row(const CudaProgram *program, const CudaPort *port) {
+  for (int d = 0; d < program->inner.count; d++) {
+    if (port->column[d] != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool port_is_staged(const Generator *g, const CudaProgram *program, const CudaPort *port) {
+  if (port->kind != PORT_INPUT || !port_varies(program, port)) {
+    return false;
+  }
+  if (port_is_row(program, port)) {
+    return port->bytes == 4 && (port->shadowed || g->alignment[port->index] >= 4);
+  }
+  return port->access == ACCESS_VECTOR && port->grain == 16;
+}
+
+// Where a block goes through many rows, what differs from row to row is fetched some rows ahead. A thread has a value
+// of the row, like its part of it, in a place of its own, so that nobody waits for others.
+static void row_shape_stages(const Generator *g, const CudaProgram *program, RowShape *shape) {
+  const CudaForm *form = g->target->form;
+  const int threads = shape->threads * shape->rows;
+  int64_t most = form && form->stages != 0 ? form->stages : ROW_MOST_STAGES, bytes = 0, row = 0;
+  memset(shape->staged, -1, sizeof shape->staged);
+  if (!shape->held || !shape->persistent || most < 1) {
+    return;
+  }
+  for (int p = 0; p < program->port_count; p++) {
+    const CudaPort *port = &program->port[p];
+    if (port_is_staged(g, program, port)) {
+      const bool scalar = port_is_row(program, port);
+      shape->staged[p] = bytes;
+      bytes += threads * (scalar ? 4 : shape->chunks * program->vector * port->bytes);
+      row += scalar ? 0 : program->inner.total * port->bytes * shape->rows;
+    }
+  }
+  const int64_t room = (g->target->shared_bytes - ROW_SHARED_REST) / shape->blocks;
+  if (row == 0 || bytes > room) {
+    memset(shape->staged, -1, sizeof shape->staged);
+    return;
+  }
+  if (!form || form->stages == 0) {
+    most = min_i64(most, blocks_of(ROW_FLIGHT, row * shape->blocks));
+  }
+  shape->stages = (int)min_i64(most, room / bytes);
+  shape->stage_bytes = bytes;
+  shape->shared = shape->stages * bytes;
+}
+
+// Rows of a block: a warp for each row makes small blocks, and the more rows have their columns summed in one block,
+// the fewer partial sums there are.
+static void row_shape_rows(const Generator *g, RowShape *shape) {
+  const CudaForm *form = g->target->form;
+  const int block = shape->columns && shape->threads > 32 ? ROW_LONG_THREADS : ROW_SHORT_THREADS;
+  int64_t rows = shape->threads <= 32 || shape->columns ? max_i64(1, block / shape->threads) : 1;
+  rows = form && form->rows > 0 ? form->rows : rows;
+  rows = min_i64(rows, shape->threads > 32 ? min_i64(ROW_MOST_GROUPS, 1024 / shape->threads) : 1024 / shape->threads);
+  if (shape->columns) {
+    rows = min_i64(rows, max_i64(1, (g->target->shared_bytes - ROW_SHARED_REST) / (2 * shape->fold)));
+  }
+  rows = shape->threads < 32 ? round_up(rows, 32 / shape->threads) : rows;
+  shape->rows = shape->held ? (int)rows : 1;
+}
+
+// Blocks of a multiprocessor: as many as have registers for what they keep.
+static void row_shape_blocks(const Generator *g, const RowWords *words, RowShape *shape) {
+  const CudaForm *form = g->target->form;
+  const int threads = shape->threads * shape->rows;
+  const int kept = shape->chunks * (words->rows + words->sums);
+  shape->once = shape->held && shape->persistent && kept + shape->chunks * words->columns <= ROW_ONCE_WORDS;
+  if (form && form->once != 0) {
+    shape->once = shape->held && shape->persistent && form->once > 0;
+  }
+  const int64_t registers = round_up(
+      48 + (shape->held ? kept + (shape->once ? shape->chunks : 1) * words->columns : shape->chunks * words->rows), 8);
+  const int64_t most = min_i64(min_i64(2048 / threads, 32), ROW_REGISTERS / (threads * registers));
+  const int64_t bytes = max_i64(shape->shared, shape->rows > 1 ? shape->rows * shape->fold : 0);
+  const int64_t shared = bytes > 0 ? g->target->shared_bytes / (bytes + 1024) : most;
+  shape->blocks = (int)max_i64(1, min_i64(most, shared));
+  if (form && form->blocks > 0) {
+    shape->blocks = form->blocks;
+  }
+}
+
+RowShape row_shape(Generator *g, CudaProgram *program) {
+  RowShape shape = {0};
+  const CudaForm *form = g->target->form;
+  cuda_program_vector(g, program, GENERATE_MAX_VECTOR);
+  cuda_program_ragged(g, program);
+  shape.vectors = program->vectors;
+  const RowWords words = row_words(g, program);
+  row_shape_held(g, program, &words, &shape);
+  if (!shape.held) {
+    row_shape_long(g, program, &words, &shape);
+  }
+  for (int i = 0; i < g->kernel->code_count; i++) {
+    shape.columns |= is_wanted(g, program, i, op_is_column_reduction);
+    shape.totals |= is_wanted(g, program, i, op_is_total);
+  }
+  shape.persistent = shape.columns || shape.totals || (form && form->persistent);
+  shape.fold = shape.columns ? program->inner.total * g->real_bytes : 0;
+  row_shape_rows(g, &shape);
+  row_shape_blocks(g, &words, &shape);
+  row_shape_stages(g, program, &shape);
+  shape.grid = blocks_of(program->outer.total, shape.rows);
+  if (shape.persistent) {
+    shape.grid = min_i64(shape.grid, (int64_t)g->target->multiprocessors * shape.blocks);
+  }
+  shape.shared = max_i64(shape.shared, shape.rows > 1 ? shape.rows * shape.fold : 0);
+  return shape;
+}

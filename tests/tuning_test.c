@@ -1,0 +1,125 @@
+// tuning_test.c: tuning records: what is kept is found again; damaged, foreign and unwritable ones.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/cuda/tuning.h"
+
+enum { BYTES = 8 };
+static const char machine[] = "mdl tuning 1, a test, driver 1, library 1";
+static const unsigned char algorithm[BYTES] = {0, 1, 2, 0xfe, 0xff, 0x10, 0x0a, 0x80};
+
+typedef struct {
+  Arena *arena;
+  char path[64];
+} Record;
+
+static Record record_make(void) {
+  Record record = {.arena = arena_create(), .path = "/tmp/mdl-tuning-XXXXXX"};
+  assert_non_null(record.arena);
+  const int file = mkstemp(record.path);
+  assert_true(file >= 0);
+  close(file);
+  setenv("MDL_TUNING", record.path, 1);
+  return record;
+}
+
+static void record_end(Record *record) {
+  unlink(record->path);
+  unsetenv("MDL_TUNING");
+  arena_destroy(record->arena);
+}
+
+static void record_fill(const Record *record) {
+  char message[512];
+  Tuning *tuning = tuning_open(record->arena, machine);
+  tuning_add(tuning, "one", algorithm, BYTES, 1.5);
+  tuning_add(tuning, "two", algorithm + 1, BYTES - 1, 2.5);
+  assert_true(tuning_keep(tuning, message, sizeof message));
+}
+
+static void record_text(const Record *record, const char *text) {
+  FILE *file = fopen(record->path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+static bool found(const Record *record, const char *holds_for, const char *problem, size_t bytes) {
+  unsigned char out[BYTES] = {0};
+  const bool has = tuning_find(tuning_open(record->arena, holds_for), problem, out, bytes);
+  return has && memcmp(out, algorithm + (BYTES - bytes), bytes) == 0;
+}
+
+static void what_is_kept_is_found_again(void **state) {
+  (void)state;
+  Record record = record_make();
+  record_fill(&record);
+  assert_true(found(&record, machine, "one", BYTES));
+  assert_true(found(&record, machine, "two", BYTES - 1));
+  assert_false(found(&record, machine, "three", BYTES));
+  assert_false(found(&record, machine, "two", BYTES));  // of another size
+  assert_false(found(&record, "mdl tuning 1, another machine", "one", BYTES));
+  record_end(&record);
+}
+
+static void damaged_records_are_as_good_as_none(void **state) {
+  (void)state;
+  static const char *const bodies[] = {"",
+                                       "one\n",
+                                       "one\t1.5\n",
+                                       "one\t1.5\t\n",
+                                       "one\t1.5\t000102feff100a8\n",
+                                       "one\t1.5\t000102feff100a8z\n",
+                                       "one\t1.5\t00 102feff100a80\n",
+                                       "\xff\xfe\t\t\t\n"};
+  Record record = record_make();
+  for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+    char text[256];
+    snprintf(text, sizeof text, "%s\n%s", machine, bodies[i]);
+    record_text(&record, text);
+    assert_false(found(&record, machine, "one", BYTES));
+  }
+  record_text(&record, "");
+  assert_false(found(&record, machine, "one", BYTES));
+  record_fill(&record);  // and they are written anew
+  assert_true(found(&record, machine, "one", BYTES));
+  record_end(&record);
+}
+
+static void a_record_that_cannot_be_written(void **state) {
+  (void)state;
+  char message[512] = "";
+  Arena *arena = arena_create();
+  setenv("MDL_TUNING", "/proc/mdl-no-such-folder/record", 1);
+  Tuning *named = tuning_open(arena, machine);
+  tuning_add(named, "one", algorithm, BYTES, 1);
+  assert_false(tuning_keep(named, message, sizeof message));
+  assert_non_null(strstr(message, "/proc/mdl-no-such-folder/record"));
+  unsetenv("MDL_TUNING");
+  static const char *const caches[] = {"/proc", "/proc/mdl-no-such-folder"};  // there, and not
+  for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
+    setenv("MDL_CACHE", caches[i], 1);
+    Tuning *tuning = tuning_open(arena, machine);
+    tuning_add(tuning, "one", algorithm, BYTES, 1);
+    assert_true(tuning_keep(tuning, message, sizeof message));
+  }
+  unsetenv("MDL_CACHE");
+  arena_destroy(arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_is_kept_is_found_again),
+      cmocka_unit_test(damaged_records_are_as_good_as_none),
+      cmocka_unit_test(a_record_that_cannot_be_written),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
