@@ -264,11 +264,8 @@ static void test_rings(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_curves),
-      cmocka_unit_test(test_layouts),
-      cmocka_unit_test(test_copies),
-      cmocka_unit_test(test_formats),
-      cmocka_unit_test(test_rings),
+      cmocka_unit_test(test_curves),  cmocka_unit_test(test_layouts), cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_formats), cmocka_unit_test(test_rings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
