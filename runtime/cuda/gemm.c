@@ -218,18 +218,15 @@ static bool problem_choices(const Gemms *gemms, GemmProblem *problem, Error *err
   return true;
 }
 
-// Takes the algorithm of the tuning record if it is one of the library's choices, as all that were timed are. What it
-// is not is a damaged record's, which the library must not see.
+// Takes the algorithm of the tuning record, whatever the library would choose now: two runs with one record are the
+// same run.
 static bool recorded(const Gemms *gemms, GemmProblem *problem) {
   CublasLtAlgorithm algorithm;
-  bool good = false;
-  if (tuning_find(gemms->tuning, problem->key, &algorithm, sizeof algorithm)) {
-    for (int i = 0; i < problem->choice_count; i++) {
-      good |= memcmp(&problem->choice[i].algorithm, &algorithm, sizeof algorithm) == 0;
-    }
-    problem->algorithm = good ? algorithm : problem->algorithm;
+  if (!tuning_find(gemms->tuning, problem->key, &algorithm, sizeof algorithm)) {
+    return false;
   }
-  return good;
+  problem->algorithm = algorithm;
+  return true;
 }
 
 static bool cut_helps(int64_t size, int64_t vector) {

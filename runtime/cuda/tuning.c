@@ -37,14 +37,23 @@ static const char *record_path(Arena *arena, const char *holds_for, const char *
   return arena_format(arena, "%s/tuning-%016" PRIx64 ".txt", folder, (uint64_t)XXH64(holds_for, strlen(holds_for), 0));
 }
 
-// `problem<TAB>microseconds<TAB>hexadecimal`
+static uint64_t check_of(const char *problem, const char *algorithm) {
+  return XXH64(algorithm, strlen(algorithm), XXH64(problem, strlen(problem), 0));
+}
+
+// `problem<TAB>microseconds<TAB>hexadecimal<TAB>check`; a line whose check is another is damaged and left out:
+// libraries must not see its algorithm.
 static void line_take(Tuning *tuning, char *line) {
   char *time = strchr(line, '\t');
   char *algorithm = time ? strchr(time + 1, '\t') : NULL;
-  if (!algorithm) {
+  char *check = algorithm ? strchr(algorithm + 1, '\t') : NULL;
+  if (!check) {
     return;
   }
-  *time = *algorithm = '\0';
+  *time = *algorithm = *check = '\0';
+  if (strtoull(check + 1, NULL, 16) != check_of(line, algorithm + 1)) {
+    return;
+  }
   const Entry entry = {arena_format(tuning->arena, "%s", line), arena_format(tuning->arena, "%s", algorithm + 1),
                        strtod(time + 1, NULL)};
   array_push(tuning->arena, &tuning->entries, entry);
@@ -122,7 +131,8 @@ bool tuning_keep(Tuning *tuning, char *message, size_t size) {
   bool good = file && fprintf(file, "%s\n", tuning->holds_for) > 0;
   for (int i = 0; good && i < tuning->entries.count; i++) {
     const Entry *entry = &tuning->entries.at[i];
-    good = fprintf(file, "%s\t%.2f\t%s\n", entry->problem, entry->microseconds, entry->algorithm) > 0;
+    good = fprintf(file, "%s\t%.2f\t%s\t%016" PRIx64 "\n", entry->problem, entry->microseconds, entry->algorithm,
+                   check_of(entry->problem, entry->algorithm)) > 0;
   }
   good = file && fclose(file) == 0 && good && rename(beside, tuning->path) == 0;
   if (!good) {

@@ -1,7 +1,7 @@
 // tuning.h: the record of which algorithm solves which problem best: a text file, one line for each problem.
 //
 // The first line names what it holds for: chip, driver and library; a record for another is as good as none. Algorithms
-// are the library's plain data in hexadecimal.
+// are the library's plain data in hexadecimal; each line ends with a check of itself.
 #ifndef MDL_RUNTIME_CUDA_TUNING_H
 #define MDL_RUNTIME_CUDA_TUNING_H
 

@@ -15,6 +15,12 @@ train "$SMALL" --steps 6 --precision bf16 --out once
 train "$SMALL" --steps 6 --precision bf16 --out twice
 same "the same run twice" "$(weights once 6)" "$(weights twice 6)"
 
+# Copies of weights are no part of a checkpoint, and are there again after it was loaded.
+train "$SMALL" --steps 3 --precision bf16 --out parts
+train "$SMALL" --steps 6 --precision bf16 --out parts --resume
+same "a run in two parts" "$(weights once 6)" "$(weights parts 6)"
+! grep -q "bf16\." parts/checkpoints/*/model.safetensors || die "a checkpoint holds copies"
+
 expect 0 "$MDL" diff "$SMALL" precision=fp32,bf16
 expect 0 "$MDL" ablate "$SMALL" precision=fp32,tf32,bf16,bf16_fp32_residual --steps 8 --out table
 expect 1 "$MDL" train "$SMALL" --precision fp8_hybrid --steps 1 --out refused
