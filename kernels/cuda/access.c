@@ -174,19 +174,19 @@ void row_values(Generator *g, const CudaProgram *program, int phase, const Emit 
 }
 
 static const CudaPort *port_of_code(const Emit *e, int code) {
-  const int index = e->g->kernel->code[code].port;
-  return index < 0 ? NULL : &e->program->port[e->program->port_of[index]];
+  const int port = e->g->kernel->code[code].port, index = port < 0 ? -1 : e->program->port_of[port];
+  return index < 0 ? NULL : &e->program->port[index];
 }
 
 // Loads, and outputs that add to what is there, in order.
 static bool is_loaded(const Emit *e, int code) {
   const KernelInstruction *instruction = &e->g->kernel->code[code];
-  if (e->stage == STAGE_COPY &&
-      (instruction->port < 0 || e->staged[e->program->port_of[instruction->port]] < 0 || !e->values[code])) {
+  if (e->stage == STAGE_COPY && (instruction->port < 0 || e->program->port_of[instruction->port] < 0 ||
+                                 e->staged[e->program->port_of[instruction->port]] < 0 || !e->values[code])) {
     return false;
   }
-  if (e->loads != LOADS_ALL && instruction->port >= 0 &&
-      port_varies(e->program, port_of_code(e, code)) != (e->loads == LOADS_OF_ROWS)) {
+  const CudaPort *port = port_of_code(e, code);
+  if (e->loads != LOADS_ALL && port && port_varies(e->program, port) != (e->loads == LOADS_OF_ROWS)) {
     return false;
   }
   return (e->values[code] && instruction->op == KERNEL_LOAD) ||
