@@ -1,7 +1,8 @@
 // bench_cuda.c: what the GPU and its driver can do, before any of ours: copy bandwidth, CUDA graphs by their size.
 //
-//   bench_cuda copy      bytes read and written a second by a device copy of 2 GiB
-//   bench_cuda graphs    graphs of 500, 5,000 and 50,000 nodes: seconds to capture, make and launch, time of a node
+//   bench_cuda copy       bytes read and written a second by a device copy of 2 GiB
+//   bench_cuda graphs     graphs of 500, 5,000 and 50,000 nodes: seconds to capture, make and launch, time of a node
+//   bench_cuda epilogues  matrix products of GPT-2 by cuBLASLt, plain and with each epilogue that could serve them
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "runtime/clock.h"
 #include "runtime/cuda/driver.h"
 #include "tests/bench_copy.h"
+#include "tests/bench_epilogues.h"
 
 enum { LAUNCH_ROUNDS = 10, WIDE = 132 };
 
@@ -124,11 +126,26 @@ static void graphs(const Bench *bench) {
   bench->cuda.memory_free(memory);
 }
 
+static void epilogues(const Bench *bench) {
+  epilogues_print(&bench->cuda, bench->stream, bench->begin, bench->end);
+}
+
+typedef struct {
+  const char *word;
+  void (*run)(const Bench *bench);
+} Subject;
+
+static const Subject subjects[] = {{"copy", copy}, {"graphs", graphs}, {"epilogues", epilogues}};
+
 int main(int count, char **words) {
   Bench bench = {0};
   Error error;
-  if (count != 2 || (strcmp(words[1], "copy") != 0 && strcmp(words[1], "graphs") != 0)) {
-    fprintf(stderr, "usage: bench_cuda copy|graphs\n");
+  const Subject *subject = NULL;
+  for (size_t i = 0; count == 2 && i < sizeof subjects / sizeof *subjects; i++) {
+    subject = strcmp(words[1], subjects[i].word) == 0 ? &subjects[i] : subject;
+  }
+  if (!subject) {
+    fprintf(stderr, "usage: bench_cuda copy|graphs|epilogues\n");
     return 2;
   }
   if (!cuda_open(&bench.cuda, &error) || !cuda_device_open(&bench.cuda, 0, &bench.gpu, &error)) {
@@ -138,7 +155,7 @@ int main(int count, char **words) {
   check(&bench, bench.cuda.stream_create(&bench.stream, CUDA_STREAM_NON_BLOCKING), "making a stream");
   check(&bench, bench.cuda.event_create(&bench.begin, CUDA_EVENT_DEFAULT), "making an event");
   check(&bench, bench.cuda.event_create(&bench.end, CUDA_EVENT_DEFAULT), "making an event");
-  (strcmp(words[1], "copy") == 0 ? copy : graphs)(&bench);
+  subject->run(&bench);
   cuda_device_close(&bench.cuda, &bench.gpu);
   cuda_close(&bench.cuda);
   return 0;

@@ -29,7 +29,12 @@ typedef struct {  // cublasLtMatmulHeuristicResult_t
 enum { CUBLAS_F32 = 0, CUBLAS_F64 = 1, CUBLAS_F16 = 2, CUBLAS_BF16 = 14 };            // cudaDataType
 enum { CUBLAS_COMPUTE_F32 = 68, CUBLAS_COMPUTE_F64 = 70, CUBLAS_COMPUTE_TF32 = 77 };  // cublasComputeType_t
 enum { CUBLASLT_LAYOUT_BATCH_COUNT = 5, CUBLASLT_LAYOUT_BATCH_STRIDE = 6 };           // of a matrix
-enum { CUBLASLT_PRODUCT_TRANSPOSE_A = 3, CUBLASLT_PRODUCT_TRANSPOSE_B = 4 };          // of a product
+enum {                                                                                // of a product
+  CUBLASLT_PRODUCT_TRANSPOSE_A = 3,
+  CUBLASLT_PRODUCT_TRANSPOSE_B = 4,
+  CUBLASLT_PRODUCT_EPILOGUE = 7,
+  CUBLASLT_PRODUCT_BIAS = 8,  // where the bias lies
+};
 enum {
   CUBLASLT_PREFER_WORKSPACE = 1,
   CUBLASLT_PREFER_ALIGNMENT_A = 5,
