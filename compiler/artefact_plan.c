@@ -118,6 +118,10 @@ static void code_gemm(Codec *codec, Gemm *gemm) {
   code_place(codec, &gemm->b);
   code_place(codec, &gemm->c);
   CODE_ENUM(codec, gemm->write, WriteMode, WRITE_ADD_AFTER_FIRST + 1);
+  CODE_ENUM(codec, gemm->epilogue, GemmEpilogue, EPILOGUE_COUNT);
+  if (gemm->epilogue == EPILOGUE_BIAS) {
+    code_place(codec, &gemm->bias);
+  }
 }
 
 static void code_take(Codec *codec, Take *take) {

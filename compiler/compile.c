@@ -344,9 +344,9 @@ static void print_kernels(const Plan *plan, ProgramKind program, Buffer *out) {
       buffer_format(out, "%5d %-14s %s", j, instruction_kind_name(instruction->kind), instruction->name);
       if (instruction->kind == INSTRUCTION_GEMM) {
         const Gemm *gemm = &instruction->as.gemm;
-        buffer_format(out, "  m %lld n %lld k %lld %c%c%s", (long long)gemm->m, (long long)gemm->n, (long long)gemm->k,
-                      gemm->transpose_a ? 't' : 'n', gemm->transpose_b ? 't' : 'n',
-                      gemm->batch_count ? " batched" : "");
+        buffer_format(out, "  m %lld n %lld k %lld %c%c%s%s", (long long)gemm->m, (long long)gemm->n,
+                      (long long)gemm->k, gemm->transpose_a ? 't' : 'n', gemm->transpose_b ? 't' : 'n',
+                      gemm->batch_count ? " batched" : "", gemm->epilogue == EPILOGUE_BIAS ? " + bias" : "");
       } else if (instruction->kind == INSTRUCTION_KERNEL) {
         buffer_format(out, "  kernel %d", instruction->as.kernel.kernel);
       }

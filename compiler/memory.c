@@ -21,6 +21,9 @@ void instruction_places(Instruction *instruction, Kernel *const *kernels, PlaceV
     case INSTRUCTION_GEMM:
       visit(context, &instruction->as.gemm.a, false);
       visit(context, &instruction->as.gemm.b, false);
+      if (instruction->as.gemm.epilogue == EPILOGUE_BIAS) {
+        visit(context, &instruction->as.gemm.bias, false);
+      }
       visit(context, &instruction->as.gemm.c, true);
       break;
     case INSTRUCTION_TAKE:

@@ -10,7 +10,7 @@
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 6, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_VERSION = 7, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
   const char *name;
@@ -78,6 +78,10 @@ typedef struct {
   Place *place;
 } KernelCall;
 
+// What a product does to its result before that is rounded and stored. BIAS: adds `bias`, n elements of type_c without
+// gaps, to every row; the product is stored (WRITE_STORE) and has no batch.
+typedef enum { EPILOGUE_NONE, EPILOGUE_BIAS, EPILOGUE_COUNT } GemmEpilogue;
+
 // c[batch..., m, n] = sum over k of a[batch..., m, k] * b[batch..., k, n]; row-major with leading dimensions.
 // transpose_a: a is stored [k, m] with row stride lda; transpose_b: b is stored [n, k]. Sums are made in f32, or in f64
 // where a and b are f64; what is added to c is rounded once. tf32: a and b are f32, and may be rounded to
@@ -92,6 +96,8 @@ typedef struct {
   int64_t batch[4], stride_a[4], stride_b[4], stride_c[4];  // in elements
   Place a, b, c;
   WriteMode write;
+  GemmEpilogue epilogue;
+  Place bias;  // of EPILOGUE_BIAS
 } Gemm;
 
 // TAKE: out[dims] = x[dims with the indexed axis at index[dims]]; PUT: x = 0 (unless it adds), then

@@ -47,6 +47,18 @@ static bool gemm_types_hold(PlanCheck *v, const Gemm *gemm) {
   return !gemm->tf32 || gemm->type == TYPE_F32 || check_fail(v, "rounds to TensorFloat-32 what is not f32");
 }
 
+static bool epilogue_holds(PlanCheck *v, const Gemm *gemm) {
+  Extent extent = {0};
+  if (gemm->epilogue == EPILOGUE_NONE) {
+    return true;
+  }
+  if (gemm->write != WRITE_STORE || gemm->batch_count > 0) {
+    return check_fail(v, "adds a bias to what it does not store, or to a batch");
+  }
+  extent_add(&extent, gemm->n, 1);
+  return check_place(v, gemm->bias, extent, element_type_bytes(gemm->type_c));
+}
+
 static bool gemm_holds(PlanCheck *v, const Gemm *gemm) {
   int64_t sizes[] = {gemm->m, gemm->n, gemm->k};
   if (!check_sizes(v, sizes, 3) || !check_sizes(v, gemm->batch, gemm->batch_count) || !gemm_types_hold(v, gemm)) {
@@ -58,7 +70,8 @@ static bool gemm_holds(PlanCheck *v, const Gemm *gemm) {
                             gemm->stride_a) &&
          gemm_operand_holds(v, gemm, gemm->b, type, tb ? gemm->n : gemm->k, tb ? gemm->k : gemm->n, gemm->ldb,
                             gemm->stride_b) &&
-         gemm_operand_holds(v, gemm, gemm->c, gemm->type_c, gemm->m, gemm->n, gemm->ldc, gemm->stride_c);
+         gemm_operand_holds(v, gemm, gemm->c, gemm->type_c, gemm->m, gemm->n, gemm->ldc, gemm->stride_c) &&
+         epilogue_holds(v, gemm);
 }
 
 static bool take_holds(PlanCheck *v, const Take *take, bool put) {

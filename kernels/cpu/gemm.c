@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <string.h>
 
 enum { TILE_M = 512, TILE_N = 1536, TILE_STEP = 16, WIDE_K = 512 };
 #define SPLIT_FLOPS 4e6  // a product of more is worth two tasks
@@ -16,7 +17,7 @@ typedef struct {
   const Gemm *gemm;
   const Blas *blas;
   const Simd *simd;
-  const char *a, *b;
+  const char *a, *b, *bias;
   char *c;
   char *const *scratch;
   int64_t tile_m, tile_n, tiles_m, tiles_n;
@@ -57,11 +58,11 @@ static int64_t tile_of(int64_t n, int64_t parts) {
 
 // Where one product of the batch, and a tile of it, lie in the three matrices; in elements.
 typedef struct {
-  int64_t a, b, c, rows, columns;
+  int64_t a, b, c, bias, rows, columns;
 } Tile;
 
 static Tile tile_at(const Gemm *gemm, int64_t product, int64_t row, int64_t rows, int64_t column, int64_t columns) {
-  Tile tile = {.rows = rows, .columns = columns};
+  Tile tile = {.bias = column, .rows = rows, .columns = columns};
   for (int i = gemm->batch_count - 1; i >= 0; i--) {
     const int64_t at = product % gemm->batch[i];
     product /= gemm->batch[i];
@@ -75,9 +76,21 @@ static Tile tile_at(const Gemm *gemm, int64_t product, int64_t row, int64_t rows
   return tile;
 }
 
+// Makes every row of a tile the bias: what the product is then added to.
+static void begin_with_bias(const Job *job, const Tile *tile) {
+  const int64_t bytes = element_type_bytes(job->gemm->type_c);
+  for (int64_t i = 0; i < tile->rows; i++) {
+    memcpy(job->c + (tile->c + i * job->gemm->ldc) * bytes, job->bias + tile->bias * bytes,
+           (size_t)(tile->columns * bytes));
+  }
+}
+
 static void run_product(const Job *job, const Tile *tile) {
   const Gemm *gemm = job->gemm;
   const int64_t bytes = element_type_bytes(gemm->type);
+  if (job->bias) {
+    begin_with_bias(job, tile);
+  }
   const BlasGemm call = {.type = gemm->type,
                          .transpose_a = gemm->transpose_a,
                          .transpose_b = gemm->transpose_b,
@@ -120,7 +133,11 @@ static void run_wide_product(const Job *job, int worker, const Tile *tile) {
                    .ldc = direct ? gemm->ldc : columns,
                    .alpha = 1.0,
                    .beta = job->beta};
-  if (!direct && job->beta != 0.0) {
+  if (direct && job->bias) {
+    begin_with_bias(job, tile);
+  } else if (job->bias) {
+    widen(job, gemm->type_c, sums, job->bias + tile->bias * bytes_c, 0, rows, columns);
+  } else if (!direct && job->beta != 0.0) {
     widen(job, gemm->type_c, sums, c, gemm->ldc, rows, columns);
   }
   for (int64_t k = 0; k < gemm->k; k += WIDE_K) {
@@ -198,9 +215,10 @@ void gemm_run(const Gemm *gemm, const Blas *blas, const Simd *simd, Pool *pool, 
              .simd = simd,
              .a = ports->a,
              .b = ports->b,
+             .bias = ports->bias,
              .c = ports->c,
              .scratch = scratch,
-             .beta = adds ? 1.0 : 0.0};
+             .beta = adds || ports->bias ? 1.0 : 0.0};
   cut_tiles(&job);
   pool_run(pool, job.tiles_m * job.tiles_n * ceil_div(job.batch, job.group), run_task, &job);
 }

@@ -1,7 +1,7 @@
 // gemm.h: matrix products, cut into tiles whose size depends on the shapes only.
 //
 // The library multiplies f32 and f64. Operands in 16 bits are widened to f32 piece by piece in a worker's scratch, and
-// results in 16 bits are rounded once, after all of k is summed in f32.
+// results in 16 bits are rounded once, after all of k is summed in f32. Where there is a bias, sums begin with it.
 #ifndef MDL_KERNELS_CPU_GEMM_H
 #define MDL_KERNELS_CPU_GEMM_H
 
@@ -10,7 +10,7 @@
 #include "runtime/cpu/pool.h"
 
 typedef struct {
-  const void *a, *b;
+  const void *a, *b, *bias;  // bias: NULL without one
   void *c;
 } GemmPorts;
 

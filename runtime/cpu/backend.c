@@ -292,7 +292,11 @@ static void run_kernel(Device *device, const Fused *fused, const KernelCall *cal
 
 static void run_gemm(Device *device, const Gemm *gemm, const PlanCall *call) {
   const GemmPorts ports = {
-      .a = address(device, &gemm->a, call), .b = address(device, &gemm->b, call), .c = address(device, &gemm->c, call)};
+      .a = address(device, &gemm->a, call),
+      .b = address(device, &gemm->b, call),
+      .bias = gemm->epilogue == EPILOGUE_BIAS ? address(device, &gemm->bias, call) : NULL,
+      .c = address(device, &gemm->c, call),
+  };
   gemm_run(gemm, &device->blas, device->simd, device->pool, &ports, call->first, device->scratch);
 }
 

@@ -35,6 +35,7 @@ enum {                                                                          
   CUBLASLT_PRODUCT_EPILOGUE = 7,
   CUBLASLT_PRODUCT_BIAS = 8,  // where the bias lies
 };
+enum { CUBLASLT_EPILOGUE_BIAS = 4 };
 enum {
   CUBLASLT_PREFER_WORKSPACE = 1,
   CUBLASLT_PREFER_ALIGNMENT_A = 5,

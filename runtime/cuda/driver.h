@@ -34,6 +34,22 @@ enum { CUDA_FUNCTION_SHARED_MAX = 8 };  // CUfunction_attribute: dynamic shared 
 enum { CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_DEFAULT = 0, CUDA_EVENT_NO_TIMING = 2 };
 enum { CUDA_HOST_PORTABLE = 1, CUDA_HOST_MAPPED = 2 };
 enum { CUDA_CAPTURE_THREAD_LOCAL = 1 };
+enum { CUDA_MEMORY_DEVICE = 2 };  // CUmemorytype
+
+typedef struct {  // CUDA_MEMCPY2D: rows of `width` bytes, the first at x, y of each side; host and array are of no use
+                  // here
+  size_t from_x, from_y;
+  int from_kind;
+  const void *from_host;
+  CudaAddress from;
+  void *from_array;
+  size_t from_pitch, to_x, to_y;
+  int to_kind;
+  void *to_host;
+  CudaAddress to;
+  void *to_array;
+  size_t to_pitch, width, height;
+} CudaRectangle;
 
 // X(result name in the table, name in the driver, version of its signature, parameters)
 #define CUDA_DRIVER_FUNCTIONS(X)                                                                                       \
@@ -60,6 +76,7 @@ enum { CUDA_CAPTURE_THREAD_LOCAL = 1 };
   X(copy_in, cuMemcpyHtoDAsync, 3020, (CudaAddress to, const void *from, size_t bytes, CudaStream stream))             \
   X(copy_out, cuMemcpyDtoHAsync, 3020, (void *to, CudaAddress from, size_t bytes, CudaStream stream))                  \
   X(copy_within, cuMemcpyDtoDAsync, 3020, (CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream))         \
+  X(copy_rectangle, cuMemcpy2DAsync, 3020, (const CudaRectangle *rectangle, CudaStream stream))                        \
   X(fill_bytes, cuMemsetD8Async, 3020, (CudaAddress to, unsigned char value, size_t count, CudaStream stream))         \
   X(fill_words, cuMemsetD32Async, 3020, (CudaAddress to, unsigned value, size_t count, CudaStream stream))             \
   X(stream_create, cuStreamCreate, 2000, (CudaStream * stream, unsigned flags))                                        \

@@ -5,6 +5,9 @@
 //
 // Its fast kernels want the sizes of what is contiguous in memory to be whole vectors of 16 bytes. A long size that is
 // not, like a vocabulary of 50257, is cut: the whole vectors are one product and the rest is another.
+//
+// A bias is added by the library's epilogue. Where it has none for a product, every row of the result is made the bias
+// first, and the product is added to that.
 #include "runtime/cuda/gemm.h"
 
 #include <inttypes.h>
@@ -24,13 +27,14 @@ enum {
   KEY_MAX = 320,
   CALL_LAUNCHES = 3,  // of one call of the library: clearing, the product, adding its parts
   LAUNCHES_MAX = 1 << 20,
+  OPERANDS = 4,  // a, b, c and the bias
 };
 static const double ROUND_SECONDS = 0.002;  // least time of a round of launches
 static const double BETTER = 0.99;          // of the time of the first choice, for another to be taken
 
 struct GemmProblem {
   Gemm gemm;
-  int alignment[3];
+  int alignment[OPERANDS];
   const char *key, *name, *form;
   CublasLtProduct product;
   CublasLtLayout a, b, c;
@@ -39,9 +43,10 @@ struct GemmProblem {
   int choice_count;
   int inner;  // the batch dim that one call takes, or -1
   bool tuned;
-  GemmProblem *part[2];  // of a product that was cut, which has nothing else but form; else NULL
-  int64_t offset[3];     // where the second part begins in a, b and c, in elements
-  ElementType type[3];   // of a, b and c
+  GemmProblem *part[2];        // of a product that was cut, which has nothing else but form; else NULL
+  int64_t offset[OPERANDS];    // where the second part begins in each operand, in elements
+  ElementType type[OPERANDS];  // of each
+  GemmProblem *after_bias;     // the library cannot add the bias: what is added to rows that hold it; else NULL
 };
 
 struct Gemms {
@@ -96,6 +101,9 @@ const char *gemm_form(const GemmProblem *problem) {
 }
 
 bool gemm_tuned(const GemmProblem *problem) {
+  if (problem->after_bias) {
+    return gemm_tuned(problem->after_bias);
+  }
   return problem->part[0] ? gemm_tuned(problem->part[0]) && gemm_tuned(problem->part[1]) : problem->tuned;
 }
 
@@ -108,7 +116,19 @@ static int64_t library_calls(const GemmProblem *problem) {
   return calls;
 }
 
+// Copies that make all rows of a matrix one row: each doubles what is there.
+static int spread_copies(int64_t rows) {
+  int copies = 1;
+  for (int64_t made = 1; made < rows; made *= 2) {
+    copies++;
+  }
+  return copies;
+}
+
 int gemm_launches(const GemmProblem *problem) {
+  if (problem->after_bias) {
+    return gemm_launches(problem->after_bias) + spread_copies(problem->gemm.m);
+  }
   if (problem->part[0]) {
     const int both = gemm_launches(problem->part[0]) + gemm_launches(problem->part[1]);
     return both > LAUNCHES_MAX ? LAUNCHES_MAX : both;
@@ -149,8 +169,12 @@ static const char *problem_key(Arena *arena, const Gemm *gemm, const int *alignm
       gemm->k, gemm->transpose_a ? 'A' : 'a', gemm->lda, gemm->transpose_b ? 'B' : 'b', gemm->ldb, gemm->ldc,
       alignment[0], alignment[1], alignment[2], gemm->write == WRITE_STORE ? "" : " adds");
   if (inner >= 0) {
-    snprintf(text + length, sizeof text - (size_t)length, " batch %" PRId64 " by %" PRId64 " %" PRId64 " %" PRId64,
-             gemm->batch[inner], gemm->stride_a[inner], gemm->stride_b[inner], gemm->stride_c[inner]);
+    length +=
+        snprintf(text + length, sizeof text - (size_t)length, " batch %" PRId64 " by %" PRId64 " %" PRId64 " %" PRId64,
+                 gemm->batch[inner], gemm->stride_a[inner], gemm->stride_b[inner], gemm->stride_c[inner]);
+  }
+  if (gemm->epilogue == EPILOGUE_BIAS) {
+    snprintf(text + length, sizeof text - (size_t)length, " bias align %d", alignment[3]);
   }
   return arena_format(arena, "%s", text);
 }
@@ -180,6 +204,12 @@ static bool problem_describe(const Gemms *gemms, GemmProblem *problem, Error *er
                   : lt->product_set(problem->product, CUBLASLT_PRODUCT_TRANSPOSE_A, &transpose_a, sizeof transpose_a);
   status = status ? status
                   : lt->product_set(problem->product, CUBLASLT_PRODUCT_TRANSPOSE_B, &transpose_b, sizeof transpose_b);
+  if (gemm->epilogue == EPILOGUE_BIAS) {
+    const int32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    const CudaAddress aligned = (CudaAddress)problem->alignment[3];  // the library chooses by what divides the address
+    status = status ? status : lt->product_set(problem->product, CUBLASLT_PRODUCT_EPILOGUE, &epilogue, sizeof epilogue);
+    status = status ? status : lt->product_set(problem->product, CUBLASLT_PRODUCT_BIAS, &aligned, sizeof aligned);
+  }
   return cublaslt_check(lt, status, "describing a matrix product", error) &&
          layout_make(gemms, &problem->a, gemm->type, gemm->transpose_b ? gemm->k : gemm->n,
                      gemm->transpose_b ? gemm->n : gemm->k, gemm->ldb, gemm, gemm->stride_b, problem->inner, error) &&
@@ -199,7 +229,19 @@ static CublasStatus preference_fill(const CublasLt *lt, CublasLtPreference prefe
   return status ? status : lt->preference_set(preference, CUBLASLT_PREFER_ALIGNMENT_D, &c, sizeof c);
 }
 
-static bool problem_choices(const Gemms *gemms, GemmProblem *problem, Error *error) {
+// A bias of which the library knows nothing: the product by itself, added to what there is.
+static bool bias_first(Gemms *gemms, GemmProblem *problem, Error *error) {
+  Gemm adds = problem->gemm;
+  adds.epilogue = EPILOGUE_NONE;
+  adds.write = WRITE_ADD;
+  if (!gemm_prepare(gemms, &adds, problem->alignment, problem->name, &problem->after_bias, error)) {
+    return false;
+  }
+  problem->form = arena_format(gemms->arena, "bias, then %s", problem->after_bias->form);
+  return true;
+}
+
+static bool problem_choices(Gemms *gemms, GemmProblem *problem, Error *error) {
   const CublasLt *lt = &gemms->lt;
   CublasLtPreference preference = NULL;
   if (!cublaslt_check(lt, lt->preference_create(&preference), "asking for algorithms", error)) {
@@ -211,6 +253,9 @@ static bool problem_choices(const Gemms *gemms, GemmProblem *problem, Error *err
                          CHOICES_MAX, problem->choice, &problem->choice_count);
   }
   lt->preference_destroy(preference);
+  if ((status != 0 || problem->choice_count == 0) && problem->gemm.epilogue == EPILOGUE_BIAS) {
+    return bias_first(gemms, problem, error);
+  }
   if (status != 0 || problem->choice_count == 0) {
     return error_set(error, 1, "%s: cuBLASLt has no algorithm for %s: %s", problem->name, problem->key,
                      lt->status_text(status));
@@ -238,7 +283,7 @@ static int64_t largest(int64_t a, int64_t b) {
 }
 
 // Halves a product with an operand of 2^31 elements or more, within which some of the library's kernels lose their way.
-static bool cut_half(Gemm *gemm, Gemm *rest, int64_t offset[3]) {
+static bool cut_half(Gemm *gemm, Gemm *rest, int64_t offset[OPERANDS]) {
   const int64_t rows = largest(gemm->transpose_a ? 0 : gemm->lda, gemm->ldc);
   if (gemm->m > 1 && !gemm->transpose_a && gemm->m > INT32_MAX / rows) {
     gemm->m = (gemm->m + 1) / 2;
@@ -253,18 +298,19 @@ static bool cut_half(Gemm *gemm, Gemm *rest, int64_t offset[3]) {
     offset[0] = gemm->k * gemm->lda;
     offset[1] = gemm->transpose_b ? gemm->k : gemm->k * gemm->ldb;
     rest->write = WRITE_ADD;
+    rest->epilogue = EPILOGUE_NONE;
     return true;
   }
   return false;
 }
 
-// Takes the last, odd positions of one dim off a product: they become `rest`, which begins at `offset` (elements of a,
-// b and c). False: there is nothing to take off.
-static bool cut(Gemm *gemm, Gemm *rest, int64_t offset[3]) {
+// Takes the last, odd positions of one dim off a product: they become `rest`, which begins at `offset` (elements of
+// each operand). False: there is nothing to take off.
+static bool cut(Gemm *gemm, Gemm *rest, int64_t offset[OPERANDS]) {
   const int64_t vector = VECTOR_BYTES / element_type_bytes(gemm->type);
   const bool k_lies = !gemm->transpose_a || gemm->transpose_b;  // in a row of an operand
   *rest = *gemm;
-  memset(offset, 0, 3 * sizeof *offset);
+  memset(offset, 0, OPERANDS * sizeof *offset);
   if (cut_half(gemm, rest, offset)) {
     return true;
   }
@@ -272,7 +318,7 @@ static bool cut(Gemm *gemm, Gemm *rest, int64_t offset[3]) {
     gemm->n -= gemm->n % vector;
     rest->n -= gemm->n;
     offset[1] = gemm->transpose_b ? gemm->n * gemm->ldb : gemm->n;
-    offset[2] = gemm->n;
+    offset[2] = offset[3] = gemm->n;
     return true;
   }
   if (gemm->transpose_a && cut_helps(gemm->m, vector)) {
@@ -288,6 +334,7 @@ static bool cut(Gemm *gemm, Gemm *rest, int64_t offset[3]) {
     offset[0] = gemm->transpose_a ? gemm->k * gemm->lda : gemm->k;
     offset[1] = gemm->transpose_b ? gemm->k : gemm->k * gemm->ldb;
     rest->write = WRITE_ADD;
+    rest->epilogue = EPILOGUE_NONE;
     return true;
   }
   return false;
@@ -302,13 +349,13 @@ static int part_alignment(int whole, int64_t bytes) {
 }
 
 // A product as its parts.
-static bool parts_prepare(Gemms *gemms, const Gemm *first, const Gemm *second, const int64_t offset[3],
+static bool parts_prepare(Gemms *gemms, const Gemm *first, const Gemm *second, const int64_t *offset,
                           const int *alignment, const char *name, GemmProblem **out, Error *error) {
   GemmProblem *problem = ARENA_NEW(gemms->arena, GemmProblem);
-  int second_alignment[3];
-  *problem = (GemmProblem){.name = name, .type = {first->type, first->type, first->type_c}};
+  int second_alignment[OPERANDS];
+  *problem = (GemmProblem){.name = name, .type = {first->type, first->type, first->type_c, first->type_c}};
   memcpy(problem->offset, offset, sizeof problem->offset);
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < OPERANDS; i++) {
     second_alignment[i] = part_alignment(alignment[i], offset[i] * element_type_bytes(problem->type[i]));
   }
   if (!gemm_prepare(gemms, first, alignment, name, &problem->part[0], error) ||
@@ -323,7 +370,7 @@ static bool parts_prepare(Gemms *gemms, const Gemm *first, const Gemm *second, c
 bool gemm_prepare(Gemms *gemms, const Gemm *gemm, const int *alignment, const char *name, GemmProblem **out,
                   Error *error) {
   Gemm first = *gemm, rest;
-  int64_t offset[3];
+  int64_t offset[OPERANDS];
   if (cut(&first, &rest, offset)) {
     return parts_prepare(gemms, &first, &rest, offset, alignment, name, out, error);
   }
@@ -345,13 +392,17 @@ bool gemm_prepare(Gemms *gemms, const Gemm *gemm, const int *alignment, const ch
   *problem = (GemmProblem){.gemm = *gemm, .key = key, .name = name, .inner = inner};
   memcpy(problem->alignment, alignment, sizeof problem->alignment);
   array_push(gemms->arena, &gemms->problems, problem);
+  *out = problem;
   if (!problem_describe(gemms, problem, error) || !problem_choices(gemms, problem, error)) {
     return false;
   }
+  if (problem->after_bias) {
+    return true;
+  }
   problem->algorithm = problem->choice[0].algorithm;
   problem->tuned = recorded(gemms, problem);
-  problem->form = arena_format(gemms->arena, "cuBLASLt %" PRId64 "x%" PRId64 "x%" PRId64, gemm->m, gemm->n, gemm->k);
-  *out = problem;
+  problem->form = arena_format(gemms->arena, "cuBLASLt %" PRId64 "x%" PRId64 "x%" PRId64 "%s", gemm->m, gemm->n,
+                               gemm->k, gemm->epilogue == EPILOGUE_BIAS ? " + bias" : "");
   return true;
 }
 
@@ -370,8 +421,7 @@ static void batch_offsets(const Gemm *gemm, int inner, int64_t at, int64_t offse
 }
 
 static CublasStatus multiply(const Gemms *gemms, const GemmProblem *problem, const CublasLtAlgorithm *algorithm,
-                             CudaAddress a, CudaAddress b, CudaAddress c, bool add, CudaAddress workspace,
-                             CudaStream stream) {
+                             const CudaAddress *operands, bool add, CudaAddress workspace, CudaStream stream) {
   const Gemm *gemm = &problem->gemm;
   const uint64_t size = (uint64_t)element_type_bytes(gemm->type), size_c = (uint64_t)element_type_bytes(gemm->type_c);
   const float one = 1, beta = add ? 1 : 0;
@@ -379,13 +429,21 @@ static CublasStatus multiply(const Gemms *gemms, const GemmProblem *problem, con
   const bool wide = gemm->type == TYPE_F64;
   const int64_t calls = library_calls(problem);
   int64_t offset[3];
+  if (gemm->epilogue == EPILOGUE_BIAS) {
+    const CublasStatus status =
+        gemms->lt.product_set(problem->product, CUBLASLT_PRODUCT_BIAS, &operands[3], sizeof operands[3]);
+    if (status != 0) {
+      return status;
+    }
+  }
   for (int64_t call = 0; call < calls; call++) {
     batch_offsets(gemm, problem->inner, call, offset);
-    const CudaAddress to = c + (uint64_t)offset[2] * size_c;
+    const CudaAddress to = operands[2] + (uint64_t)offset[2] * size_c;
     const CublasStatus status = gemms->lt.multiply(
-        gemms->handle, problem->product, wide ? (const void *)&wide_one : &one, b + (uint64_t)offset[1] * size,
-        problem->a, a + (uint64_t)offset[0] * size, problem->b, wide ? (const void *)&wide_beta : &beta, to, problem->c,
-        to, problem->c, algorithm, workspace, WORKSPACE_BYTES, stream);
+        gemms->handle, problem->product, wide ? (const void *)&wide_one : &one,
+        operands[1] + (uint64_t)offset[1] * size, problem->a, operands[0] + (uint64_t)offset[0] * size, problem->b,
+        wide ? (const void *)&wide_beta : &beta, to, problem->c, to, problem->c, algorithm, workspace, WORKSPACE_BYTES,
+        stream);
     if (status != 0) {
       return status;
     }
@@ -393,28 +451,58 @@ static CublasStatus multiply(const Gemms *gemms, const GemmProblem *problem, con
   return 0;
 }
 
-// Where the operand that begins at `address` begins for the second part.
-static CudaAddress part_address(const GemmProblem *problem, int operand, CudaAddress address) {
-  return address + (uint64_t)(problem->offset[operand] * element_type_bytes(problem->type[operand]));
+// Where the operands begin for the second part.
+static void part_addresses(const GemmProblem *problem, const CudaAddress *operands, CudaAddress to[OPERANDS]) {
+  for (int i = 0; i < OPERANDS; i++) {
+    to[i] = operands[i] + (uint64_t)(problem->offset[i] * element_type_bytes(problem->type[i]));
+  }
 }
 
-bool gemm_launch(Gemms *gemms, const GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c, bool first,
+// Makes every row of c the bias.
+static bool spread(const Gemms *gemms, const Gemm *gemm, CudaAddress bias, CudaAddress c, CudaStream stream,
+                   Error *error) {
+  const size_t bytes = (size_t)element_type_bytes(gemm->type_c), apart = (size_t)gemm->ldc * bytes;
+  CudaRectangle rows = {.from_kind = CUDA_MEMORY_DEVICE,
+                        .from = bias,
+                        .from_pitch = apart,
+                        .to_kind = CUDA_MEMORY_DEVICE,
+                        .to = c,
+                        .to_pitch = apart,
+                        .width = (size_t)gemm->n * bytes,
+                        .height = 1};
+  CudaStatus status = gemms->cuda->copy_rectangle(&rows, stream);
+  rows.from = c;
+  for (int64_t made = 1; made < gemm->m && status == 0; made += (int64_t)rows.height) {
+    rows.to = c + (uint64_t)made * apart;
+    rows.height = (size_t)(gemm->m - made < made ? gemm->m - made : made);
+    status = gemms->cuda->copy_rectangle(&rows, stream);
+  }
+  return cuda_check(gemms->cuda, status, "copying a bias", error);
+}
+
+bool gemm_launch(Gemms *gemms, const GemmProblem *problem, const CudaAddress *operands, bool first,
                  CudaAddress workspace, CudaStream stream, Error *error) {
   if (problem->part[0]) {
-    return gemm_launch(gemms, problem->part[0], a, b, c, first, workspace, stream, error) &&
-           gemm_launch(gemms, problem->part[1], part_address(problem, 0, a), part_address(problem, 1, b),
-                       part_address(problem, 2, c), first, workspace, stream, error);
+    CudaAddress second[OPERANDS];
+    part_addresses(problem, operands, second);
+    return gemm_launch(gemms, problem->part[0], operands, first, workspace, stream, error) &&
+           gemm_launch(gemms, problem->part[1], second, first, workspace, stream, error);
+  }
+  if (problem->after_bias) {
+    return spread(gemms, &problem->gemm, operands[3], operands[2], stream, error) &&
+           gemm_launch(gemms, problem->after_bias, operands, first, workspace, stream, error);
   }
   const WriteMode write = problem->gemm.write;
   const bool add = write == WRITE_ADD || (write == WRITE_ADD_AFTER_FIRST && !first);
-  return cublaslt_check(&gemms->lt, multiply(gemms, problem, &problem->algorithm, a, b, c, add, workspace, stream),
+  return cublaslt_check(&gemms->lt, multiply(gemms, problem, &problem->algorithm, operands, add, workspace, stream),
                         problem->key, error);
 }
 
 typedef struct {
   const Gemms *gemms;
   const GemmProblem *problem;
-  CudaAddress a, b, c, workspace;
+  const CudaAddress *operands;
+  CudaAddress workspace;
   CudaStream stream;
   CudaEvent begin, end;
 } Trial;
@@ -427,8 +515,8 @@ static double trial_time(const Trial *trial, const CublasLtAlgorithm *algorithm)
   for (int round = 0; round <= TIMED_ROUNDS; round++) {
     cuda->event_record(trial->begin, trial->stream);
     for (int i = 0; i < launches; i++) {
-      if (multiply(trial->gemms, trial->problem, algorithm, trial->a, trial->b, trial->c,
-                   trial->problem->gemm.write != WRITE_STORE, trial->workspace, trial->stream) != 0) {
+      if (multiply(trial->gemms, trial->problem, algorithm, trial->operands, trial->problem->gemm.write != WRITE_STORE,
+                   trial->workspace, trial->stream) != 0) {
         return -1;
       }
     }
@@ -448,10 +536,10 @@ static double trial_time(const Trial *trial, const CublasLtAlgorithm *algorithm)
   return best;
 }
 
-static bool choices_time(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c,
-                         CudaAddress workspace, CudaStream stream, Error *error) {
+static bool choices_time(Gemms *gemms, GemmProblem *problem, const CudaAddress *operands, CudaAddress workspace,
+                         CudaStream stream, Error *error) {
   const Cuda *cuda = gemms->cuda;
-  Trial trial = {gemms, problem, a, b, c, workspace, stream, NULL, NULL};
+  Trial trial = {gemms, problem, operands, workspace, stream, NULL, NULL};
   if (!cuda_check(cuda, cuda->event_create(&trial.begin, CUDA_EVENT_DEFAULT), "making an event", error)) {
     return false;
   }
@@ -477,14 +565,18 @@ static bool choices_time(Gemms *gemms, GemmProblem *problem, CudaAddress a, Cuda
   return true;
 }
 
-bool gemm_tune(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c, CudaAddress workspace,
+bool gemm_tune(Gemms *gemms, GemmProblem *problem, const CudaAddress *operands, CudaAddress workspace,
                CudaStream stream, Error *error) {
   if (problem->part[0]) {
-    return gemm_tune(gemms, problem->part[0], a, b, c, workspace, stream, error) &&
-           gemm_tune(gemms, problem->part[1], part_address(problem, 0, a), part_address(problem, 1, b),
-                     part_address(problem, 2, c), workspace, stream, error);
+    CudaAddress second[OPERANDS];
+    part_addresses(problem, operands, second);
+    return gemm_tune(gemms, problem->part[0], operands, workspace, stream, error) &&
+           gemm_tune(gemms, problem->part[1], second, workspace, stream, error);
   }
-  return problem->tuned || choices_time(gemms, problem, a, b, c, workspace, stream, error);
+  if (problem->after_bias) {
+    return gemm_tune(gemms, problem->after_bias, operands, workspace, stream, error);
+  }
+  return problem->tuned || choices_time(gemms, problem, operands, workspace, stream, error);
 }
 
 void gemms_reread(Gemms *gemms) {

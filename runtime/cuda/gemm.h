@@ -16,19 +16,20 @@ void gemms_destroy(Gemms *gemms);             // NULL: nothing
 int64_t gemms_workspace(const Gemms *gemms);  // bytes that every launch may use
 
 // A problem with the library's first choice of algorithm, or the tuning record's. alignment: powers of two that divide
-// the addresses of a, b and c. The answer lives in the arena; equal problems share one.
+// the addresses of a, b, c and, where there is one, the bias. The answer lives in the arena; equal problems share one.
 bool gemm_prepare(Gemms *gemms, const Gemm *gemm, const int *alignment, const char *name, GemmProblem **problem,
                   Error *error);
 const char *gemm_form(const GemmProblem *problem);  // in words: for traces
 bool gemm_tuned(const GemmProblem *problem);
 int gemm_launches(const GemmProblem *problem);  // kernels of one product, at most
 
-// c += or = a b. `first`: of the calls that accumulate (plan.h).
-bool gemm_launch(Gemms *gemms, const GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c, bool first,
+// c += or = a b, and what the epilogue says. operands: addresses in the order of `alignment`. `first`: of the calls
+// that accumulate (plan.h).
+bool gemm_launch(Gemms *gemms, const GemmProblem *problem, const CudaAddress *operands, bool first,
                  CudaAddress workspace, CudaStream stream, Error *error);
 
 // Times the library's choices on these addresses, which must hold numbers of the usual size, and keeps the fastest.
-bool gemm_tune(Gemms *gemms, GemmProblem *problem, CudaAddress a, CudaAddress b, CudaAddress c, CudaAddress workspace,
+bool gemm_tune(Gemms *gemms, GemmProblem *problem, const CudaAddress *operands, CudaAddress workspace,
                CudaStream stream, Error *error);
 void gemms_reread(Gemms *gemms);  // takes from the tuning record what others have added to it; NULL: nothing
 bool gemms_keep(Gemms *gemms, Error *error);  // writes the tuning record, if there is something new in it

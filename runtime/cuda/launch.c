@@ -58,8 +58,7 @@ static bool launch_instruction(Device *device, const Instruction *instruction, c
       return modules_launch(&device->cuda, prepared->as.loaded, slots, device->scratch, call->first, device->stream,
                             error);
     case PREPARED_GEMM:
-      return gemm_launch(device->gemms, prepared->as.gemm, slots[0], slots[1], slots[2], call->first, device->scratch,
-                         device->stream, error);
+      return gemm_launch(device->gemms, prepared->as.gemm, slots, call->first, device->scratch, device->stream, error);
     case PREPARED_ATTENTION:
       return cudnn_attention_launch(device->cudnn, prepared->as.attention, slots, device->scratch, device->stream,
                                     error);
@@ -120,8 +119,7 @@ bool device_tune(Device *device, Error *error) {
           continue;
         }
         slots_fill(device, prepared, call, slots);
-        if (!gemm_tune(device->gemms, prepared->as.gemm, slots[0], slots[1], slots[2], device->scratch, device->stream,
-                       error)) {
+        if (!gemm_tune(device->gemms, prepared->as.gemm, slots, device->scratch, device->stream, error)) {
           return false;
         }
       }

@@ -63,16 +63,20 @@ static bool prepare_window(Device *device, const Instruction *instruction, Prepa
 
 static bool prepare_gemm(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
   const Gemm *gemm = &instruction->as.gemm;
-  const Slot slots[] = {{.place = &gemm->a}, {.place = &gemm->b}, {.place = &gemm->c}};
-  int alignment[3];
-  for (int i = 0; i < 3; i++) {
+  // The last is of no use to a product without a bias.
+  const Slot slots[] = {{.place = &gemm->a},
+                        {.place = &gemm->b},
+                        {.place = &gemm->c},
+                        {.place = gemm->epilogue == EPILOGUE_BIAS ? &gemm->bias : &gemm->c}};
+  int alignment[4];
+  for (int i = 0; i < 4; i++) {
     alignment[i] = cuda_place_alignment(device->plan, slots[i].place);
   }
   if (!device->gemms && !gemms_create(&device->cuda, &device->gpu, device->arena, &device->gemms, error)) {
     return false;
   }
   prepared->kind = PREPARED_GEMM;
-  slots_take(device, prepared, slots, 3);
+  slots_take(device, prepared, slots, 4);
   scratch_need(device, gemms_workspace(device->gemms));
   if (!gemm_prepare(device->gemms, gemm, alignment, instruction_name(instruction), &prepared->as.gemm, error)) {
     return false;

@@ -423,6 +423,19 @@ CudaStatus cuMemcpyDtoDAsync(CudaAddress to, CudaAddress from, size_t bytes, Cud
   return cuMemcpyHtoDAsync(to, (const void *)(uintptr_t)from, bytes, stream);
 }
 
+CudaStatus cuMemcpy2DAsync(const CudaRectangle *r, CudaStream stream) {
+  const bool plain = r->from_kind == CUDA_MEMORY_DEVICE && r->to_kind == CUDA_MEMORY_DEVICE && r->from_x == 0 &&
+                     r->from_y == 0 && r->to_x == 0 && r->to_y == 0;
+  if (!plain || r->from_pitch < r->width || r->to_pitch < r->width) {
+    return INVALID;
+  }
+  CudaStatus status = 0;
+  for (size_t i = 0; i < r->height && status == 0; i++) {
+    status = cuMemcpyDtoDAsync(r->to + i * r->to_pitch, r->from + i * r->from_pitch, r->width, stream);
+  }
+  return status;
+}
+
 CudaStatus cuMemsetD8Async(CudaAddress to, unsigned char value, size_t count, CudaStream stream) {
   return put(stream, (Op){.kind = OP_FILL_BYTES, .to = (char *)(uintptr_t)to, .count = count, .value = value});
 }
@@ -547,6 +560,7 @@ CudaStatus cuGetProcAddress_v2(const char *symbol, void **function, int version,
       KNOWN(cuMemcpyHtoDAsync),
       KNOWN(cuMemcpyDtoHAsync),
       KNOWN(cuMemcpyDtoDAsync),
+      KNOWN(cuMemcpy2DAsync),
       KNOWN(cuMemsetD8Async),
       KNOWN(cuMemsetD32Async),
       KNOWN(cuStreamCreate),
