@@ -72,7 +72,8 @@ static Cost cost_dot(const Graph *graph, const Node *node) {
       points += pair_points(graph, node->operands[i], node->operands[i + 1]);
     }
   } else {
-    for (int i = 1; i < node->operand_count; i++) {
+    const int count = node->op == OP_BIASED_DOTS ? node->result_count + 1 : node->operand_count;
+    for (int i = 1; i < count; i++) {
       points += pair_points(graph, node->operands[0], node->operands[i]);
     }
   }

@@ -105,7 +105,7 @@ static ViewValue value_of(const Graph *graph, const Spec *spec, const Value *val
 // Later passes copy labels to what stands for a value.
 static bool stands_for(const Node *node) {
   return node->op == OP_SEGMENT || node->op == OP_MICROBATCH || node->op == OP_RECEIVE || node->op == OP_GROUP ||
-         node->op == OP_DOTS;
+         node->op == OP_DOTS || node->op == OP_BIASED_DOTS;
 }
 
 // The table of values has those of all stages, also where their nodes are gone.

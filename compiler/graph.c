@@ -106,6 +106,8 @@ int graph_result_count(const Graph *graph, const Node *node) {
       return graph->regions.at[node->region].results.count;
     case OP_DOTS:
       return node->operand_count > 1 ? node->operand_count - 1 : 1;
+    case OP_BIASED_DOTS:
+      return node->operand_count > 2 ? (node->operand_count - 1) / 2 : 1;
     default:
       return 1;
   }

@@ -28,6 +28,7 @@ static bool placeable(const Lower *l, ValueId value) {
     case OP_GROUP:
     case OP_DOT:
     case OP_DOTS:
+    case OP_BIASED_DOTS:
     case OP_DOT_SUM:
     case OP_CONCAT:
     case OP_PAD:
@@ -104,13 +105,26 @@ static void put_side_by_side(Lower *l, const ValueId *given, int count, Shape co
   array_push(l->c->arena, &l->bundles, bundle);
 }
 
+// Biases that something makes: side by side, as one.
+static void bundle_biases(Lower *l, const Node *node) {
+  const int count = node->result_count;
+  Shape *columns = ARENA_ARRAY(l->c->arena, Shape, count);
+  for (int i = 0; i < count; i++) {
+    columns[i] = shape_minus(graph_shape(l->graph, node->operands[1 + i]), &node->axes);
+  }
+  put_side_by_side(l, node->operands + 1 + count, count, (Shape){0}, columns);
+}
+
 static void bundle_dots(Lower *l, const Node *node) {
-  int count = node->operand_count - 1;
+  const int count = node->result_count;
   Shape *columns = ARENA_ARRAY(l->c->arena, Shape, count), rows = graph_shape(l->graph, node->operands[0]);
   const Node *maker = graph_producer(l->graph, node->operands[1]);
   bool parameters = maker && (maker->op == OP_PARAM || maker->op == OP_PART);
   for (int i = 0; i < count; i++) {
     columns[i] = shape_minus(graph_shape(l->graph, node->operands[i + 1]), &node->axes);
+  }
+  if (node->op == OP_BIASED_DOTS) {
+    bundle_biases(l, node);
   }
   if (parameters) {  // results side by side
     ValueId *results = ARENA_ARRAY(l->c->arena, ValueId, count);
@@ -173,6 +187,7 @@ static void decide_node(Lower *l, const Node *node) {
       }
       break;
     case OP_DOTS:
+    case OP_BIASED_DOTS:
       bundle_dots(l, node);
       break;
     case OP_DOT_SUM:
@@ -226,7 +241,8 @@ static void decide_microbatch(Lower *l, const Node *node) {
 }
 
 static bool strides_are_free(const Node *node) {
-  return node->op == OP_DOT || node->op == OP_DOTS || node->op == OP_DOT_SUM || node->op == OP_GROUP;
+  return node->op == OP_DOT || node->op == OP_DOTS || node->op == OP_BIASED_DOTS || node->op == OP_DOT_SUM ||
+         node->op == OP_GROUP;
 }
 
 // Matrix products, kernels and what is taken from by index have any strides; what nothing else makes or reads need not

@@ -498,6 +498,21 @@ static const char *infer_dots(Graph *graph, const Node *node, Value *results) {
   return NULL;
 }
 
+static const char *infer_biased_dots(Graph *graph, const Node *node, Value *results) {
+  const int count = (node->operand_count - 1) / 2;
+  Node dots = *node;
+  dots.operand_count = 1 + count;
+  const char *wrong =
+      node->operand_count % 2 == 1 ? infer_dots(graph, &dots, results) : "operands do not come in pairs";
+  for (int i = 0; i < count && !wrong; i++) {
+    const Value *matrix = operand(graph, node, 1 + i), *bias = operand(graph, node, 1 + count + i);
+    Shape columns = shape_minus(matrix->shape, &node->axes);
+    const bool alike = element_type_floating(bias->type) && shape_same_set(&bias->shape, &columns);
+    wrong = alike ? NULL : "a bias does not have the axes of its columns";
+  }
+  return wrong;
+}
+
 static const char *infer_dot_sum(Graph *graph, const Node *node, Value *results) {
   results->type = operand(graph, node, 0)->type;
   results->shape = node->axes;

@@ -322,6 +322,7 @@ static void lower_node(Lower *l, const Node *node) {
       lower_dot(l, node);
       break;
     case OP_DOTS:
+    case OP_BIASED_DOTS:
       lower_dots(l, node);
       break;
     case OP_DOT_SUM:

@@ -2,7 +2,8 @@
 //
 // The axes of a dot are batch (in both operands and the result), rows (first operand and result), columns (second and
 // result) and inner (contracted). Each kind must have one stride in each matrix; row and column axes that do not are
-// moved to the batch, an operand whose inner axes do not is copied.
+// moved to the batch, an operand whose inner axes do not is copied. A bias that lies along the columns is added by the
+// product; another is copied to every row first, and the product is added to that.
 #include <string.h>
 
 #include "compiler/lower.h"
@@ -127,8 +128,9 @@ static void leading(int64_t row, int64_t column, int64_t rows, int64_t columns, 
   *ld = *transposed ? positive(column, rows) : positive(row, columns);
 }
 
+// bias: along the columns, or NULL.
 static void finish_gemm(Lower *l, const Axes *axes, const Matrix *a, const Matrix *b, const Matrix *c,
-                        WriteMode write) {
+                        const Matrix *bias, WriteMode write) {
   Gemm gemm = {.type = graph_value(l->graph, a->value)->type,
                .type_c = graph_value(l->graph, c->value)->type,
                .tf32 = l->c->spec->formats.tf32,
@@ -146,6 +148,8 @@ static void finish_gemm(Lower *l, const Axes *axes, const Matrix *a, const Matri
   gemm.a = place_of(l, &a->storage);
   gemm.b = place_of(l, &b->storage);
   gemm.c = place_of(l, &c->storage);
+  gemm.epilogue = bias ? EPILOGUE_BIAS : EPILOGUE_NONE;
+  gemm.bias = bias ? place_of(l, &bias->storage) : (Place){0};
   Instruction *instruction = new_instruction(l, INSTRUCTION_GEMM);
   double count = 1;
   for (int i = 0; i < gemm.batch_count; i++) {
@@ -154,12 +158,36 @@ static void finish_gemm(Lower *l, const Axes *axes, const Matrix *a, const Matri
   double m = (double)gemm.m, n = (double)gemm.n, k = (double)gemm.k;
   instruction->flops = 2 * count * m * n * k;
   instruction->bytes = count * ((m * k + k * n) * (double)element_type_bytes(gemm.type) +
-                                m * n * (double)element_type_bytes(gemm.type_c));
+                                (m * n + (bias ? n : 0)) * (double)element_type_bytes(gemm.type_c));
   instruction->as.gemm = gemm;
 }
 
-// c (+)= a . b, with the axes of c; the result is written through `c`, whose columns must be contiguous.
-static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Shape *contracted, WriteMode write) {
+// Makes every row of c the bias.
+static void spread(Lower *l, const Matrix *bias, const Matrix *c) {
+  Storage from = bias->storage;
+  for (int i = 0; i < c->shape.count; i++) {
+    from.stride[i] = matrix_stride(l, bias, c->shape.axis[i]);
+  }
+  lower_copy(l, c->shape, graph_value(l->graph, c->value)->type, &from, &c->storage, WRITE_STORE);
+}
+
+// The product that adds the bias, or the product added to the bias.
+static void finish_biased(Lower *l, const Axes *axes, const Matrix *a, const Matrix *b, const Matrix *c,
+                          const Matrix *bias) {
+  Gemm trial = {0};
+  const bool along = shape_contains(&bias->shape, &axes->columns) &&
+                     (collapse(l, bias, &axes->columns) == 1 || graph_elements(l->graph, axes->columns) == 1);
+  if (along && batch_dims(l, axes, a, b, c, &trial) && trial.batch_count == 0) {
+    finish_gemm(l, axes, a, b, c, bias, WRITE_STORE);
+    return;
+  }
+  spread(l, bias, c);
+  finish_gemm(l, axes, a, b, c, NULL, WRITE_ADD);
+}
+
+// c (+)= a . b, with the axes of c; the result is written through `c`, whose columns must be contiguous. bias: is added
+// to what is stored, or NULL.
+static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Matrix *bias, const Shape *contracted, WriteMode write) {
   Axes axes = {.inner = *contracted};
   Shape common = shape_common(a.shape, &b.shape);
   axes.batch = shape_minus(shape_common(c.shape, &common), contracted);
@@ -188,7 +216,11 @@ static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Shape *contracted
   bool writable = usable(l, &c, &axes.rows, &axes.columns) && collapse(l, &c, &axes.columns) <= 1;
   Gemm trial = {0};
   if (writable && batch_dims(l, &axes, &a, &b, &c, &trial)) {
-    finish_gemm(l, &axes, &a, &b, &c, write);
+    if (bias) {
+      finish_biased(l, &axes, &a, &b, &c, bias);
+    } else {
+      finish_gemm(l, &axes, &a, &b, &c, NULL, write);
+    }
     return;
   }
   // Through a dense result [batch, rows, columns], then copied where it belongs.
@@ -196,7 +228,11 @@ static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Shape *contracted
   Matrix dense = {c.value, dense_storage(l, order, type_bytes(l, c.value)), order};
   copy_matrix(l, &a, axes.batch, &axes.rows, &axes.inner);
   copy_matrix(l, &b, axes.batch, &axes.columns, &axes.inner);
-  finish_gemm(l, &axes, &a, &b, &dense, WRITE_STORE);
+  if (bias) {
+    finish_biased(l, &axes, &a, &b, &dense, bias);
+  } else {
+    finish_gemm(l, &axes, &a, &b, &dense, NULL, WRITE_STORE);
+  }
   Storage to = dense.storage;
   for (int i = 0; i < order.count; i++) {
     to.stride[i] = c.storage.stride[shape_find(&c.shape, order.axis[i])];
@@ -213,7 +249,7 @@ static WriteMode write_mode(const Lower *l, ValueId value) {
 
 void lower_dot(Lower *l, const Node *node) {
   ValueId result = node->first_result;
-  gemm(l, matrix_of(l, node->operands[0]), matrix_of(l, node->operands[1]), matrix_of(l, result), &node->axes,
+  gemm(l, matrix_of(l, node->operands[0]), matrix_of(l, node->operands[1]), matrix_of(l, result), NULL, &node->axes,
        write_mode(l, result));
 }
 
@@ -261,8 +297,31 @@ static AxisId joined_axis(Lower *l, const Shape *columns, int count) {
   return graph_axis(l->graph, name_of(l->c->names, "joined"), size);
 }
 
+// The biases as one, which has the joined axis: where they lie, if one begins where the other ends, or in a copy.
+static Matrix joined_bias(Lower *l, Matrix *biases, const Shape *columns, AxisId axis, int count) {
+  const Shape none = {0};
+  if (follow_each_other(l, biases, columns, &none, count) && collapse(l, &biases[0], &columns[0]) == 1) {
+    return joined(l, &biases[0], axis, &none, 1);
+  }
+  const int64_t bytes = type_bytes(l, biases[0].value);
+  Matrix all = {biases[0].value, dense_storage(l, shape_of(axis), bytes), shape_of(axis)};
+  Storage to = all.storage;
+  for (int i = 0; i < count; i++) {
+    int64_t stride = 1;
+    for (int j = columns[i].count - 1; j >= 0; j--) {
+      to.stride[shape_find(&biases[i].shape, columns[i].axis[j])] = stride;
+      stride *= extent(l, columns[i].axis[j]);
+    }
+    lower_copy(l, biases[i].shape, graph_value(l->graph, biases[i].value)->type, &biases[i].storage, &to, WRITE_STORE);
+    to.offset += stride * bytes;
+  }
+  return all;
+}
+
 void lower_dots(Lower *l, const Node *node) {
-  int count = node->operand_count - 1;
+  const int count = node->result_count;
+  const bool biased = node->op == OP_BIASED_DOTS;
+  Matrix *bias = ARENA_ARRAY(l->c->arena, Matrix, count);
   Matrix *b = ARENA_ARRAY(l->c->arena, Matrix, count), *c = ARENA_ARRAY(l->c->arena, Matrix, count);
   Shape *columns = ARENA_ARRAY(l->c->arena, Shape, count);
   Matrix a = matrix_of(l, node->operands[0]);
@@ -271,6 +330,7 @@ void lower_dots(Lower *l, const Node *node) {
   for (int i = 0; i < count; i++) {
     b[i] = matrix_of(l, node->operands[i + 1]);
     c[i] = matrix_of(l, node->first_result + i);
+    bias[i] = biased ? matrix_of(l, node->operands[1 + count + i]) : (Matrix){0};
     columns[i] = shape_minus(b[i].shape, &node->axes);
     sort_by_stride(l, &c[i], &columns[i]);
     same &= l->accumulate[node->first_result + i] == accumulate;
@@ -278,15 +338,17 @@ void lower_dots(Lower *l, const Node *node) {
   Shape inner = node->axes;
   sort_by_stride(l, &b[0], &inner);
   sort_by_stride(l, &c[0], &rows);
-  if (same && follow_each_other(l, b, columns, &inner, count) && follow_each_other(l, c, columns, &rows, count)) {
+  if (same && count > 1 && follow_each_other(l, b, columns, &inner, count) &&
+      follow_each_other(l, c, columns, &rows, count)) {
     AxisId axis = joined_axis(l, columns, count);
     Matrix all_b = joined(l, &b[0], axis, &inner, collapse(l, &b[0], &columns[0]));
     Matrix all_c = joined(l, &c[0], axis, &rows, collapse(l, &c[0], &columns[0]));
-    gemm(l, a, all_b, all_c, &node->axes, write_mode(l, node->first_result));
+    Matrix all = biased ? joined_bias(l, bias, columns, axis, count) : (Matrix){0};
+    gemm(l, a, all_b, all_c, biased ? &all : NULL, &node->axes, write_mode(l, node->first_result));
     return;
   }
   for (int i = 0; i < count; i++) {
-    gemm(l, a, b[i], c[i], &node->axes, write_mode(l, node->first_result + i));
+    gemm(l, a, b[i], c[i], biased ? &bias[i] : NULL, &node->axes, write_mode(l, node->first_result + i));
   }
 }
 
@@ -309,11 +371,11 @@ void lower_dot_sum(Lower *l, const Node *node) {
     Matrix all_a = joined(l, &a[0], axis, &rows, collapse(l, &a[0], &inner[0]));
     Matrix all_b = joined(l, &b[0], axis, &columns, collapse(l, &b[0], &inner[0]));
     Shape over = shape_of(axis);
-    gemm(l, all_a, all_b, c, &over, write_mode(l, node->first_result));
+    gemm(l, all_a, all_b, c, NULL, &over, write_mode(l, node->first_result));
     return;
   }
   for (int i = 0; i < count; i++) {
     WriteMode mode = i ? WRITE_ADD : write_mode(l, node->first_result);
-    gemm(l, a[i], b[i], c, &inner[i], mode);
+    gemm(l, a[i], b[i], c, NULL, &inner[i], mode);
   }
 }

@@ -391,6 +391,7 @@ static const Recipe recipes[OP_COUNT] = {
     [OP_SEGMENT] = {.without = "made after differentiation"},
     [OP_GROUP] = {.without = "made after differentiation"},
     [OP_DOTS] = {.without = "made after differentiation"},
+    [OP_BIASED_DOTS] = {.without = "made after differentiation"},
     [OP_DOT_SUM] = {.without = "made after differentiation"},
     [OP_COPY] = {.without = "made after differentiation"},
 };

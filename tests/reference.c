@@ -380,6 +380,9 @@ static void run_dots(Reference *r, const Node *node) {
     Tensor *to = define(r, node->first_result + i);
     FOR_POINTS(r, point, &to->shape) {
       *element(r, to, point) = (double)product_sum(r, node, 0, i + 1, &node->axes, point);
+      if (node->op == OP_BIASED_DOTS) {
+        *element(r, to, point) += read(r, node, 1 + node->result_count + i, point);
+      }
     }
   }
 }
@@ -543,6 +546,7 @@ static void run_node(Reference *r, const Node *node) {
       run_pack(r, node);
       return;
     case OP_DOTS:
+    case OP_BIASED_DOTS:
       run_dots(r, node);
       return;
     case OP_ASSIGN:

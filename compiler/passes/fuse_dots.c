@@ -1,0 +1,261 @@
+// fuse_dots.c: one GEMM for dots that share an operand, and one for a sum of dots.
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/passes/fuse.h"
+
+// The parameter that a value is, or is the part of in a gathered pack; -1: it is none.
+static ValueId parameter_of(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  const Node *gather = node && node->op == OP_PART ? graph_producer(graph, node->operands[0]) : NULL;
+  const Node *pack = gather && gather->op == OP_ALL_GATHER ? graph_producer(graph, gather->operands[0]) : NULL;
+  value = pack && pack->op == OP_PACK ? pack->operands[node->integer] : value;
+  node = graph_producer(graph, value);
+  return node && node->op == OP_PARAM ? value : -1;
+}
+
+static bool is_parameter(const Graph *graph, ValueId value) {
+  return parameter_of(graph, value) >= 0;
+}
+
+static void count_uses(Fuser *f) {
+  Graph *graph = f->graph;
+  f->uses = ARENA_ARRAY(f->c->arena, int, graph->values.count + 1);
+  f->rank = ARENA_ARRAY(f->c->arena, int, graph->values.count + 1);
+  f->collected = ARENA_ARRAY(f->c->arena, int, graph->values.count + 1);
+  f->position = ARENA_ARRAY(f->c->arena, int, graph->nodes.count + 1);
+  for (int i = 0; i < graph->persistent.count; i++) {
+    if (graph->persistent.at[i].value >= 0) {
+      f->rank[graph->persistent.at[i].value] = i;
+    }
+  }
+  for (int i = 0; i < f->nodes.count; i++) {
+    const Node *node = graph_node(graph, f->nodes.at[i]);
+    f->position[f->nodes.at[i]] = i;
+    if (node->op == OP_PART && is_parameter(graph, node->first_result)) {
+      f->rank[node->first_result] = f->rank[parameter_of(graph, node->first_result)];
+    }
+    for (int j = 0; j < node->operand_count; j++) {
+      f->uses[node->operands[j]]++;
+      f->collected[node->operands[j]] += node->op == OP_PACK || node->op == OP_OUTPUT;
+      if (node->op == OP_PACK) {
+        f->rank[node->operands[j]] = j;
+      }
+    }
+  }
+  const ValueList *results = &graph->regions.at[f->region].results;
+  for (int i = 0; i < results->count; i++) {
+    f->uses[results->at[i]]++;
+    f->collected[results->at[i]]++;
+    f->rank[results->at[i]] = i;
+  }
+}
+
+// Only packs, outputs and the region's results use it: a gradient of a parameter, which nothing here waits for.
+static bool only_collected(const Fuser *f, ValueId value) {
+  return f->collected[value] == f->uses[value];
+}
+
+// --- dots that share an operand ---
+
+typedef struct {
+  NodeId node;
+  ValueId shared, other, bias;  // bias: -1 without one
+  int rank;
+} SharedDot;
+
+// Plain matrix products only: what the two operands share is contracted, and something else is left on both sides.
+static bool plain(const Graph *graph, const Node *node, int shared) {
+  Shape a = graph_shape(graph, node->operands[shared]), b = graph_shape(graph, node->operands[1 - shared]);
+  Shape common = shape_common(a, &b);
+  return shape_same_set(&common, &node->axes) && a.count > common.count && b.count > common.count;
+}
+
+static int by_rank(const void *a, const void *b) {
+  const SharedDot *x = a, *y = b;
+  return x->rank != y->rank ? (x->rank > y->rank) - (x->rank < y->rank) : x->node - y->node;
+}
+
+static void merge_shared(Fuser *f, SharedDot *dots, int count) {
+  Graph *graph = f->graph;
+  qsort(dots, (size_t)count, sizeof *dots, by_rank);
+  ValueId *operands = ARENA_ARRAY(f->c->arena, ValueId, 2 * count + 1);
+  operands[0] = dots[0].shared;
+  // In the list it stands where the first stood if its operands are parameters, else where the last one stood.
+  bool early = is_parameter(graph, dots[0].other);
+  int at = f->position[dots[0].node];
+  for (int i = 0; i < count; i++) {
+    int other = f->position[dots[i].node];
+    operands[i + 1] = dots[i].other;
+    operands[count + i + 1] = dots[i].bias;
+    at = (other < at) == early ? other : at;
+  }
+  const Node model = *graph_node(graph, dots[0].node);
+  graph->span = model.span;
+  graph->scope = model.scope;
+  graph->backward = model.backward;
+  const bool biased = dots[0].bias >= 0;
+  ValueId first = graph_add(graph, biased ? OP_BIASED_DOTS : OP_DOTS, (NodeInit){NODE_INIT, .axes = model.axes},
+                            operands, (biased ? 2 : 1) * count + 1);
+  NodeId made = graph_value(graph, first)->node;
+  for (int i = 0; i < count; i++) {
+    const Node *was = graph_node(graph, dots[i].node);
+    Value *value = graph_value(graph, first + i), *old = graph_value(graph, was->first_result);
+    value->type = old->type;
+    value->name = old->name;
+    value->label = old->label;
+    value->role = old->role;
+    value->span = old->span;
+    f->replace[was->first_result] = first + i;
+    f->gone[dots[i].node] = true;
+  }
+  f->nodes.at[at] = made;
+}
+
+// Finds, for each shared operand and contraction, the dots to merge.
+static void find_shared(Fuser *f) {
+  Graph *graph = f->graph;
+  enum { MOST = 16 };
+  Map first_of = map_create(f->c->arena);
+  int total = f->nodes.count;
+  int *next = ARENA_ARRAY(f->c->arena, int, total * 2 + 2);
+  int *side = ARENA_ARRAY(f->c->arena, int, total * 2 + 2);
+  for (int i = total - 1; i >= 0; i--) {
+    const Node *node = graph_node(graph, f->nodes.at[i]);
+    if (node->op != OP_DOT && node->op != OP_BIASED_DOTS) {
+      continue;
+    }
+    for (int s = 0; s < (node->op == OP_DOT ? 2 : 1); s++) {
+      ValueId other = node->operands[1 - s];
+      bool forward = is_parameter(graph, other) && !is_parameter(graph, node->operands[s]) && !node->backward;
+      bool gradient =
+          node->backward && !is_parameter(graph, other) && !is_parameter(graph, node->operands[s]) && s == 1;
+      if ((forward || gradient) && plain(graph, node, s)) {
+        uint64_t key = (uint64_t)node->operands[s] * 2 + (uint64_t)node->backward;
+        next[i * 2 + s] = (int)map_get_or(&first_of, key, -1);
+        side[i * 2 + s] = s;
+        map_put(&first_of, key, i * 2 + s);
+      }
+    }
+  }
+  for (size_t slot = 0; slot < first_of.capacity; slot++) {
+    if (!first_of.keys[slot]) {
+      continue;
+    }
+    SharedDot dots[MOST];
+    int count = 0;
+    for (int at = (int)first_of.values[slot]; at >= 0 && count < MOST; at = next[at]) {
+      NodeId id = f->nodes.at[at / 2];
+      const Node *node = graph_node(graph, id);
+      const Node *one = count ? graph_node(graph, dots[0].node) : node;
+      bool same = node->op == one->op && shape_same_set(&node->axes, &one->axes) &&
+                  graph_value(graph, node->first_result)->type == graph_value(graph, one->first_result)->type;
+      if (f->gone[id] || !same || (node->backward && !only_collected(f, node->first_result))) {
+        continue;
+      }
+      ValueId other = node->operands[1 - side[at]];
+      int rank = node->backward ? f->rank[node->first_result] : f->rank[other];
+      ValueId bias = node->op == OP_BIASED_DOTS ? node->operands[2] : -1;
+      dots[count++] = (SharedDot){id, node->operands[side[at]], other, bias, rank};
+    }
+    if (count > 1) {
+      merge_shared(f, dots, count);
+    }
+  }
+}
+
+// --- sums of dots ---
+
+static bool collect_sum(const Fuser *f, ValueId value, bool outermost, SharedDot *dots, NodeId *adds, int *count,
+                        int *add_count, int most) {
+  const Node *node = graph_producer(f->graph, value);
+  if (!node || f->gone[graph_value(f->graph, value)->node] || (!outermost && f->uses[value] != 1)) {
+    return false;
+  }
+  NodeId id = graph_value(f->graph, value)->node;
+  if (node->op == OP_ADD && *add_count < most) {
+    adds[(*add_count)++] = id;
+    return collect_sum(f, node->operands[0], false, dots, adds, count, add_count, most) &&
+           collect_sum(f, node->operands[1], false, dots, adds, count, add_count, most);
+  }
+  if (node->op != OP_DOT || *count >= most) {
+    return false;
+  }
+  for (int s = 0; s < 2; s++) {
+    if (is_parameter(f->graph, node->operands[1 - s]) && plain(f->graph, node, s)) {
+      dots[(*count)++] = (SharedDot){id, node->operands[s], node->operands[1 - s], -1, f->rank[node->operands[1 - s]]};
+      return true;
+    }
+  }
+  return false;
+}
+
+// Are they one matrix product, of operands side by side? All have the axes of the sum, the same of them as rows.
+static bool one_product(const Graph *graph, const SharedDot *dots, int count, Shape sum) {
+  Shape rows = {0};
+  for (int i = 0; i < count; i++) {
+    const Node *dot = graph_node(graph, dots[i].node);
+    Shape shape = graph_shape(graph, dot->first_result),
+          of = shape_minus(graph_shape(graph, dots[i].shared), &dot->axes);
+    rows = i ? rows : of;
+    if (!shape_same_set(&shape, &sum) || !shape_same_set(&rows, &of)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static void find_sums(Fuser *f) {
+  Graph *graph = f->graph;
+  enum { MOST = 8 };
+  for (int i = f->nodes.count - 1; i >= 0; i--) {
+    NodeId id = f->nodes.at[i];
+    if (graph_node(graph, id)->op != OP_ADD || f->gone[id]) {
+      continue;
+    }
+    SharedDot dots[MOST];
+    NodeId adds[MOST];
+    int count = 0, add_count = 0;
+    ValueId result = graph_node(graph, id)->first_result;
+    if (!collect_sum(f, result, true, dots, adds, &count, &add_count, MOST) || count < 2 ||
+        !one_product(graph, dots, count, graph_shape(graph, result))) {
+      continue;
+    }
+    qsort(dots, (size_t)count, sizeof *dots, by_rank);
+    ValueId operands[2 * MOST];
+    for (int j = 0; j < count; j++) {
+      operands[2 * j] = dots[j].shared;
+      operands[2 * j + 1] = dots[j].other;
+      f->gone[dots[j].node] = true;
+    }
+    for (int j = 0; j < add_count; j++) {
+      f->gone[adds[j]] = true;
+    }
+    const Node model = *graph_node(graph, id);
+    graph->span = model.span;
+    graph->scope = model.scope;
+    graph->backward = model.backward;
+    Shape shape = graph_shape(graph, result);
+    ValueId made = graph_add(graph, OP_DOT_SUM, (NodeInit){NODE_INIT, .axes = shape}, operands, 2 * count);
+    graph_value(graph, made)->type = graph_value(graph, result)->type;
+    f->nodes.at[i] = graph_value(graph, made)->node;
+    f->replace[result] = made;
+  }
+}
+
+void fuse_dots(Fuser *f) {
+  Graph *graph = f->graph;
+  fuse_tables(f);
+  count_uses(f);
+  graph->regions.at[f->region].nodes = (NodeList){0};  // new nodes are put into f->nodes by hand
+  find_sums(f);
+  find_shared(f);
+  int count = 0;
+  for (int i = 0; i < f->nodes.count; i++) {
+    if (!f->gone[f->nodes.at[i]]) {
+      f->nodes.at[count++] = f->nodes.at[i];
+    }
+  }
+  f->nodes.count = count;
+  graph_replace_values(graph, f->replace);
+}
