@@ -14,7 +14,7 @@
 #include "runtime/io.h"
 #include "tests/toy.h"
 
-enum { HEADER = 32, INSTRUCTIONS = 7 };
+enum { HEADER = 32, INSTRUCTIONS = 8 };
 
 static char directory[64];
 
@@ -107,6 +107,11 @@ static Plan *sample_plan(Arena *arena) {
   gemm->stride_a[0] = 64;
   gemm->stride_c[0] = 32;
   gemm->a = gemm->b = gemm->c = transient;
+  Gemm *biased = &instruction_of(plan, 7, INSTRUCTION_GEMM)->as.gemm;
+  *biased = *gemm;
+  biased->batch_count = 0;
+  biased->epilogue = EPILOGUE_BIAS;
+  biased->bias = (Place){.arena = ARENA_TRANSIENT, .offset = 512};
   for (int i = 2; i < 4; i++) {
     Take *take = &instruction_of(plan, i, i == 2 ? INSTRUCTION_TAKE : INSTRUCTION_PUT)->as.take;
     *take = (Take){.type = TYPE_F32,
@@ -183,7 +188,7 @@ static void test_round_trip(void **state) {
   assert_true(artefact_is(file_in("a.mdlx")));
   size_t size, again_size;
   char *bytes = bytes_of(file_in("a.mdlx"), &size);
-  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\6\0\0\0\0\0\0\0", 16);
+  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\7\0\0\0\0\0\0\0", 16);
   PlanSet *back_set = artefact_read(arena, file_in("a.mdlx"), &why);
   if (!back_set) {
     fail_msg("%s", why);
@@ -192,6 +197,9 @@ static void test_round_trip(void **state) {
   assert_string_equal(back->run.model, "toy");
   assert_string_equal(back->segments[0].instructions[6].name, "layers.0.x");
   assert_int_equal(back->segments[0].instructions[1].as.gemm.stride_c[0], 32);
+  const Gemm *biased = &back->segments[0].instructions[7].as.gemm;
+  assert_int_equal(biased->epilogue, EPILOGUE_BIAS);
+  assert_int_equal(biased->bias.offset, 512);
   assert_true(kernel_equal(back->kernels[0], plan->kernels[0]));
   assert_string_equal(back->sources[0].text, "model toy {}\n");
   assert_null(back->programs[PROGRAM_TRAIN].inputs[0].axis[2]);
@@ -334,7 +342,7 @@ static void test_damaged_files(void **state) {
   memcpy(copy, bytes, size);
   copy[8] = 9;
   write_bytes(file_in("c.mdlx"), copy, size);
-  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 6"));
+  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 7"));
   // The payload cut short under a header that fits it.
   for (size_t cut = HEADER; cut < size; cut += 13) {
     memcpy(copy, bytes, cut);
@@ -478,9 +486,9 @@ static void spoil(Plan *plan, int which) {
   }
 }
 
-// The types of two instructions that do not go together.
+// The types of two instructions that do not go together; biases.
 static void spoil_types(Plan *plan, int which) {
-  Gemm *gemm = &plan->segments[0].instructions[1].as.gemm;
+  Gemm *gemm = &plan->segments[0].instructions[1].as.gemm, *biased = &plan->segments[0].instructions[7].as.gemm;
   switch (which) {
     case 0:
       gemm->type_c = TYPE_BF16;
@@ -492,6 +500,15 @@ static void spoil_types(Plan *plan, int which) {
     case 2:
       plan->segments[0].instructions[2].as.take.type_out = TYPE_INT;
       break;
+    case 4:
+      biased->bias.offset = 4096 - 16;
+      break;
+    case 5:
+      biased->write = WRITE_ADD;
+      break;
+    case 6:
+      gemm->epilogue = EPILOGUE_BIAS;  // of a batch
+      break;
     default:
       plan->segments[0].instructions[5].as.attention.type = TYPE_BF16;  // to which a block of a ring adds
   }
@@ -499,7 +516,7 @@ static void spoil_types(Plan *plan, int which) {
 
 static void test_unsound_plans(void **state) {
   (void)state;
-  for (int which = 0; which <= 37; which++) {
+  for (int which = 0; which <= 40; which++) {
     Arena *arena = arena_create();
     Plan *plan = sample_plan(arena);
     assert_null(plan_verify(arena, plan));

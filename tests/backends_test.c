@@ -349,6 +349,7 @@ static void programs_fp32(void **state) {
                                       PROGRAM("attention_mask"),
                                       PROGRAM("attention_spelled"),
                                       PROGRAM("batch_merged"),
+                                      PROGRAM("biases"),
                                       PROGRAM("block"),
                                       PROGRAM("convolution"),
                                       PROGRAM("dropout"),
@@ -384,6 +385,15 @@ static void gpt2_bf16(void **state) {
   program_compare(MODEL("gpt2"), "tiny", "bf16");
 }
 
+// The GPU's library may add biases in one format and not in another.
+static void biases(void **state) {
+  static const char *const precisions[] = {"bf16", "fp16", "tf32", "fp64"};
+  (void)state;
+  for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++) {
+    program_compare(PROGRAM("biases"), "test", precisions[i]);
+  }
+}
+
 static void llama_bf16(void **state) {
   (void)state;
   program_compare(MODEL("llama"), "small", "bf16");
@@ -392,7 +402,7 @@ static void llama_bf16(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(programs_fp32), cmocka_unit_test(gpt2_fp32),  cmocka_unit_test(llama_fp32),
-      cmocka_unit_test(gpt2_bf16),     cmocka_unit_test(llama_bf16),
+      cmocka_unit_test(gpt2_bf16),     cmocka_unit_test(llama_bf16), cmocka_unit_test(biases),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,11 +19,11 @@ static int64_t offset_of(const int64_t *size, const int64_t *stride, int count, 
 }
 
 static void gemm_element(const Gemm *g, const void *a, const void *b, const char *before, const char *after,
-                         int64_t batch, int64_t row, int64_t column, bool adds) {
+                         const char *bias, int64_t batch, int64_t row, int64_t column, bool adds) {
   const int64_t oa = offset_of(g->batch, g->stride_a, g->batch_count, batch);
   const int64_t ob = offset_of(g->batch, g->stride_b, g->batch_count, batch);
   const int64_t at = offset_of(g->batch, g->stride_c, g->batch_count, batch) + row * g->ldc + column;
-  double sum = adds ? real_get(g->type_c, before, at) : 0, size = fabs(sum);
+  double sum = adds ? real_get(g->type_c, before, at) : bias ? real_get(g->type_c, bias, column) : 0, size = fabs(sum);
   for (int64_t k = 0; k < g->k; k++) {
     const double x = real_get(g->type, a, oa + (g->transpose_a ? k * g->lda + row : row * g->lda + k));
     const double y = real_get(g->type, b, ob + (g->transpose_b ? column * g->ldb + k : k * g->ldb + column));
@@ -63,12 +63,17 @@ static void check_gemm(Gemm g, bool first, Draw *random) {
   if (adds) {
     real_fill(g.type_c, bench_at(bench, g.c), one_c * batches, random);
   }
+  if (g.epilogue == EPILOGUE_BIAS) {
+    g.bias = bench_place(bench, g.n * bytes_c);
+    real_fill(g.type_c, bench_at(bench, g.bias), g.n, random);
+  }
   bench_add(bench, INSTRUCTION_GEMM)->as.gemm = g;
   bench->call.first = first;
   char *after = bench_run_threads(bench);
   for (int64_t i = 0; i < batches * g.m * g.n; i += 1 + batches * g.m * g.n / 3000) {
     gemm_element(&g, bench_at(bench, g.a), bench_at(bench, g.b), bench_at(bench, g.c), after + g.c.offset,
-                 i / g.n / g.m, i / g.n % g.m, i % g.n, adds);
+                 g.epilogue == EPILOGUE_BIAS ? bench_at(bench, g.bias) : NULL, i / g.n / g.m, i / g.n % g.m, i % g.n,
+                 adds);
   }
   assert_memory_equal(after, bench->image, (size_t)g.c.offset);  // operands untouched
   free(after);
@@ -93,6 +98,10 @@ static void products(void **state) {
       g.k = shapes[s][2];
       g.write = (WriteMode)(s % 3);
       check_gemm(g, form & 1, &random);
+      g.write = WRITE_STORE;
+      g.epilogue = EPILOGUE_BIAS;
+      check_gemm(g, form & 1, &random);
+      g.epilogue = EPILOGUE_NONE;
       g.write = (WriteMode)((s + 1) % 3);
       if (g.m * g.n * g.k < 1000000) {
         g.batch_count = 1 + (int)(s % 3);

@@ -263,6 +263,8 @@ static void test_costs(void **state) {
        16, 4 * (8 + 1)},
       {"%2, %3 = dots(%0, %1, %0) over [b] : real[a, c], real[a]", 2 * 64 + 2 * 8, 4 * (8 + 32 + 8 + 16 + 2)},
       {"%2 = dot_sum(%0, %1, %0, %1) over [a, c] : real[a, c]", 4 * 64, 4 * (2 * (8 + 32) + 16)},
+      {"%2 = sum(%1) over [b] : real[c] %3 = biased_dots(%0, %1, %2) over [b] : real[a, c]", 2 * 64,
+       4 * (8 + 32 + 8 + 16)},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     Fixture fixture = fixture_create();
@@ -271,7 +273,8 @@ static void test_costs(void **state) {
                                                 "%%0 = input \"x\" : real[a, b] %%1 = input \"y\" : real[b, c]\n%s }",
                                                 cases[i].text));
     assert_string_equal(first_message(&fixture), "");
-    Cost cost = op_cost(graph, graph->regions.at[0].nodes.at[2]);
+    const NodeList *nodes = &graph->regions.at[0].nodes;
+    Cost cost = op_cost(graph, nodes->at[nodes->count - 1]);
     assert_true(cost.flops == cases[i].flops);
     assert_true(cost.bytes == cases[i].bytes);
     arena_destroy(fixture.arena);
