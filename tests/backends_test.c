@@ -387,7 +387,7 @@ static void gpt2_bf16(void **state) {
 
 // The GPU's library may add biases in one format and not in another.
 static void biases(void **state) {
-  static const char *const precisions[] = {"bf16", "fp16", "tf32", "fp64"};
+  static const char *const precisions[] = {"bf16", "bf16_fp32_residual", "tf32", "fp64"};
   (void)state;
   for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++) {
     program_compare(PROGRAM("biases"), "test", precisions[i]);

@@ -1,0 +1,184 @@
+// cuda_gemm_test.c: products through cuBLASLt against plain loops: their biases, and how they are cut.
+//
+// Without a GPU the library and the driver are stand-ins (tests/fake), one of which knows no biases.
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "runtime/cuda/gemm.h"
+#include "tests/cpu_support.h"
+
+enum { GAP = 3, GUARD = 64 };  // elements between rows, bytes behind the last
+
+typedef struct {
+  Cuda cuda;
+  CudaDevice gpu;
+  CudaStream stream;
+  Arena *arena;
+  Gemms *gemms;
+  CudaAddress workspace;
+} Gpu;
+
+typedef struct {
+  CudaAddress at;
+  char *host;
+  int64_t bytes;
+} Memory;
+
+static bool gpu_open(Gpu *gpu) {
+  Error error = {0};
+  *gpu = (Gpu){.arena = arena_create()};
+  if (!cuda_open(&gpu->cuda, &error) || !cuda_device_open(&gpu->cuda, 0, &gpu->gpu, &error) ||
+      !gemms_create(&gpu->cuda, &gpu->gpu, gpu->arena, &gpu->gemms, &error)) {
+    print_message("skipped: %s\n", error.text);
+    return false;
+  }
+  assert_int_equal(gpu->cuda.stream_create(&gpu->stream, CUDA_STREAM_NON_BLOCKING), 0);
+  assert_int_equal(gpu->cuda.memory_allocate(&gpu->workspace, (size_t)gemms_workspace(gpu->gemms)), 0);
+  return true;
+}
+
+static void gpu_close(Gpu *gpu) {
+  gemms_destroy(gpu->gemms);
+  gpu->cuda.memory_free(gpu->workspace);
+  gpu->cuda.stream_destroy(gpu->stream);
+  cuda_device_close(&gpu->cuda, &gpu->gpu);
+  cuda_close(&gpu->cuda);
+  arena_destroy(gpu->arena);
+}
+
+static Memory memory_make(const Gpu *gpu, ElementType type, int64_t count, Draw *random) {
+  Memory memory = {.bytes = count * element_type_bytes(type) + GUARD};
+  memory.host = malloc((size_t)memory.bytes);
+  memset(memory.host, 0x5a, (size_t)memory.bytes);
+  real_fill(type, memory.host, count, random);
+  assert_int_equal(gpu->cuda.memory_allocate(&memory.at, (size_t)memory.bytes), 0);
+  assert_int_equal(gpu->cuda.copy_in(memory.at, memory.host, (size_t)memory.bytes, gpu->stream), 0);
+  assert_int_equal(gpu->cuda.stream_synchronize(gpu->stream), 0);
+  return memory;
+}
+
+static void memory_drop(const Gpu *gpu, Memory *memory) {
+  gpu->cuda.memory_free(memory->at);
+  free(memory->host);
+}
+
+static double wanted(const Gemm *g, const Memory *operands, int64_t row, int64_t column) {
+  double sum = g->epilogue == EPILOGUE_BIAS ? real_get(g->type_c, operands[3].host, column) : 0;
+  if (g->write != WRITE_STORE) {
+    sum += real_get(g->type_c, operands[2].host, row * g->ldc + column);
+  }
+  for (int64_t k = 0; k < g->k; k++) {
+    sum += real_get(g->type, operands[0].host, g->transpose_a ? k * g->lda + row : row * g->lda + k) *
+           real_get(g->type, operands[1].host, g->transpose_b ? column * g->ldb + k : k * g->ldb + column);
+  }
+  return sum;
+}
+
+// All of c: the product in its columns, nothing new in the gaps.
+static void compare(const Gemm *g, const Memory *operands, const char *after) {
+  const Memory *c = &operands[2];
+  const int64_t size = element_type_bytes(g->type_c);
+  const double tolerance = (g->type_c == TYPE_F64 ? 1e-12 : 1e-5) * sqrt((double)g->k + 1);
+  for (int64_t row = 0; row < g->m; row++) {
+    for (int64_t column = 0; column < g->ldc; column++) {
+      const int64_t at = row * g->ldc + column;
+      const double got = real_get(g->type_c, after, at), sum = wanted(g, operands, row, column < g->n ? column : 0);
+      if (column >= g->n ? memcmp(after + at * size, c->host + at * size, (size_t)size) != 0
+                         : !(fabs(got - sum) <= tolerance * fmax(fabs(sum), 1))) {
+        fail_msg("%s %dx%dx%d %d%d epilogue %d: [%d, %d] is %.17g, not %.17g", element_type_name(g->type), (int)g->m,
+                 (int)g->n, (int)g->k, g->transpose_a, g->transpose_b, (int)g->epilogue, (int)row, (int)column, got,
+                 sum);
+      }
+    }
+  }
+  assert_memory_equal(after + c->bytes - GUARD, c->host + c->bytes - GUARD, GUARD);
+}
+
+static void check(Gpu *gpu, Gemm g, Draw *random) {
+  Error error = {0};
+  const int alignment[] = {16, 16, 16, 16};
+  GemmProblem *problem = NULL;
+  g.lda = (g.transpose_a ? g.m : g.k) + GAP;
+  g.ldb = (g.transpose_b ? g.k : g.n) + GAP;
+  g.ldc = g.n + GAP;
+  Memory operands[] = {memory_make(gpu, g.type, g.lda * (g.transpose_a ? g.k : g.m), random),
+                       memory_make(gpu, g.type, g.ldb * (g.transpose_b ? g.n : g.k), random),
+                       memory_make(gpu, g.type_c, g.ldc * g.m, random), memory_make(gpu, g.type_c, g.n, random)};
+  const CudaAddress addresses[] = {operands[0].at, operands[1].at, operands[2].at, operands[3].at};
+  char *after = malloc((size_t)operands[2].bytes);
+  if (!gemm_prepare(gpu->gemms, &g, alignment, "test", &problem, &error) ||
+      !gemm_tune(gpu->gemms, problem, addresses, gpu->workspace, gpu->stream, &error) ||
+      gpu->cuda.copy_in(operands[2].at, operands[2].host, (size_t)operands[2].bytes, gpu->stream) != 0 ||
+      !gemm_launch(gpu->gemms, problem, addresses, false, gpu->workspace, gpu->stream, &error) ||
+      gpu->cuda.copy_out(after, operands[2].at, (size_t)operands[2].bytes, gpu->stream) != 0 ||
+      gpu->cuda.stream_synchronize(gpu->stream) != 0) {
+    fail_msg("%s", error.text);
+  }
+  assert_true(gemm_tuned(problem));
+  assert_true(gemm_launches(problem) >= 1);
+  compare(&g, operands, after);
+  free(after);
+  for (int i = 0; i < 4; i++) {
+    memory_drop(gpu, &operands[i]);
+  }
+}
+
+static void products(void **state) {
+  static const int64_t shapes[][3] = {{1, 1, 1}, {7, 5, 3}, {33, 64, 16}, {9, 261, 12}, {20, 16, 259}, {5, 263, 261}};
+  static const ElementType types[] = {TYPE_F32, TYPE_F64};
+  Draw random = {1};
+  Gpu gpu;
+  (void)state;
+  if (!gpu_open(&gpu)) {
+    arena_destroy(gpu.arena);
+    skip();
+  }
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+    for (int form = 0; form < 24; form++) {
+      Gemm g = {.type = types[form & 1],
+                .type_c = types[form & 1],
+                .transpose_a = form >> 1 & 1,
+                .transpose_b = form >> 2 & 1,
+                .write = form < 8 ? WRITE_ADD : WRITE_STORE,
+                .epilogue = form < 16 ? EPILOGUE_NONE : EPILOGUE_BIAS};
+      g.m = shapes[s][0];
+      g.n = shapes[s][1];
+      g.k = shapes[s][2];
+      check(&gpu, g, &random);
+    }
+  }
+  gpu_close(&gpu);
+}
+
+// A library that does not add them: the rows are the bias before the product is added.
+static void biases_without_epilogue(void **state) {
+  setenv("FAKE_NO_BIAS", "1", 1);
+  products(state);
+  unsetenv("FAKE_NO_BIAS");
+}
+
+// The same program again, with the stand-ins before the libraries of the system.
+static void run_on_stand_ins(char **words) {
+  char path[1024], folder[1100];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  path[length > 0 ? length : 0] = '\0';
+  char *slash = strrchr(path, '/');
+  if (slash) {
+    *slash = '\0';
+    snprintf(folder, sizeof folder, "%s/fake", path);
+    setenv("LD_LIBRARY_PATH", folder, 1);
+    setenv("FAKE_GPUS", "1", 1);
+    execv("/proc/self/exe", words);
+  }
+}
+
+int main(int count, char **words) {
+  Error ignored = {0};
+  (void)count;
+  if (!getenv("FAKE_GPUS") && !cuda_present(&ignored)) {
+    run_on_stand_ins(words);
+  }
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(biases_without_epilogue)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
