@@ -14,13 +14,12 @@
 enum { EPILOGUE_CHOICES = 24, EPILOGUE_ROUNDS = 3, EPILOGUE_LAUNCHES = 4, EPILOGUE_LAST_LAUNCHES = 20 };
 enum { EPILOGUE_AUX_POINTER = 11, EPILOGUE_AUX_LEADING = 12 };  // of a product
 enum {                                                          // cublasLtEpilogue_t
-  EPILOGUE_PLAIN = 1,
-  EPILOGUE_BIAS = 4,
-  EPILOGUE_GELU_BIAS = 36,
-  EPILOGUE_GELU_AUX_BIAS = 164,
-  EPILOGUE_DGELU = 192,
-  EPILOGUE_DGELU_BGRAD = 208,
-  EPILOGUE_BGRADB = 512,
+  CUBLASLT_EPILOGUE_PLAIN = 1,
+  CUBLASLT_EPILOGUE_GELU_BIAS = 36,
+  CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 164,
+  CUBLASLT_EPILOGUE_DGELU = 192,
+  CUBLASLT_EPILOGUE_DGELU_BGRAD = 208,
+  CUBLASLT_EPILOGUE_BGRADB = 512,
 };
 static const size_t EPILOGUE_WORKSPACE = (size_t)32 << 20;
 static const size_t EPILOGUE_OPERAND = (size_t)512 << 20;  // bytes: the largest operand is 65536 x 3072 of bf16
@@ -35,41 +34,41 @@ typedef struct {
 } EpilogueCase;
 
 static const EpilogueCase epilogue_cases[] = {
-    {"gpt2 qkv", 65536, 2304, 768, false, true, false, EPILOGUE_PLAIN, 0},
-    {"gpt2 qkv", 65536, 2304, 768, false, true, false, EPILOGUE_BIAS, 2},
-    {"gpt2 up", 65536, 3072, 768, false, true, false, EPILOGUE_PLAIN, 0},
-    {"gpt2 up", 65536, 3072, 768, false, true, false, EPILOGUE_BIAS, 2},
-    {"gpt2 up", 65536, 3072, 768, false, true, false, EPILOGUE_GELU_BIAS, 2},
-    {"gpt2 up", 65536, 3072, 768, false, true, false, EPILOGUE_GELU_AUX_BIAS, 2},
-    {"gpt2 down", 65536, 768, 3072, false, true, false, EPILOGUE_PLAIN, 0},
-    {"gpt2 down", 65536, 768, 3072, false, true, false, EPILOGUE_BIAS, 2},
-    {"gpt2 gradient of gelu", 65536, 3072, 768, false, false, false, EPILOGUE_PLAIN, 0},
-    {"gpt2 gradient of gelu", 65536, 3072, 768, false, false, false, EPILOGUE_DGELU, 3},
-    {"gpt2 gradient of gelu", 65536, 3072, 768, false, false, false, EPILOGUE_DGELU_BGRAD, 4},
-    {"gpt2 gradient of qkv's input", 65536, 768, 2304, false, false, false, EPILOGUE_PLAIN, 0},
-    {"gpt2 gradient of qkv.w", 2304, 768, 65536, true, false, false, EPILOGUE_PLAIN, 0},
-    {"gpt2 gradient of qkv.w", 2304, 768, 65536, true, false, false, EPILOGUE_BGRADB, -1},
-    {"gpt2 gradient of qkv.w", 2304, 768, 65536, true, false, true, EPILOGUE_PLAIN, 0},
-    {"gpt2 gradient of qkv.w", 2304, 768, 65536, true, false, true, EPILOGUE_BGRADB, -1},
-    {"gpt2 gradient of up.w", 3072, 768, 65536, true, false, true, EPILOGUE_PLAIN, 0},
-    {"gpt2 gradient of up.w", 3072, 768, 65536, true, false, true, EPILOGUE_BGRADB, -1},
-    {"gpt2-xl qkv", 16384, 4800, 1600, false, true, false, EPILOGUE_PLAIN, 0},
-    {"gpt2-xl qkv", 16384, 4800, 1600, false, true, false, EPILOGUE_BIAS, 2},
-    {"gpt2-xl up", 16384, 6400, 1600, false, true, false, EPILOGUE_PLAIN, 0},
-    {"gpt2-xl up", 16384, 6400, 1600, false, true, false, EPILOGUE_BIAS, 2},
-    {"gpt2-xl up", 16384, 6400, 1600, false, true, false, EPILOGUE_GELU_BIAS, 2},
-    {"gpt2-xl up", 16384, 6400, 1600, false, true, false, EPILOGUE_GELU_AUX_BIAS, 2},
-    {"gpt2-xl down", 16384, 1600, 6400, false, true, false, EPILOGUE_PLAIN, 0},
-    {"gpt2-xl down", 16384, 1600, 6400, false, true, false, EPILOGUE_BIAS, 2},
-    {"gpt2-xl gradient of gelu", 16384, 6400, 1600, false, false, false, EPILOGUE_PLAIN, 0},
-    {"gpt2-xl gradient of gelu", 16384, 6400, 1600, false, false, false, EPILOGUE_DGELU, 3},
-    {"gpt2-xl gradient of gelu", 16384, 6400, 1600, false, false, false, EPILOGUE_DGELU_BGRAD, 4},
-    {"gpt2-xl gradient of qkv.w", 4800, 1600, 16384, true, false, false, EPILOGUE_PLAIN, 0},
-    {"gpt2-xl gradient of qkv.w", 4800, 1600, 16384, true, false, false, EPILOGUE_BGRADB, -1},
-    {"gpt2-xl gradient of qkv.w", 4800, 1600, 16384, true, false, true, EPILOGUE_PLAIN, 0},
-    {"gpt2-xl gradient of qkv.w", 4800, 1600, 16384, true, false, true, EPILOGUE_BGRADB, -1},
-    {"gpt2-xl gradient of up.w", 6400, 1600, 16384, true, false, true, EPILOGUE_PLAIN, 0},
-    {"gpt2-xl gradient of up.w", 6400, 1600, 16384, true, false, true, EPILOGUE_BGRADB, -1},
+    {"gpt2 qkv", 65536, 2304, 768, false, true, false, CUBLASLT_EPILOGUE_PLAIN, 0},
+    {"gpt2 qkv", 65536, 2304, 768, false, true, false, CUBLASLT_EPILOGUE_BIAS, 2},
+    {"gpt2 up", 65536, 3072, 768, false, true, false, CUBLASLT_EPILOGUE_PLAIN, 0},
+    {"gpt2 up", 65536, 3072, 768, false, true, false, CUBLASLT_EPILOGUE_BIAS, 2},
+    {"gpt2 up", 65536, 3072, 768, false, true, false, CUBLASLT_EPILOGUE_GELU_BIAS, 2},
+    {"gpt2 up", 65536, 3072, 768, false, true, false, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, 2},
+    {"gpt2 down", 65536, 768, 3072, false, true, false, CUBLASLT_EPILOGUE_PLAIN, 0},
+    {"gpt2 down", 65536, 768, 3072, false, true, false, CUBLASLT_EPILOGUE_BIAS, 2},
+    {"gpt2 gradient of gelu", 65536, 3072, 768, false, false, false, CUBLASLT_EPILOGUE_PLAIN, 0},
+    {"gpt2 gradient of gelu", 65536, 3072, 768, false, false, false, CUBLASLT_EPILOGUE_DGELU, 3},
+    {"gpt2 gradient of gelu", 65536, 3072, 768, false, false, false, CUBLASLT_EPILOGUE_DGELU_BGRAD, 4},
+    {"gpt2 gradient of qkv's input", 65536, 768, 2304, false, false, false, CUBLASLT_EPILOGUE_PLAIN, 0},
+    {"gpt2 gradient of qkv.w", 2304, 768, 65536, true, false, false, CUBLASLT_EPILOGUE_PLAIN, 0},
+    {"gpt2 gradient of qkv.w", 2304, 768, 65536, true, false, false, CUBLASLT_EPILOGUE_BGRADB, -1},
+    {"gpt2 gradient of qkv.w", 2304, 768, 65536, true, false, true, CUBLASLT_EPILOGUE_PLAIN, 0},
+    {"gpt2 gradient of qkv.w", 2304, 768, 65536, true, false, true, CUBLASLT_EPILOGUE_BGRADB, -1},
+    {"gpt2 gradient of up.w", 3072, 768, 65536, true, false, true, CUBLASLT_EPILOGUE_PLAIN, 0},
+    {"gpt2 gradient of up.w", 3072, 768, 65536, true, false, true, CUBLASLT_EPILOGUE_BGRADB, -1},
+    {"gpt2-xl qkv", 16384, 4800, 1600, false, true, false, CUBLASLT_EPILOGUE_PLAIN, 0},
+    {"gpt2-xl qkv", 16384, 4800, 1600, false, true, false, CUBLASLT_EPILOGUE_BIAS, 2},
+    {"gpt2-xl up", 16384, 6400, 1600, false, true, false, CUBLASLT_EPILOGUE_PLAIN, 0},
+    {"gpt2-xl up", 16384, 6400, 1600, false, true, false, CUBLASLT_EPILOGUE_BIAS, 2},
+    {"gpt2-xl up", 16384, 6400, 1600, false, true, false, CUBLASLT_EPILOGUE_GELU_BIAS, 2},
+    {"gpt2-xl up", 16384, 6400, 1600, false, true, false, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, 2},
+    {"gpt2-xl down", 16384, 1600, 6400, false, true, false, CUBLASLT_EPILOGUE_PLAIN, 0},
+    {"gpt2-xl down", 16384, 1600, 6400, false, true, false, CUBLASLT_EPILOGUE_BIAS, 2},
+    {"gpt2-xl gradient of gelu", 16384, 6400, 1600, false, false, false, CUBLASLT_EPILOGUE_PLAIN, 0},
+    {"gpt2-xl gradient of gelu", 16384, 6400, 1600, false, false, false, CUBLASLT_EPILOGUE_DGELU, 3},
+    {"gpt2-xl gradient of gelu", 16384, 6400, 1600, false, false, false, CUBLASLT_EPILOGUE_DGELU_BGRAD, 4},
+    {"gpt2-xl gradient of qkv.w", 4800, 1600, 16384, true, false, false, CUBLASLT_EPILOGUE_PLAIN, 0},
+    {"gpt2-xl gradient of qkv.w", 4800, 1600, 16384, true, false, false, CUBLASLT_EPILOGUE_BGRADB, -1},
+    {"gpt2-xl gradient of qkv.w", 4800, 1600, 16384, true, false, true, CUBLASLT_EPILOGUE_PLAIN, 0},
+    {"gpt2-xl gradient of qkv.w", 4800, 1600, 16384, true, false, true, CUBLASLT_EPILOGUE_BGRADB, -1},
+    {"gpt2-xl gradient of up.w", 6400, 1600, 16384, true, false, true, CUBLASLT_EPILOGUE_PLAIN, 0},
+    {"gpt2-xl gradient of up.w", 6400, 1600, 16384, true, false, true, CUBLASLT_EPILOGUE_BGRADB, -1},
 };
 
 typedef struct {
@@ -103,17 +102,17 @@ static void epilogue_cuda(const Epilogues *e, CudaStatus status, const char *wha
 
 static const char *epilogue_name(int epilogue) {
   switch (epilogue) {
-    case EPILOGUE_BIAS:
+    case CUBLASLT_EPILOGUE_BIAS:
       return "bias";
-    case EPILOGUE_GELU_BIAS:
+    case CUBLASLT_EPILOGUE_GELU_BIAS:
       return "gelu bias";
-    case EPILOGUE_GELU_AUX_BIAS:
+    case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
       return "gelu bias, keeps its input";
-    case EPILOGUE_DGELU:
+    case CUBLASLT_EPILOGUE_DGELU:
       return "gradient of gelu";
-    case EPILOGUE_DGELU_BGRAD:
+    case CUBLASLT_EPILOGUE_DGELU_BGRAD:
       return "gradient of gelu, of bias";
-    case EPILOGUE_BGRADB:
+    case CUBLASLT_EPILOGUE_BGRADB:
       return "gradient of bias";
     default:
       return "plain";
@@ -151,10 +150,11 @@ static void epilogue_describe(Epilogues *e, const EpilogueCase *c) {
   epilogue_check(e, lt->product_set(e->product, CUBLASLT_PRODUCT_TRANSPOSE_A, &first, sizeof first), "transposing");
   epilogue_check(e, lt->product_set(e->product, CUBLASLT_PRODUCT_TRANSPOSE_B, &second, sizeof second), "transposing");
   epilogue_check(e, lt->product_set(e->product, CUBLASLT_PRODUCT_EPILOGUE, &epilogue, sizeof epilogue), "an epilogue");
-  if (epilogue != EPILOGUE_PLAIN && epilogue != EPILOGUE_DGELU) {
+  if (epilogue != CUBLASLT_EPILOGUE_PLAIN && epilogue != CUBLASLT_EPILOGUE_DGELU) {
     epilogue_check(e, lt->product_set(e->product, CUBLASLT_PRODUCT_BIAS, &e->bias, sizeof e->bias), "a bias");
   }
-  if (epilogue == EPILOGUE_GELU_AUX_BIAS || epilogue == EPILOGUE_DGELU || epilogue == EPILOGUE_DGELU_BGRAD) {
+  if (epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || epilogue == CUBLASLT_EPILOGUE_DGELU ||
+      epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD) {
     epilogue_check(e, lt->product_set(e->product, EPILOGUE_AUX_POINTER, &e->aux, sizeof e->aux), "what is kept");
     epilogue_check(e, lt->product_set(e->product, EPILOGUE_AUX_LEADING, &leading, sizeof leading), "what is kept");
   }
@@ -225,7 +225,7 @@ static void epilogue_case(Epilogues *e, const EpilogueCase *c, double *plain) {
   double first, best;
   epilogue_describe(e, c);
   const int count = epilogue_best(e, &first, &best);
-  *plain = c->epilogue == EPILOGUE_PLAIN ? best : *plain;
+  *plain = c->epilogue == CUBLASLT_EPILOGUE_PLAIN ? best : *plain;
   const double elements = (double)c->m * (double)(c->matrices < 0 ? c->k : c->n);
   const double kernel = elements * 2 * abs(c->matrices) / EPILOGUE_COPY;
   printf("%-29s m %6lld n %5lld k %6lld %c%c %-4s %-27s", c->name, (long long)c->m, (long long)c->n, (long long)c->k,
@@ -235,7 +235,7 @@ static void epilogue_case(Epilogues *e, const EpilogueCase *c, double *plain) {
   } else {
     printf(" %7.1f us (%7.1f first) of %2d, %4.0f TFLOP/s", best * 1e6, first * 1e6, count,
            2e-12 * (double)c->m * (double)c->n * (double)c->k / best);
-    if (c->epilogue != EPILOGUE_PLAIN) {
+    if (c->epilogue != CUBLASLT_EPILOGUE_PLAIN) {
       printf(", %+6.1f us; a kernel: %5.1f us", (best - *plain) * 1e6, kernel * 1e6);
     }
     printf("\n");

@@ -375,14 +375,12 @@ static double dot_sum_element(const Reference *r, const Node *node, Point point)
 }
 
 static void run_dots(Reference *r, const Node *node) {
-  Point point = r->point;
   for (int i = 0; i < node->result_count; i++) {
     Tensor *to = define(r, node->first_result + i);
+    Point point = r->point;
     FOR_POINTS(r, point, &to->shape) {
-      *element(r, to, point) = (double)product_sum(r, node, 0, i + 1, &node->axes, point);
-      if (node->op == OP_BIASED_DOTS) {
-        *element(r, to, point) += read(r, node, 1 + node->result_count + i, point);
-      }
+      const double bias = node->op == OP_BIASED_DOTS ? read(r, node, 1 + node->result_count + i, point) : 0;
+      *element(r, to, point) = (double)product_sum(r, node, 0, i + 1, &node->axes, point) + bias;
     }
   }
 }
