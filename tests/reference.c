@@ -377,10 +377,9 @@ static double dot_sum_element(const Reference *r, const Node *node, Point point)
 static void run_dots(Reference *r, const Node *node) {
   for (int i = 0; i < node->result_count; i++) {
     Tensor *to = define(r, node->first_result + i);
-    Point point = r->point;
-    FOR_POINTS(r, point, &to->shape) {
-      const double bias = node->op == OP_BIASED_DOTS ? read(r, node, 1 + node->result_count + i, point) : 0;
-      *element(r, to, point) = (double)product_sum(r, node, 0, i + 1, &node->axes, point) + bias;
+    FOR_POINTS(r, r->point, &to->shape) {
+      const double bias = node->op == OP_BIASED_DOTS ? read(r, node, 1 + node->result_count + i, r->point) : 0;
+      *element(r, to, r->point) = (double)product_sum(r, node, 0, i + 1, &node->axes, r->point) + bias;
     }
   }
 }
@@ -501,11 +500,10 @@ static void run_nested(Reference *r, const Node *node) {
 static void run_elements(Reference *r, const Node *node) {
   Tensor *to = define(r, node->first_result);
   Point point = r->point, scratch = r->scratch;
-  size_t bytes = sizeof(int64_t) * (size_t)r->graph->axes.count;
   FOR_POINTS(r, point, &to->shape) {
     double x;
     if (knows_moved(node->op)) {
-      memcpy(scratch.at, point.at, bytes);
+      memcpy(scratch.at, point.at, sizeof(int64_t) * (size_t)r->graph->axes.count);
       x = moved_element(r, node, scratch);
     } else if (node->op == OP_SUM || node->op == OP_REDUCE_MAX || node->op == OP_REDUCE_MIN) {
       x = reduced_element(r, node, point);
