@@ -73,30 +73,57 @@ static bool tensors_write(Writer *writer, Session *session, const States *states
   return done;
 }
 
-static bool file_write(Io *io, Session *session, const States *states, const char *directory,
-                       const CheckpointFile *file, json_t *files, Error *error) {
-  Writer writer = {.io = io, .fd = -1};
-  char hex[32];
-  if (!io_path(writer.path, error, "%s/%s", directory, file->name)) {
+// After true, writer_end is called, whatever happens.
+static bool writer_begin(Writer *writer, Io *io, const char *directory, const char *name, Error *error) {
+  *writer = (Writer){.io = io, .fd = -1};
+  if (!io_path(writer->path, error, "%s/%s", directory, name)) {
     return false;
   }
-  writer.hash = XXH3_createState();
-  if (!writer.hash) {
-    return error_set(error, 3, "no memory to save %s", writer.path);
+  writer->hash = XXH3_createState();
+  if (!writer->hash) {
+    return error_set(error, 3, "no memory to save %s", writer->path);
   }
-  XXH3_64bits_reset(writer.hash);
-  bool done = io_create(io, writer.path, &writer.fd, error);
-  if (done) {
-    Error ignored;
-    done = tensors_write(&writer, session, states, file, error) && io_sync(io, writer.fd, writer.path, error);
-    done &= io_close(writer.fd, writer.path, done ? error : &ignored);
+  XXH3_64bits_reset(writer->hash);
+  if (io_create(io, writer->path, &writer->fd, error)) {
+    return true;
   }
-  snprintf(hex, sizeof hex, "%016llx", (unsigned long long)XXH3_64bits_digest(writer.hash));
-  XXH3_freeState(writer.hash);
+  XXH3_freeState(writer->hash);
+  return false;
+}
+
+// `done`: all of it is written. Then it is listed in `files`.
+static bool writer_end(Writer *writer, bool done, const char *name, json_t *files, Error *error) {
+  Error ignored;
+  char hex[32];
+  done = done && io_sync(writer->io, writer->fd, writer->path, error);
+  done &= io_close(writer->fd, writer->path, done ? error : &ignored);
+  snprintf(hex, sizeof hex, "%016llx", (unsigned long long)XXH3_64bits_digest(writer->hash));
+  XXH3_freeState(writer->hash);
   if (done) {
     json_array_append_new(
-        files, json_pack("{s:s, s:I, s:s}", "name", file->name, "bytes", (json_int_t)writer.bytes, "xxh3_64", hex));
+        files, json_pack("{s:s, s:I, s:s}", "name", name, "bytes", (json_int_t)writer->bytes, "xxh3_64", hex));
   }
+  return done;
+}
+
+static bool file_write(Io *io, Session *session, const States *states, const char *directory,
+                       const CheckpointFile *file, json_t *files, Error *error) {
+  Writer writer;
+  return writer_begin(&writer, io, directory, file->name, error) &&
+         writer_end(&writer, tensors_write(&writer, session, states, file, error), file->name, files, error);
+}
+
+// What devices chose by measuring, if they did.
+static bool tuning_write(Io *io, Session *session, const char *directory, json_t *files, Error *error) {
+  Buffer text = {0};
+  Writer writer;
+  session_record(session, &text);
+  bool done = !text.failed || error_set(error, 3, "no memory to save %s", CHECKPOINT_TUNING);
+  if (done && text.length > 0) {
+    done = writer_begin(&writer, io, directory, CHECKPOINT_TUNING, error) &&
+           writer_end(&writer, writer_put(&writer, text.text, text.length, error), CHECKPOINT_TUNING, files, error);
+  }
+  buffer_free(&text);
   return done;
 }
 
@@ -251,9 +278,9 @@ bool checkpoint_save(Io *io, Session *session, const char *directory, const Chec
   for (int i = 0; done && i < CHECKPOINT_FILE_COUNT; i++) {
     done = file_write(io, session, &states, temporary, &checkpoint_files[i], files, error);
   }
-  done = done && manifest_write(io, &states, temporary, facts, files, error) &&
-         io_sync_directory(io, temporary, error) && io_exchange(io, temporary, final, &exchanged, error) &&
-         io_sync_directory(io, directory, error);
+  done = done && tuning_write(io, session, temporary, files, error) &&
+         manifest_write(io, &states, temporary, facts, files, error) && io_sync_directory(io, temporary, error) &&
+         io_exchange(io, temporary, final, &exchanged, error) && io_sync_directory(io, directory, error);
   json_decref(files);
   states_close(&states);
   if (!done || exchanged) {

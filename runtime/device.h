@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 
+#include "base/buffer.h"
 #include "compiler/plan.h"
 
 enum { ERROR_MAX = 1024 };
@@ -26,11 +27,12 @@ typedef struct Ranks Ranks;  // what the ranks of one process share: ranks.h
 typedef struct Peers Peers;  // what a rank in a process of its own knows of the others: peers.h
 
 typedef struct {
-  int threads;   // 0: all cores
-  Ranks *ranks;  // NULL: the only rank of this process
-  Peers *peers;  // NULL: no ranks in other processes
-  int64_t rank;  // which of the mesh; 0 without ranks
-  int gpu;       // which of the machine's, for backends that have several
+  int threads;         // 0: all cores
+  Ranks *ranks;        // NULL: the only rank of this process
+  Peers *peers;        // NULL: no ranks in other processes
+  int64_t rank;        // which of the mesh; 0 without ranks
+  int gpu;             // which of the machine's, for backends that have several
+  const char *record;  // what Backend.record gave for the run that is gone on with; NULL: none. Outlives the device
 } DeviceOptions;
 
 typedef struct {         // what a device is, in words and figures
@@ -69,6 +71,9 @@ typedef struct {
   void (*trace)(Device *device, bool on);
   // All instructions timed so far; the answer is good until the next run.
   const TraceSpan *(*traced)(Device *device, int64_t *count);
+  // What was chosen by measuring, as lines of text of which the first says for what machine: a device that is opened
+  // with it chooses the same. NULL: nothing is.
+  void (*record)(Device *device, Buffer *out);
 } Backend;
 
 extern const Backend backend_cpu, backend_cuda;

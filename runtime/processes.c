@@ -149,6 +149,20 @@ static const TraceSpan *proxy_traced(Device *device, int64_t *count) {
   return device->spans;
 }
 
+static void proxy_record(Device *device, Buffer *out) {
+  Error ignored;
+  int64_t all = 1;
+  for (int64_t at = 0; at < all;) {
+    if (!ask_and_wait(device, &(Ask){.kind = ASK_RECORD, .offset = at}, &ignored)) {
+      return;
+    }
+    all = process_of(device)->answer.count;
+    const int64_t part = all - at < WINDOW_BYTES ? all - at : WINDOW_BYTES;
+    buffer_bytes(out, window_of(device), (size_t)part);
+    at += part;
+  }
+}
+
 static Backend proxy_of(const Backend *inner) {
   return (Backend){.name = inner->name,
                    .apart = true,
@@ -159,7 +173,8 @@ static Backend proxy_of(const Backend *inner) {
                    .wait = proxy_wait,
                    .facts = proxy_facts,
                    .trace = proxy_trace,
-                   .traced = proxy_traced};
+                   .traced = proxy_traced,
+                   .record = inner->record ? proxy_record : NULL};
 }
 
 // --- all of them ---

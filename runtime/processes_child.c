@@ -113,7 +113,8 @@ static bool child_open(Child *child, Error *error) {
   const DeviceOptions options = {.threads = child->peers.processes->threads,
                                  .peers = &child->peers,
                                  .rank = child->peers.rank,
-                                 .gpu = (int)child->peers.rank};
+                                 .gpu = (int)child->peers.rank,
+                                 .record = child->peers.processes->options.record};
   return child->backend->open(child->plan, &options, &child->device, error);
 }
 
@@ -124,6 +125,19 @@ static void child_traced(Child *child, int64_t first, Answer *answer) {
     to[i] = (TracedSpan){.span = spans[first + i], .formed = spans[first + i].form};
     snprintf(to[i].form, sizeof to[i].form, "%s", to[i].formed ? spans[first + i].form : "");
   }
+}
+
+static void child_record(Child *child, int64_t from, Answer *answer) {
+  Buffer text = {0};
+  if (child->backend->record) {
+    child->backend->record(child->device, &text);
+  }
+  answer->count = text.failed ? 0 : (int64_t)text.length;
+  const int64_t left = answer->count - from;
+  if (left > 0) {
+    memcpy(child->shared->window, text.text + from, (size_t)(left < WINDOW_BYTES ? left : WINDOW_BYTES));
+  }
+  buffer_free(&text);
 }
 
 static void child_write(Child *child, const Ask *ask) {
@@ -165,6 +179,9 @@ static bool child_do(Child *child, const Ask *ask, Answer *answer) {
       return false;
     case ASK_TRACED:
       child_traced(child, ask->offset, answer);
+      return true;
+    case ASK_RECORD:
+      child_record(child, ask->offset, answer);
       return true;
     case ASK_CLOSE:
       backend->close(child->device);

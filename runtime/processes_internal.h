@@ -22,6 +22,7 @@ typedef enum {
   ASK_FACTS,   // answered with DeviceFacts in the window
   ASK_TRACE,   // not answered
   ASK_TRACED,  // the spans from `offset` on: answered with TracedSpans in the window
+  ASK_RECORD,  // the text from `offset` on: answered with at most the window of it
   ASK_CLOSE,   // not answered: the process ends
 } AskKind;
 
@@ -35,7 +36,7 @@ typedef struct {
 typedef struct {
   bool meets;  // not an answer: the rank waits for all others
   bool good;
-  int64_t count;  // TRACED: all there are
+  int64_t count;  // TRACED: all there are; RECORD: its length
   Error error;
 } Answer;
 

@@ -28,6 +28,7 @@ typedef struct {  // an aid of tests: what happens to a rank when it comes to it
 typedef struct {
   double deadline_seconds;  // of every wait; 0: none
   RanksFault fault;
+  const char *record;  // of devices (device.h), or NULL
 } RanksOptions;
 
 // The set must outlive it. All that is needed while running is allocated here.

@@ -13,6 +13,8 @@
 #include "compiler/artefact.h"
 #include "runtime/checkpoint.h"
 
+enum { TUNING_MAX = 16 << 20 };  // bytes of a record
+
 bool run_file(const Run *run, const char *name, char path[IO_PATH_MAX], Error *error) {
   return io_path(path, error, "%s/%s", run->path, name);
 }
@@ -109,7 +111,7 @@ static bool run_latest(char path[IO_PATH_MAX], const char *model, Error *error) 
   return io_path(path, error, "runs/%s-%ld", model, best);
 }
 
-bool run_resume(Run *run, const char *out, const char *model, Error *error) {
+static bool run_open_to_resume(Run *run, const char *out, const char *model, Error *error) {
   char path[IO_PATH_MAX];
   *run = (Run){.lock = -1};
   if (!(out ? io_path(path, error, "%s", out) : run_latest(path, model, error))) {
@@ -118,11 +120,38 @@ bool run_resume(Run *run, const char *out, const char *model, Error *error) {
   if (!io_is_directory(path)) {
     return error_set(error, 1, "there is no run directory %s to resume; leave --resume out to begin one", path);
   }
-  if (!run_open(run, path, error) || !run_lock(run, error)) {
+  return run_open(run, path, error);
+}
+
+bool run_read_tuning(const char *out, const char *model, char **text, Error *error) {
+  char path[IO_PATH_MAX];
+  size_t size;
+  Run run;
+  *text = NULL;
+  if (!run_open_to_resume(&run, out, model, error)) {
+    return false;
+  }
+  const char *const folders[] = {run.checkpoint, run.path};
+  for (int i = 0; i < 2 && !*text; i++) {
+    if (!io_path(path, error, "%s/%s", folders[i], CHECKPOINT_TUNING) ||
+        (*folders[i] && io_is_file(path) && !io_read_file(path, TUNING_MAX, text, &size, error))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool run_resume(Run *run, const char *out, const char *model, Error *error) {
+  if (!run_open_to_resume(run, out, model, error) || !run_lock(run, error)) {
     return false;
   }
   checkpoint_clean(run->checkpoints);
   return true;
+}
+
+bool run_write_tuning(const Run *run, const char *text, Error *error) {
+  char path[IO_PATH_MAX];
+  return run_file(run, CHECKPOINT_TUNING, path, error) && io_replace_file(NULL, path, text, strlen(text), error);
 }
 
 bool run_write_plan(const Run *run, const PlanSet *set, Error *error) {

@@ -1,6 +1,6 @@
 // run.h: the directory of a run.
 //
-//   resolved.mdl plan.mdlx metrics.jsonl events.out.tfevents.* loss.svg log.txt checkpoints/step-NNNNNNNN/
+//   resolved.mdl plan.mdlx metrics.jsonl events.out.tfevents.* loss.svg log.txt tuning.txt checkpoints/step-NNNNNNNN/
 //
 // A Run holds a lock on its directory, so that two processes never train in one.
 #ifndef MDL_RUNTIME_RUN_H
@@ -25,6 +25,10 @@ bool run_resume(Run *run, const char *out, const char *model, Error *error);
 bool run_open(Run *run, const char *path, Error *error);
 
 bool run_file(const Run *run, const char *name, char path[IO_PATH_MAX], Error *error);
+// What the devices of the run that run_resume would open chose by measuring: of its checkpoint, else of the run. To be
+// freed. NULL, and true: there is none. Takes no lock: processes that are started later would inherit it.
+bool run_read_tuning(const char *out, const char *model, char **text, Error *error);
+bool run_write_tuning(const Run *run, const char *text, Error *error);
 bool run_write_plan(const Run *run, const PlanSet *set, Error *error);  // resolved.mdl and plan.mdlx
 void run_close(Run *run);
 

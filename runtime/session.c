@@ -30,14 +30,15 @@ bool session_open(Session *session, const Plan *plan, const Backend *backend, in
 
 bool session_open_ranks(Session *session, const PlanSet *set, const Backend *backend, const SessionOptions *options,
                         Error *error) {
-  RanksOptions ranks = {.deadline_seconds = options->deadline_seconds, .fault = options->fault};
+  RanksOptions ranks = {
+      .deadline_seconds = options->deadline_seconds, .fault = options->fault, .record = options->record};
   const char *fault = getenv("MDL_FAULT");
   *session = (Session){.set = set, .plan = set->plans[0], .backend = backend, .ranks = plan_ranks(set->plans[0])};
   if (fault && *fault && ranks.fault.kind == RANKS_NO_FAULT && !ranks_fault_parse(fault, &ranks.fault)) {
     return error_set(error, 2, "MDL_FAULT is '%s'; it says die, hang or skip, a rank and a number: hang:2:17", fault);
   }
   if (session->ranks == 1) {
-    DeviceOptions device = {.threads = options->threads};
+    DeviceOptions device = {.threads = options->threads, .record = options->record};
     return backend->open(session->plan, &device, &session->device, error);
   }
   if (backend->apart) {
@@ -194,6 +195,34 @@ bool session_memory(const Session *session, int64_t *taken, int64_t *beside) {
     *beside += facts.beside_bytes;
   }
   return true;
+}
+
+// Adds the lines of `text` that are not there yet.
+static void lines_add(Buffer *out, const char *text) {
+  while (*text) {
+    const size_t length = strcspn(text, "\n");
+    bool there = false;
+    for (const char *line = out->text ? out->text : ""; *line && !there;) {
+      const size_t size = strcspn(line, "\n");
+      there = size == length && memcmp(line, text, size) == 0;
+      line += size + (line[size] == '\n');
+    }
+    if (!there) {
+      buffer_bytes(out, text, length);
+      buffer_text(out, "\n");
+    }
+    text += length + (text[length] == '\n');
+  }
+}
+
+void session_record(Session *session, Buffer *out) {
+  for (int64_t rank = 0; session->backend->record && rank < session->ranks; rank++) {
+    Buffer text = {0};
+    session->backend->record(session_device(session, rank), &text);
+    lines_add(out, text.text ? text.text : "");
+    out->failed |= text.failed;
+    buffer_free(&text);
+  }
 }
 
 void session_trace(Session *session, bool on) {

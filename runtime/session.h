@@ -22,6 +22,7 @@ typedef struct {
   int threads;              // of all ranks together; 0: all cores
   double deadline_seconds;  // for which a rank waits for another; 0: for ever
   RanksFault fault;         // none: what the variable MDL_FAULT says (ranks.h)
+  const char *record;  // what session_record gave for the run that is gone on with; NULL: none. Outlives the session
 } SessionOptions;
 
 // The plan of a single rank.
@@ -59,6 +60,8 @@ bool session_scalar(Session *session, ProgramKind program, const char *name, dou
 // Bytes that the devices of all ranks have taken, and of those what is known beforehand beside the plans. False: the
 // memory of this process is meant.
 bool session_memory(const Session *session, int64_t *taken, int64_t *beside);
+// What the devices of all ranks chose by measuring (Backend.record): each line once. Nothing where nothing is chosen.
+void session_record(Session *session, Buffer *out);
 void session_trace(Session *session, bool on);  // Backend.trace of all ranks
 
 // One element in memory as a number and back. Types of the floating formats of types.h, and integers.

@@ -29,6 +29,7 @@ typedef struct {
   Data *data;
   Feed *train_feed, *eval_feed;  // eval_feed NULL: no validation
   Run run;
+  char *tuning;  // what the devices of the resumed run had chosen, or NULL
   Log log;
   Metrics metrics;
   Events events;
@@ -47,6 +48,10 @@ typedef struct {
 
 static int64_t choose(int64_t option, int64_t plan) {
   return option >= 0 ? option : plan;
+}
+
+static const char *model_name(const Trainer *t) {
+  return t->plan->run.model ? t->plan->run.model : "model";
 }
 
 static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
@@ -81,7 +86,11 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
       !feed_create(t->set, PROGRAM_EVALUATE, t->data, &t->eval_feed, error)) {
     return false;
   }
-  const SessionOptions session = {.threads = t->options->threads, .deadline_seconds = t->options->deadline_seconds};
+  if (t->options->resume && !run_read_tuning(t->options->out, model_name(t), &t->tuning, error)) {
+    return false;
+  }
+  const SessionOptions session = {
+      .threads = t->options->threads, .deadline_seconds = t->options->deadline_seconds, .record = t->tuning};
   return session_open_ranks(&t->session, t->set, backend, &session, error);
 }
 
@@ -121,14 +130,33 @@ static bool trainer_state(Trainer *t, CheckpointFacts *facts, Error *error) {
   return session_run(&t->session, PROGRAM_INITIALISE, 0, error);
 }
 
+// Keeps what the devices have chosen with the run. Another machine chooses anew.
+static bool trainer_tuning(Trainer *t, Error *error) {
+  Buffer text = {0};
+  session_record(&t->session, &text);
+  bool done = !text.failed || error_set(error, 3, "no memory for the tuning record");
+  if (done && text.length > 0) {
+    const size_t machine = strcspn(text.text, "\n");
+    if (t->tuning && strncmp(t->tuning, text.text, machine + 1) != 0) {
+      log_line(&t->log,
+               LOG_YELLOW
+               "note      the run began with %.*s; it goes on with %.*s, where products are timed anew: not the "
+               "same to the bit" LOG_PLAIN,
+               (int)strcspn(t->tuning, "\n"), t->tuning, (int)machine, text.text);
+    }
+    done = run_write_tuning(&t->run, text.text, error);
+  }
+  buffer_free(&text);
+  return done;
+}
+
 static bool trainer_begin(Trainer *t, Error *error) {
   char path[IO_PATH_MAX];
   CheckpointFacts facts;
   const TrainOptions *options = t->options;
-  const char *model = t->plan->run.model ? t->plan->run.model : "model";
-  if (!(options->resume ? run_resume : run_create)(&t->run, options->out, model, error) ||
+  if (!(options->resume ? run_resume : run_create)(&t->run, options->out, model_name(t), error) ||
       !trainer_state(t, &facts, error) || !run_file(&t->run, "log.txt", path, error) ||
-      !log_open(&t->log, path, error) || !run_write_plan(&t->run, t->set, error) ||
+      !log_open(&t->log, path, error) || !run_write_plan(&t->run, t->set, error) || !trainer_tuning(t, error) ||
       !run_file(&t->run, "metrics.jsonl", path, error) || !metrics_open(&t->metrics, path, facts.step, error) ||
       !events_open(&t->events, t->run.path, options->resume ? facts.step + 1 : 0, error)) {
     return false;
@@ -417,6 +445,7 @@ static void trainer_close(Trainer *t) {
   feed_destroy(t->train_feed);
   feed_destroy(t->eval_feed);
   data_close(t->data);
+  free(t->tuning);
   free(t);
 }
 

@@ -454,6 +454,67 @@ static void test_interrupted_saves(void **state) {
   same_run(world, "whole", "stopped", 40);
 }
 
+static const char *chosen;  // by the devices of test_choices_are_kept
+static char given[64];      // to the one that was opened last
+
+static bool choosing_open(const Plan *plan, const DeviceOptions *options, Device **device, Error *error) {
+  snprintf(given, sizeof given, "%s", options->record ? options->record : "nothing");
+  return toy_open(plan, options, device, error);
+}
+
+static void choosing_record(Device *device, Buffer *out) {
+  (void)device;
+  buffer_text(out, chosen);
+}
+
+static char *text_in(World *world, const char *name) {
+  char path[IO_PATH_MAX], *text;
+  size_t size;
+  Error error = {0};
+  path_in(world, path, name);
+  if (!io_read_file(path, 1 << 20, &text, &size, &error)) {
+    fail_msg("%s", error.text);
+  }
+  return text;
+}
+
+static void expect_text(World *world, const char *name, const char *expected, bool whole) {
+  char *text = text_in(world, name);
+  if (whole ? strcmp(text, expected) != 0 : !strstr(text, expected)) {
+    fail_msg("%s: %s", name, text);
+  }
+  free(text);
+}
+
+// What devices chose by measuring goes into the run and its checkpoints, and to the devices that go on with it.
+static void test_choices_are_kept(void **state) {
+  World *world = *state;
+  Error error = {0};
+  TrainResult result;
+  char out[IO_PATH_MAX], path[IO_PATH_MAX];
+  Plan *plan = toy_plan(world->arena, world->text, 8, 32, 2, false);
+  Backend backend = toy_backend;
+  backend.open = choosing_open;
+  backend.record = choosing_record;
+  chosen = "machine one\na\tb\n";
+  path_in(world, out, "choosing");
+  TrainOptions options = {.out = out, .steps = 5, .save_every = 5, .eval_every = 0, .log_every = -1, .keep = 3};
+  assert_true(train_run(&(PlanSet){1, &plan}, &backend, &options, &result, &error));
+  assert_string_equal(given, "nothing");
+  expect_text(world, "choosing/tuning.txt", chosen, true);
+  expect_text(world, "choosing/checkpoints/step-00000005/tuning.txt", chosen, true);
+  expect_text(world, "choosing/checkpoints/step-00000005/manifest.json", "tuning.txt", false);
+  path_in(world, path, "choosing/tuning.txt");
+  assert_int_equal(unlink(path), 0);
+  options.resume = true;
+  options.steps = 7;
+  chosen = "machine two\nc\td\n";
+  assert_true(train_run(&(PlanSet){1, &plan}, &backend, &options, &result, &error));
+  assert_string_equal(given, "machine one\na\tb\n");  // of the checkpoint
+  expect_text(world, "choosing/log.txt", "the run began with machine one; it goes on with machine two", false);
+  expect_text(world, "choosing/tuning.txt", chosen, true);
+}
+
 static void test_divergence_stops(void **state) {
   World *world = *state;
   static const char *const ways[] = {"nan", "skip"};
@@ -498,6 +559,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_resumed_is_the_same_run, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_killed_runs_end_alike, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_interrupted_saves, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_choices_are_kept, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_divergence_stops, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_directories, world_open, world_close),
   };

@@ -488,6 +488,7 @@ static bool run_case(Gpu *gpu, const Case *c) {
     return false;
   }
   const bool both = prepare(gpu->cudnn, &a, true, gpu->arena, &gradient, &why);
+  const bool refused = !both && c->keys % 128 && strstr(why, "needs a multiple of 128 keys");  // by older ones
   if (!both) {
     print_message("%lld keys, depth %lld: no gradient: %s\n", (long long)c->keys, (long long)c->depth, why);
   }
@@ -502,7 +503,7 @@ static bool run_case(Gpu *gpu, const Case *c) {
   }
   const bool fine = expect_all(&a, &t, both, &e);
   tensors_free(gpu, &t);
-  return fine && same && (both || gpu->device.major != 9);
+  return fine && same && (both || refused || gpu->device.major != 9);
 }
 
 static void test_results(void **state) {

@@ -33,6 +33,8 @@ struct Device {
   int64_t span_count;
   TraceSpan span[WORLD_INSTRUCTIONS];
   char form[32];
+  const char *record;
+  int64_t rank;
 };
 
 typedef struct {  // in the note of each rank
@@ -46,6 +48,8 @@ static bool acting_open(const Plan *plan, const DeviceOptions *options, Device *
   Device *made = calloc(1, sizeof *made);
   made->plan = plan;
   made->peers = options->peers;
+  made->record = options->record;
+  made->rank = options->rank;
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
     made->arena[i] = calloc(1, (size_t)plan->arena_bytes[i] + sizeof made->runs);
   }
@@ -186,6 +190,13 @@ static const TraceSpan *acting_traced(Device *device, int64_t *count) {
   return device->span;
 }
 
+// More than a window holds: what was given, and lines that ranks have in common.
+static void acting_record(Device *device, Buffer *out) {
+  buffer_format(out, "%s\nrank %lld\n", device->record, (long long)device->rank);
+  buffer_repeat(out, 'x', 5 << 20);
+  buffer_text(out, "\nthe end\n");
+}
+
 static const Backend acting = {.name = "acting",
                                .apart = true,
                                .open = acting_open,
@@ -197,7 +208,8 @@ static const Backend acting = {.name = "acting",
                                .wait = acting_wait,
                                .facts = acting_facts,
                                .trace = acting_trace,
-                               .traced = acting_traced};
+                               .traced = acting_traced,
+                               .record = acting_record};
 
 // --- helpers ---
 
@@ -211,8 +223,8 @@ static World ranks_of(int64_t count) {
 static Session opened(const World *world, double deadline) {
   Session session;
   Error error = {0};
-  if (!session_open_ranks(&session, &world->set, &acting, &(SessionOptions){.threads = 1, .deadline_seconds = deadline},
-                          &error)) {
+  if (!session_open_ranks(&session, &world->set, &acting,
+                          &(SessionOptions){.threads = 1, .deadline_seconds = deadline, .record = "given"}, &error)) {
     fail_msg("open: %s", error.text);
   }
   return session;
@@ -341,6 +353,12 @@ static void facts_and_traces(void **state) {
       assert_true(i % 2 ? !spans[i].form : strcmp(spans[i].form, name) == 0);
     }
   }
+  Buffer record = {0};
+  session_record(&session, &record);
+  assert_int_equal(record.length, strlen("given\nrank 0\n") + (5 << 20) + strlen("\nthe end\nrank 1\n"));
+  assert_int_equal(strncmp(record.text, "given\nrank 0\nx", 14), 0);
+  assert_non_null(strstr(record.text, "x\nthe end\nrank 1\n"));
+  buffer_free(&record);
   session_close(&session);
   world_destroy(&world);
 }

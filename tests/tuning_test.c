@@ -39,7 +39,7 @@ static void record_end(Record *record) {
 
 static void record_fill(const Record *record) {
   char message[512];
-  Tuning *tuning = tuning_open(record->arena, machine);
+  Tuning *tuning = tuning_open(record->arena, machine, NULL);
   tuning_add(tuning, "one", algorithm, BYTES, 1.5);
   tuning_add(tuning, "two", algorithm + 1, BYTES - 1, 2.5);
   assert_true(tuning_keep(tuning, message, sizeof message));
@@ -54,7 +54,7 @@ static void record_text(const Record *record, const char *text) {
 
 static bool found(const Record *record, const char *holds_for, const char *problem, size_t bytes) {
   unsigned char out[BYTES] = {0};
-  const bool has = tuning_find(tuning_open(record->arena, holds_for), problem, out, bytes);
+  const bool has = tuning_find(tuning_open(record->arena, holds_for, NULL), problem, out, bytes);
   return has && memcmp(out, algorithm + (BYTES - bytes), bytes) == 0;
 }
 
@@ -99,7 +99,7 @@ static void a_record_that_cannot_be_written(void **state) {
   char message[512] = "";
   Arena *arena = arena_create();
   setenv("MDL_TUNING", "/proc/mdl-no-such-folder/record", 1);
-  Tuning *named = tuning_open(arena, machine);
+  Tuning *named = tuning_open(arena, machine, NULL);
   tuning_add(named, "one", algorithm, BYTES, 1);
   assert_false(tuning_keep(named, message, sizeof message));
   assert_non_null(strstr(message, "/proc/mdl-no-such-folder/record"));
@@ -107,7 +107,7 @@ static void a_record_that_cannot_be_written(void **state) {
   static const char *const caches[] = {"/proc", "/proc/mdl-no-such-folder"};  // there, and not
   for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
     setenv("MDL_CACHE", caches[i], 1);
-    Tuning *tuning = tuning_open(arena, machine);
+    Tuning *tuning = tuning_open(arena, machine, NULL);
     tuning_add(tuning, "one", algorithm, BYTES, 1);
     assert_true(tuning_keep(tuning, message, sizeof message));
   }
@@ -115,11 +115,43 @@ static void a_record_that_cannot_be_written(void **state) {
   arena_destroy(arena);
 }
 
+// What a run has used is the record of the run, and prevails over that of the machine when it is gone on with.
+static void a_run_has_its_own(void **state) {
+  (void)state;
+  static const unsigned char other[BYTES] = {9, 9, 9};
+  Record record = record_make();
+  Buffer text = {0};
+  unsigned char out[BYTES];
+  char message[512];
+  record_fill(&record);
+  Tuning *tuning = tuning_open(record.arena, machine, NULL);
+  tuning_add(tuning, "three", algorithm, BYTES, 3.5);
+  assert_true(tuning_find(tuning, "one", out, BYTES));
+  tuning_text(tuning, &text);
+  assert_non_null(strstr(text.text, machine));
+  assert_non_null(strstr(text.text, "\none\t"));
+  assert_non_null(strstr(text.text, "\nthree\t"));
+  assert_null(strstr(text.text, "\ntwo\t"));     // not asked for
+  tuning_add(tuning, "one", other, BYTES, 0.5);  // what another run found later
+  assert_true(tuning_keep(tuning, message, sizeof message));
+  assert_true(tuning_find(tuning_open(record.arena, machine, NULL), "one", out, BYTES));
+  assert_memory_equal(out, other, BYTES);
+  assert_true(tuning_find(tuning_open(record.arena, machine, text.text), "one", out, BYTES));
+  assert_memory_equal(out, algorithm, BYTES);
+  assert_false(tuning_find(tuning_open(record.arena, "another machine", text.text), "one", out, BYTES));
+  strstr(text.text, "\none\t")[1] = 'O';  // damaged: what the machine has
+  assert_true(tuning_find(tuning_open(record.arena, machine, text.text), "one", out, BYTES));
+  assert_memory_equal(out, other, BYTES);
+  buffer_free(&text);
+  record_end(&record);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_kept_is_found_again),
       cmocka_unit_test(damaged_records_are_as_good_as_none),
       cmocka_unit_test(a_record_that_cannot_be_written),
+      cmocka_unit_test(a_run_has_its_own),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,16 @@
 #include <string.h>
 
 enum {
-  ROW_MOST_WORDS = 48,      // of loaded memory in registers
-  ROW_MOST_ELEMENTS = 64,   // of a row in each thread
-  ROW_MOST_THREADS = 1024,  // that hold a row in registers
-  ROW_SHORT_THREADS = 128,  // of a block with several rows
-  ROW_LONG_THREADS = 256,   // of one that goes through many
-  ROW_ONCE_WORDS = 160,     // in registers, with what is the same for all rows
-  ROW_MOST_GROUPS = 15,     // of several warps in a block: named barriers
+  ROW_MOST_WORDS = 48,       // of loaded memory in registers
+  ROW_MOST_ELEMENTS = 64,    // of a row in each thread
+  ROW_MOST_THREADS = 1024,   // that hold a row in registers
+  ROW_SHORT_THREADS = 128,   // of a block with several rows
+  ROW_LONG_THREADS = 512,    // at most, of a block that goes through many
+  ROW_UNIT_ELEMENTS = 8192,  // of rows under way at once in a multiprocessor that goes through many
+  ROW_THREAD_ELEMENTS = 16,  // of a thread of several warps that go through many rows
+  ROW_WARP_WORDS = 108,      // in registers of a warp that goes through many rows by itself
+  ROW_ONCE_WORDS = 160,      // in registers, with what is the same for all rows
+  ROW_MOST_GROUPS = 15,      // of several warps in a block: named barriers
   ROW_MOST_STAGES = 4,
   ROW_FLIGHT = 65536,      // bytes on their way to a multiprocessor
   ROW_SHARED_REST = 4096,  // of shared memory, for folds
@@ -57,14 +60,38 @@ static RowWords row_words(const Generator *g, const CudaProgram *program) {
   return words;
 }
 
-// As few threads as can hold a row, the number of chunks that leaves fewest of them idle.
+// Where blocks go through many rows. A warp that holds a whole row waits for no other; beyond that two accesses of each
+// thread are best, measured for widths of 768 to 4096 (docs/results/2026-11-22-h200-steps.md).
+static void row_shape_many(const CudaProgram *program, const RowWords *words, RowShape *shape, int64_t *threads,
+                           int64_t *chunks) {
+  const int64_t kept = max_i64(1, words->rows + words->sums), wide = blocks_of(shape->vectors, 32);
+  if (words->sums > 0 && wide * kept <= ROW_WARP_WORDS) {
+    *threads = 32;
+    while (*threads > 1 && *threads / 2 >= shape->vectors) {
+      *threads /= 2;
+    }
+    *chunks = blocks_of(shape->vectors, *threads);
+    return;
+  }
+  const int64_t fit = max_i64(1, 2 * ROW_MOST_WORDS / kept);
+  *chunks = max_i64(1, min_i64(ROW_THREAD_ELEMENTS / program->vector, fit));
+  *chunks = max_i64(*chunks, min_i64(fit, blocks_of(shape->vectors, ROW_MOST_THREADS)));
+  *threads = round_up(blocks_of(shape->vectors, *chunks), 32);
+}
+
+// As few threads as can hold a row, the number of chunks that leaves fewest of them idle; of long rows all threads.
 static void row_shape_held(const Generator *g, const CudaProgram *program, const RowWords *words, RowShape *shape) {
   int64_t most =
       min_i64(max_i64(1, ROW_MOST_ELEMENTS / program->vector), max_i64(1, ROW_MOST_WORDS / (words->rows + 1)));
-  most = words->sums > 0 ? min_i64(most, max_i64(1, 2 * ROW_MOST_WORDS / (words->rows + words->sums))) : most;
   int64_t threads = ROW_MOST_THREADS + 1, chunks = most, waste = INT64_MAX;
   if (g->target->form && g->target->form->threads > 0) {
     threads = g->target->form->threads;
+    chunks = blocks_of(shape->vectors, threads);
+  } else if (words->sums > 0) {
+    row_shape_many(program, words, shape, &threads, &chunks);
+    shape->many = true;
+  } else if (shape->vectors >= 2 * ROW_MOST_THREADS && blocks_of(shape->vectors, ROW_MOST_THREADS) <= most) {
+    threads = ROW_MOST_THREADS;
     chunks = blocks_of(shape->vectors, threads);
   } else if (shape->vectors <= 32 * most) {
     threads = 32;
@@ -80,6 +107,11 @@ static void row_shape_held(const Generator *g, const CudaProgram *program, const
         threads = t;
         chunks = c;
       }
+    }
+    if (threads <= ROW_MOST_THREADS && 8 * waste > shape->vectors &&
+        words->rows > 0) {  // idle lanes cost less where blocks stay
+      row_shape_many(program, words, shape, &threads, &chunks);
+      shape->many = true;
     }
   }
   shape->held = threads <= ROW_MOST_THREADS && !(g->target->form && g->target->form->again);
@@ -179,13 +211,25 @@ static void row_shape_stages(const Generator *g, const CudaProgram *program, Row
   shape->shared = shape->stages * bytes;
 }
 
+// Threads of a multiprocessor that goes through many rows.
+static int64_t row_threads_many(const CudaProgram *program, const RowShape *shape) {
+  int64_t threads = 1024;
+  while (threads > 128 && threads * shape->chunks * program->vector > ROW_UNIT_ELEMENTS) {
+    threads /= 2;
+  }
+  return threads;
+}
+
 // Rows of a block: a warp for each row makes small blocks, and the more rows have their columns summed in one block,
-// the fewer partial sums there are.
-static void row_shape_rows(const Generator *g, RowShape *shape) {
+// the fewer partial sums there are. No more than leaves every multiprocessor its block.
+static void row_shape_rows(const Generator *g, const CudaProgram *program, RowShape *shape) {
   const CudaForm *form = g->target->form;
-  const int block = shape->columns && shape->threads > 32 ? ROW_LONG_THREADS : ROW_SHORT_THREADS;
-  int64_t rows = shape->threads <= 32 || shape->columns ? max_i64(1, block / shape->threads) : 1;
-  rows = form && form->rows > 0 ? form->rows : rows;
+  int64_t rows = shape->threads <= 32 ? max_i64(1, ROW_SHORT_THREADS / shape->threads) : 1;
+  if (shape->many) {
+    rows = min_i64(row_threads_many(program, shape), shape->columns ? ROW_LONG_THREADS : ROW_LONG_THREADS / 2);
+    rows = min_i64(rows / shape->threads, blocks_of(program->outer.total, g->target->multiprocessors));
+  }
+  rows = form && form->rows > 0 ? form->rows : max_i64(1, rows);
   rows = min_i64(rows, shape->threads > 32 ? min_i64(ROW_MOST_GROUPS, 1024 / shape->threads) : 1024 / shape->threads);
   if (shape->columns) {
     rows = min_i64(rows, max_i64(1, (g->target->shared_bytes - ROW_SHARED_REST) / (2 * shape->fold)));
@@ -195,7 +239,7 @@ static void row_shape_rows(const Generator *g, RowShape *shape) {
 }
 
 // Blocks of a multiprocessor: as many as have registers for what they keep.
-static void row_shape_blocks(const Generator *g, const RowWords *words, RowShape *shape) {
+static void row_shape_blocks(const Generator *g, const CudaProgram *program, const RowWords *words, RowShape *shape) {
   const CudaForm *form = g->target->form;
   const int threads = shape->threads * shape->rows;
   const int kept = shape->chunks * (words->rows + words->sums);
@@ -205,7 +249,8 @@ static void row_shape_blocks(const Generator *g, const RowWords *words, RowShape
   }
   const int64_t registers = round_up(
       48 + (shape->held ? kept + (shape->once ? shape->chunks : 1) * words->columns : shape->chunks * words->rows), 8);
-  const int64_t most = min_i64(min_i64(2048 / threads, 32), ROW_REGISTERS / (threads * registers));
+  int64_t most = min_i64(min_i64(2048 / threads, 32), ROW_REGISTERS / (threads * registers));
+  most = shape->many ? min_i64(most, row_threads_many(program, shape) / threads) : most;
   const int64_t bytes = max_i64(shape->shared, shape->rows > 1 ? shape->rows * shape->fold : 0);
   const int64_t shared = bytes > 0 ? g->target->shared_bytes / (bytes + 1024) : most;
   shape->blocks = (int)max_i64(1, min_i64(most, shared));
@@ -229,10 +274,11 @@ RowShape row_shape(Generator *g, CudaProgram *program) {
     shape.columns |= is_wanted(g, program, i, op_is_column_reduction);
     shape.totals |= is_wanted(g, program, i, op_is_total);
   }
-  shape.persistent = shape.columns || shape.totals || (form && form->persistent);
+  shape.many &= shape.held;
+  shape.persistent = shape.columns || shape.totals || shape.many || (form && form->persistent);
   shape.fold = shape.columns ? program->inner.total * g->real_bytes : 0;
-  row_shape_rows(g, &shape);
-  row_shape_blocks(g, &words, &shape);
+  row_shape_rows(g, program, &shape);
+  row_shape_blocks(g, program, &words, &shape);
   row_shape_stages(g, program, &shape);
   shape.grid = blocks_of(program->outer.total, shape.rows);
   if (shape.persistent) {

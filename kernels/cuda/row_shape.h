@@ -9,6 +9,7 @@ typedef struct {
   int threads, rows, chunks;  // for each row; rows of a block; chunks of a thread, or in flight
   bool columns, totals;       // the kernel reduces them
   bool persistent;            // a block goes through many rows
+  bool many;                  // and has so many threads that the rows under way fill the multiprocessor
   bool once;                  // and keeps in registers what is the same for all of them
   int blocks;                 // of a multiprocessor
   int64_t fold;               // bytes of the sums of columns of one row

@@ -8,9 +8,12 @@
 
 enum {
   COLUMN_WIDTH = 32,
-  COLUMN_LOADS = 8,
+  COLUMN_LOADS = 4,  // in flight of a thread
+  COLUMN_SUM_ROWS = 1024,
+  COLUMN_SUM_WIDTH = 8,  // of sums of one value alone: more rows
+  COLUMN_SUM_LOADS = 8,
   COLUMN_MOST_CODE = 1200,
-  COLUMN_REST = 24,         // registers of a thread beside what is loaded and summed
+  COLUMN_REST = 16,         // registers of a thread beside what is loaded and summed
   COLUMN_REGISTERS = 65536  // of a multiprocessor
 };
 
@@ -39,14 +42,16 @@ static void column_words(const Generator *g, const CudaProgram *program, int *lo
 static ColumnShape column_shape(const Generator *g, const CudaProgram *program) {
   ColumnShape shape = {.width = 1, .unroll = 1, .vectors = program->inner.total / program->vector};
   const CudaForm *form = g->target->form;
-  const int widest = form && form->width > 0 ? form->width : COLUMN_WIDTH;
   int loads, kept, code;
   column_words(g, program, &loads, &kept, &code);
+  const bool sum = loads == 1 && kept <= program->vector * g->real_bytes / 4 && program->outer.total >= COLUMN_SUM_ROWS;
+  const int most_loads = sum ? COLUMN_SUM_LOADS : COLUMN_LOADS;
+  const int widest = form && form->width > 0 ? form->width : sum ? COLUMN_SUM_WIDTH : COLUMN_WIDTH;
   while (shape.width < widest && shape.width < shape.vectors) {
     shape.width *= 2;
   }
   shape.height = GENERATE_BLOCK / shape.width;
-  while (shape.unroll < 8 && 2 * shape.unroll * loads <= COLUMN_LOADS &&
+  while (shape.unroll < 8 && 2 * shape.unroll * loads <= most_loads &&
          2 * shape.unroll * program->vector * code <= COLUMN_MOST_CODE &&
          2 * shape.unroll * shape.height <= program->outer.total) {
     shape.unroll *= 2;

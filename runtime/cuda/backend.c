@@ -246,7 +246,8 @@ static bool backend_open(const Plan *plan, const DeviceOptions *options, Device 
     return error_set(error, 3, "no memory");
   }
   Device *device = ARENA_NEW(arena, Device);
-  *device = (Device){.plan = plan, .peers = options->peers, .rank = options->rank, .arena = arena};
+  *device =
+      (Device){.plan = plan, .peers = options->peers, .rank = options->rank, .record = options->record, .arena = arena};
   plan_coordinates(plan, options->rank, device->coordinate);
   if (!device_start(device, options, error)) {
     if (!device->peers) {  // with others, the end of its process is the only one that waits for nobody
@@ -377,6 +378,10 @@ static const TraceSpan *backend_traced(Device *device, int64_t *count) {
   return device->timing && device_here(device, &ignored) ? timing_spans(device->timing, count) : NULL;
 }
 
+static void backend_record(Device *device, Buffer *out) {
+  gemms_record(device->gemms, out);
+}
+
 const Backend backend_cuda = {
     .name = "cuda",
     .apart = true,
@@ -390,4 +395,5 @@ const Backend backend_cuda = {
     .facts = backend_facts,
     .trace = backend_trace,
     .traced = backend_traced,
+    .record = backend_record,
 };

@@ -55,13 +55,15 @@ struct Gemms {
   CublasLt lt;
   CublasLtHandle handle;
   const char *holds_for;  // what the record does
+  const char *record;     // of an earlier run, or NULL
   Tuning *tuning;
   ARRAY(GemmProblem *) problems;
 };
 
-bool gemms_create(const Cuda *cuda, const CudaDevice *gpu, Arena *arena, Gemms **out, Error *error) {
+bool gemms_create(const Cuda *cuda, const CudaDevice *gpu, const char *record, Arena *arena, Gemms **out,
+                  Error *error) {
   Gemms *gemms = ARENA_NEW(arena, Gemms);
-  *gemms = (Gemms){.cuda = cuda, .arena = arena};
+  *gemms = (Gemms){.cuda = cuda, .arena = arena, .record = record};
   if (!cublaslt_open(&gemms->lt, error)) {
     return false;
   }
@@ -71,7 +73,7 @@ bool gemms_create(const Cuda *cuda, const CudaDevice *gpu, Arena *arena, Gemms *
   }
   gemms->holds_for =
       arena_format(arena, "mdl tuning 1, %s, driver %d, cuBLASLt %zu", gpu->name, cuda->version, gemms->lt.version());
-  gemms->tuning = tuning_open(arena, gemms->holds_for);
+  gemms->tuning = tuning_open(arena, gemms->holds_for, record);
   *out = gemms;
   return true;
 }
@@ -581,11 +583,17 @@ bool gemm_tune(Gemms *gemms, GemmProblem *problem, const CudaAddress *operands, 
 
 void gemms_reread(Gemms *gemms) {
   if (gemms) {
-    gemms->tuning = tuning_open(gemms->arena, gemms->holds_for);
+    gemms->tuning = tuning_open(gemms->arena, gemms->holds_for, gemms->record);
   }
   for (int i = 0; gemms && i < gemms->problems.count; i++) {
     GemmProblem *problem = gemms->problems.at[i];
     problem->tuned = tuning_find(gemms->tuning, problem->key, &problem->algorithm, sizeof problem->algorithm);
+  }
+}
+
+void gemms_record(const Gemms *gemms, Buffer *out) {
+  if (gemms) {
+    tuning_text(gemms->tuning, out);
   }
 }
 

@@ -6,12 +6,15 @@
 #define MDL_RUNTIME_CUDA_GEMM_H
 
 #include "base/arena.h"
+#include "base/buffer.h"
 #include "runtime/cuda/driver.h"
 
 typedef struct Gemms Gemms;
 typedef struct GemmProblem GemmProblem;
 
-bool gemms_create(const Cuda *cuda, const CudaDevice *gpu, Arena *arena, Gemms **gemms, Error *error);
+// record: of an earlier run, or NULL (tuning.h); it must outlive the Gemms.
+bool gemms_create(const Cuda *cuda, const CudaDevice *gpu, const char *record, Arena *arena, Gemms **gemms,
+                  Error *error);
 void gemms_destroy(Gemms *gemms);             // NULL: nothing
 int64_t gemms_workspace(const Gemms *gemms);  // bytes that every launch may use
 
@@ -32,6 +35,7 @@ bool gemm_launch(Gemms *gemms, const GemmProblem *problem, const CudaAddress *op
 bool gemm_tune(Gemms *gemms, GemmProblem *problem, const CudaAddress *operands, CudaAddress workspace,
                CudaStream stream, Error *error);
 void gemms_reread(Gemms *gemms);  // takes from the tuning record what others have added to it; NULL: nothing
-bool gemms_keep(Gemms *gemms, Error *error);  // writes the tuning record, if there is something new in it
+void gemms_record(const Gemms *gemms, Buffer *out);  // the choices in use, as a tuning record; NULL: nothing
+bool gemms_keep(Gemms *gemms, Error *error);         // writes the tuning record, if there is something new in it
 
 #endif

@@ -54,8 +54,9 @@ struct Device {
   Peers *peers;  // NULL: the only rank there is
   int64_t rank;
   int coordinate[PLAN_MAX_MESH];
-  int64_t *term;  // what each term of the plan is on this rank
-  Arena *arena;   // of what open prepared
+  int64_t *term;       // what each term of the plan is on this rank
+  const char *record;  // of the run that is gone on with (device.h), or NULL
+  Arena *arena;        // of what open prepared
   Cuda cuda;
   CudaDevice gpu;
   CudaStream stream;

@@ -9,8 +9,6 @@
 #include "kernels/cuda/compile_batch.h"
 #include "kernels/cuda/target.h"
 
-static const uint32_t STATIC_SHARED_LIMIT = 48 * 1024;
-
 typedef struct {
   uint64_t hash;
   CudaJob job;
@@ -132,7 +130,7 @@ static bool kernel_find(Modules *modules, Loaded *loaded, const Text *text, Erro
                     "finding a generated kernel", error)) {
       return false;
     }
-    if (launch->shared_bytes > STATIC_SHARED_LIMIT &&
+    if (launch->shared_bytes > 0 &&
         !cuda_check(cuda, cuda->function_set(loaded->function[l], CUDA_FUNCTION_SHARED_MAX, (int)launch->shared_bytes),
                     "asking for shared memory", error)) {
       return false;

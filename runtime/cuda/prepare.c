@@ -72,7 +72,8 @@ static bool prepare_gemm(Device *device, const Instruction *instruction, Prepare
   for (int i = 0; i < 4; i++) {
     alignment[i] = cuda_place_alignment(device->plan, slots[i].place);
   }
-  if (!device->gemms && !gemms_create(&device->cuda, &device->gpu, device->arena, &device->gemms, error)) {
+  if (!device->gemms &&
+      !gemms_create(&device->cuda, &device->gpu, device->record, device->arena, &device->gemms, error)) {
     return false;
   }
   prepared->kind = PREPARED_GEMM;

@@ -17,6 +17,7 @@ enum { LINE_MAX_BYTES = 2048, ALGORITHM_MAX = 256 };
 typedef struct {
   const char *problem, *algorithm;  // the latter in hexadecimal
   double microseconds;
+  bool used;  // by what is open now
 } Entry;
 
 struct Tuning {
@@ -55,11 +56,26 @@ static void line_take(Tuning *tuning, char *line) {
     return;
   }
   const Entry entry = {arena_format(tuning->arena, "%s", line), arena_format(tuning->arena, "%s", algorithm + 1),
-                       strtod(time + 1, NULL)};
+                       strtod(time + 1, NULL), false};
   array_push(tuning->arena, &tuning->entries, entry);
 }
 
-Tuning *tuning_open(Arena *arena, const char *holds_for) {
+// Lines of a text that is as a file is.
+static void text_take(Tuning *tuning, const char *text) {
+  for (int number = 0; *text; number++) {
+    const size_t length = strcspn(text, "\n");
+    char *line = arena_format(tuning->arena, "%.*s", (int)length, text);
+    if (number == 0 && strcmp(line, tuning->holds_for) != 0) {
+      return;
+    }
+    if (number > 0) {
+      line_take(tuning, line);
+    }
+    text += length + (text[length] == '\n');
+  }
+}
+
+Tuning *tuning_open(Arena *arena, const char *holds_for, const char *of_run) {
   Tuning *tuning = ARENA_NEW(arena, Tuning);
   char line[LINE_MAX_BYTES];
   const char *set = getenv("MDL_TUNING");
@@ -78,6 +94,7 @@ Tuning *tuning_open(Arena *arena, const char *holds_for) {
   if (file) {
     fclose(file);
   }
+  text_take(tuning, of_run ? of_run : "");
   return tuning;
 }
 
@@ -100,10 +117,11 @@ static bool hex_read(const char *text, void *data, size_t bytes) {
   return true;
 }
 
-bool tuning_find(const Tuning *tuning, const char *problem, void *algorithm, size_t bytes) {
+bool tuning_find(Tuning *tuning, const char *problem, void *algorithm, size_t bytes) {
   for (int i = tuning->entries.count - 1; i >= 0; i--) {
-    const Entry *entry = &tuning->entries.at[i];
+    Entry *entry = &tuning->entries.at[i];
     if (strcmp(entry->problem, problem) == 0) {
+      entry->used = true;
       return hex_read(entry->algorithm, algorithm, bytes);
     }
   }
@@ -116,10 +134,24 @@ void tuning_add(Tuning *tuning, const char *problem, const void *algorithm, size
   for (size_t i = 0; i < bytes && i < ALGORITHM_MAX; i++) {
     snprintf(hex + 2 * i, 3, "%02x", from[i]);
   }
-  const Entry entry = {arena_format(tuning->arena, "%s", problem), arena_format(tuning->arena, "%s", hex),
-                       microseconds};
+  const Entry entry = {arena_format(tuning->arena, "%s", problem), arena_format(tuning->arena, "%s", hex), microseconds,
+                       true};
   array_push(tuning->arena, &tuning->entries, entry);
   tuning->changed = true;
+}
+
+static void entry_text(const Entry *entry, Buffer *out) {
+  buffer_format(out, "%s\t%.2f\t%s\t%016" PRIx64 "\n", entry->problem, entry->microseconds, entry->algorithm,
+                check_of(entry->problem, entry->algorithm));
+}
+
+void tuning_text(const Tuning *tuning, Buffer *out) {
+  buffer_format(out, "%s\n", tuning->holds_for);
+  for (int i = 0; i < tuning->entries.count; i++) {
+    if (tuning->entries.at[i].used) {
+      entry_text(&tuning->entries.at[i], out);
+    }
+  }
 }
 
 bool tuning_keep(Tuning *tuning, char *message, size_t size) {
@@ -127,14 +159,15 @@ bool tuning_keep(Tuning *tuning, char *message, size_t size) {
     return true;
   }
   const char *beside = arena_format(tuning->arena, "%s.%ld", tuning->path, (long)getpid());
-  FILE *file = fopen(beside, "w");
-  bool good = file && fprintf(file, "%s\n", tuning->holds_for) > 0;
-  for (int i = 0; good && i < tuning->entries.count; i++) {
-    const Entry *entry = &tuning->entries.at[i];
-    good = fprintf(file, "%s\t%.2f\t%s\t%016" PRIx64 "\n", entry->problem, entry->microseconds, entry->algorithm,
-                   check_of(entry->problem, entry->algorithm)) > 0;
+  Buffer text = {0};
+  buffer_format(&text, "%s\n", tuning->holds_for);
+  for (int i = 0; i < tuning->entries.count; i++) {
+    entry_text(&tuning->entries.at[i], &text);
   }
+  FILE *file = text.failed ? NULL : fopen(beside, "w");
+  bool good = file && fwrite(text.text, 1, text.length, file) == text.length;
   good = file && fclose(file) == 0 && good && rename(beside, tuning->path) == 0;
+  buffer_free(&text);
   if (!good) {
     snprintf(message, size, "cannot write the tuning record %s, which MDL_TUNING names: %s", tuning->path,
              strerror(errno));

@@ -9,17 +9,22 @@
 #include <stddef.h>
 
 #include "base/arena.h"
+#include "base/buffer.h"
 
 typedef struct Tuning Tuning;
 
 // `holds_for` is one line of text. The file is in the cache folder of the user (kernels/cuda/compile.h) or is the one
-// that the variable MDL_TUNING names. No file, or one for other machines: an empty record.
-Tuning *tuning_open(Arena *arena, const char *holds_for);
+// that the variable MDL_TUNING names. No file, or one for other machines: an empty record. What `of_run` says, the text
+// that tuning_text gave for an earlier run, or NULL, prevails.
+Tuning *tuning_open(Arena *arena, const char *holds_for, const char *of_run);
 const char *tuning_path(const Tuning *tuning);  // "": nowhere
 
 // The newest one of a problem. False: there is none, or its line is damaged; `algorithm` is of no use then.
-bool tuning_find(const Tuning *tuning, const char *problem, void *algorithm, size_t bytes);
+bool tuning_find(Tuning *tuning, const char *problem, void *algorithm, size_t bytes);
 void tuning_add(Tuning *tuning, const char *problem, const void *algorithm, size_t bytes, double microseconds);
+
+// The record of the problems that were found or added since the opening, as the text of a file.
+void tuning_text(const Tuning *tuning, Buffer *out);
 
 // Writes the record beside the old one and renames it, if anything was added. A cache folder that cannot be written is
 // no error: the next run times again. False: the file that MDL_TUNING names cannot be; `message` says why.

@@ -47,6 +47,7 @@ done
 [ $killed = yes ] || die "it was done each time before it could be killed"
 last=$(find killed/checkpoints -name 'step-*' | sort | tail -n 1)
 echo "killed after the checkpoint of step $((10#${last##*-}))"
-curve llama gpu killed --layout strict --precision bf16 --steps $STEPS --save-every 20 --resume
+# With an empty cache: which algorithm solves which problem is in the run's own record.
+MDL_CACHE=$WORK/empty-cache curve llama gpu killed --layout strict --precision bf16 --steps $STEPS --save-every 20 --resume
 same "killed and not: weights" "$(weights whole $STEPS)" "$(weights killed $STEPS)"
 same "killed and not: losses" "$(losses whole)" "$(losses killed)"

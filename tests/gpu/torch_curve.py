@@ -14,6 +14,7 @@ import importlib.util
 import json
 import math
 import pathlib
+import re
 import struct
 import sys
 
@@ -23,8 +24,13 @@ WORD = (1 << 64) - 1
 BATCH, SEQ, STEPS, WARMUP, PEAK, DECAY, CLIP = 8, 128, 200, 20, 2e-3, 0.1, 1.0
 SIZES = {"VOCAB": 256, "EMBED": 128, "LAYERS": 2, "PLACES": 128, "HEADS": 2, "KV_HEADS": 1, "GROUP": 2, "HD": 64,
          "FFN": 320, "Z_WEIGHT": 0.0, "STEPS": STEPS, "WARMUP": WARMUP, "PEAK": PEAK}
-SEEDS = {"gpt2": 5, "llama": 6}
+RECIPES = pathlib.Path(__file__).with_name("curves.mdl")
 VALIDATION = 0.05  # of the data
+
+
+def seed_of(model):
+    """What the recipe of that name sets."""
+    return int(re.search(rf"recipe {model} {{.*?seed = (\d+);", RECIPES.read_text(), re.DOTALL).group(1))
 
 
 def mix(x):
@@ -148,7 +154,7 @@ def compare(name, ours, theirs, bounds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", choices=SEEDS)
+    parser.add_argument("model", choices=("gpt2", "llama"))
     parser.add_argument("run")
     parser.add_argument("first")
     parser.add_argument("data")
@@ -158,7 +164,7 @@ def main():
     options = parser.parse_args()
     bounds = {int(step): float(bound) for step, bound in (pair.split(":") for pair in options.bounds)}
     start, state = load(options.first, 1)
-    windows = Windows(options.data, SEEDS[options.model])
+    windows = Windows(options.data, seed_of(options.model))
     theirs = train(models(), options.model, start, state, windows, options.device, options.dtype,
                    max(bounds))
     return 0 if compare(f"{options.model} {options.dtype}", metrics(options.run), theirs, bounds) else 1

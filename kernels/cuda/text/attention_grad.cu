@@ -406,6 +406,7 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS_PER_UNI
     }
     product_columns<QUERY_BLOCKS, KEY_TILE, DEPTH_PAD, ROW_K>(dq, p, tile_k);
   }
+  __syncwarp();  // no lane reads q any more
 #pragma unroll
   for (int m = 0; m < QUERY_BLOCKS; m++) {
     tile_put<DEPTH_PAD, ROW_K>(tile_q + (row + m * 16) * ROW_K, dq[m], SCALE, SCALE);
