@@ -29,7 +29,7 @@ static bool gpu_open(Gpu *gpu) {
   Error error = {0};
   *gpu = (Gpu){.arena = arena_create()};
   if (!cuda_open(&gpu->cuda, &error) || !cuda_device_open(&gpu->cuda, 0, &gpu->gpu, &error) ||
-      !gemms_create(&gpu->cuda, &gpu->gpu, gpu->arena, &gpu->gemms, &error)) {
+      !gemms_create(&gpu->cuda, &gpu->gpu, NULL, gpu->arena, &gpu->gemms, &error)) {
     print_message("skipped: %s\n", error.text);
     return false;
   }

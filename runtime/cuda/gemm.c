@@ -2,9 +2,7 @@
 //
 // Row-major c[m, n] = a[m, k] b[k, n] is column-major c'[n, m] = b'[n, k] a'[k, m]: the library's first operand is our
 // b, its second our a, and what is stored [k, n] row by row is to it an [n, k] that is not transposed.
-//
-// Its fast kernels want the sizes of what is contiguous in memory to be whole vectors of 16 bytes. A long size that is
-// not, like a vocabulary of 50257, is cut: the whole vectors are one product and the rest is another.
+// What its fast kernels do not take is cut into products that they do (gemm_cut.h).
 //
 // A bias is added by the library's epilogue. Where it has none for a product, every row of the result is made the bias
 // first, and the product is added to that.
@@ -16,25 +14,23 @@
 
 #include "base/array.h"
 #include "runtime/cuda/cublaslt.h"
+#include "runtime/cuda/gemm_cut.h"
 #include "runtime/cuda/tuning.h"
 
 enum {
   WORKSPACE_BYTES = 32 << 20,
   CHOICES_MAX = 16,
   TIMED_ROUNDS = 3,
-  VECTOR_BYTES = 16,
-  CUT_LEAST = 256,  // shorter ones are not worth two launches
   KEY_MAX = 320,
   CALL_LAUNCHES = 3,  // of one call of the library: clearing, the product, adding its parts
   LAUNCHES_MAX = 1 << 20,
-  OPERANDS = 4,  // a, b, c and the bias
 };
 static const double ROUND_SECONDS = 0.002;  // least time of a round of launches
 static const double BETTER = 0.99;          // of the time of the first choice, for another to be taken
 
 struct GemmProblem {
   Gemm gemm;
-  int alignment[OPERANDS];
+  int alignment[GEMM_OPERANDS];
   const char *key, *name, *form;
   CublasLtProduct product;
   CublasLtLayout a, b, c;
@@ -43,10 +39,10 @@ struct GemmProblem {
   int choice_count;
   int inner;  // the batch dim that one call takes, or -1
   bool tuned;
-  GemmProblem *part[2];        // of a product that was cut, which has nothing else but form; else NULL
-  int64_t offset[OPERANDS];    // where the second part begins in each operand, in elements
-  ElementType type[OPERANDS];  // of each
-  GemmProblem *after_bias;     // the library cannot add the bias: what is added to rows that hold it; else NULL
+  GemmProblem *part[2];             // of a product that was cut, which has nothing else but form; else NULL
+  int64_t offset[GEMM_OPERANDS];    // where the second part begins in each operand, in elements
+  ElementType type[GEMM_OPERANDS];  // of each
+  GemmProblem *after_bias;          // the library cannot add the bias: what is added to rows that hold it; else NULL
 };
 
 struct Gemms {
@@ -276,72 +272,6 @@ static bool recorded(const Gemms *gemms, GemmProblem *problem) {
   return true;
 }
 
-static bool cut_helps(int64_t size, int64_t vector) {
-  return size >= CUT_LEAST && size % vector != 0;
-}
-
-static int64_t largest(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-
-// Halves a product with an operand of 2^31 elements or more, within which some of the library's kernels lose their way.
-static bool cut_half(Gemm *gemm, Gemm *rest, int64_t offset[OPERANDS]) {
-  const int64_t rows = largest(gemm->transpose_a ? 0 : gemm->lda, gemm->ldc);
-  if (gemm->m > 1 && !gemm->transpose_a && gemm->m > INT32_MAX / rows) {
-    gemm->m = (gemm->m + 1) / 2;
-    rest->m -= gemm->m;
-    offset[0] = gemm->m * gemm->lda;
-    offset[2] = gemm->m * gemm->ldc;
-    return true;
-  }
-  if (gemm->k > 1 && gemm->transpose_a && gemm->k > INT32_MAX / gemm->lda) {
-    gemm->k = (gemm->k + 1) / 2;
-    rest->k -= gemm->k;
-    offset[0] = gemm->k * gemm->lda;
-    offset[1] = gemm->transpose_b ? gemm->k : gemm->k * gemm->ldb;
-    rest->write = WRITE_ADD;
-    rest->epilogue = EPILOGUE_NONE;
-    return true;
-  }
-  return false;
-}
-
-// Takes the last, odd positions of one dim off a product: they become `rest`, which begins at `offset` (elements of
-// each operand). False: there is nothing to take off.
-static bool cut(Gemm *gemm, Gemm *rest, int64_t offset[OPERANDS]) {
-  const int64_t vector = VECTOR_BYTES / element_type_bytes(gemm->type);
-  const bool k_lies = !gemm->transpose_a || gemm->transpose_b;  // in a row of an operand
-  *rest = *gemm;
-  memset(offset, 0, OPERANDS * sizeof *offset);
-  if (cut_half(gemm, rest, offset)) {
-    return true;
-  }
-  if (cut_helps(gemm->n, vector)) {
-    gemm->n -= gemm->n % vector;
-    rest->n -= gemm->n;
-    offset[1] = gemm->transpose_b ? gemm->n * gemm->ldb : gemm->n;
-    offset[2] = offset[3] = gemm->n;
-    return true;
-  }
-  if (gemm->transpose_a && cut_helps(gemm->m, vector)) {
-    gemm->m -= gemm->m % vector;
-    rest->m -= gemm->m;
-    offset[0] = gemm->m;
-    offset[2] = gemm->m * gemm->ldc;
-    return true;
-  }
-  if (k_lies && cut_helps(gemm->k, vector)) {
-    gemm->k -= gemm->k % vector;
-    rest->k -= gemm->k;
-    offset[0] = gemm->transpose_a ? gemm->k * gemm->lda : gemm->k;
-    offset[1] = gemm->transpose_b ? gemm->k : gemm->k * gemm->ldb;
-    rest->write = WRITE_ADD;
-    rest->epilogue = EPILOGUE_NONE;
-    return true;
-  }
-  return false;
-}
-
 // The largest power of two, up to what the whole has, that divides the address of a part.
 static int part_alignment(int whole, int64_t bytes) {
   while (bytes & (whole - 1)) {
@@ -354,10 +284,10 @@ static int part_alignment(int whole, int64_t bytes) {
 static bool parts_prepare(Gemms *gemms, const Gemm *first, const Gemm *second, const int64_t *offset,
                           const int *alignment, const char *name, GemmProblem **out, Error *error) {
   GemmProblem *problem = ARENA_NEW(gemms->arena, GemmProblem);
-  int second_alignment[OPERANDS];
+  int second_alignment[GEMM_OPERANDS];
   *problem = (GemmProblem){.name = name, .type = {first->type, first->type, first->type_c, first->type_c}};
   memcpy(problem->offset, offset, sizeof problem->offset);
-  for (int i = 0; i < OPERANDS; i++) {
+  for (int i = 0; i < GEMM_OPERANDS; i++) {
     second_alignment[i] = part_alignment(alignment[i], offset[i] * element_type_bytes(problem->type[i]));
   }
   if (!gemm_prepare(gemms, first, alignment, name, &problem->part[0], error) ||
@@ -372,8 +302,8 @@ static bool parts_prepare(Gemms *gemms, const Gemm *first, const Gemm *second, c
 bool gemm_prepare(Gemms *gemms, const Gemm *gemm, const int *alignment, const char *name, GemmProblem **out,
                   Error *error) {
   Gemm first = *gemm, rest;
-  int64_t offset[OPERANDS];
-  if (cut(&first, &rest, offset)) {
+  int64_t offset[GEMM_OPERANDS];
+  if (gemm_cut(&first, &rest, offset)) {
     return parts_prepare(gemms, &first, &rest, offset, alignment, name, out, error);
   }
   const int inner = inner_batch(gemm);
@@ -454,8 +384,8 @@ static CublasStatus multiply(const Gemms *gemms, const GemmProblem *problem, con
 }
 
 // Where the operands begin for the second part.
-static void part_addresses(const GemmProblem *problem, const CudaAddress *operands, CudaAddress to[OPERANDS]) {
-  for (int i = 0; i < OPERANDS; i++) {
+static void part_addresses(const GemmProblem *problem, const CudaAddress *operands, CudaAddress to[GEMM_OPERANDS]) {
+  for (int i = 0; i < GEMM_OPERANDS; i++) {
     to[i] = operands[i] + (uint64_t)(problem->offset[i] * element_type_bytes(problem->type[i]));
   }
 }
@@ -485,7 +415,7 @@ static bool spread(const Gemms *gemms, const Gemm *gemm, CudaAddress bias, CudaA
 bool gemm_launch(Gemms *gemms, const GemmProblem *problem, const CudaAddress *operands, bool first,
                  CudaAddress workspace, CudaStream stream, Error *error) {
   if (problem->part[0]) {
-    CudaAddress second[OPERANDS];
+    CudaAddress second[GEMM_OPERANDS];
     part_addresses(problem, operands, second);
     return gemm_launch(gemms, problem->part[0], operands, first, workspace, stream, error) &&
            gemm_launch(gemms, problem->part[1], second, first, workspace, stream, error);
@@ -570,7 +500,7 @@ static bool choices_time(Gemms *gemms, GemmProblem *problem, const CudaAddress *
 bool gemm_tune(Gemms *gemms, GemmProblem *problem, const CudaAddress *operands, CudaAddress workspace,
                CudaStream stream, Error *error) {
   if (problem->part[0]) {
-    CudaAddress second[OPERANDS];
+    CudaAddress second[GEMM_OPERANDS];
     part_addresses(problem, operands, second);
     return gemm_tune(gemms, problem->part[0], operands, workspace, stream, error) &&
            gemm_tune(gemms, problem->part[1], second, workspace, stream, error);
