@@ -361,6 +361,7 @@ static void backend_facts(const Device *device, DeviceFacts *facts) {
   *facts = (DeviceFacts){.peak_flops = peak_flops(&device->gpu, device->plan),
                          .peak_bytes = device->gpu.memory_rate,
                          .memory_bytes = device->taken_bytes,
+                         .gap_seconds = host_gap(&device->host),
                          .beside_bytes = device->context_bytes + device->scratch_bytes +
                                          HOST_DEPTH * device->plan->arena_bytes[ARENA_HOST]};
   snprintf(facts->name, sizeof facts->name, "%s", device->gpu.name);
