@@ -90,19 +90,3 @@ ProgramKind largest_program(const Plan *plan) {
   }
   return (ProgramKind)most;
 }
-
-int64_t largest_microbatches(const Plan *plan, int64_t bytes, int64_t *needs) {
-  const PlanProgram *train = &plan->programs[PROGRAM_TRAIN];
-  const int64_t now = train->slots > 0 ? train->slots : 1, batch = plan->run.batch;
-  // Sums of gradients stay; with one microbatch they come and go.
-  const double gradients = plan->run.parameters * (double)element_type_bytes(plan->real);
-  const double total = (double)train->transient_bytes, part = now > 1 ? total - gradients : total;
-  for (int64_t count = now + 1; count <= batch && part > 0; count++) {
-    const double then = gradients + part * (double)now / (double)count;
-    if (batch % count == 0 && then <= (double)bytes) {
-      *needs = (int64_t)then;
-      return count;
-    }
-  }
-  return 0;
-}

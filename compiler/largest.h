@@ -11,8 +11,4 @@ void largest_print(const Plan *plan, ProgramKind kind, const char *between, Buff
 // The program that has the largest transient arena.
 ProgramKind largest_program(const Plan *plan);
 
-// An estimate for plans of one rank: the least number of microbatches with which the values of a training step take no
-// more than so many bytes, and what they need then. 0: none.
-int64_t largest_microbatches(const Plan *plan, int64_t bytes, int64_t *needs);
-
 #endif

@@ -40,6 +40,7 @@ typedef struct {         // what a device is, in words and figures
   double peak_flops;     // of the plan's dot products, a second; NAN: not known
   double peak_bytes;     // of memory read and written, a second; NAN: not known
   int64_t memory_bytes;  // that this process has taken of the device; -1: the memory of the process is meant
+  double gap_seconds;    // without work between two runs that were submitted in time, about; NAN: not known
   int64_t beside_bytes;  // of those, known beforehand beside the plan: the driver's own, work space of libraries
 } DeviceFacts;
 

@@ -104,7 +104,7 @@ static bool proxy_wait(Device *device, int behind, Error *error) {
 static void proxy_facts(const Device *device, DeviceFacts *facts) {
   Error ignored;
   Device asking = *device;
-  *facts = (DeviceFacts){.name = "lost", .peak_flops = NAN, .peak_bytes = NAN, .memory_bytes = -1};
+  *facts = (DeviceFacts){.name = "lost", .peak_flops = NAN, .peak_bytes = NAN, .memory_bytes = -1, .gap_seconds = NAN};
   if (ask_and_wait(&asking, &(Ask){.kind = ASK_FACTS}, &ignored)) {
     memcpy(facts, window_of(device), sizeof *facts);
   }

@@ -133,13 +133,12 @@ static bool run_session(Session *session, const Job *job, const Settings *settin
   session->backend->facts(session->device, &facts);
   printf(
       "OURS %s %s %s B=%lld T=%lld N=%.0fM tok/s=%.0f TFLOPs=%.1f mfu=%.1f%% GiB=%.2f predicted=%.2f ms=%.2f "
-      "open_s=%.1f loss=%.3f "
-      "on %s\n",
+      "gap_us=%.1f open_s=%.1f loss=%.3f on %s\n",
       job->name, run->precision ? run->precision : "fp32", run->strict ? "strict" : "fast", (long long)run->batch,
       (long long)run->sequence, run->parameters / 1e6, tokens / measured.seconds, flops / measured.seconds / 1e12,
       100 * flops / measured.seconds / facts.peak_flops, (double)facts.memory_bytes / 1073741824,
       (double)(progress_predicted(session->set, ARENA_CLASS_COUNT) + facts.beside_bytes) / 1073741824,
-      measured.seconds * 1e3, open_seconds, measured.loss, facts.name);
+      measured.seconds * 1e3, facts.gap_seconds * 1e6, open_seconds, measured.loss, facts.name);
   fflush(stdout);
   return (!settings->profile || profile(session, error)) &&
          (!settings->kernels || kernels_table(session, rate, measured.seconds, error));

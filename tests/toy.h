@@ -266,7 +266,7 @@ static bool toy_wait(Device *device, int behind, Error *error) {  // runs are do
 
 static void toy_facts(const Device *device, DeviceFacts *facts) {
   (void)device;
-  *facts = (DeviceFacts){.name = "toy", .peak_flops = NAN, .peak_bytes = NAN, .memory_bytes = -1};
+  *facts = (DeviceFacts){.name = "toy", .peak_flops = NAN, .peak_bytes = NAN, .memory_bytes = -1, .gap_seconds = NAN};
 }
 
 static const Backend toy_backend = {

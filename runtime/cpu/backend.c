@@ -425,7 +425,7 @@ static bool cpu_wait(Device *device, int behind, Error *error) {
 
 static void cpu_facts(const Device *device, DeviceFacts *facts) {
   (void)device;
-  *facts = (DeviceFacts){.name = "cpu", .peak_flops = NAN, .peak_bytes = NAN, .memory_bytes = -1};
+  *facts = (DeviceFacts){.name = "cpu", .peak_flops = NAN, .peak_bytes = NAN, .memory_bytes = -1, .gap_seconds = NAN};
 }
 
 static void cpu_trace(Device *device, bool on) {

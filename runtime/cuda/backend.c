@@ -6,29 +6,33 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "compiler/fit.h"
 #include "compiler/largest.h"
 #include "runtime/cuda/internal.h"
 
 static const double GIB = 1024.0 * 1024 * 1024;
 
-// What would make the values of a step fit into so many bytes.
-static void advise(const Plan *plan, int64_t left, Buffer *out) {
+// What would make a plan fit whose arenas may take no more than `most` bytes.
+static void advise(const Device *device, int64_t most, Buffer *out) {
+  const Plan *plan = device->plan;
   char size[UNITS_MAX];
   int64_t then = 0;
-  if (left <= 0) {
+  if (most <= plan->arena_bytes[ARENA_PERSISTENT]) {
     buffer_text(out, "the state alone is too much: it takes a smaller model, or a layout over several ranks");
     return;
   }
   buffer_text(out, "the largest values of a step: ");
   largest_print(plan, largest_program(plan), ", ", out);
-  const int64_t microbatches = largest_microbatches(plan, left, &then);
-  if (microbatches > 0) {
-    buffer_format(out, "; in the layout, `microbatches = %" PRId64 ";` would bring them to about %s", microbatches,
+  const FitRoom room = {.rank = device->rank, .host_copies = 1 + HOST_DEPTH, .most = most};
+  const char *settings = fit_find(device->arena, plan, &room, &then);
+  if (settings) {
+    buffer_format(out, "; in the layout, %s would bring it to %s, which fits", settings,
                   units_bytes(size, (double)then));
   } else {
-    buffer_text(out, "; no number of microbatches makes them fit");
+    buffer_text(out,
+                "; neither more microbatches nor `recompute layers;` make it fit: it takes a smaller batch or seq, "
+                "or a layout over several ranks");
   }
-  buffer_text(out, "; `recompute layers;`, a smaller batch or a shorter seq makes them smaller too");
 }
 
 // What does not fit, and what would help: before anything is allocated.
@@ -47,7 +51,7 @@ static bool memory_check(Device *device, Error *error) {
     return true;
   }
   Buffer help = {0};
-  advise(plan, (int64_t)available - (need - transient), &help);
+  advise(device, (int64_t)available - device->scratch_bytes, &help);
   error_set(error, 3,
             "the plan does not fit on %s: it needs %.2f GiB (state %.2f, values of a step %.2f, collectives %.2f, "
             "inputs and outputs %.2f, work space %.2f) and %.2f GiB of %.2f are free: %.2f too few; %s",
@@ -361,6 +365,7 @@ static void backend_facts(const Device *device, DeviceFacts *facts) {
   *facts = (DeviceFacts){.peak_flops = peak_flops(&device->gpu, device->plan),
                          .peak_bytes = device->gpu.memory_rate,
                          .memory_bytes = device->taken_bytes,
+                         .gap_seconds = host_gap(&device->host),
                          .beside_bytes = device->context_bytes + device->scratch_bytes +
                                          HOST_DEPTH * device->plan->arena_bytes[ARENA_HOST]};
   snprintf(facts->name, sizeof facts->name, "%s", device->gpu.name);

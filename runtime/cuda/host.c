@@ -1,6 +1,8 @@
 // host.c: the ring of inputs and outputs.
 #include "runtime/cuda/host.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { GAP_BYTES = 4096 };  // between two ranges that travel as one
@@ -67,11 +69,23 @@ bool host_open(Host *host, const Cuda *cuda, const Plan *plan, CudaAddress arena
       memset(host->copy[i], 0, bytes);
     }
   }
+  for (int i = 0; good && i < HOST_MARKS; i++) {
+    good = cuda_check(cuda, cuda->event_create(&host->begun[i], CUDA_EVENT_DEFAULT), "making an event", error) &&
+           cuda_check(cuda, cuda->event_create(&host->ended[i], CUDA_EVENT_DEFAULT), "making an event", error);
+  }
   return good;
 }
 
 void host_close(Host *host) {
   const Cuda *cuda = host->cuda;
+  for (int i = 0; cuda && i < HOST_MARKS; i++) {
+    if (host->begun[i]) {
+      cuda->event_destroy(host->begun[i]);
+    }
+    if (host->ended[i]) {
+      cuda->event_destroy(host->ended[i]);
+    }
+  }
   for (int i = 0; cuda && i < HOST_DEPTH; i++) {
     CudaEvent events[] = {host->arrived[i], host->taken[i], host->done[i]};
     for (size_t e = 0; e < sizeof events / sizeof *events; e++) {
@@ -92,6 +106,28 @@ void host_close(Host *host) {
   *host = (Host){0};
 }
 
+// Between run n - 1 and run n, which are done.
+static void gap_take(Host *host, int64_t n) {
+  float milliseconds = 0;
+  if (n > 0 &&
+      host->cuda->event_elapsed(&milliseconds, host->ended[(n - 1) % HOST_MARKS], host->begun[n % HOST_MARKS]) == 0) {
+    host->gap[host->gaps++ % HOST_GAPS] = (double)milliseconds / 1000;
+  }
+}
+
+static int gap_compare(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+double host_gap(const Host *host) {
+  double sorted[HOST_GAPS];
+  const int64_t count = host->gaps < HOST_GAPS ? host->gaps : HOST_GAPS;
+  memcpy(sorted, host->gap, sizeof sorted);
+  qsort(sorted, (size_t)count, sizeof *sorted, gap_compare);
+  return count > 0 ? sorted[count / 2] : NAN;
+}
+
 char *host_inputs(Host *host, Error *error) {
   const int64_t next = host->submitted % HOST_DEPTH;
   if (!host->fresh) {
@@ -100,6 +136,7 @@ char *host_inputs(Host *host, Error *error) {
     if (!cuda_check(host->cuda, host->cuda->event_synchronize(host->done[next]), "running the plan", error)) {
       return NULL;
     }
+    gap_take(host, host->submitted - HOST_DEPTH);
     for (int r = 0; r < ranges->inputs; r++) {
       const HostRange *range = &ranges->input[r];
       memcpy(host->copy[next] + range->offset, before + range->offset, (size_t)range->bytes);
@@ -139,6 +176,7 @@ bool host_begin(Host *host, ProgramKind program, CudaStream stream, Error *error
                                (size_t)range->bytes, stream);
   }
   status = status ? status : cuda->event_record(host->taken[i], stream);
+  status = status ? status : cuda->event_record(host->begun[host->submitted % HOST_MARKS], stream);
   return cuda_check(cuda, status, "sending the inputs of a run", error);
 }
 
@@ -146,7 +184,7 @@ bool host_end(Host *host, ProgramKind program, CudaStream stream, Error *error) 
   const Cuda *cuda = host->cuda;
   const HostProgram *ranges = &host->program[program];
   const int64_t i = host->submitted % HOST_DEPTH;
-  CudaStatus status = 0;
+  CudaStatus status = cuda->event_record(host->ended[host->submitted % HOST_MARKS], stream);
   for (int r = 0; status == 0 && r < ranges->outputs; r++) {
     const HostRange *range = &ranges->output[r];
     status = cuda->copy_out(host->copy[i] + range->offset, host->arena + (uint64_t)range->offset, (size_t)range->bytes,

@@ -8,7 +8,7 @@
 
 #include "runtime/cuda/driver.h"
 
-enum { HOST_DEPTH = 2, HOST_RANGES_MAX = 32 };
+enum { HOST_DEPTH = 2, HOST_RANGES_MAX = 32, HOST_MARKS = HOST_DEPTH + 1, HOST_GAPS = 64 };
 
 typedef struct {
   int64_t offset, bytes;
@@ -29,6 +29,10 @@ typedef struct {
   CudaEvent arrived[HOST_DEPTH];   // the inputs are in `staged`
   CudaEvent taken[HOST_DEPTH];     // and from there in the arena
   CudaEvent done[HOST_DEPTH];      // the outputs are in `copy`
+  CudaEvent begun[HOST_MARKS];     // the first kernel of run n % HOST_MARKS may begin, which is timed
+  CudaEvent ended[HOST_MARKS];     // its last kernel has ended
+  double gap[HOST_GAPS];           // seconds between the end of a run and the begin of the next, the newest ones
+  int64_t gaps;                    // all that were measured
   CudaStream stream;
   int64_t submitted, shown;  // runs; the one whose outputs are read
   ProgramKind last;          // that was run
@@ -47,6 +51,8 @@ const char *host_outputs(const Host *host, Error *error);
 // Around the instructions of a run, on the stream they are on.
 bool host_begin(Host *host, ProgramKind program, CudaStream stream, Error *error);
 bool host_end(Host *host, ProgramKind program, CudaStream stream, Error *error);
+// Seconds for which the GPU had no kernel between two runs, the median of the newest ones; NAN: none was measured.
+double host_gap(const Host *host);
 // Until all but the newest `behind` runs are done.
 bool host_wait(Host *host, int behind, Error *error);
 
