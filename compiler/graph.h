@@ -78,12 +78,14 @@ typedef struct {
   NodeId node;         // that makes it; -1 for a region parameter
   int result;          // which result of the node
   int stage;           // of the pipeline
+  int offload;         // waits for the backward in host memory: 1 + the scope whose values travel together; 0: does not
   Sharding *sharding;  // NULL: whole
 } Value;
 
 typedef struct {
   Op op;
   bool recomputed;  // a copy made by the recompute pass: never merged back
+  bool apart;       // and, since the layout asks for it, never part of a kernel of the forward
   bool backward;    // computed for the gradient or the update
   int operand_count, result_count;
   ValueId *operands;
