@@ -228,6 +228,7 @@ static inline Shape graph_shape(const Graph *graph, ValueId value) {
 }
 
 AxisId axis_whole(const Graph *graph, AxisId axis);  // of which it is a part; itself
+bool graph_is_backward(const Graph *graph, const Node *node);  // of a kernel: all of it
 int64_t graph_elements(const Graph *graph, Shape shape);
 Shape persistent_shape(const Persistent *persistent);         // on one rank
 Persistent *graph_persistent(const Graph *graph, Name name);  // NULL if there is none

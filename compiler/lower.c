@@ -281,7 +281,7 @@ static void lower_whole(Lower *l, LowerSegment *segment, const NodeList *nodes) 
     l->node = graph_node(l->graph, nodes->at[i]);
     lower_node(l, l->node);
     while (segment->backward.count < segment->list.count) {
-      array_push(l->c->arena, &segment->backward, l->node->backward);
+      array_push(l->c->arena, &segment->backward, graph_is_backward(l->graph, l->node));
     }
   }
 }

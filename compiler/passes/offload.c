@@ -75,8 +75,8 @@ static void read_by(Offloading *o, const Node *reader, ValueId operand) {
   const Graph *graph = o->graph;
   ValueId value = origin(graph, operand);
   const ValueId inner = maker_of(graph, value);
-  const Node *maker = graph_producer(graph, inner);
-  if (!maker || maker->backward || op_leaf(maker->op) || graph_value(graph, inner)->role != ROLE_ACTIVATION || graph_value(graph, value)->offload) {
+  const Node *maker = graph_producer(graph, inner), *kernel = graph_producer(graph, value);
+  if (!maker || graph_is_backward(graph, kernel) || op_leaf(maker->op) || graph_value(graph, inner)->role != ROLE_ACTIVATION || graph_value(graph, value)->offload) {
     return;
   }
   ScopeId scope = selected(o, reader, NULL);
@@ -84,13 +84,14 @@ static void read_by(Offloading *o, const Node *reader, ValueId operand) {
   graph_value(graph, value)->offload = scope + 1;
 }
 
-static void walk(Offloading *o, RegionId region) {
+static void walk(Offloading *o, RegionId region, bool kernel) {
   const NodeList nodes = o->graph->regions.at[region].nodes;
   for (int i = 0; i < nodes.count; i++) {
     const Node *node = graph_node(o->graph, nodes.at[i]);
-    if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT || node->op == OP_GROUP) {
-      walk(o, node->region);
-    } else if (node->backward && !op_alias(node->op)) {
+    const bool backward = kernel || graph_is_backward(o->graph, node);
+    if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT || (node->op == OP_GROUP && backward)) {
+      walk(o, node->region, node->op == OP_GROUP);
+    } else if (backward && !op_alias(node->op)) {
       for (int j = 0; j < node->operand_count; j++) {
         read_by(o, node, node->operands[j]);
       }
@@ -101,7 +102,7 @@ static void walk(Offloading *o, RegionId region) {
 bool pass_offload(Compilation *c) {
   Offloading o = {c, c->graph};
   if (c->spec->offload.count > 0) {
-    walk(&o, 0);
+    walk(&o, 0, false);
   }
   return true;
 }
