@@ -227,7 +227,7 @@ static inline Shape graph_shape(const Graph *graph, ValueId value) {
   return graph->values.at[value].shape;
 }
 
-AxisId axis_whole(const Graph *graph, AxisId axis);  // of which it is a part; itself
+AxisId axis_whole(const Graph *graph, AxisId axis);            // of which it is a part; itself
 bool graph_is_backward(const Graph *graph, const Node *node);  // of a kernel: all of it
 int64_t graph_elements(const Graph *graph, Shape shape);
 Shape persistent_shape(const Persistent *persistent);         // on one rank

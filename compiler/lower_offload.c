@@ -1,8 +1,8 @@
 // lower_offload.c: copies to the memory of the host and back, for the values that pass_offload has marked.
 //
 // What is moved is a buffer: values that lie in one together travel together. The forward's buffer ends when it is
-// copied out; the backward reads another one, which begins when the copy back begins. So lifetimes need nothing special,
-// and memory.c gives both to others in between.
+// copied out; the backward reads another one, which begins when the copy back begins. So lifetimes need nothing
+// special, and memory.c gives both to others in between.
 //
 // When. At most as many bytes travel at once as the largest selected scope (a layer, say) keeps: a copy out begins when
 // its value is made and has ended when more than that would be under way, and a copy back begins as soon as it fits.

@@ -162,8 +162,8 @@ static void give_gap(Arena *arena, FreeList *list, Gap gap) {
 }
 
 // Buffers that several segments touch, or that messages are sent from: each has a place of its own for the whole
-// program; one for each microbatch in flight, if no other segment than those of a microbatch reads it. So has what waits
-// in the memory of the host.
+// program; one for each microbatch in flight, if no other segment than those of a microbatch reads it. So has what
+// waits in the memory of the host.
 static int64_t place_lasting(Lower *l, ArenaClass arena) {
   int64_t bytes = 0;
   for (int i = 0; i < l->buffers.count; i++) {

@@ -201,9 +201,9 @@ typedef struct {
 } Transfer;
 
 // OFFLOAD begins to copy bytes from the device to ARENA_OFFLOAD and returns at once; what it reads must stay as it is
-// until the OFFLOADED of the same number has returned. FETCH begins to copy them back, into memory that nothing else may
-// touch until the FETCHED of the same number has returned. Both ends are in one call of one segment. Other instructions
-// run meanwhile; copies keep their order among themselves.
+// until the OFFLOADED of the same number has returned. FETCH begins to copy them back, into memory that nothing else
+// may touch until the FETCHED of the same number has returned. Both ends are in one call of one segment. Other
+// instructions run meanwhile; copies keep their order among themselves.
 typedef struct {
   int number;  // of this copy in the plan, from 0
   int64_t bytes;

@@ -22,8 +22,8 @@ typedef struct {
   const Instruction *instruction;  // at hand, or NULL
   ARRAY(Flight) flights;           // before it, in its segment
   int64_t range[2];                // bytes of the place that was checked last, in its arena
-  const char *what;  // the thing at hand
-  const char *why;   // the first thing wrong
+  const char *what;                // the thing at hand
+  const char *why;                 // the first thing wrong
 } PlanCheck;
 
 bool check_fail(PlanCheck *v, const char *why);  // false

@@ -1,4 +1,5 @@
-// plan_verify_offload.c: copies to the memory of the host and back, and what may not be touched while they are under way.
+// plan_verify_offload.c: copies to the memory of the host and back, and what may not be touched while they are under
+// way.
 #include <string.h>
 
 #include "compiler/lower.h"
@@ -111,8 +112,7 @@ static bool end_holds(PlanCheck *v, const Instruction *instruction) {
   const Offload *copy = &instruction->as.offload;
   const int at = flight_of(v, copy->number);
   const Instruction *begin = at >= 0 ? v->flights.at[at].begin : NULL;
-  const InstructionKind kind =
-      instruction->kind == INSTRUCTION_OFFLOADED ? INSTRUCTION_OFFLOAD : INSTRUCTION_FETCH;
+  const InstructionKind kind = instruction->kind == INSTRUCTION_OFFLOADED ? INSTRUCTION_OFFLOAD : INSTRUCTION_FETCH;
   if (!begin || begin->kind != kind || begin->as.offload.bytes != copy->bytes ||
       !same_place(&begin->as.offload.device, &copy->device) || !same_place(&begin->as.offload.host, &copy->host)) {
     return check_fail(v, "ends a copy that has not begun");

@@ -150,9 +150,9 @@ static void check_layout(Layout *l) {
 // What this version does not do, once everything else is right.
 static void refuse(Layout *l) {
   if (l->stored) {
-    Diagnostic *error = diag_error(l->unit->diag, E070, l->stored->span,
-                                   "this version offloads what the backward needs of the forward, not '%s'",
-                                   l->stored->name);
+    Diagnostic *error =
+        diag_error(l->unit->diag, E070, l->stored->span,
+                   "this version offloads what the backward needs of the forward, not '%s'", l->stored->name);
     diag_help(l->unit->diag, error,
               "write `offload layers;`; parameters, gradients and state are cut: `param, grad, state -> dp;`");
   }

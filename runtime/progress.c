@@ -12,7 +12,9 @@ int64_t progress_predicted(const PlanSet *set, int arena) {
   int64_t total = 0, ranks = plan_ranks(set->plans[0]);
   for (int64_t rank = 0; rank < ranks; rank++) {
     for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-      total += arena == i || (arena == ARENA_CLASS_COUNT && i != ARENA_OFFLOAD) ? plan_of_rank(set, rank)->arena_bytes[i] : 0;
+      total += arena == i || (arena == ARENA_CLASS_COUNT && i != ARENA_OFFLOAD)
+                   ? plan_of_rank(set, rank)->arena_bytes[i]
+                   : 0;
     }
   }
   return total;
@@ -138,7 +140,6 @@ void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line,
                                             (double)facts->plan->run.sequence / seconds
                                       : 0));
   log_line(log, LOG_FAINT "memory" LOG_PLAIN "    peak %s measured, %s predicted for the plan%s%s%s",
-           units_bytes(a, (double)line->memory_bytes),
-           units_bytes(c, (double)predicted), beside > 0 ? " + " : "",
+           units_bytes(a, (double)line->memory_bytes), units_bytes(c, (double)predicted), beside > 0 ? " + " : "",
            beside > 0 ? units_bytes(b, (double)beside) : "", beside > 0 ? " of the driver and libraries" : "");
 }

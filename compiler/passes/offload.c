@@ -66,9 +66,8 @@ static ValueId origin(const Graph *graph, ValueId value) {
 // What a kernel that several operations became returns is made by one of them.
 static ValueId maker_of(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
-  return node && node->op == OP_GROUP
-             ? graph->regions.at[node->region].results.at[graph_value(graph, value)->result]
-             : value;
+  return node && node->op == OP_GROUP ? graph->regions.at[node->region].results.at[graph_value(graph, value)->result]
+                                      : value;
 }
 
 static void read_by(Offloading *o, const Node *reader, ValueId operand) {
@@ -76,7 +75,8 @@ static void read_by(Offloading *o, const Node *reader, ValueId operand) {
   ValueId value = origin(graph, operand);
   const ValueId inner = maker_of(graph, value);
   const Node *maker = graph_producer(graph, inner), *kernel = graph_producer(graph, value);
-  if (!maker || graph_is_backward(graph, kernel) || op_leaf(maker->op) || graph_value(graph, inner)->role != ROLE_ACTIVATION || graph_value(graph, value)->offload) {
+  if (!maker || graph_is_backward(graph, kernel) || op_leaf(maker->op) ||
+      graph_value(graph, inner)->role != ROLE_ACTIVATION || graph_value(graph, value)->offload) {
     return;
   }
   ScopeId scope = selected(o, reader, NULL);
