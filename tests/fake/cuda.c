@@ -20,7 +20,7 @@ CudaStatus cuGetProcAddress_v2(const char *symbol, void **function, int version,
 enum { INVALID = 1, NOT_INITIALISED = 3, NOT_PERMITTED = 800, UNSUPPORTED = 801, CAPTURING = 900, UNJOINED = 904 };
 enum { ISOLATION = 905, CAPTURED_EVENT = 907, FORKED_MAX = 64 };
 
-typedef enum { OP_COPY, OP_FILL_BYTES, OP_FILL_WORDS, OP_WORD, OP_RECORD, OP_WAIT, OP_CALL } OpKind;
+typedef enum { OP_COPY, OP_FILL_BYTES, OP_FILL_WORDS, OP_WORD, OP_AWAIT, OP_RECORD, OP_WAIT, OP_CALL } OpKind;
 
 typedef struct Op {
   OpKind kind;
@@ -90,6 +90,11 @@ static void op_do(const Op *op) {
     case OP_WORD:
       for (size_t i = 0; i < op->count; i++) {
         __atomic_store_n((uint32_t *)(void *)op->to + i, op->value, __ATOMIC_SEQ_CST);
+      }
+      return;
+    case OP_AWAIT:
+      while (__atomic_load_n((const uint32_t *)(const void *)op->from, __ATOMIC_SEQ_CST) < op->value) {
+        usleep(100);
       }
       return;
     case OP_CALL:
@@ -250,6 +255,11 @@ CudaStatus cuStreamWriteValue32(CudaStream stream, CudaAddress to, uint32_t valu
     return UNSUPPORTED;
   }
   return put(stream, (Op){.kind = OP_WORD, .to = (char *)(uintptr_t)to, .count = 1, .value = value});
+}
+
+CudaStatus cuStreamWaitValue32(CudaStream stream, CudaAddress at, uint32_t least, unsigned flags) {
+  (void)flags;
+  return put(stream, (Op){.kind = OP_AWAIT, .from = (const char *)(uintptr_t)at, .value = least});
 }
 
 // --- events ---
@@ -555,6 +565,7 @@ CudaStatus cuGetProcAddress_v2(const char *symbol, void **function, int version,
       KNOWN(cuStreamQuery),
       KNOWN(cuStreamWaitEvent),
       KNOWN(cuStreamWriteValue32),
+      KNOWN(cuStreamWaitValue32),
       KNOWN(cuStreamBeginCapture),
       KNOWN(cuStreamEndCapture),
       KNOWN(cuGraphGetNodes),
