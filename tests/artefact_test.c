@@ -14,7 +14,7 @@
 #include "runtime/io.h"
 #include "tests/toy.h"
 
-enum { HEADER = 32, INSTRUCTIONS = 7 };
+enum { HEADER = 32, INSTRUCTIONS = 11 };
 
 static char directory[64];
 
@@ -138,6 +138,12 @@ static Plan *sample_plan(Arena *arena) {
     attention->q = attention->k = attention->v = attention->o = attention->statistics = transient;
     attention->d_o = attention->dq = attention->dk = attention->dv = transient;
   }
+  plan->arena_bytes[ARENA_OFFLOAD] = 256;
+  for (int i = 7; i < 11; i++) {
+    const InstructionKind kind = (InstructionKind)(INSTRUCTION_OFFLOAD + i - 7);
+    instruction_of(plan, i, kind)->as.offload =
+        (Offload){.number = i > 8, .bytes = 128, .device = transient, .host = {.arena = ARENA_OFFLOAD, .offset = 64}};
+  }
   plan->programs[PROGRAM_TRAIN].calls = ARENA_ARRAY(arena, PlanCall, 2);
   plan->programs[PROGRAM_TRAIN].calls[0] = (PlanCall){.slot = 0, .first = true};
   plan->programs[PROGRAM_TRAIN].calls[1] = (PlanCall){.slot = 1};
@@ -183,7 +189,7 @@ static void test_round_trip(void **state) {
   assert_true(artefact_is(file_in("a.mdlx")));
   size_t size, again_size;
   char *bytes = bytes_of(file_in("a.mdlx"), &size);
-  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\6\0\0\0\0\0\0\0", 16);
+  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\7\0\0\0\0\0\0\0", 16);
   PlanSet *back_set = artefact_read(arena, file_in("a.mdlx"), &why);
   if (!back_set) {
     fail_msg("%s", why);
@@ -334,7 +340,7 @@ static void test_damaged_files(void **state) {
   memcpy(copy, bytes, size);
   copy[8] = 9;
   write_bytes(file_in("c.mdlx"), copy, size);
-  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 6"));
+  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 9; this program reads 7"));
   // The payload cut short under a header that fits it.
   for (size_t cut = HEADER; cut < size; cut += 13) {
     memcpy(copy, bytes, cut);
