@@ -17,6 +17,10 @@
 
 enum { MOST_READERS = 2, SMALL_PART = 64 };  // readers: the backward, and the weights' part of it; 64: see small()
 
+// The order of what is inserted in one place: memory is given back before other memory is taken, but an end comes
+// behind its own beginning.
+typedef enum { RANK_OFFLOADED, RANK_FETCH_NOW, RANK_FETCHED, RANK_OFFLOAD, RANK_FETCH, RANK_OFFLOADED_NOW } Rank;
+
 typedef struct {  // a segment that reads a buffer in the backward
   int segment;
   int first;   // the first instruction that does
@@ -36,7 +40,9 @@ typedef struct {
 } Kept;
 
 typedef struct {
-  int segment, at, rank, tie;  // before instruction `at`; then by rank, then by tie
+  int segment, at;  // before instruction `at`
+  Rank rank;
+  int tie;
   Instruction instruction;
 } Insertion;
 
@@ -263,20 +269,21 @@ static void insert(Offloads *o, const Insertion *where, InstructionKind kind, co
 static void move(Offloads *o, Kept *kept) {
   const int host = new_buffer(o->l, ARENA_OFFLOAD, kept->bytes);
   Offload copy = {o->copies++, kept->bytes, place_of_buffer(kept->buffer), place_of_buffer(host)};
-  Insertion where = {.segment = kept->forward, .at = kept->written + 1, .rank = 2, .tie = kept->buffer};
+  Insertion where = {.segment = kept->forward, .at = kept->written + 1, .rank = RANK_OFFLOAD, .tie = kept->buffer};
   insert(o, &where, INSTRUCTION_OFFLOAD, kept, copy);
+  where.rank = where.at == kept->end ? RANK_OFFLOADED_NOW : RANK_OFFLOADED;
   where.at = kept->end;
-  where.rank = 0;
   insert(o, &where, INSTRUCTION_OFFLOADED, kept, copy);
   for (int r = 0; r < kept->reader_count; r++) {
     Reader *reader = &kept->reader[r];
     reader->buffer = new_buffer(o->l, ARENA_TRANSIENT, kept->bytes);
     copy.number = o->copies++;
     copy.device = place_of_buffer(reader->buffer);
-    where = (Insertion){.segment = reader->segment, .at = reader->begin, .rank = 3, .tie = reader->first};
+    where = (Insertion){.segment = reader->segment, .at = reader->begin, .tie = reader->first};
+    where.rank = reader->begin == reader->first ? RANK_FETCH_NOW : RANK_FETCH;
     insert(o, &where, INSTRUCTION_FETCH, kept, copy);
     where.at = reader->first;
-    where.rank = 1;
+    where.rank = RANK_FETCHED;
     insert(o, &where, INSTRUCTION_FETCHED, kept, copy);
   }
 }
@@ -285,7 +292,7 @@ static int by_place(const void *a, const void *b) {
   const Insertion *x = a, *y = b;
   return x->segment != y->segment ? x->segment - y->segment
          : x->at != y->at         ? x->at - y->at
-         : x->rank != y->rank     ? x->rank - y->rank
+         : x->rank != y->rank     ? (int)x->rank - (int)y->rank
          : x->tie != y->tie       ? x->tie - y->tie
                                   : x->instruction.as.offload.number - y->instruction.as.offload.number;
 }
