@@ -116,6 +116,11 @@ void explain_memory(const Explain *explain, Buffer *out) {
     largest_print(fullest, PROGRAM_TRAIN, "\n    ", out);
     buffer_text(out, "\n");
   }
+  if (explain->set->plans[needs[0].stage]->arena_bytes[ARENA_OFFLOAD] > 0) {
+    buffer_text(out, "  what a microbatch offloads\n    ");
+    largest_offloaded(explain->arena, explain->set->plans[needs[0].stage], "\n    ", out);
+    buffer_text(out, "\n");
+  }
   if (plan_ranks(plan) > 1) {
     buffer_format(out, "  all %lld ranks together: %s\n", (long long)plan_ranks(plan), units_bytes(number, all));
   }

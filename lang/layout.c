@@ -98,6 +98,7 @@ static Name read_setting_phrase(Layout *l, const Ast *phrase, Name list) {
               : name_is(word, "overlap")      ? "overlap = true;"
               : name_is(word, "reproducible") ? "reproducible = strict;"
               : name_is(word, "schedule")     ? "schedule gpipe;"
+              : name_is(word, "offload")      ? "offload layers;"
                                               : "recompute attention;");
   } else if (valued) {
     read_value(l, phrase, word);
