@@ -17,7 +17,8 @@ END
 run() {
   local recipe=$1 layout=$2 out=$3
   shift 3
-  train offload.mdl --recipe "$recipe" --layout "$layout" --device "$DEVICE" --out "$out" --log-every 1 --steps 12 "$@"
+  train offload.mdl --recipe "$recipe" --layout "$layout" --data "$ROOT/LICENSE" --device "$DEVICE" --out "$out" \
+    --log-every 1 --steps 12 "$@"
 }
 
 # bytes RUN: measured
