@@ -50,11 +50,12 @@ static int64_t count_of(const PlanSet *set, InstructionKind kind) {
   return count;
 }
 
-// The program with one more layout, called `mine`.
-static LayoutRun *compile_with(const char *file, const char *common, const char *offload, const char *precision) {
+// The program with one more layout, called `mine`. The arena must outlive what it is used for.
+static LayoutRun *compile_with(Arena *arena, const char *file, const char *common, const char *offload,
+                               const char *precision) {
   FileError error;
   size_t length = 0;
-  char path[] = "/tmp/offload_XXXXXX", name[256];
+  char *path = arena_copy(arena, "/tmp/offload_XXXXXX", 20), name[256];
   snprintf(name, sizeof name, "%s/tests/layouts/%s", MDL_SOURCE_DIR, file);
   char *text = file_read(name, &length, &error);
   FILE *to = fdopen(mkstemp(path), "w");
@@ -79,10 +80,10 @@ static void same_bits(void **state) {
     char said[512];
     Arena *arena = arena_create();
     Outcome without = {0}, with = {0};
-    LayoutRun *run = compile_with(pair->file, pair->common, "", precisions[i % 2]);
+    LayoutRun *run = compile_with(arena, pair->file, pair->common, "", precisions[i % 2]);
     assert_int_equal(count_of(run->set, INSTRUCTION_OFFLOAD), 0);
     outcome_run(run, pair->file, DEADLINE, arena, &without);
-    run = compile_with(pair->file, pair->common, pair->offload, precisions[i % 2]);
+    run = compile_with(arena, pair->file, pair->common, pair->offload, precisions[i % 2]);
     const int64_t copies = count_of(run->set, INSTRUCTION_OFFLOAD);
     assert_true(copies > 0 && count_of(run->set, INSTRUCTION_OFFLOADED) == copies);
     assert_true(count_of(run->set, INSTRUCTION_FETCH) >= copies);
@@ -190,7 +191,8 @@ static bool is_copy(InstructionKind kind) {
 // Every copy left out by half, and every end put off: where memory is used meanwhile that is wrong.
 static void copies_are_verified(void **state) {
   (void)state;
-  LayoutRun *run = compile_with("gpt2.mdl", "", "offload layers;", "fp32");
+  Arena *arena = arena_create();
+  LayoutRun *run = compile_with(arena, "gpt2.mdl", "", "offload layers;", "fp32");
   Plan *plan = run->set->plans[0];
   int late = 0, ends = 0;
   for (int s = 0; s < plan->segment_count; s++) {
@@ -220,6 +222,7 @@ static void copies_are_verified(void **state) {
     fail_msg("of %d copies out that end too late %d are noticed", ends, late);
   }
   arena_destroy(run->arena);
+  arena_destroy(arena);
 }
 
 // The negative control of same_bits: a copy that does not come back.
@@ -228,8 +231,8 @@ static void a_value_that_is_not_fetched_shows(void **state) {
   char said[512];
   Arena *arena = arena_create();
   Outcome without = {0}, with = {0};
-  outcome_run(compile_with("gpt2.mdl", "", "", "fp32"), "kept", DEADLINE, arena, &without);
-  LayoutRun *run = compile_with("gpt2.mdl", "", "offload layers;", "fp32");
+  outcome_run(compile_with(arena, "gpt2.mdl", "", "", "fp32"), "kept", DEADLINE, arena, &without);
+  LayoutRun *run = compile_with(arena, "gpt2.mdl", "", "offload layers;", "fp32");
   PlanSegment *segment = &run->set->plans[0]->segments[0];
   for (int i = segment->count - 1, left = 1; i >= 0 && left; i--) {
     if (segment->instructions[i].kind == INSTRUCTION_FETCH) {

@@ -1,8 +1,9 @@
 // offload.c: copies to pinned memory and back, on a stream of their own.
 #include "runtime/cuda/offload.h"
 
-#include <inttypes.h>
 #include <string.h>
+
+#include "runtime/cpu/memory.h"
 
 struct Offloads {
   const Cuda *cuda;
@@ -31,16 +32,19 @@ static int count_copies(const Plan *plan) {
 }
 
 static bool memory_open(Offloads *offloads, int64_t bytes, Error *error) {
+  const int64_t physical = memory_physical();  // a system that is asked for more may end the process
+  const bool fits = physical <= 0 || bytes <= physical;
   const CudaStatus status =
-      offloads->cuda->host_allocate((void **)&offloads->memory, (size_t)bytes, CUDA_HOST_PORTABLE);
+      fits ? offloads->cuda->host_allocate((void **)&offloads->memory, (size_t)bytes, CUDA_HOST_PORTABLE)
+           : CUDA_ERROR_OUT_OF_MEMORY;
   if (status) {
     const char *words = NULL;
+    const bool said = fits && offloads->cuda->error_text(status, &words) == 0 && words;
     offloads->memory = NULL;
     return error_set(error, 3,
-                     "what the layout offloads takes %.2f GiB of the host's memory, pinned, and the driver could not "
-                     "give them: %s; offload less, or use smaller microbatches",
-                     (double)bytes / GIB,
-                     offloads->cuda->error_text(status, &words) == 0 && words ? words : "without a reason");
+                     "what the layout offloads takes %.2f GiB of the host's %.2f GiB of memory, pinned: %s; offload "
+                     "less, or use smaller microbatches",
+                     (double)bytes / GIB, (double)physical / GIB, said ? words : "there is not so much");
   }
   memset(offloads->memory, 0, (size_t)bytes);
   return true;

@@ -38,6 +38,7 @@ typedef struct Op {
 } Op;
 
 typedef struct {
+  int holders;  // graphs, and events recorded in it
   bool ended;
   CudaStream origin;
   CudaStream forked[FORKED_MAX];
@@ -118,6 +119,24 @@ static void op_free(Op *op) {
     free(op->data);
   }
   free(op);
+}
+
+// For another capture, or NULL; what nobody holds any more is freed.
+static void capture_hold(Capture **at, Capture *capture) {
+  Capture *before = *at;
+  if (capture) {
+    __atomic_add_fetch(&capture->holders, 1, __ATOMIC_SEQ_CST);
+  }
+  *at = capture;
+  if (!before || __atomic_sub_fetch(&before->holders, 1, __ATOMIC_SEQ_CST) > 0) {
+    return;
+  }
+  for (Op *op = before->first, *next; op; op = next) {
+    next = op->next;
+    free(op->data);
+    free(op);
+  }
+  free(before);
 }
 
 static void *stream_main(void *argument) {
@@ -273,6 +292,7 @@ CudaStatus cuEventCreate(CudaEvent *event, unsigned flags) {
 }
 
 CudaStatus cuEventDestroy(CudaEvent event) {
+  capture_hold(&event->capture, NULL);
   pthread_mutex_destroy(&event->mutex);
   pthread_cond_destroy(&event->changed);
   free(event);
@@ -281,7 +301,7 @@ CudaStatus cuEventDestroy(CudaEvent event) {
 
 CudaStatus cuEventRecord(CudaEvent event, CudaStream stream) {
   const CudaStatus status = put(stream, (Op){.kind = OP_RECORD, .event = event});
-  event->capture = stream->capture;
+  capture_hold(&event->capture, stream->capture);
   event->stream = stream;
   event->at = stream->captured;
   return status;
@@ -320,6 +340,7 @@ CudaStatus cuStreamBeginCapture(CudaStream stream, int mode) {
     return INVALID;
   }
   stream->capture = calloc(1, sizeof *stream->capture);
+  stream->capture->holders = 1;  // the stream, until it ends
   stream->capture->origin = stream;
   stream->capture->last = &stream->capture->first;
   return 0;
@@ -337,12 +358,12 @@ CudaStatus cuStreamEndCapture(CudaStream stream, CudaGraph *graph) {
     status = forked->joined < forked->captured ? UNJOINED : status;
     forked->capture = NULL;
   }
-  stream->capture = NULL;
   capture->ended = true;
   if (status == 0) {
-    *graph = malloc(sizeof **graph);
-    (*graph)->capture = capture;
+    *graph = calloc(1, sizeof **graph);
+    capture_hold(&(*graph)->capture, capture);
   }
+  capture_hold(&stream->capture, NULL);
   return status;
 }
 
@@ -354,8 +375,8 @@ CudaStatus cuGraphGetNodes(CudaGraph graph, CudaGraphNode *nodes, size_t *count)
 
 CudaStatus cuGraphInstantiateWithFlags(CudaGraphExec *exec, CudaGraph graph, unsigned long long flags) {
   (void)flags;
-  *exec = malloc(sizeof **exec);
-  (*exec)->capture = graph->capture;
+  *exec = calloc(1, sizeof **exec);
+  capture_hold(&(*exec)->capture, graph->capture);
   return 0;
 }
 
@@ -372,11 +393,13 @@ CudaStatus cuGraphLaunch(CudaGraphExec exec, CudaStream stream) {
 }
 
 CudaStatus cuGraphExecDestroy(CudaGraphExec exec) {
-  free(exec);  // its ops stay, as events that were captured may still point to them
+  capture_hold(&exec->capture, NULL);
+  free(exec);
   return 0;
 }
 
 CudaStatus cuGraphDestroy(CudaGraph graph) {
+  capture_hold(&graph->capture, NULL);
   free(graph);
   return 0;
 }
