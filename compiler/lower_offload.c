@@ -15,7 +15,7 @@
 
 #include "compiler/lower.h"
 
-enum { MOST_READERS = 2, SMALL_PART = 64 };  // readers: the backward, and the weights' part of it; 64: see small()
+enum { MOST_READERS = 2, SMALL_PART = 64 };  // readers: the backward, and the weights' part of it; 64: see leave_small
 
 // The order of what is inserted in one place: memory is given back before other memory is taken, but an end comes
 // behind its own beginning.
