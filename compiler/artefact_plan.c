@@ -234,6 +234,13 @@ static void code_transfer(Codec *codec, Transfer *transfer) {
   code_place(codec, &transfer->place);
 }
 
+static void code_offload(Codec *codec, Offload *offload) {
+  code_int(codec, &offload->number);
+  code_i64(codec, &offload->bytes);
+  code_place(codec, &offload->device);
+  code_place(codec, &offload->host);
+}
+
 static void code_instruction(Codec *codec, Instruction *instruction, const Plan *plan) {
   CODE_ENUM(codec, instruction->kind, InstructionKind, INSTRUCTION_KIND_COUNT);
   code_span(codec, &instruction->span);
@@ -271,6 +278,12 @@ static void code_instruction(Codec *codec, Instruction *instruction, const Plan 
     case INSTRUCTION_RECEIVE:
     case INSTRUCTION_SENT:
       code_transfer(codec, &instruction->as.transfer);
+      break;
+    case INSTRUCTION_OFFLOAD:
+    case INSTRUCTION_OFFLOADED:
+    case INSTRUCTION_FETCH:
+    case INSTRUCTION_FETCHED:
+      code_offload(codec, &instruction->as.offload);
       break;
     case INSTRUCTION_KIND_COUNT:
       codec->bad = true;

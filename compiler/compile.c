@@ -420,8 +420,8 @@ bool compile_print(Arena *arena, Diag *diag, const CompileOptions *options, Buff
   if (options->after && strcmp(options->after, "lower") == 0) {
     return print_lowered(arena, diag, options, out);
   }
-  const char *after = options->after ? options->after : "arrange";
-  if (!known_pass(diag, after)) {
+  const char *after = options->after;  // NULL: all of them
+  if (after && !known_pass(diag, after)) {
     return false;
   }
   jmp_buf escape;

@@ -86,6 +86,7 @@ void emit_program(Plan *plan, Lower *l, int64_t transient_bytes) {
   int64_t *bytes = plan->arena_bytes;
   bytes[ARENA_TRANSIENT] = transient_bytes > bytes[ARENA_TRANSIENT] ? transient_bytes : bytes[ARENA_TRANSIENT];
   bytes[ARENA_HOST] = l->host_bytes > bytes[ARENA_HOST] ? l->host_bytes : bytes[ARENA_HOST];
+  bytes[ARENA_OFFLOAD] = l->offload_bytes > bytes[ARENA_OFFLOAD] ? l->offload_bytes : bytes[ARENA_OFFLOAD];
   bytes[ARENA_PERSISTENT] = l->states->bytes;
 }
 

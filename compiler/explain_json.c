@@ -73,8 +73,8 @@ static json_t *traffic_json(const Explain *explain, const Traffic *traffic) {
 }
 
 static json_t *need_json(const Explain *explain, int stage) {
-  static const char *const names[NEED_COUNT] = {"parameters", "state",  "copies",  "gradients",
-                                                "saved",      "shared", "working", "host"};
+  static const char *const names[NEED_COUNT] = {"parameters", "state",   "copies", "gradients", "saved",
+                                                "shared",     "working", "host",   "offloaded"};
   Need need = explain_need(explain, stage);
   json_t *object = json_object();
   json_object_set_new(object, "stage", json_integer(stage));

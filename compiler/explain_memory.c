@@ -40,9 +40,10 @@ Need explain_need(const Explain *explain, int s) {
   }
   need.part[NEED_WORKING] = (double)plan->programs[PROGRAM_TRAIN].transient_bytes - need.part[NEED_GRADIENTS] -
                             need.part[NEED_FLYING] - need.part[NEED_SHARED];
-  for (int i = 0; i < NEED_COUNT; i++) {
+  for (int i = 0; i < NEED_OFFLOAD; i++) {
     need.total += need.part[i];
   }
+  need.part[NEED_OFFLOAD] = (double)plan->arena_bytes[ARENA_OFFLOAD];
   return need;
 }
 
@@ -62,7 +63,7 @@ static void print_need(const Explain *explain, const Need *needs, int count, boo
     stages[i] = needs[i].stage;
   }
   table_cell(table, explain->set->count > 1 ? explain_numbers(explain->arena, stages, count) : "");
-  for (int i = 0; i < NEED_COUNT; i++) {
+  for (int i = 0; i < NEED_OFFLOAD; i++) {
     if (i != NEED_COPIES || copies) {
       table_bytes(table, needs->part[i]);
     }
@@ -71,6 +72,11 @@ static void print_need(const Explain *explain, const Need *needs, int count, boo
     }
   }
   table_bytes(table, needs->total);
+  if (needs->part[NEED_OFFLOAD] > 0) {
+    table_bytes(table, needs->part[NEED_OFFLOAD]);
+  } else {
+    table_cell(table, "");
+  }
 }
 
 void explain_memory(const Explain *explain, Buffer *out) {
@@ -88,9 +94,9 @@ void explain_memory(const Explain *explain, Buffer *out) {
     other = rest > other ? rest : other;
   }
   qsort(needs, (size_t)count, sizeof *needs, larger_first);
-  Table table = table_make(explain->arena, copies ? "lrrrrrrrlrr" : "lrrrrrrlrr");
+  Table table = table_make(explain->arena, copies ? "lrrrrrrrlrrr" : "lrrrrrrlrrr");
   const char *const header[] = {"stage",  "parameters", "state", "copies", "gradients", "saved",
-                                "shared", "at work",    "in",    "host",   "together"};
+                                "shared", "at work",    "in",    "host",   "together",  "offloaded"};
   for (size_t i = 0; i < sizeof header / sizeof *header; i++) {
     if (i != 1 + NEED_COPIES || copies) {
       table_cell(&table, header[i]);
@@ -108,6 +114,11 @@ void explain_memory(const Explain *explain, Buffer *out) {
     const Plan *fullest = explain->set->plans[needs[0].stage];
     buffer_format(out, "  the largest values of a step%s\n    ", count > 1 ? ", in the first of these" : "");
     largest_print(fullest, PROGRAM_TRAIN, "\n    ", out);
+    buffer_text(out, "\n");
+  }
+  if (explain->set->plans[needs[0].stage]->arena_bytes[ARENA_OFFLOAD] > 0) {
+    buffer_text(out, "  what a microbatch offloads\n    ");
+    largest_offloaded(explain->arena, explain->set->plans[needs[0].stage], "\n    ", out);
     buffer_text(out, "\n");
   }
   if (plan_ranks(plan) > 1) {

@@ -22,6 +22,7 @@ enum {
   NEED_SHARED,
   NEED_WORKING,
   NEED_HOST,
+  NEED_OFFLOAD,  // beside the total: in the memory of the host
   NEED_COUNT
 };
 

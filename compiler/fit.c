@@ -11,7 +11,7 @@
 #include "compiler/compile.h"
 
 typedef struct {
-  bool recompute;
+  bool recompute, offload;
   int64_t microbatches;  // 0: as they are
 } Change;
 
@@ -52,10 +52,12 @@ static void body_copy(Buffer *text, const char *begin, const char *end, bool kee
 }
 
 static const char *change_text(Arena *arena, const Change *change) {
-  const char *recompute = change->recompute ? "recompute layers;" : "";
-  return change->microbatches > 0 ? arena_format(arena, "%s%smicrobatches = %" PRId64 ";", recompute,
-                                                 *recompute ? " " : "", change->microbatches)
-                                  : recompute;
+  const char *less = change->offload     ? "recompute layers; offload layers;"
+                     : change->recompute ? "recompute layers;"
+                                         : "";
+  return change->microbatches > 0
+             ? arena_format(arena, "%s%smicrobatches = %" PRId64 ";", less, *less ? " " : "", change->microbatches)
+             : less;
 }
 
 // Bytes of a rank's arenas with the change; -1: it does not compile.
@@ -69,7 +71,7 @@ static int64_t change_bytes(const Plan *plan, const FitRoom *room, const char *p
     const Plan *made = plan_of_rank(set, room->rank);
     bytes = (room->host_copies - 1) * made->arena_bytes[ARENA_HOST];
     for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-      bytes += made->arena_bytes[i];
+      bytes += i == ARENA_OFFLOAD ? 0 : made->arena_bytes[i];
     }
   }
   arena_destroy(arena);
@@ -101,9 +103,9 @@ static int64_t change_try(Arena *arena, const Plan *plan, const FitRoom *room, c
 
 const char *fit_find(Arena *arena, const Plan *plan, const FitRoom *room, int64_t *bytes) {
   const int64_t now = plan->programs[PROGRAM_TRAIN].slots > 0 ? plan->programs[PROGRAM_TRAIN].slots : 1;
-  for (int recompute = 0; recompute <= 1; recompute++) {
-    for (int64_t count = recompute ? now : 2 * now; count <= plan->run.batch && count <= 64 * now; count *= 2) {
-      const Change change = {recompute == 1, count == now ? 0 : count};
+  for (int less = 0; less <= 2; less++) {
+    for (int64_t count = less ? now : 2 * now; count <= plan->run.batch && count <= 64 * now; count *= 2) {
+      const Change change = {less >= 1, less == 2, count == now ? 0 : count};
       if (count != now && plan->run.batch % count != 0) {
         continue;
       }

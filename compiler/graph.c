@@ -265,6 +265,19 @@ AxisId axis_whole(const Graph *graph, AxisId axis) {
   return whole >= 0 ? whole : axis;
 }
 
+bool graph_is_backward(const Graph *graph, const Node *node) {
+  bool backward = node->backward;
+  if (node->op == OP_GROUP) {
+    const NodeList *nodes = &graph->regions.at[node->region].nodes;
+    backward = true;
+    for (int i = 0; i < nodes->count; i++) {
+      const Node *inner = graph_node(graph, nodes->at[i]);
+      backward &= inner->backward || op_leaf(inner->op);
+    }
+  }
+  return backward;
+}
+
 int64_t graph_elements(const Graph *graph, Shape shape) {
   int64_t count = 1;
   for (int i = 0; i < shape.count; i++) {

@@ -78,12 +78,14 @@ typedef struct {
   NodeId node;         // that makes it; -1 for a region parameter
   int result;          // which result of the node
   int stage;           // of the pipeline
+  int offload;         // waits for the backward in host memory: 1 + the scope whose values travel together; 0: does not
   Sharding *sharding;  // NULL: whole
 } Value;
 
 typedef struct {
   Op op;
   bool recomputed;  // a copy made by the recompute pass: never merged back
+  bool apart;       // and, since the layout asks for it, never part of a kernel of the forward
   bool backward;    // computed for the gradient or the update
   int operand_count, result_count;
   ValueId *operands;
@@ -225,7 +227,8 @@ static inline Shape graph_shape(const Graph *graph, ValueId value) {
   return graph->values.at[value].shape;
 }
 
-AxisId axis_whole(const Graph *graph, AxisId axis);  // of which it is a part; itself
+AxisId axis_whole(const Graph *graph, AxisId axis);            // of which it is a part; itself
+bool graph_is_backward(const Graph *graph, const Node *node);  // of a kernel: all of it
 int64_t graph_elements(const Graph *graph, Shape shape);
 Shape persistent_shape(const Persistent *persistent);         // on one rank
 Persistent *graph_persistent(const Graph *graph, Name name);  // NULL if there is none

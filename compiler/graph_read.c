@@ -144,6 +144,12 @@ static bool read_result(Reader *reader, Value *value, bool *placed) {
   if (token_accept_word(reader->tokens, "stage") && !token_int(reader->tokens, INT32_MIN, INT32_MAX, &value->stage)) {
     return false;
   }
+  if (token_accept_word(reader->tokens, "offload")) {
+    if (!token_int(reader->tokens, 0, INT32_MAX - 1, &value->offload)) {
+      return false;
+    }
+    value->offload++;
+  }
   if (token_is_mark(reader->tokens, '{')) {
     value->sharding = ARENA_NEW(reader->graph->arena, Sharding);
     if (!read_sharding(reader, value->sharding)) {
@@ -306,6 +312,7 @@ static bool read_tail(Reader *reader, Node *node) {
     return false;
   }
   node->recomputed = token_accept_word(reader->tokens, "recomputed");
+  node->apart = token_accept_word(reader->tokens, "apart");
   node->backward = token_accept_word(reader->tokens, "backward");
   return !token_is(reader->tokens, TOKEN_SPAN) ? !reader->tokens->failed : token_place(reader->tokens, &node->span);
 }

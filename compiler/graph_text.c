@@ -207,6 +207,9 @@ static void print_result(const Printer *printer, ValueId id, Name name, Span spa
   if (value->stage != 0) {
     buffer_format(out, " stage %d", value->stage);
   }
+  if (value->offload != 0) {
+    buffer_format(out, " offload %d", value->offload - 1);
+  }
   if (value->sharding) {
     print_sharding(printer, value->sharding);
   }
@@ -302,7 +305,8 @@ static void print_node(Printer *printer, NodeId id) {
   if (node->scope != 0) {
     buffer_format(out, " scope %d", node->scope);
   }
-  buffer_format(out, "%s%s", node->recomputed ? " recomputed" : "", node->backward ? " backward" : "");
+  buffer_format(out, "%s%s%s", node->recomputed ? " recomputed" : "", node->apart ? " apart" : "",
+                node->backward ? " backward" : "");
   if (node->span.file >= 0) {
     buffer_text(out, " ");
     print_span(out, node->span);

@@ -24,26 +24,31 @@ static void without_numbers(const char *name, char text[NAME_BYTES]) {
   text[length] = '\0';
 }
 
-static void value_add(Lower *l, Values *values, const MemoryBuffer *buffer) {
-  const int64_t copies = buffer->copies > 0 ? buffer->copies : 1;
+// `count` values of so many bytes each, that this instruction makes; or NULL.
+static void value_add(Arena *arena, Values *values, const Instruction *maker, int64_t bytes, int64_t count) {
   char name[NAME_BYTES];
-  without_numbers(buffer->maker && buffer->maker->name ? buffer->maker->name : "without a name", name);
+  without_numbers(maker && maker->name ? maker->name : "without a name", name);
   for (int i = 0; i < values->count; i++) {
     if (strcmp(values->at[i].name, name) == 0) {
-      values->at[i].bytes += buffer->bytes * copies;
-      values->at[i].count += copies;
+      values->at[i].bytes += bytes * count;
+      values->at[i].count += count;
       return;
     }
   }
   const Span nowhere = SPAN_NONE;
-  const PlanValue value = {arena_format(l->c->arena, "%s", name), buffer->maker ? buffer->maker->span : nowhere,
-                           buffer->bytes * copies, copies};
-  array_push(l->c->arena, values, value);
+  const PlanValue value = {arena_format(arena, "%s", name), maker ? maker->span : nowhere, bytes * count, count};
+  array_push(arena, values, value);
 }
 
 static int larger_first(const void *a, const void *b) {
   const PlanValue *x = a, *y = b;
   return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : strcmp(x->name, y->name);
+}
+
+static void values_sort(Values *values) {
+  if (values->count > 0) {
+    qsort(values->at, (size_t)values->count, sizeof *values->at, larger_first);
+  }
 }
 
 void largest_values(Lower *l, int segment, int moment, PlanProgram *program) {
@@ -53,12 +58,10 @@ void largest_values(Lower *l, int segment, int moment, PlanProgram *program) {
     const bool lasts = buffer->segment == -1 || buffer->message;
     const bool alive = buffer->segment == segment && buffer->first <= moment && moment <= buffer->last;
     if (buffer->arena == ARENA_TRANSIENT && buffer->segment != -2 && buffer->bytes > 0 && (lasts || alive)) {
-      value_add(l, &values, buffer);
+      value_add(l->c->arena, &values, buffer->maker, buffer->bytes, buffer->copies > 0 ? buffer->copies : 1);
     }
   }
-  if (values.count > 0) {
-    qsort(values.at, (size_t)values.count, sizeof *values.at, larger_first);
-  }
+  values_sort(&values);
   program->value_count = values.count < PLAN_MAX_VALUES ? values.count : PLAN_MAX_VALUES;
   program->values = ARENA_ARRAY(l->keep, PlanValue, program->value_count + 1);
   for (int i = 0; i < program->value_count; i++) {
@@ -67,10 +70,9 @@ void largest_values(Lower *l, int segment, int moment, PlanProgram *program) {
   }
 }
 
-void largest_print(const Plan *plan, ProgramKind kind, const char *between, Buffer *out) {
-  const PlanProgram *program = &plan->programs[kind];
-  for (int i = 0; i < program->value_count; i++) {
-    const PlanValue *value = &program->values[i];
+static void values_print(const Plan *plan, const PlanValue *values, int count, const char *between, Buffer *out) {
+  for (int i = 0; i < count; i++) {
+    const PlanValue *value = &values[i];
     char bytes[UNITS_MAX], source[NAME_BYTES];
     plan_source(plan, value->span, source, sizeof source);
     buffer_format(out, "%s%s %s", i ? between : "", value->name, units_bytes(bytes, (double)value->bytes));
@@ -81,6 +83,24 @@ void largest_print(const Plan *plan, ProgramKind kind, const char *between, Buff
       buffer_format(out, " (%s)", source);
     }
   }
+}
+
+void largest_print(const Plan *plan, ProgramKind kind, const char *between, Buffer *out) {
+  values_print(plan, plan->programs[kind].values, plan->programs[kind].value_count, between, out);
+}
+
+void largest_offloaded(Arena *arena, const Plan *plan, const char *between, Buffer *out) {
+  Values values = {0};
+  for (int s = 0; s < plan->segment_count; s++) {
+    for (int i = 0; i < plan->segments[s].count; i++) {
+      const Instruction *instruction = &plan->segments[s].instructions[i];
+      if (instruction->kind == INSTRUCTION_OFFLOAD) {
+        value_add(arena, &values, instruction, instruction->as.offload.bytes, 1);
+      }
+    }
+  }
+  values_sort(&values);
+  values_print(plan, values.at, values.count < PLAN_MAX_VALUES ? values.count : PLAN_MAX_VALUES, between, out);
 }
 
 ProgramKind largest_program(const Plan *plan) {

@@ -8,6 +8,9 @@
 // "layers.*.up.y 36 GiB in 24 (gpt2.mdl:33)" and so on: the values of a program, the largest first.
 void largest_print(const Plan *plan, ProgramKind kind, const char *between, Buffer *out);
 
+// The same for what a microbatch offloads.
+void largest_offloaded(Arena *arena, const Plan *plan, const char *between, Buffer *out);
+
 // The program that has the largest transient arena.
 ProgramKind largest_program(const Plan *plan);
 

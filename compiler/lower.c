@@ -275,6 +275,17 @@ static void lower_list(Lower *l, const NodeList *nodes) {
   }
 }
 
+// The same for forward and backward in one segment.
+static void lower_whole(Lower *l, LowerSegment *segment, const NodeList *nodes) {
+  for (int i = 0; i < nodes->count; i++) {
+    l->node = graph_node(l->graph, nodes->at[i]);
+    lower_node(l, l->node);
+    while (segment->backward.count < segment->list.count) {
+      array_push(l->c->arena, &segment->backward, graph_is_backward(l->graph, l->node));
+    }
+  }
+}
+
 // Adds up the results that this segment makes.
 static void accumulate_segment(Lower *l, const Node *microbatch, NodeId segment) {
   const Region *body = &l->graph->regions.at[microbatch->region];
@@ -306,7 +317,7 @@ static void lower_microbatch(Lower *l, const Node *node) {
   }
   if (!cut) {
     LowerSegment *segment = open_segment(l, "microbatch", SEGMENT_ALL, 0);
-    lower_list(l, &nodes);
+    lower_whole(l, segment, &nodes);
     accumulate_segment(l, node, -1);
     close_segment(l, segment);
   }
@@ -392,10 +403,11 @@ void lower_program(Lower *l) {
   decide_homes(l);
   const NodeList nodes = graph->regions.at[0].nodes;
   LowerSegment *top = open_segment(l, program_kind_name(l->c->program), SEGMENT_ALL, 0);
-  lower_list(l, &nodes);
+  lower_whole(l, top, &nodes);
   if (l->segments.count) {
     top->name = "apply";
     top->kind = SEGMENT_APPLY;
   }
   close_segment(l, top);
+  lower_offload(l);
 }

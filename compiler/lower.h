@@ -60,6 +60,7 @@ typedef struct {
   SegmentKind kind;
   int chunk;
   InstructionList list;
+  ARRAY(bool) backward;  // of SEGMENT_ALL, by instruction: is it of the backward? Those left out are
 } LowerSegment;
 
 typedef enum { HOME_OWN, HOME_CONCAT, HOME_BUNDLE, HOME_PACK, HOME_ASSIGN, HOME_HOST, HOME_RESULT } HomeKind;
@@ -107,7 +108,7 @@ typedef struct {
   const Node *node;  // being lowered, for names and spans
   ARRAY(PlanInput) inputs;
   ARRAY(PlanOutput) outputs;
-  int64_t host_bytes;
+  int64_t host_bytes, offload_bytes;
   const Schedule *schedule;  // of a pipeline, or NULL
   const int *lanes;          // by chunk: microbatches in flight; NULL: one
 } Lower;
@@ -162,6 +163,9 @@ void lower_fill(Lower *l, Shape shape, ElementType type, const Storage *to, doub
 // lower.c
 Instruction *new_instruction(Lower *l, InstructionKind kind);
 void lower_program(Lower *l);
+
+// lower_offload.c: copies to the memory of the host and back, for the values that pass_offload has marked.
+void lower_offload(Lower *l);
 
 // memory.c
 typedef void PlaceVisitor(void *context, Place *place, bool write);

@@ -129,7 +129,7 @@ static int compile_main(Arena *arena, const void *values, const OptionList *argu
       instructions += plan->segments[i].count;
     }
     for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-      bytes += plan->arena_bytes[i];
+      bytes += i == ARENA_OFFLOAD ? 0 : plan->arena_bytes[i];
     }
     peak = bytes > peak ? bytes : peak;
   }

@@ -66,6 +66,16 @@ void instruction_places(Instruction *instruction, Kernel *const *kernels, PlaceV
     case INSTRUCTION_RECEIVE:
       visit(context, &instruction->as.transfer.place, instruction->kind == INSTRUCTION_RECEIVE);
       break;
+    case INSTRUCTION_OFFLOAD:
+    case INSTRUCTION_OFFLOADED:
+      visit(context, &instruction->as.offload.device, false);
+      visit(context, &instruction->as.offload.host, instruction->kind == INSTRUCTION_OFFLOAD);
+      break;
+    case INSTRUCTION_FETCH:
+    case INSTRUCTION_FETCHED:
+      visit(context, &instruction->as.offload.device, instruction->kind == INSTRUCTION_FETCH);
+      visit(context, &instruction->as.offload.host, false);
+      break;
     case INSTRUCTION_SENT:
     case INSTRUCTION_KIND_COUNT:
       break;
@@ -155,12 +165,14 @@ static void give_gap(Arena *arena, FreeList *list, Gap gap) {
 }
 
 // Buffers that several segments touch, or that messages are sent from: each has a place of its own for the whole
-// program; one for each microbatch in flight, if no other segment than those of a microbatch reads it.
-static int64_t place_lasting(Lower *l) {
+// program; one for each microbatch in flight, if no other segment than those of a microbatch reads it. So has what
+// waits in the memory of the host.
+static int64_t place_lasting(Lower *l, ArenaClass arena) {
   int64_t bytes = 0;
   for (int i = 0; i < l->buffers.count; i++) {
     MemoryBuffer *buffer = &l->buffers.at[i];
-    if (buffer->arena != ARENA_TRANSIENT || buffer->segment == -2 || (buffer->segment >= 0 && !buffer->message)) {
+    const bool lasts = buffer->segment == -1 || buffer->message || arena == ARENA_OFFLOAD;
+    if (buffer->arena != arena || buffer->segment == -2 || !lasts) {
       continue;
     }
     int64_t size = aligned(buffer->bytes), copies = 1;
@@ -240,7 +252,8 @@ int64_t assign_memory(Lower *l, PlanProgram *program) {
     }
   }
   l->host_bytes = host;
-  int64_t lasting = place_lasting(l), peak = lasting;
+  l->offload_bytes = place_lasting(l, ARENA_OFFLOAD);
+  int64_t lasting = place_lasting(l, ARENA_TRANSIENT), peak = lasting;
   int fullest = -1, moment = 0;
   for (int part = 0; part < l->segments.count; part++) {
     int now = 0;

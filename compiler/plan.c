@@ -144,7 +144,8 @@ const char *program_kind_name(ProgramKind kind) {
 }
 
 const char *instruction_kind_name(InstructionKind kind) {
-  static const char *const names[] = {"kernel",         "gemm",  "take",       "put",  "window",  "fold", "attention",
-                                      "attention_grad", "piece", "collective", "send", "receive", "sent"};
+  static const char *const names[] = {"kernel",    "gemm",           "take",      "put",        "window", "fold",
+                                      "attention", "attention_grad", "piece",     "collective", "send",   "receive",
+                                      "sent",      "offload",        "offloaded", "fetch",      "fetched"};
   return (unsigned)kind < INSTRUCTION_KIND_COUNT ? names[kind] : "?";
 }

@@ -37,6 +37,7 @@ typedef enum {
   ARENA_TRANSIENT,      // values of one step
   ARENA_COMMUNICATION,  // buffers of collectives: equal offsets on all ranks
   ARENA_HOST,           // inputs of a step and its outputs: written and read by the host
+  ARENA_OFFLOAD,        // values of one step that wait for the backward: memory of the host, that a device copies from
   ARENA_CLASS_COUNT
 } ArenaClass;
 
@@ -68,6 +69,10 @@ typedef enum {
   INSTRUCTION_SEND,
   INSTRUCTION_RECEIVE,
   INSTRUCTION_SENT,
+  INSTRUCTION_OFFLOAD,
+  INSTRUCTION_OFFLOADED,
+  INSTRUCTION_FETCH,
+  INSTRUCTION_FETCHED,
   INSTRUCTION_KIND_COUNT
 } InstructionKind;
 
@@ -201,6 +206,16 @@ typedef struct {
   Place place;    // SENT: nothing
 } Transfer;
 
+// OFFLOAD begins to copy bytes from the device to ARENA_OFFLOAD and returns at once; what it reads must stay as it is
+// until the OFFLOADED of the same number has returned. FETCH begins to copy them back, into memory that nothing else
+// may touch until the FETCHED of the same number has returned. Both ends are in one call of one segment. Other
+// instructions run meanwhile; copies keep their order among themselves.
+typedef struct {
+  int number;  // of this copy in the plan, from 0
+  int64_t bytes;
+  Place device, host;
+} Offload;
+
 typedef struct {
   InstructionKind kind;
   Span span;         // the text that caused it
@@ -218,6 +233,7 @@ typedef struct {
     Piece piece;
     Collective collective;
     Transfer transfer;
+    Offload offload;
   } as;
 } Instruction;
 

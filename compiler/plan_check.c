@@ -73,6 +73,11 @@ bool check_place(PlanCheck *v, Place place, Extent extent, int64_t bytes) {
   if (overflow || low < 0 || high > v->plan->arena_bytes[place.arena]) {
     return check_fail(v, "lies outside its arena");
   }
+  v->range[0] = low;
+  v->range[1] = high;
+  if (!flights_hold(v, &place, low, high)) {
+    return false;
+  }
   return (bytes >= 1 && place_aligned(v->plan, &place, bytes)) || check_fail(v, "is not aligned to its element type");
 }
 

@@ -295,6 +295,11 @@ static bool instruction_holds(PlanCheck *v, const Instruction *instruction) {
     case INSTRUCTION_RECEIVE:
     case INSTRUCTION_SENT:
       return transfer_holds(v, &instruction->as.transfer, instruction->kind == INSTRUCTION_SENT);
+    case INSTRUCTION_OFFLOAD:
+    case INSTRUCTION_OFFLOADED:
+    case INSTRUCTION_FETCH:
+    case INSTRUCTION_FETCHED:
+      return offload_holds(v, instruction);
     case INSTRUCTION_KIND_COUNT:
       break;
   }
@@ -427,9 +432,15 @@ static bool segments_hold(PlanCheck *v) {
       return check_fail(v, "is of an impossible chunk");
     }
     for (int i = 0; i < segment->count; i++) {
-      if (!instruction_holds(v, &segment->instructions[i])) {
+      v->instruction = &segment->instructions[i];
+      if (!instruction_holds(v, v->instruction)) {
         return false;
       }
+    }
+    v->instruction = NULL;
+    v->what = segment->name;
+    if (!flights_over(v)) {
+      return false;
     }
   }
   return true;

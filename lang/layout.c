@@ -23,19 +23,19 @@ static void read_selectors(Layout *l, const Ast *phrase, int from, bool recomput
   const Ast *terms = phrase->kids[0];
   if (terms->count <= from) {
     Diagnostic *error = diag_error(l->unit->diag, E042, phrase->span, "`%s` does not say what", phrase_word(phrase));
-    diag_help(l->unit->diag, error, recompute ? "write `recompute attention;`" : "write `offload state;`");
+    diag_help(l->unit->diag, error, recompute ? "write `recompute attention;`" : "write `offload layers;`");
   }
   for (int i = from; i < terms->count; i++) {
     const Ast *term = terms->kids[i];
     if (term->kind != AST_PATH) {
       diag_error(l->unit->diag, E042, term->span, "expected a function, a repeated axis, a label or a path");
     } else if (!recompute && name_in(term->name, layout_stored, LAYOUT_STORED)) {
-      l->offload = phrase;
+      l->stored = term;
     } else if (reach_check(l->reach, term, recompute ? "to recompute" : "to offload")) {
       if (recompute) {
         array_push(l->unit->arena, &l->recompute, term);
       } else {
-        l->offload = phrase;
+        array_push(l->unit->arena, &l->offload, term);
       }
     }
   }
@@ -98,6 +98,7 @@ static Name read_setting_phrase(Layout *l, const Ast *phrase, Name list) {
               : name_is(word, "overlap")      ? "overlap = true;"
               : name_is(word, "reproducible") ? "reproducible = strict;"
               : name_is(word, "schedule")     ? "schedule gpipe;"
+              : name_is(word, "offload")      ? "offload layers;"
                                               : "recompute attention;");
   } else if (valued) {
     read_value(l, phrase, word);
@@ -149,11 +150,12 @@ static void check_layout(Layout *l) {
 
 // What this version does not do, once everything else is right.
 static void refuse(Layout *l) {
-  if (l->offload) {
-    Diagnostic *error = diag_error(l->unit->diag, E070, l->offload->span,
-                                   "this version keeps everything in the memory of its device and cannot offload");
+  if (l->stored) {
+    Diagnostic *error =
+        diag_error(l->unit->diag, E070, l->stored->span,
+                   "this version offloads what the backward needs of the forward, not '%s'", l->stored->name);
     diag_help(l->unit->diag, error,
-              "to need less memory, recompute more, or cut what is kept: `param, grad, state -> dp;`");
+              "write `offload layers;`; parameters, gradients and state are cut: `param, grad, state -> dp;`");
   }
   if (l->overlap) {
     Diagnostic *error =
@@ -248,6 +250,9 @@ void read_layout(Unit *unit, Spec *spec) {
   spec->run.strict = l.strict;
   for (int i = 0; i < l.recompute.count; i++) {
     array_push(unit->arena, &spec->recompute, l.recompute.at[i]);
+  }
+  for (int i = 0; i < l.offload.count; i++) {
+    array_push(unit->arena, &spec->offload, l.offload.at[i]);
   }
   spec->run.layout = spec->layout->name;
 }

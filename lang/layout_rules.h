@@ -40,9 +40,11 @@ typedef struct {
   ARRAY(LayoutRule) rules;
   ARRAY(Split) splits;
   ARRAY(const Ast *) recompute;
+  ARRAY(const Ast *) offload;
   Pipeline pipeline;
-  const Ast *stages, *parts;                        // the target of the pipeline's rule; see Target
-  const Ast *schedule, *offload, *overlap, *slots;  // what was said of each, or NULL; slots: of microbatches
+  const Ast *stages, *parts;              // the target of the pipeline's rule; see Target
+  const Ast *schedule, *overlap, *slots;  // what was said of each, or NULL; slots: of microbatches
+  const Ast *stored;                      // a word of layout_stored that is to be offloaded, or NULL
   int64_t microbatches;
   bool strict;
 } Layout;

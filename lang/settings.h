@@ -67,6 +67,7 @@ typedef struct {
   ARRAY(SizeSetting) sizes;
   ARRAY(OptimizerRule) optimizers;
   ARRAY(const Ast *) recompute;  // AST_PATH selectors
+  ARRAY(const Ast *) offload;    // the same
   int mesh_count;                // 0: one rank
   MeshAxis mesh[MESH_MAX];
   ARRAY(LayoutRule) rules;  // in the order of the text; the pipeline's is not among them

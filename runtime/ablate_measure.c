@@ -107,7 +107,7 @@ void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row) {
       wire += segment_wire(&plan->segments[train->calls[i].segment]);
     }
     for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-      memory += (double)plan->arena_bytes[i];
+      memory += i == ARENA_OFFLOAD ? 0 : (double)plan->arena_bytes[i];
     }
     row->wire = fmax(row->wire, wire);
     row->memory = fmax(row->memory, memory);

@@ -6,13 +6,15 @@
 
 #include "base/units.h"
 
-static const char *const arena_names[ARENA_CLASS_COUNT] = {"state", "values of a step", "communication", "host"};
+static const char *const arena_names[ARENA_CLASS_COUNT] = {"state", "values of a step", "communication", "host", ""};
 
 int64_t progress_predicted(const PlanSet *set, int arena) {
   int64_t total = 0, ranks = plan_ranks(set->plans[0]);
   for (int64_t rank = 0; rank < ranks; rank++) {
     for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-      total += arena == i || arena == ARENA_CLASS_COUNT ? plan_of_rank(set, rank)->arena_bytes[i] : 0;
+      total += arena == i || (arena == ARENA_CLASS_COUNT && i != ARENA_OFFLOAD)
+                   ? plan_of_rank(set, rank)->arena_bytes[i]
+                   : 0;
     }
   }
   return total;
@@ -36,13 +38,19 @@ static void header_memory(Log *log, const PlanSet *set) {
   char bytes[32];
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
     int64_t predicted = progress_predicted(set, i);
-    if (predicted > 0) {
+    if (predicted > 0 && i != ARENA_OFFLOAD) {
       buffer_format(&text, "%s%s %s", text.length ? " + " : "", units_bytes(bytes, (double)predicted), arena_names[i]);
     }
   }
+  const int64_t offloaded = progress_predicted(set, ARENA_OFFLOAD);
   if (text.text) {
-    log_line(log, LOG_FAINT "memory" LOG_PLAIN "    %s = %s", text.text,
-             units_bytes(bytes, (double)progress_predicted(set, ARENA_CLASS_COUNT)));
+    buffer_format(&text, " = %s", units_bytes(bytes, (double)progress_predicted(set, ARENA_CLASS_COUNT)));
+  }
+  if (text.text && offloaded > 0) {
+    buffer_format(&text, ", and %s offloaded to the host", units_bytes(bytes, (double)offloaded));
+  }
+  if (text.text) {
+    log_line(log, LOG_FAINT "memory" LOG_PLAIN "    %s", text.text);
   }
   buffer_free(&text);
 }
@@ -124,14 +132,14 @@ void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, con
 
 void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line, double seconds, int64_t beside) {
   char a[32], b[32], c[32];
-  int64_t steps = line->step - facts->first;
+  int64_t steps = line->step - facts->first, predicted = progress_predicted(facts->set, ARENA_CLASS_COUNT);
+  predicted += beside > 0 ? 0 : progress_predicted(facts->set, ARENA_OFFLOAD);  // in the memory of this process
   log_line(log, LOG_FAINT "done" LOG_PLAIN "      %lld steps in %s, %s tokens/s", (long long)steps,
            units_duration(a, seconds),
            units_count(b, seconds > 0 ? (double)steps * (double)facts->plan->run.batch *
                                             (double)facts->plan->run.sequence / seconds
                                       : 0));
   log_line(log, LOG_FAINT "memory" LOG_PLAIN "    peak %s measured, %s predicted for the plan%s%s%s",
-           units_bytes(a, (double)line->memory_bytes),
-           units_bytes(c, (double)progress_predicted(facts->set, ARENA_CLASS_COUNT)), beside > 0 ? " + " : "",
+           units_bytes(a, (double)line->memory_bytes), units_bytes(c, (double)predicted), beside > 0 ? " + " : "",
            beside > 0 ? units_bytes(b, (double)beside) : "", beside > 0 ? " of the driver and libraries" : "");
 }

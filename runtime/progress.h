@@ -24,7 +24,7 @@ void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, con
 // beside: bytes of devices that are known beforehand and not the plan's.
 void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line, double seconds, int64_t beside);
 
-// Predicted bytes of an arena on all ranks together, or with ARENA_CLASS_COUNT of all arenas.
+// Predicted bytes of an arena on all ranks together, or with ARENA_CLASS_COUNT of all but ARENA_OFFLOAD.
 int64_t progress_predicted(const PlanSet *set, int arena);
 
 #endif

@@ -101,6 +101,7 @@ typedef struct {
   char place[PLACE_MAX_BYTES];
   InstructionKind kind;
   const char *form;
+  int lane;
   int64_t count;
   double seconds, flops, bytes;
 } Row;
@@ -112,13 +113,13 @@ typedef struct {
 } Rows;
 
 static Row *row_of(Rows *rows, const Plan *plan, const TraceSpan *span) {
-  Row row = {.kind = span->instruction->kind, .form = span->form ? span->form : ""};
+  Row row = {.kind = span->instruction->kind, .form = span->form ? span->form : "", .lane = span->lane};
   trace_name(span->instruction, row.name);
   plan_source(plan, span->instruction->span, row.place, sizeof row.place);
   for (int i = 0; i < rows->count; i++) {
     Row *have = &rows->at[i];
-    if (have->kind == row.kind && strcmp(have->name, row.name) == 0 && strcmp(have->form, row.form) == 0 &&
-        strcmp(have->place, row.place) == 0) {
+    if (have->kind == row.kind && have->lane == row.lane && strcmp(have->name, row.name) == 0 &&
+        strcmp(have->form, row.form) == 0 && strcmp(have->place, row.place) == 0) {
       return have;
     }
   }
@@ -142,8 +143,13 @@ static int row_compare(const void *a, const void *b) {
 
 static void row_print(const Row *row, double total, int64_t steps, const DeviceFacts *facts, Buffer *out) {
   const double limit = fmax(row->flops / facts->peak_flops, row->bytes / facts->peak_bytes);
-  buffer_format(out, "%9.3f ms %5.1f%% %6.0f  %8.1f %8.1f ", row->seconds / (double)steps * 1e3,
-                100 * row->seconds / total, (double)row->count / (double)steps, row->bytes / row->seconds / 1e9,
+  buffer_format(out, "%9.3f ms ", row->seconds / (double)steps * 1e3);
+  if (row->lane == 0) {
+    buffer_format(out, "%5.1f%%", 100 * row->seconds / total);
+  } else {
+    buffer_format(out, "%6s", "-");
+  }
+  buffer_format(out, " %6.0f  %8.1f %8.1f ", (double)row->count / (double)steps, row->bytes / row->seconds / 1e9,
                 row->flops / row->seconds / 1e12);
   if (isfinite(limit)) {
     buffer_format(out, "%5.0f%%", 100 * limit / row->seconds);
@@ -163,7 +169,7 @@ void trace_table(const Session *session, int64_t steps, int limit, Buffer *out) 
   for (int64_t i = 0; i < count; i++) {
     Row *row = row_of(&rows, session->plan, &spans[i]);
     const double seconds = spans[i].end - spans[i].begin;
-    rows.seconds += seconds;
+    rows.seconds += spans[i].lane == 0 ? seconds : 0;  // the others run beside it
     if (row) {
       row->count++;
       row->seconds += seconds;
@@ -179,7 +185,7 @@ void trace_table(const Session *session, int64_t steps, int limit, Buffer *out) 
     if (limit == 0 || i < limit) {
       row_print(&rows.at[i], rows.seconds, steps, &facts, out);
     } else {
-      rest.seconds += rows.at[i].seconds;
+      rest.seconds += rows.at[i].lane == 0 ? rows.at[i].seconds : 0;
       rest.count += rows.at[i].count;
     }
   }

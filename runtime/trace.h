@@ -25,6 +25,7 @@ void trace_name(const Instruction *instruction, char to[TRACE_NAME_MAX]);
 void trace_json(const Session *session, Buffer *out);
 
 // Seconds of `steps` traced steps by kernel, longest first: of the first rank. Rows beyond `rows` are one line; 0: all.
+// What runs in another lane than 0 is listed, and is no part of the sum.
 void trace_table(const Session *session, int64_t steps, int rows, Buffer *out);
 
 #endif

@@ -14,7 +14,7 @@
 #include "runtime/io.h"
 #include "tests/toy.h"
 
-enum { HEADER = 32, INSTRUCTIONS = 8 };
+enum { HEADER = 32, INSTRUCTIONS = 12 };
 
 static char directory[64];
 
@@ -107,7 +107,7 @@ static Plan *sample_plan(Arena *arena) {
   gemm->stride_a[0] = 64;
   gemm->stride_c[0] = 32;
   gemm->a = gemm->b = gemm->c = transient;
-  Gemm *biased = &instruction_of(plan, 7, INSTRUCTION_GEMM)->as.gemm;
+  Gemm *biased = &instruction_of(plan, 11, INSTRUCTION_GEMM)->as.gemm;
   *biased = *gemm;
   biased->batch_count = 0;
   biased->epilogue = EPILOGUE_BIAS;
@@ -142,6 +142,12 @@ static Plan *sample_plan(Arena *arena) {
     attention_set(attention);
     attention->q = attention->k = attention->v = attention->o = attention->statistics = transient;
     attention->d_o = attention->dq = attention->dk = attention->dv = transient;
+  }
+  plan->arena_bytes[ARENA_OFFLOAD] = 256;
+  for (int i = 7; i < 11; i++) {
+    const InstructionKind kind = (InstructionKind)(INSTRUCTION_OFFLOAD + i - 7);
+    instruction_of(plan, i, kind)->as.offload =
+        (Offload){.number = i > 8, .bytes = 128, .device = transient, .host = {.arena = ARENA_OFFLOAD, .offset = 64}};
   }
   plan->programs[PROGRAM_TRAIN].calls = ARENA_ARRAY(arena, PlanCall, 2);
   plan->programs[PROGRAM_TRAIN].calls[0] = (PlanCall){.slot = 0, .first = true};
@@ -197,7 +203,7 @@ static void test_round_trip(void **state) {
   assert_string_equal(back->run.model, "toy");
   assert_string_equal(back->segments[0].instructions[6].name, "layers.0.x");
   assert_int_equal(back->segments[0].instructions[1].as.gemm.stride_c[0], 32);
-  const Gemm *biased = &back->segments[0].instructions[7].as.gemm;
+  const Gemm *biased = &back->segments[0].instructions[11].as.gemm;
   assert_int_equal(biased->epilogue, EPILOGUE_BIAS);
   assert_int_equal(biased->bias.offset, 512);
   assert_true(kernel_equal(back->kernels[0], plan->kernels[0]));
@@ -488,7 +494,7 @@ static void spoil(Plan *plan, int which) {
 
 // The types of two instructions that do not go together; biases.
 static void spoil_types(Plan *plan, int which) {
-  Gemm *gemm = &plan->segments[0].instructions[1].as.gemm, *biased = &plan->segments[0].instructions[7].as.gemm;
+  Gemm *gemm = &plan->segments[0].instructions[1].as.gemm, *biased = &plan->segments[0].instructions[11].as.gemm;
   switch (which) {
     case 0:
       gemm->type_c = TYPE_BF16;

@@ -56,7 +56,7 @@ static const Plan *plan_with(const World *world, const char *layout) {
 static int64_t bytes_of(const Plan *plan, int64_t host_copies) {
   int64_t bytes = (host_copies - 1) * plan->arena_bytes[ARENA_HOST];
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-    bytes += plan->arena_bytes[i];
+    bytes += i == ARENA_OFFLOAD ? 0 : plan->arena_bytes[i];
   }
   return bytes;
 }
@@ -92,6 +92,34 @@ static void what_fits_is_proposed(void **state) {
   world_end(&world);
 }
 
+// What layers begin with is most of what is left of a deep and narrow model.
+static void what_is_left_goes_to_the_host(void **state) {
+  (void)state;
+  World world = world_make(
+      "recipe deep {\n  model gpt2(vocab = 16, places = 256, embed = 32, layers = 24, heads = 2);\n"
+      "  data text(\"" MDL_SOURCE_DIR
+      "/LICENSE\", tokenizer = bytes);\n  batch = 1;\n  seq = 256;\n  optimizer adamw(lr = 1e-3);\n}\n"
+      "layout again { recompute layers; }\nlayout all { recompute layers; offload layers; }\n");
+  PlanSet *again, *all;
+  Diag *diag = diag_create(world.arena);
+  CompileOptions options = {.file = world.path, .recipe = "deep", .layout = "again"};
+  assert_true(compile_plans(world.arena, diag, &options, &again));
+  options.layout = "all";
+  assert_true(compile_plans(world.arena, diag, &options, &all));
+  const int64_t most = bytes_of(all->plans[0], 3);
+  assert_true(most < bytes_of(again->plans[0], 3));
+  options.layout = NULL;
+  PlanSet *plain;
+  assert_true(compile_plans(world.arena, diag, &options, &plain));
+  const FitRoom room = {.host_copies = 3, .most = most};
+  int64_t bytes = 0;
+  const char *settings = fit_find(world.arena, plain->plans[0], &room, &bytes);
+  assert_non_null(settings);
+  assert_string_equal(settings, "`recompute layers; offload layers;`");
+  assert_int_equal(bytes, most);
+  world_end(&world);
+}
+
 // No number of rows divides: nothing but recomputing is left.
 static void what_does_not_divide_is_not(void **state) {
   (void)state;
@@ -115,6 +143,7 @@ static void what_does_not_divide_is_not(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_fits_is_proposed),
+      cmocka_unit_test(what_is_left_goes_to_the_host),
       cmocka_unit_test(what_does_not_divide_is_not),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

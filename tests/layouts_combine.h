@@ -5,8 +5,8 @@
 //   // combine: batch = 8; pp = layers; tp = heads, ffn; sp = @resid: seq; cp = seq; ulysses = attention: heads;
 //   //   ring = attention: key; axis = embed; part = attention; slots = 1;
 //
-// axis: along which ZeRO may cut; part: what may be computed again besides all of pp; slots = 1: no microbatches. Axes
-// that tp and ulysses cut are multiples of 4, seq of 16, layers are 4.
+// axis: along which ZeRO may cut; part: what may be computed again besides all of pp, which may be offloaded too; slots
+// = 1: no microbatches. Axes that tp and ulysses cut are multiples of 4, seq of 16, layers are 4.
 #ifndef MDL_TESTS_LAYOUTS_COMBINE_H
 #define MDL_TESTS_LAYOUTS_COMBINE_H
 
@@ -34,7 +34,8 @@ typedef enum { ZERO_OFF, ZERO_1, ZERO_2, ZERO_3, ZERO_1_AXIS, ZERO_3_AXIS, ZERO_
 typedef enum { PIPE_1F1B, PIPE_GPIPE, PIPE_INTERLEAVED, PIPE_ZERO_BUBBLE, PIPE_UNEVEN, PIPE_COUNT } PipeKind;
 
 typedef struct {
-  int dp, tp, cp, pp, microbatches, recompute;  // recompute: 0 nothing, 1 a part, 2 the layers
+  int dp, tp, cp, pp, microbatches;
+  int recompute;  // 0 nothing, 1 a part, 2 the layers; 3 nothing, but layers are offloaded, 4 both
   bool sp;
   ContextKind context;
   ZeroKind zero;
@@ -92,7 +93,7 @@ static inline bool combine_legal(const Combine *have, const Combination *c) {
          (c->context < CONTEXT_RING || have->ring[0]) && (c->zero == 0 || c->dp > 1) &&
          (c->zero < ZERO_1_AXIS || have->axis[0]) && c->dp * c->microbatches <= 8 &&
          (c->pp < 4 || (c->pipe != PIPE_INTERLEAVED && c->pipe != PIPE_UNEVEN)) &&
-         (c->recompute != 1 || have->part[0]) && (c->recompute != 2 || have->pp[0]) &&
+         (c->recompute != 1 || have->part[0]) && (c->recompute < 2 || have->pp[0]) &&
          (have->slots[0] ? c->microbatches == 1 && c->pipe != PIPE_INTERLEAVED
           : c->pp == 1   ? c->microbatches <= 2
                          : c->microbatches == (c->dp == 4 ? 2 : 4));
@@ -101,7 +102,7 @@ static inline bool combine_legal(const Combine *have, const Combination *c) {
 static inline void combine_say(const Combine *have, const Combination *c, CombinedLayout *to) {
   static const char *const contexts[] = {"g", "z", "u", "r", "rz"}, *const zeros[] = {"",    "_z1",  "_z2",
                                                                                       "_z3", "_z1a", "_z3a"};
-  static const char *const pipes[] = {"", "g", "i", "b", "u"}, *const again[] = {"", "_ra", "_rl"};
+  static const char *const pipes[] = {"", "g", "i", "b", "u"}, *const again[] = {"", "_ra", "_rl", "_ol", "_rol"};
   static const char *const stored[] = {"", "state", "grad, state", "param, grad, state", "state", "param, grad, state"};
   char *text = to->text;
   size_t size = sizeof to->text;
@@ -124,7 +125,8 @@ static inline void combine_say(const Combine *have, const Combination *c, Combin
   SAY(c->cp > 1, " %s -> cp%s;", have->cp, zigzag ? "(zigzag)" : "");
   SAY(c->cp > 1 && c->context >= CONTEXT_RING, " %s -> cp(ring);", have->ring);
   SAY(c->cp > 1 && c->context == CONTEXT_ULYSSES, " %s -> cp;", have->ulysses);
-  SAY(c->recompute, " recompute %s;", c->recompute == 1 ? have->part : have->pp);
+  SAY(c->recompute && c->recompute != 3, " recompute %s;", c->recompute == 1 ? have->part : have->pp);
+  SAY(c->recompute >= 3, " offload %s;", have->pp);
   SAY(true, " }\n");
 #undef SAY
 }
@@ -134,7 +136,7 @@ typedef void CombineVisit(void *context, const CombinedLayout *layout);
 // Calls back for every legal combination, in the same order each time.
 static inline void combine_all(const Combine *have, CombineVisit *visit, void *context) {
   static const int sizes[] = {1, 2, 4};
-  const int limits[] = {3, 3, 3, 3, 3, 2, 3, CONTEXT_COUNT, ZERO_COUNT, PIPE_COUNT};  // of the digits of `at`
+  const int limits[] = {3, 3, 3, 3, 3, 2, 5, CONTEXT_COUNT, ZERO_COUNT, PIPE_COUNT};  // of the digits of `at`
   int64_t all = 1;
   for (int i = 0; i < 10; i++) {
     all *= limits[i];

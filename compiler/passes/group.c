@@ -126,6 +126,9 @@ static bool space_fits(const Grouper *g, const GroupInfo *info, const Node *node
 
 static bool can_join(Grouper *g, int group, const Node *node) {
   GroupInfo *info = &g->info[group], before = *info;
+  if (node->apart && !info->backward) {  // it would be kept, not computed again
+    return false;
+  }
   if (info->nodes >= GROUP_MAX_NODES || info->external + node->operand_count > GROUP_MAX_EXTERNAL) {
     return false;
   }

@@ -21,6 +21,7 @@ typedef struct {
   int limit;          // values that existed before
   bool *small;        // by value: much smaller than the space of the kernel that makes it, such as rows' statistics
   RegionId region;
+  bool asked;            // copies are made because the layout says so
   const Stages *stages;  // of a pipeline: what another stage has made is not made again; else NULL
   int stage;             // of the operation that reads the copies
 } Recompute;
@@ -68,6 +69,7 @@ static ValueId copy_node(Recompute *r, ValueId value, const ValueId *operands) {
   graph->regions.at[r->region].nodes.count--;  // graph_clone put it there; it goes where it is first needed
   Node *node = graph_node(graph, id), *from = graph_node(graph, graph_value(graph, value)->node);
   node->recomputed = true;
+  node->apart = r->asked;
   node->backward = true;
   array_push(r->c->arena, &r->out, id);
   for (int i = 0; i < node->result_count; i++) {
@@ -266,7 +268,9 @@ bool pass_recompute(Compilation *c) {
   graph->region = r.region;
   if (c->spec->recompute.count) {
     start(&r);
+    r.asked = true;
     by_request(&r);
+    r.asked = false;
   }
   start(&r);
   r.stages = c->holders ? stages_find(c->arena, graph, c->spec) : NULL;

@@ -48,7 +48,7 @@ static bool out_of_memory(Error *error, int64_t bytes, const char *what) {
 
 static bool memories_open(Device *device, Error *error) {
   static const char *const names[] = {"persistent state", "the values of a step", "buffers of collectives",
-                                      "inputs and outputs"};
+                                      "inputs and outputs", "values that wait for the backward"};
   int64_t total = 0;
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
     const int64_t bytes = device->plan->arena_bytes[i];
@@ -344,6 +344,7 @@ static void run_piece(Device *device, const Piece *piece, const PlanCall *call) 
 static void run_instruction(Device *device, const Instruction *instruction, const Fused *fused, const PlanCall *call) {
   const Take *take = &instruction->as.take;
   const Window *window = &instruction->as.window;
+  const Offload *offload = &instruction->as.offload;
   switch (instruction->kind) {
     case INSTRUCTION_KERNEL:
       run_kernel(device, fused, &instruction->as.kernel, call);
@@ -371,6 +372,12 @@ static void run_instruction(Device *device, const Instruction *instruction, cons
       break;
     case INSTRUCTION_PIECE:
       run_piece(device, &instruction->as.piece, call);
+      break;
+    case INSTRUCTION_OFFLOAD:
+      memcpy(address(device, &offload->host, call), address(device, &offload->device, call), (size_t)offload->bytes);
+      break;
+    case INSTRUCTION_FETCH:
+      memcpy(address(device, &offload->device, call), address(device, &offload->host, call), (size_t)offload->bytes);
       break;
     default:
       break;

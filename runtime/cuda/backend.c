@@ -30,7 +30,8 @@ static void advise(const Device *device, int64_t most, Buffer *out) {
                   units_bytes(size, (double)then));
   } else {
     buffer_text(out,
-                "; neither more microbatches nor `recompute layers;` make it fit: it takes a smaller batch or seq, "
+                "; no number of microbatches, `recompute layers;` and `offload layers;` make it fit: it takes a "
+                "smaller batch or seq, "
                 "or a layout over several ranks");
   }
 }
@@ -67,7 +68,7 @@ static bool memory_clear(Device *device, Error *error) {
   const Cuda *cuda = &device->cuda;
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
     const size_t bytes = (size_t)device->plan->arena_bytes[i];
-    if (bytes > 0 &&
+    if (bytes > 0 && device->memory[i] &&
         !cuda_check(cuda, cuda->fill_bytes(device->memory[i], 0, bytes, device->stream), "clearing memory", error)) {
       return false;
     }
@@ -81,6 +82,9 @@ static bool memory_open(Device *device, Error *error) {
     return false;
   }
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+    if (i == ARENA_OFFLOAD) {
+      continue;
+    }
     const int64_t bytes = device->plan->arena_bytes[i] > 0 ? device->plan->arena_bytes[i] : 1;
     if (i == ARENA_COMMUNICATION && device->comms) {
       if (!comms_allocate(device->comms, bytes, &device->memory[i], error)) {
@@ -193,7 +197,7 @@ static bool device_start(Device *device, const DeviceOptions *options, Error *er
       (device->peers && !comms_create(cuda, plan, device->peers, device->arena, &device->comms, error)) ||
       !prepare_in_turn(device, error) || (device->comms && !comms_join(device->comms, device->stream, error)) ||
       !memory_open(device, error) || !host_open(&device->host, cuda, plan, device->memory[ARENA_HOST], error) ||
-      !programs_open(device, error) ||
+      !offload_open(cuda, plan, device->arena, &device->offloads, error) || !programs_open(device, error) ||
       !cuda_check(cuda, cuda->memory_info(&after, &total), "asking for free memory", error)) {
     return false;
   }
@@ -214,6 +218,7 @@ static void cuda_device_end(Device *device) {
       }
     }
     timing_destroy(device->timing);
+    offload_close(device->offloads);
     device_prepare_undo(device);
     if (device->comms) {
       comms_free(device->comms);
@@ -275,6 +280,12 @@ static bool range_check(const Device *device, ArenaClass arena, int64_t offset, 
                    offset + bytes, size);
 }
 
+// Waits until no copy is under way to or from the memory of offloaded values, if there is any.
+static bool offload_here(Device *device, Error *error) {
+  return (device->offloads || error_set(error, 1, "the plan offloads nothing")) &&
+         cuda_check(&device->cuda, device->cuda.stream_synchronize(device->stream), "running the plan", error);
+}
+
 static bool backend_write(Device *device, ArenaClass arena, int64_t offset, const void *data, int64_t bytes,
                           Error *error) {
   const Cuda *cuda = &device->cuda;
@@ -287,6 +298,9 @@ static bool backend_write(Device *device, ArenaClass arena, int64_t offset, cons
       memcpy(inputs + offset, data, (size_t)bytes);
     }
     return inputs != NULL;
+  }
+  if (arena == ARENA_OFFLOAD) {
+    return offload_here(device, error) && memcpy(offload_memory(device->offloads) + offset, data, (size_t)bytes);
   }
   return cuda_check(cuda, cuda->copy_in(device->memory[arena] + (uint64_t)offset, data, (size_t)bytes, device->stream),
                     "writing to the GPU", error) &&
@@ -304,6 +318,9 @@ static bool backend_read(Device *device, ArenaClass arena, int64_t offset, void 
       memcpy(data, outputs + offset, (size_t)bytes);
     }
     return outputs != NULL;
+  }
+  if (arena == ARENA_OFFLOAD) {
+    return offload_here(device, error) && memcpy(data, offload_memory(device->offloads) + offset, (size_t)bytes);
   }
   return cuda_check(cuda, cuda->copy_out(data, device->memory[arena] + (uint64_t)offset, (size_t)bytes, device->stream),
                     "reading from the GPU", error) &&

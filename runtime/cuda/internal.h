@@ -13,6 +13,7 @@
 #include "runtime/cuda/gemm.h"
 #include "runtime/cuda/host.h"
 #include "runtime/cuda/modules.h"
+#include "runtime/cuda/offload.h"
 #include "runtime/cuda/timing.h"
 
 typedef enum {
@@ -22,6 +23,7 @@ typedef enum {
   PREPARED_ATTENTION,  // cuDNN
   PREPARED_COPY,       // a PIECE
   PREPARED_SHARED,     // with other ranks
+  PREPARED_OFFLOAD,    // to memory of the host, or back
 } PreparedKind;
 
 typedef enum { SLOT_ADDRESS, SLOT_INDEX, SLOT_NUMBER } SlotKind;  // INDEX: a place without memory (KernelCall)
@@ -60,8 +62,9 @@ struct Device {
   Cuda cuda;
   CudaDevice gpu;
   CudaStream stream;
-  Comms *comms;  // NULL: the only rank there is
-  CudaAddress memory[ARENA_CLASS_COUNT];
+  Comms *comms;                           // NULL: the only rank there is
+  CudaAddress memory[ARENA_CLASS_COUNT];  // of ARENA_OFFLOAD: 0
+  Offloads *offloads;                     // NULL: nothing is offloaded
   CudaAddress scratch;
   int64_t scratch_bytes;
   int64_t taken_bytes;    // of the GPU's memory, by this process, libraries and code included

@@ -49,6 +49,14 @@ static bool launch_shared(Device *device, const Instruction *instruction, const 
   return comms_launch(device->comms, instruction, call->lane, from, to, device->stream, error);
 }
 
+// Traces itself: what it waits its turn in is another stream.
+static bool launch_offload(Device *device, const Instruction *instruction, const PlanCall *call, Error *error) {
+  const Offload *offload = &instruction->as.offload;
+  return offload_launch(device->offloads, instruction, place_address(device, &offload->device, call),
+                        place_position(device, &offload->host, call), device->stream,
+                        device->tracing ? device->timing : NULL, error);
+}
+
 static bool launch_instruction(Device *device, const Instruction *instruction, const Prepared *prepared,
                                const PlanCall *call, Error *error) {
   uint64_t slots[CUDA_MAX_PORTS];
@@ -66,6 +74,8 @@ static bool launch_instruction(Device *device, const Instruction *instruction, c
       return launch_piece(device, &instruction->as.piece, call, error);
     case PREPARED_SHARED:
       return launch_shared(device, instruction, call, error);
+    case PREPARED_OFFLOAD:
+      return launch_offload(device, instruction, call, error);
     default:
       return error_set(error, 1, "%s: not on this device", instruction->name ? instruction->name : "an instruction");
   }
@@ -73,9 +83,10 @@ static bool launch_instruction(Device *device, const Instruction *instruction, c
 
 // An instruction is at most about this many launches, and nodes of a graph. cuDNN says nothing of its own: a few.
 static int launches_of(const Prepared *prepared) {
-  return prepared->kind == PREPARED_KERNEL ? prepared->as.loaded->kernel.launch_count
-         : prepared->kind == PREPARED_GEMM ? gemm_launches(prepared->as.gemm)
-                                           : 4;
+  return prepared->kind == PREPARED_KERNEL    ? prepared->as.loaded->kernel.launch_count
+         : prepared->kind == PREPARED_GEMM    ? gemm_launches(prepared->as.gemm)
+         : prepared->kind == PREPARED_OFFLOAD ? 1
+                                              : 4;
 }
 
 static bool launch_call(Device *device, const PlanCall *call, int from, int to, Error *error) {
@@ -83,9 +94,10 @@ static bool launch_call(Device *device, const PlanCall *call, int from, int to, 
   for (int i = from; i < to; i++) {
     const Instruction *instruction = &segment->instructions[i];
     const Prepared *prepared = &device->prepared[call->segment][i];
-    if ((device->tracing && !timing_begin(device->timing, launches_of(prepared), device->stream, error)) ||
+    const bool timed = device->tracing && prepared->kind != PREPARED_OFFLOAD;
+    if ((timed && !timing_begin(device->timing, launches_of(prepared), device->stream, device->stream, error)) ||
         !launch_instruction(device, instruction, prepared, call, error) ||
-        (device->tracing && !timing_end(device->timing, instruction, prepared->form, device->stream, error))) {
+        (timed && !timing_end(device->timing, instruction, prepared->form, 0, device->stream, error))) {
       return false;
     }
   }
@@ -133,7 +145,8 @@ static bool part_end(Device *device, ProgramGraphs *graphs, Error *error) {
   CudaGraph graph = NULL;
   CudaGraphExec exec = NULL;
   size_t nodes = 0;
-  bool good = cuda_check(cuda, cuda->capture_end(device->stream, &graph), "capturing a program", error) &&
+  bool good = offload_join(device->offloads, device->stream, error) &&
+              cuda_check(cuda, cuda->capture_end(device->stream, &graph), "capturing a program", error) &&
               cuda_check(cuda, cuda->graph_nodes(graph, NULL, &nodes), "counting the nodes of a graph", error);
   if (good && nodes > 0) {
     good = cuda_check(cuda, cuda->graph_instantiate(&exec, graph, 0), "making a graph", error) &&

@@ -135,6 +135,12 @@ static bool prepare_instruction(Device *device, const Instruction *instruction, 
       prepared->kind = PREPARED_COPY;
       prepared->form = "copy";
       return true;
+    case INSTRUCTION_OFFLOAD:
+    case INSTRUCTION_OFFLOADED:
+    case INSTRUCTION_FETCH:
+    case INSTRUCTION_FETCHED:
+      prepared->kind = PREPARED_OFFLOAD;
+      return true;
     default:
       prepared->kind = PREPARED_SHARED;
       prepared->form = "NCCL";

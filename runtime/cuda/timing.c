@@ -9,6 +9,7 @@ typedef struct {
   CudaEvent begin, end;
   const Instruction *instruction;
   const char *form;
+  int lane;
 } Timed;
 
 struct Timing {
@@ -92,10 +93,10 @@ void timing_release(Timing *timing) {
   __atomic_store_n(timing->gate, timing->holds, __ATOMIC_RELEASE);
 }
 
-bool timing_begin(Timing *timing, int launches, CudaStream stream, Error *error) {
+bool timing_begin(Timing *timing, int launches, CudaStream held, CudaStream stream, Error *error) {
   const Cuda *cuda = timing->cuda;
   const int more = launches + 2;  // and its events
-  if (timing->count == 0 && !cuda_check(cuda, cuda->event_record(timing->start, stream), "recording an event", error)) {
+  if (timing->count == 0 && !cuda_check(cuda, cuda->event_record(timing->start, held), "recording an event", error)) {
     return false;
   }
   if (timing->held + more > HELD_MAX) {
@@ -103,7 +104,7 @@ bool timing_begin(Timing *timing, int launches, CudaStream stream, Error *error)
   }
   const bool holds = more <= HELD_MAX;  // one that alone would fill the queue runs as it is launched
   if (holds && timing->held == 0 &&
-      !cuda_check(cuda, cuda->stream_wait_word(stream, timing->gate_address, ++timing->holds, 0),
+      !cuda_check(cuda, cuda->stream_wait_word(held, timing->gate_address, ++timing->holds, 0),
                   "holding the stream back", error)) {
     return false;
   }
@@ -113,10 +114,12 @@ bool timing_begin(Timing *timing, int launches, CudaStream stream, Error *error)
                     error);
 }
 
-bool timing_end(Timing *timing, const Instruction *instruction, const char *form, CudaStream stream, Error *error) {
+bool timing_end(Timing *timing, const Instruction *instruction, const char *form, int lane, CudaStream stream,
+                Error *error) {
   Timed *timed = &timing->timed[timing->count - 1];
   timed->instruction = instruction;
   timed->form = form;
+  timed->lane = lane;
   return cuda_check(timing->cuda, timing->cuda->event_record(timed->end, stream), "recording an event", error);
 }
 
@@ -132,6 +135,7 @@ const TraceSpan *timing_spans(Timing *timing, int64_t *count) {
     const double begin = (double)since / 1e3;
     trace_add(&timing->spans, (TraceSpan){.instruction = timed->instruction,
                                           .form = timed->form,
+                                          .lane = timed->lane,
                                           .begin = begin,
                                           .end = begin + (double)lasts / 1e3});
   }

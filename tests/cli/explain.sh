@@ -82,6 +82,22 @@ if command -v python3 > /dev/null; then
   python3 -c 'import json, sys; json.load(open("out"))'
 fi
 
+# What waits in the memory of the host: marks, copies with their lines, and memory that is not the device's.
+cat "$LLAMA" - > offload.mdl << 'END'
+layout away { offload layers; }
+END
+expect 0 "$MDLC" explain offload.mdl --layout away
+says ' together offloaded$' '^ what a microbatch offloads$' '^ layers\.\*\.[a-z_.]+ [0-9.]+ KiB in [0-9]+ \(std/nn\.mdl:[0-9]+\)$'
+expect 0 "$MDLC" explain offload.mdl --layout away --json
+says '"offloaded": [1-9][0-9]*'
+expect 0 "$MDLC" print offload.mdl --layout away
+says ' offload [0-9]+'
+expect 0 "$MDLC" print offload.mdl --layout away --after lower
+says '^ [0-9]+ offload layers\.0\.' '^ [0-9]+ offloaded layers\.0\.' '^ [0-9]+ fetch layers\.0\.' '^ [0-9]+ fetched layers\.0\.'
+says_not '^ [0-9]+ fetch layers\.3\.down'
+explain tp2
+says_not 'offloaded'
+
 # A large model on a thousand ranks: quick, and not longer than a few screens.
 cat "$MODEL" - > large.mdl << 'END'
 layout large {

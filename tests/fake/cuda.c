@@ -20,7 +20,7 @@ CudaStatus cuGetProcAddress_v2(const char *symbol, void **function, int version,
 enum { INVALID = 1, NOT_INITIALISED = 3, NOT_PERMITTED = 800, UNSUPPORTED = 801, CAPTURING = 900, UNJOINED = 904 };
 enum { ISOLATION = 905, CAPTURED_EVENT = 907, FORKED_MAX = 64 };
 
-typedef enum { OP_COPY, OP_FILL_BYTES, OP_FILL_WORDS, OP_WORD, OP_RECORD, OP_WAIT, OP_CALL } OpKind;
+typedef enum { OP_COPY, OP_FILL_BYTES, OP_FILL_WORDS, OP_WORD, OP_AWAIT, OP_RECORD, OP_WAIT, OP_CALL } OpKind;
 
 typedef struct Op {
   OpKind kind;
@@ -38,6 +38,7 @@ typedef struct Op {
 } Op;
 
 typedef struct {
+  int holders;  // graphs, and events recorded in it
   bool ended;
   CudaStream origin;
   CudaStream forked[FORKED_MAX];
@@ -92,6 +93,11 @@ static void op_do(const Op *op) {
         __atomic_store_n((uint32_t *)(void *)op->to + i, op->value, __ATOMIC_SEQ_CST);
       }
       return;
+    case OP_AWAIT:
+      while (__atomic_load_n((const uint32_t *)(const void *)op->from, __ATOMIC_SEQ_CST) < op->value) {
+        usleep(100);
+      }
+      return;
     case OP_CALL:
       op->call(op->data);
       return;
@@ -113,6 +119,24 @@ static void op_free(Op *op) {
     free(op->data);
   }
   free(op);
+}
+
+// For another capture, or NULL; what nobody holds any more is freed.
+static void capture_hold(Capture **at, Capture *capture) {
+  Capture *before = *at;
+  if (capture) {
+    __atomic_add_fetch(&capture->holders, 1, __ATOMIC_SEQ_CST);
+  }
+  *at = capture;
+  if (!before || __atomic_sub_fetch(&before->holders, 1, __ATOMIC_SEQ_CST) > 0) {
+    return;
+  }
+  for (Op *op = before->first, *next; op; op = next) {
+    next = op->next;
+    free(op->data);
+    free(op);
+  }
+  free(before);
 }
 
 static void *stream_main(void *argument) {
@@ -252,6 +276,11 @@ CudaStatus cuStreamWriteValue32(CudaStream stream, CudaAddress to, uint32_t valu
   return put(stream, (Op){.kind = OP_WORD, .to = (char *)(uintptr_t)to, .count = 1, .value = value});
 }
 
+CudaStatus cuStreamWaitValue32(CudaStream stream, CudaAddress at, uint32_t least, unsigned flags) {
+  (void)flags;
+  return put(stream, (Op){.kind = OP_AWAIT, .from = (const char *)(uintptr_t)at, .value = least});
+}
+
 // --- events ---
 
 CudaStatus cuEventCreate(CudaEvent *event, unsigned flags) {
@@ -263,6 +292,7 @@ CudaStatus cuEventCreate(CudaEvent *event, unsigned flags) {
 }
 
 CudaStatus cuEventDestroy(CudaEvent event) {
+  capture_hold(&event->capture, NULL);
   pthread_mutex_destroy(&event->mutex);
   pthread_cond_destroy(&event->changed);
   free(event);
@@ -271,7 +301,7 @@ CudaStatus cuEventDestroy(CudaEvent event) {
 
 CudaStatus cuEventRecord(CudaEvent event, CudaStream stream) {
   const CudaStatus status = put(stream, (Op){.kind = OP_RECORD, .event = event});
-  event->capture = stream->capture;
+  capture_hold(&event->capture, stream->capture);
   event->stream = stream;
   event->at = stream->captured;
   return status;
@@ -310,6 +340,7 @@ CudaStatus cuStreamBeginCapture(CudaStream stream, int mode) {
     return INVALID;
   }
   stream->capture = calloc(1, sizeof *stream->capture);
+  stream->capture->holders = 1;  // the stream, until it ends
   stream->capture->origin = stream;
   stream->capture->last = &stream->capture->first;
   return 0;
@@ -327,12 +358,12 @@ CudaStatus cuStreamEndCapture(CudaStream stream, CudaGraph *graph) {
     status = forked->joined < forked->captured ? UNJOINED : status;
     forked->capture = NULL;
   }
-  stream->capture = NULL;
   capture->ended = true;
   if (status == 0) {
-    *graph = malloc(sizeof **graph);
-    (*graph)->capture = capture;
+    *graph = calloc(1, sizeof **graph);
+    capture_hold(&(*graph)->capture, capture);
   }
+  capture_hold(&stream->capture, NULL);
   return status;
 }
 
@@ -344,8 +375,8 @@ CudaStatus cuGraphGetNodes(CudaGraph graph, CudaGraphNode *nodes, size_t *count)
 
 CudaStatus cuGraphInstantiateWithFlags(CudaGraphExec *exec, CudaGraph graph, unsigned long long flags) {
   (void)flags;
-  *exec = malloc(sizeof **exec);
-  (*exec)->capture = graph->capture;
+  *exec = calloc(1, sizeof **exec);
+  capture_hold(&(*exec)->capture, graph->capture);
   return 0;
 }
 
@@ -362,11 +393,13 @@ CudaStatus cuGraphLaunch(CudaGraphExec exec, CudaStream stream) {
 }
 
 CudaStatus cuGraphExecDestroy(CudaGraphExec exec) {
-  free(exec);  // its ops stay, as events that were captured may still point to them
+  capture_hold(&exec->capture, NULL);
+  free(exec);
   return 0;
 }
 
 CudaStatus cuGraphDestroy(CudaGraph graph) {
+  capture_hold(&graph->capture, NULL);
   free(graph);
   return 0;
 }
@@ -569,6 +602,7 @@ CudaStatus cuGetProcAddress_v2(const char *symbol, void **function, int version,
       KNOWN(cuStreamQuery),
       KNOWN(cuStreamWaitEvent),
       KNOWN(cuStreamWriteValue32),
+      KNOWN(cuStreamWaitValue32),
       KNOWN(cuStreamBeginCapture),
       KNOWN(cuStreamEndCapture),
       KNOWN(cuGraphGetNodes),

@@ -1,0 +1,335 @@
+// lower_offload.c: copies to the memory of the host and back, for the values that pass_offload has marked.
+//
+// What is moved is a buffer: values that lie in one together travel together. The forward's buffer ends when it is
+// copied out; the backward reads another one, which begins when the copy back begins. So lifetimes need nothing
+// special, and memory.c gives both to others in between.
+//
+// When. At most as many bytes travel at once as the largest selected scope (a layer, say) keeps: a copy out begins when
+// its value is made and has ended when more than that would be under way, and a copy back begins as soon as it fits.
+// So each copy has about as long as one layer takes, and no more than one layer is on the device ahead of its use. A
+// buffer stays where it is if its copy back would begin before its copy out has ended, as in the last layers, or if it
+// is so small that the copy costs more than the memory. Forward and backward of a pipeline's stage are calls of their
+// own, which end their copies: there everything is moved.
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/lower.h"
+
+enum { MOST_READERS = 2, SMALL_PART = 64 };  // readers: the backward, and the weights' part of it; 64: see leave_small
+
+// The order of what is inserted in one place: memory is given back before other memory is taken, but an end comes
+// behind its own beginning.
+typedef enum { RANK_OFFLOADED, RANK_FETCH_NOW, RANK_FETCHED, RANK_OFFLOAD, RANK_FETCH, RANK_OFFLOADED_NOW } Rank;
+
+typedef struct {  // a segment that reads a buffer in the backward
+  int segment;
+  int first;   // the first instruction that does
+  int begin;   // the copy back begins before this one
+  int buffer;  // and fills this buffer
+} Reader;
+
+typedef struct {
+  int buffer, unit;
+  int64_t bytes;
+  int forward;        // the segment that makes it; -1: none
+  int written, used;  // the last instructions there that write and touch it
+  int end;            // before which instruction there its copy out has ended; INT32_MAX: none
+  int reader_count;
+  Reader reader[MOST_READERS];
+  bool stays;  // cannot be moved, or need not be
+} Kept;
+
+typedef struct {
+  int segment, at;  // before instruction `at`
+  Rank rank;
+  int tie;
+  Instruction instruction;
+} Insertion;
+
+typedef struct {
+  Lower *l;
+  Kept *kept;  // by buffer
+  ARRAY(Kept *) all;
+  ARRAY(Insertion) insertions;
+  int copies;
+  int segment, now;  // of the visit
+  bool backward;
+} Offloads;
+
+// --- what is kept ---
+
+static bool is_part(const LowerSegment *segment) {
+  return segment->kind == SEGMENT_FORWARD || segment->kind == SEGMENT_BACKWARD || segment->kind == SEGMENT_WEIGHTS ||
+         (segment->kind == SEGMENT_ALL && segment->backward.count > 0);
+}
+
+static void look_backward(const Offloads *o, Kept *kept, bool write) {
+  int i = 0;
+  while (i < kept->reader_count && kept->reader[i].segment != o->segment) {
+    i++;
+  }
+  kept->stays |= write || i == MOST_READERS;
+  if (i == kept->reader_count && i < MOST_READERS) {
+    kept->reader[kept->reader_count++] = (Reader){.segment = o->segment, .first = o->now, .buffer = -1};
+  }
+}
+
+static void look(void *context, Place *place, bool write) {
+  const Offloads *o = context;
+  Kept *kept = &o->kept[place->slot_stride];
+  const LowerSegment *segment = o->l->segments.at[o->segment];
+  if (!is_part(segment)) {
+    kept->stays = true;
+  } else if (o->backward) {
+    kept->stays |= kept->forward < 0 || o->l->segments.at[kept->forward]->chunk != segment->chunk;
+    look_backward(o, kept, write);
+  } else {
+    kept->stays |= kept->reader_count > 0 || (kept->forward < 0 ? !write : kept->forward != o->segment);
+    kept->forward = o->segment;
+    kept->written = write ? o->now : kept->written;
+    kept->used = o->now;
+  }
+}
+
+static void visit_all(Offloads *o, PlaceVisitor *visit) {
+  for (o->segment = 0; o->segment < o->l->segments.count; o->segment++) {
+    LowerSegment *segment = o->l->segments.at[o->segment];
+    for (o->now = 0; o->now < segment->list.count; o->now++) {
+      o->backward = segment->kind == SEGMENT_ALL ? o->now >= segment->backward.count || segment->backward.at[o->now]
+                                                 : segment->kind != SEGMENT_FORWARD;
+      instruction_places(&segment->list.at[o->now], o->l->kernels->all.at, visit, o);
+    }
+  }
+}
+
+static void find_kept(Offloads *o) {
+  Lower *l = o->l;
+  o->kept = ARENA_ARRAY(l->c->arena, Kept, l->buffers.count + 1);
+  for (int i = 0; i < l->buffers.count; i++) {
+    const MemoryBuffer *buffer = &l->buffers.at[i];
+    o->kept[i] = (Kept){.buffer = i, .bytes = buffer->bytes, .forward = -1, .written = -1, .end = INT32_MAX};
+    o->kept[i].stays = buffer->arena != ARENA_TRANSIENT || buffer->message || buffer->whole || buffer->bytes == 0;
+  }
+  for (int v = 0; v < l->capacity; v++) {
+    const int unit = graph_value(l->graph, v)->offload, buffer = l->storage[v].buffer;
+    if (unit > 0 && buffer >= 0) {
+      o->kept[buffer].unit = unit;
+    }
+  }
+  visit_all(o, look);
+  for (int i = 0; i < l->buffers.count; i++) {
+    Kept *kept = &o->kept[i];
+    if (kept->unit > 0 && !kept->stays && kept->reader_count > 0) {
+      array_push(l->c->arena, &o->all, kept);
+    }
+  }
+}
+
+// --- when it travels ---
+
+static int by_written(const void *a, const void *b) {
+  const Kept *x = *(Kept *const *)a, *y = *(Kept *const *)b;
+  return x->written != y->written ? x->written - y->written : x->buffer - y->buffer;
+}
+
+// The most bytes that one unit keeps.
+static int64_t window_bytes(const Offloads *o) {
+  Map sums = map_create(o->l->c->arena);
+  int64_t most = 0;
+  for (int i = 0; i < o->all.count; i++) {
+    int64_t sum = map_get_or(&sums, (uint64_t)o->all.at[i]->unit, 0) + o->all.at[i]->bytes;
+    map_put(&sums, (uint64_t)o->all.at[i]->unit, sum);
+    most = sum > most ? sum : most;
+  }
+  return most;
+}
+
+// Of row statistics and the like the copy, which has to be begun and waited for, costs more than the memory.
+static void leave_small(Offloads *o, int64_t window) {
+  int count = 0;
+  for (int i = 0; i < o->all.count; i++) {
+    if (o->all.at[i]->bytes >= window / SMALL_PART) {
+      o->all.at[count++] = o->all.at[i];
+    }
+  }
+  o->all.count = count;
+}
+
+// Copies of one forward segment, in the order in which values are made.
+static void copies_out(Offloads *o, int segment, int64_t window) {
+  int first = 0;  // of those under way
+  int64_t flying = 0;
+  for (int i = 0; i < o->all.count; i++) {
+    Kept *kept = o->all.at[i];
+    if (kept->forward != segment) {
+      continue;
+    }
+    for (; first < i && flying + kept->bytes > window; first++) {
+      Kept *before = o->all.at[first];
+      if (before->forward == segment) {
+        before->end = kept->written > before->used ? kept->written + 1 : before->used + 1;
+        flying -= before->bytes;
+      }
+    }
+    flying += kept->bytes;
+  }
+}
+
+typedef struct {
+  Reader *reader;
+  int64_t bytes;
+} Reading;
+
+static int by_first(const void *a, const void *b) {
+  const Reader *x = ((const Reading *)a)->reader, *y = ((const Reading *)b)->reader;
+  return x->first != y->first ? x->first - y->first : (x > y) - (x < y);
+}
+
+// Copies of one segment of the backward, in the order in which they are needed. Each begins where one that is needed
+// before has come.
+static void copies_back(Offloads *o, int segment, int64_t window) {
+  Reading *readings = ARENA_ARRAY(o->l->c->arena, Reading, o->all.count + 1);
+  int count = 0, next = 0, at = 0;
+  int64_t flying = 0;
+  for (int i = 0; i < o->all.count; i++) {
+    for (int r = 0; r < o->all.at[i]->reader_count; r++) {
+      if (o->all.at[i]->reader[r].segment == segment) {
+        readings[count++] = (Reading){&o->all.at[i]->reader[r], o->all.at[i]->bytes};
+      }
+    }
+  }
+  qsort(readings, (size_t)count, sizeof *readings, by_first);
+  const LowerSegment *list = o->l->segments.at[segment];
+  while (list->kind == SEGMENT_ALL && at < list->backward.count && !list->backward.at[at]) {
+    at++;
+  }
+  for (int i = 0; i < count; i++) {
+    while (next < count && (next == i || flying + readings[next].bytes <= window)) {
+      flying += readings[next].bytes;
+      readings[next++].reader->begin = at;
+    }
+    flying -= readings[i].bytes;
+    at = readings[i].reader->first;
+  }
+}
+
+static void decide(Offloads *o) {
+  const int64_t window = window_bytes(o);
+  leave_small(o, window);
+  if (o->all.count > 0) {
+    qsort(o->all.at, (size_t)o->all.count, sizeof *o->all.at, by_written);
+  }
+  for (int s = 0; s < o->l->segments.count; s++) {
+    copies_out(o, s, window);
+    copies_back(o, s, window);
+  }
+  for (int i = 0; i < o->all.count; i++) {
+    Kept *kept = o->all.at[i];
+    const LowerSegment *forward = o->l->segments.at[kept->forward];
+    if (forward->kind == SEGMENT_ALL) {
+      kept->stays = kept->end >= kept->reader[0].begin;
+    } else {
+      kept->end = kept->end < forward->list.count ? kept->end : forward->list.count;
+    }
+  }
+}
+
+// --- the instructions ---
+
+static void read_there(void *context, Place *place, bool write) {
+  const Offloads *o = context;
+  const Kept *kept = &o->kept[place->slot_stride];
+  (void)write;
+  for (int r = 0; o->backward && r < kept->reader_count; r++) {
+    if (kept->reader[r].segment == o->segment && kept->reader[r].buffer >= 0) {
+      place->slot_stride = kept->reader[r].buffer;
+      return;
+    }
+  }
+}
+
+static Place place_of_buffer(int buffer) {
+  return (Place){.arena = ARENA_CLASS_COUNT, .slot_stride = buffer};
+}
+
+static void insert(Offloads *o, const Insertion *where, InstructionKind kind, const Kept *kept, Offload copy) {
+  const Instruction *maker = &o->l->segments.at[kept->forward]->list.at[kept->written];
+  Insertion insertion = *where;
+  const Span none = SPAN_NONE;
+  const bool begins = kind == INSTRUCTION_OFFLOAD || kind == INSTRUCTION_FETCH;
+  insertion.instruction = (Instruction){.kind = kind,
+                                        .span = maker->span,
+                                        .name = maker->name,
+                                        .rule = none,
+                                        .bytes = begins ? (double)copy.bytes : 0,
+                                        .as.offload = copy};
+  array_push(o->l->c->arena, &o->insertions, insertion);
+}
+
+static void move(Offloads *o, Kept *kept) {
+  const int host = new_buffer(o->l, ARENA_OFFLOAD, kept->bytes);
+  Offload copy = {o->copies++, kept->bytes, place_of_buffer(kept->buffer), place_of_buffer(host)};
+  Insertion where = {.segment = kept->forward, .at = kept->written + 1, .rank = RANK_OFFLOAD, .tie = kept->buffer};
+  insert(o, &where, INSTRUCTION_OFFLOAD, kept, copy);
+  where.rank = where.at == kept->end ? RANK_OFFLOADED_NOW : RANK_OFFLOADED;
+  where.at = kept->end;
+  insert(o, &where, INSTRUCTION_OFFLOADED, kept, copy);
+  for (int r = 0; r < kept->reader_count; r++) {
+    Reader *reader = &kept->reader[r];
+    reader->buffer = new_buffer(o->l, ARENA_TRANSIENT, kept->bytes);
+    copy.number = o->copies++;
+    copy.device = place_of_buffer(reader->buffer);
+    where = (Insertion){.segment = reader->segment, .at = reader->begin, .tie = reader->first};
+    where.rank = reader->begin == reader->first ? RANK_FETCH_NOW : RANK_FETCH;
+    insert(o, &where, INSTRUCTION_FETCH, kept, copy);
+    where.at = reader->first;
+    where.rank = RANK_FETCHED;
+    insert(o, &where, INSTRUCTION_FETCHED, kept, copy);
+  }
+}
+
+static int by_place(const void *a, const void *b) {
+  const Insertion *x = a, *y = b;
+  return x->segment != y->segment ? x->segment - y->segment
+         : x->at != y->at         ? x->at - y->at
+         : x->rank != y->rank     ? (int)x->rank - (int)y->rank
+         : x->tie != y->tie       ? x->tie - y->tie
+                                  : x->instruction.as.offload.number - y->instruction.as.offload.number;
+}
+
+static void rebuild(Offloads *o) {
+  Arena *arena = o->l->c->arena;
+  qsort(o->insertions.at, (size_t)o->insertions.count, sizeof *o->insertions.at, by_place);
+  int next = 0;
+  for (int s = 0; s < o->l->segments.count; s++) {
+    InstructionList *list = &o->l->segments.at[s]->list, all = {0};
+    for (int i = 0; i <= list->count; i++) {
+      for (; next < o->insertions.count && o->insertions.at[next].segment == s && o->insertions.at[next].at == i;
+           next++) {
+        array_push(arena, &all, o->insertions.at[next].instruction);
+      }
+      if (i < list->count) {
+        array_push(arena, &all, list->at[i]);
+      }
+    }
+    *list = all;
+  }
+}
+
+void lower_offload(Lower *l) {
+  Offloads o = {.l = l};
+  if (l->c->program != PROGRAM_TRAIN || l->c->spec->offload.count == 0) {
+    return;
+  }
+  find_kept(&o);
+  decide(&o);
+  for (int i = 0; i < o.all.count; i++) {
+    if (!o.all.at[i]->stays) {
+      move(&o, o.all.at[i]);
+    }
+  }
+  visit_all(&o, read_there);
+  if (o.insertions.count > 0) {
+    rebuild(&o);
+  }
+}

@@ -1,0 +1,108 @@
+// offload.c: which values that the backward reads wait for it in the memory of the host.
+//
+// Needs an arranged graph, in which it is decided what is kept. Of the values that the forward makes and the backward
+// reads, those are marked that a selector of the layout's `offload` names: by what makes them, or by what reads them.
+// The mark says which selected scope they belong to, a layer for example. Which of them are worth it, and when they
+// travel, is decided where there are instructions (lower_offload.c).
+#include <string.h>
+
+#include "compiler/compilation.h"
+
+typedef struct {
+  Compilation *c;
+  Graph *graph;
+} Offloading;
+
+// The outermost scope around this one that the selector means, or -1.
+static ScopeId scope_selected(const Graph *graph, Name selector, ScopeId scope) {
+  ScopeId found = -1;
+  for (; scope >= 0; scope = graph->scopes.at[scope].parent) {
+    Name path = graph->scopes.at[scope].path;
+    found = selector_matches(graph, selector, scope, path && path[0] ? path : NULL) ? scope : found;
+  }
+  return found;
+}
+
+// The scope that a selector names for an operation, or for a value where there is one; -1: none does.
+static ScopeId selected(const Offloading *o, const Node *node, const Value *value) {
+  for (int i = 0; i < o->c->spec->offload.count; i++) {
+    Name selector = o->c->spec->offload.at[i]->name;
+    if (selector[0] == '@') {
+      if (value && value->label && strcmp(selector + 1, value->label) == 0) {
+        return node->scope;
+      }
+      continue;
+    }
+    ScopeId scope = scope_selected(o->graph, selector, node->scope);
+    if (scope >= 0) {
+      return scope;
+    }
+    if (value && value->name && node->scope >= 0) {
+      Name path = o->graph->scopes.at[node->scope].path;
+      Name full = name_format(o->c->names, "%s%s%s", path, path[0] ? "." : "", value->name);
+      if (selector_matches(o->graph, selector, -1, full)) {
+        return node->scope;
+      }
+    }
+  }
+  return -1;
+}
+
+// Where the memory comes from that a value is a view of.
+static ValueId origin(const Graph *graph, ValueId value) {
+  for (const Node *node = graph_producer(graph, value); node; node = graph_producer(graph, value)) {
+    bool apart = node->op == OP_SHARD && graph->axes.at[node->axis2].zigzag && !graph->axes.at[node->axis].zigzag;
+    if (node->op == OP_SEGMENT) {
+      value = graph->regions.at[node->region].results.at[graph_value(graph, value)->result];
+    } else if (op_alias(node->op) || (node->op == OP_SHARD && !apart)) {
+      value = node->operands[0];
+    } else {
+      break;
+    }
+  }
+  return value;
+}
+
+// What a kernel that several operations became returns is made by one of them.
+static ValueId maker_of(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  return node && node->op == OP_GROUP ? graph->regions.at[node->region].results.at[graph_value(graph, value)->result]
+                                      : value;
+}
+
+static void read_by(Offloading *o, const Node *reader, ValueId operand) {
+  const Graph *graph = o->graph;
+  ValueId value = origin(graph, operand);
+  const ValueId inner = maker_of(graph, value);
+  const Node *maker = graph_producer(graph, inner), *kernel = graph_producer(graph, value);
+  if (!maker || graph_is_backward(graph, kernel) || op_leaf(maker->op) ||
+      graph_value(graph, inner)->role != ROLE_ACTIVATION || graph_value(graph, value)->offload) {
+    return;
+  }
+  ScopeId scope = selected(o, reader, NULL);
+  scope = scope >= 0 ? scope : selected(o, maker, graph_value(graph, inner));
+  graph_value(graph, value)->offload = scope + 1;
+}
+
+static void walk(Offloading *o, RegionId region, bool kernel) {
+  const NodeList nodes = o->graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes.count; i++) {
+    const Node *node = graph_node(o->graph, nodes.at[i]);
+    const bool backward = kernel || graph_is_backward(o->graph, node);
+    if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT || (node->op == OP_GROUP && backward)) {
+      walk(o, node->region, node->op == OP_GROUP);
+    } else if (backward && !op_alias(node->op)) {
+      for (int j = 0; j < node->operand_count; j++) {
+        read_by(o, node, node->operands[j]);
+      }
+    }
+  }
+}
+
+bool pass_offload(Compilation *c) {
+  Offloading o = {c, c->graph};
+  if (c->spec->offload.count > 0) {
+    walk(&o, 0, false);
+  }
+  return true;
+}

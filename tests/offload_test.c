@@ -1,0 +1,258 @@
+// offload_test.c: values that wait for the backward in the memory of the host: nothing but memory changes.
+//
+// Each pair of layouts differs in `offload` alone: two steps and an evaluation must give the same bits. How much is
+// moved and how much less memory is predicted are known for a model of many layers. plan_verify must notice copies that
+// are left out or end too late, and a value that is not fetched must show.
+#include <stdio.h>
+
+#include "base/file.h"
+#include "compiler/plan_verify.h"
+#include "tests/layouts_outcome.h"
+
+enum { DEADLINE = 30, LAYERS = 12, BATCH = 4, SEQ = 16, EMBED = 64, WINDOW = 4 };
+
+typedef struct {
+  const char *file, *common, *offload;
+} Pair;
+
+static const Pair pairs[] = {
+    {"gpt2.mdl", "", "offload layers;"},
+    {"gpt2.mdl", "recompute layers;", "offload layers;"},
+    {"gpt2.mdl", "recompute attention;", "offload layers;"},
+    {"gpt2.mdl", "", "offload attention;"},
+    {"gpt2.mdl", "", "offload @resid;"},
+    {"gpt2.mdl", "", "offload layers.*.q, layers.1, gelu;"},
+    {"gpt2.mdl", "microbatches = 4; recompute layers;", "offload layers;"},
+    {"gpt2.mdl", "mesh pp = 2; layers -> pp; microbatches = 4;", "offload layers;"},
+    {"gpt2.mdl", "mesh pp = 2; layers -> pp; microbatches = 4; schedule gpipe; recompute layers;", "offload layers;"},
+    {"gpt2.mdl", "mesh pp = 2; layers -> pp; microbatches = 4; schedule zero_bubble;", "offload layers;"},
+    {"gpt2.mdl", "mesh pp = 2; layers -> pp; microbatches = 4; schedule interleaved(chunks = 2);", "offload layers;"},
+    {"llama.mdl", "", "offload layers;"},
+    {"llama.mdl", "recompute layers;", "offload layers;"},
+    {"llama.mdl", "mesh dp = 2; batch -> dp; param, grad, state -> dp;", "offload layers;"},
+    {"llama.mdl", "mesh tp = 2; kv_heads, ffn, vocab -> tp; @resid: seq -> tp;", "offload layers;"},
+    {"llama.mdl", "mesh cp = 2; seq -> cp(zigzag);", "offload attention;"},
+    {"llama.mdl", "mesh cp = 2; seq -> cp(zigzag); attention: key -> cp(ring);", "offload layers;"},
+    {"moves.mdl", "", "offload layers;"},
+    {"dropout.mdl", "", "offload layers;"},
+    {"mqa.mdl", "", "offload attention;"},
+};
+
+static int64_t count_of(const PlanSet *set, InstructionKind kind) {
+  int64_t count = 0;
+  for (int p = 0; p < set->count; p++) {
+    for (int s = 0; s < set->plans[p]->segment_count; s++) {
+      for (int i = 0; i < set->plans[p]->segments[s].count; i++) {
+        count += set->plans[p]->segments[s].instructions[i].kind == kind;
+      }
+    }
+  }
+  return count;
+}
+
+// The program with one more layout, called `mine`. The arena must outlive what it is used for.
+static LayoutRun *compile_with(Arena *arena, const char *file, const char *common, const char *offload,
+                               const char *precision) {
+  FileError error;
+  size_t length = 0;
+  char *path = arena_copy(arena, "/tmp/offload_XXXXXX", 20), name[256];
+  snprintf(name, sizeof name, "%s/tests/layouts/%s", MDL_SOURCE_DIR, file);
+  char *text = file_read(name, &length, &error);
+  FILE *to = fdopen(mkstemp(path), "w");
+  assert_true(text && to);
+  fprintf(to, "%s\nlayout mine { %s %s }\n", text, common, offload);
+  fclose(to);
+  free(text);
+  CompileOptions options = {.layout = "mine", .precision = precision, .target = "cpu", .gradients = true};
+  LayoutRun *run = layout_compile(path, &options, stdout);
+  unlink(path);
+  if (!run) {
+    fail_msg("%s does not compile with %s %s", file, common, offload);
+  }
+  return run;
+}
+
+static void same_bits(void **state) {
+  (void)state;
+  static const char *const precisions[] = {"fp64", "fp32"};
+  for (size_t i = 0; i < 2 * (sizeof pairs / sizeof *pairs); i++) {
+    const Pair *pair = &pairs[i / 2];
+    char said[512];
+    Arena *arena = arena_create();
+    Outcome without = {0}, with = {0};
+    LayoutRun *run = compile_with(arena, pair->file, pair->common, "", precisions[i % 2]);
+    assert_int_equal(count_of(run->set, INSTRUCTION_OFFLOAD), 0);
+    outcome_run(run, pair->file, DEADLINE, arena, &without);
+    run = compile_with(arena, pair->file, pair->common, pair->offload, precisions[i % 2]);
+    const int64_t copies = count_of(run->set, INSTRUCTION_OFFLOAD);
+    assert_true(copies > 0 && count_of(run->set, INSTRUCTION_OFFLOADED) == copies);
+    assert_true(count_of(run->set, INSTRUCTION_FETCH) >= copies);
+    assert_int_equal(count_of(run->set, INSTRUCTION_FETCHED), count_of(run->set, INSTRUCTION_FETCH));
+    outcome_run(run, pair->file, DEADLINE, arena, &with);
+    if (!outcome_same(&without, &with, 0, false, said, sizeof said)) {
+      fail_msg("%s, %s: %s %s: %s", pair->file, precisions[i % 2], pair->common, pair->offload, said);
+    }
+    arena_destroy(arena);
+  }
+}
+
+// --- memory ---
+
+static const char deep[] =
+    "import std.nn;\n"
+    "model deep {\n"
+    "  axis batch = %d, seq = %d, vocab = 8, embed = %d, ffn = 64, layers = %d;\n"
+    "  input tokens, targets: index(vocab)[batch, seq];\n"
+    "  param table: [vocab, embed] ~ normal(0.02);\n"
+    "  x = table[tokens];\n"
+    "  repeat layers {\n"
+    "    h = rms_norm(x over embed);\n"
+    "    x = x + linear(gelu(linear(h over embed to ffn, name = up)) over ffn to embed, name = down);\n"
+    "  }\n"
+    "  loss = mean(cross_entropy(dot(x, table over embed), targets over vocab));\n"
+    "}\n"
+    "recipe r { model deep(); optimizer adamw(lr = 0.01); }\n"
+    "layout kept { %s }\n"
+    "layout moved { %s offload layers; }\n";
+
+typedef struct {
+  int64_t transient, offload;
+} Sizes;
+
+static Sizes sizes_of(const char *common, const char *layout) {
+  char path[] = "/tmp/offload_XXXXXX";
+  FILE *to = fdopen(mkstemp(path), "w");
+  assert_non_null(to);
+  fprintf(to, deep, BATCH, SEQ, EMBED, LAYERS, common, common);
+  fclose(to);
+  LayoutRun *run = layout_compile(path, &(CompileOptions){.layout = layout, .target = "cpu"}, stdout);
+  unlink(path);
+  assert_non_null(run);
+  const Plan *plan = run->set->plans[0];
+  const Sizes sizes = {plan->arena_bytes[ARENA_TRANSIENT], plan->arena_bytes[ARENA_OFFLOAD]};
+  arena_destroy(run->arena);
+  return sizes;
+}
+
+// With everything else computed again a layer keeps its input alone: all inputs but the last layer's wait on the host,
+// and on the device there are those of a few layers.
+static void inputs_of_layers_are_not_on_the_device(void **state) {
+  (void)state;
+  const int64_t input = BATCH * SEQ * EMBED * 4;
+  const Sizes kept = sizes_of("recompute layers;", "kept"), moved = sizes_of("recompute layers;", "moved");
+  assert_int_equal(kept.offload, 0);
+  assert_int_equal(moved.offload, (LAYERS - 1) * input);
+  const int64_t less = kept.transient - moved.transient;
+  if (less < (LAYERS - WINDOW) * input || less > (LAYERS - 1) * input) {
+    fail_msg("%lld bytes less, for inputs of %lld", (long long)less, (long long)input);
+  }
+}
+
+// Without it a layer keeps several values, of which there are then two or three layers' on the device.
+static void what_layers_keep_is_not_on_the_device(void **state) {
+  (void)state;
+  const Sizes kept = sizes_of("", "kept"), moved = sizes_of("", "moved");
+  const int64_t layer = moved.offload / LAYERS;
+  assert_true(layer > 4 * BATCH * SEQ * EMBED * 4 / 2);
+  const int64_t less = kept.transient - moved.transient;
+  if (less < (LAYERS - WINDOW - 1) * layer || less > moved.offload) {
+    fail_msg("%lld bytes less, for %lld of a layer", (long long)less, (long long)layer);
+  }
+}
+
+// Each microbatch in flight has its own memory on the host, and it is not in the figures of the device.
+static void lanes_have_memory_of_their_own(void **state) {
+  (void)state;
+  const char common[] = "mesh pp = 2; layers -> pp; schedule gpipe, microbatches = 4; recompute layers;";
+  const Sizes kept = sizes_of(common, "kept"), moved = sizes_of(common, "moved");
+  const int64_t input = BATCH * SEQ * EMBED;  // f32, of a quarter of the batch
+  assert_int_equal(moved.offload, 4 * (LAYERS / 2) * input);
+  assert_true(kept.transient - moved.transient >= 4 * (LAYERS / 2 - 1) * input - WINDOW * input);
+}
+
+// --- what must be noticed ---
+
+static void instruction_remove(PlanSegment *segment, int at) {
+  memmove(&segment->instructions[at], &segment->instructions[at + 1],
+          sizeof *segment->instructions * (size_t)(segment->count - at - 1));
+  segment->count--;
+}
+
+static void instruction_to_end(PlanSegment *segment, int at) {
+  const Instruction moved = segment->instructions[at];
+  instruction_remove(segment, at);
+  segment->instructions[segment->count++] = moved;
+}
+
+static bool is_copy(InstructionKind kind) {
+  return kind >= INSTRUCTION_OFFLOAD && kind <= INSTRUCTION_FETCHED;
+}
+
+// Every copy left out by half, and every end put off: where memory is used meanwhile that is wrong.
+static void copies_are_verified(void **state) {
+  (void)state;
+  Arena *arena = arena_create();
+  LayoutRun *run = compile_with(arena, "gpt2.mdl", "", "offload layers;", "fp32");
+  Plan *plan = run->set->plans[0];
+  int late = 0, ends = 0;
+  for (int s = 0; s < plan->segment_count; s++) {
+    PlanSegment *segment = &plan->segments[s], whole = *segment;
+    for (int i = 0; i < whole.count; i++) {
+      const InstructionKind kind = whole.instructions[i].kind;
+      if (!is_copy(kind)) {
+        continue;
+      }
+      for (int to_end = 0; to_end < 2; to_end++) {
+        *segment = whole;
+        segment->instructions =
+            arena_copy(run->arena, whole.instructions, sizeof *whole.instructions * (size_t)whole.count);
+        (to_end ? instruction_to_end : instruction_remove)(segment, i);
+        const bool wrong = plan_verify(run->arena, plan) != NULL;
+        if (!wrong && !(to_end && kind == INSTRUCTION_OFFLOADED)) {
+          fail_msg("%s %d %s and nothing is said", instruction_kind_name(kind), i, to_end ? "put off" : "left out");
+        }
+        ends += to_end && kind == INSTRUCTION_OFFLOADED;
+        late += wrong && to_end && kind == INSTRUCTION_OFFLOADED;
+      }
+    }
+    *segment = whole;
+  }
+  assert_null(plan_verify(run->arena, plan));
+  if (late * 10 < ends * 9) {  // what nothing else takes the memory of may be copied as late as one likes
+    fail_msg("of %d copies out that end too late %d are noticed", ends, late);
+  }
+  arena_destroy(run->arena);
+  arena_destroy(arena);
+}
+
+// The negative control of same_bits: a copy that does not come back.
+static void a_value_that_is_not_fetched_shows(void **state) {
+  (void)state;
+  char said[512];
+  Arena *arena = arena_create();
+  Outcome without = {0}, with = {0};
+  outcome_run(compile_with(arena, "gpt2.mdl", "", "", "fp32"), "kept", DEADLINE, arena, &without);
+  LayoutRun *run = compile_with(arena, "gpt2.mdl", "", "offload layers;", "fp32");
+  PlanSegment *segment = &run->set->plans[0]->segments[0];
+  for (int i = segment->count - 1, left = 1; i >= 0 && left; i--) {
+    if (segment->instructions[i].kind == INSTRUCTION_FETCH) {
+      instruction_remove(segment, i);
+      left--;
+    }
+  }
+  outcome_run(run, "moved", DEADLINE, arena, &with);
+  assert_false(outcome_same(&without, &with, 0, false, said, sizeof said));
+  arena_destroy(arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(same_bits),
+      cmocka_unit_test(inputs_of_layers_are_not_on_the_device),
+      cmocka_unit_test(what_layers_keep_is_not_on_the_device),
+      cmocka_unit_test(lanes_have_memory_of_their_own),
+      cmocka_unit_test(copies_are_verified),
+      cmocka_unit_test(a_value_that_is_not_fetched_shows),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
