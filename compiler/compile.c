@@ -101,7 +101,8 @@ static Compilation start(Front *f, const CompileOptions *options, ProgramKind pr
                        .pack_count = program == PROGRAM_TRAIN ? 0 : f->pack_count,
                        .holders = f->pipeline ? &f->holders : NULL,
                        .copied = &f->copied,
-                       .stage = f->stage};
+                       .stage = f->stage,
+                       .chunk_bytes = options->chunk_bytes};
 }
 
 static void add_schedule(Front *f, Lower *l) {
@@ -420,7 +421,7 @@ bool compile_print(Arena *arena, Diag *diag, const CompileOptions *options, Buff
   if (options->after && strcmp(options->after, "lower") == 0) {
     return print_lowered(arena, diag, options, out);
   }
-  const char *after = options->after ? options->after : "arrange";
+  const char *after = options->after ? options->after : "chunk";
   if (!known_pass(diag, after)) {
     return false;
   }

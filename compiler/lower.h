@@ -98,6 +98,7 @@ typedef struct {
   Storage *storage;  // by value
   Home *home;        // by value
   bool *accumulate;  // by value: added over microbatches
+  bool *add;         // by value: added to what other parts of the same rows have given
   bool *aligned;     // by value: its rows may lie apart, so that each begins on a whole memory line
   int capacity;
   ARRAY(Bundle) bundles;
@@ -154,6 +155,9 @@ void lower_send(Lower *l, const Node *node);
 void lower_receive(Lower *l, const Node *node);
 Storage message_storage(Lower *l, const Node *node, ValueId value);  // a buffer for what a message holds
 
+// lower_chunks.c
+void lower_chunks(Lower *l, const Node *node);
+
 // lower_kernel.c
 void lower_group(Lower *l, const Node *node);
 void lower_copy(Lower *l, Shape shape, ElementType type, const Storage *from, const Storage *to, WriteMode write);
@@ -161,6 +165,7 @@ void lower_fill(Lower *l, Shape shape, ElementType type, const Storage *to, doub
 
 // lower.c
 Instruction *new_instruction(Lower *l, InstructionKind kind);
+void lower_list(Lower *l, const NodeList *nodes);
 void lower_program(Lower *l);
 
 // memory.c

@@ -497,6 +497,40 @@ static void run_nested(Reference *r, const Node *node) {
   }
 }
 
+// What the body of `chunks` makes of one part of the rows.
+static void keep_part(Reference *r, const Node *node, int result, int64_t part) {
+  const Tensor *from = &r->values[r->graph->regions.at[node->region].results.at[result]];
+  Tensor *to = define(r, node->first_result + result);
+  AxisId each = node->axes.axis[0];
+  bool stacked = shape_has(&to->shape, each), summed = !stacked && !shape_has(&to->shape, node->axis);
+  Point point = r->point;
+  FOR_POINTS(r, point, &from->shape) {
+    point.at[each] = part;
+    point.at[node->axis] = part * size_of(r, node->axis2) + point.at[node->axis2];
+    double *out = element(r, to, point);
+    *out = (summed && part ? *out : 0) + *element(r, from, point);
+  }
+}
+
+static void run_chunks(Reference *r, const Node *node) {
+  const Region *region = &r->graph->regions.at[node->region];
+  for (int64_t part = 0; part < size_of(r, node->axes.axis[0]) && !r->wrong; part++) {
+    for (int i = 0; i < region->parameters.count; i++) {
+      const Tensor *whole = &r->values[node->operands[i]];
+      Tensor *to = define(r, region->parameters.at[i]);
+      Point point = r->point;
+      FOR_POINTS(r, point, &to->shape) {
+        point.at[node->axis] = part * size_of(r, node->axis2) + point.at[node->axis2];
+        *element(r, to, point) = *element(r, whole, point);
+      }
+    }
+    run_region(r, node->region);
+    for (int i = 0; i < node->result_count && !r->wrong; i++) {
+      keep_part(r, node, i, part);
+    }
+  }
+}
+
 static void run_elements(Reference *r, const Node *node) {
   Tensor *to = define(r, node->first_result);
   Point point = r->point, scratch = r->scratch;
@@ -550,6 +584,9 @@ static void run_node(Reference *r, const Node *node) {
       return;
     case OP_OUTPUT:
       array_push(r->arena, &r->outputs, ((NamedTensor){node->text, r->values[node->operands[0]]}));
+      return;
+    case OP_CHUNKS:
+      run_chunks(r, node);
       return;
     case OP_COMPOSITE:
     case OP_MICROBATCH:
