@@ -280,4 +280,5 @@ void decide_homes(Lower *l) {
       decide_node(l, node);
     }
   }
+  decide_overwritten(l);
 }

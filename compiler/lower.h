@@ -62,11 +62,20 @@ typedef struct {
   InstructionList list;
 } LowerSegment;
 
-typedef enum { HOME_OWN, HOME_CONCAT, HOME_BUNDLE, HOME_PACK, HOME_ASSIGN, HOME_HOST, HOME_RESULT } HomeKind;
+typedef enum {
+  HOME_OWN,
+  HOME_CONCAT,
+  HOME_BUNDLE,
+  HOME_PACK,
+  HOME_ASSIGN,
+  HOME_HOST,
+  HOME_RESULT,
+  HOME_OVER
+} HomeKind;
 
 typedef struct {  // where a value lives, if not in a buffer of its own
   HomeKind kind;
-  ValueId parent;  // CONCAT: its result; PACK: the pack; ASSIGN: the target; RESULT: the microbatch's result
+  ValueId parent;  // CONCAT: its result; PACK: the pack; ASSIGN: the target; RESULT: the microbatch's result; OVER: what was there
   int index;       // operand number; member of the bundle
   int bundle;
 } Home;
@@ -128,6 +137,9 @@ void pack_offsets(const int64_t *elements, int count, int64_t *offsets);  // in 
 Storage pack_slot(Lower *l, const Node *pack, int index);  // of an operand, in the order of its parameter
 bool state_map_build(Lower *l);
 const StatePlace *state_place(const Lower *l, Name name);  // NULL: not on this stage
+
+// overwrite.c: after all other homes.
+void decide_overwritten(Lower *l);
 
 // lower_gemm.c
 void lower_dot(Lower *l, const Node *node);
