@@ -42,10 +42,19 @@ static void place_result(Lower *l, const Chunk *chunk, int i) {
   l->add[inside] = !cut && !each && chunk->part > 0;
 }
 
+// Results begin with the first part, ahead of what lives for a part alone: then that leaves no hole between them.
+static void begin_results(Lower *l, const Node *node) {
+  for (int i = 0; i < node->result_count; i++) {
+    MemoryBuffer *buffer = &l->buffers.at[storage_of(l, node->first_result + i)->buffer];
+    buffer->first = l->into->count < buffer->first ? l->into->count : buffer->first;
+  }
+}
+
 void lower_chunks(Lower *l, const Node *node) {
   const Region *body = &l->graph->regions.at[node->region];
   const NodeList nodes = body->nodes;
   Chunk chunk = {node, 0};
+  begin_results(l, node);
   for (; chunk.part < l->graph->axes.at[node->axes.axis[0]].size; chunk.part++) {
     for (int i = 0; i < body->parameters.count; i++) {
       Storage from = part_of(l, node->operands[i], node->axis, chunk.part * l->graph->axes.at[node->axis2].size);
