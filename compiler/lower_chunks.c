@@ -45,7 +45,8 @@ static void place_result(Lower *l, const Chunk *chunk, int i) {
 // Results begin with the first part, ahead of what lives for a part alone: then that leaves no hole between them.
 static void begin_results(Lower *l, const Node *node) {
   for (int i = 0; i < node->result_count; i++) {
-    MemoryBuffer *buffer = &l->buffers.at[storage_of(l, node->first_result + i)->buffer];
+    int made = storage_of(l, node->first_result + i)->buffer;
+    MemoryBuffer *buffer = &l->buffers.at[made];
     buffer->first = l->into->count < buffer->first ? l->into->count : buffer->first;
   }
 }
