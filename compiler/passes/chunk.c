@@ -21,7 +21,8 @@ typedef struct {
   // Of one cut:
   NodeId head;
   AxisId axis, part;
-  int64_t elements, parts;
+  Shape columns;
+  int64_t parts;
   bool *member, *after, *before;  // by place: in the cut, behind some of it, ahead of some of it
 } Chunker;
 
@@ -60,7 +61,8 @@ static bool is_cut(const Chunker *k, ValueId value) {
 }
 
 static bool is_large(const Chunker *k, ValueId value) {
-  return is_cut(k, value) && graph_elements(k->graph, graph_shape(k->graph, value)) >= k->elements;
+  Shape shape = graph_shape(k->graph, value);
+  return is_cut(k, value) && shape_contains(&shape, &k->columns);
 }
 
 // --- what belongs to a cut ---
@@ -455,7 +457,7 @@ static void reorder(Chunker *k, RegionId region, int first, int last, const Node
 // --- which ---
 
 // The operand without the columns of a product of two matrices: its rows come first in memory, and may be cut.
-static bool find_rows(Chunker *k, const Node *dot, Shape *columns) {
+static bool find_rows(Chunker *k, const Node *dot) {
   const Graph *graph = k->graph;
   Shape result = graph_shape(graph, dot->first_result);
   for (int s = 0; s < 2; s++) {
@@ -464,11 +466,11 @@ static bool find_rows(Chunker *k, const Node *dot, Shape *columns) {
     while (lead < rows.count && graph->axes.at[rows.axis[lead]].size == 1) {
       lead++;
     }
-    *columns = shape_minus(result, &rows);
+    k->columns = shape_minus(result, &rows);
     bool mine = lead < rows.count && shape_has(&result, rows.axis[lead]) && !shape_has(&other, rows.axis[lead]);
-    for (int i = 0; mine && columns->count > 0 && i < k->nodes.count; i++) {
+    for (int i = 0; mine && k->columns.count > 0 && i < k->nodes.count; i++) {
       const Node *node = graph_node(graph, k->nodes.at[i]);
-      if (node->op == OP_TAKE && shape_has(columns, node->axis)) {
+      if (node->op == OP_TAKE && shape_has(&k->columns, node->axis)) {
         k->axis = rows.axis[lead];
         return true;
       }
@@ -487,10 +489,10 @@ static int64_t parts_of(const Chunker *k, int64_t bytes, int64_t rows) {
   return best;
 }
 
-static bool takes_columns(const Chunker *k, const Shape *columns) {
+static bool takes_columns(const Chunker *k) {
   for (int i = 0; i < k->nodes.count; i++) {
     const Node *node = graph_node(k->graph, k->nodes.at[i]);
-    if (k->member[i] && node->op == OP_TAKE && shape_has(columns, node->axis)) {
+    if (k->member[i] && node->op == OP_TAKE && shape_has(&k->columns, node->axis)) {
       return true;
     }
   }
@@ -500,14 +502,13 @@ static bool takes_columns(const Chunker *k, const Shape *columns) {
 static bool try_head(Chunker *k, RegionId region, int at) {
   Graph *graph = k->graph;
   const Node *dot = graph_node(graph, k->nodes.at[at]);
-  Shape columns;
-  if (dot->op != OP_DOT || !find_rows(k, dot, &columns)) {
+  if (dot->op != OP_DOT || !find_rows(k, dot)) {
     return false;
   }
   k->head = k->nodes.at[at];
-  k->elements = graph_elements(graph, graph_shape(graph, dot->first_result));
-  int64_t bytes = k->elements * element_type_bytes(graph_value(graph, dot->first_result)->type);
-  k->parts = parts_of(k, bytes, k->elements / graph_elements(graph, columns));
+  int64_t elements = graph_elements(graph, graph_shape(graph, dot->first_result));
+  int64_t bytes = elements * element_type_bytes(graph_value(graph, dot->first_result)->type);
+  k->parts = parts_of(k, bytes, elements / graph_elements(graph, k->columns));
   if (k->parts == 1) {
     return false;
   }
@@ -518,7 +519,7 @@ static bool try_head(Chunker *k, RegionId region, int at) {
   for (int i = at; i < k->nodes.count; i++) {
     last = k->member[i] ? i : last;
   }
-  if (!takes_columns(k, &columns) || !cut_is_good(k, &graph->regions.at[region].results, at, last)) {
+  if (!takes_columns(k) || !cut_is_good(k, &graph->regions.at[region].results, at, last)) {
     return false;
   }
   graph->region = region;
