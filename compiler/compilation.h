@@ -28,7 +28,7 @@ typedef struct {
   Map *holders;  // with a pipeline: name of a tensor to its owner (low byte) and the stages that hold it; else NULL
   int stage;     // of the pipeline
   int64_t chunk_bytes;  // see CompileOptions
-  Map *copied;   // names of the parameters of which there are copies: the training step adds them
+  Map *copied;          // names of the parameters of which there are copies: the training step adds them
   ARRAY(CopiedValue) copies;
   struct Shard *shard;  // how values are held, once shard has run; NULL: one rank
 } Compilation;

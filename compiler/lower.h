@@ -62,20 +62,12 @@ typedef struct {
   InstructionList list;
 } LowerSegment;
 
-typedef enum {
-  HOME_OWN,
-  HOME_CONCAT,
-  HOME_BUNDLE,
-  HOME_PACK,
-  HOME_ASSIGN,
-  HOME_HOST,
-  HOME_RESULT,
-  HOME_OVER
-} HomeKind;
+typedef enum { HOME_OWN, HOME_CONCAT, HOME_BUNDLE, HOME_PACK, HOME_ASSIGN, HOME_HOST, HOME_RESULT, HOME_OVER } HomeKind;
 
 typedef struct {  // where a value lives, if not in a buffer of its own
   HomeKind kind;
-  ValueId parent;  // CONCAT: its result; PACK: the pack; ASSIGN: the target; RESULT: the microbatch's result; OVER: what was there
+  ValueId parent;  // CONCAT: its result; PACK: the pack; ASSIGN: the target; RESULT: the microbatch's result; OVER:
+                   // what was there
   int index;       // operand number; member of the bundle
   int bundle;
 } Home;

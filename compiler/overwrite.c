@@ -57,9 +57,9 @@ static bool ends_here(const Lives *lives, const Node *group, int at, ValueId val
   const Lower *l = lives->l;
   const Value *old = graph_value(l->graph, value), *made = graph_value(l->graph, result);
   const Node *node = graph_producer(l->graph, value);
-  return node && reads_at_once(node->op) && made_here(lives, value) && of_own(l, value) && lives->last[value] == at && !lives->shared[value] && old->type == made->type &&
-         shape_same_set(&old->shape, &group->axes) && same_shape(&old->shape, &made->shape) &&
-         l->aligned[value] == l->aligned[result];
+  return node && reads_at_once(node->op) && made_here(lives, value) && of_own(l, value) && lives->last[value] == at &&
+         !lives->shared[value] && old->type == made->type && shape_same_set(&old->shape, &group->axes) &&
+         same_shape(&old->shape, &made->shape) && l->aligned[value] == l->aligned[result];
 }
 
 static void decide_group(Lives *lives, const Node *group, int at) {
