@@ -487,8 +487,10 @@ static const char *infer_region(Graph *graph, const Node *node, Value *results) 
 static const char *infer_chunks(Graph *graph, const Node *node, Value *results) {
   const char *wrong = infer_region(graph, node, results);
   const ValueList *made = &graph->regions.at[node->region].results;
+  int64_t size;
   if (wrong || node->axes.count != 1 ||
-      axis_size(graph, node->axes.axis[0]) * axis_size(graph, node->axis2) != axis_size(graph, node->axis)) {
+      __builtin_mul_overflow(axis_size(graph, node->axes.axis[0]), axis_size(graph, node->axis2), &size) ||
+      size != axis_size(graph, node->axis)) {
     return wrong ? wrong : "the parts are not all of the axis";
   }
   for (int i = 0; i < made->count; i++) {
