@@ -74,6 +74,9 @@ bool copies_refresh(Compilation *c);
 // widen_rings.c: before kernels are made.
 void widen_rings(Compilation *c);
 
+// chunk.c: logits of more bytes than this are large.
+int64_t chunk_bytes(const Compilation *c);
+
 // group.c: which nodes of a list belong to one kernel. group[i] of node id i: an id, or -1.
 typedef struct {
   int *group;  // by NodeId

@@ -479,9 +479,13 @@ static bool find_rows(Chunker *k, const Node *dot) {
   return false;
 }
 
+int64_t chunk_bytes(const Compilation *c) {
+  return c->chunk_bytes ? c->chunk_bytes : CHUNK_BYTES;
+}
+
 // As few parts as have few enough bytes; if there are none, as many as have rows enough.
 static int64_t parts_of(const Chunker *k, int64_t bytes, int64_t rows) {
-  int64_t given = k->c->chunk_bytes, most = given ? given : CHUNK_BYTES, least = given ? 1 : CHUNK_ROWS, best = 1;
+  int64_t most = chunk_bytes(k->c), least = k->c->chunk_bytes ? 1 : CHUNK_ROWS, best = 1;
   int64_t size = k->graph->axes.at[k->axis].size;
   for (int64_t n = 1; n <= size && rows / n >= least && bytes / best > most; n++) {
     best = size % n == 0 ? n : best;
