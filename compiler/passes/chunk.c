@@ -6,7 +6,7 @@
 // gradient. Where anything among them is not independent by rows, the logits stay whole.
 #include <string.h>
 
-#include "compiler/compilation.h"
+#include "compiler/passes/chunk.h"
 
 // A part has few bytes of logits, but enough rows for products to keep their speed: the gradient of the weights is read
 // and written once more for each part, 8 bytes for 6 * CHUNK_ROWS operations.
@@ -121,89 +121,6 @@ static void grow(Chunker *k) {
 
 // --- is it independent by rows? ---
 
-static bool has_axis(const Chunker *k, const Node *node) {
-  return node->axis == k->axis || node->axis2 == k->axis || shape_has(&node->axes, k->axis);
-}
-
-static bool used_within(const Graph *graph, const Region *region, ValueId value) {
-  for (int i = 0; i < region->nodes.count; i++) {
-    const Node *node = graph_node(graph, region->nodes.at[i]);
-    for (int j = 0; j < node->operand_count; j++) {
-      if (node->operands[j] == value) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
-static bool sums_rows(const Chunker *k, const Node *node) {
-  return node && node->op == OP_SUM && shape_has(&node->axes, k->axis);
-}
-
-// Rows are outer, nothing asks which row it is, and over them there are sums alone, which nothing inside reads.
-static bool kernel_by_rows(const Chunker *k, const Node *group) {
-  const Graph *graph = k->graph;
-  const Region *region = &graph->regions.at[group->region];
-  int at = shape_find(&group->axes, k->axis);
-  if (at < 0 || group->integer >> at & 1) {
-    return false;
-  }
-  for (int i = 0; i < region->nodes.count; i++) {
-    const Node *node = graph_node(graph, region->nodes.at[i]);
-    bool reduces = node->op == OP_SUM || node->op == OP_REDUCE_MAX || node->op == OP_REDUCE_MIN;
-    bool places = node->op == OP_POSITION || node->op == OP_UNIFORM || node->op == OP_NORMAL || node->op == OP_AS_INDEX;
-    bool over = reduces && shape_has(&node->axes, k->axis);
-    if ((places && has_axis(k, node)) || graph_value(graph, node->first_result)->bound == k->axis ||
-        (over && (!sums_rows(k, node) || used_within(graph, region, node->first_result)))) {
-      return false;
-    }
-  }
-  for (int i = 0; i < region->results.count; i++) {
-    ValueId value = region->results.at[i];
-    if (!is_cut(k, value) && !sums_rows(k, graph_producer(graph, value))) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// Results are cut, or sums over the cut axis in a format that sums may be kept in.
-static bool product_by_rows(const Chunker *k, const Node *node) {
-  bool contracted = node->op != OP_DOT_SUM && shape_has(&node->axes, k->axis);
-  for (int i = 0; i < node->result_count; i++) {
-    ValueId value = node->first_result + i;
-    bool summed = contracted && element_type_bytes(graph_value(k->graph, value)->type) >= 4;
-    if (!is_cut(k, value) && !summed) {
-      return false;
-    }
-  }
-  return true;
-}
-
-static bool by_rows(const Chunker *k, const Node *node) {
-  switch (node->op) {
-    case OP_DOT:
-    case OP_DOTS:
-    case OP_DOT_SUM:
-      return product_by_rows(k, node);
-    case OP_GROUP:
-      return kernel_by_rows(k, node);
-    case OP_TAKE:
-      return node->axis != k->axis && is_cut(k, node->first_result);
-    case OP_ALL_REDUCE:
-      return is_cut(k, node->first_result);
-    case OP_STOP:
-    case OP_RENAME:
-    case OP_SPLIT:
-    case OP_MERGE:
-    case OP_SLICE:
-      return !has_axis(k, node) && is_cut(k, node->first_result);
-    default:
-      return false;
-  }
-}
-
 typedef struct {
   const Chunker *k;
   int at;  // who reads; -1: the region's end
@@ -242,7 +159,7 @@ static bool cut_is_good(const Chunker *k, const ValueList *results, int first, i
     const Node *node = graph_node(k->graph, k->nodes.at[i]);
     reading.at = i;
     visit_operands(k->graph, k->nodes.at[i], check_reading, &reading);
-    reading.good &= !k->member[i] || by_rows(k, node);
+    reading.good &= !k->member[i] || chunk_by_rows(k->graph, k->axis, node);
     reading.good &= k->member[i] || i < first || i > last || can_move(node);
   }
   return reading.good;
@@ -503,37 +420,6 @@ static bool takes_columns(const Chunker *k) {
   return false;
 }
 
-static bool try_head(Chunker *k, RegionId region, int at) {
-  Graph *graph = k->graph;
-  const Node *dot = graph_node(graph, k->nodes.at[at]);
-  if (dot->op != OP_DOT || !find_rows(k, dot)) {
-    return false;
-  }
-  k->head = k->nodes.at[at];
-  int64_t elements = graph_elements(graph, graph_shape(graph, dot->first_result));
-  int64_t bytes = elements * element_type_bytes(graph_value(graph, dot->first_result)->type);
-  k->parts = parts_of(k, bytes, elements / graph_elements(graph, k->columns));
-  if (k->parts == 1) {
-    return false;
-  }
-  memset(k->member, 0, sizeof *k->member * (size_t)k->nodes.count);
-  k->member[at] = true;
-  grow(k);
-  int last = at;
-  for (int i = at; i < k->nodes.count; i++) {
-    last = k->member[i] ? i : last;
-  }
-  if (!takes_columns(k) || !cut_is_good(k, &graph->regions.at[region].results, at, last)) {
-    return false;
-  }
-  graph->region = region;
-  graph->regions.at[region].nodes = (NodeList){0};  // what is made is put between by hand
-  run_in_parts(k, region);
-  NodeList made = graph->regions.at[region].nodes;
-  reorder(k, region, at, last, &made);
-  return true;
-}
-
 static void set_place(Chunker *k, RegionId region, int at) {
   const NodeList *nodes = &k->graph->regions.at[region].nodes;
   for (int i = 0; i < nodes->count; i++) {
@@ -555,6 +441,55 @@ static void start(Chunker *k, RegionId region) {
   k->member = ARENA_ARRAY(arena, bool, k->nodes.count + 1);
   k->after = ARENA_ARRAY(arena, bool, k->nodes.count + 1);
   k->before = ARENA_ARRAY(arena, bool, k->nodes.count + 1);
+}
+
+static bool counts_apart(Chunker *k, RegionId region) {
+  bool any = false;
+  for (int i = 0; i < k->nodes.count; i++) {
+    bool kernel = k->member[i] && graph_node(k->graph, k->nodes.at[i])->op == OP_GROUP;
+    any |= kernel && chunk_counts(k->c, region, k->nodes.at[i]);
+  }
+  return any;
+}
+
+// Finds all that must go with the logits; *last is the place of the last of them.
+static bool find_members(Chunker *k, RegionId region, int at, int *last) {
+  memset(k->member, 0, sizeof *k->member * (size_t)k->nodes.count);
+  k->member[at] = true;
+  grow(k);
+  for (int i = *last = at; i < k->nodes.count; i++) {
+    *last = k->member[i] ? i : *last;
+  }
+  return takes_columns(k) && cut_is_good(k, &k->graph->regions.at[region].results, at, *last);
+}
+
+static bool try_head(Chunker *k, RegionId region, int at) {
+  Graph *graph = k->graph;
+  const Node *dot = graph_node(graph, k->nodes.at[at]);
+  if (dot->op != OP_DOT || !find_rows(k, dot)) {
+    return false;
+  }
+  k->head = k->nodes.at[at];
+  int64_t elements = graph_elements(graph, graph_shape(graph, dot->first_result));
+  int64_t bytes = elements * element_type_bytes(graph_value(graph, dot->first_result)->type);
+  k->parts = parts_of(k, bytes, elements / graph_elements(graph, k->columns));
+  if (k->parts == 1) {
+    return false;
+  }
+  int last;
+  bool good = find_members(k, region, at, &last);
+  if (!good && takes_columns(k) && counts_apart(k, region)) {
+    start(k, region);  // the logits stand where they stood: what is new comes after them
+    good = find_members(k, region, at, &last);
+  }
+  if (good) {
+    graph->region = region;
+    graph->regions.at[region].nodes = (NodeList){0};  // what is made is put between by hand
+    run_in_parts(k, region);
+    NodeList made = graph->regions.at[region].nodes;
+    reorder(k, region, at, last, &made);
+  }
+  return good;
 }
 
 static void chunk_region(Chunker *k, RegionId region) {
