@@ -17,8 +17,7 @@ static Storage part_of(Lower *l, ValueId whole, AxisId axis, int64_t position) {
   return storage;
 }
 
-// The strides of `from`, of a value with axes of the same number, for one that has them in another order: `axis` of the
-// one is `other` of the other.
+// The place of `outside` (or of a part of it) for what stands for it in the body, where a part has an axis of its own.
 static Storage seen_inside(Lower *l, ValueId inside, ValueId outside, Storage from, const Node *node) {
   Shape shape = graph_shape(l->graph, inside), whole = graph_shape(l->graph, outside);
   Storage out = from;
