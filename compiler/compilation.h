@@ -27,7 +27,8 @@ typedef struct {
   int pack_count;
   Map *holders;  // with a pipeline: name of a tensor to its owner (low byte) and the stages that hold it; else NULL
   int stage;     // of the pipeline
-  Map *copied;   // names of the parameters of which there are copies: the training step adds them
+  int64_t chunk_bytes;  // see CompileOptions
+  Map *copied;          // names of the parameters of which there are copies: the training step adds them
   ARRAY(CopiedValue) copies;
   struct Shard *shard;  // how values are held, once shard has run; NULL: one rank
 } Compilation;
@@ -72,6 +73,9 @@ bool copies_refresh(Compilation *c);
 
 // widen_rings.c: before kernels are made.
 void widen_rings(Compilation *c);
+
+// chunk.c: logits of more bytes than this are large.
+int64_t chunk_bytes(const Compilation *c);
 
 // group.c: which nodes of a list belong to one kernel. group[i] of node id i: an id, or -1.
 typedef struct {

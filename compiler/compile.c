@@ -101,7 +101,8 @@ static Compilation start(Front *f, const CompileOptions *options, ProgramKind pr
                        .pack_count = program == PROGRAM_TRAIN ? 0 : f->pack_count,
                        .holders = f->pipeline ? &f->holders : NULL,
                        .copied = &f->copied,
-                       .stage = f->stage};
+                       .stage = f->stage,
+                       .chunk_bytes = options->chunk_bytes};
 }
 
 static void add_schedule(Front *f, Lower *l) {

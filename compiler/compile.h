@@ -32,6 +32,8 @@ typedef struct {
   CompiledValues *values;
   const char *after;         // compile_print: the pass after which to print
   ProgramKind program;       // compile_print: which program
+  // Logits of more bytes on a rank are computed in parts of their rows; 0: those that are large on a GPU. For tests.
+  int64_t chunk_bytes;
   int64_t rank;              // compile_print: whose graph or instructions
   struct CompileView *view;  // filled with what explain.h wants to know; NULL: nobody does
 } CompileOptions;

@@ -40,6 +40,9 @@ static void keep_collectives(const Lower *l, const NodeList *nodes, int at, View
   const Graph *graph = l->graph;
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
+    for (int64_t j = 0; node->op == OP_CHUNKS && j < graph->axes.at[node->axes.axis[0]].size; j++) {
+      keep_collectives(l, &graph->regions.at[node->region].nodes, at, segment);
+    }
     int count = is_collective(node) ? 1 : is_attention(node) ? attention_rotations(l, node) : 0;
     for (int j = 0; j < count; j++) {
       const char *path = node->scope > 0 ? graph->scopes.at[node->scope].path : NULL;
@@ -105,7 +108,7 @@ static ViewValue value_of(const Graph *graph, const Spec *spec, const Value *val
 // Later passes copy labels to what stands for a value.
 static bool stands_for(const Node *node) {
   return node->op == OP_SEGMENT || node->op == OP_MICROBATCH || node->op == OP_RECEIVE || node->op == OP_GROUP ||
-         node->op == OP_DOTS || node->op == OP_BIASED_DOTS;
+         node->op == OP_DOTS || node->op == OP_BIASED_DOTS || node->op == OP_CHUNKS;
 }
 
 // The table of values has those of all stages, also where their nodes are gone.

@@ -103,6 +103,7 @@ int graph_result_count(const Graph *graph, const Node *node) {
     case OP_MICROBATCH:
     case OP_SEGMENT:
     case OP_GROUP:
+    case OP_CHUNKS:
       return graph->regions.at[node->region].results.count;
     case OP_DOTS:
       return node->operand_count > 1 ? node->operand_count - 1 : 1;

@@ -14,13 +14,23 @@ ValueId inside_segment(const Lower *l, ValueId value) {
   return value;
 }
 
+// What makes a value: for one that is made in parts, what makes a part of it.
+static const Node *maker_of(const Lower *l, ValueId value) {
+  const Node *node = graph_producer(l->graph, value);
+  if (node && node->op == OP_CHUNKS) {
+    value = l->graph->regions.at[node->region].results.at[graph_value(l->graph, value)->result];
+    node = graph_producer(l->graph, value);
+  }
+  return node;
+}
+
 static bool has_home(const Lower *l, ValueId value) {
   return l->home[value].kind != HOME_OWN;
 }
 
 // Can the operation that makes the value write it with any strides?
 static bool placeable(const Lower *l, ValueId value) {
-  const Node *node = graph_producer(l->graph, value);
+  const Node *node = maker_of(l, value);
   if (!node || has_home(l, value)) {
     return false;
   }
@@ -50,7 +60,7 @@ static bool placeable_dense(const Lower *l, ValueId value) {
 
 // Can it add to what the microbatches before have written? Then nobody else may read it: it is no longer the value.
 static bool accumulable(const Lower *l, ValueId value, const int *uses) {
-  const Node *node = graph_producer(l->graph, value);
+  const Node *node = maker_of(l, value);
   if (!node || has_home(l, value) || uses[value] > 1) {
     return false;
   }
@@ -206,7 +216,7 @@ static void count_uses(const Lower *l, RegionId id, int *uses) {
     for (int j = 0; j < node->operand_count; j++) {
       uses[node->operands[j]]++;
     }
-    if (node->op == OP_GROUP || node->op == OP_SEGMENT) {
+    if (node->op == OP_GROUP || node->op == OP_SEGMENT || node->op == OP_CHUNKS) {
       count_uses(l, node->region, uses);
     }
   }
@@ -286,4 +296,5 @@ void decide_homes(Lower *l) {
       decide_node(l, node);
     }
   }
+  decide_overwritten(l);
 }

@@ -484,6 +484,26 @@ static const char *infer_region(Graph *graph, const Node *node, Value *results) 
   return region->parameters.count == node->operand_count ? NULL : "operands and region parameters differ in number";
 }
 
+static const char *infer_chunks(Graph *graph, const Node *node, Value *results) {
+  const char *wrong = infer_region(graph, node, results);
+  const ValueList *made = &graph->regions.at[node->region].results;
+  int64_t size;
+  if (wrong || node->axes.count != 1 ||
+      __builtin_mul_overflow(axis_size(graph, node->axes.axis[0]), axis_size(graph, node->axis2), &size) ||
+      size != axis_size(graph, node->axis)) {
+    return wrong ? wrong : "the parts are not all of the axis";
+  }
+  for (int i = 0; i < made->count; i++) {
+    const Node *maker = graph_producer(graph, made->at[i]);
+    if (shape_has(&results[i].shape, node->axis2)) {
+      shape_replace(&results[i].shape, node->axis2, node->axis);
+    } else if (maker && maker->op == OP_GROUP) {
+      results[i].shape = shape_union(node->axes, &results[i].shape);
+    }
+  }
+  return NULL;
+}
+
 static const char *infer_dots(Graph *graph, const Node *node, Value *results) {
   for (int i = 1; i < node->operand_count; i++) {
     Node pair = *node;

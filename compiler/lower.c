@@ -268,7 +268,7 @@ static void close_segment(Lower *l, LowerSegment *segment) {
   array_push(l->c->arena, &l->segments, segment);
 }
 
-static void lower_list(Lower *l, const NodeList *nodes) {
+void lower_list(Lower *l, const NodeList *nodes) {
   for (int i = 0; i < nodes->count; i++) {
     l->node = graph_node(l->graph, nodes->at[i]);
     lower_node(l, l->node);
@@ -365,6 +365,9 @@ static void lower_node(Lower *l, const Node *node) {
     case OP_COMPOSITE:
       lower_attention(l, node, node->operand_count > 3);
       break;
+    case OP_CHUNKS:
+      lower_chunks(l, node);
+      break;
     case OP_MICROBATCH:
       lower_microbatch(l, node);
       break;
@@ -396,6 +399,7 @@ void lower_program(Lower *l) {
   l->storage = ARENA_ARRAY(l->c->arena, Storage, l->capacity + 1);
   l->home = ARENA_ARRAY(l->c->arena, Home, l->capacity + 1);
   l->accumulate = ARENA_ARRAY(l->c->arena, bool, l->capacity + 1);
+  l->add = ARENA_ARRAY(l->c->arena, bool, l->capacity + 1);
   l->aligned = ARENA_ARRAY(l->c->arena, bool, l->capacity + 1);
   for (int i = 0; i < l->capacity; i++) {
     l->storage[i].buffer = -1;

@@ -63,11 +63,12 @@ typedef struct {
   ARRAY(bool) backward;  // of SEGMENT_ALL, by instruction: is it of the backward? Those left out are
 } LowerSegment;
 
-typedef enum { HOME_OWN, HOME_CONCAT, HOME_BUNDLE, HOME_PACK, HOME_ASSIGN, HOME_HOST, HOME_RESULT } HomeKind;
+typedef enum { HOME_OWN, HOME_CONCAT, HOME_BUNDLE, HOME_PACK, HOME_ASSIGN, HOME_HOST, HOME_RESULT, HOME_OVER } HomeKind;
 
 typedef struct {  // where a value lives, if not in a buffer of its own
   HomeKind kind;
-  ValueId parent;  // CONCAT: its result; PACK: the pack; ASSIGN: the target; RESULT: the microbatch's result
+  ValueId parent;  // CONCAT: its result; PACK: the pack; ASSIGN: the target; RESULT: the microbatch's result; OVER:
+                   // what was there
   int index;       // operand number; member of the bundle
   int bundle;
 } Home;
@@ -99,6 +100,7 @@ typedef struct {
   Storage *storage;  // by value
   Home *home;        // by value
   bool *accumulate;  // by value: added over microbatches
+  bool *add;         // by value: added to what other parts of the same rows have given
   bool *aligned;     // by value: its rows may lie apart, so that each begins on a whole memory line
   int capacity;
   ARRAY(Bundle) bundles;
@@ -129,6 +131,9 @@ Storage pack_slot(Lower *l, const Node *pack, int index);  // of an operand, in 
 bool state_map_build(Lower *l);
 const StatePlace *state_place(const Lower *l, Name name);  // NULL: not on this stage
 
+// overwrite.c: after all other homes.
+void decide_overwritten(Lower *l);
+
 // lower_gemm.c
 void lower_dot(Lower *l, const Node *node);
 void lower_dots(Lower *l, const Node *node);
@@ -155,6 +160,9 @@ void lower_send(Lower *l, const Node *node);
 void lower_receive(Lower *l, const Node *node);
 Storage message_storage(Lower *l, const Node *node, ValueId value);  // a buffer for what a message holds
 
+// lower_chunks.c
+void lower_chunks(Lower *l, const Node *node);
+
 // lower_kernel.c
 void lower_group(Lower *l, const Node *node);
 void lower_copy(Lower *l, Shape shape, ElementType type, const Storage *from, const Storage *to, WriteMode write);
@@ -162,6 +170,7 @@ void lower_fill(Lower *l, Shape shape, ElementType type, const Storage *to, doub
 
 // lower.c
 Instruction *new_instruction(Lower *l, InstructionKind kind);
+void lower_list(Lower *l, const NodeList *nodes);
 void lower_program(Lower *l);
 
 // lower_offload.c: copies to the memory of the host and back, for the values that pass_offload has marked.

@@ -244,7 +244,7 @@ static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Matrix *bias, con
 }
 
 static WriteMode write_mode(const Lower *l, ValueId value) {
-  return l->accumulate[value] ? WRITE_ADD_AFTER_FIRST : WRITE_STORE;
+  return l->add[value] ? WRITE_ADD : l->accumulate[value] ? WRITE_ADD_AFTER_FIRST : WRITE_STORE;
 }
 
 void lower_dot(Lower *l, const Node *node) {

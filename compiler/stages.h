@@ -7,6 +7,7 @@
 #ifndef MDL_COMPILER_STAGES_H
 #define MDL_COMPILER_STAGES_H
 
+#include "compiler/compilation.h"
 #include "compiler/graph.h"
 #include "lang/settings.h"
 
@@ -30,6 +31,10 @@ Stages *stages_find(Arena *arena, Graph *graph, const Spec *spec);
 // Reports E043 if no iteration of the repeat computes anything: then there is nothing to cut. Of an undifferentiated
 // graph of a layout with a pipeline.
 bool stages_exist(const Graph *graph, const Spec *spec);
+
+// passes/stage_loss.c: by node: does this one of a microbatch's body stand in the backward of the last virtual stage,
+// though it belongs to the forward, or (backward nodes) is it no gradient of weights that may wait?
+bool *stage_loss(const Compilation *c, const Stages *stages, const NodeList *nodes);
 
 // The virtual stage of an iteration of the pipeline's repeat around this scope, or -1.
 int stages_of_scope(const Stages *stages, const Spec *spec, ScopeId scope);

@@ -410,6 +410,7 @@ static Storage resolve(Lower *l, ValueId value) {
       return pack_slot(l, graph_producer(l->graph, home.parent), home.index);
     case HOME_ASSIGN:
     case HOME_RESULT:
+    case HOME_OVER:
       return reorder(l, value, home.parent);
     case HOME_HOST: {
       Storage storage = dense_storage(l, shape, type_bytes(l, value));

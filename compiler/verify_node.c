@@ -42,6 +42,7 @@ static const unsigned char requirements[OP_COUNT] = {
     [OP_MICROBATCH] = HAS_REGION,
     [OP_GROUP] = HAS_REGION,
     [OP_SEGMENT] = HAS_REGION,
+    [OP_CHUNKS] = HAS_REGION | HAS_AXES | HAS_AXIS | HAS_AXIS2,
 };
 
 const char *graph_verify_shape(const Graph *graph, const Shape *shape) {
@@ -137,7 +138,7 @@ static const char *results_differ(const Graph *graph, const Node *node, const Va
   return NULL;
 }
 
-// Composite: the region's parameters are the operands, seen from inside.
+// Composite: the region's parameters are the operands, seen from inside. Chunks: parts of them.
 static const char *parameters_wrong(const Graph *graph, const Node *node) {
   const Region *region = &graph->regions.at[node->region];
   for (int i = 0; i < node->operand_count; i++) {
@@ -146,7 +147,11 @@ static const char *parameters_wrong(const Graph *graph, const Node *node) {
       return "a region parameter does not exist";
     }
     const Value *inside = graph_value(graph, id), *outside = graph_value(graph, node->operands[i]);
-    if (!graph_type_matches(inside->type, outside->type) || !shape_same_set(&inside->shape, &outside->shape)) {
+    Shape seen = outside->shape;
+    if (node->op == OP_CHUNKS) {
+      shape_replace(&seen, node->axis, node->axis2);
+    }
+    if (!graph_type_matches(inside->type, outside->type) || !shape_same_set(&inside->shape, &seen)) {
       return "a region parameter has another type or other axes than its operand";
     }
   }
@@ -205,7 +210,7 @@ static const char *rule_broken(const Graph *graph, NodeId id, Value *inferred) {
     }
   }
   const char *wrong = op_infer((Graph *)graph, id, inferred);  // rules only read the graph
-  if (!wrong && node->op == OP_COMPOSITE) {
+  if (!wrong && (node->op == OP_COMPOSITE || node->op == OP_CHUNKS)) {
     wrong = parameters_wrong(graph, node);
   }
   return wrong ? wrong : results_differ(graph, node, inferred);

@@ -122,6 +122,20 @@ static void long_rows(void **state) {
   made_check(&m, 2e-6);
 }
 
+// One row is all there is, so that nothing varies over rows: softmax in place, and another output of what was there.
+static void one_row(void **state) {
+  (void)state;
+  const int64_t size[] = {9001};
+  Made m = made_create(TYPE_F32, 1, 1, size);
+  const int x = made_load(&m, TYPE_F32, LEVEL_COLUMN);
+  const int e = made_op(&m, KERNEL_EXP, made_op(&m, KERNEL_SUB, x, made_op(&m, KERNEL_ROW_MAX, x, -1)), -1);
+  const int p = made_op(&m, KERNEL_DIV, e, made_op(&m, KERNEL_ROW_SUM, e, -1));
+  const int out = made_output(&m, KERNEL_STORE, TYPE_F32, LEVEL_FULL, p);
+  m.place[out] = m.place[0];
+  made_output(&m, KERNEL_STORE, TYPE_F32, LEVEL_FULL, made_op(&m, KERNEL_MUL, made_op(&m, KERNEL_MUL, p, x), x));
+  made_check(&m, 2e-6);
+}
+
 // More rows than blocks of rows can be equal, for column sums of two levels and a total.
 static void many_rows(void **state) {
   (void)state;
@@ -317,10 +331,15 @@ static void pool_does_each_task_once(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(long_rows),       cmocka_unit_test(many_rows),
-      cmocka_unit_test(flat_and_large),  cmocka_unit_test(low_precision_ports),
-      cmocka_unit_test(random_by_index), cmocka_unit_test(slots_and_first),
-      cmocka_unit_test(errors_say_what), cmocka_unit_test(pool_does_each_task_once),
+      cmocka_unit_test(long_rows),
+      cmocka_unit_test(one_row),
+      cmocka_unit_test(many_rows),
+      cmocka_unit_test(flat_and_large),
+      cmocka_unit_test(low_precision_ports),
+      cmocka_unit_test(random_by_index),
+      cmocka_unit_test(slots_and_first),
+      cmocka_unit_test(errors_say_what),
+      cmocka_unit_test(pool_does_each_task_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

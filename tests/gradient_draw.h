@@ -389,6 +389,7 @@ static const Recipe recipes[OP_COUNT] = {
     [OP_OUTPUT] = {.without = "an effect"},
     [OP_MICROBATCH] = {.without = "made after differentiation"},
     [OP_SEGMENT] = {.without = "made after differentiation"},
+    [OP_CHUNKS] = {.without = "made after differentiation"},
     [OP_GROUP] = {.without = "made after differentiation"},
     [OP_DOTS] = {.without = "made after differentiation"},
     [OP_BIASED_DOTS] = {.without = "made after differentiation"},

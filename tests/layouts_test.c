@@ -6,6 +6,7 @@
 // (layouts_combine.h). Layouts of a pipeline alone must give the bits of one rank in fp32 too.
 //
 // LAYOUTS_PRECISION=bf16 LAYOUTS_TOLERANCE=0.1 compares in another precision (and leaves the bits alone).
+// LAYOUTS_CHUNK_BYTES=1 has logits in parts of their rows (CompileOptions.chunk_bytes), but for what is expected.
 // LAYOUTS_ALL=1 runs all combinations, LAYOUTS_SEED another sample, LAYOUTS_SAMPLE so many of each file; LAYOUT=NAME
 // runs one layout alone. Layouts that do not compile fail; with LAYOUTS_DRAWN=1 they are just not legal, unless the
 // compiler found its own fault. Each layout runs in a process of its own.
@@ -29,7 +30,12 @@ typedef struct {
 } Trial;
 
 static CompileOptions options_for(const char *layout, const char *precision) {
-  return (CompileOptions){.layout = layout, .precision = precision, .target = "cpu", .gradients = true};
+  const char *parts = getenv("LAYOUTS_CHUNK_BYTES");
+  return (CompileOptions){.layout = layout,
+                          .precision = precision,
+                          .target = "cpu",
+                          .gradients = true,
+                          .chunk_bytes = parts && strcmp(layout, "single") != 0 ? atoll(parts) : 0};
 }
 
 static bool flag(const char *name) {

@@ -39,6 +39,7 @@ typedef ARRAY(Result) ResultList;
 
 typedef struct {
   const char *file, *layout;  // layout NULL: none
+  int64_t chunk_bytes;        // see CompileOptions
   ProgramKind kind;
   PlanRunner runner;
   ARRAY(Result) given;  // inputs (all microbatches) and states before the run
@@ -268,6 +269,7 @@ static CompileOptions trial_options(const Trial *trial) {
                           .precision = "fp64",
                           .target = "cpu",
                           .gradients = true,
+                          .chunk_bytes = trial->chunk_bytes,
                           .program = trial->kind};
 }
 
@@ -325,10 +327,16 @@ static void check_program(Trial *trial) {
   compare_plan(trial);
 }
 
-static void check_layout(const char *file, const char *layout) {
-  Trial trial = {.file = file, .layout = layout, .kind = PROGRAM_TRAIN};
+// `instructions`: of the training step; one that has as many is not run again.
+static int64_t check_layout(const char *file, const char *layout, int64_t chunk_bytes, int64_t instructions) {
+  Trial trial = {.file = file, .layout = layout, .chunk_bytes = chunk_bytes, .kind = PROGRAM_TRAIN};
   CompileOptions options = trial_options(&trial);
   trial.runner = runner_open(&options);
+  int64_t has = plan_instructions(trial.runner.plan, PROGRAM_TRAIN);
+  if (has == instructions) {
+    runner_close(&trial.runner);
+    return has;
+  }
   for (int kind = 0; kind < PROGRAM_COUNT; kind++) {
     trial.kind = (ProgramKind)kind;
     if (trial.runner.plan->programs[kind].call_count > 0) {
@@ -336,6 +344,12 @@ static void check_layout(const char *file, const char *layout) {
     }
   }
   runner_close(&trial.runner);
+  return has;
+}
+
+// Then with logits in as many parts as they have rows along their first axis.
+static void check_parts(const char *file, const char *layout) {
+  check_layout(file, layout, 1, check_layout(file, layout, 0, -1));
 }
 
 // --- the files ---
@@ -353,10 +367,10 @@ static char *read_text(const char *path) {
 static void test_program(void **state) {
   const char *file = *state;
   char *text = read_text(file), layout[64];
-  check_layout(file, NULL);
+  check_parts(file, NULL);
   for (const char *at = text; (at = strstr(at, "\nlayout ")) != NULL; at++) {
     if (sscanf(at, "\nlayout %63[A-Za-z0-9_]", layout) == 1) {
-      check_layout(file, layout);
+      check_parts(file, layout);
     }
   }
   free(text);

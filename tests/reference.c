@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/cpu/random.h"
+#include "tests/reference_elements.h"
 
 static int64_t size_of(const Reference *r, AxisId axis) {
   return r->graph->axes.at[axis].size;
@@ -62,113 +63,6 @@ static void fail(Reference *r, const char *what, const char *name) {
 }
 
 // --- elementwise ops ---
-
-static double wrap(int64_t number) {  // 32-bit arithmetic
-  return (double)(int32_t)(uint32_t)(uint64_t)number;
-}
-
-static double int_binary(Op op, int64_t a, int64_t b) {
-  switch (op) {
-    case OP_ADD:
-      return wrap(a + b);
-    case OP_SUB:
-      return wrap(a - b);
-    case OP_MUL:
-      return wrap(a * b);
-    case OP_DIV:
-      return b == 0 ? 0 : wrap((a - ((a % b) + b) % b) / b);
-    case OP_MOD:
-      return b == 0 ? 0 : wrap(((a % b) + b) % b);
-    case OP_MAX:
-      return wrap(a > b ? a : b);
-    case OP_MIN:
-      return wrap(a < b ? a : b);
-    case OP_LESS:
-      return a < b;
-    case OP_LESS_EQUAL:
-      return a <= b;
-    case OP_EQUAL:
-      return a == b;
-    case OP_AND:
-      return a && b;
-    case OP_OR:
-      return a || b;
-    default:
-      return NAN;
-  }
-}
-
-static double real_binary(Op op, double a, double b) {
-  switch (op) {
-    case OP_ADD:
-      return a + b;
-    case OP_SUB:
-      return a - b;
-    case OP_MUL:
-      return a * b;
-    case OP_DIV:
-      return a / b;
-    case OP_MAX:
-      return a > b ? a : b;
-    case OP_MIN:
-      return a < b ? a : b;
-    case OP_POW:
-      return pow(a, b);
-    case OP_LESS:
-      return a < b;
-    case OP_LESS_EQUAL:
-      return a <= b;
-    case OP_EQUAL:
-      return a == b;
-    default:
-      return NAN;
-  }
-}
-
-static double unary(Op op, double a) {
-  switch (op) {
-    case OP_NEG:
-      return -a;
-    case OP_ABS:
-      return fabs(a);
-    case OP_SIGN:
-      return (a > 0) - (a < 0);
-    case OP_FLOOR:
-    case OP_TO_INT:
-      return floor(a);
-    case OP_EXP:
-      return exp(a);
-    case OP_LOG:
-      return log(a);
-    case OP_SQRT:
-      return sqrt(a);
-    case OP_RSQRT:
-      return 1 / sqrt(a);
-    case OP_RECIPROCAL:
-      return 1 / a;
-    case OP_SIN:
-      return sin(a);
-    case OP_COS:
-      return cos(a);
-    case OP_TANH:
-      return tanh(a);
-    case OP_SIGMOID:
-      return 1 / (1 + exp(-a));
-    case OP_ERF:
-      return erf(a);
-    case OP_IS_FINITE:
-      return isfinite(a) != 0;
-    case OP_NOT:
-      return a == 0;
-    default:  // the value itself: to_real, as_index, stop, broadcast, copy, cast (of which no rounding is expected)
-      return a;
-  }
-}
-
-static bool knows_unary(Op op) {
-  return (op >= OP_NEG && op <= OP_IS_FINITE) || op == OP_NOT || op == OP_TO_REAL || op == OP_TO_INT ||
-         op == OP_AS_INDEX || op == OP_CAST || op == OP_BROADCAST || op == OP_STOP || op == OP_COPY;
-}
 
 static double elementwise(const Reference *r, const Node *node, Point point) {
   double a = read(r, node, 0, point);
@@ -497,6 +391,40 @@ static void run_nested(Reference *r, const Node *node) {
   }
 }
 
+// What the body of `chunks` makes of one part of the rows.
+static void keep_part(Reference *r, const Node *node, int result, int64_t part) {
+  const Tensor *from = &r->values[r->graph->regions.at[node->region].results.at[result]];
+  Tensor *to = define(r, node->first_result + result);
+  AxisId each = node->axes.axis[0];
+  bool stacked = shape_has(&to->shape, each), summed = !stacked && !shape_has(&to->shape, node->axis);
+  Point point = r->point;
+  FOR_POINTS(r, point, &from->shape) {
+    point.at[each] = part;
+    point.at[node->axis] = part * size_of(r, node->axis2) + point.at[node->axis2];
+    double *out = element(r, to, point);
+    *out = (summed && part ? *out : 0) + *element(r, from, point);
+  }
+}
+
+static void run_chunks(Reference *r, const Node *node) {
+  const Region *region = &r->graph->regions.at[node->region];
+  for (int64_t part = 0; part < size_of(r, node->axes.axis[0]) && !r->wrong; part++) {
+    for (int i = 0; i < region->parameters.count; i++) {
+      const Tensor *whole = &r->values[node->operands[i]];
+      Tensor *to = define(r, region->parameters.at[i]);
+      Point point = r->point;
+      FOR_POINTS(r, point, &to->shape) {
+        point.at[node->axis] = part * size_of(r, node->axis2) + point.at[node->axis2];
+        *element(r, to, point) = *element(r, whole, point);
+      }
+    }
+    run_region(r, node->region);
+    for (int i = 0; i < node->result_count && !r->wrong; i++) {
+      keep_part(r, node, i, part);
+    }
+  }
+}
+
 static void run_elements(Reference *r, const Node *node) {
   Tensor *to = define(r, node->first_result);
   Point point = r->point, scratch = r->scratch;
@@ -550,6 +478,9 @@ static void run_node(Reference *r, const Node *node) {
       return;
     case OP_OUTPUT:
       array_push(r->arena, &r->outputs, ((NamedTensor){node->text, r->values[node->operands[0]]}));
+      return;
+    case OP_CHUNKS:
+      run_chunks(r, node);
       return;
     case OP_COMPOSITE:
     case OP_MICROBATCH:

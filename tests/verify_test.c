@@ -68,6 +68,10 @@ static Region *region_of(const Graph *graph, Op op) {
          graph->regions.at[inner->region].parameters.at[0] = inner->operands[0];)                                     \
   BROKEN(parameter_count, "operands and region parameters differ in number",                                          \
          region_of(graph, OP_COMPOSITE)->parameters.count--;)                                                         \
+  BROKEN(parts, "the parts are not all of the axis",                                                                  \
+         node_of(graph, OP_CHUNKS)->axes.axis[0] = node_of(graph, OP_CHUNKS)->axis2;)                                 \
+  BROKEN(part_axes, "a region parameter has another type or other axes than its operand",                             \
+         graph_value(graph, region_of(graph, OP_CHUNKS)->parameters.at[0])->shape.count--;)                           \
   BROKEN(span, "the span or the scope of a node does not exist", node_of(graph, OP_ADD)->span = (Span){5, 0, 1};)     \
   BROKEN(span_end, "the span or the scope of a node does not exist",                                                  \
          node_of(graph, OP_ADD)->span = (Span){0, 0, 1000000};)                                                       \

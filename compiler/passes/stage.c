@@ -128,11 +128,11 @@ static void send(Cut *cut, const Message *message, ValueId value) {
 // --- the body of a microbatch: what goes where ---
 
 // Backward operations that only gradients of parameters wait for.
-static void find_weights(Cut *cut, const NodeList *nodes) {
+static void find_weights(Cut *cut, const NodeList *nodes, const bool *loss) {
   bool *waited = ARENA_ARRAY(cut->c->arena, bool, cut->limit + 1);
   for (int i = nodes->count - 1; i >= 0; i--) {
     const Node *node = graph_node(cut->graph, nodes->at[i]);
-    bool needed = !node->backward;
+    bool needed = !node->backward || loss[nodes->at[i]];
     for (int j = 0; j < node->result_count; j++) {
       needed |= waited[node->first_result + j];
     }
@@ -187,12 +187,14 @@ static bool link(Cut *cut, NodeId id, ValueId value) {
 
 static bool plan_body(Cut *cut, const Region *body) {
   const NodeList *nodes = &body->nodes;
+  const bool *loss = stage_loss(cut->c, cut->stages, nodes);
   for (int i = 0; i < nodes->count; i++) {
+    bool backward = graph_node(cut->graph, nodes->at[i])->backward || loss[nodes->at[i]];
     cut->in_body[nodes->at[i]] = true;
-    cut->part[nodes->at[i]] = graph_node(cut->graph, nodes->at[i])->backward ? PART_BACKWARD : PART_FORWARD;
+    cut->part[nodes->at[i]] = backward ? PART_BACKWARD : PART_FORWARD;
   }
   if (cut->c->spec->pipeline.schedule == SCHEDULE_ZERO_BUBBLE) {
-    find_weights(cut, nodes);
+    find_weights(cut, nodes, loss);
   }
   bool good = true;
   for (int i = 0; i < nodes->count; i++) {

@@ -60,7 +60,7 @@ static int last_read_of(const Request *request, const Program *program, const Po
   int key = -1;
   for (int i = 0; i < program->node_count; i++) {
     const Node *load = &program->node[i];
-    if (load->op != KERNEL_LOAD || load->port < 0 || load->level != LEVEL_FULL) {
+    if (load->op != KERNEL_LOAD || load->port < 0 || !(load->level & LEVEL_COLUMN)) {  // those of rows come first
       continue;
     }
     const int input = program->port[load->port].index;
