@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_delta(Slots slots) {
   const int lane = (int)threadIdx.x % DELTA_LANES;
   const bool whole = all_whole(slots);
   const Where where = where_row(row);
-  const u16 *o = QUERY_AT((const u16 *)slots.at[3], O), *d = QUERY_AT((const u16 *)slots.at[5], DO);
+  const u16 *o = QUERY_AT((const u16 *)slots.at[3], O, 0), *d = QUERY_AT((const u16 *)slots.at[5], DO, 0);
   float sum = 0.0f;
   if (keys_hidden(slots)) {
     return;
@@ -126,13 +126,13 @@ __device__ __forceinline__ int rows_of(const QueryTile &tile) {
 __device__ __forceinline__ void queries_load(const Slots &slots, Where where, const QueryTile &tile, u16 *to,
                                              bool whole) {
   const int rows = rows_of(tile);
-  where.group = tile.group;
+  group_seek(where, tile.group);
   where.query = tile.part * PART_QUERIES + tile.inside;
   float *const numbers = (float *)(to + QUERY_TILE * (ROW_K + ROW_V));
-  tile_load<QUERY_TILE, DEPTH_PAD, DEPTH, ROW_K, KEY_THREADS>(to, QUERY_AT((const u16 *)slots.at[0], Q), Q_QUERY, rows,
-                                                              whole);
+  tile_load<QUERY_TILE, DEPTH_PAD, DEPTH, ROW_K, KEY_THREADS>(to, QUERY_AT((const u16 *)slots.at[0], Q, 0), Q_QUERY,
+                                                              rows, whole);
   tile_load<QUERY_TILE, VALUE_PAD, VALUE_DEPTH, ROW_V, KEY_THREADS>(
-      to + QUERY_TILE * ROW_K, QUERY_AT((const u16 *)slots.at[5], DO), DO_QUERY, rows, whole);
+      to + QUERY_TILE * ROW_K, QUERY_AT((const u16 *)slots.at[5], DO, 0), DO_QUERY, rows, whole);
   numbers_load<QUERY_TILE, KEY_THREADS>(numbers, (const float *)slots.at[4] + row_of(where), rows);
   numbers_load<QUERY_TILE, KEY_THREADS>(numbers + QUERY_TILE, (const float *)slots.at[SCRATCH] + row_of(where), rows);
 }
@@ -357,31 +357,30 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS_PER_UNI
       delta[m][half] = at < where.rows ? ((const float *)slots.at[SCRATCH])[number] : 0.0f;
     }
   }
-  tile_load<QUERY_ROWS, DEPTH_PAD, DEPTH, ROW_K, QUERY_THREADS>(tile_q, QUERY_AT((const u16 *)slots.at[0], Q), Q_QUERY,
-                                                                where.rows, whole);
-  tile_load<QUERY_ROWS, VALUE_PAD, VALUE_DEPTH, ROW_V, QUERY_THREADS>(tile_d, QUERY_AT((const u16 *)slots.at[5], DO),
+  tile_load<QUERY_ROWS, DEPTH_PAD, DEPTH, ROW_K, QUERY_THREADS>(tile_q, QUERY_AT((const u16 *)slots.at[0], Q, 0),
+                                                                Q_QUERY, where.rows, whole);
+  tile_load<QUERY_ROWS, VALUE_PAD, VALUE_DEPTH, ROW_V, QUERY_THREADS>(tile_d, QUERY_AT((const u16 *)slots.at[5], DO, 0),
                                                                       DO_QUERY, where.rows, whole);
   keys_load(k, v, keys, stages, whole);
-  for (int i = 0; keys.key < keys.end; i++) {
+  for (int i = 0; keys.key < keys.end; keys = keys_next<KEY_TILE>(slots, where, keys), i++) {
     const int position = where.position - keys.lead + row;
-    const Keys now = keys;
     const u16 *const tile_k = stages + i % 2 * KEY_STAGE;
     float s[QUERY_BLOCKS][KEY_TILE / 8][4], d[QUERY_BLOCKS][KEY_TILE / 8][4];
     u32 p[QUERY_BLOCKS][KEY_TILE / 16][4];
     copies_wait();
     __syncthreads();  // this tile is here, and nothing reads the last one
-    keys = keys_next<KEY_TILE>(slots, where, now);
-    if (keys.key < keys.end) {
-      keys_load(k, v, keys, stages + (i + 1) % 2 * KEY_STAGE, whole);
+    const Keys next = keys_next<KEY_TILE>(slots, where, keys);
+    if (next.key < next.end) {
+      keys_load(k, v, next, stages + (i + 1) % 2 * KEY_STAGE, whole);
     }
-    if (CAUSAL && now.key > position + QUERY_BLOCKS * 16 - 1) {
+    if (CAUSAL && keys.key > position + QUERY_BLOCKS * 16 - 1) {
       continue;  // no query of the warp sees a key of the tile
     }
     clear(s);
     clear(d);
     product_rows<QUERY_BLOCKS, KEY_TILE, DEPTH_PAD, ROW_K, ROW_K>(s, tile_q + row * ROW_K, tile_k);
     product_rows<QUERY_BLOCKS, KEY_TILE, VALUE_PAD, ROW_V, ROW_V>(d, tile_d + row * ROW_V, tile_k + KEY_TILE * ROW_K);
-    query_gradient(s, d, shift, delta, position, now);
+    query_gradient(s, d, shift, delta, position, keys);
 #pragma unroll
     for (int m = 0; m < QUERY_BLOCKS; m++) {
       fragments_of<KEY_TILE>(p[m], s[m]);
@@ -393,6 +392,6 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS_PER_UNI
     __syncthreads();
   }
   fill(scale, SCALE);
-  sums_store<QUERY_BLOCKS, DEPTH_PAD, DEPTH, ROW_K, MORE>(QUERY_AT((Made *)slots.at[6], DQ) + row * DQ_QUERY, DQ_QUERY,
+  sums_store<QUERY_BLOCKS, DEPTH_PAD, DEPTH, ROW_K, MORE>(QUERY_AT((Made *)slots.at[6], DQ, row), DQ_QUERY,
                                                           tile_q + row * ROW_K, dq, scale, where.rows - row, whole);
 }

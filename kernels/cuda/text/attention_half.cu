@@ -106,8 +106,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
   const Where where = where_queries<QUERY_TILE>(slots);
   const bool whole = all_whole(slots);
   const u16 *k = KEY_AT((const u16 *)slots.at[1], K, 0), *v = KEY_AT((const u16 *)slots.at[2], V, 0);
-  float *statistics = (float *)slots.at[4] + row_of(where);
-  Made *to = QUERY_AT((Made *)slots.at[3], O) + row * O_QUERY;
   Keys keys = keys_first(slots, where);
   float o[QUERY_BLOCKS][VALUE_PAD / 8][4];
   Running running;
@@ -120,17 +118,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
     running.high[m][0] = running.high[m][1] = RING ? LOWEST : -INFINITE;
     running.sum[m][0] = running.sum[m][1] = 0.0f;
   }
-  tile_load<QUERY_TILE, DEPTH_PAD, DEPTH, ROW_Q, THREADS>(tile_q, QUERY_AT((const u16 *)slots.at[0], Q), Q_QUERY,
+  tile_load<QUERY_TILE, DEPTH_PAD, DEPTH, ROW_Q, THREADS>(tile_q, QUERY_AT((const u16 *)slots.at[0], Q, 0), Q_QUERY,
                                                           where.rows, whole);
   tile_load<KEY_TILE, DEPTH_PAD, DEPTH, ROW_K, THREADS>(tile_k, k + keys.key * K_KEY, K_KEY, keys.limit - keys.key,
                                                         whole);
   if constexpr (MORE) {
-    resume(running, statistics, row, where.rows);
-    wide_load<QUERY_BLOCKS, VALUE_PAD, VALUE_DEPTH>(o, (const float *)to, O_QUERY, where.rows - row, whole);
+    resume(running, (const float *)slots.at[4] + row_of(where), row, where.rows);
+    wide_load<QUERY_BLOCKS, VALUE_PAD, VALUE_DEPTH>(o, QUERY_AT((const float *)slots.at[3], O, row), O_QUERY,
+                                                    where.rows - row, whole);
   }
-  while (keys.key < keys.end) {
+  for (; keys.key < keys.end; keys = keys_next<KEY_TILE>(slots, where, keys)) {
     const int position = where.position - keys.lead + row;
-    const Keys next = keys_next<KEY_TILE>(slots, where, keys);
     Scores s;
     u32 p[QUERY_BLOCKS][KEY_TILE / 16][4];
     const bool sees = !CAUSAL || keys.key < position + QUERY_BLOCKS * 16;  // any of the keys, by any row of the warp
@@ -155,6 +153,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
     }
     copies_wait();
     __syncthreads();  // v is here, and nothing reads this k
+    const Keys next = keys_next<KEY_TILE>(slots, where, keys);
     if (next.key < next.end) {
       tile_load<KEY_TILE, DEPTH_PAD, DEPTH, ROW_K, THREADS>(tile_k, k + next.key * K_KEY, K_KEY, next.limit - next.key,
                                                             whole);
@@ -162,12 +161,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
     if (sees) {
       product_columns<QUERY_BLOCKS, KEY_TILE, VALUE_PAD, ROW_V>(o, p, tile_v);
     }
-    keys = next;
   }
   if (RING) {  // there may have been no keys
     copies_wait();
     __syncthreads();
   }
+  float *statistics = (float *)slots.at[4] + row_of(where);
   float inverse[QUERY_BLOCKS][2];
 #pragma unroll
   for (int m = 0; m < QUERY_BLOCKS; m++) {
@@ -184,6 +183,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
       }
     }
   }
-  sums_store<QUERY_BLOCKS, VALUE_PAD, VALUE_DEPTH, ROW_Q, false>(to, O_QUERY, tile_q + row * ROW_Q, o, inverse,
-                                                                 where.rows - row, whole);
+  sums_store<QUERY_BLOCKS, VALUE_PAD, VALUE_DEPTH, ROW_Q, false>(
+      QUERY_AT((Made *)slots.at[3], O, row), O_QUERY, tile_q + row * ROW_Q, o, inverse, where.rows - row, whole);
 }

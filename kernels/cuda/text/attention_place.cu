@@ -5,10 +5,15 @@
 constexpr int LINES = BATCH * HEADS * GROUPS;
 constexpr int ORIGINS = SCRATCH - (RING ? 4 : 2), KEY_ORIGINS = SCRATCH - 2;  // slots
 
-// Queries [query, query + rows) of one (batch, head, group), of which the first is at `position`.
+// Queries [query, query + rows) of one (batch, head, group), which has number `line`; the first is at `position`.
 struct Where {
-  int batch, head, group, query, rows, position;
+  int line, batch, head, group, query, rows, position;
 };
+
+__device__ __forceinline__ void group_seek(Where &where, int group) {
+  where.group = group;
+  where.line = (where.batch * HEADS + where.head) * GROUPS + group;
+}
 
 template <int TILE>
 __device__ __forceinline__ void queries_seek(const Slots &slots, Where &where, int tile) {
@@ -23,11 +28,11 @@ __device__ __forceinline__ void queries_seek(const Slots &slots, Where &where, i
 template <int TILE>
 __device__ __forceinline__ Where where_queries(const Slots &slots) {
   constexpr int TILES = (PART_QUERIES + TILE - 1) / TILE;
-  const int line = (int)(blockIdx.x % LINES);
   Where where;
-  where.group = line % GROUPS;
-  where.head = line / GROUPS % HEADS;
-  where.batch = line / GROUPS / HEADS;
+  where.line = (int)(blockIdx.x % LINES);
+  where.group = where.line % GROUPS;
+  where.head = where.line / GROUPS % HEADS;
+  where.batch = where.line / GROUPS / HEADS;
   queries_seek<TILE>(slots, where, PARTS * TILES - 1 - (int)(blockIdx.x / LINES));
   return where;
 }
@@ -44,11 +49,11 @@ __device__ __forceinline__ Where where_row(u32 row) {
 
 // And the row of the first query.
 __device__ __forceinline__ i64 row_of(const Where &where) {
-  return (((i64)where.batch * HEADS + where.head) * GROUPS + where.group) * QUERIES + where.query;
+  return (i64)where.line * QUERIES + where.query;
 }
 
-#define QUERY_AT(base, NAME)                                                                     \
-  ((base) + where.batch * NAME##_BATCH + where.query * NAME##_QUERY + where.head * NAME##_HEAD + \
+#define QUERY_AT(base, NAME, row)                                                                          \
+  ((base) + where.batch * NAME##_BATCH + (where.query + (row)) * NAME##_QUERY + where.head * NAME##_HEAD + \
    where.group * NAME##_GROUP)
 #define KEY_AT(base, NAME, key) ((base) + where.batch * NAME##_BATCH + (key)*NAME##_KEY + where.head * NAME##_HEAD)
 

@@ -170,7 +170,7 @@ __device__ __forceinline__ Real row_max(Real x) {
 }
 
 __device__ __forceinline__ Matrix matrix_q(const Slots &slots, const Where &where) {
-  return {QUERY_AT((const Memory *)slots.at[0], Q), Q_QUERY, where.rows};
+  return {QUERY_AT((const Memory *)slots.at[0], Q, 0), Q_QUERY, where.rows};
 }
 
 __device__ __forceinline__ Matrix matrix_k(const Slots &slots, const Where &where, const Keys &keys) {
@@ -191,8 +191,6 @@ __device__ __forceinline__ bool seen(const Where &where, const Keys &keys, int r
 extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots slots) {
   const Where where = where_queries<SIDE>(slots);
   const Matrix q = matrix_q(slots, where);
-  Real *statistics = (Real *)slots.at[4] + row_of(where) + thread_row();
-  Memory *to = QUERY_AT((Memory *)slots.at[3], O);
   Keys keys = keys_first(slots, where);
   Tile o[VALUE_TILES];
   Real high[4], sum[4], inverse[4];
@@ -206,7 +204,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots sl
     sum[i] = 0;
   }
   if constexpr (MORE) {  // what o and the statistics have seen is one more score of weight 1
-    load(o, to, O_QUERY, where.rows, VALUE_DEPTH);
+    const Real *statistics = (const Real *)slots.at[4] + row_of(where) + thread_row();
+    load(o, QUERY_AT((const Memory *)slots.at[3], O, 0), O_QUERY, where.rows, VALUE_DEPTH);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
       const Real before = thread_row() + i < where.rows ? statistics[i] : -(Real)INFINITE;
@@ -255,10 +254,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots sl
     const bool none = RING && all == 0;
     inverse[i] = none ? (Real)0 : 1 / all;
     if (thread_column() == 0 && thread_row() + i < where.rows) {
-      statistics[i] = none ? -(Real)INFINITE : high[i] + log(all);
+      ((Real *)slots.at[4])[row_of(where) + thread_row() + i] = none ? -(Real)INFINITE : high[i] + log(all);
     }
   }
-  store<false>(o, to, O_QUERY, where.rows, VALUE_DEPTH, inverse);
+  store<false>(o, QUERY_AT((Memory *)slots.at[3], O, 0), O_QUERY, where.rows, VALUE_DEPTH, inverse);
 }
 
 #else
@@ -270,7 +269,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_delta(Slots slot
     return;
   }
   const Where where = where_row(at);
-  const Memory *o = QUERY_AT((const Memory *)slots.at[3], O), *d = QUERY_AT((const Memory *)slots.at[5], DO);
+  const Memory *o = QUERY_AT((const Memory *)slots.at[3], O, 0), *d = QUERY_AT((const Memory *)slots.at[5], DO, 0);
   Real sum = 0;
   for (int c = (int)threadIdx.x % 32; c < VALUE_DEPTH; c += 32) {
     sum += Format::load(o[c]) * Format::load(d[c]);
@@ -283,7 +282,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_delta(Slots slot
 }
 
 __device__ __forceinline__ Matrix matrix_d(const Slots &slots, const Where &where) {
-  return {QUERY_AT((const Memory *)slots.at[5], DO), DO_QUERY, where.rows};
+  return {QUERY_AT((const Memory *)slots.at[5], DO, 0), DO_QUERY, where.rows};
 }
 
 // s[row][column] becomes p. ROWS_ARE_KEYS: rows are keys and columns are queries, else the other way.
@@ -325,7 +324,8 @@ __device__ __forceinline__ void keys_backward(const Slots &slots) {
   bool any = !MORE_KEYS;
   clear(dk);
   clear(dv);
-  for (where.group = 0; where.group < GROUPS; where.group++) {
+  for (int group = 0; group < GROUPS; group++) {
+    group_seek(where, group);
     for (int tile = 0; tile < QUERY_TILES; tile++) {
       Tile s, d;
       queries_seek<SIDE>(slots, where, tile);
@@ -391,6 +391,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_dq(Slots slots) 
     weights_put(d);
     weighted_sum(dq, k, DEPTH);
   }
-  store<MORE>(dq, QUERY_AT((Memory *)slots.at[6], DQ), DQ_QUERY, where.rows, DEPTH, scale);
+  store<MORE>(dq, QUERY_AT((Memory *)slots.at[6], DQ, 0), DQ_QUERY, where.rows, DEPTH, scale);
 }
 #endif
