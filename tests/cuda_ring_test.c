@@ -168,6 +168,18 @@ static void cpu_run(const Shape *s, const Attention *a, bool gradient, Values *v
   pool_destroy(pool);
 }
 
+// A query that has seen no key has an o of 0.
+static void unseen_clear(const Shape *s, const Attention *a, Values *values) {
+  for (int64_t i = 0; i < elements_of(s, STATISTICS); i++) {
+    const int64_t query = i % s->queries, group = i / s->queries % s->groups, head = i / s->queries / s->groups;
+    const int64_t row = head / s->heads * a->stride_o[0] + query * a->stride_o[1] + head % s->heads * a->stride_o[2] +
+                        group * a->stride_o[3];
+    for (int64_t d = 0; d < s->value_depth && cuda_load(real_of(s), values->before[STATISTICS], i) == -INFINITY; d++) {
+      cuda_store(type_of(s, OUT), values->before[OUT], row + d, 0);
+    }
+  }
+}
+
 // The statistics of this block. Of the queries that see nothing of it some have seen other keys, and some none.
 static void statistics_make(const Shape *s, Attention a, Values *values) {
   const ElementType real = real_of(s);
@@ -285,6 +297,8 @@ static void block_run(const Gpu *gpu, const Shape *s, const Placement *at, bool 
   padding_spoil(s, &a, values);
   if (gradient) {
     statistics_make(s, a, values);
+  } else if (at->more) {
+    unseen_clear(s, &a, values);
   }
   cpu_run(s, &a, gradient, values);
   a.key_origin[0] += shift;

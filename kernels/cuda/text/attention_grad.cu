@@ -269,12 +269,14 @@ __device__ __forceinline__ void keys_backward(const Slots &slots) {
   fill(scale, SCALE);
   fill(one, 1.0f);
   if constexpr (WITH_DK) {
-    sums_store<KEY_BLOCKS, DEPTH_PAD, DEPTH, ROW_K, MORE_KEYS>(
-        KEY_AT((Made *)slots.at[7], DK, keys.key), DK_KEY, tile_k + row * ROW_K, dk, scale, keys.end - keys.key, whole);
+    sums_store<KEY_BLOCKS, DEPTH_PAD, DEPTH, ROW_K, MORE_KEYS>(KEY_AT((Made *)slots.at[7], DK, keys.key), DK_KEY,
+                                                               tile_k + row * ROW_K, dk, scale, one,
+                                                               keys.end - keys.key, whole);
   }
   if constexpr (WITH_DV) {
-    sums_store<KEY_BLOCKS, VALUE_PAD, VALUE_DEPTH, ROW_V, MORE_KEYS>(
-        KEY_AT((Made *)slots.at[8], DV, keys.key), DV_KEY, tile_v + row * ROW_V, dv, one, keys.end - keys.key, whole);
+    sums_store<KEY_BLOCKS, VALUE_PAD, VALUE_DEPTH, ROW_V, MORE_KEYS>(KEY_AT((Made *)slots.at[8], DV, keys.key), DV_KEY,
+                                                                     tile_v + row * ROW_V, dv, one, one,
+                                                                     keys.end - keys.key, whole);
   }
 }
 
@@ -342,7 +344,8 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS_PER_UNI
   const bool whole = all_whole(slots);
   const u16 *k = KEY_AT((const u16 *)slots.at[1], K, 0), *v = KEY_AT((const u16 *)slots.at[2], V, 0);
   Keys keys = keys_first(slots, where);
-  float dq[QUERY_BLOCKS][DEPTH_PAD / 8][4], shift[QUERY_BLOCKS][2], delta[QUERY_BLOCKS][2], scale[QUERY_BLOCKS][2];
+  float dq[QUERY_BLOCKS][DEPTH_PAD / 8][4], shift[QUERY_BLOCKS][2], delta[QUERY_BLOCKS][2];
+  float scale[QUERY_BLOCKS][2], one[QUERY_BLOCKS][2];
   if (MORE && keys.key >= keys.end) {
     return;
   }
@@ -392,6 +395,7 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS_PER_UNI
     __syncthreads();
   }
   fill(scale, SCALE);
-  sums_store<QUERY_BLOCKS, DEPTH_PAD, DEPTH, ROW_K, MORE>(QUERY_AT((Made *)slots.at[6], DQ, row), DQ_QUERY,
-                                                          tile_q + row * ROW_K, dq, scale, where.rows - row, whole);
+  fill(one, 1.0f);
+  sums_store<QUERY_BLOCKS, DEPTH_PAD, DEPTH, ROW_K, MORE>(
+      QUERY_AT((Made *)slots.at[6], DQ, row), DQ_QUERY, tile_q + row * ROW_K, dq, scale, one, where.rows - row, whole);
 }

@@ -82,23 +82,6 @@ __device__ __forceinline__ void softmax(Scores &s, Running &running, float (&o)[
   }
 }
 
-// What the statistics and o have seen of earlier keys, as one more score of weight 1.
-__device__ __forceinline__ void resume(Running &running, const float *statistics, int row, int rows) {
-  const int lane = (int)threadIdx.x % 32;
-#pragma unroll
-  for (int m = 0; m < QUERY_BLOCKS; m++) {
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-      const int at = row + m * 16 + half * 8 + lane / 4;
-      const float seen = at < rows ? statistics[at] : -INFINITE;
-      if (seen != -INFINITE) {
-        running.high[m][half] = seen * (INVERSE_NATURAL / POWER);
-        running.sum[m][half] = lane % 4 == 0 ? 1.0f : 0.0f;
-      }
-    }
-  }
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) attention_forward(Slots slots) {
   u16 *const tile_q = (u16 *)shared_memory, *const tile_k = tile_q + QUERY_TILE * ROW_Q;
   u16 *const tile_v = tile_k + KEY_TILE * ROW_K;
@@ -122,11 +105,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
                                                           where.rows, whole);
   tile_load<KEY_TILE, DEPTH_PAD, DEPTH, ROW_K, THREADS>(tile_k, k + keys.key * K_KEY, K_KEY, keys.limit - keys.key,
                                                         whole);
-  if constexpr (MORE) {
-    resume(running, (const float *)slots.at[4] + row_of(where), row, where.rows);
-    wide_load<QUERY_BLOCKS, VALUE_PAD, VALUE_DEPTH>(o, QUERY_AT((const float *)slots.at[3], O, row), O_QUERY,
-                                                    where.rows - row, whole);
-  }
   for (; keys.key < keys.end; keys = keys_next<KEY_TILE>(slots, where, keys)) {
     const int position = where.position - keys.lead + row;
     Scores s;
@@ -167,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
     __syncthreads();
   }
   float *statistics = (float *)slots.at[4] + row_of(where);
-  float inverse[QUERY_BLOCKS][2];
+  float factor[QUERY_BLOCKS][2], kept[QUERY_BLOCKS][2];
 #pragma unroll
   for (int m = 0; m < QUERY_BLOCKS; m++) {
 #pragma unroll
@@ -175,14 +153,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
       float sum = running.sum[m][half];
       sum += __shfl_xor_sync(0xffffffffu, sum, 1);
       sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-      const bool none = RING && sum == 0.0f;
-      inverse[m][half] = none ? 0.0f : 1.0f / sum;
       const int at = row + m * 16 + half * 8 + lane / 4;
+      const bool none = RING && sum == 0.0f;
+      const float before = MORE && at < where.rows ? statistics[at] : -INFINITE;
+      float made = none ? before : (running.high[m][half] * POWER + log2f(sum)) * NATURAL;
+      factor[m][half] = none ? 0.0f : 1.0f / sum;
+      kept[m][half] = 1.0f;
+      if (MORE) {
+        __syncwarp();  // all that share the row have read it
+        made = none ? made : statistics_join(before, made, kept[m][half], factor[m][half]);
+      }
       if (lane % 4 == 0 && at < where.rows) {
-        statistics[at] = none ? -INFINITE : (running.high[m][half] * POWER + log2f(sum)) * NATURAL;
+        statistics[at] = made;
       }
     }
   }
-  sums_store<QUERY_BLOCKS, VALUE_PAD, VALUE_DEPTH, ROW_Q, false>(
-      QUERY_AT((Made *)slots.at[3], O, row), O_QUERY, tile_q + row * ROW_Q, o, inverse, where.rows - row, whole);
+  sums_store<QUERY_BLOCKS, VALUE_PAD, VALUE_DEPTH, ROW_Q, MORE>(
+      QUERY_AT((Made *)slots.at[3], O, row), O_QUERY, tile_q + row * ROW_Q, o, factor, kept, where.rows - row, whole);
 }

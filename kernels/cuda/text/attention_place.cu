@@ -112,3 +112,13 @@ __device__ __forceinline__ bool keys_hidden(const Slots &slots) {
   const u64 last = slots.at[ORIGINS + PARTS - 1] + PART_QUERIES;
   return RING && CAUSAL && last <= slots.at[KEY_ORIGINS];
 }
+
+// The statistic of a query after a block of keys whose own is `made`, and in which parts the results count: what there
+// was before, by `kept`, and what the block adds, by `factor` more than until now.
+template <typename Real>
+__device__ __forceinline__ Real statistics_join(Real before, Real made, Real &kept, Real &factor) {
+  const Real high = before > made ? before : made, old = exp(before - high), added = exp(made - high);
+  kept = old / (old + added);
+  factor *= added / (old + added);
+  return high + log(old + added);
+}

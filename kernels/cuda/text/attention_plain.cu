@@ -120,21 +120,9 @@ __device__ __forceinline__ void weighted_sum(Tile (&sum)[TILES], const Matrix &x
   }
 }
 
-template <int TILES>
-__device__ __forceinline__ void load(Tile (&tile)[TILES], const Memory *from, i64 stride, int rows, int width) {
-  const Matrix matrix = {from, stride, rows};
-#pragma unroll
-  for (int n = 0; n < TILES; n++) {
-#pragma unroll
-    for (int i = 0; i < 16; i++) {
-      tile[n][i / 4][i % 4] = get(matrix, thread_row() + i / 4, n * SIDE + thread_column() + i % 4, width);
-    }
-  }
-}
-
 template <bool ADD, int TILES>
 __device__ __forceinline__ void store(const Tile (&tile)[TILES], Memory *to, i64 stride, int rows, int width,
-                                      const Real (&factor)[4]) {
+                                      const Real (&factor)[4], const Real (&kept)[4]) {
 #pragma unroll
   for (int n = 0; n < TILES; n++) {
 #pragma unroll
@@ -144,7 +132,8 @@ __device__ __forceinline__ void store(const Tile (&tile)[TILES], Memory *to, i64
         const int row = thread_row() + i, column = n * SIDE + thread_column() + j;
         if (row < rows && column < width) {
           Memory *const at = to + row * stride + column;
-          *at = Format::store(ADD ? Format::load(*at) + tile[n][i][j] * factor[i] : tile[n][i][j] * factor[i]);
+          *at =
+              Format::store(ADD ? Format::load(*at) * kept[i] + tile[n][i][j] * factor[i] : tile[n][i][j] * factor[i]);
         }
       }
     }
@@ -193,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots sl
   const Matrix q = matrix_q(slots, where);
   Keys keys = keys_first(slots, where);
   Tile o[VALUE_TILES];
-  Real high[4], sum[4], inverse[4];
+  Real high[4], sum[4], factor[4], kept[4];
   if (MORE && keys.key >= keys.end) {
     return;
   }
@@ -202,18 +191,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots sl
   for (int i = 0; i < 4; i++) {
     high[i] = RING ? (Real)LOWEST : -(Real)INFINITE;
     sum[i] = 0;
-  }
-  if constexpr (MORE) {  // what o and the statistics have seen is one more score of weight 1
-    const Real *statistics = (const Real *)slots.at[4] + row_of(where) + thread_row();
-    load(o, QUERY_AT((const Memory *)slots.at[3], O, 0), O_QUERY, where.rows, VALUE_DEPTH);
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-      const Real before = thread_row() + i < where.rows ? statistics[i] : -(Real)INFINITE;
-      if (before != -(Real)INFINITE) {
-        high[i] = before;
-        sum[i] = thread_column() == 0;
-      }
-    }
   }
   for (; keys.key < keys.end; keys = keys_next<SIDE>(slots, where, keys)) {
     Tile s;
@@ -252,12 +229,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots sl
   for (int i = 0; i < 4; i++) {
     const Real all = row_sum(sum[i]);
     const bool none = RING && all == 0;
-    inverse[i] = none ? (Real)0 : 1 / all;
-    if (thread_column() == 0 && thread_row() + i < where.rows) {
-      ((Real *)slots.at[4])[row_of(where) + thread_row() + i] = none ? -(Real)INFINITE : high[i] + log(all);
+    const bool inside = thread_row() + i < where.rows;
+    Real *const statistic = (Real *)slots.at[4] + row_of(where) + thread_row() + i;
+    const Real before = MORE && inside ? *statistic : -(Real)INFINITE;
+    Real made = none ? before : high[i] + log(all);
+    factor[i] = none ? (Real)0 : 1 / all;
+    kept[i] = 1;
+    if (MORE) {
+      __syncwarp();  // all that share the row have read it
+      made = none ? made : statistics_join(before, made, kept[i], factor[i]);
+    }
+    if (thread_column() == 0 && inside) {
+      *statistic = made;
     }
   }
-  store<false>(o, QUERY_AT((Memory *)slots.at[3], O, 0), O_QUERY, where.rows, VALUE_DEPTH, inverse);
+  store<MORE>(o, QUERY_AT((Memory *)slots.at[3], O, 0), O_QUERY, where.rows, VALUE_DEPTH, factor, kept);
 }
 
 #else
@@ -350,10 +336,10 @@ __device__ __forceinline__ void keys_backward(const Slots &slots) {
   }
   const int rows = any ? keys.end - keys.key : 0;
   if constexpr (DK) {
-    store<MORE_KEYS>(dk, KEY_AT((Memory *)slots.at[7], DK, keys.key), DK_KEY, rows, DEPTH, scale);
+    store<MORE_KEYS>(dk, KEY_AT((Memory *)slots.at[7], DK, keys.key), DK_KEY, rows, DEPTH, scale, one);
   }
   if constexpr (DV) {
-    store<MORE_KEYS>(dv, KEY_AT((Memory *)slots.at[8], DV, keys.key), DV_KEY, rows, VALUE_DEPTH, one);
+    store<MORE_KEYS>(dv, KEY_AT((Memory *)slots.at[8], DV, keys.key), DV_KEY, rows, VALUE_DEPTH, one, one);
   }
 }
 
@@ -374,7 +360,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_dk(Slots slots) 
 extern "C" __global__ void __launch_bounds__(THREADS) attention_dq(Slots slots) {
   const Where where = where_queries<SIDE>(slots);
   const Matrix q = matrix_q(slots, where), d_o = matrix_d(slots, where);
-  const Real scale[4] = {SCALE, SCALE, SCALE, SCALE};
+  const Real scale[4] = {SCALE, SCALE, SCALE, SCALE}, one[4] = {1, 1, 1, 1};
   Keys keys = keys_first(slots, where);
   Tile dq[DEPTH_TILES];
   if (MORE && keys.key >= keys.end) {
@@ -391,6 +377,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_dq(Slots slots) 
     weights_put(d);
     weighted_sum(dq, k, DEPTH);
   }
-  store<MORE>(dq, QUERY_AT((Memory *)slots.at[6], DQ, 0), DQ_QUERY, where.rows, DEPTH, scale);
+  store<MORE>(dq, QUERY_AT((Memory *)slots.at[6], DQ, 0), DQ_QUERY, where.rows, DEPTH, scale, one);
 }
 #endif

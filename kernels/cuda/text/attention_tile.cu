@@ -110,36 +110,11 @@ __device__ __forceinline__ void tile_put(u16 *tile, const float (&x)[WIDTH / 8][
   }
 }
 
-// Rows of f32 in memory, 16 for each block of accumulators. whole: two numbers at a time.
-template <int BLOCKS, int WIDTH, int REAL>
-__device__ __forceinline__ void wide_load(float (&x)[BLOCKS][WIDTH / 8][4], const float *from, i64 stride, int rows,
-                                          bool whole) {
-  const int lane = (int)threadIdx.x % 32;
-#pragma unroll
-  for (int m = 0; m < BLOCKS; m++) {
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-      const int row = m * 16 + half * 8 + lane / 4;
-      const float *const at = from + row * stride + lane % 4 * 2;
-#pragma unroll
-      for (int n = 0; n < WIDTH / 8; n++) {
-        const int left = row < rows ? REAL - n * 8 - lane % 4 * 2 : 0;
-        if (whole && left > 0) {
-          const float2 both = *(const float2 *)(at + n * 8);
-          x[m][n][2 * half] = both.x;
-          x[m][n][2 * half + 1] = both.y;
-        } else {
-          x[m][n][2 * half] = left > 0 ? at[n * 8] : 0.0f;
-          x[m][n][2 * half + 1] = left > 1 ? at[n * 8 + 1] : 0.0f;
-        }
-      }
-    }
-  }
-}
-
+// Accumulators times a factor of each row to f32 in memory, ADD: to what is there, times `kept`. whole: two at a time.
 template <int BLOCKS, int WIDTH, int REAL, bool ADD>
 __device__ __forceinline__ void wide_store(float *to, i64 stride, const float (&x)[BLOCKS][WIDTH / 8][4],
-                                           const float (&factor)[BLOCKS][2], int rows, bool whole) {
+                                           const float (&factor)[BLOCKS][2], const float (&kept)[BLOCKS][2], int rows,
+                                           bool whole) {
   const int lane = (int)threadIdx.x % 32;
 #pragma unroll
   for (int m = 0; m < BLOCKS; m++) {
@@ -154,14 +129,14 @@ __device__ __forceinline__ void wide_store(float *to, i64 stride, const float (&
         if (whole && left > 0) {
           float2 *const there = (float2 *)(at + n * 8);
           if (ADD) {
-            both.x += there->x;
-            both.y += there->y;
+            both.x += there->x * kept[m][half];
+            both.y += there->y * kept[m][half];
           }
           *there = both;
         } else if (left > 0) {
-          at[n * 8] = ADD ? at[n * 8] + both.x : both.x;
+          at[n * 8] = ADD ? at[n * 8] * kept[m][half] + both.x : both.x;
           if (left > 1) {
-            at[n * 8 + 1] = ADD ? at[n * 8 + 1] + both.y : both.y;
+            at[n * 8 + 1] = ADD ? at[n * 8 + 1] * kept[m][half] + both.y : both.y;
           }
         }
       }
@@ -169,13 +144,14 @@ __device__ __forceinline__ void wide_store(float *to, i64 stride, const float (&
   }
 }
 
-// What a warp has summed up, times a factor of each row, to its result: f32 if it is wide, where it may be added to,
-// else elements, by way of `tile`.
+// What a warp has summed up, times a factor of each row, to its result: f32 if it is wide, which may be added to, else
+// elements, by way of `tile`.
 template <int BLOCKS, int WIDTH, int REAL, int ROW, bool ADD>
 __device__ __forceinline__ void sums_store(Made *to, i64 stride, u16 *tile, const float (&x)[BLOCKS][WIDTH / 8][4],
-                                           const float (&factor)[BLOCKS][2], int rows, bool whole) {
+                                           const float (&factor)[BLOCKS][2], const float (&kept)[BLOCKS][2], int rows,
+                                           bool whole) {
   if constexpr (WIDE) {
-    wide_store<BLOCKS, WIDTH, REAL, ADD>((float *)to, stride, x, factor, rows, whole);
+    wide_store<BLOCKS, WIDTH, REAL, ADD>((float *)to, stride, x, factor, kept, rows, whole);
   } else {
 #pragma unroll
     for (int m = 0; m < BLOCKS; m++) {
