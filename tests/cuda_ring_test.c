@@ -14,7 +14,8 @@ typedef struct {
   ElementType type;
   bool wide;
   int64_t batch, queries, keys, heads, groups, depth, value_depth;  // of one rank
-  bool causal, zigzag;
+  bool causal;
+  int zigzag;       // 1: the queries', 2: the keys'
   int64_t padding;  // of the positions of all
   int64_t gap;      // elements between lines
   double scale;     // 0: 1 / sqrt(depth)
@@ -53,9 +54,11 @@ static int64_t bytes_of(const Shape *s, int tensor) {
   return elements_of(s, tensor) * element_type_bytes(type_of(s, tensor));
 }
 
-static void origins_set(const Shape *s, int rank, int64_t count, int64_t *origin) {
-  origin[0] = rank * (s->zigzag ? count / 2 : count);
-  origin[1] = s->zigzag ? (2 * RANKS - 1 - rank) * (count / 2) : 0;
+// Returns in how many parts the `count` positions of a rank lie.
+static int origins_set(bool zigzag, int rank, int64_t count, int64_t *origin) {
+  origin[0] = rank * (zigzag ? count / 2 : count);
+  origin[1] = zigzag ? (2 * RANKS - 1 - rank) * (count / 2) : 0;
+  return zigzag ? 2 : 1;
 }
 
 static Attention attention_of(const Shape *s, const Placement *at) {
@@ -65,8 +68,6 @@ static Attention attention_of(const Shape *s, const Placement *at) {
                  .more = at->more,
                  .more_keys = at->more_keys,
                  .scale = s->scale != 0 ? s->scale : 1 / sqrt((double)s->depth),
-                 .parts = s->zigzag ? 2 : 1,
-                 .key_parts = s->zigzag ? 2 : 1,
                  .ring = 1,
                  .ring_step = (at->rank + RANKS - at->owner) % RANKS,
                  .key_end = s->padding ? s->keys * RANKS - s->padding : 0,
@@ -90,8 +91,8 @@ static Attention attention_of(const Shape *s, const Placement *at) {
       strides[t][3] = group;
     }
   }
-  origins_set(s, at->rank, s->queries, a.origin);
-  origins_set(s, at->owner, s->keys, a.key_origin);
+  a.parts = origins_set(s->zigzag & 1, at->rank, s->queries, a.origin);
+  a.key_parts = origins_set(s->zigzag & 2, at->owner, s->keys, a.key_origin);
   return a;
 }
 
@@ -195,6 +196,15 @@ static void statistics_make(const Shape *s, Attention a, Values *values) {
   }
 }
 
+static void slots_fill(const Attention *a, bool gradient, const CudaAddress *t, uint64_t *slots) {
+  const uint64_t forward[] = {t[Q], t[K], t[V], t[OUT], t[STATISTICS]};
+  const uint64_t backward[] = {t[Q], t[K], t[V], t[O], t[STATISTICS], t[D_O], t[DQ], t[DK], t[DV]};
+  const uint64_t origins[] = {(uint64_t)a->origin[0], (uint64_t)a->origin[1], (uint64_t)a->key_origin[0],
+                              (uint64_t)a->key_origin[1]};
+  memcpy(slots, gradient ? backward : forward, gradient ? sizeof backward : sizeof forward);
+  memcpy(slots + (gradient ? 9 : 5), origins, sizeof origins);
+}
+
 static void gpu_run_block(const Gpu *gpu, const Shape *s, const Attention *a, bool gradient, const GpuKernel *loaded,
                           Values *values) {
   CudaAddress t[TENSORS];
@@ -203,12 +213,7 @@ static void gpu_run_block(const Gpu *gpu, const Shape *s, const Attention *a, bo
     t[i] = gpu_memory(gpu, values->before[i], bytes_of(s, i));
     values->gpu[i] = malloc((size_t)bytes_of(s, i));
   }
-  const uint64_t forward[] = {t[Q], t[K], t[V], t[OUT], t[STATISTICS]};
-  const uint64_t backward[] = {t[Q], t[K], t[V], t[O], t[STATISTICS], t[D_O], t[DQ], t[DK], t[DV]};
-  const uint64_t origins[] = {(uint64_t)a->origin[0], (uint64_t)a->origin[1], (uint64_t)a->key_origin[0],
-                              (uint64_t)a->key_origin[1]};
-  memcpy(slots, gradient ? backward : forward, gradient ? sizeof backward : sizeof forward);
-  memcpy(slots + (gradient ? 9 : 5), origins, sizeof origins);
+  slots_fill(a, gradient, t, slots);
   for (int repeat = 0; repeat < (gpu->emulated ? 1 : 3); repeat++) {
     for (int i = 0; i < TENSORS; i++) {
       gpu_set(gpu, t[i], values->before[i], bytes_of(s, i));
@@ -332,30 +337,34 @@ static void ring_case(const Gpu *gpu, const Shape *s, const CudaTarget *target) 
 #define B16 TYPE_BF16
 // type, wide, batch, queries, keys, heads, groups, depth, value depth, causal, zigzag, padding, gap, scale
 static const Shape shapes[] = {
-    {B16, true, 1, 300, 300, 1, 2, 128, 128, true, false, 0, 0, 0},
-    {B16, true, 1, 256, 256, 2, 1, 64, 64, true, true, 0, 0, 0},
-    {B16, true, 2, 134, 134, 1, 2, 128, 128, true, true, 0, 8, 0},
-    {B16, true, 1, 160, 160, 1, 1, 256, 256, true, true, 0, 0, 0},
-    {B16, true, 1, 100, 170, 1, 2, 80, 80, false, false, 40, 0, 0},
-    {B16, true, 1, 150, 150, 1, 1, 40, 24, true, true, 70, 3, -0.3},
-    {B16, true, 2, 70, 70, 1, 1, 128, 64, true, false, 90, 0, 0},
-    {B16, true, 1, 4, 40, 2, 1, 8, 8, false, true, 0, 0, 0},
-    {TYPE_F32, false, 1, 200, 200, 1, 2, 64, 64, true, true, 0, 0, 0},
-    {TYPE_F32, false, 1, 90, 130, 1, 1, 128, 128, false, true, 70, 3, 0},
-    {TYPE_F32, false, 1, 101, 101, 2, 1, 20, 70, true, false, 30, 0, -0.2},
-    {TYPE_F32, false, 1, 100, 100, 1, 1, 256, 200, true, true, 0, 0, 0},
-    {TYPE_F64, false, 1, 90, 90, 1, 2, 70, 64, true, true, 20, 0, 0},
+    {B16, true, 1, 300, 300, 1, 2, 128, 128, true, 0, 0, 0, 0},
+    {B16, true, 1, 256, 256, 2, 1, 64, 64, true, 3, 0, 0, 0},
+    {B16, true, 2, 134, 134, 1, 2, 128, 128, true, 3, 0, 8, 0},
+    {B16, true, 1, 160, 160, 1, 1, 256, 256, true, 3, 0, 0, 0},
+    {B16, true, 1, 100, 170, 1, 2, 80, 80, false, 0, 40, 0, 0},
+    {B16, true, 1, 150, 150, 1, 1, 40, 24, true, 3, 70, 3, -0.3},
+    {B16, true, 2, 70, 70, 1, 1, 128, 64, true, 0, 90, 0, 0},
+    {B16, true, 1, 4, 40, 2, 1, 8, 8, false, 3, 0, 0, 0},
+    {B16, true, 1, 130, 130, 1, 1, 64, 64, true, 1, 0, 0, 0},
+    {B16, true, 1, 130, 130, 1, 1, 64, 64, true, 2, 0, 0, 0},
+    {TYPE_F32, false, 1, 200, 200, 1, 2, 64, 64, true, 3, 0, 0, 0},
+    {TYPE_F32, false, 1, 90, 130, 1, 1, 128, 128, false, 3, 70, 3, 0},
+    {TYPE_F32, false, 1, 101, 101, 2, 1, 20, 70, true, 0, 30, 0, -0.2},
+    {TYPE_F32, false, 1, 100, 100, 1, 1, 256, 200, true, 3, 0, 0, 0},
+    {TYPE_F64, false, 1, 90, 90, 1, 2, 70, 64, true, 3, 20, 0, 0},
 };
 
 // For where there is no GPU: tiles that begin and end everywhere, and little work.
 static const Shape small[] = {
-    {B16, true, 1, 70, 70, 1, 1, 64, 64, true, true, 0, 0, 1},
-    {B16, true, 1, 40, 72, 1, 2, 24, 12, true, true, 41, 3, -0.3},
-    {B16, true, 1, 33, 33, 1, 1, 128, 128, true, false, 40, 8, 0},
-    {B16, true, 1, 34, 70, 1, 1, 256, 16, false, true, 9, 0, 0},
-    {B16, false, 1, 20, 20, 1, 1, 16, 16, true, false, 0, 0, 0},  // a ring of one
-    {TYPE_F32, false, 1, 66, 66, 1, 2, 20, 70, true, true, 36, 3, -0.2},
-    {TYPE_F64, false, 1, 30, 50, 1, 1, 8, 4, false, false, 60, 0, 0},
+    {B16, true, 1, 70, 70, 1, 1, 64, 64, true, 3, 0, 0, 1},
+    {B16, true, 1, 40, 72, 1, 2, 24, 12, true, 3, 41, 3, -0.3},
+    {B16, true, 1, 33, 33, 1, 1, 128, 128, true, 0, 40, 8, 0},
+    {B16, true, 1, 34, 70, 1, 1, 256, 16, false, 2, 9, 0, 0},
+    {B16, false, 1, 20, 20, 1, 1, 16, 16, true, 0, 0, 0, 0},  // a ring of one
+    {TYPE_F32, false, 1, 66, 66, 1, 2, 20, 70, true, 3, 36, 3, -0.2},
+    {TYPE_F64, false, 1, 30, 50, 1, 1, 8, 4, false, 0, 60, 0, 0},
+    {B16, true, 1, 36, 36, 1, 1, 16, 16, true, 1, 0, 0, 0},
+    {B16, true, 1, 36, 36, 1, 1, 16, 16, true, 2, 0, 0, 0},
 };
 
 static void same_as_cpu(void **state) {
@@ -404,6 +413,52 @@ static void notices_errors(void **state) {
   gpu_close(&gpu);
 }
 
+// A block that is seen as a whole (of a zigzag, by half), and one that is this rank's own.
+static void bench(void **state) {
+  static const Shape usual[] = {
+      {B16, true, 2, 4096, 4096, 8, 4, 128, 128, true, 0, 0, 0, 0},
+      {B16, true, 64, 1024, 1024, 12, 1, 64, 64, true, 0, 0, 0, 0},
+      {B16, true, 2, 4096, 4096, 8, 4, 128, 128, true, 3, 0, 0, 0},
+      {TYPE_F32, false, 8, 1024, 1024, 12, 1, 64, 64, true, 0, 0, 0, 0},
+  };
+  Gpu gpu;
+  (void)state;
+  if (!getenv("MDL_BENCH") || !gpu_open(&gpu)) {
+    skip();
+  }
+  for (size_t i = 0; i < sizeof usual / sizeof *usual * 4; i++) {
+    const Shape *s = &usual[i / 4];
+    const bool gradient = i / 2 % 2, whole = i % 2;
+    const Attention a = attention_of(s, &(Placement){2, whole ? 0 : 2, true, gradient});
+    Arena *arena = arena_create();
+    CudaKernel kernel;
+    CudaAddress t[TENSORS];
+    const char *why = NULL;
+    assert_true(cuda_attention(&a, gradient, &ampere, arena, &kernel, &why));
+    for (int n = 0; n < TENSORS; n++) {
+      void *zeroes = calloc(1, (size_t)bytes_of(s, n));
+      t[n] = gpu_memory(&gpu, zeroes, bytes_of(s, n));
+      free(zeroes);
+    }
+    const GpuKernel loaded = gpu_load(&gpu, "attention", &kernel);
+    uint64_t slots[CUDA_MAX_SLOTS] = {0};
+    slots_fill(&a, gradient, t, slots);
+    const double pairs =
+        (double)(s->batch * s->heads * s->groups * s->queries * s->keys) * (whole && !s->zigzag ? 1 : 0.5);
+    const double seconds = gpu_time(&gpu, &loaded, slots, 20);
+    print_message("%s: B %d T %d heads %d/%d depth %d, keys of %s: %.1f us, %.1f TFLOP/s\n", kernel.form, (int)s->batch,
+                  (int)s->queries, (int)(s->heads * s->groups), (int)s->heads, (int)s->depth,
+                  whole ? "the first rank" : "this rank", seconds * 1e6,
+                  (gradient ? 10 : 4) * pairs * (double)s->depth / seconds / 1e12);
+    for (int n = 0; n < TENSORS; n++) {
+      gpu_free(&gpu, t[n]);
+    }
+    gpu_unload(&gpu, &loaded);
+    arena_destroy(arena);
+  }
+  gpu_close(&gpu);
+}
+
 // Every kind of text; a few of them through the compiler, which takes its time.
 static void texts_compile(void **state) {
   static const char *const both[] = {"sm_90a", "sm_80", NULL}, *const one[] = {"sm_90a", NULL};
@@ -432,6 +487,6 @@ static void texts_compile(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(texts_compile), cmocka_unit_test(same_as_cpu),
-                                     cmocka_unit_test(notices_errors)};
+                                     cmocka_unit_test(notices_errors), cmocka_unit_test(bench)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
