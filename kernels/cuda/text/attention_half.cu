@@ -3,6 +3,7 @@
 // A block has QUERY_TILE queries of one (batch, head, group), QUERY_BLOCKS x 16 of them for each warp, and goes over
 // the keys they see in tiles of KEY_TILE, with the running maximum and sum of Milakov and Gimelshein 2018. v is on its
 // way while scores are made, the next k while they are multiplied by v. The longest blocks come first.
+// MORE: what was made of these keys is joined at the end to what o and the statistics have seen of others.
 // Shared: q [QUERY_TILE][ROW_Q], k [KEY_TILE][ROW_K], v [KEY_TILE][ROW_V].
 constexpr int THREADS = QUERY_WARPS * 32, QUERY_TILE = QUERY_WARPS * QUERY_BLOCKS * 16;
 constexpr int ROW_Q = ROW_K > ROW_V ? ROW_K : ROW_V;  // o takes the place of q at the end
