@@ -271,12 +271,24 @@ static void same_losses(const char *path, const char *layout, int count) {
 
 static void llama_trains_the_same(void **state) {
   (void)state;
-  static const char *const layouts[] = {"dp2", "tp2",  "tp2sp", "cp2z",    "ulysses2", "z1",    "z3",
-                                        "pp2", "pp2g", "pp2zb", "pp2full", "z1pp",     "pp2tp2"};
+  static const char *const layouts[] = {"dp2",   "tp2",    "tp2sp",     "cp2z",     "ulysses2", "z1",
+                                        "z3",    "pp2",    "pp2g",      "pp2zb",    "pp2full",  "z1pp",
+                                        "ring2", "ring2z", "ringmixed", "ring2tp2", "pp2tp2"};
   const int count = gpus(true);
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
     same_losses(MDL_SOURCE_DIR "/tests/layouts/llama.mdl", layouts[i], count);
   }
+}
+
+// Keys that are not masked, and keys of another text that do not fill the last block.
+static void rings_train_the_same(void **state) {
+  (void)state;
+  const int count = gpus(true);
+  same_losses(MDL_SOURCE_DIR "/tests/layouts/attention.mdl", "ring2", count);
+  same_losses(MDL_SOURCE_DIR "/tests/layouts/attention.mdl", "ringz", count);
+  same_losses(MDL_SOURCE_DIR "/tests/layouts/cross.mdl", "ring2", count);
+  same_losses(MDL_SOURCE_DIR "/tests/layouts/cross.mdl", "all2", count);
+  same_losses(MDL_SOURCE_DIR "/tests/layouts/cross.mdl", "two", count);
 }
 
 static const char gpt2_layouts[] =
@@ -512,6 +524,7 @@ int main(int count, char **words) {
       cmocka_unit_test(stages_and_groups_mean_the_same),
       cmocka_unit_test(words_without_words),
       cmocka_unit_test(llama_trains_the_same),
+      cmocka_unit_test(rings_train_the_same),
       cmocka_unit_test(gpt2_trains_the_same),
       cmocka_unit_test(a_lost_rank_is_named),
       cmocka_unit_test(collectives_are_replayed_for_long),

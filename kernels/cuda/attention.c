@@ -8,7 +8,11 @@
 #include "kernels/cuda/embedded.h"
 #include "kernels/cuda/writer.h"
 
-enum { PORTS_FORWARD = 7, PORTS_GRADIENT = 11, DEPTH_MOST = 256, PLAIN_SIDE = 64, PLAIN_THREADS = 256 };
+enum { PORTS_FORWARD = 7, PORTS_GRADIENT = 11, PORTS_RING = 2, DEPTH_MOST = 256, PLAIN_SIDE = 64, PLAIN_THREADS = 256 };
+
+// The maximum, or its power of two, of a query that has seen no key yet: less than that of any score, and not infinite,
+// so that it subtracts to no NaN.
+static const double LOWEST_SCORE = 1e30, LOWEST_POWER = 0x1p120;
 
 typedef struct {  // of a kernel on tensor cores; see text/attention_half.cu and text/attention_grad.cu
   // Warps of a thread block, 16-row blocks of each warp, thread blocks that a multiprocessor shall hold, and the rows
@@ -26,6 +30,15 @@ typedef struct {
 
 static int64_t part_count(const Attention *a) {
   return a->parts > 1 ? a->parts : 1;
+}
+
+static int64_t key_part_count(const Attention *a) {
+  return a->key_parts > 1 ? a->key_parts : 1;
+}
+
+bool cuda_attention_rings(const Attention *a) {
+  return a->ring || a->more || a->more_keys || a->key_end || a->key_parts > 1 || a->key_origin[0] ||
+         a->key_origin_term[0];
 }
 
 static bool is_half(const Attention *a) {
@@ -137,16 +150,40 @@ static bool shapes_write(Buffer *text, const Attention *a, bool gradient) {
   writer_size(text, "PARTS", part_count(a));
   writer_size(text, "PART_QUERIES", a->queries / part_count(a));
   writer_size(text, "CAUSAL", a->causal);
+  writer_size(text, "RING", cuda_attention_rings(a));
+  writer_size(text, "KEY_PARTS", key_part_count(a));
+  writer_size(text, "PART_KEYS", a->keys / key_part_count(a));
+  writer_size(text, "KEY_END", a->key_end);
+  writer_size(text, "MORE", a->more);
+  writer_size(text, "MORE_KEYS", a->more_keys);
   return whole;
 }
 
+// Of a block of keys, the statistics and what is added to are read and written.
 static double bytes_of(const Attention *a, bool gradient) {
-  const double element = (double)element_type_bytes(a->type);
+  const double element = (double)element_type_bytes(a->type), made = is_half(a) && a->wide ? 4 : element;
   const double statistic = a->type == TYPE_F64 ? 8 : 4, rows = (double)(a->batch * a->heads);
   const double queries = rows * (double)(a->groups * a->queries), keys = rows * (double)a->keys;
   const double deep = (double)a->depth, value = (double)a->value_depth;
-  const double forward = element * (queries * (deep + value) + keys * (deep + value)) + statistic * queries;
-  return gradient ? 2 * element * (queries * (deep + value) + keys * (deep + value)) + statistic * queries : forward;
+  const double o = made * queries * value * (a->more ? 2 : 1), dq = made * queries * deep * (a->more ? 2 : 1);
+  const double dk_dv = made * keys * (deep + value) * (a->more_keys ? 2 : 1);
+  const double read = element * (queries * deep + keys * (deep + value));
+  return gradient ? read + 2 * element * queries * value + statistic * queries + dq + dk_dv
+                  : read + o + statistic * queries * (a->more ? 2 : 1);
+}
+
+// Thread blocks of kernels whose blocks have `rows` queries, or keys, of one part.
+static int64_t query_tiles(const Attention *a, int64_t rows) {
+  return a->batch * a->heads * a->groups * part_count(a) * divide_up(a->queries / part_count(a), rows);
+}
+
+static int64_t key_tiles(const Attention *a, int64_t rows) {
+  return a->batch * a->heads * key_part_count(a) * divide_up(a->keys / key_part_count(a), rows);
+}
+
+static const char *form_of(const Attention *a, bool gradient, Arena *arena) {
+  return arena_format(arena, "attention%s%s%s", gradient ? " gradient" : "", a->causal ? ", causal" : "",
+                      cuda_attention_rings(a) ? ", a block of a ring" : "");
 }
 
 // --- tensor cores ---
@@ -166,23 +203,23 @@ static void shape_write(Buffer *text, const Shape *shape, const char *rows, cons
 }
 
 static void half_forward(Buffer *text, const Attention *a, const Tiles *t, CudaKernel *made) {
-  const int64_t tiles = part_count(a) * divide_up(a->queries / part_count(a), rows_of(&t->forward));
   shape_write(text, &t->forward, "QUERY", "KEY_TILE");
+  buffer_text(text, cuda_text_attention_place);
   buffer_text(text, cuda_text_attention_tile);
   buffer_text(text, cuda_text_attention_half);
-  writer_launch(made, "attention_forward", a->batch * a->heads * a->groups * tiles, (int)t->forward.warps * 32,
+  writer_launch(made, "attention_forward", query_tiles(a, rows_of(&t->forward)), (int)t->forward.warps * 32,
                 forward_shared(t));
 }
 
 static void half_gradient(Buffer *text, const Attention *a, const Tiles *t, CudaKernel *made) {
   const int64_t lines = a->batch * a->heads * a->groups;
-  const int64_t key_blocks = a->batch * a->heads * divide_up(a->keys, rows_of(&t->keys));
-  const int64_t tiles = part_count(a) * divide_up(a->queries / part_count(a), rows_of(&t->queries));
+  const int64_t key_blocks = key_tiles(a, rows_of(&t->keys));
   shape_write(text, &t->keys, "KEY", "QUERY_TILE");
   shape_write(text, &t->queries, "QUERY", "KEY_TILE");
   writer_size(text, "QUERY_STEP", t->query_step);
   writer_size(text, "DELTA_LANES", t->delta_lanes);
   buffer_format(text, "#define KEYS_TOGETHER %d\n", t->together);
+  buffer_text(text, cuda_text_attention_place);
   buffer_text(text, cuda_text_attention_tile);
   buffer_text(text, cuda_text_attention_grad);
   writer_launch(made, "attention_delta", divide_up(lines * a->queries * t->delta_lanes, 256), 256, 0);
@@ -192,7 +229,8 @@ static void half_gradient(Buffer *text, const Attention *a, const Tiles *t, Cuda
     writer_launch(made, "attention_dv", key_blocks, (int)t->keys.warps * 32, keys_shared(t));
     writer_launch(made, "attention_dk", key_blocks, (int)t->keys.warps * 32, keys_shared(t));
   }
-  writer_launch(made, "attention_dq", lines * tiles, (int)t->queries.warps * 32, queries_shared(t));
+  writer_launch(made, "attention_dq", query_tiles(a, rows_of(&t->queries)), (int)t->queries.warps * 32,
+                queries_shared(t));
 }
 
 static void half_write(Buffer *text, const Attention *a, bool gradient, bool whole, const Tiles *t, Arena *arena,
@@ -204,15 +242,17 @@ static void half_write(Buffer *text, const Attention *a, bool gradient, bool who
   writer_float(text, "POWER", (gradient ? scale : fabs(scale)) / M_LN2);
   writer_float(text, "NATURAL", M_LN2);
   writer_float(text, "INVERSE_NATURAL", 1 / M_LN2);
+  writer_float(text, "LOWEST", -LOWEST_POWER / fmax(fabs(scale) / M_LN2, 1));
+  writer_size(text, "WIDE", a->wide);
+  buffer_format(text, "typedef %s Made;\n", a->wide ? "float" : "u16");
   buffer_format(text, "#define NEGATIVE %d\n#define ELEMENT_F16 %d\n", scale < 0, a->type == TYPE_F16);
   if (gradient) {
     half_gradient(text, a, t, made);
   } else {
     half_forward(text, a, t, made);
   }
-  made->form =
-      arena_format(arena, "attention%s%s, tensor cores, %s, tiles of %d x %d", gradient ? " gradient" : "",
-                   a->causal ? ", causal" : "", element_type_name(a->type), (int)rows_of(shape), (int)shape->tile);
+  made->form = arena_format(arena, "%s, tensor cores, %s, tiles of %d x %d", form_of(a, gradient, arena),
+                            element_type_name(a->type), (int)rows_of(shape), (int)shape->tile);
 }
 
 // --- multiply-add ---
@@ -222,16 +262,18 @@ static void plain_write(Buffer *text, const Attention *a, bool gradient, Arena *
   const int64_t sums = divide_up(a->depth, PLAIN_SIDE) + divide_up(a->value_depth, PLAIN_SIDE);
   const bool together = sums * real <= 4 * 4;
   const int64_t lines = a->batch * a->heads * a->groups;
-  const int64_t tiles = part_count(a) * divide_up(a->queries / part_count(a), PLAIN_SIDE);
-  const int64_t key_blocks = a->batch * a->heads * divide_up(a->keys, PLAIN_SIDE);
+  const int64_t query_blocks = query_tiles(a, PLAIN_SIDE);
+  const int64_t key_blocks = key_tiles(a, PLAIN_SIDE);
   writer_real(text, "SCALE", a->scale);
+  writer_real(text, "LOWEST", -LOWEST_SCORE);
   buffer_format(text, "#define KEYS_TOGETHER %d\n", together);
   buffer_text(text, cuda_text_formats);
   writer_format(text, "Format", a->type);
   buffer_text(text, gradient ? "#define GRADIENT 1\n" : "#define GRADIENT 0\n");
+  buffer_text(text, cuda_text_attention_place);
   buffer_text(text, cuda_text_attention_plain);
   if (!gradient) {
-    writer_launch(made, "attention_forward", lines * tiles, PLAIN_THREADS, shared);
+    writer_launch(made, "attention_forward", query_blocks, PLAIN_THREADS, shared);
   } else {
     writer_launch(made, "attention_delta", divide_up(lines * a->queries * 32, PLAIN_THREADS), PLAIN_THREADS, 0);
     if (together) {
@@ -240,10 +282,10 @@ static void plain_write(Buffer *text, const Attention *a, bool gradient, Arena *
       writer_launch(made, "attention_dv", key_blocks, PLAIN_THREADS, shared);
       writer_launch(made, "attention_dk", key_blocks, PLAIN_THREADS, shared);
     }
-    writer_launch(made, "attention_dq", lines * tiles, PLAIN_THREADS, shared);
+    writer_launch(made, "attention_dq", query_blocks, PLAIN_THREADS, shared);
   }
-  made->form = arena_format(arena, "attention%s%s, multiply-add, %s, tiles of 64 x 64", gradient ? " gradient" : "",
-                            a->causal ? ", causal" : "", element_type_name(a->type));
+  made->form = arena_format(arena, "%s, multiply-add, %s, tiles of 64 x 64", form_of(a, gradient, arena),
+                            element_type_name(a->type));
 }
 
 static const char *problem_of(const Attention *a) {
@@ -256,15 +298,17 @@ static const char *problem_of(const Attention *a) {
       return "attention over a size that is not between 1 and 2^30";
     }
   }
-  if (a->ring || a->more || a->more_keys || a->wide || a->key_end || a->key_parts > 1 || a->key_origin[0] ||
-      a->key_origin_term[0]) {
-    return "attention that takes its keys from a ring, block by block, has no GPU kernel yet";
+  if ((a->more || a->more_keys) && is_half(a) && !a->wide) {
+    return "attention cannot add a block of keys to what is in 16 bits";
   }
   if (a->depth > DEPTH_MOST || a->value_depth > DEPTH_MOST) {
     return "attention with heads deeper than 256";
   }
   if (a->parts > 2 || a->queries % part_count(a) != 0) {
     return "attention whose queries are not in one or two equal parts";
+  }
+  if (a->key_parts > 2 || a->keys % key_part_count(a) != 0 || a->key_end > INT_MAX / 2) {
+    return "attention whose keys are not in one or two equal parts, or too many";
   }
   const double lines = (double)a->batch * (double)a->heads * (double)a->groups;
   if (lines * (double)larger(a->queries, a->keys) > INT_MAX) {
@@ -285,7 +329,8 @@ bool cuda_attention(const Attention *attention, bool gradient, const CudaTarget 
     *why = "attention of 16-bit elements on a GPU with less than 99 KiB of shared memory for a block";
     return false;
   }
-  *made = (CudaKernel){.port_count = gradient ? PORTS_GRADIENT : PORTS_FORWARD};
+  *made = (CudaKernel){.port_count = (gradient ? PORTS_GRADIENT : PORTS_FORWARD) +
+                                     (cuda_attention_rings(attention) ? PORTS_RING : 0)};
   made->bytes = bytes_of(attention, gradient);
   if (gradient) {
     made->scratch_bytes = attention->batch * attention->heads * attention->groups * attention->queries *

@@ -10,8 +10,12 @@
 #include "kernels/cuda/generate.h"
 #include "kernels/cuda/kernel.h"
 
+// Whether the keys are a block of those that go round a ring, or may be at other positions than from 0 on.
+bool cuda_attention_rings(const Attention *attention);
+
 // Ports: q, k, v, o, statistics, origin 0, origin 1; of the gradient: q, k, v, o, statistics, d_o, dq, dk, dv, origin
 // 0, origin 1. The origins are numbers: the position of the first query of each part (Attention.origin + its term).
+// If cuda_attention_rings, key origin 0 and 1 follow: those of the keys.
 // False, with `why` in words, for a type or depth that has no kernel, or none that the shared memory of `target` holds.
 bool cuda_attention(const Attention *attention, bool gradient, const CudaTarget *target, Arena *arena, CudaKernel *made,
                     const char **why);

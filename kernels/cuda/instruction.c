@@ -101,8 +101,12 @@ static void key_attention(const Attention *attention, Key *key) {
   Attention *to = &key->as.attention;
   *to = *attention;
   to->q = to->k = to->v = to->o = to->statistics = to->d_o = to->dq = to->dk = to->dv = nowhere;
+  to->ring = cuda_attention_rings(attention);
+  to->ring_step = 0;
   memset(to->origin, 0, sizeof to->origin);  // numbers that are given to each launch
   memset(to->origin_term, 0, sizeof to->origin_term);
+  memset(to->key_origin, 0, sizeof to->key_origin);
+  memset(to->key_origin_term, 0, sizeof to->key_origin_term);
 }
 
 static void key_make(const CudaKernels *kernels, const Instruction *instruction, Key *key) {

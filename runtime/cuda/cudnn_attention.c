@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/cuda/attention.h"
 #include "runtime/cuda/cudnn_graph.h"
 
 enum { DEPTH_MOST = 256, DEPTH_MOST_OTHERS = 128, KEYS_PADDED_LAST = 91500 };
@@ -77,8 +78,7 @@ static const char *refusal(const Cudnn *cudnn, const Attention *a, bool gradient
   if (a->type != TYPE_F16 && a->type != TYPE_BF16) {
     return "not f16 or bf16";
   }
-  if (a->ring || a->more || a->more_keys || a->wide || a->key_end || a->key_parts > 1 || a->key_origin[0] ||
-      a->key_origin_term[0]) {
+  if (cuda_attention_rings(a) || a->wide) {
     return "a block of keys of a ring";
   }
   if (a->value_depth != a->depth) {

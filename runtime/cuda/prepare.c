@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/compile.h"
 #include "runtime/cuda/internal.h"
 
@@ -86,6 +87,22 @@ static bool prepare_gemm(Device *device, const Instruction *instruction, Prepare
   return true;
 }
 
+static Slot number_slot(int64_t number) {
+  return (Slot){.kind = SLOT_NUMBER, .number = number};
+}
+
+// Where queries and, if they come round a ring, keys stand; returns how many slots that takes.
+static int origin_slots(const Device *device, const Attention *attention, Slot slots[4]) {
+  int owner[PLAN_MAX_MESH];  // of the keys
+  plan_before(device->plan, attention->ring, attention->ring_step, device->coordinate, owner);
+  for (int p = 0; p < 2; p++) {
+    slots[p] = number_slot(attention->origin[p] + device->term[attention->origin_term[p]]);
+    slots[2 + p] =
+        number_slot(attention->key_origin[p] + plan_term(device->plan, attention->key_origin_term[p], owner));
+  }
+  return cuda_attention_rings(attention) ? 4 : 2;
+}
+
 static bool prepare_attention(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
   const Attention *attention = &instruction->as.attention;
   const bool gradient = instruction->kind == INSTRUCTION_ATTENTION_GRAD;
@@ -93,7 +110,7 @@ static bool prepare_attention(Device *device, const Instruction *instruction, Pr
                            &attention->d_o, &attention->dq, &attention->dk, &attention->dv};
   const int count = gradient ? 9 : 5;
   const char *why = NULL;
-  Slot slots[11];
+  Slot slots[13];
   for (int i = 0; i < count; i++) {
     slots[i] = (Slot){.place = places[i]};
   }
@@ -109,11 +126,8 @@ static bool prepare_attention(Device *device, const Instruction *instruction, Pr
     slots_take(device, prepared, slots, count);
     return true;
   }
-  for (int p = 0; p < 2; p++) {
-    slots[count + p] =
-        (Slot){.kind = SLOT_NUMBER, .number = attention->origin[p] + device->term[attention->origin_term[p]]};
-  }
-  return prepare_generated(device, instruction, slots, count + 2, prepared, error);
+  return prepare_generated(device, instruction, slots, count + origin_slots(device, attention, slots + count), prepared,
+                           error);
 }
 
 static bool prepare_instruction(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {

@@ -12,23 +12,18 @@
 // first case, 0.9 GB in the second, 1.1 ms and 0.45 ms at 4 TB/s, more than is saved. ds in 16 bits, in the order of
 // the fragments, is half of that at depth 128 and as much at 64; with its writing hidden behind the products it might
 // save up to a fifth, for scratch that grows with the square of the length: not taken.
-__device__ __forceinline__ bool all_whole(const Slots &slots) {
-  return WHOLE && ((slots.at[0] | slots.at[1] | slots.at[2] | slots.at[3] | slots.at[5] | slots.at[6] | slots.at[7] |
-                    slots.at[8]) &
-                   15) == 0;
-}
-
 // DELTA_LANES lanes for each row.
 extern "C" __global__ void __launch_bounds__(256) attention_delta(Slots slots) {
   constexpr u32 ROWS = (u32)BATCH * HEADS * GROUPS * QUERIES;
   const u32 at = blockIdx.x * (256 / DELTA_LANES) + threadIdx.x / DELTA_LANES, row = at < ROWS ? at : 0;
   const int lane = (int)threadIdx.x % DELTA_LANES;
   const bool whole = all_whole(slots);
-  const int query = (int)(row % QUERIES), group = (int)(row / QUERIES % GROUPS);
-  const int head = (int)(row / QUERIES / GROUPS % HEADS), batch = (int)(row / QUERIES / GROUPS / HEADS);
-  const u16 *o = (const u16 *)slots.at[3] + batch * O_BATCH + query * O_QUERY + head * O_HEAD + group * O_GROUP;
-  const u16 *d = (const u16 *)slots.at[5] + batch * DO_BATCH + query * DO_QUERY + head * DO_HEAD + group * DO_GROUP;
+  const Where where = where_row(row);
+  const u16 *o = QUERY_AT((const u16 *)slots.at[3], O, 0), *d = QUERY_AT((const u16 *)slots.at[5], DO, 0);
   float sum = 0.0f;
+  if (keys_hidden(slots)) {
+    return;
+  }
   for (int c = lane * 8; c < VALUE_DEPTH; c += DELTA_LANES * 8) {
     union {
       uint4 all;
@@ -73,8 +68,8 @@ constexpr int QUERY_TILES = (PART_QUERIES + QUERY_TILE - 1) / QUERY_TILE;  // of
 constexpr int NUMBERS = QUERY_TILE * 4;                                    // elements: statistics and delta
 constexpr int STAGE = QUERY_TILE * (ROW_K + ROW_V) + NUMBERS;
 
-// The tiles of queries that see a block of keys, in order of group, part and position. Of the two parts: the position
-// of the first query and the first tile that sees the keys.
+// The tiles of queries that see a block of keys, in order of group, part and position. Of the two parts: which number
+// the first query sees last, and the first tile that sees the keys.
 struct Walk {
   int first_0, first_1, begin_0, begin_1, count;
 };
@@ -83,17 +78,20 @@ struct QueryTile {
   int group, part, inside;  // inside: the first query, of those of the part
 };
 
-__device__ __forceinline__ int walk_begin(int first, int key) {
-  const int ahead = key - first;
+__device__ __forceinline__ int walk_begin(int first, const Keys &keys) {
+  const int ahead = keys.key - first;
+  if (KEY_END && keys.key >= keys.limit) {
+    return QUERY_TILES;
+  }
   return !CAUSAL || ahead < 0 ? 0 : ahead / QUERY_TILE < QUERY_TILES ? ahead / QUERY_TILE : QUERY_TILES;
 }
 
-__device__ __forceinline__ Walk walk_of(const Slots &slots, int key) {
+__device__ __forceinline__ Walk walk_of(const Slots &slots, const Keys &keys) {
   Walk walk;
-  walk.first_0 = (int)slots.at[9];
-  walk.first_1 = (int)slots.at[10];
-  walk.begin_0 = walk_begin(walk.first_0, key);
-  walk.begin_1 = PARTS > 1 ? walk_begin(walk.first_1, key) : QUERY_TILES;
+  walk.first_0 = (int)slots.at[ORIGINS] - keys.lead;
+  walk.first_1 = (int)slots.at[ORIGINS + 1] - keys.lead;
+  walk.begin_0 = walk_begin(walk.first_0, keys);
+  walk.begin_1 = PARTS > 1 ? walk_begin(walk.first_1, keys) : QUERY_TILES;
   walk.count = GROUPS * (2 * QUERY_TILES - walk.begin_0 - walk.begin_1);
   return walk;
 }
@@ -125,23 +123,23 @@ __device__ __forceinline__ int rows_of(const QueryTile &tile) {
   return PART_QUERIES - tile.inside < QUERY_TILE ? PART_QUERIES - tile.inside : QUERY_TILE;
 }
 
-__device__ __forceinline__ void queries_load(const Slots &slots, int batch, int head, const QueryTile &tile, u16 *to,
+__device__ __forceinline__ void queries_load(const Slots &slots, Where where, const QueryTile &tile, u16 *to,
                                              bool whole) {
-  const int query = tile.part * PART_QUERIES + tile.inside, rows = rows_of(tile);
-  const u16 *q = (const u16 *)slots.at[0] + batch * Q_BATCH + query * Q_QUERY + head * Q_HEAD + tile.group * Q_GROUP;
-  const u16 *d =
-      (const u16 *)slots.at[5] + batch * DO_BATCH + query * DO_QUERY + head * DO_HEAD + tile.group * DO_GROUP;
-  const i64 line = (((i64)batch * HEADS + head) * GROUPS + tile.group) * QUERIES + query;
+  const int rows = rows_of(tile);
+  group_seek(where, tile.group);
+  where.query = tile.part * PART_QUERIES + tile.inside;
   float *const numbers = (float *)(to + QUERY_TILE * (ROW_K + ROW_V));
-  tile_load<QUERY_TILE, DEPTH_PAD, DEPTH, ROW_K, KEY_THREADS>(to, q, Q_QUERY, rows, whole);
-  tile_load<QUERY_TILE, VALUE_PAD, VALUE_DEPTH, ROW_V, KEY_THREADS>(to + QUERY_TILE * ROW_K, d, DO_QUERY, rows, whole);
-  numbers_load<QUERY_TILE, KEY_THREADS>(numbers, (const float *)slots.at[4] + line, rows);
-  numbers_load<QUERY_TILE, KEY_THREADS>(numbers + QUERY_TILE, (const float *)slots.at[SCRATCH] + line, rows);
+  tile_load<QUERY_TILE, DEPTH_PAD, DEPTH, ROW_K, KEY_THREADS>(to, QUERY_AT((const u16 *)slots.at[0], Q, 0), Q_QUERY,
+                                                              rows, whole);
+  tile_load<QUERY_TILE, VALUE_PAD, VALUE_DEPTH, ROW_V, KEY_THREADS>(
+      to + QUERY_TILE * ROW_K, QUERY_AT((const u16 *)slots.at[5], DO, 0), DO_QUERY, rows, whole);
+  numbers_load<QUERY_TILE, KEY_THREADS>(numbers, (const float *)slots.at[4] + row_of(where), rows);
+  numbers_load<QUERY_TILE, KEY_THREADS>(numbers + QUERY_TILE, (const float *)slots.at[SCRATCH] + row_of(where), rows);
 }
 
-// Scores, [keys][queries], to probabilities. `row`: the first key of the warp; first: position of the first query.
-__device__ __forceinline__ void key_powers(float (&s)[KEY_BLOCKS][QUERY_STEP / 8][4], const float *statistics, int row,
-                                           int first, int queries) {
+// Scores, [keys][queries], to probabilities. keys: of the warp; first: the last that the first query sees.
+__device__ __forceinline__ void key_powers(float (&s)[KEY_BLOCKS][QUERY_STEP / 8][4], const float *statistics,
+                                           const Keys &keys, int first, int queries) {
   const int lane = (int)threadIdx.x % 32;
 #pragma unroll
   for (int n = 0; n < QUERY_STEP / 8; n++) {
@@ -156,15 +154,16 @@ __device__ __forceinline__ void key_powers(float (&s)[KEY_BLOCKS][QUERY_STEP / 8
       }
     }
   }
-  if (queries < QUERY_STEP || (CAUSAL && row + KEY_BLOCKS * 16 - 1 > first)) {
+  if (queries < QUERY_STEP || (CAUSAL && keys.key + KEY_BLOCKS * 16 - 1 > first) ||
+      (KEY_END && keys.key + KEY_BLOCKS * 16 > keys.limit)) {
 #pragma unroll
     for (int m = 0; m < KEY_BLOCKS; m++) {
 #pragma unroll
       for (int n = 0; n < QUERY_STEP / 8; n++) {
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-          const int query = n * 8 + lane % 4 * 2 + e % 2, key = row + m * 16 + e / 2 * 8 + lane / 4;
-          if (query >= queries || (CAUSAL && key > first + query)) {
+          const int query = n * 8 + lane % 4 * 2 + e % 2, key = keys.key + m * 16 + e / 2 * 8 + lane / 4;
+          if (query >= queries || (CAUSAL && key > first + query) || (KEY_END && key >= keys.limit)) {
             s[m][n][e] = 0.0f;
           }
         }
@@ -173,19 +172,20 @@ __device__ __forceinline__ void key_powers(float (&s)[KEY_BLOCKS][QUERY_STEP / 8
   }
 }
 
-// What QUERY_STEP queries of a tile add to dv and dk. key: the first of the warp; first: the position of the first
-// query; queries: how many there are.
+// What QUERY_STEP queries of a tile add to dv and dk. keys: of the warp; first: the last that the first query sees;
+// queries: how many there are.
 template <bool WITH_DV, bool WITH_DK>
 __device__ __forceinline__ void keys_step(float (&dv)[KEY_BLOCKS][WITH_DV ? VALUE_PAD / 8 : 1][4],
                                           float (&dk)[KEY_BLOCKS][WITH_DK ? DEPTH_PAD / 8 : 1][4], const u16 *k,
-                                          const u16 *v, const u16 *tile, int step, int key, int first, int queries) {
+                                          const u16 *v, const u16 *tile, int step, const Keys &keys, int first,
+                                          int queries) {
   const u16 *const q = tile + step * ROW_K, *const d_o = tile + QUERY_TILE * ROW_K + step * ROW_V;
   const float *const numbers = (const float *)(tile + QUERY_TILE * (ROW_K + ROW_V)) + step;
   float s[KEY_BLOCKS][QUERY_STEP / 8][4];
   u32 p[KEY_BLOCKS][QUERY_STEP / 16][4];
   clear(s);
   product_rows<KEY_BLOCKS, QUERY_STEP, DEPTH_PAD, ROW_K, ROW_K>(s, k, q);
-  key_powers(s, numbers, key, first, queries);
+  key_powers(s, numbers, keys, first, queries);
   if constexpr (WITH_DV) {
 #pragma unroll
     for (int m = 0; m < KEY_BLOCKS; m++) {
@@ -224,60 +224,59 @@ __device__ __forceinline__ void keys_backward(const Slots &slots) {
   u16 *const tile_k = (u16 *)shared_memory, *const tile_v = tile_k + KEY_ROWS * ROW_K;
   u16 *const stages = tile_v + KEY_ROWS * ROW_V;
   const int row = (int)threadIdx.x / 32 * KEY_BLOCKS * 16;
-  const int head = (int)(blockIdx.x % HEADS), batch = (int)(blockIdx.x / HEADS % BATCH);
-  const int key = (int)(blockIdx.x / (HEADS * BATCH)) * KEY_ROWS;
   const bool whole = all_whole(slots);
-  const Walk walk = walk_of(slots, key);
+  Where where;
+  Keys keys = where_keys<KEY_ROWS>(slots, where);
+  const Walk walk = walk_of(slots, keys);
   QueryTile next = tile_first(walk, 0);
   float dk[KEY_BLOCKS][WITH_DK ? DEPTH_PAD / 8 : 1][4], dv[KEY_BLOCKS][WITH_DV ? VALUE_PAD / 8 : 1][4];
+  float scale[KEY_BLOCKS][2], one[KEY_BLOCKS][2];
+  if (MORE_KEYS && walk.count == 0) {
+    return;
+  }
   clear(dk);
   clear(dv);
-  tile_load<KEY_ROWS, DEPTH_PAD, DEPTH, ROW_K, KEY_THREADS>(
-      tile_k, (const u16 *)slots.at[1] + batch * K_BATCH + key * K_KEY + head * K_HEAD, K_KEY, KEYS - key, whole);
+  tile_load<KEY_ROWS, DEPTH_PAD, DEPTH, ROW_K, KEY_THREADS>(tile_k, KEY_AT((const u16 *)slots.at[1], K, keys.key),
+                                                            K_KEY, keys.limit - keys.key, whole);
   if (WITH_DK) {
     tile_load<KEY_ROWS, VALUE_PAD, VALUE_DEPTH, ROW_V, KEY_THREADS>(
-        tile_v, (const u16 *)slots.at[2] + batch * V_BATCH + key * V_KEY + head * V_HEAD, V_KEY, KEYS - key, whole);
+        tile_v, KEY_AT((const u16 *)slots.at[2], V, keys.key), V_KEY, keys.limit - keys.key, whole);
   }
   if (walk.count > 0) {
-    queries_load(slots, batch, head, next, stages, whole);
+    queries_load(slots, where, next, stages, whole);
   }
+  keys.key += row;  // from here on those of the warp
   for (int i = 0; i < walk.count; i++) {
     const QueryTile now = next;
-    const int position = (now.part ? walk.first_1 : walk.first_0) + now.inside;
+    const int first = (now.part ? walk.first_1 : walk.first_0) + now.inside;
     const u16 *const tile = stages + i % 2 * STAGE;
     copies_wait();
     __syncthreads();  // this tile is here, and nothing reads the last one
     if (i + 1 < walk.count) {
       next = tile_next(walk, now);
-      queries_load(slots, batch, head, next, stages + (i + 1) % 2 * STAGE, whole);
+      queries_load(slots, where, next, stages + (i + 1) % 2 * STAGE, whole);
     }
 #pragma unroll 1
     for (int step = 0; step < QUERY_TILE; step += QUERY_STEP) {
-      if (!CAUSAL || key + row < position + step + QUERY_STEP) {  // a query of the step sees a key of the warp
-        keys_step<WITH_DV, WITH_DK>(dv, dk, tile_k + row * ROW_K, tile_v + row * ROW_V, tile, step, key + row,
-                                    position + step, rows_of(now) - step);
+      if (!CAUSAL || keys.key < first + step + QUERY_STEP) {  // a query of the step sees a key of the warp
+        keys_step<WITH_DV, WITH_DK>(dv, dk, tile_k + row * ROW_K, tile_v + row * ROW_V, tile, step, keys, first + step,
+                                    rows_of(now) - step);
       }
     }
   }
   copies_wait();
   __syncthreads();
+  fill(scale, SCALE);
+  fill(one, 1.0f);
   if constexpr (WITH_DK) {
-    u16 *to = (u16 *)slots.at[7] + batch * DK_BATCH + (key + row) * DK_KEY + head * DK_HEAD;
-#pragma unroll
-    for (int m = 0; m < KEY_BLOCKS; m++) {
-      tile_put<DEPTH_PAD, ROW_K>(tile_k + (row + m * 16) * ROW_K, dk[m], SCALE, SCALE);
-    }
-    __syncwarp();
-    tile_store<KEY_BLOCKS * 16, DEPTH, ROW_K>(to, DK_KEY, tile_k + row * ROW_K, KEYS - key - row, whole);
+    sums_store<KEY_BLOCKS, DEPTH_PAD, DEPTH, ROW_K, MORE_KEYS>(KEY_AT((Made *)slots.at[7], DK, keys.key), DK_KEY,
+                                                               tile_k + row * ROW_K, dk, scale, one,
+                                                               keys.end - keys.key, whole);
   }
   if constexpr (WITH_DV) {
-    u16 *to = (u16 *)slots.at[8] + batch * DV_BATCH + (key + row) * DV_KEY + head * DV_HEAD;
-#pragma unroll
-    for (int m = 0; m < KEY_BLOCKS; m++) {
-      tile_put<VALUE_PAD, ROW_V>(tile_v + (row + m * 16) * ROW_V, dv[m], 1.0f, 1.0f);
-    }
-    __syncwarp();
-    tile_store<KEY_BLOCKS * 16, VALUE_DEPTH, ROW_V>(to, DV_KEY, tile_v + row * ROW_V, KEYS - key - row, whole);
+    sums_store<KEY_BLOCKS, VALUE_PAD, VALUE_DEPTH, ROW_V, MORE_KEYS>(KEY_AT((Made *)slots.at[8], DV, keys.key), DV_KEY,
+                                                                     tile_v + row * ROW_V, dv, one, one,
+                                                                     keys.end - keys.key, whole);
   }
 }
 
@@ -298,21 +297,20 @@ extern "C" __global__ void __launch_bounds__(KEY_THREADS, KEY_BLOCKS_PER_UNIT) a
 // --- dq ---
 
 constexpr int QUERY_THREADS = QUERY_WARPS * 32, QUERY_ROWS = QUERY_WARPS * QUERY_BLOCKS * 16;
-constexpr int ROW_TILES = (PART_QUERIES + QUERY_ROWS - 1) / QUERY_ROWS;  // of one part
 constexpr int KEY_STAGE = KEY_TILE * (ROW_K + ROW_V);
 
-__device__ __forceinline__ void keys_load(const u16 *k, const u16 *v, int key, u16 *to, bool whole) {
-  tile_load<KEY_TILE, DEPTH_PAD, DEPTH, ROW_K, QUERY_THREADS>(to, k + key * K_KEY, K_KEY, KEYS - key, whole);
-  tile_load<KEY_TILE, VALUE_PAD, VALUE_DEPTH, ROW_V, QUERY_THREADS>(to + KEY_TILE * ROW_K, v + key * V_KEY, V_KEY,
-                                                                    KEYS - key, whole);
+__device__ __forceinline__ void keys_load(const u16 *k, const u16 *v, const Keys &keys, u16 *to, bool whole) {
+  const int count = keys.limit - keys.key;
+  tile_load<KEY_TILE, DEPTH_PAD, DEPTH, ROW_K, QUERY_THREADS>(to, k + keys.key * K_KEY, K_KEY, count, whole);
+  tile_load<KEY_TILE, VALUE_PAD, VALUE_DEPTH, ROW_V, QUERY_THREADS>(to + KEY_TILE * ROW_K, v + keys.key * V_KEY, V_KEY,
+                                                                    count, whole);
 }
 
-// s becomes ds. `row`: the position of the first query of the warp; key: the first of the tile.
+// s becomes ds. position: that of the first query of the warp, as the number of the last key it sees.
 __device__ __forceinline__ void query_gradient(float (&s)[QUERY_BLOCKS][KEY_TILE / 8][4],
                                                const float (&d)[QUERY_BLOCKS][KEY_TILE / 8][4],
                                                const float (&shift)[QUERY_BLOCKS][2],
-                                               const float (&delta)[QUERY_BLOCKS][2], int row, int key) {
-  const int lane = (int)threadIdx.x % 32;
+                                               const float (&delta)[QUERY_BLOCKS][2], int position, const Keys &keys) {
 #pragma unroll
   for (int m = 0; m < QUERY_BLOCKS; m++) {
 #pragma unroll
@@ -323,20 +321,8 @@ __device__ __forceinline__ void query_gradient(float (&s)[QUERY_BLOCKS][KEY_TILE
       }
     }
   }
-  if (key + KEY_TILE > KEYS || (CAUSAL && key + KEY_TILE - 1 > row)) {
-#pragma unroll
-    for (int m = 0; m < QUERY_BLOCKS; m++) {
-#pragma unroll
-      for (int n = 0; n < KEY_TILE / 8; n++) {
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-          const int at = key + n * 8 + lane % 4 * 2 + e % 2;
-          if (at >= KEYS || (CAUSAL && at > row + m * 16 + lane / 4 + e / 2 * 8)) {
-            s[m][n][e] = 0.0f;
-          }
-        }
-      }
-    }
+  if (keys.key + KEY_TILE > keys.limit || (CAUSAL && keys.key + KEY_TILE - 1 > position)) {
+    mask<QUERY_BLOCKS, KEY_TILE>(s, 0.0f, position, keys);
   }
 #pragma unroll
   for (int m = 0; m < QUERY_BLOCKS; m++) {
@@ -354,64 +340,64 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS_PER_UNI
   u16 *const tile_q = (u16 *)shared_memory, *const tile_d = tile_q + QUERY_ROWS * ROW_K;
   u16 *const stages = tile_d + QUERY_ROWS * ROW_V;
   const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x / 32 * QUERY_BLOCKS * 16;
-  const int line = (int)(blockIdx.x % (BATCH * HEADS * GROUPS));
-  const int tile = PARTS * ROW_TILES - 1 - (int)(blockIdx.x / (BATCH * HEADS * GROUPS));
-  const int group = line % GROUPS, head = line / GROUPS % HEADS, batch = line / GROUPS / HEADS;
-  const int part = tile / ROW_TILES, inside = tile % ROW_TILES * QUERY_ROWS, query = part * PART_QUERIES + inside;
-  const int rows = PART_QUERIES - inside < QUERY_ROWS ? PART_QUERIES - inside : QUERY_ROWS;
-  const int position = (int)(part ? slots.at[10] : slots.at[9]) + inside;
+  const Where where = where_queries<QUERY_ROWS>(slots);
   const bool whole = all_whole(slots);
-  const u16 *k = (const u16 *)slots.at[1] + batch * K_BATCH + head * K_HEAD;
-  const u16 *v = (const u16 *)slots.at[2] + batch * V_BATCH + head * V_HEAD;
-  const int end = CAUSAL && position + rows < KEYS ? position + rows : KEYS;
+  const u16 *k = KEY_AT((const u16 *)slots.at[1], K, 0), *v = KEY_AT((const u16 *)slots.at[2], V, 0);
+  Keys keys = keys_first(slots, where);
   float dq[QUERY_BLOCKS][DEPTH_PAD / 8][4], shift[QUERY_BLOCKS][2], delta[QUERY_BLOCKS][2];
+  float scale[QUERY_BLOCKS][2], one[QUERY_BLOCKS][2];
+  if (MORE && keys.key >= keys.end) {
+    return;
+  }
   clear(dq);
 #pragma unroll
   for (int m = 0; m < QUERY_BLOCKS; m++) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       const int at = row + m * 16 + half * 8 + lane / 4;
-      const i64 number = (i64)line * QUERIES + query + at;
-      shift[m][half] = at < rows ? ((const float *)slots.at[4])[number] * INVERSE_NATURAL : 0.0f;
-      delta[m][half] = at < rows ? ((const float *)slots.at[SCRATCH])[number] : 0.0f;
+      const i64 number = row_of(where) + at;
+      shift[m][half] = at < where.rows ? ((const float *)slots.at[4])[number] * INVERSE_NATURAL : 0.0f;
+      delta[m][half] = at < where.rows ? ((const float *)slots.at[SCRATCH])[number] : 0.0f;
     }
   }
-  tile_load<QUERY_ROWS, DEPTH_PAD, DEPTH, ROW_K, QUERY_THREADS>(
-      tile_q, (const u16 *)slots.at[0] + batch * Q_BATCH + query * Q_QUERY + head * Q_HEAD + group * Q_GROUP, Q_QUERY,
-      rows, whole);
-  tile_load<QUERY_ROWS, VALUE_PAD, VALUE_DEPTH, ROW_V, QUERY_THREADS>(
-      tile_d, (const u16 *)slots.at[5] + batch * DO_BATCH + query * DO_QUERY + head * DO_HEAD + group * DO_GROUP,
-      DO_QUERY, rows, whole);
-  keys_load(k, v, 0, stages, whole);
-  for (int key = 0, i = 0; key < end; key += KEY_TILE, i++) {
+  tile_load<QUERY_ROWS, DEPTH_PAD, DEPTH, ROW_K, QUERY_THREADS>(tile_q, QUERY_AT((const u16 *)slots.at[0], Q, 0),
+                                                                Q_QUERY, where.rows, whole);
+  tile_load<QUERY_ROWS, VALUE_PAD, VALUE_DEPTH, ROW_V, QUERY_THREADS>(tile_d, QUERY_AT((const u16 *)slots.at[5], DO, 0),
+                                                                      DO_QUERY, where.rows, whole);
+  keys_load(k, v, keys, stages, whole);
+  for (int i = 0; keys.key < keys.end; keys = keys_next<KEY_TILE>(slots, where, keys), i++) {
+    const int position = where.position - keys.lead + row;
     const u16 *const tile_k = stages + i % 2 * KEY_STAGE;
     float s[QUERY_BLOCKS][KEY_TILE / 8][4], d[QUERY_BLOCKS][KEY_TILE / 8][4];
     u32 p[QUERY_BLOCKS][KEY_TILE / 16][4];
     copies_wait();
     __syncthreads();  // this tile is here, and nothing reads the last one
-    if (key + KEY_TILE < end) {
-      keys_load(k, v, key + KEY_TILE, stages + (i + 1) % 2 * KEY_STAGE, whole);
+    const Keys next = keys_next<KEY_TILE>(slots, where, keys);
+    if (next.key < next.end) {
+      keys_load(k, v, next, stages + (i + 1) % 2 * KEY_STAGE, whole);
     }
-    if (CAUSAL && key > position + row + QUERY_BLOCKS * 16 - 1) {
+    if (CAUSAL && keys.key > position + QUERY_BLOCKS * 16 - 1) {
       continue;  // no query of the warp sees a key of the tile
     }
     clear(s);
     clear(d);
     product_rows<QUERY_BLOCKS, KEY_TILE, DEPTH_PAD, ROW_K, ROW_K>(s, tile_q + row * ROW_K, tile_k);
     product_rows<QUERY_BLOCKS, KEY_TILE, VALUE_PAD, ROW_V, ROW_V>(d, tile_d + row * ROW_V, tile_k + KEY_TILE * ROW_K);
-    query_gradient(s, d, shift, delta, position + row, key);
+    query_gradient(s, d, shift, delta, position, keys);
 #pragma unroll
     for (int m = 0; m < QUERY_BLOCKS; m++) {
       fragments_of<KEY_TILE>(p[m], s[m]);
     }
     product_columns<QUERY_BLOCKS, KEY_TILE, DEPTH_PAD, ROW_K>(dq, p, tile_k);
   }
-  __syncwarp();  // no lane reads q any more
-#pragma unroll
-  for (int m = 0; m < QUERY_BLOCKS; m++) {
-    tile_put<DEPTH_PAD, ROW_K>(tile_q + (row + m * 16) * ROW_K, dq[m], SCALE, SCALE);
+  if (RING) {  // there may have been no keys
+    copies_wait();
+    __syncthreads();
+  } else {
+    __syncwarp();  // no lane reads q any more
   }
-  __syncwarp();
-  u16 *to = (u16 *)slots.at[6] + batch * DQ_BATCH + (query + row) * DQ_QUERY + head * DQ_HEAD + group * DQ_GROUP;
-  tile_store<QUERY_ROWS / QUERY_WARPS, DEPTH, ROW_K>(to, DQ_QUERY, tile_q + row * ROW_K, rows - row, whole);
+  fill(scale, SCALE);
+  fill(one, 1.0f);
+  sums_store<QUERY_BLOCKS, DEPTH_PAD, DEPTH, ROW_K, MORE>(
+      QUERY_AT((Made *)slots.at[6], DQ, row), DQ_QUERY, tile_q + row * ROW_K, dq, scale, one, where.rows - row, whole);
 }

@@ -5,7 +5,7 @@
 // [64][LINE]. Probabilities are not rounded.
 constexpr int SIDE = 64, CHUNK = 32, LINE = SIDE + 4, THREADS = 256;
 constexpr int DEPTH_TILES = (DEPTH + SIDE - 1) / SIDE, VALUE_TILES = (VALUE_DEPTH + SIDE - 1) / SIDE;
-constexpr int PART_TILES = (PART_QUERIES + SIDE - 1) / SIDE, ROWS_ALL = BATCH * HEADS * GROUPS;
+constexpr int QUERY_TILES = PARTS * ((PART_QUERIES + SIDE - 1) / SIDE);
 typedef Format::Memory Memory;
 typedef Format::Real Real;
 typedef Real Tile[4][4];
@@ -120,9 +120,9 @@ __device__ __forceinline__ void weighted_sum(Tile (&sum)[TILES], const Matrix &x
   }
 }
 
-template <int TILES>
+template <bool ADD, int TILES>
 __device__ __forceinline__ void store(const Tile (&tile)[TILES], Memory *to, i64 stride, int rows, int width,
-                                      const Real (&factor)[4]) {
+                                      const Real (&factor)[4], const Real (&kept)[4]) {
 #pragma unroll
   for (int n = 0; n < TILES; n++) {
 #pragma unroll
@@ -131,7 +131,9 @@ __device__ __forceinline__ void store(const Tile (&tile)[TILES], Memory *to, i64
       for (int j = 0; j < 4; j++) {
         const int row = thread_row() + i, column = n * SIDE + thread_column() + j;
         if (row < rows && column < width) {
-          to[row * stride + column] = Format::store(tile[n][i][j] * factor[i]);
+          Memory *const at = to + row * stride + column;
+          *at =
+              Format::store(ADD ? Format::load(*at) * kept[i] + tile[n][i][j] * factor[i] : tile[n][i][j] * factor[i]);
         }
       }
     }
@@ -156,62 +158,43 @@ __device__ __forceinline__ Real row_max(Real x) {
   return x;
 }
 
-// Queries [query, query + rows) of one (batch, head, group), of which the first is at `position`.
-struct Where {
-  int batch, head, group, query, rows, position;
-};
-
-__device__ __forceinline__ void queries_seek(Where &where, int tile, u64 origin0, u64 origin1) {
-  const int part = tile / PART_TILES, inside = tile % PART_TILES * SIDE;
-  where.query = part * PART_QUERIES + inside;
-  where.rows = PART_QUERIES - inside < SIDE ? PART_QUERIES - inside : SIDE;
-  where.position = (int)(part ? origin1 : origin0) + inside;
+__device__ __forceinline__ Matrix matrix_q(const Slots &slots, const Where &where) {
+  return {QUERY_AT((const Memory *)slots.at[0], Q, 0), Q_QUERY, where.rows};
 }
 
-__device__ __forceinline__ Where where_queries(u64 origin0, u64 origin1) {
-  const int line = (int)(blockIdx.x % ROWS_ALL), tile = PARTS * PART_TILES - 1 - (int)(blockIdx.x / ROWS_ALL);
-  Where where;
-  where.group = line % GROUPS;
-  where.head = line / GROUPS % HEADS;
-  where.batch = line / GROUPS / HEADS;
-  queries_seek(where, tile, origin0, origin1);
-  return where;
+__device__ __forceinline__ Matrix matrix_k(const Slots &slots, const Where &where, const Keys &keys) {
+  return {KEY_AT((const Memory *)slots.at[1], K, keys.key), K_KEY, keys.limit - keys.key};
 }
 
-__device__ __forceinline__ i64 line_of(const Where &where) {
-  return (((i64)where.batch * HEADS + where.head) * GROUPS + where.group) * QUERIES + where.query;
+__device__ __forceinline__ Matrix matrix_v(const Slots &slots, const Where &where, const Keys &keys) {
+  return {KEY_AT((const Memory *)slots.at[2], V, keys.key), V_KEY, keys.limit - keys.key};
 }
 
-#define QUERY_AT(base, NAME)                                                                               \
-  ((Memory *)(base) + where.batch * NAME##_BATCH + where.query * NAME##_QUERY + where.head * NAME##_HEAD + \
-   where.group * NAME##_GROUP)
-#define KEY_AT(base, NAME, key) \
-  ((Memory *)(base) + where.batch * NAME##_BATCH + (key)*NAME##_KEY + where.head * NAME##_HEAD)
-
-__device__ __forceinline__ bool seen(const Where &where, int row, int key) {
-  return key < KEYS && row < where.rows && (!CAUSAL || key <= where.position + row);
-}
-
-__device__ __forceinline__ int keys_end(const Where &where) {
-  return CAUSAL && where.position + where.rows < KEYS ? where.position + where.rows : KEYS;
+// Whether row `row` of the queries sees key `key` of the tile.
+__device__ __forceinline__ bool seen(const Where &where, const Keys &keys, int row, int key) {
+  return keys.key + key < keys.limit && row < where.rows &&
+         (!CAUSAL || keys.key + key <= where.position - keys.lead + row);
 }
 
 #if !GRADIENT
 extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots slots) {
-  const Where where = where_queries(slots.at[5], slots.at[6]);
-  const Matrix q = {QUERY_AT(slots.at[0], Q), Q_QUERY, where.rows};
-  const int end = keys_end(where);
+  const Where where = where_queries<SIDE>(slots);
+  const Matrix q = matrix_q(slots, where);
+  Keys keys = keys_first(slots, where);
   Tile o[VALUE_TILES];
-  Real high[4], sum[4], inverse[4];
+  Real high[4], sum[4], factor[4], kept[4];
+  if (MORE && keys.key >= keys.end) {
+    return;
+  }
   clear(o);
 #pragma unroll
   for (int i = 0; i < 4; i++) {
-    high[i] = -(Real)INFINITE;
+    high[i] = RING ? (Real)LOWEST : -(Real)INFINITE;
     sum[i] = 0;
   }
-  for (int key = 0; key < end; key += SIDE) {
+  for (; keys.key < keys.end; keys = keys_next<SIDE>(slots, where, keys)) {
     Tile s;
-    dots(s, q, {KEY_AT(slots.at[1], K, key), K_KEY, KEYS - key}, DEPTH);
+    dots(s, q, matrix_k(slots, where, keys), DEPTH);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
       Real now = high[i], factor, added = 0;
@@ -219,7 +202,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots sl
       for (int j = 0; j < 4; j++) {
         // A row past the end sees what the last one does.
         const int row = thread_row() + i < where.rows ? thread_row() + i : where.rows - 1;
-        s[i][j] = seen(where, row, key + thread_column() + j) ? s[i][j] * (Real)SCALE : -(Real)INFINITE;
+        s[i][j] = seen(where, keys, row, thread_column() + j) ? s[i][j] * (Real)SCALE : -(Real)INFINITE;
         now = now > s[i][j] ? now : s[i][j];
       }
       now = row_max(now);
@@ -240,17 +223,27 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots sl
       }
     }
     weights_put(s);
-    weighted_sum(o, {KEY_AT(slots.at[2], V, key), V_KEY, KEYS - key}, VALUE_DEPTH);
+    weighted_sum(o, matrix_v(slots, where, keys), VALUE_DEPTH);
   }
 #pragma unroll
   for (int i = 0; i < 4; i++) {
     const Real all = row_sum(sum[i]);
-    inverse[i] = 1 / all;
-    if (thread_column() == 0 && thread_row() + i < where.rows) {
-      ((Real *)slots.at[4])[line_of(where) + thread_row() + i] = high[i] + log(all);
+    const bool none = RING && all == 0;
+    const bool inside = thread_row() + i < where.rows;
+    Real *const statistic = (Real *)slots.at[4] + row_of(where) + thread_row() + i;
+    const Real before = MORE && inside ? *statistic : -(Real)INFINITE;
+    Real made = none ? before : high[i] + log(all);
+    factor[i] = none ? (Real)0 : 1 / all;
+    kept[i] = 1;
+    if (MORE) {
+      __syncwarp();  // all that share the row have read it
+      made = none ? made : statistics_join(before, made, kept[i], factor[i]);
+    }
+    if (thread_column() == 0 && inside) {
+      *statistic = made;
     }
   }
-  store(o, QUERY_AT(slots.at[3], O), O_QUERY, where.rows, VALUE_DEPTH, inverse);
+  store<MORE>(o, QUERY_AT((Memory *)slots.at[3], O, 0), O_QUERY, where.rows, VALUE_DEPTH, factor, kept);
 }
 
 #else
@@ -258,15 +251,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots sl
 // A warp for each row.
 extern "C" __global__ void __launch_bounds__(THREADS) attention_delta(Slots slots) {
   const u32 at = blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
-  if (at >= (u32)ROWS_ALL * QUERIES) {
+  if (at >= (u32)LINES * QUERIES || keys_hidden(slots)) {
     return;
   }
-  Where where;
-  where.query = (int)(at % QUERIES);
-  where.group = (int)(at / QUERIES % GROUPS);
-  where.head = (int)(at / QUERIES / GROUPS % HEADS);
-  where.batch = (int)(at / QUERIES / GROUPS / HEADS);
-  const Memory *o = QUERY_AT(slots.at[3], O), *d = QUERY_AT(slots.at[5], DO);
+  const Where where = where_row(at);
+  const Memory *o = QUERY_AT((const Memory *)slots.at[3], O, 0), *d = QUERY_AT((const Memory *)slots.at[5], DO, 0);
   Real sum = 0;
   for (int c = (int)threadIdx.x % 32; c < VALUE_DEPTH; c += 32) {
     sum += Format::load(o[c]) * Format::load(d[c]);
@@ -278,24 +267,28 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_delta(Slots slot
   }
 }
 
-// s[row][column] becomes p. `rows_are_keys`: rows are keys from `key` on and columns are queries, else the other way.
+__device__ __forceinline__ Matrix matrix_d(const Slots &slots, const Where &where) {
+  return {QUERY_AT((const Memory *)slots.at[5], DO, 0), DO_QUERY, where.rows};
+}
+
+// s[row][column] becomes p. ROWS_ARE_KEYS: rows are keys and columns are queries, else the other way.
 template <bool ROWS_ARE_KEYS>
-__device__ __forceinline__ void powers(const Slots &slots, const Where &where, int key, Tile &s) {
-  const Real *statistics = (const Real *)slots.at[4] + line_of(where);
+__device__ __forceinline__ void powers(const Slots &slots, const Where &where, const Keys &keys, Tile &s) {
+  const Real *statistics = (const Real *)slots.at[4] + row_of(where);
 #pragma unroll
   for (int i = 0; i < 4; i++) {
 #pragma unroll
     for (int j = 0; j < 4; j++) {
       const int row = thread_row() + i, column = thread_column() + j;
-      const int query = ROWS_ARE_KEYS ? column : row, at = key + (ROWS_ARE_KEYS ? row : column);
-      s[i][j] = seen(where, query, at) ? exp(s[i][j] * (Real)SCALE - statistics[query]) : (Real)0;
+      const int query = ROWS_ARE_KEYS ? column : row, key = ROWS_ARE_KEYS ? row : column;
+      s[i][j] = seen(where, keys, query, key) ? exp(s[i][j] * (Real)SCALE - statistics[query]) : (Real)0;
     }
   }
 }
 
 template <bool ROWS_ARE_KEYS>
 __device__ __forceinline__ void gradients(const Slots &slots, const Where &where, const Tile &p, Tile &d) {
-  const Real *delta = (const Real *)slots.at[SCRATCH] + line_of(where);
+  const Real *delta = (const Real *)slots.at[SCRATCH] + row_of(where);
 #pragma unroll
   for (int i = 0; i < 4; i++) {
 #pragma unroll
@@ -310,26 +303,25 @@ __device__ __forceinline__ void gradients(const Slots &slots, const Where &where
 template <bool DV, bool DK>
 __device__ __forceinline__ void keys_backward(const Slots &slots) {
   Where where;
-  where.head = (int)(blockIdx.x % HEADS);
-  where.batch = (int)(blockIdx.x / HEADS % BATCH);
-  const int key = (int)(blockIdx.x / HEADS / BATCH) * SIDE;
-  const Matrix k = {KEY_AT(slots.at[1], K, key), K_KEY, KEYS - key};
-  const Matrix v = {KEY_AT(slots.at[2], V, key), V_KEY, KEYS - key};
+  const Keys keys = where_keys<SIDE>(slots, where);
+  const Matrix k = matrix_k(slots, where, keys), v = matrix_v(slots, where, keys);
   const Real scale[4] = {SCALE, SCALE, SCALE, SCALE}, one[4] = {1, 1, 1, 1};
   Tile dk[DK ? DEPTH_TILES : 1], dv[DV ? VALUE_TILES : 1];
+  bool any = !MORE_KEYS;
   clear(dk);
   clear(dv);
-  for (where.group = 0; where.group < GROUPS; where.group++) {
-    for (int tile = 0; tile < PARTS * PART_TILES; tile++) {
+  for (int group = 0; group < GROUPS; group++) {
+    group_seek(where, group);
+    for (int tile = 0; tile < QUERY_TILES; tile++) {
       Tile s, d;
-      queries_seek(where, tile, slots.at[9], slots.at[10]);
-      if (CAUSAL && where.position + where.rows <= key) {
+      queries_seek<SIDE>(slots, where, tile);
+      if ((CAUSAL && where.position - keys.lead + where.rows <= keys.key) || (KEY_END && keys.limit <= keys.key)) {
         continue;
       }
-      const Matrix q = {QUERY_AT(slots.at[0], Q), Q_QUERY, where.rows};
-      const Matrix d_o = {QUERY_AT(slots.at[5], DO), DO_QUERY, where.rows};
+      const Matrix q = matrix_q(slots, where), d_o = matrix_d(slots, where);
+      any = true;
       dots(s, k, q, DEPTH);
-      powers<true>(slots, where, key, s);
+      powers<true>(slots, where, keys, s);
       if constexpr (DV) {
         weights_put(s);
         weighted_sum(dv, d_o, VALUE_DEPTH);
@@ -342,11 +334,12 @@ __device__ __forceinline__ void keys_backward(const Slots &slots) {
       }
     }
   }
+  const int rows = any ? keys.end - keys.key : 0;
   if constexpr (DK) {
-    store(dk, KEY_AT(slots.at[7], DK, key), DK_KEY, KEYS - key, DEPTH, scale);
+    store<MORE_KEYS>(dk, KEY_AT((Memory *)slots.at[7], DK, keys.key), DK_KEY, rows, DEPTH, scale, one);
   }
   if constexpr (DV) {
-    store(dv, KEY_AT(slots.at[8], DV, key), DV_KEY, KEYS - key, VALUE_DEPTH, one);
+    store<MORE_KEYS>(dv, KEY_AT((Memory *)slots.at[8], DV, keys.key), DV_KEY, rows, VALUE_DEPTH, one, one);
   }
 }
 
@@ -365,23 +358,25 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_dk(Slots slots) 
 #endif
 
 extern "C" __global__ void __launch_bounds__(THREADS) attention_dq(Slots slots) {
-  const Where where = where_queries(slots.at[9], slots.at[10]);
-  const Matrix q = {QUERY_AT(slots.at[0], Q), Q_QUERY, where.rows};
-  const Matrix d_o = {QUERY_AT(slots.at[5], DO), DO_QUERY, where.rows};
-  const Real scale[4] = {SCALE, SCALE, SCALE, SCALE};
-  const int end = keys_end(where);
+  const Where where = where_queries<SIDE>(slots);
+  const Matrix q = matrix_q(slots, where), d_o = matrix_d(slots, where);
+  const Real scale[4] = {SCALE, SCALE, SCALE, SCALE}, one[4] = {1, 1, 1, 1};
+  Keys keys = keys_first(slots, where);
   Tile dq[DEPTH_TILES];
+  if (MORE && keys.key >= keys.end) {
+    return;
+  }
   clear(dq);
-  for (int key = 0; key < end; key += SIDE) {
-    const Matrix k = {KEY_AT(slots.at[1], K, key), K_KEY, KEYS - key};
+  for (; keys.key < keys.end; keys = keys_next<SIDE>(slots, where, keys)) {
+    const Matrix k = matrix_k(slots, where, keys);
     Tile s, d;
     dots(s, q, k, DEPTH);
-    powers<false>(slots, where, key, s);
-    dots(d, d_o, {KEY_AT(slots.at[2], V, key), V_KEY, KEYS - key}, VALUE_DEPTH);
+    powers<false>(slots, where, keys, s);
+    dots(d, d_o, matrix_v(slots, where, keys), VALUE_DEPTH);
     gradients<false>(slots, where, s, d);
     weights_put(d);
     weighted_sum(dq, k, DEPTH);
   }
-  store(dq, QUERY_AT(slots.at[6], DQ), DQ_QUERY, where.rows, DEPTH, scale);
+  store<MORE>(dq, QUERY_AT((Memory *)slots.at[6], DQ, 0), DQ_QUERY, where.rows, DEPTH, scale, one);
 }
 #endif

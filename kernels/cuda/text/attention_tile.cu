@@ -36,6 +36,12 @@ struct Element {
 #endif
 };
 
+// Rows of every tensor in memory begin at a multiple of 16 bytes.
+__device__ __forceinline__ bool all_whole(const Slots &slots) {
+  const u64 forward = slots.at[0] | slots.at[1] | slots.at[2] | slots.at[3];
+  return WHOLE && ((ORIGINS > 5 ? forward | slots.at[5] | slots.at[6] | slots.at[7] | slots.at[8] : forward) & 15) == 0;
+}
+
 // Rows [0, rows) of `from`, the others zero, by all threads of the block. whole: 16 bytes at a time.
 template <int ROWS, int WIDTH, int REAL, int ROW, int THREADS>
 __device__ __forceinline__ void tile_load(u16 *to, const u16 *from, i64 stride, int rows, bool whole) {
@@ -101,6 +107,77 @@ __device__ __forceinline__ void tile_put(u16 *tile, const float (&x)[WIDTH / 8][
   for (int n = 0; n < WIDTH / 8; n++) {
     *(u32 *)(tile + g * ROW + n * 8 + t * 2) = Element::pack(x[n][0] * upper, x[n][1] * upper);
     *(u32 *)(tile + (g + 8) * ROW + n * 8 + t * 2) = Element::pack(x[n][2] * lower, x[n][3] * lower);
+  }
+}
+
+// Accumulators times a factor of each row to f32 in memory, ADD: to what is there, times `kept`. whole: two at a time.
+template <int BLOCKS, int WIDTH, int REAL, bool ADD>
+__device__ __forceinline__ void wide_store(float *to, i64 stride, const float (&x)[BLOCKS][WIDTH / 8][4],
+                                           const float (&factor)[BLOCKS][2], const float (&kept)[BLOCKS][2], int rows,
+                                           bool whole) {
+  const int lane = (int)threadIdx.x % 32;
+#pragma unroll
+  for (int m = 0; m < BLOCKS; m++) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      const int row = m * 16 + half * 8 + lane / 4;
+      float *const at = to + row * stride + lane % 4 * 2;
+#pragma unroll
+      for (int n = 0; n < WIDTH / 8; n++) {
+        const int left = row < rows ? REAL - n * 8 - lane % 4 * 2 : 0;
+        float2 both = {x[m][n][2 * half] * factor[m][half], x[m][n][2 * half + 1] * factor[m][half]};
+        if (whole && left > 0) {
+          float2 *const there = (float2 *)(at + n * 8);
+          if (ADD) {
+            both.x += there->x * kept[m][half];
+            both.y += there->y * kept[m][half];
+          }
+          *there = both;
+        } else if (left > 0) {
+          at[n * 8] = ADD ? at[n * 8] * kept[m][half] + both.x : both.x;
+          if (left > 1) {
+            at[n * 8 + 1] = ADD ? at[n * 8 + 1] * kept[m][half] + both.y : both.y;
+          }
+        }
+      }
+    }
+  }
+}
+
+// What a warp has summed up, times a factor of each row, to its result: f32 if it is wide, which may be added to, else
+// elements, by way of `tile`.
+template <int BLOCKS, int WIDTH, int REAL, int ROW, bool ADD>
+__device__ __forceinline__ void sums_store(Made *to, i64 stride, u16 *tile, const float (&x)[BLOCKS][WIDTH / 8][4],
+                                           const float (&factor)[BLOCKS][2], const float (&kept)[BLOCKS][2], int rows,
+                                           bool whole) {
+  if constexpr (WIDE) {
+    wide_store<BLOCKS, WIDTH, REAL, ADD>((float *)to, stride, x, factor, kept, rows, whole);
+  } else {
+#pragma unroll
+    for (int m = 0; m < BLOCKS; m++) {
+      tile_put<WIDTH, ROW>(tile + m * 16 * ROW, x[m], factor[m][0], factor[m][1]);
+    }
+    __syncwarp();
+    tile_store<BLOCKS * 16, REAL, ROW>((u16 *)to, stride, tile, rows, whole);
+  }
+}
+
+// Scores [queries][keys] of what a query does not see, and of keys past the limit: the first query is at `position`.
+template <int BLOCKS, int COLUMNS>
+__device__ __forceinline__ void mask(float (&s)[BLOCKS][COLUMNS / 8][4], float hidden, int position, const Keys &keys) {
+  const int lane = (int)threadIdx.x % 32;
+#pragma unroll
+  for (int m = 0; m < BLOCKS; m++) {
+#pragma unroll
+    for (int n = 0; n < COLUMNS / 8; n++) {
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        const int at = keys.key + n * 8 + lane % 4 * 2 + e % 2;
+        if (at >= keys.limit || (CAUSAL && at > position + m * 16 + lane / 4 + e / 2 * 8)) {
+          s[m][n][e] = hidden;
+        }
+      }
+    }
   }
 }
 
@@ -185,5 +262,13 @@ __device__ __forceinline__ void clear(float (&x)[A][B][4]) {
         x[i][j][e] = 0.0f;
       }
     }
+  }
+}
+
+template <int BLOCKS>
+__device__ __forceinline__ void fill(float (&factor)[BLOCKS][2], float x) {
+#pragma unroll
+  for (int m = 0; m < BLOCKS; m++) {
+    factor[m][0] = factor[m][1] = x;
   }
 }
