@@ -30,8 +30,8 @@ typedef struct {
   // Not NULL: the train program also has an output "value.PATH" for each named, labelled or returned real value of the
   // forward that depends on data, summed over the microbatches, and the list says what they and the gradients are.
   CompiledValues *values;
-  const char *after;         // compile_print: the pass after which to print
-  ProgramKind program;       // compile_print: which program
+  const char *after;    // compile_print: the pass after which to print
+  ProgramKind program;  // compile_print: which program
   // Logits of more bytes on a rank are computed in parts of their rows; 0: those that are large on a GPU. For tests.
   int64_t chunk_bytes;
   int64_t rank;              // compile_print: whose graph or instructions

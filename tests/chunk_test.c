@@ -13,9 +13,7 @@ static CompileOptions options_for(const char *layout, int64_t chunk_bytes) {
 }
 
 static LayoutRun *compiled(const char *file, const CompileOptions *options) {
-  char path[512];
-  snprintf(path, sizeof path, "%s/%s", MDL_SOURCE_DIR, file);
-  LayoutRun *run = layout_compile(path, options, stdout);
+  LayoutRun *run = layout_compile(file, options, stdout);
   if (!run) {
     fail_msg("%s does not compile under %s", file, options->layout ? options->layout : "no layout");
   }
@@ -55,7 +53,7 @@ static void test_gpt2(void **state) {
   (void)state;
   static const char *const layouts[] = {"single", "vocab2", "vocab4", "hd2", "uneven3", "ranks16", "state_all"};
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-    compare("tests/layouts/gpt2.mdl", layouts[i]);
+    compare(MDL_SOURCE_DIR "/tests/layouts/gpt2.mdl", layouts[i]);
   }
 }
 
@@ -64,7 +62,7 @@ static void test_llama(void **state) {
   static const char *const layouts[] = {"single", "tp2sp",   "cp2z", "z3m",   "one4",  "d3",
                                         "full",   "dp2full", "pp2",  "pp2zb", "pp2tp2"};
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-    compare("tests/layouts/llama.mdl", layouts[i]);
+    compare(MDL_SOURCE_DIR "/tests/layouts/llama.mdl", layouts[i]);
   }
 }
 
@@ -76,7 +74,7 @@ static int64_t peak(int64_t chunk_bytes, int *kernels, int64_t *instructions) {
   CompileOptions options = options_for("single", chunk_bytes);
   options.set = wide;
   options.set_count = 2;
-  LayoutRun *run = compiled("tests/layouts/llama.mdl", &options);
+  LayoutRun *run = compiled(MDL_SOURCE_DIR "/tests/layouts/llama.mdl", &options);
   const Plan *plan = run->set->plans[0];
   int64_t bytes = plan->programs[PROGRAM_TRAIN].transient_bytes;
   *kernels = plan->kernel_count;
@@ -103,9 +101,9 @@ static void test_memory_falls(void **state) {
 static void test_large_by_default(void **state) {
   (void)state;
   CompileOptions options = {.recipe = "gpt2_124m", .precision = "bf16", .target = "cpu"};
-  LayoutRun *cut = compiled("models/gpt2.mdl", &options);
+  LayoutRun *cut = compiled(MDL_SOURCE_DIR "/models/gpt2.mdl", &options);
   options.chunk_bytes = never;
-  LayoutRun *whole = compiled("models/gpt2.mdl", &options);
+  LayoutRun *whole = compiled(MDL_SOURCE_DIR "/models/gpt2.mdl", &options);
   assert_int_equal(instructions_of(cut, PROGRAM_TRAIN), instructions_of(whole, PROGRAM_TRAIN) + 5 * 7 + 1);
   int64_t saved = whole->set->plans[0]->programs[PROGRAM_TRAIN].transient_bytes -
                   cut->set->plans[0]->programs[PROGRAM_TRAIN].transient_bytes;
@@ -117,7 +115,8 @@ static void test_large_by_default(void **state) {
 static void test_small_stays_whole(void **state) {
   (void)state;
   CompileOptions given = options_for("single", 0), never_cut = options_for("single", never);
-  LayoutRun *one = compiled("tests/layouts/gpt2.mdl", &given), *other = compiled("tests/layouts/gpt2.mdl", &never_cut);
+  LayoutRun *one = compiled(MDL_SOURCE_DIR "/tests/layouts/gpt2.mdl", &given),
+            *other = compiled(MDL_SOURCE_DIR "/tests/layouts/gpt2.mdl", &never_cut);
   assert_int_equal(instructions_of(one, PROGRAM_TRAIN), instructions_of(other, PROGRAM_TRAIN));
   arena_destroy(one->arena);
   arena_destroy(other->arena);
@@ -147,7 +146,7 @@ static void test_gradients_are_differences(void **state) {
   static const char *const names[] = {"head.w", "head.b", "norm.scale", "ff.up.w"};  // axes in the order of their names
   Arena *arena = arena_create();
   CompileOptions options = options_for(NULL, 1);
-  LayoutRun *run = compiled("tests/programs/z_loss.mdl", &options);
+  LayoutRun *run = compiled(MDL_SOURCE_DIR "/tests/programs/z_loss.mdl", &options);
   Error error = {0};
   assert_true(layout_open(run, 30, &error));
   double *start[4];
