@@ -54,7 +54,7 @@ static int made_emit(Made *m, KernelOp op, KernelLevel level, int a, int b, int 
       op == KERNEL_INTEGER || (op == KERNEL_LOAD && !element_type_floating(m->kernel->port[port].type));
   m->kernel->code[m->kernel->code_count] = (KernelInstruction){
       .op = op, .level = level, .integer = integer, .a = (int16_t)a, .b = (int16_t)b, .c = -1, .port = (int16_t)port};
-  m->kernel->row_reductions |= op >= KERNEL_ROW_SUM && op <= KERNEL_ROW_MIN;
+  m->kernel->row_reductions |= op_is_row_reduction(op);
   return m->kernel->code_count++;
 }
 
@@ -70,7 +70,7 @@ static int made_output(Made *m, KernelOp op, ElementType type, KernelLevel level
 
 static int made_op(Made *m, KernelOp op, int a, int b) {
   KernelLevel level = m->kernel->code[a].level | (b >= 0 ? m->kernel->code[b].level : LEVEL_SCALAR);
-  level = op >= KERNEL_ROW_SUM && op <= KERNEL_ROW_MIN ? LEVEL_ROW : level;
+  level = op_is_row_reduction(op) ? LEVEL_ROW : level;
   return made_emit(m, op, level, a, b, -1);
 }
 

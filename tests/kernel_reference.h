@@ -168,7 +168,7 @@ static inline void reference_output(const Reference *r, const KernelInstruction 
   const Kernel *kernel = r->kernel;
   const KernelPort *port = &kernel->port[code->port];
   const bool adds = port->accumulate && !first;
-  const bool column = code->op >= KERNEL_COLUMN_SUM && code->op <= KERNEL_COLUMN_MIN;
+  const bool column = op_is_column_reduction(code->op);
   const KernelLevel from = code->op == KERNEL_STORE || column ? LEVEL_FULL : kernel->code[code->a].level;
   double *result = malloc(sizeof(double) * (size_t)r->total);
   bool *seen = calloc((size_t)r->total, sizeof *seen);
@@ -223,7 +223,7 @@ static inline void reference_run(const Kernel *kernel, void *const *ports, bool 
   for (int n = 0; n < kernel->code_count; n++) {
     const KernelInstruction *code = &kernel->code[n];
     double *out = r.value[n] = calloc((size_t)r.total, sizeof *out);
-    if (code->op >= KERNEL_ROW_SUM && code->op <= KERNEL_ROW_MIN) {
+    if (op_is_row_reduction(code->op)) {
       reference_row_reduction(&r, code, out);
       continue;
     }

@@ -107,22 +107,6 @@ typedef struct {
   bool fixed;                    // outer and inner as the kernel says, for its reductions
 } Request;
 
-static inline bool op_is_output(KernelOp op) {
-  return op >= KERNEL_STORE && op <= KERNEL_TOTAL_MIN;
-}
-
-static inline bool op_is_row_reduction(KernelOp op) {
-  return op >= KERNEL_ROW_SUM && op <= KERNEL_ROW_MIN;
-}
-
-static inline bool op_is_column_reduction(KernelOp op) {
-  return op >= KERNEL_COLUMN_SUM && op <= KERNEL_COLUMN_MIN;
-}
-
-static inline bool op_is_total(KernelOp op) {
-  return op >= KERNEL_TOTAL_SUM && op <= KERNEL_TOTAL_MIN;
-}
-
 // Bytes from an element of the port at coordinate 0 to the end of its last.
 static inline int64_t port_extent(const Kernel *kernel, int port) {
   int64_t last = 0;

@@ -247,7 +247,7 @@ static bool is_beside_one(const Kernel *kernel, int at, bool squares) {
   for (int i = at + 1; i < kernel->code_count; i++) {
     const KernelInstruction *code = &kernel->code[i];
     int operand[3], uses = 0;
-    cuda_operands(code, operand);
+    kernel_operands(code, operand);
     for (int k = 0; k < kernel_op_operands(code->op); k++) {
       uses += operand[k] == at;
     }
@@ -271,7 +271,7 @@ void expression_emit(Generator *g, int at, const char *index) {
   const KernelInstruction *code = &g->kernel->code[at];
   CudaText *text = &g->text;
   int operand[3];
-  cuda_operands(code, operand);
+  kernel_operands(code, operand);
   cuda_text(text, "const %s v%d = ", value_type(code->integer), at);
   switch (code->op) {
     case KERNEL_CONST:
