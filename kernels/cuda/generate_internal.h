@@ -10,6 +10,7 @@
 #ifndef MDL_KERNELS_CUDA_GENERATE_INTERNAL_H
 #define MDL_KERNELS_CUDA_GENERATE_INTERNAL_H
 
+#include "base/integer.h"
 #include "kernels/cuda/generate.h"
 #include "kernels/cuda/text.h"
 
@@ -89,18 +90,6 @@ static inline bool is_element(const CudaProgram *program, int code) {
   return (program->level[code] & LEVEL_COLUMN) != 0;
 }
 
-static inline int64_t blocks_of(int64_t n, int64_t block) {
-  return (n + block - 1) / block;
-}
-
-static inline int64_t min_i64(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-static inline int64_t max_i64(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-
 static inline bool port_varies(const CudaProgram *program, const CudaPort *port) {  // from row to row
   for (int d = 0; d < program->outer.count; d++) {
     if (port->row[d] != 0) {
@@ -108,10 +97,6 @@ static inline bool port_varies(const CudaProgram *program, const CudaPort *port)
     }
   }
   return false;
-}
-
-static inline int64_t round_up(int64_t n, int64_t to) {
-  return (n + to - 1) / to * to;
 }
 
 // The kernel, or one with its sides exchanged that computes the same in a better order (generate_turn.c).
