@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/element.h"
+
 typedef struct {
   const Data *data;
   const int32_t *tokens;  // sequence + 1

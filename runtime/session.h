@@ -61,8 +61,4 @@ bool session_scalar(Session *session, ProgramKind program, const char *name, dou
 bool session_memory(const Session *session, int64_t *taken, int64_t *beside);
 void session_trace(Session *session, bool on);  // Backend.trace of all ranks
 
-// One element in memory as a number and back. Types of the floating formats of types.h, and integers.
-double element_get(ElementType type, const void *at);
-bool element_put(ElementType type, void *at, double value);  // false: the type is not one the host writes
-
 #endif

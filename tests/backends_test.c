@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/cuda/driver.h"
+#include "runtime/element.h"
 #include "runtime/session.h"
 #include "tests/plan_run.h"
 

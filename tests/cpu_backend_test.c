@@ -93,8 +93,8 @@ static void made_check(Made *m, double tolerance) {
       elements += (kernel->size[d] - 1) * kernel->port[p].stride[d];
     }
     for (int64_t i = 0; i < elements && kernel->port[p].kind == PORT_OUTPUT; i++) {
-      const double a = real_get(kernel->port[p].type, got + m->place[p].offset, i);
-      const double b = real_get(kernel->port[p].type, ports[p], i);
+      const double a = element_at(kernel->port[p].type, got + m->place[p].offset, i);
+      const double b = element_at(kernel->port[p].type, ports[p], i);
       if (!real_near(a, b, tolerance)) {
         fail_msg("port %d element %d is %.9g, not %.9g", p, (int)i, a, b);
       }
@@ -171,7 +171,7 @@ static void low_precision_ports(void **state) {
     bench_add_kernel(m.bench, m.kernel, m.place);
     char *after = bench_run_threads(m.bench);
     for (int i = 0; i < 9 * 67; i++) {
-      const double value = real_get(TYPE_F32, after + m.place[wide].offset, i);
+      const double value = element_at(TYPE_F32, after + m.place[wide].offset, i);
       // The formats with two bits of mantissa cannot hold all of these.
       assert_true(fabs(value - (i % 30 - 15) * 0.25) <= (bytes == 1 ? 0.25 : 0));
       const uint8_t *in = (uint8_t *)after + m.place[from].offset + i * bytes;
@@ -235,7 +235,7 @@ static void slots_and_first(void **state) {
     for (int r = 0; r < 8; r++) {
       wanted += ((const double *)bench_at(m.bench, m.place[0]))[r * 6 + c];
     }
-    assert_true(real_near(real_get(TYPE_F64, after + m.place[sum].offset, c), wanted, 1e-14));
+    assert_true(real_near(element_at(TYPE_F64, after + m.place[sum].offset, c), wanted, 1e-14));
   }
   free(after);
   bench_destroy(m.bench);

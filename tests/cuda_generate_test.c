@@ -328,7 +328,7 @@ static Bench *bench_of(Kernel *kernel, Draw *random, Place **places) {
       const double value = port->type == TYPE_BOOL             ? (double)draw_below(random, 2)
                            : element_type_floating(port->type) ? draw_real(random, 0.1, 1.0)
                                                                : (double)draw_below(random, 7);
-      real_set(port->type, bench_at(bench, place[p]), i, value);
+      element_set_at(port->type, bench_at(bench, place[p]), i, value);
     }
   }
   bench_add_kernel(bench, kernel, place);
