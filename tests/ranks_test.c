@@ -5,8 +5,8 @@
 #include <stdint.h>
 // cmocka.h wants the four above first.
 #include <cmocka.h>
-#include <stdio.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
