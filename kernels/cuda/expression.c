@@ -6,7 +6,7 @@
 // R is the real type. Sine and cosine reduce in double, so that large angles need no table in local memory.
 static const char prelude_f32[] =
     "typedef float R;\n"
-    "#define R_INFINITY float_of_bits(0x7f800000u)\n"
+    "#define R_INFINITY bits_float(0x7f800000u)\n"
     "DEVICE float larger(float a, float b) { return larger_f32(a, b); }\n"
     "DEVICE float smaller(float a, float b) { return smaller_f32(a, b); }\n"
     "DEVICE float shuffle(float x, int with) { return shuffle_f32(x, with); }\n"
@@ -61,7 +61,7 @@ static const char prelude_fast[] =
 
 static const char prelude_f64[] =
     "typedef double R;\n"
-    "#define R_INFINITY double_of_bits(0x7ff0000000000000ull)\n"
+    "#define R_INFINITY bits_double(0x7ff0000000000000ull)\n"
     "DEVICE double larger(double a, double b) { return a > b || a != a ? a : b; }\n"
     "DEVICE double smaller(double a, double b) { return a < b || a != a ? a : b; }\n"
     "DEVICE double shuffle(double x, int with) { return shuffle_f64(x, with); }\n"
