@@ -42,7 +42,7 @@ static bool restore_compile(Restored *restored, const char *plan, Error *error) 
     return false;
   }
   const PlanRun was = restored->set->plans[0]->run;
-  const CompileOptions options = {.file = text, .layout = "single", .target = "cpu"};
+  const CompileOptions options = {.file = text, .layout = "single"};
   Diag *diag = diag_create(restored->arena);
   if (!compile_plans(restored->arena, diag, &options, &restored->set)) {
     const char *why = diag->all.count ? diag->all.at[0].message : "no memory";

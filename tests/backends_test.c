@@ -301,7 +301,7 @@ static void program_compare(const char *file, const char *recipe, const char *pr
   }
   cuda_close(&cuda);
   Pair pair = {.arena = arena_create(), .text = file};
-  CompileOptions options = {.file = file, .recipe = recipe, .precision = precision, .target = "cpu"};
+  CompileOptions options = {.file = file, .recipe = recipe, .precision = precision};
   if (strcmp(recipe, "test") != 0) {
     options.set = small;
     options.set_count = 3;

@@ -77,8 +77,8 @@ static int64_t number_of(const char *name, int64_t otherwise) {
 static Plan *plan_of(Arena *arena, const ModelSource *source) {
   Plan *plan = NULL;
   Diag *diag = diag_create(arena);
-  const CompileOptions options = {
-      .file = arena_format(arena, "%s/%s", MDL_SOURCE_DIR, source->file), .recipe = source->recipe, .target = "cpu"};
+  const CompileOptions options = {.file = arena_format(arena, "%s/%s", MDL_SOURCE_DIR, source->file),
+                                  .recipe = source->recipe};
   if (!compile_plan(arena, diag, &options, &plan)) {
     diag_print(diag, stderr, false);
     fail_msg("%s does not compile", source->file);

@@ -237,7 +237,7 @@ static void train(LayoutRun *run, const Backend *backend, const char *what, Loss
 }
 
 static void same_losses(const char *path, const char *layout, int count) {
-  const CompileOptions options = {.layout = layout, .precision = "fp32", .target = "cpu"};
+  const CompileOptions options = {.layout = layout, .precision = "fp32"};
   LayoutRun *run = layout_compile(path, &options, stdout);
   Losses cpu, gpu;
   double worst = 0;
@@ -423,7 +423,7 @@ static void training_is_replayed_for_long(void **state) {
   (void)state;
   const int64_t count = replays_asked();
   gpus(true);
-  const CompileOptions options = {.layout = "dp2", .precision = "fp32", .target = "cpu"};
+  const CompileOptions options = {.layout = "dp2", .precision = "fp32"};
   LayoutRun *run = layout_compile(MDL_SOURCE_DIR "/tests/layouts/llama.mdl", &options, stdout);
   Error error = {0};
   if (!layout_open_on(run, &backend_cuda, ENDURANCE_DEADLINE, &error) ||

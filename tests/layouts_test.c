@@ -29,7 +29,7 @@ typedef struct {
 } Trial;
 
 static CompileOptions options_for(const char *layout, const char *precision) {
-  return (CompileOptions){.layout = layout, .precision = precision, .target = "cpu", .gradients = true};
+  return (CompileOptions){.layout = layout, .precision = precision, .gradients = true};
 }
 
 static bool flag(const char *name) {

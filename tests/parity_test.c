@@ -165,7 +165,6 @@ static void train_beside(Parity *parity, const Case *how) {
                             .layout = how->layout,
                             .set = &how->set,
                             .set_count = how->set ? 1 : 0,
-                            .target = "cpu",
                             .gradients = true,
                             .program = PROGRAM_TRAIN};
   PlanRunner runner = runner_open(&options);

@@ -263,12 +263,8 @@ static void compare_plan(Trial *trial) {
 }
 
 static CompileOptions trial_options(const Trial *trial) {
-  return (CompileOptions){.file = trial->file,
-                          .layout = trial->layout,
-                          .precision = "fp64",
-                          .target = "cpu",
-                          .gradients = true,
-                          .program = trial->kind};
+  return (CompileOptions){
+      .file = trial->file, .layout = trial->layout, .precision = "fp64", .gradients = true, .program = trial->kind};
 }
 
 // The graph after a pass, printed and read back; printing that again must give the same text.
