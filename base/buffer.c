@@ -60,6 +60,13 @@ void buffer_repeat(Buffer *buffer, char c, int count) {
   }
 }
 
+void buffer_xml(Buffer *buffer, const char *text) {
+  for (; text && *text; text++) {
+    const char *entity = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
+    buffer_bytes(buffer, entity ? entity : text, entity ? strlen(entity) : 1);
+  }
+}
+
 void buffer_free(Buffer *buffer) {
   free(buffer->text);
   *buffer = (Buffer){0};

@@ -80,11 +80,8 @@ static void compile_tell_kernels(const Plan *plan, double seconds) {
   char size[UNITS_MAX];
   for (int t = 0; t < plan->target_count; t++) {
     const PlanTarget *target = &plan->targets[t];
-    double bytes = 0;
-    for (int i = 0; i < target->count; i++) {
-      bytes += (double)target->codes[i].bytes;
-    }
-    printf("%s: %d kernels, %s, by %s\n", target->target, target->count, units_bytes(size, bytes), target->compiler);
+    printf("%s: %d kernels, %s, by %s\n", target->target, target->count, units_bytes(size, plan_target_bytes(target)),
+           target->compiler);
   }
   if (plan->target_count > 0) {
     printf("kernels compiled in %.3f s\n", seconds);
