@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -131,13 +132,11 @@ static int compile_main(Arena *arena, const void *values, const OptionList *argu
     peak = bytes > peak ? bytes : peak;
   }
   char size[UNITS_MAX], memory[UNITS_MAX];
-  FILE *file = fopen(compile->out, "rbe");
-  long length = file && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : 0;
-  if (file) {
-    fclose(file);
-  }
-  printf("%s: %s, %lld instructions, peak memory %s, compiled in %.3f s\n", compile->out,
-         units_bytes(size, (double)length), (long long)instructions, units_bytes(memory, (double)peak), seconds);
+  struct stat file;
+  const bool known = stat(compile->out, &file) == 0 && S_ISREG(file.st_mode);  // not what went into a pipe
+  printf("%s: %s%s%lld instructions, peak memory %s, compiled in %.3f s\n", compile->out,
+         known ? units_bytes(size, (double)file.st_size) : "", known ? ", " : "", (long long)instructions,
+         units_bytes(memory, (double)peak), seconds);
   compile_tell_kernels(set->plans[0], kernel_seconds);
   return STATUS_DONE;
 }

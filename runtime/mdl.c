@@ -305,6 +305,7 @@ static const Command commands[] = {
      GROUPS(train_groups),
      .size = sizeof(TrainValues),
      .defaults = &train_defaults,
+     .talks = true,
      .run = train_main},
     {.name = "eval",
      .arguments = "RUN",
