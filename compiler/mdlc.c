@@ -300,7 +300,7 @@ static int fmt_main(Arena *arena, const void *values, const OptionList *argument
 static const Option compile_options[] = {
     {"out", 'o', OPTION_TEXT, "PLAN.mdlx", offsetof(Values, out), 0, "where the plan goes"},
     {"target", 0, OPTION_TEXT, "TARGET,...", offsetof(Values, target), 0,
-     "GPUs for which kernels are compiled as well: " CUDA_TARGET_NAMES " (default: cpu, none)"},
+     "GPUs for which kernels are compiled as well: " CUDA_TARGET_NAMES ", or cpu: none (default: cpu)"},
 };
 static const Option print_options[] = {
     {"after", 0, OPTION_TEXT, "PASS", offsetof(Values, after), 0,
