@@ -67,6 +67,23 @@ void buffer_xml(Buffer *buffer, const char *text) {
   }
 }
 
+void buffer_shell(Buffer *buffer, const char *word) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+,:@%=";
+  if (*word && word[strspn(word, plain)] == '\0') {
+    buffer_text(buffer, word);
+    return;
+  }
+  buffer_text(buffer, "'");
+  for (; *word; word++) {
+    if (*word == '\'') {
+      buffer_text(buffer, "'\\''");
+    } else {
+      buffer_bytes(buffer, word, 1);
+    }
+  }
+  buffer_text(buffer, "'");
+}
+
 void buffer_free(Buffer *buffer) {
   free(buffer->text);
   *buffer = (Buffer){0};

@@ -40,3 +40,7 @@ rm run/checkpoints/step-00000002/manifest.json
 said 1 "step-00000002 is damaged: manifest.json is not there; remove the directory to use an older one" "$MDL" eval run
 rm -r run/checkpoints/step-00000002
 expect 0 "$MDL" eval run
+
+# Commands that are suggested can be pasted.
+train "$SMALL" --steps 1 --out "it's a run"
+mentions out "mdl generate 'it'\\''s a run' --prompt TEXT"
