@@ -60,6 +60,30 @@ void buffer_repeat(Buffer *buffer, char c, int count) {
   }
 }
 
+void buffer_xml(Buffer *buffer, const char *text) {
+  for (; text && *text; text++) {
+    const char *entity = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
+    buffer_bytes(buffer, entity ? entity : text, entity ? strlen(entity) : 1);
+  }
+}
+
+void buffer_shell(Buffer *buffer, const char *word) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+,:@%=";
+  if (*word && word[strspn(word, plain)] == '\0') {
+    buffer_text(buffer, word);
+    return;
+  }
+  buffer_text(buffer, "'");
+  for (; *word; word++) {
+    if (*word == '\'') {
+      buffer_text(buffer, "'\\''");
+    } else {
+      buffer_bytes(buffer, word, 1);
+    }
+  }
+  buffer_text(buffer, "'");
+}
+
 void buffer_free(Buffer *buffer) {
   free(buffer->text);
   *buffer = (Buffer){0};

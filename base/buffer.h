@@ -17,6 +17,8 @@ void buffer_bytes(Buffer *buffer, const void *bytes, size_t length);
 void buffer_text(Buffer *buffer, const char *text);
 void buffer_format(Buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buffer_repeat(Buffer *buffer, char c, int count);
-void buffer_free(Buffer *buffer);  // leaves it empty and usable
+void buffer_xml(Buffer *buffer, const char *text);    // with entities for &, < and >; NULL: nothing
+void buffer_shell(Buffer *buffer, const char *word);  // as a word of the shell: in quotes where it needs them
+void buffer_free(Buffer *buffer);                     // leaves it empty and usable
 
 #endif

@@ -105,27 +105,47 @@ static bool sync_directory(const char *path) {
   return done;
 }
 
-bool file_write_atomic(const char *path, const void *bytes, size_t length, FileError *error) {
-  char temporary[PATH_MAX];
+// A device or a pipe is written to; a file put in its place would be the end of it.
+static bool write_special(const char *path, const void *bytes, size_t length, FileError *error) {
+  int fd = open(path, O_WRONLY | O_CLOEXEC);
+  bool done = fd >= 0 && write_all(fd, bytes, length);
+  int code = errno;
+  if (fd >= 0 && close(fd) != 0 && done) {
+    done = false;
+    code = errno;
+  }
+  if (!done) {
+    file_error(error, "write", path, code);
+  }
+  return done;
+}
+
+bool file_write_atomic(const char *given, const void *bytes, size_t length, FileError *error) {
+  char temporary[PATH_MAX], resolved[PATH_MAX];
+  const char *path = realpath(given, resolved) ? resolved : given;  // where links lead, so that they stay links
+  struct stat status;
+  const bool exists = stat(path, &status) == 0;
+  if (exists && !S_ISREG(status.st_mode)) {
+    return write_special(given, bytes, length, error);
+  }
   int wanted = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
   if (wanted < 0 || (size_t)wanted >= sizeof temporary) {
-    file_error(error, "write", path, ENAMETOOLONG);
+    file_error(error, "write", given, ENAMETOOLONG);
     return false;
   }
-  struct stat status;
-  mode_t mode = stat(path, &status) == 0 ? status.st_mode & 0777 : 0644;
+  mode_t mode = exists ? status.st_mode & 0777 : 0644;
   int fd = mkstemp(temporary);
   if (fd < 0) {
-    file_error(error, "write", path, errno);
+    file_error(error, "write", given, errno);
     return false;
   }
   if (!write_all(fd, bytes, length) || fchmod(fd, mode) != 0 || fsync(fd) != 0) {
-    file_error(error, "write", path, errno);
+    file_error(error, "write", given, errno);
     close(fd);
     goto fail_write;
   }
   if (close(fd) != 0 || rename(temporary, path) != 0 || !sync_directory(path)) {
-    file_error(error, "write", path, errno);
+    file_error(error, "write", given, errno);
     goto fail_write;
   }
   return true;

@@ -16,7 +16,8 @@ typedef struct {
 // The bytes of a regular file, or of a pipe, followed by a NUL that is not counted. The caller frees them.
 char *file_read(const char *path, size_t *length, FileError *error);
 
-// Replaces the file as a whole: readers see the old bytes or the new ones, also after a crash.
+// Replaces the file as a whole: readers see the old bytes or the new ones, also after a crash. A link stays one, and a
+// device or a pipe is written to.
 bool file_write_atomic(const char *path, const void *bytes, size_t length, FileError *error);
 
 bool file_exists(const char *path);

@@ -2,6 +2,7 @@
 #include "base/options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +72,10 @@ static bool option_number(Parser *parser, const Option *option, char *field, con
   long long whole = integer ? strtoll(text, &end, 10) : 0;
   double number = integer ? (double)whole : strtod(text, &end);
   if (end == text || *end || errno || !isfinite(number)) {
-    buffer_format(parser->problem, "--%s takes a%s number, not '%s'", option->name, integer ? " whole" : "", text);
+    bool range = errno == ERANGE && end != text && !*end;
+    buffer_format(parser->problem,
+                  range ? "--%s takes a%s number, and %s is out of range" : "--%s takes a%s number, not '%s'",
+                  option->name, integer ? " whole" : "", text);
     return false;
   }
   if (number < option->least) {
@@ -330,7 +334,16 @@ static int command_main(const Program *program, const Command *command, int argc
   return status;
 }
 
-int options_main(const Program *program, int argc, char **argv) {
+// Files that are opened later must not become stdin, stdout or stderr.
+static void streams_open(void) {
+  for (int fd = 0; fd <= 2; fd++) {
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) {
+      abort();
+    }
+  }
+}
+
+static int run_words(const Program *program, const Command **command, int argc, char **argv) {
   if (argc < 2) {
     help_print(program, NULL, stderr);
     return STATUS_USAGE;
@@ -348,8 +361,22 @@ int options_main(const Program *program, int argc, char **argv) {
     const Command *topic = command_find(program, argv[2]);
     return topic ? help_print(program, topic, stdout) : STATUS_USAGE;
   }
-  const Command *command = command_find(program, word);
-  return command ? command_main(program, command, argc - 2, argv + 2) : STATUS_USAGE;
+  *command = command_find(program, word);
+  return *command ? command_main(program, *command, argc - 2, argv + 2) : STATUS_USAGE;
+}
+
+int options_main(const Program *program, int argc, char **argv) {
+  const Command *command = NULL;
+  streams_open();
+  int status = run_words(program, &command, argc, argv);
+  errno = 0;
+  bool lost = fflush(stdout) != 0 || ferror(stdout);
+  if (status == STATUS_DONE && lost && !(command && command->talks)) {
+    fprintf(stderr, "%s: not all of the output could be written%s%s\n", program->name, errno ? ": " : "",
+            errno ? strerror(errno) : "");
+    status = STATUS_INPUT;
+  }
+  return status;
 }
 
 bool options_colour(FILE *stream) {

@@ -54,6 +54,7 @@ typedef struct {
   size_t size;                                                                // of the struct of values
   const void *defaults;                                                       // such a struct; NULL: all zero
   int (*run)(Arena *arena, const void *values, const OptionList *arguments);  // returns the exit status
+  bool talks;  // what it says on stdout is no result: that it cannot be written does not matter
 } Command;
 
 typedef struct {
@@ -64,7 +65,7 @@ typedef struct {
 } Program;
 
 // Finds the command, parses, runs it and returns the exit status. Help and the version go to stdout, usage errors to
-// stderr with status 2.
+// stderr with status 2. A stdout that could not be written to makes status 1 of 0.
 int options_main(const Program *program, int argc, char **argv);
 
 // Parses the words after the command's name into `values` (the command's size). On failure returns false and writes

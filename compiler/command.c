@@ -31,7 +31,6 @@ CompileOptions command_compile_options(const CommandFlags *flags, const char *fi
                           .precision = flags->precision,
                           .set = flags->set.at,
                           .set_count = flags->set.count,
-                          .target = "cpu",
                           .program = PROGRAM_TRAIN};
 }
 

@@ -1,6 +1,7 @@
 // explain_values.c: how labelled values and inputs are cut, and pictures of which ranks hold what.
 #include <string.h>
 
+#include "base/integer.h"
 #include "base/units.h"
 #include "compiler/explain_part.h"
 
@@ -26,7 +27,7 @@ static void finish(Arena *arena, const Plan *plan, Held *held, int64_t element_b
   for (int i = 0; i < held->axis_count; i++) {
     PlanCut *cut = &held->cut[i];
     int64_t parts = plan_parts(plan, cut->mesh, cut->count);
-    cut->local = (held->size[i] + parts - 1) / parts;
+    cut->local = blocks_of(held->size[i], parts);
     held->whole *= (double)held->size[i];
     held->rank *= (double)cut->local;
     held->text = arena_format(arena, "%s%s%s %lld", held->text, i ? ", " : "", held->axis[i], (long long)held->size[i]);
@@ -214,9 +215,8 @@ static void draw(const Explain *explain, const Held *held, Buffer *out) {
     axis[1] = -1;
   }
   int64_t rows[MOST_BLOCKS], columns[MOST_BLOCKS] = {0};
-  int row_count = choose((held->size[axis[0]] + block_of(held, axis[0]) - 1) / block_of(held, axis[0]), rows);
-  int column_count =
-      axis[1] < 0 ? 1 : choose((held->size[axis[1]] + block_of(held, axis[1]) - 1) / block_of(held, axis[1]), columns);
+  int row_count = choose(blocks_of(held->size[axis[0]], block_of(held, axis[0])), rows);
+  int column_count = axis[1] < 0 ? 1 : choose(blocks_of(held->size[axis[1]], block_of(held, axis[1])), columns);
   char columns_text[TABLE_MAX_COLUMNS] = "r";
   for (int c = 1; c <= column_count && c + 1 < TABLE_MAX_COLUMNS; c++) {
     columns_text[c] = 'l';

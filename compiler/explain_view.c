@@ -1,6 +1,7 @@
 // explain_view.c: what is worth knowing of a stage's graph, and of its memory once that has been assigned.
 #include <string.h>
 
+#include "base/integer.h"
 #include "compiler/explain.h"
 #include "compiler/passes/attention.h"
 
@@ -170,7 +171,7 @@ static void keep_memory(const Lower *l, ViewStage *stage) {
     if (buffer->arena != ARENA_TRANSIENT || buffer->segment == -2 || (buffer->segment >= 0 && !buffer->message)) {
       continue;
     }
-    int64_t bytes = (buffer->bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN, copies = copies_of(buffer, l);
+    int64_t bytes = round_up(buffer->bytes, PLAN_ALIGN), copies = copies_of(buffer, l);
     bool flying = !buffer->shared && buffer->chunk >= 0;
     if (flying) {
       copies = stage->lanes[buffer->chunk];

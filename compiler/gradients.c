@@ -28,6 +28,11 @@ static ValueId scale(Graph *graph, ValueId a, double factor) {
   return mul(graph, a, graph_real(graph, factor));
 }
 
+// The gradient of an op that only moves its operand: g moved back by another one.
+static void move_back(Backward *backward, Graph *graph, NodeId id, Op op, NodeInit init) {
+  backward_add(backward, operand(graph, id, 0), graph_add1(graph, op, init, incoming(backward, graph, id)));
+}
+
 static ValueId zero(Graph *graph) {
   return graph_real(graph, 0);
 }
@@ -228,32 +233,29 @@ RULE(gradient_put) {
 
 RULE(gradient_rename) {
   const Node *node = graph_node(graph, id);
-  NodeInit back = {NODE_INIT, .axis = node->axis2, .axis2 = node->axis};
-  backward_add(backward, operand(graph, id, 0), graph_add1(graph, OP_RENAME, back, incoming(backward, graph, id)));
+  move_back(backward, graph, id, OP_RENAME, (NodeInit){NODE_INIT, .axis = node->axis2, .axis2 = node->axis});
 }
 
 RULE(gradient_split) {
   const Node *node = graph_node(graph, id);
-  NodeInit back = {NODE_INIT, .axes = node->axes, .axis2 = node->axis};
-  backward_add(backward, operand(graph, id, 0), graph_add1(graph, OP_MERGE, back, incoming(backward, graph, id)));
+  move_back(backward, graph, id, OP_MERGE, (NodeInit){NODE_INIT, .axes = node->axes, .axis2 = node->axis});
 }
 
 RULE(gradient_merge) {
   const Node *node = graph_node(graph, id);
-  NodeInit back = {NODE_INIT, .axes = node->axes, .axis = node->axis2};
-  backward_add(backward, operand(graph, id, 0), graph_add1(graph, OP_SPLIT, back, incoming(backward, graph, id)));
+  move_back(backward, graph, id, OP_SPLIT, (NodeInit){NODE_INIT, .axes = node->axes, .axis = node->axis2});
 }
 
 RULE(gradient_slice) {
   const Node *node = graph_node(graph, id);
-  NodeInit back = {NODE_INIT, .axis = node->axis2, .axis2 = node->axis, .integer = node->integer};
-  backward_add(backward, operand(graph, id, 0), graph_add1(graph, OP_PAD, back, incoming(backward, graph, id)));
+  move_back(backward, graph, id, OP_PAD,
+            (NodeInit){NODE_INIT, .axis = node->axis2, .axis2 = node->axis, .integer = node->integer});
 }
 
 RULE(gradient_pad) {
   const Node *node = graph_node(graph, id);
-  NodeInit back = {NODE_INIT, .axis = node->axis2, .axis2 = node->axis, .integer = node->integer};
-  backward_add(backward, operand(graph, id, 0), graph_add1(graph, OP_SLICE, back, incoming(backward, graph, id)));
+  move_back(backward, graph, id, OP_SLICE,
+            (NodeInit){NODE_INIT, .axis = node->axis2, .axis2 = node->axis, .integer = node->integer});
 }
 
 RULE(gradient_concat) {
@@ -272,14 +274,12 @@ RULE(gradient_concat) {
 
 RULE(gradient_window) {
   const Node *node = graph_node(graph, id);
-  NodeInit back = {NODE_INIT, .axis = node->axis, .axis2 = node->axis2};
-  backward_add(backward, operand(graph, id, 0), graph_add1(graph, OP_FOLD, back, incoming(backward, graph, id)));
+  move_back(backward, graph, id, OP_FOLD, (NodeInit){NODE_INIT, .axis = node->axis, .axis2 = node->axis2});
 }
 
 RULE(gradient_fold) {
   const Node *node = graph_node(graph, id);
-  NodeInit back = {NODE_INIT, .axis = node->axis, .axis2 = node->axis2};
-  backward_add(backward, operand(graph, id, 0), graph_add1(graph, OP_WINDOW, back, incoming(backward, graph, id)));
+  move_back(backward, graph, id, OP_WINDOW, (NodeInit){NODE_INIT, .axis = node->axis, .axis2 = node->axis2});
 }
 
 // The body of the gradient region: the forward body again, then its gradient. Parameters are those of the forward

@@ -210,6 +210,34 @@ ValueId graph_sum(Graph *graph, ValueId a, Shape over) {
   return over.count == 0 ? a : graph_add1(graph, OP_SUM, (NodeInit){NODE_INIT, .axes = over}, a);
 }
 
+NodeList graph_rewrite(Graph *graph, RegionId region) {
+  const NodeList nodes = graph->regions.at[region].nodes;
+  graph->regions.at[region].nodes = (NodeList){0};
+  graph->region = region;
+  return nodes;
+}
+
+void graph_follow(Graph *graph, const Node *node) {
+  graph->span = node->span;
+  graph->scope = node->scope;
+  graph->backward = node->backward;
+  graph->source = node->source;
+  graph->role = node->result_count > 0 ? graph_value(graph, node->first_result)->role : ROLE_ACTIVATION;
+}
+
+GraphPlace graph_place(const Graph *graph) {
+  return (GraphPlace){graph->region, graph->scope, graph->role, graph->backward, graph->source, graph->span};
+}
+
+void graph_return(Graph *graph, GraphPlace place) {
+  graph->region = place.region;
+  graph->scope = place.scope;
+  graph->role = place.role;
+  graph->backward = place.backward;
+  graph->source = place.source;
+  graph->span = place.span;
+}
+
 ValueId graph_new_value(Graph *graph, Value value) {
   array_push(graph->arena, &graph->values, value);
   return graph->values.count - 1;

@@ -175,6 +175,26 @@ AxisId graph_axis(Graph *graph, Name name, int64_t size);  // finds or adds; equ
 ScopeId graph_scope(Graph *graph, ScopeId parent, Name function, Name path, int64_t index);
 RegionId graph_region(Graph *graph);  // a new empty region
 
+// --- passes that write a region anew ---
+
+// Takes the nodes out of a region, to which graph_add appends from here on.
+NodeList graph_rewrite(Graph *graph, RegionId region);
+// New nodes are of the span, scope, part and source of this one, new values of the role of its first.
+void graph_follow(Graph *graph, const Node *node);
+
+// What graph_follow changes, and the region: as it was, for the end of a pass.
+typedef struct {
+  RegionId region;
+  ScopeId scope;
+  Role role;
+  bool backward;
+  NodeId source;
+  Span span;
+} GraphPlace;
+
+GraphPlace graph_place(const Graph *graph);
+void graph_return(Graph *graph, GraphPlace place);
+
 // Attributes of a node to be added; zero fields are unset (axis and axis2 are -1 in NODE_INIT).
 typedef struct {
   Shape axes;

@@ -152,20 +152,58 @@ void kernel_print(const Kernel *kernel, Buffer *out) {
   }
 }
 
-// The dims on which an address computed from `stride` varies, as bits.
-static unsigned varying(const Kernel *kernel, const int64_t *stride) {
+void kernel_operands(const KernelInstruction *code, int operand[3]) {
+  operand[0] = code->a;
+  operand[1] = code->b;
+  operand[2] = code->c;
+}
+
+unsigned kernel_dims(const Kernel *kernel) {
   unsigned mask = 0;
   for (int i = 0; i < kernel->dim_count; i++) {
-    if (kernel->size[i] > 1 && stride[i] != 0) {
-      mask |= 1u << i;
-    }
+    mask |= kernel->size[i] > 1 ? 1u << i : 0;
   }
   return mask;
 }
 
-static unsigned level_mask(const Kernel *kernel, KernelLevel level) {
-  unsigned all = (1u << kernel->dim_count) - 1, outer = (1u << (kernel->dim_count - kernel->inner_count)) - 1;
-  return ((level & LEVEL_ROW) ? outer : 0) | ((level & LEVEL_COLUMN) ? all & ~outer : 0);
+unsigned kernel_dims_of_level(const Kernel *kernel, KernelLevel level) {
+  const unsigned outer = (1u << (kernel->dim_count - kernel->inner_count)) - 1;
+  return kernel_dims(kernel) & (((level & LEVEL_ROW) ? outer : 0) | ((level & LEVEL_COLUMN) ? ~outer : 0));
+}
+
+unsigned kernel_dims_of_stride(const Kernel *kernel, const int64_t *stride) {
+  unsigned mask = 0;
+  for (int i = 0; i < kernel->dim_count; i++) {
+    mask |= stride[i] != 0 ? 1u << i : 0;
+  }
+  return mask & kernel_dims(kernel);
+}
+
+void kernel_analyse(const Kernel *kernel, unsigned *dims, bool *reduced) {
+  for (int i = 0; i < kernel->code_count; i++) {
+    const KernelInstruction *code = &kernel->code[i];
+    int operand[3];
+    kernel_operands(code, operand);
+    dims[i] = code->port >= 0 ? kernel_dims_of_stride(kernel, kernel->port[code->port].stride) : 0;
+    reduced[i] = op_is_row_reduction(code->op);
+    for (int k = 0; k < kernel_op_operands(code->op); k++) {
+      dims[i] |= dims[operand[k]];
+      reduced[i] |= reduced[operand[k]];
+    }
+    if (op_is_row_reduction(code->op)) {
+      dims[i] &= kernel_dims_of_level(kernel, LEVEL_ROW);
+    }
+  }
+}
+
+unsigned kernel_output_dims(const Kernel *kernel, int output, const bool *reduced, bool *fixed) {
+  const KernelInstruction *code = &kernel->code[output];
+  *fixed = reduced[output] || op_is_column_reduction(code->op);
+  if (*fixed) {
+    return kernel_dims(kernel);
+  }
+  return op_is_total(code->op) ? kernel_dims_of_level(kernel, kernel->code[code->a].level)
+                               : kernel_dims_of_stride(kernel, kernel->port[code->port].stride);
 }
 
 static const char *verify_space(const Kernel *kernel) {
@@ -206,14 +244,6 @@ static const char *verify_space(const Kernel *kernel) {
   return NULL;
 }
 
-static bool is_output(KernelOp op) {
-  return op_table[op].gives == '-';
-}
-
-static bool is_row_reduction(KernelOp op) {
-  return op == KERNEL_ROW_SUM || op == KERNEL_ROW_MAX || op == KERNEL_ROW_MIN;
-}
-
 // Operands: count, order, and the class that the operation takes (WHERE and INT_WHERE take I first).
 static const char *verify_operands(const Kernel *kernel, int at) {
   const KernelInstruction *code = &kernel->code[at];
@@ -230,7 +260,7 @@ static const char *verify_operands(const Kernel *kernel, int at) {
       return "an operand is not the result of an earlier instruction";
     }
     const KernelInstruction *from = &kernel->code[operand[i]];
-    if (is_output(from->op)) {
+    if (op_is_output(from->op)) {
       return "an operand is an output, which has no result";
     }
     bool condition = i == 0 && (code->op == KERNEL_WHERE || code->op == KERNEL_INT_WHERE);
@@ -238,7 +268,7 @@ static const char *verify_operands(const Kernel *kernel, int at) {
     if (from->integer != integer) {
       return "an operand has the wrong class";
     }
-    bool reduces = is_output(code->op) || is_row_reduction(code->op);
+    bool reduces = op_is_output(code->op) || op_is_row_reduction(code->op);
     if (!reduces && (from->level & ~code->level) != 0) {
       return "an operand varies over more than the result";
     }
@@ -247,7 +277,7 @@ static const char *verify_operands(const Kernel *kernel, int at) {
 }
 
 static const char *verify_port(const Kernel *kernel, const KernelInstruction *code) {
-  bool load = code->op == KERNEL_LOAD, output = is_output(code->op);
+  bool load = code->op == KERNEL_LOAD, output = op_is_output(code->op);
   bool wanted = load || output || code->op == KERNEL_IOTA || code->op == KERNEL_UNIFORM || code->op == KERNEL_NORMAL;
   if (!wanted) {
     return code->port == -1 ? NULL : "the operation has no port";
@@ -262,7 +292,7 @@ static const char *verify_port(const Kernel *kernel, const KernelInstruction *co
   if ((load || output) && element_type_floating(port->type) == code->integer) {
     return "the port's element type is of another class than the value";
   }
-  if ((varying(kernel, port->stride) & ~level_mask(kernel, code->level)) != 0) {
+  if ((kernel_dims_of_stride(kernel, port->stride) & ~kernel_dims_of_level(kernel, code->level)) != 0) {
     return "the port has a stride on a dim that its value does not vary over";
   }
   return NULL;
@@ -318,26 +348,19 @@ static const char *verify_instruction(const Kernel *kernel, int at) {
 // one instruction writes it.
 static const char *verify_outputs(const Kernel *kernel) {
   unsigned mask[KERNEL_MAX_CODE];
-  bool written[KERNEL_MAX_PORTS] = {false};
+  bool reduced[KERNEL_MAX_CODE], written[KERNEL_MAX_PORTS] = {false};
+  kernel_analyse(kernel, mask, reduced);
   for (int i = 0; i < kernel->code_count; i++) {
     const KernelInstruction *code = &kernel->code[i];
-    const int operand[] = {code->a, code->b, code->c};
-    mask[i] = code->port >= 0 && !is_output(code->op) ? varying(kernel, kernel->port[code->port].stride) : 0;
-    for (int k = 0; k < op_table[code->op].operands; k++) {
-      mask[i] |= mask[operand[k]];
-    }
-    if (is_row_reduction(code->op)) {
-      mask[i] &= level_mask(kernel, LEVEL_ROW);
-    }
-    if (!is_output(code->op)) {
+    if (!op_is_output(code->op)) {
       continue;
     }
     if (written[code->port]) {
       return "two instructions write one port";
     }
     written[code->port] = true;
-    unsigned kept = code->op == KERNEL_STORE ? mask[i] : mask[i] & level_mask(kernel, code->level);
-    if ((kept & ~varying(kernel, kernel->port[code->port].stride)) != 0) {
+    unsigned kept = code->op == KERNEL_STORE ? mask[i] : mask[i] & kernel_dims_of_level(kernel, code->level);
+    if ((kept & ~kernel_dims_of_stride(kernel, kernel->port[code->port].stride)) != 0) {
       return "an output has no stride on a dim that its value varies over";
     }
   }

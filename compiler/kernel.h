@@ -57,6 +57,37 @@ typedef struct {
 
 const char *kernel_op_name(KernelOp op);
 int kernel_op_operands(KernelOp op);
+
+static inline bool op_is_output(KernelOp op) {
+  return op >= KERNEL_STORE && op <= KERNEL_TOTAL_MIN;
+}
+
+static inline bool op_is_row_reduction(KernelOp op) {
+  return op >= KERNEL_ROW_SUM && op <= KERNEL_ROW_MIN;
+}
+
+static inline bool op_is_column_reduction(KernelOp op) {
+  return op >= KERNEL_COLUMN_SUM && op <= KERNEL_COLUMN_MIN;
+}
+
+static inline bool op_is_total(KernelOp op) {
+  return op >= KERNEL_TOTAL_SUM && op <= KERNEL_TOTAL_MIN;
+}
+
+void kernel_operands(const KernelInstruction *code, int operand[3]);  // a, b and c
+
+// Dims of the space as bits, without those of size 1: all, those of a level, those with a stride.
+unsigned kernel_dims(const Kernel *kernel);
+unsigned kernel_dims_of_level(const Kernel *kernel, KernelLevel level);
+unsigned kernel_dims_of_stride(const Kernel *kernel, const int64_t *stride);
+
+// Of each instruction: the dims that its value varies on (an output's: and its port), and whether it needs a row
+// reduction.
+void kernel_analyse(const Kernel *kernel, unsigned *dims, bool *reduced);
+// The dims that an output must run over by itself, given `reduced` of kernel_analyse; for a total, those of its
+// operand's level. *fixed: it needs the kernel's division into outer and inner dims, and so all of them.
+unsigned kernel_output_dims(const Kernel *kernel, int output, const bool *reduced, bool *fixed);
+
 uint64_t kernel_hash(const Kernel *kernel);
 bool kernel_equal(const Kernel *a, const Kernel *b);
 void kernel_print(const Kernel *kernel, Buffer *out);

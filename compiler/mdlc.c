@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -80,11 +81,8 @@ static void compile_tell_kernels(const Plan *plan, double seconds) {
   char size[UNITS_MAX];
   for (int t = 0; t < plan->target_count; t++) {
     const PlanTarget *target = &plan->targets[t];
-    double bytes = 0;
-    for (int i = 0; i < target->count; i++) {
-      bytes += (double)target->codes[i].bytes;
-    }
-    printf("%s: %d kernels, %s, by %s\n", target->target, target->count, units_bytes(size, bytes), target->compiler);
+    printf("%s: %d kernels, %s, by %s\n", target->target, target->count, units_bytes(size, plan_target_bytes(target)),
+           target->compiler);
   }
   if (plan->target_count > 0) {
     printf("kernels compiled in %.3f s\n", seconds);
@@ -134,13 +132,11 @@ static int compile_main(Arena *arena, const void *values, const OptionList *argu
     peak = bytes > peak ? bytes : peak;
   }
   char size[UNITS_MAX], memory[UNITS_MAX];
-  FILE *file = fopen(compile->out, "rbe");
-  long length = file && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : 0;
-  if (file) {
-    fclose(file);
-  }
-  printf("%s: %s, %lld instructions, peak memory %s, compiled in %.3f s\n", compile->out,
-         units_bytes(size, (double)length), (long long)instructions, units_bytes(memory, (double)peak), seconds);
+  struct stat file;
+  const bool known = stat(compile->out, &file) == 0 && S_ISREG(file.st_mode);  // not what went into a pipe
+  printf("%s: %s%s%lld instructions, peak memory %s, compiled in %.3f s\n", compile->out,
+         known ? units_bytes(size, (double)file.st_size) : "", known ? ", " : "", (long long)instructions,
+         units_bytes(memory, (double)peak), seconds);
   compile_tell_kernels(set->plans[0], kernel_seconds);
   return STATUS_DONE;
 }
@@ -304,7 +300,7 @@ static int fmt_main(Arena *arena, const void *values, const OptionList *argument
 static const Option compile_options[] = {
     {"out", 'o', OPTION_TEXT, "PLAN.mdlx", offsetof(Values, out), 0, "where the plan goes"},
     {"target", 0, OPTION_TEXT, "TARGET,...", offsetof(Values, target), 0,
-     "GPUs for which kernels are compiled as well: " CUDA_TARGET_NAMES " (default: cpu, none)"},
+     "GPUs for which kernels are compiled as well: " CUDA_TARGET_NAMES ", or cpu: none (default: cpu)"},
 };
 static const Option print_options[] = {
     {"after", 0, OPTION_TEXT, "PASS", offsetof(Values, after), 0,

@@ -7,6 +7,8 @@
 
 #include "compiler/lower.h"
 
+#include "base/integer.h"
+
 void instruction_places(Instruction *instruction, Kernel *const *kernels, PlaceVisitor *visit, void *context) {
   switch (instruction->kind) {
     case INSTRUCTION_KERNEL: {
@@ -103,7 +105,7 @@ static void touch(void *context, Place *place, bool write) {
 }
 
 static int64_t aligned(int64_t bytes) {
-  return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+  return round_up(bytes, PLAN_ALIGN);
 }
 
 typedef struct {

@@ -38,17 +38,6 @@ static double y_of(const Drawing *d, double bytes) {
   return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * bytes / d->most;
 }
 
-static void escape(Buffer *out, const char *text) {
-  for (; text && *text; text++) {
-    const char *entity = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
-    if (entity) {
-      buffer_text(out, entity);
-    } else {
-      buffer_bytes(out, text, 1);
-    }
-  }
-}
-
 static void measure(Drawing *d) {
   for (int c = 0; c < d->facts->call_count; c++) {
     const MemoryCall *call = &d->facts->calls[c];
@@ -64,9 +53,9 @@ static void measure(Drawing *d) {
 static void draw_title(const Drawing *d) {
   char number[UNITS_MAX];
   buffer_format(d->out, "<text class=\"title\" x=\"%d\" y=\"36\">", LEFT);
-  escape(d->out, d->facts->title);
+  buffer_xml(d->out, d->facts->title);
   buffer_format(d->out, "</text>\n<text x=\"%d\" y=\"57\">", LEFT);
-  escape(d->out, d->facts->subtitle);
+  buffer_xml(d->out, d->facts->subtitle);
   buffer_format(d->out, "</text>\n<text class=\"big\" x=\"%d\" y=\"38\" text-anchor=\"end\">%s</text>\n", WIDTH - RIGHT,
                 units_bytes(number, d->most));
   buffer_format(d->out,
@@ -96,7 +85,7 @@ static void draw_calls(const Drawing *d) {
     if (end - begin >= LEAST_LABEL) {
       buffer_format(d->out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", (begin + end) / 2,
                     HEIGHT - BOTTOM + 20);
-      escape(d->out, call->name);
+      buffer_xml(d->out, call->name);
       buffer_text(d->out, "</text>\n");
     }
     at += call->count;
@@ -138,7 +127,7 @@ void memory_chart(const MemoryChart *chart, Buffer *out) {
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
                 "role=\"img\">\n<title>",
                 WIDTH, HEIGHT, WIDTH, HEIGHT);
-  escape(out, chart->title);
+  buffer_xml(out, chart->title);
   buffer_format(out, ": memory</title>\n%s<rect class=\"back\" width=\"%d\" height=\"%d\"/>\n", style, WIDTH, HEIGHT);
   draw_title(&d);
   draw_axes(&d);

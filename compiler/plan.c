@@ -125,6 +125,14 @@ void plan_source(const Plan *plan, Span span, char *text, size_t size) {
   snprintf(text, size, "%s:%d", source->path, line);
 }
 
+double plan_target_bytes(const PlanTarget *target) {
+  double bytes = 0;
+  for (int i = 0; i < target->count; i++) {
+    bytes += (double)target->codes[i].bytes;
+  }
+  return bytes;
+}
+
 const PlanCode *plan_code(const PlanTarget *target, uint64_t text) {
   int from = 0, to = target->count;
   while (from < to) {

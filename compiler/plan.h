@@ -402,6 +402,7 @@ int64_t plan_instructions(const Plan *plan, ProgramKind kind);  // run by one ru
 // "model.mdl:17": where a span begins; empty if no text of the plan is behind it.
 void plan_source(const Plan *plan, Span span, char *text, size_t size);
 const PlanCode *plan_code(const PlanTarget *target, uint64_t text);  // or NULL
+double plan_target_bytes(const PlanTarget *target);                  // of all its code
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
 const char *collective_kind_name(CollectiveKind kind);

@@ -51,17 +51,6 @@ static int y_of(const Chart *chart, int top, int stage) {
   return top + stage * (chart->row + chart->gap);
 }
 
-static void escape(Buffer *out, const char *text) {
-  for (; text && *text; text++) {
-    const char *entity = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
-    if (entity) {
-      buffer_text(out, entity);
-    } else {
-      buffer_bytes(out, text, 1);
-    }
-  }
-}
-
 // The round number (1, 2 or 5 times a power of ten) nearest above range / pieces.
 static double tick_of(double range, int pieces) {
   double raw = range / pieces, power = pow(10, floor(log10(raw))), parts = raw / power;
@@ -143,9 +132,9 @@ static void chart_title(Chart *chart) {
   Buffer *out = chart->out;
   int right = chart->width - 24;
   buffer_format(out, "<text class=\"title\" x=\"%d\" y=\"36\">", LEFT);
-  escape(out, chart->facts->title);
+  buffer_xml(out, chart->facts->title);
   buffer_format(out, "</text>\n<text x=\"%d\" y=\"57\">", LEFT);
-  escape(out, chart->facts->subtitle);
+  buffer_xml(out, chart->facts->subtitle);
   buffer_format(out, "</text>\n<text class=\"big\" x=\"%d\" y=\"38\" text-anchor=\"end\">%.1f%%</text>\n", right,
                 100 * fabs(chart->times->bubble));
   buffer_format(out, "<text x=\"%d\" y=\"57\" text-anchor=\"end\">of the time of the stages is idle</text>\n", right);
@@ -171,7 +160,7 @@ static void chart_axis(Chart *chart) {
                   y + 20, i * tick);
   }
   buffer_format(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", chart->width - RIGHT, y + 38);
-  escape(out, unit);
+  buffer_xml(out, unit);
   buffer_text(out, "</text>\n");
 }
 
@@ -301,7 +290,7 @@ void schedule_chart(const Schedule *schedule, const ScheduleTimes *times, const 
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
                 "role=\"img\">\n<title>",
                 chart.width, chart.height, chart.width, chart.height);
-  escape(out, facts->title);
+  buffer_xml(out, facts->title);
   buffer_format(out, ": schedule</title>\n%s<rect class=\"back\" width=\"%d\" height=\"%d\"/>\n", style, chart.width,
                 chart.height);
   chart_title(&chart);

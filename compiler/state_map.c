@@ -1,6 +1,8 @@
 // state_map.c: the map of persistent state: which tensors a stage has, and where.
 #include "compiler/lower.h"
 
+#include "base/integer.h"
+
 // The mesh axes that cut a pack of leaves into pieces.
 static uint32_t flat_cut(const Lower *l, const Node *pack) {
   const Axis *axis = &l->graph->axes.at[pack->axis];
@@ -18,7 +20,7 @@ static void add_state(Lower *l, StatePlace place) {
 }
 
 static int64_t aligned(int64_t bytes) {
-  return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+  return round_up(bytes, PLAN_ALIGN);
 }
 
 // Members of a pack lie one after the other; of a pack cut into pieces a rank has one, whatever member it falls into.

@@ -6,6 +6,8 @@
 
 #include "compiler/lower.h"
 
+#include "base/integer.h"
+
 int64_t type_bytes(const Lower *l, ValueId value) {
   return element_type_bytes(graph_value(l->graph, value)->type);
 }
@@ -63,7 +65,7 @@ static Storage aligned_storage(Lower *l, Shape shape, int64_t element_bytes) {
   if (row < LONG || row * element_bytes % VECTOR_BYTES == 0) {
     return dense_storage(l, shape, element_bytes);
   }
-  const int64_t line = LINE_BYTES / element_bytes, apart = (row + line - 1) / line * line;
+  const int64_t line = LINE_BYTES / element_bytes, apart = round_up(row, line);
   const int64_t rows = graph_elements(l->graph, shape) / row;
   Storage storage = {.buffer = new_buffer(l, ARENA_TRANSIENT, rows * apart * element_bytes)};
   int64_t at = apart;
@@ -251,7 +253,7 @@ static Storage resolve_input(Lower *l, const Node *node, ValueId value) {
   int64_t bytes = graph_elements(l->graph, made->shape) * type_bytes(l, value);
   bool per_slot = made->shape.count > 0;
   int slots = l->c->program == PROGRAM_TRAIN ? l->graph->slots : 1;
-  int64_t slot = per_slot ? (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN : 0;
+  int64_t slot = per_slot ? round_up(bytes, PLAN_ALIGN) : 0;
   Storage storage = {.buffer = new_buffer(l, ARENA_HOST, per_slot ? slot * slots : bytes)};
   l->buffers.at[storage.buffer].slot_stride = slot;
   l->buffers.at[storage.buffer].whole = true;

@@ -88,6 +88,12 @@ static bool load_path(Unit *unit, const char *path, Span span, bool is_main) {
     diag_error(unit->diag, E003, span, "%s", why.text);
     return false;
   }
+  if (memchr(bytes, '\0', length)) {
+    free(bytes);
+    Diagnostic *error = diag_error(unit->diag, E003, span, "'%s' is no text: it holds zero bytes", path);
+    diag_help(unit->diag, error, "a compiled plan goes to `mdl train` or `mdl inspect`");
+    return false;
+  }
   char *text = arena_copy(unit->arena, bytes, length + 1);
   free(bytes);
   return load_source(unit, diag_add_source(unit->diag, path, text, length), false, is_main);

@@ -35,16 +35,9 @@ typedef struct {
   double most_wire, most_memory;
 } Chart;
 
-static void escape(Buffer *out, const char *text) {
-  for (; *text; text++) {
-    const char *entity = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
-    buffer_bytes(out, entity ? entity : text, entity ? strlen(entity) : 1);
-  }
-}
-
 // `text`, cut to at most `most` bytes with an ellipsis.
 static void escape_short(Buffer *out, Arena *arena, const char *text, size_t most) {
-  escape(out, strlen(text) <= most ? text : arena_format(arena, "%.*s\xe2\x80\xa6", (int)most - 1, text));
+  buffer_xml(out, strlen(text) <= most ? text : arena_format(arena, "%.*s\xe2\x80\xa6", (int)most - 1, text));
 }
 
 static double x_of(const Chart *chart, double step) {
@@ -201,10 +194,10 @@ void ablate_chart(const Ablate *ablate, Buffer *out) {
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
                 "role=\"img\">\n<title>",
                 WIDTH, height, WIDTH, height);
-  escape(out, file_of(ablate));
+  buffer_xml(out, file_of(ablate));
   buffer_format(out, ": ablation</title>\n%s<rect class=\"back\" width=\"%d\" height=\"%d\"/>\n", style, WIDTH, height);
   buffer_format(out, "<text class=\"title\" x=\"%d\" y=\"36\">", LEFT);
-  escape(out, file_of(ablate));
+  buffer_xml(out, file_of(ablate));
   buffer_format(out, "</text>\n<text x=\"%d\" y=\"57\">%d combination%s, %lld step%s each", LEFT, ablate->count,
                 ablate->count == 1 ? "" : "s", (long long)ablate->options->steps,
                 ablate->options->steps == 1 ? "" : "s");

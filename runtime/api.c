@@ -228,8 +228,7 @@ static CompileOptions base_options(const MdlCompileOptions *compile, const char 
                           .layout = compile->layout,
                           .precision = compile->precision,
                           .set = compile->set,
-                          .set_count = compile->set_count,
-                          .target = "cpu"};
+                          .set_count = compile->set_count};
 }
 
 MdlStatus mdl_diff(const MdlDiffOptions *options, bool *differ, MdlError *to) {

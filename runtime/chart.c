@@ -57,17 +57,6 @@ static double y_of(const Chart *chart, double loss) {
   return TOP + PLOT_HEIGHT * (chart->high - loss) / (chart->high - chart->low);
 }
 
-static void escape(Buffer *out, const char *text) {
-  for (; *text; text++) {
-    const char *entity = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
-    if (entity) {
-      buffer_text(out, entity);
-    } else {
-      buffer_bytes(out, text, 1);
-    }
-  }
-}
-
 // The round number (1, 2, 2.5 or 5 times a power of ten) nearest above range / pieces.
 static double tick_of(double range, int pieces) {
   double raw = range / pieces, power = pow(10, floor(log10(raw))), parts = raw / power;
@@ -320,9 +309,9 @@ static void chart_title(Chart *chart, const char *title, const char *subtitle) {
     }
   }
   buffer_format(out, "<text class=\"title\" x=\"%d\" y=\"36\">", LEFT);
-  escape(out, title);
+  buffer_xml(out, title);
   buffer_format(out, "</text>\n<text class=\"note\" x=\"%d\" y=\"57\">", LEFT);
-  escape(out, subtitle);
+  buffer_xml(out, subtitle);
   buffer_text(out, "</text>\n");
   if (isfinite(loss)) {
     buffer_format(out, "<text class=\"big\" x=\"%d\" y=\"38\" text-anchor=\"end\">%.4f</text>\n", WIDTH - RIGHT, loss);
@@ -341,7 +330,7 @@ void chart_loss(Buffer *out, const char *title, const char *subtitle, const Metr
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
                 "role=\"img\">\n<title>",
                 WIDTH, HEIGHT, WIDTH, HEIGHT);
-  escape(out, title);
+  buffer_xml(out, title);
   buffer_format(out, ": loss</title>\n%s<rect class=\"back\" width=\"%d\" height=\"%d\"/>\n", style, WIDTH, HEIGHT);
   chart_title(&chart, title, subtitle);
   if (chart_scale(&chart)) {

@@ -1,4 +1,5 @@
 // checkpoint_load.c: verifying a checkpoint and putting it on a device.
+#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -50,7 +51,13 @@ static bool manifest_open(const char *path, json_t **root, Error *error) {
   char file[IO_PATH_MAX], *text;
   size_t size;
   json_error_t why = {0};
-  if (!io_path(file, error, "%s/manifest.json", path) || !io_read_file(file, MANIFEST_MAX, &text, &size, error)) {
+  if (!io_path(file, error, "%s/manifest.json", path)) {
+    return false;
+  }
+  if (io_is_directory(path) && access(file, F_OK) != 0 && errno == ENOENT) {
+    return manifest_damaged(path, "is not there", error);
+  }
+  if (!io_read_file(file, MANIFEST_MAX, &text, &size, error)) {
     return false;
   }
   *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);

@@ -84,8 +84,10 @@ static bool data_find(Data *data, const char *path, const char *base, Error *err
     }
   }
   if (data->fd < 0 && errno == ENOENT && *joined) {
-    return error_set(error, 1, "the data file %s is not there: looked for %s from the working directory, then for %s",
-                     path, path, joined);
+    return error_set(error, 1,
+                     "the data file %s is neither in the working directory nor beside the text (%s); --data FILE names "
+                     "another",
+                     path, joined);
   }
   if (data->fd < 0) {
     return error_set(error, 1, "cannot read the data file %s: %s", path, strerror(errno));

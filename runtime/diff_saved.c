@@ -5,6 +5,7 @@
 
 #include "runtime/checkpoint_files.h"
 #include "runtime/diff.h"
+#include "runtime/element.h"
 #include "runtime/metrics.h"
 #include "runtime/run.h"
 #include "runtime/safetensors.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/diff.h"
+#include "runtime/element.h"
 #include "runtime/states.h"
 
 typedef struct {

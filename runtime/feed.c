@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/element.h"
+
 typedef struct {
   const Data *data;
   const int32_t *tokens;  // sequence + 1
@@ -163,8 +165,7 @@ static bool column_set(Feed *feed, Column *column, const Plan *plan, const PlanI
   }
   column->slot_bytes = stride * element_type_bytes(input->type);
   column->slot = calloc(1, (size_t)column->slot_bytes);
-  char probe[8];
-  if (!element_put(input->type, probe, 0)) {
+  if (element_type_bytes(input->type) < 4 && input->type != TYPE_BF16) {
     return error_set(error, 1, "the input '%s' has type %s, which the data cannot write", input->name,
                      element_type_name(input->type));
   }

@@ -183,12 +183,9 @@ static void inspect_targets(const PlanSet *set, Buffer *out) {
   char size[UNITS_MAX];
   for (int t = 0; t < plan->target_count; t++) {
     const PlanTarget *target = &plan->targets[t];
-    double bytes = 0;
-    for (int i = 0; i < target->count; i++) {
-      bytes += (double)target->codes[i].bytes;
-    }
     buffer_format(out, "%s%-12s %4d kernel%s  %10s  by %s\n", t == 0 ? "\ncompiled ahead of time for\n  " : "  ",
-                  target->target, target->count, plural(target->count), units_bytes(size, bytes), target->compiler);
+                  target->target, target->count, plural(target->count), units_bytes(size, plan_target_bytes(target)),
+                  target->compiler);
   }
 }
 

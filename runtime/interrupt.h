@@ -1,4 +1,5 @@
-// interrupt.h: Ctrl-C while training: the first asks for an orderly end, the second ends the process at once.
+// interrupt.h: Ctrl-C while training: the first asks for an orderly end, the second ends the process at once and says
+// so.
 //
 // The one piece of global state of the runtime: a signal handler has no other way to be heard.
 #ifndef MDL_RUNTIME_INTERRUPT_H

@@ -2,6 +2,7 @@
 #include "runtime/mdl.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/options.h"
 #include "compiler/command.h"
@@ -61,12 +62,22 @@ static const Option train_options[] = {
 static const TrainValues train_defaults = {
     .steps = -1, .save_every = -1, .eval_every = -1, .log_every = -1, .keep = 3, .deadline = 60};
 
+static bool is_directory(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 // The plan of a FILE, a PLAN.mdlx or a run directory. `out` becomes the run's directory in the last case.
 static int train_plan(const TrainValues *values, const char *input, MdlPlan **plan, const char **out) {
   MdlError error;
   char path[4096];
-  bool run = mdl_run_is(input);
-  if (!run && !mdl_plan_is(input)) {
+  const size_t length = strlen(input);
+  const bool run = mdl_run_is(input), named = length >= 5 && strcmp(input + length - 5, ".mdlx") == 0;
+  if (!run && is_directory(input)) {
+    fprintf(stderr, "mdl train: the directory %s is no run: it holds no plan.mdlx\n", input);
+    return STATUS_INPUT;
+  }
+  if (!run && !named && !mdl_plan_is(input)) {
     MdlCompileOptions options = compile_options(&values->compile);
     MdlStatus status = mdl_compile(input, &options, plan, &error);
     return status == MDL_INPUT ? STATUS_INPUT : status ? report(&error) : STATUS_DONE;  // errors of the text are shown
@@ -129,7 +140,8 @@ typedef struct {
 static const Option eval_options[] = {
     {"data", 0, OPTION_TEXT, "FILE", offsetof(EvalValues, data), 0,
      "all of this file (default: the validation part of the run's data)"},
-    {"batches", 0, OPTION_INTEGER, "N", offsetof(EvalValues, batches), 0, "at most this many batches (default: all)"},
+    {"batches", 0, OPTION_INTEGER, "N", offsetof(EvalValues, batches), 0,
+     "at most this many batches (default: 0, all)"},
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(EvalValues, device), 0, "where to run (default: auto)"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(EvalValues, threads), 0, "processor threads (default: all cores)"},
 };
@@ -305,6 +317,7 @@ static const Command commands[] = {
      GROUPS(train_groups),
      .size = sizeof(TrainValues),
      .defaults = &train_defaults,
+     .talks = true,
      .run = train_main},
     {.name = "eval",
      .arguments = "RUN",

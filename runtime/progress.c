@@ -74,9 +74,9 @@ void progress_header(Log *log, const ProgressFacts *facts) {
            units_count(c, (double)data.validation_windows));
   double tokens = (double)facts->steps * (double)run->batch * (double)run->sequence;
   log_line(log,
-           LOG_FAINT "training" LOG_PLAIN "  %lld steps of %lld x %lld tokens: %s tokens, %.3g times through the data",
-           (long long)facts->steps, (long long)run->batch, (long long)run->sequence, units_count(a, tokens),
-           (double)facts->steps * (double)run->batch / (double)data.train_windows);
+           LOG_FAINT "training" LOG_PLAIN "  %lld step%s of %lld x %lld tokens: %s tokens, %.3g times through the data",
+           (long long)facts->steps, facts->steps == 1 ? "" : "s", (long long)run->batch, (long long)run->sequence,
+           units_count(a, tokens), (double)facts->steps * (double)run->batch / (double)data.train_windows);
   if (data.validation_windows == 0) {
     log_line(log,
              LOG_YELLOW "          there is no validation: that part of the text is shorter than one window" LOG_PLAIN);
@@ -134,8 +134,8 @@ void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line,
   char a[32], b[32], c[32];
   int64_t steps = line->step - facts->first, predicted = progress_predicted(facts->set, ARENA_CLASS_COUNT);
   predicted += beside > 0 ? 0 : progress_predicted(facts->set, ARENA_OFFLOAD);  // in the memory of this process
-  log_line(log, LOG_FAINT "done" LOG_PLAIN "      %lld steps in %s, %s tokens/s", (long long)steps,
-           units_duration(a, seconds),
+  log_line(log, LOG_FAINT "done" LOG_PLAIN "      %lld step%s in %s, %s tokens/s", (long long)steps,
+           steps == 1 ? "" : "s", units_duration(a, seconds),
            units_count(b, seconds > 0 ? (double)steps * (double)facts->plan->run.batch *
                                             (double)facts->plan->run.sequence / seconds
                                       : 0));

@@ -27,7 +27,7 @@ static bool restore_find(const char *path, char plan[IO_PATH_MAX], char checkpoi
     return false;
   }
   if (!io_is_file(plan)) {
-    return error_set(error, 1, "%s is no run directory: it holds no plan.mdlx", directory);
+    return error_set(error, 1, "%s is neither a run (plan.mdlx) nor a checkpoint (manifest.json)", directory);
   }
   if (!direct && !run.checkpoint[0]) {
     return error_set(error, 1, "the run %s has no checkpoint yet", path);
@@ -42,7 +42,7 @@ static bool restore_compile(Restored *restored, const char *plan, Error *error) 
     return false;
   }
   const PlanRun was = restored->set->plans[0]->run;
-  const CompileOptions options = {.file = text, .layout = "single", .target = "cpu"};
+  const CompileOptions options = {.file = text, .layout = "single"};
   Diag *diag = diag_create(restored->arena);
   if (!compile_plans(restored->arena, diag, &options, &restored->set)) {
     const char *why = diag->all.count ? diag->all.at[0].message : "no memory";

@@ -62,6 +62,9 @@ static bool run_fresh(Run *run, const char *model, Error *error) {
 
 bool run_create(Run *run, const char *out, const char *model, Error *error) {
   *run = (Run){.lock = -1};
+  if (out && !*out) {
+    return error_set(error, 1, "the name of the run directory is empty");
+  }
   if (!out) {
     if (!run_fresh(run, model, error)) {
       return false;
@@ -69,8 +72,11 @@ bool run_create(Run *run, const char *out, const char *model, Error *error) {
   } else if (!io_path(run->path, error, "%s", out) || !io_make_path(out, error)) {
     return false;
   } else if (!directory_empty(out)) {
-    return error_set(error, 1,
-                     "the directory %s is not empty; give --resume to continue the run in it, or another --out", out);
+    char plan[IO_PATH_MAX];
+    Error ignored;
+    bool run_there = io_path(plan, &ignored, "%s/plan.mdlx", out) && io_is_file(plan);
+    return error_set(error, 1, "the directory %s is not empty; give %sanother --out", out,
+                     run_there ? "--resume to continue the run in it, or " : "");
   }
   // The names on the way to a checkpoint must be on the disk before it is.
   char parent[IO_PATH_MAX];
@@ -86,7 +92,8 @@ bool run_open(Run *run, const char *path, Error *error) {
     return false;
   }
   if (!io_is_directory(path)) {
-    return error_set(error, 1, "there is no run directory %s", path);
+    return io_is_file(path) ? error_set(error, 1, "%s is a file and no run directory; mdl train makes one", path)
+                            : error_set(error, 1, "there is no run directory %s", path);
   }
   return checkpoint_newest(run->checkpoints, run->checkpoint, &found, error);
 }

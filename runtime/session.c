@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/crew.h"
+#include "runtime/element.h"
 #include "runtime/processes.h"
 
 // The plan of a session of one rank, as a set.
@@ -228,73 +229,5 @@ void session_record(Session *session, Buffer *out) {
 void session_trace(Session *session, bool on) {
   for (int64_t rank = 0; rank < session->ranks; rank++) {
     session->backend->trace(session_device(session, rank), on);
-  }
-}
-
-static double half_get(uint16_t bits) {
-  int exponent = bits >> 10 & 31;
-  double fraction = bits & 1023;
-  double value = exponent == 0    ? ldexp(fraction, -24)
-                 : exponent == 31 ? (fraction != 0 ? NAN : INFINITY)
-                                  : ldexp(fraction + 1024, exponent - 25);
-  return bits >> 15 ? -value : value;
-}
-
-double element_get(ElementType type, const void *at) {
-  double wide;
-  float single;
-  uint16_t half;
-  uint32_t word;
-  int32_t integer;
-  switch (type) {
-    case TYPE_F64:
-      memcpy(&wide, at, sizeof wide);
-      return wide;
-    case TYPE_F32:
-      memcpy(&single, at, sizeof single);
-      return (double)single;
-    case TYPE_BF16:
-      memcpy(&half, at, sizeof half);
-      word = (uint32_t)half << 16;
-      memcpy(&single, &word, sizeof single);
-      return (double)single;
-    case TYPE_F16:
-      memcpy(&half, at, sizeof half);
-      return half_get(half);
-    case TYPE_INT:
-    case TYPE_INDEX:
-    case TYPE_BOOL:
-      memcpy(&integer, at, sizeof integer);
-      return integer;
-    default:
-      return NAN;
-  }
-}
-
-bool element_put(ElementType type, void *at, double value) {
-  float single = (float)value;
-  uint32_t word;
-  uint16_t half;
-  int32_t integer;
-  switch (type) {
-    case TYPE_F64:
-      memcpy(at, &value, sizeof value);
-      return true;
-    case TYPE_F32:
-      memcpy(at, &single, sizeof single);
-      return true;
-    case TYPE_BF16:  // the host writes small whole numbers only, which bf16 holds by cutting
-      memcpy(&word, &single, sizeof word);
-      half = (uint16_t)(word >> 16);
-      memcpy(at, &half, sizeof half);
-      return true;
-    case TYPE_INT:
-    case TYPE_INDEX:
-    case TYPE_BOOL:
-      integer = (int32_t)value;
-      memcpy(at, &integer, sizeof integer);
-      return true;
-    default:
-      return false;
   }
 }

@@ -64,8 +64,4 @@ bool session_memory(const Session *session, int64_t *taken, int64_t *beside);
 void session_record(Session *session, Buffer *out);
 void session_trace(Session *session, bool on);  // Backend.trace of all ranks
 
-// One element in memory as a number and back. Types of the floating formats of types.h, and integers.
-double element_get(ElementType type, const void *at);
-bool element_put(ElementType type, void *at, double value);  // false: the type is not one the host writes
-
 #endif

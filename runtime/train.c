@@ -406,6 +406,16 @@ static bool trainer_profile(Trainer *t, Error *error) {
   return done;
 }
 
+// A command that could come next, about this run.
+static void trainer_next(Trainer *t, const char *before, const char *after) {
+  Buffer path = {0};
+  buffer_shell(&path, t->run.path);
+  if (!path.failed) {
+    log_line(&t->log, "%s%s%s", before, path.text, after);
+  }
+  buffer_free(&path);
+}
+
 static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
   result->interrupted = interrupt_requested() && t->line.step < t->steps;
   if (result->interrupted && t->line.step > 0) {
@@ -413,7 +423,7 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
     if (!trainer_save(t, error)) {
       return false;
     }
-    log_line(&t->log, "          to go on: mdl train %s --resume", t->run.path);
+    trainer_next(t, "          to go on: mdl train ", " --resume");
   }
   if (t->facts.first >= t->steps) {
     log_line(&t->log, "          step %lld of %lld is done already; --steps N goes further", (long long)t->facts.first,
@@ -423,7 +433,7 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
     t->line.memory_bytes = session_memory(&t->session, &taken, &beside) ? taken : clock_memory_peak();
     progress_end(&t->log, &t->facts, &t->line, t->total_seconds, beside);
     if (t->plan->programs[PROGRAM_GENERATE].call_count > 0 && t->saved > 0 && !result->interrupted) {
-      log_line(&t->log, LOG_FAINT "try" LOG_PLAIN "       mdl generate %s --prompt TEXT", t->run.path);
+      trainer_next(t, LOG_FAINT "try" LOG_PLAIN "       mdl generate ", " --prompt TEXT");
     }
   }
   if (t->traced > 0 && !trainer_profile(t, error)) {

@@ -35,8 +35,8 @@ static Case case_create(Attention a, uint64_t seed) {
     for (int64_t i = 0; i < elements_of(&a, t) && (t <= V || t == D_O); i++) {
       const double x = draw_real(&random, -1.5, 1.5);
       char rounded[8];
-      real_set(a.type, rounded, 0, x);
-      c.tensor[t][i] = real_get(a.type, rounded, 0);
+      element_set_at(a.type, rounded, 0, x);
+      c.tensor[t][i] = element_at(a.type, rounded, 0);
     }
   }
   c.statistics = calloc((size_t)(a.batch * a.heads * a.groups * a.queries), sizeof(double));
@@ -157,7 +157,7 @@ static ElementType type_of(const Attention *a, int tensor) {
 static void layout_fill(const Case *c, const Layout *layout, Place place, int tensor) {
   void *memory = bench_at(layout->bench, place);
   for (int64_t i = 0; i < elements_of(&c->a, tensor); i++) {
-    real_set(c->a.type, memory, memory_index(&c->a, tensor, layout->stride[tensor], i), c->tensor[tensor][i]);
+    element_set_at(c->a.type, memory, memory_index(&c->a, tensor, layout->stride[tensor], i), c->tensor[tensor][i]);
   }
 }
 
@@ -195,7 +195,7 @@ static double worst_difference(const Case *c, const Layout *layout, const char *
   const Attention *a = &c->a;
   for (int64_t i = 0; i < elements_of(a, tensor); i++) {
     const int64_t at = memory_index(a, tensor, layout->stride[tensor], i);
-    const double got = real_get(type_of(a, tensor), after + layout->place[tensor]->offset, at);
+    const double got = element_at(type_of(a, tensor), after + layout->place[tensor]->offset, at);
     const double difference = fabs(got - c->tensor[tensor][i]);
     scale = fmax(scale, fabs(c->tensor[tensor][i]));
     worst = difference >= worst || isnan(difference) ? (isnan(difference) ? INFINITY : difference) : worst;
@@ -220,7 +220,7 @@ static void check(Attention a, bool head_major, uint64_t seed) {
     }
   }
   for (int64_t i = 0; i < a.batch * a.heads * a.groups * a.queries; i++) {
-    const double got = real_get(real_of(a.type), after + c.a.statistics.offset, i);
+    const double got = element_at(real_of(a.type), after + c.a.statistics.offset, i);
     assert_true(real_near(got, c.statistics[i], a.type == TYPE_F64 ? 1e-11 : 3e-6));
   }
   free(after);
@@ -314,7 +314,7 @@ static void finite_differences(void **state) {
         side[s] = 0;
         for (int64_t k = 0; k < elements_of(&a, O); k++) {
           const int64_t at = memory_index(&a, O, layout.stride[O], k);
-          side[s] += real_get(TYPE_F64, after + layout.place[O]->offset, at) * c.tensor[D_O][k];
+          side[s] += element_at(TYPE_F64, after + layout.place[O]->offset, at) * c.tensor[D_O][k];
         }
         free(after);
         bench_destroy(layout.bench);
@@ -415,7 +415,7 @@ static void spoil_padding(const Case *c, const Layout *layout) {
     for (int64_t b = 0; b < a->batch; b++) {
       const int64_t first = index_of(a, t, b, a->keys - 1, 0, 0);
       for (int64_t i = 0; i < a->heads * depth_of(a, t); i++) {
-        real_set(a->type, memory, memory_index(a, t, layout->stride[t], first + i), NAN);
+        element_set_at(a->type, memory, memory_index(a, t, layout->stride[t], first + i), NAN);
       }
     }
   }

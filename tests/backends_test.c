@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/cuda/driver.h"
+#include "runtime/element.h"
 #include "runtime/session.h"
 #include "tests/plan_run.h"
 
@@ -336,7 +337,7 @@ static void program_compare(const char *file, const char *recipe, const char *pr
   }
   cuda_close(&cuda);
   Pair pair = {.arena = arena_create(), .text = file};
-  CompileOptions options = {.file = file, .recipe = recipe, .precision = precision, .layout = layout, .target = "cpu"};
+  CompileOptions options = {.file = file, .recipe = recipe, .precision = precision, .layout = layout};
   if (strcmp(recipe, "test") != 0) {
     options.set = small;
     options.set_count = 3;

@@ -197,7 +197,7 @@ static int op(Bench *bench, KernelOp what, int a, int b, int c) {
   for (int i = 0; i < 3; i++) {
     code.level |= operand[i] >= 0 ? bench->code[operand[i]].level : 0;
   }
-  if (what >= KERNEL_ROW_SUM && what <= KERNEL_ROW_MIN) {
+  if (op_is_row_reduction(what)) {
     code.level = LEVEL_ROW;
     bench->kernel.row_reductions = true;
   }

@@ -150,11 +150,8 @@ static bool run_job(const Job *job, const Settings *settings) {
   PlanSet *set = NULL;
   Arena *arena = arena_create();
   Diag *diag = diag_create(arena);
-  CompileOptions options = {.file = job->file,
-                            .recipe = job->recipe,
-                            .layout = settings->layout,
-                            .precision = settings->precision,
-                            .target = "cpu"};
+  CompileOptions options = {
+      .file = job->file, .recipe = job->recipe, .layout = settings->layout, .precision = settings->precision};
   const char *sets[SETS_MAX + 8];
   for (int i = 0; i < 8 && job->set[i]; i++) {
     sets[options.set_count++] = job->set[i];

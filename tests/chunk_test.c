@@ -8,8 +8,7 @@ static const double tolerance = 1e-12;
 static const int64_t never = INT64_MAX;
 
 static CompileOptions options_for(const char *layout, int64_t chunk_bytes) {
-  return (CompileOptions){
-      .layout = layout, .precision = "fp64", .target = "cpu", .gradients = true, .chunk_bytes = chunk_bytes};
+  return (CompileOptions){.layout = layout, .precision = "fp64", .gradients = true, .chunk_bytes = chunk_bytes};
 }
 
 static LayoutRun *compiled(const char *file, const CompileOptions *options) {
@@ -100,7 +99,7 @@ static void test_memory_falls(void **state) {
 // As large models are trained: 65536 x 50257 logits of bf16, in eight parts.
 static void test_large_by_default(void **state) {
   (void)state;
-  CompileOptions options = {.recipe = "gpt2_124m", .precision = "bf16", .target = "cpu"};
+  CompileOptions options = {.recipe = "gpt2_124m", .precision = "bf16"};
   LayoutRun *cut = compiled(MDL_SOURCE_DIR "/models/gpt2.mdl", &options);
   options.chunk_bytes = never;
   LayoutRun *whole = compiled(MDL_SOURCE_DIR "/models/gpt2.mdl", &options);

@@ -54,7 +54,7 @@ static int made_emit(Made *m, KernelOp op, KernelLevel level, int a, int b, int 
       op == KERNEL_INTEGER || (op == KERNEL_LOAD && !element_type_floating(m->kernel->port[port].type));
   m->kernel->code[m->kernel->code_count] = (KernelInstruction){
       .op = op, .level = level, .integer = integer, .a = (int16_t)a, .b = (int16_t)b, .c = -1, .port = (int16_t)port};
-  m->kernel->row_reductions |= op >= KERNEL_ROW_SUM && op <= KERNEL_ROW_MIN;
+  m->kernel->row_reductions |= op_is_row_reduction(op);
   return m->kernel->code_count++;
 }
 
@@ -70,7 +70,7 @@ static int made_output(Made *m, KernelOp op, ElementType type, KernelLevel level
 
 static int made_op(Made *m, KernelOp op, int a, int b) {
   KernelLevel level = m->kernel->code[a].level | (b >= 0 ? m->kernel->code[b].level : LEVEL_SCALAR);
-  level = op >= KERNEL_ROW_SUM && op <= KERNEL_ROW_MIN ? LEVEL_ROW : level;
+  level = op_is_row_reduction(op) ? LEVEL_ROW : level;
   return made_emit(m, op, level, a, b, -1);
 }
 
@@ -93,8 +93,8 @@ static void made_check(Made *m, double tolerance) {
       elements += (kernel->size[d] - 1) * kernel->port[p].stride[d];
     }
     for (int64_t i = 0; i < elements && kernel->port[p].kind == PORT_OUTPUT; i++) {
-      const double a = real_get(kernel->port[p].type, got + m->place[p].offset, i);
-      const double b = real_get(kernel->port[p].type, ports[p], i);
+      const double a = element_at(kernel->port[p].type, got + m->place[p].offset, i);
+      const double b = element_at(kernel->port[p].type, ports[p], i);
       if (!real_near(a, b, tolerance)) {
         fail_msg("port %d element %d is %.9g, not %.9g", p, (int)i, a, b);
       }
@@ -185,7 +185,7 @@ static void low_precision_ports(void **state) {
     bench_add_kernel(m.bench, m.kernel, m.place);
     char *after = bench_run_threads(m.bench);
     for (int i = 0; i < 9 * 67; i++) {
-      const double value = real_get(TYPE_F32, after + m.place[wide].offset, i);
+      const double value = element_at(TYPE_F32, after + m.place[wide].offset, i);
       // The formats with two bits of mantissa cannot hold all of these.
       assert_true(fabs(value - (i % 30 - 15) * 0.25) <= (bytes == 1 ? 0.25 : 0));
       const uint8_t *in = (uint8_t *)after + m.place[from].offset + i * bytes;
@@ -249,7 +249,7 @@ static void slots_and_first(void **state) {
     for (int r = 0; r < 8; r++) {
       wanted += ((const double *)bench_at(m.bench, m.place[0]))[r * 6 + c];
     }
-    assert_true(real_near(real_get(TYPE_F64, after + m.place[sum].offset, c), wanted, 1e-14));
+    assert_true(real_near(element_at(TYPE_F64, after + m.place[sum].offset, c), wanted, 1e-14));
   }
   free(after);
   bench_destroy(m.bench);

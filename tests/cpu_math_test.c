@@ -96,8 +96,8 @@ static void fill_operands(KernelOp op, bool f64, Draw *random, void *const *oper
     const bool integer = (op >= KERNEL_INT_ADD && op <= KERNEL_TO_REAL) || (op == KERNEL_WHERE && k == 0);
     for (int i = 0; i < count; i++) {
       const double value = integer ? (double)(draw_below(random, 9) - 4) : draw_real(random, 0.05, 4.0);
-      real_set(integer ? TYPE_INT : f64 ? TYPE_F64 : TYPE_F32, operand[k], i, value);
-      exact[k * count + i] = real_get(integer ? TYPE_INT : f64 ? TYPE_F64 : TYPE_F32, operand[k], i);
+      element_set_at(integer ? TYPE_INT : f64 ? TYPE_F64 : TYPE_F32, operand[k], i, value);
+      exact[k * count + i] = element_at(integer ? TYPE_INT : f64 ? TYPE_F64 : TYPE_F32, operand[k], i);
     }
   }
 }
@@ -129,7 +129,7 @@ static void check_form(const Simd *simd, KernelOp op, bool f64, unsigned single,
       for (int k = 0; k < 3; k++) {
         x[k] = exact[k * MAX + r * call.stride[k] + ((single >> k & 1) != 0 ? 0 : i)];
       }
-      const double got = real_get(type, memory[3], r * (columns + GAP) + i);
+      const double got = element_at(type, memory[3], r * (columns + GAP) + i);
       double wanted =
           gives_integer(op) ? reference_integer(op, x[0], x[1], x[2]) : reference_real(op, x[0], x[1], x[2]);
       wanted = i < columns ? wanted : type == TYPE_INT ? -1 : NAN;

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/convert.h"
 #include "runtime/device.h"
+#include "tests/elements.h"
 
 enum { BENCH_MAX = 64, BENCH_ALIGN = 64 };
 
@@ -124,30 +124,10 @@ static inline double draw_real(Draw *random, double low, double high) {
   return low + (high - low) * (double)(draw(random) >> 11) * 0x1p-53;
 }
 
-static inline double real_get(ElementType type, const void *memory, int64_t at) {
-  return type == TYPE_F32    ? (double)((const float *)memory)[at]
-         : type == TYPE_F64  ? ((const double *)memory)[at]
-         : type == TYPE_BF16 ? (double)f32_of_bf16(((const uint16_t *)memory)[at])
-         : type == TYPE_F16  ? (double)f32_of_f16(((const uint16_t *)memory)[at])
-                             : (double)((const int32_t *)memory)[at];
-}
-
-static inline void real_set(ElementType type, void *memory, int64_t at, double value) {
-  if (type == TYPE_F32) {
-    ((float *)memory)[at] = (float)value;
-  } else if (type == TYPE_F64) {
-    ((double *)memory)[at] = value;
-  } else if (type == TYPE_BF16 || type == TYPE_F16) {
-    ((uint16_t *)memory)[at] = type == TYPE_BF16 ? bf16_of_f32((float)value) : f16_of_f32((float)value);
-  } else {
-    ((int32_t *)memory)[at] = (int32_t)value;
-  }
-}
-
 static inline void real_fill(ElementType type, void *memory, int64_t count, Draw *random) {
   for (int64_t i = 0; i < count; i++) {
     const double value = draw_real(random, -1.0, 1.0);
-    real_set(type, memory, i, element_type_floating(type) ? value : floor(value * 50));
+    element_set_at(type, memory, i, element_type_floating(type) ? value : floor(value * 50));
   }
 }
 

@@ -23,14 +23,17 @@ static void gemm_element(const Gemm *g, const void *a, const void *b, const char
   const int64_t oa = offset_of(g->batch, g->stride_a, g->batch_count, batch);
   const int64_t ob = offset_of(g->batch, g->stride_b, g->batch_count, batch);
   const int64_t at = offset_of(g->batch, g->stride_c, g->batch_count, batch) + row * g->ldc + column;
-  double sum = adds ? real_get(g->type_c, before, at) : bias ? real_get(g->type_c, bias, column) : 0, size = fabs(sum);
+  double sum = adds   ? element_at(g->type_c, before, at)
+               : bias ? element_at(g->type_c, bias, column)
+                      : 0,
+         size = fabs(sum);
   for (int64_t k = 0; k < g->k; k++) {
-    const double x = real_get(g->type, a, oa + (g->transpose_a ? k * g->lda + row : row * g->lda + k));
-    const double y = real_get(g->type, b, ob + (g->transpose_b ? column * g->ldb + k : k * g->ldb + column));
+    const double x = element_at(g->type, a, oa + (g->transpose_a ? k * g->lda + row : row * g->lda + k));
+    const double y = element_at(g->type, b, ob + (g->transpose_b ? column * g->ldb + k : k * g->ldb + column));
     sum += x * y;
     size += fabs(x * y);
   }
-  const double got = real_get(g->type_c, after, at);
+  const double got = element_at(g->type_c, after, at);
   const double rounding = fabs(sum) * (g->type_c == TYPE_BF16 ? 1.0 / 256 : g->type_c == TYPE_F16 ? 1.0 / 2048 : 0);
   if (!(fabs(got - sum) <= (g->type == TYPE_F64 ? 1e-14 : 1e-6) * fmax(size, 1) + rounding)) {
     fail_msg("gemm %dx%dx%d transposed %d %d: [%d, %d, %d] is %.17g, not %.17g", (int)g->m, (int)g->n, (int)g->k,
@@ -144,7 +147,7 @@ static Take take_of(Bench *bench, const TakeCase *c, ElementType type, ElementTy
   t.index = bench_place(bench, index * 4);
   t.out = bench_place(bench, out * element_type_bytes(type_out));
   for (int64_t i = 0; i < index; i++) {
-    real_set(TYPE_INDEX, bench_at(bench, t.index), i, (double)(draw_below(random, c->extent + 2) - 1));
+    element_set_at(TYPE_INDEX, bench_at(bench, t.index), i, (double)(draw_below(random, c->extent + 2) - 1));
   }
   return t;
 }
@@ -159,8 +162,8 @@ static void check_take(const TakeCase *c, ElementType type, ElementType type_out
     const int64_t place =
         ((const int32_t *)bench_at(bench, t.index))[offset_of(t.size, t.stride_index, t.dim_count, i)];
     const int64_t from = offset_of(t.size, t.stride_x, t.dim_count, i) + place * t.stride_axis;
-    const double wanted = place >= 0 && place < t.extent ? real_get(type, bench_at(bench, t.x), from) : 0;
-    const double got = real_get(type_out, after + t.out.offset, offset_of(t.size, t.stride_out, t.dim_count, i));
+    const double wanted = place >= 0 && place < t.extent ? element_at(type, bench_at(bench, t.x), from) : 0;
+    const double got = element_at(type_out, after + t.out.offset, offset_of(t.size, t.stride_out, t.dim_count, i));
     assert_true(type_out == TYPE_BF16 && type != type_out ? fabs(got - wanted) <= fabs(wanted) / 256 : got == wanted);
   }
   free(after);
@@ -178,7 +181,7 @@ static void check_put(const TakeCase *c, ElementType type, ElementType source, W
     real_fill(type, bench_at(bench, t.x), t.x_elements, random);
   }
   for (int64_t i = 0; adds && i < t.x_elements; i++) {
-    wanted[i] = real_get(type, bench_at(bench, t.x), i);
+    wanted[i] = element_at(type, bench_at(bench, t.x), i);
   }
   real_fill(source, bench_at(bench, t.out), product_of(t.size, t.dim_count), random);
   for (int64_t i = 0; i < product_of(t.size, t.dim_count); i++) {
@@ -186,15 +189,15 @@ static void check_put(const TakeCase *c, ElementType type, ElementType source, W
         ((const int32_t *)bench_at(bench, t.index))[offset_of(t.size, t.stride_index, t.dim_count, i)];
     if (place >= 0 && place < t.extent) {
       wanted[offset_of(t.size, t.stride_x, t.dim_count, i) + place * t.stride_axis] +=
-          real_get(source, bench_at(bench, t.out), offset_of(t.size, t.stride_out, t.dim_count, i));
+          element_at(source, bench_at(bench, t.out), offset_of(t.size, t.stride_out, t.dim_count, i));
     }
   }
   bench_add(bench, INSTRUCTION_PUT)->as.take = t;
   bench->call.first = first;
   char *after = bench_run_threads(bench);
   for (int64_t i = 0; i < t.x_elements; i++) {
-    if (!real_near(real_get(type, after + t.x.offset, i), wanted[i], type == TYPE_F32 ? 1e-5 : 1e-14)) {
-      fail_msg("put: element %d is %g, not %g", (int)i, real_get(type, after + t.x.offset, i), wanted[i]);
+    if (!real_near(element_at(type, after + t.x.offset, i), wanted[i], type == TYPE_F32 ? 1e-5 : 1e-14)) {
+      fail_msg("put: element %d is %g, not %g", (int)i, element_at(type, after + t.x.offset, i), wanted[i]);
     }
   }
   free(wanted);
@@ -254,14 +257,14 @@ static void check_window(int dim_count, const int64_t *size, int windowed, int64
     for (int64_t t = 0; t < taps; t++) {
       const int64_t back = s + t - (taps - 1), ahead = s - t + taps - 1;
       if (!fold) {
-        const double wanted = back >= 0 ? real_get(type, bench_at(bench, w.x), i + (back - s) * inner) : 0;
-        assert_true(real_get(type, after + w.out.offset, out + t * w.stride_tap) == wanted);
+        const double wanted = back >= 0 ? element_at(type, bench_at(bench, w.x), i + (back - s) * inner) : 0;
+        assert_true(element_at(type, after + w.out.offset, out + t * w.stride_tap) == wanted);
       } else if (ahead < size[windowed]) {
         const int64_t at = out + (ahead - s) * w.stride_out[windowed] + t * w.stride_tap;
-        sum += real_get(type, bench_at(bench, w.out), at);
+        sum += element_at(type, bench_at(bench, w.out), at);
       }
     }
-    assert_true(!fold || real_near(real_get(type, after + w.x.offset, i), sum, 1e-6));
+    assert_true(!fold || real_near(element_at(type, after + w.x.offset, i), sum, 1e-6));
   }
   free(after);
   bench_destroy(bench);

@@ -32,7 +32,6 @@ static PlanSet *compiled(Arena *arena, const char *file, const char *recipe, con
                                   .layout = layout,
                                   .set = sizes,
                                   .set_count = llama ? (int)(sizeof sizes / sizeof *sizes) : 0,
-                                  .target = "cpu",
                                   .program = PROGRAM_TRAIN};
   if (!compile_plans(arena, diag, &options, &set)) {
     diag_print(diag, stderr, false);

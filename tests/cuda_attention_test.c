@@ -94,8 +94,8 @@ static void inputs_draw(const Shape *s, Values *low, Values *exact, ElementType 
   CudaDraw draw = {77};
   for (int t = 0; t < TENSORS; t++) {
     for (int64_t i = 0; (t <= V || t == D_O) && i < elements_of(s, t); i++) {
-      cuda_store(s->type, low->tensor[t], i, cuda_draw_real(&draw) * 1.5);
-      cuda_store(type_exact, exact->tensor[t], i, cuda_load(s->type, low->tensor[t], i));
+      element_set_at(s->type, low->tensor[t], i, cuda_draw_real(&draw) * 1.5);
+      element_set_at(type_exact, exact->tensor[t], i, element_at(s->type, low->tensor[t], i));
     }
   }
 }
@@ -188,8 +188,8 @@ static double difference(const Shape *s, int tensor, const Values *got, const Va
   const int64_t line = line_of(s, tensor);
   for (int64_t i = 0; i < elements_of(s, tensor); i++) {
     if (i % line < line - s->gap) {
-      const double right = cuda_load(exact, expected->tensor[tensor], i);
-      const double error = fabs(cuda_load(s->type, got->tensor[tensor], i) - right);
+      const double right = element_at(exact, expected->tensor[tensor], i);
+      const double error = fabs(element_at(s->type, got->tensor[tensor], i) - right);
       scale = fmax(scale, fabs(right));
       worst = error <= worst ? worst : isnan(error) ? INFINITY : error;
     }
@@ -210,9 +210,9 @@ static void compare(const Shape *s, const Values *got, const Values *expected, E
     }
   }
   for (int64_t i = 0; i < statistics_of(s); i++) {
-    const double right = cuda_load(exact, expected->statistics, i);
-    if (!(fabs(cuda_load(statistic, got->statistics, i) - right) <= 1e-5 * (1 + fabs(right)))) {
-      fail_msg("statistic %d is %g, not %g", (int)i, cuda_load(statistic, got->statistics, i), right);
+    const double right = element_at(exact, expected->statistics, i);
+    if (!(fabs(element_at(statistic, got->statistics, i) - right) <= 1e-5 * (1 + fabs(right)))) {
+      fail_msg("statistic %d is %g, not %g", (int)i, element_at(statistic, got->statistics, i), right);
     }
   }
 }
@@ -407,7 +407,7 @@ static void bench(void **state) {
     Run run;
     for (int t = 0; t < TENSORS; t++) {
       for (int64_t e = 0; (t <= V || t == D_O) && e < elements_of(s, t); e++) {
-        cuda_store(s->type, values.tensor[t], e, cuda_draw_real(&draw));
+        element_set_at(s->type, values.tensor[t], e, cuda_draw_real(&draw));
       }
     }
     run_create(&gpu, s, &ampere, &values, &run);

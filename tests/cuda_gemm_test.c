@@ -64,13 +64,13 @@ static void memory_drop(const Gpu *gpu, Memory *memory) {
 }
 
 static double wanted(const Gemm *g, const Memory *operands, int64_t row, int64_t column) {
-  double sum = g->epilogue == EPILOGUE_BIAS ? real_get(g->type_c, operands[3].host, column) : 0;
+  double sum = g->epilogue == EPILOGUE_BIAS ? element_at(g->type_c, operands[3].host, column) : 0;
   if (g->write != WRITE_STORE) {
-    sum += real_get(g->type_c, operands[2].host, row * g->ldc + column);
+    sum += element_at(g->type_c, operands[2].host, row * g->ldc + column);
   }
   for (int64_t k = 0; k < g->k; k++) {
-    sum += real_get(g->type, operands[0].host, g->transpose_a ? k * g->lda + row : row * g->lda + k) *
-           real_get(g->type, operands[1].host, g->transpose_b ? column * g->ldb + k : k * g->ldb + column);
+    sum += element_at(g->type, operands[0].host, g->transpose_a ? k * g->lda + row : row * g->lda + k) *
+           element_at(g->type, operands[1].host, g->transpose_b ? column * g->ldb + k : k * g->ldb + column);
   }
   return sum;
 }
@@ -83,7 +83,7 @@ static void compare(const Gemm *g, const Memory *operands, const char *after) {
   for (int64_t row = 0; row < g->m; row++) {
     for (int64_t column = 0; column < g->ldc; column++) {
       const int64_t at = row * g->ldc + column;
-      const double got = real_get(g->type_c, after, at), sum = wanted(g, operands, row, column < g->n ? column : 0);
+      const double got = element_at(g->type_c, after, at), sum = wanted(g, operands, row, column < g->n ? column : 0);
       if (column >= g->n ? memcmp(after + at * size, c->host + at * size, (size_t)size) != 0
                          : !(fabs(got - sum) <= tolerance * fmax(fabs(sum), 1))) {
         fail_msg("%s %dx%dx%d %d%d epilogue %d: [%d, %d] is %.17g, not %.17g", element_type_name(g->type), (int)g->m,

@@ -77,8 +77,8 @@ static int64_t number_of(const char *name, int64_t otherwise) {
 static Plan *plan_of(Arena *arena, const ModelSource *source) {
   Plan *plan = NULL;
   Diag *diag = diag_create(arena);
-  const CompileOptions options = {
-      .file = arena_format(arena, "%s/%s", MDL_SOURCE_DIR, source->file), .recipe = source->recipe, .target = "cpu"};
+  const CompileOptions options = {.file = arena_format(arena, "%s/%s", MDL_SOURCE_DIR, source->file),
+                                  .recipe = source->recipe};
   if (!compile_plan(arena, diag, &options, &plan)) {
     diag_print(diag, stderr, false);
     fail_msg("%s does not compile", source->file);
@@ -328,7 +328,7 @@ static Bench *bench_of(Kernel *kernel, Draw *random, Place **places) {
       const double value = port->type == TYPE_BOOL             ? (double)draw_below(random, 2)
                            : element_type_floating(port->type) ? draw_real(random, 0.1, 1.0)
                                                                : (double)draw_below(random, 7);
-      real_set(port->type, bench_at(bench, place[p]), i, value);
+      element_set_at(port->type, bench_at(bench, place[p]), i, value);
     }
   }
   bench_add_kernel(bench, kernel, place);

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "runtime/cuda/count.h"
+#include "runtime/element.h"
 #include "runtime/peers.h"
 #include "runtime/processes.h"
 #include "tests/layouts_run.h"
@@ -71,15 +72,6 @@ static void gpus_are_counted(void **state) {
 
 static const ElementType types[] = {TYPE_F64, TYPE_F32, TYPE_F16, TYPE_BF16, TYPE_INT};
 
-static void number_put(ElementType type, char *at, int64_t x) {
-  const uint16_t half = (uint16_t)(x == 0 ? 0 : x == 1 ? 0x3c00 : x == 2 ? 0x4000 : 0x4200);  // 3
-  if (type == TYPE_F16) {
-    memcpy(at, &half, sizeof half);
-  } else {
-    element_put(type, at, (double)x);
-  }
-}
-
 static void world_fill(const World *world, Session *session) {
   for (int64_t rank = 0; rank < session->ranks; rank++) {
     const Plan *plan = session_plan(session, rank);
@@ -95,7 +87,7 @@ static void world_fill(const World *world, Session *session) {
       const int64_t bytes = element_type_bytes(type), count = collects ? c->count * c->ranks : t->count;
       char *memory = malloc((size_t)(count * bytes));
       for (int64_t e = 0; e < count; e++) {
-        number_put(type, memory + e * bytes, (rank * 5 + e * 3 + i) % 4);
+        element_put(type, memory + e * bytes, (double)((rank * 5 + e * 3 + i) % 4));
       }
       world_write(world, session, rank, collects ? c->from : t->place, memory, count * bytes);
       free(memory);
@@ -245,7 +237,7 @@ static void train(LayoutRun *run, const Backend *backend, const char *what, Loss
 }
 
 static void same_losses(const char *path, const char *layout, int count) {
-  const CompileOptions options = {.layout = layout, .precision = "fp32", .target = "cpu"};
+  const CompileOptions options = {.layout = layout, .precision = "fp32"};
   LayoutRun *run = layout_compile(path, &options, stdout);
   Losses cpu, gpu;
   double worst = 0;
@@ -443,7 +435,7 @@ static void training_is_replayed_for_long(void **state) {
   (void)state;
   const int64_t count = replays_asked();
   gpus(true);
-  const CompileOptions options = {.layout = "dp2", .precision = "fp32", .target = "cpu"};
+  const CompileOptions options = {.layout = "dp2", .precision = "fp32"};
   LayoutRun *run = layout_compile(MDL_SOURCE_DIR "/tests/layouts/llama.mdl", &options, stdout);
   Error error = {0};
   if (!layout_open_on(run, &backend_cuda, ENDURANCE_DEADLINE, &error) ||

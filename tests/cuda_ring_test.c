@@ -119,7 +119,7 @@ static void values_draw(const Shape *s, const Placement *at, bool gradient, Valu
     for (int64_t i = 0; (!written || added) && i < elements_of(s, t); i++) {
       // Some queries have seen no key, and the sums of others are far from those of this block.
       const double x = cuda_draw_real(&draw), log_sum = i % 7 == 3 ? -INFINITY : 6 * x + 2;
-      cuda_store(type_of(s, t), values->before[t], i, t == STATISTICS ? log_sum : 1.5 * x);
+      element_set_at(type_of(s, t), values->before[t], i, t == STATISTICS ? log_sum : 1.5 * x);
     }
   }
 }
@@ -175,8 +175,8 @@ static void unseen_clear(const Shape *s, const Attention *a, Values *values) {
     const int64_t query = i % s->queries, group = i / s->queries % s->groups, head = i / s->queries / s->groups;
     const int64_t row = head / s->heads * a->stride_o[0] + query * a->stride_o[1] + head % s->heads * a->stride_o[2] +
                         group * a->stride_o[3];
-    for (int64_t d = 0; d < s->value_depth && cuda_load(real_of(s), values->before[STATISTICS], i) == -INFINITY; d++) {
-      cuda_store(type_of(s, OUT), values->before[OUT], row + d, 0);
+    for (int64_t d = 0; d < s->value_depth && element_at(real_of(s), values->before[STATISTICS], i) == -INFINITY; d++) {
+      element_set_at(type_of(s, OUT), values->before[OUT], row + d, 0);
     }
   }
 }
@@ -188,8 +188,8 @@ static void statistics_make(const Shape *s, Attention a, Values *values) {
   a.more = false;
   cpu_run(s, &a, false, values);
   for (int64_t i = 0; i < elements_of(s, STATISTICS); i++) {
-    const double made = cuda_load(real, (char *)values->cpu[STATISTICS] + i * bytes, 0);
-    cuda_store(real, values->before[STATISTICS], i, made == -INFINITY && i % 5 != 2 ? 1 : made);
+    const double made = element_at(real, (char *)values->cpu[STATISTICS] + i * bytes, 0);
+    element_set_at(real, values->before[STATISTICS], i, made == -INFINITY && i % 5 != 2 ? 1 : made);
   }
   for (int t = 0; t < TENSORS; t++) {
     free(values->cpu[t]);
@@ -240,10 +240,10 @@ static double difference(const Shape *s, int tensor, const Values *values) {
   for (int64_t i = 0; i < elements_of(s, tensor); i++) {
     const char *cpu = (const char *)values->cpu[tensor] + i * bytes, *got = (char *)values->gpu[tensor] + i * bytes;
     if (memcmp(cpu, got, (size_t)bytes) == 0) {
-      scale = isfinite(cuda_load(type, cpu, 0)) ? fmax(scale, fabs(cuda_load(type, cpu, 0))) : scale;
+      scale = isfinite(element_at(type, cpu, 0)) ? fmax(scale, fabs(element_at(type, cpu, 0))) : scale;
       continue;
     }
-    const double right = cuda_load(type, cpu, 0), error = fabs(cuda_load(type, got, 0) - right);
+    const double right = element_at(type, cpu, 0), error = fabs(element_at(type, got, 0) - right);
     scale = fmax(scale, fabs(right));
     worst = error <= worst && i % line < line - gap ? worst : isnan(error) || i % line >= line - gap ? INFINITY : error;
   }

@@ -18,6 +18,7 @@
 #include "kernels/cuda/kernel.h"
 #include "runtime/cuda/driver.h"
 #include "tests/cuda_warps.h"
+#include "tests/elements.h"
 
 typedef struct {
   bool emulated;  // then memory is that of the host, and there is nothing else
@@ -218,49 +219,6 @@ static inline void gpu_time_launches(const Gpu *gpu, const GpuKernel *loaded, ui
     alone.kernel = &one;
     alone.function[0] = loaded->function[i];
     print_message("    %-18s %9.1f us\n", one.launch[0].function, gpu_time(gpu, &alone, slots, rounds) * 1e6);
-  }
-}
-
-// --- formats ---
-
-static inline float cuda_bits_float(uint32_t bits) {
-  float x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
-static inline uint16_t cuda_bf16_of(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static inline double cuda_load(ElementType type, const void *memory, int64_t at) {
-  switch (type) {
-    case TYPE_F64:
-      return ((const double *)memory)[at];
-    case TYPE_F32:
-      return (double)((const float *)memory)[at];
-    case TYPE_BF16:
-      return (double)cuda_bits_float((uint32_t)((const uint16_t *)memory)[at] << 16);
-    default:
-      return ((const int32_t *)memory)[at];
-  }
-}
-
-static inline void cuda_store(ElementType type, void *memory, int64_t at, double x) {
-  switch (type) {
-    case TYPE_F64:
-      ((double *)memory)[at] = x;
-      break;
-    case TYPE_F32:
-      ((float *)memory)[at] = (float)x;
-      break;
-    case TYPE_BF16:
-      ((uint16_t *)memory)[at] = cuda_bf16_of((float)x);
-      break;
-    default:
-      ((int32_t *)memory)[at] = (int32_t)x;
   }
 }
 

@@ -103,13 +103,13 @@ static Values values_create(const Case *c, ElementType exact) {
   v.index = malloc((size_t)v.index_count * 4);
   for (int64_t i = 0; i < v.x_count; i++) {
     const double x = (double)(cuda_draw(&draw) % 64) - 32;
-    cuda_store(exact, v.x, i, x);
-    cuda_store(c->type_x, v.x_low, i, x);
+    element_set_at(exact, v.x, i, x);
+    element_set_at(c->type_x, v.x_low, i, x);
   }
   for (int64_t i = 0; i < v.out_count; i++) {
     const double x = (double)(cuda_draw(&draw) % 16) - 8;
-    cuda_store(exact, v.out, i, x);
-    cuda_store(c->type_out, v.out_low, i, x);
+    element_set_at(exact, v.out, i, x);
+    element_set_at(c->type_out, v.out_low, i, x);
   }
   for (int64_t i = 0; i < v.index_count; i++) {
     const uint32_t number = cuda_draw(&draw), kind = cuda_draw(&draw) % 100;
@@ -132,8 +132,8 @@ static void values_destroy(Values *v) {
 static int64_t difference(ElementType type, const void *got, ElementType exact, const void *right, int64_t count) {
   char rounded[8];
   for (int64_t i = 0; i < count; i++) {
-    cuda_store(type, rounded, 0, cuda_load(exact, right, i));
-    if (cuda_load(type, got, i) != cuda_load(type, rounded, 0)) {
+    element_set_at(type, rounded, 0, element_at(exact, right, i));
+    if (element_at(type, got, i) != element_at(type, rounded, 0)) {
       return i;
     }
   }
@@ -144,7 +144,7 @@ static void same(const char *name, ElementType type, const void *got, ElementTyp
                  int64_t count) {
   const int64_t at = difference(type, got, exact, right, count);
   if (at >= 0) {
-    fail_msg("%s: element %d is %g, not %g", name, (int)at, cuda_load(type, got, at), cuda_load(exact, right, at));
+    fail_msg("%s: element %d is %g, not %g", name, (int)at, element_at(type, got, at), element_at(exact, right, at));
   }
 }
 
@@ -221,7 +221,7 @@ static void same_bits(void **state) {
   Arena *arena = arena_create();
   Pool *pool = pool_create(2);
   for (int64_t i = 0; i < v.out_count; i++) {
-    cuda_store(F32, v.out, i, cuda_draw_real(&draw));
+    element_set_at(F32, v.out, i, cuda_draw_real(&draw));
   }
   put_run(&take, simd_select(), pool, v.x, v.index, v.out, true);
   kernel_make(c, arena, &kernel);
@@ -236,7 +236,7 @@ static void same_bits(void **state) {
     }
   }
   for (int64_t i = 0; i < v.x_count; i++) {
-    assert_true(fabs((double)first[i] - cuda_load(F32, v.x, i)) < 1e-4);
+    assert_true(fabs((double)first[i] - element_at(F32, v.x, i)) < 1e-4);
   }
   for (int i = 0; i < 3; i++) {
     gpu_free(&gpu, slots[i]);
@@ -355,7 +355,7 @@ static void gpu_window(const Gpu *gpu, const WindowCase *c, bool fold, int64_t s
     right[i] = malloc((size_t)(counts[i] * bytes));
     got[i] = malloc((size_t)((counts[i] + skew) * bytes));
     for (int64_t e = 0; e < counts[i]; e++) {
-      cuda_store(c->type, right[i], e, (double)(cuda_draw(&draw) % 16) - 8);
+      element_set_at(c->type, right[i], e, (double)(cuda_draw(&draw) % 16) - 8);
     }
     memory[i] = gpu_memory(gpu, NULL, (counts[i] + skew) * bytes);
     slots[i] = memory[i] + (uint64_t)(skew * bytes);

@@ -1,4 +1,4 @@
-// cuda_warps.hpp: stands in for kernels/cuda/text/intrinsics.cu where a text is compiled for the host.
+// cuda_warps.hpp: stands in for target.cu and intrinsics.cu of kernels/cuda/text where a text is compiled for the host.
 //
 // What all lanes of a warp do together (shuffles, matrices) goes through hooks of cuda_warps.h. Copies that come later
 // are made when they are waited for, and poison their place until then.

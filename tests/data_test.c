@@ -133,7 +133,7 @@ static void expect_open_error(DataOptions options, const char *words) {
 static void test_errors(void **state) {
   (void)state;
   expect_open_error((DataOptions){.path = "no-such-file", .base = directory, .sequence = 8},
-                    "looked for no-such-file from the working directory, then for /tmp/");
+                    "no-such-file is neither in the working directory nor beside the text (/tmp/");
   expect_open_error((DataOptions){.path = "/no-such-file", .sequence = 8}, "cannot read the data file /no-such-file");
   expect_open_error((DataOptions){.path = directory, .sequence = 8}, "is not a regular file");
   expect_open_error((DataOptions){.path = NULL, .sequence = 8}, "the recipe names no data");

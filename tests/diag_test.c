@@ -5,9 +5,12 @@
 #include <stdint.h>
 // cmocka needs the four above
 #include <cmocka.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/diag.h"
 #include "base/file.h"
@@ -193,6 +196,24 @@ static void test_files(void **state) {
   assert_int_equal(length, 6);
   assert_string_equal(text, "second");
   free(text);
+  const char *link = path_join(arena, directory, "link");
+  struct stat status;
+  assert_int_equal(symlink("a/b/c/f.txt", link), 0);
+  assert_true(file_write_atomic(link, "third", 5, &error));
+  assert_true(lstat(link, &status) == 0 && S_ISLNK(status.st_mode));
+  text = file_read(path, &length, &error);
+  assert_string_equal(text, "third");
+  free(text);
+  const char *pipe = path_join(arena, directory, "pipe");
+  assert_int_equal(mkfifo(pipe, 0600), 0);
+  int reader = open(pipe, O_RDONLY | O_NONBLOCK);
+  char got[4] = "";
+  assert_true(file_write_atomic(pipe, "abc", 3, &error));
+  assert_int_equal(read(reader, got, 3), 3);
+  assert_string_equal(got, "abc");
+  assert_true(stat(pipe, &status) == 0 && S_ISFIFO(status.st_mode));
+  close(reader);
+  assert_false(file_write_atomic(directory, "", 0, &error));
   assert_true(file_exists(path));
   assert_null(file_read("/no/such/file", &length, &error));
   assert_string_equal(error.text, "cannot open '/no/such/file': No such file or directory");
@@ -205,6 +226,8 @@ static void test_files(void **state) {
   assert_string_equal(path_join(arena, "a/", "b"), "a/b");
   assert_string_equal(path_join(arena, ".", "b"), "b");
   assert_string_equal(path_join(arena, "a", "/b"), "/b");
+  assert_int_equal(remove(link), 0);
+  assert_int_equal(remove(pipe), 0);
   assert_int_equal(remove(path), 0);
   for (const char *at = deep; strcmp(at, "/tmp") != 0; at = path_directory(arena, at)) {
     assert_int_equal(remove(at), 0);

@@ -69,7 +69,7 @@ static inline int maker_port(Maker *m, PortKind kind, ElementType type, unsigned
   port->accumulate = kind == PORT_OUTPUT && draw_below(&m->random, 4) == 0;
   for (int64_t i = 0; i < elements && (kind == PORT_INPUT || port->accumulate); i++) {
     const double value = type == TYPE_INT ? (double)(draw_below(&m->random, 9) - 4) : draw_real(&m->random, -1, 1);
-    real_set(type, memory, i, value);
+    element_set_at(type, memory, i, value);
   }
   return index;
 }
@@ -263,8 +263,8 @@ static inline bool arenas_near(const Kernel *kernel, const Place *place, const c
       elements += (kernel->size[d] - 1) * kernel->port[p].stride[d];
     }
     for (int64_t i = 0; i < elements; i++) {
-      const double a = real_get(kernel->port[p].type, got + place[p].offset, i);
-      const double b = real_get(kernel->port[p].type, wanted + place[p].offset, i);
+      const double a = element_at(kernel->port[p].type, got + place[p].offset, i);
+      const double b = element_at(kernel->port[p].type, wanted + place[p].offset, i);
       near = near && real_near(a, b, tolerance);
     }
     memset(covered + place[p].offset, 1, (size_t)(elements * bytes));

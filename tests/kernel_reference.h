@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "compiler/kernel.h"
-#include "kernels/cpu/convert.h"
+#include "tests/elements.h"
 
 typedef struct {
   const Kernel *kernel;
@@ -22,25 +22,6 @@ static inline int64_t reference_offset(const Kernel *kernel, const int64_t *stri
     at /= kernel->size[d];
   }
   return offset;
-}
-
-static inline double reference_load(ElementType type, const void *memory, int64_t at) {
-  return type == TYPE_F64    ? ((const double *)memory)[at]
-         : type == TYPE_F32  ? (double)((const float *)memory)[at]
-         : type == TYPE_BF16 ? (double)f32_of_bf16(((const uint16_t *)memory)[at])
-                             : (double)((const int32_t *)memory)[at];
-}
-
-static inline void reference_store(ElementType type, void *memory, int64_t at, double value) {
-  if (type == TYPE_F64) {
-    ((double *)memory)[at] = value;
-  } else if (type == TYPE_F32) {
-    ((float *)memory)[at] = (float)value;
-  } else if (type == TYPE_BF16) {
-    ((uint16_t *)memory)[at] = bf16_of_f32((float)value);
-  } else {
-    ((int32_t *)memory)[at] = (int32_t)value;
-  }
 }
 
 static inline double reference_wrap(double value) {
@@ -168,7 +149,7 @@ static inline void reference_output(const Reference *r, const KernelInstruction 
   const Kernel *kernel = r->kernel;
   const KernelPort *port = &kernel->port[code->port];
   const bool adds = port->accumulate && !first;
-  const bool column = code->op >= KERNEL_COLUMN_SUM && code->op <= KERNEL_COLUMN_MIN;
+  const bool column = op_is_column_reduction(code->op);
   const KernelLevel from = code->op == KERNEL_STORE || column ? LEVEL_FULL : kernel->code[code->a].level;
   double *result = malloc(sizeof(double) * (size_t)r->total);
   bool *seen = calloc((size_t)r->total, sizeof *seen);
@@ -190,8 +171,8 @@ static inline void reference_output(const Reference *r, const KernelInstruction 
     }
     if (once) {
       const int64_t at = reference_offset(kernel, port->stride, i);
-      const double before = adds ? reference_load(port->type, memory, at) : 0.0;
-      reference_store(port->type, memory, at, adds ? before + result[i] : result[i]);
+      const double before = adds ? element_at(port->type, memory, at) : 0.0;
+      element_set_at(port->type, memory, at, adds ? before + result[i] : result[i]);
     }
   }
   free(result);
@@ -203,7 +184,7 @@ static inline double reference_source(const Kernel *kernel, const KernelInstruct
   const int64_t at = code->port >= 0 ? reference_offset(kernel, kernel->port[code->port].stride, i) : 0;
   switch (code->op) {
     case KERNEL_LOAD:
-      return reference_load(kernel->port[code->port].type, ports[code->port], at);
+      return element_at(kernel->port[code->port].type, ports[code->port], at);
     case KERNEL_IOTA:
       return reference_wrap((double)(code->constant + at));
     case KERNEL_CONST:
@@ -223,7 +204,7 @@ static inline void reference_run(const Kernel *kernel, void *const *ports, bool 
   for (int n = 0; n < kernel->code_count; n++) {
     const KernelInstruction *code = &kernel->code[n];
     double *out = r.value[n] = calloc((size_t)r.total, sizeof *out);
-    if (code->op >= KERNEL_ROW_SUM && code->op <= KERNEL_ROW_MIN) {
+    if (op_is_row_reduction(code->op)) {
       reference_row_reduction(&r, code, out);
       continue;
     }

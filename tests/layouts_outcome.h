@@ -4,6 +4,9 @@
 
 #include "tests/layouts_run.h"
 
+#include "kernels/cpu/convert.h"
+#include "runtime/element.h"
+
 enum { OUTCOME_STEPS = 2 };
 
 typedef struct {
@@ -30,15 +33,6 @@ static inline void outcome_program(LayoutRun *run, const char *what, ProgramKind
   }
 }
 
-static inline double nearest_bf16(double value) {
-  float single = (float)value;
-  uint32_t word;
-  memcpy(&word, &single, sizeof word);
-  word = (word + 0x7fff + (word >> 16 & 1)) & 0xffff0000u;
-  memcpy(&single, &word, sizeof single);
-  return (double)single;
-}
-
 // A copy is what its parameter is, rounded.
 static inline void check_copy(LayoutRun *run, Arena *arena, const PlanState *state) {
   const char *master = strchr(state->name, '.') + 1;
@@ -46,7 +40,7 @@ static inline void check_copy(LayoutRun *run, Arena *arena, const PlanState *sta
   const double *copy = layout_state(run, arena, state->name, &count);
   const double *from = layout_state(run, arena, master, &same);
   for (int64_t i = 0; i < count; i++) {
-    if (copy[i] != nearest_bf16(from[i]) && !isnan(from[i])) {
+    if (copy[i] != (double)f32_of_bf16(bf16_of_f32((float)from[i])) && !isnan(from[i])) {
       layout_fail("%s: %s[%lld] is %.9g, its copy %.9g", layout_when, master, (long long)i, from[i], copy[i]);
     }
   }

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "compiler/compile.h"
+#include "runtime/element.h"
 #include "runtime/session.h"
 
 typedef struct {

@@ -33,7 +33,6 @@ static CompileOptions options_for(const char *layout, const char *precision) {
   const char *parts = getenv("LAYOUTS_CHUNK_BYTES");
   return (CompileOptions){.layout = layout,
                           .precision = precision,
-                          .target = "cpu",
                           .gradients = true,
                           .chunk_bytes = parts && strcmp(layout, "single") != 0 ? atoll(parts) : 0};
 }

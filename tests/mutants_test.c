@@ -285,7 +285,7 @@ static void try_instruction(Trial *trial, int plan, int segment, int at) {
 
 static LayoutRun *compile(const char *file, const char *layout) {
   static const char *const sizes[] = {"layers=2"};  // enough to see them all
-  CompileOptions options = {.layout = layout, .precision = "fp64", .target = "cpu", .gradients = true};
+  CompileOptions options = {.layout = layout, .precision = "fp64", .gradients = true};
   options.set = sizes;
   options.set_count = strstr(file, "experts") ? 0 : 1;
   LayoutRun *run = layout_compile(file, &options, stdout);

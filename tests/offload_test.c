@@ -63,7 +63,7 @@ static LayoutRun *compile_with(Arena *arena, const char *file, const char *commo
   fprintf(to, "%s\nlayout mine { %s %s }\n", text, common, offload);
   fclose(to);
   free(text);
-  CompileOptions options = {.layout = "mine", .precision = precision, .target = "cpu", .gradients = true};
+  CompileOptions options = {.layout = "mine", .precision = precision, .gradients = true};
   LayoutRun *run = layout_compile(path, &options, stdout);
   unlink(path);
   if (!run) {
@@ -125,7 +125,7 @@ static Sizes sizes_of(const char *common, const char *layout) {
   assert_non_null(to);
   fprintf(to, deep, BATCH, SEQ, EMBED, LAYERS, common, common);
   fclose(to);
-  LayoutRun *run = layout_compile(path, &(CompileOptions){.layout = layout, .target = "cpu"}, stdout);
+  LayoutRun *run = layout_compile(path, &(CompileOptions){.layout = layout}, stdout);
   unlink(path);
   assert_non_null(run);
   const Plan *plan = run->set->plans[0];

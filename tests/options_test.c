@@ -42,8 +42,8 @@ static int run(Arena *arena, const void *values, const OptionList *arguments) {
 }
 
 static const Command commands[] = {
-    {"go", "FILE", "goes", NULL, 1, 2, groups, 2, sizeof(Values), &defaults, run},
-    {"stay", "", "stays", "And more about it.", 0, 0, NULL, 0, 0, NULL, run},
+    {"go", "FILE", "goes", NULL, 1, 2, groups, 2, sizeof(Values), &defaults, run, false},
+    {"stay", "", "stays", "And more about it.", 0, 0, NULL, 0, 0, NULL, run, false},
 };
 static const Program program = {"prog", "1.2", "a program", commands, 2, "The end."};
 
@@ -107,7 +107,7 @@ static void test_problems(void **state) {
       {"a -x", "unknown option '-x'"},
       {"a --steps", "--steps needs a value: --steps N"},
       {"a --steps 3.5", "--steps takes a whole number, not '3.5'"},
-      {"a --steps 99999999999999999999", "--steps takes a whole number, not '99999999999999999999'"},
+      {"a --steps 99999999999999999999", "--steps takes a whole number, and 99999999999999999999 is out of range"},
       {"a --steps 0", "--steps must be at least 1, not 0"},
       {"a --rate x", "--rate takes a number, not 'x'"},
       {"a --rate nan", "--rate takes a number, not 'nan'"},

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "runtime/element.h"
 #include "runtime/safetensors.h"
 #include "tests/plan_run.h"
 
@@ -45,14 +46,11 @@ static double *figures(Parity *parity, int64_t *count, const char *format, ...) 
   char *bytes = ARENA_ARRAY(parity->arena, char, tensor->end - tensor->begin + 1);
   must(safetensors_read(parity->file, tensor, bytes, &error), name, &error);
   double *out = ARENA_ARRAY(parity->arena, double, elements + 1);
+  const ElementType type = strcmp(tensor->dtype, "BF16") == 0  ? TYPE_BF16
+                           : strcmp(tensor->dtype, "F64") == 0 ? TYPE_F64
+                                                               : TYPE_INT;
   for (int64_t i = 0; i < elements; i++) {
-    if (strcmp(tensor->dtype, "BF16") == 0) {
-      char widened[4] = {0, 0, bytes[2 * i], bytes[2 * i + 1]};
-      out[i] = element_read(widened, TYPE_F32);
-    } else {
-      bool wide = strcmp(tensor->dtype, "F64") == 0;
-      out[i] = element_read(bytes + (wide ? 8 : 4) * i, wide ? TYPE_F64 : TYPE_INT);
-    }
+    out[i] = element_get(type, bytes + i * element_type_bytes(type));
   }
   *count = elements;
   return out;
@@ -167,7 +165,6 @@ static void train_beside(Parity *parity, const Case *how) {
                             .layout = how->layout,
                             .set = &how->set,
                             .set_count = how->set ? 1 : 0,
-                            .target = "cpu",
                             .gradients = true,
                             .program = PROGRAM_TRAIN};
   PlanRunner runner = runner_open(&options);

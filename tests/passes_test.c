@@ -267,7 +267,6 @@ static CompileOptions trial_options(const Trial *trial) {
   return (CompileOptions){.file = trial->file,
                           .layout = trial->layout,
                           .precision = "fp64",
-                          .target = "cpu",
                           .gradients = true,
                           .chunk_bytes = trial->chunk_bytes,
                           .program = trial->kind};

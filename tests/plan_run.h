@@ -17,6 +17,7 @@
 
 #include "compiler/compile.h"
 #include "runtime/device.h"
+#include "runtime/element.h"
 
 typedef struct {
   int axis_count;
@@ -54,38 +55,6 @@ static inline int64_t strided(const int64_t *size, const int64_t *stride, int co
     at /= size[i];
   }
   return to;
-}
-
-static inline double element_read(const char *at, ElementType type) {
-  double f64;
-  float f32;
-  int32_t integer;
-  switch (type) {
-    case TYPE_F64:
-      memcpy(&f64, at, sizeof f64);
-      return f64;
-    case TYPE_F32:
-      memcpy(&f32, at, sizeof f32);
-      return (double)f32;
-    default:
-      memcpy(&integer, at, sizeof integer);
-      return integer;
-  }
-}
-
-static inline void element_write(char *at, ElementType type, double x) {
-  float f32 = (float)x;
-  int32_t integer = (int32_t)x;
-  switch (type) {
-    case TYPE_F64:
-      memcpy(at, &x, sizeof x);
-      break;
-    case TYPE_F32:
-      memcpy(at, &f32, sizeof f32);
-      break;
-    default:
-      memcpy(at, &integer, sizeof integer);
-  }
 }
 
 static inline void must(bool good, const char *what, const Error *error) {
@@ -144,9 +113,9 @@ static inline void state_move(PlanRunner *runner, const PlanState *state, double
   for (int64_t i = 0; i < count; i++) {
     char *at = memory + strided(state->size, state->stride, state->axis_count, i) * bytes;
     if (write) {
-      element_write(at, state->type, data[i]);
+      element_put(state->type, at, data[i]);
     } else {
-      data[i] = element_read(at, state->type);
+      data[i] = element_get(state->type, at);
     }
   }
   if (write) {
@@ -182,7 +151,7 @@ static inline void runner_set_input(PlanRunner *runner, ProgramKind kind, const 
     assert_non_null(memory);
     for (int slot = 0; slot < slots; slot++) {
       for (int64_t j = 0; j < count; j++) {
-        element_write(memory + j * bytes, input->type, data[slot * count + j]);
+        element_put(input->type, memory + j * bytes, data[slot * count + j]);
       }
       int64_t offset = input->place.offset + slot * input->place.slot_stride;
       must(backend_cpu.write(runner->device, input->place.arena, offset, memory, count * bytes, &error), name, &error);
@@ -215,7 +184,7 @@ static inline Dense runner_output(PlanRunner *runner, ProgramKind kind, const ch
   for (int64_t i = 0; i < dense.count; i++) {
     int64_t at = output->place.offset + strided(output->size, output->stride, output->axis_count, i) * bytes;
     must(backend_cpu.read(runner->device, output->place.arena, at, memory, bytes, &error), name, &error);
-    dense.data[i] = element_read(memory, output->type);
+    dense.data[i] = element_get(output->type, memory);
   }
   return dense;
 }

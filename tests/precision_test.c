@@ -6,7 +6,7 @@ static const char *const policies[] = {"bf16", "bf16_fp32_residual", "tf32"};
 enum { POLICIES = sizeof policies / sizeof *policies, STEPS = 60, BATCHES = 2 };
 
 static LayoutRun *compile(const char *file, const char *layout, const char *precision) {
-  CompileOptions options = {.layout = layout, .precision = precision, .target = "cpu", .gradients = true};
+  CompileOptions options = {.layout = layout, .precision = precision, .gradients = true};
   LayoutRun *run = layout_compile(file, &options, stdout);
   if (!run) {
     layout_fail("%s does not compile in %s", file, precision);
@@ -38,7 +38,7 @@ static const Model models[] = {
 
 static void train(const Model *model, const char *precision, double *loss) {
   const char *file = model->file;
-  CompileOptions options = {.recipe = model->recipe, .precision = precision, .target = "cpu"};
+  CompileOptions options = {.recipe = model->recipe, .precision = precision};
   options.set = model->set;
   options.set_count = 6;
   LayoutRun *run = layout_compile(file, &options, stdout);
@@ -138,7 +138,7 @@ static int products_in(const Plan *plan, ProgramKind kind) {
 // updates: the copy is written by a kernel of its own, as whole parameters are gathered after the update
 static void check_copies(const char *file, const char *recipe, const char *layout, bool updates) {
   static const ProgramKind kinds[] = {PROGRAM_TRAIN, PROGRAM_EVALUATE, PROGRAM_GENERATE};
-  CompileOptions options = {.recipe = recipe, .layout = layout, .precision = "bf16", .target = "cpu"};
+  CompileOptions options = {.recipe = recipe, .layout = layout, .precision = "bf16"};
   options.chunk_bytes = INT64_MAX;  // logits have twice the bytes in fp32: as many products in both
   print_message("%s\n", layout ? layout : recipe);
   LayoutRun *narrow = layout_compile(file, &options, stdout);

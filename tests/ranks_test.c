@@ -5,12 +5,13 @@
 #include <stdint.h>
 // cmocka.h wants the four above first.
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "kernels/cpu/convert.h"
+#include "runtime/element.h"
 #include "tests/ranks_support.h"
 
 static const ElementType types[] = {TYPE_F64, TYPE_F32, TYPE_F16, TYPE_BF16, TYPE_E4M3, TYPE_E5M2, TYPE_INT, TYPE_BOOL};
@@ -28,29 +29,6 @@ static double number_of(ElementType type, int64_t rank, int64_t at) {
   return type == TYPE_INT || type == TYPE_BOOL ? floor(x * 100) : x;
 }
 
-static void put(ElementType type, void *at, double x) {
-  const float single = (float)x;
-  const uint16_t f16 = f16_of_f32(single), bf16 = bf16_of_f32(single);
-  const uint8_t e4m3 = e4m3_of_f32(single), e5m2 = e5m2_of_f32(single);
-  const int32_t integer = (int32_t)x;
-  const void *from = type == TYPE_F64    ? (const void *)&x
-                     : type == TYPE_F32  ? (const void *)&single
-                     : type == TYPE_F16  ? (const void *)&f16
-                     : type == TYPE_BF16 ? (const void *)&bf16
-                     : type == TYPE_E4M3 ? (const void *)&e4m3
-                     : type == TYPE_E5M2 ? (const void *)&e5m2
-                                         : (const void *)&integer;
-  memcpy(at, from, (size_t)element_type_bytes(type));
-}
-
-static double get(ElementType type, const void *at) {
-  uint8_t byte;
-  memcpy(&byte, at, 1);
-  return type == TYPE_E4M3   ? (double)f32_of_e4m3(byte)
-         : type == TYPE_E5M2 ? (double)f32_of_e5m2(byte)
-                             : element_get(type, at);
-}
-
 static double combine(const Collective *c, double a, double b) {
   if (c->reduce != REDUCE_SUM) {
     return (c->reduce == REDUCE_MAX) == (b > a) ? b : a;
@@ -63,8 +41,8 @@ static double combine(const Collective *c, double a, double b) {
 // Element `at` of what is at `from` of a rank, as it is stored.
 static double stored(const Collective *c, int64_t rank, int64_t at) {
   char bytes[8];
-  put(c->type, bytes, number_of(c->type, rank, at));
-  return get(c->type, bytes);
+  element_put(c->type, bytes, number_of(c->type, rank, at));
+  return element_get(c->type, bytes);
 }
 
 // What element `at` of the result of member `index` must be.
@@ -100,7 +78,7 @@ static void fill_from(const World *world, Session *session, const Collective *c)
   char *memory = malloc((size_t)(count * size));
   for (int64_t rank = 0; rank < session->ranks; rank++) {
     for (int64_t i = 0; i < count; i++) {
-      put(c->type, memory + i * size, number_of(c->type, rank, i));
+      element_put(c->type, memory + i * size, number_of(c->type, rank, i));
     }
     world_write(world, session, rank, c->from, memory, count * size);
   }
@@ -117,11 +95,11 @@ static void check_to(const World *world, Session *session, const Collective *c) 
     assert_int_equal(members, c->ranks);
     world_read(world, session, rank, c->to, memory, count * size);
     for (int64_t i = 0; i < count; i++) {
-      put(c->type, wanted, meant(c, member, index, i));
+      element_put(c->type, wanted, meant(c, member, index, i));
       if (memcmp(wanted, memory + i * size, (size_t)size) != 0) {
         fail_msg("%s %s, reduce %d, of %d ranks, rank %lld, element %lld of %lld: %g instead of %g",
                  collective_kind_name(c->kind), element_type_name(c->type), (int)c->reduce, c->ranks, (long long)rank,
-                 (long long)i, (long long)count, get(c->type, memory + i * size), get(c->type, wanted));
+                 (long long)i, (long long)count, element_get(c->type, memory + i * size), element_get(c->type, wanted));
       }
     }
   }

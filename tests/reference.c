@@ -1,50 +1,12 @@
-// reference.c: evaluates graphs op by op, one loop over named coordinates each.
+// reference.c: evaluates graphs node by node: leaves, effects, regions, and the ops that write a result as a whole.
 #include "tests/reference.h"
 
-#include <math.h>
 #include <string.h>
 
-#include "kernels/cpu/random.h"
-#include "tests/reference_elements.h"
-
-static int64_t size_of(const Reference *r, AxisId axis) {
-  return r->graph->axes.at[axis].size;
-}
+#include "tests/reference_points.h"
 
 int64_t tensor_elements(const Graph *graph, const Tensor *tensor) {
   return graph_elements(graph, tensor->shape);
-}
-
-static void point_start(Point point, const Shape *shape) {
-  for (int i = 0; i < shape->count; i++) {
-    point.at[shape->axis[i]] = 0;
-  }
-}
-
-// The next coordinate in row-major order; false after the last.
-static bool point_next(const Reference *r, Point point, const Shape *shape) {
-  for (int i = shape->count - 1; i >= 0; i--) {
-    if (++point.at[shape->axis[i]] < size_of(r, shape->axis[i])) {
-      return true;
-    }
-    point.at[shape->axis[i]] = 0;
-  }
-  return false;
-}
-
-#define FOR_POINTS(r, point, shape) \
-  for (bool more_ = (point_start((point), (shape)), true); more_; more_ = point_next((r), (point), (shape)))
-
-static double *element(const Reference *r, const Tensor *tensor, Point point) {
-  int64_t at = 0;
-  for (int i = 0; i < tensor->shape.count; i++) {
-    at = at * size_of(r, tensor->shape.axis[i]) + point.at[tensor->shape.axis[i]];
-  }
-  return &tensor->data[at];
-}
-
-static double read(const Reference *r, const Node *node, int operand, Point point) {
-  return *element(r, &r->values[node->operands[operand]], point);
 }
 
 static Tensor *define(Reference *r, ValueId value) {
@@ -62,41 +24,7 @@ static void fail(Reference *r, const char *what, const char *name) {
   }
 }
 
-// --- elementwise ops ---
-
-static double elementwise(const Reference *r, const Node *node, Point point) {
-  double a = read(r, node, 0, point);
-  if (node->operand_count == 1) {
-    return unary(node->op, a);
-  }
-  double b = read(r, node, 1, point);
-  if (node->op == OP_WHERE) {
-    return a != 0 ? b : read(r, node, 2, point);
-  }
-  bool real = element_type_floating(graph_value(r->graph, node->operands[0])->type);
-  return real ? real_binary(node->op, a, b) : int_binary(node->op, (int64_t)a, (int64_t)b);
-}
-
-// --- leaves and random numbers ---
-
-static double random_element(const Reference *r, const Node *node, Point point) {
-  uint64_t index = 0;
-  for (int i = 0; i < node->axes.count; i++) {  // of the whole batch, of which a microbatch is a part
-    const Axis *axis = &r->graph->axes.at[node->axes.axis[i]];
-    int64_t before = axis->global > axis->size ? r->slot * axis->size : 0;
-    index = index * (uint64_t)axis->global + (uint64_t)(before + point.at[node->axes.axis[i]]);
-  }
-  uint32_t step = (uint32_t)(int32_t)r->values[node->operands[0]].data[0];
-  uint32_t words[4] = {(uint32_t)(index / 4), (uint32_t)(index / 4 >> 32), step, 0};
-  philox(words, (uint64_t)node->integer);
-  if (node->op == OP_UNIFORM) {
-    return (words[index % 4] >> 8) / 16777216.0;
-  }
-  const uint32_t *pair = &words[index % 4 < 2 ? 0 : 2];
-  double radius = sqrt(-2 * log((pair[0] + 1.0) / 4294967296.0)),
-         angle = 2 * 3.14159265358979323846 * pair[1] / 4294967296.0;
-  return radius * (index % 2 ? sin(angle) : cos(angle));
-}
+// --- leaves ---
 
 static const NamedTensor *find(const NamedTensor *list, int count, const char *name) {
   for (int i = 0; i < count; i++) {
@@ -126,154 +54,15 @@ static void run_leaf(Reference *r, const Node *node) {
   }
 }
 
-static double source_element(const Reference *r, const Node *node, Point point) {
-  switch (node->op) {
-    case OP_CONST:
-      return node->number;
-    case OP_INTEGER:
-      return (double)node->integer;
-    case OP_POSITION:
-      return (double)point.at[node->axis];
-    default:
-      return random_element(r, node, point);
-  }
-}
-
-// --- ops that move things: what they read at a coordinate of the result ---
-
-static int64_t flatten(const Reference *r, const Shape *axes, Point point) {
-  int64_t at = 0;
-  for (int i = 0; i < axes->count; i++) {
-    at = at * size_of(r, axes->axis[i]) + point.at[axes->axis[i]];
-  }
-  return at;
-}
-
-static void unflatten(const Reference *r, const Shape *axes, int64_t at, Point point) {
-  for (int i = axes->count - 1; i >= 0; i--) {
-    point.at[axes->axis[i]] = at % size_of(r, axes->axis[i]);
-    at /= size_of(r, axes->axis[i]);
-  }
-}
-
-static double concat_element(const Reference *r, const Node *node, Point point) {
-  int64_t at = point.at[node->axis2];
-  for (int i = 0; i < node->operand_count; i++) {
-    int64_t size = size_of(r, node->axes.axis[i]);
-    if (at < size) {
-      point.at[node->axes.axis[i]] = at;
-      return read(r, node, i, point);
-    }
-    at -= size;
-  }
-  return NAN;
-}
-
-static double fold_element(const Reference *r, const Node *node, Point point) {
-  int64_t at = point.at[node->axis], taps = size_of(r, node->axis2);
-  long double sum = 0;
-  for (int64_t tap = 0; tap < taps; tap++) {
-    int64_t from = at - tap + taps - 1;
-    if (from >= 0 && from < size_of(r, node->axis)) {
-      point.at[node->axis] = from;
-      point.at[node->axis2] = tap;
-      sum += read(r, node, 0, point);
-    }
-  }
-  return (double)sum;
-}
-
-// May change coordinates of `point`, which is a copy.
-static double moved_element(const Reference *r, const Node *node, Point point) {
-  int64_t at;
-  switch (node->op) {
-    case OP_RENAME:
-      point.at[node->axis] = point.at[node->axis2];
-      break;
-    case OP_SPLIT:
-      point.at[node->axis] = flatten(r, &node->axes, point);
-      break;
-    case OP_MERGE:
-      unflatten(r, &node->axes, point.at[node->axis2], point);
-      break;
-    case OP_SLICE:
-      point.at[node->axis] = node->integer + (node->axis2 < 0 ? 0 : point.at[node->axis2]);
-      break;
-    case OP_PAD:
-      at = point.at[node->axis2] - node->integer;
-      if (at < 0 || at >= (node->axis < 0 ? 1 : size_of(r, node->axis))) {
-        return 0;
-      }
-      if (node->axis >= 0) {
-        point.at[node->axis] = at;
-      }
-      break;
-    case OP_WINDOW:
-      at = point.at[node->axis] + point.at[node->axis2] - (size_of(r, node->axis2) - 1);
-      if (at < 0) {
-        return 0;
-      }
-      point.at[node->axis] = at;
-      break;
-    case OP_TAKE:
-      at = (int64_t)read(r, node, 1, point);
-      if (at < 0 || at >= size_of(r, node->axis)) {
-        return 0;
-      }
-      point.at[node->axis] = at;
-      break;
-    case OP_CONCAT:
-      return concat_element(r, node, point);
-    default:
-      return fold_element(r, node, point);
-  }
-  return read(r, node, 0, point);
-}
-
-static bool knows_moved(Op op) {
-  return op == OP_RENAME || op == OP_SPLIT || op == OP_MERGE || op == OP_SLICE || op == OP_PAD || op == OP_WINDOW ||
-         op == OP_TAKE || op == OP_CONCAT || op == OP_FOLD;
-}
-
-// --- reductions and products ---
-
-static double reduced_element(const Reference *r, const Node *node, Point point) {
-  long double sum = 0;
-  double least = INFINITY, most = -INFINITY;
-  FOR_POINTS(r, point, &node->axes) {
-    double x = read(r, node, 0, point);
-    sum += x;
-    least = x < least ? x : least;
-    most = x > most ? x : most;
-  }
-  return node->op == OP_SUM ? (double)sum : node->op == OP_REDUCE_MAX ? most : least;
-}
-
-static long double product_sum(const Reference *r, const Node *node, int a, int b, const Shape *over, Point point) {
-  long double sum = 0;
-  FOR_POINTS(r, point, over) {
-    sum += (long double)read(r, node, a, point) * read(r, node, b, point);
-  }
-  return sum;
-}
-
-static double dot_sum_element(const Reference *r, const Node *node, Point point) {
-  long double sum = 0;
-  for (int i = 0; i + 1 < node->operand_count; i += 2) {
-    Shape a = graph_shape(r->graph, node->operands[i]), b = graph_shape(r->graph, node->operands[i + 1]);
-    Shape over = shape_common(a, &b);
-    over = shape_minus(over, &node->axes);
-    sum += product_sum(r, node, i, i + 1, &over, point);
-  }
-  return (double)sum;
-}
+// --- products into several results, and sums into places ---
 
 static void run_dots(Reference *r, const Node *node) {
+  Point point = r->point;
   for (int i = 0; i < node->result_count; i++) {
     Tensor *to = define(r, node->first_result + i);
-    FOR_POINTS(r, r->point, &to->shape) {
-      const double bias = node->op == OP_BIASED_DOTS ? read(r, node, 1 + node->result_count + i, r->point) : 0;
-      *element(r, to, r->point) = (double)product_sum(r, node, 0, i + 1, &node->axes, r->point) + bias;
+    FOR_POINTS(r, point, &to->shape) {
+      const double bias = node->op == OP_BIASED_DOTS ? read(r, node, 1 + node->result_count + i, point) : 0;
+      *element(r, to, point) = (double)reference_product(r, node, 0, i + 1, &node->axes, point) + bias;
     }
   }
 }
@@ -427,30 +216,10 @@ static void run_chunks(Reference *r, const Node *node) {
 
 static void run_elements(Reference *r, const Node *node) {
   Tensor *to = define(r, node->first_result);
-  Point point = r->point, scratch = r->scratch;
+  Point point = r->point;
   FOR_POINTS(r, point, &to->shape) {
-    double x;
-    if (knows_moved(node->op)) {
-      memcpy(scratch.at, point.at, sizeof(int64_t) * (size_t)r->graph->axes.count);
-      x = moved_element(r, node, scratch);
-    } else if (node->op == OP_SUM || node->op == OP_REDUCE_MAX || node->op == OP_REDUCE_MIN) {
-      x = reduced_element(r, node, point);
-    } else if (node->op == OP_DOT) {
-      x = (double)product_sum(r, node, 0, 1, &node->axes, point);
-    } else if (node->op == OP_DOT_SUM) {
-      x = dot_sum_element(r, node, point);
-    } else if (op_leaf(node->op) || node->op == OP_UNIFORM || node->op == OP_NORMAL) {
-      x = source_element(r, node, point);
-    } else {
-      x = elementwise(r, node, point);
-    }
-    *element(r, to, point) = x;
+    *element(r, to, point) = reference_element(r, node, point);
   }
-}
-
-static bool knows_elements(Op op) {
-  return knows_unary(op) || knows_moved(op) || (op >= OP_CONST && op <= OP_POW) || (op >= OP_LESS && op <= OP_WHERE) ||
-         op == OP_SUM || op == OP_REDUCE_MAX || op == OP_REDUCE_MIN || op == OP_DOT || op == OP_DOT_SUM;
 }
 
 static void run_node(Reference *r, const Node *node) {
@@ -489,10 +258,10 @@ static void run_node(Reference *r, const Node *node) {
       run_nested(r, node);
       return;
     default:
-      if (knows_elements(node->op)) {
+      if (reference_knows(node->op)) {
         run_elements(r, node);
       } else {
-        fail(r, "tests/reference.c does not know the op", op_name(node->op));
+        fail(r, "the reference does not know the op", op_name(node->op));
       }
   }
 }

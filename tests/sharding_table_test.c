@@ -77,7 +77,7 @@ static Program *program_open(const char *layout, int layers, const char *setting
   snprintf(text, sizeof text, "layers=%d", layers);
   const char *set[] = {text, setting};
   CompileOptions options = {
-      .file = path, .layout = "l", .set = set, .set_count = setting ? 2 : 1, .target = "cpu", .view = &program->view};
+      .file = path, .layout = "l", .set = set, .set_count = setting ? 2 : 1, .view = &program->view};
   program->arena = arena;
   bool good = compile_plans(arena, diag, &options, &program->set);
   unlink(path);

@@ -177,8 +177,7 @@ static ValueId copy_of(Copies *p, ValueId master) {
 
 static void replace_casts(Copies *p, RegionId region) {
   Graph *graph = p->graph;
-  const NodeList old = graph->regions.at[region].nodes;
-  graph->regions.at[region].nodes = (NodeList){0};
+  const NodeList old = graph_rewrite(graph, region);
   for (int i = 0; i < old.count; i++) {
     const Node node = *graph_node(graph, old.at[i]);
     graph->region = region;
@@ -241,7 +240,7 @@ bool copies_wanted(const Spec *spec) {
 
 bool pass_copies(Compilation *c) {
   Graph *graph = c->graph;
-  const Graph before = *graph;
+  const GraphPlace before = graph_place(graph);
   if (!copies_wanted(c->spec)) {
     return true;
   }
@@ -256,11 +255,7 @@ bool pass_copies(Compilation *c) {
   }
   graph_replace_values(graph, replace);
   graph_remove_dead(graph);
-  graph->region = before.region;
-  graph->span = before.span;
-  graph->scope = before.scope;
-  graph->role = before.role;
-  graph->backward = before.backward;
+  graph_return(graph, before);
   return true;
 }
 

@@ -302,9 +302,7 @@ static void localise_node(Localise *l, NodeId id) {
 static void localise_region(Localise *l, RegionId region) {
   Graph *graph = l->graph;
   RegionId outer = graph->region;
-  NodeList old = graph->regions.at[region].nodes;
-  graph->regions.at[region].nodes = (NodeList){0};
-  graph->region = region;
+  const NodeList old = graph_rewrite(graph, region);
   for (int i = 0; i < old.count; i++) {
     const Node *node = graph_node(graph, old.at[i]);
     graph->span = node->span;

@@ -339,11 +339,7 @@ static void type_microbatch(Precision *p, NodeId id) {
 static void type_node(Precision *p, NodeId id) {
   Graph *graph = p->graph;
   const Node *node = graph_node(graph, id);
-  graph->span = node->span;
-  graph->scope = node->scope;
-  graph->backward = node->backward;
-  graph->source = node->source;
-  graph->role = node->result_count ? graph_value(graph, node->first_result)->role : ROLE_ACTIVATION;
+  graph_follow(graph, node);
   if (node->op == OP_MICROBATCH) {
     type_microbatch(p, id);
   } else if (node->op == OP_COMPOSITE) {
@@ -367,9 +363,7 @@ static void type_node(Precision *p, NodeId id) {
 static void type_region(Precision *p, RegionId region) {
   Graph *graph = p->graph;
   RegionId outer = graph->region;
-  NodeList old = graph->regions.at[region].nodes;
-  graph->regions.at[region].nodes = (NodeList){0};
-  graph->region = region;
+  const NodeList old = graph_rewrite(graph, region);
   for (int i = 0; i < old.count; i++) {
     type_node(p, old.at[i]);
   }
@@ -390,14 +384,10 @@ bool pass_precision(Compilation *c) {
       graph->persistent.at[i].type = graph->real;
     }
   }
-  const Graph before = *graph;
+  const GraphPlace before = graph_place(graph);
   find_gradients(&p, 0);
   find_streams(&p, 0);
   type_region(&p, 0);
-  graph->scope = before.scope;
-  graph->span = before.span;
-  graph->role = before.role;
-  graph->backward = before.backward;
-  graph->source = before.source;
+  graph_return(graph, before);
   return true;
 }

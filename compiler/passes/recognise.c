@@ -242,9 +242,7 @@ bool pass_recognise(Compilation *c) {
   int capacity = graph->values.count;
   ValueId *replace = ARENA_ARRAY(c->arena, ValueId, capacity * 2 + 1024);
   memset(replace, -1, sizeof *replace * (size_t)(capacity * 2 + 1024));
-  NodeList old = graph->regions.at[0].nodes;
-  graph->regions.at[0].nodes = (NodeList){0};
-  graph->region = 0;
+  NodeList old = graph_rewrite(graph, 0);
   for (int i = 0; i < old.count; i++) {
     Node *node = graph_node(graph, old.at[i]);
     for (int j = 0; j < node->operand_count; j++) {
@@ -258,8 +256,7 @@ bool pass_recognise(Compilation *c) {
       array_push(c->arena, &graph->regions.at[0].nodes, old.at[i]);
     }
   }
-  old = graph->regions.at[0].nodes;
-  graph->regions.at[0].nodes = (NodeList){0};
+  old = graph_rewrite(graph, 0);
   for (int i = 0; i < old.count; i++) {
     Node *node = graph_node(graph, old.at[i]);
     for (int j = 0; j < node->operand_count; j++) {

@@ -407,11 +407,7 @@ static void shard_microbatch(Shard *s, NodeId id) {
 static void shard_node(Shard *s, NodeId id) {
   Graph *graph = s->graph;
   const Node *node = graph_node(graph, id);
-  graph->span = node->span;
-  graph->scope = node->scope;
-  graph->backward = node->backward;
-  graph->source = node->source;
-  graph->role = node->result_count > 0 ? graph_value(graph, node->first_result)->role : ROLE_ACTIVATION;
+  graph_follow(graph, node);
   if (shard_casts_stored(s, node)) {
     return;  // made where it is used
   }
@@ -450,9 +446,7 @@ static void shard_node(Shard *s, NodeId id) {
 
 static void shard_region(Shard *s, RegionId region) {
   Graph *graph = s->graph;
-  NodeList old = graph->regions.at[region].nodes;
-  graph->regions.at[region].nodes = (NodeList){0};
-  graph->region = region;
+  const NodeList old = graph_rewrite(graph, region);
   find_deferred(s, &old);
   for (int i = 0; i < old.count; i++) {
     const Node *node = graph_node(graph, old.at[i]);

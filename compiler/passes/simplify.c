@@ -286,9 +286,7 @@ static void keep_label(Graph *graph, ValueId kept, ValueId dropped) {
 
 static void simplify_region(Simplifier *s, RegionId region) {
   Graph *graph = s->graph;
-  NodeList old = graph->regions.at[region].nodes;
-  graph->regions.at[region].nodes = (NodeList){0};
-  graph->region = region;
+  const NodeList old = graph_rewrite(graph, region);
   for (int i = 0; i < old.count; i++) {
     NodeId id = old.at[i];
     Node *node = graph_node(graph, id);

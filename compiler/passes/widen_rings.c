@@ -24,10 +24,7 @@ static void widen(Widener *w, NodeId id, int result) {
   if (value.type == real) {
     return;
   }
-  graph->span = node.span;
-  graph->scope = node.scope;
-  graph->backward = node.backward;
-  graph->source = node.source;
+  graph_follow(graph, &node);
   graph->role = value.role;
   graph_value(graph, wide)->type = real;
   graph_value(graph, graph->regions.at[node.region].results.at[result])->type = real;
@@ -40,8 +37,7 @@ static void widen(Widener *w, NodeId id, int result) {
 
 static void widen_region(Widener *w, RegionId region) {
   Graph *graph = w->graph;
-  const NodeList old = graph->regions.at[region].nodes;
-  graph->regions.at[region].nodes = (NodeList){0};
+  const NodeList old = graph_rewrite(graph, region);
   for (int i = 0; i < old.count; i++) {
     const Node node = *graph_node(graph, old.at[i]);
     graph->region = region;
@@ -57,7 +53,7 @@ static void widen_region(Widener *w, RegionId region) {
 
 void widen_rings(Compilation *c) {
   Graph *graph = c->graph;
-  const Graph before = *graph;
+  const GraphPlace before = graph_place(graph);
   const int count = graph->values.count;
   const size_t room = sizeof(ValueId) * ((size_t)count * 2 + 64);
   Widener w = {.c = c, .graph = graph, .replace = arena_alloc(c->arena, room)};
@@ -69,10 +65,5 @@ void widen_rings(Compilation *c) {
       graph_producer(graph, w.replace[wide])->operands[0] = wide;
     }
   }
-  graph->region = before.region;
-  graph->span = before.span;
-  graph->scope = before.scope;
-  graph->role = before.role;
-  graph->backward = before.backward;
-  graph->source = before.source;
+  graph_return(graph, before);
 }

@@ -16,6 +16,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/integer.h"
+
 enum { QUERIES = ATTENTION_QUERIES, KEYS = 1024, SPLIT_PAIRS = 8, SPLIT_KEYS = 256, SPLIT_LENGTH = 512 };
 
 typedef struct {
@@ -49,14 +51,6 @@ typedef struct {
   char *max, *sum, *shift, *delta;  // [QUERIES]; max and sum of the forward, delta of the backward
 } Block;
 
-static int64_t min_of(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-static int64_t max_of(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-
 static bool is_narrow(const Attention *a) {
   return a->type != TYPE_F32 && a->type != TYPE_F64;
 }
@@ -87,18 +81,18 @@ static ElementType real_of(const Attention *a) {
 
 // Elements of the parts of a Block, in its order.
 static void block_sizes(const Attention *a, int64_t size[BLOCK_PARTS]) {
-  const int64_t keys = min_of(a->keys, KEYS);
+  const int64_t keys = min_i64(a->keys, KEYS);
   const int64_t sizes[BLOCK_PARTS] = {QUERIES * keys,
                                       QUERIES * keys,
                                       QUERIES * a->depth,
                                       QUERIES * a->value_depth,
                                       QUERIES * a->depth,
                                       QUERIES * a->value_depth,
-                                      keys * max_of(a->depth, a->value_depth),
+                                      keys * max_i64(a->depth, a->value_depth),
                                       keys * a->depth,
                                       keys * a->value_depth,
                                       is_narrow(a) ? keys * a->value_depth : 0,
-                                      is_narrow(a) ? QUERIES * max_of(a->depth, a->value_depth) : 0,
+                                      is_narrow(a) ? QUERIES * max_i64(a->depth, a->value_depth) : 0,
                                       QUERIES,
                                       QUERIES,
                                       QUERIES,
@@ -157,7 +151,7 @@ typedef struct {
 static void set_block(const Job *job, Where *w, int64_t block) {
   const int64_t part = block / job->part_blocks, inside = block % job->part_blocks * QUERIES;
   w->query = part * job->part_queries + inside;
-  w->queries = min_of(QUERIES, job->part_queries - inside);
+  w->queries = min_i64(QUERIES, job->part_queries - inside);
   w->position = job->ports->first[part] + inside;
 }
 
@@ -190,15 +184,15 @@ static Keys keys_of_part(const Job *job, int64_t part) {
 
 // The next keys, at most `most`, of those from `at` on.
 static Keys next_keys(const Keys *keys, int64_t at, int64_t most) {
-  return (Keys){at, min_of(at + most, keys->end), keys->position + at - keys->begin};
+  return (Keys){at, min_i64(at + most, keys->end), keys->position + at - keys->begin};
 }
 
 // How many of these keys, from the first on, any query of the block sees.
 static int64_t keys_seen(const Attention *a, const Where *w, const Keys *keys) {
   int64_t end = keys->position + keys->end - keys->begin;
-  end = a->key_end ? min_of(end, a->key_end) : end;
-  end = a->causal ? min_of(end, w->position + w->queries) : end;
-  return max_of(end - keys->position, 0);
+  end = a->key_end ? min_i64(end, a->key_end) : end;
+  end = a->causal ? min_i64(end, w->position + w->queries) : end;
+  return max_i64(end - keys->position, 0);
 }
 
 // Lines of a result of a block of queries become zero.
@@ -401,7 +395,7 @@ static Job job_of(const Attention *a, const Simd *simd, const AttentionPorts *po
   job.made_bytes = job.narrow_made ? job.tensor_bytes : job.bytes;
   job.parts = a->parts > 1 ? a->parts : 1;
   job.part_queries = a->queries / job.parts;
-  job.part_blocks = (job.part_queries + QUERIES - 1) / QUERIES;
+  job.part_blocks = blocks_of(job.part_queries, QUERIES);
   job.query_blocks = job.parts * job.part_blocks;
   job.key_parts = a->key_parts > 1 ? a->key_parts : 1;
   job.part_keys = a->keys / job.key_parts;
@@ -594,7 +588,7 @@ void attention_grad_run(const Attention *a, const Simd *simd, Pool *pool, const 
     return;
   }
   job.key_block = SPLIT_KEYS;
-  job.key_blocks = job.key_parts * ((job.part_keys + SPLIT_KEYS - 1) / SPLIT_KEYS);
+  job.key_blocks = job.key_parts * blocks_of(job.part_keys, SPLIT_KEYS);
   pool_run(pool, pairs * job.key_blocks, keys_task, &job);
   pool_run(pool, pairs * a->groups * job.query_blocks, queries_task, &job);
 }

@@ -2,6 +2,7 @@
 #ifndef MDL_KERNELS_CPU_FUSED_INTERNAL_H
 #define MDL_KERNELS_CPU_FUSED_INTERNAL_H
 
+#include "base/integer.h"
 #include "kernels/cpu/fused.h"
 
 enum { FUSED_MAX_NODES = 2 * KERNEL_MAX_CODE, FUSED_MAX_PROGRAMS = 2 + KERNEL_MAX_PORTS };
@@ -107,22 +108,6 @@ typedef struct {
   bool fixed;                    // outer and inner as the kernel says, for its reductions
 } Request;
 
-static inline bool op_is_output(KernelOp op) {
-  return op >= KERNEL_STORE && op <= KERNEL_TOTAL_MIN;
-}
-
-static inline bool op_is_row_reduction(KernelOp op) {
-  return op >= KERNEL_ROW_SUM && op <= KERNEL_ROW_MIN;
-}
-
-static inline bool op_is_column_reduction(KernelOp op) {
-  return op >= KERNEL_COLUMN_SUM && op <= KERNEL_COLUMN_MIN;
-}
-
-static inline bool op_is_total(KernelOp op) {
-  return op >= KERNEL_TOTAL_SUM && op <= KERNEL_TOTAL_MIN;
-}
-
 // Bytes from an element of the port at coordinate 0 to the end of its last.
 static inline int64_t port_extent(const Kernel *kernel, int port) {
   int64_t last = 0;
@@ -140,22 +125,6 @@ static inline bool ports_overlap(const Kernel *kernel, const Place *places, int 
   return p->arena == q->arena &&
          p->offset < q->offset + reach * q->slot_stride + lanes * q->lane_stride + port_extent(kernel, b) &&
          q->offset < p->offset + reach * p->slot_stride + lanes * p->lane_stride + port_extent(kernel, a);
-}
-
-static inline int64_t min_i64(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-static inline int64_t max_i64(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-
-static inline int64_t round_up(int64_t n, int64_t to) {
-  return (n + to - 1) / to * to;
-}
-
-static inline int64_t blocks_of(int64_t n, int64_t block) {
-  return (n + block - 1) / block;
 }
 
 void program_build(Arena *arena, const Simd *simd, const Request *request, Program *program);  // fused_space.c

@@ -10,69 +10,12 @@
 
 enum { INNER_MIN = 64 };  // columns below which more dims become inner, where the division is free
 
-static unsigned all_dims(const Kernel *kernel) {
-  unsigned mask = 0;
-  for (int i = 0; i < kernel->dim_count; i++) {
-    mask |= kernel->size[i] > 1 ? 1u << i : 0;
-  }
-  return mask;
-}
-
-static unsigned stride_mask(const Kernel *kernel, const int64_t *stride) {
-  unsigned mask = 0;
-  for (int i = 0; i < kernel->dim_count; i++) {
-    mask |= stride[i] != 0 ? 1u << i : 0;
-  }
-  return mask & all_dims(kernel);
-}
-
-static unsigned level_mask(const Kernel *kernel, KernelLevel level) {
-  const unsigned outer = (1u << (kernel->dim_count - kernel->inner_count)) - 1;
-  return all_dims(kernel) & (((level & LEVEL_ROW) ? outer : 0) | ((level & LEVEL_COLUMN) ? ~outer : 0));
-}
-
-static void operands_of(const KernelInstruction *code, int operand[3]) {
-  operand[0] = code->a;
-  operand[1] = code->b;
-  operand[2] = code->c;
-}
-
-// The dims that each instruction's value varies on, and whether it needs a row reduction.
-static void analyse(const Kernel *kernel, unsigned *mask, bool *reduced) {
-  for (int i = 0; i < kernel->code_count; i++) {
-    const KernelInstruction *code = &kernel->code[i];
-    int operand[3];
-    operands_of(code, operand);
-    mask[i] = code->port >= 0 ? stride_mask(kernel, kernel->port[code->port].stride) : 0;
-    reduced[i] = op_is_row_reduction(code->op);
-    for (int k = 0; k < kernel_op_operands(code->op); k++) {
-      mask[i] |= mask[operand[k]];
-      reduced[i] |= reduced[operand[k]];
-    }
-    if (op_is_row_reduction(code->op)) {
-      mask[i] &= level_mask(kernel, LEVEL_ROW);
-    }
-  }
-}
-
-// The dims an output's program runs over; for a total, those of its operand's level.
-static unsigned output_dims(const Kernel *kernel, int at, const bool *reduced, bool *fixed) {
-  const KernelInstruction *code = &kernel->code[at];
-  const unsigned all = all_dims(kernel);
-  *fixed = reduced[at] || op_is_column_reduction(code->op);
-  if (*fixed) {
-    return all;
-  }
-  return op_is_total(code->op) ? level_mask(kernel, kernel->code[code->a].level)
-                               : stride_mask(kernel, kernel->port[code->port].stride);
-}
-
 // Marks the instructions that the wanted outputs need.
 static void mark_needed(const Kernel *kernel, const Request *request, bool *needed) {
   for (int i = kernel->code_count - 1; i >= 0; i--) {
     needed[i] |= request->wanted[i];
     int operand[3];
-    operands_of(&kernel->code[i], operand);
+    kernel_operands(&kernel->code[i], operand);
     for (int k = 0; needed[i] && k < kernel_op_operands(kernel->code[i].op); k++) {
       needed[operand[k]] = true;
     }
@@ -82,13 +25,13 @@ static void mark_needed(const Kernel *kernel, const Request *request, bool *need
 // Collects the requests: the program over the whole space first, then those over fewer dims.
 static int requests_collect(const Kernel *kernel, const bool *reduced, Request *request) {
   int count = 1;
-  request[0].dims = all_dims(kernel);
+  request[0].dims = kernel_dims(kernel);
   for (int i = 0; i < kernel->code_count; i++) {
     bool fixed;
     if (!op_is_output(kernel->code[i].op)) {
       continue;
     }
-    const unsigned dims = output_dims(kernel, i, reduced, &fixed);
+    const unsigned dims = kernel_output_dims(kernel, i, reduced, &fixed);
     int k = 0;
     while (k < count && request[k].dims != dims) {
       k++;
@@ -108,9 +51,9 @@ static bool in_step(const Kernel *kernel, const Request *request, int count, int
   if (store->op != KERNEL_STORE) {
     return false;
   }
-  const unsigned visited = request[by].fixed ? level_mask(kernel, store->level) : request[by].dims;
+  const unsigned visited = request[by].fixed ? kernel_dims_of_level(kernel, store->level) : request[by].dims;
   const int64_t *stride = kernel->port[store->port].stride;
-  if (stride_mask(kernel, stride) != visited ||
+  if (kernel_dims_of_stride(kernel, stride) != visited ||
       memcmp(stride, kernel->port[input].stride, sizeof *stride * (size_t)kernel->dim_count) != 0 ||
       kernel->port[store->port].type != kernel->port[input].type) {
     return false;
@@ -148,7 +91,7 @@ Fused *fused_build(Arena *arena, const Simd *simd, const Kernel *kernel, const P
   bool *shadowed = ARENA_ARRAY(arena, bool, kernel->port_count + 1);
   unsigned mask[KERNEL_MAX_CODE];
   bool reduced[KERNEL_MAX_CODE];
-  analyse(kernel, mask, reduced);
+  kernel_analyse(kernel, mask, reduced);
   fused->port_count = kernel->port_count;
   fused->program_count = requests_collect(kernel, reduced, request);
   fused->program = ARENA_ARRAY(arena, Program, fused->program_count);
@@ -368,7 +311,7 @@ static void nodes_build(Arena *arena, const Levels *levels, const bool *needed, 
     node.port = code->port >= 0 ? port_of[code->port] : -1;
     node.level = reads && !op_is_row_reduction(code->op) ? level_taken(levels, i) : level_of(levels, i);
     int operand[3];
-    operands_of(code, operand);
+    kernel_operands(code, operand);
     for (int k = 0; k < node.operand_count; k++) {
       node.operand[k] = node_of[operand[k]];
     }
@@ -391,7 +334,7 @@ void program_build(Arena *arena, const Simd *simd, const Request *request, Progr
   memset(port_of, -1, sizeof port_of);
   *program = (Program){.simd = simd, .real = kernel->real == TYPE_F32 ? simd->f32 : simd->f64};
   program->real_bytes = kernel->real == TYPE_F32 ? 4 : 8;
-  analyse(kernel, mask, reduced);
+  kernel_analyse(kernel, mask, reduced);
   mark_needed(kernel, request, needed);
   ports_collect(arena, request, needed, program, port_of);
   Dims dims;

@@ -9,6 +9,8 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/integer.h"
+
 enum { TILE_M = 512, TILE_N = 1536, TILE_STEP = 16, WIDE_K = 512 };
 #define SPLIT_FLOPS 4e6  // a product of more is worth two tasks
 #define TASK_FLOPS 1e6   // small products of a batch share a task up to this
@@ -47,13 +49,9 @@ bool gemm_check(const Gemm *gemm, const char *name, Error *error) {
   return true;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 // Splits n into equal parts of at most `most`, each a multiple of TILE_STEP but the last.
 static int64_t tile_of(int64_t n, int64_t parts) {
-  return ceil_div(ceil_div(n, parts), TILE_STEP) * TILE_STEP;
+  return blocks_of(blocks_of(n, parts), TILE_STEP) * TILE_STEP;
 }
 
 // Where one product of the batch, and a tile of it, lie in the three matrices; in elements.
@@ -105,10 +103,6 @@ static void run_product(const Job *job, const Tile *tile) {
   blas_gemm(job->blas, &call, job->a + tile->a * bytes, job->b + tile->b * bytes, job->c + tile->c * bytes);
 }
 
-static int64_t min_of(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 // Lines of a matrix of any floating-point type, as lines of f32 without gaps.
 static void widen(const Job *job, ElementType type, float *to, const char *from, int64_t stride, int64_t lines,
                   int64_t count) {
@@ -121,7 +115,7 @@ static void widen(const Job *job, ElementType type, float *to, const char *from,
 static void run_wide_product(const Job *job, int worker, const Tile *tile) {
   const Gemm *gemm = job->gemm;
   const int64_t rows = tile->rows, columns = tile->columns, bytes = element_type_bytes(gemm->type);
-  const int64_t bytes_c = element_type_bytes(gemm->type_c), longest = min_of(gemm->k, WIDE_K);
+  const int64_t bytes_c = element_type_bytes(gemm->type_c), longest = min_i64(gemm->k, WIDE_K);
   float *a = (float *)(void *)job->scratch[worker], *b = a + job->tile_m * longest, *sums = b + job->tile_n * longest;
   char *c = job->c + tile->c * bytes_c;
   const bool direct = gemm->type_c == TYPE_F32;
@@ -141,7 +135,7 @@ static void run_wide_product(const Job *job, int worker, const Tile *tile) {
     widen(job, gemm->type_c, sums, c, gemm->ldc, rows, columns);
   }
   for (int64_t k = 0; k < gemm->k; k += WIDE_K) {
-    call.k = min_of(gemm->k - k, WIDE_K);
+    call.k = min_i64(gemm->k - k, WIDE_K);
     call.lda = gemm->transpose_a ? rows : call.k;
     call.ldb = gemm->transpose_b ? call.k : columns;
     widen(job, gemm->type, a, job->a + (tile->a + (gemm->transpose_a ? k * gemm->lda : k)) * bytes, gemm->lda,
@@ -183,14 +177,14 @@ static void cut_tiles(Job *job) {
     job->batch *= gemm->batch[i];
   }
   const double flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k;
-  int64_t parts_m = ceil_div(gemm->m, TILE_M), parts_n = ceil_div(gemm->n, TILE_N);
+  int64_t parts_m = blocks_of(gemm->m, TILE_M), parts_n = blocks_of(gemm->n, TILE_N);
   if (parts_m * parts_n * job->batch == 1 && flops > SPLIT_FLOPS) {
     *(gemm->m >= gemm->n ? &parts_m : &parts_n) = 2;
   }
   job->tile_m = tile_of(gemm->m, parts_m);
   job->tile_n = tile_of(gemm->n, parts_n);
-  job->tiles_m = ceil_div(gemm->m, job->tile_m);
-  job->tiles_n = ceil_div(gemm->n, job->tile_n);
+  job->tiles_m = blocks_of(gemm->m, job->tile_m);
+  job->tiles_n = blocks_of(gemm->n, job->tile_n);
   job->group = 1;
   if (job->tiles_m * job->tiles_n == 1 && flops < TASK_FLOPS) {
     job->group = (int64_t)(TASK_FLOPS / (flops + 1.0)) + 1;
@@ -203,7 +197,7 @@ int64_t gemm_scratch_bytes(const Gemm *gemm) {
   }
   Job job = {.gemm = gemm};
   cut_tiles(&job);
-  const int64_t longest = min_of(gemm->k, WIDE_K);
+  const int64_t longest = min_i64(gemm->k, WIDE_K);
   return 4 * (job.tile_m * longest + job.tile_n * longest + job.tile_m * job.tile_n);
 }
 
@@ -220,5 +214,5 @@ void gemm_run(const Gemm *gemm, const Blas *blas, const Simd *simd, Pool *pool, 
              .scratch = scratch,
              .beta = adds || ports->bias ? 1.0 : 0.0};
   cut_tiles(&job);
-  pool_run(pool, job.tiles_m * job.tiles_n * ceil_div(job.batch, job.group), run_task, &job);
+  pool_run(pool, job.tiles_m * job.tiles_n * blocks_of(job.batch, job.group), run_task, &job);
 }

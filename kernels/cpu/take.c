@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "base/integer.h"
+
 enum { TASK_BYTES = 1 << 16, ZERO_BYTES = 1 << 18, PUT_PARTS = 32, PUT_MIN = 64 };
 
 typedef struct {
@@ -204,7 +206,7 @@ void take_run(const Take *take, const Simd *simd, Pool *pool, const void *x, con
   }
   const int64_t line_bytes = job.dims.size[job.dims.count - 1] * job.bytes;
   job.block = line_bytes >= TASK_BYTES ? 1 : TASK_BYTES / line_bytes;
-  pool_run(pool, (job.lines + job.block - 1) / job.block, take_task, &job);
+  pool_run(pool, blocks_of(job.lines, job.block), take_task, &job);
 }
 
 static void put_task(void *context, int worker, int64_t task) {
@@ -239,7 +241,7 @@ void put_run(const Take *take, const Simd *simd, Pool *pool, void *x, const int3
   job.x = x;
   memcpy(&job.out, &source, sizeof source);  // only read
   if (take->write == WRITE_STORE || (take->write == WRITE_ADD_AFTER_FIRST && first)) {
-    pool_run(pool, (take->x_elements * job.bytes + ZERO_BYTES - 1) / ZERO_BYTES, zero_task, &job);
+    pool_run(pool, blocks_of(take->x_elements * job.bytes, ZERO_BYTES), zero_task, &job);
   }
   // The widest dim on which x varies; its pieces are long enough to be worth a pass over the indices.
   int64_t tasks = 1;
@@ -249,10 +251,10 @@ void put_run(const Take *take, const Simd *simd, Pool *pool, void *x, const int3
     }
   }
   if (job.split >= 0) {
-    const int64_t size = job.dims.size[job.split], part = (size + PUT_PARTS - 1) / PUT_PARTS;
+    const int64_t size = job.dims.size[job.split], part = blocks_of(size, PUT_PARTS);
     const int64_t least = job.split == job.dims.count - 1 ? PUT_MIN : 1;
     job.block = part > least ? part : least;
-    tasks = (size + job.block - 1) / job.block;
+    tasks = blocks_of(size, job.block);
   }
   pool_run(pool, tasks, put_task, &job);
 }

@@ -3,6 +3,8 @@
 
 #include "kernels/cpu/take.h"
 
+#include "base/integer.h"
+
 enum { TASK_ELEMENTS = 16384 };
 
 typedef struct {
@@ -115,7 +117,7 @@ static int64_t tasks_cut(Job *job) {
   }
   const int64_t line = window->size[window->dim_count - 1] * window->taps;
   job->block = line >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / line;
-  return (job->lines + job->block - 1) / job->block;
+  return blocks_of(job->lines, job->block);
 }
 
 void window_run(const Window *window, Pool *pool, const void *x, void *out) {

@@ -1,10 +1,13 @@
 // embedded.h: the texts of kernels/cuda/text/, compiled into the library, each NUL-terminated.
 //
-// A generator writes the intrinsics, then the constants of one instruction, then the texts that use them.
+// A generator writes the target and the elements or the intrinsics, then the constants of one instruction, then the
+// texts that use them.
 #ifndef MDL_KERNELS_CUDA_EMBEDDED_H
 #define MDL_KERNELS_CUDA_EMBEDDED_H
 
-extern const char cuda_text_intrinsics[];       // what needs more than CUDA C, and the names of widths
+extern const char cuda_text_target[];           // what needs more than CUDA C, and the names of widths
+extern const char cuda_text_elements[];         // words of memory and the elements in them
+extern const char cuda_text_intrinsics[];       // matrices of tensor cores, and shared memory
 extern const char cuda_text_formats[];          // loads and stores of any storage format
 extern const char cuda_text_take[];             // TAKE, and PUT where no two coordinates meet
 extern const char cuda_text_put[];              // PUT by sorting

@@ -6,7 +6,7 @@
 // R is the real type. Sine and cosine reduce in double, so that large angles need no table in local memory.
 static const char prelude_f32[] =
     "typedef float R;\n"
-    "#define R_INFINITY float_of_bits(0x7f800000u)\n"
+    "#define R_INFINITY bits_float(0x7f800000u)\n"
     "DEVICE float larger(float a, float b) { return larger_f32(a, b); }\n"
     "DEVICE float smaller(float a, float b) { return smaller_f32(a, b); }\n"
     "DEVICE float shuffle(float x, int with) { return shuffle_f32(x, with); }\n"
@@ -61,7 +61,7 @@ static const char prelude_fast[] =
 
 static const char prelude_f64[] =
     "typedef double R;\n"
-    "#define R_INFINITY double_of_bits(0x7ff0000000000000ull)\n"
+    "#define R_INFINITY bits_double(0x7ff0000000000000ull)\n"
     "DEVICE double larger(double a, double b) { return a > b || a != a ? a : b; }\n"
     "DEVICE double smaller(double a, double b) { return a < b || a != a ? a : b; }\n"
     "DEVICE double shuffle(double x, int with) { return shuffle_f64(x, with); }\n"
@@ -247,7 +247,7 @@ static bool is_beside_one(const Kernel *kernel, int at, bool squares) {
   for (int i = at + 1; i < kernel->code_count; i++) {
     const KernelInstruction *code = &kernel->code[i];
     int operand[3], uses = 0;
-    cuda_operands(code, operand);
+    kernel_operands(code, operand);
     for (int k = 0; k < kernel_op_operands(code->op); k++) {
       uses += operand[k] == at;
     }
@@ -271,7 +271,7 @@ void expression_emit(Generator *g, int at, const char *index) {
   const KernelInstruction *code = &g->kernel->code[at];
   CudaText *text = &g->text;
   int operand[3];
-  cuda_operands(code, operand);
+  kernel_operands(code, operand);
   cuda_text(text, "const %s v%d = ", value_type(code->integer), at);
   switch (code->op) {
     case KERNEL_CONST:

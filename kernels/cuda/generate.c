@@ -6,62 +6,6 @@
 
 #include "kernels/cuda/generate_internal.h"
 
-void cuda_operands(const KernelInstruction *code, int operand[3]) {
-  operand[0] = code->a;
-  operand[1] = code->b;
-  operand[2] = code->c;
-}
-
-static unsigned all_dims(const Kernel *kernel) {
-  unsigned mask = 0;
-  for (int i = 0; i < kernel->dim_count; i++) {
-    mask |= kernel->size[i] > 1 ? 1u << i : 0;
-  }
-  return mask;
-}
-
-unsigned cuda_stride_mask(const Kernel *kernel, const int64_t *stride) {
-  unsigned mask = 0;
-  for (int i = 0; i < kernel->dim_count; i++) {
-    mask |= stride[i] != 0 ? 1u << i : 0;
-  }
-  return mask & all_dims(kernel);
-}
-
-unsigned cuda_level_mask(const Kernel *kernel, KernelLevel level) {
-  const unsigned outer = (1u << (kernel->dim_count - kernel->inner_count)) - 1;
-  return all_dims(kernel) & (((level & LEVEL_ROW) ? outer : 0) | ((level & LEVEL_COLUMN) ? ~outer : 0));
-}
-
-static void analyse(Generator *g) {
-  const Kernel *kernel = g->kernel;
-  for (int i = 0; i < kernel->code_count; i++) {
-    const KernelInstruction *code = &kernel->code[i];
-    int operand[3];
-    cuda_operands(code, operand);
-    g->mask[i] = code->port >= 0 ? cuda_stride_mask(kernel, kernel->port[code->port].stride) : 0;
-    g->reduced[i] = op_is_row_reduction(code->op);
-    for (int k = 0; k < kernel_op_operands(code->op); k++) {
-      g->mask[i] |= g->mask[operand[k]];
-      g->reduced[i] |= g->reduced[operand[k]];
-    }
-    if (op_is_row_reduction(code->op)) {
-      g->mask[i] &= cuda_level_mask(kernel, LEVEL_ROW);
-    }
-  }
-}
-
-// The dims an output's program runs over; for a total, those of its operand's level.
-static unsigned output_dims(const Generator *g, int at, bool *fixed) {
-  const KernelInstruction *code = &g->kernel->code[at];
-  *fixed = g->reduced[at] || op_is_column_reduction(code->op);
-  if (*fixed) {
-    return all_dims(g->kernel);
-  }
-  return op_is_total(code->op) ? cuda_level_mask(g->kernel, g->kernel->code[code->a].level)
-                               : cuda_stride_mask(g->kernel, g->kernel->port[code->port].stride);
-}
-
 // The whole space first; then what varies on more dims before what varies on fewer, so that an output over some dims
 // overwrites inputs only after all programs over more dims have read them.
 static bool programs_collect(Generator *g) {
@@ -70,7 +14,7 @@ static bool programs_collect(Generator *g) {
     if (!op_is_output(g->kernel->code[i].op)) {
       continue;
     }
-    const unsigned dims = output_dims(g, i, &fixed);
+    const unsigned dims = kernel_output_dims(g->kernel, i, g->reduced, &fixed);
     int k = 0;
     while (k < g->program_count && g->program[k].dims != dims) {
       k++;
@@ -101,7 +45,7 @@ static bool program_reads(const Generator *g, const CudaProgram *program, int po
   for (int i = g->kernel->code_count - 1; i >= 0; i--) {
     const KernelInstruction *code = &g->kernel->code[i];
     int operand[3];
-    cuda_operands(code, operand);
+    kernel_operands(code, operand);
     needed[i] |= program->wanted[i];
     for (int k = 0; needed[i] && k < kernel_op_operands(code->op); k++) {
       needed[operand[k]] = true;
@@ -119,14 +63,14 @@ static bool program_reads(const Generator *g, const CudaProgram *program, int po
 static int64_t shadows_find(Generator *g) {
   const Kernel *kernel = g->kernel;
   const CudaProgram *first = &g->program[0];
-  const unsigned outer = cuda_level_mask(kernel, LEVEL_ROW);
+  const unsigned outer = kernel_dims_of_level(kernel, LEVEL_ROW);
   int64_t bytes = 0;
   memset(g->shadow, -1, sizeof g->shadow);
   for (int i = 0; i < kernel->code_count; i++) {
     const KernelInstruction *code = &kernel->code[i];
     const KernelPort *to = code->port >= 0 ? &kernel->port[code->port] : NULL;
     if (!first->fixed || !first->wanted[i] || code->op != KERNEL_STORE ||
-        cuda_stride_mask(kernel, to->stride) == first->dims) {
+        kernel_dims_of_stride(kernel, to->stride) == first->dims) {
       continue;
     }
     for (int p = 0; p < kernel->port_count; p++) {
@@ -135,7 +79,7 @@ static int64_t shadows_find(Generator *g) {
           memcmp(from->stride, to->stride, sizeof *to->stride * (size_t)kernel->dim_count) != 0) {
         continue;
       }
-      bool read = cuda_stride_mask(kernel, to->stride) != outer && program_reads(g, first, p);
+      bool read = kernel_dims_of_stride(kernel, to->stride) != outer && program_reads(g, first, p);
       for (int k = 1; k < g->program_count; k++) {
         read |= program_reads(g, &g->program[k], p);
       }
@@ -247,7 +191,7 @@ static const char *refuse(const Kernel *kernel, Generator *g) {
       return "8-bit floating-point ports";
     }
   }
-  analyse(g);
+  kernel_analyse(g->kernel, g->mask, g->reduced);
   return programs_collect(g) ? NULL : "outputs over more than six sets of dims";
 }
 

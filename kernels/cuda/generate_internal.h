@@ -10,6 +10,7 @@
 #ifndef MDL_KERNELS_CUDA_GENERATE_INTERNAL_H
 #define MDL_KERNELS_CUDA_GENERATE_INTERNAL_H
 
+#include "base/integer.h"
 #include "kernels/cuda/generate.h"
 #include "kernels/cuda/text.h"
 
@@ -81,40 +82,12 @@ typedef struct {
   int key_slot[KERNEL_MAX_CODE];     // that the key of random numbers comes in; 0: it is in the text
 } Generator;
 
-static inline bool op_is_output(KernelOp op) {
-  return op >= KERNEL_STORE && op <= KERNEL_TOTAL_MIN;
-}
-
-static inline bool op_is_row_reduction(KernelOp op) {
-  return op >= KERNEL_ROW_SUM && op <= KERNEL_ROW_MIN;
-}
-
-static inline bool op_is_column_reduction(KernelOp op) {
-  return op >= KERNEL_COLUMN_SUM && op <= KERNEL_COLUMN_MIN;
-}
-
-static inline bool op_is_total(KernelOp op) {
-  return op >= KERNEL_TOTAL_SUM && op <= KERNEL_TOTAL_MIN;
-}
-
 static inline bool op_is_sum(KernelOp op) {
   return op == KERNEL_ROW_SUM || op == KERNEL_COLUMN_SUM || op == KERNEL_TOTAL_SUM;
 }
 
 static inline bool is_element(const CudaProgram *program, int code) {
   return (program->level[code] & LEVEL_COLUMN) != 0;
-}
-
-static inline int64_t blocks_of(int64_t n, int64_t block) {
-  return (n + block - 1) / block;
-}
-
-static inline int64_t min_i64(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-static inline int64_t max_i64(int64_t a, int64_t b) {
-  return a > b ? a : b;
 }
 
 static inline bool port_varies(const CudaProgram *program, const CudaPort *port) {  // from row to row
@@ -125,14 +98,6 @@ static inline bool port_varies(const CudaProgram *program, const CudaPort *port)
   }
   return false;
 }
-
-static inline int64_t round_up(int64_t n, int64_t to) {
-  return (n + to - 1) / to * to;
-}
-
-void cuda_operands(const KernelInstruction *code, int operand[3]);
-unsigned cuda_stride_mask(const Kernel *kernel, const int64_t *stride);
-unsigned cuda_level_mask(const Kernel *kernel, KernelLevel level);
 
 // The kernel, or one with its sides exchanged that computes the same in a better order (generate_turn.c).
 const Kernel *kernel_turned(Arena *arena, const Kernel *kernel);

@@ -15,7 +15,7 @@ static void needed_mark(const Generator *g, CudaProgram *program) {
   for (int i = kernel->code_count - 1; i >= 0; i--) {
     program->needed[i] |= program->wanted[i];
     int operand[3];
-    cuda_operands(&kernel->code[i], operand);
+    kernel_operands(&kernel->code[i], operand);
     for (int k = 0; program->needed[i] && k < kernel_op_operands(kernel->code[i].op); k++) {
       program->needed[operand[k]] = true;
     }
@@ -140,7 +140,7 @@ static void levels_set(const Generator *g, CudaProgram *program, unsigned outer,
   for (int i = 0; i < kernel->code_count; i++) {
     const KernelInstruction *code = &kernel->code[i];
     int operand[3];
-    cuda_operands(code, operand);
+    kernel_operands(code, operand);
     const bool row = (g->mask[i] & outer) != 0 || (program->fixed && g->reduced[i]);
     program->level[i] = (KernelLevel)((row ? LEVEL_ROW : 0) | ((g->mask[i] & inner) != 0 ? LEVEL_COLUMN : 0));
     for (int k = 0; k < kernel_op_operands(code->op); k++) {
@@ -155,7 +155,7 @@ static void levels_set(const Generator *g, CudaProgram *program, unsigned outer,
 }
 
 void cuda_program_build(Generator *g, CudaProgram *program) {
-  const unsigned inner = program->fixed ? cuda_level_mask(g->kernel, LEVEL_COLUMN) : ~0u;
+  const unsigned inner = program->fixed ? kernel_dims_of_level(g->kernel, LEVEL_COLUMN) : ~0u;
   needed_mark(g, program);
   ports_collect(g, program);
   side_build(g, program, program->dims & ~inner, false);
@@ -307,7 +307,7 @@ void closure_add(const Generator *g, const CudaProgram *program, int sink, bool 
   found[sink] = true;
   for (int i = sink; i >= 0; i--) {
     int operand[3];
-    cuda_operands(&g->kernel->code[i], operand);
+    kernel_operands(&g->kernel->code[i], operand);
     for (int k = 0; found[i] && k < kernel_op_operands(g->kernel->code[i].op); k++) {
       const KernelLevel level = program->level[operand[k]];
       const bool in = rows ? level != LEVEL_SCALAR : (level & LEVEL_COLUMN) != 0;

@@ -24,12 +24,12 @@ static double bytes_along(const Kernel *kernel, int begin, int end) {
 
 // Every row reduction is stored as it is, whole, and nothing else is reduced.
 static bool can_turn(const Kernel *kernel, int *stored) {
-  const unsigned outer = cuda_level_mask(kernel, LEVEL_ROW);
+  const unsigned outer = kernel_dims_of_level(kernel, LEVEL_ROW);
   memset(stored, -1, sizeof *stored * KERNEL_MAX_CODE);
   for (int i = 0; i < kernel->code_count; i++) {
     const KernelInstruction *code = &kernel->code[i];
     int operand[3];
-    cuda_operands(code, operand);
+    kernel_operands(code, operand);
     if (op_is_column_reduction(code->op)) {
       return false;
     }
@@ -38,7 +38,7 @@ static bool can_turn(const Kernel *kernel, int *stored) {
         continue;
       }
       if (code->op != KERNEL_STORE || code->level != LEVEL_ROW || stored[operand[k]] >= 0 ||
-          cuda_stride_mask(kernel, kernel->port[code->port].stride) != outer) {
+          kernel_dims_of_stride(kernel, kernel->port[code->port].stride) != outer) {
         return false;
       }
       stored[operand[k]] = i;

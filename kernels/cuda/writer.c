@@ -8,7 +8,7 @@
 #include "kernels/cuda/embedded.h"
 
 void writer_begin(Buffer *text, int ports) {
-  buffer_text(text, cuda_text_intrinsics);
+  buffer_format(text, "%s\n%s", cuda_text_target, cuda_text_intrinsics);
   buffer_format(text, "\nstruct Slots {\n  u64 at[%d];\n};\n\n", ports + 2);
   writer_size(text, "SCRATCH", ports);
   writer_size(text, "FLAGS", ports + 1);

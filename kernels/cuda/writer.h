@@ -9,7 +9,7 @@
 #include "compiler/types.h"
 #include "kernels/cuda/kernel.h"
 
-// Begins with the intrinsics, and the slots of a kernel with `ports` ports.
+// Begins with the target, the intrinsics, and the slots of a kernel with `ports` ports.
 void writer_begin(Buffer *text, int ports);
 void writer_size(Buffer *text, const char *name, int64_t value);       // constexpr int, or long long if it is too large
 void writer_stride(Buffer *text, const char *name, int64_t value);     // constexpr long long

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/integer.h"
 #include "kernels/cpu/convert.h"
 
 enum { BLOCK = 512, WHOLE_MAX = 8192, LINE = 64 };
@@ -108,7 +109,7 @@ static bool all_reduce(const Collective *collective, Ranks *ranks, int64_t rank,
     reduce(collective, meeting, 0, count, to);
     return true;
   }
-  const int64_t part = ((count + meeting->count - 1) / meeting->count + LINE - 1) / LINE * LINE;
+  const int64_t part = round_up(blocks_of(count, meeting->count), LINE);
   for (int i = 0; i < meeting->count; i++) {
     const int other = (meeting->index + i) % meeting->count;  // its own first
     const int64_t begin = other * part < count ? other * part : count, left = count - begin;

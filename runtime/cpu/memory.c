@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/integer.h"
+
 enum { SMALL_ALIGN = 64, HUGE_PAGE = 2 << 20, PART = 4 << 20 };
 
 typedef struct {
@@ -42,6 +44,6 @@ char *memory_create(int64_t bytes, Pool *pool) {
   }
 #endif
   Zeroing zeroing = {memory, (int64_t)size};
-  pool_run(pool, ((int64_t)size + PART - 1) / PART, zero_part, &zeroing);
+  pool_run(pool, blocks_of((int64_t)size, PART), zero_part, &zeroing);
   return memory;
 }

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/integer.h"
 #include "kernels/cuda/attention.h"
 #include "runtime/cuda/cudnn_graph.h"
 
@@ -31,12 +32,8 @@ struct CudnnAttention {
   const char *form;
 };
 
-static int64_t max_of(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-
 static int64_t aligned(int64_t bytes) {
-  return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+  return round_up(bytes, PLAN_ALIGN);
 }
 
 // --- what is covered ---
@@ -164,7 +161,7 @@ static CudnnTensor memory(Builder *b, int binding, CudnnType type, const int64_t
   const CudnnTensor tensor = cudnn_graph_memory(&b->graph, type, size, stride);
   b->attention->number[binding] = tensor.number;
   if (binding < CUDNN_SLOTS) {
-    b->attention->extent = max_of(b->attention->extent, extent * (type == CUDNN_F32 ? 4 : 2));
+    b->attention->extent = max_i64(b->attention->extent, extent * (type == CUDNN_F32 ? 4 : 2));
   }
   return tensor;
 }

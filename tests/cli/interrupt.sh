@@ -2,15 +2,9 @@
 # interrupt.sh: Ctrl-C finishes the step, saves, exits with 130, and the run goes on from there to the same bits.
 . "$ROOT/tests/cli/lib.sh"
 train "$SMALL" --steps 2000 --save-every 0 --eval-every 0 --out warm --set seed=9 --steps 2
-"$MDL" train "$SMALL" --steps 100000 --save-every 0 --eval-every 0 --log-every 1 --out stopped > log 2>&1 &
-wait_for 20 test -s stopped/metrics.jsonl
-kill -INT $!
-status=0
-wait $! || status=$?
-[ "$status" = 130 ] || { cat log >&2; die "exit status $status instead of 130"; }
-last=$(find stopped/checkpoints -name 'step-*' | sort | tail -n 1)
-[ -f "$last/manifest.json" ] || { cat log >&2; die "nothing was saved"; }
-step=$((10#${last##*-}))
+interrupts stopped/metrics.jsonl \
+  "$MDL" train "$SMALL" --steps 100000 --save-every 0 --eval-every 0 --log-every 1 --out stopped
+step=$(interrupted stopped)
 mentions log "interrupted after step $step"
 
 more=$((step + 3))

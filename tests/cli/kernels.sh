@@ -8,7 +8,7 @@ EXPECTED=$ROOT/tests/cli/kernels.expected
 
 # What the generator wrote for this program: without what every text begins with.
 shorten() {
-  sed -e "s,$ROOT/,,g" -e 's/, text [0-9a-f]*$//' -e '/^#ifndef EMULATED$/,/^} Slots;$/d' -e '/^typedef [a-z]* R;$/,/^typedef .* Index;$/d' out
+  sed -e "s,$ROOT/,,g" -e 's/, text [0-9a-f]*$//' -e '/^\/\/ target\.cu: /,/^} Slots;$/d' -e '/^typedef [a-z]* R;$/,/^typedef .* Index;$/d' out
 }
 
 expect 0 "$MDLC" print "$PROGRAM" --after lower --kernels --program evaluate

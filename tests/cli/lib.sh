@@ -67,3 +67,22 @@ wait_for() {
     sleep 0.02
   done
 }
+
+# interrupts FILE COMMAND...: Ctrl-C once FILE is not empty; what it said is in log, and it must end with status 130
+interrupts() {
+  local file=$1 status=0
+  shift
+  "$@" > log 2>&1 &
+  wait_for 60 test -s "$file"
+  kill -INT $!
+  wait $! || status=$?
+  [ "$status" = 130 ] || { cat log >&2; die "exit status $status instead of 130: $*"; }
+}
+
+# interrupted RUN: the step of the checkpoint that an interrupted run, whose words are in log, has saved
+interrupted() {
+  local last
+  last=$(find "$1/checkpoints" -name 'step-*' | sort | tail -n 1)
+  [ -f "$last/manifest.json" ] || { cat log >&2; die "nothing was saved"; }
+  echo $((10#${last##*-}))
+}

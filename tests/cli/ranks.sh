@@ -75,10 +75,6 @@ wait $! || true
 train killed --steps 60 --save-every 1 --resume
 train ranks.mdl --steps 60 --layout eight --out calm
 same "killed and not" "$(weights calm 60)" "$(weights killed 60)"
-"$MDL" train ranks.mdl --steps 100000 --save-every 0 --eval-every 0 --layout eight --out stopped > log 2>&1 &
-wait_for 20 grep -q "step" stopped/metrics.jsonl
-kill -INT $!
-status=0
-wait $! || status=$?
-[ "$status" = 130 ] || die "interrupted with status $status"
+interrupts stopped/metrics.jsonl \
+  "$MDL" train ranks.mdl --steps 100000 --save-every 0 --eval-every 0 --layout eight --out stopped
 grep -q "saved" log || die "nothing was saved"

@@ -72,15 +72,9 @@ if [ "$DEVICE" = cuda ]; then
 fi
 
 # Ctrl-C finishes the step, saves and exits with 130; the run goes on to the same bits.
-"$MDL" train "$SMALL" --device "$DEVICE" --steps 1000000 --save-every 0 --eval-every 0 --log-every 1 --out stopped > log 2>&1 &
-wait_for 60 test -s stopped/metrics.jsonl
-kill -INT $!
-status=0
-wait $! || status=$?
-[ "$status" = 130 ] || { cat log >&2; die "exit status $status instead of 130"; }
-last=$(find stopped/checkpoints -name 'step-*' | sort | tail -n 1)
-[ -f "$last/manifest.json" ] || { cat log >&2; die "nothing was saved"; }
-step=$((10#${last##*-}))
+interrupts stopped/metrics.jsonl "$MDL" train "$SMALL" --device "$DEVICE" --steps 1000000 --save-every 0 \
+  --eval-every 0 --log-every 1 --out stopped
+step=$(interrupted stopped)
 mentions log "interrupted after step $step"
 same "the last line of metrics" "$step" "$(losses stopped | tail -n 1 | cut -d ' ' -f 1)"
 more=$((step + 3))

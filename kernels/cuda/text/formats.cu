@@ -1,9 +1,10 @@
 // formats.cu: loads and stores of any storage format as the type that is computed with.
 //
 // A format names its memory type (Memory) and its arithmetic type (Real).
-struct F64 {
-  typedef double Memory;
-  typedef double Real;
+template <typename T>
+struct Plain {
+  typedef T Memory;
+  typedef T Real;
   static __device__ __forceinline__ Real load(Memory x) {
     return x;
   }
@@ -12,60 +13,24 @@ struct F64 {
   }
 };
 
-struct F32 {
-  typedef float Memory;
-  typedef float Real;
-  static __device__ __forceinline__ Real load(Memory x) {
-    return x;
-  }
-  static __device__ __forceinline__ Memory store(Real x) {
-    return x;
-  }
-};
-
-struct F16 {
+template <float (*WIDEN)(u16), u16 (*NARROW)(float)>
+struct Half {
   typedef u16 Memory;
   typedef float Real;
   static __device__ __forceinline__ Real load(Memory x) {
-    return f16_float(x);
+    return WIDEN(x);
   }
   static __device__ __forceinline__ Memory store(Real x) {
-    return float_f16(x);
+    return NARROW(x);
   }
 };
 
-struct BF16 {
-  typedef u16 Memory;
-  typedef float Real;
-  static __device__ __forceinline__ Real load(Memory x) {
-    return bf16_float(x);
-  }
-  static __device__ __forceinline__ Memory store(Real x) {
-    return float_bf16(x);
-  }
-};
-
-struct I32 {  // sums wrap around
-  typedef u32 Memory;
-  typedef u32 Real;
-  static __device__ __forceinline__ Real load(Memory x) {
-    return x;
-  }
-  static __device__ __forceinline__ Memory store(Real x) {
-    return x;
-  }
-};
-
-struct I8 {  // only moved
-  typedef u8 Memory;
-  typedef u8 Real;
-  static __device__ __forceinline__ Real load(Memory x) {
-    return x;
-  }
-  static __device__ __forceinline__ Memory store(Real x) {
-    return x;
-  }
-};
+typedef Plain<double> F64;
+typedef Plain<float> F32;
+typedef Half<f16_float, float_f16> F16;
+typedef Half<bf16_float, float_bf16> BF16;
+typedef Plain<u32> I32;  // sums wrap around
+typedef Plain<u8> I8;    // only moved
 
 template <typename Format, int COUNT>
 struct __align__(sizeof(typename Format::Memory) * COUNT) Pack {

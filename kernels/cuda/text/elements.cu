@@ -1,0 +1,158 @@
+// elements.cu: words of memory, and the elements in them, in what C and CUDA C++ have in common.
+DEVICE void load16(u32 *w, const void *from) {
+  const uint4 x = *(const uint4 *)from;
+  w[0] = x.x;
+  w[1] = x.y;
+  w[2] = x.z;
+  w[3] = x.w;
+}
+
+DEVICE void load8(u32 *w, const void *from) {
+  const uint2 x = *(const uint2 *)from;
+  w[0] = x.x;
+  w[1] = x.y;
+}
+
+DEVICE void load4(u32 *w, const void *from) {
+  w[0] = *(const u32 *)from;
+}
+
+DEVICE void load2(u32 *w, const void *from) {
+  w[0] = *(const u16 *)from;
+}
+
+DEVICE void store16(void *to, const u32 *w) {
+  *(uint4 *)to = make_uint4(w[0], w[1], w[2], w[3]);
+}
+
+DEVICE void store8(void *to, const u32 *w) {
+  *(uint2 *)to = make_uint2(w[0], w[1]);
+}
+
+DEVICE void store4(void *to, const u32 *w) {
+  *(u32 *)to = w[0];
+}
+
+DEVICE void store2(void *to, const u32 *w) {
+  *(u16 *)to = (u16)w[0];
+}
+
+// insertN puts the element `at` of a vector, of N bytes, into words that were 0 there.
+DEVICE void insert2(u32 *w, int at, const void *from) {
+  w[at >> 1] |= (u32)(*(const u16 *)from) << ((at & 1) * 16);
+}
+
+DEVICE void insert4(u32 *w, int at, const void *from) {
+  w[at] = *(const u32 *)from;
+}
+
+DEVICE void insert8(u32 *w, int at, const void *from) {
+  load8(w + 2 * at, from);
+}
+
+// get_TYPE: an element of a vector; put_TYPE: `count` of them.
+DEVICE float get_f32(const u32 *w, int at) {
+  return bits_float(w[at]);
+}
+
+DEVICE int get_int(const u32 *w, int at) {
+  return (int)w[at];
+}
+
+DEVICE float get_bf16(const u32 *w, int at) {
+  return bits_float((at & 1) ? w[at >> 1] & 0xffff0000u : w[at >> 1] << 16);
+}
+
+DEVICE float get_f16(const u32 *w, int at) {
+  return f16_float((u16)((at & 1) ? w[at >> 1] >> 16 : w[at >> 1]));
+}
+
+DEVICE double get_f64(const u32 *w, int at) {
+  return bits_double((u64)w[2 * at + 1] << 32 | w[2 * at]);
+}
+
+DEVICE void put_f32(u32 *w, const float *x, int count) {
+#pragma unroll
+  for (int i = 0; i < count; i++) {
+    w[i] = float_bits(x[i]);
+  }
+}
+
+DEVICE void put_int(u32 *w, const int *x, int count) {
+#pragma unroll
+  for (int i = 0; i < count; i++) {
+    w[i] = (u32)x[i];
+  }
+}
+
+DEVICE void put_bf16(u32 *w, const float *x, int count) {
+#pragma unroll
+  for (int i = 0; i < count; i += 2) {
+    w[i >> 1] = pack_bf16(x[i], i + 1 < count ? x[i + 1] : 0.0f);
+  }
+}
+
+DEVICE void put_f16(u32 *w, const float *x, int count) {
+#pragma unroll
+  for (int i = 0; i < count; i += 2) {
+    w[i >> 1] = pack_f16(x[i], i + 1 < count ? x[i + 1] : 0.0f);
+  }
+}
+
+DEVICE void put_f64(u32 *w, const double *x, int count) {
+#pragma unroll
+  for (int i = 0; i < count; i++) {
+    w[2 * i] = (u32)double_bits(x[i]);
+    w[2 * i + 1] = (u32)(double_bits(x[i]) >> 32);
+  }
+}
+
+// read_TYPE, write_TYPE: one element in memory.
+DEVICE float read_f32(const void *from) {
+  return *(const float *)from;
+}
+
+DEVICE double read_f64(const void *from) {
+  return *(const double *)from;
+}
+
+DEVICE int read_int(const void *from) {
+  return *(const int *)from;
+}
+
+DEVICE float read_bf16(const void *from) {
+  return bf16_float(*(const u16 *)from);
+}
+
+DEVICE float read_f16(const void *from) {
+  return f16_float(*(const u16 *)from);
+}
+
+DEVICE void write_f32(void *to, float x) {
+  *(float *)to = x;
+}
+
+DEVICE void write_f64(void *to, double x) {
+  *(double *)to = x;
+}
+
+DEVICE void write_int(void *to, int x) {
+  *(int *)to = x;
+}
+
+DEVICE void write_bf16(void *to, float x) {
+  *(u16 *)to = float_bf16(x);
+}
+
+DEVICE void write_f16(void *to, float x) {
+  *(u16 *)to = float_f16(x);
+}
+
+#define get_index get_int
+#define get_bool get_int
+#define put_index put_int
+#define put_bool put_int
+#define read_index read_int
+#define read_bool read_int
+#define write_index write_int
+#define write_bool write_int

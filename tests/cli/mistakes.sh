@@ -1,0 +1,46 @@
+#!/bin/bash
+# mistakes.sh: files in place of directories and the contrary, plans that are none, runs that are damaged: what is said.
+. "$ROOT/tests/cli/lib.sh"
+cp "$SMALL" small.mdl
+mkdir folder other
+: > other/file
+
+# said STATUS WORDS COMMAND...: the status, and what stderr mentions
+said() {
+  local status=$1 words=$2
+  shift 2
+  expect "$status" "$@"
+  mentions err "$words"
+}
+
+said 1 "the data file ../../LICENSE is neither in the working directory nor beside the text" "$MDL" train small.mdl
+mentions err "--data FILE"
+said 1 "the directory folder is no run: it holds no plan.mdlx" "$MDL" train folder --resume
+said 1 "the directory other is not empty; give another --out" "$MDL" train "$SMALL" --out other
+said 1 "the name of the run directory is empty" "$MDL" train "$SMALL" --out ""
+said 1 "small.mdl is a file and no run directory" "$MDL" eval small.mdl
+said 1 "folder is neither a run (plan.mdlx) nor a checkpoint (manifest.json)" "$MDL" generate folder
+said 2 "--steps takes a whole number, and 99999999999999999999 is out of range" \
+  "$MDL" train "$SMALL" --steps 99999999999999999999
+
+# A plan is no text, and a text is no plan, whatever their names say.
+expect 0 "$MDLC" compile small.mdl -o plan.mdlx
+said 1 "'plan.mdlx' is no text: it holds zero bytes" "$MDLC" check plan.mdlx
+mentions err "a compiled plan goes to \`mdl train\`" "1 error"
+cp small.mdl text.mdlx
+said 1 "text.mdlx is no plan" "$MDL" train text.mdlx
+said 1 "missing.mdlx" "$MDL" train missing.mdlx
+
+# A checkpoint without its manifest is damaged; older ones are named as the way out.
+train "$SMALL" --steps 2 --save-every 1 --out run
+mentions out "training  2 steps of" "done      2 steps in"
+train "$SMALL" --steps 1 --out one
+mentions out "training  1 step of" "done      1 step in"
+rm run/checkpoints/step-00000002/manifest.json
+said 1 "step-00000002 is damaged: manifest.json is not there; remove the directory to use an older one" "$MDL" eval run
+rm -r run/checkpoints/step-00000002
+expect 0 "$MDL" eval run
+
+# Commands that are suggested can be pasted.
+train "$SMALL" --steps 1 --out "it's a run"
+mentions out "mdl generate 'it'\\''s a run' --prompt TEXT"

@@ -1,0 +1,40 @@
+#!/bin/bash
+# output.sh: where output goes: to a full device, to nowhere, through a link, to a device that stays one.
+. "$ROOT/tests/cli/lib.sh"
+cp "$SMALL" small.mdl
+
+# What cannot be written is said, and the status is 1; training only talks.
+for words in "mdlc print small.mdl" "mdlc explain small.mdl" "mdlc --help" "mdlc compile --help"; do
+  status=0
+  "$MDLC" ${words#mdlc } > /dev/full 2> err || status=$?
+  [ "$status" = 1 ] || die "$words > /dev/full: exit status $status"
+  mentions err "mdlc: not all of the output could be written"
+done
+train "$SMALL" --steps 1 --out run
+status=0
+"$MDL" inspect run > /dev/full 2> err || status=$?
+[ "$status" = 1 ] || die "mdl inspect > /dev/full: exit status $status"
+"$MDL" train "$SMALL" --steps 1 --out full > /dev/full
+
+# Closed streams: no file of the run becomes stdout.
+"$MDL" train "$SMALL" --steps 1 --out closed <&- >&-
+"$MDL" train "$SMALL" --steps 1 --out closed2 <&- >&- 2>&-
+cmp run/plan.mdlx closed/plan.mdlx
+cmp run/plan.mdlx closed2/plan.mdlx
+same "weights with closed streams" "$(weights run 1)" "$(weights closed2 1)"
+
+# A plan goes through a link, which stays one, and to what is no file without replacing it.
+ln -s real.mdlx link.mdlx
+: > real.mdlx
+expect 0 "$MDLC" compile small.mdl -o link.mdlx
+[ -L link.mdlx ] || die "the link was replaced"
+"$MDL" inspect real.mdlx > out
+mkfifo pipe
+cat pipe > piped &
+expect 0 "$MDLC" compile small.mdl -o pipe
+wait
+cmp piped real.mdlx
+[ -p pipe ] || die "the pipe was replaced"
+mkdir folder
+expect 1 "$MDLC" compile small.mdl -o folder
+mentions err "cannot write 'folder': Is a directory"
