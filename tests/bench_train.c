@@ -1,11 +1,12 @@
 // bench_train.c: tokens per second of whole training steps on random tokens: the jobs that peers are compared at.
 //
 //   bench_train [--device cuda|cpu] [--precision NAME] [--layout NAME | --strict] [--steps N] [--warm SECONDS]
-//               [--profile] [--kernels] [--set NAME=VALUE]... JOB...
+//               [--profile] [--kernels] [--logits BYTES] [--set NAME=VALUE]... JOB...
 //
 // A JOB is a name of the table below, or FILE:RECIPE. One line for each: the median step after a warm-up in which the
 // chip's clocks settle. --layout: one of the text's; --strict: its layout `strict`. --profile: then a table of where
 // the time of one step goes; --kernels: what each kernel reaches of the speed of a copy, over several steps.
+// --logits: so many bytes of logits at once at most, in place of what the compiler chooses.
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -40,6 +41,7 @@ typedef struct {
   int64_t steps;
   double warm;  // seconds of steps before those that count
   bool profile, kernels;
+  int64_t logits;  // bytes of them at once; 0: as the compiler chooses
 } Settings;
 
 static bool failed(const char *job, const Error *error) {
@@ -150,8 +152,11 @@ static bool run_job(const Job *job, const Settings *settings) {
   PlanSet *set = NULL;
   Arena *arena = arena_create();
   Diag *diag = diag_create(arena);
-  CompileOptions options = {
-      .file = job->file, .recipe = job->recipe, .layout = settings->layout, .precision = settings->precision};
+  CompileOptions options = {.file = job->file,
+                            .recipe = job->recipe,
+                            .layout = settings->layout,
+                            .precision = settings->precision,
+                            .chunk_bytes = settings->logits};
   const char *sets[SETS_MAX + 8];
   for (int i = 0; i < 8 && job->set[i]; i++) {
     sets[options.set_count++] = job->set[i];
@@ -198,11 +203,17 @@ static bool job_of(char *name, Job *job) {
 }
 
 static bool settings_read(int count, char **words, Settings *settings) {
-  static const struct option options[] = {{"device", 1, NULL, 'd'},  {"precision", 1, NULL, 'p'},
-                                          {"layout", 1, NULL, 'l'},  {"strict", 0, NULL, 'x'},
-                                          {"steps", 1, NULL, 'n'},   {"warm", 1, NULL, 'w'},
-                                          {"profile", 0, NULL, 't'}, {"kernels", 0, NULL, 'k'},
-                                          {"set", 1, NULL, 's'},     {0}};
+  static const struct option options[] = {{"device", 1, NULL, 'd'},
+                                          {"precision", 1, NULL, 'p'},
+                                          {"layout", 1, NULL, 'l'},
+                                          {"strict", 0, NULL, 'x'},
+                                          {"steps", 1, NULL, 'n'},
+                                          {"warm", 1, NULL, 'w'},
+                                          {"profile", 0, NULL, 't'},
+                                          {"kernels", 0, NULL, 'k'},
+                                          {"set", 1, NULL, 's'},
+                                          {"logits", 1, NULL, 'g'},
+                                          {0}};
   for (int option; (option = getopt_long(count, words, "", options, NULL)) != -1;) {
     if (option == 'd') {
       settings->device = optarg;
@@ -216,6 +227,8 @@ static bool settings_read(int count, char **words, Settings *settings) {
       settings->steps = strtol(optarg, NULL, 10);
     } else if (option == 'w') {
       settings->warm = strtod(optarg, NULL);
+    } else if (option == 'g') {
+      settings->logits = strtoll(optarg, NULL, 10);
     } else if (option == 't') {
       settings->profile = true;
     } else if (option == 'k') {
