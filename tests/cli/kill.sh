@@ -5,7 +5,7 @@ train "$SMALL" --steps 60 --save-every 1 --out whole
 
 "$MDL" train "$SMALL" --steps 60 --save-every 1 --out killed > log 2>&1 &
 for moment in 0.00 0.03 0.05; do
-  wait_for 20 test -d killed/checkpoints/step-00000001 -o -d killed/checkpoints/step-00000002 -o -n "$(ls killed/checkpoints 2> /dev/null)"
+  wait_for 20 compgen -G 'killed/checkpoints/step-*'
   sleep "$moment"
   kill -9 $! 2> /dev/null || true
   wait $! || true
