@@ -12,12 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CUDA_DRIVER_FUNCTION(name, symbol, version, parameters) CudaStatus symbol parameters;
-CUDA_DRIVER_FUNCTIONS(CUDA_DRIVER_FUNCTION)
-#undef CUDA_DRIVER_FUNCTION
 CudaStatus cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *found);
 
-enum { INVALID = 1, NOT_INITIALISED = 3, NOT_PERMITTED = 800, UNSUPPORTED = 801, CAPTURING = 900, UNJOINED = 904 };
+enum { UNSUPPORTED = 801, CAPTURING = 900, UNJOINED = 904 };
 enum { ISOLATION = 905, CAPTURED_EVENT = 907, FORKED_MAX = 64 };
 
 typedef enum { OP_COPY, OP_FILL_BYTES, OP_FILL_WORDS, OP_WORD, OP_AWAIT, OP_RECORD, OP_WAIT, OP_CALL } OpKind;
@@ -74,8 +71,6 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   Capture *capture;
 };
-
-static pid_t started;  // the process that did
 
 // --- streams ---
 
@@ -211,7 +206,7 @@ CudaStatus cuStreamCreate(CudaStream *stream, unsigned flags) {
   pthread_mutex_init(&made->mutex, NULL);
   pthread_cond_init(&made->changed, NULL);
   *stream = made;
-  return pthread_create(&made->thread, NULL, stream_main, made) == 0 ? 0 : INVALID;
+  return pthread_create(&made->thread, NULL, stream_main, made) == 0 ? 0 : DRIVER_INVALID;
 }
 
 CudaStatus cuStreamDestroy(CudaStream stream) {
@@ -256,7 +251,7 @@ CudaStatus cuStreamWaitEvent(CudaStream stream, CudaEvent event, unsigned flags)
   }
   if (capture && !stream->capture) {
     if (capture->forked_count == FORKED_MAX) {
-      return INVALID;
+      return DRIVER_INVALID;
     }
     stream->capture = capture;
     stream->captured = stream->joined = 0;
@@ -337,7 +332,7 @@ CudaStatus cuEventElapsedTime(float *milliseconds, CudaEvent from, CudaEvent to)
 
 CudaStatus cuStreamBeginCapture(CudaStream stream, int mode) {
   if (stream->capture || mode != CUDA_CAPTURE_THREAD_LOCAL) {
-    return INVALID;
+    return DRIVER_INVALID;
   }
   stream->capture = calloc(1, sizeof *stream->capture);
   stream->capture->holders = 1;  // the stream, until it ends
@@ -351,7 +346,7 @@ CudaStatus cuStreamEndCapture(CudaStream stream, CudaGraph *graph) {
   CudaStatus status = 0;
   *graph = NULL;
   if (!capture || capture->origin != stream) {
-    return INVALID;
+    return DRIVER_INVALID;
   }
   for (int i = 0; i < capture->forked_count; i++) {
     CudaStream forked = capture->forked[i];
@@ -404,45 +399,7 @@ CudaStatus cuGraphDestroy(CudaGraph graph) {
   return 0;
 }
 
-// --- memory ---
-
-CudaStatus cuMemAlloc(CudaAddress *address, size_t bytes) {
-  void *memory = malloc(bytes);
-  *address = (CudaAddress)(uintptr_t)memory;
-  return memory ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CudaStatus cuMemFree(CudaAddress address) {
-  free((void *)(uintptr_t)address);
-  return 0;
-}
-
-CudaStatus cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
-  (void)flags;
-  *memory = malloc(bytes);
-  return *memory ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CudaStatus cuMemFreeHost(void *memory) {
-  free(memory);
-  return 0;
-}
-
-CudaStatus cuMemHostRegister(void *memory, size_t bytes, unsigned flags) {
-  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-  return (uintptr_t)memory % page == 0 && bytes > 0 && flags & CUDA_HOST_MAPPED ? 0 : INVALID;
-}
-
-CudaStatus cuMemHostUnregister(void *memory) {
-  (void)memory;
-  return 0;
-}
-
-CudaStatus cuMemHostGetDevicePointer(CudaAddress *address, void *memory, unsigned flags) {
-  (void)flags;
-  *address = (CudaAddress)(uintptr_t)memory;
-  return 0;
-}
+// --- copies ---
 
 CudaStatus cuMemcpyHtoDAsync(CudaAddress to, const void *from, size_t bytes, CudaStream stream) {
   return put(stream, (Op){.kind = OP_COPY, .to = (char *)(uintptr_t)to, .from = from, .count = bytes});
@@ -460,7 +417,7 @@ CudaStatus cuMemcpy2DAsync(const CudaRectangle *r, CudaStream stream) {
   const bool plain = r->from_kind == CUDA_MEMORY_DEVICE && r->to_kind == CUDA_MEMORY_DEVICE && r->from_x == 0 &&
                      r->from_y == 0 && r->to_x == 0 && r->to_y == 0;
   if (!plain || r->from_pitch < r->width || r->to_pitch < r->width) {
-    return INVALID;
+    return DRIVER_INVALID;
   }
   CudaStatus status = 0;
   for (size_t i = 0; i < r->height && status == 0; i++) {
@@ -475,86 +432,6 @@ CudaStatus cuMemsetD8Async(CudaAddress to, unsigned char value, size_t count, Cu
 
 CudaStatus cuMemsetD32Async(CudaAddress to, unsigned value, size_t count, CudaStream stream) {
   return put(stream, (Op){.kind = OP_FILL_WORDS, .to = (char *)(uintptr_t)to, .count = count, .value = value});
-}
-
-CudaStatus cuMemGetInfo(size_t *available, size_t *total) {
-  *available = *total = (size_t)1 << 34;
-  return 0;
-}
-
-// --- devices ---
-
-CudaStatus cuInit(unsigned flags) {
-  (void)flags;
-  if (started && started != getpid()) {
-    return NOT_INITIALISED;
-  }
-  started = getpid();
-  return 0;
-}
-
-CudaStatus cuDriverGetVersion(int *version) {
-  *version = 13000;
-  return 0;
-}
-
-CudaStatus cuDeviceGetCount(int *count) {
-  const char *gpus = getenv("FAKE_GPUS");
-  *count = gpus ? atoi(gpus) : 1;
-  return started == getpid() ? 0 : NOT_INITIALISED;
-}
-
-CudaStatus cuDeviceGet(int *device, int ordinal) {
-  *device = ordinal;
-  return 0;
-}
-
-CudaStatus cuDeviceGetName(char *name, int length, int device) {
-  snprintf(name, (size_t)length, "stand-in %d", device);
-  return 0;
-}
-
-CudaStatus cuDeviceGetAttribute(int *value, int attribute, int device) {
-  (void)device;
-  *value = attribute == CUDA_MAJOR ? 9 : attribute == CUDA_MINOR ? 0 : 1 << 17;
-  return 0;
-}
-
-CudaStatus cuDeviceTotalMem(size_t *bytes, int device) {
-  (void)device;
-  *bytes = (size_t)1 << 34;
-  return 0;
-}
-
-CudaStatus cuDevicePrimaryCtxRetain(CudaContext *context, int device) {
-  (void)device;
-  *context = (CudaContext)&started;
-  return 0;
-}
-
-CudaStatus cuDevicePrimaryCtxRelease(int device) {
-  (void)device;
-  return 0;
-}
-
-CudaStatus cuCtxSetCurrent(CudaContext context) {
-  return context && started == getpid() ? 0 : NOT_INITIALISED;
-}
-
-CudaStatus cuCtxSynchronize(void) {
-  return 0;
-}
-
-CudaStatus cuGetErrorName(CudaStatus status, const char **text) {
-  *text = status == NOT_PERMITTED ? "not permitted" : "an error of the stand-in";
-  return 0;
-}
-
-CudaStatus cuGetErrorString(CudaStatus status, const char **text) {
-  static char said[32];
-  snprintf(said, sizeof said, "error %d", status);
-  *text = said;
-  return 0;
 }
 
 // --- the table ---
