@@ -11,10 +11,10 @@ typedef struct {
   int64_t most;         // bytes that the arenas of the device may take together
 } FitRoom;
 
-// Compiles the plan's own text (Plan.resolved) again, with more microbatches, with everything in layers recomputed, with
-// what is left of the layers in the memory of the host as well, and with both, and returns the first that fits, those
-// that cost least time being tried first: "`recompute layers; microbatches = 4;`". *bytes: what its arenas take. NULL: none of them fits, or the text does not compile with them.
-// Takes as long as some compilations.
+// Compiles the plan's own text (Plan.resolved) again, with more microbatches, with everything in layers recomputed,
+// with what is left of the layers in the memory of the host as well, and with both, and returns the first that fits,
+// those that cost least time being tried first: "`recompute layers; microbatches = 4;`". *bytes: what its arenas take.
+// NULL: none of them fits, or the text does not compile with them. Takes as long as some compilations.
 const char *fit_find(Arena *arena, const Plan *plan, const FitRoom *room, int64_t *bytes);
 
 #endif
