@@ -24,10 +24,12 @@ static void without_numbers(const char *name, char text[NAME_BYTES]) {
   text[length] = '\0';
 }
 
-// `count` values of so many bytes each, that this instruction makes; or NULL.
-static void value_add(Arena *arena, Values *values, const Instruction *maker, int64_t bytes, int64_t count) {
+// `count` values of so many bytes each, that this instruction makes; or NULL. `parts`: of which it makes a part.
+static void value_add(Arena *arena, Values *values, const Instruction *maker, bool parts, int64_t bytes,
+                      int64_t count) {
+  const char *made = maker && maker->name ? maker->name : "without a name";
   char name[NAME_BYTES];
-  without_numbers(maker && maker->name ? maker->name : "without a name", name);
+  without_numbers(parts ? arena_format(arena, "%s and others", made) : made, name);
   for (int i = 0; i < values->count; i++) {
     if (strcmp(values->at[i].name, name) == 0) {
       values->at[i].bytes += bytes * count;
@@ -58,7 +60,8 @@ void largest_values(Lower *l, int segment, int moment, PlanProgram *program) {
     const bool lasts = buffer->segment == -1 || buffer->message;
     const bool alive = buffer->segment == segment && buffer->first <= moment && moment <= buffer->last;
     if (buffer->arena == ARENA_TRANSIENT && buffer->segment != -2 && buffer->bytes > 0 && (lasts || alive)) {
-      value_add(l->c->arena, &values, buffer->maker, buffer->bytes, buffer->copies > 0 ? buffer->copies : 1);
+      value_add(l->c->arena, &values, buffer->maker, buffer->parts, buffer->bytes,
+                buffer->copies > 0 ? buffer->copies : 1);
     }
   }
   values_sort(&values);
@@ -95,7 +98,7 @@ void largest_offloaded(Arena *arena, const Plan *plan, const char *between, Buff
     for (int i = 0; i < plan->segments[s].count; i++) {
       const Instruction *instruction = &plan->segments[s].instructions[i];
       if (instruction->kind == INSTRUCTION_OFFLOAD) {
-        value_add(arena, &values, instruction, instruction->as.offload.bytes, 1);
+        value_add(arena, &values, instruction, false, instruction->as.offload.bytes, 1);
       }
     }
   }

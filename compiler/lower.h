@@ -30,6 +30,8 @@ typedef struct {
   bool shared;               // by all microbatches: touched by more than their own segments
   int64_t copies;            // of one that lasts: for each microbatch in flight; 0: one
   const Instruction *maker;  // the first that writes it, or NULL
+  int64_t made_at;           // from where on it does
+  bool parts;                // others write other parts of it
 } MemoryBuffer;
 
 // The map of persistent state, shared by all programs of a plan.

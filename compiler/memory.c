@@ -100,6 +100,8 @@ static void touch(void *context, Place *place, bool write) {
   buffer->last = at->now > buffer->last ? at->now : buffer->last;
   buffer->chunk = buffer->chunk == -2 || buffer->chunk == chunk ? chunk : -1;
   buffer->shared |= !microbatch;
+  buffer->parts |= write && buffer->maker && place->offset != buffer->made_at;
+  buffer->made_at = write && !buffer->maker ? place->offset : buffer->made_at;
   buffer->maker = write && !buffer->maker ? &segment->list.at[at->now] : buffer->maker;
   buffer->segment = buffer->segment == -2 || buffer->segment == at->segment ? at->segment : -1;
 }

@@ -25,7 +25,7 @@ explain() {
 # One rank: memory and parameters, layers on one line.
 expect 0 "$MDLC" explain "$SMALL"
 says '^mesh: one rank$' 'parameters \([0-9]+\)' '^memory of a rank' \
-  '^ the largest values of a step$' '^ [a-z_.*]+ [0-9.]+ KiB( in [0-9]+)? \([^ ]+\.mdl:[0-9]+\)$'
+  '^ the largest values of a step$' '^ [a-z_.*]+( and others)? [0-9.]+ KiB( in [0-9]+)? \([^ ]+\.mdl:[0-9]+\)$'
 says_not 'what ranks send'
 
 explain d3
