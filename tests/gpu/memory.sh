@@ -37,7 +37,7 @@ if [ "$DEVICE" != cpu ]; then
   cat > large.mdl <<EOF
 import "$ROOT/models/llama.mdl";
 recipe large {
-  model llama(vocab = 32000, embed = 2048, layers = 16, kv_heads = 8, group = 4, hd = 64, ffn = 8192);
+  model llama(vocab = 32000, embed = 2048, layers = 4, kv_heads = 8, group = 4, hd = 64, ffn = 8192);
   data text("$ROOT/LICENSE", tokenizer = bytes);
   batch = 4;
   seq = 512;
