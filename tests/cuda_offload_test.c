@@ -4,9 +4,8 @@
 // Values are made, offloaded, overwritten, fetched and read, with more than one copy under way each way. A copy that is
 // not waited for shows in what comes out.
 #include "runtime/cuda/count.h"
+#include "tests/fake/stand_ins.h"
 #include "tests/ranks_support.h"
-
-#include <unistd.h>
 
 enum { VALUES = 12, AHEAD = 3, COUNT = 20000, FILLER = 1600, RUNS = 3, LANES = 2 };
 
@@ -146,26 +145,11 @@ static void copies_are_traced_in_a_lane_of_their_own(void **state) {
   world_destroy(&trial.world);
 }
 
-// The same program again, with the stand-in before the library of the system.
-static void run_on_stand_in(char **words) {
-  char path[1024], folder[1100];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-  path[length > 0 ? length : 0] = '\0';
-  char *slash = strrchr(path, '/');
-  if (slash) {
-    *slash = '\0';
-    snprintf(folder, sizeof folder, "%s/fake", path);
-    setenv("LD_LIBRARY_PATH", folder, 1);
-    setenv("FAKE_GPUS", "1", 1);
-    execv("/proc/self/exe", words);
-  }
-}
-
 int main(int count, char **words) {
   Error ignored = {0};
   (void)count;
-  if (!getenv("FAKE_GPUS") && cuda_count_apart(&ignored) < 1) {
-    run_on_stand_in(words);
+  if (!stands_in() && cuda_count_apart(&ignored) < 1) {
+    run_on_stand_ins(words, "1");
   }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(copies_run_beside),

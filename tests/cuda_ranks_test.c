@@ -13,15 +13,12 @@
 #include "runtime/element.h"
 #include "runtime/peers.h"
 #include "runtime/processes.h"
+#include "tests/fake/stand_ins.h"
 #include "tests/layouts_run.h"
 #include "tests/ranks_support.h"
 
 enum { STEPS = 20, DEADLINE = 30, ENDURANCE_DEADLINE = 10, REPEATS = 10 };
 static const double TOLERANCE = 1e-4;
-
-static bool stands_in(void) {
-  return getenv("FAKE_GPUS") != NULL;
-}
 
 static int gpus(bool kernels) {
   Error error = {0};
@@ -488,26 +485,11 @@ static void collectives_are_timed(void **state) {
   }
 }
 
-// The same program again, with the stand-ins before the libraries of the system.
-static void run_on_stand_ins(char **words) {
-  char path[1024], folder[1100];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-  path[length > 0 ? length : 0] = '\0';
-  char *slash = strrchr(path, '/');
-  if (slash) {
-    *slash = '\0';
-    snprintf(folder, sizeof folder, "%s/fake", path);
-    setenv("LD_LIBRARY_PATH", folder, 1);
-    setenv("FAKE_GPUS", "4", 1);
-    execv("/proc/self/exe", words);
-  }
-}
-
 int main(int count, char **words) {
   Error ignored = {0};
   (void)count;
   if (!stands_in() && cuda_count_apart(&ignored) < 2) {
-    run_on_stand_ins(words);
+    run_on_stand_ins(words, "4");
   }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gpus_are_counted),
