@@ -160,6 +160,7 @@ static void code_attention(Codec *codec, Attention *attention) {
   code_bool(codec, &attention->wide);
   code_bool(codec, &attention->more);
   code_bool(codec, &attention->more_keys);
+  code_bool(codec, &attention->biased);
   code_double(codec, &attention->scale);
   code_count(codec, &attention->parts, 2);
   code_count(codec, &attention->key_parts, 2);
@@ -183,8 +184,8 @@ static void code_attention(Codec *codec, Attention *attention) {
     code_sizes(codec, queries[i], 4);
     code_sizes(codec, keys[i], 3);
   }
-  Place *places[] = {&attention->q,   &attention->k,  &attention->v,  &attention->o, &attention->statistics,
-                     &attention->d_o, &attention->dq, &attention->dk, &attention->dv};
+  Place *places[] = {&attention->q,   &attention->k,  &attention->v,  &attention->o,  &attention->statistics,
+                     &attention->d_o, &attention->dq, &attention->dk, &attention->dv, &attention->slopes};
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     code_place(codec, places[i]);
   }

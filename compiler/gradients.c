@@ -283,8 +283,9 @@ RULE(gradient_fold) {
 }
 
 // The body of the gradient region: the forward body again, then its gradient. Parameters are those of the forward
-// region, then its results, then the gradients of its results that are not saved statistics.
-static RegionId gradient_region(Graph *graph, RegionId forward, int gradients) {
+// region, then its results, then the gradients of its results that are not saved statistics. Its results are the
+// gradients of the parameters that any flows to; flows: by parameter.
+static RegionId gradient_region(Graph *graph, RegionId forward, int gradients, bool *flows) {
   RegionId outer = graph->region;
   Map map = map_create(graph->arena);
   const Region source = graph->regions.at[forward];
@@ -306,15 +307,12 @@ static RegionId gradient_region(Graph *graph, RegionId forward, int gradients) {
   }
   backward_run(backward);
   for (int i = 0; i < source.parameters.count; i++) {
-    if (!element_type_floating(graph_value(graph, parameters.at[i])->type)) {
-      continue;
+    bool floating = element_type_floating(graph_value(graph, parameters.at[i])->type);
+    ValueId gradient = floating ? backward_gradient(backward, parameters.at[i]) : -1;
+    flows[i] = gradient >= 0;
+    if (flows[i]) {
+      array_push(graph->arena, &graph->regions.at[id].results, gradient);
     }
-    ValueId gradient = backward_gradient(backward, parameters.at[i]);
-    if (gradient < 0) {
-      Shape shape = graph_shape(graph, parameters.at[i]);
-      gradient = graph_add1(graph, OP_BROADCAST, (NodeInit){NODE_INIT, .axes = shape}, zero(graph));
-    }
-    array_push(graph->arena, &graph->regions.at[id].results, gradient);
   }
   graph->region = outer;
   return id;
@@ -323,7 +321,8 @@ static RegionId gradient_region(Graph *graph, RegionId forward, int gradients) {
 RULE(gradient_composite) {
   const Node node = *graph_node(graph, id);
   int gradients = node.result_count - (int)(node.integer & 0xff);
-  RegionId region = gradient_region(graph, node.region, gradients);
+  bool *flows = ARENA_ARRAY(graph->arena, bool, node.operand_count + 1);
+  RegionId region = gradient_region(graph, node.region, gradients, flows);
   ValueList operands = {0};
   for (int i = 0; i < node.operand_count; i++) {
     array_push(graph->arena, &operands, node.operands[i]);
@@ -345,7 +344,7 @@ RULE(gradient_composite) {
       .axis = node.axis, .axis2 = node.axis2, .number = node.number, .integer = node.integer & ~(int64_t)0xff};
   ValueId first = graph_add(graph, OP_COMPOSITE, init, operands.at, operands.count);
   for (int i = 0, at = 0; i < node.operand_count; i++) {
-    if (element_type_floating(graph_value(graph, node.operands[i])->type)) {
+    if (flows[i]) {
       backward_add(backward, node.operands[i], first + at++);
     }
   }

@@ -363,7 +363,7 @@ static void lower_node(Lower *l, const Node *node) {
       lower_output(l, node);
       break;
     case OP_COMPOSITE:
-      lower_attention(l, node, node->operand_count > 3);
+      lower_attention(l, node);
       break;
     case OP_CHUNKS:
       lower_chunks(l, node);

@@ -142,7 +142,7 @@ void lower_dots(Lower *l, const Node *node);
 void lower_dot_sum(Lower *l, const Node *node);
 
 // lower_attention.c
-void lower_attention(Lower *l, const Node *node, bool grad);
+void lower_attention(Lower *l, const Node *node);
 int attention_rotations(const Lower *l, const Node *node);  // how often it passes blocks around its ring; 0: no ring
 
 // lower_collective.c

@@ -92,10 +92,13 @@ static void keep_result(Lower *l, const AttentionResult *result) {
   }
 }
 
-// The kernel reads statistics densely, by batch, head, group and query. A part of them is copied.
-static Place statistics_operand(Lower *l, const Node *node, ValueId value) {
+// The kernel reads statistics, by batch, head, group and query, and slopes, by head and group, densely. A part of them is
+// copied.
+static Place dense_operand(Lower *l, const Node *node, ValueId value) {
   Shape shape = graph_shape(l->graph, value), order = shape_common(node->axes, &shape);
-  shape_push(&order, node->axis);
+  if (shape_has(&shape, node->axis)) {
+    shape_push(&order, node->axis);
+  }
   Storage from = *storage_of(l, value), to = dense_storage(l, order, type_bytes(l, value)), dense = to;
   bool same = true;
   for (int i = 0; i < shape.count; i++) {
@@ -333,32 +336,38 @@ static void set_ring(Lower *l, Lowering *at) {
   }
 }
 
-void lower_attention(Lower *l, const Node *node, bool grad) {
+void lower_attention(Lower *l, const Node *node) {
+  const bool grad = attention_is_gradient(node);
+  const int forward = node->integer & ATTENTION_BIASED ? 4 : 3;  // operands
   AttentionAxes axes = attention_axes(node);
   Lowering at = {.node = node,
                  .grad = grad,
                  .axes = axes,
                  .q = {axes.batch, node->axis, axes.head, axes.group},
                  .k = {axes.batch, node->axis2, axes.head}};
-  ValueId o = grad ? node->operands[3] : node->first_result,
-          statistics = grad ? node->operands[4] : node->first_result + 1;
+  ValueId o = grad ? node->operands[forward] : node->first_result,
+          statistics = grad ? node->operands[forward + 1] : node->first_result + 1;
   Attention *a = &at.a;
   *a = (Attention){.type = graph_value(l->graph, node->operands[0])->type,
                    .causal = (node->integer & ATTENTION_CAUSAL) != 0,
+                   .biased = (node->integer & ATTENTION_BIASED) != 0,
                    .scale = node->number};
   a->wide = graph_value(l->graph, node->first_result)->type != a->type;
   a->parts = positions_of(l, node->axis, a->origin, a->origin_term);
   set_sizes(l, &at);
   set_ring(l, &at);
   a->q = attention_operand(l, node->operands[0], at.q, 4, axes.depth, a->stride_q);
-  a->statistics = grad ? statistics_operand(l, node, statistics) : place_of(l, storage_of(l, statistics));
+  a->statistics = grad ? dense_operand(l, node, statistics) : place_of(l, storage_of(l, statistics));
+  if (a->biased) {
+    a->slopes = dense_operand(l, node, node->operands[3]);
+  }
   int results = grad ? 3 : 1;
   for (int i = 0; i < results; i++) {
     at.result[i].value = node->first_result + i;
   }
   if (grad) {
     a->o = attention_operand(l, o, at.q, 4, axes.value_depth, a->stride_o);
-    a->d_o = attention_operand(l, node->operands[5], at.q, 4, axes.value_depth, a->stride_do);
+    a->d_o = attention_operand(l, node->operands[forward + 2], at.q, 4, axes.value_depth, a->stride_do);
     a->dq = attention_result(l, &at.result[0], at.q, 4, axes.depth, a->stride_dq);
   } else {
     a->o = attention_result(l, &at.result[0], at.q, 4, axes.value_depth, a->stride_o);
@@ -376,6 +385,6 @@ void lower_attention(Lower *l, const Node *node, bool grad) {
 }
 
 int attention_rotations(const Lower *l, const Node *node) {
-  bool grad = node->operand_count > 3;
-  return attention_ring(node) ? (ring_ranks(l, attention_ring(node)) - 1) * (grad ? 2 : 1) : 0;
+  const int times = attention_is_gradient(node) ? 2 : 1;
+  return attention_ring(node) ? (ring_ranks(l, attention_ring(node)) - 1) * times : 0;
 }

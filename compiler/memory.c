@@ -46,6 +46,9 @@ void instruction_places(Instruction *instruction, Kernel *const *kernels, PlaceV
       visit(context, &a->q, false);
       visit(context, &a->k, false);
       visit(context, &a->v, false);
+      if (a->biased) {
+        visit(context, &a->slopes, false);
+      }
       visit(context, &a->o, !grad);
       visit(context, &a->statistics, !grad);
       if (grad) {

@@ -10,7 +10,7 @@
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 7, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_VERSION = 8, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
   const char *name;
@@ -144,10 +144,11 @@ typedef struct {
 // key_origin and key_origin_term on that rank, as those of queries do on this one; keys at or past key_end are padding
 // (key_end 0: none are). more: the keys are added to those that o and the statistics have seen, GRAD: dq is added to;
 // more_keys: GRAD adds to dk and dv. Both add in the real type alone: where `type` is another, the attention is wide.
-// What no query may see costs no arithmetic. A query that has seen no key has o = 0 and the statistic -infinity.
+// biased: the score of a query and a key is scale * q.k + slope * (position of the key - position of the query), with the
+// slopes [head, group], dense, in the real type. What no query may see costs no arithmetic. A query that has seen no key has o = 0 and the statistic -infinity.
 typedef struct {
   ElementType type;
-  bool causal, wide, more, more_keys;
+  bool causal, wide, more, more_keys, biased;
   double scale;
   int parts, key_parts;
   int64_t origin[2], key_origin[2];
@@ -158,7 +159,7 @@ typedef struct {
   int64_t batch, queries, keys, heads, groups, depth, value_depth;
   int64_t stride_q[4], stride_o[4], stride_dq[4], stride_do[4];  // batch, query, head, group
   int64_t stride_k[3], stride_v[3], stride_dk[3], stride_dv[3];  // batch, key, head
-  Place q, k, v, o, statistics, d_o, dq, dk, dv;
+  Place q, k, v, o, statistics, d_o, dq, dk, dv, slopes;
 } Attention;
 
 // PIECE: what this rank holds of a dense tensor whose elements are [first, first + count) of an arena cut into equal

@@ -162,6 +162,19 @@ static bool group_holds(PlanCheck *v, uint32_t mesh, int step) {
   return (step >= 0 && step < ranks) || check_fail(v, "has the keys of a rank that is not in the ring");
 }
 
+// Elements, one after the other, of the real type.
+static bool dense_holds(PlanCheck *v, Place place, const int64_t *dims, int count) {
+  Extent extent = {0};
+  int64_t elements = 1;
+  for (int i = 0; i < count; i++) {
+    extent.overflow |= __builtin_mul_overflow(elements, dims[i], &elements);
+  }
+  if (!extent.overflow) {
+    extent_add(&extent, elements, 1);
+  }
+  return check_place(v, place, extent, element_type_bytes(v->plan->real));
+}
+
 static bool attention_holds(PlanCheck *v, const Attention *a, bool grad) {
   int64_t sizes[] = {a->batch, a->queries, a->keys, a->heads, a->groups, a->depth, a->value_depth};
   if (!check_sizes(v, sizes, 7)) {
@@ -179,21 +192,13 @@ static bool attention_holds(PlanCheck *v, const Attention *a, bool grad) {
   if ((a->more || a->more_keys) && narrow && !a->wide) {
     return check_fail(v, "adds a block of keys to what is rounded");
   }
-  Extent statistics = {0};
-  int64_t rows = 1;
-  int64_t dims[] = {a->batch, a->heads, a->groups, a->queries};
-  for (int i = 0; i < 4; i++) {
-    statistics.overflow |= __builtin_mul_overflow(rows, dims[i], &rows);
-  }
-  if (!statistics.overflow) {
-    extent_add(&statistics, rows, 1);
-  }
+  const int64_t rows[] = {a->batch, a->heads, a->groups, a->queries};
   ElementType type = a->type, made = a->wide ? v->plan->real : type;
   bool forward = attention_operand_holds(v, a, type, a->q, false, a->depth, a->stride_q) &&
                  attention_operand_holds(v, a, type, a->k, true, a->depth, a->stride_k) &&
                  attention_operand_holds(v, a, type, a->v, true, a->value_depth, a->stride_v) &&
                  attention_operand_holds(v, a, grad ? type : made, a->o, false, a->value_depth, a->stride_o) &&
-                 check_place(v, a->statistics, statistics, element_type_bytes(v->plan->real));
+                 dense_holds(v, a->statistics, rows, 4) && (!a->biased || dense_holds(v, a->slopes, rows + 1, 2));
   return forward && (!grad || (attention_operand_holds(v, a, type, a->d_o, false, a->value_depth, a->stride_do) &&
                                attention_operand_holds(v, a, made, a->dq, false, a->depth, a->stride_dq) &&
                                attention_operand_holds(v, a, made, a->dk, true, a->depth, a->stride_dk) &&

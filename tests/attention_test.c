@@ -6,7 +6,7 @@ enum { Q, K, V, O, D_O, DQ, DK, DV, TENSORS };
 // Dense tensors in double, [batch, position, head, group, depth], and the statistics.
 typedef struct {
   Attention a;
-  double *tensor[TENSORS], *statistics;
+  double *tensor[TENSORS], *statistics, *slopes;  // slopes: [head, group], read if biased
 } Case;
 
 static int64_t depth_of(const Attention *a, int tensor) {
@@ -40,6 +40,10 @@ static Case case_create(Attention a, uint64_t seed) {
     }
   }
   c.statistics = calloc((size_t)(a.batch * a.heads * a.groups * a.queries), sizeof(double));
+  c.slopes = calloc((size_t)(a.heads * a.groups), sizeof(double));
+  for (int64_t i = 0; i < a.heads * a.groups; i++) {  // the same in all types; one goes the other way, one is none
+    c.slopes[i] = i % 4 == 2 ? 0 : (i % 4 == 1 ? -1 : 1) / (double)(4 << i % 7);
+  }
   return c;
 }
 
@@ -48,6 +52,7 @@ static void case_destroy(Case *c) {
     free(c->tensor[t]);
   }
   free(c->statistics);
+  free(c->slopes);
 }
 
 static double dot_of(const double *x, const double *y, int64_t n) {
@@ -66,6 +71,7 @@ static int64_t reference_row(const Case *c, int64_t b, int64_t q, int64_t h, int
   for (int64_t k = 0; k < seen; k++) {
     p[k] = a->scale *
            dot_of(c->tensor[Q] + index_of(a, Q, b, q, h, g), c->tensor[K] + index_of(a, K, b, k, h, 0), a->depth);
+    p[k] += a->biased ? c->slopes[h * a->groups + g] * (double)(k - q) : 0;
     max = fmax(max, p[k]);
   }
   for (int64_t k = 0; k < seen; k++) {
@@ -180,6 +186,10 @@ static Layout layout_places(Case *c, bool head_major) {
   }
   const int64_t statistic = element_type_bytes(real_of(a->type));
   a->statistics = bench_place(layout.bench, a->batch * a->heads * a->groups * a->queries * statistic);
+  a->slopes = bench_place(layout.bench, a->heads * a->groups * statistic);
+  for (int64_t i = 0; i < a->heads * a->groups; i++) {
+    element_set_at(real_of(a->type), bench_at(layout.bench, a->slopes), i, c->slopes[i]);
+  }
   return layout;
 }
 
@@ -266,6 +276,26 @@ static void block_edges(void **state) {
   all_types(1, 64, 64, 4, 1, 64, 64, true);
   all_types(3, 129, 129, 4, 1, 32, 24, true);
   all_types(1, 130, 200, 9, 1, 17, 33, false);
+}
+
+static Attention biased(Attention a) {
+  a.biased = true;
+  return a;
+}
+
+static void biases(void **state) {
+  (void)state;
+  static const ElementType types[] = {TYPE_F32, TYPE_F64, TYPE_BF16};
+  for (int i = 0; i < 6; i++) {
+    const ElementType type = types[i % 3];
+    check(biased(shape(type, 2, 7, 7, 2, 3, 5, 9, true)), i / 3, 21);
+    check(biased(shape(type, 1, 64, 64, 4, 1, 64, 64, true)), i / 3, 22);
+    check(biased(shape(type, 1, 130, 200, 3, 2, 17, 33, false)), i / 3, 23);
+    check(biased(shape(type, 1, 1300, 1300, 1, 1, 8, 8, true)), i / 3, 24);
+  }
+  Attention a = biased(shape(TYPE_F32, 1, 40, 40, 2, 1, 8, 8, true));
+  a.scale = -0.7;
+  check(a, false, 25);
 }
 
 // More keys than one chunk, and so few (batch, head) pairs that the backward takes two passes.
@@ -502,6 +532,7 @@ static void rings(void **state) {
     check_ring(shape(type, 2, 24, 32, 2, 3, 5, 9, false), zigzag, (uint64_t)i);
     check_ring(shape(type, 2, 10, 10, 2, 1, 4, 4, false), padded, (uint64_t)i);
     check_ring(shape(type, 1, 10, 10, 2, 1, 4, 4, true), (Ring){.ranks = 1}, (uint64_t)i);
+    check_ring(biased(shape(type, 1, 48, 48, 2, 2, 8, 8, causal)), zigzag, (uint64_t)i);
   }
   check_ring(shape(TYPE_F64, 1, 520, 520, 9, 1, 8, 8, true), (Ring){.ranks = 4, .zigzag = true}, 3);
   check_ring(shape(TYPE_F64, 1, 2400, 2400, 1, 2, 8, 4, true), (Ring){.ranks = 2, .zigzag = true}, 5);
@@ -510,29 +541,33 @@ static void rings(void **state) {
   check_ring(shape(TYPE_BF16, 1, 520, 520, 9, 1, 8, 8, true), (Ring){.ranks = 4, .zigzag = true}, 8);
 }
 
-// A wrong scale, a mask left out or a wrong gradient must not pass.
+// A mask or biases left out, or a wrong slope must not pass.
 static void notices_errors(void **state) {
   (void)state;
-  Attention a = shape(TYPE_F64, 1, 20, 20, 2, 1, 8, 8, true);
-  Case right = case_create(a, 3), wrong = case_create(a, 3);
-  reference(&right);
-  wrong.a.causal = false;
-  Layout layout = layout_create(&wrong, false);
-  char *after = bench_run(layout.bench, 1);
-  for (int t = O; t < TENSORS; t++) {
-    assert_true(t == D_O || worst_difference(&right, &layout, after, t) > 1e-3);
+  Attention a = biased(shape(TYPE_F64, 1, 20, 20, 2, 1, 8, 8, true));
+  for (int error = 0; error < 3; error++) {
+    Case right = case_create(a, 3), wrong = case_create(a, 3);
+    reference(&right);
+    wrong.a.causal = error != 0;
+    wrong.a.biased = error != 1;
+    wrong.slopes[0] += error == 2 ? 0.1 : 0;
+    Layout layout = layout_create(&wrong, false);
+    char *after = bench_run(layout.bench, 1);
+    for (int t = O; t < TENSORS; t++) {
+      assert_true(t == D_O || worst_difference(&right, &layout, after, t) > 1e-3);
+    }
+    free(after);
+    bench_destroy(layout.bench);
+    case_destroy(&right);
+    case_destroy(&wrong);
   }
-  free(after);
-  bench_destroy(layout.bench);
-  case_destroy(&right);
-  case_destroy(&wrong);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(small_shapes), cmocka_unit_test(block_edges),         cmocka_unit_test(long_sequences),
       cmocka_unit_test(large_scores), cmocka_unit_test(finite_differences),  cmocka_unit_test(notices_errors),
-      cmocka_unit_test(rings),        cmocka_unit_test(notices_wrong_rings),
+      cmocka_unit_test(rings),        cmocka_unit_test(notices_wrong_rings), cmocka_unit_test(biases),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

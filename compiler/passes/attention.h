@@ -1,4 +1,4 @@
-// attention.h: the attributes of the composite "attention", and of "attention.grad"; see recognise.c.
+// attention.h: attributes and operands of the composite "attention", and of "attention.grad"; see recognise.c.
 #ifndef MDL_COMPILER_PASSES_ATTENTION_H
 #define MDL_COMPILER_PASSES_ATTENTION_H
 
@@ -10,6 +10,7 @@ enum {
   ATTENTION_HAS_GROUP = 1 << 10,
   ATTENTION_HAS_VALUE_DEPTH = 1 << 11,
   ATTENTION_CAUSAL = 1 << 12,
+  ATTENTION_BIASED = 1 << 13,  // the fourth operand is slopes
   ATTENTION_RING = 1 << 16,  // times the mesh axes, as bits, around which blocks of keys go; set by shard
 };
 
@@ -19,5 +20,10 @@ static inline uint32_t attention_ring(const Node *node) {
 }
 
 bool is_attention(const Node *node);  // or its gradient; split.c
+
+// Operands of the gradient: those of the forward, o, the statistics, the gradient of o.
+static inline bool attention_is_gradient(const Node *node) {
+  return node->operand_count > 4;
+}
 
 #endif

@@ -199,8 +199,8 @@ static void mask_operands(Localise *l, NodeId id) {
   Graph *graph = l->graph;
   const Node *node = graph_node(graph, id);
   bool extreme = node->op == OP_REDUCE_MAX || node->op == OP_REDUCE_MIN, sums = node->op == OP_SUM || extreme;
-  bool attention = node->op == OP_COMPOSITE && node->operand_count > 5;  // its gradient sums over queries
-  int first = node->op == OP_ASSIGN ? 1 : attention ? 5 : 0;
+  bool attention = node->op == OP_COMPOSITE && attention_is_gradient(node);  // it sums over queries
+  int first = node->op == OP_ASSIGN ? 1 : attention ? node->operand_count - 1 : 0;
   if (!sums && !attention && node->op != OP_DOT && node->op != OP_PACK && node->op != OP_ASSIGN) {
     return;
   }

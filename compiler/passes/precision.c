@@ -14,7 +14,7 @@
 // where they are used.
 #include <string.h>
 
-#include "compiler/compilation.h"
+#include "compiler/passes/attention.h"
 
 typedef struct {
   Compilation *c;
@@ -300,15 +300,18 @@ static void type_body(Precision *p, NodeId id) {
 
 static void type_composite(Precision *p, NodeId id) {
   const int saved = (int)(graph_node(p->graph, id)->integer & 0xff);
-  const int operands = graph_node(p->graph, id)->operand_count, results = graph_node(p->graph, id)->result_count;
-  const int statistics = operands > 3 ? 4 : -1;  // of the forward, which the gradient reads
+  const Node *node = graph_node(p->graph, id);
+  const int operands = node->operand_count, results = node->result_count;
+  const bool gradient = attention_is_gradient(node);
+  const int slopes = node->integer & ATTENTION_BIASED ? 3 : -1;
+  const int statistics = gradient ? operands - 2 : -1;  // of the forward, which the gradient reads
   for (int i = 0; i < operands; i++) {
     if (i != statistics) {
-      cast_operand(p, id, i, p->formats->activation);
+      cast_operand(p, id, i, i == slopes ? p->real : p->formats->activation);
     }
   }
   for (int i = 0; i < results; i++) {
-    bool statistic = operands == 3 && i >= results - saved;
+    bool statistic = !gradient && i >= results - saved;
     ValueId value = graph_node(p->graph, id)->first_result + i;
     graph_value(p->graph, value)->type = statistic ? p->real : p->formats->activation;
     p->varies[value] = graph_shape(p->graph, value);

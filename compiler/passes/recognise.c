@@ -9,6 +9,7 @@
 //   axis    query      axis2  key      number  scale
 //   integer low byte: 1 saved statistic (log of the sum of exponentials); flags from bit 8; from bit 16 the mesh axes
 //           around which blocks of keys go (shard_ring.c). Then the body is that of the block that a rank has.
+// Linear biases (ALiBi) are a fourth operand, the slopes [head?, group?], through which no gradient flows.
 #include "compiler/passes/attention.h"
 
 #include <math.h>
@@ -16,9 +17,9 @@
 
 typedef struct {
   Graph *graph;
-  ValueId q, k, v;
+  ValueId q, k, v, slopes;  // slopes: -1 without biases
   AxisId query, key, depth, value_depth;
-  Shape batch, group;  // axes of all three; axes of q alone, without the query axis
+  Shape batch, group;  // axes of q, k and v; axes of q alone, without the query axis
   bool causal;
   double scale;
 } Match;
@@ -81,6 +82,74 @@ static ValueId match_scale(const Graph *graph, ValueId s, Match *match) {
   return s;
 }
 
+// The axis along which these are positions, or -1.
+static AxisId match_position(const Graph *graph, ValueId value) {
+  const Node *node = by(graph, value, OP_POSITION);
+  return node ? node->axis : -1;
+}
+
+// Positions along the key minus positions along the query. `away`: the other way round.
+static bool match_distance(const Graph *graph, ValueId value, bool away, Match *match) {
+  const Node *real = by(graph, value, OP_TO_REAL);
+  const Node *difference = real ? by(graph, real->operands[0], OP_SUB) : NULL;
+  const AxisId key = difference ? match_position(graph, difference->operands[away ? 1 : 0]) : -1;
+  const AxisId query = difference ? match_position(graph, difference->operands[away ? 0 : 1]) : -1;
+  if (key != match->key || query < 0 || query == key || (match->query >= 0 && match->query != query)) {
+    return false;
+  }
+  match->query = query;
+  return true;
+}
+
+// slopes * (pos(key) - pos(query)) added, or slopes * (pos(query) - pos(key)) taken off: what they are added to or
+// taken off from. s as it is if there is no such thing.
+static ValueId match_bias(const Graph *graph, ValueId s, Match *match) {
+  const Node *sum = by(graph, s, OP_ADD), *away = by(graph, s, OP_SUB), *both = sum ? sum : away;
+  for (int side = 0; both && side < (sum ? 2 : 1); side++) {
+    const Node *bias = by(graph, both->operands[1 - side], OP_MUL);
+    for (int factor = 0; bias && factor < 2; factor++) {
+      if (match_distance(graph, bias->operands[1 - factor], away != NULL, match)) {
+        match->slopes = bias->operands[factor];
+        return both->operands[side];
+      }
+    }
+  }
+  return s;
+}
+
+// Whether training may change the value: then its gradient is wanted, which no kernel of attention makes.
+// seen: values that have been looked at.
+static bool learned(const Graph *graph, ValueId value, Map *seen) {
+  const Node *node = graph_producer(graph, value);
+  if (!node || node->op == OP_STOP || map_get_or(seen, (uint64_t)value, 0)) {
+    return false;
+  }
+  map_put(seen, (uint64_t)value, 1);
+  bool any = node->op == OP_PARAM || node->region >= 0;
+  for (int i = 0; i < node->operand_count && !any; i++) {
+    any = learned(graph, node->operands[i], seen);
+  }
+  return any;
+}
+
+// Slopes are the same for all queries and keys of a head. The axis of the heads becomes the last of `batch`.
+static bool match_slopes(Match *match) {
+  if (match->slopes < 0) {
+    return true;
+  }
+  Map seen = map_create(match->graph->arena);
+  Shape slopes = graph_shape(match->graph, match->slopes), rest = shape_minus(slopes, &match->group);
+  if (rest.count > 1 || learned(match->graph, match->slopes, &seen) ||
+      (rest.count == 1 && !shape_has(&match->batch, rest.axis[0]))) {
+    return false;
+  }
+  if (rest.count == 1) {
+    shape_remove(&match->batch, rest.axis[0]);
+    shape_push(&match->batch, rest.axis[0]);
+  }
+  return true;
+}
+
 static bool match_axes(Match *match, const Node *scores) {
   const Graph *graph = match->graph;
   Shape q = graph_shape(graph, match->q), k = graph_shape(graph, match->k), v = graph_shape(graph, match->v);
@@ -110,12 +179,12 @@ static bool match_axes(Match *match, const Node *scores) {
   shape_remove(&rest, match->key);
   match->value_depth = rest.count == 1 ? rest.axis[0] : -1;
   return rest.count == 1 && match->group.count <= 1 && !shape_has(&match->group, match->value_depth) &&
-         match->value_depth != match->query &&
+         match->value_depth != match->query && match_slopes(match) &&
          (!match->causal || graph->axes.at[match->query].size == graph->axes.at[match->key].size);
 }
 
 static bool match_attention(Graph *graph, const Node *outer, Match *match) {
-  *match = (Match){.graph = graph, .query = -1};
+  *match = (Match){.graph = graph, .query = -1, .slopes = -1};
   if (outer->op != OP_DOT || outer->axes.count != 1) {
     return false;
   }
@@ -123,6 +192,7 @@ static bool match_attention(Graph *graph, const Node *outer, Match *match) {
   for (int side = 0; side < 2; side++) {
     ValueId s = match_softmax(graph, outer->operands[side], match->key);
     s = s < 0 ? -1 : match_mask(graph, s, match);
+    s = s < 0 ? -1 : match_bias(graph, s, match);
     s = s < 0 ? -1 : match_scale(graph, s, match);
     const Node *scores = s < 0 ? NULL : by(graph, s, OP_DOT);
     if (!scores) {
@@ -150,14 +220,26 @@ static ValueId parameter_like(Graph *graph, RegionId region, ValueId value) {
   return made;
 }
 
-static void build_region(Graph *graph, const Match *match, RegionId region) {
+// s + slopes * (pos(key) - pos(query)).
+static ValueId build_bias(Graph *graph, const Match *match, ValueId s, ValueId slopes) {
+  ValueId key = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = match->key});
+  ValueId query = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = match->query});
+  ValueId distance = graph_op1(graph, OP_TO_REAL, graph_op2(graph, OP_SUB, key, query));
+  return graph_op2(graph, OP_ADD, s, graph_op2(graph, OP_MUL, graph_op1(graph, OP_STOP, slopes), distance));
+}
+
+// operands: q, k, v, and the slopes if there are any.
+static void build_region(Graph *graph, const Match *match, const ValueId *operands, RegionId region) {
   RegionId outer = graph->region;
   graph->region = region;
-  ValueId q = parameter_like(graph, region, match->q), k = parameter_like(graph, region, match->k);
-  ValueId v = parameter_like(graph, region, match->v);
+  ValueId q = parameter_like(graph, region, operands[0]), k = parameter_like(graph, region, operands[1]);
+  ValueId v = parameter_like(graph, region, operands[2]);
   NodeInit over_depth = {NODE_INIT, .axes = shape_of(match->depth)},
            over_key = {NODE_INIT, .axes = shape_of(match->key)};
   ValueId s = graph_op2(graph, OP_MUL, graph_add2(graph, OP_DOT, over_depth, q, k), graph_real(graph, match->scale));
+  if (match->slopes >= 0) {
+    s = build_bias(graph, match, s, parameter_like(graph, region, operands[3]));
+  }
   if (match->causal) {
     ValueId low = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = match->key});
     ValueId high = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = match->query});
@@ -171,6 +253,23 @@ static void build_region(Graph *graph, const Match *match, RegionId region) {
   array_push(graph->arena, &graph->regions.at[region].results, o);
   array_push(graph->arena, &graph->regions.at[region].results, statistics);
   graph->region = outer;
+}
+
+static bool has_heads(const Graph *graph, const Match *match) {
+  Shape slopes = graph_shape(graph, match->slopes);
+  return match->batch.count > 0 && shape_has(&slopes, match->batch.axis[match->batch.count - 1]);
+}
+
+// With an element for every head of q.
+static ValueId slopes_of_all_heads(Graph *graph, const Match *match, int64_t flags) {
+  Shape all = match->group;
+  if (flags & ATTENTION_HAS_HEADS) {
+    shape_push(&all, match->batch.axis[match->batch.count - 1]);
+  }
+  const Shape slopes = graph_shape(graph, match->slopes);
+  return shape_same_set(&slopes, &all)
+             ? match->slopes
+             : graph_add1(graph, OP_BROADCAST, (NodeInit){NODE_INIT, .axes = all}, match->slopes);
 }
 
 static ValueId build_attention(Graph *graph, const Match *match, const Node *outer) {
@@ -187,7 +286,9 @@ static ValueId build_attention(Graph *graph, const Match *match, const Node *out
     shape_push(&axes, match->batch.axis[i]);
   }
   flags |= match->batch.count == 2 ? ATTENTION_HAS_BATCH | ATTENTION_HAS_HEADS : 0;
-  flags |= match->batch.count == 1 ? ATTENTION_HAS_BATCH : 0;
+  flags |= match->batch.count != 1                      ? 0
+           : match->slopes >= 0 && has_heads(graph, match) ? ATTENTION_HAS_HEADS
+                                                           : ATTENTION_HAS_BATCH;
   if (match->group.count) {
     shape_push(&axes, match->group.axis[0]);
     flags |= ATTENTION_HAS_GROUP;
@@ -198,11 +299,16 @@ static ValueId build_attention(Graph *graph, const Match *match, const Node *out
     flags |= ATTENTION_HAS_VALUE_DEPTH;
   }
   flags |= match->causal ? ATTENTION_CAUSAL : 0;
+  ValueId operands[] = {match->q, match->k, match->v, -1};
+  if (match->slopes >= 0) {
+    flags |= ATTENTION_BIASED;
+    operands[3] = slopes_of_all_heads(graph, match, flags);
+  }
   RegionId region = graph_region(graph);
-  build_region(graph, match, region);
+  build_region(graph, match, operands, region);
   NodeInit init = {NODE_INIT,           .text = name,           .region = region, .axes = axes, .axis = match->query,
                    .axis2 = match->key, .number = match->scale, .integer = flags};
-  return graph_add(graph, OP_COMPOSITE, init, (ValueId[]){match->q, match->k, match->v}, 3);
+  return graph_add(graph, OP_COMPOSITE, init, operands, match->slopes >= 0 ? 4 : 3);
 }
 
 // Copies the body of a composite into the current region; returns what stands for its results.

@@ -43,6 +43,17 @@ static Name name_of_axis(const Shard *s, AxisId axis) {
   return s->graph->axes.at[axis].name;
 }
 
+// The function whose call an attention is, as layouts name it before a colon: "attention: ", or "" for one that is
+// written out. The scope that recognise adds has the path of the one around it.
+static const char *scope_of_rule(const Shard *s, const Node *node) {
+  const Graph *graph = s->graph;
+  const Scope *scope = &graph->scopes.at[node->scope];
+  if (scope->parent >= 0 && scope->path == graph->scopes.at[scope->parent].path) {
+    scope = &graph->scopes.at[scope->parent];
+  }
+  return scope->parent < 0 ? "" : name_format(graph->names, "%s: ", scope->function);
+}
+
 // The rules that a layout could have for the keys of the model's attentions.
 static const char *legal_rules(const Shard *s, const NodeList *nodes, Name mesh) {
   const char *text = "";
@@ -53,8 +64,8 @@ static const char *legal_rules(const Shard *s, const NodeList *nodes, Name mesh)
       known = known || graph_node(s->graph, nodes->at[j])->axis2 == keys;
     }
     if (!known) {
-      text = name_format(s->graph->names, "%s%s`attention: %s -> %s(ring);`", text, *text ? " or " : "",
-                         name_of_axis(s, keys), mesh);
+      text = name_format(s->graph->names, "%s%s`%s%s -> %s(ring);`", text, *text ? " or " : "",
+                         scope_of_rule(s, graph_node(s->graph, nodes->at[i])), name_of_axis(s, keys), mesh);
     }
   }
   return text;
@@ -66,7 +77,7 @@ static void no_attention(Shard *s, const LayoutRule *rule, const NodeList *nodes
     Diagnostic *error =
         diag_error(diag, E042, rule->span, "only attention passes its keys around a ring, and there is none here");
     diag_help(diag, error,
-              "call `attention` of std.nn, or write softmax(scale * dot(q, k)) times v as it does; other operations "
+              "call `attention` or `alibi_attention` of std.nn, or write softmax(scale * dot(q, k)) times v as it does; other operations "
               "gather: leave `(ring)` out");
     return;
   }

@@ -314,7 +314,8 @@ static AttentionBlock scores_of(const Job *job, const Block *block, const Where 
                           .keys = count,
                           .ahead = keys->position - w->position,
                           .causal = a->causal,
-                          .scale = a->scale};
+                          .scale = a->scale,
+                          .slope = a->biased ? get(job, job->ports->slopes, w->head * a->groups + w->group) : 0};
 }
 
 // Running maxima and sums of a block of queries: of no keys, or of those that the statistics have seen.

@@ -38,7 +38,7 @@ typedef struct {
   void *scores;
   int64_t keys, ahead;
   bool causal;
-  double scale;
+  double scale, slope;  // slope: 0 without biases
 } AttentionBlock;
 
 // Functions for one real type; `x` arrays are of that type unless said otherwise.
@@ -58,9 +58,10 @@ typedef struct {
   void (*add[ELEMENT_TYPE_COUNT])(void *memory, int64_t stride, const void *x, int64_t n);
   void (*product)(const SmallProduct *product);
   void (*transpose)(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows, int64_t columns);
-  // Of attention, each array of ATTENTION_QUERIES. Softmax: scores become p = e^(score scale - max) against the
-  // running maximum; sum and maximum go on, shrink is what earlier results are to be multiplied by. Gradient:
-  // scores become p = e^(score scale - shift), gradient (do v) becomes p (gradient - delta) scale.
+  // Of attention, each array of ATTENTION_QUERIES. Softmax: scores become p = e^(score scale + bias - max) against the
+  // running maximum, where bias = slope (position of the key - position of the query); sum and maximum go on, shrink is
+  // what earlier results are to be multiplied by. Gradient: scores become p = e^(score scale + bias - shift), gradient
+  // (do v) becomes p (gradient - delta) scale.
   void (*attention_softmax)(const AttentionBlock *block, void *max, void *sum, void *shrink);
   void (*attention_gradient)(const AttentionBlock *block, void *gradient, const void *shift, const void *delta);
   void (*scale_row)(void *x, int64_t n, double factor);

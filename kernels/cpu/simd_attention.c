@@ -18,9 +18,24 @@ static void mask_lines(Real *s, int64_t keys, int64_t ahead) {
   }
 }
 
+// Scores scaled, with their linear biases: the factor that is left to multiply them by.
+static Real bias_lines(const AttentionBlock *block) {
+  Real *s = block->scores;
+  const Real scale = (Real)block->scale, slope = (Real)block->slope;
+  if (block->slope == 0) {
+    return scale;
+  }
+  for (int64_t k = 0; k < block->keys; k++) {
+    for (int64_t q = 0; q < N; q++) {
+      s[k * N + q] = s[k * N + q] * scale + slope * (Real)(block->ahead + k - q);
+    }
+  }
+  return 1;
+}
+
 void SIMD_REAL_NAME(simd_attention_softmax)(const AttentionBlock *block, void *max_of, void *sum_of, void *shrink_of) {
   Real *s = block->scores, *max = max_of, *total = sum_of, *shrink = shrink_of, scaled[N];
-  const Real scale = (Real)block->scale;
+  const Real scale = bias_lines(block);
   if (block->causal) {
     mask_lines(s, block->keys, block->ahead);
   }
@@ -62,10 +77,10 @@ void SIMD_REAL_NAME(simd_attention_gradient)(const AttentionBlock *block, void *
                                              const void *delta_of) {
   Real *s = block->scores, *d = gradient;
   const Real *shift = shift_of, *delta = delta_of;
-  const Real scale = (Real)block->scale;
+  const Real scale = (Real)block->scale, left = bias_lines(block);
   for (int64_t k = 0; k < block->keys; k++) {
     for (int q = 0; q < N; q++) {
-      const Real p = REAL_MATH(exp)(s[k * N + q] * scale - shift[q]);
+      const Real p = REAL_MATH(exp)(s[k * N + q] * left - shift[q]);
       s[k * N + q] = p;
       d[k * N + q] = p * (d[k * N + q] - delta[q]) * scale;
     }

@@ -307,6 +307,7 @@ static void run_attention(Device *device, const Attention *attention, bool gradi
       .v = address(device, &attention->v, call),
       .o = address(device, &attention->o, call),
       .statistics = address(device, &attention->statistics, call),
+      .slopes = attention->biased ? address(device, &attention->slopes, call) : NULL,
   };
   int owner[PLAN_MAX_MESH];  // of the keys
   plan_before(device->plan, attention->ring, attention->ring_step, device->coordinate, owner);
