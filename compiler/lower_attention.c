@@ -92,8 +92,8 @@ static void keep_result(Lower *l, const AttentionResult *result) {
   }
 }
 
-// The kernel reads statistics, by batch, head, group and query, and slopes, by head and group, densely. A part of them is
-// copied.
+// The kernel reads statistics, by batch, head, group and query, and slopes, by head and group, densely. A part of them
+// is copied.
 static Place dense_operand(Lower *l, const Node *node, ValueId value) {
   Shape shape = graph_shape(l->graph, value), order = shape_common(node->axes, &shape);
   if (shape_has(&shape, node->axis)) {

@@ -15,6 +15,7 @@ typedef struct {
   int parts;
   int64_t origin[2], gap;  // gap: elements between lines
   double scale;            // 0: 1 / sqrt(depth)
+  bool biased;
 } Shape;
 
 static bool is_key_side(int tensor) {
@@ -37,6 +38,7 @@ static int64_t elements_of(const Shape *s, int tensor) {
 static Attention attention_of(const Shape *s, ElementType type) {
   Attention a = {.type = type,
                  .causal = s->causal,
+                 .biased = s->biased,
                  .scale = s->scale != 0 ? s->scale : 1 / sqrt((double)s->depth),
                  .parts = s->parts,
                  .origin = {s->origin[0], s->origin[1]},
@@ -69,7 +71,7 @@ static int64_t statistics_of(const Shape *s) {
 }
 
 typedef struct {
-  void *tensor[TENSORS], *statistics;
+  void *tensor[TENSORS], *statistics, *slopes;
 } Values;
 
 static Values values_create(const Shape *s, ElementType type) {
@@ -79,6 +81,7 @@ static Values values_create(const Shape *s, ElementType type) {
     memset(values.tensor[t], 0xff, (size_t)(elements_of(s, t) * element_type_bytes(type)));
   }
   values.statistics = calloc((size_t)statistics_of(s), sizeof(double));
+  values.slopes = cuda_slopes(s->heads * s->groups, type == TYPE_F64 ? TYPE_F64 : TYPE_F32);
   return values;
 }
 
@@ -87,6 +90,7 @@ static void values_destroy(Values *values) {
     free(values->tensor[t]);
   }
   free(values->statistics);
+  free(values->slopes);
 }
 
 // Inputs of the same numbers in both formats, that of `low` being the rougher.
@@ -112,6 +116,7 @@ static void oracle(const Shape *s, ElementType type, Values *values) {
                           .dq = values->tensor[DQ],
                           .dk = values->tensor[DK],
                           .dv = values->tensor[DV],
+                          .slopes = values->slopes,
                           .first = {s->origin[0], s->origin[1]}};
   char *scratch[2];
   for (int i = 0; i < 2; i++) {
@@ -128,7 +133,7 @@ typedef struct {
   Arena *arena;
   CudaKernel kernel[2];
   GpuKernel loaded[2];
-  CudaAddress tensor[TENSORS], statistics;
+  CudaAddress tensor[TENSORS], statistics, slopes;
   uint64_t slots[2][16];
 } Run;
 
@@ -153,22 +158,17 @@ static void run_create(const Gpu *gpu, const Shape *s, const CudaTarget *target,
     run->tensor[t] = gpu_memory(gpu, input ? values->tensor[t] : NULL, elements_of(s, t) * element_type_bytes(s->type));
   }
   run->statistics = gpu_memory(gpu, NULL, statistics_of(s) * (s->type == TYPE_F64 ? 8 : 4));
+  run->slopes = gpu_memory(gpu, values ? values->slopes : NULL, s->heads * s->groups * (s->type == TYPE_F64 ? 8 : 4));
   for (int g = 0; g < 2; g++) {
     const CudaAddress *t = run->tensor;
-    const uint64_t forward[] = {
-        t[Q], t[K], t[V], t[O], run->statistics, (uint64_t)s->origin[0], (uint64_t)s->origin[1]};
-    const uint64_t gradient[] = {t[Q],
-                                 t[K],
-                                 t[V],
-                                 t[O],
-                                 run->statistics,
-                                 t[D_O],
-                                 t[DQ],
-                                 t[DK],
-                                 t[DV],
-                                 (uint64_t)s->origin[0],
-                                 (uint64_t)s->origin[1]};
-    memcpy(run->slots[g], g ? gradient : forward, g ? sizeof gradient : sizeof forward);
+    const uint64_t tensors[] = {t[Q], t[K], t[V], t[O], run->statistics, t[D_O], t[DQ], t[DK], t[DV]};
+    int count = g ? 9 : 5;
+    memcpy(run->slots[g], tensors, sizeof tensors);
+    if (s->biased) {
+      run->slots[g][count++] = run->slopes;
+    }
+    run->slots[g][count] = (uint64_t)s->origin[0];
+    run->slots[g][count + 1] = (uint64_t)s->origin[1];
     run->loaded[g] = gpu_load(gpu, "attention", &run->kernel[g]);
   }
 }
@@ -178,6 +178,7 @@ static void run_destroy(const Gpu *gpu, Run *run) {
     gpu_free(gpu, run->tensor[t]);
   }
   gpu_free(gpu, run->statistics);
+  gpu_free(gpu, run->slopes);
   gpu_unload(gpu, &run->loaded[0]);
   gpu_unload(gpu, &run->loaded[1]);
   arena_destroy(run->arena);
@@ -246,30 +247,36 @@ static void gpu_case(const Gpu *gpu, const Shape *s, const CudaTarget *target) {
 }
 
 #define B16 TYPE_BF16
-// type, batch, queries, keys, heads, groups, depth, value depth, causal, parts, origins, gap, scale
+// type, batch, queries, keys, heads, groups, depth, value depth, causal, parts, origins, gap, scale, biased
 static const Shape shapes[] = {
-    {B16, 2, 384, 384, 1, 2, 128, 128, true, 0, {0}, 0, 0},
-    {B16, 1, 1000, 1000, 1, 1, 64, 64, true, 0, {0}, 0, 0},
-    {B16, 1, 133, 200, 2, 1, 128, 128, false, 0, {0}, 8, 0},
-    {B16, 1, 256, 512, 1, 2, 128, 128, true, 2, {128, 320}, 0, 0},
-    {B16, 1, 150, 150, 1, 1, 256, 256, true, 0, {0}, 0, 0},
-    {B16, 1, 150, 170, 1, 2, 80, 80, true, 0, {0}, 0, 0},
-    {B16, 2, 100, 90, 1, 2, 40, 24, true, 0, {0}, 3, -0.3},
-    {B16, 1, 70, 70, 1, 1, 128, 64, false, 0, {0}, 0, 0},
-    {B16, 1, 4, 300, 2, 1, 8, 8, true, 0, {0}, 0, 0},
-    {TYPE_F32, 1, 200, 200, 1, 2, 64, 64, true, 0, {0}, 0, 0},
-    {TYPE_F32, 1, 200, 260, 1, 1, 128, 128, false, 0, {0}, 3, 0},
-    {TYPE_F32, 1, 128, 512, 1, 1, 20, 70, true, 2, {128, 320}, 0, -0.2},
-    {TYPE_F32, 1, 100, 100, 1, 1, 256, 200, true, 0, {0}, 0, 0},
-    {TYPE_F64, 1, 100, 90, 1, 2, 70, 64, true, 0, {0}, 0, 0},
+    {B16, 2, 384, 384, 1, 2, 128, 128, true, 0, {0}, 0, 0, false},
+    {B16, 1, 1000, 1000, 1, 1, 64, 64, true, 0, {0}, 0, 0, false},
+    {B16, 1, 133, 200, 2, 1, 128, 128, false, 0, {0}, 8, 0, false},
+    {B16, 1, 256, 512, 1, 2, 128, 128, true, 2, {128, 320}, 0, 0, false},
+    {B16, 1, 150, 150, 1, 1, 256, 256, true, 0, {0}, 0, 0, false},
+    {B16, 1, 150, 170, 1, 2, 80, 80, true, 0, {0}, 0, 0, false},
+    {B16, 2, 100, 90, 1, 2, 40, 24, true, 0, {0}, 3, -0.3, false},
+    {B16, 1, 70, 70, 1, 1, 128, 64, false, 0, {0}, 0, 0, false},
+    {B16, 1, 4, 300, 2, 1, 8, 8, true, 0, {0}, 0, 0, false},
+    {TYPE_F32, 1, 200, 200, 1, 2, 64, 64, true, 0, {0}, 0, 0, false},
+    {TYPE_F32, 1, 200, 260, 1, 1, 128, 128, false, 0, {0}, 3, 0, false},
+    {TYPE_F32, 1, 128, 512, 1, 1, 20, 70, true, 2, {128, 320}, 0, -0.2, false},
+    {TYPE_F32, 1, 100, 100, 1, 1, 256, 200, true, 0, {0}, 0, 0, false},
+    {TYPE_F64, 1, 100, 90, 1, 2, 70, 64, true, 0, {0}, 0, 0, false},
+    {B16, 2, 300, 300, 2, 2, 64, 64, true, 0, {0}, 0, 0, true},
+    {B16, 1, 256, 512, 1, 2, 128, 128, true, 2, {128, 320}, 0, 0, true},
+    {TYPE_F32, 1, 150, 200, 2, 2, 80, 64, false, 0, {0}, 0, 0, true},
+    {TYPE_F64, 1, 100, 100, 1, 3, 40, 40, true, 0, {0}, 3, 0, true},
 };
 
 // For where there is no GPU: tiles that begin and end everywhere, maxima that grow late, and little work.
 static const Shape small[] = {
-    {B16, 1, 140, 140, 1, 1, 64, 64, true, 0, {0}, 0, 1},
-    {B16, 1, 40, 70, 1, 1, 128, 112, false, 0, {0}, 8, 0},
-    {B16, 1, 60, 150, 1, 2, 24, 12, true, 2, {30, 100}, 3, -0.3},
-    {TYPE_F32, 1, 66, 140, 1, 2, 20, 70, true, 2, {33, 80}, 3, -0.2},
+    {B16, 1, 140, 140, 1, 1, 64, 64, true, 0, {0}, 0, 1, false},
+    {B16, 1, 40, 70, 1, 1, 128, 112, false, 0, {0}, 8, 0, false},
+    {B16, 1, 60, 150, 1, 2, 24, 12, true, 2, {30, 100}, 3, -0.3, false},
+    {TYPE_F32, 1, 66, 140, 1, 2, 20, 70, true, 2, {33, 80}, 3, -0.2, false},
+    {B16, 1, 70, 90, 1, 2, 24, 12, true, 2, {30, 50}, 3, -0.3, true},
+    {TYPE_F32, 1, 70, 70, 1, 2, 20, 12, true, 0, {0}, 0, 0, true},
 };
 
 static void same_as_cpu(void **state) {
@@ -289,30 +296,34 @@ static void same_as_cpu(void **state) {
   gpu_close(&gpu);
 }
 
-// A mask left out must not pass.
-static void notices_errors(void **state) {
-  const Shape *right = &small[0];
-  Shape wrong = *right;
-  Gpu gpu;
+static void notices(const Gpu *gpu, const Shape *right, const Shape *wrong) {
   Run run;
+  Values low = values_create(right, right->type), expected = values_create(right, TYPE_F32);
+  inputs_draw(right, &low, &expected, TYPE_F32);
+  oracle(right, TYPE_F32, &expected);
+  run_create(gpu, wrong, &ampere, &low, &run);
+  gpu_run(gpu, &run.loaded[0], run.slots[0], true);
+  gpu_run(gpu, &run.loaded[1], run.slots[1], true);
+  for (int t = O; t < TENSORS; t++) {
+    gpu_get(gpu, low.tensor[t], run.tensor[t], elements_of(right, t) * element_type_bytes(right->type));
+    assert_true(t == D_O || difference(right, t, &low, &expected, TYPE_F32) > 0.05);
+  }
+  run_destroy(gpu, &run);
+  values_destroy(&low);
+  values_destroy(&expected);
+}
+
+// A mask or biases left out must not pass.
+static void notices_errors(void **state) {
+  Shape unmasked = small[0], unbiased = small[4];
+  Gpu gpu;
   (void)state;
   if (!gpu_open_any(&gpu)) {
     skip();
   }
-  Values low = values_create(right, right->type), expected = values_create(right, TYPE_F32);
-  wrong.causal = false;
-  inputs_draw(right, &low, &expected, TYPE_F32);
-  oracle(right, TYPE_F32, &expected);
-  run_create(&gpu, &wrong, &ampere, &low, &run);
-  gpu_run(&gpu, &run.loaded[0], run.slots[0], true);
-  gpu_run(&gpu, &run.loaded[1], run.slots[1], true);
-  for (int t = O; t < TENSORS; t++) {
-    gpu_get(&gpu, low.tensor[t], run.tensor[t], elements_of(right, t) * element_type_bytes(right->type));
-    assert_true(t == D_O || difference(right, t, &low, &expected, TYPE_F32) > 0.05);
-  }
-  run_destroy(&gpu, &run);
-  values_destroy(&low);
-  values_destroy(&expected);
+  unmasked.causal = unbiased.biased = false;
+  notices(&gpu, &small[0], &unmasked);
+  notices(&gpu, &small[4], &unbiased);
   gpu_close(&gpu);
 }
 
@@ -333,9 +344,9 @@ static void texts_compile(void **state) {
     kernels_make(&shapes[i], &ampere, arena, kernel);
     for (int g = 0; g < 2; g++) {
       cuda_geometry_check(&kernel[g]);
-      assert_int_equal(kernel[g].port_count, g ? 11 : 7);
+      assert_int_equal(kernel[g].port_count, (g ? 11 : 7) + shapes[i].biased);
       assert_true((kernel[g].scratch_bytes > 0) == (g == 1));
-      if (compiled && i % 4 == 0) {
+      if (compiled && (i % 4 == 0 || (shapes[i].biased && shapes[i].type == B16 && !shapes[i].parts))) {
         compiled = cuda_texts_compile("attention", &kernel[g], i == 0 ? both : one);
       }
     }
@@ -387,13 +398,13 @@ static void says_why_not(void **state) {
 
 static void bench(void **state) {
   static const Shape usual[] = {
-      {B16, 2, 4096, 4096, 8, 4, 128, 128, true, 0, {0}, 0, 0},
-      {B16, 4, 4096, 4096, 8, 4, 64, 64, true, 0, {0}, 0, 0},
-      {B16, 64, 1024, 1024, 12, 1, 64, 64, true, 0, {0}, 0, 0},
-      {B16, 2, 4096, 4096, 8, 4, 128, 128, false, 0, {0}, 0, 0},
-      {B16, 2, 4096, 4096, 8, 2, 256, 256, true, 0, {0}, 0, 0},
-      {TYPE_F32, 8, 1024, 1024, 12, 1, 64, 64, true, 0, {0}, 0, 0},
-      {TYPE_F32, 2, 2048, 2048, 8, 4, 128, 128, true, 0, {0}, 0, 0},
+      {B16, 2, 4096, 4096, 8, 4, 128, 128, true, 0, {0}, 0, 0, false},
+      {B16, 4, 4096, 4096, 8, 4, 64, 64, true, 0, {0}, 0, 0, false},
+      {B16, 64, 1024, 1024, 12, 1, 64, 64, true, 0, {0}, 0, 0, false},
+      {B16, 2, 4096, 4096, 8, 4, 128, 128, false, 0, {0}, 0, 0, false},
+      {B16, 2, 4096, 4096, 8, 2, 256, 256, true, 0, {0}, 0, 0, false},
+      {TYPE_F32, 8, 1024, 1024, 12, 1, 64, 64, true, 0, {0}, 0, 0, false},
+      {TYPE_F32, 2, 2048, 2048, 8, 4, 128, 128, true, 0, {0}, 0, 0, false},
   };
   Gpu gpu;
   (void)state;

@@ -286,7 +286,7 @@ static ValueId build_attention(Graph *graph, const Match *match, const Node *out
     shape_push(&axes, match->batch.axis[i]);
   }
   flags |= match->batch.count == 2 ? ATTENTION_HAS_BATCH | ATTENTION_HAS_HEADS : 0;
-  flags |= match->batch.count != 1                      ? 0
+  flags |= match->batch.count != 1                         ? 0
            : match->slopes >= 0 && has_heads(graph, match) ? ATTENTION_HAS_HEADS
                                                            : ATTENTION_HAS_BATCH;
   if (match->group.count) {

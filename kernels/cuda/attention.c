@@ -150,6 +150,7 @@ static bool shapes_write(Buffer *text, const Attention *a, bool gradient) {
   writer_size(text, "PARTS", part_count(a));
   writer_size(text, "PART_QUERIES", a->queries / part_count(a));
   writer_size(text, "CAUSAL", a->causal);
+  writer_size(text, "BIASED", a->biased);
   writer_size(text, "RING", cuda_attention_rings(a));
   writer_size(text, "KEY_PARTS", key_part_count(a));
   writer_size(text, "PART_KEYS", a->keys / key_part_count(a));
@@ -182,8 +183,8 @@ static int64_t key_tiles(const Attention *a, int64_t rows) {
 }
 
 static const char *form_of(const Attention *a, bool gradient, Arena *arena) {
-  return arena_format(arena, "attention%s%s%s", gradient ? " gradient" : "", a->causal ? ", causal" : "",
-                      cuda_attention_rings(a) ? ", a block of a ring" : "");
+  return arena_format(arena, "attention%s%s%s%s", gradient ? " gradient" : "", a->causal ? ", causal" : "",
+                      a->biased ? ", linear biases" : "", cuda_attention_rings(a) ? ", a block of a ring" : "");
 }
 
 // --- tensor cores ---
@@ -235,10 +236,12 @@ static void half_gradient(Buffer *text, const Attention *a, const Tiles *t, Cuda
 
 static void half_write(Buffer *text, const Attention *a, bool gradient, bool whole, const Tiles *t, Arena *arena,
                        CudaKernel *made) {
-  const double scale = fabs(a->scale) > 1e-30 ? a->scale : 1e-30;
+  // With biases the texts scale the scores themselves, and their power is 1.
+  const double scale = a->biased ? M_LN2 : fabs(a->scale) > 1e-30 ? a->scale : 1e-30;
   const Shape *shape = gradient ? &t->keys : &t->forward;
   writer_size(text, "WHOLE", whole);
   writer_float(text, "SCALE", a->scale);
+  writer_float(text, "SCORE_POWER", a->scale / M_LN2);
   writer_float(text, "POWER", (gradient ? scale : fabs(scale)) / M_LN2);
   writer_float(text, "NATURAL", M_LN2);
   writer_float(text, "INVERSE_NATURAL", 1 / M_LN2);
@@ -329,7 +332,7 @@ bool cuda_attention(const Attention *attention, bool gradient, const CudaTarget 
     *why = "attention of 16-bit elements on a GPU with less than 99 KiB of shared memory for a block";
     return false;
   }
-  *made = (CudaKernel){.port_count = (gradient ? PORTS_GRADIENT : PORTS_FORWARD) +
+  *made = (CudaKernel){.port_count = (gradient ? PORTS_GRADIENT : PORTS_FORWARD) + attention->biased +
                                      (cuda_attention_rings(attention) ? PORTS_RING : 0)};
   made->bytes = bytes_of(attention, gradient);
   if (gradient) {

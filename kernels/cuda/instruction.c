@@ -100,7 +100,7 @@ static void key_attention(const Attention *attention, Key *key) {
   static const Place nowhere;
   Attention *to = &key->as.attention;
   *to = *attention;
-  to->q = to->k = to->v = to->o = to->statistics = to->d_o = to->dq = to->dk = to->dv = nowhere;
+  to->q = to->k = to->v = to->o = to->statistics = to->d_o = to->dq = to->dk = to->dv = to->slopes = nowhere;
   to->ring = cuda_attention_rings(attention);
   to->ring_step = 0;
   memset(to->origin, 0, sizeof to->origin);  // numbers that are given to each launch

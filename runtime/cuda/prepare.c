@@ -108,11 +108,14 @@ static bool prepare_attention(Device *device, const Instruction *instruction, Pr
   const bool gradient = instruction->kind == INSTRUCTION_ATTENTION_GRAD;
   const Place *places[] = {&attention->q,   &attention->k,  &attention->v,  &attention->o, &attention->statistics,
                            &attention->d_o, &attention->dq, &attention->dk, &attention->dv};
-  const int count = gradient ? 9 : 5;
+  int count = gradient ? 9 : 5;
   const char *why = NULL;
-  Slot slots[13];
+  Slot slots[14];
   for (int i = 0; i < count; i++) {
     slots[i] = (Slot){.place = places[i]};
+  }
+  if (attention->biased) {
+    slots[count++] = (Slot){.place = &attention->slopes};
   }
   if (!device->cudnn_missing && !device->cudnn &&
       !cudnn_create(&device->cuda, &device->gpu, device->plan->run.strict, &device->cudnn, error)) {

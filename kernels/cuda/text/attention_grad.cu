@@ -173,18 +173,21 @@ __device__ __forceinline__ void key_powers(float (&s)[KEY_BLOCKS][QUERY_STEP / 8
 }
 
 // What QUERY_STEP queries of a tile add to dv and dk. keys: of the warp; first: the last that the first query sees;
-// queries: how many there are.
+// queries: how many there are; slope: of their head.
 template <bool WITH_DV, bool WITH_DK>
 __device__ __forceinline__ void keys_step(float (&dv)[KEY_BLOCKS][WITH_DV ? VALUE_PAD / 8 : 1][4],
                                           float (&dk)[KEY_BLOCKS][WITH_DK ? DEPTH_PAD / 8 : 1][4], const u16 *k,
                                           const u16 *v, const u16 *tile, int step, const Keys &keys, int first,
-                                          int queries) {
+                                          int queries, float slope) {
   const u16 *const q = tile + step * ROW_K, *const d_o = tile + QUERY_TILE * ROW_K + step * ROW_V;
   const float *const numbers = (const float *)(tile + QUERY_TILE * (ROW_K + ROW_V)) + step;
   float s[KEY_BLOCKS][QUERY_STEP / 8][4];
   u32 p[KEY_BLOCKS][QUERY_STEP / 16][4];
   clear(s);
   product_rows<KEY_BLOCKS, QUERY_STEP, DEPTH_PAD, ROW_K, ROW_K>(s, k, q);
+  if (BIASED) {
+    biases_add<KEY_BLOCKS, QUERY_STEP, true>(s, slope, keys.key - first);
+  }
   key_powers(s, numbers, keys, first, queries);
   if constexpr (WITH_DV) {
 #pragma unroll
@@ -250,6 +253,7 @@ __device__ __forceinline__ void keys_backward(const Slots &slots) {
     const QueryTile now = next;
     const int first = (now.part ? walk.first_1 : walk.first_0) + now.inside;
     const u16 *const tile = stages + i % 2 * STAGE;
+    const float slope = slope_of<float>(slots, where, now.group);
     copies_wait();
     __syncthreads();  // this tile is here, and nothing reads the last one
     if (i + 1 < walk.count) {
@@ -260,7 +264,7 @@ __device__ __forceinline__ void keys_backward(const Slots &slots) {
     for (int step = 0; step < QUERY_TILE; step += QUERY_STEP) {
       if (!CAUSAL || keys.key < first + step + QUERY_STEP) {  // a query of the step sees a key of the warp
         keys_step<WITH_DV, WITH_DK>(dv, dk, tile_k + row * ROW_K, tile_v + row * ROW_V, tile, step, keys, first + step,
-                                    rows_of(now) - step);
+                                    rows_of(now) - step, slope);
       }
     }
   }
@@ -342,6 +346,7 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS_PER_UNI
   const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x / 32 * QUERY_BLOCKS * 16;
   const Where where = where_queries<QUERY_ROWS>(slots);
   const bool whole = all_whole(slots);
+  const float slope = slope_of<float>(slots, where, where.group);
   const u16 *k = KEY_AT((const u16 *)slots.at[1], K, 0), *v = KEY_AT((const u16 *)slots.at[2], V, 0);
   Keys keys = keys_first(slots, where);
   float dq[QUERY_BLOCKS][DEPTH_PAD / 8][4], shift[QUERY_BLOCKS][2], delta[QUERY_BLOCKS][2];
@@ -383,6 +388,9 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS_PER_UNI
     clear(d);
     product_rows<QUERY_BLOCKS, KEY_TILE, DEPTH_PAD, ROW_K, ROW_K>(s, tile_q + row * ROW_K, tile_k);
     product_rows<QUERY_BLOCKS, KEY_TILE, VALUE_PAD, ROW_V, ROW_V>(d, tile_d + row * ROW_V, tile_k + KEY_TILE * ROW_K);
+    if (BIASED) {
+      biases_add<QUERY_BLOCKS, KEY_TILE, false>(s, slope, keys.key - position);
+    }
     query_gradient(s, d, shift, delta, position, keys);
 #pragma unroll
     for (int m = 0; m < QUERY_BLOCKS; m++) {

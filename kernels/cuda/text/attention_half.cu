@@ -89,6 +89,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
   const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x / 32 * QUERY_BLOCKS * 16;
   const Where where = where_queries<QUERY_TILE>(slots);
   const bool whole = all_whole(slots);
+  const float slope = slope_of<float>(slots, where, where.group);
   const u16 *k = KEY_AT((const u16 *)slots.at[1], K, 0), *v = KEY_AT((const u16 *)slots.at[2], V, 0);
   Keys keys = keys_first(slots, where);
   float o[QUERY_BLOCKS][VALUE_PAD / 8][4];
@@ -118,7 +119,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
     if (sees) {
       clear(s);
       product_rows<QUERY_BLOCKS, KEY_TILE, DEPTH_PAD, ROW_Q, ROW_K>(s, tile_q + row * ROW_Q, tile_k);
-      if (NEGATIVE) {
+      if (BIASED) {
+        biases_add<QUERY_BLOCKS, KEY_TILE, false>(s, slope, keys.key - position);
+      } else if (NEGATIVE) {
         negate(s);
       }
       if (keys.key + KEY_TILE > keys.limit || (CAUSAL && keys.key + KEY_TILE - 1 > position)) {

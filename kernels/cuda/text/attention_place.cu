@@ -3,7 +3,7 @@
 // Keys have numbers, in the order of their memory. Each of their parts is consecutive positions, `lead` ahead of the
 // numbers: 0, but for the keys of another rank in a ring (RING). A query at position x sees the numbers up to x - lead.
 constexpr int LINES = BATCH * HEADS * GROUPS;
-constexpr int ORIGINS = SCRATCH - (RING ? 4 : 2), KEY_ORIGINS = SCRATCH - 2;  // slots
+constexpr int ORIGINS = SCRATCH - (RING ? 4 : 2), KEY_ORIGINS = SCRATCH - 2, SLOPES = ORIGINS - 1;  // slots
 
 // Queries [query, query + rows) of one (batch, head, group), which has number `line`; the first is at `position`.
 struct Where {
@@ -111,6 +111,12 @@ __device__ __forceinline__ Keys where_keys(const Slots &slots, Where &where) {
 __device__ __forceinline__ bool keys_hidden(const Slots &slots) {
   const u64 last = slots.at[ORIGINS + PARTS - 1] + PART_QUERIES;
   return RING && CAUSAL && last <= slots.at[KEY_ORIGINS];
+}
+
+// What a head's biases grow by from key to key. 0: it has none.
+template <typename Real>
+__device__ __forceinline__ Real slope_of(const Slots &slots, const Where &where, int group) {
+  return BIASED ? ((const Real *)slots.at[SLOPES])[where.head * GROUPS + group] : (Real)0;
 }
 
 // The statistic of a query after a block of keys whose own is `made`, and in which parts the results count: what there

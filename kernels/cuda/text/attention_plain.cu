@@ -176,10 +176,17 @@ __device__ __forceinline__ bool seen(const Where &where, const Keys &keys, int r
          (!CAUSAL || keys.key + key <= where.position - keys.lead + row);
 }
 
+// The score of a row of the queries and a key of the tile whose dot product is `dot`. slope: of the head.
+__device__ __forceinline__ Real score(const Where &where, const Keys &keys, int row, int key, Real dot, Real slope) {
+  const int ahead = keys.key + key - (where.position - keys.lead + row);
+  return BIASED ? dot * (Real)SCALE + slope * (Real)ahead : dot * (Real)SCALE;
+}
+
 #if !GRADIENT
 extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots slots) {
   const Where where = where_queries<SIDE>(slots);
   const Matrix q = matrix_q(slots, where);
+  const Real slope = slope_of<Real>(slots, where, where.group);
   Keys keys = keys_first(slots, where);
   Tile o[VALUE_TILES];
   Real high[4], sum[4], factor[4], kept[4];
@@ -202,7 +209,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots sl
       for (int j = 0; j < 4; j++) {
         // A row past the end sees what the last one does.
         const int row = thread_row() + i < where.rows ? thread_row() + i : where.rows - 1;
-        s[i][j] = seen(where, keys, row, thread_column() + j) ? s[i][j] * (Real)SCALE : -(Real)INFINITE;
+        const int key = thread_column() + j;
+        s[i][j] = seen(where, keys, row, key) ? score(where, keys, row, key, s[i][j], slope) : -(Real)INFINITE;
         now = now > s[i][j] ? now : s[i][j];
       }
       now = row_max(now);
@@ -274,14 +282,16 @@ __device__ __forceinline__ Matrix matrix_d(const Slots &slots, const Where &wher
 // s[row][column] becomes p. ROWS_ARE_KEYS: rows are keys and columns are queries, else the other way.
 template <bool ROWS_ARE_KEYS>
 __device__ __forceinline__ void powers(const Slots &slots, const Where &where, const Keys &keys, Tile &s) {
-  const Real *statistics = (const Real *)slots.at[4] + row_of(where);
+  const Real *statistics = (const Real *)slots.at[4] + row_of(where), slope = slope_of<Real>(slots, where, where.group);
 #pragma unroll
   for (int i = 0; i < 4; i++) {
 #pragma unroll
     for (int j = 0; j < 4; j++) {
       const int row = thread_row() + i, column = thread_column() + j;
       const int query = ROWS_ARE_KEYS ? column : row, key = ROWS_ARE_KEYS ? row : column;
-      s[i][j] = seen(where, keys, query, key) ? exp(s[i][j] * (Real)SCALE - statistics[query]) : (Real)0;
+      s[i][j] = seen(where, keys, query, key)
+                    ? exp(score(where, keys, query, key, s[i][j], slope) - statistics[query])
+                    : (Real)0;
     }
   }
 }
