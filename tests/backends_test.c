@@ -384,25 +384,12 @@ static void program_compare(const char *file, const char *recipe, const char *pr
 #define PROGRAM(name) MDL_SOURCE_DIR "/tests/programs/" name ".mdl"
 
 static void programs_fp32(void **state) {
-  static const char *const names[] = {PROGRAM("attention_called"),
-                                      PROGRAM("attention_mask"),
-                                      PROGRAM("attention_spelled"),
-                                      PROGRAM("batch_merged"),
-                                      PROGRAM("biases"),
-                                      PROGRAM("block"),
-                                      PROGRAM("convolution"),
-                                      PROGRAM("dropout"),
-                                      PROGRAM("functions"),
-                                      PROGRAM("hazard"),
-                                      PROGRAM("integers"),
-                                      PROGRAM("mlp"),
-                                      PROGRAM("optimizers"),
-                                      PROGRAM("parameters"),
-                                      PROGRAM("shapes"),
-                                      PROGRAM("state"),
-                                      PROGRAM("sum_of_products"),
-                                      PROGRAM("sum_of_turned"),
-                                      PROGRAM("tied")};
+  static const char *const names[] = {
+      PROGRAM("alibi"),        PROGRAM("attention_called"), PROGRAM("attention_mask"), PROGRAM("attention_spelled"),
+      PROGRAM("batch_merged"), PROGRAM("biases"),           PROGRAM("block"),          PROGRAM("convolution"),
+      PROGRAM("dropout"),      PROGRAM("functions"),        PROGRAM("hazard"),         PROGRAM("integers"),
+      PROGRAM("mlp"),          PROGRAM("optimizers"),       PROGRAM("parameters"),     PROGRAM("shapes"),
+      PROGRAM("state"),        PROGRAM("sum_of_products"),  PROGRAM("sum_of_turned"),  PROGRAM("tied")};
   (void)state;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     program_compare(names[i], "test", "fp32", NULL);
@@ -417,6 +404,14 @@ static void gpt2_fp32(void **state) {
 static void llama_fp32(void **state) {
   (void)state;
   program_compare(MODEL("llama"), "small", "fp32", NULL);
+}
+
+// Linear biases through cuDNN, and through kernels of our own.
+static void bloom(void **state) {
+  (void)state;
+  program_compare(MODEL("bloom"), "tiny", "bf16", NULL);
+  program_compare(LAYOUTS("alibi"), "test", "bf16", "ringz");
+  program_compare(LAYOUTS("alibi"), "test", "fp32", "ringpad3");
 }
 
 static void gpt2_bf16(void **state) {
@@ -452,7 +447,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(programs_fp32), cmocka_unit_test(gpt2_fp32),  cmocka_unit_test(llama_fp32),
       cmocka_unit_test(gpt2_bf16),     cmocka_unit_test(llama_bf16), cmocka_unit_test(biases),
-      cmocka_unit_test(rings),
+      cmocka_unit_test(rings),         cmocka_unit_test(bloom),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

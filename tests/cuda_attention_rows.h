@@ -15,7 +15,7 @@
 typedef struct {
   const Attention *a;
   const uint16_t *q, *k, *v, *o, *d_o, *dq, *dk, *dv;  // as the kernel saw and left them, with the strides of `a`
-  const float *statistics;
+  const float *statistics, *slopes;                    // slopes: if it is biased
 } Rows;
 
 typedef struct {
@@ -69,13 +69,19 @@ static inline int64_t rows_seen(const Attention *a, int64_t query) {
   return a->causal ? query + 1 : a->keys;
 }
 
+static inline double rows_score(const Rows *r, RowsHead h, int64_t query, int64_t key) {
+  const Attention *a = r->a;
+  const double dot = rows_dot(a, rows_query(r->q, a->stride_q, h, query), rows_key(r->k, a->stride_k, h, key));
+  return a->scale * dot + (a->biased ? (double)r->slopes[h.head * a->groups + h.group] * (double)(key - query) : 0);
+}
+
 // The row of o and its statistic: scores in work[keys].
 static inline double rows_forward(const Rows *r, RowsHead h, int64_t query, double *work, double *o, double *rounded) {
   const Attention *a = r->a;
   const int64_t keys = rows_seen(a, query);
   double most = -INFINITY, sum = 0;
   for (int64_t j = 0; j < keys; j++) {
-    work[j] = a->scale * rows_dot(a, rows_query(r->q, a->stride_q, h, query), rows_key(r->k, a->stride_k, h, j));
+    work[j] = rows_score(r, h, query, j);
     most = fmax(most, work[j]);
   }
   for (int64_t j = 0; j < keys; j++) {
@@ -136,14 +142,14 @@ static inline void rows_check_key(const Rows *r, RowsHead h, int64_t key, RowsEr
   const int64_t d = a->depth;
   double *sums = calloc((size_t)(6 * d), sizeof *sums);
   double *dk = sums, *dk_low = dk + d, *dv = dk_low + d, *dv_low = dv + d, *one_dk = dv_low + d, *one_dv = one_dk + d;
-  const uint16_t *k = rows_key(r->k, a->stride_k, h, key), *v = rows_key(r->v, a->stride_v, h, key);
+  const uint16_t *v = rows_key(r->v, a->stride_v, h, key);
   for (h.group = 0; h.group < a->groups; h.group++) {
     for (int64_t i = 0; i < d; i++) {
       one_dk[i] = one_dv[i] = 0;
     }
     for (int64_t query = a->causal ? key : 0; query < a->queries; query++) {
       const uint16_t *q = rows_query(r->q, a->stride_q, h, query), *d_o = rows_query(r->d_o, a->stride_do, h, query);
-      const double p = exp(a->scale * rows_dot(a, q, k) - (double)r->statistics[rows_statistic(a, h, query)]);
+      const double p = exp(rows_score(r, h, query, key) - (double)r->statistics[rows_statistic(a, h, query)]);
       const double delta = rows_dot(a, d_o, rows_query(r->o, a->stride_o, h, query));
       const double ds = a->scale * p * (rows_dot(a, d_o, v) - delta);
       const double p_low = rows_round(a, p), ds_low = rows_round(a, ds);

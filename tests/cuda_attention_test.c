@@ -81,7 +81,7 @@ static Values values_create(const Shape *s, ElementType type) {
     memset(values.tensor[t], 0xff, (size_t)(elements_of(s, t) * element_type_bytes(type)));
   }
   values.statistics = calloc((size_t)statistics_of(s), sizeof(double));
-  values.slopes = cuda_slopes(s->heads * s->groups, type == TYPE_F64 ? TYPE_F64 : TYPE_F32);
+  values.slopes = elements_slopes(s->heads * s->groups, type == TYPE_F64 ? TYPE_F64 : TYPE_F32);
   return values;
 }
 

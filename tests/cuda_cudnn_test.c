@@ -11,6 +11,7 @@
 #include "kernels/cpu/attention.h"
 #include "runtime/cuda/cudnn_attention.h"
 #include "tests/cuda_attention_rows.h"
+#include "tests/elements.h"
 
 enum { REPLAYS = 50 };
 
@@ -27,18 +28,30 @@ typedef struct {
   ElementType type;
   bool causal, fused;  // fused: q, k and v are columns of one matrix, as are their gradients
   int64_t batch, queries, keys, heads, groups, depth;
+  bool biased;
 } Case;
 
-static const Case cases[] = {
-    {TYPE_BF16, true, false, 1, 128, 128, 2, 1, 64},     {TYPE_BF16, true, true, 2, 256, 256, 2, 4, 128},
-    {TYPE_F16, true, false, 2, 200, 200, 3, 2, 64},      {TYPE_BF16, false, false, 2, 130, 130, 1, 2, 72},
-    {TYPE_F16, false, true, 1, 192, 192, 2, 2, 32},      {TYPE_BF16, false, false, 1, 128, 250, 2, 1, 128},
-    {TYPE_BF16, true, false, 1, 256, 256, 1, 2, 256},    {TYPE_BF16, true, true, 3, 255, 255, 2, 1, 128},
-    {TYPE_BF16, true, false, 2, 4096, 4096, 8, 4, 128},  {TYPE_BF16, true, true, 2, 4096, 4096, 8, 4, 128},
-    {TYPE_BF16, true, false, 4, 1000, 1000, 25, 1, 64},  {TYPE_BF16, true, true, 16, 1024, 1024, 12, 1, 64},
-    {TYPE_BF16, true, true, 4, 4096, 4096, 8, 4, 64},    {TYPE_BF16, false, false, 2, 4096, 4096, 8, 4, 128},
-    {TYPE_F16, true, false, 2, 2048, 2048, 16, 1, 128},  {TYPE_BF16, true, false, 2, 2048, 2048, 8, 1, 256},
-    {TYPE_BF16, true, false, 1, 32768, 32768, 8, 4, 128}};
+static const Case cases[] = {{TYPE_BF16, true, false, 1, 128, 128, 2, 1, 64, false},
+                             {TYPE_BF16, true, true, 2, 256, 256, 2, 4, 128, false},
+                             {TYPE_F16, true, false, 2, 200, 200, 3, 2, 64, false},
+                             {TYPE_BF16, false, false, 2, 130, 130, 1, 2, 72, false},
+                             {TYPE_F16, false, true, 1, 192, 192, 2, 2, 32, false},
+                             {TYPE_BF16, false, false, 1, 128, 250, 2, 1, 128, false},
+                             {TYPE_BF16, true, false, 1, 256, 256, 1, 2, 256, false},
+                             {TYPE_BF16, true, true, 3, 255, 255, 2, 1, 128, false},
+                             {TYPE_BF16, true, false, 2, 256, 256, 2, 2, 64, true},
+                             {TYPE_F16, true, true, 1, 128, 128, 2, 1, 128, true},
+                             {TYPE_BF16, true, false, 2, 4096, 4096, 8, 4, 128, true},
+                             {TYPE_BF16, true, true, 16, 1024, 1024, 16, 1, 64, true},
+                             {TYPE_BF16, true, false, 2, 4096, 4096, 8, 4, 128, false},
+                             {TYPE_BF16, true, true, 2, 4096, 4096, 8, 4, 128, false},
+                             {TYPE_BF16, true, false, 4, 1000, 1000, 25, 1, 64, false},
+                             {TYPE_BF16, true, true, 16, 1024, 1024, 12, 1, 64, false},
+                             {TYPE_BF16, true, true, 4, 4096, 4096, 8, 4, 64, false},
+                             {TYPE_BF16, false, false, 2, 4096, 4096, 8, 4, 128, false},
+                             {TYPE_F16, true, false, 2, 2048, 2048, 16, 1, 128, false},
+                             {TYPE_BF16, true, false, 2, 2048, 2048, 8, 1, 256, false},
+                             {TYPE_BF16, true, false, 1, 32768, 32768, 8, 4, 128, false}};
 
 static void set3(int64_t *stride, int64_t batch, int64_t position, int64_t head) {
   stride[0] = batch;
@@ -49,6 +62,7 @@ static void set3(int64_t *stride, int64_t batch, int64_t position, int64_t head)
 static Attention attention_of(const Case *c) {
   Attention a = {.type = c->type,
                  .causal = c->causal,
+                 .biased = c->biased,
                  .scale = 1 / sqrt((double)c->depth),
                  .batch = c->batch,
                  .queries = c->queries,
@@ -101,6 +115,7 @@ static Errors errors_of(const Attention *a, const Tensors *t, bool gradient) {
     x[i] = (const uint16_t *)(const void *)t->host[i];
   }
   const Rows rows = {.a = a,
+                     .slopes = (const float *)(const void *)t->host[CUDNN_SLOT_SLOPES],
                      .q = x[0],
                      .k = x[1],
                      .v = x[2],
@@ -155,6 +170,10 @@ static bool expect_all(const Attention *a, const Tensors *t, bool gradient, cons
     const Errors wrong = errors_of(&other, t, gradient);
     assert_false(rows_fine(a, &wrong.o));
     assert_false(gradient && (rows_fine(a, &wrong.dq) || rows_fine(a, &wrong.dk) || rows_fine(a, &wrong.dv)));
+    other = *a;
+    other.biased = false;
+    const Errors unbiased = errors_of(&other, t, gradient);
+    assert_false(a->biased && (rows_fine(a, &unbiased.o) || (gradient && rows_fine(a, &unbiased.dk))));
   }
   return fine;
 }
@@ -195,6 +214,10 @@ static void test_refusals(void **state) {
   a.parts = 1;
   a.origin_term[0] = 1;
   refused(cudnn, &a, false, arena, "position 0");
+  a = good;
+  a.biased = true;
+  a.causal = false;
+  refused(cudnn, &a, false, arena, "without a causal mask");
   a = good;
   a.keys = 2 * a.queries;
   refused(cudnn, &a, false, arena, "another number of keys");
@@ -239,7 +262,7 @@ static void test_operations(void **state) {
     skip();
   }
   Arena *arena = arena_create();
-  for (size_t i = 0; i < 8; i++) {
+  for (size_t i = 0; i < 10; i++) {
     const Attention a = attention_of(&cases[i]);
     for (int gradient = 0; gradient < 2; gradient++) {
       CudnnAttention *made = NULL, *again = NULL;
@@ -267,15 +290,14 @@ static float *floats_of(const Attention *a, const uint16_t *x, int64_t count) {
 }
 
 // The rows that results are held against agree with attention in f32 on the CPU, and not with another problem.
-static void test_rows(void **state) {
-  (void)state;
-  const Attention a = attention_of(&cases[2]);
+static void check_rows(const Case *c) {
+  const Attention a = attention_of(c);
   const int64_t of_q = a.batch * a.stride_q[0], of_k = a.batch * a.stride_k[0];
-  const int64_t count[CUDNN_SLOTS] = {of_q, of_k, of_k, of_q, a.batch * a.heads * a.groups * a.queries,
-                                      of_q, of_q, of_k, of_k};
-  uint16_t *half[CUDNN_SLOTS];
-  float *full[CUDNN_SLOTS];
-  for (int i = 0; i < CUDNN_SLOTS; i++) {
+  const int64_t count[CUDNN_SLOT_SLOPES] = {of_q, of_k, of_k, of_q, a.batch * a.heads * a.groups * a.queries,
+                                            of_q, of_q, of_k, of_k};
+  uint16_t *half[CUDNN_SLOT_SLOPES];
+  float *full[CUDNN_SLOT_SLOPES], *slopes = elements_slopes(a.heads * a.groups, TYPE_F32);
+  for (int i = 0; i < CUDNN_SLOT_SLOPES; i++) {
     half[i] = calloc((size_t)count[i], sizeof **half);
     assert_non_null(half[i]);
     fill(half[i], count[i], a.type, (uint64_t)i + 1);
@@ -283,7 +305,7 @@ static void test_rows(void **state) {
   }
   Attention same = a;
   same.type = TYPE_F32;
-  char *at[CUDNN_SLOTS];
+  char *at[CUDNN_SLOT_SLOPES];
   memcpy(at, full, sizeof at);
   const AttentionPorts ports = {.q = at[0],
                                 .k = at[1],
@@ -293,29 +315,37 @@ static void test_rows(void **state) {
                                 .d_o = at[5],
                                 .dq = at[6],
                                 .dk = at[7],
-                                .dv = at[8]};
+                                .dv = at[8],
+                                .slopes = (char *)slopes};
   char *scratch = malloc((size_t)attention_scratch_bytes(&same) + 64);
   Pool *pool = pool_create(1);
   assert_true(scratch && pool);
   attention_run(&same, simd_select(), pool, &ports, &scratch);
   attention_grad_run(&same, simd_select(), pool, &ports, &scratch);
-  for (int i = CUDNN_SLOT_O; i < CUDNN_SLOTS; i++) {
+  for (int i = CUDNN_SLOT_O; i < CUDNN_SLOT_SLOPES; i++) {
     for (int64_t j = 0; j < count[i]; j++) {
       half[i][j] = a.type == TYPE_F16 ? f16_of_f32(full[i][j]) : bf16_of_f32(full[i][j]);
     }
   }
-  Tensors t = {0};
-  for (int i = 0; i < CUDNN_SLOTS; i++) {
+  Tensors t = {.host[CUDNN_SLOT_SLOPES] = (char *)slopes};
+  for (int i = 0; i < CUDNN_SLOT_SLOPES; i++) {
     t.host[i] = i == CUDNN_SLOT_STATISTICS ? (char *)full[i] : (char *)half[i];
   }
   const Errors e = errors_of(&a, &t, true);
   assert_true(expect_all(&a, &t, true, &e));
   pool_destroy(pool);
   free(scratch);
-  for (int i = 0; i < CUDNN_SLOTS; i++) {
+  free(slopes);
+  for (int i = 0; i < CUDNN_SLOT_SLOPES; i++) {
     free(half[i]);
     free(full[i]);
   }
+}
+
+static void test_rows(void **state) {
+  (void)state;
+  check_rows(&cases[2]);
+  check_rows(&cases[8]);
 }
 
 // --- on a GPU ---
@@ -359,17 +389,19 @@ static Tensors tensors_make(Gpu *gpu, const Case *c, const Attention *a) {
   Tensors t = {0};
   const int64_t of_q = 2 * a->batch * a->stride_q[0], of_o = 2 * a->batch * a->stride_o[0];
   const int64_t of_k = c->fused ? 0 : 2 * a->batch * a->stride_k[0];
-  const int64_t rows = a->batch * a->heads * a->groups * a->queries;
-  const int64_t bytes[CUDNN_SLOTS] = {of_q, of_k, of_k, of_o, 4 * rows, of_o, of_q, of_k, of_k};
+  const int64_t heads = a->heads * a->groups, rows = a->batch * heads * a->queries;
+  const int64_t bytes[CUDNN_SLOTS] = {of_q, of_k, of_k, of_o, 4 * rows, of_o, of_q, of_k, of_k, 4 * heads};
   for (int i = 0; i < CUDNN_SLOTS; i++) {
     t.bytes[i] = bytes[i];
     if (bytes[i] == 0) {
       continue;
     }
     check(gpu, gpu->cuda.memory_allocate(&t.slots[i], (size_t)bytes[i]));
-    t.host[i] = malloc((size_t)bytes[i]);
+    t.host[i] = i == CUDNN_SLOT_SLOPES ? elements_slopes(heads, TYPE_F32) : malloc((size_t)bytes[i]);
     assert_non_null(t.host[i]);
-    if (i < CUDNN_SLOT_O || i == CUDNN_SLOT_DO) {
+    if (i == CUDNN_SLOT_SLOPES) {
+      check(gpu, gpu->cuda.copy_in(t.slots[i], t.host[i], (size_t)bytes[i], gpu->stream));
+    } else if (i < CUDNN_SLOT_O || i == CUDNN_SLOT_DO) {
       fill((uint16_t *)(void *)t.host[i], bytes[i] / 2, a->type, (uint64_t)i + 1);
       check(gpu, gpu->cuda.copy_in(t.slots[i], t.host[i], (size_t)bytes[i], gpu->stream));
     } else {
@@ -385,7 +417,8 @@ static Tensors tensors_make(Gpu *gpu, const Case *c, const Attention *a) {
 }
 
 static bool is_output(int slot, bool gradient) {
-  return gradient ? slot >= CUDNN_SLOT_DQ : slot == CUDNN_SLOT_O || slot == CUDNN_SLOT_STATISTICS;
+  return gradient ? slot >= CUDNN_SLOT_DQ && slot <= CUDNN_SLOT_DV
+                  : slot == CUDNN_SLOT_O || slot == CUDNN_SLOT_STATISTICS;
 }
 
 // Copies what a pass makes to the host; true if all of it is what was there before.
@@ -430,7 +463,10 @@ static float replay(Gpu *gpu, const CudnnAttention *plan, Tensors *t, bool gradi
   check(gpu, cuda->event_create(&begin, CUDA_EVENT_DEFAULT));
   check(gpu, cuda->event_create(&end, CUDA_EVENT_DEFAULT));
   check(gpu, cuda->capture_begin(gpu->stream, CUDA_CAPTURE_THREAD_LOCAL));
-  const bool launched = cudnn_attention_launch(gpu->cudnn, plan, t->slots, workspace, gpu->stream, &error);
+  uint64_t slots[CUDNN_SLOTS];
+  memcpy(slots, t->slots, sizeof slots);
+  slots[gradient ? CUDNN_SLOT_SLOPES : CUDNN_SLOT_DO] = t->slots[CUDNN_SLOT_SLOPES];
+  const bool launched = cudnn_attention_launch(gpu->cudnn, plan, slots, workspace, gpu->stream, &error);
   check(gpu, cuda->capture_end(gpu->stream, &graph));
   if (!launched) {
     fail_msg("%s", error.text);
@@ -472,10 +508,13 @@ static void report(const Attention *a, const Case *c, const CudnnAttention *plan
         "B %lld T %lld %lld/%lld d %lld %s%s%s %s: %.3f ms, %.0f TFLOP/s, workspace %.1f MiB, bits %s, "
         "error %.2g of %.2g, %s\n",
         (long long)a->batch, (long long)a->queries, (long long)(a->heads * a->groups), (long long)a->heads,
-        (long long)a->depth, element_type_name(a->type), a->causal ? " causal" : "", c->fused ? " fused" : "",
-        gradient ? "gradient" : "forward", (double)milliseconds, flops_of(a, gradient) / (double)milliseconds / 1e9,
-        (double)cudnn_attention_workspace(plan) / 1048576, same ? "equal" : "differ", error->got, error->rounded,
-        cudnn_attention_form(plan));
+        (long long)a->depth, element_type_name(a->type),
+        a->biased   ? " biased"
+        : a->causal ? " causal"
+                    : "",
+        c->fused ? " fused" : "", gradient ? "gradient" : "forward", (double)milliseconds,
+        flops_of(a, gradient) / (double)milliseconds / 1e9, (double)cudnn_attention_workspace(plan) / 1048576,
+        same ? "equal" : "differ", error->got, error->rounded, cudnn_attention_form(plan));
   }
 }
 

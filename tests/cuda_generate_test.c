@@ -22,6 +22,7 @@ static const ModelSource sources[] = {
     {"models/gpt2.mdl", "gpt2_124m", {NULL}},
     {"models/gpt2.mdl", "tiny", {NULL}},
     {"models/gpt2.mdl", "gpt2_1558m", {NULL}},
+    {"models/bloom.mdl", "tiny", {NULL}},
     {"models/llama.mdl", "small", {NULL}},
     {"models/llama.mdl", "llama_1b", {NULL}},
     {"models/llama.mdl", "llama3_8b", {NULL}},

@@ -235,15 +235,6 @@ static inline double cuda_draw_real(CudaDraw *draw) {  // in [-1, 1)
   return (double)cuda_draw(draw) / (double)((uint32_t)1 << 30) - 1.0;
 }
 
-// Slopes of that many heads, in memory of its own: some the other way, some none.
-static inline void *cuda_slopes(int64_t heads, ElementType type) {
-  void *slopes = malloc((size_t)(heads * element_type_bytes(type)));
-  for (int64_t i = 0; i < heads; i++) {
-    element_set_at(type, slopes, i, i % 4 == 2 ? 0 : (i % 4 == 1 ? -1.0 : 1.0) / (double)(8 << i % 7));
-  }
-  return slopes;
-}
-
 // --- compiling without a GPU ---
 
 // Compiles a text for each target; false, with the reason printed, if the compiler cannot be opened.

@@ -1,4 +1,5 @@
-// parity_test.c: ten steps of a tiny GPT-2 and Llama against PyTorch: losses, gradients, norms, weights at the end.
+// parity_test.c: ten steps of a tiny GPT-2, Llama and BLOOM against PyTorch: losses, gradients, norms, weights at the
+// end.
 //
 // The figures in tests/parity/*.safetensors come from tests/parity/make.py, which says what they are.
 #include <math.h>
@@ -225,6 +226,12 @@ static void test_llama_fp32(void **state) {
   expect_parity("llama", &single);
 }
 
+static void test_bloom(void **state) {
+  (void)state;
+  expect_parity("bloom", &exact);
+  expect_parity("bloom", &single);
+}
+
 static void test_microbatches(void **state) {
   (void)state;
   Case how = exact;
@@ -251,8 +258,9 @@ static void test_mistakes_are_seen(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gpt2_fp64),  cmocka_unit_test(test_gpt2_fp32),    cmocka_unit_test(test_llama_fp64),
-      cmocka_unit_test(test_llama_fp32), cmocka_unit_test(test_microbatches), cmocka_unit_test(test_mistakes_are_seen),
+      cmocka_unit_test(test_gpt2_fp64),         cmocka_unit_test(test_gpt2_fp32),    cmocka_unit_test(test_llama_fp64),
+      cmocka_unit_test(test_llama_fp32),        cmocka_unit_test(test_microbatches), cmocka_unit_test(test_bloom),
+      cmocka_unit_test(test_mistakes_are_seen),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

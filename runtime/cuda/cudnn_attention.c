@@ -2,8 +2,8 @@
 //
 // B: batch, H: heads of q (heads * groups), K: heads of k, S: queries, T: keys, D: depth. Scores p [B, H, S, T] are
 // virtual. Forward:
-//   p = scale * q k^T, with -inf where key > query if causal; m = max p; e = exp(p - m); z = sum e;
-//   statistics = m + log z; o = (e / z) v.
+//   p = scale * q k^T + slopes * (key - query) if biased, with -inf where key > query if causal; m = max p; e = exp(p -
+//   m); z = sum e; statistics = m + log z; o = (e / z) v.
 // Gradient, with w = exp(p - statistics):
 //   delta = sum over depth of do * o; dv = w^T do; ds = scale * w * (do v^T - delta); dk = ds^T q; dq = ds k,
 // where dk and dv are summed over the heads that share a head of k. delta and an f32 copy of dq, which the engine adds
@@ -58,15 +58,15 @@ static bool place_fits(const Place *place) {
 }
 
 static bool places_fit(const Attention *a, bool gradient) {
-  const Place *const places[CUDNN_SLOTS] = {&a->q,   &a->k,  &a->v,  &a->o, &a->statistics,
-                                            &a->d_o, &a->dq, &a->dk, &a->dv};
-  const int count = gradient ? CUDNN_SLOTS : CUDNN_SLOT_DO;
+  const Place *const places[CUDNN_SLOTS] = {&a->q,   &a->k,  &a->v,  &a->o,  &a->statistics,
+                                            &a->d_o, &a->dq, &a->dk, &a->dv, &a->slopes};
+  const int count = gradient ? CUDNN_SLOT_SLOPES : CUDNN_SLOT_DO;
   for (int i = 0; i < count; i++) {
     if (!place_fits(places[i])) {
       return false;
     }
   }
-  return true;
+  return !a->biased || place_fits(&a->slopes);
 }
 
 // NULL, or why the problem is refused before cuDNN is asked.
@@ -89,6 +89,9 @@ static const char *refusal(const Cudnn *cudnn, const Attention *a, bool gradient
   }
   if (a->causal && a->queries != a->keys) {
     return "causal, with another number of keys than of queries";
+  }
+  if (a->biased && !a->causal) {
+    return "linear biases without a causal mask";
   }
   if (a->queries < 2 || a->keys < 2) {
     return "a single query or key";
@@ -118,6 +121,7 @@ static Attention problem_of(const Attention *a, bool gradient) {
   memset(&problem, 0, sizeof problem);
   problem.type = a->type;
   problem.causal = a->causal;
+  problem.biased = a->biased;
   problem.scale = a->scale;
   problem.batch = a->batch;
   problem.queries = a->queries;
@@ -217,18 +221,34 @@ static CudnnTensor on_scores(Builder *b, CudnnPointwiseMode mode, const CudnnTen
   return y;
 }
 
-static CudnnTensor position(Builder *b, const CudnnTensor *p, int64_t axis) {
+static CudnnTensor position(Builder *b, const CudnnTensor *p, int64_t axis, CudnnType precision) {
   const CudnnTensor y = scores(b, CUDNN_I32);
-  const CudnnPointwise operation = {.mode = CUDNN_INDEX, .precision = CUDNN_F32, .axis = axis, .x = p, .y = &y};
+  const CudnnPointwise operation = {.mode = CUDNN_INDEX, .precision = precision, .axis = axis, .x = p, .y = &y};
   cudnn_graph_pointwise(&b->graph, &operation);
   return y;
+}
+
+// p with the linear biases of the heads
+static CudnnTensor biased(Builder *b, const CudnnTensor *p) {
+  if (!b->a->biased) {
+    return *p;
+  }
+  const int64_t size[CUDNN_DIMS] = {1, b->heads, 1, 1}, stride[CUDNN_DIMS] = {b->heads, 1, 1, 1};
+  const CudnnTensor slopes = memory(b, CUDNN_SLOT_SLOPES, CUDNN_F32, size, stride);
+  const CudnnTensor query = position(b, p, 2, CUDNN_I32), key = position(b, p, 3, CUDNN_I32);
+  const CudnnTensor distance = scores(b, CUDNN_I32);
+  const CudnnPointwise subtract = {
+      .mode = CUDNN_SUBTRACT, .precision = CUDNN_I32, .x = &key, .b = &query, .y = &distance};
+  cudnn_graph_pointwise(&b->graph, &subtract);
+  const CudnnTensor bias = on_scores(b, CUDNN_MULTIPLY, &distance, &slopes);
+  return on_scores(b, CUDNN_ADD, p, &bias);
 }
 
 static CudnnTensor mask(Builder *b, const CudnnTensor *p) {
   if (!b->a->causal) {
     return *p;
   }
-  const CudnnTensor query = position(b, p, 2), key = position(b, p, 3);
+  const CudnnTensor query = position(b, p, 2, CUDNN_F32), key = position(b, p, 3, CUDNN_F32);
   const CudnnTensor seen = scores(b, CUDNN_BOOL), masked = value(b, VALUE_MASKED), y = scores(b, CUDNN_F32);
   const CudnnPointwise compare = {.mode = CUDNN_NOT_LESS, .precision = CUDNN_BOOL, .x = &query, .b = &key, .y = &seen};
   const CudnnPointwise choose = {
@@ -248,7 +268,7 @@ static void describe_forward(Builder *b) {
   const CudnnTensor product = scores(b, CUDNN_F32), scale = value(b, VALUE_SCALE);
   cudnn_graph_matmul(&b->graph, &q, &k, &product);
   const CudnnTensor scaled = on_scores(b, CUDNN_MULTIPLY, &product, &scale);
-  const CudnnTensor p = mask(b, &scaled);
+  const CudnnTensor with_bias = biased(b, &scaled), p = mask(b, &with_bias);
   const CudnnTensor most = row(b), sum = row(b), log_sum = row(b), weight = scores(b, b->type);
   cudnn_graph_reduce(&b->graph, CUDNN_MAX, &p, &most);
   const CudnnTensor below = on_scores(b, CUDNN_SUBTRACT, &p, &most);
@@ -297,7 +317,7 @@ static void describe_gradient(Builder *b) {
   const CudnnTensor product = scores(b, CUDNN_F32);
   cudnn_graph_matmul(&b->graph, &q, &k, &product);
   const CudnnTensor scaled = on_scores(b, CUDNN_MULTIPLY, &product, &scale);
-  const CudnnTensor below = on_scores(b, CUDNN_SUBTRACT, &scaled, &statistics);
+  const CudnnTensor with_bias = biased(b, &scaled), below = on_scores(b, CUDNN_SUBTRACT, &with_bias, &statistics);
   const CudnnTensor p = mask(b, &below);
   const CudnnTensor weight = on_scores(b, CUDNN_EXP, &p, NULL);
   add_keys(b, &weight, &d_o, &dv);
@@ -413,6 +433,7 @@ static void *pointer_of(CudaAddress address) {
 
 bool cudnn_attention_launch(Cudnn *cudnn, const CudnnAttention *attention, const uint64_t *slots, CudaAddress workspace,
                             CudaStream stream, Error *error) {
+  const CudnnSlot last = attention->gradient ? CUDNN_SLOT_SLOPES : CUDNN_SLOT_DO;  // where the slopes are given
   float scale = attention->scale, masked = attention->masked, one = attention->one;
   void *addresses[BINDINGS] = {[VALUE_SCALE] = &scale,
                                [VALUE_MASKED] = &masked,
@@ -425,11 +446,12 @@ bool cudnn_attention_launch(Cudnn *cudnn, const CudnnAttention *attention, const
     if (attention->number[i] == 0) {
       continue;
     }
-    if (i < CUDNN_SLOTS && slots[i] % CUDNN_ADDRESS_ALIGN) {
+    const uint64_t *const slot = i < CUDNN_SLOTS ? &slots[i == CUDNN_SLOT_SLOPES ? last : (CudnnSlot)i] : NULL;
+    if (slot && *slot % CUDNN_ADDRESS_ALIGN) {
       return error_set(error, 1, "attention: memory that is not aligned to %d bytes", CUDNN_ADDRESS_ALIGN);
     }
     numbers[count] = attention->number[i];
-    addresses[count++] = i < CUDNN_SLOTS ? pointer_of(slots[i]) : addresses[i];
+    addresses[count++] = slot ? pointer_of(*slot) : addresses[i];
   }
   return cudnn_plan_run(cudnn, &attention->plan, numbers, addresses, count, workspace, stream, error);
 }

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""make.py: trains a tiny GPT-2 and a tiny Llama with PyTorch and records what tests/parity_test.c compares with.
+"""make.py: trains a tiny GPT-2, Llama and BLOOM with PyTorch and records what tests/parity_test.c compares with.
 
-    python tests/parity/make.py          # needs torch; writes gpt2.safetensors and llama.safetensors beside this file
+    python tests/parity/make.py          # needs torch; writes gpt2, llama and bloom.safetensors beside this file
+    python tests/parity/make.py bloom    # one of them
 
-The models are those of gpt2.mdl and llama.mdl, written with PyTorch's own layers, losses and optimizer. In each file:
+The models are those of gpt2.mdl, llama.mdl and bloom.mdl, written with PyTorch's own layers, losses and optimizer. In each file:
 
     weight.NAME        BF16  initial parameters; every one is exact in bfloat16, so all precisions start alike
     tokens, targets    I32   [step, batch, seq]
@@ -19,6 +20,7 @@ import json
 import math
 import pathlib
 import struct
+import sys
 
 import numpy
 import torch
@@ -27,6 +29,7 @@ import torch.nn.functional as F
 STEPS, WARMUP, PEAK, DECAY, CLIP = 10, 3, 3e-3, 0.1, 1.0
 VOCAB, EMBED, LAYERS, BATCH, SEQ = 61, 32, 2, 4, 24
 PLACES, HEADS = 32, 2
+BLOOM_EMBED, BLOOM_HEADS = 24, 6
 KV_HEADS, GROUP, HD, FFN, THETA, Z_WEIGHT = 2, 2, 8, 48, 10000.0, 1e-4
 
 
@@ -128,6 +131,63 @@ class Llama:
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten()) + Z_WEIGHT * z
 
 
+def slopes(heads):
+    """Of ALiBi: a geometric sequence; between two powers of two, the rest is every other one of the longer sequence."""
+    if heads & (heads - 1) == 0:
+        first = 2 ** -(8 / heads)
+        return [first ** (i + 1) for i in range(heads)]
+    below = 1 << (heads.bit_length() - 1)
+    return slopes(below) + slopes(2 * below)[::2][: heads - below]
+
+
+class Bloom:
+    name, seed = "bloom", 20221109
+
+    @staticmethod
+    def shapes():
+        embed, heads = BLOOM_EMBED, BLOOM_HEADS
+        shapes = {"table": (VOCAB, embed)}
+        for layer in range(LAYERS):
+            at = f"layers.{layer}."
+            for part in "qkv":
+                shapes[f"{at}{part}.w"] = (embed, heads, embed // heads)
+                shapes[f"{at}{part}.b"] = (heads, embed // heads)
+            shapes[at + "out.w"], shapes[at + "out.b"] = (heads, embed // heads, embed), (embed,)
+            shapes[at + "up.w"], shapes[at + "up.b"] = (embed, 4 * embed), (4 * embed,)
+            shapes[at + "down.w"], shapes[at + "down.b"] = (4 * embed, embed), (embed,)
+            for norm in "ln_1", "ln_2":
+                shapes[f"{at}{norm}.scale"], shapes[f"{at}{norm}.bias"] = (embed,), (embed,)
+        for norm in "ln_embed", "ln_f":
+            shapes[f"{norm}.scale"], shapes[f"{norm}.bias"] = (embed,), (embed,)
+        return shapes
+
+    @staticmethod
+    def loss(p, tokens, targets):
+        embed, heads = BLOOM_EMBED, BLOOM_HEADS
+
+        def linear(x, at, width):
+            return F.linear(x, p[at + ".w"].reshape(width, -1).T, p[at + ".b"].reshape(-1))
+
+        def norm(x, at):
+            return F.layer_norm(x, (embed,), p[at + ".scale"], p[at + ".bias"], 1e-5)
+
+        kind = {"dtype": p["table"].dtype, "device": p["table"].device}
+        places = torch.arange(tokens.shape[1], **kind)
+        bias = torch.tensor(slopes(heads), **kind)[:, None, None] * (places[None, :] - places[:, None])
+        bias = bias.masked_fill(places[None, :] > places[:, None], -math.inf)
+        x = norm(F.embedding(tokens, p["table"]), "ln_embed")
+        for layer in range(LAYERS):
+            at = f"layers.{layer}."
+            h = norm(x, at + "ln_1")
+            q, k, v = (linear(h, at + part, embed).unflatten(-1, (heads, -1)).transpose(1, 2) for part in "qkv")
+            o = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+            x = x + linear(o.transpose(1, 2).flatten(2), at + "out", embed)
+            h = norm(x, at + "ln_2")
+            x = x + linear(F.gelu(linear(h, at + "up", embed), approximate="tanh"), at + "down", embed * 4)
+        logits = norm(x, "ln_f") @ p["table"].T
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
 def weights(model):
     """Random parameters, none at a value where a mistake would not show: scales around 1, biases around 0."""
     generator = torch.Generator().manual_seed(model.seed)
@@ -217,5 +277,6 @@ def record(model, directory):
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    for each in Gpt2, Llama:
-        record(each, pathlib.Path(__file__).resolve().parent)
+    for each in Gpt2, Llama, Bloom:
+        if each.name in sys.argv[1:] or len(sys.argv) == 1:
+            record(each, pathlib.Path(__file__).resolve().parent)
