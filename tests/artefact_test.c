@@ -58,6 +58,8 @@ static void attention_set(Attention *a) {
                    .key_parts = 2,
                    .key_origin = {8, 20},
                    .key_end = 30,
+                   .biased = true,
+                   .slopes = transient,
                    .batch = 2,
                    .queries = 4,
                    .keys = 4,
