@@ -325,22 +325,24 @@ static bool trainer_diverged(const Trainer *t, bool skipped, Error *error) {
   return true;
 }
 
-// Submits steps as far ahead as the device allows; at least one.
+// Submits steps as far ahead as the device allows; at least one. One that is timed instruction by instruction takes
+// long to submit, and is waited for by itself.
 static bool trainer_submit(Trainer *t, Error *error) {
   Session *session = &t->session;
   if (t->submitted == t->line.step) {
     t->done_at = clock_seconds();
   }
+  bool traces;
   do {
     const int64_t step = t->submitted + 1;
-    const bool traces = step >= t->trace_from && step < t->trace_from + t->options->profile;
+    traces = step >= t->trace_from && step < t->trace_from + t->options->profile;
     session_trace(session, traces);
     t->traced += traces;
     if (!feed_train(t->train_feed, session, step, error) || !session_submit(session, PROGRAM_TRAIN, step, error)) {
       return false;
     }
     t->submitted = step;
-  } while (t->submitted < t->steps && t->submitted - t->line.step <= session_ahead(session) &&
+  } while (!traces && t->submitted < t->steps && t->submitted - t->line.step <= session_ahead(session) &&
            !step_evaluates(t, t->submitted) && !step_saves(t, t->submitted) && !interrupt_requested());
   return true;
 }
