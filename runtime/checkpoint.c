@@ -33,13 +33,21 @@ static bool writer_put(Writer *writer, const void *data, size_t size, Error *err
   return io_write(writer->io, writer->fd, writer->path, data, size, error);
 }
 
-// Tensors go into the file one after the other: no more than one is in memory whole.
-static bool state_write(Writer *writer, Session *session, const States *states, const LogicalState *state,
-                        Error *error) {
-  int64_t bytes = state_bytes(state->state);
-  char *dense = malloc((size_t)bytes + 1);
-  bool done = dense || error_set(error, 3, "no memory to save '%s', %lld bytes", state->state->name, (long long)bytes);
-  done = done && state_gather(session, states, state, dense, error) && writer_put(writer, dense, (size_t)bytes, error);
+// Tensors go into the file one after the other: no more than one is in memory whole, in memory that has room for each.
+static bool states_write(Writer *writer, Session *session, const States *states, const CheckpointFile *file,
+                         Error *error) {
+  int64_t most = 0;
+  for (int i = 0; i < states->count; i++) {
+    const PlanState *state = states->at[i].state;
+    most = file->holds[state->role] && state_bytes(state) > most ? state_bytes(state) : most;
+  }
+  char *dense = malloc((size_t)most + 1);
+  bool done = dense || error_set(error, 3, "no memory to save %s, %lld bytes", writer->path, (long long)most);
+  for (int i = 0; done && i < states->count; i++) {
+    const LogicalState *state = &states->at[i];
+    done = !file->holds[state->state->role] || (state_gather(session, states, state, dense, error) &&
+                                                writer_put(writer, dense, (size_t)state_bytes(state->state), error));
+  }
   free(dense);
   return done;
 }
@@ -62,12 +70,8 @@ static bool tensors_write(Writer *writer, Session *session, const States *states
   if (!done) {
     error_set(error, 3, "no memory to save %s", writer->path);
   }
-  done = done && writer_put(writer, header.text, header.length, error);
-  for (int i = 0; done && i < states->count; i++) {
-    if (file->holds[states->at[i].state->role]) {
-      done = state_write(writer, session, states, &states->at[i], error);
-    }
-  }
+  done = done && writer_put(writer, header.text, header.length, error) &&
+         states_write(writer, session, states, file, error);
   buffer_free(&header);
   free(tensors);
   return done;

@@ -104,9 +104,22 @@ typedef struct {
   // Of the elements of the part in memory, by their strides, this rank has [low, high), the first at `offset` bytes.
   int64_t low, high, offset;
   int64_t *position;  // along the last axis, for each local one
-  char *span;         // the memory of [low, high)
+  char *span;         // the memory of [low, high); `dense` where that lies alike
   char *dense;
 } Part;
+
+// Is the part the whole tensor, in written order and without gaps?
+static bool part_is_dense(const Part *part) {
+  const PlanState *state = part->state;
+  int64_t elements = 1;
+  for (int i = 0; i < state->axis_count; i++) {
+    if (state->cut[i].count > 0 || (state->size[i] > 1 && state->stride[i] != part->dense_stride[i])) {
+      return false;
+    }
+    elements *= state->size[i];
+  }
+  return part->low == 0 && part->high == elements;
+}
 
 static bool part_open(Part *part, const StatePart *of, const int *coordinate, void *dense, Error *error) {
   const PlanState *state = of->state;
@@ -131,6 +144,10 @@ static bool part_open(Part *part, const StatePart *of, const int *coordinate, vo
   if (part->low >= part->high) {
     return true;
   }
+  if (part_is_dense(part)) {
+    part->span = part->dense;
+    return true;
+  }
   const int64_t positions = last >= 0 ? part->local[last] : 1;
   part->position = calloc((size_t)positions + 1, sizeof *part->position);
   part->span = malloc((size_t)((part->high - part->low) * element_type_bytes(state->type)));
@@ -146,7 +163,9 @@ static bool part_open(Part *part, const StatePart *of, const int *coordinate, vo
 
 static void part_close(Part *part) {
   free(part->position);
-  free(part->span);
+  if (part->span != part->dense) {
+    free(part->span);
+  }
 }
 
 static int64_t part_bytes(const Part *part) {
@@ -195,6 +214,9 @@ static void row_copy(const Part *part, int64_t at, int64_t to, bool gather) {
 
 static void part_copy(const Part *part, bool gather) {
   const PlanState *state = part->state;
+  if (part->span == part->dense) {
+    return;
+  }
   const int last = state->axis_count - 1;
   int64_t at[PLAN_MAX_AXES] = {0}, rows = 1;
   for (int i = 0; i < last; i++) {
@@ -242,10 +264,11 @@ static bool rank_copy(Session *session, int64_t rank, const StatePart *of, void 
   }
   bool done = part_open(&part, of, coordinate, dense, error);
   if (done && part.low < part.high) {
-    // What lies between the elements of this state may belong to another one: read, change, write.
+    // What lies between the elements of this state, if anything, may belong to another one: read, change, write.
     Device *device = session_device(session, rank);
     const int64_t bytes = part_bytes(&part);
-    done = session->backend->read(device, ARENA_PERSISTENT, part.offset, part.span, bytes, error);
+    done = (!gather && part.span == part.dense) ||
+           session->backend->read(device, ARENA_PERSISTENT, part.offset, part.span, bytes, error);
     if (done) {
       part_copy(&part, gather);
       done = gather || session->backend->write(device, ARENA_PERSISTENT, part.offset, part.span, bytes, error);

@@ -325,25 +325,34 @@ static bool trainer_diverged(const Trainer *t, bool skipped, Error *error) {
   return true;
 }
 
-// Submits steps as far ahead as the device allows; at least one. One that is timed instruction by instruction takes
-// long to submit, and is waited for by itself.
+static bool step_traces(const Trainer *t, int64_t step) {
+  return step >= t->trace_from && step < t->trace_from + t->options->profile;
+}
+
+// May the next step be submitted while the newest is under way? One that is timed instruction by instruction takes long
+// to submit, and is alone.
+static bool trainer_runs_ahead(const Trainer *t) {
+  const int64_t newest = t->submitted;
+  return !step_evaluates(t, newest) && !step_saves(t, newest) && !step_traces(t, newest) && !step_traces(t, newest + 1);
+}
+
+// Submits steps as far ahead as the device allows; at least one.
 static bool trainer_submit(Trainer *t, Error *error) {
   Session *session = &t->session;
   if (t->submitted == t->line.step) {
     t->done_at = clock_seconds();
   }
-  bool traces;
   do {
     const int64_t step = t->submitted + 1;
-    traces = step >= t->trace_from && step < t->trace_from + t->options->profile;
+    const bool traces = step_traces(t, step);
     session_trace(session, traces);
     t->traced += traces;
     if (!feed_train(t->train_feed, session, step, error) || !session_submit(session, PROGRAM_TRAIN, step, error)) {
       return false;
     }
     t->submitted = step;
-  } while (!traces && t->submitted < t->steps && t->submitted - t->line.step <= session_ahead(session) &&
-           !step_evaluates(t, t->submitted) && !step_saves(t, t->submitted) && !interrupt_requested());
+  } while (t->submitted < t->steps && t->submitted - t->line.step <= session_ahead(session) && trainer_runs_ahead(t) &&
+           !interrupt_requested());
   return true;
 }
 
@@ -376,8 +385,7 @@ static bool trainer_loop(Trainer *t, Error *error) {
   t->submitted = t->line.step;
   while (t->line.step < t->submitted || (t->line.step < t->steps && !interrupt_requested())) {
     const bool more =
-        t->submitted < t->steps && !interrupt_requested() &&
-        (t->submitted == t->line.step || !(step_evaluates(t, t->submitted) || step_saves(t, t->submitted)));
+        t->submitted < t->steps && !interrupt_requested() && (t->submitted == t->line.step || trainer_runs_ahead(t));
     if ((more && !trainer_submit(t, error)) || !trainer_collect(t, error)) {
       return false;
     }
