@@ -37,6 +37,7 @@ typedef struct {
 
 typedef struct {         // what a device is, in words and figures
   char name[96];         // "cpu", "NVIDIA H200"
+  char attention[256];   // where there are several ways: how attention is done, and why; else ""
   double peak_flops;     // of the plan's dot products, a second; NAN: not known
   double peak_bytes;     // of memory read and written, a second; NAN: not known
   int64_t memory_bytes;  // that this process has taken of the device; -1: the memory of the process is meant

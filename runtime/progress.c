@@ -66,6 +66,9 @@ void progress_header(Log *log, const ProgressFacts *facts) {
            word(run->model, "?"), word(run->recipe, "?"), units_count(a, run->parameters), word(run->optimizer, "?"));
   log_line(log, LOG_FAINT "layout" LOG_PLAIN "    %s, precision %s, on %s", word(run->layout, "one rank"),
            word(run->precision, element_type_name(facts->plan->real)), facts->device);
+  if (*facts->attention) {
+    log_line(log, LOG_FAINT "attention" LOG_PLAIN " %s", facts->attention);
+  }
   header_ranks(log, facts->plan);
   header_memory(log, facts->set);
   DataFacts data = data_facts(facts->data);

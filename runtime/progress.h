@@ -11,8 +11,8 @@ typedef struct {
   const Plan *plan;  // of the first stage
   const PlanSet *set;
   const Data *data;
-  const char *run, *device;
-  int64_t first, steps;  // steps before the first of this process, and the last step
+  const char *run, *device, *attention;  // attention: how it is done, or ""
+  int64_t first, steps;                  // steps before the first of this process, and the last step
   double compile_seconds;
 } ProgressFacts;
 

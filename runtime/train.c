@@ -43,7 +43,7 @@ typedef struct {
   double interval_seconds, total_seconds, live_at;  // of steps alone
   int64_t interval_steps;
   int64_t trace_from, traced;  // the first step that is traced, and how many were
-  char device[96];
+  DeviceFacts device;
 } Trainer;
 
 static int64_t choose(int64_t option, int64_t plan) {
@@ -166,14 +166,13 @@ static bool trainer_begin(Trainer *t, Error *error) {
   t->line.loss = t->line.val_loss = NAN;
   t->line.tokens = facts.tokens;
   t->skipped = facts.skipped;
-  DeviceFacts device;
-  t->session.backend->facts(t->session.device, &device);
-  snprintf(t->device, sizeof t->device, "%s", device.name);
+  t->session.backend->facts(t->session.device, &t->device);
   t->facts = (ProgressFacts){.plan = t->plan,
                              .set = t->set,
                              .data = t->data,
                              .run = t->run.path,
-                             .device = t->device,
+                             .device = t->device.name,
+                             .attention = t->device.attention,
                              .first = facts.step,
                              .steps = t->steps,
                              .compile_seconds = options->compile_seconds};

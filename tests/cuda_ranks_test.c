@@ -269,7 +269,8 @@ static void llama_trains_the_same(void **state) {
   }
 }
 
-// Keys that are not masked, and keys of another text that do not fill the last block.
+// Keys that are not masked, keys of another text that do not fill the last block, and linear biases, whose slopes are
+// cut with the heads.
 static void rings_train_the_same(void **state) {
   (void)state;
   const int count = gpus(true);
@@ -278,6 +279,8 @@ static void rings_train_the_same(void **state) {
   same_losses(MDL_SOURCE_DIR "/tests/layouts/cross.mdl", "ring2", count);
   same_losses(MDL_SOURCE_DIR "/tests/layouts/cross.mdl", "all2", count);
   same_losses(MDL_SOURCE_DIR "/tests/layouts/cross.mdl", "two", count);
+  same_losses(MDL_SOURCE_DIR "/tests/layouts/alibi.mdl", "ringz", count);
+  same_losses(MDL_SOURCE_DIR "/tests/layouts/alibi.mdl", "tp2", count);
 }
 
 static const char gpt2_layouts[] =

@@ -378,6 +378,23 @@ static double peak_flops(const CudaDevice *gpu, const Plan *plan) {
                                                          : NAN);
 }
 
+// "forward cuDNN 9.14.0, engine 2; backward kernels of our own (cuDNN: not reproducible)"
+static void attention_words(const Device *device, char *out, size_t size) {
+  size_t at = 0;
+  out[0] = 0;
+  for (int g = 0; g < 2; g++) {
+    const AttentionWay *way = &device->attention[g];
+    const char *const library = way->library ? way->library : "", *const both = way->library && way->own ? " and " : "";
+    if ((way->library || way->own) && at < size) {
+      at += (size_t)snprintf(out + at, size - at, "%s%s %s%s%s", at ? "; " : "", g ? "backward" : "forward", library,
+                             both, way->own ? "kernels of our own" : "");
+    }
+    if (way->own && way->why && at < size) {
+      at += (size_t)snprintf(out + at, size - at, " (cuDNN: %s)", way->why);
+    }
+  }
+}
+
 static void backend_facts(const Device *device, DeviceFacts *facts) {
   *facts = (DeviceFacts){.peak_flops = peak_flops(&device->gpu, device->plan),
                          .peak_bytes = device->gpu.memory_rate,
@@ -386,6 +403,7 @@ static void backend_facts(const Device *device, DeviceFacts *facts) {
                          .beside_bytes = device->context_bytes + device->scratch_bytes +
                                          HOST_DEPTH * device->plan->arena_bytes[ARENA_HOST]};
   snprintf(facts->name, sizeof facts->name, "%s", device->gpu.name);
+  attention_words(device, facts->attention, sizeof facts->attention);
 }
 
 static void backend_trace(Device *device, bool on) {

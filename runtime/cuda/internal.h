@@ -46,6 +46,12 @@ typedef struct {  // an instruction, ready to be launched
   } as;
 } Prepared;
 
+typedef struct {        // how attention is done, or its gradient
+  const char *library;  // of cuDNN's plan, or the first of them; NULL: none is
+  bool own;             // some by generated kernels
+  const char *why;      // why not by cuDNN
+} AttentionWay;
+
 typedef struct {  // a program as CUDA graphs, one after the other
   ARRAY(CudaGraphExec) parts;
   int64_t nodes;
@@ -71,10 +77,11 @@ struct Device {
   int64_t context_bytes;  // of those, the driver's before there was anything else
   CudaKernels *kernels;
   Modules *modules;
-  Gemms *gemms;  // NULL: the plan has no matrix products
-  Cudnn *cudnn;  // NULL: nothing for it, or cudnn_missing
-  bool cudnn_missing;
-  Prepared **prepared;  // [segment][instruction]
+  Gemms *gemms;               // NULL: the plan has no matrix products
+  Cudnn *cudnn;               // NULL: nothing for it, or cudnn_missing
+  const char *cudnn_missing;  // why it is not there; NULL: it is, or was not looked for
+  AttentionWay attention[2];  // forward, gradient
+  Prepared **prepared;        // [segment][instruction]
   ProgramGraphs graphs[PROGRAM_COUNT];
   Host host;
   Timing *timing;  // NULL: nothing was traced yet

@@ -119,16 +119,20 @@ static bool prepare_attention(Device *device, const Instruction *instruction, Pr
   }
   if (!device->cudnn_missing && !device->cudnn &&
       !cudnn_create(&device->cuda, &device->gpu, device->plan->run.strict, &device->cudnn, error)) {
-    device->cudnn_missing = true;
+    device->cudnn_missing = arena_format(device->arena, "%s", error->text);
   }
+  AttentionWay *way = &device->attention[gradient];
   if (device->cudnn &&
       cudnn_attention_prepare(device->cudnn, attention, gradient, device->arena, &prepared->as.attention, &why)) {
     prepared->kind = PREPARED_ATTENTION;
     prepared->form = cudnn_attention_form(prepared->as.attention);
+    way->library = way->library ? way->library : prepared->form;
     scratch_need(device, cudnn_attention_workspace(prepared->as.attention));
     slots_take(device, prepared, slots, count);
     return true;
   }
+  way->own = true;
+  way->why = way->why ? way->why : device->cudnn_missing ? device->cudnn_missing : why;
   return prepare_generated(device, instruction, slots, count + origin_slots(device, attention, slots + count), prepared,
                            error);
 }

@@ -8,6 +8,7 @@ same "the losses" "$(losses plain)" "$(losses profiled)"
 [ ! -e plain/profile.json ] || die "a run without --profile left a trace"
 grep -q 'instructions a step' profiled/profile.txt || die "the table has no last line"
 mentions profiled/profile.txt "gemm" "attention_grad" ".mdl:"
+[ "$DEVICE" = cpu ] || mentions profiled/log.txt "attention forward" "backward kernels of our own (cuDNN: not reproducible)"
 head -n 12 profiled/profile.txt
 
 # The last steps, and an evaluation after them: what was timed is the steps alone.
