@@ -130,16 +130,18 @@ static bool programs_try(Device *device, Error *error) {
   return device->comms || programs_launch(device, error);
 }
 
-// One rank after the other, so that all have the choices of the first that has a problem.
+// One rank after the other, so that all have the choices of the first that has a problem. What has not run here yet is
+// run once more, to be loaded.
 static bool programs_tune(Device *device, Error *error) {
+  bool adopted;
   if (!device->peers) {
-    return device_tune(device, error);
+    return device_tune(device, &adopted, error) && (!adopted || programs_launch(device, error));
   }
   for (int64_t r = 0; r < peers_count(device->peers); r++) {
     if (r == device->rank) {
       gemms_reread(device->gemms);
     }
-    if ((r == device->rank && !device_tune(device, error)) || !peers_meet(device->peers, error)) {
+    if ((r == device->rank && !device_tune(device, &adopted, error)) || !peers_meet(device->peers, error)) {
       return false;
     }
   }

@@ -34,8 +34,8 @@ bool cudnn_attention_prepare(Cudnn *cudnn, const Attention *attention, bool grad
 int64_t cudnn_attention_workspace(const CudnnAttention *attention);  // bytes, a multiple of PLAN_ALIGN
 
 // Puts it on `stream`, which may be under capture: nothing is allocated on the GPU or loaded here. slots: the addresses
-// of q, k, v, o, statistics, for the gradient of d_o, dq, dk, dv, and of the slopes if it is biased. The workspace is aligned to PLAN_ALIGN; what is
-// in it does not matter before or after.
+// of q, k, v, o, statistics, for the gradient of d_o, dq, dk, dv, and of the slopes if it is biased. The workspace is
+// aligned to PLAN_ALIGN; what is in it does not matter before or after.
 bool cudnn_attention_launch(Cudnn *cudnn, const CudnnAttention *attention, const uint64_t *slots, CudaAddress workspace,
                             CudaStream stream, Error *error);
 

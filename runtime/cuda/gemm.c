@@ -511,13 +511,17 @@ bool gemm_tune(Gemms *gemms, GemmProblem *problem, const CudaAddress *operands, 
   return problem->tuned || choices_time(gemms, problem, operands, workspace, stream, error);
 }
 
+static void problems_find(Gemms *gemms) {
+  for (int i = 0; i < gemms->problems.count; i++) {
+    GemmProblem *problem = gemms->problems.at[i];
+    problem->tuned = recorded(gemms, problem);
+  }
+}
+
 void gemms_reread(Gemms *gemms) {
   if (gemms) {
     gemms->tuning = tuning_open(gemms->arena, gemms->holds_for, gemms->record);
-  }
-  for (int i = 0; gemms && i < gemms->problems.count; i++) {
-    GemmProblem *problem = gemms->problems.at[i];
-    problem->tuned = tuning_find(gemms->tuning, problem->key, &problem->algorithm, sizeof problem->algorithm);
+    problems_find(gemms);
   }
 }
 
@@ -527,7 +531,14 @@ void gemms_record(const Gemms *gemms, Buffer *out) {
   }
 }
 
-bool gemms_keep(Gemms *gemms, Error *error) {
+bool gemms_keep(Gemms *gemms, bool *adopted, Error *error) {
   char message[512];
-  return !gemms || tuning_keep(gemms->tuning, message, sizeof message) || error_set(error, 1, "%s", message);
+  *adopted = false;
+  if (gemms && !tuning_keep(gemms->tuning, adopted, message, sizeof message)) {
+    return error_set(error, 1, "%s", message);
+  }
+  if (*adopted) {
+    problems_find(gemms);
+  }
+  return true;
 }

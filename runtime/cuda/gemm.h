@@ -36,6 +36,9 @@ bool gemm_tune(Gemms *gemms, GemmProblem *problem, const CudaAddress *operands, 
                CudaStream stream, Error *error);
 void gemms_reread(Gemms *gemms);  // takes from the tuning record what others have added to it; NULL: nothing
 void gemms_record(const Gemms *gemms, Buffer *out);  // the choices in use, as a tuning record; NULL: nothing
-bool gemms_keep(Gemms *gemms, Error *error);         // writes the tuning record, if there is something new in it
+
+// Writes the tuning record, if there is something new in it. adopted: another process was first, and its choices are
+// now these; they may never have run here.
+bool gemms_keep(Gemms *gemms, bool *adopted, Error *error);
 
 #endif

@@ -96,7 +96,8 @@ void device_prepare_undo(Device *device);
 int64_t place_position(const Device *device, const Place *place, const PlanCall *call);  // in its arena
 CudaAddress place_address(const Device *device, const Place *place, const PlanCall *call);
 bool device_launch_program(Device *device, ProgramKind program, Error *error);
-bool device_tune(Device *device, Error *error);  // times the algorithms of matrix products that are not in the record
+// Times the algorithms of matrix products that are not in the record. adopted: some are now those of another process.
+bool device_tune(Device *device, bool *adopted, Error *error);
 bool device_capture(Device *device, ProgramKind program, Error *error);
 
 #endif

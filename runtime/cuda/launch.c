@@ -119,7 +119,7 @@ bool device_launch_program(Device *device, ProgramKind kind, Error *error) {
 }
 
 // Every product once, where its first call is, on what the memory holds.
-bool device_tune(Device *device, Error *error) {
+bool device_tune(Device *device, bool *adopted, Error *error) {
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     const PlanProgram *program = &device->plan->programs[p];
     for (int c = 0; c < program->call_count; c++) {
@@ -137,7 +137,7 @@ bool device_tune(Device *device, Error *error) {
       }
     }
   }
-  return gemms_keep(device->gemms, error);
+  return gemms_keep(device->gemms, adopted, error);
 }
 
 static bool part_end(Device *device, ProgramGraphs *graphs, Error *error) {

@@ -2,10 +2,12 @@
 #include "runtime/cuda/tuning.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -17,7 +19,7 @@ enum { LINE_MAX_BYTES = 2048, ALGORITHM_MAX = 256 };
 typedef struct {
   const char *problem, *algorithm;  // the latter in hexadecimal
   double microseconds;
-  bool used;  // by what is open now
+  bool used, added;  // by what is open now
 } Entry;
 
 struct Tuning {
@@ -56,7 +58,7 @@ static void line_take(Tuning *tuning, char *line) {
     return;
   }
   const Entry entry = {arena_format(tuning->arena, "%s", line), arena_format(tuning->arena, "%s", algorithm + 1),
-                       strtod(time + 1, NULL), false};
+                       strtod(time + 1, NULL), false, false};
   array_push(tuning->arena, &tuning->entries, entry);
 }
 
@@ -75,16 +77,12 @@ static void text_take(Tuning *tuning, const char *text) {
   }
 }
 
-Tuning *tuning_open(Arena *arena, const char *holds_for, const char *of_run) {
-  Tuning *tuning = ARENA_NEW(arena, Tuning);
+static void file_take(Tuning *tuning) {
   char line[LINE_MAX_BYTES];
-  const char *set = getenv("MDL_TUNING");
-  *tuning = (Tuning){
-      .arena = arena, .holds_for = holds_for, .path = record_path(arena, holds_for, set), .named = set && *set};
   FILE *file = *tuning->path ? fopen(tuning->path, "r") : NULL;
   for (int number = 0; file && fgets(line, sizeof line, file); number++) {
     line[strcspn(line, "\n")] = '\0';
-    if (number == 0 && strcmp(line, holds_for) != 0) {
+    if (number == 0 && strcmp(line, tuning->holds_for) != 0) {
       break;
     }
     if (number > 0) {
@@ -94,6 +92,14 @@ Tuning *tuning_open(Arena *arena, const char *holds_for, const char *of_run) {
   if (file) {
     fclose(file);
   }
+}
+
+Tuning *tuning_open(Arena *arena, const char *holds_for, const char *of_run) {
+  Tuning *tuning = ARENA_NEW(arena, Tuning);
+  const char *set = getenv("MDL_TUNING");
+  *tuning = (Tuning){
+      .arena = arena, .holds_for = holds_for, .path = record_path(arena, holds_for, set), .named = set && *set};
+  file_take(tuning);
   text_take(tuning, of_run ? of_run : "");
   return tuning;
 }
@@ -117,15 +123,21 @@ static bool hex_read(const char *text, void *data, size_t bytes) {
   return true;
 }
 
-bool tuning_find(Tuning *tuning, const char *problem, void *algorithm, size_t bytes) {
+static Entry *newest_of(const Tuning *tuning, const char *problem) {
   for (int i = tuning->entries.count - 1; i >= 0; i--) {
-    Entry *entry = &tuning->entries.at[i];
-    if (strcmp(entry->problem, problem) == 0) {
-      entry->used = true;
-      return hex_read(entry->algorithm, algorithm, bytes);
+    if (strcmp(tuning->entries.at[i].problem, problem) == 0) {
+      return &tuning->entries.at[i];
     }
   }
-  return false;
+  return NULL;
+}
+
+bool tuning_find(Tuning *tuning, const char *problem, void *algorithm, size_t bytes) {
+  Entry *entry = newest_of(tuning, problem);
+  if (entry) {
+    entry->used = true;
+  }
+  return entry && hex_read(entry->algorithm, algorithm, bytes);
 }
 
 void tuning_add(Tuning *tuning, const char *problem, const void *algorithm, size_t bytes, double microseconds) {
@@ -135,7 +147,7 @@ void tuning_add(Tuning *tuning, const char *problem, const void *algorithm, size
     snprintf(hex + 2 * i, 3, "%02x", from[i]);
   }
   const Entry entry = {arena_format(tuning->arena, "%s", problem), arena_format(tuning->arena, "%s", hex), microseconds,
-                       true};
+                       true, true};
   array_push(tuning->arena, &tuning->entries, entry);
   tuning->changed = true;
 }
@@ -154,10 +166,33 @@ void tuning_text(const Tuning *tuning, Buffer *out) {
   }
 }
 
-bool tuning_keep(Tuning *tuning, char *message, size_t size) {
-  if (!tuning->changed || !*tuning->path) {
-    return true;
+// Waits until no other process writes the file; -1: it cannot be kept from writing.
+static int file_lock(const Tuning *tuning) {
+  const char *path = arena_format(tuning->arena, "%s.lock", tuning->path);
+  const int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  while (lock >= 0 && flock(lock, LOCK_EX) != 0 && errno == EINTR) {
   }
+  return lock;
+}
+
+// Everything that the file has, and what it lacks of ours. True if ours changed.
+static bool join(Tuning *tuning, Tuning *file) {
+  bool adopted = false;
+  for (int i = 0; i < tuning->entries.count; i++) {
+    Entry *entry = &tuning->entries.at[i];
+    const Entry *there = newest_of(file, entry->problem);
+    if (!there || strlen(there->algorithm) != strlen(entry->algorithm)) {  // none, or of another library
+      array_push(file->arena, &file->entries, *entry);
+    } else if (entry->added && strcmp(there->algorithm, entry->algorithm) != 0) {
+      entry->algorithm = there->algorithm;
+      entry->microseconds = there->microseconds;
+      adopted = true;
+    }
+  }
+  return adopted;
+}
+
+static bool file_write(const Tuning *tuning) {
   const char *beside = arena_format(tuning->arena, "%s.%ld", tuning->path, (long)getpid());
   Buffer text = {0};
   buffer_format(&text, "%s\n", tuning->holds_for);
@@ -169,9 +204,29 @@ bool tuning_keep(Tuning *tuning, char *message, size_t size) {
   good = file && fclose(file) == 0 && good && rename(beside, tuning->path) == 0;
   buffer_free(&text);
   if (!good) {
+    const int reason = errno;
+    unlink(beside);
+    errno = reason;
+  }
+  return good;
+}
+
+bool tuning_keep(Tuning *tuning, bool *adopted, char *message, size_t size) {
+  *adopted = false;
+  if (!tuning->changed || !*tuning->path) {
+    return true;
+  }
+  const int lock = file_lock(tuning);
+  Tuning file = {.arena = tuning->arena, .holds_for = tuning->holds_for, .path = tuning->path};
+  file_take(&file);
+  *adopted = join(tuning, &file);
+  const bool good = file_write(&file);
+  if (!good) {
     snprintf(message, size, "cannot write the tuning record %s, which MDL_TUNING names: %s", tuning->path,
              strerror(errno));
-    unlink(beside);
+  }
+  if (lock >= 0) {
+    close(lock);
   }
   tuning->changed = !good;
   return good || !tuning->named;

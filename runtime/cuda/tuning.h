@@ -26,8 +26,10 @@ void tuning_add(Tuning *tuning, const char *problem, const void *algorithm, size
 // The record of the problems that were found or added since the opening, as the text of a file.
 void tuning_text(const Tuning *tuning, Buffer *out);
 
-// Writes the record beside the old one and renames it, if anything was added. A cache folder that cannot be written is
-// no error: the next run times again. False: the file that MDL_TUNING names cannot be; `message` says why.
-bool tuning_keep(Tuning *tuning, char *message, size_t size);
+// Adds what was added here to the file, which other processes may have written meanwhile: one at a time, and a problem
+// that has a line keeps it. Where that is another algorithm than was added, it is taken here as well (`adopted`), so
+// that runs that timed side by side do as all later ones do. A cache folder that cannot be written is no error: the
+// next run times again. False: the file that MDL_TUNING names cannot be; `message` says why.
+bool tuning_keep(Tuning *tuning, bool *adopted, char *message, size_t size);
 
 #endif
