@@ -144,8 +144,9 @@ typedef struct {
 // key_origin and key_origin_term on that rank, as those of queries do on this one; keys at or past key_end are padding
 // (key_end 0: none are). more: the keys are added to those that o and the statistics have seen, GRAD: dq is added to;
 // more_keys: GRAD adds to dk and dv. Both add in the real type alone: where `type` is another, the attention is wide.
-// biased: the score of a query and a key is scale * q.k + slope * (position of the key - position of the query), with the
-// slopes [head, group], dense, in the real type. What no query may see costs no arithmetic. A query that has seen no key has o = 0 and the statistic -infinity.
+// biased: the score of a query and a key is scale * q.k + slope * (position of the key - position of the query), with
+// the slopes [head, group], dense, in the real type. What no query may see costs no arithmetic. A query that has seen
+// no key has o = 0 and the statistic -infinity.
 typedef struct {
   ElementType type;
   bool causal, wide, more, more_keys, biased;

@@ -11,7 +11,7 @@ enum {
   ATTENTION_HAS_VALUE_DEPTH = 1 << 11,
   ATTENTION_CAUSAL = 1 << 12,
   ATTENTION_BIASED = 1 << 13,  // the fourth operand is slopes
-  ATTENTION_RING = 1 << 16,  // times the mesh axes, as bits, around which blocks of keys go; set by shard
+  ATTENTION_RING = 1 << 16,    // times the mesh axes, as bits, around which blocks of keys go; set by shard
 };
 
 // The mesh axes around which the keys go, as bits; 0: they are all here.

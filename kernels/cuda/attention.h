@@ -14,9 +14,10 @@
 bool cuda_attention_rings(const Attention *attention);
 
 // Ports: q, k, v, o, statistics, origin 0, origin 1; of the gradient: q, k, v, o, statistics, d_o, dq, dk, dv, origin
-// 0, origin 1. If it is biased, slopes come before the origins. The origins are numbers: the position of the first query of each part (Attention.origin + its term).
-// If cuda_attention_rings, key origin 0 and 1 follow: those of the keys.
-// False, with `why` in words, for a type or depth that has no kernel, or none that the shared memory of `target` holds.
+// 0, origin 1. If it is biased, slopes come before the origins. The origins are numbers: the position of the first
+// query of each part (Attention.origin + its term). If cuda_attention_rings, key origin 0 and 1 follow: those of the
+// keys. False, with `why` in words, for a type or depth that has no kernel, or none that the shared memory of `target`
+// holds.
 bool cuda_attention(const Attention *attention, bool gradient, const CudaTarget *target, Arena *arena, CudaKernel *made,
                     const char **why);
 
