@@ -338,7 +338,7 @@ static void set_ring(Lower *l, Lowering *at) {
 
 void lower_attention(Lower *l, const Node *node) {
   const bool grad = attention_is_gradient(node);
-  const int forward = node->integer & ATTENTION_BIASED ? 4 : 3;  // operands
+  const int forward = attention_forward_operands(node);
   AttentionAxes axes = attention_axes(node);
   Lowering at = {.node = node,
                  .grad = grad,

@@ -21,9 +21,13 @@ static inline uint32_t attention_ring(const Node *node) {
 
 bool is_attention(const Node *node);  // or its gradient; split.c
 
-// Operands of the gradient: those of the forward, o, the statistics, the gradient of o.
+// q, k, v, and the slopes if it is biased. The gradient has o, the statistics and the gradient of o behind them.
+static inline int attention_forward_operands(const Node *node) {
+  return node->integer & ATTENTION_BIASED ? 4 : 3;
+}
+
 static inline bool attention_is_gradient(const Node *node) {
-  return node->operand_count > 4;
+  return node->operand_count > attention_forward_operands(node);
 }
 
 #endif

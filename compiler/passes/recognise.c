@@ -9,7 +9,8 @@
 //   axis    query      axis2  key      number  scale
 //   integer low byte: 1 saved statistic (log of the sum of exponentials); flags from bit 8; from bit 16 the mesh axes
 //           around which blocks of keys go (shard_ring.c). Then the body is that of the block that a rank has.
-// Linear biases (ALiBi) are a fourth operand, the slopes [head?, group?], through which no gradient flows.
+// Linear biases (ALiBi) are a fourth operand, the slopes [head?, group?], through which no gradient flows. "head" is
+// then the one common axis that slopes may have.
 #include "compiler/passes/attention.h"
 
 #include <math.h>
@@ -26,7 +27,13 @@ typedef struct {
 
 static const Node *by(const Graph *graph, ValueId value, Op op) {
   const Node *node = graph_producer(graph, value);
-  while (node && node->op == OP_STOP && op != OP_STOP) {
+  return node && node->op == op ? node : NULL;
+}
+
+// The same behind stops: for what no gradient flows through, or, as through the maximum of a softmax, to no effect.
+static const Node *by_stopped(const Graph *graph, ValueId value, Op op) {
+  const Node *node = graph_producer(graph, value);
+  while (node && node->op == OP_STOP) {
     node = graph_producer(graph, node->operands[0]);
   }
   return node && node->op == op ? node : NULL;
@@ -41,7 +48,7 @@ static ValueId match_softmax(const Graph *graph, ValueId p, AxisId key) {
     return -1;
   }
   const Node *shift = by(graph, e->operands[0], OP_SUB);
-  const Node *max = shift ? by(graph, shift->operands[1], OP_REDUCE_MAX) : NULL;
+  const Node *max = shift ? by_stopped(graph, shift->operands[1], OP_REDUCE_MAX) : NULL;
   if (!max || max->operands[0] != shift->operands[0] || max->axes.count != 1 || max->axes.axis[0] != key) {
     return -1;
   }
@@ -54,10 +61,10 @@ static ValueId match_mask(const Graph *graph, ValueId s, Match *match) {
   if (!where) {
     return s;
   }
-  const Node *condition = by(graph, where->operands[0], OP_LESS_EQUAL),
-             *other = by(graph, where->operands[2], OP_CONST);
-  const Node *low = condition ? by(graph, condition->operands[0], OP_POSITION) : NULL;
-  const Node *high = condition ? by(graph, condition->operands[1], OP_POSITION) : NULL;
+  const Node *condition = by_stopped(graph, where->operands[0], OP_LESS_EQUAL),
+             *other = by_stopped(graph, where->operands[2], OP_CONST);
+  const Node *low = condition ? by_stopped(graph, condition->operands[0], OP_POSITION) : NULL;
+  const Node *high = condition ? by_stopped(graph, condition->operands[1], OP_POSITION) : NULL;
   if (!low || !high || !other || !(isinf(other->number) && other->number < 0) || low->axis != match->key) {
     return -1;
   }
@@ -69,12 +76,12 @@ static ValueId match_mask(const Graph *graph, ValueId s, Match *match) {
 static ValueId match_scale(const Graph *graph, ValueId s, Match *match) {
   const Node *product = by(graph, s, OP_MUL), *quotient = by(graph, s, OP_DIV), *factor;
   match->scale = 1;
-  if (quotient && (factor = by(graph, quotient->operands[1], OP_CONST))) {
+  if (quotient && (factor = by_stopped(graph, quotient->operands[1], OP_CONST))) {
     match->scale = 1 / factor->number;
     return quotient->operands[0];
   }
   for (int side = 0; product && side < 2; side++) {
-    if ((factor = by(graph, product->operands[side], OP_CONST))) {
+    if ((factor = by_stopped(graph, product->operands[side], OP_CONST))) {
       match->scale = factor->number;
       return product->operands[1 - side];
     }
@@ -84,14 +91,14 @@ static ValueId match_scale(const Graph *graph, ValueId s, Match *match) {
 
 // The axis along which these are positions, or -1.
 static AxisId match_position(const Graph *graph, ValueId value) {
-  const Node *node = by(graph, value, OP_POSITION);
+  const Node *node = by_stopped(graph, value, OP_POSITION);
   return node ? node->axis : -1;
 }
 
 // Positions along the key minus positions along the query. `away`: the other way round.
 static bool match_distance(const Graph *graph, ValueId value, bool away, Match *match) {
-  const Node *real = by(graph, value, OP_TO_REAL);
-  const Node *difference = real ? by(graph, real->operands[0], OP_SUB) : NULL;
+  const Node *real = by_stopped(graph, value, OP_TO_REAL);
+  const Node *difference = real ? by_stopped(graph, real->operands[0], OP_SUB) : NULL;
   const AxisId key = difference ? match_position(graph, difference->operands[away ? 1 : 0]) : -1;
   const AxisId query = difference ? match_position(graph, difference->operands[away ? 0 : 1]) : -1;
   if (key != match->key || query < 0 || query == key || (match->query >= 0 && match->query != query)) {
@@ -106,7 +113,7 @@ static bool match_distance(const Graph *graph, ValueId value, bool away, Match *
 static ValueId match_bias(const Graph *graph, ValueId s, Match *match) {
   const Node *sum = by(graph, s, OP_ADD), *away = by(graph, s, OP_SUB), *both = sum ? sum : away;
   for (int side = 0; both && side < (sum ? 2 : 1); side++) {
-    const Node *bias = by(graph, both->operands[1 - side], OP_MUL);
+    const Node *bias = by_stopped(graph, both->operands[1 - side], OP_MUL);
     for (int factor = 0; bias && factor < 2; factor++) {
       if (match_distance(graph, bias->operands[1 - factor], away != NULL, match)) {
         match->slopes = bias->operands[factor];
@@ -132,7 +139,8 @@ static bool learned(const Graph *graph, ValueId value, Map *seen) {
   return any;
 }
 
-// Slopes are the same for all queries and keys of a head. The axis of the heads becomes the last of `batch`.
+// Slopes are the same for all queries and keys of a head. The axis of q, k and v that they have becomes the last of
+// `batch`: that of the heads.
 static bool match_slopes(Match *match) {
   if (match->slopes < 0) {
     return true;
@@ -165,7 +173,7 @@ static bool match_axes(Match *match, const Node *scores) {
   if (k.count != 1 || k.axis[0] != match->key || shape_has(&match->batch, match->key) || match->batch.count > 2) {
     return false;
   }
-  if (!match->causal && match->group.count) {
+  if (match->query < 0 && match->group.count) {
     match->query = match->group.axis[0];
   }
   if (!shape_has(&match->group, match->query)) {
@@ -184,12 +192,11 @@ static bool match_axes(Match *match, const Node *scores) {
 }
 
 static bool match_attention(Graph *graph, const Node *outer, Match *match) {
-  *match = (Match){.graph = graph, .query = -1, .slopes = -1};
   if (outer->op != OP_DOT || outer->axes.count != 1) {
     return false;
   }
-  match->key = outer->axes.axis[0];
   for (int side = 0; side < 2; side++) {
+    *match = (Match){.graph = graph, .query = -1, .slopes = -1, .key = outer->axes.axis[0]};
     ValueId s = match_softmax(graph, outer->operands[side], match->key);
     s = s < 0 ? -1 : match_mask(graph, s, match);
     s = s < 0 ? -1 : match_bias(graph, s, match);

@@ -130,8 +130,8 @@ static bool programs_try(Device *device, Error *error) {
   return device->comms || programs_launch(device, error);
 }
 
-// One rank after the other, so that all have the choices of the first that has a problem. What has not run here yet is
-// run once more, to be loaded.
+// One rank after the other, so that all have the choices of the first that has a problem. What one rank alone took over
+// from another process is run once, to be loaded; several would have to do that together, and capturing loads it too.
 static bool programs_tune(Device *device, Error *error) {
   bool adopted;
   if (!device->peers) {
@@ -391,7 +391,8 @@ static void attention_words(const Device *device, char *out, size_t size) {
       at += (size_t)snprintf(out + at, size - at, "%s%s %s%s%s", at ? "; " : "", g ? "backward" : "forward", library,
                              both, way->own ? "kernels of our own" : "");
     }
-    if (way->own && way->why && at < size) {
+    const bool known = g == 1 && way->why == device->attention[0].why;
+    if (way->own && way->why && !known && at < size) {
       at += (size_t)snprintf(out + at, size - at, " (cuDNN: %s)", way->why);
     }
   }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -166,11 +167,18 @@ void tuning_text(const Tuning *tuning, Buffer *out) {
   }
 }
 
-// Waits until no other process writes the file; -1: it cannot be kept from writing.
+// Waits until no other process writes the file, for a few seconds: one that was stopped holds up nobody. -1: there is
+// no lock to wait for.
 static int file_lock(const Tuning *tuning) {
+  enum { TRIES = 500 };
+  const struct timespec pause = {.tv_nsec = 10000000};
   const char *path = arena_format(tuning->arena, "%s.lock", tuning->path);
   const int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  while (lock >= 0 && flock(lock, LOCK_EX) != 0 && errno == EINTR) {
+  for (int i = 0; lock >= 0 && i < TRIES && flock(lock, LOCK_EX | LOCK_NB) != 0; i++) {
+    if (errno != EWOULDBLOCK && errno != EINTR) {
+      break;
+    }
+    nanosleep(&pause, NULL);
   }
   return lock;
 }

@@ -28,8 +28,9 @@ void tuning_text(const Tuning *tuning, Buffer *out);
 
 // Adds what was added here to the file, which other processes may have written meanwhile: one at a time, and a problem
 // that has a line keeps it. Where that is another algorithm than was added, it is taken here as well (`adopted`), so
-// that runs that timed side by side do as all later ones do. A cache folder that cannot be written is no error: the
-// next run times again. False: the file that MDL_TUNING names cannot be; `message` says why.
+// that runs that timed side by side do as all later ones do. PATH.lock, beside it, is what they wait for. A cache
+// folder that cannot be written is no error: the next run times again. False: the file that MDL_TUNING names cannot be;
+// `message` says why.
 bool tuning_keep(Tuning *tuning, bool *adopted, char *message, size_t size);
 
 #endif

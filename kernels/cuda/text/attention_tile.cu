@@ -39,7 +39,9 @@ struct Element {
 // Rows of every tensor in memory begin at a multiple of 16 bytes.
 __device__ __forceinline__ bool all_whole(const Slots &slots) {
   const u64 forward = slots.at[0] | slots.at[1] | slots.at[2] | slots.at[3];
-  return WHOLE && ((ORIGINS - BIASED > 5 ? forward | slots.at[5] | slots.at[6] | slots.at[7] | slots.at[8] : forward) & 15) == 0;
+  constexpr bool GRADIENT = ORIGINS - BIASED > 5;
+  const u64 all = GRADIENT ? forward | slots.at[5] | slots.at[6] | slots.at[7] | slots.at[8] : forward;
+  return WHOLE && (all & 15) == 0;
 }
 
 // Rows [0, rows) of `from`, the others zero, by all threads of the block. whole: 16 bytes at a time.
@@ -181,8 +183,8 @@ __device__ __forceinline__ void mask(float (&s)[BLOCKS][COLUMNS / 8][4], float h
   }
 }
 
-// Dot products to scores as powers of two, with their biases. slope: of the head. ahead: by how much the position of the
-// first key is ahead of the first query's. KEYS: rows are keys and columns queries, else the other way.
+// Dot products to scores as powers of two, with their biases. slope: of the head. ahead: by how much the position of
+// the first key is ahead of the first query's. KEYS: rows are keys and columns queries, else the other way.
 template <int BLOCKS, int COLUMNS, bool KEYS>
 __device__ __forceinline__ void biases_add(float (&s)[BLOCKS][COLUMNS / 8][4], float slope, int ahead) {
   const int lane = (int)threadIdx.x % 32, across = lane % 4 * 2 - lane / 4;  // columns before rows
