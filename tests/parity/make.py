@@ -40,44 +40,58 @@ def learning_rate(step):
     return min(1.0, step / WARMUP) * (floor + (PEAK - floor) * 0.5 * (1 + math.cos(math.pi * progress)))
 
 
+def affine(p, x, at, width):
+    """x w + b, whose first axes, the product of which is `width`, are the last of x."""
+    return F.linear(x, p[at + ".w"].reshape(width, -1).T, p[at + ".b"].reshape(-1))
+
+
+def layer_norm(p, x, at):
+    return F.layer_norm(x, x.shape[-1:], p[at + ".scale"], p[at + ".bias"], 1e-5)
+
+
+def norm_shapes(at, embed):
+    return {at + ".scale": (embed,), at + ".bias": (embed,)}
+
+
+def block_shapes(at, embed, heads):
+    """Of the parameters of block(), in the order in which GPT-2 and BLOOM have them."""
+    hd, shapes = embed // heads, {}
+    for part in "qkv":
+        shapes[f"{at}{part}.w"] = (embed, heads, hd)
+        shapes[f"{at}{part}.b"] = (heads, hd)
+    shapes[at + "out.w"], shapes[at + "out.b"] = (heads, hd, embed), (embed,)
+    shapes[at + "up.w"], shapes[at + "up.b"] = (embed, 4 * embed), (4 * embed,)
+    shapes[at + "down.w"], shapes[at + "down.b"] = (4 * embed, embed), (embed,)
+    return shapes | norm_shapes(at + "ln_1", embed) | norm_shapes(at + "ln_2", embed)
+
+
+def block(p, x, at, heads, **attention):
+    """A layer of GPT-2 or BLOOM; attention: how, for PyTorch."""
+    embed = x.shape[-1]
+    h = layer_norm(p, x, at + "ln_1")
+    q, k, v = (affine(p, h, at + part, embed).unflatten(-1, (heads, -1)).transpose(1, 2) for part in "qkv")
+    o = F.scaled_dot_product_attention(q, k, v, **attention)
+    x = x + affine(p, o.transpose(1, 2).flatten(2), at + "out", embed)
+    h = F.gelu(affine(p, layer_norm(p, x, at + "ln_2"), at + "up", embed), approximate="tanh")
+    return x + affine(p, h, at + "down", 4 * embed)
+
+
 class Gpt2:
     name, seed = "gpt2", 20190214
 
     @staticmethod
     def shapes():
-        hd = EMBED // HEADS
         shapes = {"wte": (VOCAB, EMBED), "wpe": (PLACES, EMBED)}
         for layer in range(LAYERS):
-            at = f"layers.{layer}."
-            for part in "qkv":
-                shapes[f"{at}{part}.w"] = (EMBED, HEADS, hd)
-                shapes[f"{at}{part}.b"] = (HEADS, hd)
-            shapes[at + "out.w"], shapes[at + "out.b"] = (HEADS, hd, EMBED), (EMBED,)
-            shapes[at + "up.w"], shapes[at + "up.b"] = (EMBED, 4 * EMBED), (4 * EMBED,)
-            shapes[at + "down.w"], shapes[at + "down.b"] = (4 * EMBED, EMBED), (EMBED,)
-            for norm in "ln_1", "ln_2":
-                shapes[f"{at}{norm}.scale"], shapes[f"{at}{norm}.bias"] = (EMBED,), (EMBED,)
-        shapes["ln_f.scale"], shapes["ln_f.bias"] = (EMBED,), (EMBED,)
-        return shapes
+            shapes |= block_shapes(f"layers.{layer}.", EMBED, HEADS)
+        return shapes | norm_shapes("ln_f", EMBED)
 
     @staticmethod
     def loss(p, tokens, targets):
-        def linear(x, at, width):
-            return F.linear(x, p[at + ".w"].reshape(width, -1).T, p[at + ".b"].reshape(-1))
-
-        def norm(x, at):
-            return F.layer_norm(x, (EMBED,), p[at + ".scale"], p[at + ".bias"], 1e-5)
-
         x = F.embedding(tokens, p["wte"]) + p["wpe"][: tokens.shape[1]]
         for layer in range(LAYERS):
-            at = f"layers.{layer}."
-            h = norm(x, at + "ln_1")
-            q, k, v = (linear(h, at + part, EMBED).unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in "qkv")
-            o = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + linear(o.transpose(1, 2).flatten(2), at + "out", EMBED)
-            h = norm(x, at + "ln_2")
-            x = x + linear(F.gelu(linear(h, at + "up", EMBED), approximate="tanh"), at + "down", 4 * EMBED)
-        logits = norm(x, "ln_f") @ p["wte"].T
+            x = block(p, x, f"layers.{layer}.", HEADS, is_causal=True)
+        logits = layer_norm(p, x, "ln_f") @ p["wte"].T
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
@@ -145,46 +159,21 @@ class Bloom:
 
     @staticmethod
     def shapes():
-        embed, heads = BLOOM_EMBED, BLOOM_HEADS
-        shapes = {"table": (VOCAB, embed)}
+        shapes = {"table": (VOCAB, BLOOM_EMBED)}
         for layer in range(LAYERS):
-            at = f"layers.{layer}."
-            for part in "qkv":
-                shapes[f"{at}{part}.w"] = (embed, heads, embed // heads)
-                shapes[f"{at}{part}.b"] = (heads, embed // heads)
-            shapes[at + "out.w"], shapes[at + "out.b"] = (heads, embed // heads, embed), (embed,)
-            shapes[at + "up.w"], shapes[at + "up.b"] = (embed, 4 * embed), (4 * embed,)
-            shapes[at + "down.w"], shapes[at + "down.b"] = (4 * embed, embed), (embed,)
-            for norm in "ln_1", "ln_2":
-                shapes[f"{at}{norm}.scale"], shapes[f"{at}{norm}.bias"] = (embed,), (embed,)
-        for norm in "ln_embed", "ln_f":
-            shapes[f"{norm}.scale"], shapes[f"{norm}.bias"] = (embed,), (embed,)
-        return shapes
+            shapes |= block_shapes(f"layers.{layer}.", BLOOM_EMBED, BLOOM_HEADS)
+        return shapes | norm_shapes("ln_embed", BLOOM_EMBED) | norm_shapes("ln_f", BLOOM_EMBED)
 
     @staticmethod
     def loss(p, tokens, targets):
-        embed, heads = BLOOM_EMBED, BLOOM_HEADS
-
-        def linear(x, at, width):
-            return F.linear(x, p[at + ".w"].reshape(width, -1).T, p[at + ".b"].reshape(-1))
-
-        def norm(x, at):
-            return F.layer_norm(x, (embed,), p[at + ".scale"], p[at + ".bias"], 1e-5)
-
         kind = {"dtype": p["table"].dtype, "device": p["table"].device}
         places = torch.arange(tokens.shape[1], **kind)
-        bias = torch.tensor(slopes(heads), **kind)[:, None, None] * (places[None, :] - places[:, None])
+        bias = torch.tensor(slopes(BLOOM_HEADS), **kind)[:, None, None] * (places[None, :] - places[:, None])
         bias = bias.masked_fill(places[None, :] > places[:, None], -math.inf)
-        x = norm(F.embedding(tokens, p["table"]), "ln_embed")
+        x = layer_norm(p, F.embedding(tokens, p["table"]), "ln_embed")
         for layer in range(LAYERS):
-            at = f"layers.{layer}."
-            h = norm(x, at + "ln_1")
-            q, k, v = (linear(h, at + part, embed).unflatten(-1, (heads, -1)).transpose(1, 2) for part in "qkv")
-            o = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
-            x = x + linear(o.transpose(1, 2).flatten(2), at + "out", embed)
-            h = norm(x, at + "ln_2")
-            x = x + linear(F.gelu(linear(h, at + "up", embed), approximate="tanh"), at + "down", embed * 4)
-        logits = norm(x, "ln_f") @ p["table"].T
+            x = block(p, x, f"layers.{layer}.", BLOOM_HEADS, attn_mask=bias)
+        logits = layer_norm(p, x, "ln_f") @ p["table"].T
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
