@@ -273,16 +273,11 @@ static void choose_nested(Epilogues *e, RegionId region) {
 
 bool pass_epilogue(Compilation *c) {
   Graph *graph = c->graph;
-  const Graph before = *graph;
+  const GraphPlace before = graph_place(graph);
   Epilogues e = epilogues_start(c);
   choose_nested(&e, 0);
   graph_replace_values(graph, e.replace);
   graph_remove_dead(graph);
-  graph->region = before.region;
-  graph->span = before.span;
-  graph->scope = before.scope;
-  graph->role = before.role;
-  graph->backward = before.backward;
-  graph->source = before.source;
+  graph_return(graph, before);
   return true;
 }
