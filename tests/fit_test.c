@@ -42,15 +42,20 @@ static void world_end(World *world) {
   arena_destroy(world->arena);
 }
 
-static const Plan *plan_with(const World *world, const char *layout) {
+// recipe: NULL, the only one. layout: NULL, the recipe's.
+static const Plan *plan_of(const World *world, const char *recipe, const char *layout) {
   PlanSet *set;
   Diag *diag = diag_create(world->arena);
-  const CompileOptions options = {.file = world->path, .layout = layout};
+  const CompileOptions options = {.file = world->path, .recipe = recipe, .layout = layout};
   if (!compile_plans(world->arena, diag, &options, &set)) {
     diag_print(diag, stderr, false);
     fail();
   }
   return set->plans[0];
+}
+
+static const Plan *plan_with(const World *world, const char *layout) {
+  return plan_of(world, NULL, layout);
 }
 
 static int64_t bytes_of(const Plan *plan, int64_t host_copies) {
@@ -100,20 +105,11 @@ static void what_is_left_goes_to_the_host(void **state) {
       "  data text(\"" MDL_SOURCE_DIR
       "/LICENSE\", tokenizer = bytes);\n  batch = 1;\n  seq = 256;\n  optimizer adamw(lr = 1e-3);\n}\n"
       "layout again { recompute layers; }\nlayout all { recompute layers; offload layers; }\n");
-  PlanSet *again, *all;
-  Diag *diag = diag_create(world.arena);
-  CompileOptions options = {.file = world.path, .recipe = "deep", .layout = "again"};
-  assert_true(compile_plans(world.arena, diag, &options, &again));
-  options.layout = "all";
-  assert_true(compile_plans(world.arena, diag, &options, &all));
-  const int64_t most = bytes_of(all->plans[0], 3);
-  assert_true(most < bytes_of(again->plans[0], 3));
-  options.layout = NULL;
-  PlanSet *plain;
-  assert_true(compile_plans(world.arena, diag, &options, &plain));
+  const int64_t most = bytes_of(plan_of(&world, "deep", "all"), 3);
+  assert_true(most < bytes_of(plan_of(&world, "deep", "again"), 3));
   const FitRoom room = {.host_copies = 3, .most = most};
   int64_t bytes = 0;
-  const char *settings = fit_find(world.arena, plain->plans[0], &room, &bytes);
+  const char *settings = fit_find(world.arena, plan_of(&world, "deep", NULL), &room, &bytes);
   assert_non_null(settings);
   assert_string_equal(settings, "`recompute layers; offload layers;`");
   assert_int_equal(bytes, most);
@@ -128,13 +124,10 @@ static void what_does_not_divide_is_not(void **state) {
       "  data text(\"" MDL_SOURCE_DIR
       "/LICENSE\", tokenizer = bytes);\n  batch = 15;\n  seq = 64;\n"
       "  optimizer adamw(lr = 1e-3);\n}\nlayout again { recompute layers; }\n");
-  PlanSet *set;
-  Diag *diag = diag_create(world.arena);
-  const CompileOptions options = {.file = world.path, .recipe = "odd"};
-  assert_true(compile_plans(world.arena, diag, &options, &set));
-  const FitRoom room = {.host_copies = 1, .most = bytes_of(set->plans[0], 1) - 1};
+  const Plan *plan = plan_of(&world, "odd", NULL);
+  const FitRoom room = {.host_copies = 1, .most = bytes_of(plan, 1) - 1};
   int64_t bytes = 0;
-  const char *settings = fit_find(world.arena, set->plans[0], &room, &bytes);
+  const char *settings = fit_find(world.arena, plan, &room, &bytes);
   assert_non_null(settings);
   assert_string_equal(settings, "`recompute layers;`");
   world_end(&world);
