@@ -1,4 +1,5 @@
 // tuning_test.c: tuning records: what is kept is found again; damaged, foreign and unwritable ones.
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -187,6 +190,22 @@ static void the_first_to_write_decides(void **state) {
   record_end(&record);
 }
 
+// One that was stopped while it wrote holds up nobody for ever.
+static void a_lock_that_is_held_is_not_waited_for_long(void **state) {
+  (void)state;
+  Record record = record_make();
+  char path[80];
+  snprintf(path, sizeof path, "%s.lock", record.path);
+  const int held = open(path, O_RDWR | O_CREAT, 0666);
+  assert_true(held >= 0 && flock(held, LOCK_EX) == 0);
+  const time_t before = time(NULL);
+  record_fill(&record);
+  assert_in_range(time(NULL) - before, 1, 30);
+  assert_true(found(&record, machine, "one", BYTES));
+  close(held);
+  record_end(&record);
+}
+
 // Many at once: nobody's problems are lost, and all agree.
 static void many_write_at_once(void **state) {
   enum { RUNS = 12 };
@@ -232,9 +251,13 @@ static void many_write_at_once(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_is_kept_is_found_again),     cmocka_unit_test(damaged_records_are_as_good_as_none),
-      cmocka_unit_test(a_record_that_cannot_be_written), cmocka_unit_test(a_run_has_its_own),
-      cmocka_unit_test(the_first_to_write_decides),      cmocka_unit_test(many_write_at_once),
+      cmocka_unit_test(what_is_kept_is_found_again),
+      cmocka_unit_test(damaged_records_are_as_good_as_none),
+      cmocka_unit_test(a_record_that_cannot_be_written),
+      cmocka_unit_test(a_run_has_its_own),
+      cmocka_unit_test(the_first_to_write_decides),
+      cmocka_unit_test(many_write_at_once),
+      cmocka_unit_test(a_lock_that_is_held_is_not_waited_for_long),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
