@@ -202,7 +202,7 @@ static Plan *plan_new(Front *f, const CompileOptions *options) {
     plan->mesh[i] = (PlanMesh){f->spec.mesh[i].name, f->spec.mesh[i].size};
   }
   StateMap states = {0};
-  KernelTable kernels = {.by_hash = map_create(f->arena)};
+  KernelTable kernels = {.by_content = map_create(f->arena)};
   static const ProgramKind order[] = {PROGRAM_TRAIN, PROGRAM_INITIALISE, PROGRAM_EVALUATE, PROGRAM_GENERATE};
   f->copied = map_create(f->arena);
   for (size_t i = 0; i < sizeof order / sizeof *order; i++) {

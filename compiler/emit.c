@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/mix.h"
+
 static int add_segment(Plan *plan, Arena *arena, const LowerSegment *from) {
   PlanSegment *segments = ARENA_ARRAY(arena, PlanSegment, plan->segment_count + 1);
   if (plan->segment_count) {
@@ -136,13 +138,13 @@ void emit_states(Plan *plan, Lower *l) {
     }
     double elements = 1;
     for (const char *c = state.name; *c; c++) {
-      hash = map_hash(hash, (unsigned char)*c);
+      hash = mix_word(hash, (unsigned char)*c);
     }
     for (int j = 0; j < state.axis_count; j++) {
-      hash = map_hash(hash, (uint64_t)state.size[j]);
+      hash = mix_word(hash, (uint64_t)state.size[j]);
       elements *= (double)state.size[j];
     }
-    hash = map_hash(hash, (uint64_t)state.type);
+    hash = mix_word(hash, (uint64_t)state.type);
     plan->run.parameters += persistent->role == ROLE_PARAMETER ? elements : 0;
   }
   plan->state_hash = hash;

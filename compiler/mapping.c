@@ -20,14 +20,13 @@ static bool selects(Mapping *mapping, int index, ScopeId scope, Name path) {
   if (path) {
     return selector_matches(mapping->graph, rule->scope, scope, path);
   }
-  uint64_t key = (uint64_t)(scope + 1) * 4096 + (uint64_t)index;
   int64_t known;
-  if (map_get(&mapping->matches, key, &known)) {
+  if (map_get_bytes(&mapping->matches, MAP_KEY((uint64_t)scope, (uint64_t)index), &known)) {
     return known != 0;
   }
   Name made = scope >= 0 ? mapping->graph->scopes.at[scope].path : NULL;
   bool found = selector_matches(mapping->graph, rule->scope, scope, made && made[0] ? made : NULL);
-  map_put(&mapping->matches, key, found);
+  map_put_bytes(&mapping->matches, MAP_KEY((uint64_t)scope, (uint64_t)index), found);
   return found;
 }
 

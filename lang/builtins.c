@@ -1,6 +1,7 @@
 // builtins.c: the functions that the language itself has. One table at the end lists them.
 #include <string.h>
 
+#include "base/mix.h"
 #include "lang/elaborate.h"
 
 #define BUILTIN(name) static Object name(Elaborator *e, const Ast *ast, Arguments *arguments)
@@ -310,15 +311,15 @@ BUILTIN(builtin_draw) {
     return object_poison();
   }
   bool normal = strcmp(ast->name, "draw_normal") == 0;
-  uint64_t key = map_hash(e->spec->run.seed, 0x6d646c);
+  uint64_t key = mix_word(e->spec->run.seed, 0x6d646c);
   Name salted = name_format(e->names, "%s%s%s@%d", stream, e->frame->variable ? "." : "",
                             e->frame->variable ? e->frame->variable : "", (int)normal);
   for (const char *c = salted; *c; c++) {
-    key = map_hash(key, (unsigned char)*c);
+    key = mix_word(key, (unsigned char)*c);
   }
-  int64_t drawn = map_get_or(&e->draws, key, 0);  // a second draw of the same name is another stream
-  map_put(&e->draws, key, drawn + 1);
-  key = map_hash(key, (uint64_t)drawn);
+  int64_t drawn = map_get_or(&e->draws, map_key(salted), 0);  // a second draw of the same name is another stream
+  map_put(&e->draws, map_key(salted), drawn + 1);
+  key = mix_word(key, (uint64_t)drawn);
   NodeInit init = {NODE_INIT, .axes = axes, .integer = (int64_t)key, .text = salted};
   return object_value(graph_add1(e->graph, normal ? OP_NORMAL : OP_UNIFORM, init, step_value(e)), ast->span);
 }

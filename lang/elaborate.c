@@ -22,7 +22,7 @@ void frame_pop(Elaborator *e) {
 }
 
 ValueId leaf(Elaborator *e, Op op, Name name, ElementType type, AxisId bound, Shape shape, Role role) {
-  int64_t known = map_get_or(&e->leaves, map_key(name) * 64 + (uint64_t)op, -1);
+  int64_t known = map_get_bytes_or(&e->leaves, MAP_KEY(map_key(name), (uint64_t)op), -1);
   if (known >= 0) {
     return (ValueId)known;
   }
@@ -35,7 +35,7 @@ ValueId leaf(Elaborator *e, Op op, Name name, ElementType type, AxisId bound, Sh
   ValueId value = graph_add0(e->graph, op, init);
   e->graph->region = region;
   e->graph->role = before;
-  map_put(&e->leaves, map_key(name) * 64 + (uint64_t)op, value);
+  map_put_bytes(&e->leaves, MAP_KEY(map_key(name), (uint64_t)op), value);
   return value;
 }
 
@@ -356,6 +356,7 @@ Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, 
                     .training = program == PROGRAM_TRAIN,
                     .step = -1};
   e->leaves = map_create(arena);
+  e->tensors = map_create(arena);
   e->draws = map_create(arena);
   e->graph = graph_create(arena, names, diag, model->name);
   e->graph->slots = program == PROGRAM_TRAIN ? spec->microbatches : 1;

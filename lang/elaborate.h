@@ -85,8 +85,9 @@ typedef struct Elaborator {
   bool one_microbatch;  // sizes are those of one microbatch, not of the whole batch
   ValueId step;         // the int scalar, or -1 before its first use
   ARRAY(Initialiser) initialisers;
-  Map draws;   // how often a stream of random numbers was drawn from
-  Map leaves;  // Name of an input or persistent to its value
+  Map draws;    // how often a stream of random numbers was drawn from
+  Map leaves;   // name and op of an input or persistent to its value
+  Map tensors;  // name of a persistent tensor to its index
   // while an update is elaborated
   struct UpdateContext *update;
 } Elaborator;

@@ -45,7 +45,7 @@ static Object reuse(Elaborator *e, const Persistent *old, const Persistent *fres
 
 Object make_persistent(Elaborator *e, Persistent persistent, const Ast *random, const Ast *constant) {
   Op op = persistent.role == ROLE_PARAMETER ? OP_PARAM : OP_STATE;
-  int64_t known = map_get_or(&e->leaves, map_key(persistent.name) * 64 + 63, -1);
+  int64_t known = map_get_or(&e->tensors, map_key(persistent.name), -1);
   if (known >= 0) {
     return reuse(e, &e->graph->persistent.at[known], &persistent, op);
   }
@@ -53,7 +53,7 @@ Object make_persistent(Elaborator *e, Persistent persistent, const Ast *random, 
   persistent.group = -1;
   int index = e->graph->persistent.count;
   constant_number(constant, &persistent.initial);
-  map_put(&e->leaves, map_key(persistent.name) * 64 + 63, index);
+  map_put(&e->tensors, map_key(persistent.name), index);
   e->graph->span = persistent.span;
   persistent.value = leaf(e, op, persistent.name, TYPE_REAL, -1, persistent.shape, persistent.role);
   array_push(e->arena, &e->graph->persistent, persistent);

@@ -451,15 +451,15 @@ void assign_optimizer_groups(Elaborator *e) {
 
 // The step that the forward asked for may be gone, with a dropout that nothing used: then it is asked for again.
 static void forget_removed_step(Elaborator *e) {
-  uint64_t key = map_key(name_of(e->names, "step")) * 64 + OP_INPUT;
-  ValueId step = (ValueId)map_get_or(&e->leaves, key, -1);
+  const uint64_t key[] = {map_key(name_of(e->names, "step")), OP_INPUT};
+  ValueId step = (ValueId)map_get_bytes_or(&e->leaves, key, sizeof key, -1);
   const NodeList *nodes = &e->graph->regions.at[0].nodes;
   for (int i = 0; step >= 0 && i < nodes->count; i++) {
     if (nodes->at[i] == graph_value(e->graph, step)->node) {
       return;
     }
   }
-  map_put(&e->leaves, key, -1);
+  map_put_bytes(&e->leaves, key, sizeof key, -1);
 }
 
 bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {

@@ -196,12 +196,18 @@ static bool fulfilled(const Held *now, const Held *want) {
   return memcmp(now, want, sizeof *now) == 0;
 }
 
-static uint64_t wish(const Shard *s, ValueId value, const Held *want, bool again) {
-  uint64_t hash = map_hash((uint64_t)value, (uint64_t)s->graph->region * 2 + again);
+// What is asked for: of which value, how held, in which region, in which direction.
+typedef struct {
+  uint64_t word[3 + 2 * GRAPH_MAX_MESH];
+} Wish;
+
+static Wish wish(const Shard *s, ValueId value, const Held *want, bool backward) {
+  Wish made = {{(uint64_t)value, (uint64_t)s->graph->region, backward}};
   for (int m = 0; m < GRAPH_MAX_MESH; m++) {
-    hash = map_hash(hash, (uint64_t)(want->axis[m] + 1) * 8 + want->partial[m]);
+    made.word[3 + 2 * m] = (uint64_t)want->axis[m];
+    made.word[4 + 2 * m] = want->partial[m];
   }
-  return hash;
+  return made;
 }
 
 // A gather makes a value larger: what the forward gathered is gathered again in the backward rather than kept.
@@ -211,7 +217,8 @@ ValueId shard_reshard(Shard *s, ValueId value, const Held *want) {
     return value;
   }
   int64_t known;
-  if (map_get(&s->memo, wish(s, value, want, graph->backward), &known)) {
+  const Wish here = wish(s, value, want, graph->backward), there = wish(s, value, want, !graph->backward);
+  if (map_get_bytes(&s->memo, &here, sizeof here, &known)) {
     return (ValueId)known;
   }
   ValueId made = value;
@@ -228,9 +235,9 @@ ValueId shard_reshard(Shard *s, ValueId value, const Held *want) {
       *shard_held(s, made) = *want;
     }
   }
-  map_put(&s->memo, wish(s, value, want, graph->backward), made);
+  map_put_bytes(&s->memo, &here, sizeof here, made);
   if (!gathered || s->saved) {
-    map_put(&s->memo, wish(s, value, want, !graph->backward), made);
+    map_put_bytes(&s->memo, &there, sizeof there, made);
   }
   return made;
 }

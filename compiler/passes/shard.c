@@ -537,6 +537,8 @@ bool pass_shard(Compilation *c) {
   }
   int errors = c->diag->reports;
   s.memo = map_create(c->arena);
+  s.pieces = map_create(c->arena);
+  s.parts = map_create(c->arena);
   find_forms(&s);
   NodeList rings = {0};
   collect_attention(&s, 0, &rings);

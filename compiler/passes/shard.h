@@ -34,7 +34,9 @@ typedef struct Shard {
   int *uses;              // by value of the graph before the pass: how often it is read
   bool *deferred;         // by value: a sum that only another sum reads: added up together with it
   int limit;              // of those values
-  Map memo;               // value, wish, region and direction to what fulfils it
+  Map memo;               // a wish (reshard.c) to what fulfils it
+  Map pieces;             // arena, format, region and direction to this rank's piece in that format
+  Map parts;              // parameter, arena and region to the parameter out of it
   bool saved;             // what the forward gathered is there in the backward
   Name why;               // of the collectives that are added
   Cause wish;             // and the rules that ask for them

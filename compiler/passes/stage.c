@@ -225,9 +225,8 @@ static ValueId here(Cut *cut, Segment *segment, ValueId value);
 // A copy of what depends on inputs and constants alone.
 static ValueId clone_here(Cut *cut, Segment *segment, ValueId value) {
   Graph *graph = cut->graph;
-  uint64_t key = (uint64_t)value * 4096 + (uint64_t)segment->number;
   int64_t known;
-  if (map_get(&cut->clones, key, &known)) {
+  if (map_get_bytes(&cut->clones, MAP_KEY((uint64_t)value, (uint64_t)segment->number), &known)) {
     return (ValueId)known;
   }
   NodeId id = graph_value(graph, value)->node;
@@ -240,9 +239,9 @@ static ValueId clone_here(Cut *cut, Segment *segment, ValueId value) {
   for (int i = 0; i < node.result_count; i++) {
     ValueId made = graph_node(graph, copy)->first_result + i;
     shard_hold_alike(cut->c, made, node.first_result + i);
-    map_put(&cut->clones, (uint64_t)(node.first_result + i) * 4096 + (uint64_t)segment->number, made);
+    map_put_bytes(&cut->clones, MAP_KEY((uint64_t)(node.first_result + i), (uint64_t)segment->number), made);
   }
-  return (ValueId)map_get_or(&cut->clones, key, -1);
+  return (ValueId)map_get_bytes_or(&cut->clones, MAP_KEY((uint64_t)value, (uint64_t)segment->number), -1);
 }
 
 static ValueId here(Cut *cut, Segment *segment, ValueId value) {
