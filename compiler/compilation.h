@@ -11,6 +11,22 @@ typedef struct {  // a parameter, or what packs several, and its copy in the for
   ValueId master, copy;
 } CopiedValue;
 
+typedef struct {           // how an axis, and all that are other names for it, may be cut
+  int same;                // the axis that stands for all of them
+  bool kept;               // as the training step has it
+  uint32_t cut;            // the mesh axes that may cut it, as bits
+  uint32_t zigzag;         // those that cut it into 2n blocks; see PlanCut
+  uint32_t padded;         // those that may cut it unevenly, with padding at the end
+  const LayoutRule *rule;  // that gives it a form other than blocks, or NULL
+  bool reported;           // to be wrong
+} AxisForm;
+
+typedef struct {  // those of the training step
+  int count;
+  AxisForm *forms;
+  Map by_name;  // of the axis
+} KeptForms;
+
 typedef struct {
   Arena *arena;
   Names *names;
@@ -25,6 +41,7 @@ typedef struct {
   CompiledValues *values;  // make outputs of the forward's values; NULL: no
   const Pack *packs;       // of the training step, for the programs that come after it
   int pack_count;
+  const KeptForms *forms;  // of the training step, likewise; NULL: this is it
   Map *holders;  // with a pipeline: name of a tensor to its owner (low byte) and the stages that hold it; else NULL
   int stage;     // of the pipeline
   int64_t chunk_bytes;  // see CompileOptions
@@ -65,6 +82,9 @@ typedef struct {
 
 void forward_values(Compilation *c, ValueId loss, ForwardValues *values);  // before anything else is added
 void forward_values_output(Compilation *c, const ForwardValues *values, Span loss);
+
+// shard_forms.c: the classes of the axes, once shard has run.
+void shard_forms_keep(const Compilation *c, Arena *arena, KeptForms *kept);
 
 // copies.c: does the policy multiply in a narrower format than that of parameters? Then what is left of a training step
 // that was lowered becomes the program `refresh`.

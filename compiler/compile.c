@@ -69,6 +69,7 @@ typedef struct {
   jmp_buf *escape;    // where to go when memory is out
   const Pack *packs;  // of its training step
   int pack_count;
+  KeptForms forms;  // likewise
 } Front;
 
 static bool has_stages(const Spec *spec) {
@@ -99,6 +100,7 @@ static Compilation start(Front *f, const CompileOptions *options, ProgramKind pr
                        .values = options->values,
                        .packs = f->packs,
                        .pack_count = program == PROGRAM_TRAIN ? 0 : f->pack_count,
+                       .forms = program == PROGRAM_TRAIN ? NULL : &f->forms,
                        .holders = f->pipeline ? &f->holders : NULL,
                        .copied = &f->copied,
                        .stage = f->stage,
@@ -116,13 +118,16 @@ static void add_schedule(Front *f, Lower *l) {
   l->lanes = lanes;
 }
 
-static void keep_packs(Front *f, const Graph *graph) {
+// What the programs that come after a training step must know of it.
+static void keep_step(Front *f, const Compilation *c) {
+  const Graph *graph = c->graph;
   Pack *packs = arena_copy(f->arena, graph->packs.at, sizeof *packs * (size_t)graph->packs.count);
   for (int i = 0; i < graph->packs.count; i++) {
     packs[i].members = arena_copy(f->arena, packs[i].members, sizeof(Name) * (size_t)packs[i].count);
   }
   f->packs = packs;
   f->pack_count = graph->packs.count;
+  shard_forms_keep(c, f->arena, &f->forms);
 }
 
 // From what is left of the training step.
@@ -149,7 +154,7 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
   Lower l = {.c = c, .keep = f->arena, .graph = c->graph, .states = states, .kernels = kernels, .terms = terms};
   if (program == PROGRAM_TRAIN) {
     state_map_build(&l);
-    keep_packs(f, c->graph);
+    keep_step(f, c);
   }
   if (program == PROGRAM_GENERATE && c->graph->regions.at[0].nodes.count == 0) {
     return true;  // no logits: nothing to generate from
@@ -437,7 +442,7 @@ bool compile_print(Arena *arena, Diag *diag, const CompileOptions *options, Buff
     *train = start(f, options, PROGRAM_TRAIN);
     good = run_passes(train, NULL);
     if (good) {
-      keep_packs(f, train->graph);
+      keep_step(f, train);
     }
     if (good && options->program == PROGRAM_REFRESH && copies_refresh(train)) {
       graph_print(train->graph, out);

@@ -24,14 +24,11 @@ typedef struct {  // the axes of a value; no axis twice
 
 typedef struct {
   Name name;
-  int64_t size;          // in this graph
-  int64_t global;        // what a mean divides by: differs from size for the batch of one microbatch
-  AxisId whole;          // of which this is one rank's part; -1: none
-  uint32_t mesh;         // the mesh axes that cut it, as bits; the lowest is the major cut
-  bool zigzag;           // the major cut is into 2n blocks; see PlanCut
-  uint32_t padded_mesh;  // of a whole axis: the mesh axes that may cut it unevenly, with padding at the end
-  uint32_t zigzag_mesh;  // of a whole axis: the mesh axes that cut it so
-  uint32_t block_mesh;   // of a whole axis: the mesh axes that cut it into blocks, unless zigzag_mesh has them too
+  int64_t size;    // in this graph
+  int64_t global;  // what a mean divides by: differs from size for the batch of one microbatch
+  AxisId whole;    // of which this is one rank's part; -1: none
+  uint32_t mesh;   // the mesh axes that cut it, as bits; the lowest is the major cut
+  bool zigzag;     // the major cut is into 2n blocks; see PlanCut
 } Axis;
 
 typedef enum {

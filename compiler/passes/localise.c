@@ -29,17 +29,6 @@ static const Pack *pack_of(const Graph *graph, AxisId axis) {
   return NULL;
 }
 
-// Parts of an axis that several mesh axes may cut unevenly are made of the smallest such parts, so that cutting a part
-// again, or joining some, gives parts of the whole.
-static int64_t part_size(const Localise *l, AxisId axis, uint32_t mesh) {
-  const Axis *whole = &l->graph->axes.at[axis];
-  int64_t parts = mapping_ranks(l->shard->mapping, mesh), smallest = parts;
-  if (mesh && (mesh & ~whole->padded_mesh) == 0) {
-    smallest = mapping_ranks(l->shard->mapping, whole->padded_mesh);
-  }
-  return (whole->size + smallest - 1) / smallest * (smallest / parts);
-}
-
 // Elements of a pack on one rank, before it is cut into pieces; a multiple of their number.
 static int64_t pack_elements(const Localise *l, const Pack *pack) {
   int64_t elements = 0, pieces = mapping_ranks(l->shard->mapping, pack->param | pack->grad | pack->state);
@@ -49,7 +38,7 @@ static int64_t pack_elements(const Localise *l, const Pack *pack) {
     int64_t here = 1;
     mapping_parameter(l->shard->mapping, member, held.axis);
     for (int a = 0; a < member->shape.count; a++) {
-      here *= part_size(l, member->shape.axis[a], held_cut(&held, member->shape.axis[a]));
+      here *= shard_part_size(l->shard, member->shape.axis[a], held_cut(&held, member->shape.axis[a]));
     }
     elements += here;
   }
@@ -65,7 +54,7 @@ static AxisId local_axis(Localise *l, AxisId axis, uint32_t mesh) {
   }
   const Axis whole = graph->axes.at[axis];
   const Pack *pack = pack_of(graph, axis);
-  int64_t size = part_size(l, axis, mesh);
+  int64_t size = shard_part_size(l->shard, axis, mesh);
   if (pack) {
     size = pack_elements(l, pack) / mapping_ranks(l->shard->mapping, mesh & ~pack->cut);
   }
@@ -76,7 +65,7 @@ static AxisId local_axis(Localise *l, AxisId axis, uint32_t mesh) {
     local->global = whole.global;
     local->whole = axis;
     local->mesh = mesh;
-    local->zigzag = (whole.zigzag_mesh & mesh) != 0;
+    local->zigzag = (shard_form(l->shard, axis)->zigzag & mesh) != 0;
   }
   map_put(&l->locals, key, made);
   return made;

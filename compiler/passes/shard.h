@@ -31,6 +31,7 @@ typedef struct Shard {
   ARRAY(Cause) cause;     // by value: of how it is held
   ARRAY(ValueId) newest;  // by value: what stands for it once it was resolved; itself before
   ARRAY(Loops) loops;     // by node
+  ARRAY(AxisForm) forms;  // by axis
   int *uses;              // by value of the graph before the pass: how often it is read
   bool *deferred;         // by value: a sum that only another sum reads: added up together with it
   int limit;              // of those values
@@ -126,8 +127,18 @@ ValueId shard_into_stored_parts(Shard *s, Name name, ValueId gradient);  // wher
 // in the same region, and as part of the same direction, is added again.
 ValueId shard_reshard(Shard *s, ValueId value, const Held *want);
 
+bool shard_is_pack(const Shard *s, AxisId axis);
+
+// shard_forms.c
+void shard_forms_find(Shard *s);  // reports what cannot be
+const AxisForm *shard_form(Shard *s, AxisId axis);
+bool shard_even(Shard *s, AxisId axis);  // no cut of it is padded
+// Is a part of `a` the part of `b` with the same elements, where both are cut alike?
+bool shard_same_parts(Shard *s, AxisId a, AxisId b);
+int64_t shard_part_size(Shard *s, AxisId axis, uint32_t mesh);  // of one rank's part; see shard_divides
 // Can mesh axis `mesh` cut this axis further when the mesh axes `others` cut it already?
-bool shard_divides(const Shard *s, AxisId axis, uint32_t others, int mesh);
+bool shard_divides(Shard *s, AxisId axis, uint32_t others, int mesh);
+void shard_check_forms(Shard *s, ValueId value);  // reports cuts that are in no form
 
 // shard_stored.c, before the walk; casts of parameters of which ranks store pieces, which come to nothing; and what
 // stands for a parameter, or such a cast, where it is used.

@@ -54,7 +54,7 @@ static bool may_loop(Shard *s, const Node *node, const Loops *loops, AxisId axis
   for (int m = 0; m < mesh; m++) {
     others |= loops->axis[m] == axis ? 1u << m : 0;
   }
-  bool zigzag = s->graph->axes.at[axis].zigzag_mesh != 0;
+  bool zigzag = shard_form(s, axis)->zigzag != 0;
   bool own = node->op == OP_POSITION || node->op == OP_UNIFORM || node->op == OP_NORMAL ||
              ((node->op == OP_TAKE || node->op == OP_PUT) && node->axis == axis);
   // Queries that are cut in a zigzag and then once more begin where no sum over the coordinates says.

@@ -119,7 +119,7 @@ static void not_shared(Shard *s, const LayoutRule *rule, const Node *node, const
   if (loops->cause.rule[mesh]) {
     diag_related(diag, error, loops->cause.rule[mesh]->span, "the rule behind it");
   }
-  if (loop < 0 && graph->axes.at[node->axis].zigzag_mesh) {
+  if (loop < 0 && shard_form(s, node->axis)->zigzag) {
     diag_help(diag, error, "one mesh axis cuts queries in a zigzag, and their keys go round this one alone");
   } else if (loop < 0) {
     diag_help(diag, error, "cut them: `%s -> %s;`, or `%s -> %s(zigzag);` for causal attention", queries, name, queries,
