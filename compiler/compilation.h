@@ -38,6 +38,7 @@ typedef struct {
   Graph *graph;
   bool differentiated;
   bool gradients;          // make outputs of the gradients
+  bool poison;             // see CompileOptions
   CompiledValues *values;  // make outputs of the forward's values; NULL: no
   const Pack *packs;       // of the training step, for the programs that come after it
   int pack_count;

@@ -43,7 +43,8 @@ static bool run_passes(Compilation *c, const char *after) {
     if (passes[i].programs == TRAIN && c->program != PROGRAM_TRAIN) {
       continue;
     }
-    if (!passes[i].run(c) || !graph_verify(c->graph, c->diag, passes[i].name)) {
+    const int errors = c->diag->errors;
+    if (!passes[i].run(c) || c->diag->errors > errors || !graph_verify(c->graph, c->diag, passes[i].name)) {
       return false;
     }
     if (after && strcmp(after, passes[i].name) == 0) {
@@ -97,6 +98,7 @@ static Compilation start(Front *f, const CompileOptions *options, ProgramKind pr
                        .spec = &f->spec,
                        .program = program,
                        .gradients = options->gradients,
+                       .poison = options->poison,
                        .values = options->values,
                        .packs = f->packs,
                        .pack_count = program == PROGRAM_TRAIN ? 0 : f->pack_count,

@@ -7,7 +7,7 @@
 static const struct {
   const char *text;
 } op_table[] = {
-#define OP(NAME, text, least, most, infer, gradient, cost, split) {text},
+#define OP(NAME, text, least, most, infer, gradient, cost, split, padding) {text},
 #include "compiler/ops.def"
 #undef OP
 };

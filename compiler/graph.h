@@ -32,7 +32,7 @@ typedef struct {
 } Axis;
 
 typedef enum {
-#define OP(NAME, text, least, most, infer, gradient, cost, split) OP_##NAME,
+#define OP(NAME, text, least, most, infer, gradient, cost, split, padding) OP_##NAME,
 #include "compiler/ops.def"
 #undef OP
   OP_COUNT

@@ -7,9 +7,10 @@
 //
 // LAYOUTS_PRECISION=bf16 LAYOUTS_TOLERANCE=0.1 compares in another precision (and leaves the bits alone).
 // LAYOUTS_CHUNK_BYTES=1 has logits in parts of their rows (CompileOptions.chunk_bytes), but for what is expected.
-// LAYOUTS_ALL=1 runs all combinations, LAYOUTS_SEED another sample, LAYOUTS_SAMPLE so many of each file; LAYOUT=NAME
-// runs one layout alone. Layouts that do not compile fail; with LAYOUTS_DRAWN=1 they are just not legal, unless the
-// compiler found its own fault. Each layout runs in a process of its own.
+// LAYOUTS_POISON=1 has NaN in padding (CompileOptions.poison). LAYOUTS_ALL=1 runs all combinations, LAYOUTS_SEED
+// another sample, LAYOUTS_SAMPLE so many of each file; LAYOUT=NAME runs one layout alone. Layouts that do not compile
+// fail; with LAYOUTS_DRAWN=1 they are just not legal, unless the compiler found its own fault. Each layout runs in a
+// process of its own.
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -29,17 +30,18 @@ typedef struct {
   double worst;
 } Trial;
 
+static bool flag(const char *name) {
+  const char *value = getenv(name);
+  return value && *value && strcmp(value, "0") != 0;
+}
+
 static CompileOptions options_for(const char *layout, const char *precision) {
   const char *parts = getenv("LAYOUTS_CHUNK_BYTES");
   return (CompileOptions){.layout = layout,
                           .precision = precision,
                           .gradients = true,
+                          .poison = flag("LAYOUTS_POISON"),
                           .chunk_bytes = parts && strcmp(layout, "single") != 0 ? atoll(parts) : 0};
-}
-
-static bool flag(const char *name) {
-  const char *value = getenv(name);
-  return value && *value && strcmp(value, "0") != 0;
 }
 
 static int64_t number_of(const char *name, int64_t otherwise) {
