@@ -102,6 +102,16 @@ static uint8_t partial_kind(const Node *node) {
   return (uint8_t)(1 + (node->op == OP_REDUCE_MAX ? REDUCE_MAX : node->op == OP_REDUCE_MIN ? REDUCE_MIN : REDUCE_SUM));
 }
 
+// Where a rule cuts an axis so often that it does not divide, what no rule asks for here goes, the last cut first.
+static void give_way(Shard *s, Held *want) {
+  for (int m = s->mapping->count - 1; m >= 0; m--) {
+    AxisId axis = want->axis[m];
+    if (axis >= 0 && !s->wish.rule[m] && !shard_divides(s, axis, held_cut(want, axis))) {
+      want->axis[m] = -1;
+    }
+  }
+}
+
 // A value with a rule for its label is held as the rule says, whoever reads it.
 static void enforce_label(Shard *s, NodeId id) {
   const Node *node = graph_node(s->graph, id);
@@ -125,6 +135,7 @@ static void enforce_label(Shard *s, NodeId id) {
         s->wish.rule[m] = rule;
       }
     }
+    give_way(s, &want);
     s->why = name_format(s->graph->names, "the rule for @%s", label);
     ValueId made = shard_reshard(s, value, &want);
     if (made != value) {

@@ -136,9 +136,8 @@ bool shard_even(Shard *s, AxisId axis);  // no cut of it is padded
 // Is a part of `a` the part of `b` with the same elements, where both are cut alike?
 bool shard_same_parts(Shard *s, AxisId a, AxisId b);
 int64_t shard_part_size(Shard *s, AxisId axis, uint32_t mesh);  // of one rank's part; see shard_divides
-// Can mesh axis `mesh` cut this axis further when the mesh axes `others` cut it already?
-bool shard_divides(Shard *s, AxisId axis, uint32_t others, int mesh);
-void shard_check_forms(Shard *s, ValueId value);  // reports cuts that are in no form
+bool shard_divides(Shard *s, AxisId axis, uint32_t cut);        // can these mesh axes cut it?
+void shard_check_forms(Shard *s, ValueId value);                // reports cuts that are in no form
 
 // shard_stored.c, before the walk; casts of parameters of which ranks store pieces, which come to nothing; and what
 // stands for a parameter, or such a cast, where it is used.

@@ -159,9 +159,8 @@ int64_t shard_part_size(Shard *s, AxisId axis, uint32_t mesh) {
   return (size + smallest - 1) / smallest * (smallest / parts);
 }
 
-bool shard_divides(Shard *s, AxisId axis, uint32_t others, int mesh) {
+bool shard_divides(Shard *s, AxisId axis, uint32_t cut) {
   const Axis *at = &s->graph->axes.at[axis];
-  const uint32_t cut = others | 1u << mesh;
   const int64_t parts = mapping_ranks(s->mapping, cut);
   if (shard_is_pack(s, axis)) {  // cut by its members, and padded for its pieces
     return true;
@@ -185,7 +184,10 @@ void shard_check_forms(Shard *s, ValueId value) {
     }
     const Value *at = graph_value(graph, value);
     const uint32_t zigzag = form->zigzag & cut;
-    if (cut & ~form->cut) {
+    if (!shard_divides(s, axis, cut)) {
+      diag_error(graph->diag, E099, at->span, "the compiler cuts '%s' of size %lld over %s", graph->axes.at[axis].name,
+                 (long long)graph->axes.at[axis].size, mapping_names(s->mapping, cut));
+    } else if (cut & ~form->cut) {
       diag_error(graph->diag, E099, at->span, "the compiler cuts '%s' over a mesh axis that no rule for it names",
                  graph->axes.at[axis].name);
     } else if (zigzag && (zigzag & (zigzag - 1) || cut & (zigzag - 1)) && !form->reported) {

@@ -59,7 +59,7 @@ static bool may_loop(Shard *s, const Node *node, const Loops *loops, AxisId axis
              ((node->op == OP_TAKE || node->op == OP_PUT) && node->axis == axis);
   // Queries that are cut in a zigzag and then once more begin where no sum over the coordinates says.
   bool again = zigzag && others && is_attention(node) && axis == node->axis;
-  return shard_divides(s, axis, others, mesh) && !(zigzag && own && blocks_only(node)) && !again;
+  return shard_divides(s, axis, others | 1u << mesh) && !(zigzag && own && blocks_only(node)) && !again;
 }
 
 static Shape contracted_axes(const Node *node) {

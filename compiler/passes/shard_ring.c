@@ -29,7 +29,7 @@ void shard_ring(Shard *s, NodeId id, Loops *loops) {
   }
   for (int m = 0; !source && m < s->mapping->count; m++) {
     const LayoutRule *rule = ring_rule(s, node, m);
-    if (rule && loops->axis[m] == node->axis && shard_divides(s, node->axis2, loops->ring, m)) {
+    if (rule && loops->axis[m] == node->axis && shard_divides(s, node->axis2, loops->ring | 1u << m)) {
       loops->ring |= 1u << m;
       node->rule = rule->span;
     }
