@@ -322,7 +322,7 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
       if (f->spec.model) {  // what is wrong with the model is said as well
         Compilation *c = ARENA_NEW(arena, Compilation);
         *c = start(f, &one, PROGRAM_TRAIN);
-        if (run_passes(c, good ? "shard" : "elaborate") && good) {
+        if (run_passes(c, good ? NULL : "elaborate") && good) {
           *c = start(f, &one, PROGRAM_INITIALISE);
           run_passes(c, "simplify");
         }
