@@ -32,7 +32,7 @@ typedef struct {
 } Axis;
 
 typedef enum {
-#define OP(NAME, text, least, most, infer, gradient, cost, split, padding) OP_##NAME,
+#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples) OP_##NAME,
 #include "compiler/ops.def"
 #undef OP
   OP_COUNT
@@ -113,7 +113,10 @@ typedef struct {   // where in the text a node comes from: the stack of calls an
   Name function;   // function, composite, update or repeated axis
   Name path;       // full path: layers.3.attn
   int64_t index;   // of a repeat, else -1
+  Span call;       // of a function; SPAN_NONE elsewhere, and in a graph that was read
 } Scope;
+
+typedef enum { COMBINE_NONE, COMBINE_LAST, COMBINE_SUM, COMBINE_MEAN } Combine;  // what microbatches compute
 
 typedef struct {  // a tensor that outlives the step
   Name name;
@@ -124,6 +127,8 @@ typedef struct {  // a tensor that outlives the step
   int stack_count;  // axes before `|`
   int in_count;     // axes between `|` and `;`; -1 without `;`
   ElementType type;
+  Combine
+      combine;    // STATE: how its new value comes out of what each microbatch computes; NONE: it is of the whole batch
   int group;      // optimizer group; -1: frozen or no parameter
   ValueId value;  // its leaf in the graph, or -1
   ScopeId scope;
