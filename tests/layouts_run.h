@@ -29,8 +29,9 @@ typedef struct {
   Session session;
 } LayoutRun;
 
-static bool layout_child;             // this process was forked for one layout
-static const char *layout_when = "";  // what it is doing
+static bool layout_child;                        // this process was forked for one layout
+static const char *layout_when = "";             // what it is doing
+static void (*layout_failed)(const char *text);  // told of a failure instead of the output; does not return
 
 __attribute__((format(printf, 1, 2), noreturn)) static inline void layout_fail(const char *format, ...) {
   char text[1024];
@@ -38,6 +39,9 @@ __attribute__((format(printf, 1, 2), noreturn)) static inline void layout_fail(c
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
+  if (layout_failed) {
+    layout_failed(text);
+  }
   printf("%s\n", text);
   fflush(NULL);
   if (layout_child) {
