@@ -127,9 +127,14 @@ static bool expect(Program *program) {
   char line[512];
   int code = 0;
   LayoutRun *run = compile(program->path, "single", &code, line, sizeof line);
+  if (!run && code == 99) {
+    say_failure(program->path, "single", line);
+    return false;
+  }
   if (!run) {
     shared->refused_programs++;
-    say_failure(program->path, "single", line);
+    printf("REFUSED %s: %s\n", program->path, line);
+    fflush(stdout);
     return false;
   }
   outcome_run(run, program->path, 30, program->arena, &program->expected);
@@ -343,8 +348,8 @@ static void say_sums(double seconds) {
       between = ", ";
     }
   }
-  printf("); %lld programs not finite; %.1f ms a layout\n", (long long)shared->unfinite,
-         seconds * 1e3 / (double)(shared->layouts ? shared->layouts : 1));
+  printf("); %lld programs refused, %lld not finite; %.1f ms a layout\n", (long long)shared->refused_programs,
+         (long long)shared->unfinite, seconds * 1e3 / (double)(shared->layouts ? shared->layouts : 1));
 }
 
 static double seconds_of_children(void) {
