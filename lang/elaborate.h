@@ -155,7 +155,9 @@ void builtin_names(const char *const **names, int *count);
 bool builtin_takes_text(Name name);  // called with NULL arguments: it reads the syntax itself
 
 // sizes.c
-bool already_declared(Elaborator *e, const Ast *ast);  // reports it; false for the same statement in a repeat
+bool already_declared(Elaborator *e, const Ast *ast);        // reports it; false for the same statement in a repeat
+bool cut_in_microbatches(const Elaborator *e, AxisId axis);  // the batch, and what is made from it
+Diagnostic *report_whole_batch(Elaborator *e, Span span, Op op);  // reports E037
 void run_axis(Elaborator *e, const Ast *ast);
 void run_const(Elaborator *e, const Ast *ast);
 
