@@ -359,6 +359,7 @@ static void code_program(Codec *codec, PlanProgram *program) {
     code_i64(codec, &program->values[i].bytes);
     code_i64(codec, &program->values[i].count);
   }
+  code_string(codec, &program->missing);
 }
 
 static void code_run(Codec *codec, PlanRun *run) {

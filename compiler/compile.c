@@ -65,6 +65,7 @@ typedef struct {
   Map holders;    // see Compilation
   Map copied;     // of the plan being compiled; see Compilation
   int stage;      // being compiled
+  bool logits;    // the model has some, so text can be generated
   int64_t batch, sequence;
   Arena *scratch;     // of the program being compiled, or NULL
   jmp_buf *escape;    // where to go when memory is out
@@ -120,6 +121,61 @@ static void add_schedule(Front *f, Lower *l) {
   l->lanes = lanes;
 }
 
+// --- programs that a model does not have ---
+
+// Is the text right where this program is elaborated for the batch of training?
+static bool right_for_whole_batch(Front *f, const CompileOptions *options, ProgramKind program) {
+  Spec whole = f->spec;
+  whole.microbatches = 1;
+  Compilation c = start(f, options, program);
+  c.spec = &whole;
+  DiagMark mark = diag_mark(f->diag);
+  bool right = pass_elaborate(&c);
+  diag_rewind(f->diag, mark);
+  return right;
+}
+
+// What cannot be compiled for a batch of another size than in training is left out with a note: what was said since
+// `mark` is then unsaid. Training was compiled before, and evaluation, which is no training either, before generation.
+static bool leave_out(Front *f, const CompileOptions *options, ProgramKind program, DiagMark mark,
+                      const char **missing) {
+  Diag *diag = f->diag;
+  bool generates = program == PROGRAM_GENERATE;
+  for (int i = mark.count; i < diag->all.count; i++) {
+    if (diag->all.at[i].code == E090 || diag->all.at[i].code == E099) {
+      return false;
+    }
+  }
+  bool other = generates || (program == PROGRAM_EVALUATE && f->spec.microbatches > 1);
+  if (!other || diag->all.count == mark.count || diag->errors == mark.errors) {
+    return false;
+  }
+  Diagnostic first = diag->all.at[mark.count];
+  if (!generates && !right_for_whole_batch(f, options, program)) {
+    return false;
+  }
+  diag_rewind(diag, mark);
+  const char *batch = generates ? "whose batch is 1" : "whose batch is that of one microbatch", *path = "the text";
+  int line, column;
+  diag_position(diag, first.span, &line, &column);
+  path = first.span.file >= 0 ? diag->sources.at[first.span.file].path : path;
+  *missing = arena_format(f->arena, "%s, and in %s:%d %s", generates ? "its batch is 1" : "its batch is a microbatch",
+                          path, line, first.message);
+  if (!generates || f->logits) {
+    Diagnostic *note = diag_note(diag, first.code, first.span, "the program '%s', %s, is left out: %s",
+                                 program_kind_name(program), batch, first.message);
+    note->label = first.label;
+    note->related = first.related;
+    note->related_label = first.related_label;
+  }
+  return true;
+}
+
+static bool has_logits(const Compilation *c) {
+  const Object *logits = frame_find(c->elaborator->frame, name_of(c->names, "logits"));
+  return logits && logits->kind == OBJECT_VALUE;
+}
+
 // What the programs that come after a training step must know of it.
 static void keep_step(Front *f, const Compilation *c) {
   const Graph *graph = c->graph;
@@ -157,6 +213,7 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
   if (program == PROGRAM_TRAIN) {
     state_map_build(&l);
     keep_step(f, c);
+    f->logits = has_logits(c);
   }
   if (program == PROGRAM_GENERATE && c->graph->regions.at[0].nodes.count == 0) {
     return true;  // no logits: nothing to generate from
@@ -213,8 +270,13 @@ static Plan *plan_new(Front *f, const CompileOptions *options) {
   static const ProgramKind order[] = {PROGRAM_TRAIN, PROGRAM_INITIALISE, PROGRAM_EVALUATE, PROGRAM_GENERATE};
   f->copied = map_create(f->arena);
   for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+    DiagMark mark = diag_mark(f->diag);
+    PlanProgram *program = &plan->programs[order[i]];
     if (!add_program(f, options, order[i], &states, &kernels, &terms, plan)) {
-      return NULL;
+      *program = (PlanProgram){0};
+      if (!leave_out(f, options, order[i], mark, &program->missing)) {
+        return NULL;
+      }
     }
   }
   plan->term_count = terms.count;
@@ -297,6 +359,20 @@ bool compile_plan(Arena *arena, Diag *diag, const CompileOptions *options, Plan 
   return *plan != NULL;
 }
 
+// The programs beside training, once that is right.
+static void check_others(Front *f, const CompileOptions *options) {
+  static const ProgramKind others[] = {PROGRAM_INITIALISE, PROGRAM_EVALUATE, PROGRAM_GENERATE};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    Compilation *c = ARENA_NEW(f->arena, Compilation);
+    DiagMark mark = diag_mark(f->diag);
+    const char *missing;
+    *c = start(f, options, others[i]);
+    if (!run_passes(c, "simplify") && !leave_out(f, options, others[i], mark, &missing)) {
+      return;
+    }
+  }
+}
+
 bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
   jmp_buf escape;
   if (setjmp(escape)) {
@@ -323,8 +399,8 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
         Compilation *c = ARENA_NEW(arena, Compilation);
         *c = start(f, &one, PROGRAM_TRAIN);
         if (run_passes(c, good ? NULL : "elaborate") && good) {
-          *c = start(f, &one, PROGRAM_INITIALISE);
-          run_passes(c, "simplify");
+          f->logits = has_logits(c);
+          check_others(f, &one);
         }
       }
     }

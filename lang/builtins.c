@@ -250,21 +250,27 @@ BUILTIN(builtin_concat) {
     return object_poison();
   }
   int64_t size = 0;
+  bool cut = cut_in_microbatches(e, joined);
   Shape first = graph_shape(e->graph, parts.at[0]);
   shape_remove(&first, axes.axis[0]);
   for (int i = 0; i < parts.count; i++) {
     Shape rest = graph_shape(e->graph, parts.at[i]);
     shape_remove(&rest, axes.axis[i]);
-    size += axis_size(e, axes.axis[i]);
+    size += axis_count(e, axes.axis[i]);
+    cut = cut || cut_in_microbatches(e, axes.axis[i]);
     if (!shape_same_set(&rest, &first) || shape_has(&rest, joined)) {
       diag_error(e->diag, E022, list->kids[2 * i]->span, "the joined values have other axes %s and %s",
                  axes_text(e, &first), axes_text(e, &rest));
       return object_poison();
     }
   }
-  if (size != axis_size(e, joined)) {
+  if (size != axis_count(e, joined)) {
     diag_error(e->diag, E024, ast->span, "the parts have %lld positions together, axis '%s' has %lld", (long long)size,
-               axis_name(e, joined), (long long)axis_size(e, joined));
+               axis_name(e, joined), (long long)axis_count(e, joined));
+    return object_poison();
+  }
+  if (cut) {
+    diag_help(e->diag, report_whole_batch(e, ast->span, OP_CONCAT), "use microbatches = 1");
     return object_poison();
   }
   e->graph->span = ast->span;

@@ -252,7 +252,7 @@ static Object evaluate_slice(Elaborator *e, Object x, const Ast *slice) {
   if (slice->kids[2] && !evaluate_number(e, slice->kids[2], &to, &integer)) {
     return object_poison();
   }
-  int64_t size = axis_size(e, axis);
+  int64_t size = axis_count(e, axis);
   if (from != floor(from) || to != floor(to) || from < 0 || to > (double)size || to <= from) {
     diag_error(e->diag, E025, slice->span, "positions %g to %g are not inside axis '%s' of size %lld", from, to,
                axis_name(e, axis), (long long)size);
@@ -268,9 +268,16 @@ static Object evaluate_slice(Elaborator *e, Object x, const Ast *slice) {
               to - from);
     return object_poison();
   }
-  if (to_axis >= 0 && axis_size(e, to_axis) != (int64_t)(to - from)) {
+  if (to_axis >= 0 && axis_count(e, to_axis) != (int64_t)(to - from)) {
     diag_error(e->diag, E024, slice->kids[3]->span, "axis '%s' has size %lld, the slice has %lld positions",
-               axis_name(e, to_axis), (long long)axis_size(e, to_axis), (long long)(to - from));
+               axis_name(e, to_axis), (long long)axis_count(e, to_axis), (long long)(to - from));
+    return object_poison();
+  }
+  if (cut_in_microbatches(e, axis) || (to_axis >= 0 && cut_in_microbatches(e, to_axis))) {
+    Diagnostic *error = report_whole_batch(e, slice->span, OP_SLICE);
+    diag_help(e->diag, error,
+              "use microbatches = 1, or take samples that are next to each other: `x[batch -> (pairs, two)]`, then "
+              "`[two: 0]`");
     return object_poison();
   }
   Shape shape = graph_shape(e->graph, x.value);
@@ -293,6 +300,14 @@ static bool name_list(Elaborator *e, const Ast *list, Shape *shape) {
   return true;
 }
 
+static int64_t axes_count(const Elaborator *e, const Shape *axes) {
+  int64_t count = 1;
+  for (int i = 0; i < axes->count; i++) {
+    count *= axis_count(e, axes->axis[i]);
+  }
+  return count;
+}
+
 static Object evaluate_rename(Elaborator *e, Object x, const Ast *rename) {
   Shape from, to;
   if (!name_list(e, rename->kids[0], &from) || !name_list(e, rename->kids[1], &to) ||
@@ -309,9 +324,16 @@ static Object evaluate_rename(Elaborator *e, Object x, const Ast *rename) {
       return object_poison();
     }
   }
-  if (graph_elements(e->graph, from) != graph_elements(e->graph, to)) {
+  if (axes_count(e, &from) != axes_count(e, &to)) {
     diag_error(e->diag, E024, rename->span, "sizes differ: %s has %lld positions, %s has %lld", axes_text(e, &from),
-               (long long)graph_elements(e->graph, from), axes_text(e, &to), (long long)graph_elements(e->graph, to));
+               (long long)axes_count(e, &from), axes_text(e, &to), (long long)axes_count(e, &to));
+    return object_poison();
+  }
+  if (graph_elements(e->graph, from) != graph_elements(e->graph, to)) {
+    Op needs = to.count > 1 ? OP_SPLIT : from.count > 1 ? OP_MERGE : OP_RENAME;
+    diag_help(e->diag, report_whole_batch(e, rename->span, needs),
+              "use microbatches = 1, or give an axis on each side a size that is made from the batch: `axis pairs = "
+              "batch / 2`");
     return object_poison();
   }
   NodeInit init = {NODE_INIT, .axis = from.axis[0], .axis2 = to.axis[0]};
@@ -368,9 +390,9 @@ static Object evaluate_as(Elaborator *e, const Ast *ast) {
   double number;
   bool integer;
   if (type == TYPE_INDEX && object_size(&x, e, &number, &integer) &&
-      (!integer || number < 0 || number >= (double)axis_size(e, bound))) {
+      (!integer || number < 0 || number >= (double)axis_count(e, bound))) {
     diag_error(e->diag, E025, ast->span, "%g is not a position of axis '%s' of size %lld", number, axis_name(e, bound),
-               (long long)axis_size(e, bound));
+               (long long)axis_count(e, bound));
     return object_poison();
   }
   if (type == TYPE_INT && object_size(&x, e, &number, &integer)) {
@@ -392,19 +414,19 @@ static Object evaluate_as(Elaborator *e, const Ast *ast) {
   }
   const Node *position = graph_producer(e->graph, value);
   if (type == TYPE_INDEX && position && position->op == OP_POSITION &&
-      axis_size(e, position->axis) > axis_size(e, bound)) {
+      axis_count(e, position->axis) > axis_count(e, bound)) {
     diag_error(e->diag, E025, ast->span,
                "the positions of axis '%s' of size %lld are not all positions of axis '%s' of size %lld",
-               axis_name(e, position->axis), (long long)axis_size(e, position->axis), axis_name(e, bound),
-               (long long)axis_size(e, bound));
+               axis_name(e, position->axis), (long long)axis_count(e, position->axis), axis_name(e, bound),
+               (long long)axis_count(e, bound));
     return object_poison();
   }
   const Node *maker = graph_producer(e->graph, value);
-  if (type == TYPE_INDEX && maker && maker->op == OP_POSITION && axis_size(e, maker->axis) > axis_size(e, bound)) {
+  if (type == TYPE_INDEX && maker && maker->op == OP_POSITION && axis_count(e, maker->axis) > axis_count(e, bound)) {
     Diagnostic *error = diag_error(e->diag, E025, ast->span, "positions of axis '%s' do not all index axis '%s'",
                                    axis_name(e, maker->axis), axis_name(e, bound));
-    diag_label(e->diag, error, "%lld positions, %lld places", (long long)axis_size(e, maker->axis),
-               (long long)axis_size(e, bound));
+    diag_label(e->diag, error, "%lld positions, %lld places", (long long)axis_count(e, maker->axis),
+               (long long)axis_count(e, bound));
     return object_poison();
   }
   if (type == TYPE_INDEX) {

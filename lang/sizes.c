@@ -85,6 +85,16 @@ static bool size_in_microbatch(Elaborator *e, const Ast *ast, int64_t global, in
   return true;
 }
 
+bool cut_in_microbatches(const Elaborator *e, AxisId axis) {
+  return e->graph->axes.at[axis].size != e->graph->axes.at[axis].global;
+}
+
+Diagnostic *report_whole_batch(Elaborator *e, Span span, Op op) {
+  return diag_error(e->diag, E037, span,
+                    "with %d microbatches no operation sees the whole batch, as '%s' would have to",
+                    e->spec->microbatches, op_name(op));
+}
+
 void run_axis(Elaborator *e, const Ast *ast) {
   if (already_declared(e, ast)) {
     return;
