@@ -197,11 +197,12 @@ static void lower_assign(Lower *l, const Node *node) {
   }
 }
 
+// What was made where the host reads it may have been moved since, for whoever reads it in another order.
 static void lower_output(Lower *l, const Node *node) {
   ValueId value = node->operands[0];
   Shape shape = graph_shape(l->graph, value);
   Storage storage = *storage_of(l, value);
-  if (l->home[value].kind != HOME_HOST) {
+  if (l->home[value].kind != HOME_HOST || l->buffers.at[storage.buffer].arena != ARENA_HOST) {
     storage = dense_storage(l, shape, type_bytes(l, value));
     l->buffers.at[storage.buffer].arena = ARENA_HOST;
     l->buffers.at[storage.buffer].whole = true;

@@ -400,6 +400,9 @@ static bool program_holds(PlanCheck *v, const PlanProgram *program) {
   for (int i = 0; i < program->output_count; i++) {
     const PlanOutput *output = &program->outputs[i];
     v->what = output->name;
+    if (output->place.arena != ARENA_HOST) {
+      return check_fail(v, "is an output, and not where the host reads it");
+    }
     if (!check_sizes(v, output->size, output->axis_count) ||
         !check_strided(v, output->place, output->type, output->axis_count, output->size, output->stride)) {
       return false;

@@ -518,6 +518,9 @@ static void spoil_types(Plan *plan, int which) {
     case 5:
       biased->write = WRITE_ADD;
       break;
+    case 7:
+      plan->programs[PROGRAM_GENERATE].outputs[0].place.arena = ARENA_TRANSIENT;
+      break;
     case 6:
       gemm->epilogue = EPILOGUE_BIAS;  // of a batch
       break;
@@ -528,7 +531,7 @@ static void spoil_types(Plan *plan, int which) {
 
 static void test_unsound_plans(void **state) {
   (void)state;
-  for (int which = 0; which <= 40; which++) {
+  for (int which = 0; which <= 41; which++) {
     Arena *arena = arena_create();
     Plan *plan = sample_plan(arena);
     assert_null(plan_verify(arena, plan));
