@@ -11,6 +11,16 @@ typedef struct {  // a parameter, or what packs several, and its copy in the for
   ValueId master, copy;
 } CopiedValue;
 
+typedef struct {            // of a persistent tensor, with a pipeline
+  int owner;                // the stage that updates it
+  const uint64_t *holders;  // the stages that have it, as bits
+} Tenant;
+
+typedef struct Tenancy {
+  Map index;  // name of a tensor to its place in `at`
+  ARRAY(Tenant) at;
+} Tenancy;
+
 typedef struct {
   Arena *arena;
   Names *names;
@@ -25,8 +35,9 @@ typedef struct {
   CompiledValues *values;  // make outputs of the forward's values; NULL: no
   const Pack *packs;       // of the training step, for the programs that come after it
   int pack_count;
-  Map *holders;  // with a pipeline: name of a tensor to its owner (low byte) and the stages that hold it; else NULL
-  int stage;     // of the pipeline
+  Tenancy *tenancy;     // with a pipeline, as the training step decides it; else NULL
+  int stage;            // of the pipeline
+  bool nothing;         // the program computes nothing, on any stage
   int64_t chunk_bytes;  // see CompileOptions
   Map *copied;          // names of the parameters of which there are copies: the training step adds them
   ARRAY(CopiedValue) copies;
