@@ -407,7 +407,7 @@ static void code_segments(Codec *codec, Plan *plan) {
   for (int s = 0; s < plan->segment_count; s++) {
     PlanSegment *segment = &plan->segments[s];
     code_string(codec, &segment->name);
-    CODE_ENUM(codec, segment->kind, SegmentKind, SEGMENT_APPLY + 1);
+    CODE_ENUM(codec, segment->kind, SegmentKind, SEGMENT_KIND_COUNT);
     code_int(codec, &segment->chunk);
     CODE_ARRAY(codec, segment->instructions, segment->count, 52);
     for (int i = 0; i < segment->count && !codec->bad; i++) {

@@ -27,6 +27,16 @@ typedef struct {  // those of the training step
   Map by_name;  // of the axis
 } KeptForms;
 
+typedef struct {            // of a persistent tensor, with a pipeline
+  int owner;                // the stage that updates it
+  const uint64_t *holders;  // the stages that have it, as bits
+} Tenant;
+
+typedef struct Tenancy {
+  Map index;  // name of a tensor to its place in `at`
+  ARRAY(Tenant) at;
+} Tenancy;
+
 typedef struct {
   Arena *arena;
   Names *names;
@@ -43,13 +53,14 @@ typedef struct {
   const Pack *packs;       // of the training step, for the programs that come after it
   int pack_count;
   const KeptForms *forms;  // of the training step, likewise; NULL: this is it
-  Map *holders;  // with a pipeline: name of a tensor to its owner (low byte) and the stages that hold it; else NULL
-  int stage;     // of the pipeline
-  int64_t chunk_bytes;  // see CompileOptions
-  Map *copied;          // names of the parameters of which there are copies: the training step adds them
+  Tenancy *tenancy;        // with a pipeline, as the training step decides it; else NULL
+  int stage;               // of the pipeline
+  bool nothing;            // the program computes nothing, on any stage
+  int64_t chunk_bytes;     // see CompileOptions
+  Map *copied;             // names of the parameters of which there are copies: the training step adds them
   ARRAY(CopiedValue) copies;
   struct SamplesTable *samples;  // of the forward, for differentiate; NULL: it has no microbatches
-  struct Shard *shard;  // how values are held, once shard has run; NULL: one rank
+  struct Shard *shard;           // how values are held, once shard has run; NULL: one rank
 } Compilation;
 
 typedef bool Pass(Compilation *c);

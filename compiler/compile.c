@@ -61,11 +61,11 @@ typedef struct {
   Diag *diag;
   Unit unit;
   Spec spec;
-  bool pipeline;  // of more than one stage
-  Map holders;    // see Compilation
-  Map copied;     // of the plan being compiled; see Compilation
-  int stage;      // being compiled
-  bool logits;    // the model has some, so text can be generated
+  bool pipeline;    // of more than one stage
+  Tenancy tenancy;  // see Compilation
+  Map copied;       // of the plan being compiled; see Compilation
+  int stage;        // being compiled
+  bool logits;      // the model has some, so text can be generated
   int64_t batch, sequence;
   Arena *scratch;     // of the program being compiled, or NULL
   jmp_buf *escape;    // where to go when memory is out
@@ -82,7 +82,7 @@ static bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions 
   *f = (Front){.arena = arena, .diag = diag};
   f->names = names_create(arena);
   f->unit = (Unit){.arena = arena, .names = f->names, .diag = diag};
-  f->holders = map_create(arena);
+  f->tenancy = (Tenancy){.index = map_create(arena)};
   f->copied = map_create(arena);
   if (!unit_load(&f->unit, options->file) || !settings_read(arena, &f->unit, options, &f->spec)) {
     return false;
@@ -104,7 +104,7 @@ static Compilation start(Front *f, const CompileOptions *options, ProgramKind pr
                        .packs = f->packs,
                        .pack_count = program == PROGRAM_TRAIN ? 0 : f->pack_count,
                        .forms = program == PROGRAM_TRAIN ? NULL : &f->forms,
-                       .holders = f->pipeline ? &f->holders : NULL,
+                       .tenancy = f->pipeline ? &f->tenancy : NULL,
                        .copied = &f->copied,
                        .stage = f->stage,
                        .chunk_bytes = options->chunk_bytes};
@@ -215,7 +215,7 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
     keep_step(f, c);
     f->logits = has_logits(c);
   }
-  if (program == PROGRAM_GENERATE && c->graph->regions.at[0].nodes.count == 0) {
+  if (program == PROGRAM_GENERATE && c->nothing) {
     return true;  // no logits: nothing to generate from
   }
   if (f->pipeline && program == PROGRAM_TRAIN) {
@@ -394,7 +394,7 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
       one.recipe = count ? recipes[i] : options->recipe;
       bool good = settings_read(arena, &f->unit, &one, &f->spec);
       f->pipeline = good && has_stages(&f->spec);
-      f->holders = map_create(arena);
+      f->tenancy = (Tenancy){.index = map_create(arena)};
       if (f->spec.model) {  // what is wrong with the model is said as well
         Compilation *c = ARENA_NEW(arena, Compilation);
         *c = start(f, &one, PROGRAM_TRAIN);

@@ -134,6 +134,7 @@ typedef struct {  // a tensor that outlives the step
   ScopeId scope;
   bool elsewhere;  // on other stages of the pipeline only
   bool copy;       // another stage updates and saves it
+  int home;        // with a pipeline: 1 + the stage that updates it, once that is decided; else 0
   Name like;       // optimizer state and copies: the parameter it belongs to
   double initial;  // a constant initial value (optimizer state)
   Span span;

@@ -282,7 +282,16 @@ typedef struct {     // what the host reads after it: whole, and the same on eve
   Place place;
 } PlanOutput;
 
-typedef enum { SEGMENT_ALL, SEGMENT_FORWARD, SEGMENT_BACKWARD, SEGMENT_WEIGHTS, SEGMENT_APPLY } SegmentKind;
+// PREPARE: once, before the microbatches; APPLY: once, after them.
+typedef enum {
+  SEGMENT_ALL,
+  SEGMENT_FORWARD,
+  SEGMENT_BACKWARD,
+  SEGMENT_WEIGHTS,
+  SEGMENT_APPLY,
+  SEGMENT_PREPARE,
+  SEGMENT_KIND_COUNT
+} SegmentKind;
 
 typedef struct {
   const char *name;

@@ -127,7 +127,7 @@ static ValueId cast(Precision *p, ValueId value, ElementType type) {
     return value;
   }
   // With a pipeline the backward casts parameters again: every microbatch in flight would keep copies of all of them.
-  bool again = p->c->holders && graph->backward && graph_producer(graph, value)->op == OP_PARAM;
+  bool again = p->c->tenancy && graph->backward && graph_producer(graph, value)->op == OP_PARAM;
   const uint64_t key[] = {(uint64_t)value, (uint64_t)type, (uint64_t)graph->region, again};
   int64_t known;
   if (map_get_bytes(&p->casts, key, sizeof key, &known)) {

@@ -379,7 +379,7 @@ bool pass_samples(Compilation *c) {
   const int slots = c->program == PROGRAM_TRAIN || c->program == PROGRAM_EVALUATE ? c->spec->microbatches : 1;
   const bool training = c->program == PROGRAM_TRAIN;
   if (slots == 1) {
-    c->samples = training && c->holders ? samples_infer(c->arena, c->graph, 1, true, NULL) : NULL;
+    c->samples = training && c->tenancy ? samples_infer(c->arena, c->graph, 1, true, NULL) : NULL;
     return true;
   }
   Check check = {.c = c, .graph = c->graph};
