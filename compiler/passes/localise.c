@@ -119,9 +119,15 @@ static void shift_position(Localise *l, NodeId id, AxisId local) {
   node->operands = arena_copy(graph->arena, &sum, sizeof sum);
 }
 
+// What is outside of the axis stays outside: it does not point into padding.
 static void shift_index(Localise *l, NodeId id, AxisId local) {
   Graph *graph = l->graph;
-  ValueId shifted = graph_op2(graph, OP_SUB, graph_node(graph, id)->operands[1], localise_offset(l, local));
+  const ValueId index = graph_node(graph, id)->operands[1];
+  ValueId shifted = graph_op2(graph, OP_SUB, index, localise_offset(l, local));
+  if (localise_padded(l, local)) {
+    ValueId size = graph_integer(graph, graph->axes.at[graph->axes.at[local].whole].size);
+    shifted = graph_op3(graph, OP_WHERE, graph_op2(graph, OP_LESS, index, size), shifted, graph_integer(graph, -1));
+  }
   graph_node(graph, id)->operands[1] = shifted;
 }
 

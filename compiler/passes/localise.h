@@ -19,6 +19,7 @@ typedef struct {
 } Localise;
 
 const Pack *localise_pack(const Graph *graph, AxisId axis);  // that lies along it, or NULL
+bool localise_padded(const Localise *l, AxisId local);       // does a part of it go past the end on some ranks?
 ValueId localise_offset(Localise *l, AxisId local);          // where a rank's part begins, as an int; -1: at zero
 
 // Puts into the padding of the operands what the node must find there (padding.h).

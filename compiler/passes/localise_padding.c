@@ -14,8 +14,7 @@ const Pack *localise_pack(const Graph *graph, AxisId axis) {
   return NULL;
 }
 
-// Does this rank's part of the axis go past its end on some ranks?
-static bool is_padded(const Localise *l, AxisId local) {
+bool localise_padded(const Localise *l, AxisId local) {
   const Axis *at = &l->graph->axes.at[local];
   return at->whole >= 0 && !localise_pack(l->graph, at->whole) &&
          at->size * mapping_ranks(l->shard->mapping, at->mesh) != l->graph->axes.at[at->whole].size;
@@ -150,7 +149,7 @@ static void mask_repeated(Localise *l, NodeId id) {
     const Shape shape = graph_shape(l->graph, value);
     const Node *maker = graph_producer(l->graph, value);
     const bool zero = maker && maker->op == OP_CONST && !(maker->number < 0) && !(maker->number > 0);
-    if (!zero && !shape_has(&shape, to.axis[a]) && is_padded(l, to.axis[a])) {
+    if (!zero && !shape_has(&shape, to.axis[a]) && localise_padded(l, to.axis[a])) {
       const ValueId made = masked(l, value, to.axis[a], 0);
       graph_node(l->graph, id)->operands[1] = made;
     }
@@ -167,7 +166,7 @@ void localise_mask(Localise *l, NodeId id) {
     const Shape shape = graph_shape(graph, graph_node(graph, id)->operands[i]);
     for (int a = 0; a < shape.count; a++) {
       const AxisId axis = shape.axis[a];
-      if (!is_padded(l, axis)) {
+      if (!localise_padded(l, axis)) {
         continue;
       }
       const Node *node = graph_node(graph, id);
@@ -200,7 +199,7 @@ void localise_poison(Localise *l, NodeId id) {
     const Shape shape = graph_shape(graph, value);
     ValueId made = value;
     for (int a = 0; a < shape.count && element_type_floating(graph_value(graph, value)->type); a++) {
-      const bool any = is_padded(l, shape.axis[a]) && content_of(l, value, shape.axis[a]) == PADDING_ANY;
+      const bool any = localise_padded(l, shape.axis[a]) && content_of(l, value, shape.axis[a]) == PADDING_ANY;
       made = any ? fill_padding(l, made, shape.axis[a], (double)NAN) : made;
     }
     if (made != value) {

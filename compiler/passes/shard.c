@@ -102,12 +102,15 @@ static uint8_t partial_kind(const Node *node) {
   return (uint8_t)(1 + (node->op == OP_REDUCE_MAX ? REDUCE_MAX : node->op == OP_REDUCE_MIN ? REDUCE_MIN : REDUCE_SUM));
 }
 
-// Where a rule cuts an axis so often that it does not divide, what no rule asks for here goes, the last cut first.
+// Where a rule cuts an axis so often that it does not divide, what no rule asks for here goes, the last cut first; and in
+// programs that have a smaller batch than the training step, for which rules are checked, what rules ask for too.
 static void give_way(Shard *s, Held *want) {
-  for (int m = s->mapping->count - 1; m >= 0; m--) {
-    AxisId axis = want->axis[m];
-    if (axis >= 0 && !s->wish.rule[m] && !shard_divides(s, axis, held_cut(want, axis))) {
-      want->axis[m] = -1;
+  for (int asked = 0; asked < 2; asked++) {
+    for (int m = s->mapping->count - 1; m >= 0; m--) {
+      AxisId axis = want->axis[m];
+      if (axis >= 0 && (asked || !s->wish.rule[m]) && !shard_divides(s, axis, held_cut(want, axis))) {
+        want->axis[m] = -1;
+      }
     }
   }
 }
