@@ -24,6 +24,7 @@ typedef struct {  // the axes of a value; no axis twice
 
 typedef struct {
   Name name;
+  Name written;    // as the text calls it: without the number that tells several of one name apart
   int64_t size;    // in this graph
   int64_t global;  // what a mean divides by: differs from size for the batch of one microbatch
   AxisId whole;    // of which this is one rank's part; -1: none

@@ -49,9 +49,13 @@ static int specificity(Mapping *mapping, int index, MappingPlace place) {
   return dots ? 100 + dots : 1;
 }
 
+bool mapping_applies(Mapping *mapping, int rule, MappingPlace place) {
+  return specificity(mapping, rule, place) >= 0;
+}
+
 static AxisId axis_named(const Mapping *mapping, const Shape *shape, Name name) {
   for (int i = 0; i < shape->count; i++) {
-    if (mapping->graph->axes.at[shape->axis[i]].name == name) {
+    if (mapping->graph->axes.at[shape->axis[i]].written == name) {
       return shape->axis[i];
     }
   }
@@ -136,10 +140,15 @@ uint32_t mapping_parameter(Mapping *mapping, const Persistent *persistent, AxisI
   return cut;
 }
 
-AxisId mapping_stored(Mapping *mapping, const Persistent *persistent, RuleKind kind, int mesh) {
+AxisId mapping_stored_by(Mapping *mapping, const Persistent *persistent, RuleKind kind, int mesh,
+                         const LayoutRule **rule) {
   return mapping->active >> mesh & 1
-             ? look_up(mapping, mapping_place(mapping, persistent), &persistent->shape, mesh, kind, 0, NULL)
+             ? look_up(mapping, mapping_place(mapping, persistent), &persistent->shape, mesh, kind, 0, rule)
              : -1;
+}
+
+AxisId mapping_stored(Mapping *mapping, const Persistent *persistent, RuleKind kind, int mesh) {
+  return mapping_stored_by(mapping, persistent, kind, mesh, NULL);
 }
 
 bool mapping_stored_by_axis(Mapping *mapping, const Persistent *persistent) {

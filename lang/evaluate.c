@@ -21,7 +21,7 @@ static bool fresh_axis(Elaborator *e, Name name, Span span, Object *out) {
     return true;
   }
   Axis like = e->graph->axes.at[axis];
-  AxisId made = graph_axis(e->graph, name_format(e->names, "%s'", like.name), like.size);
+  AxisId made = graph_axis(e->graph, name_format(e->names, "%s'", like.written), like.size);
   e->graph->axes.at[made].global = like.global;
   *out = object_axis(made, span);
   return true;

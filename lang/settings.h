@@ -36,7 +36,10 @@ typedef struct {
   bool zigzag;    // `seq -> cp(zigzag)`: blocks c and 2n - 1 - c on rank c
   bool ring;      // `attention: key -> cp(ring)`: attention passes keys around instead of gathering them
   bool padded;    // `vocab -> tp(pad)`: may be cut unevenly
+  bool sized;     // the size of the axis follows from the text and was checked
+  bool again;     // another rule says the same already, which was reported
   Span span;      // of the rule
+  Span left;      // of the axis, or what is stored, on its left side
 } LayoutRule;
 
 typedef enum { SCHEDULE_GPIPE, SCHEDULE_ONE_F_ONE_B, SCHEDULE_INTERLEAVED, SCHEDULE_ZERO_BUBBLE } ScheduleKind;

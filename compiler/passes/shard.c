@@ -511,10 +511,11 @@ static void collect_attention(Shard *s, RegionId region, NodeList *found) {
 bool pass_shard(Compilation *c) {
   Graph *graph = c->graph;
   Shard s = {.c = c, .graph = graph, .mapping = mapping_create(c->arena, graph, c->spec)};
-  if (!s.mapping->active) {
-    return true;
-  }
   int errors = c->diag->reports;
+  if (!s.mapping->active) {
+    shard_check_rules(&s);
+    return c->diag->reports == errors;
+  }
   s.memo = map_create(c->arena);
   s.pieces = map_create(c->arena);
   s.parts = map_create(c->arena);
@@ -533,6 +534,9 @@ bool pass_shard(Compilation *c) {
   graph->backward = false;
   graph->source = -1;
   shard_check_rings(&s, &rings);
+  if (c->diag->reports == errors) {
+    shard_check_rules(&s);
+  }
   record(&s);
   c->shard = arena_copy(c->arena, &s, sizeof s);
   return c->diag->reports == errors;

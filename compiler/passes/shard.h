@@ -102,6 +102,13 @@ Loops *shard_loops_of(Shard *s, NodeId id);
 AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh);  // -1: none; sets the loops' cause
 bool shard_passes(Shard *s, const Node *node, int mesh);  // may a partial operand stay so, the result being partial?
 
+MappingPlace shard_place(const Shard *s, const Node *node);  // what rules are looked up for
+
+// shard_rules.c: reports rules that cut nothing, once everything is sharded; and a rule that cannot cut an axis whose
+// size was not known before, where it would.
+void shard_check_rules(Shard *s);
+void shard_check_size(Shard *s, const LayoutRule *rule, AxisId axis, uint32_t cut, int mesh);
+
 // shard_ring.c: attention whose keys go round a ring by a rule such as `attention: key -> cp(ring)`.
 void shard_ring(Shard *s, NodeId id, Loops *loops);       // marks the node, once its loop axes are chosen
 void shard_check_rings(Shard *s, const NodeList *nodes);  // reports rules that no attention of these can follow

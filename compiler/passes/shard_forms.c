@@ -105,7 +105,7 @@ void shard_forms_find(Shard *s) {
     int64_t known = kept ? map_get_or(&kept->by_name, map_key(name), -1) : -1;
     AxisForm form = {.same = a};
     if (known < 0) {
-      by_rules(s, &form, name);
+      by_rules(s, &form, s->graph->axes.at[a].written);
     } else {
       int class = kept->forms[known].same;
       form = kept->forms[class];

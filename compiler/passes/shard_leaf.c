@@ -11,7 +11,11 @@ static Held leaf_held(Shard *s, MappingPlace place, const Shape *shape, Cause *c
   for (int m = 0; m < s->mapping->count && shape->count; m++) {
     if (s->mapping->active >> m & 1) {
       AxisId axis = mapping_axis(s->mapping, place, shape, m, &cause->rule[m]);
-      held.axis[m] = axis >= 0 && shard_divides(s, axis, held_cut(&held, axis) | 1u << m) ? axis : -1;
+      uint32_t cut = axis >= 0 ? held_cut(&held, axis) | 1u << m : 0;
+      if (axis >= 0) {
+        shard_check_size(s, cause->rule[m], axis, cut, m);
+      }
+      held.axis[m] = axis >= 0 && shard_divides(s, axis, cut) ? axis : -1;
     }
   }
   return held;

@@ -40,7 +40,7 @@ void shard_ring(Shard *s, NodeId id, Loops *loops) {
 // --- rules that cannot be followed ---
 
 static Name name_of_axis(const Shard *s, AxisId axis) {
-  return s->graph->axes.at[axis].name;
+  return s->graph->axes.at[axis].written;
 }
 
 // The function whose call an attention is, as layouts name it before a colon: "attention: ", or "" for one that is
@@ -84,7 +84,7 @@ static void no_attention(Shard *s, const LayoutRule *rule, const NodeList *nodes
   }
   bool keys = false;
   for (int i = 0; i < nodes->count; i++) {
-    keys = keys || name_of_axis(s, graph_node(s->graph, nodes->at[i])->axis2) == rule->axis;
+    keys = keys || s->graph->axes.at[graph_node(s->graph, nodes->at[i])->axis2].written == rule->axis;
   }
   Diagnostic *error =
       !keys ? diag_error(diag, E042, rule->span, "'%s' is not the axis of the keys of any attention", rule->axis)
