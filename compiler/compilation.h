@@ -63,6 +63,7 @@ typedef struct {
   int loss_depth;
 } ForwardValues;
 
+void forward_paths(Compilation *c);  // of what the text says, before anything is made of it
 void forward_values(Compilation *c, ValueId loss, ForwardValues *values);  // before anything else is added
 void forward_values_output(Compilation *c, const ForwardValues *values, Span loss);
 
