@@ -175,7 +175,7 @@ static void show_names(const Diff *diff, const DiffNames *names, const char *wha
 void diff_end(const Diff *diff) {
   FILE *out = diff->options->out;
   if (diff->not_trained && !diff->options->all) {
-    fputs("as it is trained, without outputs of all values, the step gives the same loss, parameters and state\n", out);
+    fputs("the plan that is trained, without outputs of values, gives the same loss, parameters and state\n", out);
   }
   if (!diff->options->all) {
     show_names(diff, &diff->more, "more differ");

@@ -63,7 +63,7 @@ typedef struct {
   const char *worst_name;
   double worst;  // in budgets, of those within
   int compared, beyond, same;
-  bool not_trained;  // what is beyond is not so in the step as it is trained
+  bool not_trained;  // what is beyond is not so in the plan that is trained
   int64_t elements;
   DiffNames more;              // states that differ too
   DiffNames alone[2], unlike;  // not compared: of one side alone; of other axes

@@ -347,7 +347,7 @@ static Next compare_trained(Compare *compare, int64_t step) {
   if (step_both(compare, compare->trained, step) == FAILED) {
     return FAILED;
   }
-  diff_heading(compare->diff, "as it is trained");
+  diff_heading(compare->diff, "the plan that is trained");
   Next next = compare_output(compare, PROGRAM_TRAIN, "loss", SPAN_NONE, compare->loss_depth);
   next = next == GO_ON ? compare_states(compare, true, true) : next;
   return next == GO_ON ? compare_unlisted(compare, PROGRAM_TRAIN, 2 * compare->loss_depth) : next;
@@ -362,7 +362,7 @@ static Next compare_step(Compare *compare, int64_t step) {
   }
   const int before = diff->beyond;
   diff->when = arena_format(compare->arena, " at step %lld", (long long)step);
-  diff_heading(diff, "with outputs of all values");
+  diff_heading(diff, "the plan with outputs of all values");
   Next next = compare_outputs(compare);
   next = next == GO_ON ? compare_states(compare, true, false) : next;
   compare->names = false;
@@ -370,15 +370,15 @@ static Next compare_step(Compare *compare, int64_t step) {
   if (next == FAILED) {
     return FAILED;
   }
-  diff->when = arena_format(compare->arena, " at step %lld as it is trained%s", (long long)step,
-                            found > 0 ? "" : ", but not once all values are outputs");
+  diff->when = arena_format(compare->arena, " at step %lld of the plan that is trained%s", (long long)step,
+                            found > 0 ? "" : ", not of the one with outputs of all values");
   const Next trained = compare_trained(compare, step);
   diff->not_trained = found > 0 && diff->beyond - before == found;
   diff->more.count = found > 0 ? 0 : diff->more.count;
   return next == GO_ON ? trained : next;
 }
 
-// Each side from its own first values, as it is trained.
+// Each side trains from its own first values.
 static bool run_alone(Compare *compare) {
   for (int side = 0; side < 2; side++) {
     for (int i = 0; i < RUN_STEPS; i++) {
@@ -394,7 +394,7 @@ static Next compare_runs(Compare *compare) {
   Next next = GO_ON;
   Diff *diff = compare->diff;
   diff->when = arena_format(compare->arena, " in a run of %d steps", RUN_STEPS);
-  diff_heading(diff, "in a run of its own");
+  diff_heading(diff, "a run of its own");
   for (int i = 0; i < RUN_STEPS && next == GO_ON; i++) {
     DiffTensor tensor[2];
     for (int side = 0; side < 2; side++) {
@@ -507,9 +507,10 @@ static const char *scope_of(const Compare *compare) {
   const long long first = asked->step, last = first + asked->steps - 1;
   const char *steps = first == last ? arena_format(compare->arena, "step %lld", first)
                                     : arena_format(compare->arena, "steps %lld to %lld", first, last);
-  return arena_format(compare->arena,
-                      "%s with outputs of all values and as it is trained, the losses of a run of %d steps%s", steps,
-                      RUN_STEPS, compare->other_programs);
+  return arena_format(
+      compare->arena,
+      "%s of the plan with outputs of all values and of the one that is trained, the losses of a run of %d steps%s",
+      steps, RUN_STEPS, compare->other_programs);
 }
 
 static bool open_all(Compare *compare, const CompileOptions options[2]) {

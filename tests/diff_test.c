@@ -172,8 +172,9 @@ static void test_nothing_is_wrong(void **state) {
     Told told = tell(layouts[i], NULL);
     assert_false(told.differ);
     assert_non_null(strstr(told.said, "no difference beyond"));
-    assert_non_null(
-        strstr(told.said, "compared: step 2 with outputs of all values and as it is trained, the losses of a run of "));
+    assert_non_null(strstr(told.said,
+                           "compared: step 2 of the plan with outputs of all values and of the one that is trained, "
+                           "the losses of a run of "));
     assert_non_null(strstr(told.said, "3 steps, evaluate, generate"));
     free(told.said);
   }
@@ -190,20 +191,21 @@ static void test_collectives(void **state) {
 static void test_trained_alone(void **state) {
   (void)state;
   expect("tp2", &(Spoil){.where = WRONG_TRAINED, .program = PROGRAM_TRAIN, .kind = INSTRUCTION_COLLECTIVE}, 2,
-         " at step 2 as it is trained, but not once all values are outputs");
+         " at step 2 of the plan that is trained, not of the one with outputs of all values");
 }
 
 static void test_values_alone(void **state) {
   (void)state;
   expect("tp2", &(Spoil){.where = WRONG_WITH_VALUES, .program = PROGRAM_TRAIN, .kind = INSTRUCTION_COLLECTIVE}, 4,
-         "as it is trained, without outputs of all values, the step gives the same loss, parameters and state");
+         "the plan that is trained, without outputs of values, gives the same loss, parameters and state");
 }
 
 // Each rank keeps its own gradient.
 static void test_ranks(void **state) {
   (void)state;
   expect("dp2", &(Spoil){.where = WRONG_TRAINED, .program = PROGRAM_TRAIN, .kind = INSTRUCTION_COLLECTIVE}, 2,
-         "ranks of layout=dp2 do not agree at step 2 as it is trained, but not once all values are outputs: ");
+         "ranks of layout=dp2 do not agree at step 2 of the plan that is trained, not of the one with outputs of all "
+         "values: ");
 }
 
 // The steps that are compared begin with the same state: only a run of its own has the other first values.

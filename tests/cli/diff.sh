@@ -7,6 +7,10 @@ layout dp2 { mesh dp = 2; batch -> dp; }
 layout tp2 { mesh tp = 2; heads, ffn, vocab -> tp; }
 layout pp2 { mesh pp = 2; layers -> pp; microbatches = 2; }
 layout ring4 { mesh cp = 4; seq -> cp(zigzag); attention: key -> cp(ring); }
+layout z3 { mesh dp = 2; batch -> dp; param, grad, state -> dp; microbatches = 2; }
+layout moved { recompute layers; offload layers; microbatches = 4; }
+layout pad3 { mesh tp = 3; ffn, vocab -> tp(pad); }
+layout zigzag { mesh cp = 2; seq -> cp(zigzag); }
 layout eight { mesh pp = 2, dp = 2, tp = 2; layers -> pp; batch -> dp; heads, ffn, vocab -> tp; microbatches = 2; }
 END
 # The control has an epsilon to turn.
@@ -18,17 +22,19 @@ for layout in dp2 tp2 pp2 ring4 eight; do
   mentions out "no difference beyond the error budgets: " " values compared" "the worst is at"
 done
 expect 0 "$MDL" diff small.mdl layout=pp2,eight --step 8
-expect 0 "$MDL" diff small.mdl layout=single,eight --precision fp64
+for layout in eight z3 moved pad3 zigzag; do
+  expect 0 "$MDL" diff small.mdl layout=single,$layout --precision fp64
+done
 expect 0 "$MDL" diff small.mdl layout=single,tp2 precision=fp64,fp32
 expect 0 "$MDL" diff small.mdl layout=single,single --exact
 mentions out "no difference: " "are the same to the bit"
 expect 1 "$MDL" diff small.mdl layout=single,tp2 --exact
 expect 0 "$MDL" diff small.mdl layout=single,tp2 --all
 mentions out "value layers.1.mlp_norm" "gradient of layers.0.q.w" "new table.w" "output loss" "small.mdl:14" \
-  "-- with outputs of all values" "-- as it is trained" "-- in a run of its own" "-- the program evaluate"
+  "-- the plan with outputs of all values" "-- the plan that is trained" "-- a run of its own" "-- the program evaluate"
 expect 0 "$MDL" diff small.mdl layout=single,pp2 --step 3 --steps 2
-mentions out "compared: steps 3 to 4 with outputs of all values and as it is trained, the losses of a run of 3 steps, \
-evaluate, generate"
+mentions out "compared: steps 3 to 4 of the plan with outputs of all values and of the one that is trained, the losses of a run \
+of 3 steps, evaluate, generate"
 expect 0 "$MDL" diff small.mdl control.mdl
 mentions out "no difference: "
 
