@@ -460,7 +460,7 @@ static Next compare_others(Compare *compare, const CompileOptions options[2]) {
   Side again[2] = {{.trial = {0}}}, pair[2];
   const bool alike = slots_of(&compare->trained[0]) == slots_of(&compare->trained[1]);
   Next next = GO_ON;
-  compare->other_programs = "; no programs that do not train, since there is no layout in common for them";
+  compare->other_programs = "; not evaluate and generate, which take one microbatch: those of the two differ in size";
   if (alike || open_alike(compare, options, again)) {
     for (int side = 0; side < 2; side++) {
       pair[side] = again[side].trial.arena ? again[side] : compare->trained[side];

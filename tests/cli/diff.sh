@@ -7,6 +7,7 @@ layout dp2 { mesh dp = 2; batch -> dp; }
 layout tp2 { mesh tp = 2; heads, ffn, vocab -> tp; }
 layout pp2 { mesh pp = 2; layers -> pp; microbatches = 2; }
 layout ring4 { mesh cp = 4; seq -> cp(zigzag); attention: key -> cp(ring); }
+layout slots4 { mesh pp = 2; layers -> pp; microbatches = 4; }
 layout z3 { mesh dp = 2; batch -> dp; param, grad, state -> dp; microbatches = 2; }
 layout moved { recompute layers; offload layers; microbatches = 4; }
 layout pad3 { mesh tp = 3; ffn, vocab -> tp(pad); }
@@ -22,6 +23,8 @@ for layout in dp2 tp2 pp2 ring4 eight; do
   mentions out "no difference beyond the error budgets: " " values compared" "the worst is at"
 done
 expect 0 "$MDL" diff small.mdl layout=pp2,eight --step 8
+expect 0 "$MDL" diff small.mdl layout=pp2,slots4
+mentions out "; not evaluate and generate, which take one microbatch: those of the two differ in size"
 for layout in eight z3 moved pad3 zigzag; do
   expect 0 "$MDL" diff small.mdl layout=single,$layout --precision fp64
 done
