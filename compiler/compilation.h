@@ -97,6 +97,7 @@ typedef struct {
 // become those of its node. What is computed from such sums for the model's state comes behind.
 void wrap_microbatches(Compilation *c, ValueList *results);
 
+void forward_paths(Compilation *c);  // of what the text says, before anything is made of it
 void forward_values(Compilation *c, ValueId loss, ForwardValues *values);  // before anything else is added
 void forward_values_output(Compilation *c, const ForwardValues *values, Span loss);
 

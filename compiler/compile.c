@@ -34,6 +34,9 @@ bool pass_elaborate(Compilation *c) {
   if (c->graph) {
     graph_assign_last(c->graph);
   }
+  if (c->graph && c->values) {
+    forward_paths(c);
+  }
   return c->graph != NULL;
 }
 

@@ -25,8 +25,9 @@ typedef struct {
   const char *precision;   // NULL: what the recipe says, else fp32
   const char *const *set;  // "name=value" strings
   int set_count;
-  bool poison;     // NaN wherever padding may hold anything. For tests
-  bool gradients;  // the train program also has an output "gradient.NAME" for each trained parameter
+  bool poison;       // NaN wherever padding may hold anything. For tests
+  int microbatches;  // instead of what the layout says; 0: that. For whoever compares programs of one microbatch
+  bool gradients;    // the train program also has an output "gradient.NAME" for each trained parameter
   // Not NULL: the train program also has an output "value.PATH" for each named, labelled or returned real value of the
   // forward that depends on data, summed over the microbatches, and the list says what they and the gradients are.
   CompiledValues *values;

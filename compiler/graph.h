@@ -72,6 +72,7 @@ typedef struct {
   Shape shape;
   Name name;   // variable or path of a parameter, or NULL
   Name label;  // without its @, or NULL
+  Name path;   // what it is in the text, whatever becomes of others: see differentiate_values.c; or NULL
   Span span;
   NodeId node;         // that makes it; -1 for a region parameter
   int result;          // which result of the node

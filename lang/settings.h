@@ -76,7 +76,8 @@ typedef struct {
   ARRAY(LayoutRule) rules;  // in the order of the text; the pipeline's is not among them
   Pipeline pipeline;
   int microbatches;
-  ElementType real;  // in which numbers are computed: f32 or f64
+  int asked_microbatches;  // whatever the layout says; 0: what it says
+  ElementType real;        // in which numbers are computed: f32 or f64
   Formats formats;
   PlanRun run;
 } Spec;

@@ -270,6 +270,7 @@ static void keep_label(Graph *graph, ValueId kept, ValueId dropped) {
   Value *to = graph_value(graph, kept), *from = graph_value(graph, dropped);
   to->label = to->label ? to->label : from->label;
   to->name = to->name ? to->name : from->name;
+  to->path = to->path ? to->path : from->path;
 }
 
 static void simplify_region(Simplifier *s, RegionId region) {
