@@ -27,7 +27,7 @@ static bool is_model_state(const Graph *graph, const Node *node) {
   return target && target->op == OP_STATE && graph_value(graph, target->first_result)->role == ROLE_STATE;
 }
 
-static Combine combine_of(const Graph *graph, const Node *assign) {
+static StateCombine combine_of(const Graph *graph, const Node *assign) {
   const Persistent *state = graph_persistent(graph, graph_producer(graph, assign->operands[0])->text);
   return state ? state->combine : COMBINE_NONE;
 }
@@ -277,7 +277,7 @@ static ValueId is_last(Check *check) {
 
 static void combine(Check *check, NodeId id) {
   Graph *graph = check->graph;
-  const Combine how = combine_of(graph, graph_node(graph, id));
+  const StateCombine how = combine_of(graph, graph_node(graph, id));
   graph_follow(graph, graph_node(graph, id));
   const int before = graph->values.count;
   ValueId value = of_one_microbatch(check, graph_node(graph, id)->operands[1]);
