@@ -118,7 +118,7 @@ typedef struct {   // where in the text a node comes from: the stack of calls an
   Span call;       // of a function; SPAN_NONE elsewhere, and in a graph that was read
 } Scope;
 
-typedef enum { COMBINE_NONE, COMBINE_LAST, COMBINE_SUM, COMBINE_MEAN } Combine;  // what microbatches compute
+typedef enum { COMBINE_NONE, COMBINE_LAST, COMBINE_SUM, COMBINE_MEAN } StateCombine;  // what microbatches compute
 
 typedef struct {  // a tensor that outlives the step
   Name name;
@@ -129,10 +129,9 @@ typedef struct {  // a tensor that outlives the step
   int stack_count;  // axes before `|`
   int in_count;     // axes between `|` and `;`; -1 without `;`
   ElementType type;
-  Combine
-      combine;    // STATE: how its new value comes out of what each microbatch computes; NONE: it is of the whole batch
-  int group;      // optimizer group; -1: frozen or no parameter
-  ValueId value;  // its leaf in the graph, or -1
+  StateCombine combine;  // STATE: how its new value comes out of what microbatches compute; NONE: it is of all
+  int group;             // optimizer group; -1: frozen or no parameter
+  ValueId value;         // its leaf in the graph, or -1
   ScopeId scope;
   bool elsewhere;  // on other stages of the pipeline only
   bool copy;       // another stage updates and saves it

@@ -270,8 +270,7 @@ BUILTIN(builtin_concat) {
     return object_poison();
   }
   if (cut) {
-    diag_help(e->diag, report_whole_batch(e, ast->span, OP_CONCAT), "use microbatches = 1");
-    return object_poison();
+    return needs_whole_batch(e, joined, ast->span);
   }
   e->graph->span = ast->span;
   NodeInit init = {NODE_INIT, .axes = axes, .axis2 = joined};

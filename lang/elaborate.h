@@ -157,7 +157,8 @@ bool builtin_takes_text(Name name);  // called with NULL arguments: it reads the
 // sizes.c
 bool already_declared(Elaborator *e, const Ast *ast);        // reports it; false for the same statement in a repeat
 bool cut_in_microbatches(const Elaborator *e, AxisId axis);  // the batch, and what is made from it
-Diagnostic *report_whole_batch(Elaborator *e, Span span, Op op);  // reports E037
+// Reports E037: of such an axis, something takes positions or a number of them that one microbatch does not have.
+Object needs_whole_batch(Elaborator *e, AxisId axis, Span span);
 void run_axis(Elaborator *e, const Ast *ast);
 void run_const(Elaborator *e, const Ast *ast);
 

@@ -237,6 +237,25 @@ static Object evaluate_take(Elaborator *e, Object x, Object index, Span span) {
   return object_value(graph_add2(e->graph, OP_TAKE, init, x.value, index.value), span);
 }
 
+// As text sees them: of the whole batch.
+static int64_t positions_of(const Elaborator *e, const Shape *axes) {
+  int64_t count = 1;
+  for (int i = 0; i < axes->count; i++) {
+    count *= axis_count(e, axes->axis[i]);
+  }
+  return count;
+}
+
+// The first of these axes that microbatches cut, or -1.
+static AxisId cut_axis(const Elaborator *e, const Shape *axes) {
+  for (int i = 0; i < axes->count; i++) {
+    if (cut_in_microbatches(e, axes->axis[i])) {
+      return axes->axis[i];
+    }
+  }
+  return -1;
+}
+
 static Object evaluate_slice(Elaborator *e, Object x, const Ast *slice) {
   AxisId axis, to_axis = -1;
   double from = 0, to = 0;
@@ -258,6 +277,9 @@ static Object evaluate_slice(Elaborator *e, Object x, const Ast *slice) {
                axis_name(e, axis), (long long)size);
     return object_poison();
   }
+  if (cut_in_microbatches(e, axis)) {
+    return needs_whole_batch(e, axis, slice->span);
+  }
   if (slice->kids[3]) {
     if (!evaluate_axis(e, slice->kids[3], &to_axis)) {
       return object_poison();
@@ -273,12 +295,8 @@ static Object evaluate_slice(Elaborator *e, Object x, const Ast *slice) {
                axis_name(e, to_axis), (long long)axis_count(e, to_axis), (long long)(to - from));
     return object_poison();
   }
-  if (cut_in_microbatches(e, axis) || (to_axis >= 0 && cut_in_microbatches(e, to_axis))) {
-    Diagnostic *error = report_whole_batch(e, slice->span, OP_SLICE);
-    diag_help(e->diag, error,
-              "use microbatches = 1, or take samples that are next to each other: `x[batch -> (pairs, two)]`, then "
-              "`[two: 0]`");
-    return object_poison();
+  if (to_axis >= 0 && cut_in_microbatches(e, to_axis)) {
+    return needs_whole_batch(e, to_axis, slice->span);
   }
   Shape shape = graph_shape(e->graph, x.value);
   if (to_axis >= 0 && to_axis != axis && shape_has(&shape, to_axis)) {
@@ -300,14 +318,6 @@ static bool name_list(Elaborator *e, const Ast *list, Shape *shape) {
   return true;
 }
 
-static int64_t axes_count(const Elaborator *e, const Shape *axes) {
-  int64_t count = 1;
-  for (int i = 0; i < axes->count; i++) {
-    count *= axis_count(e, axes->axis[i]);
-  }
-  return count;
-}
-
 static Object evaluate_rename(Elaborator *e, Object x, const Ast *rename) {
   Shape from, to;
   if (!name_list(e, rename->kids[0], &from) || !name_list(e, rename->kids[1], &to) ||
@@ -324,17 +334,14 @@ static Object evaluate_rename(Elaborator *e, Object x, const Ast *rename) {
       return object_poison();
     }
   }
-  if (axes_count(e, &from) != axes_count(e, &to)) {
+  if (positions_of(e, &from) != positions_of(e, &to)) {
     diag_error(e->diag, E024, rename->span, "sizes differ: %s has %lld positions, %s has %lld", axes_text(e, &from),
-               (long long)axes_count(e, &from), axes_text(e, &to), (long long)axes_count(e, &to));
+               (long long)positions_of(e, &from), axes_text(e, &to), (long long)positions_of(e, &to));
     return object_poison();
   }
   if (graph_elements(e->graph, from) != graph_elements(e->graph, to)) {
-    Op needs = to.count > 1 ? OP_SPLIT : from.count > 1 ? OP_MERGE : OP_RENAME;
-    diag_help(e->diag, report_whole_batch(e, rename->span, needs),
-              "use microbatches = 1, or give an axis on each side a size that is made from the batch: `axis pairs = "
-              "batch / 2`");
-    return object_poison();
+    AxisId cut = cut_axis(e, &from);
+    return needs_whole_batch(e, cut >= 0 ? cut : cut_axis(e, &to), rename->span);
   }
   NodeInit init = {NODE_INIT, .axis = from.axis[0], .axis2 = to.axis[0]};
   Op op = OP_RENAME;

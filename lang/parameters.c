@@ -133,7 +133,7 @@ void run_param(Elaborator *e, const Ast *ast) {
 }
 
 // `combine = mean`: how the new value comes out of what each microbatch computes.
-static Combine combine_word(Elaborator *e, const Ast *said) {
+static StateCombine combine_word(Elaborator *e, const Ast *said) {
   static const char *const words[] = {[COMBINE_LAST] = "last", [COMBINE_SUM] = "sum", [COMBINE_MEAN] = "mean"};
   if (!said) {
     return COMBINE_NONE;
@@ -142,7 +142,7 @@ static Combine combine_word(Elaborator *e, const Ast *said) {
     diag_error(e->diag, E030, said->name_span, "a state has no setting '%s', only 'combine'", said->name);
     return COMBINE_NONE;
   }
-  for (Combine how = COMBINE_LAST; how <= COMBINE_MEAN; how++) {
+  for (StateCombine how = COMBINE_LAST; how <= COMBINE_MEAN; how++) {
     if (strcmp(said->kids[0]->name, words[how]) == 0) {
       return how;
     }

@@ -3,6 +3,7 @@
 
 #include "compiler/backward.h"
 #include "compiler/compilation.h"
+#include "compiler/samples.h"
 
 typedef struct {
   Compilation *c;
@@ -100,6 +101,12 @@ static void list_value(Collect *collect, ForwardValues *values, ForwardValue mad
   array_push(collect->c->arena, values, made);
 }
 
+// Do microbatches make what the whole batch has? Not of what serves state that is of one microbatch.
+static bool is_of_batch(const Compilation *c, ValueId value) {
+  const SamplesKind kind = c->graph->slots > 1 ? samples_of(c->samples, value).kind : SAMPLES_SUM;
+  return kind != SAMPLES_MIXED && kind != SAMPLES_SAME;
+}
+
 static void collect_node(Collect *collect, const Node *node, ForwardValues *values) {
   const Graph *graph = collect->c->graph;
   int depth = 0;
@@ -114,7 +121,7 @@ static void collect_node(Collect *collect, const Node *node, ForwardValues *valu
     const Value *value = graph_value(graph, id);
     collect->depth[id] = depth + 1;
     collect->varies[id] = varies;
-    if (value->path && varies && id != collect->loss && !op_leaf(node->op)) {
+    if (value->path && varies && id != collect->loss && !op_leaf(node->op) && is_of_batch(collect->c, id)) {
       list_value(collect, values, (ForwardValue){id, value->path, value->span, depth + 1});
     }
   }

@@ -409,7 +409,7 @@ static void shard_node(Shard *s, NodeId id) {
       s->wish = (Cause){{0}};
       bool update = node->result_count > 0 && graph_value(graph, node->first_result)->role == ROLE_UPDATE;
       ValueId operand = newest(s, node->operands[i]);
-      operand = update ? operand : shard_stored(s, operand);
+      operand = update && !shard_in_arena(s, operand) ? operand : shard_stored(s, operand);
       shard_set_operand(s, id, i, operand);
     }
     node = graph_node(graph, id);
@@ -536,8 +536,8 @@ bool pass_shard(Compilation *c) {
   shard_check_rings(&s, &rings);
   if (c->diag->reports == errors) {
     shard_check_rules(&s);
+    record(&s);
   }
-  record(&s);
   c->shard = arena_copy(c->arena, &s, sizeof s);
   return c->diag->reports == errors;
 }

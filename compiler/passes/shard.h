@@ -151,6 +151,7 @@ void shard_check_forms(Shard *s, ValueId value);                // reports cuts 
 void shard_stored_parameters(Shard *s);
 void shard_stored_gradients(Shard *s);
 bool shard_casts_stored(const Shard *s, const Node *node);
+bool shard_in_arena(const Shard *s, ValueId value);  // is it a parameter of which ranks store pieces of an arena?
 ValueId shard_stored(Shard *s, ValueId value);
 
 // A copy of a value is held as the value is. Nothing to do on one rank.
