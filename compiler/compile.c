@@ -110,7 +110,8 @@ static Compilation start(Front *f, const CompileOptions *options, ProgramKind pr
                        .tenancy = f->pipeline ? &f->tenancy : NULL,
                        .copied = &f->copied,
                        .stage = f->stage,
-                       .chunk_bytes = options->chunk_bytes};
+                       .chunk_bytes = options->chunk_bytes,
+                       .idle_rules = options->idle_rules};
 }
 
 static void add_schedule(Front *f, Lower *l) {

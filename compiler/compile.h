@@ -35,6 +35,7 @@ typedef struct {
   ProgramKind program;  // compile_print: which program
   // Logits of more bytes on a rank are computed in parts of their rows; 0: those that are large on a GPU. For tests.
   int64_t chunk_bytes;
+  bool idle_rules;           // rules of the layout that cut nothing are no errors: for layouts drawn at random
   int64_t rank;              // compile_print: whose graph or instructions
   struct CompileView *view;  // filled with what explain.h wants to know; NULL: nobody does
 } CompileOptions;

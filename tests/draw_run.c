@@ -62,7 +62,7 @@ static Desk *desk;
 
 // The only place that says how programs are compiled.
 static CompileOptions options_for(const char *layout) {
-  return (CompileOptions){.layout = layout, .precision = "fp64", .gradients = true};
+  return (CompileOptions){.layout = layout, .precision = "fp64", .gradients = true, .idle_rules = true};
 }
 
 // --- what is said ---

@@ -40,6 +40,7 @@ static CompileOptions options_for(const char *layout, const char *precision) {
   return (CompileOptions){.layout = layout,
                           .precision = precision,
                           .gradients = true,
+                          .idle_rules = flag("LAYOUTS_DRAWN"),
                           .chunk_bytes = parts && strcmp(layout, "single") != 0 ? atoll(parts) : 0};
 }
 

@@ -123,7 +123,7 @@ AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh) {
   }
   axis = mapping_axis(s->mapping, place, &result, mesh, rule);
   if (axis >= 0) {
-    shard_check_size(s, *rule, axis, cut_before(loops, axis, mesh), mesh);
+    shard_check_size(s, *rule, axis, cut_before(loops, axis, mesh) | 1u << mesh, mesh);
   }
   if (may_loop(s, node, loops, axis, mesh)) {
     return axis;

@@ -283,8 +283,11 @@ static void report_unused(const Search *search) {
 
 void shard_check_rules(Shard *s) {
   const Spec *spec = s->mapping->spec;
+  if (s->c->program != PROGRAM_TRAIN || s->c->idle_rules) {
+    return;
+  }
   const bool *used = s->mapping->active ? used_rules(s) : NULL;
-  for (int i = 0; i < spec->rules.count && s->c->program == PROGRAM_TRAIN; i++) {
+  for (int i = 0; i < spec->rules.count; i++) {
     const LayoutRule *rule = &spec->rules.at[i];
     bool cuts = (rule->mesh & s->mapping->active) != 0;
     if (rule->again || rule->ring || rule->kind == RULE_SAVE || (cuts && used[i])) {
