@@ -41,6 +41,7 @@ typedef struct {
   int64_t chunk_bytes;  // see CompileOptions
   Map *copied;          // names of the parameters of which there are copies: the training step adds them
   ARRAY(CopiedValue) copies;
+  struct SamplesTable *samples;  // of the forward, for differentiate; NULL: it has no microbatches
   struct Shard *shard;  // how values are held, once shard has run; NULL: one rank
 } Compilation;
 
@@ -73,6 +74,10 @@ typedef struct {
   int count, capacity;
   int loss_depth;
 } ForwardValues;
+
+// microbatches.c: moves the nodes of a step into the region of its microbatches; `results`, which are summed over them,
+// become those of its node. What is computed from such sums for the model's state comes behind.
+void wrap_microbatches(Compilation *c, ValueList *results);
 
 void forward_values(Compilation *c, ValueId loss, ForwardValues *values);  // before anything else is added
 void forward_values_output(Compilation *c, const ForwardValues *values, Span loss);

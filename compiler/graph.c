@@ -7,7 +7,7 @@
 static const struct {
   const char *text;
 } op_table[] = {
-#define OP(NAME, text, least, most, infer, gradient, cost, split) {text},
+#define OP(NAME, text, least, most, infer, gradient, cost, split, samples) {text},
 #include "compiler/ops.def"
 #undef OP
 };
@@ -84,7 +84,7 @@ AxisId graph_axis(Graph *graph, Name name, int64_t size) {
 }
 
 ScopeId graph_scope(Graph *graph, ScopeId parent, Name function, Name path, int64_t index) {
-  array_push(graph->arena, &graph->scopes, (Scope){parent, function, path, index});
+  array_push(graph->arena, &graph->scopes, (Scope){parent, function, path, index, SPAN_NONE});
   return graph->scopes.count - 1;
 }
 

@@ -35,7 +35,7 @@ typedef struct {
 } Axis;
 
 typedef enum {
-#define OP(NAME, text, least, most, infer, gradient, cost, split) OP_##NAME,
+#define OP(NAME, text, least, most, infer, gradient, cost, split, samples) OP_##NAME,
 #include "compiler/ops.def"
 #undef OP
   OP_COUNT
@@ -116,7 +116,10 @@ typedef struct {   // where in the text a node comes from: the stack of calls an
   Name function;   // function, composite, update or repeated axis
   Name path;       // full path: layers.3.attn
   int64_t index;   // of a repeat, else -1
+  Span call;       // of a function; SPAN_NONE elsewhere, and in a graph that was read
 } Scope;
+
+typedef enum { COMBINE_NONE, COMBINE_LAST, COMBINE_SUM, COMBINE_MEAN } StateCombine;  // what microbatches compute
 
 typedef struct {  // a tensor that outlives the step
   Name name;
@@ -127,8 +130,9 @@ typedef struct {  // a tensor that outlives the step
   int stack_count;  // axes before `|`
   int in_count;     // axes between `|` and `;`; -1 without `;`
   ElementType type;
-  int group;      // optimizer group; -1: frozen or no parameter
-  ValueId value;  // its leaf in the graph, or -1
+  StateCombine combine;  // STATE: how its new value comes out of what microbatches compute; NONE: it is of all
+  int group;             // optimizer group; -1: frozen or no parameter
+  ValueId value;         // its leaf in the graph, or -1
   ScopeId scope;
   bool elsewhere;  // on other stages of the pipeline only
   bool copy;       // another stage updates and saves it

@@ -435,7 +435,7 @@ static bool read_axis_declaration(Reader *reader) {
 
 static bool read_scope_declaration(Reader *reader) {
   Graph *graph = reader->graph;
-  Scope scope = {.index = -1};
+  Scope scope = {.index = -1, .call = SPAN_NONE};
   int number = 0, count = graph->scopes.count;
   Span span = token_span(reader->tokens);
   if (!token_int(reader->tokens, 0, count, &number) || !token_expect_mark(reader->tokens, '=') ||

@@ -161,8 +161,61 @@ static void bundle_dot_sum(Lower *l, const Node *node) {
   put_side_by_side(l, members, count, rows, columns);
 }
 
-static void decide_node(Lower *l, const Node *node) {
+// --- new values over old ones ---
+
+// Notes for the tensors behind a value, which may be a view of one or a pack of several, that node `at` reads them.
+static void note_tensors(const Lower *l, ValueId value, int at, int *last) {
+  const Node *node = graph_producer(l->graph, value);
+  if (!node) {
+    return;
+  }
+  if (node->op == OP_PARAM || node->op == OP_STATE) {
+    last[value] = at > last[value] ? at : last[value];
+    return;
+  }
+  const bool view = op_alias(node->op) || node->op == OP_PART || node->op == OP_SHARD || node->op == OP_SLICE ||
+                    node->op == OP_BROADCAST || node->op == OP_CAST || node->op == OP_PACK || node->op == OP_COPY;
+  for (int i = 0; view && i < node->operand_count; i++) {
+    note_tensors(l, node->operands[i], at, last);
+  }
+}
+
+static void note_readers(const Lower *l, const Node *node, int at, int *last) {
+  for (int i = node->op == OP_ASSIGN ? 1 : 0; i < node->operand_count; i++) {
+    note_tensors(l, node->operands[i], at, last);
+  }
+  for (int i = 0; node->region >= 0 && i < l->graph->regions.at[node->region].nodes.count; i++) {
+    note_readers(l, graph_node(l->graph, l->graph->regions.at[node->region].nodes.at[i]), at, last);
+  }
+}
+
+// Does nothing behind the node that makes the new value read the old one? By value of a tensor: its last reader.
+static bool is_last_reader(const Lower *l, ValueId target, ValueId value, const int *last, const int *place) {
+  const Node *leaf = graph_producer(l->graph, target);
+  const int made = place[graph_value(l->graph, value)->node];
+  bool good = last[target] <= made;
+  for (int i = 0; leaf->op == OP_PACK && i < leaf->operand_count; i++) {
+    good = good && last[leaf->operands[i]] <= made;
+  }
+  return good;
+}
+
+static void decide_assign(Lower *l, const Node *node, const int *last, const int *position) {
   Graph *graph = l->graph;
+  Shape target = graph_shape(graph, node->operands[0]), value = graph_shape(graph, node->operands[1]);
+  const Node *maker = graph_producer(graph, node->operands[1]);
+  const Node *leaf = graph_producer(graph, node->operands[0]);
+  const StatePlace *place = leaf->op == OP_PACK ? NULL : state_place(l, leaf->text);
+  bool whole = !place || !place->flat_piece;
+  bool gathered = maker && maker->op == OP_ALL_GATHER && leaf->op == OP_PACK && !has_home(l, node->operands[1]);
+  bool made = maker && maker->op == OP_GROUP && placeable(l, node->operands[1]);
+  if ((made || gathered) && whole && shape_same_set(&target, &value) &&
+      is_last_reader(l, node->operands[0], node->operands[1], last, position)) {
+    l->home[node->operands[1]] = (Home){.kind = HOME_ASSIGN, .parent = node->operands[0]};
+  }
+}
+
+static void decide_node(Lower *l, const Node *node) {
   switch (node->op) {
     case OP_CONCAT:
       for (int i = 0; i < node->operand_count; i++) {
@@ -178,19 +231,6 @@ static void decide_node(Lower *l, const Node *node) {
         }
       }
       break;
-    case OP_ASSIGN: {
-      Shape target = graph_shape(graph, node->operands[0]), value = graph_shape(graph, node->operands[1]);
-      const Node *maker = graph_producer(graph, node->operands[1]);
-      const Node *leaf = graph_producer(graph, node->operands[0]);
-      const StatePlace *place = leaf->op == OP_PACK ? NULL : state_place(l, leaf->text);
-      bool whole = !place || !place->flat_piece;
-      bool gathered = maker && maker->op == OP_ALL_GATHER && leaf->op == OP_PACK && !has_home(l, node->operands[1]);
-      bool made = maker && maker->op == OP_GROUP && placeable(l, node->operands[1]);
-      if ((made || gathered) && whole && shape_same_set(&target, &value)) {
-        l->home[node->operands[1]] = (Home){.kind = HOME_ASSIGN, .parent = node->operands[0]};
-      }
-      break;
-    }
     case OP_OUTPUT:
       if (placeable_dense(l, node->operands[0])) {
         l->home[node->operands[0]] = (Home){.kind = HOME_HOST};
@@ -205,6 +245,24 @@ static void decide_node(Lower *l, const Node *node) {
       break;
     default:
       break;
+  }
+}
+
+// An assignment stands behind all that reads the old value; what makes the new one may stand before some of it.
+static void decide_assigns(Lower *l, const NodeList *top) {
+  int *last = ARENA_ARRAY(l->c->arena, int, l->capacity + 1);
+  int *position = ARENA_ARRAY(l->c->arena, int, l->graph->nodes.count + 1);
+  for (int i = 0; i < top->count; i++) {
+    position[top->at[i]] = i;
+    note_readers(l, graph_node(l->graph, top->at[i]), i, last);
+  }
+  for (int i = 0; i < top->count; i++) {
+    const Node *node = graph_node(l->graph, top->at[i]);
+    if (node->op == OP_PACK) {
+      decide_node(l, node);
+    } else if (node->op == OP_ASSIGN) {
+      decide_assign(l, node, last, position);
+    }
   }
 }
 
@@ -282,12 +340,7 @@ void decide_homes(Lower *l) {
   find_aligned(l, 0, false);
   const NodeList *top = &graph->regions.at[0].nodes;
   // Packs and assignments first: gradients must lie with their parameters, whoever else wants them.
-  for (int i = 0; i < top->count; i++) {
-    const Node *node = graph_node(graph, top->at[i]);
-    if (node->op == OP_PACK || node->op == OP_ASSIGN) {
-      decide_node(l, node);
-    }
-  }
+  decide_assigns(l, top);
   for (int i = 0; i < top->count; i++) {
     const Node *node = graph_node(graph, top->at[i]);
     if (node->op == OP_MICROBATCH) {

@@ -179,6 +179,7 @@ static bool register_integer(const Builder *b, int reg) {
   return b->kernel.code[reg].integer;
 }
 
+// Positions along an axis of the batch are those of the whole batch, not of one microbatch.
 static int emit_free(Builder *b, const Node *node) {
   if (node->op == OP_CONST) {
     KernelInstruction instruction = blank(KERNEL_CONST, false, LEVEL_SCALAR);
@@ -198,6 +199,8 @@ static int emit_free(Builder *b, const Node *node) {
   } else {
     int64_t one = 1;
     Shape axis = shape_of(node->axis);
+    const Axis *whole = &b->l->graph->axes.at[axis_whole(b->l->graph, node->axis)];
+    b->places[port].slot_stride = whole->global > whole->size ? whole->size : 0;
     port_strides(b, port, &axis, &one);
   }
   KernelInstruction instruction = blank(KERNEL_IOTA, true, level_of_strides(b, b->kernel.port[port].stride));

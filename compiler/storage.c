@@ -251,8 +251,12 @@ static Storage resolve_input(Lower *l, const Node *node, ValueId value) {
     }
   }
   int64_t bytes = graph_elements(l->graph, made->shape) * type_bytes(l, value);
-  bool per_slot = made->shape.count > 0;
   int slots = l->c->program == PROGRAM_TRAIN ? l->graph->slots : 1;
+  bool per_slot = made->shape.count > 0 && slots == 1;
+  for (int i = 0; i < made->shape.count; i++) {  // else all microbatches read the same
+    const Axis *whole = whole_axis(l, made->shape.axis[i]);
+    per_slot |= whole->global != whole->size;
+  }
   int64_t slot = per_slot ? round_up(bytes, PLAN_ALIGN) : 0;
   Storage storage = {.buffer = new_buffer(l, ARENA_HOST, per_slot ? slot * slots : bytes)};
   l->buffers.at[storage.buffer].slot_stride = slot;

@@ -88,10 +88,16 @@ static Object reduce(Elaborator *e, const Ast *ast, Arguments *arguments, Op op,
   ValueId reduced = graph_add1(e->graph, op, (NodeInit){NODE_INIT, .axes = over}, x);
   if (mean) {
     double count = 1;
+    Shape batch = {0};  // for state that is of one microbatch: see samples.c
     for (int i = 0; i < over.count; i++) {
-      count *= (double)e->graph->axes.at[over.axis[i]].global;
+      const Axis *axis = &e->graph->axes.at[over.axis[i]];
+      count *= (double)axis->global;
+      if (axis->global != axis->size) {
+        shape_push(&batch, over.axis[i]);
+      }
     }
-    reduced = graph_op2(e->graph, OP_MUL, reduced, graph_real(e->graph, 1 / count));
+    const ValueId share = graph_add0(e->graph, OP_CONST, (NodeInit){NODE_INIT, .axes = batch, .number = 1 / count});
+    reduced = graph_op2(e->graph, OP_MUL, reduced, share);
   }
   return object_value(reduced, ast->span);
 }

@@ -280,6 +280,7 @@ Object call_function(Elaborator *e, const Ast *function, Arguments *arguments, N
   }
   ScopeId scope = e->graph->scope;
   e->graph->scope = graph_scope(e->graph, scope, function->name, prefix, -1);
+  e->graph->scopes.at[e->graph->scope].call = span;
   Frame *frame = frame_push(e, composite ? FRAME_COMPOSITE : FRAME_FUNCTION, function, prefix);
   frame->call = span;
   Object result = object_poison();

@@ -71,10 +71,6 @@ static void assign_state(Elaborator *e, const Ast *target, Object *old, Object v
                axes_text(e, &shape), axes_text(e, &has));
     return;
   }
-  if (e->spec->microbatches > 1) {
-    diag_error(e->diag, E070, target->span, "this version cannot update model state with more than one microbatch");
-    return;
-  }
   RegionId region = e->graph->region;
   e->graph->region = 0;
   graph_op2(e->graph, OP_ASSIGN, state, tensor);

@@ -87,6 +87,10 @@ static void flow_state(Flow *flow, Ast *const *nodes, int count) {
   flow_text(flow, first->kids[0] ? ": " : " like ");
   flow_node(flow, first->kids[0] ? first->kids[0] : first->kids[1]);
   flow_initial(flow, first->kids[2], first->kids[3]);
+  if (first->kids[4]) {
+    flow_text(flow, ", ");
+    flow_node(flow, first->kids[4]);
+  }
 }
 
 static void flow_import(Flow *flow, const Ast *node) {

@@ -68,7 +68,7 @@ static Ast *declared(Parser *parser, AstKind kind, const Ast *name, Ast *const *
 %type <list> argument_list axes_items expressions elements brackets settings phrases terms targets
 %type <node> declaration simple axis_item const_item name formal argument block else_part if type axes axes_item
 %type <node> count count_product
-%type <node> initial label setting_block setting phrase term target expression conjunction negation comparison sum product
+%type <node> initial combine label setting_block setting phrase term target expression conjunction negation comparison sum product
 %type <node> cast unary power postfix primary bracket rename_target cast_type
 %type <token> word path path_part
 %type <group> separator lead
@@ -155,24 +155,29 @@ statement:
       }
       $$ = parser_group($2, @$);
     }
-| STATE names COLON axes initial SEMICOLON
+| STATE names COLON axes initial combine SEMICOLON
     {
       Ast *drawn = $5 && $5->kind == AST_LIST ? $5->kids[0] : NULL, *constant = drawn ? NULL : $5;
       for (int i = 0; i < $2->count; i++) {
-        $2->at[i] = declared(parser, AST_STATE, $2->at[i], KIDS($4, NULL, drawn, constant));
+        $2->at[i] = declared(parser, AST_STATE, $2->at[i], KIDS($4, NULL, drawn, constant, $6));
       }
       $$ = parser_group($2, @$);
     }
-| STATE names LIKE name initial SEMICOLON
+| STATE names LIKE name initial combine SEMICOLON
     {
       Ast *drawn = $5 && $5->kind == AST_LIST ? $5->kids[0] : NULL, *constant = drawn ? NULL : $5;
       for (int i = 0; i < $2->count; i++) {
-        $2->at[i] = declared(parser, AST_STATE, $2->at[i], KIDS(NULL, $4, drawn, constant));
+        $2->at[i] = declared(parser, AST_STATE, $2->at[i], KIDS(NULL, $4, drawn, constant, $6));
       }
       $$ = parser_group($2, @$);
     }
 | error SEMICOLON                 { $$ = parser_list(parser, NULL); yyerrok; }
 | error block else_part           { $$ = parser_list(parser, NULL); yyerrok; }
+;
+
+combine:
+  %empty                          { $$ = NULL; }
+| COMMA NAME ASSIGN name          { $$ = NAMED(ARGUMENT, @$, $2, @2, $4); }
 ;
 
 simple:

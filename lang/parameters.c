@@ -93,8 +93,32 @@ void run_param(Elaborator *e, const Ast *ast) {
   frame_set(e, e->frame, ast->name, object);
 }
 
+// `combine = mean`: how the new value comes out of what each microbatch computes.
+static StateCombine combine_word(Elaborator *e, const Ast *said) {
+  static const char *const words[] = {[COMBINE_LAST] = "last", [COMBINE_SUM] = "sum", [COMBINE_MEAN] = "mean"};
+  if (!said) {
+    return COMBINE_NONE;
+  }
+  if (strcmp(said->name, "combine") != 0) {
+    diag_error(e->diag, E030, said->name_span, "a state has no setting '%s', only 'combine'", said->name);
+    return COMBINE_NONE;
+  }
+  for (StateCombine how = COMBINE_LAST; how <= COMBINE_MEAN; how++) {
+    if (strcmp(said->kids[0]->name, words[how]) == 0) {
+      return how;
+    }
+  }
+  diag_error(e->diag, E030, said->kids[0]->span, "microbatches combine by last, sum or mean, not by '%s'",
+             said->kids[0]->name);
+  return COMBINE_NONE;
+}
+
 void run_state(Elaborator *e, const Ast *ast) {
   if (e->frame->kind == FRAME_UPDATE) {
+    if (ast->kids[4]) {
+      diag_error(e->diag, E035, ast->kids[4]->span,
+                 "'combine' is for the state of a model: an update runs once a step");
+    }
     return;  // updates.c has declared it
   }
   if (in_composite(e)) {
@@ -106,6 +130,7 @@ void run_state(Elaborator *e, const Ast *ast) {
                      .type = TYPE_REAL,
                      .span = ast->span,
                      .value = -1,
+                     .combine = combine_word(e, ast->kids[4]),
                      .in_count = -1};
   Object object = object_poison();
   bool good = false;

@@ -42,6 +42,28 @@ static bool setting_value(Elaborator *e, const Ast *value, Object *object) {
   return object->kind != OBJECT_POISON;
 }
 
+// Numbers of microbatches that cut an axis of this size, of those that cut the batch: "1, 2 or 4 microbatches".
+static const char *legal_microbatches(Elaborator *e, int64_t global) {
+  const Object *batch = frame_find(e->frame, name_of(e->names, "batch"));
+  const int64_t rows = batch && batch->kind == OBJECT_AXIS ? axis_count(e, batch->axes.axis[0]) : global;
+  enum { MOST = 8 };
+  int64_t legal[MOST];
+  int count = 0;
+  for (int64_t n = 1; n <= rows && n <= global && count < MOST; n++) {
+    if (rows % n == 0 && global % n == 0) {
+      legal[count++] = n;
+    }
+  }
+  Buffer text = {0};
+  for (int i = 0; i < count; i++) {
+    buffer_format(&text, "%s%lld", i == 0 ? "" : i + 1 < count ? ", " : " or ", (long long)legal[i]);
+  }
+  buffer_format(&text, " microbatch%s", count == 1 ? "" : "es");
+  const char *kept = arena_copy(e->arena, text.text, text.length + 1);
+  buffer_free(&text);
+  return kept;
+}
+
 // An axis whose size is computed from the batch is cut with it.
 static bool size_in_microbatch(Elaborator *e, const Ast *ast, int64_t global, int64_t *size) {
   double number = (double)global;
@@ -54,7 +76,8 @@ static bool size_in_microbatch(Elaborator *e, const Ast *ast, int64_t global, in
       Diagnostic *error = diag_error(e->diag, E024, ast->kids[0]->span,
                                      "axis '%s' has %lld positions and cannot be cut into %d microbatches", ast->name,
                                      (long long)global, e->spec->microbatches);
-      diag_help(e->diag, error, "choose a batch or a number of microbatches for which it can");
+      diag_help(e->diag, error, "choose a batch or a number of microbatches for which it can: %s",
+                legal_microbatches(e, global));
       return false;
     }
   }
@@ -114,7 +137,6 @@ void run_axis(Elaborator *e, const Ast *ast) {
       diag_help(e->diag, error, "choose a batch that is a multiple of %lld", (long long)slots);
     } else {
       size /= slots;
-      global = e->program == PROGRAM_EVALUATE ? size : global;
     }
   }
   AxisId axis = graph_axis(e->graph, name, size);

@@ -472,6 +472,21 @@ static void forget_removed_step(Elaborator *e) {
   map_put(&e->leaves, key, -1);
 }
 
+// A step that is skipped keeps the model's state as well.
+static void keep_state(Elaborator *e, ValueId finite) {
+  Graph *graph = e->graph;
+  const NodeList nodes = graph->regions.at[0].nodes;
+  for (int i = 0; i < nodes.count; i++) {
+    const Node *node = graph_node(graph, nodes.at[i]);
+    const Node *target = node->op == OP_ASSIGN ? graph_producer(graph, node->operands[0]) : NULL;
+    if (target && target->op == OP_STATE && graph_value(graph, target->first_result)->role == ROLE_STATE) {
+      const ValueId old = node->operands[0];
+      const ValueId kept = graph_op3(graph, OP_WHERE, finite, node->operands[1], old);
+      graph_node(graph, nodes.at[i])->operands[1] = kept;
+    }
+  }
+}
+
 bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
   int errors = e->diag->reports;
   struct UpdateContext context = {.gradient = gradient,
@@ -493,6 +508,7 @@ bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
       graph_op2(e->graph, OP_AND, graph_op1(e->graph, OP_IS_FINITE, squares), graph_op1(e->graph, OP_IS_FINITE, loss));
   output(e, "grad_norm", graph_op1(e->graph, OP_SQRT, squares));
   output(e, "skipped", graph_op1(e->graph, OP_TO_REAL, graph_op1(e->graph, OP_NOT, finite)));
+  keep_state(e, finite);
   Arguments *arguments = ARENA_ARRAY(e->arena, Arguments, e->spec->optimizers.count + 1);
   bool lr_done = false;
   for (int i = 0; i < e->spec->optimizers.count; i++) {

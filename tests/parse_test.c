@@ -126,7 +126,8 @@ static void test_statements(void **state) {
   check_statement("param w: [s | i... ; o...] ~ init(1);",
                   "(block (param w (axes s (|) i... (;) o...) (call init (list (argument 1))) -))");
   check_statement("param b: [] = 0;", "(block (param b (axes) - 0))");
-  check_statement("state m, v like p = 0;", "(block (state m - p - 0) (state v - p - 0))");
+  check_statement("state m, v like p = 0;", "(block (state m - p - 0 -) (state v - p - 0 -))");
+  check_statement("state m: [a] = 1, combine = mean;", "(block (state m (axes a) - - 1 (argument combine mean)))");
   check_statement("(a, b) = top(p) @x;", "(block (assign (list a b) (call top (list (argument p))) (label x)))");
   check_statement("repeat layers as l { } repeat n / 2 { }",
                   "(block (repeat layers l (block)) (repeat (binary / n 2) - (block)))");

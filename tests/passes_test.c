@@ -297,14 +297,20 @@ static Graph *graph_after(const Trial *trial, Arena *arena, const char *pass) {
   return graph;
 }
 
-// Before differentiate, a graph is one microbatch, not the step.
-static bool is_whole(const Trial *trial, int pass) {
-  int differentiate = 0;
-  while (strcmp(pass_names[differentiate], "differentiate") != 0) {
-    differentiate++;
+static int pass_number(const char *name) {
+  int number = 0;
+  while (strcmp(pass_names[number], name) != 0) {
+    number++;
   }
-  return trial->kind != PROGRAM_TRAIN || pass >= differentiate ||
-         trial->runner.plan->programs[PROGRAM_TRAIN].slots == 1;
+  return number;
+}
+
+// Before differentiate, a graph is one microbatch, not the step; before samples, an evaluation's sums are of one.
+static bool is_whole(const Trial *trial, int pass) {
+  const char *first = trial->kind == PROGRAM_TRAIN      ? "differentiate"
+                      : trial->kind == PROGRAM_EVALUATE ? "samples"
+                                                        : pass_names[0];
+  return pass >= pass_number(first) || trial->runner.plan->programs[PROGRAM_TRAIN].slots == 1;
 }
 
 static void check_program(Trial *trial) {

@@ -129,12 +129,17 @@ static double elementwise(const Reference *r, const Node *node, Point point) {
 
 // --- constants and random numbers ---
 
+// A coordinate in the whole batch, of which a microbatch is a part.
+static int64_t whole_coordinate(const Reference *r, AxisId id, Point point) {
+  const Axis *axis = &r->graph->axes.at[id];
+  return point.at[id] + (axis->global > axis->size ? r->slot * axis->size : 0);
+}
+
 static double random_element(const Reference *r, const Node *node, Point point) {
   uint64_t index = 0;
-  for (int i = 0; i < node->axes.count; i++) {  // of the whole batch, of which a microbatch is a part
-    const Axis *axis = &r->graph->axes.at[node->axes.axis[i]];
-    int64_t before = axis->global > axis->size ? r->slot * axis->size : 0;
-    index = index * (uint64_t)axis->global + (uint64_t)(before + point.at[node->axes.axis[i]]);
+  for (int i = 0; i < node->axes.count; i++) {
+    const AxisId axis = node->axes.axis[i];
+    index = index * (uint64_t)r->graph->axes.at[axis].global + (uint64_t)whole_coordinate(r, axis, point);
   }
   uint32_t step = (uint32_t)(int32_t)r->values[node->operands[0]].data[0];
   uint32_t words[4] = {(uint32_t)(index / 4), (uint32_t)(index / 4 >> 32), step, 0};
@@ -155,7 +160,7 @@ static double source_element(const Reference *r, const Node *node, Point point) 
     case OP_INTEGER:
       return (double)node->integer;
     case OP_POSITION:
-      return (double)point.at[node->axis];
+      return (double)whole_coordinate(r, node->axis, point);
     default:
       return random_element(r, node, point);
   }

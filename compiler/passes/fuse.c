@@ -122,14 +122,28 @@ static void emit_readers(Order *o, ValueId value, int writer) {
   }
 }
 
-static void emit_before_assign(Order *o, const Node *assign) {
-  const Graph *graph = o->f->graph;
-  NodeId maker = graph_value(graph, assign->operands[1])->node;
-  int writer = maker >= 0 ? o->grouping.group[maker] : -1;
-  const Node *target = graph_producer(graph, assign->operands[0]);
-  emit_readers(o, assign->operands[0], writer);
+static void emit_readers_of_target(Order *o, const Node *assign, int writer) {
+  const ValueId value = assign->operands[0];
+  const Node *target = graph_producer(o->f->graph, value);
+  emit_readers(o, value, writer);
   for (int i = 0; target->op == OP_PACK && i < target->operand_count; i++) {
     emit_readers(o, target->operands[i], writer);
+    target = graph_producer(o->f->graph, value);
+  }
+}
+
+// A kernel may write the new values of several assignments.
+static void emit_before_assign(Order *o, NodeId id) {
+  const Graph *graph = o->f->graph;
+  NodeId maker = graph_value(graph, graph_node(graph, id)->operands[1])->node;
+  int writer = maker >= 0 ? o->grouping.group[maker] : -1;
+  emit_readers_of_target(o, graph_node(graph, id), writer);
+  for (int i = 0; writer >= 0 && i < o->f->nodes.count; i++) {
+    const Node *other = graph_node(graph, o->f->nodes.at[i]);
+    maker = other->op == OP_ASSIGN ? graph_value(graph, other->operands[1])->node : -1;
+    if (maker >= 0 && o->grouping.group[maker] == writer && o->f->nodes.at[i] != id) {
+      emit_readers_of_target(o, other, writer);
+    }
   }
 }
 
@@ -165,7 +179,7 @@ static void emit(Order *o, NodeId id) {
     return;
   }
   if (node->op == OP_ASSIGN) {
-    emit_before_assign(o, node);
+    emit_before_assign(o, id);
     node = graph_node(graph, id);
   }
   emit_operands(o, node, -1);

@@ -416,7 +416,7 @@ static void shard_node(Shard *s, NodeId id) {
       s->wish = (Cause){{0}};
       bool update = node->result_count > 0 && graph_value(graph, node->first_result)->role == ROLE_UPDATE;
       ValueId operand = newest(s, node->operands[i]);
-      operand = update ? operand : shard_stored(s, operand);
+      operand = update && !shard_in_arena(s, operand) ? operand : shard_stored(s, operand);
       shard_set_operand(s, id, i, operand);
     }
     node = graph_node(graph, id);

@@ -132,6 +132,7 @@ bool shard_divides(const Shard *s, AxisId axis, uint32_t others, int mesh);
 void shard_stored_parameters(Shard *s);
 void shard_stored_gradients(Shard *s);
 bool shard_casts_stored(const Shard *s, const Node *node);
+bool shard_in_arena(const Shard *s, ValueId value);  // is it a parameter of which ranks store pieces of an arena?
 ValueId shard_stored(Shard *s, ValueId value);
 
 // A copy of a value is held as the value is. Nothing to do on one rank.

@@ -155,6 +155,12 @@ bool shard_casts_stored(const Shard *s, const Node *node) {
   return leaf && leaf->op == OP_PARAM && s->stored && stored_pack(s, leaf->text, &member);
 }
 
+bool shard_in_arena(const Shard *s, ValueId value) {
+  const Node *leaf = graph_producer(s->graph, value);
+  int member;
+  return leaf && leaf->op == OP_PARAM && s->stored && stored_pack(s, leaf->text, &member);
+}
+
 // What stands for a parameter, or a cast of one, where it is used.
 ValueId shard_stored(Shard *s, ValueId value) {
   Graph *graph = s->graph;

@@ -98,9 +98,9 @@ static void gather_factors(Simplifier *s, Node *node) {
     }
     for (int at = 0; at < 2; at++) {
       if (constant_of(s, product->operands[at], &inner)) {
-        Node *factor = graph_producer(s->graph, node->operands[side]);
+        const Shape batch = graph_producer(s->graph, product->operands[at])->axes;
         NodeInit init = {NODE_INIT, .number = outer * inner};
-        (void)factor;
+        init.axes = shape_union(graph_producer(s->graph, node->operands[side])->axes, &batch);
         ValueId x = product->operands[1 - at];
         int id = (int)(node - s->graph->nodes.at);
         ValueId constant = graph_add0(s->graph, OP_CONST, init);
