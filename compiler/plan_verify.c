@@ -273,7 +273,7 @@ static bool span_holds(const Plan *plan, Span span) {
                              span.end <= plan->sources[span.file].length);
 }
 
-static bool instruction_holds(PlanCheck *v, const Instruction *instruction) {
+bool check_instruction(PlanCheck *v, const Instruction *instruction) {
   v->what = instruction->name ? instruction->name : instruction_kind_name(instruction->kind);
   if (!span_holds(v->plan, instruction->span) || !span_holds(v->plan, instruction->rule)) {
     return check_fail(v, "points at text that is not there");
@@ -441,7 +441,7 @@ static bool segments_hold(PlanCheck *v) {
     }
     for (int i = 0; i < segment->count; i++) {
       v->instruction = &segment->instructions[i];
-      if (!instruction_holds(v, v->instruction)) {
+      if (!check_instruction(v, v->instruction)) {
         return false;
       }
     }
