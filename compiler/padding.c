@@ -40,15 +40,12 @@ static PaddingNeed need_reduced(const Graph *graph, const Node *node, int operan
                                      : PADDING_NEEDS_HIGHEST;
 }
 
-// Of what is summed over one factor is zero, the other at least finite. Along other axes anything would do, but there
-// products of gradients are to have zeros, and to mask a factor costs less than to mask what is packed.
+// What is summed over is zero in both factors: zero times infinity is none. Along other axes anything would do, but
+// there products of gradients are to have zeros, and to mask a factor costs less than to mask what is packed.
 static PaddingNeed need_contracted(const Graph *graph, const Node *node, int operand, AxisId axis,
                                    const PaddingContent *contents) {
-  (void)graph;
-  PaddingContent this = contents[operand], other = contents[1 - operand];
-  bool spared = this == PADDING_FINITE && (operand == 1 || other != PADDING_FINITE);
-  bool summed = shape_has(&node->axes, axis);
-  return spared || (!summed && this != PADDING_ANY) ? PADDING_FREE : PADDING_NEEDS_ZERO;
+  (void)graph, (void)node, (void)axis;
+  return contents[operand] == PADDING_ZERO ? PADDING_FREE : PADDING_NEEDS_ZERO;
 }
 
 // What is added up by index: axes of the operand that the result lacks are summed over.
@@ -142,6 +139,18 @@ static PaddingContent gives_quotient(const Graph *graph, const Node *node, AxisI
   return contents[1] == PADDING_FINITE ? contents[0] : PADDING_ANY;
 }
 
+// Where a factor has zeros; what is infinite in the other would be in what is real, too.
+static PaddingContent gives_contracted(const Graph *graph, const Node *node, AxisId axis,
+                                       const PaddingContent *contents) {
+  for (int i = 0; i < node->operand_count; i++) {
+    Shape shape = graph_shape(graph, node->operands[i]);
+    if (shape_has(&shape, axis) && contents[i] != PADDING_ZERO) {
+      return PADDING_ANY;
+    }
+  }
+  return PADDING_ZERO;
+}
+
 // where(condition, a, b): what the condition holds does not matter.
 static PaddingContent gives_choice(const Graph *graph, const Node *node, AxisId axis, const PaddingContent *contents) {
   (void)graph, (void)axis, (void)node;
@@ -187,7 +196,7 @@ RULE(padding_product, need_nothing, gives_product);
 RULE(padding_quotient, need_nothing, gives_quotient);
 RULE(padding_choice, need_nothing, gives_choice);
 RULE(padding_reduce, need_reduced, gives_same);
-RULE(padding_dot, need_contracted, gives_product);
+RULE(padding_dot, need_contracted, gives_contracted);
 RULE(padding_take, need_nothing, gives_taken);
 RULE(padding_put, need_put, gives_put);
 RULE(padding_move, need_moved, gives_same);

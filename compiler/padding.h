@@ -9,7 +9,7 @@
 
 typedef enum {  // what padding holds; each includes those before it
   PADDING_ZERO,
-  PADDING_FINITE,  // what a real element could be too
+  PADDING_FINITE,  // what an element of an update could be too; known along packs alone
   PADDING_ANY,     // NaN, too
 } PaddingContent;
 
@@ -21,8 +21,7 @@ typedef enum {            // what an op needs in the padding of an operand
   PADDING_NEVER,          // this axis is never cut unevenly here
 } PaddingNeed;
 
-// Of one node and one local axis of one of its operands. contents: of all operands that have the axis, as they come
-// (of those without it: PADDING_FINITE).
+// Of one node and one local axis of one of its operands. contents: of all operands, as they come.
 typedef PaddingNeed PaddingNeedRule(const Graph *graph, const Node *node, int operand, AxisId axis,
                                     const PaddingContent *contents);
 // Of a result that has the axis, once the operands hold what they must.

@@ -133,10 +133,14 @@ static void check_poisoned(const Trial *trial, const char *file, const char *lay
   char *text = read_text(file), said[512];
   CompileOptions options = options_for(layout, precision_asked());
   options.poison = true;
-  LayoutRun *run = layout_word(text, layout, "pad)") ? layout_compile(file, &options, stdout) : NULL;
+  const bool pads = layout_word(text, layout, "pad)") != NULL;
+  LayoutRun *run = pads ? layout_compile(file, &options, stdout) : NULL;
   free(text);
-  if (!run) {
+  if (!pads) {
     return;
+  }
+  if (!run) {
+    layout_fail("  %s does not compile with poison in its padding", layout);
   }
   Outcome found = {0}, expected = trial->expected;
   run_layout(run, layout, arena, &found);

@@ -42,14 +42,26 @@ static bool has_padded_member(const Localise *l, AxisId axis) {
 
 static PaddingContent content_of(Localise *l, ValueId value, AxisId axis);
 
+static bool along_pack(const Localise *l, AxisId axis) {
+  return localise_pack(l->graph, axis_whole(l->graph, axis)) != NULL;
+}
+
+// What an operand without the axis holds. In an update it is a number that all elements meet alike. Elsewhere it may be
+// of those that only padding meets: what a `where` keeps from all that is real may be infinite there.
+static PaddingContent content_without(const Localise *l, ValueId value, AxisId axis) {
+  const Node *maker = graph_producer(l->graph, value);
+  if (maker && maker->op == OP_CONST) {
+    bool zero = !(maker->number < 0) && !(maker->number > 0) && !isnan(maker->number);
+    return zero ? PADDING_ZERO : isfinite(maker->number) ? PADDING_FINITE : PADDING_ANY;
+  }
+  return along_pack(l, axis) ? PADDING_FINITE : PADDING_ANY;
+}
+
 static void contents_of(Localise *l, const Node *node, AxisId axis, PaddingContent *contents) {
   for (int i = 0; i < node->operand_count; i++) {
     Shape shape = graph_shape(l->graph, node->operands[i]);
-    contents[i] = shape_has(&shape, axis) ? content_of(l, node->operands[i], axis) : PADDING_FINITE;
-    const Node *maker = graph_producer(l->graph, node->operands[i]);
-    if (maker && maker->op == OP_CONST && !(maker->number < 0) && !(maker->number > 0)) {
-      contents[i] = PADDING_ZERO;
-    }
+    contents[i] =
+        shape_has(&shape, axis) ? content_of(l, node->operands[i], axis) : content_without(l, node->operands[i], axis);
   }
 }
 
@@ -82,6 +94,7 @@ static PaddingContent content_of(Localise *l, ValueId value, AxisId axis) {
   const Value *at = graph_value(l->graph, value);
   PaddingContent content =
       at->node < 0 ? PADDING_ANY : content_of_node(l, graph_node(l->graph, at->node), at->result, axis);
+  content = content == PADDING_FINITE && !along_pack(l, axis) ? PADDING_ANY : content;
   map_put_bytes(&l->contents, MAP_KEY((uint64_t)value, (uint64_t)axis), content);
   return content;
 }
