@@ -207,7 +207,9 @@ ValueId localise_poisoned(const Localise *l, ValueId value) {
 
 void localise_poison(Localise *l, NodeId id) {
   Graph *graph = l->graph;
-  for (int i = 0; l->c->poison && i < graph_node(graph, id)->result_count; i++) {
+  const Op op = graph_node(graph, id)->op;
+  const bool fills = l->c->poison && op != OP_MICROBATCH && op != OP_SEGMENT;  // of these it is done inside
+  for (int i = 0; fills && i < graph_node(graph, id)->result_count; i++) {
     const ValueId value = graph_node(graph, id)->first_result + i;
     const Shape shape = graph_shape(graph, value);
     ValueId made = value;
