@@ -534,10 +534,11 @@ bool pass_shard(Compilation *c) {
   graph->backward = false;
   graph->source = -1;
   shard_check_rings(&s, &rings);
-  if (c->diag->reports == errors) {
-    shard_check_rules(&s);
+  if (c->diag->reports > errors) {
+    return false;
   }
   record(&s);
+  shard_check_rules(&s);
   c->shard = arena_copy(c->arena, &s, sizeof s);
   return c->diag->reports == errors;
 }
