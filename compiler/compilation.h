@@ -60,9 +60,16 @@ typedef struct {
   bool idle_rules;         // the same
   Map *copied;             // names of the parameters of which there are copies: the training step adds them
   ARRAY(CopiedValue) copies;
-  struct SamplesTable *samples;  // of the forward, for differentiate; NULL: it has no microbatches
-  struct Shard *shard;           // how values are held, once shard has run; NULL: one rank
+  struct SamplesTable *samples;   // of the forward, for differentiate; NULL: it has no microbatches
+  struct Shard *shard;            // how values are held, once shard has run; NULL: one rank
+  const struct PassWatch *watch;  // see CompileOptions
 } Compilation;
+
+// Called after every pass of every program and stage, before the verifier. Tests change the graph here.
+typedef struct PassWatch {
+  void (*after)(void *context, Compilation *c, const char *pass);
+  void *context;
+} PassWatch;
 
 typedef bool Pass(Compilation *c);
 #define PASS(name, function, programs, what) Pass function;

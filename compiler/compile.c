@@ -47,7 +47,13 @@ static bool run_passes(Compilation *c, const char *after) {
       continue;
     }
     const int errors = c->diag->errors;
-    if (!passes[i].run(c) || c->diag->errors > errors || !graph_verify(c->graph, c->diag, passes[i].name)) {
+    if (!passes[i].run(c) || c->diag->errors > errors) {
+      return false;
+    }
+    if (c->watch) {
+      c->watch->after(c->watch->context, c, passes[i].name);
+    }
+    if (!graph_verify(c->graph, c->diag, passes[i].name)) {
       return false;
     }
     if (after && strcmp(after, passes[i].name) == 0) {
@@ -111,7 +117,8 @@ static Compilation start(Front *f, const CompileOptions *options, ProgramKind pr
                        .copied = &f->copied,
                        .stage = f->stage,
                        .chunk_bytes = options->chunk_bytes,
-                       .idle_rules = options->idle_rules};
+                       .idle_rules = options->idle_rules,
+                       .watch = options->watch};
 }
 
 static void add_schedule(Front *f, Lower *l) {

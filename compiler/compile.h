@@ -38,6 +38,7 @@ typedef struct {
   bool idle_rules;           // rules of the layout that cut nothing are no errors: for layouts drawn at random
   int64_t rank;              // compile_print: whose graph or instructions
   struct CompileView *view;  // filled with what explain.h wants to know; NULL: nobody does
+  struct PassWatch *watch;   // is shown the graph after every pass (compilation.h); NULL: nobody looks. For tests
 } CompileOptions;
 
 // Compiles the plans of all stages into `arena`. On failure returns false and diag->errors > 0. Running out of memory

@@ -119,6 +119,11 @@ static PaddingContent gives_number(const Graph *graph, const Node *node, AxisId 
   return content == PADDING_ZERO ? PADDING_FINITE : content;
 }
 
+// f(0) is finite, but not f of any number: of exp(x - max) the largest is that of real elements.
+static PaddingContent gives_power(const Graph *graph, const Node *node, AxisId axis, const PaddingContent *contents) {
+  return most(node, contents) == PADDING_ZERO ? gives_number(graph, node, axis, contents) : PADDING_ANY;
+}
+
 // f(0) is not finite
 static PaddingContent gives_pole(const Graph *graph, const Node *node, AxisId axis, const PaddingContent *contents) {
   (void)graph, (void)axis;
@@ -191,6 +196,7 @@ RULE(padding_fresh, need_nothing, gives_anything);  // made anew by every rank, 
 RULE(padding_number, need_nothing, gives_finite);   // no axes
 RULE(padding_keeps, need_nothing, gives_same);      // elementwise, f(0) = 0
 RULE(padding_finite, need_nothing, gives_number);   // elementwise, f(0) finite
+RULE(padding_power, need_nothing, gives_power);     // elementwise, f(0) finite, but f of a number perhaps not
 RULE(padding_pole, need_nothing, gives_pole);       // elementwise, f(0) not finite
 RULE(padding_product, need_nothing, gives_product);
 RULE(padding_quotient, need_nothing, gives_quotient);

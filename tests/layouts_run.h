@@ -163,6 +163,7 @@ typedef struct {
   double *to;
   bool *known;
   const char *name;
+  bool zeros;  // padding has nothing else
 } Elements;
 
 static inline void element_set(void *context, Device *device, ArenaClass arena, int64_t offset, ElementType type,
@@ -186,6 +187,9 @@ static inline void element_take(void *context, Device *device, ArenaClass arena,
   }
   double value = element_get(type, bytes);
   if (whole < 0) {
+    if (elements->zeros && value != 0) {
+      layout_fail("%s '%s' has %.17g for padding, not 0", layout_when, elements->name, value);
+    }
     return;
   }
   if (elements->known[whole] && value != elements->to[whole] && !(isnan(value) && isnan(elements->to[whole]))) {
@@ -223,6 +227,7 @@ static inline double *layout_state(LayoutRun *run, Arena *arena, const char *nam
       elements.known = ARENA_ARRAY(arena, bool, *count + 1);
     }
     if (state) {
+      elements.zeros = state->role == STATE_PARAMETER;
       state_elements(run, rank, state, element_take, &elements);
     }
   }

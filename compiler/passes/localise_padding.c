@@ -205,11 +205,12 @@ ValueId localise_poisoned(const Localise *l, ValueId value) {
   return (ValueId)map_get_or(&l->poisoned, (uint64_t)value, value);
 }
 
+// What regions return was poisoned inside, and between segments there is nothing to compute with.
 void localise_poison(Localise *l, NodeId id) {
   Graph *graph = l->graph;
   const Op op = graph_node(graph, id)->op;
-  const bool fills = l->c->poison && op != OP_MICROBATCH && op != OP_SEGMENT;  // of these it is done inside
-  for (int i = 0; fills && i < graph_node(graph, id)->result_count; i++) {
+  const bool poison = l->c->poison && op != OP_MICROBATCH && op != OP_SEGMENT;
+  for (int i = 0; poison && i < graph_node(graph, id)->result_count; i++) {
     const ValueId value = graph_node(graph, id)->first_result + i;
     const Shape shape = graph_shape(graph, value);
     ValueId made = value;
