@@ -7,11 +7,16 @@
 
 #include "lang/unit.h"
 
-typedef ARRAY(Name) NameArray;
+typedef struct {
+  Name *at;  // in the order in which they were found
+  int count, capacity;
+  Map known;
+} NameArray;
 
 typedef struct {
   const Unit *unit;
   ARRAY(const Ast *) declarations;  // of code, in the order in which they were reached
+  Map visited;                      // all of them
   ARRAY(const Ast *) axes;          // AST_AXIS: the model's, those of functions, and those outside of both
   NameArray functions;              // called ones, the library's and composites included
   NameArray repeats;                // axes and counts that are repeated over
