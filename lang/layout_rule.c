@@ -283,7 +283,10 @@ static void read_left(Layout *l, const Ast *setting, const Ast *phrase, const Ru
 void layout_read_rule(Layout *l, const Ast *setting) {
   enum { MOST_RULES = 1000 };
   if (l->rules.count >= MOST_RULES) {
-    diag_error(l->unit->diag, E090, setting->span, "a layout has at most %d rules", (int)MOST_RULES);
+    if (!l->full) {
+      diag_error(l->unit->diag, E090, setting->span, "a layout has at most %d rules", (int)MOST_RULES);
+    }
+    l->full = true;
     return;
   }
   RuleScopes scopes = read_scopes(l, setting->kids[1] ? setting->kids[0] : NULL);
