@@ -15,7 +15,8 @@ typedef struct Chunk {
 
 struct Arena {
   Chunk *chunks;
-  size_t total;
+  size_t total, limit;
+  bool over_limit;
   jmp_buf *escape;
   int fail_after;
 };
@@ -36,7 +37,7 @@ void arena_destroy(Arena *arena) {
   free(arena);
 }
 
-static void arena_exhausted(Arena *arena) {
+void arena_exhausted(Arena *arena) {
   if (arena->escape) {
     longjmp(*arena->escape, 1);
   }
@@ -48,7 +49,8 @@ static Chunk *chunk_create(Arena *arena, size_t size) {
   size_t header = (sizeof(Chunk) + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
   size_t capacity = size > ARENA_CHUNK ? size : ARENA_CHUNK;
   Chunk *chunk = NULL;
-  if (capacity <= SIZE_MAX - header && !(arena->fail_after > 0 && --arena->fail_after == 0)) {
+  arena->over_limit = arena->limit > 0 && (capacity > arena->limit || arena->total > arena->limit - capacity);
+  if (!arena->over_limit && capacity <= SIZE_MAX - header && !(arena->fail_after > 0 && --arena->fail_after == 0)) {
     chunk = calloc(1, header + capacity);
   }
   if (!chunk) {
@@ -96,6 +98,14 @@ char *arena_format(Arena *arena, const char *format, ...) {
 
 size_t arena_used(const Arena *arena) {
   return arena->total;
+}
+
+void arena_set_limit(Arena *arena, size_t bytes) {
+  arena->limit = bytes;
+}
+
+bool arena_over_limit(const Arena *arena) {
+  return arena->over_limit;
 }
 
 void arena_set_escape(Arena *arena, jmp_buf *escape) {

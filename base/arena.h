@@ -7,6 +7,7 @@
 #define MDL_BASE_ARENA_H
 
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,13 @@ void *arena_alloc(Arena *arena, size_t size);
 void *arena_copy(Arena *arena, const void *data, size_t size);
 char *arena_format(Arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 size_t arena_used(const Arena *arena);  // bytes taken from the system
+
+// More than this is as if there were no more; 0: no limit.
+void arena_set_limit(Arena *arena, size_t bytes);
+bool arena_over_limit(const Arena *arena);  // whether that was why
+
+// For memory that was wanted elsewhere than in the arena: goes to the escape point, else aborts.
+void arena_exhausted(Arena *arena);
 
 // Where to go when memory runs out; NULL removes it. The caller owns `escape`.
 void arena_set_escape(Arena *arena, jmp_buf *escape);

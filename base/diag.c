@@ -46,6 +46,15 @@ int diag_add_source(Diag *diag, const char *path, const char *text, size_t lengt
   return diag->sources.count - 1;
 }
 
+bool diag_bug(const Diag *diag) {
+  for (int i = 0; i < diag->all.count; i++) {
+    if (diag->all.at[i].code == E099) {
+      return true;
+    }
+  }
+  return false;
+}
+
 static const char *format_text(Arena *arena, const char *format, va_list args) {
   va_list again;
   va_copy(again, args);
@@ -434,6 +443,9 @@ static void json_place(const Diag *diag, json_t *object, Span span, bool with_en
   }
 }
 
+static const char bug_help[] =
+    "this is a bug of the compiler: report it with its version, the command line and the text";
+
 void diag_print_json(const Diag *diag, FILE *out) {
   json_t *array = json_array();
   const Diagnostic **sorted = diag_sorted(diag);
@@ -445,7 +457,7 @@ void diag_print_json(const Diag *diag, FILE *out) {
     json_place(diag, object, d->span, true);
     json_object_set_new(object, "message", json_text(d->message));
     json_object_set_new(object, "label", json_text(d->label));
-    json_object_set_new(object, "help", json_text(d->help));
+    json_object_set_new(object, "help", json_text(d->help || d->code != E099 ? d->help : bug_help));
     if (source_of(diag, d->related)) {
       related = json_object();
       json_place(diag, related, d->related, false);

@@ -84,6 +84,9 @@ void diag_position(const Diag *diag, Span span, int *line, int *column);
 void diag_print(const Diag *diag, FILE *out, bool colour);
 void diag_print_json(const Diag *diag, FILE *out);
 
+// Whether a mistake of the compiler itself, E099, is among them.
+bool diag_bug(const Diag *diag);
+
 const char *error_code_name(ErrorCode code);   // "E021"
 const char *error_code_title(ErrorCode code);  // what the code stands for
 

@@ -17,7 +17,7 @@ static void file_error(FileError *error, const char *what, const char *path, int
   snprintf(error->text, sizeof error->text, "cannot %s '%.300s': %s", what, path, strerror(code));
 }
 
-static bool read_all(int fd, Buffer *buffer) {
+static bool read_all(int fd, size_t most, Buffer *buffer) {
   char block[1 << 16];
   for (;;) {
     ssize_t got = read(fd, block, sizeof block);
@@ -28,21 +28,17 @@ static bool read_all(int fd, Buffer *buffer) {
       return got == 0;
     }
     buffer_bytes(buffer, block, (size_t)got);
-    if (buffer->failed) {
-      errno = ENOMEM;
+    if (buffer->failed || buffer->length > most) {
+      errno = buffer->failed ? ENOMEM : EFBIG;
       return false;
     }
   }
 }
 
-char *file_read(const char *path, size_t *length, FileError *error) {
+// Reads what was opened and closes it.
+static char *read_opened(int fd, const char *path, size_t most, size_t *length, FileError *error) {
   Buffer buffer = {0};
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    file_error(error, "open", path, errno);
-    return NULL;
-  }
-  if (!read_all(fd, &buffer)) {
+  if (!read_all(fd, most, &buffer)) {
     file_error(error, "read", path, errno);
     goto fail_read;
   }
@@ -59,6 +55,30 @@ fail_read:
   buffer_free(&buffer);
   close(fd);
   return NULL;
+}
+
+char *file_read(const char *path, size_t *length, FileError *error) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    file_error(error, "open", path, errno);
+    return NULL;
+  }
+  return read_opened(fd, path, SIZE_MAX, length, error);
+}
+
+char *file_read_text(const char *path, bool regular, size_t *length, FileError *error) {
+  struct stat status;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | (regular ? O_NONBLOCK : 0));
+  if (fd < 0) {
+    file_error(error, "open", path, errno);
+    return NULL;
+  }
+  if (regular && fstat(fd, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+    snprintf(error->text, sizeof error->text, "cannot read '%.300s': it is a device or a pipe, not a file", path);
+    close(fd);
+    return NULL;
+  }
+  return read_opened(fd, path, FILE_TEXT_MOST, length, error);
 }
 
 bool file_exists(const char *path) {

@@ -16,6 +16,11 @@ typedef struct {
 // The bytes of a regular file, or of a pipe, followed by a NUL that is not counted. The caller frees them.
 char *file_read(const char *path, size_t *length, FileError *error);
 
+// The same of a text that somebody wrote: more than FILE_TEXT_MOST bytes are an error, and where `regular` is set, what
+// is no regular file: a pipe might never say anything, a device never end.
+enum { FILE_TEXT_MOST = 64 << 20 };
+char *file_read_text(const char *path, bool regular, size_t *length, FileError *error);
+
 // Replaces the file as a whole: readers see the old bytes or the new ones, also after a crash. A link stays one, and a
 // device or a pipe is written to.
 bool file_write_atomic(const char *path, const void *bytes, size_t length, FileError *error);

@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/names.h"
+#include "base/report.h"
 
 enum { HELP_WIDTH = 100, HELP_INDENT = 28 };
 
@@ -368,6 +369,7 @@ static int run_words(const Program *program, const Command **command, int argc, 
 int options_main(const Program *program, int argc, char **argv) {
   const Command *command = NULL;
   streams_open();
+  report_install(program->name, program->version, argc, argv);
   int status = run_words(program, &command, argc, argv);
   errno = 0;
   bool lost = fflush(stdout) != 0 || ferror(stdout);

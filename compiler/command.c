@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/report.h"
+
 const Option command_options[COMMAND_OPTION_COUNT] = {
     {"recipe", 0, OPTION_TEXT, "NAME", offsetof(CommandFlags, recipe), 0,
      "the recipe, where the text has more than one"},
@@ -39,5 +41,8 @@ void command_show(const CommandFlags *flags, const Diag *diag, FILE *out) {
     diag_print_json(diag, out);
   } else {
     diag_print(diag, out, options_colour(out));
+    if (diag_bug(diag)) {
+      report_bug(out);
+    }
   }
 }

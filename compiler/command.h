@@ -23,6 +23,7 @@ const char *command_text_only(const CommandFlags *flags);
 
 CompileOptions command_compile_options(const CommandFlags *flags, const char *file);
 
+// Where E099 is among them, in text also what to report.
 void command_show(const CommandFlags *flags, const Diag *diag, FILE *out);
 
 #endif

@@ -16,6 +16,7 @@
 #include "compiler/verify.h"
 
 enum { ALL = 0, TRAIN = 1 };
+static const size_t COMPILE_MEMORY = (size_t)8 << 30;
 
 static const struct {
   const char *name, *what;
@@ -248,6 +249,30 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
   return program != PROGRAM_TRAIN || !copies_wanted(&f->spec) || make_refresh(f, c, states, kernels, terms, plan);
 }
 
+static void out_of_memory(Diag *diag, bool over_limit) {
+  if (over_limit) {
+    Diagnostic *error = diag_error(diag, E090, SPAN_NONE, "compiling takes too much memory");
+    diag_help(diag, error, "repeats and calls are unrolled: fewer of them, or fewer stages of a pipeline, take less");
+  } else {
+    diag_error(diag, E090, SPAN_NONE, "out of memory while compiling");
+  }
+}
+
+// The end of a compilation for which there was no memory; `scratch` may be NULL.
+static bool escaped(Arena *arena, Arena *scratch, Diag *diag) {
+  bool over_limit = arena_over_limit(arena) || (scratch && arena_over_limit(scratch));
+  arena_destroy(scratch);
+  arena_set_escape(arena, NULL);
+  arena_set_limit(arena, 0);
+  out_of_memory(diag, over_limit);
+  return false;
+}
+
+static void set_limits(Arena *arena, const CompileOptions *options, jmp_buf *escape) {
+  arena_set_escape(arena, escape);
+  arena_set_limit(arena, escape ? options->memory ? options->memory : COMPILE_MEMORY : 0);
+}
+
 // Graphs are much larger than what a plan keeps of them: each has an arena of its own, which goes when it is lowered.
 static bool add_program(Front *f, const CompileOptions *options, ProgramKind program, StateMap *states,
                         KernelTable *kernels, TermTable *terms, Plan *plan) {
@@ -255,7 +280,7 @@ static bool add_program(Front *f, const CompileOptions *options, ProgramKind pro
   if (!f->scratch) {
     longjmp(*f->escape, 1);
   }
-  arena_set_escape(f->scratch, f->escape);
+  set_limits(f->scratch, options, f->escape);
   bool good = make_program(f, options, program, states, kernels, terms, plan);
   arena_destroy(f->scratch);
   f->scratch = NULL;
@@ -322,23 +347,14 @@ static Plan *plan_new(Front *f, const CompileOptions *options) {
   return plan;
 }
 
-static bool out_of_memory(Arena *arena, Diag *diag) {
-  arena_set_escape(arena, NULL);
-  diag_error(diag, E090, SPAN_NONE, "out of memory while compiling");
-  return false;
-}
-
 bool compile_plans(Arena *arena, Diag *diag, const CompileOptions *options, PlanSet **set) {
   jmp_buf escape;
   Front *volatile front = NULL;
   *set = NULL;
   if (setjmp(escape)) {
-    if (front) {
-      arena_destroy(front->scratch);
-    }
-    return out_of_memory(arena, diag);
+    return escaped(arena, front ? front->scratch : NULL, diag);
   }
-  arena_set_escape(arena, &escape);
+  set_limits(arena, options, &escape);
   Front *f = ARENA_NEW(arena, Front);
   front = f;
   PlanSet *made = ARENA_NEW(arena, PlanSet);
@@ -357,7 +373,7 @@ bool compile_plans(Arena *arena, Diag *diag, const CompileOptions *options, Plan
     good = false;
   }
   *set = good ? made : NULL;
-  arena_set_escape(arena, NULL);
+  set_limits(arena, options, NULL);
   return good;
 }
 
@@ -387,9 +403,9 @@ static void check_others(Front *f, const CompileOptions *options) {
 bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
   jmp_buf escape;
   if (setjmp(escape)) {
-    return out_of_memory(arena, diag);
+    return escaped(arena, NULL, diag);
   }
-  arena_set_escape(arena, &escape);
+  set_limits(arena, options, &escape);
   int errors = diag->errors;
   Front *f = ARENA_NEW(arena, Front);
   f->names = names_create(arena);
@@ -416,7 +432,7 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
       }
     }
   }
-  arena_set_escape(arena, NULL);
+  set_limits(arena, options, NULL);
   return diag->errors == errors;
 }
 
@@ -521,9 +537,9 @@ bool compile_print(Arena *arena, Diag *diag, const CompileOptions *options, Buff
   }
   jmp_buf escape;
   if (setjmp(escape)) {
-    return out_of_memory(arena, diag);
+    return escaped(arena, NULL, diag);
   }
-  arena_set_escape(arena, &escape);
+  set_limits(arena, options, &escape);
   Front *f = ARENA_NEW(arena, Front);
   bool good = front_read(f, arena, diag, options) && front_rank(f, options->rank);
   if (good && options->program != PROGRAM_TRAIN) {  // says what is stored where, and what has copies
@@ -545,6 +561,6 @@ bool compile_print(Arena *arena, Diag *diag, const CompileOptions *options, Buff
       graph_print(c->graph, out);
     }
   }
-  arena_set_escape(arena, NULL);
+  set_limits(arena, options, NULL);
   return good;
 }

@@ -50,6 +50,7 @@ bool op_alias(Op op) {
 Graph *graph_create(Arena *arena, Names *names, Diag *diag, Name name) {
   Graph *graph = ARENA_NEW(arena, Graph);
   graph->arena = arena;
+  graph->axis_names = map_create(arena);
   graph->names = names;
   graph->diag = diag;
   graph->name = name;
@@ -64,21 +65,14 @@ Graph *graph_create(Arena *arena, Names *names, Diag *diag, Name name) {
 
 AxisId graph_axis(Graph *graph, Name name, int64_t size) {
   Name tried = name;
-  for (int attempt = 2;; attempt++) {
-    bool clash = false;
-    for (int i = 0; i < graph->axes.count; i++) {
-      if (graph->axes.at[i].name == tried) {
-        if (graph->axes.at[i].size == size) {
-          return i;
-        }
-        clash = true;
-      }
-    }
-    if (!clash) {
-      break;
+  int64_t found = -1;
+  for (int attempt = 2; map_get(&graph->axis_names, map_key(tried), &found); attempt++) {
+    if (graph->axes.at[found].size == size) {
+      return (AxisId)found;
     }
     tried = name_format(graph->names, "%s.%d", name, attempt);
   }
+  map_put(&graph->axis_names, map_key(tried), graph->axes.count);
   array_push(graph->arena, &graph->axes,
              (Axis){.name = tried, .written = name, .size = size, .global = size, .whole = -1});
   return graph->axes.count - 1;
@@ -162,9 +156,7 @@ ValueId graph_add(Graph *graph, Op op, NodeInit init, const ValueId *operands, i
   }
   const char *wrong = op_infer(graph, id, results);
   if (wrong) {
-    Diagnostic *error =
-        diag_error(graph->diag, E099, graph->span, "the compiler built a wrong '%s': %s", op_name(op), wrong);
-    diag_help(graph->diag, error, "please report this text as a bug");
+    diag_error(graph->diag, E099, graph->span, "the compiler built a wrong '%s': %s", op_name(op), wrong);
     for (int i = 0; i < added->result_count; i++) {
       results[i].type = count ? graph->values.at[operands[0]].type : TYPE_REAL;
       results[i].shape = count ? graph->values.at[operands[0]].shape : (Shape){0};

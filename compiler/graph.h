@@ -157,6 +157,7 @@ typedef struct {
   Diag *diag;
   Name name;
   ARRAY(Axis) axes;
+  Map axis_names;  // of those that graph_axis made
   ARRAY(Value) values;
   ARRAY(Node) nodes;
   ARRAY(Region) regions;  // 0 is the top

@@ -430,6 +430,7 @@ static bool read_axis_declaration(Reader *reader) {
     return token_fail(reader->tokens, span, "this axis is declared twice");
   }
   map_put(&reader->axes, map_key(axis.name), graph->axes.count);
+  map_put(&graph->axis_names, map_key(axis.name), graph->axes.count);
   array_push(graph->arena, &graph->axes, axis);
   return token_expect_mark(reader->tokens, ';');
 }

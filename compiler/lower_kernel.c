@@ -452,7 +452,7 @@ static void finish_kernel(Builder *b) {
     Buffer text = {0};
     kernel_print(&b->kernel, &text);
     Diagnostic *error = diag_error(l->c->diag, E099, l->node->span, "the compiler made a wrong kernel: %s", wrong);
-    diag_help(l->c->diag, error, "please report this text as a bug:\n%s", text.text ? text.text : "");
+    diag_help(l->c->diag, error, "the kernel:\n%s", text.text ? text.text : "");
     buffer_free(&text);
     return;
   }

@@ -241,7 +241,7 @@ static char *stdin_read(size_t *length) {
   Buffer text = {0};
   char piece[4096];
   buffer_text(&text, "");
-  for (size_t got; (got = fread(piece, 1, sizeof piece, stdin)) > 0;) {
+  for (size_t got; text.length <= FILE_TEXT_MOST && (got = fread(piece, 1, sizeof piece, stdin)) > 0;) {
     buffer_bytes(&text, piece, got);
   }
   *length = text.length;
@@ -256,9 +256,14 @@ static int fmt_file(Arena *arena, const Values *values, const char *path, bool *
   bool standard = strcmp(path, "-") == 0;
   size_t length = 0;
   FileError error = {"no memory"};
-  char *text = standard ? stdin_read(&length) : file_read(path, &length, &error);
+  char *text = standard ? stdin_read(&length) : file_read_text(path, false, &length, &error);
   if (!text) {
     fprintf(stderr, "mdlc fmt: %s\n", error.text);
+    return STATUS_INPUT;
+  }
+  if (length > FILE_TEXT_MOST) {
+    fprintf(stderr, "mdlc fmt: stdin has more than %d bytes\n", (int)FILE_TEXT_MOST);
+    free(text);
     return STATUS_INPUT;
   }
   Diag *diag = diag_create(arena);

@@ -22,6 +22,7 @@ typedef struct {
   Map leaves;         // text of a param or state → the value that stands for it
   NodeId node;        // of the broken rule, -1: none
   const char *wrong;  // the broken rule
+  int assigned;       // how many tensors
 } Verifier;
 
 static bool verify_fail(Verifier *verifier, NodeId node, const char *rule) {
@@ -77,6 +78,9 @@ static bool is_storage(const Graph *graph, ValueId value) {
 }
 
 static bool is_assigned(const Verifier *verifier, ValueId value) {
+  if (verifier->assigned == 0) {
+    return false;
+  }
   ValueId root = verifier->values[value].root;
   const Node *node = graph_producer(verifier->graph, root);
   if (!node || node->op != OP_PACK) {
@@ -115,6 +119,7 @@ static bool assign_leaf(Verifier *verifier, NodeId id, ValueId value) {
   if (!is_storage(graph, value)) {
     return verify_fail(verifier, id, "the target of an assign is not a param, a state or a pack of them");
   }
+  verifier->assigned++;
   ValueState *state = &verifier->values[verifier->values[value].root];
   if (state->assigned) {
     return verify_fail(verifier, id, "a tensor is assigned twice");
@@ -325,9 +330,8 @@ static bool verify_report(const Verifier *verifier, Diag *diag, const char *afte
     span = graph_node(graph, verifier->node)->span;
     text = node_text(diag->arena, graph, verifier->node);
   }
-  Diagnostic *error = diag_error(diag, E099, span_valid(diag, span) ? span : SPAN_NONE,
-                                 "the graph is wrong after pass '%s': %s, in: %s", after_pass, verifier->wrong, text);
-  diag_help(diag, error, "please report this text as a bug");
+  diag_error(diag, E099, span_valid(diag, span) ? span : SPAN_NONE, "the graph is wrong after pass '%s': %s, in: %s",
+             after_pass, verifier->wrong, text);
   return false;
 }
 
@@ -338,7 +342,10 @@ bool graph_verify(const Graph *graph, Diag *diag, const char *after_pass) {
   verifier.region_seen = calloc((size_t)graph->regions.count + 1, sizeof *verifier.region_seen);
   bool good = false;
   if (!verifier.values || !verifier.node_seen || !verifier.region_seen) {
-    verify_fail(&verifier, -1, "there is no memory to verify it");
+    free(verifier.values);
+    free(verifier.node_seen);
+    free(verifier.region_seen);
+    arena_exhausted(graph->arena);
   } else {
     good = verify_tables(&verifier) && verify_region(&verifier, 0, -1, 1, 0, true) && verify_persistent(&verifier);
   }

@@ -3,7 +3,7 @@
 
 #include "lang/elaborate.h"
 
-enum { CALL_MAX_DEPTH = 64 };
+enum { CALL_MAX_DEPTH = 64, CALL_MAX_ARGUMENTS = 1000 };
 
 static bool add_axis(Elaborator *e, Shape *shape, Object *object, const Ast *ast) {
   for (int i = 0; i < object->axes.count; i++) {
@@ -38,6 +38,11 @@ void collect_arguments(Elaborator *e, const Ast *ast, Arguments *out) {
   const Ast *list = ast->kids[0];
   int count = list->count;
   *out = (Arguments){.span = ast->span};
+  if (count > CALL_MAX_ARGUMENTS) {
+    diag_error(e->diag, E090, ast->span, "a call has at most %d arguments", CALL_MAX_ARGUMENTS);
+    out->failed = true;
+    return;
+  }
   out->positional = ARENA_ARRAY(e->arena, Object, count + 1);
   out->named = ARENA_ARRAY(e->arena, Object, count + 1);
   out->positional_ast = ARENA_ARRAY(e->arena, const Ast *, count + 1);
@@ -170,6 +175,10 @@ static bool bind_defaults(Elaborator *e, const Ast *function, Frame *frame, Span
 // Binds arguments to formals in `frame`, which is the current frame (defaults see earlier parameters).
 bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Frame *frame, Span span) {
   const Ast *formals = function->kids[0];
+  if (formals->count > CALL_MAX_ARGUMENTS) {
+    diag_error(e->diag, E090, function->name_span, "a function has at most %d parameters", CALL_MAX_ARGUMENTS);
+    return false;
+  }
   if (!check_axis_count(e, function, formals, GROUP_OVER, arguments->over.count,
                         arguments->has_over ? arguments->over_span : span) ||
       !check_axis_count(e, function, formals, GROUP_TO, arguments->to.count,

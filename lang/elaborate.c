@@ -3,7 +3,25 @@
 
 #include <string.h>
 
-enum { ELABORATE_MAX_NODES = 4000000, ELABORATE_MAX_REPEAT = 100000 };
+enum {
+  ELABORATE_MAX_NODES = 1000000,
+  ELABORATE_MAX_REPEAT = 100000,
+  ELABORATE_MAX_STEPS = 1000000,
+  ELABORATE_MAX_ERRORS = 1000,  // far more than are shown
+  ELABORATE_MAX_PORTS = 1000
+};
+
+// Everything is unrolled: a short text may ask for more than there is time and memory for.
+bool elaborate_step(Elaborator *e, Span span) {
+  if (!e->exhausted && ++e->steps > ELABORATE_MAX_STEPS) {
+    Diagnostic *error = diag_error(e->diag, E090, span_of_user(e, span),
+                                   "the program takes more than %d steps to unroll", ELABORATE_MAX_STEPS);
+    diag_help(e->diag, error, "each round of a `repeat` and each call of a function counts with all that is in it");
+    e->exhausted = true;
+  }
+  e->exhausted = e->exhausted || e->diag->errors > ELABORATE_MAX_ERRORS;
+  return !e->exhausted;
+}
 
 Frame *frame_push(Elaborator *e, FrameKind kind, const Ast *function, Name prefix) {
   Frame *frame = ARENA_NEW(e->arena, Frame);
@@ -43,6 +61,16 @@ ValueId step_value(Elaborator *e) {
   return leaf(e, OP_INPUT, name_of(e->names, "step"), TYPE_INT, -1, (Shape){0}, ROLE_INPUT);
 }
 
+// Inputs and outputs are what the runtime hands over in each step.
+static bool ports_left(Elaborator *e, const Ast *ast) {
+  if (e->ports++ < ELABORATE_MAX_PORTS) {
+    return true;
+  }
+  diag_error(e->diag, E090, ast->span, "a model has at most %d inputs and outputs", ELABORATE_MAX_PORTS);
+  e->exhausted = true;
+  return false;
+}
+
 static void run_input(Elaborator *e, const Ast *ast) {
   const Ast *type = ast->kids[0];
   ElementType element;
@@ -51,23 +79,12 @@ static void run_input(Elaborator *e, const Ast *ast) {
   Object object = object_poison();
   if (e->frame->kind != FRAME_MODEL) {
     diag_error(e->diag, E035, ast->span, "inputs are declared by the model, not inside functions");
-  } else if (!already_declared(e, ast) && evaluate_type(e, type, &element, &bound) &&
+  } else if (!already_declared(e, ast) && ports_left(e, ast) && evaluate_type(e, type, &element, &bound) &&
              evaluate_axes(e, type->kids[1], &shape, NULL, NULL)) {
     e->graph->span = ast->span;
     object = object_value(leaf(e, OP_INPUT, ast->name, element, bound, shape, ROLE_INPUT), ast->name_span);
   }
   frame_set(e, e->frame, ast->name, object);
-}
-
-static const Node *find_assign(const Graph *graph, ValueId state) {
-  const NodeList *nodes = &graph->regions.at[0].nodes;
-  for (int i = 0; i < nodes->count; i++) {
-    const Node *node = graph_node(graph, nodes->at[i]);
-    if (node->op == OP_ASSIGN && node->operands[0] == state) {
-      return node;
-    }
-  }
-  return NULL;
 }
 
 static void assign_state(Elaborator *e, const Ast *target, Object *old, Object value) {
@@ -82,16 +99,17 @@ static void assign_state(Elaborator *e, const Ast *target, Object *old, Object v
                axes_text(e, &shape), axes_text(e, &has));
     return;
   }
-  const Node *assigned = find_assign(e->graph, state);
-  if (assigned) {
+  int64_t before = map_get_or(&e->assigned, (uint64_t)state, -1);
+  if (before >= 0) {
     Diagnostic *error = diag_error(e->diag, E035, target->span, "the state '%s' is assigned twice", target->name);
-    diag_related(e->diag, error, assigned->span, "the first time");
-    diag_help(e->diag, error, "it takes its new value after the step: assign that once");
+    diag_related(e->diag, error, graph_node(e->graph, (NodeId)before)->span, "the first time");
+    diag_help(e->diag, error, "it changes once, after the step: give what comes between a name of its own");
     return;
   }
   RegionId region = e->graph->region;
   e->graph->region = 0;
   e->graph->span = target->span;
+  map_put(&e->assigned, (uint64_t)state, e->graph->nodes.count);
   graph_op2(e->graph, OP_ASSIGN, state, tensor);
   e->graph->region = region;
 }
@@ -149,6 +167,9 @@ static void run_output(Elaborator *e, const Ast *ast) {
     diag_error(e->diag, E035, ast->span, "outputs are declared by the model, not inside functions");
     return;
   }
+  if (!ports_left(e, ast)) {
+    return;
+  }
   Object object;
   if (ast->kids[0]) {
     e->frame->variable = ast->name;
@@ -186,7 +207,7 @@ static void run_repeat(Elaborator *e, const Ast *ast) {
   Name prefix = e->frame->prefix, parameters = e->frame->parameters, shared = e->frame->shared;
   ScopeId scope = e->graph->scope;
   e->frame->shared = path_join_name(e, shared, word);
-  for (int64_t i = 0; i < (int64_t)number && !e->exhausted && !e->frame->returned; i++) {
+  for (int64_t i = 0; i < (int64_t)number && !e->frame->returned && elaborate_step(e, count->span); i++) {
     Name round = name_format(e->names, "%s.%lld", word, (long long)i);
     e->frame->prefix = path_join_name(e, prefix, round);
     e->frame->parameters = path_join_name(e, parameters, round);
@@ -309,9 +330,9 @@ static void run_statement(Elaborator *e, const Ast *ast) {
 }
 
 void run_block(Elaborator *e, const Ast *block) {
-  for (int i = 0; i < block->count && !e->frame->returned && !e->exhausted; i++) {
+  for (int i = 0; i < block->count && !e->frame->returned && elaborate_step(e, block->kids[i]->span); i++) {
     run_statement(e, block->kids[i]);
-    if (e->graph->nodes.count > ELABORATE_MAX_NODES) {
+    if (!e->exhausted && e->graph->nodes.count > ELABORATE_MAX_NODES) {
       diag_error(e->diag, E090, block->kids[i]->span, "the program has more than %d operations", ELABORATE_MAX_NODES);
       e->exhausted = true;
     }
@@ -379,6 +400,7 @@ Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, 
   e->tensors = map_create(arena);
   e->rounds = map_create(arena);
   e->draws = map_create(arena);
+  e->assigned = map_create(arena);
   e->graph = graph_create(arena, names, diag, model->name);
   e->graph->slots = program == PROGRAM_TRAIN ? spec->microbatches : 1;
   frame_push(e, FRAME_MODEL, NULL, name_of(names, ""));

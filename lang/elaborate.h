@@ -83,15 +83,17 @@ typedef struct Elaborator {
   Frame *frame;
   int depth;
   ARRAY(const Ast *) resolving;  // axes and constants outside models, while they are looked up
-  int64_t budget;                // nodes that may still be made
+  int64_t steps;                 // statements, rounds of repeats and expressions so far
+  int ports;                     // inputs and outputs so far
   bool training, exhausted;
   bool one_microbatch;  // sizes are those of one microbatch, not of the whole batch
   ValueId step;         // the int scalar, or -1 before its first use
   ARRAY(Initialiser) initialisers;
-  Map draws;    // how often a stream of random numbers was drawn from
-  Map leaves;   // name and op of an input or persistent to its value
-  Map tensors;  // name of a persistent tensor to its index
-  Map rounds;   // the same for the names that shared ones would have, did not all rounds of a repeat share them
+  Map draws;     // how often a stream of random numbers was drawn from
+  Map leaves;    // name and op of an input or persistent to its value
+  Map tensors;   // name of a persistent tensor to its index
+  Map rounds;    // the same for the names that shared ones would have, did not all rounds of a repeat share them
+  Map assigned;  // value of a state of the model to the node that assigns it
   // while an update is elaborated
   struct UpdateContext *update;
 } Elaborator;
@@ -170,6 +172,7 @@ void run_state(Elaborator *e, const Ast *ast);
 void initialise(Elaborator *e, const Initialiser *initialiser);  // assigns the first value
 
 // elaborate.c
+bool elaborate_step(Elaborator *e, Span span);  // counts one; false, with an error, when there were too many
 void run_block(Elaborator *e, const Ast *block);
 Frame *frame_push(Elaborator *e, FrameKind kind, const Ast *function, Name prefix);
 void frame_pop(Elaborator *e);

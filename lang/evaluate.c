@@ -29,6 +29,10 @@ static bool fresh_axis(Elaborator *e, Name name, Span span, Object *out) {
 
 static Object look_up(Elaborator *e, Name name, Span span) {
   Object *variable = frame_find(e->frame, name);
+  if (!variable && e->frame->kind == FRAME_INITIALISER) {  // sizes and arguments of the maker are visible
+    variable = frame_find(e->frame->caller, name);
+    variable = variable && variable->kind != OBJECT_VALUE ? variable : NULL;
+  }
   if (variable) {
     return *variable;
   }
@@ -500,7 +504,7 @@ static Object evaluate_inner(Elaborator *e, const Ast *ast) {
 }
 
 Object evaluate(Elaborator *e, const Ast *ast) {
-  if (!ast) {
+  if (!ast || !elaborate_step(e, ast->span)) {
     return object_poison();
   }
   if (e->depth > ELABORATE_MAX_DEPTH) {

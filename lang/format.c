@@ -70,9 +70,15 @@ static int best_break(const Flow *flow, int *next, int begin, int indent) {
   return flow->breaks.at[best].at;
 }
 
+// More characters than `width`; a long text is not counted to its end.
+static bool wider(const char *text, int length, int width) {
+  const int enough = 4 * (width > 0 ? width + 1 : 1);  // bytes
+  return characters(text, length < enough ? length : enough) > width;
+}
+
 static void add_flow(Formatter *f, const Flow *flow) {
   int begin = 0, next = 0, indent = f->indent, count = flow->text.count;
-  while (indent + characters(flow->text.at + begin, count - begin) > WIDTH) {
+  while (wider(flow->text.at + begin, count - begin, WIDTH - indent)) {
     int end = best_break(flow, &next, begin, indent);
     if (end == count) {
       break;

@@ -318,6 +318,14 @@ static void read_left(Layout *l, const Ast *setting, const Ast *phrase, const Ru
 }
 
 void layout_read_rule(Layout *l, const Ast *setting) {
+  enum { MOST_RULES = 1000 };
+  if (l->rules.count >= MOST_RULES) {
+    if (!l->full) {
+      diag_error(l->unit->diag, E090, setting->span, "a layout has at most %d rules", (int)MOST_RULES);
+    }
+    l->full = true;
+    return;
+  }
   RuleScopes scopes = read_scopes(l, setting->kids[1] ? setting->kids[0] : NULL);
   const Ast *left = setting->kids[1] ? setting->kids[1] : setting->kids[0];
   const Targets *right = read_targets(l, setting->kids[2]);

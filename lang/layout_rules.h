@@ -34,6 +34,7 @@ typedef struct {
   const Spec *spec;
   const Reach *reach;
   const Ast *layout;
+  bool full;   // it has as many rules as it may
   bool sized;  // chosen by the recipe: sizes are those of this run
   MeshAxis mesh[LAYOUT_MAX_MESH];
   int mesh_count;

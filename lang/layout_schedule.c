@@ -115,11 +115,28 @@ static const char *near_microbatches(const Layout *l, int64_t step) {
                               (long long)step);
 }
 
+// The schedule is made and checked step by step for every stage.
+static bool schedule_fits(const Layout *l, const Ast *at, int64_t stages) {
+  enum { MOST_STEPS = 500000 };
+  if (stages * l->pipeline.chunks * l->microbatches <= MOST_STEPS) {
+    return true;
+  }
+  Diagnostic *error =
+      diag_error(l->unit->diag, E090, at->span,
+                 "%lld stages with %d chunk%s each and %lld microbatches are more than %d steps", (long long)stages,
+                 l->pipeline.chunks, l->pipeline.chunks == 1 ? "" : "s", (long long)l->microbatches, (int)MOST_STEPS);
+  diag_help(l->unit->diag, error, "more microbatches than eight for each stage save little");
+  return false;
+}
+
 static void check_microbatches(Layout *l) {
   Diag *diag = l->unit->diag;
   Name name = l->mesh[l->pipeline.mesh].name;
   int64_t stages = l->mesh[l->pipeline.mesh].size;
   const Ast *at = l->slots ? l->slots : l->schedule ? l->schedule : l->stages;
+  if (!schedule_fits(l, at, stages)) {
+    return;
+  }
   if (l->pipeline.schedule == SCHEDULE_INTERLEAVED && l->microbatches % stages != 0) {
     Diagnostic *error =
         diag_error(diag, E042, at->span, "`interleaved` needs a multiple of %s = %lld microbatches, not %lld", name,

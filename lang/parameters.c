@@ -196,12 +196,6 @@ void initialise(Elaborator *e, const Initialiser *initialiser) {
   e->frame = initialiser->frame;
   Frame *frame = frame_push(e, FRAME_INITIALISER, NULL, made.name);
   frame->made = &made;
-  for (int i = 0; i < initialiser->frame->objects.count; i++) {  // sizes and arguments of the maker are visible
-    Object object = initialiser->frame->objects.at[i];
-    if (object.kind != OBJECT_VALUE) {
-      frame_set(e, frame, initialiser->frame->declared.at[i], object);
-    }
-  }
   e->graph->scope = made.scope;
   e->graph->span = made.span;
   Object object = value ? evaluate(e, value) : object_number(0, false, made.span);

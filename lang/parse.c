@@ -91,6 +91,11 @@ int parser_token(Parser *parser, Token *token, Span *span) {
       parser->last.kind = TOKEN_END_OF_TEXT;
     }
     parser_track(parser);
+    bool name = parser->last.kind == TOKEN_NAME || parser->last.kind == TOKEN_LABEL;
+    if (name && parser->last.span.end - parser->last.span.begin > PARSE_MAX_NAME) {
+      parser_stop(parser, parser->last.span, "a name is longer than 1,000 characters");
+    }
+    parser->stopped |= parser->diag->errors > PARSE_MAX_ERRORS;
   }
   *token = parser->last.token;
   *span = parser->last.span;

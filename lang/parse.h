@@ -5,7 +5,7 @@
 #include "lang/ast.h"
 #include "lang/lexer.h"
 
-enum { PARSE_MAX_NESTING = 200, PARSE_MAX_NODES = 2000000 };
+enum { PARSE_MAX_NESTING = 200, PARSE_MAX_NODES = 2000000, PARSE_MAX_NAME = 1000, PARSE_MAX_ERRORS = 1000 };
 
 typedef ARRAY(Ast *) NodeList;
 

@@ -9,16 +9,13 @@ static const char *const classes[] = {"norm", "bias"};
 enum { CLASS_COUNT = sizeof classes / sizeof *classes };
 
 bool reach_has(const NameArray *names, Name name) {
-  for (int i = 0; i < names->count; i++) {
-    if (names->at[i] == name) {
-      return true;
-    }
-  }
-  return false;
+  return map_get_or(&names->known, map_key(name), 0) != 0;
 }
 
 static void add(const Reach *reach, NameArray *names, Name name) {
   if (name && !reach_has(names, name)) {
+    names->known.arena = reach->unit->arena;
+    map_put(&names->known, map_key(name), 1);
     array_push(reach->unit->arena, names, name);
   }
 }
@@ -44,11 +41,11 @@ static void visit(Reach *reach, Name name) {
   if (!declaration) {
     return;
   }
-  for (int i = 0; i < reach->declarations.count; i++) {
-    if (reach->declarations.at[i] == declaration->ast) {
-      return;
-    }
+  if (map_get_or(&reach->visited, map_key(declaration->ast), 0)) {
+    return;
   }
+  reach->visited.arena = reach->unit->arena;
+  map_put(&reach->visited, map_key(declaration->ast), 1);
   array_push(reach->unit->arena, &reach->declarations, declaration->ast);
   Name function = reach->function;
   reach->function = NULL;

@@ -7,7 +7,11 @@
 
 #include "lang/unit.h"
 
-typedef ARRAY(Name) NameArray;
+typedef struct {
+  Name *at;  // in the order in which they were found
+  int count, capacity;
+  Map known;
+} NameArray;
 
 typedef struct {
   const Ast *ast;  // AST_AXIS
@@ -18,6 +22,7 @@ typedef struct {
   const Unit *unit;
   Name function;                    // that is being walked, or NULL
   ARRAY(const Ast *) declarations;  // of code, in the order in which they were reached
+  Map visited;                      // all of them
   ARRAY(ReachAxis) axes;
   NameArray functions;  // called ones, the library's and composites included
   NameArray repeats;    // axes and counts that are repeated over

@@ -1,6 +1,7 @@
 // unit.c: loading files and imports.
 #include "lang/unit.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,15 +21,13 @@ static NameSpace space_of(const Ast *ast) {
   }
 }
 
+static uint64_t declaration_key(NameSpace space, Name name) {
+  return map_key(name) * SPACE_COUNT + (uint64_t)space;
+}
+
 const Declaration *unit_find(const Unit *unit, NameSpace space, Name name) {
-  const Declaration *found = NULL;
-  for (int i = 0; i < unit->all.count; i++) {
-    const Declaration *declaration = &unit->all.at[i];
-    if (declaration->space == space && declaration->ast->name == name && (!found || found->library)) {
-      found = declaration;
-    }
-  }
-  return found;
+  int64_t at = map_get_or(&unit->found, declaration_key(space, name), -1);
+  return at < 0 ? NULL : &unit->all.at[at];
 }
 
 const char *unit_closest(const Unit *unit, NameSpace space, Name name) {
@@ -78,12 +77,13 @@ static bool load_library(Unit *unit, const char *name, Span span) {
 }
 
 static bool load_path(Unit *unit, const char *path, Span span, bool is_main) {
-  if (already_loaded(unit, name_of(unit->names, path))) {
+  char resolved[PATH_MAX];  // so that a file is read once, however it is spelled
+  if (already_loaded(unit, name_of(unit->names, realpath(path, resolved) ? resolved : path))) {
     return true;
   }
   size_t length = 0;
   FileError why;
-  char *bytes = file_read(path, &length, &why);
+  char *bytes = file_read_text(path, !is_main, &length, &why);
   if (!bytes) {
     diag_error(unit->diag, E003, span, "%s", why.text);
     return false;
@@ -122,6 +122,12 @@ static void declare(Unit *unit, const Ast *ast, bool library, bool is_main) {
   if (other && other->library == library) {
     Diagnostic *error = diag_error(unit->diag, E011, ast->name_span, "'%s' is declared twice", ast->name);
     diag_related(unit->diag, error, other->ast->name_span, "the first declaration");
+  }
+  if (!other || other->library) {
+    if (!unit->found.arena) {
+      unit->found = map_create(unit->arena);
+    }
+    map_put(&unit->found, declaration_key(space, ast->name), unit->all.count);
   }
   array_push(unit->arena, &unit->all, (Declaration){ast, space, library, is_main});
 }

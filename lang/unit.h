@@ -5,6 +5,7 @@
 #ifndef MDL_LANG_UNIT_H
 #define MDL_LANG_UNIT_H
 
+#include "base/map.h"
 #include "lang/ast.h"
 
 typedef enum { SPACE_CODE, SPACE_LAYOUT, SPACE_PRECISION, SPACE_RECIPE, SPACE_COUNT } NameSpace;
@@ -21,6 +22,7 @@ typedef struct {
   Names *names;
   Diag *diag;
   ARRAY(Declaration) all;
+  Map found;           // of names and name spaces to the declarations that they stand for
   ARRAY(Name) loaded;  // paths and library names, so that each is read once
   const char *base;    // directory of the main file
 } Unit;

@@ -14,6 +14,8 @@
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "compiler/command.h"
+#include "compiler/compile.h"
 
 static Diag *diag_of(const char *path, const char *text) {
   Diag *diag = diag_create(arena_create());
@@ -251,8 +253,54 @@ static void test_files(void **state) {
   arena_destroy(arena);
 }
 
+// Whoever meets a mistake of the compiler is told what to report; in JSON it is the help.
+static void test_bug(void **state) {
+  (void)state;
+  char *text = NULL;
+  size_t length = 0;
+  Arena *arena = arena_create();
+  Diag *diag = diag_create(arena);
+  CommandFlags flags = {0};
+  diag_error(diag, E090, SPAN_NONE, "too large");
+  FILE *out = open_memstream(&text, &length);
+  command_show(&flags, diag, out);
+  fflush(out);
+  assert_null(strstr(text, "bug"));
+  diag_error(diag, E099, SPAN_NONE, "wrong");
+  command_show(&flags, diag, out);
+  fflush(out);
+  const char *const parts[] = {"This is a bug of mdl", "Please report it",
+                               "the version: ", "the command: ", "the text: "};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    assert_non_null(strstr(text, parts[i]));
+  }
+  flags.diagnostics = "json";
+  command_show(&flags, diag, out);
+  fclose(out);
+  assert_non_null(strstr(text, "\"help\": \"this is a bug of the compiler"));
+  free(text);
+  arena_destroy(arena);
+}
+
+// Too much memory is an error with words, and the arena can be used afterwards.
+static void test_memory(void **state) {
+  (void)state;
+  Arena *arena = arena_create();
+  Diag *diag = diag_create(arena);
+  PlanSet *set = NULL;
+  CompileOptions options = {.file = MDL_SOURCE_DIR "/examples/tiny.mdl", .memory = 3 << 20};
+  assert_false(compile_plans(arena, diag, &options, &set));
+  assert_int_equal(diag->errors, 1);
+  assert_string_equal(diag->all.at[0].message, "compiling takes too much memory");
+  options.memory = 0;
+  assert_true(compile_plans(arena, diag, &options, &set));
+  arena_destroy(arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_bug),
+      cmocka_unit_test(test_memory),
       cmocka_unit_test(test_two_places_of_a_line),
       cmocka_unit_test(test_other_lines_and_files),
       cmocka_unit_test(test_notes_and_what_is_unsaid),

@@ -19,6 +19,8 @@ typedef struct {
   ScopeId *instance;  // by value: the selected scope it is made under, or -1
   bool *stored;       // by value: in memory after the forward in any case
   int limit;          // values that existed before
+  uint8_t *near;      // by value: 1 + the smallest depth from which the inputs of this reader were counted; 0: not yet
+  ValueList counted;  // which these are
   bool *small;        // by value: much smaller than the space of the kernel that makes it, such as rows' statistics
   RegionId region;
   bool asked;            // copies are made because the layout says so
@@ -145,7 +147,7 @@ static bool at_hand(const Recompute *r, ValueId value) {
   return value >= r->limit || !node || r->stored[value] || r->small[value] || !op_elementwise(node->op);
 }
 
-static bool count_inputs(const Recompute *r, ValueId value, ValueList *inputs, int depth) {
+static bool count_inputs(Recompute *r, ValueId value, ValueList *inputs, int depth) {
   if (at_hand(r, value)) {
     const Node *node = graph_producer(r->graph, value);
     if (node && op_free(node->op)) {
@@ -161,13 +163,29 @@ static bool count_inputs(const Recompute *r, ValueId value, ValueList *inputs, i
     }
     return inputs->count <= CHEAP_MAX_INPUTS;
   }
+  if (r->near[value] && r->near[value] <= depth + 1) {
+    return true;  // they are among the inputs already
+  }
   const Node *node = graph_producer(r->graph, value);
   for (int i = 0; i < node->operand_count; i++) {
     if (depth == 0 || !count_inputs(r, node->operands[i], inputs, depth - 1)) {
       return false;
     }
   }
+  r->near[value] = (uint8_t)(depth + 1);
+  array_push(r->c->arena, &r->counted, value);
   return true;
+}
+
+// Whether what makes the value again reads few values that are not at hand.
+static bool few_inputs(Recompute *r, ValueId value) {
+  ValueList inputs = {0};
+  r->counted.count = 0;
+  bool few = count_inputs(r, value, &inputs, CHEAP_MAX_DEPTH);
+  for (int i = 0; i < r->counted.count; i++) {
+    r->near[r->counted.at[i]] = 0;
+  }
+  return few;
 }
 
 static ValueId copy_chain(Recompute *r, ValueId value) {
@@ -232,8 +250,7 @@ static void what_costs_nothing(Recompute *r) {
       if (operand >= r->limit || !maker || maker->backward || at_hand(r, operand)) {
         continue;
       }
-      ValueList inputs = {0};
-      if (count_inputs(r, operand, &inputs, CHEAP_MAX_DEPTH)) {
+      if (few_inputs(r, operand)) {
         ValueId copy = copy_chain(r, operand);
         graph_node(graph, id)->operands[j] = copy;
       } else {
@@ -252,6 +269,7 @@ static void start(Recompute *r) {
   r->instance = ARENA_ARRAY(r->c->arena, ScopeId, r->limit + 1);
   r->stored = ARENA_ARRAY(r->c->arena, bool, r->limit + 1);
   r->small = ARENA_ARRAY(r->c->arena, bool, r->limit + 1);
+  r->near = ARENA_ARRAY(r->c->arena, uint8_t, r->limit + 1);
   memset(r->copy, -1, sizeof *r->copy * (size_t)r->limit);
   memset(r->instance, -1, sizeof *r->instance * (size_t)r->limit);
 }

@@ -44,3 +44,22 @@ expect 0 "$MDL" eval run
 # Commands that are suggested can be pasted.
 train "$SMALL" --steps 1 --out "it's a run"
 mentions out "mdl generate 'it'\\''s a run' --prompt TEXT"
+
+# A text without an end, and a directory or a pipe in its place.
+expect 1 timeout 60 "$MDLC" check /dev/zero
+mentions err "cannot read '/dev/zero': File too large"
+printf 'import "%s/pipe";\n' "$PWD" > pipe.mdl
+mkfifo pipe
+said 1 "it is a device or a pipe, not a file" timeout 60 "$MDLC" check pipe.mdl
+said 1 "cannot read 'folder': Is a directory" "$MDLC" check folder
+
+# What ends by a signal says what to report.
+mkfifo silent
+"$MDLC" fmt - < silent 2> ended &
+exec 3> silent
+sleep 1
+kill -ABRT $!
+wait $! || true
+exec 3>&-
+grep -q "This is a bug of mdlc" ended
+grep -q "the command:.*mdlc fmt -" ended

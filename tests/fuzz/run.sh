@@ -1,0 +1,14 @@
+#!/bin/sh
+# run.sh: a short burst of texts changed at random (fuzz.c): none may end the compiler by a signal, by E099, or after
+# more than five seconds.
+#
+#   SECONDS_LONG=600 SEED=7 tests/run.sh fuzz      longer, with other texts
+#
+# The texts under tests/fuzz/found are those that once failed; the day of the year is the seed, so that each day sees
+# others. What fails lies, small, in WORK. For hours: soak.sh.
+set -eu
+BUILD=${BUILD:-$ROOT/build}
+cd "$ROOT"
+"$BUILD/tests/fuzz" --check tests/fuzz/found tests/errors
+"$BUILD/tests/fuzz" --seconds "${SECONDS_LONG:-60}" --seed "${SEED:-$(date +%j)}" --limit "${LIMIT:-10}" --out "$WORK" \
+  tests/programs tests/layouts tests/ir tests/fmt models examples
