@@ -65,6 +65,15 @@ static CompileOptions options_for(const char *layout) {
   return (CompileOptions){.layout = layout, .precision = "fp64", .gradients = true};
 }
 
+void __gcov_dump(void) __attribute__((weak));  // is there in builds that count what is covered
+
+__attribute__((noreturn)) static void leave(int status) {
+  if (__gcov_dump) {
+    __gcov_dump();
+  }
+  _exit(status);
+}
+
 // --- what is said ---
 
 static const char *layout_at(const Program *program, int layout) {
@@ -85,7 +94,7 @@ static void say_failure(const char *path, const char *layout, const char *text) 
 static void give_up(const char *text) {
   snprintf(desk->said, sizeof desk->said, "%s", text);
   desk->told = true;
-  _exit(1);
+  leave(1);
 }
 
 // --- one program ---
@@ -266,7 +275,7 @@ static pid_t start_worker(int number, int file, int layout) {
   while ((file = shared->next++) < file_count) {
     run_program(file, -1);
   }
-  _exit(0);
+  leave(0);
 }
 
 // What ended a worker. Where it goes on, or false: it is done.
