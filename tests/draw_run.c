@@ -60,9 +60,24 @@ static const char *only;  // layout
 static Shared *shared;
 static Desk *desk;
 
+// Gradients that are outputs too are stored otherwise than in training, and logits are mostly too small to be computed
+// in parts: so some layouts are run without the one or with the other. Which ones is in the name, whatever else is in
+// the file.
+static bool with_gradients(const char *layout) {
+  return layout[strlen(layout) - 1] % 3 != 0;
+}
+
+static bool with_chunks(const char *layout) {
+  return layout[strlen(layout) - 1] % 4 == 1;
+}
+
 // The only place that says how programs are compiled.
-static CompileOptions options_for(const char *layout, bool gradients) {
-  return (CompileOptions){.layout = layout, .precision = "fp64", .gradients = gradients};
+static CompileOptions options_for(const char *layout) {
+  const bool alone = strcmp(layout, "single") == 0 || strcmp(layout, "one_rank") == 0;
+  return (CompileOptions){.layout = layout,
+                          .precision = "fp64",
+                          .gradients = alone || with_gradients(layout),
+                          .chunk_bytes = !alone && with_chunks(layout)};
 }
 
 void __gcov_dump(void) __attribute__((weak));  // is there in builds that count what is covered
@@ -107,8 +122,8 @@ static int error_code(const char *diagnostics, char *line, size_t size) {
   return code >= 0 && code < CODES ? code : 0;
 }
 
-static LayoutRun *compile(const char *file, const char *layout, bool gradients, int *code, char *line, size_t size) {
-  CompileOptions options = options_for(layout, gradients);
+static LayoutRun *compile(const char *file, const char *layout, int *code, char *line, size_t size) {
+  CompileOptions options = options_for(layout);
   char *diagnostics = NULL;
   size_t length = 0;
   FILE *to = open_memstream(&diagnostics, &length);
@@ -135,7 +150,7 @@ static bool outcome_finite(const Outcome *outcome) {
 static bool expect(Program *program) {
   char line[512];
   int code = 0;
-  LayoutRun *run = compile(program->path, "single", true, &code, line, sizeof line);
+  LayoutRun *run = compile(program->path, "single", &code, line, sizeof line);
   if (!run && code == 99) {
     say_failure(program->path, "single", line);
     return false;
@@ -168,7 +183,7 @@ static void expect_slots(Program *program, int slots) {
   }
   fprintf(file, "%s\nlayout one_rank { microbatches = %d; }\n", program->text, slots);
   fclose(file);
-  LayoutRun *run = compile(path, "one_rank", true, &code, line, sizeof line);
+  LayoutRun *run = compile(path, "one_rank", &code, line, sizeof line);
   unlink(path);
   if (!run) {
     layout_fail("microbatches = %d alone: %s", slots, line);
@@ -191,12 +206,11 @@ static Outcome without_gradients(Arena *arena, const Outcome *outcome) {
   return rest;
 }
 
-// Gradients that are outputs too are stored otherwise than in training, so some layouts are run without.
-static void try_layout(Program *program, const char *layout, bool gradients) {
+static void try_layout(Program *program, const char *layout) {
   char said[SAID];
   int code = 0;
   shared->layouts++;
-  LayoutRun *run = compile(program->path, layout, gradients, &code, said, sizeof said);
+  LayoutRun *run = compile(program->path, layout, &code, said, sizeof said);
   if (!run && code == 99) {
     say_failure(program->path, layout, said);
   } else if (!run) {
@@ -206,7 +220,7 @@ static void try_layout(Program *program, const char *layout, bool gradients) {
     Outcome found = {0};
     expect_slots(program, run->set->plans[0]->programs[PROGRAM_TRAIN].slots);
     outcome_run(run, layout, 30, arena, &found);
-    Outcome expected = gradients ? program->expected : without_gradients(arena, &program->expected);
+    Outcome expected = with_gradients(layout) ? program->expected : without_gradients(arena, &program->expected);
     if (outcome_same(&expected, &found, TOLERANCE, false, said, sizeof said)) {
       shared->combinations++;
     } else {
@@ -214,12 +228,6 @@ static void try_layout(Program *program, const char *layout, bool gradients) {
     }
     arena_destroy(arena);
   }
-}
-
-// Whether a layout is run with gradients: always the same, whatever else is in its file.
-static bool with_gradients(const char *layout) {
-  const size_t length = strlen(layout);
-  return length == 0 || layout[length - 1] % 3 != 0;
 }
 
 static void set_timer(int seconds) {
@@ -255,7 +263,7 @@ static void run_program(int file, int first) {
       if (!only || strcmp(only, program->name[i]) == 0) {
         desk->layout = i;
         set_timer(SECONDS);
-        try_layout(program, program->name[i], with_gradients(program->name[i]));
+        try_layout(program, program->name[i]);
       }
     }
   }
