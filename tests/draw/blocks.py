@@ -158,6 +158,7 @@ def functions(p):
         p.functions.append(f"fn {f}(x over i) {{\n  return x - mean(x over i), {kind}(x over i);\n}}")
         first, second = p.fresh("v"), p.fresh("v")
         p.line(f"({first}, {second}) = {f}({name} over {along[0]});")
+        p.tied |= {first, second} if name in p.tied else set()
         p.values += [(first, axes), (second, axes - set(along))]
     elif kind == 4:  # shared parameters, in a repeat too
         p.functions.append(f"fn {f}(x over i) {{\n  param w: [i ; i'] ~ normal(0.4);\n  param s: [i] = 1;\n  return tanh(dot(x * s, w over i)[i' -> i]);\n}}")

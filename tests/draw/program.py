@@ -118,6 +118,9 @@ class Program:
 
     def line(self, text):
         self.lines.append("  " * (self.depth + 1) + text)
+        name, made, expression = text.partition(" = ")
+        if made and (TYING | self.tied) & set(re.findall(r"\w+", expression)):
+            self.tied.add(name.split(":")[0].strip("( ").split()[-1])
 
     def add(self, expression, axes, name=None):
         """A value. False if it is too large."""
@@ -132,8 +135,6 @@ class Program:
             label = f" @{label}"
         self.line(f"{name} = {expression}{label};")
         self.values.append((name, axes))
-        if (TYING | self.tied) & set(re.findall(r"\w+", expression)):
-            self.tied.add(name)
         return True
 
     def untied(self, name, over):

@@ -60,13 +60,17 @@ def smaller(text):
         for i in range(0, len(lines), max(1, count // 2)):
             if any(lines[i : i + count]):
                 yield "\n".join(lines[:i] + lines[i + count :])
+    for i, line in enumerate(lines):  # another name for a value
+        alias = re.fullmatch(r"\s*(\w+) = (-?[\w.]+)( @\w+)?;", line)
+        if alias:
+            yield "\n".join(lines[:i] + [re.sub(rf"\b{alias[1]}\b", alias[2], other) for other in lines[i + 1 :]])
     for opened in (i for i, line in enumerate(lines) if line.strip().startswith("repeat ")):
         closed = next((j for j in range(opened + 1, len(lines)) if lines[j].strip() == "}"), None)
         if closed:
             yield "\n".join(lines[:opened] + lines[opened + 1 : closed] + lines[closed + 1 :])
     for match in re.finditer(r"(?<=[{;]) [^;{}\n]*;(?=[^\n]*\})", text):
         yield text[: match.start()] + text[match.end() :]
-    for match in re.finditer(r" \+ [^+;]*| [-*/] [^-+;*/()]*(?=[-+*/;)])| @l\d+|, [a-z]\w* (?==)[^,;]*|, m\d = \d", text):
+    for match in re.finditer(r" \+ [^+;]*| [-*/] [^-+;*/()]*(?=[-+*/;)])| @l\d+|, [a-z]\w* =[^,;]*|, \w+ like \w+| @\w+(?=;)|, m\d = \d", text):
         yield text[: match.start()] + text[match.end() :]
     for match in re.finditer(r"(?<== )[^+;\n]* \+ ", text):
         yield text[: match.start()] + text[match.end() :]
@@ -109,13 +113,26 @@ def failures_layout(directory, texts, layout, wanted):
     return [i for i in range(len(texts)) if i in said and same_kind(said[i], wanted)]
 
 
+def tied(candidate, text):
+    """Whether it takes away what keeps numbers apart (Program.untied), but not the extreme of them."""
+    apart, extreme = r"\+ 0\.\d{5} \* \(pos\(", r"\b(max|min)\("
+    return len(re.findall(apart, candidate)) < len(re.findall(apart, text)) and (
+        len(re.findall(extreme, candidate)) == len(re.findall(extreme, text)))
+
+
+def sampled(candidate, text):
+    """Whether it has an input with samples, if the text has: without one there is nothing to divide."""
+    pattern = r"input .*\bbatch\b[^;]*;[^$]*?\n  loss"
+    return bool(re.search(pattern, candidate)) >= bool(re.search(pattern, text))
+
+
 def shrink(text, failures):
     """The smallest text that can be found with failures(texts) not empty."""
     shrunk = True
     while shrunk:
         shrunk, batch = False, []
         for candidate in [*dict.fromkeys(smaller(text)), None]:
-            if candidate is not None and len(candidate) < len(text) + 8 and candidate != text:
+            if candidate is not None and len(candidate) < len(text) + 8 and candidate != text and not tied(candidate, text) and sampled(candidate, text):
                 batch.append(candidate)
             if batch and (len(batch) == AT_ONCE or candidate is None):
                 found = failures(batch)
