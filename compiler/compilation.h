@@ -31,7 +31,7 @@ typedef struct {
   Map *copied;          // names of the parameters of which there are copies: the training step adds them
   ARRAY(CopiedValue) copies;
   struct SamplesTable *samples;  // of the forward, for differentiate; NULL: it has no microbatches
-  struct Shard *shard;  // how values are held, once shard has run; NULL: one rank
+  struct Shard *shard;           // how values are held, once shard has run; NULL: one rank
 } Compilation;
 
 typedef bool Pass(Compilation *c);
