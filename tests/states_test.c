@@ -37,21 +37,25 @@ static const char each[] = HEAD
     "  state spread: [a] = 0, combine = mean;\n"
     "  state newest: [a] = 0, combine = last;\n"
     "  state all: [] = 0, combine = sum;\n"
+    "  state root: [] = 0, combine = mean;\n"
     "  c = y - mean(y over batch);\n"
     "  spread = 0.9 * spread + 0.1 * mean(c * c over batch);\n"
     "  newest = newest + max(y over batch);\n"
-    "  all = 0.5 * all + sqrt(mean(square(y)) + sum(y * y) + 0.5);\n" TAIL;
+    "  all = 0.5 * all + sqrt(mean(square(y)) + sum(y * y) + 0.5);\n"
+    "  root = root + sqrt(2 * sum(y * y) + 1);\n" TAIL;
 
 // What `each` means with two microbatches.
 static const char spelled[] = HEAD
     "  state spread: [a] = 0;\n"
     "  state newest: [a] = 0;\n"
     "  state all: [] = 0;\n"
+    "  state root: [] = 0;\n"
     "  g = y[batch -> (two, four)];\n"
     "  c = g - mean(g over four);\n"
     "  spread = 0.9 * spread + 0.1 * mean(mean(c * c over four) over two);\n"
     "  newest = newest + max(g over four)[two: 1];\n"
-    "  all = sum(0.5 * all + sqrt(mean(square(g) over four, a) + sum(g * g over four, a) + 0.5) over two);\n" TAIL;
+    "  all = sum(0.5 * all + sqrt(mean(square(g) over four, a) + sum(g * g over four, a) + 0.5) over two);\n"
+    "  root = root + mean(sqrt(2 * sum(g * g over four, a) + 1) over two);\n" TAIL;
 
 // Exact under any number of microbatches.
 static const char whole[] = HEAD
@@ -172,7 +176,7 @@ static void test_sums_are_those_of_the_whole_batch(void **state) {
 
 static void test_microbatches_combine(void **state) {
   (void)state;
-  expect_same(each, "halves", spelled, "one", 3);
+  expect_same(each, "halves", spelled, "one", 4);
   const Step one = step_of(each, "one", NULL), two = step_of(each, "halves", NULL);
   int count;
   if (!(difference(&one, &two, &count) > 1e-3)) {
@@ -202,7 +206,7 @@ static void test_skipped_steps_keep_state(void **state) {
   (void)state;
   check_skipped(whole, "one", 6);
   check_skipped(whole, "halves", 6);
-  check_skipped(each, "halves", 3);
+  check_skipped(each, "halves", 4);
 }
 
 int main(void) {

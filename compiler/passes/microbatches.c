@@ -133,8 +133,13 @@ void wrap_microbatches(Compilation *c, ValueList *results) {
   const int count = results->count;
   leave(&w, &w.after, results);
   leave(&w, &w.effects, results);
+  need(&w, &nodes, results);
   const RegionId body = graph_region(graph);
-  graph->regions.at[body].nodes = w.body;
+  for (int i = 0; i < w.body.count; i++) {  // what only state waits for stands behind, and may have been all there is
+    if (w.needed[w.body.at[i]]) {
+      array_push(c->arena, &graph->regions.at[body].nodes, w.body.at[i]);
+    }
+  }
   for (int i = 0; i < results->count; i++) {
     array_push(c->arena, &graph->regions.at[body].results, results->at[i]);
   }

@@ -163,6 +163,44 @@ static bool check_effects(Check *check) {
   return check->c->diag->reports == errors;
 }
 
+// --- what comes after the microbatches ---
+
+static bool is_late(const Check *check, const Node *node) {
+  return node->result_count && samples_of(check->table, node->first_result).kind == SAMPLES_LATE;
+}
+
+static bool reads_samples(const Check *check, const Node *node) {
+  for (int i = 0; i < node->operand_count; i++) {
+    const SamplesKind kind = samples_of(check->table, node->operands[i]).kind;
+    if (kind == SAMPLES_EACH || kind == SAMPLES_MIXED) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Sums that only state waits for are scaled and added up once, with what is the same in all microbatches.
+static void postpone(Check *check) {
+  const Graph *graph = check->graph;
+  const NodeList *nodes = &graph->regions.at[0].nodes;
+  bool *needed = ARENA_ARRAY(check->c->arena, bool, graph->nodes.count + 1);
+  for (int i = 0; i < nodes->count; i++) {
+    if (graph_node(graph, nodes->at[i])->op == OP_OUTPUT) {
+      mark_cone(check, graph_node(graph, nodes->at[i])->operands[0]);
+      for (int j = 0; j < graph->nodes.count; j++) {
+        needed[j] |= check->cone[j];
+      }
+    }
+  }
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    Samples *of = node->result_count ? &check->table->values[node->first_result] : NULL;
+    if (of && of->kind == SAMPLES_SUM && !needed[nodes->at[i]] && !reads_samples(check, node)) {
+      *of = (Samples){SAMPLES_LATE, -1, nodes->at[i], NULL};
+    }
+  }
+}
+
 // Is an operand the same in all microbatches, and added to a sum?
 static bool is_shared(const Check *check, const Node *node, int at) {
   return samples_of(check->table, node->first_result).kind == SAMPLES_SUM && samples_adds(node, at) &&
@@ -230,7 +268,7 @@ static ValueId of_one_microbatch(Check *check, ValueId value) {
     if (!check->cone[nodes.at[i]]) {
       continue;
     }
-    bool changed = divides_by_batch(check, node) || shares(check, node);
+    bool changed = divides_by_batch(check, node) || shares(check, node) || is_late(check, node);
     const bool body = node->region >= 0 && scale_body(check, node->region, false);
     ValueId *operands = ARENA_ARRAY(check->c->arena, ValueId, node->operand_count + 1);
     for (int j = 0; j < node->operand_count; j++) {
@@ -381,14 +419,20 @@ static bool has_batch(const Check *check) {
 bool pass_samples(Compilation *c) {
   const int slots = c->program == PROGRAM_TRAIN || c->program == PROGRAM_EVALUATE ? c->spec->microbatches : 1;
   const bool training = c->program == PROGRAM_TRAIN;
+  Check check = {.c = c, .graph = c->graph};
   if (slots == 1) {
-    c->samples = training && c->tenancy ? samples_infer(c->arena, c->graph, 1, true, NULL) : NULL;
+    check.table = c->samples = training && c->tenancy ? samples_infer(c->arena, c->graph, 1, true, NULL) : NULL;
+    if (c->samples) {
+      postpone(&check);
+    }
     return true;
   }
-  Check check = {.c = c, .graph = c->graph};
   const GraphPlace place = graph_place(c->graph);
   check.table = c->samples = samples_infer(c->arena, c->graph, slots, training, NULL);
   bool good = (!training || has_batch(&check)) && check_effects(&check);
+  if (good && training) {
+    postpone(&check);
+  }
   if (good) {
     combine_states(&check);
     share(&check);
