@@ -86,7 +86,7 @@ static void classify(Placing *p, int index) {
     ValueId value = node->first_result + i;
     p->bound[value] = body ? p->bound[body->results.at[i]] : bound;
     p->steady[value] = !body && steady;
-    p->layered[value] = !body && bound && layered;
+    p->layered[value] = !body && bound && !steady && layered;
   }
 }
 
