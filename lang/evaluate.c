@@ -237,6 +237,38 @@ static Object evaluate_take(Elaborator *e, Object x, Object index, Span span) {
   return object_value(graph_add2(e->graph, OP_TAKE, init, x.value, index.value), span);
 }
 
+// Of an axis that microbatches cut, an operation takes positions or a number of them that one microbatch does not have.
+static Object needs_whole_batch(Elaborator *e, AxisId axis, Span span) {
+  Diagnostic *error =
+      diag_error(e->diag, E037, span, "with %d microbatches no operation sees the whole batch, as this would have to",
+                 e->spec->microbatches);
+  diag_label(e->diag, error, "a microbatch has %lld of the %lld positions of '%s'", (long long)axis_size(e, axis),
+             (long long)axis_count(e, axis), axis_name(e, axis));
+  diag_help(e->diag, error,
+            "use microbatches = 1, or let samples that belong together lie side by side: "
+            "`axis group = batch / 4, member = 4;` and `x[batch -> (group, member)]`");
+  return object_poison();
+}
+
+// As text sees them: of the whole batch.
+static int64_t positions_of(const Elaborator *e, const Shape *axes) {
+  int64_t count = 1;
+  for (int i = 0; i < axes->count; i++) {
+    count *= axis_count(e, axes->axis[i]);
+  }
+  return count;
+}
+
+// The first of these axes that microbatches cut, or -1.
+static AxisId cut_axis(const Elaborator *e, const Shape *axes) {
+  for (int i = 0; i < axes->count; i++) {
+    if (axis_count(e, axes->axis[i]) != axis_size(e, axes->axis[i])) {
+      return axes->axis[i];
+    }
+  }
+  return -1;
+}
+
 static Object evaluate_slice(Elaborator *e, Object x, const Ast *slice) {
   AxisId axis, to_axis = -1;
   double from = 0, to = 0;
@@ -252,11 +284,14 @@ static Object evaluate_slice(Elaborator *e, Object x, const Ast *slice) {
   if (slice->kids[2] && !evaluate_number(e, slice->kids[2], &to, &integer)) {
     return object_poison();
   }
-  int64_t size = axis_size(e, axis);
+  int64_t size = axis_count(e, axis);
   if (from != floor(from) || to != floor(to) || from < 0 || to > (double)size || to <= from) {
     diag_error(e->diag, E025, slice->span, "positions %g to %g are not inside axis '%s' of size %lld", from, to,
                axis_name(e, axis), (long long)size);
     return object_poison();
+  }
+  if (size != axis_size(e, axis)) {
+    return needs_whole_batch(e, axis, slice->span);
   }
   if (slice->kids[3]) {
     if (!evaluate_axis(e, slice->kids[3], &to_axis)) {
@@ -309,10 +344,14 @@ static Object evaluate_rename(Elaborator *e, Object x, const Ast *rename) {
       return object_poison();
     }
   }
-  if (graph_elements(e->graph, from) != graph_elements(e->graph, to)) {
+  if (positions_of(e, &from) != positions_of(e, &to)) {
     diag_error(e->diag, E024, rename->span, "sizes differ: %s has %lld positions, %s has %lld", axes_text(e, &from),
-               (long long)graph_elements(e->graph, from), axes_text(e, &to), (long long)graph_elements(e->graph, to));
+               (long long)positions_of(e, &from), axes_text(e, &to), (long long)positions_of(e, &to));
     return object_poison();
+  }
+  if (graph_elements(e->graph, from) != graph_elements(e->graph, to)) {
+    AxisId cut = cut_axis(e, &from);
+    return needs_whole_batch(e, cut >= 0 ? cut : cut_axis(e, &to), rename->span);
   }
   NodeInit init = {NODE_INIT, .axis = from.axis[0], .axis2 = to.axis[0]};
   Op op = OP_RENAME;

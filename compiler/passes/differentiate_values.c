@@ -3,6 +3,7 @@
 
 #include "compiler/backward.h"
 #include "compiler/compilation.h"
+#include "compiler/samples.h"
 
 typedef struct {
   Compilation *c;
@@ -46,6 +47,12 @@ static Name path_of(Collect *collect, const Node *node, Name name) {
   return times == 1 ? path : name_format(graph->names, "%s.%lld", path, (long long)times);
 }
 
+// Do microbatches make what the whole batch has? Not of what serves state that is of one microbatch.
+static bool is_of_batch(const Compilation *c, ValueId value) {
+  const SamplesKind kind = c->graph->slots > 1 ? samples_of(c->samples, value).kind : SAMPLES_SUM;
+  return kind != SAMPLES_MIXED && kind != SAMPLES_SAME;
+}
+
 static void collect_node(Collect *collect, const Node *node, ForwardValues *values) {
   const Graph *graph = collect->c->graph;
   int depth = 0;
@@ -64,7 +71,9 @@ static void collect_node(Collect *collect, const Node *node, ForwardValues *valu
     collect->varies[id] = varies;
     if ((name || result) && varies && id != collect->loss && value->type == TYPE_REAL && !op_leaf(node->op)) {
       const ForwardValue made = {id, path_of(collect, node, name), value->span, depth + 1};
-      array_push(collect->c->arena, values, made);
+      if (is_of_batch(collect->c, id)) {
+        array_push(collect->c->arena, values, made);
+      }
     }
   }
 }

@@ -114,7 +114,8 @@ static void emit_readers(Order *o, ValueId value, int writer) {
   for (int at = o->first_reader[value]; at >= 0; at = o->next_reader[at]) {
     NodeId id = o->reader[at];
     const Node *node = graph_node(graph, id);
-    if (op_alias(node->op) || (node->op == OP_PACK && o->grouping.group[id] < 0)) {
+    const bool view = op_alias(node->op) || node->op == OP_SHARD || node->op == OP_PART;
+    if (view || (node->op == OP_PACK && o->grouping.group[id] < 0)) {
       emit_readers(o, node->first_result, writer);
     } else if (node->op != OP_ASSIGN && (writer < 0 || o->grouping.group[id] != writer)) {
       emit(o, id);

@@ -15,7 +15,8 @@ typedef struct {
   Compilation *c;
   Graph *graph;
   SamplesTable *table;
-  bool *cone;  // by node: what is looked at depends on it
+  bool *cone;      // by node: what is looked at depends on it
+  bool *reported;  // by node
 } Check;
 
 static const Node *maker_of(const Check *check, ValueId value) {
@@ -106,25 +107,22 @@ static void report_mixed(const Check *check, NodeId id, const char *why, const P
 }
 
 // What in the cone of a value mixes samples. `lately`: it may be computed after the microbatches.
-static bool check_value(Check *check, ValueId value, bool lately, const char *use, const Persistent *state) {
+static void check_value(Check *check, ValueId value, bool lately, const char *use, const Persistent *state) {
   const NodeList *nodes = &check->graph->regions.at[0].nodes;
-  const int errors = check->c->diag->reports;
   mark_cone(check, value);
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(check->graph, nodes->at[i]);
-    for (int j = 0; check->cone[nodes->at[i]] && j < node->result_count; j++) {
+    for (int j = 0; check->cone[nodes->at[i]] && j < node->result_count && !check->reported[nodes->at[i]]; j++) {
       const Samples of = samples_of(check->table, node->first_result + j);
-      if (of.node == nodes->at[i] && of.kind == SAMPLES_MIXED) {
+      const bool begins = of.node == nodes->at[i], late = of.kind == SAMPLES_LATE && !lately;
+      check->reported[nodes->at[i]] = begins && (late || of.kind == SAMPLES_MIXED);
+      if (begins && of.kind == SAMPLES_MIXED) {
         report_mixed(check, of.node, of.why, state);
-        break;
-      }
-      if (of.node == nodes->at[i] && of.kind == SAMPLES_LATE && !lately) {
+      } else if (begins && late) {
         report_late(check, of.node, use);
-        break;
       }
     }
   }
-  return check->c->diag->reports == errors;
 }
 
 static bool check_stored(Check *check) {
@@ -147,12 +145,17 @@ static bool check_effects(Check *check) {
     return false;
   }
   const int errors = check->c->diag->reports;
+  check->reported = ARENA_ARRAY(check->c->arena, bool, graph->nodes.count + 1);
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
     if (node->op == OP_OUTPUT) {
       const bool loss = strcmp(node->text, "loss") == 0;
       check_value(check, node->operands[0], false, loss ? "the loss" : "an output", NULL);
-    } else if (is_model_state(graph, node) && combine_of(graph, node) == COMBINE_NONE) {
+    }
+  }
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    if (is_model_state(graph, node) && combine_of(graph, node) == COMBINE_NONE) {
       const Name name = graph_producer(graph, node->operands[0])->text;
       check_value(check, node->operands[1], true, "", graph_persistent(graph, name));
     }
