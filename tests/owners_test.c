@@ -10,8 +10,8 @@ typedef struct {
 } Subject;
 
 static const Subject subjects[] = {
-    {"shared.mdl", "f4", "fp32"},       {"shared.mdl", "d3", "bf16"},      {"shared.mdl", "d3ai", "fp32"},
-    {"stage_states.mdl", "f3", "fp64"}, {"states.mdl", "i2", "bf16"},      {"flows.mdl", "f4", "fp32"},
+    {"shared.mdl", "f4", "fp32"},       {"shared.mdl", "d3", "bf16"},       {"shared.mdl", "d3ai", "fp32"},
+    {"stage_states.mdl", "f3", "fp64"}, {"stage_states.mdl", "i2", "bf16"}, {"flows.mdl", "f4", "fp32"},
     {"towers.mdl", "t2", "fp32"},       {"gpt2.mdl", "vocab2pp2", "bf16"},
 };
 
