@@ -52,9 +52,8 @@ static void collect_segment(Arena *arena, const Plan *plan, const ViewSegment *v
       traffic.path = known->path;
       traffic.pack = known->pack;
     } else if (instruction->kind == INSTRUCTION_SEND) {
-      traffic.phase = segment->kind == SEGMENT_FORWARD ? PHASE_FORWARD
-                      : segment->kind == SEGMENT_APPLY ? PHASE_UPDATE
-                                                       : PHASE_BACKWARD;
+      bool forward = segment->kind == SEGMENT_FORWARD || segment->kind == SEGMENT_PREPARE;
+      traffic.phase = forward ? PHASE_FORWARD : segment->kind == SEGMENT_APPLY ? PHASE_UPDATE : PHASE_BACKWARD;
     } else {
       continue;
     }

@@ -53,13 +53,17 @@ static void keep_collectives(const Lower *l, const NodeList *nodes, int at, View
   }
 }
 
-// In the order of lowering: the segments of the microbatch, then the rest of the program.
+// In the order of lowering: what comes before the microbatches, their segments, then the rest of the program.
 static void keep_segments(const Lower *l, ViewStage *stage) {
   const Graph *graph = l->graph;
   int count = 0, last = stage->segment_count - 1;
   const NodeList *top = &graph->regions.at[0].nodes;
   for (int i = 0; i < top->count; i++) {
     const Node *microbatch = graph_node(graph, top->at[i]);
+    if (microbatch->op == OP_SEGMENT && count < last) {
+      keep_collectives(l, &graph->regions.at[microbatch->region].nodes, count, &stage->segments[count]);
+      count++;
+    }
     if (microbatch->op != OP_MICROBATCH) {
       continue;
     }

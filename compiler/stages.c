@@ -119,6 +119,5 @@ Stages *stages_find(Arena *arena, Graph *graph, const Spec *spec, const Tenancy 
   if (!cut(&a)) {
     return NULL;
   }
-  stages_place(arena, graph, spec, known, stages);
-  return stages;
+  return stages_place(arena, graph, spec, known, stages) ? stages : NULL;
 }

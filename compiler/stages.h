@@ -64,7 +64,7 @@ bool stage_once(Compilation *c, const Stages *stages);
 int stages_iteration(const Graph *graph, const Spec *spec, ScopeId scope);
 int stages_of_iteration(const Stages *stages, int iteration);
 
-// stages_place.c: decides where everything is done, once iterations are cut.
-void stages_place(Arena *arena, Graph *graph, const Spec *spec, const Tenancy *known, Stages *stages);
+// stages_place.c: decides where everything is done, once iterations are cut. False: something was reported.
+bool stages_place(Arena *arena, Graph *graph, const Spec *spec, const Tenancy *known, Stages *stages);
 
 #endif

@@ -86,7 +86,7 @@ static void classify(Placing *p, int index) {
     ValueId value = node->first_result + i;
     p->bound[value] = body ? p->bound[body->results.at[i]] : bound;
     p->steady[value] = !body && steady;
-    p->layered[value] = !body && bound && layered;
+    p->layered[value] = !body && bound && !steady && layered;
   }
 }
 
@@ -141,6 +141,26 @@ static void place_forward(Placing *p) {
       *early = *stage < *early ? *stage : *early;
     }
   }
+}
+
+// No iteration may need what a later stage makes. Reports the first that does.
+static bool flows_forward(const Placing *p) {
+  for (int i = 0; i < p->order.count && i < p->updates; i++) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    for (int j = 0; j < node->operand_count && is_placed(p, node) && p->in_body[p->order.at[i]]; j++) {
+      if (node->backward || p->at[node->operands[j]] <= p->at[node->first_result]) {
+        continue;
+      }
+      Diag *diag = p->graph->diag;
+      Diagnostic *error = diag_error(diag, E043, node->span, "the pipeline would have to run backwards here");
+      diag_label(diag, error, "this is needed on an earlier stage than the one that makes it");
+      Name name = graph_value(p->graph, node->operands[j])->name;
+      diag_help(diag, error, "'%s' depends on a later iteration of '%s'; do not cut that axis into stages",
+                name ? name : "it", p->spec->pipeline.axis);
+      return false;
+    }
+  }
+  return true;
 }
 
 // --- the backward ---
@@ -413,7 +433,7 @@ static void place_updates(Placing *p) {
   }
 }
 
-void stages_place(Arena *arena, Graph *graph, const Spec *spec, const Tenancy *known, Stages *stages) {
+bool stages_place(Arena *arena, Graph *graph, const Spec *spec, const Tenancy *known, Stages *stages) {
   Placing p = {.arena = arena, .graph = graph, .spec = spec, .known = known, .stages = stages};
   int values = graph->values.count + 1, nodes = graph->nodes.count + 1;
   stages->node_count = graph->nodes.count;
@@ -440,6 +460,9 @@ void stages_place(Arena *arena, Graph *graph, const Spec *spec, const Tenancy *k
     classify(&p, i);
   }
   place_forward(&p);
+  if (!flows_forward(&p)) {
+    return false;
+  }
   place_backward(&p);
   hold(&p);
   place_packs(&p);
@@ -448,4 +471,5 @@ void stages_place(Arena *arena, Graph *graph, const Spec *spec, const Tenancy *k
   place_results(&p);
   place_updates(&p);
   placing_steady(&p);
+  return true;
 }

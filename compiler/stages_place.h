@@ -16,7 +16,7 @@ typedef struct {
   bool *result;      // by value: the microbatches give it, and read it nowhere themselves
   bool *bound;       // by value: depends on a persistent tensor
   bool *steady;      // by value: and on nothing that differs between microbatches
-  bool *layered;     // by value: bound, and depends on an iteration
+  bool *layered;     // by value: bound, not steady, and depends on an iteration
   int *at;           // by value: the virtual stage it is made on, or STAGE_ANY
   int *tensor;       // by value: which persistent tensor it is, or -1
   uint64_t **there;  // by value, of steady ones: the stages that have all its tensors, as bits

@@ -493,6 +493,9 @@ bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
                                   .totals = map_create(e->arena),
                                   .mapping = mapping_create(e->arena, e->graph, e->spec),
                                   .stages = stages_find(e->arena, e->graph, e->spec, NULL)};
+  if (e->diag->reports != errors) {
+    return false;
+  }
   e->update = &context;
   e->graph->role = ROLE_UPDATE;
   e->graph->region = 0;

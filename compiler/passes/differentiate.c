@@ -21,7 +21,8 @@ static NodeId loss_output(const Graph *graph) {
 }
 
 // What each use of a parameter adds to its gradient, in the order in which the backward comes to them. Uses are summed
-// after the microbatches, so that the sum does not depend on which stages of a pipeline make them.
+// after the microbatches, so that stages of a pipeline send their parts once; many are added up in each of them, since
+// each would have to be kept.
 typedef ARRAY(ValueList) GradientParts;
 
 enum { FEW_PARTS = 4 };
@@ -136,7 +137,7 @@ bool pass_differentiate(Compilation *c) {
     const Persistent *parameter = &graph->persistent.at[i];
     bool trained = parameter->role == ROLE_PARAMETER && parameter->group >= 0;
     ValueList list = trained ? backward_parts(backward, parameter->value) : (ValueList){0};
-    if (!wraps || (list.count > FEW_PARTS && !c->tenancy)) {
+    if (!wraps || list.count > FEW_PARTS) {
       ValueId sum = trained ? backward_gradient(backward, parameter->value) : -1;
       list = (ValueList){0};
       if (sum >= 0) {

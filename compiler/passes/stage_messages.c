@@ -4,12 +4,10 @@
 // backward. What is made outside of microbatches is received there, where it is made in the order of the whole graph.
 #include "compiler/passes/stage.h"
 
-static bool circle(Cut *cut, const Node *node, ValueId value) {
-  Diagnostic *error = diag_error(cut->c->diag, E043, node->span, "the pipeline would have to run backwards here");
-  diag_label(cut->c->diag, error, "this is needed on an earlier stage than the one that makes it");
-  Name name = graph_value(cut->graph, value)->name;
-  diag_help(cut->c->diag, error, "'%s' depends on a later iteration of '%s'; do not cut that axis into stages",
-            name ? name : "it", cut->c->spec->pipeline.axis);
+static bool misplaced(Cut *cut, const Node *node, int from, int to) {
+  diag_error(cut->c->diag, E099, node->span,
+             "the compiler has placed '%s' on stage %d, and what it needs of the same direction on stage %d",
+             op_name(node->op), to, from);
   return false;
 }
 
@@ -139,7 +137,7 @@ static bool link(Cut *cut, NodeId id, ValueId value) {
     return true;
   }
   if (forward ? !node->backward && from > to : from < to) {
-    return circle(cut, node, value);
+    return misplaced(cut, node, from, to);
   }
   if (lies_on(cut, from) == lies_on(cut, to)) {
     cut->leaves[value] = true;
