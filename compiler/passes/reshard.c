@@ -64,19 +64,24 @@ static uint32_t kept_cut(uint32_t now, uint32_t want) {
   return kept;
 }
 
-// A pack is cut into pieces apart from how its members are cut: there is no order between the two.
-bool shard_is_pack(const Shard *s, AxisId axis) {
+const Pack *shard_pack_along(const Shard *s, AxisId axis) {
   for (int i = 0; i < s->graph->packs.count; i++) {
     if (s->graph->packs.at[i].axis == axis) {
-      return true;
+      return &s->graph->packs.at[i];
     }
   }
-  return false;
+  return NULL;
+}
+
+// The cuts of an axis that have an order: a pack is cut into pieces apart from how its members are cut.
+static uint32_t in_order(const Shard *s, AxisId axis, uint32_t cut) {
+  const Pack *pack = shard_pack_along(s, axis);
+  return pack ? cut & ~pack->cut : cut;
 }
 
 // Would cutting `axis` by `mesh` next be in order, on the way to what is wanted?
 static bool next_cut(const Shard *s, const Held *now, const Held *want, AxisId axis, int mesh) {
-  return shard_is_pack(s, axis) || held_cut(now, axis) == (held_cut(want, axis) & below(mesh));
+  return in_order(s, axis, held_cut(now, axis)) == in_order(s, axis, held_cut(want, axis) & below(mesh));
 }
 
 static ValueId add(Shard *s, Op op, NodeInit init, ValueId value, uint32_t mesh, const Held *result) {
@@ -166,8 +171,8 @@ static bool gather(Shard *s, ValueId *value, const Held *want) {
     if (axis < 0) {
       continue;
     }
-    uint32_t cut = held_cut(&now, axis), wanted = held_cut(want, axis);
-    uint32_t away = cut & ~(shard_is_pack(s, axis) ? wanted : kept_cut(cut, wanted));
+    uint32_t cut = in_order(s, axis, held_cut(&now, axis)), wanted = in_order(s, axis, held_cut(want, axis));
+    uint32_t away = cut & ~kept_cut(cut, wanted);
     for (int k = 0; k < GRAPH_MAX_MESH && away; k++) {
       next.axis[k] = away >> k & 1 ? -1 : next.axis[k];
     }

@@ -134,7 +134,7 @@ ValueId shard_into_stored_parts(Shard *s, Name name, ValueId gradient);  // wher
 // in the same region, and as part of the same direction, is added again.
 ValueId shard_reshard(Shard *s, ValueId value, const Held *want);
 
-bool shard_is_pack(const Shard *s, AxisId axis);
+const Pack *shard_pack_along(const Shard *s, AxisId axis);  // or NULL
 
 // shard_forms.c
 void shard_forms_find(Shard *s);  // reports what cannot be

@@ -162,7 +162,7 @@ int64_t shard_part_size(Shard *s, AxisId axis, uint32_t mesh) {
 bool shard_divides(Shard *s, AxisId axis, uint32_t cut) {
   const Axis *at = &s->graph->axes.at[axis];
   const int64_t parts = mapping_ranks(s->mapping, cut);
-  if (shard_is_pack(s, axis)) {  // cut by its members, and padded for its pieces
+  if (shard_pack_along(s, axis)) {  // cut by its members, and padded for its pieces
     return true;
   }
   if (!shard_even(s, axis)) {
@@ -177,7 +177,7 @@ void shard_check_forms(Shard *s, ValueId value) {
   const Held held = *shard_held(s, value);
   for (int m = 0; m < s->mapping->count; m++) {
     const AxisId axis = held.axis[m];
-    const uint32_t cut = axis < 0 || shard_is_pack(s, axis) ? 0 : held_cut(&held, axis);
+    const uint32_t cut = axis < 0 || shard_pack_along(s, axis) ? 0 : held_cut(&held, axis);
     AxisForm *form = cut ? &s->forms.at[class_of(s, axis)] : NULL;
     if (!form || cut >> (m + 1)) {  // once for each axis
       continue;
@@ -187,7 +187,7 @@ void shard_check_forms(Shard *s, ValueId value) {
     if (!shard_divides(s, axis, cut)) {
       diag_error(graph->diag, E099, at->span, "the compiler cuts '%s' of size %lld over %s", graph->axes.at[axis].name,
                  (long long)graph->axes.at[axis].size, mapping_names(s->mapping, cut));
-    } else if (cut & ~form->cut) {
+    } else if (cut & ~form->cut && !shard_even(s, axis)) {
       diag_error(graph->diag, E099, at->span, "the compiler cuts '%s' over a mesh axis that no rule for it names",
                  graph->axes.at[axis].name);
     } else if (zigzag && (zigzag & (zigzag - 1) || cut & (zigzag - 1)) && !form->reported) {

@@ -11,15 +11,6 @@ uint32_t shard_partial_sum(Shard *s, ValueId value) {
   return mesh;
 }
 
-static const Pack *pack_of(const Shard *s, AxisId axis) {
-  for (int i = 0; i < s->graph->packs.count; i++) {
-    if (s->graph->packs.at[i].axis == axis) {
-      return &s->graph->packs.at[i];
-    }
-  }
-  return NULL;
-}
-
 static Held pack_held(const Pack *pack, uint32_t flat) {
   Held held = held_whole();
   for (int m = 0; pack && m < GRAPH_MAX_MESH; m++) {
@@ -83,7 +74,7 @@ static uint32_t mostly_partial(Shard *s, const Node *node, const Pack *pack) {
 void shard_pack(Shard *s, NodeId id) {
   Graph *graph = s->graph;
   const Node *node = graph_node(graph, id);
-  const Pack *pack = pack_of(s, node->axis);
+  const Pack *pack = shard_pack_along(s, node->axis);
   const Node *first = graph_producer(graph, node->operands[0]);
   ValueId result = node->first_result;
   shard_say_why(s, node);
@@ -132,7 +123,7 @@ void shard_pack(Shard *s, NodeId id) {
 void shard_part(Shard *s, NodeId id) {
   Graph *graph = s->graph;
   const Node *node = graph_node(graph, id);
-  const Pack *pack = pack_of(s, node->axis);
+  const Pack *pack = shard_pack_along(s, node->axis);
   Held want = pack_held(pack, 0), held = held_whole();
   shard_say_why(s, node);
   shard_want_operand(s, id, 0, &want);
