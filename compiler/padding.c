@@ -64,14 +64,20 @@ static PaddingNeed need_moved(const Graph *graph, const Node *node, int operand,
   return own ? PADDING_NEVER : PADDING_FREE;
 }
 
-// The gradient sums over queries. Keys are whole, or go round a ring, where the kernel knows their end.
+// The gradient sums over queries, and over the group that shares keys: over what a result lacks. Keys are whole, or go
+// round a ring, where the kernel knows their end.
 static PaddingNeed need_composite(const Graph *graph, const Node *node, int operand, AxisId axis,
                                   const PaddingContent *contents) {
-  (void)graph, (void)operand, (void)contents;
+  (void)operand, (void)contents;
   if (!is_attention(node)) {
     return PADDING_NEVER;
   }
-  return attention_is_gradient(node) && axis == node->axis ? PADDING_NEEDS_ZERO : PADDING_FREE;
+  bool summed = false;
+  for (int i = 0; i < node->result_count && attention_is_gradient(node) && axis != node->axis2; i++) {
+    Shape result = graph_shape(graph, node->first_result + i);
+    summed = summed || !shape_has(&result, axis);
+  }
+  return summed ? PADDING_NEEDS_ZERO : PADDING_FREE;
 }
 
 // --- what results hold ---
@@ -211,7 +217,8 @@ RULE(padding_collective, need_nothing, gives_regrouped);
 RULE(padding_part, need_nothing, gives_zero);
 RULE(padding_assign, need_assigned, gives_anything);
 RULE(padding_output, need_never, gives_anything);
-RULE(padding_send, need_nothing, gives_anything);
+RULE(padding_receive, need_nothing, gives_zero);
+RULE(padding_send, need_zero, gives_anything);  // new values of tensors, too, which have zeros on every stage
 RULE(padding_composite, need_composite, gives_anything);
 RULE(padding_region, need_nothing, gives_anything);  // asked for inside
 RULE(padding_late, need_never, gives_anything);      // made by later passes
