@@ -15,6 +15,7 @@ typedef struct Chunk {
 
 struct Arena {
   Chunk *chunks;
+  Chunk *spare;  // for what is said after memory ran out
   size_t total, limit;
   bool over_limit;
   jmp_buf *escape;
@@ -34,6 +35,7 @@ void arena_destroy(Arena *arena) {
     free(chunk);
     chunk = next;
   }
+  free(arena->spare);
   free(arena);
 }
 
@@ -42,7 +44,7 @@ void arena_exhausted(Arena *arena) {
     longjmp(*arena->escape, 1);
   }
   fputs("mdl: out of memory\n", stderr);
-  abort();
+  _Exit(3);
 }
 
 static Chunk *chunk_create(Arena *arena, size_t size) {
@@ -52,6 +54,10 @@ static Chunk *chunk_create(Arena *arena, size_t size) {
   arena->over_limit = arena->limit > 0 && (capacity > arena->limit || arena->total > arena->limit - capacity);
   if (!arena->over_limit && capacity <= SIZE_MAX - header && !(arena->fail_after > 0 && --arena->fail_after == 0)) {
     chunk = calloc(1, header + capacity);
+  }
+  if (!chunk && !arena->escape && arena->spare && capacity == ARENA_CHUNK) {
+    chunk = arena->spare;
+    arena->spare = NULL;
   }
   if (!chunk) {
     arena_exhausted(arena);
@@ -109,6 +115,9 @@ bool arena_over_limit(const Arena *arena) {
 }
 
 void arena_set_escape(Arena *arena, jmp_buf *escape) {
+  if (escape && !arena->spare) {
+    arena->spare = calloc(1, sizeof(Chunk) + ARENA_ALIGN + ARENA_CHUNK);
+  }
   arena->escape = escape;
 }
 

@@ -1,7 +1,8 @@
 // arena.h: memory that is freed all at once; one arena per compilation.
 //
 // arena_alloc never returns NULL. When memory runs out it jumps to the arena's
-// escape point if one is set (compile_* entry points set it), else aborts.
+// escape point if one is set (compile_* entry points set it), else ends the process
+// with status 3. After an escape there is a little left for an error message.
 // Memory is zeroed and aligned to 16 bytes.
 #ifndef MDL_BASE_ARENA_H
 #define MDL_BASE_ARENA_H
@@ -24,7 +25,7 @@ size_t arena_used(const Arena *arena);  // bytes taken from the system
 void arena_set_limit(Arena *arena, size_t bytes);
 bool arena_over_limit(const Arena *arena);  // whether that was why
 
-// For memory that was wanted elsewhere than in the arena: goes to the escape point, else aborts.
+// For memory that was wanted elsewhere than in the arena: goes to the escape point, as above.
 void arena_exhausted(Arena *arena);
 
 // Where to go when memory runs out; NULL removes it. The caller owns `escape`.

@@ -11,6 +11,7 @@
 #include "compiler/explain.h"
 #include "compiler/graph_text.h"
 #include "compiler/lower.h"
+#include "compiler/plan_check.h"
 #include "compiler/plan_verify.h"
 #include "compiler/schedule.h"
 #include "compiler/verify.h"
@@ -287,6 +288,17 @@ static bool add_program(Front *f, const CompileOptions *options, ProgramKind pro
   return good;
 }
 
+// Whether the sizes of the text are within what a plan can say.
+static bool fits(Front *f, const Plan *plan) {
+  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+    if (plan->arena_bytes[i] < 0 || plan->arena_bytes[i] > PLAN_MOST_BYTES) {
+      diag_error(f->diag, E090, SPAN_NONE, "a rank would need more than 2^56 bytes of memory");
+      return false;
+    }
+  }
+  return true;
+}
+
 static Plan *plan_new(Front *f, const CompileOptions *options) {
   Plan *plan = ARENA_NEW(f->arena, Plan);
   plan->run = f->spec.run;
@@ -339,6 +351,9 @@ static Plan *plan_new(Front *f, const CompileOptions *options) {
   plan->resolved = settings_resolved(f->arena, &f->unit, &f->spec);
   plan->source_count = f->diag->sources.count;
   plan->sources = f->diag->sources.at;
+  if (!fits(f, plan)) {
+    return NULL;
+  }
   const char *wrong = plan_verify(f->arena, plan);
   if (wrong) {
     diag_error(f->diag, E099, SPAN_NONE, "the compiler made a wrong plan: %s", wrong);

@@ -330,6 +330,10 @@ static bool verify_report(const Verifier *verifier, Diag *diag, const char *afte
     span = graph_node(graph, verifier->node)->span;
     text = node_text(diag->arena, graph, verifier->node);
   }
+  if (verifier->wrong == verify_too_large) {
+    diag_error(diag, E090, span_valid(diag, span) ? span : SPAN_NONE, "%s", verifier->wrong);
+    return false;
+  }
   diag_error(diag, E099, span_valid(diag, span) ? span : SPAN_NONE, "the graph is wrong after pass '%s': %s, in: %s",
              after_pass, verifier->wrong, text);
   return false;

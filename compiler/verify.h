@@ -27,6 +27,9 @@ const char *graph_verify_node(const Graph *graph, NodeId node);
 // A value by itself: its type, role, bound and shape exist.
 const char *graph_verify_value(const Graph *graph, const Value *value);
 
+// What is wrong with a shape of more: a mistake of the text, not of the compiler.
+extern const char verify_too_large[];
+
 // Is this a possible shape of this graph: axes that exist, none twice, not more than GRAPH_MOST_ELEMENTS elements?
 const char *graph_verify_shape(const Graph *graph, const Shape *shape);
 

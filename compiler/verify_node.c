@@ -8,6 +8,8 @@ enum { FEW_RESULTS = 8 };
 // What an op must have, beyond what its rule in infer.c checks.
 enum { HAS_TEXT = 1, HAS_AXES = 2, HAS_AXIS = 4, HAS_AXIS2 = 8, HAS_REGION = 16, HAS_OFFSET = 32 };
 
+const char verify_too_large[] = "a value has more than 2^56 elements";
+
 static const unsigned char requirements[OP_COUNT] = {
     [OP_INPUT] = HAS_TEXT,
     [OP_PARAM] = HAS_TEXT,
@@ -61,7 +63,7 @@ const char *graph_verify_shape(const Graph *graph, const Shape *shape) {
     }
     if (__builtin_mul_overflow(elements, graph->axes.at[shape->axis[i]].size, &elements) ||
         elements > GRAPH_MOST_ELEMENTS) {
-      return "a shape has too many elements";
+      return verify_too_large;
     }
   }
   return NULL;
@@ -111,7 +113,7 @@ static const char *operands_wrong(const Graph *graph, const Node *node) {
     }
     elements += graph_elements(graph, graph_shape(graph, node->operands[i]));
     if (elements > GRAPH_MOST_ELEMENTS * 4) {
-      return "the operands have too many elements";
+      return verify_too_large;
     }
   }
   return NULL;

@@ -117,7 +117,7 @@ static const char *near_microbatches(const Layout *l, int64_t step) {
 
 // The schedule is made and checked step by step for every stage.
 static bool schedule_fits(const Layout *l, const Ast *at, int64_t stages) {
-  enum { MOST_STEPS = 500000 };
+  enum { MOST_STEPS = 200000 };
   if (stages * l->pipeline.chunks * l->microbatches <= MOST_STEPS) {
     return true;
   }

@@ -138,7 +138,7 @@ static const struct {
     {"graph m slots 1 { state \"x\" : real[a]; }", "there is no axis of this name"},
     {"graph m slots 1 { state \"x\" : real %3; }", "there is no %3, the value of a tensor"},
     {"graph m slots 1 { axis a = 1099511627776; axis b = 1099511627776; state \"x\" : real[a, b]; }",
-     "a shape has too many elements"},
+     "a value has more than 2^56 elements"},
     {"@ %3 = add(%0, %7) : real[a]", "%7 is not defined here"},
     {"@ %3 = add(%0, %3) : real[a]", "%3 is not defined here"},
     {"@ %2 = add(%0, %0) : real[a]", "%2 is defined twice"},
@@ -150,7 +150,7 @@ static const struct {
     {"@ %3 = plus(%0, %0) : real[a]", "expected an op here"},
     {"graph m slots 1 { axis a = 72057594037927936; %0 = input \"x\" : real[a] %1 = pack(%0, %0, %0, %0, %0) along a "
      ": real[a] }",
-     "this 'pack' is wrong: the operands have too many elements"},
+     "this 'pack' is wrong: a value has more than 2^56 elements"},
     {"@ %3, %4 = add(%0, %0) : real[a], real[a]", "this 'add' is wrong: the number of results is wrong"},
     {"@ %3, = add(%0, %0) : real[a]", "expected a value here"},
     {"@ %3 add(%0, %0) : real[a]", "expected ',' or '=' here"},

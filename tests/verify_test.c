@@ -32,7 +32,7 @@ static Region *region_of(const Graph *graph, Op op) {
   BROKEN(shape_axis, "a shape has an axis that does not exist", value_of(graph, OP_ADD)->shape.axis[0] = 99;)         \
   BROKEN(shape_twice, "an axis occurs twice in a shape",                                                              \
          value_of(graph, OP_ADD)->shape.axis[0] = value_of(graph, OP_ADD)->shape.axis[1];)                            \
-  BROKEN(shape_large, "a shape has too many elements", graph->axes.at[0].size = INT64_C(1) << 55;)                    \
+  BROKEN(shape_large, "a value has more than 2^56 elements", graph->axes.at[0].size = INT64_C(1) << 55;)              \
   BROKEN(op, "there is no such op", node_of(graph, OP_ADD)->op = OP_COUNT;)                                           \
   BROKEN(attribute_axis, "an attribute is an axis that does not exist", node_of(graph, OP_RENAME)->axis2 = 99;)       \
   BROKEN(attribute_shape, "a shape has an axis that does not exist", node_of(graph, OP_SUM)->axes.axis[0] = -1;)      \
@@ -138,6 +138,10 @@ static const struct {
 static void expect_broken(Fixture *fixture, const Graph *graph, const char *rule) {
   assert_false(graph_verify(graph, fixture->diag, "fuse"));
   const Diagnostic *error = &fixture->diag->all.at[0];
+  if (error->code == E090) {  // the text asks for too much: no mistake of the compiler
+    assert_string_equal(error->message, rule);
+    return;
+  }
   assert_int_equal(error->code, E099);
   const char *start = "the graph is wrong after pass 'fuse': ";
   assert_memory_equal(error->message, start, strlen(start));

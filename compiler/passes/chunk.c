@@ -12,7 +12,7 @@
 // and written once more for each part, 8 bytes for 6 * CHUNK_ROWS operations. From CHUNK_FEW parts on twice the bytes
 // will do: on an H200 four parts of GPT-2's logits cost 0.8% of its speed, and eight 1.3%, for a thirtieth of its
 // memory.
-enum { CHUNK_BYTES = 1 << 30, CHUNK_ROWS = 8192, CHUNK_FEW = 4 };
+enum { CHUNK_BYTES = 1 << 30, CHUNK_ROWS = 8192, CHUNK_FEW = 4, CHUNK_MOST_PARTS = 4096 };
 
 typedef struct {
   Compilation *c;
@@ -411,7 +411,7 @@ static bool small_enough(const Chunker *k, int64_t bytes, int64_t parts) {
 static int64_t parts_of(const Chunker *k, int64_t bytes, int64_t rows) {
   int64_t least = k->c->chunk_bytes ? 1 : CHUNK_ROWS, best = 1;
   int64_t size = k->graph->axes.at[k->axis].size;
-  for (int64_t n = 1; n <= size && rows / n >= least && !small_enough(k, bytes, best); n++) {
+  for (int64_t n = 1; n <= size && n <= CHUNK_MOST_PARTS && rows / n >= least && !small_enough(k, bytes, best); n++) {
     best = size % n == 0 ? n : best;
   }
   return best;

@@ -63,8 +63,11 @@ static int lexer_number(Lexer *lexer, Token *token, Span span, int kind) {
 // Reads on to the closing quote; `cursor` is behind the opening one.
 static int lexer_string(Lexer *lexer, Token *token, const unsigned char *begin) {
   const unsigned char *cursor = begin + 1, *limit = (const unsigned char *)lexer->limit, *marker, *at;
-  const unsigned char *end = memchr(cursor, '\n', (size_t)(limit - cursor));
-  char *text = arena_alloc(lexer->arena, (size_t)((end ? end : limit) - begin) + 1);
+  const unsigned char *end = cursor;  // room for the string, not for the rest of a long line
+  while (end < limit && *end != '\n' && *end != '"') {
+    end += *end == '\\' && end + 1 < limit ? 2 : 1;
+  }
+  char *text = arena_alloc(lexer->arena, (size_t)(end - begin) + 1);
   size_t length = 0;
   for (;;) {
     at = cursor;

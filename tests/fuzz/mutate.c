@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/array.h"
+#include "tests/fuzz/patterns.h"
 
 typedef enum { PIECE_NAME, PIECE_NUMBER, PIECE_LABEL, PIECE_STRING, PIECE_MARK } PieceKind;
 
@@ -30,140 +31,6 @@ typedef struct {
 } Range;
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-
-static const char *const numbers[] = {"0",
-                                      "1",
-                                      "2",
-                                      "3",
-                                      "4",
-                                      "5",
-                                      "6",
-                                      "7",
-                                      "8",
-                                      "12",
-                                      "16",
-                                      "-1",
-                                      "63",
-                                      "64",
-                                      "65",
-                                      "1023",
-                                      "65536",
-                                      "2147483647",
-                                      "2147483648",
-                                      "4294967296",
-                                      "9007199254740992",
-                                      "9223372036854775808",
-                                      "0.5",
-                                      "1e-400",
-                                      "1e308",
-                                      "1e400",
-                                      "1000000"};
-
-static const char *const marks[] = {
-    "+", "-",  "*", "/", "%", "^",  "==",  "!=",  "<",    "<=", ">",    ">=",   "=",
-    ",", ";",  ":", "|", "(", ")",  "[",   "]",   "{",    "}",  "->",   "..",   "...",
-    ".", "as", "~", "@", "'", "or", "and", "not", "over", "to", "like", "true", "false"};
-
-// In these, A stands for a name of the text, M for the name of a mesh axis of it, N for a number, L for a label.
-static const char *const settings[] = {
-    "A -> M;",
-    "A -> M(pad);",
-    "A -> M(zigzag);",
-    "A -> M(ring);",
-    "A -> M(N, N);",
-    "A -> M, M;",
-    "A -> M(pad), M(pad);",
-    "A, A -> M;",
-    "A -> none;",
-    "A: A -> M;",
-    "A: A -> none;",
-    "A.N: A -> M;",
-    "L: A -> M;",
-    "L: A -> M, M;",
-    "L: A -> M(pad);",
-    "L: A -> none;",
-    "attention: A -> M(ring);",
-    "attention: A -> M;",
-    "param, grad, state -> M;",
-    "grad, state -> M;",
-    "state -> M;",
-    "param -> M, M;",
-    "state: A -> M;",
-    "param, grad, state: A -> M;",
-    "mesh M = N;",
-    "mesh a = 2, b = 3;",
-    "mesh m = 2;",
-    "batch -> m;",
-    "layers -> M;",
-    "layers -> m;",
-    "microbatches = N;",
-    "schedule gpipe;",
-    "schedule zero_bubble;",
-    "schedule interleaved(chunks = N);",
-    "schedule one_f_one_b;",
-    "recompute A;",
-    "recompute L;",
-    "recompute *;",
-    "offload A;",
-    "offload *;",
-    "reproducible = strict;",
-};
-
-static const char *const statements[] = {
-    "A = A + A;",
-    "A = sum(A over A);",
-    "A = mean(A);",
-    "A = max(A over A);",
-    "A = dot(A, A over A);",
-    "A = A[A -> A'];",
-    "A = A[A -> A];",
-    "A = A[A: 0 .. N -> A];",
-    "A = A[A: N];",
-    "A = A[A];",
-    "A = linear(A over A to A);",
-    "A = linear(A over A to A, name = A, bias = true);",
-    "A = rms_norm(A over A, name = A);",
-    "A = softmax(A over A);",
-    "A = attention(A, A, A over A, A, A, causal = true);",
-    "A = where(pos(A) <= pos(A), A, N);",
-    "A = concat(A over A, A over A -> A);",
-    "A = window(A over A to A);",
-    "A = stop(A) L;",
-    "A = dropout(A, 0.5);",
-    "A = embedding(A over A to A);",
-    "A = rope(A over A, A);",
-    "A = A[A -> (A, A)];",
-    "A = A[(A, A) -> A];",
-    "A = pos(A) as index(A);",
-    "A = (A as int) / N;",
-    "A = A ^ N;",
-    "A = cross_entropy(A, A over A);",
-    "axis A = N;",
-    "axis A like A;",
-    "const A = N;",
-    "param A: [A, A] ~ normal(0.1);",
-    "param A: [A] = N;",
-    "state A: [A] = 0;",
-    "input A: real[A, A];",
-    "input A: index(A)[A];",
-    "repeat N { A = A + A; }",
-    "repeat A as A { A = A * A; }",
-    "if A > N { A = A; } else { A = -A; }",
-    "output A;",
-    "output A = A;",
-    "loss = mean(A);",
-    "return A;",
-    "freeze A;",
-    "optimizer A: sgd(lr = 0.1);",
-    "optimizer adamw(lr = N, clip = N);",
-    "batch = N;",
-    "seq = N;",
-    "A = N;",
-    "precision bf16;",
-    "layout A;",
-    "import std.A;",
-    "import \"A\";",
-};
 
 // ---- Chance
 
@@ -323,6 +190,19 @@ static Piece mesh_name(Mutation *m) {
   return found.count ? found.at[below(m, found.count)] : piece_of("m");
 }
 
+// Names behind `axis`.
+static Piece axis_name(Mutation *m) {
+  Pieces found = {0};
+  for (int i = 0; i + 1 < m->text.count; i++) {
+    for (int j = i + 1; is(&m->text.at[i], "axis") && j < m->text.count && !is(&m->text.at[j], ";"); j++) {
+      if (m->text.at[j].kind == PIECE_NAME && (j == i + 1 || is(&m->text.at[j - 1], ","))) {
+        array_push(m->arena, &found, m->text.at[j]);
+      }
+    }
+  }
+  return found.count ? found.at[below(m, found.count)] : piece_of("batch");
+}
+
 static Piece drawn(Mutation *m, PieceKind kind, const char *otherwise) {
   int at = find_kind(m, kind);
   Piece piece = at < 0 ? piece_of(otherwise) : m->text.at[at];
@@ -337,7 +217,8 @@ static void fill(Mutation *m, const char *pattern, Pieces *made) {
   for (int i = 0; i < made->count; i++) {
     Piece *piece = &made->at[i];
     if (is(piece, "A")) {
-      *piece = drawn(m, PIECE_NAME, "x");
+      *piece = below(m, 3) ? axis_name(m) : drawn(m, PIECE_NAME, "x");
+      piece->line = false;
     } else if (is(piece, "M")) {
       *piece = mesh_name(m);
     } else if (is(piece, "N")) {
@@ -574,6 +455,23 @@ static size_t join(const Pieces *pieces, char *out, size_t most) {
   return length;
 }
 
+// Of many layouts one or two stay: the others would only be compiled as they always are.
+static void leave_layouts_out(Mutation *m) {
+  int count = 0;
+  for (int i = 0; i + 2 < m->text.count; i++) {
+    count += is(&m->text.at[i], "layout") && is(&m->text.at[i + 2], "{");
+  }
+  for (int i = m->text.count - 3; i >= 0 && count > 2; i--) {
+    if (is(&m->text.at[i], "layout") && is(&m->text.at[i + 2], "{") && below(m, count) > 1) {
+      int end = i;
+      while (end < m->text.count && !is(&m->text.at[end], "}")) {
+        end++;
+      }
+      replace(m, (Range){i, end < m->text.count ? end + 1 : end}, NULL, 0);
+    }
+  }
+}
+
 size_t mutate(uint64_t seed, const char *text, size_t length, const char *other, size_t other_length, char *out,
               size_t most) {
   Mutation m = {.arena = arena_create(), .state = seed};
@@ -585,6 +483,7 @@ size_t mutate(uint64_t seed, const char *text, size_t length, const char *other,
   } else {
     split(&m, text, length, &m.text);
     split(&m, other ? other : "", other ? other_length : 0, &m.other);
+    leave_layouts_out(&m);
     int times = below(&m, 3) ? 1 : 1 + below(&m, 4);
     for (int i = 0; i < times && m.text.count > 0; i++) {
       change(&m);
