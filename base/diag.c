@@ -67,7 +67,9 @@ static Diagnostic *diag_add(Diag *diag, Severity severity, ErrorCode code, Span 
     }
   }
   Diagnostic diagnostic = {severity, code, span, message, NULL, NULL, SPAN_NONE, NULL};
-  int *count = severity == SEVERITY_ERROR ? &diag->errors : &diag->warnings;
+  int *count = severity == SEVERITY_ERROR     ? &diag->errors
+               : severity == SEVERITY_WARNING ? &diag->warnings
+                                              : &diag->notes;
   if ((*count)++ >= (diag->limit > 0 ? diag->limit : DIAG_LIMIT)) {
     return arena_copy(diag->arena, &diagnostic, sizeof diagnostic);  // counted, but never shown
   }
@@ -89,6 +91,26 @@ Diagnostic *diag_warning(Diag *diag, ErrorCode code, Span span, const char *form
   const char *message = format_text(diag->arena, format, args);
   va_end(args);
   return diag_add(diag, SEVERITY_WARNING, code, span, message);
+}
+
+Diagnostic *diag_note(Diag *diag, ErrorCode code, Span span, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  const char *message = format_text(diag->arena, format, args);
+  va_end(args);
+  return diag_add(diag, SEVERITY_NOTE, code, span, message);
+}
+
+DiagMark diag_mark(const Diag *diag) {
+  return (DiagMark){diag->all.count, diag->errors, diag->warnings, diag->notes, diag->reports};
+}
+
+void diag_rewind(Diag *diag, DiagMark mark) {
+  diag->all.count = mark.count;
+  diag->errors = mark.errors;
+  diag->warnings = mark.warnings;
+  diag->notes = mark.notes;
+  diag->reports = mark.reports;
 }
 
 void diag_label(Diag *diag, Diagnostic *diagnostic, const char *format, ...) {
@@ -154,6 +176,10 @@ void diag_position(const Diag *diag, Span span, int *line, int *column) {
   for (uint32_t i = begin; i < at; i++) {
     *column += starts_character(source->text[i]);
   }
+}
+
+static const char *severity_name(Severity severity) {
+  return severity == SEVERITY_ERROR ? "error" : severity == SEVERITY_WARNING ? "warning" : "note";
 }
 
 static int span_order(Span a, Span b) {
@@ -326,14 +352,16 @@ static void print_places(const Diag *diag, const Style *style, const Diagnostic 
 
 static void print_diagnostic(const Diag *diag, const Style *style, const Diagnostic *d) {
   const Source *source = source_of(diag, d->span);
-  const char *colour = d->severity == SEVERITY_ERROR ? style->error : style->warning;
+  const char *colour = d->severity == SEVERITY_ERROR     ? style->error
+                       : d->severity == SEVERITY_WARNING ? style->warning
+                                                         : style->frame;
   if (source) {
     int line, column;
     diag_position(diag, d->span, &line, &column);
     fprintf(style->out, "%s%s:%d:%d:%s ", style->bold, source->path, line, column, style->reset);
   }
-  fprintf(style->out, "%s%s[%s]:%s %s%s%s\n", colour, d->severity == SEVERITY_ERROR ? "error" : "warning",
-          error_code_name(d->code), style->reset, style->bold, d->message, style->reset);
+  fprintf(style->out, "%s%s[%s]:%s %s%s%s\n", colour, severity_name(d->severity), error_code_name(d->code),
+          style->reset, style->bold, d->message, style->reset);
   print_places(diag, style, d, colour);
   if (d->help) {
     print_frame(style, "=");
@@ -346,7 +374,8 @@ static void print_count(FILE *out, int count, const char *what) {
 }
 
 void diag_print(const Diag *diag, FILE *out, bool colour) {
-  if (diag->errors + diag->warnings == 0) {
+  int said = diag->errors + diag->warnings + diag->notes;
+  if (said == 0) {
     return;
   }
   Style style = style_of(out, colour);
@@ -355,7 +384,7 @@ void diag_print(const Diag *diag, FILE *out, bool colour) {
     print_diagnostic(diag, &style, sorted[i]);
     fputc('\n', out);
   }
-  int left_out = diag->errors + diag->warnings - diag->all.count;
+  int left_out = said - diag->all.count;
   if (left_out > 0) {
     fprintf(out, "%d more like these %s left out\n", left_out, left_out == 1 ? "was" : "were");
   }
@@ -366,7 +395,7 @@ void diag_print(const Diag *diag, FILE *out, bool colour) {
     fputs(diag->errors ? ", " : "", out);
     print_count(out, diag->warnings, "warning");
   }
-  fputc('\n', out);
+  fputs(diag->errors + diag->warnings ? "\n" : "", out);
 }
 
 // ---- JSON
@@ -412,7 +441,7 @@ void diag_print_json(const Diag *diag, FILE *out) {
     const Diagnostic *d = sorted[i];
     json_t *object = json_object(), *related = json_null();
     json_object_set_new(object, "code", json_text(error_code_name(d->code)));
-    json_object_set_new(object, "severity", json_text(d->severity == SEVERITY_ERROR ? "error" : "warning"));
+    json_object_set_new(object, "severity", json_text(severity_name(d->severity)));
     json_place(diag, object, d->span, true);
     json_object_set_new(object, "message", json_text(d->message));
     json_object_set_new(object, "label", json_text(d->label));

@@ -24,7 +24,7 @@ typedef struct {
   uint32_t length;
 } Source;
 
-typedef enum { SEVERITY_ERROR, SEVERITY_WARNING } Severity;
+typedef enum { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITY_NOTE } Severity;
 
 typedef enum {
 #define ERROR_CODE(code, title) code,
@@ -48,7 +48,7 @@ typedef struct {
   Arena *arena;
   ARRAY(Source) sources;
   ARRAY(Diagnostic) all;
-  int errors, warnings;
+  int errors, warnings, notes;
   int reports;  // calls of diag_error so far: tells whether something went wrong since, also where it was said before
   int limit;    // errors after which no more are collected (0: 100)
 } Diag;
@@ -63,10 +63,19 @@ Diagnostic *diag_error(Diag *diag, ErrorCode code, Span span, const char *format
     __attribute__((format(printf, 4, 5)));
 Diagnostic *diag_warning(Diag *diag, ErrorCode code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+Diagnostic *diag_note(Diag *diag, ErrorCode code, Span span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 void diag_label(Diag *diag, Diagnostic *diagnostic, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void diag_help(Diag *diag, Diagnostic *diagnostic, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void diag_related(Diag *diag, Diagnostic *diagnostic, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+// How much was said so far; and everything that was said since is unsaid, for what may fail without harm.
+typedef struct {
+  int count, errors, warnings, notes, reports;
+} DiagMark;
+DiagMark diag_mark(const Diag *diag);
+void diag_rewind(Diag *diag, DiagMark mark);
 
 // Line and column of a byte, both from 1; the column counts UTF-8 characters.
 void diag_position(const Diag *diag, Span span, int *line, int *column);

@@ -9,13 +9,20 @@
 typedef struct {
   int count;
   Kernel **at;
-  Map by_hash;
+  Map by_content;
+  Arena *arena;
 } KernelPool;
 
-static int kernel_pool_find(const KernelPool *pool, const Kernel *kernel) {
-  int at = (int)map_get_or(&pool->by_hash, kernel_hash(kernel), -1);
-  for (int i = 0; at >= 0 && !kernel_equal(pool->at[at], kernel); i++) {  // two kernels of one hash
-    at = i < pool->count ? i : -1;
+// The place of a kernel, or -1. `add`: one that has none gets one.
+static int kernel_pool_find(KernelPool *pool, Kernel *kernel, bool add) {
+  KernelContent content = {0};
+  kernel_content(kernel, pool->arena, &content);
+  const size_t bytes = sizeof *content.at * (size_t)content.count;
+  int at = (int)map_get_bytes_or(&pool->by_content, content.at, bytes, -1);
+  if (at < 0 && add) {
+    at = pool->count++;
+    pool->at[at] = kernel;
+    map_put_bytes(&pool->by_content, content.at, bytes, at);
   }
   return at;
 }
@@ -25,14 +32,10 @@ static void kernel_pool_fill(KernelPool *pool, Arena *arena, const PlanSet *set)
   for (int p = 0; p < set->count; p++) {
     most += set->plans[p]->kernel_count;
   }
-  *pool = (KernelPool){.at = ARENA_ARRAY(arena, Kernel *, most + 1), .by_hash = map_create(arena)};
+  *pool = (KernelPool){.at = ARENA_ARRAY(arena, Kernel *, most + 1), .by_content = map_create(arena), .arena = arena};
   for (int p = 0; p < set->count; p++) {
     for (int i = 0; i < set->plans[p]->kernel_count; i++) {
-      Kernel *kernel = set->plans[p]->kernels[i];
-      if (kernel_pool_find(pool, kernel) < 0) {
-        map_put(&pool->by_hash, kernel_hash(kernel), pool->count);
-        pool->at[pool->count++] = kernel;
-      }
+      kernel_pool_find(pool, set->plans[p]->kernels[i], true);
     }
   }
 }
@@ -356,6 +359,7 @@ static void code_program(Codec *codec, PlanProgram *program) {
     code_i64(codec, &program->values[i].bytes);
     code_i64(codec, &program->values[i].count);
   }
+  code_string(codec, &program->missing);
 }
 
 static void code_run(Codec *codec, PlanRun *run) {
@@ -403,7 +407,7 @@ static void code_segments(Codec *codec, Plan *plan) {
   for (int s = 0; s < plan->segment_count; s++) {
     PlanSegment *segment = &plan->segments[s];
     code_string(codec, &segment->name);
-    CODE_ENUM(codec, segment->kind, SegmentKind, SEGMENT_APPLY + 1);
+    CODE_ENUM(codec, segment->kind, SegmentKind, SEGMENT_KIND_COUNT);
     code_int(codec, &segment->chunk);
     CODE_ARRAY(codec, segment->instructions, segment->count, 52);
     for (int i = 0; i < segment->count && !codec->bad; i++) {
@@ -413,10 +417,10 @@ static void code_segments(Codec *codec, Plan *plan) {
 }
 
 // Kernels of a plan are numbers of those of the file.
-static void code_kernels(Codec *codec, Plan *plan, const KernelPool *pool) {
+static void code_kernels(Codec *codec, Plan *plan, KernelPool *pool) {
   CODE_ARRAY(codec, plan->kernels, plan->kernel_count, 4);
   for (int i = 0; i < plan->kernel_count && !codec->bad; i++) {
-    int at = codec->out ? kernel_pool_find(pool, plan->kernels[i]) : 0;
+    int at = codec->out ? kernel_pool_find(pool, plan->kernels[i], false) : 0;
     code_int(codec, &at);
     if (at < 0 || at >= pool->count) {
       codec->bad = true;
@@ -457,7 +461,7 @@ static void code_texts(Codec *codec, Plan *plan, const Plan *first) {
   }
 }
 
-static void code_plan(Codec *codec, Plan *plan, const KernelPool *pool, const Plan *first) {
+static void code_plan(Codec *codec, Plan *plan, KernelPool *pool, const Plan *first) {
   code_run(codec, &plan->run);
   code_type(codec, &plan->real);
   code_type(codec, &plan->coarsest);

@@ -11,6 +11,32 @@ typedef struct {  // a parameter, or what packs several, and its copy in the for
   ValueId master, copy;
 } CopiedValue;
 
+typedef struct {           // how an axis, and all that are other names for it, may be cut
+  int same;                // the axis that stands for all of them
+  bool kept;               // as the training step has it
+  uint32_t cut;            // the mesh axes that may cut it, as bits
+  uint32_t zigzag;         // those that cut it into 2n blocks; see PlanCut
+  uint32_t padded;         // those that may cut it unevenly, with padding at the end
+  const LayoutRule *rule;  // that gives it a form other than blocks, or NULL
+  bool reported;           // to be wrong
+} AxisForm;
+
+typedef struct {  // those of the training step
+  int count;
+  AxisForm *forms;
+  Map by_name;  // of the axis
+} KeptForms;
+
+typedef struct {            // of a persistent tensor, with a pipeline
+  int owner;                // the stage that updates it
+  const uint64_t *holders;  // the stages that have it, as bits
+} Tenant;
+
+typedef struct Tenancy {
+  Map index;  // name of a tensor to its place in `at`
+  ARRAY(Tenant) at;
+} Tenancy;
+
 typedef struct {
   Arena *arena;
   Names *names;
@@ -22,17 +48,28 @@ typedef struct {
   Graph *graph;
   bool differentiated;
   bool gradients;          // make outputs of the gradients
+  bool poison;             // see CompileOptions
   CompiledValues *values;  // make outputs of the forward's values; NULL: no
   const Pack *packs;       // of the training step, for the programs that come after it
   int pack_count;
-  Map *holders;  // with a pipeline: name of a tensor to its owner (low byte) and the stages that hold it; else NULL
-  int stage;     // of the pipeline
-  int64_t chunk_bytes;  // see CompileOptions
-  Map *copied;          // names of the parameters of which there are copies: the training step adds them
+  const KeptForms *forms;  // of the training step, likewise; NULL: this is it
+  Tenancy *tenancy;        // with a pipeline, as the training step decides it; else NULL
+  int stage;               // of the pipeline
+  bool nothing;            // the program computes nothing, on any stage
+  int64_t chunk_bytes;     // see CompileOptions
+  bool idle_rules;         // the same
+  Map *copied;             // names of the parameters of which there are copies: the training step adds them
   ARRAY(CopiedValue) copies;
-  struct SamplesTable *samples;  // of the forward, for differentiate; NULL: it has no microbatches
-  struct Shard *shard;           // how values are held, once shard has run; NULL: one rank
+  struct SamplesTable *samples;   // of the forward, for differentiate; NULL: it has no microbatches
+  struct Shard *shard;            // how values are held, once shard has run; NULL: one rank
+  const struct PassWatch *watch;  // see CompileOptions
 } Compilation;
+
+// Called after every pass of every program and stage, before the verifier. Tests change the graph here.
+typedef struct PassWatch {
+  void (*after)(void *context, Compilation *c, const char *pass);
+  void *context;
+} PassWatch;
 
 typedef bool Pass(Compilation *c);
 #define PASS(name, function, programs, what) Pass function;
@@ -68,8 +105,12 @@ typedef struct {
 // become those of its node. What is computed from such sums for the model's state comes behind.
 void wrap_microbatches(Compilation *c, ValueList *results);
 
+void forward_paths(Compilation *c);  // of what the text says, before anything is made of it
 void forward_values(Compilation *c, ValueId loss, ForwardValues *values);  // before anything else is added
 void forward_values_output(Compilation *c, const ForwardValues *values, Span loss);
+
+// shard_forms.c: the classes of the axes, once shard has run.
+void shard_forms_keep(const Compilation *c, Arena *arena, KeptForms *kept);
 
 // copies.c: does the policy multiply in a narrower format than that of parameters? Then what is left of a training step
 // that was lowered becomes the program `refresh`.

@@ -34,6 +34,9 @@ bool pass_elaborate(Compilation *c) {
   if (c->graph) {
     graph_assign_last(c->graph);
   }
+  if (c->graph && c->values) {
+    forward_paths(c);
+  }
   return c->graph != NULL;
 }
 
@@ -43,7 +46,14 @@ static bool run_passes(Compilation *c, const char *after) {
     if (passes[i].programs == TRAIN && c->program != PROGRAM_TRAIN) {
       continue;
     }
-    if (!passes[i].run(c) || !graph_verify(c->graph, c->diag, passes[i].name)) {
+    const int errors = c->diag->errors;
+    if (!passes[i].run(c) || c->diag->errors > errors) {
+      return false;
+    }
+    if (c->watch) {
+      c->watch->after(c->watch->context, c, passes[i].name);
+    }
+    if (!graph_verify(c->graph, c->diag, passes[i].name)) {
       return false;
     }
     if (after && strcmp(after, passes[i].name) == 0) {
@@ -60,15 +70,17 @@ typedef struct {
   Diag *diag;
   Unit unit;
   Spec spec;
-  bool pipeline;  // of more than one stage
-  Map holders;    // see Compilation
-  Map copied;     // of the plan being compiled; see Compilation
-  int stage;      // being compiled
+  bool pipeline;    // of more than one stage
+  Tenancy tenancy;  // see Compilation
+  Map copied;       // of the plan being compiled; see Compilation
+  int stage;        // being compiled
+  bool logits;      // the model has some, so text can be generated
   int64_t batch, sequence;
   Arena *scratch;     // of the program being compiled, or NULL
   jmp_buf *escape;    // where to go when memory is out
   const Pack *packs;  // of its training step
   int pack_count;
+  KeptForms forms;  // likewise
 } Front;
 
 static bool has_stages(const Spec *spec) {
@@ -79,7 +91,7 @@ static bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions 
   *f = (Front){.arena = arena, .diag = diag};
   f->names = names_create(arena);
   f->unit = (Unit){.arena = arena, .names = f->names, .diag = diag};
-  f->holders = map_create(arena);
+  f->tenancy = (Tenancy){.index = map_create(arena)};
   f->copied = map_create(arena);
   if (!unit_load(&f->unit, options->file) || !settings_read(arena, &f->unit, options, &f->spec)) {
     return false;
@@ -96,13 +108,17 @@ static Compilation start(Front *f, const CompileOptions *options, ProgramKind pr
                        .spec = &f->spec,
                        .program = program,
                        .gradients = options->gradients,
+                       .poison = options->poison,
                        .values = options->values,
                        .packs = f->packs,
                        .pack_count = program == PROGRAM_TRAIN ? 0 : f->pack_count,
-                       .holders = f->pipeline ? &f->holders : NULL,
+                       .forms = program == PROGRAM_TRAIN ? NULL : &f->forms,
+                       .tenancy = f->pipeline ? &f->tenancy : NULL,
                        .copied = &f->copied,
                        .stage = f->stage,
-                       .chunk_bytes = options->chunk_bytes};
+                       .chunk_bytes = options->chunk_bytes,
+                       .idle_rules = options->idle_rules,
+                       .watch = options->watch};
 }
 
 static void add_schedule(Front *f, Lower *l) {
@@ -116,13 +132,71 @@ static void add_schedule(Front *f, Lower *l) {
   l->lanes = lanes;
 }
 
-static void keep_packs(Front *f, const Graph *graph) {
+// --- programs that a model does not have ---
+
+// Is the text right where this program is elaborated for the batch of training?
+static bool right_for_whole_batch(Front *f, const CompileOptions *options, ProgramKind program) {
+  Spec whole = f->spec;
+  whole.microbatches = 1;
+  Compilation c = start(f, options, program);
+  c.spec = &whole;
+  DiagMark mark = diag_mark(f->diag);
+  bool right = pass_elaborate(&c);
+  diag_rewind(f->diag, mark);
+  return right;
+}
+
+// What cannot be compiled for a batch of another size than in training is left out with a note: what was said since
+// `mark` is then unsaid. Training was compiled before, and evaluation, which is no training either, before generation.
+static bool leave_out(Front *f, const CompileOptions *options, ProgramKind program, DiagMark mark,
+                      const char **missing) {
+  Diag *diag = f->diag;
+  bool generates = program == PROGRAM_GENERATE;
+  for (int i = mark.count; i < diag->all.count; i++) {
+    if (diag->all.at[i].code == E090 || diag->all.at[i].code == E099) {
+      return false;
+    }
+  }
+  bool other = generates || (program == PROGRAM_EVALUATE && f->spec.microbatches > 1);
+  if (!other || diag->all.count == mark.count || diag->errors == mark.errors) {
+    return false;
+  }
+  Diagnostic first = diag->all.at[mark.count];
+  if (!generates && !right_for_whole_batch(f, options, program)) {
+    return false;
+  }
+  diag_rewind(diag, mark);
+  const char *batch = generates ? "whose batch is 1" : "whose batch is that of one microbatch", *path = "the text";
+  int line, column;
+  diag_position(diag, first.span, &line, &column);
+  path = first.span.file >= 0 ? diag->sources.at[first.span.file].path : path;
+  *missing = arena_format(f->arena, "%s, and in %s:%d %s", generates ? "its batch is 1" : "its batch is a microbatch",
+                          path, line, first.message);
+  if (!generates || f->logits) {
+    Diagnostic *note = diag_note(diag, first.code, first.span, "the program '%s', %s, is left out: %s",
+                                 program_kind_name(program), batch, first.message);
+    note->label = first.label;
+    note->related = first.related;
+    note->related_label = first.related_label;
+  }
+  return true;
+}
+
+static bool has_logits(const Compilation *c) {
+  const Object *logits = frame_find(c->elaborator->frame, name_of(c->names, "logits"));
+  return logits && logits->kind == OBJECT_VALUE;
+}
+
+// What the programs that come after a training step must know of it.
+static void keep_step(Front *f, const Compilation *c) {
+  const Graph *graph = c->graph;
   Pack *packs = arena_copy(f->arena, graph->packs.at, sizeof *packs * (size_t)graph->packs.count);
   for (int i = 0; i < graph->packs.count; i++) {
     packs[i].members = arena_copy(f->arena, packs[i].members, sizeof(Name) * (size_t)packs[i].count);
   }
   f->packs = packs;
   f->pack_count = graph->packs.count;
+  shard_forms_keep(c, f->arena, &f->forms);
 }
 
 // From what is left of the training step.
@@ -149,9 +223,10 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
   Lower l = {.c = c, .keep = f->arena, .graph = c->graph, .states = states, .kernels = kernels, .terms = terms};
   if (program == PROGRAM_TRAIN) {
     state_map_build(&l);
-    keep_packs(f, c->graph);
+    keep_step(f, c);
+    f->logits = has_logits(c);
   }
-  if (program == PROGRAM_GENERATE && c->graph->regions.at[0].nodes.count == 0) {
+  if (program == PROGRAM_GENERATE && c->nothing) {
     return true;  // no logits: nothing to generate from
   }
   if (f->pipeline && program == PROGRAM_TRAIN) {
@@ -202,12 +277,17 @@ static Plan *plan_new(Front *f, const CompileOptions *options) {
     plan->mesh[i] = (PlanMesh){f->spec.mesh[i].name, f->spec.mesh[i].size};
   }
   StateMap states = {0};
-  KernelTable kernels = {.by_hash = map_create(f->arena)};
+  KernelTable kernels = {.by_content = map_create(f->arena)};
   static const ProgramKind order[] = {PROGRAM_TRAIN, PROGRAM_INITIALISE, PROGRAM_EVALUATE, PROGRAM_GENERATE};
   f->copied = map_create(f->arena);
   for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+    DiagMark mark = diag_mark(f->diag);
+    PlanProgram *program = &plan->programs[order[i]];
     if (!add_program(f, options, order[i], &states, &kernels, &terms, plan)) {
-      return NULL;
+      *program = (PlanProgram){0};
+      if (!leave_out(f, options, order[i], mark, &program->missing)) {
+        return NULL;
+      }
     }
   }
   plan->term_count = terms.count;
@@ -290,6 +370,20 @@ bool compile_plan(Arena *arena, Diag *diag, const CompileOptions *options, Plan 
   return *plan != NULL;
 }
 
+// The programs beside training, once that is right.
+static void check_others(Front *f, const CompileOptions *options) {
+  static const ProgramKind others[] = {PROGRAM_INITIALISE, PROGRAM_EVALUATE, PROGRAM_GENERATE};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    Compilation *c = ARENA_NEW(f->arena, Compilation);
+    DiagMark mark = diag_mark(f->diag);
+    const char *missing;
+    *c = start(f, options, others[i]);
+    if (!run_passes(c, "simplify") && !leave_out(f, options, others[i], mark, &missing)) {
+      return;
+    }
+  }
+}
+
 bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
   jmp_buf escape;
   if (setjmp(escape)) {
@@ -311,13 +405,13 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
       one.recipe = count ? recipes[i] : options->recipe;
       bool good = settings_read(arena, &f->unit, &one, &f->spec);
       f->pipeline = good && has_stages(&f->spec);
-      f->holders = map_create(arena);
+      f->tenancy = (Tenancy){.index = map_create(arena)};
       if (f->spec.model) {  // what is wrong with the model is said as well
         Compilation *c = ARENA_NEW(arena, Compilation);
         *c = start(f, &one, PROGRAM_TRAIN);
-        if (run_passes(c, good ? "shard" : "elaborate") && good) {
-          *c = start(f, &one, PROGRAM_INITIALISE);
-          run_passes(c, "simplify");
+        if (run_passes(c, good ? NULL : "elaborate") && good) {
+          f->logits = has_logits(c);
+          check_others(f, &one);
         }
       }
     }
@@ -437,7 +531,7 @@ bool compile_print(Arena *arena, Diag *diag, const CompileOptions *options, Buff
     *train = start(f, options, PROGRAM_TRAIN);
     good = run_passes(train, NULL);
     if (good) {
-      keep_packs(f, train->graph);
+      keep_step(f, train);
     }
     if (good && options->program == PROGRAM_REFRESH && copies_refresh(train)) {
       graph_print(train->graph, out);

@@ -25,7 +25,9 @@ typedef struct {
   const char *precision;   // NULL: what the recipe says, else fp32
   const char *const *set;  // "name=value" strings
   int set_count;
-  bool gradients;  // the train program also has an output "gradient.NAME" for each trained parameter
+  bool poison;       // NaN wherever padding may hold anything. For tests
+  int microbatches;  // instead of what the layout says; 0: that. For whoever compares programs of one microbatch
+  bool gradients;    // the train program also has an output "gradient.NAME" for each trained parameter
   // Not NULL: the train program also has an output "value.PATH" for each named, labelled or returned real value of the
   // forward that depends on data, summed over the microbatches, and the list says what they and the gradients are.
   CompiledValues *values;
@@ -33,8 +35,10 @@ typedef struct {
   ProgramKind program;  // compile_print: which program
   // Logits of more bytes on a rank are computed in parts of their rows; 0: those that are large on a GPU. For tests.
   int64_t chunk_bytes;
+  bool idle_rules;           // rules of the layout that cut nothing are no errors: for layouts drawn at random
   int64_t rank;              // compile_print: whose graph or instructions
   struct CompileView *view;  // filled with what explain.h wants to know; NULL: nobody does
+  struct PassWatch *watch;   // is shown the graph after every pass (compilation.h); NULL: nobody looks. For tests
 } CompileOptions;
 
 // Compiles the plans of all stages into `arena`. On failure returns false and diag->errors > 0. Running out of memory

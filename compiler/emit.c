@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/mix.h"
+
 static int add_segment(Plan *plan, Arena *arena, const LowerSegment *from) {
   PlanSegment *segments = ARENA_ARRAY(arena, PlanSegment, plan->segment_count + 1);
   if (plan->segment_count) {
@@ -63,18 +65,23 @@ static void add_schedule(Plan *plan, PlanProgram *program, const Lower *l, int f
 void emit_program(Plan *plan, Lower *l, int64_t transient_bytes) {
   Arena *arena = l->keep;
   PlanProgram *program = &plan->programs[l->c->program];
-  int first = plan->segment_count, parts = l->segments.count, slots = parts > 1 ? l->graph->slots : 0;
+  int first = plan->segment_count, parts = l->segments.count;
+  const int before = parts > 0 && l->segments.at[0]->kind == SEGMENT_PREPARE;
+  const int slots = parts > 1 + before ? l->graph->slots : 0;
   for (int i = 0; i < parts; i++) {
     add_segment(plan, arena, l->segments.at[i]);
   }
-  bool scheduled = l->schedule && parts > 1;
+  bool scheduled = l->schedule && slots;
   int most = scheduled ? l->schedule->action[l->c->stage].count : slots;
-  program->calls = ARENA_ARRAY(arena, PlanCall, most + 1);
+  program->calls = ARENA_ARRAY(arena, PlanCall, most + 2);
+  if (before) {
+    add_call(plan, program, (PlanCall){.segment = first, .slot = 0, .first = true});
+  }
   if (scheduled) {
     add_schedule(plan, program, l, first);
   }
   for (int i = 0; i < slots && !scheduled; i++) {
-    add_call(plan, program, (PlanCall){.segment = first, .slot = i, .first = i == 0});
+    add_call(plan, program, (PlanCall){.segment = first + before, .slot = i, .first = i == 0});
   }
   add_call(plan, program, (PlanCall){.segment = first + parts - 1, .slot = 0, .first = true});
   program->slots = slots ? slots : 1;
@@ -136,13 +143,13 @@ void emit_states(Plan *plan, Lower *l) {
     }
     double elements = 1;
     for (const char *c = state.name; *c; c++) {
-      hash = map_hash(hash, (unsigned char)*c);
+      hash = mix_word(hash, (unsigned char)*c);
     }
     for (int j = 0; j < state.axis_count; j++) {
-      hash = map_hash(hash, (uint64_t)state.size[j]);
+      hash = mix_word(hash, (uint64_t)state.size[j]);
       elements *= (double)state.size[j];
     }
-    hash = map_hash(hash, (uint64_t)state.type);
+    hash = mix_word(hash, (uint64_t)state.type);
     plan->run.parameters += persistent->role == ROLE_PARAMETER ? elements : 0;
   }
   plan->state_hash = hash;

@@ -7,7 +7,7 @@
 static const struct {
   const char *text;
 } op_table[] = {
-#define OP(NAME, text, least, most, infer, gradient, cost, split, samples) {text},
+#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples) {text},
 #include "compiler/ops.def"
 #undef OP
 };
@@ -79,7 +79,8 @@ AxisId graph_axis(Graph *graph, Name name, int64_t size) {
     }
     tried = name_format(graph->names, "%s.%d", name, attempt);
   }
-  array_push(graph->arena, &graph->axes, (Axis){.name = tried, .size = size, .global = size, .whole = -1});
+  array_push(graph->arena, &graph->axes,
+             (Axis){.name = tried, .written = name, .size = size, .global = size, .whole = -1});
   return graph->axes.count - 1;
 }
 

@@ -24,18 +24,16 @@ typedef struct {  // the axes of a value; no axis twice
 
 typedef struct {
   Name name;
-  int64_t size;          // in this graph
-  int64_t global;        // what a mean divides by: differs from size for the batch of one microbatch
-  AxisId whole;          // of which this is one rank's part; -1: none
-  uint32_t mesh;         // the mesh axes that cut it, as bits; the lowest is the major cut
-  bool zigzag;           // the major cut is into 2n blocks; see PlanCut
-  uint32_t padded_mesh;  // of a whole axis: the mesh axes that may cut it unevenly, with padding at the end
-  uint32_t zigzag_mesh;  // of a whole axis: the mesh axes that cut it so
-  uint32_t block_mesh;   // of a whole axis: the mesh axes that cut it into blocks, unless zigzag_mesh has them too
+  Name written;    // as the text calls it: without the number that tells several of one name apart
+  int64_t size;    // in this graph
+  int64_t global;  // what a mean divides by: differs from size for the batch of one microbatch
+  AxisId whole;    // of which this is one rank's part; -1: none
+  uint32_t mesh;   // the mesh axes that cut it, as bits; the lowest is the major cut
+  bool zigzag;     // the major cut is into 2n blocks; see PlanCut
 } Axis;
 
 typedef enum {
-#define OP(NAME, text, least, most, infer, gradient, cost, split, samples) OP_##NAME,
+#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples) OP_##NAME,
 #include "compiler/ops.def"
 #undef OP
   OP_COUNT
@@ -74,6 +72,7 @@ typedef struct {
   Shape shape;
   Name name;   // variable or path of a parameter, or NULL
   Name label;  // without its @, or NULL
+  Name path;   // what it is in the text, whatever becomes of others: see differentiate_values.c; or NULL
   Span span;
   NodeId node;         // that makes it; -1 for a region parameter
   int result;          // which result of the node
@@ -136,6 +135,7 @@ typedef struct {  // a tensor that outlives the step
   ScopeId scope;
   bool elsewhere;  // on other stages of the pipeline only
   bool copy;       // another stage updates and saves it
+  int home;        // with a pipeline: 1 + the stage that updates it, once that is decided; else 0
   Name like;       // optimizer state and copies: the parameter it belongs to
   double initial;  // a constant initial value (optimizer state)
   Span span;

@@ -420,6 +420,7 @@ static bool read_axis_declaration(Reader *reader) {
       !token_integer(reader->tokens, 1, GRAPH_MOST_ELEMENTS, &axis.size)) {
     return false;
   }
+  axis.written = axis.name;
   axis.global = axis.size;
   if (token_accept_word(reader->tokens, "global") &&
       !token_integer(reader->tokens, 1, GRAPH_MOST_ELEMENTS, &axis.global)) {

@@ -39,65 +39,34 @@ static uint64_t word(int64_t value) {
   return (uint64_t)value;
 }
 
-static uint64_t port_hash(uint64_t hash, const KernelPort *port, int dim_count) {
-  hash = map_hash(hash, word(port->kind) | word(port->type) << 8 | word(port->accumulate) << 16);
-  for (int i = 0; i < dim_count; i++) {
-    hash = map_hash(hash, word(port->stride[i]));
-  }
-  return hash;
+static uint64_t half(int value) {
+  return (uint32_t)value;
 }
 
-static uint64_t instruction_hash(uint64_t hash, const KernelInstruction *code) {
-  hash = map_hash(hash, word(code->op) | word(code->level) << 16 | word(code->integer) << 24);
-  hash = map_hash(hash, (word(code->a) & 0xffff) | (word(code->b) & 0xffff) << 16 | (word(code->c) & 0xffff) << 32 |
-                            (word(code->port) & 0xffff) << 48);
-  return map_hash(map_hash(hash, double_bits(code->number)), word(code->constant));
-}
-
-uint64_t kernel_hash(const Kernel *kernel) {
-  uint64_t hash = map_hash(word(kernel->real), word(kernel->dim_count) | word(kernel->inner_count) << 8 |
-                                                   word(kernel->row_reductions) << 16 | word(kernel->port_count) << 24 |
-                                                   word(kernel->code_count) << 40);
+void kernel_content(const Kernel *kernel, Arena *arena, KernelContent *content) {
+  content->count = 0;
+  array_push(arena, content, word(kernel->real) | word(kernel->row_reductions) << 32);
+  array_push(arena, content, word(kernel->dim_count) | word(kernel->inner_count) << 32);
+  array_push(arena, content, word(kernel->port_count) | word(kernel->code_count) << 32);
   for (int i = 0; i < kernel->dim_count; i++) {
-    hash = map_hash(hash, word(kernel->size[i]));
+    array_push(arena, content, word(kernel->size[i]));
   }
   for (int i = 0; i < kernel->port_count; i++) {
-    hash = port_hash(hash, &kernel->port[i], kernel->dim_count);
+    const KernelPort *port = &kernel->port[i];
+    array_push(arena, content, word(port->kind) | word(port->type) << 16 | word(port->accumulate) << 32);
+    for (int j = 0; j < kernel->dim_count; j++) {
+      array_push(arena, content, word(port->stride[j]));
+    }
   }
   for (int i = 0; i < kernel->code_count; i++) {
-    hash = instruction_hash(hash, &kernel->code[i]);
+    const KernelInstruction *code = &kernel->code[i];
+    array_push(arena, content, word(code->op) | word(code->level) << 32);
+    array_push(arena, content, word(code->integer));
+    array_push(arena, content, half(code->a) | half(code->b) << 32);
+    array_push(arena, content, half(code->c) | half(code->port) << 32);
+    array_push(arena, content, double_bits(code->number));
+    array_push(arena, content, word(code->constant));
   }
-  return hash;
-}
-
-static bool port_equal(const KernelPort *a, const KernelPort *b, int dim_count) {
-  return a->kind == b->kind && a->type == b->type && a->accumulate == b->accumulate &&
-         memcmp(a->stride, b->stride, sizeof a->stride[0] * (size_t)dim_count) == 0;
-}
-
-static bool instruction_equal(const KernelInstruction *a, const KernelInstruction *b) {
-  return a->op == b->op && a->level == b->level && a->integer == b->integer && a->a == b->a && a->b == b->b &&
-         a->c == b->c && a->port == b->port && double_bits(a->number) == double_bits(b->number) &&
-         a->constant == b->constant;
-}
-
-bool kernel_equal(const Kernel *a, const Kernel *b) {
-  if (a->dim_count != b->dim_count || a->inner_count != b->inner_count || a->row_reductions != b->row_reductions ||
-      a->real != b->real || a->port_count != b->port_count || a->code_count != b->code_count ||
-      memcmp(a->size, b->size, sizeof a->size[0] * (size_t)a->dim_count) != 0) {
-    return false;
-  }
-  for (int i = 0; i < a->port_count; i++) {
-    if (!port_equal(&a->port[i], &b->port[i], a->dim_count)) {
-      return false;
-    }
-  }
-  for (int i = 0; i < a->code_count; i++) {
-    if (!instruction_equal(&a->code[i], &b->code[i])) {
-      return false;
-    }
-  }
-  return true;
 }
 
 static void print_list(Buffer *out, const int64_t *value, int begin, int end) {

@@ -6,12 +6,13 @@
 // implementation may cut the space anywhere. Every value has a level: what it varies over.
 //   FULL outer and inner   ROW outer only   COLUMN inner only   SCALAR neither
 // An operand of lower level is broadcast. Kernels know no addresses; an instruction of the plan binds each memory
-// port to a place. Kernels are shared by all instructions with equal content (kernel_hash).
+// port to a place. Kernels are shared by all instructions with equal content (kernel_content).
 // Outputs may alias inputs only elementwise: same place, same strides, same type.
 #ifndef MDL_COMPILER_KERNEL_H
 #define MDL_COMPILER_KERNEL_H
 
 #include "base/arena.h"
+#include "base/array.h"
 #include "base/buffer.h"
 #include "compiler/types.h"
 
@@ -88,8 +89,9 @@ void kernel_analyse(const Kernel *kernel, unsigned *dims, bool *reduced);
 // operand's level. *fixed: it needs the kernel's division into outer and inner dims, and so all of them.
 unsigned kernel_output_dims(const Kernel *kernel, int output, const bool *reduced, bool *fixed);
 
-uint64_t kernel_hash(const Kernel *kernel);
-bool kernel_equal(const Kernel *a, const Kernel *b);
+// All that a kernel computes from, as words: two kernels are the same only if these are.
+typedef ARRAY(uint64_t) KernelContent;
+void kernel_content(const Kernel *kernel, Arena *arena, KernelContent *content);
 void kernel_print(const Kernel *kernel, Buffer *out);
 
 // What is wrong with a kernel (operand order, classes, levels, ports), or NULL; the text is static.

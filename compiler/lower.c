@@ -197,11 +197,12 @@ static void lower_assign(Lower *l, const Node *node) {
   }
 }
 
+// What was made where the host reads it may have been moved since, for whoever reads it in another order.
 static void lower_output(Lower *l, const Node *node) {
   ValueId value = node->operands[0];
   Shape shape = graph_shape(l->graph, value);
   Storage storage = *storage_of(l, value);
-  if (l->home[value].kind != HOME_HOST) {
+  if (l->home[value].kind != HOME_HOST || l->buffers.at[storage.buffer].arena != ARENA_HOST) {
     storage = dense_storage(l, shape, type_bytes(l, value));
     l->buffers.at[storage.buffer].arena = ARENA_HOST;
     l->buffers.at[storage.buffer].whole = true;
@@ -324,6 +325,16 @@ static void lower_microbatch(Lower *l, const Node *node) {
   l->into = outer;
 }
 
+// What stands before the microbatches is a segment of its own.
+static void lower_prepare(Lower *l, const Node *node) {
+  InstructionList *outer = l->into;
+  const NodeList nodes = l->graph->regions.at[node->region].nodes;
+  LowerSegment *segment = open_segment(l, "prepare", SEGMENT_PREPARE, 0);
+  lower_whole(l, segment, &nodes);
+  close_segment(l, segment);
+  l->into = outer;
+}
+
 static void lower_node(Lower *l, const Node *node) {
   switch (node->op) {
     case OP_GROUP:
@@ -370,6 +381,9 @@ static void lower_node(Lower *l, const Node *node) {
       break;
     case OP_MICROBATCH:
       lower_microbatch(l, node);
+      break;
+    case OP_SEGMENT:
+      lower_prepare(l, node);
       break;
     case OP_ALL_REDUCE:
     case OP_ALL_GATHER:

@@ -50,7 +50,7 @@ typedef struct {
 
 typedef struct {  // kernels of a plan, each once
   ARRAY(Kernel *) all;
-  Map by_hash;
+  Map by_content;
 } KernelTable;
 
 typedef ARRAY(PlanTerm) TermTable;  // of a plan, each once; the first is 0

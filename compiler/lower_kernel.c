@@ -425,16 +425,18 @@ static void simplify_dims(Kernel *kernel) {
 }
 
 static int share_kernel(Lower *l, const Kernel *kernel) {
-  uint64_t hash = kernel_hash(kernel);
-  int64_t known = map_get_or(&l->kernels->by_hash, hash, -1);
-  if (known >= 0 && kernel_equal(l->kernels->all.at[known], kernel)) {
+  KernelContent content = {0};
+  kernel_content(kernel, l->c->arena, &content);
+  const size_t bytes = sizeof *content.at * (size_t)content.count;
+  int64_t known = map_get_bytes_or(&l->kernels->by_content, content.at, bytes, -1);
+  if (known >= 0) {
     return (int)known;
   }
   Kernel *kept = arena_copy(l->keep, kernel, sizeof *kernel);
   kept->port = arena_copy(l->keep, kernel->port, sizeof *kernel->port * (size_t)kernel->port_count);
   kept->code = arena_copy(l->keep, kernel->code, sizeof *kernel->code * (size_t)kernel->code_count);
   array_push(l->keep, &l->kernels->all, kept);
-  map_put(&l->kernels->by_hash, hash, l->kernels->all.count - 1);
+  map_put_bytes(&l->kernels->by_content, content.at, bytes, l->kernels->all.count - 1);
   return l->kernels->all.count - 1;
 }
 

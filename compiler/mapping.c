@@ -20,14 +20,13 @@ static bool selects(Mapping *mapping, int index, ScopeId scope, Name path) {
   if (path) {
     return selector_matches(mapping->graph, rule->scope, scope, path);
   }
-  uint64_t key = (uint64_t)(scope + 1) * 4096 + (uint64_t)index;
   int64_t known;
-  if (map_get(&mapping->matches, key, &known)) {
+  if (map_get_bytes(&mapping->matches, MAP_KEY((uint64_t)scope, (uint64_t)index), &known)) {
     return known != 0;
   }
   Name made = scope >= 0 ? mapping->graph->scopes.at[scope].path : NULL;
   bool found = selector_matches(mapping->graph, rule->scope, scope, made && made[0] ? made : NULL);
-  map_put(&mapping->matches, key, found);
+  map_put_bytes(&mapping->matches, MAP_KEY((uint64_t)scope, (uint64_t)index), found);
   return found;
 }
 
@@ -50,9 +49,13 @@ static int specificity(Mapping *mapping, int index, MappingPlace place) {
   return dots ? 100 + dots : 1;
 }
 
+bool mapping_applies(Mapping *mapping, int rule, MappingPlace place) {
+  return specificity(mapping, rule, place) >= 0;
+}
+
 static AxisId axis_named(const Mapping *mapping, const Shape *shape, Name name) {
   for (int i = 0; i < shape->count; i++) {
-    if (mapping->graph->axes.at[shape->axis[i]].name == name) {
+    if (mapping->graph->axes.at[shape->axis[i]].written == name) {
       return shape->axis[i];
     }
   }
@@ -137,10 +140,15 @@ uint32_t mapping_parameter(Mapping *mapping, const Persistent *persistent, AxisI
   return cut;
 }
 
-AxisId mapping_stored(Mapping *mapping, const Persistent *persistent, RuleKind kind, int mesh) {
+AxisId mapping_stored_by(Mapping *mapping, const Persistent *persistent, RuleKind kind, int mesh,
+                         const LayoutRule **rule) {
   return mapping->active >> mesh & 1
-             ? look_up(mapping, mapping_place(mapping, persistent), &persistent->shape, mesh, kind, 0, NULL)
+             ? look_up(mapping, mapping_place(mapping, persistent), &persistent->shape, mesh, kind, 0, rule)
              : -1;
+}
+
+AxisId mapping_stored(Mapping *mapping, const Persistent *persistent, RuleKind kind, int mesh) {
+  return mapping_stored_by(mapping, persistent, kind, mesh, NULL);
 }
 
 bool mapping_stored_by_axis(Mapping *mapping, const Persistent *persistent) {

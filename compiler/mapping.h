@@ -27,6 +27,8 @@ typedef struct {  // what rules are looked up for
 
 MappingPlace mapping_place(const Mapping *mapping, const Persistent *persistent);
 
+bool mapping_applies(Mapping *mapping, int rule, MappingPlace place);  // is the place in the rule's scope?
+
 // The axis of `shape` that is cut over mesh axis `mesh`, or -1. `rule`, unless NULL, receives the rule.
 AxisId mapping_axis(Mapping *mapping, MappingPlace place, const Shape *shape, int mesh, const LayoutRule **rule);
 
@@ -42,6 +44,8 @@ uint32_t mapping_parameter(Mapping *mapping, const Persistent *persistent, AxisI
 
 // The axis along which a tensor is stored in parts over mesh axis `mesh` by a rule such as `state: embed -> dp`, or -1.
 AxisId mapping_stored(Mapping *mapping, const Persistent *persistent, RuleKind kind, int mesh);
+AxisId mapping_stored_by(Mapping *mapping, const Persistent *persistent, RuleKind kind, int mesh,
+                         const LayoutRule **rule);  // which receives the rule
 
 // Is a parameter's state (or gradient, or the parameter) stored along one of its axes, by a rule such as
 // `state: embed -> dp`?

@@ -97,7 +97,7 @@ static void touch(void *context, Place *place, bool write) {
   Touch *at = context;
   MemoryBuffer *buffer = &at->l->buffers.at[place->slot_stride];
   const LowerSegment *segment = at->l->segments.at[at->segment];
-  bool microbatch = segment->kind != SEGMENT_APPLY && segment->kind != SEGMENT_ALL;
+  bool microbatch = segment->kind != SEGMENT_APPLY && segment->kind != SEGMENT_ALL && segment->kind != SEGMENT_PREPARE;
   int chunk = microbatch ? segment->chunk : -1;
   buffer->first = at->now < buffer->first ? at->now : buffer->first;
   buffer->last = at->now > buffer->last ? at->now : buffer->last;

@@ -10,7 +10,7 @@
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 8, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_VERSION = 9, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
   const char *name;
@@ -282,7 +282,16 @@ typedef struct {     // what the host reads after it: whole, and the same on eve
   Place place;
 } PlanOutput;
 
-typedef enum { SEGMENT_ALL, SEGMENT_FORWARD, SEGMENT_BACKWARD, SEGMENT_WEIGHTS, SEGMENT_APPLY } SegmentKind;
+// PREPARE: once, before the microbatches; APPLY: once, after them.
+typedef enum {
+  SEGMENT_ALL,
+  SEGMENT_FORWARD,
+  SEGMENT_BACKWARD,
+  SEGMENT_WEIGHTS,
+  SEGMENT_APPLY,
+  SEGMENT_PREPARE,
+  SEGMENT_KIND_COUNT
+} SegmentKind;
 
 typedef struct {
   const char *name;
@@ -322,6 +331,7 @@ typedef struct {  // call_count 0: the plan does not have this program
   double flops;             // model arithmetic of one run
   int value_count;          // at most PLAN_MAX_VALUES
   PlanValue *values;        // the largest, the largest first: for messages
+  const char *missing;      // why the plan does not have it, where the text could not be compiled to it; else NULL
 } PlanProgram;
 
 typedef struct {  // what the recipe says about a run, resolved

@@ -75,6 +75,9 @@ bool check_place(PlanCheck *v, Place place, Extent extent, int64_t bytes) {
   }
   v->range[0] = low;
   v->range[1] = high;
+  if (v->seen) {
+    v->seen(v->context, &place, low, high, bytes);
+  }
   if (!flights_hold(v, &place, low, high)) {
     return false;
   }

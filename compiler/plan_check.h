@@ -22,8 +22,10 @@ typedef struct {
   const Instruction *instruction;  // at hand, or NULL
   ARRAY(Flight) flights;           // before it, in its segment
   int64_t range[2];                // bytes of the place that was checked last, in its arena
-  const char *what;                // the thing at hand
-  const char *why;                 // the first thing wrong
+  void (*seen)(void *context, const Place *place, int64_t low, int64_t high, int64_t bytes);  // of each place, or NULL
+  void *context;
+  const char *what;  // the thing at hand
+  const char *why;   // the first thing wrong
 } PlanCheck;
 
 bool check_fail(PlanCheck *v, const char *why);  // false
@@ -34,6 +36,9 @@ typedef struct {
 } Extent;
 
 void extent_add(Extent *extent, int64_t size, int64_t stride);
+
+// plan_verify.c: one instruction by itself; false: v->why.
+bool check_instruction(PlanCheck *v, const Instruction *instruction);
 
 // Elements [first, last] of `bytes` bytes each at a place, in every slot and lane, on every rank.
 bool check_place(PlanCheck *v, Place place, Extent extent, int64_t bytes);
@@ -51,6 +56,10 @@ bool check_base(PlanCheck *v, const Place *place);
 
 // Whether two places may be the same memory in one call on one rank. Both have passed check_place.
 bool places_meet(const PlanCheck *v, const Place *a, int64_t a_bytes, const Place *b, int64_t b_bytes);
+
+// plan_set_owners.c: what a program leaves in a tensor of several stages is on each of them what its owner has written
+// last: NULL, or a sentence. Of plans that fit together otherwise.
+const char *owners_agree(Arena *arena, const PlanSet *set, ProgramKind program);
 
 bool check_term(PlanCheck *v, int term);
 bool check_sizes(PlanCheck *v, const int64_t *size, int count);  // at least 1

@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "base/map.h"
+#include "compiler/plan_check.h"
 #include "compiler/plan_verify.h"
 
 typedef struct {  // the messages of one segment
@@ -321,6 +322,8 @@ const char *plan_set_verify(Arena *arena, const PlanSet *set) {
   }
   for (int p = 0; good && p < PROGRAM_COUNT; p++) {
     good = inputs_agree(&v, (ProgramKind)p) && program_runs(&v, (ProgramKind)p);
+    const char *why = good ? owners_agree(arena, set, (ProgramKind)p) : NULL;
+    good = good && (!why || fail(&v, why));
   }
   return v.why;
 }

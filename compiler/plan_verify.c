@@ -273,7 +273,7 @@ static bool span_holds(const Plan *plan, Span span) {
                              span.end <= plan->sources[span.file].length);
 }
 
-static bool instruction_holds(PlanCheck *v, const Instruction *instruction) {
+bool check_instruction(PlanCheck *v, const Instruction *instruction) {
   v->what = instruction->name ? instruction->name : instruction_kind_name(instruction->kind);
   if (!span_holds(v->plan, instruction->span) || !span_holds(v->plan, instruction->rule)) {
     return check_fail(v, "points at text that is not there");
@@ -400,6 +400,9 @@ static bool program_holds(PlanCheck *v, const PlanProgram *program) {
   for (int i = 0; i < program->output_count; i++) {
     const PlanOutput *output = &program->outputs[i];
     v->what = output->name;
+    if (output->place.arena != ARENA_HOST) {
+      return check_fail(v, "is an output, and not where the host reads it");
+    }
     if (!check_sizes(v, output->size, output->axis_count) ||
         !check_strided(v, output->place, output->type, output->axis_count, output->size, output->stride)) {
       return false;
@@ -438,7 +441,7 @@ static bool segments_hold(PlanCheck *v) {
     }
     for (int i = 0; i < segment->count; i++) {
       v->instruction = &segment->instructions[i];
-      if (!instruction_holds(v, v->instruction)) {
+      if (!check_instruction(v, v->instruction)) {
         return false;
       }
     }

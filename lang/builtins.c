@@ -1,6 +1,7 @@
 // builtins.c: the functions that the language itself has. One table at the end lists them.
 #include <string.h>
 
+#include "base/mix.h"
 #include "lang/elaborate.h"
 
 #define BUILTIN(name) static Object name(Elaborator *e, const Ast *ast, Arguments *arguments)
@@ -249,22 +250,27 @@ BUILTIN(builtin_concat) {
     return object_poison();
   }
   int64_t size = 0;
+  bool cut = cut_in_microbatches(e, joined);
   Shape first = graph_shape(e->graph, parts.at[0]);
   shape_remove(&first, axes.axis[0]);
   for (int i = 0; i < parts.count; i++) {
     Shape rest = graph_shape(e->graph, parts.at[i]);
     shape_remove(&rest, axes.axis[i]);
-    size += axis_size(e, axes.axis[i]);
+    size += axis_count(e, axes.axis[i]);
+    cut = cut || cut_in_microbatches(e, axes.axis[i]);
     if (!shape_same_set(&rest, &first) || shape_has(&rest, joined)) {
       diag_error(e->diag, E022, list->kids[2 * i]->span, "the joined values have other axes %s and %s",
                  axes_text(e, &first), axes_text(e, &rest));
       return object_poison();
     }
   }
-  if (size != axis_size(e, joined)) {
+  if (size != axis_count(e, joined)) {
     diag_error(e->diag, E024, ast->span, "the parts have %lld positions together, axis '%s' has %lld", (long long)size,
-               axis_name(e, joined), (long long)axis_size(e, joined));
+               axis_name(e, joined), (long long)axis_count(e, joined));
     return object_poison();
+  }
+  if (cut) {
+    return needs_whole_batch(e, joined, ast->span);
   }
   e->graph->span = ast->span;
   NodeInit init = {NODE_INIT, .axes = axes, .axis2 = joined};
@@ -316,15 +322,15 @@ BUILTIN(builtin_draw) {
     return object_poison();
   }
   bool normal = strcmp(ast->name, "draw_normal") == 0;
-  uint64_t key = map_hash(e->spec->run.seed, 0x6d646c);
+  uint64_t key = mix_word(e->spec->run.seed, 0x6d646c);
   Name salted = name_format(e->names, "%s%s%s@%d", stream, e->frame->variable ? "." : "",
                             e->frame->variable ? e->frame->variable : "", (int)normal);
   for (const char *c = salted; *c; c++) {
-    key = map_hash(key, (unsigned char)*c);
+    key = mix_word(key, (unsigned char)*c);
   }
-  int64_t drawn = map_get_or(&e->draws, key, 0);  // a second draw of the same name is another stream
-  map_put(&e->draws, key, drawn + 1);
-  key = map_hash(key, (uint64_t)drawn);
+  int64_t drawn = map_get_or(&e->draws, map_key(salted), 0);  // a second draw of the same name is another stream
+  map_put(&e->draws, map_key(salted), drawn + 1);
+  key = mix_word(key, (uint64_t)drawn);
   NodeInit init = {NODE_INIT, .axes = axes, .integer = (int64_t)key, .text = salted};
   return object_value(graph_add1(e->graph, normal ? OP_NORMAL : OP_UNIFORM, init, step_value(e)), ast->span);
 }

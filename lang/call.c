@@ -16,7 +16,7 @@ static bool add_axis(Elaborator *e, Shape *shape, Object *object, const Ast *ast
 }
 
 static bool word_argument(Name name) {
-  return strcmp(name, "name") == 0 || strcmp(name, "share") == 0 || strcmp(name, "tokenizer") == 0;
+  return strcmp(name, "name") == 0 || strcmp(name, "tokenizer") == 0;
 }
 
 static void collect_axis(Elaborator *e, const Ast *argument, Shape *shape, Arguments *arguments) {
@@ -113,11 +113,7 @@ static bool bind_named(Elaborator *e, const Ast *function, const Arguments *argu
   bool good = true;
   for (int i = 0; i < arguments->named_count; i++) {
     Name name = arguments->names[i];
-    if (strcmp(name, "name") == 0) {
-      continue;
-    }
-    if (strcmp(name, "share") == 0) {  // seen by every parameter made inside
-      frame_set(e, frame, name, arguments->named[i]);
+    if (strcmp(name, "name") == 0 || strcmp(name, "share") == 0) {
       continue;
     }
     int found = -1;
@@ -224,6 +220,23 @@ static Name call_part(Elaborator *e, const Arguments *arguments) {
   return e->frame->variable;
 }
 
+static bool asks_to_share(Elaborator *e, const Arguments *arguments) {
+  for (int i = 0; i < arguments->named_count; i++) {
+    const Object *given = &arguments->named[i];
+    if (strcmp(arguments->names[i], "share") != 0) {
+      continue;
+    }
+    if (given->kind == OBJECT_BOOL) {
+      return given->number != 0;
+    }
+    if (given->kind != OBJECT_POISON) {
+      diag_error(e->diag, E030, arguments->named_ast[i]->span, "`share` is true or false, found %s",
+                 object_describe(e, given));
+    }
+  }
+  return false;
+}
+
 // A composite's tensors become parameters of its region, so that nothing else flows in.
 static void isolate(Elaborator *e, Frame *frame, ValueList *outer, RegionId region) {
   for (int i = 0; i < frame->objects.count; i++) {
@@ -274,14 +287,15 @@ Object call_function(Elaborator *e, const Ast *function, Arguments *arguments, N
     return object_poison();
   }
   bool composite = (function->flags & AST_COMPOSITE) != 0;
-  Name prefix = e->frame->prefix;
-  if (part) {
-    prefix = prefix[0] ? name_format(e->names, "%s.%s", prefix, part) : part;
-  }
+  Name prefix = part ? path_join_name(e, e->frame->prefix, part) : e->frame->prefix;
+  bool share = asks_to_share(e, arguments);
+  Name parameters = share ? e->frame->shared : e->frame->parameters;
   ScopeId scope = e->graph->scope;
   e->graph->scope = graph_scope(e->graph, scope, function->name, prefix, -1);
   e->graph->scopes.at[e->graph->scope].call = span;
   Frame *frame = frame_push(e, composite ? FRAME_COMPOSITE : FRAME_FUNCTION, function, prefix);
+  frame->parameters = frame->shared = part ? path_join_name(e, parameters, part) : parameters;
+  frame->share = share || frame->caller->share;
   frame->call = span;
   Object result = object_poison();
   if (bind_formals(e, function, arguments, frame, span)) {

@@ -10,7 +10,7 @@ Frame *frame_push(Elaborator *e, FrameKind kind, const Ast *function, Name prefi
   frame->kind = kind;
   frame->caller = e->frame;
   frame->function = function;
-  frame->prefix = prefix;
+  frame->prefix = frame->parameters = frame->shared = prefix;
   frame->variables = map_create(e->arena);
   frame->result.kind = OBJECT_NOTHING;
   e->frame = frame;
@@ -22,7 +22,7 @@ void frame_pop(Elaborator *e) {
 }
 
 ValueId leaf(Elaborator *e, Op op, Name name, ElementType type, AxisId bound, Shape shape, Role role) {
-  int64_t known = map_get_or(&e->leaves, map_key(name) * 64 + (uint64_t)op, -1);
+  int64_t known = map_get_bytes_or(&e->leaves, MAP_KEY(map_key(name), (uint64_t)op), -1);
   if (known >= 0) {
     return (ValueId)known;
   }
@@ -35,7 +35,7 @@ ValueId leaf(Elaborator *e, Op op, Name name, ElementType type, AxisId bound, Sh
   ValueId value = graph_add0(e->graph, op, init);
   e->graph->region = region;
   e->graph->role = before;
-  map_put(&e->leaves, map_key(name) * 64 + (uint64_t)op, value);
+  map_put_bytes(&e->leaves, MAP_KEY(map_key(name), (uint64_t)op), value);
   return value;
 }
 
@@ -59,6 +59,17 @@ static void run_input(Elaborator *e, const Ast *ast) {
   frame_set(e, e->frame, ast->name, object);
 }
 
+static const Node *find_assign(const Graph *graph, ValueId state) {
+  const NodeList *nodes = &graph->regions.at[0].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    if (node->op == OP_ASSIGN && node->operands[0] == state) {
+      return node;
+    }
+  }
+  return NULL;
+}
+
 static void assign_state(Elaborator *e, const Ast *target, Object *old, Object value) {
   ValueId state = old->value, tensor;
   Shape shape = graph_shape(e->graph, state);
@@ -71,8 +82,16 @@ static void assign_state(Elaborator *e, const Ast *target, Object *old, Object v
                axes_text(e, &shape), axes_text(e, &has));
     return;
   }
+  const Node *assigned = find_assign(e->graph, state);
+  if (assigned) {
+    Diagnostic *error = diag_error(e->diag, E035, target->span, "the state '%s' is assigned twice", target->name);
+    diag_related(e->diag, error, assigned->span, "the first time");
+    diag_help(e->diag, error, "it takes its new value after the step: assign that once");
+    return;
+  }
   RegionId region = e->graph->region;
   e->graph->region = 0;
+  e->graph->span = target->span;
   graph_op2(e->graph, OP_ASSIGN, state, tensor);
   e->graph->region = region;
 }
@@ -164,10 +183,13 @@ static void run_repeat(Elaborator *e, const Ast *ast) {
     return;
   }
   Name word = count->kind == AST_NAME ? count->name : name_of(e->names, "repeat");
-  Name prefix = e->frame->prefix;
+  Name prefix = e->frame->prefix, parameters = e->frame->parameters, shared = e->frame->shared;
   ScopeId scope = e->graph->scope;
+  e->frame->shared = path_join_name(e, shared, word);
   for (int64_t i = 0; i < (int64_t)number && !e->exhausted && !e->frame->returned; i++) {
-    e->frame->prefix = path_join_name(e, prefix, name_format(e->names, "%s.%lld", word, (long long)i));
+    Name round = name_format(e->names, "%s.%lld", word, (long long)i);
+    e->frame->prefix = path_join_name(e, prefix, round);
+    e->frame->parameters = path_join_name(e, parameters, round);
     e->graph->scope = graph_scope(e->graph, scope, word, e->frame->prefix, i);
     if (ast->kids[1]) {
       frame_set(e, e->frame, ast->kids[1]->name, object_number((double)i, true, ast->kids[1]->span));
@@ -179,6 +201,8 @@ static void run_repeat(Elaborator *e, const Ast *ast) {
     }
   }
   e->frame->prefix = prefix;
+  e->frame->parameters = parameters;
+  e->frame->shared = shared;
   e->graph->scope = scope;
 }
 
@@ -352,6 +376,8 @@ Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, 
                     .training = program == PROGRAM_TRAIN,
                     .step = -1};
   e->leaves = map_create(arena);
+  e->tensors = map_create(arena);
+  e->rounds = map_create(arena);
   e->draws = map_create(arena);
   e->graph = graph_create(arena, names, diag, model->name);
   e->graph->slots = program == PROGRAM_TRAIN ? spec->microbatches : 1;

@@ -52,11 +52,14 @@ struct Frame {
   Frame *caller;
   const Ast *function;  // NULL for the model
   Span call;            // in the text of the caller
-  Name prefix;          // path of parameters made here
+  Name prefix;          // path of what is made here
+  Name parameters;      // path of parameters: without the rounds of repeats around a shared call
+  Name shared;          // the same for shared calls made here: without the rounds of this frame's own repeats
   Name variable;        // what is being assigned, names calls
   Map variables;        // Name to index into objects
   ARRAY(Object) objects;
   ARRAY(Name) declared;  // for did-you-mean
+  bool share;            // parameters made inside may be those of another call
   bool returned;
   Object result;
   const Persistent *made;  // FRAME_INITIALISER: the parameter
@@ -85,8 +88,10 @@ typedef struct Elaborator {
   bool one_microbatch;  // sizes are those of one microbatch, not of the whole batch
   ValueId step;         // the int scalar, or -1 before its first use
   ARRAY(Initialiser) initialisers;
-  Map draws;   // how often a stream of random numbers was drawn from
-  Map leaves;  // Name of an input or persistent to its value
+  Map draws;    // how often a stream of random numbers was drawn from
+  Map leaves;   // name and op of an input or persistent to its value
+  Map tensors;  // name of a persistent tensor to its index
+  Map rounds;   // the same for the names that shared ones would have, did not all rounds of a repeat share them
   // while an update is elaborated
   struct UpdateContext *update;
 } Elaborator;
@@ -150,7 +155,10 @@ void builtin_names(const char *const **names, int *count);
 bool builtin_takes_text(Name name);  // called with NULL arguments: it reads the syntax itself
 
 // sizes.c
-bool already_declared(Elaborator *e, const Ast *ast);  // reports it; false for the same statement in a repeat
+bool already_declared(Elaborator *e, const Ast *ast);        // reports it; false for the same statement in a repeat
+bool cut_in_microbatches(const Elaborator *e, AxisId axis);  // the batch, and what is made from it
+// Reports E037: of such an axis, something takes positions or a number of them that one microbatch does not have.
+Object needs_whole_batch(Elaborator *e, AxisId axis, Span span);
 void run_axis(Elaborator *e, const Ast *ast);
 void run_const(Elaborator *e, const Ast *ast);
 

@@ -21,7 +21,7 @@ static bool fresh_axis(Elaborator *e, Name name, Span span, Object *out) {
     return true;
   }
   Axis like = e->graph->axes.at[axis];
-  AxisId made = graph_axis(e->graph, name_format(e->names, "%s'", like.name), like.size);
+  AxisId made = graph_axis(e->graph, name_format(e->names, "%s'", like.written), like.size);
   e->graph->axes.at[made].global = like.global;
   *out = object_axis(made, span);
   return true;
@@ -237,19 +237,6 @@ static Object evaluate_take(Elaborator *e, Object x, Object index, Span span) {
   return object_value(graph_add2(e->graph, OP_TAKE, init, x.value, index.value), span);
 }
 
-// Of an axis that microbatches cut, an operation takes positions or a number of them that one microbatch does not have.
-static Object needs_whole_batch(Elaborator *e, AxisId axis, Span span) {
-  Diagnostic *error =
-      diag_error(e->diag, E037, span, "with %d microbatches no operation sees the whole batch, as this would have to",
-                 e->spec->microbatches);
-  diag_label(e->diag, error, "a microbatch has %lld of the %lld positions of '%s'", (long long)axis_size(e, axis),
-             (long long)axis_count(e, axis), axis_name(e, axis));
-  diag_help(e->diag, error,
-            "use microbatches = 1, or let samples that belong together lie side by side: "
-            "`axis group = batch / 4, member = 4;` and `x[batch -> (group, member)]`");
-  return object_poison();
-}
-
 // As text sees them: of the whole batch.
 static int64_t positions_of(const Elaborator *e, const Shape *axes) {
   int64_t count = 1;
@@ -262,7 +249,7 @@ static int64_t positions_of(const Elaborator *e, const Shape *axes) {
 // The first of these axes that microbatches cut, or -1.
 static AxisId cut_axis(const Elaborator *e, const Shape *axes) {
   for (int i = 0; i < axes->count; i++) {
-    if (axis_count(e, axes->axis[i]) != axis_size(e, axes->axis[i])) {
+    if (cut_in_microbatches(e, axes->axis[i])) {
       return axes->axis[i];
     }
   }
@@ -290,7 +277,7 @@ static Object evaluate_slice(Elaborator *e, Object x, const Ast *slice) {
                axis_name(e, axis), (long long)size);
     return object_poison();
   }
-  if (size != axis_size(e, axis)) {
+  if (cut_in_microbatches(e, axis)) {
     return needs_whole_batch(e, axis, slice->span);
   }
   if (slice->kids[3]) {
@@ -303,10 +290,13 @@ static Object evaluate_slice(Elaborator *e, Object x, const Ast *slice) {
               to - from);
     return object_poison();
   }
-  if (to_axis >= 0 && axis_size(e, to_axis) != (int64_t)(to - from)) {
+  if (to_axis >= 0 && axis_count(e, to_axis) != (int64_t)(to - from)) {
     diag_error(e->diag, E024, slice->kids[3]->span, "axis '%s' has size %lld, the slice has %lld positions",
-               axis_name(e, to_axis), (long long)axis_size(e, to_axis), (long long)(to - from));
+               axis_name(e, to_axis), (long long)axis_count(e, to_axis), (long long)(to - from));
     return object_poison();
+  }
+  if (to_axis >= 0 && cut_in_microbatches(e, to_axis)) {
+    return needs_whole_batch(e, to_axis, slice->span);
   }
   Shape shape = graph_shape(e->graph, x.value);
   if (to_axis >= 0 && to_axis != axis && shape_has(&shape, to_axis)) {
@@ -407,9 +397,9 @@ static Object evaluate_as(Elaborator *e, const Ast *ast) {
   double number;
   bool integer;
   if (type == TYPE_INDEX && object_size(&x, e, &number, &integer) &&
-      (!integer || number < 0 || number >= (double)axis_size(e, bound))) {
+      (!integer || number < 0 || number >= (double)axis_count(e, bound))) {
     diag_error(e->diag, E025, ast->span, "%g is not a position of axis '%s' of size %lld", number, axis_name(e, bound),
-               (long long)axis_size(e, bound));
+               (long long)axis_count(e, bound));
     return object_poison();
   }
   if (type == TYPE_INT && object_size(&x, e, &number, &integer)) {
@@ -431,19 +421,19 @@ static Object evaluate_as(Elaborator *e, const Ast *ast) {
   }
   const Node *position = graph_producer(e->graph, value);
   if (type == TYPE_INDEX && position && position->op == OP_POSITION &&
-      axis_size(e, position->axis) > axis_size(e, bound)) {
+      axis_count(e, position->axis) > axis_count(e, bound)) {
     diag_error(e->diag, E025, ast->span,
                "the positions of axis '%s' of size %lld are not all positions of axis '%s' of size %lld",
-               axis_name(e, position->axis), (long long)axis_size(e, position->axis), axis_name(e, bound),
-               (long long)axis_size(e, bound));
+               axis_name(e, position->axis), (long long)axis_count(e, position->axis), axis_name(e, bound),
+               (long long)axis_count(e, bound));
     return object_poison();
   }
   const Node *maker = graph_producer(e->graph, value);
-  if (type == TYPE_INDEX && maker && maker->op == OP_POSITION && axis_size(e, maker->axis) > axis_size(e, bound)) {
+  if (type == TYPE_INDEX && maker && maker->op == OP_POSITION && axis_count(e, maker->axis) > axis_count(e, bound)) {
     Diagnostic *error = diag_error(e->diag, E025, ast->span, "positions of axis '%s' do not all index axis '%s'",
                                    axis_name(e, maker->axis), axis_name(e, bound));
-    diag_label(e->diag, error, "%lld positions, %lld places", (long long)axis_size(e, maker->axis),
-               (long long)axis_size(e, bound));
+    diag_label(e->diag, error, "%lld positions, %lld places", (long long)axis_count(e, maker->axis),
+               (long long)axis_count(e, bound));
     return object_poison();
   }
   if (type == TYPE_INDEX) {

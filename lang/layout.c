@@ -140,6 +140,9 @@ static void check_layout(Layout *l) {
       read_settings(l, setting);
     }
   }
+  if (l->sized && l->spec->asked_microbatches > 0) {
+    l->microbatches = l->spec->asked_microbatches;
+  }
   layout_check_mesh(l);
   layout_check_rules(l);
   layout_check_schedule(l);

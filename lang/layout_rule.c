@@ -129,18 +129,51 @@ static const Targets *read_targets(Layout *l, const Ast *right) {
 
 // ---- The left side
 
+// The first function that declares an axis of this bare name, or NULL.
+static Name owner_of(const Layout *l, Name name) {
+  Name bare = layout_axis(l, name);
+  for (int i = 0; i < l->reach->axes.count; i++) {
+    if (l->reach->axes.at[i].ast->name == bare && l->reach->axes.at[i].function) {
+      return l->reach->axes.at[i].function;
+    }
+  }
+  return NULL;
+}
+
+static void of_functions(Layout *l, const Ast *phrase, Name name, Name function) {
+  Arena *arena = l->unit->arena;
+  Name bare = layout_axis(l, name), last = NULL;
+  const char *marks = name + strlen(bare), *full = "";
+  for (int i = 0; i < l->reach->axes.count; i++) {
+    const ReachAxis *axis = &l->reach->axes.at[i];
+    if (axis->ast->name == bare && axis->function && axis->function != last) {
+      full =
+          arena_format(arena, "%s%s`%s%s -> MESH;`", full, last ? " or " : "", reach_axis_name(l->reach, axis), marks);
+      last = axis->function;
+    }
+  }
+  Diagnostic *error = diag_error(l->unit->diag, E041, phrase->span,
+                                 "'%s' is an axis of the function '%s', not of the model", name, function);
+  diag_help(l->unit->diag, error, "name the function too: %s", full);
+}
+
 static void unknown_left(Layout *l, const Ast *phrase, Name name) {
   enum { MOST = 512 };
   const char *candidates[MOST];
   int count = 0;
   for (int i = 0; i < l->reach->axes.count && count < MOST - LAYOUT_STORED; i++) {
-    candidates[count++] = l->reach->axes.at[i]->name;
+    candidates[count++] = reach_axis_name(l->reach, &l->reach->axes.at[i]);
   }
   memcpy(candidates + count, layout_stored, sizeof *layout_stored * LAYOUT_STORED);
   count += LAYOUT_STORED;
   if (!name) {
     Diagnostic *error = diag_error(l->unit->diag, E041, phrase->span, "the left side of a rule is a list of axes");
     diag_help(l->unit->diag, error, "write `kv_heads, ffn -> tp;` or `@label: seq -> tp;`");
+    return;
+  }
+  Name function = owner_of(l, name);
+  if (function) {
+    of_functions(l, phrase, name, function);
     return;
   }
   bool scope = reach_selector(l->reach, name);
@@ -244,11 +277,13 @@ static void read_left(Layout *l, const Ast *setting, const Ast *phrase, const Ru
   Name name = layout_word(phrase);
   RuleKind stored = stored_kind(name);
   Name like = name && stored == RULE_COMPUTE ? layout_axis(l, name) : NULL;
-  if (stored == RULE_COMPUTE && (!like || !reach_axis(l->reach, like))) {
+  bool known = like && (reach_axis(l->reach, like) || owner_of(l, like));
+  bool repeated = known && reach_has(&l->reach->repeats, like);
+  if (stored == RULE_COMPUTE && !repeated && (!like || !reach_axis(l->reach, like))) {
     unknown_left(l, phrase, name);
     return;
   }
-  if (stored == RULE_COMPUTE && reach_has(&l->reach->repeats, like)) {
+  if (repeated) {
     if (right->count && !right->wrong) {
       add_pipeline(l, setting, phrase, right);
     }
@@ -269,7 +304,9 @@ static void read_left(Layout *l, const Ast *setting, const Ast *phrase, const Ru
     LayoutRule rule = {.kind = stored != RULE_COMPUTE ? stored : scope->kind,
                        .scope = scope->selector,
                        .axis = stored != RULE_COMPUTE ? NULL : name,
-                       .span = setting->span};
+                       .sized = layout_size(l, layout_axis(l, name)) > 0,
+                       .span = setting->span,
+                       .left = phrase->span};
     if (!check_forms(l, right, rule.kind != RULE_COMPUTE, name)) {
       return;
     }
@@ -299,12 +336,13 @@ static const char *rule_subject(const Layout *l, const LayoutRule *rule) {
 }
 
 // A second rule for the same thing and mesh axis has no effect there.
-static void warn_twice(Layout *l, const LayoutRule *first, const LayoutRule *second) {
+static void warn_twice(Layout *l, const LayoutRule *first, LayoutRule *second) {
   bool same = first->kind == second->kind && first->scope == second->scope && first->axis == second->axis;
   bool meet = (first->mesh & second->mesh) || !first->axis || !first->mesh || !second->mesh;
   bool again = first->mesh == second->mesh && first->zigzag == second->zigzag && first->ring == second->ring &&
                first->padded == second->padded;
   if (same && meet) {
+    second->again = true;
     Diagnostic *warning = diag_warning(
         l->unit->diag, E042, second->span,
         again ? "%s is mapped so already" : "%s is mapped twice, and the first rule holds", rule_subject(l, first));
@@ -319,7 +357,7 @@ static void warn_twice(Layout *l, const LayoutRule *first, const LayoutRule *sec
 
 void layout_check_rules(Layout *l) {
   for (int i = 0; i < l->rules.count; i++) {
-    const LayoutRule *rule = &l->rules.at[i];
+    LayoutRule *rule = &l->rules.at[i];
     if (l->pipeline.axis && rule->mesh >> l->pipeline.mesh & 1) {
       Diagnostic *error = diag_error(l->unit->diag, E042, rule->span,
                                      "the stages of the pipeline are along '%s', so nothing else can be split over it",

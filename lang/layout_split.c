@@ -36,6 +36,9 @@ static bool known_name(const Layout *l, Name name, int depth, double *number) {
   if (given) {
     return known_number(l, given, depth + 1, number);
   }
+  if (axis && strchr(name, '.')) {  // names inside are those of a function
+    return axis->kids[0] && setting_constant(axis->kids[0], number);
+  }
   if (axis && axis->kids[1]) {
     return known_name(l, axis->kids[1]->name, depth + 1, number);
   }

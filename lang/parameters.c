@@ -20,20 +20,51 @@ static bool constant_number(const Ast *ast, double *number) {
   return false;
 }
 
-static bool shared(Elaborator *e) {
-  for (const Frame *frame = e->frame; frame; frame = frame->caller) {
-    Object *share = frame_find((Frame *)frame, name_of(e->names, "share"));
-    if (share && share->kind == OBJECT_BOOL && share->number != 0) {
-      return true;
-    }
+static const Persistent *find_tensor(const Elaborator *e, const Map *map, Name name) {
+  int64_t known = map_get_or(map, map_key(name), -1);
+  return known < 0 ? NULL : &e->graph->persistent.at[known];
+}
+
+// What a parameter would be called if its call did not share it among the rounds of the repeats around it.
+static Name name_in_round(Elaborator *e, Name name) {
+  const Frame *frame = e->frame;
+  return frame->prefix == frame->parameters ? name
+                                            : path_join_name(e, frame->prefix, name + strlen(frame->parameters) + 1);
+}
+
+// Parameters of one path that one call makes for a round of a repeat and another for all rounds.
+static Object half_shared(Elaborator *e, const Persistent *old, const Persistent *fresh) {
+  Diagnostic *error = diag_error(e->diag, E012, fresh->span,
+                                 "one of two calls would share '%s' among the rounds of a repeat, the other would not",
+                                 e->frame->share ? fresh->name : old->name);
+  diag_related(e->diag, error, old->span, "the first");
+  diag_help(e->diag, error, "write `share = true` in both, or give one of them a name of its own: `name = ...`");
+  return object_poison();
+}
+
+// "[embed = 8, ffn = 32]"
+static const char *sizes_text(const Elaborator *e, const Shape *shape) {
+  const char *text = "";
+  for (int i = 0; i < shape->count; i++) {
+    text = arena_format(e->arena, "%s%s%s = %lld", text, i ? ", " : "", axis_name(e, shape->axis[i]),
+                        (long long)axis_size(e, shape->axis[i]));
   }
-  return false;
+  return arena_format(e->arena, "[%s]", text);
 }
 
 static Object reuse(Elaborator *e, const Persistent *old, const Persistent *fresh, Op op) {
   bool same = shape_same_set(&old->shape, &fresh->shape);
-  if (shared(e) && same) {
-    return object_value(leaf(e, op, old->name, old->type, -1, old->shape, old->role), fresh->span);
+  if (e->frame->share && same) {
+    Object object = object_value(leaf(e, op, old->name, old->type, -1, old->shape, old->role), fresh->span);
+    object.state = old->role == ROLE_STATE;
+    return object;
+  }
+  if (e->frame->share) {
+    Diagnostic *error = diag_error(e->diag, E012, fresh->span, "'%s' cannot be shared: it has axes %s, and here %s",
+                                   fresh->name, sizes_text(e, &old->shape), sizes_text(e, &fresh->shape));
+    diag_related(e->diag, error, old->span, "the first");
+    diag_help(e->diag, error, "give one of the calls a name of its own: `name = ...`");
+    return object_poison();
   }
   Diagnostic *error = diag_error(e->diag, E012, fresh->span, "two parameters would be called '%s'", fresh->name);
   diag_related(e->diag, error, old->span, "the first");
@@ -45,19 +76,27 @@ static Object reuse(Elaborator *e, const Persistent *old, const Persistent *fres
 
 Object make_persistent(Elaborator *e, Persistent persistent, const Ast *random, const Ast *constant) {
   Op op = persistent.role == ROLE_PARAMETER ? OP_PARAM : OP_STATE;
-  int64_t known = map_get_or(&e->leaves, map_key(persistent.name) * 64 + 63, -1);
-  if (known >= 0) {
-    return reuse(e, &e->graph->persistent.at[known], &persistent, op);
+  const Persistent *known = find_tensor(e, &e->tensors, persistent.name);
+  Name round = name_in_round(e, persistent.name);
+  const Persistent *other = find_tensor(e, round != persistent.name ? &e->tensors : &e->rounds, round);
+  if (other) {
+    return half_shared(e, other, &persistent);
+  }
+  int64_t index = known ? known - e->graph->persistent.at : e->graph->persistent.count;
+  if (round != persistent.name) {
+    map_put(&e->rounds, map_key(round), index);
+  }
+  if (known) {
+    return reuse(e, known, &persistent, op);
   }
   persistent.scope = e->graph->scope;
   persistent.group = -1;
-  int index = e->graph->persistent.count;
   constant_number(constant, &persistent.initial);
-  map_put(&e->leaves, map_key(persistent.name) * 64 + 63, index);
+  map_put(&e->tensors, map_key(persistent.name), index);
   e->graph->span = persistent.span;
   persistent.value = leaf(e, op, persistent.name, TYPE_REAL, -1, persistent.shape, persistent.role);
   array_push(e->arena, &e->graph->persistent, persistent);
-  array_push(e->arena, &e->initialisers, (Initialiser){index, random, constant, e->frame});
+  array_push(e->arena, &e->initialisers, (Initialiser){(int)index, random, constant, e->frame});
   Object object = object_value(persistent.value, persistent.span);
   object.state = persistent.role == ROLE_STATE;
   return object;
@@ -73,7 +112,7 @@ bool in_composite(const Elaborator *e) {
 }
 
 void run_param(Elaborator *e, const Ast *ast) {
-  Persistent made = {.name = path_join_name(e, e->frame->prefix, ast->name),
+  Persistent made = {.name = path_join_name(e, e->frame->parameters, ast->name),
                      .role = ROLE_PARAMETER,
                      .type = TYPE_REAL,
                      .span = span_of_user(e, ast->span),
@@ -125,7 +164,7 @@ void run_state(Elaborator *e, const Ast *ast) {
     diag_error(e->diag, E035, ast->span, "no state inside a composite");
     return;
   }
-  Persistent made = {.name = path_join_name(e, e->frame->prefix, ast->name),
+  Persistent made = {.name = path_join_name(e, e->frame->parameters, ast->name),
                      .role = ROLE_STATE,
                      .type = TYPE_REAL,
                      .span = ast->span,

@@ -23,10 +23,17 @@ static void add(const Reach *reach, NameArray *names, Name name) {
   }
 }
 
+Name reach_axis_name(const Reach *reach, const ReachAxis *axis) {
+  return axis->function ? name_format(reach->unit->names, "%s.%s", axis->function, axis->ast->name) : axis->ast->name;
+}
+
 const Ast *reach_axis(const Reach *reach, Name name) {
+  const char *dot = strchr(name, '.');
+  Name function = dot ? name_of_bytes(reach->unit->names, name, (size_t)(dot - name)) : NULL;
+  Name axis = dot ? name_of(reach->unit->names, dot + 1) : name;
   for (int i = 0; i < reach->axes.count; i++) {
-    if (reach->axes.at[i]->name == name) {
-      return reach->axes.at[i];
+    if (reach->axes.at[i].ast->name == axis && reach->axes.at[i].function == function) {
+      return reach->axes.at[i].ast;
     }
   }
   return NULL;
@@ -43,7 +50,10 @@ static void visit(Reach *reach, Name name) {
     }
   }
   array_push(reach->unit->arena, &reach->declarations, declaration->ast);
+  Name function = reach->function;
+  reach->function = NULL;
   reach_from(reach, declaration->ast);
+  reach->function = function;
 }
 
 static void visit_argument(Reach *reach, const Ast *argument) {
@@ -56,7 +66,7 @@ static void visit_argument(Reach *reach, const Ast *argument) {
 static void visit_node(Reach *reach, const Ast *ast) {
   switch (ast->kind) {
     case AST_AXIS:
-      array_push(reach->unit->arena, &reach->axes, ast);
+      array_push(reach->unit->arena, &reach->axes, ((ReachAxis){ast, reach->function}));
       break;
     case AST_PARAM:
     case AST_STATE:
@@ -92,10 +102,15 @@ void reach_from(Reach *reach, const Ast *ast) {
   if (!ast) {
     return;
   }
+  Name function = reach->function;
+  if (ast->kind == AST_FUNCTION || ast->kind == AST_UPDATE) {
+    reach->function = ast->name;
+  }
   visit_node(reach, ast);
   for (int i = 0; i < ast->count; i++) {
     reach_from(reach, ast->kids[i]);
   }
+  reach->function = function;
 }
 
 // ---- Selectors

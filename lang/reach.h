@@ -10,20 +10,29 @@
 typedef ARRAY(Name) NameArray;
 
 typedef struct {
+  const Ast *ast;  // AST_AXIS
+  Name function;   // that declares it; NULL: the model, or nobody
+} ReachAxis;
+
+typedef struct {
   const Unit *unit;
+  Name function;                    // that is being walked, or NULL
   ARRAY(const Ast *) declarations;  // of code, in the order in which they were reached
-  ARRAY(const Ast *) axes;          // AST_AXIS: the model's, those of functions, and those outside of both
-  NameArray functions;              // called ones, the library's and composites included
-  NameArray repeats;                // axes and counts that are repeated over
-  NameArray parts;                  // what a path of a parameter can be made of: variables, `name = ...`, parameters
-  NameArray labels;                 // without @
+  ARRAY(ReachAxis) axes;
+  NameArray functions;  // called ones, the library's and composites included
+  NameArray repeats;    // axes and counts that are repeated over
+  NameArray parts;      // what a path of a parameter can be made of: variables, `name = ...`, parameters
+  NameArray labels;     // without @
 } Reach;
 
 // Adds everything that can be reached from this syntax tree; a declaration is walked once.
 void reach_from(Reach *reach, const Ast *ast);
 
 bool reach_has(const NameArray *names, Name name);
-const Ast *reach_axis(const Reach *reach, Name name);  // the first axis of this name, or NULL
+// The first axis of this name, or NULL: `ffn` of the model, or outside of models and functions; `mlp.hidden` of a
+// function.
+const Ast *reach_axis(const Reach *reach, Name name);
+Name reach_axis_name(const Reach *reach, const ReachAxis *axis);  // and back
 
 // Does a selector (see selector_matches) name something? It may still select nothing.
 bool reach_selector(const Reach *reach, Name selector);

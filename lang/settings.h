@@ -36,7 +36,10 @@ typedef struct {
   bool zigzag;    // `seq -> cp(zigzag)`: blocks c and 2n - 1 - c on rank c
   bool ring;      // `attention: key -> cp(ring)`: attention passes keys around instead of gathering them
   bool padded;    // `vocab -> tp(pad)`: may be cut unevenly
+  bool sized;     // the size of the axis follows from the text and was checked
+  bool again;     // another rule says the same already, which was reported
   Span span;      // of the rule
+  Span left;      // of the axis, or what is stored, on its left side
 } LayoutRule;
 
 typedef enum { SCHEDULE_GPIPE, SCHEDULE_ONE_F_ONE_B, SCHEDULE_INTERLEAVED, SCHEDULE_ZERO_BUBBLE } ScheduleKind;
@@ -73,7 +76,8 @@ typedef struct {
   ARRAY(LayoutRule) rules;  // in the order of the text; the pipeline's is not among them
   Pipeline pipeline;
   int microbatches;
-  ElementType real;  // in which numbers are computed: f32 or f64
+  int asked_microbatches;  // whatever the layout says; 0: what it says
+  ElementType real;        // in which numbers are computed: f32 or f64
   Formats formats;
   PlanRun run;
 } Spec;

@@ -85,6 +85,22 @@ static bool size_in_microbatch(Elaborator *e, const Ast *ast, int64_t global, in
   return true;
 }
 
+bool cut_in_microbatches(const Elaborator *e, AxisId axis) {
+  return e->graph->axes.at[axis].size != e->graph->axes.at[axis].global;
+}
+
+Object needs_whole_batch(Elaborator *e, AxisId axis, Span span) {
+  Diagnostic *error =
+      diag_error(e->diag, E037, span, "with %d microbatches no operation sees the whole batch, as this would have to",
+                 e->spec->microbatches);
+  diag_label(e->diag, error, "a microbatch has %lld of the %lld positions of '%s'", (long long)axis_size(e, axis),
+             (long long)axis_count(e, axis), axis_name(e, axis));
+  diag_help(e->diag, error,
+            "use microbatches = 1, or let samples that belong together lie side by side: "
+            "`axis group = batch / 4, member = 4;` and `x[batch -> (group, member)]`");
+  return object_poison();
+}
+
 void run_axis(Elaborator *e, const Ast *ast) {
   if (already_declared(e, ast)) {
     return;

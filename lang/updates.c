@@ -149,6 +149,17 @@ static ScopeId layer_of(const Graph *graph, ScopeId scope) {
   return layer;
 }
 
+// Is a parameter read, and its gradient made, on the one stage that updates it?
+static bool lies_in_one_stage(const struct UpdateContext *context, int index) {
+  const Stages *stages = context->stages;
+  int owner = stages->owner[index], gradient = stages_of_value(stages, context->gradient[index]);
+  bool one = gradient >= 0 && gradient % stages->stages == owner;
+  for (int s = 0; s < stages->stages; s++) {
+    one &= s == owner || !stage_in(stages->holders[index], s);
+  }
+  return one;
+}
+
 static PackKey key_of(Elaborator *e, int rule, const Persistent *parameter) {
   Mapping *mapping = e->update->mapping;
   AxisId axis[GRAPH_MAX_MESH];
@@ -158,9 +169,8 @@ static PackKey key_of(Elaborator *e, int rule, const Persistent *parameter) {
   key.state = mapping_flat(mapping, parameter, RULE_STATE, NULL);
   if (e->update->stages) {
     int index = (int)(parameter - e->graph->persistent.at);
-    uint64_t holders = e->update->stages->holders[index];
     key.stage = e->update->stages->owner[index];
-    if (holders & (holders - 1)) {  // used on several stages: there is no one arena that has its pieces
+    if (!lies_in_one_stage(e->update, index)) {  // there is no one arena that has its pieces
       key.param = key.grad = 0;
     }
   }
@@ -451,15 +461,15 @@ void assign_optimizer_groups(Elaborator *e) {
 
 // The step that the forward asked for may be gone, with a dropout that nothing used: then it is asked for again.
 static void forget_removed_step(Elaborator *e) {
-  uint64_t key = map_key(name_of(e->names, "step")) * 64 + OP_INPUT;
-  ValueId step = (ValueId)map_get_or(&e->leaves, key, -1);
+  const uint64_t key[] = {map_key(name_of(e->names, "step")), OP_INPUT};
+  ValueId step = (ValueId)map_get_bytes_or(&e->leaves, key, sizeof key, -1);
   const NodeList *nodes = &e->graph->regions.at[0].nodes;
   for (int i = 0; step >= 0 && i < nodes->count; i++) {
     if (nodes->at[i] == graph_value(e->graph, step)->node) {
       return;
     }
   }
-  map_put(&e->leaves, key, -1);
+  map_put_bytes(&e->leaves, key, sizeof key, -1);
 }
 
 // A step that is skipped keeps the model's state as well.
@@ -482,7 +492,7 @@ bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
   struct UpdateContext context = {.gradient = gradient,
                                   .totals = map_create(e->arena),
                                   .mapping = mapping_create(e->arena, e->graph, e->spec),
-                                  .stages = stages_find(e->arena, e->graph, e->spec)};
+                                  .stages = stages_find(e->arena, e->graph, e->spec, NULL)};
   e->update = &context;
   e->graph->role = ROLE_UPDATE;
   e->graph->region = 0;

@@ -237,6 +237,7 @@ MdlStatus mdl_diff(const MdlDiffOptions *options, bool *differ, MdlError *to) {
                             .words = options->words,
                             .word_count = options->word_count,
                             .step = options->step,
+                            .steps = options->steps > 0 ? options->steps : 1,
                             .all = options->all,
                             .exact = options->exact,
                             .data = options->data,

@@ -28,6 +28,10 @@ double diff_growth(double depth) {
   return 1 + log2(fmax(1, depth));
 }
 
+double diff_growth_of_runs(double steps) {
+  return fmin(4 * (1 + fmax(0, steps)), 5000);
+}
+
 double diff_largest(const DiffTensor *tensor) {
   double most = 0;
   for (int64_t i = 0; i < tensor->count; i++) {
@@ -69,7 +73,7 @@ static void show_first(const Diff *diff, const DiffTensor *a, const DiffTensor *
   FILE *out = diff->options->out;
   char left[32], right[32];
   const int digits = diff_eps(a->type, b->type) < 1e-10 ? 17 : 9;
-  fprintf(out, "%s and %s differ, first in\n", diff->label[0], diff->label[1]);
+  fprintf(out, "%s and %s differ%s, first in\n", diff->label[0], diff->label[1], diff->when);
   fprintf(out, "  %s%s%s\n", facts->what, *facts->line ? "  at " : "", facts->line);
   fprintf(out, "  error   %.2g of its largest element, %.3g; the budget is %.2g", error, scale, budget);
   if (budget > 0 && isfinite(error)) {
@@ -131,15 +135,57 @@ bool diff_tensors(Diff *diff, const DiffTensor *a, const DiffTensor *b, const Di
 
 void diff_other(Diff *diff, const char *name, const char *why) {
   diff->beyond++;
-  fprintf(diff->options->out, "%s and %s differ: %s %s\n", diff->label[0], diff->label[1], name, why);
+  fprintf(diff->options->out, "%s and %s differ%s: %s %s\n", diff->label[0], diff->label[1], diff->when, name, why);
+}
+
+void diff_odd(Diff *diff, const char *name, int side, int64_t rank) {
+  if (diff->beyond++ > 0 && !diff->options->all) {
+    return;
+  }
+  fprintf(diff->options->out,
+          "ranks of %s do not agree%s: %s is something else on rank %lld than on the first that has it\n",
+          diff->label[side], diff->when, name, (long long)rank);
+}
+
+void diff_heading(const Diff *diff, const char *what) {
+  if (diff->options->all) {
+    fprintf(diff->options->out, "-- %s\n", what);
+  }
+}
+
+void diff_name(DiffNames *names, const char *name) {
+  if (names->count < DIFF_NAMES_SHOWN) {
+    names->name[names->count] = name;
+  }
+  names->count++;
+}
+
+static void show_names(const Diff *diff, const DiffNames *names, const char *what) {
+  FILE *out = diff->options->out;
+  if (names->count == 0) {
+    return;
+  }
+  fprintf(out, "%d %s: ", names->count, what);
+  for (int i = 0; i < names->count && i < DIFF_NAMES_SHOWN; i++) {
+    fprintf(out, "%s%s", i ? ", " : "", names->name[i]);
+  }
+  fputs(names->count > DIFF_NAMES_SHOWN ? ", ...\n" : "\n", out);
 }
 
 void diff_end(const Diff *diff) {
   FILE *out = diff->options->out;
-  if (diff->missing > 0) {
-    fprintf(out, "%d value%s in one of them alone and not compared: %s%s\n", diff->missing,
-            diff->missing == 1 ? " is" : "s are", diff->missing_name, diff->missing == 1 ? "" : ", ...");
+  if (diff->not_trained && !diff->options->all) {
+    fputs("the plan that is trained, without outputs of values, gives the same loss, parameters and state\n", out);
   }
+  if (!diff->options->all) {
+    show_names(diff, &diff->more, "more differ");
+  }
+  for (int side = 0; side < 2; side++) {
+    char what[ERROR_MAX];
+    snprintf(what, sizeof what, "not compared, since %.900s alone has them", diff->label[side]);
+    show_names(diff, &diff->alone[side], what);
+  }
+  show_names(diff, &diff->unlike, "not compared, since their axes differ");
   if (diff->beyond > 0) {
     if (diff->options->all) {
       fprintf(out, "%d of %d values are beyond their error budgets\n", diff->beyond, diff->compared);
@@ -149,12 +195,15 @@ void diff_end(const Diff *diff) {
   if (diff->same == diff->compared) {
     fprintf(out, "no difference: %d values, %lld elements, are the same to the bit\n", diff->compared,
             (long long)diff->elements);
-    return;
+  } else {
+    fprintf(out,
+            "no difference beyond the error budgets: %d values compared, %d of them to the bit; the worst is at %.2g "
+            "of its budget: %s\n",
+            diff->compared, diff->same, diff->worst, diff->worst_name);
   }
-  fprintf(out,
-          "no difference beyond the error budgets: %d values compared, %d of them to the bit; the worst is at %.2g of "
-          "its budget: %s\n",
-          diff->compared, diff->same, diff->worst, diff->worst_name);
+  if (diff->scope) {
+    fprintf(out, "compared: %s\n", diff->scope);
+  }
 }
 
 // --- what is compared ---
@@ -224,7 +273,7 @@ static bool sides_options(const Sides *sides, const DiffOptions *options, Diff *
 }
 
 bool diff_run(const DiffOptions *options, bool *differ, Error *error) {
-  Diff diff = {.options = options};
+  Diff diff = {.options = options, .when = ""};
   Sides sides = {.arena = arena_create()};
   CompileOptions compile[2];
   if (!sides.arena) {

@@ -21,12 +21,16 @@ typedef struct {
   CompileOptions base;
   const char *const *words;  // one or two texts and NAME=VALUE,... words; or two runs, checkpoints, .safetensors files
   int word_count;
-  int64_t step;      // the one that is compared
+  int64_t step;      // the first that is compared
+  int64_t steps;     // how many
   bool all, exact;   // show every value; budgets of 0
   const char *data;  // NULL: what the recipe names
   int threads;
   double deadline_seconds;
   FILE *out;
+  // For tests, which make them wrong: sees the plans of a side before they are run. NULL: nothing does.
+  void (*spoil)(void *context, int side, bool values, PlanSet *set);
+  void *context;
 } DiffOptions;
 
 // *differ: there is a difference beyond the budgets.
@@ -44,13 +48,25 @@ typedef struct {
   double *data;  // dense in this order
 } DiffTensor;
 
+enum { DIFF_NAMES_SHOWN = 4 };
+
+typedef struct {
+  int count;
+  const char *name[DIFF_NAMES_SHOWN];  // the first of them
+} DiffNames;
+
 typedef struct {
   const DiffOptions *options;
   const char *label[2];
-  const char *worst_name, *missing_name;
+  const char *when;   // " at step 2": where in the comparison it is; "" where there is but one place
+  const char *scope;  // what was compared, in words; NULL: no more than what is counted
+  const char *worst_name;
   double worst;  // in budgets, of those within
-  int compared, beyond, same, missing;
+  int compared, beyond, same;
+  bool not_trained;  // what is beyond is not so in the plan that is trained
   int64_t elements;
+  DiffNames more;              // states that differ too
+  DiffNames alone[2], unlike;  // not compared: of one side alone; of other axes
 } Diff;
 
 typedef struct {
@@ -62,11 +78,15 @@ typedef struct {
 double diff_eps(ElementType a, ElementType b);  // of the coarser
 double diff_budget(const Diff *diff, ElementType a, ElementType b, double growth);
 double diff_growth(double depth);
+double diff_growth_of_runs(double steps);
 double diff_largest(const DiffTensor *tensor);
 
 // Compares, shows with --all, and shows the first beyond its budget. False: it is beyond, and no more is asked for.
 bool diff_tensors(Diff *diff, const DiffTensor *a, const DiffTensor *b, const DiffFacts *facts);
-void diff_other(Diff *diff, const char *name, const char *why);  // not comparable: a difference
+void diff_other(Diff *diff, const char *name, const char *why);       // not comparable: a difference
+void diff_odd(Diff *diff, const char *name, int side, int64_t rank);  // ranks of one side do not agree: a difference
+void diff_heading(const Diff *diff, const char *what);                // of what --all shows
+void diff_name(DiffNames *names, const char *name);
 void diff_end(const Diff *diff);
 
 bool diff_texts(Diff *diff, const CompileOptions options[2], Error *error);

@@ -63,10 +63,6 @@ static bool saved_open(Saved *saved, const char *path, Error *error) {
   return done;
 }
 
-static double growth_after(double steps) {
-  return fmin(4 * (1 + fmax(0, steps)), 5000);
-}
-
 // --- tensors ---
 
 static bool type_of(const char *dtype, ElementType *type) {
@@ -181,7 +177,7 @@ static void losses_compare(Diff *diff, const MetricsPoint *const points[2], cons
       continue;
     }
     const double error = fabs(a->loss - b->loss) / fmax(fabs(a->loss), fabs(b->loss));
-    const bool beyond = !(error <= diff_budget(diff, TYPE_F32, TYPE_F32, growth_after(a->step)));
+    const bool beyond = !(error <= diff_budget(diff, TYPE_F32, TYPE_F32, diff_growth_of_runs(a->step)));
     diff->beyond += beyond;
     if (beyond || !told) {
       fprintf(out, "the losses differ%s at step %.0f: %.9g and %.9g, %.1e apart\n",
@@ -219,7 +215,7 @@ bool diff_saved(Diff *diff, const char *const path[2], Error *error) {
   }
   bool done = saved_open(&saved[0], path[0], error) && saved_open(&saved[1], path[1], error);
   bool go_on = true;
-  const double growth = done ? growth_after((double)saved[0].step) : 1;
+  const double growth = done ? diff_growth_of_runs((double)saved[0].step) : 1;
   if (done && saved[0].step != saved[1].step && saved[0].step >= 0 && saved[1].step >= 0) {
     fprintf(diff->options->out, "%s is of step %lld, %s of step %lld\n", path[0], (long long)saved[0].step, path[1],
             (long long)saved[1].step);

@@ -1,25 +1,27 @@
-// diff_texts.c: compiles two texts or layouts, runs the same step in both and compares everything that can be read.
+// diff_texts.c: compiles two texts or layouts, runs the same steps in both and compares everything that can be read.
+//
+// Outputs of all values change what is compiled, and may hide what is wrong without them. So each side is compiled
+// twice: with them, which finds the first value that differs, and as it is trained.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/diff.h"
-#include "runtime/element.h"
-#include "runtime/states.h"
+#include "runtime/diff_side.h"
 
-typedef struct {
-  Trial trial;
-  States states;
-  CompiledValues values;
-} Side;
+enum { RUN_STEPS = 3 };
 
 typedef struct {
   Diff *diff;
-  Side side[2];
-  Arena *arena;    // of the whole comparison
-  Arena *scratch;  // of one value
+  Side side[2];     // with outputs of all values
+  Side trained[2];  // without
+  Side *pair;       // of these two, the ones that are compared now
+  Arena *arena;     // of the whole comparison
+  Arena *scratch;   // of one value
   double loss_depth, largest_gradient;
-  double **before;  // by state of the first side: its elements before the step
+  double **before;             // by state of the first side: its elements before the step
+  double loss[2][RUN_STEPS];   // of runs of their own
+  bool names;                  // what cannot be compared is noted
+  const char *other_programs;  // that were compared, in words
   Error *error;
 } Compare;
 
@@ -29,183 +31,44 @@ static bool begins(const char *text, const char *with) {
   return strncmp(text, with, strlen(with)) == 0;
 }
 
-// --- reading ---
-
-static int64_t elements_of(int axis_count, const int64_t *size) {
-  int64_t count = 1;
-  for (int i = 0; i < axis_count; i++) {
-    count *= size[i];
-  }
-  return count;
-}
-
-// Sorts axes by name: the order in memory is the compiler's.
-static void order_axes(const PlanOutput *output, int *order) {
-  for (int i = 0; i < output->axis_count; i++) {
-    int at = i;
-    for (; at > 0 && strcmp(output->axis[i], output->axis[order[at - 1]]) < 0; at--) {
-      order[at] = order[at - 1];
-    }
-    order[at] = i;
-  }
-}
-
-// The elements of `tensor` as one rank has them.
-static bool rank_read(Arena *arena, const Session *session, int64_t rank, const PlanOutput *output, const int *order,
-                      const DiffTensor *tensor, double *data, Error *error) {
-  const int64_t bytes = element_type_bytes(output->type);
-  int64_t reach = 1;
-  for (int i = 0; i < output->axis_count; i++) {
-    reach += (output->size[i] - 1) * output->stride[i];
-  }
-  char *memory = arena_alloc(arena, (size_t)(reach * bytes));
-  if (!session->backend->read(session_device(session, rank), output->place.arena, output->place.offset, memory,
-                              reach * bytes, error)) {
-    return false;
-  }
-  for (int64_t i = 0; i < tensor->count; i++) {
-    int64_t at = i, local = 0;
-    for (int a = tensor->axis_count - 1; a >= 0; a--) {
-      local += at % tensor->size[a] * output->stride[order[a]];
-      at /= tensor->size[a];
-    }
-    data[i] = element_get(output->type, memory + local * bytes);
-  }
-  return true;
-}
-
-// *found is false if no rank has it; *odd is a rank that has something else than the first that has it, or -1.
-// What is computed by way of a coarser format is no better than that.
-static void set_digits(const Side *side, DiffTensor *tensor) {
-  const ElementType coarsest = side->trial.set->plans[0]->coarsest;
-  if (element_type_floating(tensor->type) && element_type_bytes(coarsest) < element_type_bytes(tensor->type)) {
-    tensor->type = coarsest;
-  }
-}
-
-static bool output_read(Arena *arena, Side *side, const char *name, DiffTensor *tensor, bool *found, int64_t *odd,
-                        Error *error) {
-  const Session *session = &side->trial.session;
-  int64_t first;
-  int order[PLAN_MAX_AXES];
-  const PlanOutput *output = session_find_output(session, PROGRAM_TRAIN, name, &first);
-  *found = output != NULL;
-  *odd = -1;
-  if (!output) {
-    return true;
-  }
-  order_axes(output, order);
-  *tensor = (DiffTensor){.name = name, .type = output->type, .axis_count = output->axis_count};
-  for (int i = 0; i < output->axis_count; i++) {
-    tensor->axis[i] = output->axis[order[i]];
-    tensor->size[i] = output->size[order[i]];
-  }
-  tensor->count = elements_of(tensor->axis_count, tensor->size);
-  tensor->data = ARENA_ARRAY(arena, double, tensor->count + 1);
-  double *other = ARENA_ARRAY(arena, double, tensor->count + 1);
-  for (int64_t rank = first; rank < session->ranks; rank++) {
-    const PlanOutput *here = session_output(session_plan(session, rank), PROGRAM_TRAIN, name);
-    double *to = rank == first ? tensor->data : other;
-    if (here && session_plan(session, rank) == session_plan(session, first)) {
-      if (!rank_read(arena, session, rank, here, order, tensor, to, error)) {
-        return false;
-      }
-      const bool same = to == tensor->data || memcmp(to, tensor->data, sizeof *to * (size_t)tensor->count) == 0;
-      *odd = same || *odd >= 0 ? *odd : rank;
-    }
-  }
-  return true;
-}
-
-static bool state_read(Arena *arena, Side *side, const LogicalState *state, DiffTensor *tensor, Error *error) {
-  const PlanState *of = state->state;
-  *tensor = (DiffTensor){.name = of->name, .type = of->type, .axis_count = of->axis_count};
-  memcpy(tensor->axis, of->axis, sizeof tensor->axis);
-  memcpy(tensor->size, of->size, sizeof tensor->size);
-  tensor->count = elements_of(of->axis_count, of->size);
-  tensor->data = ARENA_ARRAY(arena, double, tensor->count + 1);
-  const int64_t bytes = element_type_bytes(of->type);
-  char *dense = arena_alloc(arena, (size_t)(tensor->count * bytes + 8));
-  if (!state_gather(&side->trial.session, &side->states, state, dense, error)) {
-    return false;
-  }
-  for (int64_t i = 0; i < tensor->count; i++) {
-    tensor->data[i] = element_get(of->type, dense + i * bytes);
-  }
-  return true;
-}
-
-// --- making them alike ---
-
-// Sums blocks of an axis: a value of several microbatches is their sum, that of one is not.
-static void fold(Arena *arena, DiffTensor *tensor, int axis, int64_t size) {
-  int64_t inner = elements_of(tensor->axis_count - axis - 1, tensor->size + axis + 1), outer;
-  const int64_t whole = tensor->size[axis];
-  double *sum;
-  outer = tensor->count / (inner * whole);
-  sum = ARENA_ARRAY(arena, double, outer *size *inner + 1);
-  for (int64_t o = 0; o < outer; o++) {
-    for (int64_t i = 0; i < whole; i++) {
-      for (int64_t k = 0; k < inner; k++) {
-        sum[(o * size + i % size) * inner + k] += tensor->data[(o * whole + i) * inner + k];
-      }
-    }
-  }
-  tensor->size[axis] = size;
-  tensor->count = outer * size * inner;
-  tensor->data = sum;
-}
-
-static bool make_alike(Arena *arena, DiffTensor *a, DiffTensor *b, bool folds) {
-  if (a->axis_count != b->axis_count) {
-    return false;
-  }
-  for (int i = 0; i < a->axis_count; i++) {
-    const int64_t x = a->size[i], y = b->size[i];
-    if (strcmp(a->axis[i], b->axis[i]) != 0 || (x != y && (!folds || (x % y != 0 && y % x != 0)))) {
-      return false;
-    }
-    if (x != y) {
-      fold(arena, x > y ? a : b, i, x > y ? y : x);
-    }
-  }
-  return true;
-}
-
-// --- comparing ---
-
 static void scratch_clear(Compare *compare) {
   arena_destroy(compare->scratch);
   compare->scratch = arena_create();
 }
 
-static void note_missing(Compare *compare, const char *name) {
-  if (compare->diff->missing++ == 0) {
-    compare->diff->missing_name = arena_format(compare->arena, "%s", name);
+static void note(Compare *compare, DiffNames *names, const char *name) {
+  if (compare->names) {
+    diff_name(names, arena_format(compare->arena, "%s", begins(name, "value.") ? name + 6 : name));
   }
 }
 
-static Next compare_output(Compare *compare, const char *name, Span span, double depth) {
+// --- outputs ---
+
+static Next compare_output(Compare *compare, ProgramKind program, const char *name, Span span, double depth) {
   DiffTensor tensor[2];
   bool found[2];
   int64_t odd[2];
   scratch_clear(compare);
   for (int side = 0; side < 2; side++) {
-    if (!output_read(compare->scratch, &compare->side[side], name, &tensor[side], &found[side], &odd[side],
+    if (!side_output(compare->scratch, &compare->pair[side], program, name, &tensor[side], &found[side], &odd[side],
                      compare->error)) {
       return FAILED;
     }
   }
   const bool value = begins(name, "value."), gradient = begins(name, "gradient.");
-  if (!found[0] || !found[1] || !make_alike(compare->scratch, &tensor[0], &tensor[1], value)) {
-    note_missing(compare, name);
+  if (!found[0] || !found[1]) {
+    note(compare, &compare->diff->alone[found[0] ? 0 : 1], name);
+    return GO_ON;
+  }
+  if (!diff_make_alike(compare->scratch, &tensor[0], &tensor[1], value)) {
+    note(compare, &compare->diff->unlike, name);
     return GO_ON;
   }
   const char *what = value      ? arena_format(compare->arena, "value %s", name + 6)
                      : gradient ? arena_format(compare->arena, "gradient of %s", name + 9)
                                 : arena_format(compare->arena, "output %s", name);
   for (int side = 0; side < 2; side++) {
-    set_digits(&compare->side[side], &tensor[side]);
+    side_set_digits(&compare->pair[side], &tensor[side]);
   }
   const DiffFacts facts = {.what = what,
                            .line = trial_line(compare->arena, compare->side[0].trial.diag, span),
@@ -213,14 +76,106 @@ static Next compare_output(Compare *compare, const char *name, Span span, double
                            .scale = gradient ? compare->largest_gradient / 100 : 0};
   for (int side = 0; side < 2; side++) {
     if (odd[side] >= 0) {
-      diff_other(compare->diff, what,
-                 arena_format(compare->arena, "is not the same on all ranks of %s, for example on rank %lld",
-                              compare->diff->label[side], (long long)odd[side]));
+      diff_odd(compare->diff, what, side, odd[side]);
       return compare->diff->options->all ? GO_ON : STOP;
     }
   }
   return diff_tensors(compare->diff, &tensor[0], &tensor[1], &facts) ? GO_ON : STOP;
 }
+
+static bool find_largest_gradient(Compare *compare) {
+  const CompiledValues *values = &compare->side[0].values;
+  compare->largest_gradient = 0;
+  for (int i = 0; i < values->count; i++) {
+    DiffTensor tensor;
+    bool found;
+    int64_t odd;
+    if (strcmp(values->at[i].name, "loss") == 0) {
+      compare->loss_depth = values->at[i].depth;
+    }
+    if (begins(values->at[i].name, "gradient.")) {
+      scratch_clear(compare);
+      if (!side_output(compare->scratch, &compare->side[0], PROGRAM_TRAIN, values->at[i].name, &tensor, &found, &odd,
+                       compare->error)) {
+        return false;
+      }
+      compare->largest_gradient = fmax(compare->largest_gradient, found ? diff_largest(&tensor) : 0);
+    }
+  }
+  return true;
+}
+
+static bool is_listed(const CompiledValues *values, const char *name) {
+  for (int i = 0; i < values->count; i++) {
+    if (strcmp(values->at[i].name, name) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool has_output(const Side *side, ProgramKind program, const char *name) {
+  int64_t rank;
+  return session_find_output(&side->trial.session, program, name, &rank) != NULL;
+}
+
+static bool has_earlier(const PlanSet *set, int stage, ProgramKind program, const char *name) {
+  for (int s = 0; s < stage; s++) {
+    if (session_output(set->plans[s], program, name)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// What is in no list and not the loss of a training step: of a stage each, those of the first side and then those of
+// the second alone.
+static Next compare_unlisted(Compare *compare, ProgramKind program, double depth) {
+  Next next = GO_ON;
+  for (int side = 0; side < 2; side++) {
+    const PlanSet *set = compare->pair[side].trial.set;
+    for (int s = 0; s < set->count; s++) {
+      const PlanProgram *of = &set->plans[s]->programs[program];
+      for (int i = 0; i < of->output_count && next == GO_ON; i++) {
+        const char *name = of->outputs[i].name;
+        const bool earlier = (program == PROGRAM_TRAIN && strcmp(name, "loss") == 0) ||
+                             is_listed(&compare->pair[0].values, name) || is_listed(&compare->pair[1].values, name) ||
+                             (side == 1 && has_output(&compare->pair[0], program, name)) ||
+                             has_earlier(set, s, program, name);
+        next = earlier ? GO_ON : compare_output(compare, program, name, SPAN_NONE, depth);
+      }
+    }
+  }
+  return next;
+}
+
+// What one of them alone has is noted first, since nothing behind a difference is looked at.
+static void note_alone(Compare *compare) {
+  for (int side = 0; side < 2; side++) {
+    const CompiledValues *values = &compare->pair[side].values;
+    for (int i = 0; i < values->count; i++) {
+      if (!is_listed(&compare->pair[1 - side].values, values->at[i].name)) {
+        note(compare, &compare->diff->alone[side], values->at[i].name);
+      }
+    }
+  }
+}
+
+// Values, loss, gradients, in the order of the list; then what else comes out, such as the norm of the gradient.
+static Next compare_outputs(Compare *compare) {
+  Next next = GO_ON;
+  const CompiledValues *values = &compare->pair[0].values;
+  note_alone(compare);
+  for (int i = 0; i < values->count && next == GO_ON; i++) {
+    const CompiledValue *value = &values->at[i];
+    if (is_listed(&compare->pair[1].values, value->name)) {
+      next = compare_output(compare, PROGRAM_TRAIN, value->name, value->span, value->depth);
+    }
+  }
+  return next == GO_ON ? compare_unlisted(compare, PROGRAM_TRAIN, 2 * compare->loss_depth) : next;
+}
+
+// --- states ---
 
 // The value of the list that is the gradient of the parameter that `state` is or belongs to; NULL: none.
 static const CompiledValue *gradient_of(const Compare *compare, const char *state) {
@@ -256,175 +211,319 @@ static int64_t index_in(const DiffTensor *of, const DiffTensor *state, int64_t a
   return from;
 }
 
-// How much more elements of an updated state may differ, by what its gradient may; NULL: it has none.
+// How much more elements of an updated state may differ, by what its gradient may; NULL: it has none. Where no data
+// reach an element, its gradient is 0 in both: that is no rounding.
 static double *make_slack(Compare *compare, const CompiledValue *gradient, const DiffTensor *state,
                           const double *before) {
-  DiffTensor of;
-  bool found;
+  DiffTensor of[2];
+  bool found = true;
   int64_t odd;
-  if (!gradient || compare->diff->options->exact ||
-      !output_read(compare->scratch, &compare->side[0], gradient->name, &of, &found, &odd, compare->error) || !found ||
-      of.count != state->count) {
+  if (!gradient || compare->diff->options->exact) {
     return NULL;
   }
-  set_digits(&compare->side[0], &of);
+  for (int side = 0; side < 2; side++) {
+    if (!side_output(compare->scratch, &compare->side[side], PROGRAM_TRAIN, gradient->name, &of[side], &found, &odd,
+                     compare->error) ||
+        !found || of[side].count != state->count) {
+      return NULL;
+    }
+    side_set_digits(&compare->side[side], &of[side]);
+  }
   double *slack = ARENA_ARRAY(compare->scratch, double, state->count + 1);
-  const double scale = fmax(diff_largest(&of), compare->largest_gradient / 100);
-  const double budget = scale * diff_budget(compare->diff, of.type, state->type, diff_growth(gradient->depth));
+  const double scale = fmax(diff_largest(&of[0]), compare->largest_gradient / 100);
+  const double budget = scale * diff_budget(compare->diff, of[0].type, of[1].type, diff_growth(gradient->depth));
   for (int64_t i = 0; i < state->count; i++) {
-    const double size = fabs(of.data[index_in(&of, state, i)]);
-    slack[i] = size <= budget ? INFINITY : 4 * fabs(state->data[i] - before[i]) * budget / size;
+    const int64_t at = index_in(&of[0], state, i);
+    const double size = fabs(of[0].data[at]);
+    slack[i] = size == 0 && of[1].data[at] == 0 ? 0
+               : size <= budget                 ? INFINITY
+                                                : 4 * fabs(state->data[i] - before[i]) * budget / size;
   }
   return slack;
 }
 
 static Next compare_state(Compare *compare, const LogicalState *state, const double *before) {
-  const LogicalState *other = states_find(&compare->side[1].states, state->state->name);
-  const char *name = state->state->name;
+  const LogicalState *other = states_find(&compare->pair[1].states, state->state->name);
+  const char *name = state->state->name, *what = arena_format(compare->arena, "%s %s", before ? "new" : "first", name);
   DiffTensor tensor[2];
+  int64_t odd[2];
   scratch_clear(compare);
   if (!other) {
-    note_missing(compare, name);
+    note(compare, &compare->diff->alone[0], name);
     return GO_ON;
   }
-  if (!state_read(compare->scratch, &compare->side[0], state, &tensor[0], compare->error) ||
-      !state_read(compare->scratch, &compare->side[1], other, &tensor[1], compare->error)) {
+  if (!side_state(compare->scratch, &compare->pair[0], state, &tensor[0], &odd[0], compare->error) ||
+      !side_state(compare->scratch, &compare->pair[1], other, &tensor[1], &odd[1], compare->error)) {
     return FAILED;
   }
-  if (!make_alike(compare->scratch, &tensor[0], &tensor[1], false)) {
-    diff_other(compare->diff, name, "has other axes");
+  for (int side = 0; side < 2; side++) {
+    if (odd[side] >= 0) {
+      diff_odd(compare->diff, what, side, odd[side]);
+      return compare->diff->options->all ? GO_ON : STOP;
+    }
+  }
+  if (!diff_make_alike(compare->scratch, &tensor[0], &tensor[1], false)) {
+    diff_other(compare->diff, what, "has other axes");
     return compare->diff->options->all ? GO_ON : STOP;
   }
   const CompiledValue *gradient = gradient_of(compare, name);
   const Span span = gradient ? gradient->span : SPAN_NONE;
   for (int side = 0; before && side < 2; side++) {
-    set_digits(&compare->side[side], &tensor[side]);
+    side_set_digits(&compare->pair[side], &tensor[side]);
   }
-  const DiffFacts facts = {.what = arena_format(compare->arena, "%s %s", before ? "new" : "first", name),
+  const DiffFacts facts = {.what = what,
                            .line = trial_line(compare->arena, compare->side[0].trial.diag, span),
                            .growth = diff_growth(before ? 2 * compare->loss_depth : 1),
                            .slack = before ? make_slack(compare, gradient, &tensor[0], before) : NULL};
   return diff_tensors(compare->diff, &tensor[0], &tensor[1], &facts) ? GO_ON : STOP;
 }
 
-static Next compare_states(Compare *compare, bool updated) {
-  Next next = GO_ON;
-  const States *states = &compare->side[0].states;
+// With `all` also behind the first that differs.
+static Next compare_states(Compare *compare, bool updated, bool all) {
+  Next next = GO_ON, first = GO_ON;
+  const States *states = &compare->pair[0].states, *others = &compare->pair[1].states;
   for (int role = STATE_PARAMETER; role <= STATE_MODEL; role++) {
     for (int i = 0; i < states->count && next == GO_ON; i++) {
       if ((int)states->at[i].state->role == role) {
+        const int before = compare->diff->beyond;
         next = compare_state(compare, &states->at[i], updated ? compare->before[i] : NULL);
+        if (before > 0 && compare->diff->beyond > before) {
+          diff_name(&compare->diff->more, states->at[i].state->name);
+        }
+        first = next == STOP ? STOP : first;
+        next = all && next == STOP ? GO_ON : next;
       }
     }
   }
-  return next;
+  for (int i = 0; i < others->count; i++) {
+    if (!states_find(states, others->at[i].state->name)) {
+      note(compare, &compare->diff->alone[1], others->at[i].state->name);
+    }
+  }
+  return next == GO_ON ? first : next;
 }
 
-static bool find_largest_gradient(Compare *compare) {
-  const CompiledValues *values = &compare->side[0].values;
-  for (int i = 0; i < values->count; i++) {
+// --- running ---
+
+// All begin the step with the state of the first side, so that only the step itself can differ.
+static bool states_copy(Compare *compare, Side *const *to, int count) {
+  const States *states = &compare->side[0].states;
+  for (int i = 0; i < states->count; i++) {
+    const LogicalState *from = &states->at[i];
     DiffTensor tensor;
-    bool found;
     int64_t odd;
-    if (strcmp(values->at[i].name, "loss") == 0) {
-      compare->loss_depth = values->at[i].depth;
+    scratch_clear(compare);
+    if (!side_state(compare->scratch, &compare->side[0], from, &tensor, &odd, compare->error)) {
+      return false;
     }
-    if (begins(values->at[i].name, "gradient.")) {
-      scratch_clear(compare);
-      if (!output_read(compare->scratch, &compare->side[0], values->at[i].name, &tensor, &found, &odd,
-                       compare->error)) {
+    memcpy(compare->before[i], tensor.data, sizeof(double) * (size_t)tensor.count);
+    for (int j = 0; j < count; j++) {
+      const LogicalState *same = states_find(&to[j]->states, from->state->name);
+      if (same && state_bytes(same->state) / element_type_bytes(same->state->type) == tensor.count &&
+          !side_set_state(compare->scratch, to[j], same, &tensor, compare->error)) {
         return false;
       }
-      compare->largest_gradient = fmax(compare->largest_gradient, found ? diff_largest(&tensor) : 0);
+    }
+  }
+  for (int j = 0; j < count; j++) {
+    if (!session_refresh(&to[j]->trial.session, compare->error)) {
+      return false;
     }
   }
   return true;
 }
 
-static bool is_listed(const CompiledValues *values, const char *name) {
-  for (int i = 0; i < values->count; i++) {
-    if (strcmp(values->at[i].name, name) == 0) {
-      return true;
-    }
-  }
-  return false;
+static Next step_both(Compare *compare, Side *pair, int64_t step) {
+  double loss;
+  compare->pair = pair;
+  return trial_step(&pair[0].trial, step, &loss, compare->error) &&
+                 trial_step(&pair[1].trial, step, &loss, compare->error)
+             ? GO_ON
+             : FAILED;
 }
 
-// Values, loss, gradients, in the order of the list; then what else comes out, such as the norm of the gradient.
-static Next compare_step(Compare *compare) {
-  Next next = GO_ON;
-  const CompiledValues *values = &compare->side[0].values;
-  const PlanSet *set = compare->side[0].trial.set;
-  if (!find_largest_gradient(compare)) {
+// Loss, states and the rest, after the same step without outputs of values.
+static Next compare_trained(Compare *compare, int64_t step) {
+  if (step_both(compare, compare->trained, step) == FAILED) {
     return FAILED;
   }
-  for (int i = 0; i < values->count && next == GO_ON; i++) {
-    next = compare_output(compare, values->at[i].name, values->at[i].span, values->at[i].depth);
+  diff_heading(compare->diff, "the plan that is trained");
+  Next next = compare_output(compare, PROGRAM_TRAIN, "loss", SPAN_NONE, compare->loss_depth);
+  next = next == GO_ON ? compare_states(compare, true, true) : next;
+  return next == GO_ON ? compare_unlisted(compare, PROGRAM_TRAIN, 2 * compare->loss_depth) : next;
+}
+
+static Next compare_step(Compare *compare, int64_t step) {
+  Side *const others[] = {&compare->side[1], &compare->trained[0], &compare->trained[1]};
+  Diff *diff = compare->diff;
+  if (!states_copy(compare, others, 3) || step_both(compare, compare->side, step) == FAILED ||
+      !find_largest_gradient(compare)) {
+    return FAILED;
   }
-  for (int i = 0; i < set->plans[0]->programs[PROGRAM_TRAIN].output_count && next == GO_ON; i++) {
-    const char *name = set->plans[0]->programs[PROGRAM_TRAIN].outputs[i].name;
-    if (!is_listed(values, name)) {
-      next = compare_output(compare, name, SPAN_NONE, 2 * compare->loss_depth);
+  const int before = diff->beyond;
+  diff->when = arena_format(compare->arena, " at step %lld", (long long)step);
+  diff_heading(diff, "the plan with outputs of all values");
+  Next next = compare_outputs(compare);
+  next = next == GO_ON ? compare_states(compare, true, false) : next;
+  compare->names = false;
+  const int found = diff->beyond - before;
+  if (next == FAILED) {
+    return FAILED;
+  }
+  diff->when = arena_format(compare->arena, " at step %lld of the plan that is trained%s", (long long)step,
+                            found > 0 ? "" : ", not of the one with outputs of all values");
+  const Next trained = compare_trained(compare, step);
+  diff->not_trained = found > 0 && diff->beyond - before == found;
+  diff->more.count = found > 0 ? 0 : diff->more.count;
+  return next == GO_ON ? trained : next;
+}
+
+// Each side trains from its own first values.
+static bool run_alone(Compare *compare) {
+  for (int side = 0; side < 2; side++) {
+    for (int i = 0; i < RUN_STEPS; i++) {
+      if (!trial_step(&compare->trained[side].trial, i + 1, &compare->loss[side][i], compare->error)) {
+        return false;
+      }
     }
+  }
+  return true;
+}
+
+static Next compare_runs(Compare *compare) {
+  Next next = GO_ON;
+  Diff *diff = compare->diff;
+  diff->when = arena_format(compare->arena, " in a run of %d steps", RUN_STEPS);
+  diff_heading(diff, "a run of its own");
+  for (int i = 0; i < RUN_STEPS && next == GO_ON; i++) {
+    DiffTensor tensor[2];
+    for (int side = 0; side < 2; side++) {
+      const Side *of = &compare->trained[side];
+      tensor[side] = (DiffTensor){
+          .name = "loss", .type = of->trial.set->plans[0]->real, .count = 1, .data = &compare->loss[side][i]};
+      side_set_digits(of, &tensor[side]);
+    }
+    const DiffFacts facts = {.what = arena_format(compare->arena, "loss of step %d", i + 1),
+                             .line = "",
+                             .growth = diff_growth_of_runs(i + 1)};
+    next = diff_tensors(diff, &tensor[0], &tensor[1], &facts) ? GO_ON : STOP;
   }
   return next;
 }
 
-// --- running ---
+// --- programs that do not train ---
 
-static bool side_open(Side *side, Arena *arena, const CompileOptions *given, const DiffOptions *options, Error *error) {
-  CompileOptions compile = *given;
-  side->values.arena = arena;
-  compile.gradients = true;
-  compile.values = &side->values;
-  return trial_compile(&side->trial, &compile, error) &&
-         trial_open(&side->trial, options->data, options->threads, options->deadline_seconds, error) &&
-         states_open(side->trial.set, &side->states, error);
+static int slots_of(const Side *side) {
+  return side->trial.set->plans[0]->programs[PROGRAM_TRAIN].slots;
 }
 
-// The second begins the step with the state of the first, so that only the step itself can differ.
-static bool states_copy(Compare *compare) {
+// These take one microbatch. Of sides that have other numbers of them, one that is no pipeline is compiled again with
+// as many as the other has. False: there is none that can be.
+static bool open_alike(Compare *compare, const CompileOptions options[2], Side again[2]) {
+  for (int side = 0; side < 2; side++) {
+    CompileOptions compile = options[side];
+    Error error = {0};
+    again[side].number = side;
+    compile.microbatches = slots_of(&compare->trained[1 - side]);
+    if (compare->trained[side].trial.set->plans[0]->pipeline < 0 &&
+        side_open(&again[side], compare->arena, &compile, false, compare->diff->options, &error)) {
+      return true;
+    }
+    side_close(&again[side]);
+    again[side] = (Side){0};
+  }
+  return false;
+}
+
+static Next compare_program(Compare *compare, ProgramKind program) {
+  for (int side = 0; side < 2; side++) {
+    Trial *trial = &compare->pair[side].trial;
+    Feed *feed = NULL;
+    Error unfed = {0};
+    if (!session_has(&trial->session, program) || !feed_create(trial->set, program, trial->data, &feed, &unfed)) {
+      return GO_ON;
+    }
+    const bool done = feed_train(feed, &trial->session, compare->diff->options->step, compare->error) &&
+                      session_run(&trial->session, program, compare->diff->options->step, compare->error);
+    feed_destroy(feed);
+    if (!done) {
+      return FAILED;
+    }
+  }
+  compare->diff->when = arena_format(compare->arena, " in the program %s", program_kind_name(program));
+  diff_heading(compare->diff, arena_format(compare->arena, "the program %s", program_kind_name(program)));
+  compare->other_programs = arena_format(compare->arena, "%s, %s", compare->other_programs, program_kind_name(program));
+  return compare_unlisted(compare, program, compare->loss_depth);
+}
+
+static Next compare_others(Compare *compare, const CompileOptions options[2]) {
+  Side again[2] = {{.trial = {0}}}, pair[2];
+  const bool alike = slots_of(&compare->trained[0]) == slots_of(&compare->trained[1]);
+  Next next = GO_ON;
+  compare->other_programs = "; not evaluate and generate, which take one microbatch: those of the two differ in size";
+  if (alike || open_alike(compare, options, again)) {
+    for (int side = 0; side < 2; side++) {
+      pair[side] = again[side].trial.arena ? again[side] : compare->trained[side];
+    }
+    compare->pair = pair;
+    compare->other_programs = "";
+    next = states_copy(compare, (Side *[]){&pair[0], &pair[1]}, 2) ? GO_ON : FAILED;
+    for (ProgramKind program = PROGRAM_EVALUATE; program <= PROGRAM_GENERATE && next == GO_ON; program++) {
+      next = compare_program(compare, program);
+    }
+  }
+  side_close(&again[0]);
+  side_close(&again[1]);
+  return next;
+}
+
+// --- all of it ---
+
+static Next compare_all(Compare *compare, const CompileOptions options[2]) {
+  const DiffOptions *asked = compare->diff->options;
   const States *states = &compare->side[0].states;
+  double loss;
   compare->before = ARENA_ARRAY(compare->arena, double *, states->count + 1);
   for (int i = 0; i < states->count; i++) {
     const PlanState *state = states->at[i].state;
-    compare->before[i] = ARENA_ARRAY(compare->arena, double, elements_of(state->axis_count, state->size) + 1);
-    const LogicalState *from = &states->at[i], *to = states_find(&compare->side[1].states, from->state->name);
-    DiffTensor tensor;
-    if (!to || state_bytes(to->state) / element_type_bytes(to->state->type) !=
-                   state_bytes(from->state) / element_type_bytes(from->state->type)) {
-      continue;
-    }
-    scratch_clear(compare);
-    if (!state_read(compare->scratch, &compare->side[0], from, &tensor, compare->error)) {
-      return false;
-    }
-    memcpy(compare->before[i], tensor.data, sizeof(double) * (size_t)tensor.count);
-    const int64_t bytes = element_type_bytes(to->state->type);
-    char *dense = arena_alloc(compare->scratch, (size_t)(tensor.count * bytes + 8));
-    for (int64_t j = 0; j < tensor.count; j++) {
-      element_put(to->state->type, dense + j * bytes, tensor.data[j]);
-    }
-    if (!state_scatter(&compare->side[1].trial.session, &compare->side[1].states, to, dense, compare->error)) {
-      return false;
-    }
+    compare->before[i] = ARENA_ARRAY(compare->arena, double, state_bytes(state) / element_type_bytes(state->type) + 1);
   }
-  return session_refresh(&compare->side[1].trial.session, compare->error);
-}
-
-static Next compare_all(Compare *compare) {
-  const int64_t step = compare->diff->options->step;
-  double loss;
-  Next next = compare_states(compare, false);
-  for (int64_t i = 1; i < step && next == GO_ON; i++) {
+  compare->names = true;
+  compare->pair = compare->side;
+  Next next = compare_states(compare, false, false);
+  next = next == GO_ON && !run_alone(compare) ? FAILED : next;
+  for (int64_t i = 1; i < asked->step && next == GO_ON; i++) {
     next = trial_step(&compare->side[0].trial, i, &loss, compare->error) ? GO_ON : FAILED;
   }
-  if (next == GO_ON && (!states_copy(compare) || !trial_step(&compare->side[0].trial, step, &loss, compare->error) ||
-                        !trial_step(&compare->side[1].trial, step, &loss, compare->error))) {
-    next = FAILED;
+  for (int64_t i = 0; i < asked->steps && next == GO_ON; i++) {
+    next = compare_step(compare, asked->step + i);
   }
-  next = next == GO_ON ? compare_step(compare) : next;
-  return next == GO_ON ? compare_states(compare, true) : next;
+  next = next == GO_ON ? compare_runs(compare) : next;
+  return next == GO_ON ? compare_others(compare, options) : next;
+}
+
+static const char *scope_of(const Compare *compare) {
+  const DiffOptions *asked = compare->diff->options;
+  const long long first = asked->step, last = first + asked->steps - 1;
+  const char *steps = first == last ? arena_format(compare->arena, "step %lld", first)
+                                    : arena_format(compare->arena, "steps %lld to %lld", first, last);
+  return arena_format(
+      compare->arena,
+      "%s of the plan with outputs of all values and of the one that is trained, the losses of a run of %d steps%s",
+      steps, RUN_STEPS, compare->other_programs);
+}
+
+static bool open_all(Compare *compare, const CompileOptions options[2]) {
+  const Diff *diff = compare->diff;
+  for (int side = 0; side < 2; side++) {
+    compare->side[side].number = compare->trained[side].number = side;
+    if (!side_open(&compare->side[side], compare->arena, &options[side], true, diff->options, compare->error) ||
+        !side_open(&compare->trained[side], compare->arena, &options[side], false, diff->options, compare->error)) {
+      Error why = *compare->error;
+      return error_set(compare->error, why.status, "%s: %.900s", diff->label[side], why.text);
+    }
+  }
+  return true;
 }
 
 bool diff_texts(Diff *diff, const CompileOptions options[2], Error *error) {
@@ -433,20 +532,14 @@ bool diff_texts(Diff *diff, const CompileOptions options[2], Error *error) {
   if (!done) {
     error_set(error, 3, "no memory");
   }
-  for (int side = 0; side < 2 && done; side++) {
-    done = side_open(&compare.side[side], compare.arena, &options[side], diff->options, error);
-    if (!done) {
-      Error why = *error;
-      error_set(error, why.status, "%s: %.900s", diff->label[side], why.text);
-    }
-  }
-  done = done && compare_all(&compare) != FAILED;
+  done = done && open_all(&compare, options) && compare_all(&compare, options) != FAILED;
   if (done) {
+    diff->scope = diff->beyond == 0 ? scope_of(&compare) : NULL;
     diff_end(diff);
   }
   for (int side = 0; side < 2; side++) {
-    states_close(&compare.side[side].states);
-    trial_close(&compare.side[side].trial);
+    side_close(&compare.side[side]);
+    side_close(&compare.trained[side]);
   }
   arena_destroy(compare.scratch);
   arena_destroy(compare.arena);

@@ -256,14 +256,16 @@ static int ablate_main(Arena *arena, const void *values, const OptionList *argum
 typedef struct {
   CommandFlags compile;
   const char *data;
-  int64_t step, threads;
+  int64_t step, steps, threads;
   bool all, exact;
   double deadline;
 } DiffValues;
 
 static const Option diff_options[] = {
     {"step", 0, OPTION_INTEGER, "N", offsetof(DiffValues, step), 1,
-     "compare step N, which both begin with what the first has after N - 1 (default: 1)"},
+     "begin with step N, which both begin with what the first has after N - 1 (default: 1)"},
+    {"steps", 0, OPTION_INTEGER, "N", offsetof(DiffValues, steps), 1,
+     "compare N steps, each from what the first has after the one before (default: 1)"},
     {"all", 0, OPTION_FLAG, NULL, offsetof(DiffValues, all), 0, "show every value and how much of its budget it uses"},
     {"exact", 0, OPTION_FLAG, NULL, offsetof(DiffValues, exact), 0, "allow no rounding: everything to the bit"},
     {"data", 0, OPTION_TEXT, "FILE", offsetof(DiffValues, data), 0, "other data than the recipe names"},
@@ -272,7 +274,7 @@ static const Option diff_options[] = {
      "how long a rank waits for another (default: 60; 0: for ever)"},
 };
 
-static const DiffValues diff_defaults = {.step = 1, .deadline = 60};
+static const DiffValues diff_defaults = {.step = 1, .steps = 1, .deadline = 60};
 
 // 0: the same, 1: different, 2: they cannot be compared.
 static int diff_main(Arena *arena, const void *values, const OptionList *arguments) {
@@ -284,6 +286,7 @@ static int diff_main(Arena *arena, const void *values, const OptionList *argumen
                             .words = arguments->at,
                             .word_count = arguments->count,
                             .step = diff->step,
+                            .steps = diff->steps,
                             .all = diff->all,
                             .exact = diff->exact,
                             .data = diff->data,
@@ -357,7 +360,8 @@ static const Command commands[] = {
      .summary = "the first value in which two layouts, texts, runs or checkpoints differ beyond rounding",
      .details =
          "mdl diff FILE layout=single,tp2 compiles both, runs one step and compares the values of the forward, the\n"
-         "loss, gradients and new parameters. Two runs, checkpoints or .safetensors files: their tensors by name,\n"
+         "loss, gradients and new parameters; a few steps as they are trained; an evaluation. Two runs, checkpoints or "
+         ".safetensors files: their tensors by name,\n"
          "and the losses. Exit status: 0 the same, 1 different, 2 they cannot be compared.",
      .least = 1,
      .most = -1,

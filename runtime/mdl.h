@@ -136,7 +136,8 @@ typedef struct {
   MdlCompileOptions compile;  // what both share; its diagnostics are not used
   const char *const *words;
   int word_count;
-  int64_t step;      // of training, from 1: the one that is compared
+  int64_t step;      // of training, from 1: the first that is compared
+  int64_t steps;     // how many are; 0: one
   bool all, exact;   // show every value; allow no rounding
   const char *data;  // NULL: as the recipe says
   int64_t threads;

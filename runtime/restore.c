@@ -75,8 +75,10 @@ bool restore_open(Restored *restored, const char *path, const Backend *backend, 
   }
   restored->plan = restored->set->plans[0];
   if (restored->plan->programs[program].call_count == 0) {
+    const char *missing = restored->plan->programs[program].missing;
     const char *hint = program == PROGRAM_GENERATE ? "; its model needs `output logits;`" : "";
-    return error_set(error, 1, "the plan %s has no %s program%s", plan, program_kind_name(program), hint);
+    return missing ? error_set(error, 1, "the plan %s has no %s program: %s", plan, program_kind_name(program), missing)
+                   : error_set(error, 1, "the plan %s has no %s program%s", plan, program_kind_name(program), hint);
   }
   const SessionOptions options = {.threads = threads, .deadline_seconds = RANKS_DEADLINE_SECONDS};
   return session_open_ranks(&restored->session, restored->set, backend, &options, error) &&

@@ -237,7 +237,9 @@ static void part_copy(const Part *part, bool gather) {
 }
 
 // Of the ranks that hold the same elements, the one whose coordinates are 0 where nothing is cut.
-static bool is_first_copy(const Plan *plan, const PlanState *state, const int *coordinate) {
+static bool is_first_copy(const Plan *plan, const PlanState *state, int64_t rank) {
+  int coordinate[PLAN_MAX_MESH] = {0};
+  plan_coordinates(plan, rank, coordinate);
   bool cuts[PLAN_MAX_MESH] = {false};
   for (int i = 0; i < state->axis_count; i++) {
     for (int m = 0; m < state->cut[i].count; m++) {
@@ -259,9 +261,6 @@ static bool rank_copy(Session *session, int64_t rank, const StatePart *of, void 
   int coordinate[PLAN_MAX_MESH] = {0};
   Part part;
   plan_coordinates(of->plan, rank, coordinate);
-  if (gather && !is_first_copy(of->plan, of->state, coordinate)) {
-    return true;
-  }
   bool done = part_open(&part, of, coordinate, dense, error);
   if (done && part.low < part.high) {
     // What lies between the elements of this state, if anything, may belong to another one: read, change, write.
@@ -281,7 +280,8 @@ static bool rank_copy(Session *session, int64_t rank, const StatePart *of, void 
 bool state_gather(Session *session, const States *states, const LogicalState *state, void *dense, Error *error) {
   const StatePart *of = &states->part[state->first];
   for (int64_t rank = 0; rank < session->ranks; rank++) {
-    if (session_plan(session, rank) == of->plan && !rank_copy(session, rank, of, dense, true, error)) {
+    if (session_plan(session, rank) == of->plan && is_first_copy(of->plan, of->state, rank) &&
+        !rank_copy(session, rank, of, dense, true, error)) {
       return false;
     }
   }
@@ -299,4 +299,27 @@ bool state_scatter(Session *session, const States *states, const LogicalState *s
     }
   }
   return true;
+}
+
+bool state_differs(Session *session, const States *states, const LogicalState *state, const void *dense, int64_t *odd,
+                   Error *error) {
+  const size_t bytes = (size_t)state_bytes(state->state);
+  char *held = malloc(bytes + 1);
+  *odd = -1;
+  if (!held) {
+    return error_set(error, 3, "no memory for '%s'", state->state->name);
+  }
+  bool done = true;
+  for (int i = 0; i < state->count && *odd < 0; i++) {
+    const StatePart *of = &states->part[state->first + i];
+    for (int64_t rank = 0; rank < session->ranks && done && *odd < 0; rank++) {
+      if (session_plan(session, rank) == of->plan) {
+        memcpy(held, dense, bytes);  // what another rank holds is as it should be
+        done = rank_copy(session, rank, of, held, true, error);
+        *odd = done && memcmp(held, dense, bytes) != 0 ? rank : -1;
+      }
+    }
+  }
+  free(held);
+  return done;
 }

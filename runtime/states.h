@@ -33,5 +33,8 @@ int64_t state_bytes(const PlanState *state);  // of the whole tensor
 // the ranks that hold it; scattering writes it on all of them, and zeros where the layout pads.
 bool state_gather(Session *session, const States *states, const LogicalState *state, void *dense, Error *error);
 bool state_scatter(Session *session, const States *states, const LogicalState *state, const void *dense, Error *error);
+// *odd: a rank that holds something else than `dense` says, to the bit; -1: none does.
+bool state_differs(Session *session, const States *states, const LogicalState *state, const void *dense, int64_t *odd,
+                   Error *error);
 
 #endif

@@ -92,6 +92,22 @@ static void test_other_lines_and_files(void **state) {
               "2 errors, 1 warning\n");
 }
 
+static void test_notes_and_what_is_unsaid(void **state) {
+  (void)state;
+  Diag *diag = diag_of("a.mdl", "axis half = batch / 2;\n");
+  diag_note(diag, E034, span_at(diag, 0, "half"), "left out");
+  DiagMark mark = diag_mark(diag);
+  diag_error(diag, E034, span_at(diag, 0, "batch"), "not whole");
+  diag_warning(diag, E015, span_at(diag, 0, "2"), "not used");
+  diag_rewind(diag, mark);
+  assert_int_equal(diag->errors + diag->warnings + diag->reports, 0);
+  check_print(diag,
+              "a.mdl:1:6: note[E034]: left out\n"
+              "    1 | axis half = batch / 2;\n"
+              "      |      ^^^^\n"
+              "\n");
+}
+
 static void test_tabs_and_wide_text(void **state) {
   (void)state;
   Diag *diag = diag_of("a.mdl", "\tx = \"äöü\" + bad;\r\n");
@@ -239,6 +255,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_two_places_of_a_line),
       cmocka_unit_test(test_other_lines_and_files),
+      cmocka_unit_test(test_notes_and_what_is_unsaid),
       cmocka_unit_test(test_tabs_and_wide_text),
       cmocka_unit_test(test_several_lines),
       cmocka_unit_test(test_long_line),

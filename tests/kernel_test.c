@@ -192,19 +192,27 @@ static void verifies(void **state) {
   }
 }
 
+static bool same_content(const Kernel *a, const Kernel *b) {
+  Arena *arena = arena_create();
+  KernelContent of_a = {0}, of_b = {0};
+  kernel_content(a, arena, &of_a);
+  kernel_content(b, arena, &of_b);
+  bool same = of_a.count == of_b.count && memcmp(of_a.at, of_b.at, sizeof *of_a.at * (size_t)of_a.count) == 0;
+  arena_destroy(arena);
+  return same;
+}
+
 static void tells_kernels_apart(void **state) {
   (void)state;
   Sample a, b;
   sample_fill(&a);
   sample_fill(&b);
   b.port[0].stride[3] = 77;  // beyond the dims: not part of the content
-  assert_true(kernel_equal(&a.kernel, &b.kernel));
-  assert_true(kernel_hash(&a.kernel) == kernel_hash(&b.kernel));
+  assert_true(same_content(&a.kernel, &b.kernel));
   for (size_t i = 0; i < sizeof changes / sizeof changes[0] && !changes[i].why; i++) {
     sample_fill(&b);
     changes[i].change(&b);
-    assert_false(kernel_equal(&a.kernel, &b.kernel));
-    assert_true(kernel_hash(&a.kernel) != kernel_hash(&b.kernel));
+    assert_false(same_content(&a.kernel, &b.kernel));
   }
 }
 

@@ -163,12 +163,58 @@ static inline void outcome_evaluate(LayoutRun *run, const char *what, Arena *are
   }
 }
 
-// First values, two steps of training, an evaluation, what text is generated from. The run is closed.
+// The parameter that comes first by name.
+static inline const char *first_parameter(const LayoutRun *run) {
+  const char *first = NULL;
+  for (int p = 0; p < run->set->count; p++) {
+    for (int i = 0; i < run->set->plans[p]->state_count; i++) {
+      const PlanState *state = &run->set->plans[p]->states[i];
+      bool before = state->role == STATE_PARAMETER && (!first || strcmp(state->name, first) < 0);
+      first = before ? state->name : first;
+    }
+  }
+  return first;
+}
+
+// A step whose gradients are not finite changes no tensor on any rank. Other numbers may differ: what comes of a number
+// that is not finite depends on the order of operations.
+static inline void outcome_skip(LayoutRun *run, const char *what, Arena *arena, Outcome *outcome) {
+  Error error = {0};
+  Outcome all = {0};
+  int64_t count;
+  const char *name = first_parameter(run);
+  double *data = layout_state(run, arena, name, &count);
+  for (int64_t i = 0; i < count; i++) {
+    data[i] = INFINITY;
+  }
+  layout_set_state(run, name, data);
+  if (!session_refresh(&run->session, &error)) {
+    layout_fail("%s: %s", what, error.text);
+  }
+  layout_draw_inputs(run, PROGRAM_TRAIN, OUTCOME_STEPS + 1);
+  outcome_program(run, what, PROGRAM_TRAIN, OUTCOME_STEPS + 1);
+  keep_states(run, arena, &all, "skipped");
+  keep_outputs(run, arena, &all, PROGRAM_TRAIN, "output");
+  for (int i = 0; i < all.at.count; i++) {
+    const Tensor *tensor = &all.at.at[i];
+    const PlanState *state = NULL;
+    for (int64_t rank = 0; rank < run->session.ranks && !state; rank++) {
+      state = state_on(run, rank, strchr(tensor->name, ' ') + 1);
+    }
+    if ((state && state->role != STATE_MODEL) || strcmp(tensor->name, "output skipped") == 0) {
+      outcome_keep(arena, outcome, tensor->name, tensor->data, tensor->count);
+    }
+  }
+}
+
+// First values, whatever was there before; two steps of training; one that is skipped; an evaluation, what text is
+// generated from. The run is closed.
 static inline void outcome_run(LayoutRun *run, const char *what, double deadline, Arena *arena, Outcome *outcome) {
   Error error = {0};
   if (!layout_open(run, deadline, &error)) {
     layout_fail("%s: %s", what, error.text);
   }
+  draw_states(run, arena);
   outcome_program(run, what, PROGRAM_INITIALISE, 0);
   keep_states(run, arena, outcome, "first");
   draw_states(run, arena);
@@ -178,6 +224,7 @@ static inline void outcome_run(LayoutRun *run, const char *what, double deadline
     keep_outputs(run, arena, outcome, PROGRAM_TRAIN, step == 1 ? "step 1" : "step 2");
   }
   keep_states(run, arena, outcome, "last");
+  outcome_skip(run, what, arena, outcome);
   outcome_evaluate(run, what, arena, outcome);
   layout_close(run);
 }

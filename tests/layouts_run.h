@@ -29,8 +29,9 @@ typedef struct {
   Session session;
 } LayoutRun;
 
-static bool layout_child;             // this process was forked for one layout
-static const char *layout_when = "";  // what it is doing
+static bool layout_child;                        // this process was forked for one layout
+static const char *layout_when = "";             // what it is doing
+static void (*layout_failed)(const char *text);  // told of a failure instead of the output; does not return
 
 __attribute__((format(printf, 1, 2), noreturn)) static inline void layout_fail(const char *format, ...) {
   char text[1024];
@@ -38,6 +39,9 @@ __attribute__((format(printf, 1, 2), noreturn)) static inline void layout_fail(c
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
+  if (layout_failed) {
+    layout_failed(text);
+  }
   printf("%s\n", text);
   fflush(NULL);
   if (layout_child) {
@@ -159,6 +163,7 @@ typedef struct {
   double *to;
   bool *known;
   const char *name;
+  bool zeros;  // padding has nothing else
 } Elements;
 
 static inline void element_set(void *context, Device *device, ArenaClass arena, int64_t offset, ElementType type,
@@ -182,6 +187,9 @@ static inline void element_take(void *context, Device *device, ArenaClass arena,
   }
   double value = element_get(type, bytes);
   if (whole < 0) {
+    if (elements->zeros && value != 0) {
+      layout_fail("%s '%s' has %.17g for padding, not 0", layout_when, elements->name, value);
+    }
     return;
   }
   if (elements->known[whole] && value != elements->to[whole] && !(isnan(value) && isnan(elements->to[whole]))) {
@@ -219,6 +227,7 @@ static inline double *layout_state(LayoutRun *run, Arena *arena, const char *nam
       elements.known = ARENA_ARRAY(arena, bool, *count + 1);
     }
     if (state) {
+      elements.zeros = state->role == STATE_PARAMETER;
       state_elements(run, rank, state, element_take, &elements);
     }
   }
@@ -238,35 +247,55 @@ static inline double input_number(const PlanInput *input, int64_t at, uint64_t s
                                     : 4 * u - 2;
 }
 
+// The sizes of an input over all slots; how many elements further the same element of the next slot is. Only what has
+// the axis `batch` differs between them.
+static inline int64_t sizes_of_slots(const PlanInput *input, int slots, int64_t *size) {
+  int64_t step = 1, further = 0;
+  for (int a = input->axis_count - 1; a >= 0; a--) {
+    const bool batch = strcmp(input->axis[a], "batch") == 0;
+    size[a] = input->size[a] * (batch ? slots : 1);
+    further = batch ? step * input->size[a] : further;
+    step *= size[a];
+  }
+  return further;
+}
+
+static inline void layout_draw_input(LayoutRun *run, int64_t rank, const PlanInput *input, int slots, uint64_t seed) {
+  Error error = {0};
+  int coordinate[PLAN_MAX_MESH] = {0};
+  const Plan *plan = session_plan(&run->session, rank);
+  plan_coordinates(plan, rank, coordinate);
+  int64_t bytes = element_type_bytes(input->type), count = part_count(input->axis_count, input->cut),
+          stride[PLAN_MAX_AXES], size[PLAN_MAX_AXES], step = 1;
+  const int64_t further = sizes_of_slots(input, slots, size);
+  for (int a = input->axis_count - 1; a >= 0; a--) {
+    stride[a] = step;
+    step *= input->cut[a].local;
+  }
+  for (int slot = 0; slot < slots; slot++) {
+    for (int64_t j = 0; j < count; j++) {
+      int64_t local,
+          of_slot = part_element(plan, coordinate, input->axis_count, input->size, input->cut, stride, j, &local),
+          at = part_element(plan, coordinate, input->axis_count, size, input->cut, stride, j, &local);
+      char number[8] = {0};
+      element_put(input->type, number, of_slot < 0 ? 0 : input_number(input, slot * further + at, seed));
+      int64_t offset = input->place.offset + slot * input->place.slot_stride + local * bytes;
+      if (!run->session.backend->write(session_device(&run->session, rank), input->place.arena, offset, number, bytes,
+                                       &error)) {
+        layout_fail("%s: %s", input->name, error.text);
+      }
+    }
+  }
+}
+
 // Every input of a program, the same numbers under every layout: row k of the batch is row k.
 static inline void layout_draw_inputs(LayoutRun *run, ProgramKind kind, uint64_t seed) {
-  Error error = {0};
   for (int64_t rank = 0; rank < run->session.ranks; rank++) {
-    const Plan *plan = session_plan(&run->session, rank);
-    int coordinate[PLAN_MAX_MESH] = {0};
-    plan_coordinates(plan, rank, coordinate);
-    for (int i = 0; i < plan->programs[kind].input_count; i++) {
-      const PlanInput *input = &plan->programs[kind].inputs[i];
-      int64_t bytes = element_type_bytes(input->type), count = part_count(input->axis_count, input->cut),
-              stride[PLAN_MAX_AXES];
-      int slots = input->place.slot_stride ? plan->programs[kind].slots : 1;
-      int64_t step = 1, whole = whole_count(input->axis_count, input->size);
-      for (int a = input->axis_count - 1; a >= 0; a--) {
-        stride[a] = step;
-        step *= input->cut[a].local;
-      }
-      for (int slot = 0; slot < slots && strcmp(input->name, "step") != 0; slot++) {
-        for (int64_t j = 0; j < count; j++) {
-          int64_t local,
-              at = part_element(plan, coordinate, input->axis_count, input->size, input->cut, stride, j, &local);
-          char number[8] = {0};
-          element_put(input->type, number, at < 0 ? 0 : input_number(input, slot * whole + at, seed));
-          int64_t offset = input->place.offset + slot * input->place.slot_stride + local * bytes;
-          if (!run->session.backend->write(session_device(&run->session, rank), input->place.arena, offset, number,
-                                           bytes, &error)) {
-            layout_fail("%s: %s", input->name, error.text);
-          }
-        }
+    const PlanProgram *program = &session_plan(&run->session, rank)->programs[kind];
+    for (int i = 0; i < program->input_count; i++) {
+      const PlanInput *input = &program->inputs[i];
+      if (strcmp(input->name, "step") != 0) {
+        layout_draw_input(run, rank, input, input->place.slot_stride ? program->slots : 1, seed);
       }
     }
   }

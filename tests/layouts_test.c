@@ -3,7 +3,8 @@
 // For each file in tests/layouts (or given), under each of its layouts, in fp64, on virtual ranks: first values to the
 // bit, two training steps (outputs, gradients, new parameters and optimizer state) and an evaluation are those of one
 // rank. Then the same under a sample of all combinations of layouts that the file says it can take
-// (layouts_combine.h). Layouts of a pipeline alone must give the bits of one rank in fp32 too.
+// (layouts_combine.h). Layouts that pad run once more with NaN in the padding. Layouts of a pipeline alone must give
+// the bits of one rank in fp32 too.
 //
 // LAYOUTS_PRECISION=bf16 LAYOUTS_TOLERANCE=0.1 compares in another precision (and leaves the bits alone).
 // LAYOUTS_CHUNK_BYTES=1 has logits in parts of their rows (CompileOptions.chunk_bytes), but for what is expected.
@@ -29,17 +30,18 @@ typedef struct {
   double worst;
 } Trial;
 
+static bool flag(const char *name) {
+  const char *value = getenv(name);
+  return value && *value && strcmp(value, "0") != 0;
+}
+
 static CompileOptions options_for(const char *layout, const char *precision) {
   const char *parts = getenv("LAYOUTS_CHUNK_BYTES");
   return (CompileOptions){.layout = layout,
                           .precision = precision,
                           .gradients = true,
+                          .idle_rules = flag("LAYOUTS_DRAWN"),
                           .chunk_bytes = parts && strcmp(layout, "single") != 0 ? atoll(parts) : 0};
-}
-
-static bool flag(const char *name) {
-  const char *value = getenv(name);
-  return value && *value && strcmp(value, "0") != 0;
 }
 
 static int64_t number_of(const char *name, int64_t otherwise) {
@@ -85,13 +87,19 @@ static void write_with(const char *text, const char *layout, char path[32]) {
 
 // --- in the process of one layout ---
 
-// `recompute ...;` of a layout, since what is computed again may be computed otherwise.
-static void recompute_of(const char *text, const char *layout, char *said, size_t size) {
+// Where a layout says a word, or NULL.
+static const char *layout_word(const char *text, const char *layout, const char *word) {
   char head[96];
   snprintf(head, sizeof head, "layout %s {", layout);
-  const char *at = strstr(text, head), *end = at ? strchr(at, '}') : NULL, *again = at ? strstr(at, "recompute") : NULL;
+  const char *at = strstr(text, head), *end = at ? strchr(at, '}') : NULL, *found = at ? strstr(at, word) : NULL;
+  return found && found < end ? found : NULL;
+}
+
+// `recompute ...;` of a layout, since what is computed again may be computed otherwise.
+static void recompute_of(const char *text, const char *layout, char *said, size_t size) {
+  const char *again = layout_word(text, layout, "recompute");
   said[0] = '\0';
-  if (again && again < end) {
+  if (again) {
     snprintf(said, size, "%.*s", (int)(strchr(again, ';') - again + 1), again);
   }
 }
@@ -118,6 +126,27 @@ static void check_bits(const char *file, const char *layout, int microbatches, A
     layout_fail("  %s is not to the bit what one rank computes: %s", layout, said);
   }
   free(text);
+}
+
+// Nothing that padding holds comes into what is real: with NaN wherever it may be anything the outcome is the same.
+static void check_poisoned(const Trial *trial, const char *file, const char *layout, Arena *arena) {
+  char *text = read_text(file), said[512];
+  CompileOptions options = options_for(layout, precision_asked());
+  options.poison = true;
+  const bool pads = layout_word(text, layout, "pad)") != NULL;
+  LayoutRun *run = pads ? layout_compile(file, &options, stdout) : NULL;
+  free(text);
+  if (!pads) {
+    return;
+  }
+  if (!run) {
+    layout_fail("  %s does not compile with poison in its padding", layout);
+  }
+  Outcome found = {0}, expected = trial->expected;
+  run_layout(run, layout, arena, &found);
+  if (!outcome_same(&expected, &found, tolerance_asked(), false, said, sizeof said)) {
+    layout_fail("  %s, with poison in its padding, is not what one rank computes: %s", layout, said);
+  }
 }
 
 // The exit status. `file` has the layout.
@@ -147,6 +176,7 @@ static int child(Trial *trial, const char *file, const char *layout) {
   if (!outcome_same(&trial->expected, &found, tolerance_asked(), false, said, sizeof said)) {
     layout_fail("  %s is not what one rank computes: %s", layout, said);
   }
+  check_poisoned(trial, file, layout, arena);
   if (bits) {
     check_bits(file, layout, microbatches, arena);
   }

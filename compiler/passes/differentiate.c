@@ -103,7 +103,7 @@ void graph_assign_last(Graph *graph) {
 
 bool pass_differentiate(Compilation *c) {
   Graph *graph = c->graph;
-  if (c->holders && !stages_exist(graph, c->spec)) {
+  if (c->tenancy && !stages_exist(graph, c->spec)) {
     return false;
   }
   NodeId output = loss_output(graph);
@@ -131,12 +131,12 @@ bool pass_differentiate(Compilation *c) {
   ValueId *gradient = ARENA_ARRAY(c->arena, ValueId, graph->persistent.count + 1);
   int parameters = graph->persistent.count;
   GradientParts parts = {0};
-  bool wraps = graph->slots > 1 || c->holders;
+  bool wraps = graph->slots > 1 || c->tenancy;
   for (int i = 0; i < parameters; i++) {
     const Persistent *parameter = &graph->persistent.at[i];
     bool trained = parameter->role == ROLE_PARAMETER && parameter->group >= 0;
     ValueList list = trained ? backward_parts(backward, parameter->value) : (ValueList){0};
-    if (!wraps || (list.count > FEW_PARTS && !c->holders)) {
+    if (!wraps || (list.count > FEW_PARTS && !c->tenancy)) {
       ValueId sum = trained ? backward_gradient(backward, parameter->value) : -1;
       list = (ValueList){0};
       if (sum >= 0) {

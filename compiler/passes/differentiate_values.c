@@ -7,16 +7,19 @@
 
 typedef struct {
   Compilation *c;
-  ValueId loss;    // is an output already
-  int *depth;      // by value: operations on the longest way to it
-  bool *varies;    // by value: depends on data
   bool *returned;  // by value: used outside of the function that makes it
   Map seen;        // path to how often it came
+} Paths;
+
+typedef struct {
+  Compilation *c;
+  ValueId loss;  // is an output already
+  int *depth;    // by value: operations on the longest way to it
+  bool *varies;  // by value: depends on data
+  Map listed;    // path to its place in the list
 } Collect;
 
-static bool is_data(const Node *node) {
-  return node->op == OP_INPUT && strcmp(node->text, "step") != 0;
-}
+// --- what values are called ---
 
 static bool is_inside(const Graph *graph, ScopeId scope, ScopeId outer) {
   while (scope >= 0 && scope != outer) {
@@ -25,26 +28,77 @@ static bool is_inside(const Graph *graph, ScopeId scope, ScopeId outer) {
   return scope == outer;
 }
 
-static void mark_returned(Collect *collect, const Node *node) {
-  const Graph *graph = collect->c->graph;
-  for (int i = 0; i < node->operand_count; i++) {
-    const Node *maker = graph_producer(graph, node->operands[i]);
-    if (maker && maker->scope >= 0 && !is_inside(graph, node->scope, maker->scope)) {
-      collect->returned[node->operands[i]] = true;
+static void mark_returned(Paths *paths, RegionId region) {
+  const Graph *graph = paths->c->graph;
+  const NodeList *nodes = &graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    for (int j = 0; j < node->operand_count; j++) {
+      const Node *maker = graph_producer(graph, node->operands[j]);
+      if (maker && maker->scope >= 0 && !is_inside(graph, node->scope, maker->scope)) {
+        paths->returned[node->operands[j]] = true;
+      }
+    }
+    if (node->region >= 0) {
+      mark_returned(paths, node->region);
     }
   }
 }
 
 // layers.0.h, or layers.0.norm for what a function returns; the second value of that name is layers.0.h.2
-static Name path_of(Collect *collect, const Node *node, Name name) {
-  const Graph *graph = collect->c->graph;
+static Name path_of(Paths *paths, const Node *node, Name name) {
+  const Graph *graph = paths->c->graph;
   Name path = node->scope >= 0 ? graph->scopes.at[node->scope].path : NULL;
   path = !name           ? name_format(graph->names, "value.%s", path)
          : path && *path ? name_format(graph->names, "value.%s.%s", path, name)
                          : name_format(graph->names, "value.%s", name);
-  const int64_t times = map_get_or(&collect->seen, map_key(path), 0) + 1;
-  map_put(&collect->seen, map_key(path), times);
+  const int64_t times = map_get_or(&paths->seen, map_key(path), 0) + 1;
+  map_put(&paths->seen, map_key(path), times);
   return times == 1 ? path : name_format(graph->names, "%s.%lld", path, (long long)times);
+}
+
+static void name_region(Paths *paths, RegionId region) {
+  const Graph *graph = paths->c->graph;
+  const NodeList *nodes = &graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    if (node->region >= 0) {
+      name_region(paths, node->region);
+    }
+    for (int j = 0; j < node->result_count; j++) {
+      Value *value = graph_value(graph, node->first_result + j);
+      const Name name = value->name ? value->name : value->label;
+      const bool result = paths->returned[node->first_result + j] && *graph->scopes.at[node->scope].path;
+      if ((name || result) && value->type == TYPE_REAL && !op_leaf(node->op)) {
+        value->path = path_of(paths, node, name);
+      }
+    }
+  }
+}
+
+// Numbers are given in the order of the text, before values are merged or dropped: those of others stay.
+void forward_paths(Compilation *c) {
+  Paths paths = {.c = c, .seen = map_create(c->arena)};
+  paths.returned = ARENA_ARRAY(c->arena, bool, c->graph->values.count + 1);
+  mark_returned(&paths, 0);
+  name_region(&paths, 0);
+}
+
+// --- what they depend on ---
+
+static bool is_data(const Node *node) {
+  return node->op == OP_INPUT && strcmp(node->text, "step") != 0;
+}
+
+// A value that was made smaller and repeated has its path twice: the last is the one of the text.
+static void list_value(Collect *collect, ForwardValues *values, ForwardValue made) {
+  const int64_t at = map_get_or(&collect->listed, map_key(made.name), -1);
+  if (at >= 0) {
+    values->at[at] = made;
+    return;
+  }
+  map_put(&collect->listed, map_key(made.name), values->count);
+  array_push(collect->c->arena, values, made);
 }
 
 // Do microbatches make what the whole batch has? Not of what serves state that is of one microbatch.
@@ -65,15 +119,10 @@ static void collect_node(Collect *collect, const Node *node, ForwardValues *valu
   for (int i = 0; i < node->result_count; i++) {
     const ValueId id = node->first_result + i;
     const Value *value = graph_value(graph, id);
-    const Name name = value->name ? value->name : value->label;
-    const bool result = collect->returned[id] && *graph->scopes.at[node->scope].path;
     collect->depth[id] = depth + 1;
     collect->varies[id] = varies;
-    if ((name || result) && varies && id != collect->loss && value->type == TYPE_REAL && !op_leaf(node->op)) {
-      const ForwardValue made = {id, path_of(collect, node, name), value->span, depth + 1};
-      if (is_of_batch(collect->c, id)) {
-        array_push(collect->c->arena, values, made);
-      }
+    if (value->path && varies && id != collect->loss && !op_leaf(node->op) && is_of_batch(collect->c, id)) {
+      list_value(collect, values, (ForwardValue){id, value->path, value->span, depth + 1});
     }
   }
 }
@@ -81,13 +130,9 @@ static void collect_node(Collect *collect, const Node *node, ForwardValues *valu
 void forward_values(Compilation *c, ValueId loss, ForwardValues *values) {
   const Graph *graph = c->graph;
   const NodeList *nodes = &graph->regions.at[0].nodes;
-  Collect collect = {.c = c, .loss = loss, .seen = map_create(c->arena)};
+  Collect collect = {.c = c, .loss = loss, .listed = map_create(c->arena)};
   collect.depth = ARENA_ARRAY(c->arena, int, graph->values.count + 1);
   collect.varies = ARENA_ARRAY(c->arena, bool, graph->values.count + 1);
-  collect.returned = ARENA_ARRAY(c->arena, bool, graph->values.count + 1);
-  for (int i = 0; i < nodes->count; i++) {
-    mark_returned(&collect, graph_node(graph, nodes->at[i]));
-  }
   for (int i = 0; i < nodes->count; i++) {
     collect_node(&collect, graph_node(graph, nodes->at[i]), values);
   }

@@ -119,7 +119,7 @@ static void find_shared(Fuser *f) {
   Map first_of = map_create(f->c->arena);
   int total = f->nodes.count;
   int *next = ARENA_ARRAY(f->c->arena, int, total * 2 + 2);
-  int *side = ARENA_ARRAY(f->c->arena, int, total * 2 + 2);
+  bool *first = ARENA_ARRAY(f->c->arena, bool, total * 2 + 2);  // of those that share an operand
   for (int i = total - 1; i >= 0; i--) {
     const Node *node = graph_node(graph, f->nodes.at[i]);
     if (node->op != OP_DOT && node->op != OP_BIASED_DOTS) {
@@ -132,19 +132,20 @@ static void find_shared(Fuser *f) {
           node->backward && !is_parameter(graph, other) && !is_parameter(graph, node->operands[s]) && s == 1;
       if ((forward || gradient) && plain(graph, node, s)) {
         uint64_t key = (uint64_t)node->operands[s] * 2 + (uint64_t)node->backward;
-        next[i * 2 + s] = (int)map_get_or(&first_of, key, -1);
-        side[i * 2 + s] = s;
+        const int later = (int)map_get_or(&first_of, key, -1);
+        next[i * 2 + s] = later;
+        first[i * 2 + s] = true;
+        if (later >= 0) {
+          first[later] = false;
+        }
         map_put(&first_of, key, i * 2 + s);
       }
     }
   }
-  for (size_t slot = 0; slot < first_of.capacity; slot++) {
-    if (!first_of.keys[slot]) {
-      continue;
-    }
+  for (int head = 0; head < total * 2; head++) {
     SharedDot dots[MOST];
     int count = 0;
-    for (int at = (int)first_of.values[slot]; at >= 0 && count < MOST; at = next[at]) {
+    for (int at = first[head] ? head : -1; at >= 0 && count < MOST; at = next[at]) {
       NodeId id = f->nodes.at[at / 2];
       const Node *node = graph_node(graph, id);
       const Node *one = count ? graph_node(graph, dots[0].node) : node;
@@ -153,10 +154,10 @@ static void find_shared(Fuser *f) {
       if (f->gone[id] || !same || (node->backward && !only_collected(f, node->first_result))) {
         continue;
       }
-      ValueId other = node->operands[1 - side[at]];
+      ValueId other = node->operands[1 - at % 2];
       int rank = node->backward ? f->rank[node->first_result] : f->rank[other];
       ValueId bias = node->op == OP_BIASED_DOTS ? node->operands[2] : -1;
-      dots[count++] = (SharedDot){id, node->operands[side[at]], other, bias, rank};
+      dots[count++] = (SharedDot){id, node->operands[at % 2], other, bias, rank};
     }
     if (count > 1) {
       merge_shared(f, dots, count);

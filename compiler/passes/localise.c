@@ -3,42 +3,11 @@
 // Needs shard. An axis that a value holds a part of becomes an axis of its own, `seq@cp`, as long as the part; from
 // here on every pass works on what one rank has. Positions, and indices into a cut axis, are shifted by where the part
 // begins, which depends on the rank's coordinates.
-#include <math.h>
+#include "compiler/passes/localise.h"
+
 #include <string.h>
 
 #include "compiler/passes/attention.h"
-#include "compiler/passes/shard.h"
-
-typedef struct {
-  Compilation *c;
-  Graph *graph;
-  Shard *shard;
-  int values;  // of the graph before the pass
-  Map locals;  // axis and mesh axes to the local axis
-  // By value inside attention on a ring: scores are cut along the queries and along the keys, over the same mesh axes.
-  AxisId *keys;
-  uint32_t *ring;  // the mesh axes that cut them
-} Localise;
-
-static const Pack *pack_of(const Graph *graph, AxisId axis) {
-  for (int i = 0; i < graph->packs.count; i++) {
-    if (graph->packs.at[i].axis == axis) {
-      return &graph->packs.at[i];
-    }
-  }
-  return NULL;
-}
-
-// Parts of an axis that several mesh axes may cut unevenly are made of the smallest such parts, so that cutting a part
-// again, or joining some, gives parts of the whole.
-static int64_t part_size(const Localise *l, AxisId axis, uint32_t mesh) {
-  const Axis *whole = &l->graph->axes.at[axis];
-  int64_t parts = mapping_ranks(l->shard->mapping, mesh), smallest = parts;
-  if (mesh && (mesh & ~whole->padded_mesh) == 0) {
-    smallest = mapping_ranks(l->shard->mapping, whole->padded_mesh);
-  }
-  return (whole->size + smallest - 1) / smallest * (smallest / parts);
-}
 
 // Elements of a pack on one rank, before it is cut into pieces; a multiple of their number.
 static int64_t pack_elements(const Localise *l, const Pack *pack) {
@@ -49,7 +18,7 @@ static int64_t pack_elements(const Localise *l, const Pack *pack) {
     int64_t here = 1;
     mapping_parameter(l->shard->mapping, member, held.axis);
     for (int a = 0; a < member->shape.count; a++) {
-      here *= part_size(l, member->shape.axis[a], held_cut(&held, member->shape.axis[a]));
+      here *= shard_part_size(l->shard, member->shape.axis[a], held_cut(&held, member->shape.axis[a]));
     }
     elements += here;
   }
@@ -64,8 +33,8 @@ static AxisId local_axis(Localise *l, AxisId axis, uint32_t mesh) {
     return (AxisId)known;
   }
   const Axis whole = graph->axes.at[axis];
-  const Pack *pack = pack_of(graph, axis);
-  int64_t size = part_size(l, axis, mesh);
+  const Pack *pack = localise_pack(graph, axis);
+  int64_t size = shard_part_size(l->shard, axis, mesh);
   if (pack) {
     size = pack_elements(l, pack) / mapping_ranks(l->shard->mapping, mesh & ~pack->cut);
   }
@@ -76,7 +45,7 @@ static AxisId local_axis(Localise *l, AxisId axis, uint32_t mesh) {
     local->global = whole.global;
     local->whole = axis;
     local->mesh = mesh;
-    local->zigzag = (whole.zigzag_mesh & mesh) != 0;
+    local->zigzag = (shard_form(l->shard, axis)->zigzag & mesh) != 0;
   }
   map_put(&l->locals, key, made);
   return made;
@@ -120,7 +89,7 @@ static Shape local_shape(Localise *l, ValueId value, const Shape *shape) {
 // --- where a part begins ---
 
 // The sum over mesh axes of coordinate times stride, as an int; -1: zero.
-static ValueId offset_of(Localise *l, AxisId local) {
+ValueId localise_offset(Localise *l, AxisId local) {
   Graph *graph = l->graph;
   const Axis at = graph->axes.at[local];
   ValueId sum = -1;
@@ -142,7 +111,7 @@ static void shift_position(Localise *l, NodeId id, AxisId local) {
   Graph *graph = l->graph;
   AxisId axis = graph_node(graph, id)->axis;
   ValueId inside = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = local});
-  ValueId sum = graph_op2(graph, OP_ADD, inside, offset_of(l, local));
+  ValueId sum = graph_op2(graph, OP_ADD, inside, localise_offset(l, local));
   Node *node = graph_node(graph, id);
   node->op = OP_AS_INDEX;
   node->axis = axis;
@@ -150,73 +119,16 @@ static void shift_position(Localise *l, NodeId id, AxisId local) {
   node->operands = arena_copy(graph->arena, &sum, sizeof sum);
 }
 
+// What is outside of the axis stays outside: it does not point into padding.
 static void shift_index(Localise *l, NodeId id, AxisId local) {
   Graph *graph = l->graph;
-  ValueId shifted = graph_op2(graph, OP_SUB, graph_node(graph, id)->operands[1], offset_of(l, local));
+  const ValueId index = graph_node(graph, id)->operands[1];
+  ValueId shifted = graph_op2(graph, OP_SUB, index, localise_offset(l, local));
+  if (localise_padded(l, local)) {
+    ValueId size = graph_integer(graph, graph->axes.at[graph->axes.at[local].whole].size);
+    shifted = graph_op3(graph, OP_WHERE, graph_op2(graph, OP_LESS, index, size), shifted, graph_integer(graph, -1));
+  }
   graph_node(graph, id)->operands[1] = shifted;
-}
-
-// --- padding ---
-
-// Does this rank's part of the axis go past its end on some ranks?
-static bool is_padded(const Graph *graph, const Localise *l, AxisId local) {
-  const Axis *at = &graph->axes.at[local];
-  return at->whole >= 0 && !pack_of(graph, at->whole) &&
-         at->size * mapping_ranks(l->shard->mapping, at->mesh) != graph->axes.at[at->whole].size;
-}
-
-// The value with `neutral` where the axis is padding.
-static ValueId without_padding(Localise *l, ValueId value, AxisId local, double neutral) {
-  Graph *graph = l->graph;
-  ValueId inside = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = local});
-  ValueId position = graph_op2(graph, OP_ADD, inside, offset_of(l, local));
-  ValueId size = graph_integer(graph, graph->axes.at[graph->axes.at[local].whole].size);
-  ValueId real = graph_op2(graph, OP_LESS, position, size);
-  ElementType type = graph->real;
-  graph->real = graph_value(graph, value)->type;
-  ValueId made = graph_op3(graph, OP_WHERE, real, value, graph_real(graph, neutral));
-  graph->real = type;
-  Value *masked = graph_value(graph, made), *from = graph_value(graph, value);
-  masked->role = from->role;
-  masked->name = from->name;
-  return made;
-}
-
-// Parameters have zeros there, and so have products with zeros.
-static bool has_zeros(const Graph *graph, ValueId value) {
-  const Node *node = graph_producer(graph, value);
-  while (node && (node->op == OP_RENAME || node->op == OP_PART)) {
-    if (node->op == OP_PART) {
-      return true;
-    }
-    node = graph_producer(graph, node->operands[0]);
-  }
-  return node && (node->op == OP_PARAM || node->op == OP_STATE || node->op == OP_DOT || node->op == OP_PUT);
-}
-
-// What sums up over padding, or keeps it, must find nothing there.
-static void mask_operands(Localise *l, NodeId id) {
-  Graph *graph = l->graph;
-  const Node *node = graph_node(graph, id);
-  bool extreme = node->op == OP_REDUCE_MAX || node->op == OP_REDUCE_MIN, sums = node->op == OP_SUM || extreme;
-  bool attention = node->op == OP_COMPOSITE && attention_is_gradient(node);  // it sums over queries
-  int first = node->op == OP_ASSIGN ? 1 : attention ? node->operand_count - 1 : 0;
-  if (!sums && !attention && node->op != OP_DOT && node->op != OP_PACK && node->op != OP_ASSIGN) {
-    return;
-  }
-  for (int i = first; i < node->operand_count; i++) {
-    ValueId value = node->operands[i];
-    Shape shape = graph_shape(graph, value);
-    for (int a = 0; a < shape.count; a++) {
-      bool wanted = sums ? shape_has(&node->axes, shape.axis[a]) : !has_zeros(graph, value);
-      if (is_padded(graph, l, shape.axis[a]) && wanted && element_type_floating(graph_value(graph, value)->type)) {
-        double neutral = !extreme ? 0 : node->op == OP_REDUCE_MAX ? -INFINITY : INFINITY;
-        value = without_padding(l, value, shape.axis[a], neutral);
-        node = graph_node(graph, id);
-      }
-    }
-    graph_node(graph, id)->operands[i] = value;
-  }
 }
 
 // --- nodes ---
@@ -295,8 +207,12 @@ static void localise_node(Localise *l, NodeId id) {
   if (node->region >= 0) {
     localise_region(l, node->region);
   }
-  mask_operands(l, id);
+  for (int i = 0; i < graph_node(graph, id)->operand_count; i++) {
+    graph_node(graph, id)->operands[i] = localise_poisoned(l, graph_node(graph, id)->operands[i]);
+  }
+  localise_mask(l, id);
   array_push(graph->arena, &graph->regions.at[graph->region].nodes, id);
+  localise_poison(l, id);
 }
 
 static void localise_region(Localise *l, RegionId region) {
@@ -309,6 +225,10 @@ static void localise_region(Localise *l, RegionId region) {
     graph->scope = node->scope;
     graph->backward = node->backward;
     localise_node(l, old.at[i]);
+  }
+  const ValueList results = graph->regions.at[region].results;
+  for (int i = 0; i < results.count; i++) {
+    results.at[i] = localise_poisoned(l, results.at[i]);
   }
   graph->region = outer;
 }
@@ -373,6 +293,9 @@ bool pass_localise(Compilation *c) {
   }
   Localise l = {
       .c = c, .graph = graph, .shard = c->shard, .values = graph->values.count, .locals = map_create(c->arena)};
+  l.contents = map_create(c->arena);
+  l.masked = map_create(c->arena);
+  l.poisoned = map_create(c->arena);
   l.ring = ARENA_ARRAY(c->arena, uint32_t, l.values + 1);
   l.keys = ARENA_ARRAY(c->arena, AxisId, l.values + 1);
   hold_composites(&l, 0);

@@ -127,10 +127,10 @@ static ValueId cast(Precision *p, ValueId value, ElementType type) {
     return value;
   }
   // With a pipeline the backward casts parameters again: every microbatch in flight would keep copies of all of them.
-  bool again = p->c->holders && graph->backward && graph_producer(graph, value)->op == OP_PARAM;
-  uint64_t key = map_hash((uint64_t)value << 8 | (uint64_t)type, (uint64_t)graph->region << 1 | again);
+  bool again = p->c->tenancy && graph->backward && graph_producer(graph, value)->op == OP_PARAM;
+  const uint64_t key[] = {(uint64_t)value, (uint64_t)type, (uint64_t)graph->region, again};
   int64_t known;
-  if (map_get(&p->casts, key, &known)) {
+  if (map_get_bytes(&p->casts, key, sizeof key, &known)) {
     return (ValueId)known;
   }
   NodeInit init = {NODE_INIT, .text = name_of(graph->names, element_type_name(type))};
@@ -138,7 +138,7 @@ static ValueId cast(Precision *p, ValueId value, ElementType type) {
   Value *to = graph_value(graph, made);
   to->role = from.role;
   to->name = from.name;
-  map_put(&p->casts, key, made);
+  map_put_bytes(&p->casts, key, sizeof key, made);
   return made;
 }
 

@@ -346,6 +346,7 @@ static void dissolve(Graph *graph, NodeId id, ValueId *replace, int capacity) {
     Value *made = graph_value(graph, to), *was = graph_value(graph, node.first_result + i);
     made->label = was->label ? was->label : made->label;
     made->name = was->name ? was->name : made->name;
+    made->path = was->path ? was->path : made->path;
     replace[node.first_result + i] = to;
   }
 }
@@ -383,6 +384,7 @@ bool pass_recognise(Compilation *c) {
       Value *made = graph_value(graph, o);
       made->label = graph_value(graph, was)->label;
       made->name = graph_value(graph, was)->name;
+      made->path = graph_value(graph, was)->path;
       if (was < capacity) {
         replace[was] = o;
       }

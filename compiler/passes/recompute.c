@@ -273,7 +273,7 @@ bool pass_recompute(Compilation *c) {
     r.asked = false;
   }
   start(&r);
-  r.stages = c->holders ? stages_find(c->arena, graph, c->spec) : NULL;
+  r.stages = c->tenancy ? stages_find(c->arena, graph, c->spec, NULL) : NULL;
   what_costs_nothing(&r);
   graph->region = 0;
   graph_remove_dead(graph);

@@ -65,7 +65,7 @@ static uint32_t kept_cut(uint32_t now, uint32_t want) {
 }
 
 // A pack is cut into pieces apart from how its members are cut: there is no order between the two.
-static bool is_pack(const Shard *s, AxisId axis) {
+bool shard_is_pack(const Shard *s, AxisId axis) {
   for (int i = 0; i < s->graph->packs.count; i++) {
     if (s->graph->packs.at[i].axis == axis) {
       return true;
@@ -76,7 +76,7 @@ static bool is_pack(const Shard *s, AxisId axis) {
 
 // Would cutting `axis` by `mesh` next be in order, on the way to what is wanted?
 static bool next_cut(const Shard *s, const Held *now, const Held *want, AxisId axis, int mesh) {
-  return is_pack(s, axis) || held_cut(now, axis) == (held_cut(want, axis) & below(mesh));
+  return shard_is_pack(s, axis) || held_cut(now, axis) == (held_cut(want, axis) & below(mesh));
 }
 
 static ValueId add(Shard *s, Op op, NodeInit init, ValueId value, uint32_t mesh, const Held *result) {
@@ -167,7 +167,7 @@ static bool gather(Shard *s, ValueId *value, const Held *want) {
       continue;
     }
     uint32_t cut = held_cut(&now, axis), wanted = held_cut(want, axis);
-    uint32_t away = cut & ~(is_pack(s, axis) ? wanted : kept_cut(cut, wanted));
+    uint32_t away = cut & ~(shard_is_pack(s, axis) ? wanted : kept_cut(cut, wanted));
     for (int k = 0; k < GRAPH_MAX_MESH && away; k++) {
       next.axis[k] = away >> k & 1 ? -1 : next.axis[k];
     }
@@ -196,12 +196,18 @@ static bool fulfilled(const Held *now, const Held *want) {
   return memcmp(now, want, sizeof *now) == 0;
 }
 
-static uint64_t wish(const Shard *s, ValueId value, const Held *want, bool again) {
-  uint64_t hash = map_hash((uint64_t)value, (uint64_t)s->graph->region * 2 + again);
+// What is asked for: of which value, how held, in which region, in which direction.
+typedef struct {
+  uint64_t word[3 + 2 * GRAPH_MAX_MESH];
+} Wish;
+
+static Wish wish(const Shard *s, ValueId value, const Held *want, bool backward) {
+  Wish made = {{(uint64_t)value, (uint64_t)s->graph->region, backward}};
   for (int m = 0; m < GRAPH_MAX_MESH; m++) {
-    hash = map_hash(hash, (uint64_t)(want->axis[m] + 1) * 8 + want->partial[m]);
+    made.word[3 + 2 * m] = (uint64_t)want->axis[m];
+    made.word[4 + 2 * m] = want->partial[m];
   }
-  return hash;
+  return made;
 }
 
 // A gather makes a value larger: what the forward gathered is gathered again in the backward rather than kept.
@@ -211,7 +217,8 @@ ValueId shard_reshard(Shard *s, ValueId value, const Held *want) {
     return value;
   }
   int64_t known;
-  if (map_get(&s->memo, wish(s, value, want, graph->backward), &known)) {
+  const Wish here = wish(s, value, want, graph->backward), there = wish(s, value, want, !graph->backward);
+  if (map_get_bytes(&s->memo, &here, sizeof here, &known)) {
     return (ValueId)known;
   }
   ValueId made = value;
@@ -228,21 +235,9 @@ ValueId shard_reshard(Shard *s, ValueId value, const Held *want) {
       *shard_held(s, made) = *want;
     }
   }
-  map_put(&s->memo, wish(s, value, want, graph->backward), made);
+  map_put_bytes(&s->memo, &here, sizeof here, made);
   if (!gathered || s->saved) {
-    map_put(&s->memo, wish(s, value, want, !graph->backward), made);
+    map_put_bytes(&s->memo, &there, sizeof there, made);
   }
   return made;
-}
-
-bool shard_divides(const Shard *s, AxisId axis, uint32_t others, int mesh) {
-  const Axis *at = &s->graph->axes.at[axis];
-  int64_t parts = mapping_ranks(s->mapping, others | 1u << mesh);
-  if (is_pack(s, axis)) {  // cut by its members, and padded for its pieces
-    return true;
-  }
-  if (at->padded_mesh & (others | 1u << mesh)) {
-    return parts <= at->size;
-  }
-  return at->size % (at->zigzag_mesh ? 2 * parts : parts) == 0;
 }

@@ -421,7 +421,7 @@ bool pass_samples(Compilation *c) {
   const bool training = c->program == PROGRAM_TRAIN;
   Check check = {.c = c, .graph = c->graph};
   if (slots == 1) {
-    check.table = c->samples = training && c->holders ? samples_infer(c->arena, c->graph, 1, true, NULL) : NULL;
+    check.table = c->samples = training && c->tenancy ? samples_infer(c->arena, c->graph, 1, true, NULL) : NULL;
     if (c->samples) {
       postpone(&check);
     }

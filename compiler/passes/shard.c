@@ -102,6 +102,19 @@ static uint8_t partial_kind(const Node *node) {
   return (uint8_t)(1 + (node->op == OP_REDUCE_MAX ? REDUCE_MAX : node->op == OP_REDUCE_MIN ? REDUCE_MIN : REDUCE_SUM));
 }
 
+// Where a rule cuts an axis so often that it does not divide, what no rule asks for here goes, the last cut first; and in
+// programs that have a smaller batch than the training step, for which rules are checked, what rules ask for too.
+static void give_way(Shard *s, Held *want) {
+  for (int asked = 0; asked < 2; asked++) {
+    for (int m = s->mapping->count - 1; m >= 0; m--) {
+      AxisId axis = want->axis[m];
+      if (axis >= 0 && (asked || !s->wish.rule[m]) && !shard_divides(s, axis, held_cut(want, axis))) {
+        want->axis[m] = -1;
+      }
+    }
+  }
+}
+
 // A value with a rule for its label is held as the rule says, whoever reads it.
 static void enforce_label(Shard *s, NodeId id) {
   const Node *node = graph_node(s->graph, id);
@@ -125,6 +138,7 @@ static void enforce_label(Shard *s, NodeId id) {
         s->wish.rule[m] = rule;
       }
     }
+    give_way(s, &want);
     s->why = name_format(s->graph->names, "the rule for @%s", label);
     ValueId made = shard_reshard(s, value, &want);
     if (made != value) {
@@ -184,44 +198,23 @@ static void shard_with(Shard *s, NodeId id, uint32_t passing) {
 
 // --- renames ---
 
-// Can an axis have another name where it is cut by these mesh axes? The other is cut as this one is from here on,
-// unless it has a form of its own.
-static bool same_cut(const Shard *s, const Axis *axis, Axis *other, uint32_t cut) {
-  uint32_t blocks = other->block_mesh & ~other->zigzag_mesh & cut;
-  bool even = axis->size % mapping_ranks(s->mapping, axis->padded_mesh | other->padded_mesh | cut) == 0;
-  if (!even && other->padded_mesh && other->padded_mesh != axis->padded_mesh) {
-    return false;  // the smallest parts are others
-  }
-  if ((other->zigzag_mesh & ~axis->zigzag_mesh) || (axis->zigzag_mesh & blocks)) {
-    return false;
-  }
-  other->zigzag_mesh |= axis->zigzag_mesh;
-  other->padded_mesh |= axis->padded_mesh;
-  other->block_mesh |= cut & ~axis->zigzag_mesh;
-  return true;
+// Is a part of the whole axis what a part of its major axis is made of?
+static bool same_pieces(Shard *s, AxisId whole, AxisId major, int64_t parts) {
+  bool blocks = !shard_form(s, whole)->zigzag && !shard_form(s, major)->zigzag;
+  return blocks && shard_even(s, whole) && shard_even(s, major) && s->graph->axes.at[major].size % parts == 0;
 }
 
 // The axis of the result that is cut where the operand is cut along `axis`, or -1: it cannot stay so.
 static AxisId renamed(Shard *s, const Node *node, AxisId axis, uint32_t cut) {
-  Graph *graph = s->graph;
   int64_t parts = mapping_ranks(s->mapping, cut);
   switch (node->op) {
     case OP_RENAME:
-      if (axis == node->axis) {
-        return same_cut(s, &graph->axes.at[axis], &graph->axes.at[node->axis2], cut) ? node->axis2 : -1;
-      }
-      return axis;
+      return axis != node->axis ? axis : shard_same_parts(s, axis, node->axis2) ? node->axis2 : -1;
     case OP_SPLIT:
-      if (axis == node->axis) {
-        const Axis *major = &graph->axes.at[node->axes.axis[0]];
-        bool fits = major->size % parts == 0 && !major->zigzag_mesh && !graph->axes.at[axis].zigzag_mesh;
-        return fits ? node->axes.axis[0] : -1;
-      }
-      return axis;
+      return axis != node->axis ? axis : same_pieces(s, axis, node->axes.axis[0], parts) ? node->axes.axis[0] : -1;
     case OP_MERGE:
       if (axis == node->axes.axis[0]) {
-        bool zigzag = graph->axes.at[axis].zigzag_mesh || graph->axes.at[node->axis2].zigzag_mesh;
-        return zigzag || graph->axes.at[axis].size % parts ? -1 : node->axis2;
+        return same_pieces(s, node->axis2, axis, parts) ? node->axis2 : -1;
       }
       return shape_has(&node->axes, axis) ? -1 : axis;
     case OP_SLICE:
@@ -481,13 +474,14 @@ static void record(Shard *s) {
   Graph *graph = s->graph;
   for (int v = 0; v < graph->values.count; v++) {
     Held held = held_of(s, v);
+    shard_check_forms(s, v);
     Sharding sharding = {0};
     ShardEntry entries[GRAPH_MAX_MESH];
     Name partial[GRAPH_MAX_MESH];
     for (int m = 0; m < s->mapping->count; m++) {
       Name mesh = s->mapping->spec->mesh[m].name;
       if (held.axis[m] >= 0) {
-        bool zigzag = graph->axes.at[held.axis[m]].zigzag_mesh >> m & 1;
+        bool zigzag = shard_form(s, held.axis[m])->zigzag >> m & 1;
         entries[sharding.entry_count++] = (ShardEntry){held.axis[m], mesh, zigzag, 0};
       }
       if (held.partial[m]) {
@@ -498,21 +492,6 @@ static void record(Shard *s) {
       sharding.entries = arena_copy(graph->arena, entries, sizeof *entries * (size_t)sharding.entry_count);
       sharding.partial = arena_copy(graph->arena, partial, sizeof *partial * (size_t)sharding.partial_count);
       graph_value(graph, v)->sharding = arena_copy(graph->arena, &sharding, sizeof sharding);
-    }
-  }
-}
-
-static void find_forms(Shard *s) {
-  const Spec *spec = s->c->spec;
-  for (int i = 0; i < spec->rules.count; i++) {
-    const LayoutRule *rule = &spec->rules.at[i];
-    for (int a = 0; a < s->graph->axes.count; a++) {
-      Axis *axis = &s->graph->axes.at[a];
-      axis->zigzag_mesh |= rule->zigzag && axis->name == rule->axis ? rule->mesh : 0;
-      axis->padded_mesh |= rule->padded && axis->name == rule->axis ? rule->mesh : 0;
-      // Keys that go round a ring are cut as what they were made from.
-      bool blocks = rule->kind == RULE_COMPUTE && !rule->zigzag && !rule->ring;
-      axis->block_mesh |= blocks && axis->name == rule->axis ? rule->mesh : 0;
     }
   }
 }
@@ -532,12 +511,18 @@ static void collect_attention(Shard *s, RegionId region, NodeList *found) {
 bool pass_shard(Compilation *c) {
   Graph *graph = c->graph;
   Shard s = {.c = c, .graph = graph, .mapping = mapping_create(c->arena, graph, c->spec)};
-  if (!s.mapping->active) {
-    return true;
-  }
   int errors = c->diag->reports;
+  if (!s.mapping->active) {
+    shard_check_rules(&s);
+    return c->diag->reports == errors;
+  }
   s.memo = map_create(c->arena);
-  find_forms(&s);
+  s.pieces = map_create(c->arena);
+  s.parts = map_create(c->arena);
+  shard_forms_find(&s);
+  if (c->diag->reports > errors) {
+    return false;
+  }
   NodeList rings = {0};
   collect_attention(&s, 0, &rings);
   shard_stored_parameters(&s);
@@ -549,7 +534,10 @@ bool pass_shard(Compilation *c) {
   graph->backward = false;
   graph->source = -1;
   shard_check_rings(&s, &rings);
-  record(&s);
+  if (c->diag->reports == errors) {
+    shard_check_rules(&s);
+    record(&s);
+  }
   c->shard = arena_copy(c->arena, &s, sizeof s);
   return c->diag->reports == errors;
 }

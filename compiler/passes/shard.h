@@ -31,10 +31,13 @@ typedef struct Shard {
   ARRAY(Cause) cause;     // by value: of how it is held
   ARRAY(ValueId) newest;  // by value: what stands for it once it was resolved; itself before
   ARRAY(Loops) loops;     // by node
+  ARRAY(AxisForm) forms;  // by axis
   int *uses;              // by value of the graph before the pass: how often it is read
   bool *deferred;         // by value: a sum that only another sum reads: added up together with it
   int limit;              // of those values
-  Map memo;               // value, wish, region and direction to what fulfils it
+  Map memo;               // a wish (reshard.c) to what fulfils it
+  Map pieces;             // arena, format, region and direction to this rank's piece in that format
+  Map parts;              // parameter, arena and region to the parameter out of it
   bool saved;             // what the forward gathered is there in the backward
   Name why;               // of the collectives that are added
   Cause wish;             // and the rules that ask for them
@@ -99,6 +102,13 @@ Loops *shard_loops_of(Shard *s, NodeId id);
 AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh);  // -1: none; sets the loops' cause
 bool shard_passes(Shard *s, const Node *node, int mesh);  // may a partial operand stay so, the result being partial?
 
+MappingPlace shard_place(const Shard *s, const Node *node);  // what rules are looked up for
+
+// shard_rules.c: reports rules that cut nothing, once everything is sharded; and a rule that cannot cut an axis whose
+// size was not known before, where it would.
+void shard_check_rules(Shard *s);
+void shard_check_size(Shard *s, const LayoutRule *rule, AxisId axis, uint32_t cut, int mesh);
+
 // shard_ring.c: attention whose keys go round a ring by a rule such as `attention: key -> cp(ring)`.
 void shard_ring(Shard *s, NodeId id, Loops *loops);       // marks the node, once its loop axes are chosen
 void shard_check_rings(Shard *s, const NodeList *nodes);  // reports rules that no attention of these can follow
@@ -124,8 +134,17 @@ ValueId shard_into_stored_parts(Shard *s, Name name, ValueId gradient);  // wher
 // in the same region, and as part of the same direction, is added again.
 ValueId shard_reshard(Shard *s, ValueId value, const Held *want);
 
-// Can mesh axis `mesh` cut this axis further when the mesh axes `others` cut it already?
-bool shard_divides(const Shard *s, AxisId axis, uint32_t others, int mesh);
+bool shard_is_pack(const Shard *s, AxisId axis);
+
+// shard_forms.c
+void shard_forms_find(Shard *s);  // reports what cannot be
+const AxisForm *shard_form(Shard *s, AxisId axis);
+bool shard_even(Shard *s, AxisId axis);  // no cut of it is padded
+// Is a part of `a` the part of `b` with the same elements, where both are cut alike?
+bool shard_same_parts(Shard *s, AxisId a, AxisId b);
+int64_t shard_part_size(Shard *s, AxisId axis, uint32_t mesh);  // of one rank's part; see shard_divides
+bool shard_divides(Shard *s, AxisId axis, uint32_t cut);        // can these mesh axes cut it?
+void shard_check_forms(Shard *s, ValueId value);                // reports cuts that are in no form
 
 // shard_stored.c, before the walk; casts of parameters of which ranks store pieces, which come to nothing; and what
 // stands for a parameter, or such a cast, where it is used.

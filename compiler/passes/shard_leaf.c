@@ -11,7 +11,11 @@ static Held leaf_held(Shard *s, MappingPlace place, const Shape *shape, Cause *c
   for (int m = 0; m < s->mapping->count && shape->count; m++) {
     if (s->mapping->active >> m & 1) {
       AxisId axis = mapping_axis(s->mapping, place, shape, m, &cause->rule[m]);
-      held.axis[m] = axis >= 0 && shard_divides(s, axis, held_cut(&held, axis), m) ? axis : -1;
+      uint32_t cut = axis >= 0 ? held_cut(&held, axis) | 1u << m : 0;
+      if (axis >= 0) {
+        shard_check_size(s, cause->rule[m], axis, cut, m);
+      }
+      held.axis[m] = axis >= 0 && shard_divides(s, axis, cut) ? axis : -1;
     }
   }
   return held;
@@ -22,7 +26,7 @@ static Held stored_held(Shard *s, const Persistent *persistent, Held held) {
   RuleKind kind = persistent->role == ROLE_OPTIMIZER_STATE ? RULE_STATE : RULE_PARAM;
   for (int m = 0; m < s->mapping->count; m++) {
     AxisId axis = held.axis[m] < 0 ? mapping_stored(s->mapping, persistent, kind, m) : -1;
-    if (axis >= 0 && held_cut(&held, axis) >> m == 0 && shard_divides(s, axis, held_cut(&held, axis), m)) {
+    if (axis >= 0 && held_cut(&held, axis) >> m == 0 && shard_divides(s, axis, held_cut(&held, axis) | 1u << m)) {
       held.axis[m] = axis;
     }
   }
@@ -68,13 +72,13 @@ ValueId shard_into_stored_parts(Shard *s, Name name, ValueId value) {
                                     : NULL;
   Held want = held_whole();
   bool any = false;
+  if (parameter) {
+    mapping_parameter(s->mapping, parameter, want.axis);
+  }
   for (int m = 0; parameter && m < s->mapping->count; m++) {
     AxisId axis = mapping_stored(s->mapping, parameter, RULE_GRAD, m);
-    AxisId cut[GRAPH_MAX_MESH];
-    mapping_parameter(s->mapping, parameter, cut);
-    want.axis[m] = cut[m];
-    if (cut[m] < 0 && axis >= 0 && held_cut(&want, axis) >> m == 0 &&
-        shard_divides(s, axis, held_cut(&want, axis), m)) {
+    if (want.axis[m] < 0 && axis >= 0 && held_cut(&want, axis) >> m == 0 &&
+        shard_divides(s, axis, held_cut(&want, axis) | 1u << m)) {
       want.axis[m] = axis;
       any = true;
     }

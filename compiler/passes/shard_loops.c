@@ -4,7 +4,7 @@
 #include "compiler/passes/attention.h"
 #include "compiler/passes/shard.h"
 
-static MappingPlace place_of_node(const Shard *s, const Node *node) {
+MappingPlace shard_place(const Shard *s, const Node *node) {
   MappingPlace place = {.scope = node->scope};
   if (node->result_count > 0) {
     place.label = graph_value(s->graph, node->first_result)->label;
@@ -46,20 +46,26 @@ static bool blocks_only(const Node *node) {
          node->op == OP_PUT;
 }
 
-static bool may_loop(Shard *s, const Node *node, const Loops *loops, AxisId axis, int mesh) {
-  if (axis < 0 || !in_space(s->graph, node, axis) || !op_split(s->graph, node, axis)) {
-    return false;
-  }
+// The mesh axes before this one that cut the axis.
+static uint32_t cut_before(const Loops *loops, AxisId axis, int mesh) {
   uint32_t others = 0;
   for (int m = 0; m < mesh; m++) {
     others |= loops->axis[m] == axis ? 1u << m : 0;
   }
-  bool zigzag = s->graph->axes.at[axis].zigzag_mesh != 0;
+  return others;
+}
+
+static bool may_loop(Shard *s, const Node *node, const Loops *loops, AxisId axis, int mesh) {
+  if (axis < 0 || !in_space(s->graph, node, axis) || !op_split(s->graph, node, axis)) {
+    return false;
+  }
+  uint32_t others = cut_before(loops, axis, mesh);
+  bool zigzag = shard_form(s, axis)->zigzag != 0;
   bool own = node->op == OP_POSITION || node->op == OP_UNIFORM || node->op == OP_NORMAL ||
              ((node->op == OP_TAKE || node->op == OP_PUT) && node->axis == axis);
   // Queries that are cut in a zigzag and then once more begin where no sum over the coordinates says.
   bool again = zigzag && others && is_attention(node) && axis == node->axis;
-  return shard_divides(s, axis, others, mesh) && !(zigzag && own && blocks_only(node)) && !again;
+  return shard_divides(s, axis, others | 1u << mesh) && !(zigzag && own && blocks_only(node)) && !again;
 }
 
 static Shape contracted_axes(const Node *node) {
@@ -109,13 +115,16 @@ AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh) {
     *rule = source->cause.rule[mesh];
     return may_loop(s, node, loops, axis, mesh) ? axis : -1;
   }
-  MappingPlace place = place_of_node(s, node);
+  MappingPlace place = shard_place(s, node);
   Shape contracted = contracted_axes(node), result = result_shape(s->graph, node);
   AxisId axis = mapping_axis(s->mapping, place, &contracted, mesh, rule);
   if (may_loop(s, node, loops, axis, mesh) && held_so(s, node, axis, mesh)) {
     return axis;
   }
   axis = mapping_axis(s->mapping, place, &result, mesh, rule);
+  if (axis >= 0) {
+    shard_check_size(s, *rule, axis, cut_before(loops, axis, mesh) | 1u << mesh, mesh);
+  }
   if (may_loop(s, node, loops, axis, mesh)) {
     return axis;
   }

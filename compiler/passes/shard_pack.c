@@ -56,8 +56,9 @@ static ValueId as_partial(Shard *s, ValueId value, int mesh) {
   return made;
 }
 
-// The mesh axes over which most of what is packed is partial: the rest becomes so, and one sum does for all.
-static uint32_t mostly_partial(Shard *s, const Node *node) {
+// The mesh axes over which most of what is packed is partial: the rest becomes so, and one sum does for all. Not those
+// that cut the members: there each is scattered into its parts.
+static uint32_t mostly_partial(Shard *s, const Node *node, const Pack *pack) {
   uint32_t mesh = 0;
   for (int m = 0; m < s->mapping->count; m++) {
     int64_t partial = 0, all = 0;
@@ -66,7 +67,7 @@ static uint32_t mostly_partial(Shard *s, const Node *node) {
       all += elements;
       partial += shard_partial_sum(s, node->operands[i]) >> m & 1 ? elements : 0;
     }
-    mesh |= partial > 0 && 2 * partial >= all ? 1u << m : 0;
+    mesh |= partial > 0 && 2 * partial >= all && !(pack && pack->cut >> m & 1) ? 1u << m : 0;
   }
   for (int i = 0; i < node->operand_count; i++) {  // not what is cut there, or read by others too
     Held held = held_of(s, node->operands[i]);
@@ -92,7 +93,7 @@ void shard_pack(Shard *s, NodeId id) {
     *shard_cause(s, result) = pack_cause(s, pack, first->op == OP_PARAM ? RULE_PARAM : RULE_STATE);
     return;
   }
-  uint32_t partial = mostly_partial(s, node);
+  uint32_t partial = mostly_partial(s, node, pack);
   for (int i = 0; i < node->operand_count; i++) {
     for (int m = 0; m < s->mapping->count; m++) {
       bool missing = partial >> m & 1 && !held_of(s, graph_node(graph, id)->operands[i]).partial[m];

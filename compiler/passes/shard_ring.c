@@ -29,7 +29,7 @@ void shard_ring(Shard *s, NodeId id, Loops *loops) {
   }
   for (int m = 0; !source && m < s->mapping->count; m++) {
     const LayoutRule *rule = ring_rule(s, node, m);
-    if (rule && loops->axis[m] == node->axis && shard_divides(s, node->axis2, loops->ring, m)) {
+    if (rule && loops->axis[m] == node->axis && shard_divides(s, node->axis2, loops->ring | 1u << m)) {
       loops->ring |= 1u << m;
       node->rule = rule->span;
     }
@@ -40,7 +40,7 @@ void shard_ring(Shard *s, NodeId id, Loops *loops) {
 // --- rules that cannot be followed ---
 
 static Name name_of_axis(const Shard *s, AxisId axis) {
-  return s->graph->axes.at[axis].name;
+  return s->graph->axes.at[axis].written;
 }
 
 // The function whose call an attention is, as layouts name it before a colon: "attention: ", or "" for one that is
@@ -84,7 +84,7 @@ static void no_attention(Shard *s, const LayoutRule *rule, const NodeList *nodes
   }
   bool keys = false;
   for (int i = 0; i < nodes->count; i++) {
-    keys = keys || name_of_axis(s, graph_node(s->graph, nodes->at[i])->axis2) == rule->axis;
+    keys = keys || s->graph->axes.at[graph_node(s->graph, nodes->at[i])->axis2].written == rule->axis;
   }
   Diagnostic *error =
       !keys ? diag_error(diag, E042, rule->span, "'%s' is not the axis of the keys of any attention", rule->axis)
@@ -119,7 +119,7 @@ static void not_shared(Shard *s, const LayoutRule *rule, const Node *node, const
   if (loops->cause.rule[mesh]) {
     diag_related(diag, error, loops->cause.rule[mesh]->span, "the rule behind it");
   }
-  if (loop < 0 && graph->axes.at[node->axis].zigzag_mesh) {
+  if (loop < 0 && shard_form(s, node->axis)->zigzag) {
     diag_help(diag, error, "one mesh axis cuts queries in a zigzag, and their keys go round this one alone");
   } else if (loop < 0) {
     diag_help(diag, error, "cut them: `%s -> %s;`, or `%s -> %s(zigzag);` for causal attention", queries, name, queries,

@@ -132,9 +132,9 @@ static ValueId put_together(Shard *s, ValueId value, const Node *leaf) {
 // This rank's piece of the arena in the format in which it is wanted, so that it travels so.
 static ValueId piece_as(Shard *s, ValueId arena, Name format) {
   Graph *graph = s->graph;
-  uint64_t key = map_hash((uint64_t)arena << 1 | graph->backward, map_key(format) ^ (uint64_t)graph->region);
+  const uint64_t key[] = {(uint64_t)arena, map_key(format), (uint64_t)graph->region, graph->backward};
   int64_t known;
-  if (!format || map_get(&s->memo, key, &known)) {
+  if (!format || map_get_bytes(&s->pieces, key, sizeof key, &known)) {
     return format ? (ValueId)known : arena;
   }
   Role role = graph->role;
@@ -145,7 +145,7 @@ static ValueId piece_as(Shard *s, ValueId arena, Name format) {
   Cause cause = *shard_cause(s, arena);
   *shard_held(s, made) = held;
   *shard_cause(s, made) = cause;
-  map_put(&s->memo, key, made);
+  map_put_bytes(&s->pieces, key, sizeof key, made);
   return made;
 }
 
@@ -183,9 +183,9 @@ ValueId shard_stored(Shard *s, ValueId value) {
   }
   s->why = name_format(graph->names, "%s", leaf->text);
   ValueId whole = shard_reshard(s, arena, &want);
-  uint64_t key = map_hash((uint64_t)value << 32 | (uint64_t)whole, (uint64_t)graph->region);
+  const uint64_t key[] = {(uint64_t)value, (uint64_t)whole, (uint64_t)graph->region};
   int64_t known;
-  if (map_get(&s->memo, key, &known)) {
+  if (map_get_bytes(&s->parts, key, sizeof key, &known)) {
     return (ValueId)known;
   }
   Role role = graph->role;
@@ -196,7 +196,7 @@ ValueId shard_stored(Shard *s, ValueId value) {
   graph_value(graph, part)->name = graph_value(graph, value)->name;
   Held held = *shard_held(s, value);
   *shard_held(s, part) = held;
-  map_put(&s->memo, key, part);
+  map_put_bytes(&s->parts, key, sizeof key, part);
   return part;
 }
 

@@ -7,11 +7,14 @@
 
 #include "compiler/compilation.h"
 
+typedef ARRAY(uint64_t) NodeContent;
+
 typedef struct {
   Graph *graph;
   ValueId *replace;
   int capacity;
-  Map seen;
+  Map seen;             // the content of a node to the first like it
+  NodeContent content;  // of the node at hand
   bool differentiated;
 } Simplifier;
 
@@ -237,40 +240,25 @@ static ValueId fold(Simplifier *s, NodeId id) {
   return same;
 }
 
-static uint64_t node_hash(const Node *node, RegionId region) {
-  uint64_t hash = map_hash((uint64_t)node->op, (uint64_t)region);
-  ValueId a = node->operand_count == 2 ? node->operands[0] : 0, b = node->operand_count == 2 ? node->operands[1] : 0;
-  bool swap = (node->op == OP_ADD || node->op == OP_MUL) && a > b;
-  for (int i = 0; i < node->operand_count; i++) {
-    hash = map_hash(hash, (uint64_t)(swap ? (i ? a : b) : node->operands[i]));
-  }
-  for (int i = 0; i < node->axes.count; i++) {
-    hash = map_hash(hash, (uint64_t)node->axes.axis[i]);
-  }
+// All that the node computes from, where it stands.
+static void node_content(const Node *node, RegionId region, Arena *arena, NodeContent *content) {
+  bool commutes = node->op == OP_ADD || node->op == OP_MUL, swap = commutes && node->operands[0] > node->operands[1];
   uint64_t number;
   memcpy(&number, &node->number, sizeof number);
-  hash = map_hash(map_hash(hash, number), (uint64_t)node->integer);
-  hash = map_hash(hash, (uint64_t)(node->axis * 4099 + node->axis2));
-  return map_hash(hash, map_key(node->text));
-}
-
-static bool node_equal(const Node *a, const Node *b) {
-  if (a->op != b->op || a->operand_count != b->operand_count || a->axis != b->axis || a->axis2 != b->axis2 ||
-      a->integer != b->integer || memcmp(&a->number, &b->number, sizeof a->number) != 0 || a->text != b->text ||
-      a->axes.count != b->axes.count || a->region != b->region) {
-    return false;
+  const uint64_t head[] = {
+      (uint64_t)node->op,    (uint64_t)region,           (uint64_t)node->operand_count, (uint64_t)node->axis,
+      (uint64_t)node->axis2, (uint64_t)node->axes.count, (uint64_t)node->integer,       number,
+      map_key(node->text)};
+  content->count = 0;
+  for (size_t i = 0; i < sizeof head / sizeof *head; i++) {
+    array_push(arena, content, head[i]);
   }
-  for (int i = 0; i < a->axes.count; i++) {
-    if (a->axes.axis[i] != b->axes.axis[i]) {
-      return false;
-    }
+  for (int i = 0; i < node->axes.count; i++) {
+    array_push(arena, content, (uint64_t)node->axes.axis[i]);
   }
-  bool straight = true, crossed = (a->op == OP_ADD || a->op == OP_MUL);
-  for (int i = 0; i < a->operand_count; i++) {
-    straight &= a->operands[i] == b->operands[i];
-    crossed = crossed && a->operands[i] == b->operands[1 - i];
+  for (int i = 0; i < node->operand_count; i++) {
+    array_push(arena, content, (uint64_t)node->operands[swap ? 1 - i : i]);
   }
-  return straight || crossed;
 }
 
 static bool mergeable(const Node *node) {
@@ -282,6 +270,7 @@ static void keep_label(Graph *graph, ValueId kept, ValueId dropped) {
   Value *to = graph_value(graph, kept), *from = graph_value(graph, dropped);
   to->label = to->label ? to->label : from->label;
   to->name = to->name ? to->name : from->name;
+  to->path = to->path ? to->path : from->path;
 }
 
 static void simplify_region(Simplifier *s, RegionId region) {
@@ -304,12 +293,13 @@ static void simplify_region(Simplifier *s, RegionId region) {
     ValueId same = fold(s, id);
     node = graph_node(graph, id);
     if (same < 0 && mergeable(node)) {
-      uint64_t hash = node_hash(node, region);
-      int64_t other = map_get_or(&s->seen, hash, -1);
-      if (other >= 0 && node_equal(graph_node(graph, (NodeId)other), node)) {
+      node_content(node, region, graph->arena, &s->content);
+      const size_t bytes = sizeof *s->content.at * (size_t)s->content.count;
+      int64_t other = map_get_bytes_or(&s->seen, s->content.at, bytes, -1);
+      if (other >= 0) {
         same = graph_node(graph, (NodeId)other)->first_result;
       } else {
-        map_put(&s->seen, hash, id);
+        map_put_bytes(&s->seen, s->content.at, bytes, id);
       }
     }
     if (same >= 0) {

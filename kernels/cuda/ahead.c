@@ -19,7 +19,7 @@ typedef struct {
   const CudaAhead *options;
   const char *target;  // the one at hand
   ARRAY(Text *) texts;
-  Map by_hash;
+  Map by_text;
   const char *why;
 } Ahead;
 
@@ -50,15 +50,14 @@ int cuda_targets_read(Arena *arena, const char *list, const char *targets[CUDA_A
 }
 
 static void text_add(Ahead *ahead, const CudaKernel *kernel, const Instruction *instruction) {
-  const uint64_t hash = cuda_text_hash(kernel->text);
-  if (map_get_or(&ahead->by_hash, hash, -1) >= 0) {
+  if (map_get_bytes_or(&ahead->by_text, kernel->text, strlen(kernel->text), -1) >= 0) {
     return;
   }
   Text *text = ARENA_NEW(ahead->arena, Text);
-  text->hash = hash;
+  text->hash = cuda_text_hash(kernel->text);
   text->job.text = kernel->text;
   text->job.name = instruction->name ? instruction->name : instruction_kind_name(instruction->kind);
-  map_put(&ahead->by_hash, hash, ahead->texts.count);
+  map_put_bytes(&ahead->by_text, kernel->text, strlen(kernel->text), ahead->texts.count);
   array_push(ahead->arena, &ahead->texts, text);
 }
 
@@ -141,7 +140,7 @@ static bool target_compile(Ahead *ahead, const PlanSet *set, PlanTarget *made) {
   CudaTarget figures = {0};
   cuda_target_find(ahead->target, &figures);
   ahead->texts.count = 0;
-  ahead->by_hash = map_create(ahead->arena);
+  ahead->by_text = map_create(ahead->arena);
   *made = (PlanTarget){
       .target = ahead->target, .multiprocessors = figures.multiprocessors, .shared_bytes = figures.shared_bytes};
   for (int p = 0; p < set->count; p++) {

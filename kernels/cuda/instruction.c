@@ -2,7 +2,6 @@
 #include "kernels/cuda/instruction.h"
 
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/array.h"
 #include "base/map.h"
@@ -35,7 +34,7 @@ struct CudaKernels {
   const Plan *plan;
   CudaTarget target;
   Arena *arena;
-  Map by_hash;
+  Map by_key;
   ARRAY(Known *) known;
 };
 
@@ -73,7 +72,7 @@ bool cuda_instruction_generates(InstructionKind kind) {
 
 CudaKernels *cuda_kernels_create(const Plan *plan, CudaTarget target, Arena *arena) {
   CudaKernels *made = ARENA_NEW(arena, CudaKernels);
-  *made = (CudaKernels){.plan = plan, .target = target, .arena = arena, .by_hash = map_create(arena)};
+  *made = (CudaKernels){.plan = plan, .target = target, .arena = arena, .by_key = map_create(arena)};
   return made;
 }
 
@@ -162,9 +161,8 @@ const CudaKernel *cuda_instruction(CudaKernels *kernels, const Instruction *inst
     return NULL;
   }
   key_make(kernels, instruction, &key);
-  const uint64_t hash = XXH3_64bits(&key, sizeof key);
-  const int64_t at = map_get_or(&kernels->by_hash, hash, -1);
-  if (at >= 0 && memcmp(kernels->known.at[at]->key, &key, sizeof key) == 0) {
+  const int64_t at = map_get_bytes_or(&kernels->by_key, &key, sizeof key, -1);
+  if (at >= 0) {
     return &kernels->known.at[at]->kernel;
   }
   Known *made = ARENA_NEW(kernels->arena, Known);
@@ -173,7 +171,7 @@ const CudaKernel *cuda_instruction(CudaKernels *kernels, const Instruction *inst
     *why = *why ? *why : "no reason was given";
     return NULL;
   }
-  map_put(&kernels->by_hash, hash, kernels->known.count);
+  map_put_bytes(&kernels->by_key, &key, sizeof key, kernels->known.count);
   array_push(kernels->arena, &kernels->known, made);
   return &made->kernel;
 }

@@ -27,7 +27,7 @@ typedef struct {
   const Plan *plan;
   Buffer *out;
   ARRAY(Listed *) kernels;
-  Map by_hash;
+  Map by_text;
   int instructions, generated;
   ARRAY(const char *) refused;  // sentences
 } Listing;
@@ -80,12 +80,12 @@ static void instruction_add(Listing *listing, CudaKernels *kernels, const Instru
     return;
   }
   const uint64_t hash = cuda_text_hash(kernel->text);
-  int64_t at = map_get_or(&listing->by_hash, hash, -1);
+  int64_t at = map_get_bytes_or(&listing->by_text, kernel->text, strlen(kernel->text), -1);
   if (at < 0) {
     Listed *made = ARENA_NEW(listing->arena, Listed);
     *made = (Listed){.kernel = kernel, .hash = hash};
     at = listing->kernels.count;
-    map_put(&listing->by_hash, hash, at);
+    map_put_bytes(&listing->by_text, kernel->text, strlen(kernel->text), at);
     array_push(listing->arena, &listing->kernels, made);
   }
   listing->generated++;
@@ -169,7 +169,7 @@ bool cuda_listing(Arena *arena, const Plan *plan, ProgramKind program, const cha
   } else {
     arena_set_escape(arena, &escape);
     Listing *listing = ARENA_NEW(arena, Listing);
-    *listing = (Listing){.arena = arena, .plan = plan, .out = out, .by_hash = map_create(arena)};
+    *listing = (Listing){.arena = arena, .plan = plan, .out = out, .by_text = map_create(arena)};
     program_collect(listing, cuda_kernels_create(plan, figures, arena), program);
     listing_print(listing, program, target, figures);
   }

@@ -28,7 +28,7 @@ struct Modules {
   const char *cache;
   ARRAY(Text *) texts;
   ARRAY(Entry *) entries;
-  Map text_by_hash, entry_by_kernel;
+  Map by_text, entry_by_kernel;
   int64_t compiled;
 };
 
@@ -39,7 +39,7 @@ Modules *modules_create(const Cuda *cuda, const CudaDevice *device, const Plan *
                     .plan = plan,
                     .arena = arena,
                     .cache = cache,
-                    .text_by_hash = map_create(arena),
+                    .by_text = map_create(arena),
                     .entry_by_kernel = map_create(arena)};
   return made;
 }
@@ -55,14 +55,14 @@ void modules_destroy(Modules *modules) {
 }
 
 static int text_find(Modules *modules, const CudaKernel *kernel, const char *name) {
-  const uint64_t hash = cuda_text_hash(kernel->text);
-  const int64_t at = map_get_or(&modules->text_by_hash, hash, -1);
-  if (at >= 0 && strcmp(modules->texts.at[at]->job.text, kernel->text) == 0) {
+  const size_t bytes = strlen(kernel->text);
+  const int64_t at = map_get_bytes_or(&modules->by_text, kernel->text, bytes, -1);
+  if (at >= 0) {
     return (int)at;
   }
   Text *text = ARENA_NEW(modules->arena, Text);
-  *text = (Text){.hash = hash, .job = {.text = kernel->text, .name = name}};
-  map_put(&modules->text_by_hash, hash, modules->texts.count);
+  *text = (Text){.hash = cuda_text_hash(kernel->text), .job = {.text = kernel->text, .name = name}};
+  map_put_bytes(&modules->by_text, kernel->text, bytes, modules->texts.count);
   array_push(modules->arena, &modules->texts, text);
   return modules->texts.count - 1;
 }

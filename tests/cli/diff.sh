@@ -7,6 +7,11 @@ layout dp2 { mesh dp = 2; batch -> dp; }
 layout tp2 { mesh tp = 2; heads, ffn, vocab -> tp; }
 layout pp2 { mesh pp = 2; layers -> pp; microbatches = 2; }
 layout ring4 { mesh cp = 4; seq -> cp(zigzag); attention: key -> cp(ring); }
+layout slots4 { mesh pp = 2; layers -> pp; microbatches = 4; }
+layout z3 { mesh dp = 2; batch -> dp; param, grad, state -> dp; microbatches = 2; }
+layout moved { recompute layers; offload layers; microbatches = 4; }
+layout pad3 { mesh tp = 3; ffn, vocab -> tp(pad); }
+layout zigzag { mesh cp = 2; seq -> cp(zigzag); }
 layout eight { mesh pp = 2, dp = 2, tp = 2; layers -> pp; batch -> dp; heads, ffn, vocab -> tp; microbatches = 2; }
 END
 # The control has an epsilon to turn.
@@ -18,19 +23,27 @@ for layout in dp2 tp2 pp2 ring4 eight; do
   mentions out "no difference beyond the error budgets: " " values compared" "the worst is at"
 done
 expect 0 "$MDL" diff small.mdl layout=pp2,eight --step 8
-expect 0 "$MDL" diff small.mdl layout=single,eight --precision fp64
+expect 0 "$MDL" diff small.mdl layout=pp2,slots4
+mentions out "; not evaluate and generate, which take one microbatch: those of the two differ in size"
+for layout in eight z3 moved pad3 zigzag; do
+  expect 0 "$MDL" diff small.mdl layout=single,$layout --precision fp64
+done
 expect 0 "$MDL" diff small.mdl layout=single,tp2 precision=fp64,fp32
 expect 0 "$MDL" diff small.mdl layout=single,single --exact
 mentions out "no difference: " "are the same to the bit"
 expect 1 "$MDL" diff small.mdl layout=single,tp2 --exact
 expect 0 "$MDL" diff small.mdl layout=single,tp2 --all
-mentions out "value layers.1.mlp_norm" "gradient of layers.0.q.w" "new table.w" "output loss" "small.mdl:14"
+mentions out "value layers.1.mlp_norm" "gradient of layers.0.q.w" "new table.w" "output loss" "small.mdl:14" \
+  "-- the plan with outputs of all values" "-- the plan that is trained" "-- a run of its own" "-- the program evaluate"
+expect 0 "$MDL" diff small.mdl layout=single,pp2 --step 3 --steps 2
+mentions out "compared: steps 3 to 4 of the plan with outputs of all values and of the one that is trained, the losses of a run \
+of 3 steps, evaluate, generate"
 expect 0 "$MDL" diff small.mdl control.mdl
 mentions out "no difference: "
 
 # Controls: the first wrong value by its name.
 expect 1 "$MDL" diff control.mdl layout=single,eight epsilon=1e-5,1.01e-5
-mentions out "layout=single epsilon=1e-5 and layout=eight epsilon=1.01e-5 differ, first in" \
+mentions out "layout=single epsilon=1e-5 and layout=eight epsilon=1.01e-5 differ at step 1, first in" \
   "value layers.0.mlp_norm  at nn.mdl:" "error " "budget" "where   [batch "
 expect 1 "$MDL" diff control.mdl epsilon=1e-5,1.01e-5 --layout tp2 --all
 mentions out "✗ value layers.0.mlp_norm" "✗ gradient of" "are beyond their error budgets"
@@ -38,6 +51,55 @@ expect 1 "$MDL" diff small.mdl seed=3,4
 mentions out "first "
 expect 1 "$MDL" diff small.mdl optimizer.lr.peak=1e-2,2e-2
 mentions out "output lr"
+
+
+# One wrong number in each stage: the forward, a gradient alone, the update, the optimizer's state, that of the model,
+# a program that does not train.
+cat > stages.mdl << 'END'
+import std.nn;
+model staged {
+  axis batch, seq, vocab = 256, embed = 8;
+  const forward = 1, backward = 0.5, decay = 0.9, shown = 1;
+  input tokens, targets: index(vocab)[batch, seq];
+  state center: [embed] = 0;
+  param table: [vocab, embed] ~ normal(0.5);
+  x = table[tokens];
+  x = x * forward;
+  x = tanh(x);
+  y = backward * x + (1 - backward) * stop(x) - center;
+  center = decay * center + (1 - decay) * stop(mean(x over batch, seq));
+  logits = linear(y over embed to vocab, std = 0.5, name = head);
+  loss = mean(cross_entropy(logits, targets over vocab));
+  output spread = shown * mean(square(y));
+}
+recipe staged {
+  model staged();
+  data text("small.mdl");
+  batch = 4;
+  seq = 8;
+  optimizer sgd(lr = 0.1, momentum = 0.5, decay = 0.1);
+}
+layout dp2 { mesh dp = 2; batch -> dp; }
+layout tp2 { mesh tp = 2; embed, vocab -> tp; }
+END
+expect 0 "$MDL" diff stages.mdl layout=single,dp2 --precision fp64
+expect 0 "$MDL" diff stages.mdl layout=single,tp2 --precision fp64
+wrong() {  # wrong NAME=A,B WHAT
+  expect 1 "$MDL" diff stages.mdl layout=single,tp2 "$1" --precision fp64
+  mentions out "$2"
+}
+wrong forward=1.5,1.50001 "  value x.2  at stages.mdl:9"
+wrong backward=0.5,0.50001 "  gradient of "
+wrong optimizer.decay=0.1,0.11 "  new "
+wrong decay=0.9,0.91 "  new center"
+wrong shown=1,1.01 "differ in the program evaluate, first in
+  output spread"
+expect 1 "$MDL" diff stages.mdl optimizer.lr=0 optimizer.momentum=0.5,0.51 --precision fp64 --step 2
+mentions out "  new sgd.m.head.w"
+
+# Values are called what the text calls them: one that is simplified away does not shift the others.
+expect 1 "$MDL" diff stages.mdl forward=1,1.00001 --precision fp64
+mentions out "  value x.3  at stages.mdl:10" "1 not compared, since forward=1.00001 alone has them: x.2"
 
 # Runs and checkpoints.
 train small.mdl --steps 6 --save-every 3 --out one

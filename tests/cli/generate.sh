@@ -20,3 +20,15 @@ done
 ls run/events.out.tfevents.* > out
 grep -q '"val_loss"' run/metrics.jsonl || die "no validation loss in metrics.jsonl"
 losses run | awk 'NR == 1 { first = $2 } { last = $2 } END { exit !(last < first - 0.5) }' || die "it learns nothing: $(losses run)"
+
+# A model that cannot have a batch of 1 is trained and evaluated; generating says why it cannot.
+sed 's|axis key like seq;|axis key like seq, half = batch / 2;|; s|^  loss = .*|&\n  pairs = logits[batch: 0 .. half -> half];|; s|"../../LICENSE"|"'"$ROOT"'/LICENSE"|' "$SMALL" > halves.mdl
+for layout in 1 2; do
+  echo "layout ranks$layout { mesh dp = $layout; batch -> dp; }" >> halves.mdl
+  train halves.mdl --layout "ranks$layout" --steps 4 --eval-every 2 --out "halves$layout"
+  mentions err "note[E034]: the program 'generate', whose batch is 1, is left out: a size must be a whole number"
+  mentions out "eval 4"
+  expect 0 "$MDL" eval "halves$layout"
+  expect 1 "$MDL" generate "halves$layout" --prompt "You may"
+  mentions err "has no generate program: its batch is 1, and in" "a size must be a whole number"
+done

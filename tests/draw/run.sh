@@ -1,16 +1,16 @@
 #!/bin/bash
 # run.sh: programs drawn at random mean the same after every pass and in the plan (tests/passes_test.c), and under
-# layouts drawn at random what they mean on one rank (tests/layouts_test.c).
+# layouts drawn at random what they mean on one rank (tests/draw_run.c): always the same ones, and others each day.
 #
 #   DRAW_FIRST=5000 DRAW_COUNT=2000 tests/run.sh draw      others, and more of them
+#   DRAW_SECONDS=600 DRAW_SEED=123000 tests/run.sh draw      longer, or another day's
 #
-# A program that fails: tests/draw/shrink.py FILE, or shrink.py --layout NAME FILE, makes it small; then it joins
-# tests/programs or tests/layouts.
+# What fails is shrunk into $WORK/failures; when it is mended it joins tests/layouts. docs/testing.md says more.
 set -euo pipefail
 command -v python3 > /dev/null || { echo "there is no python3 to draw programs with"; exit 77; }
-BUILD=${BUILD:-$ROOT/build}
+export BUILD=${BUILD:-$ROOT/build}
 "$ROOT/tests/draw/draw.py" "$WORK/programs" "${DRAW_FIRST:-0}" "${DRAW_COUNT:-60}"
-"$ROOT/tests/draw/draw.py" "$WORK/layouts" "${DRAW_FIRST:-0}" "${DRAW_COUNT:-60}" 6
-"$BUILD/mdlc" fmt "$WORK"/programs/*.mdl "$WORK"/layouts/*.mdl
+"$BUILD/mdlc" fmt "$WORK"/programs/*.mdl
 "$BUILD/tests/passes_test" "$WORK/programs" 2>&1 | grep -vE '^\[ +(RUN|OK) '
-LAYOUTS_DRAWN=1 "$BUILD/tests/layouts_test" "$WORK/layouts" 2>&1 | grep -E 'FAIL|not what|disagree|compile|E099|PASSED'
+"$ROOT/tests/draw/soak.sh" "$WORK/failures" "${DRAW_COUNT:-60}x" "${DRAW_FIRST:-0}"
+"$ROOT/tests/draw/soak.sh" "$WORK/failures" "${DRAW_SECONDS:-120}" "${DRAW_SEED:-$(date -u +%Y%m%d)00000}"

@@ -1,0 +1,451 @@
+// stages_place.c: where every operation is done, and who owns every persistent tensor. See stages.h.
+#include <string.h>
+
+#include "compiler/stages_place.h"
+
+enum { PENDING = -2 };  // a stage that depends on those of what reads it
+
+static int natural_stage(const Placing *p, ScopeId scope) {
+  int iteration = stages_iteration(p->graph, p->spec, scope);
+  return iteration < 0 ? STAGE_ANY : stages_of_iteration(p->stages, iteration);
+}
+
+static bool is_tensor(const Node *node) {
+  return node->op == OP_PARAM || node->op == OP_STATE;
+}
+
+// Does it depend on data and on persistent tensors? Then it is done on one stage.
+static bool is_placed(const Placing *p, const Node *node) {
+  return node->op != OP_MICROBATCH && node->result_count > 0 && p->bound[node->first_result] &&
+         !p->steady[node->first_result];
+}
+
+// --- what depends on what ---
+
+static void list_nodes(Placing *p) {
+  const NodeList *top = &p->graph->regions.at[0].nodes;
+  p->updates = INT32_MAX;
+  for (int i = 0; i < top->count; i++) {
+    const Node *node = graph_node(p->graph, top->at[i]);
+    const Region *body = node->op == OP_MICROBATCH ? &p->graph->regions.at[node->region] : NULL;
+    for (int j = 0; body && j < body->nodes.count; j++) {
+      p->in_body[body->nodes.at[j]] = true;
+      array_push(p->arena, &p->order, body->nodes.at[j]);
+    }
+    for (int j = 0; body && j < body->results.count; j++) {
+      p->result[body->results.at[j]] = true;
+    }
+    for (int j = 0; body && j < body->nodes.count; j++) {
+      const Node *inner = graph_node(p->graph, body->nodes.at[j]);
+      for (int k = 0; k < inner->operand_count; k++) {
+        p->result[inner->operands[k]] = false;
+      }
+    }
+    array_push(p->arena, &p->order, top->at[i]);
+    p->updates = body ? p->order.count : p->updates;
+  }
+}
+
+static void find_tensors(Placing *p) {
+  Map names = map_create(p->arena);
+  for (int i = 0; i < p->graph->persistent.count; i++) {
+    map_put(&names, map_key(p->graph->persistent.at[i].name), i);
+  }
+  for (int i = 0; i < p->order.count; i++) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    if (is_tensor(node)) {
+      p->tensor[node->first_result] = (int)map_get_or(&names, map_key(node->text), -1);
+    }
+  }
+}
+
+// Does the operation itself give another result in every microbatch?
+static bool varies(const Graph *graph, const Node *node) {
+  if (node->op == OP_INPUT) {
+    return strcmp(node->text, "step") != 0;
+  }
+  Shape shape = node->result_count ? graph_shape(graph, node->first_result) : (Shape){0};
+  bool cut = false;
+  for (int i = 0; i < shape.count; i++) {
+    const Axis *axis = &graph->axes.at[shape.axis[i]];
+    cut |= axis->global != axis->size;
+  }
+  return cut && (node->op == OP_POSITION || node->op == OP_UNIFORM || node->op == OP_NORMAL);
+}
+
+static void classify(Placing *p, int index) {
+  const Node *node = graph_node(p->graph, p->order.at[index]);
+  bool bound = is_tensor(node) || placing_bound(p, node), steady = index < p->updates && !varies(p->graph, node);
+  bool layered = !node->backward && natural_stage(p, node->scope) >= 0;
+  for (int i = 0; i < node->operand_count; i++) {
+    steady &= p->steady[node->operands[i]];
+    layered |= p->layered[node->operands[i]];
+  }
+  const Region *body = node->op == OP_MICROBATCH ? &p->graph->regions.at[node->region] : NULL;
+  for (int i = 0; i < node->result_count; i++) {
+    ValueId value = node->first_result + i;
+    p->bound[value] = body ? p->bound[body->results.at[i]] : bound;
+    p->steady[value] = !body && steady;
+    p->layered[value] = !body && bound && layered;
+  }
+}
+
+// --- the forward ---
+
+static int pack_stage(const Placing *p, const Node *node) {
+  for (int i = 0; i < p->graph->packs.count; i++) {
+    if (p->graph->packs.at[i].axis == node->axis) {
+      return p->graph->packs.at[i].stage;
+    }
+  }
+  return STAGE_ANY;
+}
+
+static int latest_operand(const Placing *p, const Node *node) {
+  int stage = STAGE_ANY;
+  for (int i = 0; i < node->operand_count; i++) {
+    stage = p->at[node->operands[i]] > stage ? p->at[node->operands[i]] : stage;
+  }
+  return stage;
+}
+
+static void place_forward(Placing *p) {
+  int *earliest = ARENA_ARRAY(p->arena, int, p->graph->values.count + 1);
+  for (int i = 0; i < p->order.count && i < p->updates; i++) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    if (!is_placed(p, node) || node->backward || node->op == OP_PACK) {
+      continue;
+    }
+    int natural = natural_stage(p, node->scope);
+    placing_put(p, p->order.at[i],
+                natural >= 0                     ? natural
+                : p->layered[node->first_result] ? latest_operand(p, node)
+                                                 : PENDING);
+  }
+  for (int i = 0; i < p->graph->values.count; i++) {
+    earliest[i] = INT32_MAX;
+  }
+  for (int i = p->order.count - 1; i >= 0; i--) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    int *stage = &p->stages->node[p->order.at[i]];
+    if (*stage == PENDING) {
+      int first = INT32_MAX;
+      for (int j = 0; j < node->result_count; j++) {
+        int used = earliest[node->first_result + j];
+        first = used < first ? used : first;
+      }
+      placing_put(p, p->order.at[i], first < INT32_MAX ? first : 0);
+    }
+    for (int j = 0; *stage >= 0 && j < node->operand_count; j++) {
+      int *early = &earliest[node->operands[j]];
+      *early = *stage < *early ? *stage : *early;
+    }
+  }
+}
+
+// --- the backward ---
+
+// Where a tensor that it reads is stored; else where the largest operand is, of equals the latest.
+static int with_operands(const Placing *p, const Node *node) {
+  int stage = STAGE_ANY;
+  int64_t most = -1;
+  for (int i = 0; i < node->operand_count; i++) {
+    const Node *maker = graph_producer(p->graph, node->operands[i]);
+    bool stored = maker && (is_tensor(maker) || (maker->op == OP_PACK && p->tensor[maker->operands[0]] >= 0));
+    if (stored && p->at[node->operands[i]] >= 0) {
+      return p->at[node->operands[i]];
+    }
+  }
+  for (int i = 0; i < node->operand_count; i++) {
+    int at = p->at[node->operands[i]];
+    int64_t size = placing_elements(p, node->operands[i]);
+    if (at >= 0 && (size > most || (size == most && at > stage))) {
+      stage = at;
+      most = size;
+    }
+  }
+  return stage;
+}
+
+static bool is_gradient(const Placing *p, ValueId value) {
+  NodeId maker = graph_value(p->graph, value)->node;
+  const Node *node = maker >= 0 ? graph_node(p->graph, maker) : NULL;
+  return node && p->in_body[maker] && node->backward && p->at[value] >= 0;
+}
+
+// A gradient flows from later stages to earlier ones, so it is made no later than those that it is made of.
+static int stage_of_gradient(const Placing *p, const Node *node) {
+  int first = STAGE_ANY, last = STAGE_ANY;
+  for (int i = 0; i < node->operand_count; i++) {
+    if (is_gradient(p, node->operands[i])) {
+      int at = p->at[node->operands[i]];
+      first = first < 0 || at < first ? at : first;
+      last = at > last ? at : last;
+    }
+  }
+  if (node->op == OP_PACK) {
+    return pack_stage(p, node);
+  }
+  if (node->op == OP_ADD && first >= 0 && first == last) {
+    return first;  // contributions are added up where they are made: one message instead of several
+  }
+  int natural = node->source >= 0 ? p->stages->node[node->source] : STAGE_ANY;
+  const Node *source = node->source >= 0 ? graph_node(p->graph, node->source) : NULL;
+  if (natural < 0 && !(source && source->result_count && p->steady[source->first_result])) {
+    natural = natural_stage(p, node->scope);
+  }
+  return natural >= 0 && (first < 0 || natural < first) ? natural : first;
+}
+
+// What is computed again, or cast again, for the backward is made where it is needed first.
+static void place_backward(Placing *p) {
+  int *latest = ARENA_ARRAY(p->arena, int, p->graph->values.count + 1);
+  for (int i = 0; i < p->order.count && i < p->updates; i++) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    if (node->backward && p->in_body[p->order.at[i]] && is_placed(p, node)) {
+      int stage = node->recomputed ? STAGE_ANY : stage_of_gradient(p, node);
+      placing_put(p, p->order.at[i], stage >= 0 ? stage : PENDING);
+    }
+  }
+  memset(latest, -1, sizeof *latest * (size_t)(p->graph->values.count + 1));
+  for (int i = p->order.count - 1; i >= 0; i--) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    int *stage = &p->stages->node[p->order.at[i]];
+    if (*stage == PENDING) {
+      int last = STAGE_ANY;
+      for (int j = 0; j < node->result_count; j++) {
+        int used = latest[node->first_result + j];
+        last = used > last ? used : last;
+      }
+      last = last < 0 ? with_operands(p, node) : last;
+      placing_put(p, p->order.at[i], last >= 0 ? last : 0);
+    }
+    for (int j = 0; *stage >= 0 && p->in_body[p->order.at[i]] && j < node->operand_count; j++) {
+      int *late = &latest[node->operands[j]];
+      *late = *stage > *late ? *stage : *late;
+    }
+  }
+}
+
+// --- persistent tensors ---
+
+// The tensor that a value is, in another format, form or arrangement, or -1.
+static int tensor_read(const Placing *p, ValueId value) {
+  const Node *node = graph_producer(p->graph, value);
+  int member = 0;
+  while (node) {
+    switch (node->op) {
+      case OP_PARAM:
+      case OP_STATE:
+        return p->tensor[node->first_result];
+      case OP_PART:
+        member = (int)node->integer;
+        node = graph_producer(p->graph, node->operands[0]);
+        break;
+      case OP_PACK:
+        node = graph_producer(p->graph, node->operands[member]);
+        break;
+      case OP_CAST:
+      case OP_STOP:
+      case OP_RENAME:
+      case OP_SPLIT:
+      case OP_MERGE:
+      case OP_SHARD:
+      case OP_ALL_GATHER:
+        node = graph_producer(p->graph, node->operands[0]);
+        break;
+      default:
+        return -1;
+    }
+  }
+  return -1;
+}
+
+// The first value made of data, or in the forward, that this one, made behind the microbatches, depends on.
+static int stage_behind(const Placing *p, ValueId value, int depth) {
+  const Node *node = graph_producer(p->graph, value);
+  if (p->at[value] >= 0 || !node || depth == 0) {
+    return p->at[value];
+  }
+  int stage = STAGE_ANY;
+  for (int i = 0; stage < 0 && i < node->operand_count; i++) {
+    stage = stage_behind(p, node->operands[i], depth - 1);
+  }
+  return stage;
+}
+
+// The earliest stage that reads what is made of a tensor alone: where its gradient is made.
+static int *earliest_uses(Placing *p) {
+  int *use = ARENA_ARRAY(p->arena, int, p->graph->values.count + 1);
+  for (int i = 0; i < p->graph->values.count; i++) {
+    use[i] = INT32_MAX;
+  }
+  for (int i = (p->updates < p->order.count ? p->updates : p->order.count) - 1; i >= 0; i--) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    int stage = p->stages->node[p->order.at[i]];
+    int own = stage >= 0 ? stage : INT32_MAX;
+    for (int j = 0; stage < 0 && j < node->result_count; j++) {
+      own = use[node->first_result + j] < own ? use[node->first_result + j] : own;
+    }
+    for (int j = 0; j < node->operand_count; j++) {
+      use[node->operands[j]] = own < use[node->operands[j]] ? own : use[node->operands[j]];
+    }
+  }
+  return use;
+}
+
+static void find_readers(Placing *p, int *first, uint64_t **readers) {
+  for (int i = 0; i < p->order.count && i < p->updates; i++) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    int stage = p->stages->node[p->order.at[i]];
+    for (int j = 0; stage >= 0 && node->op != OP_PACK && j < node->operand_count; j++) {
+      int tensor = tensor_read(p, node->operands[j]);
+      if (tensor >= 0) {
+        first[tensor] = first[tensor] < 0 ? placing_stage(p, stage) : first[tensor];
+        stage_add(readers[tensor], placing_stage(p, stage));
+      }
+    }
+  }
+}
+
+static int decide_owner(const Placing *p, const Persistent *tensor, int first, const int *use) {
+  for (int i = p->order.count - 1; tensor->role == ROLE_STATE && i >= 0; i--) {  // where its next value is made
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    if (node->op == OP_ASSIGN && node->operands[0] == tensor->value) {
+      int stage = stage_behind(p, node->operands[1], 64);
+      if (stage >= 0) {
+        return placing_stage(p, stage);
+      }
+    }
+  }
+  int natural = natural_stage(p, tensor->scope);
+  return first >= 0                                             ? first
+         : tensor->value >= 0 && use[tensor->value] < INT32_MAX ? placing_stage(p, use[tensor->value])
+         : natural >= 0                                         ? placing_stage(p, natural)
+                                                                : 0;
+}
+
+static void place_results(Placing *p) {
+  for (int i = 0; i < p->order.count; i++) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    const Region *body = node->op == OP_MICROBATCH ? &p->graph->regions.at[node->region] : NULL;
+    for (int j = 0; body && j < node->result_count; j++) {
+      p->at[node->first_result + j] = p->at[body->results.at[j]];
+    }
+  }
+}
+
+static bool in_pieces(const Graph *graph, Name tensor) {
+  for (int i = 0; i < graph->packs.count; i++) {
+    const Pack *pack = &graph->packs.at[i];
+    for (int j = 0; pack->param && j < pack->count; j++) {
+      if (pack->members[j] == tensor) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+static void hold(Placing *p) {
+  Graph *graph = p->graph;
+  int count = graph->persistent.count;
+  int *first = ARENA_ARRAY(p->arena, int, count + 1), *use = earliest_uses(p);
+  Map names = map_create(p->arena);
+  memset(first, -1, sizeof *first * (size_t)(count + 1));
+  for (int i = 0; i < count; i++) {
+    p->stages->holders[i] = ARENA_ARRAY(p->arena, uint64_t, p->stages->words);
+    map_put(&names, map_key(graph->persistent.at[i].name), i);
+  }
+  find_readers(p, first, p->stages->holders);
+  place_results(p);
+  for (int i = 0; i < count; i++) {
+    Persistent *tensor = &graph->persistent.at[i];
+    int64_t like = tensor->like ? map_get_or(&names, map_key(tensor->like), -1) : -1;
+    int64_t tenant = p->known ? map_get_or(&p->known->index, map_key(tensor->name), -1) : -1;
+    int *owner = &p->stages->owner[i];
+    uint64_t *holders = p->stages->holders[i];
+    *owner = tenant >= 0        ? p->known->at.at[tenant].owner
+             : tensor->home > 0 ? tensor->home - 1
+             : like >= 0        ? p->stages->owner[like]
+                                : decide_owner(p, tensor, first[i], use);
+    tensor->home = 1 + *owner;
+    for (int w = 0; w < p->stages->words && (p->known || like >= 0 || in_pieces(graph, tensor->name)); w++) {
+      holders[w] = tenant >= 0 ? p->known->at.at[tenant].holders[w] : 0;
+    }
+    stage_add(holders, *owner);
+  }
+  for (int i = 0; i < p->order.count; i++) {
+    const Node *node = graph_node(graph, p->order.at[i]);
+    if (is_tensor(node) && p->tensor[node->first_result] >= 0) {
+      placing_put(p, p->order.at[i], p->stages->owner[p->tensor[node->first_result]]);
+    }
+  }
+}
+
+// --- what stands outside of microbatches ---
+
+static int stage_of_update(const Placing *p, const Node *node) {
+  int stage = node->op == OP_PACK ? pack_stage(p, node) : STAGE_ANY;
+  int same = node->operand_count ? p->at[node->operands[0]] : STAGE_ANY;
+  for (int i = 1; i < node->operand_count; i++) {
+    same = p->at[node->operands[i]] == same ? same : STAGE_ANY;
+  }
+  return stage >= 0 ? stage : same >= 0 ? same : with_operands(p, node);
+}
+
+static void place_packs(Placing *p) {
+  for (int i = 0; i < p->order.count; i++) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    if (!p->in_body[p->order.at[i]] && node->op == OP_PACK && placing_bound(p, node)) {
+      placing_put(p, p->order.at[i], stage_of_update(p, node));
+    }
+  }
+}
+
+static void place_updates(Placing *p) {
+  for (int i = 0; i < p->order.count; i++) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    bool outside = !p->in_body[p->order.at[i]] && !op_leaf(node->op) && node->op != OP_MICROBATCH;
+    if (outside && placing_bound(p, node) && node->op != OP_PACK && (i >= p->updates || op_effect(node->op))) {
+      placing_put(p, p->order.at[i], stage_of_update(p, node));
+    }
+  }
+}
+
+void stages_place(Arena *arena, Graph *graph, const Spec *spec, const Tenancy *known, Stages *stages) {
+  Placing p = {.arena = arena, .graph = graph, .spec = spec, .known = known, .stages = stages};
+  int values = graph->values.count + 1, nodes = graph->nodes.count + 1;
+  stages->node_count = graph->nodes.count;
+  stages->words = (stages->stages + 63) / 64;
+  stages->node = ARENA_ARRAY(arena, int, nodes);
+  memset(stages->node, -1, sizeof(int) * (size_t)nodes);
+  stages->holders = ARENA_ARRAY(arena, uint64_t *, graph->persistent.count + 1);
+  stages->owner = ARENA_ARRAY(arena, int, graph->persistent.count + 1);
+  stages->needed = ARENA_ARRAY(arena, uint64_t *, values);
+  stages->once = ARENA_ARRAY(arena, bool, nodes);
+  p.in_body = ARENA_ARRAY(arena, bool, nodes);
+  p.result = ARENA_ARRAY(arena, bool, values);
+  p.bound = ARENA_ARRAY(arena, bool, values);
+  p.steady = ARENA_ARRAY(arena, bool, values);
+  p.layered = ARENA_ARRAY(arena, bool, values);
+  p.there = ARENA_ARRAY(arena, uint64_t *, values);
+  p.at = ARENA_ARRAY(arena, int, values);
+  p.tensor = ARENA_ARRAY(arena, int, values);
+  memset(p.at, -1, sizeof(int) * (size_t)values);
+  memset(p.tensor, -1, sizeof(int) * (size_t)values);
+  list_nodes(&p);
+  find_tensors(&p);
+  for (int i = 0; i < p.order.count; i++) {
+    classify(&p, i);
+  }
+  place_forward(&p);
+  place_backward(&p);
+  hold(&p);
+  place_packs(&p);
+  placing_find_there(&p);
+  placing_steady_results(&p);
+  place_results(&p);
+  place_updates(&p);
+  placing_steady(&p);
+}
