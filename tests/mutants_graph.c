@@ -266,8 +266,7 @@ static void visit_mean(Walk *w) {
     all *= (double)graph->axes.at[sum->axes.axis[i]].global;
     here_alone *= (double)graph->axes.at[sum->axes.axis[i]].size;
   }
-  const char *equivalent =
-      w->c->program == PROGRAM_TRAIN ? NULL : "first values need no loss, and an evaluation is of one microbatch alone";
+  const char *equivalent = w->c->program == PROGRAM_INITIALISE ? "first values need no loss" : NULL;
   if (sum && all > here_alone && number->number == 1 / all &&
       mutant_here(w, equivalent, "%g for %g", here_alone, all)) {
     Room room = mutant_room(graph, w->region, w->at, w->id);
@@ -304,11 +303,6 @@ static void visit_gradient(Walk *w) {
   mutant_set_operand(w, 0, gradient);
 }
 
-static bool is_stored(const Graph *graph, ValueId value) {
-  const Node *node = graph_producer(graph, value);
-  return node && (node->op == OP_PARAM || node->op == OP_STATE);
-}
-
 static void visit_member(Walk *w) {
   Graph *graph = w->graph;
   Node *node = graph_node(graph, w->id);
@@ -317,11 +311,7 @@ static void visit_member(Walk *w) {
     while (other < node->operand_count && !alike(graph, node->operands[i], node->operands[other])) {
       other++;
     }
-    const char *equivalent = NULL;
-    if (w->c->program != PROGRAM_TRAIN && is_stored(graph, node->operands[i])) {
-      equivalent = "after the training step, the map of state says where a stored tensor lies in its arena";
-    }
-    if (other < node->operand_count && mutant_here(w, equivalent, "members %d and %d", i, other)) {
+    if (other < node->operand_count && mutant_here(w, NULL, "members %d and %d", i, other)) {
       ValueId member = node->operands[i];
       node->operands[i] = node->operands[other];
       node->operands[other] = member;

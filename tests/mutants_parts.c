@@ -68,10 +68,28 @@ static bool zero_along(const Graph *graph, ValueId value, AxisId axis) {
   if (masked >= 0) {
     return masked == axis ? filling_of(graph, node) == 0 : zero_along(graph, node->operands[1], axis);
   }
-  if (node->op == OP_DOT) {
-    return zero_along(graph, node->operands[0], axis) || zero_along(graph, node->operands[1], axis);
+  switch (node->op) {
+    case OP_PARAM:
+    case OP_PART:
+      return true;
+    case OP_DOT:
+    case OP_MUL:
+      return zero_along(graph, node->operands[0], axis) || zero_along(graph, node->operands[1], axis);
+    case OP_ADD:
+    case OP_SUB:
+      return zero_along(graph, node->operands[0], axis) && zero_along(graph, node->operands[1], axis);
+    case OP_NEG:
+    case OP_SUM:
+    case OP_ALL_REDUCE:
+      return zero_along(graph, node->operands[0], axis);
+    case OP_RENAME:
+      return zero_along(graph, node->operands[0], axis == node->axis2 ? node->axis : axis);
+    case OP_COMPOSITE:  // of queries whose outputs have no gradient, and of keys past the end of a ring
+      return node->backward && (axis == node->axis ? zero_along(graph, node->operands[node->operand_count - 1], axis)
+                                                   : axis == node->axis2 && attention_ring(node));
+    default:
+      return false;
   }
-  return node->op == OP_PARAM || node->op == OP_PART;
 }
 
 static AxisId regrouped(const Garbage *g, AxisId axis, AxisId from, AxisId to) {
@@ -86,7 +104,8 @@ static AxisId through(const Garbage *g, const Node *node, int operand, AxisId ax
     return is_poison(graph, node) ? axis : STOPPED;
   }
   if (op_elementwise(node->op)) {
-    return axis;
+    bool product = g->finite && node->op == OP_MUL;
+    return product && zero_along(graph, node->operands[1 - operand], axis) ? STOPPED : axis;
   }
   switch (node->op) {
     case OP_STOP:
