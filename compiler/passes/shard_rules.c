@@ -45,7 +45,8 @@ static bool has_axis(const Graph *graph, const Shape *shape, Name written) {
 static void see(Search *search, const Shape *shape) {
   const Graph *graph = search->s->graph;
   for (int i = 0; i < shape->count; i++) {
-    if (has_axis(graph, &search->seen, graph->axes.at[shape->axis[i]].written)) {
+    if (shard_pack_along(search->s, shape->axis[i]) ||
+        has_axis(graph, &search->seen, graph->axes.at[shape->axis[i]].written)) {
       continue;
     }
     if (search->seen.count < SHAPE_MAX_AXES) {
