@@ -83,6 +83,7 @@ typedef struct {
   const Pack *packs;  // of its training step
   int pack_count;
   KeptForms forms;  // likewise
+  Map tensors;      // likewise: names of tensors to their sizes
 } Front;
 
 static bool has_stages(const Spec *spec) {
@@ -199,6 +200,32 @@ static void keep_step(Front *f, const Compilation *c) {
   f->packs = packs;
   f->pack_count = graph->packs.count;
   shard_forms_keep(c, f->arena, &f->forms);
+  f->tensors = map_create(f->arena);
+  for (int i = 0; i < graph->persistent.count; i++) {
+    const Shape *shape = &graph->persistent.at[i].shape;
+    int64_t *sizes = ARENA_ARRAY(f->arena, int64_t, shape->count + 1);
+    for (int a = 0; a < shape->count; a++) {
+      sizes[a] = graph->axes.at[shape->axis[a]].size;
+    }
+    map_put(&f->tensors, map_key(graph->persistent.at[i].name), (int64_t)(intptr_t)sizes);
+  }
+}
+
+// Tensors are those of training. One with an axis of the batch is another where the batch has another size.
+static bool check_tensors(const Front *f, const Compilation *c) {
+  const int errors = f->diag->errors;
+  for (int i = 0; i < c->graph->persistent.count; i++) {
+    const Persistent *tensor = &c->graph->persistent.at[i];
+    const int64_t *sizes = (const int64_t *)(intptr_t)map_get_or(&f->tensors, map_key(tensor->name), 0);
+    for (int a = 0; sizes && a < tensor->shape.count; a++) {
+      const Axis *axis = &c->graph->axes.at[tensor->shape.axis[a]];
+      if (axis->size != sizes[a]) {
+        diag_error(f->diag, E024, tensor->span, "'%s' has %lld positions along '%s' here, and %lld in training",
+                   tensor->name, (long long)axis->size, axis->name, (long long)sizes[a]);
+      }
+    }
+  }
+  return f->diag->errors == errors;
 }
 
 // From what is left of the training step.
@@ -218,7 +245,7 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
   Compilation *c = ARENA_NEW(f->scratch, Compilation);
   *c = start(f, options, program);
   c->arena = f->scratch;
-  if (!run_passes(c, NULL)) {
+  if (!run_passes(c, NULL) || (program != PROGRAM_TRAIN && !check_tensors(f, c))) {
     return false;
   }
   int errors = f->diag->errors;
