@@ -1,0 +1,43 @@
+#!/bin/bash
+# models.sh: every layout of every model and example, at a reduced size, in fp64: two steps are those of one rank.
+. "$ROOT/tests/cli/lib.sh"
+head -c 20000 "$ROOT/LICENSE" > text.txt
+
+# compared FILE RECIPE SETTING...: all layouts of a copy of the file that reads text.txt, on fewer ranks
+compared() {
+  local file=$1 recipe=$2 layouts
+  shift 2
+  sed -e 's/data text("[^"]*"/data text("text.txt"/' -e 's/mesh pp = 16, dp = 8, tp = 8/mesh pp = 2, dp = 2, tp = 2/' \
+    -e 's/microbatches = 216/microbatches = 2/' "$file" > model.mdl
+  layouts=$(grep -o '^layout [A-Za-z0-9_]*' model.mdl | cut -d' ' -f2 | paste -sd, -)
+  [ -n "$layouts" ] || die "$file has no layouts"
+  rm -rf compared
+  "$MDL" ablate model.mdl --recipe "$recipe" "layout=single,$layouts" "$@" --steps 2 --precision fp64 --out compared > out 2>&1 ||
+    { cat out >&2; die "$file: a layout is not what one rank computes"; }
+  if grep -qE 'E0[0-9][0-9]' out; then
+    cat out >&2
+    die "$file: a layout does not compile"
+  fi
+  echo "$(basename "$file"): $(echo "$layouts" | tr ',' '\n' | wc -l) layouts"
+}
+
+# set NAME=VALUE...: as options
+set_all() {
+  local setting
+  for setting in "$@"; do
+    echo --set "$setting"
+  done
+}
+
+# shellcheck disable=SC2046 # options are words
+{
+  compared "$ROOT/models/llama.mdl" small $(set_all batch=8 seq=16 embed=16 layers=4 kv_heads=4 group=2 hd=4 ffn=24)
+  compared "$ROOT/models/gpt2.mdl" tiny $(set_all batch=8 seq=16 places=16 embed=16 layers=2 heads=4)
+  compared "$ROOT/models/bloom.mdl" tiny $(set_all batch=8 seq=16 embed=16 layers=2 heads=4)
+  compared "$ROOT/examples/layouts.mdl" small $(set_all batch=8 seq=16 embed=16 hd=4 ffn=24)
+}
+for file in "$ROOT"/models/*.mdl "$ROOT"/examples/*.mdl; do  # a new one that has layouts is compared above
+  if grep -q '^layout ' "$file" && ! grep -q "/$(basename "$file")\"" "$ROOT/tests/cli/models.sh"; then
+    die "$(basename "$file") has layouts that are not compared"
+  fi
+done
