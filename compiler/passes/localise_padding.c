@@ -206,12 +206,12 @@ ValueId localise_poisoned(const Localise *l, ValueId value) {
 }
 
 // What regions return was poisoned inside, and between segments there is nothing to compute with. Tensors that are kept
-// stay what they are, and so do inputs that all microbatches share: outside of them nothing is computed for them.
+// stay what they are, and so does what all microbatches share: outside of them nothing is computed for them.
 void localise_poison(Localise *l, NodeId id) {
   Graph *graph = l->graph;
   const Op op = graph_node(graph, id)->op;
   const bool poison = l->c->poison && op != OP_MICROBATCH && op != OP_SEGMENT && op != OP_STATE &&
-                      !(op == OP_INPUT && graph->region == 0 && (graph->slots > 1 || l->c->tenancy));
+                      !(graph->region == 0 && (graph->slots > 1 || l->c->tenancy));
   for (int i = 0; poison && i < graph_node(graph, id)->result_count; i++) {
     const ValueId value = graph_node(graph, id)->first_result + i;
     const Shape shape = graph_shape(graph, value);

@@ -102,8 +102,8 @@ static uint8_t partial_kind(const Node *node) {
   return (uint8_t)(1 + (node->op == OP_REDUCE_MAX ? REDUCE_MAX : node->op == OP_REDUCE_MIN ? REDUCE_MIN : REDUCE_SUM));
 }
 
-// Where a rule cuts an axis so often that it does not divide, what no rule asks for here goes, the last cut first; and in
-// programs that have a smaller batch than the training step, for which rules are checked, what rules ask for too.
+// Where a rule cuts an axis so often that it does not divide, what no rule asks for here goes, the last cut first; and
+// in programs that have a smaller batch than the training step, for which rules are checked, what rules ask for too.
 static void give_way(Shard *s, Held *want) {
   for (int asked = 0; asked < 2; asked++) {
     for (int m = s->mapping->count - 1; m >= 0; m--) {

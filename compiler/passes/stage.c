@@ -110,6 +110,27 @@ static bool stays_before(const Graph *graph, const Node *node) {
   return first && op_leaf(first->op);
 }
 
+// Positions, constants and the like are made anew inside the segment that stands before the microbatches: outside of
+// it, where the update reads them, they are no part of it. `inside` false: they are what they were.
+static void make_own(Cut *cut, const NodeList *old, int end, bool inside) {
+  Graph *graph = cut->graph;
+  for (int i = 0; i < end; i++) {
+    const Node node = *graph_node(graph, old->at[i]);
+    const bool stored = node.op == OP_INPUT || node.op == OP_PARAM || node.op == OP_STATE;
+    if (!op_leaf(node.op) || stored || cut->first[node.first_result] >= 0) {
+      continue;
+    }
+    if (inside) {
+      graph_follow(graph, &node);
+      ValueId made = graph_node(graph, graph_clone(graph, old->at[i], node.operands))->first_result;
+      shard_hold_alike(cut->c, made, node.first_result);
+      cut->moved[node.first_result] = made;
+    } else {
+      cut->moved[node.first_result] = -1;
+    }
+  }
+}
+
 // What stands before the microbatches, and what is sent there, is a segment: `end` nodes, of which leaves stay outside.
 static void make_prepare(Cut *cut, const NodeList *old, int end) {
   Graph *graph = cut->graph;
@@ -121,6 +142,7 @@ static void make_prepare(Cut *cut, const NodeList *old, int end) {
     }
   }
   graph->region = region;
+  make_own(cut, old, end, true);
   for (int i = 0; i < end; i++) {
     NodeId id = old->at[i];
     bool stays = stays_before(graph, graph_node(graph, id));
@@ -142,6 +164,7 @@ static void make_prepare(Cut *cut, const NodeList *old, int end) {
       }
     }
   }
+  make_own(cut, old, end, false);
   graph->region = 0;
   graph->backward = false;
   graph->span = SPAN_NONE;

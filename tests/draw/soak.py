@@ -15,7 +15,7 @@ from shrink import TESTS, shrink_layout, symptom
 
 BATCH = 100  # programs
 SUMS = re.compile(r"draw_run: (\d+) programs, (\d+) combinations as one rank, (\d+) failures; (\d+) of (\d+) layouts not legal \((.*?)\); "
-                  r"(\d+) programs refused, (\d+) not finite")
+                  r"(\d+) programs refused, (\d+) not finite or rounding alone")
 
 
 class Soak:
@@ -72,7 +72,7 @@ class Soak:
         codes = ", ".join(f"{code} {n}" for code, n in sorted(self.codes.items()))
         print(f"{seconds / 60:6.1f} min: {s['programs']} programs to seed {self.seed - 1}, {s['combinations']} combinations as one rank, "
               f"{s['failures']} failures; {s['illegal']} of {s['layouts']} layouts not legal ({codes}); {s['refused']} programs refused, "
-              f"{s['unfinite']} not finite", flush=True)
+              f"{s['unfinite']} not finite or rounding alone", flush=True)
 
 
 def main():
