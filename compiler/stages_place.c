@@ -20,6 +20,22 @@ static bool is_placed(const Placing *p, const Node *node) {
          !p->steady[node->first_result];
 }
 
+// Does it give its operand itself in another format, form or arrangement? Where owners are decided no such operation is
+// there yet; so wherever it is put in, and for whom, it moves nothing else to another stage.
+static bool carries(const Node *node) {
+  return node->op == OP_CAST || node->op == OP_SHARD || op_collective(node->op);
+}
+
+// The value that is carried.
+static ValueId carried(const Placing *p, ValueId value) {
+  const Node *node = graph_producer(p->graph, value);
+  while (node && carries(node)) {
+    value = node->operands[0];
+    node = graph_producer(p->graph, value);
+  }
+  return value;
+}
+
 // --- what depends on what ---
 
 static void list_nodes(Placing *p) {
@@ -76,7 +92,7 @@ static bool varies(const Graph *graph, const Node *node) {
 static void classify(Placing *p, int index) {
   const Node *node = graph_node(p->graph, p->order.at[index]);
   bool bound = is_tensor(node) || placing_bound(p, node), steady = index < p->updates && !varies(p->graph, node);
-  bool layered = !node->backward && natural_stage(p, node->scope) >= 0;
+  bool layered = !node->backward && !carries(node) && natural_stage(p, node->scope) >= 0;
   for (int i = 0; i < node->operand_count; i++) {
     steady &= p->steady[node->operands[i]];
     layered |= p->layered[node->operands[i]];
@@ -104,9 +120,16 @@ static int pack_stage(const Placing *p, const Node *node) {
 static int latest_operand(const Placing *p, const Node *node) {
   int stage = STAGE_ANY;
   for (int i = 0; i < node->operand_count; i++) {
-    stage = p->at[node->operands[i]] > stage ? p->at[node->operands[i]] : stage;
+    int at = p->at[carried(p, node->operands[i])];
+    stage = at > stage ? at : stage;
   }
   return stage;
+}
+
+// What waits for its readers and has none.
+static int unread_stage(const Placing *p, const Node *node) {
+  int stage = carries(node) ? p->at[carried(p, node->operands[0])] : STAGE_ANY;
+  return stage >= 0 ? stage : 0;
 }
 
 static void place_forward(Placing *p) {
@@ -118,7 +141,8 @@ static void place_forward(Placing *p) {
     }
     int natural = natural_stage(p, node->scope);
     placing_put(p, p->order.at[i],
-                natural >= 0                     ? natural
+                carries(node)                    ? PENDING
+                : natural >= 0                   ? natural
                 : p->layered[node->first_result] ? latest_operand(p, node)
                                                  : PENDING);
   }
@@ -134,7 +158,7 @@ static void place_forward(Placing *p) {
         int used = earliest[node->first_result + j];
         first = used < first ? used : first;
       }
-      placing_put(p, p->order.at[i], first < INT32_MAX ? first : 0);
+      placing_put(p, p->order.at[i], first < INT32_MAX ? first : unread_stage(p, node));
     }
     for (int j = 0; *stage >= 0 && j < node->operand_count; j++) {
       int *early = &earliest[node->operands[j]];
@@ -197,8 +221,9 @@ static bool is_gradient(const Placing *p, ValueId value) {
 static int stage_of_gradient(const Placing *p, const Node *node) {
   int first = STAGE_ANY, last = STAGE_ANY;
   for (int i = 0; i < node->operand_count; i++) {
-    if (is_gradient(p, node->operands[i])) {
-      int at = p->at[node->operands[i]];
+    ValueId gradient = carried(p, node->operands[i]);
+    if (is_gradient(p, gradient)) {
+      int at = p->at[gradient];
       first = first < 0 || at < first ? at : first;
       last = at > last ? at : last;
     }
@@ -223,7 +248,7 @@ static void place_backward(Placing *p) {
   for (int i = 0; i < p->order.count && i < p->updates; i++) {
     const Node *node = graph_node(p->graph, p->order.at[i]);
     if (node->backward && p->in_body[p->order.at[i]] && is_placed(p, node)) {
-      int stage = node->recomputed ? STAGE_ANY : stage_of_gradient(p, node);
+      int stage = node->recomputed || carries(node) ? STAGE_ANY : stage_of_gradient(p, node);
       placing_put(p, p->order.at[i], stage >= 0 ? stage : PENDING);
     }
   }
