@@ -150,6 +150,12 @@ bool pass_differentiate(Compilation *c) {
     loss = sum_over_microbatches(c, &parts, &values, loss);
     graph_node(graph, output)->operands[0] = loss;
   }
+  c->differentiated = true;
+  if (c->tenancy) {  // equal operations become one on one stage before packs are made for the stages of their gradients
+    GraphPlace place = graph_place(graph);
+    pass_simplify(c);
+    graph_return(graph, place);
+  }
   for (int i = 0; i < parameters; i++) {
     gradient[i] = sum_parts(graph, &parts.at[i]);
   }
@@ -157,7 +163,6 @@ bool pass_differentiate(Compilation *c) {
   if (c->values) {
     forward_values_output(c, &values, graph_node(graph, output)->span);
   }
-  c->differentiated = true;
   bool good = elaborate_updates(c->elaborator, gradient, loss);
   graph_assign_last(graph);
   graph->backward = false;
