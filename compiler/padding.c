@@ -23,6 +23,14 @@ static PaddingNeed need_zero(const Graph *graph, const Node *node, int operand, 
   return PADDING_NEEDS_ZERO;
 }
 
+// Tensors in an arena are what they are; gradients are summed up with it.
+static PaddingNeed need_packed(const Graph *graph, const Node *node, int operand, AxisId axis,
+                               const PaddingContent *contents) {
+  (void)axis, (void)contents;
+  const Node *maker = graph_producer(graph, node->operands[operand]);
+  return maker && (maker->op == OP_PARAM || maker->op == OP_STATE) ? PADDING_FREE : PADDING_NEEDS_ZERO;
+}
+
 static PaddingNeed need_assigned(const Graph *graph, const Node *node, int operand, AxisId axis,
                                  const PaddingContent *contents) {
   (void)graph, (void)node, (void)axis, (void)contents;
@@ -212,7 +220,7 @@ RULE(padding_dot, need_contracted, gives_contracted);
 RULE(padding_take, need_nothing, gives_taken);
 RULE(padding_put, need_put, gives_put);
 RULE(padding_move, need_moved, gives_same);
-RULE(padding_pack, need_zero, gives_packed);
+RULE(padding_pack, need_packed, gives_packed);
 RULE(padding_collective, need_nothing, gives_regrouped);
 RULE(padding_part, need_nothing, gives_zero);
 RULE(padding_assign, need_assigned, gives_anything);

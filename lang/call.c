@@ -261,6 +261,30 @@ static void isolate(Elaborator *e, Frame *frame, ValueList *outer, RegionId regi
   }
 }
 
+// The number of the step, which random numbers are drawn by, is asked for inside: it comes in as a parameter too.
+static void pass_in_step(Elaborator *e, ValueList *outer, RegionId region) {
+  Graph *graph = e->graph;
+  ValueId inside = -1;
+  const NodeList nodes = graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes.count; i++) {
+    for (int j = 0; j < graph_node(graph, nodes.at[i])->operand_count; j++) {
+      const ValueId operand = graph_node(graph, nodes.at[i])->operands[j];
+      const Node *maker = graph_producer(graph, operand);
+      if (!maker || maker->op != OP_INPUT) {
+        continue;
+      }
+      if (inside < 0) {
+        Value value = *graph_value(graph, operand);
+        value.node = -1;
+        inside = graph_new_value(graph, value);
+        array_push(e->arena, outer, operand);
+        array_push(e->arena, &graph->regions.at[region].parameters, inside);
+      }
+      graph_node(graph, nodes.at[i])->operands[j] = inside;
+    }
+  }
+}
+
 static Object call_composite(Elaborator *e, const Ast *function, Span span) {
   Graph *graph = e->graph;
   RegionId outer_region = graph->region, region = graph_region(graph);
@@ -277,6 +301,7 @@ static Object call_composite(Elaborator *e, const Ast *function, Span span) {
     return object_poison();
   }
   array_push(e->arena, &graph->regions.at[region].results, result.value);
+  pass_in_step(e, &operands, region);
   graph->span = span;
   NodeInit init = {NODE_INIT, .text = function->name, .region = region};
   return object_value(graph_add(graph, OP_COMPOSITE, init, operands.at, operands.count), span);

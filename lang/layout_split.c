@@ -102,7 +102,8 @@ static bool is_batch(const Split *split) {
 
 static bool splits(const Layout *l, const Split *split, int mesh, int64_t instead) {
   int64_t product = pieces(l, split, mesh, instead) * (is_batch(split) ? l->microbatches : 1);
-  bool uneven = split->pipeline || split->padded;
+  // Rows are dealt to microbatches one after the other: there is no padding between them.
+  bool uneven = split->pipeline || (split->padded && !(is_batch(split) && l->microbatches > 1));
   return split->size == 0 || (uneven ? split->size >= product : split->size % product == 0);
 }
 

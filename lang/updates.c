@@ -35,7 +35,8 @@ struct UpdateContext {
 };
 
 static bool elementwise_call(Elaborator *e, Name name) {
-  static const char *const cut[] = {"sum", "mean", "dot", "window", "concat", "pos", "outer", "top"};
+  static const char *const cut[] = {"sum", "mean",  "dot", "window",      "concat",
+                                    "pos", "outer", "top", "draw_normal", "draw_uniform"};
   (void)e;
   for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
     if (strcmp(name, cut[i]) == 0) {
@@ -45,7 +46,17 @@ static bool elementwise_call(Elaborator *e, Name name) {
   return true;
 }
 
-// Does each element of the update depend on the elements at the same place alone? What is inside total() may reduce.
+static bool elementwise(Elaborator *e, const Ast *ast, int depth);
+
+// total(sum(f(p, g))): the sum over an arena, or a piece of one, is that of its members.
+static bool totals_elements(Elaborator *e, const Ast *total, int depth) {
+  const Ast *list = total->kids[0], *group = list && list->count == 1 ? list->kids[0] : NULL;
+  const Ast *sum = group && group->count == 1 ? group->kids[0] : NULL;
+  const Ast *summed = sum && sum->kind == AST_CALL && strcmp(sum->name, "sum") == 0 ? sum->kids[0] : NULL;
+  return summed && summed->count == 1 && elementwise(e, summed, depth + 1);
+}
+
+// Does each element of the update depend on the elements at the same place alone, and on totals over elements?
 static bool elementwise(Elaborator *e, const Ast *ast, int depth) {
   if (!ast) {
     return true;
@@ -55,7 +66,7 @@ static bool elementwise(Elaborator *e, const Ast *ast, int depth) {
   }
   if (ast->kind == AST_CALL) {
     if (strcmp(ast->name, "total") == 0) {
-      return true;
+      return totals_elements(e, ast, depth);
     }
     bool reduces = (strcmp(ast->name, "max") == 0 || strcmp(ast->name, "min") == 0) && ast->kids[0]->count < 2;
     if (reduces || !elementwise_call(e, ast->name)) {

@@ -140,7 +140,7 @@ static void check_packed(Localise *l, const Node *node) {
     return;
   }
   const Node *first = graph_producer(graph, target->operands[0]);
-  bool zeros = op_padding(first->op)->content(graph, first, target->axis, NULL) == PADDING_ZERO;
+  bool zeros = content_of(l, node->operands[0], target->axis) == PADDING_ZERO;
   Shape shape = graph_shape(graph, node->operands[1]);
   if (!zeros || (shape.count == 1 && content_of(l, node->operands[1], shape.axis[0]) == PADDING_ZERO)) {
     return;

@@ -416,6 +416,24 @@ static bool has_batch(const Check *check) {
   return false;
 }
 
+// Those that nothing reads, too: their first values would be others.
+static bool check_tensors(const Check *check) {
+  const Graph *graph = check->graph;
+  const int errors = check->c->diag->errors;
+  for (int i = 0; i < graph->persistent.count; i++) {
+    const Persistent *tensor = &graph->persistent.at[i];
+    for (int a = 0; a < tensor->shape.count && tensor->value >= 0; a++) {
+      const Axis *axis = &graph->axes.at[tensor->shape.axis[a]];
+      if (axis->size != axis->global) {
+        report_stored(check, graph_producer(graph, tensor->value),
+                      "nothing reads it, but its first values are of all samples");
+        break;
+      }
+    }
+  }
+  return check->c->diag->errors == errors;
+}
+
 bool pass_samples(Compilation *c) {
   const int slots = c->program == PROGRAM_TRAIN || c->program == PROGRAM_EVALUATE ? c->spec->microbatches : 1;
   const bool training = c->program == PROGRAM_TRAIN;
@@ -429,7 +447,7 @@ bool pass_samples(Compilation *c) {
   }
   const GraphPlace place = graph_place(c->graph);
   check.table = c->samples = samples_infer(c->arena, c->graph, slots, training, NULL);
-  bool good = (!training || has_batch(&check)) && check_effects(&check);
+  bool good = (!training || has_batch(&check)) && check_effects(&check) && check_tensors(&check);
   if (good && training) {
     postpone(&check);
   }

@@ -102,45 +102,52 @@ static uint8_t partial_kind(const Node *node) {
   return (uint8_t)(1 + (node->op == OP_REDUCE_MAX ? REDUCE_MAX : node->op == OP_REDUCE_MIN ? REDUCE_MIN : REDUCE_SUM));
 }
 
-// Where a rule cuts an axis so often that it does not divide, what no rule asks for here goes, the last cut first; and
-// in programs that have a smaller batch than the training step, for which rules are checked, what rules ask for too.
-static void give_way(Shard *s, Held *want) {
-  for (int asked = 0; asked < 2; asked++) {
+// Where an axis would be cut so often that it does not divide, mesh axes that are not asked for go, the last cut first;
+// and, in programs that have a smaller batch than the training step, for which rules are checked, those that are too.
+static void give_way(Shard *s, Held *want, uint32_t asked) {
+  for (int pass = 0; pass < 2; pass++) {
     for (int m = s->mapping->count - 1; m >= 0; m--) {
       AxisId axis = want->axis[m];
-      if (axis >= 0 && (asked || !s->wish.rule[m]) && !shard_divides(s, axis, held_cut(want, axis))) {
+      if (axis >= 0 && (pass || !(asked >> m & 1)) && !shard_divides(s, axis, held_cut(want, axis))) {
         want->axis[m] = -1;
       }
     }
   }
 }
 
-// A value with a rule for its label is held as the rule says, whoever reads it.
+ValueId shard_as_labelled(Shard *s, ValueId value, Name label, ScopeId scope) {
+  Held want = held_of(s, value);
+  Shape shape = graph_shape(s->graph, value);
+  uint32_t asked = 0;
+  s->wish = (Cause){{0}};
+  for (int m = 0; m < s->mapping->count; m++) {
+    const LayoutRule *rule = NULL;
+    AxisId axis = s->mapping->active >> m & 1
+                      ? mapping_label_axis(s->mapping, (MappingPlace){scope, label, NULL}, &shape, m, &rule)
+                      : -1;
+    if (rule) {
+      want.axis[m] = axis;
+      want.partial[m] = 0;
+      s->wish.rule[m] = rule;
+      asked |= 1u << m;
+    }
+  }
+  give_way(s, &want, asked);
+  s->why = name_format(s->graph->names, "the rule for @%s", label);
+  return shard_reshard(s, value, &want);
+}
+
+// A value with a rule for its label is held as the rule says, whoever reads it. Tensors and inputs are so where they
+// are read: they stand outside of the microbatches, where nothing may be done to them.
 static void enforce_label(Shard *s, NodeId id) {
   const Node *node = graph_node(s->graph, id);
-  for (int i = 0; i < node->result_count; i++) {
+  for (int i = 0; i < node->result_count && !shard_outside(node); i++) {
     ValueId value = node->first_result + i;
     Name label = graph_value(s->graph, value)->label;
     if (!label || node->backward) {
       continue;
     }
-    Held now = held_of(s, value), want = now;
-    Shape shape = graph_shape(s->graph, value);
-    s->wish = (Cause){{0}};
-    for (int m = 0; m < s->mapping->count; m++) {
-      const LayoutRule *rule = NULL;
-      AxisId axis = s->mapping->active >> m & 1
-                        ? mapping_label_axis(s->mapping, (MappingPlace){node->scope, label, NULL}, &shape, m, &rule)
-                        : -1;
-      if (rule) {
-        want.axis[m] = axis;
-        want.partial[m] = 0;
-        s->wish.rule[m] = rule;
-      }
-    }
-    give_way(s, &want);
-    s->why = name_format(s->graph->names, "the rule for @%s", label);
-    ValueId made = shard_reshard(s, value, &want);
+    ValueId made = shard_as_labelled(s, value, label, node->scope);
     if (made != value) {
       graph_value(s->graph, made)->label = label;
       graph_value(s->graph, value)->label = NULL;
@@ -230,12 +237,14 @@ static void shard_alias(Shard *s, NodeId id) {
   Held now = held_of(s, node->operands[0]), want = now, held = held_whole();
   bool alone = uses_of(s, node->operands[0]) == 1;
   const Loops *source = node->source >= 0 ? shard_loops_of(s, node->source) : NULL;
+  uint32_t asked = 0;
   Shape shape = graph_shape(graph, node->operands[0]);
   for (int m = 0; m < s->mapping->count; m++) {
     AxisId loop = source && source->known ? source->axis[m] : -1;
     if (loop >= 0 && shape_has(&shape, loop) && op_split(graph, node, loop)) {
       want.axis[m] = loop;  // a gradient that is cut up or joined goes where its forward was
       want.partial[m] = 0;
+      asked |= 1u << m;
       continue;
     }
     uint32_t cut = held_cut(&now, now.axis[m]);
@@ -244,6 +253,7 @@ static void shard_alias(Shard *s, NodeId id) {
     }
     want.partial[m] = alone ? now.partial[m] : 0;
   }
+  give_way(s, &want, asked);
   shard_say_why(s, node);
   Loops none = no_loops(true);
   check_gather(s, id, node->operands[0], &want, &none);

@@ -93,6 +93,11 @@ static inline bool linear_operand(const Node *node, int operand) {
   }
 }
 
+// A leaf that may stand outside of the microbatches.
+static inline bool shard_outside(const Node *node) {
+  return node->op == OP_INPUT || node->op == OP_PARAM || node->op == OP_STATE;
+}
+
 static inline Shape result_shape(const Graph *graph, const Node *node) {
   return node->result_count ? graph_shape(graph, node->first_result) : (Shape){0};
 }
@@ -120,7 +125,8 @@ uint32_t shard_partial_sum(Shard *s, ValueId value);  // the mesh axes over whic
 
 // shard.c
 void shard_say_why(Shard *s, const Node *node);  // what asks for the collectives that come next
-void shard_keep_node(Shard *s, NodeId id);       // in the region as it is made anew
+ValueId shard_as_labelled(Shard *s, ValueId value, Name label, ScopeId scope);  // as the rules for the label say
+void shard_keep_node(Shard *s, NodeId id);                                      // in the region as it is made anew
 void shard_set_operand(Shard *s, NodeId id, int operand, ValueId value);
 void shard_want_operand(Shard *s, NodeId id, int operand, const Held *want);
 void shard_remember_newest(Shard *s, ValueId old, ValueId now);  // what stands for a value from here on

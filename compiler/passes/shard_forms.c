@@ -171,6 +171,21 @@ bool shard_divides(Shard *s, AxisId axis, uint32_t cut) {
   return at->size % (shard_form(s, axis)->zigzag & cut ? 2 * parts : parts) == 0;
 }
 
+// Rules for several places that meet in a tensor can ask for more parts than it has.
+static void report_parts(Shard *s, AxisId axis, uint32_t cut, Span span) {
+  Diag *diag = s->graph->diag;
+  AxisForm *form = &s->forms.at[class_of(s, axis)];
+  if (form->reported) {
+    return;
+  }
+  form->reported = true;
+  Diagnostic *error =
+      diag_error(diag, E043, span, "axis '%s' of size %lld cannot be split over %s at once",
+                 s->graph->axes.at[axis].name, (long long)s->graph->axes.at[axis].size, mapping_names(s->mapping, cut));
+  diag_label(diag, error, "here several rules hold for it");
+  diag_help(diag, error, "take one of them off in this place: `PLACE: %s -> none;`", s->graph->axes.at[axis].name);
+}
+
 // A zigzag is the first cut of its axis: what else cuts the axis cuts its parts.
 void shard_check_forms(Shard *s, ValueId value) {
   Graph *graph = s->graph;
@@ -185,8 +200,7 @@ void shard_check_forms(Shard *s, ValueId value) {
     const Value *at = graph_value(graph, value);
     const uint32_t zigzag = form->zigzag & cut;
     if (!shard_divides(s, axis, cut)) {
-      diag_error(graph->diag, E099, at->span, "the compiler cuts '%s' of size %lld over %s", graph->axes.at[axis].name,
-                 (long long)graph->axes.at[axis].size, mapping_names(s->mapping, cut));
+      report_parts(s, axis, cut, at->span);
     } else if (cut & ~form->cut && !shard_even(s, axis)) {
       diag_error(graph->diag, E099, at->span, "the compiler cuts '%s' over a mesh axis that no rule for it names",
                  graph->axes.at[axis].name);

@@ -161,8 +161,7 @@ bool shard_in_arena(const Shard *s, ValueId value) {
   return leaf && leaf->op == OP_PARAM && s->stored && stored_pack(s, leaf->text, &member);
 }
 
-// What stands for a parameter, or a cast of one, where it is used.
-ValueId shard_stored(Shard *s, ValueId value) {
+static ValueId put_in_place(Shard *s, ValueId value) {
   Graph *graph = s->graph;
   const Node *leaf = graph_producer(graph, value);
   Name format = NULL;
@@ -198,6 +197,16 @@ ValueId shard_stored(Shard *s, ValueId value) {
   *shard_held(s, part) = held;
   map_put_bytes(&s->parts, key, sizeof key, part);
   return part;
+}
+
+// What stands for a parameter, a cast of one, a state or an input, where it is used.
+ValueId shard_stored(Shard *s, ValueId value) {
+  const Node *leaf = graph_producer(s->graph, value);
+  const Name label = graph_value(s->graph, value)->label;
+  const ScopeId scope = leaf ? leaf->scope : -1;
+  const bool labelled = label && leaf && shard_outside(leaf) && !s->graph->backward;
+  ValueId made = put_in_place(s, value);
+  return labelled ? shard_as_labelled(s, made, label, scope) : made;
 }
 
 // --- gradients ---
