@@ -146,7 +146,7 @@ static LayoutRun *compile(const char *file, const char *layout, int *code, char 
 static bool outcome_finite(const Outcome *outcome) {
   for (int i = 0; i < outcome->at.count; i++) {
     if (strncmp(outcome->at.at[i].name, "skipped", strlen("skipped")) == 0) {
-      continue;  // that step begins with an infinity
+      continue;  // that step begins with what is no number
     }
     for (int64_t j = 0; j < outcome->at.at[i].count; j++) {
       if (!isfinite(outcome->at.at[i].data[j])) {

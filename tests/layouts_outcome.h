@@ -185,7 +185,7 @@ static inline void outcome_skip(LayoutRun *run, const char *what, Arena *arena, 
   const char *name = first_parameter(run);
   double *data = layout_state(run, arena, name, &count);
   for (int64_t i = 0; i < count; i++) {
-    data[i] = INFINITY;
+    data[i] = (double)NAN;
   }
   layout_set_state(run, name, data);
   if (!session_refresh(&run->session, &error)) {
@@ -195,13 +195,17 @@ static inline void outcome_skip(LayoutRun *run, const char *what, Arena *arena, 
   outcome_program(run, what, PROGRAM_TRAIN, OUTCOME_STEPS + 1);
   keep_states(run, arena, &all, "skipped");
   keep_outputs(run, arena, &all, PROGRAM_TRAIN, "output");
+  bool skipped = false;  // what is no number may also go nowhere, and then the step is one like others
+  for (int i = 0; i < all.at.count; i++) {
+    skipped = skipped || (strcmp(all.at.at[i].name, "output skipped") == 0 && all.at.at[i].data[0] > 0);
+  }
   for (int i = 0; i < all.at.count; i++) {
     const Tensor *tensor = &all.at.at[i];
     const PlanState *state = NULL;
     for (int64_t rank = 0; rank < run->session.ranks && !state; rank++) {
       state = state_on(run, rank, strchr(tensor->name, ' ') + 1);
     }
-    if ((state && state->role != STATE_MODEL) || strcmp(tensor->name, "output skipped") == 0) {
+    if ((skipped && state && state->role != STATE_MODEL) || strcmp(tensor->name, "output skipped") == 0) {
       outcome_keep(arena, outcome, tensor->name, tensor->data, tensor->count);
     }
   }
