@@ -39,6 +39,25 @@ static SamplesKind kind_of(const Wrap *w, const Node *node) {
   return node->result_count ? samples_of(w->c->samples, node->first_result).kind : SAMPLES_SAME;
 }
 
+// What mixes samples is made inside, where the samples are, and so is all that it reads, even sums that could wait: of
+// one microbatch they are those of the batch. Only of what state waits for: nothing else that is left mixes samples.
+static void need_mixed(Wrap *w, const NodeList *nodes) {
+  bool *live = ARENA_ARRAY(w->c->arena, bool, w->graph->nodes.count + 1);
+  for (int i = nodes->count - 1; i >= 0; i--) {
+    const NodeId id = nodes->at[i];
+    const Node *node = graph_node(w->graph, id);
+    live[id] |= w->needed[id] || (op_effect(node->op) && node->op != OP_OUTPUT);
+    w->needed[id] |= live[id] && kind_of(w, node) == SAMPLES_MIXED;
+    for (int j = 0; live[id] && j < node->operand_count; j++) {
+      const NodeId maker = graph_value(w->graph, node->operands[j])->node;
+      if (maker >= 0) {
+        live[maker] = true;
+        w->needed[maker] |= w->needed[id];
+      }
+    }
+  }
+}
+
 static bool stays_outside(const Wrap *w, const Node *node) {
   return node->op == OP_PARAM || node->op == OP_STATE || (node->op == OP_INPUT && kind_of(w, node) == SAMPLES_SAME);
 }
@@ -129,6 +148,7 @@ void wrap_microbatches(Compilation *c, ValueList *results) {
   w.moved = ARENA_ARRAY(c->arena, ValueId, w.limit + 1);
   memset(w.moved, -1, sizeof *w.moved * (size_t)(w.limit + 1));
   need(&w, &nodes, results);
+  need_mixed(&w, &nodes);
   deal(&w, &nodes);
   const int count = results->count;
   leave(&w, &w.after, results);
