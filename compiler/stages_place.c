@@ -458,6 +458,45 @@ static void place_updates(Placing *p) {
   }
 }
 
+// The first stage where something goes on with a value, of the nodes in order from one to another.
+static int stage_of_reader(const Placing *p, ValueId value, int from, int to, bool packs) {
+  for (int i = from; i < to; i++) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    const bool counts = node->op == OP_PACK || !(packs || carries(node));
+    const int placed = p->stages->node[p->order.at[i]];
+    const int stage = !counts ? STAGE_ANY : placed < 0 && node->op == OP_PACK ? pack_stage(p, node) : placed;
+    for (int j = 0; stage >= 0 && j < node->operand_count; j++) {
+      if (carried(p, node->operands[j]) == value) {
+        return stage;
+      }
+    }
+  }
+  return STAGE_ANY;
+}
+
+// Where a result of the microbatches is used behind them, or is packed in them.
+static int stage_of_result(const Placing *p, const Node *microbatch, ValueId value) {
+  const Region *body = &p->graph->regions.at[microbatch->region];
+  const ValueId inner = carried(p, body->results.at[graph_value(p->graph, value)->result]);
+  const int stage = stage_of_reader(p, value, p->updates, p->order.count, false);
+  return stage >= 0 ? stage : stage_of_reader(p, inner, 0, p->updates, true);
+}
+
+// What the microbatches give that depends on nothing, like the gradient of a mean of a parameter, every stage could
+// make. Only one goes on with it and knows how it is stored: it is an output of that one alone.
+static void place_outputs(Placing *p) {
+  for (int i = p->updates; i < p->order.count; i++) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    if (node->op == OP_OUTPUT && p->stages->node[p->order.at[i]] < 0) {
+      const ValueId value = carried(p, node->operands[0]);
+      const Node *maker = graph_producer(p->graph, value);
+      if (maker && maker->op == OP_MICROBATCH) {
+        placing_put(p, p->order.at[i], stage_of_result(p, maker, value));
+      }
+    }
+  }
+}
+
 bool stages_place(Arena *arena, Graph *graph, const Spec *spec, const Tenancy *known, Stages *stages) {
   Placing p = {.arena = arena, .graph = graph, .spec = spec, .known = known, .stages = stages};
   int values = graph->values.count + 1, nodes = graph->nodes.count + 1;
@@ -495,6 +534,7 @@ bool stages_place(Arena *arena, Graph *graph, const Spec *spec, const Tenancy *k
   placing_steady_results(&p);
   place_results(&p);
   place_updates(&p);
+  place_outputs(&p);
   placing_steady(&p);
   return true;
 }
