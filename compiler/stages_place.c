@@ -75,6 +75,17 @@ static void find_tensors(Placing *p) {
   }
 }
 
+// A pack lies where its parameters are updated, even one of gradients that depend on nothing: elsewhere nothing says
+// how its members lie in it.
+static int pack_stage(const Placing *p, const Node *node) {
+  for (int i = 0; i < p->graph->packs.count; i++) {
+    if (p->graph->packs.at[i].axis == node->axis) {
+      return p->graph->packs.at[i].stage;
+    }
+  }
+  return STAGE_ANY;
+}
+
 // Does the operation itself give another result in every microbatch?
 static bool varies(const Graph *graph, const Node *node) {
   if (node->op == OP_INPUT) {
@@ -91,7 +102,9 @@ static bool varies(const Graph *graph, const Node *node) {
 
 static void classify(Placing *p, int index) {
   const Node *node = graph_node(p->graph, p->order.at[index]);
-  bool bound = is_tensor(node) || placing_bound(p, node), steady = index < p->updates && !varies(p->graph, node);
+  bool pack = node->op == OP_PACK && pack_stage(p, node) >= 0;
+  bool bound = is_tensor(node) || pack || placing_bound(p, node),
+       steady = index < p->updates && !varies(p->graph, node);
   bool layered = !node->backward && !carries(node) && natural_stage(p, node->scope) >= 0;
   for (int i = 0; i < node->operand_count; i++) {
     steady &= p->steady[node->operands[i]];
@@ -107,15 +120,6 @@ static void classify(Placing *p, int index) {
 }
 
 // --- the forward ---
-
-static int pack_stage(const Placing *p, const Node *node) {
-  for (int i = 0; i < p->graph->packs.count; i++) {
-    if (p->graph->packs.at[i].axis == node->axis) {
-      return p->graph->packs.at[i].stage;
-    }
-  }
-  return STAGE_ANY;
-}
 
 static int latest_operand(const Placing *p, const Node *node) {
   int stage = STAGE_ANY;
@@ -439,10 +443,12 @@ static int stage_of_update(const Placing *p, const Node *node) {
   return stage >= 0 ? stage : same >= 0 ? same : with_operands(p, node);
 }
 
+// A pack lies where its parameters are updated, even one of gradients that depend on nothing: elsewhere nothing says
+// how its members lie in it.
 static void place_packs(Placing *p) {
   for (int i = 0; i < p->order.count; i++) {
     const Node *node = graph_node(p->graph, p->order.at[i]);
-    if (!p->in_body[p->order.at[i]] && node->op == OP_PACK && placing_bound(p, node)) {
+    if (!p->in_body[p->order.at[i]] && node->op == OP_PACK && (placing_bound(p, node) || pack_stage(p, node) >= 0)) {
       placing_put(p, p->order.at[i], stage_of_update(p, node));
     }
   }
