@@ -128,6 +128,8 @@ static inline void keep_outputs(LayoutRun *run, Arena *arena, Outcome *outcome, 
   }
 }
 
+static double outcome_jitter;  // relative: of all parameters, to see what hangs on rounding
+
 static inline void draw_states(LayoutRun *run, Arena *arena) {
   for (int p = 0; p < run->set->count; p++) {
     for (int i = 0; i < run->set->plans[p]->state_count; i++) {
@@ -140,6 +142,7 @@ static inline void draw_states(LayoutRun *run, Arena *arena) {
       for (int64_t j = 0; j < count; j++) {
         double u = drawn(state->name, j, 1);
         data[j] = state->role == STATE_PARAMETER ? 1.6 * u - 0.8 : state->role == STATE_MODEL ? u : 0.001 + 0.01 * u;
+        data[j] *= 1 + outcome_jitter * (drawn(state->name, j, 2) - 0.5);
       }
       layout_set_state(run, state->name, data);
     }
