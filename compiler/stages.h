@@ -3,8 +3,9 @@
 // The pipeline cuts between iterations of a repeat. Virtual stage k holds its k-th run of iterations and lies on stage
 // k % stages, as its chunk k / stages. What stands in an iteration belongs to that iteration's stage; what stands
 // outside belongs to the latest stage among those that make its operands, or, if no iteration is before it, to the
-// earliest that reads it; a gradient belongs where its forward is. Casts and collectives stand where what they carry is
-// read, and place nothing: with them, everything else is where it was when the optimizer's packs were made.
+// earliest that reads it, but where the whole sum is if it is a term of one; a gradient belongs where its forward is.
+// Casts and collectives stand where what they carry is read, and place nothing: with them, everything else is where it
+// was when the optimizer's packs were made.
 //
 // What depends on inputs and constants alone is computed wherever it is needed. What depends on persistent tensors
 // alone is steady: the same in all microbatches. It is computed wherever it is needed if those tensors are there, else

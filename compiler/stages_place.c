@@ -121,10 +121,42 @@ static void classify(Placing *p, int index) {
 
 // --- the forward ---
 
+// Of every value the one node of the forward that reads it, in whatever form, or -1 if there is not one alone.
+static void find_readers_alone(Placing *p) {
+  enum { NOTHING_YET = -2 };
+  for (int i = 0; i < p->graph->values.count; i++) {
+    p->reader[i] = NOTHING_YET;
+  }
+  for (int i = 0; i < p->order.count && i < p->updates; i++) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    const Region *body = node->op == OP_MICROBATCH ? &p->graph->regions.at[node->region] : NULL;
+    for (int j = 0; body && j < body->results.count; j++) {
+      p->reader[carried(p, body->results.at[j])] = -1;
+    }
+    for (int j = 0; j < node->operand_count && !node->backward && !carries(node); j++) {
+      NodeId *reader = &p->reader[carried(p, node->operands[j])];
+      *reader = *reader == NOTHING_YET ? p->order.at[i] : -1;
+    }
+  }
+}
+
+// Is it part of a longer sum that has terms that wait for their readers? In which order a sum is added up may change
+// when it is sharded; so such terms are where the whole sum is, whatever they are added to first.
+static bool is_partial_sum(const Placing *p, const Node *node) {
+  bool waits = false;
+  for (int i = 0; i < node->operand_count; i++) {
+    waits |= p->at[carried(p, node->operands[i])] == PENDING;
+  }
+  const NodeId id = node->op == OP_ADD && waits ? p->reader[node->first_result] : -1;
+  const Node *reader = id >= 0 ? graph_node(p->graph, id) : NULL;
+  return reader && reader->op == OP_ADD && natural_stage(p, reader->scope) < 0;
+}
+
 static int latest_operand(const Placing *p, const Node *node) {
   int stage = STAGE_ANY;
   for (int i = 0; i < node->operand_count; i++) {
-    int at = p->at[carried(p, node->operands[i])];
+    ValueId operand = carried(p, node->operands[i]);
+    int at = p->at[operand] == PENDING ? p->latest[operand] : p->at[operand];
     stage = at > stage ? at : stage;
   }
   return stage;
@@ -138,17 +170,20 @@ static int unread_stage(const Placing *p, const Node *node) {
 
 static void place_forward(Placing *p) {
   int *earliest = ARENA_ARRAY(p->arena, int, p->graph->values.count + 1);
+  find_readers_alone(p);
   for (int i = 0; i < p->order.count && i < p->updates; i++) {
     const Node *node = graph_node(p->graph, p->order.at[i]);
     if (!is_placed(p, node) || node->backward || node->op == OP_PACK) {
       continue;
     }
     int natural = natural_stage(p, node->scope);
+    bool layered = p->layered[node->first_result] && !carries(node), partial = layered && is_partial_sum(p, node);
+    p->latest[node->first_result] = partial ? latest_operand(p, node) : STAGE_ANY;
     placing_put(p, p->order.at[i],
-                carries(node)                    ? PENDING
-                : natural >= 0                   ? natural
-                : p->layered[node->first_result] ? latest_operand(p, node)
-                                                 : PENDING);
+                carries(node)         ? PENDING
+                : natural >= 0        ? natural
+                : layered && !partial ? latest_operand(p, node)
+                                      : PENDING);
   }
   for (int i = 0; i < p->graph->values.count; i++) {
     earliest[i] = INT32_MAX;
@@ -522,8 +557,11 @@ bool stages_place(Arena *arena, Graph *graph, const Spec *spec, const Tenancy *k
   p.there = ARENA_ARRAY(arena, uint64_t *, values);
   p.at = ARENA_ARRAY(arena, int, values);
   p.tensor = ARENA_ARRAY(arena, int, values);
+  p.reader = ARENA_ARRAY(arena, NodeId, values);
+  p.latest = ARENA_ARRAY(arena, int, values);
   memset(p.at, -1, sizeof(int) * (size_t)values);
   memset(p.tensor, -1, sizeof(int) * (size_t)values);
+  memset(p.latest, -1, sizeof(int) * (size_t)values);
   list_nodes(&p);
   find_tensors(&p);
   for (int i = 0; i < p.order.count; i++) {

@@ -10,15 +10,17 @@ typedef struct {
   const Spec *spec;
   const Tenancy *known;
   Stages *stages;
-  NodeList order;    // all nodes; those of a microbatch's body stand before it
-  int updates;       // from here on in that order nodes stand behind the microbatches
-  bool *in_body;     // by node
-  bool *result;      // by value: the microbatches give it, and read it nowhere themselves
-  bool *bound;       // by value: depends on a persistent tensor
-  bool *steady;      // by value: and on nothing that differs between microbatches
-  bool *layered;     // by value: bound, not steady, and depends on an iteration
-  int *at;           // by value: the virtual stage it is made on, or STAGE_ANY
-  int *tensor;       // by value: which persistent tensor it is, or -1
+  NodeList order;  // all nodes; those of a microbatch's body stand before it
+  int updates;     // from here on in that order nodes stand behind the microbatches
+  bool *in_body;   // by node
+  bool *result;    // by value: the microbatches give it, and read it nowhere themselves
+  bool *bound;     // by value: depends on a persistent tensor
+  bool *steady;    // by value: and on nothing that differs between microbatches
+  bool *layered;   // by value: bound, not steady, and depends on an iteration
+  int *at;         // by value: the virtual stage it is made on, or STAGE_ANY
+  int *tensor;     // by value: which persistent tensor it is, or -1
+  NodeId *reader;  // by value: the one node of the forward that reads it, or -1
+  int *latest;     // by value, of a part of a sum that waits for the rest: the latest stage of its terms, or STAGE_ANY
   uint64_t **there;  // by value, of steady ones: the stages that have all its tensors, as bits
 } Placing;
 
