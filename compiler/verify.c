@@ -345,8 +345,8 @@ bool graph_verify(const Graph *graph, Diag *diag, const char *after_pass) {
   verifier.node_seen = calloc((size_t)graph->nodes.count + 1, sizeof *verifier.node_seen);
   verifier.region_seen = calloc((size_t)graph->regions.count + 1, sizeof *verifier.region_seen);
   const bool memory = verifier.values && verifier.node_seen && verifier.region_seen;
-  const bool good = memory && verify_tables(&verifier) && verify_region(&verifier, 0, -1, 1, 0, true) &&
-                    verify_persistent(&verifier);
+  const bool good =
+      memory && verify_tables(&verifier) && verify_region(&verifier, 0, -1, 1, 0, true) && verify_persistent(&verifier);
   free(verifier.values);
   free(verifier.node_seen);
   free(verifier.region_seen);
