@@ -524,14 +524,18 @@ static int stage_of_result(const Placing *p, const Node *microbatch, ValueId val
 }
 
 // What the microbatches give that depends on nothing, like the gradient of a mean of a parameter, every stage could
-// make. Only one goes on with it and knows how it is stored: it is an output of that one alone.
+// make. Only one goes on with it and knows how it is stored: it is an output of that one alone. So is what a program
+// without microbatches says of its inputs: two stages might not make it of the same bits.
 static void place_outputs(Placing *p) {
-  for (int i = p->updates; i < p->order.count; i++) {
+  const bool trains = p->updates <= p->order.count;
+  for (int i = trains ? p->updates : 0; i < p->order.count; i++) {
     const Node *node = graph_node(p->graph, p->order.at[i]);
     if (node->op == OP_OUTPUT && p->stages->node[p->order.at[i]] < 0) {
       const ValueId value = carried(p, node->operands[0]);
       const Node *maker = graph_producer(p->graph, value);
-      if (maker && maker->op == OP_MICROBATCH) {
+      if (!trains) {
+        placing_put(p, p->order.at[i], 0);
+      } else if (maker && maker->op == OP_MICROBATCH) {
         placing_put(p, p->order.at[i], stage_of_result(p, maker, value));
       }
     }
