@@ -5,6 +5,7 @@
 #include "compiler/compile.h"
 #include "compiler/graph.h"
 #include "compiler/plan.h"
+#include "compiler/schedule.h"
 #include "lang/elaborate.h"
 
 typedef struct {  // a parameter, or what packs several, and its copy in the format in which it is multiplied
@@ -52,13 +53,14 @@ typedef struct {
   CompiledValues *values;  // make outputs of the forward's values; NULL: no
   const Pack *packs;       // of the training step, for the programs that come after it
   int pack_count;
-  const KeptForms *forms;  // of the training step, likewise; NULL: this is it
-  Tenancy *tenancy;        // with a pipeline, as the training step decides it; else NULL
-  int stage;               // of the pipeline
-  bool nothing;            // the program computes nothing, on any stage
-  int64_t chunk_bytes;     // see CompileOptions
-  bool idle_rules;         // the same
-  Map *copied;             // names of the parameters of which there are copies: the training step adds them
+  const KeptForms *forms;     // of the training step, likewise; NULL: this is it
+  Tenancy *tenancy;           // with a pipeline, as the training step decides it; else NULL
+  int stage;                  // of the pipeline
+  ARRAY(ScheduleJump) jumps;  // messages of its microbatches that skip virtual stages
+  bool nothing;               // the program computes nothing, on any stage
+  int64_t chunk_bytes;        // see CompileOptions
+  bool idle_rules;            // the same
+  Map *copied;                // names of the parameters of which there are copies: the training step adds them
   ARRAY(CopiedValue) copies;
   struct SamplesTable *samples;   // of the forward, for differentiate; NULL: it has no microbatches
   struct Shard *shard;            // how values are held, once shard has run; NULL: one rank

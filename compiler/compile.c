@@ -128,9 +128,10 @@ static void add_schedule(Front *f, Lower *l) {
   const Pipeline *pipeline = &f->spec.pipeline;
   int stages = (int)f->spec.mesh[pipeline->mesh].size;
   l->schedule = schedule_make(f->arena, pipeline->schedule, stages, pipeline->chunks, f->spec.microbatches, NULL);
+  const int *all = schedule_lanes_all(l->c->arena, l->schedule, l->c->jumps.at, l->c->jumps.count);
   int *lanes = ARENA_ARRAY(f->arena, int, pipeline->chunks);
   for (int i = 0; i < pipeline->chunks; i++) {
-    lanes[i] = schedule_lanes(l->schedule, f->stage, i);
+    lanes[i] = all[i * stages + f->stage];
   }
   l->lanes = lanes;
 }

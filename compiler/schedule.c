@@ -240,37 +240,6 @@ const char *schedule_check(Arena *arena, const Schedule *schedule) {
   return NULL;
 }
 
-// --- lanes ---
-
-static bool releases(const Schedule *schedule, const Action *action, int chunk) {
-  return action->chunk == chunk && action->kind == (schedule->weights ? ACTION_WEIGHTS : ACTION_BACKWARD);
-}
-
-// In order of their microbatches both, so what is held is a range [released, forward).
-bool schedule_lanes_fit(const Schedule *schedule, int stage, int chunk, int lanes) {
-  const ActionList *list = &schedule->action[stage];
-  int released = 0;
-  for (int i = 0; i < list->count; i++) {
-    const Action *action = &list->at[i];
-    if (action->chunk == chunk && action->kind == ACTION_FORWARD && action->microbatch - released >= lanes) {
-      return false;
-    }
-    released += releases(schedule, action, chunk);
-  }
-  return lanes > 0;
-}
-
-int schedule_lanes(const Schedule *schedule, int stage, int chunk) {
-  const ActionList *list = &schedule->action[stage];
-  int held = 0, most = 1;
-  for (int i = 0; i < list->count; i++) {
-    held += list->at[i].chunk == chunk && list->at[i].kind == ACTION_FORWARD;
-    held -= releases(schedule, &list->at[i], chunk);
-    most = held > most ? held : most;
-  }
-  return most;
-}
-
 // --- times ---
 
 double schedule_cost(const Schedule *schedule, const ScheduleCosts *costs, int stage, const Action *action) {

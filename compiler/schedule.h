@@ -77,6 +77,18 @@ int schedule_lanes(const Schedule *schedule, int stage, int chunk);
 // Whether microbatch % lanes is always free there. schedule_lanes is the least for which it is.
 bool schedule_lanes_fit(const Schedule *schedule, int stage, int chunk, int lanes);
 
+// A message between virtual stages, from the end of one action to the beginning of another of the same microbatch.
+// Those of a FORWARD to the next one's FORWARD, and of a BACKWARD to the BACKWARD before it, are in every schedule: no
+// jumps.
+typedef struct {
+  int from, to;  // virtual stages
+  ActionKind sends, receives;
+} ScheduleJump;
+
+// By virtual stage, schedule_lanes or more: so many that every jump finds the buffer of its lane free before what waits
+// for it could wait for ever. Jumps must go from what is earlier in a microbatch to what is later.
+int *schedule_lanes_all(Arena *arena, const Schedule *schedule, const ScheduleJump *jumps, int count);
+
 // When everything happens if each action begins as soon as its stage and what it needs are there. The schedule must
 // pass schedule_check.
 ScheduleTimes schedule_simulate(Arena *arena, const Schedule *schedule, const ScheduleCosts *costs);

@@ -136,6 +136,29 @@ static void test_lanes(void **state) {
   visit_all(check_lanes);
 }
 
+// A chunk whose message skips stages keeps it until its reader comes to it; no others change.
+static void test_jumps(void **state) {
+  (void)state;
+  Arena *arena = arena_create();
+  Schedule *schedule = schedule_make(arena, SCHEDULE_INTERLEAVED, 2, 2, 2, NULL);
+  const ScheduleJump far = {3, 0, ACTION_BACKWARD, ACTION_BACKWARD}, near = {3, 2, ACTION_BACKWARD, ACTION_BACKWARD};
+  const int *none = schedule_lanes_all(arena, schedule, NULL, 0);
+  const int *with_near = schedule_lanes_all(arena, schedule, &near, 1);
+  const int *with_far = schedule_lanes_all(arena, schedule, &far, 1);
+  for (int i = 0; i < 4; i++) {
+    assert_int_equal(none[i], schedule_lanes(schedule, i % 2, i / 2));
+    assert_int_equal(with_near[i], none[i]);
+    assert_int_equal(with_far[i], none[i] + (i == 3));  // stage 0 does both backwards of its chunk 1 before those of 0
+  }
+  // The last stage of 1F1B has one lane, and the first takes its first gradient once it has sent all it can.
+  const ScheduleJump skip = {3, 0, ACTION_BACKWARD, ACTION_BACKWARD};
+  Schedule *plain = schedule_make(arena, SCHEDULE_ONE_F_ONE_B, 4, 1, 8, NULL);
+  const int *lanes = schedule_lanes_all(arena, plain, &skip, 1);
+  assert_true(lanes[3] >= 1 && lanes[3] <= 4);
+  assert_int_equal(lanes[0], schedule_lanes(plain, 0, 0));
+  arena_destroy(arena);
+}
+
 // The time that is lost, as a share of the ideal time, with forward 1 and backward 2 everywhere.
 static void check_bubble(Arena *arena, const Schedule *schedule) {
   int p = schedule->stages, v = schedule->chunks, m = schedule->microbatches;
@@ -354,9 +377,9 @@ static void test_chart(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sound),   cmocka_unit_test(test_megatron_order), cmocka_unit_test(test_lanes),
-      cmocka_unit_test(test_bubbles), cmocka_unit_test(test_drawn_costs),    cmocka_unit_test(test_wrong_orders),
-      cmocka_unit_test(test_split),   cmocka_unit_test(test_chart),
+      cmocka_unit_test(test_sound),        cmocka_unit_test(test_megatron_order), cmocka_unit_test(test_lanes),
+      cmocka_unit_test(test_jumps),        cmocka_unit_test(test_bubbles),        cmocka_unit_test(test_drawn_costs),
+      cmocka_unit_test(test_wrong_orders), cmocka_unit_test(test_split),          cmocka_unit_test(test_chart),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

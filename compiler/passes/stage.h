@@ -5,7 +5,12 @@
 #include "compiler/passes/shard.h"
 #include "compiler/stages.h"
 
-typedef enum { PART_FORWARD, PART_BACKWARD, PART_WEIGHTS, PART_COUNT } Part;
+typedef enum {
+  PART_FORWARD = ACTION_FORWARD,
+  PART_BACKWARD = ACTION_BACKWARD,
+  PART_WEIGHTS = ACTION_WEIGHTS,
+  PART_COUNT
+} Part;
 
 typedef struct {
   ValueId value;
@@ -70,7 +75,7 @@ void stage_plan_top(Cut *cut, const NodeList *nodes);
 
 Message *stage_message(const Cut *cut, ValueId value, int to);
 Instance *stage_instance(const Cut *cut, ValueId value, int at);
-int stage_landing(const Cut *cut, int from, int to, bool forward);
+int stage_landing(const Cut *cut, int from, int to);
 ValueId stage_top_here(const Cut *cut, ValueId value);  // what a value from outside of microbatches is on this stage
 
 ValueId stage_receive(Cut *cut, Message *message, int from);

@@ -110,18 +110,29 @@ static void find_weights(Cut *cut, const NodeList *nodes, const bool *loss) {
   }
 }
 
-// The virtual stage at which a value arrives: of those on the reader's stage the first that comes after its maker, so
-// that no message waits for a later chunk.
-int stage_landing(const Cut *cut, int from, int to, bool forward) {
-  int stages = cut->stages->stages, step = forward ? 1 : -1;
-  if (forward ? to < from : to > from) {
-    return to;
-  }
+// The virtual stage at which a value arrives: of those on the reader's stage the first on the way to the reader, so
+// that no message waits for a later chunk. What a backward reads of a later stage's forward travels as its gradients
+// do.
+int stage_landing(const Cut *cut, int from, int to) {
+  int stages = cut->stages->stages, step = to > from ? 1 : -1;
   int at = from + step;
   while (at != to && at % stages != to % stages) {
     at += step;
   }
   return at;
+}
+
+static void note_jump(Cut *cut, NodeId maker, int from, int to, Part part) {
+  const ScheduleJump jump = {from, to, (ActionKind)cut->part[maker], (ActionKind)part};
+  bool known = jump.sends == jump.receives && jump.sends != ACTION_WEIGHTS &&
+               to - from == (jump.sends == ACTION_FORWARD ? 1 : -1);
+  for (int i = 0; i < cut->c->jumps.count && !known; i++) {
+    const ScheduleJump *other = &cut->c->jumps.at[i];
+    known = other->from == from && other->to == to && other->sends == jump.sends && other->receives == jump.receives;
+  }
+  if (!known) {
+    array_push(cut->c->arena, &cut->c->jumps, jump);
+  }
 }
 
 static bool link(Cut *cut, NodeId id, ValueId value) {
@@ -144,7 +155,8 @@ static bool link(Cut *cut, NodeId id, ValueId value) {
     return true;
   }
   Part part = forward && from < to ? PART_FORWARD : PART_BACKWARD;
-  int at = stage_landing(cut, from, to, forward);
+  int at = stage_landing(cut, from, to);
+  note_jump(cut, maker, from, at, part);
   Message *message = add_message(cut, value, at, part);
   message->leaves |= cut->part[id] != (uint8_t)part || at != to;
   return true;

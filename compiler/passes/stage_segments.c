@@ -62,8 +62,7 @@ static ValueId here(Cut *cut, Segment *segment, ValueId value) {
   if (lies_on(cut, from) == cut->stage) {
     return cut->moved[value];
   }
-  bool forward = !graph_node(cut->graph, maker)->backward;
-  const Message *message = stage_message(cut, value, stage_landing(cut, from, segment->at, forward));
+  const Message *message = stage_message(cut, value, stage_landing(cut, from, segment->at));
   return message->here;
 }
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# models.sh: every layout of every model and example, at a reduced size, in fp64: two steps are those of one rank.
+# models.sh: every layout of every model and example, at a reduced size, in fp64: two steps are those of one rank; and
+# with 16-bit copies, with an output of every value: no value differs by more than its error budget.
 . "$ROOT/tests/cli/lib.sh"
 head -c 20000 "$ROOT/LICENSE" > text.txt
 
@@ -36,6 +37,11 @@ set_all() {
   compared "$ROOT/models/bloom.mdl" tiny $(set_all batch=8 seq=16 embed=16 layers=2 heads=4)
   compared "$ROOT/examples/layouts.mdl" small $(set_all batch=8 seq=16 embed=16 hd=4 ffn=24)
 }
+for layout in $(grep -o '^layout [A-Za-z0-9_]*' model.mdl | cut -d' ' -f2); do  # those of examples/layouts.mdl
+  # shellcheck disable=SC2046 # options are words
+  "$MDL" diff model.mdl --recipe small "layout=single,$layout" --precision bf16 \
+    $(set_all batch=8 seq=16 embed=16 hd=4 ffn=24) > out 2>&1 || { cat out >&2; die "layouts.mdl, $layout: bf16 differs"; }
+done
 for file in "$ROOT"/models/*.mdl "$ROOT"/examples/*.mdl; do  # a new one that has layouts is compared above
   if grep -q '^layout ' "$file" && ! grep -q "/$(basename "$file")\"" "$ROOT/tests/cli/models.sh"; then
     die "$(basename "$file") has layouts that are not compared"

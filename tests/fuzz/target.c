@@ -60,7 +60,8 @@ static void find_wrong(TargetReport *report, const Diag *diag, double seconds) {
   for (int i = 0; i < diag->all.count; i++) {
     const Diagnostic *d = &diag->all.at[i];
     add_kind(report, hash_message(d->code, d->message));
-    const bool memory = d->code == E090 && d->span.file < 0 && strstr(d->message, "memory");  // of so small a text
+    const bool memory =
+        d->code == E090 && strstr(d->message, "compiling takes too much memory");  // for so small a text
     if ((d->code == E099 || memory) && !report->wrong) {
       report->wrong = true;
       snprintf(report->said, sizeof report->said, "%s: %s %s", report->doing, error_code_name(d->code), d->message);
