@@ -187,10 +187,12 @@ RULE(gradient_reduce_sum) {
   backward_add(backward, operand(graph, id, 0), incoming(backward, graph, id));
 }
 
-RULE(gradient_reduce_extreme) {  // to every element that is the extreme
-  ValueId a = operand(graph, id, 0);
+RULE(gradient_reduce_extreme) {  // shared by the elements that are the extreme, as JAX and PyTorch's amax do
+  ValueId a = operand(graph, id, 0), g = incoming(backward, graph, id);
   ValueId at = graph_op2(graph, OP_EQUAL, a, result(graph, id));
-  backward_add(backward, a, graph_op3(graph, OP_WHERE, at, incoming(backward, graph, id), zero(graph)));
+  ValueId one = graph_op3(graph, OP_WHERE, at, graph_real(graph, 1), zero(graph));
+  ValueId ties = graph_add1(graph, OP_SUM, (NodeInit){NODE_INIT, .axes = graph_node(graph, id)->axes}, one);
+  backward_add(backward, a, graph_op3(graph, OP_WHERE, at, graph_op2(graph, OP_DIV, g, ties), zero(graph)));
 }
 
 static ValueId dot_side(Graph *graph, ValueId g, ValueId other, ValueId side) {

@@ -263,11 +263,47 @@ static void test_nothing_flows_through_stop(void **state) {
   arena_destroy(draw.arena);
 }
 
+// Where all elements are alike, the largest and the smallest follow when all move together: gradients that add up to
+// it.
+static void check_ties(Op op, int number) {
+  static Comparison comparison;
+  Draw draw = draw_create(op, number);
+  ValueId gradient[DRAW_MOST_LEAVES], loss = weigh(&draw, recipes[op].make(&draw));
+  differentiate(&draw, loss, gradient);
+  fill_leaves(&draw, -2, 2);
+  for (int i = 0; i < draw.leaf_count; i++) {
+    for (int j = 0; draw.leaf[i].wanted && j < leaf_elements(&draw, i); j++) {
+      draw.leaf[i].data[j] = 0.5;
+    }
+  }
+  compare(&draw, loss, gradient, &comparison);
+  double sum = 0, weights = 0;
+  for (int i = 0; i < comparison.count; i++) {
+    sum += comparison.found[i];
+  }
+  for (int i = 0; i < draw.leaf_count; i++) {
+    for (int j = 0; !draw.leaf[i].wanted && j < leaf_elements(&draw, i); j++) {
+      weights += draw.leaf[i].data[j];
+    }
+  }
+  assert_float_equal(sum, weights, 1e-9);
+  arena_destroy(draw.arena);
+}
+
+static void test_ties_share(void **state) {
+  (void)state;
+  static const Op ops[] = {OP_MAX, OP_MIN, OP_REDUCE_MAX, OP_REDUCE_MIN};
+  for (int i = 0; i < 4 * GRAPHS; i++) {
+    check_ties(ops[i % 4], i / 4);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_op),
       cmocka_unit_test(test_wrong_gradients_are_seen),
       cmocka_unit_test(test_nothing_flows_through_stop),
+      cmocka_unit_test(test_ties_share),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
