@@ -4,7 +4,7 @@
 
 #include "compiler/compile.h"
 #include "compiler/graph.h"
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 #include "compiler/schedule.h"
 #include "lang/elaborate.h"
 

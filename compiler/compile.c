@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "compiler/compilation.h"
-#include "compiler/emit.h"
+#include "compiler/plan/emit.h"
 #include "compiler/explain.h"
 #include "compiler/graph_text.h"
 #include "compiler/lower.h"
-#include "compiler/plan_check.h"
-#include "compiler/plan_verify.h"
+#include "compiler/plan/check.h"
+#include "compiler/plan/verify.h"
 #include "compiler/schedule.h"
 #include "compiler/verify.h"
 

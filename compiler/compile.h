@@ -4,7 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/diag.h"
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 
 typedef struct {     // a value of the training step that is also an output of it
   const char *name;  // value.layers.0.h, loss, gradient.layers.0.q.w

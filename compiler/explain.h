@@ -4,7 +4,7 @@
 
 #include "base/buffer.h"
 #include "compiler/lower.h"
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 #include "lang/settings.h"
 
 // GRADIENTS: sums of the parameters' gradients over ranks. UPDATE: what else comes after the last microbatch.

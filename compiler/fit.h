@@ -3,7 +3,7 @@
 #define MDL_COMPILER_FIT_H
 
 #include "base/arena.h"
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 
 typedef struct {
   int64_t rank;         // whose plan

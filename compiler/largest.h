@@ -3,7 +3,7 @@
 #define MDL_COMPILER_LARGEST_H
 
 #include "base/buffer.h"
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 
 // "layers.*.up.y 36 GiB in 24 (gpt2.mdl:33)" and so on: the values of a program, the largest first.
 void largest_print(const Plan *plan, ProgramKind kind, const char *between, Buffer *out);

@@ -7,6 +7,7 @@
 #define MDL_COMPILER_LOWER_H
 
 #include "compiler/compilation.h"
+#include "compiler/plan/operands.h"
 #include "compiler/schedule.h"
 
 typedef struct {
@@ -178,9 +179,9 @@ void lower_program(Lower *l);
 // lower_offload.c: copies to the memory of the host and back, for the values that pass_offload has marked.
 void lower_offload(Lower *l);
 
-// memory.c
-typedef void PlaceVisitor(void *context, Place *place, bool write);
-void instruction_places(Instruction *instruction, Kernel *const *kernels, PlaceVisitor *visit, void *context);
+// memory.c: the operands in memory; their places still name buffers (slot_stride).
+void lower_operands(const Lower *l, Instruction *instruction, Operands *out);
+
 // largest.c: fills program->values: those alive at instruction `moment` of a segment, and those that last.
 void largest_values(Lower *l, int segment, int moment, PlanProgram *program);
 

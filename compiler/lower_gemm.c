@@ -8,7 +8,6 @@
 
 #include "compiler/lower.h"
 
-enum { GEMM_MAX_BATCH = 4 };
 
 typedef struct {
   ValueId value;

@@ -74,8 +74,9 @@ static void look_backward(const Offloads *o, Kept *kept, bool write) {
   }
 }
 
-static void look(void *context, Place *place, bool write) {
-  const Offloads *o = context;
+typedef void Visit(const Offloads *o, Place *place, bool write);
+
+static void look(const Offloads *o, Place *place, bool write) {
   Kept *kept = &o->kept[place->slot_stride];
   const LowerSegment *segment = o->l->segments.at[o->segment];
   if (!is_part(segment)) {
@@ -91,13 +92,17 @@ static void look(void *context, Place *place, bool write) {
   }
 }
 
-static void visit_all(Offloads *o, PlaceVisitor *visit) {
+static void visit_all(Offloads *o, Visit *visit) {
   for (o->segment = 0; o->segment < o->l->segments.count; o->segment++) {
     LowerSegment *segment = o->l->segments.at[o->segment];
     for (o->now = 0; o->now < segment->list.count; o->now++) {
       o->backward = segment->kind == SEGMENT_ALL ? o->now >= segment->backward.count || segment->backward.at[o->now]
                                                  : segment->kind != SEGMENT_FORWARD;
-      instruction_places(&segment->list.at[o->now], o->l->kernels->all.at, visit, o);
+      Operands operands;
+      lower_operands(o->l, &segment->list.at[o->now], &operands);
+      for (int i = 0; i < operands.count; i++) {
+        visit(o, operands.at[i].place, operands.at[i].access & WRITES);
+      }
     }
   }
 }
@@ -236,8 +241,7 @@ static void decide(Offloads *o) {
 
 // --- the instructions ---
 
-static void read_there(void *context, Place *place, bool write) {
-  const Offloads *o = context;
+static void read_there(const Offloads *o, Place *place, bool write) {
   const Kept *kept = &o->kept[place->slot_stride];
   (void)write;
   for (int r = 0; o->backward && r < kept->reader_count; r++) {

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "base/units.h"
-#include "compiler/artefact.h"
+#include "compiler/plan/artefact.h"
 #include "compiler/command.h"
 #include "compiler/explain.h"
 #include "kernels/cuda/ahead.h"

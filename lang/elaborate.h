@@ -6,7 +6,7 @@
 #define MDL_LANG_ELABORATE_H
 
 #include "compiler/graph.h"
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 #include "lang/settings.h"
 #include "lang/unit.h"
 

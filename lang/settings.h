@@ -3,7 +3,7 @@
 #define MDL_LANG_SETTINGS_H
 
 #include "compiler/compile.h"
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 #include "lang/unit.h"
 
 typedef struct {

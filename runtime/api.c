@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/artefact.h"
+#include "compiler/plan/artefact.h"
 #include "compiler/command.h"
 #include "runtime/ablate.h"
 #include "runtime/clock.h"

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 
 #include "base/buffer.h"
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 
 enum { ERROR_MAX = 1024 };
 typedef struct {

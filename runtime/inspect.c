@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "compiler/artefact.h"
+#include "compiler/plan/artefact.h"
 #include "runtime/checkpoint.h"
 #include "runtime/log.h"
 #include "runtime/metrics.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "compiler/artefact.h"
+#include "compiler/plan/artefact.h"
 #include "compiler/compile.h"
 #include "runtime/run.h"
 

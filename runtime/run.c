@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "compiler/artefact.h"
+#include "compiler/plan/artefact.h"
 #include "runtime/checkpoint.h"
 
 enum { TUNING_MAX = 16 << 20 };  // bytes of a record

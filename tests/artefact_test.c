@@ -9,8 +9,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "compiler/artefact.h"
-#include "compiler/plan_verify.h"
+#include "compiler/plan/artefact.h"
+#include "compiler/plan/verify.h"
 #include "runtime/io.h"
 #include "tests/toy.h"
 
@@ -196,7 +196,7 @@ static void test_round_trip(void **state) {
   assert_true(artefact_is(file_in("a.mdlx")));
   size_t size, again_size;
   char *bytes = bytes_of(file_in("a.mdlx"), &size);
-  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\11\0\0\0\0\0\0\0", 16);
+  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\12\0\0\0\0\0\0\0", 16);
   PlanSet *back_set = artefact_read(arena, file_in("a.mdlx"), &why);
   if (!back_set) {
     fail_msg("%s", why);
@@ -352,9 +352,9 @@ static void test_damaged_files(void **state) {
   write_bytes(file_in("c.mdlx"), copy, size);
   assert_non_null(strstr(read_error(file_in("c.mdlx")), "its hash does not fit its bytes"));
   memcpy(copy, bytes, size);
-  copy[8] = 10;
+  copy[8] = 11;
   write_bytes(file_in("c.mdlx"), copy, size);
-  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 10; this program reads 9"));
+  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 11; this program reads 10"));
   // The payload cut short under a header that fits it.
   for (size_t cut = HEADER; cut < size; cut += 13) {
     memcpy(copy, bytes, cut);

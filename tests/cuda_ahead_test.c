@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/artefact.h"
+#include "compiler/plan/artefact.h"
 #include "compiler/compile.h"
 #include "kernels/cuda/ahead.h"
 #include "kernels/cuda/compile.h"

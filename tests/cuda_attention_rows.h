@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 #include "kernels/cpu/convert.h"
 
 typedef struct {

@@ -6,7 +6,7 @@
 #define MDL_TESTS_MUTANTS_H
 
 #include "compiler/compilation.h"
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 
 typedef enum {
 #define MUTANT(NAME, what) MUTANT_##NAME,

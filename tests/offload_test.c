@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/file.h"
-#include "compiler/plan_verify.h"
+#include "compiler/plan/verify.h"
 #include "tests/layouts_outcome.h"
 
 enum { DEADLINE = 30, LAYERS = 12, BATCH = 4, SEQ = 16, EMBED = 64, WINDOW = 4 };

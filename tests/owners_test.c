@@ -2,7 +2,7 @@
 //
 // Of a few programs and layouts with tensors of several stages: the plans pass. Then, one at a time, what writes a copy
 // is left out, or what is sent is read from beside where it is: each of these must be noticed.
-#include "compiler/plan_verify.h"
+#include "compiler/plan/verify.h"
 #include "tests/layouts_run.h"
 
 typedef struct {

@@ -9,7 +9,7 @@
 #define MDL_KERNELS_CPU_FUSED_H
 
 #include "base/arena.h"
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 #include "kernels/cpu/simd.h"
 #include "runtime/cpu/pool.h"
 

@@ -2,7 +2,7 @@
 #ifndef MDL_KERNELS_CPU_TAKE_H
 #define MDL_KERNELS_CPU_TAKE_H
 
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 #include "kernels/cpu/simd.h"
 #include "runtime/cpu/pool.h"
 

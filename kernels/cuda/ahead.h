@@ -2,7 +2,7 @@
 #ifndef MDL_KERNELS_CUDA_AHEAD_H
 #define MDL_KERNELS_CUDA_AHEAD_H
 
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 
 enum { CUDA_AHEAD_TARGETS = 8 };
 

@@ -6,7 +6,7 @@
 #define MDL_KERNELS_CUDA_INSTRUCTION_H
 
 #include "base/arena.h"
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 #include "kernels/cuda/kernel.h"
 #include "kernels/cuda/target.h"
 

@@ -3,7 +3,7 @@
 #define MDL_KERNELS_CUDA_LISTING_H
 
 #include "base/buffer.h"
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 
 // The kernels of one program for a target of target.h, in the order of its instructions; what is not CUDA C is in
 // comments. False, with `why` in the arena: the target is not known.

@@ -6,7 +6,7 @@
 #define MDL_KERNELS_CUDA_TAKE_H
 
 #include "base/arena.h"
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 #include "kernels/cuda/kernel.h"
 
 // Ports: x, index, out. type_x, type_out: how x and out are stored; sums are made in f32 (f64 if x is, 32 bits for

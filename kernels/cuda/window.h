@@ -3,7 +3,7 @@
 #define MDL_KERNELS_CUDA_WINDOW_H
 
 #include "base/arena.h"
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 #include "kernels/cuda/kernel.h"
 
 // Ports: x, out. False, with `why` in words, for a format that cannot be added, or sizes past 2^40.

@@ -5,7 +5,7 @@
 #ifndef MDL_RUNTIME_CUDA_GEMM_CUT_H
 #define MDL_RUNTIME_CUDA_GEMM_CUT_H
 
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 
 enum { GEMM_OPERANDS = 4 };  // a, b, c and the bias
 

@@ -7,7 +7,7 @@
 #define MDL_RUNTIME_CUDA_MODULES_H
 
 #include "base/arena.h"
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 #include "kernels/cuda/kernel.h"
 #include "runtime/cuda/driver.h"
 

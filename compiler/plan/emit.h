@@ -1,6 +1,6 @@
 // emit.h: puts lowered programs into a plan.
-#ifndef MDL_COMPILER_EMIT_H
-#define MDL_COMPILER_EMIT_H
+#ifndef MDL_COMPILER_PLAN_EMIT_H
+#define MDL_COMPILER_PLAN_EMIT_H
 
 #include "compiler/lower.h"
 

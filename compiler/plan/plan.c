@@ -1,5 +1,5 @@
 // plan.c: names and look-ups of plans.
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -152,8 +152,9 @@ const char *program_kind_name(ProgramKind kind) {
 }
 
 const char *instruction_kind_name(InstructionKind kind) {
-  static const char *const names[] = {"kernel",    "gemm",           "take",      "put",        "window", "fold",
-                                      "attention", "attention_grad", "piece",     "collective", "send",   "receive",
-                                      "sent",      "offload",        "offloaded", "fetch",      "fetched"};
+  static const char *const names[] = {
+#define INSTRUCTION(KIND, text, Struct, member) text,
+#include "compiler/plan/instructions.def"
+  };
   return (unsigned)kind < INSTRUCTION_KIND_COUNT ? names[kind] : "?";
 }

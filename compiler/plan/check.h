@@ -1,9 +1,9 @@
-// plan_check.h: what plan_verify is made of: extents, places and cuts, in arithmetic that cannot overflow.
+// check.h: what plan_verify is made of: extents, places and cuts, in arithmetic that cannot overflow.
 #ifndef MDL_COMPILER_PLAN_CHECK_H
 #define MDL_COMPILER_PLAN_CHECK_H
 
 #include "base/array.h"
-#include "compiler/plan.h"
+#include "compiler/plan/operands.h"
 
 // Of what is possible; far above what is sensible, and low enough that sums of a few do not overflow.
 #define PLAN_MOST_BYTES (INT64_C(1) << 56)
@@ -22,23 +22,14 @@ typedef struct {
   const Instruction *instruction;  // at hand, or NULL
   ARRAY(Flight) flights;           // before it, in its segment
   int64_t range[2];                // bytes of the place that was checked last, in its arena
-  void (*seen)(void *context, const Place *place, int64_t low, int64_t high, int64_t bytes);  // of each place, or NULL
-  void *context;
   const char *what;  // the thing at hand
   const char *why;   // the first thing wrong
 } PlanCheck;
 
 bool check_fail(PlanCheck *v, const char *why);  // false
 
-typedef struct {
-  int64_t first, last;  // element offsets that are touched
-  bool overflow;
-} Extent;
-
-void extent_add(Extent *extent, int64_t size, int64_t stride);
-
-// plan_verify.c: one instruction by itself; false: v->why.
-bool check_instruction(PlanCheck *v, const Instruction *instruction);
+// What an instruction touches of one operand: v->range.
+bool check_operand(PlanCheck *v, const Operand *operand);
 
 // Elements [first, last] of `bytes` bytes each at a place, in every slot and lane, on every rank.
 bool check_place(PlanCheck *v, Place place, Extent extent, int64_t bytes);

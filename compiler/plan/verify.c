@@ -1,38 +1,13 @@
-// plan_verify.c: the extents of all operands of one plan.
-#include "compiler/plan_verify.h"
+// verify.c: the extents of all operands of one plan.
+#include "compiler/plan/verify.h"
 
 #include <string.h>
 
-#include "compiler/plan_check.h"
+#include "compiler/plan/check.h"
 
 static bool kernel_holds(PlanCheck *v, const KernelCall *call) {
-  if (call->kernel < 0 || call->kernel >= v->plan->kernel_count) {
-    return check_fail(v, "calls a kernel that is not there");
-  }
-  const Kernel *kernel = v->plan->kernels[call->kernel];
-  for (int i = 0; i < kernel->port_count; i++) {
-    const KernelPort *port = &kernel->port[i];
-    if (port->kind == PORT_STRIDES
-            ? !check_base(v, &call->place[i])
-            : !check_strided(v, call->place[i], port->type, kernel->dim_count, kernel->size, port->stride)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-static bool gemm_operand_holds(PlanCheck *v, const Gemm *gemm, Place place, ElementType type, int64_t rows,
-                               int64_t columns, int64_t stride, const int64_t *batch_stride) {
-  Extent extent = {0};
-  if (stride < columns) {
-    return check_fail(v, "has a leading dimension shorter than its rows");
-  }
-  extent_add(&extent, rows, stride);
-  extent_add(&extent, columns, 1);
-  for (int i = 0; i < gemm->batch_count; i++) {
-    extent_add(&extent, gemm->batch[i], batch_stride[i]);
-  }
-  return check_place(v, place, extent, element_type_bytes(type));
+  return (call->kernel >= 0 && call->kernel < v->plan->kernel_count) ||
+         check_fail(v, "calls a kernel that is not there");
 }
 
 static bool is_format(ElementType type) {
@@ -47,89 +22,35 @@ static bool gemm_types_hold(PlanCheck *v, const Gemm *gemm) {
   return !gemm->tf32 || gemm->type == TYPE_F32 || check_fail(v, "rounds to TensorFloat-32 what is not f32");
 }
 
-static bool epilogue_holds(PlanCheck *v, const Gemm *gemm) {
-  Extent extent = {0};
-  if (gemm->epilogue == EPILOGUE_NONE) {
-    return true;
-  }
-  if (gemm->write != WRITE_STORE || gemm->batch_count > 0) {
-    return check_fail(v, "adds a bias to what it does not store, or to a batch");
-  }
-  extent_add(&extent, gemm->n, 1);
-  return check_place(v, gemm->bias, extent, element_type_bytes(gemm->type_c));
-}
-
 static bool gemm_holds(PlanCheck *v, const Gemm *gemm) {
-  int64_t sizes[] = {gemm->m, gemm->n, gemm->k};
+  const int64_t sizes[] = {gemm->m, gemm->n, gemm->k};
   if (!check_sizes(v, sizes, 3) || !check_sizes(v, gemm->batch, gemm->batch_count) || !gemm_types_hold(v, gemm)) {
     return false;
   }
-  bool ta = gemm->transpose_a, tb = gemm->transpose_b;
-  ElementType type = gemm->type;
-  return gemm_operand_holds(v, gemm, gemm->a, type, ta ? gemm->k : gemm->m, ta ? gemm->m : gemm->k, gemm->lda,
-                            gemm->stride_a) &&
-         gemm_operand_holds(v, gemm, gemm->b, type, tb ? gemm->n : gemm->k, tb ? gemm->k : gemm->n, gemm->ldb,
-                            gemm->stride_b) &&
-         gemm_operand_holds(v, gemm, gemm->c, gemm->type_c, gemm->m, gemm->n, gemm->ldc, gemm->stride_c) &&
-         epilogue_holds(v, gemm);
+  if (gemm->lda < (gemm->transpose_a ? gemm->m : gemm->k) || gemm->ldb < (gemm->transpose_b ? gemm->k : gemm->n) ||
+      gemm->ldc < gemm->n) {
+    return check_fail(v, "has a leading dimension shorter than its rows");
+  }
+  return gemm->epilogue == EPILOGUE_NONE || (gemm->write == WRITE_STORE && gemm->batch_count == 0) ||
+         check_fail(v, "adds a bias to what it does not store, or to a batch");
 }
 
-static bool take_holds(PlanCheck *v, const Take *take, bool put) {
-  int count = take->dim_count;
-  if (!check_sizes(v, take->size, count) || !check_sizes(v, &take->extent, 1)) {
+static bool take_holds(PlanCheck *v, const Take *take) {
+  if (!check_sizes(v, take->size, take->dim_count) || !check_sizes(v, &take->extent, 1)) {
     return false;
   }
   if (take->type != take->type_out && !(is_format(take->type) && is_format(take->type_out))) {
     return check_fail(v, "moves elements of one type to another that they do not fit");
   }
-  Extent x = {0};
-  for (int i = 0; i < count; i++) {
-    extent_add(&x, take->size[i], take->stride_x[i]);
-  }
-  extent_add(&x, take->extent, take->stride_axis);
-  if (put) {
-    Extent zeroed = {0};
-    if (take->x_elements < 0) {
-      return check_fail(v, "clears fewer than no elements");
-    }
-    extent_add(&zeroed, take->x_elements > 0 ? take->x_elements : 1, 1);
-    if (!check_place(v, take->x, zeroed, element_type_bytes(take->type))) {
-      return false;
-    }
-  }
-  return check_place(v, take->x, x, element_type_bytes(take->type)) &&
-         check_strided(v, take->index, TYPE_INDEX, count, take->size, take->stride_index) &&
-         check_strided(v, take->out, take->type_out, count, take->size, take->stride_out);
+  return take->x_elements >= 0 || check_fail(v, "clears fewer than no elements");
 }
 
 static bool window_holds(PlanCheck *v, const Window *window) {
-  int count = window->dim_count;
-  if (!check_sizes(v, window->size, count) || !check_sizes(v, &window->taps, 1)) {
+  if (!check_sizes(v, window->size, window->dim_count) || !check_sizes(v, &window->taps, 1)) {
     return false;
   }
-  if (window->windowed < 0 || window->windowed >= count) {
-    return check_fail(v, "is windowed along a dimension that it does not have");
-  }
-  Extent out = {0};
-  for (int i = 0; i < count; i++) {
-    extent_add(&out, window->size[i], window->stride_out[i]);
-  }
-  extent_add(&out, window->taps, window->stride_tap);
-  return check_place(v, window->out, out, element_type_bytes(window->type)) &&
-         check_strided(v, window->x, window->type, count, window->size, window->stride_x);
-}
-
-static bool attention_operand_holds(PlanCheck *v, const Attention *a, ElementType type, Place place, bool key,
-                                    int64_t depth, const int64_t *stride) {
-  Extent extent = {0};
-  extent_add(&extent, a->batch, stride[0]);
-  extent_add(&extent, key ? a->keys : a->queries, stride[1]);
-  extent_add(&extent, a->heads, stride[2]);
-  if (!key) {
-    extent_add(&extent, a->groups, stride[3]);
-  }
-  extent_add(&extent, depth, 1);
-  return check_place(v, place, extent, element_type_bytes(type));
+  return (window->windowed >= 0 && window->windowed < window->dim_count) ||
+         check_fail(v, "is windowed along a dimension that it does not have");
 }
 
 // Where the queries, or the keys, stand.
@@ -162,21 +83,8 @@ static bool group_holds(PlanCheck *v, uint32_t mesh, int step) {
   return (step >= 0 && step < ranks) || check_fail(v, "has the keys of a rank that is not in the ring");
 }
 
-// Elements, one after the other, of the real type.
-static bool dense_holds(PlanCheck *v, Place place, const int64_t *dims, int count) {
-  Extent extent = {0};
-  int64_t elements = 1;
-  for (int i = 0; i < count; i++) {
-    extent.overflow |= __builtin_mul_overflow(elements, dims[i], &elements);
-  }
-  if (!extent.overflow) {
-    extent_add(&extent, elements, 1);
-  }
-  return check_place(v, place, extent, element_type_bytes(v->plan->real));
-}
-
-static bool attention_holds(PlanCheck *v, const Attention *a, bool grad) {
-  int64_t sizes[] = {a->batch, a->queries, a->keys, a->heads, a->groups, a->depth, a->value_depth};
+static bool attention_holds(PlanCheck *v, const Attention *a) {
+  const int64_t sizes[] = {a->batch, a->queries, a->keys, a->heads, a->groups, a->depth, a->value_depth};
   if (!check_sizes(v, sizes, 7)) {
     return false;
   }
@@ -189,20 +97,8 @@ static bool attention_holds(PlanCheck *v, const Attention *a, bool grad) {
     return check_fail(v, "has keys that are nowhere");
   }
   bool narrow = element_type_bytes(a->type) < element_type_bytes(TYPE_F32);
-  if ((a->more || a->more_keys) && narrow && !a->wide) {
-    return check_fail(v, "adds a block of keys to what is rounded");
-  }
-  const int64_t rows[] = {a->batch, a->heads, a->groups, a->queries};
-  ElementType type = a->type, made = a->wide ? v->plan->real : type;
-  bool forward = attention_operand_holds(v, a, type, a->q, false, a->depth, a->stride_q) &&
-                 attention_operand_holds(v, a, type, a->k, true, a->depth, a->stride_k) &&
-                 attention_operand_holds(v, a, type, a->v, true, a->value_depth, a->stride_v) &&
-                 attention_operand_holds(v, a, grad ? type : made, a->o, false, a->value_depth, a->stride_o) &&
-                 dense_holds(v, a->statistics, rows, 4) && (!a->biased || dense_holds(v, a->slopes, rows + 1, 2));
-  return forward && (!grad || (attention_operand_holds(v, a, type, a->d_o, false, a->value_depth, a->stride_do) &&
-                               attention_operand_holds(v, a, made, a->dq, false, a->depth, a->stride_dq) &&
-                               attention_operand_holds(v, a, made, a->dk, true, a->depth, a->stride_dk) &&
-                               attention_operand_holds(v, a, made, a->dv, true, a->value_depth, a->stride_dv)));
+  return !((a->more || a->more_keys) && narrow && !a->wide) ||
+         check_fail(v, "adds a block of keys to what is rounded");
 }
 
 static bool piece_holds(PlanCheck *v, const Piece *piece) {
@@ -211,20 +107,14 @@ static bool piece_holds(PlanCheck *v, const Piece *piece) {
   if (!check_mesh_axes(v, piece->mesh_count, piece->mesh, &used)) {
     return false;
   }
-  if (piece->first < 0 || piece->count < 1 || __builtin_add_overflow(piece->first, piece->count, &end) ||
-      !parts_reach(plan_parts(v->plan, piece->mesh, piece->mesh_count), piece->piece, end)) {
-    return check_fail(v, "lies outside the arena that is cut into pieces");
-  }
-  int64_t low = piece->first % piece->piece, high = (end - 1) % piece->piece;
-  bool one = piece->first / piece->piece == (end - 1) / piece->piece;
-  Extent to = {.first = one ? low : 0, .last = one ? high : piece->piece - 1};
-  return check_dense(v, piece->from, piece->count, piece->type) &&
-         check_place(v, piece->to, to, element_type_bytes(piece->type));
+  return (piece->first >= 0 && piece->count >= 1 && !__builtin_add_overflow(piece->first, piece->count, &end) &&
+          parts_reach(plan_parts(v->plan, piece->mesh, piece->mesh_count), piece->piece, end)) ||
+         check_fail(v, "lies outside the arena that is cut into pieces");
 }
 
 static bool collective_holds(PlanCheck *v, const Collective *collective) {
   const Plan *plan = v->plan;
-  int64_t ranks = 1, all, bytes = element_type_bytes(collective->type);
+  int64_t ranks = 1, all;
   for (int i = 0; i < plan->mesh_count; i++) {
     ranks *= collective->mesh >> i & 1 ? plan->mesh[i].size : 1;
   }
@@ -240,14 +130,14 @@ static bool collective_holds(PlanCheck *v, const Collective *collective) {
   if (collective->count < 1 || __builtin_mul_overflow(collective->count, ranks, &all) || all > PLAN_MOST_BYTES) {
     return check_fail(v, "has an impossible count");
   }
-  bool many_from = collective->kind == COLLECTIVE_REDUCE_SCATTER || collective->kind == COLLECTIVE_ALL_TO_ALL;
-  bool many_to = collective->kind == COLLECTIVE_ALL_GATHER || collective->kind == COLLECTIVE_ALL_TO_ALL;
-  int64_t from = many_from ? all : collective->count, to = many_to ? all : collective->count;
-  if (!check_dense(v, collective->from, from, collective->type) ||
-      !check_dense(v, collective->to, to, collective->type)) {
-    return false;
-  }
-  return !places_meet(v, &collective->from, from * bytes, &collective->to, to * bytes) ||
+  return true;
+}
+
+// Once its operands are inside their arenas.
+static bool apart_holds(PlanCheck *v, const Operands *operands) {
+  const Operand *from = &operands->at[0], *to = &operands->at[1];
+  return !places_meet(v, from->place, (from->extent.last + 1) * from->bytes, to->place,
+                      (to->extent.last + 1) * to->bytes) ||
          check_fail(v, "receives where it sends from");
 }
 
@@ -259,13 +149,7 @@ static bool transfer_holds(PlanCheck *v, const Transfer *transfer, bool sent) {
   if (transfer->channel < 0 || transfer->channel >= PLAN_MOST_CHANNELS) {
     return check_fail(v, "has an impossible channel");
   }
-  if (sent) {
-    return check_term(v, transfer->place.term);
-  }
-  if (transfer->count < 1) {
-    return check_fail(v, "is a message without elements");
-  }
-  return check_dense(v, transfer->place, transfer->count, transfer->type);
+  return sent || transfer->count >= 1 || check_fail(v, "is a message without elements");
 }
 
 static bool span_holds(const Plan *plan, Span span) {
@@ -273,11 +157,8 @@ static bool span_holds(const Plan *plan, Span span) {
                              span.end <= plan->sources[span.file].length);
 }
 
-bool check_instruction(PlanCheck *v, const Instruction *instruction) {
-  v->what = instruction->name ? instruction->name : instruction_kind_name(instruction->kind);
-  if (!span_holds(v->plan, instruction->span) || !span_holds(v->plan, instruction->rule)) {
-    return check_fail(v, "points at text that is not there");
-  }
+// Whether it is possible by itself; where its operands lie is another question.
+static bool is_possible(PlanCheck *v, const Instruction *instruction) {
   switch (instruction->kind) {
     case INSTRUCTION_KERNEL:
       return kernel_holds(v, &instruction->as.kernel);
@@ -285,13 +166,13 @@ bool check_instruction(PlanCheck *v, const Instruction *instruction) {
       return gemm_holds(v, &instruction->as.gemm);
     case INSTRUCTION_TAKE:
     case INSTRUCTION_PUT:
-      return take_holds(v, &instruction->as.take, instruction->kind == INSTRUCTION_PUT);
+      return take_holds(v, &instruction->as.take);
     case INSTRUCTION_WINDOW:
     case INSTRUCTION_FOLD:
       return window_holds(v, &instruction->as.window);
     case INSTRUCTION_ATTENTION:
     case INSTRUCTION_ATTENTION_GRAD:
-      return attention_holds(v, &instruction->as.attention, instruction->kind == INSTRUCTION_ATTENTION_GRAD);
+      return attention_holds(v, &instruction->as.attention);
     case INSTRUCTION_PIECE:
       return piece_holds(v, &instruction->as.piece);
     case INSTRUCTION_COLLECTIVE:
@@ -309,6 +190,26 @@ bool check_instruction(PlanCheck *v, const Instruction *instruction) {
       break;
   }
   return check_fail(v, "is an unknown instruction");
+}
+
+static bool check_instruction(PlanCheck *v, const Instruction *instruction) {
+  v->what = instruction->name ? instruction->name : instruction_kind_name(instruction->kind);
+  if (!span_holds(v->plan, instruction->span) || !span_holds(v->plan, instruction->rule)) {
+    return check_fail(v, "points at text that is not there");
+  }
+  if (!is_possible(v, instruction)) {
+    return false;
+  }
+  Operands operands = {0};
+  if (instruction->kind < INSTRUCTION_OFFLOAD) {  // those have been looked at
+    instruction_touches(v->plan, instruction, &operands);
+  }
+  for (int i = 0; i < operands.count; i++) {
+    if (!check_operand(v, &operands.at[i])) {
+      return false;
+    }
+  }
+  return instruction->kind != INSTRUCTION_COLLECTIVE || apart_holds(v, &operands);
 }
 
 static bool kernels_hold(PlanCheck *v) {

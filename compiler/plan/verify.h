@@ -1,8 +1,8 @@
-// plan_verify.h: can plans be run without leaving their arenas, and without waiting for ever?
+// verify.h: can plans be run without leaving their arenas, and without waiting for ever?
 #ifndef MDL_COMPILER_PLAN_VERIFY_H
 #define MDL_COMPILER_PLAN_VERIFY_H
 
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 
 // Checks every index and count, every kernel, cut and group, and that every byte which an instruction, a state, an
 // input or an output touches lies inside its arena: on every rank of the stage, for every slot and lane that a call

@@ -1,4 +1,4 @@
-// plan_set_owners.c: does every stage that has a tensor get what its owner writes?
+// set_owners.c: does every stage that has a tensor get what its owner writes?
 //
 // Memory is followed back, from where a program leaves a tensor to what made it: through kernels that only move or
 // round elements, and through messages. What comes out, on the owner and on every other stage that has the tensor, is a
@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 #include "compiler/lower.h"
-#include "compiler/plan_check.h"
+#include "compiler/plan/check.h"
 
 enum { MOST_STEPS = 64 };  // of one walk back
 
@@ -43,66 +43,17 @@ typedef struct {
 
 // --- what instructions write ---
 
-typedef struct {
-  Owners *o;
-  Last *last;
-  int instruction;
-  Place places[8];  // that it writes
-  int count;
-} Watch;
-
-static void note_target(void *context, Place *place, bool write) {
-  Watch *watch = context;
-  if (write && watch->count < (int)(sizeof watch->places / sizeof *watch->places)) {
-    watch->places[watch->count++] = *place;
-  }
-}
-
-static bool same_place(const Place *a, const Place *b) {
-  return a->arena == b->arena && a->offset == b->offset && a->term == b->term && a->slot_stride == b->slot_stride &&
-         a->lane_stride == b->lane_stride;
-}
-
-static void note_range(void *context, const Place *place, int64_t low, int64_t high, int64_t bytes) {
-  Watch *watch = context;
-  for (int i = 0; i < watch->count; i++) {
-    if (same_place(&watch->places[i], place)) {
-      array_push(watch->o->arena, &watch->last->written,
-                 ((Written){watch->instruction, -1, place->arena, low, high, bytes}));
-      return;
-    }
-  }
-}
-
-static void list_kernel(Owners *o, Last *last, PlanCheck *check, int instruction) {
-  const KernelCall *call = &last->segment->instructions[instruction].as.kernel;
-  const Kernel *kernel = last->plan->kernels[call->kernel];
-  for (int i = 0; i < kernel->port_count; i++) {
-    const KernelPort *port = &kernel->port[i];
-    if (port->kind == PORT_OUTPUT &&
-        check_strided(check, call->place[i], port->type, kernel->dim_count, kernel->size, port->stride)) {
-      array_push(o->arena, &last->written,
-                 ((Written){instruction, i, call->place[i].arena, check->range[0], check->range[1],
-                            element_type_bytes(port->type)}));
-    }
-  }
-}
-
 static void list_written(Owners *o, Last *last) {
   PlanCheck check = {.arena = o->arena, .plan = last->plan, .slots = 1, .lanes = 1};
   for (int i = 0; i < last->segment->count; i++) {
-    Instruction *instruction = &last->segment->instructions[i];
-    if (instruction->kind == INSTRUCTION_KERNEL) {
-      check.seen = NULL;
-      list_kernel(o, last, &check, i);
-      continue;
-    }
-    Watch watch = {.o = o, .last = last, .instruction = i};
-    instruction_places(instruction, last->plan->kernels, note_target, &watch);
-    check.seen = watch.count ? note_range : NULL;
-    check.context = &watch;
-    if (watch.count) {
-      check_instruction(&check, instruction);
+    Operands operands;
+    instruction_touches(last->plan, &last->segment->instructions[i], &operands);
+    for (int j = 0; j < operands.count; j++) {
+      const Operand *operand = &operands.at[j];
+      if (operand->access & WRITES && check_operand(&check, operand)) {
+        array_push(o->arena, &last->written, ((Written){i, operand->port, operand->place->arena, check.range[0],
+                                                        check.range[1], operand->bytes}));
+      }
     }
   }
 }

@@ -2,15 +2,15 @@
 //
 // A plan is immutable, owned by the arena it was made in, and holds no pointers into memory of a device: an
 // operand is (arena class, byte offset). Programs call segments; a segment is a straight list of instructions.
-#ifndef MDL_COMPILER_PLAN_H
-#define MDL_COMPILER_PLAN_H
+#ifndef MDL_COMPILER_PLAN_PLAN_H
+#define MDL_COMPILER_PLAN_PLAN_H
 
 #include "base/arena.h"
 #include "base/diag.h"
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 9, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_VERSION = 10, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6, GEMM_MAX_BATCH = 4 };
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
   const char *name;
@@ -53,126 +53,16 @@ typedef enum {
   WRITE_STORE,            // overwrites
   WRITE_ADD,              // adds to what is there
   WRITE_ADD_AFTER_FIRST,  // stores in a call marked first, adds in the others
+  WRITE_MODE_COUNT
 } WriteMode;
 
 typedef enum {
-  INSTRUCTION_KERNEL,
-  INSTRUCTION_GEMM,
-  INSTRUCTION_TAKE,
-  INSTRUCTION_PUT,
-  INSTRUCTION_WINDOW,
-  INSTRUCTION_FOLD,
-  INSTRUCTION_ATTENTION,
-  INSTRUCTION_ATTENTION_GRAD,
-  INSTRUCTION_PIECE,
-  INSTRUCTION_COLLECTIVE,
-  INSTRUCTION_SEND,
-  INSTRUCTION_RECEIVE,
-  INSTRUCTION_SENT,
-  INSTRUCTION_OFFLOAD,
-  INSTRUCTION_OFFLOADED,
-  INSTRUCTION_FETCH,
-  INSTRUCTION_FETCHED,
+#define INSTRUCTION(KIND, text, Struct, member) INSTRUCTION_##KIND,
+#include "compiler/plan/instructions.def"
   INSTRUCTION_KIND_COUNT
 } InstructionKind;
 
-typedef struct {
-  int kernel;  // index into Plan.kernels
-  // For each port. For PORT_STRIDES, whose ports have no memory: the index at which the coordinates begin (offset +
-  // term + slot * slot_stride), so that a microbatch on a rank draws its part of the whole batch's numbers.
-  Place *place;
-} KernelCall;
-
-// What a product does to its result before that is rounded and stored. BIAS: adds `bias`, n elements of type_c without
-// gaps, to every row; the product is stored (WRITE_STORE) and has no batch.
 typedef enum { EPILOGUE_NONE, EPILOGUE_BIAS, EPILOGUE_COUNT } GemmEpilogue;
-
-// c[batch..., m, n] = sum over k of a[batch..., m, k] * b[batch..., k, n]; row-major with leading dimensions.
-// transpose_a: a is stored [k, m] with row stride lda; transpose_b: b is stored [n, k]. Sums are made in f32, or in f64
-// where a and b are f64; what is added to c is rounded once. tf32: a and b are f32, and may be rounded to
-// TensorFloat-32 before they are multiplied.
-typedef struct {
-  ElementType type;    // of a and b
-  ElementType type_c;  // of c: type, or f32 where that is narrower
-  bool tf32;
-  bool transpose_a, transpose_b;
-  int64_t m, n, k, lda, ldb, ldc;
-  int batch_count;                                          // of batch dims, outer first
-  int64_t batch[4], stride_a[4], stride_b[4], stride_c[4];  // in elements
-  Place a, b, c;
-  WriteMode write;
-  GemmEpilogue epilogue;
-  Place bias;  // of EPILOGUE_BIAS
-} Gemm;
-
-// TAKE: out[dims] = x[dims with the indexed axis at index[dims]]; PUT: x = 0 (unless it adds), then
-// x[... index ...] += out-shaped source, in order of coordinates. dims[] cover out; strides are in elements, 0
-// where a tensor does not vary. An index outside [0, extent) gives 0 and adds nothing. Types may differ where both are
-// floating-point; PUT adds in the type of x.
-typedef struct {
-  ElementType type;  // of x
-  ElementType type_out;
-  int dim_count;
-  int64_t size[PLAN_MAX_AXES], stride_x[PLAN_MAX_AXES], stride_index[PLAN_MAX_AXES], stride_out[PLAN_MAX_AXES];
-  int64_t extent, stride_axis;  // of the indexed axis in x
-  int64_t x_elements;           // PUT: dense elements from place x that are zeroed first
-  Place x, index, out;          // PUT reads out and writes x
-  WriteMode write;              // PUT only
-} Take;
-
-// WINDOW: out[dims, t] = x[dims with position s + t - (taps - 1)] or 0 outside; the last tap is the position itself.
-// FOLD is its transpose: x[dims, s] = sum over t of out[dims with position s - t + taps - 1, t] where inside.
-typedef struct {
-  ElementType type;
-  int dim_count;  // of x, the windowed dim among them
-  int windowed;   // which dim
-  int64_t size[PLAN_MAX_AXES], stride_x[PLAN_MAX_AXES], stride_out[PLAN_MAX_AXES];
-  int64_t taps, stride_tap;  // in out
-  Place x, out;
-} Window;
-
-// Scaled dot-product attention, softmax statistics saved, no [queries, keys] matrix in memory.
-// q, o: [batch, query, head, group, depth]; k, v: [batch, key, head, depth]; strides in elements of each dim but
-// the last, which is contiguous. o = softmax(scale * q.k, masked by key <= query if causal) v.
-// statistics: log of the sum of exponentials of the scaled scores, [batch, head, group, query], dense, in the
-// real type of the plan, in which everything is computed. GRAD reads q, k, v, o, d_o, statistics and writes dq, dk, dv
-// (dk and dv summed over group). `type` is that of all other tensors, but if `wide`, what is written (o, and by GRAD
-// dq, dk and dv) is in the real type. The position of query i is origin[p] + the term origin_term[p] + i - p * queries
-// / parts, where p = i / (queries / parts): ranks may hold their queries in two blocks (zigzag). parts 0: one,
-// beginning at position 0. Ring attention sees one block of the keys at a time: the block of the rank that stands
-// ring_step ranks before this one in the group of the mesh axes `ring`. Positions of keys follow from key_parts,
-// key_origin and key_origin_term on that rank, as those of queries do on this one; keys at or past key_end are padding
-// (key_end 0: none are). more: the keys are added to those that o and the statistics have seen, GRAD: dq is added to;
-// more_keys: GRAD adds to dk and dv. Both add in the real type alone: where `type` is another, the attention is wide.
-// biased: the score of a query and a key is scale * q.k + slope * (position of the key - position of the query), with
-// the slopes [head, group], dense, in the real type. What no query may see costs no arithmetic. A query that has seen
-// no key has o = 0 and the statistic -infinity.
-typedef struct {
-  ElementType type;
-  bool causal, wide, more, more_keys, biased;
-  double scale;
-  int parts, key_parts;
-  int64_t origin[2], key_origin[2];
-  int origin_term[2], key_origin_term[2];
-  uint32_t ring;  // bit i: mesh axis i; 0: the keys are this rank's
-  int ring_step;
-  int64_t key_end;
-  int64_t batch, queries, keys, heads, groups, depth, value_depth;
-  int64_t stride_q[4], stride_o[4], stride_dq[4], stride_do[4];  // batch, query, head, group
-  int64_t stride_k[3], stride_v[3], stride_dk[3], stride_dv[3];  // batch, key, head
-  Place q, k, v, o, statistics, d_o, dq, dk, dv, slopes;
-} Attention;
-
-// PIECE: what this rank holds of a dense tensor whose elements are [first, first + count) of an arena cut into equal
-// pieces, by the flat cut of a PlanState: element e of the arena lies at `to` + (e - piece * coordinate) * size.
-// Elements of other pieces are left out.
-typedef struct {
-  ElementType type;
-  int64_t first, count, piece;
-  int mesh_count;  // the coordinate is that of these mesh axes together, the first being the major
-  int mesh[PLAN_MAX_MESH];
-  Place from, to;
-} Piece;
 
 typedef enum {
   COLLECTIVE_ALL_REDUCE,      // from[count] -> to[count]: the same on all ranks of the group
@@ -185,38 +75,24 @@ typedef enum {
 
 typedef enum { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT } ReduceKind;
 
-// The group: all ranks whose coordinates differ along the mesh axes of `mesh` alone, in the order of their numbers.
-// Memory is dense; `from` and `to` do not overlap. Reductions are made in the order of the ranks.
-typedef struct {
-  CollectiveKind kind;
-  ReduceKind reduce;
-  ElementType type;
-  uint32_t mesh;  // bit i: mesh axis i
-  int ranks;      // in the group
-  int64_t count;  // elements
-  Place from, to;
-} Collective;
-
-// SEND posts elements for the rank that has the same coordinates but `peer` along the mesh axis of the pipeline; it
-// returns at once, and the memory must stay as it is until a SENT of the same channel and lane has returned. RECEIVE
-// waits for the message and copies it. A channel is one value from one stage to one other: its messages keep their
-// order.
-typedef struct {
-  ElementType type;
-  int channel, peer;
-  int64_t count;  // elements
-  Place place;    // SENT: nothing
-} Transfer;
-
-// OFFLOAD begins to copy bytes from the device to ARENA_OFFLOAD and returns at once; what it reads must stay as it is
-// until the OFFLOADED of the same number has returned. FETCH begins to copy them back, into memory that nothing else
-// may touch until the FETCHED of the same number has returned. Both ends are in one call of one segment. Other
-// instructions run meanwhile; copies keep their order among themselves.
-typedef struct {
-  int number;  // of this copy in the plan, from 0
-  int64_t bytes;
-  Place device, host;
-} Offload;
+// KernelCall, Gemm, Take, Window, Attention, Piece, Collective, Transfer, Offload: see instructions.def.
+#define STRUCT(Struct, member) typedef struct {
+#define TYPE(x) ElementType x;
+#define FLAG(x) bool x;
+#define NUMBER(x) int x;
+#define SIZE(x) int64_t x;
+#define REAL(x) double x;
+#define MESHES(x) uint32_t x;
+#define CHOICE(x, Enum, most) Enum x;
+#define COUNT(x, most) int x;
+#define SIZES(x, most, count) int64_t x[most];
+#define NUMBERS(x, most, count) int x[most];
+#define PLACE(x, ...) Place x;
+#define PORTS(x) Place *x;
+#define END(Struct) \
+  }                 \
+  Struct;
+#include "compiler/plan/instructions.def"
 
 typedef struct {
   InstructionKind kind;
@@ -227,15 +103,8 @@ typedef struct {
   double flops;      // model arithmetic of one call
   double bytes;      // least memory traffic of one call
   union {
-    KernelCall kernel;
-    Gemm gemm;
-    Take take;
-    Window window;
-    Attention attention;
-    Piece piece;
-    Collective collective;
-    Transfer transfer;
-    Offload offload;
+#define STRUCT(Struct, member) Struct member;
+#include "compiler/plan/instructions.def"
   } as;
 } Instruction;
 

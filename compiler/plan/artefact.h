@@ -4,10 +4,10 @@
 // payload; payload. The payload is the plans, field by field, strings as u32 length + bytes. No pointers, no padding.
 // Kernels are written once for all plans, and the texts of a plan only where they are not those of the first.
 // What was compiled for GPUs ahead of time stands at the end, once for all plans.
-#ifndef MDL_COMPILER_ARTEFACT_H
-#define MDL_COMPILER_ARTEFACT_H
+#ifndef MDL_COMPILER_PLAN_ARTEFACT_H
+#define MDL_COMPILER_PLAN_ARTEFACT_H
 
-#include "compiler/plan.h"
+#include "compiler/plan/plan.h"
 
 // Writes atomically (temporary file, fsync, rename). On failure returns false and sets *why to arena text.
 bool artefact_write(Arena *arena, const PlanSet *set, const char *path, const char **why);

@@ -1,9 +1,9 @@
-// plan_verify_offload.c: copies to the memory of the host and back, and what may not be touched while they are under
+// verify_offload.c: copies to the memory of the host and back, and what may not be touched while they are under
 // way.
 #include <string.h>
 
 #include "compiler/lower.h"
-#include "compiler/plan_check.h"
+#include "compiler/plan/check.h"
 
 static bool begins(InstructionKind kind) {
   return kind == INSTRUCTION_OFFLOAD || kind == INSTRUCTION_FETCH;
@@ -20,22 +20,15 @@ static bool same_place(const Place *a, const Place *b) {
 
 // --- what is under way ---
 
-typedef struct {
-  const Place *place;
-  bool written;
-} Written;
-
-static void find_written(void *context, Place *place, bool write) {
-  Written *written = context;
-  written->written |= write && same_place(place, written->place);
-}
-
 // Does the instruction at hand write this place?
 static bool writes(const PlanCheck *v, const Place *place) {
-  Written written = {.place = place};
-  Instruction copy = *v->instruction;
-  instruction_places(&copy, v->plan->kernels, find_written, &written);
-  return written.written;
+  Operands operands;
+  bool written = false;
+  instruction_touches(v->plan, v->instruction, &operands);
+  for (int i = 0; i < operands.count; i++) {
+    written |= operands.at[i].access & WRITES && same_place(operands.at[i].place, place);
+  }
+  return written;
 }
 
 static bool meet(const int64_t *range, int64_t low, int64_t high) {

@@ -1,5 +1,5 @@
 // codec.c: see codec.h.
-#include "compiler/codec.h"
+#include "compiler/plan/codec.h"
 
 #include <string.h>
 

@@ -1,21 +1,11 @@
-// plan_check.c: see plan_check.h.
-#include "compiler/plan_check.h"
+// check.c: see plan_check.h.
+#include "compiler/plan/check.h"
 
 bool check_fail(PlanCheck *v, const char *why) {
   if (!v->why) {
     v->why = arena_format(v->arena, "'%s' %s", v->what ? v->what : "?", why);
   }
   return false;
-}
-
-void extent_add(Extent *extent, int64_t size, int64_t stride) {
-  int64_t reach;
-  if (__builtin_mul_overflow(size - 1, stride, &reach)) {
-    extent->overflow = true;
-  } else {
-    int64_t *end = reach < 0 ? &extent->first : &extent->last;
-    extent->overflow |= __builtin_add_overflow(*end, reach, end);
-  }
 }
 
 // Adds what count steps of a stride can add to the ends of a range of bytes.
@@ -75,13 +65,15 @@ bool check_place(PlanCheck *v, Place place, Extent extent, int64_t bytes) {
   }
   v->range[0] = low;
   v->range[1] = high;
-  if (v->seen) {
-    v->seen(v->context, &place, low, high, bytes);
-  }
   if (!flights_hold(v, &place, low, high)) {
     return false;
   }
   return (bytes >= 1 && place_aligned(v->plan, &place, bytes)) || check_fail(v, "is not aligned to its element type");
+}
+
+bool check_operand(PlanCheck *v, const Operand *operand) {
+  return operand->memory ? check_place(v, *operand->place, operand->extent, operand->bytes)
+                         : check_base(v, operand->place);
 }
 
 bool check_base(PlanCheck *v, const Place *place) {

@@ -1,9 +1,9 @@
-// artefact_plan.h: the plans of all stages as bytes.
-#ifndef MDL_COMPILER_ARTEFACT_PLAN_H
-#define MDL_COMPILER_ARTEFACT_PLAN_H
+// format.h: the plans of all stages as bytes.
+#ifndef MDL_COMPILER_PLAN_FORMAT_H
+#define MDL_COMPILER_PLAN_FORMAT_H
 
-#include "compiler/codec.h"
-#include "compiler/plan.h"
+#include "compiler/plan/codec.h"
+#include "compiler/plan/plan.h"
 
 // The kernels that the plans share, then each plan; texts that are those of the first plan are not repeated; then
 // the code for GPUs. Only

@@ -1,5 +1,5 @@
 // artefact.c: the file around the plans: magic, version, length, hash.
-#include "compiler/artefact.h"
+#include "compiler/plan/artefact.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include <xxhash.h>
 
 #include "base/file.h"
-#include "compiler/artefact_plan.h"
-#include "compiler/plan_verify.h"
+#include "compiler/plan/format.h"
+#include "compiler/plan/verify.h"
 
 static const char magic[8] = {'M', 'D', 'L', 'X', '\r', '\n', '\x1a', '\n'};
 enum { HEADER_BYTES = 32 };

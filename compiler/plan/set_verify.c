@@ -1,11 +1,11 @@
-// plan_set_verify.c: do the plans of all stages fit together? See plan_verify.h.
+// set_verify.c: do the plans of all stages fit together? See plan_verify.h.
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/map.h"
-#include "compiler/plan_check.h"
-#include "compiler/plan_verify.h"
+#include "compiler/plan/check.h"
+#include "compiler/plan/verify.h"
 
 typedef struct {  // the messages of one segment
   int count;

@@ -1,5 +1,5 @@
 // emit.c: segments, calls and the map of state of a plan.
-#include "compiler/emit.h"
+#include "compiler/plan/emit.h"
 
 #include <string.h>
 

@@ -8,83 +8,17 @@
 #include "compiler/lower.h"
 
 #include "base/integer.h"
+#include "compiler/plan/operands.h"
 
-void instruction_places(Instruction *instruction, Kernel *const *kernels, PlaceVisitor *visit, void *context) {
-  switch (instruction->kind) {
-    case INSTRUCTION_KERNEL: {
-      const Kernel *kernel = kernels[instruction->as.kernel.kernel];
-      for (int i = 0; i < kernel->port_count; i++) {
-        if (kernel->port[i].kind != PORT_STRIDES) {
-          visit(context, &instruction->as.kernel.place[i], kernel->port[i].kind == PORT_OUTPUT);
-        }
-      }
-      break;
+void lower_operands(const Lower *l, Instruction *instruction, Operands *out) {
+  int kept = 0;
+  instruction_operands((OperandsOf){l->kernels->all.at, l->graph->real}, instruction, out);
+  for (int i = 0; i < out->count; i++) {
+    if (out->at[i].memory) {
+      out->at[kept++] = out->at[i];
     }
-    case INSTRUCTION_GEMM:
-      visit(context, &instruction->as.gemm.a, false);
-      visit(context, &instruction->as.gemm.b, false);
-      if (instruction->as.gemm.epilogue == EPILOGUE_BIAS) {
-        visit(context, &instruction->as.gemm.bias, false);
-      }
-      visit(context, &instruction->as.gemm.c, true);
-      break;
-    case INSTRUCTION_TAKE:
-    case INSTRUCTION_PUT:
-      visit(context, &instruction->as.take.x, instruction->kind == INSTRUCTION_PUT);
-      visit(context, &instruction->as.take.index, false);
-      visit(context, &instruction->as.take.out, instruction->kind == INSTRUCTION_TAKE);
-      break;
-    case INSTRUCTION_WINDOW:
-    case INSTRUCTION_FOLD:
-      visit(context, &instruction->as.window.x, instruction->kind == INSTRUCTION_FOLD);
-      visit(context, &instruction->as.window.out, instruction->kind == INSTRUCTION_WINDOW);
-      break;
-    case INSTRUCTION_ATTENTION:
-    case INSTRUCTION_ATTENTION_GRAD: {
-      Attention *a = &instruction->as.attention;
-      bool grad = instruction->kind == INSTRUCTION_ATTENTION_GRAD;
-      visit(context, &a->q, false);
-      visit(context, &a->k, false);
-      visit(context, &a->v, false);
-      if (a->biased) {
-        visit(context, &a->slopes, false);
-      }
-      visit(context, &a->o, !grad);
-      visit(context, &a->statistics, !grad);
-      if (grad) {
-        visit(context, &a->d_o, false);
-        visit(context, &a->dq, true);
-        visit(context, &a->dk, true);
-        visit(context, &a->dv, true);
-      }
-      break;
-    }
-    case INSTRUCTION_PIECE:
-      visit(context, &instruction->as.piece.from, false);
-      visit(context, &instruction->as.piece.to, true);
-      break;
-    case INSTRUCTION_COLLECTIVE:
-      visit(context, &instruction->as.collective.from, false);
-      visit(context, &instruction->as.collective.to, true);
-      break;
-    case INSTRUCTION_SEND:
-    case INSTRUCTION_RECEIVE:
-      visit(context, &instruction->as.transfer.place, instruction->kind == INSTRUCTION_RECEIVE);
-      break;
-    case INSTRUCTION_OFFLOAD:
-    case INSTRUCTION_OFFLOADED:
-      visit(context, &instruction->as.offload.device, false);
-      visit(context, &instruction->as.offload.host, instruction->kind == INSTRUCTION_OFFLOAD);
-      break;
-    case INSTRUCTION_FETCH:
-    case INSTRUCTION_FETCHED:
-      visit(context, &instruction->as.offload.device, instruction->kind == INSTRUCTION_FETCH);
-      visit(context, &instruction->as.offload.host, false);
-      break;
-    case INSTRUCTION_SENT:
-    case INSTRUCTION_KIND_COUNT:
-      break;
   }
+  out->count = kept;
 }
 
 typedef struct {
@@ -93,8 +27,7 @@ typedef struct {
 } Touch;
 
 // segment and chunk of a buffer: -2 while nothing touches it, -1 once several do.
-static void touch(void *context, Place *place, bool write) {
-  Touch *at = context;
+static void touch(Touch *at, const Place *place, bool write) {
   MemoryBuffer *buffer = &at->l->buffers.at[place->slot_stride];
   const LowerSegment *segment = at->l->segments.at[at->segment];
   bool microbatch = segment->kind != SEGMENT_APPLY && segment->kind != SEGMENT_ALL && segment->kind != SEGMENT_PREPARE;
@@ -230,9 +163,7 @@ static int64_t place_segment(Lower *l, int segment, int64_t base, int *moment) {
   return base + list.peak;
 }
 
-static void resolve(void *context, Place *place, bool write) {
-  Lower *l = context;
-  (void)write;
+static void resolve(const Lower *l, Place *place) {
   const MemoryBuffer *buffer = &l->buffers.at[place->slot_stride];
   *place = (Place){.arena = buffer->arena,
                    .offset = buffer->offset + place->offset,
@@ -242,12 +173,15 @@ static void resolve(void *context, Place *place, bool write) {
 }
 
 int64_t assign_memory(Lower *l, PlanProgram *program) {
-  Kernel *const *kernels = l->kernels->all.at;
+  Operands operands;
   for (int part = 0; part < l->segments.count; part++) {
     InstructionList *list = &l->segments.at[part]->list;
     Touch at = {l, 0, part};
     for (at.now = 0; at.now < list->count; at.now++) {
-      instruction_places(&list->at[at.now], kernels, touch, &at);
+      lower_operands(l, &list->at[at.now], &operands);
+      for (int i = 0; i < operands.count; i++) {
+        touch(&at, operands.at[i].place, operands.at[i].access & WRITES);
+      }
     }
   }
   int64_t host = 0;
@@ -273,14 +207,17 @@ int64_t assign_memory(Lower *l, PlanProgram *program) {
   for (int part = 0; part < l->segments.count; part++) {
     InstructionList *list = &l->segments.at[part]->list;
     for (int i = 0; i < list->count; i++) {
-      instruction_places(&list->at[i], kernels, resolve, l);
+      lower_operands(l, &list->at[i], &operands);
+      for (int j = 0; j < operands.count; j++) {
+        resolve(l, operands.at[j].place);
+      }
     }
   }
   for (int i = 0; i < l->inputs.count; i++) {
-    resolve(l, &l->inputs.at[i].place, false);
+    resolve(l, &l->inputs.at[i].place);
   }
   for (int i = 0; i < l->outputs.count; i++) {
-    resolve(l, &l->outputs.at[i].place, false);
+    resolve(l, &l->outputs.at[i].place);
   }
   return peak;
 }

@@ -3,8 +3,8 @@
 // Each function writes *value when the codec has `out`, and else reads it. Reading past the end, or a value that does
 // not fit, sets `bad` and gives zeros, so that callers look at `bad` only where they would loop. Writing leaves the
 // values alone, so that several threads may write one plan.
-#ifndef MDL_COMPILER_CODEC_H
-#define MDL_COMPILER_CODEC_H
+#ifndef MDL_COMPILER_PLAN_CODEC_H
+#define MDL_COMPILER_PLAN_CODEC_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
-// artefact_plan.c: one description of a plan that both writes and reads, so that the two cannot drift apart.
-#include "compiler/artefact_plan.h"
+// format.c: one description of a plan that both writes and reads, so that the two cannot drift apart.
+#include "compiler/plan/format.h"
 
 #include <string.h>
 
@@ -102,148 +102,49 @@ static void code_kernel(Codec *codec, Kernel *kernel) {
   }
 }
 
-static void code_gemm(Codec *codec, Gemm *gemm) {
-  code_type(codec, &gemm->type);
-  code_type(codec, &gemm->type_c);
-  code_bool(codec, &gemm->tf32);
-  code_bool(codec, &gemm->transpose_a);
-  code_bool(codec, &gemm->transpose_b);
-  int64_t *sizes[] = {&gemm->m, &gemm->n, &gemm->k, &gemm->lda, &gemm->ldb, &gemm->ldc};
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    code_i64(codec, sizes[i]);
-  }
-  code_count(codec, &gemm->batch_count, 4);
-  code_sizes(codec, gemm->batch, gemm->batch_count);
-  code_sizes(codec, gemm->stride_a, gemm->batch_count);
-  code_sizes(codec, gemm->stride_b, gemm->batch_count);
-  code_sizes(codec, gemm->stride_c, gemm->batch_count);
-  code_place(codec, &gemm->a);
-  code_place(codec, &gemm->b);
-  code_place(codec, &gemm->c);
-  CODE_ENUM(codec, gemm->write, WriteMode, WRITE_ADD_AFTER_FIRST + 1);
-  CODE_ENUM(codec, gemm->epilogue, GemmEpilogue, EPILOGUE_COUNT);
-  if (gemm->epilogue == EPILOGUE_BIAS) {
-    code_place(codec, &gemm->bias);
-  }
-}
-
-static void code_take(Codec *codec, Take *take) {
-  code_type(codec, &take->type);
-  code_type(codec, &take->type_out);
-  code_count(codec, &take->dim_count, PLAN_MAX_AXES);
-  code_sizes(codec, take->size, take->dim_count);
-  code_sizes(codec, take->stride_x, take->dim_count);
-  code_sizes(codec, take->stride_index, take->dim_count);
-  code_sizes(codec, take->stride_out, take->dim_count);
-  code_i64(codec, &take->extent);
-  code_i64(codec, &take->stride_axis);
-  code_i64(codec, &take->x_elements);
-  code_place(codec, &take->x);
-  code_place(codec, &take->index);
-  code_place(codec, &take->out);
-  CODE_ENUM(codec, take->write, WriteMode, WRITE_ADD_AFTER_FIRST + 1);
-}
-
-static void code_window(Codec *codec, Window *window) {
-  code_type(codec, &window->type);
-  code_count(codec, &window->dim_count, PLAN_MAX_AXES);
-  code_int(codec, &window->windowed);
-  code_sizes(codec, window->size, window->dim_count);
-  code_sizes(codec, window->stride_x, window->dim_count);
-  code_sizes(codec, window->stride_out, window->dim_count);
-  code_i64(codec, &window->taps);
-  code_i64(codec, &window->stride_tap);
-  code_place(codec, &window->x);
-  code_place(codec, &window->out);
-}
-
-static void code_attention(Codec *codec, Attention *attention) {
-  code_type(codec, &attention->type);
-  code_bool(codec, &attention->causal);
-  code_bool(codec, &attention->wide);
-  code_bool(codec, &attention->more);
-  code_bool(codec, &attention->more_keys);
-  code_bool(codec, &attention->biased);
-  code_double(codec, &attention->scale);
-  code_count(codec, &attention->parts, 2);
-  code_count(codec, &attention->key_parts, 2);
-  for (int i = 0; i < 2; i++) {
-    code_i64(codec, &attention->origin[i]);
-    code_int(codec, &attention->origin_term[i]);
-    code_i64(codec, &attention->key_origin[i]);
-    code_int(codec, &attention->key_origin_term[i]);
-  }
-  code_u32(codec, &attention->ring);
-  code_int(codec, &attention->ring_step);
-  code_i64(codec, &attention->key_end);
-  int64_t *sizes[] = {&attention->batch,  &attention->queries, &attention->keys,       &attention->heads,
-                      &attention->groups, &attention->depth,   &attention->value_depth};
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    code_i64(codec, sizes[i]);
-  }
-  int64_t *queries[] = {attention->stride_q, attention->stride_o, attention->stride_dq, attention->stride_do};
-  int64_t *keys[] = {attention->stride_k, attention->stride_v, attention->stride_dk, attention->stride_dv};
-  for (int i = 0; i < 4; i++) {
-    code_sizes(codec, queries[i], 4);
-    code_sizes(codec, keys[i], 3);
-  }
-  Place *places[] = {&attention->q,   &attention->k,  &attention->v,  &attention->o,  &attention->statistics,
-                     &attention->d_o, &attention->dq, &attention->dk, &attention->dv, &attention->slopes};
-  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-    code_place(codec, places[i]);
-  }
-}
-
-static void code_kernel_call(Codec *codec, KernelCall *call, const Plan *plan) {
-  code_int(codec, &call->kernel);
-  if (call->kernel < 0 || call->kernel >= plan->kernel_count) {
+// The places of a kernel's ports.
+static void code_ports(Codec *codec, const Plan *plan, int index, Place **places) {
+  if (index < 0 || index >= plan->kernel_count) {
     codec->bad = true;
     return;
   }
-  int ports = plan->kernels[call->kernel]->port_count;
+  int ports = plan->kernels[index]->port_count;
   if (!codec->out) {
-    call->place = ARENA_ARRAY(codec->arena, Place, ports ? ports : 1);
+    *places = ARENA_ARRAY(codec->arena, Place, ports ? ports : 1);
   }
   for (int i = 0; i < ports; i++) {
-    code_place(codec, &call->place[i]);
+    code_place(codec, &(*places)[i]);
   }
 }
 
-static void code_piece(Codec *codec, Piece *piece) {
-  code_type(codec, &piece->type);
-  code_i64(codec, &piece->first);
-  code_i64(codec, &piece->count);
-  code_i64(codec, &piece->piece);
-  code_mesh_axes(codec, &piece->mesh_count, piece->mesh);
-  code_place(codec, &piece->from);
-  code_place(codec, &piece->to);
+static void code_ints(Codec *codec, int *numbers, int count) {
+  for (int i = 0; i < count; i++) {
+    code_int(codec, &numbers[i]);
+  }
 }
 
-static void code_collective(Codec *codec, Collective *collective) {
-  CODE_ENUM(codec, collective->kind, CollectiveKind, COLLECTIVE_KIND_COUNT);
-  CODE_ENUM(codec, collective->reduce, ReduceKind, REDUCE_COUNT);
-  code_type(codec, &collective->type);
-  code_u32(codec, &collective->mesh);
-  code_int(codec, &collective->ranks);
-  code_i64(codec, &collective->count);
-  code_place(codec, &collective->from);
-  code_place(codec, &collective->to);
-}
-
-static void code_transfer(Codec *codec, Transfer *transfer) {
-  code_type(codec, &transfer->type);
-  code_int(codec, &transfer->channel);
-  code_int(codec, &transfer->peer);
-  code_i64(codec, &transfer->count);
-  code_place(codec, &transfer->place);
-}
-
-static void code_offload(Codec *codec, Offload *offload) {
-  code_int(codec, &offload->number);
-  code_i64(codec, &offload->bytes);
-  code_place(codec, &offload->device);
-  code_place(codec, &offload->host);
-}
+#define is(KIND) (kind == INSTRUCTION_##KIND)
+#define STRUCT(Struct, member)                                                                      \
+  static void code_as_##member(Codec *codec, const Plan *plan, InstructionKind kind, Struct *at) {     \
+    (void)plan;                                                                                     \
+    (void)kind;
+#define TYPE(x) code_type(codec, &at->x);
+#define FLAG(x) code_bool(codec, &at->x);
+#define NUMBER(x) code_int(codec, &at->x);
+#define SIZE(x) code_i64(codec, &at->x);
+#define REAL(x) code_double(codec, &at->x);
+#define MESHES(x) code_u32(codec, &at->x);
+#define CHOICE(x, Enum, most) CODE_ENUM(codec, at->x, Enum, most);
+#define COUNT(x, most) code_count(codec, &at->x, most);
+#define SIZES(x, most, count) code_sizes(codec, at->x, count);
+#define NUMBERS(x, most, count) code_ints(codec, at->x, count);
+#define PLACE(x, bytes, does, present, ...) \
+  if (present) {                            \
+    code_place(codec, &at->x);              \
+  }
+#define PORTS(x) code_ports(codec, plan, at->kernel, &at->x);
+#define END(Struct) }
+#include "compiler/plan/instructions.def"
 
 static void code_instruction(Codec *codec, Instruction *instruction, const Plan *plan) {
   CODE_ENUM(codec, instruction->kind, InstructionKind, INSTRUCTION_KIND_COUNT);
@@ -254,41 +155,11 @@ static void code_instruction(Codec *codec, Instruction *instruction, const Plan 
   code_double(codec, &instruction->flops);
   code_double(codec, &instruction->bytes);
   switch (instruction->kind) {
-    case INSTRUCTION_KERNEL:
-      code_kernel_call(codec, &instruction->as.kernel, plan);
-      break;
-    case INSTRUCTION_GEMM:
-      code_gemm(codec, &instruction->as.gemm);
-      break;
-    case INSTRUCTION_TAKE:
-    case INSTRUCTION_PUT:
-      code_take(codec, &instruction->as.take);
-      break;
-    case INSTRUCTION_WINDOW:
-    case INSTRUCTION_FOLD:
-      code_window(codec, &instruction->as.window);
-      break;
-    case INSTRUCTION_ATTENTION:
-    case INSTRUCTION_ATTENTION_GRAD:
-      code_attention(codec, &instruction->as.attention);
-      break;
-    case INSTRUCTION_PIECE:
-      code_piece(codec, &instruction->as.piece);
-      break;
-    case INSTRUCTION_COLLECTIVE:
-      code_collective(codec, &instruction->as.collective);
-      break;
-    case INSTRUCTION_SEND:
-    case INSTRUCTION_RECEIVE:
-    case INSTRUCTION_SENT:
-      code_transfer(codec, &instruction->as.transfer);
-      break;
-    case INSTRUCTION_OFFLOAD:
-    case INSTRUCTION_OFFLOADED:
-    case INSTRUCTION_FETCH:
-    case INSTRUCTION_FETCHED:
-      code_offload(codec, &instruction->as.offload);
-      break;
+#define INSTRUCTION(KIND, text, Struct, member)                                \
+  case INSTRUCTION_##KIND:                                                     \
+    code_as_##member(codec, plan, instruction->kind, &instruction->as.member);    \
+    break;
+#include "compiler/plan/instructions.def"
     case INSTRUCTION_KIND_COUNT:
       codec->bad = true;
   }
