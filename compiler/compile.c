@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "compiler/compilation.h"
-#include "compiler/plan/emit.h"
 #include "compiler/explain.h"
 #include "compiler/graph_text.h"
 #include "compiler/lower.h"
 #include "compiler/plan/check.h"
+#include "compiler/plan/emit.h"
 #include "compiler/plan/verify.h"
 #include "compiler/schedule.h"
 #include "compiler/verify.h"
@@ -120,6 +120,7 @@ static Compilation start(Front *f, const CompileOptions *options, ProgramKind pr
                        .copied = &f->copied,
                        .stage = f->stage,
                        .chunk_bytes = options->chunk_bytes,
+                       .bucket_bytes = options->bucket_bytes,
                        .idle_rules = options->idle_rules,
                        .watch = options->watch};
 }

@@ -35,6 +35,8 @@ typedef struct {
   ProgramKind program;  // compile_print: which program
   // Logits of more bytes on a rank are computed in parts of their rows; 0: those that are large on a GPU. For tests.
   int64_t chunk_bytes;
+  // Sums of gradients over ranks are made in buckets of at least so many bytes; 0: 64 MiB. For tests.
+  int64_t bucket_bytes;
   bool idle_rules;  // rules of the layout that cut nothing are no errors: for layouts drawn at random
   // Bytes that the front end, and then each program, may take; 0: what is enough for any model. For tests.
   size_t memory;

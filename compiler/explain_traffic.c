@@ -42,12 +42,11 @@ static void measure(const Plan *plan, Traffic *traffic) {
 static void collect_segment(Arena *arena, const Plan *plan, const ViewSegment *view, int at, int calls,
                             TrafficList *all) {
   const PlanSegment *segment = &plan->segments[at];
-  int next = 0;
   for (int i = 0; i < segment->count; i++) {
     const Instruction *instruction = &segment->instructions[i];
     Traffic traffic = {.stage = plan->stage, .calls = calls, .instruction = instruction, .path = ""};
-    if (instruction->kind == INSTRUCTION_COLLECTIVE && next < view->collectives.count) {
-      const ViewCollective *known = &view->collectives.at[next++];
+    if (instruction->kind == INSTRUCTION_COLLECTIVE && instruction->number < view->collectives.count) {
+      const ViewCollective *known = &view->collectives.at[instruction->number];
       traffic.phase = known->phase;
       traffic.path = known->path;
       traffic.pack = known->pack;

@@ -407,6 +407,16 @@ static void lower_node(Lower *l, const Node *node) {
   }
 }
 
+// Wherever they stand afterwards, and in however many parts, reports know them again.
+static void number_collectives(Lower *l) {
+  for (int s = 0; s < l->segments.count; s++) {
+    const InstructionList *list = &l->segments.at[s]->list;
+    for (int i = 0, number = 0; i < list->count; i++) {
+      list->at[i].number = list->at[i].kind == INSTRUCTION_COLLECTIVE ? number++ : 0;
+    }
+  }
+}
+
 void lower_program(Lower *l) {
   Graph *graph = l->graph;
   l->capacity = graph->values.count;
@@ -427,5 +437,7 @@ void lower_program(Lower *l) {
     top->kind = SEGMENT_APPLY;
   }
   close_segment(l, top);
+  number_collectives(l);
   lower_offload(l);
+  lower_beside(l);
 }

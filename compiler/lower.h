@@ -179,6 +179,9 @@ void lower_program(Lower *l);
 // lower_offload.c: copies to the memory of the host and back, for the values that pass_offload has marked.
 void lower_offload(Lower *l);
 
+// lower_beside.c: where collectives stand and on which queue, of the training step.
+void lower_beside(Lower *l);
+
 // memory.c: the operands in memory; their places still name buffers (slot_stride).
 void lower_operands(const Lower *l, Instruction *instruction, Operands *out);
 

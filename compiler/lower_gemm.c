@@ -8,7 +8,6 @@
 
 #include "compiler/lower.h"
 
-
 typedef struct {
   ValueId value;
   Storage storage;

@@ -58,7 +58,7 @@ static void read_value(Layout *l, const Ast *phrase, Name word) {
     if (value->kind != AST_TRUE && value->kind != AST_FALSE) {
       diag_error(diag, E042, value->span, "`overlap` is true or false");
     }
-    l->overlap = value->kind == AST_TRUE ? phrase : NULL;
+    l->overlap = value->kind == AST_TRUE;
     return;
   }
   if (value->kind != AST_NAME || !name_in(value->name, WORDS(reproducible_words))) {
@@ -95,7 +95,7 @@ static Name read_setting_phrase(Layout *l, const Ast *phrase, Name list) {
         diag_error(l->unit->diag, E042, phrase->span, wants_value ? "`%s` needs a value" : "`%s` takes no `=`", word);
     diag_help(l->unit->diag, error, "write `%s`",
               name_is(word, "microbatches")   ? "microbatches = 8;"
-              : name_is(word, "overlap")      ? "overlap = true;"
+              : name_is(word, "overlap")      ? "overlap = false;"
               : name_is(word, "reproducible") ? "reproducible = strict;"
               : name_is(word, "schedule")     ? "schedule gpipe;"
               : name_is(word, "offload")      ? "offload layers;"
@@ -160,11 +160,6 @@ static void refuse(Layout *l) {
     diag_help(l->unit->diag, error,
               "write `offload layers;`; parameters, gradients and state are cut: `param, grad, state -> dp;`");
   }
-  if (l->overlap) {
-    Diagnostic *error =
-        diag_error(l->unit->diag, E070, l->overlap->span, "this version does not overlap communication and arithmetic");
-    diag_help(l->unit->diag, error, "write `overlap = false;`, or leave it out");
-  }
   for (int i = 0; i < l->rules.count; i++) {
     const LayoutRule *rule = &l->rules.at[i];
     if (rule->kind == RULE_SAVE) {
@@ -217,6 +212,7 @@ static void check_others(Unit *unit, const Spec *spec) {
                              .spec = spec,
                              .reach = &reach,
                              .layout = declaration->ast,
+                             .overlap = true,
                              .microbatches = 1,
                              .pipeline = {.chunks = 1}});
     }
@@ -236,6 +232,7 @@ void read_layout(Unit *unit, Spec *spec) {
               .reach = &reach,
               .layout = spec->layout,
               .sized = true,
+              .overlap = true,
               .microbatches = 1,
               .pipeline = {.schedule = SCHEDULE_ONE_F_ONE_B, .chunks = 1}};
   int errors = unit->diag->reports;
@@ -249,6 +246,7 @@ void read_layout(Unit *unit, Spec *spec) {
     array_push(unit->arena, &spec->rules, l.rules.at[i]);
   }
   spec->pipeline = l.pipeline;
+  spec->overlap = l.overlap;
   spec->microbatches = (int)l.microbatches;
   spec->run.strict = l.strict;
   for (int i = 0; i < l.recompute.count; i++) {

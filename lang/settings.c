@@ -471,7 +471,7 @@ static void finish_run(Unit *unit, Spec *spec, const double *values) {
 
 bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec *spec) {
   int errors = unit->diag->reports;
-  *spec = (Spec){.microbatches = 1, .asked_microbatches = options->microbatches, .real = TYPE_F32};
+  *spec = (Spec){.overlap = true, .microbatches = 1, .asked_microbatches = options->microbatches, .real = TYPE_F32};
   (void)arena;
   spec->recipe = choose_recipe(unit, options);
   if (!spec->recipe || !choose_model(unit, options, spec)) {

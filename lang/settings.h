@@ -75,6 +75,7 @@ typedef struct {
   MeshAxis mesh[MESH_MAX];
   ARRAY(LayoutRule) rules;  // in the order of the text; the pipeline's is not among them
   Pipeline pipeline;
+  bool overlap;  // communication runs beside arithmetic
   int microbatches;
   int asked_microbatches;  // whatever the layout says; 0: what it says
   ElementType real;        // in which numbers are computed: f32 or f64

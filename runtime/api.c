@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/plan/artefact.h"
 #include "compiler/command.h"
+#include "compiler/plan/artefact.h"
 #include "runtime/ablate.h"
 #include "runtime/clock.h"
 #include "runtime/diff.h"

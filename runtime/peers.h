@@ -18,11 +18,16 @@ const PlanSet *peers_plans(const Peers *peers);
 bool peers_meet(Peers *peers, Error *error);
 void *peers_note(const Peers *peers, int64_t rank);  // PEERS_NOTE_BYTES
 
-// A rank's way through a run. The device itself writes these, in order with its work: at the beginning of a run 0 to
-// `begun` and then to `ended`, and around each collective and transfer its word to the one and to the other.
+// A rank's way through a run, on each of its queues. The device itself writes these, in order with its work: at the
+// beginning of a run 0 to `begun` and then to `ended`, and around each collective and transfer its word to the one and
+// to the other.
 typedef struct {
   _Alignas(64) _Atomic uint32_t begun;
   _Alignas(64) _Atomic uint32_t ended;
+} PeersWay;
+
+typedef struct {
+  PeersWay way[PLAN_MAX_QUEUES];
 } PeersWords;
 
 PeersWords *peers_words(const Peers *peers);  // this rank's, at the beginning of a page of memory that has nothing else

@@ -90,11 +90,25 @@ static void observe_messages(Ranks *ranks, int64_t rank, ProgramKind kind, int64
   }
 }
 
+// Of the ways of a rank's queues the one that says where it is: the earliest in the lists that it is inside of, or, if
+// it is inside of none, the one that has come furthest.
+static void find_way(PeersWords *words, uint32_t *begun, uint32_t *ended) {
+  *begun = *ended = 0;
+  for (int q = 0; q < PLAN_MAX_QUEUES; q++) {
+    const uint32_t b = words->way[q].begun, e = words->way[q].ended;
+    const bool inside = b & WORD_NUMBER && b != e, found = *begun & WORD_NUMBER && *begun != *ended;
+    const bool better = inside && found ? b < *begun : inside || (!found && e >= *ended);
+    *begun = better ? b : *begun;
+    *ended = better ? e : *ended;
+  }
+}
+
 static void observe(Processes *processes, int64_t rank, int *lane) {
   Ranks *ranks = processes->ranks;
   Rank *known = &ranks->rank[rank];
-  PeersWords *words = &processes->shared[rank].watch.words;
-  const uint32_t begun = words->begun, ended = words->ended, word = begun & WORD_NUMBER ? begun : ended;
+  uint32_t begun, ended;
+  find_way(&processes->shared[rank].watch.words, &begun, &ended);
+  const uint32_t word = begun & WORD_NUMBER ? begun : ended;
   const ProgramKind kind = (ProgramKind)(word >> WORD_PROGRAM_BIT);
   if (kind >= PROGRAM_COUNT || !(word & WORD_NUMBER)) {
     return;
@@ -279,11 +293,13 @@ static bool answer_take(Processes *processes, int64_t rank, AskKind kind, Error 
 static bool has_moved(Processes *processes) {
   bool moved = false;
   for (int64_t r = 0; r < processes->count; r++) {
-    PeersWords *seen = &processes->process[r].seen, *words = &processes->shared[r].watch.words;
-    const uint32_t begun = words->begun, ended = words->ended;
-    moved |= seen->begun != begun || seen->ended != ended;
-    seen->begun = begun;
-    seen->ended = ended;
+    for (int q = 0; q < PLAN_MAX_QUEUES; q++) {
+      PeersWay *seen = &processes->process[r].seen.way[q], *way = &processes->shared[r].watch.words.way[q];
+      const uint32_t begun = way->begun, ended = way->ended;
+      moved |= seen->begun != begun || seen->ended != ended;
+      seen->begun = begun;
+      seen->ended = ended;
+    }
   }
   return moved;
 }

@@ -135,16 +135,16 @@ static bool acting_run(Device *device, ProgramKind program, Error *error) {
   PeersWords *words = peers_words(device->peers);
   const PlanSegment *segment = &device->plan->segments[0];
   uint32_t number = 0;
-  words->begun = 0;
-  words->ended = 0;
+  words->way[0].begun = 0;
+  words->way[0].ended = 0;
   device->runs++;
   device->span_count = 0;
   for (int i = 0; i < segment->count; i++) {
     const Instruction *instruction = &segment->instructions[i];
     if (instruction_is_shared(instruction)) {
-      words->begun = peers_word(program, ++number);
+      words->way[0].begun = peers_word(program, ++number);
       act(device, instruction);
-      words->ended = peers_word(program, number);
+      words->way[0].ended = peers_word(program, number);
     } else if (peers_rank(device->peers) == 1) {
       while (strcmp(instruction->name, "hang") == 0) {
         pause();

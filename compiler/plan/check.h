@@ -19,11 +19,12 @@ typedef struct {
   Arena *arena;
   const Plan *plan;
   int slots, lanes;                // of the calls of the segment at hand
+  int *slots_of, *lanes_of;        // of those of each segment
   const Instruction *instruction;  // at hand, or NULL
   ARRAY(Flight) flights;           // before it, in its segment
   int64_t range[2];                // bytes of the place that was checked last, in its arena
-  const char *what;  // the thing at hand
-  const char *why;   // the first thing wrong
+  const char *what;                // the thing at hand
+  const char *why;                 // the first thing wrong
 } PlanCheck;
 
 bool check_fail(PlanCheck *v, const char *why);  // false

@@ -124,9 +124,9 @@ static void code_ints(Codec *codec, int *numbers, int count) {
 }
 
 #define is(KIND) (kind == INSTRUCTION_##KIND)
-#define STRUCT(Struct, member)                                                                      \
-  static void code_as_##member(Codec *codec, const Plan *plan, InstructionKind kind, Struct *at) {     \
-    (void)plan;                                                                                     \
+#define STRUCT(Struct, member)                                                                     \
+  static void code_as_##member(Codec *codec, const Plan *plan, InstructionKind kind, Struct *at) { \
+    (void)plan;                                                                                    \
     (void)kind;
 #define TYPE(x) code_type(codec, &at->x);
 #define FLAG(x) code_bool(codec, &at->x);
@@ -154,10 +154,11 @@ static void code_instruction(Codec *codec, Instruction *instruction, const Plan 
   code_span(codec, &instruction->rule);
   code_double(codec, &instruction->flops);
   code_double(codec, &instruction->bytes);
+  code_bool(codec, &instruction->aside);
   switch (instruction->kind) {
 #define INSTRUCTION(KIND, text, Struct, member)                                \
   case INSTRUCTION_##KIND:                                                     \
-    code_as_##member(codec, plan, instruction->kind, &instruction->as.member);    \
+    code_as_##member(codec, plan, instruction->kind, &instruction->as.member); \
     break;
 #include "compiler/plan/instructions.def"
     case INSTRUCTION_KIND_COUNT:

@@ -42,6 +42,34 @@ static void touch(Touch *at, const Place *place, bool write) {
   buffer->segment = buffer->segment == -2 || buffer->segment == at->segment ? at->segment : -1;
 }
 
+// The instruction behind this one that first touches a buffer, or the last of the list.
+static int touched_next(const Lower *l, const InstructionList *list, int at, int64_t buffer) {
+  for (int i = at + 1; i < list->count; i++) {
+    Operands operands;
+    lower_operands(l, &list->at[i], &operands);
+    for (int j = 0; j < operands.count; j++) {
+      if (operands.at[j].place->slot_stride == buffer) {
+        return i;
+      }
+    }
+  }
+  return list->count - 1;
+}
+
+// What a collective beside arithmetic reads stays until somebody waits for what it makes: whatever took its memory
+// before would wait for it first.
+static void keep_beside(Lower *l, int segment) {
+  const InstructionList *list = &l->segments.at[segment]->list;
+  for (int i = 0; i < list->count; i++) {
+    const Collective *collective = &list->at[i].as.collective;
+    if (list->at[i].aside) {
+      MemoryBuffer *from = &l->buffers.at[collective->from.slot_stride];
+      const int until = touched_next(l, list, i, collective->to.slot_stride);
+      from->last = from->segment == segment && until > from->last ? until : from->last;
+    }
+  }
+}
+
 static int64_t aligned(int64_t bytes) {
   return round_up(bytes, PLAN_ALIGN);
 }
@@ -183,6 +211,9 @@ int64_t assign_memory(Lower *l, PlanProgram *program) {
         touch(&at, operands.at[i].place, operands.at[i].access & WRITES);
       }
     }
+  }
+  for (int part = 0; part < l->segments.count; part++) {
+    keep_beside(l, part);
   }
   int64_t host = 0;
   for (int i = 0; i < l->buffers.count; i++) {

@@ -77,15 +77,15 @@ static void ports(OperandsOf of, const KernelCall *call, Operands *out) {
   extent_dense(&extent, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__});
 #define RANGE(first, last) extent_range(&extent, first, last);
 
-#define STRUCT(Struct, member)                                                                           \
-  static void operands_##member(OperandsOf of, InstructionKind kind, Struct *at, Operands *out) {        \
-    (void)of;                                                                                            \
+#define STRUCT(Struct, member)                                                                    \
+  static void operands_##member(OperandsOf of, InstructionKind kind, Struct *at, Operands *out) { \
+    (void)of;                                                                                     \
     (void)kind;
-#define PLACE(x, size, does, present, ...)                                     \
-  if (present) {                                                               \
-    Extent extent = {0};                                                       \
-    __VA_ARGS__                                                                \
-    add(out, (Operand){&at->x, #x, -1, true, (Access)(does), size, extent});   \
+#define PLACE(x, size, does, present, ...)                                   \
+  if (present) {                                                             \
+    Extent extent = {0};                                                     \
+    __VA_ARGS__                                                              \
+    add(out, (Operand){&at->x, #x, -1, true, (Access)(does), size, extent}); \
   }
 #define PORTS(x) ports(of, at, out);
 #define END(Struct) }
@@ -94,9 +94,9 @@ static void ports(OperandsOf of, const KernelCall *call, Operands *out) {
 void instruction_operands(OperandsOf of, Instruction *instruction, Operands *out) {
   out->count = 0;
   switch (instruction->kind) {
-#define INSTRUCTION(KIND, text, Struct, member)                                          \
-  case INSTRUCTION_##KIND:                                                               \
-    operands_##member(of, instruction->kind, &instruction->as.member, out);              \
+#define INSTRUCTION(KIND, text, Struct, member)                             \
+  case INSTRUCTION_##KIND:                                                  \
+    operands_##member(of, instruction->kind, &instruction->as.member, out); \
     break;
 #include "compiler/plan/instructions.def"
     case INSTRUCTION_KIND_COUNT:

@@ -51,8 +51,9 @@ static void list_written(Owners *o, Last *last) {
     for (int j = 0; j < operands.count; j++) {
       const Operand *operand = &operands.at[j];
       if (operand->access & WRITES && check_operand(&check, operand)) {
-        array_push(o->arena, &last->written, ((Written){i, operand->port, operand->place->arena, check.range[0],
-                                                        check.range[1], operand->bytes}));
+        array_push(
+            o->arena, &last->written,
+            ((Written){i, operand->port, operand->place->arena, check.range[0], check.range[1], operand->bytes}));
       }
     }
   }

@@ -97,8 +97,7 @@ static bool attention_holds(PlanCheck *v, const Attention *a) {
     return check_fail(v, "has keys that are nowhere");
   }
   bool narrow = element_type_bytes(a->type) < element_type_bytes(TYPE_F32);
-  return !((a->more || a->more_keys) && narrow && !a->wide) ||
-         check_fail(v, "adds a block of keys to what is rounded");
+  return !((a->more || a->more_keys) && narrow && !a->wide) || check_fail(v, "adds a block of keys to what is rounded");
 }
 
 static bool piece_holds(PlanCheck *v, const Piece *piece) {
@@ -136,7 +135,11 @@ static bool collective_holds(PlanCheck *v, const Collective *collective) {
 // Once its operands are inside their arenas.
 static bool apart_holds(PlanCheck *v, const Operands *operands) {
   const Operand *from = &operands->at[0], *to = &operands->at[1];
-  return !places_meet(v, from->place, (from->extent.last + 1) * from->bytes, to->place,
+  const bool in_place =
+      memcmp(from->place, to->place, sizeof *from->place) == 0;  // each rank writes what it alone reads
+  return (in_place && from->extent.last == to->extent.last &&
+          v->instruction->as.collective.kind == COLLECTIVE_ALL_REDUCE) ||
+         !places_meet(v, from->place, (from->extent.last + 1) * from->bytes, to->place,
                       (to->extent.last + 1) * to->bytes) ||
          check_fail(v, "receives where it sends from");
 }
@@ -315,8 +318,8 @@ static bool program_holds(PlanCheck *v, const PlanProgram *program) {
 // Each segment is checked once, with the highest slot and lane that any call gives it.
 static bool segments_hold(PlanCheck *v) {
   const Plan *plan = v->plan;
-  int *slots = ARENA_ARRAY(v->arena, int, plan->segment_count + 1);
-  int *lanes = ARENA_ARRAY(v->arena, int, plan->segment_count + 1);
+  int *slots = v->slots_of = ARENA_ARRAY(v->arena, int, plan->segment_count + 1);
+  int *lanes = v->lanes_of = ARENA_ARRAY(v->arena, int, plan->segment_count + 1);
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     const PlanProgram *program = &plan->programs[p];
     v->what = program_kind_name((ProgramKind)p);
@@ -335,8 +338,8 @@ static bool segments_hold(PlanCheck *v) {
   for (int s = 0; s < plan->segment_count; s++) {
     const PlanSegment *segment = &plan->segments[s];
     v->what = segment->name;
-    v->slots = slots[s] > 0 ? slots[s] : 1;
-    v->lanes = lanes[s] > 0 ? lanes[s] : 1;
+    slots[s] = v->slots = slots[s] > 0 ? slots[s] : 1;
+    lanes[s] = v->lanes = lanes[s] > 0 ? lanes[s] : 1;
     if (segment->chunk < 0 || segment->chunk >= PLAN_MOST_CHUNKS) {
       return check_fail(v, "is of an impossible chunk");
     }
@@ -350,6 +353,80 @@ static bool segments_hold(PlanCheck *v) {
     v->what = segment->name;
     if (!flights_over(v)) {
       return false;
+    }
+  }
+  return true;
+}
+
+// --- queues ---
+
+// Bytes in all slots and lanes of the calls of a segment.
+static void find_range(PlanCheck *v, int segment, const Operand *operand, int64_t range[2]) {
+  v->slots = v->slots_of[segment];
+  v->lanes = v->lanes_of[segment];
+  check_operand(v, operand);
+  memmove(range, v->range, sizeof v->range);
+}
+
+// Does a collective that runs beside arithmetic touch what is sent? The end of that is waited for by arithmetic alone.
+static bool apart_from_sent(PlanCheck *v, const bool *called, int segment, const Operands *aside) {
+  for (int s = 0; s < v->plan->segment_count; s++) {
+    for (int i = 0; called[s] && i < v->plan->segments[s].count; i++) {
+      const Instruction *other = &v->plan->segments[s].instructions[i];
+      Operands operands = {0};
+      if (other->kind == INSTRUCTION_SEND) {
+        instruction_touches(v->plan, other, &operands);
+      }
+      for (int a = 0; a < operands.count; a++) {
+        for (int b = 0; b < aside->count; b++) {
+          int64_t sent[2];
+          find_range(v, s, &operands.at[a], sent);
+          find_range(v, segment, &aside->at[b], v->range);
+          if (operands.at[a].place->arena == aside->at[b].place->arena && v->range[0] < sent[1] &&
+              sent[0] < v->range[1]) {
+            return check_fail(v, "runs beside arithmetic, and touches what is sent");
+          }
+        }
+      }
+    }
+  }
+  return true;
+}
+
+// In one program a communicator has one queue.
+static bool queues_hold(PlanCheck *v, const PlanProgram *program) {
+  enum { UNKNOWN, WITH_ARITHMETIC, BESIDE };
+  uint8_t known[1 << PLAN_MAX_MESH] = {UNKNOWN};
+  int count = 0;
+  bool *called = ARENA_ARRAY(v->arena, bool, v->plan->segment_count + 1);
+  for (int c = 0; c < program->call_count; c++) {
+    called[program->calls[c].segment] = true;
+  }
+  for (int s = 0; s < v->plan->segment_count; s++) {
+    for (int i = 0; called[s] && i < v->plan->segments[s].count; i++) {
+      const Instruction *instruction = &v->plan->segments[s].instructions[i];
+      const uint32_t over = instruction->as.collective.mesh;
+      v->what = instruction->name ? instruction->name : instruction_kind_name(instruction->kind);
+      if (instruction->kind != INSTRUCTION_COLLECTIVE) {
+        if (instruction->aside) {
+          return check_fail(v, "is no collective, and runs beside arithmetic");
+        }
+        continue;
+      }
+      const uint8_t queue = instruction->aside ? BESIDE : WITH_ARITHMETIC;
+      count += queue == BESIDE && known[over] == UNKNOWN;
+      if (count >= PLAN_MAX_QUEUES) {
+        return check_fail(v, "is of more communicators that run beside arithmetic than there may be");
+      }
+      if (known[over] != UNKNOWN && known[over] != queue) {
+        return check_fail(v, "is on another queue than others of its communicator");
+      }
+      known[over] = queue;
+      Operands operands;
+      instruction_touches(v->plan, instruction, &operands);
+      if (instruction->aside && !apart_from_sent(v, called, s, &operands)) {
+        return false;
+      }
     }
   }
   return true;
@@ -439,6 +516,10 @@ const char *plan_verify(Arena *arena, const Plan *plan) {
     v.what = program_kind_name((ProgramKind)i);
     good = program_holds(&v, &plan->programs[i]);
   }
-  good = good && segments_hold(&v) && targets_hold(&v);
+  good = good && segments_hold(&v);
+  for (int i = 0; good && i < PROGRAM_COUNT; i++) {
+    good = queues_hold(&v, &plan->programs[i]);
+  }
+  good = good && targets_hold(&v);
   return good ? NULL : v.why;
 }

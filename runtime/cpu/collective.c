@@ -78,14 +78,14 @@ static void reduce_narrow(const Collective *collective, const Meeting *meeting, 
   narrow(collective->type, total, to, count);
 }
 
-// Elements [begin, begin + count) of what all ranks have, reduced.
+// Elements [begin, begin + count) of what all ranks have, reduced; `to` may be where this rank has them.
 static void reduce(const Collective *collective, const Meeting *meeting, int64_t begin, int64_t count, char *to) {
   const int64_t bytes = element_type_bytes(collective->type);
+  _Alignas(64) char out[BLOCK * sizeof(double)];
   for (int64_t done = 0; done < count; done += BLOCK) {
     const int64_t now = count - done < BLOCK ? count - done : BLOCK, at = begin + done;
-    char *out = to + done * bytes;
     if (element_type_floating(collective->type) && bytes < 4) {
-      reduce_narrow(collective, meeting, at, now, out);
+      reduce_narrow(collective, meeting, at, now, to + done * bytes);
       continue;
     }
     memcpy(out, (const char *)ranks_from(meeting, 0) + at * bytes, (size_t)(now * bytes));
@@ -99,13 +99,15 @@ static void reduce(const Collective *collective, const Meeting *meeting, int64_t
         accumulate_int(collective->reduce, (int32_t *)(void *)out, x, now);
       }
     }
+    memcpy(to + done * bytes, out, (size_t)(now * bytes));
   }
 }
 
 static bool all_reduce(const Collective *collective, Ranks *ranks, int64_t rank, const Meeting *meeting, void *to,
                        Error *error) {
   const int64_t bytes = element_type_bytes(collective->type), count = collective->count;
-  if (count <= WHOLE_MAX / meeting->count) {
+  const bool in_place = ranks_from(meeting, meeting->index) == to;  // then each rank writes only what it alone reads
+  if (!in_place && count <= WHOLE_MAX / meeting->count) {
     reduce(collective, meeting, 0, count, to);
     return true;
   }

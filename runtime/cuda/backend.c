@@ -199,7 +199,9 @@ static bool device_start(Device *device, const DeviceOptions *options, Error *er
       (device->peers && !comms_create(cuda, plan, device->peers, device->arena, &device->comms, error)) ||
       !prepare_in_turn(device, error) || (device->comms && !comms_join(device->comms, device->stream, error)) ||
       !memory_open(device, error) || !host_open(&device->host, cuda, plan, device->memory[ARENA_HOST], error) ||
-      !offload_open(cuda, plan, device->arena, &device->offloads, error) || !programs_open(device, error) ||
+      !offload_open(cuda, plan, device->arena, &device->offloads, error) ||
+      !queues_open(cuda, plan, device->arena, device->stream, &device->queues, error) ||
+      !programs_open(device, error) ||
       !cuda_check(cuda, cuda->memory_info(&after, &total), "asking for free memory", error)) {
     return false;
   }
@@ -221,6 +223,7 @@ static void cuda_device_end(Device *device) {
     }
     timing_destroy(device->timing);
     offload_close(device->offloads);
+    queues_close(device->queues);
     device_prepare_undo(device);
     if (device->comms) {
       comms_free(device->comms);

@@ -55,6 +55,14 @@ static CudaStatus word_write(const Comms *comms, size_t offset, uint32_t word, C
                       : comms->cuda->stream_write_word(stream, comms->words + offset, word, 0);
 }
 
+static size_t begun_of(int queue) {
+  return offsetof(PeersWords, way) + (size_t)queue * sizeof(PeersWay) + offsetof(PeersWay, begun);
+}
+
+static size_t ended_of(int queue) {
+  return offsetof(PeersWords, way) + (size_t)queue * sizeof(PeersWay) + offsetof(PeersWay, ended);
+}
+
 static bool mark(const Comms *comms, size_t offset, uint32_t word, CudaStream stream, Error *error) {
   return comms->part == COMMS_NONE ||
          cuda_check(comms->cuda, word_write(comms, offset, word, stream), "writing where this rank is", error);
@@ -67,7 +75,7 @@ static bool words_probe(Comms *comms, CudaStream stream, Error *error) {
   if (!cuda_check(cuda, cuda->capture_begin(stream, CUDA_CAPTURE_THREAD_LOCAL), "trying a graph", error)) {
     return false;
   }
-  const CudaStatus written = word_write(comms, offsetof(PeersWords, begun), 0, stream);
+  const CudaStatus written = word_write(comms, begun_of(0), 0, stream);
   const CudaStatus ended = cuda->capture_end(stream, &graph);
   comms->fills = written != 0 || ended != 0;
   if (graph) {
@@ -323,8 +331,11 @@ bool comms_begin(Comms *comms, ProgramKind program, CudaStream stream, Error *er
     channel->busy = false;
     memset(channel->pending, 0, (size_t)comms->lanes * sizeof *channel->pending);
   }
-  return mark(comms, offsetof(PeersWords, begun), 0, stream, error) &&
-         mark(comms, offsetof(PeersWords, ended), 0, stream, error);
+  bool good = true;
+  for (int q = 0; q < PLAN_MAX_QUEUES && good; q++) {
+    good = mark(comms, begun_of(q), 0, stream, error) && mark(comms, ended_of(q), 0, stream, error);
+  }
+  return good;
 }
 
 bool comms_end(Comms *comms, CudaStream stream, Error *error) {
@@ -399,15 +410,15 @@ static bool transfer(Comms *comms, const Instruction *instruction, int lane, Cud
   return cuda_check(cuda, status, "ordering a message", error);
 }
 
-bool comms_launch(Comms *comms, const Instruction *instruction, int lane, CudaAddress from, CudaAddress to,
+bool comms_launch(Comms *comms, const Instruction *instruction, int lane, CudaAddress from, CudaAddress to, int queue,
                   CudaStream stream, Error *error) {
   const uint32_t word = peers_word(comms->program, ++comms->number);
   const bool collects = instruction->kind == INSTRUCTION_COLLECTIVE;
   if (comms->part == COMMS_NONE || (comms->part == COMMS_COLLECTIVES && !collects)) {
     return true;
   }
-  return mark(comms, offsetof(PeersWords, begun), word, stream, error) &&
+  return mark(comms, begun_of(queue), word, stream, error) &&
          (collects ? collective(comms, &instruction->as.collective, from, to, stream, error)
                    : transfer(comms, instruction, lane, to, stream, error)) &&
-         mark(comms, offsetof(PeersWords, ended), word, stream, error);
+         mark(comms, ended_of(queue), word, stream, error);
 }

@@ -37,8 +37,8 @@ bool comms_transfers(const Comms *comms);  // whether the plan has messages
 bool comms_begin(Comms *comms, ProgramKind program, CudaStream stream, Error *error);
 bool comms_end(Comms *comms, CudaStream stream, Error *error);
 
-// A collective or transfer. to: the place of a transfer.
-bool comms_launch(Comms *comms, const Instruction *instruction, int lane, CudaAddress from, CudaAddress to,
+// A collective or transfer, on the stream of a queue. to: the place of a transfer.
+bool comms_launch(Comms *comms, const Instruction *instruction, int lane, CudaAddress from, CudaAddress to, int queue,
                   CudaStream stream, Error *error);
 
 #endif

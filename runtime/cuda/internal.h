@@ -14,6 +14,7 @@
 #include "runtime/cuda/host.h"
 #include "runtime/cuda/modules.h"
 #include "runtime/cuda/offload.h"
+#include "runtime/cuda/queues.h"
 #include "runtime/cuda/timing.h"
 
 typedef enum {
@@ -71,6 +72,7 @@ struct Device {
   Comms *comms;                           // NULL: the only rank there is
   CudaAddress memory[ARENA_CLASS_COUNT];  // of ARENA_OFFLOAD: 0
   Offloads *offloads;                     // NULL: nothing is offloaded
+  Queues *queues;                         // NULL: there is no other than that of arithmetic
   CudaAddress scratch;
   int64_t scratch_bytes;
   int64_t taken_bytes;    // of the GPU's memory, by this process, libraries and code included

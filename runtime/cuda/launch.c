@@ -4,6 +4,7 @@
 
 #include "runtime/cuda/internal.h"
 
+enum { QUEUE_LANE = 1 };          // of traces: lanes 0 and 1 are the device's stream and copies to and from the host
 enum { GRAPH_NODES_MAX = 5000 };  // above it, instantiating and launching get slow
 
 int64_t place_position(const Device *device, const Place *place, const PlanCall *call) {
@@ -37,7 +38,8 @@ static bool launch_piece(Device *device, const Piece *piece, const PlanCall *cal
                     "copying a piece", error);
 }
 
-static bool launch_shared(Device *device, const Instruction *instruction, const PlanCall *call, Error *error) {
+static bool launch_shared(Device *device, const Instruction *instruction, const PlanCall *call, int queue,
+                          CudaStream stream, Error *error) {
   const Collective *collective = &instruction->as.collective;
   CudaAddress from = 0, to = 0;
   if (instruction->kind == INSTRUCTION_COLLECTIVE) {
@@ -46,7 +48,7 @@ static bool launch_shared(Device *device, const Instruction *instruction, const 
   } else if (instruction->kind != INSTRUCTION_SENT) {
     to = place_address(device, &instruction->as.transfer.place, call);
   }
-  return comms_launch(device->comms, instruction, call->lane, from, to, device->stream, error);
+  return comms_launch(device->comms, instruction, call->lane, from, to, queue, stream, error);
 }
 
 // Traces itself: what it waits its turn in is another stream.
@@ -58,7 +60,7 @@ static bool launch_offload(Device *device, const Instruction *instruction, const
 }
 
 static bool launch_instruction(Device *device, const Instruction *instruction, const Prepared *prepared,
-                               const PlanCall *call, Error *error) {
+                               const PlanCall *call, int queue, CudaStream stream, Error *error) {
   uint64_t slots[CUDA_MAX_PORTS];
   slots_fill(device, prepared, call, slots);
   switch (prepared->kind) {
@@ -73,7 +75,7 @@ static bool launch_instruction(Device *device, const Instruction *instruction, c
     case PREPARED_COPY:
       return launch_piece(device, &instruction->as.piece, call, error);
     case PREPARED_SHARED:
-      return launch_shared(device, instruction, call, error);
+      return launch_shared(device, instruction, call, queue, stream, error);
     case PREPARED_OFFLOAD:
       return launch_offload(device, instruction, call, error);
     default:
@@ -95,9 +97,14 @@ static bool launch_call(Device *device, const PlanCall *call, int from, int to, 
     const Instruction *instruction = &segment->instructions[i];
     const Prepared *prepared = &device->prepared[call->segment][i];
     const bool timed = device->tracing && prepared->kind != PREPARED_OFFLOAD;
-    if ((timed && !timing_begin(device->timing, launches_of(prepared), device->stream, device->stream, error)) ||
-        !launch_instruction(device, instruction, prepared, call, error) ||
-        (timed && !timing_end(device->timing, instruction, prepared->form, 0, device->stream, error))) {
+    int queue = 0;
+    CudaStream stream = device->stream;
+    if ((device->queues && !queues_enter(device->queues, call, i, &queue, &stream, error)) ||
+        (timed && !timing_begin(device->timing, launches_of(prepared), device->stream, stream, error)) ||
+        !launch_instruction(device, instruction, prepared, call, queue, stream, error) ||
+        (timed &&
+         !timing_end(device->timing, instruction, prepared->form, queue ? QUEUE_LANE + queue : 0, stream, error)) ||
+        (device->queues && !queues_leave(device->queues, call, i, error))) {
       return false;
     }
   }
@@ -106,7 +113,8 @@ static bool launch_call(Device *device, const PlanCall *call, int from, int to, 
 
 bool device_launch_program(Device *device, ProgramKind kind, Error *error) {
   const PlanProgram *program = &device->plan->programs[kind];
-  if (device->comms && !comms_begin(device->comms, kind, device->stream, error)) {
+  if ((device->comms && !comms_begin(device->comms, kind, device->stream, error)) ||
+      !queues_begin(device->queues, error)) {
     return false;
   }
   for (int c = 0; c < program->call_count; c++) {
@@ -115,7 +123,7 @@ bool device_launch_program(Device *device, ProgramKind kind, Error *error) {
       return false;
     }
   }
-  return !device->comms || comms_end(device->comms, device->stream, error);
+  return queues_join(device->queues, error) && (!device->comms || comms_end(device->comms, device->stream, error));
 }
 
 // Every product once, where its first call is, on what the memory holds.
@@ -145,7 +153,7 @@ static bool part_end(Device *device, ProgramGraphs *graphs, Error *error) {
   CudaGraph graph = NULL;
   CudaGraphExec exec = NULL;
   size_t nodes = 0;
-  bool good = offload_join(device->offloads, device->stream, error) &&
+  bool good = queues_join(device->queues, error) && offload_join(device->offloads, device->stream, error) &&
               cuda_check(cuda, cuda->capture_end(device->stream, &graph), "capturing a program", error) &&
               cuda_check(cuda, cuda->graph_nodes(graph, NULL, &nodes), "counting the nodes of a graph", error);
   if (good && nodes > 0) {
@@ -164,7 +172,8 @@ static bool part_end(Device *device, ProgramGraphs *graphs, Error *error) {
 
 static bool part_begin(Device *device, Error *error) {
   return cuda_check(&device->cuda, device->cuda.capture_begin(device->stream, CUDA_CAPTURE_THREAD_LOCAL),
-                    "capturing a program", error);
+                    "capturing a program", error) &&
+         queues_begin(device->queues, error);
 }
 
 bool device_capture(Device *device, ProgramKind kind, Error *error) {

@@ -1,0 +1,376 @@
+// lower_beside.c: collectives beside arithmetic: where they stand in the lists, in which parts, on which queue.
+//
+// A reduction stands behind the last instruction that makes what it reduces, so that this needs no memory any longer;
+// one that ends where it begins needs none for its result. A sum of gradients over all ranks is cut into buckets, those
+// that are complete first being first. A gather of what the program does not write stands where the one before it was
+// needed, one layer ahead. A communicator whose collectives then have products beside them has a queue of its own
+// (plan/waits.h). Memory that a collective of such a queue reads is kept until somebody waits for it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/lower.h"
+
+static const int64_t BUCKET_BYTES = INT64_C(64) << 20;
+
+typedef struct {  // of a buffer, by one instruction
+  int segment, at;
+  int64_t offset, bytes;  // in the buffer
+  bool writes;
+} BufferTouch;
+
+typedef ARRAY(BufferTouch) BufferTouches;
+
+typedef struct {
+  Lower *l;
+  int64_t bucket_bytes;
+  BufferTouches *of;  // by buffer, in the order of the lists
+} Beside;
+
+static bool is_collective(const Instruction *instruction, CollectiveKind kind) {
+  return instruction->kind == INSTRUCTION_COLLECTIVE && instruction->as.collective.kind == kind;
+}
+
+static int buffer_of(const Place *place) {
+  return (int)place->slot_stride;  // until memory.c
+}
+
+static void find_touches(Beside *b) {
+  Lower *l = b->l;
+  b->of = ARENA_ARRAY(l->c->arena, BufferTouches, l->buffers.count + 1);
+  for (int s = 0; s < l->segments.count; s++) {
+    const InstructionList *list = &l->segments.at[s]->list;
+    for (int i = 0; i < list->count; i++) {
+      Operands operands;
+      lower_operands(l, &list->at[i], &operands);
+      for (int o = 0; o < operands.count; o++) {
+        const Operand *operand = &operands.at[o];
+        const int64_t bytes = (operand->extent.last - operand->extent.first + 1) * operand->bytes;
+        const BufferTouch touch = {s, i, operand->place->offset + operand->extent.first * operand->bytes, bytes,
+                                   operand->access & WRITES};
+        array_push(l->c->arena, &b->of[buffer_of(operand->place)], touch);
+      }
+    }
+  }
+}
+
+static bool is_plain(const Lower *l, int buffer) {
+  const MemoryBuffer *at = &l->buffers.at[buffer];
+  return at->arena == ARENA_TRANSIENT && !at->message;
+}
+
+// --- sums that end where they begin ---
+
+// Of the last segment: nothing else of the run comes after it.
+static bool ends_where_it_begins(const Beside *b, int segment, int at, const Collective *collective) {
+  const Lower *l = b->l;
+  const int from = buffer_of(&collective->from), to = buffer_of(&collective->to);
+  const MemoryBuffer *x = &l->buffers.at[from], *y = &l->buffers.at[to];
+  bool good = from != to && is_plain(l, from) && is_plain(l, to) && !x->whole && !y->whole && x->bytes == y->bytes &&
+              collective->from.offset == 0 && collective->to.offset == 0;
+  for (int i = 0; good && i < b->of[from].count; i++) {
+    const BufferTouch *touch = &b->of[from].at[i];
+    good = touch->segment == segment ? touch->at <= at : segment == l->segments.count - 1;
+  }
+  for (int i = 0; good && i < b->of[to].count; i++) {
+    good = b->of[to].at[i].segment == segment && b->of[to].at[i].at >= at;
+  }
+  return good;
+}
+
+static void rename_buffer(Beside *b, int segment, int from, int to) {
+  InstructionList *list = &b->l->segments.at[segment]->list;
+  for (int i = 0; i < b->of[from].count; i++) {
+    Operands operands;
+    lower_operands(b->l, &list->at[b->of[from].at[i].at], &operands);
+    for (int o = 0; o < operands.count; o++) {
+      if (buffer_of(operands.at[o].place) == from) {
+        operands.at[o].place->slot_stride = to;
+      }
+    }
+    array_push(b->l->c->arena, &b->of[to], b->of[from].at[i]);
+  }
+  b->of[from].count = 0;
+}
+
+static void sum_in_place(Beside *b) {
+  for (int s = 0; s < b->l->segments.count; s++) {
+    InstructionList *list = &b->l->segments.at[s]->list;
+    for (int i = 0; i < list->count; i++) {
+      const Collective *collective = &list->at[i].as.collective;
+      if (is_collective(&list->at[i], COLLECTIVE_ALL_REDUCE) && collective->ranks > 1 &&
+          ends_where_it_begins(b, s, i, collective)) {
+        rename_buffer(b, s, buffer_of(&collective->to), buffer_of(&collective->from));
+      }
+    }
+  }
+}
+
+// --- buckets ---
+
+typedef struct {
+  int64_t begin, end;  // bytes in the buffer
+  int segment, at;     // of the last that writes in it
+} Bucket;
+
+static int by_offset(const void *a, const void *b) {
+  const BufferTouch *x = a, *y = b;
+  return x->offset != y->offset     ? (x->offset < y->offset ? -1 : 1)
+         : x->segment != y->segment ? x->segment - y->segment
+                                    : x->at - y->at;
+}
+
+static int by_time(const void *a, const void *b) {
+  const Bucket *x = a, *y = b;
+  return x->segment != y->segment ? x->segment - y->segment
+         : x->at != y->at         ? x->at - y->at
+         : x->begin < y->begin    ? -1
+                                  : x->begin > y->begin;
+}
+
+// Cuts the buffer between what its writers before this instruction write.
+static int find_buckets(const Beside *b, int segment, int at, int buffer, Bucket **out) {
+  Arena *arena = b->l->c->arena;
+  const BufferTouches *all = &b->of[buffer];
+  BufferTouches writers = {0};
+  for (int i = 0; i < all->count; i++) {
+    if (all->at[i].writes && (all->at[i].segment != segment || all->at[i].at < at)) {
+      array_push(arena, &writers, all->at[i]);
+    }
+  }
+  qsort(writers.at, (size_t)writers.count, sizeof *writers.at, by_offset);
+  const int64_t size = b->l->buffers.at[buffer].bytes;
+  *out = ARENA_ARRAY(arena, Bucket, writers.count + 1);
+  int count = 0;
+  int64_t reach = 0;  // of the writers so far
+  Bucket bucket = {0, 0, 0, -1};
+  for (int i = 0; i < writers.count; i++) {
+    const BufferTouch *writer = &writers.at[i];
+    const bool cuts = writer->offset >= reach && writer->offset - bucket.begin >= b->bucket_bytes &&
+                      size - writer->offset >= b->bucket_bytes && writer->offset % PLAN_ALIGN == 0;
+    if (cuts) {
+      bucket.end = writer->offset;
+      (*out)[count++] = bucket;
+      bucket = (Bucket){writer->offset, 0, 0, -1};
+    }
+    const bool later =
+        writer->segment > bucket.segment || (writer->segment == bucket.segment && writer->at > bucket.at);
+    bucket.segment = later ? writer->segment : bucket.segment;
+    bucket.at = later ? writer->at : bucket.at;
+    reach = writer->offset + writer->bytes > reach ? writer->offset + writer->bytes : reach;
+  }
+  bucket.end = size;
+  (*out)[count++] = bucket;
+  qsort(*out, (size_t)count, sizeof **out, by_time);
+  return count;
+}
+
+static void cut_sum(Beside *b, int segment, int at, const Instruction *sum, InstructionList *into) {
+  const Collective *whole = &sum->as.collective;
+  const int64_t bytes = element_type_bytes(whole->type), all = whole->count * bytes;
+  Bucket *buckets;
+  const int count = find_buckets(b, segment, at, buffer_of(&whole->from), &buckets);
+  for (int i = 0; i < count; i++) {
+    const int64_t end = buckets[i].end < all ? buckets[i].end : all;
+    Instruction part = *sum;
+    part.as.collective.count = (end - buckets[i].begin) / bytes;
+    part.as.collective.from.offset = part.as.collective.to.offset = buckets[i].begin;
+    part.bytes = sum->bytes * (double)part.as.collective.count / (double)whole->count;
+    if (end > buckets[i].begin) {
+      array_push(b->l->c->arena, into, part);
+    }
+  }
+}
+
+static void cut_sums(Beside *b) {
+  Lower *l = b->l;
+  for (int s = 0; s < l->segments.count; s++) {
+    InstructionList *list = &l->segments.at[s]->list, made = {0};
+    for (int i = 0; i < list->count; i++) {
+      const Instruction *at = &list->at[i];
+      const Collective *sum = &at->as.collective;
+      const bool cut = is_collective(at, COLLECTIVE_ALL_REDUCE) && sum->ranks > 1 &&
+                       buffer_of(&sum->from) == buffer_of(&sum->to) && sum->from.offset == 0 &&
+                       sum->count * element_type_bytes(sum->type) >= 2 * b->bucket_bytes;
+      if (cut) {
+        cut_sum(b, s, i, at, &made);
+      } else {
+        array_push(l->c->arena, &made, *at);
+      }
+    }
+    *list = made;
+  }
+}
+
+// --- where they stand ---
+
+typedef struct {
+  Instruction instruction;
+  int before, rank;  // stands before this one of the list; of those that do in this order
+} Placed;
+
+static int by_standing(const void *a, const void *b) {
+  const Placed *x = a, *y = b;
+  return x->before != y->before ? x->before - y->before : x->rank - y->rank;
+}
+
+static bool meets(const BufferTouch *touch, int64_t offset, int64_t bytes) {
+  return touch->offset < offset + bytes && offset < touch->offset + touch->bytes;
+}
+
+// Behind which instruction of its segment the operands of a collective are as it needs them; -1: from the beginning.
+static int ready_behind(const Beside *b, int segment, int at, Instruction *instruction) {
+  Operands operands;
+  int behind = -1;
+  lower_operands(b->l, instruction, &operands);
+  for (int o = 0; o < operands.count; o++) {
+    const Operand *operand = &operands.at[o];
+    const BufferTouches *touches = &b->of[buffer_of(operand->place)];
+    const int64_t offset = operand->place->offset + operand->extent.first * operand->bytes;
+    const int64_t bytes = (operand->extent.last - operand->extent.first + 1) * operand->bytes;
+    for (int i = 0; i < touches->count; i++) {
+      const BufferTouch *touch = &touches->at[i];
+      if (touch->segment == segment && touch->at < at && (touch->writes || operand->access & WRITES) &&
+          meets(touch, offset, bytes)) {
+        behind = touch->at > behind ? touch->at : behind;
+      }
+    }
+  }
+  return behind;
+}
+
+// Gathers that follow each other directly stand together; each such group stands where the one before it was.
+static void place_list(Beside *b, int segment) {
+  Arena *arena = b->l->c->arena;
+  InstructionList *list = &b->l->segments.at[segment]->list;
+  Placed *placed = ARENA_ARRAY(arena, Placed, list->count + 1);
+  int before_group = 0, group = -1;  // where the last group of gathers, and this one, were
+  for (int i = 0; i < list->count; i++) {
+    Instruction *at = &list->at[i];
+    placed[i] = (Placed){*at, i, 2 * i + 1};
+    if (at->kind != INSTRUCTION_COLLECTIVE || at->as.collective.ranks == 1) {
+      continue;
+    }
+    const int ready = ready_behind(b, segment, i, at) + 1;
+    if (is_collective(at, COLLECTIVE_ALL_GATHER)) {
+      if (i == 0 || !is_collective(&list->at[i - 1], COLLECTIVE_ALL_GATHER)) {
+        before_group = group >= 0 ? group : i;
+        group = i;
+      }
+      placed[i].before = b->l->c->spec->overlap && ready == 0 ? before_group : i;
+    } else if (is_collective(at, COLLECTIVE_REDUCE_SCATTER)) {
+      placed[i].before = ready;
+    }
+    placed[i].rank = placed[i].before < i ? 2 * i : placed[i].rank;
+  }
+  qsort(placed, (size_t)list->count, sizeof *placed, by_standing);
+  for (int i = 0; i < list->count; i++) {
+    list->at[i] = placed[i].instruction;
+  }
+}
+
+// --- which stand beside ---
+
+// Whether products stand between what a collective waits for and what waits for it.
+static bool pays(const Beside *b, int segment, int at) {
+  const InstructionList *list = &b->l->segments.at[segment]->list;
+  Instruction *instruction = &list->at[at];
+  const BufferTouches *made = &b->of[buffer_of(&instruction->as.collective.to)];
+  int until = list->count, behind = ready_behind(b, segment, at, instruction);
+  for (int i = 0; i < made->count; i++) {
+    const bool later = made->at[i].segment == segment && made->at[i].at > at;
+    until = later && made->at[i].at < until ? made->at[i].at : until;
+  }
+  const bool update = b->l->segments.at[segment]->kind == SEGMENT_APPLY && behind < 0;
+  for (int i = behind + 1; i < until && !update; i++) {
+    const InstructionKind kind = list->at[i].kind;
+    if (kind == INSTRUCTION_GEMM || kind == INSTRUCTION_ATTENTION || kind == INSTRUCTION_ATTENTION_GRAD) {
+      return true;
+    }
+  }
+  return update;
+}
+
+static bool can_stand_beside(const Lower *l, const Collective *collective) {
+  const MemoryBuffer *from = &l->buffers.at[buffer_of(&collective->from)];
+  const MemoryBuffer *to = &l->buffers.at[buffer_of(&collective->to)];
+  return !from->message && !to->message && from->arena != ARENA_OFFLOAD && to->arena != ARENA_OFFLOAD;
+}
+
+typedef struct {
+  uint32_t mesh;
+  double bytes;  // that have products beside them
+  bool never;
+} Communicator;
+
+static int by_bytes(const void *a, const void *b) {
+  const Communicator *x = a, *y = b;
+  return x->bytes != y->bytes ? (x->bytes > y->bytes ? -1 : 1) : x->mesh < y->mesh ? -1 : x->mesh > y->mesh;
+}
+
+static Communicator *communicator_of(Arena *arena, Communicator **all, int *count, uint32_t mesh) {
+  for (int i = 0; i < *count; i++) {
+    if ((*all)[i].mesh == mesh) {
+      return &(*all)[i];
+    }
+  }
+  if (!*all) {
+    *all = ARENA_ARRAY(arena, Communicator, 1 << PLAN_MAX_MESH);
+  }
+  (*all)[*count] = (Communicator){.mesh = mesh};
+  return &(*all)[(*count)++];
+}
+
+static void choose_queues(Beside *b) {
+  Lower *l = b->l;
+  Communicator *all = NULL;
+  int count = 0;
+  for (int s = 0; s < l->segments.count; s++) {
+    const InstructionList *list = &l->segments.at[s]->list;
+    for (int i = 0; i < list->count; i++) {
+      const Collective *collective = &list->at[i].as.collective;
+      if (list->at[i].kind == INSTRUCTION_COLLECTIVE) {
+        Communicator *at = communicator_of(l->c->arena, &all, &count, collective->mesh);
+        at->never |= collective->ranks == 1 || !can_stand_beside(l, collective);
+        at->bytes += pays(b, s, i) ? list->at[i].bytes : 0;
+      }
+    }
+  }
+  if (count > 0) {
+    qsort(all, (size_t)count, sizeof *all, by_bytes);
+  }
+  uint32_t chosen[PLAN_MAX_QUEUES];
+  int chosen_count = 0;
+  for (int i = 0; i < count && chosen_count < PLAN_MAX_QUEUES - 1; i++) {
+    if (!all[i].never && all[i].bytes > 0) {
+      chosen[chosen_count++] = all[i].mesh;
+    }
+  }
+  for (int s = 0; s < l->segments.count; s++) {
+    InstructionList *list = &l->segments.at[s]->list;
+    for (int i = 0; i < list->count; i++) {
+      for (int c = 0; c < chosen_count && list->at[i].kind == INSTRUCTION_COLLECTIVE; c++) {
+        list->at[i].aside |= list->at[i].as.collective.mesh == chosen[c];
+      }
+    }
+  }
+}
+
+void lower_beside(Lower *l) {
+  Beside b = {.l = l, .bucket_bytes = l->c->bucket_bytes > 0 ? l->c->bucket_bytes : BUCKET_BYTES};
+  if (l->c->program != PROGRAM_TRAIN || l->c->spec->mesh_count == 0) {
+    return;
+  }
+  find_touches(&b);
+  sum_in_place(&b);
+  if (l->c->spec->overlap) {
+    cut_sums(&b);
+    find_touches(&b);
+  }
+  for (int s = 0; s < l->segments.count; s++) {
+    place_list(&b, s);
+  }
+  if (l->c->spec->overlap) {
+    find_touches(&b);
+    choose_queues(&b);
+  }
+}

@@ -1,0 +1,210 @@
+// waits.c: see waits.h.
+#include "compiler/plan/waits.h"
+
+#include "compiler/plan/check.h"
+
+typedef struct {  // bytes that an operand touches, counted from the place, and whether it writes them
+  Place place;
+  int64_t first, bytes;
+  bool writes;
+} Touched;
+
+typedef struct {
+  int count;
+  Touched *at;
+} TouchedList;
+
+typedef struct {
+  Arena *arena;
+  const Plan *plan;
+  PlanWaits *waits;
+  TouchedList **touched;  // [segment][instruction]
+  int *slots, *lanes;     // by segment: how many its calls have
+  ARRAY(PlanWait) found;  // of the instruction at hand
+} Finder;
+
+static TouchedList touched_by(const Finder *f, const Instruction *instruction) {
+  Operands operands;
+  TouchedList list = {0};
+  instruction_touches(f->plan, instruction, &operands);
+  list.at = ARENA_ARRAY(f->arena, Touched, operands.count + 1);
+  for (int i = 0; i < operands.count; i++) {
+    const Operand *operand = &operands.at[i];
+    const int64_t elements = operand->extent.last - operand->extent.first + 1;
+    if (operand->memory) {
+      list.at[list.count++] = (Touched){*operand->place, operand->extent.first * operand->bytes,
+                                        elements * operand->bytes, operand->access & WRITES};
+    }
+  }
+  return list;
+}
+
+static int queue_of(PlanWaits *waits, const Instruction *instruction) {
+  if (!instruction->aside) {
+    return 0;
+  }
+  int queue = 1;
+  while (queue < waits->queue_count && waits->mesh[queue] != instruction->as.collective.mesh) {
+    queue++;
+  }
+  waits->mesh[queue] = instruction->as.collective.mesh;
+  waits->queue_count = queue + 1 > waits->queue_count ? queue + 1 : waits->queue_count;
+  return queue;
+}
+
+// --- do two operands touch the same bytes? ---
+
+// With the same slot and lane, on one rank.
+static bool meet_alike(const Finder *f, const Touched *a, const Touched *b) {
+  const PlanCheck check = {.arena = f->arena, .plan = f->plan, .slots = 1, .lanes = 1};
+  Place x = a->place, y = b->place;
+  x.offset += a->first;
+  y.offset += b->first;
+  x.slot_stride = y.slot_stride = x.lane_stride = y.lane_stride = 0;
+  return places_meet(&check, &x, a->bytes, &y, b->bytes);
+}
+
+// The same in whatever slots and lanes the calls of two segments have.
+static bool meet_anyhow(const Finder *f, int segment, const Touched *a, int other, const Touched *b) {
+  Touched x = *a, y = *b;
+  x.bytes += (f->slots[segment] - 1) * a->place.slot_stride + (f->lanes[segment] - 1) * a->place.lane_stride;
+  y.bytes += (f->slots[other] - 1) * b->place.slot_stride + (f->lanes[other] - 1) * b->place.lane_stride;
+  return meet_alike(f, &x, &y);
+}
+
+// Both lie inside of one step of a stride, so that other steps of it are other memory.
+static bool within(const Touched *a, const Touched *b, int64_t stride) {
+  const int64_t x = a->place.offset + a->first, y = b->place.offset + b->first;
+  const int64_t low = x < y ? x : y, high = x + a->bytes > y + b->bytes ? x + a->bytes : y + b->bytes;
+  return stride > 0 && a->place.term == b->place.term && high - low <= stride;
+}
+
+static bool meet_in_calls(const Finder *f, int segment, const Touched *a, int other, const Touched *b,
+                          WaitWhich *which) {
+  const int64_t lane = a->place.lane_stride == b->place.lane_stride ? a->place.lane_stride : 0;
+  const int64_t slot = a->place.slot_stride == b->place.slot_stride ? a->place.slot_stride : 0;
+  if (a->place.arena != b->place.arena) {
+    return false;
+  }
+  if (within(a, b, lane) && a->place.slot_stride == 0 && b->place.slot_stride == 0) {
+    *which = WAIT_SAME_LANE;
+    return meet_alike(f, a, b);
+  }
+  if (within(a, b, slot) && a->place.lane_stride == 0 && b->place.lane_stride == 0) {
+    *which = WAIT_SAME_SLOT;
+    return meet_alike(f, a, b);
+  }
+  *which = WAIT_LAST_CALL;
+  return meet_anyhow(f, segment, a, other, b);
+}
+
+// Bit i: they meet in the way WaitWhich i. 0: they do not, or neither writes.
+static unsigned conflict(const Finder *f, int segment, int i, int other, int j, bool this_call) {
+  const TouchedList *a = &f->touched[segment][i], *b = &f->touched[other][j];
+  unsigned ways = 0;
+  for (int x = 0; x < a->count; x++) {
+    for (int y = 0; y < b->count; y++) {
+      WaitWhich which = WAIT_THIS_CALL;
+      if (!a->at[x].writes && !b->at[y].writes) {
+        continue;
+      }
+      if (this_call ? meet_alike(f, &a->at[x], &b->at[y])
+                    : meet_in_calls(f, segment, &a->at[x], other, &b->at[y], &which)) {
+        ways |= 1u << which;
+      }
+    }
+  }
+  return ways;
+}
+
+// --- waits ---
+
+// Adds the waits of an instruction for what another segment (or an earlier call of its own, from `end` backwards to
+// `begin`) has on a queue: of each way the last one, since a queue keeps its order.
+static unsigned add_waits(Finder *f, int segment, int i, int other, int begin, int end, int queue, bool this_call) {
+  unsigned ways = 0;
+  for (int j = end - 1; j >= begin && !(ways & (1u << WAIT_THIS_CALL | 1u << WAIT_LAST_CALL)); j--) {
+    if (f->waits->queue[other][j] != queue) {
+      continue;
+    }
+    const unsigned more = conflict(f, segment, i, other, j, this_call) & ~ways;
+    for (int which = 0; more >> which; which++) {
+      if (more >> which & 1) {
+        array_push(f->arena, &f->found, ((PlanWait){other, j, (WaitWhich)which}));
+        f->waits->of[other][j].awaited = true;
+      }
+    }
+    ways |= more;
+  }
+  return ways;
+}
+
+static void find_waits(Finder *f, const bool *mine, int segment, int i) {
+  const int own = f->waits->queue[segment][i];
+  f->found.count = 0;
+  for (int queue = 0; queue < f->waits->queue_count; queue++) {
+    if (queue == own || add_waits(f, segment, i, segment, 0, i, queue, true)) {
+      continue;  // what its queue did in earlier calls is before that
+    }
+    for (int other = 0; other < f->plan->segment_count; other++) {
+      if (mine[other]) {
+        add_waits(f, segment, i, other, 0, f->plan->segments[other].count, queue, false);
+      }
+    }
+  }
+  PlanWaitList *list = &f->waits->of[segment][i];
+  list->count = f->found.count;
+  list->at = arena_copy(f->arena, f->found.at, sizeof *list->at * (size_t)list->count);
+}
+
+// The segments that a program calls.
+static void find_program(Finder *f, const PlanProgram *program) {
+  bool *mine = ARENA_ARRAY(f->arena, bool, f->plan->segment_count + 1), aside = false;
+  for (int c = 0; c < program->call_count; c++) {
+    const PlanCall *call = &program->calls[c];
+    const int s = call->segment;
+    mine[s] = true;
+    f->slots[s] = call->slot >= f->slots[s] ? call->slot + 1 : f->slots[s];
+    f->lanes[s] = call->lane >= f->lanes[s] ? call->lane + 1 : f->lanes[s];
+  }
+  for (int s = 0; s < f->plan->segment_count; s++) {
+    for (int i = 0; mine[s] && i < f->plan->segments[s].count; i++) {
+      aside |= f->waits->queue[s][i] > 0;
+    }
+  }
+  for (int s = 0; aside && s < f->plan->segment_count; s++) {
+    const PlanSegment *segment = &f->plan->segments[s];
+    f->touched[s] = mine[s] ? ARENA_ARRAY(f->arena, TouchedList, segment->count + 1) : NULL;
+    for (int i = 0; mine[s] && i < segment->count; i++) {
+      f->touched[s][i] = touched_by(f, &segment->instructions[i]);
+    }
+  }
+  for (int s = 0; aside && s < f->plan->segment_count; s++) {
+    for (int i = 0; mine[s] && i < f->plan->segments[s].count; i++) {
+      find_waits(f, mine, s, i);
+    }
+  }
+}
+
+PlanWaits *plan_waits(Arena *arena, const Plan *plan) {
+  PlanWaits *waits = ARENA_NEW(arena, PlanWaits);
+  Finder f = {.arena = arena, .plan = plan, .waits = waits};
+  waits->queue_count = 1;
+  waits->queue = ARENA_ARRAY(arena, int *, plan->segment_count + 1);
+  waits->of = ARENA_ARRAY(arena, PlanWaitList *, plan->segment_count + 1);
+  f.touched = ARENA_ARRAY(arena, TouchedList *, plan->segment_count + 1);
+  f.slots = ARENA_ARRAY(arena, int, plan->segment_count + 1);
+  f.lanes = ARENA_ARRAY(arena, int, plan->segment_count + 1);
+  for (int s = 0; s < plan->segment_count; s++) {
+    const PlanSegment *segment = &plan->segments[s];
+    waits->queue[s] = ARENA_ARRAY(arena, int, segment->count + 1);
+    waits->of[s] = ARENA_ARRAY(arena, PlanWaitList, segment->count + 1);
+    for (int i = 0; i < segment->count; i++) {
+      waits->queue[s][i] = queue_of(waits, &segment->instructions[i]);
+    }
+  }
+  for (int p = 0; p < PROGRAM_COUNT; p++) {
+    find_program(&f, &plan->programs[p]);
+  }
+  return waits;
+}

@@ -1,0 +1,39 @@
+// waits.h: what runs together, and what waits for what.
+//
+// What a plan computes is what its lists compute, run one instruction after the other. Each instruction has a queue:
+// the one of arithmetic, or that of a communicator, on which collectives run beside it. A queue keeps its order.
+// Between queues an instruction waits for those before it that touch the same bytes, where one of the two writes;
+// nothing else is ordered. So waits are not part of a plan, where one could be wrong: they follow from the bytes, here,
+// for the backends, for the verifier and for reports alike. Waits go back in the lists, so no plan can wait for itself,
+// and ranks that run one list can wait for each other only as they would one instruction after the other.
+#ifndef MDL_COMPILER_PLAN_WAITS_H
+#define MDL_COMPILER_PLAN_WAITS_H
+
+#include "compiler/plan/plan.h"
+
+// Which earlier run of another instruction is waited for: in the same call, or in the last call of its segment before
+// this one, whatever it was, or that has the same lane, or the same slot.
+typedef enum { WAIT_THIS_CALL, WAIT_LAST_CALL, WAIT_SAME_LANE, WAIT_SAME_SLOT } WaitWhich;
+
+typedef struct {
+  int segment, instruction;  // for which
+  WaitWhich which;
+} PlanWait;
+
+typedef struct {
+  int count;
+  PlanWait *at;
+  bool awaited;  // others wait for this one
+} PlanWaitList;
+
+typedef struct {
+  int queue_count;
+  uint32_t mesh[PLAN_MAX_QUEUES];  // of a queue: its communicator's mesh axes; queue 0 is that of arithmetic
+  int **queue;                     // [segment][instruction]
+  PlanWaitList **of;               // [segment][instruction]
+} PlanWaits;
+
+// Of a plan that has been verified, on all ranks of its stage alike.
+PlanWaits *plan_waits(Arena *arena, const Plan *plan);
+
+#endif
