@@ -222,6 +222,10 @@ int64_t ranks_count(const Ranks *ranks) {
   return ranks->count;
 }
 
+uint64_t ranks_order(const Ranks *ranks) {
+  return ranks->options.order;
+}
+
 const PlanSet *ranks_plans(const Ranks *ranks) {
   return ranks->set;
 }

@@ -29,6 +29,7 @@ typedef struct {
   double deadline_seconds;  // of every wait; 0: none
   RanksFault fault;
   const char *record;  // of devices (device.h), or NULL
+  uint64_t order;  // threads: each runs its instructions in an order drawn with this seed (cpu/order.h); 0: as listed
 } RanksOptions;
 
 // The set must outlive it. All that is needed while running is allocated here.
@@ -36,6 +37,7 @@ bool ranks_create(const PlanSet *set, const RanksOptions *options, Ranks **ranks
 void ranks_destroy(Ranks *ranks);
 
 int64_t ranks_count(const Ranks *ranks);
+uint64_t ranks_order(const Ranks *ranks);
 const PlanSet *ranks_plans(const Ranks *ranks);
 int64_t ranks_bytes(const Ranks *ranks);  // of the arenas of all ranks together; INT64_MAX if that is too many to say
 

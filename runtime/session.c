@@ -33,7 +33,8 @@ bool session_open_ranks(Session *session, const PlanSet *set, const Backend *bac
                         Error *error) {
   RanksOptions ranks = {
       .deadline_seconds = options->deadline_seconds, .fault = options->fault, .record = options->record};
-  const char *fault = getenv("MDL_FAULT");
+  const char *fault = getenv("MDL_FAULT"), *order = getenv("MDL_ORDER");
+  ranks.order = options->order ? options->order : order ? strtoull(order, NULL, 10) : 0;
   *session = (Session){.set = set, .plan = set->plans[0], .backend = backend, .ranks = plan_ranks(set->plans[0])};
   if (fault && *fault && ranks.fault.kind == RANKS_NO_FAULT && !ranks_fault_parse(fault, &ranks.fault)) {
     return error_set(error, 2, "MDL_FAULT is '%s'; it says die, hang or skip, a rank and a number: hang:2:17", fault);

@@ -21,6 +21,7 @@ typedef struct {
 typedef struct {
   int threads;              // of all ranks together; 0: all cores
   double deadline_seconds;  // for which a rank waits for another; 0: for ever
+  uint64_t order;           // 0: what the variable MDL_ORDER says (ranks.h)
   RanksFault fault;         // none: what the variable MDL_FAULT says (ranks.h)
   const char *record;  // what session_record gave for the run that is gone on with; NULL: none. Outlives the session
 } SessionOptions;

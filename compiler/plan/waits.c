@@ -208,3 +208,65 @@ PlanWaits *plan_waits(Arena *arena, const Plan *plan) {
   }
   return waits;
 }
+
+// --- single runs ---
+
+// The last run of what is waited for, or -1: there was none yet. last[segment][instruction], of those with a lane or a
+// slot by that.
+typedef struct {
+  int newest;
+  int *by_lane, *by_slot;
+} LastRuns;
+
+static int resolve(const LastRuns *last, const PlanWait *wait, const PlanCall *call) {
+  return wait->which == WAIT_SAME_LANE   ? last->by_lane[call->lane]
+         : wait->which == WAIT_SAME_SLOT ? last->by_slot[call->slot]
+                                         : last->newest;
+}
+
+static int *none(Arena *arena, int count) {
+  int *all = ARENA_ARRAY(arena, int, count + 1);
+  for (int i = 0; i < count; i++) {
+    all[i] = -1;
+  }
+  return all;
+}
+
+PlanInstances plan_instances(Arena *arena, const Plan *plan, const PlanWaits *waits, ProgramKind kind) {
+  const PlanProgram *program = &plan->programs[kind];
+  PlanInstances all = {0};
+  LastRuns **last = ARENA_ARRAY(arena, LastRuns *, plan->segment_count + 1);
+  for (int c = 0; c < program->call_count; c++) {
+    all.count += plan->segments[program->calls[c].segment].count;
+  }
+  all.at = ARENA_ARRAY(arena, PlanInstance, all.count + 1);
+  for (int s = 0; s < plan->segment_count; s++) {
+    last[s] = ARENA_ARRAY(arena, LastRuns, plan->segments[s].count + 1);
+    for (int i = 0; i < plan->segments[s].count; i++) {
+      const bool awaited = waits->of[s][i].awaited;
+      last[s][i] =
+          (LastRuns){-1, awaited ? none(arena, program->slots) : NULL, awaited ? none(arena, program->slots) : NULL};
+    }
+  }
+  int at = 0;
+  for (int c = 0; c < program->call_count; c++) {
+    const PlanCall *call = &program->calls[c];
+    for (int i = 0; i < plan->segments[call->segment].count; i++, at++) {
+      const PlanWaitList *list = &waits->of[call->segment][i];
+      PlanInstance *instance = &all.at[at];
+      *instance = (PlanInstance){c, i, waits->queue[call->segment][i], 0, ARENA_ARRAY(arena, int, list->count + 1)};
+      for (int w = 0; w < list->count; w++) {
+        const int target = resolve(&last[list->at[w].segment][list->at[w].instruction], &list->at[w], call);
+        if (target >= 0) {
+          instance->wait[instance->wait_count++] = target;
+        }
+      }
+      LastRuns *runs = &last[call->segment][i];
+      runs->newest = at;
+      if (runs->by_lane) {
+        runs->by_lane[call->lane] = runs->by_slot[call->slot] = at;
+      }
+    }
+  }
+  return all;
+}

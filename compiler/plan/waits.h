@@ -36,4 +36,17 @@ typedef struct {
 // Of a plan that has been verified, on all ranks of its stage alike.
 PlanWaits *plan_waits(Arena *arena, const Plan *plan);
 
+typedef struct {  // one run of an instruction, in one run of a program
+  int call, instruction, queue;
+  int wait_count;
+  int *wait;  // which earlier ones it waits for, as places in the list
+} PlanInstance;
+
+typedef struct {
+  int count;
+  PlanInstance *at;  // in the order of the calls and their lists
+} PlanInstances;
+
+PlanInstances plan_instances(Arena *arena, const Plan *plan, const PlanWaits *waits, ProgramKind program);
+
 #endif

@@ -12,6 +12,7 @@
 #include "kernels/cpu/take.h"
 #include "runtime/cpu/collective.h"
 #include "runtime/cpu/memory.h"
+#include "runtime/cpu/order.h"
 #include "runtime/trace.h"
 
 struct Device {
@@ -25,8 +26,9 @@ struct Device {
   Blas blas;
   Pool *pool;
   char *memory[ARENA_CLASS_COUNT];
-  Fused ***fused;  // [segment][instruction]; NULL for instructions that are not kernels
-  char **scratch;  // [worker]
+  PlanInstances drawn[PROGRAM_COUNT];  // the order of a run, where it is drawn; count 0: that of the lists
+  Fused ***fused;                      // [segment][instruction]; NULL for instructions that are not kernels
+  char **scratch;                      // [worker]
   char *shared;
   int64_t scratch_bytes, shared_bytes;
   bool tracing;
@@ -128,12 +130,20 @@ static void terms_open(Device *device) {
   }
 }
 
+static void orders_open(Device *device) {
+  const uint64_t seed = device->ranks ? ranks_order(device->ranks) : 0;
+  for (int p = 0; p < PROGRAM_COUNT && seed; p++) {
+    device->drawn[p] = order_draw(device->arena, device->plan, (ProgramKind)p, seed);
+  }
+}
+
 // Prepares all kernels and finds how much scratch they and attention need.
 static bool segments_open(Device *device, Error *error) {
   const Plan *plan = device->plan;
   device->scratch = ARENA_ARRAY(device->arena, char *, pool_threads(device->pool));
   const int slots = slots_of(plan);
   terms_open(device);
+  orders_open(device);
   device->fused = ARENA_ARRAY(device->arena, Fused **, plan->segment_count + 1);
   for (int s = 0; s < plan->segment_count; s++) {
     const PlanSegment *segment = &plan->segments[s];
@@ -390,26 +400,34 @@ static bool is_shared(InstructionKind kind) {
          kind == INSTRUCTION_SENT;
 }
 
-static bool run_calls(Device *device, const PlanProgram *program, Error *error) {
-  double before = device->tracing ? now() : 0;
-  for (int c = 0; c < program->call_count; c++) {
-    const PlanCall *call = &program->calls[c];
-    const PlanSegment *segment = &device->plan->segments[call->segment];
-    for (int i = 0; i < segment->count; i++) {
-      const Instruction *instruction = &segment->instructions[i];
-      if (!is_shared(instruction->kind)) {
-        run_instruction(device, instruction, device->fused[call->segment][i], call);
-      } else if (!run_shared(device, instruction, call, c, error)) {
-        return false;
-      }
-      if (device->tracing) {
-        const double after = now();
-        trace_add(&device->traced, (TraceSpan){.instruction = instruction, .begin = before, .end = after});
-        before = after;
-      }
-    }
+static bool run_one(Device *device, const PlanProgram *program, int c, int i, Error *error) {
+  const PlanCall *call = &program->calls[c];
+  const Instruction *instruction = &device->plan->segments[call->segment].instructions[i];
+  const double before = device->tracing ? now() : 0;
+  if (!is_shared(instruction->kind)) {
+    run_instruction(device, instruction, device->fused[call->segment][i], call);
+  } else if (!run_shared(device, instruction, call, c, error)) {
+    return false;
+  }
+  if (device->tracing) {
+    trace_add(&device->traced, (TraceSpan){.instruction = instruction, .begin = before, .end = now()});
   }
   return true;
+}
+
+static bool run_calls(Device *device, ProgramKind kind, Error *error) {
+  const PlanProgram *program = &device->plan->programs[kind];
+  const PlanInstances *drawn = &device->drawn[kind];
+  bool good = true;
+  for (int i = 0; i < drawn->count && good; i++) {
+    good = run_one(device, program, drawn->at[i].call, drawn->at[i].instruction, error);
+  }
+  for (int c = 0; c < program->call_count && drawn->count == 0 && good; c++) {
+    for (int i = 0; i < device->plan->segments[program->calls[c].segment].count && good; i++) {
+      good = run_one(device, program, c, i, error);
+    }
+  }
+  return good;
 }
 
 static bool cpu_run(Device *device, ProgramKind program, Error *error) {
@@ -418,9 +436,9 @@ static bool cpu_run(Device *device, ProgramKind program, Error *error) {
     return error_set(error, 1, "the plan has no program '%s'", program_kind_name(program));
   }
   if (!device->ranks) {
-    return run_calls(device, calls, error);
+    return run_calls(device, program, error);
   }
-  return ranks_begin(device->ranks, device->rank, program, error) && run_calls(device, calls, error) &&
+  return ranks_begin(device->ranks, device->rank, program, error) && run_calls(device, program, error) &&
          ranks_end(device->ranks, device->rank, error);
 }
 
