@@ -149,7 +149,7 @@ static void chart_line(const Chart *chart, int at) {
                 differs ? "\xe2\x9c\x97 " : "");
   escape_short(out, ablate->arena, choices_name(ablate->arena, &ablate->choices, row->pick, true), NAME_MAX_COLUMNS);
   buffer_text(out, "</text>");
-  if (row->state == ROW_FAILED || row->state == ROW_WAITS) {
+  if (row->state != ROW_DONE && row->state != ROW_STOPPED && row->state != ROW_PLANNED) {
     buffer_format(out, "<text class=\"bad\" x=\"%d\" y=\"%d\">", LOSS_X - 60, y);
     escape_short(out, ablate->arena, row->problem ? row->problem : "not run", 66);
     buffer_text(out, "</text>\n");
