@@ -117,6 +117,7 @@ static bool row_train(Ablate *ablate, AblateRow *row, Trial *trial, Error *error
                                 .threads = options->threads,
                                 .deadline_seconds = options->deadline_seconds,
                                 .validates = true};
+  clock_memory_settle();  // of rows before this one
   const int64_t before = clock_memory();
   row_live(ablate, row, "opening", 0);
   if (!trial_open(trial, &opening, error)) {

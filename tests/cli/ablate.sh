@@ -115,3 +115,13 @@ expect 1 "$MDL" ablate small.mdl layout=tp4,single --dry
 expect 1 "$MDL" ablate small.mdl layout=cut mesh.tp=4,8 --dry
 expect 1 "$MDL" ablate small.mdl layout=single,tp2 --device tpu --out never
 mentions err "there is no device 'tpu'"
+
+# In the picture every row has a stroke and a name of its own, whole, of what differs alone.
+expect 0 "$MDL" ablate small.mdl --layout cut --set mesh.tp=1 mesh.dp=1,2 precision=fp32,bf16,bf16_fp32_residual \
+  optimizer.lr.peak=1e-3,3e-3 optimizer.lr.warmup=5,10 microbatches=1,2 recipe=small --dry --out many
+grep 'd="M32 ' many/ablate.svg > lines
+same "rows of the picture" "$(wc -l < lines)" 48
+same "strokes" "$(sed 's/ stroke-width.*//' lines | sort -u | wc -l)" 48
+sed 's/<text class="name" x="478".*//; s/<text x=.*//; s/<[^>]*>/ /g; s/  */ /g' lines > names
+same "names" "$(sort -u names | wc -l)" 48
+same "the last name" "$(tail -n 1 names | xargs)" "dp=2 bf16_fp32_residual peak=3e-3 warmup=10 microbatches=2"
