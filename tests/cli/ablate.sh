@@ -79,6 +79,7 @@ same "states after Ctrl-C" "$(records stopped state | xargs)" "stopped not run n
 # Sizes of one layout: what the text does not allow is listed with its error and is no failure; they compute the same.
 cat >> small.mdl << 'END'
 layout cut { mesh tp = 2, dp = 1; heads, ffn, vocab -> tp; batch -> dp; }
+layout dp4 { mesh dp = 4; batch -> dp; }
 END
 expect 0 "$MDL" ablate small.mdl layout=cut mesh.tp=1,2,4 microbatches=1,3 mesh.dp=2 --steps 3 --out sweep
 mentions out "E043: axis 'heads' of size 2 cannot be split over tp = 4" "cannot be split over dp = 2 with 3 microbatches" \
@@ -125,3 +126,14 @@ same "strokes" "$(sed 's/ stroke-width.*//' lines | sort -u | wc -l)" 48
 sed 's/<text class="name" x="478".*//; s/<text x=.*//; s/<[^>]*>/ /g; s/  */ /g' lines > names
 same "names" "$(sort -u names | wc -l)" 48
 same "the last name" "$(tail -n 1 names | xargs)" "dp=2 bf16_fp32_residual peak=3e-3 warmup=10 microbatches=2"
+
+# Two GPUs that are stand-ins: rows of more ranks are not run, whatever is wrong with the others.
+[ -d "$BUILD/tests/fake" ] || exit 0
+export LD_LIBRARY_PATH=$BUILD/tests/fake FAKE_GPUS=2
+expect 1 "$MDL" ablate small.mdl layout=eight,dp4 --steps 1 --out absent
+mentions out "not run: 8 ranks, each on a GPU of its own, and this machine has 2"
+same "states without GPUs" "$(records absent state | xargs)" "no devices no devices"
+"$MDL" ablate small.mdl layout=eight,tp2,single --device cuda --steps 1 --out broken > out 2>&1 || true  # no kernels
+same "rows of stand-ins" "$(records broken state | wc -l) $(records broken state | head -n 1)" "3 no devices"
+expect 0 "$MDL" ablate small.mdl layout=eight,tp2 --device cpu --steps 1 --out threads
+same "states on the CPU" "$(records threads state | xargs)" "done done"
