@@ -13,7 +13,8 @@ const Option command_options[COMMAND_OPTION_COUNT] = {
     {"precision", 0, OPTION_TEXT, "NAME", offsetof(CommandFlags, precision), 0,
      "the precision policy (default: the recipe's, else fp32)"},
     {"set", 0, OPTION_LIST, "NAME=VALUE", offsetof(CommandFlags, set), 0,
-     "another value for an axis, a const or an entry of the recipe; any number of times"},
+     "another value for an axis, a const, an entry of the recipe, or mesh.AXIS and microbatches of the layout; any "
+     "number of times"},
     {"diagnostics", 0, OPTION_CHOICE, "text|json", offsetof(CommandFlags, diagnostics), 0,
      "how errors in the text are shown on stderr (default: text)"},
 };

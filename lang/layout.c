@@ -187,7 +187,7 @@ static const Ast *choose(Unit *unit, Spec *spec) {
   }
   const Declaration *declaration = unit_find(unit, SPACE_LAYOUT, name);
   if (declaration) {
-    return declaration->ast;
+    return layout_with_sets(unit, spec, declaration->ast);
   }
   Diagnostic *error = diag_error(unit->diag, E010, span, "there is no layout '%s'", name);
   const char *closest = unit_closest(unit, SPACE_LAYOUT, name);

@@ -50,7 +50,7 @@ const Ast *recipe_choices(const Ast *recipe, const char *word) {
   return found;
 }
 
-static Ast *ast_copy(Arena *arena, const Ast *ast) {
+Ast *ast_copy(Arena *arena, const Ast *ast) {
   if (!ast) {
     return NULL;
   }
@@ -486,7 +486,7 @@ bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec
     settings_add(unit, spec->recipe, "--precision", arena_format(unit->arena, "precision %s;", options->precision));
   }
   for (int i = 0; i < options->set_count; i++) {
-    settings_set(unit, spec->recipe, options->set[i]);
+    settings_set(unit, spec, options->set[i]);
   }
   double values[ENTRY_COUNT];
   for (int i = 0; i < ENTRY_COUNT; i++) {

@@ -68,6 +68,7 @@ typedef struct {
   const Ast *layout;     // NULL: one rank
   const Ast *precision;  // NULL: fp32
   ARRAY(SizeSetting) sizes;
+  ARRAY(const Ast *) layout_sets;  // AST_SETTING of --set that change the layout
   ARRAY(OptimizerRule) optimizers;
   ARRAY(const Ast *) recompute;  // AST_PATH selectors
   ARRAY(const Ast *) offload;    // the same

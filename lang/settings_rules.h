@@ -17,6 +17,7 @@ const Ast *recipe_choices(const Ast *recipe, const char *word);
 
 // settings.c
 Ast *settings_phrase(const Ast *declaration, const char *name);  // the phrase `name ...` that begins a setting, or NULL
+Ast *ast_copy(Arena *arena, const Ast *ast);                     // of the whole tree
 Ast *settings_call(const Ast *phrase);                           // the first call among its terms, or NULL
 Ast *settings_model(Unit *unit, Ast *recipe);                    // the call in `model NAME(...)`; it must be there
 bool settings_entry(const char *name);                           // is it an entry with a number, such as seed?
@@ -24,8 +25,13 @@ bool settings_entry(const char *name);                           // is it an ent
 // settings_text.c: settings that are in no file, shown in messages as text of `origin`.
 Ast *settings_parse(Unit *unit, const char *origin, const char *settings);  // as a recipe, or NULL
 void settings_add(Unit *unit, Ast *recipe, const char *origin, const char *text);
-void settings_append(Arena *arena, Ast *ast, Ast *kid);              // as its last kid
-bool settings_set(Unit *unit, Ast *recipe, const char *assignment);  // --set name=value
+void settings_append(Arena *arena, Ast *ast, Ast *kid);             // as its last kid
+bool settings_set(Unit *unit, Spec *spec, const char *assignment);  // --set name=value
+
+// layout_set.c
+bool layout_sets(const char *path);  // does --set of this name change the layout?
+// The layout as --set changes it, which then stands for it in the unit. Reports mesh axes that it lacks.
+const Ast *layout_with_sets(Unit *unit, const Spec *spec, const Ast *layout);
 
 // Chooses the layout or precision that the recipe names, checks it, and refuses what this version cannot run.
 void read_layout(Unit *unit, Spec *spec);

@@ -94,7 +94,8 @@ static bool set_dotted(Unit *unit, Ast *recipe, const char *path, Ast *value, Sp
   return any;
 }
 
-bool settings_set(Unit *unit, Ast *recipe, const char *assignment) {
+bool settings_set(Unit *unit, Spec *spec, const char *assignment) {
+  Ast *recipe = spec->recipe;
   if (!strchr(assignment, '=')) {
     Diagnostic *error = diag_error(unit->diag, E051, SPAN_NONE, "--set needs name=value, found '%s'", assignment);
     diag_help(unit->diag, error, "e.g. --set batch=8");
@@ -112,6 +113,10 @@ bool settings_set(Unit *unit, Ast *recipe, const char *assignment) {
   Name path = phrase_word(phrase);
   Ast *value = phrase->kids[1];
   Span span = phrase->kids[0]->span;
+  if (layout_sets(path)) {
+    array_push(unit->arena, &spec->layout_sets, setting);
+    return true;
+  }
   if (strchr(path, '.')) {
     return set_dotted(unit, recipe, path, value, span);
   }

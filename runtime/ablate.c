@@ -1,4 +1,4 @@
-// ablate.c: the rows, one after the other, and the files that are left.
+// ablate.c: the list of rows, what they run on, and the files that are left.
 #include "runtime/ablate.h"
 
 #include <errno.h>
@@ -6,9 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "runtime/clock.h"
 #include "runtime/interrupt.h"
-#include "runtime/trial.h"
 
 enum { ROWS_MAX = 4096 };
 
@@ -27,7 +25,13 @@ static bool rows_make(Ablate *ablate, Error *error) {
   for (ablate->count = 0; ablate->count < count; ablate->count++) {
     AblateRow *row = &ablate->rows[ablate->count];
     int64_t left = ablate->count;
-    *row = (AblateRow){.bubble = NAN, .against = -1};
+    *row = (AblateRow){.bubble = NAN,
+                       .seconds = NAN,
+                       .validation = NAN,
+                       .taken = NAN,
+                       .peak_flops = NAN,
+                       .exposed = NAN,
+                       .against = -1};
     for (int i = choices->count - 1; i >= 0; i--) {
       row->pick[i] = (int)(left % choices->at[i].count);
       left /= choices->at[i].count;
@@ -41,6 +45,16 @@ static bool rows_make(Ablate *ablate, Error *error) {
   return true;
 }
 
+static bool device_choose(Ablate *ablate, Error *error) {
+  const AblateOptions *options = ablate->options;
+  ablate->backend = options->dry       ? NULL
+                    : options->backend ? options->backend
+                                       : backend_choose_all(options->device, &ablate->devices, error);
+  ablate->devices = options->backend ? options->devices : ablate->devices;
+  return options->dry || ablate->backend;
+}
+
+// What is dry leaves files only where it was told to.
 static bool directory_make(Ablate *ablate, Error *error) {
   const char *out = ablate->options->out;
   char file[IO_PATH_MAX];
@@ -51,6 +65,9 @@ static bool directory_make(Ablate *ablate, Error *error) {
     }
     return !io_is_file(file) ||
            error_set(error, 1, "%s holds an ablation already; remove it or choose another --out", out);
+  }
+  if (ablate->options->dry) {
+    return true;
   }
   if (!io_make_path("runs", error)) {
     return false;
@@ -65,71 +82,6 @@ static bool directory_make(Ablate *ablate, Error *error) {
     if (errno != EEXIST) {
       return error_set(error, 1, "cannot create the directory %s: %s", ablate->directory, strerror(errno));
     }
-  }
-}
-
-// --- a row ---
-
-static void row_live(Ablate *ablate, const AblateRow *row, const char *format, int64_t step, double loss) {
-  char text[512];
-  int length = snprintf(text, sizeof text, LOG_FAINT "%d/%d" LOG_PLAIN "  %.300s  ", (int)(row - ablate->rows) + 1,
-                        ablate->count, row->name);
-  if (format) {
-    snprintf(text + length, sizeof text - (size_t)length, "%s", format);
-  } else {
-    snprintf(text + length, sizeof text - (size_t)length,
-             LOG_FAINT "step" LOG_PLAIN " %lld/%lld" LOG_FAINT "  loss " LOG_PLAIN "%.4f", (long long)step,
-             (long long)ablate->options->steps, loss);
-  }
-  log_live(&ablate->log, text);
-}
-
-static bool row_train(Ablate *ablate, AblateRow *row, Trial *trial, Error *error) {
-  const AblateOptions *options = ablate->options;
-  double total = 0, live = 0, start = clock_seconds();
-  row_live(ablate, row, "compiling", 0, 0);
-  if (!trial_compile(trial, &row->options, error)) {
-    return false;
-  }
-  row->compile_seconds = clock_seconds() - start;
-  ablate_measure(trial->arena, trial->set, row);
-  if (!trial_open(trial, options->data, options->threads, options->deadline_seconds, error)) {
-    return false;
-  }
-  while (row->steps < options->steps && !interrupt_requested()) {
-    double loss;
-    start = clock_seconds();
-    if (!trial_step(trial, row->steps + 1, &loss, error)) {
-      return false;
-    }
-    double now = clock_seconds();
-    total += row->steps > 0 || options->steps == 1 ? now - start : 0;
-    row->loss[row->steps++] = loss;
-    row->seconds = total / (double)(row->steps > 1 ? row->steps - 1 : 1);
-    if (now - live > 0.1) {
-      row_live(ablate, row, NULL, row->steps, loss);
-      live = now;
-    }
-  }
-  return true;
-}
-
-static void row_run(Ablate *ablate, AblateRow *row) {
-  Trial trial = {0};
-  Error error = {0};
-  bool done = row_train(ablate, row, &trial, &error);
-  row->state = !done ? ROW_FAILED : row->steps == ablate->options->steps ? ROW_DONE : ROW_STOPPED;
-  if (!done) {
-    row->problem = arena_format(ablate->arena, "%.*s", (int)strcspn(error.text, "\n"), error.text);
-  }
-  trial_close(&trial);
-  if (!ablate->log.terminal) {  // one flushed line for each row; a terminal has the live line
-    char loss[48] = "";
-    if (row->steps > 0) {
-      snprintf(loss, sizeof loss, "  loss %.6f", row->loss[row->steps - 1]);
-    }
-    log_line(&ablate->log, "%d/%d  %s%s%s%s", (int)(row - ablate->rows) + 1, ablate->count, row->name, loss,
-             done ? "" : "  ", done ? "" : row->problem);
   }
 }
 
@@ -156,17 +108,21 @@ static void text_show(Ablate *ablate, Buffer *text) {
 }
 
 static bool ablate_end(Ablate *ablate, AblateResult *result, Error *error) {
-  Buffer table = {0}, verdicts = {0}, records = {0}, chart = {0};
+  Buffer table = {0}, notes = {0}, records = {0}, chart = {0};
   ablate_compare(ablate);
   result->rows = ablate->count;
   for (int i = 0; i < ablate->count; i++) {
     result->differ += ablate->rows[i].verdict == VERDICT_DIFFERS;
     result->failed += ablate->rows[i].state == ROW_FAILED;
+    result->good += ablate->rows[i].state == ROW_DONE || ablate->rows[i].state == ROW_PLANNED;
   }
   ablate_table(ablate, &table);
   text_show(ablate, &table);
-  ablate_verdicts(ablate, &verdicts);
-  text_show(ablate, &verdicts);
+  ablate_notes(ablate, &notes);
+  text_show(ablate, &notes);
+  if (!ablate->directory[0]) {
+    return true;
+  }
   if (!ablate_records(ablate, &records)) {
     records.failed = true;
   }
@@ -193,11 +149,11 @@ bool ablate_run(const AblateOptions *options, AblateResult *result, Error *error
     done = error_set(error, 2, "there is nothing to vary; say what, for example layout=single,tp2 or batch=4,8");
   }
   done = done && rows_make(&ablate, error) && choices_check(&ablate.choices, &options->base, error) &&
-         directory_make(&ablate, error);
+         device_choose(&ablate, error) && directory_make(&ablate, error);
   if (done) {
     interrupt_install(&interrupt);
     for (int i = 0; i < ablate.count && !interrupt_requested(); i++) {
-      row_run(&ablate, &ablate.rows[i]);
+      ablate_row(&ablate, &ablate.rows[i]);
     }
     result->interrupted = interrupt_requested();
     done = ablate_end(&ablate, result, error);

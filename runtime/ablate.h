@@ -1,7 +1,8 @@
 // ablate.h: one text under every combination of layouts, precisions, recipes and settings: one table, one picture.
 //
 // Rows that differ in layout and precision alone must give the same losses but for rounding; those that do not are
-// marked. Rows that do not compile or fail stay in the table with what is wrong.
+// marked. Rows that do not compile or fail stay in the table with what is wrong. On GPUs a row is trained by a process
+// for each rank, as train does it, and rows of more ranks than there are GPUs are not run.
 #ifndef MDL_RUNTIME_ABLATE_H
 #define MDL_RUNTIME_ABLATE_H
 
@@ -19,10 +20,23 @@ typedef struct {
   const char *data;  // NULL: what the recipe names
   int threads;       // of all ranks together; 0: all cores
   double deadline_seconds;
+  bool dry;  // what the plans say alone: nothing is run
   FILE *screen;
+  const char *device;  // see backend_choose_all
+  // Instead of `device`, for tests; and how many of them there are.
+  const Backend *backend;
+  int devices;
 } AblateOptions;
 
-typedef enum { ROW_WAITS, ROW_DONE, ROW_STOPPED, ROW_FAILED } RowState;
+typedef enum {
+  ROW_WAITS,    // not reached
+  ROW_PLANNED,  // compiled, and nothing else is asked for
+  ROW_DONE,
+  ROW_STOPPED,
+  ROW_FAILED,
+  ROW_ILLEGAL,  // of a sweep of the layout: the text does not allow this size
+  ROW_ABSENT,   // more ranks than devices
+} RowState;
 
 typedef enum {
   VERDICT_NONE,     // nothing to compare with
@@ -36,7 +50,7 @@ typedef struct {
   const char *name;  // "layout=tp2 batch=8"
   CompileOptions options;
   RowState state;
-  const char *problem;         // of ROW_FAILED, one line
+  const char *problem;         // why it was not run or failed, one line; else NULL
   int64_t ranks, steps;        // steps that were made
   double *loss;                // [steps]
   ElementType real, coarsest;  // see plan.h
@@ -44,7 +58,13 @@ typedef struct {
   double wire;                      // bytes that a rank sends in a step, rings assumed: the most of any stage
   double memory;                    // bytes of all arenas of a rank: the most of any stage
   double bubble;                    // predicted idle share; NaN: no pipeline
-  double seconds, compile_seconds;  // of a step after the first; of compiling
+  double seconds, compile_seconds;  // of a step after the first, the median; of compiling
+  double tokens, flops;             // of a step, of all ranks together
+  double validation;                // loss after the last step; NaN: there is none
+  double taken;                     // bytes that a rank took for the plan: the most of any; NaN: not known
+  double beside;                    // bytes that it took beside the plan, of drivers and libraries
+  double peak_flops;                // of a device, a second; NaN: not known
+  double exposed;                   // seconds of a step in communication that nothing hides, mean of ranks; NaN
   int against;                      // row that it is compared with, or -1
   Verdict verdict;
   double last, most;  // relative difference of the last loss; of the worst step
@@ -58,12 +78,15 @@ typedef struct {
   Choices choices;
   int count;
   AblateRow *rows;
+  const Backend *backend;  // NULL: dry
+  int devices;             // 0: ranks are threads of this process
+  char device[96];         // what it is called, once a row has opened it
   char directory[IO_PATH_MAX];
   Log log;
 } Ablate;
 
 typedef struct {
-  int rows, differ, failed;
+  int rows, good, differ, failed;  // good: done, or legal where nothing is run
   bool interrupted;
 } AblateResult;
 
@@ -73,10 +96,11 @@ bool ablate_run(const AblateOptions *options, AblateResult *result, Error *error
 
 // What the plans say: ranks, bytes, bubble.
 void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row);
-void ablate_compare(Ablate *ablate);  // fills against, verdict, last, most
+void ablate_row(Ablate *ablate, AblateRow *row);  // compiles and runs it
+void ablate_compare(Ablate *ablate);              // fills against, verdict, last, most
 
-void ablate_table(const Ablate *ablate, Buffer *out);  // with ANSI colours
-void ablate_verdicts(const Ablate *ablate, Buffer *out);
+void ablate_table(const Ablate *ablate, Buffer *out);    // with ANSI colours
+void ablate_notes(const Ablate *ablate, Buffer *out);    // what stands below it
 bool ablate_records(const Ablate *ablate, Buffer *out);  // one line of JSON for each row; false: no memory
 void ablate_chart(const Ablate *ablate, Buffer *out);    // SVG
 

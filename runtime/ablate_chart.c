@@ -6,10 +6,11 @@
 #include "runtime/ablate.h"
 
 enum { WIDTH = 960, LEFT = 68, RIGHT = 36, TOP = 104, PLOT_HEIGHT = 300, PLOT_WIDTH = WIDTH - LEFT - RIGHT };
-enum { LINES = TOP + PLOT_HEIGHT + 92, LINE = 27, COLOURS = 8, NAME_MAX_COLUMNS = 42 };
-enum { NAME_X = 96, LOSS_X = 478, WIRE_X = 506, MEMORY_X = 730, BAR_WIDTH = 118 };
+enum { LINES = TOP + PLOT_HEIGHT + 92, LINE = 27, MORE_LINE = 17, COLOURS = 8, NAME_BYTES = 44 };
+enum { LABEL_LINES = 64 };  // lines of a name; more are left away
+enum { SAMPLE_X = 32, SAMPLE = 54, NAME_X = 96, LOSS_X = 478, WIRE_X = 506, MEMORY_X = 730, BAR_WIDTH = 118 };
 
-// Colours of light pages, then of dark ones. Row k has the class k0 to k7.
+// Colours of light pages, then of dark ones. Row k has the class k0 to k7; rows from the ninth on are dashed.
 static const char style[] =
     "<style>\n"
     "text{font-family:Inter,'Segoe UI',Roboto,'Helvetica Neue',Helvetica,Arial,'Liberation Sans',sans-serif;"
@@ -17,7 +18,8 @@ static const char style[] =
     ".back{fill:#ffffff}.title{font-size:21px;font-weight:600;fill:#1c2028}.name{fill:#1c2028}"
     ".bad{fill:#dc2626;font-weight:600}\n"
     ".grid{stroke:#e8eaee;stroke-width:1;fill:none}.axis{stroke:#b9bfc9;stroke-width:1;fill:none}\n"
-    ".curve{fill:none;stroke-linejoin:round;stroke-linecap:round}.bar{fill-opacity:.85}.track{fill:#f1f3f6}\n"
+    ".curve{fill:none;stroke-linejoin:round;stroke-linecap:round}.dashed{stroke-linecap:butt}.bar{fill-opacity:.85}."
+    "track{fill:#f1f3f6}\n"
     ".k0{stroke:#2563eb}.k1{stroke:#ea580c}.k2{stroke:#16a34a}.k3{stroke:#9333ea}.k4{stroke:#db2777}"
     ".k5{stroke:#0891b2}.k6{stroke:#ca8a04}.k7{stroke:#64748b}\n"
     ".f0{fill:#2563eb}.f1{fill:#ea580c}.f2{fill:#16a34a}.f3{fill:#9333ea}.f4{fill:#db2777}"
@@ -33,7 +35,93 @@ typedef struct {
   Buffer *out;
   double low, high, steps;
   double most_wire, most_memory;
+  const char *(*label)[LABEL_LINES];  // of each row, up to a NULL
+  int *top;                           // of each row: y of its first line; one more: the end
 } Chart;
+
+// --- names of rows: what differs between them and nothing else ---
+
+// The end of a dotted name, if no other choice with several values ends so; else all of it.
+static const char *short_name(const Choices *choices, int at) {
+  const char *name = choices->at[at].name, *dot = strrchr(name, '.');
+  for (int i = 0; dot && i < choices->count; i++) {
+    const char *other = choices->at[i].name, *end = strrchr(other, '.');
+    if (i != at && choices->at[i].count > 1 && strcmp(end ? end + 1 : other, dot + 1) == 0) {
+      return name;
+    }
+  }
+  return dot ? dot + 1 : name;
+}
+
+// Adds a piece to the lines of a label: to the last line if there is room, else on lines of its own.
+static void label_add(Arena *arena, const char **line, const char *piece) {
+  int last = 0;
+  while (line[last]) {
+    last++;
+  }
+  if (last > 0 && strlen(line[last - 1]) + 2 + strlen(piece) <= NAME_BYTES) {
+    line[last - 1] = arena_format(arena, "%s  %s", line[last - 1], piece);
+    return;
+  }
+  while (*piece && last + 1 < LABEL_LINES) {
+    size_t length = strlen(piece);
+    if (length > NAME_BYTES) {
+      for (length = NAME_BYTES; length > 1 && ((unsigned char)piece[length] & 0xc0) == 0x80; length--) {
+      }
+    }
+    line[last++] = arena_format(arena, "%.*s", (int)length, piece);
+    piece += length;
+  }
+}
+
+static void label_make(const Ablate *ablate, const AblateRow *row, const char **line) {
+  const Choices *choices = &ablate->choices;
+  for (int i = 0; i < choices->count; i++) {
+    const Choice *choice = &choices->at[i];
+    const char *value = choice->value[row->pick[i]];
+    if (choice->count > 1) {
+      label_add(
+          ablate->arena, line,
+          choice_is_setting(choice) ? arena_format(ablate->arena, "%s=%s", short_name(choices, i), value) : value);
+    }
+  }
+  if (!line[0]) {
+    label_add(ablate->arena, line, row->name);
+  }
+}
+
+static void chart_labels(Chart *chart) {
+  const Ablate *ablate = chart->ablate;
+  int y = LINES;
+  chart->label = arena_alloc(ablate->arena, sizeof *chart->label * (size_t)ablate->count);
+  chart->top = ARENA_ARRAY(ablate->arena, int, ablate->count + 1);
+  for (int i = 0; i < ablate->count; i++) {
+    memset(chart->label[i], 0, sizeof chart->label[i]);
+    label_make(ablate, &ablate->rows[i], chart->label[i]);
+    chart->top[i] = y;
+    y += LINE;
+    for (int line = 1; chart->label[i][line]; line++) {
+      y += MORE_LINE;
+    }
+  }
+  chart->top[ablate->count] = y;
+}
+
+// The colour and the dashes of a row: no two rows have the same of both.
+static void stroke_put(Buffer *out, int row) {
+  buffer_format(out, "class=\"curve k%d", row % COLOURS);
+  if (row < COLOURS) {
+    buffer_text(out, "\"");
+    return;
+  }
+  buffer_text(out, " dashed\" stroke-dasharray=\"10 4");
+  for (int i = 1; i < row / COLOURS; i++) {
+    buffer_text(out, " 2 4");
+  }
+  buffer_text(out, "\"");
+}
+
+// --- the picture ---
 
 // `text`, cut to at most `most` bytes with an ellipsis.
 static void escape_short(Buffer *out, Arena *arena, const char *text, size_t most) {
@@ -116,7 +204,9 @@ static void chart_curves(const Chart *chart) {
         continue;
       }
       if (!open) {
-        buffer_format(chart->out, "<path class=\"curve k%d\" stroke-width=\"%.2f\" d=\"", i % COLOURS, width);
+        buffer_text(chart->out, "<path ");
+        stroke_put(chart->out, i);
+        buffer_format(chart->out, " stroke-width=\"%.2f\" d=\"", width);
       }
       buffer_format(chart->out, "%c%.1f %.1f", open ? 'L' : 'M', x_of(chart, (double)j + 1), y_of(chart, row->loss[j]));
       open = true;
@@ -142,14 +232,18 @@ static void chart_line(const Chart *chart, int at) {
   const Ablate *ablate = chart->ablate;
   const AblateRow *row = &ablate->rows[at];
   Buffer *out = chart->out;
-  const int y = LINES + LINE * at, colour = at % COLOURS;
+  const int y = chart->top[at], colour = at % COLOURS;
   const bool differs = row->verdict == VERDICT_DIFFERS;
-  buffer_format(out, "<path class=\"curve k%d\" stroke-width=\"4\" d=\"M%d %dh14\"/>", colour, LEFT + 2, y - 4);
-  buffer_format(out, "<text class=\"%s\" x=\"%d\" y=\"%d\">%s", differs ? "bad" : "name", NAME_X, y,
-                differs ? "\xe2\x9c\x97 " : "");
-  escape_short(out, ablate->arena, choices_name(ablate->arena, &ablate->choices, row->pick, true), NAME_MAX_COLUMNS);
-  buffer_text(out, "</text>");
-  if (row->state == ROW_FAILED || row->state == ROW_WAITS) {
+  buffer_text(out, "<path ");
+  stroke_put(out, at);
+  buffer_format(out, " stroke-width=\"4\" d=\"M%d %dh%d\"/>", SAMPLE_X, y - 4, SAMPLE);
+  for (int line = 0; chart->label[at][line]; line++) {
+    buffer_format(out, "<text class=\"%s\" x=\"%d\" y=\"%d\">%s", differs ? "bad" : "name", NAME_X,
+                  y + MORE_LINE * line, differs && line == 0 ? "\xe2\x9c\x97 " : "");
+    buffer_xml(out, chart->label[at][line]);
+    buffer_text(out, "</text>");
+  }
+  if (row->state != ROW_DONE && row->state != ROW_STOPPED && row->state != ROW_PLANNED) {
     buffer_format(out, "<text class=\"bad\" x=\"%d\" y=\"%d\">", LOSS_X - 60, y);
     escape_short(out, ablate->arena, row->problem ? row->problem : "not run", 66);
     buffer_text(out, "</text>\n");
@@ -184,8 +278,9 @@ static const char *file_of(const Ablate *ablate) {
 
 void ablate_chart(const Ablate *ablate, Buffer *out) {
   Chart chart = {.ablate = ablate, .out = out};
-  const int height = LINES + LINE * ablate->count + 12;
   int differ = 0, same = 0;
+  chart_labels(&chart);
+  const int height = chart.top[ablate->count] + 12;
   for (int i = 0; i < ablate->count; i++) {
     differ += ablate->rows[i].verdict == VERDICT_DIFFERS;
     same += ablate->rows[i].verdict == VERDICT_SAME;

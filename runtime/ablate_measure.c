@@ -99,6 +99,9 @@ void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row) {
   row->stages = set->count;
   row->microbatches = set->plans[0]->programs[PROGRAM_TRAIN].slots;
   row->bubble = predicted_bubble(arena, set);
+  for (int64_t rank = 0; rank < row->ranks; rank++) {
+    row->flops += plan_of_rank(set, rank)->programs[PROGRAM_TRAIN].flops;
+  }
   for (int stage = 0; stage < set->count; stage++) {
     const Plan *plan = set->plans[stage];
     const PlanProgram *train = &plan->programs[PROGRAM_TRAIN];
@@ -119,8 +122,8 @@ void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row) {
 // Do both rows compute the same, whatever the layout and the precision?
 static bool same_computation(const Choices *choices, const AblateRow *a, const AblateRow *b) {
   for (int i = 0; i < choices->count; i++) {
-    const char *name = choices->at[i].name;
-    if (strcmp(name, "layout") != 0 && strcmp(name, "precision") != 0 && a->pick[i] != b->pick[i]) {
+    const Choice *choice = &choices->at[i];
+    if (!choice_is_layout(choice) && strcmp(choice->name, "precision") != 0 && a->pick[i] != b->pick[i]) {
       return false;
     }
   }

@@ -7,11 +7,12 @@
 #include "base/units.h"
 #include "runtime/ablate.h"
 
-enum { COLUMNS_MAX = CHOICES_MAX + 16 };
+enum { COLUMNS_MAX = CHOICES_MAX + 24 };
 
 typedef struct {
   const Ablate *ablate;
   int columns, choice_columns;  // after the number of the row come the choices
+  bool dry, validates, devices;
   const char *title[COLUMNS_MAX];
   const char **cell;  // [row * COLUMNS_MAX + column]
   int width[COLUMNS_MAX];
@@ -42,8 +43,11 @@ static const char *sign_text(const AblateRow *row) {
   return signs[row->verdict];
 }
 
+// NULL: no column.
 static void table_add(Table *table, const char *title) {
-  table->title[table->columns++] = title;
+  if (title) {
+    table->title[table->columns++] = title;
+  }
 }
 
 static int64_t middle_step(const Ablate *ablate) {
@@ -58,22 +62,71 @@ static void table_titles(Table *table) {
   }
   table->choice_columns = table->columns;
   table_add(table, "ranks");
-  table_add(table, "loss 1");
-  if (middle_step(ablate)) {
-    table_add(table, "loss 10");
+  table_add(table, table->dry ? NULL : "loss 1");
+  table_add(table, !table->dry && middle_step(ablate) ? "loss 10" : NULL);
+  table_add(table, !table->dry && ablate->options->steps > 1
+                       ? arena_format(ablate->arena, "loss %lld", (long long)ablate->options->steps)
+                       : NULL);
+  table_add(table, table->validates ? "val loss" : NULL);
+  static const char *const losses[] = {"last diff", "most diff", "to", ""};
+  for (size_t i = 0; !table->dry && i < sizeof losses / sizeof *losses; i++) {
+    table_add(table, losses[i]);
   }
-  if (ablate->options->steps > 1) {
-    table_add(table, arena_format(ablate->arena, "loss %lld", (long long)ablate->options->steps));
+  table_add(table, table->dry ? NULL : "tok/s");
+  static const char *const arithmetic[] = {"TFLOP/s", "of peak", "exposed"};
+  for (size_t i = 0; table->devices && i < sizeof arithmetic / sizeof *arithmetic; i++) {
+    table_add(table, arithmetic[i]);
   }
-  static const char *const rest[] = {"last diff", "most diff", "to", "", "sent/step", "memory", "bubble", "s/step"};
-  for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
-    table_add(table, rest[i]);
-  }
+  table_add(table, "sent/step");
+  table_add(table, "memory");
+  table_add(table, table->dry ? NULL : "measured");
+  table_add(table, "bubble");
+  table_add(table, table->dry ? NULL : "s/step");
 }
 
 static const char *bytes_text(Arena *arena, double bytes) {
   char text[UNITS_MAX];
-  return bytes == 0 ? "0" : arena_format(arena, "%s", units_bytes(text, bytes));
+  return isnan(bytes) ? "-" : bytes == 0 ? "0" : arena_format(arena, "%s", units_bytes(text, bytes));
+}
+
+static const char *percent_text(Arena *arena, double share) {
+  return isfinite(share) ? arena_format(arena, "%.1f%%", 100 * share) : "-";
+}
+
+static const char *count_text(Arena *arena, double count) {
+  char text[UNITS_MAX];
+  return isfinite(count) ? arena_format(arena, "%s", units_count(text, count)) : "-";
+}
+
+// Tokens of all ranks together and arithmetic of one, a second; NaN: no step was made.
+static double row_tokens(const AblateRow *row) {
+  return row->tokens / row->seconds;
+}
+
+static double row_flops(const AblateRow *row) {
+  return row->flops / (double)row->ranks / row->seconds;
+}
+
+static void row_losses(const Table *table, const AblateRow *row, const char **cell, int *column) {
+  const Ablate *ablate = table->ablate;
+  Arena *arena = ablate->arena;
+  if (table->dry) {
+    return;
+  }
+  cell[(*column)++] = loss_text(arena, row, 1);
+  if (middle_step(ablate)) {
+    cell[(*column)++] = loss_text(arena, row, 10);
+  }
+  if (ablate->options->steps > 1) {
+    cell[(*column)++] = loss_text(arena, row, ablate->options->steps);
+  }
+  if (table->validates) {
+    cell[(*column)++] = isnan(row->validation) ? "-" : arena_format(arena, "%.6f", row->validation);
+  }
+  cell[(*column)++] = difference_text(arena, row, row->last);
+  cell[(*column)++] = difference_text(arena, row, row->most);
+  cell[(*column)++] = row->against < 0 ? "-" : arena_format(arena, "%d", row->against + 1);
+  cell[(*column)++] = sign_text(row);
 }
 
 static void table_row(Table *table, int at) {
@@ -90,21 +143,25 @@ static void table_row(Table *table, int at) {
     return;  // it does not compile, or was not reached
   }
   cell[column++] = arena_format(arena, "%lld", (long long)row->ranks);
-  cell[column++] = loss_text(arena, row, 1);
-  if (middle_step(ablate)) {
-    cell[column++] = loss_text(arena, row, 10);
+  row_losses(table, row, cell, &column);
+  if (!table->dry) {
+    cell[column++] = count_text(arena, row_tokens(row));
   }
-  if (ablate->options->steps > 1) {
-    cell[column++] = loss_text(arena, row, ablate->options->steps);
+  if (table->devices) {
+    const double flops = row_flops(row);
+    cell[column++] = isfinite(flops) ? arena_format(arena, "%.3g", flops / 1e12) : "-";
+    cell[column++] = percent_text(arena, flops / row->peak_flops);
+    cell[column++] = isnan(row->exposed) ? "-" : arena_format(arena, "%.3g", row->exposed);
   }
-  cell[column++] = difference_text(arena, row, row->last);
-  cell[column++] = difference_text(arena, row, row->most);
-  cell[column++] = row->against < 0 ? "-" : arena_format(arena, "%d", row->against + 1);
-  cell[column++] = sign_text(row);
   cell[column++] = bytes_text(arena, row->wire);
   cell[column++] = bytes_text(arena, row->memory);
-  cell[column++] = isnan(row->bubble) ? "-" : arena_format(arena, "%.1f%%", 100 * row->bubble);
-  cell[column++] = row->steps == 0 ? "-" : arena_format(arena, "%.3g", row->seconds);
+  if (!table->dry) {
+    cell[column++] = bytes_text(arena, row->taken);
+  }
+  cell[column++] = percent_text(arena, row->bubble);
+  if (!table->dry) {
+    cell[column++] = row->steps == 0 ? "-" : arena_format(arena, "%.3g", row->seconds);
+  }
 }
 
 static void cell_put(const Table *table, int column, const char *text, Buffer *out) {
@@ -126,8 +183,10 @@ static void row_put(const Table *table, int at, Buffer *out) {
   for (int i = 0; i < table->columns && cell[i]; i++) {
     cell_put(table, i, cell[i], out);
   }
-  if (row->state == ROW_FAILED) {
+  if (row->state == ROW_FAILED || row->state == ROW_ILLEGAL) {
     buffer_format(out, "  %s", row->problem);
+  } else if (row->state == ROW_ABSENT) {
+    buffer_format(out, "  not run: %s", row->problem);
   } else if (row->state == ROW_WAITS) {
     buffer_text(out, "  not run");
   } else if (row->state == ROW_STOPPED) {
@@ -137,7 +196,10 @@ static void row_put(const Table *table, int at, Buffer *out) {
 }
 
 void ablate_table(const Ablate *ablate, Buffer *out) {
-  Table table = {.ablate = ablate};
+  Table table = {.ablate = ablate, .dry = ablate->options->dry, .devices = ablate->devices > 0};
+  for (int i = 0; i < ablate->count; i++) {
+    table.validates |= !isnan(ablate->rows[i].validation);
+  }
   table.cell = ARENA_ARRAY(ablate->arena, const char *, (int64_t)ablate->count *COLUMNS_MAX);
   table_titles(&table);
   for (int i = 0; i < ablate->count; i++) {
@@ -176,7 +238,7 @@ static void row_verdict(const Ablate *ablate, int at, Buffer *out) {
                 step == 1 ? row->first_tolerance : row->tolerance);
 }
 
-void ablate_verdicts(const Ablate *ablate, Buffer *out) {
+static void notes_verdicts(const Ablate *ablate, Buffer *out) {
   bool judged = false, shown = false, differs = false;
   double first = 0, most = 0;
   for (int i = 0; i < ablate->count; i++) {
@@ -210,6 +272,45 @@ void ablate_verdicts(const Ablate *ablate, Buffer *out) {
   }
 }
 
+// Where it was run, and what the columns are that have no plain name.
+static void notes_device(const Ablate *ablate, Buffer *out) {
+  bool exposed = false;
+  for (int i = 0; i < ablate->count; i++) {
+    exposed |= !isnan(ablate->rows[i].exposed);
+  }
+  if (ablate->devices > 0) {
+    buffer_format(
+        out, LOG_FAINT "on %s, of which this machine has %d, a process for each rank; TFLOP/s of each" LOG_PLAIN "\n",
+        *ablate->device ? ablate->device : ablate->backend->name, ablate->devices);
+  }
+  if (exposed) {
+    buffer_text(out, LOG_FAINT
+                "exposed: seconds of a step in which a rank communicates, or waits for others, and computes nothing; "
+                "mean of the ranks, in one more step that was timed instruction by instruction" LOG_PLAIN "\n");
+  }
+}
+
+static void notes_legal(const Ablate *ablate, Buffer *out) {
+  int legal = 0;
+  for (int i = 0; i < ablate->count; i++) {
+    legal += ablate->rows[i].state == ROW_PLANNED;
+  }
+  buffer_format(out,
+                LOG_FAINT
+                "%d of %d combinations can be compiled; nothing was run. sent/step and memory are those of "
+                "the plans, of the rank with most" LOG_PLAIN "\n",
+                legal, ablate->count);
+}
+
+void ablate_notes(const Ablate *ablate, Buffer *out) {
+  if (ablate->options->dry) {
+    notes_legal(ablate, out);
+    return;
+  }
+  notes_device(ablate, out);
+  notes_verdicts(ablate, out);
+}
+
 // --- JSON ---
 
 static json_t *number(double value) {
@@ -217,7 +318,7 @@ static json_t *number(double value) {
 }
 
 static json_t *row_json(const Ablate *ablate, int at) {
-  static const char *const states[] = {"not run", "done", "stopped", "failed"};
+  static const char *const states[] = {"not run", "legal", "done", "stopped", "failed", "illegal", "no devices"};
   static const char *const verdicts[] = {"none", "same", "differs", "not judged"};
   const AblateRow *row = &ablate->rows[at];
   const bool compared = row->against >= 0;
@@ -247,7 +348,14 @@ static json_t *row_json(const Ablate *ablate, int at) {
   json_object_set_new(line, "sent_bytes", number(row->wire));
   json_object_set_new(line, "memory_bytes", number(row->memory));
   json_object_set_new(line, "bubble", number(row->bubble));
-  json_object_set_new(line, "step_seconds", row->steps ? number(row->seconds) : json_null());
+  json_object_set_new(line, "step_seconds", number(row->seconds));
+  json_object_set_new(line, "tokens_per_s", number(row_tokens(row)));
+  json_object_set_new(line, "tflops", number(row_flops(row) / 1e12));
+  json_object_set_new(line, "mfu", number(row_flops(row) / row->peak_flops));
+  json_object_set_new(line, "exposed_seconds", number(row->exposed));
+  json_object_set_new(line, "val_loss", number(row->validation));
+  json_object_set_new(line, "measured_bytes", number(row->taken));
+  json_object_set_new(line, "beside_bytes", number(row->beside));
   json_object_set_new(line, "compile_seconds", number(row->compile_seconds));
   return line;
 }

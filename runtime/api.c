@@ -257,13 +257,15 @@ MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblat
                                 .tolerance = options->tolerance,
                                 .out = options->out,
                                 .data = options->data,
+                                .device = options->device,
                                 .threads = (int)options->threads,
                                 .deadline_seconds = options->deadline_seconds,
+                                .dry = options->dry,
                                 .screen = options->screen};
   if (!ablate_run(&ablate, &made, &error)) {
     return api_result(false, &error, to);
   }
-  *result = (MdlAblateResult){.rows = made.rows, .differ = made.differ, .failed = made.failed};
+  *result = (MdlAblateResult){.rows = made.rows, .good = made.good, .differ = made.differ, .failed = made.failed};
   MdlStatus status = api_result(true, &error, to);
   return made.interrupted ? MDL_INTERRUPTED : status;
 }

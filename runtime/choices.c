@@ -11,6 +11,23 @@ bool choice_is_setting(const Choice *choice) {
          strcmp(choice->name, "recipe") != 0;
 }
 
+static bool changes_layout(const Choice *choice) {
+  return strncmp(choice->name, "mesh.", 5) == 0 || strcmp(choice->name, "microbatches") == 0;
+}
+
+bool choice_is_layout(const Choice *choice) {
+  return strcmp(choice->name, "layout") == 0 || changes_layout(choice);
+}
+
+bool choices_sweep(const Choices *choices) {
+  for (int i = 0; i < choices->count; i++) {
+    if (changes_layout(&choices->at[i])) {
+      return true;
+    }
+  }
+  return false;
+}
+
 static Choice *choice_find(Choices *choices, const char *name) {
   for (int i = 0; i < choices->count; i++) {
     if (strcmp(choices->at[i].name, name) == 0) {
@@ -137,13 +154,16 @@ const char *choices_name(Arena *arena, const Choices *choices, const int *pick, 
   return *name ? name : choices->count > 0 && varying ? choices_name(arena, choices, pick, false) : "as the text says";
 }
 
-// The first error in the words themselves, such as a name that is not there.
+// The first error in the words themselves, such as a name that is not there. Sizes that a layout cannot have are none:
+// where it is compiled, they are said of the one combination.
 static const Diagnostic *wrong_name(const Diag *diag) {
   for (int i = 0; i < diag->all.count; i++) {
     const Diagnostic *found = &diag->all.at[i];
     bool known = found->span.file >= 0 && found->span.file < diag->sources.count;
     const char *path = known ? diag->sources.at[found->span.file].path : "";
-    if (found->severity == SEVERITY_ERROR && (strncmp(path, "--", 2) == 0 || (!known && found->code == E010))) {
+    const bool size = found->code == E042 || found->code == E043 || found->code == E090;
+    const bool word = strncmp(path, "--", 2) == 0 || (!known && found->code == E010);
+    if (found->severity == SEVERITY_ERROR && word && !size) {
       return found;
     }
   }
@@ -176,7 +196,8 @@ static bool check_one(const Choices *choices, const int *pick, const Choice *cho
     good = error_set(error, 1, "%s", text);
   }
   // What else is wrong is said where it is compiled. Sizes and constants are known by the model alone.
-  if (good && settings_read(arena, &unit, &options, &spec) && choice && choice_is_setting(choice)) {
+  if (good && settings_read(arena, &unit, &options, &spec) && choice && choice_is_setting(choice) &&
+      !changes_layout(choice)) {
     diag = diag_create(arena);
     compile_check(arena, diag, &options);
   }

@@ -33,5 +33,7 @@ const char *choices_name(Arena *arena, const Choices *choices, const int *pick, 
 bool choices_check(const Choices *choices, const CompileOptions *base, Error *error);
 
 bool choice_is_setting(const Choice *choice);  // not layout, precision or recipe
+bool choice_is_layout(const Choice *choice);   // the layout, or mesh.AXIS and microbatches, which change it
+bool choices_sweep(const Choices *choices);    // there are settings that change the layout
 
 #endif

@@ -2,6 +2,9 @@
 #include "runtime/clock.h"
 
 #include <stdio.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,4 +38,11 @@ int64_t clock_memory(void) {
 int64_t clock_memory_peak(void) {
   struct rusage usage;
   return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+void clock_memory_settle(void) {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  malloc_trim(0);
+#endif
 }

@@ -54,3 +54,11 @@ const Backend *backend_choose(const char *name, int64_t ranks, Error *error) {
   }
   return backend;
 }
+
+const Backend *backend_choose_all(const char *name, int *devices, Error *error) {
+  Error why;
+  const bool any = !name || strcmp(name, "auto") == 0;
+  const Backend *backend = any ? &backend_cuda : backend_choose(name, 0, error);
+  *devices = backend == &backend_cuda ? cuda_count_apart(any ? &why : error) : 0;
+  return backend != &backend_cuda || *devices > 0 ? backend : any ? &backend_cpu : NULL;
+}

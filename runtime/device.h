@@ -84,5 +84,8 @@ const Backend *backend_find(const char *name);  // "cpu" or "cuda"; NULL: no suc
 // The same; or with "auto" or NULL a GPU if there is one that can be used for plans of so many ranks, else the CPU.
 // NULL: `error` says why not.
 const Backend *backend_choose(const char *name, int64_t ranks, Error *error);
+// The same for plans of whatever number of ranks, one after the other, each of which has processes of its own where the
+// backend wants that. *devices: how many ranks can be run; 0: any number, as threads.
+const Backend *backend_choose_all(const char *name, int *devices, Error *error);
 
 #endif

@@ -179,8 +179,9 @@ bool side_open(Side *side, Arena *arena, const CompileOptions *given, bool value
   if (options->spoil) {
     options->spoil(options->context, side->number, values, side->trial.set);
   }
-  return trial_open(&side->trial, options->data, options->threads, options->deadline_seconds, error) &&
-         states_open(side->trial.set, &side->states, error);
+  const TrialOptions opening = {
+      .data = options->data, .threads = options->threads, .deadline_seconds = options->deadline_seconds};
+  return trial_open(&side->trial, &opening, error) && states_open(side->trial.set, &side->states, error);
 }
 
 void side_close(Side *side) {

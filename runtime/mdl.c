@@ -214,18 +214,23 @@ static int generate_main(Arena *arena, const void *values, const OptionList *arg
 
 typedef struct {
   CommandFlags compile;
-  const char *out, *data;
+  const char *out, *data, *device;
   int64_t steps, threads;
   double tolerance, deadline;
+  bool dry;
 } AblateValues;
 
 static const Option ablate_options[] = {
+    {"dry", 0, OPTION_FLAG, NULL, offsetof(AblateValues, dry), 0,
+     "run nothing: which combinations compile, their ranks, memory and traffic"},
     {"steps", 0, OPTION_INTEGER, "N", offsetof(AblateValues, steps), 1, "steps of each combination (default: 20)"},
     {"tolerance", 0, OPTION_NUMBER, "X", offsetof(AblateValues, tolerance), 0,
      "how far losses may be apart, relative; a tenth of it at step 1 (default: 1e-4)"},
     {"out", 'o', OPTION_TEXT, "DIR", offsetof(AblateValues, out), 0,
      "where ablate.svg and ablate.jsonl go (default: a fresh runs/ablate-N)"},
     {"data", 0, OPTION_TEXT, "FILE", offsetof(AblateValues, data), 0, "other data than the recipe names"},
+    {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(AblateValues, device), 0,
+     "where to run (default: auto: GPUs if there are any)"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(AblateValues, threads), 0, "processor threads (default: all cores)"},
     {"deadline", 0, OPTION_NUMBER, "SECONDS", offsetof(AblateValues, deadline), 0,
      "how long a rank waits for another (default: 60; 0: for ever)"},
@@ -245,12 +250,14 @@ static int ablate_main(Arena *arena, const void *values, const OptionList *argum
                               .tolerance = ablate->tolerance,
                               .out = ablate->out,
                               .data = ablate->data,
+                              .device = ablate->device,
                               .threads = ablate->threads,
                               .deadline_seconds = ablate->deadline,
+                              .dry = ablate->dry,
                               .screen = stdout};
   MdlStatus status = mdl_ablate(arguments->at[0], &options, &result, &error);
   report(&error);
-  return status ? (int)status : result.differ + result.failed > 0 ? STATUS_INPUT : STATUS_DONE;
+  return status ? (int)status : result.differ + result.failed > 0 || result.good == 0 ? STATUS_INPUT : STATUS_DONE;
 }
 
 typedef struct {
@@ -347,8 +354,10 @@ static const Command commands[] = {
      .summary =
          "trains every combination of layouts, precisions, recipes and settings a little: one table, one picture",
      .details =
-         "NAME is layout, precision, recipe, or what --set takes. Rows that differ in layout or precision alone must\n"
-         "have the same losses but for rounding; those that do not are marked, and the exit status is 1.",
+         "NAME is layout, precision, recipe, or what --set takes: layout=tp mesh.tp=1,2,4 microbatches=4,8 are all "
+         "six\n"
+         "sizes of one layout; those that the text does not allow are listed. Rows that differ in layout or precision\n"
+         "alone must have the same losses but for rounding; those that do not are marked, and the exit status is 1.",
      .least = 1,
      .most = -1,
      GROUPS(ablate_groups),

@@ -114,16 +114,19 @@ typedef struct {
   const char *const *words;   // "layout=tp2,pp2", "batch=4,8"
   int word_count;
   int64_t steps;
-  double tolerance;  // of the relative difference of losses after step 1; 0: as docs/cli.md says
-  const char *out;   // directory of ablate.svg and ablate.jsonl; NULL: a fresh runs/ablate-N
-  const char *data;  // NULL: as the recipe says
+  double tolerance;    // of the relative difference of losses after step 1; 0: as docs/cli.md says
+  const char *out;     // directory of ablate.svg and ablate.jsonl; NULL: a fresh runs/ablate-N
+  const char *data;    // NULL: as the recipe says
+  const char *device;  // "cpu", "cuda"; NULL or "auto": GPUs if there are any
   int64_t threads;
   double deadline_seconds;
+  bool dry;  // compile all, run nothing
   FILE *screen;
 } MdlAblateOptions;
 
 typedef struct {
-  int rows, differ, failed;  // combinations; those with other losses than they must have; that did not compile or run
+  int rows, good;      // combinations; those that were trained, or where nothing is run, compiled
+  int differ, failed;  // those with other losses than they must have; that did not compile or run
 } MdlAblateResult;
 
 // Returns MDL_INTERRUPTED when the user stopped it; what there is was shown and written then.

@@ -111,7 +111,7 @@ static void fault(Child *child, ProgramKind program) {
 
 static bool child_open(Child *child, Error *error) {
   const DeviceOptions options = {.threads = child->peers.processes->threads,
-                                 .peers = &child->peers,
+                                 .peers = child->peers.processes->count > 1 ? &child->peers : NULL,
                                  .rank = child->peers.rank,
                                  .gpu = (int)child->peers.rank,
                                  .record = child->peers.processes->options.record};

@@ -39,11 +39,12 @@ bool session_open_ranks(Session *session, const PlanSet *set, const Backend *bac
   if (fault && *fault && ranks.fault.kind == RANKS_NO_FAULT && !ranks_fault_parse(fault, &ranks.fault)) {
     return error_set(error, 2, "MDL_FAULT is '%s'; it says die, hang or skip, a rank and a number: hang:2:17", fault);
   }
-  if (session->ranks == 1) {
+  if (session->ranks == 1 && !(options->apart && backend->apart)) {
     DeviceOptions device = {.threads = options->threads, .record = options->record};
     return backend->open(session->plan, &device, &session->device, error);
   }
   if (backend->apart) {
+    ranks.deadline_seconds = session->ranks == 1 ? 0 : ranks.deadline_seconds;  // one rank waits for nobody
     if (!processes_create(set, backend, options->threads, &ranks, &session->processes, error)) {
       return false;
     }

@@ -24,6 +24,9 @@ typedef struct {
   uint64_t order;           // 0: what the variable MDL_ORDER says (ranks.h)
   RanksFault fault;         // none: what the variable MDL_FAULT says (ranks.h)
   const char *record;  // what session_record gave for the run that is gone on with; NULL: none. Outlives the session
+  // Where the backend wants processes (Backend.apart), a single rank has one of its own too: for whoever opens several
+  // sessions one after the other, which the device must not have been started in this process for.
+  bool apart;
 } SessionOptions;
 
 // The plan of a single rank.

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "runtime/peers.h"
 
 enum { PLACE_MAX_BYTES = 160 };
 
@@ -196,4 +197,42 @@ void trace_table(const Session *session, int64_t steps, int limit, Buffer *out) 
   buffer_format(out, "%9.3f ms in all, %lld instructions a step\n", rows.seconds / (double)steps * 1e3,
                 (long long)(count / (steps > 0 ? steps : 1)));
   free(rows.at);
+}
+
+// --- communication that nothing hides ---
+
+typedef struct {  // something begins or ends
+  double at;
+  int communicates, computes;  // 1, 0 or -1
+} Edge;
+
+static int edge_compare(const void *a, const void *b) {
+  const Edge *left = a, *right = b;
+  return (left->at > right->at) - (left->at < right->at);
+}
+
+bool trace_exposed(const TraceSpan *spans, int64_t count, double *seconds) {
+  Edge *edge = calloc((size_t)(2 * count + 1), sizeof *edge);
+  int64_t edges = 0;
+  int communicates = 0, computes = 0;
+  *seconds = 0;
+  if (!edge) {
+    return false;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    const InstructionKind kind = spans[i].instruction->kind;
+    const bool copies = kind == INSTRUCTION_OFFLOAD || kind == INSTRUCTION_OFFLOADED || kind == INSTRUCTION_FETCH ||
+                        kind == INSTRUCTION_FETCHED;
+    const int shared = instruction_is_shared(spans[i].instruction), works = !shared && !copies;
+    edge[edges++] = (Edge){spans[i].begin, shared, works};
+    edge[edges++] = (Edge){spans[i].end, -shared, -works};
+  }
+  qsort(edge, (size_t)edges, sizeof *edge, edge_compare);
+  for (int64_t i = 0; i + 1 < edges; i++) {
+    communicates += edge[i].communicates;
+    computes += edge[i].computes;
+    *seconds += communicates > 0 && computes == 0 ? edge[i + 1].at - edge[i].at : 0;
+  }
+  free(edge);
+  return true;
 }

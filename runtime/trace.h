@@ -28,4 +28,8 @@ void trace_json(const Session *session, Buffer *out);
 // What runs in another lane than 0 is listed, and is no part of the sum.
 void trace_table(const Session *session, int64_t steps, int rows, Buffer *out);
 
+// Seconds in which a rank communicates and computes nothing beside it, by its spans. A rank that waits for another in a
+// collective or for a message communicates. False: no memory.
+bool trace_exposed(const TraceSpan *spans, int64_t count, double *seconds);
+
 #endif

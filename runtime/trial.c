@@ -1,6 +1,7 @@
 // trial.c: compiling, opening and stepping, as train does it but for what a run keeps.
 #include "runtime/trial.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,7 +53,7 @@ bool trial_compile(Trial *trial, const CompileOptions *options, Error *error) {
   return error_set(error, 1, "%s", text[0] ? text : "it does not compile");
 }
 
-bool trial_open(Trial *trial, const char *path, int threads, double deadline_seconds, Error *error) {
+bool trial_open(Trial *trial, const TrialOptions *options, Error *error) {
   const Plan *plan = trial->set->plans[0];
   const PlanRun *run = &plan->run;
   int64_t rows, sequence;
@@ -61,7 +62,7 @@ bool trial_open(Trial *trial, const char *path, int threads, double deadline_sec
                      program_kind_name(PROGRAM_TRAIN));
   }
   DataOptions data = {.kind = run->data_kind,
-                      .path = path ? path : run->data_path,
+                      .path = options->data ? options->data : run->data_path,
                       .base = run->data_base,
                       .tokenizer = run->tokenizer,
                       .validation_fraction = run->validation_fraction,
@@ -70,22 +71,48 @@ bool trial_open(Trial *trial, const char *path, int threads, double deadline_sec
   if (feed_shape(trial->set, PROGRAM_TRAIN, &rows, &sequence)) {
     data.sequence = sequence;
   }
-  const SessionOptions session = {.threads = threads, .deadline_seconds = deadline_seconds};
-  return data_open(&data, &trial->data, error) &&
-         feed_create(trial->set, PROGRAM_TRAIN, trial->data, &trial->feed, error) &&
-         session_open_ranks(&trial->session, trial->set, &backend_cpu, &session, error) &&
+  const SessionOptions session = {
+      .threads = options->threads, .deadline_seconds = options->deadline_seconds, .apart = true};
+  const Backend *backend = options->backend ? options->backend : &backend_cpu;
+  if (!data_open(&data, &trial->data, error) ||
+      !feed_create(trial->set, PROGRAM_TRAIN, trial->data, &trial->feed, error)) {
+    return false;
+  }
+  const bool validates = options->validates && plan->programs[PROGRAM_EVALUATE].call_count > 0 &&
+                         data_facts(trial->data).validation_windows > 0;
+  return (!validates || feed_create(trial->set, PROGRAM_EVALUATE, trial->data, &trial->validation, error)) &&
+         session_open_ranks(&trial->session, trial->set, backend, &session, error) &&
          session_run(&trial->session, PROGRAM_INITIALISE, 0, error);
 }
 
-bool trial_step(Trial *trial, int64_t step, double *loss, Error *error) {
+bool trial_submit(Trial *trial, int64_t step, Error *error) {
   return feed_train(trial->feed, &trial->session, step, error) &&
-         session_run(&trial->session, PROGRAM_TRAIN, step, error) &&
+         session_submit(&trial->session, PROGRAM_TRAIN, step, error);
+}
+
+bool trial_collect(Trial *trial, int behind, double *loss, Error *error) {
+  return session_wait(&trial->session, behind, error) &&
          session_scalar(&trial->session, PROGRAM_TRAIN, "loss", loss, error);
+}
+
+bool trial_step(Trial *trial, int64_t step, double *loss, Error *error) {
+  return trial_submit(trial, step, error) && trial_collect(trial, 0, loss, error);
+}
+
+bool trial_validate(Trial *trial, double *loss, Error *error) {
+  const Plan *plan = trial->set->plans[0];
+  Evaluation evaluation = {.loss = NAN};
+  const int64_t batches = plan->run.eval_batches * plan->programs[PROGRAM_TRAIN].slots;
+  const bool done =
+      !trial->validation || evaluate_run(&trial->session, trial->validation, trial->data, batches, &evaluation, error);
+  *loss = evaluation.loss;
+  return done;
 }
 
 void trial_close(Trial *trial) {
   session_close(&trial->session);
   feed_destroy(trial->feed);
+  feed_destroy(trial->validation);
   data_close(trial->data);
   arena_destroy(trial->arena);
   *trial = (Trial){0};

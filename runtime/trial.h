@@ -4,6 +4,7 @@
 
 #include "base/diag.h"
 #include "compiler/compile.h"
+#include "runtime/evaluate.h"
 #include "runtime/feed.h"
 
 typedef struct {
@@ -13,15 +14,29 @@ typedef struct {
   Session session;
   Data *data;
   Feed *feed;
+  Feed *validation;  // NULL: nothing to validate with
 } Trial;
+
+typedef struct {
+  const char *data;        // NULL: what the recipe names
+  const Backend *backend;  // NULL: the CPU. One that wants processes has one for each rank, also for a single one
+  int threads;             // of all ranks together; 0: all cores
+  double deadline_seconds;
+  bool validates;  // also opens what trial_validate needs
+} TrialOptions;
 
 // On failure the error is the first one of the text: "file:line: E021: what is wrong".
 bool trial_compile(Trial *trial, const CompileOptions *options, Error *error);
 
-// Opens data and session and runs the program `initialise`. `data` NULL: what the recipe names.
-bool trial_open(Trial *trial, const char *data, int threads, double deadline_seconds, Error *error);
+// Opens data and session and runs the program `initialise`.
+bool trial_open(Trial *trial, const TrialOptions *options, Error *error);
 
+// A step and its loss; or in two parts, as session_submit and session_wait are.
 bool trial_step(Trial *trial, int64_t step, double *loss, Error *error);
+bool trial_submit(Trial *trial, int64_t step, Error *error);
+bool trial_collect(Trial *trial, int behind, double *loss, Error *error);
+// The loss of the validation windows that `mdl train` evaluates; NaN: there are none.
+bool trial_validate(Trial *trial, double *loss, Error *error);
 void trial_close(Trial *trial);  // also of one that was only zeroed
 
 // The first error of a Diag as one line; "" without one.

@@ -1,5 +1,7 @@
 // bench_train.c: tokens per second of whole training steps on random tokens: the jobs that peers are compared at.
 //
+// Tokens/s are those of all ranks together, TFLOP/s and the share of peak those of one, GiB of the one with most.
+//
 //   bench_train [--device cuda|cpu] [--precision NAME] [--layout NAME | --strict] [--steps N] [--warm SECONDS]
 //               [--profile] [--kernels] [--logits BYTES] [--set NAME=VALUE]... JOB...
 //
@@ -15,9 +17,9 @@
 
 #include "compiler/compile.h"
 #include "runtime/clock.h"
-#include "runtime/progress.h"
 #include "runtime/session.h"
 #include "runtime/trace.h"
+#include "tests/bench_inputs.h"
 #include "tests/bench_kernels.h"
 
 enum { SETS_MAX = 32, STEPS_MAX = 4096, PROFILE_ROWS = 60 };
@@ -49,55 +51,28 @@ static bool failed(const char *job, const Error *error) {
   return false;
 }
 
-// Random tokens, as indexes below their bound.
-static bool inputs_write(Session *session, uint32_t *draw, Error *error) {
-  const PlanProgram *program = &session->plan->programs[PROGRAM_TRAIN];
-  for (int i = 0; i < program->input_count; i++) {
-    const PlanInput *input = &program->inputs[i];
-    int64_t count = 1;
-    for (int a = 0; a < input->axis_count; a++) {
-      count *= input->size[a];
-    }
-    int32_t *values = malloc((size_t)count * sizeof *values);
-    bool good = values != NULL && strcmp(input->name, "step") != 0;
-    const int slots = input->place.slot_stride ? program->slots : 1;
-    for (int slot = 0; good && slot < slots; slot++) {
-      for (int64_t at = 0; at < count; at++) {
-        *draw = *draw * 1664525u + 1013904223u;
-        values[at] = (int32_t)(((uint64_t)*draw * (uint64_t)(input->bound ? input->bound : 2)) >> 32);
-      }
-      good = session->backend->write(session->device, input->place.arena,
-                                     input->place.offset + slot * input->place.slot_stride, values,
-                                     count * (int64_t)sizeof *values, error);
-    }
-    free(values);
-    if (!good && strcmp(input->name, "step") != 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
 typedef struct {
-  double seconds, first_seconds, loss;
+  double seconds, first_seconds, first_loss, loss;
 } Measured;
 
 // Steps one behind the other, as in training; a step's time is from one end to the next.
 static bool measure(Session *session, const Settings *settings, Measured *measured, Error *error) {
   static double times[STEPS_MAX];
-  uint32_t draw = 1;
   int64_t step = 0, timed = 0, ahead = session_ahead(session);
   const double start = clock_seconds();
   double before = start;
   while (timed < settings->steps) {
     step++;
-    if (!inputs_write(session, &draw, error) || !session_submit(session, PROGRAM_TRAIN, step, error) ||
+    if (!inputs_write(session, step, error) || !session_submit(session, PROGRAM_TRAIN, step, error) ||
         !session_wait(session, (int)ahead, error)) {
       return false;
     }
     const double now = clock_seconds();
     if (step == 1 + ahead) {
       measured->first_seconds = now - start;
+      if (!session_scalar(session, PROGRAM_TRAIN, "loss", &measured->first_loss, error)) {
+        return false;
+      }
     }
     if (now - start > settings->warm && step > 3) {
       times[timed++] = now - before;
@@ -131,16 +106,26 @@ static bool run_session(Session *session, const Job *job, const Settings *settin
   }
   const PlanRun *run = &session->plan->run;
   const double tokens = (double)run->batch * (double)run->sequence;
-  const double flops = session->plan->programs[PROGRAM_TRAIN].flops;
-  session->backend->facts(session->device, &facts);
+  double flops = 0, taken = 0, predicted = 0;  // flops: of a rank, the mean; bytes: of the rank with most
+  for (int64_t rank = 0; rank < session->ranks; rank++) {
+    const Plan *plan = session_plan(session, rank);
+    double bytes = 0;
+    session->backend->facts(session_device(session, rank), &facts);
+    for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+      bytes += i == ARENA_OFFLOAD ? 0 : (double)plan->arena_bytes[i];
+    }
+    flops += plan->programs[PROGRAM_TRAIN].flops / (double)session->ranks;
+    taken = fmax(taken, (double)facts.memory_bytes);
+    predicted = fmax(predicted, bytes + (double)facts.beside_bytes);
+  }
   printf(
-      "OURS %s %s %s B=%lld T=%lld N=%.0fM tok/s=%.0f TFLOPs=%.1f mfu=%.1f%% GiB=%.2f predicted=%.2f ms=%.2f "
-      "gap_us=%.1f open_s=%.1f loss=%.3f on %s\n",
+      "OURS %s %s %s B=%lld T=%lld N=%.0fM tok/s=%.0f TFLOPs=%.4g mfu=%.1f%% GiB=%.2f predicted=%.2f ms=%.2f "
+      "gap_us=%.1f open_s=%.1f first=%.3f loss=%.3f ranks=%lld layout=%s on %s\n",
       job->name, run->precision ? run->precision : "fp32", run->strict ? "strict" : "fast", (long long)run->batch,
       (long long)run->sequence, run->parameters / 1e6, tokens / measured.seconds, flops / measured.seconds / 1e12,
-      100 * flops / measured.seconds / facts.peak_flops, (double)facts.memory_bytes / 1073741824,
-      (double)(progress_predicted(session->set, ARENA_CLASS_COUNT) + facts.beside_bytes) / 1073741824,
-      measured.seconds * 1e3, facts.gap_seconds * 1e6, open_seconds, measured.loss, facts.name);
+      100 * flops / measured.seconds / facts.peak_flops, taken / 1073741824, predicted / 1073741824,
+      measured.seconds * 1e3, facts.gap_seconds * 1e6, open_seconds, measured.first_loss, measured.loss,
+      (long long)session->ranks, run->layout ? run->layout : "single", facts.name);
   fflush(stdout);
   return (!settings->profile || profile(session, error)) &&
          (!settings->kernels || kernels_table(session, rate, measured.seconds, error));

@@ -57,6 +57,11 @@ static void gpus_are_counted(void **state) {
   assert_ptr_equal(backend_choose("cuda", count, &error), &backend_cuda);
   assert_ptr_equal(backend_choose("auto", count + 1, &error), &backend_cpu);
   assert_ptr_equal(backend_choose("cpu", count, &error), &backend_cpu);
+  int devices = 0;
+  assert_ptr_equal(backend_choose_all("auto", &devices, &error), &backend_cuda);
+  assert_int_equal(devices, count);
+  assert_ptr_equal(backend_choose_all("cpu", &devices, &error), &backend_cpu);
+  assert_int_equal(devices, 0);
   assert_null(backend_choose("cuda", count + 1, &error));
   snprintf(said, sizeof said,
            "the plan is for %d ranks, each on a GPU of its own, and this machine has %d; --device cpu runs all of them "

@@ -75,3 +75,65 @@ wait $! || status=$?
 [ "$status" = 130 ] || { cat log >&2; die "interrupted with status $status"; }
 mentions log "stopped after step" "not run"
 same "states after Ctrl-C" "$(records stopped state | xargs)" "stopped not run not run not run"
+
+# Sizes of one layout: what the text does not allow is listed with its error and is no failure; they compute the same.
+cat >> small.mdl << 'END'
+layout cut { mesh tp = 2, dp = 1; heads, ffn, vocab -> tp; batch -> dp; }
+layout dp4 { mesh dp = 4; batch -> dp; }
+END
+expect 0 "$MDL" ablate small.mdl layout=cut mesh.tp=1,2,4 microbatches=1,3 mesh.dp=2 --steps 3 --out sweep
+mentions out "E043: axis 'heads' of size 2 cannot be split over tp = 4" "cannot be split over dp = 2 with 3 microbatches" \
+  "tok/s" "val loss" "measured"
+same "states of a sweep" "$(records sweep state | xargs)" "done illegal done illegal illegal illegal"
+same "verdicts of a sweep" "$(records sweep verdict | xargs)" "none none same none none none"
+same "ranks of a sweep" "$(records sweep ranks | xargs)" "2 0 4 0 0 0"
+for key in tokens_per_s val_loss measured_bytes; do
+  [ "$(records sweep $key | grep -c null)" = 4 ] || die "not every row that ran has $key"
+done
+same "the validation" "$(records sweep val_loss | sed -n 1p | cut -c1-6)" "$(records sweep val_loss | sed -n 3p | cut -c1-6)"
+train small.mdl --layout cut --set mesh.dp=2 --set mesh.tp=1 --steps 3 --eval-every 3 --out alone
+near=$(sed -n 's/.*"val_loss": *\([0-9.]*\).*/\1/p' alone/metrics.jsonl | tail -n 1)
+same "the validation of a run" "${near:0:6}" "$(records sweep val_loss | sed -n 1p | cut -c1-6)"
+expect 1 "$MDL" ablate small.mdl layout=cut mesh.tp=4,8 --steps 1 --out none
+expect 1 "$MDL" ablate small.mdl layout=cut mesh.pp=1,2 --out never
+mentions err "the layout 'cut' has no mesh axis 'pp'; its mesh has tp, dp"
+expect 1 "$MDL" ablate small.mdl layout=cut,single mesh.tp=1,2 --out never
+mentions err "the layout 'single' has no mesh axis 'tp'"
+expect 2 "$MDL" ablate small.mdl mesh.tp=1,2 --layout cut --set mesh.tp=2
+[ ! -e never ] || die "a mesh axis that is not there made a directory"
+
+# Dry: the same plans, nothing run, no data needed, and no files but where they are asked for.
+rm -rf runs
+expect 0 "$MDL" ablate small.mdl layout=cut mesh.tp=1,2,4 microbatches=1,3 mesh.dp=2 --dry --data missing.txt
+mentions out "2 of 6 combinations can be compiled; nothing was run" "E043: axis 'heads' of size 2"
+[ ! -e runs ] || die "a dry table made a directory"
+expect 0 "$MDL" ablate small.mdl layout=cut mesh.tp=1,2,4 microbatches=1,3 mesh.dp=2 --dry --out dry
+for key in ranks sent_bytes memory_bytes; do
+  same "$key, dry" "$(records dry $key | xargs)" "$(records sweep $key | xargs)"
+done
+same "states, dry" "$(records dry state | xargs)" "legal illegal legal illegal illegal illegal"
+expect 1 "$MDL" ablate small.mdl layout=tp4,single --dry
+expect 1 "$MDL" ablate small.mdl layout=cut mesh.tp=4,8 --dry
+expect 1 "$MDL" ablate small.mdl layout=single,tp2 --device tpu --out never
+mentions err "there is no device 'tpu'"
+
+# In the picture every row has a stroke and a name of its own, whole, of what differs alone.
+expect 0 "$MDL" ablate small.mdl --layout cut --set mesh.tp=1 mesh.dp=1,2 precision=fp32,bf16,bf16_fp32_residual \
+  optimizer.lr.peak=1e-3,3e-3 optimizer.lr.warmup=5,10 microbatches=1,2 recipe=small --dry --out many
+grep 'd="M32 ' many/ablate.svg > lines
+same "rows of the picture" "$(wc -l < lines)" 48
+same "strokes" "$(sed 's/ stroke-width.*//' lines | sort -u | wc -l)" 48
+sed 's/<text class="name" x="478".*//; s/<text x=.*//; s/<[^>]*>/ /g; s/  */ /g' lines > names
+same "names" "$(sort -u names | wc -l)" 48
+same "the last name" "$(tail -n 1 names | xargs)" "dp=2 bf16_fp32_residual peak=3e-3 warmup=10 microbatches=2"
+
+# Two GPUs that are stand-ins: rows of more ranks are not run, whatever is wrong with the others.
+[ -d "$BUILD/tests/fake" ] || exit 0
+export LD_LIBRARY_PATH=$BUILD/tests/fake FAKE_GPUS=2
+expect 1 "$MDL" ablate small.mdl layout=eight,dp4 --steps 1 --out absent
+mentions out "not run: 8 ranks, each on a GPU of its own, and this machine has 2"
+same "states without GPUs" "$(records absent state | xargs)" "no devices no devices"
+"$MDL" ablate small.mdl layout=eight,tp2,single --device cuda --steps 1 --out broken > out 2>&1 || true  # no kernels
+same "rows of stand-ins" "$(records broken state | wc -l) $(records broken state | head -n 1)" "3 no devices"
+expect 0 "$MDL" ablate small.mdl layout=eight,tp2 --device cpu --steps 1 --out threads
+same "states on the CPU" "$(records threads state | xargs)" "done done"

@@ -10,3 +10,16 @@ train alone.mdl --steps 4 --out second
 same "the losses" "$(losses first)" "$(losses second)"
 same "the weights" "$(weights first 4)" "$(weights second 4)"
 same "resolved again" "$(cat first/resolved.mdl)" "$(cat second/resolved.mdl)"
+
+# What --set changes in the layout stands there as well.
+sed "s,../../LICENSE,$ROOT/LICENSE," "$SMALL" > small.mdl
+echo "layout split { mesh dp = 4, tp = 1; batch -> dp; heads, ffn -> tp; }" >> small.mdl
+train small.mdl --steps 2 --out split --layout split --set mesh.dp=1 --set mesh.tp=2 --set microbatches=2
+mentions split/resolved.mdl "dp = 1" "tp = 2" "microbatches = 2"
+mentions split/log.txt "2 ranks (dp 1 x tp 2)"
+expect 0 "$MDLC" fmt --check split/resolved.mdl
+cp split/resolved.mdl alone.mdl
+train alone.mdl --steps 2 --out split-again
+same "the losses under that layout" "$(losses split)" "$(losses split-again)"
+train small.mdl --steps 2 --out accumulated --set microbatches=4
+mentions accumulated/resolved.mdl "layout single" "microbatches = 4"
