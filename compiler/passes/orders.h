@@ -23,7 +23,9 @@ typedef struct {
   int sums;
 } Orders;
 
-// Chooses the order of every value that an operation makes, and gives it to the shapes. Needs the order of parameters.
+// Chooses the order of every value that an operation makes, and gives it to the shapes. `arrange` calls it when the
+// order of parameters is decided. Before that `stage` calls it for the whole graph, so that stages, which are arranged
+// each by itself, agree on the order in which a value travels.
 void orders_choose(Compilation *c);
 
 // orders_cost.c: what a node costs in bytes moved, with all values in the orders that they have now.
