@@ -1,12 +1,12 @@
 // lower_gemm.c: contractions as matrix products on strided memory.
 //
-// The axes of a dot are batch (in both operands and the result), rows (first operand and result), columns (second and
-// result) and inner (contracted). Each kind must have one stride in each matrix; row and column axes that do not are
-// moved to the batch, an operand whose inner axes do not is copied. A bias that lies along the columns is added by the
-// product; another is copied to every row first, and the product is added to that.
+// product.h says which axes are rows, columns, inner and batch. An operand whose inner axes have no common stride is
+// copied. A bias that lies along the columns is added by the product; another is copied to every row first, and the
+// product is added to that.
 #include <string.h>
 
 #include "compiler/lower.h"
+#include "compiler/product.h"
 
 typedef struct {
   ValueId value;
@@ -14,36 +14,24 @@ typedef struct {
   Shape shape;
 } Matrix;
 
-typedef struct {
-  Shape batch, rows, columns, inner;
-} Axes;
-
 static int64_t extent(const Lower *l, AxisId axis) {
   return l->graph->axes.at[axis].size;
 }
 
-static int64_t matrix_stride(const Lower *l, const Matrix *matrix, AxisId axis) {
-  int at = shape_find(&matrix->shape, axis);
-  return at < 0 || extent(l, axis) == 1 ? 0 : matrix->storage.stride[at];
+static Strided strided(const Matrix *matrix) {
+  Strided out = {.shape = matrix->shape};
+  memcpy(out.stride, matrix->storage.stride, sizeof out.stride);
+  return out;
 }
 
-// The one stride of axes, major first, or -1; 0 if they have one element in all.
+static int64_t matrix_stride(const Lower *l, const Matrix *matrix, AxisId axis) {
+  const Strided view = strided(matrix);
+  return strided_along(l->graph, &view, axis);
+}
+
 static int64_t collapse(const Lower *l, const Matrix *matrix, const Shape *axes) {
-  int64_t stride = 0, next = 0;
-  for (int i = axes->count - 1; i >= 0; i--) {
-    int64_t size = extent(l, axes->axis[i]);
-    if (size == 1) {
-      continue;
-    }
-    int64_t here = matrix_stride(l, matrix, axes->axis[i]);
-    if (stride == 0) {
-      stride = here;
-    } else if (here != next) {
-      return -1;
-    }
-    next = here * size;
-  }
-  return stride;
+  const Strided view = strided(matrix);
+  return strided_collapse(l->graph, &view, axes);
 }
 
 static Matrix matrix_of(Lower *l, ValueId value) {
@@ -51,22 +39,8 @@ static Matrix matrix_of(Lower *l, ValueId value) {
 }
 
 static void sort_by_stride(const Lower *l, const Matrix *matrix, Shape *axes) {
-  for (int i = 1; i < axes->count; i++) {
-    for (int j = i; j > 0 && matrix_stride(l, matrix, axes->axis[j]) > matrix_stride(l, matrix, axes->axis[j - 1]);
-         j--) {
-      AxisId swap = axes->axis[j];
-      axes->axis[j] = axes->axis[j - 1];
-      axes->axis[j - 1] = swap;
-    }
-  }
-}
-
-// Moves leading axes to the batch until the rest has one stride in both matrices.
-static void peel(const Lower *l, const Matrix *operand, const Matrix *result, Shape *axes, Shape *batch) {
-  while (axes->count > 1 && (collapse(l, operand, axes) < 0 || collapse(l, result, axes) < 0)) {
-    shape_push(batch, axes->axis[0]);
-    shape_remove(axes, axes->axis[0]);
-  }
+  const Strided view = strided(matrix);
+  strided_sort(l->graph, &view, axes);
 }
 
 static void copy_matrix(Lower *l, Matrix *matrix, Shape outer, const Shape *rows, const Shape *last) {
@@ -81,15 +55,15 @@ static void copy_matrix(Lower *l, Matrix *matrix, Shape outer, const Shape *rows
 }
 
 static bool usable(const Lower *l, const Matrix *matrix, const Shape *rows, const Shape *columns) {
-  int64_t r = collapse(l, matrix, rows), c = collapse(l, matrix, columns);
-  return r >= 0 && c >= 0 && (r == 1 || c == 1 || r == 0 || c == 0);
+  const Strided view = strided(matrix);
+  return strided_usable(l->graph, &view, rows, columns);
 }
 
 static int64_t positive(int64_t stride, int64_t least) {
   return stride > least ? stride : least;
 }
 
-static bool batch_dims(const Lower *l, const Axes *axes, const Matrix *a, const Matrix *b, const Matrix *c,
+static bool batch_dims(const Lower *l, const ProductAxes *axes, const Matrix *a, const Matrix *b, const Matrix *c,
                        Gemm *gemm) {
   gemm->batch_count = 0;
   for (int i = 0; i < axes->batch.count; i++) {
@@ -127,7 +101,7 @@ static void leading(int64_t row, int64_t column, int64_t rows, int64_t columns, 
 }
 
 // bias: along the columns, or NULL.
-static void finish_gemm(Lower *l, const Axes *axes, const Matrix *a, const Matrix *b, const Matrix *c,
+static void finish_gemm(Lower *l, const ProductAxes *axes, const Matrix *a, const Matrix *b, const Matrix *c,
                         const Matrix *bias, WriteMode write) {
   Gemm gemm = {.type = graph_value(l->graph, a->value)->type,
                .type_c = graph_value(l->graph, c->value)->type,
@@ -170,7 +144,7 @@ static void spread(Lower *l, const Matrix *bias, const Matrix *c) {
 }
 
 // The product that adds the bias, or the product added to the bias.
-static void finish_biased(Lower *l, const Axes *axes, const Matrix *a, const Matrix *b, const Matrix *c,
+static void finish_biased(Lower *l, const ProductAxes *axes, const Matrix *a, const Matrix *b, const Matrix *c,
                           const Matrix *bias) {
   Gemm trial = {0};
   const bool along = shape_contains(&bias->shape, &axes->columns) &&
@@ -186,32 +160,21 @@ static void finish_biased(Lower *l, const Axes *axes, const Matrix *a, const Mat
 // c (+)= a . b, with the axes of c; the result is written through `c`, whose columns must be contiguous. bias: is added
 // to what is stored, or NULL.
 static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Matrix *bias, const Shape *contracted, WriteMode write) {
-  Axes axes = {.inner = *contracted};
-  Shape common = shape_common(a.shape, &b.shape);
-  axes.batch = shape_minus(shape_common(c.shape, &common), contracted);
-  axes.rows = shape_minus(shape_common(c.shape, &a.shape), &axes.batch);
-  axes.columns = shape_minus(shape_common(c.shape, &b.shape), &axes.batch);
-  sort_by_stride(l, &c, &axes.rows);
-  sort_by_stride(l, &c, &axes.columns);
-  if (axes.rows.count && (axes.columns.count == 0 || collapse(l, &c, &axes.columns) != 1) &&
-      matrix_stride(l, &c, axes.rows.axis[axes.rows.count - 1]) == 1) {
-    Matrix swap = a;  // the result is stored columns first: compute its transpose
+  ProductAxes axes;
+  const Strided from_a = strided(&a), from_b = strided(&b), to_c = strided(&c);
+  product_axes(l->graph, &from_a, &from_b, &to_c, contracted, &axes);
+  if (axes.swapped) {  // compute its transpose
+    Matrix swap = a;
     a = b;
     b = swap;
-    Shape rows = axes.rows;
-    axes.rows = axes.columns;
-    axes.columns = rows;
   }
-  peel(l, &a, &c, &axes.rows, &axes.batch);
-  peel(l, &b, &c, &axes.columns, &axes.batch);
-  sort_by_stride(l, &a, &axes.inner);
   if (!usable(l, &a, &axes.rows, &axes.inner)) {
     copy_matrix(l, &a, axes.batch, &axes.rows, &axes.inner);
   }
   if (!usable(l, &b, &axes.inner, &axes.columns)) {
     copy_matrix(l, &b, axes.batch, &axes.columns, &axes.inner);
   }
-  bool writable = usable(l, &c, &axes.rows, &axes.columns) && collapse(l, &c, &axes.columns) <= 1;
+  bool writable = product_writable(l->graph, &to_c, &axes);
   Gemm trial = {0};
   if (writable && batch_dims(l, &axes, &a, &b, &c, &trial)) {
     if (bias) {

@@ -2,11 +2,13 @@
 //
 // Needs groups. Parameters that say what goes in and out are stored out-major (stack, out, in): weights of one
 // operand can then lie one below the other and be one matrix, and it is the order that fp8 matrix units take.
-// Gradients and new values take the order of what they belong to. Everything else keeps its natural order.
+// Gradients and new values take the order of what they belong to. Everything else has its natural order, or one that is
+// cheaper for products and collectives (orders.c).
 #include <string.h>
 
 #include "compiler/compilation.h"
 #include "compiler/passes/attention.h"
+#include "compiler/passes/orders.h"
 
 static Shape storage_order(const Persistent *persistent) {
   const Shape shape = persistent_shape(persistent);
@@ -68,19 +70,13 @@ static void order_attention(Graph *graph) {
   }
 }
 
-static void order_first(Graph *graph, ValueId value, AxisId axis) {
-  Shape order = shape_of(axis), shape = graph_shape(graph, value);
-  order = shape_union(order, &shape);
-  order_value(graph, value, &order);
-}
-
-// Collectives move whole blocks: the axis that they cut or join comes first in memory.
-static void order_collectives(Graph *graph) {
+// Messages lie as they travel.
+static void order_messages(Graph *graph) {
   for (int i = 0; i < graph->nodes.count; i++) {
     const Node *node = graph_node(graph, i);
-    if (node->op == OP_ALL_GATHER || node->op == OP_REDUCE_SCATTER) {
-      order_first(graph, node->operands[0], node->axis);
-      order_first(graph, node->first_result, node->axis2);
+    Shape *shape = node->op == OP_RECEIVE ? &graph_value(graph, node->first_result)->shape : NULL;
+    if (shape && shape_same_set(shape, &node->axes)) {
+      *shape = node->axes;
     }
   }
 }
@@ -107,14 +103,15 @@ static void order_like_parameters(Graph *graph, RegionId region, Map *packed) {
 
 bool pass_arrange(Compilation *c) {
   Graph *graph = c->graph;
-  order_collectives(graph);
-  order_attention(graph);
   for (int i = 0; i < graph->persistent.count; i++) {
     const Persistent *persistent = &graph->persistent.at[i];
     if (persistent->value >= 0) {
       graph_value(graph, persistent->value)->shape = storage_order(persistent);
     }
   }
+  order_messages(graph);
+  orders_choose(c);
+  order_attention(graph);
   Map packed = map_create(c->arena);  // whole axis of a pack to the node that packs parameters
   const NodeList *nodes = &graph->regions.at[0].nodes;
   for (int i = 0; i < nodes->count; i++) {

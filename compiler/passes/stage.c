@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "compiler/passes/orders.h"
+
 static int top_stage(const Cut *cut, NodeId id) {
   return lies_on(cut, cut->stages->node[id]);
 }
@@ -250,6 +252,7 @@ bool pass_stage(Compilation *c) {
     memset(cut.moved, -1, sizeof *cut.moved * (size_t)(cut.limit + 1));
     memset(cut.first, -1, sizeof *cut.first * (size_t)(cut.limit + 1));
     NodeList old = graph->regions.at[0].nodes;
+    orders_choose(c);
     bool good = true;
     for (int i = 0; i < old.count && good; i++) {
       const Node *node = graph_node(graph, old.at[i]);
