@@ -80,6 +80,7 @@ typedef struct {  // CUDA_MEMCPY2D: rows of `width` bytes, the first at x, y of 
   X(fill_bytes, cuMemsetD8Async, 3020, (CudaAddress to, unsigned char value, size_t count, CudaStream stream))         \
   X(fill_words, cuMemsetD32Async, 3020, (CudaAddress to, unsigned value, size_t count, CudaStream stream))             \
   X(stream_create, cuStreamCreate, 2000, (CudaStream * stream, unsigned flags))                                        \
+  X(stream_create_before, cuStreamCreateWithPriority, 5050, (CudaStream * stream, unsigned flags, int priority))       \
   X(stream_destroy, cuStreamDestroy, 4000, (CudaStream stream))                                                        \
   X(stream_synchronize, cuStreamSynchronize, 2000, (CudaStream stream))                                                \
   X(stream_query, cuStreamQuery, 2000, (CudaStream stream))                                                            \

@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+enum {
+  BEFORE_OTHERS = -100
+};  // the driver takes the highest priority that it has: few blocks, and others wait for them
+
 typedef struct {  // the runs of an instruction that others wait for
   int count;      // of events: one, or one for each slot
   CudaEvent *event;
@@ -51,7 +55,7 @@ static void find_counts(Queues *queues, const Plan *plan) {
 static CudaStatus make_events(Queues *queues, Arena *arena, const Plan *plan) {
   CudaStatus status = queues->cuda->event_create(&queues->forked, CUDA_EVENT_NO_TIMING);
   for (int q = 1; q < queues->waits->queue_count && !status; q++) {
-    status = queues->cuda->stream_create(&queues->stream[q], CUDA_STREAM_NON_BLOCKING);
+    status = queues->cuda->stream_create_before(&queues->stream[q], CUDA_STREAM_NON_BLOCKING, BEFORE_OTHERS);
     status = status ? status : queues->cuda->event_create(&queues->joined[q], CUDA_EVENT_NO_TIMING);
   }
   for (int s = 0; s < plan->segment_count; s++) {

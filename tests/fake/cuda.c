@@ -209,6 +209,11 @@ CudaStatus cuStreamCreate(CudaStream *stream, unsigned flags) {
   return pthread_create(&made->thread, NULL, stream_main, made) == 0 ? 0 : DRIVER_INVALID;
 }
 
+CudaStatus cuStreamCreateWithPriority(CudaStream *stream, unsigned flags, int priority) {
+  (void)priority;
+  return cuStreamCreate(stream, flags);
+}
+
 CudaStatus cuStreamDestroy(CudaStream stream) {
   pthread_mutex_lock(&stream->mutex);
   stream->stop = true;
@@ -474,6 +479,7 @@ CudaStatus cuGetProcAddress_v2(const char *symbol, void **function, int version,
       KNOWN(cuMemsetD8Async),
       KNOWN(cuMemsetD32Async),
       KNOWN(cuStreamCreate),
+      KNOWN(cuStreamCreateWithPriority),
       KNOWN(cuStreamDestroy),
       KNOWN(cuStreamSynchronize),
       KNOWN(cuStreamQuery),
