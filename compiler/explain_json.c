@@ -86,6 +86,31 @@ static json_t *need_json(const Explain *explain, int stage) {
   return object;
 }
 
+static json_t *work_json(const Explain *explain, const TrafficList *traffic) {
+  const Work work = explain_work(explain->set);
+  json_t *object = json_object(), *sent = json_object();
+  json_object_set_new(object, "instructions", json_integer(work.instructions));
+  json_object_set_new(object, "products", json_integer(work.products));
+  json_object_set_new(object, "batched", json_integer(work.batched));
+  json_object_set_new(object, "split", json_integer(work.split));
+  json_object_set_new(object, "separate", json_integer(work.separate));
+  json_object_set_new(object, "least_m", json_integer(work.m));
+  json_object_set_new(object, "least_n", json_integer(work.n));
+  json_object_set_new(object, "least_k", json_integer(work.k));
+  json_object_set_new(object, "copies", json_integer(work.copies));
+  json_object_set_new(object, "copied", json_real(work.copied));
+  json_object_set_new(object, "moved", json_real(work.moved));
+  json_object_set_new(object, "ideal", json_real(work.ideal));
+  for (int i = 0; i < traffic->count; i++) {
+    const Traffic *at = &traffic->at[i];
+    const char *mesh = explain_mesh(explain->arena, explain_first(explain), at->mesh);
+    double known = json_real_value(json_object_get(sent, mesh));
+    json_object_set_new(sent, mesh, json_real(known + at->wire * at->calls));
+  }
+  json_object_set_new(object, "sent", sent);
+  return object;
+}
+
 void explain_json(const Explain *explain, Buffer *out) {
   const Plan *plan = explain_first(explain);
   json_t *root = json_object(), *mesh = json_array(), *states = json_array(), *sent = json_array(),
@@ -116,6 +141,7 @@ void explain_json(const Explain *explain, Buffer *out) {
   json_object_set_new(root, "tensors", states);
   json_object_set_new(root, "traffic", sent);
   json_object_set_new(root, "memory", memory);
+  json_object_set_new(root, "work", work_json(explain, &traffic));
   char *text = json_dumps(root, JSON_INDENT(1));
   json_decref(root);
   if (!text) {

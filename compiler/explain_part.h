@@ -34,6 +34,21 @@ typedef struct {  // bytes on one rank of a stage
 
 Need explain_need(const Explain *explain, int stage);
 
+typedef struct {
+  int64_t instructions, products;
+  int64_t batched;   // products of more than one pair of matrices
+  int64_t split;     // of these, those that could be one of larger matrices
+  int64_t separate;  // the pairs of matrices that they are made of
+  int64_t m, n, k;   // the least of all products
+  int64_t copies;    // kernels that only move a value
+  double copied;     // their bytes
+  double moved;      // bytes that products, kernels and other moves on a rank read and write
+  double ideal;      // the same without copies, and with no product split
+} Work;
+
+// explain_work.c: of a training step.
+Work explain_work(const PlanSet *set);
+
 static inline const Plan *explain_first(const Explain *explain) {
   return explain->set->plans[0];
 }

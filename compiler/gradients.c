@@ -346,7 +346,8 @@ RULE(gradient_composite) {
       .axis = node.axis, .axis2 = node.axis2, .number = node.number, .integer = node.integer & ~(int64_t)0xff};
   ValueId first = graph_add(graph, OP_COMPOSITE, init, operands.at, operands.count);
   for (int i = 0, at = 0; i < node.operand_count; i++) {
-    if (flows[i]) {
+    if (flows[i]) {  // in the order of axes of what it belongs to: that of the body stems from its products
+      graph_value(graph, first + at)->shape = graph_shape(graph, node.operands[i]);
       backward_add(backward, node.operands[i], first + at++);
     }
   }

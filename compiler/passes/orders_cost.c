@@ -6,6 +6,7 @@
 // more.
 #include <string.h>
 
+#include "base/integer.h"
 #include "compiler/passes/attention.h"
 #include "compiler/passes/orders.h"
 #include "compiler/product.h"
@@ -106,7 +107,8 @@ static double astray(const Orders *o, ValueId value, const Shape *guide) {
   if (i < 0 || run >= LINE_BYTES) {
     return 0;
   }
-  return bytes_of(o, value) * (double)(LINE_BYTES / (run < SHORTEST_BYTES ? SHORTEST_BYTES : run) - 1);
+  const int64_t touched = run < SHORTEST_BYTES ? SHORTEST_BYTES : run;
+  return bytes_of(o, value) * ((double)LINE_BYTES / (double)touched - 1);
 }
 
 bool orders_is_kernel(const Node *node) {
@@ -164,7 +166,7 @@ static double kernel_cost(const Orders *o, const Node *node) {
 // --- products ---
 
 static double tiles(int64_t size) {
-  return (double)((size + TILE - 1) / TILE * TILE);
+  return (double)round_up(size, TILE);
 }
 
 static double product_cost(const Orders *o, ValueId left, ValueId right, ValueId result, const Shape *contracted) {

@@ -78,6 +78,7 @@ mentions slots.svg 'microbatch 3'
 explain tp2 --json
 [ "$(grep -c '"kind": "all_reduce"' out)" -ge 8 ] || die "collectives are missing"
 mentions out '"ranks": 2' '"name": "layers.0.q.w"' '"phase": "backward"' '"working"'
+mentions out '"work"' '"split": 0' '"least_m"' '"ideal"' '"tp": '
 if command -v python3 > /dev/null; then
   python3 -c 'import json, sys; json.load(open("out"))'
 fi
