@@ -130,9 +130,15 @@ static bool row_train(Ablate *ablate, AblateRow *row, Trial *trial, Error *error
   row->state = row->steps == options->steps ? ROW_DONE : ROW_STOPPED;
   row_memory(ablate, row, &trial->session, before);
   row_live(ablate, row, "validating", 0);
-  return interrupt_requested() ||
-         (trial_validate(trial, &row->validation, error) &&
-          (ablate->devices == 0 || row->ranks == 1 || interrupt_requested() || row_exposed(row, trial, error)));
+  if (interrupt_requested()) {
+    return true;
+  }
+  double validation;
+  if (!trial_validate(trial, &validation, error)) {
+    return false;
+  }
+  row->validation = interrupt_requested() ? NAN : validation;  // not of a part of the windows
+  return ablate->devices == 0 || row->ranks == 1 || interrupt_requested() || row_exposed(row, trial, error);
 }
 
 static bool row_try(Ablate *ablate, AblateRow *row, Trial *trial, Error *error) {
