@@ -120,7 +120,6 @@ static Compilation start(Front *f, const CompileOptions *options, ProgramKind pr
                        .copied = &f->copied,
                        .stage = f->stage,
                        .chunk_bytes = options->chunk_bytes,
-                       .idle_rules = options->idle_rules,
                        .watch = options->watch};
 }
 

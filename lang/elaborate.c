@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "lang/selector.h"
+
 enum {
   ELABORATE_MAX_NODES = 1000000,
   ELABORATE_MAX_REPEAT = 100000,
@@ -384,6 +386,27 @@ static void check_settings_used(Elaborator *e) {
   }
 }
 
+// Every selector of the recipe selects something of the training step, and so do those of the layout but for rules,
+// which are checked where it is known what they cut (shard_rules.c).
+static void check_selectors(Elaborator *e) {
+  const Spec *spec = e->spec;
+  for (int i = 0; i < spec->optimizers.count; i++) {
+    const OptimizerRule *rule = &spec->optimizers.at[i];
+    for (int j = 0; rule->selectors && j < rule->selectors->count; j++) {
+      const Ast *terms = rule->selectors->kids[j]->kids[0];
+      for (int k = 0; k < terms->count; k++) {
+        selector_check(e->graph, terms->kids[k], SELECTS_PARAMETERS, rule->call ? "to optimize" : "to freeze");
+      }
+    }
+  }
+  for (int i = 0; i < spec->recompute.count && !spec->idle_rules; i++) {
+    selector_check(e->graph, spec->recompute.at[i], SELECTS_COMPUTED, "to recompute");
+  }
+  for (int i = 0; i < spec->offload.count && !spec->idle_rules; i++) {
+    selector_check(e->graph, spec->offload.at[i], SELECTS_COMPUTED, "to offload");
+  }
+}
+
 Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, const Spec *spec, ProgramKind program) {
   int errors = diag->reports;
   const Ast *model = spec->model->ast;
@@ -408,6 +431,9 @@ Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, 
   check_settings_used(e);
   if (diag->reports == errors) {
     finish_model(e, model);
+  }
+  if (diag->reports == errors && program == PROGRAM_TRAIN) {
+    check_selectors(e);
   }
   return diag->reports == errors ? e : NULL;
 }

@@ -31,7 +31,7 @@ static void read_selectors(Layout *l, const Ast *phrase, int from, bool recomput
       diag_error(l->unit->diag, E042, term->span, "expected a function, a repeated axis, a label or a path");
     } else if (!recompute && name_in(term->name, layout_stored, LAYOUT_STORED)) {
       l->stored = term;
-    } else if (reach_check(l->reach, term, recompute ? "to recompute" : "to offload")) {
+    } else if (selector_check_names(l->reach, term, recompute ? "to recompute" : "to offload")) {
       if (recompute) {
         array_push(l->unit->arena, &l->recompute, term);
       } else {

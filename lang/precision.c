@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "lang/reach.h"
+#include "lang/selector.h"
 #include "lang/settings_rules.h"
 
 static const char *const base_words[] = {"f32", "f64", "f16", "bf16", "tf32"};
@@ -185,7 +185,7 @@ static void read_operation_rule(Precision *p, const Ast *setting) {
       Diagnostic *error = diag_error(p->unit->diag, E060, left->kids[i]->span, "expected a role, and where it holds");
       diag_help(p->unit->diag, error, "write `%s in layers: ...`", terms->kids[0]->name);
     } else if (scoped && p->reach) {
-      reach_check(p->reach, terms->kids[2], "for this precision");
+      selector_check_names(p->reach, terms->kids[2], "for this precision");
     }
   }
   Phrases phrases = {0};

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lang/reach.h"
+#include "lang/selector.h"
 #include "lang/settings_rules.h"
 
 static const struct {
@@ -378,7 +378,7 @@ static void check_selectors(Unit *unit, const Spec *spec) {
       const Ast *terms = rule->selectors->kids[j]->kids[0];
       for (int k = 0; k < terms->count; k++) {
         if (terms->kids[k]->kind == AST_PATH) {
-          reach_check(&reach, terms->kids[k], rule->call ? "to optimize" : "to freeze");
+          selector_check_names(&reach, terms->kids[k], rule->call ? "to optimize" : "to freeze");
         } else {
           diag_error(unit->diag, E051, terms->kids[k]->span, "expected the name of parameters");
         }
@@ -471,7 +471,10 @@ static void finish_run(Unit *unit, Spec *spec, const double *values) {
 
 bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec *spec) {
   int errors = unit->diag->reports;
-  *spec = (Spec){.microbatches = 1, .asked_microbatches = options->microbatches, .real = TYPE_F32};
+  *spec = (Spec){.microbatches = 1,
+                 .asked_microbatches = options->microbatches,
+                 .idle_rules = options->idle_rules,
+                 .real = TYPE_F32};
   (void)arena;
   spec->recipe = choose_recipe(unit, options);
   if (!spec->recipe || !choose_model(unit, options, spec)) {

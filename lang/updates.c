@@ -96,10 +96,11 @@ static bool takes_axes(const Ast *update) {
 }
 
 static bool rule_selects(const Elaborator *e, const OptimizerRule *rule, const Persistent *parameter) {
+  const SelectorPlace place = {.scope = parameter->scope, .tensor = parameter->name};
   for (int i = 0; i < rule->selectors->count; i++) {
     const Ast *terms = rule->selectors->kids[i]->kids[0];
     for (int j = 0; j < terms->count; j++) {
-      if (selector_matches(e->graph, terms->kids[j]->name, parameter->scope, parameter->name)) {
+      if (selector_matches(e->graph, terms->kids[j]->name, place)) {
         return true;
       }
     }
