@@ -148,9 +148,12 @@ static void assign_one(Elaborator *e, const Ast *target, Object value, const Ast
 static void run_assign(Elaborator *e, const Ast *ast) {
   const Ast *targets = ast->kids[0];
   Name before = e->frame->variable;
+  const Ast *outer = e->frame->assigned;
   e->frame->variable = targets->kids[0]->name;
+  e->frame->assigned = targets->count == 1 ? ast->kids[1] : NULL;
   Object value = evaluate(e, ast->kids[1]);
   e->frame->variable = before;
+  e->frame->assigned = outer;
   if (targets->count == 1) {
     assign_one(e, targets->kids[0], value, ast->kids[2]);
     return;

@@ -93,18 +93,17 @@ static bool is_called(const Scope *scope, Name selector) {
 }
 
 static bool has_path(const Scope *scope, Name selector) {
-  return scope->path && path_contains(selector, scope->path);
+  return (scope->path && path_contains(selector, scope->path)) ||
+         (scope->variable && path_contains(selector, scope->variable));
 }
 
 bool selector_matches_scope(const Graph *graph, Name selector, ScopeId scope) {
   if (selector_is_label(selector) || scope < 0) {
     return false;
   }
-  if (is_everything(selector) || has_path(&graph->scopes.at[scope], selector)) {
-    return true;  // a path has those of the scopes around it
-  }
   for (; scope >= 0; scope = graph->scopes.at[scope].parent) {
-    if (is_called(&graph->scopes.at[scope], selector)) {
+    const Scope *at = &graph->scopes.at[scope];
+    if (is_everything(selector) || is_called(at, selector) || has_path(at, selector)) {
       return true;
     }
   }

@@ -170,6 +170,9 @@ static void add_place(Search *search, SelectorPlace place) {
   const Graph *graph = search->graph;
   for (ScopeId scope = place.scope; scope > 0; scope = graph->scopes.at[scope].parent) {
     add_candidate(search, graph->scopes.at[scope].function);
+    if (graph->scopes.at[scope].variable) {
+      add_path(search, graph->scopes.at[scope].variable);
+    }
   }
   if (place.tensor) {
     add_path(search, place.tensor);

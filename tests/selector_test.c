@@ -23,6 +23,7 @@ enum { ROOT, ROUND, NORM, ATTENTION, SOFTMAX, SILU, MLP, SCOPES };
 static const struct {
   const char *function, *path;
   int parent, index;
+  const char *variable;
 } scopes[SCOPES] = {
     [ROOT] = {"lm", "", -1, -1},
     [ROUND] = {"layers", "layers.3", ROOT, 3},
@@ -30,7 +31,7 @@ static const struct {
     [ATTENTION] = {"attention", "layers.3.o", ROUND, -1},
     [SOFTMAX] = {"softmax", "layers.3.o", ATTENTION, -1},
     [SILU] = {"silu", "layers.3.g", ROUND, -1},
-    [MLP] = {"mlp", "layers.3.ffn", ROUND, -1},
+    [MLP] = {"mlp", "layers.3.ffn", ROUND, -1, "layers.3.u"},
 };
 
 static Graph *draw_scopes(Arena *arena) {
@@ -40,6 +41,7 @@ static Graph *draw_scopes(Arena *arena) {
     ScopeId made = graph_scope(graph, scopes[i].parent, name_of(names, scopes[i].function),
                                name_of(names, scopes[i].path), scopes[i].index);
     assert_int_equal(made, i);
+    graph->scopes.at[i].variable = scopes[i].variable ? name_of(names, scopes[i].variable) : NULL;
   }
   return graph;
 }
@@ -53,8 +55,8 @@ static const struct {
     {NORM, TENSOR, "layers.3.h.scale", NULL,
      "* layers layers.3 layers.* *.3 3 h layers.*.h layers.*.*.scale h.scale scale rms_norm norm lm layers.3.h.scale",
      "layer layers.4 layers.h layers.*.q 3.scale h.scale.x scale.h norms rms bias @scale @h q.*"},
-    {MLP, TENSOR, "layers.3.ffn.up.b", NULL, "bias b up.b mlp ffn layers.*.ffn *.ffn.*.b",
-     "norm up.w bias.b layers.up"},
+    {MLP, TENSOR, "layers.3.ffn.up.b", NULL, "bias b up.b mlp ffn layers.*.ffn *.ffn.*.b u layers.*.u",
+     "norm up.w bias.b layers.up u.up u.b layers.u"},
     {ROUND, VALUE, "g", "gate", "@gate g layers.3.g layers.*.g layers *.g * layers.* lm",
      "@g gate @gates layers.2.g silu norm bias layers.g g.layers"},
     {SILU, NAMELESS, NULL, NULL, "g silu layers.*.g layers 3.g", "@gate gelu layers.*.h gate"},
