@@ -108,16 +108,17 @@ static const Targets *read_targets(Layout *l, const Ast *right) {
   for (int i = 0; i < right->count; i++) {
     const Ast *name = right->kids[i];
     int mesh = layout_mesh(l, name->name);
-    bool twice = false;
-    for (int j = 0; j < i; j++) {
-      twice = twice || right->kids[j]->name == name->name;
+    const Ast *first = NULL;
+    for (int j = 0; j < i && !first; j++) {
+      first = right->kids[j]->name == name->name ? right->kids[j] : NULL;
     }
     if (name_is(name->name, "none")) {
       if (right->count > 1 || name->kind == AST_CALL) {
         diag_error(l->unit->diag, E042, name->span, "`none` stands alone");
       }
-    } else if (twice) {
-      diag_error(l->unit->diag, E040, name->span, "the mesh axis '%s' is named twice", name->name);
+    } else if (first) {
+      Diagnostic *error = diag_error(l->unit->diag, E040, name->span, "the mesh axis '%s' is named twice", name->name);
+      diag_related(l->unit->diag, error, first->span, "the first");
     } else if (mesh < 0) {
       unknown_mesh(l, name);
     } else {

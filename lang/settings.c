@@ -7,6 +7,7 @@
 
 #include "lang/selector.h"
 #include "lang/settings_rules.h"
+#include "lang/twice.h"
 
 static const struct {
   const char *name;
@@ -293,10 +294,13 @@ static void read_data(Unit *unit, Spec *spec, const Ast *phrase) {
     diag_help(unit->diag, error, "write `data text(\"corpus.txt\");`");
     return;
   }
+  int paths = 0;
   spec->run.data_kind = "text";
   for (int i = 0; i < call->kids[0]->count; i++) {
     const Ast *argument = call->kids[0]->kids[i], *value = argument->kids[0];
-    if (!argument->name && value->kind == AST_STRING) {
+    if (!argument->name && value->kind == AST_STRING && paths++) {
+      diag_error(unit->diag, E051, argument->span, "`text` takes one path");
+    } else if (!argument->name && value->kind == AST_STRING) {
       spec->run.data_path = value->name;
     } else if (name_is(argument->name, "tokenizer") && value->kind == AST_NAME) {
       spec->run.tokenizer = value->name;
@@ -385,6 +389,21 @@ static void check_selectors(Unit *unit, const Spec *spec) {
       }
     }
   }
+}
+
+// Is there an optimizer for what no selector selects?
+static bool optimizes_all(const Spec *spec) {
+  for (int i = 0; i < spec->optimizers.count; i++) {
+    const Ast *selectors = spec->optimizers.at[i].selectors;
+    bool all = !selectors;
+    for (int j = 0; selectors && j < selectors->count; j++) {
+      all = all || name_is(phrase_word(selectors->kids[j]), "*");
+    }
+    if (all) {
+      return true;
+    }
+  }
+  return false;
 }
 
 static void read_recipe(Unit *unit, Spec *spec, double *values) {
@@ -480,6 +499,8 @@ bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec
   if (!spec->recipe || !choose_model(unit, options, spec)) {
     return false;
   }
+  recipe_check_once(unit, spec->recipe);
+  const int twice = unit->diag->reports - errors;
   if (options->layout) {
     remove_word(spec->recipe, "layout");
     settings_add(unit, spec->recipe, "--layout", arena_format(unit->arena, "layout %s;", options->layout));
@@ -495,10 +516,10 @@ bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec
   for (int i = 0; i < ENTRY_COUNT; i++) {
     values[i] = -1;
   }
-  if (unit->diag->reports == errors) {
+  if (unit->diag->reports == errors + twice) {
     read_sizes(unit, spec);
     read_recipe(unit, spec, values);
-    if (spec->optimizers.count == 0) {
+    if (!optimizes_all(spec)) {
       settings_add(unit, spec->recipe, "<defaults>", "optimizer adamw(lr = 3e-4, clip = 1.0);");
       read_optimizer(unit, spec, spec->recipe->kids[spec->recipe->count - 1]);
     }
