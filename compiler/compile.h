@@ -35,7 +35,7 @@ typedef struct {
   ProgramKind program;  // compile_print: which program
   // Logits of more bytes on a rank are computed in parts of their rows; 0: those that are large on a GPU. For tests.
   int64_t chunk_bytes;
-  bool idle_rules;  // rules of the layout that cut nothing are no errors: for layouts drawn at random
+  bool idle_rules;  // what cuts or selects nothing in a layout is no error: for layouts drawn at random
   // Bytes that the front end, and then each program, may take; 0: what is enough for any model. For tests.
   size_t memory;
   int64_t rank;              // compile_print: whose graph or instructions
