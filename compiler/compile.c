@@ -121,7 +121,6 @@ static Compilation start(Front *f, const CompileOptions *options, ProgramKind pr
                        .stage = f->stage,
                        .chunk_bytes = options->chunk_bytes,
                        .bucket_bytes = options->bucket_bytes,
-                       .idle_rules = options->idle_rules,
                        .watch = options->watch};
 }
 

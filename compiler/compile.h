@@ -37,7 +37,7 @@ typedef struct {
   int64_t chunk_bytes;
   // Sums of gradients over ranks are made in buckets of at least so many bytes; 0: 64 MiB. For tests.
   int64_t bucket_bytes;
-  bool idle_rules;  // rules of the layout that cut nothing are no errors: for layouts drawn at random
+  bool idle_rules;  // what cuts or selects nothing in a layout is no error: for layouts drawn at random
   // Bytes that the front end, and then each program, may take; 0: what is enough for any model. For tests.
   size_t memory;
   int64_t rank;              // compile_print: whose graph or instructions

@@ -79,7 +79,7 @@ AxisId graph_axis(Graph *graph, Name name, int64_t size) {
 }
 
 ScopeId graph_scope(Graph *graph, ScopeId parent, Name function, Name path, int64_t index) {
-  array_push(graph->arena, &graph->scopes, (Scope){parent, function, path, index, SPAN_NONE});
+  array_push(graph->arena, &graph->scopes, (Scope){parent, function, path, index, SPAN_NONE, NULL});
   return graph->scopes.count - 1;
 }
 

@@ -116,6 +116,7 @@ typedef struct {   // where in the text a node comes from: the stack of calls an
   Name path;       // full path: layers.3.attn
   int64_t index;   // of a repeat, else -1
   Span call;       // of a function; SPAN_NONE elsewhere, and in a graph that was read
+  Name variable;   // full path of what its result is assigned to, where the call has another name; or NULL
 } Scope;
 
 typedef enum { COMBINE_NONE, COMBINE_LAST, COMBINE_SUM, COMBINE_MEAN } StateCombine;  // what microbatches compute

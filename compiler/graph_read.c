@@ -449,6 +449,9 @@ static bool read_scope_declaration(Reader *reader) {
       !token_integer(reader->tokens, INT64_MIN, INT64_MAX, &scope.index)) {
     return false;
   }
+  if (token_accept_word(reader->tokens, "variable") && !token_string(reader->tokens, &scope.variable)) {
+    return false;
+  }
   if (number == count) {
     array_push(graph->arena, &graph->scopes, scope);
   } else if (number == 0 && count == 1) {

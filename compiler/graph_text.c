@@ -400,6 +400,10 @@ static void print_scopes(const Printer *printer) {
     if (scope->index != -1) {
       buffer_format(printer->out, " index %" PRId64, scope->index);
     }
+    if (scope->variable) {
+      buffer_text(printer->out, " variable ");
+      print_string(printer->out, scope->variable);
+    }
     buffer_text(printer->out, ";");
   }
 }

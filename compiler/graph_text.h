@@ -2,7 +2,7 @@
 //
 //   graph    = "graph" name "slots" integer "{" {axis} {scope} {tensor} body "}"
 //   axis     = "axis" name "=" integer ["global" integer] ";"
-//   scope    = "scope" number "=" parent ("none" | string) ("none" | string) ["index" integer] ";"
+//   scope    = "scope" number "=" parent ("none" | string) ("none" | string) ["index" integer] ["variable" string] ";"
 //   tensor   = role string ":" type [dims] ["group" integer] ["scope" integer] ["like" string] ["initial" real]
 //              [value] [span] ";"
 //   dims     = "[" [axes "|"] [[axes] ";"] [axes] "]"

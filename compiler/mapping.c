@@ -14,42 +14,25 @@ Mapping *mapping_create(Arena *arena, const Graph *graph, const Spec *spec) {
   return mapping;
 }
 
-// A scope's selector as a word or path: does it mean what is made here?
-static bool selects(Mapping *mapping, int index, ScopeId scope, Name path) {
-  const LayoutRule *rule = &mapping->spec->rules.at[index];
-  if (path) {
-    return selector_matches(mapping->graph, rule->scope, scope, path);
-  }
+static bool selects_scope(Mapping *mapping, int index, ScopeId scope) {
   int64_t known;
   if (map_get_bytes(&mapping->matches, MAP_KEY((uint64_t)scope, (uint64_t)index), &known)) {
     return known != 0;
   }
-  Name made = scope >= 0 ? mapping->graph->scopes.at[scope].path : NULL;
-  bool found = selector_matches(mapping->graph, rule->scope, scope, made && made[0] ? made : NULL);
+  bool found = selector_matches_scope(mapping->graph, mapping->spec->rules.at[index].scope, scope);
   map_put_bytes(&mapping->matches, MAP_KEY((uint64_t)scope, (uint64_t)index), found);
   return found;
 }
 
 // How specific the rule is where it holds, or -1.
-static int specificity(Mapping *mapping, int index, MappingPlace place) {
-  const LayoutRule *rule = &mapping->spec->rules.at[index];
-  if (!rule->scope) {
-    return 0;
-  }
-  if (rule->scope[0] == '@') {
-    return place.label && strcmp(rule->scope + 1, place.label) == 0 ? 1000 : -1;
-  }
-  if (!selects(mapping, index, place.scope, place.path)) {
-    return -1;
-  }
-  int dots = 0;
-  for (const char *c = rule->scope; *c; c++) {
-    dots += *c == '.';
-  }
-  return dots ? 100 + dots : 1;
+static int specificity(Mapping *mapping, int index, SelectorPlace place) {
+  Name selector = mapping->spec->rules.at[index].scope;
+  bool holds = !selector || selector_matches_itself(mapping->graph, selector, place) ||
+               selects_scope(mapping, index, place.scope);
+  return holds ? selector_rank(selector) : -1;
 }
 
-bool mapping_applies(Mapping *mapping, int rule, MappingPlace place) {
+bool mapping_applies(Mapping *mapping, int rule, SelectorPlace place) {
   return specificity(mapping, rule, place) >= 0;
 }
 
@@ -62,7 +45,7 @@ static AxisId axis_named(const Mapping *mapping, const Shape *shape, Name name) 
   return -1;
 }
 
-static AxisId look_up(Mapping *mapping, MappingPlace place, const Shape *shape, int mesh, RuleKind kind, int least,
+static AxisId look_up(Mapping *mapping, SelectorPlace place, const Shape *shape, int mesh, RuleKind kind, int least,
                       const LayoutRule **rule) {
   const Spec *spec = mapping->spec;
   AxisId found = -1;
@@ -95,24 +78,25 @@ static AxisId look_up(Mapping *mapping, MappingPlace place, const Shape *shape, 
   return found;
 }
 
-AxisId mapping_axis(Mapping *mapping, MappingPlace place, const Shape *shape, int mesh, const LayoutRule **rule) {
+AxisId mapping_axis(Mapping *mapping, SelectorPlace place, const Shape *shape, int mesh, const LayoutRule **rule) {
   return look_up(mapping, place, shape, mesh, RULE_COMPUTE, 0, rule);
 }
 
-AxisId mapping_label_axis(Mapping *mapping, MappingPlace place, const Shape *shape, int mesh, const LayoutRule **rule) {
-  return place.label ? look_up(mapping, place, shape, mesh, RULE_COMPUTE, 1000, rule) : -1;
+AxisId mapping_label_axis(Mapping *mapping, SelectorPlace place, const Shape *shape, int mesh,
+                          const LayoutRule **rule) {
+  return place.label ? look_up(mapping, place, shape, mesh, RULE_COMPUTE, SELECTOR_RANK_LABEL, rule) : -1;
 }
 
 // Optimizer state goes where its parameter goes.
-MappingPlace mapping_place(const Mapping *mapping, const Persistent *persistent) {
+SelectorPlace mapping_place(const Mapping *mapping, const Persistent *persistent) {
   const Persistent *like = persistent->like ? graph_persistent(mapping->graph, persistent->like) : NULL;
   const Persistent *of = like ? like : persistent;
-  return (MappingPlace){of->scope, NULL, of->name};
+  return (SelectorPlace){.scope = of->scope, .tensor = of->name};
 }
 
 uint32_t mapping_flat(Mapping *mapping, const Persistent *persistent, RuleKind kind, const LayoutRule **rule) {
   const Spec *spec = mapping->spec;
-  MappingPlace place = mapping_place(mapping, persistent);
+  SelectorPlace place = mapping_place(mapping, persistent);
   AxisId axis[GRAPH_MAX_MESH];
   uint32_t flat = 0, cut = mapping_parameter(mapping, persistent, axis);
   int best = -1;
@@ -131,7 +115,7 @@ uint32_t mapping_flat(Mapping *mapping, const Persistent *persistent, RuleKind k
 }
 
 uint32_t mapping_parameter(Mapping *mapping, const Persistent *persistent, AxisId axis[GRAPH_MAX_MESH]) {
-  MappingPlace place = mapping_place(mapping, persistent);
+  SelectorPlace place = mapping_place(mapping, persistent);
   uint32_t cut = 0;
   for (int m = 0; m < mapping->count; m++) {
     axis[m] = mapping->active >> m & 1 ? mapping_axis(mapping, place, &persistent->shape, m, NULL) : -1;

@@ -7,6 +7,7 @@
 #define MDL_COMPILER_MAPPING_H
 
 #include "compiler/graph.h"
+#include "lang/selector.h"
 #include "lang/settings.h"
 
 typedef struct {
@@ -20,20 +21,16 @@ typedef struct {
 
 Mapping *mapping_create(Arena *arena, const Graph *graph, const Spec *spec);
 
-typedef struct {  // what rules are looked up for
-  ScopeId scope;
-  Name label, path;  // or NULL
-} MappingPlace;
+// What rules are looked up for.
+SelectorPlace mapping_place(const Mapping *mapping, const Persistent *persistent);
 
-MappingPlace mapping_place(const Mapping *mapping, const Persistent *persistent);
-
-bool mapping_applies(Mapping *mapping, int rule, MappingPlace place);  // is the place in the rule's scope?
+bool mapping_applies(Mapping *mapping, int rule, SelectorPlace place);  // is the place in the rule's scope?
 
 // The axis of `shape` that is cut over mesh axis `mesh`, or -1. `rule`, unless NULL, receives the rule.
-AxisId mapping_axis(Mapping *mapping, MappingPlace place, const Shape *shape, int mesh, const LayoutRule **rule);
+AxisId mapping_axis(Mapping *mapping, SelectorPlace place, const Shape *shape, int mesh, const LayoutRule **rule);
 
 // Only by a rule for the value's label.
-AxisId mapping_label_axis(Mapping *mapping, MappingPlace place, const Shape *shape, int mesh, const LayoutRule **rule);
+AxisId mapping_label_axis(Mapping *mapping, SelectorPlace place, const Shape *shape, int mesh, const LayoutRule **rule);
 
 // The mesh axes over which a persistent tensor's values of this kind (RULE_PARAM, RULE_GRAD, RULE_STATE) are cut into
 // equal pieces of an arena. `rule`, unless NULL, receives the rule that says so.

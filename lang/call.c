@@ -371,7 +371,11 @@ Object call(Elaborator *e, const Ast *ast) {
   if (declaration && declaration->ast->kind == AST_FUNCTION) {
     Name part = call_part(e, &arguments);
     int reported = e->diag->all.count;
+    const ScopeId scope = e->graph->scopes.count;
     result = call_function(e, declaration->ast, &arguments, part, ast->span);
+    if (e->frame->assigned == ast && part != variable && scope < e->graph->scopes.count) {
+      e->graph->scopes.at[scope].variable = path_join_name(e, e->frame->prefix, variable);
+    }
     if (declaration->library) {
       blame_caller(e, reported, ast->name, ast->span);
     }

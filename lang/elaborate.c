@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "lang/selector.h"
+
 enum {
   ELABORATE_MAX_NODES = 1000000,
   ELABORATE_MAX_REPEAT = 100000,
@@ -146,9 +148,12 @@ static void assign_one(Elaborator *e, const Ast *target, Object value, const Ast
 static void run_assign(Elaborator *e, const Ast *ast) {
   const Ast *targets = ast->kids[0];
   Name before = e->frame->variable;
+  const Ast *outer = e->frame->assigned;
   e->frame->variable = targets->kids[0]->name;
+  e->frame->assigned = targets->count == 1 ? ast->kids[1] : NULL;
   Object value = evaluate(e, ast->kids[1]);
   e->frame->variable = before;
+  e->frame->assigned = outer;
   if (targets->count == 1) {
     assign_one(e, targets->kids[0], value, ast->kids[2]);
     return;
@@ -384,6 +389,27 @@ static void check_settings_used(Elaborator *e) {
   }
 }
 
+// Every selector of the recipe selects something of the training step, and so do those of the layout but for rules,
+// which are checked where it is known what they cut (shard_rules.c).
+static void check_selectors(Elaborator *e) {
+  const Spec *spec = e->spec;
+  for (int i = 0; i < spec->optimizers.count; i++) {
+    const OptimizerRule *rule = &spec->optimizers.at[i];
+    for (int j = 0; rule->selectors && j < rule->selectors->count; j++) {
+      const Ast *terms = rule->selectors->kids[j]->kids[0];
+      for (int k = 0; k < terms->count; k++) {
+        selector_check(e->graph, terms->kids[k], SELECTS_PARAMETERS, rule->call ? "to optimize" : "to freeze");
+      }
+    }
+  }
+  for (int i = 0; i < spec->recompute.count && !spec->idle_rules; i++) {
+    selector_check(e->graph, spec->recompute.at[i], SELECTS_COMPUTED, "to recompute");
+  }
+  for (int i = 0; i < spec->offload.count && !spec->idle_rules; i++) {
+    selector_check(e->graph, spec->offload.at[i], SELECTS_COMPUTED, "to offload");
+  }
+}
+
 Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, const Spec *spec, ProgramKind program) {
   int errors = diag->reports;
   const Ast *model = spec->model->ast;
@@ -408,6 +434,9 @@ Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, 
   check_settings_used(e);
   if (diag->reports == errors) {
     finish_model(e, model);
+  }
+  if (diag->reports == errors && program == PROGRAM_TRAIN) {
+    check_selectors(e);
   }
   return diag->reports == errors ? e : NULL;
 }

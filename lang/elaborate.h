@@ -56,6 +56,7 @@ struct Frame {
   Name parameters;      // path of parameters: without the rounds of repeats around a shared call
   Name shared;          // the same for shared calls made here: without the rounds of this frame's own repeats
   Name variable;        // what is being assigned, names calls
+  const Ast *assigned;  // the expression that is assigned to it
   Map variables;        // Name to index into objects
   ARRAY(Object) objects;
   ARRAY(Name) declared;  // for did-you-mean

@@ -4,6 +4,7 @@
 
 #include "lang/layout_rules.h"
 #include "lang/settings_rules.h"
+#include "lang/twice.h"
 
 static const char *const setting_words[] = {"mesh",    "schedule", "microbatches", "recompute",
                                             "offload", "overlap",  "reproducible"};
@@ -31,7 +32,7 @@ static void read_selectors(Layout *l, const Ast *phrase, int from, bool recomput
       diag_error(l->unit->diag, E042, term->span, "expected a function, a repeated axis, a label or a path");
     } else if (!recompute && name_in(term->name, layout_stored, LAYOUT_STORED)) {
       l->stored = term;
-    } else if (reach_check(l->reach, term, recompute ? "to recompute" : "to offload")) {
+    } else if (selector_check_names(l->reach, term, recompute ? "to recompute" : "to offload")) {
       if (recompute) {
         array_push(l->unit->arena, &l->recompute, term);
       } else {
@@ -50,8 +51,8 @@ static void read_value(Layout *l, const Ast *phrase, Name word) {
       diag_error(diag, E042, value->span, "the number of microbatches is a whole number of at least 1");
       return;
     }
-    l->microbatches = (int64_t)number;
-    l->slots = phrase;
+    l->microbatches = l->slots ? l->microbatches : (int64_t)number;
+    l->slots = l->slots ? l->slots : phrase;
     return;
   }
   if (name_is(word, "overlap")) {
@@ -102,6 +103,8 @@ static Name read_setting_phrase(Layout *l, const Ast *phrase, Name list) {
                                               : "recompute attention;");
   } else if (valued) {
     read_value(l, phrase, word);
+  } else if (name_is(word, "schedule") && l->schedule) {
+    return NULL;  // which was reported
   } else if (name_is(word, "schedule")) {
     layout_read_schedule(l, phrase);
   } else {
@@ -125,7 +128,25 @@ static void read_settings(Layout *l, const Ast *setting) {
 
 // ---- The whole layout
 
+// Ranks along a mesh axis without a rule all do the same.
+static void check_mesh_used(Layout *l) {
+  uint32_t used = l->pipeline.axis ? 1u << l->pipeline.mesh : 0;
+  for (int i = 0; i < l->rules.count; i++) {
+    used |= l->rules.at[i].mesh;
+  }
+  for (int m = 0; m < l->mesh_count; m++) {
+    if (!(used >> m & 1) && l->mesh[m].size > 1) {
+      Diagnostic *warning =
+          diag_warning(l->unit->diag, E040, l->mesh[m].span, "no rule uses the mesh axis '%s'", l->mesh[m].name);
+      diag_label(l->unit->diag, warning, "its %lld ranks all do the same", (long long)l->mesh[m].size);
+      diag_help(l->unit->diag, warning, "split something over it: `batch -> %s;`", l->mesh[m].name);
+    }
+  }
+}
+
 static void check_layout(Layout *l) {
+  const int errors = l->unit->diag->reports;
+  layout_check_once(l->unit, l->layout);
   for (int i = 0; i < l->layout->count; i++) {  // first, since rules may stand before it
     const Ast *setting = l->layout->kids[i];
     if (!setting->kids[2] && !setting->kids[1] && name_is(phrase_word(setting->kids[0]->kids[0]), "mesh")) {
@@ -148,6 +169,9 @@ static void check_layout(Layout *l) {
   layout_check_schedule(l);
   if (l->sized) {
     layout_check_splits(l);
+  }
+  if (l->unit->diag->reports == errors) {
+    check_mesh_used(l);
   }
 }
 

@@ -10,6 +10,7 @@ static const char *const form_words[] = {"zigzag", "ring", "pad"};
 typedef struct {  // one of the names before `:`
   RuleKind kind;
   Name selector;  // NULL: everywhere
+  const Ast *ast;
 } RuleScope;
 
 typedef ARRAY(RuleScope) RuleScopes;
@@ -31,18 +32,22 @@ static RuleScopes read_scopes(Layout *l, const Ast *list) {
     const Ast *phrase = list->kids[i];
     Name name = layout_word(phrase);
     RuleKind kind = stored_kind(name);
-    if (kind != RULE_COMPUTE || (name && reach_selector(l->reach, name))) {
-      array_push(l->unit->arena, &scopes, ((RuleScope){kind, kind == RULE_COMPUTE ? name : NULL}));
+    if (kind != RULE_COMPUTE || (name && selector_names_known(l->reach, name))) {
+      array_push(l->unit->arena, &scopes,
+                 ((RuleScope){kind, kind == RULE_COMPUTE ? name : NULL, phrase->kids[0]->kids[0]}));
       continue;
     }
-    Diagnostic *error = name ? diag_error(l->unit->diag, E041, phrase->span, "the model has nothing called '%s'", name)
-                             : diag_error(l->unit->diag, E041, phrase->span, "a rule is limited by names");
     const char *stored = name ? text_closest(name, layout_stored, LAYOUT_STORED) : NULL;
-    layout_suggest(l, error, stored || !name ? stored : reach_closest(l->reach, name),
-                   "before `:` stand labels (@resid), functions, paths, or param, grad, state, save");
+    if (name && !stored) {
+      selector_check_names(l->reach, phrase->kids[0]->kids[0], "for this rule");
+      continue;
+    }
+    Diagnostic *error = name ? diag_error(l->unit->diag, E015, phrase->span, "the model has nothing called '%s'", name)
+                             : diag_error(l->unit->diag, E015, phrase->span, "a rule is limited by names");
+    layout_suggest(l, error, stored, "before `:` stand labels (@resid), functions, paths, or param, grad, state, save");
   }
   if (!list) {
-    array_push(l->unit->arena, &scopes, ((RuleScope){RULE_COMPUTE, NULL}));
+    array_push(l->unit->arena, &scopes, ((RuleScope){RULE_COMPUTE, NULL, NULL}));
   }
   return scopes;
 }
@@ -103,16 +108,17 @@ static const Targets *read_targets(Layout *l, const Ast *right) {
   for (int i = 0; i < right->count; i++) {
     const Ast *name = right->kids[i];
     int mesh = layout_mesh(l, name->name);
-    bool twice = false;
-    for (int j = 0; j < i; j++) {
-      twice = twice || right->kids[j]->name == name->name;
+    const Ast *first = NULL;
+    for (int j = 0; j < i && !first; j++) {
+      first = right->kids[j]->name == name->name ? right->kids[j] : NULL;
     }
     if (name_is(name->name, "none")) {
       if (right->count > 1 || name->kind == AST_CALL) {
         diag_error(l->unit->diag, E042, name->span, "`none` stands alone");
       }
-    } else if (twice) {
-      diag_error(l->unit->diag, E040, name->span, "the mesh axis '%s' is named twice", name->name);
+    } else if (first) {
+      Diagnostic *error = diag_error(l->unit->diag, E040, name->span, "the mesh axis '%s' is named twice", name->name);
+      diag_related(l->unit->diag, error, first->span, "the first");
     } else if (mesh < 0) {
       unknown_mesh(l, name);
     } else {
@@ -176,7 +182,7 @@ static void unknown_left(Layout *l, const Ast *phrase, Name name) {
     of_functions(l, phrase, name, function);
     return;
   }
-  bool scope = reach_selector(l->reach, name);
+  bool scope = selector_names_known(l->reach, name);
   Diagnostic *error = diag_error(l->unit->diag, E041, phrase->span, "the model has no axis '%s'", name);
   const char *closest = text_closest(name, candidates, count);
   const char *scoped = arena_format(l->unit->arena, "to say it of '%s' alone: `%s: AXIS -> MESH;`", name, name);
@@ -306,7 +312,8 @@ static void read_left(Layout *l, const Ast *setting, const Ast *phrase, const Ru
                        .axis = stored != RULE_COMPUTE ? NULL : name,
                        .sized = layout_size(l, layout_axis(l, name)) > 0,
                        .span = setting->span,
-                       .left = phrase->span};
+                       .left = phrase->span,
+                       .place = scope->ast};
     if (!check_forms(l, right, rule.kind != RULE_COMPUTE, name)) {
       return;
     }

@@ -2,7 +2,7 @@
 #ifndef MDL_LANG_LAYOUT_RULES_H
 #define MDL_LANG_LAYOUT_RULES_H
 
-#include "lang/reach.h"
+#include "lang/selector.h"
 #include "lang/settings.h"
 
 enum { LAYOUT_MAX_MESH = MESH_MAX, LAYOUT_MAX_RANKS = 1 << 20, LAYOUT_SHOWN_SIZES = 16, LAYOUT_STORED = 4 };

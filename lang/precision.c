@@ -2,8 +2,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "lang/reach.h"
+#include "lang/selector.h"
 #include "lang/settings_rules.h"
+#include "lang/twice.h"
 
 static const char *const base_words[] = {"f32", "f64", "f16", "bf16", "tf32"};
 static const char *const store_words[] = {"f32", "f64", "f16", "bf16"};
@@ -19,6 +20,7 @@ typedef struct {
   const Reach *reach;  // NULL: not chosen, selectors are not looked up
   const Ast *policy;
   Name base;
+  Span base_span;
   const Ast *rule;                                            // the first `role: forward ..., backward ...;`
   const Ast *role[sizeof value_roles / sizeof *value_roles];  // the format that each value role is given, or NULL
 } Precision;
@@ -91,15 +93,20 @@ static void read_value_role(Precision *p, const Ast *phrase) {
   if (!base) {
     if (check_word(p, terms->kids[1], "format", WORDS(store_words))) {
       if (p->role[role_index(role)]) {
-        diag_error(p->unit->diag, E060, phrase->span, "the precision '%s' says '%s' twice", p->policy->name, role);
+        Diagnostic *error =
+            diag_error(p->unit->diag, E060, phrase->span, "the precision '%s' says '%s' twice", p->policy->name, role);
+        diag_related(p->unit->diag, error, p->role[role_index(role)]->span, "the first");
       }
       p->role[role_index(role)] = terms->kids[1];
     }
   } else if (check_word(p, terms->kids[1], "format", WORDS(base_words))) {
     if (p->base) {
-      diag_error(p->unit->diag, E060, phrase->span, "the precision '%s' has two bases", p->policy->name);
+      Diagnostic *error =
+          diag_error(p->unit->diag, E060, phrase->span, "the precision '%s' has two bases", p->policy->name);
+      diag_related(p->unit->diag, error, p->base_span, "the first");
     }
     p->base = terms->kids[1]->name;
+    p->base_span = phrase->span;
   }
 }
 
@@ -132,7 +139,7 @@ typedef struct {
   const Ast *forward, *backward, *scaling;
 } Phrases;
 
-static void read_format(const Precision *p, const Ast *phrase, Phrases *phrases) {
+static void read_format(const Precision *p, const Ast *phrase, Phrases *phrases, Once *once) {
   static const char *const words[] = {"forward", "backward", "scaling"};
   const Ast *terms = phrase->kids[0];
   Name word = phrase_word(phrase);
@@ -145,6 +152,7 @@ static void read_format(const Precision *p, const Ast *phrase, Phrases *phrases)
                name_is(word, "scaling") ? "kind" : "format");
     return;
   }
+  given_once(once, word, phrase->span);
   if (name_is(word, "scaling")) {
     phrases->scaling = phrase;
     read_scaling(p, phrase, terms->kids[1]);
@@ -185,12 +193,13 @@ static void read_operation_rule(Precision *p, const Ast *setting) {
       Diagnostic *error = diag_error(p->unit->diag, E060, left->kids[i]->span, "expected a role, and where it holds");
       diag_help(p->unit->diag, error, "write `%s in layers: ...`", terms->kids[0]->name);
     } else if (scoped && p->reach) {
-      reach_check(p->reach, terms->kids[2], "for this precision");
+      selector_check_names(p->reach, terms->kids[2], "for this precision");
     }
   }
   Phrases phrases = {0};
+  Once once = {.unit = p->unit, .code = E060};
   for (int i = 0; i < right->count; i++) {
-    read_format(p, right->kids[i], &phrases);
+    read_format(p, right->kids[i], &phrases, &once);
   }
   check_formats(p, role, &phrases);
 }

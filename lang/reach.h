@@ -39,13 +39,4 @@ bool reach_has(const NameArray *names, Name name);
 const Ast *reach_axis(const Reach *reach, Name name);
 Name reach_axis_name(const Reach *reach, const ReachAxis *axis);  // and back
 
-// Does a selector (see selector_matches) name something? It may still select nothing.
-bool reach_selector(const Reach *reach, Name selector);
-
-// The selector with the first unknown part replaced by what was probably meant, or NULL.
-const char *reach_closest(const Reach *reach, Name selector);
-
-// Reports E015 with a suggestion if `selector` names nothing; `what`: "to recompute", for the message.
-bool reach_check(const Reach *reach, const Ast *selector, const char *what);
-
 #endif

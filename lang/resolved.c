@@ -1,4 +1,4 @@
-// resolved.c: one runnable text of everything that was decided; which recipes there are; what selectors select.
+// resolved.c: one runnable text of everything that was decided; which recipes there are.
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,73 +20,6 @@ int settings_recipes(const Unit *unit, Name *names, int most) {
     }
   }
   return count;
-}
-
-// ---- Selectors
-
-// Whether the parts of the pattern are the first parts of path.
-static bool path_begins(const char *pattern, const char *path) {
-  for (;;) {
-    size_t wanted = strcspn(pattern, "."), found = strcspn(path, ".");
-    bool any = wanted == 1 && *pattern == '*';
-    if (found == 0 || (!any && (wanted != found || strncmp(pattern, path, wanted) != 0))) {
-      return false;
-    }
-    if (!pattern[wanted]) {
-      return true;
-    }
-    if (!path[found]) {
-      return false;
-    }
-    pattern += wanted + 1;
-    path += found + 1;
-  }
-}
-
-static bool path_contains(const char *pattern, const char *path) {
-  for (const char *at = path; *at;) {
-    if (path_begins(pattern, at)) {
-      return true;
-    }
-    at += strcspn(at, ".");
-    at += *at == '.';
-  }
-  return false;
-}
-
-static bool ends_in(const char *text, const char *end) {
-  size_t length = strlen(text), tail = strlen(end);
-  return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
-static bool is_norm(const Graph *graph, ScopeId scope) {
-  while (scope >= 0 && graph->scopes.at[scope].index >= 0) {  // out of repeats, to the function around them
-    scope = graph->scopes.at[scope].parent;
-  }
-  Name function = scope >= 0 ? graph->scopes.at[scope].function : NULL;
-  return function && (strcmp(function, "norm") == 0 || ends_in(function, "_norm"));
-}
-
-static bool is_bias(Name path) {
-  const char *dot = strrchr(path, '.'), *last = dot ? dot + 1 : path;
-  return strcmp(last, "b") == 0 || strcmp(last, "bias") == 0;
-}
-
-bool selector_matches(const Graph *graph, Name selector, ScopeId scope, Name path) {
-  if (path && path_contains(selector, path)) {
-    return true;
-  }
-  if ((strcmp(selector, "norm") == 0 && is_norm(graph, scope)) ||
-      (strcmp(selector, "bias") == 0 && path && is_bias(path))) {
-    return true;
-  }
-  for (; scope >= 0; scope = graph->scopes.at[scope].parent) {
-    Name function = graph->scopes.at[scope].function;
-    if (function && strcmp(function, selector) == 0) {
-      return true;
-    }
-  }
-  return false;
 }
 
 // ---- The whole program as one text

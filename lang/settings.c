@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lang/reach.h"
+#include "lang/selector.h"
 #include "lang/settings_rules.h"
+#include "lang/twice.h"
 
 static const struct {
   const char *name;
@@ -293,10 +294,13 @@ static void read_data(Unit *unit, Spec *spec, const Ast *phrase) {
     diag_help(unit->diag, error, "write `data text(\"corpus.txt\");`");
     return;
   }
+  int paths = 0;
   spec->run.data_kind = "text";
   for (int i = 0; i < call->kids[0]->count; i++) {
     const Ast *argument = call->kids[0]->kids[i], *value = argument->kids[0];
-    if (!argument->name && value->kind == AST_STRING) {
+    if (!argument->name && value->kind == AST_STRING && paths++) {
+      diag_error(unit->diag, E051, argument->span, "`text` takes one path");
+    } else if (!argument->name && value->kind == AST_STRING) {
       spec->run.data_path = value->name;
     } else if (name_is(argument->name, "tokenizer") && value->kind == AST_NAME) {
       spec->run.tokenizer = value->name;
@@ -378,13 +382,28 @@ static void check_selectors(Unit *unit, const Spec *spec) {
       const Ast *terms = rule->selectors->kids[j]->kids[0];
       for (int k = 0; k < terms->count; k++) {
         if (terms->kids[k]->kind == AST_PATH) {
-          reach_check(&reach, terms->kids[k], rule->call ? "to optimize" : "to freeze");
+          selector_check_names(&reach, terms->kids[k], rule->call ? "to optimize" : "to freeze");
         } else {
           diag_error(unit->diag, E051, terms->kids[k]->span, "expected the name of parameters");
         }
       }
     }
   }
+}
+
+// Is there an optimizer for what no selector selects?
+static bool optimizes_all(const Spec *spec) {
+  for (int i = 0; i < spec->optimizers.count; i++) {
+    const Ast *selectors = spec->optimizers.at[i].selectors;
+    bool all = !selectors;
+    for (int j = 0; selectors && j < selectors->count; j++) {
+      all = all || name_is(phrase_word(selectors->kids[j]), "*");
+    }
+    if (all) {
+      return true;
+    }
+  }
+  return false;
 }
 
 static void read_recipe(Unit *unit, Spec *spec, double *values) {
@@ -471,12 +490,18 @@ static void finish_run(Unit *unit, Spec *spec, const double *values) {
 
 bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec *spec) {
   int errors = unit->diag->reports;
-  *spec = (Spec){.overlap = true, .microbatches = 1, .asked_microbatches = options->microbatches, .real = TYPE_F32};
+  *spec = (Spec){.overlap = true,
+                 .microbatches = 1,
+                 .asked_microbatches = options->microbatches,
+                 .idle_rules = options->idle_rules,
+                 .real = TYPE_F32};
   (void)arena;
   spec->recipe = choose_recipe(unit, options);
   if (!spec->recipe || !choose_model(unit, options, spec)) {
     return false;
   }
+  recipe_check_once(unit, spec->recipe);
+  const int twice = unit->diag->reports - errors;
   if (options->layout) {
     remove_word(spec->recipe, "layout");
     settings_add(unit, spec->recipe, "--layout", arena_format(unit->arena, "layout %s;", options->layout));
@@ -492,10 +517,10 @@ bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec
   for (int i = 0; i < ENTRY_COUNT; i++) {
     values[i] = -1;
   }
-  if (unit->diag->reports == errors) {
+  if (unit->diag->reports == errors + twice) {
     read_sizes(unit, spec);
     read_recipe(unit, spec, values);
-    if (spec->optimizers.count == 0) {
+    if (!optimizes_all(spec)) {
       settings_add(unit, spec->recipe, "<defaults>", "optimizer adamw(lr = 3e-4, clip = 1.0);");
       read_optimizer(unit, spec, spec->recipe->kids[spec->recipe->count - 1]);
     }

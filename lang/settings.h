@@ -30,16 +30,17 @@ typedef enum { RULE_COMPUTE, RULE_PARAM, RULE_GRAD, RULE_STATE, RULE_SAVE } Rule
 // One axis (or kind of stored thing) of a rule of the layout, and where it goes.
 typedef struct {
   RuleKind kind;
-  Name scope;     // a selector: label with its @, function, path; NULL: everywhere
-  Name axis;      // NULL: stored flat (kinds other than COMPUTE)
-  uint32_t mesh;  // bit i: mesh axis i; 0: none
-  bool zigzag;    // `seq -> cp(zigzag)`: blocks c and 2n - 1 - c on rank c
-  bool ring;      // `attention: key -> cp(ring)`: attention passes keys around instead of gathering them
-  bool padded;    // `vocab -> tp(pad)`: may be cut unevenly
-  bool sized;     // the size of the axis follows from the text and was checked
-  bool again;     // another rule says the same already, which was reported
-  Span span;      // of the rule
-  Span left;      // of the axis, or what is stored, on its left side
+  Name scope;        // a selector; NULL: everywhere
+  Name axis;         // NULL: stored flat (kinds other than COMPUTE)
+  uint32_t mesh;     // bit i: mesh axis i; 0: none
+  bool zigzag;       // `seq -> cp(zigzag)`: blocks c and 2n - 1 - c on rank c
+  bool ring;         // `attention: key -> cp(ring)`: attention passes keys around instead of gathering them
+  bool padded;       // `vocab -> tp(pad)`: may be cut unevenly
+  bool sized;        // the size of the axis follows from the text and was checked
+  bool again;        // another rule says the same already, which was reported
+  Span span;         // of the rule
+  Span left;         // of the axis, or what is stored, on its left side
+  const Ast *place;  // its scope in the text, or NULL
 } LayoutRule;
 
 typedef enum { SCHEDULE_GPIPE, SCHEDULE_ONE_F_ONE_B, SCHEDULE_INTERLEAVED, SCHEDULE_ZERO_BUBBLE } ScheduleKind;
@@ -79,6 +80,7 @@ typedef struct {
   bool overlap;  // communication runs beside arithmetic
   int microbatches;
   int asked_microbatches;  // whatever the layout says; 0: what it says
+  bool idle_rules;         // rules that cut nothing and selectors that select nothing are no errors; see CompileOptions
   ElementType real;        // in which numbers are computed: f32 or f64
   Formats formats;
   PlanRun run;
@@ -95,11 +97,5 @@ const char *setting_closest(Name name);
 
 // The whole program as one runnable file: every declaration, and the recipe with everything that was decided.
 const char *settings_resolved(Arena *arena, const Unit *unit, const Spec *spec);
-
-// Does `selector` (a word or dotted path with *) select something made in this scope, with this path? A word
-// matches a part of the path, the name of a function or repeat on the stack of calls, or is one of the classes
-// `norm` (made in a function whose name is norm or ends in _norm) and `bias` (a parameter named b or bias).
-#include "compiler/graph.h"
-bool selector_matches(const Graph *graph, Name selector, ScopeId scope, Name path);
 
 #endif

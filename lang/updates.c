@@ -96,10 +96,11 @@ static bool takes_axes(const Ast *update) {
 }
 
 static bool rule_selects(const Elaborator *e, const OptimizerRule *rule, const Persistent *parameter) {
+  const SelectorPlace place = {.scope = parameter->scope, .tensor = parameter->name};
   for (int i = 0; i < rule->selectors->count; i++) {
     const Ast *terms = rule->selectors->kids[i]->kids[0];
     for (int j = 0; j < terms->count; j++) {
-      if (selector_matches(e->graph, terms->kids[j]->name, parameter->scope, parameter->name)) {
+      if (selector_matches(e->graph, terms->kids[j]->name, place)) {
         return true;
       }
     }
@@ -498,6 +499,15 @@ static void keep_state(Elaborator *e, ValueId finite) {
   }
 }
 
+static bool updates_any(const struct UpdateContext *context, int rule) {
+  for (int i = 0; i < context->units.count; i++) {
+    if (context->units.at[i].rule == rule) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
   int errors = e->diag->reports;
   struct UpdateContext context = {.gradient = gradient,
@@ -537,7 +547,7 @@ bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
     for (int j = 0; j < arguments[i].named_count && !lr_done; j++) {
       ValueId lr;
       if (strcmp(arguments[i].names[j], "lr") == 0 && !e->spec->optimizers.at[i].selectors &&
-          object_tensor(e, arguments[i].named[j], true, call->span, &lr)) {
+          updates_any(&context, i) && object_tensor(e, arguments[i].named[j], true, call->span, &lr)) {
         output(e, "lr", lr);
         lr_done = true;
       }

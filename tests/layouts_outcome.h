@@ -4,6 +4,7 @@
 
 #include "tests/layouts_run.h"
 
+#include "base/file.h"
 #include "kernels/cpu/convert.h"
 #include "runtime/element.h"
 
@@ -19,6 +20,21 @@ typedef struct {  // what a program gives
   ARRAY(Tensor) at;
   double worst;  // largest error of a comparison with it, relative
 } Outcome;
+
+// A program with one more layout of these settings, and outputs of all gradients.
+static inline LayoutRun *layout_compile_more(const char *folder, const char *program, const char *settings,
+                                             const char *precision) {
+  FileError error;
+  size_t length = 0;
+  Arena *arena = arena_create();
+  char *text = file_read(arena_format(arena, "%s/%s", folder, program), &length, &error);
+  assert_non_null(text);
+  LayoutRun *run = layout_compile_text(arena_format(arena, "%s\nlayout mine { %s }\n", text, settings),
+                                       &(CompileOptions){.layout = "mine", .precision = precision, .gradients = true});
+  free(text);
+  arena_destroy(arena);
+  return run;
+}
 
 static inline void outcome_keep(Arena *arena, Outcome *outcome, const char *name, const double *data, int64_t count) {
   Tensor tensor = {arena_format(arena, "%s", name), count, ARENA_ARRAY(arena, double, count + 1)};

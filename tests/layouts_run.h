@@ -80,6 +80,21 @@ static inline uint64_t layout_order(const PlanSet *set) {
   return mixed % 2 ? mixed : 0;
 }
 
+// A text that is in no file.
+static inline LayoutRun *layout_compile_text(const char *text, const CompileOptions *given) {
+  char path[] = "/tmp/layouts_XXXXXX";
+  FILE *to = fdopen(mkstemp(path), "w");
+  assert_non_null(to);
+  fputs(text, to);
+  fclose(to);
+  LayoutRun *run = layout_compile(path, given, stdout);
+  unlink(path);
+  if (!run) {
+    layout_fail("this does not compile:\n%s", text);
+  }
+  return run;
+}
+
 static inline bool layout_open_on(LayoutRun *run, const Backend *backend, double deadline, Error *error) {
   SessionOptions options = {.threads = 1, .deadline_seconds = deadline, .order = layout_order(run->set)};
   return session_open_ranks(&run->session, run->set, backend, &options, error);

@@ -5,7 +5,6 @@
 // are left out or end too late, and a value that is not fetched must show.
 #include <stdio.h>
 
-#include "base/file.h"
 #include "compiler/plan/verify.h"
 #include "tests/layouts_outcome.h"
 
@@ -50,26 +49,10 @@ static int64_t count_of(const PlanSet *set, InstructionKind kind) {
   return count;
 }
 
-// The program with one more layout, called `mine`. The arena must outlive what it is used for.
 static LayoutRun *compile_with(Arena *arena, const char *file, const char *common, const char *offload,
                                const char *precision) {
-  FileError error;
-  size_t length = 0;
-  char *path = arena_copy(arena, "/tmp/offload_XXXXXX", 20), name[256];
-  snprintf(name, sizeof name, "%s/tests/layouts/%s", MDL_SOURCE_DIR, file);
-  char *text = file_read(name, &length, &error);
-  FILE *to = fdopen(mkstemp(path), "w");
-  assert_true(text && to);
-  fprintf(to, "%s\nlayout mine { %s %s }\n", text, common, offload);
-  fclose(to);
-  free(text);
-  CompileOptions options = {.layout = "mine", .precision = precision, .gradients = true};
-  LayoutRun *run = layout_compile(path, &options, stdout);
-  unlink(path);
-  if (!run) {
-    fail_msg("%s does not compile with %s %s", file, common, offload);
-  }
-  return run;
+  return layout_compile_more(MDL_SOURCE_DIR "/tests/layouts", file, arena_format(arena, "%s %s", common, offload),
+                             precision);
 }
 
 static void same_bits(void **state) {
@@ -120,14 +103,9 @@ typedef struct {
 } Sizes;
 
 static Sizes sizes_of(const char *common, const char *layout) {
-  char path[] = "/tmp/offload_XXXXXX";
-  FILE *to = fdopen(mkstemp(path), "w");
-  assert_non_null(to);
-  fprintf(to, deep, BATCH, SEQ, EMBED, LAYERS, common, common);
-  fclose(to);
-  LayoutRun *run = layout_compile(path, &(CompileOptions){.layout = layout}, stdout);
-  unlink(path);
-  assert_non_null(run);
+  char text[sizeof deep + 512];
+  snprintf(text, sizeof text, deep, BATCH, SEQ, EMBED, LAYERS, common, common);
+  LayoutRun *run = layout_compile_text(text, &(CompileOptions){.layout = layout});
   const Plan *plan = run->set->plans[0];
   const Sizes sizes = {plan->arena_bytes[ARENA_TRANSIENT], plan->arena_bytes[ARENA_OFFLOAD]};
   arena_destroy(run->arena);

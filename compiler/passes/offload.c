@@ -4,45 +4,29 @@
 // reads, those are marked that a selector of the layout's `offload` names: by what makes them, or by what reads them.
 // The mark says which selected scope they belong to, a layer for example. Which of them are worth it, and when they
 // travel, is decided where there are instructions (lower_offload.c).
-#include <string.h>
-
 #include "compiler/compilation.h"
+#include "lang/selector.h"
 
 typedef struct {
   Compilation *c;
   Graph *graph;
 } Offloading;
 
-// The outermost scope around this one that the selector means, or -1.
-static ScopeId scope_selected(const Graph *graph, Name selector, ScopeId scope) {
-  ScopeId found = -1;
-  for (; scope >= 0; scope = graph->scopes.at[scope].parent) {
-    Name path = graph->scopes.at[scope].path;
-    found = selector_matches(graph, selector, scope, path && path[0] ? path : NULL) ? scope : found;
-  }
-  return found;
-}
-
 // The scope that a selector names for an operation, or for a value where there is one; -1: none does.
 static ScopeId selected(const Offloading *o, const Node *node, const Value *value) {
   for (int i = 0; i < o->c->spec->offload.count; i++) {
     Name selector = o->c->spec->offload.at[i]->name;
-    if (selector[0] == '@') {
-      if (value && value->label && strcmp(selector + 1, value->label) == 0) {
-        return node->scope;
-      }
-      continue;
+    ScopeId unit = selector_unit(o->graph, selector, node->scope);
+    if (unit >= 0) {
+      return unit;
     }
-    ScopeId scope = scope_selected(o->graph, selector, node->scope);
-    if (scope >= 0) {
-      return scope;
+    SelectorPlace place = {.scope = node->scope};
+    if (value) {
+      place.value = value->name;
+      place.label = value->label;
     }
-    if (value && value->name && node->scope >= 0) {
-      Name path = o->graph->scopes.at[node->scope].path;
-      Name full = name_format(o->c->names, "%s%s%s", path, path[0] ? "." : "", value->name);
-      if (selector_matches(o->graph, selector, -1, full)) {
-        return node->scope;
-      }
+    if (selector_matches_itself(o->graph, selector, place)) {
+      return node->scope;
     }
   }
   return -1;

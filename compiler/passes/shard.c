@@ -122,9 +122,10 @@ ValueId shard_as_labelled(Shard *s, ValueId value, Name label, ScopeId scope) {
   s->wish = (Cause){{0}};
   for (int m = 0; m < s->mapping->count; m++) {
     const LayoutRule *rule = NULL;
-    AxisId axis = s->mapping->active >> m & 1
-                      ? mapping_label_axis(s->mapping, (MappingPlace){scope, label, NULL}, &shape, m, &rule)
-                      : -1;
+    AxisId axis =
+        s->mapping->active >> m & 1
+            ? mapping_label_axis(s->mapping, (SelectorPlace){.scope = scope, .label = label}, &shape, m, &rule)
+            : -1;
     if (rule) {
       want.axis[m] = axis;
       want.partial[m] = 0;

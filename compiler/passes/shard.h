@@ -107,8 +107,6 @@ Loops *shard_loops_of(Shard *s, NodeId id);
 AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh);  // -1: none; sets the loops' cause
 bool shard_passes(Shard *s, const Node *node, int mesh);  // may a partial operand stay so, the result being partial?
 
-MappingPlace shard_place(const Shard *s, const Node *node);  // what rules are looked up for
-
 // shard_rules.c: reports rules that cut nothing, once everything is sharded; and a rule that cannot cut an axis whose
 // size was not known before, where it would.
 void shard_check_rules(Shard *s);

@@ -6,7 +6,7 @@
 // --- leaves ---
 
 // By the rules for its axes.
-static Held leaf_held(Shard *s, MappingPlace place, const Shape *shape, Cause *cause) {
+static Held leaf_held(Shard *s, SelectorPlace place, const Shape *shape, Cause *cause) {
   Held held = held_whole();
   for (int m = 0; m < s->mapping->count && shape->count; m++) {
     if (s->mapping->active >> m & 1) {
@@ -39,7 +39,8 @@ void shard_leaf(Shard *s, NodeId id) {
   Shape shape = graph_shape(graph, node->first_result);
   bool stored = node->op == OP_PARAM || node->op == OP_STATE;
   const Persistent *persistent = stored ? graph_persistent(graph, node->text) : NULL;
-  MappingPlace place = persistent ? mapping_place(s->mapping, persistent) : (MappingPlace){.scope = node->scope};
+  SelectorPlace place =
+      persistent ? mapping_place(s->mapping, persistent) : (SelectorPlace){.scope = node->scope, .value = node->text};
   Loops *loops = shard_loops_of(s, id);
   Held held = leaf_held(s, place, &shape, &loops->cause);
   held = persistent ? stored_held(s, persistent, held) : held;

@@ -4,17 +4,6 @@
 #include "compiler/passes/attention.h"
 #include "compiler/passes/shard.h"
 
-MappingPlace shard_place(const Shard *s, const Node *node) {
-  MappingPlace place = {.scope = node->scope};
-  if (node->result_count > 0) {
-    place.label = graph_value(s->graph, node->first_result)->label;
-  }
-  if (node->text && (node->op == OP_PARAM || node->op == OP_STATE)) {
-    place.path = node->text;
-  }
-  return place;
-}
-
 // --- loop axes ---
 
 Loops *shard_loops_of(Shard *s, NodeId id) {
@@ -115,7 +104,7 @@ AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh) {
     *rule = source->cause.rule[mesh];
     return may_loop(s, node, loops, axis, mesh) ? axis : -1;
   }
-  MappingPlace place = shard_place(s, node);
+  SelectorPlace place = selector_place(s->graph, node);
   Shape contracted = contracted_axes(node), result = result_shape(s->graph, node);
   AxisId axis = mapping_axis(s->mapping, place, &contracted, mesh, rule);
   if (may_loop(s, node, loops, axis, mesh) && held_so(s, node, axis, mesh)) {

@@ -11,8 +11,7 @@
 static const LayoutRule *ring_rule(Shard *s, const Node *node, int mesh) {
   const LayoutRule *rule = NULL;
   Shape keys = shape_of(node->axis2);
-  Name label = node->result_count > 0 ? graph_value(s->graph, node->first_result)->label : NULL;
-  MappingPlace place = {.scope = node->scope, .label = label};
+  SelectorPlace place = selector_place(s->graph, node);
   bool found = s->mapping->active >> mesh & 1 && mapping_axis(s->mapping, place, &keys, mesh, &rule) >= 0;
   return found && rule->ring ? rule : NULL;
 }

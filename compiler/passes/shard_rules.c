@@ -58,7 +58,7 @@ static void see(Search *search, const Shape *shape) {
 }
 
 // What is cut there instead over the mesh axes of the rule?
-static void compare(Search *search, MappingPlace place, const Shape *shape, const Loops *loops) {
+static void compare(Search *search, SelectorPlace place, const Shape *shape, const Loops *loops) {
   Mapping *mapping = search->s->mapping;
   for (int m = 0; m < mapping->count; m++) {
     const LayoutRule *rule = NULL;
@@ -75,7 +75,7 @@ static void compare(Search *search, MappingPlace place, const Shape *shape, cons
   }
 }
 
-static bool look_at(Search *search, MappingPlace place, const Shape *shape) {
+static bool look_at(Search *search, SelectorPlace place, const Shape *shape) {
   if (!mapping_applies(search->s->mapping, search->index, place)) {
     return false;
   }
@@ -99,7 +99,7 @@ static void look_in(Search *search, RegionId region) {
     }
     const Persistent *stored =
         node->op == OP_PARAM || node->op == OP_STATE ? graph_persistent(graph, node->text) : NULL;
-    MappingPlace place = stored ? mapping_place(search->s->mapping, stored) : shard_place(search->s, node);
+    SelectorPlace place = stored ? mapping_place(search->s->mapping, stored) : selector_place(search->s->graph, node);
     Shape shape = axes_of_node(graph, node);
     if (look_at(search, place, &shape)) {
       compare(search, place, &shape, nodes->at[i] < search->s->loops.count ? &search->s->loops.at[nodes->at[i]] : NULL);
@@ -183,7 +183,7 @@ static void mark_labels(Shard *s, bool *used) {
     if (!value->label || !node) {
       continue;
     }
-    MappingPlace place = {node->scope, value->label, NULL};
+    SelectorPlace place = {.scope = node->scope, .label = value->label};
     for (int m = 0; m < s->mapping->count; m++) {
       const LayoutRule *rule = NULL;
       AxisId axis = mapping_label_axis(s->mapping, place, &value->shape, m, &rule);
@@ -235,14 +235,11 @@ static const char *seen_text(const Search *search) {
 static void report_missing(const Search *search) {
   const LayoutRule *rule = search->rule;
   Diag *diag = search->s->graph->diag;
-  bool label = rule->scope && rule->scope[0] == '@';
   const char *things = rule->kind == RULE_COMPUTE ? "value" : "trained parameter";
   if (!search->place) {
     Diagnostic *error =
-        !rule->scope ? diag_error(diag, E045, rule->left, "the training step has no %s to cut", things)
-        : label
-            ? diag_error(diag, E045, rule->left, "no %s of the training step has the label '%s'", things, rule->scope)
-            : diag_error(diag, E045, rule->left, "no %s of the training step is made in '%s'", things, rule->scope);
+        rule->scope ? diag_error(diag, E045, rule->left, "'%s' selects no %s of the training step", rule->scope, things)
+                    : diag_error(diag, E045, rule->left, "the training step has no %s to cut", things);
     diag_help(diag, error, "remove the rule, or this part of it");
     return;
   }
@@ -284,13 +281,16 @@ static void report_unused(const Search *search) {
 
 void shard_check_rules(Shard *s) {
   const Spec *spec = s->mapping->spec;
-  if (s->c->program != PROGRAM_TRAIN || s->c->idle_rules) {
+  if (s->c->program != PROGRAM_TRAIN || spec->idle_rules) {
     return;
   }
   const bool *used = s->mapping->active ? used_rules(s) : NULL;
   for (int i = 0; i < spec->rules.count; i++) {
     const LayoutRule *rule = &spec->rules.at[i];
     bool cuts = (rule->mesh & s->mapping->active) != 0;
+    if (rule->scope && !(cuts && used[i]) && !selector_check(s->graph, rule->place, SELECTS_ANY, "for this rule")) {
+      continue;
+    }
     if (rule->again || rule->ring || rule->kind == RULE_SAVE || (cuts && used[i])) {
       continue;
     }

@@ -1,5 +1,7 @@
 """layout.py: a layout for a program. It need not be legal, but mostly is."""
 
+import re
+
 
 class Layout:
     """Mesh and settings, drawn so that sizes mostly divide."""
@@ -140,6 +142,9 @@ class Layout:
     def memory(self):
         words = sorted(self.program.scopes) + [f"@{label}" for label, _ in self.program.labels]
         words += [f"{axis}.0" for axis in self.program.repeats]
+        variables = sorted({name for line in self.program.lines for name in re.findall(r"^\s*(\w+) = ", line)})
+        words += self.random.sample(variables, min(len(variables), 4))
+        words += [f"{axis}.*.{self.random.choice(variables)}" for axis in self.program.repeats if variables] + ["*"]
         for setting in ("recompute", "offload"):
             if words and self.chance(0.22):
                 self.settings.append(f"{setting} {', '.join(self.random.sample(words, min(len(words), self.random.choice([1, 1, 2]))))};")

@@ -1,0 +1,44 @@
+#!/bin/bash
+# optimizers.sh: what no selector selects has the optimizer of all others, or the default, also beside `freeze` alone.
+. "$ROOT/tests/cli/lib.sh"
+
+cat > model.mdl << 'END'
+import std.nn;
+
+model lm {
+  axis batch = 4, seq = 16, vocab = 256, embed = 16, ffn = 32;
+  input tokens, targets: index(vocab)[batch, seq];
+  param table: [vocab, embed] ~ normal(0.02);
+  x = table[tokens];
+  x = x + mlp(rms_norm(x over embed, name = norm) over embed to ffn, name = mlp);
+  loss = mean(cross_entropy(dot(x, table over embed), targets over vocab));
+}
+END
+
+# states RECIPE SETTINGS: the parameters with the bytes of their state, one a line
+states() {
+  { cat model.mdl; echo "recipe $1 { model lm(); data text(\"$ROOT/LICENSE\"); steps = 2; $2 }"; } > "$1.mdl"
+  expect 0 "$MDLC" explain "$1.mdl"
+  awk '/^  name  /{ on = 1; next } !NF { on = 0 } on { print $1, $NF }' out
+}
+
+# Kilobytes are printed as two words, of which the last is taken: state is there or not.
+states frozen 'freeze table;' > frozen
+mentions frozen "table -" "mlp.up.w KiB" "norm.scale bytes"
+states default '' > default
+mentions default "table KiB" "mlp.up.w KiB" "norm.scale bytes"
+states group 'optimizer norm: sgd(lr = 0.1);' > group
+mentions group "table KiB" "mlp.up.w KiB" "norm.scale bytes"
+states none 'optimizer table: none;' > none
+same "both ways to freeze" "$(cat frozen)" "$(cat none)"
+
+# The frozen table stays as it was made, and all else is trained.
+train frozen.mdl --out frozen.run
+expect 0 "$MDL" inspect frozen.run
+mentions frozen.run/resolved.mdl "freeze table;" "optimizer adamw(lr = 3e-4, clip = 1.0);"
+
+# An optimizer of everything is no default, and the default is none of its own.
+states all 'optimizer *: sgd(lr = 0.1);' > all
+mentions all "table KiB"
+train all.mdl --out all.run
+! grep -q adamw all.run/resolved.mdl || die "the default was added to an optimizer of everything"
