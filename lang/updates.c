@@ -17,11 +17,16 @@ typedef struct {
   bool flat;           // ranks have pieces of the pack, not parameters
 } UpdateUnit;
 
+// How the model reads a parameter, where products have operands in fewer bits: what they read is gathered in those
+// alone, so nothing else is in its pack. Few numbers that are read otherwise are gathered once for all layers.
+typedef enum { READ_ANYHOW, READ_BY_PRODUCTS, READ_AS_FEW } ReadAs;
+
 // Parameters with equal keys may be updated by one kernel: they are cut and stored alike.
 typedef struct {
   int rule, stage;
   uint32_t cut, param, grad, state;
   ScopeId layer;  // whose parameters are gathered together; -1: none are
+  ReadAs read;    // of those that are gathered
 } PackKey;
 
 struct UpdateContext {
@@ -31,7 +36,8 @@ struct UpdateContext {
   ValueList targets, values;  // of assignments
   const Ast *update;
   Mapping *mapping;
-  Stages *stages;  // NULL: no pipeline
+  Stages *stages;    // NULL: no pipeline
+  bool *multiplied;  // by persistent: a product reads it; NULL: all that is read has one format
 };
 
 static bool elementwise_call(Elaborator *e, Name name) {
@@ -172,6 +178,45 @@ static bool lies_in_one_stage(const struct UpdateContext *context, int index) {
   return one;
 }
 
+// Behind operations that only move elements.
+static int parameter_behind(const Elaborator *e, const Map *index, ValueId value) {
+  const Node *node = graph_producer(e->graph, value);
+  while (node && (node->op == OP_RENAME || node->op == OP_SPLIT || node->op == OP_MERGE || node->op == OP_SLICE)) {
+    node = graph_producer(e->graph, node->operands[0]);
+  }
+  return node && node->op == OP_PARAM ? (int)map_get_or(index, map_key(node->text), -1) : -1;
+}
+
+static void find_multiplied(Elaborator *e) {
+  const Spec *spec = e->spec;
+  if (element_type_bytes(spec->formats.dot) >= element_type_bytes(spec->real)) {
+    return;
+  }
+  Map index = map_create(e->arena);
+  e->update->multiplied = ARENA_ARRAY(e->arena, bool, e->graph->persistent.count + 1);
+  for (int i = 0; i < e->graph->persistent.count; i++) {
+    map_put(&index, map_key(e->graph->persistent.at[i].name), i);
+  }
+  for (int i = 0; i < e->graph->nodes.count; i++) {
+    const Node *node = graph_node(e->graph, i);
+    for (int j = 0; node->op == OP_DOT && j < node->operand_count; j++) {
+      const int parameter = parameter_behind(e, &index, node->operands[j]);
+      if (parameter >= 0) {
+        e->update->multiplied[parameter] = true;
+      }
+    }
+  }
+}
+
+static ReadAs read_as(const Elaborator *e, const Persistent *parameter) {
+  enum { FEW = 1 << 16 };
+  const bool *multiplied = e->update->multiplied;
+  if (!multiplied || multiplied[parameter - e->graph->persistent.at]) {
+    return multiplied ? READ_BY_PRODUCTS : READ_ANYHOW;
+  }
+  return graph_elements(e->graph, parameter->shape) <= FEW ? READ_AS_FEW : READ_ANYHOW;
+}
+
 static PackKey key_of(Elaborator *e, int rule, const Persistent *parameter) {
   Mapping *mapping = e->update->mapping;
   AxisId axis[GRAPH_MAX_MESH];
@@ -186,13 +231,14 @@ static PackKey key_of(Elaborator *e, int rule, const Persistent *parameter) {
       key.param = key.grad = 0;
     }
   }
-  key.layer = key.param | key.grad ? layer_of(e->graph, parameter->scope) : -1;
+  key.read = key.param ? read_as(e, parameter) : READ_ANYHOW;
+  key.layer = (key.param | key.grad) && key.read != READ_AS_FEW ? layer_of(e->graph, parameter->scope) : -1;
   return key;
 }
 
 static bool same_key(const PackKey *a, const PackKey *b) {
   return a->rule == b->rule && a->stage == b->stage && a->cut == b->cut && a->param == b->param && a->grad == b->grad &&
-         a->state == b->state && a->layer == b->layer;
+         a->state == b->state && a->layer == b->layer && a->read == b->read;
 }
 
 // One unit for each key, in the order in which keys first appear.
@@ -218,6 +264,7 @@ static void make_packs(Elaborator *e, const int *members, int count) {
 }
 
 static void make_units(Elaborator *e) {
+  find_multiplied(e);
   for (int rule = 0; rule < e->spec->optimizers.count; rule++) {
     const Ast *call = e->spec->optimizers.at[rule].call;
     if (!call) {
