@@ -200,7 +200,7 @@ static int emit_free(Builder *b, const Node *node) {
     int64_t one = 1;
     Shape axis = shape_of(node->axis);
     const Axis *whole = &b->l->graph->axes.at[axis_whole(b->l->graph, node->axis)];
-    b->places[port].slot_stride = whole->global > whole->size ? whole->size : 0;
+    b->places[port].slot_stride = whole->global > whole->size && node->integer == 0 ? whole->size : 0;
     port_strides(b, port, &axis, &one);
   }
   KernelInstruction instruction = blank(KERNEL_IOTA, true, level_of_strides(b, b->kernel.port[port].stride));

@@ -104,7 +104,8 @@ static PaddingContent content_of(Localise *l, ValueId value, AxisId axis) {
 // The value with `filling` where the axis is padding.
 static ValueId fill_padding(Localise *l, ValueId value, AxisId local, double filling) {
   Graph *graph = l->graph;
-  ValueId inside = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = local});
+  // An axis of samples is padded behind those of each microbatch.
+  ValueId inside = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = local, .integer = 1});
   ValueId position = graph_op2(graph, OP_ADD, inside, localise_offset(l, local));
   ValueId size = graph_integer(graph, graph->axes.at[graph->axes.at[local].whole].size);
   ValueId real = graph_op2(graph, OP_LESS, position, size);
