@@ -12,6 +12,11 @@ bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit,
   if (windows > 0 && (batches == 0 || (feed_masks(feed) && windows % rows))) {
     batches++;
   }
+  // As many as a step takes, or a multiple: the same windows, however many microbatches the layout has.
+  const int64_t slots = session->plan->programs[PROGRAM_TRAIN].slots;
+  if (!feed_masks(feed) && slots > 1 && batches > slots) {
+    batches -= batches % slots;
+  }
   if (limit > 0 && batches > limit) {
     batches = limit;
   }

@@ -11,8 +11,8 @@ typedef struct {
 } Evaluation;
 
 // Runs the evaluation program over validation windows from the first on: `limit` batches, or all with 0. A last part
-// that does not fill a batch is masked where the model has a mask and dropped where it has none; fewer windows than
-// one batch fill it by repetition. Stops early, without error, when the user asks to stop.
+// that does not fill the batch of a training step is masked where the model has a mask and dropped where it has none;
+// fewer windows than one batch fill it by repetition. Stops early, without error, when the user asks to stop.
 bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit, Evaluation *result, Error *error);
 
 double evaluate_bits_per_byte(double loss, const Data *data);
