@@ -30,7 +30,7 @@ typedef struct {
   bool gradients;    // the train program also has an output "gradient.NAME" for each trained parameter
   // Not NULL: the train program also has an output "value.PATH" for each named, labelled or returned real value of the
   // forward that depends on data, summed over the microbatches, and the list says what they and the gradients are. Some
-  // of the list are no outputs: values of which no microbatch has its part, gradients of what the loss does not depend on.
+  // of the list are no outputs: values that no microbatch has its part of, gradients that are all 0.
   CompiledValues *values;
   const char *after;    // compile_print: the pass after which to print
   ProgramKind program;  // compile_print: which program
