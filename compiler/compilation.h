@@ -100,6 +100,7 @@ typedef struct {
 typedef struct {
   ForwardValue *at;
   int count, capacity;
+  ARRAY(ForwardValue) left_out;  // no microbatch has its part of them: listed, but no outputs
   int loss_depth;
 } ForwardValues;
 

@@ -29,7 +29,8 @@ typedef struct {
   int microbatches;  // instead of what the layout says; 0: that. For whoever compares programs of one microbatch
   bool gradients;    // the train program also has an output "gradient.NAME" for each trained parameter
   // Not NULL: the train program also has an output "value.PATH" for each named, labelled or returned real value of the
-  // forward that depends on data, summed over the microbatches, and the list says what they and the gradients are.
+  // forward that depends on data, summed over the microbatches, and the list says what they and the gradients are. Some
+  // of the list are no outputs: values that no microbatch has its part of, gradients that are all 0.
   CompiledValues *values;
   const char *after;    // compile_print: the pass after which to print
   ProgramKind program;  // compile_print: which program

@@ -208,7 +208,7 @@ static void run_repeat(Elaborator *e, const Ast *ast) {
     diag_error(e->diag, E090, count->span, "a repeat runs 0 to %d times, not %.15g", ELABORATE_MAX_REPEAT, number);
     return;
   }
-  Name word = count->kind == AST_NAME ? count->name : name_of(e->names, "repeat");
+  Name word = reach_repeat(e->names, ast);
   Name prefix = e->frame->prefix, parameters = e->frame->parameters, shared = e->frame->shared;
   ScopeId scope = e->graph->scope;
   e->frame->shared = path_join_name(e, shared, word);

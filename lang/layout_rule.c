@@ -186,6 +186,12 @@ static void unknown_left(Layout *l, const Ast *phrase, Name name) {
   Diagnostic *error = diag_error(l->unit->diag, E041, phrase->span, "the model has no axis '%s'", name);
   const char *closest = text_closest(name, candidates, count);
   const char *scoped = arena_format(l->unit->arena, "to say it of '%s' alone: `%s: AXIS -> MESH;`", name, name);
+  if (reach_has(&l->reach->repeats, name)) {
+    diag_help(
+        l->unit->diag, error,
+        "a pipeline needs an axis to repeat over: `axis layers = 4;`, `repeat layers { ... }` and `layers -> MESH;`");
+    return;
+  }
   layout_suggest(l, error, closest, scope ? scoped : "a rule maps axes, or one of param, grad, state and save");
 }
 

@@ -48,6 +48,11 @@ static void visit(Reach *reach, Name name) {
   reach->function = function;
 }
 
+Name reach_repeat(Names *names, const Ast *repeat) {
+  const Ast *count = repeat->kids[0];
+  return count->kind == AST_NAME ? count->name : name_of(names, "repeat");
+}
+
 static void visit_argument(Reach *reach, const Ast *argument) {
   const Ast *value = argument->kids[0];
   if (argument->name && strcmp(argument->name, "name") == 0 && (value->kind == AST_NAME || value->kind == AST_STRING)) {
@@ -70,7 +75,7 @@ static void visit_node(Reach *reach, const Ast *ast) {
       }
       break;
     case AST_REPEAT:
-      add(reach, &reach->repeats, ast->kids[0]->kind == AST_NAME ? ast->kids[0]->name : NULL);
+      add(reach, &reach->repeats, reach_repeat(reach->unit->names, ast));
       break;
     case AST_LABEL:
       add(reach, &reach->labels, ast->name);

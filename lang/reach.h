@@ -25,7 +25,7 @@ typedef struct {
   Map visited;                      // all of them
   ARRAY(ReachAxis) axes;
   NameArray functions;  // called ones, the library's and composites included
-  NameArray repeats;    // axes and counts that are repeated over
+  NameArray repeats;    // words of repeats
   NameArray parts;      // what a path of a parameter can be made of: variables, `name = ...`, parameters
   NameArray labels;     // without @
 } Reach;
@@ -34,6 +34,8 @@ typedef struct {
 void reach_from(Reach *reach, const Ast *ast);
 
 bool reach_has(const NameArray *names, Name name);
+// The word of a repeat in paths and selectors: the name of its count, or `repeat` where that has none.
+Name reach_repeat(Names *names, const Ast *repeat);
 // The first axis of this name, or NULL: `ffn` of the model, or outside of models and functions; `mlp.hidden` of a
 // function.
 const Ast *reach_axis(const Reach *reach, Name name);

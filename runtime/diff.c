@@ -185,6 +185,7 @@ void diff_end(const Diff *diff) {
     snprintf(what, sizeof what, "not compared, since %.900s alone has them", diff->label[side]);
     show_names(diff, &diff->alone[side], what);
   }
+  show_names(diff, &diff->neither, "not compared, since neither has them");
   show_names(diff, &diff->unlike, "not compared, since their axes differ");
   if (diff->beyond > 0) {
     if (diff->options->all) {

@@ -65,8 +65,8 @@ typedef struct {
   int compared, beyond, same;
   bool not_trained;  // what is beyond is not so in the plan that is trained
   int64_t elements;
-  DiffNames more;              // states that differ too
-  DiffNames alone[2], unlike;  // not compared: of one side alone; of other axes
+  DiffNames more;                       // states that differ too
+  DiffNames alone[2], neither, unlike;  // not compared: of one side alone; of none, though asked for; of other axes
 } Diff;
 
 typedef struct {

@@ -57,7 +57,8 @@ static Next compare_output(Compare *compare, ProgramKind program, const char *na
   }
   const bool value = begins(name, "value."), gradient = begins(name, "gradient.");
   if (!found[0] || !found[1]) {
-    note(compare, &compare->diff->alone[found[0] ? 0 : 1], name);
+    Diff *diff = compare->diff;
+    note(compare, found[0] ? &diff->alone[0] : found[1] ? &diff->alone[1] : &diff->neither, name);
     return GO_ON;
   }
   if (!diff_make_alike(compare->scratch, &tensor[0], &tensor[1], value)) {

@@ -150,6 +150,9 @@ bool pass_differentiate(Compilation *c) {
     loss = sum_over_microbatches(c, &parts, &values, loss);
     graph_node(graph, output)->operands[0] = loss;
   }
+  if (c->values) {  // before operations are merged or dropped: nothing else may read what is computed here for state
+    forward_values_output(c, &values, graph_node(graph, output)->span);
+  }
   c->differentiated = true;
   if (c->tenancy) {  // equal operations become one on one stage before packs are made for the stages of their gradients
     GraphPlace place = graph_place(graph);
@@ -160,9 +163,6 @@ bool pass_differentiate(Compilation *c) {
     gradient[i] = sum_parts(graph, &parts.at[i]);
   }
   name_gradients(c, gradient);
-  if (c->values) {
-    forward_values_output(c, &values, graph_node(graph, output)->span);
-  }
   bool good = elaborate_updates(c->elaborator, gradient, loss);
   graph_assign_last(graph);
   graph->backward = false;

@@ -17,6 +17,7 @@ typedef struct {
   int *depth;    // by value: operations on the longest way to it
   bool *varies;  // by value: depends on data
   Map listed;    // path to its place in the list
+  Map left_out;  // paths
 } Collect;
 
 // --- what values are called ---
@@ -121,8 +122,15 @@ static void collect_node(Collect *collect, const Node *node, ForwardValues *valu
     const Value *value = graph_value(graph, id);
     collect->depth[id] = depth + 1;
     collect->varies[id] = varies;
-    if (value->path && varies && id != collect->loss && !op_leaf(node->op) && is_of_batch(collect->c, id)) {
-      list_value(collect, values, (ForwardValue){id, value->path, value->span, depth + 1});
+    if (!value->path || !varies || id == collect->loss || op_leaf(node->op)) {
+      continue;
+    }
+    const ForwardValue made = {id, value->path, value->span, depth + 1};
+    if (is_of_batch(collect->c, id)) {
+      list_value(collect, values, made);
+    } else if (map_get_or(&collect->left_out, map_key(made.name), -1) < 0) {
+      map_put(&collect->left_out, map_key(made.name), values->left_out.count);
+      array_push(collect->c->arena, &values->left_out, made);
     }
   }
 }
@@ -130,12 +138,20 @@ static void collect_node(Collect *collect, const Node *node, ForwardValues *valu
 void forward_values(Compilation *c, ValueId loss, ForwardValues *values) {
   const Graph *graph = c->graph;
   const NodeList *nodes = &graph->regions.at[0].nodes;
-  Collect collect = {.c = c, .loss = loss, .listed = map_create(c->arena)};
+  Collect collect = {.c = c, .loss = loss, .listed = map_create(c->arena), .left_out = map_create(c->arena)};
   collect.depth = ARENA_ARRAY(c->arena, int, graph->values.count + 1);
   collect.varies = ARENA_ARRAY(c->arena, bool, graph->values.count + 1);
   for (int i = 0; i < nodes->count; i++) {
     collect_node(&collect, graph_node(graph, nodes->at[i]), values);
   }
+  int count = 0;
+  for (int i = 0; i < values->left_out.count; i++) {  // a copy of one microbatch has the path of what is given
+    const ForwardValue *made = &values->left_out.at[i];
+    if (map_get_or(&collect.listed, map_key(made->name), -1) < 0) {
+      values->left_out.at[count++] = *made;
+    }
+  }
+  values->left_out.count = count;
   values->loss_depth = collect.depth[loss];
 }
 
@@ -151,6 +167,10 @@ void forward_values_output(Compilation *c, const ForwardValues *values, Span los
   }
   for (int i = 0; i < values->count && c->stage == 0; i++) {
     list_add(c->values, values->at[i].name, values->at[i].span, values->at[i].depth);
+  }
+  for (int i = 0; i < values->left_out.count && c->stage == 0; i++) {
+    const ForwardValue *made = &values->left_out.at[i];
+    list_add(c->values, made->name, made->span, made->depth);
   }
   if (c->stage == 0) {
     list_add(c->values, name_of(graph->names, "loss"), loss, values->loss_depth);

@@ -135,3 +135,78 @@ expect 2 "$MDL" diff one missing
 expect 2 "$MDL" diff one two layout=tp2
 expect 2 "$MDL" diff one two small.mdl
 expect 2 "$MDL" diff one small.mdl
+
+# State of the model, with microbatches on stages: what only the state waits for is an output, or named as left out.
+cat > combined.mdl << 'END'
+import std.nn;
+model combined {
+  axis batch, seq, vocab = 256, embed = 4, layers = 2;
+  input tokens, targets: index(vocab)[batch, seq];
+  state newest: [] = 0, combine = last;
+  state largest: [] = 0;
+  param table: [vocab, embed] ~ normal(0.3);
+  x = table[tokens];
+  repeat layers {
+    param g: [embed] ~ normal(1.0);
+    param unread: [embed] = 1;
+    state var: [embed] = 1, combine = mean;
+    state mu: [embed] = 0;
+    m = mean(x over batch, seq);
+    again = mean(x over batch, seq) + 0;
+    scaled = 2 * again;
+    v = mean(square(x - m) over batch, seq);
+    dropped = x * unread;
+    x = x + x * g * var;
+    var = 0.8 * var + 0.2 * stop(v);
+    mu = 0.9 * mu + 0.1 * stop(m - scaled);
+  }
+  newest = stop(max(x));
+  sums = square(mean(x)) + 1;
+  largest = max(0.9 * largest, stop(sums));
+  loss = mean(square(x * table[targets]));
+}
+recipe combined { model combined(); data text("small.mdl", tokenizer = bytes); batch = 8; seq = 8; }
+layout slots { microbatches = 2; }
+layout more { microbatches = 4; }
+layout stages { mesh pp = 2; layers -> pp; microbatches = 2; }
+layout gpipe { mesh pp = 2, dp = 2; layers -> pp; batch -> dp; microbatches = 2; schedule gpipe; }
+layout whole { mesh pp = 2; layers -> pp; }
+layout zero { mesh pp = 2; layers -> pp; microbatches = 2; schedule zero_bubble; recompute layers; }
+END
+for layout in stages gpipe zero; do
+  expect 0 "$MDL" diff combined.mdl layout=slots,$layout --precision fp64 --all
+  mentions out "value layers.0.m " "value layers.1.scaled " "value sums " "new layers.0.var" "new newest" \
+    "not compared, since neither has them: " "gradient.layers.0.unread"
+done
+expect 0 "$MDL" diff combined.mdl layout=single,whole --precision fp64 --all
+mentions out "value layers.0.m " "value layers.0.v " \
+  "2 not compared, since neither has them: gradient.layers.1.unread, gradient.layers.0.unread"
+expect 1 "$MDL" diff combined.mdl layout=more,stages --precision fp64
+mentions out "  new layers.0.var"  # of microbatches of another size
+
+cat > norms.mdl << 'END'
+import std.nn;
+model norms {
+  axis batch, seq, vocab = 256, embed = 4, layers = 4;
+  const together = 2;
+  input tokens, targets: index(vocab)[batch, seq];
+  x = embedding(tokens over vocab to embed, name = table);
+  repeat layers {
+    h = batch_norm(x over embed, batch, seq, member = together, name = norm);
+    x = x + tanh(linear(h over embed to embed', name = turn)[embed' -> embed]);
+  }
+  loss = mean(cross_entropy(linear(x over embed to vocab, name = head), targets over vocab));
+}
+recipe norms { model norms(); data text("small.mdl", tokenizer = bytes); batch = 8; seq = 8; }
+layout slots { microbatches = 2; }
+layout stages { mesh pp = 2; layers -> pp; microbatches = 2; }
+layout chunks { mesh pp = 2; layers -> pp; schedule interleaved(chunks = 2); microbatches = 4; }
+layout eight { mesh pp = 2, dp = 2; layers -> pp; batch -> dp; param, grad, state -> dp; microbatches = 2; }
+layout whole { mesh pp = 4, dp = 2; layers -> pp; batch -> dp; }
+END
+for layout in slots stages chunks eight; do
+  expect 0 "$MDL" diff norms.mdl layout=single,$layout --precision fp64 --all
+  mentions out "value layers.0.norm.m " "value layers.3.norm.v " "new layers.3.norm.running_variance"
+done
+expect 0 "$MDL" diff norms.mdl layout=single,whole together=0 --precision fp64 --all
+mentions out "value layers.3.norm.m " "new layers.3.norm.running_variance"
