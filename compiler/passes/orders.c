@@ -36,6 +36,7 @@ static void list_nodes(Orders *o, RegionId region) {
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(o->graph, nodes->at[i]);
     array_push(o->c->arena, &o->nodes, nodes->at[i]);
+    o->listed[nodes->at[i]] = true;
     if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT) {
       list_nodes(o, node->region);
     }
@@ -53,6 +54,9 @@ static ValueId behind(const Orders *o, ValueId value) {
     return value;
   }
   if (node->op == OP_SEGMENT || node->op == OP_MICROBATCH) {
+    if (!o->listed[graph_value(o->graph, value)->node]) {
+      return value;  // of one that another has taken the place of
+    }
     return o->graph->regions.at[node->region].results.at[graph_value(o->graph, value)->result];
   }
   return op_alias(node->op) || node->op == OP_SHARD || orders_bundled(o->graph, node) ? node->operands[0] : value;
@@ -271,6 +275,7 @@ static void follow_stored(Orders *o) {
 static void start(Orders *o) {
   Arena *arena = o->c->arena;
   const Graph *graph = o->graph;
+  o->listed = ARENA_ARRAY(arena, bool, graph->nodes.count + 1);
   o->natural = ARENA_ARRAY(arena, Shape, graph->values.count + 1);
   o->stored = ARENA_ARRAY(arena, ValueId, graph->values.count + 1);
   o->fixed = ARENA_ARRAY(arena, bool, graph->values.count + 1);

@@ -13,6 +13,7 @@ typedef struct {
   Compilation *c;
   Graph *graph;
   TouchList nodes;
+  bool *listed;      // by node
   Shape *natural;    // by value
   ValueId *stored;   // by value: whose order it has: behind renames, in bundles, behind regions; itself
   bool *fixed;       // by value: stored as it is
