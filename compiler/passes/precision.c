@@ -272,9 +272,6 @@ static void set_varies(Precision *p, const Node *node, ValueId value) {
 // What a kernel needs its operands in. What only moves has the format of its operand.
 static void cast_for(Precision *p, NodeId id) {
   const Node *node = graph_node(p->graph, id);
-  if (op_alias(node->op) && p->stream[node->first_result]) {
-    cast_operand(p, id, 0, p->formats->residual);
-  }
   bool update = node->result_count && graph_value(p->graph, node->first_result)->role == ROLE_UPDATE;
   switch (node->op) {
     case OP_DOT:
@@ -304,6 +301,9 @@ static void cast_for(Precision *p, NodeId id) {
       break;
     }
     default:
+      if (op_alias(node->op) && p->stream[node->first_result]) {
+        cast_operand(p, id, 0, p->formats->residual);
+      }
       break;
   }
 }
