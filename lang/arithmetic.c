@@ -185,13 +185,16 @@ static Object integer_pair(Elaborator *e, const Operator *operator, ValueId a, V
   return object_value(operator->negate ? graph_op1(e->graph, OP_NOT, result) : result, span);
 }
 
+bool axes_fit(Elaborator *e, int count, Span span) {
+  if (count > SHAPE_MAX_AXES) {
+    diag_error(e->diag, E090, span, "the result would have more than %d axes", SHAPE_MAX_AXES);
+  }
+  return count <= SHAPE_MAX_AXES;
+}
+
 static bool too_many_axes(Elaborator *e, ValueId a, ValueId b, Span span) {
   Shape x = graph_shape(e->graph, a), y = graph_shape(e->graph, b);
-  if (x.count + y.count - shape_common(x, &y).count <= SHAPE_MAX_AXES) {
-    return false;
-  }
-  diag_error(e->diag, E090, span, "the result would have more than %d axes", SHAPE_MAX_AXES);
-  return true;
+  return !axes_fit(e, x.count + shape_minus(y, &x).count, span);
 }
 
 Object binary_object(Elaborator *e, Name text, Object a, Object b, Span span) {

@@ -139,8 +139,7 @@ BUILTIN(builtin_dot) {
     return object_poison();
   }
   Shape x = graph_shape(e->graph, a), y = graph_shape(e->graph, b);
-  if (shape_union(x, &y).count - arguments->over.count > SHAPE_MAX_AXES) {
-    diag_error(e->diag, E090, ast->span, "the result would have more than %d axes", SHAPE_MAX_AXES);
+  if (!axes_fit(e, x.count + shape_minus(y, &x).count - arguments->over.count, ast->span)) {
     return object_poison();
   }
   return object_value(graph_add2(e->graph, OP_DOT, (NodeInit){NODE_INIT, .axes = arguments->over}, a, b), ast->span);
@@ -153,8 +152,7 @@ BUILTIN(builtin_outer) {
     return object_poison();
   }
   Shape x = graph_shape(e->graph, a), y = graph_shape(e->graph, b);
-  if (x.count + shape_minus(y, &x).count > SHAPE_MAX_AXES) {
-    diag_error(e->diag, E090, ast->span, "the result would have more than %d axes", SHAPE_MAX_AXES);
+  if (!axes_fit(e, x.count + shape_minus(y, &x).count, ast->span)) {
     return object_poison();
   }
   return object_value(graph_op2(e->graph, OP_MUL, a, b), ast->span);
@@ -209,6 +207,9 @@ BUILTIN(builtin_window) {
   }
   if (shape_has(&shape, arguments->to.axis[0])) {
     diag_error(e->diag, E021, arguments->to_span, "axis '%s' would occur twice", axis_name(e, arguments->to.axis[0]));
+    return object_poison();
+  }
+  if (!axes_fit(e, shape.count + 1, ast->span)) {
     return object_poison();
   }
   NodeInit init = {NODE_INIT, .axis = arguments->over.axis[0], .axis2 = arguments->to.axis[0]};

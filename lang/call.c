@@ -7,8 +7,12 @@ enum { CALL_MAX_DEPTH = 64, CALL_MAX_ARGUMENTS = 1000 };
 
 static bool add_axis(Elaborator *e, Shape *shape, Object *object, const Ast *ast) {
   for (int i = 0; i < object->axes.count; i++) {
-    if (!shape_push(shape, object->axes.axis[i])) {
+    if (shape_has(shape, object->axes.axis[i])) {
       diag_error(e->diag, E021, ast->span, "axis '%s' is named twice", axis_name(e, object->axes.axis[i]));
+      return false;
+    }
+    if (!shape_push(shape, object->axes.axis[i])) {
+      diag_error(e->diag, E090, ast->span, "more than %d axes", SHAPE_MAX_AXES);
       return false;
     }
   }
@@ -84,30 +88,34 @@ void collect_arguments(Elaborator *e, const Ast *ast, Arguments *out) {
   }
 }
 
-static void formal_group_bounds(const Ast *formals, AstGroup group, int *fixed, bool *variadic) {
-  AstGroup now = GROUP_PLAIN;
-  *fixed = 0;
-  *variadic = false;
+// Axis parameters of a group: `fixed` are single ones, of which `behind` stand behind the list, if there is one.
+typedef struct {
+  int fixed, behind;
+  bool variadic;
+} AxisFormals;
+
+static AxisFormals axis_formals(const Ast *formals, AstGroup group) {
+  AxisFormals found = {0};
   for (int i = 0; i < formals->count; i++) {
     const Ast *formal = formals->kids[i];
-    now = formal->group != GROUP_PLAIN ? formal->group : formal->kids[0] ? GROUP_PLAIN : now;
-    if (now == group && !formal->kids[0]) {
-      *variadic |= (formal->flags & AST_VARIADIC) != 0;
-      *fixed += !(formal->flags & AST_VARIADIC);
+    if (formal->group == group && formal->flags & AST_VARIADIC) {
+      found.variadic = true;
+    } else if (formal->group == group) {
+      found.fixed++;
+      found.behind += found.variadic;
     }
   }
+  return found;
 }
 
 static bool check_axis_count(Elaborator *e, const Ast *function, const Ast *formals, AstGroup group, int given,
                              Span span) {
-  int fixed;
-  bool variadic;
-  formal_group_bounds(formals, group, &fixed, &variadic);
-  if (given == fixed || (variadic && given >= fixed)) {
+  const AxisFormals wanted = axis_formals(formals, group);
+  if (given == wanted.fixed || (wanted.variadic && given >= wanted.fixed)) {
     return true;
   }
   Diagnostic *error = diag_error(e->diag, E030, span, "'%s' takes %s%d ax%s after `%s`, found %d", function->name,
-                                 variadic ? "at least " : "", fixed, fixed == 1 ? "is" : "es",
+                                 wanted.variadic ? "at least " : "", wanted.fixed, wanted.fixed == 1 ? "is" : "es",
                                  group == GROUP_OVER ? "over" : "to", given);
   diag_related(e->diag, error, function->name_span, "declared here");
   return false;
@@ -172,6 +180,19 @@ static bool bind_defaults(Elaborator *e, const Ast *function, Frame *frame, Span
   return good;
 }
 
+bool bind_rest(Elaborator *e, const Ast *function, const Arguments *arguments, int taken, Frame *frame, Span span) {
+  if (taken < arguments->positional_count) {
+    const int unwritten = frame->kind == FRAME_UPDATE ? 2 : 0;  // the parameter and its gradient
+    Diagnostic *error = diag_error(e->diag, E030, arguments->positional_ast[taken]->span,
+                                   "'%s' takes %d value%s, found %d", function->name, taken - unwritten,
+                                   taken - unwritten == 1 ? "" : "s", arguments->positional_count - unwritten);
+    diag_related(e->diag, error, function->name_span, "declared here");
+    return false;
+  }
+  bool good = bind_named(e, function, arguments, frame);
+  return bind_defaults(e, function, frame, span) && good;
+}
+
 // Binds arguments to formals in `frame`, which is the current frame (defaults see earlier parameters).
 bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Frame *frame, Span span) {
   const Ast *formals = function->kids[0];
@@ -185,22 +206,21 @@ bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Fram
                         arguments->has_to ? arguments->to_span : span)) {
     return false;
   }
-  AstGroup group = GROUP_PLAIN;
   int positional = 0, over = 0, to = 0;
   for (int i = 0; i < formals->count; i++) {
     const Ast *formal = formals->kids[i];
-    group = formal->group != GROUP_PLAIN ? formal->group : formal->kids[0] ? GROUP_PLAIN : group;
-    if (group == GROUP_PLAIN || formal->kids[0]) {
+    if (formal->group == GROUP_PLAIN) {
       if (positional < arguments->positional_count) {
         frame_set(e, frame, formal->name, arguments->positional[positional++]);
       }
       continue;
     }
-    const Shape *axes = group == GROUP_OVER ? &arguments->over : &arguments->to;
-    int *at = group == GROUP_OVER ? &over : &to;
+    const Shape *axes = formal->group == GROUP_OVER ? &arguments->over : &arguments->to;
+    int *at = formal->group == GROUP_OVER ? &over : &to;
     Object object = {.kind = OBJECT_AXES, .span = span};
-    if (formal->flags & AST_VARIADIC) {
-      while (*at < axes->count) {
+    if (formal->flags & AST_VARIADIC) {  // has what the single ones around it leave
+      const int end = axes->count - axis_formals(formals, formal->group).behind;
+      while (*at < end) {
         object.axes.axis[object.axes.count++] = axes->axis[(*at)++];
       }
     } else {
@@ -208,15 +228,7 @@ bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Fram
     }
     frame_set(e, frame, formal->name, object);
   }
-  if (positional < arguments->positional_count) {
-    Diagnostic *error =
-        diag_error(e->diag, E030, arguments->positional_ast[positional]->span, "'%s' takes %d value%s, found %d",
-                   function->name, positional, positional == 1 ? "" : "s", arguments->positional_count);
-    diag_related(e->diag, error, function->name_span, "declared here");
-    return false;
-  }
-  bool good = bind_named(e, function, arguments, frame);
-  return bind_defaults(e, function, frame, span) && good;
+  return bind_rest(e, function, arguments, positional, frame, span);
 }
 
 static Name call_part(Elaborator *e, const Arguments *arguments) {

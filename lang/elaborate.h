@@ -126,6 +126,7 @@ Object unary_object(Elaborator *e, Op op, Object a, Span span);
 Object where_object(Elaborator *e, Object condition, Object a, Object b, Span span);
 bool object_tensor(Elaborator *e, Object object, bool real, Span span, ValueId *value);  // makes it a tensor
 bool object_is_real(const Elaborator *e, const Object *object);
+bool axes_fit(Elaborator *e, int count, Span span);  // so many axes of a result; an error if not
 bool check_axes(Elaborator *e, ValueId value, const Shape *axes, Span span, const char *what);
 
 // evaluate.c
@@ -150,6 +151,8 @@ Object call(Elaborator *e, const Ast *ast);
 void collect_arguments(Elaborator *e, const Ast *ast, Arguments *out);
 Object call_function(Elaborator *e, const Ast *function, Arguments *arguments, Name part, Span span);
 bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Frame *frame, Span span);
+// Its second half: what is given by name, and defaults, when `taken` positional arguments are bound.
+bool bind_rest(Elaborator *e, const Ast *function, const Arguments *arguments, int taken, Frame *frame, Span span);
 
 // builtins.c
 typedef Object Builtin(Elaborator *e, const Ast *ast, Arguments *arguments);

@@ -237,6 +237,9 @@ static Object evaluate_take(Elaborator *e, Object x, Object index, Span span) {
     diag_help(e->diag, error, "rename it in the index first: `i[%s -> ...]`", axis_name(e, bound));
     return object_poison();
   }
+  if (!axes_fit(e, shape.count - 1 + shape_minus(by, &shape).count, span)) {
+    return object_poison();
+  }
   NodeInit init = {NODE_INIT, .axis = bound};
   return object_value(graph_add2(e->graph, OP_TAKE, init, x.value, index.value), span);
 }
@@ -337,6 +340,9 @@ static Object evaluate_rename(Elaborator *e, Object x, const Ast *rename) {
       diag_label(e->diag, error, "the value has it already");
       return object_poison();
     }
+  }
+  if (!axes_fit(e, rest.count + to.count, rename->span)) {
+    return object_poison();
   }
   if (positions_of(e, &from) != positions_of(e, &to)) {
     diag_error(e->diag, E024, rename->span, "sizes differ: %s has %lld positions, %s has %lld", axes_text(e, &from),

@@ -116,6 +116,48 @@ static bool load_import(Unit *unit, const Ast *import, const char *from) {
   return load_path(unit, path, import->span, false);
 }
 
+// Which axes of a call a list gets must be clear: a function has one after `over` and one after `to`. An update on
+// matrices has two, the axes before and behind the `;`.
+static void check_lists(Unit *unit, const Ast *ast) {
+  static const char *const separators[] = {[GROUP_OVER] = "over", [GROUP_TO] = "to"};
+  const Ast *list[GROUP_ARROW + 1] = {0};
+  int lists = 0;
+  for (int i = 0; i < ast->kids[0]->count; i++) {
+    const Ast *formal = ast->kids[0]->kids[i], *first = list[formal->group];
+    if (!(formal->flags & AST_VARIADIC)) {
+      continue;
+    }
+    if (formal->group == GROUP_PLAIN) {
+      diag_error(unit->diag, E030, formal->span, "'%s...' is a list of axes: it stands after `over` or `to`",
+                 formal->name);
+    } else if (ast->kind == AST_FUNCTION && first) {
+      Diagnostic *error = diag_error(unit->diag, E030, formal->span, "'%s...' is a second list of axes after `%s`",
+                                     formal->name, separators[formal->group]);
+      diag_help(unit->diag, error, "a call would not say where the first one ends");
+      diag_related(unit->diag, error, first->span, "the first list");
+    } else if (ast->kind == AST_UPDATE && lists == 2) {
+      diag_error(unit->diag, E030, formal->span,
+                 "'%s...' is a third list: an update has those before and behind the `;`", formal->name);
+    }
+    list[formal->group] = first ? first : formal;
+    lists++;
+  }
+}
+
+// An update is called with a parameter and its gradient.
+static void check_update(Unit *unit, const Ast *ast) {
+  int values = 0;
+  for (int i = 0; i < ast->kids[0]->count && i < 2; i++) {
+    const Ast *formal = ast->kids[0]->kids[i];
+    values += formal->group == GROUP_PLAIN && !formal->kids[0];
+  }
+  if (values < 2) {
+    Diagnostic *error = diag_error(unit->diag, E030, ast->name_span,
+                                   "the first parameters of an update are a parameter of the model and its gradient");
+    diag_help(unit->diag, error, "write `update %s(p, g, ...)`", ast->name);
+  }
+}
+
 static void declare(Unit *unit, const Ast *ast, bool library, bool is_main) {
   NameSpace space = space_of(ast);
   const Declaration *other = unit_find(unit, space, ast->name);
@@ -128,6 +170,12 @@ static void declare(Unit *unit, const Ast *ast, bool library, bool is_main) {
       unit->found = map_create(unit->arena);
     }
     map_put(&unit->found, declaration_key(space, ast->name), unit->all.count);
+  }
+  if (ast->kind == AST_FUNCTION || ast->kind == AST_UPDATE) {
+    check_lists(unit, ast);
+  }
+  if (ast->kind == AST_UPDATE) {
+    check_update(unit, ast);
   }
   array_push(unit->arena, &unit->all, (Declaration){ast, space, library, is_main});
 }

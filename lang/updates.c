@@ -420,7 +420,7 @@ static void assign(Elaborator *e, ValueId target, ValueId value, ValueId finite)
 }
 
 // Binds the formals of an update on matrices, `update f(p, g over in, out, ...)`: the lists of axes before and after
-// the `;` of the parameter.
+// the `;` of the parameter. Those behind the two lists are values.
 static bool bind_matrix(Elaborator *e, const Ast *update, const Persistent *parameter, const Arguments *arguments,
                         Span span) {
   Frame *frame = e->frame;
@@ -429,48 +429,50 @@ static bool bind_matrix(Elaborator *e, const Ast *update, const Persistent *para
                update->name, parameter->name);
     return false;
   }
-  for (int i = 0; i < arguments->named_count; i++) {
-    frame_set(e, frame, arguments->names[i], arguments->named[i]);
-  }
-  int in = parameter->stack_count, out = in + parameter->in_count, lists = 0;
+  int in = parameter->stack_count, out = in + parameter->in_count, lists = 0, taken = 0;
   for (int i = 0; i < update->kids[0]->count; i++) {
     const Ast *formal = update->kids[0]->kids[i];
-    if (i < 2) {
-      frame_set(e, frame, formal->name, arguments->positional[i]);
-    } else if (!formal->kids[0] && lists < 2) {
+    if (formal->group != GROUP_PLAIN && lists < 2) {
       Object list = {.kind = OBJECT_AXES, .span = formal->span};
       for (int j = lists ? out : in; j < (lists ? parameter->shape.count : out); j++) {
         shape_push(&list.axes, parameter->shape.axis[j]);
       }
       lists++;
       frame_set(e, frame, formal->name, list);
-    } else if (!frame_find(frame, formal->name)) {
-      frame_set(e, frame, formal->name, evaluate(e, formal->kids[0]));
+    } else if (taken < arguments->positional_count) {
+      frame_set(e, frame, formal->name, arguments->positional[taken++]);
     }
   }
-  return true;
+  return bind_rest(e, update, arguments, taken, frame, span);
+}
+
+// The arguments of the recipe behind the parameter and its gradient.
+static Arguments with_gradient(Elaborator *e, const UpdateUnit *unit, const Ast *call, const Arguments *arguments) {
+  Arguments with = *arguments;
+  with.positional_count += 2;
+  with.positional = ARENA_ARRAY(e->arena, Object, with.positional_count);
+  with.positional_ast = ARENA_ARRAY(e->arena, const Ast *, with.positional_count);
+  with.positional[0] = object_value(unit->p, call->span);
+  with.positional[1] = object_value(unit->g, call->span);
+  for (int i = 0; i < arguments->positional_count; i++) {
+    with.positional[i + 2] = arguments->positional[i];
+    with.positional_ast[i + 2] = arguments->positional_ast[i];
+  }
+  return with;
 }
 
 static bool run_update(Elaborator *e, const UpdateUnit *unit, Arguments *arguments, ValueId finite) {
   const Ast *call = e->spec->optimizers.at[unit->rule].call;
   const Ast *update = unit_find(e->unit, SPACE_CODE, call->name)->ast;
   const Persistent *first = &e->graph->persistent.at[unit->members[0]];
-  Arguments bound = *arguments;
-  Object with[64];
-  bound.positional_count = 0;
-  with[bound.positional_count++] = object_value(unit->p, call->span);
-  with[bound.positional_count++] = object_value(unit->g, call->span);
-  for (int i = 0; i < arguments->positional_count && i < 60; i++) {
-    with[bound.positional_count++] = arguments->positional[i];
-  }
-  bound.positional = with;
+  Arguments bound = with_gradient(e, unit, call, arguments);
   e->update->update = update;
   e->graph->scope = graph_scope(e->graph, first->scope, update->name, unit->count > 1 ? update->name : first->name, -1);
   Frame *frame = frame_push(e, FRAME_UPDATE, update, name_of(e->names, ""));
   bool good = takes_axes(update) ? bind_matrix(e, update, first, &bound, call->span)
                                  : bind_formals(e, update, &bound, frame, call->span);
   ValueList states = {0};
-  Name names[64];
+  Name *names = ARENA_ARRAY(e->arena, Name, update->kids[1]->count + 1);
   good = good && make_states(e, unit, update, &states, names);
   if (good) {
     run_block(e, update->kids[1]);

@@ -7,7 +7,8 @@
 //   products of matrices, attention                                    that of activations
 //   gradients of parameters                                            that of gradients
 //   the residual stream of the forward: what is labelled @resid, and variables that something of equal axes is added
-//   to, as in x = x + f(x); rows of tables that are parameters         that of the residual stream
+//   to, as in x = x + f(x), and what is only moved into these; rows of
+//   tables that are parameters                                         that of the residual stream
 //   elementwise operations: the real type, if all operands have it; of mixed operands the narrower, unless a wider one
 //   varies along all axes of the result
 // Where an operation needs another format than its operand has, a cast stands between; casts of parameters are made
@@ -114,6 +115,33 @@ static void find_streams(Precision *p, RegionId region) {
     p->stream[node->first_result] |= before >= 0 || (result->label && strcmp(result->label, "resid") == 0);
     if (before >= 0) {
       p->stream[before] = true;
+    }
+  }
+}
+
+// What is only moved into a stream, as the product in `y = dot(a, b over i)[j -> k] @resid`, is of the stream itself:
+// rounded to a narrower format on the way, it would not be what the label asks for. Nodes are visited behind all that
+// reads their results.
+static void find_moved(Precision *p, RegionId region, bool *moved, bool *read) {
+  const Graph *graph = p->graph;
+  const Region *all = &graph->regions.at[region];
+  for (int i = 0; i < all->results.count; i++) {
+    read[all->results.at[i]] = true;
+  }
+  for (int i = all->nodes.count - 1; i >= 0; i--) {
+    const Node *node = graph_node(graph, all->nodes.at[i]);
+    if (node->op == OP_MICROBATCH) {
+      find_moved(p, node->region, moved, read);
+    }
+    if (node->backward) {
+      continue;
+    }
+    for (int j = 0; j < node->result_count; j++) {
+      p->stream[node->first_result + j] |= moved[node->first_result + j] && !read[node->first_result + j];
+    }
+    const bool moves = op_alias(node->op) && p->stream[node->first_result];
+    for (int j = 0; j < node->operand_count; j++) {
+      (moves ? moved : read)[node->operands[j]] = true;
     }
   }
 }
@@ -241,7 +269,7 @@ static void set_varies(Precision *p, const Node *node, ValueId value) {
   }
 }
 
-// What a kernel needs its operands in.
+// What a kernel needs its operands in. What only moves has the format of its operand.
 static void cast_for(Precision *p, NodeId id) {
   const Node *node = graph_node(p->graph, id);
   bool update = node->result_count && graph_value(p->graph, node->first_result)->role == ROLE_UPDATE;
@@ -273,6 +301,9 @@ static void cast_for(Precision *p, NodeId id) {
       break;
     }
     default:
+      if (op_alias(node->op) && p->stream[node->first_result]) {
+        cast_operand(p, id, 0, p->formats->residual);
+      }
       break;
   }
 }
@@ -353,9 +384,10 @@ static void type_node(Precision *p, NodeId id) {
     for (int i = 0; i < node->result_count; i++) {
       Value *value = graph_value(graph, node->first_result + i);
       if (value->type == TYPE_REAL) {
-        value->type = node->op == OP_PACK                 ? graph_value(graph, node->operands[0])->type
-                      : p->stream[node->first_result + i] ? p->formats->residual
-                                                          : type_of(p, id);
+        const bool chosen = p->stream[node->first_result + i] && !op_leaf(node->op);  // leaves are as they are stored
+        value->type = node->op == OP_PACK ? graph_value(graph, node->operands[0])->type
+                      : chosen            ? p->formats->residual
+                                          : type_of(p, id);
       }
       set_varies(p, node, node->first_result + i);
     }
@@ -390,6 +422,7 @@ bool pass_precision(Compilation *c) {
   const GraphPlace before = graph_place(graph);
   find_gradients(&p, 0);
   find_streams(&p, 0);
+  find_moved(&p, 0, ARENA_ARRAY(c->arena, bool, p.count + 1), ARENA_ARRAY(c->arena, bool, p.count + 1));
   type_region(&p, 0);
   graph_return(graph, before);
   return true;
