@@ -43,10 +43,10 @@ typedef struct {
   ARRAY(const Ast *) recompute;
   ARRAY(const Ast *) offload;
   Pipeline pipeline;
-  const Ast *stages, *parts;              // the target of the pipeline's rule; see Target
+  const Ast *stages, *parts;  // the target of the pipeline's rule; see Target
   bool overlap;
   const Ast *schedule, *slots;  // what was said of each, or NULL; slots: of microbatches
-  const Ast *stored;                      // a word of layout_stored that is to be offloaded, or NULL
+  const Ast *stored;            // a word of layout_stored that is to be offloaded, or NULL
   int64_t microbatches;
   bool strict;
 } Layout;

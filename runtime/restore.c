@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "compiler/plan/artefact.h"
 #include "compiler/compile.h"
+#include "compiler/plan/artefact.h"
 #include "runtime/run.h"
 
 // The run that a checkpoint directory is in: two levels up.

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/plan/artefact.h"
 #include "compiler/compile.h"
+#include "compiler/plan/artefact.h"
 #include "kernels/cuda/ahead.h"
 #include "kernels/cuda/compile.h"
 #include "kernels/cuda/instruction.h"
