@@ -130,7 +130,7 @@ static PlanState state_of(Lower *l, const Persistent *persistent) {
 void emit_states(Plan *plan, Lower *l) {
   const Graph *graph = l->graph;
   plan->states = ARENA_ARRAY(l->keep, PlanState, graph->persistent.count + 1);
-  uint64_t hash = 0;
+  uint64_t all = 0;  // a sum: whatever the order in which a layout or a precision makes them
   for (int i = 0; i < graph->persistent.count; i++) {
     const Persistent *persistent = &graph->persistent.at[i];
     if (persistent->elsewhere) {
@@ -142,6 +142,7 @@ void emit_states(Plan *plan, Lower *l) {
       continue;
     }
     double elements = 1;
+    uint64_t hash = 0;
     for (const char *c = state.name; *c; c++) {
       hash = mix_word(hash, (unsigned char)*c);
     }
@@ -149,8 +150,8 @@ void emit_states(Plan *plan, Lower *l) {
       hash = mix_word(hash, (uint64_t)state.size[j]);
       elements *= (double)state.size[j];
     }
-    hash = mix_word(hash, (uint64_t)state.type);
+    all += mix_word(hash, (uint64_t)state.type);
     plan->run.parameters += persistent->role == ROLE_PARAMETER ? elements : 0;
   }
-  plan->state_hash = hash;
+  plan->state_hash = all;
 }
