@@ -25,12 +25,12 @@ static const struct {
   int parent, index;
   const char *variable;
 } scopes[SCOPES] = {
-    [ROOT] = {"lm", "", -1, -1},
-    [ROUND] = {"layers", "layers.3", ROOT, 3},
-    [NORM] = {"rms_norm", "layers.3.h", ROUND, -1},
-    [ATTENTION] = {"attention", "layers.3.o", ROUND, -1},
-    [SOFTMAX] = {"softmax", "layers.3.o", ATTENTION, -1},
-    [SILU] = {"silu", "layers.3.g", ROUND, -1},
+    [ROOT] = {"lm", "", -1, -1, NULL},
+    [ROUND] = {"layers", "layers.3", ROOT, 3, NULL},
+    [NORM] = {"rms_norm", "layers.3.h", ROUND, -1, NULL},
+    [ATTENTION] = {"attention", "layers.3.o", ROUND, -1, NULL},
+    [SOFTMAX] = {"softmax", "layers.3.o", ATTENTION, -1, NULL},
+    [SILU] = {"silu", "layers.3.g", ROUND, -1, NULL},
     [MLP] = {"mlp", "layers.3.ffn", ROUND, -1, "layers.3.u"},
 };
 
