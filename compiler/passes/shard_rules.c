@@ -250,6 +250,17 @@ static void report_missing(const Search *search) {
   diag_help(diag, error, rule->scope ? "the axes there are %s" : "its axes are %s", seen_text(search));
 }
 
+// An axis of this name of which a microbatch has a part, or -1.
+static AxisId in_microbatches(const Graph *graph, Name name) {
+  for (int i = 0; i < graph->axes.count; i++) {
+    const Axis *axis = &graph->axes.at[i];
+    if (axis->whole < 0 && axis->global > axis->size && axis->written == name) {
+      return i;
+    }
+  }
+  return -1;
+}
+
 static void report_unused(const Search *search) {
   const LayoutRule *rule = search->rule;
   const Graph *graph = search->s->graph;
@@ -274,6 +285,12 @@ static void report_unused(const Search *search) {
   } else if (search->overrule) {
     diag_related(diag, error, search->overrule->left, "this rule holds wherever it would");
     diag_help(diag, error, "remove it, or limit it to a place of its own: `@label: ...` or `function: ...`");
+  } else if (in_microbatches(graph, rule->axis) >= 0) {
+    const Axis *axis = &graph->axes.at[in_microbatches(graph, rule->axis)];
+    diag_help(
+        diag, error,
+        "a microbatch has %lld of the %lld positions of '%s', which these ranks cannot share: take fewer microbatches",
+        (long long)axis->size, (long long)axis->global, rule->axis);
   } else {
     diag_help(diag, error, "no operation there can be shared along '%s': remove the rule", rule->axis);
   }
