@@ -34,6 +34,16 @@ static int buffer_of(const Place *place) {
   return (int)place->slot_stride;  // until memory.c
 }
 
+// The bytes that an operand touches; of one that lies elsewhere on every rank, all of its buffer.
+static BufferTouch touch_of(const Lower *l, const Operand *operand) {
+  if (operand->place->term != 0) {
+    return (BufferTouch){.bytes = l->buffers.at[buffer_of(operand->place)].bytes, .writes = operand->access & WRITES};
+  }
+  return (BufferTouch){.offset = operand->place->offset + operand->extent.first * operand->bytes,
+                       .bytes = (operand->extent.last - operand->extent.first + 1) * operand->bytes,
+                       .writes = operand->access & WRITES};
+}
+
 static void find_touches(Beside *b) {
   Lower *l = b->l;
   b->of = ARENA_ARRAY(l->c->arena, BufferTouches, l->buffers.count + 1);
@@ -43,11 +53,10 @@ static void find_touches(Beside *b) {
       Operands operands;
       lower_operands(l, &list->at[i], &operands);
       for (int o = 0; o < operands.count; o++) {
-        const Operand *operand = &operands.at[o];
-        const int64_t bytes = (operand->extent.last - operand->extent.first + 1) * operand->bytes;
-        const BufferTouch touch = {s, i, operand->place->offset + operand->extent.first * operand->bytes, bytes,
-                                   operand->access & WRITES};
-        array_push(l->c->arena, &b->of[buffer_of(operand->place)], touch);
+        BufferTouch touch = touch_of(l, &operands.at[o]);
+        touch.segment = s;
+        touch.at = i;
+        array_push(l->c->arena, &b->of[buffer_of(operands.at[o].place)], touch);
       }
     }
   }
@@ -66,7 +75,8 @@ static bool ends_where_it_begins(const Beside *b, int segment, int at, const Col
   const int from = buffer_of(&collective->from), to = buffer_of(&collective->to);
   const MemoryBuffer *x = &l->buffers.at[from], *y = &l->buffers.at[to];
   bool good = from != to && is_plain(l, from) && is_plain(l, to) && !x->whole && !y->whole && x->bytes == y->bytes &&
-              collective->from.offset == 0 && collective->to.offset == 0;
+              collective->from.offset == 0 && collective->to.offset == 0 && collective->from.term == 0 &&
+              collective->to.term == 0;
   for (int i = 0; good && i < b->of[from].count; i++) {
     const BufferTouch *touch = &b->of[from].at[i];
     good = touch->segment == segment ? touch->at <= at : segment == l->segments.count - 1;
@@ -189,7 +199,7 @@ static void cut_sums(Beside *b) {
       const Instruction *at = &list->at[i];
       const Collective *sum = &at->as.collective;
       const bool cut = is_collective(at, COLLECTIVE_ALL_REDUCE) && sum->ranks > 1 &&
-                       buffer_of(&sum->from) == buffer_of(&sum->to) && sum->from.offset == 0 &&
+                       buffer_of(&sum->from) == buffer_of(&sum->to) && sum->from.offset == 0 && sum->from.term == 0 &&
                        sum->count * element_type_bytes(sum->type) >= 2 * b->bucket_bytes;
       if (cut) {
         cut_sum(b, s, i, at, &made);
@@ -223,14 +233,12 @@ static int ready_behind(const Beside *b, int segment, int at, Instruction *instr
   int behind = -1;
   lower_operands(b->l, instruction, &operands);
   for (int o = 0; o < operands.count; o++) {
-    const Operand *operand = &operands.at[o];
-    const BufferTouches *touches = &b->of[buffer_of(operand->place)];
-    const int64_t offset = operand->place->offset + operand->extent.first * operand->bytes;
-    const int64_t bytes = (operand->extent.last - operand->extent.first + 1) * operand->bytes;
+    const BufferTouches *touches = &b->of[buffer_of(operands.at[o].place)];
+    const BufferTouch own = touch_of(b->l, &operands.at[o]);
     for (int i = 0; i < touches->count; i++) {
       const BufferTouch *touch = &touches->at[i];
-      if (touch->segment == segment && touch->at < at && (touch->writes || operand->access & WRITES) &&
-          meets(touch, offset, bytes)) {
+      if (touch->segment == segment && touch->at < at && (touch->writes || own.writes) &&
+          meets(touch, own.offset, own.bytes)) {
         behind = touch->at > behind ? touch->at : behind;
       }
     }

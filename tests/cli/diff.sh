@@ -210,3 +210,6 @@ for layout in slots stages chunks eight; do
 done
 expect 0 "$MDL" diff norms.mdl layout=single,whole together=0 --precision fp64 --all
 mentions out "value layers.3.norm.m " "new layers.3.norm.running_variance"
+
+# Without outputs of gradients, whose pieces then begin elsewhere on every rank.
+expect 0 "$MDL" diff "$ROOT/tests/layouts/deep_losses.mdl" layout=single,t --precision fp64 --data "$ROOT/LICENSE"
