@@ -82,7 +82,8 @@ static inline uint64_t layout_order(const PlanSet *set) {
 
 // A text that is in no file.
 static inline LayoutRun *layout_compile_text(const char *text, const CompileOptions *given) {
-  char path[] = "/tmp/layouts_XXXXXX";
+  static char path[32];  // the plan speaks of it for as long as it is run
+  snprintf(path, sizeof path, "/tmp/layouts_XXXXXX");
   FILE *to = fdopen(mkstemp(path), "w");
   assert_non_null(to);
   fputs(text, to);

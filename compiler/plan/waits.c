@@ -44,8 +44,12 @@ static int queue_of(PlanWaits *waits, const Instruction *instruction) {
     return 0;
   }
   int queue = 1;
-  while (queue < waits->queue_count && waits->mesh[queue] != instruction->as.collective.mesh) {
+  while (queue < waits->queue_count && queue < PLAN_MAX_QUEUES &&
+         waits->mesh[queue] != instruction->as.collective.mesh) {
     queue++;
+  }
+  if (queue == PLAN_MAX_QUEUES) {
+    return 0;  // no plan that was verified has so many
   }
   waits->mesh[queue] = instruction->as.collective.mesh;
   waits->queue_count = queue + 1 > waits->queue_count ? queue + 1 : waits->queue_count;
