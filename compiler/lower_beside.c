@@ -215,16 +215,16 @@ static void cut_sums(Beside *b) {
 
 typedef struct {
   Instruction instruction;
-  int before, rank;  // stands before this one of the list; of those that do in this order
+  int behind, rank;  // stands behind this one of the list; of those that do in this order
 } Placed;
 
 static int by_standing(const void *a, const void *b) {
   const Placed *x = a, *y = b;
-  return x->before != y->before ? x->before - y->before : x->rank - y->rank;
+  return x->behind != y->behind ? x->behind - y->behind : x->rank - y->rank;
 }
 
-static bool meets(const BufferTouch *touch, int64_t offset, int64_t bytes) {
-  return touch->offset < offset + bytes && offset < touch->offset + touch->bytes;
+static bool meets(const BufferTouch *a, const BufferTouch *b) {
+  return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
 }
 
 // Behind which instruction of its segment the operands of a collective are as it needs them; -1: from the beginning.
@@ -237,8 +237,7 @@ static int ready_behind(const Beside *b, int segment, int at, Instruction *instr
     const BufferTouch own = touch_of(b->l, &operands.at[o]);
     for (int i = 0; i < touches->count; i++) {
       const BufferTouch *touch = &touches->at[i];
-      if (touch->segment == segment && touch->at < at && (touch->writes || own.writes) &&
-          meets(touch, own.offset, own.bytes)) {
+      if (touch->segment == segment && touch->at < at && (touch->writes || own.writes) && meets(touch, &own)) {
         behind = touch->at > behind ? touch->at : behind;
       }
     }
@@ -251,7 +250,7 @@ static void place_list(Beside *b, int segment) {
   Arena *arena = b->l->c->arena;
   InstructionList *list = &b->l->segments.at[segment]->list;
   Placed *placed = ARENA_ARRAY(arena, Placed, list->count + 1);
-  int before_group = 0, group = -1;  // where the last group of gathers, and this one, were
+  int last_group = 0, group = -1;  // where the last group of gathers, and this one, were
   for (int i = 0; i < list->count; i++) {
     Instruction *at = &list->at[i];
     placed[i] = (Placed){*at, i, 2 * i + 1};
@@ -261,14 +260,14 @@ static void place_list(Beside *b, int segment) {
     const int ready = ready_behind(b, segment, i, at) + 1;
     if (is_collective(at, COLLECTIVE_ALL_GATHER)) {
       if (i == 0 || !is_collective(&list->at[i - 1], COLLECTIVE_ALL_GATHER)) {
-        before_group = group >= 0 ? group : i;
+        last_group = group >= 0 ? group : i;
         group = i;
       }
-      placed[i].before = b->l->c->spec->overlap && ready == 0 ? before_group : i;
+      placed[i].behind = b->l->c->spec->overlap && ready == 0 ? last_group : i;
     } else if (is_collective(at, COLLECTIVE_REDUCE_SCATTER)) {
-      placed[i].before = ready;
+      placed[i].behind = ready;
     }
-    placed[i].rank = placed[i].before < i ? 2 * i : placed[i].rank;
+    placed[i].rank = placed[i].behind < i ? 2 * i : placed[i].rank;
   }
   qsort(placed, (size_t)list->count, sizeof *placed, by_standing);
   for (int i = 0; i < list->count; i++) {

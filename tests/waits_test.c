@@ -2,6 +2,7 @@
 //
 // The oracle knows nothing of how waits are found: it takes the bytes that each run of an instruction touches on one
 // rank, and follows queues and waits by clocks. Then each wait is left out in turn, and the oracle must see it.
+// Collectives stand beside arithmetic where lower_beside.c says: buckets in the order of the backward, gathers ahead.
 #include "tests/layouts_run.h"
 
 #include <cmocka.h>
@@ -197,9 +198,107 @@ static void test_bytes_are_ordered(void **state) {
   assert_true(sums.left_out > 10 && sums.seen >= sums.left_out * 0.97);
 }
 
+// --- where collectives stand ---
+
+static LayoutRun *compile_example(const char *layout, const char *precision, const PlanSegment **train) {
+  const CompileOptions options = {.layout = layout, .precision = precision};
+  LayoutRun *run = layout_compile("examples/layouts.mdl", &options, stderr);
+  assert_non_null(run);
+  const Plan *plan = run->set->plans[0];
+  *train = &plan->segments[plan->programs[PROGRAM_TRAIN].calls[0].segment];
+  return run;
+}
+
+static bool is_over(const Instruction *instruction, CollectiveKind kind) {
+  return instruction->kind == INSTRUCTION_COLLECTIVE && instruction->as.collective.kind == kind;
+}
+
+// Several buckets, in place, side by side in one arena, each waiting for a later instruction than the one before it.
+static void test_buckets_follow_the_backward(void **state) {
+  (void)state;
+  const PlanSegment *train;
+  LayoutRun *run = compile_example("dp4", "fp32", &train);
+  Arena *arena = run->arena;
+  const PlanWaits *waits = plan_waits(arena, run->set->plans[0]);
+  const int segment = (int)(train - run->set->plans[0]->segments);
+  int buckets = 0, last = -1;
+  int64_t elements = 0, low = INT64_MAX, high = 0;
+  for (int i = 0; i < train->count; i++) {
+    const Collective *sum = &train->instructions[i].as.collective;
+    if (!is_over(&train->instructions[i], COLLECTIVE_ALL_REDUCE) || sum->count == 1) {
+      continue;
+    }
+    const PlanWaitList *list = &waits->of[segment][i];
+    assert_true(train->instructions[i].aside && memcmp(&sum->from, &sum->to, sizeof sum->from) == 0);
+    assert_int_equal(list->count, 1);
+    assert_true(list->at[0].which == WAIT_THIS_CALL && list->at[0].instruction > last);
+    last = list->at[0].instruction;
+    low = sum->from.offset < low ? sum->from.offset : low;
+    high = sum->from.offset + sum->count * 4 > high ? sum->from.offset + sum->count * 4 : high;
+    elements += sum->count;
+    buckets++;
+  }
+  assert_true(buckets > 4);
+  assert_int_equal(high - low, elements * 4);
+  arena_destroy(arena);
+}
+
+// Under ZeRO-3 the second layer is gathered before the first is multiplied, and what products read in 16 bits alone.
+static void test_gathers_are_ahead(void **state) {
+  (void)state;
+  const PlanSegment *train;
+  LayoutRun *run = compile_example("z3", "bf16", &train);
+  int gathers = 0;
+  int64_t narrow = 0, wide = 0;
+  for (int i = 0; i < train->count; i++) {
+    const Collective *gather = &train->instructions[i].as.collective;
+    if (is_over(&train->instructions[i], COLLECTIVE_ALL_GATHER)) {
+      *(gather->type == TYPE_BF16 ? &narrow : &wide) += gather->count;
+    }
+    if (train->instructions[i].kind == INSTRUCTION_GEMM && gathers == 0) {
+      for (int j = 0; j < i; j++) {
+        gathers += is_over(&train->instructions[j], COLLECTIVE_ALL_GATHER) &&
+                   train->instructions[j].as.collective.type == TYPE_BF16;
+      }
+    }
+  }
+  assert_int_equal(gathers, 2);
+  assert_true(narrow > 8 * wide);
+  arena_destroy(run->arena);
+}
+
+static void test_overlap_can_be_off(void **state) {
+  (void)state;
+  static const char text[] =
+      "import std.nn; model m { axis batch, seq = 4, embed = 8, vocab = 16, layers = 3;\n"
+      "  input tokens: index(vocab)[batch, seq]; param t: [vocab, embed] ~ normal(0.5); x = t[tokens];\n"
+      "  repeat layers { x = x + linear(tanh(x) over embed to embed')[embed' -> embed]; } loss = mean(x * x); }\n"
+      "recipe r { model m(); batch = 4; optimizer sgd(lr = 0.1); }\n"
+      "layout on { mesh dp = 2; batch -> dp; }\n"
+      "layout off { mesh dp = 2; batch -> dp; overlap = false; }\n";
+  for (int off = 0; off < 2; off++) {
+    const CompileOptions options = {.layout = off ? "off" : "on", .bucket_bytes = 64};
+    LayoutRun *run = layout_compile_text(text, &options);
+    int aside = 0, sums = 0;
+    for (int s = 0; s < run->set->plans[0]->segment_count; s++) {
+      for (int i = 0; i < run->set->plans[0]->segments[s].count; i++) {
+        const Instruction *at = &run->set->plans[0]->segments[s].instructions[i];
+        aside += at->aside;
+        sums += is_over(at, COLLECTIVE_ALL_REDUCE) && at->as.collective.count > 1;
+      }
+    }
+    print_message("%d beside, %d sums\n", aside, sums);
+    assert_true(off ? aside == 0 && sums == 1 : aside > 0 && sums > 1);
+    arena_destroy(run->arena);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_bytes_are_ordered),
+      cmocka_unit_test(test_buckets_follow_the_backward),
+      cmocka_unit_test(test_gathers_are_ahead),
+      cmocka_unit_test(test_overlap_can_be_off),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
