@@ -117,6 +117,14 @@ static void sum_in_place(Beside *b) {
 
 // --- buckets ---
 
+// A sum that ends where it begins takes no memory wherever it stands.
+static bool is_in_place(const Instruction *instruction) {
+  const Collective *collective = &instruction->as.collective;
+  return is_collective(instruction, COLLECTIVE_ALL_REDUCE) &&
+         buffer_of(&collective->from) == buffer_of(&collective->to) &&
+         collective->from.offset == collective->to.offset && collective->from.term == collective->to.term;
+}
+
 typedef struct {
   int64_t begin, end;  // bytes in the buffer
   int segment, at;     // of the last that writes in it
@@ -198,8 +206,7 @@ static void cut_sums(Beside *b) {
     for (int i = 0; i < list->count; i++) {
       const Instruction *at = &list->at[i];
       const Collective *sum = &at->as.collective;
-      const bool cut = is_collective(at, COLLECTIVE_ALL_REDUCE) && sum->ranks > 1 &&
-                       buffer_of(&sum->from) == buffer_of(&sum->to) && sum->from.offset == 0 && sum->from.term == 0 &&
+      const bool cut = is_in_place(at) && sum->ranks > 1 && sum->from.offset == 0 && sum->from.term == 0 &&
                        sum->count * element_type_bytes(sum->type) >= 2 * b->bucket_bytes;
       if (cut) {
         cut_sum(b, s, i, at, &made);
@@ -264,7 +271,7 @@ static void place_list(Beside *b, int segment) {
         group = i;
       }
       placed[i].behind = b->l->c->spec->overlap && ready == 0 ? last_group : i;
-    } else if (is_collective(at, COLLECTIVE_REDUCE_SCATTER)) {
+    } else if (is_collective(at, COLLECTIVE_REDUCE_SCATTER) || is_in_place(at)) {
       placed[i].behind = ready;
     }
     placed[i].rank = placed[i].behind < i ? 2 * i : placed[i].rank;
