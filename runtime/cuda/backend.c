@@ -76,6 +76,11 @@ static bool memory_clear(Device *device, Error *error) {
   return cuda_check(cuda, cuda->stream_synchronize(device->stream), "clearing memory", error);
 }
 
+// Operands of collectives lie in it.
+static bool is_shared(int arena) {
+  return arena == ARENA_PERSISTENT || arena == ARENA_TRANSIENT || arena == ARENA_COMMUNICATION;
+}
+
 static bool memory_open(Device *device, Error *error) {
   const Cuda *cuda = &device->cuda;
   if (!memory_check(device, error)) {
@@ -86,7 +91,7 @@ static bool memory_open(Device *device, Error *error) {
       continue;
     }
     const int64_t bytes = device->plan->arena_bytes[i] > 0 ? device->plan->arena_bytes[i] : 1;
-    if (i == ARENA_COMMUNICATION && device->comms) {
+    if (device->comms && is_shared(i)) {
       if (!comms_allocate(device->comms, bytes, &device->memory[i], error)) {
         return false;
       }
@@ -227,7 +232,9 @@ static void cuda_device_end(Device *device) {
     device_prepare_undo(device);
     if (device->comms) {
       comms_free(device->comms);
-      device->memory[ARENA_COMMUNICATION] = 0;
+      for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+        device->memory[i] = is_shared(i) ? 0 : device->memory[i];
+      }
     }
     comms_destroy(device->comms);
     for (int i = 0; i < ARENA_CLASS_COUNT; i++) {

@@ -12,6 +12,12 @@ enum {
   CHANNEL_BLOCKS = 4
 };  // thread blocks that a message takes: many may wait at once, and none may crowd out the rest
 
+enum { WINDOW_UNIT = 2 << 20 };  // bytes that GPUs map at once
+
+// Thread blocks of a collective on memory that all ranks map: on two H200 fewer are slower, and more are no faster and
+// leave less to products beside them (docs/performance.md).
+#define SYMMETRIC_BLOCKS "16"
+
 typedef struct {  // identities that a rank makes: of the groups it is the first rank of, and of the channels it sends
                   // on
   NcclId group[MESH_SETS], channel[CHANNELS_MAX];
@@ -29,6 +35,12 @@ typedef struct {
   bool busy;        // in this program
 } Channel;
 
+typedef struct {  // memory that operands of collectives lie in
+  CudaAddress memory;
+  bool plain;                    // the driver gave it, not NCCL
+  NcclWindow window[MESH_SETS];  // by group; NULL: none
+} Shared;
+
 struct Comms {
   const Cuda *cuda;
   const Plan *plan;
@@ -40,9 +52,10 @@ struct Comms {
   Channel *channel;                   // [number]
   int lanes;
   bool transfers;
-  CudaAddress memory, plain;  // which NCCL gave, which the driver gave
-  CudaAddress words;          // PeersWords, as the GPU sees them
-  bool fills;                 // words are written as memory is filled, not as words
+  Shared shared[ARENA_CLASS_COUNT];
+  int shared_count;
+  CudaAddress words;  // PeersWords, as the GPU sees them
+  bool fills;         // words are written as memory is filled, not as words
   CommsPart part;
   ProgramKind program;
   int64_t number;  // of collectives and transfers of the program so far
@@ -138,7 +151,7 @@ bool comms_create(const Cuda *cuda, const Plan *plan, Peers *peers, Arena *arena
   comms->channel = ARENA_ARRAY(arena, Channel, CHANNELS_MAX);
   plan_coordinates(plan, peers_rank(peers), comms->coordinate);
   // Under capture NCCL would map the buffers of peers, which makes ranks wait for each other on the host there.
-  if (setenv("NCCL_GRAPH_REGISTER", "0", 0) != 0) {
+  if (setenv("NCCL_GRAPH_REGISTER", "0", 0) != 0 || setenv("NCCL_SYM_CTAS", SYMMETRIC_BLOCKS, 0) != 0) {
     return error_set(error, 3, "no memory");
   }
   if (!nccl_open(&comms->nccl, error) || !channels_take(comms, error) || !words_map(comms, error)) {
@@ -288,29 +301,47 @@ void comms_destroy(Comms *comms) {
   cuda->host_unregister(peers_words(comms->peers));
 }
 
-bool comms_allocate(Comms *comms, int64_t bytes, CudaAddress *address, Error *error) {
-  Error ignored;
-  if (nccl_memory_allocate(&comms->nccl, bytes, &comms->memory, &ignored)) {
-    *address = comms->memory;
-    return true;
+// Ranks of several stages have other memory each.
+static bool windows_open(Comms *comms, Shared *shared, int64_t bytes, Error *error) {
+  for (uint32_t mesh = 0; mesh < MESH_SETS; mesh++) {
+    const bool one_plan = comms->plan->pipeline < 0 || !(mesh >> comms->plan->pipeline & 1);
+    if (comms->group[mesh] && one_plan &&
+        !nccl_window_open(&comms->nccl, comms->group[mesh], shared->memory, bytes, &shared->window[mesh], error)) {
+      return false;
+    }
   }
-  comms->memory = 0;
-  if (!cuda_check(comms->cuda, comms->cuda->memory_allocate(&comms->plain, (size_t)bytes),
-                  "allocating the GPU's memory", error)) {
-    return false;
-  }
-  *address = comms->plain;
   return true;
 }
 
+bool comms_allocate(Comms *comms, int64_t bytes, CudaAddress *address, Error *error) {
+  Error ignored;
+  Shared *shared = &comms->shared[comms->shared_count++];
+  bytes = (bytes + WINDOW_UNIT - 1) / WINDOW_UNIT * WINDOW_UNIT;
+  shared->plain = !nccl_memory_allocate(&comms->nccl, bytes, &shared->memory, &ignored);
+  if (shared->plain) {
+    shared->memory = 0;
+    if (!cuda_check(comms->cuda, comms->cuda->memory_allocate(&shared->memory, (size_t)bytes),
+                    "allocating the GPU's memory", error)) {
+      return false;
+    }
+  }
+  *address = shared->memory;
+  return shared->plain || windows_open(comms, shared, bytes, error);
+}
+
 void comms_free(Comms *comms) {
-  if (comms->memory) {
-    nccl_memory_free(&comms->nccl, comms->memory);
+  for (int i = 0; i < comms->shared_count; i++) {
+    Shared *shared = &comms->shared[i];
+    for (int mesh = 0; mesh < MESH_SETS; mesh++) {
+      nccl_window_close(&comms->nccl, comms->group[mesh], shared->window[mesh]);
+    }
+    if (shared->memory && shared->plain) {
+      comms->cuda->memory_free(shared->memory);
+    } else if (shared->memory) {
+      nccl_memory_free(&comms->nccl, shared->memory);
+    }
   }
-  if (comms->plain) {
-    comms->cuda->memory_free(comms->plain);
-  }
-  comms->memory = comms->plain = 0;
+  comms->shared_count = 0;
 }
 
 void comms_set_part(Comms *comms, CommsPart part) {

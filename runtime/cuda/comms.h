@@ -26,7 +26,8 @@ bool comms_create(const Cuda *cuda, const Plan *plan, Peers *peers, Arena *arena
 bool comms_join(Comms *comms, CudaStream stream, Error *error);
 void comms_destroy(Comms *comms);  // leaves them: all work is done, and no graph holds any of it. NULL: nothing
 
-// Zeroed by nobody: memory that other GPUs may map, or where that is not to be had, any.
+// Zeroed by nobody: an arena that operands of collectives lie in, once for each arena class at most, after comms_join.
+// The other ranks of a group map it, where their GPUs can: all of them allocate as much, in the same order.
 bool comms_allocate(Comms *comms, int64_t bytes, CudaAddress *address, Error *error);
 void comms_free(Comms *comms);  // all of it
 

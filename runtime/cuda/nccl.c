@@ -10,7 +10,8 @@
 enum { CONFIG_VERSION = 21800, UNDEFINED = INT_MIN };
 static const unsigned config_magic = 0xcafebeef;
 
-enum { STATUS_REMOTE = 6 };  // ncclResult_t: a process that is gone, or a connection
+enum { WINDOWS_SINCE = 22800, WINDOW_SYMMETRIC = 1 };  // 22800: tried since that version
+enum { STATUS_REMOTE = 6 };                            // ncclResult_t: a process that is gone, or a connection
 
 // Of ncclDataType_t; -1: not to be had. Types that are only moved go as bytes where they have no number of their own.
 static int type_of(ElementType type) {
@@ -50,6 +51,9 @@ bool nccl_open(Nccl *nccl, Error *error) {
   static const LibrarySymbol symbols[] = {
 #define NCCL_FUNCTION(name, symbol, result, parameters) {#symbol, offsetof(Nccl, name), false},
       NCCL_FUNCTIONS(NCCL_FUNCTION)
+#undef NCCL_FUNCTION
+#define NCCL_FUNCTION(name, symbol, result, parameters) {#symbol, offsetof(Nccl, name), true},
+          NCCL_NEWER_FUNCTIONS(NCCL_FUNCTION)
 #undef NCCL_FUNCTION
   };
   char message[512];
@@ -199,4 +203,18 @@ bool nccl_memory_allocate(const Nccl *nccl, int64_t bytes, CudaAddress *address,
 
 void nccl_memory_free(const Nccl *nccl, CudaAddress address) {
   nccl->memory_free(pointer_of(address));
+}
+
+bool nccl_window_open(const Nccl *nccl, NcclCommunicator communicator, CudaAddress address, int64_t bytes,
+                      NcclWindow *window, Error *error) {
+  *window = NULL;
+  return nccl->version < WINDOWS_SINCE || !nccl->window_open || !nccl->window_close ||
+         nccl_check(nccl, nccl->window_open(communicator, pointer_of(address), (size_t)bytes, window, WINDOW_SYMMETRIC),
+                    "sharing memory with the other ranks", communicator, error);
+}
+
+void nccl_window_close(const Nccl *nccl, NcclCommunicator communicator, NcclWindow window) {
+  if (window) {
+    nccl->window_close(communicator, window);
+  }
 }

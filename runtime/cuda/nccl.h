@@ -23,6 +23,8 @@ typedef struct {  // ncclConfig_t as of 2.18, which later versions accept
   int share;
 } NcclConfig;
 
+typedef struct ncclWindow_vidmem *NcclWindow;
+
 // X(name in the table, name in the library, result, parameters)
 #define NCCL_FUNCTIONS(X)                                                                                   \
   X(get_version, ncclGetVersion, NcclStatus, (int *version))                                                \
@@ -51,9 +53,16 @@ typedef struct {  // ncclConfig_t as of 2.18, which later versions accept
   X(memory_allocate, ncclMemAlloc, NcclStatus, (void **memory, size_t bytes))                               \
   X(memory_free, ncclMemFree, NcclStatus, (void *memory))
 
+// Since 2.27; NULL in older ones.
+#define NCCL_NEWER_FUNCTIONS(X)                                                                 \
+  X(window_open, ncclCommWindowRegister, NcclStatus,                                            \
+    (NcclCommunicator communicator, void *memory, size_t bytes, NcclWindow *window, int flags)) \
+  X(window_close, ncclCommWindowDeregister, NcclStatus, (NcclCommunicator communicator, NcclWindow window))
+
 typedef struct {
 #define NCCL_FUNCTION(name, symbol, result, parameters) result(*name) parameters;
   NCCL_FUNCTIONS(NCCL_FUNCTION)
+  NCCL_NEWER_FUNCTIONS(NCCL_FUNCTION)
 #undef NCCL_FUNCTION
   int version;  // of the library: 22809 is 2.28.9
 } Nccl;
@@ -104,5 +113,13 @@ bool nccl_receive(const Nccl *nccl, NcclCommunicator communicator, int peer, Ele
 // Memory of the current GPU that peers can map, zeroed by nobody; to be given back with nccl_memory_free.
 bool nccl_memory_allocate(const Nccl *nccl, int64_t bytes, CudaAddress *address, Error *error);
 void nccl_memory_free(const Nccl *nccl, CudaAddress address);
+
+// Lets the ranks of a communicator read and write each other's memory in collectives whose operands lie in such windows
+// at equal places on all of them: reductions then go with fewer copies. All ranks come here with as many bytes, of
+// nccl_memory_allocate. Without windows (an older library, GPUs that cannot map each other's memory) *window is NULL,
+// and collectives go as they do elsewhere.
+bool nccl_window_open(const Nccl *nccl, NcclCommunicator communicator, CudaAddress address, int64_t bytes,
+                      NcclWindow *window, Error *error);
+void nccl_window_close(const Nccl *nccl, NcclCommunicator communicator, NcclWindow window);  // NULL: nothing
 
 #endif
