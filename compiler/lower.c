@@ -246,26 +246,7 @@ static LowerSegment *open_segment(Lower *l, const char *name, SegmentKind kind, 
   return segment;
 }
 
-// What was sent by the call before in the same lane must be gone before the buffers are written again.
-static void wait_for_sends(Lower *l, LowerSegment *segment) {
-  InstructionList all = {0};
-  for (int i = 0; i < segment->list.count; i++) {
-    if (segment->list.at[i].kind == INSTRUCTION_SEND) {
-      Instruction sent = segment->list.at[i];
-      sent.kind = INSTRUCTION_SENT;
-      sent.flops = sent.bytes = 0;
-      sent.as.transfer.place = (Place){0};
-      array_push(l->c->arena, &all, sent);
-    }
-  }
-  for (int i = 0; all.count && i < segment->list.count; i++) {
-    array_push(l->c->arena, &all, segment->list.at[i]);
-  }
-  segment->list = all.count ? all : segment->list;
-}
-
 static void close_segment(Lower *l, LowerSegment *segment) {
-  wait_for_sends(l, segment);
   array_push(l->c->arena, &l->segments, segment);
 }
 

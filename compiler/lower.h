@@ -33,6 +33,7 @@ typedef struct {
   const Instruction *maker;  // the first that writes it, or NULL
   int64_t made_at;           // from where on it does
   bool parts;                // others write other parts of it
+  int held_too;              // 1 + another buffer that the instruction which holds this one holds; 0: none
 } MemoryBuffer;
 
 // The map of persistent state, shared by all programs of a plan.

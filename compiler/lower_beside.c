@@ -352,9 +352,9 @@ static void choose_queues(Beside *b) {
   if (count > 0) {
     qsort(all, (size_t)count, sizeof *all, by_bytes);
   }
-  uint32_t chosen[PLAN_MAX_QUEUES];
+  uint32_t chosen[PLAN_MAX_ASIDE];
   int chosen_count = 0;
-  for (int i = 0; i < count && chosen_count < PLAN_MAX_QUEUES - 1; i++) {
+  for (int i = 0; i < count && chosen_count < PLAN_MAX_ASIDE; i++) {
     if (!all[i].never && all[i].bytes > 0) {
       chosen[chosen_count++] = all[i].mesh;
     }

@@ -1,25 +1,21 @@
 // lower_offload.c: copies to the memory of the host and back, for the values that pass_offload has marked.
 //
-// What is moved is a buffer: values that lie in one together travel together. The forward's buffer ends when it is
-// copied out; the backward reads another one, which begins when the copy back begins. So lifetimes need nothing
-// special, and memory.c gives both to others in between.
+// What is moved is a buffer: values that lie in one together travel together. The forward's buffer is copied out; the
+// backward reads another one, which begins when the copy back begins, and memory.c gives both to others in between.
+// Copies have queues of their own (plan/waits.h): whatever takes or reads their memory waits for them.
 //
-// When. At most as many bytes travel at once as the largest selected scope (a layer, say) keeps: a copy out begins when
-// its value is made and has ended when more than that would be under way, and a copy back begins as soon as it fits.
-// So each copy has about as long as one layer takes, and no more than one layer is on the device ahead of its use. A
-// buffer stays where it is if its copy back would begin before its copy out has ended, as in the last layers, or if it
-// is so small that the copy costs more than the memory. Forward and backward of a pipeline's stage are calls of their
-// own, which end their copies: there everything is moved.
+// Where. At most as many bytes travel at once as the largest selected scope (a layer, say) keeps: a copy out stands
+// behind what makes its value, and its buffer is held until more than that would be under way; a copy back stands where
+// it fits. So each copy has about as long as one layer takes, and no more than one layer is on the device ahead of its
+// use. A buffer stays where it is if its copy back would begin while it is held, as in the last layers, or if it is so
+// small that the copy costs more than the memory. Forward and backward of a pipeline's stage are calls of their own,
+// which hold what they copy until they end: there everything is moved.
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/lower.h"
 
 enum { MOST_READERS = 2, SMALL_PART = 64 };  // readers: the backward, and the weights' part of it; 64: see leave_small
-
-// The order of what is inserted in one place: memory is given back before other memory is taken, but an end comes
-// behind its own beginning.
-typedef enum { RANK_OFFLOADED, RANK_FETCH_NOW, RANK_FETCHED, RANK_OFFLOAD, RANK_FETCH, RANK_OFFLOADED_NOW } Rank;
 
 typedef struct {  // a segment that reads a buffer in the backward
   int segment;
@@ -33,7 +29,7 @@ typedef struct {
   int64_t bytes;
   int forward;        // the segment that makes it; -1: none
   int written, used;  // the last instructions there that write and touch it
-  int end;            // before which instruction there its copy out has ended; INT32_MAX: none
+  int end;            // it is held up to this instruction there, which is not part of it; INT32_MAX: to the end
   int reader_count;
   Reader reader[MOST_READERS];
   bool stays;  // cannot be moved, or need not be
@@ -41,8 +37,7 @@ typedef struct {
 
 typedef struct {
   int segment, at;  // before instruction `at`
-  Rank rank;
-  int tie;
+  int tie, order;
   Instruction instruction;
 } Insertion;
 
@@ -51,7 +46,6 @@ typedef struct {
   Kept *kept;  // by buffer
   ARRAY(Kept *) all;
   ARRAY(Insertion) insertions;
-  int copies;
   int segment, now;  // of the visit
   bool backward;
 } Offloads;
@@ -256,49 +250,44 @@ static Place place_of_buffer(int buffer) {
   return (Place){.arena = ARENA_CLASS_COUNT, .slot_stride = buffer};
 }
 
-static void insert(Offloads *o, const Insertion *where, InstructionKind kind, const Kept *kept, Offload copy) {
+static void insert(Offloads *o, int segment, int at, int tie, InstructionKind kind, const Kept *kept, int device,
+                   int host) {
   const Instruction *maker = &o->l->segments.at[kept->forward]->list.at[kept->written];
-  Insertion insertion = *where;
   const Span none = SPAN_NONE;
-  const bool begins = kind == INSTRUCTION_OFFLOAD || kind == INSTRUCTION_FETCH;
-  insertion.instruction = (Instruction){.kind = kind,
-                                        .span = maker->span,
-                                        .name = maker->name,
-                                        .rule = none,
-                                        .bytes = begins ? (double)copy.bytes : 0,
-                                        .as.offload = copy};
-  array_push(o->l->c->arena, &o->insertions, insertion);
+  const Instruction instruction = {.kind = kind,
+                                   .span = maker->span,
+                                   .name = maker->name,
+                                   .rule = none,
+                                   .bytes = (double)kept->bytes,
+                                   .as.offload = {kept->bytes, place_of_buffer(device), place_of_buffer(host)}};
+  array_push(o->l->c->arena, &o->insertions, ((Insertion){segment, at, tie, o->insertions.count, instruction}));
+}
+
+static void hold(Offloads *o, const Kept *kept) {
+  Instruction *last = &o->l->segments.at[kept->forward]->list.at[kept->end - 1];
+  o->l->buffers.at[kept->buffer].held_too = last->holds;
+  last->holds = 1 + kept->buffer;
 }
 
 static void move(Offloads *o, Kept *kept) {
   const int host = new_buffer(o->l, ARENA_OFFLOAD, kept->bytes);
-  Offload copy = {o->copies++, kept->bytes, place_of_buffer(kept->buffer), place_of_buffer(host)};
-  Insertion where = {.segment = kept->forward, .at = kept->written + 1, .rank = RANK_OFFLOAD, .tie = kept->buffer};
-  insert(o, &where, INSTRUCTION_OFFLOAD, kept, copy);
-  where.rank = where.at == kept->end ? RANK_OFFLOADED_NOW : RANK_OFFLOADED;
-  where.at = kept->end;
-  insert(o, &where, INSTRUCTION_OFFLOADED, kept, copy);
+  insert(o, kept->forward, kept->written + 1, kept->buffer, INSTRUCTION_OFFLOAD, kept, kept->buffer, host);
+  hold(o, kept);
   for (int r = 0; r < kept->reader_count; r++) {
     Reader *reader = &kept->reader[r];
     reader->buffer = new_buffer(o->l, ARENA_TRANSIENT, kept->bytes);
-    copy.number = o->copies++;
-    copy.device = place_of_buffer(reader->buffer);
-    where = (Insertion){.segment = reader->segment, .at = reader->begin, .tie = reader->first};
-    where.rank = reader->begin == reader->first ? RANK_FETCH_NOW : RANK_FETCH;
-    insert(o, &where, INSTRUCTION_FETCH, kept, copy);
-    where.at = reader->first;
-    where.rank = RANK_FETCHED;
-    insert(o, &where, INSTRUCTION_FETCHED, kept, copy);
+    insert(o, reader->segment, reader->begin, reader->first, INSTRUCTION_FETCH, kept, reader->buffer, host);
   }
 }
 
+// Copies out before copies back: memory is given back before other memory is taken.
 static int by_place(const void *a, const void *b) {
   const Insertion *x = a, *y = b;
-  return x->segment != y->segment ? x->segment - y->segment
-         : x->at != y->at         ? x->at - y->at
-         : x->rank != y->rank     ? (int)x->rank - (int)y->rank
-         : x->tie != y->tie       ? x->tie - y->tie
-                                  : x->instruction.as.offload.number - y->instruction.as.offload.number;
+  return x->segment != y->segment                     ? x->segment - y->segment
+         : x->at != y->at                             ? x->at - y->at
+         : x->instruction.kind != y->instruction.kind ? (int)x->instruction.kind - (int)y->instruction.kind
+         : x->tie != y->tie                           ? x->tie - y->tie
+                                                      : x->order - y->order;
 }
 
 static void rebuild(Offloads *o) {

@@ -7,7 +7,7 @@
 
 #include "runtime/device.h"
 
-enum { PEERS_NOTE_BYTES = 256 * 1024, PEERS_PAGE = 4096 };
+enum { PEERS_NOTE_BYTES = 256 * 1024, PEERS_PAGE = 4096, PEERS_MAX_WAYS = 2048 };
 
 int64_t peers_rank(const Peers *peers);
 int64_t peers_count(const Peers *peers);
@@ -18,7 +18,8 @@ const PlanSet *peers_plans(const Peers *peers);
 bool peers_meet(Peers *peers, Error *error);
 void *peers_note(const Peers *peers, int64_t rank);  // PEERS_NOTE_BYTES
 
-// A rank's way through a run, on each of its queues. The device itself writes these, in order with its work: at the
+// A rank's way through a run, on each of its queues (compiler/plan/waits.h), of which a device has at most
+// PEERS_MAX_WAYS. The device itself writes these, in order with its work: at the
 // beginning of a run 0 to `begun` and then to `ended`, and around each collective and transfer its word to the one and
 // to the other.
 typedef struct {
@@ -27,10 +28,10 @@ typedef struct {
 } PeersWay;
 
 typedef struct {
-  PeersWay way[PLAN_MAX_QUEUES];
+  PeersWay way[PEERS_MAX_WAYS];
 } PeersWords;
 
-PeersWords *peers_words(const Peers *peers);  // this rank's, at the beginning of a page of memory that has nothing else
+PeersWords *peers_words(const Peers *peers);  // this rank's, whole pages of memory
 
 // Of the number-th collective or transfer of a program, from 1, in the order in which its calls run them.
 uint32_t peers_word(ProgramKind program, int64_t number);

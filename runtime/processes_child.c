@@ -41,7 +41,7 @@ void *peers_note(const Peers *peers, int64_t rank) {
 }
 
 PeersWords *peers_words(const Peers *peers) {
-  return &peers->processes->shared[peers->rank].watch.words;
+  return &peers->processes->shared[peers->rank].words;
 }
 
 uint32_t peers_word(ProgramKind program, int64_t number) {
@@ -50,7 +50,7 @@ uint32_t peers_word(ProgramKind program, int64_t number) {
 
 bool instruction_is_shared(const Instruction *instruction) {
   return instruction->kind == INSTRUCTION_COLLECTIVE || instruction->kind == INSTRUCTION_SEND ||
-         instruction->kind == INSTRUCTION_RECEIVE || instruction->kind == INSTRUCTION_SENT;
+         instruction->kind == INSTRUCTION_RECEIVE;
 }
 
 int64_t program_shared_count(const Plan *plan, ProgramKind program) {

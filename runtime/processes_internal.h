@@ -47,10 +47,7 @@ typedef struct {
 } TracedSpan;
 
 typedef struct {  // of one rank, shared
-  union {
-    PeersWords words;
-    char page[PEERS_PAGE];
-  } watch;
+  PeersWords words;
   char note[PEERS_NOTE_BYTES];
   char window[WINDOW_BYTES];
 } Shared;

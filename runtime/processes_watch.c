@@ -61,11 +61,10 @@ static bool give_up(Processes *processes, Error *error) {
 
 // --- what is known of a rank's way ---
 
-static const Instruction *shared_at(const Plan *plan, ProgramKind kind, int64_t number, int *lane) {
+static const Instruction *shared_at(const Plan *plan, ProgramKind kind, int64_t number) {
   const PlanProgram *program = &plan->programs[kind];
   for (int c = 0; c < program->call_count; c++) {
     const PlanSegment *segment = &plan->segments[program->calls[c].segment];
-    *lane = program->calls[c].lane;
     for (int i = 0; i < segment->count; i++) {
       if (instruction_is_shared(&segment->instructions[i]) && --number == 0) {
         return &segment->instructions[i];
@@ -75,51 +74,67 @@ static const Instruction *shared_at(const Plan *plan, ProgramKind kind, int64_t 
   return NULL;
 }
 
-// Messages that it has sent and taken by now.
-static void observe_messages(Ranks *ranks, int64_t rank, ProgramKind kind, int64_t number, bool inside) {
-  int lane = 0;
-  for (int64_t i = 1; i <= number; i++) {
-    const Instruction *instruction = shared_at(ranks->rank[rank].plan, kind, i, &lane);
-    Mailbox *box =
-        instruction && instruction->kind != INSTRUCTION_COLLECTIVE ? ranks_box(ranks, rank, instruction) : NULL;
-    if (box && instruction->kind == INSTRUCTION_SEND && box->posted < box->capacity) {
-      box->message[box->posted++] = (Message){.instruction = instruction, .lane = lane};
-    } else if (box && instruction->kind == INSTRUCTION_RECEIVE && (i < number || !inside)) {
-      box->taken++;
+typedef struct {          // where a rank is on one of its queues
+  const Instruction *at;  // NULL: it has come to nothing there
+  ProgramKind program;
+  int64_t begun, ended;  // the number of the last collective or transfer that has; 0: none
+} Way;
+
+static Way way_of(const Processes *processes, int64_t rank, int queue) {
+  const PeersWay *words = &processes->shared[rank].words.way[queue];
+  const uint32_t ended = words->ended, begun = words->begun & WORD_NUMBER ? words->begun : ended;
+  Way way = {.program = (ProgramKind)(begun >> WORD_PROGRAM_BIT), .begun = begun & WORD_NUMBER};
+  way.ended = ended >> WORD_PROGRAM_BIT == (uint32_t)way.program ? ended & WORD_NUMBER : 0;
+  if (way.program < PROGRAM_COUNT && way.begun > 0) {
+    way.at = shared_at(processes->ranks->rank[rank].plan, way.program, way.begun);
+  }
+  return way;
+}
+
+// Messages of this queue that have been posted, or received, by now.
+static void observe_messages(Ranks *ranks, int64_t rank, const Way *way) {
+  Mailbox *box = ranks_box(ranks, rank, way->at);
+  for (int64_t i = 1; box && i <= way->begun; i++) {
+    const Instruction *other = shared_at(ranks->rank[rank].plan, way->program, i);
+    if (other && other->kind == way->at->kind && other->as.transfer.channel == way->at->as.transfer.channel) {
+      box->posted += other->kind == INSTRUCTION_SEND;
+      box->taken += other->kind == INSTRUCTION_RECEIVE && i <= way->ended;
     }
   }
 }
 
-// Of the ways of a rank's queues the one that says where it is: the earliest in the lists that it is inside of, or, if
-// it is inside of none, the one that has come furthest.
-static void find_way(PeersWords *words, uint32_t *begun, uint32_t *ended) {
-  *begun = *ended = 0;
-  for (int q = 0; q < PLAN_MAX_QUEUES; q++) {
-    const uint32_t b = words->way[q].begun, e = words->way[q].ended;
-    const bool inside = b & WORD_NUMBER && b != e, found = *begun & WORD_NUMBER && *begun != *ended;
-    const bool better = inside && found ? b < *begun : inside || (!found && e >= *ended);
-    *begun = better ? b : *begun;
-    *ended = better ? e : *ended;
-  }
+// Whether a way says better than another where a rank is: the earliest in the lists that it is inside of, a message
+// that nobody has received yet coming last; or, if it is inside of none, the one that has come furthest.
+static bool says_better(const Way *way, const Way *than) {
+  const bool inside = way->begun != way->ended, other = than->begun != than->ended;
+  const bool sends = inside && way->at->kind == INSTRUCTION_SEND;
+  const bool other_sends = other && than->at->kind == INSTRUCTION_SEND;
+  return !than->at              ? true
+         : inside != other      ? inside
+         : !inside              ? way->ended > than->ended
+         : sends != other_sends ? other_sends
+                                : way->begun < than->begun;
 }
 
-static void observe(Processes *processes, int64_t rank, int *lane) {
+static void observe(Processes *processes, int64_t rank) {
   Ranks *ranks = processes->ranks;
   Rank *known = &ranks->rank[rank];
-  uint32_t begun, ended;
-  find_way(&processes->shared[rank].watch.words, &begun, &ended);
-  const uint32_t word = begun & WORD_NUMBER ? begun : ended;
-  const ProgramKind kind = (ProgramKind)(word >> WORD_PROGRAM_BIT);
-  if (kind >= PROGRAM_COUNT || !(word & WORD_NUMBER)) {
-    return;
+  Way best = {0};
+  for (int q = 0; q < PEERS_MAX_WAYS; q++) {
+    const Way way = way_of(processes, rank, q);
+    if (way.at && way.at->kind != INSTRUCTION_COLLECTIVE) {
+      observe_messages(ranks, rank, &way);
+    }
+    best = way.at && says_better(&way, &best) ? way : best;
   }
-  known->inside = begun & WORD_NUMBER && begun != ended;
-  known->program = kind;
-  known->at = shared_at(known->plan, kind, word & WORD_NUMBER, lane);
-  observe_messages(ranks, rank, kind, word & WORD_NUMBER, known->inside);
+  if (best.at) {
+    known->inside = best.begun != best.ended;
+    known->program = best.program;
+    known->at = best.at;
+  }
 }
 
-static Wait wait_of(Ranks *ranks, int64_t rank, int lane) {
+static Wait wait_of(Ranks *ranks, int64_t rank) {
   const Instruction *at = ranks->rank[rank].at;
   Wait wait = {.kind = WAIT_NONE};
   if (at->kind == INSTRUCTION_COLLECTIVE) {
@@ -138,29 +153,25 @@ static Wait wait_of(Ranks *ranks, int64_t rank, int lane) {
   Mailbox *box = ranks_box(ranks, rank, at);
   if (box && at->kind == INSTRUCTION_RECEIVE) {
     wait = (Wait){.kind = WAIT_RECEIVE, .box = box, .number = box->taken + 1};
-  } else if (box && at->kind == INSTRUCTION_SENT) {
-    wait = (Wait){.kind = WAIT_SENT, .box = box};
-    for (int64_t i = box->taken; i < box->posted; i++) {
-      wait.number = box->message[i].lane == lane ? i + 1 : wait.number;
-    }
+  } else if (box) {
+    wait = (Wait){.kind = WAIT_SENT, .box = box, .number = box->posted};
   }
   return wait;
 }
 
 static void observe_all(Processes *processes) {
   Ranks *ranks = processes->ranks;
-  int lane[RANKS_MAX] = {0};
   for (int64_t r = 0; r < processes->count; r++) {
     for (int b = 0; b < ranks->box_count[r]; b++) {
       ranks->box[r][b].posted = ranks->box[r][b].taken = 0;
     }
   }
   for (int64_t r = 0; r < processes->count; r++) {
-    observe(processes, r, &lane[r]);
+    observe(processes, r);
   }
   for (int64_t r = 0; r < processes->count; r++) {
     if (ranks->rank[r].inside) {
-      ranks->rank[r].wait = wait_of(ranks, r, lane[r]);
+      ranks->rank[r].wait = wait_of(ranks, r);
     }
   }
 }
@@ -293,8 +304,8 @@ static bool answer_take(Processes *processes, int64_t rank, AskKind kind, Error 
 static bool has_moved(Processes *processes) {
   bool moved = false;
   for (int64_t r = 0; r < processes->count; r++) {
-    for (int q = 0; q < PLAN_MAX_QUEUES; q++) {
-      PeersWay *seen = &processes->process[r].seen.way[q], *way = &processes->shared[r].watch.words.way[q];
+    for (int q = 0; q < PEERS_MAX_WAYS; q++) {
+      PeersWay *seen = &processes->process[r].seen.way[q], *way = &processes->shared[r].words.way[q];
       const uint32_t begun = way->begun, ended = way->ended;
       moved |= seen->begun != begun || seen->ended != ended;
       seen->begun = begun;

@@ -50,8 +50,7 @@ static Group **groups_of(Ranks *ranks, uint32_t mesh) {
 }
 
 static bool is_transfer(const Instruction *instruction) {
-  return instruction->kind == INSTRUCTION_SEND || instruction->kind == INSTRUCTION_RECEIVE ||
-         instruction->kind == INSTRUCTION_SENT;
+  return instruction->kind == INSTRUCTION_SEND || instruction->kind == INSTRUCTION_RECEIVE;
 }
 
 static int64_t peer_of(const Ranks *ranks, int64_t rank, int peer) {
@@ -97,7 +96,7 @@ static void boxes_make(Ranks *ranks, int64_t rank) {
     }
     for (int i = 0; i < plan->segments[s].count; i++) {
       const Instruction *instruction = &plan->segments[s].instructions[i];
-      if (instruction->kind != INSTRUCTION_SEND && instruction->kind != INSTRUCTION_SENT) {
+      if (instruction->kind != INSTRUCTION_SEND) {
         continue;
       }
       Mailbox *box = ranks_box(ranks, rank, instruction);
@@ -391,6 +390,17 @@ static void wait_for(Ranks *ranks, int64_t rank, Wait wait) {
   me->wait.kind = WAIT_NONE;
 }
 
+// Until the number-th message of a box is received.
+static void wait_sent(Ranks *ranks, int64_t rank, Mailbox *box, int64_t number) {
+  if (box->taken < number && !ranks->failed) {
+    Rank *me = &ranks->rank[rank];
+    me->at = box->message[(number - 1) % box->capacity].instruction;
+    me->inside = true;
+    wait_for(ranks, rank, (Wait){.kind = WAIT_SENT, .box = box, .number = number});
+    me->inside = ranks->failed;
+  }
+}
+
 // A rank comes to a collective or transfer. False, with the mutex given up: it is not to do it, for `error` or a fault.
 static bool enter(Ranks *ranks, int64_t rank, const Instruction *instruction, bool *skip, Error *error) {
   const RanksFault *fault = &ranks->options.fault;
@@ -430,6 +440,9 @@ bool ranks_begin(Ranks *ranks, int64_t rank, ProgramKind program, Error *error) 
 bool ranks_end(Ranks *ranks, int64_t rank, Error *error) {
   pthread_mutex_lock(&ranks->mutex);
   Rank *me = &ranks->rank[rank];
+  for (int i = 0; i < ranks->box_count[rank]; i++) {
+    wait_sent(ranks, rank, &ranks->box[rank][i], ranks->box[rank][i].posted);
+  }
   me->running = false;
   for (int64_t r = 0; r < ranks->count && !ranks->failed; r++) {
     if (r != rank && ranks->rank[r].run == me->run && wait_is_for(ranks, &ranks->rank[r].wait, rank)) {
@@ -514,9 +527,10 @@ bool ranks_meet_again(Ranks *ranks, int64_t rank, const Meeting *meeting, Error 
 
 // --- messages ---
 
-bool ranks_send(Ranks *ranks, int64_t rank, const Instruction *instruction, int lane, const void *memory,
+bool ranks_send(Ranks *ranks, int64_t rank, const Instruction *instruction, const void *memory, int64_t *number,
                 Error *error) {
   bool skip;
+  *number = 0;
   if (!enter(ranks, rank, instruction, &skip, error)) {
     return skip;
   }
@@ -525,7 +539,8 @@ bool ranks_send(Ranks *ranks, int64_t rank, const Instruction *instruction, int 
     ranks_poison(ranks, "rank %lld sends '%s' %lld times and rank %lld receives none of it", (long long)rank,
                  instruction->name, (long long)box->capacity + 1, (long long)box->to);
   } else {
-    box->message[box->posted++ % box->capacity] = (Message){instruction, memory, lane};
+    box->message[box->posted++ % box->capacity] = (Message){instruction, memory};
+    *number = box->posted;
     pthread_cond_signal(&ranks->rank[box->to].wake);
   }
   ranks->rank[rank].inside = ranks->failed;
@@ -565,17 +580,8 @@ bool ranks_received(Ranks *ranks, int64_t rank, const Instruction *instruction, 
   return leave(ranks, error);
 }
 
-bool ranks_sent(Ranks *ranks, int64_t rank, const Instruction *instruction, int lane, Error *error) {
-  bool skip;
-  if (!enter(ranks, rank, instruction, &skip, error)) {
-    return skip;
-  }
-  Mailbox *box = ranks_box(ranks, rank, instruction);
-  int64_t newest = 0;
-  for (int64_t i = box->taken; i < box->posted; i++) {
-    newest = box->message[i % box->capacity].lane == lane ? i + 1 : newest;
-  }
-  wait_for(ranks, rank, (Wait){.kind = WAIT_SENT, .box = box, .number = newest});
-  ranks->rank[rank].inside = ranks->failed;
+bool ranks_sent(Ranks *ranks, int64_t rank, const Instruction *instruction, int64_t number, Error *error) {
+  pthread_mutex_lock(&ranks->mutex);
+  wait_sent(ranks, rank, ranks_box(ranks, rank, instruction), number);
   return leave(ranks, error);
 }

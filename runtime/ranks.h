@@ -46,7 +46,7 @@ bool ranks_fault_parse(const char *text, RanksFault *fault);
 
 // --- of a rank's thread ---
 
-// Around each run of a program.
+// Around each run of a program. At its end all that it sent is received.
 bool ranks_begin(Ranks *ranks, int64_t rank, ProgramKind program, Error *error);
 bool ranks_end(Ranks *ranks, int64_t rank, Error *error);
 
@@ -63,12 +63,14 @@ void *ranks_to(const Meeting *meeting, int index);
 // Waits until all of them are here again: after this, memory of others must not be touched.
 bool ranks_meet_again(Ranks *ranks, int64_t rank, const Meeting *meeting, Error *error);
 
-// SEND returns at once, RECEIVE and SENT wait. After ranks_receive has returned memory (NULL: a fault, nothing is to be
-// done) and it is copied, ranks_received gives it back.
-bool ranks_send(Ranks *ranks, int64_t rank, const Instruction *instruction, int lane, const void *memory, Error *error);
+// ranks_send returns at once; *number is which message of its channel that was (0: none, for a fault), and ranks_sent
+// waits until it is received. After ranks_receive has waited and returned memory (NULL: a fault, nothing is to be
+// done), and it is copied, ranks_received gives it back.
+bool ranks_send(Ranks *ranks, int64_t rank, const Instruction *instruction, const void *memory, int64_t *number,
+                Error *error);
+bool ranks_sent(Ranks *ranks, int64_t rank, const Instruction *instruction, int64_t number, Error *error);
 bool ranks_receive(Ranks *ranks, int64_t rank, const Instruction *instruction, const void **memory, Error *error);
 bool ranks_received(Ranks *ranks, int64_t rank, const Instruction *instruction, Error *error);
-bool ranks_sent(Ranks *ranks, int64_t rank, const Instruction *instruction, int lane, Error *error);
 
 // --- of whoever looks after the threads ---
 

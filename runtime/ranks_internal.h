@@ -24,7 +24,6 @@ typedef struct {  // ranks whose coordinates differ along some mesh axes alone
 typedef struct {
   const Instruction *instruction;
   const void *memory;
-  int lane;
 } Message;
 
 typedef struct {  // messages of one channel from one rank to one other
@@ -85,7 +84,7 @@ void report_error(Ranks *ranks, int64_t rank, const Error *why);
 
 void ranks_poison(Ranks *ranks, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// The box of the messages of a SEND, RECEIVE or SENT of this rank; NULL: the rank they come from never sends them.
+// The box of the messages of a SEND or RECEIVE of this rank; NULL: the rank they come from never sends them.
 Mailbox *ranks_box(const Ranks *ranks, int64_t rank, const Instruction *instruction);
 
 // Whether this rank is one that a wait is for.

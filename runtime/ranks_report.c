@@ -74,13 +74,23 @@ static Words words_operation(const Ranks *ranks, int64_t rank, const Instruction
     snprintf(text.text, sizeof text.text, "the %s of %.180s, %lld bytes of %s among %.80s", kind_of(instruction),
              place.text, (long long)(collective->count * element_type_bytes(collective->type)),
              element_type_name(collective->type), members.text);
-  } else if (instruction->kind == INSTRUCTION_SENT) {
-    snprintf(text.text, sizeof text.text, "the wait for what it sent of %.200s", place.text);
   } else {
     const Transfer *transfer = &instruction->as.transfer;
     snprintf(text.text, sizeof text.text, "the %s of %.200s, %lld bytes of %s", kind_of(instruction), place.text,
              (long long)(transfer->count * element_type_bytes(transfer->type)), element_type_name(transfer->type));
   }
+  return text;
+}
+
+// What a rank is at, or waits for.
+static Words words_wait(const Ranks *ranks, int64_t rank) {
+  const Rank *who = &ranks->rank[rank];
+  if (who->wait.kind != WAIT_SENT) {
+    return words_operation(ranks, rank, who->at);
+  }
+  Words place, text;
+  words_place(&place, who->plan, who->at);
+  snprintf(text.text, sizeof text.text, "the wait for what it sent of %.200s", place.text);
   return text;
 }
 
@@ -190,7 +200,7 @@ void report_deadline(Ranks *ranks, int64_t rank) {
   const Wait *wait = &ranks->rank[at].wait;
   const int count = absent(ranks, wait, false, missing), others = waiting_with(ranks, wait, waiting);
   const Words who = words_ranks(missing, count), there = words_ranks(waiting, others);
-  const Words what = words_operation(ranks, at, ranks->rank[at].at), last = words_last(ranks, missing[0]);
+  const Words what = words_wait(ranks, at), last = words_last(ranks, missing[0]);
   ranks_poison(ranks, "%s %s not arrived after %g s at %s; %s %s%s", who.text, have(count),
                ranks->options.deadline_seconds, what.text, there.text, others == 1 ? "waits" : "wait", last.text);
 }
@@ -207,7 +217,7 @@ void report_divergence(Ranks *ranks, int64_t a, const Instruction *at_a, int64_t
 void report_ended(Ranks *ranks, int64_t rank, int64_t waiting) {
   int64_t all[RANKS_MAX];
   const Words there = words_ranks(all, waiting_with(ranks, &ranks->rank[waiting].wait, all));
-  const Words what = words_operation(ranks, waiting, ranks->rank[waiting].at), last = words_last(ranks, rank);
+  const Words what = words_wait(ranks, waiting), last = words_last(ranks, rank);
   ranks_poison(ranks, "ranks do not agree: rank %lld has ended the program '%s' without %s, where %s wait%s%s",
                (long long)rank, program_kind_name(ranks->rank[rank].program), what.text, there.text,
                strncmp(there.text, "ranks", 5) == 0 ? "" : "s", last.text);
@@ -230,7 +240,7 @@ void report_silent(Ranks *ranks, const int64_t *silent, int count, double second
 }
 
 void report_stuck(Ranks *ranks, int64_t rank) {
-  const Words what = words_operation(ranks, rank, ranks->rank[rank].at);
+  const Words what = words_wait(ranks, rank);
   ranks_poison(ranks, "rank %lld has been at %s for %g s, and so has every rank that it waits for", (long long)rank,
                what.text, ranks->options.deadline_seconds);
 }

@@ -221,8 +221,7 @@ bool trace_exposed(const TraceSpan *spans, int64_t count, double *seconds) {
   }
   for (int64_t i = 0; i < count; i++) {
     const InstructionKind kind = spans[i].instruction->kind;
-    const bool copies = kind == INSTRUCTION_OFFLOAD || kind == INSTRUCTION_OFFLOADED || kind == INSTRUCTION_FETCH ||
-                        kind == INSTRUCTION_FETCHED;
+    const bool copies = kind == INSTRUCTION_OFFLOAD || kind == INSTRUCTION_FETCH;
     const int shared = instruction_is_shared(spans[i].instruction), works = !shared && !copies;
     edge[edges++] = (Edge){spans[i].begin, shared, works};
     edge[edges++] = (Edge){spans[i].end, -shared, -works};

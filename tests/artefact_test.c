@@ -14,7 +14,7 @@
 #include "runtime/io.h"
 #include "tests/toy.h"
 
-enum { HEADER = 32, INSTRUCTIONS = 12 };
+enum { HEADER = 32, INSTRUCTIONS = 10 };
 
 static char directory[64];
 
@@ -109,7 +109,7 @@ static Plan *sample_plan(Arena *arena) {
   gemm->stride_a[0] = 64;
   gemm->stride_c[0] = 32;
   gemm->a = gemm->b = gemm->c = transient;
-  Gemm *biased = &instruction_of(plan, 11, INSTRUCTION_GEMM)->as.gemm;
+  Gemm *biased = &instruction_of(plan, 9, INSTRUCTION_GEMM)->as.gemm;
   *biased = *gemm;
   biased->batch_count = 0;
   biased->epilogue = EPILOGUE_BIAS;
@@ -146,10 +146,10 @@ static Plan *sample_plan(Arena *arena) {
     attention->d_o = attention->dq = attention->dk = attention->dv = transient;
   }
   plan->arena_bytes[ARENA_OFFLOAD] = 256;
-  for (int i = 7; i < 11; i++) {
+  for (int i = 7; i < 9; i++) {
     const InstructionKind kind = (InstructionKind)(INSTRUCTION_OFFLOAD + i - 7);
     instruction_of(plan, i, kind)->as.offload =
-        (Offload){.number = i > 8, .bytes = 128, .device = transient, .host = {.arena = ARENA_OFFLOAD, .offset = 64}};
+        (Offload){.bytes = 128, .device = transient, .host = {.arena = ARENA_OFFLOAD, .offset = 64}};
   }
   plan->programs[PROGRAM_TRAIN].calls = ARENA_ARRAY(arena, PlanCall, 2);
   plan->programs[PROGRAM_TRAIN].calls[0] = (PlanCall){.slot = 0, .first = true};
@@ -196,7 +196,7 @@ static void test_round_trip(void **state) {
   assert_true(artefact_is(file_in("a.mdlx")));
   size_t size, again_size;
   char *bytes = bytes_of(file_in("a.mdlx"), &size);
-  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\12\0\0\0\0\0\0\0", 16);
+  assert_memory_equal(bytes, "MDLX\r\n\x1a\n\13\0\0\0\0\0\0\0", 16);
   PlanSet *back_set = artefact_read(arena, file_in("a.mdlx"), &why);
   if (!back_set) {
     fail_msg("%s", why);
@@ -205,7 +205,7 @@ static void test_round_trip(void **state) {
   assert_string_equal(back->run.model, "toy");
   assert_string_equal(back->segments[0].instructions[6].name, "layers.0.x");
   assert_int_equal(back->segments[0].instructions[1].as.gemm.stride_c[0], 32);
-  const Gemm *biased = &back->segments[0].instructions[11].as.gemm;
+  const Gemm *biased = &back->segments[0].instructions[9].as.gemm;
   assert_int_equal(biased->epilogue, EPILOGUE_BIAS);
   assert_int_equal(biased->bias.offset, 512);
   KernelContent was = {0}, is = {0};
@@ -352,9 +352,9 @@ static void test_damaged_files(void **state) {
   write_bytes(file_in("c.mdlx"), copy, size);
   assert_non_null(strstr(read_error(file_in("c.mdlx")), "its hash does not fit its bytes"));
   memcpy(copy, bytes, size);
-  copy[8] = 11;
+  copy[8] = 12;
   write_bytes(file_in("c.mdlx"), copy, size);
-  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 11; this program reads 10"));
+  assert_non_null(strstr(read_error(file_in("c.mdlx")), "is a plan of format 12; this program reads 11"));
   // The payload cut short under a header that fits it.
   for (size_t cut = HEADER; cut < size; cut += 13) {
     memcpy(copy, bytes, cut);
@@ -500,7 +500,7 @@ static void spoil(Plan *plan, int which) {
 
 // The types of two instructions that do not go together; biases.
 static void spoil_types(Plan *plan, int which) {
-  Gemm *gemm = &plan->segments[0].instructions[1].as.gemm, *biased = &plan->segments[0].instructions[11].as.gemm;
+  Gemm *gemm = &plan->segments[0].instructions[1].as.gemm, *biased = &plan->segments[0].instructions[9].as.gemm;
   switch (which) {
     case 0:
       gemm->type_c = TYPE_BF16;
@@ -524,6 +524,18 @@ static void spoil_types(Plan *plan, int which) {
     case 6:
       gemm->epilogue = EPILOGUE_BIAS;  // of a batch
       break;
+    case 8:
+      plan->segments[0].instructions[8].as.offload.host.offset = 0;  // where nothing was offloaded to
+      break;
+    case 9:
+      plan->segments[0].instructions[7].as.offload.device.arena = ARENA_OFFLOAD;
+      break;
+    case 10:
+      plan->segments[0].instructions[7].as.offload.bytes = 0;
+      break;
+    case 11:
+      gemm->a.arena = ARENA_OFFLOAD;  // which only copies use
+      break;
     default:
       plan->segments[0].instructions[5].as.attention.type = TYPE_BF16;  // to which a block of a ring adds
   }
@@ -531,7 +543,7 @@ static void spoil_types(Plan *plan, int which) {
 
 static void test_unsound_plans(void **state) {
   (void)state;
-  for (int which = 0; which <= 41; which++) {
+  for (int which = 0; which <= 45; which++) {
     Arena *arena = arena_create();
     Plan *plan = sample_plan(arena);
     assert_null(plan_verify(arena, plan));

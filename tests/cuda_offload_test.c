@@ -14,9 +14,8 @@ static void piece(World *world, Place from, Place to) {
       (Piece){.type = TYPE_INT, .count = COUNT, .piece = COUNT, .from = from, .to = to};
 }
 
-static void copy(World *world, InstructionKind kind, int number, Place device, Place host) {
-  world_add(world, 0, kind, "x")->as.offload =
-      (Offload){.number = number, .bytes = COUNT * 4, .device = device, .host = host};
+static void copy(World *world, InstructionKind kind, Place device, Place host) {
+  world_add(world, 0, kind, "x")->as.offload = (Offload){.bytes = COUNT * 4, .device = device, .host = host};
 }
 
 typedef struct {
@@ -51,12 +50,11 @@ static void trial_fill(Trial *trial, int filler) {
   World *world = &trial->world;
   for (int i = 0; i < VALUES + AHEAD; i++) {
     if (i >= AHEAD) {
-      copy(world, INSTRUCTION_OFFLOADED, i - AHEAD, trial->value[i - AHEAD], trial->host[i - AHEAD]);
       piece(world, trial->junk, trial->value[i - AHEAD]);
     }
     if (i < VALUES) {
       piece(world, trial->source[i], trial->value[i]);
-      copy(world, INSTRUCTION_OFFLOAD, i, trial->value[i], trial->host[i]);
+      copy(world, INSTRUCTION_OFFLOAD, trial->value[i], trial->host[i]);
     }
     for (int f = 0; f < filler / (VALUES + AHEAD); f++) {
       piece(world, trial->junk, trial->out[VALUES - 1]);
@@ -64,13 +62,11 @@ static void trial_fill(Trial *trial, int filler) {
   }
   for (int i = VALUES - 1 + AHEAD; i >= 0; i--) {
     if (i < VALUES) {
-      const int at = i;
-      copy(world, INSTRUCTION_FETCHED, VALUES + at, trial->back[at], trial->host[at]);
-      piece(world, trial->back[at], trial->out[at]);
+      piece(world, trial->back[i], trial->out[i]);
     }
     if (i >= AHEAD) {
       piece(world, trial->junk, trial->back[i - AHEAD]);
-      copy(world, INSTRUCTION_FETCH, VALUES + i - AHEAD, trial->back[i - AHEAD], trial->host[i - AHEAD]);
+      copy(world, INSTRUCTION_FETCH, trial->back[i - AHEAD], trial->host[i - AHEAD]);
     }
   }
 }
@@ -111,9 +107,10 @@ static void trial_run(const Trial *trial, const Backend *backend, bool traced) {
   int64_t spans = 0, beside = 0;
   const TraceSpan *span = backend->traced(session.device, &spans);
   for (int64_t i = 0; i < spans; i++) {
-    beside += span[i].lane == 1;
-    assert_true(span[i].lane == 0 || span[i].instruction->kind == INSTRUCTION_OFFLOAD ||
-                span[i].instruction->kind == INSTRUCTION_FETCH);
+    const InstructionKind kind = span[i].instruction->kind;
+    const int lane = kind == INSTRUCTION_OFFLOAD ? 1 : kind == INSTRUCTION_FETCH ? 2 : 0;
+    assert_int_equal(span[i].lane, backend == &backend_cuda ? lane : 0);
+    beside += span[i].lane > 0;
   }
   assert_int_equal(beside, traced && backend == &backend_cuda ? RUNS * LANES * 2 * VALUES : 0);
   free(data);
@@ -137,7 +134,7 @@ static void graphs_are_cut_within_copies(void **state) {
   world_destroy(&trial.world);
 }
 
-static void copies_are_traced_in_a_lane_of_their_own(void **state) {
+static void copies_are_traced_in_lanes_of_their_own(void **state) {
   (void)state;
   Trial trial = trial_make();
   trial_fill(&trial, 0);
@@ -154,7 +151,7 @@ int main(int count, char **words) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(copies_run_beside),
       cmocka_unit_test(graphs_are_cut_within_copies),
-      cmocka_unit_test(copies_are_traced_in_a_lane_of_their_own),
+      cmocka_unit_test(copies_are_traced_in_lanes_of_their_own),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

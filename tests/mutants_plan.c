@@ -93,8 +93,7 @@ static void leave_out_channel(const Change *change, int channel) {
     for (int s = 0; s < plan->segment_count; s++) {
       for (int i = 0; i < plan->segments[s].count; i++) {
         Instruction *instruction = &plan->segments[s].instructions[i];
-        bool transfer = instruction->kind == INSTRUCTION_SEND || instruction->kind == INSTRUCTION_RECEIVE ||
-                        instruction->kind == INSTRUCTION_SENT;
+        bool transfer = instruction->kind == INSTRUCTION_SEND || instruction->kind == INSTRUCTION_RECEIVE;
         if (transfer && instruction->as.transfer.channel == channel) {
           Place place = {.arena = ARENA_TRANSIENT};
           *instruction = (Instruction){.kind = INSTRUCTION_COLLECTIVE, .name = instruction->name};

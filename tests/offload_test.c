@@ -1,8 +1,8 @@
 // offload_test.c: values that wait for the backward in the memory of the host: nothing but memory changes.
 //
 // Each pair of layouts differs in `offload` alone: two steps and an evaluation must give the same bits. How much is
-// moved and how much less memory is predicted are known for a model of many layers. plan_verify must notice copies that
-// are left out or end too late, and a value that is not fetched must show.
+// moved and how much less memory is predicted are known for a model of many layers. A value that is not fetched must
+// show. What waits for copies is in waits_test.c.
 #include <stdio.h>
 
 #include "compiler/plan/verify.h"
@@ -68,9 +68,7 @@ static void same_bits(void **state) {
     outcome_run(run, pair->file, DEADLINE, arena, &without);
     run = compile_with(arena, pair->file, pair->common, pair->offload, precisions[i % 2]);
     const int64_t copies = count_of(run->set, INSTRUCTION_OFFLOAD);
-    assert_true(copies > 0 && count_of(run->set, INSTRUCTION_OFFLOADED) == copies);
-    assert_true(count_of(run->set, INSTRUCTION_FETCH) >= copies);
-    assert_int_equal(count_of(run->set, INSTRUCTION_FETCHED), count_of(run->set, INSTRUCTION_FETCH));
+    assert_true(copies > 0 && count_of(run->set, INSTRUCTION_FETCH) >= copies);
     outcome_run(run, pair->file, DEADLINE, arena, &with);
     if (!outcome_same(&without, &with, 0, false, said, sizeof said)) {
       fail_msg("%s, %s: %s %s: %s", pair->file, precisions[i % 2], pair->common, pair->offload, said);
@@ -156,49 +154,28 @@ static void instruction_remove(PlanSegment *segment, int at) {
   segment->count--;
 }
 
-static void instruction_to_end(PlanSegment *segment, int at) {
-  const Instruction moved = segment->instructions[at];
-  instruction_remove(segment, at);
-  segment->instructions[segment->count++] = moved;
-}
-
-static bool is_copy(InstructionKind kind) {
-  return kind >= INSTRUCTION_OFFLOAD && kind <= INSTRUCTION_FETCHED;
-}
-
-// Every copy left out by half, and every end put off: where memory is used meanwhile that is wrong.
+// What is left out of copies to the host is fetched all the same.
 static void copies_are_verified(void **state) {
   (void)state;
   Arena *arena = arena_create();
   LayoutRun *run = compile_with(arena, "gpt2.mdl", "", "offload layers;", "fp32");
   Plan *plan = run->set->plans[0];
-  int late = 0, ends = 0;
   for (int s = 0; s < plan->segment_count; s++) {
     PlanSegment *segment = &plan->segments[s], whole = *segment;
     for (int i = 0; i < whole.count; i++) {
-      const InstructionKind kind = whole.instructions[i].kind;
-      if (!is_copy(kind)) {
+      if (whole.instructions[i].kind != INSTRUCTION_OFFLOAD) {
         continue;
       }
-      for (int to_end = 0; to_end < 2; to_end++) {
-        *segment = whole;
-        segment->instructions =
-            arena_copy(run->arena, whole.instructions, sizeof *whole.instructions * (size_t)whole.count);
-        (to_end ? instruction_to_end : instruction_remove)(segment, i);
-        const bool wrong = plan_verify(run->arena, plan) != NULL;
-        if (!wrong && !(to_end && kind == INSTRUCTION_OFFLOADED)) {
-          fail_msg("%s %d %s and nothing is said", instruction_kind_name(kind), i, to_end ? "put off" : "left out");
-        }
-        ends += to_end && kind == INSTRUCTION_OFFLOADED;
-        late += wrong && to_end && kind == INSTRUCTION_OFFLOADED;
-      }
+      segment->count = whole.count;
+      segment->instructions =
+          arena_copy(run->arena, whole.instructions, sizeof *whole.instructions * (size_t)whole.count);
+      instruction_remove(segment, i);
+      const char *why = plan_verify(run->arena, plan);
+      assert_true(why && strstr(why, "fetches what was never offloaded"));
     }
     *segment = whole;
   }
   assert_null(plan_verify(run->arena, plan));
-  if (late * 10 < ends * 9) {  // what nothing else takes the memory of may be copied as late as one likes
-    fail_msg("of %d copies out that end too late %d are noticed", ends, late);
-  }
   arena_destroy(run->arena);
   arena_destroy(arena);
 }

@@ -22,7 +22,7 @@
 #include "runtime/processes.h"
 #include "tests/ranks_support.h"
 
-enum { CHANNELS = 8 };
+enum { CHANNELS = 8, QUEUES = 1 + 2 * CHANNELS };
 
 struct Device {
   const Plan *plan;
@@ -118,33 +118,38 @@ static void act(Device *device, const Instruction *instruction) {
   const int channel = instruction->as.transfer.channel, peer = instruction->as.transfer.peer;
   if (instruction->kind == INSTRUCTION_SEND) {
     mine->sent[channel]++;
-  } else if (instruction->kind == INSTRUCTION_RECEIVE) {
+  } else {
     const int64_t taken = ++mine->taken[channel];
     while (note_of(device, peer)->sent[channel] < taken) {
-      rest();
-    }
-  } else {
-    while (note_of(device, peer)->taken[channel] < mine->sent[channel]) {
       rest();
     }
   }
 }
 
+static int queue_of(const Instruction *instruction) {
+  return instruction->kind == INSTRUCTION_COLLECTIVE
+             ? 0
+             : 1 + 2 * instruction->as.transfer.channel + (instruction->kind == INSTRUCTION_SEND);
+}
+
 // A kernel instruction called "hang", "die", "leave" or "fail" is what rank 1 does.
 static bool acting_run(Device *device, ProgramKind program, Error *error) {
-  PeersWords *words = peers_words(device->peers);
+  PeersWay *ways = peers_words(device->peers)->way;
   const PlanSegment *segment = &device->plan->segments[0];
   uint32_t number = 0;
-  words->way[0].begun = 0;
-  words->way[0].ended = 0;
+  for (int q = 0; q < QUEUES; q++) {
+    ways[q].begun = 0;
+    ways[q].ended = 0;
+  }
   device->runs++;
   device->span_count = 0;
   for (int i = 0; i < segment->count; i++) {
     const Instruction *instruction = &segment->instructions[i];
     if (instruction_is_shared(instruction)) {
-      words->way[0].begun = peers_word(program, ++number);
+      PeersWay *way = &ways[queue_of(instruction)];
+      way->begun = peers_word(program, ++number);
       act(device, instruction);
-      words->way[0].ended = peers_word(program, number);
+      way->ended = peers_word(program, number);
     } else if (peers_rank(device->peers) == 1) {
       while (strcmp(instruction->name, "hang") == 0) {
         pause();
@@ -454,7 +459,6 @@ static void a_message_that_is_not_sent_is_named(void **state) {
   const Place first = world_place(&world, 0, 64), second = world_place(&world, 1, 64);
   world_transfer(&world, 0, INSTRUCTION_SEND, 2, 1, 4, first);
   world_transfer(&world, 0, INSTRUCTION_RECEIVE, 3, 1, 4, first);
-  world_transfer(&world, 0, INSTRUCTION_SENT, 2, 1, 4, first);
   world_transfer(&world, 1, INSTRUCTION_RECEIVE, 2, 0, 4, second);
   Instruction *instruction = world_add(&world, 1, INSTRUCTION_KERNEL, "nothing");
   world_transfer(&world, 1, INSTRUCTION_SEND, 3, 0, 4, second);

@@ -182,7 +182,6 @@ static void test_messages_in_lanes(void **state) {
       world_transfer(&world, s, INSTRUCTION_RECEIVE, s, s - 1, COUNT, slots[s]);
     }
     if (s + 1 < STAGES) {
-      world_transfer(&world, s, INSTRUCTION_SENT, s + 1, s + 1, COUNT, (Place){0});
       add_copy(&world, s, slots[s], lanes, COUNT);
       world_transfer(&world, s, INSTRUCTION_SEND, s + 1, s + 1, COUNT, lanes);
     }
@@ -344,11 +343,10 @@ static void test_who_is_to_blame(void **state) {
       }
       if (s < 2) {
         world_transfer(&world, s, INSTRUCTION_SEND, s + 1, s + 1, 16, place);
-        world_transfer(&world, s, INSTRUCTION_SENT, s + 1, s + 1, 16, place);
       }
     }
     must_fail(world, 0.3, round ? (RanksFault){RANKS_HANG, 2, 1} : (RanksFault){RANKS_HANG, 0, 1},
-              round ? "rank 2 has not arrived after 0.3 s at the wait for what it sent of 'm' (toy.mdl:3); rank 1 "
+              round ? "rank 2 has not arrived after 0.3 s at the wait for what it sent of 'm' (toy.mdl:2); rank 1 "
                       "waits; rank 2 has not come to any yet"
                     : "rank 0 has not arrived after 0.3 s at the receive of 'm' (toy.mdl:1), 64 bytes of int; rank 1 "
                       "waits; rank 0 has not come to any yet");

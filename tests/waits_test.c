@@ -2,8 +2,9 @@
 //
 // The oracle knows nothing of how waits are found: it takes the bytes that each run of an instruction touches on one
 // rank, and follows queues and waits by clocks. Then each wait is left out in turn, and the oracle must see it.
-// Collectives stand beside arithmetic where lower_beside.c says: buckets in the order of the backward, gathers ahead.
-#include "tests/layouts_run.h"
+// Messages and copies to the host have queues as collectives do. Collectives stand beside arithmetic where
+// lower_beside.c says: buckets in the order of the backward, gathers ahead.
+#include "tests/layouts_outcome.h"
 
 #include <cmocka.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "compiler/plan/waits.h"
 #include "runtime/cpu/order.h"
 
-enum { MOST_RUNS = 6000, MOST_OPERANDS = 16 };
+enum { MOST_RUNS = 6000, MOST_OPERANDS = 16, MOST_QUEUES = 128 };
 
 typedef struct {
   int64_t low, high;
@@ -25,7 +26,7 @@ typedef struct {  // what a run of an instruction touches, and what of each queu
   int count;
   Bytes at[MOST_OPERANDS];
   int number;  // of its queue
-  int ended[PLAN_MAX_QUEUES];
+  int ended[MOST_QUEUES];
 } Run;
 
 typedef struct {
@@ -66,7 +67,8 @@ static bool touch(const Run *a, const Run *b) {
 // Pairs of two queues that touch the same bytes, one writing, and of which neither ends before the other begins. What
 // `without` waits for as its `left_out`-th is left out.
 static int unordered(Trial *trial, int without, int left_out) {
-  int last[PLAN_MAX_QUEUES] = {-1, -1, -1, -1}, numbers[PLAN_MAX_QUEUES] = {0}, count = 0;
+  int last[MOST_QUEUES], numbers[MOST_QUEUES] = {0}, count = 0;
+  memset(last, -1, sizeof last);
   for (int i = 0; i < trial->all.count; i++) {
     const PlanInstance *at = &trial->all.at[i];
     Run *run = &trial->run[i];
@@ -79,7 +81,7 @@ static int unordered(Trial *trial, int without, int left_out) {
     last[at->queue] = i;
     for (int w = 0; w < at->wait_count; w++) {
       const Run *other = &trial->run[at->wait[w]];
-      for (int q = 0; q < PLAN_MAX_QUEUES && !(i == without && w == left_out); q++) {
+      for (int q = 0; q < MOST_QUEUES && !(i == without && w == left_out); q++) {
         const int ended = trial->all.at[at->wait[w]].queue == q ? other->number : other->ended[q];
         run->ended[q] = ended > run->ended[q] ? ended : run->ended[q];
       }
@@ -116,21 +118,18 @@ static bool matters(const Trial *trial, int i, int w) {
 }
 
 typedef struct {
-  int plans, beside, waits, left_out, seen;
+  int plans, beside[INSTRUCTION_KIND_COUNT], waits, left_out[INSTRUCTION_KIND_COUNT], seen[INSTRUCTION_KIND_COUNT];
 } Sums;
 
-static void check_orders(const Trial *trial, Arena *arena) {
+static void check_orders(const Trial *trial, const PlanSet *set, Arena *arena) {
   for (uint64_t seed = 1; seed < 4; seed++) {
-    const PlanInstances drawn = order_draw(arena, trial->plan, PROGRAM_TRAIN, seed);
+    const int *drawn = order_draw(arena, set, trial->plan->stage, PROGRAM_TRAIN, seed);
     int *place = ARENA_ARRAY(arena, int, trial->all.count + 1);
-    assert_int_equal(drawn.count, trial->all.count);
-    for (int i = 0; i < drawn.count; i++) {
-      const PlanInstance *at = &drawn.at[i];
-      int first = 0;
-      while (trial->all.at[first].call != at->call || trial->all.at[first].instruction != at->instruction) {
-        first++;
-      }
-      place[first] = i;
+    assert_non_null(drawn);
+    memset(place, -1, sizeof *place * (size_t)trial->all.count);
+    for (int i = 0; i < trial->all.count; i++) {
+      assert_int_equal(place[drawn[i]], -1);
+      place[drawn[i]] = i;
     }
     for (int i = 0; i < trial->all.count; i++) {
       for (int j = 0; j < i; j++) {
@@ -140,8 +139,32 @@ static void check_orders(const Trial *trial, Arena *arena) {
   }
 }
 
-static void check_plan(const Plan *plan, int64_t rank, bool drawn, Sums *sums) {
+static InstructionKind kind_of(const Trial *trial, int run) {
+  const PlanInstance *at = &trial->all.at[run];
+  const int segment = trial->plan->programs[PROGRAM_TRAIN].calls[at->call].segment;
+  return trial->plan->segments[segment].instructions[at->instruction].kind;
+}
+
+// A wait is counted where it is between arithmetic and something beside it, by the kind of the latter. That of a
+// RECEIVE for all arithmetic before it keeps it from beginning early, and orders bytes only now and then.
+static void check_left_out(Trial *trial, Sums *sums) {
+  for (int i = 0; i < trial->all.count; i++) {
+    for (int w = 0; w < trial->all.at[i].wait_count; w++) {
+      const int target = trial->all.at[i].wait[w], queue = trial->all.at[target].queue;
+      const InstructionKind kind = kind_of(trial, trial->all.at[i].queue ? i : target);
+      sums->waits++;
+      if (sums->waits % 7 == 0 && !(kind_of(trial, i) == INSTRUCTION_RECEIVE && queue == 0) &&
+          (unordered(trial, -1, -1), matters(trial, i, w))) {
+        sums->left_out[kind]++;
+        sums->seen[kind] += unordered(trial, i, w) > 0;
+      }
+    }
+  }
+}
+
+static void check_plan(const PlanSet *set, int stage, int64_t rank, bool drawn, Sums *sums) {
   Arena *arena = arena_create();
+  const Plan *plan = set->plans[stage];
   int coordinate[PLAN_MAX_MESH] = {0};
   Trial trial = {.plan = plan, .waits = plan_waits(arena, plan)};
   plan_coordinates(plan, rank, coordinate);
@@ -150,52 +173,69 @@ static void check_plan(const Plan *plan, int64_t rank, bool drawn, Sums *sums) {
     arena_destroy(arena);
     return;
   }
+  assert_true(trial.waits->queue_count <= MOST_QUEUES);
   trial.run = ARENA_ARRAY(arena, Run, trial.all.count + 1);
   for (int i = 0; i < trial.all.count; i++) {
     find_bytes(plan, &trial.all.at[i], coordinate, &trial.run[i]);
-    sums->beside += trial.all.at[i].queue > 0;
+    sums->beside[kind_of(&trial, i)] += trial.all.at[i].queue > 0;
   }
   sums->plans++;
   assert_int_equal(unordered(&trial, -1, -1), 0);
   if (drawn) {
-    check_orders(&trial, arena);
+    check_orders(&trial, set, arena);
   }
-  for (int i = 0; i < trial.all.count; i++) {
-    for (int w = 0; w < trial.all.at[i].wait_count; w++) {
-      sums->waits++;
-      if (sums->waits % 7 == 0 && (unordered(&trial, -1, -1), matters(&trial, i, w))) {
-        sums->left_out++;
-        sums->seen += unordered(&trial, i, w) > 0;
-      }
-    }
-  }
+  check_left_out(&trial, sums);
   arena_destroy(arena);
 }
 
-static void check_layout(const char *file, const char *layout, const char *precision, Sums *sums) {
-  const CompileOptions options = {.layout = layout, .precision = precision};
-  LayoutRun *run = layout_compile(file, &options, stderr);
-  assert_non_null(run);
-  for (int s = 0; s < run->set->count; s++) {
-    const int64_t ranks = plan_ranks(run->set->plans[s]);
-    check_plan(run->set->plans[s], 0, s == 0, sums);
-    check_plan(run->set->plans[s], ranks - 1, false, sums);
+static void check_set(const PlanSet *set, Sums *sums) {
+  for (int s = 0; s < set->count; s++) {
+    const int64_t each = plan_ranks(set->plans[s]) / set->count;
+    for (int64_t rank = 0, found = 0; rank < plan_ranks(set->plans[s]); rank++) {
+      found += plan_of_rank(set, rank) == set->plans[s];
+      if (plan_of_rank(set, rank) == set->plans[s] && (found == 1 || found == each)) {
+        check_plan(set, s, rank, found == 1, sums);
+      }
+    }
   }
-  arena_destroy(run->arena);
 }
 
 static void test_bytes_are_ordered(void **state) {
   (void)state;
   static const char *const layouts[] = {"dp4",    "z1",   "z2",      "z3",          "tp2",
                                         "tp2_sp", "ring", "ulysses", "interleaved", "d3"};
+  static const char *const more[] = {
+      "offload layers;",
+      "offload layers; microbatches = 2; mesh dp = 2; batch -> dp;",
+      "mesh pp = 2; layers -> pp; microbatches = 4;",
+      "mesh pp = 2, dp = 2; layers -> pp; batch -> dp; microbatches = 2; schedule zero_bubble;",
+      "mesh pp = 2; layers -> pp; microbatches = 4; schedule interleaved(chunks = 2); offload layers;",
+  };
+  static const InstructionKind kinds[] = {INSTRUCTION_COLLECTIVE, INSTRUCTION_SEND, INSTRUCTION_RECEIVE,
+                                          INSTRUCTION_OFFLOAD, INSTRUCTION_FETCH};
   Sums sums = {0};
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-    check_layout("examples/layouts.mdl", layouts[i], i % 2 ? "bf16" : "fp32", &sums);
+    const CompileOptions options = {.layout = layouts[i], .precision = i % 2 ? "bf16" : "fp32"};
+    LayoutRun *run = layout_compile("examples/layouts.mdl", &options, stderr);
+    assert_non_null(run);
+    check_set(run->set, &sums);
+    arena_destroy(run->arena);
   }
-  printf("%d plans, %d collectives beside arithmetic, %d waits; of %d left out %d seen\n", sums.plans, sums.beside,
-         sums.waits, sums.left_out, sums.seen);
-  assert_true(sums.plans > 10 && sums.beside > 50 && sums.waits > 100);
-  assert_true(sums.left_out > 10 && sums.seen >= sums.left_out * 0.97);
+  for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+    LayoutRun *run = layout_compile_more(MDL_SOURCE_DIR "/tests/layouts", "gpt2.mdl", more[i], "fp32");
+    assert_non_null(run);
+    check_set(run->set, &sums);
+    arena_destroy(run->arena);
+  }
+  printf("%d plans, %d waits\n", sums.plans, sums.waits);
+  assert_true(sums.plans > 20 && sums.waits > 500);
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    const int left_out = sums.left_out[kinds[k]], seen = sums.seen[kinds[k]];
+    printf("%s: %d beside arithmetic; of %d waits left out %d seen\n", instruction_kind_name(kinds[k]),
+           sums.beside[kinds[k]], left_out, seen);
+    assert_true(sums.beside[kinds[k]] > 50 && left_out > 5);
+    assert_true(seen >= left_out * 0.9);  // waits are those of all ranks, and touch nothing on some
+  }
 }
 
 // --- where collectives stand ---

@@ -65,8 +65,9 @@ bool check_place(PlanCheck *v, Place place, Extent extent, int64_t bytes) {
   }
   v->range[0] = low;
   v->range[1] = high;
-  if (!flights_hold(v, &place, low, high)) {
-    return false;
+  if (place.arena == ARENA_OFFLOAD &&
+      !(v->instruction && (v->instruction->kind == INSTRUCTION_OFFLOAD || v->instruction->kind == INSTRUCTION_FETCH))) {
+    return check_fail(v, "is not a copy, and uses the memory where values wait");
   }
   return (bytes >= 1 && place_aligned(v->plan, &place, bytes)) || check_fail(v, "is not aligned to its element type");
 }

@@ -8,20 +8,12 @@
 // Of what is possible; far above what is sensible, and low enough that sums of a few do not overflow.
 #define PLAN_MOST_BYTES (INT64_C(1) << 56)
 enum { PLAN_MOST_RANKS = 1 << 20, PLAN_MOST_SLOTS = 1 << 24, PLAN_MOST_CHANNELS = 1 << 16, PLAN_MOST_CHUNKS = 1 << 12 };
-enum { PLAN_MOST_OFFLOADS = 1 << 20 };
-
-typedef struct {  // a copy to the memory of the host or back that has begun; ranges are of bytes in the arenas
-  const Instruction *begin;
-  int64_t device[2], host[2];
-} Flight;
 
 typedef struct {
   Arena *arena;
   const Plan *plan;
   int slots, lanes;                // of the calls of the segment at hand
-  int *slots_of, *lanes_of;        // of those of each segment
   const Instruction *instruction;  // at hand, or NULL
-  ARRAY(Flight) flights;           // before it, in its segment
   int64_t range[2];                // bytes of the place that was checked last, in its arena
   const char *what;                // the thing at hand
   const char *why;                 // the first thing wrong
@@ -36,12 +28,6 @@ bool check_operand(PlanCheck *v, const Operand *operand);
 bool check_place(PlanCheck *v, Place place, Extent extent, int64_t bytes);
 bool check_dense(PlanCheck *v, Place place, int64_t count, ElementType type);
 bool check_strided(PlanCheck *v, Place place, ElementType type, int count, const int64_t *size, const int64_t *stride);
-
-// plan_verify_offload.c: a copy to the memory of the host or back. Then whether these bytes of a place may be touched
-// while copies are under way; and, at the end of a segment, whether none is.
-bool offload_holds(PlanCheck *v, const Instruction *instruction);
-bool flights_hold(PlanCheck *v, const Place *place, int64_t low, int64_t high);
-bool flights_over(PlanCheck *v);
 
 // Where coordinates begin: no memory, but a number all the same.
 bool check_base(PlanCheck *v, const Place *place);

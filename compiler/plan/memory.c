@@ -70,6 +70,17 @@ static void keep_beside(Lower *l, int segment) {
   }
 }
 
+// What lowering holds beyond what touches it: copies to the host are given time.
+static void keep_held(Lower *l, int segment) {
+  const InstructionList *list = &l->segments.at[segment]->list;
+  for (int i = 0; i < list->count; i++) {
+    for (int held = list->at[i].holds; held > 0; held = l->buffers.at[held - 1].held_too) {
+      MemoryBuffer *buffer = &l->buffers.at[held - 1];
+      buffer->last = i > buffer->last ? i : buffer->last;
+    }
+  }
+}
+
 static int64_t aligned(int64_t bytes) {
   return round_up(bytes, PLAN_ALIGN);
 }
@@ -214,6 +225,7 @@ int64_t assign_memory(Lower *l, PlanProgram *program) {
   }
   for (int part = 0; part < l->segments.count; part++) {
     keep_beside(l, part);
+    keep_held(l, part);
   }
   int64_t host = 0;
   for (int i = 0; i < l->buffers.count; i++) {

@@ -10,8 +10,8 @@
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 10, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
-enum { PLAN_MAX_QUEUES = 4, GEMM_MAX_BATCH = 4 };
+enum { PLAN_VERSION = 11, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_MAX_ASIDE = 3, GEMM_MAX_BATCH = 4 };  // communicators beside arithmetic
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
   const char *name;
@@ -105,6 +105,7 @@ typedef struct {
   double bytes;      // least memory traffic of one call
   bool aside;        // a collective on its communicator's queue, beside arithmetic (waits.h)
   int number;        // of a collective: which of the graph's it is, or a part of; not in files
+  int holds;         // while lowering: 1 + a buffer that stays as it is up to here (MemoryBuffer.held_too); 0: none
   union {
 #define STRUCT(Struct, member) Struct member;
 #include "compiler/plan/instructions.def"

@@ -6,11 +6,19 @@
 #include "base/map.h"
 #include "compiler/plan/check.h"
 #include "compiler/plan/verify.h"
+#include "compiler/plan/waits.h"
 
-typedef struct {  // the messages of one segment
+// Of a SEND, where its messages are in its channel, from 1: the newest, and those of each lane and slot. 0: none yet.
+typedef struct {
+  int newest;
+  int *by_lane, *by_slot;
+} Posted;
+
+typedef struct {  // of one segment: messages, and what waits for them
   int count;
-  const Instruction **at;
-} Messages;
+  int *at;         // which instructions
+  Posted *posted;  // [instruction]
+} Steps;
 
 typedef struct {
   const Instruction *instruction;  // the first that used it
@@ -20,17 +28,18 @@ typedef struct {
 } Channel;
 
 typedef struct {  // where a stage is
-  int call, message;
+  int call, step;
+  const Instruction *awaited;  // the message that it waits for
 } Cursor;
 
 typedef struct {
   Arena *arena;
   const PlanSet *set;
   ProgramKind program;
-  Messages **messages;  // [stage][segment]
-  Map channel_of;       // its number: index of channels
+  PlanWaits **waits;  // [stage]
+  Steps **steps;      // [stage][segment]
+  Map channel_of;     // its number: index of channels
   ARRAY(Channel) channels;
-  Map posted;  // channel and lane: which of its messages waits for its SENT, from 1; 0: none
   const char *why;
 } SetVerify;
 
@@ -155,22 +164,33 @@ static bool inputs_agree(SetVerify *v, ProgramKind kind) {
 // --- messages ---
 
 static bool is_message(const Instruction *instruction) {
-  return instruction->kind == INSTRUCTION_SEND || instruction->kind == INSTRUCTION_RECEIVE ||
-         instruction->kind == INSTRUCTION_SENT;
+  return instruction->kind == INSTRUCTION_SEND || instruction->kind == INSTRUCTION_RECEIVE;
 }
 
-static Messages messages_of(Arena *arena, const PlanSegment *segment) {
-  Messages messages = {0};
+static const Instruction *instruction_at(const SetVerify *v, int stage, int segment, int instruction) {
+  return &v->set->plans[stage]->segments[segment].instructions[instruction];
+}
+
+static bool waits_for_message(const SetVerify *v, int stage, const PlanWait *wait) {
+  return wait->which != WAIT_ARITHMETIC &&
+         instruction_at(v, stage, wait->segment, wait->instruction)->kind == INSTRUCTION_SEND;
+}
+
+static Steps steps_of(const SetVerify *v, int stage, int s) {
+  const PlanSegment *segment = &v->set->plans[stage]->segments[s];
+  Steps steps = {.at = ARENA_ARRAY(v->arena, int, segment->count + 1),
+                 .posted = ARENA_ARRAY(v->arena, Posted, segment->count + 1)};
   for (int i = 0; i < segment->count; i++) {
-    messages.count += is_message(&segment->instructions[i]);
-  }
-  messages.at = ARENA_ARRAY(arena, const Instruction *, messages.count + 1);
-  for (int i = 0, at = 0; i < segment->count; i++) {
-    if (is_message(&segment->instructions[i])) {
-      messages.at[at++] = &segment->instructions[i];
+    const PlanWaitList *list = &v->waits[stage]->of[s][i];
+    bool step = is_message(&segment->instructions[i]);
+    for (int w = 0; w < list->count; w++) {
+      step |= waits_for_message(v, stage, &list->at[w]);
+    }
+    if (step) {
+      steps.at[steps.count++] = i;
     }
   }
-  return messages;
+  return steps;
 }
 
 // The channel of a message, with its ends checked; NULL: they are others than before.
@@ -190,43 +210,63 @@ static Channel *channel_of(SetVerify *v, int stage, const Instruction *instructi
          transfer->channel, from, to, channel->from, channel->to);
     return NULL;
   }
-  if (instruction->kind != INSTRUCTION_SENT) {
-    const Transfer *known = channel->instruction ? &channel->instruction->as.transfer : transfer;
-    if (known->type != transfer->type || known->count != transfer->count) {
-      FAIL(v, "'%s' sends %lld elements of %s and receives %lld of %s", word(instruction->name),
-           (long long)known->count, element_type_name(known->type), (long long)transfer->count,
-           element_type_name(transfer->type));
-      return NULL;
-    }
-    channel->instruction = channel->instruction ? channel->instruction : instruction;
+  const Transfer *known = channel->instruction ? &channel->instruction->as.transfer : transfer;
+  if (known->type != transfer->type || known->count != transfer->count) {
+    FAIL(v, "'%s' sends %lld elements of %s and receives %lld of %s", word(instruction->name), (long long)known->count,
+         element_type_name(known->type), (long long)transfer->count, element_type_name(transfer->type));
+    return NULL;
   }
+  channel->instruction = channel->instruction ? channel->instruction : instruction;
   return channel;
 }
 
-// One message of one stage. False: it has to wait, or something is wrong.
-static bool message_run(SetVerify *v, int stage, const PlanCall *call, const Instruction *instruction) {
-  Channel *channel = channel_of(v, stage, instruction);
-  if (!channel) {
+static void post(const SetVerify *v, Posted *posted, const PlanCall *call, int slots, int number) {
+  if (!posted->by_lane) {
+    posted->by_lane = ARENA_ARRAY(v->arena, int, slots);
+    posted->by_slot = ARENA_ARRAY(v->arena, int, slots);
+  }
+  posted->newest = posted->by_lane[call->lane] = posted->by_slot[call->slot] = number;
+}
+
+// The message that an instruction waits for and that nobody has received yet; NULL: none.
+static const Instruction *not_received(SetVerify *v, int stage, const PlanCall *call, int instruction) {
+  const PlanWaitList *list = &v->waits[stage]->of[call->segment][instruction];
+  for (int w = 0; w < list->count; w++) {
+    const PlanWait *wait = &list->at[w];
+    if (!waits_for_message(v, stage, wait)) {
+      continue;
+    }
+    const Instruction *sends = instruction_at(v, stage, wait->segment, wait->instruction);
+    const Posted *posted = &v->steps[stage][wait->segment].posted[wait->instruction];
+    const int number = wait->which == WAIT_SAME_LANE   ? (posted->by_lane ? posted->by_lane[call->lane] : 0)
+                       : wait->which == WAIT_SAME_SLOT ? (posted->by_slot ? posted->by_slot[call->slot] : 0)
+                                                       : posted->newest;
+    if (number > 0 && number > channel_of(v, stage, sends)->received) {
+      return sends;
+    }
+  }
+  return NULL;
+}
+
+// One step of one stage. False: it has to wait, for *awaited, or something is wrong.
+static bool step_run(SetVerify *v, int stage, const PlanCall *call, int at, const Instruction **awaited) {
+  const Instruction *instruction = instruction_at(v, stage, call->segment, at);
+  Channel *channel = is_message(instruction) ? channel_of(v, stage, instruction) : NULL;
+  if (is_message(instruction) && !channel) {
     return false;
   }
-  uint64_t key = (uint64_t)instruction->as.transfer.channel << 32 | (uint32_t)call->lane;
-  int64_t posted = map_get_or(&v->posted, key, 0);
-  if (instruction->kind == INSTRUCTION_SEND) {
-    if (posted > 0) {
-      return FAIL(v, "'%s' is sent again before what was sent in its lane was waited for", word(instruction->name));
-    }
-    array_push(v->arena, &channel->slots, call->slot);
-    map_put(&v->posted, key, channel->slots.count);
-    return true;
+  *awaited = not_received(v, stage, call, at);
+  if (*awaited || !channel) {
+    return !*awaited;
   }
-  if (instruction->kind == INSTRUCTION_SENT) {
-    if (posted > channel->received) {
-      return false;
-    }
-    map_put(&v->posted, key, 0);
+  if (instruction->kind == INSTRUCTION_SEND) {
+    array_push(v->arena, &channel->slots, call->slot);
+    post(v, &v->steps[stage][call->segment].posted[at], call, v->set->plans[stage]->programs[v->program].slots,
+         channel->slots.count);
     return true;
   }
   if (channel->received == channel->slots.count) {
+    *awaited = instruction;
     return false;
   }
   int slot = channel->slots.at[channel->received++];
@@ -238,11 +278,11 @@ static bool message_run(SetVerify *v, int stage, const PlanCall *call, const Ins
 static bool stage_run(SetVerify *v, int stage, Cursor *cursor) {
   const PlanProgram *program = &v->set->plans[stage]->programs[v->program];
   bool moved = false;
-  for (; cursor->call < program->call_count; cursor->call++, cursor->message = 0) {
+  for (; cursor->call < program->call_count; cursor->call++, cursor->step = 0) {
     const PlanCall *call = &program->calls[cursor->call];
-    const Messages *messages = &v->messages[stage][call->segment];
-    for (; cursor->message < messages->count; cursor->message++) {
-      if (!message_run(v, stage, call, messages->at[cursor->message])) {
+    const Steps *steps = &v->steps[stage][call->segment];
+    for (; cursor->step < steps->count; cursor->step++) {
+      if (!step_run(v, stage, call, steps->at[cursor->step], &cursor->awaited)) {
         return moved;
       }
       moved = true;
@@ -258,7 +298,7 @@ static bool all_done(SetVerify *v, const Cursor *cursor) {
     const PlanProgram *program = &v->set->plans[s]->programs[v->program];
     if (cursor[s].call < program->call_count) {
       const PlanCall *call = &program->calls[cursor[s].call];
-      const Instruction *at = v->messages[s][call->segment].at[cursor[s].message];
+      const Instruction *at = cursor[s].awaited;
       return FAIL(v, "'%s' never ends: stage %d waits for stage %d to %s '%s' (call %d, microbatch %d)", name, s,
                   at->as.transfer.peer, at->kind == INSTRUCTION_RECEIVE ? "send" : "receive", word(at->name),
                   cursor[s].call, call->slot);
@@ -271,29 +311,29 @@ static bool all_done(SetVerify *v, const Cursor *cursor) {
                   channel->to);
     }
   }
-  return true;  // what was sent last is waited for before its buffer is used again
+  return true;
 }
 
-// Twice: what is sent last is waited for in the next run, before its memory is used again.
+// Every stage runs its list as it stands, and waits for messages alone. If all come to their end so, they do in every
+// order that the waits allow: a channel has a queue to itself, and what a message waits for, on whichever side, stands
+// before it in the lists.
 static bool program_runs(SetVerify *v, ProgramKind kind) {
   Cursor *cursor = ARENA_ARRAY(v->arena, Cursor, v->set->count);
   v->program = kind;
   v->channel_of = map_create(v->arena);
-  v->posted = map_create(v->arena);
   v->channels.count = 0;
-  for (int run = 0; !v->why && run < 2; run++) {
-    memset(cursor, 0, sizeof *cursor * (size_t)v->set->count);
-    for (bool moved = true; moved && !v->why;) {
-      moved = false;
-      for (int s = 0; s < v->set->count && !v->why; s++) {
-        moved |= stage_run(v, s, &cursor[s]);
-      }
-    }
-    if (!v->why) {
-      all_done(v, cursor);
+  for (int s = 0; s < v->set->count; s++) {
+    for (int i = 0; i < v->set->plans[s]->segment_count; i++) {
+      v->steps[s][i] = steps_of(v, s, i);
     }
   }
-  return !v->why;
+  for (bool moved = true; moved && !v->why;) {
+    moved = false;
+    for (int s = 0; s < v->set->count && !v->why; s++) {
+      moved |= stage_run(v, s, &cursor[s]);
+    }
+  }
+  return !v->why && all_done(v, cursor);
 }
 
 const char *plan_set_verify(Arena *arena, const PlanSet *set) {
@@ -312,16 +352,14 @@ const char *plan_set_verify(Arena *arena, const PlanSet *set) {
     good = meshes_agree(&v, s);
   }
   good = good && states_agree(&v);
-  v.messages = ARENA_ARRAY(arena, Messages *, set->count);
+  v.waits = ARENA_ARRAY(arena, PlanWaits *, set->count);
+  v.steps = ARENA_ARRAY(arena, Steps *, set->count);
   for (int s = 0; good && s < set->count; s++) {
-    const Plan *plan = set->plans[s];
-    v.messages[s] = ARENA_ARRAY(arena, Messages, plan->segment_count + 1);
-    for (int i = 0; i < plan->segment_count; i++) {
-      v.messages[s][i] = messages_of(arena, &plan->segments[i]);
-    }
+    v.waits[s] = set->count > 1 ? plan_waits(arena, set->plans[s]) : NULL;
+    v.steps[s] = ARENA_ARRAY(arena, Steps, set->plans[s]->segment_count + 1);
   }
   for (int p = 0; good && p < PROGRAM_COUNT; p++) {
-    good = inputs_agree(&v, (ProgramKind)p) && program_runs(&v, (ProgramKind)p);
+    good = inputs_agree(&v, (ProgramKind)p) && (set->count == 1 || program_runs(&v, (ProgramKind)p));
     const char *why = good ? owners_agree(arena, set, (ProgramKind)p) : NULL;
     good = good && (!why || fail(&v, why));
   }

@@ -11,11 +11,11 @@
 const char *plan_verify(Arena *arena, const Plan *plan);
 
 // Checks each plan, and that they fit together: one mesh, the same programs, states of one name alike with one owner,
-// and messages: each SEND meets the RECEIVE of its channel with the same elements of the same microbatch, no memory is
-// posted again before its SENT, in the next run neither, and the calls of all stages, run side by side, come to their
-// end. What a program writes into a tensor of several stages is on each of them what its owner has written: followed
-// back through copies and messages to one result of one instruction. Collectives are among ranks of one stage, which
-// run the same list, so one rank stands for its stage.
+// and messages: each SEND meets the RECEIVE of its channel with the same elements of the same microbatch, in the same
+// run, and the calls of all stages, run side by side, come to their end, where what writes into memory that was sent
+// waits until that is received (waits.h). What a program writes into a tensor of several stages is on each of them what
+// its owner has written: followed back through copies and messages to one result of one instruction. Collectives are
+// among ranks of one stage, which run the same list, so one rank stands for its stage.
 const char *plan_set_verify(Arena *arena, const PlanSet *set);
 
 #endif

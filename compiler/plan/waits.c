@@ -1,6 +1,8 @@
 // waits.c: see waits.h.
 #include "compiler/plan/waits.h"
 
+#include <stdio.h>
+
 #include "compiler/plan/check.h"
 
 typedef struct {  // bytes that an operand touches, counted from the place, and whether it writes them
@@ -14,10 +16,16 @@ typedef struct {
   Touched *at;
 } TouchedList;
 
+typedef struct {  // what a segment has on a queue, in its order
+  int count;
+  int *at;
+} OnQueue;
+
 typedef struct {
   Arena *arena;
   const Plan *plan;
   PlanWaits *waits;
+  OnQueue **on;           // [segment][queue]
   TouchedList **touched;  // [segment][instruction]
   int *slots, *lanes;     // by segment: how many its calls have
   ARRAY(PlanWait) found;  // of the instruction at hand
@@ -39,21 +47,84 @@ static TouchedList touched_by(const Finder *f, const Instruction *instruction) {
   return list;
 }
 
-static int queue_of(PlanWaits *waits, const Instruction *instruction) {
-  if (!instruction->aside) {
-    return 0;
+// --- queues ---
+
+static bool has_queue(const Instruction *instruction) {
+  return instruction->aside || instruction->kind == INSTRUCTION_SEND || instruction->kind == INSTRUCTION_RECEIVE ||
+         instruction->kind == INSTRUCTION_OFFLOAD || instruction->kind == INSTRUCTION_FETCH;
+}
+
+static bool share_queue(const Instruction *a, const Instruction *b) {
+  return a->kind == b->kind &&
+         (a->kind == INSTRUCTION_COLLECTIVE ? a->as.collective.mesh == b->as.collective.mesh
+          : a->kind == INSTRUCTION_SEND || a->kind == INSTRUCTION_RECEIVE
+              ? a->as.transfer.channel == b->as.transfer.channel && a->as.transfer.peer == b->as.transfer.peer
+              : true);
+}
+
+static void find_queues(Finder *f) {
+  PlanWaits *waits = f->waits;
+  ARRAY(const Instruction *) first = {0};
+  array_push(f->arena, &first, NULL);
+  for (int s = 0; s < f->plan->segment_count; s++) {
+    const PlanSegment *segment = &f->plan->segments[s];
+    waits->queue[s] = ARENA_ARRAY(f->arena, int, segment->count + 1);
+    waits->of[s] = ARENA_ARRAY(f->arena, PlanWaitList, segment->count + 1);
+    for (int i = 0; i < segment->count; i++) {
+      const Instruction *instruction = &segment->instructions[i];
+      int queue = has_queue(instruction) ? 1 : 0;
+      while (queue > 0 && queue < first.count && !share_queue(first.at[queue], instruction)) {
+        queue++;
+      }
+      if (queue == first.count) {
+        array_push(f->arena, &first, instruction);
+      }
+      waits->queue[s][i] = queue;
+    }
   }
-  int queue = 1;
-  while (queue < waits->queue_count && queue < PLAN_MAX_QUEUES &&
-         waits->mesh[queue] != instruction->as.collective.mesh) {
-    queue++;
+  waits->queue_count = first.count;
+  waits->first = first.at;
+}
+
+static void list_queues(Finder *f, int s) {
+  const PlanSegment *segment = &f->plan->segments[s];
+  const int *queue = f->waits->queue[s];
+  int *room = ARENA_ARRAY(f->arena, int, segment->count + 1);
+  f->on[s] = ARENA_ARRAY(f->arena, OnQueue, f->waits->queue_count);
+  for (int i = 0; i < segment->count; i++) {
+    f->on[s][queue[i]].count++;
   }
-  if (queue == PLAN_MAX_QUEUES) {
-    return 0;  // no plan that was verified has so many
+  for (int q = 0; q < f->waits->queue_count; q++) {
+    f->on[s][q].at = room;
+    room += f->on[s][q].count;
+    f->on[s][q].count = 0;
   }
-  waits->mesh[queue] = instruction->as.collective.mesh;
-  waits->queue_count = queue + 1 > waits->queue_count ? queue + 1 : waits->queue_count;
-  return queue;
+  for (int i = 0; i < segment->count; i++) {
+    OnQueue *on = &f->on[s][queue[i]];
+    on->at[on->count++] = i;
+  }
+}
+
+void plan_queue_name(const Plan *plan, const PlanWaits *waits, int queue, char name[QUEUE_NAME_MAX]) {
+  const Instruction *first = waits->first[queue];
+  const char *value = first && first->name ? first->name : "?";
+  const InstructionKind kind = first ? first->kind : INSTRUCTION_KIND_COUNT;
+  if (kind == INSTRUCTION_COLLECTIVE) {
+    int used = snprintf(name, QUEUE_NAME_MAX, "collectives over");
+    for (int m = 0, count = 0; m < plan->mesh_count && used < QUEUE_NAME_MAX; m++) {
+      if (first->as.collective.mesh >> m & 1) {
+        used += snprintf(name + used, (size_t)(QUEUE_NAME_MAX - used), "%s %s", count++ ? "," : "", plan->mesh[m].name);
+      }
+    }
+  } else if (kind == INSTRUCTION_SEND || kind == INSTRUCTION_RECEIVE) {
+    snprintf(name, QUEUE_NAME_MAX, "%.100s %s stage %d", value, kind == INSTRUCTION_SEND ? "to" : "from",
+             first->as.transfer.peer);
+  } else {
+    snprintf(name, QUEUE_NAME_MAX, "%s",
+             !first                        ? "arithmetic"
+             : kind == INSTRUCTION_OFFLOAD ? "copies to the host"
+                                           : "copies from the host");
+  }
 }
 
 // --- do two operands touch the same bytes? ---
@@ -87,9 +158,6 @@ static bool meet_in_calls(const Finder *f, int segment, const Touched *a, int ot
                           WaitWhich *which) {
   const int64_t lane = a->place.lane_stride == b->place.lane_stride ? a->place.lane_stride : 0;
   const int64_t slot = a->place.slot_stride == b->place.slot_stride ? a->place.slot_stride : 0;
-  if (a->place.arena != b->place.arena) {
-    return false;
-  }
   if (within(a, b, lane) && a->place.slot_stride == 0 && b->place.slot_stride == 0) {
     *which = WAIT_SAME_LANE;
     return meet_alike(f, a, b);
@@ -109,7 +177,7 @@ static unsigned conflict(const Finder *f, int segment, int i, int other, int j, 
   for (int x = 0; x < a->count; x++) {
     for (int y = 0; y < b->count; y++) {
       WaitWhich which = WAIT_THIS_CALL;
-      if (!a->at[x].writes && !b->at[y].writes) {
+      if ((!a->at[x].writes && !b->at[y].writes) || a->at[x].place.arena != b->at[y].place.arena) {
         continue;
       }
       if (this_call ? meet_alike(f, &a->at[x], &b->at[y])
@@ -123,15 +191,14 @@ static unsigned conflict(const Finder *f, int segment, int i, int other, int j, 
 
 // --- waits ---
 
-// Adds the waits of an instruction for what another segment (or an earlier call of its own, from `end` backwards to
-// `begin`) has on a queue: of each way the last one, since a queue keeps its order.
-static unsigned add_waits(Finder *f, int segment, int i, int other, int begin, int end, int queue, bool this_call) {
+// Adds the waits of an instruction for what another segment (or an earlier call of its own, or this one before
+// instruction `end`) has on a queue: of each way the last one, since a queue keeps its order.
+static unsigned add_waits(Finder *f, int segment, int i, int other, int end, int queue, bool this_call) {
+  const OnQueue *on = &f->on[other][queue];
   unsigned ways = 0;
-  for (int j = end - 1; j >= begin && !(ways & (1u << WAIT_THIS_CALL | 1u << WAIT_LAST_CALL)); j--) {
-    if (f->waits->queue[other][j] != queue) {
-      continue;
-    }
-    const unsigned more = conflict(f, segment, i, other, j, this_call) & ~ways;
+  for (int k = on->count - 1; k >= 0 && !(ways & (1u << WAIT_THIS_CALL | 1u << WAIT_LAST_CALL)); k--) {
+    const int j = on->at[k];
+    const unsigned more = j < end ? conflict(f, segment, i, other, j, this_call) & ~ways : 0;
     for (int which = 0; more >> which; which++) {
       if (more >> which & 1) {
         array_push(f->arena, &f->found, ((PlanWait){other, j, (WaitWhich)which}));
@@ -145,14 +212,18 @@ static unsigned add_waits(Finder *f, int segment, int i, int other, int begin, i
 
 static void find_waits(Finder *f, const bool *mine, int segment, int i) {
   const int own = f->waits->queue[segment][i];
+  const bool receives = f->plan->segments[segment].instructions[i].kind == INSTRUCTION_RECEIVE;
   f->found.count = 0;
-  for (int queue = 0; queue < f->waits->queue_count; queue++) {
-    if (queue == own || add_waits(f, segment, i, segment, 0, i, queue, true)) {
+  if (receives) {
+    array_push(f->arena, &f->found, ((PlanWait){-1, -1, WAIT_ARITHMETIC}));
+  }
+  for (int queue = receives ? 1 : 0; queue < f->waits->queue_count; queue++) {
+    if (queue == own || add_waits(f, segment, i, segment, i, queue, true)) {
       continue;  // what its queue did in earlier calls is before that
     }
     for (int other = 0; other < f->plan->segment_count; other++) {
       if (mine[other]) {
-        add_waits(f, segment, i, other, 0, f->plan->segments[other].count, queue, false);
+        add_waits(f, segment, i, other, f->plan->segments[other].count, queue, false);
       }
     }
   }
@@ -179,6 +250,9 @@ static void find_program(Finder *f, const PlanProgram *program) {
   for (int s = 0; aside && s < f->plan->segment_count; s++) {
     const PlanSegment *segment = &f->plan->segments[s];
     f->touched[s] = mine[s] ? ARENA_ARRAY(f->arena, TouchedList, segment->count + 1) : NULL;
+    if (mine[s]) {
+      list_queues(f, s);
+    }
     for (int i = 0; mine[s] && i < segment->count; i++) {
       f->touched[s][i] = touched_by(f, &segment->instructions[i]);
     }
@@ -193,20 +267,13 @@ static void find_program(Finder *f, const PlanProgram *program) {
 PlanWaits *plan_waits(Arena *arena, const Plan *plan) {
   PlanWaits *waits = ARENA_NEW(arena, PlanWaits);
   Finder f = {.arena = arena, .plan = plan, .waits = waits};
-  waits->queue_count = 1;
   waits->queue = ARENA_ARRAY(arena, int *, plan->segment_count + 1);
   waits->of = ARENA_ARRAY(arena, PlanWaitList *, plan->segment_count + 1);
+  f.on = ARENA_ARRAY(arena, OnQueue *, plan->segment_count + 1);
   f.touched = ARENA_ARRAY(arena, TouchedList *, plan->segment_count + 1);
   f.slots = ARENA_ARRAY(arena, int, plan->segment_count + 1);
   f.lanes = ARENA_ARRAY(arena, int, plan->segment_count + 1);
-  for (int s = 0; s < plan->segment_count; s++) {
-    const PlanSegment *segment = &plan->segments[s];
-    waits->queue[s] = ARENA_ARRAY(arena, int, segment->count + 1);
-    waits->of[s] = ARENA_ARRAY(arena, PlanWaitList, segment->count + 1);
-    for (int i = 0; i < segment->count; i++) {
-      waits->queue[s][i] = queue_of(waits, &segment->instructions[i]);
-    }
-  }
+  find_queues(&f);
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     find_program(&f, &plan->programs[p]);
   }
@@ -222,7 +289,11 @@ typedef struct {
   int *by_lane, *by_slot;
 } LastRuns;
 
-static int resolve(const LastRuns *last, const PlanWait *wait, const PlanCall *call) {
+static int resolve(LastRuns *const *all, int arithmetic, const PlanWait *wait, const PlanCall *call) {
+  if (wait->which == WAIT_ARITHMETIC) {
+    return arithmetic;
+  }
+  const LastRuns *last = &all[wait->segment][wait->instruction];
   return wait->which == WAIT_SAME_LANE   ? last->by_lane[call->lane]
          : wait->which == WAIT_SAME_SLOT ? last->by_slot[call->slot]
                                          : last->newest;
@@ -236,6 +307,17 @@ static int *none(Arena *arena, int count) {
   return all;
 }
 
+static void resolve_all(Arena *arena, LastRuns *const *last, int arithmetic, const PlanWaitList *list,
+                        const PlanCall *call, PlanInstance *instance) {
+  instance->wait = ARENA_ARRAY(arena, int, list->count + 1);
+  for (int w = 0; w < list->count; w++) {
+    const int target = resolve(last, arithmetic, &list->at[w], call);
+    if (target >= 0) {
+      instance->wait[instance->wait_count++] = target;
+    }
+  }
+}
+
 PlanInstances plan_instances(Arena *arena, const Plan *plan, const PlanWaits *waits, ProgramKind kind) {
   const PlanProgram *program = &plan->programs[kind];
   PlanInstances all = {0};
@@ -247,25 +329,21 @@ PlanInstances plan_instances(Arena *arena, const Plan *plan, const PlanWaits *wa
   for (int s = 0; s < plan->segment_count; s++) {
     last[s] = ARENA_ARRAY(arena, LastRuns, plan->segments[s].count + 1);
     for (int i = 0; i < plan->segments[s].count; i++) {
-      const bool awaited = waits->of[s][i].awaited;
+      const bool awaited = waits && waits->of[s][i].awaited;
       last[s][i] =
           (LastRuns){-1, awaited ? none(arena, program->slots) : NULL, awaited ? none(arena, program->slots) : NULL};
     }
   }
-  int at = 0;
+  int at = 0, arithmetic = -1;
   for (int c = 0; c < program->call_count; c++) {
     const PlanCall *call = &program->calls[c];
     for (int i = 0; i < plan->segments[call->segment].count; i++, at++) {
-      const PlanWaitList *list = &waits->of[call->segment][i];
-      PlanInstance *instance = &all.at[at];
-      *instance = (PlanInstance){c, i, waits->queue[call->segment][i], 0, ARENA_ARRAY(arena, int, list->count + 1)};
-      for (int w = 0; w < list->count; w++) {
-        const int target = resolve(&last[list->at[w].segment][list->at[w].instruction], &list->at[w], call);
-        if (target >= 0) {
-          instance->wait[instance->wait_count++] = target;
-        }
-      }
       LastRuns *runs = &last[call->segment][i];
+      all.at[at] = (PlanInstance){c, i, waits ? waits->queue[call->segment][i] : 0, 0, NULL};
+      if (waits && waits->of[call->segment][i].count > 0) {
+        resolve_all(arena, last, arithmetic, &waits->of[call->segment][i], call, &all.at[at]);
+      }
+      arithmetic = all.at[at].queue == 0 ? at : arithmetic;
       runs->newest = at;
       if (runs->by_lane) {
         runs->by_lane[call->lane] = runs->by_slot[call->slot] = at;

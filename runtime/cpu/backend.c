@@ -26,9 +26,11 @@ struct Device {
   Blas blas;
   Pool *pool;
   char *memory[ARENA_CLASS_COUNT];
-  PlanInstances drawn[PROGRAM_COUNT];  // the order of a run, where it is drawn; count 0: that of the lists
-  Fused ***fused;                      // [segment][instruction]; NULL for instructions that are not kernels
-  char **scratch;                      // [worker]
+  PlanInstances runs[PROGRAM_COUNT];  // of instructions, as they are listed
+  int *order[PROGRAM_COUNT];          // in which they are run; NULL: as they are listed
+  int64_t *sent[PROGRAM_COUNT];       // by run of a SEND: which message of its channel it was; NULL: there are none
+  Fused ***fused;                     // [segment][instruction]; NULL for instructions that are not kernels
+  char **scratch;                     // [worker]
   char *shared;
   int64_t scratch_bytes, shared_bytes;
   bool tracing;
@@ -88,7 +90,6 @@ static bool instruction_check(const Instruction *instruction, const Ranks *ranks
              error_set(error, 1, "%s: the CPU backend cannot fold windows of %s", name, element_type_name(fold));
     case INSTRUCTION_SEND:
     case INSTRUCTION_RECEIVE:
-    case INSTRUCTION_SENT:
       return ranks || error_set(error, 1, "%s: a message, and there is no other rank", name);
     default:
       return true;
@@ -130,10 +131,17 @@ static void terms_open(Device *device) {
   }
 }
 
+// Run as they are listed, instructions wait for messages alone.
 static void orders_open(Device *device) {
+  const Plan *plan = device->plan;
   const uint64_t seed = device->ranks ? ranks_order(device->ranks) : 0;
-  for (int p = 0; p < PROGRAM_COUNT && seed; p++) {
-    device->drawn[p] = order_draw(device->arena, device->plan, (ProgramKind)p, seed);
+  const PlanWaits *waits = plan->stages > 1 ? plan_waits(device->arena, plan) : NULL;
+  for (int p = 0; p < PROGRAM_COUNT; p++) {
+    PlanInstances *runs = &device->runs[p];
+    *runs = plan_instances(device->arena, plan, waits, (ProgramKind)p);
+    device->sent[p] = waits ? ARENA_ARRAY(device->arena, int64_t, runs->count + 1) : NULL;
+    device->order[p] =
+        seed ? order_draw(device->arena, ranks_plans(device->ranks), plan->stage, (ProgramKind)p, seed) : NULL;
   }
 }
 
@@ -336,17 +344,6 @@ static void run_attention(Device *device, const Attention *attention, bool gradi
   }
 }
 
-static bool run_shared(Device *device, const Instruction *instruction, const PlanCall *call, int64_t number,
-                       Error *error) {
-  if (instruction->kind == INSTRUCTION_COLLECTIVE) {
-    const Collective *collective = &instruction->as.collective;
-    return collective_run(instruction, device->ranks, device->rank, number, address(device, &collective->from, call),
-                          address(device, &collective->to, call), error);
-  }
-  return transfer_run(instruction, device->ranks, device->rank, call->lane,
-                      address(device, &instruction->as.transfer.place, call), error);
-}
-
 static void run_piece(Device *device, const Piece *piece, const PlanCall *call) {
   const int64_t part = plan_part(device->plan, piece->mesh, piece->mesh_count, device->coordinate);
   piece_run(piece, part, address(device, &piece->from, call), address(device, &piece->to, call));
@@ -395,37 +392,54 @@ static void run_instruction(Device *device, const Instruction *instruction, cons
   }
 }
 
-static bool is_shared(InstructionKind kind) {
-  return kind == INSTRUCTION_COLLECTIVE || kind == INSTRUCTION_SEND || kind == INSTRUCTION_RECEIVE ||
-         kind == INSTRUCTION_SENT;
+static const Instruction *instruction_of(const Device *device, ProgramKind program, int run) {
+  const PlanInstance *at = &device->runs[program].at[run];
+  const PlanCall *call = &device->plan->programs[program].calls[at->call];
+  return &device->plan->segments[call->segment].instructions[at->instruction];
 }
 
-static bool run_one(Device *device, const PlanProgram *program, int c, int i, Error *error) {
-  const PlanCall *call = &program->calls[c];
-  const Instruction *instruction = &device->plan->segments[call->segment].instructions[i];
-  const double before = device->tracing ? now() : 0;
-  if (!is_shared(instruction->kind)) {
-    run_instruction(device, instruction, device->fused[call->segment][i], call);
-  } else if (!run_shared(device, instruction, call, c, error)) {
-    return false;
+// Until what it waits for is received.
+static bool wait_for_messages(Device *device, ProgramKind program, const PlanInstance *at, Error *error) {
+  const int64_t *sent = device->sent[program];
+  bool good = true;
+  for (int w = 0; sent && w < at->wait_count && good; w++) {
+    const int other = at->wait[w];
+    good = sent[other] == 0 ||
+           ranks_sent(device->ranks, device->rank, instruction_of(device, program, other), sent[other], error);
   }
-  if (device->tracing) {
+  return good;
+}
+
+static bool run_one(Device *device, ProgramKind program, int run, Error *error) {
+  const PlanInstance *at = &device->runs[program].at[run];
+  const PlanCall *call = &device->plan->programs[program].calls[at->call];
+  const Instruction *instruction = instruction_of(device, program, run);
+  const Collective *collective = &instruction->as.collective;
+  const Place *message = &instruction->as.transfer.place;
+  const double before = device->tracing ? now() : 0;
+  bool good = wait_for_messages(device, program, at, error);
+  if (instruction->kind == INSTRUCTION_COLLECTIVE) {
+    good =
+        good && collective_run(instruction, device->ranks, device->rank, at->call,
+                               address(device, &collective->from, call), address(device, &collective->to, call), error);
+  } else if (instruction->kind == INSTRUCTION_SEND) {
+    good = good && ranks_send(device->ranks, device->rank, instruction, address(device, message, call),
+                              &device->sent[program][run], error);
+  } else if (instruction->kind == INSTRUCTION_RECEIVE) {
+    good = good && receive_run(instruction, device->ranks, device->rank, address(device, message, call), error);
+  } else if (good) {
+    run_instruction(device, instruction, device->fused[call->segment][at->instruction], call);
+  }
+  if (device->tracing && good) {
     trace_add(&device->traced, (TraceSpan){.instruction = instruction, .begin = before, .end = now()});
   }
-  return true;
+  return good;
 }
 
-static bool run_calls(Device *device, ProgramKind kind, Error *error) {
-  const PlanProgram *program = &device->plan->programs[kind];
-  const PlanInstances *drawn = &device->drawn[kind];
+static bool run_calls(Device *device, ProgramKind program, Error *error) {
   bool good = true;
-  for (int i = 0; i < drawn->count && good; i++) {
-    good = run_one(device, program, drawn->at[i].call, drawn->at[i].instruction, error);
-  }
-  for (int c = 0; c < program->call_count && drawn->count == 0 && good; c++) {
-    for (int i = 0; i < device->plan->segments[program->calls[c].segment].count && good; i++) {
-      good = run_one(device, program, c, i, error);
-    }
+  for (int i = 0; i < device->runs[program].count && good; i++) {
+    good = run_one(device, program, device->order[program] ? device->order[program][i] : i, error);
   }
   return good;
 }

@@ -164,15 +164,9 @@ bool collective_run(const Instruction *instruction, Ranks *ranks, int64_t rank, 
   return ranks_meet_again(ranks, rank, &meeting, error);
 }
 
-bool transfer_run(const Instruction *instruction, Ranks *ranks, int64_t rank, int lane, void *memory, Error *error) {
+bool receive_run(const Instruction *instruction, Ranks *ranks, int64_t rank, void *memory, Error *error) {
   const Transfer *transfer = &instruction->as.transfer;
   const void *from;
-  if (instruction->kind == INSTRUCTION_SEND) {
-    return ranks_send(ranks, rank, instruction, lane, memory, error);
-  }
-  if (instruction->kind == INSTRUCTION_SENT) {
-    return ranks_sent(ranks, rank, instruction, lane, error);
-  }
   if (!ranks_receive(ranks, rank, instruction, &from, error)) {
     return false;
   }

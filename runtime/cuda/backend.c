@@ -204,7 +204,7 @@ static bool device_start(Device *device, const DeviceOptions *options, Error *er
       (device->peers && !comms_create(cuda, plan, device->peers, device->arena, &device->comms, error)) ||
       !prepare_in_turn(device, error) || (device->comms && !comms_join(device->comms, device->stream, error)) ||
       !memory_open(device, error) || !host_open(&device->host, cuda, plan, device->memory[ARENA_HOST], error) ||
-      !offload_open(cuda, plan, device->arena, &device->offloads, error) ||
+      !offload_open(cuda, plan, &device->offloaded, error) ||
       !queues_open(cuda, plan, device->arena, device->stream, &device->queues, error) ||
       !programs_open(device, error) ||
       !cuda_check(cuda, cuda->memory_info(&after, &total), "asking for free memory", error)) {
@@ -227,7 +227,9 @@ static void cuda_device_end(Device *device) {
       }
     }
     timing_destroy(device->timing);
-    offload_close(device->offloads);
+    if (device->offloaded) {
+      cuda->host_free(device->offloaded);
+    }
     queues_close(device->queues);
     device_prepare_undo(device);
     if (device->comms) {
@@ -294,7 +296,7 @@ static bool range_check(const Device *device, ArenaClass arena, int64_t offset, 
 
 // Waits until no copy is under way to or from the memory of offloaded values, if there is any.
 static bool offload_here(Device *device, Error *error) {
-  return (device->offloads || error_set(error, 1, "the plan offloads nothing")) &&
+  return (device->offloaded || error_set(error, 1, "the plan offloads nothing")) &&
          cuda_check(&device->cuda, device->cuda.stream_synchronize(device->stream), "running the plan", error);
 }
 
@@ -312,7 +314,7 @@ static bool backend_write(Device *device, ArenaClass arena, int64_t offset, cons
     return inputs != NULL;
   }
   if (arena == ARENA_OFFLOAD) {
-    return offload_here(device, error) && memcpy(offload_memory(device->offloads) + offset, data, (size_t)bytes);
+    return offload_here(device, error) && memcpy(device->offloaded + offset, data, (size_t)bytes);
   }
   return cuda_check(cuda, cuda->copy_in(device->memory[arena] + (uint64_t)offset, data, (size_t)bytes, device->stream),
                     "writing to the GPU", error) &&
@@ -332,7 +334,7 @@ static bool backend_read(Device *device, ArenaClass arena, int64_t offset, void 
     return outputs != NULL;
   }
   if (arena == ARENA_OFFLOAD) {
-    return offload_here(device, error) && memcpy(data, offload_memory(device->offloads) + offset, (size_t)bytes);
+    return offload_here(device, error) && memcpy(data, device->offloaded + offset, (size_t)bytes);
   }
   return cuda_check(cuda, cuda->copy_out(data, device->memory[arena] + (uint64_t)offset, (size_t)bytes, device->stream),
                     "reading from the GPU", error) &&

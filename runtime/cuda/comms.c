@@ -27,12 +27,6 @@ typedef struct {
   bool used, sends;
   int64_t peer;                   // rank
   NcclCommunicator communicator;  // the sender is 0
-  CudaStream stream;
-  CudaEvent ready;  // of the device's stream
-  CudaEvent done;   // of this one
-  CudaEvent *sent;  // [lane]
-  bool *pending;    // [lane]: sent and not waited for
-  bool busy;        // in this program
 } Channel;
 
 typedef struct {  // memory that operands of collectives lie in
@@ -50,7 +44,6 @@ struct Comms {
   NcclCommunicator group[MESH_SETS];  // NULL: no collective is over it
   int channel_count;                  // numbers below it
   Channel *channel;                   // [number]
-  int lanes;
   bool transfers;
   Shared shared[ARENA_CLASS_COUNT];
   int shared_count;
@@ -100,7 +93,7 @@ static bool words_probe(Comms *comms, CudaStream stream, Error *error) {
 static bool words_map(Comms *comms, Error *error) {
   const Cuda *cuda = comms->cuda;
   void *words = peers_words(comms->peers);
-  return cuda_check(cuda, cuda->host_register(words, PEERS_PAGE, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED),
+  return cuda_check(cuda, cuda->host_register(words, sizeof(PeersWords), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED),
                     "sharing memory with the GPU", error) &&
          cuda_check(cuda, cuda->host_address(&comms->words, words, 0), "sharing memory with the GPU", error);
 }
@@ -135,12 +128,6 @@ static bool channels_take(Comms *comms, Error *error) {
       }
     }
   }
-  for (int p = 0; p < PROGRAM_COUNT; p++) {
-    for (int c = 0; c < plan->programs[p].call_count; c++) {
-      const int lane = plan->programs[p].calls[c].lane;
-      comms->lanes = lane >= comms->lanes ? lane + 1 : comms->lanes;
-    }
-  }
   return true;
 }
 
@@ -156,11 +143,6 @@ bool comms_create(const Cuda *cuda, const Plan *plan, Peers *peers, Arena *arena
   }
   if (!nccl_open(&comms->nccl, error) || !channels_take(comms, error) || !words_map(comms, error)) {
     return false;
-  }
-  for (int i = 0; i < comms->channel_count; i++) {
-    Channel *channel = &comms->channel[i];
-    channel->sent = ARENA_ARRAY(arena, CudaEvent, comms->lanes + 1);
-    channel->pending = ARENA_ARRAY(arena, bool, comms->lanes + 1);
   }
   *out = comms;
   return true;
@@ -242,17 +224,9 @@ static bool channel_try(Comms *comms, const Channel *channel, CudaAddress scratc
 }
 
 static bool channel_join(Comms *comms, int number, CudaAddress scratch, CudaStream stream, Error *error) {
-  const Cuda *cuda = comms->cuda;
   Channel *channel = &comms->channel[number];
   const Identities *given = peers_note(comms->peers, channel->sends ? peers_rank(comms->peers) : channel->peer);
-  CudaStatus status = cuda->stream_create(&channel->stream, CUDA_STREAM_NON_BLOCKING);
-  status = status ? status : cuda->event_create(&channel->ready, CUDA_EVENT_NO_TIMING);
-  status = status ? status : cuda->event_create(&channel->done, CUDA_EVENT_NO_TIMING);
-  for (int lane = 0; channel->sends && lane < comms->lanes && status == 0; lane++) {
-    status = cuda->event_create(&channel->sent[lane], CUDA_EVENT_NO_TIMING);
-  }
-  return cuda_check(cuda, status, "making the stream of a channel", error) &&
-         nccl_join(&comms->nccl, &given->channel[number], 2, channel->sends ? 0 : 1, CHANNEL_BLOCKS,
+  return nccl_join(&comms->nccl, &given->channel[number], 2, channel->sends ? 0 : 1, CHANNEL_BLOCKS,
                    &channel->communicator, error) &&
          channel_try(comms, channel, scratch, stream, error);
 }
@@ -279,26 +253,17 @@ void comms_destroy(Comms *comms) {
   if (!comms) {
     return;
   }
-  const Cuda *cuda = comms->cuda;
   for (int i = 0; i < MESH_SETS; i++) {
     if (comms->group[i]) {
       nccl_leave(&comms->nccl, comms->group[i], &ignored);
     }
   }
   for (int i = 0; i < comms->channel_count; i++) {
-    Channel *channel = &comms->channel[i];
-    if (!channel->communicator) {
-      continue;
+    if (comms->channel[i].communicator) {
+      nccl_leave(&comms->nccl, comms->channel[i].communicator, &ignored);
     }
-    nccl_leave(&comms->nccl, channel->communicator, &ignored);
-    for (int lane = 0; channel->sends && lane < comms->lanes; lane++) {
-      cuda->event_destroy(channel->sent[lane]);
-    }
-    cuda->event_destroy(channel->ready);
-    cuda->event_destroy(channel->done);
-    cuda->stream_destroy(channel->stream);
   }
-  cuda->host_unregister(peers_words(comms->peers));
+  comms->cuda->host_unregister(peers_words(comms->peers));
 }
 
 // Ranks of several stages have other memory each.
@@ -354,32 +319,14 @@ bool comms_transfers(const Comms *comms) {
 
 // --- running ---
 
-bool comms_begin(Comms *comms, ProgramKind program, CudaStream stream, Error *error) {
+bool comms_begin(Comms *comms, ProgramKind program, int queues, CudaStream stream, Error *error) {
   comms->program = program;
   comms->number = 0;
-  for (int i = 0; i < comms->channel_count; i++) {
-    Channel *channel = &comms->channel[i];
-    channel->busy = false;
-    memset(channel->pending, 0, (size_t)comms->lanes * sizeof *channel->pending);
-  }
   bool good = true;
-  for (int q = 0; q < PLAN_MAX_QUEUES && good; q++) {
+  for (int q = 0; q < queues && good; q++) {
     good = mark(comms, begun_of(q), 0, stream, error) && mark(comms, ended_of(q), 0, stream, error);
   }
   return good;
-}
-
-bool comms_end(Comms *comms, CudaStream stream, Error *error) {
-  const Cuda *cuda = comms->cuda;
-  CudaStatus status = 0;
-  for (int i = 0; i < comms->channel_count && status == 0; i++) {
-    const Channel *channel = &comms->channel[i];
-    if (channel->busy) {
-      status = cuda->event_record(channel->done, channel->stream);
-      status = status ? status : cuda->stream_wait(stream, channel->done, 0);
-    }
-  }
-  return cuda_check(cuda, status, "waiting for what was sent", error);
 }
 
 static bool collective(Comms *comms, const Collective *what, CudaAddress from, CudaAddress to, CudaStream stream,
@@ -405,43 +352,15 @@ static bool collective(Comms *comms, const Collective *what, CudaAddress from, C
           cuda_check(cuda, cuda->stream_synchronize(stream), "running a collective once", error));
 }
 
-// The channel's stream takes it up where the device's stream is now.
-static bool channel_follow(Comms *comms, Channel *channel, CudaStream stream, Error *error) {
-  const Cuda *cuda = comms->cuda;
-  CudaStatus status = cuda->event_record(channel->ready, stream);
-  status = status ? status : cuda->stream_wait(channel->stream, channel->ready, 0);
-  channel->busy = true;
-  return cuda_check(cuda, status, "ordering a message", error);
-}
-
-static bool transfer(Comms *comms, const Instruction *instruction, int lane, CudaAddress place, CudaStream stream,
-                     Error *error) {
-  const Cuda *cuda = comms->cuda;
+static bool transfer(Comms *comms, const Instruction *instruction, CudaAddress place, CudaStream stream, Error *error) {
   const Transfer *what = &instruction->as.transfer;
-  Channel *channel = &comms->channel[what->channel];
-  CudaStatus status = 0;
-  if (instruction->kind == INSTRUCTION_SENT) {
-    status = channel->pending[lane] ? cuda->stream_wait(stream, channel->sent[lane], 0) : 0;
-    channel->pending[lane] = false;
-    return cuda_check(cuda, status, "waiting for what was sent", error);
-  }
-  if (!channel_follow(comms, channel, stream, error)) {
-    return false;
-  }
-  if (instruction->kind == INSTRUCTION_SEND) {
-    channel->pending[lane] = true;
-    return nccl_send(&comms->nccl, channel->communicator, 1, what->type, what->count, place, channel->stream, error) &&
-           cuda_check(cuda, cuda->event_record(channel->sent[lane], channel->stream), "ordering a message", error);
-  }
-  if (!nccl_receive(&comms->nccl, channel->communicator, 0, what->type, what->count, place, channel->stream, error)) {
-    return false;
-  }
-  status = cuda->event_record(channel->done, channel->stream);
-  status = status ? status : cuda->stream_wait(stream, channel->done, 0);
-  return cuda_check(cuda, status, "ordering a message", error);
+  const NcclCommunicator communicator = comms->channel[what->channel].communicator;
+  return instruction->kind == INSTRUCTION_SEND
+             ? nccl_send(&comms->nccl, communicator, 1, what->type, what->count, place, stream, error)
+             : nccl_receive(&comms->nccl, communicator, 0, what->type, what->count, place, stream, error);
 }
 
-bool comms_launch(Comms *comms, const Instruction *instruction, int lane, CudaAddress from, CudaAddress to, int queue,
+bool comms_launch(Comms *comms, const Instruction *instruction, CudaAddress from, CudaAddress to, int queue,
                   CudaStream stream, Error *error) {
   const uint32_t word = peers_word(comms->program, ++comms->number);
   const bool collects = instruction->kind == INSTRUCTION_COLLECTIVE;
@@ -450,6 +369,6 @@ bool comms_launch(Comms *comms, const Instruction *instruction, int lane, CudaAd
   }
   return mark(comms, begun_of(queue), word, stream, error) &&
          (collects ? collective(comms, &instruction->as.collective, from, to, stream, error)
-                   : transfer(comms, instruction, lane, to, stream, error)) &&
+                   : transfer(comms, instruction, to, stream, error)) &&
          mark(comms, ended_of(queue), word, stream, error);
 }

@@ -1,9 +1,9 @@
 // comms.h: what the device of one rank does together with those of other ranks, each in a process of its own, through
-// NCCL: collectives on the stream of the device, messages on a stream for each channel.
+// NCCL: collectives and messages.
 //
 // There is a communicator for each set of mesh axes that a collective of the plan is over, and one of two ranks for
-// each channel. So a send that nobody has received yet holds up nothing but later sends of its channel, as plan.h has
-// it.
+// each channel: what is on one communicator keeps one order on all its ranks, and so does a queue of the plan, on one
+// stream. So a send that nobody has received yet holds up nothing but later sends of its channel.
 //
 // Around each of them, and at the beginning of a program, the stream writes the words of peers.h.
 #ifndef MDL_RUNTIME_CUDA_COMMS_H
@@ -34,12 +34,11 @@ void comms_free(Comms *comms);  // all of it
 void comms_set_part(Comms *comms, CommsPart part);
 bool comms_transfers(const Comms *comms);  // whether the plan has messages
 
-// Around the instructions of a program. At its end the stream waits for all messages that were sent.
-bool comms_begin(Comms *comms, ProgramKind program, CudaStream stream, Error *error);
-bool comms_end(Comms *comms, CudaStream stream, Error *error);
+// Before the instructions of a program on so many queues.
+bool comms_begin(Comms *comms, ProgramKind program, int queues, CudaStream stream, Error *error);
 
 // A collective or transfer, on the stream of a queue. to: the place of a transfer.
-bool comms_launch(Comms *comms, const Instruction *instruction, int lane, CudaAddress from, CudaAddress to, int queue,
+bool comms_launch(Comms *comms, const Instruction *instruction, CudaAddress from, CudaAddress to, int queue,
                   CudaStream stream, Error *error);
 
 #endif

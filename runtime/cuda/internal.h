@@ -71,7 +71,7 @@ struct Device {
   CudaStream stream;
   Comms *comms;                           // NULL: the only rank there is
   CudaAddress memory[ARENA_CLASS_COUNT];  // of ARENA_OFFLOAD: 0
-  Offloads *offloads;                     // NULL: nothing is offloaded
+  char *offloaded;                        // memory of ARENA_OFFLOAD; NULL: nothing is offloaded
   Queues *queues;                         // NULL: there is no other than that of arithmetic
   CudaAddress scratch;
   int64_t scratch_bytes;

@@ -4,7 +4,6 @@
 
 #include "runtime/cuda/internal.h"
 
-enum { QUEUE_LANE = 1 };          // of traces: lanes 0 and 1 are the device's stream and copies to and from the host
 enum { GRAPH_NODES_MAX = 5000 };  // above it, instantiating and launching get slow
 
 int64_t place_position(const Device *device, const Place *place, const PlanCall *call) {
@@ -45,18 +44,17 @@ static bool launch_shared(Device *device, const Instruction *instruction, const 
   if (instruction->kind == INSTRUCTION_COLLECTIVE) {
     from = place_address(device, &collective->from, call);
     to = place_address(device, &collective->to, call);
-  } else if (instruction->kind != INSTRUCTION_SENT) {
+  } else {
     to = place_address(device, &instruction->as.transfer.place, call);
   }
-  return comms_launch(device->comms, instruction, call->lane, from, to, queue, stream, error);
+  return comms_launch(device->comms, instruction, from, to, queue, stream, error);
 }
 
-// Traces itself: what it waits its turn in is another stream.
-static bool launch_offload(Device *device, const Instruction *instruction, const PlanCall *call, Error *error) {
+static bool launch_offload(Device *device, const Instruction *instruction, const PlanCall *call, CudaStream stream,
+                           Error *error) {
   const Offload *offload = &instruction->as.offload;
-  return offload_launch(device->offloads, instruction, place_address(device, &offload->device, call),
-                        place_position(device, &offload->host, call), device->stream,
-                        device->tracing ? device->timing : NULL, error);
+  return offload_launch(&device->cuda, instruction, place_address(device, &offload->device, call),
+                        device->offloaded + place_position(device, &offload->host, call), stream, error);
 }
 
 static bool launch_instruction(Device *device, const Instruction *instruction, const Prepared *prepared,
@@ -77,7 +75,7 @@ static bool launch_instruction(Device *device, const Instruction *instruction, c
     case PREPARED_SHARED:
       return launch_shared(device, instruction, call, queue, stream, error);
     case PREPARED_OFFLOAD:
-      return launch_offload(device, instruction, call, error);
+      return launch_offload(device, instruction, call, stream, error);
     default:
       return error_set(error, 1, "%s: not on this device", instruction->name ? instruction->name : "an instruction");
   }
@@ -96,14 +94,12 @@ static bool launch_call(Device *device, const PlanCall *call, int from, int to, 
   for (int i = from; i < to; i++) {
     const Instruction *instruction = &segment->instructions[i];
     const Prepared *prepared = &device->prepared[call->segment][i];
-    const bool timed = device->tracing && prepared->kind != PREPARED_OFFLOAD;
     int queue = 0;
     CudaStream stream = device->stream;
     if ((device->queues && !queues_enter(device->queues, call, i, &queue, &stream, error)) ||
-        (timed && !timing_begin(device->timing, launches_of(prepared), device->stream, stream, error)) ||
+        (device->tracing && !timing_begin(device->timing, launches_of(prepared), device->stream, stream, error)) ||
         !launch_instruction(device, instruction, prepared, call, queue, stream, error) ||
-        (timed &&
-         !timing_end(device->timing, instruction, prepared->form, queue ? QUEUE_LANE + queue : 0, stream, error)) ||
+        (device->tracing && !timing_end(device->timing, instruction, prepared->form, queue, stream, error)) ||
         (device->queues && !queues_leave(device->queues, call, i, error))) {
       return false;
     }
@@ -113,7 +109,7 @@ static bool launch_call(Device *device, const PlanCall *call, int from, int to, 
 
 bool device_launch_program(Device *device, ProgramKind kind, Error *error) {
   const PlanProgram *program = &device->plan->programs[kind];
-  if ((device->comms && !comms_begin(device->comms, kind, device->stream, error)) ||
+  if ((device->comms && !comms_begin(device->comms, kind, queues_count(device->queues), device->stream, error)) ||
       !queues_begin(device->queues, error)) {
     return false;
   }
@@ -123,7 +119,7 @@ bool device_launch_program(Device *device, ProgramKind kind, Error *error) {
       return false;
     }
   }
-  return queues_join(device->queues, error) && (!device->comms || comms_end(device->comms, device->stream, error));
+  return queues_join(device->queues, error);
 }
 
 // Every product once, where its first call is, on what the memory holds.
@@ -153,7 +149,7 @@ static bool part_end(Device *device, ProgramGraphs *graphs, Error *error) {
   CudaGraph graph = NULL;
   CudaGraphExec exec = NULL;
   size_t nodes = 0;
-  bool good = queues_join(device->queues, error) && offload_join(device->offloads, device->stream, error) &&
+  bool good = queues_join(device->queues, error) &&
               cuda_check(cuda, cuda->capture_end(device->stream, &graph), "capturing a program", error) &&
               cuda_check(cuda, cuda->graph_nodes(graph, NULL, &nodes), "counting the nodes of a graph", error);
   if (good && nodes > 0) {
@@ -182,7 +178,8 @@ bool device_capture(Device *device, ProgramKind kind, Error *error) {
   // A graph ends when all that it sent is received, so with messages a cut could wait for what is behind it.
   const int most = device->comms && comms_transfers(device->comms) ? INT_MAX : GRAPH_NODES_MAX;
   int nodes = 0;
-  if (!part_begin(device, error) || (device->comms && !comms_begin(device->comms, kind, device->stream, error))) {
+  if (!part_begin(device, error) ||
+      (device->comms && !comms_begin(device->comms, kind, queues_count(device->queues), device->stream, error))) {
     return false;
   }
   for (int c = 0; c < program->call_count; c++) {
@@ -202,5 +199,5 @@ bool device_capture(Device *device, ProgramKind kind, Error *error) {
       }
     }
   }
-  return (!device->comms || comms_end(device->comms, device->stream, error)) && part_end(device, graphs, error);
+  return part_end(device, graphs, error);
 }

@@ -1,27 +1,15 @@
-// offload.h: values that wait for the backward in pinned memory of the host, copied beside the work of the device.
-//
-// Copies are put on a stream of their own, which takes each up where the device's stream is when it begins, and which
-// the device's stream waits for where the copy must have ended. All of it can be captured; before a capture ends, and
-// before anything else needs the streams joined, offload_join.
+// offload.h: values that wait for the backward, in pinned memory of the host.
 #ifndef MDL_RUNTIME_CUDA_OFFLOAD_H
 #define MDL_RUNTIME_CUDA_OFFLOAD_H
 
-#include "runtime/cuda/timing.h"
+#include "compiler/plan/plan.h"
+#include "runtime/cuda/driver.h"
 
-typedef struct Offloads Offloads;
+// The arena of the class ARENA_OFFLOAD, zeroed. *memory is NULL if the plan has none.
+bool offload_open(const Cuda *cuda, const Plan *plan, char **memory, Error *error);
 
-// For the copies of a plan, in its arena of the class ARENA_OFFLOAD. *offloads is NULL if there are none. Both ends of
-// a copy are given as the plan says, at `device` on the GPU and `host` bytes into the arena.
-bool offload_open(const Cuda *cuda, const Plan *plan, Arena *arena, Offloads **offloads, Error *error);
-void offload_close(Offloads *offloads);  // NULL: nothing
-
-// OFFLOAD, OFFLOADED, FETCH and FETCHED. timing: traces copies on their stream and waits on the device's; or NULL.
-bool offload_launch(Offloads *offloads, const Instruction *instruction, CudaAddress device, int64_t host,
-                    CudaStream stream, Timing *timing, Error *error);
-
-// The stream waits for all copies that have begun. NULL: nothing.
-bool offload_join(Offloads *offloads, CudaStream stream, Error *error);
-
-char *offload_memory(const Offloads *offloads);  // the arena; NULL: there is none
+// OFFLOAD and FETCH, between the GPU's memory and the host's.
+bool offload_launch(const Cuda *cuda, const Instruction *instruction, CudaAddress device, char *host, CudaStream stream,
+                    Error *error);
 
 #endif

@@ -157,10 +157,9 @@ static bool prepare_instruction(Device *device, const Instruction *instruction, 
       prepared->form = "copy";
       return true;
     case INSTRUCTION_OFFLOAD:
-    case INSTRUCTION_OFFLOADED:
     case INSTRUCTION_FETCH:
-    case INSTRUCTION_FETCHED:
       prepared->kind = PREPARED_OFFLOAD;
+      prepared->form = "copy";
       return true;
     default:
       prepared->kind = PREPARED_SHARED;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "runtime/peers.h"
+
 enum {
   BEFORE_OTHERS = -100
 };  // the driver takes the highest priority that it has: few blocks, and others wait for them
@@ -18,14 +20,16 @@ typedef struct {  // the runs of an instruction that others wait for
 struct Queues {
   const Cuda *cuda;
   const PlanWaits *waits;
-  int slots;
-  CudaStream stream[PLAN_MAX_QUEUES];
-  CudaEvent forked, joined[PLAN_MAX_QUEUES];
-  bool used[PLAN_MAX_QUEUES];                      // since queues_begin
-  int64_t seen[PLAN_MAX_QUEUES][PLAN_MAX_QUEUES];  // by queue, of each other: up to which run it has waited
-  int64_t now;                                     // runs so far
-  Awaited **awaited;                               // [segment][instruction]
-  int segment_count, *counts;                      // of instructions, by segment
+  int slots, count;
+  CudaEvent forked;
+  CudaStream *stream;          // by queue, and so are the following
+  CudaEvent *behind;           // where arithmetic was when this queue waited for it
+  CudaEvent *joined;           // the end of it
+  bool *used;                  // since queues_begin
+  int64_t *seen;               // [queue * count + other]: up to which run of the other it has waited
+  int64_t now, arithmetic;     // runs so far; the last of them on the queue of arithmetic
+  Awaited **awaited;           // [segment][instruction]
+  int segment_count, *counts;  // of instructions, by segment
 };
 
 static int most_slots(const Plan *plan) {
@@ -43,6 +47,9 @@ static void find_counts(Queues *queues, const Plan *plan) {
       const PlanWaitList *list = &queues->waits->of[s][i];
       for (int w = 0; w < list->count; w++) {
         const PlanWait *wait = &list->at[w];
+        if (wait->which == WAIT_ARITHMETIC) {
+          continue;
+        }
         const bool newest = wait->which == WAIT_THIS_CALL || wait->which == WAIT_LAST_CALL;
         Awaited *awaited = &queues->awaited[wait->segment][wait->instruction];
         const int count = newest ? 1 : queues->slots;
@@ -54,8 +61,9 @@ static void find_counts(Queues *queues, const Plan *plan) {
 
 static CudaStatus make_events(Queues *queues, Arena *arena, const Plan *plan) {
   CudaStatus status = queues->cuda->event_create(&queues->forked, CUDA_EVENT_NO_TIMING);
-  for (int q = 1; q < queues->waits->queue_count && !status; q++) {
+  for (int q = 1; q < queues->count && !status; q++) {
     status = queues->cuda->stream_create_before(&queues->stream[q], CUDA_STREAM_NON_BLOCKING, BEFORE_OTHERS);
+    status = status ? status : queues->cuda->event_create(&queues->behind[q], CUDA_EVENT_NO_TIMING);
     status = status ? status : queues->cuda->event_create(&queues->joined[q], CUDA_EVENT_NO_TIMING);
   }
   for (int s = 0; s < plan->segment_count; s++) {
@@ -78,8 +86,19 @@ bool queues_open(const Cuda *cuda, const Plan *plan, Arena *arena, CudaStream ma
   if (waits->queue_count == 1) {
     return true;
   }
+  if (waits->queue_count > PEERS_MAX_WAYS) {
+    return error_set(error, 1,
+                     "the plan has %d queues, of which there may be %d: fewer values may go from stage to stage",
+                     waits->queue_count, PEERS_MAX_WAYS);
+  }
   Queues *queues = ARENA_NEW(arena, Queues);
-  *queues = (Queues){.cuda = cuda, .waits = waits, .slots = most_slots(plan), .stream = {main}};
+  *queues = (Queues){.cuda = cuda, .waits = waits, .slots = most_slots(plan), .count = waits->queue_count};
+  queues->stream = ARENA_ARRAY(arena, CudaStream, queues->count);
+  queues->behind = ARENA_ARRAY(arena, CudaEvent, queues->count);
+  queues->joined = ARENA_ARRAY(arena, CudaEvent, queues->count);
+  queues->used = ARENA_ARRAY(arena, bool, queues->count);
+  queues->seen = ARENA_ARRAY(arena, int64_t, (size_t)queues->count * (size_t)queues->count);
+  queues->stream[0] = main;
   queues->segment_count = plan->segment_count;
   queues->counts = ARENA_ARRAY(arena, int, plan->segment_count + 1);
   queues->awaited = ARENA_ARRAY(arena, Awaited *, plan->segment_count + 1);
@@ -89,7 +108,7 @@ bool queues_open(const Cuda *cuda, const Plan *plan, Arena *arena, CudaStream ma
   }
   find_counts(queues, plan);
   *out = queues;
-  return cuda_check(cuda, make_events(queues, arena, plan), "making streams for collectives", error);
+  return cuda_check(cuda, make_events(queues, arena, plan), "making the streams of queues", error);
 }
 
 void queues_close(Queues *queues) {
@@ -104,7 +123,10 @@ void queues_close(Queues *queues) {
       }
     }
   }
-  for (int q = 1; q < PLAN_MAX_QUEUES; q++) {
+  for (int q = 1; q < queues->count; q++) {
+    if (queues->behind[q]) {
+      queues->cuda->event_destroy(queues->behind[q]);
+    }
     if (queues->joined[q]) {
       queues->cuda->event_destroy(queues->joined[q]);
     }
@@ -117,13 +139,17 @@ void queues_close(Queues *queues) {
   }
 }
 
+int queues_count(const Queues *queues) {
+  return queues ? queues->count : 1;
+}
+
 bool queues_begin(Queues *queues, Error *error) {
   if (!queues) {
     return true;
   }
-  memset(queues->used, 0, sizeof queues->used);
-  memset(queues->seen, 0, sizeof queues->seen);
-  queues->now = 0;
+  memset(queues->used, 0, sizeof *queues->used * (size_t)queues->count);
+  memset(queues->seen, 0, sizeof *queues->seen * (size_t)queues->count * (size_t)queues->count);
+  queues->now = queues->arithmetic = 0;
   for (int s = 0; s < queues->segment_count; s++) {
     for (int i = 0; i < queues->counts[s]; i++) {
       const Awaited *awaited = &queues->awaited[s][i];
@@ -131,18 +157,18 @@ bool queues_begin(Queues *queues, Error *error) {
     }
   }
   return cuda_check(queues->cuda, queues->cuda->event_record(queues->forked, queues->stream[0]),
-                    "beginning a queue of collectives", error);
+                    "beginning the queues of a plan", error);
 }
 
 bool queues_join(Queues *queues, Error *error) {
   CudaStatus status = 0;
-  for (int q = 1; queues && q < queues->waits->queue_count && !status; q++) {
+  for (int q = 1; queues && q < queues->count && !status; q++) {
     if (queues->used[q]) {
       status = queues->cuda->event_record(queues->joined[q], queues->stream[q]);
       status = status ? status : queues->cuda->stream_wait(queues->stream[0], queues->joined[q], 0);
     }
   }
-  return !status || cuda_check(queues->cuda, status, "waiting for a queue of collectives", error);
+  return !status || cuda_check(queues->cuda, status, "waiting for the queues of a plan", error);
 }
 
 // The event of the run that is waited for, or -1: there was none since queues_begin.
@@ -160,6 +186,28 @@ static int event_of(const Awaited *awaited, const PlanWait *wait, const PlanCall
   return found >= 0 && awaited->when[found] > 0 ? found : -1;
 }
 
+// Until the run that a wait of queue `own` is for; nothing, if it has waited for a later one of that queue.
+static CudaStatus wait_for(Queues *queues, int own, const PlanWait *wait, const PlanCall *call) {
+  const CudaStream stream = queues->stream[own];
+  if (wait->which == WAIT_ARITHMETIC) {
+    int64_t *seen = &queues->seen[own * queues->count];
+    if (queues->arithmetic <= *seen) {
+      return 0;
+    }
+    *seen = queues->arithmetic;
+    const CudaStatus status = queues->cuda->event_record(queues->behind[own], queues->stream[0]);
+    return status ? status : queues->cuda->stream_wait(stream, queues->behind[own], 0);
+  }
+  const Awaited *awaited = &queues->awaited[wait->segment][wait->instruction];
+  const int event = event_of(awaited, wait, call);
+  int64_t *seen = &queues->seen[own * queues->count + queues->waits->queue[wait->segment][wait->instruction]];
+  if (event < 0 || awaited->when[event] <= *seen) {
+    return 0;
+  }
+  *seen = awaited->when[event];
+  return queues->cuda->stream_wait(stream, awaited->event[event], 0);
+}
+
 bool queues_enter(Queues *queues, const PlanCall *call, int instruction, int *queue, CudaStream *stream, Error *error) {
   const int own = queues->waits->queue[call->segment][instruction];
   const PlanWaitList *list = &queues->waits->of[call->segment][instruction];
@@ -171,22 +219,16 @@ bool queues_enter(Queues *queues, const PlanCall *call, int instruction, int *qu
     status = queues->cuda->stream_wait(*stream, queues->forked, 0);
   }
   for (int w = 0; w < list->count && !status; w++) {
-    const PlanWait *wait = &list->at[w];
-    const Awaited *awaited = &queues->awaited[wait->segment][wait->instruction];
-    const int event = event_of(awaited, wait, call);
-    int64_t *seen = &queues->seen[own][queues->waits->queue[wait->segment][wait->instruction]];
-    if (event >= 0 && awaited->when[event] > *seen) {  // else it has waited for a later one of that queue
-      *seen = awaited->when[event];
-      status = queues->cuda->stream_wait(*stream, awaited->event[event], 0);
-    }
+    status = wait_for(queues, own, &list->at[w], call);
   }
-  return !status || cuda_check(queues->cuda, status, "ordering collectives and arithmetic", error);
+  return !status || cuda_check(queues->cuda, status, "ordering the queues of a plan", error);
 }
 
 bool queues_leave(Queues *queues, const PlanCall *call, int instruction, Error *error) {
   const int own = queues->waits->queue[call->segment][instruction];
   Awaited *awaited = &queues->awaited[call->segment][instruction];
   queues->now++;
+  queues->arithmetic = own == 0 ? queues->now : queues->arithmetic;
   if (awaited->count == 0) {
     return true;
   }
@@ -194,5 +236,5 @@ bool queues_leave(Queues *queues, const PlanCall *call, int instruction, Error *
   awaited->when[awaited->last] = queues->now;
   awaited->lane[awaited->last] = call->lane;
   return cuda_check(queues->cuda, queues->cuda->event_record(awaited->event[awaited->last], queues->stream[own]),
-                    "ordering collectives and arithmetic", error);
+                    "ordering the queues of a plan", error);
 }

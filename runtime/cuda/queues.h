@@ -14,6 +14,7 @@ typedef struct Queues Queues;
 bool queues_open(const Cuda *cuda, const Plan *plan, Arena *arena, CudaStream main, Queues **out, Error *error);
 void queues_close(Queues *queues);  // NULL: nothing
 
+int queues_count(const Queues *queues);           // that of arithmetic among them
 bool queues_begin(Queues *queues, Error *error);  // of a run, or of a part of it that is captured by itself
 bool queues_join(Queues *queues, Error *error);   // the end of it
 
