@@ -50,7 +50,7 @@ typedef struct Device Device;
 typedef struct {  // one instruction of a run that was traced
   const Instruction *instruction;
   const char *form;   // how it was done, in words; NULL: there is one way
-  int lane;           // what it waited its turn in: a stream of the device
+  int lane;           // the queue that it waited its turn in (compiler/plan/waits.h)
   double begin, end;  // seconds since some moment, the same for all spans of a device
 } TraceSpan;
 

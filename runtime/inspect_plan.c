@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "compiler/plan/waits.h"
 #include "runtime/inspect.h"
 
 enum { LARGEST = 10, TERMS = 8, MESH_TEXT = 128 };
@@ -274,6 +275,37 @@ static void inspect_traffic(const PlanSet *set, Buffer *out) {
   }
 }
 
+// Queues of the training step beside that of arithmetic.
+static void inspect_queues(const PlanSet *set, Buffer *out) {
+  bool begun = false;
+  for (int s = 0; s < set->count; s++) {
+    Arena *arena = arena_create();
+    const Plan *plan = set->plans[s];
+    const PlanWaits *waits = arena ? plan_waits(arena, plan) : NULL;
+    const PlanInstances all = waits ? plan_instances(arena, plan, waits, PROGRAM_TRAIN) : (PlanInstances){0};
+    for (int q = 1; waits && q < waits->queue_count; q++) {
+      char name[QUEUE_NAME_MAX];
+      int64_t count = 0;
+      for (int i = 0; i < all.count; i++) {
+        count += all.at[i].queue == q;
+      }
+      if (count > 0) {
+        plan_queue_name(plan, waits, q, name);
+        buffer_text(out, begun ? "" : "\nbeside arithmetic in a training step: queues, and how many instructions\n");
+        buffer_text(out, "  ");
+        if (set->count > 1) {
+          buffer_format(out, "stage %-2d ", s);
+        }
+        buffer_format(out, "%-36s %6lld\n", name, (long long)count);
+        begun = true;
+      }
+    }
+    if (arena) {
+      arena_destroy(arena);
+    }
+  }
+}
+
 static void inspect_terms(const PlanSet *set, Buffer *out) {
   const Plan *plan = set->plans[0];
   if (plan->term_count > 1) {
@@ -430,6 +462,7 @@ void inspect_plans(const PlanSet *set, Buffer *out) {
   inspect_instructions(set, out);
   inspect_targets(set, out);
   inspect_traffic(set, out);
+  inspect_queues(set, out);
   inspect_terms(set, out);
   inspect_states(set, out);
 }

@@ -93,12 +93,15 @@ static Way way_of(const Processes *processes, int64_t rank, int queue) {
 
 // Messages of this queue that have been posted, or received, by now.
 static void observe_messages(Ranks *ranks, int64_t rank, const Way *way) {
-  Mailbox *box = ranks_box(ranks, rank, way->at);
-  for (int64_t i = 1; box && i <= way->begun; i++) {
+  const bool sends = way->at->kind == INSTRUCTION_SEND;
+  for (int64_t i = 1; i <= way->begun; i++) {
     const Instruction *other = shared_at(ranks->rank[rank].plan, way->program, i);
-    if (other && other->kind == way->at->kind && other->as.transfer.channel == way->at->as.transfer.channel) {
-      box->posted += other->kind == INSTRUCTION_SEND;
-      box->taken += other->kind == INSTRUCTION_RECEIVE && i <= way->ended;
+    const bool same =
+        other && other->kind == way->at->kind && (!sends || other->as.transfer.channel == way->at->as.transfer.channel);
+    Mailbox *box = same ? ranks_box(ranks, rank, other) : NULL;
+    if (box) {
+      box->posted += sends;
+      box->taken += !sends && (i < way->begun || i == way->ended);
     }
   }
 }

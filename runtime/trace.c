@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "compiler/plan/waits.h"
 #include "runtime/peers.h"
 
 enum { PLACE_MAX_BYTES = 160 };
@@ -76,6 +77,27 @@ static void event_put(json_t *event, bool *first, Buffer *out) {
   json_decref(event);
 }
 
+// Lanes are the queues of a plan: each that was used has its name.
+static void lanes_json(const Plan *plan, const TraceSpan *spans, int64_t count, int64_t rank, bool *first,
+                       Buffer *out) {
+  int lanes = 0;
+  for (int64_t i = 0; i < count; i++) {
+    lanes = spans[i].lane >= lanes ? spans[i].lane + 1 : lanes;
+  }
+  Arena *arena = lanes > 1 ? arena_create() : NULL;  // a device with one lane runs all of them in it
+  const PlanWaits *waits = arena ? plan_waits(arena, plan) : NULL;
+  for (int lane = 0; waits && lane < lanes && lane < waits->queue_count; lane++) {
+    char name[QUEUE_NAME_MAX];
+    plan_queue_name(plan, waits, lane, name);
+    event_put(json_pack("{s:s, s:s, s:I, s:i, s:{s:s}}", "name", "thread_name", "ph", "M", "pid", (json_int_t)rank,
+                        "tid", lane, "args", "name", name),
+              first, out);
+  }
+  if (arena) {
+    arena_destroy(arena);
+  }
+}
+
 void trace_json(const Session *session, Buffer *out) {
   bool first = true;
   buffer_format(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
@@ -88,6 +110,7 @@ void trace_json(const Session *session, Buffer *out) {
     event_put(json_pack("{s:s, s:s, s:I, s:{s:s}}", "name", "process_name", "ph", "M", "pid", (json_int_t)rank, "args",
                         "name", name),
               &first, out);
+    lanes_json(plan, spans, count, rank, &first, out);
     for (int64_t i = 0; i < count; i++) {
       event_put(event_json(plan, &spans[i], rank, spans[0].begin), &first, out);
     }

@@ -22,7 +22,7 @@
 #include "runtime/processes.h"
 #include "tests/ranks_support.h"
 
-enum { CHANNELS = 8, QUEUES = 1 + 2 * CHANNELS };
+enum { CHANNELS = 8, QUEUES = 2 + CHANNELS };
 
 struct Device {
   const Plan *plan;
@@ -127,9 +127,9 @@ static void act(Device *device, const Instruction *instruction) {
 }
 
 static int queue_of(const Instruction *instruction) {
-  return instruction->kind == INSTRUCTION_COLLECTIVE
-             ? 0
-             : 1 + 2 * instruction->as.transfer.channel + (instruction->kind == INSTRUCTION_SEND);
+  return instruction->kind == INSTRUCTION_COLLECTIVE ? 0
+         : instruction->kind == INSTRUCTION_RECEIVE  ? 1
+                                                     : 2 + instruction->as.transfer.channel;
 }
 
 // A kernel instruction called "hang", "die", "leave" or "fail" is what rank 1 does.

@@ -315,8 +315,8 @@ static bool all_done(SetVerify *v, const Cursor *cursor) {
 }
 
 // Every stage runs its list as it stands, and waits for messages alone. If all come to their end so, they do in every
-// order that the waits allow: a channel has a queue to itself, and what a message waits for, on whichever side, stands
-// before it in the lists.
+// order that the waits allow: what an instruction waits for, and what its queue has before it, stands before it in the
+// list, but for a message that is not received yet, for which nothing but its channel waits.
 static bool program_runs(SetVerify *v, ProgramKind kind) {
   Cursor *cursor = ARENA_ARRAY(v->arena, Cursor, v->set->count);
   v->program = kind;

@@ -55,11 +55,9 @@ static bool has_queue(const Instruction *instruction) {
 }
 
 static bool share_queue(const Instruction *a, const Instruction *b) {
-  return a->kind == b->kind &&
-         (a->kind == INSTRUCTION_COLLECTIVE ? a->as.collective.mesh == b->as.collective.mesh
-          : a->kind == INSTRUCTION_SEND || a->kind == INSTRUCTION_RECEIVE
-              ? a->as.transfer.channel == b->as.transfer.channel && a->as.transfer.peer == b->as.transfer.peer
-              : true);
+  const bool collects = a->kind == INSTRUCTION_COLLECTIVE, sends = a->kind == INSTRUCTION_SEND;
+  return a->kind == b->kind && (!collects || a->as.collective.mesh == b->as.collective.mesh) &&
+         (!sends || a->as.transfer.channel == b->as.transfer.channel);
 }
 
 static void find_queues(Finder *f) {
@@ -107,23 +105,22 @@ static void list_queues(Finder *f, int s) {
 
 void plan_queue_name(const Plan *plan, const PlanWaits *waits, int queue, char name[QUEUE_NAME_MAX]) {
   const Instruction *first = waits->first[queue];
-  const char *value = first && first->name ? first->name : "?";
   const InstructionKind kind = first ? first->kind : INSTRUCTION_KIND_COUNT;
-  if (kind == INSTRUCTION_COLLECTIVE) {
-    int used = snprintf(name, QUEUE_NAME_MAX, "collectives over");
-    for (int m = 0, count = 0; m < plan->mesh_count && used < QUEUE_NAME_MAX; m++) {
-      if (first->as.collective.mesh >> m & 1) {
-        used += snprintf(name + used, (size_t)(QUEUE_NAME_MAX - used), "%s %s", count++ ? "," : "", plan->mesh[m].name);
-      }
+  int used = snprintf(name, QUEUE_NAME_MAX, "%s",
+                      !first                           ? "arithmetic"
+                      : kind == INSTRUCTION_COLLECTIVE ? "collectives over"
+                      : kind == INSTRUCTION_OFFLOAD    ? "copies to the host"
+                      : kind == INSTRUCTION_FETCH      ? "copies from the host"
+                      : kind == INSTRUCTION_RECEIVE    ? "messages received"
+                                                       : "messages sent");
+  if (kind == INSTRUCTION_SEND) {
+    snprintf(name + used, (size_t)(QUEUE_NAME_MAX - used), " to stage %d, channel %d", first->as.transfer.peer,
+             first->as.transfer.channel);
+  }
+  for (int m = 0, count = 0; kind == INSTRUCTION_COLLECTIVE && m < plan->mesh_count && used < QUEUE_NAME_MAX; m++) {
+    if (first->as.collective.mesh >> m & 1) {
+      used += snprintf(name + used, (size_t)(QUEUE_NAME_MAX - used), "%s %s", count++ ? " x" : "", plan->mesh[m].name);
     }
-  } else if (kind == INSTRUCTION_SEND || kind == INSTRUCTION_RECEIVE) {
-    snprintf(name, QUEUE_NAME_MAX, "%.100s %s stage %d", value, kind == INSTRUCTION_SEND ? "to" : "from",
-             first->as.transfer.peer);
-  } else {
-    snprintf(name, QUEUE_NAME_MAX, "%s",
-             !first                        ? "arithmetic"
-             : kind == INSTRUCTION_OFFLOAD ? "copies to the host"
-                                           : "copies from the host");
   }
 }
 

@@ -1,17 +1,17 @@
 // waits.h: what runs together, and what waits for what.
 //
 // What a plan computes is what its lists compute, run one instruction after the other. Each instruction has a queue:
-// that of arithmetic, or, beside it, that of a communicator whose collectives stand aside, of a channel's messages, of
-// copies to the host, or of copies from it. A queue keeps its order. Between queues an instruction waits for those
-// before it that touch the same bytes, where one of the two writes; nothing else is ordered. So waits are not part of a
-// plan, where one could be wrong: they follow from the bytes, here, for the backends, for the verifier and for reports
-// alike. Waits go back in the lists, so no plan can wait for itself, and ranks that run one list can wait for each
-// other only as they would one instruction after the other.
+// that of arithmetic, or, beside it, that of a communicator whose collectives stand aside, of what is sent on a
+// channel, of all messages received, of copies to the host, or of copies from it. A queue keeps its order. Between
+// queues an instruction waits for those before it that touch the same bytes, where one of the two writes; nothing else
+// is ordered. So waits are not part of a plan, where one could be wrong: they follow from the bytes, here, for the
+// backends, for the verifier and for reports alike. Waits go back in the lists, so no plan can wait for itself, and
+// ranks that run one list can wait for each other only as they would one instruction after the other.
 //
-// A SEND has ended when its message is received. A channel has a queue to itself, on either side, because stages
-// receive in other orders than their neighbours send: on one queue a message would wait for the receiver of another. A
-// RECEIVE also waits for all arithmetic before it: it could begin as soon as its memory is free, but while it waits for
-// its message it takes room on a GPU.
+// A SEND has ended when its message is received, which is for other stages to say: so what is sent on one channel never
+// waits for what is sent on another. A RECEIVE waits for all arithmetic and all RECEIVEs before it. It could begin as
+// soon as its memory is free, but while it waits for its message it takes room on a GPU: so one does at a time, and
+// none before its turn.
 #ifndef MDL_COMPILER_PLAN_WAITS_H
 #define MDL_COMPILER_PLAN_WAITS_H
 
@@ -42,7 +42,7 @@ typedef struct {
 // Of a plan that has been verified, on all ranks of its stage alike.
 PlanWaits *plan_waits(Arena *arena, const Plan *plan);
 
-// "arithmetic", "collectives over dp", "layers.3.x to stage 1", "copies to the host".
+// "arithmetic", "collectives over dp x tp", "messages sent to stage 1, channel 3", "copies to the host".
 enum { QUEUE_NAME_MAX = 128 };
 void plan_queue_name(const Plan *plan, const PlanWaits *waits, int queue, char name[QUEUE_NAME_MAX]);
 

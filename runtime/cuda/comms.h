@@ -2,8 +2,8 @@
 // NCCL: collectives and messages.
 //
 // There is a communicator for each set of mesh axes that a collective of the plan is over, and one of two ranks for
-// each channel: what is on one communicator keeps one order on all its ranks, and so does a queue of the plan, on one
-// stream. So a send that nobody has received yet holds up nothing but later sends of its channel.
+// each channel: what is on one communicator must keep one order on all its ranks, and stages send in another order than
+// they receive. So a send that nobody has received yet holds up nothing but later sends of its channel.
 //
 // Around each of them, and at the beginning of a program, the stream writes the words of peers.h.
 #ifndef MDL_RUNTIME_CUDA_COMMS_H

@@ -45,8 +45,9 @@ run gpt2 offloaded traced --precision bf16 --profile 2 "${SIZE[@]}"
 same "traced: losses" "$(losses gpt2-bf16-kept)" "$(losses traced)"
 mentions traced/profile.txt "offload" "fetch"
 if [ "$DEVICE" = cuda ]; then
-  mentions traced/profile.txt "offload, beside" "fetch, beside"
-  grep -q '"tid":1' traced/profile.json || die "copies have no lane of their own"
+  mentions traced/profile.txt "offload, copy" "fetch, copy"
+  mentions traced/profile.json "copies to the host" "copies from the host"
+  grep -q '"tid":2' traced/profile.json || die "copies have no lanes of their own"
   grep -E 'offload|fetch' traced/profile.txt
 
   # Twelve layers keep some 400 MB, of which those of two or three stay.
