@@ -107,10 +107,15 @@ static bool launch_call(Device *device, const PlanCall *call, int from, int to, 
   return true;
 }
 
+// What the queues of a run begin behind.
+static bool run_begin(Device *device, ProgramKind kind, Error *error) {
+  return (!device->comms || comms_begin(device->comms, kind, queues_count(device->queues), device->stream, error)) &&
+         queues_begin(device->queues, error);
+}
+
 bool device_launch_program(Device *device, ProgramKind kind, Error *error) {
   const PlanProgram *program = &device->plan->programs[kind];
-  if ((device->comms && !comms_begin(device->comms, kind, queues_count(device->queues), device->stream, error)) ||
-      !queues_begin(device->queues, error)) {
+  if (!run_begin(device, kind, error)) {
     return false;
   }
   for (int c = 0; c < program->call_count; c++) {
@@ -168,8 +173,7 @@ static bool part_end(Device *device, ProgramGraphs *graphs, Error *error) {
 
 static bool part_begin(Device *device, Error *error) {
   return cuda_check(&device->cuda, device->cuda.capture_begin(device->stream, CUDA_CAPTURE_THREAD_LOCAL),
-                    "capturing a program", error) &&
-         queues_begin(device->queues, error);
+                    "capturing a program", error);
 }
 
 bool device_capture(Device *device, ProgramKind kind, Error *error) {
@@ -178,8 +182,7 @@ bool device_capture(Device *device, ProgramKind kind, Error *error) {
   // A graph ends when all that it sent is received, so with messages a cut could wait for what is behind it.
   const int most = device->comms && comms_transfers(device->comms) ? INT_MAX : GRAPH_NODES_MAX;
   int nodes = 0;
-  if (!part_begin(device, error) ||
-      (device->comms && !comms_begin(device->comms, kind, queues_count(device->queues), device->stream, error))) {
+  if (!part_begin(device, error) || !run_begin(device, kind, error)) {
     return false;
   }
   for (int c = 0; c < program->call_count; c++) {
@@ -188,7 +191,7 @@ bool device_capture(Device *device, ProgramKind kind, Error *error) {
     for (int i = 0; i < count; i++) {
       const int more = launches_of(&device->prepared[call->segment][i]);
       if (nodes > most - more) {
-        if (!part_end(device, graphs, error) || !part_begin(device, error)) {
+        if (!part_end(device, graphs, error) || !part_begin(device, error) || !queues_begin(device->queues, error)) {
           return false;
         }
         nodes = 0;
