@@ -47,7 +47,8 @@ static bool member_work(Member *member, JobKind job, ProgramKind program) {
     }
     return true;
   }
-  const DeviceOptions options = {.threads = crew->threads, .ranks = crew->ranks, .rank = member->rank};
+  const DeviceOptions options = {
+      .threads = crew->threads, .ranks = crew->ranks, .rank = member->rank, .order = ranks_order(crew->ranks)};
   return crew->backend->open(plan_of_rank(crew->set, member->rank), &options, &member->device, &member->error);
 }
 

@@ -33,6 +33,7 @@ typedef struct {
   int64_t rank;        // which of the mesh; 0 without ranks
   int gpu;             // which of the machine's, for backends that have several
   const char *record;  // what Backend.record gave for the run that is gone on with; NULL: none. Outlives the device
+  uint64_t order;      // CPU: instructions run in an order drawn with this seed (cpu/order.h); 0: as listed
 } DeviceOptions;
 
 typedef struct {         // what a device is, in words and figures

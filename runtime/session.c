@@ -40,7 +40,7 @@ bool session_open_ranks(Session *session, const PlanSet *set, const Backend *bac
     return error_set(error, 2, "MDL_FAULT is '%s'; it says die, hang or skip, a rank and a number: hang:2:17", fault);
   }
   if (session->ranks == 1 && !(options->apart && backend->apart)) {
-    DeviceOptions device = {.threads = options->threads, .record = options->record};
+    DeviceOptions device = {.threads = options->threads, .record = options->record, .order = ranks.order};
     return backend->open(session->plan, &device, &session->device, error);
   }
   if (backend->apart) {

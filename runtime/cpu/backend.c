@@ -132,26 +132,25 @@ static void terms_open(Device *device) {
 }
 
 // Run as they are listed, instructions wait for messages alone.
-static void orders_open(Device *device) {
-  const Plan *plan = device->plan;
-  const uint64_t seed = device->ranks ? ranks_order(device->ranks) : 0;
+static void orders_open(Device *device, uint64_t seed) {
+  Plan *plan = (Plan *)(uintptr_t)device->plan;  // nothing changes a plan
+  const PlanSet alone = {1, &plan}, *set = device->ranks ? ranks_plans(device->ranks) : &alone;
   const PlanWaits *waits = plan->stages > 1 ? plan_waits(device->arena, plan) : NULL;
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     PlanInstances *runs = &device->runs[p];
     *runs = plan_instances(device->arena, plan, waits, (ProgramKind)p);
     device->sent[p] = waits ? ARENA_ARRAY(device->arena, int64_t, runs->count + 1) : NULL;
-    device->order[p] =
-        seed ? order_draw(device->arena, ranks_plans(device->ranks), plan->stage, (ProgramKind)p, seed) : NULL;
+    device->order[p] = seed ? order_draw(device->arena, set, plan->stage, (ProgramKind)p, seed) : NULL;
   }
 }
 
 // Prepares all kernels and finds how much scratch they and attention need.
-static bool segments_open(Device *device, Error *error) {
+static bool segments_open(Device *device, uint64_t order, Error *error) {
   const Plan *plan = device->plan;
   device->scratch = ARENA_ARRAY(device->arena, char *, pool_threads(device->pool));
   const int slots = slots_of(plan);
   terms_open(device);
-  orders_open(device);
+  orders_open(device, order);
   device->fused = ARENA_ARRAY(device->arena, Fused **, plan->segment_count + 1);
   for (int s = 0; s < plan->segment_count; s++) {
     const PlanSegment *segment = &plan->segments[s];
@@ -178,14 +177,14 @@ static bool segments_open(Device *device, Error *error) {
 }
 
 // The same, where running out of memory is an error and not the end of the process.
-static bool segments_open_safely(Device *device, Error *error) {
+static bool segments_open_safely(Device *device, uint64_t order, Error *error) {
   jmp_buf escape;
   if (setjmp(escape)) {
     arena_set_escape(device->arena, NULL);
     return out_of_memory(error, (int64_t)arena_used(device->arena), "the prepared plan, and more");
   }
   arena_set_escape(device->arena, &escape);
-  const bool opened = segments_open(device, error);
+  const bool opened = segments_open(device, order, error);
   arena_set_escape(device->arena, NULL);
   return opened;
 }
@@ -230,8 +229,8 @@ static bool device_open(Device *device, const DeviceOptions *options, Error *err
     return error_set(error, 3, "the CPU backend could not start %d threads; ask for fewer with --threads",
                      options ? options->threads : 0);
   }
-  return blas_open(&device->blas, error) && memories_open(device, error) && segments_open_safely(device, error) &&
-         workspaces_open(device, error);
+  return blas_open(&device->blas, error) && memories_open(device, error) &&
+         segments_open_safely(device, options ? options->order : 0, error) && workspaces_open(device, error);
 }
 
 static bool cpu_open(const Plan *plan, const DeviceOptions *options, Device **out, Error *error) {
