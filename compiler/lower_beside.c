@@ -304,12 +304,6 @@ static bool pays(const Beside *b, int segment, int at) {
   return update;
 }
 
-static bool can_stand_beside(const Lower *l, const Collective *collective) {
-  const MemoryBuffer *from = &l->buffers.at[buffer_of(&collective->from)];
-  const MemoryBuffer *to = &l->buffers.at[buffer_of(&collective->to)];
-  return !from->message && !to->message && from->arena != ARENA_OFFLOAD && to->arena != ARENA_OFFLOAD;
-}
-
 typedef struct {
   uint32_t mesh;
   double bytes;  // that have products beside them
@@ -344,7 +338,7 @@ static void choose_queues(Beside *b) {
       const Collective *collective = &list->at[i].as.collective;
       if (list->at[i].kind == INSTRUCTION_COLLECTIVE) {
         Communicator *at = communicator_of(l->c->arena, &all, &count, collective->mesh);
-        at->never |= collective->ranks == 1 || !can_stand_beside(l, collective);
+        at->never |= collective->ranks == 1;
         at->bytes += pays(b, s, i) ? list->at[i].bytes : 0;
       }
     }

@@ -67,19 +67,15 @@ static void trace(Owners *o, int stage, int before, ArenaClass arena, int64_t lo
 // As it was before the segment.
 static void trace_before(Owners *o, int stage, ArenaClass arena, int64_t low, int64_t high, OriginList *list) {
   const Plan *plan = o->set->plans[stage];
-  Origin origin = {stage, -1, (int)arena, NULL, low, high};
+  const PlanState *nearest = NULL;  // of those that begin before it
   for (int i = 0; arena == ARENA_PERSISTENT && i < plan->state_count; i++) {
     const PlanState *state = &plan->states[i];
-    if (!origin.before && state->offset <= low) {
-      bool nearest = true;
-      for (int j = 0; j < plan->state_count && nearest; j++) {
-        nearest = plan->states[j].offset > low || plan->states[j].offset <= state->offset;
-      }
-      int64_t bytes = element_type_bytes(state->type);
-      origin = nearest
-                   ? (Origin){-1, -1, -1, state->name, (low - state->offset) / bytes, (high - state->offset) / bytes}
-                   : origin;
-    }
+    nearest = state->offset <= low && (!nearest || state->offset > nearest->offset) ? state : nearest;
+  }
+  Origin origin = {stage, -1, (int)arena, NULL, low, high};
+  if (nearest) {
+    const int64_t bytes = element_type_bytes(nearest->type);
+    origin = (Origin){-1, -1, -1, nearest->name, (low - nearest->offset) / bytes, (high - nearest->offset) / bytes};
   }
   array_push(o->arena, list, origin);
 }

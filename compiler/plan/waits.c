@@ -8,6 +8,7 @@
 typedef struct {  // bytes that an operand touches, counted from the place, and whether it writes them
   Place place;
   int64_t first, bytes;
+  int64_t low, high;  // in its arena: of all calls and ranks
   bool writes;
 } Touched;
 
@@ -31,7 +32,12 @@ typedef struct {
   ARRAY(PlanWait) found;  // of the instruction at hand
 } Finder;
 
-static TouchedList touched_by(const Finder *f, const Instruction *instruction) {
+static TouchedList touched_by(const Finder *f, int segment, const Instruction *instruction) {
+  PlanCheck check = {.arena = f->arena,
+                     .plan = f->plan,
+                     .slots = f->slots[segment],
+                     .lanes = f->lanes[segment],
+                     .instruction = instruction};
   Operands operands;
   TouchedList list = {0};
   instruction_touches(f->plan, instruction, &operands);
@@ -39,9 +45,14 @@ static TouchedList touched_by(const Finder *f, const Instruction *instruction) {
   for (int i = 0; i < operands.count; i++) {
     const Operand *operand = &operands.at[i];
     const int64_t elements = operand->extent.last - operand->extent.first + 1;
+    const bool known = operand->memory && check_operand(&check, operand);  // false for plans that nobody verified
     if (operand->memory) {
-      list.at[list.count++] = (Touched){*operand->place, operand->extent.first * operand->bytes,
-                                        elements * operand->bytes, operand->access & WRITES};
+      list.at[list.count++] = (Touched){*operand->place,
+                                        operand->extent.first * operand->bytes,
+                                        elements * operand->bytes,
+                                        known ? check.range[0] : INT64_MIN,
+                                        known ? check.range[1] : INT64_MAX,
+                                        operand->access & WRITES};
     }
   }
   return list;
@@ -167,6 +178,11 @@ static bool meet_in_calls(const Finder *f, int segment, const Touched *a, int ot
   return meet_anyhow(f, segment, a, other, b);
 }
 
+// Whether one writes, and they are near each other.
+static bool may_meet(const Touched *a, const Touched *b) {
+  return (a->writes || b->writes) && a->low < b->high && b->low < a->high && a->place.arena == b->place.arena;
+}
+
 // Bit i: they meet in the way WaitWhich i. 0: they do not, or neither writes.
 static unsigned conflict(const Finder *f, int segment, int i, int other, int j, bool this_call) {
   const TouchedList *a = &f->touched[segment][i], *b = &f->touched[other][j];
@@ -174,7 +190,7 @@ static unsigned conflict(const Finder *f, int segment, int i, int other, int j, 
   for (int x = 0; x < a->count; x++) {
     for (int y = 0; y < b->count; y++) {
       WaitWhich which = WAIT_THIS_CALL;
-      if ((!a->at[x].writes && !b->at[y].writes) || a->at[x].place.arena != b->at[y].place.arena) {
+      if (!may_meet(&a->at[x], &b->at[y])) {
         continue;
       }
       if (this_call ? meet_alike(f, &a->at[x], &b->at[y])
@@ -251,7 +267,7 @@ static void find_program(Finder *f, const PlanProgram *program) {
       list_queues(f, s);
     }
     for (int i = 0; mine[s] && i < segment->count; i++) {
-      f->touched[s][i] = touched_by(f, &segment->instructions[i]);
+      f->touched[s][i] = touched_by(f, s, &segment->instructions[i]);
     }
   }
   for (int s = 0; aside && s < f->plan->segment_count; s++) {
