@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "compiler/explain_part.h"
+#include "compiler/plan/waits.h"
 
 const char *explain_numbers(Arena *arena, const int64_t *numbers, int count) {
   const char *text = "";
@@ -94,9 +95,36 @@ static void explain_programs(const Explain *explain, Buffer *out) {
   table_print(&table, 1, out);
 }
 
+// The queues of all stages, those of channels as one.
+static void explain_queues(const Explain *explain, Buffer *out) {
+  ARRAY(const char *) names = {0};
+  for (int s = 0; s < explain->set->count; s++) {
+    const Plan *plan = explain->set->plans[s];
+    const PlanWaits *waits = plan_waits(explain->arena, plan);
+    for (int q = 1; q < waits->queue_count; q++) {
+      char name[QUEUE_NAME_MAX] = "messages sent on each channel";
+      bool known = false;
+      if (waits->first[q]->kind != INSTRUCTION_SEND) {
+        plan_queue_name(plan, waits, q, name);
+      }
+      for (int i = 0; i < names.count; i++) {
+        known |= strcmp(names.at[i], name) == 0;
+      }
+      if (!known) {
+        array_push(explain->arena, &names, arena_format(explain->arena, "%s", name));
+      }
+    }
+  }
+  for (int i = 0; i < names.count; i++) {
+    buffer_format(out, "%s%s", i ? ", " : "beside arithmetic: ", names.at[i]);
+  }
+  buffer_text(out, names.count > 0 ? "\n" : "");
+}
+
 void explain_print(const Explain *explain, Buffer *out) {
   explain_header(explain, out);
   explain_programs(explain, out);
+  explain_queues(explain, out);
   explain_parameters(explain, out);
   TrafficList traffic = traffic_collect(explain->arena, explain->set, explain->view);
   if (plan_ranks(explain_first(explain)) > 1) {

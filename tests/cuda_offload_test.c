@@ -4,6 +4,7 @@
 // Values are made, offloaded, overwritten, fetched and read, with more than one copy under way each way. A copy that is
 // not waited for shows in what comes out.
 #include "runtime/cuda/count.h"
+#include "runtime/trace.h"
 #include "tests/fake/stand_ins.h"
 #include "tests/ranks_support.h"
 
@@ -113,6 +114,10 @@ static void trial_run(const Trial *trial, const Backend *backend, bool traced) {
     beside += span[i].lane > 0;
   }
   assert_int_equal(beside, traced && backend == &backend_cuda ? RUNS * LANES * 2 * VALUES : 0);
+  Buffer text = {0};
+  trace_json(&session, &text);
+  assert_int_equal(strstr(text.text, "copies to the host") && strstr(text.text, "copies from the host"), beside > 0);
+  buffer_free(&text);
   free(data);
   session_close(&session);
 }

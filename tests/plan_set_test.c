@@ -378,6 +378,8 @@ static void inspected(const PlanSet *set) {
                                      "tokens index[batch 4 over dp, seq 30 over tp in a zigzag]",
                                      "all_to_all     over tp",
                                      "stage 1  to stage            0               4",
+                                     "stage 0  messages sent to stage 1, channel 0       4",
+                                     "stage 0  messages received",
                                      "512 pp + 1024 tp",
                                      "[row 8, column 16 over tp], in even pieces over dp: 64 bytes on a rank",
                                      "384 parameters;",
