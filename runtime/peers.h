@@ -11,7 +11,6 @@ enum { PEERS_NOTE_BYTES = 256 * 1024, PEERS_PAGE = 4096, PEERS_MAX_WAYS = 2048 }
 
 int64_t peers_rank(const Peers *peers);
 int64_t peers_count(const Peers *peers);
-const PlanSet *peers_plans(const Peers *peers);
 
 // Waits until all ranks have called it as often; all that they wrote to notes before it can be read after it. Only
 // while a device is opened: a rank that does not come is noticed by the process that started them all.

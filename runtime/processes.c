@@ -4,16 +4,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/array.h"
+#include "compiler/plan/artefact.h"
 #include "runtime/processes_internal.h"
 
 struct Device {
@@ -123,8 +120,14 @@ static bool spans_room(Device *device, int64_t count) {
   return spans && forms;
 }
 
+static const Instruction *instruction_at(const Plan *plan, int segment, int index) {
+  const bool is = segment >= 0 && segment < plan->segment_count && index >= 0 && index < plan->segments[segment].count;
+  return is ? &plan->segments[segment].instructions[index] : NULL;
+}
+
 static const TraceSpan *proxy_traced(Device *device, int64_t *count) {
   const TracedSpan *from = (const TracedSpan *)(const void *)window_of(device);
+  const Plan *plan = plan_of_rank(device->processes->set, device->rank);
   Error ignored;
   int64_t all = 1;
   *count = 0;
@@ -137,9 +140,16 @@ static const TraceSpan *proxy_traced(Device *device, int64_t *count) {
       return NULL;
     }
     for (int64_t i = 0; i < (int64_t)(WINDOW_BYTES / sizeof *from) && at < all; i++, at++) {
+      const Instruction *instruction = instruction_at(plan, from[i].segment, from[i].index);
+      if (!instruction) {
+        return NULL;
+      }
       memcpy(device->forms[at], from[i].form, FORM_MAX);
-      device->spans[at] = from[i].span;
-      device->spans[at].form = from[i].formed ? "" : NULL;
+      device->spans[at] = (TraceSpan){.instruction = instruction,
+                                      .form = from[i].formed ? "" : NULL,
+                                      .lane = from[i].lane,
+                                      .begin = from[i].begin,
+                                      .end = from[i].end};
     }
   }
   for (int64_t i = 0; i < all; i++) {
@@ -210,54 +220,76 @@ pid_t processes_pid(const Processes *processes, int64_t rank) {
 
 // --- their beginning and end ---
 
-static bool process_start(Processes *processes, int64_t rank, Error *error) {
-  Process *process = &processes->process[rank];
-  int pair[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-    return error_set(error, 3, "could not make a socket to the process of rank %lld: %s", (long long)rank,
-                     strerror(errno));
-  }
-  const pid_t parent = getpid(), pid = fork();
-  if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) {
-      _exit(1);
-    }
-    for (int64_t r = 0; r < rank; r++) {
-      close(processes->process[r].socket);
-    }
-    close(pair[0]);
-    child_main(processes, rank, pair[1]);
-  }
-  const int why = errno;
-  close(pair[1]);
-  process->socket = pair[0];
-  processes->polled[rank] = (struct pollfd){.fd = pair[0], .events = POLLIN};
-  process->pid = pid > 0 ? pid : 0;
-  return pid > 0 || error_set(error, 3, "could not start a process for rank %lld: %s", (long long)rank, strerror(why));
+// The bytes of the plan of each stage, made when its first rank needs them.
+typedef struct {
+  Arena *arena;
+  Buffer *plan;  // [stage]
+} Handed;
+
+static bool process_hand(Processes *processes, int64_t rank, const RankTask *all, Handed *handed, Error *error) {
+  const Plan *plan = plan_of_rank(processes->set, rank);
+  Buffer *bytes = &handed->plan[plan->stage], out = {0};
+  RankTask task = *all;
+  task.rank = rank;
+  const bool made = (bytes->length > 0 || artefact_write_stage(handed->arena, plan, bytes)) &&
+                    rank_task_write(&task, bytes, &out);
+  const bool done = made ? processes_hand(processes, rank, &out, error)
+                         : error_set(error, 3, "no memory for what rank %lld is handed", (long long)rank);
+  buffer_free(&out);
+  return done;
 }
 
-static bool processes_start(Processes *processes, Error *error) {
+static bool processes_hand_all(Processes *processes, Error *error) {
+  const int stages = processes->set->plans[0]->stages;
+  Handed handed = {.arena = arena_create(), .plan = calloc((size_t)stages, sizeof *handed.plan)};
+  RankTask task = {.ranks = processes->count,
+                   .threads = processes->threads,
+                   .backend = processes->backend.name,
+                   .record = processes->options.record,
+                   .fault = processes->options.fault};
+  bool done = (handed.arena && handed.plan) || error_set(error, 3, "no memory");
+  if (done) {
+    rank_task_take_environment(handed.arena, &task);
+  }
+  for (int64_t r = 0; done && r < processes->count; r++) {
+    done = process_hand(processes, r, &task, &handed, error);
+  }
+  for (int i = 0; handed.plan && i < stages; i++) {
+    buffer_free(&handed.plan[i]);
+  }
+  free(handed.plan);
+  arena_destroy(handed.arena);
+  return done && processes_await(processes, ASK_OPEN, error);
+}
+
+static bool processes_share(Processes *processes, int *memory, Error *error) {
   const size_t bytes = (size_t)processes->count * sizeof *processes->shared;
-  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    return error_set(error, 3, "no memory to share between the processes of %lld ranks (%zu bytes): %s",
-                     (long long)processes->count, bytes, strerror(errno));
-  }
-  processes->shared = memory;
-  fflush(NULL);  // what is not written yet would be written by each of them
-  for (int64_t r = 0; r < processes->count; r++) {
-    Device *device = calloc(1, sizeof *device);
-    if (!device) {
-      return error_set(error, 3, "no memory for %lld ranks", (long long)processes->count);
+  *memory = processes_memory(bytes);
+  void *mapped = *memory < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *memory, 0);
+  processes->shared = mapped == MAP_FAILED ? NULL : mapped;
+  return processes->shared ||
+         error_set(error, 3, "no memory to share between the processes of %lld ranks (%zu bytes): %s",
+                   (long long)processes->count, bytes, strerror(errno));
+}
+
+// All of them begin before the first is handed its plan.
+static bool processes_start(Processes *processes, Error *error) {
+  int memory = -1;
+  bool done = processes_share(processes, &memory, error);
+  for (int64_t r = 0; done && r < processes->count; r++) {
+    Process *process = &processes->process[r];
+    process->device = calloc(1, sizeof *process->device);
+    done = process->device || error_set(error, 3, "no memory for %lld ranks", (long long)processes->count);
+    if (done) {
+      *process->device = (Device){.processes = processes, .rank = r};
+      done = process_start(r, memory, &process->pid, &process->socket, error);
+      processes->polled[r] = (struct pollfd){.fd = process->socket, .events = POLLIN};
     }
-    *device = (Device){.processes = processes, .rank = r};
-    processes->process[r].device = device;
-    if (!process_start(processes, r, error)) {
-      return false;
-    }
   }
-  return ask_all(processes, &(Ask){.kind = ASK_OPEN}, error);
+  if (memory >= 0) {
+    close(memory);
+  }
+  return done && processes_hand_all(processes, error);
 }
 
 static void processes_free(Processes *processes) {
@@ -294,7 +326,6 @@ bool processes_create(const PlanSet *set, const Backend *backend, int threads, c
     return error_set(error, 3, "no memory");
   }
   *made = (Processes){.set = set,
-                      .inner = backend,
                       .backend = proxy_of(backend),
                       .options = *options,
                       .threads = all > count ? (int)(all / count) : 1,

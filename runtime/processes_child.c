@@ -3,17 +3,19 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/processes_internal.h"
+#include "runtime/stream.h"
 
 enum { WORD_BITS = 28 };
 
 typedef struct {
   Peers peers;
-  const Plan *plan;
+  RankTask task;
   const Backend *backend;
   Device *device;
   Shared *shared;
@@ -29,19 +31,15 @@ int64_t peers_rank(const Peers *peers) {
 }
 
 int64_t peers_count(const Peers *peers) {
-  return peers->processes->count;
-}
-
-const PlanSet *peers_plans(const Peers *peers) {
-  return peers->processes->set;
+  return peers->count;
 }
 
 void *peers_note(const Peers *peers, int64_t rank) {
-  return peers->processes->shared[rank].note;
+  return peers->shared[rank].note;
 }
 
 PeersWords *peers_words(const Peers *peers) {
-  return &peers->processes->shared[peers->rank].words;
+  return &peers->shared[peers->rank].words;
 }
 
 uint32_t peers_word(ProgramKind program, int64_t number) {
@@ -68,19 +66,13 @@ int64_t program_shared_count(const Plan *plan, ProgramKind program) {
 
 // The process that started this one has ended, or the socket would work: there is nothing left to do.
 static void message_send(int socket, const Answer *answer) {
-  ssize_t sent;
-  while ((sent = send(socket, answer, sizeof *answer, MSG_NOSIGNAL)) < 0 && errno == EINTR) {
-  }
-  if (sent != (ssize_t)sizeof *answer) {
+  if (!stream_send(socket, answer, sizeof *answer, -1)) {
     _exit(1);
   }
 }
 
 static void message_receive(int socket, Ask *ask) {
-  ssize_t got;
-  while ((got = recv(socket, ask, sizeof *ask, 0)) < 0 && errno == EINTR) {
-  }
-  if (got != (ssize_t)sizeof *ask) {
+  if (!stream_receive(socket, ask, sizeof *ask)) {
     _exit(1);
   }
 }
@@ -95,8 +87,8 @@ bool peers_meet(Peers *peers, Error *error) {
 // --- what it is told ---
 
 static void fault(Child *child, ProgramKind program) {
-  const RanksFault *what = &child->peers.processes->options.fault;
-  const int64_t count = program_shared_count(child->plan, program), before = child->operations;
+  const RanksFault *what = &child->task.fault;
+  const int64_t count = program_shared_count(child->task.plan, program), before = child->operations;
   child->operations += count > 0 ? count : 1;
   if (what->rank != child->peers.rank || what->at <= before || what->at > child->operations) {
     return;
@@ -110,20 +102,38 @@ static void fault(Child *child, ProgramKind program) {
 }
 
 static bool child_open(Child *child, Error *error) {
-  const DeviceOptions options = {.threads = child->peers.processes->threads,
-                                 .peers = child->peers.processes->count > 1 ? &child->peers : NULL,
-                                 .rank = child->peers.rank,
-                                 .gpu = (int)child->peers.rank,
-                                 .record = child->peers.processes->options.record};
-  return child->backend->open(child->plan, &options, &child->device, error);
+  const RankTask *task = &child->task;
+  const DeviceOptions options = {.threads = task->threads,
+                                 .peers = task->ranks > 1 ? &child->peers : NULL,
+                                 .rank = task->rank,
+                                 .gpu = (int)task->rank,
+                                 .record = task->record};
+  child->backend = backend_find(task->backend);
+  return child->backend ? child->backend->open(task->plan, &options, &child->device, error)
+                        : error_set(error, 1, "there is no device '%s' in this build", task->backend);
+}
+
+static void instruction_find(const Plan *plan, const Instruction *instruction, TracedSpan *span) {
+  const uintptr_t at = (uintptr_t)instruction;
+  for (int s = 0; s < plan->segment_count; s++) {
+    const PlanSegment *segment = &plan->segments[s];
+    const uintptr_t begin = (uintptr_t)segment->instructions;
+    if (at >= begin && at < begin + sizeof *segment->instructions * (size_t)segment->count) {
+      span->segment = s;
+      span->index = (int)((at - begin) / sizeof *segment->instructions);
+      return;
+    }
+  }
 }
 
 static void child_traced(Child *child, int64_t first, Answer *answer) {
   TracedSpan *to = (TracedSpan *)(void *)child->shared->window;
   const TraceSpan *spans = child->backend->traced(child->device, &answer->count);
   for (int64_t i = 0; i < (int64_t)(WINDOW_BYTES / sizeof *to) && first + i < answer->count; i++) {
-    to[i] = (TracedSpan){.span = spans[first + i], .formed = spans[first + i].form};
-    snprintf(to[i].form, sizeof to[i].form, "%s", to[i].formed ? spans[first + i].form : "");
+    const TraceSpan *span = &spans[first + i];
+    to[i] = (TracedSpan){.lane = span->lane, .begin = span->begin, .end = span->end, .formed = span->form};
+    instruction_find(child->task.plan, span->instruction, &to[i]);
+    snprintf(to[i].form, sizeof to[i].form, "%s", to[i].formed ? span->form : "");
   }
 }
 
@@ -155,9 +165,6 @@ static bool child_do(Child *child, const Ask *ask, Answer *answer) {
   Error *error = &answer->error;
   const Backend *backend = child->backend;
   switch (ask->kind) {
-    case ASK_OPEN:
-      answer->good = child_open(child, error);
-      return true;
     case ASK_WRITE:
       child_write(child, ask);
       return false;
@@ -191,18 +198,50 @@ static bool child_do(Child *child, const Ask *ask, Answer *answer) {
   }
 }
 
-void child_main(Processes *processes, int64_t rank, int socket) {
-  static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};  // the process that started this one decides
-  char name[16];
-  Child child = {.peers = {processes, rank, socket},
-                 .plan = plan_of_rank(processes->set, rank),
-                 .backend = processes->inner,
-                 .shared = &processes->shared[rank]};
-  for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) {
-    signal(ignored[i], SIG_IGN);
+// Whoever hands it its task sends all of it before it listens.
+_Noreturn static void refuse(int socket, const Error *error) {
+  char ignored[4096];
+  message_send(socket, &(Answer){.error = *error});
+  while (stream_receive(socket, ignored, sizeof ignored)) {
   }
+  _exit(1);
+}
+
+static bool memory_map(Peers *peers, int memory, Error *error) {
+  const size_t bytes = (size_t)peers->count * sizeof *peers->shared;
+  struct stat file;
+  if (fstat(memory, &file) != 0 || file.st_size < (off_t)bytes) {
+    return error_set(error, 1, "the memory that ranks share is not for %lld of them", (long long)peers->count);
+  }
+  void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+  close(memory);
+  peers->shared = mapped == MAP_FAILED ? NULL : mapped;
+  return peers->shared || error_set(error, 3, "no memory that ranks share: %s", strerror(errno));
+}
+
+// Builds all that it needs from the bytes of its task.
+static void child_begin(Child *child, int64_t rank, int socket, int memory) {
+  char name[16], what[64];
+  Error error = {0};
   snprintf(name, sizeof name, "mdl rank %lld", (long long)rank);
+  snprintf(what, sizeof what, "the task of rank %lld", (long long)rank);
   prctl(PR_SET_NAME, name);
+  Arena *arena = arena_create();
+  RankTask *task = &child->task;
+  bool done = arena || error_set(&error, 3, "no memory");
+  done = done && rank_task_receive(socket, arena, what, task, &error);
+  done = done && (rank_task_set_environment(task) || error_set(&error, 3, "no memory"));
+  child->peers = (Peers){.rank = task->rank, .count = task->ranks, .socket = socket};
+  if (!done || !memory_map(&child->peers, memory, &error) || !child_open(child, &error)) {
+    refuse(socket, &error);
+  }
+  child->shared = &child->peers.shared[task->rank];
+}
+
+void child_main(int64_t rank, int socket, int memory) {
+  Child child = {0};
+  child_begin(&child, rank, socket, memory);
+  message_send(socket, &(Answer){.good = true});
   for (;;) {
     Ask ask;
     Answer answer = {.good = true};

@@ -1,4 +1,7 @@
 // processes_internal.h: what the two sides of processes.h say to each other, and the memory that they share.
+//
+// Each side of a socket says what it has to say in structures of this header: both are the same build. What a rank is
+// handed first is in bytes that know of no build (rank_task.h).
 #ifndef MDL_RUNTIME_PROCESSES_INTERNAL_H
 #define MDL_RUNTIME_PROCESSES_INTERNAL_H
 
@@ -6,13 +9,14 @@
 
 #include "runtime/peers.h"
 #include "runtime/processes.h"
+#include "runtime/rank_task.h"
 #include "runtime/ranks_internal.h"
 
 enum { WINDOW_BYTES = 4 << 20, FORM_MAX = 96 };
 enum { POSTED_MAX = 32 };  // asks that are not answered, of which a socket holds more
 
 typedef enum {
-  ASK_OPEN,
+  ASK_OPEN,    // the task itself: answered when the device is open
   ASK_GO_ON,   // all ranks are where this one waits; not answered
   ASK_WRITE,   // `bytes` of the window from `window` on; not answered: an error comes with the next answer
   ASK_READ,    // answered with `bytes` at the beginning of the window
@@ -41,7 +45,9 @@ typedef struct {
 } Answer;
 
 typedef struct {
-  TraceSpan span;  // instructions have the same addresses in all processes
+  int segment, index;  // of the instruction
+  int lane;
+  double begin, end;
   bool formed;
   char form[FORM_MAX];
 } TracedSpan;
@@ -60,13 +66,13 @@ typedef struct {
   int64_t used;  // bytes of the window that hold what was written
   int posted;    // writes since the last answer
   Answer answer;
+  size_t got;    // bytes of an answer that has not come whole
   PeersWords seen;
   struct Device *device;
 } Process;
 
 struct Processes {
   const PlanSet *set;
-  const Backend *inner;
   Backend backend;
   Ranks *ranks;  // what is known of them in the words of ranks_report.c
   RanksOptions options;
@@ -79,15 +85,21 @@ struct Processes {
 };
 
 struct Peers {
-  Processes *processes;
-  int64_t rank;
+  int64_t rank, count;
   int socket;
+  Shared *shared;  // [count]
 };
 
-// processes_child.c: the whole life of a child after the fork.
-_Noreturn void child_main(Processes *processes, int64_t rank, int socket);
+// processes_start.c
+int processes_memory(size_t bytes);  // a file of so many bytes of memory; -1: errno says why
+// `memory`: of processes_memory, with a Shared for each rank.
+bool process_start(int64_t rank, int memory, pid_t *pid, int *socket, Error *error);
+
+// processes_child.c: the whole life of the process of a rank.
+_Noreturn void child_main(int64_t rank, int socket, int memory);
 
 // processes_watch.c
+bool processes_hand(Processes *processes, int64_t rank, const Buffer *task, Error *error);
 bool processes_tell(Processes *processes, int64_t rank, const Ask *ask, Error *error);
 // Until all ranks that an answer is due of have answered. False: one of the answers is an error, or all is over.
 bool processes_await(Processes *processes, AskKind kind, Error *error);

@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 #include "runtime/processes_internal.h"
+#include "runtime/stream.h"
 
-enum { SLICES = 8, OPEN_SECONDS = 600, END_SECONDS = 10, WORD_NUMBER = (1 << 28) - 1, WORD_PROGRAM_BIT = 28 };
+enum { SLICES = 8, OPEN_SECONDS = 600, SEND_SECONDS = 60, END_SECONDS = 10, WORD_NUMBER = (1 << 28) - 1, WORD_PROGRAM_BIT = 28 };
 static const double TICK_SECONDS = 0.25;
 
 // --- their end ---
@@ -243,14 +244,17 @@ static bool process_ended(Processes *processes, int64_t rank, Error *error) {
 
 bool processes_tell(Processes *processes, int64_t rank, const Ask *ask, Error *error) {
   Process *process = &processes->process[rank];
-  ssize_t sent;
   if (!processes_usable(processes, error)) {
     return false;
   }
-  while ((sent = send(process->socket, ask, sizeof *ask, MSG_NOSIGNAL)) < 0 && errno == EINTR) {
-  }
   process->due = ask->kind != ASK_WRITE && ask->kind != ASK_TRACE && ask->kind != ASK_CLOSE && ask->kind != ASK_GO_ON;
-  return sent == (ssize_t)sizeof *ask || process_ended(processes, rank, error);
+  return stream_send(process->socket, ask, sizeof *ask, SEND_SECONDS) || process_ended(processes, rank, error);
+}
+
+bool processes_hand(Processes *processes, int64_t rank, const Buffer *task, Error *error) {
+  Process *process = &processes->process[rank];
+  process->due = true;
+  return stream_send(process->socket, task->text, task->length, SEND_SECONDS) || process_ended(processes, rank, error);
 }
 
 // All ranks wait for each other: they go on.
@@ -272,12 +276,16 @@ static bool meet(Processes *processes, Error *error) {
 
 static bool answer_take(Processes *processes, int64_t rank, AskKind kind, Error *error) {
   Process *process = &processes->process[rank];
-  ssize_t got;
-  while ((got = recv(process->socket, &process->answer, sizeof process->answer, 0)) < 0 && errno == EINTR) {
-  }
-  if (got != (ssize_t)sizeof process->answer) {
+  const ssize_t got = recv(process->socket, (char *)&process->answer + process->got,
+                           sizeof process->answer - process->got, MSG_DONTWAIT);
+  if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) {
     return process_ended(processes, rank, error);
   }
+  process->got += got > 0 ? (size_t)got : 0;
+  if (process->got < sizeof process->answer) {
+    return true;
+  }
+  process->got = 0;
   if (process->answer.meets) {
     process->meets = true;
     return meet(processes, error);

@@ -112,6 +112,12 @@ const Plan *plan_of_rank(const PlanSet *set, int64_t rank) {
   return set->plans[first->pipeline >= 0 && set->count > 1 ? coordinate[first->pipeline] : 0];
 }
 
+bool plan_is_of(const Plan *plan, int64_t rank) {
+  int coordinate[PLAN_MAX_MESH] = {0};
+  plan_coordinates(plan, rank, coordinate);
+  return plan->pipeline < 0 || coordinate[plan->pipeline] == plan->stage;
+}
+
 void plan_source(const Plan *plan, Span span, char *text, size_t size) {
   text[0] = '\0';
   if (span.file < 0 || span.file >= plan->source_count) {

@@ -281,6 +281,7 @@ void plan_before(const Plan *plan, uint32_t mesh, int steps, const int *coordina
 // Position along the whole axis of the local one; at or past the size of the axis: padding.
 int64_t plan_position(const Plan *plan, const PlanCut *cut, const int *coordinate, int64_t local);
 const Plan *plan_of_rank(const PlanSet *set, int64_t rank);
+bool plan_is_of(const Plan *plan, int64_t rank);  // whether this rank runs it, of the plans of all stages
 
 int plan_find_state(const Plan *plan, const char *name);        // index or -1
 int64_t plan_instructions(const Plan *plan, ProgramKind kind);  // run by one run of a program

@@ -175,7 +175,7 @@ static bool prepare_in_turn(Device *device, Error *error) {
   }
   bool first = true;
   for (int64_t r = 0; r < device->rank; r++) {
-    first &= plan_of_rank(peers_plans(device->peers), r) != device->plan;
+    first &= !plan_is_of(device->plan, r);
   }
   return (!first || device_prepare(device, error)) && peers_meet(device->peers, error) &&
          (first || device_prepare(device, error)) && peers_meet(device->peers, error);
