@@ -231,8 +231,8 @@ static bool process_hand(Processes *processes, int64_t rank, const RankTask *all
   Buffer *bytes = &handed->plan[plan->stage], out = {0};
   RankTask task = *all;
   task.rank = rank;
-  const bool made = (bytes->length > 0 || artefact_write_stage(handed->arena, plan, bytes)) &&
-                    rank_task_write(&task, bytes, &out);
+  const bool made =
+      (bytes->length > 0 || artefact_write_stage(handed->arena, plan, bytes)) && rank_task_write(&task, bytes, &out);
   const bool done = made ? processes_hand(processes, rank, &out, error)
                          : error_set(error, 3, "no memory for what rank %lld is handed", (long long)rank);
   buffer_free(&out);

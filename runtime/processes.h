@@ -1,9 +1,9 @@
 // processes.h: the ranks of a plan, each in a process of its own, and this process that starts them, tells them what to
 // do and watches them.
 //
-// The processes are forked, so that they have the plans as they are in memory here; a backend that must not be started
-// before a fork must not have been started in this process. Each opens the device of its rank, on the GPU of the
-// rank's number, and does with it what it is told over a socket; data goes through shared memory. They end when this
+// Each is this program started anew, which is handed its plan and all else that it needs as bytes (rank_task.h); nothing
+// is inherited but a socket and the shared memory of peers.h. It opens the device of its rank, on the GPU of the rank's
+// number, and does with it what it is told over the socket; data goes through the shared memory. They end when this
 // process ends, however it does. To be created by a thread that lives for as long as they are used.
 //
 // The first failure is the cause, as in ranks.h: a process that has ended, a run that failed, or no rank having moved
@@ -20,6 +20,7 @@ typedef struct Processes Processes;
 
 // threads: of all ranks together, 0 for all cores. Of the faults of ranks.h, die and hang happen before the run in
 // which the rank would come to its at-th collective or transfer; a run without any counts as one.
+// The backend is found again by its name.
 bool processes_create(const PlanSet *set, const Backend *backend, int threads, const RanksOptions *options,
                       Processes **processes, Error *error);
 void processes_destroy(Processes *processes);  // NULL: nothing

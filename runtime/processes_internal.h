@@ -66,7 +66,7 @@ typedef struct {
   int64_t used;  // bytes of the window that hold what was written
   int posted;    // writes since the last answer
   Answer answer;
-  size_t got;    // bytes of an answer that has not come whole
+  size_t got;  // bytes of an answer that has not come whole
   PeersWords seen;
   struct Device *device;
 } Process;

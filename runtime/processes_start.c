@@ -127,8 +127,8 @@ __attribute__((constructor)) static void begin_as_rank(int count, char **words) 
   int type = 0;
   socklen_t size = sizeof type;
   sigset_t blocked;
-  if (count != 2 || strcmp(words[0], name) != 0 ||
-      getsockopt(SOCKET, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM) {
+  if (count != 2 || strcmp(words[0], name) != 0 || getsockopt(SOCKET, SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
+      type != SOCK_STREAM) {
     return;
   }
   end_with_parent();

@@ -12,7 +12,14 @@
 #include "runtime/processes_internal.h"
 #include "runtime/stream.h"
 
-enum { SLICES = 8, OPEN_SECONDS = 600, SEND_SECONDS = 60, END_SECONDS = 10, WORD_NUMBER = (1 << 28) - 1, WORD_PROGRAM_BIT = 28 };
+enum {
+  SLICES = 8,
+  OPEN_SECONDS = 600,
+  SEND_SECONDS = 60,
+  END_SECONDS = 10,
+  WORD_NUMBER = (1 << 28) - 1,
+  WORD_PROGRAM_BIT = 28
+};
 static const double TICK_SECONDS = 0.25;
 
 // --- their end ---

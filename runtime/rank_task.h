@@ -26,12 +26,12 @@ void rank_task_take_environment(Arena *arena, RankTask *task);
 // Makes the environment of this process say that and nothing else to mdl.
 bool rank_task_set_environment(const RankTask *task);
 
-// The bytes of a task to a buffer that is empty before; `plan`: those of its plan (artefact_write_stage), which tasks of
-// one stage share. False: no memory.
+// The bytes of a task to a buffer that is empty before; `plan`: those of its plan (artefact_write_stage), which tasks
+// of one stage share. False: no memory.
 bool rank_task_write(const RankTask *task, const Buffer *plan, Buffer *out);
 
-// Receives one and reads it into the arena: every index and count inside is in range, as in a .mdlx file. `what` names it
-// in errors.
+// Receives one and reads it into the arena: every index and count inside is in range, as in a .mdlx file. `what` names
+// it in errors.
 bool rank_task_receive(int socket, Arena *arena, const char *what, RankTask *task, Error *error);
 
 #endif

@@ -115,7 +115,7 @@ static void assert_same_memory(const World *world, Session *a, Session *b) {
 
 static void world_compare(const World *world) {
   Session cpu, gpu;
-  open_on(&gpu, world, &backend_cuda, DEADLINE);  // first, since ThreadSanitizer wants no threads before a fork
+  open_on(&gpu, world, &backend_cuda, DEADLINE);
   open_on(&cpu, world, &backend_cpu, DEADLINE);
   for (int run = 0; run < 3; run++) {
     world_fill(world, &cpu);
@@ -170,8 +170,8 @@ static void messages_mean_the_same(void **state) {
   world_destroy(&world);
 }
 
-// Stages of two ranks each, which add among themselves, over the stages and over all. The last stage sends what it got
-// back to the first.
+// Stages of two ranks each, which add among themselves. The last stage sends what it got back to the first. And groups
+// of a mesh of two axes: along each, and along both.
 static void stages_and_groups_mean_the_same(void **state) {
   (void)state;
   if (gpus(false) < 4) {
@@ -185,11 +185,16 @@ static void stages_and_groups_mean_the_same(void **state) {
     const Place there = world_place(&world, s, COUNT * 4), back = world_place(&world, s, COUNT * 4);
     world_collective(&world, s, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 2, COUNT);
     world_transfer(&world, s, s ? INSTRUCTION_RECEIVE : INSTRUCTION_SEND, 4, 1 - s, COUNT, there);
-    world_collective(&world, s, COLLECTIVE_ALL_GATHER, REDUCE_SUM, TYPE_F32, 1, COUNT);
-    world_collective(&world, s, COLLECTIVE_ALL_TO_ALL, REDUCE_SUM, TYPE_F32, 3, COUNT);
+    world_collective(&world, s, COLLECTIVE_ALL_GATHER, REDUCE_SUM, TYPE_F32, 2, COUNT);
     world_transfer(&world, s, s ? INSTRUCTION_SEND : INSTRUCTION_RECEIVE, 9, 1 - s, COUNT, s ? there : back);
     world_collective(&world, s, COLLECTIVE_REDUCE_SCATTER, REDUCE_MAX, TYPE_F32, 2, COUNT);
   }
+  world_compare(&world);
+  world_destroy(&world);
+  world = world_make(mesh, 2, -1);
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 2, COUNT);
+  world_collective(&world, 0, COLLECTIVE_ALL_GATHER, REDUCE_SUM, TYPE_F32, 1, COUNT);
+  world_collective(&world, 0, COLLECTIVE_ALL_TO_ALL, REDUCE_SUM, TYPE_F32, 3, COUNT);
   world_compare(&world);
   world_destroy(&world);
 }

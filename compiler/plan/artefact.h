@@ -1,9 +1,9 @@
 // artefact.h: the plans of all stages as one file, .mdlx.
 //
-// Sealed bytes (sealed.h) with the magic "MDLX\r\n\x1a\n" and the version PLAN_VERSION. The payload is the plans, field by
-// field, strings as u32 length + bytes. No pointers, no padding.
-// Kernels are written once for all plans, and the texts of a plan only where they are not those of the first.
-// What was compiled for GPUs ahead of time stands at the end, once for all plans.
+// Sealed bytes (sealed.h) with the magic "MDLX\r\n\x1a\n" and the version PLAN_VERSION. The payload is the plans, field
+// by field, strings as u32 length + bytes. No pointers, no padding. Kernels are written once for all plans, and the
+// texts of a plan only where they are not those of the first. What was compiled for GPUs ahead of time stands at the
+// end, once for all plans.
 #ifndef MDL_COMPILER_PLAN_ARTEFACT_H
 #define MDL_COMPILER_PLAN_ARTEFACT_H
 

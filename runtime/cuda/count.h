@@ -1,5 +1,4 @@
-// count.h: how many GPUs there are, without starting CUDA in this process: a process that has started it cannot be
-// forked into ones that use it.
+// count.h: how many GPUs there are, without starting CUDA in this process, which would take memory of the first.
 #ifndef MDL_RUNTIME_CUDA_COUNT_H
 #define MDL_RUNTIME_CUDA_COUNT_H
 
