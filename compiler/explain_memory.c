@@ -30,7 +30,7 @@ Need explain_need(const Explain *explain, int s) {
   need.part[NEED_GRADIENTS] = (double)view->gradients;
   need.part[NEED_FLYING] = (double)view->flying;
   need.part[NEED_SHARED] = (double)view->shared;
-  need.part[NEED_HOST] = (double)plan->arena_bytes[ARENA_HOST] + (double)plan->arena_bytes[ARENA_COMMUNICATION];
+  need.part[NEED_HOST] = (double)plan->arena_bytes[ARENA_HOST];
   int64_t most = -1;
   for (int i = 0; i < view->segment_count; i++) {
     if (view->segments[i].peak > most) {

@@ -56,13 +56,12 @@ static void inspect_mesh(const PlanSet *set, Buffer *out) {
 
 // A list for one stage, a table for several.
 static void inspect_memory(const PlanSet *set, Buffer *out) {
-  static const char *const arenas[] = {"persistent", "transient", "communication", "host", "offload"};
+  static const char *const arenas[] = {"persistent", "transient", "host", "offload"};
   char bytes[UNITS_MAX];
   bool table = set->count > 1;
   buffer_text(out, "\nmemory of one rank\n");
   if (table) {
-    buffer_format(out, "  %-8s %14s %14s %14s %14s %14s %14s\n", "stage", arenas[0], arenas[1], arenas[2], arenas[3],
-                  arenas[4], "all");
+    buffer_format(out, "  %-8s %14s %14s %14s %14s %14s\n", "stage", arenas[0], arenas[1], arenas[2], arenas[3], "all");
   }
   for (int s = 0; s < set->count; s++) {
     const int64_t *size = set->plans[s]->arena_bytes;

@@ -6,7 +6,7 @@
 
 #include "base/units.h"
 
-static const char *const arena_names[ARENA_CLASS_COUNT] = {"state", "values of a step", "communication", "host", ""};
+static const char *const arena_names[ARENA_CLASS_COUNT] = {"state", "values of a step", "host", ""};
 
 int64_t progress_predicted(const PlanSet *set, int arena) {
   int64_t total = 0, ranks = plan_ranks(set->plans[0]);

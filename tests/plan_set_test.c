@@ -33,7 +33,7 @@ static Instruction *add(Plan *plan, int segment, InstructionKind kind) {
   return instruction;
 }
 
-// 16 elements over tp, from the beginning of the arena of buffers to its middle.
+// 16 elements over tp, from the beginning of the transient arena.
 static void add_collective(Plan *plan, CollectiveKind kind) {
   Instruction *instruction = add(plan, APPLY, INSTRUCTION_COLLECTIVE);
   instruction->why = "x is partial over tp";
@@ -43,8 +43,8 @@ static void add_collective(Plan *plan, CollectiveKind kind) {
                                             .mesh = 1u << TP,
                                             .ranks = 4,
                                             .count = 16,
-                                            .from = {.arena = ARENA_COMMUNICATION},
-                                            .to = {.arena = ARENA_COMMUNICATION, .offset = 256}};
+                                            .from = {.arena = ARENA_TRANSIENT},
+                                            .to = {.arena = ARENA_TRANSIENT, .offset = 256}};
 }
 
 // Queries in a zigzag over tp, and the keys of the rank after the next.
@@ -150,7 +150,7 @@ static Plan *stage_of(Arena *arena, int stage) {
   plan->terms[1].stride[TP] = 1024;
   plan->terms[1].stride[PP] = 512;
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-    plan->arena_bytes[i] = i == ARENA_COMMUNICATION ? 512 : i == ARENA_HOST ? 256 : BYTES;
+    plan->arena_bytes[i] = i == ARENA_HOST ? 256 : BYTES;
   }
   plan->resolved = "model x {}\n";
   plan->source_count = 1;
@@ -263,7 +263,7 @@ static void swap_calls(Plan *plan, int i, int j) {
   X(collective_at(a, COLLECTIVE_ALL_REDUCE)->count = INT64_MAX / 2, "impossible count")                      \
   X(collective_at(a, COLLECTIVE_ALL_REDUCE)->type = TYPE_REAL, "not aligned")                                \
   X(collective_at(a, COLLECTIVE_ALL_REDUCE)->to.offset = 60, "receives where it sends from")                 \
-  X(collective_at(a, COLLECTIVE_ALL_REDUCE)->to.offset = 512 - 60, "outside its arena")                      \
+  X(collective_at(a, COLLECTIVE_ALL_REDUCE)->to.offset = BYTES - 60, "outside its arena")                    \
   X(collective_at(a, COLLECTIVE_ALL_GATHER)->to.offset = 260, "outside its arena")                           \
   X(collective_at(a, COLLECTIVE_ALL_GATHER)->from.offset = 256, "receives where it sends from")              \
   X(collective_at(a, COLLECTIVE_REDUCE_SCATTER)->from.offset = 260, "outside its arena")                     \
@@ -271,7 +271,7 @@ static void swap_calls(Plan *plan, int i, int j) {
   X(collective_at(a, COLLECTIVE_ALL_TO_ALL)->to.offset = 252, "receives where it sends from")                \
   X(collective_at(a, COLLECTIVE_ALL_TO_ALL)->from.term = 1, "outside its arena")                             \
   X(collective_at(a, COLLECTIVE_ROTATE)->to.offset = 60, "receives where it sends from")                     \
-  X(collective_at(a, COLLECTIVE_ROTATE)->from.offset = 512 - 60, "outside its arena")                        \
+  X(collective_at(a, COLLECTIVE_ROTATE)->from.offset = BYTES - 60, "outside its arena")                      \
   X(ring_at(a)->ring = 1u << PP, "several stages")                                                           \
   X(ring_at(a)->ring = 8, "mesh axes that are not there")                                                    \
   X(ring_at(a)->ring = 0, "keys that are nowhere")                                                           \

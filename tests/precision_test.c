@@ -149,7 +149,6 @@ static void check_copies(const char *file, const char *recipe, const char *layou
     const Plan *plan = narrow->set->plans[s], *other = wide->set->plans[s];
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
       assert_int_equal(casts_of(plan, kinds[k], ARENA_TRANSIENT), 0);
-      assert_int_equal(casts_of(plan, kinds[k], ARENA_COMMUNICATION), 0);
       assert_int_equal(products_in(plan, kinds[k]), products_in(other, kinds[k]));
     }
     assert_int_equal(casts_of(plan, PROGRAM_TRAIN, ARENA_PERSISTENT) > 0, updates);

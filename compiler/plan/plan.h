@@ -10,7 +10,7 @@
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 11, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_VERSION = 12, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
 enum { PLAN_MAX_ASIDE = 3, GEMM_MAX_BATCH = 4 };  // communicators beside arithmetic
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
@@ -34,11 +34,10 @@ typedef struct {
 } PlanCut;
 
 typedef enum {
-  ARENA_PERSISTENT,     // parameters and all other state: what a checkpoint holds, and copies of it
-  ARENA_TRANSIENT,      // values of one step
-  ARENA_COMMUNICATION,  // buffers of collectives: equal offsets on all ranks
-  ARENA_HOST,           // inputs of a step and its outputs: written and read by the host
-  ARENA_OFFLOAD,        // values of one step that wait for the backward: memory of the host, that a device copies from
+  ARENA_PERSISTENT,  // parameters and all other state: what a checkpoint holds, and copies of it
+  ARENA_TRANSIENT,   // values of one step
+  ARENA_HOST,        // inputs of a step and its outputs: written and read by the host
+  ARENA_OFFLOAD,     // values of one step that wait for the backward: memory of the host, that a device copies from
   ARENA_CLASS_COUNT
 } ArenaClass;
 

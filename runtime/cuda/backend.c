@@ -43,8 +43,7 @@ static bool memory_check(Device *device, Error *error) {
   // Inputs and outputs are there once more for each run that may be under way.
   const int64_t host = (1 + HOST_DEPTH) * plan->arena_bytes[ARENA_HOST];
   const int64_t transient = plan->arena_bytes[ARENA_TRANSIENT];
-  const int64_t need = plan->arena_bytes[ARENA_PERSISTENT] + transient + plan->arena_bytes[ARENA_COMMUNICATION] + host +
-                       device->scratch_bytes;
+  const int64_t need = plan->arena_bytes[ARENA_PERSISTENT] + transient + host + device->scratch_bytes;
   if (!cuda_check(&device->cuda, device->cuda.memory_info(&available, &total), "asking for free memory", error)) {
     return false;
   }
@@ -54,12 +53,11 @@ static bool memory_check(Device *device, Error *error) {
   Buffer help = {0};
   advise(device, (int64_t)available - device->scratch_bytes, &help);
   error_set(error, 3,
-            "the plan does not fit on %s: it needs %.2f GiB (state %.2f, values of a step %.2f, collectives %.2f, "
+            "the plan does not fit on %s: it needs %.2f GiB (state %.2f, values of a step %.2f, "
             "inputs and outputs %.2f, work space %.2f) and %.2f GiB of %.2f are free: %.2f too few; %s",
             device->gpu.name, (double)need / GIB, (double)plan->arena_bytes[ARENA_PERSISTENT] / GIB,
-            (double)transient / GIB, (double)plan->arena_bytes[ARENA_COMMUNICATION] / GIB, (double)host / GIB,
-            (double)device->scratch_bytes / GIB, (double)available / GIB, (double)total / GIB,
-            (double)(need - (int64_t)available) / GIB, help.text && !help.failed ? help.text : "");
+            (double)transient / GIB, (double)host / GIB, (double)device->scratch_bytes / GIB, (double)available / GIB,
+            (double)total / GIB, (double)(need - (int64_t)available) / GIB, help.text && !help.failed ? help.text : "");
   buffer_free(&help);
   return false;
 }
@@ -78,7 +76,7 @@ static bool memory_clear(Device *device, Error *error) {
 
 // Operands of collectives lie in it.
 static bool is_shared(int arena) {
-  return arena == ARENA_PERSISTENT || arena == ARENA_TRANSIENT || arena == ARENA_COMMUNICATION;
+  return arena == ARENA_PERSISTENT || arena == ARENA_TRANSIENT;
 }
 
 static bool memory_open(Device *device, Error *error) {
