@@ -264,12 +264,12 @@ static void swap_calls(Plan *plan, int i, int j) {
   X(collective_at(a, COLLECTIVE_ALL_REDUCE)->type = TYPE_REAL, "not aligned")                                \
   X(collective_at(a, COLLECTIVE_ALL_REDUCE)->to.offset = 60, "receives where it sends from")                 \
   X(collective_at(a, COLLECTIVE_ALL_REDUCE)->to.offset = BYTES - 60, "outside its arena")                    \
-  X(collective_at(a, COLLECTIVE_ALL_GATHER)->to.offset = 260, "outside its arena")                           \
+  X(collective_at(a, COLLECTIVE_ALL_GATHER)->to.offset = BYTES - 252, "outside its arena")                   \
   X(collective_at(a, COLLECTIVE_ALL_GATHER)->from.offset = 256, "receives where it sends from")              \
-  X(collective_at(a, COLLECTIVE_REDUCE_SCATTER)->from.offset = 260, "outside its arena")                     \
+  X(collective_at(a, COLLECTIVE_REDUCE_SCATTER)->from.offset = BYTES - 252, "outside its arena")             \
   X(collective_at(a, COLLECTIVE_REDUCE_SCATTER)->from.offset = 4, "receives where it sends from")            \
   X(collective_at(a, COLLECTIVE_ALL_TO_ALL)->to.offset = 252, "receives where it sends from")                \
-  X(collective_at(a, COLLECTIVE_ALL_TO_ALL)->from.term = 1, "outside its arena")                             \
+  X(collective_at(a, COLLECTIVE_ALL_TO_ALL)->from.offset = BYTES - 252, "outside its arena")                 \
   X(collective_at(a, COLLECTIVE_ROTATE)->to.offset = 60, "receives where it sends from")                     \
   X(collective_at(a, COLLECTIVE_ROTATE)->from.offset = BYTES - 60, "outside its arena")                      \
   X(ring_at(a)->ring = 1u << PP, "several stages")                                                           \
