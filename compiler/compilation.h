@@ -47,6 +47,7 @@ typedef struct {
   ProgramKind program;
   Elaborator *elaborator;
   Graph *graph;
+  uint32_t facts;  // of facts.def, as bits: what passes have made of the graph
   bool differentiated;
   bool gradients;          // make outputs of the gradients
   bool poison;             // see CompileOptions
@@ -74,9 +75,11 @@ typedef struct PassWatch {
 } PassWatch;
 
 typedef bool Pass(Compilation *c);
-#define PASS(name, function, programs, what) Pass function;
+#define PASS(name, function, ...) Pass function;
+#define LOWERING(...)
 #include "compiler/passes.def"
 #undef PASS
+#undef LOWERING
 
 // --- what passes share ---
 
@@ -118,10 +121,6 @@ void shard_forms_keep(const Compilation *c, Arena *arena, KeptForms *kept);
 // copies.c: does the policy multiply in a narrower format than that of parameters? Then what is left of a training step
 // that was lowered becomes the program `refresh`.
 bool copies_wanted(const Spec *spec);
-bool copies_refresh(Compilation *c);
-
-// widen_rings.c: before kernels are made.
-void widen_rings(Compilation *c);
 
 // chunk.c: logits of more bytes than this are large.
 int64_t chunk_bytes(const Compilation *c);

@@ -337,6 +337,10 @@ static void find_aligned(Lower *l, RegionId id, bool inside) {
 
 void decide_homes(Lower *l) {
   Graph *graph = l->graph;
+  l->capacity = graph->values.count;
+  l->home = ARENA_ARRAY(l->c->arena, Home, l->capacity + 1);
+  l->accumulate = ARENA_ARRAY(l->c->arena, bool, l->capacity + 1);
+  l->aligned = ARENA_ARRAY(l->c->arena, bool, l->capacity + 1);
   find_aligned(l, 0, false);
   const NodeList *top = &graph->regions.at[0].nodes;
   // Packs and assignments first: gradients must lie with their parameters, whoever else wants them.

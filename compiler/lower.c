@@ -398,19 +398,13 @@ static void number_collectives(Lower *l) {
   }
 }
 
-void lower_program(Lower *l) {
-  Graph *graph = l->graph;
-  l->capacity = graph->values.count;
+void lower_graph(Lower *l) {
   l->storage = ARENA_ARRAY(l->c->arena, Storage, l->capacity + 1);
-  l->home = ARENA_ARRAY(l->c->arena, Home, l->capacity + 1);
-  l->accumulate = ARENA_ARRAY(l->c->arena, bool, l->capacity + 1);
   l->add = ARENA_ARRAY(l->c->arena, bool, l->capacity + 1);
-  l->aligned = ARENA_ARRAY(l->c->arena, bool, l->capacity + 1);
   for (int i = 0; i < l->capacity; i++) {
     l->storage[i].buffer = -1;
   }
-  decide_homes(l);
-  const NodeList nodes = graph->regions.at[0].nodes;
+  const NodeList nodes = l->graph->regions.at[0].nodes;
   LowerSegment *top = open_segment(l, program_kind_name(l->c->program), SEGMENT_ALL, 0);
   lower_whole(l, top, &nodes);
   if (l->segments.count) {
@@ -419,6 +413,20 @@ void lower_program(Lower *l) {
   }
   close_segment(l, top);
   number_collectives(l);
-  lower_offload(l);
-  lower_beside(l);
+}
+
+// Without a pipeline there is nothing to decide: one microbatch after the other.
+void lower_schedule(Lower *l) {
+  const Pipeline *pipeline = &l->c->spec->pipeline;
+  if (!l->c->tenancy) {
+    return;
+  }
+  const int stages = (int)l->c->spec->mesh[pipeline->mesh].size;
+  l->schedule = schedule_make(l->keep, pipeline->schedule, stages, pipeline->chunks, l->c->spec->microbatches, NULL);
+  const int *all = schedule_lanes_all(l->c->arena, l->schedule, l->c->jumps.at, l->c->jumps.count);
+  int *lanes = ARENA_ARRAY(l->keep, int, pipeline->chunks);
+  for (int i = 0; i < pipeline->chunks; i++) {
+    lanes[i] = all[i * stages + l->c->stage];
+  }
+  l->lanes = lanes;
 }

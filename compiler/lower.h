@@ -119,10 +119,17 @@ typedef struct {
   const int *lanes;          // by chunk: microbatches in flight; NULL: one
 } Lower;
 
+// The passes of passes.def behind those on the graph, in their order. What is wrong is a diagnostic.
+typedef void LoweringPass(Lower *l);
+#define PASS(...)
+#define LOWERING(name, function, ...) LoweringPass function;
+#include "compiler/passes.def"
+#undef PASS
+#undef LOWERING
+
 // storage.c
 int64_t type_bytes(const Lower *l, ValueId value);
 int new_buffer(Lower *l, ArenaClass arena, int64_t bytes);
-void decide_homes(Lower *l);
 ValueId inside_segment(const Lower *l, ValueId value);  // behind a result of a segment: what is made in it
 const Storage *storage_of(Lower *l, ValueId value);
 int64_t stride_of(Lower *l, ValueId value, AxisId axis);  // 0 if the value lacks it
@@ -132,7 +139,6 @@ int term_of(Lower *l, const int64_t rank[PLAN_MAX_MESH]);  // the number of this
 PlanCut cut_of(const Lower *l, AxisId axis);
 void pack_offsets(const int64_t *elements, int count, int64_t *offsets);  // in elements
 Storage pack_slot(Lower *l, const Node *pack, int index);  // of an operand, in the order of its parameter
-bool state_map_build(Lower *l);
 const StatePlace *state_place(const Lower *l, Name name);  // NULL: not on this stage
 
 // overwrite.c: after all other homes.
@@ -175,13 +181,6 @@ void lower_fill(Lower *l, Shape shape, ElementType type, const Storage *to, doub
 // lower.c
 Instruction *new_instruction(Lower *l, InstructionKind kind);
 void lower_list(Lower *l, const NodeList *nodes);
-void lower_program(Lower *l);
-
-// lower_offload.c: copies to the memory of the host and back, for the values that pass_offload has marked.
-void lower_offload(Lower *l);
-
-// lower_beside.c: where collectives stand and on which queue, of the training step.
-void lower_beside(Lower *l);
 
 // memory.c: the operands in memory; their places still name buffers (slot_stride).
 void lower_operands(const Lower *l, Instruction *instruction, Operands *out);

@@ -365,7 +365,7 @@ static void choose_queues(Beside *b) {
 
 void lower_beside(Lower *l) {
   Beside b = {.l = l, .bucket_bytes = l->c->bucket_bytes > 0 ? l->c->bucket_bytes : BUCKET_BYTES};
-  if (l->c->program != PROGRAM_TRAIN || l->c->spec->mesh_count == 0) {
+  if (l->c->spec->mesh_count == 0) {
     return;
   }
   find_touches(&b);

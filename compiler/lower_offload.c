@@ -311,7 +311,7 @@ static void rebuild(Offloads *o) {
 
 void lower_offload(Lower *l) {
   Offloads o = {.l = l};
-  if (l->c->program != PROGRAM_TRAIN || l->c->spec->offload.count == 0) {
+  if (l->c->spec->offload.count == 0) {
     return;
   }
   find_kept(&o);

@@ -73,9 +73,8 @@ static void add_states(Lower *l, bool copies) {
   }
 }
 
-bool state_map_build(Lower *l) {
+void state_map_build(Lower *l) {
   l->states->by_name = map_create(l->keep);
   add_states(l, false);
   add_states(l, true);
-  return true;
 }

@@ -271,7 +271,7 @@ static void list_leaf(Graph *graph, ValueId value) {
   array_push(graph->arena, nodes, graph_value(graph, value)->node);
 }
 
-bool copies_refresh(Compilation *c) {
+bool pass_refresh(Compilation *c) {
   Graph *graph = c->graph;
   Copies p = copies_start(c);
   graph->regions.at[0] = (Region){0};
@@ -287,6 +287,5 @@ bool copies_refresh(Compilation *c) {
     graph->scope = master.scope;
     graph_op2(graph, OP_ASSIGN, c->copies.at[i].copy, cast_to(&p, c->copies.at[i].master));
   }
-  c->program = PROGRAM_REFRESH;
-  return pass_fuse(c) && pass_arrange(c);
+  return true;
 }

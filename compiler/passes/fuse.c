@@ -336,7 +336,6 @@ static void fuse_nested(Compilation *c, RegionId region) {
 
 bool pass_fuse(Compilation *c) {
   Graph *graph = c->graph;
-  widen_rings(c);
   fuse_nested(c, 0);
   graph->region = 0;
   graph->backward = false;

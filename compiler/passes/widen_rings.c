@@ -51,7 +51,7 @@ static void widen_region(Widener *w, RegionId region) {
   }
 }
 
-void widen_rings(Compilation *c) {
+bool pass_widen_rings(Compilation *c) {
   Graph *graph = c->graph;
   const GraphPlace before = graph_place(graph);
   const int count = graph->values.count;
@@ -66,4 +66,5 @@ void widen_rings(Compilation *c) {
     }
   }
   graph_return(graph, before);
+  return true;
 }

@@ -1,0 +1,239 @@
+// compile_print.c: graphs and instructions as text, after any of the passes.
+#include <string.h>
+
+#include "base/options.h"
+#include "compiler/front.h"
+#include "compiler/graph_text.h"
+
+static void list_passes(Buffer *out) {
+  passes_list(out);
+  buffer_format(out, "%-15s %s\n", "lower", "the plan: instructions on memory");
+}
+
+// --- instructions ---
+
+static void print_instructions(const char *name, const Instruction *instructions, int count, Buffer *out) {
+  buffer_format(out, "segment %s: %d instructions\n", name, count);
+  for (int i = 0; i < count; i++) {
+    const Instruction *instruction = &instructions[i];
+    buffer_format(out, "%5d %-14s %s", i, instruction_kind_name(instruction->kind), instruction->name);
+    if (instruction->kind == INSTRUCTION_GEMM) {
+      const Gemm *gemm = &instruction->as.gemm;
+      buffer_format(out, "  m %lld n %lld k %lld %c%c%s%s", (long long)gemm->m, (long long)gemm->n, (long long)gemm->k,
+                    gemm->transpose_a ? 't' : 'n', gemm->transpose_b ? 't' : 'n', gemm->batch_count ? " batched" : "",
+                    gemm->epilogue == EPILOGUE_BIAS ? " + bias" : "");
+    } else if (instruction->kind == INSTRUCTION_KERNEL) {
+      buffer_format(out, "  kernel %d", instruction->as.kernel.kernel);
+    }
+    buffer_format(out, "%s  %.3g MB\n", instruction->aside ? "  beside" : "", instruction->bytes / 1e6);
+  }
+}
+
+static void print_kernels(Kernel *const *kernels, int count, Buffer *out) {
+  for (int i = 0; i < count; i++) {
+    buffer_format(out, "\nkernel %d\n", i);
+    kernel_print(kernels[i], out);
+  }
+}
+
+static void print_program(const Plan *plan, ProgramKind program, Buffer *out) {
+  for (int i = 0; i < plan->programs[program].call_count; i++) {
+    const PlanCall *call = &plan->programs[program].calls[i];
+    if (call->slot == 0) {
+      const PlanSegment *segment = &plan->segments[call->segment];
+      print_instructions(segment->name, segment->instructions, segment->count, out);
+    }
+  }
+  print_kernels(plan->kernels, plan->kernel_count, out);
+}
+
+// --- what lowering has found so far ---
+
+static void print_states(const Lower *l, Buffer *out) {
+  for (int i = 0; i < l->states->places.count; i++) {
+    const StatePlace *place = &l->states->places.at[i];
+    buffer_format(out, "%12lld  %s", (long long)place->offset, place->name);
+    if (place->flat_piece > 0) {
+      buffer_format(out, "  from element %lld on, in pieces of %lld", (long long)place->flat_first,
+                    (long long)place->flat_piece);
+    }
+    buffer_text(out, "\n");
+  }
+}
+
+static void print_schedule(const Lower *l, Buffer *out) {
+  const int chunks = l->schedule ? l->c->spec->pipeline.chunks : 0;
+  if (!l->schedule) {
+    buffer_text(out, "no pipeline: one microbatch after the other\n");
+  }
+  for (int i = 0; i < chunks; i++) {
+    buffer_format(out, "chunk %d: %d microbatches in flight\n", i, l->lanes[i]);
+  }
+}
+
+static void print_homes(const Lower *l, Buffer *out) {
+  static const char *const words[] = {"",
+                                      "a part of",
+                                      "beside the others of bundle",
+                                      "its pack",
+                                      "over the old",
+                                      "the host",
+                                      "the sum over microbatches",
+                                      "over"};
+  for (ValueId value = 0; value < l->capacity; value++) {
+    const Home *home = &l->home[value];
+    if (home->kind == HOME_OWN) {
+      continue;
+    }
+    buffer_format(out, "%%%d", value);
+    const Name name = graph_value(l->graph, value)->name;
+    buffer_format(out, "%s%s: %s", name ? " " : "", name ? name : "", words[home->kind]);
+    if (home->kind == HOME_BUNDLE) {
+      buffer_format(out, " %d", home->bundle);
+    } else if (home->parent >= 0 && home->kind != HOME_HOST) {
+      buffer_format(out, " %%%d", home->parent);
+    }
+    buffer_text(out, "\n");
+  }
+}
+
+static void print_lowering(const Lower *l, const char *after, Buffer *out) {
+  if (strcmp(after, "states") == 0) {
+    print_states(l, out);
+  } else if (strcmp(after, "schedule") == 0) {
+    print_schedule(l, out);
+  } else if (strcmp(after, "homes") == 0) {
+    graph_print(l->graph, out);
+    print_homes(l, out);
+  } else {
+    for (int s = 0; s < l->segments.count; s++) {
+      const LowerSegment *segment = l->segments.at[s];
+      print_instructions(segment->name, segment->list.at, segment->list.count, out);
+    }
+    print_kernels(l->kernels->all.at, l->kernels->all.count, out);
+  }
+}
+
+// --- of a rank ---
+
+static bool known_rank(Diag *diag, int64_t rank, int64_t ranks) {
+  if (rank < 0 || rank >= ranks) {
+    Diagnostic *error = diag_error(diag, E010, SPAN_NONE, "there is no rank %lld", (long long)rank);
+    diag_help(diag, error, ranks > 1 ? "the layout has the ranks 0 to %lld" : "the layout has rank %lld alone",
+              (long long)ranks - 1);
+    return false;
+  }
+  return true;
+}
+
+const Plan *compile_of_rank(Diag *diag, const PlanSet *set, int64_t rank) {
+  return known_rank(diag, rank, plan_ranks(set->plans[0])) ? plan_of_rank(set, rank) : NULL;
+}
+
+static bool print_plan(Arena *arena, Diag *diag, const CompileOptions *options, Buffer *out) {
+  PlanSet *set;
+  const Plan *plan = compile_plans(arena, diag, options, &set) ? compile_of_rank(diag, set, options->rank) : NULL;
+  if (plan) {
+    print_program(plan, options->program, out);
+  }
+  return plan != NULL;
+}
+
+// Finds the stage of a rank.
+static bool front_rank(Front *f, int64_t rank) {
+  int64_t ranks = 1, below = 1;
+  for (int m = 0; m < f->spec.mesh_count; m++) {
+    ranks *= f->spec.mesh[m].size;
+    below *= f->pipeline && m > f->spec.pipeline.mesh ? f->spec.mesh[m].size : 1;
+  }
+  f->stage = f->pipeline ? (int)(rank / below % f->spec.mesh[f->spec.pipeline.mesh].size) : 0;
+  return known_rank(f->diag, rank, ranks);
+}
+
+static bool known_pass(Diag *diag, const char *name) {
+  const char *names[PASS_NAMES_MAX + 1];
+  int count = passes_names(names);
+  names[count++] = "lower";
+  for (int i = 0; i < count; i++) {
+    if (strcmp(names[i], name) == 0) {
+      return true;
+    }
+  }
+  Diagnostic *error = diag_error(diag, E010, SPAN_NONE, "there is no pass '%s'", name);
+  const char *closest = text_closest(name, names, count);
+  if (closest) {
+    diag_help(diag, error, "did you mean `%s`? `--after list` names them all", closest);
+  } else {
+    diag_help(diag, error, "`--after list` names them all");
+  }
+  return false;
+}
+
+// The compilation of a program after a pass; training, which other programs are made after, in full.
+static bool print_after(Front *f, const CompileOptions *options, Compilation *c, Buffer *out) {
+  const bool lowers = options->after && passes_is_lowering(options->after);
+  if (!passes_run(c, options->after)) {
+    return false;
+  }
+  if (!lowers) {
+    graph_print(c->graph, out);
+    return true;
+  }
+  Lower l = front_lower(f, c);
+  if (!passes_lower(&l, options->after)) {
+    return false;
+  }
+  print_lowering(&l, options->after, out);
+  return true;
+}
+
+// Says what is stored where, and what has copies.
+static bool train_before(Front *f, const CompileOptions *options, Compilation *train) {
+  *train = front_start(f, options, PROGRAM_TRAIN);
+  if (!passes_run(train, NULL)) {
+    return false;
+  }
+  front_keep_step(f, train);
+  Lower l = front_lower(f, train);
+  const bool good = passes_lower(&l, "states");
+  f->facts = train->facts;
+  return good;
+}
+
+static bool print_program_after(Front *f, const CompileOptions *options, Buffer *out) {
+  Compilation *c = ARENA_NEW(f->arena, Compilation);
+  front_start_plan(f);
+  if (options->program != PROGRAM_TRAIN && !train_before(f, options, c)) {
+    return false;
+  }
+  if (options->program == PROGRAM_REFRESH) {
+    c->program = PROGRAM_REFRESH;
+    return !copies_wanted(&f->spec) || print_after(f, options, c, out);
+  }
+  Compilation *made = ARENA_NEW(f->arena, Compilation);
+  *made = front_start(f, options, options->program);
+  return print_after(f, options, made, out);
+}
+
+bool compile_print(Arena *arena, Diag *diag, const CompileOptions *options, Buffer *out) {
+  if (options->after && strcmp(options->after, "list") == 0) {
+    list_passes(out);
+    return true;
+  }
+  if (options->after && strcmp(options->after, "lower") == 0) {
+    return print_plan(arena, diag, options, out);
+  }
+  if (options->after && !known_pass(diag, options->after)) {
+    return false;
+  }
+  jmp_buf escape;
+  if (setjmp(escape)) {
+    return front_escaped(arena, NULL, diag);
+  }
+  front_limit(arena, options, &escape);
+  Front *f = ARENA_NEW(arena, Front);
+  const bool good =
+      front_read(f, arena, diag, options) && front_rank(f, options->rank) && print_program_after(f, options, out);
+  front_limit(arena, options, NULL);
+  return good;
+}

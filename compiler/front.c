@@ -1,0 +1,175 @@
+// front.c: what compiling any program of a text needs: its settings, what earlier programs found, and its memory.
+#include "compiler/front.h"
+
+#include <string.h>
+
+static const size_t COMPILE_MEMORY = (size_t)8 << 30;
+
+bool front_has_stages(const Spec *spec) {
+  return spec->pipeline.axis && spec->mesh[spec->pipeline.mesh].size > 1;
+}
+
+bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *options) {
+  *f = (Front){.arena = arena, .diag = diag};
+  f->names = names_create(arena);
+  f->unit = (Unit){.arena = arena, .names = f->names, .diag = diag};
+  f->tenancy = (Tenancy){.index = map_create(arena)};
+  if (!unit_load(&f->unit, options->file) || !settings_read(arena, &f->unit, options, &f->spec)) {
+    return false;
+  }
+  f->pipeline = front_has_stages(&f->spec);
+  return true;
+}
+
+void front_start_plan(Front *f) {
+  f->states = (StateMap){0};
+  f->kernels = (KernelTable){.by_content = map_create(f->arena)};
+  f->terms = (TermTable){0};
+  array_push(f->arena, &f->terms, ((PlanTerm){{0}}));
+  f->copied = map_create(f->arena);
+  f->facts = 0;
+}
+
+Compilation front_start(Front *f, const CompileOptions *options, ProgramKind program) {
+  return (Compilation){.arena = f->arena,
+                       .names = f->names,
+                       .diag = f->diag,
+                       .unit = &f->unit,
+                       .spec = &f->spec,
+                       .program = program,
+                       .gradients = options->gradients,
+                       .poison = options->poison,
+                       .values = options->values,
+                       .packs = f->packs,
+                       .pack_count = program == PROGRAM_TRAIN ? 0 : f->pack_count,
+                       .forms = program == PROGRAM_TRAIN ? NULL : &f->forms,
+                       .tenancy = f->pipeline ? &f->tenancy : NULL,
+                       .copied = &f->copied,
+                       .facts = f->facts,
+                       .stage = f->stage,
+                       .chunk_bytes = options->chunk_bytes,
+                       .bucket_bytes = options->bucket_bytes,
+                       .watch = options->watch};
+}
+
+Lower front_lower(Front *f, Compilation *c) {
+  return (Lower){
+      .c = c, .keep = f->arena, .graph = c->graph, .states = &f->states, .kernels = &f->kernels, .terms = &f->terms};
+}
+
+// --- what programs know of the training step ---
+
+void front_keep_step(Front *f, const Compilation *c) {
+  const Graph *graph = c->graph;
+  Pack *packs = arena_copy(f->arena, graph->packs.at, sizeof *packs * (size_t)graph->packs.count);
+  for (int i = 0; i < graph->packs.count; i++) {
+    packs[i].members = arena_copy(f->arena, packs[i].members, sizeof(Name) * (size_t)packs[i].count);
+  }
+  f->packs = packs;
+  f->pack_count = graph->packs.count;
+  shard_forms_keep(c, f->arena, &f->forms);
+  f->tensors = map_create(f->arena);
+  for (int i = 0; i < graph->persistent.count; i++) {
+    const Shape *shape = &graph->persistent.at[i].shape;
+    int64_t *sizes = ARENA_ARRAY(f->arena, int64_t, shape->count + 1);
+    for (int a = 0; a < shape->count; a++) {
+      sizes[a] = graph->axes.at[shape->axis[a]].size;
+    }
+    map_put(&f->tensors, map_key(graph->persistent.at[i].name), (int64_t)(intptr_t)sizes);
+  }
+}
+
+// One with an axis of the batch is another where the batch has another size.
+bool front_check_tensors(const Front *f, const Compilation *c) {
+  const int errors = f->diag->errors;
+  for (int i = 0; i < c->graph->persistent.count; i++) {
+    const Persistent *tensor = &c->graph->persistent.at[i];
+    const int64_t *sizes = (const int64_t *)(intptr_t)map_get_or(&f->tensors, map_key(tensor->name), 0);
+    for (int a = 0; sizes && a < tensor->shape.count; a++) {
+      const Axis *axis = &c->graph->axes.at[tensor->shape.axis[a]];
+      if (axis->size != sizes[a]) {
+        diag_error(f->diag, E024, tensor->span, "'%s' has %lld positions along '%s' here, and %lld in training",
+                   tensor->name, (long long)axis->size, axis->name, (long long)sizes[a]);
+      }
+    }
+  }
+  return f->diag->errors == errors;
+}
+
+// --- programs that a model does not have ---
+
+// Is the text right where this program is elaborated for the batch of training?
+static bool right_for_whole_batch(Front *f, const CompileOptions *options, ProgramKind program) {
+  Spec whole = f->spec;
+  whole.microbatches = 1;
+  Compilation c = front_start(f, options, program);
+  c.spec = &whole;
+  DiagMark mark = diag_mark(f->diag);
+  bool right = pass_elaborate(&c);
+  diag_rewind(f->diag, mark);
+  return right;
+}
+
+bool front_leave_out(Front *f, const CompileOptions *options, ProgramKind program, DiagMark mark,
+                     const char **missing) {
+  Diag *diag = f->diag;
+  bool generates = program == PROGRAM_GENERATE;
+  for (int i = mark.count; i < diag->all.count; i++) {
+    if (diag->all.at[i].code == E090 || diag->all.at[i].code == E099) {
+      return false;
+    }
+  }
+  bool other = generates || (program == PROGRAM_EVALUATE && f->spec.microbatches > 1);
+  if (!other || diag->all.count == mark.count || diag->errors == mark.errors) {
+    return false;
+  }
+  Diagnostic first = diag->all.at[mark.count];
+  if (!generates && !right_for_whole_batch(f, options, program)) {
+    return false;
+  }
+  diag_rewind(diag, mark);
+  const char *batch = generates ? "whose batch is 1" : "whose batch is that of one microbatch", *path = "the text";
+  int line, column;
+  diag_position(diag, first.span, &line, &column);
+  path = first.span.file >= 0 ? diag->sources.at[first.span.file].path : path;
+  *missing = arena_format(f->arena, "%s, and in %s:%d %s", generates ? "its batch is 1" : "its batch is a microbatch",
+                          path, line, first.message);
+  if (!generates || f->logits) {
+    Diagnostic *note = diag_note(diag, first.code, first.span, "the program '%s', %s, is left out: %s",
+                                 program_kind_name(program), batch, first.message);
+    note->label = first.label;
+    note->related = first.related;
+    note->related_label = first.related_label;
+  }
+  return true;
+}
+
+bool front_has_logits(const Compilation *c) {
+  const Object *logits = frame_find(c->elaborator->frame, name_of(c->names, "logits"));
+  return logits && logits->kind == OBJECT_VALUE;
+}
+
+// --- memory ---
+
+static void out_of_memory(Diag *diag, bool over_limit) {
+  if (over_limit) {
+    Diagnostic *error = diag_error(diag, E090, SPAN_NONE, "compiling takes too much memory");
+    diag_help(diag, error, "repeats and calls are unrolled: fewer of them, or fewer stages of a pipeline, take less");
+  } else {
+    diag_error(diag, E090, SPAN_NONE, "out of memory while compiling");
+  }
+}
+
+bool front_escaped(Arena *arena, Arena *scratch, Diag *diag) {
+  bool over_limit = arena_over_limit(arena) || (scratch && arena_over_limit(scratch));
+  arena_destroy(scratch);
+  arena_set_escape(arena, NULL);
+  arena_set_limit(arena, 0);
+  out_of_memory(diag, over_limit);
+  return false;
+}
+
+void front_limit(Arena *arena, const CompileOptions *options, jmp_buf *escape) {
+  arena_set_escape(arena, escape);
+  arena_set_limit(arena, escape ? options->memory ? options->memory : COMPILE_MEMORY : 0);
+}

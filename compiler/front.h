@@ -1,0 +1,54 @@
+// front.h: what compiling any program of a text needs; what compile*.c share.
+#ifndef MDL_COMPILER_FRONT_H
+#define MDL_COMPILER_FRONT_H
+
+#include <setjmp.h>
+
+#include "compiler/pass_manager.h"
+
+typedef struct {
+  Arena *arena;
+  Names *names;
+  Diag *diag;
+  Unit unit;
+  Spec spec;
+  bool pipeline;    // of more than one stage
+  Tenancy tenancy;  // see Compilation
+  Map copied;       // of the plan being compiled; see Compilation
+  int stage;        // being compiled
+  bool logits;      // the model has some, so text can be generated
+  int64_t batch, sequence;
+  Arena *scratch;     // of the program being compiled, or NULL
+  jmp_buf *escape;    // where to go when memory is out
+  const Pack *packs;  // of its training step
+  int pack_count;
+  KeptForms forms;      // likewise
+  Map tensors;          // likewise: names of tensors to their sizes
+  StateMap states;      // of the plan being compiled
+  KernelTable kernels;  // likewise
+  TermTable terms;      // likewise
+  uint32_t facts;       // likewise: what its programs so far have found
+} Front;
+
+bool front_has_stages(const Spec *spec);
+bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *options);
+void front_start_plan(Front *f);  // of f->stage
+Compilation front_start(Front *f, const CompileOptions *options, ProgramKind program);
+Lower front_lower(Front *f, Compilation *c);
+// What the programs that come after a training step must know of it.
+void front_keep_step(Front *f, const Compilation *c);
+// Whether the tensors of a program after it are those of training.
+bool front_check_tensors(const Front *f, const Compilation *c);
+bool front_has_logits(const Compilation *c);
+
+// What cannot be compiled for a batch of another size than in training is left out with a note: what was said since
+// `mark` is then unsaid. Training was compiled before, and evaluation, which is no training either, before generation.
+bool front_leave_out(Front *f, const CompileOptions *options, ProgramKind program, DiagMark mark, const char **missing);
+
+// --- memory ---
+
+void front_limit(Arena *arena, const CompileOptions *options, jmp_buf *escape);  // NULL: none any more
+// The end of a compilation for which there was no memory; `scratch` may be NULL.
+bool front_escaped(Arena *arena, Arena *scratch, Diag *diag);
+
+#endif

@@ -1,0 +1,29 @@
+// pass_manager.h: runs the passes of passes.def in their order, each only with what it needs, and each followed by the
+// verifier.
+#ifndef MDL_COMPILER_PASS_MANAGER_H
+#define MDL_COMPILER_PASS_MANAGER_H
+
+#include "compiler/lower.h"
+
+enum { PASS_NAMES_MAX = 64 };
+
+typedef enum {
+#define FACT(NAME, what) FACT_NUMBER_##NAME,
+#include "compiler/facts.def"
+#undef FACT
+  FACT_COUNT
+} FactNumber;
+
+// Runs the passes of the compilation's program on its graph, up to the one named `after`; NULL: all of them.
+bool passes_run(Compilation *c, const char *after);
+// The same of the passes behind them, from the graph to instructions.
+bool passes_lower(Lower *l, const char *after);
+// One of either kind, whatever stands before it: for tests. `l` may be NULL for a pass on the graph.
+bool passes_run_one(Compilation *c, Lower *l, const char *name);
+
+int passes_names(const char *names[PASS_NAMES_MAX]);  // all of them; how many
+bool passes_is_lowering(const char *name);
+void passes_list(Buffer *out);
+bool fact_holds(const Compilation *c, FactNumber fact);
+
+#endif
