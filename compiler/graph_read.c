@@ -3,204 +3,8 @@
 // Recursive descent over hostile text. The first error stops everything; a node is checked by graph_verify_node, which
 // no rule of an op sees before its attributes and operands are sound. What concerns a graph as a whole (effects,
 // assigns, names of tensors) is left to graph_verify.
-#include "compiler/graph_text.h"
-#include "compiler/graph_token.h"
+#include "compiler/graph_reader.h"
 #include "compiler/verify.h"
-
-enum { READ_MAX_DEPTH = 64, READ_MAX_OPERANDS = 65536, READ_MAX_SLOTS = 1 << 20 };
-
-typedef struct {
-  int32_t number;  // in the text
-  ValueId value;
-} Definition;
-
-typedef struct {
-  Graph *graph;
-  Tokens *tokens;
-  int depth;
-  Map axes;                   // name → id
-  Map values;                 // number in the text → id
-  Map places;                 // number → where it was put in `visible`
-  ARRAY(Definition) visible;  // what nodes may use now, the innermost region's last
-  int floor;                  // what comes before it is outside the composite
-  ARRAY(int32_t) leaves;      // for each persistent tensor the number of its value, or -1
-} Reader;
-
-// ---- Axes, types and values
-
-static bool read_axis(Reader *reader, AxisId *axis) {
-  Name name = NULL;
-  Span span = token_span(reader->tokens);
-  if (!token_name(reader->tokens, &name)) {
-    return false;
-  }
-  *axis = (AxisId)map_get_or(&reader->axes, map_key(name), -1);
-  return *axis >= 0 || token_fail(reader->tokens, span, "there is no axis of this name");
-}
-
-static bool read_axis_into(Reader *reader, Shape *shape, bool repeats) {
-  AxisId axis = -1;
-  Span span = token_span(reader->tokens);
-  if (!read_axis(reader, &axis)) {
-    return false;
-  }
-  if (repeats && shape->count < SHAPE_MAX_AXES) {
-    shape->axis[shape->count++] = axis;
-    return true;
-  }
-  return shape_push(shape, axis) ||
-         token_fail(reader->tokens, span, "this axis occurs twice, or there are too many axes");
-}
-
-// [a, b, c]; `repeats`: the parts of a concat may have the same axis
-static bool read_axes(Reader *reader, Shape *shape, bool repeats) {
-  if (!token_expect_mark(reader->tokens, '[')) {
-    return false;
-  }
-  do {
-    if (!read_axis_into(reader, shape, repeats)) {
-      return false;
-    }
-  } while (token_accept_mark(reader->tokens, ','));
-  return token_expect_mark(reader->tokens, ']');
-}
-
-static bool read_element_type(Reader *reader, ElementType *type) {
-  if (!token_is(reader->tokens, TOKEN_WORD) || !element_type_of(reader->tokens->token.text, type)) {
-    return token_fail(reader->tokens, token_span(reader->tokens), "expected an element type here");
-  }
-  return token_next(reader->tokens);
-}
-
-static bool read_entry(Reader *reader, ShardEntry *entry) {
-  *entry = (ShardEntry){0};
-  if (!read_axis(reader, &entry->axis) || !token_expect_mark(reader->tokens, ':') ||
-      !token_name(reader->tokens, &entry->mesh_axis)) {
-    return false;
-  }
-  entry->zigzag = token_accept_word(reader->tokens, "zigzag");
-  return !token_accept_word(reader->tokens, "pad") ||
-         token_integer(reader->tokens, INT64_MIN, INT64_MAX, &entry->padding);
-}
-
-static bool read_sharding(Reader *reader, Sharding *sharding) {
-  ARRAY(ShardEntry) entries = {0};
-  ARRAY(Name) partial = {0};
-  if (!token_expect_mark(reader->tokens, '{')) {
-    return false;
-  }
-  while (!token_is_mark(reader->tokens, '|') && !token_is_mark(reader->tokens, '}')) {
-    ShardEntry entry;
-    if (!read_entry(reader, &entry)) {
-      return false;
-    }
-    array_push(reader->graph->arena, &entries, entry);
-    if (!token_accept_mark(reader->tokens, ',')) {
-      break;
-    }
-  }
-  if (token_accept_mark(reader->tokens, '|')) {
-    if (!token_expect_word(reader->tokens, "partial")) {
-      return false;
-    }
-    do {
-      Name name = NULL;
-      if (!token_name(reader->tokens, &name)) {
-        return false;
-      }
-      array_push(reader->graph->arena, &partial, name);
-    } while (token_accept_mark(reader->tokens, ','));
-  }
-  *sharding = (Sharding){entries.count, partial.count, entries.at, partial.at};
-  return token_expect_mark(reader->tokens, '}');
-}
-
-// The type and attributes of one value. *placed: it says where it comes from.
-static bool read_result(Reader *reader, Value *value, bool *placed) {
-  value->bound = -1;
-  value->span = SPAN_NONE;
-  *placed = false;
-  if (!read_element_type(reader, &value->type)) {
-    return false;
-  }
-  if (token_accept_mark(reader->tokens, '(') &&
-      !(read_axis(reader, &value->bound) && token_expect_mark(reader->tokens, ')'))) {
-    return false;
-  }
-  if (token_is_mark(reader->tokens, '[') && !read_axes(reader, &value->shape, false)) {
-    return false;
-  }
-  if ((token_is(reader->tokens, TOKEN_STRING) || token_is_word(reader->tokens, "none")) &&
-      !token_string(reader->tokens, &value->name)) {
-    return false;
-  }
-  if (token_accept_mark(reader->tokens, '@') && !token_name(reader->tokens, &value->label)) {
-    return false;
-  }
-  if (token_is(reader->tokens, TOKEN_WORD) && role_of(reader->tokens->token.text, &value->role) &&
-      !token_next(reader->tokens)) {
-    return false;
-  }
-  if (token_accept_word(reader->tokens, "stage") && !token_int(reader->tokens, INT32_MIN, INT32_MAX, &value->stage)) {
-    return false;
-  }
-  if (token_accept_word(reader->tokens, "offload")) {
-    if (!token_int(reader->tokens, 0, INT32_MAX - 1, &value->offload)) {
-      return false;
-    }
-    value->offload++;
-  }
-  if (token_is_mark(reader->tokens, '{')) {
-    value->sharding = ARENA_NEW(reader->graph->arena, Sharding);
-    if (!read_sharding(reader, value->sharding)) {
-      return false;
-    }
-  }
-  if (token_accept_word(reader->tokens, "at")) {
-    *placed = true;
-    return token_accept_word(reader->tokens, "none") || token_place(reader->tokens, &value->span);
-  }
-  return !reader->tokens->failed;
-}
-
-// From here on nodes may use the value under this number.
-static bool define_value(Reader *reader, int32_t number, ValueId value, Span span) {
-  int64_t other = 0;
-  if (map_get(&reader->values, (uint64_t)number, &other)) {
-    return token_fail(reader->tokens, span, "%%%d is defined twice", number);
-  }
-  map_put(&reader->values, (uint64_t)number, value);
-  map_put(&reader->places, (uint64_t)number, reader->visible.count);
-  array_push(reader->graph->arena, &reader->visible, ((Definition){number, value}));
-  return true;
-}
-
-static bool read_use(Reader *reader, ValueId *value) {
-  if (!token_is(reader->tokens, TOKEN_VALUE)) {
-    return token_fail(reader->tokens, token_span(reader->tokens), "expected a value here");
-  }
-  int32_t number = reader->tokens->token.value;
-  int64_t place = map_get_or(&reader->places, (uint64_t)number, -1);
-  if (place < reader->floor || place >= reader->visible.count || reader->visible.at[place].number != number) {
-    return token_fail(reader->tokens, token_span(reader->tokens), "%%%d is not defined here", number);
-  }
-  *value = reader->visible.at[place].value;
-  return token_next(reader->tokens);
-}
-
-static bool read_uses(Reader *reader, ValueList *values) {
-  do {
-    ValueId value = -1;
-    if (values->count >= READ_MAX_OPERANDS) {
-      return token_fail(reader->tokens, token_span(reader->tokens), "there are too many values here");
-    }
-    if (!read_use(reader, &value)) {
-      return false;
-    }
-    array_push(reader->graph->arena, values, value);
-  } while (token_accept_mark(reader->tokens, ','));
-  return !reader->tokens->failed;
-}
 
 // ---- Nodes and regions
 
@@ -218,7 +22,7 @@ static bool read_parameters(Reader *reader, RegionId region) {
       return token_fail(reader->tokens, span, "expected a value here");
     }
     if (!token_next(reader->tokens) || !token_expect_mark(reader->tokens, ':') ||
-        !read_result(reader, &value, &placed)) {
+        !reader_result(reader, &value, &placed)) {
       return false;
     }
     const char *wrong = graph_verify_value(graph, &value);
@@ -227,7 +31,7 @@ static bool read_parameters(Reader *reader, RegionId region) {
     }
     ValueId id = graph_new_value(graph, value);
     array_push(graph->arena, &graph->regions.at[region].parameters, id);
-    if (!define_value(reader, number, id, span)) {
+    if (!reader_define_value(reader, number, id, span)) {
       return false;
     }
   } while (token_accept_mark(reader->tokens, ','));
@@ -260,11 +64,11 @@ static bool read_attributes(Reader *reader, Node *node) {
   while (!reader->tokens->failed) {
     bool good = true;
     if (token_accept_word(reader->tokens, "over")) {
-      good = read_axes(reader, &node->axes, node->op == OP_CONCAT);
+      good = reader_axes(reader, &node->axes, node->op == OP_CONCAT);
     } else if (token_accept_word(reader->tokens, "along")) {
-      good = read_axis(reader, &node->axis);
+      good = reader_axis(reader, &node->axis);
     } else if (token_accept_word(reader->tokens, "to")) {
-      good = read_axis(reader, &node->axis2);
+      good = reader_axis(reader, &node->axis2);
     } else if (token_accept_word(reader->tokens, "integer")) {
       good = token_integer(reader->tokens, INT64_MIN, INT64_MAX, &node->integer);
     } else if (token_accept_word(reader->tokens, "number")) {
@@ -298,7 +102,7 @@ static bool read_operation(Reader *reader, Node *node) {
   }
   ValueList operands = {0};
   if (token_accept_mark(reader->tokens, '(') &&
-      !(read_uses(reader, &operands) && token_expect_mark(reader->tokens, ')'))) {
+      !(reader_uses(reader, &operands) && token_expect_mark(reader->tokens, ')'))) {
     return false;
   }
   node->operands = operands.at;
@@ -366,7 +170,7 @@ static bool add_node(Reader *reader, RegionId region, Node node, ResultList *res
   }
   array_push(graph->arena, &graph->regions.at[region].nodes, id);
   for (int i = 0; i < results->count; i++) {
-    if (!define_value(reader, results->at[i].number, node.first_result + i, results->at[i].span)) {
+    if (!reader_define_value(reader, results->at[i].number, node.first_result + i, results->at[i].span)) {
       return false;
     }
   }
@@ -383,7 +187,7 @@ static bool read_node(Reader *reader, RegionId region) {
   for (int i = 0; i < results.count; i++) {
     Result *result = &results.at[i];
     result->value.name = op_leaf(node.op) ? node.text : NULL;
-    if (!token_expect_mark(reader->tokens, i ? ',' : ':') || !read_result(reader, &result->value, &result->placed)) {
+    if (!token_expect_mark(reader->tokens, i ? ',' : ':') || !reader_result(reader, &result->value, &result->placed)) {
       return false;
     }
   }
@@ -403,7 +207,7 @@ static bool read_body(Reader *reader, RegionId region) {
   }
   if (token_accept_word(reader->tokens, "return")) {
     ValueList results = {0};
-    bool good = read_uses(reader, &results);
+    bool good = reader_uses(reader, &results);
     reader->graph->regions.at[region].results = results;
     return good;
   }
@@ -474,7 +278,7 @@ static bool read_dims(Reader *reader, Persistent *tensor) {
       tensor->stack_count = tensor->shape.count;
     } else if (token_is_mark(reader->tokens, ';') && tensor->in_count < 0) {
       tensor->in_count = tensor->shape.count - tensor->stack_count;
-    } else if (!read_axis_into(reader, &tensor->shape, false)) {
+    } else if (!reader_axis_into(reader, &tensor->shape, false)) {
       return false;
     } else if (token_is_mark(reader->tokens, '|') || token_is_mark(reader->tokens, ';')) {
       continue;
@@ -495,7 +299,7 @@ static bool read_persistent(Reader *reader) {
   Span span = token_span(reader->tokens);
   if (!role_of(reader->tokens->token.text, &tensor.role) || !token_next(reader->tokens) ||
       !token_string(reader->tokens, &tensor.name) || !token_expect_mark(reader->tokens, ':') ||
-      !read_element_type(reader, &tensor.type)) {
+      !reader_element_type(reader, &tensor.type)) {
     return false;
   }
   if (token_is_mark(reader->tokens, '[') && !read_dims(reader, &tensor)) {

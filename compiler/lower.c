@@ -415,10 +415,10 @@ void lower_graph(Lower *l) {
   number_collectives(l);
 }
 
-// Without a pipeline there is nothing to decide: one microbatch after the other.
+// Without a pipeline, and in other programs, there is nothing to decide: one microbatch after the other.
 void lower_schedule(Lower *l) {
   const Pipeline *pipeline = &l->c->spec->pipeline;
-  if (!l->c->tenancy) {
+  if (!l->c->tenancy || l->c->program != PROGRAM_TRAIN) {
     return;
   }
   const int stages = (int)l->c->spec->mesh[pipeline->mesh].size;

@@ -175,6 +175,8 @@ void lower_chunks(Lower *l, const Node *node);
 
 // lower_kernel.c
 void lower_group(Lower *l, const Node *node);
+
+// lower_copy.c
 void lower_copy(Lower *l, Shape shape, ElementType type, const Storage *from, const Storage *to, WriteMode write);
 void lower_fill(Lower *l, Shape shape, ElementType type, const Storage *to, double number);
 

@@ -31,6 +31,10 @@ page() {
              letter == "P" ? "that of its port" : ""
     }
     function say() { if (text != "") print "\n" text; text = "" }
+    function programs(set) {
+      return set == "TRAIN" ? "training" : set == "REFRESH" ? "refresh" : set == "EACH" ? "all but refresh" : "all"
+    }
+    function facts(set) { gsub(/ *\\\| */, ", ", set); return set == "NOTHING" ? "" : tolower(set) }
     function rule(    line) { line = header; gsub(/[^|]+/, "---", line); return line }
     BEGIN {
       print "# " title "\n\nMade from `" file "` by `docs/generate.sh`; change that file, not this one."
@@ -64,8 +68,10 @@ pages() {
     '"`" a[2] "` | " a[3] " | " class(a[4]) " | " class(a[5]) " | " note' > "$1/kernel_ops.md"
   page base/errors.def "Error codes" "code | stands for" 'a[1] " | " a[2]' > "$1/errors.md"
   if [ -f compiler/passes.def ]; then
-    page compiler/passes.def "Passes, in order" "pass | programs | what it does" \
-      '"`" a[1] "` | " (a[3] == "TRAIN" ? "training" : "all") " | " a[4]' > "$1/passes.md"
+    page compiler/passes.def "Passes, in order" "pass | programs | needs | gives | what it does" \
+      '"`" a[1] "` | " programs(a[3]) " | " facts(a[4]) " | " facts(a[5]) " | " a[6]' > "$1/passes.md"
+    echo >> "$1/passes.md"
+    page compiler/facts.def "Facts" "fact | what is then so" 'tolower(a[1]) " | " a[2]' >> "$1/passes.md"
   fi
 }
 
