@@ -210,6 +210,10 @@ NodeList graph_rewrite(Graph *graph, RegionId region) {
   return nodes;
 }
 
+void graph_rewind(Graph *graph) {
+  graph->regions.at[graph->region].nodes.count--;
+}
+
 void graph_follow(Graph *graph, const Node *node) {
   graph->span = node->span;
   graph->scope = node->scope;

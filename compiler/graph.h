@@ -185,6 +185,8 @@ RegionId graph_region(Graph *graph);  // a new empty region
 
 // Takes the nodes out of a region, to which graph_add appends from here on.
 NodeList graph_rewrite(Graph *graph, RegionId region);
+// Takes out the node that was added last to the region that is written: it goes elsewhere.
+void graph_rewind(Graph *graph);
 // New nodes are of the span, scope, part and source of this one, new values of the role of its first.
 void graph_follow(Graph *graph, const Node *node);
 

@@ -490,8 +490,7 @@ static bool try_head(Chunker *k, RegionId region, int at) {
     good = find_members(k, region, at, &last);
   }
   if (good) {
-    graph->region = region;
-    graph->regions.at[region].nodes = (NodeList){0};  // what is made is put between by hand
+    graph_rewrite(graph, region);  // what is made is put between by hand
     run_in_parts(k, region);
     NodeList made = graph->regions.at[region].nodes;
     reorder(k, region, at, last, &made);

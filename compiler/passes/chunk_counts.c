@@ -106,15 +106,13 @@ bool chunk_counts(Compilation *c, RegionId region, NodeId id) {
   Graph *graph = c->graph;
   Counts counts = {graph, map_create(c->arena), map_create(c->arena)};
   const Node group = *graph_node(graph, id);
-  const NodeList nodes = graph->regions.at[group.region].nodes, before = graph->regions.at[region].nodes;
+  const NodeList nodes = graph->regions.at[group.region].nodes, before = graph_rewrite(graph, region);
   const ValueList results = graph->regions.at[group.region].results;
   ValueList kept = {0};
   Map gone = map_create(c->arena);  // value in the kernel to what stands for it
   for (int i = 0; i < nodes.count; i++) {
     map_put(&counts.inside, (uint64_t)nodes.at[i], 1);
   }
-  graph->region = region;
-  graph->regions.at[region].nodes = (NodeList){0};
   for (int i = 0; i < results.count; i++) {
     if (is_count(&counts, results.at[i])) {
       map_put(&gone, (uint64_t)results.at[i], count_apart(&counts, &group, results.at[i]));

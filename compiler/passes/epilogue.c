@@ -249,7 +249,7 @@ static void choose(Epilogues *e, RegionId region) {
       map_put(&by_add, (uint64_t)e->candidates.at[i].first_add, i);
     }
   }
-  graph->regions.at[region].nodes = (NodeList){0};
+  graph_rewrite(graph, region);
   for (int i = 0; i < old.count; i++) {
     int64_t candidate;
     graph->region = region;

@@ -264,7 +264,7 @@ static void make_groups(Fuser *f) {
     o.emitted[i] = !listed[i];  // made in another region
   }
   fuse_tables(f);
-  graph->regions.at[f->region].nodes = (NodeList){0};
+  graph_rewrite(graph, f->region);
   for (int i = 0; i < f->nodes.count; i++) {
     if (o.grouping.group[f->nodes.at[i]] < 0 && !op_free(graph_node(graph, f->nodes.at[i])->op)) {
       emit(&o, f->nodes.at[i]);

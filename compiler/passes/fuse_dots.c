@@ -248,7 +248,7 @@ void fuse_dots(Fuser *f) {
   Graph *graph = f->graph;
   fuse_tables(f);
   count_uses(f);
-  graph->regions.at[f->region].nodes = (NodeList){0};  // new nodes are put into f->nodes by hand
+  graph_rewrite(graph, f->region);  // new nodes are put into f->nodes by hand
   find_sums(f);
   find_shared(f);
   int count = 0;

@@ -124,7 +124,7 @@ static ValueId copy_node(Recompute *r, ValueId value, const ValueId *operands) {
     RegionId inner = graph_clone_region(graph, graph_node(graph, id)->region, &map);
     graph_node(graph, id)->region = inner;
   }
-  graph->regions.at[r->region].nodes.count--;  // graph_clone put it there; it goes where it is first needed
+  graph_rewind(graph);  // graph_clone put it there; it goes where it is first needed
   Node *node = graph_node(graph, id), *from = graph_node(graph, graph_value(graph, value)->node);
   node->recomputed = true;
   node->apart = r->apart;

@@ -312,7 +312,7 @@ static void sum_parts(Shard *s, ValueId value, ValueList *parts, NodeList *sums)
 static ValueId add_two(Shard *s, ValueId a, ValueId b, uint32_t passing) {
   ValueId sum = graph_op2(s->graph, OP_ADD, a, b);
   NodeId id = graph_value(s->graph, sum)->node;
-  s->graph->regions.at[s->graph->region].nodes.count--;
+  graph_rewind(s->graph);
   shard_with(s, id, passing);
   return sum;
 }

@@ -180,8 +180,7 @@ static void make_top(Cut *cut, const NodeList *old) {
     before++;
   }
   before = before < old->count ? before : 0;
-  graph->regions.at[0].nodes = (NodeList){0};
-  graph->region = 0;
+  graph_rewrite(graph, 0);
   make_prepare(cut, old, before);
   for (int i = before; i < old->count; i++) {
     top_node(cut, old->at[i]);
