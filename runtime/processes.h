@@ -1,10 +1,10 @@
 // processes.h: the ranks of a plan, each in a process of its own, and this process that starts them, tells them what to
 // do and watches them.
 //
-// Each is this program started anew, which is handed its plan and all else that it needs as bytes (rank_task.h); nothing
-// is inherited but a socket and the shared memory of peers.h. It opens the device of its rank, on the GPU of the rank's
-// number, and does with it what it is told over the socket; data goes through the shared memory. They end when this
-// process ends, however it does. To be created by a thread that lives for as long as they are used.
+// Each is this program started anew, which is handed its plan and all else that it needs as bytes (rank_task.h);
+// nothing is inherited but a socket and the shared memory of peers.h. It opens the device of its rank, on the GPU of
+// the rank's number, and does with it what it is told over the socket; data goes through the shared memory. They end
+// when this process ends, however it does. To be created by a thread that lives for as long as they are used.
 //
 // The first failure is the cause, as in ranks.h: a process that has ended, a run that failed, or no rank having moved
 // for the deadline while one of them was asked for something. Then all processes are killed, and every call from then
