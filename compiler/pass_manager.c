@@ -9,13 +9,16 @@ enum { EACH = 1, TRAIN = 2, REFRESH = 4, ALL = EACH | REFRESH };
 
 enum {
   NOTHING = 0,
-#define FACT(NAME, what) NAME = 1 << FACT_NUMBER_##NAME,
+#define FACT(NAME, other, what) NAME = 1 << FACT_NUMBER_##NAME,
 #include "compiler/facts.def"
 #undef FACT
 };
 
-static const char *const facts[] = {
-#define FACT(NAME, what) what,
+static const struct {
+  const Node *(*other)(const Graph *graph);
+  const char *what;
+} facts[] = {
+#define FACT(NAME, other, what) {other, what},
 #include "compiler/facts.def"
 #undef FACT
 };
@@ -65,10 +68,6 @@ void passes_list(Buffer *out) {
   }
 }
 
-bool fact_holds(const Compilation *c, FactNumber fact) {
-  return c->facts >> fact & 1;
-}
-
 // --- running them ---
 
 static bool is_for(const Listed *pass, ProgramKind program) {
@@ -91,7 +90,19 @@ static bool has_needs(const Compilation *c, const Listed *pass) {
     const uint32_t fact = 1u << i;
     if (pass->needs & fact & ~c->facts) {
       diag_error(c->diag, E099, SPAN_NONE, "the pass '%s' needs what '%s' gives, which has not run: %s", pass->name,
-                 giver(fact), facts[i]);
+                 giver(fact), facts[i].what);
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool facts_hold(const Compilation *c, const Listed *pass) {
+  for (int i = 0; i < FACT_COUNT; i++) {
+    const Node *other = c->facts >> i & 1 && facts[i].other ? facts[i].other(c->graph) : NULL;
+    if (other) {
+      diag_error(c->diag, E099, other->span, "after the pass '%s' it is not so that %s: there is '%s'", pass->name,
+                 facts[i].what, op_name(other->op));
       return false;
     }
   }
@@ -108,7 +119,7 @@ static bool run(Compilation *c, const Listed *pass) {
   if (c->watch) {
     c->watch->after(c->watch->context, c, pass->name);
   }
-  return graph_verify(c->graph, c->diag, pass->name);
+  return graph_verify(c->graph, c->diag, pass->name) && facts_hold(c, pass);
 }
 
 static bool lower(Lower *l, const Listed *pass) {

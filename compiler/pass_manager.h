@@ -8,7 +8,7 @@
 enum { PASS_NAMES_MAX = 64 };
 
 typedef enum {
-#define FACT(NAME, what) FACT_NUMBER_##NAME,
+#define FACT(NAME, other, what) FACT_NUMBER_##NAME,
 #include "compiler/facts.def"
 #undef FACT
   FACT_COUNT
@@ -24,6 +24,10 @@ bool passes_run_one(Compilation *c, Lower *l, const char *name);
 int passes_names(const char *names[PASS_NAMES_MAX]);  // all of them; how many
 bool passes_is_lowering(const char *name);
 void passes_list(Buffer *out);
-bool fact_holds(const Compilation *c, FactNumber fact);
+
+// fact_checks.c: a node of the graph of which the fact is not so, or NULL.
+const Node *fact_recognised(const Graph *graph);
+const Node *fact_typed(const Graph *graph);
+const Node *fact_fused(const Graph *graph);
 
 #endif

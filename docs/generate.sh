@@ -71,7 +71,7 @@ pages() {
     page compiler/passes.def "Passes, in order" "pass | programs | needs | gives | what it does" \
       '"`" a[1] "` | " programs(a[3]) " | " facts(a[4]) " | " facts(a[5]) " | " a[6]' > "$1/passes.md"
     echo >> "$1/passes.md"
-    page compiler/facts.def "Facts" "fact | what is then so" 'tolower(a[1]) " | " a[2]' >> "$1/passes.md"
+    page compiler/facts.def "Facts" "fact | looked at after every pass | what is then so" 'tolower(a[1]) " | " (a[2] == "NULL" ? "" : "yes") " | " a[3]' >> "$1/passes.md"
   fi
 }
 

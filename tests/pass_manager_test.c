@@ -12,7 +12,7 @@
 enum { EACH = 1, TRAIN = 2, REFRESH = 4, ALL = EACH | REFRESH };
 enum {
   NOTHING = 0,
-#define FACT(NAME, what) NAME = 1 << FACT_NUMBER_##NAME,
+#define FACT(NAME, other, what) NAME = 1 << FACT_NUMBER_##NAME,
 #include "compiler/facts.def"
 #undef FACT
 };
@@ -33,7 +33,7 @@ enum { PASS_COUNT = sizeof passes / sizeof *passes };
 static const struct {
   const char *name, *what;
 } facts[] = {
-#define FACT(NAME, what) {#NAME, what},
+#define FACT(NAME, other, what) {#NAME, what},
 #include "compiler/facts.def"
 #undef FACT
 };
@@ -105,6 +105,76 @@ static void no_pass_runs_without_what_it_needs(void **state) {
   assert_true(refused > PASS_COUNT);
 }
 
+// A watcher undoes what a pass has given.
+typedef struct {
+  const char *pass;
+  void (*spoil)(Graph *graph);
+} Spoiler;
+
+// As if no policy of precision had been asked.
+static void spoil_types(Graph *graph) {
+  for (int i = 0; i < graph->values.count; i++) {
+    Value *value = graph_value(graph, i);
+    value->type = element_type_floating(value->type) ? TYPE_REAL : value->type;
+  }
+  for (int i = 0; i < graph->persistent.count; i++) {
+    Persistent *tensor = &graph->persistent.at[i];
+    tensor->type = element_type_floating(tensor->type) ? TYPE_REAL : tensor->type;
+  }
+}
+
+// An operation beside the kernels, behind the first parameter.
+static void spoil_kernel(Graph *graph) {
+  NodeList *nodes = &graph->regions.at[0].nodes;
+  int at = 0;
+  while (graph_node(graph, nodes->at[at])->op != OP_PARAM) {
+    at++;
+  }
+  graph->region = 0;
+  graph_op1(graph, OP_NEG, graph_node(graph, nodes->at[at])->first_result);
+  const NodeId made = nodes->at[nodes->count - 1];
+  memmove(nodes->at + at + 2, nodes->at + at + 1, sizeof made * (size_t)(nodes->count - at - 2));
+  nodes->at[at + 1] = made;
+}
+
+static void spoil(void *context, Compilation *c, const char *pass) {
+  const Spoiler *spoiler = context;
+  if (c->program == PROGRAM_TRAIN && strcmp(pass, spoiler->pass) == 0) {
+    spoiler->spoil(c->graph);
+  }
+}
+
+static void what_a_pass_gave_still_holds(void **state) {
+  (void)state;
+  static const struct {
+    Spoiler spoiler;
+    const char *text;
+  } cases[] = {
+      {{"arrange", spoil_kernel},
+       "after the pass 'arrange' it is not so that elementwise operations and reductions are in kernels: there "
+       "is 'neg'"},
+      {{"stage", spoil_types},
+       "after the pass 'stage' it is not so that every value has the type in which it is kept: there is "},
+      {{"simplify", spoil_types}, NULL}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    Arena *arena = arena_create();
+    Diag *diag = diag_create(arena);
+    Plan *plan = NULL;
+    PassWatch watch = {spoil, (void *)(uintptr_t)&cases[i].spoiler};
+    CompileOptions options = {
+        .file = MDL_SOURCE_DIR "/tests/layouts/llama.mdl", .layout = "dp2", .precision = "fp32", .watch = &watch};
+    const bool good = compile_plan(arena, diag, &options, &plan);
+    assert_int_equal(good, cases[i].text == NULL);
+    if (!good) {
+      assert_int_equal(diag->all.at[0].code, E099);
+      if (strncmp(diag->all.at[0].message, cases[i].text, strlen(cases[i].text)) != 0) {
+        fail_msg("%s", diag->all.at[0].message);
+      }
+    }
+    arena_destroy(arena);
+  }
+}
+
 static size_t printed(const char *after, ProgramKind program, const char *layout) {
   Arena *arena = arena_create();
   Diag *diag = diag_create(arena);
@@ -140,6 +210,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_program_gives_what_it_needs),
       cmocka_unit_test(no_pass_runs_without_what_it_needs),
+      cmocka_unit_test(what_a_pass_gave_still_holds),
       cmocka_unit_test(each_pass_can_be_printed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,55 @@
+// fact_checks.c: facts about a graph that can be seen by looking at it.
+#include "compiler/pass_manager.h"
+#include "compiler/passes/attention.h"
+
+typedef bool Holds(const Graph *graph, const Node *node);
+
+// For the first node of which it is not so: that node. NULL: it is so of all, but for those of kernels and composites,
+// which are what these compute and not how.
+static const Node *find_other(const Graph *graph, RegionId region, Holds *holds) {
+  const NodeList *nodes = &graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]), *inside = NULL;
+    if (!holds(graph, node)) {
+      return node;
+    }
+    if (node->region >= 0 && node->op != OP_GROUP && node->op != OP_COMPOSITE) {
+      inside = find_other(graph, node->region, holds);
+    }
+    if (inside) {
+      return inside;
+    }
+  }
+  return NULL;
+}
+
+static bool is_recognised(const Graph *graph, const Node *node) {
+  (void)graph;
+  return node->op != OP_COMPOSITE || is_attention(node);
+}
+
+static bool is_typed(const Graph *graph, const Node *node) {
+  for (int i = 0; i < node->result_count; i++) {
+    if (graph_value(graph, node->first_result + i)->type == TYPE_REAL) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool is_fused(const Graph *graph, const Node *node) {
+  (void)graph;
+  return !op_fusable(node->op);
+}
+
+const Node *fact_recognised(const Graph *graph) {
+  return find_other(graph, 0, is_recognised);
+}
+
+const Node *fact_typed(const Graph *graph) {
+  return find_other(graph, 0, is_typed);
+}
+
+const Node *fact_fused(const Graph *graph) {
+  return find_other(graph, 0, is_fused);
+}
