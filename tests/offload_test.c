@@ -1,8 +1,8 @@
 // offload_test.c: values that wait for the backward in the memory of the host: nothing but memory changes.
 //
-// Each pair of layouts differs in `offload` alone: two steps and an evaluation must give the same bits, in a drawn order
-// of copies, messages and the rest. How much is moved and how much less memory is predicted are known for a model of
-// many layers. A value that is not fetched must show. What waits for copies is in waits_test.c.
+// Each pair of layouts differs in `offload` alone: two steps and an evaluation must give the same bits, in a drawn
+// order of copies, messages and the rest. How much is moved and how much less memory is predicted are known for a model
+// of many layers. A value that is not fetched must show. What waits for copies is in waits_test.c.
 #include <stdio.h>
 
 #include "compiler/plan/verify.h"
