@@ -38,6 +38,9 @@ typedef struct {
   int64_t chunk_bytes;
   // Sums of gradients over ranks are made in buckets of at least so many bytes; 0: 64 MiB. For tests.
   int64_t bucket_bytes;
+  // Products that wait for collectives, or collectives for them, are cut into parts of at least so many rows; 0: where
+  // that takes less time on a GPU. For tests.
+  int64_t part_rows;
   bool idle_rules;  // what cuts or selects nothing in a layout is no error: for layouts drawn at random
   // Bytes that the front end, and then each program, may take; 0: what is enough for any model. For tests.
   size_t memory;

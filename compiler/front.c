@@ -49,6 +49,7 @@ Compilation front_start(Front *f, const CompileOptions *options, ProgramKind pro
                        .stage = f->stage,
                        .chunk_bytes = options->chunk_bytes,
                        .bucket_bytes = options->bucket_bytes,
+                       .part_rows = options->part_rows,
                        .watch = options->watch};
 }
 

@@ -184,6 +184,12 @@ void lower_fill(Lower *l, Shape shape, ElementType type, const Storage *to, doub
 Instruction *new_instruction(Lower *l, InstructionKind kind);
 void lower_list(Lower *l, const NodeList *nodes);
 
+// lower_reorder.c: arithmetic that can stand beside collectives does.
+void lower_reorder(Lower *l);
+
+// lower_parts.c: products and their collectives in parts, one part beside the other.
+void lower_parts(Lower *l);
+
 // memory.c: the operands in memory; their places still name buffers (slot_stride).
 void lower_operands(const Lower *l, Instruction *instruction, Operands *out);
 

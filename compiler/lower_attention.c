@@ -268,30 +268,39 @@ static void lower_ring(Lower *l, Lowering *at) {
   }
 }
 
+static void add_block(Lower *l, ElementType type, const Block *from, const Block *to) {
+  Storage source = {.buffer = from->buffer, .stride = {1}}, target = {.buffer = to->buffer, .stride = {1}};
+  Shape all = shape_of(graph_axis(l->graph, name_of(l->c->names, "block"), from->count));
+  lower_copy(l, all, type, &source, &target, WRITE_ADD);
+}
+
 // The gradients of a block of keys follow it: they begin on the rank after its owner and grow on every rank that they
-// pass, until they come to the owner, who adds its own part last.
+// pass, until they come to the owner, who adds its own part last. What a rank adds is made before they come, so that
+// they travel, as the next block of keys does, while it is made.
 static void lower_ring_grad(Lower *l, Lowering *at) {
   int ranks = ring_ranks(l, at->a.ring);
   const ElementType type = at->a.type, sums = graph_value(l->graph, at->result[1].value)->type;
   Block own = own_block(l, at), keys[2] = {new_block(l, at, type), new_block(l, at, type)};
-  Block gradients[2] = {new_block(l, at, sums), new_block(l, at, sums)};
+  Block passed[2] = {new_block(l, at, sums), new_block(l, at, sums)}, added = new_block(l, at, sums);
   rotate(l, at, type, &own, &keys[1], "keys and values");
-  for (int step = 1; step < ranks; step++) {
-    int now = step % 2;
+  for (int step = 1; step <= ranks; step++) {
+    const int now = step % 2;
     if (step + 1 < ranks) {
       rotate(l, at, type, &keys[now], &keys[!now], "keys and values");
     }
-    at->a.ring_step = step;
-    use_keys(l, at, &keys[now]);
-    use_gradients(l, at, &gradients[now]);
+    at->a.ring_step = step % ranks;
+    use_keys(l, at, step < ranks ? &keys[now] : &own);
+    use_gradients(l, at, step > 1 ? &added : &passed[now]);
     emit_attention(l, at);
-    at->a.more = at->a.more_keys = true;
-    rotate(l, at, sums, &gradients[now], &gradients[!now], "gradients of keys and values");
+    at->a.more = true;
+    if (step > 1) {
+      add_block(l, sums, &added, &passed[now]);
+    }
+    if (step < ranks) {
+      rotate(l, at, sums, &passed[now], &passed[!now], "gradients of keys and values");
+    }
   }
-  at->a.ring_step = 0;
-  use_keys(l, at, &own);
-  use_gradients(l, at, &gradients[ranks % 2]);
-  emit_attention(l, at);
+  use_gradients(l, at, &passed[ranks % 2]);
   for (int i = 1; i < 3; i++) {  // they may stay where they are, unless somebody wants them elsewhere
     ValueId value = at->result[i].value;
     if (l->home[value].kind == HOME_OWN && l->storage[value].buffer < 0) {

@@ -8,17 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/lower.h"
+#include "compiler/touches.h"
 
 static const int64_t BUCKET_BYTES = INT64_C(64) << 20;
-
-typedef struct {  // of a buffer, by one instruction
-  int segment, at;
-  int64_t offset, bytes;  // in the buffer
-  bool writes;
-} BufferTouch;
-
-typedef ARRAY(BufferTouch) BufferTouches;
 
 typedef struct {
   Lower *l;
@@ -28,38 +20,6 @@ typedef struct {
 
 static bool is_collective(const Instruction *instruction, CollectiveKind kind) {
   return instruction->kind == INSTRUCTION_COLLECTIVE && instruction->as.collective.kind == kind;
-}
-
-static int buffer_of(const Place *place) {
-  return (int)place->slot_stride;  // until memory.c
-}
-
-// The bytes that an operand touches; of one that lies elsewhere on every rank, all of its buffer.
-static BufferTouch touch_of(const Lower *l, const Operand *operand) {
-  if (operand->place->term != 0) {
-    return (BufferTouch){.bytes = l->buffers.at[buffer_of(operand->place)].bytes, .writes = operand->access & WRITES};
-  }
-  return (BufferTouch){.offset = operand->place->offset + operand->extent.first * operand->bytes,
-                       .bytes = (operand->extent.last - operand->extent.first + 1) * operand->bytes,
-                       .writes = operand->access & WRITES};
-}
-
-static void find_touches(Beside *b) {
-  Lower *l = b->l;
-  b->of = ARENA_ARRAY(l->c->arena, BufferTouches, l->buffers.count + 1);
-  for (int s = 0; s < l->segments.count; s++) {
-    const InstructionList *list = &l->segments.at[s]->list;
-    for (int i = 0; i < list->count; i++) {
-      Operands operands;
-      lower_operands(l, &list->at[i], &operands);
-      for (int o = 0; o < operands.count; o++) {
-        BufferTouch touch = touch_of(l, &operands.at[o]);
-        touch.segment = s;
-        touch.at = i;
-        array_push(l->c->arena, &b->of[buffer_of(operands.at[o].place)], touch);
-      }
-    }
-  }
 }
 
 static bool is_plain(const Lower *l, int buffer) {
@@ -72,7 +32,7 @@ static bool is_plain(const Lower *l, int buffer) {
 // Of the last segment: nothing else of the run comes after it.
 static bool ends_where_it_begins(const Beside *b, int segment, int at, const Collective *collective) {
   const Lower *l = b->l;
-  const int from = buffer_of(&collective->from), to = buffer_of(&collective->to);
+  const int from = touches_buffer(&collective->from), to = touches_buffer(&collective->to);
   const MemoryBuffer *x = &l->buffers.at[from], *y = &l->buffers.at[to];
   bool good = from != to && is_plain(l, from) && is_plain(l, to) && !x->whole && !y->whole && x->bytes == y->bytes &&
               collective->from.offset == 0 && collective->to.offset == 0 && collective->from.term == 0 &&
@@ -93,7 +53,7 @@ static void rename_buffer(Beside *b, int segment, int from, int to) {
     Operands operands;
     lower_operands(b->l, &list->at[b->of[from].at[i].at], &operands);
     for (int o = 0; o < operands.count; o++) {
-      if (buffer_of(operands.at[o].place) == from) {
+      if (touches_buffer(operands.at[o].place) == from) {
         operands.at[o].place->slot_stride = to;
       }
     }
@@ -109,7 +69,7 @@ static void sum_in_place(Beside *b) {
       const Collective *collective = &list->at[i].as.collective;
       if (is_collective(&list->at[i], COLLECTIVE_ALL_REDUCE) && collective->ranks > 1 &&
           ends_where_it_begins(b, s, i, collective)) {
-        rename_buffer(b, s, buffer_of(&collective->to), buffer_of(&collective->from));
+        rename_buffer(b, s, touches_buffer(&collective->to), touches_buffer(&collective->from));
       }
     }
   }
@@ -121,7 +81,7 @@ static void sum_in_place(Beside *b) {
 static bool is_in_place(const Instruction *instruction) {
   const Collective *collective = &instruction->as.collective;
   return is_collective(instruction, COLLECTIVE_ALL_REDUCE) &&
-         buffer_of(&collective->from) == buffer_of(&collective->to) &&
+         touches_buffer(&collective->from) == touches_buffer(&collective->to) &&
          collective->from.offset == collective->to.offset && collective->from.term == collective->to.term;
 }
 
@@ -186,7 +146,7 @@ static void cut_sum(Beside *b, int segment, int at, const Instruction *sum, Inst
   const Collective *whole = &sum->as.collective;
   const int64_t bytes = element_type_bytes(whole->type), all = whole->count * bytes;
   Bucket *buckets;
-  const int count = find_buckets(b, segment, at, buffer_of(&whole->from), &buckets);
+  const int count = find_buckets(b, segment, at, touches_buffer(&whole->from), &buckets);
   for (int i = 0; i < count; i++) {
     const int64_t end = buckets[i].end < all ? buckets[i].end : all;
     Instruction part = *sum;
@@ -230,21 +190,17 @@ static int by_standing(const void *a, const void *b) {
   return x->behind != y->behind ? x->behind - y->behind : x->rank - y->rank;
 }
 
-static bool meets(const BufferTouch *a, const BufferTouch *b) {
-  return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
-}
-
 // Behind which instruction of its segment the operands of a collective are as it needs them; -1: from the beginning.
 static int ready_behind(const Beside *b, int segment, int at, Instruction *instruction) {
   Operands operands;
   int behind = -1;
   lower_operands(b->l, instruction, &operands);
   for (int o = 0; o < operands.count; o++) {
-    const BufferTouches *touches = &b->of[buffer_of(operands.at[o].place)];
-    const BufferTouch own = touch_of(b->l, &operands.at[o]);
+    const BufferTouches *touches = &b->of[touches_buffer(operands.at[o].place)];
+    const BufferTouch own = touches_of_operand(b->l, &operands.at[o]);
     for (int i = 0; i < touches->count; i++) {
       const BufferTouch *touch = &touches->at[i];
-      if (touch->segment == segment && touch->at < at && (touch->writes || own.writes) && meets(touch, &own)) {
+      if (touch->segment == segment && touch->at < at && (touch->writes || own.writes) && touches_meet(touch, &own)) {
         behind = touch->at > behind ? touch->at : behind;
       }
     }
@@ -288,7 +244,7 @@ static void place_list(Beside *b, int segment) {
 static bool pays(const Beside *b, int segment, int at) {
   const InstructionList *list = &b->l->segments.at[segment]->list;
   Instruction *instruction = &list->at[at];
-  const BufferTouches *made = &b->of[buffer_of(&instruction->as.collective.to)];
+  const BufferTouches *made = &b->of[touches_buffer(&instruction->as.collective.to)];
   int until = list->count, behind = ready_behind(b, segment, at, instruction);
   for (int i = 0; i < made->count; i++) {
     const bool later = made->at[i].segment == segment && made->at[i].at > at;
@@ -368,17 +324,19 @@ void lower_beside(Lower *l) {
   if (l->c->spec->mesh_count == 0) {
     return;
   }
-  find_touches(&b);
+  b.of = touches_by_buffer(l);
   sum_in_place(&b);
   if (l->c->spec->overlap) {
     cut_sums(&b);
-    find_touches(&b);
+    b.of = touches_by_buffer(l);
   }
   for (int s = 0; s < l->segments.count; s++) {
     place_list(&b, s);
   }
   if (l->c->spec->overlap) {
-    find_touches(&b);
+    lower_reorder(l);
+    lower_parts(l);
+    b.of = touches_by_buffer(l);
     choose_queues(&b);
   }
 }

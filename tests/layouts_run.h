@@ -59,6 +59,7 @@ static inline LayoutRun *layout_compile(const char *file, const CompileOptions *
   CompileOptions options = *given;
   options.file = file;
   options.bucket_bytes = options.bucket_bytes ? options.bucket_bytes : 1024;  // small models have several buckets too
+  options.part_rows = options.part_rows ? options.part_rows : 2;              // and products in parts
   Diag *diag = diag_create(arena);
   run->arena = arena;
   if (compile_plans(arena, diag, &options, &run->set)) {

@@ -1,0 +1,213 @@
+// lower_reorder.c: arithmetic that can wait, or need not wait, goes beside collectives whose results are wanted at
+// once.
+//
+// A collective lasts as long as touches.h says, and what the list holds between it and the first instruction that
+// touches its memory runs beside it. Where that is too little, first what stands shortly before the collective and is
+// nothing that it needs goes behind it: the product of a weight's gradient, say, behind the sum of the data's. Then
+// what comes after the first use and does not depend on it goes ahead of that. Neither may leave another collective
+// alone that it stands beside. Instructions that touch the same bytes keep their order, so results stay the same to the
+// bit; and so do collectives, messages and copies to the host among themselves.
+#include <string.h>
+
+#include "compiler/touches.h"
+
+// Instructions, and products among them, that one may pass: what waits keeps its memory.
+enum { BEHIND_MOST = 64, BEHIND_PRODUCTS = 8, AHEAD_MOST = 24 };
+
+typedef struct {
+  Instruction instruction;
+  TouchedList touched;
+  double seconds;
+  bool ordered;  // keeps its order among its like
+} Item;
+
+typedef struct {
+  Arena *arena;
+  Item *at;
+  int count;
+} Fill;
+
+static bool is_product(const Item *item) {
+  const InstructionKind kind = item->instruction.kind;
+  return kind == INSTRUCTION_GEMM || kind == INSTRUCTION_ATTENTION || kind == INSTRUCTION_ATTENTION_GRAD;
+}
+
+static bool is_collective(const Item *item) {
+  return item->instruction.kind == INSTRUCTION_COLLECTIVE && item->seconds > 0;
+}
+
+static bool is_ordered(InstructionKind kind) {
+  switch (kind) {
+    case INSTRUCTION_COLLECTIVE:
+    case INSTRUCTION_SEND:
+    case INSTRUCTION_RECEIVE:
+    case INSTRUCTION_SENT:
+    case INSTRUCTION_OFFLOAD:
+    case INSTRUCTION_OFFLOADED:
+    case INSTRUCTION_FETCH:
+    case INSTRUCTION_FETCHED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+static bool conflict(const Fill *f, int i, int j) {
+  return touches_conflict(&f->at[i].touched, &f->at[j].touched);
+}
+
+// The first instruction behind a collective that waits for it, or the end.
+static int first_use(const Fill *f, int at) {
+  int use = at + 1;
+  while (use < f->count && !conflict(f, at, use)) {
+    use++;
+  }
+  return use;
+}
+
+// Seconds of a collective for which nothing stands beside it, without those that leave (NULL: none does); collectives
+// right before it take their time first.
+static double alone(const Fill *f, int at, const bool *goes) {
+  const int until = first_use(f, at);
+  double seconds = f->at[at].seconds;
+  for (int i = at - 1; i >= 0 && is_collective(&f->at[i]); i--) {
+    seconds += f->at[i].seconds;
+  }
+  for (int i = at + 1; i < until; i++) {
+    seconds -= f->at[i].ordered || (goes && goes[i]) ? 0 : f->at[i].seconds;
+  }
+  return seconds;
+}
+
+// May instruction `i` leave, for a place outside of [begin, end), what collectives there have beside them, if others
+// leave it too?
+static bool may_leave(const Fill *f, int i, int begin, int end, const bool *goes) {
+  for (int d = i - 1; d >= begin; d--) {
+    if (is_collective(&f->at[d])) {
+      const int until = first_use(f, d);
+      if (until > i && until <= end && alone(f, d, goes) + f->at[i].seconds > 0) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// --- from before a collective to behind it ---
+
+// What the collective needs, or what reads or writes what it needs before that: they stay.
+static void find_needed(const Fill *f, int begin, int at, bool *needed) {
+  needed[at] = true;
+  for (int i = at - 1; i >= begin; i--) {
+    needed[i] = false;
+    for (int j = i + 1; j <= at && !needed[i]; j++) {
+      needed[i] = needed[j] && conflict(f, i, j);
+    }
+  }
+}
+
+// What has to go with instruction `first`, marked in `goes`; false: it cannot go.
+static bool go_with(const Fill *f, int first, int at, const bool *needed, bool *goes) {
+  bool *more = ARENA_ARRAY(f->arena, bool, at - first + 1);
+  more[0] = true;
+  for (int i = first + 1; i < at; i++) {
+    more[i - first] = goes[i];
+    for (int j = first; j < i && !more[i - first]; j++) {
+      more[i - first] = more[j - first] && conflict(f, i, j);
+    }
+    if (more[i - first] && (needed[i] || f->at[i].ordered)) {
+      return false;
+    }
+  }
+  for (int i = first; i < at; i++) {
+    goes[i] |= more[i - first];
+  }
+  return true;
+}
+
+// Returns where the collective is afterwards.
+static int put_behind(Fill *f, int begin, int at, const bool *goes) {
+  Item *passed = ARENA_ARRAY(f->arena, Item, at - begin + 2);
+  int kept = begin, count = 0;
+  for (int i = begin; i <= at; i++) {
+    if (i < at && goes[i]) {
+      passed[count++] = f->at[i];
+    } else {
+      f->at[kept++] = f->at[i];
+    }
+  }
+  memcpy(&f->at[kept], passed, sizeof *passed * (size_t)count);
+  return kept - 1;
+}
+
+// From where on instructions may go behind another.
+static int begin_behind(const Fill *f, int at) {
+  int begin = at;
+  for (int products = 0; begin > 0 && at - begin < BEHIND_MOST && products < BEHIND_PRODUCTS; begin--) {
+    products += is_product(&f->at[begin - 1]);
+  }
+  return begin;
+}
+
+static int fill_from_before(Fill *f, int at) {
+  const int begin = begin_behind(f, at);
+  double left = alone(f, at, NULL);
+  if (left <= 0) {
+    return at;
+  }
+  bool *needed = ARENA_ARRAY(f->arena, bool, f->count + 1), *goes = ARENA_ARRAY(f->arena, bool, f->count + 1);
+  find_needed(f, begin, at, needed);
+  for (int others = 0; others < 2; others++) {  // products first
+    for (int i = at - 1; i >= begin && left > 0; i--) {
+      const Item *item = &f->at[i];
+      const bool may = !needed[i] && !goes[i] && !item->ordered && is_product(item) == !others;
+      if (may && may_leave(f, i, begin, at, goes) && go_with(f, i, at, needed, goes)) {
+        left -= item->seconds;
+      }
+    }
+  }
+  return put_behind(f, begin, at, goes);
+}
+
+// --- from behind the first use to before it ---
+
+static bool may_pass(const Fill *f, int i, int use) {
+  bool may = true;
+  for (int j = use; j < i && may; j++) {
+    may = !conflict(f, i, j) && !(f->at[i].ordered && f->at[j].ordered);
+  }
+  return may;
+}
+
+// Returns where the collective is, which has not moved.
+static int fill_from_behind(Fill *f, int at) {
+  int use = first_use(f, at);
+  double left = alone(f, at, NULL);
+  for (int i = use + 1; i < f->count && i < at + AHEAD_MOST && left > 0; i++) {
+    const bool moves = f->at[i].ordered ? is_collective(&f->at[i]) : f->at[i].seconds > 0;
+    if (moves && may_leave(f, i, use, f->count, NULL) && may_pass(f, i, use)) {
+      const Item item = f->at[i];
+      memmove(&f->at[use + 1], &f->at[use], sizeof item * (size_t)(i - use));
+      f->at[use++] = item;
+      left -= item.ordered ? 0 : item.seconds;
+    }
+  }
+  return at;
+}
+
+void lower_reorder(Lower *l) {
+  for (int s = 0; s < l->segments.count; s++) {
+    InstructionList *list = &l->segments.at[s]->list;
+    Fill f = {l->c->arena, ARENA_ARRAY(l->c->arena, Item, list->count + 1), list->count};
+    for (int i = 0; i < f.count; i++) {
+      Instruction *at = &list->at[i];
+      f.at[i] = (Item){*at, touches_of(l, at), touches_seconds(at), is_ordered(at->kind)};
+    }
+    for (int i = 0; i < f.count; i++) {
+      i = is_collective(&f.at[i]) ? fill_from_behind(&f, fill_from_before(&f, i)) : i;
+    }
+    for (int i = 0; i < f.count; i++) {
+      list->at[i] = f.at[i].instruction;
+    }
+  }
+}
