@@ -19,6 +19,7 @@ typedef struct {
   TouchedList touched;
   double seconds;
   bool ordered;  // keeps its order among its like
+  bool stays;    // a gather of what is stored, which lower_beside.c has put one layer ahead
 } Item;
 
 typedef struct {
@@ -34,6 +35,11 @@ static bool is_product(const Item *item) {
 
 static bool is_collective(const Item *item) {
   return item->instruction.kind == INSTRUCTION_COLLECTIVE && item->seconds > 0;
+}
+
+static bool gathers_stored(const Lower *l, const Instruction *instruction) {
+  return instruction->kind == INSTRUCTION_COLLECTIVE && instruction->as.collective.kind == COLLECTIVE_ALL_GATHER &&
+         l->buffers.at[touches_buffer(&instruction->as.collective.from)].arena == ARENA_PERSISTENT;
 }
 
 static bool is_ordered(InstructionKind kind) {
@@ -184,7 +190,7 @@ static int fill_from_behind(Fill *f, int at) {
   int use = first_use(f, at);
   double left = alone(f, at, NULL);
   for (int i = use + 1; i < f->count && i < at + AHEAD_MOST && left > 0; i++) {
-    const bool moves = f->at[i].ordered ? is_collective(&f->at[i]) : f->at[i].seconds > 0;
+    const bool moves = f->at[i].ordered ? is_collective(&f->at[i]) && !f->at[i].stays : f->at[i].seconds > 0;
     if (moves && may_leave(f, i, use, f->count, NULL) && may_pass(f, i, use)) {
       const Item item = f->at[i];
       memmove(&f->at[use + 1], &f->at[use], sizeof item * (size_t)(i - use));
@@ -201,10 +207,10 @@ void lower_reorder(Lower *l) {
     Fill f = {l->c->arena, ARENA_ARRAY(l->c->arena, Item, list->count + 1), list->count};
     for (int i = 0; i < f.count; i++) {
       Instruction *at = &list->at[i];
-      f.at[i] = (Item){*at, touches_of(l, at), touches_seconds(at), is_ordered(at->kind)};
+      f.at[i] = (Item){*at, touches_of(l, at), touches_seconds(at), is_ordered(at->kind), gathers_stored(l, at)};
     }
     for (int i = 0; i < f.count; i++) {
-      i = is_collective(&f.at[i]) ? fill_from_behind(&f, fill_from_before(&f, i)) : i;
+      i = is_collective(&f.at[i]) && !f.at[i].stays ? fill_from_behind(&f, fill_from_before(&f, i)) : i;
     }
     for (int i = 0; i < f.count; i++) {
       list->at[i] = f.at[i].instruction;

@@ -4,7 +4,8 @@
 // bit, two training steps (outputs, gradients, new parameters and optimizer state) and an evaluation are those of one
 // rank. Then the same under a sample of all combinations of layouts that the file says it can take
 // (layouts_combine.h). Layouts that pad run once more with NaN in the padding. Layouts of a pipeline alone must give
-// the bits of one rank in fp32 too.
+// the bits of one rank in fp32 too, and each layout those that it gives with `overlap = false`, whatever is in parts
+// and in another order otherwise.
 //
 // LAYOUTS_PRECISION=bf16 LAYOUTS_TOLERANCE=0.1 compares in another precision (and leaves the bits alone).
 // LAYOUTS_CHUNK_BYTES=1 has logits in parts of their rows (CompileOptions.chunk_bytes), but for what is expected.
@@ -128,6 +129,48 @@ static void check_bits(const char *file, const char *layout, int microbatches, A
   free(text);
 }
 
+static bool stands_beside(const PlanSet *set) {
+  bool any = false;
+  for (int p = 0; p < set->count; p++) {
+    for (int s = 0; s < set->plans[p]->segment_count; s++) {
+      for (int i = 0; i < set->plans[p]->segments[s].count; i++) {
+        any |= set->plans[p]->segments[s].instructions[i].aside;
+      }
+    }
+  }
+  return any;
+}
+
+// What stands beside arithmetic is only ordered otherwise: nothing may come out otherwise. Products stay whole here,
+// since the library makes rows of few otherwise than those of many.
+static bool check_alone(const char *file, const char *layout, Arena *arena) {
+  char *text = read_text(file), head[96], said[512], path[32];
+  CompileOptions options = options_for(layout, "fp32");
+  options.part_rows = INT64_MAX;
+  LayoutRun *beside = layout_compile(file, &options, stdout);
+  snprintf(head, sizeof head, "layout %s {", layout);
+  const char *at = strstr(text, head);
+  if (!beside || !at || !stands_beside(beside->set) || layout_word(text, layout, "overlap")) {
+    free(text);
+    return false;
+  }
+  const int before = (int)(at - text + (int)strlen(head));
+  write_with("", arena_format(arena, "%.*s overlap = false; %s", before, text, text + before), path);
+  LayoutRun *alone = layout_compile(path, &options, stdout);
+  unlink(path);
+  if (!alone || stands_beside(alone->set)) {
+    layout_fail("  %s is no layout without overlap", layout);
+  }
+  Outcome expected = {0}, found = {0};
+  run_layout(alone, "without overlap", arena, &expected);
+  run_layout(beside, layout, arena, &found);
+  if (!outcome_same(&expected, &found, 0, false, said, sizeof said)) {
+    layout_fail("  %s is not to the bit what it is with overlap = false: %s", layout, said);
+  }
+  free(text);
+  return true;
+}
+
 // Nothing that padding holds comes into what is real: with NaN wherever it may be anything the outcome is the same.
 static void check_poisoned(const Trial *trial, const char *file, const char *layout, Arena *arena) {
   char *text = read_text(file), said[512];
@@ -180,7 +223,10 @@ static int child(Trial *trial, const char *file, const char *layout) {
   if (bits) {
     check_bits(file, layout, microbatches, arena);
   }
-  printf("  %-28s %.1e%s\n", layout, trial->expected.worst, bits ? ", fp32 to the bit" : "");
+  const bool same = !flag("LAYOUTS_DRAWN") && !flag("LAYOUTS_NO_BITS") && !getenv("LAYOUTS_PRECISION") &&
+                    check_alone(file, layout, arena);
+  printf("  %-28s %.1e%s%s\n", layout, trial->expected.worst, bits ? ", fp32 to the bit" : "",
+         same ? ", without overlap the same" : "");
   arena_destroy(arena);
   free(diagnostics);
   return 0;
