@@ -10,9 +10,13 @@
 //
 // What already has enough arithmetic beside it (lower_reorder.c) stays whole, and so does what takes longer in parts by
 // the times of touches.h.
+#include "base/integer.h"
 #include "compiler/touches.h"
 
 enum { LEAST_ROWS = 2048, MOST_PARTS = 4 };  // of a product in parts
+
+// A library's kernel makes a tile on each unit of a GPU at a time.
+enum { TILE_ROWS = 128, TILE_COLUMNS = 256, UNITS = 132 };
 
 static const double PART_SECONDS = 8e-6;  // what each part takes more: it begins, and ends with idle units
 
@@ -55,15 +59,24 @@ static double alone(const Parts *p, int at) {
   return seconds;
 }
 
-// In how many parts `rows` of each block, and of the whole product `rows * blocks`, take the least time; 1: none.
-static int best_parts(const Parts *p, int64_t rows, int64_t blocks, double product, double collective) {
-  const int64_t forced = p->l->c->part_rows, least = forced > 0 ? forced : LEAST_ROWS;
-  const double shorter = product < collective ? product : collective, longer = product + collective - shorter;
-  double best_time = forced > 0 ? 1 : product + collective;
+// How often all units make a tile, for a product of `blocks` times so many rows.
+static double rounds(const Gemm *gemm, int64_t rows, int64_t blocks) {
+  return (double)blocks_of(blocks * blocks_of(rows, TILE_ROWS) * blocks_of(gemm->n, TILE_COLUMNS), UNITS);
+}
+
+// In how many parts a product of `blocks` blocks of rows takes the least time, beside a collective that has nothing
+// else beside it for `alone` seconds; 1: in none.
+static int best_parts(const Parts *p, const Instruction *product, int64_t blocks, double alone) {
+  const Gemm *gemm = &product->as.gemm;
+  const int64_t forced = p->l->c->part_rows, least = forced > 0 ? forced : LEAST_ROWS, rows = gemm->m / blocks;
+  const double whole = touches_seconds(product);
+  double best_time = whole + alone;
   int best = 1;
   for (int parts = 2; parts <= MOST_PARTS; parts++) {
-    const double time = forced > 0 ? 1.0 / parts : longer + shorter / parts + parts * PART_SECONDS;
-    if (rows % parts == 0 && rows / parts * blocks >= least && time < 0.98 * best_time) {
+    const double made = whole * parts * rounds(gemm, rows / parts, blocks) / rounds(gemm, rows, blocks);
+    const double shorter = made < alone ? made : alone, longer = made + alone - shorter;
+    const double time = longer + shorter / parts + parts * PART_SECONDS;
+    if (rows % parts == 0 && rows / parts * blocks >= least && (forced > 0 || time < 0.98 * best_time)) {
       best_time = time;
       best = parts;
     }
@@ -121,7 +134,7 @@ static void cut_behind(Parts *p, int at) {
   }
   const Gemm *gemm = &p->list->at[product].as.gemm;
   const int blocks = sum ? 1 : collective->ranks;
-  const int parts = best_parts(p, gemm->m / blocks, blocks, touches_seconds(&p->list->at[product]), alone(p, at));
+  const int parts = best_parts(p, &p->list->at[product], blocks, alone(p, at));
   if (parts > 1) {
     p->cut[product] = p->cut[at] = (Cut){parts, blocks, gemm->m / blocks / parts, !sum, false};
     p->with[product] = at;
@@ -157,7 +170,7 @@ static void cut_before(Parts *p, int at) {
     return;
   }
   const int64_t rows = p->list->at[first].as.gemm.m / gather->ranks;
-  const int parts = best_parts(p, rows, gather->ranks, touches_seconds(&p->list->at[first]), alone(p, at));
+  const int parts = best_parts(p, &p->list->at[first], gather->ranks, alone(p, at));
   for (int i = 0; i < touches->count && parts > 1; i++) {
     p->cut[touches->at[i].at] = (Cut){parts, gather->ranks, rows / parts, true, true};
   }
@@ -170,10 +183,12 @@ static Instruction product_part(const Instruction *whole, const Cut *cut, int nu
   Gemm *gemm = &out.as.gemm;
   const int64_t row_a = gemm->transpose_a ? 1 : gemm->lda, bytes = element_type_bytes(gemm->type);
   const int64_t bytes_c = element_type_bytes(gemm->type_c);
-  const int64_t apart = gemm->m / cut->ranks;  // the rows of a block
+  const int64_t apart = gemm->m / cut->ranks;               // the rows of a block
+  const double of_b = (double)(gemm->n * gemm->k * bytes);  // which every part reads
   gemm->m = cut->part;
+  out.part = true;
   out.flops /= cut->parts;
-  out.bytes /= cut->parts;
+  out.bytes = (out.bytes - of_b) / cut->parts + of_b;
   if (!cut->batch) {
     gemm->a.offset += number * cut->part * row_a * bytes;
     gemm->c.offset += number * cut->part * gemm->ldc * bytes_c;

@@ -62,25 +62,24 @@ static bool conflict(const Fill *f, int i, int j) {
   return touches_conflict(&f->at[i].touched, &f->at[j].touched);
 }
 
-// The first instruction behind a collective that waits for it, or the end.
-static int first_use(const Fill *f, int at) {
+// Does an instruction before `end` wait for a collective, and is it behind `from`?
+static bool used_between(const Fill *f, int at, int from, int end) {
   int use = at + 1;
-  while (use < f->count && !conflict(f, at, use)) {
+  while (use < end && use < f->count && !conflict(f, at, use)) {
     use++;
   }
-  return use;
+  return use > from && use < end && use < f->count;
 }
 
-// Seconds of a collective for which nothing stands beside it, without those that leave (NULL: none does); collectives
-// right before it take their time first.
-static double alone(const Fill *f, int at, const bool *goes) {
-  const int until = first_use(f, at);
+// Seconds of a collective for which nothing stands beside it, once `gone` and those that go (NULL: none) have left it;
+// not more than 0 if none are. Collectives right before it take their time first.
+static double alone(const Fill *f, int at, int gone, const bool *goes) {
   double seconds = f->at[at].seconds;
   for (int i = at - 1; i >= 0 && is_collective(&f->at[i]); i--) {
     seconds += f->at[i].seconds;
   }
-  for (int i = at + 1; i < until; i++) {
-    seconds -= f->at[i].ordered || (goes && goes[i]) ? 0 : f->at[i].seconds;
+  for (int i = at + 1; i < f->count && seconds > 0 && !conflict(f, at, i); i++) {
+    seconds -= f->at[i].ordered || i == gone || (goes && goes[i]) ? 0 : f->at[i].seconds;
   }
   return seconds;
 }
@@ -89,11 +88,8 @@ static double alone(const Fill *f, int at, const bool *goes) {
 // leave it too?
 static bool may_leave(const Fill *f, int i, int begin, int end, const bool *goes) {
   for (int d = i - 1; d >= begin; d--) {
-    if (is_collective(&f->at[d])) {
-      const int until = first_use(f, d);
-      if (until > i && until <= end && alone(f, d, goes) + f->at[i].seconds > 0) {
-        return false;
-      }
+    if (is_collective(&f->at[d]) && used_between(f, d, i, end) && alone(f, d, i, goes) > 0) {
+      return false;
     }
   }
   return true;
@@ -157,7 +153,7 @@ static int begin_behind(const Fill *f, int at) {
 
 static int fill_from_before(Fill *f, int at) {
   const int begin = begin_behind(f, at);
-  double left = alone(f, at, NULL);
+  double left = alone(f, at, at, NULL);
   if (left <= 0) {
     return at;
   }
@@ -167,7 +163,7 @@ static int fill_from_before(Fill *f, int at) {
     for (int i = at - 1; i >= begin && left > 0; i--) {
       const Item *item = &f->at[i];
       const bool may = !needed[i] && !goes[i] && !item->ordered && is_product(item) == !others;
-      if (may && may_leave(f, i, begin, at, goes) && go_with(f, i, at, needed, goes)) {
+      if (may && may_leave(f, i, begin, at + 1, goes) && go_with(f, i, at, needed, goes)) {
         left -= item->seconds;
       }
     }
@@ -187,11 +183,14 @@ static bool may_pass(const Fill *f, int i, int use) {
 
 // Returns where the collective is, which has not moved.
 static int fill_from_behind(Fill *f, int at) {
-  int use = first_use(f, at);
-  double left = alone(f, at, NULL);
+  double left = alone(f, at, at, NULL);
+  int use = at + 1;
+  while (left > 0 && use < f->count && !conflict(f, at, use)) {
+    use++;
+  }
   for (int i = use + 1; i < f->count && i < at + AHEAD_MOST && left > 0; i++) {
     const bool moves = f->at[i].ordered ? is_collective(&f->at[i]) && !f->at[i].stays : f->at[i].seconds > 0;
-    if (moves && may_leave(f, i, use, f->count, NULL) && may_pass(f, i, use)) {
+    if (moves && may_leave(f, i, use, i + AHEAD_MOST, NULL) && may_pass(f, i, use)) {
       const Item item = f->at[i];
       memmove(&f->at[use + 1], &f->at[use], sizeof item * (size_t)(i - use));
       f->at[use++] = item;
