@@ -84,10 +84,10 @@ static double alone(const Fill *f, int at, int gone, const bool *goes) {
   return seconds;
 }
 
-// May instruction `i` leave, for a place outside of [begin, end), what collectives there have beside them, if others
-// leave it too?
+// May instruction `i` leave, for a place behind `end` if that is behind it and else for one before `begin`, what
+// collectives have beside them, if others leave it too?
 static bool may_leave(const Fill *f, int i, int begin, int end, const bool *goes) {
-  for (int d = i - 1; d >= begin; d--) {
+  for (int d = i - 1; d >= begin && d > i - BEHIND_MOST; d--) {
     if (is_collective(&f->at[d]) && used_between(f, d, i, end) && alone(f, d, i, goes) > 0) {
       return false;
     }
@@ -163,7 +163,7 @@ static int fill_from_before(Fill *f, int at) {
     for (int i = at - 1; i >= begin && left > 0; i--) {
       const Item *item = &f->at[i];
       const bool may = !needed[i] && !goes[i] && !item->ordered && is_product(item) == !others;
-      if (may && may_leave(f, i, begin, at + 1, goes) && go_with(f, i, at, needed, goes)) {
+      if (may && may_leave(f, i, 0, at + 1, goes) && go_with(f, i, at, needed, goes)) {
         left -= item->seconds;
       }
     }
