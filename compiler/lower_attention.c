@@ -275,10 +275,11 @@ static void add_block(Lower *l, ElementType type, const Block *from, const Block
 }
 
 // The gradients of a block of keys follow it: they begin on the rank after its owner and grow on every rank that they
-// pass, until they come to the owner, who adds its own part last. What a rank adds is made before they come, so that
-// they travel, as the next block of keys does, while it is made.
+// pass, until they come to the owner, who adds its own part last. With overlap, what a rank adds is made apart, so that
+// they travel meanwhile, as the next block of keys does.
 static void lower_ring_grad(Lower *l, Lowering *at) {
-  int ranks = ring_ranks(l, at->a.ring);
+  const int ranks = ring_ranks(l, at->a.ring);
+  const bool apart = l->c->spec->overlap;
   const ElementType type = at->a.type, sums = graph_value(l->graph, at->result[1].value)->type;
   Block own = own_block(l, at), keys[2] = {new_block(l, at, type), new_block(l, at, type)};
   Block passed[2] = {new_block(l, at, sums), new_block(l, at, sums)}, added = new_block(l, at, sums);
@@ -289,11 +290,12 @@ static void lower_ring_grad(Lower *l, Lowering *at) {
       rotate(l, at, type, &keys[now], &keys[!now], "keys and values");
     }
     at->a.ring_step = step % ranks;
+    at->a.more = step > 1;
+    at->a.more_keys = step > 1 && !apart;
     use_keys(l, at, step < ranks ? &keys[now] : &own);
-    use_gradients(l, at, step > 1 ? &added : &passed[now]);
+    use_gradients(l, at, step > 1 && apart ? &added : &passed[now]);
     emit_attention(l, at);
-    at->a.more = true;
-    if (step > 1) {
+    if (step > 1 && apart) {
       add_block(l, sums, &added, &passed[now]);
     }
     if (step < ranks) {

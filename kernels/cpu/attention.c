@@ -467,25 +467,28 @@ static void keys_begin(const Job *job, const Block *block, const Where *w, const
   const Attention *a = job->a;
   const int64_t count = keys->end - keys->begin;
   take_keys(job, block, w, keys);
-  if (a->more_keys) {
-    copy_lines(job, block->dk, a->depth, line_of_key(w, keys->begin, job->ports->dk, a->stride_dk, job->made_bytes),
-               a->stride_dk[1], count, a->depth);
-    copy_lines(job, block->dv, a->value_depth,
-               line_of_key(w, keys->begin, job->ports->dv, a->stride_dv, job->made_bytes), a->stride_dv[1], count,
-               a->value_depth);
-  } else {
-    memset(block->dk, 0, (size_t)(count * a->depth * job->bytes));
-    memset(block->dv, 0, (size_t)(count * a->value_depth * job->bytes));
+  memset(block->dk, 0, (size_t)(count * a->depth * job->bytes));
+  memset(block->dv, 0, (size_t)(count * a->value_depth * job->bytes));
+}
+
+// Sums are added to what is there once they are made, as whoever adds them later does (lower_attention.c).
+static void give_sums(const Job *job, char *to, int64_t stride, const char *from, int64_t lines, int64_t depth) {
+  if (!job->a->more_keys) {
+    give_lines(job, to, stride, from, lines, depth);
+    return;
+  }
+  for (int64_t i = 0; i < lines; i++) {
+    job->real->add[real_of(job->a)](to + i * stride * job->bytes, 1, from + i * depth * job->bytes, depth);
   }
 }
 
 static void keys_end(const Job *job, const Block *block, const Where *w, const Keys *keys) {
   const Attention *a = job->a;
   const int64_t count = keys->end - keys->begin;
-  give_lines(job, line_of_key(w, keys->begin, job->ports->dk, a->stride_dk, job->made_bytes), a->stride_dk[1],
-             block->dk, count, a->depth);
-  give_lines(job, line_of_key(w, keys->begin, job->ports->dv, a->stride_dv, job->made_bytes), a->stride_dv[1],
-             block->dv, count, a->value_depth);
+  give_sums(job, line_of_key(w, keys->begin, job->ports->dk, a->stride_dk, job->made_bytes), a->stride_dk[1], block->dk,
+            count, a->depth);
+  give_sums(job, line_of_key(w, keys->begin, job->ports->dv, a->stride_dv, job->made_bytes), a->stride_dv[1], block->dv,
+            count, a->value_depth);
 }
 
 // dk and dv of some keys of one (batch, head), and what they add to dq if asked. The keys that come first in memory
