@@ -136,13 +136,17 @@ static void bundle_dots(Lower *l, const Node *node) {
   if (node->op == OP_BIASED_DOTS) {
     bundle_biases(l, node);
   }
-  if (parameters) {  // results side by side
+  bool apart = false;  // each is exchanged as soon as it is made
+  for (int i = 0; i < count; i++) {
+    apart |= l->exchanged[node->first_result + i];
+  }
+  if (parameters && !apart) {  // results side by side
     ValueId *results = ARENA_ARRAY(l->c->arena, ValueId, count);
     for (int i = 0; i < count; i++) {
       results[i] = node->first_result + i;
     }
     put_side_by_side(l, results, count, shape_minus(rows, &node->axes), columns);
-  } else {  // weight gradients: the operands side by side
+  } else if (!parameters) {  // weight gradients: the operands side by side
     put_side_by_side(l, node->operands + 1, count, shape_common(rows, &node->axes), columns);
   }
 }
@@ -335,13 +339,35 @@ static void find_aligned(Lower *l, RegionId id, bool inside) {
   }
 }
 
+// Which values go into an all-to-all, with kernels alone between: it may stand beside the products that make others.
+static void find_exchanged(Lower *l, RegionId id) {
+  const NodeList *nodes = &l->graph->regions.at[id].nodes;
+  for (int i = nodes->count - 1; i >= 0; i--) {
+    const Node *node = graph_node(l->graph, nodes->at[i]);
+    bool goes = node->op == OP_ALL_TO_ALL;
+    for (int j = 0; j < node->result_count && (op_alias(node->op) || node->op == OP_GROUP); j++) {
+      goes |= l->exchanged[node->first_result + j];
+    }
+    for (int j = 0; j < node->operand_count && goes; j++) {
+      l->exchanged[node->operands[j]] = true;
+    }
+    if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT) {
+      find_exchanged(l, node->region);
+    }
+  }
+}
+
 void decide_homes(Lower *l) {
   Graph *graph = l->graph;
   l->capacity = graph->values.count;
   l->home = ARENA_ARRAY(l->c->arena, Home, l->capacity + 1);
   l->accumulate = ARENA_ARRAY(l->c->arena, bool, l->capacity + 1);
   l->aligned = ARENA_ARRAY(l->c->arena, bool, l->capacity + 1);
+  l->exchanged = ARENA_ARRAY(l->c->arena, bool, l->capacity + 1);
   find_aligned(l, 0, false);
+  if (l->c->program == PROGRAM_TRAIN) {  // without overlap too: a library may sum wider products otherwise
+    find_exchanged(l, 0);
+  }
   const NodeList *top = &graph->regions.at[0].nodes;
   // Packs and assignments first: gradients must lie with their parameters, whoever else wants them.
   decide_assigns(l, top);

@@ -106,6 +106,7 @@ typedef struct {
   bool *accumulate;  // by value: added over microbatches
   bool *add;         // by value: added to what other parts of the same rows have given
   bool *aligned;     // by value: its rows may lie apart, so that each begins on a whole memory line
+  bool *exchanged;   // by value: it goes into an all-to-all, apart from what it is multiplied with
   int capacity;
   ARRAY(Bundle) bundles;
   ARRAY(MemoryBuffer) buffers;

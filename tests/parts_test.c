@@ -124,6 +124,37 @@ static void test_gradients_of_weights_wait(void **state) {
   }
 }
 
+// While queries are exchanged, their keys and values are made: two products between the first exchange and its use.
+static void test_keys_are_made_beside_queries(void **state) {
+  (void)state;
+  const Trial trial = trial_of("ulysses2", INT64_MAX);
+  int first = 0, products = 0;
+  while (!is_over(&trial.train->instructions[first], COLLECTIVE_ALL_TO_ALL)) {
+    first++;
+  }
+  assert_true(trial.train->instructions[first].aside);
+  for (int i = first + 1; !waits_for(&trial, i, first); i++) {
+    products += trial.train->instructions[i].kind == INSTRUCTION_GEMM;
+  }
+  assert_int_equal(products, 2);
+  arena_destroy(trial.run->arena);
+}
+
+// Keys of a ring, and their gradients, have an attention of another block beside them, but for those that go first.
+static void test_rings_turn_beside_attention(void **state) {
+  (void)state;
+  const Trial trial = trial_of("ring4", INT64_MAX);
+  int rotations = 0, alone = 0;
+  for (int i = 0; i < trial.train->count; i++) {
+    const bool rotates = is_over(&trial.train->instructions[i], COLLECTIVE_ROTATE);
+    rotations += rotates;
+    alone += rotates && !has_product(&trial, i);
+  }
+  assert_int_equal(rotations, 2 * (3 + 6));  // of two layers, forward and backward
+  assert_int_equal(alone, 0);
+  arena_destroy(trial.run->arena);
+}
+
 static void test_parts_keep_the_bits(void **state) {
   (void)state;
   static const char *const layouts[] = {"tp2", "tp2sp", "tp4", "pp2sp"};
@@ -145,8 +176,8 @@ static void test_parts_keep_the_bits(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_parts_stand_beside),
-      cmocka_unit_test(test_gradients_of_weights_wait),
+      cmocka_unit_test(test_parts_stand_beside),           cmocka_unit_test(test_gradients_of_weights_wait),
+      cmocka_unit_test(test_keys_are_made_beside_queries), cmocka_unit_test(test_rings_turn_beside_attention),
       cmocka_unit_test(test_parts_keep_the_bits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
