@@ -19,6 +19,7 @@ typedef struct {
   TouchedList touched;
   double seconds;
   bool ordered;  // keeps its order among its like
+  bool message;  // touches one, which waits until those before it are gone (INSTRUCTION_SENT)
   bool stays;    // a gather of what is stored, which lower_beside.c has put one layer ahead
 } Item;
 
@@ -59,7 +60,9 @@ static bool is_ordered(InstructionKind kind) {
 }
 
 static bool conflict(const Fill *f, int i, int j) {
-  return touches_conflict(&f->at[i].touched, &f->at[j].touched);
+  const Item *x = &f->at[i], *y = &f->at[j];
+  return (x->instruction.kind == INSTRUCTION_SENT && y->message) ||
+         (y->instruction.kind == INSTRUCTION_SENT && x->message) || touches_conflict(&x->touched, &y->touched);
 }
 
 // Does an instruction before `end` wait for a collective, and is it behind `from`?
@@ -206,7 +209,15 @@ void lower_reorder(Lower *l) {
     Fill f = {l->c->arena, ARENA_ARRAY(l->c->arena, Item, list->count + 1), list->count};
     for (int i = 0; i < f.count; i++) {
       Instruction *at = &list->at[i];
-      f.at[i] = (Item){*at, touches_of(l, at), touches_seconds(at), is_ordered(at->kind), gathers_stored(l, at)};
+      f.at[i] = (Item){.instruction = *at,
+                       .touched = touches_of(l, at),
+                       .seconds = touches_seconds(at),
+                       .ordered = is_ordered(at->kind),
+                       .stays = gathers_stored(l, at)};
+      for (int j = 0; j < f.at[i].touched.count; j++) {
+        const int buffer = f.at[i].touched.at[j].buffer;
+        f.at[i].message |= buffer >= 0 && l->buffers.at[buffer].message;
+      }
     }
     for (int i = 0; i < f.count; i++) {
       i = is_collective(&f.at[i]) && !f.at[i].stays ? fill_from_behind(&f, fill_from_before(&f, i)) : i;
