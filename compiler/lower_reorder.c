@@ -19,7 +19,6 @@ typedef struct {
   TouchedList touched;
   double seconds;
   bool ordered;  // keeps its order among its like
-  bool message;  // touches one, which waits until those before it are gone (INSTRUCTION_SENT)
   bool stays;    // a gather of what is stored, which lower_beside.c has put one layer ahead
 } Item;
 
@@ -48,11 +47,8 @@ static bool is_ordered(InstructionKind kind) {
     case INSTRUCTION_COLLECTIVE:
     case INSTRUCTION_SEND:
     case INSTRUCTION_RECEIVE:
-    case INSTRUCTION_SENT:
     case INSTRUCTION_OFFLOAD:
-    case INSTRUCTION_OFFLOADED:
     case INSTRUCTION_FETCH:
-    case INSTRUCTION_FETCHED:
       return true;
     default:
       return false;
@@ -60,9 +56,7 @@ static bool is_ordered(InstructionKind kind) {
 }
 
 static bool conflict(const Fill *f, int i, int j) {
-  const Item *x = &f->at[i], *y = &f->at[j];
-  return (x->instruction.kind == INSTRUCTION_SENT && y->message) ||
-         (y->instruction.kind == INSTRUCTION_SENT && x->message) || touches_conflict(&x->touched, &y->touched);
+  return touches_conflict(&f->at[i].touched, &f->at[j].touched);
 }
 
 // Does an instruction before `end` wait for a collective, and is it behind `from`?
@@ -214,10 +208,6 @@ void lower_reorder(Lower *l) {
                        .seconds = touches_seconds(at),
                        .ordered = is_ordered(at->kind),
                        .stays = gathers_stored(l, at)};
-      for (int j = 0; j < f.at[i].touched.count; j++) {
-        const int buffer = f.at[i].touched.at[j].buffer;
-        f.at[i].message |= buffer >= 0 && l->buffers.at[buffer].message;
-      }
     }
     for (int i = 0; i < f.count; i++) {
       i = is_collective(&f.at[i]) && !f.at[i].stays ? fill_from_behind(&f, fill_from_before(&f, i)) : i;
