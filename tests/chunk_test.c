@@ -8,7 +8,8 @@ static const double tolerance = 1e-12;
 static const int64_t never = INT64_MAX;
 
 static CompileOptions options_for(const char *layout, int64_t chunk_bytes) {
-  return (CompileOptions){.layout = layout, .precision = "fp64", .gradients = true, .chunk_bytes = chunk_bytes};
+  return (CompileOptions){
+      .layout = layout, .precision = "fp64", .gradients = true, .chunk_bytes = chunk_bytes, .part_rows = INT64_MAX};
 }
 
 static LayoutRun *compiled(const char *file, const CompileOptions *options) {
