@@ -2,15 +2,14 @@
 //
 // A reduction stands behind the last instruction that makes what it reduces, so that this needs no memory any longer;
 // one that ends where it begins needs none for its result. A sum of gradients over all ranks is cut into buckets, those
-// that are complete first being first. A gather of what the program does not write stands where the one before it was
-// needed, one layer ahead. A communicator whose collectives then have products beside them has a queue of its own
-// (plan/waits.h). Memory that a collective of such a queue reads is kept until somebody waits for it.
+// that are complete first being first; gradients that are scattered are in buckets already (lang/packs.c). A gather of
+// what the program does not write stands where the one before it was needed, one layer ahead. A communicator whose
+// collectives then have products beside them has a queue of its own (plan/waits.h). Memory that a collective of such a
+// queue reads is kept until somebody waits for it.
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/lower.h"
-
-static const int64_t BUCKET_BYTES = INT64_C(64) << 20;
 
 typedef struct {  // of a buffer, by one instruction
   int segment, at;
@@ -294,14 +293,15 @@ static bool pays(const Beside *b, int segment, int at) {
     const bool later = made->at[i].segment == segment && made->at[i].at > at;
     until = later && made->at[i].at < until ? made->at[i].at : until;
   }
-  const bool update = b->l->segments.at[segment]->kind == SEGMENT_APPLY && behind < 0;
-  for (int i = behind + 1; i < until && !update; i++) {
-    const InstructionKind kind = list->at[i].kind;
-    if (kind == INSTRUCTION_GEMM || kind == INSTRUCTION_ATTENTION || kind == INSTRUCTION_ATTENTION_GRAD) {
+  const SegmentKind kind = b->l->segments.at[segment]->kind;
+  const bool others = kind == SEGMENT_PREPARE || (kind == SEGMENT_APPLY && behind < 0);  // those of other segments
+  for (int i = behind + 1; i < until && !others; i++) {
+    const InstructionKind next = list->at[i].kind;
+    if (next == INSTRUCTION_GEMM || next == INSTRUCTION_ATTENTION || next == INSTRUCTION_ATTENTION_GRAD) {
       return true;
     }
   }
-  return update;
+  return others;
 }
 
 typedef struct {
@@ -364,7 +364,7 @@ static void choose_queues(Beside *b) {
 }
 
 void lower_beside(Lower *l) {
-  Beside b = {.l = l, .bucket_bytes = l->c->bucket_bytes > 0 ? l->c->bucket_bytes : BUCKET_BYTES};
+  Beside b = {.l = l, .bucket_bytes = l->c->spec->bucket_bytes};
   if (l->c->spec->mesh_count == 0) {
     return;
   }

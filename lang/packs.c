@@ -1,18 +1,22 @@
-// packs.c: which parameters one kernel updates, and which of them ranks store together.
+// packs.c: which parameters one kernel updates, and which of them ranks store, gather and sum up together.
+//
+// Where an update is elementwise, parameters that are cut and stored alike are one pack. Packs of which ranks store
+// pieces are gathered, and their gradients scattered, each at once: so these are buckets in the order in which the
+// model has its parameters, each of at least so many bytes of gradients, and none ends inside of a layer.
 #include <string.h>
 
 #include "lang/updates.h"
 
-// How the model reads a parameter, where products have operands in fewer bits: what they read is gathered in those
-// alone, so nothing else is in its pack. Few numbers that are read otherwise are gathered once for all layers.
-typedef enum { READ_ANYHOW, READ_BY_PRODUCTS, READ_AS_FEW } ReadAs;
+// How the model reads a parameter, where products have operands in fewer bits: what is read in those alone is gathered
+// in those alone, so nothing else is in its pack. Few numbers that are read otherwise are gathered once for all layers.
+typedef enum { READ_WIDE, READ_NARROW, READ_BOTH, READ_AS_FEW } ReadAs;
 
 // Parameters with equal keys may be updated by one kernel: they are cut and stored alike.
 typedef struct {
   int rule, stage;
-  uint32_t cut, param, grad, state;
-  ScopeId layer;  // whose parameters are gathered together; -1: none are
-  ReadAs read;    // of those that are gathered
+  uint32_t cut, param, kept, grad, state;
+  int chunk;    // of the pipeline, where ranks store pieces
+  ReadAs read;  // of those that are gathered
 } PackKey;
 
 static bool elementwise_call(Elaborator *e, Name name) {
@@ -97,7 +101,15 @@ static void add_unit(Elaborator *e, const PackKey *key, const int *members, int 
   if (packed) {
     unit.flat = (key->param | key->grad | key->state) != 0;
     AxisId axis = graph_axis(e->graph, name_format(e->names, "pack.%d", e->graph->packs.count), elements);
-    Pack pack = {axis, count, names, key->cut, key->param, key->grad, key->state, key->stage};
+    Pack pack = {.axis = axis,
+                 .count = count,
+                 .members = names,
+                 .cut = key->cut,
+                 .param = key->param,
+                 .kept = key->kept,
+                 .grad = key->grad,
+                 .state = key->state,
+                 .stage = key->stage};
     array_push(e->arena, &e->graph->packs, pack);
     unit.axis = axis;
     unit.p = update_pack(e, p, count, axis);
@@ -126,70 +138,131 @@ static bool lies_in_one_stage(const struct UpdateContext *context, int index) {
   return one;
 }
 
+static bool moves(Op op) {
+  return op == OP_RENAME || op == OP_SPLIT || op == OP_MERGE || op == OP_SLICE;
+}
+
 // Behind operations that only move elements.
 static int parameter_behind(const Elaborator *e, const Map *index, ValueId value) {
   const Node *node = graph_producer(e->graph, value);
-  while (node && (node->op == OP_RENAME || node->op == OP_SPLIT || node->op == OP_MERGE || node->op == OP_SLICE)) {
+  while (node && moves(node->op)) {
     node = graph_producer(e->graph, node->operands[0]);
   }
   return node && node->op == OP_PARAM ? (int)map_get_or(index, map_key(node->text), -1) : -1;
 }
 
-static void find_multiplied(Elaborator *e) {
+// Does an operation read this operand in the format of operands of products? See the precision pass.
+static bool reads_narrow(const Formats *formats, const Node *node, int operand) {
+  return node->op == OP_DOT || (node->op == OP_TAKE && operand == 0 && formats->residual == formats->dot);
+}
+
+static void find_reads(Elaborator *e, const Map *index, RegionId region) {
+  const NodeList *nodes = &e->graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(e->graph, nodes->at[i]);
+    for (int j = 0; j < node->operand_count && !moves(node->op); j++) {
+      const int parameter = parameter_behind(e, index, node->operands[j]);
+      if (parameter >= 0) {
+        e->update->reads[parameter] |= reads_narrow(&e->spec->formats, node, j) ? UPDATE_READ_NARROW : UPDATE_READ_WIDE;
+      }
+    }
+    if (node->op == OP_MICROBATCH) {
+      find_reads(e, index, node->region);
+    }
+  }
+}
+
+static void find_all_reads(Elaborator *e) {
   const Spec *spec = e->spec;
   if (element_type_bytes(spec->formats.dot) >= element_type_bytes(spec->real)) {
     return;
   }
   Map index = map_create(e->arena);
-  e->update->multiplied = ARENA_ARRAY(e->arena, bool, e->graph->persistent.count + 1);
+  e->update->reads = ARENA_ARRAY(e->arena, uint8_t, e->graph->persistent.count + 1);
   for (int i = 0; i < e->graph->persistent.count; i++) {
     map_put(&index, map_key(e->graph->persistent.at[i].name), i);
   }
-  for (int i = 0; i < e->graph->nodes.count; i++) {
-    const Node *node = graph_node(e->graph, i);
-    for (int j = 0; node->op == OP_DOT && j < node->operand_count; j++) {
-      const int parameter = parameter_behind(e, &index, node->operands[j]);
-      if (parameter >= 0) {
-        e->update->multiplied[parameter] = true;
-      }
-    }
-  }
+  find_reads(e, &index, 0);
 }
 
 static ReadAs read_as(const Elaborator *e, const Persistent *parameter) {
   enum { FEW = 1 << 16 };
-  const bool *multiplied = e->update->multiplied;
-  if (!multiplied || multiplied[parameter - e->graph->persistent.at]) {
-    return multiplied ? READ_BY_PRODUCTS : READ_ANYHOW;
+  const int reads = e->update->reads ? e->update->reads[parameter - e->graph->persistent.at] : 0;
+  const bool few = reads && graph_elements(e->graph, parameter->shape) <= FEW;
+  return reads == UPDATE_READ_NARROW ? READ_NARROW
+         : few                       ? READ_AS_FEW
+         : reads == UPDATE_READ_WIDE ? READ_WIDE
+                                     : READ_BOTH;
+}
+
+// Ranks that store pieces of optimizer state store those of the parameter too. They gather it once a step, unless a
+// rule of its own has it gathered wherever it is used: what is gathered once must be cut last, so that of it the pieces
+// of the other cuts remain.
+static void store_with_state(PackKey *key) {
+  const uint32_t more = key->state & ~key->param;
+  if (more && (more & (0 - more)) > key->param) {
+    key->kept = more;
+    key->param |= more;
   }
-  return graph_elements(e->graph, parameter->shape) <= FEW ? READ_AS_FEW : READ_ANYHOW;
 }
 
 static PackKey key_of(Elaborator *e, int rule, const Persistent *parameter) {
   Mapping *mapping = e->update->mapping;
   AxisId axis[GRAPH_MAX_MESH];
-  PackKey key = {.rule = rule, .cut = mapping_parameter(mapping, parameter, axis), .layer = -1};
+  PackKey key = {.rule = rule, .cut = mapping_parameter(mapping, parameter, axis)};
   key.param = mapping_flat(mapping, parameter, RULE_PARAM, NULL);
   key.grad = mapping_flat(mapping, parameter, RULE_GRAD, NULL);
   key.state = mapping_flat(mapping, parameter, RULE_STATE, NULL);
   if (e->update->stages) {
-    int index = (int)(parameter - e->graph->persistent.at);
+    int index = (int)(parameter - e->graph->persistent.at), stages = e->update->stages->stages;
     key.stage = e->update->stages->owner[index];
     if (!lies_in_one_stage(e->update, index)) {  // there is no one arena that has its pieces
       key.param = key.grad = 0;
+      return key;
     }
+    key.chunk = stages_of_value(e->update->stages, e->update->gradient[index]) / stages;
   }
-  key.read = key.param ? read_as(e, parameter) : READ_ANYHOW;
-  key.layer = (key.param | key.grad) && key.read != READ_AS_FEW ? layer_of(e->graph, parameter->scope) : -1;
+  store_with_state(&key);
+  key.read = key.param ? read_as(e, parameter) : READ_WIDE;
+  key.chunk = (key.param | key.grad) && key.read != READ_AS_FEW ? key.chunk : 0;
   return key;
 }
 
 static bool same_key(const PackKey *a, const PackKey *b) {
-  return a->rule == b->rule && a->stage == b->stage && a->cut == b->cut && a->param == b->param && a->grad == b->grad &&
-         a->state == b->state && a->layer == b->layer && a->read == b->read;
+  return a->rule == b->rule && a->stage == b->stage && a->cut == b->cut && a->param == b->param && a->kept == b->kept &&
+         a->grad == b->grad && a->state == b->state && a->chunk == b->chunk && a->read == b->read;
 }
 
-// One unit for each key, in the order in which keys first appear.
+// May a bucket end between these two parameters?
+static bool apart(const Graph *graph, const Persistent *last, const Persistent *next) {
+  const ScopeId layer = layer_of(graph, last->scope);
+  return layer < 0 || layer != layer_of(graph, next->scope);
+}
+
+// The members with the key of `from`, up to the end of a bucket.
+static void make_pack(Elaborator *e, const PackKey *keys, const int *members, int count, int from, bool *done) {
+  const Spec *spec = e->spec;
+  const bool buckets = (keys[from].param | keys[from].grad) && keys[from].read != READ_AS_FEW;
+  const int64_t ranks = mapping_ranks(e->update->mapping, keys[from].cut);  // each of which has its part of a member
+  ARRAY(int) alike = {0};
+  int64_t bytes = 0;
+  for (int i = from; i < count; i++) {
+    const Persistent *at = &e->graph->persistent.at[members[i]];
+    if (done[i] || !same_key(&keys[from], &keys[i])) {
+      continue;
+    }
+    if (buckets && bytes >= spec->bucket_bytes &&
+        apart(e->graph, &e->graph->persistent.at[alike.at[alike.count - 1]], at)) {
+      break;
+    }
+    done[i] = true;
+    bytes += graph_elements(e->graph, at->shape) * element_type_bytes(spec->formats.gradient) / ranks;
+    array_push(e->arena, &alike, members[i]);
+  }
+  add_unit(e, &keys[from], alike.at, alike.count, true);
+}
+
+// In the order in which keys first appear.
 static void make_packs(Elaborator *e, const int *members, int count) {
   PackKey *keys = ARENA_ARRAY(e->arena, PackKey, count + 1);
   bool *done = ARENA_ARRAY(e->arena, bool, count + 1);
@@ -198,21 +271,14 @@ static void make_packs(Elaborator *e, const int *members, int count) {
     keys[i] = key_of(e, parameter->group, parameter);
   }
   for (int i = 0; i < count; i++) {
-    ARRAY(int) alike = {0};
-    for (int j = i; j < count && !done[i]; j++) {
-      if (!done[j] && same_key(&keys[i], &keys[j])) {
-        done[j] = j > i;
-        array_push(e->arena, &alike, members[j]);
-      }
-    }
-    if (alike.count) {
-      add_unit(e, &keys[i], alike.at, alike.count, true);
+    if (!done[i]) {
+      make_pack(e, keys, members, count, i, done);
     }
   }
 }
 
 void update_make_units(Elaborator *e) {
-  find_multiplied(e);
+  find_all_reads(e);
   for (int rule = 0; rule < e->spec->optimizers.count; rule++) {
     const Ast *call = e->spec->optimizers.at[rule].call;
     if (!call) {

@@ -15,6 +15,8 @@ typedef struct {
   bool flat;           // ranks have pieces of the pack, not parameters
 } UpdateUnit;
 
+enum { UPDATE_READ_WIDE = 1, UPDATE_READ_NARROW = 2 };  // bits
+
 struct UpdateContext {
   ARRAY(UpdateUnit) units;
   const ValueId *gradient;
@@ -22,8 +24,8 @@ struct UpdateContext {
   ValueList targets, values;  // of assignments
   const Ast *update;
   Mapping *mapping;
-  Stages *stages;    // NULL: no pipeline
-  bool *multiplied;  // by persistent: a product reads it; NULL: all that is read has one format
+  Stages *stages;  // NULL: no pipeline
+  uint8_t *reads;  // by persistent: in which formats it is read, as bits; NULL: all that is read has one
 };
 
 // packs.c
