@@ -365,6 +365,33 @@ static void test_zero_1_stands_beside(void **state) {
   arena_destroy(run->arena);
 }
 
+// With microbatches all layers are gathered before them: the first product waits for its own alone. Gradients are
+// scattered after them, those of the last layer first: while the last microbatch makes the others.
+static void test_zero_1_with_microbatches(void **state) {
+  (void)state;
+  const CompileOptions options = {.layout = "z1", .precision = "bf16", .microbatches = 2};
+  LayoutRun *run = layout_compile("examples/layouts.mdl", &options, stderr);
+  assert_non_null(run);
+  const Plan *plan = run->set->plans[0];
+  const PlanWaits *waits = plan_waits(run->arena, plan);
+  const PlanProgram *train = &plan->programs[PROGRAM_TRAIN];
+  const int prepare = train->calls[0].segment, body = train->calls[1].segment, apply = train->calls[3].segment;
+  assert_true(train->call_count == 4 && plan->segments[prepare].kind == SEGMENT_PREPARE);
+  const Standing before = standing_of(&plan->segments[prepare], waits, prepare, prepare);
+  const Standing within = standing_of(&plan->segments[body], waits, body, body);
+  const Standing after = standing_of(&plan->segments[apply], waits, apply, body);
+  assert_true(before.gathers > 10 && before.gathers == plan->segments[prepare].count && after.scatters > 10);
+  assert_true(within.gathers + within.scatters + after.gathers == 0);
+  int last = -1, products = 0;
+  for (int i = 0; i < plan->segments[body].count && products < 4; i++) {
+    const int gather = waits_for(waits, body, i, prepare);
+    products += plan->segments[body].instructions[i].kind == INSTRUCTION_GEMM;
+    last = gather > last ? gather : last;
+  }
+  assert_true(last >= 0 && last < 4);
+  arena_destroy(run->arena);
+}
+
 static void test_overlap_can_be_off(void **state) {
   (void)state;
   static const char text[] =
@@ -393,9 +420,9 @@ static void test_overlap_can_be_off(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_bytes_are_ordered),  cmocka_unit_test(test_buckets_follow_the_backward),
-      cmocka_unit_test(test_gathers_are_ahead),  cmocka_unit_test(test_zero_1_stands_beside),
-      cmocka_unit_test(test_overlap_can_be_off),
+      cmocka_unit_test(test_bytes_are_ordered),        cmocka_unit_test(test_buckets_follow_the_backward),
+      cmocka_unit_test(test_gathers_are_ahead),        cmocka_unit_test(test_zero_1_stands_beside),
+      cmocka_unit_test(test_zero_1_with_microbatches), cmocka_unit_test(test_overlap_can_be_off),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
