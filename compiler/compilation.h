@@ -60,7 +60,6 @@ typedef struct {
   ARRAY(ScheduleJump) jumps;  // messages of its microbatches that skip virtual stages
   bool nothing;               // the program computes nothing, on any stage
   int64_t chunk_bytes;        // see CompileOptions
-  int64_t bucket_bytes;       // the same
   int64_t part_rows;          // the same
   Map *copied;                // names of the parameters of which there are copies: the training step adds them
   ARRAY(CopiedValue) copies;

@@ -36,7 +36,8 @@ typedef struct {
   ProgramKind program;  // compile_print: which program
   // Logits of more bytes on a rank are computed in parts of their rows; 0: those that are large on a GPU. For tests.
   int64_t chunk_bytes;
-  // Sums of gradients over ranks are made in buckets of at least so many bytes; 0: 64 MiB. For tests.
+  // Sums of gradients over ranks are made in buckets of at least so many bytes, and parameters of which ranks store
+  // pieces are gathered in the same; 0: 64 MiB. For tests.
   int64_t bucket_bytes;
   // Products that wait for collectives, or collectives for them, are cut into parts of at least so many rows; 0: where
   // that takes less time on a GPU. For tests.

@@ -38,6 +38,7 @@ typedef struct {
   const char *name;   // of a tensor that outlives the step
   const char *like;   // of optimizer state: its parameter; else NULL
   uint32_t gradient;  // of parameters: the mesh axes over which pieces of the gradient are stored
+  uint32_t kept;      // and those over which the parameter is gathered once a step, and kept
 } ViewTensor;
 
 typedef struct {      // of one stage's training step; bytes are of the transient arena and last from call to call

@@ -221,22 +221,25 @@ static double parameter_bytes(const Plan *plan) {
 }
 
 // How often a step sends the bytes of the parameters over these mesh axes, as is known of data parallelism and ZeRO
-// (Rajbhandari et al. 2020), gathers being made twice in every microbatch and sums, where they are stored in pieces,
-// once.
+// (Rajbhandari et al. 2020), gathers being made twice in every microbatch, where they are not kept, and sums, where
+// they are stored in pieces, once.
 static int known_times(const Explain *explain, int stage, uint32_t mesh, const char **name) {
   const Plan *plan = explain->set->plans[stage];
   const ViewStage *view = &explain->view->stages.at[stage];
   int slots = plan->programs[PROGRAM_TRAIN].slots;
   bool parameter = false, gradient = false, state = false;
+  uint32_t kept = 0;
+  for (int i = 0; i < view->tensors.count; i++) {
+    gradient = gradient || view->tensors.at[i].gradient & mesh;
+    kept |= view->tensors.at[i].kept;
+  }
   for (int i = 0; i < plan->state_count; i++) {
     for (int j = 0; j < plan->states[i].flat_count; j++) {
       bool here = mesh >> plan->states[i].flat_mesh[j] & 1;
-      parameter = parameter || (here && plan->states[i].role == STATE_PARAMETER);
+      bool again = here && !(kept >> plan->states[i].flat_mesh[j] & 1);
+      parameter = parameter || (again && plan->states[i].role == STATE_PARAMETER);
       state = state || here;
     }
-  }
-  for (int i = 0; i < view->tensors.count; i++) {
-    gradient = gradient || view->tensors.at[i].gradient & mesh;
   }
   *name = parameter ? "ZeRO-3" : gradient ? "ZeRO-2" : state ? "ZeRO-1" : "data parallelism";
   return (parameter ? 2 * slots : 1) + (gradient ? slots : 1);

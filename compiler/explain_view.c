@@ -134,8 +134,10 @@ static void keep_tensors(const Lower *l, ViewStage *stage) {
     const Persistent *persistent = &graph->persistent.at[i];
     ViewTensor tensor = {.name = persistent->name, .like = persistent->like};
     for (int p = 0; p < graph->packs.count; p++) {
-      for (int j = 0; graph->packs.at[p].grad && j < graph->packs.at[p].count; j++) {
-        tensor.gradient = graph->packs.at[p].members[j] == persistent->name ? graph->packs.at[p].grad : tensor.gradient;
+      const Pack *pack = &graph->packs.at[p];
+      for (int j = 0; j < pack->count; j++) {
+        tensor.gradient |= pack->members[j] == persistent->name ? pack->grad : 0;
+        tensor.kept |= pack->members[j] == persistent->name ? pack->kept : 0;
       }
     }
     if (!persistent->elsewhere) {

@@ -48,7 +48,6 @@ Compilation front_start(Front *f, const CompileOptions *options, ProgramKind pro
                        .facts = f->facts,
                        .stage = f->stage,
                        .chunk_bytes = options->chunk_bytes,
-                       .bucket_bytes = options->bucket_bytes,
                        .part_rows = options->part_rows,
                        .watch = options->watch};
 }

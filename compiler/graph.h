@@ -147,8 +147,9 @@ typedef struct {  // tensors one after the other in an arena, so that one kernel
   int count;
   const Name *members;  // parameters
   uint32_t cut;         // the mesh axes that cut every member, along an axis of its own
-  // The mesh axes over which the arena is cut into equal pieces where it holds parameters, gradients, state.
-  uint32_t param, grad, state;
+  // The mesh axes over which the arena is cut into equal pieces where it holds parameters, gradients, state; and those
+  // of the parameters' over which they are gathered once a step, and kept for all that reads them.
+  uint32_t param, grad, state, kept;
   int stage;
 } Pack;
 

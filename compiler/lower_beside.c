@@ -2,15 +2,16 @@
 //
 // A reduction stands behind the last instruction that makes what it reduces, so that this needs no memory any longer;
 // one that ends where it begins needs none for its result. A sum of gradients over all ranks is cut into buckets, those
-// that are complete first being first. A gather of what the program does not write stands where the one before it was
-// needed, one layer ahead. A communicator whose collectives then have products beside them has a queue of its own
-// (plan/waits.h). Memory that a collective of such a queue reads is kept until somebody waits for it.
+// that are complete first being first; gradients that are scattered are in buckets already (lang/packs.c). A gather of
+// what the program does not write stands where the one before it was needed, one layer ahead. A communicator whose
+// collectives then have products beside them has a queue of its own (plan/waits.h). Memory that a collective of such a
+// queue reads is kept until somebody waits for it.
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/touches.h"
 
-static const int64_t BUCKET_BYTES = INT64_C(64) << 20;
+enum { PIECE_ALIGN = 16 };  // of what kernels load at once
 
 typedef struct {
   Lower *l;
@@ -47,7 +48,43 @@ static bool ends_where_it_begins(const Beside *b, int segment, int at, const Col
   return good;
 }
 
-static void rename_buffer(Beside *b, int segment, int from, int to) {
+// What a scatter behind the microbatches leaves of what they added up: its piece stays where it was, and needs no
+// memory that something of theirs had, for whose end it would wait.
+static bool leaves_its_piece(const Beside *b, int segment, int at, const Collective *collective) {
+  const Lower *l = b->l;
+  const int from = touches_buffer(&collective->from), to = touches_buffer(&collective->to);
+  const int64_t bytes = collective->count * element_type_bytes(collective->type);
+  bool good = from != to && is_plain(l, from) && is_plain(l, to) && !l->buffers.at[from].whole &&
+              !l->buffers.at[to].whole && l->buffers.at[to].bytes <= bytes && bytes % PIECE_ALIGN == 0 &&
+              collective->from.offset == 0 && collective->to.offset == 0 && collective->from.term == 0 &&
+              collective->to.term == 0 && segment == l->segments.count - 1;
+  bool before = false;
+  for (int i = 0; good && i < b->of[from].count; i++) {
+    const BufferTouch *touch = &b->of[from].at[i];
+    before |= touch->segment != segment;
+    good = touch->segment != segment || touch->at <= at;
+  }
+  for (int i = 0; good && i < b->of[to].count; i++) {
+    const BufferTouch *touch = &b->of[to].at[i];
+    good = touch->segment == segment && touch->at >= at && !touch->elsewhere;
+  }
+  return good && before;
+}
+
+// Where the block of this rank begins in what its group scatters.
+static int block_term(Lower *l, const Collective *collective) {
+  int64_t stride[PLAN_MAX_MESH] = {0}, block = collective->count * element_type_bytes(collective->type);
+  for (int m = l->c->spec->mesh_count - 1; m >= 0; m--) {
+    if (collective->mesh >> m & 1) {
+      stride[m] = block;
+      block *= l->c->spec->mesh[m].size;
+    }
+  }
+  return term_of(l, stride);
+}
+
+// What has a term of its own can have no other: `term` is 0, or that of the rest.
+static void move_buffer(Beside *b, int segment, int from, int to, int term) {
   InstructionList *list = &b->l->segments.at[segment]->list;
   for (int i = 0; i < b->of[from].count; i++) {
     Operands operands;
@@ -55,6 +92,7 @@ static void rename_buffer(Beside *b, int segment, int from, int to) {
     for (int o = 0; o < operands.count; o++) {
       if (touches_buffer(operands.at[o].place) == from) {
         operands.at[o].place->slot_stride = to;
+        operands.at[o].place->term += term;
       }
     }
     array_push(b->l->c->arena, &b->of[to], b->of[from].at[i]);
@@ -67,9 +105,13 @@ static void sum_in_place(Beside *b) {
     InstructionList *list = &b->l->segments.at[s]->list;
     for (int i = 0; i < list->count; i++) {
       const Collective *collective = &list->at[i].as.collective;
+      const int from = touches_buffer(&collective->from), to = touches_buffer(&collective->to);
       if (is_collective(&list->at[i], COLLECTIVE_ALL_REDUCE) && collective->ranks > 1 &&
           ends_where_it_begins(b, s, i, collective)) {
-        rename_buffer(b, s, touches_buffer(&collective->to), touches_buffer(&collective->from));
+        move_buffer(b, s, to, from, 0);
+      } else if (is_collective(&list->at[i], COLLECTIVE_REDUCE_SCATTER) && collective->ranks > 1 &&
+                 leaves_its_piece(b, s, i, collective)) {
+        move_buffer(b, s, to, from, block_term(b->l, collective));
       }
     }
   }
@@ -182,7 +224,7 @@ static void cut_sums(Beside *b) {
 
 typedef struct {
   Instruction instruction;
-  int behind, rank;  // stands behind this one of the list; of those that do in this order
+  int behind, rank;  // stands behind this one of the list, -1: before all; of those that do in this order
 } Placed;
 
 static int by_standing(const void *a, const void *b) {
@@ -208,6 +250,36 @@ static int ready_behind(const Beside *b, int segment, int at, Instruction *instr
   return behind;
 }
 
+// When what a collective reads was written last, in the order of the segments; -1: by nobody before this one.
+static int64_t written(const Beside *b, int segment, const Collective *collective) {
+  const BufferTouches *touches = &b->of[touches_buffer(&collective->from)];
+  int64_t last = -1;
+  for (int i = 0; i < touches->count; i++) {
+    const BufferTouch *touch = &touches->at[i];
+    const int64_t time = ((int64_t)touch->segment << 32) + touch->at;
+    last = touch->writes && touch->segment < segment && time > last ? time : last;
+  }
+  return last;
+}
+
+// Of reductions that nothing in their segment holds back, those come first that were complete first.
+static void order_complete(const Beside *b, int segment, Placed *placed, int count) {
+  int64_t *time = ARENA_ARRAY(b->l->c->arena, int64_t, count + 1);
+  int *first = ARENA_ARRAY(b->l->c->arena, int, count + 1), firsts = 0;
+  for (int i = 0; i < count; i++) {
+    if (placed[i].behind < 0) {
+      time[firsts] = written(b, segment, &placed[i].instruction.as.collective);
+      first[firsts++] = i;
+    }
+  }
+  for (int i = 0; i < firsts; i++) {
+    placed[first[i]].rank = 0;
+    for (int j = 0; j < firsts; j++) {
+      placed[first[i]].rank += time[j] < time[i] || (time[j] == time[i] && j < i);
+    }
+  }
+}
+
 // Gathers that follow each other directly stand together; each such group stands where the one before it was.
 static void place_list(Beside *b, int segment) {
   Arena *arena = b->l->c->arena;
@@ -228,10 +300,11 @@ static void place_list(Beside *b, int segment) {
       }
       placed[i].behind = b->l->c->spec->overlap && ready == 0 ? last_group : i;
     } else if (is_collective(at, COLLECTIVE_REDUCE_SCATTER) || is_in_place(at)) {
-      placed[i].behind = ready;
+      placed[i].behind = ready - 1;
     }
     placed[i].rank = placed[i].behind < i ? 2 * i : placed[i].rank;
   }
+  order_complete(b, segment, placed, list->count);
   qsort(placed, (size_t)list->count, sizeof *placed, by_standing);
   for (int i = 0; i < list->count; i++) {
     list->at[i] = placed[i].instruction;
@@ -250,14 +323,15 @@ static bool pays(const Beside *b, int segment, int at) {
     const bool later = made->at[i].segment == segment && made->at[i].at > at;
     until = later && made->at[i].at < until ? made->at[i].at : until;
   }
-  const bool update = b->l->segments.at[segment]->kind == SEGMENT_APPLY && behind < 0;
-  for (int i = behind + 1; i < until && !update; i++) {
-    const InstructionKind kind = list->at[i].kind;
-    if (kind == INSTRUCTION_GEMM || kind == INSTRUCTION_ATTENTION || kind == INSTRUCTION_ATTENTION_GRAD) {
+  const SegmentKind kind = b->l->segments.at[segment]->kind;
+  const bool others = kind == SEGMENT_PREPARE || (kind == SEGMENT_APPLY && behind < 0);  // those of other segments
+  for (int i = behind + 1; i < until && !others; i++) {
+    const InstructionKind next = list->at[i].kind;
+    if (next == INSTRUCTION_GEMM || next == INSTRUCTION_ATTENTION || next == INSTRUCTION_ATTENTION_GRAD) {
       return true;
     }
   }
-  return update;
+  return others;
 }
 
 typedef struct {
@@ -320,7 +394,7 @@ static void choose_queues(Beside *b) {
 }
 
 void lower_beside(Lower *l) {
-  Beside b = {.l = l, .bucket_bytes = l->c->bucket_bytes > 0 ? l->c->bucket_bytes : BUCKET_BYTES};
+  Beside b = {.l = l, .bucket_bytes = l->c->spec->bucket_bytes};
   if (l->c->spec->mesh_count == 0) {
     return;
   }

@@ -11,7 +11,8 @@ int touches_buffer(const Place *place) {
 BufferTouch touches_of_operand(const Lower *l, const Operand *operand) {
   if (operand->place->term != 0) {
     return (BufferTouch){.bytes = l->buffers.at[touches_buffer(operand->place)].bytes,
-                         .writes = operand->access & WRITES};
+                         .writes = operand->access & WRITES,
+                         .elsewhere = true};
   }
   return (BufferTouch){.offset = operand->place->offset + operand->extent.first * operand->bytes,
                        .bytes = (operand->extent.last - operand->extent.first + 1) * operand->bytes,

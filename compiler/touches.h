@@ -9,8 +9,8 @@
 
 typedef struct {  // of a buffer, by one instruction
   int segment, at;
-  int64_t offset, bytes;  // in the buffer
-  bool writes;
+  int64_t offset, bytes;   // in the buffer
+  bool writes, elsewhere;  // on every rank at another place
 } BufferTouch;
 
 typedef ARRAY(BufferTouch) BufferTouches;

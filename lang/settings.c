@@ -135,7 +135,7 @@ static int choices(const Unit *unit, NameSpace space, AstKind kind, const Declar
   return count;
 }
 
-enum { MOST_CHOICES = 256 };
+enum { MOST_CHOICES = 256, BUCKET_BYTES = 64 << 20 };
 
 static const Declaration *only(const Unit *unit, NameSpace space, AstKind kind, int *count) {
   const Declaration *found[MOST_CHOICES];
@@ -493,6 +493,7 @@ bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec
   *spec = (Spec){.overlap = true,
                  .microbatches = 1,
                  .asked_microbatches = options->microbatches,
+                 .bucket_bytes = options->bucket_bytes > 0 ? options->bucket_bytes : BUCKET_BYTES,
                  .idle_rules = options->idle_rules,
                  .real = TYPE_F32};
   (void)arena;

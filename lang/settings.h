@@ -80,6 +80,7 @@ typedef struct {
   bool overlap;  // communication runs beside arithmetic
   int microbatches;
   int asked_microbatches;  // whatever the layout says; 0: what it says
+  int64_t bucket_bytes;    // of gradients that are summed over ranks at once; see CompileOptions
   bool idle_rules;         // rules that cut nothing and selectors that select nothing are no errors; see CompileOptions
   ElementType real;        // in which numbers are computed: f32 or f64
   Formats formats;

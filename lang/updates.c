@@ -4,102 +4,7 @@
 // packed into one axis, so that one kernel updates them all; otherwise one parameter.
 #include <string.h>
 
-#include "compiler/mapping.h"
-#include "compiler/stages.h"
-#include "lang/elaborate.h"
-
-typedef struct {
-  ValueId p, g;
-  int rule;
-  int count;
-  const int *members;  // indices of persistents
-  AxisId axis;         // of the pack; -1 for a single parameter
-  bool flat;           // ranks have pieces of the pack, not parameters
-} UpdateUnit;
-
-// How the model reads a parameter, where products have operands in fewer bits: what they read is gathered in those
-// alone, so nothing else is in its pack. Few numbers that are read otherwise are gathered once for all layers.
-typedef enum { READ_ANYHOW, READ_BY_PRODUCTS, READ_AS_FEW } ReadAs;
-
-// Parameters with equal keys may be updated by one kernel: they are cut and stored alike.
-typedef struct {
-  int rule, stage;
-  uint32_t cut, param, grad, state;
-  ScopeId layer;  // whose parameters are gathered together; -1: none are
-  ReadAs read;    // of those that are gathered
-} PackKey;
-
-struct UpdateContext {
-  ARRAY(UpdateUnit) units;
-  const ValueId *gradient;
-  Map totals;                 // AST of a total() to its value
-  ValueList targets, values;  // of assignments
-  const Ast *update;
-  Mapping *mapping;
-  Stages *stages;    // NULL: no pipeline
-  bool *multiplied;  // by persistent: a product reads it; NULL: all that is read has one format
-};
-
-static bool elementwise_call(Elaborator *e, Name name) {
-  static const char *const cut[] = {"sum", "mean",  "dot", "window",      "concat",
-                                    "pos", "outer", "top", "draw_normal", "draw_uniform"};
-  (void)e;
-  for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
-    if (strcmp(name, cut[i]) == 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
-static bool elementwise(Elaborator *e, const Ast *ast, int depth);
-
-// total(sum(f(p, g))): the sum over an arena, or a piece of one, is that of its members.
-static bool totals_elements(Elaborator *e, const Ast *total, int depth) {
-  const Ast *list = total->kids[0], *group = list && list->count == 1 ? list->kids[0] : NULL;
-  const Ast *sum = group && group->count == 1 ? group->kids[0] : NULL;
-  const Ast *summed = sum && sum->kind == AST_CALL && strcmp(sum->name, "sum") == 0 ? sum->kids[0] : NULL;
-  return summed && summed->count == 1 && elementwise(e, summed, depth + 1);
-}
-
-// Does each element of the update depend on the elements at the same place alone, and on totals over elements?
-static bool elementwise(Elaborator *e, const Ast *ast, int depth) {
-  if (!ast) {
-    return true;
-  }
-  if (depth > 16 || ast->kind == AST_INDEX) {
-    return false;
-  }
-  if (ast->kind == AST_CALL) {
-    if (strcmp(ast->name, "total") == 0) {
-      return totals_elements(e, ast, depth);
-    }
-    bool reduces = (strcmp(ast->name, "max") == 0 || strcmp(ast->name, "min") == 0) && ast->kids[0]->count < 2;
-    if (reduces || !elementwise_call(e, ast->name)) {
-      return false;
-    }
-    const Declaration *declaration = unit_find(e->unit, SPACE_CODE, ast->name);
-    if (declaration && declaration->ast->kind == AST_FUNCTION &&
-        !elementwise(e, declaration->ast->kids[1], depth + 1)) {
-      return false;
-    }
-  }
-  for (int i = 0; i < ast->count; i++) {
-    if (!elementwise(e, ast->kids[i], depth)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-static bool takes_axes(const Ast *update) {
-  for (int i = 0; i < update->kids[0]->count; i++) {
-    if (update->kids[0]->kids[i]->group != GROUP_PLAIN) {
-      return true;
-    }
-  }
-  return false;
-}
+#include "lang/updates.h"
 
 static bool rule_selects(const Elaborator *e, const OptimizerRule *rule, const Persistent *parameter) {
   const SelectorPlace place = {.scope = parameter->scope, .tensor = parameter->name};
@@ -126,169 +31,6 @@ static int rule_for(const Elaborator *e, const Persistent *parameter) {
     }
   }
   return found;
-}
-
-static ValueId pack_values(Elaborator *e, const ValueId *values, int count, AxisId axis) {
-  return graph_add(e->graph, OP_PACK, (NodeInit){NODE_INIT, .axis = axis}, values, count);
-}
-
-static void add_unit(Elaborator *e, const PackKey *key, const int *members, int count, bool packed) {
-  struct UpdateContext *context = e->update;
-  UpdateUnit unit = {.rule = key->rule, .count = count, .members = members, .axis = -1};
-  ValueId *p = ARENA_ARRAY(e->arena, ValueId, count), *g = ARENA_ARRAY(e->arena, ValueId, count);
-  Name *names = ARENA_ARRAY(e->arena, Name, count);
-  int64_t elements = 0;
-  for (int i = 0; i < count; i++) {
-    p[i] = e->graph->persistent.at[members[i]].value;
-    g[i] = context->gradient[members[i]];
-    names[i] = e->graph->persistent.at[members[i]].name;
-    elements += graph_elements(e->graph, e->graph->persistent.at[members[i]].shape);
-  }
-  unit.p = p[0];
-  unit.g = g[0];
-  if (packed) {
-    unit.flat = (key->param | key->grad | key->state) != 0;
-    AxisId axis = graph_axis(e->graph, name_format(e->names, "pack.%d", e->graph->packs.count), elements);
-    Pack pack = {axis, count, names, key->cut, key->param, key->grad, key->state, key->stage};
-    array_push(e->arena, &e->graph->packs, pack);
-    unit.axis = axis;
-    unit.p = pack_values(e, p, count, axis);
-    unit.g = pack_values(e, g, count, axis);
-  }
-  array_push(e->arena, &context->units, unit);
-}
-
-// The outermost repeat around, as one iteration of it.
-static ScopeId layer_of(const Graph *graph, ScopeId scope) {
-  ScopeId layer = -1;
-  for (; scope >= 0; scope = graph->scopes.at[scope].parent) {
-    layer = graph->scopes.at[scope].index >= 0 ? scope : layer;
-  }
-  return layer;
-}
-
-// Is a parameter read, and its gradient made, on the one stage that updates it?
-static bool lies_in_one_stage(const struct UpdateContext *context, int index) {
-  const Stages *stages = context->stages;
-  int owner = stages->owner[index], gradient = stages_of_value(stages, context->gradient[index]);
-  bool one = gradient >= 0 && gradient % stages->stages == owner;
-  for (int s = 0; s < stages->stages; s++) {
-    one &= s == owner || !stage_in(stages->holders[index], s);
-  }
-  return one;
-}
-
-// Behind operations that only move elements.
-static int parameter_behind(const Elaborator *e, const Map *index, ValueId value) {
-  const Node *node = graph_producer(e->graph, value);
-  while (node && (node->op == OP_RENAME || node->op == OP_SPLIT || node->op == OP_MERGE || node->op == OP_SLICE)) {
-    node = graph_producer(e->graph, node->operands[0]);
-  }
-  return node && node->op == OP_PARAM ? (int)map_get_or(index, map_key(node->text), -1) : -1;
-}
-
-static void find_multiplied(Elaborator *e) {
-  const Spec *spec = e->spec;
-  if (element_type_bytes(spec->formats.dot) >= element_type_bytes(spec->real)) {
-    return;
-  }
-  Map index = map_create(e->arena);
-  e->update->multiplied = ARENA_ARRAY(e->arena, bool, e->graph->persistent.count + 1);
-  for (int i = 0; i < e->graph->persistent.count; i++) {
-    map_put(&index, map_key(e->graph->persistent.at[i].name), i);
-  }
-  for (int i = 0; i < e->graph->nodes.count; i++) {
-    const Node *node = graph_node(e->graph, i);
-    for (int j = 0; node->op == OP_DOT && j < node->operand_count; j++) {
-      const int parameter = parameter_behind(e, &index, node->operands[j]);
-      if (parameter >= 0) {
-        e->update->multiplied[parameter] = true;
-      }
-    }
-  }
-}
-
-static ReadAs read_as(const Elaborator *e, const Persistent *parameter) {
-  enum { FEW = 1 << 16 };
-  const bool *multiplied = e->update->multiplied;
-  if (!multiplied || multiplied[parameter - e->graph->persistent.at]) {
-    return multiplied ? READ_BY_PRODUCTS : READ_ANYHOW;
-  }
-  return graph_elements(e->graph, parameter->shape) <= FEW ? READ_AS_FEW : READ_ANYHOW;
-}
-
-static PackKey key_of(Elaborator *e, int rule, const Persistent *parameter) {
-  Mapping *mapping = e->update->mapping;
-  AxisId axis[GRAPH_MAX_MESH];
-  PackKey key = {.rule = rule, .cut = mapping_parameter(mapping, parameter, axis), .layer = -1};
-  key.param = mapping_flat(mapping, parameter, RULE_PARAM, NULL);
-  key.grad = mapping_flat(mapping, parameter, RULE_GRAD, NULL);
-  key.state = mapping_flat(mapping, parameter, RULE_STATE, NULL);
-  if (e->update->stages) {
-    int index = (int)(parameter - e->graph->persistent.at);
-    key.stage = e->update->stages->owner[index];
-    if (!lies_in_one_stage(e->update, index)) {  // there is no one arena that has its pieces
-      key.param = key.grad = 0;
-    }
-  }
-  key.read = key.param ? read_as(e, parameter) : READ_ANYHOW;
-  key.layer = (key.param | key.grad) && key.read != READ_AS_FEW ? layer_of(e->graph, parameter->scope) : -1;
-  return key;
-}
-
-static bool same_key(const PackKey *a, const PackKey *b) {
-  return a->rule == b->rule && a->stage == b->stage && a->cut == b->cut && a->param == b->param && a->grad == b->grad &&
-         a->state == b->state && a->layer == b->layer && a->read == b->read;
-}
-
-// One unit for each key, in the order in which keys first appear.
-static void make_packs(Elaborator *e, const int *members, int count) {
-  PackKey *keys = ARENA_ARRAY(e->arena, PackKey, count + 1);
-  bool *done = ARENA_ARRAY(e->arena, bool, count + 1);
-  for (int i = 0; i < count; i++) {
-    const Persistent *parameter = &e->graph->persistent.at[members[i]];
-    keys[i] = key_of(e, parameter->group, parameter);
-  }
-  for (int i = 0; i < count; i++) {
-    ARRAY(int) alike = {0};
-    for (int j = i; j < count && !done[i]; j++) {
-      if (!done[j] && same_key(&keys[i], &keys[j])) {
-        done[j] = j > i;
-        array_push(e->arena, &alike, members[j]);
-      }
-    }
-    if (alike.count) {
-      add_unit(e, &keys[i], alike.at, alike.count, true);
-    }
-  }
-}
-
-static void make_units(Elaborator *e) {
-  find_multiplied(e);
-  for (int rule = 0; rule < e->spec->optimizers.count; rule++) {
-    const Ast *call = e->spec->optimizers.at[rule].call;
-    if (!call) {
-      continue;
-    }
-    const Ast *update = unit_find(e->unit, SPACE_CODE, call->name)->ast;
-    bool elements = !takes_axes(update) && elementwise(e, update->kids[1], 0);
-    ARRAY(int) members = {0};
-    for (int i = 0; i < e->graph->persistent.count; i++) {
-      const Persistent *parameter = &e->graph->persistent.at[i];
-      if (parameter->role != ROLE_PARAMETER || parameter->group != rule || e->update->gradient[i] < 0) {
-        continue;
-      }
-      if (elements && !mapping_stored_by_axis(e->update->mapping, parameter)) {
-        array_push(e->arena, &members, i);
-      } else {
-        int *single = ARENA_NEW(e->arena, int);
-        *single = i;
-        PackKey key = {.rule = rule};
-        add_unit(e, &key, single, 1, false);
-      }
-    }
-    make_packs(e, members.at, members.count);
-  }
 }
 
 // The expression for one parameter, or for a pack of them.
@@ -393,7 +135,7 @@ static ValueId make_state(Elaborator *e, const UpdateUnit *unit, const Ast *upda
     e->graph->persistent.at[e->graph->persistent.count - 1].group = parameter.group;
     values[i] = object.value;
   }
-  return unit->axis < 0 ? values[0] : pack_values(e, values, unit->count, unit->axis);
+  return unit->axis < 0 ? values[0] : update_pack(e, values, unit->count, unit->axis);
 }
 
 static bool make_states(Elaborator *e, const UpdateUnit *unit, const Ast *update, ValueList *states, Name *names) {
@@ -469,8 +211,8 @@ static bool run_update(Elaborator *e, const UpdateUnit *unit, Arguments *argumen
   e->update->update = update;
   e->graph->scope = graph_scope(e->graph, first->scope, update->name, unit->count > 1 ? update->name : first->name, -1);
   Frame *frame = frame_push(e, FRAME_UPDATE, update, name_of(e->names, ""));
-  bool good = takes_axes(update) ? bind_matrix(e, update, first, &bound, call->span)
-                                 : bind_formals(e, update, &bound, frame, call->span);
+  bool good = update_takes_axes(update) ? bind_matrix(e, update, first, &bound, call->span)
+                                        : bind_formals(e, update, &bound, frame, call->span);
   ValueList states = {0};
   Name *names = ARENA_ARRAY(e->arena, Name, update->kids[1]->count + 1);
   good = good && make_states(e, unit, update, &states, names);
@@ -570,7 +312,7 @@ bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
   e->graph->role = ROLE_UPDATE;
   e->graph->region = 0;
   forget_removed_step(e);
-  make_units(e);
+  update_make_units(e);
   if (context.units.count == 0) {
     diag_error(e->diag, E036, e->spec->model->ast->name_span, "no parameter of '%s' would be trained",
                e->spec->model->ast->name);

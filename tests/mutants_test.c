@@ -70,6 +70,7 @@ static const Subject subjects[] = {
     {"memory.mdl", "embed8", NULL, false},
     {"biases.mdl", "stored4tp", NULL, false},
     {"biases.mdl", "columns4", NULL, true},
+    {"biases.mdl", "columns4", "layers=4", true},
     {"gpt2.mdl", "hsdp", NULL, true},
     {"gpt2.mdl", "state_all", NULL, true},
     {"rules.mdl", "pp_last", NULL, true},

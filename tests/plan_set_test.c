@@ -366,6 +366,32 @@ static void test_spoiled(void **state) {
   }
 }
 
+// A scatter may leave each rank's block where it was, and nowhere else in what it reads.
+static void test_blocks_stay(void **state) {
+  (void)state;
+  for (int off = 0; off < 3; off++) {
+    Arena *arena = arena_create();
+    PlanSet *set = sample(arena);
+    for (int s = 0; s < set->count; s++) {
+      Plan *plan = set->plans[s];
+      Collective *scatter = collective_at(plan, COLLECTIVE_REDUCE_SCATTER);
+      PlanTerm *terms = ARENA_ARRAY(arena, PlanTerm, 3);
+      const int64_t block = scatter->count * 4;
+      memcpy(terms, plan->terms, sizeof *terms * 2);
+      terms[2].stride[TP] = off == 1 ? block / 2 : block;
+      terms[2].stride[DP] = off == 2 ? -block : 0;
+      plan->terms = terms;
+      plan->term_count = 3;
+      scatter->from.offset = off == 2 ? block : 0;
+      scatter->to = scatter->from;
+      scatter->to.term = 2;
+    }
+    const char *why = plan_set_verify(arena, set);
+    assert_true(off ? why && strstr(why, "receives where it sends from") : !why);
+    arena_destroy(arena);
+  }
+}
+
 static const char *file_in(const char *name) {
   static char path[128];
   snprintf(path, sizeof path, "%s/%s", directory, name);
@@ -502,6 +528,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_round_trip),
       cmocka_unit_test(test_spoiled),
+      cmocka_unit_test(test_blocks_stay),
       cmocka_unit_test(test_damaged),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

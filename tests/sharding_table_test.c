@@ -49,7 +49,8 @@ static const char model[] =
     "  data text(\"none.txt\", tokenizer = bytes);\n"
     "  batch = 8; seq = 16; steps = 20;\n"
     "  optimizer adamw(lr = 0.01);\n"
-    "}\n";
+    "}\n"
+    "precision thrifty { base bf16; gradient bf16; }\n";
 
 typedef struct {  // a program and what its ranks send in a training step
   Arena *arena;
@@ -65,7 +66,7 @@ static void write_model(const char *path, const char *layout) {
   fclose(file);
 }
 
-static Program *program_open(const char *layout, int layers, const char *setting) {
+static Program *program_open_as(const char *layout, int layers, const char *setting, const CompileOptions *as) {
   char path[] = "/tmp/sharding-table-XXXXXX", text[32];
   int made = mkstemp(path);
   assert_true(made >= 0);
@@ -76,8 +77,12 @@ static Program *program_open(const char *layout, int layers, const char *setting
   Diag *diag = diag_create(arena);
   snprintf(text, sizeof text, "layers=%d", layers);
   const char *set[] = {text, setting};
-  CompileOptions options = {
-      .file = path, .layout = "l", .set = set, .set_count = setting ? 2 : 1, .view = &program->view};
+  CompileOptions options = *as;
+  options.file = path;
+  options.layout = "l";
+  options.set = set;
+  options.set_count = setting ? 2 : 1;
+  options.view = &program->view;
   program->arena = arena;
   bool good = compile_plans(arena, diag, &options, &program->set);
   unlink(path);
@@ -87,6 +92,10 @@ static Program *program_open(const char *layout, int layers, const char *setting
   }
   program->traffic = traffic_collect(arena, program->set, &program->view);
   return program;
+}
+
+static Program *program_open(const char *layout, int layers, const char *setting) {
+  return program_open_as(layout, layers, setting, &(CompileOptions){0});
 }
 
 static void program_close(Program *program) {
@@ -106,6 +115,12 @@ typedef struct {
 
 static Trial trial_open(const char *layout, const char *setting) {
   return (Trial){layout, setting, program_open(layout, 2, setting), program_open(layout, 3, setting)};
+}
+
+// Each layer is a bucket of its own.
+static Trial trial_open_buckets(const char *layout) {
+  const CompileOptions small = {.bucket_bytes = 1024};
+  return (Trial){layout, NULL, program_open_as(layout, 2, NULL, &small), program_open_as(layout, 3, NULL, &small)};
 }
 
 static void trial_close(Trial *trial) {
@@ -437,30 +452,88 @@ static void test_data(void **state) {
   expect_times("mesh dp = 2; batch -> dp;", 2);
 }
 
-static void test_zero_1(void **state) {
+// Parameters are gathered before they are used, and gradients scattered once they are made: each layer by itself, the
+// table, and what stands behind the layers.
+static void test_zero_1_and_2(void **state) {
   (void)state;
-  Trial trial = trial_open("mesh dp = 2; batch -> dp; state -> dp;", NULL);
-  no_values(&trial);
-  expect_packs(&trial, PHASE_GRADIENTS, SCATTER, 0, 1);
-  expect_packs(&trial, PHASE_UPDATE, GATHER, 0, 1);
-  trial_close(&trial);
+  static const char *const layouts[] = {"mesh dp = 2; batch -> dp; state -> dp;",
+                                        "mesh dp = 2; batch -> dp; state -> dp; microbatches = 4;",
+                                        "mesh dp = 2; batch -> dp; state -> dp; recompute layers;"};
+  for (int i = 0; i < 3; i++) {
+    Trial trial = trial_open_buckets(layouts[i]);
+    no_values(&trial);
+    expect_packs(&trial, PHASE_FORWARD, GATHER, 1, 2);
+    expect_packs(&trial, PHASE_BACKWARD, GATHER, 0, 0);
+    expect_packs(&trial, PHASE_GRADIENTS, SCATTER, 1, 2);
+    expect_packs(&trial, PHASE_UPDATE, GATHER, 0, 0);
+    trial_close(&trial);
+  }
   expect_times("mesh dp = 2; batch -> dp; state -> dp;", 2);
   expect_times("mesh dp = 2; batch -> dp; state -> dp; microbatches = 2;", 2);
-}
-
-static void test_zero_2(void **state) {
-  (void)state;
   expect_times("mesh dp = 2; batch -> dp; grad, state -> dp;", 2);
   expect_times("mesh dp = 2; batch -> dp; grad, state -> dp; microbatches = 2;", 3);
 }
 
+// The bytes of the parameters that a step gathers, and the bytes of their gradients that it scatters, in f32 once each.
+static void expect_bytes(const char *layout, const CompileOptions *as, double gathered, double scattered) {
+  Program *program = program_open_as(layout, 2, NULL, as);
+  double of[COLLECTIVE_KIND_COUNT] = {0};
+  for (int i = 0; i < program->traffic.count; i++) {
+    const Traffic *traffic = &program->traffic.at[i];
+    of[traffic->instruction->as.collective.kind] += traffic->pack ? traffic->payload * traffic->calls : 0;
+  }
+  const double all = parameter_bytes(program), found[] = {of[GATHER] / all, of[SCATTER] / all};
+  if (fabs(found[0] - gathered) > 0.02 || fabs(found[1] - scattered) > 0.02) {  // norms, and padding
+    fail_msg("%s in %s: %.3f gathered and %.3f scattered, not %g and %g", layout, as->precision, found[0], found[1],
+             gathered, scattered);
+  }
+  program_close(program);
+}
+
+// What products and embeddings read is gathered in 16 bits, once a step however many microbatches there are; gradients
+// are scattered in the format that the policy gives them. A parameter of its own that is read in f32 is gathered so.
+static void test_zero_in_16_bits(void **state) {
+  (void)state;
+  static const char *const layouts[] = {
+      "mesh dp = 2; batch -> dp; state -> dp;", "mesh dp = 2; batch -> dp; state -> dp; microbatches = 2;",
+      "mesh dp = 2; batch -> dp; grad, state -> dp;", "mesh dp = 2, tp = 2; batch -> dp; state -> dp, tp;",
+      "mesh a = 2, b = 2; batch -> a, b; param -> a; grad, state -> a, b;"};
+  for (int i = 0; i < 4; i++) {
+    expect_bytes(layouts[i], &(CompileOptions){.precision = "fp32"}, 1, 1);
+    expect_bytes(layouts[i], &(CompileOptions){.precision = "bf16"}, 0.5, 1);
+    expect_bytes(layouts[i], &(CompileOptions){.precision = "thrifty"}, 0.5, 0.5);
+  }
+  // Half of each parameter once, kept for both gathers of the rest.
+  expect_bytes(layouts[4], &(CompileOptions){.precision = "bf16"}, 0.25 + 2 * 0.5, 1);
+}
+
+// Of a parameter: 4 bytes of the master, 8 of the optimizer's state and 2 of the copy, each on one rank alone; before
+// the backward 2 of what was gathered, which is a value of the step as activations are.
+static void test_zero_memory(void **state) {
+  (void)state;
+  const CompileOptions bf16 = {.precision = "bf16"};
+  for (int ranks = 2; ranks <= 8; ranks *= 2) {
+    char z1[64], dp[64];
+    snprintf(z1, sizeof z1, "mesh dp = %d; batch -> dp; state -> dp;", ranks);
+    snprintf(dp, sizeof dp, "mesh dp = %d; batch -> dp;", ranks);
+    Program *cut = program_open_as(z1, 2, "embed=128", &bf16), *whole = program_open_as(dp, 2, "embed=128", &bf16);
+    const Plan *plan = cut->set->plans[0], *other = whole->set->plans[0];
+    const double all = plan->run.parameters;
+    assert_true(fabs((double)plan->arena_bytes[ARENA_PERSISTENT] - 14 * all / ranks) < 0.05 * 14 * all / ranks);
+    assert_true(fabs((double)other->arena_bytes[ARENA_PERSISTENT] - 14 * all) < 0.05 * 14 * all);
+    assert_true(plan->arena_bytes[ARENA_TRANSIENT] < other->arena_bytes[ARENA_TRANSIENT] + 2 * (int64_t)all);
+    program_close(cut);
+    program_close(whole);
+  }
+}
+
 static void test_zero_3(void **state) {
   (void)state;
-  Trial trial = trial_open("mesh dp = 2; batch -> dp; param, grad, state -> dp;", NULL);
+  Trial trial = trial_open_buckets("mesh dp = 2; batch -> dp; param, grad, state -> dp;");
   no_values(&trial);
-  expect_packs(&trial, PHASE_FORWARD, GATHER, 1, 1);
-  expect_packs(&trial, PHASE_BACKWARD, GATHER, 1, 1);
-  expect_packs(&trial, PHASE_GRADIENTS, SCATTER, 1, 1);
+  expect_packs(&trial, PHASE_FORWARD, GATHER, 1, 2);
+  expect_packs(&trial, PHASE_BACKWARD, GATHER, 1, 1);  // not the table, whose rows' gradients are put where they were
+  expect_packs(&trial, PHASE_GRADIENTS, SCATTER, 1, 2);
   expect_packs(&trial, PHASE_UPDATE, GATHER, 0, 0);
   trial_close(&trial);
   expect_times("mesh dp = 2; batch -> dp; param, grad, state -> dp;", 3);
@@ -531,8 +604,10 @@ int main(void) {
       cmocka_unit_test(test_one_kv_head),
       cmocka_unit_test(test_recompute),
       cmocka_unit_test(test_data),
-      cmocka_unit_test(test_zero_1),
-      cmocka_unit_test(test_zero_2),
+      cmocka_unit_test(test_zero_1_and_2),
+
+      cmocka_unit_test(test_zero_in_16_bits),
+      cmocka_unit_test(test_zero_memory),
       cmocka_unit_test(test_zero_3),
       cmocka_unit_test(test_pipeline),
       cmocka_unit_test(test_bubble),

@@ -302,8 +302,93 @@ static void test_gathers_are_ahead(void **state) {
       }
     }
   }
-  assert_int_equal(gathers, 2);
+  assert_int_equal(gathers, 3);  // the table, and two layers
   assert_true(narrow > 8 * wide);
+  arena_destroy(run->arena);
+}
+
+// Of a collective: the last instruction of the segment that it waits for, or -1.
+static int waits_for(const PlanWaits *waits, int segment, int at, int in) {
+  const PlanWaitList *list = &waits->of[segment][at];
+  int last = -1;
+  for (int i = 0; i < list->count; i++) {
+    last = list->at[i].segment == in && list->at[i].instruction > last ? list->at[i].instruction : last;
+  }
+  return last;
+}
+
+typedef struct {
+  int gathers, scatters;
+  int products[2];  // behind the last gather, and behind the first scatter
+} Standing;
+
+// All beside arithmetic; a scatter waits for what is made behind that for which the one before it waits.
+static Standing standing_of(const PlanSegment *segment, const PlanWaits *waits, int at, int in) {
+  Standing found = {0};
+  int last = -1;
+  for (int i = 0; i < segment->count; i++) {
+    const Instruction *instruction = &segment->instructions[i];
+    found.products[0] += instruction->kind == INSTRUCTION_GEMM;
+    found.products[1] += instruction->kind == INSTRUCTION_GEMM && found.scatters > 0;
+    if (is_over(instruction, COLLECTIVE_ALL_GATHER)) {
+      assert_true(instruction->aside);
+      found.gathers++;
+      found.products[0] = 0;
+    } else if (is_over(instruction, COLLECTIVE_REDUCE_SCATTER)) {
+      const int made = waits_for(waits, at, i, in);
+      assert_true(instruction->aside && made > last);
+      last = made;
+      found.scatters++;
+    }
+  }
+  return found;
+}
+
+// Under ZeRO-1 a layer is gathered while the one before it is computed, and kept for the backward; its gradients are
+// scattered while those of the layer before it are made.
+static void test_zero_1_stands_beside(void **state) {
+  (void)state;
+  const PlanSegment *train;
+  LayoutRun *run = compile_example("z1", "bf16", &train);
+  const PlanWaits *waits = plan_waits(run->arena, run->set->plans[0]);
+  const int segment = (int)(train - run->set->plans[0]->segments);
+  int products = 0;
+  for (int i = 0; i < train->count; i++) {
+    products += train->instructions[i].kind == INSTRUCTION_GEMM;
+  }
+  const Standing found = standing_of(train, waits, segment, segment);
+  print_message("%d gathers, %d scatters, %d products, %d behind all gathers, %d behind a scatter\n", found.gathers,
+                found.scatters, products, found.products[0], found.products[1]);
+  assert_true(found.gathers > 10 && found.scatters == found.gathers);
+  assert_true(found.products[0] > products * 2 / 3);  // the backward gathers nothing
+  assert_true(found.products[1] > products / 2);      // most of it stands behind the first scatter
+  arena_destroy(run->arena);
+}
+
+// With microbatches all layers are gathered before them: the first product waits for its own alone. Gradients are
+// scattered after them, those of the last layer first: while the last microbatch makes the others.
+static void test_zero_1_with_microbatches(void **state) {
+  (void)state;
+  const CompileOptions options = {.layout = "z1", .precision = "bf16", .microbatches = 2};
+  LayoutRun *run = layout_compile("examples/layouts.mdl", &options, stderr);
+  assert_non_null(run);
+  const Plan *plan = run->set->plans[0];
+  const PlanWaits *waits = plan_waits(run->arena, plan);
+  const PlanProgram *train = &plan->programs[PROGRAM_TRAIN];
+  const int prepare = train->calls[0].segment, body = train->calls[1].segment, apply = train->calls[3].segment;
+  assert_true(train->call_count == 4 && plan->segments[prepare].kind == SEGMENT_PREPARE);
+  const Standing before = standing_of(&plan->segments[prepare], waits, prepare, prepare);
+  const Standing within = standing_of(&plan->segments[body], waits, body, body);
+  const Standing after = standing_of(&plan->segments[apply], waits, apply, body);
+  assert_true(before.gathers > 10 && before.gathers == plan->segments[prepare].count && after.scatters > 10);
+  assert_true(within.gathers + within.scatters + after.gathers == 0);
+  int last = -1, products = 0;
+  for (int i = 0; i < plan->segments[body].count && products < 4; i++) {
+    const int gather = waits_for(waits, body, i, prepare);
+    products += plan->segments[body].instructions[i].kind == INSTRUCTION_GEMM;
+    last = gather > last ? gather : last;
+  }
+  assert_true(last >= 0 && last < 4);
   arena_destroy(run->arena);
 }
 
@@ -335,10 +420,9 @@ static void test_overlap_can_be_off(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_bytes_are_ordered),
-      cmocka_unit_test(test_buckets_follow_the_backward),
-      cmocka_unit_test(test_gathers_are_ahead),
-      cmocka_unit_test(test_overlap_can_be_off),
+      cmocka_unit_test(test_bytes_are_ordered),        cmocka_unit_test(test_buckets_follow_the_backward),
+      cmocka_unit_test(test_gathers_are_ahead),        cmocka_unit_test(test_zero_1_stands_beside),
+      cmocka_unit_test(test_zero_1_with_microbatches), cmocka_unit_test(test_overlap_can_be_off),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

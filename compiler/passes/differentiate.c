@@ -22,7 +22,8 @@ static NodeId loss_output(const Graph *graph) {
 
 // What each use of a parameter adds to its gradient, in the order in which the backward comes to them. Uses are summed
 // after the microbatches, so that stages of a pipeline send their parts once; many are added up in each of them, since
-// each would have to be kept.
+// each would have to be kept, and so are those of gradients of which ranks keep pieces, since each would have to be
+// kept whole.
 typedef ARRAY(ValueList) GradientParts;
 
 enum { FEW_PARTS = 4 };
@@ -59,6 +60,14 @@ static ValueId sum_over_microbatches(Compilation *c, GradientParts *parts, Forwa
     }
   }
   return results.at[0];
+}
+
+static bool keeps_pieces(const Compilation *c) {
+  bool any = false;
+  for (int i = 0; i < c->spec->rules.count; i++) {
+    any |= c->spec->rules.at[i].kind == RULE_GRAD;
+  }
+  return any && !c->tenancy;
 }
 
 static ValueId sum_parts(Graph *graph, const ValueList *parts) {
@@ -132,12 +141,12 @@ bool pass_differentiate(Compilation *c) {
   ValueId *gradient = ARENA_ARRAY(c->arena, ValueId, graph->persistent.count + 1);
   int parameters = graph->persistent.count;
   GradientParts parts = {0};
-  bool wraps = graph->slots > 1 || c->tenancy;
+  bool wraps = graph->slots > 1 || c->tenancy, pieces = keeps_pieces(c);
   for (int i = 0; i < parameters; i++) {
     const Persistent *parameter = &graph->persistent.at[i];
     bool trained = parameter->role == ROLE_PARAMETER && parameter->group >= 0;
     ValueList list = trained ? backward_parts(backward, parameter->value) : (ValueList){0};
-    if (!wraps || list.count > FEW_PARTS) {
+    if (!wraps || pieces || list.count > FEW_PARTS) {
       ValueId sum = trained ? backward_gradient(backward, parameter->value) : -1;
       list = (ValueList){0};
       if (sum >= 0) {

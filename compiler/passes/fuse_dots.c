@@ -7,8 +7,13 @@
 // The parameter that a value is, or is the part of in a gathered pack; -1: it is none.
 static ValueId parameter_of(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
-  const Node *gather = node && node->op == OP_PART ? graph_producer(graph, node->operands[0]) : NULL;
-  const Node *pack = gather && gather->op == OP_ALL_GATHER ? graph_producer(graph, gather->operands[0]) : NULL;
+  ValueId from = node && node->op == OP_PART ? node->operands[0] : -1;
+  const Node *pack = from >= 0 ? graph_producer(graph, from) : NULL;
+  while (pack && (pack->op == OP_ALL_GATHER || pack->op == OP_SEGMENT)) {
+    from = pack->op == OP_SEGMENT ? graph->regions.at[pack->region].results.at[graph_value(graph, from)->result]
+                                  : pack->operands[0];
+    pack = graph_producer(graph, from);
+  }
   value = pack && pack->op == OP_PACK ? pack->operands[node->integer] : value;
   node = graph_producer(graph, value);
   return node && node->op == OP_PARAM ? value : -1;

@@ -148,6 +148,26 @@ static void find_moved(Precision *p, RegionId region, bool *moved, bool *read) {
 
 // --- casts ---
 
+static bool from_parameter(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  while (node && (op_alias(node->op) || node->op == OP_CAST)) {
+    node = graph_producer(graph, node->operands[0]);
+  }
+  return node && node->op == OP_PARAM;
+}
+
+static ValueId cast(Precision *p, ValueId value, ElementType type);
+
+// A parameter that is moved is cast first: what ranks gather, and what lasts from step to step, are casts of
+// parameters.
+static ValueId cast_moved(Precision *p, ValueId value, ElementType type) {
+  Graph *graph = p->graph;
+  const ValueId from = cast(p, graph_producer(graph, value)->operands[0], type);
+  const NodeId made = graph_clone(graph, graph_value(graph, value)->node, &from);
+  graph_value(graph, graph_node(graph, made)->first_result)->type = type;
+  return graph_node(graph, made)->first_result;
+}
+
 static ValueId cast(Precision *p, ValueId value, ElementType type) {
   Graph *graph = p->graph;
   const Value from = *graph_value(graph, value);
@@ -161,8 +181,10 @@ static ValueId cast(Precision *p, ValueId value, ElementType type) {
   if (map_get_bytes(&p->casts, key, sizeof key, &known)) {
     return (ValueId)known;
   }
+  const Node *maker = graph_producer(graph, value);
+  const bool moved = maker && op_alias(maker->op) && from_parameter(graph, value);
   NodeInit init = {NODE_INIT, .text = name_of(graph->names, element_type_name(type))};
-  ValueId made = graph_add1(graph, OP_CAST, init, value);
+  ValueId made = moved ? cast_moved(p, value, type) : graph_add1(graph, OP_CAST, init, value);
   Value *to = graph_value(graph, made);
   to->role = from.role;
   to->name = from.name;
@@ -218,14 +240,6 @@ static ElementType mixed(const Precision *p, const Node *node) {
 
 // --- operations ---
 
-static bool from_parameter(const Graph *graph, ValueId value) {
-  const Node *node = graph_producer(graph, value);
-  while (node && (op_alias(node->op) || node->op == OP_CAST)) {
-    node = graph_producer(graph, node->operands[0]);
-  }
-  return node && node->op == OP_PARAM;
-}
-
 // The type of the only real result of a node whose operands have their types.
 static ElementType type_of(Precision *p, NodeId id) {
   const Node *node = graph_node(p->graph, id);
@@ -276,6 +290,11 @@ static void cast_for(Precision *p, NodeId id) {
   switch (node->op) {
     case OP_DOT:
       cast_operands(p, id, update ? p->real : p->formats->dot);
+      break;
+    case OP_TAKE:  // rows that are rounded where they are stored may as well be rows of the copy that products read
+      if (p->formats->residual == p->formats->dot && from_parameter(p->graph, node->operands[0])) {
+        cast_operand(p, id, 0, p->formats->dot);
+      }
       break;
     case OP_FOLD:
     case OP_OUTPUT:

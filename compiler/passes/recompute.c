@@ -191,6 +191,12 @@ static bool is_left_to_kernels(const Recompute *r, const Node *reader, ValueId o
   return op_fusable(reader->op) && is_gone(r, operand) && op_elementwise(graph_producer(r->graph, operand)->op);
 }
 
+// Parameters that are gathered once a step are kept, whatever is computed again.
+static bool gathers_once(const Recompute *r, const Node *node) {
+  const Pack *pack = node->op == OP_ALL_GATHER ? shard_pack_along(r->c->shard, node->axis) : NULL;
+  return pack && ((int64_t)pack->kept & node->integer);
+}
+
 static void find_units(Recompute *r) {
   const Graph *graph = r->graph;
   const NodeList *nodes = &graph->regions.at[r->region].nodes;
@@ -203,7 +209,8 @@ static void find_units(Recompute *r) {
   r->paths = map_create(r->c->arena);
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
-    for (int j = 0; j < node->result_count && !node->backward && !op_leaf(node->op); j++) {
+    const bool kept = node->backward || op_leaf(node->op) || gathers_once(r, node);
+    for (int j = 0; j < node->result_count && !kept; j++) {
       r->unit[node->first_result + j] = unit_of_value(r, node, node->first_result + j);
     }
   }

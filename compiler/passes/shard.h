@@ -37,7 +37,7 @@ typedef struct Shard {
   int limit;              // of those values
   Map memo;               // a wish (reshard.c) to what fulfils it
   Map pieces;             // arena, format, region and direction to this rank's piece in that format
-  Map parts;              // parameter, arena and region to the parameter out of it
+  Map parts;              // parameter, arena, region and direction to the parameter out of it
   bool saved;             // what the forward gathered is there in the backward
   Name why;               // of the collectives that are added
   Cause wish;             // and the rules that ask for them

@@ -28,6 +28,12 @@ static Cause pack_cause(Shard *s, const Pack *pack, RuleKind kind) {
   for (int m = 0; m < GRAPH_MAX_MESH; m++) {
     cause.rule[m] = flat >> m & 1 ? rule : NULL;
   }
+  if (kind == RULE_PARAM && pack && pack->kept) {
+    const Cause state = pack_cause(s, pack, RULE_STATE);
+    for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+      cause.rule[m] = pack->kept >> m & 1 ? state.rule[m] : cause.rule[m];
+    }
+  }
   return cause;
 }
 

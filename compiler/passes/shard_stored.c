@@ -1,7 +1,8 @@
 // shard_stored.c: parameters and gradients that ranks store in pieces of arenas (ZeRO).
 //
 // A parameter that is stored so is gathered, with all others of its pack, where it is used: once in the forward and
-// once in the backward. Gradients that are stored so are packed and scattered in every microbatch, not after the last.
+// once in the backward; or once a step, before the microbatches, and kept until its last use. Gradients that are stored
+// so are packed and scattered in every microbatch, not after the last.
 #include <string.h>
 
 #include "compiler/passes/shard.h"
@@ -161,6 +162,25 @@ bool shard_in_arena(const Shard *s, ValueId value) {
   return leaf && leaf->op == OP_PARAM && s->stored && stored_pack(s, leaf->text, &member);
 }
 
+// What is gathered once a step, of the arena in the format in which it is wanted: in front of all microbatches.
+static ValueId gather_once(Shard *s, const Pack *pack, Name format, Name why) {
+  Graph *graph = s->graph;
+  const RegionId region = graph->region;
+  const bool backward = graph->backward;
+  graph->region = 0;
+  graph->backward = false;
+  s->why = why;
+  ValueId arena = piece_as(s, s->stored[pack - graph->packs.at], format);
+  Held want = held_whole();
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+    want.axis[m] = (pack->cut | (pack->param & ~pack->kept)) >> m & 1 ? pack->axis : -1;
+  }
+  ValueId made = shard_reshard(s, arena, &want);
+  graph->region = region;
+  graph->backward = backward;
+  return made;
+}
+
 static ValueId put_in_place(Shard *s, ValueId value) {
   Graph *graph = s->graph;
   const Node *leaf = graph_producer(graph, value);
@@ -175,14 +195,17 @@ static ValueId put_in_place(Shard *s, ValueId value) {
   if (!pack) {
     return leaf && leaf->op == OP_PARAM ? put_together(s, value, leaf) : value;
   }
-  ValueId arena = piece_as(s, s->stored[pack - graph->packs.at], format);
+  const Name why = leaf->text;
+  ValueId arena =
+      pack->kept ? gather_once(s, pack, format, why) : piece_as(s, s->stored[pack - graph->packs.at], format);
   Held want = held_whole();
   for (int m = 0; m < GRAPH_MAX_MESH; m++) {
     want.axis[m] = pack->cut >> m & 1 ? pack->axis : -1;
   }
-  s->why = name_format(graph->names, "%s", leaf->text);
+  s->why = why;
   ValueId whole = shard_reshard(s, arena, &want);
-  const uint64_t key[] = {(uint64_t)value, (uint64_t)whole, (uint64_t)graph->region};
+  // A view of its own for the backward, which may be another segment.
+  const uint64_t key[] = {(uint64_t)value, (uint64_t)whole, (uint64_t)graph->region, graph->backward};
   int64_t known;
   if (map_get_bytes(&s->parts, key, sizeof key, &known)) {
     return (ValueId)known;

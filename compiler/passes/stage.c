@@ -221,10 +221,81 @@ static void drop_others(Compilation *c) {
   graph->regions.at[0].nodes = kept;
 }
 
+// By value: do the nodes or results of a region, or of those in it, read it?
+static void note_reads(const Graph *graph, const Region *region, bool *read) {
+  for (int i = 0; i < region->nodes.count; i++) {
+    const Node *node = graph_node(graph, region->nodes.at[i]);
+    for (int j = 0; j < node->operand_count; j++) {
+      read[node->operands[j]] = true;
+    }
+    if (node->region >= 0) {
+      note_reads(graph, &graph->regions.at[node->region], read);
+    }
+  }
+  for (int i = 0; i < region->results.count; i++) {
+    read[region->results.at[i]] = true;
+  }
+}
+
+// Without a pipeline: what was gathered once for all microbatches is a segment before them. Nothing else is made there.
+static void gather_before(Compilation *c) {
+  Graph *graph = c->graph;
+  const GraphPlace place = graph_place(graph);
+  const NodeList old = graph->regions.at[0].nodes;
+  NodeList outside = {0};
+  int end = 0;
+  while (end < old.count && graph_node(graph, old.at[end])->op != OP_MICROBATCH) {
+    end++;
+  }
+  if (end == old.count) {
+    return;
+  }
+  const RegionId region = graph_region(graph);
+  const Region rest = {.nodes = {.at = old.at + end, .count = old.count - end}};
+  bool *read = ARENA_ARRAY(c->arena, bool, graph->values.count + 1);
+  note_reads(graph, &rest, read);
+  for (int i = 0; i < end; i++) {
+    const Node *node = graph_node(graph, old.at[i]);
+    if (op_leaf(node->op) || stays_before(graph, node)) {
+      array_push(graph->arena, &outside, old.at[i]);
+      continue;
+    }
+    array_push(graph->arena, &graph->regions.at[region].nodes, old.at[i]);
+    for (int j = 0; j < node->result_count; j++) {
+      if (read[node->first_result + j]) {
+        array_push(graph->arena, &graph->regions.at[region].results, node->first_result + j);
+      }
+    }
+  }
+  const Region inside = graph->regions.at[region];
+  if (inside.nodes.count == 0) {
+    return;
+  }
+  graph->regions.at[0].nodes = outside;
+  graph->region = 0;
+  graph->backward = false;
+  graph->span = SPAN_NONE;
+  const ValueId first = graph_add0(graph, OP_SEGMENT, (NodeInit){NODE_INIT, .region = region});
+  ValueId *replace = ARENA_ARRAY(c->arena, ValueId, graph->values.count + 1);
+  memset(replace, -1, sizeof *replace * (size_t)(graph->values.count + 1));
+  for (int i = 0; i < inside.results.count; i++) {
+    replace[inside.results.at[i]] = first + i;
+    shard_hold_alike(c, first + i, inside.results.at[i]);
+  }
+  for (int i = end; i < old.count; i++) {
+    array_push(graph->arena, &graph->regions.at[0].nodes, old.at[i]);
+  }
+  graph->regions.at[region] = (Region){0};
+  graph_replace_values(graph, replace);
+  graph->regions.at[region] = inside;
+  graph_return(graph, place);
+}
+
 bool pass_stage(Compilation *c) {
   Graph *graph = c->graph;
   c->nothing = graph->regions.at[0].nodes.count == 0;
   if (!c->tenancy) {
+    gather_before(c);
     return true;
   }
   const Tenancy *known = c->program == PROGRAM_TRAIN ? NULL : c->tenancy;

@@ -67,7 +67,8 @@ typedef enum { EPILOGUE_NONE, EPILOGUE_BIAS, EPILOGUE_COUNT } GemmEpilogue;
 typedef enum {
   COLLECTIVE_ALL_REDUCE,      // from[count] -> to[count]: the same on all ranks of the group
   COLLECTIVE_ALL_GATHER,      // from[count] -> to[ranks * count]: the parts in the order of the ranks
-  COLLECTIVE_REDUCE_SCATTER,  // from[ranks * count] -> to[count]: block i of the result for rank i of the group
+  COLLECTIVE_REDUCE_SCATTER,  // from[ranks * count] -> to[count]: block i of the result for rank i of the group; `to`
+                              // may be where that block was
   COLLECTIVE_ALL_TO_ALL,      // from[ranks * count] -> to[ranks * count]: block j of rank i becomes block i of rank j
   COLLECTIVE_ROTATE,          // from[count] -> to[count]: what the rank before has; the first has that of the last
   COLLECTIVE_KIND_COUNT

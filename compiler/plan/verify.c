@@ -132,13 +132,28 @@ static bool collective_holds(PlanCheck *v, const Collective *collective) {
   return true;
 }
 
+// Does this rank's block of a sum come to lie where it was?
+static bool leaves_its_block(const Plan *plan, const Collective *collective) {
+  Place block = collective->from;
+  int64_t stride = collective->count * element_type_bytes(collective->type);
+  bool same = collective->from.term == 0;
+  for (int m = plan->mesh_count - 1; m >= 0; m--) {
+    const bool among = collective->mesh >> m & 1;
+    same &= plan->terms[collective->to.term].stride[m] == (among ? stride : 0);
+    stride *= among ? plan->mesh[m].size : 1;
+  }
+  block.term = collective->to.term;
+  return same && memcmp(&block, &collective->to, sizeof block) == 0;
+}
+
 // Once its operands are inside their arenas.
 static bool apart_holds(PlanCheck *v, const Operands *operands) {
   const Operand *from = &operands->at[0], *to = &operands->at[1];
-  const bool in_place =
-      memcmp(from->place, to->place, sizeof *from->place) == 0;  // each rank writes what it alone reads
-  return (in_place && from->extent.last == to->extent.last &&
-          v->instruction->as.collective.kind == COLLECTIVE_ALL_REDUCE) ||
+  const Collective *collective = &v->instruction->as.collective;
+  // Each rank writes what it alone reads.
+  const bool in_place = memcmp(from->place, to->place, sizeof *from->place) == 0;
+  return (in_place && from->extent.last == to->extent.last && collective->kind == COLLECTIVE_ALL_REDUCE) ||
+         (collective->kind == COLLECTIVE_REDUCE_SCATTER && leaves_its_block(v->plan, collective)) ||
          !places_meet(v, from->place, (from->extent.last + 1) * from->bytes, to->place,
                       (to->extent.last + 1) * to->bytes) ||
          check_fail(v, "receives where it sends from");
