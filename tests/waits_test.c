@@ -359,9 +359,9 @@ static void test_zero_1_stands_beside(void **state) {
   const Standing found = standing_of(train, waits, segment, segment);
   print_message("%d gathers, %d scatters, %d products, %d behind all gathers, %d behind a scatter\n", found.gathers,
                 found.scatters, products, found.products[0], found.products[1]);
-  assert_true(found.gathers > 10 && found.scatters == found.gathers);
-  assert_true(found.products[0] > products * 2 / 3);  // the backward gathers nothing
-  assert_true(found.products[1] > products / 2);      // most of it stands behind the first scatter
+  assert_true(found.gathers > 10 && found.scatters >= found.gathers);  // some in parts
+  assert_true(found.products[0] > products * 2 / 3);                   // the backward gathers nothing
+  assert_true(found.products[1] > products / 2);                       // most of it stands behind the first scatter
   arena_destroy(run->arena);
 }
 
