@@ -139,7 +139,8 @@ void diff_other(Diff *diff, const char *name, const char *why) {
 }
 
 void diff_odd(Diff *diff, const char *name, int side, int64_t rank) {
-  if (diff->beyond++ > 0 && !diff->options->all) {
+  diff->beyond++;
+  if (diff->odd++ > 0 && !diff->options->all) {
     return;
   }
   fprintf(diff->options->out,

@@ -63,6 +63,7 @@ typedef struct {
   const char *worst_name;
   double worst;  // in budgets, of those within
   int compared, beyond, same;
+  int odd;           // of those beyond: values of which ranks have different ones
   bool not_trained;  // what is beyond is not so in the plan that is trained
   int64_t elements;
   DiffNames more;                       // states that differ too
