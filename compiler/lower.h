@@ -184,6 +184,9 @@ void lower_fill(Lower *l, Shape shape, ElementType type, const Storage *to, doub
 Instruction *new_instruction(Lower *l, InstructionKind kind);
 void lower_list(Lower *l, const NodeList *nodes);
 
+// lower_squares.c: whether a kernel is the sum of the squares of a gradient, and then an instruction of its own.
+bool lower_as_squares(Lower *l, const Kernel *kernel, const Place *places);
+
 // memory.c: the operands in memory; their places still name buffers (slot_stride).
 void lower_operands(const Lower *l, Instruction *instruction, Operands *out);
 

@@ -10,7 +10,7 @@
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 12, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_VERSION = 13, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
 enum { PLAN_MAX_ASIDE = 3, GEMM_MAX_BATCH = 4 };  // communicators beside arithmetic
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
@@ -73,9 +73,13 @@ typedef enum {
   COLLECTIVE_KIND_COUNT
 } CollectiveKind;
 
+typedef struct {  // elements [first, first + count)
+  int64_t first, count;
+} PlanRange;
+
 typedef enum { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT } ReduceKind;
 
-// KernelCall, Gemm, Take, Window, Attention, Piece, Collective, Transfer, Offload: see instructions.def.
+// KernelCall, Gemm, Take, Window, Attention, Piece, Squares, Collective, Transfer, Offload: see instructions.def.
 #define STRUCT(Struct, member) typedef struct {
 #define TYPE(x) ElementType x;
 #define FLAG(x) bool x;
@@ -89,6 +93,9 @@ typedef enum { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT } ReduceKind;
 #define NUMBERS(x, most, count) int x[most];
 #define PLACE(x, ...) Place x;
 #define PORTS(x) Place *x;
+#define RANGES(x, count) \
+  int count;             \
+  PlanRange *x;
 #define END(Struct) \
   }                 \
   Struct;
