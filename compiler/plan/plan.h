@@ -297,6 +297,7 @@ const PlanCode *plan_code(const PlanTarget *target, uint64_t text);  // or NULL
 double plan_target_bytes(const PlanTarget *target);                  // of all its code
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
+bool instruction_is_shared(const Instruction *instruction);  // a collective or a transfer
 const char *collective_kind_name(CollectiveKind kind);
 
 #endif
