@@ -21,6 +21,8 @@ static void sums_by_hand(void **state) {
   assert_int_equal(mebibytes((NcclUse){.ranks = 2, .rings = true, .trees = true}), tables + 24 * (2 + 10));
   assert_int_equal(mebibytes((NcclUse){.ranks = 8, .rings = true}), tables + 24 * (2 + 10));
   assert_int_equal(mebibytes((NcclUse){.ranks = 8, .rings = true, .trees = true}), tables + 2 * 24 * (2 + 10));
+  assert_int_equal(mebibytes((NcclUse){.ranks = 2, .windows = true}), tables + 4 + 4);
+  assert_int_equal(mebibytes((NcclUse){.ranks = 8, .windows = true}), tables + 10 + 4);
   assert_int_equal(mebibytes((NcclUse){.ranks = 8, .sends = 7, .hears = 7}), tables + 7 * 32 * (2 + 10));
   assert_int_equal(mebibytes((NcclUse){.ranks = 2, .blocks = 4, .sends = 1}), few_tables + 4 * 2);
   assert_int_equal(mebibytes((NcclUse){.ranks = 2, .blocks = 4, .hears = 1}), few_tables + 4 * 10);

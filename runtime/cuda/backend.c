@@ -209,6 +209,19 @@ static bool comms_open(Device *device, Error *error) {
   return true;
 }
 
+// Memory that several ranks map takes more than there is of it.
+static bool memory_join(Device *device, Error *error) {
+  int64_t before = 0, after = 0, own = device->scratch_bytes;
+  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+    own += i == ARENA_OFFLOAD ? 0 : device->plan->arena_bytes[i];
+  }
+  if (!memory_taken(device, &before, error) || !memory_open(device, error) || !memory_taken(device, &after, error)) {
+    return false;
+  }
+  device->joined_bytes += device->comms ? after - before - own : 0;
+  return true;
+}
+
 static bool device_start(Device *device, const DeviceOptions *options, Error *error) {
   const Plan *plan = device->plan;
   if (!connections_set(device, error) || !cuda_open(&device->cuda, error) ||
@@ -224,7 +237,7 @@ static bool device_start(Device *device, const DeviceOptions *options, Error *er
       !cuda_check(cuda, cuda->stream_create(&device->stream, CUDA_STREAM_NON_BLOCKING), "making a stream", error) ||
       !memory_check(device, error) ||  // of the plan alone: preparing may take a while
       (device->peers && !comms_create(cuda, plan, device->peers, device->arena, &device->comms, error)) ||
-      !prepare_in_turn(device, error) || !comms_open(device, error) || !memory_open(device, error) ||
+      !prepare_in_turn(device, error) || !comms_open(device, error) || !memory_join(device, error) ||
       !host_open(&device->host, cuda, plan, device->memory[ARENA_HOST], error) ||
       !offload_open(cuda, plan, &device->offloaded, error) ||
       !queues_open(cuda, plan, device->arena, device->stream, &device->queues, error) ||

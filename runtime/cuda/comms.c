@@ -261,9 +261,11 @@ static NcclUse group_use(const Comms *comms, uint32_t mesh) {
       }
       const bool all = collective->kind == COLLECTIVE_ALL_TO_ALL, rotates = collective->kind == COLLECTIVE_ROTATE;
       const int others = all ? collective->ranks - 1 : rotates ? 1 : 0;
+      const bool window = nccl_window_serves(&comms->nccl, collective);
       use.ranks = collective->ranks;
-      use.rings |= !all && !rotates;
-      use.trees |= collective->kind == COLLECTIVE_ALL_REDUCE;
+      use.windows |= window;
+      use.rings |= !window && !all && !rotates;
+      use.trees |= !window && collective->kind == COLLECTIVE_ALL_REDUCE;
       use.sends = others > use.sends ? others : use.sends;
       use.hears = use.sends;
     }
