@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -22,7 +23,15 @@
 #include "runtime/processes.h"
 #include "tests/ranks_support.h"
 
-enum { CHANNELS = 8, QUEUES = 2 + CHANNELS };
+enum { CHANNELS = 8, BESIDE = 2 + CHANNELS, QUEUES };
+
+typedef struct {  // a collective on a queue of its own
+  Device *device;
+  const Instruction *instruction;
+  uint32_t word;
+  pthread_t thread, before;
+  bool follows;  // one before it
+} Beside;
 
 struct Device {
   const Plan *plan;
@@ -35,10 +44,12 @@ struct Device {
   char form[32];
   const char *record;
   int64_t rank;
+  int beside_count;
+  Beside beside[WORLD_INSTRUCTIONS];
 };
 
-typedef struct {  // in the note of each rank
-  _Atomic int64_t met, sent[CHANNELS], taken[CHANNELS];
+typedef struct {                                            // in the note of each rank
+  _Atomic int64_t met[2], sent[CHANNELS], taken[CHANNELS];  // met: by queue
 } Note;
 
 static bool acting_open(const Plan *plan, const DeviceOptions *options, Device **device, Error *error) {
@@ -107,9 +118,17 @@ static void act(Device *device, const Instruction *instruction) {
   const int64_t rank = peers_rank(device->peers);
   Note *mine = note_of(device, rank);
   if (instruction->kind == INSTRUCTION_COLLECTIVE) {
-    const int64_t met = ++mine->met;
+    const int queue = instruction->aside;
+    const int64_t met = ++mine->met[queue];
+    int here[PLAN_MAX_MESH], there[PLAN_MAX_MESH];
+    plan_coordinates(device->plan, rank, here);
     for (int64_t r = 0; r < peers_count(device->peers); r++) {
-      while (note_of(device, r)->met < met) {
+      bool member = true;
+      plan_coordinates(device->plan, r, there);
+      for (int m = 0; m < device->plan->mesh_count; m++) {
+        member &= instruction->as.collective.mesh >> m & 1 || here[m] == there[m];
+      }
+      while (member && note_of(device, r)->met[queue] < met) {
         rest();
       }
     }
@@ -132,6 +151,26 @@ static int queue_of(const Instruction *instruction) {
                                                      : 2 + instruction->as.transfer.channel;
 }
 
+static void *act_beside(void *context) {
+  Beside *beside = context;
+  PeersWay *way = &peers_words(beside->device->peers)->way[BESIDE];
+  if (beside->follows) {
+    pthread_join(beside->before, NULL);
+  }
+  way->begun = beside->word;
+  act(beside->device, beside->instruction);
+  way->ended = beside->word;
+  return NULL;
+}
+
+// On the queue beside arithmetic, which keeps its order.
+static void begin_beside(Device *device, const Instruction *instruction, uint32_t word) {
+  Beside *beside = &device->beside[device->beside_count++];
+  *beside = (Beside){.device = device, .instruction = instruction, .word = word, .follows = device->beside_count > 1};
+  beside->before = beside->follows ? beside[-1].thread : 0;
+  assert_int_equal(pthread_create(&beside->thread, NULL, act_beside, beside), 0);
+}
+
 // An instruction of a rank alone called "hang", "die", "leave" or "fail" is what rank 1 does.
 static bool acting_run(Device *device, ProgramKind program, Error *error) {
   PeersWay *ways = peers_words(device->peers)->way;
@@ -141,11 +180,14 @@ static bool acting_run(Device *device, ProgramKind program, Error *error) {
     ways[q].begun = 0;
     ways[q].ended = 0;
   }
+  device->beside_count = 0;
   device->runs++;
   device->span_count = 0;
   for (int i = 0; i < segment->count; i++) {
     const Instruction *instruction = &segment->instructions[i];
-    if (instruction_is_shared(instruction)) {
+    if (instruction->aside) {
+      begin_beside(device, instruction, peers_word(program, ++number));
+    } else if (instruction_is_shared(instruction)) {
       PeersWay *way = &ways[queue_of(instruction)];
       way->begun = peers_word(program, ++number);
       act(device, instruction);
@@ -167,6 +209,9 @@ static bool acting_run(Device *device, ProgramKind program, Error *error) {
     if (device->tracing) {
       device->span[device->span_count++] = (TraceSpan){instruction, i % 2 ? NULL : device->form, i, i, (double)i + 0.5};
     }
+  }
+  if (device->beside_count > 0) {
+    pthread_join(device->beside[device->beside_count - 1].thread, NULL);
   }
   if (device->plan->arena_bytes[ARENA_HOST] >= (int64_t)sizeof device->runs) {
     memcpy(device->arena[ARENA_HOST], &device->runs, sizeof device->runs);
@@ -467,6 +512,42 @@ static void a_rank_that_hangs_is_named(void **state) {
   world_destroy(&world);
 }
 
+// Rank 1 stands still in arithmetic, while the sum beside it goes on: rank 0 waits for it in the sum that arithmetic
+// needs, rank 3 in one beside arithmetic that rank 1 has not come to.
+static void a_rank_that_hangs_beside_is_named(void **state) {
+  (void)state;
+  const int64_t mesh[] = {2, 2};
+  World world = world_make(mesh, 2, -1);
+  world.plan[0]->arena_bytes[ARENA_HOST] = 64;
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 2, 8)->name = "first";
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16)->name = "beside";
+  Instruction *step = step_add(&world, 0, "nothing");
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 2, 8)->name = "needed";
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16)->name = "last";
+  for (int i = 0; i < world.plan[0]->segments[0].count; i++) {
+    Instruction *at = &world.plan[0]->segments[0].instructions[i];
+    at->aside = at->kind == INSTRUCTION_COLLECTIVE && at->as.collective.mesh == 1;
+  }
+  Session session = opened(&world, 10);
+  for (int i = 0; i < 20; i++) {
+    world_run(&session, NULL);
+  }
+  session_close(&session);
+  step->name = "hang";
+  run_fails(&world, 0.4, 3,
+            "rank 1 has not arrived after 0.4 s at the all_reduce of 'needed' (toy.mdl:4), 32 bytes of f32 among ranks "
+            "0, 1; rank 0 waits; rank 1 was last at the all_reduce of 'beside' (toy.mdl:2)");
+  world_destroy(&world);
+  world = ranks_of(2);
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16)->aside = true;
+  step_add(&world, 0, "hang");
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16)->aside = true;
+  run_fails(&world, 0.4, 3,
+            "rank 1 has not arrived after 0.4 s at the all_reduce of 'x' (toy.mdl:3), 64 bytes of f32 among ranks 0, "
+            "1; rank 0 waits; rank 1 was last at the all_reduce of 'x' (toy.mdl:1)");
+  world_destroy(&world);
+}
+
 static void a_message_that_is_not_sent_is_named(void **state) {
   (void)state;
   const int64_t stages = 2;
@@ -585,6 +666,7 @@ int main(void) {
       cmocka_unit_test(errors_come_through),
       cmocka_unit_test(a_rank_that_ends_is_named),
       cmocka_unit_test(a_rank_that_hangs_is_named),
+      cmocka_unit_test(a_rank_that_hangs_beside_is_named),
       cmocka_unit_test(a_message_that_is_not_sent_is_named),
       cmocka_unit_test(a_stopped_or_killed_process_is_named),
       cmocka_unit_test(faults_of_the_environment),
