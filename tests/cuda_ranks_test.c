@@ -357,6 +357,8 @@ static void a_rank_lost_beside_is_named(void **state) {
   setenv("MDL_FAULT", "hang:1:5", 1);
   open_on(&session, &world, &backend_cuda, 2);
   unsetenv("MDL_FAULT");
+  const SessionMemory memory = session_memory(&session);
+  assert_true(memory.joined_predicted > 2 * (INT64_C(100) << 20) && memory.beside >= memory.joined_predicted);
   world_run(&session, NULL);
   world_run(&session, NULL);
   world_run(&session,
