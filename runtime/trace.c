@@ -159,7 +159,26 @@ static void lanes_json(const Plan *plan, const TraceSpan *spans, int64_t count, 
   }
 }
 
+// Of a rank, by mesh axes: seconds of all its spans in which it communicates, and those that nothing hides.
+static json_t *exposure_json(const Plan *plan, const TraceSpan *spans, int64_t count) {
+  json_t *object = json_object();
+  Exposure of;
+  if (!trace_exposure(plan, spans, count, &of)) {
+    return object;
+  }
+  for (int m = 0; m < of.count; m++) {
+    const ExposedMesh *mesh = &of.mesh[m];
+    char over[PLACE_MAX_BYTES];
+    mesh_text(plan, mesh->mesh, over, sizeof over);
+    json_object_set_new(
+        object, over,
+        json_pack("{s:f, s:f, s:f}", "sent", mesh->bytes, "seconds", mesh->seconds, "exposed", mesh->exposed));
+  }
+  return object;
+}
+
 void trace_json(const Session *session, Buffer *out) {
+  json_t *exposed = json_object();
   bool first = true;
   buffer_format(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
   for (int64_t rank = 0; rank < session->ranks; rank++) {
@@ -170,11 +189,15 @@ void trace_json(const Session *session, Buffer *out) {
     snprintf(name, sizeof name, "rank %lld", (long long)rank);
     name_put("process_name", rank, 0, name, &first, out);
     lanes_json(plan, spans, count, rank, &first, out);
+    json_object_set_new(exposed, name, exposure_json(plan, spans, count));
     for (int64_t i = 0; i < count; i++) {
       event_put(event_json(plan, &spans[i], rank, spans[0].begin), &first, out);
     }
   }
-  buffer_format(out, "\n]}\n");
+  char *text = json_dumps(exposed, JSON_COMPACT | JSON_REAL_PRECISION(12));
+  json_decref(exposed);
+  buffer_format(out, "\n],\"otherData\":{\"communication\":%s}}\n", text ? text : "null");
+  free(text);
 }
 
 // --- the table ---

@@ -1,8 +1,8 @@
 // trace.h: where the time of traced steps went: a Chrome trace, and a table of kernels.
 //
 // The trace is the JSON of chrome://tracing and Perfetto: one process for each rank, one thread for each queue of its
-// plan (compiler/plan/waits.h), one event for each instruction with its line in the text. The table puts together
-// instructions that differ in the number of a layer alone.
+// plan (compiler/plan/waits.h), one event for each instruction with its line in the text; and as `otherData` what each
+// rank says to others, by mesh axes. The table puts together instructions that differ in the number of a layer alone.
 #ifndef MDL_RUNTIME_TRACE_H
 #define MDL_RUNTIME_TRACE_H
 

@@ -31,5 +31,8 @@ assert all(span["dur"] >= 0 and span["ts"] >= 0 for span in spans)
 assert any(".mdl:" in span["args"]["source"] for span in spans)
 assert {"gemm", "kernel"} <= {span["cat"] for span in spans}
 ranks = json.load(open("ranks/profile.json"))["traceEvents"]
+told = json.load(open("ranks/profile.json"))["otherData"]["communication"]
+assert sorted(told) == ["rank %d" % rank for rank in range(4)], told
+assert all(list(rank) == ["dp"] and rank["dp"]["exposed"] == rank["dp"]["seconds"] > 0 for rank in told.values()), told
 assert any(event["args"].get("over") == "dp" and event["args"]["sent"] > 0 for event in ranks if event["ph"] == "X")
 END
