@@ -136,6 +136,7 @@ typedef struct {
   bool row_reductions;  // a reduction over `inner` is used inside
   bool inner_known;
   bool backward;  // of its first member
+  bool alone;     // nothing joins it
   int level, nodes, external;
 } GroupInfo;
 

@@ -24,6 +24,8 @@ static void print_instructions(const char *name, const Instruction *instructions
                     gemm->epilogue == EPILOGUE_BIAS ? " + bias" : "");
     } else if (instruction->kind == INSTRUCTION_KERNEL) {
       buffer_format(out, "  kernel %d", instruction->as.kernel.kernel);
+    } else if (instruction->kind == INSTRUCTION_SQUARES) {
+      buffer_format(out, "  of %d", instruction->as.squares.part_count);
     }
     buffer_format(out, "%s  %.3g MB\n", instruction->aside ? "  beside" : "", instruction->bytes / 1e6);
   }

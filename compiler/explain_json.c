@@ -86,6 +86,34 @@ static json_t *need_json(const Explain *explain, int stage) {
   return object;
 }
 
+static json_t *exposed_json(double seconds, double exposed) {
+  json_t *object = json_object();
+  json_object_set_new(object, "seconds", json_real(seconds));
+  json_object_set_new(object, "exposed", json_real(exposed));
+  return object;
+}
+
+static json_t *exposures_json(const Explain *explain) {
+  Exposure *of = ARENA_ARRAY(explain->arena, Exposure, explain->set->count);
+  json_t *stages = json_array();
+  explain_exposures(explain, of);
+  for (int s = 0; s < explain->set->count; s++) {
+    json_t *object = exposed_json(of[s].seconds, of[s].exposed), *over = json_array();
+    for (int m = 0; m < of[s].count; m++) {
+      const ExposedMesh *at = &of[s].mesh[m];
+      json_t *mesh = exposed_json(at->seconds, at->exposed);
+      json_object_set_new(mesh, "over", mesh_bits(explain_first(explain), at->mesh));
+      json_object_set_new(mesh, "sent", json_real(at->bytes));
+      json_array_append_new(over, mesh);
+    }
+    json_object_set_new(object, "stage", json_integer(s));
+    json_object_set_new(object, "step", json_real(of[s].step));
+    json_object_set_new(object, "meshes", over);
+    json_array_append_new(stages, object);
+  }
+  return stages;
+}
+
 static json_t *work_json(const Explain *explain, const TrafficList *traffic) {
   const Work work = explain_work(explain->set);
   json_t *object = json_object(), *sent = json_object();
@@ -141,6 +169,7 @@ void explain_json(const Explain *explain, Buffer *out) {
   json_object_set_new(root, "tensors", states);
   json_object_set_new(root, "traffic", sent);
   json_object_set_new(root, "memory", memory);
+  json_object_set_new(root, "exposure", exposures_json(explain));
   json_object_set_new(root, "work", work_json(explain, &traffic));
   char *text = json_dumps(root, JSON_INDENT(1));
   json_decref(root);

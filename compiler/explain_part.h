@@ -5,11 +5,13 @@
 #include "compiler/explain.h"
 #include "compiler/explain_table.h"
 #include "compiler/explain_traffic.h"
+#include "compiler/plan/exposure.h"
 
 void explain_parameters(const Explain *explain, Buffer *out);
 void explain_values(const Explain *explain, Buffer *out);
 void explain_collectives(const Explain *explain, const TrafficList *traffic, Buffer *out);
 void explain_totals(const Explain *explain, const TrafficList *traffic, Buffer *out);
+void explain_overlap(const Explain *explain, Buffer *out);
 void explain_pipeline(const Explain *explain, Buffer *out);
 void explain_memory(const Explain *explain, Buffer *out);
 
@@ -33,6 +35,9 @@ typedef struct {  // bytes on one rank of a stage
 } Need;
 
 Need explain_need(const Explain *explain, int stage);
+
+// explain_overlap.c: of a rank of each stage, reckoned (exposure.h).
+void explain_exposures(const Explain *explain, Exposure *of);
 
 typedef struct {
   int64_t instructions, products;

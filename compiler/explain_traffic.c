@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "compiler/plan/exposure.h"
+
 const char *traffic_phase_name(TrafficPhase phase) {
   static const char *const names[] = {"forward", "backward", "gradients", "update"};
   return (unsigned)phase < PHASE_COUNT ? names[phase] : "?";
@@ -13,30 +15,20 @@ const char *traffic_kind(const Traffic *traffic) {
   return instruction->kind == INSTRUCTION_COLLECTIVE ? collective_kind_name(instruction->as.collective.kind) : "send";
 }
 
-double traffic_ring(CollectiveKind kind, int64_t ranks, double payload) {
-  double share = (double)(ranks - 1) / (double)ranks;
-  if (kind == COLLECTIVE_ROTATE) {
-    return payload;
-  }
-  return (kind == COLLECTIVE_ALL_REDUCE ? 2 : 1) * share * payload;
-}
-
 static void measure(const Plan *plan, Traffic *traffic) {
   const Instruction *instruction = traffic->instruction;
+  traffic->mesh = instruction_mesh(plan, instruction);
+  traffic->wire = instruction_sends(instruction);
   if (instruction->kind == INSTRUCTION_SEND) {
-    const Transfer *transfer = &instruction->as.transfer;
-    traffic->mesh = 1u << plan->pipeline;
     traffic->ranks = 2;
-    traffic->payload = traffic->wire = (double)(transfer->count * element_type_bytes(transfer->type));
+    traffic->payload = traffic->wire;
     return;
   }
   const Collective *collective = &instruction->as.collective;
   double bytes = (double)(collective->count * element_type_bytes(collective->type));
-  traffic->mesh = collective->mesh;
   traffic->ranks = collective->ranks;
   bool one = collective->kind == COLLECTIVE_ALL_REDUCE || collective->kind == COLLECTIVE_ROTATE;
   traffic->payload = one ? bytes : bytes * collective->ranks;
-  traffic->wire = traffic_ring(collective->kind, collective->ranks, traffic->payload);
 }
 
 static void collect_segment(Arena *arena, const Plan *plan, const ViewSegment *view, int at, int calls,

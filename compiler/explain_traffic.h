@@ -24,8 +24,4 @@ TrafficList traffic_collect(Arena *arena, const PlanSet *set, const CompileView 
 const char *traffic_phase_name(TrafficPhase phase);
 const char *traffic_kind(const Traffic *traffic);  // all_gather, ..., send
 
-// Bytes that a ring of `ranks` sends per rank: of the payload all-reduce 2 (n - 1) / n, all-gather, reduce-scatter and
-// all-to-all (n - 1) / n, a rotation all.
-double traffic_ring(CollectiveKind kind, int64_t ranks, double payload);
-
 #endif

@@ -158,6 +158,9 @@ void builder_finish(Builder *b) {
     buffer_free(&text);
     return;
   }
+  if (lower_as_squares(l, &b->kernel, b->places)) {
+    return;
+  }
   Instruction *instruction = new_instruction(l, INSTRUCTION_KERNEL);
   Place *places = arena_copy(l->keep, b->places, sizeof *places * (size_t)b->kernel.port_count);
   instruction->as.kernel = (KernelCall){share_kernel(l, &b->kernel), places};

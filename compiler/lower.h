@@ -191,6 +191,9 @@ void lower_reorder(Lower *l);
 // lower_parts.c: products and their collectives in parts, one part beside the other.
 void lower_parts(Lower *l);
 
+// lower_squares.c: whether a kernel is the sum of the squares of a gradient, and then an instruction of its own.
+bool lower_as_squares(Lower *l, const Kernel *kernel, const Place *places);
+
 // memory.c: the operands in memory; their places still name buffers (slot_stride).
 void lower_operands(const Lower *l, Instruction *instruction, Operands *out);
 

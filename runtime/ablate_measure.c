@@ -2,29 +2,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "compiler/plan/exposure.h"
 #include "compiler/schedule.h"
 #include "runtime/ablate.h"
-
-// Bytes that one rank sends for one collective, if the group is a ring.
-static double ring_bytes(const Collective *collective) {
-  const double part = (double)collective->count * (double)element_type_bytes(collective->type);
-  const double others = collective->ranks - 1;
-  if (collective->kind == COLLECTIVE_ROTATE) {
-    return part;
-  }
-  return collective->kind == COLLECTIVE_ALL_REDUCE ? 2 * others / collective->ranks * part : others * part;
-}
 
 static double segment_wire(const PlanSegment *segment) {
   double bytes = 0;
   for (int i = 0; i < segment->count; i++) {
-    const Instruction *instruction = &segment->instructions[i];
-    if (instruction->kind == INSTRUCTION_COLLECTIVE) {
-      bytes += ring_bytes(&instruction->as.collective);
-    } else if (instruction->kind == INSTRUCTION_SEND) {
-      const Transfer *transfer = &instruction->as.transfer;
-      bytes += (double)transfer->count * (double)element_type_bytes(transfer->type);
-    }
+    bytes += instruction_sends(&segment->instructions[i]);
   }
   return bytes;
 }

@@ -81,7 +81,7 @@ static void row_memory(Ablate *ablate, AblateRow *row, const Session *session, i
 // One more step, timed instruction by instruction.
 static bool row_exposed(AblateRow *row, Trial *trial, Error *error) {
   Session *session = &trial->session;
-  double loss, total = 0, seconds = 0;
+  double loss, total = 0;
   session_trace(session, true);
   if (!trial_step(trial, row->steps + 1, &loss, error)) {
     return false;
@@ -90,10 +90,11 @@ static bool row_exposed(AblateRow *row, Trial *trial, Error *error) {
   for (int64_t rank = 0; rank < session->ranks; rank++) {
     int64_t count = 0;
     const TraceSpan *spans = session->backend->traced(session_device(session, rank), &count);
-    if ((count > 0 && !spans) || !trace_exposed(spans, count, &seconds)) {
+    Exposure of;
+    if ((count > 0 && !spans) || !trace_exposure(session_plan(session, rank), spans, count, &of)) {
       return error_set(error, 3, "no memory for the times of a step");
     }
-    total += seconds;
+    total += of.exposed;
   }
   row->exposed = total / (double)session->ranks;
   return true;

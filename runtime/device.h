@@ -36,14 +36,16 @@ typedef struct {
   uint64_t order;      // CPU: instructions run in an order drawn with this seed (cpu/order.h); 0: as listed
 } DeviceOptions;
 
-typedef struct {         // what a device is, in words and figures
-  char name[96];         // "cpu", "NVIDIA H200"
-  char attention[256];   // where there are several ways: how attention is done, and why; else ""
-  double peak_flops;     // of the plan's dot products, a second; NAN: not known
-  double peak_bytes;     // of memory read and written, a second; NAN: not known
-  int64_t memory_bytes;  // that this process has taken of the device; -1: the memory of the process is meant
-  double gap_seconds;    // without work between two runs that were submitted in time, about; NAN: not known
-  int64_t beside_bytes;  // of those, known beforehand beside the plan: the driver's own, work space of libraries
+typedef struct {             // what a device is, in words and figures
+  char name[96];             // "cpu", "NVIDIA H200"
+  char attention[256];       // where there are several ways: how attention is done, and why; else ""
+  double peak_flops;         // of the plan's dot products, a second; NAN: not known
+  double peak_bytes;         // of memory read and written, a second; NAN: not known
+  int64_t memory_bytes;      // that this process has taken of the device; -1: the memory of the process is meant
+  double gap_seconds;        // without work between two runs that were submitted in time, about; NAN: not known
+  int64_t joined_bytes;      // of those, what the communicators of several ranks took
+  int64_t joined_predicted;  // what was predicted for them
+  int64_t beside_bytes;      // predicted beside the plan: the driver's own, work space of libraries, communicators
 } DeviceFacts;
 
 typedef struct Device Device;

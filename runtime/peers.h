@@ -35,7 +35,6 @@ PeersWords *peers_words(const Peers *peers);  // this rank's, whole pages of mem
 // Of the number-th collective or transfer of a program, from 1, in the order in which its calls run them.
 uint32_t peers_word(ProgramKind program, int64_t number);
 
-bool instruction_is_shared(const Instruction *instruction);           // a collective or a transfer
 int64_t program_shared_count(const Plan *plan, ProgramKind program);  // of one run
 
 #endif

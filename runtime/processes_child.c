@@ -46,11 +46,6 @@ uint32_t peers_word(ProgramKind program, int64_t number) {
   return (uint32_t)program << WORD_BITS | (uint32_t)number;
 }
 
-bool instruction_is_shared(const Instruction *instruction) {
-  return instruction->kind == INSTRUCTION_COLLECTIVE || instruction->kind == INSTRUCTION_SEND ||
-         instruction->kind == INSTRUCTION_RECEIVE;
-}
-
 int64_t program_shared_count(const Plan *plan, ProgramKind program) {
   int64_t count = 0;
   for (int c = 0; c < plan->programs[program].call_count; c++) {

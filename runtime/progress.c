@@ -55,6 +55,23 @@ static void header_memory(Log *log, const PlanSet *set) {
   buffer_free(&text);
 }
 
+// On GPUs: what is predicted beside the plan, and what they have given away.
+static void header_devices(Log *log, const ProgressFacts *facts) {
+  const SessionMemory *memory = &facts->memory;
+  char a[32], b[32], c[32];
+  if (memory->taken < 0 || memory->beside <= 0) {
+    return;
+  }
+  const double predicted = (double)(progress_predicted(facts->set, ARENA_CLASS_COUNT) + memory->beside);
+  if (memory->joined_predicted > 0) {
+    log_line(log, LOG_FAINT "          communicators %s predicted, %s measured" LOG_PLAIN,
+             units_bytes(a, (double)memory->joined_predicted), units_bytes(b, (double)memory->joined));
+  }
+  log_line(log, LOG_FAINT "          with %s of the driver and libraries %s predicted, %s measured (%+.1f%%)" LOG_PLAIN,
+           units_bytes(a, (double)memory->beside), units_bytes(b, predicted), units_bytes(c, (double)memory->taken),
+           100 * ((double)memory->taken / predicted - 1));
+}
+
 static const char *word(const char *text, const char *otherwise) {
   return text && *text ? text : otherwise;
 }
@@ -71,6 +88,7 @@ void progress_header(Log *log, const ProgressFacts *facts) {
   }
   header_ranks(log, facts->plan);
   header_memory(log, facts->set);
+  header_devices(log, facts);
   DataFacts data = data_facts(facts->data);
   log_line(log, LOG_FAINT "data" LOG_PLAIN "      %s: %s; %s windows to train on, %s to validate with", data.path,
            units_bytes(a, (double)data.bytes), units_count(b, (double)data.train_windows),

@@ -6,12 +6,14 @@
 #include "runtime/evaluate.h"
 #include "runtime/log.h"
 #include "runtime/metrics.h"
+#include "runtime/session.h"
 
 typedef struct {
   const Plan *plan;  // of the first stage
   const PlanSet *set;
   const Data *data;
   const char *run, *device, *attention;  // attention: how it is done, or ""
+  SessionMemory memory;                  // when all devices were open
   int64_t first, steps;                  // steps before the first of this process, and the last step
   double compile_seconds;
 } ProgressFacts;

@@ -186,18 +186,20 @@ bool session_scalar(Session *session, ProgramKind program, const char *name, dou
   return true;
 }
 
-bool session_memory(const Session *session, int64_t *taken, int64_t *beside) {
-  *taken = *beside = 0;
+SessionMemory session_memory(const Session *session) {
+  SessionMemory all = {0};
   for (int64_t rank = 0; rank < session->ranks; rank++) {
     DeviceFacts facts;
     session->backend->facts(session_device(session, rank), &facts);
     if (facts.memory_bytes < 0) {
-      return false;
+      return (SessionMemory){.taken = -1};
     }
-    *taken += facts.memory_bytes;
-    *beside += facts.beside_bytes;
+    all.taken += facts.memory_bytes;
+    all.beside += facts.beside_bytes;
+    all.joined += facts.joined_bytes;
+    all.joined_predicted += facts.joined_predicted;
   }
-  return true;
+  return all;
 }
 
 // Adds the lines of `text` that are not there yet.

@@ -61,9 +61,14 @@ const PlanOutput *session_find_output(const Session *session, ProgramKind progra
 // The one number of an output; NaN, and true, if the program has no such output.
 bool session_scalar(Session *session, ProgramKind program, const char *name, double *value, Error *error);
 
-// Bytes that the devices of all ranks have taken, and of those what is known beforehand beside the plans. False: the
-// memory of this process is meant.
-bool session_memory(const Session *session, int64_t *taken, int64_t *beside);
+typedef struct {             // bytes of the devices of all ranks, as DeviceFacts says
+  int64_t taken;             // -1: the memory of this process is meant
+  int64_t beside;            // predicted beside the plans, communicators included
+  int64_t joined;            // that communicators took
+  int64_t joined_predicted;  // and what was predicted for them
+} SessionMemory;
+
+SessionMemory session_memory(const Session *session);
 // What the devices of all ranks chose by measuring (Backend.record): each line once. Nothing where nothing is chosen.
 void session_record(Session *session, Buffer *out);
 void session_trace(Session *session, bool on);  // Backend.trace of all ranks

@@ -51,6 +51,58 @@ void trace_name(const Instruction *instruction, char to[TRACE_NAME_MAX]) {
   to[length] = '\0';
 }
 
+// --- communication that nothing hides ---
+
+bool trace_exposure(const Plan *plan, const TraceSpan *spans, int64_t count, Exposure *out) {
+  Arena *arena = arena_create();
+  if (!arena) {
+    return false;
+  }
+  PlanSpan *plain = ARENA_ARRAY(arena, PlanSpan, count + 1);
+  for (int64_t i = 0; i < count; i++) {
+    plain[i] = (PlanSpan){spans[i].instruction, spans[i].begin, spans[i].end};
+  }
+  exposure_find(arena, plan, plain, count, out);
+  arena_destroy(arena);
+  return true;
+}
+
+static void mesh_text(const Plan *plan, uint32_t mesh, char *to, size_t size) {
+  size_t length = 0;
+  to[0] = '\0';
+  for (int m = 0; m < plan->mesh_count; m++) {
+    if (mesh >> m & 1 && length < size) {
+      length += (size_t)snprintf(to + length, size - length, "%s%s", length ? ", " : "", plan->mesh[m].name);
+    }
+  }
+}
+
+static void exposure_row(const char *over, double bytes, double seconds, double exposed, int64_t steps, Buffer *out) {
+  const double each = (double)(steps > 0 ? steps : 1);
+  char sent[UNITS_MAX] = "";
+  if (bytes > 0) {
+    units_bytes(sent, bytes / each);
+  }
+  buffer_format(out, "%9.3f ms %9.3f ms  %10s  %s\n", seconds / each * 1e3, exposed / each * 1e3, sent, over);
+}
+
+// By mesh axes, where there is more than one rank.
+static void exposure_table(const Plan *plan, const TraceSpan *spans, int64_t count, int64_t steps, Buffer *out) {
+  Exposure of;
+  if (!trace_exposure(plan, spans, count, &of) || of.count == 0) {
+    return;
+  }
+  buffer_format(out, "%12s %12s  %10s  %s\n", "communicates", "exposed", "sends", "over");
+  for (int m = 0; m < of.count; m++) {
+    char over[PLACE_MAX_BYTES];
+    mesh_text(plan, of.mesh[m].mesh, over, sizeof over);
+    exposure_row(over, of.mesh[m].bytes, of.mesh[m].seconds, of.mesh[m].exposed, steps, out);
+  }
+  if (of.count > 1) {
+    exposure_row("together", 0, of.seconds, of.exposed, steps, out);
+  }
+}
+
 // --- the trace ---
 
 static json_t *event_json(const Plan *plan, const TraceSpan *span, int64_t rank, double start) {
@@ -61,6 +113,11 @@ static json_t *event_json(const Plan *plan, const TraceSpan *span, int64_t rank,
       json_pack("{s:s, s:f, s:f}", "source", place, "flops", instruction->flops, "bytes", instruction->bytes);
   if (span->form) {
     json_object_set_new(arguments, "form", json_string(span->form));
+  }
+  if (instruction_is_shared(instruction)) {
+    mesh_text(plan, instruction_mesh(plan, instruction), place, sizeof place);
+    json_object_set_new(arguments, "over", json_string(place));
+    json_object_set_new(arguments, "sent", json_real(instruction_sends(instruction)));
   }
   return json_pack("{s:s, s:s, s:s, s:f, s:f, s:I, s:i, s:o}", "name", title_of(instruction), "cat",
                    instruction_kind_name(instruction->kind), "ph", "X", "ts", (span->begin - start) * 1e6, "dur",
@@ -77,6 +134,12 @@ static void event_put(json_t *event, bool *first, Buffer *out) {
   json_decref(event);
 }
 
+static void name_put(const char *kind, int64_t rank, int lane, const char *name, bool *first, Buffer *out) {
+  event_put(json_pack("{s:s, s:s, s:I, s:i, s:{s:s}}", "name", kind, "ph", "M", "pid", (json_int_t)rank, "tid", lane,
+                      "args", "name", name),
+            first, out);
+}
+
 // Lanes are the queues of a plan: each that was used has its name.
 static void lanes_json(const Plan *plan, const TraceSpan *spans, int64_t count, int64_t rank, bool *first,
                        Buffer *out) {
@@ -89,16 +152,33 @@ static void lanes_json(const Plan *plan, const TraceSpan *spans, int64_t count, 
   for (int lane = 0; waits && lane < lanes && lane < waits->queue_count; lane++) {
     char name[QUEUE_NAME_MAX];
     plan_queue_name(plan, waits, lane, name);
-    event_put(json_pack("{s:s, s:s, s:I, s:i, s:{s:s}}", "name", "thread_name", "ph", "M", "pid", (json_int_t)rank,
-                        "tid", lane, "args", "name", name),
-              first, out);
+    name_put("thread_name", rank, lane, name, first, out);
   }
   if (arena) {
     arena_destroy(arena);
   }
 }
 
+// Of a rank, by mesh axes: seconds of all its spans in which it communicates, and those that nothing hides.
+static json_t *exposure_json(const Plan *plan, const TraceSpan *spans, int64_t count) {
+  json_t *object = json_object();
+  Exposure of;
+  if (!trace_exposure(plan, spans, count, &of)) {
+    return object;
+  }
+  for (int m = 0; m < of.count; m++) {
+    const ExposedMesh *mesh = &of.mesh[m];
+    char over[PLACE_MAX_BYTES];
+    mesh_text(plan, mesh->mesh, over, sizeof over);
+    json_object_set_new(
+        object, over,
+        json_pack("{s:f, s:f, s:f}", "sent", mesh->bytes, "seconds", mesh->seconds, "exposed", mesh->exposed));
+  }
+  return object;
+}
+
 void trace_json(const Session *session, Buffer *out) {
+  json_t *exposed = json_object();
   bool first = true;
   buffer_format(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
   for (int64_t rank = 0; rank < session->ranks; rank++) {
@@ -107,15 +187,17 @@ void trace_json(const Session *session, Buffer *out) {
     const TraceSpan *spans = session->backend->traced(session_device(session, rank), &count);
     char name[32];
     snprintf(name, sizeof name, "rank %lld", (long long)rank);
-    event_put(json_pack("{s:s, s:s, s:I, s:{s:s}}", "name", "process_name", "ph", "M", "pid", (json_int_t)rank, "args",
-                        "name", name),
-              &first, out);
+    name_put("process_name", rank, 0, name, &first, out);
     lanes_json(plan, spans, count, rank, &first, out);
+    json_object_set_new(exposed, name, exposure_json(plan, spans, count));
     for (int64_t i = 0; i < count; i++) {
       event_put(event_json(plan, &spans[i], rank, spans[0].begin), &first, out);
     }
   }
-  buffer_format(out, "\n]}\n");
+  char *text = json_dumps(exposed, JSON_COMPACT | JSON_REAL_PRECISION(12));
+  json_decref(exposed);
+  buffer_format(out, "\n],\"otherData\":{\"communication\":%s}}\n", text ? text : "null");
+  free(text);
 }
 
 // --- the table ---
@@ -219,42 +301,6 @@ void trace_table(const Session *session, int64_t steps, int limit, Buffer *out) 
   }
   buffer_format(out, "%9.3f ms in all, %lld instructions a step\n", rows.seconds / (double)steps * 1e3,
                 (long long)(count / (steps > 0 ? steps : 1)));
+  exposure_table(session->plan, spans, count, steps, out);
   free(rows.at);
-}
-
-// --- communication that nothing hides ---
-
-typedef struct {  // something begins or ends
-  double at;
-  int communicates, computes;  // 1, 0 or -1
-} Edge;
-
-static int edge_compare(const void *a, const void *b) {
-  const Edge *left = a, *right = b;
-  return (left->at > right->at) - (left->at < right->at);
-}
-
-bool trace_exposed(const TraceSpan *spans, int64_t count, double *seconds) {
-  Edge *edge = calloc((size_t)(2 * count + 1), sizeof *edge);
-  int64_t edges = 0;
-  int communicates = 0, computes = 0;
-  *seconds = 0;
-  if (!edge) {
-    return false;
-  }
-  for (int64_t i = 0; i < count; i++) {
-    const InstructionKind kind = spans[i].instruction->kind;
-    const bool copies = kind == INSTRUCTION_OFFLOAD || kind == INSTRUCTION_FETCH;
-    const int shared = instruction_is_shared(spans[i].instruction), works = !shared && !copies;
-    edge[edges++] = (Edge){spans[i].begin, shared, works};
-    edge[edges++] = (Edge){spans[i].end, -shared, -works};
-  }
-  qsort(edge, (size_t)edges, sizeof *edge, edge_compare);
-  for (int64_t i = 0; i + 1 < edges; i++) {
-    communicates += edge[i].communicates;
-    computes += edge[i].computes;
-    *seconds += communicates > 0 && computes == 0 ? edge[i + 1].at - edge[i].at : 0;
-  }
-  free(edge);
-  return true;
 }

@@ -1,12 +1,13 @@
 // trace.h: where the time of traced steps went: a Chrome trace, and a table of kernels.
 //
 // The trace is the JSON of chrome://tracing and Perfetto: one process for each rank, one thread for each queue of its
-// plan (compiler/plan/waits.h), one event for each instruction with its line in the text. The table puts together
-// instructions that differ in the number of a layer alone.
+// plan (compiler/plan/waits.h), one event for each instruction with its line in the text; and as `otherData` what each
+// rank says to others, by mesh axes. The table puts together instructions that differ in the number of a layer alone.
 #ifndef MDL_RUNTIME_TRACE_H
 #define MDL_RUNTIME_TRACE_H
 
 #include "base/buffer.h"
+#include "compiler/plan/exposure.h"
 #include "runtime/session.h"
 
 typedef struct {  // for backends: spans as they come; zeroed: none
@@ -25,11 +26,11 @@ void trace_name(const Instruction *instruction, char to[TRACE_NAME_MAX]);
 void trace_json(const Session *session, Buffer *out);
 
 // Seconds of `steps` traced steps by kernel, longest first: of the first rank. Rows beyond `rows` are one line; 0: all.
-// What runs in another lane than 0 is listed, and is no part of the sum.
+// What runs in another lane than 0 is listed, and is no part of the sum. Below it, by mesh axes: how long that rank
+// communicates in a step, how much of that nothing hides (exposure.h), and what it sends.
 void trace_table(const Session *session, int64_t steps, int rows, Buffer *out);
 
-// Seconds in which a rank communicates and computes nothing beside it, by its spans. A rank that waits for another in a
-// collective or for a message communicates. False: no memory.
-bool trace_exposed(const TraceSpan *spans, int64_t count, double *seconds);
+// What a rank says to others in these spans, of a plan of its own. False: no memory.
+bool trace_exposure(const Plan *plan, const TraceSpan *spans, int64_t count, Exposure *out);
 
 #endif

@@ -173,6 +173,7 @@ static bool trainer_begin(Trainer *t, Error *error) {
                              .run = t->run.path,
                              .device = t->device.name,
                              .attention = t->device.attention,
+                             .memory = session_memory(&t->session),
                              .first = facts.step,
                              .steps = t->steps,
                              .compile_seconds = options->compile_seconds};
@@ -264,10 +265,10 @@ static void trainer_speed(Trainer *t) {
   }
   t->line.tflops = seconds > 0 ? flops / seconds / 1e12 : NAN;
   DeviceFacts device;
-  int64_t taken, beside;
+  const int64_t taken = session_memory(&t->session).taken;
   t->session.backend->facts(t->session.device, &device);
   t->line.mfu = t->line.tflops * 1e12 / (device.peak_flops * (double)t->session.ranks);
-  t->line.memory_bytes = session_memory(&t->session, &taken, &beside) ? taken : clock_memory();
+  t->line.memory_bytes = taken >= 0 ? taken : clock_memory();
   t->line.skipped = t->skipped;
 }
 
@@ -438,9 +439,9 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
     log_line(&t->log, "          step %lld of %lld is done already; --steps N goes further", (long long)t->facts.first,
              (long long)t->steps);
   } else {
-    int64_t taken, beside;
-    t->line.memory_bytes = session_memory(&t->session, &taken, &beside) ? taken : clock_memory_peak();
-    progress_end(&t->log, &t->facts, &t->line, t->total_seconds, beside);
+    const SessionMemory memory = session_memory(&t->session);
+    t->line.memory_bytes = memory.taken >= 0 ? memory.taken : clock_memory_peak();
+    progress_end(&t->log, &t->facts, &t->line, t->total_seconds, memory.beside);
     if (t->plan->programs[PROGRAM_GENERATE].call_count > 0 && t->saved > 0 && !result->interrupted) {
       trainer_next(t, LOG_FAINT "try" LOG_PLAIN "       mdl generate ", " --prompt TEXT");
     }

@@ -144,9 +144,10 @@ static void a_single_rank_has_a_process(void **state) {
 }
 
 static double exposed(const TraceSpan *spans, int64_t count) {
-  double seconds = NAN;
-  assert_true(trace_exposed(spans, count, &seconds));
-  return seconds;
+  static const Plan plan = {.pipeline = -1};
+  Exposure of;
+  assert_true(trace_exposure(&plan, spans, count, &of));
+  return of.exposed;
 }
 
 static void hidden_communication_is_not_counted(void **state) {

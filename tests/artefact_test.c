@@ -14,7 +14,7 @@
 #include "runtime/io.h"
 #include "tests/toy.h"
 
-enum { HEADER = 32, INSTRUCTIONS = 10 };
+enum { HEADER = 32, INSTRUCTIONS = 11 };
 
 static char directory[64];
 
@@ -114,6 +114,11 @@ static Plan *sample_plan(Arena *arena) {
   biased->batch_count = 0;
   biased->epilogue = EPILOGUE_BIAS;
   biased->bias = (Place){.arena = ARENA_TRANSIENT, .offset = 512};
+  static const PlanRange parts[] = {{0, 100}, {128, 28}};
+  Squares *squares = &instruction_of(plan, 10, INSTRUCTION_SQUARES)->as.squares;
+  *squares = (Squares){.type = TYPE_F32, .part_count = 2, .from = transient, .to = transient};
+  squares->part = arena_copy(arena, parts, sizeof parts);
+  squares->to.offset = 1024;
   for (int i = 2; i < 4; i++) {
     Take *take = &instruction_of(plan, i, i == 2 ? INSTRUCTION_TAKE : INSTRUCTION_PUT)->as.take;
     *take = (Take){.type = TYPE_F32,
@@ -209,6 +214,9 @@ static void test_round_trip(void **state) {
   const Gemm *biased = &back->segments[0].instructions[9].as.gemm;
   assert_int_equal(biased->epilogue, EPILOGUE_BIAS);
   assert_int_equal(biased->bias.offset, 512);
+  const Squares *squares = &back->segments[0].instructions[10].as.squares;
+  assert_int_equal(squares->part_count, 2);
+  assert_true(squares->part[1].first == 128 && squares->part[1].count == 28);
   KernelContent was = {0}, is = {0};
   kernel_content(plan->kernels[0], arena, &was);
   kernel_content(back->kernels[0], arena, &is);
@@ -504,6 +512,7 @@ static void spoil(Plan *plan, int which) {
 // The types of two instructions that do not go together; biases.
 static void spoil_types(Plan *plan, int which) {
   Gemm *gemm = &plan->segments[0].instructions[1].as.gemm, *biased = &plan->segments[0].instructions[9].as.gemm;
+  Squares *squares = &plan->segments[0].instructions[10].as.squares;
   switch (which) {
     case 0:
       gemm->type_c = TYPE_BF16;
@@ -539,6 +548,21 @@ static void spoil_types(Plan *plan, int which) {
     case 11:
       gemm->a.arena = ARENA_OFFLOAD;  // which only copies use
       break;
+    case 12:
+      squares->part[0].count = 1025;  // of 1024 in the arena
+      break;
+    case 13:
+      squares->part[1].first = -1;
+      break;
+    case 14:
+      squares->part[1].count = INT64_MAX;
+      break;
+    case 15:
+      squares->part_count = 0;
+      break;
+    case 16:
+      squares->type = TYPE_BF16;
+      break;
     default:
       plan->segments[0].instructions[5].as.attention.type = TYPE_BF16;  // to which a block of a ring adds
   }
@@ -546,7 +570,7 @@ static void spoil_types(Plan *plan, int which) {
 
 static void test_unsound_plans(void **state) {
   (void)state;
-  for (int which = 0; which <= 45; which++) {
+  for (int which = 0; which <= 50; which++) {
     Arena *arena = arena_create();
     Plan *plan = sample_plan(arena);
     assert_null(plan_verify(arena, plan));

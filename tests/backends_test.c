@@ -128,6 +128,10 @@ static int regions_of(const Pair *pair, const Instruction *instruction, const Pl
     case INSTRUCTION_PIECE:
       regions[0] = region_of(&instruction->as.piece.to, at, instruction->as.piece.type, instruction->as.piece.count);
       return 1;
+    case INSTRUCTION_SQUARES:
+      regions[0] =
+          region_of(&instruction->as.squares.to, at, instruction->as.squares.type, instruction->as.squares.part_count);
+      return 1;
     case INSTRUCTION_ATTENTION:
     case INSTRUCTION_ATTENTION_GRAD:
       return attention_regions(&instruction->as.attention, instruction->kind == INSTRUCTION_ATTENTION_GRAD,

@@ -195,6 +195,8 @@ static const char *group_of(const Plan *plan, const Instruction *instruction, co
     case INSTRUCTION_TAKE:
     case INSTRUCTION_PUT:
       return "tables";
+    case INSTRUCTION_SQUARES:
+      return "norm of gradients";
     default:
       return "other";
   }

@@ -287,11 +287,62 @@ static void windows(void **state) {
   }
 }
 
+// --- squares ---
+
+enum { SQUARES_PARTS = 5 };
+
+// Parts of these lengths, in this order in memory, with `gap` elements before each; results and their bits.
+static void squares_of(ElementType type, const int64_t *count, int64_t gap, void *out) {
+  Bench *bench = bench_create();
+  PlanRange part[SQUARES_PARTS];
+  int64_t at = 0;
+  for (int i = 0; i < SQUARES_PARTS; i++) {
+    part[i] = (PlanRange){at, count[i]};
+    at += count[i] + gap;
+  }
+  const int64_t bytes = element_type_bytes(type);
+  Squares s = {.type = type, .part_count = SQUARES_PARTS, .part = part};
+  s.from = bench_place(bench, at * bytes);
+  s.to = bench_place(bench, SQUARES_PARTS * bytes);
+  for (int i = 0; i < SQUARES_PARTS; i++) {  // the same numbers wherever they lie; gaps stay poisoned
+    Draw random = {(uint64_t)i};
+    real_fill(type, (char *)bench_at(bench, s.from) + part[i].first * bytes, count[i], &random);
+  }
+  bench_add(bench, INSTRUCTION_SQUARES)->as.squares = s;
+  char *after = bench_run_threads(bench);
+  memcpy(out, after + s.to.offset, (size_t)(SQUARES_PARTS * bytes));
+  for (int i = 0; i < SQUARES_PARTS; i++) {
+    double sum = 0;
+    for (int64_t e = 0; e < count[i]; e++) {
+      const double x = element_at(type, bench_at(bench, s.from), part[i].first + e);
+      sum += x * x;
+    }
+    assert_true(real_near(element_at(type, out, i) / sum, 1, type == TYPE_F64 ? 1e-13 : 1e-7));
+  }
+  free(after);
+  bench_destroy(bench);
+}
+
+// Each part is the sum of its own squares, to the same bits wherever it lies.
+static void squares(void **state) {
+  (void)state;
+  static const int64_t counts[][SQUARES_PARTS] = {{1, 2, 3, 7, 8}, {9, 8192, 8193, 1, 100}, {70000, 1, 16384, 15, 3}};
+  for (int i = 0; i < 3; i++) {
+    for (int wide = 0; wide < 2; wide++) {
+      double near[SQUARES_PARTS] = {0}, far[SQUARES_PARTS] = {0};
+      squares_of(wide ? TYPE_F64 : TYPE_F32, counts[i], 0, near);
+      squares_of(wide ? TYPE_F64 : TYPE_F32, counts[i], 3, far);
+      assert_memory_equal(near, far, sizeof near);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products),
       cmocka_unit_test(takes_and_puts),
       cmocka_unit_test(windows),
+      cmocka_unit_test(squares),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -343,6 +343,31 @@ static void a_lost_rank_is_named(void **state) {
   world_destroy(&world);
 }
 
+// The same where what they all do is on a queue beside that of the copies between.
+static void a_rank_lost_beside_is_named(void **state) {
+  (void)state;
+  const int64_t ranks = 2;
+  gpus(false);
+  World world = world_make(&ranks, 1, -1);
+  Session session;
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16)->aside = true;
+  world_add(&world, 0, INSTRUCTION_PIECE, "p")->as.piece = (Piece){
+      .type = TYPE_F32, .piece = 16, .count = 16, .from = world_place(&world, 0, 64), .to = world_place(&world, 0, 64)};
+  world_collective(&world, 0, COLLECTIVE_ALL_GATHER, REDUCE_SUM, TYPE_F32, 1, 16)->aside = true;
+  setenv("MDL_FAULT", "hang:1:5", 1);
+  open_on(&session, &world, &backend_cuda, 2);
+  unsetenv("MDL_FAULT");
+  const SessionMemory memory = session_memory(&session);
+  assert_true(memory.joined_predicted > 2 * (INT64_C(100) << 20) && memory.beside >= memory.joined_predicted);
+  world_run(&session, NULL);
+  world_run(&session, NULL);
+  world_run(&session,
+            "rank 1 has not arrived after 2 s at the all_reduce of 'x' (toy.mdl:1), 64 bytes of f32 among ranks 0, 1; "
+            "rank 0 waits; rank 1 was last at the all_gather of 'x' (toy.mdl:3)");
+  session_close(&session);
+  world_destroy(&world);
+}
+
 // A driver whose graphs cannot write words is asked to fill memory instead.
 static void words_without_words(void **state) {
   if (!stands_in()) {
@@ -509,6 +534,7 @@ int main(int count, char **words) {
       cmocka_unit_test(rings_train_the_same),
       cmocka_unit_test(gpt2_trains_the_same),
       cmocka_unit_test(a_lost_rank_is_named),
+      cmocka_unit_test(a_rank_lost_beside_is_named),
       cmocka_unit_test(collectives_are_replayed_for_long),
       cmocka_unit_test(training_is_replayed_for_long),
       cmocka_unit_test(collectives_are_timed),

@@ -240,6 +240,9 @@ static int parts_of(const Plan *plan, Instruction *instruction, Part *parts) {
     case INSTRUCTION_PIECE:
       count = add_part(parts, 0, &instruction->as.piece.from, instruction->as.piece.type, true);
       return add_part(parts, count, &instruction->as.piece.to, instruction->as.piece.type, false);
+    case INSTRUCTION_SQUARES:
+      count = add_part(parts, 0, &instruction->as.squares.from, instruction->as.squares.type, true);
+      return add_part(parts, count, &instruction->as.squares.to, instruction->as.squares.type, false);
     case INSTRUCTION_COLLECTIVE:
       count = add_part(parts, 0, &instruction->as.collective.from, instruction->as.collective.type, true);
       return add_part(parts, count, &instruction->as.collective.to, instruction->as.collective.type, false);
@@ -464,6 +467,8 @@ static void list_instruction(const List *list, Instruction *instruction) {
     list_attention(list, &instruction->as.attention);
   } else if (instruction->kind == INSTRUCTION_PIECE) {
     add(list, MUTANT_PLACE, MOST_PARTS, 0, "the piece begins one element later");
+  } else if (instruction->kind == INSTRUCTION_SQUARES && instruction->as.squares.part_count > 1) {
+    add(list, MUTANT_PLACE, MOST_PARTS, 0, "the first part twice, and not the last");
   }
   list_parts(list, instruction);
   list_writes(list, instruction);
@@ -513,6 +518,10 @@ static void change_place(const Change *change) {
     move_on(change, &parts[part].place->term, parts[part].unit);
   } else if (instruction->kind == INSTRUCTION_PIECE) {
     instruction->as.piece.first++;
+  } else if (instruction->kind == INSTRUCTION_SQUARES) {
+    Squares *squares = &instruction->as.squares;
+    squares->part = arena_copy(change->arena, squares->part, sizeof *squares->part * (size_t)squares->part_count);
+    squares->part[squares->part_count - 1] = squares->part[0];
   } else {
     move_on(change, origin_of(&instruction->as.attention, part - MOST_PARTS), 1);
   }

@@ -1,7 +1,4 @@
 // processes_test.c: ranks in processes of their own: what they are told and answer, and how their ends are noticed.
-//
-// The device of these tests keeps arenas in memory and acts out collectives and messages of hand-made plans: its ranks
-// meet through counters in their notes, and it writes the words of peers.h as a device does.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,209 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/peers.h"
 #include "runtime/processes.h"
-#include "tests/ranks_support.h"
-
-enum { CHANNELS = 8, QUEUES = 2 + CHANNELS };
-
-struct Device {
-  const Plan *plan;
-  Peers *peers;
-  char *arena[ARENA_CLASS_COUNT];
-  int64_t runs;
-  bool tracing;
-  int64_t span_count;
-  TraceSpan span[WORLD_INSTRUCTIONS];
-  char form[32];
-  const char *record;
-  int64_t rank;
-};
-
-typedef struct {  // in the note of each rank
-  _Atomic int64_t met, sent[CHANNELS], taken[CHANNELS];
-} Note;
-
-static bool acting_open(const Plan *plan, const DeviceOptions *options, Device **device, Error *error) {
-  if (strcmp(plan->run.model ? plan->run.model : "", "unopenable") == 0 && options->rank == 1) {
-    return error_set(error, 3, "no memory on device %d", options->gpu);
-  }
-  Device *made = calloc(1, sizeof *made);
-  made->plan = plan;
-  made->peers = options->peers;
-  made->record = options->record;
-  made->rank = options->rank;
-  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-    made->arena[i] = calloc(1, (size_t)plan->arena_bytes[i] + sizeof made->runs);
-  }
-  snprintf(made->form, sizeof made->form, "rank %lld", (long long)options->rank);
-  *device = made;
-  *(int64_t *)peers_note(options->peers, options->rank) = 7 + options->rank;
-  if (!peers_meet(options->peers, error)) {
-    return false;
-  }
-  for (int64_t r = 0; r < peers_count(options->peers); r++) {
-    if (*(int64_t *)peers_note(options->peers, r) != 7 + r) {
-      return error_set(error, 1, "the note of rank %lld is not there", (long long)r);
-    }
-  }
-  if (!peers_meet(options->peers, error)) {
-    return false;
-  }
-  *(int64_t *)peers_note(options->peers, options->rank) = 0;
-  return peers_meet(options->peers, error);
-}
-
-static void acting_close(Device *device) {
-  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-    free(device->arena[i]);
-  }
-  free(device);
-}
-
-static bool acting_write(Device *device, ArenaClass arena, int64_t offset, const void *data, int64_t bytes,
-                         Error *error) {
-  if (offset == 13) {
-    return error_set(error, 1, "nothing is written at 13");
-  }
-  memcpy(device->arena[arena] + offset, data, (size_t)bytes);
-  return true;
-}
-
-static bool acting_read(Device *device, ArenaClass arena, int64_t offset, void *data, int64_t bytes, Error *error) {
-  if (offset == 13) {
-    return error_set(error, 1, "nothing is read at 13");
-  }
-  memcpy(data, device->arena[arena] + offset, (size_t)bytes);
-  return true;
-}
-
-static void rest(void) {
-  nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-}
-
-static Note *note_of(Device *device, int64_t rank) {
-  return peers_note(device->peers, rank);
-}
-
-static void act(Device *device, const Instruction *instruction) {
-  const int64_t rank = peers_rank(device->peers);
-  Note *mine = note_of(device, rank);
-  if (instruction->kind == INSTRUCTION_COLLECTIVE) {
-    const int64_t met = ++mine->met;
-    for (int64_t r = 0; r < peers_count(device->peers); r++) {
-      while (note_of(device, r)->met < met) {
-        rest();
-      }
-    }
-    return;
-  }
-  const int channel = instruction->as.transfer.channel, peer = instruction->as.transfer.peer;
-  if (instruction->kind == INSTRUCTION_SEND) {
-    mine->sent[channel]++;
-  } else {
-    const int64_t taken = ++mine->taken[channel];
-    while (note_of(device, peer)->sent[channel] < taken) {
-      rest();
-    }
-  }
-}
-
-static int queue_of(const Instruction *instruction) {
-  return instruction->kind == INSTRUCTION_COLLECTIVE ? 0
-         : instruction->kind == INSTRUCTION_RECEIVE  ? 1
-                                                     : 2 + instruction->as.transfer.channel;
-}
-
-// An instruction of a rank alone called "hang", "die", "leave" or "fail" is what rank 1 does.
-static bool acting_run(Device *device, ProgramKind program, Error *error) {
-  PeersWay *ways = peers_words(device->peers)->way;
-  const PlanSegment *segment = &device->plan->segments[0];
-  uint32_t number = 0;
-  for (int q = 0; q < QUEUES; q++) {
-    ways[q].begun = 0;
-    ways[q].ended = 0;
-  }
-  device->runs++;
-  device->span_count = 0;
-  for (int i = 0; i < segment->count; i++) {
-    const Instruction *instruction = &segment->instructions[i];
-    if (instruction_is_shared(instruction)) {
-      PeersWay *way = &ways[queue_of(instruction)];
-      way->begun = peers_word(program, ++number);
-      act(device, instruction);
-      way->ended = peers_word(program, number);
-    } else if (peers_rank(device->peers) == 1) {
-      while (strcmp(instruction->name, "hang") == 0) {
-        pause();
-      }
-      if (strcmp(instruction->name, "die") == 0) {
-        kill(getpid(), SIGKILL);
-      }
-      if (strcmp(instruction->name, "leave") == 0) {
-        _exit(3);
-      }
-      if (strcmp(instruction->name, "fail") == 0) {
-        return error_set(error, 1, "the kernel does not run");
-      }
-    }
-    if (device->tracing) {
-      device->span[device->span_count++] = (TraceSpan){instruction, i % 2 ? NULL : device->form, i, i, (double)i + 0.5};
-    }
-  }
-  if (device->plan->arena_bytes[ARENA_HOST] >= (int64_t)sizeof device->runs) {
-    memcpy(device->arena[ARENA_HOST], &device->runs, sizeof device->runs);
-  }
-  return true;
-}
-
-static bool acting_wait(Device *device, int behind, Error *error) {
-  (void)device;
-  (void)behind;
-  (void)error;
-  return true;
-}
-
-static void acting_facts(const Device *device, DeviceFacts *facts) {
-  *facts = (DeviceFacts){.peak_flops = 1e12, .peak_bytes = NAN, .memory_bytes = getpid()};
-  snprintf(facts->name, sizeof facts->name, "device %lld", (long long)peers_rank(device->peers));
-}
-
-static void acting_trace(Device *device, bool on) {
-  device->tracing = on;
-}
-
-static const TraceSpan *acting_traced(Device *device, int64_t *count) {
-  *count = device->span_count;
-  return device->span;
-}
-
-// More than a window holds: what was given, and lines that ranks have in common.
-static void acting_record(Device *device, Buffer *out) {
-  buffer_format(out, "%s\nrank %lld\n", device->record, (long long)device->rank);
-  buffer_repeat(out, 'x', 5 << 20);
-  buffer_text(out, "\nthe end\n");
-}
-
-static const Backend acting = {.name = "acting",
-                               .apart = true,
-                               .open = acting_open,
-                               .close = acting_close,
-                               .write = acting_write,
-                               .read = acting_read,
-                               .ahead = 1,
-                               .run = acting_run,
-                               .wait = acting_wait,
-                               .facts = acting_facts,
-                               .trace = acting_trace,
-                               .traced = acting_traced,
-                               .record = acting_record};
-
-// What the process of a rank finds by the name that it is handed.
-const Backend *__real_backend_find(const char *name);
-const Backend *__wrap_backend_find(const char *name) {
-  return strcmp(name, acting.name) == 0 ? &acting : __real_backend_find(name);
-}
+#include "tests/acting_device.h"
 
 // --- helpers ---
 
@@ -467,6 +263,42 @@ static void a_rank_that_hangs_is_named(void **state) {
   world_destroy(&world);
 }
 
+// Rank 1 stands still in arithmetic, while the sum beside it goes on: rank 0 waits for it in the sum that arithmetic
+// needs, rank 3 in one beside arithmetic that rank 1 has not come to.
+static void a_rank_that_hangs_beside_is_named(void **state) {
+  (void)state;
+  const int64_t mesh[] = {2, 2};
+  World world = world_make(mesh, 2, -1);
+  world.plan[0]->arena_bytes[ARENA_HOST] = 64;
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 2, 8)->name = "first";
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16)->name = "beside";
+  Instruction *step = step_add(&world, 0, "nothing");
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 2, 8)->name = "needed";
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16)->name = "last";
+  for (int i = 0; i < world.plan[0]->segments[0].count; i++) {
+    Instruction *at = &world.plan[0]->segments[0].instructions[i];
+    at->aside = at->kind == INSTRUCTION_COLLECTIVE && at->as.collective.mesh == 1;
+  }
+  Session session = opened(&world, 10);
+  for (int i = 0; i < 20; i++) {
+    world_run(&session, NULL);
+  }
+  session_close(&session);
+  step->name = "hang";
+  run_fails(&world, 0.4, 3,
+            "rank 1 has not arrived after 0.4 s at the all_reduce of 'needed' (toy.mdl:4), 32 bytes of f32 among ranks "
+            "0, 1; rank 0 waits; rank 1 was last at the all_reduce of 'beside' (toy.mdl:2)");
+  world_destroy(&world);
+  world = ranks_of(2);
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16)->aside = true;
+  step_add(&world, 0, "hang");
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16)->aside = true;
+  run_fails(&world, 0.4, 3,
+            "rank 1 has not arrived after 0.4 s at the all_reduce of 'x' (toy.mdl:3), 64 bytes of f32 among ranks 0, "
+            "1; rank 0 waits; rank 1 was last at the all_reduce of 'x' (toy.mdl:1)");
+  world_destroy(&world);
+}
+
 static void a_message_that_is_not_sent_is_named(void **state) {
   (void)state;
   const int64_t stages = 2;
@@ -585,6 +417,7 @@ int main(void) {
       cmocka_unit_test(errors_come_through),
       cmocka_unit_test(a_rank_that_ends_is_named),
       cmocka_unit_test(a_rank_that_hangs_is_named),
+      cmocka_unit_test(a_rank_that_hangs_beside_is_named),
       cmocka_unit_test(a_message_that_is_not_sent_is_named),
       cmocka_unit_test(a_stopped_or_killed_process_is_named),
       cmocka_unit_test(faults_of_the_environment),

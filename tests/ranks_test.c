@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/cpu/order.h"
 #include "runtime/element.h"
 #include "tests/ranks_support.h"
 
@@ -312,6 +313,44 @@ static void test_skip(void **state) {
             "'layers.0.x' (toy.mdl:1)");
 }
 
+// A rank that stands still in an order that is drawn: at its n-th collective there, wherever that is in the list.
+static void test_hang_beside(void **state) {
+  (void)state;
+  int elsewhere = 0;  // drawn orders in which it is another than in the list
+  for (uint64_t seed = 1; seed <= 12; seed++) {
+    World world = world_make((const int64_t[]){2, 2}, 2, -1);
+    Plan *plan = world.plan[0];
+    static const char *const names[] = {"a", "b", "c", "d"};
+    for (int i = 0; i < 4; i++) {
+      Instruction *at = world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, i % 2 ? 1 : 2, 16);
+      at->name = names[i];
+      at->aside = i % 2;
+    }
+    const int *order = order_draw(world.arena, &world.set, 0, PROGRAM_TRAIN, seed);  // one call: places in the list
+    const Instruction *third = &plan->segments[0].instructions[order[2]],
+                      *second = &plan->segments[0].instructions[order[1]];
+    elsewhere += order[2] != 2;
+    Session session;
+    Error error = {0};
+    const SessionOptions options = {.threads = 1, .deadline_seconds = 0.3, .order = seed, .fault = {RANKS_HANG, 3, 3}};
+    assert_true(session_open_ranks(&session, &world.set, &backend_cpu, &options, &error));
+    assert_false(session_run(&session, PROGRAM_TRAIN, 1, &error));
+    const bool beside = third->aside;
+    const char *text = arena_format(
+        world.arena,
+        "rank 3 has not arrived after 0.3 s at the all_reduce of '%s' (toy.mdl:%d), 64 bytes of f32 among ranks %s; ",
+        third->name, (int)third->span.begin + 1, beside ? "1, 3" : "2, 3");
+    const char *last = arena_format(world.arena, "; rank 3 was last at the all_reduce of '%s' (toy.mdl:%d)",
+                                    second->name, (int)second->span.begin + 1);
+    if (strncmp(error.text, text, strlen(text)) != 0 || !strstr(error.text, last)) {
+      fail_msg("order %d: '%s' does not begin with '%s' and end with '%s'", (int)seed, error.text, text, last);
+    }
+    session_close(&session);
+    world_destroy(&world);
+  }
+  assert_true(elsewhere > 0);
+}
+
 // Stages whose plans say different things: element counts, kinds, and a type.
 static void test_plans_that_differ(void **state) {
   (void)state;
@@ -424,6 +463,7 @@ int main(void) {
       cmocka_unit_test(test_messages_in_lanes),
       cmocka_unit_test(test_terms_and_pieces),
       cmocka_unit_test(test_hang),
+      cmocka_unit_test(test_hang_beside),
       cmocka_unit_test(test_die),
       cmocka_unit_test(test_skip),
       cmocka_unit_test(test_plans_that_differ),

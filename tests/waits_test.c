@@ -283,6 +283,36 @@ static void test_buckets_follow_the_backward(void **state) {
   arena_destroy(arena);
 }
 
+// Squares of each bucket wait for its sum alone, and stand in the order of the sums; all parameters are in them once.
+static void test_squares_follow_their_buckets(void **state) {
+  (void)state;
+  const PlanSegment *train;
+  LayoutRun *run = compile_example("dp4", "fp32", &train);
+  const Plan *plan = run->set->plans[0];
+  const PlanWaits *waits = plan_waits(run->arena, plan);
+  const int segment = (int)(train - plan->segments);
+  int64_t elements = 0;
+  int squares = 0, parts = 0, last = -1;
+  for (int i = 0; i < train->count; i++) {
+    const Squares *at = &train->instructions[i].as.squares;
+    const PlanWaitList *list = &waits->of[segment][i];
+    if (train->instructions[i].kind != INSTRUCTION_SQUARES) {
+      continue;
+    }
+    assert_int_equal(list->count, 1);
+    assert_true(list->at[0].which == WAIT_THIS_CALL && list->at[0].instruction > last);
+    last = list->at[0].instruction;
+    for (int p = 0; p < at->part_count; p++) {
+      elements += at->part[p].count;
+    }
+    parts += at->part_count;
+    squares++;
+  }
+  assert_true(squares > 4 && parts > squares);
+  assert_true((double)elements == plan->run.parameters);
+  arena_destroy(run->arena);
+}
+
 // Under ZeRO-3 the second layer is gathered before the first is multiplied, and what products read in 16 bits alone.
 static void test_gathers_are_ahead(void **state) {
   (void)state;
@@ -420,9 +450,13 @@ static void test_overlap_can_be_off(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_bytes_are_ordered),        cmocka_unit_test(test_buckets_follow_the_backward),
-      cmocka_unit_test(test_gathers_are_ahead),        cmocka_unit_test(test_zero_1_stands_beside),
-      cmocka_unit_test(test_zero_1_with_microbatches), cmocka_unit_test(test_overlap_can_be_off),
+      cmocka_unit_test(test_bytes_are_ordered),
+      cmocka_unit_test(test_buckets_follow_the_backward),
+      cmocka_unit_test(test_squares_follow_their_buckets),
+      cmocka_unit_test(test_gathers_are_ahead),
+      cmocka_unit_test(test_zero_1_stands_beside),
+      cmocka_unit_test(test_zero_1_with_microbatches),
+      cmocka_unit_test(test_overlap_can_be_off),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

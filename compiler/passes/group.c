@@ -7,7 +7,7 @@
 // it, reduce it, or (once a reduction over `inner` is used inside) work on what is left of each row.
 #include "compiler/compilation.h"
 
-enum { GROUP_MAX_NODES = 56, GROUP_MAX_EXTERNAL = 22 };
+enum { GROUP_MAX_NODES = 56, GROUP_MAX_EXTERNAL = 22, GROUP_MAX_NUMBERS = 64 };
 
 typedef struct {
   Graph *graph;
@@ -19,6 +19,7 @@ typedef struct {
   bool *known;       // by value id: made by a node of the list
   GroupInfo *info;
   bool *waiting;  // by node id
+  bool *alone;    // by node id: of the squares of a gradient
   int messages;   // the level that later messages to and from other stages have at least
   int count, capacity;
 } Grouper;
@@ -124,12 +125,20 @@ static bool space_fits(const Grouper *g, const GroupInfo *info, const Node *node
   return info->inner_known && space.count && shape_same_set(&space, &outer);
 }
 
+// Single numbers take no room: a group of them may read more.
+static bool has_room(const GroupInfo *info, int nodes, int external) {
+  return nodes <= GROUP_MAX_NODES && external <= (info->space.count ? GROUP_MAX_EXTERNAL : GROUP_MAX_NUMBERS);
+}
+
 static bool can_join(Grouper *g, int group, const Node *node) {
   GroupInfo *info = &g->info[group], before = *info;
+  if (info->alone) {
+    return false;
+  }
   if (node->apart && !info->backward) {  // it would be kept, not computed again
     return false;
   }
-  if (info->nodes >= GROUP_MAX_NODES || info->external + node->operand_count > GROUP_MAX_EXTERNAL) {
+  if (!has_room(info, info->nodes + 1, info->external + node->operand_count)) {
     return false;
   }
   for (int i = 0; i < node->operand_count; i++) {
@@ -153,9 +162,9 @@ static bool can_merge(Grouper *g, int a, int b) {
   const GroupInfo *x = &g->info[a], *y = &g->info[b];
   int low = x->level < y->level ? a : b, high = low == a ? b : a;
   bool level = x->level == y->level || g->lowest_user[low] > g->info[high].level;
-  return a != b && level && shape_same_set(&x->space, &y->space) &&
+  return a != b && level && !x->alone && !y->alone && shape_same_set(&x->space, &y->space) &&
          (!x->inner_known || !y->inner_known || shape_same_set(&x->inner, &y->inner)) &&
-         x->nodes + y->nodes <= GROUP_MAX_NODES && x->external + y->external <= GROUP_MAX_EXTERNAL;
+         has_room(x, x->nodes + y->nodes, x->external + y->external);
 }
 
 // Moves a group up so that the node's other operands are below it, if nothing that uses the group is in the way.
@@ -254,6 +263,40 @@ static void place_waiting(Grouper *g, const Node *user, int group) {
   }
 }
 
+// A product by itself and the sum of it are one kernel and nothing else is, whatever else reads the gradient: so they
+// have the same bits under every layout (lower_squares.c).
+static void place_alone(Grouper *g, NodeId id) {
+  const Node *node = graph_node(g->graph, id);
+  const bool sum = node->op == OP_SUM;
+  const int group = sum ? group_of_value(g, node->operands[0]) : new_group(g, node);
+  join(g, group, id);
+  g->info[group].alone = true;
+  g->known[node->first_result] = true;
+}
+
+// Of the update, and over all axes; of a product that nothing else reads.
+static void find_alone(Grouper *g, const NodeId *nodes, int count) {
+  const Graph *graph = g->graph;
+  int *readers = ARENA_ARRAY(graph->arena, int, graph->values.count + 1);
+  g->alone = ARENA_ARRAY(graph->arena, bool, graph->nodes.count + 1);
+  for (int i = 0; i < count; i++) {
+    const Node *node = graph_node(graph, nodes[i]);
+    for (int j = 0; j < node->operand_count; j++) {
+      readers[node->operands[j]] += node->op == OP_MUL && j == 1 && node->operands[0] == node->operands[1] ? 0 : 1;
+    }
+  }
+  for (int i = 0; i < count; i++) {
+    const Node *node = graph_node(graph, nodes[i]);
+    const ValueId product = node->op == OP_SUM ? node->operands[0] : -1;
+    const Node *maker = product >= 0 ? graph_producer(graph, product) : NULL;
+    if (maker && maker->op == OP_MUL && maker->operands[0] == maker->operands[1] && readers[product] == 1 &&
+        graph_value(graph, node->first_result)->role == ROLE_UPDATE &&
+        node->axes.count == graph_shape(graph, product).count) {
+      g->alone[nodes[i]] = g->alone[graph_value(graph, product)->node] = true;
+    }
+  }
+}
+
 static void place(Grouper *g, NodeId id) {
   const Node *node = graph_node(g->graph, id);
   Shape space = node_space(g->graph, node);
@@ -338,9 +381,15 @@ Grouping group_make(Graph *graph, const NodeId *nodes, int count, GroupInfo **in
   for (int i = 0; i < graph->nodes.count; i++) {
     g.group[i] = -1;
   }
+  find_alone(&g, nodes, count);
   for (int i = 0; i < count; i++) {
     const Node *node = graph_node(graph, nodes[i]);
     bool floating_or_int = node->result_count == 1;
+    if (g.alone[nodes[i]]) {
+      place_waiting(&g, node, -1);
+      place_alone(&g, nodes[i]);
+      continue;
+    }
     if (op_fusable(node->op) && floating_or_int && node->recomputed) {
       g.waiting[nodes[i]] = true;
       continue;

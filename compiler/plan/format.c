@@ -123,6 +123,13 @@ static void code_ints(Codec *codec, int *numbers, int count) {
   }
 }
 
+static void code_ranges(Codec *codec, PlanRange *ranges, int count) {
+  for (int i = 0; i < count; i++) {
+    code_i64(codec, &ranges[i].first);
+    code_i64(codec, &ranges[i].count);
+  }
+}
+
 #define is(KIND) (kind == INSTRUCTION_##KIND)
 #define STRUCT(Struct, member)                                                                     \
   static void code_as_##member(Codec *codec, const Plan *plan, InstructionKind kind, Struct *at) { \
@@ -143,6 +150,9 @@ static void code_ints(Codec *codec, int *numbers, int count) {
     code_place(codec, &at->x);              \
   }
 #define PORTS(x) code_ports(codec, plan, at->kernel, &at->x);
+#define RANGES(x, count)                   \
+  CODE_ARRAY(codec, at->x, at->count, 16); \
+  code_ranges(codec, at->x, at->count);
 #define END(Struct) }
 #include "compiler/plan/instructions.def"
 

@@ -43,6 +43,15 @@ static int64_t piece_high(const Piece *piece) {
   return piece->first / piece->piece == last / piece->piece ? last % piece->piece : piece->piece - 1;
 }
 
+static int64_t squares_last(const Squares *squares) {
+  int64_t last = 0;
+  for (int i = 0; i < squares->part_count; i++) {
+    const int64_t end = squares->part[i].first + squares->part[i].count - 1;
+    last = end > last ? end : last;
+  }
+  return last;
+}
+
 // Of `count` elements each, one for each rank of the group or one in all.
 static int64_t collective_blocks(const Collective *collective, bool to) {
   const CollectiveKind kind = collective->kind;

@@ -157,6 +157,11 @@ const char *program_kind_name(ProgramKind kind) {
   return (unsigned)kind < PROGRAM_COUNT ? names[kind] : "?";
 }
 
+bool instruction_is_shared(const Instruction *instruction) {
+  return instruction->kind == INSTRUCTION_COLLECTIVE || instruction->kind == INSTRUCTION_SEND ||
+         instruction->kind == INSTRUCTION_RECEIVE;
+}
+
 const char *instruction_kind_name(InstructionKind kind) {
   static const char *const names[] = {
 #define INSTRUCTION(KIND, text, Struct, member) text,

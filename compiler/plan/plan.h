@@ -10,7 +10,7 @@
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 12, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_VERSION = 13, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
 enum { PLAN_MAX_ASIDE = 3, GEMM_MAX_BATCH = 4 };  // communicators beside arithmetic
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
@@ -74,9 +74,13 @@ typedef enum {
   COLLECTIVE_KIND_COUNT
 } CollectiveKind;
 
+typedef struct {  // elements [first, first + count)
+  int64_t first, count;
+} PlanRange;
+
 typedef enum { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT } ReduceKind;
 
-// KernelCall, Gemm, Take, Window, Attention, Piece, Collective, Transfer, Offload: see instructions.def.
+// KernelCall, Gemm, Take, Window, Attention, Piece, Squares, Collective, Transfer, Offload: see instructions.def.
 #define STRUCT(Struct, member) typedef struct {
 #define TYPE(x) ElementType x;
 #define FLAG(x) bool x;
@@ -90,6 +94,9 @@ typedef enum { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT } ReduceKind;
 #define NUMBERS(x, most, count) int x[most];
 #define PLACE(x, ...) Place x;
 #define PORTS(x) Place *x;
+#define RANGES(x, count) \
+  int count;             \
+  PlanRange *x;
 #define END(Struct) \
   }                 \
   Struct;
@@ -292,6 +299,7 @@ const PlanCode *plan_code(const PlanTarget *target, uint64_t text);  // or NULL
 double plan_target_bytes(const PlanTarget *target);                  // of all its code
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
+bool instruction_is_shared(const Instruction *instruction);  // a collective or a transfer
 const char *collective_kind_name(CollectiveKind kind);
 
 #endif

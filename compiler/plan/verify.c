@@ -53,6 +53,23 @@ static bool window_holds(PlanCheck *v, const Window *window) {
          check_fail(v, "is windowed along a dimension that it does not have");
 }
 
+// In numbers that can be added; where they lie is another question.
+static bool squares_hold(PlanCheck *v, const Squares *squares) {
+  if (squares->type != TYPE_F32 && squares->type != TYPE_F64) {
+    return check_fail(v, "squares what is neither f32 nor f64");
+  }
+  if (squares->part_count < 1) {
+    return check_fail(v, "squares no parts");
+  }
+  for (int i = 0; i < squares->part_count; i++) {
+    const PlanRange *part = &squares->part[i];
+    if (part->first < 0 || part->count < 1 || part->first > PLAN_MOST_BYTES || part->count > PLAN_MOST_BYTES) {
+      return check_fail(v, "squares an impossible part");
+    }
+  }
+  return true;
+}
+
 // Where the queries, or the keys, stand.
 static bool positions_hold(PlanCheck *v, int parts, int64_t size, const int64_t *first, const int *term) {
   if (parts < 0 || parts > 2 || size % (parts ? parts : 1)) {
@@ -221,6 +238,8 @@ static bool is_possible(PlanCheck *v, const Instruction *instruction) {
       return attention_holds(v, &instruction->as.attention);
     case INSTRUCTION_PIECE:
       return piece_holds(v, &instruction->as.piece);
+    case INSTRUCTION_SQUARES:
+      return squares_hold(v, &instruction->as.squares);
     case INSTRUCTION_COLLECTIVE:
       return collective_holds(v, &instruction->as.collective);
     case INSTRUCTION_SEND:

@@ -12,6 +12,7 @@ extern const char cuda_text_formats[];          // loads and stores of any stora
 extern const char cuda_text_take[];             // TAKE, and PUT where no two coordinates meet
 extern const char cuda_text_put[];              // PUT by sorting
 extern const char cuda_text_window[];           // WINDOW and FOLD
+extern const char cuda_text_squares[];          // SQUARES
 extern const char cuda_text_attention_place[];  // which queries and keys a thread block of attention has
 extern const char cuda_text_attention_tile[];   // tiles of 16-bit attention in shared memory and their products
 extern const char cuda_text_attention_half[];   // attention on tensor cores, forward

@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/generate.h"
+#include "kernels/cuda/squares.h"
 #include "kernels/cuda/take.h"
 #include "kernels/cuda/window.h"
 
@@ -21,6 +22,7 @@ typedef struct {
   union {
     Take take;
     Window window;
+    Squares squares;
     Attention attention;
   } as;
 } Key;
@@ -35,7 +37,9 @@ struct CudaKernels {
   CudaTarget target;
   Arena *arena;
   Map by_key;
+  Map by_parts;  // the parts of SQUARES to the first that were so
   ARRAY(Known *) known;
+  ARRAY(PlanRange *) parts;
 };
 
 int cuda_place_alignment(const Plan *plan, const Place *place) {
@@ -62,6 +66,7 @@ bool cuda_instruction_generates(InstructionKind kind) {
     case INSTRUCTION_PUT:
     case INSTRUCTION_WINDOW:
     case INSTRUCTION_FOLD:
+    case INSTRUCTION_SQUARES:
     case INSTRUCTION_ATTENTION:
     case INSTRUCTION_ATTENTION_GRAD:
       return true;
@@ -73,6 +78,7 @@ bool cuda_instruction_generates(InstructionKind kind) {
 CudaKernels *cuda_kernels_create(const Plan *plan, CudaTarget target, Arena *arena) {
   CudaKernels *made = ARENA_NEW(arena, CudaKernels);
   *made = (CudaKernels){.plan = plan, .target = target, .arena = arena, .by_key = map_create(arena)};
+  made->by_parts = map_create(arena);
   return made;
 }
 
@@ -108,7 +114,21 @@ static void key_attention(const Attention *attention, Key *key) {
   memset(to->key_origin_term, 0, sizeof to->key_origin_term);
 }
 
-static void key_make(const CudaKernels *kernels, const Instruction *instruction, Key *key) {
+// Equal parts become one table, so that keys can hold its address.
+static void key_squares(CudaKernels *kernels, const Squares *squares, Key *key) {
+  const size_t bytes = sizeof *squares->part * (size_t)squares->part_count;
+  int64_t at = map_get_bytes_or(&kernels->by_parts, squares->part, bytes, -1);
+  if (at < 0) {
+    at = kernels->parts.count;
+    array_push(kernels->arena, &kernels->parts, arena_copy(kernels->arena, squares->part, bytes));
+    map_put_bytes(&kernels->by_parts, squares->part, bytes, at);
+  }
+  key->as.squares.type = squares->type;
+  key->as.squares.part_count = squares->part_count;
+  key->as.squares.part = kernels->parts.at[at];
+}
+
+static void key_make(CudaKernels *kernels, const Instruction *instruction, Key *key) {
   static const Place nowhere;
   memset(key, 0, sizeof *key);
   key->kind = instruction->kind;
@@ -124,6 +144,9 @@ static void key_make(const CudaKernels *kernels, const Instruction *instruction,
     case INSTRUCTION_FOLD:
       key->as.window = instruction->as.window;
       key->as.window.x = key->as.window.out = nowhere;
+      break;
+    case INSTRUCTION_SQUARES:
+      key_squares(kernels, &instruction->as.squares, key);
       break;
     default:
       key_attention(&instruction->as.attention, key);
@@ -147,6 +170,8 @@ static bool kernel_make(const CudaKernels *kernels, const Key *key, CudaKernel *
       return cuda_window(&key->as.window, arena, made, why);
     case INSTRUCTION_FOLD:
       return cuda_fold(&key->as.window, arena, made, why);
+    case INSTRUCTION_SQUARES:
+      return cuda_squares(&key->as.squares, arena, made, why);
     default:
       return cuda_attention(&key->as.attention, key->kind == INSTRUCTION_ATTENTION_GRAD, &kernels->target, arena, made,
                             why);

@@ -9,6 +9,7 @@
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/fused.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/squares.h"
 #include "kernels/cpu/take.h"
 #include "runtime/cpu/collective.h"
 #include "runtime/cpu/memory.h"
@@ -170,6 +171,8 @@ static bool segments_open(Device *device, uint64_t order, Error *error) {
         scratch_need(device, gemm_scratch_bytes(&instruction->as.gemm), 0);
       } else if (instruction->kind == INSTRUCTION_ATTENTION || instruction->kind == INSTRUCTION_ATTENTION_GRAD) {
         scratch_need(device, attention_scratch_bytes(&instruction->as.attention), 0);
+      } else if (instruction->kind == INSTRUCTION_SQUARES) {
+        scratch_need(device, 0, squares_shared_bytes(&instruction->as.squares));
       }
     }
   }
@@ -352,6 +355,7 @@ static void run_instruction(Device *device, const Instruction *instruction, cons
   const Take *take = &instruction->as.take;
   const Window *window = &instruction->as.window;
   const Offload *offload = &instruction->as.offload;
+  const Squares *squares = &instruction->as.squares;
   switch (instruction->kind) {
     case INSTRUCTION_KERNEL:
       run_kernel(device, fused, &instruction->as.kernel, call);
@@ -379,6 +383,10 @@ static void run_instruction(Device *device, const Instruction *instruction, cons
       break;
     case INSTRUCTION_PIECE:
       run_piece(device, &instruction->as.piece, call);
+      break;
+    case INSTRUCTION_SQUARES:
+      squares_run(squares, device->pool, address(device, &squares->from, call), address(device, &squares->to, call),
+                  device->shared);
       break;
     case INSTRUCTION_OFFLOAD:
       memcpy(address(device, &offload->host, call), address(device, &offload->device, call), (size_t)offload->bytes);

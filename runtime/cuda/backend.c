@@ -120,16 +120,27 @@ static bool programs_launch(Device *device, Error *error) {
   return meet(device, error);
 }
 
+// Bytes of the GPU that are taken.
+static bool memory_taken(const Device *device, int64_t *taken, Error *error) {
+  size_t available = 0, total = 0;
+  const bool known =
+      cuda_check(&device->cuda, device->cuda.memory_info(&available, &total), "asking for free memory", error);
+  *taken = (int64_t)(total - available);
+  return known;
+}
+
 // With other ranks first without them and then only what they do all together, so that when one waits in its GPU for
 // another nobody loads or allocates anything, which may wait for the GPU in turn.
 static bool programs_try(Device *device, Error *error) {
   static const CommsPart parts[] = {COMMS_NONE, COMMS_COLLECTIVES, COMMS_ALL};
+  int64_t before = 0, after = 0;
   for (size_t i = 0; device->comms && i < sizeof parts / sizeof *parts; i++) {
     comms_set_part(device->comms, parts[i]);
-    if (!programs_launch(device, error)) {
+    if (!programs_launch(device, error) || !memory_taken(device, i == 0 ? &before : &after, error)) {
       return false;
     }
   }
+  device->joined_bytes += after - before;
   return device->comms || programs_launch(device, error);
 }
 
@@ -184,9 +195,35 @@ static bool connections_set(const Device *device, Error *error) {
   return !device->peers || setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0) == 0 || error_set(error, 3, "no memory");
 }
 
+// Meets the other ranks, and notes what that takes.
+static bool comms_open(Device *device, Error *error) {
+  int64_t before, after;
+  if (!device->comms) {
+    return true;
+  }
+  if (!memory_taken(device, &before, error) || !comms_join(device->comms, device->stream, error) ||
+      !memory_taken(device, &after, error)) {
+    return false;
+  }
+  device->joined_bytes = after - before;
+  return true;
+}
+
+// Memory that several ranks map takes more than there is of it.
+static bool memory_join(Device *device, Error *error) {
+  int64_t before = 0, after = 0, own = device->scratch_bytes;
+  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+    own += i == ARENA_OFFLOAD ? 0 : device->plan->arena_bytes[i];
+  }
+  if (!memory_taken(device, &before, error) || !memory_open(device, error) || !memory_taken(device, &after, error)) {
+    return false;
+  }
+  device->joined_bytes += device->comms ? after - before - own : 0;
+  return true;
+}
+
 static bool device_start(Device *device, const DeviceOptions *options, Error *error) {
   const Plan *plan = device->plan;
-  size_t before = 0, after = 0, total = 0;
   if (!connections_set(device, error) || !cuda_open(&device->cuda, error) ||
       !cuda_device_open(&device->cuda, options->gpu, &device->gpu, error)) {
     return false;
@@ -196,20 +233,17 @@ static bool device_start(Device *device, const DeviceOptions *options, Error *er
   for (int i = 0; i < plan->term_count; i++) {
     device->term[i] = plan_term(plan, i, device->coordinate);
   }
-  if (!cuda_check(cuda, cuda->memory_info(&before, &total), "asking for free memory", error) ||
+  if (!memory_taken(device, &device->context_bytes, error) ||
       !cuda_check(cuda, cuda->stream_create(&device->stream, CUDA_STREAM_NON_BLOCKING), "making a stream", error) ||
       !memory_check(device, error) ||  // of the plan alone: preparing may take a while
       (device->peers && !comms_create(cuda, plan, device->peers, device->arena, &device->comms, error)) ||
-      !prepare_in_turn(device, error) || (device->comms && !comms_join(device->comms, device->stream, error)) ||
-      !memory_open(device, error) || !host_open(&device->host, cuda, plan, device->memory[ARENA_HOST], error) ||
+      !prepare_in_turn(device, error) || !comms_open(device, error) || !memory_join(device, error) ||
+      !host_open(&device->host, cuda, plan, device->memory[ARENA_HOST], error) ||
       !offload_open(cuda, plan, &device->offloaded, error) ||
       !queues_open(cuda, plan, device->arena, device->stream, &device->queues, error) ||
-      !programs_open(device, error) ||
-      !cuda_check(cuda, cuda->memory_info(&after, &total), "asking for free memory", error)) {
+      !programs_open(device, error) || !memory_taken(device, &device->taken_bytes, error)) {
     return false;
   }
-  device->taken_bytes = (int64_t)(total - after);
-  device->context_bytes = (int64_t)(total - before);
   return true;
 }
 
@@ -409,11 +443,14 @@ static void attention_words(const Device *device, char *out, size_t size) {
 }
 
 static void backend_facts(const Device *device, DeviceFacts *facts) {
+  const int64_t joined = device->comms ? comms_predicted(device->comms) : 0;
   *facts = (DeviceFacts){.peak_flops = peak_flops(&device->gpu, device->plan),
                          .peak_bytes = device->gpu.memory_rate,
                          .memory_bytes = device->taken_bytes,
                          .gap_seconds = host_gap(&device->host),
-                         .beside_bytes = device->context_bytes + device->scratch_bytes +
+                         .joined_bytes = device->joined_bytes,
+                         .joined_predicted = joined,
+                         .beside_bytes = device->context_bytes + device->scratch_bytes + joined +
                                          HOST_DEPTH * device->plan->arena_bytes[ARENA_HOST]};
   snprintf(facts->name, sizeof facts->name, "%s", device->gpu.name);
   attention_words(device, facts->attention, sizeof facts->attention);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/cuda/nccl.h"
+#include "runtime/cuda/nccl_memory.h"
 
 enum { MESH_SETS = 1 << PLAN_MAX_MESH, CHANNELS_MAX = PEERS_NOTE_BYTES / NCCL_ID_BYTES - MESH_SETS };
 enum {
@@ -246,6 +247,48 @@ bool comms_join(Comms *comms, CudaStream stream, Error *error) {
   }
   comms->cuda->memory_free(scratch);
   return joined && peers_meet(comms->peers, error);
+}
+
+// Of the communicator of these mesh axes, by the collectives that go over it.
+static NcclUse group_use(const Comms *comms, uint32_t mesh) {
+  NcclUse use = {0};
+  for (int s = 0; s < comms->plan->segment_count; s++) {
+    const PlanSegment *segment = &comms->plan->segments[s];
+    for (int i = 0; i < segment->count; i++) {
+      const Collective *collective = &segment->instructions[i].as.collective;
+      if (segment->instructions[i].kind != INSTRUCTION_COLLECTIVE || collective->mesh % MESH_SETS != mesh) {
+        continue;
+      }
+      const bool all = collective->kind == COLLECTIVE_ALL_TO_ALL, rotates = collective->kind == COLLECTIVE_ROTATE;
+      const int others = all ? collective->ranks - 1 : rotates ? 1 : 0;
+      const bool window = nccl_window_serves(&comms->nccl, collective);
+      use.ranks = collective->ranks;
+      use.windows |= window;
+      use.rings |= !window && !all && !rotates;
+      use.trees |= !window && collective->kind == COLLECTIVE_ALL_REDUCE;
+      use.sends = others > use.sends ? others : use.sends;
+      use.hears = use.sends;
+    }
+  }
+  return use;
+}
+
+int64_t comms_predicted(const Comms *comms) {
+  bool used[MESH_SETS] = {false}, any = false;
+  int64_t bytes = 0;
+  groups_used(comms, used);
+  for (uint32_t mesh = 0; mesh < MESH_SETS; mesh++) {
+    const NcclUse use = used[mesh] ? group_use(comms, mesh) : (NcclUse){0};
+    bytes += used[mesh] ? nccl_memory_of(&use) : 0;
+    any |= used[mesh];
+  }
+  for (int i = 0; i < comms->channel_count; i++) {
+    const Channel *channel = &comms->channel[i];
+    const NcclUse use = {.ranks = 2, .blocks = CHANNEL_BLOCKS, .sends = channel->sends, .hears = !channel->sends};
+    bytes += channel->used ? nccl_memory_of(&use) : 0;
+    any |= channel->used;
+  }
+  return any ? bytes + nccl_memory_code() : 0;
 }
 
 void comms_destroy(Comms *comms) {

@@ -24,6 +24,8 @@ typedef enum {  // how much of it is done, and marked by words
 bool comms_create(const Cuda *cuda, const Plan *plan, Peers *peers, Arena *arena, Comms **comms, Error *error);
 // Meets the other ranks, which all come here too, and connects all channels. `stream` is idle.
 bool comms_join(Comms *comms, CudaStream stream, Error *error);
+// What all its communicators take of the GPU's memory, about (nccl_memory.h).
+int64_t comms_predicted(const Comms *comms);
 void comms_destroy(Comms *comms);  // leaves them: all work is done, and no graph holds any of it. NULL: nothing
 
 // Zeroed by nobody: an arena that operands of collectives lie in, once for each arena class at most, after comms_join.

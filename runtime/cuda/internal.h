@@ -77,6 +77,7 @@ struct Device {
   int64_t scratch_bytes;
   int64_t taken_bytes;    // of the GPU's memory, by this process, libraries and code included
   int64_t context_bytes;  // of those, the driver's before there was anything else
+  int64_t joined_bytes;   // of those, what NCCL took as communicators were made and used first
   CudaKernels *kernels;
   Modules *modules;
   Gemms *gemms;               // NULL: the plan has no matrix products

@@ -205,10 +205,20 @@ void nccl_memory_free(const Nccl *nccl, CudaAddress address) {
   nccl->memory_free(pointer_of(address));
 }
 
+static bool has_windows(const Nccl *nccl) {
+  return nccl->version >= WINDOWS_SINCE && nccl->window_open && nccl->window_close;
+}
+
+bool nccl_window_serves(const Nccl *nccl, const Collective *collective) {
+  const bool sums = collective->kind == COLLECTIVE_ALL_REDUCE || collective->kind == COLLECTIVE_REDUCE_SCATTER;
+  return has_windows(nccl) && (collective->kind == COLLECTIVE_ALL_GATHER ||
+                               (sums && collective->reduce == REDUCE_SUM && element_type_floating(collective->type)));
+}
+
 bool nccl_window_open(const Nccl *nccl, NcclCommunicator communicator, CudaAddress address, int64_t bytes,
                       NcclWindow *window, Error *error) {
   *window = NULL;
-  return nccl->version < WINDOWS_SINCE || !nccl->window_open || !nccl->window_close ||
+  return !has_windows(nccl) ||
          nccl_check(nccl, nccl->window_open(communicator, pointer_of(address), (size_t)bytes, window, WINDOW_SYMMETRIC),
                     "sharing memory with the other ranks", communicator, error);
 }

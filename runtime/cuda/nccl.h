@@ -120,6 +120,8 @@ void nccl_memory_free(const Nccl *nccl, CudaAddress address);
 // and collectives go as they do elsewhere.
 bool nccl_window_open(const Nccl *nccl, NcclCommunicator communicator, CudaAddress address, int64_t bytes,
                       NcclWindow *window, Error *error);
+// Whether collectives whose operands lie in windows need no connections: what moves, and sums of real numbers.
+bool nccl_window_serves(const Nccl *nccl, const Collective *collective);
 void nccl_window_close(const Nccl *nccl, NcclCommunicator communicator, NcclWindow window);  // NULL: nothing
 
 #endif

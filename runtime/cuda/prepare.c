@@ -62,6 +62,12 @@ static bool prepare_window(Device *device, const Instruction *instruction, Prepa
   return prepare_generated(device, instruction, slots, 2, prepared, error);
 }
 
+static bool prepare_squares(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
+  const Squares *squares = &instruction->as.squares;
+  const Slot slots[] = {{.place = &squares->from}, {.place = &squares->to}};
+  return prepare_generated(device, instruction, slots, 2, prepared, error);
+}
+
 static bool prepare_gemm(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
   const Gemm *gemm = &instruction->as.gemm;
   // The last is of no use to a product without a bias.
@@ -149,6 +155,8 @@ static bool prepare_instruction(Device *device, const Instruction *instruction, 
     case INSTRUCTION_WINDOW:
     case INSTRUCTION_FOLD:
       return prepare_window(device, instruction, prepared, error);
+    case INSTRUCTION_SQUARES:
+      return prepare_squares(device, instruction, prepared, error);
     case INSTRUCTION_ATTENTION:
     case INSTRUCTION_ATTENTION_GRAD:
       return prepare_attention(device, instruction, prepared, error);

@@ -43,6 +43,13 @@ says 'layers\.1\.q\.w f32'
 explain cp2z
 says 'seq 0\.\.3 0$' 'seq 4\.\.7 1$' 'seq 8\.\.11 1$' 'seq 12\.\.15 0$'
 
+# Communication that nothing hides: by mesh axes, and by stages.
+explain d3
+says '^communication that nothing hides, reckoned for' ' over +sent by a rank +time +exposed +of it$' \
+  '^ +tp +[0-9.]+ KiB +[0-9.e-]+ ms +[0-9.e-]+ ms +[0-9]+%$' '^ +together +- ' '^ a step takes [0-9.e-]+ ms$'
+expect 0 "$MDLC" explain "$SMALL"
+says_not 'nothing hides'
+
 # Keys around a ring: blocks by name, one line for all steps and layers, the rule, and sums by mesh axis.
 explain ring4
 says 'forward 12 rotate cp \(4\) 4\.00 KiB 4\.00 KiB 48\.0 KiB layers\.\*\.o: keys and values std/nn\.mdl:[0-9]+ \[1\]' \

@@ -14,6 +14,12 @@ instructions() {
 }
 train "$SMALL" --steps 2 --out short --profile 2
 same "instructions a step" "$(instructions run)" "$(instructions short)"
+! grep -q exposed run/profile.txt || die "one rank communicates"
+
+# Ranks of the CPU do one thing after the other: all communication is exposed.
+expect 0 "$MDL" train "$ROOT/examples/layouts.mdl" --layout dp4 --data "$ROOT/LICENSE" --steps 6 --out ranks --profile 2
+awk '/ms +[0-9.]+ ms .* dp$/ { found = $1 > 0 && $1 == $3 } END { exit !found }' ranks/profile.txt ||
+  die "the table does not say what is exposed over dp: $(tail -n 4 ranks/profile.txt)"
 command -v python3 > /dev/null || exit 0  # the rest reads JSON
 python3 - << 'END' || die "profile.json is not the trace of two steps"
 import json
@@ -24,4 +30,9 @@ assert len(spans) == 2 * count, (len(spans), count)
 assert all(span["dur"] >= 0 and span["ts"] >= 0 for span in spans)
 assert any(".mdl:" in span["args"]["source"] for span in spans)
 assert {"gemm", "kernel"} <= {span["cat"] for span in spans}
+ranks = json.load(open("ranks/profile.json"))["traceEvents"]
+told = json.load(open("ranks/profile.json"))["otherData"]["communication"]
+assert sorted(told) == ["rank %d" % rank for rank in range(4)], told
+assert all(list(rank) == ["dp"] and rank["dp"]["exposed"] == rank["dp"]["seconds"] > 0 for rank in told.values()), told
+assert any(event["args"].get("over") == "dp" and event["args"]["sent"] > 0 for event in ranks if event["ph"] == "X")
 END
