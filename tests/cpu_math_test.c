@@ -213,7 +213,7 @@ static void small_formats(void **state) {
   for (uint32_t i = 0; i < 256; i++) {
     const float a = f32_of_e4m3((uint8_t)i), b = f32_of_e5m2((uint8_t)i);
     assert_true(isnan(a) || e4m3_of_f32(a) == i);
-    assert_true(isnan(b) || e5m2_of_f32(b) == i);
+    assert_true(isnan(b) || isinf(b) || e5m2_of_f32(b) == i);
   }
   assert_true(f32_of_e4m3(0x7e) == 448.0f && isnan(f32_of_e4m3(0x7f)));
   assert_true(f32_of_e5m2(0x7b) == 57344.0f && isinf(f32_of_e5m2(0x7c)));
@@ -226,6 +226,113 @@ static void small_formats(void **state) {
   assert_int_equal(bf16_of_f32(1.0f + 0x1p-8f), 0x3f80);
   assert_int_equal(bf16_of_f32(1.0f + 3 * 0x1p-8f), 0x3f82);
   assert_true(isnan(f32_of_bf16(bf16_of_f32(NAN))) && isnan(f32_of_f16(f16_of_f32(NAN))));
+}
+
+// --- 8 bits, against what the formats mean: a sign, an exponent and a mantissa ---
+
+typedef struct {
+  ElementType type;
+  int mantissa, bias;
+  uint8_t largest;  // the code of the largest number, which is even in neither
+} Quarter;
+
+static const Quarter quarters[] = {{TYPE_E4M3, 3, 7, 0x7e}, {TYPE_E5M2, 2, 15, 0x7b}};
+
+static double quarter_value(const Quarter *q, int code) {  // of a finite code without its sign
+  const int exponent = code >> q->mantissa, mantissa = code & ((1 << q->mantissa) - 1), one = 1 << q->mantissa;
+  return exponent == 0 ? mantissa * pow(2, 1 - q->bias - q->mantissa)
+                       : (mantissa + one) * pow(2, exponent - q->bias - q->mantissa);
+}
+
+// The nearest of all numbers that the format has; of two equally near ones that with the even code.
+static int quarter_nearest(const Quarter *q, float x) {
+  if (isnan(x)) {
+    return 0x7f;
+  }
+  const double size = fabs((double)x);
+  int low = 0, high = q->largest;  // the number lies from `low` up
+  if (size >= quarter_value(q, high)) {
+    return high;
+  }
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    *(quarter_value(q, middle) <= size ? &low : &high) = middle;
+  }
+  const double below = size - quarter_value(q, low), above = quarter_value(q, high) - size;
+  return below < above ? low : above < below ? high : low % 2 ? high : low;
+}
+
+static void check_quarters(const Quarter *q, const float *x, int count) {
+  uint8_t code[256];
+  for (int s = 0; simd_at(s); s++) {
+    simd_at(s)->f32->store[q->type](code, 1, x, count);
+    for (int i = 0; i < count; i++) {
+      const int wanted = quarter_nearest(q, x[i]) | (signbit(x[i]) ? 0x80 : 0);
+      if (code[i] != wanted) {
+        fail_msg("%s of %a is %02x, not %02x", element_type_name(q->type), (double)x[i], code[i], (unsigned)wanted);
+      }
+    }
+  }
+}
+
+// All codes are read as what they mean.
+static void quarters_read(void **state) {
+  (void)state;
+  for (size_t k = 0; k < 2; k++) {
+    const Quarter *q = &quarters[k];
+    uint8_t code[256];
+    float read[256];
+    for (int i = 0; i < 256; i++) {
+      code[i] = (uint8_t)i;
+    }
+    for (int s = 0; simd_at(s); s++) {
+      simd_at(s)->f32->load[q->type](read, code, 1, 256);
+      for (int i = 0; i < 256; i++) {
+        const int size = i & 0x7f;
+        const double sign = i & 0x80 ? -1 : 1;
+        assert_true((signbit(read[i]) != 0) == (i >= 0x80));
+        if (size <= q->largest) {
+          assert_true((double)read[i] == sign * quarter_value(q, size));
+        } else if (q->type == TYPE_E5M2 && size == 0x7c) {
+          assert_true(isinf(read[i]));
+        } else {
+          assert_true(isnan(read[i]));
+        }
+      }
+    }
+  }
+}
+
+// Every number of either format, the middles between neighbours, and what lies one f32 beside any of them; what
+// is too large, too small, infinite or no number; and many others.
+static void quarters_round(void **state) {
+  (void)state;
+  uint32_t random = 12345;
+  for (size_t k = 0; k < 2; k++) {
+    const Quarter *q = &quarters[k];
+    for (int code = 0; code < q->largest; code++) {
+      const double value = quarter_value(q, code), next = quarter_value(q, code + 1);
+      const float at = (float)value, middle = (float)((value + next) / 2);
+      const float x[] = {at,      nextafterf(at, INFINITY),      nextafterf(at, 0),
+                         middle,  nextafterf(middle, INFINITY),  nextafterf(middle, 0),
+                         -at,     -nextafterf(at, INFINITY),     -nextafterf(at, 0),
+                         -middle, -nextafterf(middle, INFINITY), -nextafterf(middle, 0)};
+      check_quarters(q, x, sizeof x / sizeof *x);
+    }
+    const float largest = (float)quarter_value(q, q->largest);
+    const float odd[] = {0.0f,        -0.0f,  largest, -largest, largest * 1.01f, largest * 1.1f,
+                         largest * 2, 3e38f,  -3e38f,  INFINITY, -INFINITY,       NAN,
+                         -NAN,        1e-45f, -1e-45f, 1e-38f};
+    check_quarters(q, odd, sizeof odd / sizeof *odd);
+    for (int i = 0; i < 4096; i++) {
+      float x[64];
+      for (int j = 0; j < 64; j++) {
+        random = random * 1664525u + 1013904223u;
+        x[j] = f32_of_bits((random & 0x8fffffffu) | (i % 4 ? 0x38000000u : 0u) | (random >> 7 & 0x70000000u));
+      }
+      check_quarters(q, x, 64);
+    }
+  }
 }
 
 // The vectors published with Random123, and the definition of our values in random.h.
@@ -300,6 +407,7 @@ int main(void) {
       cmocka_unit_test(functions_are_accurate),  cmocka_unit_test(special_values),
       cmocka_unit_test(operations_in_all_forms), cmocka_unit_test(sums_keep_precision),
       cmocka_unit_test(extremes_see_nan),        cmocka_unit_test(small_formats),
+      cmocka_unit_test(quarters_read),           cmocka_unit_test(quarters_round),
       cmocka_unit_test(philox_is_philox),        cmocka_unit_test(random_arrays),
       cmocka_unit_test(random_statistics),
   };
