@@ -72,7 +72,7 @@ static Cost cost_dot(const Graph *graph, const Node *node) {
       points += pair_points(graph, node->operands[i], node->operands[i + 1]);
     }
   } else {
-    const int count = node->op == OP_BIASED_DOTS ? node->result_count + 1 : node->operand_count;
+    const int count = node->op == OP_DOTS ? node->operand_count : node->result_count + 1;
     for (int i = 1; i < count; i++) {
       points += pair_points(graph, node->operands[0], node->operands[i]);
     }

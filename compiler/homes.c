@@ -37,6 +37,7 @@ static bool placeable(const Lower *l, ValueId value) {
   switch (node->op) {
     case OP_GROUP:
     case OP_DOT:
+    case OP_SCALED_DOT:
     case OP_DOTS:
     case OP_BIASED_DOTS:
     case OP_DOT_SUM:
@@ -64,8 +65,8 @@ static bool accumulable(const Lower *l, ValueId value, const int *uses) {
   if (!node || has_home(l, value) || uses[value] > 1) {
     return false;
   }
-  return node->op == OP_GROUP || node->op == OP_DOT || node->op == OP_DOTS || node->op == OP_DOT_SUM ||
-         node->op == OP_PUT;
+  return node->op == OP_GROUP || node->op == OP_DOT || node->op == OP_SCALED_DOT || node->op == OP_DOTS ||
+         node->op == OP_DOT_SUM || node->op == OP_PUT;
 }
 
 // Where a renamed value lives is decided by what is renamed.
@@ -313,8 +314,8 @@ static void decide_microbatch(Lower *l, const Node *node) {
 }
 
 static bool strides_are_free(const Node *node) {
-  return node->op == OP_DOT || node->op == OP_DOTS || node->op == OP_BIASED_DOTS || node->op == OP_DOT_SUM ||
-         node->op == OP_GROUP;
+  return node->op == OP_DOT || node->op == OP_SCALED_DOT || node->op == OP_DOTS || node->op == OP_BIASED_DOTS ||
+         node->op == OP_DOT_SUM || node->op == OP_GROUP;
 }
 
 // Matrix products, kernels and what is taken from by index have any strides; what nothing else makes or reads need not

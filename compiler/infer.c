@@ -189,6 +189,24 @@ static const char *infer_cast(Graph *graph, const Node *node, Value *results) {
   return is_chosen(a->type) ? NULL : "the operand has no floating-point format";
 }
 
+static bool is_quarter(ElementType type) {
+  return type == TYPE_E4M3 || type == TYPE_E5M2;
+}
+
+static bool is_scale(const Value *value) {
+  return value->type == TYPE_F32 && value->shape.count == 0;
+}
+
+static const char *infer_quantise(Graph *graph, const Node *node, Value *results) {
+  results->shape = operand(graph, node, 0)->shape;
+  if (!node->text || !element_type_of(node->text, &results->type) || !is_quarter(results->type)) {
+    return "it does not say to which format of 8 bits";
+  }
+  return is_chosen(operand(graph, node, 0)->type) && is_scale(operand(graph, node, 1))
+             ? NULL
+             : "the operands are not numbers of a format and one scale in f32";
+}
+
 static const char *infer_broadcast(Graph *graph, const Node *node, Value *results) {
   const Value *a = operand(graph, node, 0);
   results->type = a->type;
@@ -219,11 +237,8 @@ static const char *infer_reduction(Graph *graph, const Node *node, Value *result
   return shape_contains(&a->shape, &node->axes) ? NULL : "a reduced axis is missing";
 }
 
-static const char *infer_dot(Graph *graph, const Node *node, Value *results) {
+static const char *contracted(Graph *graph, const Node *node, Value *results) {
   const Value *a = operand(graph, node, 0), *b = operand(graph, node, 1);
-  if (is_integer(a) || a->type != b->type) {
-    return "operands are not real";
-  }
   if (!shape_contains(&a->shape, &node->axes) || !shape_contains(&b->shape, &node->axes)) {
     return "a contracted axis is missing";
   }
@@ -234,9 +249,24 @@ static const char *infer_dot(Graph *graph, const Node *node, Value *results) {
       return "the result has too many axes";
     }
   }
-  results->type = a->type;
   results->shape = all;
   return NULL;
+}
+
+static const char *infer_dot(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0), *b = operand(graph, node, 1);
+  results->type = a->type;
+  return is_integer(a) || a->type != b->type ? "operands are not real" : contracted(graph, node, results);
+}
+
+static const char *infer_scaled_dot(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0), *b = operand(graph, node, 1);
+  results->type = TYPE_F32;
+  if (!is_quarter(a->type) || !is_quarter(b->type) || (a->type == TYPE_E5M2 && b->type == TYPE_E5M2)) {
+    return "operands are not of 8 bits, or both in e5m2";
+  }
+  return is_scale(operand(graph, node, 2)) && is_scale(operand(graph, node, 3)) ? contracted(graph, node, results)
+                                                                                : "a scale is not one number in f32";
 }
 
 static const char *infer_take(Graph *graph, const Node *node, Value *results) {

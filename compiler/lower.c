@@ -322,6 +322,7 @@ static void lower_node(Lower *l, const Node *node) {
       lower_group(l, node);
       break;
     case OP_DOT:
+    case OP_SCALED_DOT:
       lower_dot(l, node);
       break;
     case OP_DOTS:

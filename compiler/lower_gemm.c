@@ -12,6 +12,7 @@ typedef struct {
   ValueId value;
   Storage storage;
   Shape shape;
+  Place scale;  // of a value of 8 bits
 } Matrix;
 
 static int64_t extent(const Lower *l, AxisId axis) {
@@ -35,7 +36,7 @@ static int64_t collapse(const Lower *l, const Matrix *matrix, const Shape *axes)
 }
 
 static Matrix matrix_of(Lower *l, ValueId value) {
-  return (Matrix){value, *storage_of(l, value), graph_shape(l->graph, value)};
+  return (Matrix){.value = value, .storage = *storage_of(l, value), .shape = graph_shape(l->graph, value)};
 }
 
 static void sort_by_stride(const Lower *l, const Matrix *matrix, Shape *axes) {
@@ -104,6 +105,7 @@ static void leading(int64_t row, int64_t column, int64_t rows, int64_t columns, 
 static void finish_gemm(Lower *l, const ProductAxes *axes, const Matrix *a, const Matrix *b, const Matrix *c,
                         const Matrix *bias, WriteMode write) {
   Gemm gemm = {.type = graph_value(l->graph, a->value)->type,
+               .type_b = graph_value(l->graph, b->value)->type,
                .type_c = graph_value(l->graph, c->value)->type,
                .tf32 = l->c->spec->formats.tf32,
                .write = write};
@@ -120,6 +122,8 @@ static void finish_gemm(Lower *l, const ProductAxes *axes, const Matrix *a, cons
   gemm.a = place_of(l, &a->storage);
   gemm.b = place_of(l, &b->storage);
   gemm.c = place_of(l, &c->storage);
+  gemm.scale_a = a->scale;
+  gemm.scale_b = b->scale;
   gemm.epilogue = bias ? EPILOGUE_BIAS : EPILOGUE_NONE;
   gemm.bias = bias ? place_of(l, &bias->storage) : (Place){0};
   Instruction *instruction = new_instruction(l, INSTRUCTION_GEMM);
@@ -186,7 +190,7 @@ static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Matrix *bias, con
   }
   // Through a dense result [batch, rows, columns], then copied where it belongs.
   Shape order = shape_union(shape_union(axes.batch, &axes.rows), &axes.columns);
-  Matrix dense = {c.value, dense_storage(l, order, type_bytes(l, c.value)), order};
+  Matrix dense = {.value = c.value, .storage = dense_storage(l, order, type_bytes(l, c.value)), .shape = order};
   copy_matrix(l, &a, axes.batch, &axes.rows, &axes.inner);
   copy_matrix(l, &b, axes.batch, &axes.columns, &axes.inner);
   if (bias) {
@@ -210,8 +214,12 @@ static WriteMode write_mode(const Lower *l, ValueId value) {
 
 void lower_dot(Lower *l, const Node *node) {
   ValueId result = node->first_result;
-  gemm(l, matrix_of(l, node->operands[0]), matrix_of(l, node->operands[1]), matrix_of(l, result), NULL, &node->axes,
-       write_mode(l, result));
+  Matrix a = matrix_of(l, node->operands[0]), b = matrix_of(l, node->operands[1]);
+  if (node->op == OP_SCALED_DOT) {
+    a.scale = place_of(l, storage_of(l, node->operands[2]));
+    b.scale = place_of(l, storage_of(l, node->operands[3]));
+  }
+  gemm(l, a, b, matrix_of(l, result), NULL, &node->axes, write_mode(l, result));
 }
 
 // One stride through all members: member i + 1 begins where the columns of member i end.
@@ -240,7 +248,7 @@ static bool follow_each_other(Lower *l, const Matrix *members, const Shape *colu
 
 // The members as one matrix: its first columns axis stands for all columns, with a size of its own.
 static Matrix joined(Lower *l, const Matrix *first, AxisId axis, const Shape *rows, int64_t column_stride) {
-  Matrix matrix = {first->value, first->storage, {0}};
+  Matrix matrix = {.value = first->value, .storage = first->storage};
   for (int i = 0; i < rows->count; i++) {
     matrix.storage.stride[matrix.shape.count] = matrix_stride(l, first, rows->axis[i]);
     shape_push(&matrix.shape, rows->axis[i]);
@@ -265,7 +273,7 @@ static Matrix joined_bias(Lower *l, Matrix *biases, const Shape *columns, AxisId
     return joined(l, &biases[0], axis, &none, 1);
   }
   const int64_t bytes = type_bytes(l, biases[0].value);
-  Matrix all = {biases[0].value, dense_storage(l, shape_of(axis), bytes), shape_of(axis)};
+  Matrix all = {.value = biases[0].value, .storage = dense_storage(l, shape_of(axis), bytes), .shape = shape_of(axis)};
   Storage to = all.storage;
   for (int i = 0; i < count; i++) {
     int64_t stride = 1;

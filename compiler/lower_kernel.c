@@ -148,6 +148,12 @@ static int emit_elementwise(Builder *b, const Node *node) {
   if (node->op == OP_BROADCAST || node->op == OP_STOP || node->op == OP_AS_INDEX || node->op == OP_CAST) {
     return reg[0];
   }
+  if (node->op == OP_QUANTISE) {  // who stores it rounds
+    KernelInstruction divide = builder_blank(KERNEL_DIV, false, (KernelLevel)level);
+    divide.a = (int16_t)reg[0];
+    divide.b = (int16_t)reg[1];
+    return builder_code(b, divide);
+  }
   bool integer = register_integer(b, node->op == OP_WHERE ? reg[1] : reg[0]);
   bool result = !element_type_floating(graph_value(b->l->graph, node->first_result)->type);
   KernelInstruction instruction = builder_blank(kernel_op_of(node->op, integer), result, (KernelLevel)level);

@@ -15,7 +15,7 @@ typedef struct {
 } Lives;
 
 static bool reads_at_once(Op op) {
-  return op == OP_GROUP || op == OP_DOT || op == OP_DOTS || op == OP_DOT_SUM || op == OP_TAKE;
+  return op == OP_GROUP || op == OP_DOT || op == OP_SCALED_DOT || op == OP_DOTS || op == OP_DOT_SUM || op == OP_TAKE;
 }
 
 static bool made_here(const Lives *lives, ValueId value) {

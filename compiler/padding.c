@@ -127,6 +127,12 @@ static PaddingContent gives_same(const Graph *graph, const Node *node, AxisId ax
   return most(node, contents);
 }
 
+// By its second operand only scaled.
+static PaddingContent gives_first(const Graph *graph, const Node *node, AxisId axis, const PaddingContent *contents) {
+  (void)graph, (void)axis, (void)node;
+  return contents[0];
+}
+
 // f(0, 0, ...) is finite
 static PaddingContent gives_number(const Graph *graph, const Node *node, AxisId axis, const PaddingContent *contents) {
   PaddingContent content = gives_same(graph, node, axis, contents);
@@ -214,6 +220,7 @@ RULE(padding_power, need_nothing, gives_power);     // elementwise, f(0) finite,
 RULE(padding_pole, need_nothing, gives_pole);       // elementwise, f(0) not finite
 RULE(padding_product, need_nothing, gives_product);
 RULE(padding_quotient, need_nothing, gives_quotient);
+RULE(padding_first, need_nothing, gives_first);
 RULE(padding_choice, need_nothing, gives_choice);
 RULE(padding_reduce, need_reduced, gives_same);
 RULE(padding_dot, need_contracted, gives_contracted);

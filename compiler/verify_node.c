@@ -18,6 +18,7 @@ static const unsigned char requirements[OP_COUNT] = {
     [OP_UNIFORM] = HAS_TEXT,
     [OP_NORMAL] = HAS_TEXT,
     [OP_CAST] = HAS_TEXT,
+    [OP_QUANTISE] = HAS_TEXT,
     [OP_POSITION] = HAS_AXIS,
     [OP_AS_INDEX] = HAS_AXIS,
     [OP_TAKE] = HAS_AXIS,
@@ -126,7 +127,8 @@ bool graph_type_matches(ElementType a, ElementType b) {
 static const char *results_differ(const Graph *graph, const Node *node, const Value *inferred) {
   for (int i = 0; i < node->result_count; i++) {
     const Value *recorded = graph_value(graph, node->first_result + i);
-    bool moves = op_alias(node->op) || op_collective(node->op) || node->op == OP_PACK || node->op == OP_CAST;
+    bool moves = op_alias(node->op) || op_collective(node->op) || node->op == OP_PACK || node->op == OP_CAST ||
+                 node->op == OP_QUANTISE;
     if (moves ? recorded->type != inferred[i].type : !graph_type_matches(recorded->type, inferred[i].type)) {
       return "the type of a result is not that of the op's rule";
     }

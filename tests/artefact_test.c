@@ -96,6 +96,7 @@ static Plan *sample_plan(Arena *arena) {
   call->place[1] = (Place){.arena = ARENA_TRANSIENT, .offset = 256};
   Gemm *gemm = &instruction_of(plan, 1, INSTRUCTION_GEMM)->as.gemm;
   *gemm = (Gemm){.type = TYPE_F32,
+                 .type_b = TYPE_F32,
                  .type_c = TYPE_F32,
                  .transpose_b = true,
                  .m = 4,
@@ -518,7 +519,7 @@ static void spoil_types(Plan *plan, int which) {
       gemm->type_c = TYPE_BF16;
       break;
     case 1:
-      gemm->type = gemm->type_c = TYPE_BF16;
+      gemm->type = gemm->type_b = gemm->type_c = TYPE_BF16;
       gemm->tf32 = true;
       break;
     case 2:
@@ -529,6 +530,20 @@ static void spoil_types(Plan *plan, int which) {
       break;
     case 5:
       biased->write = WRITE_ADD;
+      break;
+    case 17:
+      gemm->type_b = TYPE_BF16;
+      break;
+    case 18:
+      gemm->type = gemm->type_b = TYPE_E5M2;
+      break;
+    case 19:
+      gemm->type = gemm->type_c = TYPE_E4M3;
+      gemm->type_b = TYPE_E5M2;
+      break;
+    case 20:
+      gemm->type = gemm->type_b = TYPE_E4M3;
+      gemm->scale_b = (Place){.arena = ARENA_TRANSIENT, .offset = 4096};
       break;
     case 7:
       plan->programs[PROGRAM_GENERATE].outputs[0].place.arena = ARENA_TRANSIENT;
@@ -570,7 +585,7 @@ static void spoil_types(Plan *plan, int which) {
 
 static void test_unsound_plans(void **state) {
   (void)state;
-  for (int which = 0; which <= 50; which++) {
+  for (int which = 0; which <= 54; which++) {
     Arena *arena = arena_create();
     Plan *plan = sample_plan(arena);
     assert_null(plan_verify(arena, plan));

@@ -109,6 +109,7 @@ static void bench_gemm(const Settings *settings, int64_t m, int64_t n, int64_t k
   Bench *bench = bench_create(name, settings);
   bench->instruction.kind = INSTRUCTION_GEMM;
   bench->instruction.as.gemm = (Gemm){.type = TYPE_F32,
+                                      .type_b = TYPE_F32,
                                       .type_c = TYPE_F32,
                                       .transpose_a = transpose_a,
                                       .transpose_b = transpose_b,

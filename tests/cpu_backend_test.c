@@ -283,7 +283,7 @@ static void errors_say_what(void **state) {
   snprintf(wanted, sizeof wanted, "%lld bytes", (long long)bench->bytes + ((long long)1 << 55));
   assert_non_null(strstr(error.text, wanted));
   bench->plan.arena_bytes[ARENA_PERSISTENT] = 0;
-  bench_add(bench, INSTRUCTION_GEMM)->as.gemm = (Gemm){.type = TYPE_BF16, .m = 1, .n = 1, .k = 1};
+  bench_add(bench, INSTRUCTION_GEMM)->as.gemm = (Gemm){.type = TYPE_BF16, .type_b = TYPE_BF16, .m = 1, .n = 1, .k = 1};
   assert_false(backend_cpu.open(&bench->plan, NULL, &device, &error));
   assert_int_equal(error.status, 1);
   assert_non_null(strstr(error.text, "bf16"));

@@ -19,7 +19,7 @@ static int64_t offset_of(const int64_t *size, const int64_t *stride, int count, 
 }
 
 static void gemm_element(const Gemm *g, const void *a, const void *b, const char *before, const char *after,
-                         const char *bias, int64_t batch, int64_t row, int64_t column, bool adds) {
+                         const char *bias, double scale, int64_t batch, int64_t row, int64_t column, bool adds) {
   const int64_t oa = offset_of(g->batch, g->stride_a, g->batch_count, batch);
   const int64_t ob = offset_of(g->batch, g->stride_b, g->batch_count, batch);
   const int64_t at = offset_of(g->batch, g->stride_c, g->batch_count, batch) + row * g->ldc + column;
@@ -29,9 +29,9 @@ static void gemm_element(const Gemm *g, const void *a, const void *b, const char
          size = fabs(sum);
   for (int64_t k = 0; k < g->k; k++) {
     const double x = element_at(g->type, a, oa + (g->transpose_a ? k * g->lda + row : row * g->lda + k));
-    const double y = element_at(g->type, b, ob + (g->transpose_b ? column * g->ldb + k : k * g->ldb + column));
-    sum += x * y;
-    size += fabs(x * y);
+    const double y = element_at(g->type_b, b, ob + (g->transpose_b ? column * g->ldb + k : k * g->ldb + column));
+    sum += x * y * scale;
+    size += fabs(x * y * scale);
   }
   const double got = element_at(g->type_c, after, at);
   const double rounding = fabs(sum) * (g->type_c == TYPE_BF16 ? 1.0 / 256 : g->type_c == TYPE_F16 ? 1.0 / 2048 : 0);
@@ -61,10 +61,18 @@ static void check_gemm(Gemm g, bool first, Draw *random) {
   g.b = bench_place(bench, one_b * batches * bytes);
   g.c = bench_place(bench, one_c * batches * bytes_c);
   real_fill(g.type, bench_at(bench, g.a), one_a * batches, random);
-  real_fill(g.type, bench_at(bench, g.b), one_b * batches, random);
+  real_fill(g.type_b, bench_at(bench, g.b), one_b * batches, random);
   const bool adds = g.write == WRITE_ADD || (g.write == WRITE_ADD_AFTER_FIRST && !first);
   if (adds) {
     real_fill(g.type_c, bench_at(bench, g.c), one_c * batches, random);
+  }
+  double scale = 1;
+  if (gemm_scaled(&g)) {
+    g.scale_a = bench_place(bench, 4);
+    g.scale_b = bench_place(bench, 4);
+    *(float *)bench_at(bench, g.scale_a) = 0.375f;
+    *(float *)bench_at(bench, g.scale_b) = 3.3f;
+    scale = 0.375 * (double)3.3f;
   }
   if (g.epilogue == EPILOGUE_BIAS) {
     g.bias = bench_place(bench, g.n * bytes_c);
@@ -75,8 +83,8 @@ static void check_gemm(Gemm g, bool first, Draw *random) {
   char *after = bench_run_threads(bench);
   for (int64_t i = 0; i < batches * g.m * g.n; i += 1 + batches * g.m * g.n / 3000) {
     gemm_element(&g, bench_at(bench, g.a), bench_at(bench, g.b), bench_at(bench, g.c), after + g.c.offset,
-                 g.epilogue == EPILOGUE_BIAS ? bench_at(bench, g.bias) : NULL, i / g.n / g.m, i / g.n % g.m, i % g.n,
-                 adds);
+                 g.epilogue == EPILOGUE_BIAS ? bench_at(bench, g.bias) : NULL, scale, i / g.n / g.m, i / g.n % g.m,
+                 i % g.n, adds);
   }
   assert_memory_equal(after, bench->image, (size_t)g.c.offset);  // operands untouched
   free(after);
@@ -87,13 +95,16 @@ static void products(void **state) {
   (void)state;
   static const int64_t shapes[][3] = {{1, 1, 1},     {3, 5, 7},      {1, 40, 33},     {65, 1, 70},     {70, 50, 129},
                                       {600, 30, 40}, {30, 1600, 20}, {530, 1570, 17}, {200, 200, 200}, {40, 50, 1100}};
-  static const ElementType types[][2] = {
-      {TYPE_F32, TYPE_F32}, {TYPE_F64, TYPE_F64}, {TYPE_BF16, TYPE_F32}, {TYPE_BF16, TYPE_BF16}, {TYPE_F16, TYPE_F16}};
+  static const ElementType types[][3] = {{TYPE_F32, TYPE_F32, TYPE_F32},    {TYPE_F64, TYPE_F64, TYPE_F64},
+                                         {TYPE_BF16, TYPE_BF16, TYPE_F32},  {TYPE_BF16, TYPE_BF16, TYPE_BF16},
+                                         {TYPE_F16, TYPE_F16, TYPE_F16},    {TYPE_E4M3, TYPE_E4M3, TYPE_BF16},
+                                         {TYPE_E5M2, TYPE_E4M3, TYPE_BF16}, {TYPE_E4M3, TYPE_E5M2, TYPE_F32}};
   Draw random = {1};
   for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
     for (int form = 0; form < 4 * (int)(sizeof types / sizeof types[0]); form++) {
       Gemm g = {.type = types[form >> 2][0],
-                .type_c = types[form >> 2][1],
+                .type_b = types[form >> 2][1],
+                .type_c = types[form >> 2][2],
                 .transpose_a = form & 1,
                 .transpose_b = form >> 1 & 1};
       g.m = shapes[s][0];
@@ -102,7 +113,7 @@ static void products(void **state) {
       g.write = (WriteMode)(s % 3);
       check_gemm(g, form & 1, &random);
       g.write = WRITE_STORE;
-      g.epilogue = EPILOGUE_BIAS;
+      g.epilogue = gemm_scaled(&g) ? EPILOGUE_NONE : EPILOGUE_BIAS;
       check_gemm(g, form & 1, &random);
       g.epilogue = EPILOGUE_NONE;
       g.write = (WriteMode)((s + 1) % 3);

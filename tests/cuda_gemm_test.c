@@ -138,6 +138,7 @@ static void products(void **state) {
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
     for (int form = 0; form < 24; form++) {
       Gemm g = {.type = types[form & 1],
+                .type_b = types[form & 1],
                 .type_c = types[form & 1],
                 .transpose_a = form >> 1 & 1,
                 .transpose_b = form >> 2 & 1,

@@ -73,6 +73,7 @@ static bool zero_along(const Graph *graph, ValueId value, AxisId axis) {
     case OP_PART:
       return true;
     case OP_DOT:
+    case OP_SCALED_DOT:
     case OP_MUL:
       return zero_along(graph, node->operands[0], axis) || zero_along(graph, node->operands[1], axis);
     case OP_ADD:

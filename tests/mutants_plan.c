@@ -214,7 +214,7 @@ static int parts_of(const Plan *plan, Instruction *instruction, Part *parts) {
     case INSTRUCTION_GEMM: {
       Gemm *gemm = &instruction->as.gemm;
       count = add_part(parts, 0, &gemm->a, gemm->type, true);
-      count = add_part(parts, count, &gemm->b, gemm->type, true);
+      count = add_part(parts, count, &gemm->b, gemm->type_b, true);
       count = add_part(parts, count, &gemm->c, gemm->type_c, false);
       return gemm->epilogue == EPILOGUE_BIAS ? add_part(parts, count, &gemm->bias, gemm->type_c, true) : count;
     }

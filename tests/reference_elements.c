@@ -109,6 +109,18 @@ static double unary(Op op, double a) {
   }
 }
 
+// The nearest number of a format of 8 bits, of two equally near ones the one with an even mantissa; the largest there
+// is.
+static double quantised(const char *format, double x) {
+  const bool e4m3 = strcmp(format, "e4m3") == 0;
+  const double largest = e4m3 ? 448 : 57344;
+  int exponent;
+  frexp(x, &exponent);
+  const int least = e4m3 ? -6 : -14, power = exponent - 1 < least ? least : exponent - 1;
+  const double step = ldexp(1, power - (e4m3 ? 3 : 2)), rounded = nearbyint(x / step) * step;
+  return isnan(x) ? x : fabs(x) >= largest ? copysign(largest, x) : rounded;
+}
+
 static bool knows_unary(Op op) {
   return (op >= OP_NEG && op <= OP_IS_FINITE) || op == OP_NOT || op == OP_TO_REAL || op == OP_TO_INT ||
          op == OP_AS_INDEX || op == OP_CAST || op == OP_BROADCAST || op == OP_STOP || op == OP_COPY;
@@ -120,6 +132,9 @@ static double elementwise(const Reference *r, const Node *node, Point point) {
     return unary(node->op, a);
   }
   double b = read(r, node, 1, point);
+  if (node->op == OP_QUANTISE) {
+    return quantised(node->text, a / b);
+  }
   if (node->op == OP_WHERE) {
     return a != 0 ? b : read(r, node, 2, point);
   }
@@ -298,7 +313,7 @@ static double dot_sum_element(const Reference *r, const Node *node, Point point)
 bool reference_knows(Op op) {
   return knows_unary(op) || knows_moved(op) || (op >= OP_CONST && op <= OP_POW && op != OP_COORDINATE) ||
          (op >= OP_LESS && op <= OP_WHERE) || op == OP_SUM || op == OP_REDUCE_MAX || op == OP_REDUCE_MIN ||
-         op == OP_DOT || op == OP_DOT_SUM;
+         op == OP_DOT || op == OP_DOT_SUM || op == OP_SCALED_DOT || op == OP_QUANTISE;
 }
 
 double reference_element(const Reference *r, const Node *node, Point point) {
@@ -313,6 +328,9 @@ double reference_element(const Reference *r, const Node *node, Point point) {
       return reduced_element(r, node, point);
     case OP_DOT:
       return (double)reference_product(r, node, 0, 1, &node->axes, point);
+    case OP_SCALED_DOT:
+      return (double)reference_product(r, node, 0, 1, &node->axes, point) * read(r, node, 2, point) *
+             read(r, node, 3, point);
     case OP_DOT_SUM:
       return dot_sum_element(r, node, point);
     case OP_CONST:

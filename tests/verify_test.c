@@ -47,6 +47,12 @@ static Region *region_of(const Graph *graph, Op op) {
   BROKEN(operand_type, "operands have different types",                                                               \
          node_of(graph, OP_ADD)->operands[0] = node_of(graph, OP_INTEGER)->first_result;)                             \
   BROKEN(operand_format, "operands have different types", value_of(graph, OP_CONST)->type = TYPE_BF16;)               \
+  BROKEN(quarters, "operands are not of 8 bits, or both in e5m2",                                                     \
+         node_of(graph, OP_SCALED_DOT)->operands[0] = node_of(graph, OP_SCALED_DOT)->operands[1];)                    \
+  BROKEN(scale, "a scale is not one number in f32",                                                                   \
+         node_of(graph, OP_SCALED_DOT)->operands[3] = node_of(graph, OP_CAST)->operands[0];)                          \
+  BROKEN(quantised, "it does not say to which format of 8 bits",                                                      \
+         node_of(graph, OP_QUANTISE)->text = node_of(graph, OP_CAST)->text;)                                          \
   BROKEN(rename_size, "the sizes differ", node_of(graph, OP_RENAME)->axis2 = 5;)                                      \
   BROKEN(result_type, "the type of a result is not that of the op's rule", value_of(graph, OP_ADD)->type = TYPE_INT;) \
   BROKEN(result_bound, "an index result is bound to another axis than by the op's rule",                              \

@@ -74,6 +74,7 @@ static bool product_by_rows(const Graph *graph, AxisId axis, const Node *node) {
 bool chunk_by_rows(const Graph *graph, AxisId axis, const Node *node) {
   switch (node->op) {
     case OP_DOT:
+    case OP_SCALED_DOT:
     case OP_DOTS:
     case OP_DOT_SUM:
       return product_by_rows(graph, axis, node);

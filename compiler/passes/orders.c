@@ -139,6 +139,7 @@ static void touch_and_tie(void *context, ValueId value) {
 static bool ties(const Node *node) {
   switch (node->op) {
     case OP_DOT:
+    case OP_SCALED_DOT:
     case OP_DOTS:
     case OP_BIASED_DOTS:
     case OP_DOT_SUM:

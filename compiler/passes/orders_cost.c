@@ -285,6 +285,7 @@ double orders_cost(const Orders *o, const Node *node) {
   }
   switch (node->op) {
     case OP_DOT:
+    case OP_SCALED_DOT:
     case OP_DOTS:
     case OP_BIASED_DOTS:
     case OP_DOT_SUM:

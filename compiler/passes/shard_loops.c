@@ -63,6 +63,7 @@ static Shape contracted_axes(const Node *node) {
     case OP_REDUCE_MAX:
     case OP_REDUCE_MIN:
     case OP_DOT:
+    case OP_SCALED_DOT:
       return node->axes;
     case OP_TAKE:
       return shape_of(node->axis);

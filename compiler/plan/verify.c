@@ -14,9 +14,23 @@ static bool is_format(ElementType type) {
   return element_type_floating(type) && type != TYPE_REAL;
 }
 
+static bool scaled_types_hold(PlanCheck *v, const Gemm *gemm) {
+  const bool quarters = element_type_bytes(gemm->type) == 1 && element_type_bytes(gemm->type_b) == 1;
+  if (!quarters || (gemm->type == TYPE_E5M2 && gemm->type_b == TYPE_E5M2)) {
+    return check_fail(v, "multiplies formats of 8 bits that do not go together");
+  }
+  const bool wide = gemm->type_c == TYPE_F32 || gemm->type_c == TYPE_BF16 || gemm->type_c == TYPE_F16;
+  return (wide && !gemm->tf32 && gemm->epilogue == EPILOGUE_NONE) ||
+         check_fail(v, "makes of numbers of 8 bits what is no product of them in a wider format");
+}
+
 static bool gemm_types_hold(PlanCheck *v, const Gemm *gemm) {
+  if (gemm_scaled(gemm)) {
+    return scaled_types_hold(v, gemm);
+  }
   bool narrow = element_type_bytes(gemm->type) < element_type_bytes(TYPE_F32);
-  if (!is_format(gemm->type) || (gemm->type_c != gemm->type && !(narrow && gemm->type_c == TYPE_F32))) {
+  if (!is_format(gemm->type) || gemm->type_b != gemm->type ||
+      (gemm->type_c != gemm->type && !(narrow && gemm->type_c == TYPE_F32))) {
     return check_fail(v, "multiplies into a type that its operands cannot give");
   }
   return !gemm->tf32 || gemm->type == TYPE_F32 || check_fail(v, "rounds to TensorFloat-32 what is not f32");

@@ -24,7 +24,7 @@ typedef struct {
   char *const *scratch;
   int64_t tile_m, tile_n, tiles_m, tiles_n;
   int64_t batch, group;  // products, and how many of them one task makes
-  double beta;
+  double alpha, beta;
 } Job;
 
 static bool is_wide(ElementType type) {
@@ -32,11 +32,14 @@ static bool is_wide(ElementType type) {
 }
 
 bool gemm_check(const Gemm *gemm, const char *name, Error *error) {
-  const ElementType types[] = {gemm->type, gemm->type_c};
-  for (int i = 0; i < 2; i++) {
-    if (!is_wide(types[i]) && types[i] != TYPE_BF16 && types[i] != TYPE_F16) {
-      return error_set(error, 1, "%s: the CPU backend multiplies matrices of f64, f32, bf16 and f16, not of %s", name,
-                       element_type_name(types[i]));
+  const ElementType types[] = {gemm->type, gemm->type_b, gemm->type_c};
+  for (int i = 0; i < 3; i++) {
+    const bool quarter = i < 2 && element_type_bytes(types[i]) == 1;
+    if (!is_wide(types[i]) && types[i] != TYPE_BF16 && types[i] != TYPE_F16 && !quarter) {
+      return error_set(error, 1,
+                       "%s: the CPU backend multiplies matrices of f64, f32, bf16, f16, e4m3 and e5m2 into wider ones, "
+                       "not of %s",
+                       name, element_type_name(types[i]));
     }
   }
   const int64_t size[] = {gemm->m, gemm->n, gemm->k, gemm->lda, gemm->ldb, gemm->ldc};
@@ -114,7 +117,7 @@ static void widen(const Job *job, ElementType type, float *to, const char *from,
 // The same in f32, whatever the types: k goes by pieces, whose operands are widened into the scratch of the worker.
 static void run_wide_product(const Job *job, int worker, const Tile *tile) {
   const Gemm *gemm = job->gemm;
-  const int64_t rows = tile->rows, columns = tile->columns, bytes = element_type_bytes(gemm->type);
+  const int64_t rows = tile->rows, columns = tile->columns, bytes = element_type_bytes(gemm->type);  // of b, too
   const int64_t bytes_c = element_type_bytes(gemm->type_c), longest = min_i64(gemm->k, WIDE_K);
   float *a = (float *)(void *)job->scratch[worker], *b = a + job->tile_m * longest, *sums = b + job->tile_n * longest;
   char *c = job->c + tile->c * bytes_c;
@@ -125,7 +128,7 @@ static void run_wide_product(const Job *job, int worker, const Tile *tile) {
                    .m = rows,
                    .n = columns,
                    .ldc = direct ? gemm->ldc : columns,
-                   .alpha = 1.0,
+                   .alpha = job->alpha,
                    .beta = job->beta};
   if (direct && job->bias) {
     begin_with_bias(job, tile);
@@ -140,7 +143,7 @@ static void run_wide_product(const Job *job, int worker, const Tile *tile) {
     call.ldb = gemm->transpose_b ? call.k : columns;
     widen(job, gemm->type, a, job->a + (tile->a + (gemm->transpose_a ? k * gemm->lda : k)) * bytes, gemm->lda,
           gemm->transpose_a ? call.k : rows, call.lda);
-    widen(job, gemm->type, b, job->b + (tile->b + (gemm->transpose_b ? k : k * gemm->ldb)) * bytes, gemm->ldb,
+    widen(job, gemm->type_b, b, job->b + (tile->b + (gemm->transpose_b ? k : k * gemm->ldb)) * bytes, gemm->ldb,
           gemm->transpose_b ? columns : call.k, call.ldb);
     blas_gemm(job->blas, &call, a, b, direct ? (void *)c : sums);
     call.beta = 1.0;
@@ -212,6 +215,7 @@ void gemm_run(const Gemm *gemm, const Blas *blas, const Simd *simd, Pool *pool, 
              .bias = ports->bias,
              .c = ports->c,
              .scratch = scratch,
+             .alpha = gemm_scaled(gemm) ? (double)*ports->scale_a * (double)*ports->scale_b : 1.0,
              .beta = adds || ports->bias ? 1.0 : 0.0};
   cut_tiles(&job);
   pool_run(pool, job.tiles_m * job.tiles_n * blocks_of(job.batch, job.group), run_task, &job);

@@ -316,6 +316,8 @@ static void run_gemm(Device *device, const Gemm *gemm, const PlanCall *call) {
       .b = address(device, &gemm->b, call),
       .bias = gemm->epilogue == EPILOGUE_BIAS ? address(device, &gemm->bias, call) : NULL,
       .c = address(device, &gemm->c, call),
+      .scale_a = gemm_scaled(gemm) ? address(device, &gemm->scale_a, call) : NULL,
+      .scale_b = gemm_scaled(gemm) ? address(device, &gemm->scale_b, call) : NULL,
   };
   gemm_run(gemm, &device->blas, device->simd, device->pool, &ports, call->first, device->scratch);
 }

@@ -222,9 +222,24 @@ static bool memory_join(Device *device, Error *error) {
   return true;
 }
 
+static bool formats_known(const Plan *plan, Error *error) {
+  for (int s = 0; s < plan->segment_count; s++) {
+    for (int i = 0; i < plan->segments[s].count; i++) {
+      const Instruction *at = &plan->segments[s].instructions[i];
+      if (at->kind == INSTRUCTION_GEMM && gemm_scaled(&at->as.gemm)) {
+        return error_set(error, 1,
+                         "%s: this version multiplies numbers of 8 bits on the CPU alone; run it with `--device cpu`, "
+                         "or in a precision without them, such as `--precision bf16`",
+                         at->name ? at->name : "a product");
+      }
+    }
+  }
+  return true;
+}
+
 static bool device_start(Device *device, const DeviceOptions *options, Error *error) {
   const Plan *plan = device->plan;
-  if (!connections_set(device, error) || !cuda_open(&device->cuda, error) ||
+  if (!formats_known(plan, error) || !connections_set(device, error) || !cuda_open(&device->cuda, error) ||
       !cuda_device_open(&device->cuda, options->gpu, &device->gpu, error)) {
     return false;
   }
