@@ -408,6 +408,11 @@ static void check_selectors(Elaborator *e) {
   for (int i = 0; i < spec->offload.count && !spec->idle_rules; i++) {
     selector_check(e->graph, spec->offload.at[i], SELECTS_COMPUTED, "to offload");
   }
+  for (int i = 0; i < spec->products.count && !spec->idle_rules; i++) {
+    if (spec->products.at[i].selector) {
+      selector_check(e->graph, spec->products.at[i].selector, SELECTS_COMPUTED, "for this precision");
+    }
+  }
 }
 
 Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, const Spec *spec, ProgramKind program) {

@@ -16,12 +16,23 @@ static const char *const value_roles[] = {"parameter", "master",    "activation"
 static const char *const operation_roles[] = {"dot", "attention", "norm", "softmax", "loss"};
 
 typedef struct {
+  const Ast *forward, *backward, *scaling;
+} Phrases;
+
+typedef struct {  // what a rule says of one kind of operations
+  Name role;
+  Span span;
+  const Ast *selector;  // NULL: everywhere
+  Phrases phrases;
+} OperationRule;
+
+typedef struct {
   Unit *unit;
   const Reach *reach;  // NULL: not chosen, selectors are not looked up
   const Ast *policy;
   Name base;
   Span base_span;
-  const Ast *rule;                                            // the first `role: forward ..., backward ...;`
+  ARRAY(OperationRule) rules;
   const Ast *role[sizeof value_roles / sizeof *value_roles];  // the format that each value role is given, or NULL
 } Precision;
 
@@ -135,10 +146,6 @@ static bool eight_bits(Name format) {
   return name_is(format, "e4m3") || name_is(format, "e5m2");
 }
 
-typedef struct {
-  const Ast *forward, *backward, *scaling;
-} Phrases;
-
 static void read_format(const Precision *p, const Ast *phrase, Phrases *phrases, Once *once) {
   static const char *const words[] = {"forward", "backward", "scaling"};
   const Ast *terms = phrase->kids[0];
@@ -162,12 +169,17 @@ static void read_format(const Precision *p, const Ast *phrase, Phrases *phrases,
 }
 
 static void check_formats(const Precision *p, Name role, const Phrases *f) {
+  const bool unscaled = f->backward && eight_bits(f->backward->name) && !(f->forward && eight_bits(f->forward->name));
   bool small = (f->forward && eight_bits(f->forward->name)) || (f->backward && eight_bits(f->backward->name));
   const Ast *first = f->forward && eight_bits(f->forward->name) ? f->forward : f->backward;
   if (small && role && !name_is(role, "dot")) {
     Diagnostic *error =
         diag_error(p->unit->diag, E060, first->span, "only products of matrices have 8-bit formats, not %s", role);
     diag_help(p->unit->diag, error, "write `dot in %s: ...` for the products inside of it", role);
+  } else if (unscaled) {
+    Diagnostic *error = diag_error(p->unit->diag, E060, f->backward->span,
+                                   "gradients of 8 bits are multiplied by what the forward has in 8 bits");
+    diag_help(p->unit->diag, error, "write `forward e4m3, backward %s`", f->backward->name);
   } else if (f->forward && name_is(f->forward->name, "e5m2")) {
     Diagnostic *error = diag_error(p->unit->diag, E060, f->forward->span, "no product has two operands in e5m2");
     diag_help(p->unit->diag, error, "write `forward e4m3, backward e5m2`");
@@ -180,7 +192,7 @@ static void check_formats(const Precision *p, Name role, const Phrases *f) {
 static void read_operation_rule(Precision *p, const Ast *setting) {
   const Ast *left = setting->kids[0], *right = setting->kids[1];
   Name role = NULL;
-  p->rule = p->rule ? p->rule : setting;
+  const int first = p->rules.count;
   for (int i = 0; i < left->count; i++) {
     const Ast *terms = left->kids[i]->kids[0];
     if (!check_word(p, terms->kids[0], "role", WORDS(operation_roles))) {
@@ -195,11 +207,16 @@ static void read_operation_rule(Precision *p, const Ast *setting) {
     } else if (scoped && p->reach) {
       selector_check_names(p->reach, terms->kids[2], "for this precision");
     }
+    array_push(p->unit->arena, &p->rules,
+               ((OperationRule){terms->kids[0]->name, left->kids[i]->span, scoped ? terms->kids[2] : NULL, {0}}));
   }
   Phrases phrases = {0};
   Once once = {.unit = p->unit, .code = E060};
   for (int i = 0; i < right->count; i++) {
     read_format(p, right->kids[i], &phrases, &once);
+  }
+  for (int i = first; i < p->rules.count; i++) {
+    p->rules.at[i].phrases = phrases;
   }
   check_formats(p, role, &phrases);
 }
@@ -322,6 +339,54 @@ static void check_collective(const Precision *p, ElementType gradient) {
   }
 }
 
+// The format that a rule gives one side of products, `otherwise` where it says nothing.
+static bool product_format(const Precision *p, const Ast *term, ElementType otherwise, ElementType *type) {
+  *type = otherwise;
+  if (!term || name_is(term->name, p->base)) {
+    return true;
+  }
+  *type = format_of(term);
+  if (eight_bits(term->name) && !name_is(p->base, "f64")) {
+    return true;
+  }
+  Diagnostic *error =
+      refuse(p, term->span,
+             arena_format(p->unit->arena, "this version cannot multiply in %s under base %s", term->name, p->base));
+  diag_help(p->unit->diag, error,
+            eight_bits(term->name) ? "write `base bf16;`" : "write the base, or e4m3 forward and e5m2 backward");
+  return false;
+}
+
+static bool product_scaling(const Precision *p, const Ast *phrase, ProductRule *rule) {
+  const Ast *kind = phrase ? phrase->kids[0]->kids[1] : NULL;
+  rule->scaling = SCALING_CURRENT;
+  if (!kind || name_is(kind->name, "current")) {
+    return true;
+  }
+  Diagnostic *error =
+      refuse(p, phrase->span,
+             arena_format(p->unit->arena, "this version has no scaling `%s` of products in 8 bits", kind->name));
+  diag_help(p->unit->diag, error, "write `scaling current`, or choose `--precision fp8_current`");
+  return false;
+}
+
+// What operations have formats of their own: products, in 8 bits or in the base.
+static void read_products(const Precision *p, Spec *spec) {
+  for (int i = 0; i < p->rules.count; i++) {
+    const OperationRule *from = &p->rules.at[i];
+    const Phrases *f = &from->phrases;
+    ProductRule rule = {.selector = from->selector};
+    if (!name_is(from->role, "dot")) {
+      Diagnostic *error = refuse(p, from->span, "of single operations this version gives formats to products alone");
+      diag_help(p->unit->diag, error, "write `dot in layers: forward e4m3, backward e5m2, scaling current;`");
+    } else if (product_format(p, f->forward, spec->formats.dot, &rule.forward) &&
+               product_format(p, f->backward, spec->formats.dot, &rule.backward) &&
+               product_scaling(p, f->scaling, &rule)) {
+      array_push(p->unit->arena, &spec->products, rule);
+    }
+  }
+}
+
 // Which formats values have. Reports what this version cannot do.
 static void choose_formats(const Precision *p, Span span, bool changes, Spec *spec) {
   Diag *diag = p->unit->diag;
@@ -333,9 +398,6 @@ static void choose_formats(const Precision *p, Span span, bool changes, Spec *sp
   } else if (name_is(p->base, "f16")) {
     Diagnostic *error = refuse(p, span, "this version has no f16: its gradients would need a loss scale");
     diag_help(diag, error, "choose another: `--precision bf16`");
-  } else if (p->rule) {
-    Diagnostic *error = refuse(p, span, "this version has no formats of their own for single operations");
-    diag_help(diag, error, "choose a precision without them: `--precision bf16`");
   } else {
     refuse_narrow(p, spec->real);
     ElementType activation = role_type(p, "activation", base), gradient = role_type(p, "gradient", spec->real);
@@ -345,6 +407,7 @@ static void choose_formats(const Precision *p, Span span, bool changes, Spec *sp
                               .gradient = gradient,
                               .tf32 = name_is(p->base, "tf32")};
     check_collective(p, gradient);
+    read_products(p, spec);
   }
 }
 

@@ -63,6 +63,17 @@ typedef struct {
   bool tf32;               // products of f32 may round their operands to TensorFloat-32
 } Formats;
 
+typedef enum { SCALING_CURRENT } Scaling;  // of values of 8 bits: by the largest of this very value
+
+// `dot in layers: forward e4m3, backward e5m2, scaling current`. Of the rules that select a product the one whose
+// selector has the highest rank holds, and of equals the last.
+typedef struct {
+  const Ast *selector;   // AST_PATH; NULL: all products
+  ElementType forward;   // of both operands in the forward; one of Formats.dot: no 8 bits
+  ElementType backward;  // of gradients that are multiplied; the other operand is as in the forward
+  Scaling scaling;
+} ProductRule;
+
 typedef struct {
   const Declaration *model;
   Ast *recipe;           // a copy, with --set and command-line choices put in
@@ -84,6 +95,7 @@ typedef struct {
   bool idle_rules;         // rules that cut nothing and selectors that select nothing are no errors; see CompileOptions
   ElementType real;        // in which numbers are computed: f32 or f64
   Formats formats;
+  ARRAY(ProductRule) products;
   PlanRun run;
 } Spec;
 

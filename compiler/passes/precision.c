@@ -11,17 +11,20 @@
 //   tables that are parameters                                         that of the residual stream
 //   elementwise operations: the real type, if all operands have it; of mixed operands the narrower, unless a wider one
 //   varies along all axes of the result
+// Products in 8 bits, and what they read, are quantise.c's.
 // Where an operation needs another format than its operand has, a cast stands between; casts of parameters are made
 // where they are used.
 #include <string.h>
 
 #include "compiler/passes/attention.h"
+#include "compiler/passes/quantise.h"
 
 typedef struct {
   Compilation *c;
   Graph *graph;
   const Formats *formats;
   ElementType real;
+  Quantiser quantiser;
   Map casts;      // value, format and region to the cast value
   bool *summed;   // by value: becomes a part of a parameter's gradient by nothing but sums and moves
   bool *stream;   // by value: of a residual stream
@@ -148,14 +151,6 @@ static void find_moved(Precision *p, RegionId region, bool *moved, bool *read) {
 
 // --- casts ---
 
-static bool from_parameter(const Graph *graph, ValueId value) {
-  const Node *node = graph_producer(graph, value);
-  while (node && (op_alias(node->op) || node->op == OP_CAST)) {
-    node = graph_producer(graph, node->operands[0]);
-  }
-  return node && node->op == OP_PARAM;
-}
-
 static ValueId cast(Precision *p, ValueId value, ElementType type);
 
 // A parameter that is moved is cast first: what ranks gather, and what lasts from step to step, are casts of
@@ -182,7 +177,7 @@ static ValueId cast(Precision *p, ValueId value, ElementType type) {
     return (ValueId)known;
   }
   const Node *maker = graph_producer(graph, value);
-  const bool moved = maker && op_alias(maker->op) && from_parameter(graph, value);
+  const bool moved = maker && op_alias(maker->op) && comes_from_parameter(graph, value);
   NodeInit init = {NODE_INIT, .text = name_of(graph->names, element_type_name(type))};
   ValueId made = moved ? cast_moved(p, value, type) : graph_add1(graph, OP_CAST, init, value);
   Value *to = graph_value(graph, made);
@@ -260,9 +255,10 @@ static ElementType type_of(Precision *p, NodeId id) {
     case OP_FOLD:
       return p->real;
     case OP_DOT:
+    case OP_SCALED_DOT:
       return p->summed[node->first_result] ? p->formats->gradient : p->formats->activation;
     case OP_TAKE:
-      return from_parameter(p->graph, node->operands[0]) ? p->formats->residual : first;
+      return comes_from_parameter(p->graph, node->operands[0]) ? p->formats->residual : first;
     default:
       return op_elementwise(node->op) ? mixed(p, node) : first;
   }
@@ -288,11 +284,17 @@ static void cast_for(Precision *p, NodeId id) {
   const Node *node = graph_node(p->graph, id);
   bool update = node->result_count && graph_value(p->graph, node->first_result)->role == ROLE_UPDATE;
   switch (node->op) {
-    case OP_DOT:
-      cast_operands(p, id, update ? p->real : p->formats->dot);
+    case OP_DOT: {
+      const ProductFormats formats = quantiser_formats(&p->quantiser, node);
+      if (formats.scaled) {
+        quantiser_scale(&p->quantiser, id, &formats);
+      } else {
+        cast_operands(p, id, update ? p->real : p->formats->dot);
+      }
       break;
+    }
     case OP_TAKE:  // rows that are rounded where they are stored may as well be rows of the copy that products read
-      if (p->formats->residual == p->formats->dot && from_parameter(p->graph, node->operands[0])) {
+      if (p->formats->residual == p->formats->dot && comes_from_parameter(p->graph, node->operands[0])) {
         cast_operand(p, id, 0, p->formats->dot);
       }
       break;
@@ -432,6 +434,7 @@ bool pass_precision(Compilation *c) {
   p.stream = ARENA_ARRAY(c->arena, bool, p.count + 1);
   p.varies = ARENA_ARRAY(c->arena, Shape, p.count + 1);
   p.casts = map_create(c->arena);
+  p.quantiser = quantiser_start(c);
   graph->real = c->spec->real;
   for (int i = 0; i < graph->persistent.count; i++) {
     if (graph->persistent.at[i].type == TYPE_REAL) {

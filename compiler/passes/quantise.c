@@ -1,0 +1,182 @@
+// quantise.c: products in 8 bits: which ones, and what they read.
+//
+// A rule of the policy selects products by the place of the forward's product: its gradients go with it. Of a product
+// with a parameter the forward multiplies both operands in the format `forward`; its gradients multiply what comes
+// back, in the format `backward`, by the other operand as the forward has it. Both must have 8 bits, and m, n and k of
+// the whole product must be multiples of 16, as matrix units of GPUs take no others; so whether a product is one of 8
+// bits does not depend on the layout. Only the training step multiplies so.
+//
+// What is multiplied is x / scale, rounded; the scale is one number in f32 for each value:
+//   amax = the largest |x|;  scale = amax / the largest number of the format
+// so amax itself is the largest number, and nothing is cut off. An amax that is not finite makes a scale that is not
+// finite, and so a product that is not: the step is skipped as in other formats. Values are quantised once, for all
+// products that read them in one format: x for the forward and for the gradient of the weight, a gradient for both.
+#include "compiler/passes/quantise.h"
+
+#include <float.h>
+
+#include "lang/selector.h"
+
+enum { SIZE_STEP = 16 };
+
+Quantiser quantiser_start(Compilation *c) {
+  return (Quantiser){.c = c, .made = map_create(c->arena)};
+}
+
+bool comes_from_parameter(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  while (node && (op_alias(node->op) || node->op == OP_CAST || node->op == OP_QUANTISE)) {
+    node = graph_producer(graph, node->operands[0]);
+  }
+  return node && node->op == OP_PARAM;
+}
+
+// --- which products ---
+
+static bool eight_bits(ElementType type) {
+  return element_type_bytes(type) == 1;
+}
+
+static const ProductRule *rule_of(const Quantiser *q, const Node *dot) {
+  const Spec *spec = q->c->spec;
+  const SelectorPlace place = selector_place(q->c->graph, dot);
+  const ProductRule *found = NULL;
+  int best = -1;
+  for (int i = 0; i < spec->products.count; i++) {
+    const ProductRule *rule = &spec->products.at[i];
+    const Name selector = rule->selector ? rule->selector->name : NULL;
+    const int rank = selector_rank(selector);
+    if (rank >= best && (!selector || selector_matches(q->c->graph, selector, place))) {
+      found = rule;
+      best = rank;
+    }
+  }
+  return found;
+}
+
+static bool sizes_fit(const Graph *graph, const Node *dot) {
+  const Shape a = graph_shape(graph, dot->operands[0]), b = graph_shape(graph, dot->operands[1]);
+  Shape common = shape_common(a, &b);
+  const Shape rows = shape_minus(a, &common), columns = shape_minus(b, &common);
+  return graph_elements(graph, rows) % SIZE_STEP == 0 && graph_elements(graph, columns) % SIZE_STEP == 0 &&
+         graph_elements(graph, dot->axes) % SIZE_STEP == 0;
+}
+
+static bool is_gradient(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  return node && node->backward;
+}
+
+// Of the product in the forward that is the reason of the gradients.
+static const char *forward_refused(const Graph *graph, const Node *dot) {
+  if (!comes_from_parameter(graph, dot->operands[0]) && !comes_from_parameter(graph, dot->operands[1])) {
+    return "no operand is a parameter";
+  }
+  return sizes_fit(graph, dot) ? NULL : "a size is no multiple of 16";
+}
+
+ProductFormats quantiser_formats(const Quantiser *q, const Node *dot) {
+  const Graph *graph = q->c->graph;
+  ProductFormats formats = {0};
+  const Node *forward = !dot->backward ? dot : dot->source >= 0 ? graph_node(graph, dot->source) : NULL;
+  const bool known = forward && (forward->op == OP_DOT || forward->op == OP_SCALED_DOT) &&
+                     graph_value(graph, dot->first_result)->role != ROLE_UPDATE;
+  const ProductRule *rule = known && q->c->program == PROGRAM_TRAIN ? rule_of(q, forward) : NULL;
+  if (!rule || !eight_bits(rule->forward)) {
+    return formats;
+  }
+  formats.why = forward_refused(graph, forward);
+  if (dot->backward && !formats.why) {
+    const bool a = is_gradient(graph, dot->operands[0]), b = is_gradient(graph, dot->operands[1]);
+    formats.why = !eight_bits(rule->backward) ? "the policy has it in the base"
+                  : a == b                    ? "it is no product of one gradient and a value of the forward"
+                  : !sizes_fit(graph, dot)    ? "a size is no multiple of 16"
+                                              : NULL;
+    formats.type[0] = a ? rule->backward : rule->forward;
+    formats.type[1] = b ? rule->backward : rule->forward;
+  } else {
+    formats.type[0] = formats.type[1] = rule->forward;
+  }
+  formats.scaled = !formats.why;
+  return formats;
+}
+
+// --- what they read ---
+
+typedef enum { MADE_AMAX, MADE_SCALE, MADE_QUANTISED } Made;
+
+// With a pipeline the backward quantises parameters again: see casts in precision.c.
+static bool again(const Quantiser *q, ValueId value) {
+  return q->c->tenancy && q->c->graph->backward && comes_from_parameter(q->c->graph, value);
+}
+
+typedef struct {
+  uint64_t part[4];
+} MadeKey;
+
+static MadeKey key_of(const Quantiser *q, Made what, ValueId value, ElementType type) {
+  return (MadeKey){
+      {(uint64_t)value, (uint64_t)what << 8 | (uint64_t)type, (uint64_t)q->c->graph->region, again(q, value)}};
+}
+
+static ValueId amax_of(Quantiser *q, ValueId value) {
+  Graph *graph = q->c->graph;
+  const MadeKey key = key_of(q, MADE_AMAX, value, TYPE_REAL);
+  int64_t known;
+  if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
+    return (ValueId)known;
+  }
+  const ValueId size = graph_op1(graph, OP_ABS, value);
+  const ValueId amax = graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = graph_shape(graph, value)}, size);
+  map_put_bytes(&q->made, &key, sizeof key, amax);
+  return amax;
+}
+
+// amax over the largest number of the format; of zeros alone, and of what is next to nothing, a number that divides.
+static ValueId scale_of(Quantiser *q, ValueId value, ElementType type) {
+  Graph *graph = q->c->graph;
+  const MadeKey key = key_of(q, MADE_SCALE, value, type);
+  int64_t known;
+  if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
+    return (ValueId)known;
+  }
+  const ValueId amax = amax_of(q, value);
+  const double largest = type == TYPE_E4M3 ? 448 : 57344;
+  const ValueId least = graph_real(graph, (double)FLT_MIN);
+  const ValueId scale = graph_op2(graph, OP_MUL, amax, graph_real(graph, 1 / largest));
+  const ValueId small = graph_op2(graph, OP_LESS, scale, least);
+  const ValueId made = graph_op3(graph, OP_WHERE, small, least, scale);
+  map_put_bytes(&q->made, &key, sizeof key, made);
+  return made;
+}
+
+static ValueId quantised(Quantiser *q, ValueId value, ValueId scale, ElementType type) {
+  Graph *graph = q->c->graph;
+  const MadeKey key = key_of(q, MADE_QUANTISED, value, type);
+  int64_t known;
+  if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
+    return (ValueId)known;
+  }
+  const NodeInit init = {NODE_INIT, .text = name_of(graph->names, element_type_name(type))};
+  const ValueId made = graph_add2(graph, OP_QUANTISE, init, value, scale);
+  graph_value(graph, made)->name = graph_value(graph, value)->name;
+  map_put_bytes(&q->made, &key, sizeof key, made);
+  return made;
+}
+
+void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats) {
+  Graph *graph = q->c->graph;
+  const Role role = graph->role;
+  ValueId *operands = ARENA_ARRAY(graph->arena, ValueId, 4);
+  for (int i = 0; i < 2; i++) {
+    const ValueId value = graph_node(graph, dot)->operands[i];
+    graph->role = graph_value(graph, value)->role;
+    operands[2 + i] = scale_of(q, value, formats->type[i]);
+    operands[i] = quantised(q, value, operands[2 + i], formats->type[i]);
+  }
+  graph->role = role;
+  Node *node = graph_node(graph, dot);
+  node->op = OP_SCALED_DOT;
+  node->operands = operands;
+  node->operand_count = 4;
+}

@@ -1,0 +1,30 @@
+// quantise.h: products in 8 bits, as a part of the precision pass.
+#ifndef MDL_COMPILER_PASSES_QUANTISE_H
+#define MDL_COMPILER_PASSES_QUANTISE_H
+
+#include "compiler/compilation.h"
+
+// Of a product: in which formats it is multiplied, and why in no others.
+typedef struct {
+  bool scaled;          // both operands in 8 bits
+  ElementType type[2];  // of the operands
+  const char *why;      // not scaled: what keeps it in the base, where a rule of the policy asks for 8 bits; else NULL
+} ProductFormats;
+
+typedef struct {
+  Compilation *c;
+  Map made;  // values, by what they are made of
+} Quantiser;
+
+Quantiser quantiser_start(Compilation *c);
+
+// Of a dot of the training step. A product of the backward goes by the product of the forward whose gradient it is.
+ProductFormats quantiser_formats(const Quantiser *q, const Node *dot);
+
+// Makes a dot whose formats are scaled a scaled_dot, in front of which its operands are quantised, in graph->region;
+// the span, scope and part of new nodes are those of the graph. Operands have their types.
+void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats);
+
+bool comes_from_parameter(const Graph *graph, ValueId value);  // rounded and moved at most
+
+#endif
