@@ -12,6 +12,14 @@ typedef struct {  // a parameter, or what packs several, and its copy in the for
   ValueId master, copy;
 } CopiedValue;
 
+typedef struct {        // a product that a rule of the precision selects
+  Name weight;          // the parameter of the forward's product, or what it makes
+  bool backward;        // for a gradient
+  bool of_weight;       // which is that of the weight
+  ElementType type[2];  // of its operands
+  const char *why;      // not in 8 bits, though the rule says so; else NULL
+} ChosenProduct;
+
 typedef struct {           // how an axis, and all that are other names for it, may be cut
   int same;                // the axis that stands for all of them
   bool kept;               // as the training step has it
@@ -63,6 +71,7 @@ typedef struct {
   int64_t part_rows;          // the same
   Map *copied;                // names of the parameters of which there are copies: the training step adds them
   ARRAY(CopiedValue) copies;
+  ARRAY(ChosenProduct) products;  // of the training step, in the order of the graph
   struct SamplesTable *samples;   // of the forward, for differentiate; NULL: it has no microbatches
   struct Shard *shard;            // how values are held, once shard has run; NULL: one rank
   const struct PassWatch *watch;  // see CompileOptions

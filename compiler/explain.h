@@ -53,11 +53,20 @@ typedef struct {      // of one stage's training step; bytes are of the transien
   ARRAY(ViewTensor) tensors;
 } ViewStage;
 
+typedef struct {  // products of the training step that a rule of the precision selects, of like parameters together
+  const char *weight;  // layers.*.q.w
+  bool backward, of_weight;
+  ElementType type[2];
+  const char *why;
+  int count;
+} ViewProduct;
+
 // What compiling leaves behind for those who want to explain it; CompileOptions.view. Lives in the arena.
 typedef struct CompileView {
   const Spec *spec;
   ARRAY(ViewStage) stages;
   ARRAY(ViewValue) values;
+  ARRAY(ViewProduct) products;
 } CompileView;
 
 // The training step of the next stage, its memory being assigned.

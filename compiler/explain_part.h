@@ -8,6 +8,7 @@
 #include "compiler/plan/exposure.h"
 
 void explain_parameters(const Explain *explain, Buffer *out);
+void explain_products(const Explain *explain, Buffer *out);
 void explain_values(const Explain *explain, Buffer *out);
 void explain_collectives(const Explain *explain, const TrafficList *traffic, Buffer *out);
 void explain_totals(const Explain *explain, const TrafficList *traffic, Buffer *out);

@@ -205,8 +205,49 @@ static void keep_memory(const Lower *l, ViewStage *stage) {
   }
 }
 
+// --- products ---
+
+// `layers.3.q.w` as `layers.*.q.w`.
+static const char *all_alike(Arena *arena, const char *name) {
+  char *text = arena_copy(arena, name, strlen(name) + 1), *to = text;
+  for (const char *at = name; *at;) {
+    const size_t digits = strspn(at, "0123456789");
+    const bool whole = digits && (at == name || at[-1] == '.') && (at[digits] == '.' || !at[digits]);
+    *to++ = whole ? '*' : *at;
+    at += whole ? digits : 1;
+  }
+  *to = '\0';
+  return text;
+}
+
+static bool products_alike(const ViewProduct *a, const ViewProduct *b) {
+  return strcmp(a->weight, b->weight) == 0 && a->backward == b->backward && a->of_weight == b->of_weight &&
+         a->type[0] == b->type[0] && a->type[1] == b->type[1] && a->why == b->why;
+}
+
+// Every stage chooses those of the whole step; one of them is asked.
+static void keep_products(const Lower *l, CompileView *view) {
+  for (int i = 0; i < l->c->products.count; i++) {
+    const ChosenProduct *from = &l->c->products.at[i];
+    const ViewProduct product = {all_alike(l->keep, from->weight), from->backward, from->of_weight,
+                                 {from->type[0], from->type[1]},   from->why,      1};
+    int at = 0;
+    while (at < view->products.count && !products_alike(&view->products.at[at], &product)) {
+      at++;
+    }
+    if (at < view->products.count) {
+      view->products.at[at].count++;
+    } else {
+      array_push(l->keep, &view->products, product);
+    }
+  }
+}
+
 void view_keep(CompileView *view, const Lower *l) {
   Arena *arena = l->keep;
+  if (view->stages.count == 0) {
+    keep_products(l, view);
+  }
   ViewStage stage = {.chunks = l->lanes ? l->c->spec->pipeline.chunks : 1};
   stage.saved = ARENA_ARRAY(arena, int64_t, stage.chunks);
   stage.lanes = ARENA_ARRAY(arena, int, stage.chunks);

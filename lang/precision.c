@@ -168,8 +168,10 @@ static void read_format(const Precision *p, const Ast *phrase, Phrases *phrases,
   }
 }
 
-static void check_formats(const Precision *p, Name role, const Phrases *f) {
-  const bool unscaled = f->backward && eight_bits(f->backward->name) && !(f->forward && eight_bits(f->forward->name));
+// whole: nothing of the rule was wrong so far
+static void check_formats(const Precision *p, Name role, const Phrases *f, bool whole) {
+  const bool unscaled =
+      whole && f->backward && eight_bits(f->backward->name) && !(f->forward && eight_bits(f->forward->name));
   bool small = (f->forward && eight_bits(f->forward->name)) || (f->backward && eight_bits(f->backward->name));
   const Ast *first = f->forward && eight_bits(f->forward->name) ? f->forward : f->backward;
   if (small && role && !name_is(role, "dot")) {
@@ -192,7 +194,7 @@ static void check_formats(const Precision *p, Name role, const Phrases *f) {
 static void read_operation_rule(Precision *p, const Ast *setting) {
   const Ast *left = setting->kids[0], *right = setting->kids[1];
   Name role = NULL;
-  const int first = p->rules.count;
+  const int first = p->rules.count, errors = p->unit->diag->reports;
   for (int i = 0; i < left->count; i++) {
     const Ast *terms = left->kids[i]->kids[0];
     if (!check_word(p, terms->kids[0], "role", WORDS(operation_roles))) {
@@ -218,7 +220,7 @@ static void read_operation_rule(Precision *p, const Ast *setting) {
   for (int i = first; i < p->rules.count; i++) {
     p->rules.at[i].phrases = phrases;
   }
-  check_formats(p, role, &phrases);
+  check_formats(p, role, &phrases, p->unit->diag->reports == errors);
 }
 
 static void check_policy(Precision *p) {

@@ -291,6 +291,9 @@ static void cast_for(Precision *p, NodeId id) {
       } else {
         cast_operands(p, id, update ? p->real : p->formats->dot);
       }
+      if (formats.asked) {
+        quantiser_note(&p->quantiser, id, &formats);
+      }
       break;
     }
     case OP_TAKE:  // rows that are rounded where they are stored may as well be rows of the copy that products read

@@ -23,12 +23,17 @@ Quantiser quantiser_start(Compilation *c) {
   return (Quantiser){.c = c, .made = map_create(c->arena)};
 }
 
-bool comes_from_parameter(const Graph *graph, ValueId value) {
+// The parameter that a value is, rounded and moved at most; or NULL.
+static Name parameter_of(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
   while (node && (op_alias(node->op) || node->op == OP_CAST || node->op == OP_QUANTISE)) {
     node = graph_producer(graph, node->operands[0]);
   }
-  return node && node->op == OP_PARAM;
+  return node && node->op == OP_PARAM ? node->text : NULL;
+}
+
+bool comes_from_parameter(const Graph *graph, ValueId value) {
+  return parameter_of(graph, value) != NULL;
 }
 
 // --- which products ---
@@ -85,6 +90,7 @@ ProductFormats quantiser_formats(const Quantiser *q, const Node *dot) {
   if (!rule || !eight_bits(rule->forward)) {
     return formats;
   }
+  formats.asked = true;
   formats.why = forward_refused(graph, forward);
   if (dot->backward && !formats.why) {
     const bool a = is_gradient(graph, dot->operands[0]), b = is_gradient(graph, dot->operands[1]);
@@ -179,4 +185,21 @@ void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats) {
   node->op = OP_SCALED_DOT;
   node->operands = operands;
   node->operand_count = 4;
+}
+
+void quantiser_note(Quantiser *q, NodeId dot, const ProductFormats *formats) {
+  const Graph *graph = q->c->graph;
+  const Node *node = graph_node(graph, dot), *forward = node->backward ? graph_node(graph, node->source) : node;
+  ChosenProduct product = {.backward = node->backward, .why = formats->why};
+  for (int i = 0; i < 2; i++) {
+    const Name parameter = parameter_of(graph, forward->operands[i]);
+    product.weight = parameter ? parameter : product.weight;
+    product.type[i] = graph_value(graph, node->operands[i])->type;
+  }
+  if (!product.weight) {
+    product.weight = selector_path(graph, selector_place(graph, forward));
+  }
+  product.of_weight = node->backward && !comes_from_parameter(graph, node->operands[0]) &&
+                      !comes_from_parameter(graph, node->operands[1]);
+  array_push(q->c->arena, &q->c->products, product);
 }

@@ -6,9 +6,10 @@
 
 // Of a product: in which formats it is multiplied, and why in no others.
 typedef struct {
+  bool asked;           // a rule of the policy selects it, and asks for 8 bits
   bool scaled;          // both operands in 8 bits
   ElementType type[2];  // of the operands
-  const char *why;      // not scaled: what keeps it in the base, where a rule of the policy asks for 8 bits; else NULL
+  const char *why;      // asked but not scaled: what keeps it in the base; else NULL
 } ProductFormats;
 
 typedef struct {
@@ -24,6 +25,9 @@ ProductFormats quantiser_formats(const Quantiser *q, const Node *dot);
 // Makes a dot whose formats are scaled a scaled_dot, in front of which its operands are quantised, in graph->region;
 // the span, scope and part of new nodes are those of the graph. Operands have their types.
 void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats);
+
+// Notes a dot that was asked for, as it is now, for those who explain.
+void quantiser_note(Quantiser *q, NodeId dot, const ProductFormats *formats);
 
 bool comes_from_parameter(const Graph *graph, ValueId value);  // rounded and moved at most
 

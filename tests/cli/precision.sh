@@ -23,5 +23,15 @@ same "a run in two parts" "$(weights once 6)" "$(weights parts 6)"
 
 expect 0 "$MDL" diff "$SMALL" precision=fp32,bf16
 expect 0 "$MDL" ablate "$SMALL" precision=fp32,tf32,bf16,bf16_fp32_residual --steps 8 --out table
+# Products in 8 bits: in two parts to the bit, from a checkpoint of bf16, and back.
+train "$SMALL" --steps 6 --precision fp8_current --out eight
+train "$SMALL" --steps 3 --precision fp8_current --out halves
+train "$SMALL" --steps 6 --precision fp8_current --out halves --resume
+same "a run in 8 bits in two parts" "$(weights eight 6)" "$(weights halves 6)"
+[ "$(weights eight 6)" != "$(weights once 6)" ] || die "products in 8 bits compute the same bits as bf16"
+train "$SMALL" --steps 8 --precision fp8_current --out parts --resume
+train "$SMALL" --steps 9 --precision bf16 --out parts --resume
+expect 0 "$MDLC" explain "$SMALL" --precision fp8_current
+mentions out "e5m2 x e4m3"
 expect 1 "$MDL" train "$SMALL" --precision fp8_hybrid --steps 1 --out refused
 mentions err "E070"

@@ -1,0 +1,27 @@
+// explain_products.c: which products the precision has in 8 bits, which not, and why.
+#include "compiler/explain_part.h"
+
+void explain_products(const Explain *explain, Buffer *out) {
+  if (explain->view->products.count == 0) {
+    return;
+  }
+  Table table = table_make(explain->arena, "llrll");
+  const char *const header[] = {"product of", "for", "products", "operands", "because"};
+  for (int i = 0; i < 5; i++) {
+    table_cell(&table, header[i]);
+  }
+  for (int i = 0; i < explain->view->products.count; i++) {
+    const ViewProduct *product = &explain->view->products.at[i];
+    table_cell(&table, product->weight);
+    table_cell(&table, !product->backward ? "the forward" : product->of_weight ? "its gradient" : "the gradient of x");
+    table_format(&table, "%d", product->count);
+    table_format(&table, "%s x %s", element_type_name(product->type[0]), element_type_name(product->type[1]));
+    table_cell(&table, product->why ? product->why : "");
+  }
+  buffer_text(out, "\nproducts that the precision selects, in the training step\n");
+  table_print(&table, 1, out);
+  buffer_text(
+      out,
+      "what has 8 bits is made anew for each microbatch, beside the value that it is rounded from; evaluation and "
+      "generation multiply in the base\n");
+}

@@ -1,0 +1,246 @@
+// fp8_test.c: products in 8 bits: which they are, that layouts compute what one rank does, and that losses follow bf16.
+#include "compiler/compilation.h"
+#include "tests/layouts_outcome.h"
+
+typedef struct {
+  const char *file, *recipe, *set[6];
+} Model;
+
+static const Model gpt2 = {
+    MDL_SOURCE_DIR "/models/gpt2.mdl", "tiny", {"embed=64", "layers=2", "heads=2", "batch=8", "seq=32", "places=32"}};
+static const Model llama = {
+    MDL_SOURCE_DIR "/models/llama.mdl", "small", {"embed=64", "layers=2", "kv_heads=2", "hd=16", "batch=8", "seq=32"}};
+
+static LayoutRun *compile(const Model *model, const char *precision, PassWatch *watch) {
+  CompileOptions options = {.recipe = model->recipe, .precision = precision, .watch = watch, .set_count = 6};
+  options.set = (const char **)(uintptr_t)model->set;
+  LayoutRun *run = layout_compile(model->file, &options, stdout);
+  if (!run) {
+    layout_fail("%s does not compile in %s", model->file, precision);
+  }
+  return run;
+}
+
+// --- which products ---
+
+typedef struct {
+  int forward, backward, others;  // e4m3 by e4m3; e5m2 and e4m3; the base
+} Counts;
+
+static Counts count_products(const Plan *plan) {
+  Counts counts = {0};
+  for (int s = 0; s < plan->segment_count; s++) {
+    for (int i = 0; i < plan->segments[s].count; i++) {
+      const Gemm *gemm = &plan->segments[s].instructions[i].as.gemm;
+      if (plan->segments[s].instructions[i].kind == INSTRUCTION_GEMM) {
+        const bool forward = gemm->type == TYPE_E4M3 && gemm->type_b == TYPE_E4M3;
+        (*(forward ? &counts.forward : gemm_scaled(gemm) ? &counts.backward : &counts.others))++;
+      }
+    }
+  }
+  return counts;
+}
+
+static void check_counts(const char *policy, const char *more, int forward, int backward) {
+  FileError error;
+  size_t length;
+  Arena *arena = arena_create();
+  char *text = file_read(MDL_SOURCE_DIR "/examples/layouts.mdl", &length, &error);
+  assert_non_null(text);
+  LayoutRun *run = layout_compile_text(arena_format(arena, "%s\nprecision mine { %s }\n", text, policy),
+                                       &(CompileOptions){.precision = "mine", .layout = more});
+  const Counts counts = count_products(run->set->plans[0]);
+  assert_int_equal(counts.forward, forward);
+  assert_int_equal(counts.backward, backward);
+  assert_true(counts.others > 0);  // the head, evaluation, generation
+  free(text);
+  arena_destroy(run->arena);
+  arena_destroy(arena);
+}
+
+// Seven products in each of eight layers, and twice as many for their gradients.
+static void test_products(void **state) {
+  (void)state;
+  check_counts("base bf16; dot in layers: forward e4m3, backward e5m2, scaling current;", NULL, 56, 112);
+  check_counts("base f32; dot in layers: forward e4m3, backward e4m3;", NULL, 168, 0);
+  check_counts("base bf16; dot in layers: forward e4m3, backward bf16, scaling current;", NULL, 56, 0);
+  check_counts("base bf16; dot in layers: forward e4m3, backward e5m2; dot in layers.0: forward bf16, backward bf16;",
+               NULL, 49, 98);
+  check_counts("base bf16; dot in ffn: forward e4m3, backward e5m2;", NULL, 24, 48);
+  check_counts("base bf16; dot in layers: forward e4m3, backward e5m2;", "recomputed", 104, 112);  // forwards again
+}
+
+// --- layouts ---
+
+static double loss_of(LayoutRun *run, int64_t rank) {
+  const PlanProgram *program = &session_plan(&run->session, rank)->programs[PROGRAM_TRAIN];
+  for (int i = 0; i < program->output_count; i++) {
+    if (strcmp(program->outputs[i].name, "loss") == 0) {
+      int64_t count;
+      return output_data(run, run->arena, rank, &program->outputs[i], &count)[0];
+    }
+  }
+  return NAN;
+}
+
+enum { FEW = 3 };
+
+static void few_steps(const char *layout, PassWatch *watch, double *loss) {
+  CompileOptions options = {.layout = layout, .precision = "fp8_current", .watch = watch};
+  LayoutRun *run = layout_compile(MDL_SOURCE_DIR "/examples/layouts.mdl", &options, stdout);
+  assert_non_null(run);
+  Error error = {0};
+  if (!layout_open(run, 30, &error)) {
+    layout_fail("%s", error.text);
+  }
+  outcome_program(run, layout, PROGRAM_INITIALISE, 0);
+  for (int step = 1; step <= FEW; step++) {
+    layout_draw_inputs(run, PROGRAM_TRAIN, 1);
+    outcome_program(run, layout, PROGRAM_TRAIN, step);
+    loss[step - 1] = NAN;
+    for (int64_t rank = 0; rank < run->session.ranks && isnan(loss[step - 1]); rank++) {
+      loss[step - 1] = loss_of(run, rank);
+    }
+  }
+  layout_close(run);
+}
+
+static double farthest(const double *a, const double *b) {
+  double most = 0;
+  for (int i = 0; i < FEW; i++) {
+    const double apart = fabs(a[i] - b[i]) / fabs(a[i]);
+    most = apart <= most ? most : apart;  // NaN is far
+  }
+  return most;
+}
+
+// Leaves out what makes a largest number that of all ranks: all of them, or those of 8 bits that it is for.
+static void own_amax(void *context, Compilation *c, const char *pass) {
+  (void)context;
+  Graph *graph = c->graph;
+  if (strcmp(pass, "shard") != 0 || c->program != PROGRAM_TRAIN) {
+    return;
+  }
+  ValueId *replace = ARENA_ARRAY(c->arena, ValueId, graph->values.count + 1);
+  memset(replace, -1, sizeof *replace * (size_t)graph->values.count);
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i), *from = NULL;
+    from = node->op == OP_ALL_REDUCE && node->number > 0 ? graph_producer(graph, node->operands[0]) : NULL;
+    if (from && from->op == OP_REDUCE_MAX && graph_producer(graph, from->operands[0])->op == OP_ABS) {
+      replace[node->first_result] = node->operands[0];
+    }
+  }
+  graph_replace_values(graph, replace);
+}
+
+static void test_layouts(void **state) {
+  (void)state;
+  // What is cut in rows alone is summed as it is; else results of bf16 are rounded otherwise.
+  static const struct {
+    const char *layout;
+    double tolerance;
+  } cases[] = {{"dp4", 1e-5},    {"z1", 1e-5},      {"z3", 1e-5},   {"tp2", 3e-3}, {"tp2_sp", 3e-3},
+               {"padded", 3e-3}, {"cp2", 3e-3},     {"ring", 3e-3}, {"pp4", 3e-3}, {"pp4_recompute", 3e-3},
+               {"both", 3e-3},   {"two_axes", 3e-3}};
+  double wanted[FEW], got[FEW];
+  few_steps(NULL, NULL, wanted);
+  assert_true(wanted[FEW - 1] < wanted[0]);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    few_steps(cases[i].layout, NULL, got);
+    if (!(farthest(wanted, got) <= cases[i].tolerance)) {
+      fail_msg("%s: losses are up to %g apart", cases[i].layout, farthest(wanted, got));
+    }
+  }
+  PassWatch watch = {own_amax, NULL};
+  few_steps("tp2_sp", &watch, got);
+  assert_true(farthest(wanted, got) > 3e-3);
+}
+
+// --- losses ---
+
+enum { STEPS = 200, TAIL = 100 };
+
+// Rows of text, other ones in every step.
+static void feed_text(LayoutRun *run, const char *text, size_t length, int step) {
+  const PlanProgram *program = &run->set->plans[0]->programs[PROGRAM_TRAIN];
+  for (int i = 0; i < program->input_count; i++) {
+    const PlanInput *input = &program->inputs[i];
+    const int shift = strcmp(input->name, "targets") == 0;
+    if (!shift && strcmp(input->name, "tokens") != 0) {
+      continue;
+    }
+    Error error = {0};
+    const int64_t batch = input->size[0], seq = input->size[1];
+    for (int64_t at = 0; at < batch * seq; at++) {
+      const size_t row = (size_t)(step * batch + at / seq) * 7919 % (length - (size_t)seq - 1);
+      const int32_t code = (unsigned char)text[row + (size_t)(at % seq) + (size_t)shift];
+      assert_true(run->session.backend->write(session_device(&run->session, 0), input->place.arena,
+                                              input->place.offset + at * (int64_t)sizeof code, &code, sizeof code,
+                                              &error));
+    }
+  }
+}
+
+static void train(const Model *model, const char *precision, PassWatch *watch, double *loss) {
+  FileError file_error;
+  Error error = {0};
+  size_t length;
+  char *text = file_read(MDL_SOURCE_DIR "/LICENSE", &length, &file_error);
+  LayoutRun *run = compile(model, precision, watch);
+  assert_true(text && layout_open(run, 30, &error));
+  outcome_program(run, model->file, PROGRAM_INITIALISE, 0);
+  for (int step = 1; step <= STEPS; step++) {
+    feed_text(run, text, length, step);
+    outcome_program(run, model->file, PROGRAM_TRAIN, step);
+    loss[step - 1] = loss_of(run, 0);
+  }
+  layout_close(run);
+  free(text);
+}
+
+static double mean_gap(const double *base, const double *loss) {
+  double sum = 0;
+  for (int i = STEPS - TAIL; i < STEPS; i++) {
+    sum += loss[i] / base[i] - 1;
+  }
+  return sum / TAIL;
+}
+
+// The largest numbers as they might have been long ago: what has grown since is cut off.
+static void stale_amax(void *context, Compilation *c, const char *pass) {
+  (void)context;
+  Graph *graph = c->graph;
+  for (int i = 0; i < graph->nodes.count && strcmp(pass, "precision") == 0; i++) {
+    Node *node = graph_node(graph, i);
+    const double old = node->number;
+    const bool reciprocal = node->op == OP_CONST && (fabs(old * 448 - 1) < 1e-9 || fabs(old * 57344 - 1) < 1e-9);
+    node->number = reciprocal ? old / 64 : old;
+  }
+}
+
+static void test_losses(void **state) {
+  (void)state;
+  const Model *const models[] = {&gpt2, &llama};
+  for (int m = 0; m < 2; m++) {
+    double base[STEPS], loss[STEPS];
+    train(models[m], "bf16", NULL, base);
+    train(models[m], "fp8_current", NULL, loss);
+    print_message("%s: fp8 against bf16 %+.4f%%, loss %.3f to %.3f\n", models[m]->file, 100 * mean_gap(base, loss),
+                  base[0], base[STEPS - 1]);
+    assert_true(base[0] - base[STEPS - 1] >= 2);
+    assert_true(mean_gap(base, loss) <= 0.0025);
+    PassWatch watch = {stale_amax, NULL};
+    train(models[m], "fp8_current", &watch, loss);
+    print_message("with a stale amax %+.4f%%\n", 100 * mean_gap(base, loss));
+    assert_false(mean_gap(base, loss) <= 0.0025);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_products),
+      cmocka_unit_test(test_layouts),
+      cmocka_unit_test(test_losses),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
