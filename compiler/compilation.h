@@ -20,6 +20,15 @@ typedef struct {        // a product that a rule of the precision selects
   const char *why;      // not in 8 bits, though the rule says so; else NULL
 } ChosenProduct;
 
+typedef struct {  // state of the training step: the largest numbers of the last steps, in f32; 0: of none yet
+  Name name;      // fp8.layers.3.q.x.amax
+  Name like;      // the parameter of the product
+  int length;
+  Span span;
+} History;
+
+typedef ARRAY(History) HistoryList;
+
 typedef struct {           // how an axis, and all that are other names for it, may be cut
   int same;                // the axis that stands for all of them
   bool kept;               // as the training step has it
@@ -71,6 +80,7 @@ typedef struct {
   int64_t part_rows;          // the same
   Map *copied;                // names of the parameters of which there are copies: the training step adds them
   ARRAY(CopiedValue) copies;
+  HistoryList *histories;         // the training step adds them
   ARRAY(ChosenProduct) products;  // of the training step, in the order of the graph
   struct SamplesTable *samples;   // of the forward, for differentiate; NULL: it has no microbatches
   struct Shard *shard;            // how values are held, once shard has run; NULL: one rank

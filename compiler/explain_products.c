@@ -1,4 +1,6 @@
 // explain_products.c: which products the precision has in 8 bits, which not, and why.
+#include <string.h>
+
 #include "compiler/explain_part.h"
 
 void explain_products(const Explain *explain, Buffer *out) {
@@ -20,6 +22,13 @@ void explain_products(const Explain *explain, Buffer *out) {
   }
   buffer_text(out, "\nproducts that the precision selects, in the training step\n");
   table_print(&table, 1, out);
+  int histories = 0;
+  for (int i = 0; i < explain->view->stages.at[0].tensors.count; i++) {
+    histories += strncmp(explain->view->stages.at[0].tensors.at[i].name, "fp8.", 4) == 0;
+  }
+  if (histories) {
+    buffer_format(out, "scales by %d histories of largest numbers\n", histories);
+  }
   buffer_text(
       out,
       "what has 8 bits is made anew for each microbatch, beside the value that it is rounded from; evaluation and "

@@ -27,6 +27,7 @@ void front_start_plan(Front *f) {
   f->terms = (TermTable){0};
   array_push(f->arena, &f->terms, ((PlanTerm){{0}}));
   f->copied = map_create(f->arena);
+  f->histories = (HistoryList){0};
   f->facts = 0;
 }
 
@@ -45,6 +46,7 @@ Compilation front_start(Front *f, const CompileOptions *options, ProgramKind pro
                        .forms = program == PROGRAM_TRAIN ? NULL : &f->forms,
                        .tenancy = f->pipeline ? &f->tenancy : NULL,
                        .copied = &f->copied,
+                       .histories = &f->histories,
                        .facts = f->facts,
                        .stage = f->stage,
                        .chunk_bytes = options->chunk_bytes,

@@ -12,11 +12,12 @@ typedef struct {
   Diag *diag;
   Unit unit;
   Spec spec;
-  bool pipeline;    // of more than one stage
-  Tenancy tenancy;  // see Compilation
-  Map copied;       // of the plan being compiled; see Compilation
-  int stage;        // being compiled
-  bool logits;      // the model has some, so text can be generated
+  bool pipeline;          // of more than one stage
+  Tenancy tenancy;        // see Compilation
+  Map copied;             // of the plan being compiled; see Compilation
+  HistoryList histories;  // likewise
+  int stage;              // being compiled
+  bool logits;            // the model has some, so text can be generated
   int64_t batch, sequence;
   Arena *scratch;     // of the program being compiled, or NULL
   jmp_buf *escape;    // where to go when memory is out

@@ -121,6 +121,19 @@ static void read_value_role(Precision *p, const Ast *phrase) {
   }
 }
 
+// `history = 1024`, and perhaps `margin = 1`.
+static bool delayed_good(const Ast *arguments) {
+  double history = 0, margin = 0;
+  bool good = arguments->count <= 2;
+  for (int i = 0; good && i < arguments->count; i++) {
+    const bool first = i == 0;
+    double *number = first ? &history : &margin;
+    good = name_is(arguments->kids[i]->name, first ? "history" : "margin") &&
+           setting_constant(arguments->kids[i]->kids[0], number) && *number == floor(*number);
+  }
+  return good && history >= 1 && history <= 1e6 && margin >= 0 && margin <= 16;
+}
+
 static void read_scaling(const Precision *p, const Ast *phrase, const Ast *kind) {
   const Ast *arguments = kind->kind == AST_CALL ? kind->kids[0] : NULL;
   if (!(kind->kind == AST_PATH || kind->kind == AST_CALL) || !name_in(kind->name, WORDS(scaling_words))) {
@@ -128,11 +141,7 @@ static void read_scaling(const Precision *p, const Ast *phrase, const Ast *kind)
     return;
   }
   bool delayed = name_is(kind->name, "delayed");
-  double history = 0;
-  bool good = delayed ? arguments && arguments->count == 1 && name_is(arguments->kids[0]->name, "history") &&
-                            setting_constant(arguments->kids[0]->kids[0], &history) && history == floor(history) &&
-                            history >= 1 && history <= 1e6
-                      : !arguments || arguments->count == 0;
+  const bool good = delayed ? arguments && delayed_good(arguments) : !arguments || arguments->count == 0;
   if (!good) {
     Diagnostic *error = diag_error(
         p->unit->diag, E060, phrase->span,
@@ -361,8 +370,18 @@ static bool product_format(const Precision *p, const Ast *term, ElementType othe
 
 static bool product_scaling(const Precision *p, const Ast *phrase, ProductRule *rule) {
   const Ast *kind = phrase ? phrase->kids[0]->kids[1] : NULL;
-  rule->scaling = SCALING_CURRENT;
   if (!kind || name_is(kind->name, "current")) {
+    return true;
+  }
+  rule->span = phrase->span;
+  double history = 0;
+  if (name_is(kind->name, "delayed")) {
+    const Ast *arguments = kind->kids[0];
+    for (int i = 0; i < arguments->count; i++) {
+      const bool margin = name_is(arguments->kids[i]->name, "margin");
+      setting_constant(arguments->kids[i]->kids[0], margin ? &rule->margin : &history);
+    }
+    rule->history = (int)history;
     return true;
   }
   Diagnostic *error =

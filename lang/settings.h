@@ -63,15 +63,15 @@ typedef struct {
   bool tf32;               // products of f32 may round their operands to TensorFloat-32
 } Formats;
 
-typedef enum { SCALING_CURRENT } Scaling;  // of values of 8 bits: by the largest of this very value
-
 // `dot in layers: forward e4m3, backward e5m2, scaling current`. Of the rules that select a product the one whose
 // selector has the highest rank holds, and of equals the last.
 typedef struct {
   const Ast *selector;   // AST_PATH; NULL: all products
   ElementType forward;   // of both operands in the forward; one of Formats.dot: no 8 bits
   ElementType backward;  // of gradients that are multiplied; the other operand is as in the forward
-  Scaling scaling;
+  int history;           // scales are by the largest numbers of so many steps; 0: of this very value
+  double margin;         // and leave 2^margin times as much room
+  Span span;             // of the scaling
 } ProductRule;
 
 typedef struct {

@@ -8,16 +8,35 @@
 //
 // What is multiplied is x / scale, rounded; the scale is one number in f32 for each value:
 //   amax = the largest |x|;  scale = amax / the largest number of the format
-// so amax itself is the largest number, and nothing is cut off. An amax that is not finite makes a scale that is not
-// finite, and so a product that is not: the step is skipped as in other formats. Values are quantised once, for all
+// so amax itself is the largest number, and nothing is cut off. With a history amax is the largest of the last steps,
+// or that of this value while there is none; the history, a ring by the number of the step, gets that of this value
+// when the step is done, unless it is skipped or that is not finite. An amax that is not finite makes a scale that is
+// not finite, and so a product that is not: the step is skipped as in other formats. Values are quantised once, for all
 // products that read them in one format: x for the forward and for the gradient of the weight, a gradient for both.
 #include "compiler/passes/quantise.h"
 
 #include <float.h>
+#include <math.h>
+#include <string.h>
 
 #include "lang/selector.h"
 
 enum { SIZE_STEP = 16 };
+
+bool quantiser_possible(const Compilation *c) {
+  const bool one = c->graph->slots == 1 && !c->tenancy;
+  for (int i = 0; i < c->spec->products.count && c->program == PROGRAM_TRAIN && !one; i++) {
+    const ProductRule *rule = &c->spec->products.at[i];
+    if (rule->history) {
+      Diagnostic *error =
+          diag_error(c->diag, E070, rule->span,
+                     "this version has scaling `delayed` in steps of one microbatch, without a pipeline");
+      diag_help(c->diag, error, "write `scaling current`, or choose `--precision fp8_current`");
+      return false;
+    }
+  }
+  return true;
+}
 
 Quantiser quantiser_start(Compilation *c) {
   return (Quantiser){.c = c, .made = map_create(c->arena)};
@@ -91,6 +110,7 @@ ProductFormats quantiser_formats(const Quantiser *q, const Node *dot) {
     return formats;
   }
   formats.asked = true;
+  formats.rule = rule;
   formats.why = forward_refused(graph, forward);
   if (dot->backward && !formats.why) {
     const bool a = is_gradient(graph, dot->operands[0]), b = is_gradient(graph, dot->operands[1]);
@@ -117,17 +137,21 @@ static bool again(const Quantiser *q, ValueId value) {
 }
 
 typedef struct {
-  uint64_t part[4];
+  uint64_t part[5];
 } MadeKey;
 
-static MadeKey key_of(const Quantiser *q, Made what, ValueId value, ElementType type) {
+static MadeKey key_of(const Quantiser *q, Made what, ValueId value, ElementType type, uint64_t scaling) {
   return (MadeKey){
-      {(uint64_t)value, (uint64_t)what << 8 | (uint64_t)type, (uint64_t)q->c->graph->region, again(q, value)}};
+      {(uint64_t)value, (uint64_t)what << 8 | (uint64_t)type, (uint64_t)q->c->graph->region, again(q, value), scaling}};
+}
+
+static uint64_t scaling_of(const ProductRule *rule) {
+  return rule ? (uint64_t)rule->history << 8 | (uint64_t)rule->margin : 0;
 }
 
 static ValueId amax_of(Quantiser *q, ValueId value) {
   Graph *graph = q->c->graph;
-  const MadeKey key = key_of(q, MADE_AMAX, value, TYPE_REAL);
+  const MadeKey key = key_of(q, MADE_AMAX, value, TYPE_REAL, 0);
   int64_t known;
   if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
     return (ValueId)known;
@@ -138,16 +162,123 @@ static ValueId amax_of(Quantiser *q, ValueId value) {
   return amax;
 }
 
-// amax over the largest number of the format; of zeros alone, and of what is next to nothing, a number that divides.
-static ValueId scale_of(Quantiser *q, ValueId value, ElementType type) {
+// --- histories ---
+
+static ValueId add_history(Graph *graph, const History *history) {
+  const Shape shape = shape_of(graph_axis(graph, name_of(graph->names, "history"), history->length));
+  Persistent made = {.name = history->name,
+                     .role = ROLE_OPTIMIZER_STATE,
+                     .shape = shape,
+                     .in_count = -1,
+                     .type = graph->real,
+                     .group = -1,
+                     .scope = graph->scope,
+                     .like = history->like,
+                     .span = history->span};
+  const Role role = graph->role;
+  graph->role = ROLE_OPTIMIZER_STATE;
+  made.value = graph_add0(graph, OP_STATE,
+                          (NodeInit){NODE_INIT, .text = made.name, .type = made.type, .bound = -1, .shape = shape});
+  graph->role = role;
+  array_push(graph->arena, &graph->persistent, made);
+  return made.value;
+}
+
+// fp8.layers.3.q.x.amax: x and w of y = x w, and dy.
+static Name history_name(const Quantiser *q, ValueId value, Name weight) {
+  Names *names = q->c->graph->names;
+  const char *what = comes_from_parameter(q->c->graph, value) ? "w" : is_gradient(q->c->graph, value) ? "dy" : "x";
+  const char *last = strrchr(weight, '.');
+  const int length = last && last[1] == 'w' && !last[2] ? (int)(last - weight) : (int)strlen(weight);
+  Name name = name_format(names, "fp8.%.*s.%s.amax", length, weight, what);
+  for (int i = 2; graph_persistent(q->c->graph, name); i++) {
+    name = name_format(names, "fp8.%.*s.%s.%d.amax", length, weight, what, i);
+  }
+  return name;
+}
+
+// The largest number of the steps that the history knows, or of this value.
+static ValueId delayed(Quantiser *q, NodeId dot, ValueId value, ValueId amax, const ProductRule *rule) {
   Graph *graph = q->c->graph;
-  const MadeKey key = key_of(q, MADE_SCALE, value, type);
+  const Node *node = graph_node(graph, dot);
+  const Node *forward = node->backward ? graph_node(graph, node->source) : node;
+  const Name first = parameter_of(graph, forward->operands[0]);
+  const Name weight = first ? first : parameter_of(graph, forward->operands[1]);
+  const History history = {history_name(q, value, weight), weight, rule->history, graph->span};
+  array_push(q->c->unit->arena, q->c->histories, history);
+  const ValueId state = add_history(graph, &history);
+  const ValueId known =
+      graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = graph_shape(graph, state)}, state);
+  const ValueId any = graph_op2(graph, OP_LESS, graph_real(graph, 0), known);
+  array_push(graph->arena, &q->updates, ((QuantiserUpdate){state, amax}));
+  return graph_op3(graph, OP_WHERE, any, known, amax);
+}
+
+static ValueId input_step(Graph *graph) {
+  const NodeList *nodes = &graph->regions.at[0].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    if (node->op == OP_INPUT && strcmp(node->text, "step") == 0) {
+      return node->first_result;
+    }
+  }
+  return graph_add0(graph, OP_INPUT, (NodeInit){NODE_INIT, .text = name_of(graph->names, "step"), .type = TYPE_INT});
+}
+
+// Is this step not skipped?
+static ValueId step_counts(Graph *graph) {
+  const NodeList *nodes = &graph->regions.at[0].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    if (node->op == OP_OUTPUT && strcmp(node->text, "skipped") == 0) {
+      return graph_op2(graph, OP_LESS, node->operands[0], graph_real(graph, 0.5));
+    }
+  }
+  return -1;
+}
+
+static void assign_history(Quantiser *q, const QuantiserUpdate *update, ValueId step, ValueId counts) {
+  Graph *graph = q->c->graph;
+  const AxisId axis = graph_shape(graph, update->history).axis[0];
+  const ValueId length = graph_integer(graph, graph->axes.at[axis].size);
+  const ValueId place = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = axis});
+  const ValueId here = graph_op2(graph, OP_EQUAL, place, graph_op2(graph, OP_MOD, step, length));
+  const ValueId good = graph_op2(graph, OP_AND, counts, graph_op1(graph, OP_IS_FINITE, update->amax));
+  const ValueId now = graph_op3(graph, OP_WHERE, graph_op2(graph, OP_AND, here, good), update->amax, update->history);
+  graph_op2(graph, OP_ASSIGN, update->history, now);
+}
+
+void quantiser_finish(Quantiser *q) {
+  Graph *graph = q->c->graph;
+  graph->region = 0;
+  graph->role = ROLE_UPDATE;
+  graph->source = -1;
+  if (q->c->program == PROGRAM_INITIALISE) {
+    for (int i = 0; i < q->c->histories->count; i++) {
+      graph_op2(graph, OP_ASSIGN, add_history(graph, &q->c->histories->at[i]), graph_real(graph, 0));
+    }
+  }
+  if (q->updates.count == 0) {
+    return;
+  }
+  graph->backward = true;
+  const ValueId step = input_step(graph), counts = step_counts(graph);
+  for (int i = 0; i < q->updates.count; i++) {
+    assign_history(q, &q->updates.at[i], step, counts);
+  }
+}
+
+// amax over the largest number of the format; of zeros alone, and of what is next to nothing, a number that divides.
+static ValueId scale_of(Quantiser *q, NodeId dot, ValueId value, ElementType type, const ProductRule *rule) {
+  Graph *graph = q->c->graph;
+  const MadeKey key = key_of(q, MADE_SCALE, value, type, scaling_of(rule));
   int64_t known;
   if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
     return (ValueId)known;
   }
-  const ValueId amax = amax_of(q, value);
-  const double largest = type == TYPE_E4M3 ? 448 : 57344;
+  ValueId amax = amax_of(q, value);
+  amax = rule->history ? delayed(q, dot, value, amax, rule) : amax;
+  const double largest = (type == TYPE_E4M3 ? 448 : 57344) * exp2(-rule->margin);
   const ValueId least = graph_real(graph, (double)FLT_MIN);
   const ValueId scale = graph_op2(graph, OP_MUL, amax, graph_real(graph, 1 / largest));
   const ValueId small = graph_op2(graph, OP_LESS, scale, least);
@@ -158,7 +289,7 @@ static ValueId scale_of(Quantiser *q, ValueId value, ElementType type) {
 
 static ValueId quantised(Quantiser *q, ValueId value, ValueId scale, ElementType type) {
   Graph *graph = q->c->graph;
-  const MadeKey key = key_of(q, MADE_QUANTISED, value, type);
+  const MadeKey key = key_of(q, MADE_QUANTISED, value, type, (uint64_t)scale);
   int64_t known;
   if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
     return (ValueId)known;
@@ -177,7 +308,7 @@ void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats) {
   for (int i = 0; i < 2; i++) {
     const ValueId value = graph_node(graph, dot)->operands[i];
     graph->role = graph_value(graph, value)->role;
-    operands[2 + i] = scale_of(q, value, formats->type[i]);
+    operands[2 + i] = scale_of(q, dot, value, formats->type[i], formats->rule);
     operands[i] = quantised(q, value, operands[2 + i], formats->type[i]);
   }
   graph->role = role;

@@ -9,13 +9,22 @@ typedef struct {
   bool asked;           // a rule of the policy selects it, and asks for 8 bits
   bool scaled;          // both operands in 8 bits
   ElementType type[2];  // of the operands
-  const char *why;      // asked but not scaled: what keeps it in the base; else NULL
+  const ProductRule *rule;
+  const char *why;  // asked but not scaled: what keeps it in the base; else NULL
 } ProductFormats;
+
+typedef struct {  // what a history will be given
+  ValueId history, amax;
+} QuantiserUpdate;
 
 typedef struct {
   Compilation *c;
   Map made;  // values, by what they are made of
+  ARRAY(QuantiserUpdate) updates;
 } Quantiser;
+
+// Reports rules that this step cannot follow.
+bool quantiser_possible(const Compilation *c);
 
 Quantiser quantiser_start(Compilation *c);
 
@@ -28,6 +37,9 @@ void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats);
 
 // Notes a dot that was asked for, as it is now, for those who explain.
 void quantiser_note(Quantiser *q, NodeId dot, const ProductFormats *formats);
+
+// Behind everything else: histories of the step are assigned, or have their first values.
+void quantiser_finish(Quantiser *q);
 
 bool comes_from_parameter(const Graph *graph, ValueId value);  // rounded and moved at most
 

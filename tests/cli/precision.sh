@@ -33,5 +33,15 @@ train "$SMALL" --steps 8 --precision fp8_current --out parts --resume
 train "$SMALL" --steps 9 --precision bf16 --out parts --resume
 expect 0 "$MDLC" explain "$SMALL" --precision fp8_current
 mentions out "e5m2 x e4m3"
-expect 1 "$MDL" train "$SMALL" --precision fp8_hybrid --steps 1 --out refused
+
+# Histories of largest numbers are state: killed and resumed, under another layout too; other precisions have none.
+train "$SMALL" --steps 6 --precision fp8_hybrid --out history
+train "$SMALL" --steps 3 --precision fp8_hybrid --out killed
+train "$SMALL" --steps 6 --precision fp8_hybrid --out killed --resume
+same "a run with histories in two parts" "$(weights history 6)" "$(weights killed 6)"
+grep -q "fp8.layers.1.mlp.down.dy.amax" history/checkpoints/step-00000006/*.safetensors || die "no history is saved"
+[ "$(weights history 6)" != "$(weights eight 6)" ] || die "histories change nothing"
+train "$SMALL" --steps 9 --precision bf16 --out killed --resume
+train "$SMALL" --steps 12 --precision fp8_hybrid --out killed --resume
+expect 1 "$MDL" train "$SMALL" --precision fp8_hybrid --set microbatches=2 --steps 1 --out refused
 mentions err "E070"
