@@ -177,8 +177,7 @@ static ValueId add_history(Graph *graph, const History *history) {
                      .span = history->span};
   const Role role = graph->role;
   graph->role = ROLE_OPTIMIZER_STATE;
-  made.value = graph_add0(graph, OP_STATE,
-                          (NodeInit){NODE_INIT, .text = made.name, .type = made.type, .bound = -1, .shape = shape});
+  made.value = graph_add0(graph, OP_STATE, (NodeInit){NODE_INIT, .text = made.name, .type = made.type, .shape = shape});
   graph->role = role;
   array_push(graph->arena, &graph->persistent, made);
   return made.value;
