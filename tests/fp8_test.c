@@ -168,15 +168,17 @@ static void test_layouts(void **state) {
 
 enum { HISTORY = 4, HISTORY_STEPS = 7 };
 
-static LayoutRun *with_history(const char *layout) {
+static LayoutRun *with_history(const char *layout, const char *microbatches) {
   FileError error;
   size_t length;
   Arena *arena = arena_create();
   char *text = file_read(MDL_SOURCE_DIR "/examples/layouts.mdl", &length, &error);
   assert_non_null(text);
   const char *policy = "base bf16; dot in layers: forward e4m3, backward e5m2, scaling delayed(history = 4);";
-  LayoutRun *run = layout_compile_text(arena_format(arena, "%s\nprecision mine { %s }\n", text, policy),
-                                       &(CompileOptions){.precision = "mine", .layout = layout});
+  LayoutRun *run = layout_compile_text(
+      arena_format(arena, "%s\nprecision mine { %s }\n", text, policy),
+      &(CompileOptions){
+          .precision = "mine", .layout = layout, .set = &microbatches, .set_count = microbatches != NULL});
   free(text);
   arena_destroy(arena);
   Error failure = {0};
@@ -204,10 +206,10 @@ static double largest_of(LayoutRun *run, const char *name) {
 
 // Of weights it is known what the largest number is: the history has those of the last four steps, each in its place;
 // a step that is skipped changes nothing; first values are zeros; ranks have the same.
-static void check_history(const char *layout) {
+static void check_history(const char *layout, const char *microbatches) {
   static const char name[] = "fp8.layers.5.ffn.up.w.amax", weight[] = "layers.5.ffn.up.w",
                     x[] = "fp8.layers.5.ffn.down.x.amax";
-  LayoutRun *run = with_history(layout);
+  LayoutRun *run = with_history(layout, microbatches);
   double wanted[HISTORY] = {0};
   int64_t count;
   assert_true(largest_of(run, name) <= 0);
@@ -242,8 +244,18 @@ static void test_histories(void **state) {
   (void)state;
   static const char *const layouts[] = {NULL, "z1", "z3", "tp2_sp", "two_axes", "cp2"};
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-    check_history(layouts[i]);
+    check_history(layouts[i], NULL);
+    check_history(layouts[i], "microbatches=2");
   }
+  // Of what differs between microbatches the largest counts.
+  double most[2];
+  for (int i = 0; i < 2; i++) {
+    LayoutRun *run = with_history(NULL, i ? "microbatches=4" : NULL);
+    step_of(run, 1);
+    most[i] = largest_of(run, "fp8.layers.0.q.x.amax");
+    layout_close(run);
+  }
+  assert_true(most[0] > 0 && most[1] >= most[0] && most[1] <= most[0]);
 }
 
 // --- losses ---

@@ -393,8 +393,8 @@ static void test_program(void **state) {
 // sums in f32. That numbers are rounded at all makes a difference.
 static void test_quantised(void **state) {
   (void)state;
-  static const char *const cases[][2] = {
-      {"eight", NULL}, {"eight", "microbatches2"}, {"eight", "recomputed"}, {"late", NULL}, {"late", "recomputed"}};
+  static const char *const cases[][2] = {{"eight", NULL}, {"eight", "microbatches2"}, {"eight", "recomputed"},
+                                         {"late", NULL},  {"late", "microbatches2"},  {"late", "recomputed"}};
   const char *file = MDL_SOURCE_DIR "/tests/programs/quantised.mdl";
   tolerance = 1e-4;
   first_pass = "precision";

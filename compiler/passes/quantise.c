@@ -24,13 +24,11 @@
 enum { SIZE_STEP = 16 };
 
 bool quantiser_possible(const Compilation *c) {
-  const bool one = c->graph->slots == 1 && !c->tenancy;
-  for (int i = 0; i < c->spec->products.count && c->program == PROGRAM_TRAIN && !one; i++) {
+  for (int i = 0; i < c->spec->products.count && c->program == PROGRAM_TRAIN && c->tenancy; i++) {
     const ProductRule *rule = &c->spec->products.at[i];
     if (rule->history) {
       Diagnostic *error =
-          diag_error(c->diag, E070, rule->span,
-                     "this version has scaling `delayed` in steps of one microbatch, without a pipeline");
+          diag_error(c->diag, E070, rule->span, "this version has no scaling `delayed` with a pipeline");
       diag_help(c->diag, error, "write `scaling current`, or choose `--precision fp8_current`");
       return false;
     }
@@ -205,7 +203,10 @@ static ValueId delayed(Quantiser *q, NodeId dot, ValueId value, ValueId amax, co
   const Name weight = first ? first : parameter_of(graph, forward->operands[1]);
   const History history = {history_name(q, value, weight), weight, rule->history, graph->span};
   array_push(q->c->unit->arena, q->c->histories, history);
+  const RegionId inner = graph->region;
+  graph->region = 0;  // in front of the microbatches
   const ValueId state = add_history(graph, &history);
+  graph->region = inner;
   const ValueId known =
       graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = graph_shape(graph, state)}, state);
   const ValueId any = graph_op2(graph, OP_LESS, graph_real(graph, 0), known);
@@ -236,6 +237,80 @@ static ValueId step_counts(Graph *graph) {
   return -1;
 }
 
+// --- of all microbatches ---
+
+// The number of the microbatch, in its region: which of so many parts of the batch the positions are in.
+static ValueId slot_number(Graph *graph) {
+  for (int i = 0; i < graph->axes.count; i++) {
+    const Axis *axis = &graph->axes.at[i];
+    if (axis->global == axis->size * graph->slots) {
+      const ValueId place = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = i});
+      const ValueId slot = graph_op2(graph, OP_DIV, place, graph_integer(graph, graph->axes.at[i].size));
+      const NodeInit all = {NODE_INIT, .axes = shape_of(i)};
+      return graph_op1(graph, OP_TO_INT, graph_add1(graph, OP_REDUCE_MIN, all, graph_op1(graph, OP_TO_REAL, slot)));
+    }
+  }
+  return -1;
+}
+
+// One more node of the microbatches, with more results, in the place of the one there is.
+static void replace_microbatch(Graph *graph, int at) {
+  const NodeId old = graph->regions.at[0].nodes.at[at];
+  graph_follow(graph, graph_node(graph, old));
+  const NodeInit init = {NODE_INIT, .region = graph_node(graph, old)->region, .integer = graph->slots};
+  const int count = graph_node(graph, old)->result_count;
+  const ValueId first = graph_add(graph, OP_MICROBATCH, init, NULL, 0);
+  const NodeId made = graph_value(graph, first)->node;
+  NodeList *nodes = &graph->regions.at[0].nodes;
+  nodes->at[at] = made;
+  nodes->count--;
+  ValueId *replace = ARENA_ARRAY(graph->arena, ValueId, graph->values.count + 1);
+  memset(replace, -1, sizeof *replace * (size_t)graph->values.count);
+  for (int i = 0; i < count; i++) {
+    const ValueId was = graph_node(graph, old)->first_result + i;
+    *graph_value(graph, first + i) = *graph_value(graph, was);
+    graph_value(graph, first + i)->node = made;
+    replace[was] = first + i;
+  }
+  graph_replace_values(graph, replace);
+}
+
+// Microbatches add up their results: each adds its amax in a place of its own, and the largest of these is the step's.
+static void leave_microbatches(Quantiser *q) {
+  Graph *graph = q->c->graph;
+  const NodeList *nodes = &graph->regions.at[0].nodes;
+  int at = 0;
+  while (at < nodes->count && graph_node(graph, nodes->at[at])->op != OP_MICROBATCH) {
+    at++;
+  }
+  if (at == nodes->count) {
+    return;
+  }
+  const RegionId body = graph_node(graph, nodes->at[at])->region;
+  const int before = graph_node(graph, nodes->at[at])->result_count;
+  const AxisId slots = graph_axis(graph, name_of(graph->names, "microbatch"), graph->slots);
+  graph->region = body;
+  graph->backward = true;
+  graph->role = ROLE_ACTIVATION;
+  const ValueId slot = slot_number(graph);
+  const ValueId place = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = slots});
+  const ValueId here = graph_op2(graph, OP_EQUAL, place, slot);
+  for (int i = 0; i < q->updates.count; i++) {
+    const ValueId one = graph_op3(graph, OP_WHERE, here, q->updates.at[i].amax, graph_real(graph, 0));
+    array_push(graph->arena, &graph->regions.at[body].results, one);
+  }
+  graph->region = 0;
+  replace_microbatch(graph, at);
+  graph->role = ROLE_UPDATE;
+  graph->backward = true;
+  graph->source = -1;
+  const NodeId made = graph->regions.at[0].nodes.at[at];
+  for (int i = 0; i < q->updates.count; i++) {
+    const ValueId all = graph_node(graph, made)->first_result + before + i;
+    q->updates.at[i].amax = graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = shape_of(slots)}, all);
+  }
+}
+
 static void assign_history(Quantiser *q, const QuantiserUpdate *update, ValueId step, ValueId counts) {
   Graph *graph = q->c->graph;
   const AxisId axis = graph_shape(graph, update->history).axis[0];
@@ -260,6 +335,7 @@ void quantiser_finish(Quantiser *q) {
   if (q->updates.count == 0) {
     return;
   }
+  leave_microbatches(q);
   graph->backward = true;
   const ValueId step = input_step(graph), counts = step_counts(graph);
   for (int i = 0; i < q->updates.count; i++) {

@@ -43,5 +43,5 @@ grep -q "fp8.layers.1.mlp.down.dy.amax" history/checkpoints/step-00000006/*.safe
 [ "$(weights history 6)" != "$(weights eight 6)" ] || die "histories change nothing"
 train "$SMALL" --steps 9 --precision bf16 --out killed --resume
 train "$SMALL" --steps 12 --precision fp8_hybrid --out killed --resume
-expect 1 "$MDL" train "$SMALL" --precision fp8_hybrid --set microbatches=2 --steps 1 --out refused
+expect 1 "$MDL" train "$ROOT/examples/layouts.mdl" --layout pp4 --precision fp8_hybrid --steps 1 --out refused
 mentions err "E070"
