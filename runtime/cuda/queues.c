@@ -5,9 +5,9 @@
 
 #include "runtime/peers.h"
 
-enum {
-  BEFORE_OTHERS = -100
-};  // the driver takes the highest priority that it has: few blocks, and others wait for them
+// Of collectives, which all ranks wait for: the driver takes the highest priority that it has. What waits for another
+// stage must not take room before arithmetic does.
+enum { BEFORE_OTHERS = -100 };
 
 typedef struct {  // the runs of an instruction that others wait for
   int count;      // of events: one, or one for each slot
@@ -62,7 +62,9 @@ static void find_counts(Queues *queues, const Plan *plan) {
 static CudaStatus make_events(Queues *queues, Arena *arena, const Plan *plan) {
   CudaStatus status = queues->cuda->event_create(&queues->forked, CUDA_EVENT_NO_TIMING);
   for (int q = 1; q < queues->count && !status; q++) {
-    status = queues->cuda->stream_create_before(&queues->stream[q], CUDA_STREAM_NON_BLOCKING, BEFORE_OTHERS);
+    status = queues->waits->first[q]->kind == INSTRUCTION_COLLECTIVE
+                 ? queues->cuda->stream_create_before(&queues->stream[q], CUDA_STREAM_NON_BLOCKING, BEFORE_OTHERS)
+                 : queues->cuda->stream_create(&queues->stream[q], CUDA_STREAM_NON_BLOCKING);
     status = status ? status : queues->cuda->event_create(&queues->behind[q], CUDA_EVENT_NO_TIMING);
     status = status ? status : queues->cuda->event_create(&queues->joined[q], CUDA_EVENT_NO_TIMING);
   }
