@@ -1,7 +1,8 @@
 // cuda_ranks_test.c: plans of several ranks on as many GPUs of this machine, against ranks that are threads on the CPU.
 //
 // MDL_ENDURANCE=N also replays plans of two ranks N times while their processes are stopped and go on at random, says
-// how fast collectives are, and then stops one for good: how long is it until it is named?
+// how fast collectives are, and then stops one for good: how long is it until it is named? MDL_ONLY='*lost*' runs the
+// tests of such names alone.
 //
 // Needs two GPUs. Elsewhere the tests that run no kernels are run on stand-ins of the driver and of NCCL (tests/fake),
 // and all others are skipped with what was found.
@@ -539,5 +540,6 @@ int main(int count, char **words) {
       cmocka_unit_test(training_is_replayed_for_long),
       cmocka_unit_test(collectives_are_timed),
   };
+  cmocka_set_test_filter(getenv("MDL_ONLY"));
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static int64_t mebibytes(NcclUse use) {
 
 static void sums_by_hand(void **state) {
   (void)state;
-  const int rest = 104, tables = rest + 2 * 2 + 32 * 3 * 2, few_tables = rest + 2 * 2 + 4 * 3 * 2;
+  const int rest = 52, tables = rest + 2 * 2 + 32 * 3 * 2, few_tables = rest + 2 * 2 + 4 * 3 * 2;
   assert_int_equal(mebibytes((NcclUse){.ranks = 2, .rings = true}), tables + 24 * (2 + 10));
   assert_int_equal(mebibytes((NcclUse){.ranks = 2, .rings = true, .trees = true}), tables + 24 * (2 + 10));
   assert_int_equal(mebibytes((NcclUse){.ranks = 8, .rings = true}), tables + 24 * (2 + 10));

@@ -1,7 +1,7 @@
 // nccl_memory.c: see nccl_memory.h.
 #include "runtime/cuda/nccl_memory.h"
 
-static const int64_t PIECE = INT64_C(2) << 20, CODE = INT64_C(250) << 20, REST = INT64_C(104) << 20;
+static const int64_t PIECE = INT64_C(2) << 20, CODE = INT64_C(178) << 20, REST = INT64_C(52) << 20;
 enum { CHANNELS = 24, MESSAGE_CHANNELS = 32, TABLES = 2, CHANNEL_TABLES = 3 };
 enum { WINDOW_BLOCKS = 64, WINDOW_SLOTS = 2 * 512, SLOT = 16, WINDOW_TABLES = 2 };
 enum { LL = 8 * 512 * 8 * 16, LL128 = 120 * 640 * 8 * 8, SIMPLE = 4 << 20 };

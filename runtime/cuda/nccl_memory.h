@@ -12,8 +12,8 @@
 //                the communicator may have
 //   windows      what collectives on memory that all ranks map keep beside it, instead of connections: 64 blocks of
 //                2 x 512 slots of 16 bytes for each rank, and two tables
-//   rest         104 MiB of each communicator that the sources do not explain
-//   code         of NCCL's kernels and what comes with them, 250 MiB once for a process
+//   rest         52 MiB of each communicator that the sources do not explain
+//   code         of NCCL's kernels and what comes with them, 178 MiB once for a process
 // The last two are measured: 2.28.9 on two H200, with one communicator and with five
 // (docs/results/2026-11-22-h200-queues.md). Channels are those of an H100 or H200 with 18 links; where ranks are joined
 // by less, NCCL has fewer and takes less.
