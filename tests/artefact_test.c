@@ -68,32 +68,15 @@ static void attention_set(Attention *a) {
                    .depth = 8,
                    .value_depth = 8};
   const int64_t query[4] = {128, 32, 16, 8}, key[3] = {64, 16, 8};
-  memcpy(a->stride_q, query, sizeof query);
-  memcpy(a->stride_o, query, sizeof query);
-  memcpy(a->stride_dq, query, sizeof query);
-  memcpy(a->stride_do, query, sizeof query);
-  memcpy(a->stride_k, key, sizeof key);
-  memcpy(a->stride_v, key, sizeof key);
-  memcpy(a->stride_dk, key, sizeof key);
-  memcpy(a->stride_dv, key, sizeof key);
+  int64_t *const queries[] = {a->stride_q, a->stride_o, a->stride_dq, a->stride_do};
+  int64_t *const keys[] = {a->stride_k, a->stride_v, a->stride_dk, a->stride_dv};
+  for (int i = 0; i < 4; i++) {
+    memcpy(queries[i], query, sizeof query);
+    memcpy(keys[i], key, sizeof key);
+  }
 }
 
-// The toy plan with an instruction of each kind.
-static Plan *sample_plan(Arena *arena) {
-  Plan *plan = toy_plan(arena, "text", 4, 8, 2, true);
-  plan->source_count = 1;
-  plan->sources = ARENA_NEW(arena, Source);
-  plan->sources[0] = (Source){"a.mdl", "model toy {}\n", 13};
-  plan->kernel_count = 1;
-  plan->kernels = ARENA_NEW(arena, Kernel *);
-  plan->kernels[0] = sample_kernel(arena);
-  plan->arena_bytes[ARENA_TRANSIENT] = 4096;
-  plan->segments[0].count = INSTRUCTIONS;
-  plan->segments[0].instructions = ARENA_ARRAY(arena, Instruction, INSTRUCTIONS);
-  KernelCall *call = &instruction_of(plan, 0, INSTRUCTION_KERNEL)->as.kernel;
-  call->place = ARENA_ARRAY(arena, Place, 2);
-  call->place[0] = (Place){.arena = ARENA_TRANSIENT, .slot_stride = 64};
-  call->place[1] = (Place){.arena = ARENA_TRANSIENT, .offset = 256};
+static void gemms_set(Plan *plan) {
   Gemm *gemm = &instruction_of(plan, 1, INSTRUCTION_GEMM)->as.gemm;
   *gemm = (Gemm){.type = TYPE_F32,
                  .type_b = TYPE_F32,
@@ -115,6 +98,25 @@ static Plan *sample_plan(Arena *arena) {
   biased->batch_count = 0;
   biased->epilogue = EPILOGUE_BIAS;
   biased->bias = (Place){.arena = ARENA_TRANSIENT, .offset = 512};
+}
+
+// The toy plan with an instruction of each kind.
+static Plan *sample_plan(Arena *arena) {
+  Plan *plan = toy_plan(arena, "text", 4, 8, 2, true);
+  plan->source_count = 1;
+  plan->sources = ARENA_NEW(arena, Source);
+  plan->sources[0] = (Source){"a.mdl", "model toy {}\n", 13};
+  plan->kernel_count = 1;
+  plan->kernels = ARENA_NEW(arena, Kernel *);
+  plan->kernels[0] = sample_kernel(arena);
+  plan->arena_bytes[ARENA_TRANSIENT] = 4096;
+  plan->segments[0].count = INSTRUCTIONS;
+  plan->segments[0].instructions = ARENA_ARRAY(arena, Instruction, INSTRUCTIONS);
+  KernelCall *call = &instruction_of(plan, 0, INSTRUCTION_KERNEL)->as.kernel;
+  call->place = ARENA_ARRAY(arena, Place, 2);
+  call->place[0] = (Place){.arena = ARENA_TRANSIENT, .slot_stride = 64};
+  call->place[1] = (Place){.arena = ARENA_TRANSIENT, .offset = 256};
+  gemms_set(plan);
   static const PlanRange parts[] = {{0, 100}, {128, 28}};
   Squares *squares = &instruction_of(plan, 10, INSTRUCTION_SQUARES)->as.squares;
   *squares = (Squares){.type = TYPE_F32, .part_count = 2, .from = transient, .to = transient};
@@ -157,9 +159,8 @@ static Plan *sample_plan(Arena *arena) {
     instruction_of(plan, i, kind)->as.offload =
         (Offload){.bytes = 128, .device = transient, .host = {.arena = ARENA_OFFLOAD, .offset = 64}};
   }
-  plan->programs[PROGRAM_TRAIN].calls = ARENA_ARRAY(arena, PlanCall, 2);
-  plan->programs[PROGRAM_TRAIN].calls[0] = (PlanCall){.slot = 0, .first = true};
-  plan->programs[PROGRAM_TRAIN].calls[1] = (PlanCall){.slot = 1};
+  static const PlanCall calls[] = {{.slot = 0, .first = true}, {.slot = 1}};
+  plan->programs[PROGRAM_TRAIN].calls = arena_copy(arena, calls, sizeof calls);
   plan->programs[PROGRAM_TRAIN].call_count = 2;
   plan->programs[PROGRAM_TRAIN].values = ARENA_ARRAY(arena, PlanValue, 1);
   plan->programs[PROGRAM_TRAIN].values[0] = (PlanValue){"layers.*.x", {0, 6, 9}, 1024, 2};
