@@ -1,4 +1,6 @@
 // fp8_test.c: products in 8 bits: which they are, that layouts compute what one rank does, and that losses follow bf16.
+//
+// FP8_CURVES=0 leaves the losses of 200 steps out.
 #include "compiler/compilation.h"
 #include "tests/layouts_outcome.h"
 
@@ -322,6 +324,10 @@ static void stale_amax(void *context, Compilation *c, const char *pass) {
 
 static void test_losses(void **state) {
   (void)state;
+  const char *curves = getenv("FP8_CURVES");
+  if (curves && strcmp(curves, "0") == 0) {
+    skip();
+  }
   const Model *const models[] = {&gpt2, &llama};
   for (int m = 0; m < 2; m++) {
     double base[STEPS], loss[STEPS];
