@@ -16,7 +16,7 @@ enum {
 enum { WINDOW_UNIT = 2 << 20 };  // bytes that GPUs map at once
 
 // Thread blocks of a collective on memory that all ranks map: on two H200 fewer are slower, and more are no faster and
-// leave less to products beside them (docs/performance.md).
+// leave less to products beside them (docs/results/2026-11-22-h200-windows.md).
 #define SYMMETRIC_BLOCKS "16"
 
 typedef struct {  // identities that a rank makes: of the groups it is the first rank of, and of the channels it sends
