@@ -1,16 +1,18 @@
 #!/bin/bash
 # bench_gpus.sh: whole training steps on several GPUs of one machine, beside one GPU with the same layers, and peers.
 #
-#   tests/bench_gpus.sh [--small] [--gpus N] [--steps N] [--peers DIR] OUT [ROW...]
+#   tests/bench_gpus.sh [--small] [--gpus N] [--steps N] [--precision NAME] [--peers DIR] OUT [ROW...]
 #
-# Without a ROW, all of them; --list says which there are. A row's size follows the number of GPUs, 2 or 4 or 8, so that
+# Without a ROW, all of them; --list says which there are. Rows that begin with `one_` are for one GPU alone, and are
+# compared with the same in bf16. A row's size follows the number of GPUs, 2 or 4 or 8, so that
 # each does as much as one GPU does alone: the same layers and tokens. What is compared is the TFLOP/s of each GPU.
 # OUT is a folder: raw.txt gets every line as it comes, log.txt what the programs said besides, table.md the table. A
 # second call with the same OUT and other rows adds to them; a row that is run again replaces the one before.
 #   --small      tiny models on virtual ranks of the CPU, a few steps: whether all of it runs
-#   --gpus N     of the machine: all
+#   --gpus N     of the machine: all; 1 runs the rows for one GPU
+#   --precision NAME  of all programs, peers too: bf16 (what it is without), fp8_current, fp8_hybrid
 #   --peers DIR  that has torch_step.py MODEL BATCH SEQ [--tp|--fsdp], jax_step.py MODEL BATCH SEQ dp|tp and
-#                megatron_step.py --model M --batch B --seq T [--tp N] [--no-sp], each printing a line with tok/s=;
+#                megatron_step.py --model M --batch B --seq T [--tp N] [--no-sp] [--fp8 delayed|current], each printing a line with tok/s=;
 #                those that are not there are skipped. BATCH is of a rank where data is parallel, else the whole.
 #   PREBUILT=1   builds nothing
 #   BUILD        folder that we were built in, or one that holds bench_train; from the root: build
@@ -19,14 +21,15 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
+ROWS_ONE='one_llama1b one_llama8b one_llama8b_b4 one_gpt2'
 ROWS='tp tp_sp llama1b_dp llama1b_z1 gpt2_z1 gpt2xl_z1 z3 pp ulysses ring'
 BUILD=${BUILD:-build}
 PYTHON=${PYTHON:-python3}
-SMALL='' GPUS='' PEERS='' STEPS=''
+SMALL='' GPUS='' PEERS='' STEPS='' PRECISION=bf16
 RUN_SECONDS=200  # that one program may take
 
 usage() {
-  echo "usage: tests/bench_gpus.sh [--small] [--gpus N] [--steps N] [--peers DIR] OUT [ROW...]; rows: $ROWS" >&2
+  echo "usage: tests/bench_gpus.sh [--small] [--gpus N] [--steps N] [--precision NAME] [--peers DIR] OUT [ROW...]; rows: $ROWS_ONE $ROWS" >&2
   exit 2
 }
 
@@ -35,8 +38,9 @@ while [[ ${1:-} == --* ]]; do
     --small) SMALL=1 ;;
     --gpus) GPUS=${2:-}; shift ;;
     --steps) STEPS=${2:-}; shift ;;
+    --precision) PRECISION=${2:-}; shift ;;
     --peers) PEERS=${2:-}; shift ;;
-    --list) echo "$ROWS"; exit 0 ;;
+    --list) echo "$ROWS_ONE $ROWS"; exit 0 ;;
     *) usage ;;
   esac
   shift || usage
@@ -44,20 +48,27 @@ done
 [ $# -ge 1 ] || usage
 OUT=$1
 shift
-[ $# -gt 0 ] || read -ra chosen <<<"$ROWS"
-[ $# -eq 0 ] || chosen=("$@")
-for row in "${chosen[@]}"; do
-  [[ " $ROWS " == *" $row "* ]] || { echo "bench_gpus.sh: there is no row '$row'" >&2; usage; }
-done
-[ -z "$PEERS" ] || [ -d "$PEERS" ] || { echo "bench_gpus.sh: $PEERS is no folder" >&2; exit 2; }
+case $PRECISION in
+  bf16) PEER_FP8='' ;;
+  fp8_current) PEER_FP8='--fp8 current' ;;
+  fp8_hybrid) PEER_FP8='--fp8 delayed' ;;
+  *) echo "bench_gpus.sh: --precision is bf16, fp8_current or fp8_hybrid" >&2; exit 2 ;;
+esac
 if [ -z "$GPUS" ] && [ -n "$SMALL" ]; then
   GPUS=2
 elif [ -z "$GPUS" ]; then
   GPUS=$(nvidia-smi -L 2>/dev/null | wc -l)
 fi
+[ "$GPUS" = 1 ] && ROWS=''
+[ $# -gt 0 ] || read -ra chosen <<<"$ROWS_ONE $ROWS"
+[ $# -eq 0 ] || chosen=("$@")
+for row in "${chosen[@]}"; do
+  [[ " $ROWS_ONE $ROWS " == *" $row "* ]] || { echo "bench_gpus.sh: there is no row '$row'" >&2; usage; }
+done
+[ -z "$PEERS" ] || [ -d "$PEERS" ] || { echo "bench_gpus.sh: $PEERS is no folder" >&2; exit 2; }
 case $GPUS in
-  2 | 4 | 8) ;;
-  *) echo "bench_gpus.sh: rows are made for 2, 4 or 8 GPUs, and there are ${GPUS:-none}; --gpus N takes some of them" >&2; exit 2 ;;
+  1 | 2 | 4 | 8) ;;
+  *) echo "bench_gpus.sh: rows are made for 1, 2, 4 or 8 GPUs, and there are ${GPUS:-none}; --gpus N takes some of them" >&2; exit 2 ;;
 esac
 if [ -z "${PREBUILT:-}" ] && ! cmake --build "$BUILD" --target bench_train >/dev/null; then
   echo "bench_gpus.sh: bench_train cannot be built in $BUILD" >&2
@@ -71,9 +82,15 @@ export PYTHONDONTWRITEBYTECODE=1
 
 # set_row NAME: what it is. ONE_*: what one GPU is given; PEER_*: what peers call it, and the batch as they want it
 set_row() {
+  RANKS=$GPUS ONE_PRECISION=$PRECISION
+  [[ $1 != one_* ]] || RANKS=1 ONE_PRECISION=bf16
   SEQ=4096 SETS='' ONE_SETS='' ONE_SEQ='' PEER_MODEL='' MICROBATCHES='' RECIPE=llama3_8b VOCAB=32000
   local layers=8
   case $1 in
+    one_llama1b) RECIPE=llama_1b LAYOUT=single AXIS='' BATCH=4 ONE_BATCH=4 PEER_MODEL=llama1b PEER_BATCH=4 layers='' ;;
+    one_llama8b) LAYOUT=single AXIS='' BATCH=2 ONE_BATCH=2 PEER_MODEL=llama8b-8 PEER_BATCH=2 ;;
+    one_llama8b_b4) LAYOUT=single AXIS='' BATCH=4 ONE_BATCH=4 PEER_MODEL=llama8b-8 PEER_BATCH=4 ;;
+    one_gpt2) RECIPE=gpt2_124m LAYOUT=single AXIS='' BATCH=64 SEQ=1024 ONE_BATCH=64 PEER_MODEL=gpt2 PEER_BATCH=64 layers='' ;;
     tp | tp_sp) LAYOUT=$1 AXIS=tp BATCH=$GPUS ONE_BATCH=1 PEER_MODEL=llama8b-8 PEER_BATCH=$GPUS ;;
     llama1b_dp | llama1b_z1)
       RECIPE=llama_1b LAYOUT=${1#llama1b_} AXIS=dp BATCH=$((4 * GPUS)) ONE_BATCH=4 PEER_MODEL=llama1b PEER_BATCH=4 layers='' ;;
@@ -95,7 +112,7 @@ set_row() {
     VOCAB=50257
   fi
   ONE_SETS="$SETS $ONE_SETS"
-  SETS+=" mesh.$AXIS=$GPUS${MICROBATCHES:+ microbatches=$MICROBATCHES}"
+  [ -z "$AXIS" ] || SETS+=" mesh.$AXIS=$GPUS${MICROBATCHES:+ microbatches=$MICROBATCHES}"
 }
 
 # The same row of a tiny model.
@@ -103,7 +120,7 @@ small_row() {
   VOCAB=512
   case $RECIPE in
     gpt2*)
-      BATCH=$((2 * GPUS)) ONE_BATCH=2 SEQ=64 ONE_SEQ=64
+      BATCH=$((2 * RANKS)) ONE_BATCH=2 SEQ=64 ONE_SEQ=64
       SETS='vocab=512 places=64 embed=64 layers=2 heads=4' ;;
     *)
       SEQ=$((SEQ / 64)) ONE_SEQ=$((ONE_SEQ / 64))
@@ -119,17 +136,17 @@ take() {
   timeout "$limit" "$@" >"$lines" 2>>"$OUT/log.txt"
   status=$?
   cat "$lines" >>"$OUT/log.txt"
-  grep -E '(^| )tok/s=' "$lines" | tail -n 1 | sed "s,^,$kind $row gpus=$GPUS ," | tee -a "$OUT/raw.txt"
+  grep -E '(^| )tok/s=' "$lines" | tail -n 1 | sed "s,^,$kind $row gpus=$RANKS ," | tee -a "$OUT/raw.txt"
   if [ $status -ne 0 ] || ! grep -qE '(^| )tok/s=' "$lines"; then
     echo "FAILED $row with status $status (log.txt): $*" | tee -a "$OUT/raw.txt"
   fi
   rm -f "$lines"
 }
 
-# ours KIND ROW LAYOUT BATCH SEQ SET...
+# ours KIND ROW PRECISION LAYOUT BATCH SEQ SET...
 ours() {
-  local kind=$1 row=$2 options=(--layout "$3" --set "batch=$4" --set "seq=$5") steps=20 set
-  shift 5
+  local kind=$1 row=$2 options=(--precision "$3" --layout "$4" --set "batch=$5" --set "seq=$6") steps=20 set
+  shift 6
   for set in "$@"; do
     options+=(--set "$set")
   done
@@ -147,13 +164,14 @@ ours() {
 # One GPU is asked once for rows that have the same of it.
 one() {
   local row=$1 key="$RECIPE $ONE_BATCH $ONE_SEQ $ONE_SETS" line
+  [[ $row != one_* || $PRECISION != bf16 ]] || return 0
   line=${known[$key]:-}
   if [ -n "$line" ]; then
     echo "ONE $row ${line#ONE * }" >>"$OUT/raw.txt"
     return
   fi
   # shellcheck disable=SC2086
-  ours ONE "$row" single "$ONE_BATCH" "$ONE_SEQ" $ONE_SETS
+  ours ONE "$row" "$ONE_PRECISION" single "$ONE_BATCH" "$ONE_SEQ" $ONE_SETS
   known[$key]=$(grep "^ONE $row " "$OUT/raw.txt" | tail -n 1)
 }
 
@@ -169,8 +187,10 @@ peer() {
 }
 
 peers() {
-  local row=$1 spread=("$PYTHON" -m torch.distributed.run --standalone --nproc_per_node "$GPUS")
+  local row=$1 spread=("$PYTHON" -m torch.distributed.run --standalone --nproc_per_node "$RANKS")
   local megatron=("${spread[@]}" "$PEERS/megatron_step.py" --model "$PEER_MODEL" --batch "${PEER_BATCH:-}" --seq "$SEQ")
+  # shellcheck disable=SC2206
+  megatron+=($PEER_FP8)
   local torch=("${spread[@]}" "$PEERS/torch_step.py" "$PEER_MODEL" "${PEER_BATCH:-}" "$SEQ")
   local jax=("$PYTHON" "$PEERS/jax_step.py" "$PEER_MODEL" "${PEER_BATCH:-}" "$SEQ")
   case $row in
@@ -229,7 +249,7 @@ for row in "${chosen[@]}"; do
   set_row "$row"
   sed -i -E "/^(OURS|ONE|FAILED|SKIPPED|PEER-[a-z]+) ${row}[: ]/d" "$OUT/raw.txt"
   # shellcheck disable=SC2086
-  ours OURS "$row" "$LAYOUT" "$BATCH" "$SEQ" $SETS
+  ours OURS "$row" "$PRECISION" "$LAYOUT" "$BATCH" "$SEQ" $SETS
   check_loss "$row"
   one "$row"
   [ -z "$PEERS" ] || [ -z "$PEER_MODEL" ] || peers "$row"
@@ -239,7 +259,7 @@ COMMIT=${COMMIT:-$(git describe --always --dirty 2>/dev/null || echo 'not known'
   if [ -n "$SMALL" ]; then
     echo "$(date -u +%Y-%m-%d), tiny models on $GPUS virtual ranks of a CPU: no measurement, commit $COMMIT"
   else
-    echo "$(date -u +%Y-%m-%d), $GPUS x $(gpu name), driver $(gpu driver_version), power limit $(gpu power.limit), commit $COMMIT, bf16, medians"
+    echo "$(date -u +%Y-%m-%d), $GPUS x $(gpu name), driver $(gpu driver_version), power limit $(gpu power.limit), commit $COMMIT, $PRECISION, medians"
   fi
   echo
   table
