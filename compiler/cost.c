@@ -3,7 +3,7 @@
 // One operation for each element of an elementwise result or random number and for each element that a reduction
 // reads, two for each point of a dot's iteration space. Bytes are those of all operands and results, once each; a real
 // whose format is not chosen yet counts 4 bytes. Aliases and what only carries regions cost nothing themselves.
-#include "compiler/graph.h"
+#include "compiler/dots.h"
 
 enum { UNCHOSEN_BYTES = 4 };
 
@@ -65,17 +65,10 @@ static double pair_points(const Graph *graph, ValueId a, ValueId b) {
   return points;
 }
 
-static Cost cost_dot(const Graph *graph, const Node *node) {
+static Cost cost_dots(const Graph *graph, const Node *node) {
   double points = 0;
-  if (node->op == OP_DOT_SUM) {
-    for (int i = 0; i + 1 < node->operand_count; i += 2) {
-      points += pair_points(graph, node->operands[i], node->operands[i + 1]);
-    }
-  } else {
-    const int count = node->op == OP_DOTS ? node->operand_count : node->result_count + 1;
-    for (int i = 1; i < count; i++) {
-      points += pair_points(graph, node->operands[0], node->operands[i]);
-    }
+  for (int i = 0; i < dots_count(node); i++) {
+    points += pair_points(graph, dots_first(node, i), dots_second(node, i));
   }
   return (Cost){2 * points, node_bytes(graph, node)};
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/integer.h"
+#include "compiler/dots.h"
 #include "compiler/explain.h"
 #include "compiler/passes/attention.h"
 
@@ -113,7 +114,7 @@ static ViewValue value_of(const Graph *graph, const Spec *spec, const Value *val
 // Later passes copy labels to what stands for a value.
 static bool stands_for(const Node *node) {
   return node->op == OP_SEGMENT || node->op == OP_MICROBATCH || node->op == OP_RECEIVE || node->op == OP_GROUP ||
-         node->op == OP_DOTS || node->op == OP_BIASED_DOTS || node->op == OP_CHUNKS;
+         op_dots_joined(node->op) || node->op == OP_CHUNKS;
 }
 
 // The table of values has those of all stages, also where their nodes are gone.

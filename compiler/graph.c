@@ -1,5 +1,5 @@
 // graph.c: building graphs: axes, scopes, nodes and shapes.
-#include "compiler/graph.h"
+#include "compiler/dots.h"
 
 #include <assert.h>
 #include <string.h>
@@ -100,12 +100,8 @@ int graph_result_count(const Graph *graph, const Node *node) {
     case OP_GROUP:
     case OP_CHUNKS:
       return graph->regions.at[node->region].results.count;
-    case OP_DOTS:
-      return node->operand_count > 1 ? node->operand_count - 1 : 1;
-    case OP_BIASED_DOTS:
-      return node->operand_count > 2 ? (node->operand_count - 1) / 2 : 1;
     default:
-      return 1;
+      return op_dots(node->op) && !op_dots_sum(node->op) ? dots_count(node) : 1;
   }
 }
 

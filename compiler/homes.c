@@ -2,6 +2,7 @@
 // values over old ones.
 #include <string.h>
 
+#include "compiler/dots.h"
 #include "compiler/lower.h"
 
 // Behind results of segments stands what is made in them.
@@ -36,11 +37,6 @@ static bool placeable(const Lower *l, ValueId value) {
   }
   switch (node->op) {
     case OP_GROUP:
-    case OP_DOT:
-    case OP_SCALED_DOT:
-    case OP_DOTS:
-    case OP_BIASED_DOTS:
-    case OP_DOT_SUM:
     case OP_CONCAT:
     case OP_PAD:
     case OP_TAKE:
@@ -50,7 +46,7 @@ static bool placeable(const Lower *l, ValueId value) {
     case OP_COMPOSITE:
       return value == node->first_result || node->integer % 256 == 0;
     default:
-      return false;
+      return op_dots(node->op);
   }
 }
 
@@ -65,8 +61,7 @@ static bool accumulable(const Lower *l, ValueId value, const int *uses) {
   if (!node || has_home(l, value) || uses[value] > 1) {
     return false;
   }
-  return node->op == OP_GROUP || node->op == OP_DOT || node->op == OP_SCALED_DOT || node->op == OP_DOTS ||
-         node->op == OP_DOT_SUM || node->op == OP_PUT;
+  return node->op == OP_GROUP || (op_dots(node->op) && !op_dots_biased(node->op)) || node->op == OP_PUT;
 }
 
 // Where a renamed value lives is decided by what is renamed.
@@ -82,11 +77,13 @@ static ValueId before_renames(Lower *l, ValueId value, Shape *rows, Shape *colum
   return value;
 }
 
-static void put_side_by_side(Lower *l, const ValueId *given, int count, Shape common_rows, Shape *columns) {
+static void put_together(Lower *l, const ValueId *given, int count, Shape common_rows, const Shape *own_columns,
+                         bool stacked) {
   ValueId *members = ARENA_ARRAY(l->c->arena, ValueId, count);
-  Shape *rows = ARENA_ARRAY(l->c->arena, Shape, count);
+  Shape *rows = ARENA_ARRAY(l->c->arena, Shape, count), *columns = ARENA_ARRAY(l->c->arena, Shape, count);
   for (int i = 0; i < count; i++) {
     rows[i] = common_rows;
+    columns[i] = own_columns[i];
     members[i] = before_renames(l, given[i], &rows[i], &columns[i]);
   }
   bool same = count > 0 && l->home[members[0]].kind == HOME_BUNDLE;
@@ -107,7 +104,7 @@ static void put_side_by_side(Lower *l, const ValueId *given, int count, Shape co
   if (same) {
     return;
   }
-  Bundle bundle = {.rows = rows, .count = count, .buffer = -1};
+  Bundle bundle = {.stacked = stacked, .rows = rows, .count = count, .buffer = -1};
   bundle.members = members;
   bundle.columns = columns;
   for (int i = 0; i < count; i++) {
@@ -117,53 +114,57 @@ static void put_side_by_side(Lower *l, const ValueId *given, int count, Shape co
 }
 
 // Biases that something makes: side by side, as one.
-static void bundle_biases(Lower *l, const Node *node) {
-  const int count = node->result_count;
-  Shape *columns = ARENA_ARRAY(l->c->arena, Shape, count);
+static void bundle_biases(Lower *l, const Node *node, const Shape *columns) {
+  const int count = dots_count(node);
+  ValueId *biases = ARENA_ARRAY(l->c->arena, ValueId, count);
   for (int i = 0; i < count; i++) {
-    columns[i] = shape_minus(graph_shape(l->graph, node->operands[1 + i]), &node->axes);
+    biases[i] = dots_bias(node, i);
   }
-  put_side_by_side(l, node->operands + 1 + count, count, (Shape){0}, columns);
+  put_together(l, biases, count, (Shape){0}, columns, false);
 }
 
+// Parameters lie together anyway, but those of 8 bits, which are made anew. Matrix units want what they sum over last
+// in values of 8 bits: so the second operands of several products follow each other, each with the columns first.
 static void bundle_dots(Lower *l, const Node *node) {
-  const int count = node->result_count;
-  Shape *columns = ARENA_ARRAY(l->c->arena, Shape, count), rows = graph_shape(l->graph, node->operands[0]);
-  const Node *maker = graph_producer(l->graph, node->operands[1]);
-  bool parameters = maker && (maker->op == OP_PARAM || maker->op == OP_PART);
-  for (int i = 0; i < count; i++) {
-    columns[i] = shape_minus(graph_shape(l->graph, node->operands[i + 1]), &node->axes);
-  }
-  if (node->op == OP_BIASED_DOTS) {
-    bundle_biases(l, node);
-  }
+  const int count = dots_count(node);
+  const bool scaled = op_dots_scaled(node->op), parameters = dots_of_parameters(l->graph, node);
+  const Shape shared = graph_shape(l->graph, dots_first(node, 0));
+  const Shape inner = shape_common(shared, &node->axes), rows = shape_minus(shared, &node->axes);
+  Shape *columns = ARENA_ARRAY(l->c->arena, Shape, count);
+  ValueId *seconds = ARENA_ARRAY(l->c->arena, ValueId, count), *results = ARENA_ARRAY(l->c->arena, ValueId, count);
   bool apart = false;  // each is exchanged as soon as it is made
   for (int i = 0; i < count; i++) {
-    apart |= l->exchanged[node->first_result + i];
+    seconds[i] = dots_second(node, i);
+    results[i] = node->first_result + i;
+    columns[i] = shape_minus(graph_shape(l->graph, seconds[i]), &node->axes);
+    apart |= l->exchanged[results[i]];
   }
-  if (parameters && !apart) {  // results side by side
-    ValueId *results = ARENA_ARRAY(l->c->arena, ValueId, count);
-    for (int i = 0; i < count; i++) {
-      results[i] = node->first_result + i;
-    }
-    put_side_by_side(l, results, count, shape_minus(rows, &node->axes), columns);
-  } else if (!parameters) {  // weight gradients: the operands side by side
-    put_side_by_side(l, node->operands + 1, count, shape_common(rows, &node->axes), columns);
+  if (op_dots_biased(node->op)) {
+    bundle_biases(l, node, columns);
+  }
+  if (scaled || !parameters) {  // rounded weights; of the gradients of weights what comes back
+    put_together(l, seconds, count, inner, columns, scaled);
+  }
+  if (parameters && !apart) {
+    put_together(l, results, count, rows, columns, false);
   }
 }
 
 static void bundle_dot_sum(Lower *l, const Node *node) {
-  int count = node->operand_count / 2;
-  ValueId *members = ARENA_ARRAY(l->c->arena, ValueId, count);
-  Shape *columns = ARENA_ARRAY(l->c->arena, Shape, count), rows = {0};
+  const int count = dots_count(node);
+  ValueId *firsts = ARENA_ARRAY(l->c->arena, ValueId, count), *seconds = ARENA_ARRAY(l->c->arena, ValueId, count);
+  Shape *inner = ARENA_ARRAY(l->c->arena, Shape, count);
   for (int i = 0; i < count; i++) {
-    Shape weight = graph_shape(l->graph, node->operands[2 * i + 1]),
-          given = graph_shape(l->graph, node->operands[2 * i]);
-    members[i] = node->operands[2 * i];
-    columns[i] = shape_common(weight, &given);
-    rows = i ? rows : shape_minus(given, &columns[i]);
+    firsts[i] = dots_first(node, i);
+    seconds[i] = dots_second(node, i);
+    inner[i] = dots_inner(l->graph, node, i);
   }
-  put_side_by_side(l, members, count, rows, columns);
+  const Shape rows = shape_minus(graph_shape(l->graph, firsts[0]), &inner[0]);
+  const Shape columns = shape_minus(graph_shape(l->graph, seconds[0]), &inner[0]);
+  put_together(l, firsts, count, rows, inner, false);
+  if (op_dots_scaled(node->op)) {
+    put_together(l, seconds, count, columns, inner, false);
+  }
 }
 
 // --- new values over old ones ---
@@ -241,14 +242,12 @@ static void decide_node(Lower *l, const Node *node) {
         l->home[node->operands[0]] = (Home){.kind = HOME_HOST};
       }
       break;
-    case OP_DOTS:
-    case OP_BIASED_DOTS:
-      bundle_dots(l, node);
-      break;
-    case OP_DOT_SUM:
-      bundle_dot_sum(l, node);
-      break;
     default:
+      if (op_dots_sum(node->op)) {
+        bundle_dot_sum(l, node);
+      } else if (op_dots_joined(node->op)) {
+        bundle_dots(l, node);
+      }
       break;
   }
 }
@@ -313,18 +312,13 @@ static void decide_microbatch(Lower *l, const Node *node) {
   decide_list(l, &body->nodes);
 }
 
-static bool strides_are_free(const Node *node) {
-  return node->op == OP_DOT || node->op == OP_SCALED_DOT || node->op == OP_DOTS || node->op == OP_BIASED_DOTS ||
-         node->op == OP_DOT_SUM || node->op == OP_GROUP;
-}
-
 // Matrix products, kernels and what is taken from by index have any strides; what nothing else makes or reads need not
 // be dense.
 static void find_aligned(Lower *l, RegionId id, bool inside) {
   const Region *region = &l->graph->regions.at[id];
   for (int i = 0; i < region->nodes.count; i++) {
     const Node *node = graph_node(l->graph, region->nodes.at[i]);
-    const bool free = strides_are_free(node);
+    const bool free = op_dots(node->op) || node->op == OP_GROUP;
     for (int j = 0; j < node->result_count && free; j++) {
       l->aligned[node->first_result + j] = true;
     }

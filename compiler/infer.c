@@ -4,7 +4,7 @@
 // elementwise op takes its order of axes from the operand with the most axes.
 #include <string.h>
 
-#include "compiler/graph.h"
+#include "compiler/dots.h"
 
 typedef const char *InferRule(Graph *graph, const Node *node, Value *results);
 
@@ -237,36 +237,53 @@ static const char *infer_reduction(Graph *graph, const Node *node, Value *result
   return shape_contains(&a->shape, &node->axes) ? NULL : "a reduced axis is missing";
 }
 
-static const char *contracted(Graph *graph, const Node *node, Value *results) {
-  const Value *a = operand(graph, node, 0), *b = operand(graph, node, 1);
-  if (!shape_contains(&a->shape, &node->axes) || !shape_contains(&b->shape, &node->axes)) {
+// Two operands of one product.
+static const char *multiplied(const Value *a, const Value *b, bool scaled) {
+  if (!scaled) {
+    return is_integer(a) || a->type != b->type ? "operands are not real" : NULL;
+  }
+  const bool quarters = is_quarter(a->type) && is_quarter(b->type) && (a->type != TYPE_E5M2 || b->type != TYPE_E5M2);
+  return quarters ? NULL : "operands are not of 8 bits, or both in e5m2";
+}
+
+static const char *contracted(const Value *a, const Value *b, const Shape *over, Value *result) {
+  if (!shape_contains(&a->shape, over) || !shape_contains(&b->shape, over)) {
     return "a contracted axis is missing";
   }
-  Shape left = shape_minus(a->shape, &node->axes), right = shape_minus(b->shape, &node->axes);
+  Shape left = shape_minus(a->shape, over), right = shape_minus(b->shape, over);
   Shape all = left;
   for (int i = 0; i < right.count; i++) {
     if (!shape_has(&all, right.axis[i]) && !shape_push(&all, right.axis[i])) {
       return "the result has too many axes";
     }
   }
-  results->shape = all;
+  result->shape = all;
   return NULL;
 }
 
-static const char *infer_dot(Graph *graph, const Node *node, Value *results) {
-  const Value *a = operand(graph, node, 0), *b = operand(graph, node, 1);
-  results->type = a->type;
-  return is_integer(a) || a->type != b->type ? "operands are not real" : contracted(graph, node, results);
+static const char *bias_wrong(const Graph *graph, const Node *node, int member) {
+  const Value *bias = graph_value(graph, dots_bias(node, member));
+  const Shape matrix = graph_shape(graph, dots_second(node, member)), columns = shape_minus(matrix, &node->axes);
+  const bool alike = element_type_floating(bias->type) && shape_same_set(&bias->shape, &columns);
+  return alike ? NULL : "a bias does not have the axes of its columns";
 }
 
-static const char *infer_scaled_dot(Graph *graph, const Node *node, Value *results) {
-  const Value *a = operand(graph, node, 0), *b = operand(graph, node, 1);
-  results->type = TYPE_F32;
-  if (!is_quarter(a->type) || !is_quarter(b->type) || (a->type == TYPE_E5M2 && b->type == TYPE_E5M2)) {
-    return "operands are not of 8 bits, or both in e5m2";
+// All products of matrices.
+static const char *infer_dots(Graph *graph, const Node *node, Value *results) {
+  const bool sum = op_dots_sum(node->op), scaled = op_dots_scaled(node->op);
+  const char *wrong = dots_even(node) ? NULL : "operands do not come in pairs";
+  for (int i = 0; i < dots_count(node) && !wrong; i++) {
+    const Value *a = graph_value(graph, dots_first(node, i)), *b = graph_value(graph, dots_second(node, i));
+    Value *result = &results[sum ? 0 : i];
+    result->type = scaled ? TYPE_F32 : a->type;
+    result->shape = node->axes;
+    wrong = multiplied(a, b, scaled);
+    wrong = wrong || sum ? wrong : contracted(a, b, &node->axes, result);
+    wrong = wrong || !op_dots_biased(node->op) ? wrong : bias_wrong(graph, node, i);
   }
-  return is_scale(operand(graph, node, 2)) && is_scale(operand(graph, node, 3)) ? contracted(graph, node, results)
-                                                                                : "a scale is not one number in f32";
+  const bool scales = !scaled || (is_scale(graph_value(graph, dots_first_scale(node))) &&
+                                  is_scale(graph_value(graph, dots_second_scale(node))));
+  return wrong || scales ? wrong : "a scale is not one number in f32";
 }
 
 static const char *infer_take(Graph *graph, const Node *node, Value *results) {
@@ -532,41 +549,6 @@ static const char *infer_chunks(Graph *graph, const Node *node, Value *results) 
     }
   }
   return NULL;
-}
-
-static const char *infer_dots(Graph *graph, const Node *node, Value *results) {
-  for (int i = 1; i < node->operand_count; i++) {
-    Node pair = *node;
-    ValueId operands[2] = {node->operands[0], node->operands[i]};
-    pair.operands = operands;
-    pair.operand_count = 2;
-    const char *wrong = infer_dot(graph, &pair, &results[i - 1]);
-    if (wrong) {
-      return wrong;
-    }
-  }
-  return NULL;
-}
-
-static const char *infer_biased_dots(Graph *graph, const Node *node, Value *results) {
-  const int count = (node->operand_count - 1) / 2;
-  Node dots = *node;
-  dots.operand_count = 1 + count;
-  const char *wrong =
-      node->operand_count % 2 == 1 ? infer_dots(graph, &dots, results) : "operands do not come in pairs";
-  for (int i = 0; i < count && !wrong; i++) {
-    const Value *matrix = operand(graph, node, 1 + i), *bias = operand(graph, node, 1 + count + i);
-    Shape columns = shape_minus(matrix->shape, &node->axes);
-    const bool alike = element_type_floating(bias->type) && shape_same_set(&bias->shape, &columns);
-    wrong = alike ? NULL : "a bias does not have the axes of its columns";
-  }
-  return wrong;
-}
-
-static const char *infer_dot_sum(Graph *graph, const Node *node, Value *results) {
-  results->type = operand(graph, node, 0)->type;
-  results->shape = node->axes;
-  return node->operand_count % 2 == 0 ? NULL : "operands do not come in pairs";
 }
 
 static const struct {

@@ -323,13 +323,14 @@ static void lower_node(Lower *l, const Node *node) {
       break;
     case OP_DOT:
     case OP_SCALED_DOT:
-      lower_dot(l, node);
-      break;
     case OP_DOTS:
+    case OP_SCALED_DOTS:
     case OP_BIASED_DOTS:
+    case OP_SCALED_BIASED_DOTS:
       lower_dots(l, node);
       break;
     case OP_DOT_SUM:
+    case OP_SCALED_DOT_SUM:
       lower_dot_sum(l, node);
       break;
     case OP_TAKE:

@@ -78,6 +78,7 @@ typedef struct {  // where a value lives, if not in a buffer of its own
 } Home;
 
 typedef struct {  // matrices side by side: [rows, columns of member 0 | columns of member 1 | ...]
+  bool stacked;   // one above the other: [columns of member 0 | columns of member 1 | ..., rows]
   int count;
   const ValueId *members;
   Shape *rows, *columns;  // of each member, which may have other names for the same axes
@@ -146,7 +147,6 @@ const StatePlace *state_place(const Lower *l, Name name);  // NULL: not on this 
 void decide_overwritten(Lower *l);
 
 // lower_gemm.c
-void lower_dot(Lower *l, const Node *node);
 void lower_dots(Lower *l, const Node *node);
 void lower_dot_sum(Lower *l, const Node *node);
 

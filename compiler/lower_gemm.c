@@ -5,6 +5,7 @@
 // product is added to that.
 #include <string.h>
 
+#include "compiler/dots.h"
 #include "compiler/lower.h"
 #include "compiler/product.h"
 
@@ -37,6 +38,13 @@ static int64_t collapse(const Lower *l, const Matrix *matrix, const Shape *axes)
 
 static Matrix matrix_of(Lower *l, ValueId value) {
   return (Matrix){.value = value, .storage = *storage_of(l, value), .shape = graph_shape(l->graph, value)};
+}
+
+// scale: of a value of 8 bits; else -1.
+static Matrix scaled_matrix(Lower *l, ValueId value, ValueId scale) {
+  Matrix matrix = matrix_of(l, value);
+  matrix.scale = scale >= 0 ? place_of(l, storage_of(l, scale)) : (Place){0};
+  return matrix;
 }
 
 static void sort_by_stride(const Lower *l, const Matrix *matrix, Shape *axes) {
@@ -212,16 +220,6 @@ static WriteMode write_mode(const Lower *l, ValueId value) {
   return l->add[value] ? WRITE_ADD : l->accumulate[value] ? WRITE_ADD_AFTER_FIRST : WRITE_STORE;
 }
 
-void lower_dot(Lower *l, const Node *node) {
-  ValueId result = node->first_result;
-  Matrix a = matrix_of(l, node->operands[0]), b = matrix_of(l, node->operands[1]);
-  if (node->op == OP_SCALED_DOT) {
-    a.scale = place_of(l, storage_of(l, node->operands[2]));
-    b.scale = place_of(l, storage_of(l, node->operands[3]));
-  }
-  gemm(l, a, b, matrix_of(l, result), NULL, &node->axes, write_mode(l, result));
-}
-
 // One stride through all members: member i + 1 begins where the columns of member i end.
 static bool follow_each_other(Lower *l, const Matrix *members, const Shape *columns, const Shape *rows, int count) {
   for (int i = 0; i < count; i++) {
@@ -248,7 +246,7 @@ static bool follow_each_other(Lower *l, const Matrix *members, const Shape *colu
 
 // The members as one matrix: its first columns axis stands for all columns, with a size of its own.
 static Matrix joined(Lower *l, const Matrix *first, AxisId axis, const Shape *rows, int64_t column_stride) {
-  Matrix matrix = {.value = first->value, .storage = first->storage};
+  Matrix matrix = {.value = first->value, .storage = first->storage, .scale = first->scale};
   for (int i = 0; i < rows->count; i++) {
     matrix.storage.stride[matrix.shape.count] = matrix_stride(l, first, rows->axis[i]);
     shape_push(&matrix.shape, rows->axis[i]);
@@ -289,17 +287,17 @@ static Matrix joined_bias(Lower *l, Matrix *biases, const Shape *columns, AxisId
 
 void lower_dots(Lower *l, const Node *node) {
   const int count = node->result_count;
-  const bool biased = node->op == OP_BIASED_DOTS;
+  const bool biased = op_dots_biased(node->op);
   Matrix *bias = ARENA_ARRAY(l->c->arena, Matrix, count);
   Matrix *b = ARENA_ARRAY(l->c->arena, Matrix, count), *c = ARENA_ARRAY(l->c->arena, Matrix, count);
   Shape *columns = ARENA_ARRAY(l->c->arena, Shape, count);
-  Matrix a = matrix_of(l, node->operands[0]);
+  const Matrix a = scaled_matrix(l, dots_first(node, 0), dots_first_scale(node));
   Shape rows = shape_minus(a.shape, &node->axes);
   bool accumulate = l->accumulate[node->first_result], same = true;
   for (int i = 0; i < count; i++) {
-    b[i] = matrix_of(l, node->operands[i + 1]);
+    b[i] = scaled_matrix(l, dots_second(node, i), dots_second_scale(node));
     c[i] = matrix_of(l, node->first_result + i);
-    bias[i] = biased ? matrix_of(l, node->operands[1 + count + i]) : (Matrix){0};
+    bias[i] = biased ? matrix_of(l, dots_bias(node, i)) : (Matrix){0};
     columns[i] = shape_minus(b[i].shape, &node->axes);
     sort_by_stride(l, &c[i], &columns[i]);
     same &= l->accumulate[node->first_result + i] == accumulate;
@@ -322,14 +320,14 @@ void lower_dots(Lower *l, const Node *node) {
 }
 
 void lower_dot_sum(Lower *l, const Node *node) {
-  int count = node->operand_count / 2;
+  const int count = dots_count(node);
   Matrix *a = ARENA_ARRAY(l->c->arena, Matrix, count), *b = ARENA_ARRAY(l->c->arena, Matrix, count);
   Shape *inner = ARENA_ARRAY(l->c->arena, Shape, count);
   Matrix c = matrix_of(l, node->first_result);
   for (int i = 0; i < count; i++) {
-    a[i] = matrix_of(l, node->operands[2 * i]);
-    b[i] = matrix_of(l, node->operands[2 * i + 1]);
-    inner[i] = shape_common(b[i].shape, &a[i].shape);
+    a[i] = scaled_matrix(l, dots_first(node, i), dots_first_scale(node));
+    b[i] = scaled_matrix(l, dots_second(node, i), dots_second_scale(node));
+    inner[i] = dots_inner(l->graph, node, i);
     sort_by_stride(l, &b[i], &inner[i]);
   }
   Shape rows = shape_minus(a[0].shape, &inner[0]), columns = shape_minus(b[0].shape, &inner[0]);

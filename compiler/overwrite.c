@@ -4,6 +4,7 @@
 // kernels write only what they have read (kernel.h). So a gradient of logits takes no memory beside the logits.
 #include <string.h>
 
+#include "compiler/dots.h"
 #include "compiler/lower.h"
 
 typedef struct {
@@ -15,7 +16,7 @@ typedef struct {
 } Lives;
 
 static bool reads_at_once(Op op) {
-  return op == OP_GROUP || op == OP_DOT || op == OP_SCALED_DOT || op == OP_DOTS || op == OP_DOT_SUM || op == OP_TAKE;
+  return op == OP_GROUP || (op_dots(op) && !op_dots_biased(op)) || op == OP_TAKE;
 }
 
 static bool made_here(const Lives *lives, ValueId value) {

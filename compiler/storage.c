@@ -97,6 +97,14 @@ const StatePlace *state_place(const Lower *l, Name name) {
 
 // --- storages ---
 
+// Gives these axes of a value strides: the last of them is `stride` elements apart.
+static void lay_out(const Lower *l, Storage *storage, const Shape *shape, const Shape *axes, int64_t stride) {
+  for (int i = axes->count - 1; i >= 0; i--) {
+    storage->stride[shape_find(shape, axes->axis[i])] = stride;
+    stride *= axis_extent(l, axes->axis[i]);
+  }
+}
+
 static Storage resolve_bundle(Lower *l, ValueId value, const Home *home) {
   Bundle *bundle = &l->bundles.at[home->bundle];
   int64_t width = 0, before = 0, bytes = type_bytes(l, value);
@@ -109,19 +117,12 @@ static Storage resolve_bundle(Lower *l, ValueId value, const Home *home) {
     int made = new_buffer(l, ARENA_TRANSIENT, graph_elements(l->graph, bundle->rows[0]) * width * bytes);
     bundle->buffer = made;
   }
-  Storage storage = {.buffer = bundle->buffer, .offset = before * bytes};
-  Shape shape = graph_shape(l->graph, value);
-  int64_t at = width;
-  Shape rows = bundle->rows[home->index];
-  for (int i = rows.count - 1; i >= 0; i--) {
-    storage.stride[shape_find(&shape, rows.axis[i])] = at;
-    at *= axis_extent(l, rows.axis[i]);
-  }
-  at = 1;
-  for (int i = bundle->columns[home->index].count - 1; i >= 0; i--) {
-    storage.stride[shape_find(&shape, bundle->columns[home->index].axis[i])] = at;
-    at *= axis_extent(l, bundle->columns[home->index].axis[i]);
-  }
+  const Shape shape = graph_shape(l->graph, value);
+  const Shape rows = bundle->rows[home->index], columns = bundle->columns[home->index];
+  const int64_t height = graph_elements(l->graph, rows);
+  Storage storage = {.buffer = bundle->buffer, .offset = before * (bundle->stacked ? height : 1) * bytes};
+  lay_out(l, &storage, &shape, &rows, bundle->stacked ? 1 : width);
+  lay_out(l, &storage, &shape, &columns, bundle->stacked ? height : 1);
   return storage;
 }
 

@@ -1,4 +1,5 @@
 // chunk_rows.c: which operations do for a part of the rows what they do for all of them.
+#include "compiler/dots.h"
 #include "compiler/passes/chunk.h"
 
 static bool is_cut(const Graph *graph, AxisId axis, ValueId value) {
@@ -60,7 +61,7 @@ static bool kernel_by_rows(const Graph *graph, AxisId axis, const Node *group) {
 
 // Results are cut, or sums over the cut axis.
 static bool product_by_rows(const Graph *graph, AxisId axis, const Node *node) {
-  bool contracted = node->op != OP_DOT_SUM && shape_has(&node->axes, axis);
+  bool contracted = !op_dots_sum(node->op) && shape_has(&node->axes, axis);
   for (int i = 0; i < node->result_count; i++) {
     ValueId value = node->first_result + i;
     bool summed = contracted && keeps_sums(graph, value);
@@ -72,12 +73,10 @@ static bool product_by_rows(const Graph *graph, AxisId axis, const Node *node) {
 }
 
 bool chunk_by_rows(const Graph *graph, AxisId axis, const Node *node) {
+  if (op_dots(node->op) && !op_dots_biased(node->op)) {
+    return product_by_rows(graph, axis, node);
+  }
   switch (node->op) {
-    case OP_DOT:
-    case OP_SCALED_DOT:
-    case OP_DOTS:
-    case OP_DOT_SUM:
-      return product_by_rows(graph, axis, node);
     case OP_GROUP:
       return kernel_by_rows(graph, axis, node);
     case OP_TAKE:

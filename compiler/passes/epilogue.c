@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "compiler/compilation.h"
+#include "compiler/dots.h"
 #include "compiler/passes/shard.h"
 
 // Facts about the targets: the formats of results to which products add a bias at no cost of memory traffic. cuBLASLt

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/dots.h"
 #include "compiler/passes/fuse.h"
 
 // The parameter that a value is, or is the part of in a gathered pack; -1: it is none.

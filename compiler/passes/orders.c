@@ -5,6 +5,7 @@
 // or join. A candidate is what it costs after every value next to a collective has had the choice to differ. The
 // cheapest wins, the natural order among equals.
 #include "compiler/passes/orders.h"
+#include "compiler/dots.h"
 
 #include <string.h>
 
@@ -138,11 +139,6 @@ static void touch_and_tie(void *context, ValueId value) {
 
 static bool ties(const Node *node) {
   switch (node->op) {
-    case OP_DOT:
-    case OP_SCALED_DOT:
-    case OP_DOTS:
-    case OP_BIASED_DOTS:
-    case OP_DOT_SUM:
     case OP_CONCAT:
     case OP_PAD:
     case OP_WINDOW:
@@ -152,7 +148,7 @@ static bool ties(const Node *node) {
     case OP_ALL_REDUCE:
       return true;
     default:
-      return orders_is_kernel(node);
+      return op_dots(node->op) || orders_is_kernel(node);
   }
 }
 

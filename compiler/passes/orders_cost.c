@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/integer.h"
+#include "compiler/dots.h"
 #include "compiler/passes/attention.h"
 #include "compiler/passes/orders.h"
 #include "compiler/product.h"
@@ -25,13 +26,8 @@ static double bytes_of(const Orders *o, ValueId value) {
 
 // --- the order of a value ---
 
-static bool of_parameters(const Graph *graph, ValueId value) {
-  const Node *maker = graph_producer(graph, value);
-  return maker && (maker->op == OP_PARAM || maker->op == OP_PART);
-}
-
 bool orders_bundled(const Graph *graph, const Node *node) {
-  return (node->op == OP_DOTS || node->op == OP_BIASED_DOTS) && of_parameters(graph, node->operands[1]);
+  return op_dots_joined(node->op) && !op_dots_sum(node->op) && dots_of_parameters(graph, node);
 }
 
 static Shape replaced(Shape order, const Shape *from, const Shape *to) {
@@ -199,17 +195,10 @@ static double product_cost(const Orders *o, ValueId left, ValueId right, ValueId
 
 static double products_cost(const Orders *o, const Node *node) {
   double bytes = 0;
-  if (node->op == OP_DOT_SUM) {
-    for (int i = 0; i + 1 < node->operand_count; i += 2) {
-      Shape a = graph_shape(o->graph, node->operands[i]), b = graph_shape(o->graph, node->operands[i + 1]);
-      Shape result = graph_shape(o->graph, node->first_result), inner = shape_common(b, &a);
-      inner = shape_minus(inner, &result);
-      bytes += product_cost(o, node->operands[i], node->operands[i + 1], node->first_result, &inner);
-    }
-    return bytes;
-  }
-  for (int i = 0; i < node->result_count; i++) {
-    bytes += product_cost(o, node->operands[0], node->operands[1 + i], node->first_result + i, &node->axes);
+  for (int i = 0; i < dots_count(node); i++) {
+    const Shape inner = dots_inner(o->graph, node, i);
+    const ValueId result = node->first_result + (op_dots_sum(node->op) ? 0 : i);
+    bytes += product_cost(o, dots_first(node, i), dots_second(node, i), result, &inner);
   }
   return bytes;
 }
@@ -283,13 +272,10 @@ double orders_cost(const Orders *o, const Node *node) {
   if (orders_is_kernel(node)) {
     return kernel_cost(o, node);
   }
+  if (op_dots(node->op)) {
+    return products_cost(o, node);
+  }
   switch (node->op) {
-    case OP_DOT:
-    case OP_SCALED_DOT:
-    case OP_DOTS:
-    case OP_BIASED_DOTS:
-    case OP_DOT_SUM:
-      return products_cost(o, node);
     case OP_ALL_GATHER:
     case OP_REDUCE_SCATTER:
       return blocks_cost(o, node->operands[0], node->axis) + blocks_cost(o, node->first_result, node->axis2);
