@@ -5,9 +5,12 @@
 #include "compiler/dots.h"
 #include "compiler/passes/fuse.h"
 
-// The parameter that a value is, or is the part of in a gathered pack; -1: it is none.
+// The parameter that a value is, or is rounded from, or is the part of in a gathered pack; -1: it is none.
 static ValueId parameter_of(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
+  if (node && node->op == OP_QUANTISE) {
+    return parameter_of(graph, node->operands[0]);
+  }
   ValueId from = node && node->op == OP_PART ? node->operands[0] : -1;
   const Node *pack = from >= 0 ? graph_producer(graph, from) : NULL;
   while (pack && (pack->op == OP_ALL_GATHER || pack->op == OP_SEGMENT)) {
@@ -38,7 +41,7 @@ static void count_uses(Fuser *f) {
   for (int i = 0; i < f->nodes.count; i++) {
     const Node *node = graph_node(graph, f->nodes.at[i]);
     f->position[f->nodes.at[i]] = i;
-    if (node->op == OP_PART && is_parameter(graph, node->first_result)) {
+    if ((node->op == OP_PART || node->op == OP_QUANTISE) && is_parameter(graph, node->first_result)) {
       f->rank[node->first_result] = f->rank[parameter_of(graph, node->first_result)];
     }
     for (int j = 0; j < node->operand_count; j++) {
@@ -66,9 +69,30 @@ static bool only_collected(const Fuser *f, ValueId value) {
 
 typedef struct {
   NodeId node;
-  ValueId shared, other, bias;  // bias: -1 without one
+  ValueId shared, other, bias;        // bias: -1 without one
+  ValueId shared_scale, other_scale;  // of values of 8 bits, else -1
   int rank;
 } SharedDot;
+
+// shared: which operand.
+static SharedDot shared_dot(const Graph *graph, NodeId id, int shared) {
+  const Node *node = graph_node(graph, id);
+  const ValueId scale[] = {dots_first_scale(node), dots_second_scale(node)};
+  return (SharedDot){.node = id,
+                     .shared = node->operands[shared],
+                     .other = node->operands[1 - shared],
+                     .bias = dots_bias(node, 0),
+                     .shared_scale = scale[shared],
+                     .other_scale = scale[1 - shared]};
+}
+
+// Can they be members of one product? What has 8 bits has one format and one scale in all of them.
+static bool go_together(const Graph *graph, const SharedDot *a, const SharedDot *b) {
+  return graph_node(graph, a->node)->op == graph_node(graph, b->node)->op && a->shared_scale == b->shared_scale &&
+         a->other_scale == b->other_scale &&
+         graph_value(graph, a->shared)->type == graph_value(graph, b->shared)->type &&
+         graph_value(graph, a->other)->type == graph_value(graph, b->other)->type;
+}
 
 // Plain matrix products only: what the two operands share is contracted, and something else is left on both sides.
 static bool plain(const Graph *graph, const Node *node, int shared) {
@@ -85,7 +109,7 @@ static int by_rank(const void *a, const void *b) {
 static void merge_shared(Fuser *f, SharedDot *dots, int count) {
   Graph *graph = f->graph;
   qsort(dots, (size_t)count, sizeof *dots, by_rank);
-  ValueId *operands = ARENA_ARRAY(f->c->arena, ValueId, 2 * count + 1);
+  ValueId *operands = ARENA_ARRAY(f->c->arena, ValueId, 2 * count + 3);
   operands[0] = dots[0].shared;
   // In the list it stands where the first stood if its operands are parameters, else where the last one stood.
   bool early = is_parameter(graph, dots[0].other);
@@ -100,9 +124,12 @@ static void merge_shared(Fuser *f, SharedDot *dots, int count) {
   graph->span = model.span;
   graph->scope = model.scope;
   graph->backward = model.backward;
-  const bool biased = dots[0].bias >= 0;
-  ValueId first = graph_add(graph, biased ? OP_BIASED_DOTS : OP_DOTS, (NodeInit){NODE_INIT, .axes = model.axes},
-                            operands, (biased ? 2 : 1) * count + 1);
+  const bool biased = dots[0].bias >= 0, scaled = op_dots_scaled(model.op);
+  const int most = (biased ? 2 : 1) * count + 1;
+  operands[most] = dots[0].shared_scale;
+  operands[most + 1] = dots[0].other_scale;
+  ValueId first = graph_add(graph, op_dots_of(biased ? DOTS_BIASED : DOTS_SEVERAL, scaled),
+                            (NodeInit){NODE_INIT, .axes = model.axes}, operands, most + (scaled ? 2 : 0));
   NodeId made = graph_value(graph, first)->node;
   for (int i = 0; i < count; i++) {
     const Node *was = graph_node(graph, dots[i].node);
@@ -128,16 +155,17 @@ static void find_shared(Fuser *f) {
   bool *first = ARENA_ARRAY(f->c->arena, bool, total * 2 + 2);  // of those that share an operand
   for (int i = total - 1; i >= 0; i--) {
     const Node *node = graph_node(graph, f->nodes.at[i]);
-    if (node->op != OP_DOT && node->op != OP_BIASED_DOTS) {
+    if (!op_dots(node->op) || op_dots_sum(node->op) || dots_count(node) > 1) {
       continue;
     }
-    for (int s = 0; s < (node->op == OP_DOT ? 2 : 1); s++) {
+    for (int s = 0; s < (op_dots_biased(node->op) ? 1 : 2); s++) {
       ValueId other = node->operands[1 - s];
       bool forward = is_parameter(graph, other) && !is_parameter(graph, node->operands[s]) && !node->backward;
       bool gradient =
           node->backward && !is_parameter(graph, other) && !is_parameter(graph, node->operands[s]) && s == 1;
       if ((forward || gradient) && plain(graph, node, s)) {
-        uint64_t key = (uint64_t)node->operands[s] * 2 + (uint64_t)node->backward;
+        const ValueId scale = shared_dot(graph, f->nodes.at[i], s).other_scale;
+        const uint64_t key = (uint64_t)(scale + 1) << 32 | (uint64_t)node->operands[s] << 1 | (uint64_t)node->backward;
         const int later = (int)map_get_or(&first_of, key, -1);
         next[i * 2 + s] = later;
         first[i * 2 + s] = true;
@@ -155,15 +183,14 @@ static void find_shared(Fuser *f) {
       NodeId id = f->nodes.at[at / 2];
       const Node *node = graph_node(graph, id);
       const Node *one = count ? graph_node(graph, dots[0].node) : node;
-      bool same = node->op == one->op && shape_same_set(&node->axes, &one->axes) &&
+      SharedDot dot = shared_dot(graph, id, at % 2);
+      bool same = (!count || go_together(graph, &dots[0], &dot)) && shape_same_set(&node->axes, &one->axes) &&
                   graph_value(graph, node->first_result)->type == graph_value(graph, one->first_result)->type;
       if (f->gone[id] || !same || (node->backward && !only_collected(f, node->first_result))) {
         continue;
       }
-      ValueId other = node->operands[1 - at % 2];
-      int rank = node->backward ? f->rank[node->first_result] : f->rank[other];
-      ValueId bias = node->op == OP_BIASED_DOTS ? node->operands[2] : -1;
-      dots[count++] = (SharedDot){id, node->operands[at % 2], other, bias, rank};
+      dot.rank = node->backward ? f->rank[node->first_result] : f->rank[dot.other];
+      dots[count++] = dot;
     }
     if (count > 1) {
       merge_shared(f, dots, count);
@@ -185,12 +212,14 @@ static bool collect_sum(const Fuser *f, ValueId value, bool outermost, SharedDot
     return collect_sum(f, node->operands[0], false, dots, adds, count, add_count, most) &&
            collect_sum(f, node->operands[1], false, dots, adds, count, add_count, most);
   }
-  if (node->op != OP_DOT || *count >= most) {
+  if ((node->op != OP_DOT && node->op != OP_SCALED_DOT) || *count >= most) {
     return false;
   }
   for (int s = 0; s < 2; s++) {
     if (is_parameter(f->graph, node->operands[1 - s]) && plain(f->graph, node, s)) {
-      dots[(*count)++] = (SharedDot){id, node->operands[s], node->operands[1 - s], -1, f->rank[node->operands[1 - s]]};
+      SharedDot *dot = &dots[(*count)++];
+      *dot = shared_dot(f->graph, id, s);
+      dot->rank = f->rank[dot->other];
       return true;
     }
   }
@@ -205,7 +234,7 @@ static bool one_product(const Graph *graph, const SharedDot *dots, int count, Sh
     Shape shape = graph_shape(graph, dot->first_result),
           of = shape_minus(graph_shape(graph, dots[i].shared), &dot->axes);
     rows = i ? rows : of;
-    if (!shape_same_set(&shape, &sum) || !shape_same_set(&rows, &of)) {
+    if (!shape_same_set(&shape, &sum) || !shape_same_set(&rows, &of) || !go_together(graph, &dots[0], &dots[i])) {
       return false;
     }
   }
@@ -229,7 +258,7 @@ static void find_sums(Fuser *f) {
       continue;
     }
     qsort(dots, (size_t)count, sizeof *dots, by_rank);
-    ValueId operands[2 * MOST];
+    ValueId operands[2 * MOST + 2] = {0};
     for (int j = 0; j < count; j++) {
       operands[2 * j] = dots[j].shared;
       operands[2 * j + 1] = dots[j].other;
@@ -238,12 +267,16 @@ static void find_sums(Fuser *f) {
     for (int j = 0; j < add_count; j++) {
       f->gone[adds[j]] = true;
     }
+    operands[2 * count] = dots[0].shared_scale;
+    operands[2 * count + 1] = dots[0].other_scale;
+    const bool scaled = dots[0].shared_scale >= 0;
     const Node model = *graph_node(graph, id);
     graph->span = model.span;
     graph->scope = model.scope;
     graph->backward = model.backward;
     Shape shape = graph_shape(graph, result);
-    ValueId made = graph_add(graph, OP_DOT_SUM, (NodeInit){NODE_INIT, .axes = shape}, operands, 2 * count);
+    ValueId made = graph_add(graph, op_dots_of(DOTS_SUM, scaled), (NodeInit){NODE_INIT, .axes = shape}, operands,
+                             2 * count + (scaled ? 2 : 0));
     graph_value(graph, made)->type = graph_value(graph, result)->type;
     f->nodes.at[i] = graph_value(graph, made)->node;
     f->replace[result] = made;

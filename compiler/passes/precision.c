@@ -30,6 +30,8 @@ typedef struct {
   bool *stream;   // by value: of a residual stream
   Shape *varies;  // by value: the axes along which what is behind a value in the real type varies
   int count;      // of all three
+  bool *waiting;  // by node: of the region at hand, and still to be typed
+  int node_count;
 } Precision;
 
 static bool narrower(ElementType a, ElementType b) {
@@ -279,6 +281,32 @@ static void set_varies(Precision *p, const Node *node, ValueId value) {
   }
 }
 
+static void type_node(Precision *p, NodeId id);
+
+// Types what a value is made of at once, where it would stand further down.
+static void type_before(Precision *p, ValueId value) {
+  const NodeId id = graph_value(p->graph, value)->node;
+  if (id < 0 || id >= p->node_count || !p->waiting[id]) {
+    return;
+  }
+  for (int i = 0; i < graph_node(p->graph, id)->operand_count; i++) {
+    type_before(p, graph_node(p->graph, id)->operands[i]);
+  }
+  type_node(p, id);
+}
+
+// Values that have one scale must all be there before the first of them is quantised.
+static void scale(Precision *p, NodeId id, const ProductFormats *formats) {
+  for (int i = 0; i < 2; i++) {
+    const ValueList together = quantiser_together(&p->quantiser, id, i);
+    for (int j = 0; j < together.count; j++) {
+      type_before(p, together.at[j]);
+    }
+  }
+  graph_follow(p->graph, graph_node(p->graph, id));
+  quantiser_scale(&p->quantiser, id, formats);
+}
+
 // What a kernel needs its operands in. What only moves has the format of its operand.
 static void cast_for(Precision *p, NodeId id) {
   const Node *node = graph_node(p->graph, id);
@@ -287,7 +315,7 @@ static void cast_for(Precision *p, NodeId id) {
     case OP_DOT: {
       const ProductFormats formats = quantiser_formats(&p->quantiser, node);
       if (formats.scaled) {
-        quantiser_scale(&p->quantiser, id, &formats);
+        scale(p, id, &formats);
       } else {
         cast_operands(p, id, update ? p->real : p->formats->dot);
       }
@@ -397,6 +425,7 @@ static void type_microbatch(Precision *p, NodeId id) {
 static void type_node(Precision *p, NodeId id) {
   Graph *graph = p->graph;
   const Node *node = graph_node(graph, id);
+  p->waiting[id] = false;
   graph_follow(graph, node);
   if (node->op == OP_MICROBATCH) {
     type_microbatch(p, id);
@@ -424,7 +453,12 @@ static void type_region(Precision *p, RegionId region) {
   RegionId outer = graph->region;
   const NodeList old = graph_rewrite(graph, region);
   for (int i = 0; i < old.count; i++) {
-    type_node(p, old.at[i]);
+    p->waiting[old.at[i]] = true;
+  }
+  for (int i = 0; i < old.count; i++) {
+    if (p->waiting[old.at[i]]) {
+      type_node(p, old.at[i]);
+    }
   }
   graph->region = outer;
 }
@@ -436,6 +470,8 @@ bool pass_precision(Compilation *c) {
   p.summed = ARENA_ARRAY(c->arena, bool, p.count + 1);
   p.stream = ARENA_ARRAY(c->arena, bool, p.count + 1);
   p.varies = ARENA_ARRAY(c->arena, Shape, p.count + 1);
+  p.node_count = graph->nodes.count;
+  p.waiting = ARENA_ARRAY(c->arena, bool, p.node_count + 1);
   p.casts = map_create(c->arena);
   p.quantiser = quantiser_start(c);
   graph->real = c->spec->real;

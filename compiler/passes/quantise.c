@@ -13,6 +13,10 @@
 // when the step is done, unless it is skipped or that is not finite. An amax that is not finite makes a scale that is
 // not finite, and so a product that is not: the step is skipped as in other formats. Values are quantised once, for all
 // products that read them in one format: x for the forward and for the gradient of the weight, a gradient for both.
+//
+// Parameters that multiply one value over the same axes, in one layer and by the same rule (query, key and value; gate
+// and up), have one scale, by the largest amax of them; so have the gradients that come back of these products. So they
+// can be one product in 8 bits, as they are in other formats: of rows that are scaled alike.
 #include "compiler/passes/quantise.h"
 
 #include <float.h>
@@ -34,10 +38,6 @@ bool quantiser_possible(const Compilation *c) {
     }
   }
   return true;
-}
-
-Quantiser quantiser_start(Compilation *c) {
-  return (Quantiser){.c = c, .made = map_create(c->arena)};
 }
 
 // The parameter that a value is, rounded and moved at most; or NULL.
@@ -125,9 +125,114 @@ ProductFormats quantiser_formats(const Quantiser *q, const Node *dot) {
   return formats;
 }
 
+// --- which have scales in common ---
+
+// The innermost round of a repeat that a scope is in; -1: none.
+static ScopeId round_of(const Graph *graph, ScopeId scope) {
+  while (scope >= 0 && graph->scopes.at[scope].index < 0) {
+    scope = graph->scopes.at[scope].parent;
+  }
+  return scope;
+}
+
+// The operand of a product of the forward that is a parameter, if only one is; else -1.
+static int parameter_operand(const Graph *graph, const Node *dot) {
+  const bool a = comes_from_parameter(graph, dot->operands[0]), b = comes_from_parameter(graph, dot->operands[1]);
+  return a == b ? -1 : b;
+}
+
+// What products of a group have in common, as numbers.
+typedef struct {
+  uint64_t value, round, backward, history, margin, inner[SHAPE_MAX_AXES];
+} GroupKey;
+
+static GroupKey group_key(const Graph *graph, const Node *dot, int parameter, const ProductFormats *formats) {
+  GroupKey key = {.value = (uint64_t)dot->operands[1 - parameter],
+                  .round = (uint64_t)(round_of(graph, dot->scope) + 1),
+                  .backward = (uint64_t)formats->rule->backward << 8 | (uint64_t)formats->rule->forward,
+                  .history = (uint64_t)formats->rule->history,
+                  .margin = (uint64_t)formats->rule->margin};
+  const Shape value = graph_shape(graph, dot->operands[1 - parameter]), inner = shape_common(value, &dot->axes);
+  for (int i = 0; i < inner.count; i++) {
+    key.inner[i] = (uint64_t)(inner.axis[i] + 1);
+  }
+  return key;
+}
+
+static void add_once(Graph *graph, ValueList *list, ValueId value) {
+  for (int i = 0; i < list->count; i++) {
+    if (list->at[i] == value) {
+      return;
+    }
+  }
+  array_push(graph->arena, list, value);
+}
+
+static void find_groups(Quantiser *q, Map *by_key, RegionId region) {
+  Graph *graph = q->c->graph;
+  const NodeList nodes = graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes.count; i++) {
+    const NodeId id = nodes.at[i];
+    const Node *node = graph_node(graph, id);
+    if (node->op == OP_MICROBATCH) {
+      find_groups(q, by_key, node->region);
+    }
+    const ProductFormats formats = node->op == OP_DOT ? quantiser_formats(q, node) : (ProductFormats){0};
+    const int parameter = formats.scaled && !node->backward ? parameter_operand(graph, node) : -1;
+    if (parameter >= 0) {
+      const GroupKey key = group_key(graph, node, parameter, &formats);
+      int64_t group;
+      if (!map_get_bytes(by_key, &key, sizeof key, &group)) {
+        group = q->groups.count;
+        array_push(graph->arena, &q->groups, ((ProductGroup){.first = id}));
+        map_put_bytes(by_key, &key, sizeof key, group);
+      }
+      map_put(&q->group_of, (uint64_t)id, group);
+      add_once(graph, &q->groups.at[group].parameters, node->operands[parameter]);
+    }
+    const int64_t group = formats.scaled && node->backward ? map_get_or(&q->group_of, (uint64_t)node->source, -1) : -1;
+    if (group >= 0) {
+      add_once(graph, &q->groups.at[group].gradients, node->operands[is_gradient(graph, node->operands[1])]);
+    }
+  }
+}
+
+Quantiser quantiser_start(Compilation *c) {
+  Quantiser q = {.c = c, .made = map_create(c->arena), .group_of = map_create(c->arena), .lists = map_create(c->arena)};
+  Map by_key = map_create(c->arena);
+  find_groups(&q, &by_key, 0);
+  return q;
+}
+
+static const ProductGroup *group_of(const Quantiser *q, const Node *dot, NodeId id) {
+  const int64_t group = map_get_or(&q->group_of, (uint64_t)(dot->backward ? dot->source : id), -1);
+  return group >= 0 ? &q->groups.at[group] : NULL;
+}
+
+static bool contains(const ValueList *list, ValueId value) {
+  for (int i = 0; i < list->count; i++) {
+    if (list->at[i] == value) {
+      return true;
+    }
+  }
+  return false;
+}
+
+ValueList quantiser_together(const Quantiser *q, NodeId id, int operand) {
+  const Node *dot = graph_node(q->c->graph, id);
+  const ProductGroup *group = group_of(q, dot, id);
+  if (group && contains(&group->parameters, dot->operands[operand])) {
+    return group->parameters;
+  }
+  if (group && dot->backward && contains(&group->gradients, dot->operands[operand])) {
+    return group->gradients;
+  }
+  return (ValueList){.at = &dot->operands[operand], .count = 1};
+}
+
 // --- what they read ---
 
-typedef enum { MADE_AMAX, MADE_SCALE, MADE_QUANTISED } Made;
+typedef enum { MADE_AMAX, MADE_SCALE, MADE_QUANTISED } Made;  // a scale: of the values of a list
 
 // With a pipeline the backward quantises parameters again: see casts in precision.c.
 static bool again(const Quantiser *q, ValueId value) {
@@ -147,6 +252,16 @@ static uint64_t scaling_of(const ProductRule *rule) {
   return rule ? (uint64_t)rule->history << 8 | (uint64_t)rule->margin : 0;
 }
 
+static uint64_t number_of(Quantiser *q, const ValueList *values) {
+  const size_t bytes = sizeof *values->at * (size_t)values->count;
+  int64_t number;
+  if (!map_get_bytes(&q->lists, values->at, bytes, &number)) {
+    number = q->list_count++;
+    map_put_bytes(&q->lists, values->at, bytes, number);
+  }
+  return (uint64_t)number;
+}
+
 static ValueId amax_of(Quantiser *q, ValueId value) {
   Graph *graph = q->c->graph;
   const MadeKey key = key_of(q, MADE_AMAX, value, TYPE_REAL, 0);
@@ -157,6 +272,14 @@ static ValueId amax_of(Quantiser *q, ValueId value) {
   const ValueId size = graph_op1(graph, OP_ABS, value);
   const ValueId amax = graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = graph_shape(graph, value)}, size);
   map_put_bytes(&q->made, &key, sizeof key, amax);
+  return amax;
+}
+
+static ValueId largest_amax(Quantiser *q, const ValueList *values) {
+  ValueId amax = amax_of(q, values->at[0]);
+  for (int i = 1; i < values->count; i++) {
+    amax = graph_op2(q->c->graph, OP_MAX, amax, amax_of(q, values->at[i]));
+  }
   return amax;
 }
 
@@ -181,7 +304,7 @@ static ValueId add_history(Graph *graph, const History *history) {
   return made.value;
 }
 
-// fp8.layers.3.q.x.amax: x and w of y = x w, and dy.
+// fp8.layers.3.q.x.amax: x and w of y = x w, and dy. What several products have in common is called after the first.
 static Name history_name(const Quantiser *q, ValueId value, Name weight) {
   Names *names = q->c->graph->names;
   const char *what = comes_from_parameter(q->c->graph, value) ? "w" : is_gradient(q->c->graph, value) ? "dy" : "x";
@@ -195,13 +318,16 @@ static Name history_name(const Quantiser *q, ValueId value, Name weight) {
 }
 
 // The largest number of the steps that the history knows, or of this value.
-static ValueId delayed(Quantiser *q, NodeId dot, ValueId value, ValueId amax, const ProductRule *rule) {
+static ValueId delayed(Quantiser *q, NodeId dot, const ValueList *values, ValueId amax, const ProductRule *rule) {
   Graph *graph = q->c->graph;
   const Node *node = graph_node(graph, dot);
-  const Node *forward = node->backward ? graph_node(graph, node->source) : node;
+  const ProductGroup *group = values->count > 1 ? group_of(q, node, dot) : NULL;
+  const Node *forward = group            ? graph_node(graph, group->first)
+                        : node->backward ? graph_node(graph, node->source)
+                                         : node;
   const Name first = parameter_of(graph, forward->operands[0]);
   const Name weight = first ? first : parameter_of(graph, forward->operands[1]);
-  const History history = {history_name(q, value, weight), weight, rule->history, graph->span};
+  const History history = {history_name(q, values->at[0], weight), weight, rule->history, graph->span};
   array_push(q->c->unit->arena, q->c->histories, history);
   const RegionId inner = graph->region;
   graph->region = 0;  // in front of the microbatches
@@ -344,15 +470,16 @@ void quantiser_finish(Quantiser *q) {
 }
 
 // amax over the largest number of the format; of zeros alone, and of what is next to nothing, a number that divides.
-static ValueId scale_of(Quantiser *q, NodeId dot, ValueId value, ElementType type, const ProductRule *rule) {
+static ValueId scale_of(Quantiser *q, NodeId dot, const ValueList *values, ElementType type, const ProductRule *rule) {
   Graph *graph = q->c->graph;
-  const MadeKey key = key_of(q, MADE_SCALE, value, type, scaling_of(rule));
+  MadeKey key = key_of(q, MADE_SCALE, values->at[0], type, scaling_of(rule));
+  key.part[0] = number_of(q, values);
   int64_t known;
   if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
     return (ValueId)known;
   }
-  ValueId amax = amax_of(q, value);
-  amax = rule->history ? delayed(q, dot, value, amax, rule) : amax;
+  ValueId amax = largest_amax(q, values);
+  amax = rule->history ? delayed(q, dot, values, amax, rule) : amax;
   const double largest = (type == TYPE_E4M3 ? 448 : 57344) * exp2(-rule->margin);
   const ValueId least = graph_real(graph, (double)FLT_MIN);
   const ValueId scale = graph_op2(graph, OP_MUL, amax, graph_real(graph, 1 / largest));
@@ -382,8 +509,12 @@ void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats) {
   ValueId *operands = ARENA_ARRAY(graph->arena, ValueId, 4);
   for (int i = 0; i < 2; i++) {
     const ValueId value = graph_node(graph, dot)->operands[i];
+    const ValueList together = quantiser_together(q, dot, i);
     graph->role = graph_value(graph, value)->role;
-    operands[2 + i] = scale_of(q, dot, value, formats->type[i], formats->rule);
+    operands[2 + i] = scale_of(q, dot, &together, formats->type[i], formats->rule);
+    for (int j = 0; j < together.count; j++) {  // in front of the first of products that may become one
+      quantised(q, together.at[j], operands[2 + i], formats->type[i]);
+    }
     operands[i] = quantised(q, value, operands[2 + i], formats->type[i]);
   }
   graph->role = role;

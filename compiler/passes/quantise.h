@@ -17,22 +17,36 @@ typedef struct {  // what a history will be given
   ValueId history, amax;
 } QuantiserUpdate;
 
+typedef struct {  // products of one value by several parameters, in the forward
+  NodeId first;
+  ValueList parameters, gradients;  // in the order of the products: these have one scale, and what comes back has one
+} ProductGroup;
+
 typedef struct {
   Compilation *c;
   Map made;  // values, by what they are made of
+  ARRAY(ProductGroup) groups;
+  Map group_of;  // by node of the forward
+  Map lists;     // of values, numbered
+  int list_count;
   ARRAY(QuantiserUpdate) updates;
 } Quantiser;
 
 // Reports rules that this step cannot follow.
 bool quantiser_possible(const Compilation *c);
 
+// Finds the products that have scales in common.
 Quantiser quantiser_start(Compilation *c);
 
 // Of a dot of the training step. A product of the backward goes by the product of the forward whose gradient it is.
 ProductFormats quantiser_formats(const Quantiser *q, const Node *dot);
 
+// The values that have one scale with an operand of a dot whose formats are scaled; it is one of them.
+ValueList quantiser_together(const Quantiser *q, NodeId dot, int operand);
+
 // Makes a dot whose formats are scaled a scaled_dot, in front of which its operands are quantised, in graph->region;
-// the span, scope and part of new nodes are those of the graph. Operands have their types.
+// the span, scope and part of new nodes are those of the graph. Operands, and what has a scale with them, have their
+// types.
 void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats);
 
 // Notes a dot that was asked for, as it is now, for those who explain.
