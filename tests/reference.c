@@ -58,11 +58,13 @@ static void run_leaf(Reference *r, const Node *node) {
 
 static void run_dots(Reference *r, const Node *node) {
   Point point = r->point;
+  const bool biased = node->op == OP_BIASED_DOTS || node->op == OP_SCALED_BIASED_DOTS;
   for (int i = 0; i < node->result_count; i++) {
     Tensor *to = define(r, node->first_result + i);
     FOR_POINTS(r, point, &to->shape) {
-      const double bias = node->op == OP_BIASED_DOTS ? read(r, node, 1 + node->result_count + i, point) : 0;
-      *element(r, to, point) = (double)reference_product(r, node, 0, i + 1, &node->axes, point) + bias;
+      const double bias = biased ? read(r, node, 1 + node->result_count + i, point) : 0;
+      const double product = (double)reference_product(r, node, 0, i + 1, &node->axes, point);
+      *element(r, to, point) = product * reference_scale(r, node, point) + bias;
     }
   }
 }
@@ -239,7 +241,9 @@ static void run_node(Reference *r, const Node *node) {
       run_pack(r, node);
       return;
     case OP_DOTS:
+    case OP_SCALED_DOTS:
     case OP_BIASED_DOTS:
+    case OP_SCALED_BIASED_DOTS:
       run_dots(r, node);
       return;
     case OP_ASSIGN:

@@ -299,21 +299,29 @@ long double reference_product(const Reference *r, const Node *node, int a, int b
   return sum;
 }
 
+double reference_scale(const Reference *r, const Node *node, Point point) {
+  const int last = node->operand_count - 1;
+  const bool scaled = node->op == OP_SCALED_DOT || node->op == OP_SCALED_DOTS || node->op == OP_SCALED_DOT_SUM ||
+                      node->op == OP_SCALED_BIASED_DOTS;
+  return scaled ? read(r, node, last - 1, point) * read(r, node, last, point) : 1;
+}
+
 static double dot_sum_element(const Reference *r, const Node *node, Point point) {
   long double sum = 0;
-  for (int i = 0; i + 1 < node->operand_count; i += 2) {
+  const int end = node->operand_count - (node->op == OP_SCALED_DOT_SUM ? 2 : 0);
+  for (int i = 0; i + 1 < end; i += 2) {
     Shape a = graph_shape(r->graph, node->operands[i]), b = graph_shape(r->graph, node->operands[i + 1]);
     Shape over = shape_common(a, &b);
     over = shape_minus(over, &node->axes);
     sum += reference_product(r, node, i, i + 1, &over, point);
   }
-  return (double)sum;
+  return (double)sum * reference_scale(r, node, point);
 }
 
 bool reference_knows(Op op) {
   return knows_unary(op) || knows_moved(op) || (op >= OP_CONST && op <= OP_POW && op != OP_COORDINATE) ||
          (op >= OP_LESS && op <= OP_WHERE) || op == OP_SUM || op == OP_REDUCE_MAX || op == OP_REDUCE_MIN ||
-         op == OP_DOT || op == OP_DOT_SUM || op == OP_SCALED_DOT || op == OP_QUANTISE;
+         op == OP_DOT || op == OP_SCALED_DOT || op == OP_DOT_SUM || op == OP_SCALED_DOT_SUM || op == OP_QUANTISE;
 }
 
 double reference_element(const Reference *r, const Node *node, Point point) {
@@ -327,11 +335,10 @@ double reference_element(const Reference *r, const Node *node, Point point) {
     case OP_REDUCE_MIN:
       return reduced_element(r, node, point);
     case OP_DOT:
-      return (double)reference_product(r, node, 0, 1, &node->axes, point);
     case OP_SCALED_DOT:
-      return (double)reference_product(r, node, 0, 1, &node->axes, point) * read(r, node, 2, point) *
-             read(r, node, 3, point);
+      return (double)reference_product(r, node, 0, 1, &node->axes, point) * reference_scale(r, node, point);
     case OP_DOT_SUM:
+    case OP_SCALED_DOT_SUM:
       return dot_sum_element(r, node, point);
     case OP_CONST:
     case OP_INTEGER:

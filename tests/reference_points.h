@@ -42,6 +42,9 @@ static inline double read(const Reference *r, const Node *node, int operand, Poi
 
 // --- reference_elements.c ---
 
+// What scaled products of values of 8 bits are multiplied by; 1: others.
+double reference_scale(const Reference *reference, const Node *node, Point point);
+
 // Whether every element of the op's result is what reference_element says.
 bool reference_knows(Op op);
 // The element at `point`. Coordinates of axes that the op sums over are changed; reference->scratch too.

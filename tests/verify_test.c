@@ -51,6 +51,10 @@ static Region *region_of(const Graph *graph, Op op) {
          node_of(graph, OP_SCALED_DOT)->operands[0] = node_of(graph, OP_SCALED_DOT)->operands[1];)                    \
   BROKEN(scale, "a scale is not one number in f32",                                                                   \
          node_of(graph, OP_SCALED_DOT)->operands[3] = node_of(graph, OP_CAST)->operands[0];)                          \
+  BROKEN(scale_of_members, "a scale is not one number in f32",                                                        \
+         node_of(graph, OP_SCALED_DOTS)->operands[4] = node_of(graph, OP_CAST)->operands[0];)                         \
+  BROKEN(quarter_members, "operands are not of 8 bits, or both in e5m2",                                              \
+         node_of(graph, OP_SCALED_DOT_SUM)->operands[3] = node_of(graph, OP_SCALED_DOT_SUM)->operands[2];)            \
   BROKEN(quantised, "it does not say to which format of 8 bits",                                                      \
          node_of(graph, OP_QUANTISE)->text = node_of(graph, OP_CAST)->text;)                                          \
   BROKEN(rename_size, "the sizes differ", node_of(graph, OP_RENAME)->axis2 = 5;)                                      \
