@@ -113,7 +113,7 @@ static void products(void **state) {
       g.write = (WriteMode)(s % 3);
       check_gemm(g, form & 1, &random);
       g.write = WRITE_STORE;
-      g.epilogue = gemm_scaled(&g) ? EPILOGUE_NONE : EPILOGUE_BIAS;
+      g.epilogue = gemm_scaled(&g) && g.type_c == TYPE_F32 ? EPILOGUE_NONE : EPILOGUE_BIAS;
       check_gemm(g, form & 1, &random);
       g.epilogue = EPILOGUE_NONE;
       g.write = (WriteMode)((s + 1) % 3);

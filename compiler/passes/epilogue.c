@@ -15,12 +15,14 @@
 
 // Facts about the targets: the formats of results to which products add a bias at no cost of memory traffic. cuBLASLt
 // documents f16, bf16 and f32; for f64 the CUDA backend may have to write the bias first, which moves as much as a
-// kernel of its own would.
+// kernel of its own would. Of operands of 8 bits, f16 and bf16: to a result in f32 cuBLASLt adds none in f32.
 static const ElementType biased_formats[] = {TYPE_F16, TYPE_BF16, TYPE_F32, TYPE_F64};
+static const ElementType biased_formats_scaled[] = {TYPE_F16, TYPE_BF16};
 
 typedef struct {
   NodeId dot, first_add;
   ValueId shared, weight, bias;
+  ValueId shared_scale, weight_scale;  // of values of 8 bits, else -1
   bool biased, wanted;  // its bias may be added by the product; something that is no kernel reads the sum
 } Candidate;
 
@@ -41,19 +43,23 @@ static bool moves(Op op) {
   return op_alias(op) || op == OP_SLICE || op == OP_SHARD;
 }
 
-static bool format_known(ElementType type) {
-  for (size_t i = 0; i < sizeof biased_formats / sizeof *biased_formats; i++) {
-    if (biased_formats[i] == type) {
+static bool format_known(const Node *dot, ElementType type) {
+  const bool scaled = op_dots_scaled(dot->op);
+  const ElementType *formats = scaled ? biased_formats_scaled : biased_formats;
+  const size_t bytes = scaled ? sizeof biased_formats_scaled : sizeof biased_formats;
+  for (size_t i = 0; i < bytes / sizeof *formats; i++) {
+    if (formats[i] == type) {
       return true;
     }
   }
   return false;
 }
 
-// A parameter, or this rank's part of one, or one that ranks have gathered.
+// A parameter, or this rank's part of one, or one that ranks have gathered; rounded or not.
 static bool is_parameter(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
-  while (node && (moves(node->op) || node->op == OP_CAST || node->op == OP_PART || node->op == OP_ALL_GATHER)) {
+  while (node && (moves(node->op) || node->op == OP_CAST || node->op == OP_QUANTISE || node->op == OP_PART ||
+                  node->op == OP_ALL_GATHER)) {
     node = graph_producer(graph, node->operands[0]);
   }
   if (node && node->op == OP_PACK) {
@@ -171,11 +177,13 @@ static void consider(Epilogues *e, NodeId id) {
   Shape columns = own_axes(graph, dot, weight), rows = own_axes(graph, dot, 1 - weight);
   candidate.weight = dot->operands[weight];
   candidate.shared = dot->operands[1 - weight];
+  candidate.shared_scale = weight ? dots_first_scale(dot) : dots_second_scale(dot);
+  candidate.weight_scale = weight ? dots_second_scale(dot) : dots_first_scale(dot);
   if (candidate.bias >= 0) {
     const Value *bias = graph_value(graph, candidate.bias);
     candidate.biased = columns.count > 0 && rows.count > 0 && shape_same_set(&bias->shape, &columns) &&
                        element_type_floating(bias->type) && is_parameter(graph, candidate.bias) &&
-                       format_known(graph_value(graph, dot->first_result)->type);
+                       format_known(dot, graph_value(graph, dot->first_result)->type);
     candidate.wanted = candidate.biased && any_add_wanted(e, dot->first_result);
   }
   array_push(e->c->arena, &e->candidates, candidate);
@@ -184,7 +192,8 @@ static void consider(Epilogues *e, NodeId id) {
 // Will fuse make them one product?
 static bool merge(const Graph *graph, const Candidate *a, const Candidate *b) {
   const Node *x = graph_node(graph, a->dot), *y = graph_node(graph, b->dot);
-  return a->shared == b->shared && x->backward == y->backward && shape_same_set(&x->axes, &y->axes);
+  return a->shared == b->shared && a->weight_scale == b->weight_scale && x->backward == y->backward &&
+         shape_same_set(&x->axes, &y->axes);
 }
 
 // Is it best that the product of this dot, and of those that share its operand, adds its bias?
@@ -220,8 +229,11 @@ static void make(Epilogues *e, const Candidate *candidate) {
     graph_value(graph, bias)->name = graph_value(graph, candidate->bias)->name;
     shard_hold_alike(e->c, bias, candidate->bias);
   }
-  ValueId operands[] = {candidate->shared, candidate->weight, bias};
-  ValueId made = graph_add(graph, OP_BIASED_DOTS, (NodeInit){NODE_INIT, .axes = dot.axes}, operands, 3);
+  const ValueId operands[] = {candidate->shared, candidate->weight, bias, candidate->shared_scale,
+                              candidate->weight_scale};
+  const bool scaled = op_dots_scaled(dot.op);
+  ValueId made = graph_add(graph, op_dots_of(DOTS_BIASED, scaled), (NodeInit){NODE_INIT, .axes = dot.axes}, operands,
+                           scaled ? 5 : 3);
   Value *value = graph_value(graph, made);
   const NodeId node = value->node;
   *value = was;
@@ -240,7 +252,8 @@ static void choose(Epilogues *e, RegionId region) {
   const NodeList old = graph->regions.at[region].nodes;
   e->candidates.count = 0;
   for (int i = 0; i < old.count; i++) {
-    if (graph_node(graph, old.at[i])->op == OP_DOT) {
+    const Op op = graph_node(graph, old.at[i])->op;
+    if (op == OP_DOT || op == OP_SCALED_DOT) {
       consider(e, old.at[i]);
     }
   }

@@ -19,9 +19,11 @@ static bool scaled_types_hold(PlanCheck *v, const Gemm *gemm) {
   if (!quarters || (gemm->type == TYPE_E5M2 && gemm->type_b == TYPE_E5M2)) {
     return check_fail(v, "multiplies formats of 8 bits that do not go together");
   }
-  const bool wide = gemm->type_c == TYPE_F32 || gemm->type_c == TYPE_BF16 || gemm->type_c == TYPE_F16;
-  return (wide && !gemm->tf32 && gemm->epilogue == EPILOGUE_NONE) ||
-         check_fail(v, "makes of numbers of 8 bits what is no product of them in a wider format");
+  const bool half = gemm->type_c == TYPE_BF16 || gemm->type_c == TYPE_F16;
+  if (gemm->tf32 || !(half || gemm->type_c == TYPE_F32)) {
+    return check_fail(v, "makes of numbers of 8 bits what is no product of them in a wider format");
+  }
+  return gemm->epilogue == EPILOGUE_NONE || half || check_fail(v, "adds a bias in f32 to a product of 8 bits");
 }
 
 static bool gemm_types_hold(PlanCheck *v, const Gemm *gemm) {
