@@ -199,7 +199,7 @@ static void shard_with(Shard *s, NodeId id, uint32_t passing) {
     for (int m = 0; m < s->mapping->count; m++) {
       held->axis[m] = cut_in(node, &loops, &shape, m);
       bool summed = loops.axis[m] >= 0 && held->axis[m] < 0;
-      held->partial[m] = passing >> m & 1 ? 1 + REDUCE_SUM : summed ? partial_kind(node) : 0;
+      held->partial[m] = passing >> m & 1 ? shard_passing_kind(node) : summed ? partial_kind(node) : 0;
     }
   }
 }

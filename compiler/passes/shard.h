@@ -106,6 +106,7 @@ static inline Shape result_shape(const Graph *graph, const Node *node) {
 Loops *shard_loops_of(Shard *s, NodeId id);
 AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh);  // -1: none; sets the loops' cause
 bool shard_passes(Shard *s, const Node *node, int mesh);  // may a partial operand stay so, the result being partial?
+uint8_t shard_passing_kind(const Node *node);             // what it is then: 1 + ReduceOp
 
 // shard_rules.c: reports rules that cut nothing, once everything is sharded; and a rule that cannot cut an axis whose
 // size was not known before, where it would.

@@ -124,14 +124,20 @@ AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh) {
 
 // --- partial sums that pass through ---
 
+// Of what kind the result of an operation is partial through which partial operands pass: of the largest of parts the
+// larger one may be found before the largest of all ranks.
+uint8_t shard_passing_kind(const Node *node) {
+  return (uint8_t)(1 + (node->op == OP_MAX ? REDUCE_MAX : node->op == OP_MIN ? REDUCE_MIN : REDUCE_SUM));
+}
+
 // May the partial operand stay so over this mesh axis, the result being partial instead?
 bool shard_passes(Shard *s, const Node *node, int mesh) {
   Graph *graph = s->graph;
-  if (node->op == OP_ADD || node->op == OP_SUB) {
+  if (node->op == OP_ADD || node->op == OP_SUB || node->op == OP_MAX || node->op == OP_MIN) {
     bool all = true;
     for (int i = 0; i < 2; i++) {
       bool alone = uses_of(s, node->operands[i]) == 1;
-      all = all && alone && held_of(s, node->operands[i]).partial[mesh] == 1 + REDUCE_SUM;
+      all = all && alone && held_of(s, node->operands[i]).partial[mesh] == shard_passing_kind(node);
     }
     return all && same_shape(graph, node->operands[0], node->operands[1]);
   }
