@@ -101,6 +101,11 @@ static bool plain(const Graph *graph, const Node *node, int shared) {
   return shape_same_set(&common, &node->axes) && a.count > common.count && b.count > common.count;
 }
 
+// Of the forward, or of what the backward computes again of it.
+static bool of_forward(const Node *node) {
+  return !node->backward || node->recomputed;
+}
+
 static int by_rank(const void *a, const void *b) {
   const SharedDot *x = a, *y = b;
   return x->rank != y->rank ? (x->rank > y->rank) - (x->rank < y->rank) : x->node - y->node;
@@ -131,6 +136,8 @@ static void merge_shared(Fuser *f, SharedDot *dots, int count) {
   ValueId first = graph_add(graph, op_dots_of(biased ? DOTS_BIASED : DOTS_SEVERAL, scaled),
                             (NodeInit){NODE_INIT, .axes = model.axes}, operands, most + (scaled ? 2 : 0));
   NodeId made = graph_value(graph, first)->node;
+  graph_node(graph, made)->recomputed = model.recomputed;
+  graph_node(graph, made)->apart = model.apart;
   for (int i = 0; i < count; i++) {
     const Node *was = graph_node(graph, dots[i].node);
     Value *value = graph_value(graph, first + i), *old = graph_value(graph, was->first_result);
@@ -160,12 +167,13 @@ static void find_shared(Fuser *f) {
     }
     for (int s = 0; s < (op_dots_biased(node->op) ? 1 : 2); s++) {
       ValueId other = node->operands[1 - s];
-      bool forward = is_parameter(graph, other) && !is_parameter(graph, node->operands[s]) && !node->backward;
+      bool forward = is_parameter(graph, other) && !is_parameter(graph, node->operands[s]) && of_forward(node);
       bool gradient =
           node->backward && !is_parameter(graph, other) && !is_parameter(graph, node->operands[s]) && s == 1;
       if ((forward || gradient) && plain(graph, node, s)) {
         const ValueId scale = shared_dot(graph, f->nodes.at[i], s).other_scale;
-        const uint64_t key = (uint64_t)(scale + 1) << 32 | (uint64_t)node->operands[s] << 1 | (uint64_t)node->backward;
+        const uint64_t part = (uint64_t)node->backward << 1 | (uint64_t)node->recomputed;
+        const uint64_t key = (uint64_t)(scale + 1) << 33 | (uint64_t)node->operands[s] << 2 | part;
         const int later = (int)map_get_or(&first_of, key, -1);
         next[i * 2 + s] = later;
         first[i * 2 + s] = true;
@@ -186,10 +194,10 @@ static void find_shared(Fuser *f) {
       SharedDot dot = shared_dot(graph, id, at % 2);
       bool same = (!count || go_together(graph, &dots[0], &dot)) && shape_same_set(&node->axes, &one->axes) &&
                   graph_value(graph, node->first_result)->type == graph_value(graph, one->first_result)->type;
-      if (f->gone[id] || !same || (node->backward && !only_collected(f, node->first_result))) {
+      if (f->gone[id] || !same || !(of_forward(node) || only_collected(f, node->first_result))) {
         continue;
       }
-      dot.rank = node->backward ? f->rank[node->first_result] : f->rank[dot.other];
+      dot.rank = f->rank[of_forward(node) ? dot.other : node->first_result];
       dots[count++] = dot;
     }
     if (count > 1) {
@@ -283,6 +291,40 @@ static void find_sums(Fuser *f) {
   }
 }
 
+// --- order ---
+
+typedef struct {
+  NodeList *out;
+  bool *listed, *done;  // by node
+} Sorting;
+
+static void put_in_order(Fuser *f, Sorting *sorting, NodeId id) {
+  if (id < 0 || !sorting->listed[id] || sorting->done[id]) {
+    return;
+  }
+  sorting->done[id] = true;
+  const Node *node = graph_node(f->graph, id);
+  for (int i = 0; i < node->operand_count; i++) {
+    put_in_order(f, sorting, graph_value(f->graph, node->operands[i])->node);
+  }
+  array_push(f->c->arena, sorting->out, id);
+}
+
+// A product that stands where the first of its members stood is behind what all of them need: weights of 8 bits.
+static void sort_nodes(Fuser *f) {
+  NodeList out = {0};
+  Sorting sorting = {.out = &out};
+  sorting.listed = ARENA_ARRAY(f->c->arena, bool, f->graph->nodes.count + 1);
+  sorting.done = ARENA_ARRAY(f->c->arena, bool, f->graph->nodes.count + 1);
+  for (int i = 0; i < f->nodes.count; i++) {
+    sorting.listed[f->nodes.at[i]] = true;
+  }
+  for (int i = 0; i < f->nodes.count; i++) {
+    put_in_order(f, &sorting, f->nodes.at[i]);
+  }
+  f->nodes = out;
+}
+
 void fuse_dots(Fuser *f) {
   Graph *graph = f->graph;
   fuse_tables(f);
@@ -298,4 +340,5 @@ void fuse_dots(Fuser *f) {
   }
   f->nodes.count = count;
   graph_replace_values(graph, f->replace);
+  sort_nodes(f);
 }
