@@ -198,7 +198,11 @@ static bool is_scale(const Value *value) {
 }
 
 static const char *infer_quantise(Graph *graph, const Node *node, Value *results) {
-  results->shape = operand(graph, node, 0)->shape;
+  const Shape shape = operand(graph, node, 0)->shape, others = shape_minus(shape, &node->axes);
+  results->shape = shape_union(others, &node->axes);
+  if (!shape_contains(&shape, &node->axes)) {
+    return "an axis that shall come last is missing";
+  }
   if (!node->text || !element_type_of(node->text, &results->type) || !is_quarter(results->type)) {
     return "it does not say to which format of 8 bits";
   }

@@ -63,9 +63,11 @@ static void copy_matrix(Lower *l, Matrix *matrix, Shape outer, const Shape *rows
   matrix->storage = to;
 }
 
-static bool usable(const Lower *l, const Matrix *matrix, const Shape *rows, const Shape *columns) {
+// Matrix units take operands of 8 bits only if what they sum over comes last.
+static bool usable(const Lower *l, const Matrix *matrix, const Shape *outer, const Shape *inner) {
   const Strided view = strided(matrix);
-  return strided_usable(l->graph, &view, rows, columns);
+  const ElementType type = graph_value(l->graph, matrix->value)->type;
+  return strided_multipliable(l->graph, &view, outer, inner, type);
 }
 
 static int64_t positive(int64_t stride, int64_t least) {
@@ -183,7 +185,7 @@ static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Matrix *bias, con
   if (!usable(l, &a, &axes.rows, &axes.inner)) {
     copy_matrix(l, &a, axes.batch, &axes.rows, &axes.inner);
   }
-  if (!usable(l, &b, &axes.inner, &axes.columns)) {
+  if (!usable(l, &b, &axes.columns, &axes.inner)) {
     copy_matrix(l, &b, axes.batch, &axes.columns, &axes.inner);
   }
   bool writable = product_writable(l->graph, &to_c, &axes);

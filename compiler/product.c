@@ -54,6 +54,12 @@ bool strided_usable(const Graph *graph, const Strided *matrix, const Shape *rows
   return r >= 0 && c >= 0 && (r == 1 || c == 1 || r == 0 || c == 0);
 }
 
+bool strided_multipliable(const Graph *graph, const Strided *matrix, const Shape *outer, const Shape *inner,
+                          ElementType type) {
+  const bool last = element_type_bytes(type) > 1 || strided_collapse(graph, matrix, inner) <= 1;
+  return last && strided_usable(graph, matrix, outer, inner);
+}
+
 // Moves leading axes to the batch until the rest has one stride in both matrices.
 static void peel(const Graph *graph, const Strided *operand, const Strided *result, Shape *axes, Shape *batch) {
   while (axes->count > 1 && (strided_collapse(graph, operand, axes) < 0 || strided_collapse(graph, result, axes) < 0)) {

@@ -32,6 +32,10 @@ void strided_sort(const Graph *graph, const Strided *matrix, Shape *axes);
 // Has it one stride for its rows, one for its columns, and are the elements of one of them neighbours?
 bool strided_usable(const Graph *graph, const Strided *matrix, const Shape *rows, const Shape *columns);
 
+// Can matrix units take it as an operand that is summed over `inner`? Of 8 bits only if these come last.
+bool strided_multipliable(const Graph *graph, const Strided *matrix, const Shape *outer, const Shape *inner,
+                          ElementType type);
+
 // Of c = a . b. If axes->swapped, b is the first operand.
 void product_axes(const Graph *graph, const Strided *a, const Strided *b, const Strided *c, const Shape *contracted,
                   ProductAxes *axes);

@@ -179,11 +179,22 @@ static Shape candidate_kinds(const Orders *o) {
   return kinds;
 }
 
+// The axes that must come last in what it is rounded to 8 bits for.
+static Shape last_axes(const Orders *o, ValueId value) {
+  const Node *node = graph_producer(o->graph, value);
+  if (node && node->op == OP_GROUP) {
+    const ValueId inside = o->graph->regions.at[node->region].results.at[graph_value(o->graph, value)->result];
+    node = graph_producer(o->graph, inside);
+  }
+  return node && node->op == OP_QUANTISE ? node->axes : (Shape){0};
+}
+
 // kind -1: the natural order.
 static void lead(Orders *o, ValueId value, AxisId kind) {
   Shape natural = o->natural[value], order = natural;
   AxisId axis = kind < 0 ? -1 : axis_of_kind(o, &natural, kind);
-  if (axis >= 0) {
+  const Shape last = last_axes(o, value);
+  if (axis >= 0 && !shape_has(&last, axis)) {
     order = shape_of(axis);
     order = shape_union(order, &natural);
   }

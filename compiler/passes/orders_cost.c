@@ -181,8 +181,9 @@ static double product_cost(const Orders *o, ValueId left, ValueId right, ValueId
   }
   const bool writable = product_writable(graph, &c, &axes);
   double bytes = writable ? 0 : 2 * bytes_of(o, result);
-  bytes += strided_usable(graph, &a, &axes.rows, &axes.inner) ? 0 : 2 * bytes_of(o, left);
-  bytes += strided_usable(graph, &b, &axes.inner, &axes.columns) ? 0 : 2 * bytes_of(o, right);
+  const ElementType type_a = graph_value(graph, left)->type, type_b = graph_value(graph, right)->type;
+  bytes += strided_multipliable(graph, &a, &axes.rows, &axes.inner, type_a) ? 0 : 2 * bytes_of(o, left);
+  bytes += strided_multipliable(graph, &b, &axes.columns, &axes.inner, type_b) ? 0 : 2 * bytes_of(o, right);
   const int64_t rows = graph_elements(graph, axes.rows), columns = graph_elements(graph, axes.columns);
   const double count = (double)graph_elements(graph, axes.batch), m = (double)rows, n = (double)columns,
                k = (double)graph_elements(graph, axes.inner);

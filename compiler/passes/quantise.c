@@ -241,11 +241,12 @@ static bool again(const Quantiser *q, ValueId value) {
 
 typedef struct {
   uint64_t part[5];
+  uint64_t last[SHAPE_MAX_AXES];
 } MadeKey;
 
 static MadeKey key_of(const Quantiser *q, Made what, ValueId value, ElementType type, uint64_t scaling) {
-  return (MadeKey){
-      {(uint64_t)value, (uint64_t)what << 8 | (uint64_t)type, (uint64_t)q->c->graph->region, again(q, value), scaling}};
+  return (MadeKey){.part = {(uint64_t)value, (uint64_t)what << 8 | (uint64_t)type, (uint64_t)q->c->graph->region,
+                            again(q, value), scaling}};
 }
 
 static uint64_t scaling_of(const ProductRule *rule) {
@@ -489,18 +490,45 @@ static ValueId scale_of(Quantiser *q, NodeId dot, const ValueList *values, Eleme
   return made;
 }
 
-static ValueId quantised(Quantiser *q, ValueId value, ValueId scale, ElementType type) {
+// Of the gradient of a value: the members of a group are summed over axes of their own.
+static bool sums_own_axes(const Graph *graph, const Node *dot) {
+  return dot->backward &&
+         (comes_from_parameter(graph, dot->operands[0]) || comes_from_parameter(graph, dot->operands[1]));
+}
+
+// The axes over which the product of a member of a group sums, in the order in which the member has them: they come
+// last in memory. `dot` is the product of one of them, its operand `own`.
+static Shape last_axes(const Graph *graph, const Node *dot, ValueId own, ValueId member) {
+  const Shape shape = graph_shape(graph, member), rows = shape_minus(graph_shape(graph, own), &dot->axes);
+  return sums_own_axes(graph, dot) ? shape_minus(shape, &rows) : shape_common(shape, &dot->axes);
+}
+
+static ValueId quantised(Quantiser *q, ValueId value, ValueId scale, ElementType type, Shape last) {
   Graph *graph = q->c->graph;
-  const MadeKey key = key_of(q, MADE_QUANTISED, value, type, (uint64_t)scale);
+  MadeKey key = key_of(q, MADE_QUANTISED, value, type, (uint64_t)scale);
+  for (int i = 0; i < last.count; i++) {
+    key.last[i] = (uint64_t)last.axis[i] + 1;
+  }
   int64_t known;
   if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
     return (ValueId)known;
   }
-  const NodeInit init = {NODE_INIT, .text = name_of(graph->names, element_type_name(type))};
+  const NodeInit init = {NODE_INIT, .text = name_of(graph->names, element_type_name(type)), .axes = last};
   const ValueId made = graph_add2(graph, OP_QUANTISE, init, value, scale);
   graph_value(graph, made)->name = graph_value(graph, value)->name;
   map_put_bytes(&q->made, &key, sizeof key, made);
   return made;
+}
+
+// What the gradient of the weight will read of x, from the same kernel: so that this is what is kept, and not x.
+static void quantise_for_backward(Quantiser *q, const Node *dot, ValueId x, ValueId scale,
+                                  const ProductFormats *formats) {
+  const Graph *graph = q->c->graph;
+  const Shape other = graph_shape(graph, dot->operands[dot->operands[0] == x]);
+  const Shape own = shape_minus(graph_shape(graph, x), &dot->axes), rows = shape_minus(own, &other);
+  if (!dot->backward && !comes_from_parameter(graph, x) && eight_bits(formats->rule->backward) && rows.count > 0) {
+    quantised(q, x, scale, formats->rule->forward, rows);
+  }
 }
 
 void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats) {
@@ -513,9 +541,12 @@ void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats) {
     graph->role = graph_value(graph, value)->role;
     operands[2 + i] = scale_of(q, dot, &together, formats->type[i], formats->rule);
     for (int j = 0; j < together.count; j++) {  // in front of the first of products that may become one
-      quantised(q, together.at[j], operands[2 + i], formats->type[i]);
+      const Shape last = last_axes(graph, graph_node(graph, dot), value, together.at[j]);
+      quantised(q, together.at[j], operands[2 + i], formats->type[i], last);
     }
-    operands[i] = quantised(q, value, operands[2 + i], formats->type[i]);
+    const Shape last = last_axes(graph, graph_node(graph, dot), value, value);
+    operands[i] = quantised(q, value, operands[2 + i], formats->type[i], last);
+    quantise_for_backward(q, graph_node(graph, dot), value, operands[2 + i], formats);
   }
   graph->role = role;
   Node *node = graph_node(graph, dot);
