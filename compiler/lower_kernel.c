@@ -139,6 +139,16 @@ static int emit_random(Builder *b, const Node *node) {
   return builder_code(b, instruction);
 }
 
+// x * (1 / scale): one division for all elements. Who stores it rounds.
+static int emit_quantise(Builder *b, int x, int scale, KernelLevel level) {
+  KernelInstruction inverse = builder_blank(KERNEL_RECIPROCAL, false, builder_register_level(b, scale));
+  inverse.a = (int16_t)scale;
+  KernelInstruction multiply = builder_blank(KERNEL_MUL, false, level);
+  multiply.a = (int16_t)x;
+  multiply.b = (int16_t)builder_code(b, inverse);
+  return builder_code(b, multiply);
+}
+
 static int emit_elementwise(Builder *b, const Node *node) {
   int reg[3] = {-1, -1, -1}, level = LEVEL_SCALAR;
   for (int i = 0; i < node->operand_count; i++) {
@@ -148,11 +158,8 @@ static int emit_elementwise(Builder *b, const Node *node) {
   if (node->op == OP_BROADCAST || node->op == OP_STOP || node->op == OP_AS_INDEX || node->op == OP_CAST) {
     return reg[0];
   }
-  if (node->op == OP_QUANTISE) {  // who stores it rounds
-    KernelInstruction divide = builder_blank(KERNEL_DIV, false, (KernelLevel)level);
-    divide.a = (int16_t)reg[0];
-    divide.b = (int16_t)reg[1];
-    return builder_code(b, divide);
+  if (node->op == OP_QUANTISE) {
+    return emit_quantise(b, reg[0], reg[1], (KernelLevel)level);
   }
   bool integer = register_integer(b, node->op == OP_WHERE ? reg[1] : reg[0]);
   bool result = !element_type_floating(graph_value(b->l->graph, node->first_result)->type);

@@ -133,7 +133,7 @@ static double elementwise(const Reference *r, const Node *node, Point point) {
   }
   double b = read(r, node, 1, point);
   if (node->op == OP_QUANTISE) {
-    return quantised(node->text, a / b);
+    return quantised(node->text, a * (double)(float)(1 / b));
   }
   if (node->op == OP_WHERE) {
     return a != 0 ? b : read(r, node, 2, point);

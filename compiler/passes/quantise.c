@@ -6,7 +6,7 @@
 // the whole product must be multiples of 16, as matrix units of GPUs take no others; so whether a product is one of 8
 // bits does not depend on the layout. Only the training step multiplies so.
 //
-// What is multiplied is x / scale, rounded; the scale is one number in f32 for each value:
+// What is multiplied is x * (1 / scale), rounded; the scale is one number in f32 for each value:
 //   amax = the largest |x|;  scale = amax / the largest number of the format
 // so amax itself is the largest number, and nothing is cut off. With a history amax is the largest of the last steps,
 // or that of this value while there is none; the history, a ring by the number of the step, gets that of this value
