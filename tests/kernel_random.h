@@ -13,7 +13,7 @@ typedef struct {
   Kernel *kernel;
   Place *place;
   bool aliased[KERNEL_MAX_PORTS];
-  bool low;                        // ports of reals are f32, bf16 or f16, and operations keep errors small
+  bool low;                        // ports of reals are f32 or narrower, and operations keep errors small
   unsigned mask[KERNEL_MAX_CODE];  // dims each value varies on
 } Maker;
 
@@ -31,8 +31,8 @@ static inline unsigned maker_level_mask(const Kernel *kernel, KernelLevel level)
 }
 
 static inline ElementType maker_real_type(Maker *m) {
-  static const ElementType types[] = {TYPE_F32, TYPE_BF16, TYPE_BF16, TYPE_F16};
-  return m->low ? types[draw_below(&m->random, 4)] : m->kernel->real;
+  static const ElementType types[] = {TYPE_F32, TYPE_BF16, TYPE_BF16, TYPE_F16, TYPE_E4M3, TYPE_E4M3, TYPE_E5M2};
+  return m->low ? types[draw_below(&m->random, 7)] : m->kernel->real;
 }
 
 // Strides of a dense tensor over the dims in `mask` in a random order; returns its elements.
@@ -212,7 +212,7 @@ static inline void maker_space(Maker *m) {
   }
 }
 
-// low: f32 arithmetic on ports of f32, bf16 and f16; else all is f64.
+// low: f32 arithmetic on ports of f32, bf16, f16, e4m3 and e5m2; else all is f64.
 static inline Maker maker_create(uint64_t seed, bool low) {
   Maker m = {.random = {seed}, .bench = bench_create(), .low = low};
   m.kernel = ARENA_NEW(m.bench->arena, Kernel);
@@ -254,7 +254,9 @@ static inline bool arenas_near(const Kernel *kernel, const Place *place, const c
     int64_t elements = 1;
     const ElementType type = kernel->port[p].type;
     const int64_t bytes = element_type_bytes(type);
-    const double tolerance = type == TYPE_BF16             ? 1e-2
+    const double tolerance = type == TYPE_E5M2             ? 0.26
+                             : type == TYPE_E4M3           ? 0.13
+                             : type == TYPE_BF16           ? 1e-2
                              : type == TYPE_F16            ? 2e-3
                              : kernel->real == TYPE_F64    ? 1e-11
                              : element_type_floating(type) ? 1e-4

@@ -83,6 +83,7 @@ static const char prelude_f64[] =
 
 static const char prelude_common[] =
     "DEVICE R fold_sum(R a, R b) { return a + b; }\n"
+    "DEVICE double fold_wide(double a, double b) { return a + b; }\n"
     "DEVICE R fold_max(R a, R b) { return larger(a, b); }\n"
     "DEVICE R fold_min(R a, R b) { return smaller(a, b); }\n"
     "DEVICE int int_add(int a, int b) { return (int)((unsigned)a + (unsigned)b); }\n"
@@ -139,7 +140,7 @@ static const char prelude_random[] =
     // The words of `count` indices in a row: one block more than they fill, for those that begin inside one.
     "DEVICE void random_run(unsigned *w, int count, unsigned long long key, unsigned step, unsigned long long index) "
     "{\n"
-    "  unsigned c[12];\n"
+    "  unsigned c[20];\n"
     "  const int skip = (int)(index & 3u);\n"
     "#pragma unroll\n"
     "  for (int i = 0; i < count; i += 4) philox(c + i, (index >> 2) + (unsigned)(i >> 2), step, key);\n"

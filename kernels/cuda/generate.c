@@ -187,8 +187,8 @@ static void keys_find(Generator *g) {
 static const char *refuse(const Kernel *kernel, Generator *g) {
   for (int p = 0; p < kernel->port_count; p++) {
     const KernelPort *port = &kernel->port[p];
-    if (port->kind != PORT_STRIDES && (port->type == TYPE_E4M3 || port->type == TYPE_E5M2)) {
-      return "8-bit floating-point ports";
+    if (port->kind != PORT_STRIDES && element_type_bytes(port->type) == 1 && kernel->real != TYPE_F32) {
+      return "8-bit ports where numbers are f64";
     }
   }
   kernel_analyse(g->kernel, g->mask, g->reduced);
@@ -217,9 +217,7 @@ static const char *generate(Generator *g) {
     CudaProgram *program = &g->program[k];
     (program->phases > 0 ? template_row : program->fixed ? template_column : template_flat)(g, program);
   }
-  if (g->partial_count > 0) {
-    template_finish(g);
-  }
+  template_finish(g);
   return NULL;
 }
 

@@ -6,8 +6,8 @@
 //   row     row reductions: some threads of a warp, a warp or a block for each row, the row in registers if it fits,
 //           else in shared memory or read again; column sums beside them in registers over many rows
 //   column  column reductions alone: threads walk down the rows
-// and, where columns or totals are reduced, one more launch that adds up what the blocks found, in their order. Results
-// depend on sizes and the target alone.
+// and, where columns are reduced, one more launch that adds up what the blocks found, in their order; totals alone are
+// added up by the last block that is done. Results depend on sizes and the target alone.
 #ifndef MDL_KERNELS_CUDA_GENERATE_H
 #define MDL_KERNELS_CUDA_GENERATE_H
 

@@ -14,7 +14,7 @@
 #include "kernels/cuda/generate.h"
 #include "kernels/cuda/text.h"
 
-enum { GENERATE_MAX_PROGRAMS = 6, GENERATE_BLOCK = 256, GENERATE_MAX_VECTOR = 8 };
+enum { GENERATE_MAX_PROGRAMS = 6, GENERATE_BLOCK = 256, GENERATE_MAX_VECTOR = 16 };
 
 typedef struct {
   int count;
@@ -62,6 +62,7 @@ typedef struct {  // partial results of a reduction, added up at the end
   const CudaProgram *program;
   int code;
   int64_t parts, columns, offset;  // real values [parts][columns] at this offset of the scratch
+  bool ends_itself;                // the last block of its own launch adds it up
 } CudaPartial;
 
 typedef struct {
@@ -189,11 +190,11 @@ void launch_add(Generator *g, const char *function, int64_t grid_x, int64_t grid
 void template_flat(Generator *g, CudaProgram *program);
 void template_row(Generator *g, CudaProgram *program);
 void template_column(Generator *g, CudaProgram *program);
-void template_finish(Generator *g);
+void template_finish(Generator *g);  // nothing where all partials end themselves
 
 // --- partials.c ---
 
-// Real values [parts][columns] of a reduction, folded into its port by the last launch.
+// Real values [parts][columns] of a reduction, folded into its port at the end.
 void partial_add(Generator *g, const CudaProgram *program, int code, int64_t parts, int64_t columns);
 const char *partial_pointer(Generator *g, int code);
 // Totals of a program: declared before its loops, folded in them, folded over the block at the end. Each is a partial

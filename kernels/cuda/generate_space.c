@@ -211,6 +211,12 @@ void cuda_program_access(Generator *g, CudaProgram *program, int vector) {
   }
 }
 
+// Elements of which most of the memory has 16 bytes; bytes: of big ports, by those of their elements.
+static int vector_of(const int64_t *bytes) {
+  const int64_t more = bytes[4] + bytes[8];
+  return bytes[1] > bytes[2] + more ? 16 : bytes[1] + bytes[2] > more ? 8 : bytes[8] > bytes[4] ? 2 : 4;
+}
+
 void cuda_program_vector(Generator *g, CudaProgram *program, int64_t most) {
   const int last = program->inner.count - 1;
   int64_t bytes[9] = {0};  // of big ports along the last dim, by the bytes of their elements
@@ -222,8 +228,7 @@ void cuda_program_vector(Generator *g, CudaProgram *program, int64_t most) {
     }
   }
   if (last >= 0) {
-    vector = bytes[2] > bytes[4] + bytes[8] ? 8 : bytes[8] > bytes[4] ? 2 : 4;
-    vector = (int)min_i64(vector, most);
+    vector = (int)min_i64(vector_of(bytes), most);
   }
   const bool tail = !program->fixed && program->inner.count == 1 && program->inner.total >= 4096;
   for (; vector > 1; vector /= 2) {
@@ -282,7 +287,7 @@ void cuda_program_ragged(Generator *g, CudaProgram *program) {
     const CudaPort *port = &program->port[p];
     bytes[port->bytes] += port->kind != PORT_STRIDES && port_is_big(program, port) ? port->bytes : 0;
   }
-  const int vector = bytes[2] > bytes[4] + bytes[8] ? 8 : bytes[8] > bytes[4] ? 2 : 4;
+  const int vector = vector_of(bytes);
   if (!ragged_shift(g, program, vector)) {
     return;
   }

@@ -21,6 +21,10 @@ DEVICE void load2(u32 *w, const void *from) {
   w[0] = *(const u16 *)from;
 }
 
+DEVICE void load1(u32 *w, const void *from) {
+  w[0] = *(const u8 *)from;
+}
+
 DEVICE void store16(void *to, const u32 *w) {
   *(uint4 *)to = make_uint4(w[0], w[1], w[2], w[3]);
 }
@@ -37,7 +41,15 @@ DEVICE void store2(void *to, const u32 *w) {
   *(u16 *)to = (u16)w[0];
 }
 
+DEVICE void store1(void *to, const u32 *w) {
+  *(u8 *)to = (u8)w[0];
+}
+
 // insertN puts the element `at` of a vector, of N bytes, into words that were 0 there.
+DEVICE void insert1(u32 *w, int at, const void *from) {
+  w[at >> 2] |= (u32)(*(const u8 *)from) << ((at & 3) * 8);
+}
+
 DEVICE void insert2(u32 *w, int at, const void *from) {
   w[at >> 1] |= (u32)(*(const u16 *)from) << ((at & 1) * 16);
 }
@@ -65,6 +77,14 @@ DEVICE float get_bf16(const u32 *w, int at) {
 
 DEVICE float get_f16(const u32 *w, int at) {
   return f16_float((u16)((at & 1) ? w[at >> 1] >> 16 : w[at >> 1]));
+}
+
+DEVICE float get_e4m3(const u32 *w, int at) {
+  return e4m3_float((u8)(w[at >> 2] >> ((at & 3) * 8)));
+}
+
+DEVICE float get_e5m2(const u32 *w, int at) {
+  return e5m2_float((u8)(w[at >> 2] >> ((at & 3) * 8)));
 }
 
 DEVICE double get_f64(const u32 *w, int at) {
@@ -99,6 +119,22 @@ DEVICE void put_f16(u32 *w, const float *x, int count) {
   }
 }
 
+DEVICE void put_e4m3(u32 *w, const float *x, int count) {
+#pragma unroll
+  for (int i = 0; i < count; i += 4) {
+    w[i >> 2] = pack_e4m3(x[i], i + 1 < count ? x[i + 1] : 0.0f, i + 2 < count ? x[i + 2] : 0.0f,
+                          i + 3 < count ? x[i + 3] : 0.0f);
+  }
+}
+
+DEVICE void put_e5m2(u32 *w, const float *x, int count) {
+#pragma unroll
+  for (int i = 0; i < count; i += 4) {
+    w[i >> 2] = pack_e5m2(x[i], i + 1 < count ? x[i + 1] : 0.0f, i + 2 < count ? x[i + 2] : 0.0f,
+                          i + 3 < count ? x[i + 3] : 0.0f);
+  }
+}
+
 DEVICE void put_f64(u32 *w, const double *x, int count) {
 #pragma unroll
   for (int i = 0; i < count; i++) {
@@ -128,6 +164,14 @@ DEVICE float read_f16(const void *from) {
   return f16_float(*(const u16 *)from);
 }
 
+DEVICE float read_e4m3(const void *from) {
+  return e4m3_float(*(const u8 *)from);
+}
+
+DEVICE float read_e5m2(const void *from) {
+  return e5m2_float(*(const u8 *)from);
+}
+
 DEVICE void write_f32(void *to, float x) {
   *(float *)to = x;
 }
@@ -146,6 +190,14 @@ DEVICE void write_bf16(void *to, float x) {
 
 DEVICE void write_f16(void *to, float x) {
   *(u16 *)to = float_f16(x);
+}
+
+DEVICE void write_e4m3(void *to, float x) {
+  *(u8 *)to = (u8)pack_e4m3(x, 0.0f, 0.0f, 0.0f);
+}
+
+DEVICE void write_e5m2(void *to, float x) {
+  *(u8 *)to = (u8)pack_e5m2(x, 0.0f, 0.0f, 0.0f);
 }
 
 #define get_index get_int

@@ -64,6 +64,66 @@ DEVICE u16 float_f16(float x) {
   return y;
 }
 
+// Formats of 8 bits, the first number in the lowest byte; what is too large, infinity too, becomes the largest number.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+#define PACK_QUARTERS(name, format)                                                                           \
+  DEVICE u32 name(float a, float b, float c, float d) {                                                       \
+    u32 y;                                                                                                    \
+    asm("{\n  .reg .b16 low, high;\n  cvt.rn.satfinite." format "x2.f32 low, %2, %1;\n  cvt.rn.satfinite." format \
+        "x2.f32 high, %4, %3;\n  mov.b32 %0, {low, high};\n}"                                                 \
+        : "=r"(y)                                                                                             \
+        : "f"(a), "f"(b), "f"(c), "f"(d));                                                                    \
+    return y;                                                                                                 \
+  }
+#define READ_QUARTER(name, format)                                                                            \
+  DEVICE float name(u8 x) {                                                                                   \
+    float y;                                                                                                  \
+    asm("{\n  .reg .b32 both;\n  .reg .b16 low, high;\n  cvt.rn.f16x2." format "x2 both, %1;\n"               \
+        "  mov.b32 {low, high}, both;\n  cvt.f32.f16 %0, low;\n}"                                             \
+        : "=f"(y)                                                                                             \
+        : "h"((u16)x));                                                                                       \
+    return y;                                                                                                 \
+  }
+PACK_QUARTERS(pack_e4m3, "e4m3")
+PACK_QUARTERS(pack_e5m2, "e5m2")
+READ_QUARTER(e4m3_float, "e4m3")
+READ_QUARTER(e5m2_float, "e5m2")
+#else  // kernels/cpu/convert.h says how
+DEVICE u32 quarter_of(float x, int mantissa, int bias, float largest, float least, float rounder) {
+  const u32 sign = __float_as_uint(x) >> 31 << 7;
+  const float size = fminf(fabsf(x), largest);
+  const int drop = 23 - mantissa;
+  const u32 bits = __float_as_uint(size), odd = bits >> drop & 1u;
+  const u32 small = __float_as_uint(size + rounder) - __float_as_uint(rounder);
+  const u32 normal = (bits - ((u32)(127 - bias) << 23) + (1u << (drop - 1)) - 1u + odd) >> drop;
+  return sign | (x != x ? 0x7fu : size < least ? small : normal);
+}
+
+#define E4M3(x) quarter_of(x, 3, 7, 448.0f, 0x1p-6f, 0x1p14f)
+#define E5M2(x) quarter_of(x, 2, 15, 57344.0f, 0x1p-14f, 0x1p7f)
+
+DEVICE u32 pack_e4m3(float a, float b, float c, float d) {
+  return E4M3(a) | E4M3(b) << 8 | E4M3(c) << 16 | E4M3(d) << 24;
+}
+
+DEVICE u32 pack_e5m2(float a, float b, float c, float d) {
+  return E5M2(a) | E5M2(b) << 8 | E5M2(c) << 16 | E5M2(d) << 24;
+}
+
+DEVICE float e4m3_float(u8 x) {
+  const u32 size = x & 0x7fu, sign = (u32)(x >> 7) << 31;
+  const float value = __uint_as_float(size << 20) * 0x1p120f;
+  return __uint_as_float(sign | (size == 0x7fu ? 0x7fc00000u : __float_as_uint(value)));
+}
+
+DEVICE float e5m2_float(u8 x) {
+  const u32 size = x & 0x7fu, sign = (u32)(x >> 7) << 31;
+  const float value = __uint_as_float(size << 21) * 0x1p112f;
+  const u32 special = size == 0x7cu ? 0x7f800000u : 0x7fc00000u;
+  return __uint_as_float(sign | (size >= 0x7cu ? special : __float_as_uint(value)));
+}
+#endif
+
 DEVICE float bf16_float(u16 x) {
   return bits_float((u32)x << 16);
 }
@@ -132,6 +192,17 @@ DEVICE void copies_close(void) {
 
 DEVICE void group_barrier(u32 group, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(group + 1u), "r"(threads) : "memory");
+}
+
+// Counts the blocks that are done with what they wrote before: true in the last, which sees all of that. The counter
+// begins with 0 and has it again afterwards.
+#define COUNTER(name) static __device__ u32 name
+
+DEVICE int counted_last(u32 *counter, u32 blocks) {
+  __threadfence();
+  const int last = atomicInc(counter, blocks - 1u) == blocks - 1u;
+  __threadfence();
+  return last;
 }
 
 DEVICE float shuffle_f32(float x, int with) {
