@@ -111,6 +111,12 @@ static void leading(int64_t row, int64_t column, int64_t rows, int64_t columns, 
   *ld = *transposed ? positive(column, rows) : positive(row, columns);
 }
 
+// Products of the forward in 8 bits, which are rounded to few bits soon, may be summed fast; gradients are not.
+static bool sums_fast(const Lower *l, const Matrix *a, const Matrix *b) {
+  const ElementType type_a = graph_value(l->graph, a->value)->type, type_b = graph_value(l->graph, b->value)->type;
+  return type_a == TYPE_E4M3 && type_b == TYPE_E4M3 && (!l->node->backward || l->node->recomputed);
+}
+
 // bias: along the columns, or NULL.
 static void finish_gemm(Lower *l, const ProductAxes *axes, const Matrix *a, const Matrix *b, const Matrix *c,
                         const Matrix *bias, WriteMode write) {
@@ -118,6 +124,7 @@ static void finish_gemm(Lower *l, const ProductAxes *axes, const Matrix *a, cons
                .type_b = graph_value(l->graph, b->value)->type,
                .type_c = graph_value(l->graph, c->value)->type,
                .tf32 = l->c->spec->formats.tf32,
+               .fast = sums_fast(l, a, b),
                .write = write};
   gemm.m = graph_elements(l->graph, axes->rows);
   gemm.n = graph_elements(l->graph, axes->columns);

@@ -1,4 +1,5 @@
-// cuda_gemm_test.c: products through cuBLASLt against plain loops: their biases, and how they are cut.
+// cuda_gemm_test.c: products through cuBLASLt against plain loops: their biases, how they are cut, and operands of 8
+// bits with their scales.
 //
 // Without a GPU the library and the driver are stand-ins (tests/fake), one of which knows no biases.
 #include <math.h>
@@ -10,6 +11,7 @@
 #include "tests/fake/stand_ins.h"
 
 enum { GAP = 3, GUARD = 64 };  // elements between rows, bytes behind the last
+enum { SCALED_GAP = 16 };      // where rows must begin at multiples of 16 bytes
 
 typedef struct {
   Cuda cuda;
@@ -65,31 +67,38 @@ static void memory_drop(const Gpu *gpu, Memory *memory) {
 }
 
 static double wanted(const Gemm *g, const Memory *operands, int64_t row, int64_t column) {
-  double sum = g->epilogue == EPILOGUE_BIAS ? element_at(g->type_c, operands[3].host, column) : 0;
-  if (g->write != WRITE_STORE) {
-    sum += element_at(g->type_c, operands[2].host, row * g->ldc + column);
-  }
+  double sum = 0;
   for (int64_t k = 0; k < g->k; k++) {
     sum += element_at(g->type, operands[0].host, g->transpose_a ? k * g->lda + row : row * g->lda + k) *
-           element_at(g->type, operands[1].host, g->transpose_b ? column * g->ldb + k : k * g->ldb + column);
+           element_at(g->type_b, operands[1].host, g->transpose_b ? column * g->ldb + k : k * g->ldb + column);
   }
-  return sum;
+  for (int i = 4; i < GEMM_ADDRESSES && gemm_scaled(g); i++) {
+    sum *= element_at(TYPE_F32, operands[i].host, 0);
+  }
+  sum += g->epilogue == EPILOGUE_BIAS ? element_at(g->type_c, operands[3].host, column) : 0;
+  return sum + (g->write != WRITE_STORE ? element_at(g->type_c, operands[2].host, row * g->ldc + column) : 0);
+}
+
+// Of a result. Matrix units keep some 14 bits of sums of products of 8 bits.
+static double tolerance_of(const Gemm *g) {
+  const double rounded = g->type_c == TYPE_F64 ? 1e-12 : g->type_c == TYPE_BF16 ? 4e-3 : 1e-5;
+  return (gemm_scaled(g) && rounded < 2e-4 ? 2e-4 : rounded) * sqrt((double)g->k + 1);
 }
 
 // All of c: the product in its columns, nothing new in the gaps.
 static void compare(const Gemm *g, const Memory *operands, const char *after) {
   const Memory *c = &operands[2];
   const int64_t size = element_type_bytes(g->type_c);
-  const double tolerance = (g->type_c == TYPE_F64 ? 1e-12 : 1e-5) * sqrt((double)g->k + 1);
+  const double tolerance = tolerance_of(g);
   for (int64_t row = 0; row < g->m; row++) {
     for (int64_t column = 0; column < g->ldc; column++) {
       const int64_t at = row * g->ldc + column;
       const double got = element_at(g->type_c, after, at), sum = wanted(g, operands, row, column < g->n ? column : 0);
       if (column >= g->n ? memcmp(after + at * size, c->host + at * size, (size_t)size) != 0
                          : !(fabs(got - sum) <= tolerance * fmax(fabs(sum), 1))) {
-        fail_msg("%s %dx%dx%d %d%d epilogue %d: [%d, %d] is %.17g, not %.17g", element_type_name(g->type), (int)g->m,
-                 (int)g->n, (int)g->k, g->transpose_a, g->transpose_b, (int)g->epilogue, (int)row, (int)column, got,
-                 sum);
+        fail_msg("%s %s %dx%dx%d %d%d epilogue %d: [%d, %d] is %.17g, not %.17g", element_type_name(g->type),
+                 element_type_name(g->type_b), (int)g->m, (int)g->n, (int)g->k, g->transpose_a, g->transpose_b,
+                 (int)g->epilogue, (int)row, (int)column, got, sum);
       }
     }
   }
@@ -100,13 +109,20 @@ static void check(Gpu *gpu, Gemm g, Draw *random) {
   Error error = {0};
   const int alignment[] = {16, 16, 16, 16};
   GemmProblem *problem = NULL;
-  g.lda = (g.transpose_a ? g.m : g.k) + GAP;
-  g.ldb = (g.transpose_b ? g.k : g.n) + GAP;
-  g.ldc = g.n + GAP;
+  const int gap = gemm_scaled(&g) ? SCALED_GAP : GAP;
+  g.lda = (g.transpose_a ? g.m : g.k) + gap;
+  g.ldb = (g.transpose_b ? g.k : g.n) + gap;
+  g.ldc = g.n + gap;
   Memory operands[] = {memory_make(gpu, g.type, g.lda * (g.transpose_a ? g.k : g.m), random),
-                       memory_make(gpu, g.type, g.ldb * (g.transpose_b ? g.n : g.k), random),
-                       memory_make(gpu, g.type_c, g.ldc * g.m, random), memory_make(gpu, g.type_c, g.n, random)};
-  const CudaAddress addresses[] = {operands[0].at, operands[1].at, operands[2].at, operands[3].at};
+                       memory_make(gpu, g.type_b, g.ldb * (g.transpose_b ? g.n : g.k), random),
+                       memory_make(gpu, g.type_c, g.ldc * g.m, random),
+                       memory_make(gpu, g.type_c, g.n, random),
+                       memory_make(gpu, TYPE_F32, 1, random),
+                       memory_make(gpu, TYPE_F32, 1, random)};
+  CudaAddress addresses[GEMM_ADDRESSES];
+  for (int i = 0; i < GEMM_ADDRESSES; i++) {
+    addresses[i] = operands[i].at;
+  }
   char *after = malloc((size_t)operands[2].bytes);
   if (!gemm_prepare(gpu->gemms, &g, alignment, "test", &problem, &error) ||
       !gemm_tune(gpu->gemms, problem, addresses, gpu->workspace, gpu->stream, &error) ||
@@ -120,7 +136,7 @@ static void check(Gpu *gpu, Gemm g, Draw *random) {
   assert_true(gemm_launches(problem) >= 1);
   compare(&g, operands, after);
   free(after);
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < GEMM_ADDRESSES; i++) {
     memory_drop(gpu, &operands[i]);
   }
 }
@@ -164,12 +180,75 @@ static void biases_without_epilogue(void **state) {
   unsetenv("FAKE_NO_BIAS");
 }
 
+// Both operands with k contiguous, which is how the library takes 8 bits.
+static void products_of_quarters(void **state) {
+  static const int64_t shapes[][3] = {{16, 16, 16}, {48, 32, 64}, {7, 16, 32}, {33, 272, 48}, {64, 48, 400}};
+  static const ElementType types[][2] = {{TYPE_E4M3, TYPE_E4M3}, {TYPE_E5M2, TYPE_E4M3}, {TYPE_E4M3, TYPE_E5M2}};
+  Draw random = {2};
+  Gpu gpu;
+  (void)state;
+  if (!gpu_open(&gpu)) {
+    arena_destroy(gpu.arena);
+    skip();
+  }
+  if (10 * gpu.gpu.major + gpu.gpu.minor < 89) {
+    print_message("skipped: this GPU does not multiply 8 bits\n");
+    gpu_close(&gpu);
+    skip();
+  }
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+    for (int form = 0; form < 18; form++) {
+      Gemm g = {.type = types[form % 3][0],
+                .type_b = types[form % 3][1],
+                .type_c = form / 3 % 2 ? TYPE_F32 : TYPE_BF16,
+                .transpose_b = true,
+                .fast = form % 3 == 0 && s % 2 == 0,
+                .write = form < 6 ? WRITE_ADD : WRITE_STORE,
+                .epilogue = form < 12 ? EPILOGUE_NONE : EPILOGUE_BIAS};
+      g.m = shapes[s][0];
+      g.n = shapes[s][1];
+      g.k = shapes[s][2];
+      check(&gpu, g, &random);
+    }
+  }
+  gpu_close(&gpu);
+}
+
+// What the library cannot multiply in 8 bits is refused in words.
+static void quarters_refused(void **state) {
+  static const char *const words[] = {"does not have the axes last in memory", "does not have the axes last in memory",
+                                      "multiples of 16 bytes", "multiples of 16 bytes", "multiples of 16 bytes"};
+  Error error = {0};
+  Gpu gpu;
+  (void)state;
+  if (!gpu_open(&gpu)) {
+    arena_destroy(gpu.arena);
+    skip();
+  }
+  for (int i = 0; i < 5; i++) {
+    const int alignment[] = {16, i == 4 ? 8 : 16, 16, 16};
+    GemmProblem *problem = NULL;
+    Gemm g = {
+        .type = TYPE_E4M3, .type_b = TYPE_E4M3, .type_c = TYPE_BF16, .transpose_a = i == 0, .transpose_b = i != 1};
+    g.m = g.n = 32;
+    g.k = i == 2 ? 40 : 32;
+    g.lda = g.ldb = i == 3 ? 56 : 64;
+    g.ldc = 64;
+    assert_false(gemm_prepare(gpu.gemms, &g, alignment, "test", &problem, &error));
+    if (10 * gpu.gpu.major + gpu.gpu.minor >= 89 && !strstr(error.text, words[i])) {
+      fail_msg("%s", error.text);
+    }
+  }
+  gpu_close(&gpu);
+}
+
 int main(int count, char **words) {
   Error ignored = {0};
   (void)count;
   if (!stands_in() && !cuda_present(&ignored)) {
     run_on_stand_ins(words, "1");
   }
-  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(biases_without_epilogue)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(biases_without_epilogue),
+                                     cmocka_unit_test(products_of_quarters), cmocka_unit_test(quarters_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,6 +27,7 @@ static LayoutRun *compile(const Model *model, const char *precision, PassWatch *
 
 typedef struct {
   int forward, backward, others;  // e4m3 by e4m3; e5m2 and e4m3; the base
+  int fast;                       // of the first
 } Counts;
 
 static Counts count_products(const Plan *plan) {
@@ -37,13 +38,15 @@ static Counts count_products(const Plan *plan) {
       if (plan->segments[s].instructions[i].kind == INSTRUCTION_GEMM) {
         const bool forward = gemm->type == TYPE_E4M3 && gemm->type_b == TYPE_E4M3;
         (*(forward ? &counts.forward : gemm_scaled(gemm) ? &counts.backward : &counts.others))++;
+        counts.fast += gemm->fast;
       }
     }
   }
   return counts;
 }
 
-static void check_counts(const char *policy, const char *more, int forward, int backward) {
+// fast: products of the forward, also where it is computed again.
+static void check_counts(const char *policy, const char *more, int forward, int backward, int fast) {
   FileError error;
   size_t length;
   Arena *arena = arena_create();
@@ -54,6 +57,7 @@ static void check_counts(const char *policy, const char *more, int forward, int 
   const Counts counts = count_products(run->set->plans[0]);
   assert_int_equal(counts.forward, forward);
   assert_int_equal(counts.backward, backward);
+  assert_int_equal(counts.fast, fast);
   assert_true(counts.others > 0);  // the head, evaluation, generation
   free(text);
   arena_destroy(run->arena);
@@ -63,12 +67,12 @@ static void check_counts(const char *policy, const char *more, int forward, int 
 // Four products in each of eight layers, of which two stand for several weights, and twice as many for their gradients.
 static void test_products(void **state) {
   (void)state;
-  check_counts("base bf16; dot in layers: forward e4m3, backward e5m2, scaling current;", NULL, 32, 64);
-  check_counts("base f32; dot in layers: forward e4m3, backward e4m3;", NULL, 96, 0);
-  check_counts("base bf16; dot in layers: forward e4m3, backward bf16, scaling current;", NULL, 32, 0);
+  check_counts("base bf16; dot in layers: forward e4m3, backward e5m2, scaling current;", NULL, 32, 64, 32);
+  check_counts("base f32; dot in layers: forward e4m3, backward e4m3;", NULL, 96, 0, 32);
+  check_counts("base bf16; dot in layers: forward e4m3, backward bf16, scaling current;", NULL, 32, 0, 32);
   check_counts("base bf16; dot in layers: forward e4m3, backward e5m2; dot in layers.0: forward bf16, backward bf16;",
-               NULL, 28, 56);
-  check_counts("base bf16; dot in ffn: forward e4m3, backward e5m2;", NULL, 16, 32);
+               NULL, 28, 56, 28);
+  check_counts("base bf16; dot in ffn: forward e4m3, backward e5m2;", NULL, 16, 32, 16);
   check_counts("base bf16; dot in layers: forward e4m3, backward e5m2;", "recomputed", 56, 64);  // forwards again
 }
 

@@ -30,6 +30,9 @@ static bool gemm_types_hold(PlanCheck *v, const Gemm *gemm) {
   if (gemm_scaled(gemm)) {
     return scaled_types_hold(v, gemm);
   }
+  if (gemm->fast) {
+    return check_fail(v, "sums with fewer bits what has more than 8");
+  }
   bool narrow = element_type_bytes(gemm->type) < element_type_bytes(TYPE_F32);
   if (!is_format(gemm->type) || gemm->type_b != gemm->type ||
       (gemm->type_c != gemm->type && !(narrow && gemm->type_c == TYPE_F32))) {

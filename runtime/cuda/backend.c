@@ -222,24 +222,9 @@ static bool memory_join(Device *device, Error *error) {
   return true;
 }
 
-static bool formats_known(const Plan *plan, Error *error) {
-  for (int s = 0; s < plan->segment_count; s++) {
-    for (int i = 0; i < plan->segments[s].count; i++) {
-      const Instruction *at = &plan->segments[s].instructions[i];
-      if (at->kind == INSTRUCTION_GEMM && gemm_scaled(&at->as.gemm)) {
-        return error_set(error, 1,
-                         "%s: this version multiplies numbers of 8 bits on the CPU alone; run it with `--device cpu`, "
-                         "or in a precision without them, such as `--precision bf16`",
-                         at->name ? at->name : "a product");
-      }
-    }
-  }
-  return true;
-}
-
 static bool device_start(Device *device, const DeviceOptions *options, Error *error) {
   const Plan *plan = device->plan;
-  if (!formats_known(plan, error) || !connections_set(device, error) || !cuda_open(&device->cuda, error) ||
+  if (!connections_set(device, error) || !cuda_open(&device->cuda, error) ||
       !cuda_device_open(&device->cuda, options->gpu, &device->gpu, error)) {
     return false;
   }
@@ -432,11 +417,12 @@ static double peak_flops(const CudaDevice *gpu, const Plan *plan) {
       tf32 |= instruction->kind == INSTRUCTION_GEMM && instruction->as.gemm.tf32;
     }
   }
-  return type == TYPE_BF16 || type == TYPE_F16 ? half
-         : type == TYPE_F32 && tf32            ? half / 2
-                                               : (h100   ? 66.9e12
-                                                  : a100 ? 19.5e12
-                                                         : NAN);
+  return element_type_bytes(type) == 1           ? 2 * half
+         : type == TYPE_BF16 || type == TYPE_F16 ? half
+         : type == TYPE_F32 && tf32              ? half / 2
+                                                 : (h100   ? 66.9e12
+                                                    : a100 ? 19.5e12
+                                                           : NAN);
 }
 
 // "forward cuDNN 9.14.0, engine 2; backward kernels of our own (cuDNN: not reproducible)"

@@ -27,13 +27,18 @@ typedef struct {  // cublasLtMatmulHeuristicResult_t
 } CublasLtChoice;
 
 enum { CUBLAS_F32 = 0, CUBLAS_F64 = 1, CUBLAS_F16 = 2, CUBLAS_BF16 = 14 };            // cudaDataType
+enum { CUBLAS_E4M3 = 28, CUBLAS_E5M2 = 29 };                                          // the same
 enum { CUBLAS_COMPUTE_F32 = 68, CUBLAS_COMPUTE_F64 = 70, CUBLAS_COMPUTE_TF32 = 77 };  // cublasComputeType_t
 enum { CUBLASLT_LAYOUT_BATCH_COUNT = 5, CUBLASLT_LAYOUT_BATCH_STRIDE = 6 };           // of a matrix
 enum {                                                                                // of a product
   CUBLASLT_PRODUCT_TRANSPOSE_A = 3,
   CUBLASLT_PRODUCT_TRANSPOSE_B = 4,
   CUBLASLT_PRODUCT_EPILOGUE = 7,
-  CUBLASLT_PRODUCT_BIAS = 8,  // where the bias lies
+  CUBLASLT_PRODUCT_BIAS = 8,      // where the bias lies
+  CUBLASLT_PRODUCT_SCALE_A = 17,  // where the number lies that A is multiplied by
+  CUBLASLT_PRODUCT_SCALE_B = 18,
+  CUBLASLT_PRODUCT_FAST = 25,  // int8_t: sums of products of 8 bits stay in the matrix units
+  CUBLASLT_PRODUCT_BIAS_TYPE = 26,
 };
 enum { CUBLASLT_EPILOGUE_BIAS = 4 };
 enum {

@@ -4,6 +4,9 @@
 // b, its second our a, and what is stored [k, n] row by row is to it an [n, k] that is not transposed.
 // What its fast kernels do not take is cut into products that they do (gemm_cut.h).
 //
+// Operands of 8 bits have a scale each, whose address is given to the library before every product, as that of a bias
+// is. Its kernels want both with k contiguous, in whole vectors of 16 bytes; lowering sees to that.
+//
 // A bias is added by the library's epilogue. Where it has none for a product, every row of the result is made the bias
 // first, and the product is added to that.
 #include "runtime/cuda/gemm.h"
@@ -19,6 +22,8 @@
 
 enum {
   WORKSPACE_BYTES = 32 << 20,
+  VECTOR_BYTES = 16,
+  QUARTERS_LEAST = 89,  // compute capability that multiplies 8 bits
   CHOICES_MAX = 16,
   TIMED_ROUNDS = 3,
   KEY_MAX = 320,
@@ -52,6 +57,7 @@ struct Gemms {
   CublasLtHandle handle;
   const char *holds_for;  // what the record does
   const char *record;     // of an earlier run, or NULL
+  int capability;         // 90: of compute capability 9.0
   Tuning *tuning;
   ARRAY(GemmProblem *) problems;
 };
@@ -59,7 +65,7 @@ struct Gemms {
 bool gemms_create(const Cuda *cuda, const CudaDevice *gpu, const char *record, Arena *arena, Gemms **out,
                   Error *error) {
   Gemms *gemms = ARENA_NEW(arena, Gemms);
-  *gemms = (Gemms){.cuda = cuda, .arena = arena, .record = record};
+  *gemms = (Gemms){.cuda = cuda, .arena = arena, .record = record, .capability = 10 * gpu->major + gpu->minor};
   if (!cublaslt_open(&gemms->lt, error)) {
     return false;
   }
@@ -143,6 +149,10 @@ static int data_type(ElementType type) {
       return CUBLAS_F16;
     case TYPE_BF16:
       return CUBLAS_BF16;
+    case TYPE_E4M3:
+      return CUBLAS_E4M3;
+    case TYPE_E5M2:
+      return CUBLAS_E5M2;
     default:
       return CUBLAS_F32;
   }
@@ -160,12 +170,14 @@ static int inner_batch(const Gemm *gemm) {
 // All that the choice of an algorithm depends on, in words.
 static const char *problem_key(Arena *arena, const Gemm *gemm, const int *alignment, int inner) {
   char text[KEY_MAX];
-  int length = snprintf(
-      text, sizeof text,
-      "gemm %s%s %s m%" PRId64 " n%" PRId64 " k%" PRId64 " %c%" PRId64 " %c%" PRId64 " c%" PRId64 " align %d %d %d%s",
-      element_type_name(gemm->type), gemm->tf32 ? " tf32" : "", element_type_name(gemm->type_c), gemm->m, gemm->n,
-      gemm->k, gemm->transpose_a ? 'A' : 'a', gemm->lda, gemm->transpose_b ? 'B' : 'b', gemm->ldb, gemm->ldc,
-      alignment[0], alignment[1], alignment[2], gemm->write == WRITE_STORE ? "" : " adds");
+  const char *const by = gemm_scaled(gemm) ? element_type_name(gemm->type_b) : "";
+  int length = snprintf(text, sizeof text,
+                        "gemm %s%s%s%s%s %s m%" PRId64 " n%" PRId64 " k%" PRId64 " %c%" PRId64 " %c%" PRId64
+                        " c%" PRId64 " align %d %d %d%s",
+                        element_type_name(gemm->type), *by ? " " : "", by, gemm->tf32 ? " tf32" : "",
+                        gemm->fast ? " fast" : "", element_type_name(gemm->type_c), gemm->m, gemm->n, gemm->k,
+                        gemm->transpose_a ? 'A' : 'a', gemm->lda, gemm->transpose_b ? 'B' : 'b', gemm->ldb, gemm->ldc,
+                        alignment[0], alignment[1], alignment[2], gemm->write == WRITE_STORE ? "" : " adds");
   if (inner >= 0) {
     length +=
         snprintf(text + length, sizeof text - (size_t)length, " batch %" PRId64 " by %" PRId64 " %" PRId64 " %" PRId64,
@@ -191,6 +203,19 @@ static bool layout_make(const Gemms *gemms, CublasLtLayout *layout, ElementType 
   return cublaslt_check(lt, status, "describing a matrix", error);
 }
 
+// That there are scales; where, comes with each launch.
+static CublasStatus describe_quarters(const CublasLt *lt, const GemmProblem *problem) {
+  const int8_t fast = problem->gemm.fast;
+  const int32_t bias = data_type(problem->gemm.type_c);
+  const CudaAddress scale = VECTOR_BYTES;
+  CublasStatus status = lt->product_set(problem->product, CUBLASLT_PRODUCT_FAST, &fast, sizeof fast);
+  status = status ? status : lt->product_set(problem->product, CUBLASLT_PRODUCT_SCALE_A, &scale, sizeof scale);
+  status = status ? status : lt->product_set(problem->product, CUBLASLT_PRODUCT_SCALE_B, &scale, sizeof scale);
+  return status || problem->gemm.epilogue != EPILOGUE_BIAS
+             ? status
+             : lt->product_set(problem->product, CUBLASLT_PRODUCT_BIAS_TYPE, &bias, sizeof bias);
+}
+
 static bool problem_describe(const Gemms *gemms, GemmProblem *problem, Error *error) {
   const CublasLt *lt = &gemms->lt;
   const Gemm *gemm = &problem->gemm;
@@ -208,8 +233,9 @@ static bool problem_describe(const Gemms *gemms, GemmProblem *problem, Error *er
     status = status ? status : lt->product_set(problem->product, CUBLASLT_PRODUCT_EPILOGUE, &epilogue, sizeof epilogue);
     status = status ? status : lt->product_set(problem->product, CUBLASLT_PRODUCT_BIAS, &aligned, sizeof aligned);
   }
+  status = status || !gemm_scaled(gemm) ? status : describe_quarters(lt, problem);
   return cublaslt_check(lt, status, "describing a matrix product", error) &&
-         layout_make(gemms, &problem->a, gemm->type, gemm->transpose_b ? gemm->k : gemm->n,
+         layout_make(gemms, &problem->a, gemm->type_b, gemm->transpose_b ? gemm->k : gemm->n,
                      gemm->transpose_b ? gemm->n : gemm->k, gemm->ldb, gemm, gemm->stride_b, problem->inner, error) &&
          layout_make(gemms, &problem->b, gemm->type, gemm->transpose_a ? gemm->m : gemm->k,
                      gemm->transpose_a ? gemm->k : gemm->m, gemm->lda, gemm, gemm->stride_a, problem->inner, error) &&
@@ -299,6 +325,31 @@ static bool parts_prepare(Gemms *gemms, const Gemm *first, const Gemm *second, c
   return true;
 }
 
+// Why the library has no kernels for a product of 8 bits, or NULL.
+static const char *quarters_refused(const Gemms *gemms, const Gemm *gemm, const int *alignment) {
+  const int64_t bytes_c = element_type_bytes(gemm->type_c);
+  int64_t all = gemm->n | gemm->k | gemm->lda | gemm->ldb | gemm->ldc * bytes_c;
+  for (int i = 0; i < gemm->batch_count; i++) {
+    all |= gemm->stride_a[i] | gemm->stride_b[i] | gemm->stride_c[i] * bytes_c;
+  }
+  return gemms->capability < QUARTERS_LEAST ? "this GPU multiplies 16 bits at least; 8 take compute capability 8.9"
+         : gemm->transpose_a || !gemm->transpose_b
+             ? "an operand does not have the axes last in memory over which it is summed"
+         : all % VECTOR_BYTES != 0 || alignment[0] < VECTOR_BYTES || alignment[1] < VECTOR_BYTES ||
+                 alignment[2] < VECTOR_BYTES
+             ? "sizes, distances and addresses must be multiples of 16 bytes"
+             : NULL;
+}
+
+static bool quarters_check(const Gemms *gemms, const Gemm *gemm, const int *alignment, const char *key,
+                           const char *name, Error *error) {
+  const char *why = gemm_scaled(gemm) ? quarters_refused(gemms, gemm, alignment) : NULL;
+  return !why || error_set(error, 1,
+                           "%s: %s cannot be multiplied in 8 bits: %s; choose a precision without them, such "
+                           "as `--precision bf16`",
+                           name, key, why);
+}
+
 bool gemm_prepare(Gemms *gemms, const Gemm *gemm, const int *alignment, const char *name, GemmProblem **out,
                   Error *error) {
   Gemm first = *gemm, rest;
@@ -308,6 +359,9 @@ bool gemm_prepare(Gemms *gemms, const Gemm *gemm, const int *alignment, const ch
   }
   const int inner = inner_batch(gemm);
   const char *key = problem_key(gemms->arena, gemm, alignment, inner);
+  if (!quarters_check(gemms, gemm, alignment, key, name, error)) {
+    return false;
+  }
   for (int i = 0; i < gemms->problems.count; i++) {
     GemmProblem *problem = gemms->problems.at[i];
     if (strcmp(problem->key, key) == 0 && problem->gemm.batch_count == gemm->batch_count &&
@@ -333,8 +387,9 @@ bool gemm_prepare(Gemms *gemms, const Gemm *gemm, const int *alignment, const ch
   }
   problem->algorithm = problem->choice[0].algorithm;
   problem->tuned = recorded(gemms, problem);
-  problem->form = arena_format(gemms->arena, "cuBLASLt %" PRId64 "x%" PRId64 "x%" PRId64 "%s", gemm->m, gemm->n,
-                               gemm->k, gemm->epilogue == EPILOGUE_BIAS ? " + bias" : "");
+  problem->form =
+      arena_format(gemms->arena, "cuBLASLt %s%" PRId64 "x%" PRId64 "x%" PRId64 "%s", gemm_scaled(gemm) ? "8-bit " : "",
+                   gemm->m, gemm->n, gemm->k, gemm->epilogue == EPILOGUE_BIAS ? " + bias" : "");
   return true;
 }
 
@@ -352,6 +407,22 @@ static void batch_offsets(const Gemm *gemm, int inner, int64_t at, int64_t offse
   }
 }
 
+// What lies elsewhere in every launch: the bias, and the scales, of which the library's first is our second.
+static CublasStatus product_addresses(const Gemms *gemms, const GemmProblem *problem, const CudaAddress *operands) {
+  const struct {
+    bool has;
+    int attribute, operand;
+  } sets[] = {{problem->gemm.epilogue == EPILOGUE_BIAS, CUBLASLT_PRODUCT_BIAS, 3},
+              {gemm_scaled(&problem->gemm), CUBLASLT_PRODUCT_SCALE_B, 4},
+              {gemm_scaled(&problem->gemm), CUBLASLT_PRODUCT_SCALE_A, 5}};
+  CublasStatus status = 0;
+  for (size_t i = 0; i < sizeof sets / sizeof *sets && status == 0; i++) {
+    const CudaAddress *at = &operands[sets[i].operand];
+    status = sets[i].has ? gemms->lt.product_set(problem->product, sets[i].attribute, at, sizeof *at) : 0;
+  }
+  return status;
+}
+
 static CublasStatus multiply(const Gemms *gemms, const GemmProblem *problem, const CublasLtAlgorithm *algorithm,
                              const CudaAddress *operands, bool add, CudaAddress workspace, CudaStream stream) {
   const Gemm *gemm = &problem->gemm;
@@ -361,12 +432,9 @@ static CublasStatus multiply(const Gemms *gemms, const GemmProblem *problem, con
   const bool wide = gemm->type == TYPE_F64;
   const int64_t calls = library_calls(problem);
   int64_t offset[3];
-  if (gemm->epilogue == EPILOGUE_BIAS) {
-    const CublasStatus status =
-        gemms->lt.product_set(problem->product, CUBLASLT_PRODUCT_BIAS, &operands[3], sizeof operands[3]);
-    if (status != 0) {
-      return status;
-    }
+  const CublasStatus set = product_addresses(gemms, problem, operands);
+  if (set != 0) {
+    return set;
   }
   for (int64_t call = 0; call < calls; call++) {
     batch_offsets(gemm, problem->inner, call, offset);
@@ -384,7 +452,8 @@ static CublasStatus multiply(const Gemms *gemms, const GemmProblem *problem, con
 }
 
 // Where the operands begin for the second part.
-static void part_addresses(const GemmProblem *problem, const CudaAddress *operands, CudaAddress to[GEMM_OPERANDS]) {
+static void part_addresses(const GemmProblem *problem, const CudaAddress *operands, CudaAddress to[GEMM_ADDRESSES]) {
+  memcpy(to, operands, sizeof *to * GEMM_ADDRESSES);
   for (int i = 0; i < GEMM_OPERANDS; i++) {
     to[i] = operands[i] + (uint64_t)(problem->offset[i] * element_type_bytes(problem->type[i]));
   }
@@ -415,7 +484,7 @@ static bool spread(const Gemms *gemms, const Gemm *gemm, CudaAddress bias, CudaA
 bool gemm_launch(Gemms *gemms, const GemmProblem *problem, const CudaAddress *operands, bool first,
                  CudaAddress workspace, CudaStream stream, Error *error) {
   if (problem->part[0]) {
-    CudaAddress second[GEMM_OPERANDS];
+    CudaAddress second[GEMM_ADDRESSES];
     part_addresses(problem, operands, second);
     return gemm_launch(gemms, problem->part[0], operands, first, workspace, stream, error) &&
            gemm_launch(gemms, problem->part[1], second, first, workspace, stream, error);
@@ -500,7 +569,7 @@ static bool choices_time(Gemms *gemms, GemmProblem *problem, const CudaAddress *
 bool gemm_tune(Gemms *gemms, GemmProblem *problem, const CudaAddress *operands, CudaAddress workspace,
                CudaStream stream, Error *error) {
   if (problem->part[0]) {
-    CudaAddress second[GEMM_OPERANDS];
+    CudaAddress second[GEMM_ADDRESSES];
     part_addresses(problem, operands, second);
     return gemm_tune(gemms, problem->part[0], operands, workspace, stream, error) &&
            gemm_tune(gemms, problem->part[1], second, workspace, stream, error);

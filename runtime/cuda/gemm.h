@@ -9,6 +9,9 @@
 #include "base/buffer.h"
 #include "runtime/cuda/driver.h"
 
+// a, b, c and the bias; those, and the scales of a and b.
+enum { GEMM_OPERANDS = 4, GEMM_ADDRESSES = 6 };
+
 typedef struct Gemms Gemms;
 typedef struct GemmProblem GemmProblem;
 
@@ -26,8 +29,8 @@ const char *gemm_form(const GemmProblem *problem);  // in words: for traces
 bool gemm_tuned(const GemmProblem *problem);
 int gemm_launches(const GemmProblem *problem);  // kernels of one product, at most
 
-// c += or = a b, and what the epilogue says. operands: addresses in the order of `alignment`. `first`: of the calls
-// that accumulate (plan.h).
+// c += or = a b, and what the epilogue says. operands: GEMM_ADDRESSES of them; those of a bias and of
+// scales are of use where the product has them. `first`: of the calls that accumulate (plan.h).
 bool gemm_launch(Gemms *gemms, const GemmProblem *problem, const CudaAddress *operands, bool first,
                  CudaAddress workspace, CudaStream stream, Error *error);
 

@@ -38,10 +38,14 @@ static bool cut_half(Gemm *gemm, Gemm *rest, int64_t offset[GEMM_OPERANDS]) {
 bool gemm_cut(Gemm *gemm, Gemm *rest, int64_t offset[GEMM_OPERANDS]) {
   const int64_t vector = VECTOR_BYTES / element_type_bytes(gemm->type);
   const bool k_lies = !gemm->transpose_a || gemm->transpose_b;  // in a row of an operand
+  const bool whole = gemm_scaled(gemm);                         // what is no whole vector is not multiplied at all
   *rest = *gemm;
   memset(offset, 0, GEMM_OPERANDS * sizeof *offset);
   if (cut_half(gemm, rest, offset)) {
     return true;
+  }
+  if (whole) {
+    return false;
   }
   if (cut_helps(gemm->n, vector)) {
     gemm->n -= gemm->n % vector;

@@ -5,9 +5,7 @@
 #ifndef MDL_RUNTIME_CUDA_GEMM_CUT_H
 #define MDL_RUNTIME_CUDA_GEMM_CUT_H
 
-#include "compiler/plan/plan.h"
-
-enum { GEMM_OPERANDS = 4 };  // a, b, c and the bias
+#include "runtime/cuda/gemm.h"
 
 // Takes the last, odd positions of one dim off a product: they become `rest`, which begins at `offset` (elements of
 // each operand). False: there is nothing to take off.

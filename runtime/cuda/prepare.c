@@ -70,13 +70,16 @@ static bool prepare_squares(Device *device, const Instruction *instruction, Prep
 
 static bool prepare_gemm(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
   const Gemm *gemm = &instruction->as.gemm;
-  // The last is of no use to a product without a bias.
-  const Slot slots[] = {{.place = &gemm->a},
-                        {.place = &gemm->b},
-                        {.place = &gemm->c},
-                        {.place = gemm->epilogue == EPILOGUE_BIAS ? &gemm->bias : &gemm->c}};
-  int alignment[4];
-  for (int i = 0; i < 4; i++) {
+  const bool scaled = gemm_scaled(gemm);
+  // The last three are of no use to products without a bias and without scales.
+  const Slot slots[GEMM_ADDRESSES] = {{.place = &gemm->a},
+                                      {.place = &gemm->b},
+                                      {.place = &gemm->c},
+                                      {.place = gemm->epilogue == EPILOGUE_BIAS ? &gemm->bias : &gemm->c},
+                                      {.place = scaled ? &gemm->scale_a : &gemm->c},
+                                      {.place = scaled ? &gemm->scale_b : &gemm->c}};
+  int alignment[GEMM_OPERANDS];
+  for (int i = 0; i < GEMM_OPERANDS; i++) {
     alignment[i] = cuda_place_alignment(device->plan, slots[i].place);
   }
   if (!device->gemms &&
@@ -84,7 +87,7 @@ static bool prepare_gemm(Device *device, const Instruction *instruction, Prepare
     return false;
   }
   prepared->kind = PREPARED_GEMM;
-  slots_take(device, prepared, slots, 4);
+  slots_take(device, prepared, slots, GEMM_ADDRESSES);
   scratch_need(device, gemms_workspace(device->gemms));
   if (!gemm_prepare(device->gemms, gemm, alignment, instruction_name(instruction), &prepared->as.gemm, error)) {
     return false;

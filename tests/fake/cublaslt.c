@@ -1,12 +1,15 @@
-// cublaslt.c: a stand-in for NVIDIA's cuBLASLt, beside that for the driver: products of f32 and f64 in plain loops.
+// cublaslt.c: a stand-in for NVIDIA's cuBLASLt, beside that for the driver: products of f32, f64 and 8 bits in plain
+// loops.
 //
 // It has one algorithm for what it knows: no batches, no epilogue but the bias. With FAKE_NO_BIAS it does not know that
-// either. A bias must lie at an address that the one it was asked with divides.
+// either. A bias must lie at an address that the one it was asked with divides. Operands of 8 bits go into f32 and bf16
+// and have scales; both must have k contiguous, in whole vectors of 16 bytes, and are not both e5m2.
 #include "runtime/cuda/cublaslt.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cpu/convert.h"
 #include "tests/fake/fake.h"
 
 #define CUBLASLT_FUNCTION(name, symbol, parameters) CublasStatus symbol parameters;
@@ -30,7 +33,9 @@ struct CublasLtLayout {
 };
 struct CublasLtProduct {
   int32_t transpose_a, transpose_b, epilogue;
-  CudaAddress bias;
+  int32_t bias_type;
+  int8_t fast;
+  CudaAddress bias, scale_a, scale_b;
 };
 
 typedef struct {
@@ -76,6 +81,7 @@ CublasStatus cublasLtMatmulDescCreate(CublasLtProduct *product, int compute_type
   (void)compute_type, (void)scale_type;
   *product = calloc(1, sizeof **product);
   (*product)->epilogue = 1;
+  (*product)->bias_type = -1;
   return 0;
 }
 
@@ -85,22 +91,25 @@ CublasStatus cublasLtMatmulDescDestroy(CublasLtProduct product) {
 }
 
 CublasStatus cublasLtMatmulDescSetAttribute(CublasLtProduct product, int attribute, const void *value, size_t bytes) {
-  switch (attribute) {
-    case CUBLASLT_PRODUCT_TRANSPOSE_A:
-      memcpy(&product->transpose_a, value, bytes);
+  const struct {
+    int attribute;
+    void *to;
+    size_t bytes;
+  } known[] = {{CUBLASLT_PRODUCT_TRANSPOSE_A, &product->transpose_a, sizeof product->transpose_a},
+               {CUBLASLT_PRODUCT_TRANSPOSE_B, &product->transpose_b, sizeof product->transpose_b},
+               {CUBLASLT_PRODUCT_EPILOGUE, &product->epilogue, sizeof product->epilogue},
+               {CUBLASLT_PRODUCT_BIAS, &product->bias, sizeof product->bias},
+               {CUBLASLT_PRODUCT_BIAS_TYPE, &product->bias_type, sizeof product->bias_type},
+               {CUBLASLT_PRODUCT_SCALE_A, &product->scale_a, sizeof product->scale_a},
+               {CUBLASLT_PRODUCT_SCALE_B, &product->scale_b, sizeof product->scale_b},
+               {CUBLASLT_PRODUCT_FAST, &product->fast, sizeof product->fast}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    if (known[i].attribute == attribute && known[i].bytes == bytes) {
+      memcpy(known[i].to, value, bytes);
       return 0;
-    case CUBLASLT_PRODUCT_TRANSPOSE_B:
-      memcpy(&product->transpose_b, value, bytes);
-      return 0;
-    case CUBLASLT_PRODUCT_EPILOGUE:
-      memcpy(&product->epilogue, value, bytes);
-      return 0;
-    case CUBLASLT_PRODUCT_BIAS:
-      memcpy(&product->bias, value, bytes);
-      return 0;
-    default:
-      return INVALID;
+    }
   }
+  return INVALID;
 }
 
 CublasStatus cublasLtMatmulPreferenceCreate(CublasLtPreference *preference) {
@@ -119,9 +128,26 @@ CublasStatus cublasLtMatmulPreferenceSetAttribute(CublasLtPreference preference,
   return 0;
 }
 
-static bool known(const struct CublasLtProduct *product, const struct CublasLtLayout *d) {
+static bool is_quarter(int type) {
+  return type == CUBLAS_E4M3 || type == CUBLAS_E5M2;
+}
+
+// Of operands of 8 bits.
+static bool quarters_known(const struct CublasLtProduct *product, const struct CublasLtLayout *a,
+                           const struct CublasLtLayout *b, const struct CublasLtLayout *d) {
+  const bool pair = is_quarter(a->type) && is_quarter(b->type) && (a->type == CUBLAS_E4M3 || b->type == CUBLAS_E4M3);
+  const bool vectors = (a->rows | a->columns | b->rows | a->leading | b->leading) % 16 == 0;
+  const bool bias = product->epilogue == 1 || (d->type == CUBLAS_BF16 && product->bias_type == CUBLAS_BF16);
+  return pair && vectors && bias && product->transpose_a && !product->transpose_b && product->scale_a &&
+         product->scale_b && (d->type == CUBLAS_F32 || d->type == CUBLAS_BF16) &&
+         (!product->fast || a->type == b->type);
+}
+
+static bool known(const struct CublasLtProduct *product, const struct CublasLtLayout *a, const struct CublasLtLayout *b,
+                  const struct CublasLtLayout *d) {
   const bool bias = product->epilogue == CUBLASLT_EPILOGUE_BIAS && product->bias != 0 && !getenv("FAKE_NO_BIAS");
-  return (product->epilogue == 1 || bias) && !d->batched && (d->type == CUBLAS_F32 || d->type == CUBLAS_F64);
+  const bool plain = (d->type == CUBLAS_F32 || d->type == CUBLAS_F64) && a->type == d->type && b->type == d->type;
+  return (product->epilogue == 1 || bias) && !d->batched && (plain || quarters_known(product, a, b, d));
 }
 
 // The algorithm remembers what divides the address of the bias that it was asked for.
@@ -129,9 +155,9 @@ CublasStatus cublasLtMatmulAlgoGetHeuristic(CublasLtHandle handle, CublasLtProdu
                                             CublasLtLayout b, CublasLtLayout c, CublasLtLayout d,
                                             CublasLtPreference preference, int wanted, CublasLtChoice *choice,
                                             int *count) {
-  (void)handle, (void)a, (void)b, (void)c, (void)preference;
+  (void)handle, (void)c, (void)preference;
   *count = 0;
-  if (wanted < 1 || !known(product, d)) {
+  if (wanted < 1 || !known(product, a, b, d)) {
     return UNSUPPORTED;
   }
   choice[0] = (CublasLtChoice){.algorithm = {{product->bias & (~product->bias + 1)}}};
@@ -141,16 +167,35 @@ CublasStatus cublasLtMatmulAlgoGetHeuristic(CublasLtHandle handle, CublasLtProdu
 
 static double get(int type, CudaAddress at, int64_t index) {
   const void *memory = (const void *)(uintptr_t)at;
-  return type == CUBLAS_F64 ? ((const double *)memory)[index] : (double)((const float *)memory)[index];
+  switch (type) {
+    case CUBLAS_F64:
+      return ((const double *)memory)[index];
+    case CUBLAS_BF16:
+      return (double)f32_of_bf16(((const uint16_t *)memory)[index]);
+    case CUBLAS_E4M3:
+      return (double)f32_of_e4m3(((const uint8_t *)memory)[index]);
+    case CUBLAS_E5M2:
+      return (double)f32_of_e5m2(((const uint8_t *)memory)[index]);
+    default:
+      return (double)((const float *)memory)[index];
+  }
 }
 
 static void set(int type, CudaAddress at, int64_t index, double value) {
   void *memory = (void *)(uintptr_t)at;
   if (type == CUBLAS_F64) {
     ((double *)memory)[index] = value;
+  } else if (type == CUBLAS_BF16) {
+    ((uint16_t *)memory)[index] = bf16_of_f32((float)value);
   } else {
     ((float *)memory)[index] = (float)value;
   }
+}
+
+// What the sums are multiplied by.
+static double factor(const Call *call) {
+  const double scale_a = is_quarter(call->a.type) ? get(CUBLAS_F32, call->product.scale_a, 0) : 1;
+  return call->alpha * scale_a * (is_quarter(call->b.type) ? get(CUBLAS_F32, call->product.scale_b, 0) : 1);
 }
 
 static void run(void *data) {
@@ -167,7 +212,7 @@ static void run(void *data) {
                get(call->b.type, call->at_b,
                    product->transpose_b ? k * call->b.leading + column : column * call->b.leading + k);
       }
-      sum = call->alpha * sum + (call->beta != 0 ? call->beta * get(call->d.type, call->at_d, at) : 0);
+      sum = factor(call) * sum + (call->beta != 0 ? call->beta * get(call->d.type, call->at_d, at) : 0);
       sum += product->epilogue == CUBLASLT_EPILOGUE_BIAS ? get(call->d.type, product->bias, row) : 0;
       set(call->d.type, call->at_d, at, sum);
     }
@@ -182,7 +227,7 @@ CublasStatus cublasLtMatmul(CublasLtHandle handle, CublasLtProduct product, cons
   (void)handle, (void)layout_c, (void)workspace, (void)workspace_bytes;
   const bool wide = layout_d->type == CUBLAS_F64;
   const bool aligned = algorithm->data[0] == 0 || product->bias % algorithm->data[0] == 0;
-  if (!known(product, layout_d) || c != d || !aligned) {
+  if (!known(product, layout_a, layout_b, layout_d) || c != d || !aligned) {
     return UNSUPPORTED;
   }
   Call call = {.product = *product, .a = *layout_a, .b = *layout_b, .d = *layout_d, .at_a = a, .at_b = b, .at_d = d};
