@@ -3,6 +3,7 @@
 //   bench_cuda copy       bytes read and written a second by a device copy of 2 GiB
 //   bench_cuda graphs     graphs of 500, 5,000 and 50,000 nodes: seconds to capture, make and launch, time of a node
 //   bench_cuda epilogues  matrix products of GPT-2 by cuBLASLt, plain and with each epilogue that could serve them
+//   bench_cuda products   matrix products of a Llama 8B in bf16 and in 8 bits, forward and gradients
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "runtime/cuda/driver.h"
 #include "tests/bench_copy.h"
 #include "tests/bench_epilogues.h"
+#include "tests/bench_products.h"
 
 enum { LAUNCH_ROUNDS = 10, WIDE = 132 };
 
@@ -130,12 +132,17 @@ static void epilogues(const Bench *bench) {
   epilogues_print(&bench->cuda, bench->stream, bench->begin, bench->end);
 }
 
+static void products(const Bench *bench) {
+  products_print(&bench->cuda, &bench->gpu, bench->stream, bench->begin, bench->end);
+}
+
 typedef struct {
   const char *word;
   void (*run)(const Bench *bench);
 } Subject;
 
-static const Subject subjects[] = {{"copy", copy}, {"graphs", graphs}, {"epilogues", epilogues}};
+static const Subject subjects[] = {
+    {"copy", copy}, {"graphs", graphs}, {"epilogues", epilogues}, {"products", products}};
 
 int main(int count, char **words) {
   Bench bench = {0};
@@ -145,7 +152,7 @@ int main(int count, char **words) {
     subject = strcmp(words[1], subjects[i].word) == 0 ? &subjects[i] : subject;
   }
   if (!subject) {
-    fprintf(stderr, "usage: bench_cuda copy|graphs|epilogues\n");
+    fprintf(stderr, "usage: bench_cuda copy|graphs|epilogues|products\n");
     return 2;
   }
   if (!cuda_open(&bench.cuda, &error) || !cuda_device_open(&bench.cuda, 0, &bench.gpu, &error)) {
