@@ -73,7 +73,7 @@ static void test_products(void **state) {
   check_counts("base bf16; dot in layers: forward e4m3, backward e5m2; dot in layers.0: forward bf16, backward bf16;",
                NULL, 28, 56, 28);
   check_counts("base bf16; dot in ffn: forward e4m3, backward e5m2;", NULL, 16, 32, 16);
-  check_counts("base bf16; dot in layers: forward e4m3, backward e5m2;", "recomputed", 56, 64);  // forwards again
+  check_counts("base bf16; dot in layers: forward e4m3, backward e5m2;", "recomputed", 56, 64, 56);  // forwards again
 }
 
 // --- layouts ---
@@ -114,9 +114,9 @@ static void few_steps(const char *layout, const char *precision, PassWatch *watc
   layout_close(run);
 }
 
-static double farthest(const double *a, const double *b) {
+static double farthest(const double *a, const double *b, int count) {
   double most = 0;
-  for (int i = 0; i < FEW; i++) {
+  for (int i = 0; i < count; i++) {
     const double apart = fabs(a[i] - b[i]) / fabs(a[i]);
     most = apart <= most ? most : apart;  // NaN is far
   }
@@ -150,11 +150,12 @@ static void own_amax(void *context, Compilation *c, const char *pass) {
 
 static void test_layouts(void **state) {
   (void)state;
-  // What is cut in rows alone is summed as it is; else results of bf16 are rounded otherwise.
+  // What is cut in rows alone is summed as it is, until gradients that were summed otherwise have gone through two
+  // updates: then some numbers are rounded to the other side. Else results of bf16 are rounded otherwise at once.
   static const struct {
     const char *layout;
     double tolerance;
-  } cases[] = {{"dp4", 1e-5},    {"z1", 1e-5},       {"z3", 1e-5},   {"tp2", 3e-3},    {"tp2_sp", 3e-3},
+  } cases[] = {{"dp4", 1e-6},    {"z1", 1e-6},       {"z3", 1e-6},   {"tp2", 3e-3},    {"tp2_sp", 3e-3},
                {"padded", 3e-3}, {"cp2", 3e-3},      {"ring", 3e-3}, {"pp4", 3e-3},    {"pp4_recompute", 3e-3},
                {"both", 3e-3},   {"two_axes", 3e-3}, {"mqa", 3e-3},  {"ulysses", 3e-3}};
   double wanted[FEW], got[FEW];
@@ -166,13 +167,13 @@ static void test_layouts(void **state) {
         continue;
       }
       few_steps(cases[i].layout, policies[p], NULL, got);
-      if (!(farthest(wanted, got) <= cases[i].tolerance)) {
-        fail_msg("%s, %s: losses are up to %g apart", policies[p], cases[i].layout, farthest(wanted, got));
+      if (!(farthest(wanted, got, FEW - 1) <= cases[i].tolerance && farthest(wanted, got, FEW) <= 3e-3)) {
+        fail_msg("%s, %s: losses are up to %g apart", policies[p], cases[i].layout, farthest(wanted, got, FEW));
       }
     }
     PassWatch watch = {own_amax, NULL};
     few_steps("tp2_sp", policies[p], &watch, got);
-    assert_true(farthest(wanted, got) > 3e-3);
+    assert_true(farthest(wanted, got, FEW) > 3e-3);
   }
 }
 
@@ -213,8 +214,8 @@ static void test_joined(void **state) {
     few_steps(NULL, policies[p], &(PassWatch){apart, &once}, same);
     few_steps(NULL, policies[p], &(PassWatch){apart, &more}, other);
     assert_true(joined[0] >= same[0] && joined[0] <= same[0]);
-    assert_true(farthest(joined, same) <= 1e-3);
-    assert_true(farthest(joined, other) > 1e-3);
+    assert_true(farthest(joined, same, FEW) <= 1e-3);
+    assert_true(farthest(joined, other, FEW) > 1e-3);
   }
   CompileOptions options = {.precision = policies[0], .watch = &(PassWatch){apart, &(double){1}}};
   LayoutRun *run = layout_compile(MDL_SOURCE_DIR "/examples/layouts.mdl", &options, stdout);
