@@ -40,11 +40,12 @@ void exposure_find(Arena *arena, const Plan *plan, const PlanSpan *spans, int64_
 // What a step is reckoned with: a second of a GPU and of what joins it to the others.
 typedef struct {
   const char *gpu;
-  double flops_16, flops_tf32, flops_32;  // of products in 16-bit formats, in TF32, and in f32 or f64
-  double bytes;                           // of memory, read and written
-  double host;                            // copied to or from the memory of the host
-  double sent;                            // by one rank, in one direction
-  double instruction, collective;         // seconds that one takes at least
+  double flops_8, flops_16, flops_tf32,
+      flops_32;                    // of products in formats of 8 and 16 bits, in TF32, and in f32 or f64
+  double bytes;                    // of memory, read and written
+  double host;                     // copied to or from the memory of the host
+  double sent;                     // by one rank, in one direction
+  double instruction, collective;  // seconds that one takes at least
 } PlanRates;
 
 extern const PlanRates plan_rates;

@@ -8,6 +8,7 @@
 
 // Products and sums of gradients as measured: docs/results, 2026-11-22-h200-parts.md and 2026-11-22-h200-beside.md.
 const PlanRates plan_rates = {.gpu = "H200",
+                              .flops_8 = 1150e12,
                               .flops_16 = 700e12,
                               .flops_tf32 = 350e12,
                               .flops_32 = 50e12,
@@ -40,7 +41,8 @@ static double rate_of(const Simulation *s, const Instruction *instruction) {
   const bool product = instruction->kind == INSTRUCTION_GEMM;
   const bool attention = instruction->kind == INSTRUCTION_ATTENTION || instruction->kind == INSTRUCTION_ATTENTION_GRAD;
   const ElementType type = product ? instruction->as.gemm.type : attention ? instruction->as.attention.type : TYPE_F32;
-  return element_type_bytes(type) < 4           ? s->rates->flops_16
+  return element_type_bytes(type) == 1          ? s->rates->flops_8
+         : element_type_bytes(type) < 4         ? s->rates->flops_16
          : product && instruction->as.gemm.tf32 ? s->rates->flops_tf32
                                                 : s->rates->flops_32;
 }
