@@ -6,8 +6,6 @@
 
 #include "kernels/cuda/generate_internal.h"
 
-enum { OFFSET_TEXT = 512 };
-
 void emit_line(Generator *g, int indent, const char *format, ...) {
   char text[1024];
   va_list arguments;
@@ -25,21 +23,20 @@ Emit emit_create(Generator *g, const CudaProgram *program, int indent, int unrol
   return e;
 }
 
-// The sum of coordinate times stride over the dims of a side, in elements.
-static void offset_text(const CudaSide *side, const int64_t *stride, char letter, char *text) {
+void offset_text(const CudaSide *side, const int64_t *stride, char letter, char *text) {
   int length = 0;
   text[0] = '\0';
   for (int d = 0; d < side->count; d++) {
     if (stride[d] == 0) {
       continue;
     }
-    length += snprintf(text + length, (size_t)(OFFSET_TEXT - length), "%s%c%d", length ? " + " : "", letter, d);
+    length += snprintf(text + length, (size_t)(GENERATE_OFFSET - length), "%s%c%d", length ? " + " : "", letter, d);
     if (stride[d] != 1) {
-      length += snprintf(text + length, (size_t)(OFFSET_TEXT - length), " * (Index)%" PRId64, stride[d]);
+      length += snprintf(text + length, (size_t)(GENERATE_OFFSET - length), " * (Index)%" PRId64, stride[d]);
     }
   }
   if (length == 0) {
-    snprintf(text, OFFSET_TEXT, "0u");
+    snprintf(text, GENERATE_OFFSET, "0u");
   }
 }
 
@@ -65,7 +62,7 @@ static void coordinates_emit(Generator *g, const CudaSide *side, const char *fro
 void row_coordinates(Generator *g, const CudaProgram *program, int indent) {
   coordinates_emit(g, &program->outer, "row", 'r', 1, indent);
   if (program->ragged) {
-    char offset[OFFSET_TEXT];
+    char offset[GENERATE_OFFSET];
     offset_text(&program->outer, program->shift, 'r', offset);
     emit_line(g, indent, "const int shift = (int)((%s) %% %du);", offset, program->vector);
   }
@@ -80,7 +77,7 @@ void column_coordinates(Generator *g, const CudaProgram *program, int vector, in
 }
 
 void row_bases(Generator *g, const CudaProgram *program, int indent) {
-  char offset[OFFSET_TEXT];
+  char offset[GENERATE_OFFSET];
   for (int p = 0; p < program->port_count; p++) {
     const CudaPort *port = &program->port[p];
     offset_text(&program->outer, port->row, 'r', offset);
@@ -197,8 +194,12 @@ static bool is_loaded_once(const Emit *e, int code) {
   return e->by_row && e->values[code] && !port_varies(e->program, port_of_code(e, code));
 }
 
-static int words_of(const Emit *e, const CudaPort *port) {
-  return (int)max_i64(1, e->program->vector * port->bytes / 4);
+int words_of(const CudaProgram *program, const CudaPort *port) {
+  return (int)max_i64(1, program->vector * port->bytes / 4);
+}
+
+static bool is_packed(const CudaPort *port) {
+  return port->access == ACCESS_VECTOR || port->access == ACCESS_TURNED;
 }
 
 static const char *type_of(const CudaPort *port) {
@@ -214,8 +215,8 @@ void loads_declare(const Emit *e, bool once) {
     const CudaPort *port = port_of_code(e, i);
     const int chunks = once ? 1 : e->unroll;
     done[port->index] = true;
-    if (port->access == ACCESS_VECTOR) {
-      emit_line(e->g, e->indent, "unsigned x%d[%d][%d];", port->index, chunks, words_of(e, port));
+    if (is_packed(port)) {
+      emit_line(e->g, e->indent, "unsigned x%d[%d][%d];", port->index, chunks, words_of(e->program, port));
     } else if (port->access == ACCESS_ELEMENTS) {
       emit_line(e->g, e->indent, "%s x%d[%d][%d];", type_of(port), port->index, chunks, e->program->vector);
     } else {
@@ -248,7 +249,7 @@ static void load_memory(const Emit *e, const CudaPort *port, const char *chunk, 
   }
   if (e->program->ragged) {
     emit_line(g, indent, "} else {");
-    emit_line(g, indent + 1, "for (int j = 0; j < %d; j++) x%d[%s][j] = 0u;", words_of(e, port), p, chunk);
+    emit_line(g, indent + 1, "for (int j = 0; j < %d; j++) x%d[%s][j] = 0u;", words_of(e->program, port), p, chunk);
     cuda_text(&g->text, "#pragma unroll\n");
     emit_line(g, indent + 1,
               "for (int j = 0; j < %d; j++) %sinsert%" PRId64 "(x%d[%s], j, b%d + (Long)(%s) * %" PRId64
@@ -320,12 +321,14 @@ static void stage_vector(const Emit *e, const CudaPort *port, const char *chunk,
 
 // One vector of a port into x[chunk].
 static void load_emit(const Emit *e, const CudaPort *port, const char *chunk, int indent) {
-  char offset[OFFSET_TEXT];
+  char offset[GENERATE_OFFSET];
   Generator *g = e->g;
   const int p = port->index, vector = e->program->vector, slot = (int)(port - e->program->port);
   const char *type = element_type_name(port->type);
   offset_text(&e->program->inner, port->column, 'c', offset);
-  if (port->access == ACCESS_ONCE) {
+  if (port->access == ACCESS_TURNED) {
+    turned_load(e, port, chunk, indent);
+  } else if (port->access == ACCESS_ONCE) {
     emit_line(g, indent, "x%d[%s] = read_%s(b%d + (Long)(%s) * %" PRId64 "u);", p, chunk, type, p, offset, port->bytes);
   } else if (port->access == ACCESS_ELEMENTS) {
     const int64_t step = port->column[e->program->inner.count - 1] * port->bytes;
@@ -364,7 +367,7 @@ void chunk_open(const Emit *e) {
   if (e->by_row) {
     row_coordinates(g, e->program, e->indent + 2);
     row_bases(g, e->program, e->indent + 2);
-  } else {
+  } else if (!e->located) {
     column_coordinates(g, e->program, e->program->vector, e->indent + 2);
   }
 }
@@ -410,7 +413,7 @@ static bool is_run(const Emit *e, int code) {
 
 // The index of a port without memory, for lane j; with `lane` false for the first of the vector.
 static const char *index_text(const Emit *e, int code, bool lane) {
-  char offset[OFFSET_TEXT];
+  char offset[GENERATE_OFFSET];
   const CudaPort *port = port_of_code(e, code);
   const int last = e->program->inner.count - 1;
   if (!port) {
@@ -426,7 +429,7 @@ static void load_value(const Emit *e, int code, int indent) {
   const CudaPort *port = port_of_code(e, code);
   const char *chunk = is_loaded_once(e, code) ? "0" : "u";
   const char *type = type_of(port), *name = element_type_name(port->type);
-  if (port->access == ACCESS_VECTOR) {
+  if (is_packed(port)) {
     emit_line(e->g, indent, "const %s v%d = get_%s(x%d[%s], j);", type, code, name, port->index, chunk);
   } else {
     emit_line(e->g, indent, "const %s v%d = x%d[%s]%s;", type, code, port->index, chunk,
@@ -477,16 +480,16 @@ void lanes_close(const Emit *e) {
 
 static void visit_guard(Generator *g, const CudaProgram *program, const CudaPort *port, bool rows, bool columns,
                         int indent) {
-  char text[OFFSET_TEXT] = "";
+  char text[GENERATE_OFFSET] = "";
   int length = 0;
   for (int d = 0; rows && d < program->outer.count; d++) {
     if (port->row[d] == 0) {
-      length += snprintf(text + length, (size_t)(OFFSET_TEXT - length), "%sr%d == 0u", length ? " && " : "", d);
+      length += snprintf(text + length, (size_t)(GENERATE_OFFSET - length), "%sr%d == 0u", length ? " && " : "", d);
     }
   }
   for (int d = 0; columns && d < program->inner.count; d++) {
     if (port->column[d] == 0) {
-      length += snprintf(text + length, (size_t)(OFFSET_TEXT - length), "%sc%d == 0u", length ? " && " : "", d);
+      length += snprintf(text + length, (size_t)(GENERATE_OFFSET - length), "%sc%d == 0u", length ? " && " : "", d);
     }
   }
   if (length > 0) {
@@ -496,7 +499,7 @@ static void visit_guard(Generator *g, const CudaProgram *program, const CudaPort
 
 static void old_added(const Emit *e, const CudaPort *port, int indent) {
   char text[64];
-  if (port->access == ACCESS_VECTOR) {
+  if (is_packed(port)) {
     snprintf(text, sizeof text, "get_%s(x%d[u], j)", element_type_name(port->type), port->index);
   } else {
     snprintf(text, sizeof text, port->access == ACCESS_ELEMENTS ? "x%d[u][j]" : "x%d[u]", port->index);
@@ -523,13 +526,17 @@ static void store_elements(const Emit *e, const CudaPort *port, const char *offs
 }
 
 static void store_emit(const Emit *e, const CudaPort *port, int indent) {
-  char offset[OFFSET_TEXT];
+  char offset[GENERATE_OFFSET];
   Generator *g = e->g;
   const int p = port->index, vector = e->program->vector;
   const char *type = element_type_name(port->type);
   offset_text(&e->program->inner, port->column, 'c', offset);
   if (port->accumulate) {
     old_added(e, port, indent);
+  }
+  if (port->access == ACCESS_TURNED) {
+    turned_store(e, port, indent);
+    return;
   }
   visit_guard(g, e->program, port, true, true, indent);
   emit_line(g, indent, "{");
@@ -539,7 +546,7 @@ static void store_emit(const Emit *e, const CudaPort *port, int indent) {
     store_elements(e, port, offset, port->column[e->program->inner.count - 1] * port->bytes, indent + 1);
   } else {
     whole_open(e, indent + 1);
-    emit_line(g, indent + 1, "unsigned o[%d];", words_of(e, port));
+    emit_line(g, indent + 1, "unsigned o[%d];", words_of(e->program, port));
     emit_line(g, indent + 1, "put_%s(o, y%d, %d);", type, p, vector);
     for (int64_t at = 0; at < vector * port->bytes; at += port->grain) {
       emit_line(g, indent + 1, "store%d(b%d + (Long)(%s) * %" PRId64 "u + %" PRId64 ", o + %" PRId64 ");", port->grain,
@@ -578,7 +585,7 @@ void row_store(Generator *g, const CudaProgram *program, int at, int indent) {
 }
 
 void result_store(Generator *g, const CudaProgram *program, int at, const char *value, int indent) {
-  char offset[OFFSET_TEXT];
+  char offset[GENERATE_OFFSET];
   const KernelInstruction *code = &g->kernel->code[at];
   const CudaPort *port = &program->port[program->port_of[code->port]];
   const char *type = element_type_name(port->type);

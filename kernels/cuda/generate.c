@@ -215,7 +215,13 @@ static const char *generate(Generator *g) {
   }
   for (int k = 0; k < g->program_count; k++) {
     CudaProgram *program = &g->program[k];
-    (program->phases > 0 ? template_row : program->fixed ? template_column : template_flat)(g, program);
+    if (program->phases > 0) {
+      template_row(g, program);
+    } else if (program->fixed) {
+      template_column(g, program);
+    } else if (!template_tile(g, program)) {
+      template_flat(g, program);
+    }
   }
   template_finish(g);
   return NULL;

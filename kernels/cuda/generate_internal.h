@@ -14,7 +14,7 @@
 #include "kernels/cuda/generate.h"
 #include "kernels/cuda/text.h"
 
-enum { GENERATE_MAX_PROGRAMS = 6, GENERATE_BLOCK = 256, GENERATE_MAX_VECTOR = 16 };
+enum { GENERATE_MAX_PROGRAMS = 6, GENERATE_BLOCK = 256, GENERATE_MAX_VECTOR = 16, GENERATE_OFFSET = 512 };
 
 typedef struct {
   int count;
@@ -25,7 +25,19 @@ typedef enum {
   ACCESS_VECTOR,    // the elements of a vector lie side by side: xP[u][words]
   ACCESS_ELEMENTS,  // they do not: xP[u][elements], each read by itself
   ACCESS_ONCE,      // one for all elements of a vector: xP[u]
+  ACCESS_TURNED,    // they lie in another order, and pass through a tile in shared memory: xP[u][words]
 } CudaAccess;
+
+// How a port that is turned passes through shared memory (turned.c). There the elements lie in the order of the loop,
+// in rows; in memory they lie along a dim that goes from row to row.
+typedef struct {
+  int64_t at, pitch;  // of the tile and from row to row, in bytes
+  int group;          // rows: 16 bytes of memory
+  int columns;        // that four bytes of a row have: they are turned together
+  int lanes;          // groups that threads side by side take, up to a line of memory
+  int gap;            // bytes after a group, so that those lanes have banks of their own
+  int grain;          // bytes of an access to memory
+} CudaTurn;
 
 typedef struct {
   int index;  // into the kernel's ports
@@ -35,7 +47,8 @@ typedef struct {
   int64_t bytes;                                          // of one element
   int64_t row[KERNEL_MAX_DIMS], column[KERNEL_MAX_DIMS];  // strides on the sides
   CudaAccess access;
-  int grain;  // ACCESS_VECTOR: bytes of one access
+  int grain;      // ACCESS_VECTOR: bytes of one access
+  CudaTurn turn;  // ACCESS_TURNED
 } CudaPort;
 
 typedef struct {
@@ -109,7 +122,8 @@ const Kernel *kernel_turned(Arena *arena, const Kernel *kernel);
 void cuda_program_build(Generator *g, CudaProgram *program);
 // Chooses the vector of a program and how each port is accessed with it.
 void cuda_program_vector(Generator *g, CudaProgram *program, int64_t most);
-void cuda_program_ragged(Generator *g, CudaProgram *program);  // where only single elements are aligned
+void cuda_program_ragged(Generator *g, CudaProgram *program);        // where only single elements are aligned
+bool port_is_big(const CudaProgram *program, const CudaPort *port);  // as nearly all elements have one each
 void cuda_program_access(Generator *g, CudaProgram *program, int vector);
 // Marks the element values that the sink (an output or reduction) needs; rows: row values too.
 void closure_add(const Generator *g, const CudaProgram *program, int sink, bool rows, bool *closure);
@@ -139,10 +153,12 @@ typedef struct {
   Generator *g;
   const CudaProgram *program;
   int indent;
-  int unroll;         // chunks in flight
-  bool by_row;        // ports that do not vary over rows are loaded once, before (loads_once)
-  const char *where;  // what says which chunk it is: `const Index k = ...;` or `row`
-  const char *guard;  // condition of a chunk, or NULL
+  int unroll;                          // chunks in flight
+  bool by_row;                         // ports that do not vary over rows are loaded once, before (loads_once)
+  const char *where;                   // what says which chunk it is: `const Index k = ...;` or `row`
+  bool located;                        // where has the coordinates too
+  const char *tile_row, *tile_column;  // of a chunk, for ports that are turned
+  const char *guard;                   // condition of a chunk, or NULL
   // Of ports of the program: offset of a copy of the row in shared memory, or -1; and whether it is there already.
   int64_t cache[KERNEL_MAX_PORTS];
   int64_t cache_vectors[KERNEL_MAX_PORTS];  // how many of the row are there, from the first
@@ -181,6 +197,30 @@ void row_store(Generator *g, const CudaProgram *program, int code, int indent);
 // Stores a reduced column, at coordinates of the inner side, or a total.
 void result_store(Generator *g, const CudaProgram *program, int code, const char *value, int indent);
 
+// The sum of coordinate times stride over the dims of a side, in elements, in text of GENERATE_OFFSET bytes.
+void offset_text(const CudaSide *side, const int64_t *stride, char letter, char *text);
+int words_of(const CudaProgram *program, const CudaPort *port);  // of a vector
+
+// --- turned.c ---
+
+// What moves between memory and a tile, all threads of the block together.
+typedef struct {
+  int rows, threads;
+  int64_t columns;           // elements of a row
+  const char *where;         // coordinates of row tr and column tc; NULL: they count from row group0 and column 0
+  const char *rows_left;     // how many rows there are from tr on
+  const char *columns_left;  // how many columns there are from tc on; NULL: all
+} CudaTile;
+
+// Makes a port pass through the next bytes of shared memory. It lies along dim `across` of the inner side, or of the
+// outer one if `of_rows`.
+void turned_set(const Generator *g, const CudaProgram *program, CudaPort *port, bool of_rows, int across,
+                const CudaTile *tile, int64_t *shared);
+void turned_load(const Emit *e, const CudaPort *port, const char *chunk, int indent);
+void turned_store(const Emit *e, const CudaPort *port, int indent);
+void turned_move(Generator *g, const CudaProgram *program, const CudaPort *port, const CudaTile *tile, bool out,
+                 int indent);
+
 // --- templates ---
 
 void form_add(Generator *g, const char *form);
@@ -188,6 +228,7 @@ int64_t scratch_take(Generator *g, int64_t bytes);
 void launch_add(Generator *g, const char *function, int64_t grid_x, int64_t grid_y, int threads, int64_t shared);
 
 void template_flat(Generator *g, CudaProgram *program);
+bool template_tile(Generator *g, CudaProgram *program);  // false, and nothing done, if no port is turned
 void template_row(Generator *g, CudaProgram *program);
 void template_column(Generator *g, CudaProgram *program);
 void template_finish(Generator *g);  // nothing where all partials end themselves

@@ -181,7 +181,7 @@ static int port_grain(const Generator *g, const CudaProgram *program, const Cuda
   return (int)max_i64(grain, bytes);
 }
 
-static bool port_is_big(const CudaProgram *program, const CudaPort *port) {
+bool port_is_big(const CudaProgram *program, const CudaPort *port) {
   int64_t elements = 1;
   for (int d = 0; d < program->outer.count; d++) {
     elements *= port->row[d] != 0 ? program->outer.size[d] : 1;

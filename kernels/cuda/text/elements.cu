@@ -62,6 +62,46 @@ DEVICE void insert8(u32 *w, int at, const void *from) {
   load8(w + 2 * at, from);
 }
 
+// extractN takes it out.
+DEVICE void extract1(void *to, const u32 *w, int at) {
+  *(u8 *)to = (u8)(w[at >> 2] >> ((at & 3) * 8));
+}
+
+DEVICE void extract2(void *to, const u32 *w, int at) {
+  *(u16 *)to = (u16)(w[at >> 1] >> ((at & 1) * 16));
+}
+
+DEVICE void extract4(void *to, const u32 *w, int at) {
+  *(u32 *)to = w[at];
+}
+
+DEVICE void extract8(void *to, const u32 *w, int at) {
+  store8(to, w + 2 * at);
+}
+
+// Words of rows become words of columns, and back: N bytes are an element. turn1: four rows of four in four words, four
+// times; turn2: two rows of two in two words, four times.
+DEVICE void turn1(u32 *w) {
+#pragma unroll
+  for (int i = 0; i < 16; i += 4) {
+    const u32 a = bytes_of(w[i], w[i + 1], 0x5140), b = bytes_of(w[i], w[i + 1], 0x7362);
+    const u32 c = bytes_of(w[i + 2], w[i + 3], 0x5140), d = bytes_of(w[i + 2], w[i + 3], 0x7362);
+    w[i] = bytes_of(a, c, 0x5410);
+    w[i + 1] = bytes_of(a, c, 0x7632);
+    w[i + 2] = bytes_of(b, d, 0x5410);
+    w[i + 3] = bytes_of(b, d, 0x7632);
+  }
+}
+
+DEVICE void turn2(u32 *w) {
+#pragma unroll
+  for (int i = 0; i < 8; i += 2) {
+    const u32 a = w[i], b = w[i + 1];
+    w[i] = bytes_of(a, b, 0x5410);
+    w[i + 1] = bytes_of(a, b, 0x7632);
+  }
+}
+
 // get_TYPE: an element of a vector; put_TYPE: `count` of them.
 DEVICE float get_f32(const u32 *w, int at) {
   return bits_float(w[at]);

@@ -39,6 +39,11 @@ DEVICE u32 multiply_high(u32 a, u32 b) {
   return __umulhi(a, b);
 }
 
+// Four of the bytes of two words, from the lowest up: those that the digits of `which` name.
+DEVICE u32 bytes_of(u32 low, u32 high, u32 which) {
+  return __byte_perm(low, high, which);
+}
+
 // Two numbers in one word, the first in the lower half; all stores round to the nearest even.
 DEVICE u32 pack_bf16(float low, float high) {
   u32 y;
