@@ -4,6 +4,7 @@
 //   bench_cuda graphs     graphs of 500, 5,000 and 50,000 nodes: seconds to capture, make and launch, time of a node
 //   bench_cuda epilogues  matrix products of GPT-2 by cuBLASLt, plain and with each epilogue that could serve them
 //   bench_cuda products   matrix products of a Llama 8B in bf16 and in 8 bits, forward and gradients
+//   bench_cuda stores     kernels that store in two orders, against the rate of a copy
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "tests/bench_copy.h"
 #include "tests/bench_epilogues.h"
 #include "tests/bench_products.h"
+#include "tests/bench_stores.h"
 
 enum { LAUNCH_ROUNDS = 10, WIDE = 132 };
 
@@ -136,13 +138,17 @@ static void products(const Bench *bench) {
   products_print(&bench->cuda, &bench->gpu, bench->stream, bench->begin, bench->end);
 }
 
+static void stores(const Bench *bench) {
+  stores_print(&bench->cuda, &bench->gpu, bench->stream, bench->begin, bench->end);
+}
+
 typedef struct {
   const char *word;
   void (*run)(const Bench *bench);
 } Subject;
 
 static const Subject subjects[] = {
-    {"copy", copy}, {"graphs", graphs}, {"epilogues", epilogues}, {"products", products}};
+    {"copy", copy}, {"graphs", graphs}, {"epilogues", epilogues}, {"products", products}, {"stores", stores}};
 
 int main(int count, char **words) {
   Bench bench = {0};
@@ -152,7 +158,7 @@ int main(int count, char **words) {
     subject = strcmp(words[1], subjects[i].word) == 0 ? &subjects[i] : subject;
   }
   if (!subject) {
-    fprintf(stderr, "usage: bench_cuda copy|graphs|epilogues|products\n");
+    fprintf(stderr, "usage: bench_cuda copy|graphs|epilogues|products|stores\n");
     return 2;
   }
   if (!cuda_open(&bench.cuda, &error) || !cuda_device_open(&bench.cuda, 0, &bench.gpu, &error)) {

@@ -10,6 +10,7 @@
 #include "kernels/cuda/generate.h"
 #include "tests/cuda_emulator.h"
 #include "tests/kernel_random.h"
+#include "tests/turned_cases.h"
 
 enum { CASES_MAX = 4096 };
 
@@ -392,6 +393,74 @@ static void emulates_the_models(void **state) {
   cases_destroy(cases, &emulator);
 }
 
+// Ports that lie across, in sizes that tiles divide and in odd ones; at full size their texts compile.
+// GENERATE_KEEP=DIR keeps those.
+static void turns_the_cases(void **state) {
+  static const int64_t sizes[][2] = {{256, 192}, {130, 72}, {33, 1000}, {1000, 33}, {67, 101}, {16, 2048}};
+  (void)state;
+  if (!has_compiler()) {
+    return;
+  }
+  Emulator emulator;
+  Cases *cases = cases_create(&emulator);
+  Draw random = {11};
+  for (int which = 0; which < TURNED_CASES; which++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+      Kernel *kernel = turned_case(cases->arena, (TurnedCase)which, sizes[i][0], sizes[i][1]);
+      Place *place;
+      Bench *bench = bench_of(kernel, &random, &place);
+      char name[96];
+      snprintf(name, sizeof name, "%s, %" PRId64 " x %" PRId64, turned_names[which], sizes[i][0], sizes[i][1]);
+      bench->call.first = true;
+      case_add(cases, &emulator, &random, NULL, bench, kernel, place, name);
+      if (i < 3 && !strstr(cases->at[cases->count - 1].made.form, "tile")) {
+        print_message("%s has no tile: %s\n", name, cases->at[cases->count - 1].made.form);
+      }
+    }
+  }
+  cases_check(cases, &emulator);
+  cases_destroy(cases, &emulator);
+}
+
+static void text_keep(const char *text, const char *name) {
+  const char *folder = getenv("GENERATE_KEEP");
+  char path[512];
+  if (folder) {
+    snprintf(path, sizeof path, "%s/%s.cu", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+  }
+}
+
+static void compiles_the_turned_cases(void **state) {
+  static const int64_t widths[] = {2048, 4096, 8192};
+  CudaCompiler *compiler = NULL;
+  char message[512];
+  int alignment[KERNEL_MAX_PORTS];
+  (void)state;
+  if (!cuda_compiler_open("sm_90a", "", &compiler, message, sizeof message)) {
+    printf("texts are not compiled: %s\n", message);
+    return;
+  }
+  for (int p = 0; p < KERNEL_MAX_PORTS; p++) {
+    alignment[p] = 16;
+  }
+  for (int i = 0; i < TURNED_CASES * 3; i++) {
+    Arena *arena = arena_create();
+    const Kernel *kernel = turned_case(arena, (TurnedCase)(i / 3), 8192, widths[i % 3]);
+    CudaKernel made;
+    char name[64];
+    snprintf(name, sizeof name, "turned_%d_%" PRId64, i / 3, widths[i % 3]);
+    generate_or_fail(arena, kernel, alignment, &hopper, &made, turned_names[i / 3]);
+    text_keep(made.text, name);
+    compile_text(compiler, &made, turned_names[i / 3]);
+    arena_destroy(arena);
+  }
+  cuda_compiler_close(compiler);
+}
+
 // Texts that are wrong: a sum that subtracts, a barrier that a thread leaves out, a shuffle without its partners.
 static void notices_wrong_texts(void **state) {
   (void)state;
@@ -446,6 +515,7 @@ int main(void) {
       cmocka_unit_test(covers_the_models),     cmocka_unit_test(emulates_the_models),
       cmocka_unit_test(emulates_random_f64),   cmocka_unit_test(emulates_random_low),
       cmocka_unit_test(emulates_forced_forms), cmocka_unit_test(notices_wrong_texts),
+      cmocka_unit_test(turns_the_cases),       cmocka_unit_test(compiles_the_turned_cases),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
