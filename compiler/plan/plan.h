@@ -304,6 +304,7 @@ double plan_target_bytes(const PlanTarget *target);                  // of all i
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
 bool instruction_is_shared(const Instruction *instruction);  // a collective or a transfer
+bool instruction_computes(const Instruction *instruction);   // neither that nor a copy to or from the host
 const char *collective_kind_name(CollectiveKind kind);
 
 #endif
