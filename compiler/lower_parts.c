@@ -187,7 +187,7 @@ static Instruction product_part(const Instruction *whole, const Cut *cut, int nu
   const int64_t apart = gemm->m / cut->ranks;               // the rows of a block
   const double of_b = (double)(gemm->n * gemm->k * bytes);  // which every part reads
   gemm->m = cut->part;
-  out.part = true;
+  out.parts = cut->parts;
   out.flops /= cut->parts;
   out.bytes = (out.bytes - of_b) / cut->parts + of_b;
   if (!cut->batch) {
@@ -215,6 +215,7 @@ static Instruction collective_part(const Instruction *whole, const Cut *cut, int
   collective->from.offset += collective->kind == COLLECTIVE_ALL_GATHER ? own : all;
   collective->to.offset += collective->kind == COLLECTIVE_REDUCE_SCATTER ? own : all;
   out.bytes /= cut->parts;
+  out.parts = cut->parts;
   return out;
 }
 
