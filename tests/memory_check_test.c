@@ -3,7 +3,8 @@
 // For training steps of several texts and layouts: a lifetime is cut short at either end, what lasts is taken for what
 // one segment has, microbatches in flight get one copy, or a buffer is put on top of another one. The oracle runs the
 // lists byte by byte: each byte knows which buffer, and which microbatch, has written it last. Every step of which a
-// read finds something else must be refused, in words that name both; without a change none is.
+// read finds something else must be refused, in words that name both; without a change none is. Nor may a kernel write
+// over what a node behind it reads.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -261,26 +262,38 @@ static void try_step(const Subject *subject, Lower *l) {
   }
 }
 
+static CompileOptions options_of(Arena *arena, const Subject *subject) {
+  return (CompileOptions){.file = arena_format(arena, "%s/tests/layouts/%s", MDL_SOURCE_DIR, subject->file),
+                          .layout = strcmp(subject->layout, "single") == 0 ? NULL : subject->layout,
+                          .precision = "fp32"};
+}
+
+// The graph of a training step, of a stage, after all passes on it.
+static Compilation *step_of(Arena *arena, Diag *diag, const CompileOptions *options, int stage, Front **front) {
+  Front *f = *front = ARENA_NEW(arena, Front);
+  Compilation *c = ARENA_NEW(arena, Compilation);
+  assert_true(front_read(f, arena, diag, options));
+  f->stage = stage;
+  front_start_plan(f);
+  *c = front_start(f, options, PROGRAM_TRAIN);
+  assert_true(passes_run(c, NULL));
+  return c;
+}
+
 static void what_is_wrong_is_refused(void **state) {
   const Subject *subject = *state;
-  Arena *arena = arena_create();
-  Diag *diag = diag_create(arena);
-  CompileOptions options = {.layout = strcmp(subject->layout, "single") == 0 ? NULL : subject->layout,
-                            .precision = "fp32"};
-  options.file = arena_format(arena, "%s/tests/layouts/%s", MDL_SOURCE_DIR, subject->file);
-  Front *f = ARENA_NEW(arena, Front);
-  assert_true(front_read(f, arena, diag, &options));
-  const int stages = f->pipeline ? (int)f->spec.mesh[f->spec.pipeline.mesh].size : 1;
-  for (f->stage = 0; f->stage < stages; f->stage++) {
-    Compilation *c = ARENA_NEW(arena, Compilation);
-    front_start_plan(f);
-    *c = front_start(f, &options, PROGRAM_TRAIN);
-    assert_true(passes_run(c, NULL));
+  for (int stage = 0, stages = 1; stage < stages; stage++) {
+    Arena *arena = arena_create();
+    Diag *diag = diag_create(arena);
+    Front *f;
+    CompileOptions options = options_of(arena, subject);
+    Compilation *c = step_of(arena, diag, &options, stage, &f);
     Lower l = front_lower(f, c);
+    stages = f->pipeline ? (int)f->spec.mesh[f->spec.pipeline.mesh].size : 1;
     assert_true(passes_lower(&l, "squares"));
     try_step(subject, &l);
+    arena_destroy(arena);
   }
-  arena_destroy(arena);
 }
 
 static void each_kind_was_wrong_often(void **state) {
@@ -295,6 +308,82 @@ static void each_kind_was_wrong_often(void **state) {
     assert_int_equal(counts[kind].refused, counts[kind].wrong);
     assert_true(kind > LATE || 20 * counts[kind].refused_in_vain <= counts[kind].refused);
   }
+}
+
+// --- values over values ---
+
+// The first node of a list behind `at` that reads a value directly; -1: none does.
+static int reader_behind(const Graph *graph, const NodeList *nodes, int at, ValueId value) {
+  for (int i = at + 1; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    for (int j = node->op == OP_ASSIGN ? 1 : 0; j < node->operand_count; j++) {
+      if (node->operands[j] == value && !op_alias(node->op)) {
+        return i;
+      }
+    }
+  }
+  return -1;
+}
+
+static bool homes_refused(Lower *l, ValueId value, Home home) {
+  const Home before = l->home[value];
+  const DiagMark mark = diag_mark(l->c->diag);
+  l->home[value] = home;
+  check_homes(l);
+  const bool refused = l->c->diag->errors > mark.errors;
+  diag_rewind(l->c->diag, mark);
+  l->home[value] = before;
+  return refused;
+}
+
+// Kernels of a list write over an operand, or a tensor, that something behind them still reads. Returns how many.
+static int write_over_what_is_read(Lower *l, const NodeList *nodes, bool top) {
+  const Graph *graph = l->graph;
+  int made = 0;
+  for (int i = 0; i < nodes->count && made < EACH; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    if (node->op != OP_GROUP || l->home[node->first_result].kind != HOME_OWN) {
+      continue;
+    }
+    for (int j = 0; j < nodes->count; j++) {
+      const Node *other = graph_node(graph, nodes->at[j]);
+      const bool tensor = op_leaf(other->op) && (other->op == OP_PARAM || other->op == OP_STATE);
+      const bool value = j < i && (other->op == OP_GROUP || other->op == OP_DOT);
+      if ((value || (tensor && top)) && reader_behind(graph, nodes, i, other->first_result) >= 0) {
+        const Home home = {.kind = tensor ? HOME_ASSIGN : HOME_OVER, .parent = other->first_result};
+        assert_true(homes_refused(l, node->first_result, home));
+        made++;
+        break;
+      }
+    }
+  }
+  return made;
+}
+
+static void what_is_read_may_not_be_overwritten(void **state) {
+  (void)state;
+  static const Subject some[] = {
+      {"gpt2.mdl", "single"}, {"llama.mdl", "tp2"}, {"llama.mdl", "one4"}, {"llama.mdl", "z3tp"}};
+  int made = 0;
+  for (size_t s = 0; s < sizeof some / sizeof *some; s++) {
+    Arena *arena = arena_create();
+    Diag *diag = diag_create(arena);
+    Front *f;
+    CompileOptions options = options_of(arena, &some[s]);
+    Compilation *c = step_of(arena, diag, &options, 0, &f);
+    Lower l = front_lower(f, c);
+    assert_true(passes_lower(&l, "check_homes"));
+    const NodeList *nodes = &c->graph->regions.at[0].nodes;
+    made += write_over_what_is_read(&l, nodes, true);
+    for (int i = 0; i < nodes->count; i++) {
+      const Node *node = graph_node(c->graph, nodes->at[i]);
+      if (node->op == OP_MICROBATCH) {
+        made += write_over_what_is_read(&l, &c->graph->regions.at[node->region].nodes, false);
+      }
+    }
+    arena_destroy(arena);
+  }
+  assert_true(made >= LEAST);
 }
 
 // --- ranges ---
@@ -328,7 +417,7 @@ static void ranges_are_as_an_array(void **state) {
 }
 
 int main(void) {
-  static struct CMUnitTest tests[SUBJECTS + 2];
+  static struct CMUnitTest tests[SUBJECTS + 3];
   static char names[SUBJECTS][64];
   tests[0] = (struct CMUnitTest){"ranges", ranges_are_as_an_array, NULL, NULL, NULL};
   for (int i = 0; i < SUBJECTS; i++) {
@@ -336,5 +425,6 @@ int main(void) {
     tests[i + 1] = (struct CMUnitTest){names[i], what_is_wrong_is_refused, NULL, NULL, (void *)(uintptr_t)&subjects[i]};
   }
   tests[SUBJECTS + 1] = (struct CMUnitTest){"enough", each_kind_was_wrong_often, NULL, NULL, NULL};
+  tests[SUBJECTS + 2] = (struct CMUnitTest){"homes", what_is_read_may_not_be_overwritten, NULL, NULL, NULL};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
