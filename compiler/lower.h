@@ -148,6 +148,11 @@ void pack_offsets(const int64_t *elements, int count, int64_t *offsets);  // in 
 Storage pack_slot(Lower *l, const Node *pack, int index);  // of an operand, in the order of its parameter
 const StatePlace *state_place(const Lower *l, Name name);  // NULL: not on this stage
 
+// lower_view.c: at the place of the view, before anything asks where it lies.
+void lower_view(Lower *l, const Node *node);
+bool view_may_copy(Op op);
+bool zigzag_between(const Graph *graph, AxisId whole, AxisId part);  // a part in two blocks: no view, but two copies
+
 // overwrite.c: after all other homes.
 void decide_overwritten(Lower *l);
 
