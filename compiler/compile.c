@@ -1,6 +1,7 @@
-// compile.c: the driver: text, passes in the order of passes.def, memory, plan.
+// compile.c: the driver: text, passes in the order of passes.def, plan.
 //
-//   text ─ parse, settings ─▶ for each program: elaborate ─ passes ─▶ graph ─ lowering ─▶ instructions ─ memory ─▶ plan
+//   text ─ parse, settings ─▶ for each program: elaborate ─ passes ─▶ graph ─ lowering ─▶ instructions on memory ─▶
+//   plan
 #include "compiler/compile.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ static bool make_refresh(Front *f, Compilation *c, Plan *plan) {
   if (!passes_lower(&l, NULL)) {
     return false;
   }
-  emit_program(plan, &l, assign_memory(&l, &plan->programs[PROGRAM_REFRESH]));
+  emit_program(plan, &l);
   return true;
 }
 
@@ -56,12 +57,11 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
     return false;
   }
   f->facts = program == PROGRAM_TRAIN ? c->facts : f->facts;
-  int64_t transient = assign_memory(&l, &plan->programs[program]);
+  emit_program(plan, &l);
   if (program == PROGRAM_TRAIN && options->view) {
     options->view->spec = &f->spec;
     view_keep(options->view, &l);
   }
-  emit_program(plan, &l, transient);
   if (program == PROGRAM_TRAIN) {
     emit_states(plan, &l);
   }

@@ -99,14 +99,37 @@ static void print_homes(const Lower *l, Buffer *out) {
   }
 }
 
+// Where buffers lie, those alone that something touches; of those of one segment its instructions from the first to the
+// last that keep them.
+static void print_memory(const Lower *l, Buffer *out) {
+  static const char *const arenas[] = {"persistent", "transient", "host", "offload"};
+  for (int i = 0; i < l->buffers.count; i++) {
+    const MemoryBuffer *buffer = &l->buffers.at[i];
+    if (buffer->segment == -2) {
+      continue;
+    }
+    buffer_format(out, "%-10s %12lld %12lld bytes", arenas[buffer->arena], (long long)buffer->offset,
+                  (long long)buffer->bytes);
+    if (buffer->copies > 1) {
+      buffer_format(out, " in %lld copies", (long long)buffer->copies);
+    }
+    if (buffer->segment >= 0) {
+      buffer_format(out, "  %s %d..%d", l->segments.at[buffer->segment]->name, buffer->first, buffer->last);
+    }
+    buffer_format(out, "  %s\n", buffer->maker && buffer->maker->name ? buffer->maker->name : "");
+  }
+}
+
 static void print_lowering(const Lower *l, const char *after, Buffer *out) {
   if (strcmp(after, "states") == 0) {
     print_states(l, out);
   } else if (strcmp(after, "schedule") == 0) {
     print_schedule(l, out);
-  } else if (strcmp(after, "homes") == 0) {
+  } else if (strcmp(after, "homes") == 0 || strcmp(after, "check_homes") == 0) {
     graph_print(l->graph, out);
     print_homes(l, out);
+  } else if (strcmp(after, "memory") == 0 || strcmp(after, "check_memory") == 0) {
+    print_memory(l, out);
   } else {
     for (int s = 0; s < l->segments.count; s++) {
       const LowerSegment *segment = l->segments.at[s];

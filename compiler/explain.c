@@ -133,6 +133,7 @@ void explain_print(const Explain *explain, Buffer *out) {
     explain_collectives(explain, &traffic, out);
     explain_totals(explain, &traffic, out);
     explain_overlap(explain, out);
+    explain_splits(explain, out);
   }
   explain_pipeline(explain, out);
   explain_memory(explain, out);

@@ -86,6 +86,16 @@ static json_t *need_json(const Explain *explain, int stage) {
   return object;
 }
 
+static json_t *splits_json(const Explain *explain) {
+  const Splits splits = explain_splits_of(explain);
+  json_t *object = json_object();
+  json_object_set_new(object, "products", json_integer(splits.products));
+  json_object_set_new(object, "sums", json_integer(splits.sums));
+  json_object_set_new(object, "bucket_sums", json_integer(splits.bucket_sums));
+  json_object_set_new(object, "buckets", json_integer(splits.buckets));
+  return object;
+}
+
 static json_t *exposed_json(double seconds, double exposed) {
   json_t *object = json_object();
   json_object_set_new(object, "seconds", json_real(seconds));
@@ -170,6 +180,7 @@ void explain_json(const Explain *explain, Buffer *out) {
   json_object_set_new(root, "traffic", sent);
   json_object_set_new(root, "memory", memory);
   json_object_set_new(root, "exposure", exposures_json(explain));
+  json_object_set_new(root, "splits", splits_json(explain));
   json_object_set_new(root, "work", work_json(explain, &traffic));
   char *text = json_dumps(root, JSON_INDENT(1));
   json_decref(root);

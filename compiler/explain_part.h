@@ -13,6 +13,7 @@ void explain_values(const Explain *explain, Buffer *out);
 void explain_collectives(const Explain *explain, const TrafficList *traffic, Buffer *out);
 void explain_totals(const Explain *explain, const TrafficList *traffic, Buffer *out);
 void explain_overlap(const Explain *explain, Buffer *out);
+void explain_splits(const Explain *explain, Buffer *out);
 void explain_pipeline(const Explain *explain, Buffer *out);
 void explain_memory(const Explain *explain, Buffer *out);
 
@@ -39,6 +40,16 @@ Need explain_need(const Explain *explain, int stage);
 
 // explain_overlap.c: of a rank of each stage, reckoned (exposure.h).
 void explain_exposures(const Explain *explain, Exposure *of);
+
+// Of a step, each segment once; of all stages together.
+typedef struct {
+  int64_t products;              // that are cut into parts by rows
+  int64_t sums;                  // over more than two ranks, cut with such a product
+  int64_t bucket_sums, buckets;  // over more than two ranks, cut into buckets; into how many in all
+} Splits;
+
+// explain_splits.c
+Splits explain_splits_of(const Explain *explain);
 
 typedef struct {
   int64_t instructions, products;

@@ -26,8 +26,8 @@ static void add_product(Work *work, const Instruction *instruction) {
   }
   work->products++;
   work->batched += gemm->batch_count > 0;
-  work->split += rows * columns > 1 && !instruction->part;
-  work->separate += rows * columns > 1 && !instruction->part ? (int64_t)count : 0;
+  work->split += rows * columns > 1 && !instruction->parts;
+  work->separate += rows * columns > 1 && !instruction->parts ? (int64_t)count : 0;
   work->m = least(work->m, gemm->m);
   work->n = least(work->n, gemm->n);
   work->k = least(work->k, gemm->k);

@@ -15,14 +15,17 @@ ValueId inside_segment(const Lower *l, ValueId value) {
   return value;
 }
 
+// For a value that is made in parts, the part.
+static ValueId inside_chunks(const Lower *l, ValueId value) {
+  const Node *node = graph_producer(l->graph, value);
+  return node && node->op == OP_CHUNKS
+             ? l->graph->regions.at[node->region].results.at[graph_value(l->graph, value)->result]
+             : value;
+}
+
 // What makes a value: for one that is made in parts, what makes a part of it.
 static const Node *maker_of(const Lower *l, ValueId value) {
-  const Node *node = graph_producer(l->graph, value);
-  if (node && node->op == OP_CHUNKS) {
-    value = l->graph->regions.at[node->region].results.at[graph_value(l->graph, value)->result];
-    node = graph_producer(l->graph, value);
-  }
-  return node;
+  return graph_producer(l->graph, inside_chunks(l, value));
 }
 
 static bool has_home(const Lower *l, ValueId value) {
@@ -58,7 +61,7 @@ static bool placeable_dense(const Lower *l, ValueId value) {
 // Can it add to what the microbatches before have written? Then nobody else may read it: it is no longer the value.
 static bool accumulable(const Lower *l, ValueId value, const int *uses) {
   const Node *node = maker_of(l, value);
-  if (!node || has_home(l, value) || uses[value] > 1) {
+  if (!node || has_home(l, value) || uses[value] > 1 || uses[inside_chunks(l, value)] > 1) {
     return false;
   }
   return node->op == OP_GROUP || (op_dots(node->op) && !op_dots_biased(node->op)) || node->op == OP_PUT;

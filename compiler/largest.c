@@ -53,7 +53,8 @@ static void values_sort(Values *values) {
   }
 }
 
-void largest_values(Lower *l, int segment, int moment, PlanProgram *program) {
+void largest_values(Lower *l, PlanProgram *program) {
+  const int segment = l->fullest.segment, moment = l->fullest.at;
   Values values = {0};
   for (int i = 0; i < l->buffers.count; i++) {
     const MemoryBuffer *buffer = &l->buffers.at[i];

@@ -375,7 +375,14 @@ static void lower_node(Lower *l, const Node *node) {
       lower_collective(l, node);
       break;
     case OP_SHARD:
-      lower_shard(l, node);
+      if (zigzag_between(l->graph, node->axis, node->axis2)) {
+        lower_shard(l, node);
+      } else {
+        lower_view(l, node);
+      }
+      break;
+    case OP_MERGE:
+      lower_view(l, node);
       break;
     case OP_SEND:
       lower_send(l, node);

@@ -93,6 +93,10 @@ typedef struct {  // for the kernel that is being built
   int port_register[KERNEL_MAX_PORTS];
 } Workbench;
 
+typedef struct {  // an instruction of a segment
+  int segment, at;
+} LowerMoment;
+
 typedef struct {
   Compilation *c;
   Arena *keep;  // what the plan is made of; everything else goes with the compilation
@@ -116,9 +120,10 @@ typedef struct {
   const Node *node;  // being lowered, for names and spans
   ARRAY(PlanInput) inputs;
   ARRAY(PlanOutput) outputs;
-  int64_t host_bytes, offload_bytes;
-  const Schedule *schedule;  // of a pipeline, or NULL
-  const int *lanes;          // by chunk: microbatches in flight; NULL: one
+  int64_t host_bytes, offload_bytes, transient_bytes;  // of the arenas
+  LowerMoment fullest;                                 // where the transient arena is; of no segment: everywhere
+  const Schedule *schedule;                            // of a pipeline, or NULL
+  const int *lanes;                                    // by chunk: microbatches in flight; NULL: one
 } Lower;
 
 // The passes of passes.def behind those on the graph, in their order. What is wrong is a diagnostic.
@@ -142,6 +147,11 @@ PlanCut cut_of(const Lower *l, AxisId axis);
 void pack_offsets(const int64_t *elements, int count, int64_t *offsets);  // in elements
 Storage pack_slot(Lower *l, const Node *pack, int index);  // of an operand, in the order of its parameter
 const StatePlace *state_place(const Lower *l, Name name);  // NULL: not on this stage
+
+// lower_view.c: at the place of the view, before anything asks where it lies.
+void lower_view(Lower *l, const Node *node);
+bool view_may_copy(Op op);
+bool zigzag_between(const Graph *graph, AxisId whole, AxisId part);  // a part in two blocks: no view, but two copies
 
 // overwrite.c: after all other homes.
 void decide_overwritten(Lower *l);
@@ -194,13 +204,13 @@ void lower_parts(Lower *l);
 // lower_squares.c: whether a kernel is the sum of the squares of a gradient, and then an instruction of its own.
 bool lower_as_squares(Lower *l, const Kernel *kernel, const Place *places);
 
-// memory.c: the operands in memory; their places still name buffers (slot_stride).
+// memory.c: the operands in memory; their places name buffers (slot_stride) up to memory_resolve.
 void lower_operands(const Lower *l, Instruction *instruction, Operands *out);
+void memory_lifetimes(Lower *l);  // the two halves of the pass `memory`
+void memory_place(Lower *l);
+void memory_resolve(Lower *l);  // places of buffers become places in arenas
 
-// largest.c: fills program->values: those alive at instruction `moment` of a segment, and those that last.
-void largest_values(Lower *l, int segment, int moment, PlanProgram *program);
-
-// Bytes of the transient arena. `program` is told its largest values.
-int64_t assign_memory(Lower *l, PlanProgram *program);
+// largest.c: fills program->values: those alive where the transient arena is fullest, and those that last.
+void largest_values(Lower *l, PlanProgram *program);
 
 #endif

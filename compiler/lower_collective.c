@@ -206,13 +206,9 @@ static void lower_all_reduce(Lower *l, const Move *move) {
   finish_at(l, move, &to);
 }
 
-static bool zigzag_between(const Lower *l, AxisId whole, AxisId part) {
-  return l->graph->axes.at[part].zigzag && !l->graph->axes.at[whole].zigzag;
-}
-
 // Are the blocks of the ranks one after the other not what the value is?
 static bool apart(const Lower *l, const Move *move, AxisId whole, AxisId part) {
-  return zigzag_between(l, whole, part) || extent(l, part) * move->ranks != extent(l, whole);
+  return zigzag_between(l->graph, whole, part) || extent(l, part) * move->ranks != extent(l, whole);
 }
 
 static void lower_all_gather(Lower *l, const Move *move) {
@@ -329,9 +325,6 @@ void lower_rotate(Lower *l, const Rotation *rotation) {
 
 // A rank's two blocks of a zigzag cut are apart: they are copied. Other parts are where they are.
 void lower_shard(Lower *l, const Node *node) {
-  if (!zigzag_between(l, node->axis, node->axis2)) {
-    return;
-  }
   int mesh = __builtin_ctzll((uint64_t)node->integer);
   int64_t size = l->c->spec->mesh[mesh].size, half = extent(l, node->axis2) / 2,
           bytes = type_bytes(l, node->first_result);

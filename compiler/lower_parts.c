@@ -11,6 +11,7 @@
 // What already has enough arithmetic beside it (lower_reorder.c) stays whole, and so does what takes longer in parts by
 // the times of touches.h.
 #include "base/integer.h"
+#include "compiler/plan/rates.h"
 #include "compiler/touches.h"
 
 enum { LEAST_ROWS = 2048, MOST_PARTS = 4 };  // of a product in parts
@@ -48,13 +49,13 @@ static bool is_plain(const Gemm *gemm) {
 // Seconds of a collective for which nothing stands beside it.
 static double alone(const Parts *p, int at) {
   const TouchedList own = touches_of(p->l, &p->list->at[at]);
-  double seconds = touches_seconds(&p->list->at[at]);
+  double seconds = rates_seconds(&plan_rates, &p->list->at[at]);
   for (int i = at + 1; i < p->list->count && seconds > 0; i++) {
     const TouchedList other = touches_of(p->l, &p->list->at[i]);
     if (touches_conflict(&own, &other)) {
       break;
     }
-    seconds -= p->list->at[i].kind == INSTRUCTION_COLLECTIVE ? 0 : touches_seconds(&p->list->at[i]);
+    seconds -= rates_work(&plan_rates, &p->list->at[i]);
   }
   return seconds;
 }
@@ -69,7 +70,7 @@ static double rounds(const Gemm *gemm, int64_t rows, int64_t blocks) {
 static int best_parts(const Parts *p, const Instruction *product, int64_t blocks, double alone) {
   const Gemm *gemm = &product->as.gemm;
   const int64_t forced = p->l->c->part_rows, least = forced > 0 ? forced : LEAST_ROWS, rows = gemm->m / blocks;
-  const double whole = touches_seconds(product);
+  const double whole = rates_work(&plan_rates, product);
   double best_time = whole + alone;
   int best = 1;
   for (int parts = 2; parts <= MOST_PARTS; parts++) {
@@ -186,7 +187,7 @@ static Instruction product_part(const Instruction *whole, const Cut *cut, int nu
   const int64_t apart = gemm->m / cut->ranks;               // the rows of a block
   const double of_b = (double)(gemm->n * gemm->k * bytes);  // which every part reads
   gemm->m = cut->part;
-  out.part = true;
+  out.parts = cut->parts;
   out.flops /= cut->parts;
   out.bytes = (out.bytes - of_b) / cut->parts + of_b;
   if (!cut->batch) {
@@ -214,6 +215,7 @@ static Instruction collective_part(const Instruction *whole, const Cut *cut, int
   collective->from.offset += collective->kind == COLLECTIVE_ALL_GATHER ? own : all;
   collective->to.offset += collective->kind == COLLECTIVE_REDUCE_SCATTER ? own : all;
   out.bytes /= cut->parts;
+  out.parts = cut->parts;
   return out;
 }
 

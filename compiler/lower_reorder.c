@@ -1,7 +1,7 @@
 // lower_reorder.c: arithmetic that can wait, or need not wait, goes beside collectives whose results are wanted at
 // once.
 //
-// A collective lasts as long as touches.h says, and what the list holds between it and the first instruction that
+// A collective lasts as long as plan/rates.h says, and what the list holds between it and the first instruction that
 // touches its memory runs beside it. Where that is too little, first what stands shortly before the collective and is
 // nothing that it needs goes behind it: the product of a weight's gradient, say, behind the sum of the data's. Then
 // what comes after the first use and does not depend on it goes ahead of that. Neither may leave another collective
@@ -9,6 +9,7 @@
 // bit; and so do collectives, messages and copies to the host among themselves.
 #include <string.h>
 
+#include "compiler/plan/rates.h"
 #include "compiler/touches.h"
 
 // Instructions, and products among them, that one may pass: what waits keeps its memory.
@@ -34,25 +35,12 @@ static bool is_product(const Item *item) {
 }
 
 static bool is_collective(const Item *item) {
-  return item->instruction.kind == INSTRUCTION_COLLECTIVE && item->seconds > 0;
+  return item->instruction.kind == INSTRUCTION_COLLECTIVE && item->instruction.as.collective.ranks > 1;
 }
 
 static bool gathers_stored(const Lower *l, const Instruction *instruction) {
   return instruction->kind == INSTRUCTION_COLLECTIVE && instruction->as.collective.kind == COLLECTIVE_ALL_GATHER &&
          l->buffers.at[touches_buffer(&instruction->as.collective.from)].arena == ARENA_PERSISTENT;
-}
-
-static bool is_ordered(InstructionKind kind) {
-  switch (kind) {
-    case INSTRUCTION_COLLECTIVE:
-    case INSTRUCTION_SEND:
-    case INSTRUCTION_RECEIVE:
-    case INSTRUCTION_OFFLOAD:
-    case INSTRUCTION_FETCH:
-      return true;
-    default:
-      return false;
-  }
 }
 
 static bool conflict(const Fill *f, int i, int j) {
@@ -186,7 +174,7 @@ static int fill_from_behind(Fill *f, int at) {
     use++;
   }
   for (int i = use + 1; i < f->count && i < at + AHEAD_MOST && left > 0; i++) {
-    const bool moves = f->at[i].ordered ? is_collective(&f->at[i]) && !f->at[i].stays : f->at[i].seconds > 0;
+    const bool moves = !f->at[i].ordered || (is_collective(&f->at[i]) && !f->at[i].stays);
     if (moves && may_leave(f, i, use, i + AHEAD_MOST, NULL) && may_pass(f, i, use)) {
       const Item item = f->at[i];
       memmove(&f->at[use + 1], &f->at[use], sizeof item * (size_t)(i - use));
@@ -203,11 +191,12 @@ void lower_reorder(Lower *l) {
     Fill f = {l->c->arena, ARENA_ARRAY(l->c->arena, Item, list->count + 1), list->count};
     for (int i = 0; i < f.count; i++) {
       Instruction *at = &list->at[i];
-      f.at[i] = (Item){.instruction = *at,
-                       .touched = touches_of(l, at),
-                       .seconds = touches_seconds(at),
-                       .ordered = is_ordered(at->kind),
-                       .stays = gathers_stored(l, at)};
+      f.at[i] =
+          (Item){.instruction = *at,
+                 .touched = touches_of(l, at),
+                 .seconds = instruction_computes(at) ? rates_work(&plan_rates, at) : rates_seconds(&plan_rates, at),
+                 .ordered = !instruction_computes(at),
+                 .stays = gathers_stored(l, at)};
     }
     for (int i = 0; i < f.count; i++) {
       i = is_collective(&f.at[i]) && !f.at[i].stays ? fill_from_behind(&f, fill_from_before(&f, i)) : i;

@@ -1,7 +1,8 @@
 // storage.c: in which buffer each value lies, where, and with which strides.
 //
 // decide_homes walks the consumers and puts values where they are wanted (parts of a concatenation, gradients in
-// their pack, matrices side by side, new values over old ones); storage_of then follows homes and renames.
+// their pack, matrices side by side, new values over old ones); storage_of then follows homes and renames. It adds
+// buffers, but no instructions: views that have no strides are copies, made where they stand (lower_view.c).
 #include <string.h>
 
 #include "compiler/lower.h"
@@ -332,78 +333,6 @@ static Storage resolve_alias(Lower *l, const Node *node, ValueId value) {
   return out;
 }
 
-// Merged axes must follow each other in memory.
-static bool mergeable_in_place(Lower *l, const Node *node) {
-  const Storage *source = storage_of(l, node->operands[0]);
-  Shape from = graph_shape(l->graph, node->operands[0]);
-  for (int i = 0; i + 1 < node->axes.count; i++) {
-    int64_t outer = source->stride[shape_find(&from, node->axes.axis[i])];
-    int64_t inner = source->stride[shape_find(&from, node->axes.axis[i + 1])];
-    if (axis_extent(l, node->axes.axis[i]) > 1 && outer != inner * axis_extent(l, node->axes.axis[i + 1])) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// A merge of axes that are apart in memory is a copy.
-static Storage resolve_merge_copy(Lower *l, const Node *node) {
-  Shape order = graph_shape(l->graph, node->operands[0]), other = shape_minus(order, &node->axes), wanted = {0};
-  for (int i = 0; i < order.count; i++) {
-    if (order.axis[i] == node->axes.axis[0]) {
-      for (int j = 0; j < node->axes.count; j++) {
-        shape_push(&wanted, node->axes.axis[j]);
-      }
-    } else if (shape_has(&other, order.axis[i])) {
-      shape_push(&wanted, order.axis[i]);
-    }
-  }
-  Storage dense = dense_storage(l, wanted, type_bytes(l, node->operands[0])), to = dense;
-  for (int i = 0; i < order.count; i++) {
-    to.stride[i] = dense.stride[shape_find(&wanted, order.axis[i])];
-  }
-  Storage from = *storage_of(l, node->operands[0]);
-  lower_copy(l, order, graph_value(l->graph, node->operands[0])->type, &from, &to, WRITE_STORE);
-  l->storage[node->operands[0]] = to;  // of equal content from here on
-  return to;
-}
-
-static bool shard_is_padded(const Lower *l, const Node *node) {
-  int mesh = __builtin_ctzll((uint64_t)node->integer);
-  return axis_extent(l, node->axis2) * l->c->spec->mesh[mesh].size != axis_extent(l, node->axis);
-}
-
-// So that every rank's part is there: the operand with zeros behind the end of the axis.
-static void resolve_padded_copy(Lower *l, const Node *node) {
-  int mesh = __builtin_ctzll((uint64_t)node->integer);
-  int64_t size = axis_extent(l, node->axis2) * l->c->spec->mesh[mesh].size, bytes = type_bytes(l, node->operands[0]);
-  Shape shape = graph_shape(l->graph, node->operands[0]), wide = shape;
-  ElementType type = graph_value(l->graph, node->operands[0])->type;
-  shape_replace(&wide, node->axis, graph_axis(l->graph, name_of(l->c->names, "padded"), size));
-  Storage to = dense_storage(l, wide, bytes), from = *storage_of(l, node->operands[0]);
-  lower_fill(l, wide, type, &to, 0);
-  lower_copy(l, shape, type, &from, &to, WRITE_STORE);
-  l->storage[node->operands[0]] = to;  // of equal content from here on
-}
-
-// A rename where its operand is, or in a copy of it that lies as it must. A stored tensor stays where it is stored.
-static Storage resolve_renamed(Lower *l, const Node *node, ValueId value) {
-  ValueId operand = node->operands[0];
-  Storage before = *storage_of(l, operand);
-  if (node->op == OP_SHARD && shard_is_padded(l, node)) {
-    resolve_padded_copy(l, node);
-  }
-  if (node->op == OP_MERGE && !mergeable_in_place(l, node)) {
-    resolve_merge_copy(l, node);
-  }
-  Storage out = resolve_alias(l, node, value);
-  const Node *maker = graph_producer(l->graph, operand);
-  if (maker->op == OP_PARAM || maker->op == OP_STATE) {
-    l->storage[operand] = before;
-  }
-  return out;
-}
-
 static Storage resolve(Lower *l, ValueId value) {
   const Node *node = graph_producer(l->graph, value);
   const Home home = l->home[value];
@@ -446,9 +375,11 @@ static Storage resolve(Lower *l, ValueId value) {
   if (node->op == OP_PART) {
     return resolve_part(l, node);
   }
-  bool apart = node->op == OP_SHARD && l->graph->axes.at[node->axis2].zigzag && !l->graph->axes.at[node->axis].zigzag;
-  if (op_alias(node->op) || (node->op == OP_SHARD && !apart)) {
-    return resolve_renamed(l, node, value);
+  if (op_alias(node->op) || (node->op == OP_SHARD && !zigzag_between(l->graph, node->axis, node->axis2))) {
+    if (view_may_copy(node->op) && node != l->node) {  // only lower_view.c knows which memory it looks at
+      diag_error(l->c->diag, E099, node->span, "a view by '%s' is read before it is made", op_name(node->op));
+    }
+    return resolve_alias(l, node, value);
   }
   return l->aligned[value] ? aligned_storage(l, shape, type_bytes(l, value))
                            : dense_storage(l, shape, type_bytes(l, value));

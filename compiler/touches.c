@@ -1,9 +1,6 @@
 // touches.c: see touches.h.
 #include "compiler/touches.h"
 
-static const double FLOPS_16_BITS = 650e12, FLOPS_ATTENTION = 450e12, MEMORY_BYTES = 3.5e12;
-static const double LINK_BYTES = 280e9, LINK_SECONDS = 12e-6;  // what a collective takes besides
-
 int touches_buffer(const Place *place) {
   return (int)place->slot_stride;
 }
@@ -69,27 +66,4 @@ bool touches_conflict(const TouchedList *a, const TouchedList *b) {
     }
   }
   return false;
-}
-
-static double collective_seconds(const Collective *collective) {
-  const double bytes = (double)collective->count * (double)element_type_bytes(collective->type);
-  const double others = collective->ranks - 1;
-  const double sent = collective->kind == COLLECTIVE_ALL_REDUCE ? 2 * bytes * others / collective->ranks
-                      : collective->kind == COLLECTIVE_ROTATE   ? bytes
-                                                                : bytes * others;
-  return others > 0 ? LINK_SECONDS + sent / LINK_BYTES : 0;
-}
-
-double touches_seconds(const Instruction *instruction) {
-  switch (instruction->kind) {
-    case INSTRUCTION_COLLECTIVE:
-      return collective_seconds(&instruction->as.collective);
-    case INSTRUCTION_GEMM:
-      return instruction->flops * (double)element_type_bytes(instruction->as.gemm.type) / (2 * FLOPS_16_BITS);
-    case INSTRUCTION_ATTENTION:
-    case INSTRUCTION_ATTENTION_GRAD:
-      return instruction->flops * (double)element_type_bytes(instruction->as.attention.type) / (2 * FLOPS_ATTENTION);
-    default:
-      return instruction->bytes / MEMORY_BYTES;
-  }
 }

@@ -1,7 +1,4 @@
-// touches.h: which bytes the instructions of a list touch before memory is planned, and how long they take.
-//
-// Times are those of one H200 with its links to others on the same host. They need not be right: what is asked is
-// whether arithmetic beside a collective lasts as long as the collective.
+// touches.h: which bytes the instructions of a list touch before memory is planned.
 #ifndef MDL_COMPILER_TOUCHES_H
 #define MDL_COMPILER_TOUCHES_H
 
@@ -40,7 +37,5 @@ TouchedList touches_of(Lower *l, Instruction *instruction);
 
 // Do they touch the same bytes, and one of them writes?
 bool touches_conflict(const TouchedList *a, const TouchedList *b);
-
-double touches_seconds(const Instruction *instruction);
 
 #endif

@@ -54,7 +54,8 @@ static LayoutRun *compile_layout(const char *layout, bool overlap, Exposure *of,
       "  repeat layers { x = x + linear(tanh(x) over embed to embed')[embed' -> embed]; } loss = mean(x * x); }\n"
       "recipe r { model m(); batch = 8; optimizer sgd(lr = 0.1); }\n"
       "layout test { %s %s }\n";
-  static const PlanRates slow = {.flops_16 = 1e9, .flops_tf32 = 1e9, .flops_32 = 1e9, .bytes = 1e9, .sent = 1e6};
+  static const PlanRates slow = {
+      .flops_16 = 1e9, .flops_tf32 = 1e9, .flops_32 = 1e9, .attention_16 = 1e9, .bytes = 1e9, .sent = 1e6};
   char whole[2048];
   snprintf(whole, sizeof whole, text, layout, overlap ? "" : "overlap = false;");
   const CompileOptions options = {.layout = "test", .bucket_bytes = 64};
@@ -92,7 +93,8 @@ static void test_pipeline(void **state) {
       "mesh pp = 2; layers -> pp; microbatches = 4; schedule gpipe;",
       "mesh pp = 4; layers -> pp; microbatches = 8;",
   };
-  static const PlanRates rates = {.flops_16 = 1e9, .flops_tf32 = 1e9, .flops_32 = 1e9, .bytes = 1e30, .sent = 1e30};
+  static const PlanRates rates = {
+      .flops_16 = 1e9, .flops_tf32 = 1e9, .flops_32 = 1e9, .attention_16 = 1e9, .bytes = 1e30, .sent = 1e30};
   for (int l = 0; l < 2; l++) {
     Exposure of;
     PlanSpans *spans;

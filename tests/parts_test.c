@@ -87,7 +87,7 @@ static void test_parts_stand_beside(void **state) {
   int scattered = 0, gathered = 0;
   for (int i = 0; i + 2 < trial.train->count; i++) {
     const Instruction *at = &trial.train->instructions[i];
-    if (at[0].part && is_over(&at[1], COLLECTIVE_REDUCE_SCATTER) && at[2].part) {
+    if (at[0].parts && is_over(&at[1], COLLECTIVE_REDUCE_SCATTER) && at[2].parts) {
       assert_true(at[1].aside && waits_for(&trial, i + 1, i) && !waits_for(&trial, i + 2, i + 1));
       assert_true(at[0].as.gemm.c.offset < at[2].as.gemm.c.offset);
       scattered++;
@@ -98,7 +98,7 @@ static void test_parts_stand_beside(void **state) {
       while (!waits_for(&trial, first, i)) {
         first++;
       }
-      assert_true(trial.train->instructions[first].part && waits_for(&trial, first + 1, i + 1));
+      assert_true(trial.train->instructions[first].parts && waits_for(&trial, first + 1, i + 1));
       gathered++;
     }
   }

@@ -7,44 +7,15 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "compiler/pass_manager.h"
-
-enum { EACH = 1, TRAIN = 2, REFRESH = 4, ALL = EACH | REFRESH };
-enum {
-  NOTHING = 0,
-#define FACT(NAME, other, what) NAME = 1 << FACT_NUMBER_##NAME,
-#include "compiler/facts.def"
-#undef FACT
-};
-
-static const struct {
-  const char *name;
-  int programs;
-  uint32_t needs, gives;
-} passes[] = {
-#define PASS(name, function, programs, needs, gives, what) {#name, programs, needs, gives},
-#define LOWERING(name, function, programs, needs, gives, what) {#name, programs, needs, gives},
-#include "compiler/passes.def"
-#undef PASS
-#undef LOWERING
-};
-enum { PASS_COUNT = sizeof passes / sizeof *passes };
-
-static const struct {
-  const char *name, *what;
-} facts[] = {
-#define FACT(NAME, other, what) {#NAME, what},
-#include "compiler/facts.def"
-#undef FACT
-};
+#include "compiler/pass_list.h"
 
 static uint32_t facts_after(int programs, uint32_t known) {
   for (int i = 0; i < PASS_COUNT; i++) {
-    if (passes[i].programs & programs) {
-      if (passes[i].needs & ~known) {
-        fail_msg("%s needs what no pass before it gives", passes[i].name);
+    if (listed_passes[i].programs & programs) {
+      if (listed_passes[i].needs & ~known) {
+        fail_msg("%s needs what no pass before it gives", listed_passes[i].name);
       }
-      known |= passes[i].gives;
+      known |= listed_passes[i].gives;
     }
   }
   return known;
@@ -57,14 +28,14 @@ static void every_program_gives_what_it_needs(void **state) {
   facts_after(EACH, step & STATES);
   facts_after(REFRESH, step);
   for (int i = 0; i < PASS_COUNT; i++) {
-    needed |= passes[i].needs;
+    needed |= listed_passes[i].needs;
   }
   for (int i = 0; i < FACT_COUNT; i++) {
     if (!(step >> i & 1)) {
-      fail_msg("no pass gives %s", facts[i].name);
+      fail_msg("no pass gives %s", listed_facts[i].name);
     }
-    if (!(needed >> i & 1) && facts[i].what != facts[FACT_NUMBER_INSTRUCTIONS].what) {
-      fail_msg("no pass needs %s", facts[i].name);
+    if (!(needed >> i & 1) && listed_facts[i].what != listed_facts[FACT_NUMBER_INSTRUCTIONS].what) {
+      fail_msg("no pass needs %s", listed_facts[i].name);
     }
   }
 }
@@ -72,8 +43,8 @@ static void every_program_gives_what_it_needs(void **state) {
 // The pass that gives a fact first.
 static const char *giver(uint32_t fact) {
   for (int i = 0; i < PASS_COUNT; i++) {
-    if (passes[i].gives & fact) {
-      return passes[i].name;
+    if (listed_passes[i].gives & fact) {
+      return listed_passes[i].name;
     }
   }
   return "";
@@ -85,16 +56,16 @@ static void no_pass_runs_without_what_it_needs(void **state) {
   for (int i = 0; i < PASS_COUNT; i++) {
     for (int f = 0; f < FACT_COUNT; f++) {
       const uint32_t fact = 1u << f;
-      if (!(passes[i].needs & fact)) {
+      if (!(listed_passes[i].needs & fact)) {
         continue;
       }
       Arena *arena = arena_create();
       char text[512];
       Compilation c = {.arena = arena, .diag = diag_create(arena), .facts = ~fact};
       Lower l = {.c = &c};
-      assert_false(passes_run_one(&c, &l, passes[i].name));
-      snprintf(text, sizeof text, "the pass '%s' needs what '%s' gives, which has not run: %s", passes[i].name,
-               giver(fact), facts[f].what);
+      assert_false(passes_run_one(&c, &l, listed_passes[i].name));
+      snprintf(text, sizeof text, "the pass '%s' needs what '%s' gives, which has not run: %s", listed_passes[i].name,
+               giver(fact), listed_facts[f].what);
       assert_int_equal(c.diag->errors, 1);
       assert_int_equal(c.diag->all.at[0].code, E099);
       assert_string_equal(c.diag->all.at[0].message, text);
@@ -199,7 +170,7 @@ static void each_pass_can_be_printed(void **state) {
   const int count = passes_names(names);
   assert_int_equal(count, PASS_COUNT);
   for (int i = 0; i < count; i++) {
-    const int programs = passes[i].programs;
+    const int programs = listed_passes[i].programs;
     assert_true(!(programs & (EACH | TRAIN)) || printed(names[i], PROGRAM_TRAIN, "pp2") > 0);
     assert_true(!(programs & EACH) || printed(names[i], PROGRAM_EVALUATE, "tp2") > 0);
     assert_true(!(programs & REFRESH) || printed(names[i], PROGRAM_REFRESH, "dp2") > 0);

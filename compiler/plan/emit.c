@@ -31,11 +31,6 @@ static double flops_of(const PlanSegment *segment) {
   return flops;
 }
 
-static void add_call(Plan *plan, PlanProgram *program, PlanCall call) {
-  program->calls[program->call_count++] = call;
-  program->flops += flops_of(&plan->segments[call.segment]);
-}
-
 static int find_segment(const Lower *l, SegmentKind kind, int chunk) {
   for (int i = 0; i < l->segments.count; i++) {
     if (l->segments.at[i]->kind == kind && l->segments.at[i]->chunk == chunk) {
@@ -45,53 +40,72 @@ static int find_segment(const Lower *l, SegmentKind kind, int chunk) {
   return -1;
 }
 
-// The calls of a pipeline's stage, in the order of its schedule.
-static void add_schedule(Plan *plan, PlanProgram *program, const Lower *l, int first) {
+// The calls of a pipeline's stage, in the order of its schedule; how many.
+static int schedule_calls(const Lower *l, PlanCall *calls) {
   static const SegmentKind kinds[] = {SEGMENT_FORWARD, SEGMENT_BACKWARD, SEGMENT_WEIGHTS};
   const ActionList *actions = &l->schedule->action[l->c->stage];
+  int count = 0;
   for (int i = 0; i < actions->count; i++) {
     const Action *action = &actions->at[i];
     int segment = find_segment(l, kinds[action->kind], action->chunk);
     if (segment >= 0) {
-      add_call(plan, program,
-               (PlanCall){.segment = first + segment,
-                          .slot = action->microbatch,
-                          .lane = action->microbatch % l->lanes[action->chunk],
-                          .first = action->microbatch == 0});
+      calls[count++] = (PlanCall){.segment = segment,
+                                  .slot = action->microbatch,
+                                  .lane = action->microbatch % l->lanes[action->chunk],
+                                  .first = action->microbatch == 0};
     }
   }
+  return count;
 }
 
-void emit_program(Plan *plan, Lower *l, int64_t transient_bytes) {
-  Arena *arena = l->keep;
-  PlanProgram *program = &plan->programs[l->c->program];
-  int first = plan->segment_count, parts = l->segments.count;
-  const int before = parts > 0 && l->segments.at[0]->kind == SEGMENT_PREPARE;
-  const int slots = parts > 1 + before ? l->graph->slots : 0;
-  for (int i = 0; i < parts; i++) {
-    add_segment(plan, arena, l->segments.at[i]);
-  }
-  bool scheduled = l->schedule && slots;
-  int most = scheduled ? l->schedule->action[l->c->stage].count : slots;
-  program->calls = ARENA_ARRAY(arena, PlanCall, most + 2);
+// Segments of microbatches stand between the one before them, which a program may have, and the last.
+static int microbatches(const Lower *l, int *before) {
+  *before = l->segments.count > 0 && l->segments.at[0]->kind == SEGMENT_PREPARE;
+  return l->segments.count > 1 + *before ? l->graph->slots : 0;
+}
+
+int emit_calls(const Lower *l, Arena *arena, PlanCall **calls) {
+  int before, count = 0;
+  const int slots = microbatches(l, &before);
+  const bool scheduled = l->schedule && slots;
+  PlanCall *all = ARENA_ARRAY(arena, PlanCall, (scheduled ? l->schedule->action[l->c->stage].count : slots) + 2);
   if (before) {
-    add_call(plan, program, (PlanCall){.segment = first, .slot = 0, .first = true});
+    all[count++] = (PlanCall){.segment = 0, .slot = 0, .first = true};
   }
   if (scheduled) {
-    add_schedule(plan, program, l, first);
+    count += schedule_calls(l, &all[count]);
   }
   for (int i = 0; i < slots && !scheduled; i++) {
-    add_call(plan, program, (PlanCall){.segment = first + before, .slot = i, .first = i == 0});
+    all[count++] = (PlanCall){.segment = before, .slot = i, .first = i == 0};
   }
-  add_call(plan, program, (PlanCall){.segment = first + parts - 1, .slot = 0, .first = true});
-  program->slots = slots ? slots : 1;
+  all[count++] = (PlanCall){.segment = l->segments.count - 1, .slot = 0, .first = true};
+  *calls = all;
+  return count;
+}
+
+void emit_program(Plan *plan, Lower *l) {
+  Arena *arena = l->keep;
+  PlanProgram *program = &plan->programs[l->c->program];
+  const int first = plan->segment_count;
+  int before;
+  memory_resolve(l);
+  largest_values(l, program);
+  for (int i = 0; i < l->segments.count; i++) {
+    add_segment(plan, arena, l->segments.at[i]);
+  }
+  program->call_count = emit_calls(l, arena, &program->calls);
+  for (int i = 0; i < program->call_count; i++) {
+    program->calls[i].segment += first;
+    program->flops += flops_of(&plan->segments[program->calls[i].segment]);
+  }
+  program->slots = microbatches(l, &before) ? l->graph->slots : 1;
   program->input_count = l->inputs.count;
   program->inputs = arena_copy(arena, l->inputs.at, sizeof *l->inputs.at * (size_t)l->inputs.count);
   program->output_count = l->outputs.count;
   program->outputs = arena_copy(arena, l->outputs.at, sizeof *l->outputs.at * (size_t)l->outputs.count);
-  program->transient_bytes = transient_bytes;
+  program->transient_bytes = l->transient_bytes;
   int64_t *bytes = plan->arena_bytes;
-  bytes[ARENA_TRANSIENT] = transient_bytes > bytes[ARENA_TRANSIENT] ? transient_bytes : bytes[ARENA_TRANSIENT];
+  bytes[ARENA_TRANSIENT] = l->transient_bytes > bytes[ARENA_TRANSIENT] ? l->transient_bytes : bytes[ARENA_TRANSIENT];
   bytes[ARENA_HOST] = l->host_bytes > bytes[ARENA_HOST] ? l->host_bytes : bytes[ARENA_HOST];
   bytes[ARENA_OFFLOAD] = l->offload_bytes > bytes[ARENA_OFFLOAD] ? l->offload_bytes : bytes[ARENA_OFFLOAD];
   bytes[ARENA_PERSISTENT] = l->states->bytes;

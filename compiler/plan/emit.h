@@ -4,8 +4,11 @@
 
 #include "compiler/lower.h"
 
-// Adds the program of `l` to the plan, with its segments; memory is already assigned.
-void emit_program(Plan *plan, Lower *l, int64_t transient_bytes);
+// The calls of the program of `l`, in their order, by the number of its segments; at least one.
+int emit_calls(const Lower *l, Arena *arena, PlanCall **calls);
+
+// Adds the program of `l`, which has passed all passes, to the plan, with its segments.
+void emit_program(Plan *plan, Lower *l);
 
 // The map of persistent state, from the program that has all of it.
 void emit_states(Plan *plan, Lower *l);

@@ -15,26 +15,6 @@ uint32_t instruction_mesh(const Plan *plan, const Instruction *instruction) {
                                                      : 0;
 }
 
-double instruction_sends(const Instruction *instruction) {
-  if (instruction->kind == INSTRUCTION_SEND) {
-    const Transfer *transfer = &instruction->as.transfer;
-    return (double)transfer->count * (double)element_type_bytes(transfer->type);
-  }
-  if (instruction->kind != INSTRUCTION_COLLECTIVE) {
-    return 0;
-  }
-  const Collective *collective = &instruction->as.collective;
-  const double part = (double)collective->count * (double)element_type_bytes(collective->type);
-  const double others = collective->ranks - 1;
-  return collective->kind == COLLECTIVE_ROTATE       ? part
-         : collective->kind == COLLECTIVE_ALL_REDUCE ? 2 * others / collective->ranks * part
-                                                     : others * part;
-}
-
-static bool is_copy(const Instruction *instruction) {
-  return instruction->kind == INSTRUCTION_OFFLOAD || instruction->kind == INSTRUCTION_FETCH;
-}
-
 static int mesh_of(Exposure *out, uint32_t mesh) {
   int at = 0;
   while (at < out->count && out->mesh[at].mesh < mesh) {
@@ -77,8 +57,8 @@ void exposure_find(Arena *arena, const Plan *plan, const PlanSpan *spans, int64_
   Edge *edge = ARENA_ARRAY(arena, Edge, 2 * count + 1);
   int64_t edges = 0;
   for (int64_t i = 0; i < count; i++) {
-    if (!is_copy(spans[i].instruction)) {
-      const bool shared = instruction_is_shared(spans[i].instruction);
+    const bool shared = instruction_is_shared(spans[i].instruction);
+    if (shared || instruction_computes(spans[i].instruction)) {
       const int at = shared ? mesh_of(out, instruction_mesh(plan, spans[i].instruction)) : -1;
       edge[edges++] = (Edge){spans[i].begin, at, 1};
       edge[edges++] = (Edge){spans[i].end, at, -1};

@@ -3,7 +3,7 @@
 #ifndef MDL_COMPILER_PLAN_EXPOSURE_H
 #define MDL_COMPILER_PLAN_EXPOSURE_H
 
-#include "compiler/plan/plan.h"
+#include "compiler/plan/rates.h"
 
 typedef struct {  // one run of an instruction on one rank
   const Instruction *instruction;
@@ -27,28 +27,11 @@ typedef struct {
 // The mesh axes that a collective or a message goes over.
 uint32_t instruction_mesh(const Plan *plan, const Instruction *instruction);
 
-// Bytes that a rank sends for it, collectives as rings: an all-reduce of S bytes among n ranks sends 2 (n - 1) / n S,
-// an all-gather to, a reduce-scatter from, an all-to-all of S bytes (n - 1) / n S, a rotation all of them.
-double instruction_sends(const Instruction *instruction);
-
 // A rank that waits for another in a collective or for a message communicates. Copies to and from the memory of the
 // host neither communicate nor compute.
 void exposure_find(Arena *arena, const Plan *plan, const PlanSpan *spans, int64_t count, Exposure *out);
 
 // --- reckoned ---
-
-// What a step is reckoned with: a second of a GPU and of what joins it to the others.
-typedef struct {
-  const char *gpu;
-  double flops_8, flops_16, flops_tf32,
-      flops_32;                    // of products in formats of 8 and 16 bits, in TF32, and in f32 or f64
-  double bytes;                    // of memory, read and written
-  double host;                     // copied to or from the memory of the host
-  double sent;                     // by one rank, in one direction
-  double instruction, collective;  // seconds that one takes at least
-} PlanRates;
-
-extern const PlanRates plan_rates;
 
 typedef struct {
   int64_t count;

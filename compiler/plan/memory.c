@@ -211,7 +211,7 @@ static void resolve(const Lower *l, Place *place) {
                    .term = place->term};
 }
 
-int64_t assign_memory(Lower *l, PlanProgram *program) {
+void memory_lifetimes(Lower *l) {
   Operands operands;
   for (int part = 0; part < l->segments.count; part++) {
     InstructionList *list = &l->segments.at[part]->list;
@@ -227,6 +227,9 @@ int64_t assign_memory(Lower *l, PlanProgram *program) {
     keep_beside(l, part);
     keep_held(l, part);
   }
+}
+
+void memory_place(Lower *l) {
   int64_t host = 0;
   for (int i = 0; i < l->buffers.count; i++) {
     MemoryBuffer *buffer = &l->buffers.at[i];
@@ -237,16 +240,26 @@ int64_t assign_memory(Lower *l, PlanProgram *program) {
   }
   l->host_bytes = host;
   l->offload_bytes = place_lasting(l, ARENA_OFFLOAD);
-  int64_t lasting = place_lasting(l, ARENA_TRANSIENT), peak = lasting;
-  int fullest = -1, moment = 0;
+  const int64_t lasting = place_lasting(l, ARENA_TRANSIENT);
+  l->transient_bytes = lasting;
+  l->fullest = (LowerMoment){-1, 0};
   for (int part = 0; part < l->segments.count; part++) {
     int now = 0;
-    int64_t top = place_segment(l, part, lasting, &now);
-    fullest = top > peak ? part : fullest;
-    moment = top > peak ? now : moment;
-    peak = top > peak ? top : peak;
+    const int64_t top = place_segment(l, part, lasting, &now);
+    if (top > l->transient_bytes) {
+      l->transient_bytes = top;
+      l->fullest = (LowerMoment){part, now};
+    }
   }
-  largest_values(l, fullest, moment, program);
+}
+
+void assign_memory(Lower *l) {
+  memory_lifetimes(l);
+  memory_place(l);
+}
+
+void memory_resolve(Lower *l) {
+  Operands operands;
   for (int part = 0; part < l->segments.count; part++) {
     InstructionList *list = &l->segments.at[part]->list;
     for (int i = 0; i < list->count; i++) {
@@ -262,5 +275,4 @@ int64_t assign_memory(Lower *l, PlanProgram *program) {
   for (int i = 0; i < l->outputs.count; i++) {
     resolve(l, &l->outputs.at[i].place);
   }
-  return peak;
 }

@@ -162,6 +162,11 @@ bool instruction_is_shared(const Instruction *instruction) {
          instruction->kind == INSTRUCTION_RECEIVE;
 }
 
+bool instruction_computes(const Instruction *instruction) {
+  return !instruction_is_shared(instruction) && instruction->kind != INSTRUCTION_OFFLOAD &&
+         instruction->kind != INSTRUCTION_FETCH;
+}
+
 const char *instruction_kind_name(InstructionKind kind) {
   static const char *const names[] = {
 #define INSTRUCTION(KIND, text, Struct, member) text,

@@ -117,7 +117,7 @@ typedef struct {
   bool aside;        // a collective on its communicator's queue, beside arithmetic (waits.h)
   int number;        // of a collective: which of the graph's it is, or a part of; not in files
   int holds;         // while lowering: 1 + a buffer that stays as it is up to here (MemoryBuffer.held_too); 0: none
-  bool part;         // of a product: of one that is cut, beside a collective in parts; not in files
+  int parts;         // of a product or a collective that is one of so many by rows (lower_parts.c); not in files
   union {
 #define STRUCT(Struct, member) Struct member;
 #include "compiler/plan/instructions.def"
@@ -304,6 +304,7 @@ double plan_target_bytes(const PlanTarget *target);                  // of all i
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
 bool instruction_is_shared(const Instruction *instruction);  // a collective or a transfer
+bool instruction_computes(const Instruction *instruction);   // neither that nor a copy to or from the host
 const char *collective_kind_name(CollectiveKind kind);
 
 #endif

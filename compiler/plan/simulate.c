@@ -6,18 +6,6 @@
 #include "compiler/plan/exposure.h"
 #include "compiler/plan/waits.h"
 
-// Products and sums of gradients as measured: docs/results, 2026-11-22-h200-parts.md and 2026-11-22-h200-beside.md.
-const PlanRates plan_rates = {.gpu = "H200",
-                              .flops_8 = 1150e12,
-                              .flops_16 = 700e12,
-                              .flops_tf32 = 350e12,
-                              .flops_32 = 50e12,
-                              .bytes = 4.0e12,
-                              .host = 50e9,
-                              .sent = 330e9,
-                              .instruction = 2e-6,
-                              .collective = 10e-6};
-
 typedef struct {  // of one stage
   const Plan *plan;
   PlanInstances all;
@@ -36,25 +24,6 @@ typedef struct {
   Map by_message;
   ARRAY(double) arrivals;
 } Simulation;
-
-static double rate_of(const Simulation *s, const Instruction *instruction) {
-  const bool product = instruction->kind == INSTRUCTION_GEMM;
-  const bool attention = instruction->kind == INSTRUCTION_ATTENTION || instruction->kind == INSTRUCTION_ATTENTION_GRAD;
-  const ElementType type = product ? instruction->as.gemm.type : attention ? instruction->as.attention.type : TYPE_F32;
-  return element_type_bytes(type) == 1          ? s->rates->flops_8
-         : element_type_bytes(type) < 4         ? s->rates->flops_16
-         : product && instruction->as.gemm.tf32 ? s->rates->flops_tf32
-                                                : s->rates->flops_32;
-}
-
-static double seconds_of(const Simulation *s, const Instruction *instruction) {
-  if (instruction->kind == INSTRUCTION_COLLECTIVE) {
-    const bool alone = instruction->as.collective.ranks == 1;
-    return alone ? s->rates->instruction : s->rates->collective + instruction_sends(instruction) / s->rates->sent;
-  }
-  const double arithmetic = instruction->flops / rate_of(s, instruction), memory = instruction->bytes / s->rates->bytes;
-  return s->rates->instruction + (arithmetic > memory ? arithmetic : memory);
-}
 
 // --- messages ---
 
@@ -84,7 +53,7 @@ static double arrival_of(const Simulation *s, const Rank *rank, const Instructio
 
 static double send(Simulation *s, Rank *rank, const Instruction *instruction, double begin) {
   const MessageKey key = message_of(rank, instruction);
-  const double arrival = begin + s->rates->collective + instruction_sends(instruction) / s->rates->sent;
+  const double arrival = begin + rates_seconds(s->rates, instruction);
   map_put_bytes(&s->by_message, &key, sizeof key, s->arrivals.count);
   array_push(s->arena, &s->arrivals, arrival);
   rank->messages[instruction->as.transfer.channel]++;
@@ -103,11 +72,8 @@ static double run(Simulation *s, Rank *rank, const Instruction *instruction, dou
       rank->messages[instruction->as.transfer.channel]++;
       return arrival > begin ? arrival : begin;
     }
-    case INSTRUCTION_OFFLOAD:
-    case INSTRUCTION_FETCH:
-      return begin + s->rates->instruction + (double)instruction->as.offload.bytes / s->rates->host;
     default:
-      return begin + seconds_of(s, instruction);
+      return begin + rates_seconds(s->rates, instruction);
   }
 }
 

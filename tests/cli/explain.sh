@@ -50,6 +50,16 @@ says '^communication that nothing hides, reckoned for' ' over +sent by a rank +t
 expect 0 "$MDLC" explain "$SMALL"
 says_not 'nothing hides'
 
+# What may have other bits than with overlap = false; a layout that says so is told nothing.
+expect 0 "$MDLC" explain "$ROOT/models/llama.mdl" --recipe llama_1b --layout tp4_sp
+says '^what may be summed otherwise than with overlap = false, where libraries go by size$' \
+  '^ [0-9]+ products in parts by rows: .*$' '^ [0-9]+ sums over ranks in parts by rows: .* NCCL adds .*$'
+explain dp2
+says '^with overlap = false all sums are the same$'
+{ cat "$LLAMA"; echo 'layout alone { mesh tp = 4; kv_heads -> tp; overlap = false; }'; } > alone.mdl
+expect 0 "$MDLC" explain alone.mdl --layout alone
+says_not 'overlap = false'
+
 # Keys around a ring: blocks by name, one line for all steps and layers, the rule, and sums by mesh axis.
 explain ring4
 says 'forward 12 rotate cp \(4\) 4\.00 KiB 4\.00 KiB 48\.0 KiB layers\.\*\.o: keys and values std/nn\.mdl:[0-9]+ \[1\]' \

@@ -1,0 +1,260 @@
+// unsound_plans_test.c: plans with numbers that no plan may have are refused, each with a sentence.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// cmocka.h wants the four above first.
+#include <cmocka.h>
+#include <string.h>
+
+#include "compiler/plan/verify.h"
+#include "tests/plan_sample.h"
+
+// What a driver would read past the end, and what would not be found.
+static void test_unsound_code(void **state) {
+  (void)state;
+  static const char *const wanted[] = {"neither machine code nor text", "neither machine code nor text",
+                                       "neither machine code nor text", "no order", "nothing in it"};
+  for (int which = 0; which < 5; which++) {
+    Arena *arena = arena_create();
+    Plan *plan = sample_plan(arena);
+    targets_set(arena, plan);
+    PlanTarget *cubins = &plan->targets[0], *texts = &plan->targets[1];
+    switch (which) {
+      case 0:
+        texts->codes[1].bytes = 12;  // without its end
+        break;
+      case 1:
+        cubins->codes[1].bytes = 63;
+        break;
+      case 2:
+        ((uint8_t *)cubins->codes[0].code)[58] = 64;  // bytes of a section's header
+        ((uint8_t *)cubins->codes[0].code)[60] = 2;
+        break;
+      case 3:
+        cubins->codes[1].text = cubins->codes[0].text;
+        break;
+      default:
+        texts->multiprocessors = 0;
+    }
+    const char *why = plan_verify(arena, plan);
+    assert_non_null(why);
+    assert_non_null(strstr(why, wanted[which]));
+    arena_destroy(arena);
+  }
+}
+
+static void spoil_attention(Attention *attention, int which) {
+  switch (which) {
+    case 0:
+      attention->parts = 3;
+      break;
+    case 1:
+      attention->origin_term[1] = 1;
+      break;
+    case 2:
+      attention->origin[0] = INT64_MAX;
+      break;
+    case 3:
+      attention->key_parts = 3;
+      break;
+    case 4:
+      attention->key_origin_term[1] = 1;
+      break;
+    case 5:
+      attention->key_end = -1;
+      break;
+    case 6:
+      attention->ring_step = 1;
+      break;
+    case 7:
+      attention->ring = 1;
+      break;
+    case 8:
+      attention->keys = 3;
+      break;
+    default:
+      attention->queries = 3;
+  }
+}
+
+// Each case spoils one thing in a sound plan.
+static void spoil(Plan *plan, int which) {
+  Instruction *at = plan->segments[0].instructions;
+  switch (which) {
+    case 0:
+      at[0].as.kernel.place[0].offset = 4096 - 64;
+      break;
+    case 1:
+      at[0].as.kernel.place[0].slot_stride = 4096;
+      break;
+    case 2:
+      at[0].as.kernel.kernel = 1;
+      break;
+    case 3:
+      at[1].as.gemm.ldc = 7;
+      break;
+    case 4:
+      at[1].as.gemm.batch[0] = INT64_MAX / 2;
+      break;
+    case 5:
+      at[1].as.gemm.m = 0;
+      break;
+    case 6:
+      at[2].as.take.extent = 4096;
+      break;
+    case 7:
+      at[3].as.take.x_elements = 2000;
+      break;
+    case 8:
+      at[4].as.window.windowed = 2;
+      break;
+    case 9:
+      at[4].as.window.taps = 1000;
+      break;
+    case 10:
+      at[5].as.attention.stride_k[1] = -1;
+      break;
+    case 11:
+      at[6].as.attention.dv.offset = 4096;
+      break;
+    case 12:
+      at[6].as.attention.groups = INT64_MAX;
+      break;
+    case 13:
+      at[0].span.end = 14;
+      break;
+    case 14:
+      plan->programs[PROGRAM_TRAIN].calls[1].slot = 2;
+      break;
+    case 15:
+      plan->programs[PROGRAM_TRAIN].calls[1].segment = -1;
+      break;
+    case 16:
+      plan->states[1].offset += 4;
+      break;
+    case 17:
+      plan->states[1].stride[0] = 0;
+      break;
+    case 18:
+      plan->programs[PROGRAM_TRAIN].inputs[0].place.slot_stride = INT64_MAX;
+      break;
+    case 19:
+      plan->programs[PROGRAM_GENERATE].outputs[0].stride[0] = 1 << 20;
+      break;
+    case 20:
+      plan->kernels[0]->code[2].a = 2;
+      break;
+    case 21:
+      at[2].as.take.out.offset = 2;
+      break;
+    case 22:
+      plan->programs[PROGRAM_TRAIN].transient_bytes = 4097;
+      break;
+    case 23:
+      at[2].as.take.index.offset = -4;
+      break;
+    default:
+      spoil_attention(&at[5].as.attention, which - 24);
+  }
+}
+
+// The types of two instructions that do not go together; biases.
+static void spoil_types(Plan *plan, int which) {
+  Gemm *gemm = &plan->segments[0].instructions[1].as.gemm, *biased = &plan->segments[0].instructions[9].as.gemm;
+  Squares *squares = &plan->segments[0].instructions[10].as.squares;
+  switch (which) {
+    case 0:
+      gemm->type_c = TYPE_BF16;
+      break;
+    case 1:
+      gemm->type = gemm->type_b = gemm->type_c = TYPE_BF16;
+      gemm->tf32 = true;
+      break;
+    case 2:
+      plan->segments[0].instructions[2].as.take.type_out = TYPE_INT;
+      break;
+    case 4:
+      biased->bias.offset = 4096 - 16;
+      break;
+    case 5:
+      biased->write = WRITE_ADD;
+      break;
+    case 17:
+      gemm->type_b = TYPE_BF16;
+      break;
+    case 18:
+      gemm->type = gemm->type_b = TYPE_E5M2;
+      break;
+    case 19:
+      gemm->type = gemm->type_c = TYPE_E4M3;
+      gemm->type_b = TYPE_E5M2;
+      break;
+    case 20:
+      gemm->type = gemm->type_b = TYPE_E4M3;
+      gemm->scale_b = (Place){.arena = ARENA_TRANSIENT, .offset = 4096};
+      break;
+    case 21:
+      gemm->fast = true;
+      break;
+    case 7:
+      plan->programs[PROGRAM_GENERATE].outputs[0].place.arena = ARENA_TRANSIENT;
+      break;
+    case 6:
+      gemm->epilogue = EPILOGUE_BIAS;  // of a batch
+      break;
+    case 8:
+      plan->segments[0].instructions[8].as.offload.host.offset = 0;  // where nothing was offloaded to
+      break;
+    case 9:
+      plan->segments[0].instructions[7].as.offload.device.arena = ARENA_OFFLOAD;
+      break;
+    case 10:
+      plan->segments[0].instructions[7].as.offload.bytes = 0;
+      break;
+    case 11:
+      gemm->a.arena = ARENA_OFFLOAD;  // which only copies use
+      break;
+    case 12:
+      squares->part[0].count = 1025;  // of 1024 in the arena
+      break;
+    case 13:
+      squares->part[1].first = -1;
+      break;
+    case 14:
+      squares->part[1].count = INT64_MAX;
+      break;
+    case 15:
+      squares->part_count = 0;
+      break;
+    case 16:
+      squares->type = TYPE_BF16;
+      break;
+    default:
+      plan->segments[0].instructions[5].as.attention.type = TYPE_BF16;  // to which a block of a ring adds
+  }
+}
+
+static void test_unsound_plans(void **state) {
+  (void)state;
+  for (int which = 0; which <= 55; which++) {
+    Arena *arena = arena_create();
+    Plan *plan = sample_plan(arena);
+    assert_null(plan_verify(arena, plan));
+    (which > 33 ? spoil_types : spoil)(plan, which > 33 ? which - 34 : which);
+    const char *why = plan_verify(arena, plan);
+    if (!why) {
+      fail_msg("case %d was not found", which);
+    }
+    assert_true(strlen(why) > 10);
+    arena_destroy(arena);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_unsound_code),
+      cmocka_unit_test(test_unsound_plans),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
