@@ -69,7 +69,7 @@ static int64_t change_bytes(const Plan *plan, const FitRoom *room, const char *p
   int64_t bytes = -1;
   if (diag && compile_plans(arena, diag, &options, &set) && plan_ranks(set->plans[0]) == plan_ranks(plan)) {
     const Plan *made = plan_of_rank(set, room->rank);
-    bytes = (room->host_copies - 1) * made->arena_bytes[ARENA_HOST];
+    bytes = room->staged * plan_inputs_end(made);
     for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
       bytes += i == ARENA_OFFLOAD ? 0 : made->arena_bytes[i];
     }

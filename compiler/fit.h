@@ -6,9 +6,9 @@
 #include "compiler/plan/plan.h"
 
 typedef struct {
-  int64_t rank;         // whose plan
-  int64_t host_copies;  // how often the device keeps the host arena
-  int64_t most;         // bytes that the arenas of the device may take together
+  int64_t rank;    // whose plan
+  int64_t staged;  // how often the device keeps inputs besides
+  int64_t most;    // bytes that the arenas of the device may take together
 } FitRoom;
 
 // Compiles the plan's own text (Plan.resolved) again, with more microbatches, with everything in layers recomputed,

@@ -61,8 +61,11 @@ static void lower_take(Lower *l, const Node *node, bool put) {
   take.write = put && l->accumulate[x] ? WRITE_ADD_AFTER_FIRST : WRITE_STORE;
   Instruction *instruction = new_instruction(l, put ? INSTRUCTION_PUT : INSTRUCTION_TAKE);
   instruction->as.take = take;
-  instruction->bytes = (double)graph_elements(l->graph, graph_shape(l->graph, out)) *
-                       (double)(element_type_bytes(take.type) + element_type_bytes(take.type_out));
+  const double moved = (double)graph_elements(l->graph, graph_shape(l->graph, out));
+  const double whole =
+      put && take.write == WRITE_STORE ? (double)take.x_elements : moved;  // zeros, where nothing is put
+  instruction->bytes =
+      moved * (double)element_type_bytes(take.type_out) + whole * (double)element_type_bytes(take.type);
 }
 
 static void lower_window(Lower *l, const Node *node, bool fold) {

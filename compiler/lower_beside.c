@@ -232,8 +232,9 @@ static int by_standing(const void *a, const void *b) {
   return x->behind != y->behind ? x->behind - y->behind : x->rank - y->rank;
 }
 
-// Behind which instruction of its segment the operands of a collective are as it needs them; -1: from the beginning.
-static int ready_behind(const Beside *b, int segment, int at, Instruction *instruction) {
+// Behind which instruction of its segment the operands of a collective are as it needs them, once those before it stand
+// as `placed` says (NULL: as in the list); -1: from the beginning.
+static int ready_behind(const Beside *b, int segment, int at, Instruction *instruction, const Placed *placed) {
   Operands operands;
   int behind = -1;
   lower_operands(b->l, instruction, &operands);
@@ -243,21 +244,33 @@ static int ready_behind(const Beside *b, int segment, int at, Instruction *instr
     for (int i = 0; i < touches->count; i++) {
       const BufferTouch *touch = &touches->at[i];
       if (touch->segment == segment && touch->at < at && (touch->writes || own.writes) && touches_meet(touch, &own)) {
-        behind = touch->at > behind ? touch->at : behind;
+        const int stands = placed ? placed[touch->at].behind : touch->at;
+        behind = stands > behind ? stands : behind;
       }
     }
   }
   return behind;
 }
 
-// When what a collective reads was written last, in the order of the segments; -1: by nobody before this one.
-static int64_t written(const Beside *b, int segment, const Collective *collective) {
-  const BufferTouches *touches = &b->of[touches_buffer(&collective->from)];
+// When the bytes that a collective reads were written last, in the order of the segments; -1: by nobody before this
+// one. Those of its segment that it follows have their times already.
+static int64_t written(const Beside *b, int segment, int at, Instruction *instruction, const int64_t *time) {
+  Operands operands;
   int64_t last = -1;
-  for (int i = 0; i < touches->count; i++) {
-    const BufferTouch *touch = &touches->at[i];
-    const int64_t time = ((int64_t)touch->segment << 32) + touch->at;
-    last = touch->writes && touch->segment < segment && time > last ? time : last;
+  lower_operands(b->l, instruction, &operands);
+  for (int o = 0; o < operands.count; o++) {
+    const BufferTouches *touches = &b->of[touches_buffer(operands.at[o].place)];
+    const BufferTouch own = touches_of_operand(b->l, &operands.at[o]);
+    const bool reads = operands.at[o].place == &instruction->as.collective.from;
+    for (int i = 0; i < touches->count; i++) {
+      const BufferTouch *touch = &touches->at[i];
+      const bool before = touch->segment < segment && touch->writes && reads;
+      const bool beside = touch->segment == segment && touch->at < at && (touch->writes || own.writes);
+      if ((before || beside) && touches_meet(touch, &own)) {
+        const int64_t then = before ? ((int64_t)touch->segment << 32) + touch->at : time[touch->at];
+        last = then > last ? then : last;
+      }
+    }
   }
   return last;
 }
@@ -268,14 +281,15 @@ static void order_complete(const Beside *b, int segment, Placed *placed, int cou
   int *first = ARENA_ARRAY(b->l->c->arena, int, count + 1), firsts = 0;
   for (int i = 0; i < count; i++) {
     if (placed[i].behind < 0) {
-      time[firsts] = written(b, segment, &placed[i].instruction.as.collective);
+      time[i] = written(b, segment, i, &b->l->segments.at[segment]->list.at[i], time);
       first[firsts++] = i;
     }
   }
   for (int i = 0; i < firsts; i++) {
     placed[first[i]].rank = 0;
     for (int j = 0; j < firsts; j++) {
-      placed[first[i]].rank += time[j] < time[i] || (time[j] == time[i] && j < i);
+      const int64_t other = time[first[j]], own = time[first[i]];
+      placed[first[i]].rank += other < own || (other == own && j < i);
     }
   }
 }
@@ -292,14 +306,14 @@ static void place_list(Beside *b, int segment) {
     if (at->kind != INSTRUCTION_COLLECTIVE || at->as.collective.ranks == 1) {
       continue;
     }
-    const int ready = ready_behind(b, segment, i, at) + 1;
+    const int ready = ready_behind(b, segment, i, at, placed) + 1;
     if (is_collective(at, COLLECTIVE_ALL_GATHER)) {
       if (i == 0 || !is_collective(&list->at[i - 1], COLLECTIVE_ALL_GATHER)) {
         last_group = group >= 0 ? group : i;
         group = i;
       }
       placed[i].behind = b->l->c->spec->overlap && ready == 0 ? last_group : i;
-    } else if (is_collective(at, COLLECTIVE_REDUCE_SCATTER) || is_in_place(at)) {
+    } else if (is_collective(at, COLLECTIVE_REDUCE_SCATTER) || is_collective(at, COLLECTIVE_ALL_REDUCE)) {
       placed[i].behind = ready - 1;
     }
     placed[i].rank = placed[i].behind < i ? 2 * i : placed[i].rank;
@@ -318,7 +332,7 @@ static bool pays(const Beside *b, int segment, int at) {
   const InstructionList *list = &b->l->segments.at[segment]->list;
   Instruction *instruction = &list->at[at];
   const BufferTouches *made = &b->of[touches_buffer(&instruction->as.collective.to)];
-  int until = list->count, behind = ready_behind(b, segment, at, instruction);
+  int until = list->count, behind = ready_behind(b, segment, at, instruction, NULL);
   for (int i = 0; i < made->count; i++) {
     const bool later = made->at[i].segment == segment && made->at[i].at > at;
     until = later && made->at[i].at < until ? made->at[i].at : until;

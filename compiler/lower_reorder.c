@@ -6,17 +6,23 @@
 // nothing that it needs goes behind it: the product of a weight's gradient, say, behind the sum of the data's. Then
 // what comes after the first use and does not depend on it goes ahead of that. Neither may leave another collective
 // alone that it stands beside. Instructions that touch the same bytes keep their order, so results stay the same to the
-// bit; and so do collectives, messages and copies to the host among themselves.
+// bit; and so do collectives, messages and copies to the host among themselves. The product of a weight's gradient that
+// lasts much longer than what it would hide is cut by rows into two: one half goes behind this collective, the other
+// stays for another.
 #include <string.h>
 
 #include "compiler/plan/rates.h"
 #include "compiler/touches.h"
 
 // Instructions, and products among them, that one may pass: what waits keeps its memory.
-enum { BEHIND_MOST = 64, BEHIND_PRODUCTS = 8, AHEAD_MOST = 24 };
+enum { BEHIND_MOST = 64, BEHIND_PRODUCTS = 16, AHEAD_MOST = 24 };
+
+enum { HALF_ROWS = 2048, HALF_ALIGN = 128 };  // of half a product
+
+static const double HALVED_SECONDS = 3e-4, HIDDEN_SECONDS = 3e-5;  // least, of a product that is cut, for so much
 
 typedef struct {
-  Instruction instruction;
+  Instruction *instruction;
   TouchedList touched;
   double seconds;
   bool ordered;  // keeps its order among its like
@@ -24,23 +30,33 @@ typedef struct {
 } Item;
 
 typedef struct {
+  Lower *l;
   Arena *arena;
   Item *at;
   int count;
 } Fill;
 
 static bool is_product(const Item *item) {
-  const InstructionKind kind = item->instruction.kind;
+  const InstructionKind kind = item->instruction->kind;
   return kind == INSTRUCTION_GEMM || kind == INSTRUCTION_ATTENTION || kind == INSTRUCTION_ATTENTION_GRAD;
 }
 
 static bool is_collective(const Item *item) {
-  return item->instruction.kind == INSTRUCTION_COLLECTIVE && item->instruction.as.collective.ranks > 1;
+  return item->instruction->kind == INSTRUCTION_COLLECTIVE && item->instruction->as.collective.ranks > 1;
 }
 
 static bool gathers_stored(const Lower *l, const Instruction *instruction) {
   return instruction->kind == INSTRUCTION_COLLECTIVE && instruction->as.collective.kind == COLLECTIVE_ALL_GATHER &&
          l->buffers.at[touches_buffer(&instruction->as.collective.from)].arena == ARENA_PERSISTENT;
+}
+
+static Item item_of(Lower *l, Instruction *instruction) {
+  const bool computes = instruction_computes(instruction);
+  return (Item){.instruction = instruction,
+                .touched = touches_of(l, instruction),
+                .seconds = computes ? rates_work(&plan_rates, instruction) : rates_seconds(&plan_rates, instruction),
+                .ordered = !computes,
+                .stays = gathers_stored(l, instruction)};
 }
 
 static bool conflict(const Fill *f, int i, int j) {
@@ -136,20 +152,65 @@ static int begin_behind(const Fill *f, int at) {
   return begin;
 }
 
+// Is a product to be cut by rows into two, of which one hides what is left of a collective?
+static bool has_halves(const Fill *f, const Item *item, double left) {
+  const Gemm *gemm = &item->instruction->as.gemm;
+  const int64_t forced = f->l->c->part_rows, rows = forced > 0 ? forced : HALF_ROWS;
+  const bool pays =
+      forced > 0 || (item->seconds >= HALVED_SECONDS && left >= HIDDEN_SECONDS && item->seconds >= 2 * left);
+  return pays && item->instruction->kind == INSTRUCTION_GEMM && gemm->transpose_a && gemm->batch_count == 0 &&
+         gemm->epilogue == EPILOGUE_NONE && !gemm_scaled(gemm) && !item->instruction->part &&
+         gemm->m % (forced > 0 ? 2 : 2 * HALF_ALIGN) == 0 && gemm->m / 2 >= rows;
+}
+
+static Item half_of(const Fill *f, const Item *whole, int number) {
+  Instruction *half = ARENA_NEW(f->arena, Instruction);
+  *half = *whole->instruction;
+  Gemm *gemm = &half->as.gemm;
+  const double of_b = (double)(gemm->n * gemm->k * element_type_bytes(gemm->type));  // which both read
+  gemm->m /= 2;
+  gemm->a.offset += number * gemm->m * element_type_bytes(gemm->type);
+  gemm->c.offset += number * gemm->m * gemm->ldc * element_type_bytes(gemm->type_c);
+  half->part = true;
+  half->flops /= 2;
+  half->bytes = (half->bytes - of_b) / 2 + of_b;
+  return item_of(f->l, half);
+}
+
+// Cuts an instruction into two that follow each other.
+static void halve(Fill *f, int at) {
+  const Item whole = f->at[at];
+  memmove(&f->at[at + 2], &f->at[at + 1], sizeof whole * (size_t)(f->count - at - 1));
+  f->at[at] = half_of(f, &whole, 0);
+  f->at[at + 1] = half_of(f, &whole, 1);
+  f->count++;
+}
+
+// Returns where the collective is afterwards.
 static int fill_from_before(Fill *f, int at) {
   const int begin = begin_behind(f, at);
   double left = alone(f, at, at, NULL);
   if (left <= 0) {
     return at;
   }
-  bool *needed = ARENA_ARRAY(f->arena, bool, f->count + 1), *goes = ARENA_ARRAY(f->arena, bool, f->count + 1);
+  bool *needed = ARENA_ARRAY(f->arena, bool, 2 * f->count + 1), *goes = ARENA_ARRAY(f->arena, bool, 2 * f->count + 1);
   find_needed(f, begin, at, needed);
   for (int others = 0; others < 2; others++) {  // products first
     for (int i = at - 1; i >= begin && left > 0; i--) {
       const Item *item = &f->at[i];
       const bool may = !needed[i] && !goes[i] && !item->ordered && is_product(item) == !others;
-      if (may && may_leave(f, i, 0, at + 1, goes) && go_with(f, i, at, needed, goes)) {
-        left -= item->seconds;
+      if (!may || !may_leave(f, i, 0, at + 1, goes)) {
+        continue;
+      }
+      if (has_halves(f, item, left)) {
+        halve(f, i);
+        memmove(&needed[i + 1], &needed[i], sizeof *needed * (size_t)(at - i + 1));
+        memmove(&goes[i + 1], &goes[i], sizeof *goes * (size_t)(at - i));
+        at++;
+        i++;
+      }
+      if (go_with(f, i, at, needed, goes)) {
+        left -= f->at[i].seconds;
       }
     }
   }
@@ -188,21 +249,17 @@ static int fill_from_behind(Fill *f, int at) {
 void lower_reorder(Lower *l) {
   for (int s = 0; s < l->segments.count; s++) {
     InstructionList *list = &l->segments.at[s]->list;
-    Fill f = {l->c->arena, ARENA_ARRAY(l->c->arena, Item, list->count + 1), list->count};
+    Fill f = {l, l->c->arena, ARENA_ARRAY(l->c->arena, Item, 2 * list->count + 1), list->count};
     for (int i = 0; i < f.count; i++) {
-      Instruction *at = &list->at[i];
-      f.at[i] =
-          (Item){.instruction = *at,
-                 .touched = touches_of(l, at),
-                 .seconds = instruction_computes(at) ? rates_work(&plan_rates, at) : rates_seconds(&plan_rates, at),
-                 .ordered = !instruction_computes(at),
-                 .stays = gathers_stored(l, at)};
+      f.at[i] = item_of(l, &list->at[i]);
     }
     for (int i = 0; i < f.count; i++) {
       i = is_collective(&f.at[i]) && !f.at[i].stays ? fill_from_behind(&f, fill_from_before(&f, i)) : i;
     }
+    InstructionList made = {0};
     for (int i = 0; i < f.count; i++) {
-      list->at[i] = f.at[i].instruction;
+      array_push(l->c->arena, &made, *f.at[i].instruction);
     }
+    *list = made;
   }
 }

@@ -120,11 +120,40 @@ static void test_pipeline(void **state) {
   }
 }
 
+// What fills the gaps of a pipeline is products of gradients of weights: those of scales and biases are summed where
+// the backward has made what they sum.
+static void test_weights(void **state) {
+  (void)state;
+  static const char text[] =
+      "import std.nn; model m { axis batch, seq = 8, embed = 16, vocab = 32, layers = 4;\n"
+      "  input tokens, targets: index(vocab)[batch, seq]; param t: [vocab, embed] ~ normal(0.5); x = t[tokens];\n"
+      "  repeat layers { x = x + linear(tanh(layer_norm(x over embed)) over embed to embed', bias = true)"
+      "[embed' -> embed]; }\n"
+      "  loss = mean(cross_entropy(linear(x over embed to vocab), targets over vocab)); }\n"
+      "recipe r { model m(); batch = 8; optimizer sgd(lr = 0.1); }\n"
+      "layout test { mesh pp = 2; layers -> pp; schedule zero_bubble, microbatches = 4; }\n";
+  LayoutRun *run = layout_compile_text(text, &(CompileOptions){.layout = "test"});
+  for (int s = 0; s < 2; s++) {
+    const Plan *plan = run->set->plans[s];
+    int count[INSTRUCTION_KIND_COUNT] = {0};
+    for (int i = 0; i < plan->segment_count; i++) {
+      for (int j = 0; j < plan->segments[i].count && strcmp(plan->segments[i].name, "weights") == 0; j++) {
+        count[plan->segments[i].instructions[j].kind]++;
+      }
+    }
+    print_message("stage %d: %d products, %d kernels\n", s, count[INSTRUCTION_GEMM], count[INSTRUCTION_KERNEL]);
+    assert_true(count[INSTRUCTION_GEMM] >= 2);
+    assert_true(s == 0 || count[INSTRUCTION_KERNEL] == 0);  // the first stage has all of its backward there
+  }
+  arena_destroy(run->arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_spans),
       cmocka_unit_test(test_queues),
       cmocka_unit_test(test_pipeline),
+      cmocka_unit_test(test_weights),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

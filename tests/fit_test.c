@@ -58,8 +58,8 @@ static const Plan *plan_with(const World *world, const char *layout) {
   return plan_of(world, NULL, layout);
 }
 
-static int64_t bytes_of(const Plan *plan, int64_t host_copies) {
-  int64_t bytes = (host_copies - 1) * plan->arena_bytes[ARENA_HOST];
+static int64_t bytes_of(const Plan *plan, int64_t staged) {
+  int64_t bytes = staged * plan_inputs_end(plan);
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
     bytes += i == ARENA_OFFLOAD ? 0 : plan->arena_bytes[i];
   }
@@ -68,7 +68,7 @@ static int64_t bytes_of(const Plan *plan, int64_t host_copies) {
 
 // With `most` bytes, `expected` is proposed for a layout, and takes what the layout `same` takes, which is so written.
 static void proposes(const World *world, const char *layout, int64_t most, const char *expected, const char *same) {
-  const FitRoom room = {.host_copies = 3, .most = most};
+  const FitRoom room = {.staged = 2, .most = most};
   int64_t bytes = 0;
   const char *settings = fit_find(world->arena, plan_with(world, layout), &room, &bytes);
   if (!settings || !expected) {
@@ -77,7 +77,7 @@ static void proposes(const World *world, const char *layout, int64_t most, const
   }
   assert_string_equal(settings, expected);
   assert_true(bytes <= most);
-  assert_int_equal(bytes, bytes_of(plan_with(world, same), 3));
+  assert_int_equal(bytes, bytes_of(plan_with(world, same), 2));
 }
 
 static void what_fits_is_proposed(void **state) {
@@ -86,14 +86,14 @@ static void what_fits_is_proposed(void **state) {
       "layout m2 { microbatches = 2; }\nlayout m8 { microbatches = 8; }\nlayout again { recompute layers; }\n"
       "layout both { recompute layers; microbatches = 16; }\nlayout two_m4 { mesh tp = 2; heads, ffn -> tp; "
       "microbatches = 4; }\n");
-  const int64_t plain = bytes_of(plan_with(&world, "plain"), 3);
+  const int64_t plain = bytes_of(plan_with(&world, "plain"), 2);
   proposes(&world, NULL, plain - 1, "`microbatches = 2;`", "m2");
   proposes(&world, "plain", plain - 1, "`microbatches = 2;`", "m2");
-  proposes(&world, "plain", bytes_of(plan_with(&world, "m8"), 3), "`microbatches = 8;`", "m8");
-  proposes(&world, "parts", bytes_of(plan_with(&world, "parts"), 3) - 1, "`microbatches = 8;`", "m8");
-  proposes(&world, "two", bytes_of(plan_with(&world, "two"), 3) - 1, "`microbatches = 4;`", "two_m4");
-  proposes(&world, "plain", bytes_of(plan_with(&world, "both"), 3), "`recompute layers; microbatches = 16;`", "both");
-  proposes(&world, "plain", bytes_of(plan_with(&world, "both"), 3) / 2, NULL, NULL);
+  proposes(&world, "plain", bytes_of(plan_with(&world, "m8"), 2), "`microbatches = 8;`", "m8");
+  proposes(&world, "parts", bytes_of(plan_with(&world, "parts"), 2) - 1, "`microbatches = 8;`", "m8");
+  proposes(&world, "two", bytes_of(plan_with(&world, "two"), 2) - 1, "`microbatches = 4;`", "two_m4");
+  proposes(&world, "plain", bytes_of(plan_with(&world, "both"), 2), "`recompute layers; microbatches = 16;`", "both");
+  proposes(&world, "plain", bytes_of(plan_with(&world, "both"), 2) / 2, NULL, NULL);
   world_end(&world);
 }
 
@@ -105,9 +105,9 @@ static void what_is_left_goes_to_the_host(void **state) {
       "  data text(\"" MDL_SOURCE_DIR
       "/LICENSE\", tokenizer = bytes);\n  batch = 1;\n  seq = 256;\n  optimizer adamw(lr = 1e-3);\n}\n"
       "layout again { recompute layers; }\nlayout all { recompute layers; offload layers; }\n");
-  const int64_t most = bytes_of(plan_of(&world, "deep", "all"), 3);
-  assert_true(most < bytes_of(plan_of(&world, "deep", "again"), 3));
-  const FitRoom room = {.host_copies = 3, .most = most};
+  const int64_t most = bytes_of(plan_of(&world, "deep", "all"), 2);
+  assert_true(most < bytes_of(plan_of(&world, "deep", "again"), 2));
+  const FitRoom room = {.staged = 2, .most = most};
   int64_t bytes = 0;
   const char *settings = fit_find(world.arena, plan_of(&world, "deep", NULL), &room, &bytes);
   assert_non_null(settings);
@@ -125,7 +125,7 @@ static void what_does_not_divide_is_not(void **state) {
       "/LICENSE\", tokenizer = bytes);\n  batch = 15;\n  seq = 64;\n"
       "  optimizer adamw(lr = 1e-3);\n}\nlayout again { recompute layers; }\n");
   const Plan *plan = plan_of(&world, "odd", NULL);
-  const FitRoom room = {.host_copies = 1, .most = bytes_of(plan, 1) - 1};
+  const FitRoom room = {.staged = 0, .most = bytes_of(plan, 0) - 1};
   int64_t bytes = 0;
   const char *settings = fit_find(world.arena, plan, &room, &bytes);
   assert_non_null(settings);

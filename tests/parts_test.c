@@ -155,12 +155,42 @@ static void test_rings_turn_beside_attention(void **state) {
   arena_destroy(trial.run->arena);
 }
 
+// Products of weights' gradients that stand beside collectives may be cut by rows: both halves are there, and make what
+// the whole makes.
+static void test_halves_are_whole(void **state) {
+  (void)state;
+  const Trial halves = trial_of("tp2sp", 64), whole = trial_of("tp2sp", INT64_MAX);
+  int64_t elements[2] = {0};
+  double flops[2] = {0};
+  int cut = 0, apart = 0, last = -1;
+  for (int t = 0; t < 2; t++) {
+    const Trial *trial = t ? &whole : &halves;
+    for (int i = 0; i < trial->train->count; i++) {
+      const Instruction *at = &trial->train->instructions[i];
+      if (at->kind == INSTRUCTION_GEMM && at->as.gemm.transpose_a) {
+        elements[t] += at->as.gemm.m * at->as.gemm.n;
+        flops[t] += at->flops;
+        cut += at->part;
+        apart += at->part && last >= 0 && i > last + 1;
+        last = at->part ? i : last;
+      }
+    }
+  }
+  print_message("%d halves, %d of them behind something else\n", cut, apart);
+  assert_true(cut >= 4 && cut % 2 == 0 && apart > 0);
+  assert_int_equal(elements[0], elements[1]);
+  assert_true(fabs(flops[0] - flops[1]) <= 1e-9 * flops[1]);
+  arena_destroy(halves.run->arena);
+  arena_destroy(whole.run->arena);
+}
+
 static void test_parts_keep_the_bits(void **state) {
   (void)state;
-  static const char *const layouts[] = {"tp2", "tp2sp", "tp4", "pp2sp"};
+  static const char *const layouts[] = {"tp2", "tp2sp", "tp4", "pp2sp", "tp2sp"};
+  static const int64_t rows[] = {256, 256, 256, 256, 64};
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
     Arena *arena = arena_create();
-    Trial cut = trial_of(layouts[i], 256), whole = trial_of(layouts[i], INT64_MAX);
+    Trial cut = trial_of(layouts[i], rows[i]), whole = trial_of(layouts[i], INT64_MAX);
     Outcome expected = {0}, found = {0};
     char said[512] = "";
     assert_true(cut.train->count > whole.train->count);
@@ -176,8 +206,11 @@ static void test_parts_keep_the_bits(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_parts_stand_beside),           cmocka_unit_test(test_gradients_of_weights_wait),
-      cmocka_unit_test(test_keys_are_made_beside_queries), cmocka_unit_test(test_rings_turn_beside_attention),
+      cmocka_unit_test(test_parts_stand_beside),
+      cmocka_unit_test(test_gradients_of_weights_wait),
+      cmocka_unit_test(test_keys_are_made_beside_queries),
+      cmocka_unit_test(test_rings_turn_beside_attention),
+      cmocka_unit_test(test_halves_are_whole),
       cmocka_unit_test(test_parts_keep_the_bits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@ static const char deep[] =
     "  repeat layers {\n"
     "    h = rms_norm(x over embed);\n"
     "    u = linear(h over embed to ffn);\n"
-    "    g = gelu(u) @wide;\n"
+    "    g = %s @wide;\n"
     "    x = x + linear(g over ffn to embed, name = down);\n"
     "  }\n"
     "  loss = mean(cross_entropy(dot(x, table over embed), targets over vocab));\n"
@@ -32,9 +32,9 @@ typedef struct {
   int count[INSTRUCTION_KIND_COUNT];
 } Figures;
 
-static Figures figures_of(const char *precision, const char *settings) {
+static Figures figures_of(const char *wide, const char *precision, const char *settings) {
   char text[sizeof deep + 512];
-  snprintf(text, sizeof text, deep, BATCH, SEQ, EMBED, FFN, LAYERS, precision, settings);
+  snprintf(text, sizeof text, deep, BATCH, SEQ, EMBED, FFN, LAYERS, wide, precision, settings);
   LayoutRun *run = layout_compile_text(text, &(CompileOptions){0});
   const Plan *plan = run->set->plans[0];
   Figures figures = {.kept = plan->arena_bytes[ARENA_TRANSIENT]};
@@ -50,7 +50,7 @@ static Figures figures_of(const char *precision, const char *settings) {
 // Each layer keeps u and g, which have the size of the widest axis, and x and h, which are narrow. Only one layer's
 // copies, and one value more, are there at a time.
 static void check_figures(const char *precision, int bytes, const char *settings, int values, int products) {
-  const Figures all = figures_of(precision, ""), some = figures_of(precision, settings);
+  const Figures all = figures_of("gelu(u)", precision, ""), some = figures_of("gelu(u)", precision, settings);
   const int64_t value = (int64_t)BATCH * SEQ * FFN * bytes, less = all.kept - some.kept;
   if (less < value * (values * (LAYERS - 1) - 1) || less > value * values * LAYERS) {
     fail_msg("%s, %s: %lld bytes less, for values of %lld", precision, settings, (long long)less, (long long)value);
@@ -81,6 +81,21 @@ static void what_is_selected_is_not_kept(void **state) {
   }
 }
 
+// The backward draws the random numbers of the forward again: a layer with dropout keeps what one without it does, and
+// is as many instructions.
+static void what_is_drawn_is_not_kept(void **state) {
+  (void)state;
+  static const char *const settings[] = {"", "recompute g;"};
+  for (int i = 0; i < 2; i++) {
+    const Figures without = figures_of("gelu(u)", "fp32", settings[i]);
+    const Figures with = figures_of("dropout(gelu(u))", "fp32", settings[i]);
+    print_message("%lld bytes kept, %lld with dropout; %d kernels, %d with it\n", (long long)without.kept,
+                  (long long)with.kept, without.count[INSTRUCTION_KERNEL], with.count[INSTRUCTION_KERNEL]);
+    assert_true(with.kept - without.kept < (int64_t)BATCH * SEQ * FFN * 4);
+    assert_int_equal(with.count[INSTRUCTION_KERNEL], without.count[INSTRUCTION_KERNEL]);
+  }
+}
+
 // --- numbers ---
 
 typedef struct {
@@ -96,6 +111,7 @@ static const Pair pairs[] = {
     {"gpt2.mdl", "mesh pp = 2; layers -> pp; microbatches = 4;", "recompute layers.*.u, layers.*.o;", 0},
     {"gpt2.mdl", "mesh pp = 2; layers -> pp; microbatches = 4; schedule zero_bubble;", "recompute x, u;", 0},
     {"gpt2.mdl", "offload layers;", "recompute layers.*.u, norm;", 0},
+    {"dropout.mdl", "", "recompute layers.*.*;", 1e-5},
     {"llama.mdl", "", "recompute layers.*.mlp.gate, layers.*.mlp.up;", 1e-5},
     {"llama.mdl", "", "recompute layers.*.*;", 1e-5},
     {"llama.mdl", "", "recompute *;", 1e-5},
@@ -148,6 +164,7 @@ static void those_of_one_rank(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_selected_is_not_kept),
+      cmocka_unit_test(what_is_drawn_is_not_kept),
       cmocka_unit_test(same_bits),
       cmocka_unit_test(those_of_one_rank),
   };

@@ -422,18 +422,69 @@ static void test_zero_1_with_microbatches(void **state) {
   arena_destroy(run->arena);
 }
 
+static const char linear_layers[] =
+    "import std.nn; model m { axis batch, seq = 4, embed = 8, vocab = 16, layers = 3;\n"
+    "  input tokens: index(vocab)[batch, seq]; param t: [vocab, embed] ~ normal(0.5); x = t[tokens];\n"
+    "  repeat layers { x = x + linear(tanh(x) over embed to embed')[embed' -> embed]; } loss = mean(x * x); }\n"
+    "recipe r { model m(); batch = 4; optimizer sgd(lr = 0.1); }\n"
+    "recipe two { model m(); batch = 4; optimizer sgd(lr = 0.1); optimizer layers.0.*: sgd(lr = 0.2); }\n"
+    "layout on { mesh dp = 2; batch -> dp; }\n"
+    "layout off { mesh dp = 2; batch -> dp; overlap = false; }\n"
+    "layout twice { mesh dp = 2, cp = 2; batch -> dp; seq -> cp; state -> dp; }\n";
+
+// Sums of gradients after microbatches stand in the order in which the last microbatch makes what they sum, and wait
+// for that alone. The gradients of the first layer have memory of their own, and are made before the table's, which
+// lies together with those of the other layers.
+static void test_buckets_with_microbatches(void **state) {
+  (void)state;
+  const CompileOptions options = {.recipe = "two", .layout = "on", .bucket_bytes = 64, .microbatches = 2};
+  LayoutRun *run = layout_compile_text(linear_layers, &options);
+  const Plan *plan = run->set->plans[0];
+  const PlanWaits *waits = plan_waits(run->arena, plan);
+  const PlanProgram *train = &plan->programs[PROGRAM_TRAIN];
+  const int body = train->calls[train->call_count - 2].segment, apply = train->calls[train->call_count - 1].segment;
+  int sums = 0, last = -1;
+  for (int i = 0; i < plan->segments[apply].count; i++) {
+    const Instruction *at = &plan->segments[apply].instructions[i];
+    if (is_over(at, COLLECTIVE_ALL_REDUCE) && at->as.collective.count > 1) {
+      const int made = waits_for(waits, apply, i, body);
+      assert_true(at->aside && made > last);
+      last = made;
+      sums++;
+    }
+  }
+  assert_int_equal(sums, 4);
+  arena_destroy(run->arena);
+}
+
+// What is scattered over one axis and summed over another is summed when it has been scattered: before products of
+// layers whose gradients come later.
+static void test_sums_of_what_is_scattered(void **state) {
+  (void)state;
+  for (int microbatches = 1; microbatches <= 2; microbatches++) {
+    const CompileOptions options = {.recipe = "r", .layout = "twice", .bucket_bytes = 64, .microbatches = microbatches};
+    LayoutRun *run = layout_compile_text(linear_layers, &options);
+    const Plan *plan = run->set->plans[0];
+    const PlanProgram *train = &plan->programs[PROGRAM_TRAIN];
+    const PlanSegment *segment = &plan->segments[train->calls[microbatches == 1 ? 0 : train->call_count - 1].segment];
+    int products = 0, scatters = 0, sums = 0;
+    for (int i = 0; i < segment->count; i++) {  // those behind the first sum
+      const Instruction *at = &segment->instructions[i];
+      products += sums > 0 && at->kind == INSTRUCTION_GEMM;
+      scatters += sums > 0 && is_over(at, COLLECTIVE_REDUCE_SCATTER);
+      sums += is_over(at, COLLECTIVE_ALL_REDUCE) && at->as.collective.count > 1;
+    }
+    print_message("%d sums, %d scatters and %d products behind the first\n", sums, scatters, products);
+    assert_true(sums >= 4 && scatters >= 3 && (microbatches > 1 || products >= 8));
+    arena_destroy(run->arena);
+  }
+}
+
 static void test_overlap_can_be_off(void **state) {
   (void)state;
-  static const char text[] =
-      "import std.nn; model m { axis batch, seq = 4, embed = 8, vocab = 16, layers = 3;\n"
-      "  input tokens: index(vocab)[batch, seq]; param t: [vocab, embed] ~ normal(0.5); x = t[tokens];\n"
-      "  repeat layers { x = x + linear(tanh(x) over embed to embed')[embed' -> embed]; } loss = mean(x * x); }\n"
-      "recipe r { model m(); batch = 4; optimizer sgd(lr = 0.1); }\n"
-      "layout on { mesh dp = 2; batch -> dp; }\n"
-      "layout off { mesh dp = 2; batch -> dp; overlap = false; }\n";
   for (int off = 0; off < 2; off++) {
-    const CompileOptions options = {.layout = off ? "off" : "on", .bucket_bytes = 64};
-    LayoutRun *run = layout_compile_text(text, &options);
+    const CompileOptions options = {.recipe = "r", .layout = off ? "off" : "on", .bucket_bytes = 64};
+    LayoutRun *run = layout_compile_text(linear_layers, &options);
     int aside = 0, sums = 0;
     for (int s = 0; s < run->set->plans[0]->segment_count; s++) {
       for (int i = 0; i < run->set->plans[0]->segments[s].count; i++) {
@@ -456,6 +507,8 @@ int main(void) {
       cmocka_unit_test(test_gathers_are_ahead),
       cmocka_unit_test(test_zero_1_stands_beside),
       cmocka_unit_test(test_zero_1_with_microbatches),
+      cmocka_unit_test(test_buckets_with_microbatches),
+      cmocka_unit_test(test_sums_of_what_is_scattered),
       cmocka_unit_test(test_overlap_can_be_off),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,9 +28,12 @@ bool op_free(Op op) {
   return op == OP_CONST || op == OP_INTEGER || op == OP_POSITION || op == OP_COORDINATE;
 }
 
+static bool is_draw(Op op) {
+  return op == OP_UNIFORM || op == OP_NORMAL;
+}
+
 bool op_fusable(Op op) {
-  return op_elementwise(op) || op == OP_SUM || op == OP_REDUCE_MAX || op == OP_REDUCE_MIN || op == OP_UNIFORM ||
-         op == OP_NORMAL;
+  return op_elementwise(op) || op == OP_SUM || op == OP_REDUCE_MAX || op == OP_REDUCE_MIN || is_draw(op);
 }
 
 static bool is_reduction(Op op) {
@@ -327,8 +330,9 @@ static void place(Grouper *g, NodeId id) {
       group = candidate;
     }
   }
-  // Nothing it needs is in a fitting group: one that reads the same values will do.
-  for (int i = 0; i < node->operand_count && group < 0; i++) {
+  // Nothing it needs is in a fitting group: one that reads the same values will do. That random numbers are drawn for
+  // the same step brings nothing together.
+  for (int i = 0; i < node->operand_count && group < 0 && !is_draw(node->op); i++) {
     int reader = g->last_reader[node->operands[i]];
     reader = reader >= 0 ? root(g, reader) : -1;
     // The backward must not hang its copies of forward values onto the forward's kernels: they would be kept.

@@ -186,9 +186,14 @@ static ValueId copy_unit(Recompute *r, ValueId value) {
   return copy;
 }
 
-// Kernels of the backward compute elementwise values by themselves, if they can, instead of reading a copy.
+// Random numbers depend on where they are and on the step, so that they can be drawn again.
+static bool is_cheap(Op op) {
+  return op_elementwise(op) || op == OP_UNIFORM || op == OP_NORMAL;
+}
+
+// Kernels of the backward compute cheap values by themselves, if they can, instead of reading a copy.
 static bool is_left_to_kernels(const Recompute *r, const Node *reader, ValueId operand) {
-  return op_fusable(reader->op) && is_gone(r, operand) && op_elementwise(graph_producer(r->graph, operand)->op);
+  return op_fusable(reader->op) && is_gone(r, operand) && is_cheap(graph_producer(r->graph, operand)->op);
 }
 
 // Parameters that are gathered once a step are kept, whatever is computed again.
@@ -245,7 +250,7 @@ static int stage_of(const Recompute *r, NodeId node) {
 }
 
 // Is the value in memory, or so small that keeping it costs nothing? What is gone is at hand as its copy, unless it is
-// elementwise.
+// cheap to make.
 static bool at_hand(const Recompute *r, ValueId value, ScopeId round) {
   const Node *node = graph_producer(r->graph, value);
   int stage = node ? stage_of(r, graph_value(r->graph, value)->node) : STAGE_ANY;
@@ -253,7 +258,7 @@ static bool at_hand(const Recompute *r, ValueId value, ScopeId round) {
     return true;
   }
   const bool kept = value < r->limit && !is_gone_in(r, value, round) && (r->stored[value] || r->small[value]);
-  return value >= r->limit || !node || kept || !op_elementwise(node->op);
+  return value >= r->limit || !node || kept || !is_cheap(node->op);
 }
 
 static bool count_inputs(Recompute *r, ValueId value, ScopeId reader, ValueList *inputs, int depth) {

@@ -92,7 +92,23 @@ void stage_send(Cut *cut, const Message *message, ValueId value) {
 
 // --- the body of a microbatch: what goes where ---
 
-// Backward operations that only gradients of parameters wait for.
+// Is this an elementwise operation or a sum of what the backward has at hand, such as the gradient of a scale or a
+// bias?
+static bool sums_what_is_at_hand(const Cut *cut, NodeId id) {
+  const Node *node = graph_node(cut->graph, id);
+  bool fuses = node->backward && (node->op == OP_SUM || op_elementwise(node->op)), any = false;
+  for (int j = 0; j < node->operand_count && fuses; j++) {
+    const NodeId maker = graph_value(cut->graph, node->operands[j])->node;
+    const bool within = maker >= 0 && maker < cut->stages->node_count && cut->in_body[maker];
+    if (within && graph_node(cut->graph, maker)->backward) {
+      any = fuses = cut->part[maker] == PART_BACKWARD;
+    }
+  }
+  return fuses && any;
+}
+
+// Backward operations that only gradients of parameters wait for, but for those that would read again all that the
+// backward has just made.
 static void find_weights(Cut *cut, const NodeList *nodes, const bool *loss) {
   bool *waited = ARENA_ARRAY(cut->c->arena, bool, cut->limit + 1);
   for (int i = nodes->count - 1; i >= 0; i--) {
@@ -106,6 +122,12 @@ static void find_weights(Cut *cut, const NodeList *nodes, const bool *loss) {
     for (int j = 0; j < node->operand_count; j++) {
       int at = stage_at(cut, node->operands[j]);
       waited[node->operands[j]] |= needed || (at >= 0 && here >= 0 && at != here);
+    }
+  }
+  for (int i = 0; i < nodes->count; i++) {
+    const NodeId id = nodes->at[i];
+    if (cut->part[id] == PART_WEIGHTS && sums_what_is_at_hand(cut, id)) {
+      cut->part[id] = PART_BACKWARD;
     }
   }
 }

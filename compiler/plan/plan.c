@@ -29,6 +29,28 @@ const char *collective_kind_name(CollectiveKind kind) {
 
 // --- ranks ---
 
+int64_t plan_input_bytes(const PlanInput *input) {
+  int64_t elements = 1;
+  for (int i = 0; i < input->axis_count; i++) {
+    elements *= input->cut[i].count ? input->cut[i].local : input->size[i];
+  }
+  return elements * element_type_bytes(input->type);
+}
+
+int64_t plan_inputs_end(const Plan *plan) {
+  int64_t last = 0;
+  for (int p = 0; p < PROGRAM_COUNT; p++) {
+    const PlanProgram *program = &plan->programs[p];
+    for (int i = 0; i < program->input_count; i++) {
+      const PlanInput *input = &program->inputs[i];
+      const int64_t slots = input->place.slot_stride ? program->slots : 1;
+      const int64_t end = input->place.offset + (slots - 1) * input->place.slot_stride + plan_input_bytes(input);
+      last = end > last ? end : last;
+    }
+  }
+  return last;
+}
+
 int64_t plan_ranks(const Plan *plan) {
   int64_t ranks = 1;
   for (int i = 0; i < plan->mesh_count; i++) {

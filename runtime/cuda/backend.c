@@ -23,7 +23,7 @@ static void advise(const Device *device, int64_t most, Buffer *out) {
   }
   buffer_text(out, "the largest values of a step: ");
   largest_print(plan, largest_program(plan), ", ", out);
-  const FitRoom room = {.rank = device->rank, .host_copies = 1 + HOST_DEPTH, .most = most};
+  const FitRoom room = {.rank = device->rank, .staged = HOST_DEPTH, .most = most};
   const char *settings = fit_find(device->arena, plan, &room, &then);
   if (settings) {
     buffer_format(out, "; in the layout, %s would bring it to %s, which fits", settings,
@@ -40,8 +40,8 @@ static void advise(const Device *device, int64_t most, Buffer *out) {
 static bool memory_check(Device *device, Error *error) {
   const Plan *plan = device->plan;
   size_t available = 0, total = 0;
-  // Inputs and outputs are there once more for each run that may be under way.
-  const int64_t host = (1 + HOST_DEPTH) * plan->arena_bytes[ARENA_HOST];
+  // Inputs are there once more for each run that may be under way.
+  const int64_t host = plan->arena_bytes[ARENA_HOST] + HOST_DEPTH * plan_inputs_end(plan);
   const int64_t transient = plan->arena_bytes[ARENA_TRANSIENT];
   const int64_t need = plan->arena_bytes[ARENA_PERSISTENT] + transient + host + device->scratch_bytes;
   if (!cuda_check(&device->cuda, device->cuda.memory_info(&available, &total), "asking for free memory", error)) {
@@ -452,7 +452,7 @@ static void backend_facts(const Device *device, DeviceFacts *facts) {
                          .joined_bytes = device->joined_bytes,
                          .joined_predicted = joined,
                          .beside_bytes = device->context_bytes + device->scratch_bytes + joined +
-                                         HOST_DEPTH * device->plan->arena_bytes[ARENA_HOST]};
+                                         HOST_DEPTH * plan_inputs_end(device->plan)};
   snprintf(facts->name, sizeof facts->name, "%s", device->gpu.name);
   attention_words(device, facts->attention, sizeof facts->attention);
 }

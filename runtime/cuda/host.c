@@ -7,14 +7,6 @@
 
 enum { GAP_BYTES = 4096 };  // between two ranges that travel as one
 
-static int64_t axes_bytes(ElementType type, const int64_t *size, const PlanCut *cut, int count) {
-  int64_t elements = 1;
-  for (int i = 0; i < count; i++) {
-    elements *= cut && cut[i].count ? cut[i].local : size[i];
-  }
-  return elements * element_type_bytes(type);
-}
-
 // Adds a range, together with one that it touches or almost touches. More than fit become one.
 static void range_add(HostRange *ranges, int *count, int64_t offset, int64_t bytes) {
   for (int i = 0; i < *count; i++) {
@@ -33,7 +25,7 @@ static void range_add(HostRange *ranges, int *count, int64_t offset, int64_t byt
 static void program_ranges(HostProgram *host, const PlanProgram *program) {
   for (int i = 0; i < program->input_count; i++) {
     const PlanInput *input = &program->inputs[i];
-    const int64_t bytes = axes_bytes(input->type, input->size, input->cut, input->axis_count);
+    const int64_t bytes = plan_input_bytes(input);
     const int slots = input->place.slot_stride ? program->slots : 1;
     for (int slot = 0; slot < slots; slot++) {
       range_add(host->input, &host->inputs, input->place.offset + slot * input->place.slot_stride, bytes);
@@ -57,11 +49,13 @@ bool host_open(Host *host, const Cuda *cuda, const Plan *plan, CudaAddress arena
     program_ranges(&host->program[p], &plan->programs[p]);
   }
   const size_t bytes = host->bytes > 0 ? (size_t)host->bytes : 1;
+  const int64_t inputs = plan_inputs_end(plan);
   bool good = cuda_check(cuda, cuda->stream_create(&host->stream, CUDA_STREAM_NON_BLOCKING), "making a stream", error);
   for (int i = 0; good && i < HOST_DEPTH; i++) {
     good = cuda_check(cuda, cuda->host_allocate((void **)&host->copy[i], bytes, CUDA_HOST_PORTABLE),
                       "allocating pinned memory for inputs and outputs", error) &&
-           cuda_check(cuda, cuda->memory_allocate(&host->staged[i], bytes), "allocating memory for inputs", error) &&
+           cuda_check(cuda, cuda->memory_allocate(&host->staged[i], inputs > 0 ? (size_t)inputs : 1),
+                      "allocating memory for inputs", error) &&
            cuda_check(cuda, cuda->event_create(&host->arrived[i], CUDA_EVENT_NO_TIMING), "making an event", error) &&
            cuda_check(cuda, cuda->event_create(&host->taken[i], CUDA_EVENT_NO_TIMING), "making an event", error) &&
            cuda_check(cuda, cuda->event_create(&host->done[i], CUDA_EVENT_NO_TIMING), "making an event", error);

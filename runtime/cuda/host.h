@@ -25,7 +25,7 @@ typedef struct {
   int64_t bytes;
   HostProgram program[PROGRAM_COUNT];
   char *copy[HOST_DEPTH];          // pinned
-  CudaAddress staged[HOST_DEPTH];  // on the GPU
+  CudaAddress staged[HOST_DEPTH];  // on the GPU, as far as there are inputs
   CudaEvent arrived[HOST_DEPTH];   // the inputs are in `staged`
   CudaEvent taken[HOST_DEPTH];     // and from there in the arena
   CudaEvent done[HOST_DEPTH];      // the outputs are in `copy`
