@@ -285,8 +285,17 @@ static ValueId amax_of(Quantiser *q, ValueId value) {
     return (ValueId)known;
   }
   const NodeId before = follow_source(q, value);
-  const ValueId size = graph_op1(graph, OP_ABS, value);
-  const ValueId amax = graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = graph_shape(graph, value)}, size);
+  const Node made = *graph_producer(graph, value);
+  ValueId amax = -1;
+  if (made.op == OP_CONCAT) {  // whoever makes the parts knows them
+    amax = amax_of(q, made.operands[0]);
+    for (int i = 1; i < made.operand_count; i++) {
+      amax = graph_op2(graph, OP_MAX, amax, amax_of(q, made.operands[i]));
+    }
+  } else {
+    const ValueId size = graph_op1(graph, OP_ABS, value);
+    amax = graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = graph_shape(graph, value)}, size);
+  }
   graph->source = before;
   map_put_bytes(&q->made, &key, sizeof key, amax);
   return amax;
@@ -519,6 +528,22 @@ static Shape last_axes(const Graph *graph, const Node *dot, ValueId own, ValueId
   return sums_own_axes(graph, dot) ? shape_minus(shape, &rows) : shape_common(shape, &dot->axes);
 }
 
+static ValueId quantised(Quantiser *q, ValueId value, ValueId scale, ElementType type, Shape last);
+
+// What is joined is rounded part by part, by whoever makes the parts.
+static ValueId join_quantised(Quantiser *q, const Node *concat, ValueId scale, ElementType type, Shape last) {
+  ValueId *parts = ARENA_ARRAY(q->c->arena, ValueId, concat->operand_count);
+  for (int i = 0; i < concat->operand_count; i++) {
+    Shape here = last;
+    if (shape_has(&last, concat->axis2)) {
+      shape_replace(&here, concat->axis2, concat->axes.axis[i]);
+    }
+    parts[i] = quantised(q, concat->operands[i], scale, type, here);
+  }
+  const NodeInit init = {NODE_INIT, .axes = concat->axes, .axis2 = concat->axis2};
+  return graph_add(q->c->graph, OP_CONCAT, init, parts, concat->operand_count);
+}
+
 static ValueId quantised(Quantiser *q, ValueId value, ValueId scale, ElementType type, Shape last) {
   Graph *graph = q->c->graph;
   MadeKey key = key_of(q, MADE_QUANTISED, value, type, (uint64_t)scale);
@@ -531,7 +556,9 @@ static ValueId quantised(Quantiser *q, ValueId value, ValueId scale, ElementType
   }
   const NodeInit init = {NODE_INIT, .text = name_of(graph->names, element_type_name(type)), .axes = last};
   const NodeId before = follow_source(q, value);
-  const ValueId made = graph_add2(graph, OP_QUANTISE, init, value, scale);
+  const Node maker = *graph_producer(graph, value);
+  const ValueId made = maker.op == OP_CONCAT ? join_quantised(q, &maker, scale, type, last)
+                                             : graph_add2(graph, OP_QUANTISE, init, value, scale);
   graph->source = before;
   graph_value(graph, made)->name = graph_value(graph, value)->name;
   map_put_bytes(&q->made, &key, sizeof key, made);
