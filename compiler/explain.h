@@ -61,16 +61,33 @@ typedef struct {  // products of the training step that a rule of the precision 
   int count;
 } ViewProduct;
 
+typedef struct {  // values of 8 bits, those of like places together
+  const char *name;
+  ElementType type;
+  int orders;  // in which each of them is stored
+  int count;
+  int passes;       // kernels that only round
+  double bytes;     // of all of them, in all orders
+  const char *why;  // what keeps their rounding out of the kernels that make them; NULL: it is in these
+} ViewQuantised;
+
 // What compiling leaves behind for those who want to explain it; CompileOptions.view. Lives in the arena.
 typedef struct CompileView {
   const Spec *spec;
   ARRAY(ViewStage) stages;
   ARRAY(ViewValue) values;
   ARRAY(ViewProduct) products;
+  ARRAY(ViewQuantised) quantised;
 } CompileView;
 
 // The training step of the next stage, its memory being assigned.
 void view_keep(CompileView *view, const Lower *l);
+
+// explain_quantised.c: of these, the values of 8 bits.
+void view_keep_quantised(CompileView *view, const Lower *l);
+
+// `layers.3.q.w` as `layers.*.q.w`.
+const char *view_alike(Arena *arena, const char *name);
 
 typedef struct {
   Arena *arena;

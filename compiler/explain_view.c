@@ -208,8 +208,7 @@ static void keep_memory(const Lower *l, ViewStage *stage) {
 
 // --- products ---
 
-// `layers.3.q.w` as `layers.*.q.w`.
-static const char *all_alike(Arena *arena, const char *name) {
+const char *view_alike(Arena *arena, const char *name) {
   char *text = arena_copy(arena, name, strlen(name) + 1), *to = text;
   for (const char *at = name; *at;) {
     const size_t digits = strspn(at, "0123456789");
@@ -230,8 +229,8 @@ static bool products_alike(const ViewProduct *a, const ViewProduct *b) {
 static void keep_products(const Lower *l, CompileView *view) {
   for (int i = 0; i < l->c->products.count; i++) {
     const ChosenProduct *from = &l->c->products.at[i];
-    const ViewProduct product = {all_alike(l->keep, from->weight), from->backward, from->of_weight,
-                                 {from->type[0], from->type[1]},   from->why,      1};
+    const ViewProduct product = {view_alike(l->keep, from->weight), from->backward, from->of_weight,
+                                 {from->type[0], from->type[1]},    from->why,      1};
     int at = 0;
     while (at < view->products.count && !products_alike(&view->products.at[at], &product)) {
       at++;
@@ -269,5 +268,6 @@ void view_keep(CompileView *view, const Lower *l) {
   if (view->stages.count == 0) {
     keep_values(l, view);
   }
+  view_keep_quantised(view, l);
   array_push(arena, &view->stages, stage);
 }

@@ -42,6 +42,20 @@ static bool is_fused(const Graph *graph, const Node *node) {
   return !op_fusable(node->op);
 }
 
+static bool is_arranged(const Graph *graph, const Node *node) {
+  for (int i = 0; i < node->result_count; i++) {
+    const Node *quantise = graph_quantise(graph, node->first_result + i);
+    const Shape order = graph_shape(graph, node->first_result + i);
+    const int before = quantise ? order.count - quantise->axes.count : 0;
+    for (int j = 0; quantise && j < before; j++) {
+      if (shape_has(&quantise->axes, order.axis[j])) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 const Node *fact_recognised(const Graph *graph) {
   return find_other(graph, 0, is_recognised);
 }
@@ -52,4 +66,8 @@ const Node *fact_typed(const Graph *graph) {
 
 const Node *fact_fused(const Graph *graph) {
   return find_other(graph, 0, is_fused);
+}
+
+const Node *fact_arranged(const Graph *graph) {
+  return find_other(graph, 0, is_arranged);
 }

@@ -300,6 +300,14 @@ bool graph_is_backward(const Graph *graph, const Node *node) {
   return backward;
 }
 
+const Node *graph_quantise(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  if (node && node->op == OP_GROUP) {
+    node = graph_producer(graph, graph->regions.at[node->region].results.at[graph_value(graph, value)->result]);
+  }
+  return node && node->op == OP_QUANTISE ? node : NULL;
+}
+
 int64_t graph_elements(const Graph *graph, Shape shape) {
   int64_t count = 1;
   for (int i = 0; i < shape.count; i++) {
@@ -399,4 +407,9 @@ Shape shape_common(Shape a, const Shape *b) {
     }
   }
   return result;
+}
+
+Shape shape_last(Shape a, const Shape *b) {
+  const Shape last = shape_common(a, b);
+  return shape_union(shape_minus(a, b), &last);
 }

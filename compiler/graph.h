@@ -256,8 +256,9 @@ static inline Shape graph_shape(const Graph *graph, ValueId value) {
   return graph->values.at[value].shape;
 }
 
-AxisId axis_whole(const Graph *graph, AxisId axis);            // of which it is a part; itself
-bool graph_is_backward(const Graph *graph, const Node *node);  // of a kernel: all of it
+AxisId axis_whole(const Graph *graph, AxisId axis);             // of which it is a part; itself
+bool graph_is_backward(const Graph *graph, const Node *node);   // of a kernel: all of it
+const Node *graph_quantise(const Graph *graph, ValueId value);  // that makes the value, in a kernel too; else NULL
 int64_t graph_elements(const Graph *graph, Shape shape);
 Shape persistent_shape(const Persistent *persistent);         // on one rank
 Persistent *graph_persistent(const Graph *graph, Name name);  // NULL if there is none
@@ -274,6 +275,7 @@ void shape_replace(Shape *shape, AxisId from, AxisId to);
 Shape shape_minus(Shape a, const Shape *b);   // order of a
 Shape shape_union(Shape a, const Shape *b);   // a, then what b adds
 Shape shape_common(Shape a, const Shape *b);  // order of a
+Shape shape_last(Shape a, const Shape *b);    // order of a, but what b has comes last
 
 // Ops.
 typedef struct {

@@ -198,8 +198,8 @@ static bool is_scale(const Value *value) {
 }
 
 static const char *infer_quantise(Graph *graph, const Node *node, Value *results) {
-  const Shape shape = operand(graph, node, 0)->shape, others = shape_minus(shape, &node->axes);
-  results->shape = shape_union(others, &node->axes);
+  const Shape shape = operand(graph, node, 0)->shape;
+  results->shape = shape_last(shape, &node->axes);
   if (!shape_contains(&shape, &node->axes)) {
     return "an axis that shall come last is missing";
   }

@@ -261,7 +261,8 @@ static void store_reduction(Builder *b, const Node *node, ValueId result, bool a
 
 // --- dims ---
 
-// One storage that decides the order of dims: the first output that covers the space, else the first input.
+// One storage that decides the order of dims: the first output that covers the space, else the first input. What has 8
+// bits is the least of what is read and written, and may lie turned.
 static void sort_dims(Builder *b, ValueId guide) {
   Shape *parts[2] = {&b->outer, &b->inner};
   for (int p = 0; p < 2; p++) {
@@ -282,7 +283,7 @@ static ValueId find_guide(Builder *b, const Region *region) {
   ValueId guide = -1;
   for (int i = 0; i < region->results.count; i++) {
     Shape shape = graph_shape(graph, b->node->first_result + i);
-    if (shape_same_set(&shape, &all)) {
+    if (shape_same_set(&shape, &all) && !graph_quantise(graph, b->node->first_result + i)) {
       return b->node->first_result + i;
     }
   }

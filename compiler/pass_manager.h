@@ -29,5 +29,6 @@ void passes_list(Buffer *out);
 const Node *fact_recognised(const Graph *graph);
 const Node *fact_typed(const Graph *graph);
 const Node *fact_fused(const Graph *graph);
+const Node *fact_arranged(const Graph *graph);
 
 #endif

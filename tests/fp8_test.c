@@ -2,6 +2,7 @@
 //
 // FP8_CURVES=0 leaves the losses of 200 steps out.
 #include "compiler/compilation.h"
+#include "compiler/explain.h"
 #include "tests/layouts_outcome.h"
 
 typedef struct {
@@ -175,6 +176,97 @@ static void test_layouts(void **state) {
     few_steps("tp2_sp", policies[p], &watch, got);
     assert_true(farthest(wanted, got, FEW) > 3e-3);
   }
+}
+
+// --- twins ---
+
+// Matrix units take operands of 8 bits only with what is summed as neighbours.
+static void test_neighbours(void **state) {
+  (void)state;
+  static const char *const layouts[] = {NULL,  "z1",  "z3",   "tp2",     "tp2_sp",     "mqa",       "two_axes",
+                                        "cp2", "pp4", "ring", "ulysses", "recomputed", "offloaded", "pp4_recompute"};
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    LayoutRun *run = layout_compile(MDL_SOURCE_DIR "/examples/layouts.mdl",
+                                    &(CompileOptions){.layout = layouts[i], .precision = "fp8_current"}, stdout);
+    assert_non_null(run);
+    int scaled = 0;
+    for (int s = 0; s < run->set->count; s++) {
+      const Plan *plan = run->set->plans[s];
+      for (int j = 0; j < plan->segment_count; j++) {
+        for (int k = 0; k < plan->segments[j].count; k++) {
+          const Instruction *instruction = &plan->segments[j].instructions[k];
+          const bool is = instruction->kind == INSTRUCTION_GEMM && gemm_scaled(&instruction->as.gemm);
+          scaled += is;
+          assert_false(is && (instruction->as.gemm.transpose_a || !instruction->as.gemm.transpose_b));
+        }
+      }
+    }
+    assert_true(scaled >= 96);
+    arena_destroy(run->arena);
+  }
+}
+
+// As if all scales were known before the step: then the kernel that makes a value can round it.
+static void scales_known(void *context, Compilation *c, const char *pass) {
+  (void)context;
+  if (strcmp(pass, "precision") != 0 || c->program != PROGRAM_TRAIN) {
+    return;
+  }
+  Graph *graph = c->graph;
+  const GraphPlace before = graph_place(graph);
+  const NodeList old = graph_rewrite(graph, 0);
+  graph->region = 0;
+  const ValueId scale = graph_real(graph, 0.125);
+  for (int i = 0; i < old.count; i++) {
+    Node *node = graph_node(graph, old.at[i]);
+    if (node->op == OP_QUANTISE) {
+      node->operands[1] = scale;
+    } else if (node->op == OP_SCALED_DOT) {
+      node->operands[2] = node->operands[3] = scale;
+    }
+    array_push(graph->arena, &graph->regions.at[0].nodes, old.at[i]);
+  }
+  graph_return(graph, before);
+}
+
+typedef struct {
+  int found, twice, joined;  // values that kernels make; stored twice; rounded by the kernel that makes them
+} Twins;
+
+static Twins twins_of(const Model *model, PassWatch *watch) {
+  static const char *const made[] = {".h", ".g", ".down.dy", ".out.dy", ".up.dy"};
+  Twins twins = {0};
+  CompileView view = {0};
+  CompileOptions options = {
+      .recipe = model->recipe, .precision = "fp8_hybrid", .watch = watch, .view = &view, .set_count = 6};
+  options.set = (const char **)(uintptr_t)model->set;
+  LayoutRun *run = layout_compile(model->file, &options, stdout);
+  assert_non_null(run);
+  for (int i = 0; i < view.quantised.count; i++) {
+    const ViewQuantised *value = &view.quantised.at[i];
+    for (size_t j = 0; j < sizeof made / sizeof *made; j++) {
+      const size_t length = strlen(value->name), end = strlen(made[j]);
+      if (length > end && strcmp(value->name + length - end, made[j]) == 0) {
+        twins.found += value->count;
+        twins.twice += value->orders == 2 ? value->count : 0;
+        twins.joined += value->why ? 0 : value->count;
+      }
+    }
+  }
+  arena_destroy(run->arena);
+  return twins;
+}
+
+// Norms, activations and sums of gradients store both twins themselves, if scales do not wait for what they make.
+static void test_twins(void **state) {
+  (void)state;
+  const Twins waits = twins_of(&llama, NULL), known = twins_of(&llama, &(PassWatch){scales_known, NULL});
+  assert_int_equal(known.found, 14);  // in each of two layers: two norms, the activation, and four gradients
+  assert_int_equal(known.twice, known.found);
+  assert_int_equal(known.joined, known.found);
+  assert_int_equal(waits.found, known.found);
+  assert_int_equal(waits.twice, known.found);
+  assert_int_equal(waits.joined, 0);
 }
 
 // --- several weights at once ---
@@ -496,8 +588,9 @@ static void test_losses(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_products),  cmocka_unit_test(test_layouts), cmocka_unit_test(test_joined),
-      cmocka_unit_test(test_histories), cmocka_unit_test(test_biases),  cmocka_unit_test(test_losses),
+      cmocka_unit_test(test_products), cmocka_unit_test(test_layouts), cmocka_unit_test(test_neighbours),
+      cmocka_unit_test(test_twins),    cmocka_unit_test(test_joined),  cmocka_unit_test(test_histories),
+      cmocka_unit_test(test_biases),   cmocka_unit_test(test_losses),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

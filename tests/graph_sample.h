@@ -180,7 +180,7 @@ static const char all_ops[] =
     "    return %96\n"
     "  } : real[b, s, e]\n"
     "  %97 = sum(%4) over [vocab, e] : f32\n"
-    "  %98 = quantise \"e4m3\"(%89, %97) : e4m3[vocab, e]\n"
+    "  %98 = quantise \"e4m3\"(%89, %97) over [vocab] : e4m3[e, vocab]\n"
     "  %99 = quantise \"e5m2\"(%4, %97) : e5m2[vocab, e]\n"
     "  %100 = scaled_dot(%98, %99, %97, %97) over [e] : f32[vocab]\n"
     "  %101 = sum(%4) over [vocab] : f32[e]\n"

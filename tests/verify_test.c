@@ -57,6 +57,7 @@ static Region *region_of(const Graph *graph, Op op) {
          node_of(graph, OP_SCALED_DOT_SUM)->operands[3] = node_of(graph, OP_SCALED_DOT_SUM)->operands[2];)            \
   BROKEN(quantised, "it does not say to which format of 8 bits",                                                      \
          node_of(graph, OP_QUANTISE)->text = node_of(graph, OP_CAST)->text;)                                          \
+  BROKEN(last, "an axis that shall come last is missing", node_of(graph, OP_QUANTISE)->axes.axis[0] = 0;)             \
   BROKEN(rename_size, "the sizes differ", node_of(graph, OP_RENAME)->axis2 = 5;)                                      \
   BROKEN(result_type, "the type of a result is not that of the op's rule", value_of(graph, OP_ADD)->type = TYPE_INT;) \
   BROKEN(result_bound, "an index result is bound to another axis than by the op's rule",                              \

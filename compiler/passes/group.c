@@ -338,7 +338,7 @@ static void place(Grouper *g, NodeId id) {
     // The backward must not hang its copies of forward values onto the forward's kernels: they would be kept.
     bool large = reader >= 0 && g->info[reader].backward == node->backward &&
                  shape_same_set(&space, &g->info[reader].space) && space.count > 0;
-    if (large && can_join(g, reader, node)) {
+    if (large && can_join_higher(g, reader, node)) {
       group = reader;
     }
   }

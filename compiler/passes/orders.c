@@ -179,24 +179,15 @@ static Shape candidate_kinds(const Orders *o) {
   return kinds;
 }
 
-// The axes that must come last in what it is rounded to 8 bits for.
-static Shape last_axes(const Orders *o, ValueId value) {
-  const Node *node = graph_producer(o->graph, value);
-  if (node && node->op == OP_GROUP) {
-    const ValueId inside = o->graph->regions.at[node->region].results.at[graph_value(o->graph, value)->result];
-    node = graph_producer(o->graph, inside);
-  }
-  return node && node->op == OP_QUANTISE ? node->axes : (Shape){0};
-}
-
-// kind -1: the natural order.
+// kind -1: the natural order. Of 8 bits what products sum over stays last, in the order of the others.
 static void lead(Orders *o, ValueId value, AxisId kind) {
   Shape natural = o->natural[value], order = natural;
   AxisId axis = kind < 0 ? -1 : axis_of_kind(o, &natural, kind);
-  const Shape last = last_axes(o, value);
-  if (axis >= 0 && !shape_has(&last, axis)) {
+  if (axis >= 0) {
+    const Node *quantise = graph_quantise(o->graph, value);
     order = shape_of(axis);
     order = shape_union(order, &natural);
+    order = quantise ? shape_last(order, &quantise->axes) : order;
   }
   graph_value(o->graph, value)->shape = order;
 }

@@ -192,13 +192,19 @@ static void find_groups(Quantiser *q, Map *by_key, RegionId region) {
     }
     const int64_t group = formats.scaled && node->backward ? map_get_or(&q->group_of, (uint64_t)node->source, -1) : -1;
     if (group >= 0) {
-      add_once(graph, &q->groups.at[group].gradients, node->operands[is_gradient(graph, node->operands[1])]);
+      const ValueId gradient = node->operands[is_gradient(graph, node->operands[1])];
+      add_once(graph, &q->groups.at[group].gradients, gradient);
+      map_put(&q->source_of, (uint64_t)gradient, node->source);
     }
   }
 }
 
 Quantiser quantiser_start(Compilation *c) {
-  Quantiser q = {.c = c, .made = map_create(c->arena), .group_of = map_create(c->arena), .lists = map_create(c->arena)};
+  Quantiser q = {.c = c,
+                 .made = map_create(c->arena),
+                 .group_of = map_create(c->arena),
+                 .source_of = map_create(c->arena),
+                 .lists = map_create(c->arena)};
   Map by_key = map_create(c->arena);
   find_groups(&q, &by_key, 0);
   return q;
@@ -263,6 +269,14 @@ static uint64_t number_of(Quantiser *q, const ValueList *values) {
   return (uint64_t)number;
 }
 
+// What is made of a gradient is cut among the ranks as the product is whose gradient it is, whichever product of a
+// group it is made for. Returns what was so before.
+static NodeId follow_source(const Quantiser *q, ValueId value) {
+  const NodeId before = q->c->graph->source;
+  q->c->graph->source = (NodeId)map_get_or(&q->source_of, (uint64_t)value, before);
+  return before;
+}
+
 static ValueId amax_of(Quantiser *q, ValueId value) {
   Graph *graph = q->c->graph;
   const MadeKey key = key_of(q, MADE_AMAX, value, TYPE_REAL, 0);
@@ -270,8 +284,19 @@ static ValueId amax_of(Quantiser *q, ValueId value) {
   if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
     return (ValueId)known;
   }
-  const ValueId size = graph_op1(graph, OP_ABS, value);
-  const ValueId amax = graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = graph_shape(graph, value)}, size);
+  const NodeId before = follow_source(q, value);
+  const Node made = *graph_producer(graph, value);
+  ValueId amax = -1;
+  if (made.op == OP_CONCAT) {  // whoever makes the parts knows them
+    amax = amax_of(q, made.operands[0]);
+    for (int i = 1; i < made.operand_count; i++) {
+      amax = graph_op2(graph, OP_MAX, amax, amax_of(q, made.operands[i]));
+    }
+  } else {
+    const ValueId size = graph_op1(graph, OP_ABS, value);
+    amax = graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = graph_shape(graph, value)}, size);
+  }
+  graph->source = before;
   map_put_bytes(&q->made, &key, sizeof key, amax);
   return amax;
 }
@@ -503,6 +528,22 @@ static Shape last_axes(const Graph *graph, const Node *dot, ValueId own, ValueId
   return sums_own_axes(graph, dot) ? shape_minus(shape, &rows) : shape_common(shape, &dot->axes);
 }
 
+static ValueId quantised(Quantiser *q, ValueId value, ValueId scale, ElementType type, Shape last);
+
+// What is joined is rounded part by part, by whoever makes the parts.
+static ValueId join_quantised(Quantiser *q, const Node *concat, ValueId scale, ElementType type, Shape last) {
+  ValueId *parts = ARENA_ARRAY(q->c->arena, ValueId, concat->operand_count);
+  for (int i = 0; i < concat->operand_count; i++) {
+    Shape here = last;
+    if (shape_has(&last, concat->axis2)) {
+      shape_replace(&here, concat->axis2, concat->axes.axis[i]);
+    }
+    parts[i] = quantised(q, concat->operands[i], scale, type, here);
+  }
+  const NodeInit init = {NODE_INIT, .axes = concat->axes, .axis2 = concat->axis2};
+  return graph_add(q->c->graph, OP_CONCAT, init, parts, concat->operand_count);
+}
+
 static ValueId quantised(Quantiser *q, ValueId value, ValueId scale, ElementType type, Shape last) {
   Graph *graph = q->c->graph;
   MadeKey key = key_of(q, MADE_QUANTISED, value, type, (uint64_t)scale);
@@ -514,7 +555,11 @@ static ValueId quantised(Quantiser *q, ValueId value, ValueId scale, ElementType
     return (ValueId)known;
   }
   const NodeInit init = {NODE_INIT, .text = name_of(graph->names, element_type_name(type)), .axes = last};
-  const ValueId made = graph_add2(graph, OP_QUANTISE, init, value, scale);
+  const NodeId before = follow_source(q, value);
+  const Node maker = *graph_producer(graph, value);
+  const ValueId made = maker.op == OP_CONCAT ? join_quantised(q, &maker, scale, type, last)
+                                             : graph_add2(graph, OP_QUANTISE, init, value, scale);
+  graph->source = before;
   graph_value(graph, made)->name = graph_value(graph, value)->name;
   map_put_bytes(&q->made, &key, sizeof key, made);
   return made;

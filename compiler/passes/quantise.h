@@ -26,8 +26,9 @@ typedef struct {
   Compilation *c;
   Map made;  // values, by what they are made of
   ARRAY(ProductGroup) groups;
-  Map group_of;  // by node of the forward
-  Map lists;     // of values, numbered
+  Map group_of;   // by node of the forward
+  Map source_of;  // by gradient that comes back: the product of the forward whose result's it is
+  Map lists;      // of values, numbered
   int list_count;
   ARRAY(QuantiserUpdate) updates;
 } Quantiser;

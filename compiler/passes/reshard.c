@@ -215,11 +215,44 @@ static Wish wish(const Shard *s, ValueId value, const Held *want, bool backward)
   return made;
 }
 
+// Must parts of it move?
+static bool moves(const Held *now, const Held *want) {
+  bool any = false;
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+    any |= now->axis[m] >= 0 && now->axis[m] != want->axis[m];
+  }
+  return any;
+}
+
+// Of a value that is rounded to 8 bits in several orders one is gathered, for all that read it: that one in which the
+// axis that is cut does not come last, for what is gathered comes in blocks along it.
+static ValueId twin_to_move(const Shard *s, ValueId value) {
+  const Graph *graph = s->graph;
+  const Held *held = &s->held.at[value];
+  const Node *node = graph_producer(graph, value);
+  const NodeList *nodes = &graph->regions.at[graph->region].nodes;
+  for (int i = nodes->count - 1; node && node->op == OP_QUANTISE && i >= 0; i--) {
+    const Node *other = graph_node(graph, nodes->at[i]);
+    bool alike = other->op == OP_QUANTISE && other->operands[0] == node->operands[0] &&
+                 other->operands[1] == node->operands[1] && other->text == node->text;
+    for (int m = 0; m < GRAPH_MAX_MESH && alike; m++) {
+      alike = !shape_has(&other->axes, held->axis[m]);
+    }
+    if (alike) {
+      return other->first_result;
+    }
+  }
+  return value;
+}
+
 // A gather makes a value larger: what the forward gathered is gathered again in the backward rather than kept.
 ValueId shard_reshard(Shard *s, ValueId value, const Held *want) {
   Graph *graph = s->graph;
   if (fulfilled(shard_held(s, value), want)) {
     return value;
+  }
+  if (moves(shard_held(s, value), want)) {
+    value = twin_to_move(s, value);
   }
   int64_t known;
   const Wish here = wish(s, value, want, graph->backward), there = wish(s, value, want, !graph->backward);

@@ -5,8 +5,9 @@
 #   tests/gate/run.sh --update    writes expected.txt anew: what has become worse in it wants a reason
 #
 # Sizes are those of the recipes, but for the number of layers, which repeat: 2, or enough for the stages of a pipeline.
-# Each line is a recipe under a layout in a precision (- : the recipe's). Right and slow is a failure too. `exposed` is
-# how many milliseconds of a step communicate and compute nothing, as reckoned, on the stage with most of them.
+# Each line is a recipe under a layout in a precision (- : the recipe's; fp8: fp8_current, of some recipes). Right and
+# slow is a failure too. `exposed` is how many milliseconds of a step communicate and compute nothing, as reckoned, on
+# the stage with most of them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 ROOT=$PWD
@@ -37,13 +38,25 @@ layers() {
   esac
 }
 
+# precisions RECIPE
+precisions() {
+  case $1 in
+    gpt2_124m | llama_1b | llama3_8b | small) echo - bf16 fp8 ;;
+    *) echo - bf16 ;;
+  esac
+}
+
 # one NUMBER FILE RECIPE LAYOUT PRECISION LAYERS: one line of the table
 # shellcheck disable=SC2317 # xargs calls it
 one() {
   local number=$1 file=$2 recipe=$3 layout=$4 precision=$5 layers=$6 name
   local -a options=(--recipe "$recipe" --set "layers=$layers" --json)
   [ "$layout" = single ] || options+=(--layout "$layout")
-  [ "$precision" = - ] || options+=(--precision "$precision")
+  case $precision in
+    -) ;;
+    fp8) options+=(--precision fp8_current) ;;
+    *) options+=(--precision "$precision") ;;
+  esac
   name="$(basename "$file" .mdl) $recipe $layout $precision"
   if "$MDLC" explain "$file" "${options[@]}" > "$WORK/$number.json" 2> "$WORK/$number.err"; then
     awk -v name="$name" '
@@ -72,7 +85,7 @@ number=1000
 for file in models/*.mdl examples/*.mdl tests/gate/*.mdl; do
   for recipe in $(names recipe "$file"); do
     for layout in single $(names layout "$file"); do
-      for precision in - bf16; do
+      for precision in $(precisions "$recipe"); do
         number=$((number + 1))
         echo "$number $file $recipe $layout $precision $(layers "$file" "$layout")"
       done
