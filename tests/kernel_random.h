@@ -40,7 +40,9 @@ static inline ElementType maker_real_type(Maker *m) {
 static inline int64_t maker_strides(Maker *m, unsigned mask, int64_t *stride) {
   const Kernel *kernel = m->kernel;
   int order[KERNEL_MAX_DIMS];
-  const int turn = m->turned && draw_below(&m->random, 2) == 0 ? (int)draw_below(&m->random, kernel->dim_count) : 0;
+  const int turn = m->turned && draw_below(&m->random, 2) == 0
+                       ? kernel->dim_count - (kernel->inner_count % kernel->dim_count ? kernel->inner_count : 1)
+                       : 0;
   for (int d = 0; d < kernel->dim_count; d++) {
     order[d] = (d + turn) % kernel->dim_count;
   }
@@ -83,7 +85,7 @@ static inline int maker_emit(Maker *m, KernelInstruction code) {
 
 static inline KernelLevel maker_level(Maker *m) {
   static const KernelLevel often[] = {LEVEL_FULL, LEVEL_FULL, LEVEL_FULL, LEVEL_ROW, LEVEL_COLUMN, LEVEL_SCALAR};
-  return often[draw_below(&m->random, 6)];
+  return m->turned && draw_below(&m->random, 2) == 0 ? LEVEL_FULL : often[draw_below(&m->random, 6)];
 }
 
 static inline int maker_source(Maker *m, bool integer) {
@@ -199,7 +201,7 @@ static inline void maker_space(Maker *m) {
   static const int64_t sizes[] = {1, 2, 3, 5, 7, 17, 64, 70, 131, 300},
                        big[] = {8, 16, 24, 33, 64, 70, 96, 100, 128, 300};
   Kernel *kernel = m->kernel;
-  m->turned = draw_below(&m->random, 3) == 0;
+  m->turned = draw_below(&m->random, 2) == 0;
   kernel->dim_count = m->turned ? 2 + (int)draw_below(&m->random, 2) : (int)draw_below(&m->random, 5);
   kernel->inner_count = kernel->dim_count > 0 ? (int)draw_below(&m->random, kernel->dim_count + 1) : 0;
   kernel->row_reductions = draw_below(&m->random, 2) == 0;

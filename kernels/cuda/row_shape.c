@@ -331,9 +331,10 @@ static void row_shape_blocks(const Generator *g, const CudaProgram *program, con
   const CudaForm *form = g->target->form;
   const int threads = shape->threads * shape->rows;
   const int kept = shape->chunks * (words->rows + words->sums);
-  shape->once = shape->held && shape->persistent && kept + shape->chunks * words->columns <= ROW_ONCE_WORDS;
+  const bool can_once = shape->held && shape->persistent && !program->ragged;  // a ragged row has vectors of its own
+  shape->once = can_once && kept + shape->chunks * words->columns <= ROW_ONCE_WORDS;
   if (form && form->once != 0) {
-    shape->once = shape->held && shape->persistent && form->once > 0;
+    shape->once = can_once && form->once > 0;
   }
   const int64_t registers = round_up(
       48 + (shape->held ? kept + (shape->once ? shape->chunks : 1) * words->columns : shape->chunks * words->rows), 8);
