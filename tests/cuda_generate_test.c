@@ -284,9 +284,10 @@ static bool has_compiler(void) {
 }
 
 static CudaForm form_draw(Draw *random) {
-  static const int threads[] = {0, 0, 32, 64, 96, 128}, widths[] = {0, 8, 16, 32};
+  static const int threads[] = {0, 0, 32, 64, 96, 128}, widths[] = {0, 8, 16, 32}, groups[] = {0, 16, 32, 64};
   return (CudaForm){.threads = threads[draw_below(random, 6)],
                     .rows = (int)draw_below(random, 5),
+                    .group = groups[draw_below(random, 4)],
                     .stages = (int)draw_below(random, 5) - 1,
                     .once = (int)draw_below(random, 3) - 1,
                     .blocks = (int)draw_below(random, 4),

@@ -274,9 +274,15 @@ static void row_shape_turned(const Generator *g, CudaProgram *program, RowShape 
   for (int p = 0; p < program->port_count && shape->held && !program->ragged && program->outer.count > 0; p++) {
     least = port_can_turn(program, &program->port[p]) ? min_i64(least, program->port[p].bytes) : least;
   }
-  if (least < INT64_MAX &&
-      !row_group_set(g, program, shape, ROW_TURN_SECTOR / (int)least, g->target->shared_bytes / 3)) {
-    row_group_set(g, program, shape, ROW_TURN_LEAST / (int)least, g->target->shared_bytes * 5 / 8);
+  const CudaForm *form = g->target->form;
+  const int64_t room = g->target->shared_bytes;
+  if (least == INT64_MAX) {
+    return;
+  }
+  if (form && form->group > 0) {
+    row_group_set(g, program, shape, form->group, room - ROW_SHARED_REST);
+  } else if (!row_group_set(g, program, shape, ROW_TURN_SECTOR / (int)least, room / 3)) {
+    row_group_set(g, program, shape, ROW_TURN_LEAST / (int)least, room * 5 / 8);
   }
 }
 
