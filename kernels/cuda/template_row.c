@@ -4,8 +4,8 @@
 // what more than one phase needs fits there. Threads of a row fold by shuffles within a warp and by shared memory
 // between warps; a block may work on several rows at once. Where columns or totals are summed over the rows, a few
 // blocks for each multiprocessor go through all rows: they copy rows into shared memory some turns ahead, keep what all
-// rows share and their columns in registers, and leave one partial each. Outputs that lie
-// across rows are gathered in shared memory over a group of rows. row_shape.c chooses the numbers.
+// rows share and their columns in registers, and leave one partial each. Outputs that lie across rows are gathered in
+// shared memory over a group of rows. row_shape.c chooses the numbers.
 #include <inttypes.h>
 
 #include "kernels/cuda/row_shape.h"
