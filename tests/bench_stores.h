@@ -113,6 +113,12 @@ static void stores_print(const Cuda *cuda, const CudaDevice *gpu, CudaStream str
                {TURNED_NORM_GRAD, 8192, 2048}, {TURNED_NORM_GRAD, 8192, 4096},    {TURNED_NORM_GRAD, 8192, 8192},
                {TURNED_COPY8, 8192, 4096},     {TURNED_COPY8, 14336, 4096},       {TURNED_COPY16, 8192, 4096},
                {TURNED_COPY32, 8192, 4096}};
+  static const CudaForm forms[] = {{.group = 32},
+                                   {.group = 16, .rows = 1},
+                                   {.group = 16, .rows = 2},
+                                   {.group = 16, .rows = 8},
+                                   {.group = 16, .stages = -1},
+                                   {.group = 16, .rows = 8, .stages = -1}};
   char message[1024];
   Stores stores = {.cuda = cuda, .gpu = gpu, .stream = stream, .begin = begin, .end = end, .arena = arena_create()};
   if (!copy_rate(cuda, stream, &stores.rate, &stores.error) ||
@@ -123,6 +129,11 @@ static void stores_print(const Cuda *cuda, const CudaDevice *gpu, CudaStream str
   printf("share: of what the bytes take at %.2f TB/s, as copies reach, and 4 us\n", stores.rate / 1e12);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     stores_case(&stores, cases[i].which, cases[i].rows, cases[i].columns, NULL);
+  }
+  printf("norms in other forms\n");
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    stores_case(&stores, TURNED_NORM, 8192, 4096, &forms[i]);
+    stores_case(&stores, TURNED_NORM_GRAD, 8192, 4096, &forms[i]);
   }
   cuda_compiler_close(stores.compiler);
   arena_destroy(stores.arena);

@@ -284,9 +284,10 @@ static bool has_compiler(void) {
 }
 
 static CudaForm form_draw(Draw *random) {
-  static const int threads[] = {0, 0, 32, 64, 96, 128}, widths[] = {0, 8, 16, 32};
+  static const int threads[] = {0, 0, 32, 64, 96, 128}, widths[] = {0, 8, 16, 32}, groups[] = {0, 16, 32, 64};
   return (CudaForm){.threads = threads[draw_below(random, 6)],
                     .rows = (int)draw_below(random, 5),
+                    .group = groups[draw_below(random, 4)],
                     .stages = (int)draw_below(random, 5) - 1,
                     .once = (int)draw_below(random, 3) - 1,
                     .blocks = (int)draw_below(random, 4),
@@ -313,6 +314,11 @@ static void emulates_random_kernels(bool low, bool forced) {
     snprintf(name, sizeof name, "seed %" PRId64 "%s%s", seed, low ? " low" : "", forced ? " forced" : "");
     case_add(cases, &emulator, &random, forced ? &form : NULL, m.bench, m.kernel, m.place, name);
   }
+  int turned = 0;
+  for (int i = 0; i < cases->count; i++) {
+    turned += strstr(cases->at[i].made.form, "tile") || strstr(cases->at[i].made.form, "turned");
+  }
+  assert_true(20 * turned >= cases->count || cases->count < 40);
   cases_check(cases, &emulator);
   cases_destroy(cases, &emulator);
 }
@@ -413,9 +419,6 @@ static void turns_the_cases(void **state) {
       snprintf(name, sizeof name, "%s, %" PRId64 " x %" PRId64, turned_names[which], sizes[i][0], sizes[i][1]);
       bench->call.first = true;
       case_add(cases, &emulator, &random, NULL, bench, kernel, place, name);
-      if (i < 3 && !strstr(cases->at[cases->count - 1].made.form, "tile")) {
-        print_message("%s has no tile: %s\n", name, cases->at[cases->count - 1].made.form);
-      }
     }
   }
   cases_check(cases, &emulator);
@@ -454,6 +457,7 @@ static void compiles_the_turned_cases(void **state) {
     char name[64];
     snprintf(name, sizeof name, "turned_%d_%" PRId64, i / 3, widths[i % 3]);
     generate_or_fail(arena, kernel, alignment, &hopper, &made, turned_names[i / 3]);
+    assert_true(strstr(made.form, "tile") || strstr(made.form, "turned"));
     text_keep(made.text, name);
     compile_text(compiler, &made, turned_names[i / 3]);
     arena_destroy(arena);

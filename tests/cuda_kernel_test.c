@@ -8,6 +8,7 @@
 #include "kernels/cuda/generate.h"
 #include "tests/cuda_support.h"
 #include "tests/kernel_random.h"
+#include "tests/turned_cases.h"
 
 enum { SEEDS = 60, LOWS = 8 };
 
@@ -96,6 +97,44 @@ static void random_kernels(void **state) {
   assert_int_equal(wrong, 0);
 }
 
+// --- two orders ---
+
+static Maker turned_maker(TurnedCase which, int64_t rows, int64_t columns) {
+  Maker m = {.random = {(uint64_t)which + 1}, .bench = bench_create()};
+  m.kernel = turned_case(m.bench->arena, which, rows, columns);
+  m.place = ARENA_ARRAY(m.bench->arena, Place, KERNEL_MAX_PORTS);
+  for (int p = 0; p < m.kernel->port_count; p++) {
+    const KernelPort *port = &m.kernel->port[p];
+    const int64_t elements = 1 + (rows - 1) * port->stride[0] + (columns - 1) * port->stride[1];
+    m.place[p] = bench_place(m.bench, elements * element_type_bytes(port->type));
+    for (int64_t i = 0; i < elements && port->kind == PORT_INPUT; i++) {
+      element_set_at(port->type, bench_at(m.bench, m.place[p]), i, draw_real(&m.random, 0.1, 1));
+    }
+  }
+  bench_add_kernel(m.bench, m.kernel, m.place);
+  m.bench->call.first = true;
+  return m;
+}
+
+static void two_orders(void **state) {
+  static const int64_t sizes[][2] = {{256, 192}, {130, 72}, {67, 101}, {1000, 1032}, {512, 4096}, {160, 8192}};
+  int wrong = 0;
+  Gpu gpu;
+  (void)state;
+  open_or_skip(&gpu);
+  for (int i = 0; i < TURNED_CASES * (int)(sizeof sizes / sizeof *sizes); i++) {
+    const TurnedCase which = (TurnedCase)(i % TURNED_CASES);
+    char name[96];
+    Maker m = turned_maker(which, sizes[i / TURNED_CASES][0], sizes[i / TURNED_CASES][1]);
+    snprintf(name, sizeof name, "%s, %" PRId64 " x %" PRId64, turned_names[which], m.kernel->size[0],
+             m.kernel->size[1]);
+    wrong += !is_as_on_the_cpu(&gpu, &m, NULL, name);
+    bench_destroy(m.bench);
+  }
+  gpu_close(&gpu);
+  assert_int_equal(wrong, 0);
+}
+
 // --- 8 bits ---
 
 static Kernel *copy_kernel(Arena *arena, ElementType from, ElementType to, int64_t count) {
@@ -178,6 +217,6 @@ static void quarters_round(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(quarters_read), cmocka_unit_test(quarters_round),
-                                     cmocka_unit_test(random_kernels)};
+                                     cmocka_unit_test(random_kernels), cmocka_unit_test(two_orders)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@ typedef struct {
   Kernel *kernel;
   Place *place;
   bool aliased[KERNEL_MAX_PORTS];
+  bool turned;                     // big dims, and ports that have one or some of them last
   bool low;                        // ports of reals are f32 or narrower, and operations keep errors small
   unsigned mask[KERNEL_MAX_CODE];  // dims each value varies on
 } Maker;
@@ -35,14 +36,17 @@ static inline ElementType maker_real_type(Maker *m) {
   return m->low ? types[draw_below(&m->random, 7)] : m->kernel->real;
 }
 
-// Strides of a dense tensor over the dims in `mask` in a random order; returns its elements.
+// Strides of a dense tensor over the dims in `mask` in a random order, or turned; returns its elements.
 static inline int64_t maker_strides(Maker *m, unsigned mask, int64_t *stride) {
   const Kernel *kernel = m->kernel;
   int order[KERNEL_MAX_DIMS];
+  const int turn = m->turned && draw_below(&m->random, 2) == 0
+                       ? kernel->dim_count - (kernel->inner_count % kernel->dim_count ? kernel->inner_count : 1)
+                       : 0;
   for (int d = 0; d < kernel->dim_count; d++) {
-    order[d] = d;
+    order[d] = (d + turn) % kernel->dim_count;
   }
-  for (int d = kernel->dim_count - 1; d > 0 && draw_below(&m->random, 3) == 0; d--) {
+  for (int d = kernel->dim_count - 1; d > 0 && !m->turned && draw_below(&m->random, 3) == 0; d--) {
     const int other = (int)draw_below(&m->random, d + 1), keep = order[d];
     order[d] = order[other];
     order[other] = keep;
@@ -81,7 +85,7 @@ static inline int maker_emit(Maker *m, KernelInstruction code) {
 
 static inline KernelLevel maker_level(Maker *m) {
   static const KernelLevel often[] = {LEVEL_FULL, LEVEL_FULL, LEVEL_FULL, LEVEL_ROW, LEVEL_COLUMN, LEVEL_SCALAR};
-  return often[draw_below(&m->random, 6)];
+  return m->turned && draw_below(&m->random, 2) == 0 ? LEVEL_FULL : often[draw_below(&m->random, 6)];
 }
 
 static inline int maker_source(Maker *m, bool integer) {
@@ -123,7 +127,8 @@ static inline int maker_operation(Maker *m) {
   const KernelOp op = integer ? integer_ops[draw_below(&m->random, (int64_t)(sizeof integer_ops / sizeof *integer_ops))]
                               : real_ops[draw_below(&m->random, (int64_t)(sizeof real_ops / sizeof *real_ops))];
   KernelInstruction code = {.op = op, .integer = integer, .a = -1, .b = -1, .c = -1, .port = -1};
-  if (m->low && (op == KERNEL_SIN || op == KERNEL_COS || op == KERNEL_EXP)) {
+  // Sums of whole kernels stay finite, and small where little is known of them.
+  if ((m->low && (op == KERNEL_SIN || op == KERNEL_COS)) || (op == KERNEL_EXP && (m->low || m->turned))) {
     code.op = KERNEL_TANH;
   } else if (m->low && (op == KERNEL_LESS || op == KERNEL_EQUAL)) {
     code.op = KERNEL_INT_MUL;
@@ -194,15 +199,17 @@ static inline void maker_reduction(Maker *m, int at) {
 }
 
 static inline void maker_space(Maker *m) {
-  static const int64_t sizes[] = {1, 2, 3, 5, 7, 17, 64, 70, 131, 300};
+  static const int64_t sizes[] = {1, 2, 3, 5, 7, 17, 64, 70, 131, 300},
+                       big[] = {8, 16, 24, 33, 64, 70, 96, 100, 128, 300};
   Kernel *kernel = m->kernel;
-  kernel->dim_count = (int)draw_below(&m->random, 5);
+  m->turned = draw_below(&m->random, 2) == 0;
+  kernel->dim_count = m->turned ? 2 + (int)draw_below(&m->random, 2) : (int)draw_below(&m->random, 5);
   kernel->inner_count = kernel->dim_count > 0 ? (int)draw_below(&m->random, kernel->dim_count + 1) : 0;
   kernel->row_reductions = draw_below(&m->random, 2) == 0;
   int64_t total = 1;
   for (int d = 0; d < kernel->dim_count; d++) {
-    kernel->size[d] = sizes[draw_below(&m->random, 10)];
-    if (d + 1 == kernel->dim_count && draw_below(&m->random, 4) == 0) {
+    kernel->size[d] = (m->turned ? big : sizes)[draw_below(&m->random, 10)];
+    if (d + 1 == kernel->dim_count && !m->turned && draw_below(&m->random, 4) == 0) {
       kernel->size[d] = 1000 + draw_below(&m->random, 1500);
     }
     while (total * kernel->size[d] > 60000) {

@@ -18,6 +18,9 @@ enum {
   ROW_FLIGHT = 65536,      // bytes on their way to a multiprocessor
   ROW_SHARED_REST = 4096,  // of shared memory, for folds
   ROW_REGISTERS = 65536,   // of a multiprocessor
+  ROW_TURN_SECTOR = 32,    // bytes: what is written of turned memory, or half of it where rows are long
+  ROW_TURN_LEAST = 16,
+  ROW_TURN_THREADS = 256,
 };
 
 typedef struct {
@@ -179,26 +182,36 @@ static bool port_is_staged(const Generator *g, const CudaProgram *program, const
   return port->access == ACCESS_VECTOR && port->grain == 16;
 }
 
-// Where a block goes through many rows, what differs from row to row is fetched some rows ahead. A thread has a value
-// of the row, like its part of it, in a place of its own, so that nobody waits for others.
-static void row_shape_stages(const Generator *g, const CudaProgram *program, RowShape *shape) {
-  const CudaForm *form = g->target->form;
+// What a row ahead takes of shared memory: places for each thread, of the ports at these offsets; *row: of memory.
+static int64_t row_stage_bytes(const Generator *g, const CudaProgram *program, const RowShape *shape, int64_t *staged,
+                               int64_t *row) {
   const int threads = shape->threads * shape->rows;
-  int64_t most = form && form->stages != 0 ? form->stages : ROW_MOST_STAGES, bytes = 0, row = 0;
-  memset(shape->staged, -1, sizeof shape->staged);
-  if (!shape->held || !shape->persistent || most < 1) {
-    return;
-  }
+  int64_t bytes = 0;
+  *row = 0;
+  memset(staged, -1, sizeof *staged * KERNEL_MAX_PORTS);
   for (int p = 0; p < program->port_count; p++) {
     const CudaPort *port = &program->port[p];
     if (port_is_staged(g, program, port)) {
       const bool scalar = port_is_row(program, port);
-      shape->staged[p] = bytes;
+      staged[p] = bytes;
       bytes += threads * (scalar ? 4 : shape->chunks * program->vector * port->bytes);
-      row += scalar ? 0 : program->inner.total * port->bytes * shape->rows;
+      *row += scalar ? 0 : program->inner.total * port->bytes * shape->rows;
     }
   }
-  const int64_t room = (g->target->shared_bytes - ROW_SHARED_REST) / shape->blocks;
+  return bytes;
+}
+
+// Where a block goes through many rows, what differs from row to row is fetched some rows ahead. A thread has a value
+// of the row, like its part of it, in a place of its own, so that nobody waits for others.
+static void row_shape_stages(const Generator *g, const CudaProgram *program, RowShape *shape) {
+  const CudaForm *form = g->target->form;
+  int64_t most = form && form->stages != 0 ? form->stages : ROW_MOST_STAGES, row;
+  memset(shape->staged, -1, sizeof shape->staged);
+  if (!shape->held || !shape->persistent || most < 1) {
+    return;
+  }
+  const int64_t bytes = row_stage_bytes(g, program, shape, shape->staged, &row);
+  const int64_t room = (g->target->shared_bytes - ROW_SHARED_REST) / shape->blocks - shape->tile;
   if (row == 0 || bytes > room) {
     memset(shape->staged, -1, sizeof shape->staged);
     return;
@@ -211,6 +224,68 @@ static void row_shape_stages(const Generator *g, const CudaProgram *program, Row
   shape->shared = shape->stages * bytes;
 }
 
+// An output of whole rows that lies along the last of the outer dims, so that rows of a group are neighbours.
+static bool port_can_turn(const CudaProgram *program, const CudaPort *port) {
+  if (port->kind != PORT_OUTPUT || port->accumulate || port->access != ACCESS_ELEMENTS ||
+      port->row[program->outer.count - 1] != 1 || port->column[program->inner.count - 1] == 1) {
+    return false;
+  }
+  bool all = true;
+  for (int d = 0; d < program->outer.count; d++) {
+    all &= port->row[d] != 0;
+  }
+  for (int d = 0; d < program->inner.count; d++) {
+    all &= port->column[d] != 0;
+  }
+  return all;
+}
+
+// Turns what can be in groups of so many rows, if their tiles fit.
+static bool row_group_set(const Generator *g, CudaProgram *program, RowShape *shape, int group, int64_t most) {
+  const CudaTile tile = {.rows = group, .columns = program->inner.total};
+  const int last = program->inner.count - 1, across = program->outer.count - 1;
+  CudaPort turned[KERNEL_MAX_PORTS];
+  int64_t shared = 0;
+  if (group * shape->threads < 32 || (program->outer.count > 1 && program->outer.size[across] % group != 0)) {
+    return false;
+  }
+  for (int p = 0; p < program->port_count; p++) {
+    turned[p] = program->port[p];
+    if (port_can_turn(program, &turned[p])) {
+      turned_set(g, program, &turned[p], true, across, &tile, &shared);
+      if (last > 0 && program->inner.size[last] % turned[p].turn.columns != 0) {
+        return false;
+      }
+    }
+  }
+  if (shared > most) {
+    return false;
+  }
+  memcpy(program->port, turned, sizeof *turned * (size_t)program->port_count);
+  shape->group = group;
+  shape->tile = shared;
+  return true;
+}
+
+// Outputs that are turned are written when a block has a group of rows: whole sectors, if more than one block of a
+// multiprocessor can have such a tile.
+static void row_shape_turned(const Generator *g, CudaProgram *program, RowShape *shape) {
+  int64_t least = INT64_MAX;
+  for (int p = 0; p < program->port_count && shape->held && !program->ragged && program->outer.count > 0; p++) {
+    least = port_can_turn(program, &program->port[p]) ? min_i64(least, program->port[p].bytes) : least;
+  }
+  const CudaForm *form = g->target->form;
+  const int64_t room = g->target->shared_bytes;
+  if (least == INT64_MAX) {
+    return;
+  }
+  if (form && form->group > 0) {
+    row_group_set(g, program, shape, form->group, room - ROW_SHARED_REST);
+  } else if (!row_group_set(g, program, shape, ROW_TURN_SECTOR / (int)least, room / 3)) {
+    row_group_set(g, program, shape, ROW_TURN_LEAST / (int)least, room * 5 / 8);
+  }
+}
+
 // Threads of a multiprocessor that goes through many rows.
 static int64_t row_threads_many(const CudaProgram *program, const RowShape *shape) {
   int64_t threads = 1024;
@@ -218,6 +293,20 @@ static int64_t row_threads_many(const CudaProgram *program, const RowShape *shap
     threads /= 2;
   }
   return threads;
+}
+
+// Of a group, as many rows at once as leave room for as many ahead: powers of two.
+static void row_shape_group(const Generator *g, RowShape *shape) {
+  const int64_t want = 2 * shape->tile > g->target->shared_bytes ? 2 * ROW_TURN_THREADS : ROW_TURN_THREADS;
+  const bool forced = g->target->form && g->target->form->rows > 0;
+  const int most = (int)min_i64(shape->group, shape->threads > 32 ? ROW_MOST_GROUPS : 1024 / shape->threads);
+  int rows = 1;
+  while (2 * rows <= most && 2 * rows * shape->threads <= 1024 &&
+         (2 * rows <= shape->rows || (!forced && 2 * rows * shape->threads <= want) || rows * shape->threads < 32) &&
+         (!shape->columns || rows * shape->threads < 32 || 4 * rows * shape->fold <= g->target->shared_bytes)) {
+    rows *= 2;
+  }
+  shape->rows = rows;
 }
 
 // Rows of a block: a warp for each row makes small blocks, and the more rows have their columns summed in one block,
@@ -236,6 +325,11 @@ static void row_shape_rows(const Generator *g, const CudaProgram *program, RowSh
   }
   rows = shape->threads < 32 ? round_up(rows, 32 / shape->threads) : rows;
   shape->rows = shape->held ? (int)rows : 1;
+  if (shape->tile > 0) {
+    row_shape_group(g, shape);
+  } else {
+    shape->group = shape->rows;
+  }
 }
 
 // Blocks of a multiprocessor: as many as have registers for what they keep.
@@ -243,15 +337,18 @@ static void row_shape_blocks(const Generator *g, const CudaProgram *program, con
   const CudaForm *form = g->target->form;
   const int threads = shape->threads * shape->rows;
   const int kept = shape->chunks * (words->rows + words->sums);
-  shape->once = shape->held && shape->persistent && kept + shape->chunks * words->columns <= ROW_ONCE_WORDS;
+  const bool can_once = shape->held && shape->persistent && !program->ragged;  // a ragged row has vectors of its own
+  shape->once = can_once && kept + shape->chunks * words->columns <= ROW_ONCE_WORDS;
   if (form && form->once != 0) {
-    shape->once = shape->held && shape->persistent && form->once > 0;
+    shape->once = can_once && form->once > 0;
   }
   const int64_t registers = round_up(
       48 + (shape->held ? kept + (shape->once ? shape->chunks : 1) * words->columns : shape->chunks * words->rows), 8);
   int64_t most = min_i64(min_i64(2048 / threads, 32), ROW_REGISTERS / (threads * registers));
   most = shape->many ? min_i64(most, row_threads_many(program, shape) / threads) : most;
-  const int64_t bytes = max_i64(shape->shared, shape->rows > 1 ? shape->rows * shape->fold : 0);
+  int64_t staged[KERNEL_MAX_PORTS], row;
+  const int64_t ahead = shape->tile > 0 ? shape->tile + row_stage_bytes(g, program, shape, staged, &row) : 0;
+  const int64_t bytes = max_i64(shape->shared + ahead, shape->rows > 1 ? shape->rows * shape->fold : 0);
   const int64_t shared = bytes > 0 ? g->target->shared_bytes / (bytes + 1024) : most;
   shape->blocks = (int)max_i64(1, min_i64(most, shared));
   if (form && form->blocks > 0) {
@@ -275,12 +372,17 @@ RowShape row_shape(Generator *g, CudaProgram *program) {
     shape.totals |= is_wanted(g, program, i, op_is_total);
   }
   shape.many &= shape.held;
-  shape.persistent = shape.columns || shape.totals || shape.many || (form && form->persistent);
+  row_shape_turned(g, program, &shape);
+  shape.persistent = shape.tile > 0 || shape.columns || shape.totals || shape.many || (form && form->persistent);
   shape.fold = shape.columns ? program->inner.total * g->real_bytes : 0;
   row_shape_rows(g, program, &shape);
   row_shape_blocks(g, program, &words, &shape);
   row_shape_stages(g, program, &shape);
-  shape.grid = blocks_of(program->outer.total, shape.rows);
+  for (int p = 0; p < program->port_count; p++) {
+    program->port[p].turn.at += shape.shared;
+  }
+  shape.shared += shape.tile;
+  shape.grid = blocks_of(program->outer.total, shape.group);
   if (shape.persistent) {
     shape.grid = min_i64(shape.grid, (int64_t)g->target->multiprocessors * shape.blocks);
   }

@@ -7,6 +7,8 @@
 typedef struct {
   bool held;                  // the row is in registers
   int threads, rows, chunks;  // for each row; rows of a block; chunks of a thread, or in flight
+  int group;                  // rows that a block has one after the other: more than `rows` where ports are turned
+  int64_t tile;               // bytes of the tiles of those
   bool columns, totals;       // the kernel reduces them
   bool persistent;            // a block goes through many rows
   bool many;                  // and has so many threads that the rows under way fill the multiprocessor

@@ -8,6 +8,7 @@
 typedef struct {
   int threads;      // rows: of each row
   int rows;         // rows: of a block
+  int group;        // rows: that are turned together
   int stages;       // rows: how many are fetched ahead; -1: none
   int once;         // rows: 1 keeps what all rows share in registers, -1 does not
   int blocks;       // of a multiprocessor, for rows and columns

@@ -4,7 +4,8 @@
 // what more than one phase needs fits there. Threads of a row fold by shuffles within a warp and by shared memory
 // between warps; a block may work on several rows at once. Where columns or totals are summed over the rows, a few
 // blocks for each multiprocessor go through all rows: they copy rows into shared memory some turns ahead, keep what all
-// rows share and their columns in registers, and leave one partial each. row_shape.c chooses the numbers.
+// rows share and their columns in registers, and leave one partial each. Outputs that lie across rows are gathered in
+// shared memory over a group of rows. row_shape.c chooses the numbers.
 #include <inttypes.h>
 
 #include "kernels/cuda/row_shape.h"
@@ -126,7 +127,7 @@ static void phase_work(Generator *g, const CudaProgram *program, const RowShape 
 
 static Emit row_emit(Generator *g, const CudaProgram *program, const RowShape *shape, int indent) {
   const bool full = shape->vectors % ((int64_t)shape->threads * shape->chunks) == 0;
-  const bool whole = program->outer.total % shape->rows == 0;
+  const bool whole = program->outer.total % shape->group == 0;
   Emit e = emit_create(g, program, indent, shape->chunks);
   e.where = arena_format(g->arena, "const Index k = %s + u * %d;", shape->held ? "t" : "k0", shape->threads);
   const char *inside = arena_format(g->arena, "k < (Index)%" PRId64, shape->vectors);
@@ -134,6 +135,9 @@ static Emit row_emit(Generator *g, const CudaProgram *program, const RowShape *s
   e.threads = shape->threads * shape->rows;
   e.loads = shape->held ? LOADS_OF_ROWS : LOADS_ALL;
   e.stage_at = "0";
+  e.tile_row = arena_format(g->arena, "(n %% %du * %d%s)", shape->group / shape->rows, shape->rows,
+                            shape->rows > 1 ? " + sub" : "");
+  e.tile_column = arena_format(g->arena, "k * %d", program->vector);
   for (int p = 0; p < program->port_count; p++) {
     e.cache[p] = shape->cached[p] ? shape->cache[p] : -1;
     e.cache_vectors[p] = shape->cache_vectors[p];
@@ -175,7 +179,7 @@ static Emit held_emit(Generator *g, const CudaProgram *program, const RowShape *
 }
 
 static void row_begin(Generator *g, const CudaProgram *program, const RowShape *shape, const char *first, int indent) {
-  if (program->outer.total % shape->rows == 0 && shape->stages == 0) {
+  if (program->outer.total % shape->group == 0 && shape->stages == 0) {
     emit_line(g, indent, "const int valid = 1;");
     emit_line(g, indent, "const Index row = %s%s;", first, shape->rows > 1 ? " + sub" : "");
   } else {
@@ -202,9 +206,19 @@ static void row_ahead(Generator *g, const CudaProgram *program, const RowShape *
   emit_line(g, indent, "copies_close();");
 }
 
+// The first of the rows that a block works on at its turn n.
+static const char *row_at(Generator *g, const RowShape *shape, const char *n) {
+  const int turns = shape->group / shape->rows;
+  if (turns == 1) {
+    return arena_format(g->arena, "(blockIdx.x + gridDim.x * %s) * (Index)%d", n, shape->rows);
+  }
+  return arena_format(g->arena, "(blockIdx.x + %s / %d * gridDim.x) * (Index)%d + %s %% %d * %d", n, turns,
+                      shape->group, n, turns, shape->rows);
+}
+
 static void rows_ahead(Generator *g, const CudaProgram *program, const RowShape *shape) {
   for (int i = 0; i < shape->stages; i++) {
-    row_ahead(g, program, shape, arena_format(g->arena, "(blockIdx.x + gridDim.x * %du) * (Index)%d", i, shape->rows),
+    row_ahead(g, program, shape, row_at(g, shape, arena_format(g->arena, "%du", i)),
               arena_format(g->arena, "%" PRId64, i * shape->stage_bytes), 1);
   }
   if (shape->stages > 1) {
@@ -240,7 +254,9 @@ static Emit row_load(Generator *g, const CudaProgram *program, const RowShape *s
   loads_declare(&e, false);
   loads_emit(&e);
   row_values(g, program, 0, &e, 2);
-  row_ahead(g, program, shape, arena_format(g->arena, "row0 + gridDim.x * (Index)%d", shape->stages * shape->rows),
+  row_ahead(g, program, shape,
+            shape->tile > 0 ? row_at(g, shape, arena_format(g->arena, "(n + %du)", shape->stages))
+                            : arena_format(g->arena, "row0 + gridDim.x * (Index)%d", shape->stages * shape->rows),
             stage_at, 2);
   if (shape->stages > 1) {
     emit_line(g, 2, "stage = stage == %d ? 0 : stage + 1;", shape->stages - 1);
@@ -353,7 +369,43 @@ static const char *row_form(Generator *g, const CudaProgram *program, const RowS
   }
   text = shape->rows > 1 ? arena_format(g->arena, "%s, %d at once", text, shape->rows) : text;
   text = shape->persistent ? arena_format(g->arena, "%s, %d blocks", text, shape->blocks) : text;
+  text = shape->tile > 0 ? arena_format(g->arena, "%s, turned by %d", text, shape->group) : text;
   return shape->stages > 0 ? arena_format(g->arena, "%s, %d ahead", text, shape->stages) : text;
+}
+
+// The loop over the rows of a block.
+static void rows_open(Generator *g, const CudaProgram *program, const RowShape *shape) {
+  if (shape->tile == 0) {
+    emit_line(g, 1,
+              "for (Index row0 = blockIdx.x * (Index)%d; row0 < (Index)%" PRId64 "; row0 += gridDim.x * (Index)%d) {",
+              shape->rows, program->outer.total, shape->rows);
+    return;
+  }
+  const int turns = shape->group / shape->rows;
+  emit_line(g, 1, "for (unsigned n = 0;; n++) {");
+  emit_line(g, 2, "const Index group0 = (blockIdx.x + n / %d * gridDim.x) * (Index)%d;", turns, shape->group);
+  emit_line(g, 2, "if (group0 >= (Index)%" PRId64 ") break;", program->outer.total);
+  emit_line(g, 2, "const Index row0 = group0 + n %% %d * %d;", turns, shape->rows);
+}
+
+// What of the group is turned goes to memory when its last rows are done.
+static void group_close(Generator *g, const CudaProgram *program, const RowShape *shape) {
+  const CudaTile tile = {.rows = shape->group,
+                         .columns = program->inner.total,
+                         .threads = shape->threads * shape->rows,
+                         .rows_left = arena_format(g->arena, "%" PRId64 " - row", program->outer.total),
+                         .columns_left = program->inner.count == 1
+                                             ? arena_format(g->arena, "%" PRId64 " - tc", program->inner.total)
+                                             : NULL};
+  emit_line(g, 2, "if (n %% %d == %d) {", shape->group / shape->rows, shape->group / shape->rows - 1);
+  emit_line(g, 3, "__syncthreads();");
+  for (int p = 0; p < program->port_count; p++) {
+    if (program->port[p].access == ACCESS_TURNED) {
+      turned_move(g, program, &program->port[p], &tile, true, 3);
+    }
+  }
+  emit_line(g, 3, "__syncthreads();");
+  emit_line(g, 2, "}");
 }
 
 void template_row(Generator *g, CudaProgram *program) {
@@ -369,13 +421,14 @@ void template_row(Generator *g, CudaProgram *program) {
   if (shape.once) {
     columns_load(g, program, &shape);
   }
-  emit_line(g, 1,
-            "for (Index row0 = blockIdx.x * (Index)%d; row0 < (Index)%" PRId64 "; row0 += gridDim.x * (Index)%d) {",
-            shape.rows, program->outer.total, shape.rows);
+  rows_open(g, program, &shape);
   row_begin(g, program, &shape, "row0", 2);
   row_phases(g, program, &shape);
   if (shape.threads > 32) {
     emit_line(g, 2, "turn ^= 1;");
+  }
+  if (shape.tile > 0) {
+    group_close(g, program, &shape);
   }
   emit_line(g, 1, "}");
   for (int i = 0; i < g->kernel->code_count && shape.held; i++) {

@@ -10,7 +10,7 @@ enum {
   TILE_LINE = 128,        // bytes of memory that a tile has side by side
   TILE_LEAST = 8,         // of both dims; below that nothing is gained
   TILE_LEAST_ROWS = 16,   // a group of bytes
-  TILE_LEAST_WIDTH = 32,  // elements
+  TILE_LEAST_WIDTH = 64,  // elements
   TILE_LEAST_VECTORS = 2 * GENERATE_BLOCK,
   TILE_WORDS = 48,  // of loaded memory in registers
   TILE_MOST_CODE = 1600,
