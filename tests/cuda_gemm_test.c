@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "compiler/compile.h"
+#include "kernels/cuda/instruction.h"
 #include "runtime/cuda/gemm.h"
 #include "tests/cpu_support.h"
 #include "tests/fake/stand_ins.h"
@@ -242,6 +244,56 @@ static void quarters_refused(void **state) {
   gpu_close(&gpu);
 }
 
+// Every product in 8 bits of a plan is one that the library takes.
+static void check_plan(Gpu *gpu, const char *model, const char *recipe, const char *precision) {
+  Arena *arena = arena_create();
+  Diag *diag = diag_create(arena);
+  Plan *plan = NULL;
+  Error error = {0};
+  int quarters = 0;
+  const CompileOptions options = {
+      .file = arena_format(arena, "%s/models/%s.mdl", MDL_SOURCE_DIR, model), .recipe = recipe, .precision = precision};
+  assert_true(compile_plan(arena, diag, &options, &plan));
+  for (int s = 0; s < plan->segment_count; s++) {
+    for (int i = 0; i < plan->segments[s].count; i++) {
+      const Instruction *at = &plan->segments[s].instructions[i];
+      const Gemm *gemm = &at->as.gemm;
+      if (at->kind != INSTRUCTION_GEMM || !gemm_scaled(gemm)) {
+        continue;
+      }
+      const Place *places[GEMM_OPERANDS] = {&gemm->a, &gemm->b, &gemm->c,
+                                            gemm->epilogue == EPILOGUE_BIAS ? &gemm->bias : &gemm->c};
+      int alignment[GEMM_OPERANDS];
+      GemmProblem *problem = NULL;
+      for (int p = 0; p < GEMM_OPERANDS; p++) {
+        alignment[p] = cuda_place_alignment(plan, places[p]);
+      }
+      quarters++;
+      if (!gemm_prepare(gpu->gemms, gemm, alignment, at->name, &problem, &error)) {
+        fail_msg("%s %s %s: %s", model, recipe, precision, error.text);
+      }
+    }
+  }
+  assert_true(quarters > 0);
+  arena_destroy(arena);
+}
+
+static void quarters_of_plans(void **state) {
+  static const char *const recipes[][2] = {{"gpt2", "tiny"},   {"gpt2", "gpt2_124m"}, {"gpt2", "gpt2_1558m"},
+                                           {"llama", "small"}, {"llama", "llama_1b"}, {"llama", "llama3_8b"}};
+  Gpu gpu;
+  (void)state;
+  if (!gpu_open(&gpu)) {
+    arena_destroy(gpu.arena);
+    skip();
+  }
+  for (size_t i = 0; i < sizeof recipes / sizeof *recipes && 10 * gpu.gpu.major + gpu.gpu.minor >= 89; i++) {
+    check_plan(&gpu, recipes[i][0], recipes[i][1], "fp8_current");
+    check_plan(&gpu, recipes[i][0], recipes[i][1], "fp8_hybrid");
+  }
+  gpu_close(&gpu);
+}
+
 int main(int count, char **words) {
   Error ignored = {0};
   (void)count;
@@ -249,6 +301,7 @@ int main(int count, char **words) {
     run_on_stand_ins(words, "1");
   }
   const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(biases_without_epilogue),
-                                     cmocka_unit_test(products_of_quarters), cmocka_unit_test(quarters_refused)};
+                                     cmocka_unit_test(products_of_quarters), cmocka_unit_test(quarters_refused),
+                                     cmocka_unit_test(quarters_of_plans)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
