@@ -159,7 +159,7 @@ static bool has_halves(const Fill *f, const Item *item, double left) {
   const bool pays =
       forced > 0 || (item->seconds >= HALVED_SECONDS && left >= HIDDEN_SECONDS && item->seconds >= 2 * left);
   return pays && item->instruction->kind == INSTRUCTION_GEMM && gemm->transpose_a && gemm->batch_count == 0 &&
-         gemm->epilogue == EPILOGUE_NONE && !gemm_scaled(gemm) && !item->instruction->part &&
+         gemm->epilogue == EPILOGUE_NONE && !gemm_scaled(gemm) && item->instruction->parts == 0 &&
          gemm->m % (forced > 0 ? 2 : 2 * HALF_ALIGN) == 0 && gemm->m / 2 >= rows;
 }
 
@@ -171,7 +171,7 @@ static Item half_of(const Fill *f, const Item *whole, int number) {
   gemm->m /= 2;
   gemm->a.offset += number * gemm->m * element_type_bytes(gemm->type);
   gemm->c.offset += number * gemm->m * gemm->ldc * element_type_bytes(gemm->type_c);
-  half->part = true;
+  half->parts = 2;
   half->flops /= 2;
   half->bytes = (half->bytes - of_b) / 2 + of_b;
   return item_of(f->l, half);

@@ -170,9 +170,9 @@ static void test_halves_are_whole(void **state) {
       if (at->kind == INSTRUCTION_GEMM && at->as.gemm.transpose_a) {
         elements[t] += at->as.gemm.m * at->as.gemm.n;
         flops[t] += at->flops;
-        cut += at->part;
-        apart += at->part && last >= 0 && i > last + 1;
-        last = at->part ? i : last;
+        cut += at->parts > 0;
+        apart += at->parts && last >= 0 && i > last + 1;
+        last = at->parts ? i : last;
       }
     }
   }
