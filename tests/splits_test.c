@@ -25,11 +25,11 @@ static const Case cases[] = {
     {"mesh tp = 4; kv_heads, ffn, vocab -> tp; @resid: seq -> tp;", true, true, false},
     {"mesh tp = 4; kv_heads, ffn, vocab -> tp;", true, true, false},
     {"mesh tp = 2; kv_heads, ffn, vocab -> tp; @resid: seq -> tp;", true, false, false},
-    {"mesh dp = 4; batch -> dp;", false, false, true},
-    {"mesh dp = 2; batch -> dp;", false, false, false},
+    {"mesh dp = 4; batch -> dp;", true, false, true},
+    {"mesh dp = 2; batch -> dp;", true, false, false},
     {"mesh dp = 4; batch -> dp; microbatches = 2;", false, false, true},
-    {"mesh dp = 4; batch -> dp; param, grad, state -> dp;", false, false, false},
-    {"mesh cp = 4; seq -> cp(zigzag); attention: key -> cp(ring);", false, false, true},
+    {"mesh dp = 4; batch -> dp; param, grad, state -> dp;", true, false, false},
+    {"mesh cp = 4; seq -> cp(zigzag); attention: key -> cp(ring);", true, false, true},
     {"mesh pp = 2, dp = 4; layers -> pp; batch -> dp; microbatches = 2;", false, false, true},
 };
 
