@@ -62,6 +62,7 @@ typedef struct {
   Unit *unit;
   const Spec *spec;
   ProgramKind program;
+  bool cold;  // of the training step: the one in which histories of scales know nothing
   Elaborator *elaborator;
   Graph *graph;
   uint32_t facts;  // of facts.def, as bits: what passes have made of the graph

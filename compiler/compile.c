@@ -34,11 +34,32 @@ static bool make_refresh(Front *f, Compilation *c, Plan *plan) {
   if (!passes_lower(&l, NULL)) {
     return false;
   }
-  emit_program(plan, &l);
+  emit_program(plan, &l, PROGRAM_REFRESH);
+  return true;
+}
+
+// The training step with other scales. What it finds is forgotten: the step proper finds the same again.
+static bool make_cold(Front *f, const CompileOptions *options, Plan *plan) {
+  Compilation *c = ARENA_NEW(f->scratch, Compilation);
+  *c = front_start(f, options, PROGRAM_TRAIN);
+  c->arena = f->scratch;
+  c->cold = true;
+  if (!passes_run(c, NULL)) {
+    return false;
+  }
+  Lower l = front_lower(f, c);
+  if (!passes_lower(&l, NULL)) {
+    return false;
+  }
+  emit_program(plan, &l, PROGRAM_TRAIN_COLD);
+  front_forget_step(f);
   return true;
 }
 
 static bool make_program(Front *f, const CompileOptions *options, ProgramKind program, Plan *plan) {
+  if (program == PROGRAM_TRAIN_COLD) {
+    return make_cold(f, options, plan);
+  }
   Compilation *c = ARENA_NEW(f->scratch, Compilation);
   *c = front_start(f, options, program);
   c->arena = f->scratch;
@@ -57,7 +78,7 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
     return false;
   }
   f->facts = program == PROGRAM_TRAIN ? c->facts : f->facts;
-  emit_program(plan, &l);
+  emit_program(plan, &l, program);
   if (program == PROGRAM_TRAIN && options->view) {
     options->view->spec = &f->spec;
     view_keep(options->view, &l);
@@ -104,9 +125,10 @@ static Plan *plan_new(Front *f, const CompileOptions *options) {
   for (int i = 0; i < plan->mesh_count; i++) {
     plan->mesh[i] = (PlanMesh){f->spec.mesh[i].name, f->spec.mesh[i].size};
   }
-  static const ProgramKind order[] = {PROGRAM_TRAIN, PROGRAM_INITIALISE, PROGRAM_EVALUATE, PROGRAM_GENERATE};
+  static const ProgramKind order[] = {PROGRAM_TRAIN_COLD, PROGRAM_TRAIN, PROGRAM_INITIALISE, PROGRAM_EVALUATE,
+                                      PROGRAM_GENERATE};
   front_start_plan(f);
-  for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+  for (size_t i = front_has_histories(&f->spec) ? 0 : 1; i < sizeof order / sizeof *order; i++) {
     DiagMark mark = diag_mark(f->diag);
     PlanProgram *program = &plan->programs[order[i]];
     if (!add_program(f, options, order[i], plan)) {

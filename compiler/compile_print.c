@@ -228,6 +228,11 @@ static bool train_before(Front *f, const CompileOptions *options, Compilation *t
 static bool print_program_after(Front *f, const CompileOptions *options, Buffer *out) {
   Compilation *c = ARENA_NEW(f->arena, Compilation);
   front_start_plan(f);
+  if (options->program == PROGRAM_TRAIN_COLD) {
+    *c = front_start(f, options, PROGRAM_TRAIN);
+    c->cold = true;
+    return !front_has_histories(&f->spec) || print_after(f, options, c, out);
+  }
   if (options->program != PROGRAM_TRAIN && !train_before(f, options, c)) {
     return false;
   }

@@ -9,6 +9,14 @@ bool front_has_stages(const Spec *spec) {
   return spec->pipeline.axis && spec->mesh[spec->pipeline.mesh].size > 1;
 }
 
+bool front_has_histories(const Spec *spec) {
+  bool any = false;
+  for (int i = 0; i < spec->products.count; i++) {
+    any |= spec->products.at[i].history > 0;
+  }
+  return any;
+}
+
 bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *options) {
   *f = (Front){.arena = arena, .diag = diag};
   f->names = names_create(arena);
@@ -21,14 +29,18 @@ bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *option
   return true;
 }
 
-void front_start_plan(Front *f) {
+void front_forget_step(Front *f) {
   f->states = (StateMap){0};
-  f->kernels = (KernelTable){.by_content = map_create(f->arena)};
-  f->terms = (TermTable){0};
-  array_push(f->arena, &f->terms, ((PlanTerm){{0}}));
   f->copied = map_create(f->arena);
   f->histories = (HistoryList){0};
   f->facts = 0;
+}
+
+void front_start_plan(Front *f) {
+  f->kernels = (KernelTable){.by_content = map_create(f->arena)};
+  f->terms = (TermTable){0};
+  array_push(f->arena, &f->terms, ((PlanTerm){{0}}));
+  front_forget_step(f);
 }
 
 Compilation front_start(Front *f, const CompileOptions *options, ProgramKind program) {

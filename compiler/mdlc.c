@@ -310,7 +310,7 @@ static const Option compile_options[] = {
 static const Option print_options[] = {
     {"after", 0, OPTION_TEXT, "PASS", offsetof(Values, after), 0,
      "the pass after which to print; `list` names the passes"},
-    {"program", 0, OPTION_CHOICE, "initialise|train|evaluate|generate|refresh", offsetof(Values, program), 0,
+    {"program", 0, OPTION_CHOICE, "initialise|train|evaluate|generate|refresh|train_cold", offsetof(Values, program), 0,
      "which program to print (default: train)"},
     {"rank", 0, OPTION_INTEGER, "N", offsetof(Values, rank), 0, "whose stage of the pipeline to print (default: 0)"},
     {"kernels", 0, OPTION_FLAG, NULL, offsetof(Values, kernels), 0,

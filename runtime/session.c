@@ -153,12 +153,50 @@ bool session_run(Session *session, ProgramKind program, int64_t step, Error *err
 }
 
 bool session_refresh(Session *session, Error *error) {
+  session->warm = false;
   return !session_has(session, PROGRAM_REFRESH) || session_run(session, PROGRAM_REFRESH, 0, error);
+}
+
+// Does a history of scales hold a number? Whoever has recorded one has recorded all that can be.
+static bool histories_know(Session *session, bool *know, Error *error) {
+  *know = false;
+  for (int s = 0; s < session->plan->state_count && !*know; s++) {
+    const PlanState *state = &session->plan->states[s];
+    const int64_t count = plan_state_is_history(state) ? state->flat_count ? state->flat_piece : state->size[0] : 0;
+    const int64_t size = element_type_bytes(state->type);
+    char bytes[4096];
+    for (int64_t at = 0; at < count * size && !*know; at += (int64_t)sizeof bytes) {
+      const int64_t left = count * size - at, here = left < (int64_t)sizeof bytes ? left : (int64_t)sizeof bytes;
+      if (!session->backend->read(session->device, ARENA_PERSISTENT, state->offset + at, bytes, here, error)) {
+        return false;
+      }
+      for (int64_t i = 0; i < here; i += size) {
+        *know |= element_get(state->type, bytes + i) > 0;
+      }
+    }
+  }
+  return true;
+}
+
+// While histories know nothing, training steps are cold ones, one at a time.
+static bool step_program(Session *session, ProgramKind *program, Error *error) {
+  if (*program != PROGRAM_TRAIN || session->warm || !session_has(session, PROGRAM_TRAIN_COLD)) {
+    return true;
+  }
+  if (!session_wait(session, 0, error) || !histories_know(session, &session->warm, error)) {
+    return false;
+  }
+  *program = session->warm ? PROGRAM_TRAIN : PROGRAM_TRAIN_COLD;
+  return true;
 }
 
 bool session_submit(Session *session, ProgramKind program, int64_t step, Error *error) {
   if (!session_has(session, program)) {
     return error_set(error, 1, "the plan has no program '%s'", program_kind_name(program));
+  }
+  session->warm &= program != PROGRAM_INITIALISE;
+  if (!step_program(session, &program, error)) {
+    return false;
   }
   for (int64_t rank = 0; rank < session->ranks; rank++) {
     if (!step_write(session, rank, program, step, error)) {

@@ -16,6 +16,7 @@ typedef struct {
   struct Crew *crew;            // of ranks that are threads; else NULL
   struct Processes *processes;  // of ranks in processes of their own; else NULL
   void *single;
+  bool warm;  // histories of scales are known to hold numbers: PROGRAM_TRAIN is run, no longer PROGRAM_TRAIN_COLD
 } Session;
 
 typedef struct {

@@ -79,7 +79,7 @@ static Plan *toy_plan(Arena *arena, const char *data, int64_t batch, int64_t seq
   plan->arena_bytes[ARENA_PERSISTENT] = 2 * TOY_STATE_BYTES;
   plan->arena_bytes[ARENA_HOST] = 4 * TOY_OUTPUTS + 4 + 4 * bytes + sequence * 4 + sequence * TOY_VOCAB * 4;
   int64_t inputs = 4 * TOY_OUTPUTS + 4;
-  for (int p = 0; p < PROGRAM_COUNT; p++) {
+  for (int p = 0; p < PROGRAM_TRAIN_COLD; p++) {  // it has no scales
     PlanProgram *program = &plan->programs[p];
     program->call_count = 1;
     program->calls = ARENA_NEW(arena, PlanCall);

@@ -343,8 +343,10 @@ static Name history_name(const Quantiser *q, ValueId value, Name weight) {
   return name;
 }
 
-// The largest number of the steps that the history knows, or of this value.
-static ValueId delayed(Quantiser *q, NodeId dot, const ValueList *values, ValueId amax, const ProductRule *rule) {
+// The largest number of the steps that the history knows. Where it knows nothing: in a cold step that of this value, in
+// another one that makes the scale 1, so that it need not wait for the value.
+static ValueId delayed(Quantiser *q, NodeId dot, const ValueList *values, ValueId amax, double largest,
+                       const ProductRule *rule) {
   Graph *graph = q->c->graph;
   const Node *node = graph_node(graph, dot);
   const ProductGroup *group = values->count > 1 ? group_of(q, node, dot) : NULL;
@@ -363,7 +365,7 @@ static ValueId delayed(Quantiser *q, NodeId dot, const ValueList *values, ValueI
       graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = graph_shape(graph, state)}, state);
   const ValueId any = graph_op2(graph, OP_LESS, graph_real(graph, 0), known);
   array_push(graph->arena, &q->updates, ((QuantiserUpdate){state, amax}));
-  return graph_op3(graph, OP_WHERE, any, known, amax);
+  return graph_op3(graph, OP_WHERE, any, known, q->c->cold ? amax : graph_real(graph, largest));
 }
 
 static ValueId input_step(Graph *graph) {
@@ -505,8 +507,8 @@ static ValueId scale_of(Quantiser *q, NodeId dot, const ValueList *values, Eleme
     return (ValueId)known;
   }
   ValueId amax = largest_amax(q, values);
-  amax = rule->history ? delayed(q, dot, values, amax, rule) : amax;
   const double largest = (type == TYPE_E4M3 ? 448 : 57344) * exp2(-rule->margin);
+  amax = rule->history ? delayed(q, dot, values, amax, largest, rule) : amax;
   const ValueId least = graph_real(graph, (double)FLT_MIN);
   const ValueId scale = graph_op2(graph, OP_MUL, amax, graph_real(graph, 1 / largest));
   const ValueId small = graph_op2(graph, OP_LESS, scale, least);

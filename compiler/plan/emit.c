@@ -83,9 +83,9 @@ int emit_calls(const Lower *l, Arena *arena, PlanCall **calls) {
   return count;
 }
 
-void emit_program(Plan *plan, Lower *l) {
+void emit_program(Plan *plan, Lower *l, ProgramKind kind) {
   Arena *arena = l->keep;
-  PlanProgram *program = &plan->programs[l->c->program];
+  PlanProgram *program = &plan->programs[kind];
   const int first = plan->segment_count;
   int before;
   memory_resolve(l);

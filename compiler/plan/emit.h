@@ -7,8 +7,8 @@
 // The calls of the program of `l`, in their order, by the number of its segments; at least one.
 int emit_calls(const Lower *l, Arena *arena, PlanCall **calls);
 
-// Adds the program of `l`, which has passed all passes, to the plan, with its segments.
-void emit_program(Plan *plan, Lower *l);
+// Adds the program of `l`, which has passed all passes, to the plan as that of a kind, with its segments.
+void emit_program(Plan *plan, Lower *l, ProgramKind kind);
 
 // The map of persistent state, from the program that has all of it.
 void emit_states(Plan *plan, Lower *l);

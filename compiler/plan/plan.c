@@ -174,8 +174,12 @@ const PlanCode *plan_code(const PlanTarget *target, uint64_t text) {
   return from < target->count && target->codes[from].text == text ? &target->codes[from] : NULL;
 }
 
+bool plan_state_is_history(const PlanState *state) {
+  return state->role == STATE_OPTIMIZER && strncmp(state->name, "fp8.", 4) == 0;
+}
+
 const char *program_kind_name(ProgramKind kind) {
-  static const char *const names[] = {"initialise", "train", "evaluate", "generate", "refresh"};
+  static const char *const names[] = {"initialise", "train", "evaluate", "generate", "refresh", "train_cold"};
   return (unsigned)kind < PROGRAM_COUNT ? names[kind] : "?";
 }
 

@@ -10,7 +10,7 @@
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 15, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_VERSION = 16, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
 enum { PLAN_MAX_ASIDE = 3, GEMM_MAX_BATCH = 4 };  // communicators beside arithmetic
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
@@ -196,7 +196,8 @@ typedef enum {
   PROGRAM_TRAIN,
   PROGRAM_EVALUATE,
   PROGRAM_GENERATE,
-  PROGRAM_REFRESH,  // makes STATE_COPY of STATE_PARAMETER
+  PROGRAM_REFRESH,     // makes STATE_COPY of STATE_PARAMETER
+  PROGRAM_TRAIN_COLD,  // the training step while histories of scales know nothing (session.h): where there are some
   PROGRAM_COUNT
 } ProgramKind;
 
@@ -303,6 +304,8 @@ int64_t plan_instructions(const Plan *plan, ProgramKind kind);  // run by one ru
 void plan_source(const Plan *plan, Span span, char *text, size_t size);
 const PlanCode *plan_code(const PlanTarget *target, uint64_t text);  // or NULL
 double plan_target_bytes(const PlanTarget *target);                  // of all its code
+// Is it one of the largest numbers that a value rounded to 8 bits had in the last steps? 0: not known.
+bool plan_state_is_history(const PlanState *state);
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
 bool instruction_is_shared(const Instruction *instruction);  // a collective or a transfer

@@ -1,0 +1,150 @@
+// fp8_cold_test.c: training steps whose scales come from histories: which of the two programs a step runs, that both
+// compute the same where histories know their numbers, and that plans in which they differ outside are refused.
+#include "compiler/plan/verify.h"
+#include "tests/layouts_outcome.h"
+
+// In f32 it makes no difference where a value is rounded to 8 bits.
+static const char policy[] =
+    "base f32; dot in layers: forward e4m3, backward e5m2, scaling delayed(history = 4, margin = 1);";
+static const char weight[] = "layers.1.ffn.down.w";
+
+static LayoutRun *compile(const char *layout) {
+  FileError error;
+  size_t length;
+  char *text = file_read(MDL_SOURCE_DIR "/examples/layouts.mdl", &length, &error);
+  assert_non_null(text);
+  Arena *arena = arena_create();
+  LayoutRun *run = layout_compile_text(arena_format(arena, "%s\nprecision mine { %s }\n", text, policy),
+                                       &(CompileOptions){.precision = "mine", .layout = layout});
+  assert_non_null(run);
+  arena_destroy(arena);
+  free(text);
+  return run;
+}
+
+static LayoutRun *open_run(const char *layout) {
+  LayoutRun *run = compile(layout);
+  Error error = {0};
+  if (!layout_open(run, 30, &error)) {
+    layout_fail("%s", error.text);
+  }
+  outcome_program(run, "cold", PROGRAM_INITIALISE, 0);
+  return run;
+}
+
+static double step_of(LayoutRun *run, ProgramKind program, int step) {
+  int64_t rank, count;
+  layout_draw_inputs(run, PROGRAM_TRAIN, (uint64_t)step);
+  outcome_program(run, "cold", program, step);
+  const PlanOutput *loss = session_find_output(&run->session, PROGRAM_TRAIN, "loss", &rank);
+  return output_data(run, run->arena, rank, loss, &count)[0];
+}
+
+static void set_first(LayoutRun *run, const char *name, double value) {
+  int64_t count;
+  Error error = {0};
+  double *data = layout_state(run, run->arena, name, &count);
+  data[0] = value;
+  layout_set_state(run, name, data);
+  assert_true(session_refresh(&run->session, &error));
+}
+
+// The first step is a cold one, and so is each behind one that was skipped.
+static void test_which(void **state) {
+  (void)state;
+  static const char *const layouts[] = {NULL, "z1", "z3", "tp2_sp", "two_axes"};
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    LayoutRun *run = open_run(layouts[i]);
+    assert_true(session_has(&run->session, PROGRAM_TRAIN_COLD));
+    set_first(run, weight, (double)NAN);
+    step_of(run, PROGRAM_TRAIN, 1);
+    assert_false(run->session.warm);
+    set_first(run, weight, 0);
+    step_of(run, PROGRAM_TRAIN, 2);
+    assert_false(run->session.warm);
+    step_of(run, PROGRAM_TRAIN, 3);
+    assert_true(run->session.warm);
+    set_first(run, weight, 0.5);  // as from a checkpoint
+    assert_false(run->session.warm);
+    step_of(run, PROGRAM_TRAIN, 4);
+    assert_true(run->session.warm);
+    outcome_program(run, "cold", PROGRAM_INITIALISE, 0);
+    step_of(run, PROGRAM_TRAIN, 1);
+    assert_false(run->session.warm);
+    layout_close(run);
+  }
+}
+
+static double apart(double a, double b) {
+  return fabs(a - b) / fabs(b);
+}
+
+// The loss of the second step and of the third, which reads what the second has changed. first: of the first step;
+// second: of the second.
+static void losses_of(const char *layout, ProgramKind first, ProgramKind second, double *loss) {
+  LayoutRun *run = open_run(layout);
+  const ProgramKind steps[] = {first, second, PROGRAM_TRAIN_COLD};
+  for (int step = 1; step <= 3; step++) {
+    run->session.warm = true;  // PROGRAM_TRAIN is what it says
+    loss[step - 1] = step_of(run, steps[step - 1], step);
+  }
+  layout_close(run);
+}
+
+static void test_same(void **state) {
+  (void)state;
+  static const char *const layouts[] = {NULL, "z3", "tp2_sp"};
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    double cold[3], warm[3], unknown[3];
+    losses_of(layouts[i], PROGRAM_TRAIN_COLD, PROGRAM_TRAIN_COLD, cold);
+    losses_of(layouts[i], PROGRAM_TRAIN_COLD, PROGRAM_TRAIN, warm);
+    losses_of(layouts[i], PROGRAM_TRAIN, PROGRAM_TRAIN, unknown);
+    assert_true(apart(warm[0], cold[0]) <= 0 && apart(warm[1], cold[1]) < 1e-6 && apart(warm[2], cold[2]) < 1e-6);
+    assert_true(apart(unknown[0], cold[0]) > 1e-5);  // scales of 1
+  }
+}
+
+// --- plans ---
+
+static void spoil(PlanProgram *cold, int which) {
+  switch (which) {
+    case 0:
+      cold->inputs[0].place.offset += PLAN_ALIGN;
+      break;
+    case 1:
+      cold->outputs[0].place.offset += 8;
+      break;
+    case 2:
+      cold->output_count--;
+      break;
+    case 3:
+      cold->inputs[0].name = "others";
+      break;
+    default:
+      cold->slots++;
+  }
+}
+
+static void test_plans(void **state) {
+  (void)state;
+  for (int which = -1; which < 5; which++) {
+    LayoutRun *run = compile(NULL);
+    Plan *plan = run->set->plans[0];
+    if (which >= 0) {
+      spoil(&plan->programs[PROGRAM_TRAIN_COLD], which);
+    }
+    const char *why = plan_verify(run->arena, plan);
+    assert_true((why != NULL) == (which >= 0));
+    assert_true(!why || strstr(why, "has other inputs, outputs or slots than train"));
+    arena_destroy(run->arena);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_which),
+      cmocka_unit_test(test_same),
+      cmocka_unit_test(test_plans),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
