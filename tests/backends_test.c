@@ -224,6 +224,15 @@ static void untouched(Pair *pair, const Instruction *instruction) {
   }
 }
 
+// The CPU lists what a program runs when it opens a plan.
+static void cpu_run_one(Pair *pair) {
+  Error error = {0};
+  backend_cpu.close(pair->cpu);
+  must(backend_cpu.open(pair->plan, &(DeviceOptions){0}, &pair->cpu, &error), "open the CPU", &error);
+  arenas_write(&backend_cpu, pair->cpu, pair->plan, pair->before);
+  must(backend_cpu.run(pair->cpu, PROGRAM_TRAIN, &error), "cpu", &error);
+}
+
 static void one_compare(Pair *pair, const PlanCall *call) {
   Plan *plan = pair->plan;
   Error error = {0};
@@ -234,9 +243,8 @@ static void one_compare(Pair *pair, const PlanCall *call) {
   const PlanProgram whole = *program;
   program->calls = &one;
   program->call_count = 1;
-  arenas_write(&backend_cpu, pair->cpu, plan, pair->before);
+  cpu_run_one(pair);
   arenas_write(&backend_cuda, pair->gpu, plan, pair->before);
-  must(backend_cpu.run(pair->cpu, PROGRAM_TRAIN, &error), "cpu", &error);
   must(backend_cuda.run(pair->gpu, PROGRAM_TRAIN, &error) && backend_cuda.wait(pair->gpu, 0, &error),
        instruction->name ? instruction->name : "cuda", &error);
   arenas_read(&backend_cpu, pair->cpu, plan, pair->cpu_after);

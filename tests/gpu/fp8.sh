@@ -18,8 +18,11 @@ for recipe in gpt2 llama; do
     for device in cpu gpu; do
       curve "$recipe" "$device" "$name-$device" --precision "$precision"
     done
-    near_curves "$recipe $precision" "$name-gpu" "$name-cpu" 1:2e-3 50:4e-2 200:5e-2
-    near_curves "$recipe $precision and bf16" "$name-gpu" "$recipe-bf16" 50:4e-2 200:5e-2
+    near_curves "$recipe $precision" "$name-gpu" "$name-cpu" 1:2e-3 50:4e-2
+    near "$recipe $precision, steps 151 to 200" "$(mean_of "$name-gpu" 151 200)" "$(mean_of "$name-cpu" 151 200)" 4e-2
+    near_curves "$recipe $precision and bf16" "$name-gpu" "$recipe-bf16" 50:4e-2
+    near "$recipe $precision and bf16, steps 151 to 200" "$(mean_of "$name-gpu" 151 200)" \
+      "$(mean_of "$recipe-bf16" 151 200)" 4e-2
     near "$recipe $precision, first norm of the gradient" "$(norm_at "$name-gpu" 1)" "$(norm_at "$name-cpu" 1)" 5e-2
     curve "$recipe" gpu "$name-again" --precision "$precision" --steps 20
     losses "$name-gpu" | head -n 20 > first

@@ -68,6 +68,11 @@ near_curves() {
   done
 }
 
+# mean_of RUN FROM TO: of the losses of these steps
+mean_of() {
+  losses "$1" | awk -v from="$2" -v to="$3" '$1 >= from && $1 <= to { sum += $2; count++ } END { printf "%.6g\n", sum / count }'
+}
+
 # eval_loss ARGUMENT...: nats per token, by mdl eval
 eval_loss() {
   expect 0 "$MDL" eval "$@"
