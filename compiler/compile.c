@@ -81,7 +81,7 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
   emit_program(plan, &l, program);
   if (program == PROGRAM_TRAIN && options->view) {
     options->view->spec = &f->spec;
-    view_keep(options->view, &l);
+    view_keep(options->view, &l, plan->segment_count - l.segments.count);
   }
   if (program == PROGRAM_TRAIN) {
     emit_states(plan, &l);

@@ -48,6 +48,7 @@ typedef struct {      // of one stage's training step; bytes are of the transien
   int64_t *saved;     // by chunk: by the forward of one microbatch
   int *lanes;         // by chunk: microbatches in flight
   int chunks;
+  int first_segment;  // which of the plan the first one is
   int segment_count;
   ViewSegment *segments;
   ARRAY(ViewTensor) tensors;
@@ -80,8 +81,8 @@ typedef struct CompileView {
   ARRAY(ViewQuantised) quantised;
 } CompileView;
 
-// The training step of the next stage, its memory being assigned.
-void view_keep(CompileView *view, const Lower *l);
+// The training step of the next stage, its memory being assigned. first: which segment of the plan its first one is.
+void view_keep(CompileView *view, const Lower *l, int first);
 
 // explain_quantised.c: of these, the values of 8 bits.
 void view_keep_quantised(CompileView *view, const Lower *l);

@@ -143,8 +143,8 @@ static void draw_memory(const Explain *explain, Buffer *out) {
   MemoryCall *calls = ARENA_ARRAY(arena, MemoryCall, train->call_count + 1);
   int count = 0;
   for (int c = 0; c < train->call_count; c++) {
-    int at = train->calls[c].segment;
-    if (at < stage->segment_count) {
+    const int at = train->calls[c].segment - stage->first_segment;
+    if (at >= 0 && at < stage->segment_count) {
       const ViewSegment *segment = &stage->segments[at];
       bool several = train->slots > 1 && at + 1 < stage->segment_count;
       const char *name = several ? arena_format(arena, "%s %d", segment->name, train->calls[c].slot) : segment->name;

@@ -58,13 +58,9 @@ TrafficList traffic_collect(Arena *arena, const PlanSet *set, const CompileView 
   for (int s = 0; s < set->count && s < view->stages.count; s++) {
     const Plan *plan = set->plans[s];
     const ViewStage *stage = &view->stages.at[s];
-    const PlanProgram *train = &plan->programs[PROGRAM_TRAIN];
-    for (int i = 0; i < stage->segment_count && i < plan->segment_count; i++) {
-      int calls = 0;
-      for (int j = 0; j < train->call_count; j++) {
-        calls += train->calls[j].segment == i;
-      }
-      collect_segment(arena, plan, &stage->segments[i], i, calls, &all);
+    for (int i = 0; i < stage->segment_count; i++) {
+      const int segment = stage->first_segment + i;
+      collect_segment(arena, plan, &stage->segments[i], segment, plan_calls(plan, PROGRAM_TRAIN, segment), &all);
     }
   }
   return all;

@@ -243,7 +243,7 @@ static void keep_products(const Lower *l, CompileView *view) {
   }
 }
 
-void view_keep(CompileView *view, const Lower *l) {
+void view_keep(CompileView *view, const Lower *l, int first) {
   Arena *arena = l->keep;
   if (view->stages.count == 0) {
     keep_products(l, view);
@@ -254,6 +254,7 @@ void view_keep(CompileView *view, const Lower *l) {
   for (int i = 0; i < stage.chunks; i++) {
     stage.lanes[i] = l->lanes ? l->lanes[i] : 1;
   }
+  stage.first_segment = first;
   stage.segment_count = l->segments.count;
   stage.segments = ARENA_ARRAY(arena, ViewSegment, stage.segment_count + 1);
   for (int i = 0; i < stage.segment_count; i++) {

@@ -64,13 +64,8 @@ Work explain_work(const PlanSet *set) {
   Work work = {0};
   for (int s = 0; s < set->count; s++) {
     const Plan *plan = set->plans[s];
-    const PlanProgram *train = &plan->programs[PROGRAM_TRAIN];
     for (int i = 0; i < plan->segment_count; i++) {
-      bool called = false;
-      for (int j = 0; j < train->call_count && !called; j++) {
-        called = train->calls[j].segment == i;
-      }
-      if (called) {
+      if (plan_calls(plan, PROGRAM_TRAIN, i) > 0) {
         add_segment(&work, plan, &plan->segments[i]);
       }
     }

@@ -96,7 +96,7 @@ void largest_print(const Plan *plan, ProgramKind kind, const char *between, Buff
 void largest_offloaded(Arena *arena, const Plan *plan, const char *between, Buffer *out) {
   Values values = {0};
   for (int s = 0; s < plan->segment_count; s++) {
-    for (int i = 0; i < plan->segments[s].count; i++) {
+    for (int i = 0; i < plan->segments[s].count && plan_calls(plan, PROGRAM_TRAIN, s) > 0; i++) {
       const Instruction *instruction = &plan->segments[s].instructions[i];
       if (instruction->kind == INSTRUCTION_OFFLOAD) {
         value_add(arena, &values, instruction, false, instruction->as.offload.bytes, 1);

@@ -13,6 +13,14 @@ int plan_find_state(const Plan *plan, const char *name) {
   return -1;
 }
 
+int plan_calls(const Plan *plan, ProgramKind kind, int segment) {
+  int calls = 0;
+  for (int i = 0; i < plan->programs[kind].call_count; i++) {
+    calls += plan->programs[kind].calls[i].segment == segment;
+  }
+  return calls;
+}
+
 int64_t plan_instructions(const Plan *plan, ProgramKind kind) {
   const PlanProgram *program = &plan->programs[kind];
   int64_t instructions = 0;

@@ -298,8 +298,9 @@ int64_t plan_position(const Plan *plan, const PlanCut *cut, const int *coordinat
 const Plan *plan_of_rank(const PlanSet *set, int64_t rank);
 bool plan_is_of(const Plan *plan, int64_t rank);  // whether this rank runs it, of the plans of all stages
 
-int plan_find_state(const Plan *plan, const char *name);        // index or -1
-int64_t plan_instructions(const Plan *plan, ProgramKind kind);  // run by one run of a program
+int plan_find_state(const Plan *plan, const char *name);          // index or -1
+int plan_calls(const Plan *plan, ProgramKind kind, int segment);  // of a segment by a program
+int64_t plan_instructions(const Plan *plan, ProgramKind kind);    // run by one run of a program
 // "model.mdl:17": where a span begins; empty if no text of the plan is behind it.
 void plan_source(const Plan *plan, Span span, char *text, size_t size);
 const PlanCode *plan_code(const PlanTarget *target, uint64_t text);  // or NULL

@@ -154,3 +154,12 @@ expect 1 "$MDLC" print "$SMALL" --rank 1
 mentions err "rank 0 alone"
 expect 0 "$MDLC" print "$LLAMA" --after list
 mentions out "elaborate" "lower"
+
+# With histories of scales a plan has two training steps; what ranks send is that of the one that all steps but the first
+# run.
+for precision in fp8_current fp8_hybrid; do
+  expect 0 "$MDLC" explain "$ROOT/examples/layouts.mdl" --layout z1 --precision "$precision"
+  mentions out "all_gather"
+  ! grep -E '(all_gather|all_reduce|reduce_scatter) .* - +(adamw|[a-z])' out || die "$precision: collectives that no step runs"
+  sed -n '/^sent by one rank/,/^$/p' out | sed -n 3p | grep -q ' in [0-9]' || die "$precision: nothing is sent"
+done
