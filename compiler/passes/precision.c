@@ -189,6 +189,11 @@ static ValueId cast(Precision *p, ValueId value, ElementType type) {
   return made;
 }
 
+static ValueId cast_to_base(void *of, ValueId value) {
+  Precision *p = of;
+  return cast(p, value, p->formats->dot);
+}
+
 static void cast_operand(Precision *p, NodeId id, int operand, ElementType type) {
   ValueId value = cast(p, graph_node(p->graph, id)->operands[operand], type);
   graph_node(p->graph, id)->operands[operand] = value;
@@ -473,7 +478,7 @@ bool pass_precision(Compilation *c) {
   p.node_count = graph->nodes.count;
   p.waiting = ARENA_ARRAY(c->arena, bool, p.node_count + 1);
   p.casts = map_create(c->arena);
-  p.quantiser = quantiser_start(c);
+  p.quantiser = quantiser_start(c, cast_to_base, &p);
   graph->real = c->spec->real;
   for (int i = 0; i < graph->persistent.count; i++) {
     if (graph->persistent.at[i].type == TYPE_REAL) {

@@ -199,8 +199,10 @@ static void find_groups(Quantiser *q, Map *by_key, RegionId region) {
   }
 }
 
-Quantiser quantiser_start(Compilation *c) {
+Quantiser quantiser_start(Compilation *c, ValueId (*base)(void *of, ValueId parameter), void *of) {
   Quantiser q = {.c = c,
+                 .base = base,
+                 .of = of,
                  .made = map_create(c->arena),
                  .group_of = map_create(c->arena),
                  .source_of = map_create(c->arena),
@@ -277,6 +279,11 @@ static NodeId follow_source(const Quantiser *q, ValueId value) {
   return before;
 }
 
+// What is rounded to 8 bits.
+static ValueId rounded_from(const Quantiser *q, ValueId value) {
+  return comes_from_parameter(q->c->graph, value) ? q->base(q->of, value) : value;
+}
+
 static ValueId amax_of(Quantiser *q, ValueId value) {
   Graph *graph = q->c->graph;
   const MadeKey key = key_of(q, MADE_AMAX, value, TYPE_REAL, 0);
@@ -293,7 +300,7 @@ static ValueId amax_of(Quantiser *q, ValueId value) {
       amax = graph_op2(graph, OP_MAX, amax, amax_of(q, made.operands[i]));
     }
   } else {
-    const ValueId size = graph_op1(graph, OP_ABS, value);
+    const ValueId size = graph_op1(graph, OP_ABS, rounded_from(q, value));
     amax = graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = graph_shape(graph, value)}, size);
   }
   graph->source = before;
@@ -560,7 +567,7 @@ static ValueId quantised(Quantiser *q, ValueId value, ValueId scale, ElementType
   const NodeId before = follow_source(q, value);
   const Node maker = *graph_producer(graph, value);
   const ValueId made = maker.op == OP_CONCAT ? join_quantised(q, &maker, scale, type, last)
-                                             : graph_add2(graph, OP_QUANTISE, init, value, scale);
+                                             : graph_add2(graph, OP_QUANTISE, init, rounded_from(q, value), scale);
   graph->source = before;
   graph_value(graph, made)->name = graph_value(graph, value)->name;
   map_put_bytes(&q->made, &key, sizeof key, made);

@@ -31,13 +31,16 @@ typedef struct {
   Map lists;      // of values, numbered
   int list_count;
   ARRAY(QuantiserUpdate) updates;
+  ValueId (*base)(void *of, ValueId parameter);  // in the base format of products
+  void *of;
 } Quantiser;
 
 // Reports rules that this step cannot follow.
 bool quantiser_possible(const Compilation *c);
 
-// Finds the products that have scales in common.
-Quantiser quantiser_start(Compilation *c);
+// Finds the products that have scales in common. Parameters are rounded to 8 bits from what `base(of, parameter)` gives:
+// copies in 16 bits, where there are some, are what ranks gather and what is read.
+Quantiser quantiser_start(Compilation *c, ValueId (*base)(void *of, ValueId parameter), void *of);
 
 // Of a dot of the training step. A product of the backward goes by the product of the forward whose gradient it is.
 ProductFormats quantiser_formats(const Quantiser *q, const Node *dot);
