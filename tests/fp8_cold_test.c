@@ -104,6 +104,35 @@ static void test_same(void **state) {
   }
 }
 
+// --- what ranks send ---
+
+// All largest numbers of a step travel at once, unless scales wait for them.
+static void test_maxima(void **state) {
+  (void)state;
+  static const char *const layouts[] = {"dp4", "z1", "z3", "tp2_sp", "cp2"};
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    for (int cold = 0; cold < 2; cold++) {
+      LayoutRun *run = compile(layouts[i]);
+      const Plan *plan = run->set->plans[0];
+      int64_t packed = 0, packs = 0, single = 0;
+      for (int s = 0; s < plan->segment_count; s++) {
+        for (int j = 0; j < plan->segments[s].count; j++) {
+          const Instruction *at = &plan->segments[s].instructions[j];
+          const bool largest = at->kind == INSTRUCTION_COLLECTIVE && at->as.collective.reduce == REDUCE_MAX &&
+                               at->as.collective.type == TYPE_F32 &&
+                               plan_calls(plan, cold ? PROGRAM_TRAIN_COLD : PROGRAM_TRAIN, s) > 0;
+          packs += largest && at->as.collective.count >= 48;
+          packed += largest && at->as.collective.count >= 48 ? at->as.collective.count : 0;
+          single += largest && at->as.collective.count == 1;
+        }
+      }
+      assert_true(cold || (packs == 1 && packed >= 48 && single == 0));
+      assert_true(!cold || packs + single > 48);
+      arena_destroy(run->arena);
+    }
+  }
+}
+
 // --- plans ---
 
 static void spoil(PlanProgram *cold, int which) {
@@ -144,6 +173,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_which),
       cmocka_unit_test(test_same),
+      cmocka_unit_test(test_maxima),
       cmocka_unit_test(test_plans),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
