@@ -14,6 +14,8 @@
 // not finite, and so a product that is not: the step is skipped as in other formats. Values are quantised once, for all
 // products that read them in one format: x for the forward and for the gradient of the weight, a gradient for both.
 //
+// With blocks there are many scales: quantise_block.c.
+//
 // Parameters that multiply one value over the same axes, in one layer and by the same rule (query, key and value; gate
 // and up), have one scale, by the largest amax of them; so have the gradients that come back of these products. So they
 // can be one product in 8 bits, as they are in other formats: of rows that are scaled alike.
@@ -55,7 +57,7 @@ bool comes_from_parameter(const Graph *graph, ValueId value) {
 
 // --- which products ---
 
-static bool eight_bits(ElementType type) {
+bool quantiser_eight_bits(ElementType type) {
   return element_type_bytes(type) == 1;
 }
 
@@ -84,17 +86,17 @@ static bool sizes_fit(const Graph *graph, const Node *dot) {
          graph_elements(graph, dot->axes) % SIZE_STEP == 0;
 }
 
-static bool is_gradient(const Graph *graph, ValueId value) {
+bool quantiser_is_gradient(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
   return node && node->backward;
 }
 
 // Of the product in the forward that is the reason of the gradients.
-static const char *forward_refused(const Graph *graph, const Node *dot) {
+static const char *forward_refused(const Graph *graph, const Node *dot, const ProductRule *rule) {
   if (!comes_from_parameter(graph, dot->operands[0]) && !comes_from_parameter(graph, dot->operands[1])) {
     return "no operand is a parameter";
   }
-  return sizes_fit(graph, dot) ? NULL : "a size is no multiple of 16";
+  return !sizes_fit(graph, dot) ? "a size is no multiple of 16" : rule->block ? quantiser_no_blocks(graph, dot) : NULL;
 }
 
 ProductFormats quantiser_formats(const Quantiser *q, const Node *dot) {
@@ -104,18 +106,19 @@ ProductFormats quantiser_formats(const Quantiser *q, const Node *dot) {
   const bool known = forward && (forward->op == OP_DOT || forward->op == OP_SCALED_DOT) &&
                      graph_value(graph, dot->first_result)->role != ROLE_UPDATE;
   const ProductRule *rule = known && q->c->program == PROGRAM_TRAIN ? rule_of(q, forward) : NULL;
-  if (!rule || !eight_bits(rule->forward)) {
+  if (!rule || !quantiser_eight_bits(rule->forward)) {
     return formats;
   }
   formats.asked = true;
   formats.rule = rule;
-  formats.why = forward_refused(graph, forward);
+  formats.why = forward_refused(graph, forward, rule);
   if (dot->backward && !formats.why) {
-    const bool a = is_gradient(graph, dot->operands[0]), b = is_gradient(graph, dot->operands[1]);
-    formats.why = !eight_bits(rule->backward) ? "the policy has it in the base"
-                  : a == b                    ? "it is no product of one gradient and a value of the forward"
-                  : !sizes_fit(graph, dot)    ? "a size is no multiple of 16"
-                                              : NULL;
+    const bool a = quantiser_is_gradient(graph, dot->operands[0]), b = quantiser_is_gradient(graph, dot->operands[1]);
+    formats.why = !quantiser_eight_bits(rule->backward) ? "the policy has it in the base"
+                  : a == b                              ? "it is no product of one gradient and a value of the forward"
+                  : !sizes_fit(graph, dot)              ? "a size is no multiple of 16"
+                  : rule->block                         ? quantiser_no_blocks(graph, dot)
+                                                        : NULL;
     formats.type[0] = a ? rule->backward : rule->forward;
     formats.type[1] = b ? rule->backward : rule->forward;
   } else {
@@ -192,7 +195,7 @@ static void find_groups(Quantiser *q, Map *by_key, RegionId region) {
     }
     const int64_t group = formats.scaled && node->backward ? map_get_or(&q->group_of, (uint64_t)node->source, -1) : -1;
     if (group >= 0) {
-      const ValueId gradient = node->operands[is_gradient(graph, node->operands[1])];
+      const ValueId gradient = node->operands[quantiser_is_gradient(graph, node->operands[1])];
       add_once(graph, &q->groups.at[group].gradients, gradient);
       map_put(&q->source_of, (uint64_t)gradient, node->source);
     }
@@ -203,6 +206,7 @@ Quantiser quantiser_start(Compilation *c, ValueId (*base)(void *of, ValueId para
   Quantiser q = {.c = c,
                  .base = base,
                  .of = of,
+                 .merged = -1,
                  .made = map_create(c->arena),
                  .group_of = map_create(c->arena),
                  .source_of = map_create(c->arena),
@@ -240,19 +244,12 @@ ValueList quantiser_together(const Quantiser *q, NodeId id, int operand) {
 
 // --- what they read ---
 
-typedef enum { MADE_AMAX, MADE_SCALE, MADE_QUANTISED } Made;  // a scale: of the values of a list
-
 // With a pipeline the backward quantises parameters again: see casts in precision.c.
 static bool again(const Quantiser *q, ValueId value) {
   return q->c->tenancy && q->c->graph->backward && comes_from_parameter(q->c->graph, value);
 }
 
-typedef struct {
-  uint64_t part[5];
-  uint64_t last[SHAPE_MAX_AXES];
-} MadeKey;
-
-static MadeKey key_of(const Quantiser *q, Made what, ValueId value, ElementType type, uint64_t scaling) {
+MadeKey quantiser_key(const Quantiser *q, Made what, ValueId value, ElementType type, uint64_t scaling) {
   return (MadeKey){.part = {(uint64_t)value, (uint64_t)what << 8 | (uint64_t)type, (uint64_t)q->c->graph->region,
                             again(q, value), scaling}};
 }
@@ -271,27 +268,24 @@ static uint64_t number_of(Quantiser *q, const ValueList *values) {
   return (uint64_t)number;
 }
 
-// What is made of a gradient is cut among the ranks as the product is whose gradient it is, whichever product of a
-// group it is made for. Returns what was so before.
-static NodeId follow_source(const Quantiser *q, ValueId value) {
+NodeId quantiser_follow(const Quantiser *q, ValueId value) {
   const NodeId before = q->c->graph->source;
   q->c->graph->source = (NodeId)map_get_or(&q->source_of, (uint64_t)value, before);
   return before;
 }
 
-// What is rounded to 8 bits.
-static ValueId rounded_from(const Quantiser *q, ValueId value) {
+ValueId quantiser_rounded(const Quantiser *q, ValueId value) {
   return comes_from_parameter(q->c->graph, value) ? q->base(q->of, value) : value;
 }
 
 static ValueId amax_of(Quantiser *q, ValueId value) {
   Graph *graph = q->c->graph;
-  const MadeKey key = key_of(q, MADE_AMAX, value, TYPE_REAL, 0);
+  const MadeKey key = quantiser_key(q, MADE_AMAX, value, TYPE_REAL, 0);
   int64_t known;
   if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
     return (ValueId)known;
   }
-  const NodeId before = follow_source(q, value);
+  const NodeId before = quantiser_follow(q, value);
   const Node made = *graph_producer(graph, value);
   ValueId amax = -1;
   if (made.op == OP_CONCAT) {  // whoever makes the parts knows them
@@ -300,7 +294,7 @@ static ValueId amax_of(Quantiser *q, ValueId value) {
       amax = graph_op2(graph, OP_MAX, amax, amax_of(q, made.operands[i]));
     }
   } else {
-    const ValueId size = graph_op1(graph, OP_ABS, rounded_from(q, value));
+    const ValueId size = graph_op1(graph, OP_ABS, quantiser_rounded(q, value));
     amax = graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = graph_shape(graph, value)}, size);
   }
   graph->source = before;
@@ -340,7 +334,9 @@ static ValueId add_history(Graph *graph, const History *history) {
 // fp8.layers.3.q.x.amax: x and w of y = x w, and dy. What several products have in common is called after the first.
 static Name history_name(const Quantiser *q, ValueId value, Name weight) {
   Names *names = q->c->graph->names;
-  const char *what = comes_from_parameter(q->c->graph, value) ? "w" : is_gradient(q->c->graph, value) ? "dy" : "x";
+  const char *what = comes_from_parameter(q->c->graph, value)    ? "w"
+                     : quantiser_is_gradient(q->c->graph, value) ? "dy"
+                                                                 : "x";
   const char *last = strrchr(weight, '.');
   const int length = last && last[1] == 'w' && !last[2] ? (int)(last - weight) : (int)strlen(weight);
   Name name = name_format(names, "fp8.%.*s.%s.amax", length, weight, what);
@@ -507,7 +503,7 @@ void quantiser_finish(Quantiser *q) {
 // amax over the largest number of the format; of zeros alone, and of what is next to nothing, a number that divides.
 static ValueId scale_of(Quantiser *q, NodeId dot, const ValueList *values, ElementType type, const ProductRule *rule) {
   Graph *graph = q->c->graph;
-  MadeKey key = key_of(q, MADE_SCALE, values->at[0], type, scaling_of(rule));
+  MadeKey key = quantiser_key(q, MADE_SCALE, values->at[0], type, scaling_of(rule));
   key.part[0] = number_of(q, values);
   int64_t known;
   if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
@@ -555,7 +551,7 @@ static ValueId join_quantised(Quantiser *q, const Node *concat, ValueId scale, E
 
 static ValueId quantised(Quantiser *q, ValueId value, ValueId scale, ElementType type, Shape last) {
   Graph *graph = q->c->graph;
-  MadeKey key = key_of(q, MADE_QUANTISED, value, type, (uint64_t)scale);
+  MadeKey key = quantiser_key(q, MADE_QUANTISED, value, type, (uint64_t)scale);
   for (int i = 0; i < last.count; i++) {
     key.last[i] = (uint64_t)last.axis[i] + 1;
   }
@@ -564,10 +560,10 @@ static ValueId quantised(Quantiser *q, ValueId value, ValueId scale, ElementType
     return (ValueId)known;
   }
   const NodeInit init = {NODE_INIT, .text = name_of(graph->names, element_type_name(type)), .axes = last};
-  const NodeId before = follow_source(q, value);
+  const NodeId before = quantiser_follow(q, value);
   const Node maker = *graph_producer(graph, value);
   const ValueId made = maker.op == OP_CONCAT ? join_quantised(q, &maker, scale, type, last)
-                                             : graph_add2(graph, OP_QUANTISE, init, rounded_from(q, value), scale);
+                                             : graph_add2(graph, OP_QUANTISE, init, quantiser_rounded(q, value), scale);
   graph->source = before;
   graph_value(graph, made)->name = graph_value(graph, value)->name;
   map_put_bytes(&q->made, &key, sizeof key, made);
@@ -580,12 +576,17 @@ static void quantise_for_backward(Quantiser *q, const Node *dot, ValueId x, Valu
   const Graph *graph = q->c->graph;
   const Shape other = graph_shape(graph, dot->operands[dot->operands[0] == x]);
   const Shape own = shape_minus(graph_shape(graph, x), &dot->axes), rows = shape_minus(own, &other);
-  if (!dot->backward && !comes_from_parameter(graph, x) && eight_bits(formats->rule->backward) && rows.count > 0) {
+  if (!dot->backward && !comes_from_parameter(graph, x) && quantiser_eight_bits(formats->rule->backward) &&
+      rows.count > 0) {
     quantised(q, x, scale, formats->rule->forward, rows);
   }
 }
 
 void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats) {
+  if (formats->rule->block) {
+    quantiser_scale_blocks(q, dot, formats);
+    return;
+  }
   Graph *graph = q->c->graph;
   const Role role = graph->role;
   ValueId *operands = ARENA_ARRAY(graph->arena, ValueId, 4);

@@ -29,6 +29,21 @@ static bool in_space(const Graph *graph, const Node *node, AxisId axis) {
   return false;
 }
 
+// An axis that is split into blocks, or that numbers the blocks, in place of the other one where a node has that.
+static AxisId in_blocks(const Graph *graph, const Node *node, AxisId axis) {
+  const AxisId whole = graph->axes.at[axis].blocks_of;
+  if (in_space(graph, node, axis) || (whole >= 0 && in_space(graph, node, whole))) {
+    return in_space(graph, node, axis) ? axis : whole;
+  }
+  for (AxisId other = 0; other < graph->axes.count; other++) {
+    const AxisId of = graph->axes.at[other].blocks_of;
+    if (of >= 0 && (of == axis || of == whole) && in_space(graph, node, other)) {
+      return other;
+    }
+  }
+  return axis;
+}
+
 // Random numbers and positions depend on where the part begins, which for zigzag is no one place.
 static bool blocks_only(const Node *node) {
   return node->op == OP_UNIFORM || node->op == OP_NORMAL || node->op == OP_POSITION || node->op == OP_TAKE ||
@@ -98,7 +113,7 @@ AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh) {
   const LayoutRule **rule = &loops->cause.rule[mesh];
   const Loops *source = node->source >= 0 ? shard_loops_of(s, node->source) : NULL;
   if (source && source->known) {
-    AxisId axis = source->axis[mesh];
+    const AxisId of = source->axis[mesh], axis = of < 0 ? of : in_blocks(s->graph, node, of);
     if (axis >= 0 && !in_space(s->graph, node, axis)) {
       return by_operands(s, node, loops, mesh);
     }
