@@ -25,7 +25,9 @@ static bool blocks_hold(PlanCheck *v, const Gemm *gemm) {
       (gemm->square_a && gemm->m % SCALE_BLOCK) || (gemm->square_b && gemm->n % SCALE_BLOCK)) {
     return check_fail(v, "has scales for blocks that its operands are not made of");
   }
-  if (gemm->m % VECTOR || gemm->n % VECTOR || gemm->ld_scale_a % VECTOR || gemm->ld_scale_b % VECTOR ||
+  enum { VECTOR_BYTES = 16 };
+  if (gemm->scale_a.offset % VECTOR_BYTES || gemm->scale_b.offset % VECTOR_BYTES || gemm->m % VECTOR ||
+      gemm->n % VECTOR || gemm->ld_scale_a % VECTOR || gemm->ld_scale_b % VECTOR ||
       gemm->ld_scale_a < gemm_scale_columns(gemm, true) || gemm->ld_scale_b < gemm_scale_columns(gemm, false)) {
     return check_fail(v, "has rows of scales that are no whole vectors");
   }
