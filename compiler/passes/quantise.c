@@ -1,4 +1,4 @@
-// quantise.c: products in 8 bits: which ones, and what they read.
+// quantise.c: products in 8 bits, and what they read; quantise_choose.c: which ones.
 //
 // A rule of the policy selects products by the place of the forward's product: its gradients go with it. Of a product
 // with a parameter the forward multiplies both operands in the format `forward`; its gradients multiply what comes
@@ -27,8 +27,6 @@
 
 #include "lang/selector.h"
 
-enum { SIZE_STEP = 16 };
-
 bool quantiser_possible(const Compilation *c) {
   for (int i = 0; i < c->spec->products.count && c->program == PROGRAM_TRAIN && c->tenancy; i++) {
     const ProductRule *rule = &c->spec->products.at[i];
@@ -43,7 +41,7 @@ bool quantiser_possible(const Compilation *c) {
 }
 
 // The parameter that a value is, rounded and moved at most; or NULL.
-static Name parameter_of(const Graph *graph, ValueId value) {
+Name quantiser_parameter(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
   while (node && (op_alias(node->op) || node->op == OP_CAST || node->op == OP_QUANTISE)) {
     node = graph_producer(graph, node->operands[0]);
@@ -52,80 +50,7 @@ static Name parameter_of(const Graph *graph, ValueId value) {
 }
 
 bool comes_from_parameter(const Graph *graph, ValueId value) {
-  return parameter_of(graph, value) != NULL;
-}
-
-// --- which products ---
-
-bool quantiser_eight_bits(ElementType type) {
-  return element_type_bytes(type) == 1;
-}
-
-static const ProductRule *rule_of(const Quantiser *q, const Node *dot) {
-  const Spec *spec = q->c->spec;
-  const SelectorPlace place = selector_place(q->c->graph, dot);
-  const ProductRule *found = NULL;
-  int best = -1;
-  for (int i = 0; i < spec->products.count; i++) {
-    const ProductRule *rule = &spec->products.at[i];
-    const Name selector = rule->selector ? rule->selector->name : NULL;
-    const int rank = selector_rank(selector);
-    if (rank >= best && (!selector || selector_matches(q->c->graph, selector, place))) {
-      found = rule;
-      best = rank;
-    }
-  }
-  return found;
-}
-
-static bool sizes_fit(const Graph *graph, const Node *dot) {
-  const Shape a = graph_shape(graph, dot->operands[0]), b = graph_shape(graph, dot->operands[1]);
-  Shape common = shape_common(a, &b);
-  const Shape rows = shape_minus(a, &common), columns = shape_minus(b, &common);
-  return graph_elements(graph, rows) % SIZE_STEP == 0 && graph_elements(graph, columns) % SIZE_STEP == 0 &&
-         graph_elements(graph, dot->axes) % SIZE_STEP == 0;
-}
-
-bool quantiser_is_gradient(const Graph *graph, ValueId value) {
-  const Node *node = graph_producer(graph, value);
-  return node && node->backward;
-}
-
-// Of the product in the forward that is the reason of the gradients.
-static const char *forward_refused(const Graph *graph, const Node *dot, const ProductRule *rule) {
-  if (!comes_from_parameter(graph, dot->operands[0]) && !comes_from_parameter(graph, dot->operands[1])) {
-    return "no operand is a parameter";
-  }
-  return !sizes_fit(graph, dot) ? "a size is no multiple of 16" : rule->block ? quantiser_no_blocks(graph, dot) : NULL;
-}
-
-ProductFormats quantiser_formats(const Quantiser *q, const Node *dot) {
-  const Graph *graph = q->c->graph;
-  ProductFormats formats = {0};
-  const Node *forward = !dot->backward ? dot : dot->source >= 0 ? graph_node(graph, dot->source) : NULL;
-  const bool known = forward && (forward->op == OP_DOT || forward->op == OP_SCALED_DOT) &&
-                     graph_value(graph, dot->first_result)->role != ROLE_UPDATE;
-  const ProductRule *rule = known && q->c->program == PROGRAM_TRAIN ? rule_of(q, forward) : NULL;
-  if (!rule || !quantiser_eight_bits(rule->forward)) {
-    return formats;
-  }
-  formats.asked = true;
-  formats.rule = rule;
-  formats.why = forward_refused(graph, forward, rule);
-  if (dot->backward && !formats.why) {
-    const bool a = quantiser_is_gradient(graph, dot->operands[0]), b = quantiser_is_gradient(graph, dot->operands[1]);
-    formats.why = !quantiser_eight_bits(rule->backward) ? "the policy has it in the base"
-                  : a == b                              ? "it is no product of one gradient and a value of the forward"
-                  : !sizes_fit(graph, dot)              ? "a size is no multiple of 16"
-                  : rule->block                         ? quantiser_no_blocks(graph, dot)
-                                                        : NULL;
-    formats.type[0] = a ? rule->backward : rule->forward;
-    formats.type[1] = b ? rule->backward : rule->forward;
-  } else {
-    formats.type[0] = formats.type[1] = rule->forward;
-  }
-  formats.scaled = !formats.why;
-  return formats;
+  return quantiser_parameter(graph, value) != NULL;
 }
 
 // --- which have scales in common ---
@@ -356,8 +281,8 @@ static ValueId delayed(Quantiser *q, NodeId dot, const ValueList *values, ValueI
   const Node *forward = group            ? graph_node(graph, group->first)
                         : node->backward ? graph_node(graph, node->source)
                                          : node;
-  const Name first = parameter_of(graph, forward->operands[0]);
-  const Name weight = first ? first : parameter_of(graph, forward->operands[1]);
+  const Name first = quantiser_parameter(graph, forward->operands[0]);
+  const Name weight = first ? first : quantiser_parameter(graph, forward->operands[1]);
   const History history = {history_name(q, values->at[0], weight), weight, rule->history, graph->span};
   array_push(q->c->unit->arena, q->c->histories, history);
   const RegionId inner = graph->region;
@@ -608,21 +533,4 @@ void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats) {
   node->op = OP_SCALED_DOT;
   node->operands = operands;
   node->operand_count = 4;
-}
-
-void quantiser_note(Quantiser *q, NodeId dot, const ProductFormats *formats) {
-  const Graph *graph = q->c->graph;
-  const Node *node = graph_node(graph, dot), *forward = node->backward ? graph_node(graph, node->source) : node;
-  ChosenProduct product = {.backward = node->backward, .why = formats->why};
-  for (int i = 0; i < 2; i++) {
-    const Name parameter = parameter_of(graph, forward->operands[i]);
-    product.weight = parameter ? parameter : product.weight;
-    product.type[i] = graph_value(graph, node->operands[i])->type;
-  }
-  if (!product.weight) {
-    product.weight = selector_path(graph, selector_place(graph, forward));
-  }
-  product.of_weight = node->backward && !comes_from_parameter(graph, node->operands[0]) &&
-                      !comes_from_parameter(graph, node->operands[1]);
-  array_push(q->c->arena, &q->c->products, product);
 }

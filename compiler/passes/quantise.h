@@ -47,8 +47,8 @@ typedef struct {
 // Reports rules that this step cannot follow.
 bool quantiser_possible(const Compilation *c);
 
-// Finds the products that have scales in common. Parameters are rounded to 8 bits from what `base(of, parameter)` gives:
-// copies in 16 bits, where there are some, are what ranks gather and what is read.
+// Finds the products that have scales in common. Parameters are rounded to 8 bits from what `base(of, parameter)`
+// gives: copies in 16 bits, where there are some, are what ranks gather and what is read.
 Quantiser quantiser_start(Compilation *c, ValueId (*base)(void *of, ValueId parameter), void *of);
 
 // Of a dot of the training step. A product of the backward goes by the product of the forward whose gradient it is.
@@ -71,7 +71,8 @@ void quantiser_note(Quantiser *q, NodeId dot, const ProductFormats *formats);
 // Behind everything else: histories of the step are assigned, or have their first values.
 void quantiser_finish(Quantiser *q);
 
-bool comes_from_parameter(const Graph *graph, ValueId value);  // rounded and moved at most
+Name quantiser_parameter(const Graph *graph, ValueId value);  // that the value is, rounded and moved at most; or NULL
+bool comes_from_parameter(const Graph *graph, ValueId value);
 bool quantiser_eight_bits(ElementType type);
 bool quantiser_is_gradient(const Graph *graph, ValueId value);
 
