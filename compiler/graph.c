@@ -74,7 +74,7 @@ AxisId graph_axis(Graph *graph, Name name, int64_t size) {
   }
   map_put(&graph->axis_names, map_key(tried), graph->axes.count);
   array_push(graph->arena, &graph->axes,
-             (Axis){.name = tried, .written = name, .size = size, .global = size, .whole = -1});
+             (Axis){.name = tried, .written = name, .size = size, .global = size, .whole = -1, .blocks_of = -1});
   return graph->axes.count - 1;
 }
 

@@ -24,12 +24,13 @@ typedef struct {  // the axes of a value; no axis twice
 
 typedef struct {
   Name name;
-  Name written;    // as the text calls it: without the number that tells several of one name apart
-  int64_t size;    // in this graph
-  int64_t global;  // what a mean divides by: differs from size for the batch of one microbatch
-  AxisId whole;    // of which this is one rank's part; -1: none
-  uint32_t mesh;   // the mesh axes that cut it, as bits; the lowest is the major cut
-  bool zigzag;     // the major cut is into 2n blocks; see PlanCut
+  Name written;      // as the text calls it: without the number that tells several of one name apart
+  int64_t size;      // in this graph
+  int64_t global;    // what a mean divides by: differs from size for the batch of one microbatch
+  AxisId whole;      // of which this is one rank's part; -1: none
+  uint32_t mesh;     // the mesh axes that cut it, as bits; the lowest is the major cut
+  bool zigzag;       // the major cut is into 2n blocks; see PlanCut
+  AxisId blocks_of;  // the axis whose blocks it numbers (passes/quantise_block.c); -1: none
 } Axis;
 
 typedef enum {

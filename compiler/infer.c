@@ -193,8 +193,9 @@ static bool is_quarter(ElementType type) {
   return type == TYPE_E4M3 || type == TYPE_E5M2;
 }
 
-static bool is_scale(const Value *value) {
-  return value->type == TYPE_F32 && value->shape.count == 0;
+// Of all elements of a value, or of each place along some of its axes.
+static bool is_scale(const Value *scale, const Value *of) {
+  return scale->type == TYPE_F32 && shape_contains(&of->shape, &scale->shape);
 }
 
 static const char *infer_quantise(Graph *graph, const Node *node, Value *results) {
@@ -206,9 +207,9 @@ static const char *infer_quantise(Graph *graph, const Node *node, Value *results
   if (!node->text || !element_type_of(node->text, &results->type) || !is_quarter(results->type)) {
     return "it does not say to which format of 8 bits";
   }
-  return is_chosen(operand(graph, node, 0)->type) && is_scale(operand(graph, node, 1))
+  return is_chosen(operand(graph, node, 0)->type) && is_scale(operand(graph, node, 1), operand(graph, node, 0))
              ? NULL
-             : "the operands are not numbers of a format and one scale in f32";
+             : "the operands are not numbers of a format and their scales in f32";
 }
 
 static const char *infer_broadcast(Graph *graph, const Node *node, Value *results) {
@@ -272,6 +273,30 @@ static const char *bias_wrong(const Graph *graph, const Node *node, int member) 
   return alike ? NULL : "a bias does not have the axes of its columns";
 }
 
+// One for each block: of 128 elements along what is summed over, and of one or 128 along the rest.
+static bool block_scales(const Graph *graph, const Value *scale, const Value *of, const Shape *over) {
+  const Shape inside = shape_minus(of->shape, &scale->shape), along = shape_common(inside, over);
+  const int64_t rest = graph_elements(graph, shape_minus(inside, over));
+  return graph_elements(graph, along) == SCALE_BLOCK && (rest == 1 || rest == SCALE_BLOCK);
+}
+
+static const char *scales_wrong(const Graph *graph, const Node *node) {
+  const Value *scale[] = {graph_value(graph, dots_first_scale(node)), graph_value(graph, dots_second_scale(node))};
+  const bool many = scale[0]->shape.count > 0;
+  bool blocks = true;
+  for (int i = 0; i < 2 * dots_count(node); i++) {
+    const Value *of = graph_value(graph, i % 2 ? dots_second(node, i / 2) : dots_first(node, i / 2));
+    if (!is_scale(scale[i % 2], of)) {
+      return "a scale is not in f32, or has axes that its operand lacks";
+    }
+    blocks &= block_scales(graph, scale[i % 2], of, &node->axes);
+  }
+  return many != (scale[1]->shape.count > 0) ? "one operand has one scale, the other has many"
+         : many && node->op != OP_SCALED_DOT ? "operands with many scales are of one product alone"
+         : many && !blocks                   ? "a scale does not stand for a block of 128 elements"
+                                             : NULL;
+}
+
 // All products of matrices.
 static const char *infer_dots(Graph *graph, const Node *node, Value *results) {
   const bool sum = op_dots_sum(node->op), scaled = op_dots_scaled(node->op);
@@ -285,9 +310,7 @@ static const char *infer_dots(Graph *graph, const Node *node, Value *results) {
     wrong = wrong || sum ? wrong : contracted(a, b, &node->axes, result);
     wrong = wrong || !op_dots_biased(node->op) ? wrong : bias_wrong(graph, node, i);
   }
-  const bool scales = !scaled || (is_scale(graph_value(graph, dots_first_scale(node))) &&
-                                  is_scale(graph_value(graph, dots_second_scale(node))));
-  return wrong || scales ? wrong : "a scale is not one number in f32";
+  return wrong || !scaled ? wrong : scales_wrong(graph, node);
 }
 
 static const char *infer_take(Graph *graph, const Node *node, Value *results) {

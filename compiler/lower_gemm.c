@@ -13,7 +13,7 @@ typedef struct {
   ValueId value;
   Storage storage;
   Shape shape;
-  Place scale;  // of a value of 8 bits
+  ValueId scale;  // of a value of 8 bits; -1: it has none
 } Matrix;
 
 static int64_t extent(const Lower *l, AxisId axis) {
@@ -37,14 +37,17 @@ static int64_t collapse(const Lower *l, const Matrix *matrix, const Shape *axes)
 }
 
 static Matrix matrix_of(Lower *l, ValueId value) {
-  return (Matrix){.value = value, .storage = *storage_of(l, value), .shape = graph_shape(l->graph, value)};
+  return (Matrix){.value = value, .storage = *storage_of(l, value), .shape = graph_shape(l->graph, value), .scale = -1};
 }
 
-// scale: of a value of 8 bits; else -1.
 static Matrix scaled_matrix(Lower *l, ValueId value, ValueId scale) {
   Matrix matrix = matrix_of(l, value);
-  matrix.scale = scale >= 0 ? place_of(l, storage_of(l, scale)) : (Place){0};
+  matrix.scale = scale;
   return matrix;
+}
+
+static bool has_blocks(const Lower *l, const Matrix *matrix) {
+  return matrix->scale >= 0 && graph_shape(l->graph, matrix->scale).count > 0;
 }
 
 static void sort_by_stride(const Lower *l, const Matrix *matrix, Shape *axes) {
@@ -114,7 +117,62 @@ static void leading(int64_t row, int64_t column, int64_t rows, int64_t columns, 
 // Products of the forward in 8 bits, which are rounded to few bits soon, may be summed fast; gradients are not.
 static bool sums_fast(const Lower *l, const Matrix *a, const Matrix *b) {
   const ElementType type_a = graph_value(l->graph, a->value)->type, type_b = graph_value(l->graph, b->value)->type;
-  return type_a == TYPE_E4M3 && type_b == TYPE_E4M3 && (!l->node->backward || l->node->recomputed);
+  return type_a == TYPE_E4M3 && type_b == TYPE_E4M3 && (!l->node->backward || l->node->recomputed) && !has_blocks(l, a);
+}
+
+static bool ends_with(const Lower *l, const Shape *axes, const Shape *last) {
+  bool behind = true;
+  for (int i = axes->count - 1; i >= 0; i--) {
+    const bool is = shape_has(last, axes->axis[i]);
+    if (extent(l, axes->axis[i]) > 1 && is && !behind) {
+      return false;
+    }
+    behind &= is || extent(l, axes->axis[i]) == 1;
+  }
+  return true;
+}
+
+// The scales of the blocks of an operand, as matrix units take them: of each place outside one after the other, those
+// of the next block in the next row; of square blocks, those along the sum one after the other, rows beginning at whole
+// vectors. Where they do not lie so they are copied.
+static Place block_scales(Lower *l, const Matrix *of, const Shape *outer, const Shape *inner, bool *square,
+                          int64_t *apart) {
+  enum { VECTOR = 4, VECTOR_BYTES = 16 };
+  Matrix scales = matrix_of(l, of->scale);
+  const Shape along = shape_common(*inner, &scales.shape), rest = shape_common(*outer, &scales.shape);
+  const Shape inside = shape_minus(*inner, &along), inside_outer = shape_minus(*outer, &rest);
+  if (!ends_with(l, inner, &inside) || !ends_with(l, outer, &inside_outer)) {
+    diag_error(l->c->diag, E099, l->node->span, "the compiler has stored the blocks of a product in pieces");
+  }
+  *square = inside_outer.count > 0;
+  const Shape rows = *square ? rest : along, columns = *square ? along : rest;
+  *apart = (graph_elements(l->graph, columns) + VECTOR - 1) / VECTOR * VECTOR;
+  const bool dense = graph_elements(l->graph, columns) == 1 || collapse(l, &scales, &columns) == 1;
+  const bool even = graph_elements(l->graph, rows) == 1 || collapse(l, &scales, &rows) == *apart;
+  if (!dense || !even || scales.storage.offset % VECTOR_BYTES != 0) {
+    Storage to = {.buffer = new_buffer(l, ARENA_TRANSIENT,
+                                       graph_elements(l->graph, rows) * *apart * element_type_bytes(TYPE_F32))};
+    const Strided by_rows = strided_dense(l->graph, rows), by_columns = strided_dense(l->graph, columns);
+    for (int i = 0; i < scales.shape.count; i++) {
+      const AxisId axis = scales.shape.axis[i];
+      to.stride[i] = shape_has(&rows, axis) ? strided_along(l->graph, &by_rows, axis) * *apart
+                                            : strided_along(l->graph, &by_columns, axis);
+    }
+    lower_copy(l, scales.shape, TYPE_F32, &scales.storage, &to, WRITE_STORE);
+    scales.storage = to;
+  }
+  return place_of(l, &scales.storage);
+}
+
+static void place_scales(Lower *l, const ProductAxes *axes, const Matrix *a, const Matrix *b, Gemm *gemm) {
+  if (has_blocks(l, a)) {
+    gemm->block = SCALE_BLOCK;
+    gemm->scale_a = block_scales(l, a, &axes->rows, &axes->inner, &gemm->square_a, &gemm->ld_scale_a);
+    gemm->scale_b = block_scales(l, b, &axes->columns, &axes->inner, &gemm->square_b, &gemm->ld_scale_b);
+  } else if (a->scale >= 0) {
+    gemm->scale_a = place_of(l, storage_of(l, a->scale));
+    gemm->scale_b = place_of(l, storage_of(l, b->scale));
+  }
 }
 
 // bias: along the columns, or NULL.
@@ -139,8 +197,7 @@ static void finish_gemm(Lower *l, const ProductAxes *axes, const Matrix *a, cons
   gemm.a = place_of(l, &a->storage);
   gemm.b = place_of(l, &b->storage);
   gemm.c = place_of(l, &c->storage);
-  gemm.scale_a = a->scale;
-  gemm.scale_b = b->scale;
+  place_scales(l, axes, a, b, &gemm);
   gemm.epilogue = bias ? EPILOGUE_BIAS : EPILOGUE_NONE;
   gemm.bias = bias ? place_of(l, &bias->storage) : (Place){0};
   Instruction *instruction = new_instruction(l, INSTRUCTION_GEMM);
@@ -178,12 +235,30 @@ static void finish_biased(Lower *l, const ProductAxes *axes, const Matrix *a, co
   finish_gemm(l, axes, a, b, c, NULL, WRITE_ADD);
 }
 
+// The axes of a product whose operands have scales for blocks: no batch, and in the order in which blocks are stored.
+static void block_axes(const Lower *l, const Matrix *a, const Matrix *b, const Matrix *c, const Shape *contracted,
+                       ProductAxes *axes) {
+  const Shape columns = shape_minus(b->shape, contracted);
+  const bool swapped = collapse(l, c, &columns) > 1;
+  const Matrix *first = swapped ? b : a, *second = swapped ? a : b;
+  *axes = (ProductAxes){.rows = shape_minus(first->shape, contracted),
+                        .columns = shape_minus(second->shape, contracted),
+                        .inner = *contracted,
+                        .swapped = swapped};
+  sort_by_stride(l, first, &axes->rows);
+  sort_by_stride(l, second, &axes->columns);
+}
+
 // c (+)= a . b, with the axes of c; the result is written through `c`, whose columns must be contiguous. bias: is added
 // to what is stored, or NULL.
 static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Matrix *bias, const Shape *contracted, WriteMode write) {
   ProductAxes axes;
   const Strided from_a = strided(&a), from_b = strided(&b), to_c = strided(&c);
-  product_axes(l->graph, &from_a, &from_b, &to_c, contracted, &axes);
+  if (has_blocks(l, &a)) {
+    block_axes(l, &a, &b, &c, contracted, &axes);
+  } else {
+    product_axes(l->graph, &from_a, &from_b, &to_c, contracted, &axes);
+  }
   if (axes.swapped) {  // compute its transpose
     Matrix swap = a;
     a = b;
@@ -208,8 +283,10 @@ static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Matrix *bias, con
   // Through a dense result [batch, rows, columns], then copied where it belongs.
   Shape order = shape_union(shape_union(axes.batch, &axes.rows), &axes.columns);
   Matrix dense = {.value = c.value, .storage = dense_storage(l, order, type_bytes(l, c.value)), .shape = order};
-  copy_matrix(l, &a, axes.batch, &axes.rows, &axes.inner);
-  copy_matrix(l, &b, axes.batch, &axes.columns, &axes.inner);
+  if (axes.batch.count > 0) {
+    copy_matrix(l, &a, axes.batch, &axes.rows, &axes.inner);
+    copy_matrix(l, &b, axes.batch, &axes.columns, &axes.inner);
+  }
   if (bias) {
     finish_biased(l, &axes, &a, &b, &dense, bias);
   } else {

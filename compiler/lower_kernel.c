@@ -50,6 +50,7 @@ static KernelOp kernel_op_of(Op op, bool integer) {
     REAL(ABS)
     REAL(SIGN)
     REAL(FLOOR)
+    REAL(POWER_OF_TWO)
     REAL(EXP)
     REAL(LOG)
     REAL(SQRT)

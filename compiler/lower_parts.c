@@ -43,7 +43,7 @@ static bool is_product(const Instruction *instruction) {
 
 // Rows without gaps; a batch would have to become one more.
 static bool is_plain(const Gemm *gemm) {
-  return gemm->batch_count == 0 && gemm->write == WRITE_STORE;
+  return gemm->batch_count == 0 && gemm->write == WRITE_STORE && gemm->block == 0;
 }
 
 // Seconds of a collective for which nothing stands beside it.

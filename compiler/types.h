@@ -19,6 +19,9 @@
   X(TYPE_INDEX, "index", 4, false, "I32")  \
   X(TYPE_BOOL, "bool", 4, false, "I32")
 
+// Elements along what a product sums over that have one scale, where products in 8 bits have many (`scaling block`).
+enum { SCALE_BLOCK = 128 };
+
 // TYPE_REAL is a floating-point value whose format the precision pass has not chosen yet.
 // int, index and bool are 32-bit signed integers in memory; bool holds 0 or 1.
 typedef enum {

@@ -134,19 +134,33 @@ static bool delayed_good(const Ast *arguments) {
   return good && history >= 1 && history <= 1e6 && margin >= 0 && margin <= 16;
 }
 
+// `block(128)`: GPUs have products for no other size.
+static bool block_good(const Ast *arguments) {
+  double size = 0;
+  return arguments->count == 1 && !arguments->kids[0]->name && setting_constant(arguments->kids[0]->kids[0], &size) &&
+         size >= SCALE_BLOCK && size <= SCALE_BLOCK;
+}
+
 static void read_scaling(const Precision *p, const Ast *phrase, const Ast *kind) {
   const Ast *arguments = kind->kind == AST_CALL ? kind->kids[0] : NULL;
   if (!(kind->kind == AST_PATH || kind->kind == AST_CALL) || !name_in(kind->name, WORDS(scaling_words))) {
     unknown_word(p, kind, "scaling", WORDS(scaling_words));
     return;
   }
-  bool delayed = name_is(kind->name, "delayed");
-  const bool good = delayed ? arguments && delayed_good(arguments) : !arguments || arguments->count == 0;
+  const bool delayed = name_is(kind->name, "delayed"), block = name_is(kind->name, "block");
+  const bool good = delayed ? arguments && delayed_good(arguments)
+                    : block ? arguments && block_good(arguments)
+                            : !arguments || arguments->count == 0;
   if (!good) {
-    Diagnostic *error = diag_error(
-        p->unit->diag, E060, phrase->span,
-        delayed ? "`delayed` needs the number of steps it looks back" : "`%s` takes no arguments", kind->name);
-    diag_help(p->unit->diag, error, delayed ? "write `scaling delayed(history = 1024)`" : "write `scaling %s`",
+    Diagnostic *error = diag_error(p->unit->diag, E060, phrase->span,
+                                   delayed ? "`delayed` needs the number of steps it looks back"
+                                   : block ? "`block` needs the number of elements that have one scale, which is 128"
+                                           : "`%s` takes no arguments",
+                                   kind->name);
+    diag_help(p->unit->diag, error,
+              delayed ? "write `scaling delayed(history = 1024)`"
+              : block ? "write `scaling block(128)`"
+                      : "write `scaling %s`",
               kind->name);
   }
 }
@@ -368,27 +382,20 @@ static bool product_format(const Precision *p, const Ast *term, ElementType othe
   return false;
 }
 
-static bool product_scaling(const Precision *p, const Ast *phrase, ProductRule *rule) {
+static void product_scaling(const Ast *phrase, ProductRule *rule) {
   const Ast *kind = phrase ? phrase->kids[0]->kids[1] : NULL;
   if (!kind || name_is(kind->name, "current")) {
-    return true;
+    return;
   }
   rule->span = phrase->span;
+  rule->block = name_is(kind->name, "block") ? SCALE_BLOCK : 0;
   double history = 0;
-  if (name_is(kind->name, "delayed")) {
-    const Ast *arguments = kind->kids[0];
-    for (int i = 0; i < arguments->count; i++) {
-      const bool margin = name_is(arguments->kids[i]->name, "margin");
-      setting_constant(arguments->kids[i]->kids[0], margin ? &rule->margin : &history);
-    }
-    rule->history = (int)history;
-    return true;
+  const Ast *arguments = kind->kids[0];
+  for (int i = 0; i < arguments->count && !rule->block; i++) {
+    const bool margin = name_is(arguments->kids[i]->name, "margin");
+    setting_constant(arguments->kids[i]->kids[0], margin ? &rule->margin : &history);
   }
-  Diagnostic *error =
-      refuse(p, phrase->span,
-             arena_format(p->unit->arena, "this version has no scaling `%s` of products in 8 bits", kind->name));
-  diag_help(p->unit->diag, error, "write `scaling current`, or choose `--precision fp8_current`");
-  return false;
+  rule->history = (int)history;
 }
 
 // What operations have formats of their own: products, in 8 bits or in the base.
@@ -401,8 +408,8 @@ static void read_products(const Precision *p, Spec *spec) {
       Diagnostic *error = refuse(p, from->span, "of single operations this version gives formats to products alone");
       diag_help(p->unit->diag, error, "write `dot in layers: forward e4m3, backward e5m2, scaling current;`");
     } else if (product_format(p, f->forward, spec->formats.dot, &rule.forward) &&
-               product_format(p, f->backward, spec->formats.dot, &rule.backward) &&
-               product_scaling(p, f->scaling, &rule)) {
+               product_format(p, f->backward, spec->formats.dot, &rule.backward)) {
+      product_scaling(f->scaling, &rule);
       array_push(p->unit->arena, &spec->products, rule);
     }
   }

@@ -71,6 +71,7 @@ typedef struct {
   ElementType backward;  // of gradients that are multiplied; the other operand is as in the forward
   int history;           // scales are by the largest numbers of so many steps; 0: of this very value
   double margin;         // and leave 2^margin times as much room
+  int block;             // elements that have one scale, SCALE_BLOCK; 0: all of a value
   Span span;             // of the scaling
 } ProductRule;
 

@@ -65,9 +65,10 @@ static void special_values(void **state) {
   (void)state;
   static const float special[] = {0.0f,  -0.0f,  INFINITY, -INFINITY, NAN,    1e-45f, -1e-45f, 1.0f,   -1.0f,
                                   88.8f, -87.4f, -104.0f,  1e38f,     -1e38f, 3.5f,   -3.5f,   1e-38f, 0x1p31f};
-  static const KernelOp ops[] = {KERNEL_EXP,   KERNEL_LOG, KERNEL_SQRT, KERNEL_RSQRT, KERNEL_RECIPROCAL,
-                                 KERNEL_TANH,  KERNEL_ERF, KERNEL_ABS,  KERNEL_NEG,   KERNEL_SIGN,
-                                 KERNEL_FLOOR, KERNEL_MAX, KERNEL_MIN,  KERNEL_DIV,   KERNEL_SIGMOID};
+  static const KernelOp ops[] = {KERNEL_EXP,        KERNEL_LOG,  KERNEL_SQRT,  KERNEL_RSQRT,
+                                 KERNEL_RECIPROCAL, KERNEL_TANH, KERNEL_ERF,   KERNEL_ABS,
+                                 KERNEL_NEG,        KERNEL_SIGN, KERNEL_FLOOR, KERNEL_POWER_OF_TWO,
+                                 KERNEL_MAX,        KERNEL_MIN,  KERNEL_DIV,   KERNEL_SIGMOID};
   enum { COUNT = sizeof special / sizeof special[0] };
   for (int s = 0; simd_at(s); s++) {
     for (size_t n = 0; n < sizeof ops / sizeof ops[0]; n++) {

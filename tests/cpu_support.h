@@ -131,6 +131,29 @@ static inline void real_fill(ElementType type, void *memory, int64_t count, Draw
   }
 }
 
+// What an operand of 8 bits is multiplied by in row `outer` of a, or column of b, at k.
+static inline double scale_at(const Gemm *gemm, bool of_a, const void *scales, int64_t outer, int64_t k) {
+  enum { BLOCK = 128 };
+  const int64_t apart = of_a ? gemm->ld_scale_a : gemm->ld_scale_b;
+  const bool square = of_a ? gemm->square_a : gemm->square_b;
+  const int64_t at = gemm->block == 0 ? 0 : square ? outer / BLOCK * apart + k / BLOCK : k / BLOCK * apart + outer;
+  return !gemm_scaled(gemm) ? 1 : (double)((const float *)scales)[at];
+}
+
+// Elements from the first scale of an operand to behind its last.
+static inline int64_t scale_count(const Gemm *gemm, bool of_a) {
+  return gemm_scale_rows(gemm, of_a) * (of_a ? gemm->ld_scale_a : gemm->ld_scale_b) + (gemm->block == 0);
+}
+
+// Blocks for one form in three: of none, of both operands, of 128 x 128 of one.
+static inline void set_blocks(Gemm *gemm, int form) {
+  gemm->block = 128;
+  gemm->square_a = form % 3 == 1;
+  gemm->square_b = form % 3 == 2;
+  gemm->ld_scale_a = (gemm_scale_columns(gemm, true) + 3) / 4 * 4;
+  gemm->ld_scale_b = (gemm_scale_columns(gemm, false) + 3) / 4 * 4;
+}
+
 // The same to `tolerance` relative to the larger of both and 1; NaN equals NaN, infinities are equal.
 static inline bool real_near(double a, double b, double tolerance) {
   if (isnan(a) || isnan(b)) {

@@ -19,7 +19,8 @@ static int64_t offset_of(const int64_t *size, const int64_t *stride, int count, 
 }
 
 static void gemm_element(const Gemm *g, const void *a, const void *b, const char *before, const char *after,
-                         const char *bias, double scale, int64_t batch, int64_t row, int64_t column, bool adds) {
+                         const char *bias, const void *const *scales, int64_t batch, int64_t row, int64_t column,
+                         bool adds) {
   const int64_t oa = offset_of(g->batch, g->stride_a, g->batch_count, batch);
   const int64_t ob = offset_of(g->batch, g->stride_b, g->batch_count, batch);
   const int64_t at = offset_of(g->batch, g->stride_c, g->batch_count, batch) + row * g->ldc + column;
@@ -30,6 +31,7 @@ static void gemm_element(const Gemm *g, const void *a, const void *b, const char
   for (int64_t k = 0; k < g->k; k++) {
     const double x = element_at(g->type, a, oa + (g->transpose_a ? k * g->lda + row : row * g->lda + k));
     const double y = element_at(g->type_b, b, ob + (g->transpose_b ? column * g->ldb + k : k * g->ldb + column));
+    const double scale = scale_at(g, true, scales[0], row, k) * scale_at(g, false, scales[1], column, k);
     sum += x * y * scale;
     size += fabs(x * y * scale);
   }
@@ -66,24 +68,23 @@ static void check_gemm(Gemm g, bool first, Draw *random) {
   if (adds) {
     real_fill(g.type_c, bench_at(bench, g.c), one_c * batches, random);
   }
-  double scale = 1;
   if (gemm_scaled(&g)) {
-    g.scale_a = bench_place(bench, 4);
-    g.scale_b = bench_place(bench, 4);
-    *(float *)bench_at(bench, g.scale_a) = 0.375f;
-    *(float *)bench_at(bench, g.scale_b) = 3.3f;
-    scale = 0.375 * (double)3.3f;
+    g.scale_a = bench_place(bench, scale_count(&g, true) * 4);
+    g.scale_b = bench_place(bench, scale_count(&g, false) * 4);
+    real_fill(TYPE_F32, bench_at(bench, g.scale_a), scale_count(&g, true), random);
+    real_fill(TYPE_F32, bench_at(bench, g.scale_b), scale_count(&g, false), random);
   }
   if (g.epilogue == EPILOGUE_BIAS) {
     g.bias = bench_place(bench, g.n * bytes_c);
     real_fill(g.type_c, bench_at(bench, g.bias), g.n, random);
   }
+  const void *const scales[] = {bench_at(bench, g.scale_a), bench_at(bench, g.scale_b)};
   bench_add(bench, INSTRUCTION_GEMM)->as.gemm = g;
   bench->call.first = first;
   char *after = bench_run_threads(bench);
   for (int64_t i = 0; i < batches * g.m * g.n; i += 1 + batches * g.m * g.n / 3000) {
     gemm_element(&g, bench_at(bench, g.a), bench_at(bench, g.b), bench_at(bench, g.c), after + g.c.offset,
-                 g.epilogue == EPILOGUE_BIAS ? bench_at(bench, g.bias) : NULL, scale, i / g.n / g.m, i / g.n % g.m,
+                 g.epilogue == EPILOGUE_BIAS ? bench_at(bench, g.bias) : NULL, scales, i / g.n / g.m, i / g.n % g.m,
                  i % g.n, adds);
   }
   assert_memory_equal(after, bench->image, (size_t)g.c.offset);  // operands untouched
@@ -123,6 +124,31 @@ static void products(void **state) {
         memcpy(g.batch, batch, sizeof batch);
         check_gemm(g, !(form & 1), &random);
       }
+    }
+  }
+}
+
+// One scale for each 128 elements along k, or for each 128 by 128 of one operand; blocks that tiles cut, and several.
+static void products_of_blocks(void **state) {
+  (void)state;
+  static const int64_t shapes[][3] = {{128, 128, 128}, {256, 384, 640}, {640, 128, 256}, {128, 1792, 1152}};
+  static const ElementType types[][3] = {
+      {TYPE_E4M3, TYPE_E4M3, TYPE_BF16}, {TYPE_E5M2, TYPE_E4M3, TYPE_F32}, {TYPE_E4M3, TYPE_E5M2, TYPE_BF16}};
+  Draw random = {3};
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+    for (int form = 0; form < 12; form++) {
+      Gemm g = {.type = types[s % 3][0],
+                .type_b = types[s % 3][1],
+                .type_c = types[s % 3][2],
+                .transpose_a = form & 1,
+                .transpose_b = form >> 1 & 1,
+                .write = (WriteMode)(form % 3)};
+      const int vectors = form / 4 == 0;  // outer sizes that make no blocks
+      g.m = shapes[s][0] - 60 * vectors;
+      g.n = shapes[s][1] - 28 * vectors;
+      g.k = shapes[s][2];
+      set_blocks(&g, form / 4);
+      check_gemm(g, form & 1, &random);
     }
   }
 }
@@ -350,9 +376,8 @@ static void squares(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(products),
-      cmocka_unit_test(takes_and_puts),
-      cmocka_unit_test(windows),
+      cmocka_unit_test(products),       cmocka_unit_test(products_of_blocks),
+      cmocka_unit_test(takes_and_puts), cmocka_unit_test(windows),
       cmocka_unit_test(squares),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

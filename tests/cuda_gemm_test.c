@@ -72,10 +72,8 @@ static double wanted(const Gemm *g, const Memory *operands, int64_t row, int64_t
   double sum = 0;
   for (int64_t k = 0; k < g->k; k++) {
     sum += element_at(g->type, operands[0].host, g->transpose_a ? k * g->lda + row : row * g->lda + k) *
-           element_at(g->type_b, operands[1].host, g->transpose_b ? column * g->ldb + k : k * g->ldb + column);
-  }
-  for (int i = 4; i < GEMM_ADDRESSES && gemm_scaled(g); i++) {
-    sum *= element_at(TYPE_F32, operands[i].host, 0);
+           element_at(g->type_b, operands[1].host, g->transpose_b ? column * g->ldb + k : k * g->ldb + column) *
+           scale_at(g, true, operands[4].host, row, k) * scale_at(g, false, operands[5].host, column, k);
   }
   sum += g->epilogue == EPILOGUE_BIAS ? element_at(g->type_c, operands[3].host, column) : 0;
   return sum + (g->write != WRITE_STORE ? element_at(g->type_c, operands[2].host, row * g->ldc + column) : 0);
@@ -119,8 +117,8 @@ static void check(Gpu *gpu, Gemm g, Draw *random) {
                        memory_make(gpu, g.type_b, g.ldb * (g.transpose_b ? g.n : g.k), random),
                        memory_make(gpu, g.type_c, g.ldc * g.m, random),
                        memory_make(gpu, g.type_c, g.n, random),
-                       memory_make(gpu, TYPE_F32, 1, random),
-                       memory_make(gpu, TYPE_F32, 1, random)};
+                       memory_make(gpu, TYPE_F32, scale_count(&g, true), random),
+                       memory_make(gpu, TYPE_F32, scale_count(&g, false), random)};
   CudaAddress addresses[GEMM_ADDRESSES];
   for (int i = 0; i < GEMM_ADDRESSES; i++) {
     addresses[i] = operands[i].at;
@@ -216,6 +214,44 @@ static void products_of_quarters(void **state) {
   gpu_close(&gpu);
 }
 
+static bool has_blocks(const Gpu *gpu) {
+  return gpu->gpu.major == 9 && gpu->gpu.minor == 0;
+}
+
+// With a scale for each 128 elements along k, or for each 128 by 128 of one operand.
+static void products_of_blocks(void **state) {
+  static const int64_t shapes[][3] = {{128, 128, 128}, {256, 128, 384}, {128, 384, 640}};
+  static const ElementType types[][2] = {{TYPE_E4M3, TYPE_E4M3}, {TYPE_E5M2, TYPE_E4M3}, {TYPE_E4M3, TYPE_E5M2}};
+  Draw random = {4};
+  Gpu gpu;
+  (void)state;
+  if (!gpu_open(&gpu)) {
+    arena_destroy(gpu.arena);
+    skip();
+  }
+  if (!has_blocks(&gpu)) {
+    print_message("skipped: this GPU has no scales of blocks\n");
+    gpu_close(&gpu);
+    skip();
+  }
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+    for (int form = 0; form < 18; form++) {
+      Gemm g = {.type = types[form % 3][0],
+                .type_b = types[form % 3][1],
+                .type_c = form % 2 ? TYPE_F32 : TYPE_BF16,
+                .transpose_b = true,
+                .write = form / 3 % 2 ? WRITE_ADD : WRITE_STORE};
+      const int vectors = form / 6 == 0;  // outer sizes that make no blocks
+      g.m = shapes[s][0] - 48 * vectors;
+      g.n = shapes[s][1] - 16 * vectors;
+      g.k = shapes[s][2];
+      set_blocks(&g, form / 6);
+      check(&gpu, g, &random);
+    }
+  }
+  gpu_close(&gpu);
+}
+
 // What the library cannot multiply in 8 bits is refused in words.
 static void quarters_refused(void **state) {
   static const char *const words[] = {"does not have the axes last in memory", "does not have the axes last in memory",
@@ -290,6 +326,9 @@ static void quarters_of_plans(void **state) {
   for (size_t i = 0; i < sizeof recipes / sizeof *recipes && 10 * gpu.gpu.major + gpu.gpu.minor >= 89; i++) {
     check_plan(&gpu, recipes[i][0], recipes[i][1], "fp8_current");
     check_plan(&gpu, recipes[i][0], recipes[i][1], "fp8_hybrid");
+    if (has_blocks(&gpu) && i != 0 && i != 2) {  // whose parameters make no blocks
+      check_plan(&gpu, recipes[i][0], recipes[i][1], "fp8_block");
+    }
   }
   gpu_close(&gpu);
 }
@@ -300,8 +339,11 @@ int main(int count, char **words) {
   if (!stands_in() && !cuda_present(&ignored)) {
     run_on_stand_ins(words, "1");
   }
-  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(biases_without_epilogue),
-                                     cmocka_unit_test(products_of_quarters), cmocka_unit_test(quarters_refused),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products),
+                                     cmocka_unit_test(biases_without_epilogue),
+                                     cmocka_unit_test(products_of_quarters),
+                                     cmocka_unit_test(products_of_blocks),
+                                     cmocka_unit_test(quarters_refused),
                                      cmocka_unit_test(quarters_of_plans)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

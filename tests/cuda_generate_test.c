@@ -56,7 +56,9 @@ static const ModelSource sources[] = {
     {"models/llama.mdl", "small", {NULL}, "fp8_current"},
     {"models/llama.mdl", "small", {NULL}, "fp8_hybrid"},
     {"models/llama.mdl", "llama3_8b", {NULL}, "fp8_current"},
+    {"models/llama.mdl", "llama3_8b", {NULL}, "fp8_block"},
     {"tests/programs/quantised.mdl", "test", {NULL}, "eight"},
+    {"tests/programs/blocks.mdl", "test", {NULL}, "eight"},
 };
 enum { SOURCES = sizeof sources / sizeof *sources };
 

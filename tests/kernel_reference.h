@@ -52,6 +52,8 @@ static inline double reference_real(KernelOp op, double a, double b, double c) {
       return a > 0 ? 1 : a < 0 ? -1 : a;
     case KERNEL_FLOOR:
       return floor(a);
+    case KERNEL_POWER_OF_TWO:
+      return a - a != 0 || (a >= 0 && a <= 0) ? a : copysign(exp2(ceil(log2(fabs(a)))), a);
     case KERNEL_EXP:
       return exp(a);
     case KERNEL_LOG:

@@ -393,15 +393,19 @@ static void test_program(void **state) {
 // sums in f32. That numbers are rounded at all makes a difference.
 static void test_quantised(void **state) {
   (void)state;
-  static const char *const cases[][2] = {{"eight", NULL}, {"eight", "microbatches2"}, {"eight", "recomputed"},
-                                         {"late", NULL},  {"late", "microbatches2"},  {"late", "recomputed"}};
-  const char *file = MDL_SOURCE_DIR "/tests/programs/quantised.mdl";
+  static const char file[] = MDL_SOURCE_DIR "/tests/programs/quantised.mdl",
+                    blocks[] = MDL_SOURCE_DIR "/tests/programs/blocks.mdl";
+  static const char *const cases[][3] = {
+      {file, "eight", NULL},   {file, "eight", "microbatches2"},   {file, "eight", "recomputed"},
+      {file, "late", NULL},    {file, "late", "microbatches2"},    {file, "late", "recomputed"},
+      {blocks, "eight", NULL}, {blocks, "eight", "microbatches2"}, {blocks, "eight", "recomputed"}};
   tolerance = 1e-4;
   first_pass = "precision";
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    precision = cases[i][0];
-    check_layout(file, cases[i][1], 0, -1);
+    precision = cases[i][1];
+    check_layout(cases[i][0], cases[i][2], 0, -1);
   }
+  precision = "eight";
   Arena *arena = arena_create();
   Trial trial = {.file = file, .kind = PROGRAM_TRAIN, .seed = 1};
   CompileOptions options = trial_options(&trial);

@@ -64,7 +64,7 @@ static void run_dots(Reference *r, const Node *node) {
     FOR_POINTS(r, point, &to->shape) {
       const double bias = biased ? read(r, node, 1 + node->result_count + i, point) : 0;
       const double product = (double)reference_product(r, node, 0, i + 1, &node->axes, point);
-      *element(r, to, point) = product * reference_scale(r, node, point) + bias;
+      *element(r, to, point) = product + bias;
     }
   }
 }

@@ -80,6 +80,8 @@ static double unary(Op op, double a) {
     case OP_FLOOR:
     case OP_TO_INT:
       return floor(a);
+    case OP_POWER_OF_TWO:
+      return a - a != 0 || (a >= 0 && a <= 0) ? a : copysign(exp2(ceil(log2(fabs(a)))), a);
     case OP_EXP:
       return exp(a);
     case OP_LOG:
@@ -292,18 +294,15 @@ static double reduced_element(const Reference *r, const Node *node, Point point)
 }
 
 long double reference_product(const Reference *r, const Node *node, int a, int b, const Shape *over, Point point) {
-  long double sum = 0;
-  FOR_POINTS(r, point, over) {
-    sum += (long double)read(r, node, a, point) * read(r, node, b, point);
-  }
-  return sum;
-}
-
-double reference_scale(const Reference *r, const Node *node, Point point) {
   const int last = node->operand_count - 1;
   const bool scaled = node->op == OP_SCALED_DOT || node->op == OP_SCALED_DOTS || node->op == OP_SCALED_DOT_SUM ||
                       node->op == OP_SCALED_BIASED_DOTS;
-  return scaled ? read(r, node, last - 1, point) * read(r, node, last, point) : 1;
+  long double sum = 0;
+  FOR_POINTS(r, point, over) {
+    const double scale = scaled ? read(r, node, last - 1, point) * read(r, node, last, point) : 1;
+    sum += (long double)read(r, node, a, point) * read(r, node, b, point) * scale;
+  }
+  return sum;
 }
 
 static double dot_sum_element(const Reference *r, const Node *node, Point point) {
@@ -315,7 +314,7 @@ static double dot_sum_element(const Reference *r, const Node *node, Point point)
     over = shape_minus(over, &node->axes);
     sum += reference_product(r, node, i, i + 1, &over, point);
   }
-  return (double)sum * reference_scale(r, node, point);
+  return (double)sum;
 }
 
 bool reference_knows(Op op) {
@@ -336,7 +335,7 @@ double reference_element(const Reference *r, const Node *node, Point point) {
       return reduced_element(r, node, point);
     case OP_DOT:
     case OP_SCALED_DOT:
-      return (double)reference_product(r, node, 0, 1, &node->axes, point) * reference_scale(r, node, point);
+      return (double)reference_product(r, node, 0, 1, &node->axes, point);
     case OP_DOT_SUM:
     case OP_SCALED_DOT_SUM:
       return dot_sum_element(r, node, point);

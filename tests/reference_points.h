@@ -42,14 +42,11 @@ static inline double read(const Reference *r, const Node *node, int operand, Poi
 
 // --- reference_elements.c ---
 
-// What scaled products of values of 8 bits are multiplied by; 1: others.
-double reference_scale(const Reference *reference, const Node *node, Point point);
-
 // Whether every element of the op's result is what reference_element says.
 bool reference_knows(Op op);
 // The element at `point`. Coordinates of axes that the op sums over are changed; reference->scratch too.
 double reference_element(const Reference *reference, const Node *node, Point point);
-// The sum over `over` of the products of two operands.
+// The sum over `over` of the products of two operands, times their scales where they have 8 bits.
 long double reference_product(const Reference *reference, const Node *node, int a, int b, const Shape *over,
                               Point point);
 

@@ -13,6 +13,14 @@ static Node *node_of(const Graph *graph, Op op) {
   return NULL;
 }
 
+static Node *last_of(const Graph *graph, Op op) {
+  Node *last = node_of(graph, op);
+  for (int i = 0; i < graph->nodes.count; i++) {
+    last = graph->nodes.at[i].op == op ? &graph->nodes.at[i] : last;
+  }
+  return last;
+}
+
 static Value *value_of(const Graph *graph, Op op) {
   return graph_value(graph, node_of(graph, op)->first_result);
 }
@@ -49,10 +57,14 @@ static Region *region_of(const Graph *graph, Op op) {
   BROKEN(operand_format, "operands have different types", value_of(graph, OP_CONST)->type = TYPE_BF16;)               \
   BROKEN(quarters, "operands are not of 8 bits, or both in e5m2",                                                     \
          node_of(graph, OP_SCALED_DOT)->operands[0] = node_of(graph, OP_SCALED_DOT)->operands[1];)                    \
-  BROKEN(scale, "a scale is not one number in f32",                                                                   \
+  BROKEN(scale, "one operand has one scale, the other has many",                                                      \
          node_of(graph, OP_SCALED_DOT)->operands[3] = node_of(graph, OP_CAST)->operands[0];)                          \
-  BROKEN(scale_of_members, "a scale is not one number in f32",                                                        \
+  BROKEN(scale_of_members, "a scale is not in f32, or has axes that its operand lacks",                               \
          node_of(graph, OP_SCALED_DOTS)->operands[4] = node_of(graph, OP_CAST)->operands[0];)                         \
+  BROKEN(blocks, "a scale does not stand for a block of 128 elements",                                                \
+         graph->axes.at[graph->axes.count - 1].size = 64;)                                                            \
+  BROKEN(scale_axes, "a scale is not in f32, or has axes that its operand lacks",                                     \
+         last_of(graph, OP_SCALED_DOT)->operands[3] = node_of(graph, OP_CAST)->operands[0];)                          \
   BROKEN(quarter_members, "operands are not of 8 bits, or both in e5m2",                                              \
          node_of(graph, OP_SCALED_DOT_SUM)->operands[3] = node_of(graph, OP_SCALED_DOT_SUM)->operands[2];)            \
   BROKEN(quantised, "it does not say to which format of 8 bits",                                                      \

@@ -3,7 +3,7 @@
 // Needs groups. Parameters that say what goes in and out are stored out-major (stack, out, in): weights of one
 // operand can then lie one below the other and be one matrix, and it is the order that fp8 matrix units take.
 // Gradients and new values take the order of what they belong to. Everything else has its natural order, or one that is
-// cheaper for products and collectives (orders.c).
+// cheaper for products and collectives (orders.c), or that products have for scales.
 #include <string.h>
 
 #include "compiler/compilation.h"
@@ -81,6 +81,28 @@ static void order_messages(Graph *graph) {
   }
 }
 
+// Kernels store scales of blocks as products want them: of each place one after the other, those of the next block in
+// the next row; of square blocks, those along the sum one after the other, as the first product that reads them sums.
+static void order_scales(Compilation *c) {
+  Graph *graph = c->graph;
+  bool *ordered = ARENA_ARRAY(c->arena, bool, graph->values.count + 1);
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    for (int j = 0; j < 2 && node->op == OP_SCALED_DOT; j++) {
+      const ValueId scale = node->operands[2 + j];
+      const Shape of = graph_shape(graph, node->operands[j]), shape = graph_shape(graph, scale);
+      const Shape along = shape_common(node->axes, &shape), rest = shape_minus(shape, &along);
+      const bool square = of.count - node->axes.count > rest.count;
+      const Shape order = square ? shape_union(rest, &along) : shape_union(along, &rest);
+      const Node *maker = graph_producer(graph, scale);
+      if (maker && maker->op == OP_GROUP && !ordered[scale]) {
+        order_value(graph, scale, &order);
+        ordered[scale] = true;
+      }
+    }
+  }
+}
+
 // What is packed lies as the parameters do, what is assigned as its target.
 static void order_like_parameters(Graph *graph, RegionId region, Map *packed) {
   const NodeList *nodes = &graph->regions.at[region].nodes;
@@ -112,6 +134,7 @@ bool pass_arrange(Compilation *c) {
   order_messages(graph);
   orders_choose(c);
   order_attention(graph);
+  order_scales(c);
   Map packed = map_create(c->arena);  // whole axis of a pack to the node that packs parameters
   const NodeList *nodes = &graph->regions.at[0].nodes;
   for (int i = 0; i < nodes->count; i++) {

@@ -240,6 +240,14 @@ static void materialise_free(Fuser *f) {
   f->nodes = out;
 }
 
+// What the backward reads of a value of the forward in blocks of 8 bits is made with that value, or it would be kept
+// instead. With one scale for all of it the kernel that rounds it for the forward does both.
+static bool kept_in_blocks(const Graph *graph, const Node *node) {
+  return node->op == OP_QUANTISE && !node->backward && !node->recomputed &&
+         graph_shape(graph, node->operands[1]).count > 0 &&
+         graph_value(graph, node->first_result)->role != ROLE_PARAMETER;
+}
+
 static void make_groups(Fuser *f) {
   Graph *graph = f->graph;
   materialise_free(f);
@@ -266,7 +274,8 @@ static void make_groups(Fuser *f) {
   fuse_tables(f);
   graph_rewrite(graph, f->region);
   for (int i = 0; i < f->nodes.count; i++) {
-    if (o.grouping.group[f->nodes.at[i]] < 0 && !op_free(graph_node(graph, f->nodes.at[i])->op)) {
+    const Node *node = graph_node(graph, f->nodes.at[i]);
+    if ((o.grouping.group[f->nodes.at[i]] < 0 && !op_free(node->op)) || kept_in_blocks(graph, node)) {
       emit(&o, f->nodes.at[i]);
     }
   }

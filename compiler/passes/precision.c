@@ -451,6 +451,7 @@ static void type_node(Precision *p, NodeId id) {
     }
   }
   array_push(graph->arena, &graph->regions.at[graph->region].nodes, id);
+  quantiser_merge(&p->quantiser, id);
 }
 
 static void type_region(Precision *p, RegionId region) {

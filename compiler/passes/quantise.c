@@ -1,4 +1,4 @@
-// quantise.c: products in 8 bits: which ones, and what they read.
+// quantise.c: products in 8 bits, and what they read; quantise_choose.c: which ones.
 //
 // A rule of the policy selects products by the place of the forward's product: its gradients go with it. Of a product
 // with a parameter the forward multiplies both operands in the format `forward`; its gradients multiply what comes
@@ -14,6 +14,8 @@
 // not finite, and so a product that is not: the step is skipped as in other formats. Values are quantised once, for all
 // products that read them in one format: x for the forward and for the gradient of the weight, a gradient for both.
 //
+// With blocks there are many scales: quantise_block.c.
+//
 // Parameters that multiply one value over the same axes, in one layer and by the same rule (query, key and value; gate
 // and up), have one scale, by the largest amax of them; so have the gradients that come back of these products. So they
 // can be one product in 8 bits, as they are in other formats: of rows that are scaled alike.
@@ -24,8 +26,6 @@
 #include <string.h>
 
 #include "lang/selector.h"
-
-enum { SIZE_STEP = 16 };
 
 bool quantiser_possible(const Compilation *c) {
   for (int i = 0; i < c->spec->products.count && c->program == PROGRAM_TRAIN && c->tenancy; i++) {
@@ -41,7 +41,7 @@ bool quantiser_possible(const Compilation *c) {
 }
 
 // The parameter that a value is, rounded and moved at most; or NULL.
-static Name parameter_of(const Graph *graph, ValueId value) {
+Name quantiser_parameter(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
   while (node && (op_alias(node->op) || node->op == OP_CAST || node->op == OP_QUANTISE)) {
     node = graph_producer(graph, node->operands[0]);
@@ -50,79 +50,7 @@ static Name parameter_of(const Graph *graph, ValueId value) {
 }
 
 bool comes_from_parameter(const Graph *graph, ValueId value) {
-  return parameter_of(graph, value) != NULL;
-}
-
-// --- which products ---
-
-static bool eight_bits(ElementType type) {
-  return element_type_bytes(type) == 1;
-}
-
-static const ProductRule *rule_of(const Quantiser *q, const Node *dot) {
-  const Spec *spec = q->c->spec;
-  const SelectorPlace place = selector_place(q->c->graph, dot);
-  const ProductRule *found = NULL;
-  int best = -1;
-  for (int i = 0; i < spec->products.count; i++) {
-    const ProductRule *rule = &spec->products.at[i];
-    const Name selector = rule->selector ? rule->selector->name : NULL;
-    const int rank = selector_rank(selector);
-    if (rank >= best && (!selector || selector_matches(q->c->graph, selector, place))) {
-      found = rule;
-      best = rank;
-    }
-  }
-  return found;
-}
-
-static bool sizes_fit(const Graph *graph, const Node *dot) {
-  const Shape a = graph_shape(graph, dot->operands[0]), b = graph_shape(graph, dot->operands[1]);
-  Shape common = shape_common(a, &b);
-  const Shape rows = shape_minus(a, &common), columns = shape_minus(b, &common);
-  return graph_elements(graph, rows) % SIZE_STEP == 0 && graph_elements(graph, columns) % SIZE_STEP == 0 &&
-         graph_elements(graph, dot->axes) % SIZE_STEP == 0;
-}
-
-static bool is_gradient(const Graph *graph, ValueId value) {
-  const Node *node = graph_producer(graph, value);
-  return node && node->backward;
-}
-
-// Of the product in the forward that is the reason of the gradients.
-static const char *forward_refused(const Graph *graph, const Node *dot) {
-  if (!comes_from_parameter(graph, dot->operands[0]) && !comes_from_parameter(graph, dot->operands[1])) {
-    return "no operand is a parameter";
-  }
-  return sizes_fit(graph, dot) ? NULL : "a size is no multiple of 16";
-}
-
-ProductFormats quantiser_formats(const Quantiser *q, const Node *dot) {
-  const Graph *graph = q->c->graph;
-  ProductFormats formats = {0};
-  const Node *forward = !dot->backward ? dot : dot->source >= 0 ? graph_node(graph, dot->source) : NULL;
-  const bool known = forward && (forward->op == OP_DOT || forward->op == OP_SCALED_DOT) &&
-                     graph_value(graph, dot->first_result)->role != ROLE_UPDATE;
-  const ProductRule *rule = known && q->c->program == PROGRAM_TRAIN ? rule_of(q, forward) : NULL;
-  if (!rule || !eight_bits(rule->forward)) {
-    return formats;
-  }
-  formats.asked = true;
-  formats.rule = rule;
-  formats.why = forward_refused(graph, forward);
-  if (dot->backward && !formats.why) {
-    const bool a = is_gradient(graph, dot->operands[0]), b = is_gradient(graph, dot->operands[1]);
-    formats.why = !eight_bits(rule->backward) ? "the policy has it in the base"
-                  : a == b                    ? "it is no product of one gradient and a value of the forward"
-                  : !sizes_fit(graph, dot)    ? "a size is no multiple of 16"
-                                              : NULL;
-    formats.type[0] = a ? rule->backward : rule->forward;
-    formats.type[1] = b ? rule->backward : rule->forward;
-  } else {
-    formats.type[0] = formats.type[1] = rule->forward;
-  }
-  formats.scaled = !formats.why;
-  return formats;
+  return quantiser_parameter(graph, value) != NULL;
 }
 
 // --- which have scales in common ---
@@ -192,7 +120,7 @@ static void find_groups(Quantiser *q, Map *by_key, RegionId region) {
     }
     const int64_t group = formats.scaled && node->backward ? map_get_or(&q->group_of, (uint64_t)node->source, -1) : -1;
     if (group >= 0) {
-      const ValueId gradient = node->operands[is_gradient(graph, node->operands[1])];
+      const ValueId gradient = node->operands[quantiser_is_gradient(graph, node->operands[1])];
       add_once(graph, &q->groups.at[group].gradients, gradient);
       map_put(&q->source_of, (uint64_t)gradient, node->source);
     }
@@ -203,6 +131,7 @@ Quantiser quantiser_start(Compilation *c, ValueId (*base)(void *of, ValueId para
   Quantiser q = {.c = c,
                  .base = base,
                  .of = of,
+                 .merged = -1,
                  .made = map_create(c->arena),
                  .group_of = map_create(c->arena),
                  .source_of = map_create(c->arena),
@@ -240,19 +169,12 @@ ValueList quantiser_together(const Quantiser *q, NodeId id, int operand) {
 
 // --- what they read ---
 
-typedef enum { MADE_AMAX, MADE_SCALE, MADE_QUANTISED } Made;  // a scale: of the values of a list
-
 // With a pipeline the backward quantises parameters again: see casts in precision.c.
 static bool again(const Quantiser *q, ValueId value) {
   return q->c->tenancy && q->c->graph->backward && comes_from_parameter(q->c->graph, value);
 }
 
-typedef struct {
-  uint64_t part[5];
-  uint64_t last[SHAPE_MAX_AXES];
-} MadeKey;
-
-static MadeKey key_of(const Quantiser *q, Made what, ValueId value, ElementType type, uint64_t scaling) {
+MadeKey quantiser_key(const Quantiser *q, Made what, ValueId value, ElementType type, uint64_t scaling) {
   return (MadeKey){.part = {(uint64_t)value, (uint64_t)what << 8 | (uint64_t)type, (uint64_t)q->c->graph->region,
                             again(q, value), scaling}};
 }
@@ -271,27 +193,24 @@ static uint64_t number_of(Quantiser *q, const ValueList *values) {
   return (uint64_t)number;
 }
 
-// What is made of a gradient is cut among the ranks as the product is whose gradient it is, whichever product of a
-// group it is made for. Returns what was so before.
-static NodeId follow_source(const Quantiser *q, ValueId value) {
+NodeId quantiser_follow(const Quantiser *q, ValueId value) {
   const NodeId before = q->c->graph->source;
   q->c->graph->source = (NodeId)map_get_or(&q->source_of, (uint64_t)value, before);
   return before;
 }
 
-// What is rounded to 8 bits.
-static ValueId rounded_from(const Quantiser *q, ValueId value) {
+ValueId quantiser_rounded(const Quantiser *q, ValueId value) {
   return comes_from_parameter(q->c->graph, value) ? q->base(q->of, value) : value;
 }
 
 static ValueId amax_of(Quantiser *q, ValueId value) {
   Graph *graph = q->c->graph;
-  const MadeKey key = key_of(q, MADE_AMAX, value, TYPE_REAL, 0);
+  const MadeKey key = quantiser_key(q, MADE_AMAX, value, TYPE_REAL, 0);
   int64_t known;
   if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
     return (ValueId)known;
   }
-  const NodeId before = follow_source(q, value);
+  const NodeId before = quantiser_follow(q, value);
   const Node made = *graph_producer(graph, value);
   ValueId amax = -1;
   if (made.op == OP_CONCAT) {  // whoever makes the parts knows them
@@ -300,7 +219,7 @@ static ValueId amax_of(Quantiser *q, ValueId value) {
       amax = graph_op2(graph, OP_MAX, amax, amax_of(q, made.operands[i]));
     }
   } else {
-    const ValueId size = graph_op1(graph, OP_ABS, rounded_from(q, value));
+    const ValueId size = graph_op1(graph, OP_ABS, quantiser_rounded(q, value));
     amax = graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = graph_shape(graph, value)}, size);
   }
   graph->source = before;
@@ -340,7 +259,9 @@ static ValueId add_history(Graph *graph, const History *history) {
 // fp8.layers.3.q.x.amax: x and w of y = x w, and dy. What several products have in common is called after the first.
 static Name history_name(const Quantiser *q, ValueId value, Name weight) {
   Names *names = q->c->graph->names;
-  const char *what = comes_from_parameter(q->c->graph, value) ? "w" : is_gradient(q->c->graph, value) ? "dy" : "x";
+  const char *what = comes_from_parameter(q->c->graph, value)    ? "w"
+                     : quantiser_is_gradient(q->c->graph, value) ? "dy"
+                                                                 : "x";
   const char *last = strrchr(weight, '.');
   const int length = last && last[1] == 'w' && !last[2] ? (int)(last - weight) : (int)strlen(weight);
   Name name = name_format(names, "fp8.%.*s.%s.amax", length, weight, what);
@@ -360,8 +281,8 @@ static ValueId delayed(Quantiser *q, NodeId dot, const ValueList *values, ValueI
   const Node *forward = group            ? graph_node(graph, group->first)
                         : node->backward ? graph_node(graph, node->source)
                                          : node;
-  const Name first = parameter_of(graph, forward->operands[0]);
-  const Name weight = first ? first : parameter_of(graph, forward->operands[1]);
+  const Name first = quantiser_parameter(graph, forward->operands[0]);
+  const Name weight = first ? first : quantiser_parameter(graph, forward->operands[1]);
   const History history = {history_name(q, values->at[0], weight), weight, rule->history, graph->span};
   array_push(q->c->unit->arena, q->c->histories, history);
   const RegionId inner = graph->region;
@@ -507,7 +428,7 @@ void quantiser_finish(Quantiser *q) {
 // amax over the largest number of the format; of zeros alone, and of what is next to nothing, a number that divides.
 static ValueId scale_of(Quantiser *q, NodeId dot, const ValueList *values, ElementType type, const ProductRule *rule) {
   Graph *graph = q->c->graph;
-  MadeKey key = key_of(q, MADE_SCALE, values->at[0], type, scaling_of(rule));
+  MadeKey key = quantiser_key(q, MADE_SCALE, values->at[0], type, scaling_of(rule));
   key.part[0] = number_of(q, values);
   int64_t known;
   if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
@@ -555,7 +476,7 @@ static ValueId join_quantised(Quantiser *q, const Node *concat, ValueId scale, E
 
 static ValueId quantised(Quantiser *q, ValueId value, ValueId scale, ElementType type, Shape last) {
   Graph *graph = q->c->graph;
-  MadeKey key = key_of(q, MADE_QUANTISED, value, type, (uint64_t)scale);
+  MadeKey key = quantiser_key(q, MADE_QUANTISED, value, type, (uint64_t)scale);
   for (int i = 0; i < last.count; i++) {
     key.last[i] = (uint64_t)last.axis[i] + 1;
   }
@@ -564,10 +485,10 @@ static ValueId quantised(Quantiser *q, ValueId value, ValueId scale, ElementType
     return (ValueId)known;
   }
   const NodeInit init = {NODE_INIT, .text = name_of(graph->names, element_type_name(type)), .axes = last};
-  const NodeId before = follow_source(q, value);
+  const NodeId before = quantiser_follow(q, value);
   const Node maker = *graph_producer(graph, value);
   const ValueId made = maker.op == OP_CONCAT ? join_quantised(q, &maker, scale, type, last)
-                                             : graph_add2(graph, OP_QUANTISE, init, rounded_from(q, value), scale);
+                                             : graph_add2(graph, OP_QUANTISE, init, quantiser_rounded(q, value), scale);
   graph->source = before;
   graph_value(graph, made)->name = graph_value(graph, value)->name;
   map_put_bytes(&q->made, &key, sizeof key, made);
@@ -580,12 +501,17 @@ static void quantise_for_backward(Quantiser *q, const Node *dot, ValueId x, Valu
   const Graph *graph = q->c->graph;
   const Shape other = graph_shape(graph, dot->operands[dot->operands[0] == x]);
   const Shape own = shape_minus(graph_shape(graph, x), &dot->axes), rows = shape_minus(own, &other);
-  if (!dot->backward && !comes_from_parameter(graph, x) && eight_bits(formats->rule->backward) && rows.count > 0) {
+  if (!dot->backward && !comes_from_parameter(graph, x) && quantiser_eight_bits(formats->rule->backward) &&
+      rows.count > 0) {
     quantised(q, x, scale, formats->rule->forward, rows);
   }
 }
 
 void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats) {
+  if (formats->rule->block) {
+    quantiser_scale_blocks(q, dot, formats);
+    return;
+  }
   Graph *graph = q->c->graph;
   const Role role = graph->role;
   ValueId *operands = ARENA_ARRAY(graph->arena, ValueId, 4);
@@ -607,21 +533,4 @@ void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats) {
   node->op = OP_SCALED_DOT;
   node->operands = operands;
   node->operand_count = 4;
-}
-
-void quantiser_note(Quantiser *q, NodeId dot, const ProductFormats *formats) {
-  const Graph *graph = q->c->graph;
-  const Node *node = graph_node(graph, dot), *forward = node->backward ? graph_node(graph, node->source) : node;
-  ChosenProduct product = {.backward = node->backward, .why = formats->why};
-  for (int i = 0; i < 2; i++) {
-    const Name parameter = parameter_of(graph, forward->operands[i]);
-    product.weight = parameter ? parameter : product.weight;
-    product.type[i] = graph_value(graph, node->operands[i])->type;
-  }
-  if (!product.weight) {
-    product.weight = selector_path(graph, selector_place(graph, forward));
-  }
-  product.of_weight = node->backward && !comes_from_parameter(graph, node->operands[0]) &&
-                      !comes_from_parameter(graph, node->operands[1]);
-  array_push(q->c->arena, &q->c->products, product);
 }

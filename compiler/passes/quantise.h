@@ -22,9 +22,16 @@ typedef struct {  // products of one value by several parameters, in the forward
   ValueList parameters, gradients;  // in the order of the products: these have one scale, and what comes back has one
 } ProductGroup;
 
+typedef enum { MADE_AMAX, MADE_SCALE, MADE_QUANTISED, MADE_SPLIT } Made;  // a scale: of the values of a list
+
+typedef struct {  // what a value was made of, as numbers
+  uint64_t part[5];
+  uint64_t last[SHAPE_MAX_AXES];
+} MadeKey;
+
 typedef struct {
   Compilation *c;
-  Map made;  // values, by what they are made of
+  Map made;  // values, by MadeKey
   ARRAY(ProductGroup) groups;
   Map group_of;   // by node of the forward
   Map source_of;  // by gradient that comes back: the product of the forward whose result's it is
@@ -33,13 +40,15 @@ typedef struct {
   ARRAY(QuantiserUpdate) updates;
   ValueId (*base)(void *of, ValueId parameter);  // in the base format of products
   void *of;
+  AxisId merged;  // of the result of the dot that was scaled last, where that has `halves` in its place; -1: none
+  Shape halves;
 } Quantiser;
 
 // Reports rules that this step cannot follow.
 bool quantiser_possible(const Compilation *c);
 
-// Finds the products that have scales in common. Parameters are rounded to 8 bits from what `base(of, parameter)` gives:
-// copies in 16 bits, where there are some, are what ranks gather and what is read.
+// Finds the products that have scales in common. Parameters are rounded to 8 bits from what `base(of, parameter)`
+// gives: copies in 16 bits, where there are some, are what ranks gather and what is read.
 Quantiser quantiser_start(Compilation *c, ValueId (*base)(void *of, ValueId parameter), void *of);
 
 // Of a dot of the training step. A product of the backward goes by the product of the forward whose gradient it is.
@@ -53,12 +62,32 @@ ValueList quantiser_together(const Quantiser *q, NodeId dot, int operand);
 // types.
 void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats);
 
+// Behind a scaled dot, which stands in its region: its result with the axes that it had before.
+void quantiser_merge(Quantiser *q, NodeId dot);
+
 // Notes a dot that was asked for, as it is now, for those who explain.
 void quantiser_note(Quantiser *q, NodeId dot, const ProductFormats *formats);
 
 // Behind everything else: histories of the step are assigned, or have their first values.
 void quantiser_finish(Quantiser *q);
 
-bool comes_from_parameter(const Graph *graph, ValueId value);  // rounded and moved at most
+Name quantiser_parameter(const Graph *graph, ValueId value);  // that the value is, rounded and moved at most; or NULL
+bool comes_from_parameter(const Graph *graph, ValueId value);
+bool quantiser_eight_bits(ElementType type);
+bool quantiser_is_gradient(const Graph *graph, ValueId value);
+
+// quantise_block.c: with one scale for every block. Why a product that is asked for cannot be so, or NULL; and what
+// quantiser_scale does.
+const char *quantiser_no_blocks(const Graph *graph, const Node *dot);
+void quantiser_scale_blocks(Quantiser *q, NodeId dot, const ProductFormats *formats);
+
+MadeKey quantiser_key(const Quantiser *q, Made what, ValueId value, ElementType type, uint64_t scaling);
+
+// What is rounded to 8 bits: the value, or, of a parameter, what it is in the base.
+ValueId quantiser_rounded(const Quantiser *q, ValueId value);
+
+// What is made of a gradient is cut among the ranks as the product is whose gradient it is, whichever product of a
+// group it is made for. Returns what was so before.
+NodeId quantiser_follow(const Quantiser *q, ValueId value);
 
 #endif

@@ -206,10 +206,11 @@ static void shard_with(Shard *s, NodeId id, uint32_t passing) {
 
 // --- renames ---
 
-// Is a part of the whole axis what a part of its major axis is made of?
+// Is a part of the whole axis what a part of its major axis is made of? In a zigzag both parts are two runs.
 static bool same_pieces(Shard *s, AxisId whole, AxisId major, int64_t parts) {
-  bool blocks = !shard_form(s, whole)->zigzag && !shard_form(s, major)->zigzag;
-  return blocks && shard_even(s, whole) && shard_even(s, major) && s->graph->axes.at[major].size % parts == 0;
+  const uint32_t zigzag = shard_form(s, whole)->zigzag;
+  return zigzag == shard_form(s, major)->zigzag && shard_even(s, whole) && shard_even(s, major) &&
+         s->graph->axes.at[major].size % (zigzag ? 2 * parts : parts) == 0;
 }
 
 // The axis of the result that is cut where the operand is cut along `axis`, or -1: it cannot stay so.

@@ -144,6 +144,9 @@ const Pack *shard_pack_along(const Shard *s, AxisId axis);  // or NULL
 // shard_forms.c
 void shard_forms_find(Shard *s);  // reports what cannot be
 const AxisForm *shard_form(Shard *s, AxisId axis);
+
+// A product in 8 bits has so many blocks along the axis, which ranks of a mesh axis cannot share; said once.
+void shard_report_blocks(Shard *s, AxisId axis, int64_t blocks, int mesh, const LayoutRule *rule, Span span);
 bool shard_even(Shard *s, AxisId axis);  // no cut of it is padded
 // Is a part of `a` the part of `b` with the same elements, where both are cut alike?
 bool shard_same_parts(Shard *s, AxisId a, AxisId b);

@@ -171,6 +171,23 @@ bool shard_divides(Shard *s, AxisId axis, uint32_t cut) {
   return at->size % (shard_form(s, axis)->zigzag & cut ? 2 * parts : parts) == 0;
 }
 
+void shard_report_blocks(Shard *s, AxisId axis, int64_t blocks, int mesh, const LayoutRule *rule, Span span) {
+  AxisForm *form = &s->forms.at[class_of(s, axis)];
+  const Axis *at = &s->graph->axes.at[axis];
+  if (form->reported) {
+    return;
+  }
+  form->reported = true;
+  Diag *diag = s->graph->diag;
+  Diagnostic *error =
+      diag_error(diag, E043, rule->left, "%lld block%s of 128 along '%s' cannot be split over %s = %lld",
+                 (long long)blocks, blocks == 1 ? "" : "s", at->written, s->mapping->spec->mesh[mesh].name,
+                 (long long)mapping_size(s->mapping, mesh));
+  diag_related(diag, error, span, "a product in 8 bits, with one scale for each block");
+  diag_help(diag, error, "take sizes of which every rank has whole blocks%s, or a rule that keeps the product out",
+            form->zigzag ? ", in both runs of the zigzag" : "");
+}
+
 // Rules for several places that meet in a tensor can ask for more parts than it has.
 static void report_parts(Shard *s, AxisId axis, uint32_t cut, Span span) {
   Diag *diag = s->graph->diag;

@@ -29,6 +29,21 @@ static bool in_space(const Graph *graph, const Node *node, AxisId axis) {
   return false;
 }
 
+// An axis that is split into blocks, or that numbers the blocks, in place of the other one where a node has that.
+static AxisId in_blocks(const Graph *graph, const Node *node, AxisId axis) {
+  const AxisId whole = graph->axes.at[axis].blocks_of;
+  if (in_space(graph, node, axis) || (whole >= 0 && in_space(graph, node, whole))) {
+    return in_space(graph, node, axis) ? axis : whole;
+  }
+  for (AxisId other = 0; other < graph->axes.count; other++) {
+    const AxisId of = graph->axes.at[other].blocks_of;
+    if (of >= 0 && (of == axis || of == whole) && in_space(graph, node, other)) {
+      return other;
+    }
+  }
+  return axis;
+}
+
 // Random numbers and positions depend on where the part begins, which for zigzag is no one place.
 static bool blocks_only(const Node *node) {
   return node->op == OP_UNIFORM || node->op == OP_NORMAL || node->op == OP_POSITION || node->op == OP_TAKE ||
@@ -44,6 +59,33 @@ static uint32_t cut_before(const Loops *loops, AxisId axis, int mesh) {
   return others;
 }
 
+// --- blocks that have one scale ---
+
+static bool has_blocks(const Graph *graph, const Node *node) {
+  return node->op == OP_SCALED_DOT && graph_shape(graph, node->operands[2]).count > 0;
+}
+
+// Is the axis, of a product, one of which each block of an operand has all?
+static bool inside_blocks(const Graph *graph, const Node *node, AxisId axis) {
+  bool inside = false;
+  for (int i = 0; i < 2 && has_blocks(graph, node); i++) {
+    const Shape of = graph_shape(graph, node->operands[i]), scales = graph_shape(graph, node->operands[2 + i]);
+    inside |= shape_has(&of, axis) && !shape_has(&scales, axis);
+  }
+  return inside;
+}
+
+// A rule would have ranks share a product in pieces of blocks: rather than multiply all of it on every rank.
+static void check_blocks(Shard *s, const Node *node, const Loops *loops, AxisId axis, int mesh) {
+  const LayoutRule *rule = loops->cause.rule[mesh];
+  const bool inside = inside_blocks(s->graph, node, axis);
+  const bool cut =
+      s->graph->axes.at[axis].blocks_of >= 0 && !shard_divides(s, axis, cut_before(loops, axis, mesh) | 1u << mesh);
+  if (rule && has_blocks(s->graph, node) && (inside || cut)) {
+    shard_report_blocks(s, axis, inside ? 1 : s->graph->axes.at[axis].size, mesh, rule, node->span);
+  }
+}
+
 static bool may_loop(Shard *s, const Node *node, const Loops *loops, AxisId axis, int mesh) {
   if (axis < 0 || !in_space(s->graph, node, axis) || !op_split(s->graph, node, axis)) {
     return false;
@@ -54,7 +96,8 @@ static bool may_loop(Shard *s, const Node *node, const Loops *loops, AxisId axis
              ((node->op == OP_TAKE || node->op == OP_PUT) && node->axis == axis);
   // Queries that are cut in a zigzag and then once more begin where no sum over the coordinates says.
   bool again = zigzag && others && is_attention(node) && axis == node->axis;
-  return shard_divides(s, axis, others | 1u << mesh) && !(zigzag && own && blocks_only(node)) && !again;
+  return shard_divides(s, axis, others | 1u << mesh) && !(zigzag && own && blocks_only(node)) && !again &&
+         !inside_blocks(s->graph, node, axis);
 }
 
 static Shape contracted_axes(const Node *node) {
@@ -98,12 +141,16 @@ AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh) {
   const LayoutRule **rule = &loops->cause.rule[mesh];
   const Loops *source = node->source >= 0 ? shard_loops_of(s, node->source) : NULL;
   if (source && source->known) {
-    AxisId axis = source->axis[mesh];
+    const AxisId of = source->axis[mesh], axis = of < 0 ? of : in_blocks(s->graph, node, of);
     if (axis >= 0 && !in_space(s->graph, node, axis)) {
       return by_operands(s, node, loops, mesh);
     }
     *rule = source->cause.rule[mesh];
-    return may_loop(s, node, loops, axis, mesh) ? axis : -1;
+    if (axis < 0 || may_loop(s, node, loops, axis, mesh)) {
+      return axis;
+    }
+    check_blocks(s, node, loops, axis, mesh);
+    return -1;
   }
   SelectorPlace place = selector_place(s->graph, node);
   Shape contracted = contracted_axes(node), result = result_shape(s->graph, node);
@@ -111,8 +158,12 @@ AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh) {
   if (may_loop(s, node, loops, axis, mesh) && held_so(s, node, axis, mesh)) {
     return axis;
   }
+  if (axis >= 0) {
+    check_blocks(s, node, loops, axis, mesh);
+  }
   axis = mapping_axis(s->mapping, place, &result, mesh, rule);
   if (axis >= 0) {
+    check_blocks(s, node, loops, axis, mesh);
     shard_check_size(s, *rule, axis, cut_before(loops, axis, mesh) | 1u << mesh, mesh);
   }
   if (may_loop(s, node, loops, axis, mesh)) {

@@ -106,6 +106,18 @@ static inline bool gemm_scaled(const Gemm *gemm) {  // operands of 8 bits
   return element_type_bytes(gemm->type) == 1 || element_type_bytes(gemm->type_b) == 1;
 }
 
+// The scales of an operand of 8 bits as a matrix, by rows; one number without blocks.
+static inline int64_t gemm_scale_rows(const Gemm *gemm, bool of_a) {
+  const bool square = of_a ? gemm->square_a : gemm->square_b;
+  return gemm->block == 0 ? 1 : (square ? (of_a ? gemm->m : gemm->n) : gemm->k) / gemm->block;
+}
+
+static inline int64_t gemm_scale_columns(const Gemm *gemm, bool of_a) {
+  const bool square = of_a ? gemm->square_a : gemm->square_b;
+  const int64_t outer = of_a ? gemm->m : gemm->n;
+  return gemm->block == 0 ? 1 : square ? gemm->k / gemm->block : outer;
+}
+
 typedef struct {
   InstructionKind kind;
   Span span;         // the text that caused it

@@ -14,6 +14,27 @@ static bool is_format(ElementType type) {
   return element_type_floating(type) && type != TYPE_REAL;
 }
 
+// What cuBLASLt takes of products with one scale for each block: no partial blocks, scales in whole vectors of 16
+// bytes.
+static bool blocks_hold(PlanCheck *v, const Gemm *gemm) {
+  enum { VECTOR = 4 };
+  if (gemm->block == 0) {
+    return !(gemm->square_a || gemm->square_b) || check_fail(v, "has square blocks of no size");
+  }
+  if (gemm->block != SCALE_BLOCK || !gemm_scaled(gemm) || gemm->k % SCALE_BLOCK || (gemm->square_a && gemm->square_b) ||
+      (gemm->square_a && gemm->m % SCALE_BLOCK) || (gemm->square_b && gemm->n % SCALE_BLOCK)) {
+    return check_fail(v, "has scales for blocks that its operands are not made of");
+  }
+  enum { VECTOR_BYTES = 16 };
+  if (gemm->scale_a.offset % VECTOR_BYTES || gemm->scale_b.offset % VECTOR_BYTES || gemm->m % VECTOR ||
+      gemm->n % VECTOR || gemm->ld_scale_a % VECTOR || gemm->ld_scale_b % VECTOR ||
+      gemm->ld_scale_a < gemm_scale_columns(gemm, true) || gemm->ld_scale_b < gemm_scale_columns(gemm, false)) {
+    return check_fail(v, "has rows of scales that are no whole vectors");
+  }
+  return (gemm->batch_count == 0 && gemm->epilogue == EPILOGUE_NONE && !gemm->fast) ||
+         check_fail(v, "has scales for blocks, and a batch, a bias or a fast sum");
+}
+
 static bool scaled_types_hold(PlanCheck *v, const Gemm *gemm) {
   const bool quarters = element_type_bytes(gemm->type) == 1 && element_type_bytes(gemm->type_b) == 1;
   if (!quarters || (gemm->type == TYPE_E5M2 && gemm->type_b == TYPE_E5M2)) {
@@ -43,7 +64,8 @@ static bool gemm_types_hold(PlanCheck *v, const Gemm *gemm) {
 
 static bool gemm_holds(PlanCheck *v, const Gemm *gemm) {
   const int64_t sizes[] = {gemm->m, gemm->n, gemm->k};
-  if (!check_sizes(v, sizes, 3) || !check_sizes(v, gemm->batch, gemm->batch_count) || !gemm_types_hold(v, gemm)) {
+  if (!check_sizes(v, sizes, 3) || !check_sizes(v, gemm->batch, gemm->batch_count) || !gemm_types_hold(v, gemm) ||
+      !blocks_hold(v, gemm)) {
     return false;
   }
   if (gemm->lda < (gemm->transpose_a ? gemm->m : gemm->k) || gemm->ldb < (gemm->transpose_b ? gemm->k : gemm->n) ||

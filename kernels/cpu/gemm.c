@@ -20,6 +20,7 @@ typedef struct {
   const Blas *blas;
   const Simd *simd;
   const char *a, *b, *bias;
+  const float *scale_a, *scale_b;
   char *c;
   char *const *scratch;
   int64_t tile_m, tile_n, tiles_m, tiles_n;
@@ -59,11 +60,11 @@ static int64_t tile_of(int64_t n, int64_t parts) {
 
 // Where one product of the batch, and a tile of it, lie in the three matrices; in elements.
 typedef struct {
-  int64_t a, b, c, bias, rows, columns;
+  int64_t a, b, c, row, bias, rows, columns;
 } Tile;
 
 static Tile tile_at(const Gemm *gemm, int64_t product, int64_t row, int64_t rows, int64_t column, int64_t columns) {
-  Tile tile = {.bias = column, .rows = rows, .columns = columns};
+  Tile tile = {.row = row, .bias = column, .rows = rows, .columns = columns};
   for (int i = gemm->batch_count - 1; i >= 0; i--) {
     const int64_t at = product % gemm->batch[i];
     product /= gemm->batch[i];
@@ -114,6 +115,23 @@ static void widen(const Job *job, ElementType type, float *to, const char *from,
   }
 }
 
+// The scales of one operand of a tile, from k on, into what was widened.
+static void scale_blocks(const Job *job, const Tile *tile, bool of_a, float *piece, int64_t k, int64_t count) {
+  const Gemm *gemm = job->gemm;
+  const int64_t first = of_a ? tile->row : tile->bias, outer = of_a ? tile->rows : tile->columns;
+  const int64_t ld = of_a ? gemm->ld_scale_a : gemm->ld_scale_b;
+  const bool square = of_a ? gemm->square_a : gemm->square_b;
+  const bool neighbours = of_a ? !gemm->transpose_a : gemm->transpose_b;  // along k
+  const float *scale = of_a ? job->scale_a : job->scale_b;
+  for (int64_t i = 0; i < outer; i++) {
+    for (int64_t j = 0; j < count; j++) {
+      const int64_t block = (k + j) / gemm->block, at = first + i;
+      piece[neighbours ? i * count + j : j * outer + i] *=
+          square ? scale[at / gemm->block * ld + block] : scale[block * ld + at];
+    }
+  }
+}
+
 // The same in f32, whatever the types: k goes by pieces, whose operands are widened into the scratch of the worker.
 static void run_wide_product(const Job *job, int worker, const Tile *tile) {
   const Gemm *gemm = job->gemm;
@@ -145,6 +163,10 @@ static void run_wide_product(const Job *job, int worker, const Tile *tile) {
           gemm->transpose_a ? call.k : rows, call.lda);
     widen(job, gemm->type_b, b, job->b + (tile->b + (gemm->transpose_b ? k : k * gemm->ldb)) * bytes, gemm->ldb,
           gemm->transpose_b ? columns : call.k, call.ldb);
+    if (gemm->block) {
+      scale_blocks(job, tile, true, a, k, call.k);
+      scale_blocks(job, tile, false, b, k, call.k);
+    }
     blas_gemm(job->blas, &call, a, b, direct ? (void *)c : sums);
     call.beta = 1.0;
   }
@@ -215,7 +237,9 @@ void gemm_run(const Gemm *gemm, const Blas *blas, const Simd *simd, Pool *pool, 
              .bias = ports->bias,
              .c = ports->c,
              .scratch = scratch,
-             .alpha = gemm_scaled(gemm) ? (double)*ports->scale_a * (double)*ports->scale_b : 1.0,
+             .scale_a = ports->scale_a,
+             .scale_b = ports->scale_b,
+             .alpha = gemm_scaled(gemm) && !gemm->block ? (double)*ports->scale_a * (double)*ports->scale_b : 1.0,
              .beta = adds || ports->bias ? 1.0 : 0.0};
   cut_tiles(&job);
   pool_run(pool, job.tiles_m * job.tiles_n * blocks_of(job.batch, job.group), run_task, &job);

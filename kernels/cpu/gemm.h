@@ -2,7 +2,8 @@
 //
 // The library multiplies f32 and f64. Operands in 16 or 8 bits are widened to f32 piece by piece in a worker's scratch,
 // and results in 16 bits are rounded once, after all of k is summed in f32. Where there is a bias, sums begin with it.
-// Operands of 8 bits are multiplied as what their codes say; the scales multiply the sums.
+// Operands of 8 bits are multiplied as what their codes say; the scales multiply the sums, or, where they are those of
+// blocks, what is widened.
 #ifndef MDL_KERNELS_CPU_GEMM_H
 #define MDL_KERNELS_CPU_GEMM_H
 

@@ -22,6 +22,14 @@ static inline int32_t real_to_int(Real x) {
   return low >= (Real)2147483648.0 ? INT32_MAX : (int32_t)safe;
 }
 
+// The least power of two that is not smaller in size.
+static inline Real power_of_two(Real x) {
+  int exponent;
+  const double part = fabs(frexp((double)x, &exponent));
+  const bool stays = !(x - x == 0) || part <= 0.5;  // of 0, too
+  return stays ? x : (Real)copysign(ldexp(1, exponent), (double)x);
+}
+
 #define ROW(call, T, which, r) ((const T *)(call)->operand[which] + (r) * (call)->stride[which])
 
 #define UNARY(name, IN, OUT, value)                       \
@@ -100,6 +108,7 @@ UNARY(op_neg, Real, Real, -x)
 UNARY(op_abs, Real, Real, REAL_ABS(x))
 UNARY(op_sign, Real, Real, x > 0 ? (Real)1 : x < 0 ? (Real)-1 : x)
 UNARY(op_floor, Real, Real, REAL_FLOOR(x))
+UNARY(op_power_of_two, Real, Real, power_of_two(x))
 UNARY(op_exp, Real, Real, REAL_MATH(exp)(x))
 UNARY(op_log, Real, Real, REAL_MATH(log)(x))
 UNARY(op_sqrt, Real, Real, REAL_SQRT(x))
@@ -227,20 +236,35 @@ extern const SimdReal SIMD_REAL_NAME(simd_real);
 const SimdReal SIMD_REAL_NAME(simd_real) = {
     .op =
         {
-            [KERNEL_ADD] = op_add,         [KERNEL_SUB] = op_sub,
-            [KERNEL_MUL] = op_mul,         [KERNEL_DIV] = op_div,
-            [KERNEL_MAX] = op_max,         [KERNEL_MIN] = op_min,
-            [KERNEL_POW] = op_pow,         [KERNEL_NEG] = op_neg,
-            [KERNEL_ABS] = op_abs,         [KERNEL_SIGN] = op_sign,
-            [KERNEL_FLOOR] = op_floor,     [KERNEL_EXP] = op_exp,
-            [KERNEL_LOG] = op_log,         [KERNEL_SQRT] = op_sqrt,
-            [KERNEL_RSQRT] = op_rsqrt,     [KERNEL_RECIPROCAL] = op_reciprocal,
-            [KERNEL_SIN] = op_sin,         [KERNEL_COS] = op_cos,
-            [KERNEL_TANH] = op_tanh,       [KERNEL_SIGMOID] = op_sigmoid,
-            [KERNEL_ERF] = op_erf,         [KERNEL_IS_FINITE] = op_is_finite,
-            [KERNEL_LESS] = op_less,       [KERNEL_LESS_EQUAL] = op_less_equal,
-            [KERNEL_EQUAL] = op_equal,     [KERNEL_WHERE] = op_where,
-            [KERNEL_TO_REAL] = op_to_real, [KERNEL_TO_INT] = op_to_int,
+            [KERNEL_ADD] = op_add,
+            [KERNEL_SUB] = op_sub,
+            [KERNEL_MUL] = op_mul,
+            [KERNEL_DIV] = op_div,
+            [KERNEL_MAX] = op_max,
+            [KERNEL_MIN] = op_min,
+            [KERNEL_POW] = op_pow,
+            [KERNEL_NEG] = op_neg,
+            [KERNEL_ABS] = op_abs,
+            [KERNEL_SIGN] = op_sign,
+            [KERNEL_FLOOR] = op_floor,
+            [KERNEL_POWER_OF_TWO] = op_power_of_two,
+            [KERNEL_EXP] = op_exp,
+            [KERNEL_LOG] = op_log,
+            [KERNEL_SQRT] = op_sqrt,
+            [KERNEL_RSQRT] = op_rsqrt,
+            [KERNEL_RECIPROCAL] = op_reciprocal,
+            [KERNEL_SIN] = op_sin,
+            [KERNEL_COS] = op_cos,
+            [KERNEL_TANH] = op_tanh,
+            [KERNEL_SIGMOID] = op_sigmoid,
+            [KERNEL_ERF] = op_erf,
+            [KERNEL_IS_FINITE] = op_is_finite,
+            [KERNEL_LESS] = op_less,
+            [KERNEL_LESS_EQUAL] = op_less_equal,
+            [KERNEL_EQUAL] = op_equal,
+            [KERNEL_WHERE] = op_where,
+            [KERNEL_TO_REAL] = op_to_real,
+            [KERNEL_TO_INT] = op_to_int,
             [KERNEL_LOAD] = op_copy,
         },
     .sum = SIMD_REAL_NAME(simd_sum),

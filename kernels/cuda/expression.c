@@ -11,6 +11,11 @@ static const char prelude_f32[] =
     "DEVICE float smaller(float a, float b) { return smaller_f32(a, b); }\n"
     "DEVICE float shuffle(float x, int with) { return shuffle_f32(x, with); }\n"
     "DEVICE float real_floor(float x) { return floorf(x); }\n"
+    "DEVICE float power_of_two(float x) {\n"
+    "  int exponent;\n"
+    "  const float part = fabsf(frexpf(x, &exponent));\n"
+    "  return !(x - x == 0) || part <= 0.5f ? x : copysignf(ldexpf((float)1, exponent), x);\n"
+    "}\n"
     "DEVICE float real_abs(float x) { return fabsf(x); }\n"
     "DEVICE float real_log(float x) { return logf(x); }\n"
     "DEVICE float real_sqrt(float x) { return sqrtf(x); }\n"
@@ -66,6 +71,11 @@ static const char prelude_f64[] =
     "DEVICE double smaller(double a, double b) { return a < b || a != a ? a : b; }\n"
     "DEVICE double shuffle(double x, int with) { return shuffle_f64(x, with); }\n"
     "DEVICE double real_floor(double x) { return floor(x); }\n"
+    "DEVICE double power_of_two(double x) {\n"
+    "  int exponent;\n"
+    "  const double part = fabs(frexp(x, &exponent));\n"
+    "  return !(x - x == 0) || part <= 0.5 ? x : copysign(ldexp((double)1, exponent), x);\n"
+    "}\n"
     "DEVICE double real_abs(double x) { return fabs(x); }\n"
     "DEVICE double real_exp(double x) { return exp(x); }\n"
     "DEVICE double real_log(double x) { return log(x); }\n"
@@ -201,6 +211,7 @@ static const char *const patterns[KERNEL_OP_COUNT] = {
     [KERNEL_ABS] = "real_abs(A)",
     [KERNEL_SIGN] = "A > (R)0 ? (R)1 : A < (R)0 ? (R)-1 : A",
     [KERNEL_FLOOR] = "real_floor(A)",
+    [KERNEL_POWER_OF_TWO] = "power_of_two(A)",
     [KERNEL_EXP] = "real_exp(A)",
     [KERNEL_LOG] = "real_log(A)",
     [KERNEL_SQRT] = "real_sqrt(A)",

@@ -6,7 +6,7 @@
 
 #include "runtime/cuda/driver.h"
 
-enum { CUBLASLT_LEAST = 120000 };  // of cublasLtGetVersion: 12.0
+enum { CUBLASLT_LEAST = 120000, CUBLASLT_BLOCKS = 120900 };  // of cublasLtGetVersion: 12.0; has scales of blocks: 12.9
 
 typedef int CublasStatus;  // cublasStatus_t; 0: success
 typedef struct CublasLtContext *CublasLtHandle;
@@ -39,7 +39,10 @@ enum {                                                                          
   CUBLASLT_PRODUCT_SCALE_B = 18,
   CUBLASLT_PRODUCT_FAST = 25,  // int8_t: sums of products of 8 bits stay in the matrix units
   CUBLASLT_PRODUCT_BIAS_TYPE = 26,
+  CUBLASLT_PRODUCT_SCALE_MODE_A = 31,  // int32_t: what has one scale
+  CUBLASLT_PRODUCT_SCALE_MODE_B = 32,
 };
+enum { CUBLASLT_SCALE_VEC128 = 4, CUBLASLT_SCALE_BLK128X128 = 5 };
 enum { CUBLASLT_EPILOGUE_BIAS = 4 };
 enum {
   CUBLASLT_PREFER_WORKSPACE = 1,

@@ -5,7 +5,7 @@
 // What its fast kernels do not take is cut into products that they do (gemm_cut.h).
 //
 // Operands of 8 bits have a scale each, whose address is given to the library before every product, as that of a bias
-// is. Its kernels want both with k contiguous, in whole vectors of 16 bytes; lowering sees to that.
+// is; gemm_quarters.c says which products it takes.
 //
 // A bias is added by the library's epilogue. Where it has none for a product, every row of the result is made the bias
 // first, and the product is added to that.
@@ -18,12 +18,11 @@
 #include "base/array.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/gemm_cut.h"
+#include "runtime/cuda/gemm_quarters.h"
 #include "runtime/cuda/tuning.h"
 
 enum {
   WORKSPACE_BYTES = 32 << 20,
-  VECTOR_BYTES = 16,
-  QUARTERS_LEAST = 89,  // compute capability that multiplies 8 bits
   CHOICES_MAX = 16,
   TIMED_ROUNDS = 3,
   KEY_MAX = 320,
@@ -171,13 +170,14 @@ static int inner_batch(const Gemm *gemm) {
 static const char *problem_key(Arena *arena, const Gemm *gemm, const int *alignment, int inner) {
   char text[KEY_MAX];
   const char *const by = gemm_scaled(gemm) ? element_type_name(gemm->type_b) : "";
-  int length = snprintf(text, sizeof text,
-                        "gemm %s%s%s%s%s %s m%" PRId64 " n%" PRId64 " k%" PRId64 " %c%" PRId64 " %c%" PRId64
-                        " c%" PRId64 " align %d %d %d%s",
-                        element_type_name(gemm->type), *by ? " " : "", by, gemm->tf32 ? " tf32" : "",
-                        gemm->fast ? " fast" : "", element_type_name(gemm->type_c), gemm->m, gemm->n, gemm->k,
-                        gemm->transpose_a ? 'A' : 'a', gemm->lda, gemm->transpose_b ? 'B' : 'b', gemm->ldb, gemm->ldc,
-                        alignment[0], alignment[1], alignment[2], gemm->write == WRITE_STORE ? "" : " adds");
+  int length =
+      snprintf(text, sizeof text,
+               "gemm %s%s%s%s%s %s m%" PRId64 " n%" PRId64 " k%" PRId64 " %c%" PRId64 " %c%" PRId64 " c%" PRId64
+               " align %d %d %d%s%s",
+               element_type_name(gemm->type), *by ? " " : "", by, gemm->tf32 ? " tf32" : "", gemm->fast ? " fast" : "",
+               element_type_name(gemm->type_c), gemm->m, gemm->n, gemm->k, gemm->transpose_a ? 'A' : 'a', gemm->lda,
+               gemm->transpose_b ? 'B' : 'b', gemm->ldb, gemm->ldc, alignment[0], alignment[1], alignment[2],
+               gemm->write == WRITE_STORE ? "" : " adds", gemm_quarters_blocks(gemm));
   if (inner >= 0) {
     length +=
         snprintf(text + length, sizeof text - (size_t)length, " batch %" PRId64 " by %" PRId64 " %" PRId64 " %" PRId64,
@@ -203,19 +203,6 @@ static bool layout_make(const Gemms *gemms, CublasLtLayout *layout, ElementType 
   return cublaslt_check(lt, status, "describing a matrix", error);
 }
 
-// That there are scales; where, comes with each launch.
-static CublasStatus describe_quarters(const CublasLt *lt, const GemmProblem *problem) {
-  const int8_t fast = problem->gemm.fast;
-  const int32_t bias = data_type(problem->gemm.type_c);
-  const CudaAddress scale = VECTOR_BYTES;
-  CublasStatus status = lt->product_set(problem->product, CUBLASLT_PRODUCT_FAST, &fast, sizeof fast);
-  status = status ? status : lt->product_set(problem->product, CUBLASLT_PRODUCT_SCALE_A, &scale, sizeof scale);
-  status = status ? status : lt->product_set(problem->product, CUBLASLT_PRODUCT_SCALE_B, &scale, sizeof scale);
-  return status || problem->gemm.epilogue != EPILOGUE_BIAS
-             ? status
-             : lt->product_set(problem->product, CUBLASLT_PRODUCT_BIAS_TYPE, &bias, sizeof bias);
-}
-
 static bool problem_describe(const Gemms *gemms, GemmProblem *problem, Error *error) {
   const CublasLt *lt = &gemms->lt;
   const Gemm *gemm = &problem->gemm;
@@ -233,7 +220,7 @@ static bool problem_describe(const Gemms *gemms, GemmProblem *problem, Error *er
     status = status ? status : lt->product_set(problem->product, CUBLASLT_PRODUCT_EPILOGUE, &epilogue, sizeof epilogue);
     status = status ? status : lt->product_set(problem->product, CUBLASLT_PRODUCT_BIAS, &aligned, sizeof aligned);
   }
-  status = status || !gemm_scaled(gemm) ? status : describe_quarters(lt, problem);
+  status = status || !gemm_scaled(gemm) ? status : gemm_quarters_describe(lt, problem->product, gemm);
   return cublaslt_check(lt, status, "describing a matrix product", error) &&
          layout_make(gemms, &problem->a, gemm->type_b, gemm->transpose_b ? gemm->k : gemm->n,
                      gemm->transpose_b ? gemm->n : gemm->k, gemm->ldb, gemm, gemm->stride_b, problem->inner, error) &&
@@ -325,25 +312,10 @@ static bool parts_prepare(Gemms *gemms, const Gemm *first, const Gemm *second, c
   return true;
 }
 
-// Why the library has no kernels for a product of 8 bits, or NULL.
-static const char *quarters_refused(const Gemms *gemms, const Gemm *gemm, const int *alignment) {
-  const int64_t bytes_c = element_type_bytes(gemm->type_c);
-  int64_t all = gemm->n | gemm->k | gemm->lda | gemm->ldb | gemm->ldc * bytes_c;
-  for (int i = 0; i < gemm->batch_count; i++) {
-    all |= gemm->stride_a[i] | gemm->stride_b[i] | gemm->stride_c[i] * bytes_c;
-  }
-  return gemms->capability < QUARTERS_LEAST ? "this GPU multiplies 16 bits at least; 8 take compute capability 8.9"
-         : gemm->transpose_a || !gemm->transpose_b
-             ? "an operand does not have the axes last in memory over which it is summed"
-         : all % VECTOR_BYTES != 0 || alignment[0] < VECTOR_BYTES || alignment[1] < VECTOR_BYTES ||
-                 alignment[2] < VECTOR_BYTES
-             ? "sizes, distances and addresses must be multiples of 16 bytes"
-             : NULL;
-}
-
 static bool quarters_check(const Gemms *gemms, const Gemm *gemm, const int *alignment, const char *key,
                            const char *name, Error *error) {
-  const char *why = gemm_scaled(gemm) ? quarters_refused(gemms, gemm, alignment) : NULL;
+  const char *why =
+      gemm_scaled(gemm) ? gemm_quarters_refused(gemms->capability, gemms->lt.version(), gemm, alignment) : NULL;
   return !why || error_set(error, 1,
                            "%s: %s cannot be multiplied in 8 bits: %s; choose a precision without them, such "
                            "as `--precision bf16`",

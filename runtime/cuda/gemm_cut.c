@@ -41,6 +41,9 @@ bool gemm_cut(Gemm *gemm, Gemm *rest, int64_t offset[GEMM_OPERANDS]) {
   const bool whole = gemm_scaled(gemm);                         // what is no whole vector is not multiplied at all
   *rest = *gemm;
   memset(offset, 0, GEMM_OPERANDS * sizeof *offset);
+  if (gemm->block > 0) {  // scales of fewer rows would lie otherwise
+    return false;
+  }
   if (cut_half(gemm, rest, offset)) {
     return true;
   }

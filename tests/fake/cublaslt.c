@@ -3,7 +3,9 @@
 //
 // It has one algorithm for what it knows: no batches, no epilogue but the bias. With FAKE_NO_BIAS it does not know that
 // either. A bias must lie at an address that the one it was asked with divides. Operands of 8 bits go into f32 and bf16
-// and have scales; both must have k contiguous, in whole vectors of 16 bytes, and are not both e5m2.
+// and have scales; both must have k contiguous, in whole vectors of 16 bytes, and are not both e5m2. Scales are one
+// number each, or those of blocks of 128, of which those of one operand at most are square; then there is no bias and
+// no fast sum.
 #include "runtime/cuda/cublaslt.h"
 
 #include <stdlib.h>
@@ -33,7 +35,7 @@ struct CublasLtLayout {
 };
 struct CublasLtProduct {
   int32_t transpose_a, transpose_b, epilogue;
-  int32_t bias_type;
+  int32_t bias_type, mode_a, mode_b;
   int8_t fast;
   CudaAddress bias, scale_a, scale_b;
 };
@@ -102,6 +104,8 @@ CublasStatus cublasLtMatmulDescSetAttribute(CublasLtProduct product, int attribu
                {CUBLASLT_PRODUCT_BIAS_TYPE, &product->bias_type, sizeof product->bias_type},
                {CUBLASLT_PRODUCT_SCALE_A, &product->scale_a, sizeof product->scale_a},
                {CUBLASLT_PRODUCT_SCALE_B, &product->scale_b, sizeof product->scale_b},
+               {CUBLASLT_PRODUCT_SCALE_MODE_A, &product->mode_a, sizeof product->mode_a},
+               {CUBLASLT_PRODUCT_SCALE_MODE_B, &product->mode_b, sizeof product->mode_b},
                {CUBLASLT_PRODUCT_FAST, &product->fast, sizeof product->fast}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
     if (known[i].attribute == attribute && known[i].bytes == bytes) {
@@ -132,14 +136,23 @@ static bool is_quarter(int type) {
   return type == CUBLAS_E4M3 || type == CUBLAS_E5M2;
 }
 
+static bool scales_known(const struct CublasLtProduct *product, const struct CublasLtLayout *d) {
+  const bool none = product->mode_a == 0 && product->mode_b == 0;
+  const bool a = product->mode_a == CUBLASLT_SCALE_VEC128 || product->mode_a == CUBLASLT_SCALE_BLK128X128;
+  const bool b = product->mode_b == CUBLASLT_SCALE_VEC128 || product->mode_b == CUBLASLT_SCALE_BLK128X128;
+  const bool squares = product->mode_a == CUBLASLT_SCALE_BLK128X128 && product->mode_b == CUBLASLT_SCALE_BLK128X128;
+  return none || (a && b && !squares && product->epilogue == 1 && !product->fast && d->rows % 4 == 0 &&
+                  d->columns % 4 == 0 && product->scale_a % 16 == 0 && product->scale_b % 16 == 0);
+}
+
 // Of operands of 8 bits.
 static bool quarters_known(const struct CublasLtProduct *product, const struct CublasLtLayout *a,
                            const struct CublasLtLayout *b, const struct CublasLtLayout *d) {
   const bool pair = is_quarter(a->type) && is_quarter(b->type) && (a->type == CUBLAS_E4M3 || b->type == CUBLAS_E4M3);
   const bool vectors = (a->rows | a->columns | b->rows | a->leading | b->leading) % 16 == 0;
   const bool bias = product->epilogue == 1 || (d->type == CUBLAS_BF16 && product->bias_type == CUBLAS_BF16);
-  return pair && vectors && bias && product->transpose_a && !product->transpose_b && product->scale_a &&
-         product->scale_b && (d->type == CUBLAS_F32 || d->type == CUBLAS_BF16) &&
+  return pair && vectors && bias && scales_known(product, d) && product->transpose_a && !product->transpose_b &&
+         product->scale_a && product->scale_b && (d->type == CUBLAS_F32 || d->type == CUBLAS_BF16) &&
          (!product->fast || a->type == b->type);
 }
 
@@ -192,10 +205,14 @@ static void set(int type, CudaAddress at, int64_t index, double value) {
   }
 }
 
-// What the sums are multiplied by.
-static double factor(const Call *call) {
-  const double scale_a = is_quarter(call->a.type) ? get(CUBLAS_F32, call->product.scale_a, 0) : 1;
-  return call->alpha * scale_a * (is_quarter(call->b.type) ? get(CUBLAS_F32, call->product.scale_b, 0) : 1);
+// Of element k in a row of `rows`, of `inner` elements each.
+static double scale(int type, int32_t mode, CudaAddress scales, int64_t row, int64_t rows, int64_t k, int64_t inner) {
+  enum { BLOCK = 128 };
+  const int64_t blocks = (inner + BLOCK - 1) / BLOCK;
+  const int64_t at = mode == CUBLASLT_SCALE_VEC128       ? k / BLOCK * rows + row
+                     : mode == CUBLASLT_SCALE_BLK128X128 ? row / BLOCK * ((blocks + 3) / 4 * 4) + k / BLOCK
+                                                         : 0;
+  return is_quarter(type) ? get(CUBLAS_F32, scales, at) : 1;
 }
 
 static void run(void *data) {
@@ -210,9 +227,11 @@ static void run(void *data) {
         sum += get(call->a.type, call->at_a,
                    product->transpose_a ? row * call->a.leading + k : k * call->a.leading + row) *
                get(call->b.type, call->at_b,
-                   product->transpose_b ? k * call->b.leading + column : column * call->b.leading + k);
+                   product->transpose_b ? k * call->b.leading + column : column * call->b.leading + k) *
+               scale(call->a.type, product->mode_a, product->scale_a, row, call->d.rows, k, inner) *
+               scale(call->b.type, product->mode_b, product->scale_b, column, call->d.columns, k, inner);
       }
-      sum = factor(call) * sum + (call->beta != 0 ? call->beta * get(call->d.type, call->at_d, at) : 0);
+      sum = call->alpha * sum + (call->beta != 0 ? call->beta * get(call->d.type, call->at_d, at) : 0);
       sum += product->epilogue == CUBLASLT_EPILOGUE_BIAS ? get(call->d.type, product->bias, row) : 0;
       set(call->d.type, call->at_d, at, sum);
     }
@@ -237,7 +256,7 @@ CublasStatus cublasLtMatmul(CublasLtHandle handle, CublasLtProduct product, cons
 }
 
 size_t cublasLtGetVersion(void) {
-  return CUBLASLT_LEAST;
+  return CUBLASLT_BLOCKS;
 }
 
 const char *cublasLtGetStatusString(CublasStatus status) {

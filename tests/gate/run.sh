@@ -5,9 +5,9 @@
 #   tests/gate/run.sh --update    writes expected.txt anew: what has become worse in it wants a reason
 #
 # Sizes are those of the recipes, but for the number of layers, which repeat: 2, or enough for the stages of a pipeline.
-# Each line is a recipe under a layout in a precision (- : the recipe's; fp8: fp8_current, of some recipes). Right and
-# slow is a failure too. `exposed` is how many milliseconds of a step communicate and compute nothing, as reckoned, on
-# the stage with most of them.
+# Each line is a recipe under a layout in a precision (- : the recipe's; fp8: fp8_current, block: fp8_block, of some
+# recipes). Right and slow is a failure too. `exposed` is how many milliseconds of a step communicate and compute nothing,
+# as reckoned, on the stage with most of them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 ROOT=$PWD
@@ -41,7 +41,8 @@ layers() {
 # precisions RECIPE
 precisions() {
   case $1 in
-    gpt2_124m | llama_1b | llama3_8b | small) echo - bf16 fp8 ;;
+    llama_1b) echo - bf16 fp8 block ;;
+    gpt2_124m | llama3_8b | small) echo - bf16 fp8 ;;
     *) echo - bf16 ;;
   esac
 }
@@ -55,6 +56,7 @@ one() {
   case $precision in
     -) ;;
     fp8) options+=(--precision fp8_current) ;;
+    block) options+=(--precision fp8_block) ;;
     *) options+=(--precision "$precision") ;;
   esac
   name="$(basename "$file" .mdl) $recipe $layout $precision"

@@ -11,9 +11,14 @@ if [ "$status" != 0 ] && grep -q 'compute capability 8.9' err; then
   exit 77
 fi
 [ "$status" = 0 ] || { cat out err >&2; die "fp8_current: exit status $status"; }
+precisions="fp8_current fp8_hybrid fp8_block"
+if ! "$MDL" train "$CURVES" --recipe gpt2 --device "$DEVICE" --precision fp8_block --steps 1 --out blocks > out 2> err; then
+  grep -q 'compute capability 9.0' err || { cat out err >&2; die "fp8_block does not run"; }
+  precisions="fp8_current fp8_hybrid"
+fi
 for recipe in gpt2 llama; do
   curve "$recipe" gpu "$recipe-bf16" --precision bf16
-  for precision in fp8_current fp8_hybrid; do
+  for precision in $precisions; do
     name=$recipe-$precision
     for device in cpu gpu; do
       curve "$recipe" "$device" "$name-$device" --precision "$precision"
