@@ -128,6 +128,9 @@ void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line
   if (isfinite(line->mfu)) {
     buffer_format(&text, "  %.1f%% of peak", 100 * line->mfu);
   }
+  if (line->precision) {
+    buffer_format(&text, LOG_FAINT "  %s" LOG_PLAIN, line->precision);
+  }
   if (line->skipped > 0) {
     buffer_format(&text, LOG_YELLOW "  skipped %lld" LOG_PLAIN, (long long)line->skipped);
   }
@@ -139,6 +142,14 @@ void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line
     (live ? log_live : log_record)(log, text.text);
   }
   buffer_free(&text);
+}
+
+void progress_precision(Log *log, const ProgressFacts *facts, int64_t step) {
+  const PlanPhase *before = plan_phase(facts->plan, step - 1), *now = plan_phase(facts->plan, step);
+  if (now != before) {
+    log_line(log, LOG_BLUE "precision" LOG_PLAIN " %s until step %lld, from here on %s", before->precision,
+             (long long)step - 1, now->precision);
+  }
 }
 
 void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, const Evaluation *evaluation) {

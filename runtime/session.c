@@ -178,15 +178,21 @@ static bool histories_know(Session *session, bool *know, Error *error) {
   return true;
 }
 
-// While histories know nothing, training steps are cold ones, one at a time.
-static bool step_program(Session *session, ProgramKind *program, Error *error) {
-  if (*program != PROGRAM_TRAIN || session->warm || !session_has(session, PROGRAM_TRAIN_COLD)) {
+// That of the step's precision. While histories know nothing, training steps are cold ones, one at a time.
+static bool step_program(Session *session, int64_t step, ProgramKind *program, Error *error) {
+  const PlanPhase *phase = plan_phase(session->plan, step);
+  const int policy = phase ? phase->policy : 0;
+  if (*program != PROGRAM_TRAIN) {
+    return true;
+  }
+  *program = plan_train_program(policy, false);
+  if (session->warm || !session_has(session, plan_train_program(policy, true))) {
     return true;
   }
   if (!session_wait(session, 0, error) || !histories_know(session, &session->warm, error)) {
     return false;
   }
-  *program = session->warm ? PROGRAM_TRAIN : PROGRAM_TRAIN_COLD;
+  *program = plan_train_program(policy, !session->warm);
   return true;
 }
 
@@ -195,7 +201,7 @@ bool session_submit(Session *session, ProgramKind program, int64_t step, Error *
     return error_set(error, 1, "the plan has no program '%s'", program_kind_name(program));
   }
   session->warm &= program != PROGRAM_INITIALISE;
-  if (!step_program(session, &program, error)) {
+  if (!step_program(session, step, &program, error)) {
     return false;
   }
   for (int64_t rank = 0; rank < session->ranks; rank++) {

@@ -372,6 +372,9 @@ static bool trainer_collect(Trainer *t, Error *error) {
   const bool skips = skipped > 0;
   t->done_at = now;
   t->line.step = step;
+  const PlanPhase *phase = plan_phase(t->plan, step);
+  t->line.precision = phase ? phase->precision : NULL;
+  progress_precision(&t->log, &t->facts, step);
   t->line.tokens += feed_rows(t->train_feed) * feed_sequence(t->train_feed);
   t->skipped += skips;
   t->bad_steps = skips || !isfinite(t->line.loss) ? t->bad_steps + 1 : 0;

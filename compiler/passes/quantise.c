@@ -350,6 +350,16 @@ static Name history_name(const Quantiser *q, ValueId value, Name weight) {
   return name;
 }
 
+// For whoever gives them their first values; several training steps of one plan have the same.
+static void keep_history(const Compilation *c, const History *history) {
+  for (int i = 0; i < c->histories->count; i++) {
+    if (c->histories->at[i].name == history->name) {
+      return;
+    }
+  }
+  array_push(c->unit->arena, c->histories, *history);
+}
+
 // The largest number of the steps that the history knows. Where it knows nothing: in a cold step that of this value, in
 // another one that makes the scale 1, so that it need not wait for the value.
 static ValueId delayed(Quantiser *q, NodeId dot, const ValueList *values, ValueId amax, double largest,
@@ -363,7 +373,7 @@ static ValueId delayed(Quantiser *q, NodeId dot, const ValueList *values, ValueI
   const Name first = parameter_of(graph, forward->operands[0]);
   const Name weight = first ? first : parameter_of(graph, forward->operands[1]);
   const History history = {history_name(q, values->at[0], weight), weight, rule->history, graph->span};
-  array_push(q->c->unit->arena, q->c->histories, history);
+  keep_history(q->c, &history);
   const RegionId inner = graph->region;
   graph->region = 0;  // in front of the microbatches
   const ValueId state = add_history(graph, &history);

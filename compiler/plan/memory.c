@@ -229,11 +229,25 @@ void memory_lifetimes(Lower *l) {
   }
 }
 
+// The number of the step, which training may read under one precision of a run and not under another, is put in front
+// of all else, so that everything else lies alike. -1: it need not.
+static int apart_on_host(const Lower *l) {
+  for (int i = 0; l->c->spec->histories && i < l->inputs.count; i++) {
+    if (strcmp(l->inputs.at[i].name, "step") == 0) {
+      return (int)l->inputs.at[i].place.slot_stride;
+    }
+  }
+  return -1;
+}
+
 void memory_place(Lower *l) {
-  int64_t host = 0;
+  const int apart = apart_on_host(l);
+  int64_t host = l->c->spec->histories ? PLAN_ALIGN : 0;
   for (int i = 0; i < l->buffers.count; i++) {
     MemoryBuffer *buffer = &l->buffers.at[i];
-    if (buffer->arena == ARENA_HOST) {
+    if (i == apart) {
+      buffer->offset = 0;
+    } else if (buffer->arena == ARENA_HOST) {
       buffer->offset = host;
       host = aligned(host + buffer->bytes);
     }

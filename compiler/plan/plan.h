@@ -10,8 +10,9 @@
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 16, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
-enum { PLAN_MAX_ASIDE = 3, GEMM_MAX_BATCH = 4 };  // communicators beside arithmetic
+enum { PLAN_VERSION = 17, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_MAX_ASIDE = 3, GEMM_MAX_BATCH = 4 };       // communicators beside arithmetic
+enum { PLAN_MAX_POLICIES = 4, PLAN_MAX_PHASES = 16 };  // precisions of one run, and how often they change
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
   const char *name;
@@ -198,8 +199,20 @@ typedef enum {
   PROGRAM_GENERATE,
   PROGRAM_REFRESH,     // makes STATE_COPY of STATE_PARAMETER
   PROGRAM_TRAIN_COLD,  // the training step while histories of scales know nothing (session.h): where there are some
+  PROGRAM_TRAIN_2,     // the training step under the second precision of the run (PlanPhase), and its cold one; ...
+  PROGRAM_TRAIN_2_COLD,
+  PROGRAM_TRAIN_3,
+  PROGRAM_TRAIN_3_COLD,
+  PROGRAM_TRAIN_4,
+  PROGRAM_TRAIN_4_COLD,
   PROGRAM_COUNT
 } ProgramKind;
+
+typedef struct {  // from a step on training has another precision
+  int64_t first;  // step, from 1
+  int policy;     // which of the run's precisions, in the order in which they first appear
+  const char *precision;
+} PlanPhase;
 
 typedef struct {     // values of one name in the transient arena, where a program needs most of it
   const char *name;  // of what makes them; numbers of layers are '*'
@@ -266,6 +279,8 @@ typedef struct {
   PlanSegment *segments;
   PlanState *states;
   PlanProgram programs[PROGRAM_COUNT];
+  int phase_count;  // 0: one precision for all steps
+  PlanPhase phases[PLAN_MAX_PHASES];
   int64_t arena_bytes[ARENA_CLASS_COUNT];
   const char *resolved;  // the text of resolved.mdl
   Source *sources;       // of the spans
@@ -307,6 +322,12 @@ const PlanCode *plan_code(const PlanTarget *target, uint64_t text);  // or NULL
 double plan_target_bytes(const PlanTarget *target);                  // of all its code
 // Is it one of the largest numbers that a value rounded to 8 bits had in the last steps? 0: not known.
 bool plan_state_is_history(const PlanState *state);
+// The training step under a precision of the run.
+ProgramKind plan_train_program(int policy, bool cold);
+int program_policy(ProgramKind kind);  // the other way round: -1 for what is no training step
+bool program_is_cold(ProgramKind kind);
+// The phase that a step is in, or NULL: the run has none.
+const PlanPhase *plan_phase(const Plan *plan, int64_t step);
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
 bool instruction_is_shared(const Instruction *instruction);  // a collective or a transfer
