@@ -60,6 +60,10 @@ static void explain_header(const Explain *explain, Buffer *out) {
   buffer_format(out, "batch %lld x %lld tokens, %lld steps\n", (long long)run->batch, (long long)run->sequence,
                 (long long)run->steps);
   explain_phases(plan, out);
+  if (run->skip_count > 0) {
+    plan_skip_text(run, out);
+    buffer_text(out, "\n");
+  }
   if (plan->mesh_count == 0) {
     buffer_text(out, "mesh: one rank\n");
     return;

@@ -106,6 +106,7 @@ typedef struct {
   bool histories;          // one of several policies has scales by histories
   int phase_count;         // 0: one policy
   PlanPhase phases[PLAN_MAX_PHASES];
+  ARRAY(PlanRange) skip;  // batches that are passed over
   PlanRun run;
 } Spec;
 

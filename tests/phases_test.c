@@ -133,11 +133,35 @@ static void test_wrong(void **state) {
   }
 }
 
+// Against one batch after the other.
+static void test_batches(void **state) {
+  (void)state;
+  PlanRange ranges[] = {{1, 1}, {3, 2}, {5, 1}, {9, 6}, {20, 1}};
+  for (int count = 0; count <= 5; count++) {
+    const PlanRun run = {.skip_count = count, .skip = ranges};
+    for (int64_t from = 0; from < 25; from++) {
+      int64_t batch = from;
+      for (int64_t steps = 1; steps < 30; steps++) {
+        bool skipped;
+        do {
+          batch++;
+          skipped = false;
+          for (int i = 0; i < count; i++) {
+            skipped |= batch >= ranges[i].first && batch < ranges[i].first + ranges[i].count;
+          }
+        } while (skipped);
+        assert_int_equal(plan_batch_after(&run, from, steps), batch);
+      }
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_steps),
       cmocka_unit_test(test_programs),
       cmocka_unit_test(test_wrong),
+      cmocka_unit_test(test_batches),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

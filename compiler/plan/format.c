@@ -258,6 +258,11 @@ static void code_run(Codec *codec, PlanRun *run) {
   }
   code_u64(codec, &run->seed);
   code_double(codec, &run->parameters);
+  CODE_ARRAY(codec, run->skip, run->skip_count, 16);
+  for (int i = 0; i < run->skip_count; i++) {
+    code_i64(codec, &run->skip[i].first);
+    code_i64(codec, &run->skip[i].count);
+  }
   code_bool(codec, &run->strict);
 }
 

@@ -186,6 +186,30 @@ bool plan_state_is_history(const PlanState *state) {
   return state->role == STATE_OPTIMIZER && strncmp(state->name, "fp8.", 4) == 0;
 }
 
+int64_t plan_batch_after(const PlanRun *run, int64_t batch, int64_t count) {
+  int64_t found = batch + count;
+  for (int i = 0; i < run->skip_count && run->skip[i].first <= found; i++) {
+    const int64_t end = run->skip[i].first + run->skip[i].count, first = run->skip[i].first;
+    const int64_t from = first > batch + 1 ? first : batch + 1;
+    found += end > from ? end - from : 0;
+  }
+  return found;
+}
+
+void plan_skip_text(const PlanRun *run, Buffer *out) {
+  int64_t all = 0;
+  buffer_text(out, "batches ");
+  for (int i = 0; i < run->skip_count; i++) {
+    const PlanRange *range = &run->skip[i];
+    all += range->count;
+    buffer_format(out, "%s%lld", i ? ", " : "", (long long)range->first);
+    if (range->count > 1) {
+      buffer_format(out, " .. %lld", (long long)(range->first + range->count - 1));
+    }
+  }
+  buffer_format(out, ": %lld %s passed over", (long long)all, all == 1 ? "is" : "are");
+}
+
 ProgramKind plan_train_program(int policy, bool cold) {
   return policy == 0 ? (cold ? PROGRAM_TRAIN_COLD : PROGRAM_TRAIN)
                      : (ProgramKind)(PROGRAM_TRAIN_2 + 2 * (policy - 1) + cold);

@@ -6,6 +6,7 @@
 #define MDL_COMPILER_PLAN_PLAN_H
 
 #include "base/arena.h"
+#include "base/buffer.h"
 #include "base/diag.h"
 #include "compiler/kernel.h"
 #include "compiler/types.h"
@@ -244,6 +245,8 @@ typedef struct {  // what the recipe says about a run, resolved
   int64_t eval_batches;  // of one evaluation while training; 0: all of the validation data
   uint64_t seed;
   double parameters;  // count
+  int skip_count;
+  PlanRange *skip;  // batches that are not trained on, by number from 1, rising and apart
   bool strict;        // every run of it gives the same bits: nothing may be used that does not
 } PlanRun;
 
@@ -313,6 +316,9 @@ int64_t plan_position(const Plan *plan, const PlanCut *cut, const int *coordinat
 const Plan *plan_of_rank(const PlanSet *set, int64_t rank);
 bool plan_is_of(const Plan *plan, int64_t rank);  // whether this rank runs it, of the plans of all stages
 
+// Of the batches behind this one that are trained on, the count-th; batches are numbered from 1.
+int64_t plan_batch_after(const PlanRun *run, int64_t batch, int64_t count);
+void plan_skip_text(const PlanRun *run, Buffer *out);  // "batches 1200 .. 1215, 3000: 17 are passed over"
 int plan_find_state(const Plan *plan, const char *name);          // index or -1
 int plan_calls(const Plan *plan, ProgramKind kind, int segment);  // of a segment by a program
 int64_t plan_instructions(const Plan *plan, ProgramKind kind);    // run by one run of a program
