@@ -259,7 +259,7 @@ static void check_others(Front *f, const CompileOptions *options) {
 }
 
 // Under the precisions of the run but the first.
-static bool check_steps(Front *f, const CompileOptions *options) {
+static bool check_policies(Front *f, const CompileOptions *options) {
   bool good = true;
   for (int policy = 1; good && policy < f->spec.policies.count; policy++) {
     Compilation *c = ARENA_NEW(f->arena, Compilation);
@@ -296,7 +296,7 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
       if (f->spec.model) {  // what is wrong with the model is said as well
         Compilation *c = ARENA_NEW(arena, Compilation);
         *c = front_start(f, &one, PROGRAM_TRAIN);
-        if (passes_run(c, good ? NULL : "elaborate") && good && check_steps(f, &one)) {
+        if (passes_run(c, good ? NULL : "elaborate") && good && check_policies(f, &one)) {
           f->logits = front_has_logits(c);
           check_others(f, &one);
         }

@@ -517,7 +517,7 @@ static void add_phase(Unit *unit, Spec *spec, const PlanPhase *phase, Span span)
 }
 
 // Has the precision that begins at `first` a step, if `until` is the last?
-static void check_steps(Unit *unit, const char *precision, int64_t first, double until, Span span) {
+static void check_until(Unit *unit, const char *precision, int64_t first, double until, Span span) {
   if (until < (double)first) {
     Diagnostic *error =
         diag_error(unit->diag, E051, span, "'%s' has no step: it begins with step %lld", precision, (long long)first);
@@ -551,7 +551,7 @@ void read_precision(Unit *unit, Spec *spec) {
       phase.precision = policy->name;
       add_phase(unit, spec, &phase, choice);
       if (i + 1 < count) {
-        check_steps(unit, policy->name, phase.first, until, choice);
+        check_until(unit, policy->name, phase.first, until, choice);
       }
       phase.first = (int64_t)until + 1;
     }

@@ -206,17 +206,12 @@ static bool transfer_holds(PlanCheck *v, const Transfer *transfer) {
   return transfer->count >= 1 || check_fail(v, "is a message without elements");
 }
 
-static bool same_place(const Place *a, const Place *b) {
-  return a->arena == b->arena && a->offset == b->offset && a->slot_stride == b->slot_stride &&
-         a->lane_stride == b->lane_stride && a->term == b->term;
-}
-
 static bool offloaded_somewhere(const Plan *plan, const Offload *fetch) {
   for (int s = 0; s < plan->segment_count; s++) {
     for (int i = 0; i < plan->segments[s].count; i++) {
       const Instruction *at = &plan->segments[s].instructions[i];
       if (at->kind == INSTRUCTION_OFFLOAD && at->as.offload.bytes == fetch->bytes &&
-          same_place(&at->as.offload.host, &fetch->host)) {
+          places_same(&at->as.offload.host, &fetch->host)) {
         return true;
       }
     }
@@ -391,72 +386,6 @@ static bool program_holds(PlanCheck *v, const PlanProgram *program) {
   return true;
 }
 
-// The next input that data feeds.
-static const PlanInput *next_fed(const PlanProgram *program, int *at) {
-  while (*at < program->input_count && strcmp(program->inputs[*at].name, "step") == 0) {
-    ++*at;
-  }
-  return *at < program->input_count ? &program->inputs[(*at)++] : NULL;
-}
-
-static bool same_inputs(const PlanProgram *train, const PlanProgram *other) {
-  int i = 0, j = 0;
-  const PlanInput *a, *b;
-  do {
-    a = next_fed(train, &i);
-    b = next_fed(other, &j);
-    if (a && b &&
-        (strcmp(a->name, b->name) != 0 || a->type != b->type || a->axis_count != b->axis_count ||
-         memcmp(a->size, b->size, sizeof *a->size * (size_t)a->axis_count) != 0 || !same_place(&a->place, &b->place))) {
-      return false;
-    }
-  } while (a && b);
-  return !a && !b;
-}
-
-// What feeds a training step, and reads what it gives, need not know which of its programs is run.
-static bool step_holds(PlanCheck *v, ProgramKind kind) {
-  const PlanProgram *train = &v->plan->programs[PROGRAM_TRAIN], *other = &v->plan->programs[kind];
-  v->what = program_kind_name(kind);
-  bool same = other->slots == train->slots && same_inputs(train, other) && other->output_count == train->output_count;
-  for (int i = 0; same && i < train->output_count; i++) {
-    const PlanOutput *a = &other->outputs[i], *b = &train->outputs[i];
-    same = strcmp(a->name, b->name) == 0 && a->type == b->type && a->axis_count == b->axis_count &&
-           memcmp(a->size, b->size, sizeof *a->size * (size_t)a->axis_count) == 0 &&
-           memcmp(a->stride, b->stride, sizeof *a->stride * (size_t)a->axis_count) == 0 &&
-           same_place(&a->place, &b->place);
-  }
-  return same || other->call_count == 0 || check_fail(v, "has other inputs, outputs or slots than train");
-}
-
-static bool steps_hold(PlanCheck *v) {
-  bool good = true;
-  for (int policy = 0; good && policy < PLAN_MAX_POLICIES; policy++) {
-    good = step_holds(v, plan_train_program(policy, false)) && step_holds(v, plan_train_program(policy, true));
-  }
-  return good;
-}
-
-// The first begins with step 1, each later one behind the one before, and all have a program.
-static bool phases_hold(PlanCheck *v) {
-  const Plan *plan = v->plan;
-  v->what = "phases";
-  if (plan->phase_count < 0 || plan->phase_count > PLAN_MAX_PHASES) {
-    return check_fail(v, "are too many");
-  }
-  for (int i = 0; i < plan->phase_count; i++) {
-    const PlanPhase *phase = &plan->phases[i];
-    if (i == 0 ? phase->first != 1 || phase->policy != 0 : phase->first <= phase[-1].first) {
-      return check_fail(v, "do not follow each other from step 1 on");
-    }
-    if (phase->policy < 0 || phase->policy >= PLAN_MAX_POLICIES ||
-        plan->programs[plan_train_program(phase->policy, false)].call_count == 0) {
-      return check_fail(v, "need a training program that is not there");
-    }
-  }
-  return true;
-}
-
 // Each segment is checked once, with the highest slot and lane that any call gives it.
 static bool segments_hold(PlanCheck *v) {
   const Plan *plan = v->plan;
@@ -616,7 +545,7 @@ const char *plan_verify(Arena *arena, const Plan *plan) {
     v.what = program_kind_name((ProgramKind)i);
     good = program_holds(&v, &plan->programs[i]);
   }
-  good = good && steps_hold(&v) && phases_hold(&v) && segments_hold(&v);
+  good = good && check_steps(&v) && segments_hold(&v);
   for (int i = 0; good && i < PROGRAM_COUNT; i++) {
     good = queues_hold(&v, &plan->programs[i]);
   }
