@@ -157,21 +157,41 @@ bool session_refresh(Session *session, Error *error) {
   return !session_has(session, PROGRAM_REFRESH) || session_run(session, PROGRAM_REFRESH, 0, error);
 }
 
-// Does a history of scales hold a number? Whoever has recorded one has recorded all that can be.
+static bool history_knows(Session *session, int64_t rank, const PlanState *state, bool *know, Error *error) {
+  const int64_t count = state->flat_count ? state->flat_piece : state->size[0], size = element_type_bytes(state->type);
+  char bytes[4096];
+  for (int64_t at = 0; at < count * size && !*know; at += (int64_t)sizeof bytes) {
+    const int64_t left = count * size - at, here = left < (int64_t)sizeof bytes ? left : (int64_t)sizeof bytes;
+    if (!session->backend->read(session_device(session, rank), ARENA_PERSISTENT, state->offset + at, bytes, here,
+                                error)) {
+      return false;
+    }
+    for (int64_t i = 0; i < here; i += size) {
+      *know |= element_get(state->type, bytes + i) > 0;
+    }
+  }
+  return true;
+}
+
+// Is a rank the first of its stage?
+static bool begins_stage(const Plan *plan, int64_t rank) {
+  int coordinate[PLAN_MAX_MESH] = {0};
+  plan_coordinates(plan, rank, coordinate);
+  if (plan->pipeline >= 0) {
+    coordinate[plan->pipeline] = 0;
+  }
+  return plan_rank(plan, coordinate) == 0;
+}
+
+// Does a history of scales hold a number? Whoever has recorded one has recorded all that can be; but a stage of a
+// pipeline may have none.
 static bool histories_know(Session *session, bool *know, Error *error) {
   *know = false;
-  for (int s = 0; s < session->plan->state_count && !*know; s++) {
-    const PlanState *state = &session->plan->states[s];
-    const int64_t count = plan_state_is_history(state) ? state->flat_count ? state->flat_piece : state->size[0] : 0;
-    const int64_t size = element_type_bytes(state->type);
-    char bytes[4096];
-    for (int64_t at = 0; at < count * size && !*know; at += (int64_t)sizeof bytes) {
-      const int64_t left = count * size - at, here = left < (int64_t)sizeof bytes ? left : (int64_t)sizeof bytes;
-      if (!session->backend->read(session->device, ARENA_PERSISTENT, state->offset + at, bytes, here, error)) {
+  for (int64_t rank = 0; rank < session->ranks && !*know; rank++) {
+    const Plan *plan = session_plan(session, rank);
+    for (int s = 0; begins_stage(plan, rank) && s < plan->state_count && !*know; s++) {
+      if (plan_state_is_history(&plan->states[s]) && !history_knows(session, rank, &plan->states[s], know, error)) {
         return false;
-      }
-      for (int64_t i = 0; i < here; i += size) {
-        *know |= element_get(state->type, bytes + i) > 0;
       }
     }
   }

@@ -49,13 +49,13 @@ same "a killed run" "$(weights straight $steps)" "$(weights killed $steps)"
 
 # Ranks that cut all there is.
 LAYOUTS=$ROOT/examples/layouts.mdl
-for layout in z3 tp2_sp; do
+for layout in z3 tp2_sp d3 interleaved; do
   train "$LAYOUTS" --data "$ROOT/LICENSE" --layout $layout --steps 6 --precision "$MORE" --out "$layout"
   train "$LAYOUTS" --data "$ROOT/LICENSE" --layout $layout --steps 4 --precision "$MORE" --out "${layout}_parts"
   train "$LAYOUTS" --data "$ROOT/LICENSE" --layout $layout --steps 6 --precision "$MORE" --out "${layout}_parts" --resume
   same "$layout in two parts" "$(weights $layout 6)" "$(weights ${layout}_parts 6)"
 done
-train "$LAYOUTS" --data "$ROOT/LICENSE" --layout pp4 --steps 4 --precision "bf16 until 2, then fp8_current" --out pipeline
+train "$LAYOUTS" --data "$ROOT/LICENSE" --layout pp4 --steps 4 --precision "bf16 until 2, then fp8_hybrid" --out pipeline
 train "$LAYOUTS" --data "$ROOT/LICENSE" --layout pp4 --steps 2 --precision bf16 --out stages
-train "$LAYOUTS" --data "$ROOT/LICENSE" --layout pp4 --steps 4 --precision fp8_current --out stages --resume
+train "$LAYOUTS" --data "$ROOT/LICENSE" --layout pp4 --steps 4 --precision fp8_hybrid --out stages --resume
 same "a pipeline" "$(weights pipeline 4)" "$(weights stages 4)"
