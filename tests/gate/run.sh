@@ -42,6 +42,7 @@ layers() {
 precisions() {
   case $1 in
     gpt2_124m | llama_1b | llama3_8b | small) echo - bf16 fp8 ;;
+    llm_jp_172b_fp8) echo - ;;
     *) echo - bf16 ;;
   esac
 }
