@@ -3,28 +3,26 @@
 
 #include "compiler/plan/check.h"
 
-// The next input that data feeds.
-static const PlanInput *next_fed(const PlanProgram *program, int *at) {
-  while (*at < program->input_count && strcmp(program->inputs[*at].name, "step") == 0) {
-    ++*at;
+// But for the number of the step, which no data feeds: in whatever order.
+static bool has_inputs(const PlanProgram *program, const PlanProgram *other) {
+  for (int i = 0; i < program->input_count; i++) {
+    const PlanInput *a = &program->inputs[i];
+    bool same = strcmp(a->name, "step") == 0;
+    for (int j = 0; !same && j < other->input_count; j++) {
+      const PlanInput *b = &other->inputs[j];
+      same = strcmp(a->name, b->name) == 0 && a->type == b->type && a->axis_count == b->axis_count &&
+             memcmp(a->size, b->size, sizeof *a->size * (size_t)a->axis_count) == 0 &&
+             places_same(&a->place, &b->place);
+    }
+    if (!same) {
+      return false;
+    }
   }
-  return *at < program->input_count ? &program->inputs[(*at)++] : NULL;
+  return true;
 }
 
 static bool same_inputs(const PlanProgram *train, const PlanProgram *other) {
-  int i = 0, j = 0;
-  const PlanInput *a, *b;
-  do {
-    a = next_fed(train, &i);
-    b = next_fed(other, &j);
-    if (a && b &&
-        (strcmp(a->name, b->name) != 0 || a->type != b->type || a->axis_count != b->axis_count ||
-         memcmp(a->size, b->size, sizeof *a->size * (size_t)a->axis_count) != 0 ||
-         !places_same(&a->place, &b->place))) {
-      return false;
-    }
-  } while (a && b);
-  return !a && !b;
+  return has_inputs(train, other) && has_inputs(other, train);
 }
 
 // What feeds a training step, and reads what it gives, need not know which of its programs is run.

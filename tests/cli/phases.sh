@@ -59,3 +59,12 @@ train "$LAYOUTS" --data "$ROOT/LICENSE" --layout pp4 --steps 4 --precision "bf16
 train "$LAYOUTS" --data "$ROOT/LICENSE" --layout pp4 --steps 2 --precision bf16 --out stages
 train "$LAYOUTS" --data "$ROOT/LICENSE" --layout pp4 --steps 4 --precision fp8_hybrid --out stages --resume
 same "a pipeline" "$(weights pipeline 4)" "$(weights stages 4)"
+
+# Programs that give out all their values have them in the same places too, on the stages that make them.
+for layouts in z3,tp2_sp gpipe,pp4; do
+  expect 0 "$MDL" diff "$LAYOUTS" --data "$ROOT/LICENSE" layout=$layouts --precision "bf16 until 2, then fp8_hybrid" --step 3
+done
+expect 0 "$MDLC" explain "$LAYOUTS" --layout pp4 --precision "bf16 until 2, then fp8_hybrid" --json
+python3 -c 'import json, sys
+assert json.load(open("out"))["phases"] == [{"precision": "bf16", "from": 1, "program": "train"},
+                                            {"precision": "fp8_hybrid", "from": 3, "program": "train_2"}]'

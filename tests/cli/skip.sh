@@ -31,6 +31,12 @@ train "$SMALL" --steps 4 --out later --resume --set "skip=3 .. 4"
 train "$SMALL" --steps 8 --out later --resume --set "skip=1 .. 2, 7"
 same "ranges of resumed runs" "$(weights whole 8)" "$(weights later 8)"
 
+# A checkpoint that does not say which batch was the last is of a run that passed over none.
+train "$SMALL" --steps 2 --out older
+sed -i '/"batch":/d' older/checkpoints/step-00000002/manifest.json
+train "$SMALL" --steps 8 --out older --resume
+same "without the number of a batch" "$(weights plain 8)" "$(weights older 8)"
+
 # On ranks, and killed.
 train skips.mdl --steps 40 --set save_every=1 --out straight
 "$MDL" train skips.mdl --steps 40 --set save_every=1 --out killed > log 2>&1 &
