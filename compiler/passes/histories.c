@@ -123,17 +123,17 @@ static void leave_microbatches(Quantiser *q) {
   }
 }
 
-// Each operation reads the history, so with a pipeline all are done where that is.
+// What reads the history is done where that is, with a pipeline too. What a history has is finite.
 static void assign_history(Quantiser *q, const QuantiserUpdate *update, ValueId step, ValueId counts) {
   Graph *graph = q->c->graph;
   const AxisId axis = graph_shape(graph, update->history).axis[0];
   const ValueId length = graph_integer(graph, graph->axes.at[axis].size);
   const ValueId place = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = axis});
   const ValueId here = graph_op2(graph, OP_EQUAL, place, graph_op2(graph, OP_MOD, step, length));
-  const ValueId finite = graph_op1(graph, OP_IS_FINITE, update->amax);
-  const ValueId known = graph_op3(graph, OP_WHERE, finite, update->amax, update->history);
-  const ValueId counted = graph_op3(graph, OP_WHERE, counts, known, update->history);
-  const ValueId now = graph_op3(graph, OP_WHERE, here, counted, update->history);
+  const ValueId placed = graph_op3(graph, OP_WHERE, here, update->amax, update->history);
+  const ValueId counted = graph_op3(graph, OP_WHERE, counts, placed, update->history);
+  const ValueId finite = graph_op1(graph, OP_IS_FINITE, counted);
+  const ValueId now = graph_op3(graph, OP_WHERE, finite, counted, update->history);
   graph_op2(graph, OP_ASSIGN, update->history, now);
 }
 

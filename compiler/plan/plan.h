@@ -247,7 +247,7 @@ typedef struct {  // what the recipe says about a run, resolved
   double parameters;  // count
   int skip_count;
   PlanRange *skip;  // batches that are not trained on, by number from 1, rising and apart
-  bool strict;        // every run of it gives the same bits: nothing may be used that does not
+  bool strict;      // every run of it gives the same bits: nothing may be used that does not
 } PlanRun;
 
 typedef struct {        // machine code of one generated text, or PTX
@@ -318,7 +318,7 @@ bool plan_is_of(const Plan *plan, int64_t rank);  // whether this rank runs it, 
 
 // Of the batches behind this one that are trained on, the count-th; batches are numbered from 1.
 int64_t plan_batch_after(const PlanRun *run, int64_t batch, int64_t count);
-void plan_skip_text(const PlanRun *run, Buffer *out);  // "batches 1200 .. 1215, 3000: 17 are passed over"
+void plan_skip_text(const PlanRun *run, Buffer *out);             // "batches 1200 .. 1215, 3000: 17 are passed over"
 int plan_find_state(const Plan *plan, const char *name);          // index or -1
 int plan_calls(const Plan *plan, ProgramKind kind, int segment);  // of a segment by a program
 int64_t plan_instructions(const Plan *plan, ProgramKind kind);    // run by one run of a program
