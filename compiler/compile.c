@@ -38,12 +38,23 @@ static bool make_refresh(Front *f, Compilation *c, Plan *plan) {
   return true;
 }
 
-// The training step with other scales. What it finds is forgotten: the step proper finds the same again.
-static bool make_cold(Front *f, const CompileOptions *options, Plan *plan) {
+static bool add_states(Front *f, Plan *plan, Lower *l) {
+  const char *other = emit_states(plan, l);
+  if (other) {
+    Diagnostic *error = diag_error(f->diag, E070, SPAN_NONE,
+                                   "under the precisions of this run training does not keep state alike: %s", other);
+    diag_help(f->diag, error, "give the run one of them, and change it where a run is resumed: --resume --precision P");
+  }
+  return !other;
+}
+
+// The training step with other scales, or under another precision of the run. State that it has in common with those
+// that were compiled before lies where they have it; what it has more lies behind.
+static bool make_step(Front *f, const CompileOptions *options, ProgramKind kind, Plan *plan) {
   Compilation *c = ARENA_NEW(f->scratch, Compilation);
   *c = front_start(f, options, PROGRAM_TRAIN);
   c->arena = f->scratch;
-  c->cold = true;
+  c->cold = program_is_cold(kind);
   if (!passes_run(c, NULL)) {
     return false;
   }
@@ -51,14 +62,13 @@ static bool make_cold(Front *f, const CompileOptions *options, Plan *plan) {
   if (!passes_lower(&l, NULL)) {
     return false;
   }
-  emit_program(plan, &l, PROGRAM_TRAIN_COLD);
-  front_forget_step(f);
-  return true;
+  emit_program(plan, &l, kind);
+  return c->cold || add_states(f, plan, &l);
 }
 
 static bool make_program(Front *f, const CompileOptions *options, ProgramKind program, Plan *plan) {
-  if (program == PROGRAM_TRAIN_COLD) {
-    return make_cold(f, options, plan);
+  if (program != PROGRAM_TRAIN && program_policy(program) >= 0) {
+    return make_step(f, options, program, plan);
   }
   Compilation *c = ARENA_NEW(f->scratch, Compilation);
   *c = front_start(f, options, program);
@@ -83,8 +93,8 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
     options->view->spec = &f->spec;
     view_keep(options->view, &l, plan->segment_count - l.segments.count);
   }
-  if (program == PROGRAM_TRAIN) {
-    emit_states(plan, &l);
+  if (program == PROGRAM_TRAIN && !add_states(f, plan, &l)) {
+    return false;
   }
   return program != PROGRAM_TRAIN || !copies_wanted(&f->spec) || make_refresh(f, c, plan);
 }
@@ -113,6 +123,35 @@ static bool fits(Front *f, const Plan *plan) {
   return true;
 }
 
+// Adds a program to the plan, or why the plan does not have it.
+static bool try_program(Front *f, const CompileOptions *options, ProgramKind kind, Plan *plan) {
+  const DiagMark mark = diag_mark(f->diag);
+  PlanProgram *program = &plan->programs[kind];
+  if (add_program(f, options, kind, plan)) {
+    return true;
+  }
+  *program = (PlanProgram){0};
+  return front_leave_out(f, options, kind, mark, &program->missing);
+}
+
+static bool add_programs(Front *f, const CompileOptions *options, Plan *plan) {
+  static const ProgramKind others[] = {PROGRAM_INITIALISE, PROGRAM_EVALUATE, PROGRAM_GENERATE};
+  for (int policy = 0; policy < f->spec.policies.count; policy++) {
+    front_choose_policy(f, policy);
+    if ((front_has_histories(&f->spec) && !try_program(f, options, plan_train_program(policy, true), plan)) ||
+        !try_program(f, options, plan_train_program(policy, false), plan)) {
+      return false;
+    }
+  }
+  front_choose_policy(f, 0);
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    if (!try_program(f, options, others[i], plan)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 static Plan *plan_new(Front *f, const CompileOptions *options) {
   Plan *plan = ARENA_NEW(f->arena, Plan);
   plan->run = f->spec.run;
@@ -125,18 +164,11 @@ static Plan *plan_new(Front *f, const CompileOptions *options) {
   for (int i = 0; i < plan->mesh_count; i++) {
     plan->mesh[i] = (PlanMesh){f->spec.mesh[i].name, f->spec.mesh[i].size};
   }
-  static const ProgramKind order[] = {PROGRAM_TRAIN_COLD, PROGRAM_TRAIN, PROGRAM_INITIALISE, PROGRAM_EVALUATE,
-                                      PROGRAM_GENERATE};
+  plan->phase_count = f->spec.phase_count;
+  memcpy(plan->phases, f->spec.phases, sizeof plan->phases);
   front_start_plan(f);
-  for (size_t i = front_has_histories(&f->spec) ? 0 : 1; i < sizeof order / sizeof *order; i++) {
-    DiagMark mark = diag_mark(f->diag);
-    PlanProgram *program = &plan->programs[order[i]];
-    if (!add_program(f, options, order[i], plan)) {
-      *program = (PlanProgram){0};
-      if (!front_leave_out(f, options, order[i], mark, &program->missing)) {
-        return NULL;
-      }
-    }
+  if (!add_programs(f, options, plan)) {
+    return NULL;
   }
   plan->term_count = f->terms.count;
   plan->terms = f->terms.at;
@@ -226,6 +258,19 @@ static void check_others(Front *f, const CompileOptions *options) {
   }
 }
 
+// Under the precisions of the run but the first.
+static bool check_policies(Front *f, const CompileOptions *options) {
+  bool good = true;
+  for (int policy = 1; good && policy < f->spec.policies.count; policy++) {
+    Compilation *c = ARENA_NEW(f->arena, Compilation);
+    front_choose_policy(f, policy);
+    *c = front_start(f, options, PROGRAM_TRAIN);
+    good = passes_run(c, NULL);
+  }
+  front_choose_policy(f, 0);
+  return good;
+}
+
 bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
   jmp_buf escape;
   if (setjmp(escape)) {
@@ -251,7 +296,7 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
       if (f->spec.model) {  // what is wrong with the model is said as well
         Compilation *c = ARENA_NEW(arena, Compilation);
         *c = front_start(f, &one, PROGRAM_TRAIN);
-        if (passes_run(c, good ? NULL : "elaborate") && good) {
+        if (passes_run(c, good ? NULL : "elaborate") && good && check_policies(f, &one)) {
           f->logits = front_has_logits(c);
           check_others(f, &one);
         }

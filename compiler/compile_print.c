@@ -228,10 +228,19 @@ static bool train_before(Front *f, const CompileOptions *options, Compilation *t
 static bool print_program_after(Front *f, const CompileOptions *options, Buffer *out) {
   Compilation *c = ARENA_NEW(f->arena, Compilation);
   front_start_plan(f);
-  if (options->program == PROGRAM_TRAIN_COLD) {
+  const int policy = program_policy(options->program);
+  for (int i = 0; i < policy && policy < f->spec.policies.count; i++) {  // the places of state are theirs
+    if (!train_before(f, options, c)) {
+      return false;
+    }
+    front_choose_policy(f, i + 1);
+  }
+  if (policy > 0 || program_is_cold(options->program)) {
+    c = ARENA_NEW(f->arena, Compilation);
     *c = front_start(f, options, PROGRAM_TRAIN);
-    c->cold = true;
-    return !front_has_histories(&f->spec) || print_after(f, options, c, out);
+    c->cold = program_is_cold(options->program);
+    const bool there = policy < f->spec.policies.count && (!c->cold || front_has_histories(&f->spec));
+    return !there || print_after(f, options, c, out);
   }
   if (options->program != PROGRAM_TRAIN && !train_before(f, options, c)) {
     return false;

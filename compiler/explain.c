@@ -38,6 +38,16 @@ const char *explain_line(const Explain *explain, Span span) {
   return arena_format(explain->arena, "%s:%d", explain->diag->sources.at[span.file].path, line);
 }
 
+// Which training program runs which steps.
+static void explain_phases(const Plan *plan, Buffer *out) {
+  for (int i = 0; i < plan->phase_count; i++) {
+    const PlanPhase *phase = &plan->phases[i];
+    buffer_format(out, "%s%s from step %lld on (%s)", i ? ", " : "precision ", phase->precision,
+                  (long long)phase->first, program_kind_name(plan_train_program(phase->policy, false)));
+  }
+  buffer_text(out, plan->phase_count > 0 ? "; below, the training step is that of the first\n" : "");
+}
+
 static void explain_header(const Explain *explain, Buffer *out) {
   const Plan *plan = explain_first(explain);
   const PlanRun *run = &plan->run;
@@ -49,6 +59,11 @@ static void explain_header(const Explain *explain, Buffer *out) {
                 words[3], words[4]);
   buffer_format(out, "batch %lld x %lld tokens, %lld steps\n", (long long)run->batch, (long long)run->sequence,
                 (long long)run->steps);
+  explain_phases(plan, out);
+  if (run->skip_count > 0) {
+    plan_skip_text(run, out);
+    buffer_text(out, "\n");
+  }
   if (plan->mesh_count == 0) {
     buffer_text(out, "mesh: one rank\n");
     return;

@@ -149,6 +149,19 @@ static json_t *work_json(const Explain *explain, const TrafficList *traffic) {
   return object;
 }
 
+static json_t *phases_json(const Plan *plan) {
+  json_t *phases = json_array();
+  for (int i = 0; i < plan->phase_count; i++) {
+    const PlanPhase *phase = &plan->phases[i];
+    json_t *object = json_object();
+    set_text(object, "precision", phase->precision);
+    json_object_set_new(object, "from", json_integer(phase->first));
+    set_text(object, "program", program_kind_name(plan_train_program(phase->policy, false)));
+    json_array_append_new(phases, object);
+  }
+  return phases;
+}
+
 void explain_json(const Explain *explain, Buffer *out) {
   const Plan *plan = explain_first(explain);
   json_t *root = json_object(), *mesh = json_array(), *states = json_array(), *sent = json_array(),
@@ -157,6 +170,7 @@ void explain_json(const Explain *explain, Buffer *out) {
   set_text(root, "recipe", plan->run.recipe);
   set_text(root, "layout", plan->run.layout);
   set_text(root, "precision", plan->run.precision);
+  json_object_set_new(root, "phases", phases_json(plan));
   json_object_set_new(root, "ranks", json_integer(plan_ranks(plan)));
   json_object_set_new(root, "microbatches", json_integer(plan->programs[PROGRAM_TRAIN].slots));
   for (int m = 0; m < plan->mesh_count; m++) {

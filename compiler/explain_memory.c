@@ -125,6 +125,9 @@ void explain_memory(const Explain *explain, Buffer *out) {
     buffer_format(out, "  all %lld ranks together: %s\n", (long long)plan_ranks(plan), units_bytes(number, all));
   }
   if (other > 0) {
-    buffer_format(out, "  evaluating or generating needs %s more\n", units_bytes(number, other));
+    buffer_format(
+        out, "  %s needs %s more\n",
+        plan->phase_count > 0 ? "evaluating, generating or training in another precision" : "evaluating or generating",
+        units_bytes(number, other));
   }
 }

@@ -1,6 +1,4 @@
 // explain_products.c: which products the precision has in 8 bits, which not, and why.
-#include <string.h>
-
 #include "compiler/explain_part.h"
 
 void explain_products(const Explain *explain, Buffer *out) {
@@ -23,8 +21,11 @@ void explain_products(const Explain *explain, Buffer *out) {
   buffer_text(out, "\nproducts that the precision selects, in the training step\n");
   table_print(&table, 1, out);
   int histories = 0;
-  for (int i = 0; i < explain->view->stages.at[0].tensors.count; i++) {
-    histories += strncmp(explain->view->stages.at[0].tensors.at[i].name, "fp8.", 4) == 0;
+  for (int s = 0; s < explain->set->count; s++) {
+    const Plan *plan = explain->set->plans[s];
+    for (int i = 0; i < plan->state_count; i++) {
+      histories += plan_state_is_history(&plan->states[i]) && plan->states[i].owner;
+    }
   }
   if (histories) {
     buffer_format(out, "scales by %d histories of largest numbers\n", histories);

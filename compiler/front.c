@@ -29,18 +29,18 @@ bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *option
   return true;
 }
 
-void front_forget_step(Front *f) {
-  f->states = (StateMap){0};
-  f->copied = map_create(f->arena);
-  f->histories = (HistoryList){0};
-  f->facts = 0;
+void front_choose_policy(Front *f, int policy) {
+  f->spec.products = f->spec.policies.at[policy].products;
 }
 
 void front_start_plan(Front *f) {
   f->kernels = (KernelTable){.by_content = map_create(f->arena)};
   f->terms = (TermTable){0};
   array_push(f->arena, &f->terms, ((PlanTerm){{0}}));
-  front_forget_step(f);
+  f->states = (StateMap){.by_name = map_create(f->arena)};
+  f->copied = map_create(f->arena);
+  f->histories = (HistoryList){0};
+  f->facts = 0;
 }
 
 Compilation front_start(Front *f, const CompileOptions *options, ProgramKind program) {

@@ -32,10 +32,10 @@ typedef struct {
 } Front;
 
 bool front_has_stages(const Spec *spec);
-bool front_has_histories(const Spec *spec);  // of the scales of products in 8 bits
+bool front_has_histories(const Spec *spec);      // of the scales of products in 8 bits
+void front_choose_policy(Front *f, int policy);  // of those of the run: what is compiled from here on has it
 bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *options);
-void front_start_plan(Front *f);   // of f->stage
-void front_forget_step(Front *f);  // what the programs so far have found, but their kernels and terms
+void front_start_plan(Front *f);  // of f->stage
 Compilation front_start(Front *f, const CompileOptions *options, ProgramKind program);
 Lower front_lower(Front *f, Compilation *c);
 // What the programs that come after a training step must know of it.

@@ -310,8 +310,10 @@ static const Option compile_options[] = {
 static const Option print_options[] = {
     {"after", 0, OPTION_TEXT, "PASS", offsetof(Values, after), 0,
      "the pass after which to print; `list` names the passes"},
-    {"program", 0, OPTION_CHOICE, "initialise|train|evaluate|generate|refresh|train_cold", offsetof(Values, program), 0,
-     "which program to print (default: train)"},
+    {"program", 0, OPTION_CHOICE,
+     "initialise|train|evaluate|generate|refresh|train_cold|train_2|train_2_cold|train_3|train_3_cold|train_4|train_4_"
+     "cold",
+     offsetof(Values, program), 0, "which program to print (default: train)"},
     {"rank", 0, OPTION_INTEGER, "N", offsetof(Values, rank), 0, "whose stage of the pipeline to print (default: 0)"},
     {"kernels", 0, OPTION_FLAG, NULL, offsetof(Values, kernels), 0,
      "after `lower`: the CUDA C of each kernel instead, with the lines it came from"},

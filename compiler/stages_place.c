@@ -281,6 +281,14 @@ static int stage_of_gradient(const Placing *p, const Node *node) {
   return natural >= 0 && (first < 0 || natural < first) ? natural : first;
 }
 
+// What nothing reads, such as a value of the forward that is given out; it may be cast from one that is computed again.
+static int unread_backward(const Placing *p, const Node *node) {
+  const ValueId value = carries(node) ? carried(p, node->operands[0]) : -1;
+  const Node *maker = value >= 0 && p->at[value] == PENDING ? graph_producer(p->graph, value) : NULL;
+  const int natural = maker ? natural_stage(p, maker->scope) : STAGE_ANY;
+  return natural >= 0 ? natural : with_operands(p, node);
+}
+
 // What is computed again, or cast again, for the backward is made where it is needed first.
 static void place_backward(Placing *p) {
   int *latest = ARENA_ARRAY(p->arena, int, p->graph->values.count + 1);
@@ -301,7 +309,7 @@ static void place_backward(Placing *p) {
         int used = latest[node->first_result + j];
         last = used > last ? used : last;
       }
-      last = last < 0 ? with_operands(p, node) : last;
+      last = last < 0 ? unread_backward(p, node) : last;
       placing_put(p, p->order.at[i], last >= 0 ? last : 0);
     }
     for (int j = 0; *stage >= 0 && p->in_body[p->order.at[i]] && j < node->operand_count; j++) {

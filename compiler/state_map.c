@@ -48,6 +48,27 @@ static void add_pack(Lower *l, const Node *pack, int64_t bytes) {
   map->bytes = aligned(map->bytes + here * bytes);
 }
 
+// One that an earlier training step of the plan has placed: its members lie as this one wants them.
+static void check_pack(Lower *l, const Node *pack, int64_t bytes) {
+  StateMap other = {.by_name = map_create(l->c->arena)};
+  StateMap *map = l->states;
+  l->states = &other;
+  add_pack(l, pack, bytes);
+  l->states = map;
+  const StatePlace *first = NULL;
+  for (int i = 0; i < other.places.count; i++) {
+    const StatePlace *here = &other.places.at[i];
+    const int64_t known = map_get_or(&map->by_name, map_key(here->name), -1);
+    const StatePlace *there = known >= 0 ? &map->places.at[known] : NULL;
+    first = i == 0 ? there : first;
+    if (!there || there->flat_mesh != here->flat_mesh || there->flat_first != here->flat_first ||
+        there->flat_piece != here->flat_piece || there->offset - first->offset != here->offset) {
+      diag_error(l->c->diag, E099, SPAN_NONE, "two training steps of a plan store '%s' otherwise", here->name);
+      return;
+    }
+  }
+}
+
 static void add_states(Lower *l, bool copies) {
   const Graph *graph = l->graph;
   StateMap *map = l->states;
@@ -56,11 +77,14 @@ static void add_states(Lower *l, bool copies) {
     const Node *node = graph_node(graph, nodes->at[i]);
     const Node *first = node->op == OP_PACK ? graph_producer(graph, node->operands[0]) : NULL;
     if (!first || (first->op != OP_PARAM && first->op != OP_STATE) ||
-        map_get_or(&map->by_name, map_key(first->text), -1) >= 0 ||
         (graph_persistent(graph, first->text)->role == ROLE_COPY) != copies) {
       continue;
     }
-    add_pack(l, node, type_bytes(l, node->first_result));
+    if (map_get_or(&map->by_name, map_key(first->text), -1) >= 0) {
+      check_pack(l, node, type_bytes(l, node->first_result));
+    } else {
+      add_pack(l, node, type_bytes(l, node->first_result));
+    }
   }
   for (int i = 0; i < graph->persistent.count; i++) {
     const Persistent *persistent = &graph->persistent.at[i];
@@ -74,7 +98,6 @@ static void add_states(Lower *l, bool copies) {
 }
 
 void state_map_build(Lower *l) {
-  l->states->by_name = map_create(l->keep);
   add_states(l, false);
   add_states(l, true);
 }

@@ -349,6 +349,11 @@ void flow_node(Flow *flow, const Ast *node) {
     case AST_SLICE:
       flow_slice(flow, node);
       break;
+    case AST_RANGE:
+      flow_expression(flow, node->kids[0]);
+      flow_text(flow, " .. ");
+      flow_expression(flow, node->kids[1]);
+      break;
     case AST_RENAME:
       flow_names(flow, node->kids[0]);
       flow_text(flow, " -> ");

@@ -68,7 +68,7 @@ static Ast *declared(Parser *parser, AstKind kind, const Ast *name, Ast *const *
 %type <list> argument_list axes_items expressions elements brackets settings phrases terms targets
 %type <node> declaration simple axis_item const_item name formal argument block else_part if type axes axes_item
 %type <node> count count_product
-%type <node> initial combine label setting_block setting phrase term target expression conjunction negation comparison sum product
+%type <node> initial combine label setting_block setting phrase range term target expression conjunction negation comparison sum product
 %type <node> cast unary power postfix primary bracket rename_target cast_type
 %type <token> word path path_part
 %type <group> separator lead
@@ -445,7 +445,10 @@ phrases:
 phrase:
   terms                              { $$ = NODE(PHRASE, @$, LIST(LIST, @1, $1), NULL); }
 | terms ASSIGN expression            { $$ = NODE(PHRASE, @$, LIST(LIST, @1, $1), $3); }
+| terms ASSIGN range                 { $$ = NODE(PHRASE, @$, LIST(LIST, @1, $1), $3); }
 ;
+
+range: expression DOTDOT expression  { $$ = NAMED(RANGE, @$, spelled(parser, ".."), @2, $1, $3); };
 
 terms:
   term                               { $$ = parser_list(parser, $1); }
@@ -458,6 +461,9 @@ term:
 | NAME LPAREN arguments RPAREN       { $$ = NAMED(CALL, @$, $1, @1, LIST(LIST, @3, $3)); }
 | INTEGER                            { $$ = with_flags(LEAF(NUMBER, @1, $1), AST_INTEGER); }
 | FLOAT                              { $$ = LEAF(NUMBER, @1, $1); }
+| INTEGER DOTDOT INTEGER
+    { $$ = NAMED(RANGE, @$, spelled(parser, ".."), @2, with_flags(LEAF(NUMBER, @1, $1), AST_INTEGER),
+                 with_flags(LEAF(NUMBER, @3, $3), AST_INTEGER)); }
 | STRING                             { $$ = LEAF(STRING, @1, $1); }
 ;
 

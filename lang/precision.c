@@ -284,15 +284,19 @@ static const Ast *find_policy(Unit *unit, const Ast *term) {
   return NULL;
 }
 
-// `P`, or `P until N` followed by `then Q`: adds the policy that the phrase names; false where the form is wrong.
-static bool read_choice(Unit *unit, const Ast *phrase, bool first, bool last, const Ast **policy) {
+static const double STEPS_MAX = 1e12;
+
+// `P`, or `P until N` followed by `then Q`: adds the policy that the phrase names and the last step that has it; false
+// where the form is wrong.
+static bool read_choice(Unit *unit, const Ast *phrase, bool first, bool last, const Ast **policy, double *until) {
   const Ast *terms = phrase->kids[0];
   bool form = terms->count == (last ? 2 : 4) && !phrase->kids[1] && terms->kids[1]->kind == AST_PATH &&
               (first || name_is(phrase_word(phrase), "then"));
   if (form && !last) {
     form = terms->kids[2]->kind == AST_PATH && name_is(terms->kids[2]->name, "until") &&
-           terms->kids[3]->kind == AST_NUMBER && terms->kids[3]->number >= 1 &&
+           terms->kids[3]->kind == AST_NUMBER && terms->kids[3]->number >= 1 && terms->kids[3]->number <= STEPS_MAX &&
            terms->kids[3]->number == floor(terms->kids[3]->number);
+    *until = form ? terms->kids[3]->number : 0;
   }
   if (!form) {
     Diagnostic *error = diag_error(unit->diag, E051, phrase->span, "expected the name of a precision");
@@ -399,7 +403,7 @@ static void product_scaling(const Ast *phrase, ProductRule *rule) {
 }
 
 // What operations have formats of their own: products, in 8 bits or in the base.
-static void read_products(const Precision *p, Spec *spec) {
+static void read_products(const Precision *p, const Formats *formats, ProductRules *rules) {
   for (int i = 0; i < p->rules.count; i++) {
     const OperationRule *from = &p->rules.at[i];
     const Phrases *f = &from->phrases;
@@ -407,44 +411,125 @@ static void read_products(const Precision *p, Spec *spec) {
     if (!name_is(from->role, "dot")) {
       Diagnostic *error = refuse(p, from->span, "of single operations this version gives formats to products alone");
       diag_help(p->unit->diag, error, "write `dot in layers: forward e4m3, backward e5m2, scaling current;`");
-    } else if (product_format(p, f->forward, spec->formats.dot, &rule.forward) &&
-               product_format(p, f->backward, spec->formats.dot, &rule.backward)) {
+    } else if (product_format(p, f->forward, formats->dot, &rule.forward) &&
+               product_format(p, f->backward, formats->dot, &rule.backward)) {
       product_scaling(f->scaling, &rule);
-      array_push(p->unit->arena, &spec->products, rule);
+      array_push(p->unit->arena, rules, rule);
     }
   }
 }
 
 // Which formats values have. Reports what this version cannot do.
-static void choose_formats(const Precision *p, Span span, bool changes, Spec *spec) {
+static void choose_formats(const Precision *p, Span span, Formats *formats, ElementType *real, ProductRules *products) {
   Diag *diag = p->unit->diag;
-  spec->real = name_is(p->base, "f64") ? TYPE_F64 : TYPE_F32;
-  ElementType base = name_is(p->base, "bf16") ? TYPE_BF16 : spec->real;
-  if (changes) {
-    Diagnostic *error = diag_error(diag, E070, span, "this version keeps one precision for a whole run");
-    diag_help(diag, error, "choose one: `precision bf16;`");
-  } else if (name_is(p->base, "f16")) {
+  *real = name_is(p->base, "f64") ? TYPE_F64 : TYPE_F32;
+  ElementType base = name_is(p->base, "bf16") ? TYPE_BF16 : *real;
+  if (name_is(p->base, "f16")) {
     Diagnostic *error = refuse(p, span, "this version has no f16: its gradients would need a loss scale");
     diag_help(diag, error, "choose another: `--precision bf16`");
   } else {
-    refuse_narrow(p, spec->real);
-    ElementType activation = role_type(p, "activation", base), gradient = role_type(p, "gradient", spec->real);
-    spec->formats = (Formats){.activation = activation,
-                              .residual = role_type(p, "residual", activation),
-                              .dot = base,
-                              .gradient = gradient,
-                              .tf32 = name_is(p->base, "tf32")};
+    refuse_narrow(p, *real);
+    ElementType activation = role_type(p, "activation", base), gradient = role_type(p, "gradient", *real);
+    *formats = (Formats){.activation = activation,
+                         .residual = role_type(p, "residual", activation),
+                         .dot = base,
+                         .gradient = gradient,
+                         .tf32 = name_is(p->base, "tf32")};
     check_collective(p, gradient);
-    read_products(p, spec);
+    read_products(p, formats, products);
   }
 }
 
+// The declarations of the text that the recipe does not choose.
 static void check_others(Unit *unit, const Spec *spec) {
   for (int i = 0; i < unit->all.count; i++) {
     const Declaration *declaration = &unit->all.at[i];
-    if (declaration->main && declaration->space == SPACE_PRECISION && declaration->ast != spec->precision) {
+    bool chosen = false;
+    for (int j = 0; j < spec->policies.count; j++) {
+      chosen |= spec->policies.at[j].ast == declaration->ast;
+    }
+    if (declaration->main && declaration->space == SPACE_PRECISION && !chosen) {
       check_policy(&(Precision){.unit = unit, .policy = declaration->ast});
     }
+  }
+}
+
+// --- precisions that change at a step ---
+
+static bool has_histories(const Policy *policy) {
+  bool any = false;
+  for (int i = 0; i < policy->products.count; i++) {
+    any |= policy->products.at[i].history > 0;
+  }
+  return any;
+}
+
+static bool formats_alike(const Spec *spec, const Formats *formats, ElementType real) {
+  const Formats *first = &spec->formats;
+  return real == spec->real && formats->activation == first->activation && formats->residual == first->residual &&
+         formats->dot == first->dot && formats->gradient == first->gradient && formats->tf32 == first->tf32;
+}
+
+// Parameters have one form of copies, evaluation one program, and a value one history.
+static void check_together(Unit *unit, Spec *spec, const Policy *policy, Span span, bool alike) {
+  const Policy *first = &spec->policies.at[0];
+  if (!alike) {
+    Diagnostic *error =
+        diag_error(unit->diag, E070, span, "the precisions '%s' and '%s' differ in more than products in 8 bits",
+                   first->ast->name, policy->ast->name);
+    diag_help(unit->diag, error,
+              "in one run this version changes rules `dot ...` alone; for anything else begin a new process: "
+              "`mdl train RUN --resume --precision %s`",
+              policy->ast->name);
+  }
+  if (has_histories(policy) && spec->histories) {
+    Diagnostic *error = diag_error(
+        unit->diag, E070, span, "'%s' is the second precision with scaling `delayed` in this run", policy->ast->name);
+    diag_help(unit->diag, error, "their histories have the same names: give one of the two scaling `current`");
+  }
+  if (spec->policies.count == PLAN_MAX_POLICIES) {
+    diag_error(unit->diag, E070, span, "a run has at most %d different precisions", PLAN_MAX_POLICIES);
+  }
+}
+
+// Which of the run's policies this is; one that is new is added.
+static int policy_of(Unit *unit, Spec *spec, const Precision *p, Span span) {
+  for (int i = 0; i < spec->policies.count; i++) {
+    if (spec->policies.at[i].ast == p->policy) {
+      return i;
+    }
+  }
+  const int errors = unit->diag->reports;
+  Policy policy = {.ast = p->policy};
+  Formats formats = {0};
+  ElementType real = TYPE_F32;
+  choose_formats(p, span, &formats, &real, &policy.products);
+  if (spec->policies.count == 0) {
+    spec->formats = formats;
+    spec->real = real;
+    spec->products = policy.products;
+  } else if (unit->diag->reports == errors) {
+    check_together(unit, spec, &policy, span, formats_alike(spec, &formats, real));
+  }
+  spec->histories |= has_histories(&policy);
+  array_push(unit->arena, &spec->policies, policy);
+  return spec->policies.count - 1;
+}
+
+static void add_phase(Unit *unit, Spec *spec, const PlanPhase *phase, Span span) {
+  if (spec->phase_count == PLAN_MAX_PHASES) {
+    diag_error(unit->diag, E070, span, "the precision of a run changes at most %d times", PLAN_MAX_PHASES - 1);
+  } else {
+    spec->phases[spec->phase_count++] = *phase;
+  }
+}
+
+// Has the precision that begins at `first` a step, if `until` is the last?
+static void check_until(Unit *unit, const char *precision, int64_t first, double until, Span span) {
+  if (until < (double)first) {
+    Diagnostic *error =
+        diag_error(unit->diag, E051, span, "'%s' has no step: it begins with step %lld", precision, (long long)first);
+    diag_help(unit->diag, error, "each `until` says a later step than the one before it");
   }
 }
 
@@ -453,26 +538,41 @@ void read_precision(Unit *unit, Spec *spec) {
   Reach reach = {.unit = unit};
   reach_from(&reach, spec->model->ast);
   int errors = unit->diag->reports;
-  Precision chosen = {0};
   Span span = spec->recipe->name_span;
   int count = list ? list->count : 1;
+  PlanPhase phase = {.first = 1};
   for (int i = 0; i < count; i++) {
     const Ast *policy = NULL;
+    double until = 0;
     Ast word = {.kind = AST_PATH, .name = name_of(unit->names, "fp32"), .span = span};
-    bool found = list ? read_choice(unit, list->kids[i], i == 0, i + 1 == count, &policy)
+    bool found = list ? read_choice(unit, list->kids[i], i == 0, i + 1 == count, &policy, &until)
                       : (policy = find_policy(unit, &word)) != NULL;
     if (!found) {
       continue;
     }
     Precision p = {.unit = unit, .reach = &reach, .policy = policy};
+    const int before = unit->diag->reports;
     check_policy(&p);
-    chosen = chosen.policy ? chosen : p;
+    if (unit->diag->reports == before) {
+      const Span choice = list ? list->kids[i]->span : span;
+      phase.policy = policy_of(unit, spec, &p, choice);
+      phase.precision = policy->name;
+      add_phase(unit, spec, &phase, choice);
+      if (i + 1 < count) {
+        check_until(unit, policy->name, phase.first, until, choice);
+      }
+      phase.first = (int64_t)until + 1;
+    }
   }
-  spec->precision = chosen.policy;
   check_others(unit, spec);
-  if (!chosen.policy || unit->diag->reports != errors) {
+  if (spec->phase_count == 0 || unit->diag->reports != errors) {
     return;
   }
-  choose_formats(&chosen, list ? list->kids[0]->span : span, count > 1, spec);
-  spec->run.precision = chosen.policy->name;
+  spec->run.precision = spec->phases[0].precision;
+  for (int i = 1; i < spec->phase_count; i++) {
+    spec->run.precision = arena_format(unit->arena, "%s until %lld, then %s", spec->run.precision,
+                                       (long long)spec->phases[i].first - 1, spec->phases[i].precision);
+  }
+  spec->histories &= spec->policies.count > 1;
+  spec->phase_count = count > 1 ? spec->phase_count : 0;
 }

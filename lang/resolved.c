@@ -25,8 +25,15 @@ int settings_recipes(const Unit *unit, Name *names, int most) {
 // ---- The whole program as one text
 
 static bool chosen(const Unit *unit, const Declaration *declaration, const Spec *spec, const Reach *reach) {
-  if (declaration->space == SPACE_LAYOUT || declaration->space == SPACE_PRECISION) {
-    return declaration->ast == spec->layout || declaration->ast == spec->precision;
+  if (declaration->space == SPACE_PRECISION) {
+    bool any = false;
+    for (int i = 0; i < spec->policies.count; i++) {
+      any |= spec->policies.at[i].ast == declaration->ast;
+    }
+    return any;
+  }
+  if (declaration->space == SPACE_LAYOUT) {
+    return declaration->ast == spec->layout;
   }
   if (declaration->space == SPACE_RECIPE ||
       unit_find(unit, declaration->space, declaration->ast->name) != declaration) {  // or hidden by another

@@ -20,7 +20,7 @@ static const struct {
 };
 enum { ENTRY_COUNT = sizeof entries / sizeof *entries };
 
-static const char *const words[] = {"model", "data", "optimizer", "freeze", "precision", "layout"};
+static const char *const words[] = {"model", "data", "optimizer", "freeze", "precision", "layout", "skip"};
 enum { WORD_COUNT = sizeof words / sizeof *words };
 
 Name phrase_word(const Ast *phrase) {
@@ -420,7 +420,11 @@ static void read_recipe(Unit *unit, Spec *spec, double *values) {
     }
     for (int j = 0; j < list->count; j++) {
       const Ast *phrase = list->kids[j];
-      if (phrase->kids[1]) {
+      if (phrase->kids[1] && name_is(phrase_word(phrase), "skip")) {
+        j = read_skip(unit, spec, list, j) - 1;
+      } else if (phrase->kids[1] && phrase->kids[1]->kind == AST_RANGE) {
+        diag_error(unit->diag, E051, phrase->kids[1]->span, "only `skip` takes a range");
+      } else if (phrase->kids[1]) {
         read_entry(unit, spec, phrase, values);
       } else if (name_is(phrase_word(phrase), "data")) {
         read_data(unit, spec, phrase);

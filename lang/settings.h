@@ -75,11 +75,17 @@ typedef struct {
   Span span;             // of the scaling
 } ProductRule;
 
+typedef ARRAY(ProductRule) ProductRules;
+
+typedef struct {  // a precision that the recipe chooses, for all steps or for some of them
+  const Ast *ast;
+  ProductRules products;
+} Policy;
+
 typedef struct {
   const Declaration *model;
-  Ast *recipe;           // a copy, with --set and command-line choices put in
-  const Ast *layout;     // NULL: one rank
-  const Ast *precision;  // NULL: fp32
+  Ast *recipe;        // a copy, with --set and command-line choices put in
+  const Ast *layout;  // NULL: one rank
   ARRAY(SizeSetting) sizes;
   ARRAY(const Ast *) layout_sets;  // AST_SETTING of --set that change the layout
   ARRAY(OptimizerRule) optimizers;
@@ -96,7 +102,12 @@ typedef struct {
   bool idle_rules;         // rules that cut nothing and selectors that select nothing are no errors; see CompileOptions
   ElementType real;        // in which numbers are computed: f32 or f64
   Formats formats;
-  ARRAY(ProductRule) products;
+  ProductRules products;   // of the policy that is compiled
+  ARRAY(Policy) policies;  // of the run, in the order in which they first appear
+  bool histories;          // one of several policies has scales by histories
+  int phase_count;         // 0: one policy
+  PlanPhase phases[PLAN_MAX_PHASES];
+  ARRAY(PlanRange) skip;  // batches that are passed over
   PlanRun run;
 } Spec;
 

@@ -28,6 +28,10 @@ void settings_add(Unit *unit, Ast *recipe, const char *origin, const char *text)
 void settings_append(Arena *arena, Ast *ast, Ast *kid);             // as its last kid
 bool settings_set(Unit *unit, Spec *spec, const char *assignment);  // --set name=value
 
+// skip.c: `skip = ...` of a recipe, which begins with the phrase at this place; returns the place of the next setting.
+int read_skip(Unit *unit, Spec *spec, const Ast *phrases, int at);
+void set_skip(Unit *unit, Ast *recipe, Ast *setting);  // in the place of the one that the recipe has
+
 // layout_set.c
 bool layout_sets(const char *path);  // does --set of this name change the layout?
 // The layout as --set changes it, which then stands for it in the unit. Reports mesh axes that it lacks.

@@ -103,6 +103,10 @@ bool settings_set(Unit *unit, Spec *spec, const char *assignment) {
   }
   Ast *parsed = settings_parse(unit, "--set", arena_format(unit->arena, "%s;", assignment));
   const Ast *setting = parsed && parsed->count == 1 ? parsed->kids[0] : NULL;
+  if (setting && setting->kids[0]->kids[0]->kids[1] && name_is(phrase_word(setting->kids[0]->kids[0]), "skip")) {
+    set_skip(unit, recipe, parsed->kids[0]);
+    return true;
+  }
   Ast *phrase = setting && setting->kids[0]->count == 1 ? setting->kids[0]->kids[0] : NULL;
   if (!phrase || !phrase->kids[1] || phrase->kids[0]->count != 1 || !phrase_word(phrase)) {
     if (parsed) {
@@ -113,6 +117,10 @@ bool settings_set(Unit *unit, Spec *spec, const char *assignment) {
   Name path = phrase_word(phrase);
   Ast *value = phrase->kids[1];
   Span span = phrase->kids[0]->span;
+  if (value->kind == AST_RANGE) {
+    diag_error(unit->diag, E051, value->span, "only `skip` takes a range");
+    return false;
+  }
   if (layout_sets(path)) {
     array_push(unit->arena, &spec->layout_sets, setting);
     return true;

@@ -159,11 +159,11 @@ static bool manifest_write(Io *io, const States *states, const char *directory, 
   snprintf(program, sizeof program, "%016llx", (unsigned long long)facts->program_hash);
   snprintf(state, sizeof state, "%016llx", (unsigned long long)facts->state_hash);
   json_t *root =
-      json_pack("{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:O, s:o}", "format", "mdl checkpoint", "version",
-                CHECKPOINT_VERSION, "step", (json_int_t)facts->step, "tokens", (json_int_t)facts->tokens, "skipped",
-                (json_int_t)facts->skipped, "seed", seed, "program_hash", program, "state_hash", state, "data_bytes",
-                (json_int_t)facts->data_bytes, "metrics_bytes", (json_int_t)facts->metrics_bytes, "files", files,
-                "tensors", tensors_describe(states));
+      json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:O, s:o}", "format", "mdl checkpoint",
+                "version", CHECKPOINT_VERSION, "step", (json_int_t)facts->step, "batch", (json_int_t)facts->batch,
+                "tokens", (json_int_t)facts->tokens, "skipped", (json_int_t)facts->skipped, "seed", seed,
+                "program_hash", program, "state_hash", state, "data_bytes", (json_int_t)facts->data_bytes,
+                "metrics_bytes", (json_int_t)facts->metrics_bytes, "files", files, "tensors", tensors_describe(states));
   char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
   json_decref(root);
   if (!text) {

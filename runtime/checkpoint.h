@@ -20,6 +20,7 @@ enum { CHECKPOINT_VERSION = 1 };
 
 typedef struct {  // what a manifest says besides files and tensors
   int64_t step, tokens, skipped;
+  int64_t batch;          // the last that was trained on; without `skip` the step
   int64_t data_bytes;     // of the data file
   int64_t metrics_bytes;  // of metrics.jsonl when this was saved
   uint64_t seed, program_hash, state_hash;

@@ -96,6 +96,11 @@ static bool manifest_facts(const json_t *root, const char *path, CheckpointFacts
       manifest_number(root, "metrics_bytes", &facts->metrics_bytes) && manifest_word(root, "seed", 10, &facts->seed) &&
       manifest_word(root, "program_hash", 16, &facts->program_hash) &&
       manifest_word(root, "state_hash", 16, &facts->state_hash);
+  if (!json_object_get(root, "batch")) {  // of before batches could be passed over
+    facts->batch = facts->step;
+  } else {
+    good = good && manifest_number(root, "batch", &facts->batch);
+  }
   return good || manifest_damaged(path, "lacks a number", error);
 }
 

@@ -2,7 +2,7 @@
 //
 // The first part of the text is trained on, the last part validated with. Both are cut into windows of sequence + 1
 // tokens that overlap in one token, so that every token but the first is a target once. Which window sample k of
-// step s is depends on the seed, s and k alone: an epoch visits the windows in the order of a keyed permutation, and
+// batch n is depends on the seed, n and k alone: an epoch visits the windows in the order of a keyed permutation, and
 // shifts them all by an offset of its own.
 #ifndef MDL_RUNTIME_DATA_H
 #define MDL_RUNTIME_DATA_H
@@ -32,7 +32,7 @@ bool data_open(const DataOptions *options, Data **data, Error *error);
 void data_close(Data *data);
 DataFacts data_facts(const Data *data);
 
-// sequence + 1 tokens of sample number `sample` (from 0: (step - 1) * batch + k).
+// sequence + 1 tokens of sample number `sample` (from 0: row k of batch n is (n - 1) * rows + k).
 bool data_train_window(const Data *data, int64_t sample, int32_t *tokens, Error *error);
 // Of validation window number `window`, in the order of the text.
 bool data_validation_window(const Data *data, int64_t window, int32_t *tokens, Error *error);

@@ -444,8 +444,9 @@ static Next compare_program(Compare *compare, ProgramKind program) {
     if (!session_has(&trial->session, program) || !feed_create(trial->set, program, trial->data, &feed, &unfed)) {
       return GO_ON;
     }
-    const bool done = feed_train(feed, &trial->session, compare->diff->options->step, compare->error) &&
-                      session_run(&trial->session, program, compare->diff->options->step, compare->error);
+    const int64_t step = compare->diff->options->step, batch = plan_batch_after(&trial->set->plans[0]->run, 0, step);
+    const bool done = feed_train(feed, &trial->session, batch, compare->error) &&
+                      session_run(&trial->session, program, step, compare->error);
     feed_destroy(feed);
     if (!done) {
       return FAILED;

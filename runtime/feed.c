@@ -288,11 +288,11 @@ static bool feed_write(Feed *feed, Session *session, Error *error) {
   return true;
 }
 
-bool feed_train(Feed *feed, Session *session, int64_t step, Error *error) {
+bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error) {
   int64_t rows = feed_rows(feed);
   for (int64_t k = 0; k < rows; k++) {
     feed->used[k] = true;
-    if (!data_train_window(feed->data, (step - 1) * rows + k, feed->windows + k * (feed->sequence + 1), error)) {
+    if (!data_train_window(feed->data, (batch - 1) * rows + k, feed->windows + k * (feed->sequence + 1), error)) {
       return false;
     }
   }

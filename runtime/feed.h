@@ -19,8 +19,8 @@ int64_t feed_rows(const Feed *feed);      // of all slots together
 int64_t feed_sequence(const Feed *feed);  // positions of a row
 bool feed_masks(const Feed *feed);        // the program has a mask, so rows can be switched off
 
-// Writes training samples (step - 1) * rows + k for each row k.
-bool feed_train(Feed *feed, Session *session, int64_t step, Error *error);
+// Writes training samples (batch - 1) * rows + k for each row k.
+bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error);
 // Writes validation windows first, first + 1, …; *used of the rows hold one that was not there yet. Past the last
 // window rows are masked where the program has a mask, else they repeat the first windows.
 bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t *used, Error *error);

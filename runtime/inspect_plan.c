@@ -122,6 +122,16 @@ static void inspect_ends(const Plan *plan, ProgramKind kind, Buffer *out) {
 
 static void inspect_programs(const PlanSet *set, Buffer *out) {
   char flops[UNITS_MAX], bytes[UNITS_MAX];
+  if (set->plans[0]->run.skip_count > 0) {
+    buffer_text(out, "\n");
+    plan_skip_text(&set->plans[0]->run, out);
+    buffer_text(out, "\n");
+  }
+  for (int i = 0; i < set->plans[0]->phase_count; i++) {
+    const PlanPhase *phase = &set->plans[0]->phases[i];
+    buffer_format(out, "%sfrom step %lld on %s trains in %s\n", i ? "" : "\n", (long long)phase->first,
+                  program_kind_name(plan_train_program(phase->policy, false)), phase->precision);
+  }
   buffer_format(out, "\nprogram     %s  calls  instructions  slots  flops of one run  transient memory\n",
                 set->count > 1 ? "  stage" : "");
   for (int p = 0; p < PROGRAM_COUNT; p++) {

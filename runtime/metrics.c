@@ -119,18 +119,21 @@ void metrics_close(Metrics *metrics) {
 
 bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error) {
   char loss[32], norm[32], lr[32], speed[32], time[32], flops[32], mfu[32], val[32];
-  char text[640], tail[64] = "";
+  char text[896], tail[64] = "", precision[224] = "";
   if (isfinite(line->val_loss)) {
     snprintf(tail, sizeof tail, ",\"val_loss\":%s", metrics_number(val, line->val_loss));
+  }
+  if (line->precision) {
+    snprintf(precision, sizeof precision, ",\"precision\":\"%.200s\"", line->precision);
   }
   int length = snprintf(
       text, sizeof text,
       "{\"step\":%lld,\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"tokens\":%lld,\"tokens_per_s\":%s,"
-      "\"step_ms\":%s,\"tflops\":%s,\"mfu\":%s,\"memory_bytes\":%lld,\"skipped\":%lld%s}\n",
+      "\"step_ms\":%s,\"tflops\":%s,\"mfu\":%s,\"memory_bytes\":%lld,\"skipped\":%lld%s%s}\n",
       (long long)line->step, metrics_number(loss, line->loss), metrics_number(norm, line->grad_norm),
       metrics_number(lr, line->lr), (long long)line->tokens, metrics_number(speed, round(line->tokens_per_s * 10) / 10),
       metrics_number(time, round(line->step_ms * 1e3) / 1e3), metrics_number(flops, round(line->tflops * 1e6) / 1e6),
-      metrics_number(mfu, line->mfu), (long long)line->memory_bytes, (long long)line->skipped, tail);
+      metrics_number(mfu, line->mfu), (long long)line->memory_bytes, (long long)line->skipped, precision, tail);
   if (!io_write(NULL, metrics->fd, metrics->path, text, (size_t)length, error)) {
     return false;
   }

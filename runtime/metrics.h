@@ -11,6 +11,7 @@ typedef struct {  // a NaN is written as null, and left out for val_loss
   double tokens_per_s, step_ms, tflops, mfu;
   int64_t memory_bytes, skipped;
   double val_loss;
+  const char *precision;  // of this step, where the run changes it; else NULL
 } MetricsLine;
 
 typedef struct {

@@ -72,6 +72,15 @@ static void header_devices(Log *log, const ProgressFacts *facts) {
            100 * ((double)memory->taken / predicted - 1));
 }
 
+static void header_skip(Log *log, const PlanRun *run) {
+  Buffer text = {0};
+  plan_skip_text(run, &text);
+  if (text.text) {
+    log_line(log, LOG_FAINT "skip" LOG_PLAIN "      %s", text.text);
+  }
+  buffer_free(&text);
+}
+
 static const char *word(const char *text, const char *otherwise) {
   return text && *text ? text : otherwise;
 }
@@ -98,6 +107,9 @@ void progress_header(Log *log, const ProgressFacts *facts) {
            LOG_FAINT "training" LOG_PLAIN "  %lld step%s of %lld x %lld tokens: %s tokens, %.3g times through the data",
            (long long)facts->steps, facts->steps == 1 ? "" : "s", (long long)run->batch, (long long)run->sequence,
            units_count(a, tokens), (double)facts->steps * (double)run->batch / (double)data.train_windows);
+  if (run->skip_count > 0) {
+    header_skip(log, run);
+  }
   if (data.validation_windows == 0) {
     log_line(log,
              LOG_YELLOW "          there is no validation: that part of the text is shorter than one window" LOG_PLAIN);
@@ -128,6 +140,9 @@ void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line
   if (isfinite(line->mfu)) {
     buffer_format(&text, "  %.1f%% of peak", 100 * line->mfu);
   }
+  if (line->precision) {
+    buffer_format(&text, LOG_FAINT "  %s" LOG_PLAIN, line->precision);
+  }
   if (line->skipped > 0) {
     buffer_format(&text, LOG_YELLOW "  skipped %lld" LOG_PLAIN, (long long)line->skipped);
   }
@@ -139,6 +154,24 @@ void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line
     (live ? log_live : log_record)(log, text.text);
   }
   buffer_free(&text);
+}
+
+void progress_skip(Log *log, int64_t step, int64_t before, int64_t batch) {
+  if (batch == before + 2) {
+    log_line(log, LOG_YELLOW "skip" LOG_PLAIN "      batch %lld: step %lld trains on batch %lld", (long long)before + 1,
+             (long long)step, (long long)batch);
+  } else if (batch > before + 2) {
+    log_line(log, LOG_YELLOW "skip" LOG_PLAIN "      batches %lld .. %lld: step %lld trains on batch %lld",
+             (long long)before + 1, (long long)batch - 1, (long long)step, (long long)batch);
+  }
+}
+
+void progress_precision(Log *log, const ProgressFacts *facts, int64_t step) {
+  const PlanPhase *before = plan_phase(facts->plan, step - 1), *now = plan_phase(facts->plan, step);
+  if (now != before) {
+    log_line(log, LOG_BLUE "precision" LOG_PLAIN " %s until step %lld, from here on %s", before->precision,
+             (long long)step - 1, now->precision);
+  }
 }
 
 void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, const Evaluation *evaluation) {

@@ -157,36 +157,62 @@ bool session_refresh(Session *session, Error *error) {
   return !session_has(session, PROGRAM_REFRESH) || session_run(session, PROGRAM_REFRESH, 0, error);
 }
 
-// Does a history of scales hold a number? Whoever has recorded one has recorded all that can be.
+static bool history_knows(Session *session, int64_t rank, const PlanState *state, bool *know, Error *error) {
+  const int64_t count = state->flat_count ? state->flat_piece : state->size[0], size = element_type_bytes(state->type);
+  char bytes[4096];
+  for (int64_t at = 0; at < count * size && !*know; at += (int64_t)sizeof bytes) {
+    const int64_t left = count * size - at, here = left < (int64_t)sizeof bytes ? left : (int64_t)sizeof bytes;
+    if (!session->backend->read(session_device(session, rank), ARENA_PERSISTENT, state->offset + at, bytes, here,
+                                error)) {
+      return false;
+    }
+    for (int64_t i = 0; i < here; i += size) {
+      *know |= element_get(state->type, bytes + i) > 0;
+    }
+  }
+  return true;
+}
+
+// Is a rank the first of its stage?
+static bool begins_stage(const Plan *plan, int64_t rank) {
+  int coordinate[PLAN_MAX_MESH] = {0};
+  plan_coordinates(plan, rank, coordinate);
+  if (plan->pipeline >= 0) {
+    coordinate[plan->pipeline] = 0;
+  }
+  return plan_rank(plan, coordinate) == 0;
+}
+
+// Does a history of scales hold a number? Whoever has recorded one has recorded all that can be; but a stage of a
+// pipeline may have none.
 static bool histories_know(Session *session, bool *know, Error *error) {
   *know = false;
-  for (int s = 0; s < session->plan->state_count && !*know; s++) {
-    const PlanState *state = &session->plan->states[s];
-    const int64_t count = plan_state_is_history(state) ? state->flat_count ? state->flat_piece : state->size[0] : 0;
-    const int64_t size = element_type_bytes(state->type);
-    char bytes[4096];
-    for (int64_t at = 0; at < count * size && !*know; at += (int64_t)sizeof bytes) {
-      const int64_t left = count * size - at, here = left < (int64_t)sizeof bytes ? left : (int64_t)sizeof bytes;
-      if (!session->backend->read(session->device, ARENA_PERSISTENT, state->offset + at, bytes, here, error)) {
+  for (int64_t rank = 0; rank < session->ranks && !*know; rank++) {
+    const Plan *plan = session_plan(session, rank);
+    for (int s = 0; begins_stage(plan, rank) && s < plan->state_count && !*know; s++) {
+      if (plan_state_is_history(&plan->states[s]) && !history_knows(session, rank, &plan->states[s], know, error)) {
         return false;
-      }
-      for (int64_t i = 0; i < here; i += size) {
-        *know |= element_get(state->type, bytes + i) > 0;
       }
     }
   }
   return true;
 }
 
-// While histories know nothing, training steps are cold ones, one at a time.
-static bool step_program(Session *session, ProgramKind *program, Error *error) {
-  if (*program != PROGRAM_TRAIN || session->warm || !session_has(session, PROGRAM_TRAIN_COLD)) {
+// That of the step's precision. While histories know nothing, training steps are cold ones, one at a time.
+static bool step_program(Session *session, int64_t step, ProgramKind *program, Error *error) {
+  const PlanPhase *phase = plan_phase(session->plan, step);
+  const int policy = phase ? phase->policy : 0;
+  if (*program != PROGRAM_TRAIN) {
+    return true;
+  }
+  *program = plan_train_program(policy, false);
+  if (session->warm || !session_has(session, plan_train_program(policy, true))) {
     return true;
   }
   if (!session_wait(session, 0, error) || !histories_know(session, &session->warm, error)) {
     return false;
   }
-  *program = session->warm ? PROGRAM_TRAIN : PROGRAM_TRAIN_COLD;
+  *program = plan_train_program(policy, !session->warm);
   return true;
 }
 
@@ -195,7 +221,7 @@ bool session_submit(Session *session, ProgramKind program, int64_t step, Error *
     return error_set(error, 1, "the plan has no program '%s'", program_kind_name(program));
   }
   session->warm &= program != PROGRAM_INITIALISE;
-  if (!step_program(session, &program, error)) {
+  if (!step_program(session, step, &program, error)) {
     return false;
   }
   for (int64_t rank = 0; rank < session->ranks; rank++) {

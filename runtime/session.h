@@ -16,7 +16,7 @@ typedef struct {
   struct Crew *crew;            // of ranks that are threads; else NULL
   struct Processes *processes;  // of ranks in processes of their own; else NULL
   void *single;
-  bool warm;  // histories of scales are known to hold numbers: PROGRAM_TRAIN is run, no longer PROGRAM_TRAIN_COLD
+  bool warm;  // histories of scales are known to hold numbers: no cold training step is run any longer
 } Session;
 
 typedef struct {
@@ -42,7 +42,8 @@ const Plan *session_plan(const Session *session, int64_t rank);
 Device *session_device(const Session *session, int64_t rank);
 
 // Runs a program on all ranks and waits for its end; gives it the number of the step where it has the input "step".
-// After PROGRAM_INITIALISE, copies of parameters are made (session_refresh).
+// PROGRAM_TRAIN is the training step of the precision that the step has (PlanPhase), and a cold one while histories of
+// scales know nothing. After PROGRAM_INITIALISE, copies of parameters are made (session_refresh).
 bool session_run(Session *session, ProgramKind program, int64_t step, Error *error);
 // The same in two parts: after session_submit the inputs of the next run can be written, and up to session_ahead runs
 // can be submitted before one is waited for. session_wait: all but the newest `behind` runs are done; outputs are then

@@ -35,6 +35,7 @@ typedef struct {
   Events events;
   ProgressFacts facts;
   MetricsLine line;                                 // of the newest step that is done
+  int64_t batch;                                    // that this step was trained on
   int64_t submitted;                                // step; those after line.step are under way
   double done_at;                                   // when that step was done, or the first of a stretch was begun
   int64_t saved;                                    // step of the newest checkpoint; -1: none
@@ -162,6 +163,7 @@ static bool trainer_begin(Trainer *t, Error *error) {
     return false;
   }
   t->line.step = facts.step;
+  t->batch = facts.batch;
   t->trace_from = facts.step + 1 + (t->steps - facts.step > options->profile + PROFILE_AFTER ? PROFILE_AFTER : 0);
   t->line.loss = t->line.val_loss = NAN;
   t->line.tokens = facts.tokens;
@@ -200,6 +202,7 @@ static bool trainer_save(Trainer *t, Error *error) {
     return true;
   }
   CheckpointFacts facts = {.step = t->line.step,
+                           .batch = t->batch,
                            .tokens = t->line.tokens,
                            .skipped = t->skipped,
                            .data_bytes = data_facts(t->data).bytes,
@@ -347,7 +350,8 @@ static bool trainer_submit(Trainer *t, Error *error) {
     const bool traces = step_traces(t, step);
     session_trace(session, traces);
     t->traced += traces;
-    if (!feed_train(t->train_feed, session, step, error) || !session_submit(session, PROGRAM_TRAIN, step, error)) {
+    const int64_t batch = plan_batch_after(&t->plan->run, t->batch, step - t->line.step);
+    if (!feed_train(t->train_feed, session, batch, error) || !session_submit(session, PROGRAM_TRAIN, step, error)) {
       return false;
     }
     t->submitted = step;
@@ -372,6 +376,12 @@ static bool trainer_collect(Trainer *t, Error *error) {
   const bool skips = skipped > 0;
   t->done_at = now;
   t->line.step = step;
+  const PlanPhase *phase = plan_phase(t->plan, step);
+  t->line.precision = phase ? phase->precision : NULL;
+  progress_precision(&t->log, &t->facts, step);
+  const int64_t batch = plan_batch_after(&t->plan->run, t->batch, 1);
+  progress_skip(&t->log, step, t->batch, batch);
+  t->batch = batch;
   t->line.tokens += feed_rows(t->train_feed) * feed_sequence(t->train_feed);
   t->skipped += skips;
   t->bad_steps = skips || !isfinite(t->line.loss) ? t->bad_steps + 1 : 0;

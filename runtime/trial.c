@@ -86,7 +86,8 @@ bool trial_open(Trial *trial, const TrialOptions *options, Error *error) {
 }
 
 bool trial_submit(Trial *trial, int64_t step, Error *error) {
-  return feed_train(trial->feed, &trial->session, step, error) &&
+  const int64_t batch = plan_batch_after(&trial->set->plans[0]->run, 0, step);
+  return feed_train(trial->feed, &trial->session, batch, error) &&
          session_submit(&trial->session, PROGRAM_TRAIN, step, error);
 }
 

@@ -8,28 +8,37 @@ static const char policy[] =
     "base f32; dot in layers: forward e4m3, backward e5m2, scaling delayed(history = 4, margin = 1);";
 static const char weight[] = "layers.1.ffn.down.w";
 
-static LayoutRun *compile(const char *layout) {
+static LayoutRun *compile_with(const char *layout, const char *rules) {
   FileError error;
   size_t length;
   char *text = file_read(MDL_SOURCE_DIR "/examples/layouts.mdl", &length, &error);
   assert_non_null(text);
   Arena *arena = arena_create();
-  LayoutRun *run = layout_compile_text(arena_format(arena, "%s\nprecision mine { %s }\n", text, policy),
-                                       &(CompileOptions){.precision = "mine", .layout = layout});
+  LayoutRun *run = layout_compile_text(
+      arena_format(arena, "%s\nprecision mine { %s }\nlayout eight { microbatches = 8; }\n", text, rules),
+      &(CompileOptions){.precision = "mine", .layout = layout});
   assert_non_null(run);
   arena_destroy(arena);
   free(text);
   return run;
 }
 
-static LayoutRun *open_run(const char *layout) {
-  LayoutRun *run = compile(layout);
+static LayoutRun *compile(const char *layout) {
+  return compile_with(layout, policy);
+}
+
+static LayoutRun *open_with(const char *layout, const char *rules) {
+  LayoutRun *run = compile_with(layout, rules);
   Error error = {0};
   if (!layout_open(run, 30, &error)) {
     layout_fail("%s", error.text);
   }
   outcome_program(run, "cold", PROGRAM_INITIALISE, 0);
   return run;
+}
+
+static LayoutRun *open_run(const char *layout) {
+  return open_with(layout, policy);
 }
 
 static double step_of(LayoutRun *run, ProgramKind program, int step) {
@@ -52,7 +61,7 @@ static void set_first(LayoutRun *run, const char *name, double value) {
 // The first step is a cold one, and so is each behind one that was skipped.
 static void test_which(void **state) {
   (void)state;
-  static const char *const layouts[] = {NULL, "z1", "z3", "tp2_sp", "two_axes"};
+  static const char *const layouts[] = {NULL, "z1", "z3", "tp2_sp", "two_axes", "pp4", "zero_bubble", "d3"};
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
     LayoutRun *run = open_run(layouts[i]);
     assert_true(session_has(&run->session, PROGRAM_TRAIN_COLD));
@@ -93,7 +102,7 @@ static void losses_of(const char *layout, ProgramKind first, ProgramKind second,
 
 static void test_same(void **state) {
   (void)state;
-  static const char *const layouts[] = {NULL, "z3", "tp2_sp"};
+  static const char *const layouts[] = {NULL, "z3", "tp2_sp", "pp4"};
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
     double cold[3], warm[3], unknown[3];
     losses_of(layouts[i], PROGRAM_TRAIN_COLD, PROGRAM_TRAIN_COLD, cold);
@@ -134,6 +143,67 @@ static void test_maxima(void **state) {
   }
 }
 
+// --- stages ---
+
+enum { STEPS = 6 };
+
+static void losses_on(const char *layout, double *loss) {
+  LayoutRun *run = open_run(layout);
+  for (int step = 1; step <= STEPS; step++) {
+    loss[step - 1] = step_of(run, PROGRAM_TRAIN, step);
+  }
+  layout_close(run);
+}
+
+// Sends of a stage's microbatches, and those behind them.
+static void count_sends(const Plan *plan, ProgramKind program, int64_t *inside, int64_t *behind) {
+  *inside = *behind = 0;
+  for (int s = 0; s < plan->segment_count; s++) {
+    for (int j = 0; j < plan->segments[s].count; j++) {
+      const bool sends = plan->segments[s].instructions[j].kind == INSTRUCTION_SEND;
+      *(plan->segments[s].kind == SEGMENT_APPLY ? behind : inside) += sends ? plan_calls(plan, program, s) : 0;
+    }
+  }
+}
+
+// A pipeline computes the bits of as many microbatches on one rank, and sends nothing for histories but, once in a
+// step, whether that counts.
+static void test_stages(void **state) {
+  (void)state;
+  static const char *const layouts[] = {"gpipe", "pp4", "interleaved", "zero_bubble", "uneven", "pp4_recompute"};
+  static const char current[] = "base f32; dot in layers: forward e4m3, backward e5m2;";
+  double one[STEPS];
+  losses_on("eight", one);
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    double loss[STEPS];
+    losses_on(layouts[i], loss);
+    assert_memory_equal(loss, one, sizeof loss);
+    LayoutRun *with = compile(layouts[i]), *without = compile_with(layouts[i], current);
+    for (int s = 0; s < with->set->count; s++) {
+      int64_t inside[3], behind[3];
+      count_sends(with->set->plans[s], PROGRAM_TRAIN, &inside[0], &behind[0]);
+      count_sends(with->set->plans[s], PROGRAM_TRAIN_COLD, &inside[1], &behind[1]);
+      count_sends(without->set->plans[s], PROGRAM_TRAIN, &inside[2], &behind[2]);
+      assert_true(inside[0] == inside[2] && inside[1] == inside[2]);
+      assert_true(behind[0] <= behind[2] + with->set->count - 1 && behind[1] == behind[0]);
+    }
+    arena_destroy(with->arena);
+    arena_destroy(without->arena);
+  }
+}
+
+// Only the last stage has histories.
+static void test_last_stage(void **state) {
+  (void)state;
+  LayoutRun *run =
+      open_with("pp4", "base f32; dot in layers.7: forward e4m3, backward e5m2, scaling delayed(history = 4);");
+  step_of(run, PROGRAM_TRAIN, 1);
+  assert_false(run->session.warm);
+  step_of(run, PROGRAM_TRAIN, 2);
+  assert_true(run->session.warm);
+  layout_close(run);
+}
+
 // --- plans ---
 
 static void spoil(PlanProgram *cold, int which) {
@@ -172,10 +242,8 @@ static void test_plans(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_which),
-      cmocka_unit_test(test_same),
-      cmocka_unit_test(test_maxima),
-      cmocka_unit_test(test_plans),
+      cmocka_unit_test(test_which),  cmocka_unit_test(test_same),       cmocka_unit_test(test_maxima),
+      cmocka_unit_test(test_stages), cmocka_unit_test(test_last_stage), cmocka_unit_test(test_plans),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

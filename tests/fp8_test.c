@@ -406,6 +406,10 @@ static void test_histories(void **state) {
     check_history(layouts[i], NULL);
     check_history(layouts[i], "microbatches=2");
   }
+  static const char *const stages[] = {"gpipe", "pp4", "interleaved", "zero_bubble", "uneven", "pp4_both", "d3"};
+  for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+    check_history(stages[i], NULL);
+  }
   // Of what differs between microbatches the largest counts.
   double most[2];
   for (int i = 0; i < 2; i++) {

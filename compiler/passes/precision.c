@@ -487,9 +487,6 @@ bool pass_precision(Compilation *c) {
     }
   }
   const GraphPlace before = graph_place(graph);
-  if (!quantiser_possible(c)) {
-    return false;
-  }
   find_gradients(&p, 0);
   find_streams(&p, 0);
   find_moved(&p, 0, ARENA_ARRAY(c->arena, bool, p.count + 1), ARENA_ARRAY(c->arena, bool, p.count + 1));

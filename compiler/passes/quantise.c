@@ -27,18 +27,7 @@
 
 #include "lang/selector.h"
 
-bool quantiser_possible(const Compilation *c) {
-  for (int i = 0; i < c->spec->products.count && c->program == PROGRAM_TRAIN && c->tenancy; i++) {
-    const ProductRule *rule = &c->spec->products.at[i];
-    if (rule->history) {
-      Diagnostic *error =
-          diag_error(c->diag, E070, rule->span, "this version has no scaling `delayed` with a pipeline");
-      diag_help(c->diag, error, "write `scaling current`, or choose `--precision fp8_current`");
-      return false;
-    }
-  }
-  return true;
-}
+enum { SIZE_STEP = 16 };
 
 // The parameter that a value is, rounded and moved at most; or NULL.
 Name quantiser_parameter(const Graph *graph, ValueId value) {
@@ -237,25 +226,6 @@ static ValueId largest_amax(Quantiser *q, const ValueList *values) {
 
 // --- histories ---
 
-static ValueId add_history(Graph *graph, const History *history) {
-  const Shape shape = shape_of(graph_axis(graph, name_of(graph->names, "history"), history->length));
-  Persistent made = {.name = history->name,
-                     .role = ROLE_OPTIMIZER_STATE,
-                     .shape = shape,
-                     .in_count = -1,
-                     .type = graph->real,
-                     .group = -1,
-                     .scope = graph->scope,
-                     .like = history->like,
-                     .span = history->span};
-  const Role role = graph->role;
-  graph->role = ROLE_OPTIMIZER_STATE;
-  made.value = graph_add0(graph, OP_STATE, (NodeInit){NODE_INIT, .text = made.name, .type = made.type, .shape = shape});
-  graph->role = role;
-  array_push(graph->arena, &graph->persistent, made);
-  return made.value;
-}
-
 // fp8.layers.3.q.x.amax: x and w of y = x w, and dy. What several products have in common is called after the first.
 static Name history_name(const Quantiser *q, ValueId value, Name weight) {
   Names *names = q->c->graph->names;
@@ -271,6 +241,16 @@ static Name history_name(const Quantiser *q, ValueId value, Name weight) {
   return name;
 }
 
+// For whoever gives them their first values; several training steps of one plan have the same.
+static void keep_history(const Compilation *c, const History *history) {
+  for (int i = 0; i < c->histories->count; i++) {
+    if (c->histories->at[i].name == history->name) {
+      return;
+    }
+  }
+  array_push(c->unit->arena, c->histories, *history);
+}
+
 // The largest number of the steps that the history knows. Where it knows nothing: in a cold step that of this value, in
 // another one that makes the scale 1, so that it need not wait for the value.
 static ValueId delayed(Quantiser *q, NodeId dot, const ValueList *values, ValueId amax, double largest,
@@ -284,10 +264,10 @@ static ValueId delayed(Quantiser *q, NodeId dot, const ValueList *values, ValueI
   const Name first = quantiser_parameter(graph, forward->operands[0]);
   const Name weight = first ? first : quantiser_parameter(graph, forward->operands[1]);
   const History history = {history_name(q, values->at[0], weight), weight, rule->history, graph->span};
-  array_push(q->c->unit->arena, q->c->histories, history);
+  keep_history(q->c, &history);
   const RegionId inner = graph->region;
   graph->region = 0;  // in front of the microbatches
-  const ValueId state = add_history(graph, &history);
+  const ValueId state = history_add(graph, &history);
   graph->region = inner;
   const ValueId known =
       graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = graph_shape(graph, state)}, state);
@@ -296,140 +276,12 @@ static ValueId delayed(Quantiser *q, NodeId dot, const ValueList *values, ValueI
   return graph_op3(graph, OP_WHERE, any, known, q->c->cold ? amax : graph_real(graph, largest));
 }
 
-static ValueId input_step(Graph *graph) {
-  const NodeList *nodes = &graph->regions.at[0].nodes;
-  for (int i = 0; i < nodes->count; i++) {
-    const Node *node = graph_node(graph, nodes->at[i]);
-    if (node->op == OP_INPUT && strcmp(node->text, "step") == 0) {
-      return node->first_result;
-    }
-  }
-  return graph_add0(graph, OP_INPUT, (NodeInit){NODE_INIT, .text = name_of(graph->names, "step"), .type = TYPE_INT});
-}
-
-// Is this step not skipped?
-static ValueId step_counts(Graph *graph) {
-  const NodeList *nodes = &graph->regions.at[0].nodes;
-  for (int i = 0; i < nodes->count; i++) {
-    const Node *node = graph_node(graph, nodes->at[i]);
-    if (node->op == OP_OUTPUT && strcmp(node->text, "skipped") == 0) {
-      return graph_op2(graph, OP_LESS, node->operands[0], graph_real(graph, 0.5));
-    }
-  }
-  return -1;
-}
-
-// --- of all microbatches ---
-
-// The number of the microbatch, in its region: which of so many parts of the batch the positions are in.
-static ValueId slot_number(Graph *graph) {
-  for (int i = 0; i < graph->axes.count; i++) {
-    const Axis *axis = &graph->axes.at[i];
-    if (axis->global == axis->size * graph->slots) {
-      const ValueId place = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = i});
-      const ValueId slot = graph_op2(graph, OP_DIV, place, graph_integer(graph, graph->axes.at[i].size));
-      const NodeInit all = {NODE_INIT, .axes = shape_of(i)};
-      return graph_op1(graph, OP_TO_INT, graph_add1(graph, OP_REDUCE_MIN, all, graph_op1(graph, OP_TO_REAL, slot)));
-    }
-  }
-  return -1;
-}
-
-// One more node of the microbatches, with more results, in the place of the one there is.
-static void replace_microbatch(Graph *graph, int at) {
-  const NodeId old = graph->regions.at[0].nodes.at[at];
-  graph_follow(graph, graph_node(graph, old));
-  const NodeInit init = {NODE_INIT, .region = graph_node(graph, old)->region, .integer = graph->slots};
-  const int count = graph_node(graph, old)->result_count;
-  const ValueId first = graph_add(graph, OP_MICROBATCH, init, NULL, 0);
-  const NodeId made = graph_value(graph, first)->node;
-  NodeList *nodes = &graph->regions.at[0].nodes;
-  nodes->at[at] = made;
-  nodes->count--;
-  ValueId *replace = ARENA_ARRAY(graph->arena, ValueId, graph->values.count + 1);
-  memset(replace, -1, sizeof *replace * (size_t)graph->values.count);
-  for (int i = 0; i < count; i++) {
-    const ValueId was = graph_node(graph, old)->first_result + i;
-    *graph_value(graph, first + i) = *graph_value(graph, was);
-    graph_value(graph, first + i)->node = made;
-    replace[was] = first + i;
-  }
-  graph_replace_values(graph, replace);
-}
-
-// Microbatches add up their results: each adds its amax in a place of its own, and the largest of these is the step's.
-static void leave_microbatches(Quantiser *q) {
-  Graph *graph = q->c->graph;
-  const NodeList *nodes = &graph->regions.at[0].nodes;
-  int at = 0;
-  while (at < nodes->count && graph_node(graph, nodes->at[at])->op != OP_MICROBATCH) {
-    at++;
-  }
-  if (at == nodes->count) {
-    return;
-  }
-  const RegionId body = graph_node(graph, nodes->at[at])->region;
-  const int before = graph_node(graph, nodes->at[at])->result_count;
-  const AxisId slots = graph_axis(graph, name_of(graph->names, "microbatch"), graph->slots);
-  graph->region = body;
-  graph->backward = true;
-  graph->role = ROLE_ACTIVATION;
-  const ValueId slot = slot_number(graph);
-  const ValueId place = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = slots});
-  const ValueId here = graph_op2(graph, OP_EQUAL, place, slot);
-  for (int i = 0; i < q->updates.count; i++) {
-    const ValueId one = graph_op3(graph, OP_WHERE, here, q->updates.at[i].amax, graph_real(graph, 0));
-    array_push(graph->arena, &graph->regions.at[body].results, one);
-  }
-  graph->region = 0;
-  replace_microbatch(graph, at);
-  graph->role = ROLE_UPDATE;
-  graph->backward = true;
-  graph->source = -1;
-  const NodeId made = graph->regions.at[0].nodes.at[at];
-  for (int i = 0; i < q->updates.count; i++) {
-    const ValueId all = graph_node(graph, made)->first_result + before + i;
-    q->updates.at[i].amax = graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = shape_of(slots)}, all);
-  }
-}
-
-static void assign_history(Quantiser *q, const QuantiserUpdate *update, ValueId step, ValueId counts) {
-  Graph *graph = q->c->graph;
-  const AxisId axis = graph_shape(graph, update->history).axis[0];
-  const ValueId length = graph_integer(graph, graph->axes.at[axis].size);
-  const ValueId place = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = axis});
-  const ValueId here = graph_op2(graph, OP_EQUAL, place, graph_op2(graph, OP_MOD, step, length));
-  const ValueId good = graph_op2(graph, OP_AND, counts, graph_op1(graph, OP_IS_FINITE, update->amax));
-  const ValueId now = graph_op3(graph, OP_WHERE, graph_op2(graph, OP_AND, here, good), update->amax, update->history);
-  graph_op2(graph, OP_ASSIGN, update->history, now);
-}
-
-void quantiser_finish(Quantiser *q) {
-  Graph *graph = q->c->graph;
-  graph->region = 0;
-  graph->role = ROLE_UPDATE;
-  graph->source = -1;
-  if (q->c->program == PROGRAM_INITIALISE) {
-    for (int i = 0; i < q->c->histories->count; i++) {
-      graph_op2(graph, OP_ASSIGN, add_history(graph, &q->c->histories->at[i]), graph_real(graph, 0));
-    }
-  }
-  if (q->updates.count == 0) {
-    return;
-  }
-  leave_microbatches(q);
-  graph->backward = true;
-  const ValueId step = input_step(graph), counts = step_counts(graph);
-  for (int i = 0; i < q->updates.count; i++) {
-    assign_history(q, &q->updates.at[i], step, counts);
-  }
-}
-
 // amax over the largest number of the format; of zeros alone, and of what is next to nothing, a number that divides.
 static ValueId scale_of(Quantiser *q, NodeId dot, const ValueList *values, ElementType type, const ProductRule *rule) {
   Graph *graph = q->c->graph;
   MadeKey key = quantiser_key(q, MADE_SCALE, values->at[0], type, scaling_of(rule));
   key.part[0] = number_of(q, values);
+  key.part[3] &= rule->history == 0;  // a value has one history
   int64_t known;
   if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
     return (ValueId)known;

@@ -44,9 +44,6 @@ typedef struct {
   Shape halves;
 } Quantiser;
 
-// Reports rules that this step cannot follow.
-bool quantiser_possible(const Compilation *c);
-
 // Finds the products that have scales in common. Parameters are rounded to 8 bits from what `base(of, parameter)`
 // gives: copies in 16 bits, where there are some, are what ranks gather and what is read.
 Quantiser quantiser_start(Compilation *c, ValueId (*base)(void *of, ValueId parameter), void *of);
@@ -68,6 +65,8 @@ void quantiser_merge(Quantiser *q, NodeId dot);
 // Notes a dot that was asked for, as it is now, for those who explain.
 void quantiser_note(Quantiser *q, NodeId dot, const ProductFormats *formats);
 
+// histories.c: the state, at the place of the graph.
+ValueId history_add(Graph *graph, const History *history);
 // Behind everything else: histories of the step are assigned, or have their first values.
 void quantiser_finish(Quantiser *q);
 

@@ -170,3 +170,8 @@ bool places_meet(const PlanCheck *v, const Place *a, int64_t a_bytes, const Plac
   }
   return a->arena == b->arena && low < b_bytes && high > -a_bytes;
 }
+
+bool places_same(const Place *a, const Place *b) {
+  return a->arena == b->arena && a->offset == b->offset && a->slot_stride == b->slot_stride &&
+         a->lane_stride == b->lane_stride && a->term == b->term;
+}

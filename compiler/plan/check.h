@@ -39,6 +39,11 @@ bool places_meet(const PlanCheck *v, const Place *a, int64_t a_bytes, const Plac
 // last: NULL, or a sentence. Of plans that fit together otherwise.
 const char *owners_agree(Arena *arena, const PlanSet *set, ProgramKind program);
 
+bool places_same(const Place *a, const Place *b);
+
+// check_steps.c: whether the training programs read and write alike outside of a plan, and each phase has one.
+bool check_steps(PlanCheck *v);
+
 bool check_term(PlanCheck *v, int term);
 bool check_sizes(PlanCheck *v, const int64_t *size, int count);  // at least 1
 

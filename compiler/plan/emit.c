@@ -141,31 +141,67 @@ static PlanState state_of(Lower *l, const Persistent *persistent) {
   return state;
 }
 
-void emit_states(Plan *plan, Lower *l) {
+// Does another training step keep a tensor as the plan has it?
+static bool states_alike(const PlanState *a, const PlanState *b) {
+  bool same = a->role == b->role && a->type == b->type && a->axis_count == b->axis_count && a->offset == b->offset &&
+              a->flat_first == b->flat_first && a->flat_piece == b->flat_piece && a->flat_count == b->flat_count &&
+              memcmp(a->flat_mesh, b->flat_mesh, sizeof *a->flat_mesh * (size_t)a->flat_count) == 0 &&
+              a->owner == b->owner;
+  for (int i = 0; same && i < a->axis_count; i++) {
+    same = strcmp(a->axis[i], b->axis[i]) == 0 && a->size[i] == b->size[i] && a->stride[i] == b->stride[i] &&
+           a->cut[i].count == b->cut[i].count && a->cut[i].local == b->cut[i].local &&
+           a->cut[i].zigzag == b->cut[i].zigzag &&
+           memcmp(a->cut[i].mesh, b->cut[i].mesh, sizeof *a->cut[i].mesh * (size_t)a->cut[i].count) == 0;
+  }
+  return same;
+}
+
+// Its part of the hash of the map of state, whatever the order in which a layout or a precision makes them; its size.
+static uint64_t state_hash(const PlanState *state, double *elements) {
+  uint64_t hash = 0;
+  *elements = 1;
+  for (const char *c = state->name; *c; c++) {
+    hash = mix_word(hash, (unsigned char)*c);
+  }
+  for (int j = 0; j < state->axis_count; j++) {
+    hash = mix_word(hash, (uint64_t)state->size[j]);
+    *elements *= (double)state->size[j];
+  }
+  return mix_word(hash, (uint64_t)state->type);
+}
+
+const char *emit_states(Plan *plan, Lower *l) {
   const Graph *graph = l->graph;
-  plan->states = ARENA_ARRAY(l->keep, PlanState, graph->persistent.count + 1);
-  uint64_t all = 0;  // a sum: whatever the order in which a layout or a precision makes them
+  const int before = plan->state_count;
+  int met = 0, lasting = 0;  // of those of the plan
+  for (int i = 0; i < before; i++) {
+    lasting += !plan_state_is_history(&plan->states[i]);
+  }
+  PlanState *states = ARENA_ARRAY(l->keep, PlanState, before + graph->persistent.count + 1);
+  if (before > 0) {
+    memcpy(states, plan->states, sizeof *states * (size_t)before);
+  }
+  plan->states = states;
   for (int i = 0; i < graph->persistent.count; i++) {
     const Persistent *persistent = &graph->persistent.at[i];
     if (persistent->elsewhere) {
       continue;
     }
-    PlanState state = state_of(l, persistent);
-    plan->states[plan->state_count++] = state;
-    if (persistent->role == ROLE_COPY) {
+    const PlanState state = state_of(l, persistent);
+    const int known = before > 0 ? plan_find_state(plan, state.name) : -1;
+    if (known >= 0 ? !states_alike(&plan->states[known], &state) : before > 0 && !plan_state_is_history(&state)) {
+      return state.name;
+    }
+    if (known >= 0) {
+      met += !plan_state_is_history(&state);
       continue;
     }
-    double elements = 1;
-    uint64_t hash = 0;
-    for (const char *c = state.name; *c; c++) {
-      hash = mix_word(hash, (unsigned char)*c);
+    plan->states[plan->state_count++] = state;
+    if (persistent->role != ROLE_COPY) {
+      double elements;
+      plan->state_hash += state_hash(&state, &elements);
+      plan->run.parameters += persistent->role == ROLE_PARAMETER ? elements : 0;
     }
-    for (int j = 0; j < state.axis_count; j++) {
-      hash = mix_word(hash, (uint64_t)state.size[j]);
-      elements *= (double)state.size[j];
-    }
-    all += mix_word(hash, (uint64_t)state.type);
-    plan->run.parameters += persistent->role == ROLE_PARAMETER ? elements : 0;
   }
-  plan->state_hash = all;
+  return before > 0 && met < lasting ? "copies of parameters" : NULL;
 }

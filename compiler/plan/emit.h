@@ -10,7 +10,8 @@ int emit_calls(const Lower *l, Arena *arena, PlanCall **calls);
 // Adds the program of `l`, which has passed all passes, to the plan as that of a kind, with its segments.
 void emit_program(Plan *plan, Lower *l, ProgramKind kind);
 
-// The map of persistent state, from the program that has all of it.
-void emit_states(Plan *plan, Lower *l);
+// Adds to the map of persistent state what a training step has: the first everything, one under another precision
+// histories of scales at most. Returns the name of what the two do not keep alike, or NULL.
+const char *emit_states(Plan *plan, Lower *l);
 
 #endif

@@ -258,6 +258,11 @@ static void code_run(Codec *codec, PlanRun *run) {
   }
   code_u64(codec, &run->seed);
   code_double(codec, &run->parameters);
+  CODE_ARRAY(codec, run->skip, run->skip_count, 16);
+  for (int i = 0; i < run->skip_count; i++) {
+    code_i64(codec, &run->skip[i].first);
+    code_i64(codec, &run->skip[i].count);
+  }
   code_bool(codec, &run->strict);
 }
 
@@ -343,6 +348,15 @@ static void code_texts(Codec *codec, Plan *plan, const Plan *first) {
   }
 }
 
+static void code_phases(Codec *codec, Plan *plan) {
+  code_count(codec, &plan->phase_count, PLAN_MAX_PHASES);
+  for (int i = 0; i < plan->phase_count && !codec->bad; i++) {
+    code_i64(codec, &plan->phases[i].first);
+    code_int(codec, &plan->phases[i].policy);
+    code_name(codec, &plan->phases[i].precision);
+  }
+}
+
 static void code_plan(Codec *codec, Plan *plan, KernelPool *pool, const Plan *first) {
   code_run(codec, &plan->run);
   code_type(codec, &plan->real);
@@ -360,6 +374,7 @@ static void code_plan(Codec *codec, Plan *plan, KernelPool *pool, const Plan *fi
   for (int i = 0; i < PROGRAM_COUNT; i++) {
     code_program(codec, &plan->programs[i]);
   }
+  code_phases(codec, plan);
   code_sizes(codec, plan->arena_bytes, ARENA_CLASS_COUNT);
   code_texts(codec, plan, first);
   code_u64(codec, &plan->state_hash);

@@ -229,16 +229,54 @@ void memory_lifetimes(Lower *l) {
   }
 }
 
-void memory_place(Lower *l) {
-  int64_t host = 0;
-  for (int i = 0; i < l->buffers.count; i++) {
-    MemoryBuffer *buffer = &l->buffers.at[i];
-    if (buffer->arena == ARENA_HOST) {
-      buffer->offset = host;
-      host = aligned(host + buffer->bytes);
+// --- what the host writes and reads ---
+
+static void place_on_host(Lower *l, bool *placed, int64_t buffer, int64_t *end) {
+  MemoryBuffer *at = &l->buffers.at[buffer];
+  if (at->arena == ARENA_HOST && !placed[buffer]) {
+    at->offset = *end;
+    *end = aligned(*end + at->bytes);
+    placed[buffer] = true;
+  }
+}
+
+// The input whose name comes next, of those that have no place yet, or NULL.
+static const PlanInput *next_input(const Lower *l, const bool *placed) {
+  const PlanInput *next = NULL;
+  for (int i = 0; i < l->inputs.count; i++) {
+    const PlanInput *input = &l->inputs.at[i];
+    if (!placed[input->place.slot_stride] && (!next || strcmp(input->name, next->name) < 0)) {
+      next = input;
     }
   }
-  l->host_bytes = host;
+  return next;
+}
+
+// Training programs of one plan have the same there in the same places, in whatever order they come to it; but for the
+// number of the step, which is first, since under one precision of a run they may read it and under another not.
+static int64_t place_host(Lower *l) {
+  bool *placed = ARENA_ARRAY(l->c->arena, bool, l->buffers.count + 1);
+  int64_t end = 0;
+  for (int i = 0; i < l->inputs.count; i++) {
+    if (strcmp(l->inputs.at[i].name, "step") == 0) {
+      place_on_host(l, placed, l->inputs.at[i].place.slot_stride, &end);
+    }
+  }
+  end = l->c->spec->histories ? PLAN_ALIGN : end;
+  for (const PlanInput *input; (input = next_input(l, placed)) != NULL;) {
+    place_on_host(l, placed, input->place.slot_stride, &end);
+  }
+  for (int i = 0; i < l->outputs.count; i++) {
+    place_on_host(l, placed, l->outputs.at[i].place.slot_stride, &end);
+  }
+  for (int i = 0; i < l->buffers.count; i++) {
+    place_on_host(l, placed, i, &end);
+  }
+  return end;
+}
+
+void memory_place(Lower *l) {
+  l->host_bytes = place_host(l);
   l->offload_bytes = place_lasting(l, ARENA_OFFLOAD);
   const int64_t lasting = place_lasting(l, ARENA_TRANSIENT);
   l->transient_bytes = lasting;

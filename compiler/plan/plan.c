@@ -186,8 +186,61 @@ bool plan_state_is_history(const PlanState *state) {
   return state->role == STATE_OPTIMIZER && strncmp(state->name, "fp8.", 4) == 0;
 }
 
+int64_t plan_batch_after(const PlanRun *run, int64_t batch, int64_t count) {
+  int64_t found = batch + count;
+  for (int i = 0; i < run->skip_count && run->skip[i].first <= found; i++) {
+    const int64_t end = run->skip[i].first + run->skip[i].count, first = run->skip[i].first;
+    const int64_t from = first > batch + 1 ? first : batch + 1;
+    found += end > from ? end - from : 0;
+  }
+  return found;
+}
+
+void plan_skip_text(const PlanRun *run, Buffer *out) {
+  int64_t all = 0;
+  buffer_text(out, "batches ");
+  for (int i = 0; i < run->skip_count; i++) {
+    const PlanRange *range = &run->skip[i];
+    all += range->count;
+    buffer_format(out, "%s%lld", i ? ", " : "", (long long)range->first);
+    if (range->count > 1) {
+      buffer_format(out, " .. %lld", (long long)(range->first + range->count - 1));
+    }
+  }
+  buffer_format(out, ": %lld %s passed over", (long long)all, all == 1 ? "is" : "are");
+}
+
+ProgramKind plan_train_program(int policy, bool cold) {
+  return policy == 0 ? (cold ? PROGRAM_TRAIN_COLD : PROGRAM_TRAIN)
+                     : (ProgramKind)(PROGRAM_TRAIN_2 + 2 * (policy - 1) + cold);
+}
+
+int program_policy(ProgramKind kind) {
+  for (int policy = 0; policy < PLAN_MAX_POLICIES; policy++) {
+    if (kind == plan_train_program(policy, false) || kind == plan_train_program(policy, true)) {
+      return policy;
+    }
+  }
+  return -1;
+}
+
+bool program_is_cold(ProgramKind kind) {
+  const int policy = program_policy(kind);
+  return policy >= 0 && kind == plan_train_program(policy, true);
+}
+
+const PlanPhase *plan_phase(const Plan *plan, int64_t step) {
+  const PlanPhase *phase = plan->phase_count > 0 ? &plan->phases[0] : NULL;
+  for (int i = 1; i < plan->phase_count && step >= plan->phases[i].first; i++) {
+    phase = &plan->phases[i];
+  }
+  return phase;
+}
+
 const char *program_kind_name(ProgramKind kind) {
-  static const char *const names[] = {"initialise", "train", "evaluate", "generate", "refresh", "train_cold"};
+  static const char *const names[] = {"initialise", "train",        "evaluate", "generate",
+                                      "refresh",    "train_cold",   "train_2",  "train_2_cold",
+                                      "train_3",    "train_3_cold", "train_4",  "train_4_cold"};
   return (unsigned)kind < PROGRAM_COUNT ? names[kind] : "?";
 }
 

@@ -6,12 +6,14 @@
 #define MDL_COMPILER_PLAN_PLAN_H
 
 #include "base/arena.h"
+#include "base/buffer.h"
 #include "base/diag.h"
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 16, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
-enum { PLAN_MAX_ASIDE = 3, GEMM_MAX_BATCH = 4 };  // communicators beside arithmetic
+enum { PLAN_VERSION = 18, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_MAX_ASIDE = 3, GEMM_MAX_BATCH = 4 };       // communicators beside arithmetic
+enum { PLAN_MAX_POLICIES = 4, PLAN_MAX_PHASES = 16 };  // precisions of one run, and how often they change
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
   const char *name;
@@ -210,8 +212,20 @@ typedef enum {
   PROGRAM_GENERATE,
   PROGRAM_REFRESH,     // makes STATE_COPY of STATE_PARAMETER
   PROGRAM_TRAIN_COLD,  // the training step while histories of scales know nothing (session.h): where there are some
+  PROGRAM_TRAIN_2,     // the training step under the second precision of the run (PlanPhase), and its cold one; ...
+  PROGRAM_TRAIN_2_COLD,
+  PROGRAM_TRAIN_3,
+  PROGRAM_TRAIN_3_COLD,
+  PROGRAM_TRAIN_4,
+  PROGRAM_TRAIN_4_COLD,
   PROGRAM_COUNT
 } ProgramKind;
+
+typedef struct {  // from a step on training has another precision
+  int64_t first;  // step, from 1
+  int policy;     // which of the run's precisions, in the order in which they first appear
+  const char *precision;
+} PlanPhase;
 
 typedef struct {     // values of one name in the transient arena, where a program needs most of it
   const char *name;  // of what makes them; numbers of layers are '*'
@@ -243,7 +257,9 @@ typedef struct {  // what the recipe says about a run, resolved
   int64_t eval_batches;  // of one evaluation while training; 0: all of the validation data
   uint64_t seed;
   double parameters;  // count
-  bool strict;        // every run of it gives the same bits: nothing may be used that does not
+  int skip_count;
+  PlanRange *skip;  // batches that are not trained on, by number from 1, rising and apart
+  bool strict;      // every run of it gives the same bits: nothing may be used that does not
 } PlanRun;
 
 typedef struct {        // machine code of one generated text, or PTX
@@ -278,6 +294,8 @@ typedef struct {
   PlanSegment *segments;
   PlanState *states;
   PlanProgram programs[PROGRAM_COUNT];
+  int phase_count;  // 0: one precision for all steps
+  PlanPhase phases[PLAN_MAX_PHASES];
   int64_t arena_bytes[ARENA_CLASS_COUNT];
   const char *resolved;  // the text of resolved.mdl
   Source *sources;       // of the spans
@@ -310,6 +328,9 @@ int64_t plan_position(const Plan *plan, const PlanCut *cut, const int *coordinat
 const Plan *plan_of_rank(const PlanSet *set, int64_t rank);
 bool plan_is_of(const Plan *plan, int64_t rank);  // whether this rank runs it, of the plans of all stages
 
+// Of the batches behind this one that are trained on, the count-th; batches are numbered from 1.
+int64_t plan_batch_after(const PlanRun *run, int64_t batch, int64_t count);
+void plan_skip_text(const PlanRun *run, Buffer *out);             // "batches 1200 .. 1215, 3000: 17 are passed over"
 int plan_find_state(const Plan *plan, const char *name);          // index or -1
 int plan_calls(const Plan *plan, ProgramKind kind, int segment);  // of a segment by a program
 int64_t plan_instructions(const Plan *plan, ProgramKind kind);    // run by one run of a program
@@ -319,6 +340,12 @@ const PlanCode *plan_code(const PlanTarget *target, uint64_t text);  // or NULL
 double plan_target_bytes(const PlanTarget *target);                  // of all its code
 // Is it one of the largest numbers that a value rounded to 8 bits had in the last steps? 0: not known.
 bool plan_state_is_history(const PlanState *state);
+// The training step under a precision of the run.
+ProgramKind plan_train_program(int policy, bool cold);
+int program_policy(ProgramKind kind);  // the other way round: -1 for what is no training step
+bool program_is_cold(ProgramKind kind);
+// The phase that a step is in, or NULL: the run has none.
+const PlanPhase *plan_phase(const Plan *plan, int64_t step);
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
 bool instruction_is_shared(const Instruction *instruction);  // a collective or a transfer

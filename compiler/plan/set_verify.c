@@ -74,6 +74,13 @@ static bool meshes_agree(SetVerify *v, int stage) {
       return FAIL(v, "stages 0 and %d do not run the same program '%s'", stage, program_kind_name((ProgramKind)p));
     }
   }
+  bool phases = plan->phase_count == first->phase_count;
+  for (int i = 0; phases && i < plan->phase_count; i++) {
+    phases = plan->phases[i].first == first->phases[i].first && plan->phases[i].policy == first->phases[i].policy;
+  }
+  if (!phases) {
+    return FAIL(v, "stages 0 and %d change their precision at other steps", stage);
+  }
   return (plan->real == first->real && plan->coarsest == first->coarsest) ||
          FAIL(v, "stages 0 and %d compute in different types", stage);
 }

@@ -228,17 +228,12 @@ static bool transfer_holds(PlanCheck *v, const Transfer *transfer) {
   return transfer->count >= 1 || check_fail(v, "is a message without elements");
 }
 
-static bool same_place(const Place *a, const Place *b) {
-  return a->arena == b->arena && a->offset == b->offset && a->slot_stride == b->slot_stride &&
-         a->lane_stride == b->lane_stride && a->term == b->term;
-}
-
 static bool offloaded_somewhere(const Plan *plan, const Offload *fetch) {
   for (int s = 0; s < plan->segment_count; s++) {
     for (int i = 0; i < plan->segments[s].count; i++) {
       const Instruction *at = &plan->segments[s].instructions[i];
       if (at->kind == INSTRUCTION_OFFLOAD && at->as.offload.bytes == fetch->bytes &&
-          same_place(&at->as.offload.host, &fetch->host)) {
+          places_same(&at->as.offload.host, &fetch->host)) {
         return true;
       }
     }
@@ -413,27 +408,6 @@ static bool program_holds(PlanCheck *v, const PlanProgram *program) {
   return true;
 }
 
-// What feeds a training step, and reads what it gives, need not know which of its programs is run.
-static bool cold_step_holds(PlanCheck *v) {
-  const PlanProgram *train = &v->plan->programs[PROGRAM_TRAIN], *cold = &v->plan->programs[PROGRAM_TRAIN_COLD];
-  v->what = program_kind_name(PROGRAM_TRAIN_COLD);
-  bool same = cold->slots == train->slots && cold->input_count == train->input_count &&
-              cold->output_count == train->output_count;
-  for (int i = 0; same && i < train->input_count; i++) {
-    const PlanInput *a = &cold->inputs[i], *b = &train->inputs[i];
-    same = strcmp(a->name, b->name) == 0 && a->type == b->type && a->axis_count == b->axis_count &&
-           memcmp(a->size, b->size, sizeof *a->size * (size_t)a->axis_count) == 0 && same_place(&a->place, &b->place);
-  }
-  for (int i = 0; same && i < train->output_count; i++) {
-    const PlanOutput *a = &cold->outputs[i], *b = &train->outputs[i];
-    same = strcmp(a->name, b->name) == 0 && a->type == b->type && a->axis_count == b->axis_count &&
-           memcmp(a->size, b->size, sizeof *a->size * (size_t)a->axis_count) == 0 &&
-           memcmp(a->stride, b->stride, sizeof *a->stride * (size_t)a->axis_count) == 0 &&
-           same_place(&a->place, &b->place);
-  }
-  return same || cold->call_count == 0 || check_fail(v, "has other inputs, outputs or slots than train");
-}
-
 // Each segment is checked once, with the highest slot and lane that any call gives it.
 static bool segments_hold(PlanCheck *v) {
   const Plan *plan = v->plan;
@@ -593,7 +567,7 @@ const char *plan_verify(Arena *arena, const Plan *plan) {
     v.what = program_kind_name((ProgramKind)i);
     good = program_holds(&v, &plan->programs[i]);
   }
-  good = good && cold_step_holds(&v) && segments_hold(&v);
+  good = good && check_steps(&v) && segments_hold(&v);
   for (int i = 0; good && i < PROGRAM_COUNT; i++) {
     good = queues_hold(&v, &plan->programs[i]);
   }

@@ -169,7 +169,7 @@ static bool programs_open(Device *device, Error *error) {
     return false;
   }
   for (int p = 0; p < PROGRAM_COUNT; p++) {
-    if (p != PROGRAM_INITIALISE && p != PROGRAM_REFRESH && p != PROGRAM_TRAIN_COLD &&
+    if (p != PROGRAM_INITIALISE && p != PROGRAM_REFRESH && !program_is_cold((ProgramKind)p) &&
         device->plan->programs[p].call_count > 0 && !device_capture(device, (ProgramKind)p, error)) {
       return false;
     }

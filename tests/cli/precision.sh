@@ -43,5 +43,11 @@ grep -q "fp8.layers.1.mlp.down.dy.amax" history/checkpoints/step-00000006/*.safe
 [ "$(weights history 6)" != "$(weights eight 6)" ] || die "histories change nothing"
 train "$SMALL" --steps 9 --precision bf16 --out killed --resume
 train "$SMALL" --steps 12 --precision fp8_hybrid --out killed --resume
-expect 1 "$MDL" train "$ROOT/examples/layouts.mdl" --layout pp4 --precision fp8_hybrid --steps 1 --out refused
-mentions err "E070"
+
+# So they are on the stages of a pipeline.
+LAYOUTS=$ROOT/examples/layouts.mdl
+train "$LAYOUTS" --data "$ROOT/LICENSE" --layout pp4 --precision fp8_hybrid --steps 6 --out stages
+train "$LAYOUTS" --data "$ROOT/LICENSE" --layout pp4 --precision fp8_hybrid --steps 3 --out stages_parts
+train stages_parts --data "$ROOT/LICENSE" --steps 6 --resume
+same "stages with histories in two parts" "$(weights stages 6)" "$(weights stages_parts 6)"
+train "$LAYOUTS" --data "$ROOT/LICENSE" --layout z3 --precision fp8_hybrid --steps 8 --out stages_parts --resume

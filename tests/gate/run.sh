@@ -43,6 +43,7 @@ precisions() {
   case $1 in
     llama_1b) echo - bf16 fp8 block ;;
     gpt2_124m | llama3_8b | small) echo - bf16 fp8 ;;
+    llm_jp_172b_fp8) echo - ;;
     *) echo - bf16 ;;
   esac
 }
