@@ -40,7 +40,7 @@ echo 'layout staged { mesh pp = 2; layers -> pp; microbatches = 2; }' >> second.
 for layout in "" "--layout staged"; do
   # shellcheck disable=SC2086 # options are words
   train second.mdl $layout --steps 2 --out second
-  mentions out "try mdl generate second --prompt TEXT"
+  mentions out "mdl generate second --prompt TEXT"
   expect 0 "$MDL" generate second --prompt "You may" --tokens 4
   rm -r second
 done
