@@ -55,6 +55,20 @@ typedef struct Tenancy {
   ARRAY(Tenant) at;
 } Tenancy;
 
+// What becomes of a value that a rule `offload` selects.
+typedef enum {
+  OFFLOAD_NONE,   // nothing that it selects is kept for the backward
+  OFFLOAD_SMALL,  // the copy costs more than the memory
+  OFFLOAD_SOON,   // the backward reads it before it can have left and come back
+  OFFLOAD_FIXED,  // it lies in memory that other parts of the step use
+  OFFLOAD_MOVED
+} OffloadFate;
+
+typedef struct {  // a value, and a rule of the layout that selects it
+  ValueId value;
+  int rule;
+} OffloadMark;
+
 typedef struct {
   Arena *arena;
   Names *names;
@@ -83,6 +97,8 @@ typedef struct {
   ARRAY(CopiedValue) copies;
   HistoryList *histories;         // the training step adds them
   ARRAY(ChosenProduct) products;  // of the training step, in the order of the graph
+  ARRAY(OffloadMark) offload_marks;
+  OffloadFate *offloads;          // by rule: the best that became of what it selects, on any stage so far
   struct SamplesTable *samples;   // of the forward, for differentiate; NULL: it has no microbatches
   struct Shard *shard;            // how values are held, once shard has run; NULL: one rank
   const struct PassWatch *watch;  // see CompileOptions

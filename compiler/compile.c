@@ -225,6 +225,10 @@ bool compile_plans(Arena *arena, Diag *diag, const CompileOptions *options, Plan
     good = plan != NULL;
     made->plans[made->count++] = plan;
   }
+  if (good) {
+    front_check_offloads(f);
+    good = diag->errors == 0;
+  }
   const char *wrong = good ? plan_set_verify(arena, made) : NULL;
   if (wrong) {
     diag_error(diag, E099, SPAN_NONE, "the compiler made plans that do not go together: %s", wrong);

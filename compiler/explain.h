@@ -52,6 +52,10 @@ typedef struct {      // of one stage's training step; bytes are of the transien
   int segment_count;
   ViewSegment *segments;
   ARRAY(ViewTensor) tensors;
+  struct {
+    PlanValue *values;
+    int count;
+  } stays[OFFLOAD_MOVED];  // by reason: what rules `offload` select and leave on the device
 } ViewStage;
 
 typedef struct {  // products of the training step that a rule of the precision selects, of like parameters together

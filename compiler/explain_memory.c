@@ -79,6 +79,23 @@ static void print_need(const Explain *explain, const Need *needs, int count, boo
   }
 }
 
+static void print_stays(const Explain *explain, int64_t stage, Buffer *out) {
+  static const char *const why[OFFLOAD_MOVED] = {
+      [OFFLOAD_NONE] = "no operation of the backward reads",
+      [OFFLOAD_SMALL] = "is too small to be worth the copies",
+      [OFFLOAD_SOON] = "is read again before it could have left and come back",
+      [OFFLOAD_FIXED] = "lies in memory that other parts of the step use",
+  };
+  const ViewStage *view = &explain->view->stages.at[stage];
+  for (int i = 0; i < OFFLOAD_MOVED; i++) {
+    if (view->stays[i].count > 0) {
+      buffer_format(out, "  selected, but stays on the device, since it %s\n    ", why[i]);
+      largest_list(explain->set->plans[stage], view->stays[i].values, view->stays[i].count, "\n    ", out);
+      buffer_text(out, "\n");
+    }
+  }
+}
+
 void explain_memory(const Explain *explain, Buffer *out) {
   int count = explain->set->count;
   const Plan *plan = explain_first(explain);
@@ -121,6 +138,7 @@ void explain_memory(const Explain *explain, Buffer *out) {
     largest_offloaded(explain->arena, explain->set->plans[needs[0].stage], "\n    ", out);
     buffer_text(out, "\n");
   }
+  print_stays(explain, needs[0].stage, out);
   if (plan_ranks(plan) > 1) {
     buffer_format(out, "  all %lld ranks together: %s\n", (long long)plan_ranks(plan), units_bytes(number, all));
   }

@@ -4,6 +4,7 @@
 #include "base/integer.h"
 #include "compiler/dots.h"
 #include "compiler/explain.h"
+#include "compiler/largest.h"
 #include "compiler/passes/attention.h"
 
 // --- collectives ---
@@ -270,5 +271,8 @@ void view_keep(CompileView *view, const Lower *l, int first) {
     keep_values(l, view);
   }
   view_keep_quantised(view, l);
+  for (int why = 0; why < OFFLOAD_MOVED; why++) {
+    stage.stays[why].count = largest_stays(l, (OffloadFate)why, &stage.stays[why].values);
+  }
   array_push(arena, &view->stages, stage);
 }

@@ -26,6 +26,7 @@ bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *option
     return false;
   }
   f->pipeline = front_has_stages(&f->spec);
+  f->offloads = ARENA_ARRAY(arena, OffloadFate, f->spec.offload.count + 1);
   return true;
 }
 
@@ -59,6 +60,7 @@ Compilation front_start(Front *f, const CompileOptions *options, ProgramKind pro
                        .tenancy = f->pipeline ? &f->tenancy : NULL,
                        .copied = &f->copied,
                        .histories = &f->histories,
+                       .offloads = f->offloads,
                        .facts = f->facts,
                        .stage = f->stage,
                        .chunk_bytes = options->chunk_bytes,
@@ -156,6 +158,30 @@ bool front_leave_out(Front *f, const CompileOptions *options, ProgramKind progra
     note->related_label = first.related_label;
   }
   return true;
+}
+
+// --- rules that offload nothing ---
+
+void front_check_offloads(Front *f) {
+  static const char *const why[OFFLOAD_MOVED] = {
+      [OFFLOAD_NONE] = "the backward reads nothing of what it selects",
+      [OFFLOAD_SMALL] = "what it selects is too small to be worth the copies",
+      [OFFLOAD_SOON] = "what it selects is read again before it could have left and come back",
+      [OFFLOAD_FIXED] = "what it selects lies in memory that other parts of the step use",
+  };
+  for (int i = 0; i < f->spec.offload.count && !f->spec.idle_rules; i++) {
+    const Ast *rule = f->spec.offload.at[i];
+    const OffloadFate fate = f->offloads[i];
+    if (fate == OFFLOAD_MOVED) {
+      continue;
+    }
+    // The first is so for all sizes.
+    Diagnostic *said =
+        fate == OFFLOAD_NONE
+            ? diag_error(f->diag, E045, rule->span, "`offload %s` moves nothing: %s", rule->name, why[fate])
+            : diag_warning(f->diag, E045, rule->span, "`offload %s` moves nothing: %s", rule->name, why[fate]);
+    diag_help(f->diag, said, "remove it from the layout");
+  }
 }
 
 bool front_has_logits(const Compilation *c) {

@@ -19,9 +19,10 @@ typedef struct {
   int stage;              // being compiled
   bool logits;            // the model has some, so text can be generated
   int64_t batch, sequence;
-  Arena *scratch;     // of the program being compiled, or NULL
-  jmp_buf *escape;    // where to go when memory is out
-  const Pack *packs;  // of its training step
+  OffloadFate *offloads;  // see Compilation
+  Arena *scratch;         // of the program being compiled, or NULL
+  jmp_buf *escape;        // where to go when memory is out
+  const Pack *packs;      // of its training step
   int pack_count;
   KeptForms forms;      // likewise
   Map tensors;          // likewise: names of tensors to their sizes
@@ -42,6 +43,7 @@ Lower front_lower(Front *f, Compilation *c);
 void front_keep_step(Front *f, const Compilation *c);
 // Whether the tensors of a program after it are those of training.
 bool front_check_tensors(const Front *f, const Compilation *c);
+void front_check_offloads(Front *f);  // behind the last stage: says which rules `offload` do nothing
 bool front_has_logits(const Compilation *c);
 
 // What cannot be compiled for a batch of another size than in training is left out with a note: what was said since

@@ -24,12 +24,9 @@ static void without_numbers(const char *name, char text[NAME_BYTES]) {
   text[length] = '\0';
 }
 
-// `count` values of so many bytes each, that this instruction makes; or NULL. `parts`: of which it makes a part.
-static void value_add(Arena *arena, Values *values, const Instruction *maker, bool parts, int64_t bytes,
-                      int64_t count) {
-  const char *made = maker && maker->name ? maker->name : "without a name";
+static void value_add_named(Arena *arena, Values *values, const char *made, Span span, int64_t bytes, int64_t count) {
   char name[NAME_BYTES];
-  without_numbers(parts ? arena_format(arena, "%s and others", made) : made, name);
+  without_numbers(made, name);
   for (int i = 0; i < values->count; i++) {
     if (strcmp(values->at[i].name, name) == 0) {
       values->at[i].bytes += bytes * count;
@@ -37,9 +34,17 @@ static void value_add(Arena *arena, Values *values, const Instruction *maker, bo
       return;
     }
   }
-  const Span nowhere = SPAN_NONE;
-  const PlanValue value = {arena_format(arena, "%s", name), maker ? maker->span : nowhere, bytes * count, count};
+  const PlanValue value = {arena_format(arena, "%s", name), span, bytes * count, count};
   array_push(arena, values, value);
+}
+
+// `count` values of so many bytes each, that this instruction makes; or NULL. `parts`: of which it makes a part.
+static void value_add(Arena *arena, Values *values, const Instruction *maker, bool parts, int64_t bytes,
+                      int64_t count) {
+  const char *made = maker && maker->name ? maker->name : "without a name";
+  const Span nowhere = SPAN_NONE;
+  value_add_named(arena, values, parts ? arena_format(arena, "%s and others", made) : made,
+                  maker ? maker->span : nowhere, bytes, count);
 }
 
 static int larger_first(const void *a, const void *b) {
@@ -74,7 +79,7 @@ void largest_values(Lower *l, PlanProgram *program) {
   }
 }
 
-static void values_print(const Plan *plan, const PlanValue *values, int count, const char *between, Buffer *out) {
+void largest_list(const Plan *plan, const PlanValue *values, int count, const char *between, Buffer *out) {
   for (int i = 0; i < count; i++) {
     const PlanValue *value = &values[i];
     char bytes[UNITS_MAX], source[NAME_BYTES];
@@ -90,7 +95,7 @@ static void values_print(const Plan *plan, const PlanValue *values, int count, c
 }
 
 void largest_print(const Plan *plan, ProgramKind kind, const char *between, Buffer *out) {
-  values_print(plan, plan->programs[kind].values, plan->programs[kind].value_count, between, out);
+  largest_list(plan, plan->programs[kind].values, plan->programs[kind].value_count, between, out);
 }
 
 void largest_offloaded(Arena *arena, const Plan *plan, const char *between, Buffer *out) {
@@ -104,7 +109,20 @@ void largest_offloaded(Arena *arena, const Plan *plan, const char *between, Buff
     }
   }
   values_sort(&values);
-  values_print(plan, values.at, values.count < PLAN_MAX_VALUES ? values.count : PLAN_MAX_VALUES, between, out);
+  largest_list(plan, values.at, values.count < PLAN_MAX_VALUES ? values.count : PLAN_MAX_VALUES, between, out);
+}
+
+int largest_stays(const Lower *l, OffloadFate why, PlanValue **values) {
+  Values found = {0};
+  for (int i = 0; i < l->stays.count; i++) {
+    const OffloadStay *stay = &l->stays.at[i];
+    if (stay->why == why) {
+      value_add_named(l->keep, &found, stay->name ? stay->name : "without a name", stay->span, stay->bytes, 1);
+    }
+  }
+  values_sort(&found);
+  *values = found.at;
+  return found.count < PLAN_MAX_VALUES ? found.count : PLAN_MAX_VALUES;
 }
 
 ProgramKind largest_program(const Plan *plan) {

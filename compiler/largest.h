@@ -10,6 +10,7 @@ void largest_print(const Plan *plan, ProgramKind kind, const char *between, Buff
 
 // The same for what a microbatch offloads.
 void largest_offloaded(Arena *arena, const Plan *plan, const char *between, Buffer *out);
+void largest_list(const Plan *plan, const PlanValue *values, int count, const char *between, Buffer *out);
 
 // The program that has the largest transient arena.
 ProgramKind largest_program(const Plan *plan);

@@ -265,8 +265,8 @@ static void lower_whole(Lower *l, LowerSegment *segment, const NodeList *nodes) 
   for (int i = 0; i < nodes->count; i++) {
     l->node = graph_node(l->graph, nodes->at[i]);
     lower_node(l, l->node);
-    while (segment->backward.count < segment->list.count) {
-      array_push(l->c->arena, &segment->backward, graph_is_backward(l->graph, l->node));
+    while (segment->origins.count < segment->list.count) {
+      array_push(l->c->arena, &segment->origins, ((LowerOrigin){graph_is_backward(l->graph, l->node), l->node->scope}));
     }
   }
 }

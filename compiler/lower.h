@@ -59,12 +59,17 @@ typedef ARRAY(PlanTerm) TermTable;  // of a plan, each once; the first is 0
 
 typedef ARRAY(Instruction) InstructionList;
 
+typedef struct {  // where an instruction is from
+  bool backward;
+  ScopeId scope;
+} LowerOrigin;
+
 typedef struct {
   const char *name;
   SegmentKind kind;
   int chunk;
   InstructionList list;
-  ARRAY(bool) backward;  // of SEGMENT_ALL, by instruction: is it of the backward? Those left out are
+  ARRAY(LowerOrigin) origins;  // by instruction; those left out are of the backward
 } LowerSegment;
 
 typedef enum { HOME_OWN, HOME_CONCAT, HOME_BUNDLE, HOME_PACK, HOME_ASSIGN, HOME_HOST, HOME_RESULT, HOME_OVER } HomeKind;
@@ -92,6 +97,13 @@ typedef struct {  // for the kernel that is being built
   ValueId port_value[KERNEL_MAX_PORTS];
   int port_register[KERNEL_MAX_PORTS];
 } Workbench;
+
+typedef struct {  // a buffer that a rule `offload` selects, and that stays
+  const char *name;
+  Span span;
+  int64_t bytes;
+  OffloadFate why;
+} OffloadStay;
 
 typedef struct {  // an instruction of a segment
   int segment, at;
@@ -122,8 +134,9 @@ typedef struct {
   ARRAY(PlanOutput) outputs;
   int64_t host_bytes, offload_bytes, transient_bytes;  // of the arenas
   LowerMoment fullest;                                 // where the transient arena is; of no segment: everywhere
-  const Schedule *schedule;                            // of a pipeline, or NULL
-  const int *lanes;                                    // by chunk: microbatches in flight; NULL: one
+  ARRAY(OffloadStay) stays;
+  const Schedule *schedule;  // of a pipeline, or NULL
+  const int *lanes;          // by chunk: microbatches in flight; NULL: one
 } Lower;
 
 // The passes of passes.def behind those on the graph, in their order. What is wrong is a diagnostic.
@@ -212,5 +225,8 @@ void memory_resolve(Lower *l);  // places of buffers become places in arenas
 
 // largest.c: fills program->values: those alive where the transient arena is fullest, and those that last.
 void largest_values(Lower *l, PlanProgram *program);
+
+// Those that a rule `offload` selects and that stay for this reason, the largest first; and how many they are.
+int largest_stays(const Lower *l, OffloadFate why, PlanValue **values);
 
 #endif

@@ -7,13 +7,15 @@
 // Where. At most as many bytes travel at once as the largest selected scope (a layer, say) keeps: a copy out stands
 // behind what makes its value, and its buffer is held until more than that would be under way; a copy back stands where
 // it fits. So each copy has about as long as one layer takes, and no more than one layer is on the device ahead of its
-// use. A buffer stays where it is if its copy back would begin while it is held, as in the last layers, or if it is so
-// small that the copy costs more than the memory. Forward and backward of a pipeline's stage are calls of their own,
-// which hold what they copy until they end: there everything is moved.
+// use. Where nothing that is selected comes behind, as after a single layer, a copy has as long as a layer is supposed
+// to take (plan/rates.h). A buffer stays where it is if its copy back would begin while it is held, as in the last
+// layers, or if it is so small that the copy costs more than the memory. Forward and backward of a pipeline's stage are
+// calls of their own, which hold what they copy until they end: there everything is moved.
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/lower.h"
+#include "compiler/plan/rates.h"
 
 enum { MOST_READERS = 2, SMALL_PART = 64 };  // readers: the backward, and the weights' part of it; 64: see leave_small
 
@@ -32,7 +34,8 @@ typedef struct {
   int end;            // it is held up to this instruction there, which is not part of it; INT32_MAX: to the end
   int reader_count;
   Reader reader[MOST_READERS];
-  bool stays;  // cannot be moved, or need not be
+  bool stays;       // cannot be moved, or need not be
+  OffloadFate why;  // it stays
 } Kept;
 
 typedef struct {
@@ -54,7 +57,20 @@ typedef struct {
 
 static bool is_part(const LowerSegment *segment) {
   return segment->kind == SEGMENT_FORWARD || segment->kind == SEGMENT_BACKWARD || segment->kind == SEGMENT_WEIGHTS ||
-         (segment->kind == SEGMENT_ALL && segment->backward.count > 0);
+         (segment->kind == SEGMENT_ALL && segment->origins.count > 0);
+}
+
+static bool is_backward(const LowerSegment *segment, int at) {
+  return segment->kind == SEGMENT_ALL ? at >= segment->origins.count || segment->origins.at[at].backward
+                                      : segment->kind != SEGMENT_FORWARD;
+}
+
+static int backward_begin(const LowerSegment *segment) {
+  int at = 0;
+  while (at < segment->list.count && !is_backward(segment, at)) {
+    at++;
+  }
+  return at;
 }
 
 static void look_backward(const Offloads *o, Kept *kept, bool write) {
@@ -90,8 +106,7 @@ static void visit_all(Offloads *o, Visit *visit) {
   for (o->segment = 0; o->segment < o->l->segments.count; o->segment++) {
     LowerSegment *segment = o->l->segments.at[o->segment];
     for (o->now = 0; o->now < segment->list.count; o->now++) {
-      o->backward = segment->kind == SEGMENT_ALL ? o->now >= segment->backward.count || segment->backward.at[o->now]
-                                                 : segment->kind != SEGMENT_FORWARD;
+      o->backward = is_backward(segment, o->now);
       Operands operands;
       lower_operands(o->l, &segment->list.at[o->now], &operands);
       for (int i = 0; i < operands.count; i++) {
@@ -106,7 +121,8 @@ static void find_kept(Offloads *o) {
   o->kept = ARENA_ARRAY(l->c->arena, Kept, l->buffers.count + 1);
   for (int i = 0; i < l->buffers.count; i++) {
     const MemoryBuffer *buffer = &l->buffers.at[i];
-    o->kept[i] = (Kept){.buffer = i, .bytes = buffer->bytes, .forward = -1, .written = -1, .end = INT32_MAX};
+    o->kept[i] = (Kept){
+        .buffer = i, .bytes = buffer->bytes, .forward = -1, .written = -1, .end = INT32_MAX, .why = OFFLOAD_FIXED};
     o->kept[i].stays = buffer->arena != ARENA_TRANSIENT || buffer->message || buffer->whole || buffer->bytes == 0;
   }
   for (int v = 0; v < l->capacity; v++) {
@@ -149,6 +165,9 @@ static void leave_small(Offloads *o, int64_t window) {
   for (int i = 0; i < o->all.count; i++) {
     if (o->all.at[i]->bytes >= window / SMALL_PART) {
       o->all.at[count++] = o->all.at[i];
+    } else {
+      o->all.at[i]->stays = true;
+      o->all.at[i]->why = OFFLOAD_SMALL;
     }
   }
   o->all.count = count;
@@ -198,10 +217,7 @@ static void copies_back(Offloads *o, int segment, int64_t window) {
     }
   }
   qsort(readings, (size_t)count, sizeof *readings, by_first);
-  const LowerSegment *list = o->l->segments.at[segment];
-  while (list->kind == SEGMENT_ALL && at < list->backward.count && !list->backward.at[at]) {
-    at++;
-  }
+  at = backward_begin(o->l->segments.at[segment]);
   for (int i = 0; i < count; i++) {
     while (next < count && (next == i || flying + readings[next].bytes <= window)) {
       flying += readings[next].bytes;
@@ -209,6 +225,81 @@ static void copies_back(Offloads *o, int segment, int64_t window) {
     }
     flying -= readings[i].bytes;
     at = readings[i].reader->first;
+  }
+}
+
+// --- where nothing selected comes behind ---
+
+typedef struct {      // of one segment, in seconds
+  double *until;      // by instruction: the time of all before it
+  double longest[2];  // what one layer takes forward and backward: a round of a repeat, or without any a call
+} Times;
+
+// The outermost round of a repeat around the scope, or the outermost call; -1: there is none.
+static ScopeId layer_of(const Graph *graph, ScopeId scope, bool rounds) {
+  ScopeId found = -1;
+  for (; scope > 0; scope = graph->scopes.at[scope].parent) {
+    found = !rounds || graph->scopes.at[scope].index >= 0 ? scope : found;
+  }
+  return found;
+}
+
+static void find_longest(const Lower *l, const LowerSegment *segment, bool rounds, Times *times) {
+  double *sums[2];
+  for (int b = 0; b < 2; b++) {
+    sums[b] = ARENA_ARRAY(l->c->arena, double, l->graph->scopes.count + 1);
+  }
+  for (int i = 0; i < segment->list.count && i < segment->origins.count; i++) {
+    const ScopeId layer = layer_of(l->graph, segment->origins.at[i].scope, rounds);
+    const int b = segment->origins.at[i].backward;
+    if (layer >= 0) {
+      sums[b][layer] += times->until[i + 1] - times->until[i];
+      times->longest[b] = sums[b][layer] > times->longest[b] ? sums[b][layer] : times->longest[b];
+    }
+  }
+}
+
+static Times times_of(const Lower *l, const LowerSegment *segment) {
+  Times times = {.until = ARENA_ARRAY(l->c->arena, double, segment->list.count + 1)};
+  for (int i = 0; i < segment->list.count; i++) {
+    times.until[i + 1] = times.until[i] + rates_seconds(&plan_rates, &segment->list.at[i]);
+  }
+  find_longest(l, segment, true, &times);
+  if (times.longest[0] == 0) {
+    find_longest(l, segment, false, &times);
+  }
+  return times;
+}
+
+// Ends the copy out one layer's time behind what makes the value, and begins the copy back one layer's time ahead of
+// the use, if there is as much between.
+static void by_time(Kept *kept, const LowerSegment *segment, const Times *times) {
+  Reader *reader = &kept->reader[0];
+  int end = kept->written + 1, begin = reader->first;
+  while (end < segment->list.count && times->until[end] < times->until[kept->written + 1] + times->longest[0]) {
+    end++;
+  }
+  while (begin > 0 && times->until[begin] > times->until[reader->first] - times->longest[1]) {
+    begin--;
+  }
+  if (begin >= backward_begin(segment)) {
+    kept->end = end > kept->used ? end : kept->used + 1;
+    reader->begin = begin > reader->begin ? begin : reader->begin;
+  }
+}
+
+// The copies out that no later one has ended.
+static void end_last(Offloads *o, int segment) {
+  const LowerSegment *list = o->l->segments.at[segment];
+  if (list->kind != SEGMENT_ALL) {
+    return;
+  }
+  const Times times = times_of(o->l, list);
+  for (int i = 0; i < o->all.count; i++) {
+    Kept *kept = o->all.at[i];
+    if (kept->forward == segment && kept->end == INT32_MAX) {
+      by_time(kept, list, &times);
+    }
   }
 }
 
@@ -221,12 +312,14 @@ static void decide(Offloads *o) {
   for (int s = 0; s < o->l->segments.count; s++) {
     copies_out(o, s, window);
     copies_back(o, s, window);
+    end_last(o, s);
   }
   for (int i = 0; i < o->all.count; i++) {
     Kept *kept = o->all.at[i];
     const LowerSegment *forward = o->l->segments.at[kept->forward];
     if (forward->kind == SEGMENT_ALL) {
       kept->stays = kept->end >= kept->reader[0].begin;
+      kept->why = OFFLOAD_SOON;
     } else {
       kept->end = kept->end < forward->list.count ? kept->end : forward->list.count;
     }
@@ -309,6 +402,31 @@ static void rebuild(Offloads *o) {
   }
 }
 
+// --- what became of it ---
+
+static OffloadFate fate_of(const Kept *kept) {
+  return kept->unit == 0 || kept->reader_count == 0 ? OFFLOAD_NONE : kept->stays ? kept->why : OFFLOAD_MOVED;
+}
+
+static void tell(Offloads *o) {
+  Lower *l = o->l;
+  for (int i = 0; i < l->c->offload_marks.count; i++) {
+    const OffloadMark *mark = &l->c->offload_marks.at[i];
+    const int buffer = mark->value < l->capacity ? l->storage[mark->value].buffer : -1;
+    const OffloadFate fate = buffer >= 0 ? fate_of(&o->kept[buffer]) : OFFLOAD_NONE;
+    OffloadFate *best = &l->c->offloads[mark->rule];
+    *best = fate > *best ? fate : *best;
+  }
+  for (int i = 0; i < l->buffers.count; i++) {
+    const Kept *kept = &o->kept[i];
+    const OffloadFate fate = fate_of(kept);
+    if (kept->unit > 0 && kept->written >= 0 && fate != OFFLOAD_MOVED) {
+      const Instruction *maker = &l->segments.at[kept->forward]->list.at[kept->written];
+      array_push(l->c->arena, &l->stays, ((OffloadStay){maker->name, maker->span, kept->bytes, fate}));
+    }
+  }
+}
+
 void lower_offload(Lower *l) {
   Offloads o = {.l = l};
   if (l->c->spec->offload.count == 0) {
@@ -316,6 +434,7 @@ void lower_offload(Lower *l) {
   }
   find_kept(&o);
   decide(&o);
+  tell(&o);
   for (int i = 0; i < o.all.count; i++) {
     if (!o.all.at[i]->stays) {
       move(&o, o.all.at[i]);

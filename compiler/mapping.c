@@ -7,6 +7,7 @@ Mapping *mapping_create(Arena *arena, const Graph *graph, const Spec *spec) {
   Mapping *mapping = ARENA_NEW(arena, Mapping);
   *mapping = (Mapping){.spec = spec, .graph = graph, .arena = arena, .count = spec->mesh_count};
   mapping->matches = map_create(arena);
+  mapping->took_off = ARENA_ARRAY(arena, bool, spec->rules.count + 1);
   for (int i = 0; i < spec->mesh_count; i++) {
     bool pipeline = spec->pipeline.axis && spec->pipeline.mesh == i;
     mapping->active |= spec->mesh[i].size > 1 && !pipeline ? 1u << i : 0;
@@ -45,6 +46,24 @@ static AxisId axis_named(const Mapping *mapping, const Shape *shape, Name name) 
   return -1;
 }
 
+// Does a rule `-> none` for the same axis hold before this one?
+static bool taken_off(Mapping *mapping, SelectorPlace place, int rule, int here, int mesh) {
+  const Spec *spec = mapping->spec;
+  const LayoutRule *at = &spec->rules.at[rule];
+  for (int j = 0; j < spec->rules.count; j++) {
+    const LayoutRule *none = &spec->rules.at[j];
+    if (none->kind != at->kind || none->axis != at->axis || none->mesh != 0) {
+      continue;
+    }
+    const int other = specificity(mapping, j, place);
+    if (other > here || (other == here && j < rule)) {
+      mapping->took_off[j] = mapping->took_off[j] || mapping->active >> mesh & 1;
+      return true;
+    }
+  }
+  return false;
+}
+
 static AxisId look_up(Mapping *mapping, SelectorPlace place, const Shape *shape, int mesh, RuleKind kind, int least,
                       const LayoutRule **rule) {
   const Spec *spec = mapping->spec;
@@ -60,14 +79,7 @@ static AxisId look_up(Mapping *mapping, SelectorPlace place, const Shape *shape,
     if (here < least || here <= best) {
       continue;
     }
-    bool taken_off = false;
-    for (int j = 0; j < spec->rules.count && !taken_off; j++) {
-      const LayoutRule *none = &spec->rules.at[j];
-      int other = specificity(mapping, j, place);
-      bool before = other > here || (other == here && j < i);
-      taken_off = none->kind == kind && none->axis == at->axis && none->mesh == 0 && before;
-    }
-    if (!taken_off) {
+    if (!taken_off(mapping, place, i, here, mesh)) {
       found = axis;
       best = here;
       if (rule) {
@@ -80,6 +92,35 @@ static AxisId look_up(Mapping *mapping, SelectorPlace place, const Shape *shape,
 
 AxisId mapping_axis(Mapping *mapping, SelectorPlace place, const Shape *shape, int mesh, const LayoutRule **rule) {
   return look_up(mapping, place, shape, mesh, RULE_COMPUTE, 0, rule);
+}
+
+static bool takes_off(Mapping *mapping, SelectorPlace place, AxisId axis, int mesh, int least) {
+  const Spec *spec = mapping->spec;
+  int none = -1, best = least - 1;
+  for (int i = 0; i < spec->rules.count; i++) {
+    const LayoutRule *at = &spec->rules.at[i];
+    if (at->kind != RULE_COMPUTE || at->axis != mapping->graph->axes.at[axis].written ||
+        (at->mesh != 0 && !(at->mesh >> mesh & 1))) {
+      continue;
+    }
+    const int here = specificity(mapping, i, place);
+    if (here > best) {
+      best = here;
+      none = at->mesh == 0 ? i : -1;
+    }
+  }
+  if (none >= 0) {
+    mapping->took_off[none] = true;
+  }
+  return none >= 0;
+}
+
+bool mapping_takes_off(Mapping *mapping, SelectorPlace place, AxisId axis, int mesh) {
+  return takes_off(mapping, place, axis, mesh, 1);
+}
+
+bool mapping_label_takes_off(Mapping *mapping, SelectorPlace place, AxisId axis, int mesh) {
+  return takes_off(mapping, place, axis, mesh, SELECTOR_RANK_LABEL);
 }
 
 AxisId mapping_label_axis(Mapping *mapping, SelectorPlace place, const Shape *shape, int mesh,
@@ -98,18 +139,23 @@ uint32_t mapping_flat(Mapping *mapping, const Persistent *persistent, RuleKind k
   const Spec *spec = mapping->spec;
   SelectorPlace place = mapping_place(mapping, persistent);
   AxisId axis[GRAPH_MAX_MESH];
-  uint32_t flat = 0, cut = mapping_parameter(mapping, persistent, axis);
-  int best = -1;
+  uint32_t flat = 0, any = 0, cut = mapping_parameter(mapping, persistent, axis);
+  int best = -1, holds = -1;
   for (int i = 0; i < spec->rules.count; i++) {
     const LayoutRule *at = &spec->rules.at[i];
     int here = at->kind == kind && !at->axis ? specificity(mapping, i, place) : -1;
+    any |= here >= 0 ? at->mesh & mapping->active & ~cut : 0;
     if (here > best) {
       best = here;
+      holds = i;
       flat = at->mesh;
       if (rule) {
         *rule = at;
       }
     }
+  }
+  if (holds >= 0 && !flat && any) {
+    mapping->took_off[holds] = true;
   }
   return flat & mapping->active & ~cut;
 }

@@ -17,6 +17,7 @@ typedef struct {
   int count;        // of mesh axes
   uint32_t active;  // those that cut something: of more than one rank, and not the pipeline's
   Map matches;      // scope and rule to whether the scope is meant
+  bool *took_off;   // by rule: a `-> none` that has kept something from being cut
 } Mapping;
 
 Mapping *mapping_create(Arena *arena, const Graph *graph, const Spec *spec);
@@ -28,6 +29,10 @@ bool mapping_applies(Mapping *mapping, int rule, SelectorPlace place);  // is th
 
 // The axis of `shape` that is cut over mesh axis `mesh`, or -1. `rule`, unless NULL, receives the rule.
 AxisId mapping_axis(Mapping *mapping, SelectorPlace place, const Shape *shape, int mesh, const LayoutRule **rule);
+
+// Does a rule `-> none` with a scope take off what an operand brings there: its cut along `axis` over mesh axis `mesh`?
+bool mapping_takes_off(Mapping *mapping, SelectorPlace place, AxisId axis, int mesh);
+bool mapping_label_takes_off(Mapping *mapping, SelectorPlace place, AxisId axis, int mesh);  // only one for the label
 
 // Only by a rule for the value's label.
 AxisId mapping_label_axis(Mapping *mapping, SelectorPlace place, const Shape *shape, int mesh, const LayoutRule **rule);

@@ -344,6 +344,46 @@ void run_block(Elaborator *e, const Ast *block) {
   }
 }
 
+static bool reads_any(const Node *node, const bool *values) {
+  bool any = false;
+  for (int i = 0; i < node->operand_count; i++) {
+    any = any || values[node->operands[i]];
+  }
+  return any;
+}
+
+// Text feeds what logits are computed from. Outputs that are computed from other inputs too, such as targets, are left
+// out of generation.
+static void drop_outputs(Elaborator *e, ValueId logits) {
+  Graph *graph = e->graph;
+  NodeList *nodes = &graph->regions.at[0].nodes;
+  bool *wanted = ARENA_ARRAY(e->arena, bool, graph->values.count + 1);  // for logits
+  bool *unfed = ARENA_ARRAY(e->arena, bool, graph->values.count + 1);
+  wanted[logits] = true;
+  for (int i = nodes->count - 1; i >= 0; i--) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    bool wants = false;
+    for (int j = 0; j < node->result_count; j++) {
+      wants = wants || wanted[node->first_result + j];
+    }
+    for (int j = 0; wants && j < node->operand_count; j++) {
+      wanted[node->operands[j]] = true;
+    }
+  }
+  int kept = 0;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    const bool step = node->op == OP_INPUT && node->first_result == e->step;
+    const bool other = reads_any(node, unfed) || (node->op == OP_INPUT && !step && !wanted[node->first_result]);
+    for (int j = 0; j < node->result_count; j++) {
+      unfed[node->first_result + j] = other;
+    }
+    nodes->at[kept] = nodes->at[i];
+    kept += !(other && node->op == OP_OUTPUT);
+  }
+  nodes->count = kept;
+}
+
 static void finish_model(Elaborator *e, const Ast *model) {
   Object *loss = frame_find(e->frame, name_of(e->names, "loss"));
   Object *logits = frame_find(e->frame, name_of(e->names, "logits"));
@@ -368,6 +408,7 @@ static void finish_model(Elaborator *e, const Ast *model) {
   }
   if (e->program == PROGRAM_GENERATE && logits && logits->kind == OBJECT_VALUE && object_is_real(e, logits)) {
     graph_add1(e->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = name_of(e->names, "logits")}, logits->value);
+    drop_outputs(e, logits->value);
   }
   for (int i = 0; e->program == PROGRAM_INITIALISE && i < e->initialisers.count; i++) {
     initialise(e, &e->initialisers.at[i]);

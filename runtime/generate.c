@@ -50,6 +50,23 @@ static bool output_axes(Generator *g, Error *error) {
   return true;
 }
 
+bool generate_possible(const PlanSet *set) {
+  Generator g = {0};
+  Error error;
+  for (int s = 0; s < set->count; s++) {
+    const Plan *plan = set->plans[s];
+    const PlanProgram *program = &plan->programs[PROGRAM_GENERATE];
+    for (int i = 0; i < program->input_count; i++) {
+      if (strcmp(program->inputs[i].name, "tokens") != 0 && strcmp(program->inputs[i].name, "step") != 0) {
+        return false;
+      }
+    }
+    g.input = g.input ? g.input : session_input(plan, PROGRAM_GENERATE, "tokens");
+    g.output = g.output ? g.output : session_output(plan, PROGRAM_GENERATE, "logits");
+  }
+  return g.input && g.output && feed_shape(set, PROGRAM_GENERATE, &g.rows, &g.window) && output_axes(&g, &error);
+}
+
 static bool generator_open(Generator *g, Session *session, Error *error) {
   const Plan *plan = session->plan;
   *g = (Generator){.session = session,
@@ -61,11 +78,11 @@ static bool generator_open(Generator *g, Session *session, Error *error) {
   if (!g->output) {
     return error_set(error, 1, "the model has no output 'logits'; write `output logits;` in its text");
   }
-  if (plan->programs[PROGRAM_GENERATE].input_count > 1 + (session_input(plan, PROGRAM_GENERATE, "step") != NULL)) {
-    return error_set(error, 1, "the generate program wants more inputs than 'tokens'; text alone cannot feed them");
-  }
   if (!output_axes(g, error)) {
     return false;
+  }
+  if (!generate_possible(session->set)) {
+    return error_set(error, 1, "the logits are computed from more inputs than 'tokens'; text alone cannot feed them");
   }
   int64_t size = element_type_bytes(g->output->type), vocabulary = g->output->size[g->score_axis];
   if (vocabulary > INT32_MAX || g->output->stride[g->score_axis] < 0) {

@@ -13,6 +13,8 @@ typedef struct {
 
 typedef bool (*GenerateText)(void *context, const char *bytes, size_t length);
 
+bool generate_possible(const PlanSet *set);  // from text alone
+
 bool generate_run(Session *session, const GenerateOptions *options, GenerateText text, void *context, Error *error);
 
 // Picks a token by its scores: deterministic in (seed, position). `order` is scratch of `count` entries.

@@ -12,6 +12,7 @@
 #include "runtime/clock.h"
 #include "runtime/evaluate.h"
 #include "runtime/events.h"
+#include "runtime/generate.h"
 #include "runtime/interrupt.h"
 #include "runtime/progress.h"
 #include "runtime/run.h"
@@ -452,7 +453,7 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
     const SessionMemory memory = session_memory(&t->session);
     t->line.memory_bytes = memory.taken >= 0 ? memory.taken : clock_memory_peak();
     progress_end(&t->log, &t->facts, &t->line, t->total_seconds, memory.beside);
-    if (t->plan->programs[PROGRAM_GENERATE].call_count > 0 && t->saved > 0 && !result->interrupted) {
+    if (generate_possible(t->session.set) && t->saved > 0 && !result->interrupted) {
       trainer_next(t, LOG_FAINT "try" LOG_PLAIN "       mdl generate ", " --prompt TEXT");
     }
   }

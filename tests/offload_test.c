@@ -4,6 +4,7 @@
 // order of copies, messages and the rest. How much is moved and how much less memory is predicted are known for a model
 // of many layers. A value that is not fetched must show. What waits for copies is in waits_test.c.
 #include <stdio.h>
+#include <unistd.h>
 
 #include "compiler/plan/verify.h"
 #include "tests/layouts_outcome.h"
@@ -22,6 +23,9 @@ static const Pair pairs[] = {
     {"gpt2.mdl", "", "offload attention;", 0},
     {"gpt2.mdl", "", "offload @resid;", 0},
     {"gpt2.mdl", "", "offload layers.*.q, layers.1, gelu;", 0},
+    {"gpt2.mdl", "", "offload layers.0;", 0},
+    {"gpt2.mdl", "", "offload layers.1.q, layers.0.up;", 0},
+    {"gpt2.mdl", "microbatches = 2; recompute layers;", "offload layers.1;", 0},
     {"gpt2.mdl", "microbatches = 4; recompute layers;", "offload layers;", 0},
     {"gpt2.mdl", "mesh pp = 2; layers -> pp; microbatches = 4;", "offload layers;", 0},
     {"gpt2.mdl", "mesh pp = 2; layers -> pp; microbatches = 4; schedule gpipe; recompute layers;", "offload layers;",
@@ -97,20 +101,24 @@ static const char deep[] =
     "}\n"
     "recipe r { model deep(); optimizer adamw(lr = 0.01); }\n"
     "layout kept { %s }\n"
-    "layout moved { %s offload layers; }\n";
+    "layout moved { %s offload %s; }\n";
 
 typedef struct {
   int64_t transient, offload;
 } Sizes;
 
-static Sizes sizes_of(const char *common, const char *layout) {
-  char text[sizeof deep + 512];
-  snprintf(text, sizeof text, deep, BATCH, SEQ, EMBED, LAYERS, common, common);
+static Sizes sizes_with(const char *common, const char *offload, const char *layout) {
+  char text[sizeof deep + 1024];
+  snprintf(text, sizeof text, deep, BATCH, SEQ, EMBED, LAYERS, common, common, offload);
   LayoutRun *run = layout_compile_text(text, &(CompileOptions){.layout = layout});
   const Plan *plan = run->set->plans[0];
   const Sizes sizes = {plan->arena_bytes[ARENA_TRANSIENT], plan->arena_bytes[ARENA_OFFLOAD]};
   arena_destroy(run->arena);
   return sizes;
+}
+
+static Sizes sizes_of(const char *common, const char *layout) {
+  return sizes_with(common, "layers", layout);
 }
 
 // With everything else computed again a layer keeps its input alone: all inputs but the last layer's wait on the host,
@@ -136,6 +144,70 @@ static void what_layers_keep_is_not_on_the_device(void **state) {
   const int64_t less = kept.transient - moved.transient;
   if (less < (LAYERS - WINDOW - 1) * layer || less > moved.offload) {
     fail_msg("%lld bytes less, for %lld of a layer", (long long)less, (long long)layer);
+  }
+}
+
+// A layer alone moves as much as it does among all, whichever it is, but for those at the end. What it keeps is then
+// away while the others are computed.
+static void one_layer_moves_alone(void **state) {
+  (void)state;
+  const Sizes kept = sizes_of("", "kept"), all = sizes_of("", "moved");
+  const int64_t layer = all.offload / LAYERS;
+  for (int i = 0; i < LAYERS - 1; i++) {
+    char layer_text[32];
+    snprintf(layer_text, sizeof layer_text, "layers.%d", i);
+    const Sizes alone = sizes_with("", layer_text, "moved");
+    if (alone.offload < layer || (i < LAYERS - 2 && kept.transient - alone.transient < layer / 2)) {
+      fail_msg("%s: %lld bytes moved, %lld less, of %lld", layer_text, (long long)alone.offload,
+               (long long)(kept.transient - alone.transient), (long long)layer);
+    }
+  }
+  const Sizes product = sizes_with("", "layers.3.up", "moved");
+  assert_true(product.offload >= (int64_t)BATCH * SEQ * EMBED * 4);
+}
+
+static Diag *diag_with(Arena *arena, const char *common, const char *offload, bool *good) {
+  char text[sizeof deep + 1024], path[] = "/tmp/offload_XXXXXX";
+  snprintf(text, sizeof text, deep, BATCH, SEQ, EMBED, LAYERS, common, common, offload);
+  const int handle = mkstemp(path);
+  assert_true(handle >= 0 && write(handle, text, strlen(text)) == (ssize_t)strlen(text) && close(handle) == 0);
+  Diag *diag = diag_create(arena);
+  PlanSet *set = NULL;
+  *good = compile_plans(arena, diag, &(CompileOptions){.file = path, .layout = "moved"}, &set);
+  unlink(path);
+  return diag;
+}
+
+// Each rule that moves nothing is said by itself: what the backward reads at once by a warning, and by an error what it
+// does not read at all. What does move is silent, on whatever stage.
+static void rules_without_effect_are_said(void **state) {
+  (void)state;
+  static const struct {
+    const char *common, *offload, *said;
+    Severity severity;
+  } rules[] = {
+      {"", "layers", NULL, SEVERITY_NOTE},
+      {"", "layers.2.down", NULL, SEVERITY_NOTE},
+      {"mesh pp = 2; layers -> pp; microbatches = 4;", "layers.0", NULL, SEVERITY_NOTE},
+      {"mesh pp = 2; layers -> pp; microbatches = 4;", "layers.11", NULL, SEVERITY_NOTE},
+      {"", "layers.11.down", "`offload layers.11.down` moves nothing: what it selects is read again before",
+       SEVERITY_WARNING},
+      {"", "layers, cross_entropy",
+       "`offload cross_entropy` moves nothing: the backward reads nothing of what it selects", SEVERITY_ERROR},
+      {"recompute layers;", "layers.3.down",
+       "`offload layers.3.down` moves nothing: the backward reads nothing of what it selects", SEVERITY_ERROR},
+  };
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+    Arena *arena = arena_create();
+    bool good = false;
+    const Diag *diag = diag_with(arena, rules[i].common, rules[i].offload, &good);
+    const Diagnostic *first = diag->all.count ? &diag->all.at[0] : NULL;
+    if (good != (rules[i].severity != SEVERITY_ERROR) || diag->all.count != (rules[i].said ? 1 : 0) ||
+        (first &&
+         (first->code != E045 || first->severity != rules[i].severity || !strstr(first->message, rules[i].said)))) {
+      fail_msg("%s offload %s: %s", rules[i].common, rules[i].offload, first ? first->message : "nothing was said");
+    }
+    arena_destroy(arena);
   }
 }
 
@@ -208,6 +280,8 @@ int main(void) {
       cmocka_unit_test(same_bits),
       cmocka_unit_test(inputs_of_layers_are_not_on_the_device),
       cmocka_unit_test(what_layers_keep_is_not_on_the_device),
+      cmocka_unit_test(one_layer_moves_alone),
+      cmocka_unit_test(rules_without_effect_are_said),
       cmocka_unit_test(lanes_have_memory_of_their_own),
       cmocka_unit_test(copies_are_verified),
       cmocka_unit_test(a_value_that_is_not_fetched_shows),

@@ -57,6 +57,22 @@ static void test_context(void **state) {
   trial_close(&trial);
 }
 
+// What has come with a cut batch is gathered where a rule takes the cut off, and so are the gradients there; what the
+// rule does not reach is cut again, for nothing.
+static void test_taken_off(void **state) {
+  (void)state;
+  Trial trial = trial_open("mesh dp = 2; batch -> dp; layers.*.mlp: batch -> none;", NULL);
+  expect(&trial, PHASE_FORWARD, GATHER, 1, 0);
+  expect_nothing_but(&trial, PHASE_FORWARD, GATHER, GATHER);
+  expect(&trial, PHASE_BACKWARD, GATHER, 2, 0);  // of dx, and of the input again
+  expect_nothing_but(&trial, PHASE_BACKWARD, GATHER, GATHER);
+  trial_close(&trial);
+  Trial label = trial_open("mesh dp = 2; batch -> dp; @resid: batch -> none;", NULL);
+  expect(&label, PHASE_FORWARD, GATHER, 2, 0);  // of the embedding its index is gathered
+  expect_nothing_but(&label, PHASE_FORWARD, GATHER, GATHER);
+  trial_close(&label);
+}
+
 static void test_ulysses(void **state) {
   (void)state;
   Trial trial = trial_open("mesh cp = 2; seq -> cp; attention: kv_heads -> cp;", NULL);
@@ -208,6 +224,7 @@ int main(void) {
       cmocka_unit_test(test_sequence),
       cmocka_unit_test(test_sequence_bytes),
       cmocka_unit_test(test_context),
+      cmocka_unit_test(test_taken_off),
       cmocka_unit_test(test_ulysses),
       cmocka_unit_test(test_context_and_tensor),
       cmocka_unit_test(test_one_kv_head),

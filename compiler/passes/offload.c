@@ -10,26 +10,29 @@
 typedef struct {
   Compilation *c;
   Graph *graph;
+  Map marked;  // values and the rules that select them
 } Offloading;
 
-// The scope that a selector names for an operation, or for a value where there is one; -1: none does.
-static ScopeId selected(const Offloading *o, const Node *node, const Value *value) {
-  for (int i = 0; i < o->c->spec->offload.count; i++) {
-    Name selector = o->c->spec->offload.at[i]->name;
-    ScopeId unit = selector_unit(o->graph, selector, node->scope);
-    if (unit >= 0) {
-      return unit;
-    }
-    SelectorPlace place = {.scope = node->scope};
-    if (value) {
-      place.value = value->name;
-      place.label = value->label;
-    }
-    if (selector_matches_itself(o->graph, selector, place)) {
-      return node->scope;
-    }
+// The scope that a selector names for an operation, or for a value where there is one; -1: it does not.
+static ScopeId selected(const Offloading *o, Name selector, const Node *node, const Value *value) {
+  const ScopeId unit = selector_unit(o->graph, selector, node->scope);
+  SelectorPlace place = {.scope = node->scope};
+  if (value) {
+    place.value = value->name;
+    place.label = value->label;
   }
-  return -1;
+  return unit >= 0 ? unit : selector_matches_itself(o->graph, selector, place) ? node->scope : -1;
+}
+
+// For the first time?
+static bool mark(Offloading *o, ValueId value, int rule) {
+  int64_t known;
+  if (map_get_bytes(&o->marked, MAP_KEY((uint64_t)value, (uint64_t)rule), &known)) {
+    return false;
+  }
+  map_put_bytes(&o->marked, MAP_KEY((uint64_t)value, (uint64_t)rule), 1);
+  array_push(o->c->arena, &o->c->offload_marks, ((OffloadMark){value, rule}));
+  return true;
 }
 
 // Where the memory comes from that a value is a view of.
@@ -60,12 +63,17 @@ static void read_by(Offloading *o, const Node *reader, ValueId operand) {
   const ValueId inner = maker_of(graph, value);
   const Node *maker = graph_producer(graph, inner), *kernel = graph_producer(graph, value);
   if (!maker || graph_is_backward(graph, kernel) || op_leaf(maker->op) ||
-      graph_value(graph, inner)->role != ROLE_ACTIVATION || graph_value(graph, value)->offload) {
+      graph_value(graph, inner)->role != ROLE_ACTIVATION) {
     return;
   }
-  ScopeId scope = selected(o, reader, NULL);
-  scope = scope >= 0 ? scope : selected(o, maker, graph_value(graph, inner));
-  graph_value(graph, value)->offload = scope + 1;
+  for (int i = 0; i < o->c->spec->offload.count; i++) {
+    const Name selector = o->c->spec->offload.at[i]->name;
+    ScopeId scope = selected(o, selector, reader, NULL);
+    scope = scope >= 0 ? scope : selected(o, selector, maker, graph_value(graph, inner));
+    if (scope >= 0 && mark(o, value, i) && !graph_value(graph, value)->offload) {
+      graph_value(graph, value)->offload = scope + 1;
+    }
+  }
 }
 
 static void walk(Offloading *o, RegionId region, bool kernel) {
@@ -84,7 +92,7 @@ static void walk(Offloading *o, RegionId region, bool kernel) {
 }
 
 bool pass_offload(Compilation *c) {
-  Offloading o = {c, c->graph};
+  Offloading o = {c, c->graph, map_create(c->arena)};
   if (c->spec->offload.count > 0) {
     walk(&o, 0, false);
   }

@@ -2,8 +2,9 @@
 //
 // Needs a whole step with element types. For each mesh axis an operation gets at most one loop axis, along which the
 // ranks share it: a contracted or indexed axis that a rule maps there, if its operands hold it so; else the axis that
-// a rule gives the result; else what its first cut operand holds. Operations of the backward take the loop axes of
-// their forward operation. Shapes stay those of the whole tensors; Held says which part of it a rank has.
+// a rule gives the result; else what its first cut operand holds, unless a rule `-> none` takes it off there.
+// Operations of the backward take the loop axes of their forward operation. Shapes stay those of the whole tensors;
+// Held says which part of it a rank has.
 #include <string.h>
 
 #include "compiler/passes/attention.h"
@@ -55,7 +56,8 @@ static void check_gather(Shard *s, NodeId id, ValueId value, const Held *want, c
   Held now = held_of(s, value);
   for (int m = 0; m < s->mapping->count; m++) {
     AxisId axis = now.axis[m];
-    bool asked = axis < 0 || want->axis[m] >= 0 || loops->axis[m] >= 0 || node->backward || op_split(graph, node, axis);
+    bool asked = axis < 0 || want->axis[m] >= 0 || loops->axis[m] >= 0 || node->backward ||
+                 op_split(graph, node, axis) || mapping_takes_off(s->mapping, selector_place(graph, node), axis, m);
     double bytes = (double)graph_elements(graph, graph_shape(graph, value)) *
                    (double)element_type_bytes(graph_value(graph, value)->type);
     for (int k = 0; k < s->mapping->count; k++) {
@@ -118,19 +120,19 @@ static void give_way(Shard *s, Held *want, uint32_t asked) {
 ValueId shard_as_labelled(Shard *s, ValueId value, Name label, ScopeId scope) {
   Held want = held_of(s, value);
   Shape shape = graph_shape(s->graph, value);
+  const SelectorPlace place = {.scope = scope, .label = label};
   uint32_t asked = 0;
   s->wish = (Cause){{0}};
   for (int m = 0; m < s->mapping->count; m++) {
     const LayoutRule *rule = NULL;
-    AxisId axis =
-        s->mapping->active >> m & 1
-            ? mapping_label_axis(s->mapping, (SelectorPlace){.scope = scope, .label = label}, &shape, m, &rule)
-            : -1;
+    AxisId axis = s->mapping->active >> m & 1 ? mapping_label_axis(s->mapping, place, &shape, m, &rule) : -1;
     if (rule) {
       want.axis[m] = axis;
       want.partial[m] = 0;
       s->wish.rule[m] = rule;
       asked |= 1u << m;
+    } else if (want.axis[m] >= 0 && mapping_label_takes_off(s->mapping, place, want.axis[m], m)) {
+      want.axis[m] = -1;
     }
   }
   give_way(s, &want, asked);

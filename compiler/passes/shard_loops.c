@@ -129,6 +129,9 @@ static bool held_so(Shard *s, const Node *node, AxisId axis, int mesh) {
 static AxisId by_operands(Shard *s, const Node *node, Loops *loops, int mesh) {
   for (int i = 0; i < node->operand_count; i++) {
     AxisId axis = held_of(s, node->operands[i]).axis[mesh];
+    if (axis >= 0 && mapping_takes_off(s->mapping, selector_place(s->graph, node), axis, mesh)) {
+      continue;
+    }
     if (may_loop(s, node, loops, axis, mesh)) {
       loops->cause.rule[mesh] = shard_cause(s, node->operands[i])->rule[mesh];
       return axis;

@@ -296,6 +296,23 @@ static void report_unused(const Search *search) {
   }
 }
 
+// Has no mesh axis a size of 1, at which rules over it cut nothing that others could take off?
+static bool all_cut(const Mapping *mapping) {
+  for (int m = 0; m < mapping->count; m++) {
+    if (mapping->spec->mesh[m].size == 1) {
+      return false;
+    }
+  }
+  return mapping->count > 0;
+}
+
+static void report_idle(const Search *search) {
+  const LayoutRule *rule = search->rule;
+  Diag *diag = search->s->graph->diag;
+  Diagnostic *error = diag_error(diag, E045, rule->left, "the rule for %s takes nothing off", subject(search->s, rule));
+  diag_help(diag, error, "nothing there would be cut without it: remove it");
+}
+
 void shard_check_rules(Shard *s) {
   const Spec *spec = s->mapping->spec;
   if (s->c->program != PROGRAM_TRAIN || spec->idle_rules) {
@@ -316,6 +333,8 @@ void shard_check_rules(Shard *s) {
       report_missing(&search);
     } else if (cuts) {
       report_unused(&search);
+    } else if (rule->scope && !rule->mesh && !s->mapping->took_off[i] && all_cut(s->mapping)) {
+      report_idle(&search);
     }
   }
 }

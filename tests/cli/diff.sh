@@ -8,6 +8,9 @@ layout tp2 { mesh tp = 2; heads, ffn, vocab -> tp; }
 layout pp2 { mesh pp = 2; layers -> pp; microbatches = 2; }
 layout ring4 { mesh cp = 4; seq -> cp(zigzag); attention: key -> cp(ring); }
 layout slots4 { mesh pp = 2; layers -> pp; microbatches = 4; }
+layout ranks1 { microbatches = 4; }
+layout later { mesh pp = 2; layers -> pp; schedule gpipe, microbatches = 4; }
+layout split { mesh pp = 2; layers -> pp; schedule zero_bubble, microbatches = 4; }
 layout z3 { mesh dp = 2; batch -> dp; param, grad, state -> dp; microbatches = 2; }
 layout moved { recompute layers; offload layers; microbatches = 4; }
 layout pad3 { mesh tp = 3; ffn, vocab -> tp(pad); }
@@ -40,6 +43,22 @@ mentions out "compared: steps 3 to 4 of the plan with outputs of all values and 
 of 3 steps, evaluate, generate"
 expect 0 "$MDL" diff small.mdl control.mdl
 mentions out "no difference: "
+
+# Stages alone: schedules to the bit in all precisions, one rank in those that are not rounded where stages begin, but for
+# what several stages read.
+for precision in fp32 bf16; do
+  expect 0 "$MDL" diff small.mdl layout=slots4,later --exact --precision $precision
+  expect 0 "$MDL" diff small.mdl layout=slots4,split --exact --precision $precision
+done
+for precision in fp32 fp64; do
+  expect 0 "$MDL" diff small.mdl layout=ranks1,split --exact --precision $precision
+done
+expect 0 "$MDL" diff small.mdl layout=ranks1,slots4 --precision bf16
+expect 1 "$MDL" diff small.mdl layout=ranks1,slots4 --exact --precision bf16
+sed "s/^  repeat layers {/  memory = x;\\n&\\n    x = x + tanh(linear(memory over embed to embed', name = cross)[embed' -> embed]);/" small.mdl > shared.mdl
+expect 0 "$MDL" diff shared.mdl layout=ranks1,slots4
+expect 0 "$MDL" diff shared.mdl layout=slots4,split --exact
+mentions out "are the same to the bit"
 
 # Controls: the first wrong value by its name.
 expect 1 "$MDL" diff control.mdl layout=single,eight epsilon=1e-5,1.01e-5

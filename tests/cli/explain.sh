@@ -103,16 +103,22 @@ fi
 # What waits in the memory of the host: marks, copies with their lines, and memory that is not the device's.
 cat "$LLAMA" - > offload.mdl << 'END'
 layout away { offload layers; }
+layout soon { offload layers.3.mlp.down; }
 END
 expect 0 "$MDLC" explain offload.mdl --layout away
 says '^ ?beside arithmetic: copies to the host, copies from the host$' ' together offloaded$' '^ what a microbatch offloads$' '^ layers\.\*\.[a-z_.]+ [0-9.]+ KiB in [0-9]+ \(std/nn\.mdl:[0-9]+\)$'
+says '^ selected, but stays on the device, since it is read again before it could have left and come back$'
+expect 0 "$MDLC" explain offload.mdl --layout soon
+mentions err 'warning[E045]: `offload layers.3.mlp.down` moves nothing: what it selects is read again before'
+says '^ selected, but stays on the device, since it is read again '
+says_not '^ what a microbatch offloads$'
 expect 0 "$MDLC" explain offload.mdl --layout away --json
 says '"offloaded": [1-9][0-9]*'
 expect 0 "$MDLC" print offload.mdl --layout away
 says ' offload [0-9]+'
 expect 0 "$MDLC" print offload.mdl --layout away --after lower
 says '^ [0-9]+ offload layers\.0\.' '^ [0-9]+ fetch layers\.0\.'
-says_not '^ [0-9]+ fetch layers\.3\.down'
+says_not '^ [0-9]+ fetch layers\.3\.mlp\.group'
 explain tp2
 says_not 'offloaded'
 

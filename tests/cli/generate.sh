@@ -32,3 +32,20 @@ for layout in 1 2; do
   expect 1 "$MDL" generate "halves$layout" --prompt "You may"
   mentions err "has no generate program: its batch is 1, and in" "a size must be a whole number"
 done
+
+# An output that needs targets is known in training and evaluation, and no hindrance to generating. Where logits need
+# them, text cannot feed the model: nothing says to try.
+sed 's|^  loss = .*|&\n  output second = mean(cross_entropy(logits * 0.5, targets over vocab));|; s|"../../LICENSE"|"'"$ROOT"'/LICENSE"|' "$SMALL" > second.mdl
+echo 'layout staged { mesh pp = 2; layers -> pp; microbatches = 2; }' >> second.mdl
+for layout in "" "--layout staged"; do
+  # shellcheck disable=SC2086 # options are words
+  train second.mdl $layout --steps 2 --out second
+  mentions out "mdl generate second --prompt TEXT"
+  expect 0 "$MDL" generate second --prompt "You may" --tokens 4
+  rm -r second
+done
+sed 's|^  x = embedding.*|  x = embedding(tokens over vocab to embed, name = table) + embedding(targets over vocab to embed, name = hint);|; s|"../../LICENSE"|"'"$ROOT"'/LICENSE"|' "$SMALL" > told.mdl
+train told.mdl --steps 2 --out told
+if grep -q "mdl generate" out; then die "what cannot be done is proposed"; fi
+expect 1 "$MDL" generate told --prompt "You may"
+mentions err "the logits are computed from more inputs than 'tokens'"
