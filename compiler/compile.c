@@ -208,6 +208,7 @@ static Plan *plan_new(Front *f, const CompileOptions *options) {
 bool compile_plans(Arena *arena, Diag *diag, const CompileOptions *options, PlanSet **set) {
   jmp_buf escape;
   Front *volatile front = NULL;
+  const int errors = diag->errors;
   *set = NULL;
   if (setjmp(escape)) {
     return front_escaped(arena, front ? front->scratch : NULL, diag);
@@ -227,7 +228,7 @@ bool compile_plans(Arena *arena, Diag *diag, const CompileOptions *options, Plan
   }
   if (good) {
     front_check_offloads(f);
-    good = diag->errors == 0;
+    good = diag->errors == errors;
   }
   const char *wrong = good ? plan_set_verify(arena, made) : NULL;
   if (wrong) {
