@@ -327,6 +327,7 @@ static const Recipe recipes[OP_COUNT] = {
     [OP_ABS] = {.make = make_unary, .low = -2, .high = 2},
     [OP_SIGN] = {.make = make_unary, .low = -2, .high = 2, .flat = true},
     [OP_FLOOR] = {.make = make_unary, .low = 0.02, .high = 0.98, .flat = true},
+    [OP_POWER_OF_TWO] = {.make = make_unary, .low = 0.52, .high = 0.98, .flat = true},
     [OP_EXP] = {.make = make_unary, .low = -2, .high = 2},
     [OP_LOG] = {.make = make_unary, .low = 0.3, .high = 3},
     [OP_SQRT] = {.make = make_unary, .low = 0.3, .high = 3},
