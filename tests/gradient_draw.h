@@ -376,7 +376,6 @@ static const Recipe recipes[OP_COUNT] = {
     [OP_AS_INDEX] = {.without = "integers"},
     [OP_STOP] = {.without = "its meaning; tested by itself"},
     [OP_CAST] = {.without = "made after differentiation"},
-    [OP_POWER_OF_TWO] = {.without = "made after differentiation"},
     [OP_QUANTISE] = {.without = "made after differentiation"},
     [OP_SCALED_DOT] = {.without = "made after differentiation"},
     [OP_PACK] = {.without = "made after differentiation"},

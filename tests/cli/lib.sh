@@ -2,7 +2,7 @@
 #
 # From tests/run.sh come ROOT (the repository), MDL and MDLC (the programs) and WORK (an empty directory).
 set -euo pipefail
-cd "$WORK"
+cd "${WORK:?no directory is given to write in}"  # else the one it stands in would be filled
 
 SMALL=$ROOT/tests/cli/small.mdl   # trains on the text of the licence: a few milliseconds a step
 
