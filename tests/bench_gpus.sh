@@ -10,9 +10,10 @@
 # second call with the same OUT and other rows adds to them; a row that is run again replaces the one before.
 #   --small      tiny models on virtual ranks of the CPU, a few steps: whether all of it runs
 #   --gpus N     of the machine: all; 1 runs the rows for one GPU
-#   --precision NAME  of all programs, peers too: bf16 (what it is without), fp8_current, fp8_hybrid
+#   --precision NAME  of all programs, peers too: bf16 (what it is without), fp8_current, fp8_hybrid,
+#                fp8_block
 #   --peers DIR  that has torch_step.py MODEL BATCH SEQ [--tp|--fsdp], jax_step.py MODEL BATCH SEQ dp|tp and
-#                megatron_step.py --model M --batch B --seq T [--tp N] [--no-sp] [--fp8 delayed|current], each printing a line with tok/s=;
+#                megatron_step.py --model M --batch B --seq T [--tp N] [--no-sp] [--fp8 delayed|current|block], each printing a line with tok/s=;
 #                those that are not there are skipped. BATCH is of a rank where data is parallel, else the whole.
 #   PREBUILT=1   builds nothing
 #   BUILD        folder that we were built in, or one that holds bench_train; from the root: build
@@ -52,7 +53,8 @@ case $PRECISION in
   bf16) PEER_FP8='' ;;
   fp8_current) PEER_FP8='--fp8 current' ;;
   fp8_hybrid) PEER_FP8='--fp8 delayed' ;;
-  *) echo "bench_gpus.sh: --precision is bf16, fp8_current or fp8_hybrid" >&2; exit 2 ;;
+  fp8_block) PEER_FP8='--fp8 block' ;;
+  *) echo "bench_gpus.sh: --precision is bf16, fp8_current, fp8_hybrid or fp8_block" >&2; exit 2 ;;
 esac
 if [ -z "$GPUS" ] && [ -n "$SMALL" ]; then
   GPUS=2
