@@ -13,6 +13,9 @@
 #include "tests/plan_run.h"
 
 enum { PLACES_MAX = 160, NO_GPU_STEP = 16 };
+
+// The CPU is opened anew for each instruction: on a machine of many cores most of that would be making threads.
+static const DeviceOptions few_threads = {.threads = 4};
 static const double REST = 1e-2;  // of the terms of a sum, for what rounding leaves where they cancel
 
 typedef struct {  // memory that an instruction writes
@@ -233,7 +236,7 @@ static void run_alone(Pair *pair, const Backend *backend, Device **device, char 
   Error error = {0};
   if (backend == &backend_cpu) {
     backend_cpu.close(*device);
-    must(backend_cpu.open(plan, &(DeviceOptions){0}, device, &error), "open the CPU", &error);
+    must(backend_cpu.open(plan, &few_threads, device, &error), "open the CPU", &error);
   }
   arenas_write(backend, *device, plan, pair->before);
   must(backend->run(*device, PROGRAM_TRAIN, &error) && backend->wait(*device, 0, &error), "run", &error);
@@ -373,7 +376,7 @@ static void program_compare(const char *file, const char *recipe, const char *pr
     pair.gpu_after[a] = calloc(bytes, 1);
     pair.owned[a] = calloc(bytes, 1);
   }
-  must(backend_cpu.open(plan, &(DeviceOptions){0}, &pair.cpu, &error), "open the CPU", &error);
+  must(backend_cpu.open(plan, &few_threads, &pair.cpu, &error), "open the CPU", &error);
   must(pair.backend->open(plan, &(DeviceOptions){0}, &pair.gpu, &error), "open the GPU", &error);
   if (pair.backend == &backend_cuda) {
     backend_cuda.trace(pair.gpu, true);  // instructions one by one, not the captured program
