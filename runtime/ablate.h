@@ -67,8 +67,9 @@ typedef struct {
   double exposed;                   // seconds of a step in communication that nothing hides, mean of ranks; NaN
   int against;                      // row that it is compared with, or -1
   Verdict verdict;
-  double last, most;  // relative difference of the last loss; of the worst step
-  int64_t most_step;
+  double last, most;  // relative difference of the last loss; of the worst mean of losses up to a step
+  int64_t most_step;  // the last of that mean
+  double most_loss, most_other;
   double first_tolerance, tolerance;
 } AblateRow;
 
@@ -98,6 +99,11 @@ bool ablate_run(const AblateOptions *options, AblateResult *result, Error *error
 void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row);
 void ablate_row(Ablate *ablate, AblateRow *row);  // compiles and runs it
 void ablate_compare(Ablate *ablate);              // fills against, verdict, last, most
+
+// The losses up to step `end` that are compared as their mean: those of the steps behind this one, a sixteenth.
+static inline int64_t ablate_mean_begin(int64_t end) {
+  return end - 1 - end / 16;
+}
 
 void ablate_table(const Ablate *ablate, Buffer *out);    // with ANSI colours
 void ablate_notes(const Ablate *ablate, Buffer *out);    // what stands below it

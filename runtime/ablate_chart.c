@@ -141,6 +141,16 @@ static double tick_of(double range, int pieces) {
   return power * (parts <= 1 ? 1 : parts <= 2 ? 2 : parts <= 2.5 ? 2.5 : parts <= 5 ? 5 : 10);
 }
 
+// Of those of the steps [begin, end) that are finite; NaN: none is.
+static double mean_of(const double *loss, int64_t begin, int64_t end) {
+  double sum = 0, count = 0;
+  for (int64_t i = begin; i < end; i++) {
+    sum += isfinite(loss[i]) ? loss[i] : 0;
+    count += isfinite(loss[i]);
+  }
+  return sum / count;
+}
+
 static bool chart_scale(Chart *chart) {
   chart->low = INFINITY;
   chart->high = -INFINITY;
@@ -192,15 +202,20 @@ static void chart_frame(const Chart *chart) {
                 TOP + PLOT_HEIGHT + 40);
 }
 
+enum { POINTS = 250 };  // of a curve: of more steps neighbours are drawn as their mean
+
 // Curves that agree lie on each other: later ones are narrower, so that all are seen.
 static void chart_curves(const Chart *chart) {
   const int count = chart->ablate->count;
+  const int64_t group = ((int64_t)chart->steps + POINTS - 1) / POINTS;
   for (int i = 0; i < count; i++) {
     const AblateRow *row = &chart->ablate->rows[i];
     const double width = count > 1 ? 1.6 + fmin(2.4, 9.0 / count) * (count - 1 - i) : 2.25;
     bool open = false;
-    for (int64_t j = 0; j < row->steps; j++) {
-      if (!isfinite(row->loss[j])) {
+    for (int64_t j = 0; j < row->steps; j += group) {
+      const int64_t end = j + group < row->steps ? j + group : row->steps;
+      const double loss = mean_of(row->loss, j, end);
+      if (!isfinite(loss)) {
         continue;
       }
       if (!open) {
@@ -208,7 +223,8 @@ static void chart_curves(const Chart *chart) {
         stroke_put(chart->out, i);
         buffer_format(chart->out, " stroke-width=\"%.2f\" d=\"", width);
       }
-      buffer_format(chart->out, "%c%.1f %.1f", open ? 'L' : 'M', x_of(chart, (double)j + 1), y_of(chart, row->loss[j]));
+      buffer_format(chart->out, "%c%.1f %.1f", open ? 'L' : 'M', x_of(chart, (double)(j + 1 + end) / 2),
+                    y_of(chart, loss));
       open = true;
     }
     buffer_text(chart->out, open ? "h.01\"/>\n" : "");

@@ -156,21 +156,43 @@ static void set_tolerance(const Ablate *ablate, AblateRow *row, const AblateRow 
   }
 }
 
+// The mean of losses up to a step, over the last sixteenth of them: two runs that differ by rounding come apart in
+// single steps, and stay together on average.
+typedef struct {
+  const double *loss;
+  int64_t first, end;
+  double sum;
+} Running;
+
+static double running_mean(Running *mean, int64_t end) {
+  while (mean->end < end) {
+    mean->sum += mean->loss[mean->end++];
+  }
+  while (mean->first < ablate_mean_begin(end)) {
+    mean->sum -= mean->loss[mean->first++];
+  }
+  const int64_t count = mean->end - mean->first;
+  return count == 1 ? mean->loss[mean->first] : mean->sum / (double)count;
+}
+
 static void compare_row(Ablate *ablate, AblateRow *row, bool judged) {
   const AblateRow *base = &ablate->rows[row->against];
   const int64_t steps = row->steps < base->steps ? row->steps : base->steps;
+  Running mine = {.loss = row->loss}, other = {.loss = base->loss};
   bool differs = false;
   double worst = -1;
   set_tolerance(ablate, row, base);
   for (int64_t i = 0; i < steps; i++) {
-    const double error = relative(row->loss[i], base->loss[i]);
+    const double a = running_mean(&mine, i + 1), b = running_mean(&other, i + 1), error = relative(a, b);
     const double allowed = i == 0 ? row->first_tolerance : row->tolerance;
     differs |= !(error <= allowed);
-    row->last = error;
+    row->last = relative(row->loss[i], base->loss[i]);
     row->most = fmax(row->most, error);
     if (error / allowed > worst) {  // the step that is worst as it is judged
       worst = error / allowed;
       row->most_step = i + 1;
+      row->most_loss = a;
+      row->most_other = b;
     }
   }
   row->verdict = !judged ? VERDICT_SHOWN : differs ? VERDICT_DIFFERS : VERDICT_SAME;

@@ -228,13 +228,16 @@ static void row_verdict(const Ablate *ablate, int at, Buffer *out) {
   if (row->verdict != VERDICT_DIFFERS) {
     return;
   }
-  const int64_t step = row->most_step;
-  buffer_format(out,
-                LOG_RED
-                "\xe2\x9c\x97 row %d (%s) is not what row %d (%s) computes: step %lld has loss %.9g, not "
-                "%.9g; %.1e apart where %.0e is allowed" LOG_PLAIN "\n",
-                at + 1, row->name, row->against + 1, base->name, (long long)step, row->loss[step - 1],
-                base->loss[step - 1], fabs(row->loss[step - 1] / base->loss[step - 1] - 1),
+  const int64_t step = row->most_step, first = ablate_mean_begin(step) + 1;
+  buffer_format(out, LOG_RED "\xe2\x9c\x97 row %d (%s) is not what row %d (%s) computes: ", at + 1, row->name,
+                row->against + 1, base->name);
+  if (first == step) {
+    buffer_format(out, "step %lld has loss", (long long)step);
+  } else {
+    buffer_format(out, "steps %lld to %lld have a mean loss of", (long long)first, (long long)step);
+  }
+  buffer_format(out, " %.9g, not %.9g; %.1e apart where %.0e is allowed" LOG_PLAIN "\n", row->most_loss,
+                row->most_other, fabs(row->most_loss / row->most_other - 1),
                 step == 1 ? row->first_tolerance : row->tolerance);
 }
 
