@@ -1,6 +1,6 @@
 #!/bin/bash
 # ablate.sh: combinations in one table; what differs, fails or is misspelled is said; Ctrl-C leaves what there is.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 sed "s,../../LICENSE,$ROOT/LICENSE," "$SMALL" > small.mdl
 cat >> small.mdl << 'END'
 layout tp2 { mesh tp = 2; heads, ffn, vocab -> tp; }

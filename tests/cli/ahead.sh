@@ -1,6 +1,6 @@
 #!/bin/bash
 # ahead.sh: kernels compiled ahead of time stand in the plan, the same each time, and the plan still trains.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 PROGRAM=$ROOT/tests/ir/dot.mdl
 export MDL_CACHE=$WORK/cache
 status=0

@@ -1,6 +1,6 @@
 #!/bin/bash
 # bench.sh: the benchmark of several GPUs at tiny sizes on virtual ranks: rows in parts, ratios, peers, mistakes.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 [ -z "${PREBUILT:-}" ] || [ -x "$BUILD/tests/bench_train" ] || { echo "bench_train was not built"; exit 77; }
 BENCH=$ROOT/tests/bench_gpus.sh
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # device.sh: --device where there is no GPU to be seen: a plain error before anything is written, or the CPU.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 export CUDA_VISIBLE_DEVICES=''
 expect 1 "$MDL" train "$SMALL" --device cuda --steps 1 --out refused
 mentions err "NVIDIA driver"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # diff.sh: layouts that agree, and one wrong number found and named.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 sed "s,../../LICENSE,$ROOT/LICENSE," "$SMALL" > small.mdl
 cat >> small.mdl << 'END'
 layout dp2 { mesh dp = 2; batch -> dp; }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # explain.sh: what mdlc explain says of known layouts, and the graphs that mdlc print shows of single ranks.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 LLAMA=$ROOT/tests/layouts/llama.mdl
 MODEL=$ROOT/models/llama.mdl
 

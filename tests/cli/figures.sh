@@ -1,6 +1,6 @@
 #!/bin/bash
 # figures.sh: docs/layouts.md says what the commands on it print.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 command -v python3 > /dev/null || exit 77
 for name in docs examples models LICENSE; do
   ln -s "$ROOT/$name" "$name"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # generate.sh: the same seed makes the same text; eval and a run's files are what they are said to be.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 train "$SMALL" --steps 40 --eval-every 20 --out run
 generate() {
   "$MDL" generate run --prompt "You may" --tokens 64 "$@"

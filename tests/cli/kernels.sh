@@ -2,7 +2,7 @@
 # kernels.sh: the CUDA C of a plan in words and as text, the same each time; targets that are none are refused.
 #
 # UPDATE=1 writes the expected listing anew, to be read before it is committed.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 PROGRAM=$ROOT/tests/ir/dot.mdl
 EXPECTED=$ROOT/tests/cli/kernels.expected
 

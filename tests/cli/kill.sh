@@ -1,6 +1,6 @@
 #!/bin/bash
 # kill.sh: killed at bad moments, again and again, a run that is resumed ends with the bits of one that never was.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 train "$SMALL" --steps 60 --save-every 1 --out whole
 
 "$MDL" train "$SMALL" --steps 60 --save-every 1 --out killed > log 2>&1 &

@@ -1,6 +1,6 @@
 #!/bin/bash
 # large.sh: a model of 172 billion parameters compiles in 2 seconds of processor time and 1 GiB of memory.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 [ -x /usr/bin/time ] || { echo "there is no /usr/bin/time"; exit 77; }
 /usr/bin/time -f '%U %S %M' -o cost "$MDLC" compile "$ROOT/models/llama.mdl" --recipe llm_jp_172b -o large.mdlx
 read -r user system kilobytes < cost

@@ -1,6 +1,6 @@
 #!/bin/bash
 # mistakes.sh: files in place of directories and the contrary, plans that are none, runs that are damaged: what is said.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 cp "$SMALL" small.mdl
 mkdir folder other
 : > other/file

@@ -1,7 +1,7 @@
 #!/bin/bash
 # models.sh: every layout of every model and example, at a reduced size, in fp64: two steps are those of one rank; and
 # with 16-bit copies, with an output of every value: no value differs by more than its error budget.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 head -c 20000 "$ROOT/LICENSE" > text.txt
 
 # compared FILE RECIPE SETTING...: all layouts of a copy of the file that reads text.txt, on fewer ranks

@@ -1,6 +1,6 @@
 #!/bin/bash
 # optimizers.sh: what no selector selects has the optimizer of all others, or the default, also beside `freeze` alone.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 
 cat > model.mdl << 'END'
 import std.nn;

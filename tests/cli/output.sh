@@ -1,6 +1,6 @@
 #!/bin/bash
 # output.sh: where output goes: to a full device, to nowhere, through a link, to a device that stays one.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 cp "$SMALL" small.mdl
 
 # What cannot be written is said, and the status is 1; training only talks.

@@ -1,6 +1,6 @@
 #!/bin/bash
 # phases.sh: a precision that changes at a step: the same bits before it, in one run or several, killed, on any layout.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 MORE="bf16 until 3, then fp8_hybrid"
 train "$SMALL" --steps 8 --precision bf16 --out plain
 train "$SMALL" --steps 8 --precision "$MORE" --out whole

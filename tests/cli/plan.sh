@@ -1,6 +1,6 @@
 #!/bin/bash
 # plan.sh: a plan compiled ahead of time trains to the same bits as its text; a damaged one is refused.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 expect 0 "$MDLC" compile "$SMALL" -o small.mdlx
 expect 0 "$MDLC" compile "$SMALL" -o twice.mdlx
 cmp small.mdlx twice.mdlx

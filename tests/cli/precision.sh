@@ -1,6 +1,6 @@
 #!/bin/bash
 # precision.sh: a run in bf16 goes on from a checkpoint in f32 and back; checkpoints hold f32; policies are compared.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 train "$SMALL" --steps 4 --precision fp32 --out mixed
 train "$SMALL" --steps 8 --precision bf16 --out mixed --resume
 train "$SMALL" --steps 12 --precision bf16_fp32_residual --out mixed --resume

@@ -1,6 +1,6 @@
 #!/bin/bash
 # profile.sh: mdl train --profile: a table, and a trace that is JSON with every instruction, its line and its time.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 train "$SMALL" --steps 6 --out run --profile 2
 [ -s run/profile.txt ] || die "there is no profile.txt"
 grep -q 'instructions a step' run/profile.txt || die "the table has no last line"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # ranks.sh: several ranks as threads: resumed under other layouts, used by generate and eval, lost, killed, interrupted.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 sed "s,../../LICENSE,$ROOT/LICENSE," "$SMALL" > ranks.mdl
 cat >> ranks.mdl << 'END'
 layout dp2 { mesh dp = 2; batch -> dp; }

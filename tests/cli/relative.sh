@@ -1,7 +1,7 @@
 #!/bin/bash
 # relative.sh: a small relative of 172 billion parameters on 8 ranks of the same layout: across the switch to 8 bits and
 # passed-over batches, killed and resumed, to the same bits; the large one compiles.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 RELATIVE=("$ROOT/models/llama.mdl" --recipe llm_jp_172b_fp8 --layout ranks1024 --data "$ROOT/LICENSE")
 for size in vocab=256 embed=64 layers=4 kv_heads=4 group=2 hd=16 ffn=128 batch=16 seq=32 mesh.pp=2 mesh.dp=2 mesh.tp=2 \
   microbatches=4 optimizer.lr.peak=1e-2 optimizer.lr.warmup=2 save_every=1 log_every=1 "skip=5 .. 6"; do

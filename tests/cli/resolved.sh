@@ -1,6 +1,6 @@
 #!/bin/bash
 # resolved.sh: resolved.mdl of a run is a text by itself that trains to the same bits.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 train "$SMALL" --steps 4 --out first --set embed=48 --set batch=2 --precision fp32
 [ -s first/resolved.mdl ] || die "there is no resolved.mdl"
 expect 0 "$MDLC" check first/resolved.mdl

@@ -1,6 +1,6 @@
 #!/bin/bash
 # resume.sh: six steps, and three steps resumed for three more, end with the same bits; so does the same run twice.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 train "$SMALL" --steps 6 --out whole
 train "$SMALL" --steps 6 --out again
 train "$SMALL" --steps 3 --out parts

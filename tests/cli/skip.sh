@@ -1,6 +1,6 @@
 #!/bin/bash
 # skip.sh: batches that are passed over: their data is not trained on, steps go on, and a run in parts ends the same.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 sed 's|recipe small {|recipe small { skip = 3 .. 4, 7;|; s|../../LICENSE|'"$ROOT"'/LICENSE|' "$SMALL" > skips.mdl
 train skips.mdl --steps 8 --out whole
 mentions out "batches 3 .. 4, 7: 3 are passed over" "batches 3 .. 4: step 3 trains on batch 5" \

@@ -1,6 +1,6 @@
 #!/bin/bash
 # state.sh: state of the model goes on to the bit when a run is resumed, and an evaluation is the same under each layout.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 cat > state.mdl << 'END'
 import std.nn;
 

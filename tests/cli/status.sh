@@ -1,6 +1,6 @@
 #!/bin/bash
 # status.sh: exit statuses and where output goes.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 for program in "$MDL" "$MDLC"; do
   expect 0 "$program" --help
   [ -s out ] && [ ! -s err ] || die "help belongs on stdout"

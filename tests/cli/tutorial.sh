@@ -1,6 +1,6 @@
 #!/bin/bash
 # tutorial.sh: docs/tutorial.md can be followed: its files are written, its commands run, with few steps of training.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 mkdir build
 ln -s "$MDL" build/mdl
 ln -s "$MDLC" build/mdlc

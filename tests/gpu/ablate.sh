@@ -1,6 +1,6 @@
 #!/bin/bash
 # ablate.sh: combinations on the GPU, a process for each row: losses agree, and what is measured is there.
-. "$ROOT/tests/gpu/lib.sh"
+. "${ROOT:?}/tests/gpu/lib.sh"
 need_gpu
 sed "s,../../LICENSE,$ROOT/LICENSE," "$SMALL" > small.mdl
 echo "layout wide { mesh dp = 1024; batch -> dp; }" >> small.mdl

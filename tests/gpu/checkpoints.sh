@@ -1,6 +1,6 @@
 #!/bin/bash
 # checkpoints.sh: what was saved on the GPU loads on the CPU and the other way round; eval and generate on the GPU.
-. "$ROOT/tests/gpu/lib.sh"
+. "${ROOT:?}/tests/gpu/lib.sh"
 need_gpu
 for recipe in gpt2 llama; do
   for from in cpu gpu; do

@@ -1,6 +1,6 @@
 #!/bin/bash
 # curves.sh: 200 steps of a GPT-2 and a Llama on the GPU lose what they lose on the CPU, under every precision policy.
-. "$ROOT/tests/gpu/lib.sh"
+. "${ROOT:?}/tests/gpu/lib.sh"
 need_gpu
 for recipe in gpt2 llama; do
   for precision in fp32 bf16; do

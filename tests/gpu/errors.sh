@@ -1,6 +1,6 @@
 #!/bin/bash
 # errors.sh: what can go wrong on a GPU: no GPU, no memory, no cache, a damaged cache, Ctrl-C.
-. "$ROOT/tests/gpu/lib.sh"
+. "${ROOT:?}/tests/gpu/lib.sh"
 need_gpu
 
 # hides the GPUs: the CPU is taken if it may be

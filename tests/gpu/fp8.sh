@@ -1,7 +1,7 @@
 #!/bin/bash
 # fp8.sh: a GPT-2 and a Llama with products in 8 bits lose on the GPU what they lose on the CPU, twice the same, and near
 # to what they lose in bf16.
-. "$ROOT/tests/gpu/lib.sh"
+. "${ROOT:?}/tests/gpu/lib.sh"
 need_gpu
 status=0
 "$MDL" train "$CURVES" --recipe llama --device "$DEVICE" --precision fp8_current --steps 1 --out there > out 2> err ||

@@ -1,7 +1,7 @@
 # lib.sh: for the scripts here. Each is one test of training on a GPU, as in tests/cli; without a GPU it is skipped.
 #
 # MDL_TEST_DEVICE=cpu runs them on the CPU instead, to test the scripts themselves.
-. "$ROOT/tests/cli/lib.sh"
+. "${ROOT:?}/tests/cli/lib.sh"
 
 CURVES=$ROOT/tests/gpu/curves.mdl
 DEVICE=${MDL_TEST_DEVICE:-cuda}

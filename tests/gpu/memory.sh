@@ -1,6 +1,6 @@
 #!/bin/bash
 # memory.sh: what the GPU gives away is what was said before: within 3% or 512 MiB, with the driver and the libraries.
-. "$ROOT/tests/gpu/lib.sh"
+. "${ROOT:?}/tests/gpu/lib.sh"
 need_gpu
 
 # mebibytes NUMBER UNIT

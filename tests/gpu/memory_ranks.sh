@@ -2,7 +2,7 @@
 # memory_ranks.sh: what two GPUs give away is what was said before, within 3%: data, tensor and pipeline parallel.
 #
 # By hand: ROOT=$PWD MDL=$PWD/build/mdl MDLC=$PWD/build/mdlc WORK=$(mktemp -d) tests/gpu/memory_ranks.sh
-. "$ROOT/tests/gpu/lib.sh"
+. "${ROOT:?}/tests/gpu/lib.sh"
 need_gpu
 [ "$DEVICE" = cpu ] || [ "$(nvidia-smi -L 2> /dev/null | wc -l)" -ge 2 ] || { echo "there are not two GPUs"; exit 77; }
 

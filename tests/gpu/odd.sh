@@ -1,6 +1,6 @@
 #!/bin/bash
 # odd.sh: sizes that are no multiples of anything train on the GPU and lose what they lose on the CPU.
-. "$ROOT/tests/gpu/lib.sh"
+. "${ROOT:?}/tests/gpu/lib.sh"
 need_gpu
 for precision in fp32 bf16; do
   for device in cpu gpu; do

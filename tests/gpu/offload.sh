@@ -1,6 +1,6 @@
 #!/bin/bash
 # offload.sh: values that wait in the memory of the host change no bit of a run on the GPU, and leave room on it.
-. "$ROOT/tests/gpu/lib.sh"
+. "${ROOT:?}/tests/gpu/lib.sh"
 need_gpu
 cat > offload.mdl << END
 import "$CURVES";

@@ -1,7 +1,7 @@
 #!/bin/bash
 # phases.sh: a precision that changes at a step, on a GPU: the losses before it are those of the first precision, and a
 # run that is interrupted at it, or behind it, ends with the same bits as one that is not.
-. "$ROOT/tests/gpu/lib.sh"
+. "${ROOT:?}/tests/gpu/lib.sh"
 need_gpu
 MORE="bf16 until 6, then fp8_hybrid until 12, then bf16"
 status=0

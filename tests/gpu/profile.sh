@@ -1,6 +1,6 @@
 #!/bin/bash
 # profile.sh: --profile on the GPU: a table, a trace with how each instruction was done, and the same losses.
-. "$ROOT/tests/gpu/lib.sh"
+. "${ROOT:?}/tests/gpu/lib.sh"
 need_gpu
 curve gpt2 gpu profiled --precision bf16 --layout strict --steps 8 --profile 3
 curve gpt2 gpu plain --precision bf16 --layout strict --steps 8

@@ -1,6 +1,6 @@
 #!/bin/bash
 # reproducible.sh: under `reproducible = strict`, on the GPU, a run is the same bits again, also killed and resumed.
-. "$ROOT/tests/gpu/lib.sh"
+. "${ROOT:?}/tests/gpu/lib.sh"
 need_gpu
 for recipe in gpt2 llama; do
   for precision in fp32 bf16; do

@@ -2,7 +2,7 @@
 # sanitize.sh: NVIDIA's compute-sanitizer finds nothing in any kernel template: memory, races, barriers, what is not set.
 #
 # Takes minutes, so it is asked for: MDL_SANITIZE_GPU=1. Other programs than those below: MDL_SANITIZE_PROGRAMS.
-. "$ROOT/tests/gpu/lib.sh"
+. "${ROOT:?}/tests/gpu/lib.sh"
 [ "${MDL_SANITIZE_GPU:-}" = 1 ] || { echo "takes minutes; MDL_SANITIZE_GPU=1 asks for it"; exit 77; }
 need_gpu
 SANITIZER=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda/compute-sanitizer/compute-sanitizer 2> /dev/null | head -n 1)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # torch.sh: 200 steps of a GPT-2 and a Llama lose what PyTorch loses, from the same weights and on the same batches.
-. "$ROOT/tests/gpu/lib.sh"
+. "${ROOT:?}/tests/gpu/lib.sh"
 need_gpu
 need_python torch numpy
 TORCH_DEVICE=${MDL_TEST_DEVICE:-cuda}
