@@ -152,7 +152,8 @@ static void merge_shared(Fuser *f, SharedDot *dots, int count) {
   f->nodes.at[at] = made;
 }
 
-// Finds, for each shared operand and contraction, the dots to merge.
+// Finds, for each shared operand and contraction, the dots to merge. None of them may need another one: what is
+// multiplied by parameters needs none of their products, and gradients that are only collected are needed by nothing.
 static void find_shared(Fuser *f) {
   Graph *graph = f->graph;
   enum { MOST = 16 };
@@ -169,7 +170,7 @@ static void find_shared(Fuser *f) {
       ValueId other = node->operands[1 - s];
       bool forward = is_parameter(graph, other) && !is_parameter(graph, node->operands[s]) && of_forward(node);
       bool gradient =
-          node->backward && !is_parameter(graph, other) && !is_parameter(graph, node->operands[s]) && s == 1;
+          !of_forward(node) && !is_parameter(graph, other) && !is_parameter(graph, node->operands[s]) && s == 1;
       if ((forward || gradient) && plain(graph, node, s)) {
         const ValueId scale = shared_dot(graph, f->nodes.at[i], s).other_scale;
         const uint64_t part = (uint64_t)node->backward << 1 | (uint64_t)node->recomputed;

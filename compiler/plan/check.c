@@ -88,7 +88,7 @@ bool check_base(PlanCheck *v, const Place *place) {
 }
 
 bool check_dense(PlanCheck *v, Place place, int64_t count, ElementType type) {
-  return check_place(v, place, (Extent){.last = count - 1}, element_type_bytes(type));
+  return check_place(v, place, (Extent){.last = count - 1, .whole = true}, element_type_bytes(type));
 }
 
 bool check_sizes(PlanCheck *v, const int64_t *size, int count) {

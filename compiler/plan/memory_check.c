@@ -11,6 +11,10 @@
 //   read before it is written, for what was there in earlier calls is gone.
 // - Tensors that outlive a step have no byte in common, and what is read or written as one is not part of another.
 //
+// Bytes between the rows that an instruction reads need not be written. Between those that it writes they count as
+// written: results of products that lie side by side, of which one may be made by rows in two halves, are read as they
+// are, and not with what is beside them.
+//
 // Of memory.c nothing is used but where a buffer lies, and in how many copies.
 #include <stdlib.h>
 
@@ -18,12 +22,14 @@
 #include "base/ranges.h"
 #include "compiler/lower.h"
 #include "compiler/plan/emit.h"
+#include "compiler/plan/strided.h"
 
 enum { OUTSIDE = -1, SUMMED = -2 };  // instead of a microbatch: of none, of several
 
 typedef struct {  // a buffer, touched by an instruction
   int at, buffer;
   int64_t first, end;       // bytes of the buffer, on whatever rank
+  const Strided *strided;   // which of them are read; NULL: all
   bool needs, needs_first;  // reads what is there: in any call, and in the one marked first
   bool writes;
 } Use;
@@ -91,6 +97,24 @@ static Shift shift_of(const Lower *l, const PlanTerm *term) {
   return shift;
 }
 
+// Which bytes of a buffer are read, on whatever rank; NULL: all from the first to the last.
+static const Strided *strided_of(const Check *c, const Place *place, const Extent *extent, int64_t bytes) {
+  const Spec *spec = c->l->c->spec;
+  Strided read = {.first = place->offset, .run = bytes};
+  bool good = !extent->whole;
+  for (int i = 0; i < extent->dim_count && good; i++) {
+    good = strided_repeat(&read, extent->size[i], extent->stride[i] * bytes);
+  }
+  for (int m = 0; m < spec->mesh_count && good; m++) {
+    const int64_t stride = c->l->terms->at[place->term].stride[m];
+    const bool stage = c->l->c->tenancy && m == spec->pipeline.mesh;
+    read.first += stage ? stride * c->l->c->stage : 0;
+    good = strided_repeat(&read, stage ? 1 : spec->mesh[m].size, stride);
+  }
+  strided_close(&read);
+  return good && read.count > 0 ? arena_copy(c->l->c->arena, &read, sizeof read) : NULL;
+}
+
 // How an operand that is updated is written.
 static WriteMode mode_of(const Instruction *instruction) {
   switch (instruction->kind) {
@@ -113,6 +137,7 @@ static Use use_of(const Check *c, const Instruction *instruction, int at, const 
                .buffer = (int)place->slot_stride,
                .first = place->offset + operand->extent.first * operand->bytes + c->shift[place->term].low,
                .end = place->offset + (operand->extent.last + 1) * operand->bytes + c->shift[place->term].high,
+               .strided = reads ? strided_of(c, place, &operand->extent, operand->bytes) : NULL,
                .needs = reads && mode != WRITE_STORE,
                .needs_first = reads && mode == WRITE_ADD,
                .writes = operand->access & WRITES};
@@ -129,6 +154,7 @@ static void add_squares(Check *c, const Squares *squares, Use use, Uses *uses) {
   for (int i = 0; i < squares->part_count; i++) {
     use.first = from + squares->part[i].first * bytes;
     use.end = use.first + squares->part[i].count * bytes;
+    use.strided = NULL;
     add_use(c, uses, use);
   }
 }
@@ -210,19 +236,27 @@ static void find_lasting(Check *c) {
   }
 }
 
-// Whether somebody has written all of [first, end). *other: of the last part of it that is of neither this microbatch
-// nor none, which it is of; else `slot`.
-static bool is_written(const Ranges *content, int64_t first, int64_t end, int slot, int *other) {
+static bool reads_between(const Use *use, int64_t first, int64_t end) {
+  return first < end && (!use->strided || strided_meets(use->strided, first, end));
+}
+
+// Whether somebody has written all that is read, `shift` bytes from where the use says. *other: of the last part of it
+// that is of neither this microbatch nor none, which it is of; else `slot`.
+static bool is_written(const Ranges *content, const Use *use, int64_t shift, int slot, int *other) {
+  int64_t at = use->first;
   *other = slot;
-  for (int i = ranges_find(content, first); first < end; i++) {
-    if (i == content->count || content->at[i].first > first) {
+  for (int i = ranges_find(content, at + shift); i < content->count && content->at[i].first < use->end + shift; i++) {
+    const Range *range = &content->at[i];
+    const int64_t first = range->first - shift > at ? range->first - shift : at;
+    const int64_t end = range->end - shift < use->end ? range->end - shift : use->end;
+    if (reads_between(use, at, first)) {
       return false;
     }
-    const int owner = content->at[i].owner;
-    *other = owner != slot && owner != OUTSIDE ? owner : *other;
-    first = content->at[i].end;
+    const bool others = range->owner != slot && range->owner != OUTSIDE && range->owner != *other;
+    *other = others && reads_between(use, first, end) ? range->owner : *other;
+    at = end;
   }
-  return true;
+  return !reads_between(use, at, use->end);
 }
 
 static void touch_lasting(Check *c, const PlanCall *call, const Use *use, int slot) {
@@ -238,7 +272,7 @@ static void touch_lasting(Check *c, const PlanCall *call, const Use *use, int sl
     return;
   }
   Ranges *content = &c->content[use->buffer][copy];
-  if (needs && !is_written(content, use->first + shift, use->end + shift, slot, &other)) {
+  if (needs && !is_written(content, use, shift, slot, &other)) {
     wrong(c, call->segment, use->at,
           arena_format(c->l->c->arena, "reads %s before anything has written it", told_buffer(c, use->buffer)));
   } else if (needs && !use->writes && slot >= 0 && other != slot) {
@@ -268,14 +302,16 @@ static void check_outputs(Check *c) {
   for (int i = 0; i < c->l->outputs.count; i++) {
     const PlanOutput *output = &c->l->outputs.at[i];
     const Ranges *content = c->content[output->place.slot_stride];
-    const int64_t bytes = element_type_bytes(output->type);
+    const int64_t bytes = element_type_bytes(output->type), offset = output->place.offset;
     Extent extent = {0};
     int other;
     for (int a = 0; a < output->axis_count; a++) {
       extent_add(&extent, output->size[a], output->stride[a]);
     }
-    if (!content || !is_written(content, output->place.offset + extent.first * bytes,
-                                output->place.offset + (extent.last + 1) * bytes, OUTSIDE, &other)) {
+    const Use use = {.first = offset + extent.first * bytes,
+                     .end = offset + (extent.last + 1) * bytes,
+                     .strided = strided_of(c, &output->place, &extent, bytes)};
+    if (!content || !is_written(content, &use, 0, OUTSIDE, &other)) {
       wrong(c, -1, 0, arena_format(c->l->c->arena, "nothing writes the output '%s'", output->name));
     }
   }
@@ -317,7 +353,7 @@ static void touch_own(Check *c, Ranges *owner, int segment, const Use *use) {
                        told(c, segment, c->taken_at[use->buffer]), told_buffer(c, c->taken_by[use->buffer])));
   }
   Ranges *written = &c->written[use->buffer];
-  if (needs && c->read[use->buffer] && !is_written(written, use->first, use->end, 0, &other)) {
+  if (needs && c->read[use->buffer] && !is_written(written, use, 0, 0, &other)) {
     wrong(c, segment, use->at,
           arena_format(c->l->c->arena, "reads %s before anything has written it", told_buffer(c, use->buffer)));
   }

@@ -9,6 +9,12 @@ void extent_add(Extent *extent, int64_t size, int64_t stride) {
     int64_t *end = reach < 0 ? &extent->first : &extent->last;
     extent->overflow |= __builtin_add_overflow(*end, reach, end);
   }
+  if (size > 1 && stride != 0 && extent->dim_count == EXTENT_DIMS) {
+    extent->whole = true;
+  } else if (size > 1 && stride != 0) {
+    extent->size[extent->dim_count] = size;
+    extent->stride[extent->dim_count++] = stride;
+  }
 }
 
 static void extent_dims(Extent *extent, int count, const int64_t *size, const int64_t *stride) {
@@ -26,6 +32,7 @@ static void extent_dense(Extent *extent, int count, const int64_t *size) {
 }
 
 static void extent_range(Extent *extent, int64_t first, int64_t last) {
+  extent->whole |= first < extent->first || last > extent->last;
   extent->first = first < extent->first ? first : extent->first;
   extent->last = last > extent->last ? last : extent->last;
 }

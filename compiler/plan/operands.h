@@ -6,9 +6,14 @@
 
 typedef enum { READS = 1, WRITES = 2, UPDATES = READS | WRITES } Access;
 
+enum { EXTENT_DIMS = 10 };
+
 typedef struct {
   int64_t first, last;  // elements that are touched, counted from a place
   bool overflow;
+  bool whole;  // all between them may be; else those that dimensions lead to, from the place on
+  int dim_count;
+  int64_t size[EXTENT_DIMS], stride[EXTENT_DIMS];
 } Extent;
 
 typedef struct {
