@@ -5,11 +5,13 @@
 // model has its parameters, each of at least so many bytes of gradients, and none ends inside of a layer.
 #include <string.h>
 
+#include "lang/products.h"
 #include "lang/updates.h"
 
 // How the model reads a parameter, where products have operands in fewer bits: what is read in those alone is gathered
 // in those alone, so nothing else is in its pack. Few numbers that are read otherwise are gathered once for all layers.
-typedef enum { READ_WIDE, READ_NARROW, READ_BOTH, READ_AS_FEW } ReadAs;
+// What products in 8 bits read, if only from some step on, is by itself, too.
+typedef enum { READ_WIDE, READ_NARROW, READ_EIGHT, READ_BOTH, READ_AS_FEW } ReadAs;
 
 // Parameters with equal keys may be updated by one kernel: they are cut and stored alike.
 typedef struct {
@@ -151,6 +153,23 @@ static int parameter_behind(const Elaborator *e, const Map *index, ValueId value
   return node && node->op == OP_PARAM ? (int)map_get_or(index, map_key(node->text), -1) : -1;
 }
 
+static bool asks_for_eight(const Graph *graph, const ProductRules *rules, const Node *dot) {
+  const Node *forward = !dot->backward ? dot : dot->source >= 0 ? graph_node(graph, dot->source) : NULL;
+  const ProductRule *rule = forward && rules->count ? product_rule(graph, rules, forward) : NULL;
+  return rule && !rule->block && element_type_bytes(rule->forward) == 1 &&
+         (!dot->backward || element_type_bytes(rule->backward) == 1);
+}
+
+// Under any precision of the run: they have the same packs.
+static bool reads_eight(const Elaborator *e, const Node *node) {
+  const Spec *spec = e->spec;
+  bool any = node->op == OP_DOT && asks_for_eight(e->graph, &spec->products, node);
+  for (int i = 0; i < spec->policies.count && node->op == OP_DOT; i++) {
+    any |= asks_for_eight(e->graph, &spec->policies.at[i].products, node);
+  }
+  return any;
+}
+
 // Does an operation read this operand in the format of operands of products? See the precision pass.
 static bool reads_narrow(const Formats *formats, const Node *node, int operand) {
   return node->op == OP_DOT || (node->op == OP_TAKE && operand == 0 && formats->residual == formats->dot);
@@ -163,7 +182,9 @@ static void find_reads(Elaborator *e, const Map *index, RegionId region) {
     for (int j = 0; j < node->operand_count && !moves(node->op); j++) {
       const int parameter = parameter_behind(e, index, node->operands[j]);
       if (parameter >= 0) {
-        e->update->reads[parameter] |= reads_narrow(&e->spec->formats, node, j) ? UPDATE_READ_NARROW : UPDATE_READ_WIDE;
+        e->update->reads[parameter] |= reads_eight(e, node)                       ? UPDATE_READ_EIGHT
+                                       : reads_narrow(&e->spec->formats, node, j) ? UPDATE_READ_NARROW
+                                                                                  : UPDATE_READ_WIDE;
       }
     }
     if (node->op == OP_MICROBATCH) {
@@ -189,10 +210,11 @@ static ReadAs read_as(const Elaborator *e, const Persistent *parameter) {
   enum { FEW = 1 << 16 };
   const int reads = e->update->reads ? e->update->reads[parameter - e->graph->persistent.at] : 0;
   const bool few = reads && graph_elements(e->graph, parameter->shape) <= FEW;
-  return reads == UPDATE_READ_NARROW ? READ_NARROW
-         : few                       ? READ_AS_FEW
-         : reads == UPDATE_READ_WIDE ? READ_WIDE
-                                     : READ_BOTH;
+  return reads == UPDATE_READ_EIGHT                                                         ? READ_EIGHT
+         : reads == UPDATE_READ_NARROW || reads == (UPDATE_READ_NARROW | UPDATE_READ_EIGHT) ? READ_NARROW
+         : few                                                                              ? READ_AS_FEW
+         : reads == UPDATE_READ_WIDE                                                        ? READ_WIDE
+                                                                                            : READ_BOTH;
 }
 
 // Ranks that store pieces of optimizer state store those of the parameter too. They gather it once a step, unless a
@@ -239,6 +261,8 @@ static bool apart(const Graph *graph, const Persistent *last, const Persistent *
   return layer < 0 || layer != layer_of(graph, next->scope);
 }
 
+enum { MEMBERS_EIGHT = 8 };  // and up to the end of a layer: each has a scale, by which an element is asked for it
+
 // The members with the key of `from`, up to the end of a bucket.
 static void make_pack(Elaborator *e, const PackKey *keys, const int *members, int count, int from, bool *done) {
   const Spec *spec = e->spec;
@@ -251,7 +275,8 @@ static void make_pack(Elaborator *e, const PackKey *keys, const int *members, in
     if (done[i] || !same_key(&keys[from], &keys[i])) {
       continue;
     }
-    if (buckets && bytes >= spec->bucket_bytes &&
+    const bool enough = bytes >= spec->bucket_bytes || (keys[from].read == READ_EIGHT && alike.count >= MEMBERS_EIGHT);
+    if (buckets && enough && alike.count > 0 &&
         apart(e->graph, &e->graph->persistent.at[alike.at[alike.count - 1]], at)) {
       break;
     }

@@ -15,7 +15,7 @@ typedef struct {
   bool flat;           // ranks have pieces of the pack, not parameters
 } UpdateUnit;
 
-enum { UPDATE_READ_WIDE = 1, UPDATE_READ_NARROW = 2 };  // bits
+enum { UPDATE_READ_WIDE = 1, UPDATE_READ_NARROW = 2, UPDATE_READ_EIGHT = 4 };  // bits
 
 struct UpdateContext {
   ARRAY(UpdateUnit) units;

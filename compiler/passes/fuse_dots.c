@@ -5,7 +5,8 @@
 #include "compiler/dots.h"
 #include "compiler/passes/fuse.h"
 
-// The parameter that a value is, or is rounded from, or is the part of in a gathered pack; -1: it is none.
+// The parameter that a value is, or is rounded from, or is the part of in a pack that is gathered, and may
+// be rounded as a whole; -1: it is none.
 static ValueId parameter_of(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
   if (node && node->op == OP_QUANTISE) {
@@ -13,7 +14,7 @@ static ValueId parameter_of(const Graph *graph, ValueId value) {
   }
   ValueId from = node && node->op == OP_PART ? node->operands[0] : -1;
   const Node *pack = from >= 0 ? graph_producer(graph, from) : NULL;
-  while (pack && (pack->op == OP_ALL_GATHER || pack->op == OP_SEGMENT)) {
+  while (pack && (pack->op == OP_ALL_GATHER || pack->op == OP_SEGMENT || pack->op == OP_QUANTISE)) {
     from = pack->op == OP_SEGMENT ? graph->regions.at[pack->region].results.at[graph_value(graph, from)->result]
                                   : pack->operands[0];
     pack = graph_producer(graph, from);

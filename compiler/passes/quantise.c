@@ -32,9 +32,12 @@ enum { SIZE_STEP = 16 };
 // The parameter that a value is, rounded and moved at most; or NULL.
 Name quantiser_parameter(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
+  int64_t member = -1;
   while (node && (op_alias(node->op) || node->op == OP_CAST || node->op == OP_QUANTISE)) {
+    member = node->op == OP_PART ? node->integer : member;
     node = graph_producer(graph, node->operands[0]);
   }
+  node = node && node->op == OP_PACK && member >= 0 ? graph_producer(graph, node->operands[member]) : node;
   return node && node->op == OP_PARAM ? node->text : NULL;
 }
 
@@ -127,6 +130,7 @@ Quantiser quantiser_start(Compilation *c, ValueId (*base)(void *of, ValueId para
                  .lists = map_create(c->arena)};
   Map by_key = map_create(c->arena);
   find_groups(&q, &by_key, 0);
+  quantiser_find_packs(&q);
   return q;
 }
 
@@ -194,6 +198,9 @@ ValueId quantiser_rounded(const Quantiser *q, ValueId value) {
 
 static ValueId amax_of(Quantiser *q, ValueId value) {
   Graph *graph = q->c->graph;
+  if (quantiser_is_stored(q, value)) {
+    return quantiser_stored_amax(q, value);
+  }
   const MadeKey key = quantiser_key(q, MADE_AMAX, value, TYPE_REAL, 0);
   int64_t known;
   if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
@@ -277,7 +284,8 @@ static ValueId delayed(Quantiser *q, NodeId dot, const ValueList *values, ValueI
 }
 
 // amax over the largest number of the format; of zeros alone, and of what is next to nothing, a number that divides.
-static ValueId scale_of(Quantiser *q, NodeId dot, const ValueList *values, ElementType type, const ProductRule *rule) {
+static ValueId make_scale(Quantiser *q, NodeId dot, const ValueList *values, ElementType type,
+                          const ProductRule *rule) {
   Graph *graph = q->c->graph;
   MadeKey key = quantiser_key(q, MADE_SCALE, values->at[0], type, scaling_of(rule));
   key.part[0] = number_of(q, values);
@@ -294,6 +302,19 @@ static ValueId scale_of(Quantiser *q, NodeId dot, const ValueList *values, Eleme
   const ValueId small = graph_op2(graph, OP_LESS, scale, least);
   const ValueId made = graph_op3(graph, OP_WHERE, small, least, scale);
   map_put_bytes(&q->made, &key, sizeof key, made);
+  return made;
+}
+
+ValueId quantiser_scale_of(Quantiser *q, NodeId dot, const ValueList *values, ElementType type,
+                           const ProductRule *rule) {
+  Graph *graph = q->c->graph;
+  const GraphPlace before = graph_place(graph);
+  if (quantiser_is_stored(q, values->at[0])) {  // then all are, and the scale is known in front of the microbatches
+    graph->region = 0;
+    graph->backward = false;
+  }
+  const ValueId made = make_scale(q, dot, values, type, rule);
+  graph_return(graph, before);
   return made;
 }
 
@@ -328,6 +349,9 @@ static ValueId join_quantised(Quantiser *q, const Node *concat, ValueId scale, E
 
 static ValueId quantised(Quantiser *q, ValueId value, ValueId scale, ElementType type, Shape last) {
   Graph *graph = q->c->graph;
+  if (quantiser_is_stored(q, value)) {
+    return quantiser_stored_rounded(q, value);
+  }
   MadeKey key = quantiser_key(q, MADE_QUANTISED, value, type, (uint64_t)scale);
   for (int i = 0; i < last.count; i++) {
     key.last[i] = (uint64_t)last.axis[i] + 1;
@@ -371,7 +395,7 @@ void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats) {
     const ValueId value = graph_node(graph, dot)->operands[i];
     const ValueList together = quantiser_together(q, dot, i);
     graph->role = graph_value(graph, value)->role;
-    operands[2 + i] = scale_of(q, dot, &together, formats->type[i], formats->rule);
+    operands[2 + i] = quantiser_scale_of(q, dot, &together, formats->type[i], formats->rule);
     for (int j = 0; j < together.count; j++) {  // in front of the first of products that may become one
       const Shape last = last_axes(graph, graph_node(graph, dot), value, together.at[j]);
       quantised(q, together.at[j], operands[2 + i], formats->type[i], last);

@@ -24,6 +24,16 @@ typedef struct {  // products of one value by several parameters, in the forward
 
 typedef enum { MADE_AMAX, MADE_SCALE, MADE_QUANTISED, MADE_SPLIT } Made;  // a scale: of the values of a list
 
+typedef struct {  // a pack of which ranks store pieces
+  const Pack *pack;
+  ValueId value;             // of the parameters
+  int *group;                // by member: the group of the products that read it; -1: none was found
+  const ProductRule **rule;  // by member: of these
+  bool good;                 // products in 8 bits are all that reads its members: it is rounded whole
+  ValueId *within;           // by member: whether an element is of it, or of one before; for the largest numbers
+  ValueId rounded;           // -1: not yet
+} QuantiserPack;
+
 typedef struct {  // what a value was made of, as numbers
   uint64_t part[5];
   uint64_t last[SHAPE_MAX_AXES];
@@ -37,6 +47,9 @@ typedef struct {
   Map source_of;  // by gradient that comes back: the product of the forward whose result's it is
   Map lists;      // of values, numbered
   int list_count;
+  ARRAY(QuantiserPack) packs;
+  Map member_of;  // by parameter: its pack and its number there
+  Map parts;      // of packs that are rounded
   ARRAY(QuantiserUpdate) updates;
   ValueId (*base)(void *of, ValueId parameter);  // in the base format of products
   void *of;
@@ -79,6 +92,17 @@ bool quantiser_is_gradient(const Graph *graph, ValueId value);
 // quantiser_scale does.
 const char *quantiser_no_blocks(const Graph *graph, const Node *dot);
 void quantiser_scale_blocks(Quantiser *q, NodeId dot, const ProductFormats *formats);
+
+// What several values have in common; `dot` is a product that reads the first.
+ValueId quantiser_scale_of(Quantiser *q, NodeId dot, const ValueList *values, ElementType type,
+                           const ProductRule *rule);
+
+// quantise_pack.c: of parameters that are rounded with their pack, or what is moved of them, the largest number and
+// what is rounded.
+void quantiser_find_packs(Quantiser *q);  // once the groups are known
+bool quantiser_is_stored(const Quantiser *q, ValueId value);
+ValueId quantiser_stored_amax(Quantiser *q, ValueId value);
+ValueId quantiser_stored_rounded(Quantiser *q, ValueId value);
 
 MadeKey quantiser_key(const Quantiser *q, Made what, ValueId value, ElementType type, uint64_t scaling);
 

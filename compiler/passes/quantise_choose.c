@@ -1,28 +1,12 @@
 // quantise_choose.c: which products are multiplied in 8 bits, and why others are not.
 #include "compiler/passes/quantise.h"
+#include "lang/products.h"
 #include "lang/selector.h"
 
 enum { SIZE_STEP = 16 };
 
 bool quantiser_eight_bits(ElementType type) {
   return element_type_bytes(type) == 1;
-}
-
-static const ProductRule *rule_of(const Quantiser *q, const Node *dot) {
-  const Spec *spec = q->c->spec;
-  const SelectorPlace place = selector_place(q->c->graph, dot);
-  const ProductRule *found = NULL;
-  int best = -1;
-  for (int i = 0; i < spec->products.count; i++) {
-    const ProductRule *rule = &spec->products.at[i];
-    const Name selector = rule->selector ? rule->selector->name : NULL;
-    const int rank = selector_rank(selector);
-    if (rank >= best && (!selector || selector_matches(q->c->graph, selector, place))) {
-      found = rule;
-      best = rank;
-    }
-  }
-  return found;
 }
 
 static bool sizes_fit(const Graph *graph, const Node *dot) {
@@ -52,7 +36,8 @@ ProductFormats quantiser_formats(const Quantiser *q, const Node *dot) {
   const Node *forward = !dot->backward ? dot : dot->source >= 0 ? graph_node(graph, dot->source) : NULL;
   const bool known = forward && (forward->op == OP_DOT || forward->op == OP_SCALED_DOT) &&
                      graph_value(graph, dot->first_result)->role != ROLE_UPDATE;
-  const ProductRule *rule = known && q->c->program == PROGRAM_TRAIN ? rule_of(q, forward) : NULL;
+  const ProductRule *rule =
+      known && q->c->program == PROGRAM_TRAIN ? product_rule(graph, &q->c->spec->products, forward) : NULL;
   if (!rule || !quantiser_eight_bits(rule->forward)) {
     return formats;
   }

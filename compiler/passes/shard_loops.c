@@ -140,6 +140,12 @@ static AxisId by_operands(Shard *s, const Node *node, Loops *loops, int mesh) {
   return -1;
 }
 
+// What numbers the elements of a pack numbers those of the pieces of its parameters that ranks store.
+static AxisId by_pack(Shard *s, const Node *node, int mesh) {
+  const Pack *pack = node->op == OP_POSITION ? shard_pack_along(s, node->axis) : NULL;
+  return pack && pack->param >> mesh & 1 ? node->axis : -1;
+}
+
 AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh) {
   const LayoutRule **rule = &loops->cause.rule[mesh];
   const Loops *source = node->source >= 0 ? shard_loops_of(s, node->source) : NULL;
@@ -173,7 +179,8 @@ AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh) {
     return axis;
   }
   *rule = NULL;
-  return by_operands(s, node, loops, mesh);
+  axis = by_pack(s, node, mesh);
+  return axis >= 0 ? axis : by_operands(s, node, loops, mesh);
 }
 
 // --- partial sums that pass through ---

@@ -131,9 +131,10 @@ void shard_part(Shard *s, NodeId id) {
   const Node *node = graph_node(graph, id);
   const Pack *pack = shard_pack_along(s, node->axis);
   Held want = pack_held(pack, 0), held = held_whole();
-  shard_say_why(s, node);
-  shard_want_operand(s, id, 0, &want);
   const Persistent *member = pack ? graph_persistent(graph, pack->members[node->integer]) : NULL;
+  shard_say_why(s, node);
+  s->why = member ? member->name : s->why;
+  shard_want_operand(s, id, 0, &want);
   if (member) {
     mapping_parameter(s->mapping, member, held.axis);
   }
