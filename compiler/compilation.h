@@ -69,6 +69,20 @@ typedef struct {  // a value, and a rule of the layout that selects it
   int rule;
 } OffloadMark;
 
+typedef struct {   // what a rule `compress` makes of collectives
+  bool any;        // it selects one that carries activations of 16 bits
+  bool wide;       // it selects one that carries others, or blocks that have no scale
+} CompressUse;
+
+typedef struct {   // a collective that is compressed
+  Op op;           // that it was
+  uint32_t mesh;
+  Span rule;
+  bool backward;
+  int calls;             // in one step
+  double before, after;  // bytes that one call has a rank send if the group is a ring
+} Compressed;
+
 typedef struct {
   Arena *arena;
   Names *names;
@@ -99,6 +113,8 @@ typedef struct {
   ARRAY(ChosenProduct) products;  // of the training step, in the order of the graph
   ARRAY(OffloadMark) offload_marks;
   OffloadFate *offloads;          // by rule: the best that became of what it selects, on any stage so far
+  CompressUse *compresses;        // by rule, on any stage so far
+  ARRAY(Compressed) compressed;
   struct SamplesTable *samples;   // of the forward, for differentiate; NULL: it has no microbatches
   struct Shard *shard;            // how values are held, once shard has run; NULL: one rank
   const struct PassWatch *watch;  // see CompileOptions

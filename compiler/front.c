@@ -27,6 +27,7 @@ bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *option
   }
   f->pipeline = front_has_stages(&f->spec);
   f->offloads = ARENA_ARRAY(arena, OffloadFate, f->spec.offload.count + 1);
+  f->compresses = ARENA_ARRAY(arena, CompressUse, f->spec.compress.count + 1);
   return true;
 }
 
@@ -61,6 +62,7 @@ Compilation front_start(Front *f, const CompileOptions *options, ProgramKind pro
                        .copied = &f->copied,
                        .histories = &f->histories,
                        .offloads = f->offloads,
+                       .compresses = f->compresses,
                        .facts = f->facts,
                        .stage = f->stage,
                        .chunk_bytes = options->chunk_bytes,

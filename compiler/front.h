@@ -20,6 +20,7 @@ typedef struct {
   bool logits;            // the model has some, so text can be generated
   int64_t batch, sequence;
   OffloadFate *offloads;  // see Compilation
+  CompressUse *compresses;
   Arena *scratch;         // of the program being compiled, or NULL
   jmp_buf *escape;        // where to go when memory is out
   const Pack *packs;      // of its training step

@@ -80,6 +80,9 @@ bool quantiser_is_gradient(const Graph *graph, ValueId value);
 const char *quantiser_no_blocks(const Graph *graph, const Node *dot);
 void quantiser_scale_blocks(Quantiser *q, NodeId dot, const ProductFormats *formats);
 
+// The scales of a value in 8 bits with one for each place along what is not `inside` of a block, as new nodes.
+ValueId block_scale(Graph *graph, ValueId value, Shape inside, ElementType type);
+
 MadeKey quantiser_key(const Quantiser *q, Made what, ValueId value, ElementType type, uint64_t scaling);
 
 // What is rounded to 8 bits: the value, or, of a parameter, what it is in the base.

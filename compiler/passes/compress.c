@@ -1,0 +1,361 @@
+// compress.c: what collectives carry of activations and their gradients, in 8 bits where the layout says so.
+//
+// Needs shapes of one rank and element types. A value of 16 bits is sent as codes in e4m3 and one scale for each block,
+// a power of two, which is sent in bf16 and loses nothing there:
+//   all_gather      codes and scales of the part are gathered, and multiplied where they have come
+//   reduce_scatter  codes and scales of each rank's part are exchanged; who owns it adds them in f32, in the order of the
+//                   ranks, and rounds the sum once
+//   all_reduce      the same over an axis chosen here; the sum in f32 becomes codes again, which are gathered
+// So every rank makes what all of them have of the same codes, its own among them. Gradients of parameters, f32 and
+// values of 8 bits stay as they are.
+#include <string.h>
+
+#include "compiler/compilation.h"
+#include "compiler/passes/quantise.h"
+#include "compiler/passes/shard.h"
+
+enum { LEAST_BLOCK = 16 };  // elements: of less a scale takes too much of what codes save
+
+typedef struct {
+  Shape inside;  // the axes that one block has whole
+  AxisId cut;    // an axis of which a block has a part, or -1
+  Shape halves;  // its blocks, and what is inside of one
+} WireBlocks;
+
+typedef struct {  // a value as it is sent
+  ValueId codes, scales;
+} Wire;
+
+typedef struct {
+  Compilation *c;
+  Graph *graph;
+  Node node;  // the collective that is made anew
+  int64_t ranks;
+  int calls;
+  bool *places;      // by axis of whole tensors: along which the inputs lie, and all other names of those
+  ValueId *replace;  // by value, of those that there were
+  int known;
+} Compress;
+
+// --- which ---
+
+static int64_t length_of(const Graph *graph, AxisId axis) {
+  return graph->axes.at[axis].size;
+}
+
+static bool is_padded(const Compress *p, AxisId axis) {
+  const Axis *at = &p->graph->axes.at[axis];
+  return at->whole >= 0 && at->size * mapping_ranks(p->c->shard->mapping, at->mesh) != length_of(p->graph, at->whole);
+}
+
+// A gradient that the optimizer reads has the axes of its parameter, or is a part of several of them.
+static bool of_parameter(const Graph *graph, const Node *node) {
+  const Value *value = graph_value(graph, node->operands[0]);
+  Shape shape = value->shape;
+  for (int i = 0; i < shape.count; i++) {
+    shape.axis[i] = axis_whole(graph, shape.axis[i]);
+    for (int j = 0; j < graph->packs.count; j++) {
+      if (graph->packs.at[j].axis == shape.axis[i]) {
+        return true;
+      }
+    }
+  }
+  for (int i = 0; i < graph->persistent.count; i++) {
+    const Persistent *persistent = &graph->persistent.at[i];
+    if (persistent->role == ROLE_PARAMETER && shape_same_set(&persistent->shape, &shape)) {
+      return true;
+    }
+  }
+  return value->role == ROLE_PARAMETER || value->role == ROLE_UPDATE || comes_from_parameter(graph, node->operands[0]);
+}
+
+// A batch or a sequence, not what a number at one place of them is made of.
+static bool is_place(const Compress *p, AxisId axis) {
+  const AxisId whole = axis_whole(p->graph, axis);
+  return whole < p->c->shard->forms.count && p->places[shard_form(p->c->shard, whole)->same];
+}
+
+static void find_places(Compress *p) {
+  const Graph *graph = p->graph;
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    const Shape shape = node->op == OP_INPUT ? graph_shape(graph, node->first_result) : (Shape){0};
+    for (int j = 0; j < shape.count; j++) {
+      p->places[shard_form(p->c->shard, axis_whole(graph, shape.axis[j]))->same] = true;
+    }
+  }
+}
+
+// The largest part of the axis that goes into a block, in which there is room for so many elements.
+static int64_t part_that_fits(int64_t size, int64_t room) {
+  int64_t part = size < room ? size : room;
+  while (size % part != 0) {
+    part--;
+  }
+  return part;
+}
+
+// Blocks along the last axes that are no places: those that a block has room for, and a part of the one before. False:
+// there are none of a good size.
+static bool find_blocks(const Compress *p, Shape shape, AxisId apart, WireBlocks *blocks) {
+  int64_t room = SCALE_BLOCK, elements = 1;
+  Shape last = {0};
+  *blocks = (WireBlocks){.cut = -1};
+  for (int i = shape.count - 1; i >= 0 && room > 1; i--) {
+    const AxisId axis = shape.axis[i];
+    if (axis == apart || is_place(p, axis) || is_padded(p, axis)) {
+      break;
+    }
+    int64_t part = part_that_fits(length_of(p->graph, axis), room);
+    if (part < length_of(p->graph, axis) && part * elements < LEAST_BLOCK) {
+      part = elements == 1 ? length_of(p->graph, axis) : 1;  // a scale for each row
+    }
+    if (part < length_of(p->graph, axis)) {
+      blocks->cut = part > 1 ? axis : -1;
+      room = part;
+      elements *= part;
+      break;
+    }
+    shape_push(&last, axis);
+    room /= part;
+    elements *= part;
+  }
+  blocks->inside = shape_common(shape, &last);
+  if (blocks->cut >= 0) {
+    Graph *graph = p->graph;
+    const Axis cut = graph->axes.at[blocks->cut];
+    shape_push(&blocks->halves, graph_axis(graph, name_format(graph->names, "%s.blocks", cut.name), cut.size / room));
+    shape_push(&blocks->halves, graph_axis(graph, name_format(graph->names, "%s.block", cut.name), room));
+    blocks->inside = shape_union(shape_of(blocks->halves.axis[1]), &blocks->inside);
+  }
+  return elements >= LEAST_BLOCK;
+}
+
+static bool applies(const Compress *p, const CompressRule *rule) {
+  return !rule->place || selector_matches(p->graph, rule->place->name, selector_place(p->graph, &p->node));
+}
+
+// The rule that selects the collective, which must be so over all of its mesh axes; or NULL. Notes what rules select.
+static const CompressRule *rule_for(Compress *p, bool activation) {
+  const Spec *spec = p->c->spec;
+  const CompressRule *found = NULL;
+  uint32_t left = (uint32_t)p->node.integer;
+  for (int i = 0; i < spec->compress.count; i++) {
+    const CompressRule *rule = &spec->compress.at[i];
+    if ((uint32_t)p->node.integer >> rule->mesh & 1 && applies(p, rule)) {
+      left &= ~(1u << rule->mesh);
+      found = rule;
+    }
+  }
+  for (int i = 0; i < spec->compress.count && !left; i++) {
+    const CompressRule *rule = &spec->compress.at[i];
+    if ((uint32_t)p->node.integer >> rule->mesh & 1 && applies(p, rule)) {
+      p->c->compresses[i].any |= activation;
+      p->c->compresses[i].wide |= !activation;
+    }
+  }
+  return left ? NULL : found;
+}
+
+// --- sending ---
+
+static ValueId cast_to(Compress *p, ElementType type, ValueId value) {
+  const NodeInit init = {NODE_INIT, .text = name_of(p->graph->names, element_type_name(type))};
+  return graph_value(p->graph, value)->type == type ? value : graph_add1(p->graph, OP_CAST, init, value);
+}
+
+static ValueId split(Graph *graph, ValueId value, AxisId axis, Shape halves) {
+  return graph_add1(graph, OP_SPLIT, (NodeInit){NODE_INIT, .axis = axis, .axes = halves}, value);
+}
+
+// Codes and scales of a value whose axes are split into blocks.
+static Wire quantised(Compress *p, ValueId value, const WireBlocks *blocks) {
+  Graph *graph = p->graph;
+  const ValueId scale = block_scale(graph, value, blocks->inside, TYPE_E4M3);
+  const NodeInit init = {NODE_INIT, .text = name_of(graph->names, "e4m3"), .axes = blocks->inside};
+  return (Wire){graph_add2(graph, OP_QUANTISE, init, value, scale), cast_to(p, TYPE_BF16, scale)};
+}
+
+// The numbers that were sent, in f32.
+static ValueId received(Compress *p, Wire wire) {
+  return graph_op2(p->graph, OP_MUL, cast_to(p, TYPE_F32, wire.codes), cast_to(p, TYPE_F32, wire.scales));
+}
+
+static ValueId move(Compress *p, Op op, NodeInit init, ValueId value) {
+  init.text = p->node.text;
+  init.integer = p->node.integer;
+  const ValueId made = graph_add1(p->graph, op, init, value);
+  Node *node = graph_producer(p->graph, made);
+  node->why = p->node.why;
+  node->rule = p->node.rule;
+  node->recomputed = p->node.recomputed;
+  return made;
+}
+
+static ValueId gathered(Compress *p, Wire part, AxisId from, AxisId to) {
+  const NodeInit init = {NODE_INIT, .axis = from, .axis2 = to};
+  part.codes = move(p, OP_ALL_GATHER, init, part.codes);
+  part.scales = move(p, OP_ALL_GATHER, init, part.scales);
+  return received(p, part);
+}
+
+static AxisId part_axis(Compress *p, const char *name, AxisId whole) {
+  Graph *graph = p->graph;
+  const AxisId part = graph_axis(graph, name_of(graph->names, name), length_of(graph, whole) / p->ranks);
+  graph->axes.at[part].whole = whole;
+  graph->axes.at[part].mesh = (uint32_t)p->node.integer;
+  return part;
+}
+
+// What the ranks have of this rank's part along an axis, added up: an axis of one, from whom it comes, becomes one of all
+// ranks while the other is cut.
+static ValueId exchanged(Compress *p, ValueId value, const WireBlocks *blocks, AxisId whole, AxisId part) {
+  Graph *graph = p->graph;
+  const AxisId sources = graph_axis(graph, name_format(graph->names, "source@%s", p->node.text), p->ranks);
+  const AxisId source = part_axis(p, arena_format(graph->arena, "one@%s", p->node.text), sources);
+  const NodeInit init = {NODE_INIT, .axis = source, .axis2 = whole, .axes = {2, {sources, part}}};
+  const AxisId first = graph_shape(graph, value).axis[0];
+  Wire wire = quantised(p, split(graph, value, first, (Shape){2, {source, first}}), blocks);
+  wire.codes = move(p, OP_ALL_TO_ALL, init, wire.codes);
+  wire.scales = move(p, OP_ALL_TO_ALL, init, wire.scales);
+  ValueId sum = -1;
+  for (int64_t i = 0; i < p->ranks; i++) {
+    const NodeInit one = {NODE_INIT, .axis = sources, .integer = i};
+    const ValueId codes = graph_add1(graph, OP_SLICE, one, wire.codes);
+    const ValueId term = received(p, (Wire){codes, graph_add1(graph, OP_SLICE, one, wire.scales)});
+    sum = sum < 0 ? term : graph_op2(graph, OP_ADD, sum, term);
+  }
+  return sum;
+}
+
+// --- the collectives ---
+
+// The axis that an all_reduce scatters and gathers again: the first that the ranks can share; or -1.
+static AxisId shared_axis(const Compress *p, Shape shape, const WireBlocks *blocks) {
+  for (int i = 0; i < shape.count; i++) {
+    const AxisId axis = shape.axis[i] == blocks->cut ? blocks->halves.axis[0] : shape.axis[i];
+    if (!shape_has(&blocks->inside, axis) && length_of(p->graph, axis) % p->ranks == 0) {
+      return axis;
+    }
+  }
+  return -1;
+}
+
+// Bytes that a rank sends of a value of this shape, once round a ring, in 8 bits and scales or in 16 bits.
+static double bytes_sent(const Compress *p, Shape shape, const WireBlocks *blocks) {
+  const double elements = (double)graph_elements(p->graph, shape), share = ((double)p->ranks - 1) / (double)p->ranks;
+  const double block = (double)graph_elements(p->graph, blocks ? blocks->inside : (Shape){0});
+  return share * elements * (blocks ? 1 + 2 / block : 2);
+}
+
+static ValueId compressed(Compress *p, const WireBlocks *blocks, AxisId shared) {
+  Graph *graph = p->graph;
+  const Node *node = &p->node;
+  ValueId value = node->operands[0];
+  if (blocks->cut >= 0) {
+    value = split(graph, value, blocks->cut, blocks->halves);
+  }
+  if (node->op == OP_ALL_GATHER) {
+    value = gathered(p, quantised(p, value, blocks), node->axis, node->axis2);
+  } else if (node->op == OP_REDUCE_SCATTER) {
+    value = exchanged(p, value, blocks, node->axis, node->axis2);
+  } else {
+    const char *name = arena_format(graph->arena, "%s.share@%s", graph->axes.at[shared].name, node->text);
+    const AxisId part = part_axis(p, name, shared);
+    value = gathered(p, quantised(p, exchanged(p, value, blocks, shared, part), blocks), part, shared);
+  }
+  value = cast_to(p, TYPE_BF16, value);
+  if (blocks->cut >= 0) {
+    value = graph_add1(graph, OP_MERGE, (NodeInit){NODE_INIT, .axes = blocks->halves, .axis2 = blocks->cut}, value);
+  }
+  return value;
+}
+
+static void stands_for(Compress *p, ValueId made, ValueId was) {
+  const Value before = *graph_value(p->graph, was);
+  Value *value = graph_value(p->graph, made);
+  const Shape shape = value->shape;
+  const NodeId node = value->node;
+  *value = before;
+  value->shape = shape;
+  value->node = node;
+  value->result = 0;
+  shard_hold_alike(p->c, made, was);
+  p->replace[was] = made;
+}
+
+static bool compress(Compress *p, NodeId id) {
+  p->node = *graph_node(p->graph, id);
+  const Node *node = &p->node;
+  if (node->op != OP_ALL_GATHER && node->op != OP_REDUCE_SCATTER && (node->op != OP_ALL_REDUCE || node->number != 0)) {
+    return false;
+  }
+  const Value *operand = graph_value(p->graph, node->operands[0]);
+  const bool gather = node->op == OP_ALL_GATHER, reduce = node->op == OP_ALL_REDUCE;
+  if (of_parameter(p->graph, node) || operand->shape.count == 0 || (!gather && node->number != 0)) {
+    return false;
+  }
+  const CompressRule *rule = rule_for(p, operand->type == TYPE_BF16);
+  if (!rule || operand->type != TYPE_BF16) {
+    return false;
+  }
+  WireBlocks blocks;
+  p->ranks = mapping_ranks(p->c->shard->mapping, (uint32_t)node->integer);
+  const Shape from = operand->shape, to = graph_shape(p->graph, node->first_result), larger = gather ? to : from;
+  if (!find_blocks(p, from, reduce ? -1 : node->axis, &blocks)) {
+    return false;
+  }
+  const AxisId shared = reduce ? shared_axis(p, from, &blocks) : -1;
+  if (reduce && shared < 0) {
+    return false;
+  }
+  graph_follow(p->graph, node);
+  stands_for(p, compressed(p, &blocks, shared), node->first_result);
+  const int times = reduce ? 2 : 1;
+  const Compressed done = {node->op,
+                           (uint32_t)node->integer,
+                           rule->span,
+                           node->backward || node->recomputed,
+                           p->calls,
+                           times * bytes_sent(p, larger, NULL),
+                           times * bytes_sent(p, larger, &blocks)};
+  array_push(p->c->arena, &p->c->compressed, done);
+  return true;
+}
+
+static void compress_region(Compress *p, RegionId region, int calls) {
+  Graph *graph = p->graph;
+  const NodeList old = graph_rewrite(graph, region);
+  for (int i = 0; i < old.count; i++) {
+    const Node node = *graph_node(graph, old.at[i]);
+    graph->region = region;
+    p->calls = calls;
+    if (compress(p, old.at[i])) {
+      continue;
+    }
+    array_push(graph->arena, &graph->regions.at[region].nodes, old.at[i]);
+    if (node.op == OP_MICROBATCH || node.op == OP_SEGMENT) {
+      compress_region(p, node.region, node.op == OP_MICROBATCH ? calls * (int)node.integer : calls);
+    }
+  }
+}
+
+bool pass_compress(Compilation *c) {
+  Graph *graph = c->graph;
+  if (c->spec->compress.count == 0 || !c->shard) {
+    return true;
+  }
+  const GraphPlace before = graph_place(graph);
+  ValueId *replace = ARENA_ARRAY(c->arena, ValueId, graph->values.count + 1);
+  memset(replace, -1, sizeof *replace * (size_t)graph->values.count);
+  Compress p = {.c = c, .graph = graph, .replace = replace, .known = graph->values.count};
+  p.places = ARENA_ARRAY(c->arena, bool, graph->axes.count + 1);
+  find_places(&p);
+  compress_region(&p, 0, 1);
+  ValueId *all = ARENA_ARRAY(c->arena, ValueId, graph->values.count + 1);
+  memset(all, -1, sizeof *all * (size_t)graph->values.count);
+  memcpy(all, replace, sizeof *all * (size_t)p.known);
+  graph_replace_values(graph, all);
+  graph_return(graph, before);
+  return true;
+}
