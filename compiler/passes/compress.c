@@ -178,7 +178,7 @@ static Wire quantised(Compress *p, ValueId value, const WireBlocks *blocks) {
 
 // The numbers that were sent, in f32.
 static ValueId received(Compress *p, Wire wire) {
-  return graph_op2(p->graph, OP_MUL, cast_to(p, TYPE_F32, wire.codes), cast_to(p, TYPE_F32, wire.scales));
+  return graph_op2(p->graph, OP_MUL, cast_to(p, TYPE_F32, wire.codes), wire.scales);
 }
 
 static ValueId move(Compress *p, Op op, NodeInit init, ValueId value) {
