@@ -228,6 +228,7 @@ bool compile_plans(Arena *arena, Diag *diag, const CompileOptions *options, Plan
   }
   if (good) {
     front_check_offloads(f);
+    front_check_compress(f);
     good = diag->errors == errors;
   }
   const char *wrong = good ? plan_set_verify(arena, made) : NULL;

@@ -186,6 +186,27 @@ void front_check_offloads(Front *f) {
   }
 }
 
+void front_check_compress(Front *f) {
+  for (int i = 0; i < f->spec.compress.count && !f->spec.idle_rules; i++) {
+    const CompressRule *rule = &f->spec.compress.at[i];
+    const MeshAxis *axis = &f->spec.mesh[rule->mesh];
+    const CompressUse *use = &f->compresses[i];
+    if (use->any || axis->size == 1) {
+      continue;
+    }
+    const char *in = rule->place ? arena_format(f->arena, " in %s", rule->place->name) : "";
+    Diagnostic *error =
+        diag_error(f->diag, E045, rule->span, "`compress %s%s` compresses nothing: %s", axis->name, in,
+                   use->why ? arena_format(f->arena, "of the collectives that it selects, %s", use->why)
+                            : "ranks send each other no activations there, but by messages and exchanges");
+    diag_help(f->diag, error,
+              use->why
+                  ? "a precision such as `precision bf16;` has activations of 16 bits; or remove the rule"
+                  : "name a mesh axis that cuts what layers compute; gradients of parameters have `gradient bf16` of a "
+                    "precision");
+  }
+}
+
 bool front_has_logits(const Compilation *c) {
   const Object *logits = frame_find(c->elaborator->frame, name_of(c->names, "logits"));
   return logits && logits->kind == OBJECT_VALUE;

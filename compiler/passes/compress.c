@@ -3,7 +3,8 @@
 // Needs shapes of one rank and element types. A value of 16 bits is sent as codes in e4m3 and one scale for each block,
 // a power of two, which is sent in bf16 and loses nothing there:
 //   all_gather      codes and scales of the part are gathered, and multiplied where they have come
-//   reduce_scatter  codes and scales of each rank's part are exchanged; who owns it adds them in f32, in the order of the
+//   reduce_scatter  codes and scales of each rank's part are exchanged; who owns it adds them in f32, in the order of
+//   the
 //                   ranks, and rounds the sum once
 //   all_reduce      the same over an axis chosen here; the sum in f32 becomes codes again, which are gathered
 // So every rank makes what all of them have of the same codes, its own among them. Gradients of parameters, f32 and
@@ -132,29 +133,29 @@ static bool find_blocks(const Compress *p, Shape shape, AxisId apart, WireBlocks
 }
 
 static bool applies(const Compress *p, const CompressRule *rule) {
-  return !rule->place || selector_matches(p->graph, rule->place->name, selector_place(p->graph, &p->node));
+  return (uint32_t)p->node.integer >> rule->mesh & 1 &&
+         (!rule->place || selector_matches(p->graph, rule->place->name, selector_place(p->graph, &p->node)));
 }
 
-// The rule that selects the collective, which must be so over all of its mesh axes; or NULL. Notes what rules select.
-static const CompressRule *rule_for(Compress *p, bool activation) {
+// Do rules select the collective over all of its mesh axes?
+static bool selected(const Compress *p) {
   const Spec *spec = p->c->spec;
-  const CompressRule *found = NULL;
   uint32_t left = (uint32_t)p->node.integer;
   for (int i = 0; i < spec->compress.count; i++) {
-    const CompressRule *rule = &spec->compress.at[i];
-    if ((uint32_t)p->node.integer >> rule->mesh & 1 && applies(p, rule)) {
-      left &= ~(1u << rule->mesh);
-      found = rule;
+    left &= ~(applies(p, &spec->compress.at[i]) ? 1u << spec->compress.at[i].mesh : 0);
+  }
+  return !left;
+}
+
+static void note_use(Compress *p, const char *why) {
+  const Spec *spec = p->c->spec;
+  for (int i = 0; i < spec->compress.count; i++) {
+    CompressUse *use = &p->c->compresses[i];
+    if (applies(p, &spec->compress.at[i])) {
+      use->any |= !why;
+      use->why = use->why ? use->why : why;
     }
   }
-  for (int i = 0; i < spec->compress.count && !left; i++) {
-    const CompressRule *rule = &spec->compress.at[i];
-    if ((uint32_t)p->node.integer >> rule->mesh & 1 && applies(p, rule)) {
-      p->c->compresses[i].any |= activation;
-      p->c->compresses[i].wide |= !activation;
-    }
-  }
-  return left ? NULL : found;
 }
 
 // --- sending ---
@@ -207,8 +208,8 @@ static AxisId part_axis(Compress *p, const char *name, AxisId whole) {
   return part;
 }
 
-// What the ranks have of this rank's part along an axis, added up: an axis of one, from whom it comes, becomes one of all
-// ranks while the other is cut.
+// What the ranks have of this rank's part along an axis, added up: an axis of one, from whom it comes, becomes one of
+// all ranks while the other is cut.
 static ValueId exchanged(Compress *p, ValueId value, const WireBlocks *blocks, AxisId whole, AxisId part) {
   Graph *graph = p->graph;
   const AxisId sources = graph_axis(graph, name_format(graph->names, "source@%s", p->node.text), p->ranks);
@@ -241,11 +242,9 @@ static AxisId shared_axis(const Compress *p, Shape shape, const WireBlocks *bloc
   return -1;
 }
 
-// Bytes that a rank sends of a value of this shape, once round a ring, in 8 bits and scales or in 16 bits.
-static double bytes_sent(const Compress *p, Shape shape, const WireBlocks *blocks) {
-  const double elements = (double)graph_elements(p->graph, shape), share = ((double)p->ranks - 1) / (double)p->ranks;
-  const double block = (double)graph_elements(p->graph, blocks ? blocks->inside : (Shape){0});
-  return share * elements * (blocks ? 1 + 2 / block : 2);
+// Bytes that a rank sends of so many, once round a ring.
+static double sent(const Compress *p, double bytes) {
+  return bytes * ((double)p->ranks - 1) / (double)p->ranks;
 }
 
 static ValueId compressed(Compress *p, const WireBlocks *blocks, AxisId shared) {
@@ -284,42 +283,57 @@ static void stands_for(Compress *p, ValueId made, ValueId was) {
   p->replace[was] = made;
 }
 
+// Why the collective cannot be compressed, or NULL.
+static const char *find_form(const Compress *p, WireBlocks *blocks, AxisId *shared) {
+  const Node *node = &p->node;
+  const Value *value = graph_value(p->graph, node->operands[0]);
+  if (value->type != TYPE_BF16) {
+    return element_type_bytes(value->type) == 1
+               ? "they have 8 bits already"
+               : arena_format(p->graph->arena, "they carry %s, and not bf16", element_type_name(value->type));
+  }
+  if (!find_blocks(p, value->shape, node->op == OP_ALL_REDUCE ? -1 : node->axis, blocks)) {
+    return "a place has too few numbers for a scale";
+  }
+  *shared = node->op == OP_ALL_REDUCE ? shared_axis(p, value->shape, blocks) : -1;
+  return node->op == OP_ALL_REDUCE && *shared < 0 ? "no axis can be shared by the ranks" : NULL;
+}
+
+static void note(Compress *p, const WireBlocks *blocks, const char *why) {
+  const Node *node = &p->node;
+  const Value *value = graph_value(p->graph, node->op == OP_ALL_GATHER ? node->first_result : node->operands[0]);
+  const double elements = (double)graph_elements(p->graph, value->shape) * (node->op == OP_ALL_REDUCE ? 2 : 1);
+  const double before = elements * (double)element_type_bytes(value->type);
+  const double after = why ? before : elements * (1 + 2 / (double)graph_elements(p->graph, blocks->inside));
+  const Compressed done = {node->op, (uint32_t)node->integer, node->backward || node->recomputed,
+                           p->calls, sent(p, before),         sent(p, after),
+                           why};
+  array_push(p->c->arena, &p->c->compressed, done);
+  note_use(p, why);
+}
+
+static bool is_sent(const Graph *graph, const Node *node) {
+  return (node->op == OP_ALL_GATHER ||
+          ((node->op == OP_REDUCE_SCATTER || node->op == OP_ALL_REDUCE) && node->number == 0)) &&
+         graph_shape(graph, node->operands[0]).count > 0;
+}
+
 static bool compress(Compress *p, NodeId id) {
+  WireBlocks blocks;
+  AxisId shared = -1;
   p->node = *graph_node(p->graph, id);
   const Node *node = &p->node;
-  if (node->op != OP_ALL_GATHER && node->op != OP_REDUCE_SCATTER && (node->op != OP_ALL_REDUCE || node->number != 0)) {
+  if (!is_sent(p->graph, node) || of_parameter(p->graph, node) || !selected(p)) {
     return false;
   }
-  const Value *operand = graph_value(p->graph, node->operands[0]);
-  const bool gather = node->op == OP_ALL_GATHER, reduce = node->op == OP_ALL_REDUCE;
-  if (of_parameter(p->graph, node) || operand->shape.count == 0 || (!gather && node->number != 0)) {
-    return false;
-  }
-  const CompressRule *rule = rule_for(p, operand->type == TYPE_BF16);
-  if (!rule || operand->type != TYPE_BF16) {
-    return false;
-  }
-  WireBlocks blocks;
   p->ranks = mapping_ranks(p->c->shard->mapping, (uint32_t)node->integer);
-  const Shape from = operand->shape, to = graph_shape(p->graph, node->first_result), larger = gather ? to : from;
-  if (!find_blocks(p, from, reduce ? -1 : node->axis, &blocks)) {
-    return false;
-  }
-  const AxisId shared = reduce ? shared_axis(p, from, &blocks) : -1;
-  if (reduce && shared < 0) {
+  const char *why = find_form(p, &blocks, &shared);
+  note(p, &blocks, why);
+  if (why) {
     return false;
   }
   graph_follow(p->graph, node);
   stands_for(p, compressed(p, &blocks, shared), node->first_result);
-  const int times = reduce ? 2 : 1;
-  const Compressed done = {node->op,
-                           (uint32_t)node->integer,
-                           rule->span,
-                           node->backward || node->recomputed,
-                           p->calls,
-                           times * bytes_sent(p, larger, NULL),
-                           times * bytes_sent(p, larger, &blocks)};
-  array_push(p->c->arena, &p->c->compressed, done);
   return true;
 }
 
