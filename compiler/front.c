@@ -195,15 +195,13 @@ void front_check_compress(Front *f) {
       continue;
     }
     const char *in = rule->place ? arena_format(f->arena, " in %s", rule->place->name) : "";
+    const char *why = use->why ? arena_format(f->arena, " in what ranks send each other there: %s", use->why)
+                               : ": ranks send each other no activations there, but by messages and exchanges";
     Diagnostic *error =
-        diag_error(f->diag, E045, rule->span, "`compress %s%s` compresses nothing: %s", axis->name, in,
-                   use->why ? arena_format(f->arena, "of the collectives that it selects, %s", use->why)
-                            : "ranks send each other no activations there, but by messages and exchanges");
-    diag_help(f->diag, error,
-              use->why
-                  ? "a precision such as `precision bf16;` has activations of 16 bits; or remove the rule"
-                  : "name a mesh axis that cuts what layers compute; gradients of parameters have `gradient bf16` of a "
-                    "precision");
+        diag_error(f->diag, E045, rule->span, "`compress %s%s` finds nothing to compress%s", axis->name, in, why);
+    diag_help(f->diag, error, "%s",
+              use->why ? "remove it, or choose a precision such as `precision bf16;`"
+                       : "remove it; sums of gradients of parameters have 16 bits by `gradient bf16` of a precision");
   }
 }
 

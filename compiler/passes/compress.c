@@ -288,15 +288,13 @@ static const char *find_form(const Compress *p, WireBlocks *blocks, AxisId *shar
   const Node *node = &p->node;
   const Value *value = graph_value(p->graph, node->operands[0]);
   if (value->type != TYPE_BF16) {
-    return element_type_bytes(value->type) == 1
-               ? "they have 8 bits already"
-               : arena_format(p->graph->arena, "they carry %s, and not bf16", element_type_name(value->type));
+    return element_type_bytes(value->type) == 1 ? "it has 8 bits already" : "it is not in bf16";
   }
   if (!find_blocks(p, value->shape, node->op == OP_ALL_REDUCE ? -1 : node->axis, blocks)) {
-    return "a place has too few numbers for a scale";
+    return "one place of it has too few numbers for a scale";
   }
   *shared = node->op == OP_ALL_REDUCE ? shared_axis(p, value->shape, blocks) : -1;
-  return node->op == OP_ALL_REDUCE && *shared < 0 ? "no axis can be shared by the ranks" : NULL;
+  return node->op == OP_ALL_REDUCE && *shared < 0 ? "no axis of it can be shared by the ranks" : NULL;
 }
 
 static void note(Compress *p, const WireBlocks *blocks, const char *why) {
