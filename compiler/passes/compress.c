@@ -8,7 +8,7 @@
 //                   ranks, and rounds the sum once
 //   all_reduce      the same over an axis chosen here; the sum in f32 becomes codes again, which are gathered
 // So every rank makes what all of them have of the same codes, its own among them. Gradients of parameters, f32 and
-// values of 8 bits stay as they are.
+// values of 8 bits stay as they are, and so does what only outputs read.
 #include <string.h>
 
 #include "compiler/compilation.h"
@@ -33,6 +33,7 @@ typedef struct {
   Node node;  // the collective that is made anew
   int64_t ranks;
   int calls;
+  bool *read;        // by value: by something else than outputs
   bool *places;      // by axis of whole tensors: along which the inputs lie, and all other names of those
   ValueId *replace;  // by value, of those that there were
   int known;
@@ -74,6 +75,22 @@ static bool of_parameter(const Graph *graph, const Node *node) {
 static bool is_place(const Compress *p, AxisId axis) {
   const AxisId whole = axis_whole(p->graph, axis);
   return whole < p->c->shard->forms.count && p->places[shard_form(p->c->shard, whole)->same];
+}
+
+static void find_read(Compress *p) {
+  const Graph *graph = p->graph;
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    for (int j = 0; j < node->operand_count; j++) {
+      p->read[node->operands[j]] |= node->op != OP_OUTPUT;
+    }
+  }
+  for (int i = 1; i < graph->regions.count; i++) {
+    const ValueList *results = &graph->regions.at[i].results;
+    for (int j = 0; j < results->count; j++) {
+      p->read[results->at[j]] = true;
+    }
+  }
 }
 
 static void find_places(Compress *p) {
@@ -321,7 +338,7 @@ static bool compress(Compress *p, NodeId id) {
   AxisId shared = -1;
   p->node = *graph_node(p->graph, id);
   const Node *node = &p->node;
-  if (!is_sent(p->graph, node) || of_parameter(p->graph, node) || !selected(p)) {
+  if (!is_sent(p->graph, node) || !p->read[node->first_result] || of_parameter(p->graph, node) || !selected(p)) {
     return false;
   }
   p->ranks = mapping_ranks(p->c->shard->mapping, (uint32_t)node->integer);
@@ -362,7 +379,9 @@ bool pass_compress(Compilation *c) {
   memset(replace, -1, sizeof *replace * (size_t)graph->values.count);
   Compress p = {.c = c, .graph = graph, .replace = replace, .known = graph->values.count};
   p.places = ARENA_ARRAY(c->arena, bool, graph->axes.count + 1);
+  p.read = ARENA_ARRAY(c->arena, bool, graph->values.count + 1);
   find_places(&p);
+  find_read(&p);
   compress_region(&p, 0, 1);
   ValueId *all = ARENA_ARRAY(c->arena, ValueId, graph->values.count + 1);
   memset(all, -1, sizeof *all * (size_t)graph->values.count);
