@@ -33,10 +33,12 @@ typedef struct {
   Node node;  // the collective that is made anew
   int64_t ranks;
   int calls;
-  bool *read;        // by value: by something else than outputs
-  bool *places;      // by axis of whole tensors: along which the inputs lie, and all other names of those
+  bool *read;    // by value: by something else than outputs
+  bool *places;  // by axis of whole tensors: along which the inputs lie, and all other names of those
+  Map gathered;  // value, region and axis to the node that makes the codes that are gathered, in forward and backward
   ValueId *replace;  // by value, of those that there were
   int known;
+  ARRAY(Wire) wires;
 } Compress;
 
 // --- which ---
@@ -186,12 +188,18 @@ static ValueId split(Graph *graph, ValueId value, AxisId axis, Shape halves) {
   return graph_add1(graph, OP_SPLIT, (NodeInit){NODE_INIT, .axis = axis, .axes = halves}, value);
 }
 
+static ValueId split_blocks(Compress *p, ValueId value, const WireBlocks *blocks) {
+  return blocks->cut >= 0 ? split(p->graph, value, blocks->cut, blocks->halves) : value;
+}
+
 // Codes and scales of a value whose axes are split into blocks.
 static Wire quantised(Compress *p, ValueId value, const WireBlocks *blocks) {
   Graph *graph = p->graph;
   const ValueId scale = block_scale(graph, value, blocks->inside, TYPE_E4M3);
   const NodeInit init = {NODE_INIT, .text = name_of(graph->names, "e4m3"), .axes = blocks->inside};
-  return (Wire){graph_add2(graph, OP_QUANTISE, init, value, scale), cast_to(p, TYPE_BF16, scale)};
+  const ValueId codes = graph_add2(graph, OP_QUANTISE, init, value, scale);
+  graph_producer(graph, codes)->why = p->node.why;
+  return (Wire){codes, cast_to(p, TYPE_BF16, scale)};
 }
 
 // The numbers that were sent, in f32.
@@ -231,7 +239,7 @@ static ValueId exchanged(Compress *p, ValueId value, const WireBlocks *blocks, A
   Graph *graph = p->graph;
   const AxisId sources = graph_axis(graph, name_format(graph->names, "source@%s", p->node.text), p->ranks);
   const AxisId source = part_axis(p, arena_format(graph->arena, "one@%s", p->node.text), sources);
-  const NodeInit init = {NODE_INIT, .axis = source, .axis2 = whole, .axes = {2, {sources, part}}};
+  const NodeInit init = {NODE_INIT, .axis = source, .axis2 = whole, .axes = {2, {sources, part}}, .number = 1};
   const AxisId first = graph_shape(graph, value).axis[0];
   Wire wire = quantised(p, split(graph, value, first, (Shape){2, {source, first}}), blocks);
   wire.codes = move(p, OP_ALL_TO_ALL, init, wire.codes);
@@ -264,21 +272,32 @@ static double sent(const Compress *p, double bytes) {
   return bytes * ((double)p->ranks - 1) / (double)p->ranks;
 }
 
+// What the forward has gathered, and the backward gathers again, is rounded once: so this is what is kept.
+static Wire part_of(Compress *p, ValueId value, const WireBlocks *blocks) {
+  const uint64_t key[] = {(uint64_t)p->node.operands[0], (uint64_t)p->graph->region, (uint64_t)p->node.axis};
+  int64_t known;
+  if (map_get_bytes(&p->gathered, key, sizeof key, &known)) {
+    return p->wires.at[known];
+  }
+  map_put_bytes(&p->gathered, key, sizeof key, p->wires.count);
+  const Wire made = quantised(p, split_blocks(p, value, blocks), blocks);
+  array_push(p->c->arena, &p->wires, made);
+  return made;
+}
+
 static ValueId compressed(Compress *p, const WireBlocks *blocks, AxisId shared) {
   Graph *graph = p->graph;
   const Node *node = &p->node;
   ValueId value = node->operands[0];
-  if (blocks->cut >= 0) {
-    value = split(graph, value, blocks->cut, blocks->halves);
-  }
   if (node->op == OP_ALL_GATHER) {
-    value = gathered(p, quantised(p, value, blocks), node->axis, node->axis2);
+    value = gathered(p, part_of(p, value, blocks), node->axis, node->axis2);
   } else if (node->op == OP_REDUCE_SCATTER) {
-    value = exchanged(p, value, blocks, node->axis, node->axis2);
+    value = exchanged(p, split_blocks(p, value, blocks), blocks, node->axis, node->axis2);
   } else {
     const char *name = arena_format(graph->arena, "%s.share@%s", graph->axes.at[shared].name, node->text);
     const AxisId part = part_axis(p, name, shared);
-    value = gathered(p, quantised(p, exchanged(p, value, blocks, shared, part), blocks), part, shared);
+    value = exchanged(p, split_blocks(p, value, blocks), blocks, shared, part);
+    value = gathered(p, quantised(p, value, blocks), part, shared);
   }
   value = cast_to(p, TYPE_BF16, value);
   if (blocks->cut >= 0) {
@@ -378,6 +397,7 @@ bool pass_compress(Compilation *c) {
   ValueId *replace = ARENA_ARRAY(c->arena, ValueId, graph->values.count + 1);
   memset(replace, -1, sizeof *replace * (size_t)graph->values.count);
   Compress p = {.c = c, .graph = graph, .replace = replace, .known = graph->values.count};
+  p.gathered = map_create(c->arena);
   p.places = ARENA_ARRAY(c->arena, bool, graph->axes.count + 1);
   p.read = ARENA_ARRAY(c->arena, bool, graph->values.count + 1);
   find_places(&p);

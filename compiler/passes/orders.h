@@ -39,7 +39,7 @@ Shape orders_of(const Orders *o, ValueId value);
 bool orders_bundled(const Graph *graph, const Node *node);
 
 // Does it exchange what ranks have of each other's parts, one from each, for what they have of its own?
-bool orders_scatters(const Graph *graph, const Node *node);
+bool orders_scatters(const Node *node);
 
 // The axis that comes first in what a collective moves as blocks: of its operand, and of each block of its result.
 AxisId orders_first_before(const Node *node);

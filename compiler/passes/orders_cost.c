@@ -222,8 +222,8 @@ static double blocks_cost(const Orders *o, ValueId value, AxisId axis) {
   return apart || !comes_first(o, &order, axis) ? 2 * bytes_of(o, value) : 0;
 }
 
-bool orders_scatters(const Graph *graph, const Node *node) {
-  return node->op == OP_ALL_TO_ALL && graph->axes.at[node->axis].size == 1;
+bool orders_scatters(const Node *node) {
+  return node->op == OP_ALL_TO_ALL && node->number > 0;
 }
 
 AxisId orders_first_before(const Node *node) {
@@ -238,7 +238,8 @@ static double scatter_cost(const Orders *o, const Node *node) {
   const Shape order = orders_of(o, node->first_result), source = shape_of(node->axes.axis[0]);
   const Shape block = shape_minus(order, &source);
   const bool blocks = comes_first(o, &order, source.axis[0]) && comes_first(o, &block, orders_first_after(node));
-  return blocks_cost(o, node->operands[0], orders_first_before(node)) + (blocks ? 0 : 2 * bytes_of(o, node->first_result));
+  return blocks_cost(o, node->operands[0], orders_first_before(node)) +
+         (blocks ? 0 : 2 * bytes_of(o, node->first_result));
 }
 
 // Kernels of attention take any strides, but rows of the depth, which are last.
@@ -300,7 +301,7 @@ double orders_cost(const Orders *o, const Node *node) {
     case OP_REDUCE_SCATTER:
       return blocks_cost(o, node->operands[0], node->axis) + blocks_cost(o, node->first_result, node->axis2);
     case OP_ALL_TO_ALL:
-      return orders_scatters(o->graph, node) ? scatter_cost(o, node) : 0;
+      return orders_scatters(node) ? scatter_cost(o, node) : 0;
     case OP_ALL_REDUCE:
       return same_cost(o, node);
     case OP_TAKE:
