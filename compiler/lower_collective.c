@@ -259,8 +259,8 @@ static void lower_reduce_scatter(Lower *l, const Move *move) {
   finish_at(l, move, &to);
 }
 
-// Blocks go out cut along one axis and come back as parts of the other. Nothing is copied where the first comes first in
-// the operand, and where the second has one element in a part and comes first in the result.
+// Blocks go out cut along one axis and come back as parts of the other. Nothing is copied where the first comes first
+// in the operand, and where the second has one element in a part and comes first in the result.
 static void lower_all_to_all(Lower *l, const Move *move) {
   AxisId joined_part = move->node->axis, cut_whole = move->node->axis2;
   AxisId joined = move->node->axes.axis[0], cut = move->node->axes.axis[1];

@@ -95,8 +95,8 @@ void layout_unknown_mesh(Layout *l, const Ast *name, Span span) {
     candidates[count] = l->mesh[count].name;
   }
   candidates[count++] = "none";
-  Diagnostic *error = diag_error(l->unit->diag, E040, span, "the layout '%s' has no mesh axis '%s'",
-                                 l->layout->name, name->name);
+  Diagnostic *error =
+      diag_error(l->unit->diag, E040, span, "the layout '%s' has no mesh axis '%s'", l->layout->name, name->name);
   const char *declare = arena_format(l->unit->arena, "declare it: `mesh %s = 2;`", name->name);
   layout_suggest(l, error, text_closest(name->name, candidates, count), declare);
 }

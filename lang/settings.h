@@ -99,7 +99,7 @@ typedef struct {
   ARRAY(const Ast *) recompute;  // AST_PATH selectors
   ARRAY(const Ast *) offload;    // the same
   ARRAY(CompressRule) compress;
-  int mesh_count;                // 0: one rank
+  int mesh_count;  // 0: one rank
   MeshAxis mesh[MESH_MAX];
   ARRAY(LayoutRule) rules;  // in the order of the text; the pipeline's is not among them
   Pipeline pipeline;
