@@ -69,6 +69,20 @@ typedef struct {  // a value, and a rule of the layout that selects it
   int rule;
 } OffloadMark;
 
+typedef struct {  // a collective of activations that a rule `compress` selects
+  Op op;          // that it was
+  uint32_t mesh;
+  bool backward;
+  int calls;             // in one step
+  double before, after;  // bytes that one call has a rank send if the group is a ring
+  const char *why;       // it is not compressed; else NULL
+} Compressed;
+
+typedef struct {    // what a rule `compress` selects
+  bool any;         // something that is compressed
+  const char *why;  // of something that is not, the first; or NULL
+} CompressUse;
+
 typedef struct {
   Arena *arena;
   Names *names;
@@ -98,7 +112,9 @@ typedef struct {
   HistoryList *histories;         // the training step adds them
   ARRAY(ChosenProduct) products;  // of the training step, in the order of the graph
   ARRAY(OffloadMark) offload_marks;
-  OffloadFate *offloads;          // by rule: the best that became of what it selects, on any stage so far
+  OffloadFate *offloads;    // by rule: the best that became of what it selects, on any stage so far
+  CompressUse *compresses;  // by rule, on any stage so far
+  ARRAY(Compressed) compressed;
   struct SamplesTable *samples;   // of the forward, for differentiate; NULL: it has no microbatches
   struct Shard *shard;            // how values are held, once shard has run; NULL: one rank
   const struct PassWatch *watch;  // see CompileOptions

@@ -228,6 +228,7 @@ bool compile_plans(Arena *arena, Diag *diag, const CompileOptions *options, Plan
   }
   if (good) {
     front_check_offloads(f);
+    front_check_compress(f);
     good = diag->errors == errors;
   }
   const char *wrong = good ? plan_set_verify(arena, made) : NULL;
@@ -298,12 +299,16 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
       bool good = settings_read(arena, &f->unit, &one, &f->spec);
       f->pipeline = good && front_has_stages(&f->spec);
       f->tenancy = (Tenancy){.index = map_create(arena)};
+      f->compresses = ARENA_ARRAY(arena, CompressUse, f->spec.compress.count + 1);
       if (f->spec.model) {  // what is wrong with the model is said as well
         Compilation *c = ARENA_NEW(arena, Compilation);
         *c = front_start(f, &one, PROGRAM_TRAIN);
         if (passes_run(c, good ? NULL : "elaborate") && good && check_policies(f, &one)) {
           f->logits = front_has_logits(c);
           check_others(f, &one);
+          if (!f->pipeline) {  // of which this is the first stage alone
+            front_check_compress(f);
+          }
         }
       }
     }

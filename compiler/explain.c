@@ -148,6 +148,7 @@ void explain_print(const Explain *explain, Buffer *out) {
     explain_values(explain, out);
     explain_collectives(explain, &traffic, out);
     explain_totals(explain, &traffic, out);
+    explain_compressed(explain, out);
     explain_overlap(explain, out);
     explain_splits(explain, out);
   }

@@ -41,6 +41,15 @@ typedef struct {
   uint32_t kept;      // and those over which the parameter is gathered once a step, and kept
 } ViewTensor;
 
+typedef struct {  // collectives of activations that a rule of the layout selects to be compressed
+  Op op;
+  uint32_t mesh;
+  bool backward;
+  int count;             // in one step
+  double before, after;  // bytes that a rank sends of all of them
+  const char *why;       // they are not; else NULL
+} ViewCompressed;
+
 typedef struct {      // of one stage's training step; bytes are of the transient arena and last from call to call
   int64_t gradients;  // added up over the microbatches
   int64_t flying;     // saved by forwards for their backwards, all microbatches in flight together
@@ -52,6 +61,7 @@ typedef struct {      // of one stage's training step; bytes are of the transien
   int segment_count;
   ViewSegment *segments;
   ARRAY(ViewTensor) tensors;
+  ARRAY(ViewCompressed) compressed;
   struct {
     PlanValue *values;
     int count;

@@ -13,6 +13,7 @@ void explain_quantised(const Explain *explain, Buffer *out);
 void explain_values(const Explain *explain, Buffer *out);
 void explain_collectives(const Explain *explain, const TrafficList *traffic, Buffer *out);
 void explain_totals(const Explain *explain, const TrafficList *traffic, Buffer *out);
+void explain_compressed(const Explain *explain, Buffer *out);
 void explain_overlap(const Explain *explain, Buffer *out);
 void explain_splits(const Explain *explain, Buffer *out);
 void explain_pipeline(const Explain *explain, Buffer *out);

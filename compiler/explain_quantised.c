@@ -83,7 +83,7 @@ static void search_region(Search *s, RegionId id) {
     bool first = true;
     for (int j = 0; node->op == OP_GROUP && j < node->result_count; j++) {
       const Node *quantise = graph_quantise(graph, node->first_result + j);
-      if (quantise) {
+      if (quantise && !quantise->why) {
         note_quantised(s, inner, quantise, first);
         first = false;
       }

@@ -244,6 +244,29 @@ static void keep_products(const Lower *l, CompileView *view) {
   }
 }
 
+static void keep_compressed(const Lower *l, ViewStage *stage) {
+  for (int i = 0; i < l->c->compressed.count; i++) {
+    const Compressed *from = &l->c->compressed.at[i];
+    int at = 0;
+    for (; at < stage->compressed.count; at++) {
+      const ViewCompressed *kept = &stage->compressed.at[at];
+      if (kept->op == from->op && kept->mesh == from->mesh && kept->backward == from->backward &&
+          strcmp(kept->why ? kept->why : "", from->why ? from->why : "") == 0) {
+        break;
+      }
+    }
+    if (at == stage->compressed.count) {
+      const char *why = from->why ? arena_format(l->keep, "%s", from->why) : NULL;
+      array_push(l->keep, &stage->compressed,
+                 ((ViewCompressed){.op = from->op, .mesh = from->mesh, .backward = from->backward, .why = why}));
+    }
+    ViewCompressed *kept = &stage->compressed.at[at];
+    kept->count += from->calls;
+    kept->before += from->calls * from->before;
+    kept->after += from->calls * from->after;
+  }
+}
+
 void view_keep(CompileView *view, const Lower *l, int first) {
   Arena *arena = l->keep;
   if (view->stages.count == 0) {
@@ -266,6 +289,7 @@ void view_keep(CompileView *view, const Lower *l, int first) {
   }
   keep_segments(l, &stage);
   keep_tensors(l, &stage);
+  keep_compressed(l, &stage);
   keep_memory(l, &stage);
   if (view->stages.count == 0) {
     keep_values(l, view);

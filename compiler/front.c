@@ -27,6 +27,7 @@ bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *option
   }
   f->pipeline = front_has_stages(&f->spec);
   f->offloads = ARENA_ARRAY(arena, OffloadFate, f->spec.offload.count + 1);
+  f->compresses = ARENA_ARRAY(arena, CompressUse, f->spec.compress.count + 1);
   return true;
 }
 
@@ -61,6 +62,7 @@ Compilation front_start(Front *f, const CompileOptions *options, ProgramKind pro
                        .copied = &f->copied,
                        .histories = &f->histories,
                        .offloads = f->offloads,
+                       .compresses = f->compresses,
                        .facts = f->facts,
                        .stage = f->stage,
                        .chunk_bytes = options->chunk_bytes,
@@ -181,6 +183,25 @@ void front_check_offloads(Front *f) {
             ? diag_error(f->diag, E045, rule->span, "`offload %s` moves nothing: %s", rule->name, why[fate])
             : diag_warning(f->diag, E045, rule->span, "`offload %s` moves nothing: %s", rule->name, why[fate]);
     diag_help(f->diag, said, "remove it from the layout");
+  }
+}
+
+void front_check_compress(Front *f) {
+  for (int i = 0; i < f->spec.compress.count && !f->spec.idle_rules; i++) {
+    const CompressRule *rule = &f->spec.compress.at[i];
+    const MeshAxis *axis = &f->spec.mesh[rule->mesh];
+    const CompressUse *use = &f->compresses[i];
+    if (use->any || axis->size == 1) {
+      continue;
+    }
+    const char *in = rule->place ? arena_format(f->arena, " in %s", rule->place->name) : "";
+    const char *why = use->why ? arena_format(f->arena, " in what ranks send each other there: %s", use->why)
+                               : ": ranks send each other no activations there, but by messages and exchanges";
+    Diagnostic *error =
+        diag_error(f->diag, E045, rule->span, "`compress %s%s` finds nothing to compress%s", axis->name, in, why);
+    diag_help(f->diag, error, "%s",
+              use->why ? "remove it, or choose a precision such as `precision bf16;`"
+                       : "remove it; sums of gradients of parameters have 16 bits by `gradient bf16` of a precision");
   }
 }
 

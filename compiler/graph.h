@@ -99,7 +99,7 @@ typedef struct {
   ScopeId scope;
   NodeId source;  // backward nodes: the forward node of which this is part of the gradient, or -1
   Span span;
-  Name why;   // collectives: what asks for it
+  Name why;   // collectives, and what is rounded to be sent: what asks for it
   Span rule;  // and the rule of the layout behind it
 } Node;
 

@@ -259,27 +259,38 @@ static void lower_reduce_scatter(Lower *l, const Move *move) {
   finish_at(l, move, &to);
 }
 
-// Blocks go out cut along one axis and come back as parts of the other.
+// Blocks go out cut along one axis and come back as parts of the other. Nothing is copied where the first comes first
+// in the operand, and where the second has one element in a part and comes first in the result.
 static void lower_all_to_all(Lower *l, const Move *move) {
   AxisId joined_part = move->node->axis, cut_whole = move->node->axis2;
   AxisId joined = move->node->axes.axis[0], cut = move->node->axes.axis[1];
   Shape block = move->from_shape;  // of one block: a part of both axes
   shape_replace(&block, cut_whole, cut);
-  Shape order = with_first(block, cut);
-  Storage from = block_storage(l, move->from, &block, &order, move->ranks), to = from, strides = from;
-  to.buffer = new_buffer(l, ARENA_TRANSIENT, move->ranks * graph_elements(l->graph, block) * type_bytes(l, move->from));
-  Storage own = *storage_of(l, move->from);
-  Regroup out = {move->from, move->from_shape, cut_whole, cut, move->ranks, true};
-  regroup(l, &out, &own, &from);  // the axes of a block stand as in the operand
-  emit_collective(l, move, COLLECTIVE_ALL_TO_ALL, &from, &to, graph_elements(l->graph, block));
-  for (int i = 0; i < move->to_shape.count; i++) {
-    AxisId axis = move->to_shape.axis[i] == joined ? joined_part : move->to_shape.axis[i];
-    strides.stride[i] = to.stride[shape_find(&block, axis)];
+  Shape order = with_first(block, cut), whole_order = order, joined_order = order;
+  whole_order.axis[0] = cut_whole;
+  shape_replace(&joined_order, joined_part, joined);
+  joined_order = with_first(joined_order, joined);
+  const Storage own = *storage_of(l, move->from), result = *storage_of(l, move->to);
+  const bool comes = extent(l, joined_part) == 1 && lies_so(l, &result, &move->to_shape, &joined_order);
+  Storage from = own, to = result;
+  if (apart(l, move, cut_whole, cut) || !lies_so(l, &own, &move->from_shape, &whole_order)) {
+    from = block_storage(l, move->from, &block, &order, move->ranks);
+    Regroup out = {move->from, move->from_shape, cut_whole, cut, move->ranks, true};
+    regroup(l, &out, &own, &from);  // the axes of a block stand as in the operand
   }
-  strides.buffer = to.buffer;
-  Regroup in = {move->from, move->to_shape, joined, joined_part, move->ranks, false};
-  Storage result = *storage_of(l, move->to);
-  regroup(l, &in, &result, &strides);
+  if (!comes) {
+    to = block_storage(l, move->from, &block, &order, move->ranks);
+  }
+  emit_collective(l, move, COLLECTIVE_ALL_TO_ALL, &from, &to, graph_elements(l->graph, block));
+  if (!comes) {
+    Storage strides = to;
+    for (int i = 0; i < move->to_shape.count; i++) {
+      AxisId axis = move->to_shape.axis[i] == joined ? joined_part : move->to_shape.axis[i];
+      strides.stride[i] = to.stride[shape_find(&block, axis)];
+    }
+    Regroup in = {move->from, move->to_shape, joined, joined_part, move->ranks, false};
+    regroup(l, &in, &result, &strides);
+  }
 }
 
 void lower_collective(Lower *l, const Node *node) {

@@ -449,6 +449,11 @@ static void check_selectors(Elaborator *e) {
   for (int i = 0; i < spec->offload.count && !spec->idle_rules; i++) {
     selector_check(e->graph, spec->offload.at[i], SELECTS_COMPUTED, "to offload");
   }
+  for (int i = 0; i < spec->compress.count && !spec->idle_rules; i++) {
+    if (spec->compress.at[i].place) {
+      selector_check(e->graph, spec->compress.at[i].place, SELECTS_COMPUTED, "to compress");
+    }
+  }
   for (int i = 0; i < spec->products.count && !spec->idle_rules; i++) {
     if (spec->products.at[i].selector) {
       selector_check(e->graph, spec->products.at[i].selector, SELECTS_COMPUTED, "for this precision");

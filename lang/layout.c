@@ -7,7 +7,7 @@
 #include "lang/twice.h"
 
 static const char *const setting_words[] = {"mesh",    "schedule", "microbatches", "recompute",
-                                            "offload", "overlap",  "reproducible"};
+                                            "offload", "compress", "overlap",      "reproducible"};
 static const char *const reproducible_words[] = {"strict", "fast"};
 
 void layout_suggest(Layout *l, Diagnostic *error, const char *closest, const char *otherwise) {
@@ -39,6 +39,26 @@ static void read_selectors(Layout *l, const Ast *phrase, int from, bool recomput
         array_push(l->unit->arena, &l->offload, term);
       }
     }
+  }
+}
+
+// `compress tp in layers`; behind a comma the word is left out.
+static void read_compress(Layout *l, const Ast *phrase, int from) {
+  const Ast *terms = phrase->kids[0];
+  const Ast *axis = terms->count > from ? terms->kids[from] : NULL;
+  const bool scoped = terms->count == from + 3 && terms->kids[from + 1]->kind == AST_PATH &&
+                      name_is(terms->kids[from + 1]->name, "in") && terms->kids[from + 2]->kind == AST_PATH;
+  if (!axis || axis->kind != AST_PATH || (terms->count != from + 1 && !scoped)) {
+    Diagnostic *error = diag_error(l->unit->diag, E042, phrase->span, "`compress` does not say what");
+    diag_help(l->unit->diag, error, "name a mesh axis, and where it holds: `compress tp;` or `compress tp in layers;`");
+    return;
+  }
+  const int mesh = layout_mesh(l, axis->name);
+  if (mesh < 0) {
+    layout_unknown_mesh(l, axis, axis->span);
+  } else if (!scoped || selector_check_names(l->reach, terms->kids[from + 2], "to compress")) {
+    array_push(l->unit->arena, &l->compress,
+               ((CompressRule){mesh, scoped ? terms->kids[from + 2] : NULL, phrase->span}));
   }
 }
 
@@ -75,17 +95,27 @@ static void unknown_setting(Layout *l, const Ast *phrase, Name word) {
   Diagnostic *error = word ? diag_error(l->unit->diag, E042, phrase->span, "a layout has no setting '%s'", word)
                            : diag_error(l->unit->diag, E042, phrase->span, "expected a setting of a layout");
   bool axis = word && reach_axis(l->reach, word);
-  const char *rule = axis ? arena_format(l->unit->arena, "to map an axis, write `%s -> MESH;`", word)
-                          : "settings are mesh, schedule, microbatches, recompute, offload, overlap and reproducible";
+  const char *rule =
+      axis ? arena_format(l->unit->arena, "to map an axis, write `%s -> MESH;`", word)
+           : "settings are mesh, schedule, microbatches, recompute, offload, compress, overlap and reproducible";
   layout_suggest(l, error, word && !axis ? text_closest(word, WORDS(setting_words)) : NULL, rule);
 }
 
-// One phrase of a setting without `->`; `list`: recompute or offload, when the phrase before belonged to it.
+// What stands behind the word of a list, which the phrase begins with or one before did.
+static void read_listed(Layout *l, const Ast *phrase, int from, Name list) {
+  if (name_is(list, "compress")) {
+    read_compress(l, phrase, from);
+  } else {
+    read_selectors(l, phrase, from, name_is(list, "recompute"));
+  }
+}
+
+// One phrase of a setting without `->`; `list`: recompute, offload or compress, when the phrase before belonged to it.
 static Name read_setting_phrase(Layout *l, const Ast *phrase, Name list) {
   Name word = phrase_word(phrase);
   bool valued = phrase->kids[1] != NULL, known = name_in(word, WORDS(setting_words));
   if (list && !known && !valued) {
-    read_selectors(l, phrase, 0, name_is(list, "recompute"));
+    read_listed(l, phrase, 0, list);
     return list;
   }
   bool wants_value = name_is(word, "microbatches") || name_is(word, "overlap") || name_is(word, "reproducible");
@@ -100,6 +130,7 @@ static Name read_setting_phrase(Layout *l, const Ast *phrase, Name list) {
               : name_is(word, "reproducible") ? "reproducible = strict;"
               : name_is(word, "schedule")     ? "schedule gpipe;"
               : name_is(word, "offload")      ? "offload layers;"
+              : name_is(word, "compress")     ? "compress tp;"
                                               : "recompute attention;");
   } else if (valued) {
     read_value(l, phrase, word);
@@ -108,7 +139,7 @@ static Name read_setting_phrase(Layout *l, const Ast *phrase, Name list) {
   } else if (name_is(word, "schedule")) {
     layout_read_schedule(l, phrase);
   } else {
-    read_selectors(l, phrase, 1, name_is(word, "recompute"));
+    read_listed(l, phrase, 1, word);
     return word;
   }
   return NULL;
@@ -278,6 +309,9 @@ void read_layout(Unit *unit, Spec *spec) {
   }
   for (int i = 0; i < l.offload.count; i++) {
     array_push(unit->arena, &spec->offload, l.offload.at[i]);
+  }
+  for (int i = 0; i < l.compress.count; i++) {
+    array_push(unit->arena, &spec->compress, l.compress.at[i]);
   }
   spec->run.layout = spec->layout->name;
 }

@@ -88,15 +88,15 @@ static void read_form(Layout *l, Target *target, const Ast *arguments) {
   target->parts = numbers == arguments->count && numbers ? arguments : NULL;
 }
 
-static void unknown_mesh(Layout *l, const Ast *name) {
+void layout_unknown_mesh(Layout *l, const Ast *name, Span span) {
   const char *candidates[LAYOUT_MAX_MESH + 1];
   int count = 0;
   for (; count < l->mesh_count; count++) {
     candidates[count] = l->mesh[count].name;
   }
   candidates[count++] = "none";
-  Diagnostic *error = diag_error(l->unit->diag, E040, name->name_span, "the layout '%s' has no mesh axis '%s'",
-                                 l->layout->name, name->name);
+  Diagnostic *error =
+      diag_error(l->unit->diag, E040, span, "the layout '%s' has no mesh axis '%s'", l->layout->name, name->name);
   const char *declare = arena_format(l->unit->arena, "declare it: `mesh %s = 2;`", name->name);
   layout_suggest(l, error, text_closest(name->name, candidates, count), declare);
 }
@@ -120,7 +120,7 @@ static const Targets *read_targets(Layout *l, const Ast *right) {
       Diagnostic *error = diag_error(l->unit->diag, E040, name->span, "the mesh axis '%s' is named twice", name->name);
       diag_related(l->unit->diag, error, first->span, "the first");
     } else if (mesh < 0) {
-      unknown_mesh(l, name);
+      layout_unknown_mesh(l, name, name->name_span);
     } else {
       Target *target = &targets->at[targets->count++];
       *target = (Target){.ast = name, .mesh = mesh};

@@ -42,6 +42,7 @@ typedef struct {
   ARRAY(Split) splits;
   ARRAY(const Ast *) recompute;
   ARRAY(const Ast *) offload;
+  ARRAY(CompressRule) compress;
   Pipeline pipeline;
   const Ast *stages, *parts;  // the target of the pipeline's rule; see Target
   bool overlap;
@@ -59,8 +60,9 @@ void layout_check_mesh(Layout *l);                     // reports E090 for more 
 int layout_mesh(const Layout *l, Name name);           // the index of the mesh axis of this name, or -1
 
 // layout_rule.c
-void layout_read_rule(Layout *l, const Ast *setting);  // a setting with `->`
-void layout_check_rules(Layout *l);                    // against each other
+void layout_read_rule(Layout *l, const Ast *setting);             // a setting with `->`
+void layout_check_rules(Layout *l);                               // against each other
+void layout_unknown_mesh(Layout *l, const Ast *name, Span span);  // reports E040; name: which it is
 
 // layout_schedule.c
 void layout_read_schedule(Layout *l, const Ast *phrase);

@@ -77,6 +77,13 @@ typedef struct {
 
 typedef ARRAY(ProductRule) ProductRules;
 
+// `compress tp in layers`: collectives over this mesh axis carry 8 bits where they would carry activations of 16.
+typedef struct {
+  int mesh;
+  const Ast *place;  // AST_PATH; NULL: everywhere
+  Span span;
+} CompressRule;
+
 typedef struct {  // a precision that the recipe chooses, for all steps or for some of them
   const Ast *ast;
   ProductRules products;
@@ -91,7 +98,8 @@ typedef struct {
   ARRAY(OptimizerRule) optimizers;
   ARRAY(const Ast *) recompute;  // AST_PATH selectors
   ARRAY(const Ast *) offload;    // the same
-  int mesh_count;                // 0: one rank
+  ARRAY(CompressRule) compress;
+  int mesh_count;  // 0: one rank
   MeshAxis mesh[MESH_MAX];
   ARRAY(LayoutRule) rules;  // in the order of the text; the pipeline's is not among them
   Pipeline pipeline;

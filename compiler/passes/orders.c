@@ -165,7 +165,7 @@ static void find_touching(Orders *o, const Shape *kinds) {
 // --- the axes that may come first ---
 
 static bool joins_blocks(const Node *node) {
-  return node->op == OP_ALL_GATHER || node->op == OP_REDUCE_SCATTER;
+  return node->op == OP_ALL_GATHER || node->op == OP_REDUCE_SCATTER || orders_scatters(node);
 }
 
 static Shape candidate_kinds(const Orders *o) {
@@ -173,7 +173,7 @@ static Shape candidate_kinds(const Orders *o) {
   for (int i = 0; i < o->nodes.count; i++) {
     const Node *node = graph_node(o->graph, o->nodes.at[i]);
     if (joins_blocks(node) && graph_shape(o->graph, node->operands[0]).count > 1) {
-      shape_push(&kinds, axis_kind(o, node->axis));
+      shape_push(&kinds, axis_kind(o, orders_first_before(node)));
     }
   }
   return kinds;
@@ -188,6 +188,12 @@ static void lead(Orders *o, ValueId value, AxisId kind) {
     order = shape_of(axis);
     order = shape_union(order, &natural);
     order = quantise ? shape_last(order, &quantise->axes) : order;
+  }
+  const Node *maker = graph_producer(o->graph, value);
+  if (maker && orders_scatters(maker)) {  // blocks come one after the other
+    const Shape rest = order;
+    order = shape_of(maker->axes.axis[0]);
+    order = shape_union(order, &rest);
   }
   graph_value(o->graph, value)->shape = order;
 }
@@ -231,8 +237,8 @@ static void refine(Orders *o, const ValueId *values, int count, int group) {
     for (int j = 0; j < list->count; j++) {
       const Node *node = graph_node(o->graph, list->at[j]);
       if (joins_blocks(node)) {
-        try_alone(o, node->operands[0], node->axis, group);
-        try_alone(o, node->first_result, node->axis2, group);
+        try_alone(o, node->operands[0], orders_first_before(node), group);
+        try_alone(o, node->first_result, orders_first_after(node), group);
       }
     }
   }

@@ -38,6 +38,13 @@ Shape orders_of(const Orders *o, ValueId value);
 // May the results of these products only lie side by side, one row after the other as their common operand's?
 bool orders_bundled(const Graph *graph, const Node *node);
 
+// Does it exchange what ranks have of each other's parts, one from each, for what they have of its own?
+bool orders_scatters(const Node *node);
+
+// The axis that comes first in what a collective moves as blocks: of its operand, and of each block of its result.
+AxisId orders_first_before(const Node *node);
+AxisId orders_first_after(const Node *node);
+
 // Calls `visit` for each value that a node makes, and for each that it, or a member of its kernel, reads from outside.
 typedef void OrdersVisitor(void *context, ValueId value);
 void orders_visit(const Graph *graph, const Node *node, OrdersVisitor *visit, void *context);

@@ -222,6 +222,26 @@ static double blocks_cost(const Orders *o, ValueId value, AxisId axis) {
   return apart || !comes_first(o, &order, axis) ? 2 * bytes_of(o, value) : 0;
 }
 
+bool orders_scatters(const Node *node) {
+  return node->op == OP_ALL_TO_ALL && node->number > 0;
+}
+
+AxisId orders_first_before(const Node *node) {
+  return node->op == OP_ALL_TO_ALL ? node->axis2 : node->axis;
+}
+
+AxisId orders_first_after(const Node *node) {
+  return node->op == OP_ALL_TO_ALL ? node->axes.axis[1] : node->axis2;
+}
+
+static double scatter_cost(const Orders *o, const Node *node) {
+  const Shape order = orders_of(o, node->first_result), source = shape_of(node->axes.axis[0]);
+  const Shape block = shape_minus(order, &source);
+  const bool blocks = comes_first(o, &order, source.axis[0]) && comes_first(o, &block, orders_first_after(node));
+  return blocks_cost(o, node->operands[0], orders_first_before(node)) +
+         (blocks ? 0 : 2 * bytes_of(o, node->first_result));
+}
+
 // Kernels of attention take any strides, but rows of the depth, which are last.
 static double attention_cost(const Orders *o, const Node *node) {
   const int depths = node->integer & ATTENTION_HAS_VALUE_DEPTH ? 2 : 1;
@@ -280,6 +300,8 @@ double orders_cost(const Orders *o, const Node *node) {
     case OP_ALL_GATHER:
     case OP_REDUCE_SCATTER:
       return blocks_cost(o, node->operands[0], node->axis) + blocks_cost(o, node->first_result, node->axis2);
+    case OP_ALL_TO_ALL:
+      return orders_scatters(node) ? scatter_cost(o, node) : 0;
     case OP_ALL_REDUCE:
       return same_cost(o, node);
     case OP_TAKE:

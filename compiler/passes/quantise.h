@@ -93,6 +93,9 @@ bool quantiser_is_gradient(const Graph *graph, ValueId value);
 const char *quantiser_no_blocks(const Graph *graph, const Node *dot);
 void quantiser_scale_blocks(Quantiser *q, NodeId dot, const ProductFormats *formats);
 
+// The scales of a value in 8 bits with one for each place along what is not `inside` of a block, as new nodes.
+ValueId block_scale(Graph *graph, ValueId value, Shape inside, ElementType type);
+
 // What several values have in common; `dot` is a product that reads the first.
 ValueId quantiser_scale_of(Quantiser *q, NodeId dot, const ValueList *values, ElementType type,
                            const ProductRule *rule);

@@ -127,6 +127,14 @@ static MadeKey key_of(const Quantiser *q, Made what, ValueId value, ElementType 
   return key;
 }
 
+ValueId block_scale(Graph *graph, ValueId value, Shape inside, ElementType type) {
+  const ValueId size = graph_op1(graph, OP_ABS, value), least = graph_real(graph, (double)FLT_MIN);
+  const ValueId amax = graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = inside}, size);
+  const ValueId share = graph_op2(graph, OP_MUL, amax, graph_real(graph, type == TYPE_E4M3 ? 1.0 / 448 : 1.0 / 57344));
+  const ValueId scale = graph_op1(graph, OP_POWER_OF_TWO, share);
+  return graph_op3(graph, OP_WHERE, graph_op2(graph, OP_LESS, scale, least), least, scale);
+}
+
 static ValueId block_scales(Quantiser *q, ValueId value, Shape inside, ElementType type) {
   Graph *graph = q->c->graph;
   const MadeKey key = key_of(q, MADE_SCALE, value, type, &inside);
@@ -134,11 +142,7 @@ static ValueId block_scales(Quantiser *q, ValueId value, Shape inside, ElementTy
   if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
     return (ValueId)known;
   }
-  const ValueId size = graph_op1(graph, OP_ABS, value), least = graph_real(graph, (double)FLT_MIN);
-  const ValueId amax = graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = inside}, size);
-  const ValueId share = graph_op2(graph, OP_MUL, amax, graph_real(graph, type == TYPE_E4M3 ? 1.0 / 448 : 1.0 / 57344));
-  const ValueId scale = graph_op1(graph, OP_POWER_OF_TWO, share);
-  const ValueId made = graph_op3(graph, OP_WHERE, graph_op2(graph, OP_LESS, scale, least), least, scale);
+  const ValueId made = block_scale(graph, value, inside, type);
   map_put_bytes(&q->made, &key, sizeof key, made);
   return made;
 }
