@@ -21,6 +21,8 @@
 enum { BAD_STEPS_MAX = 10, PROFILE_AFTER = 2, PROFILE_ROWS = 24 };
 static const double LIVE_SECONDS = 0.1;  // between two updates of the live line
 
+enum { RESOLVED_MOST = 1 << 24 };  // bytes of a text
+
 typedef struct {
   const PlanSet *set;
   const Plan *plan;  // of the first stage
@@ -31,6 +33,7 @@ typedef struct {
   Feed *train_feed, *eval_feed;  // eval_feed NULL: no validation
   Run run;
   char *tuning;  // what the devices of the resumed run had chosen, or NULL
+  char *before;  // the text, with all that was decided, of the run that is resumed, or NULL
   Log log;
   Metrics metrics;
   Events events;
@@ -100,9 +103,31 @@ static uint64_t program_hash(const Plan *plan) {
   return plan->resolved ? XXH3_64bits(plan->resolved, strlen(plan->resolved)) : 0;
 }
 
+// What the recipe of a resolved text chooses, and its length.
+static const char *chosen_precision(const char *resolved, int *length) {
+  static const char entry[] = "\n  precision ";
+  const char *found = resolved ? strstr(resolved, entry) : NULL;
+  *length = found ? (int)strcspn(found + strlen(entry), ";") : 0;
+  return found ? found + strlen(entry) : "";
+}
+
+static void resume_warn_precision(Trainer *t) {
+  int was, is;
+  const char *before = chosen_precision(t->before, &was), *now = chosen_precision(t->plan->resolved, &is);
+  if (was > 0 && is > 0 && (was != is || strncmp(before, now, (size_t)was) != 0)) {
+    log_line(
+        &t->log,
+        LOG_YELLOW
+        "note      the precision was `%.*s`, from here on it is `%.*s`; `mdl train %s --resume` keeps what the run "
+        "has" LOG_PLAIN,
+        was, before, is, now, t->run.path);
+  }
+}
+
 // What differs from the run that is resumed but does not prevent it.
 static void resume_warn(Trainer *t, const CheckpointFacts *facts) {
   DataFacts data = data_facts(t->data);
+  resume_warn_precision(t);
   if (facts->program_hash != program_hash(t->plan)) {
     log_line(&t->log,
              LOG_YELLOW "note      the text is not the one this run began with; it goes on with the new one" LOG_PLAIN);
@@ -152,13 +177,27 @@ static bool trainer_tuning(Trainer *t, Error *error) {
   return done;
 }
 
+// What the run was, for those who compare: nothing if it cannot be read.
+static void read_before(Trainer *t) {
+  char path[IO_PATH_MAX];
+  size_t size;
+  Error unread = {0};
+  if (t->options->resume && run_file(&t->run, "resolved.mdl", path, &unread)) {
+    io_read_file(path, RESOLVED_MOST, &t->before, &size, &unread);
+  }
+}
+
 static bool trainer_begin(Trainer *t, Error *error) {
   char path[IO_PATH_MAX];
   CheckpointFacts facts;
   const TrainOptions *options = t->options;
   if (!(options->resume ? run_resume : run_create)(&t->run, options->out, model_name(t), error) ||
       !trainer_state(t, &facts, error) || !run_file(&t->run, "log.txt", path, error) ||
-      !log_open(&t->log, path, error) || !run_write_plan(&t->run, t->set, error) || !trainer_tuning(t, error) ||
+      !log_open(&t->log, path, error)) {
+    return false;
+  }
+  read_before(t);
+  if (!run_write_plan(&t->run, t->set, error) || !trainer_tuning(t, error) ||
       !run_file(&t->run, "metrics.jsonl", path, error) || !metrics_open(&t->metrics, path, facts.step, error) ||
       !events_open(&t->events, t->run.path, options->resume ? facts.step + 1 : 0, error)) {
     return false;
@@ -477,6 +516,7 @@ static void trainer_close(Trainer *t) {
   feed_destroy(t->eval_feed);
   data_close(t->data);
   free(t->tuning);
+  free(t->before);
   free(t);
 }
 

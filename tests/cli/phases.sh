@@ -24,6 +24,7 @@ same "its losses" "$(losses whole)" "$(losses parts)"
 train "$SMALL" --steps 3 --precision bf16 --out other
 train "$SMALL" --steps 8 --precision fp8_hybrid --out other --resume
 same "the switch at a resume" "$(weights whole 8)" "$(weights other 8)"
+mentions out "the precision was \`bf16\`, from here on it is \`fp8_hybrid\`"
 train "$SMALL" --steps 12 --precision "fp8_hybrid until 10, then bf16" --out other --resume
 mentions out "precision fp8_hybrid until step 10, from here on bf16"
 train "$SMALL" --steps 10 --precision fp8_hybrid --out whole --resume
