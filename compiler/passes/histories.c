@@ -107,6 +107,9 @@ static void leave_microbatches(Quantiser *q) {
   const ValueId place = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = slots});
   const ValueId here = graph_op2(graph, OP_EQUAL, place, slot);
   for (int i = 0; i < q->updates.count; i++) {  // where the amax is: with a pipeline that is on one stage
+    if (q->updates.at[i].stored.count) {
+      continue;
+    }
     graph_follow(graph, graph_producer(graph, q->updates.at[i].amax));
     const ValueId one = graph_op3(graph, OP_WHERE, here, q->updates.at[i].amax, graph_real(graph, 0));
     array_push(graph->arena, &graph->regions.at[body].results, one);
@@ -117,9 +120,33 @@ static void leave_microbatches(Quantiser *q) {
   graph->backward = true;
   graph->source = -1;
   const NodeId made = graph->regions.at[0].nodes.at[at];
+  ValueId all = graph_node(graph, made)->first_result + before;
   for (int i = 0; i < q->updates.count; i++) {
-    const ValueId all = graph_node(graph, made)->first_result + before + i;
-    q->updates.at[i].amax = graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = shape_of(slots)}, all);
+    if (q->updates.at[i].stored.count) {
+      continue;
+    }
+    q->updates.at[i].amax = graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = shape_of(slots)}, all++);
+  }
+}
+
+// Of parameters that ranks store in pieces, as they are before the step changes them.
+static void find_stored(Quantiser *q) {
+  Graph *graph = q->c->graph;
+  const NodeList old = graph_rewrite(graph, 0);
+  int at = 0;
+  graph->region = 0;
+  for (; at < old.count && graph_node(graph, old.at[at])->op != OP_ASSIGN; at++) {
+    array_push(graph->arena, &graph->regions.at[0].nodes, old.at[at]);
+  }
+  for (int i = 0; i < q->updates.count; i++) {
+    QuantiserUpdate *update = &q->updates.at[i];
+    for (int j = 0; j < update->stored.count; j++) {
+      const ValueId amax = quantiser_stored_amax(q, update->stored.at[j], true);
+      update->amax = j == 0 ? amax : graph_op2(graph, OP_MAX, update->amax, amax);
+    }
+  }
+  for (; at < old.count; at++) {
+    array_push(graph->arena, &graph->regions.at[0].nodes, old.at[at]);
   }
 }
 
@@ -152,6 +179,7 @@ void quantiser_finish(Quantiser *q) {
   }
   leave_microbatches(q);
   graph->backward = true;
+  find_stored(q);
   const ValueId step = input_step(graph), counts = step_counts(graph);
   for (int i = 0; i < q->updates.count; i++) {
     assign_history(q, &q->updates.at[i], step, counts);

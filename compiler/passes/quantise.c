@@ -199,7 +199,7 @@ ValueId quantiser_rounded(const Quantiser *q, ValueId value) {
 static ValueId amax_of(Quantiser *q, ValueId value) {
   Graph *graph = q->c->graph;
   if (quantiser_is_stored(q, value)) {
-    return quantiser_stored_amax(q, value);
+    return quantiser_stored_amax(q, value, false);
   }
   const MadeKey key = quantiser_key(q, MADE_AMAX, value, TYPE_REAL, 0);
   int64_t known;
@@ -279,7 +279,9 @@ static ValueId delayed(Quantiser *q, NodeId dot, const ValueList *values, ValueI
   const ValueId known =
       graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = graph_shape(graph, state)}, state);
   const ValueId any = graph_op2(graph, OP_LESS, graph_real(graph, 0), known);
-  array_push(graph->arena, &q->updates, ((QuantiserUpdate){state, amax}));
+  const ValueList none = {0};
+  array_push(graph->arena, &q->updates,
+             ((QuantiserUpdate){state, amax, quantiser_is_stored(q, values->at[0]) ? *values : none}));
   return graph_op3(graph, OP_WHERE, any, known, q->c->cold ? amax : graph_real(graph, largest));
 }
 
@@ -294,7 +296,8 @@ static ValueId make_scale(Quantiser *q, NodeId dot, const ValueList *values, Ele
   if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
     return (ValueId)known;
   }
-  ValueId amax = largest_amax(q, values);
+  const bool known_later = rule->history && !q->c->cold && quantiser_is_stored(q, values->at[0]);
+  ValueId amax = known_later ? -1 : largest_amax(q, values);
   const double largest = (type == TYPE_E4M3 ? 448 : 57344) * exp2(-rule->margin);
   amax = rule->history ? delayed(q, dot, values, amax, largest, rule) : amax;
   const ValueId least = graph_real(graph, (double)FLT_MIN);

@@ -15,6 +15,7 @@ typedef struct {
 
 typedef struct {  // what a history will be given
   ValueId history, amax;
+  ValueList stored;  // parameters whose largest number that is, found when the step is done; else the amax is there
 } QuantiserUpdate;
 
 typedef struct {  // products of one value by several parameters, in the forward
@@ -30,7 +31,8 @@ typedef struct {  // a pack of which ranks store pieces
   int *group;                // by member: the group of the products that read it; -1: none was found
   const ProductRule **rule;  // by member: of these
   bool good;                 // products in 8 bits are all that reads its members: it is rounded whole
-  ValueId *within;           // by member: whether an element is of it, or of one before; for the largest numbers
+  ValueId *within[2];        // by member: whether an element is of it, or of one before; see quantiser_stored_amax
+  ValueId base[2];           // what is rounded, in the same places
   ValueId rounded;           // -1: not yet
 } QuantiserPack;
 
@@ -100,11 +102,11 @@ ValueId block_scale(Graph *graph, ValueId value, Shape inside, ElementType type)
 ValueId quantiser_scale_of(Quantiser *q, NodeId dot, const ValueList *values, ElementType type,
                            const ProductRule *rule);
 
-// quantise_pack.c: of parameters that are rounded with their pack, or what is moved of them, the largest number and
-// what is rounded.
+// quantise_pack.c: of parameters that are rounded with their pack, or what is moved of them, the largest number, in
+// front of the microbatches or `here`, and what is rounded.
 void quantiser_find_packs(Quantiser *q);  // once the groups are known
 bool quantiser_is_stored(const Quantiser *q, ValueId value);
-ValueId quantiser_stored_amax(Quantiser *q, ValueId value);
+ValueId quantiser_stored_amax(Quantiser *q, ValueId value, bool here);
 ValueId quantiser_stored_rounded(Quantiser *q, ValueId value);
 
 MadeKey quantiser_key(const Quantiser *q, Made what, ValueId value, ElementType type, uint64_t scaling);

@@ -171,29 +171,44 @@ static ValueId *find_ends(Graph *graph, const Pack *pack) {
   return within;
 }
 
-ValueId quantiser_stored_amax(Quantiser *q, ValueId value) {
+// What the members are rounded from, as a value of this place.
+static ValueId base_here(Quantiser *q, const QuantiserPack *pack) {
+  Graph *graph = q->c->graph;
+  const GraphPlace before = go_in_front(graph);
+  const ElementType type = graph_value(graph, q->base(q->of, pack->value))->type;
+  graph_return(graph, before);
+  const NodeInit init = {NODE_INIT, .text = name_of(graph->names, element_type_name(type))};
+  return graph_value(graph, pack->value)->type == type ? pack->value : graph_add1(graph, OP_CAST, init, pack->value);
+}
+
+ValueId quantiser_stored_amax(Quantiser *q, ValueId value, bool here) {
   Graph *graph = q->c->graph;
   int member;
   QuantiserPack *pack = pack_of(q, quantiser_parameter(graph, value), &member);
-  const MadeKey key = {.part = {(uint64_t)pack->value, (uint64_t)MADE_AMAX << 8 | TYPE_REAL, (uint64_t)member, 1}};
+  const MadeKey key = {
+      .part = {(uint64_t)pack->value, (uint64_t)MADE_AMAX << 8 | TYPE_REAL, (uint64_t)member, 1 + (uint64_t)here}};
   int64_t known;
   if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
     return (ValueId)known;
   }
-  const GraphPlace before = go_in_front(graph);
-  const NodeInit all = {NODE_INIT, .axes = shape_of(pack->pack->axis)};
-  pack->within = pack->within ? pack->within : find_ends(graph, pack->pack);
-  ValueId size = graph_op1(graph, OP_ABS, q->base(q->of, pack->value));
+  const GraphPlace before = here ? graph_place(graph) : go_in_front(graph);
+  if (!pack->within[here]) {
+    pack->within[here] = find_ends(graph, pack->pack);
+    pack->base[here] = base_here(q, pack);
+  }
+  const ValueId *within = pack->within[here];
+  ValueId size = graph_op1(graph, OP_ABS, pack->base[here]);
   const ElementType real = graph->real;
   graph->real = graph_value(graph, size)->type;
   const ValueId zero = graph_real(graph, 0);
   graph->real = real;
   if (member > 0) {
-    size = graph_op3(graph, OP_WHERE, pack->within[member - 1], zero, size);
+    size = graph_op3(graph, OP_WHERE, within[member - 1], zero, size);
   }
   if (member + 1 < pack->pack->count) {
-    size = graph_op3(graph, OP_WHERE, pack->within[member], size, zero);
+    size = graph_op3(graph, OP_WHERE, within[member], size, zero);
   }
+  const NodeInit all = {NODE_INIT, .axes = shape_of(pack->pack->axis)};
   const ValueId amax = graph_add1(graph, OP_REDUCE_MAX, all, size);
   graph_return(graph, before);
   map_put_bytes(&q->made, &key, sizeof key, amax);

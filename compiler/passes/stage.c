@@ -237,7 +237,37 @@ static void note_reads(const Graph *graph, const Region *region, bool *read) {
   }
 }
 
-// Without a pipeline: what was gathered once for all microbatches is a segment before them. Nothing else is made there.
+// Positions, constants and the like that are read in the region are made anew there, in front.
+static void leaves_of_own(Compilation *c, RegionId region) {
+  Graph *graph = c->graph;
+  const NodeList nodes = graph->regions.at[region].nodes;
+  Map own = map_create(c->arena);
+  graph->regions.at[region].nodes = (NodeList){0};
+  graph->region = region;
+  for (int i = 0; i < nodes.count; i++) {
+    for (int j = 0; j < graph_node(graph, nodes.at[i])->operand_count; j++) {
+      const ValueId value = graph_node(graph, nodes.at[i])->operands[j];
+      const Node *leaf = graph_producer(graph, value);
+      if (!leaf || !op_leaf(leaf->op) || leaf->op == OP_INPUT || leaf->op == OP_PARAM || leaf->op == OP_STATE) {
+        continue;
+      }
+      int64_t made;
+      if (!map_get(&own, (uint64_t)value, &made)) {
+        graph_follow(graph, leaf);
+        made = graph_node(graph, graph_clone(graph, graph_value(graph, value)->node, leaf->operands))->first_result;
+        shard_hold_alike(c, (ValueId)made, value);
+        map_put(&own, (uint64_t)value, made);
+      }
+      graph_node(graph, nodes.at[i])->operands[j] = (ValueId)made;
+    }
+  }
+  for (int i = 0; i < nodes.count; i++) {
+    array_push(graph->arena, &graph->regions.at[region].nodes, nodes.at[i]);
+  }
+  graph->region = 0;
+}
+
+// Without a pipeline: what is made once for all microbatches, as what is gathered for them, is a segment before them.
 static void gather_before(Compilation *c) {
   Graph *graph = c->graph;
   const GraphPlace place = graph_place(graph);
@@ -267,10 +297,11 @@ static void gather_before(Compilation *c) {
       }
     }
   }
-  const Region inside = graph->regions.at[region];
-  if (inside.nodes.count == 0) {
+  if (graph->regions.at[region].nodes.count == 0) {
     return;
   }
+  leaves_of_own(c, region);
+  const Region inside = graph->regions.at[region];
   graph->regions.at[0].nodes = outside;
   graph->region = 0;
   graph->backward = false;
@@ -288,6 +319,13 @@ static void gather_before(Compilation *c) {
   graph->regions.at[region] = (Region){0};
   graph_replace_values(graph, replace);
   graph->regions.at[region] = inside;
+  for (int i = 0; i < inside.nodes.count; i++) {  // in the segment they are what they were
+    Node *node = graph_node(graph, inside.nodes.at[i]);
+    for (int j = 0; j < node->operand_count; j++) {
+      const int at = node->operands[j] - first;
+      node->operands[j] = at >= 0 && at < inside.results.count ? inside.results.at[at] : node->operands[j];
+    }
+  }
   graph_return(graph, place);
 }
 
