@@ -48,6 +48,9 @@ bool check_steps(PlanCheck *v);
 bool check_run(PlanCheck *v);
 bool check_names(PlanCheck *v);
 
+// check_states.c: whether no two states share memory. Of states that are inside their arena.
+bool check_states_apart(PlanCheck *v);
+
 bool check_term(PlanCheck *v, int term);
 // At least 1, and together no more elements than there can be: what has strides of 0 is in no arena's bounds.
 bool check_sizes(PlanCheck *v, const int64_t *size, int count);

@@ -575,7 +575,8 @@ const char *plan_verify(Arena *arena, const Plan *plan) {
       return v.why;
     }
   }
-  bool good = mesh_holds(&v) && check_names(&v) && check_run(&v) && kernels_hold(&v) && states_hold(&v);
+  bool good = mesh_holds(&v) && check_names(&v) && check_run(&v) && kernels_hold(&v) && states_hold(&v) &&
+              check_states_apart(&v);
   for (int i = 0; good && i < PROGRAM_COUNT; i++) {
     v.what = program_kind_name((ProgramKind)i);
     good = program_holds(&v, &plan->programs[i]);
