@@ -31,10 +31,21 @@ static bool check_name(PlanCheck *v, const char *what, const char *text, bool do
   return !text || is_name(text, dots) || check_fail(v, "is no name: names have letters, digits and _ alone");
 }
 
+// Phrases such as `bf16 until 3, then fp8_hybrid`, and axes such as embed', may be anything that can be printed.
+static bool check_phrase(PlanCheck *v, const char *what, const char *text) {
+  for (const char *c = text ? text : ""; *c; c++) {
+    if (*c < ' ' || *c > '~') {
+      v->what = what;
+      return check_fail(v, "cannot be printed");
+    }
+  }
+  return true;
+}
+
 static bool axes_hold(PlanCheck *v, int count, const char *const *axis) {
   bool good = true;
   for (int i = 0; good && i < count; i++) {
-    good = check_name(v, "an axis", axis[i], true);
+    good = check_phrase(v, "the name of an axis", axis[i]);
   }
   return good;
 }
@@ -43,8 +54,8 @@ bool check_names(PlanCheck *v) {
   const Plan *plan = v->plan;
   const PlanRun *run = &plan->run;
   bool good = check_name(v, "model", run->model, false) && check_name(v, "recipe", run->recipe, false) &&
-              check_name(v, "layout", run->layout, false) && check_name(v, "precision", run->precision, false) &&
-              check_name(v, "optimizer", run->optimizer, false) && check_name(v, "data", run->data_kind, false) &&
+              check_name(v, "layout", run->layout, false) && check_phrase(v, "precision", run->precision) &&
+              check_phrase(v, "optimizer", run->optimizer) && check_name(v, "data", run->data_kind, false) &&
               check_name(v, "tokenizer", run->tokenizer, false);
   for (int i = 0; good && i < plan->mesh_count; i++) {
     good = check_name(v, "a mesh axis", plan->mesh[i].name, false);
