@@ -57,16 +57,7 @@ fail_read:
   return NULL;
 }
 
-char *file_read(const char *path, size_t *length, FileError *error) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    file_error(error, "open", path, errno);
-    return NULL;
-  }
-  return read_opened(fd, path, SIZE_MAX, length, error);
-}
-
-char *file_read_text(const char *path, bool regular, size_t *length, FileError *error) {
+static char *read_at_most(const char *path, bool regular, size_t most, size_t *length, FileError *error) {
   struct stat status;
   int fd = open(path, O_RDONLY | O_CLOEXEC | (regular ? O_NONBLOCK : 0));
   if (fd < 0) {
@@ -78,7 +69,15 @@ char *file_read_text(const char *path, bool regular, size_t *length, FileError *
     close(fd);
     return NULL;
   }
-  return read_opened(fd, path, FILE_TEXT_MOST, length, error);
+  return read_opened(fd, path, most, length, error);
+}
+
+char *file_read(const char *path, size_t *length, FileError *error) {
+  return read_at_most(path, true, SIZE_MAX, length, error);
+}
+
+char *file_read_text(const char *path, bool regular, size_t *length, FileError *error) {
+  return read_at_most(path, regular, FILE_TEXT_MOST, length, error);
 }
 
 bool file_exists(const char *path) {

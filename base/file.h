@@ -13,7 +13,7 @@ typedef struct {
   char text[512];
 } FileError;
 
-// The bytes of a regular file, or of a pipe, followed by a NUL that is not counted. The caller frees them.
+// The bytes of a regular file, followed by a NUL that is not counted. The caller frees them. A pipe is an error.
 char *file_read(const char *path, size_t *length, FileError *error);
 
 // The same of a text that somebody wrote: more than FILE_TEXT_MOST bytes are an error, and where `regular` is set, what

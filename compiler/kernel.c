@@ -175,6 +175,23 @@ unsigned kernel_output_dims(const Kernel *kernel, int output, const bool *reduce
                                : kernel_dims_of_stride(kernel, kernel->port[code->port].stride);
 }
 
+// Low enough that sums of a few do not overflow.
+#define MOST_POSITION (INT64_C(1) << 56)
+
+// Positions have no arena that they lie in: how far their strides reach is bounded here.
+static bool positions_fit(const Kernel *kernel, const KernelPort *port) {
+  int64_t all = 0;
+  for (int i = 0; i < kernel->dim_count; i++) {
+    int64_t reach;
+    if (__builtin_mul_overflow(port->stride[i], kernel->size[i] - 1, &reach) || reach > MOST_POSITION ||
+        reach < -MOST_POSITION) {
+      return false;
+    }
+    all += reach < 0 ? -reach : reach;
+  }
+  return all <= MOST_POSITION;
+}
+
 static const char *verify_space(const Kernel *kernel) {
   if (kernel->dim_count < 0 || kernel->dim_count > KERNEL_MAX_DIMS) {
     return "a kernel has between 0 and 8 dims";
@@ -205,6 +222,9 @@ static const char *verify_space(const Kernel *kernel) {
     }
     if (port->kind != PORT_STRIDES && element_type_bytes(port->type) == 0) {
       return "the element type of a port was not chosen";
+    }
+    if (port->kind == PORT_STRIDES && !positions_fit(kernel, port)) {
+      return "positions are beyond what can be counted";
     }
     if (port->accumulate && port->kind != PORT_OUTPUT) {
       return "only an output accumulates";
@@ -257,6 +277,9 @@ static const char *verify_port(const Kernel *kernel, const KernelInstruction *co
   const KernelPort *port = &kernel->port[code->port];
   if (port->kind != (load ? PORT_INPUT : output ? PORT_OUTPUT : PORT_STRIDES)) {
     return "the port is of another kind than the operation";
+  }
+  if (code->op == KERNEL_IOTA && (code->constant > MOST_POSITION || code->constant < -MOST_POSITION)) {
+    return "a position begins beyond what can be counted";
   }
   if ((load || output) && element_type_floating(port->type) == code->integer) {
     return "the port's element type is of another class than the value";

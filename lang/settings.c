@@ -466,7 +466,7 @@ static void finish_run(Unit *unit, Spec *spec, const double *values) {
     double scheduled = call ? scheduled_steps(call) : 0;
     steps = scheduled > steps ? scheduled : steps;
   }
-  steps = steps > 0 ? steps : entries[1].otherwise;
+  steps = steps > 0 ? fmin(steps, entries[1].most) : entries[1].otherwise;
   run->seed = (uint64_t)(values[0] >= 0 ? values[0] : entries[0].otherwise);
   run->steps = (int64_t)steps;
   double tenth = steps >= 10 ? floor(steps / 10) : 1;

@@ -2,6 +2,7 @@
 #include "runtime/ablate.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -107,6 +108,29 @@ static void text_show(Ablate *ablate, Buffer *text) {
   buffer_free(text);
 }
 
+// Adds a row that is finished to the file, on the disk before the next one begins: whatever ends this process leaves
+// the rows before. At the end the file is replaced as a whole. A row is compared with earlier ones alone.
+static bool row_keep(Ablate *ablate, int row, Error *error) {
+  char path[IO_PATH_MAX];
+  Buffer record = {0};
+  int fd = -1;
+  if (ablate->options->dry || !ablate->directory[0]) {
+    return true;
+  }
+  ablate_compare(ablate);
+  bool done = (ablate_record(ablate, row, &record) || error_set(error, 3, "no memory for ablate.jsonl")) &&
+              io_path(path, error, "%s/ablate.jsonl", ablate->directory) &&
+              io_open(path, O_WRONLY | O_CREAT | O_APPEND, &fd, error);
+  if (done) {
+    Error ignored;
+    done = io_write(NULL, fd, path, record.text, record.length, error) && io_sync(NULL, fd, path, error);
+    done &= io_close(fd, path, done ? error : &ignored);
+    done = done && (row > 0 || io_sync_directory(NULL, ablate->directory, error));
+  }
+  buffer_free(&record);
+  return done;
+}
+
 static bool ablate_end(Ablate *ablate, AblateResult *result, Error *error) {
   Buffer table = {0}, notes = {0}, records = {0}, chart = {0};
   ablate_compare(ablate);
@@ -123,8 +147,8 @@ static bool ablate_end(Ablate *ablate, AblateResult *result, Error *error) {
   if (!ablate->directory[0]) {
     return true;
   }
-  if (!ablate_records(ablate, &records)) {
-    records.failed = true;
+  for (int i = 0; i < ablate->count; i++) {
+    records.failed |= !ablate_record(ablate, i, &records);
   }
   ablate_chart(ablate, &chart);
   bool done = file_write(ablate, "ablate.jsonl", &records, error);
@@ -152,11 +176,12 @@ bool ablate_run(const AblateOptions *options, AblateResult *result, Error *error
          device_choose(&ablate, error) && directory_make(&ablate, error);
   if (done) {
     interrupt_install(&interrupt);
-    for (int i = 0; i < ablate.count && !interrupt_requested(); i++) {
+    for (int i = 0; done && i < ablate.count && !interrupt_requested(); i++) {
       ablate_row(&ablate, &ablate.rows[i]);
+      done = row_keep(&ablate, i, error);
     }
     result->interrupted = interrupt_requested();
-    done = ablate_end(&ablate, result, error);
+    done = ablate_end(&ablate, result, done ? error : &(Error){0}) && done;
     interrupt_restore(&interrupt);
   }
   log_close(&ablate.log);

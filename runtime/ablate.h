@@ -105,9 +105,9 @@ static inline int64_t ablate_mean_begin(int64_t end) {
   return end - 1 - end / 16;
 }
 
-void ablate_table(const Ablate *ablate, Buffer *out);    // with ANSI colours
-void ablate_notes(const Ablate *ablate, Buffer *out);    // what stands below it
-bool ablate_records(const Ablate *ablate, Buffer *out);  // one line of JSON for each row; false: no memory
-void ablate_chart(const Ablate *ablate, Buffer *out);    // SVG
+void ablate_table(const Ablate *ablate, Buffer *out);            // with ANSI colours
+void ablate_notes(const Ablate *ablate, Buffer *out);            // what stands below it
+bool ablate_record(const Ablate *ablate, int row, Buffer *out);  // one line of JSON; false: no memory
+void ablate_chart(const Ablate *ablate, Buffer *out);            // SVG
 
 #endif

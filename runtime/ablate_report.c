@@ -363,18 +363,14 @@ static json_t *row_json(const Ablate *ablate, int at) {
   return line;
 }
 
-bool ablate_records(const Ablate *ablate, Buffer *out) {
-  for (int i = 0; i < ablate->count; i++) {
-    json_t *line = row_json(ablate, i);
-    char *text = line ? json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
-    if (text) {
-      buffer_format(out, "%s\n", text);
-    }
-    free(text);
-    json_decref(line);
-    if (!text) {
-      return false;
-    }
+bool ablate_record(const Ablate *ablate, int row, Buffer *out) {
+  json_t *line = row_json(ablate, row);
+  char *text = line ? json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
+  if (text) {
+    buffer_format(out, "%s\n", text);
   }
-  return !out->failed;
+  const bool done = text && !out->failed;
+  free(text);
+  json_decref(line);
+  return done;
 }

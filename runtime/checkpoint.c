@@ -152,9 +152,19 @@ const char *checkpoint_role_name(StateRole role) {
   return names[role];
 }
 
+bool checkpoint_manifest_hash(json_t *root, char hex[17]) {
+  json_t *bare = json_copy(root);  // its values are shared
+  json_object_del(bare, CHECKPOINT_MANIFEST_HASH);
+  char *text = bare ? json_dumps(bare, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+  snprintf(hex, 17, "%016llx", text ? (unsigned long long)XXH3_64bits(text, strlen(text)) : 0);
+  json_decref(bare);
+  free(text);
+  return text != NULL;
+}
+
 static bool manifest_write(Io *io, const States *states, const char *directory, const CheckpointFacts *facts,
                            json_t *files, Error *error) {
-  char path[IO_PATH_MAX], seed[32], program[32], state[32];
+  char path[IO_PATH_MAX], seed[32], program[32], state[32], hash[17];
   snprintf(seed, sizeof seed, "%llu", (unsigned long long)facts->seed);
   snprintf(program, sizeof program, "%016llx", (unsigned long long)facts->program_hash);
   snprintf(state, sizeof state, "%016llx", (unsigned long long)facts->state_hash);
@@ -164,7 +174,9 @@ static bool manifest_write(Io *io, const States *states, const char *directory, 
                 "tokens", (json_int_t)facts->tokens, "skipped", (json_int_t)facts->skipped, "seed", seed,
                 "program_hash", program, "state_hash", state, "data_bytes", (json_int_t)facts->data_bytes,
                 "metrics_bytes", (json_int_t)facts->metrics_bytes, "files", files, "tensors", tensors_describe(states));
-  char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+  const bool hashed = root && checkpoint_manifest_hash(root, hash) &&
+                      json_object_set_new(root, CHECKPOINT_MANIFEST_HASH, json_string(hash)) == 0;
+  char *text = hashed ? json_dumps(root, JSON_INDENT(1)) : NULL;
   json_decref(root);
   if (!text) {
     return error_set(error, 3, "no memory to save %s/manifest.json", directory);
@@ -181,8 +193,7 @@ static bool manifest_write(Io *io, const States *states, const char *directory, 
   return done;
 }
 
-// The number of a committed checkpoint's name, or -1.
-static int64_t step_of_name(const char *name) {
+int64_t checkpoint_step_of_name(const char *name) {
   if (strncmp(name, "step-", 5) != 0 || strspn(name + 5, "0123456789") != strlen(name + 5)) {
     return -1;
   }
@@ -205,7 +216,7 @@ static bool steps_list(const char *directory, int64_t **steps, int *count, Error
   }
   int capacity = 0;
   for (struct dirent *entry; (entry = readdir(open));) {
-    int64_t step = step_of_name(entry->d_name);
+    int64_t step = checkpoint_step_of_name(entry->d_name);
     if (step < 0) {
       continue;
     }

@@ -3,7 +3,7 @@
 //   step-00000500/model.safetensors      parameters and state of the model, by logical name, in written order
 //                 optimizer.safetensors  state of the optimizer; what generate and eval do not need
 //                 tuning.txt             what the devices chose by measuring; none of CPUs
-//                 manifest.json          step, seed, hashes, sizes, names of axes
+//                 manifest.json          step, seed, hashes, sizes, names of axes; and a hash of all this
 //
 // Tensors are whole in it, whatever the layout: what was saved under one is loaded under any other.
 //
@@ -15,7 +15,8 @@
 #include "runtime/io.h"
 #include "runtime/session.h"
 
-enum { CHECKPOINT_VERSION = 1 };
+// Of version 1 manifests have no hash of their own.
+enum { CHECKPOINT_VERSION = 2, CHECKPOINT_OLDEST = 1 };
 #define CHECKPOINT_TUNING "tuning.txt"
 
 typedef struct {  // what a manifest says besides files and tensors

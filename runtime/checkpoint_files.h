@@ -2,6 +2,8 @@
 #ifndef MDL_RUNTIME_CHECKPOINT_FILES_H
 #define MDL_RUNTIME_CHECKPOINT_FILES_H
 
+#include <jansson.h>
+
 #include "runtime/checkpoint.h"
 
 enum { CHECKPOINT_FILE_COUNT = 2 };
@@ -15,5 +17,13 @@ typedef struct {
 extern const CheckpointFile checkpoint_files[CHECKPOINT_FILE_COUNT];
 
 const char *checkpoint_role_name(StateRole role);
+
+int64_t checkpoint_step_of_name(const char *name);  // the number of a committed checkpoint's directory, or -1
+
+#define CHECKPOINT_MANIFEST_HASH "manifest_xxh3_64"
+
+// Of everything that a manifest says, but for the hash itself: of its values, not of the blanks between them. False: no
+// memory.
+bool checkpoint_manifest_hash(json_t *root, char hex[17]);
 
 #endif

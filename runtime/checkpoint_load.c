@@ -68,10 +68,59 @@ static bool manifest_open(const char *path, json_t **root, Error *error) {
   }
   const char *format = json_string_value(json_object_get(*root, "format"));
   json_int_t version = json_integer_value(json_object_get(*root, "version"));
-  if (!format || strcmp(format, "mdl checkpoint") != 0 || version != CHECKPOINT_VERSION) {
+  if (!format || strcmp(format, "mdl checkpoint") != 0 || version < CHECKPOINT_OLDEST || version > CHECKPOINT_VERSION) {
+    error_set(error, 1, "%s is a checkpoint of format '%.80s' version %lld; this program reads versions %d to %d", path,
+              format ? format : "unknown", (long long)version, CHECKPOINT_OLDEST, CHECKPOINT_VERSION);
     json_decref(*root);
-    return error_set(error, 1, "%s is a checkpoint of format '%s' version %lld; this program reads version %d", path,
-                     format ? format : "unknown", (long long)version, CHECKPOINT_VERSION);
+    return false;
+  }
+  char hash[17];
+  if (!checkpoint_manifest_hash(*root, hash)) {
+    json_decref(*root);
+    return error_set(error, 3, "no memory to read %s", file);
+  }
+  // What has a hash is held to it, whatever its version says.
+  const json_t *has = json_object_get(*root, CHECKPOINT_MANIFEST_HASH);
+  const char *said = json_string_value(has);
+  if ((has || version > 1) && (!said || strcmp(said, hash) != 0)) {
+    json_decref(*root);
+    return manifest_damaged(path, "was changed: its hash does not fit what it says", error);
+  }
+  return true;
+}
+
+// The step that a directory is called by, or -1: it may have been given another name.
+static int64_t step_of_path(const char *path) {
+  char name[32];
+  size_t end = strlen(path);
+  while (end > 0 && path[end - 1] == '/') {
+    end--;
+  }
+  size_t begin = end;
+  while (begin > 0 && path[begin - 1] != '/') {
+    begin--;
+  }
+  if (end - begin >= sizeof name) {
+    return -1;
+  }
+  memcpy(name, path + begin, end - begin);
+  name[end - begin] = '\0';
+  return checkpoint_step_of_name(name);
+}
+
+// Numbers that a run can come to, so that counting on from them does not overflow; and its directory says the same
+// step.
+static bool facts_hold(const CheckpointFacts *facts, const char *path, Error *error) {
+  const int64_t named = step_of_path(path);
+  if (facts->step > PLAN_MOST_STEPS || facts->batch > 2 * PLAN_MOST_STEPS || facts->skipped > PLAN_MOST_STEPS ||
+      facts->tokens > INT64_MAX / 2) {
+    return manifest_damaged(path, "has a step, or a count of batches or tokens, that no run comes to", error);
+  }
+  if (named >= 0 && named != facts->step) {
+    return error_set(error, 1,
+                     "the checkpoint %s is damaged: manifest.json is of step %lld; rename the directory, or remove it "
+                     "to use an older one",
+                     path, (long long)facts->step);
   }
   return true;
 }
@@ -101,7 +150,7 @@ static bool manifest_facts(const json_t *root, const char *path, CheckpointFacts
   } else {
     good = good && manifest_number(root, "batch", &facts->batch);
   }
-  return good || manifest_damaged(path, "lacks a number", error);
+  return good ? facts_hold(facts, path, error) : manifest_damaged(path, "lacks a number", error);
 }
 
 bool checkpoint_facts(const char *path, CheckpointFacts *facts, Error *error) {
@@ -116,13 +165,13 @@ bool checkpoint_facts(const char *path, CheckpointFacts *facts, Error *error) {
 
 static bool file_hash(const char *path, int64_t bytes, uint64_t *hash, Error *error) {
   enum { PIECE = 1 << 20 };
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd;
+  if (!io_open(path, O_RDONLY, &fd, error)) {
+    return false;
+  }
   char *piece = malloc(PIECE);
   XXH3_state_t *state = XXH3_createState();
-  bool done = fd >= 0 && piece && state;
-  if (!done) {
-    error_set(error, fd < 0 ? 1 : 3, fd < 0 ? "cannot read %s" : "no memory to read %s", path);
-  }
+  bool done = (piece && state) || error_set(error, 3, "no memory to read %s", path);
   if (done) {
     XXH3_64bits_reset(state);
   }
@@ -136,9 +185,7 @@ static bool file_hash(const char *path, int64_t bytes, uint64_t *hash, Error *er
   if (done) {
     *hash = XXH3_64bits_digest(state);
   }
-  if (fd >= 0) {
-    close(fd);
-  }
+  close(fd);
   free(piece);
   XXH3_freeState(state);
   return done;

@@ -77,10 +77,10 @@ static bool data_find(Data *data, const char *path, const char *base, Error *err
   if (!path || !*path) {
     return error_set(error, 1, "the recipe names no data; write `data text(\"corpus.txt\")` or give --data FILE");
   }
-  data->fd = open(path, O_RDONLY | O_CLOEXEC);
+  data->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (data->fd < 0 && errno == ENOENT && path[0] != '/' && base && *base) {
     if (snprintf(joined, sizeof joined, "%s/%s", base, path) < (int)sizeof joined) {
-      data->fd = open(joined, O_RDONLY | O_CLOEXEC);
+      data->fd = open(joined, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     }
   }
   if (data->fd < 0 && errno == ENOENT && *joined) {

@@ -289,7 +289,11 @@ static bool feed_write(Feed *feed, Session *session, Error *error) {
 }
 
 bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error) {
-  int64_t rows = feed_rows(feed);
+  int64_t rows = feed_rows(feed), end;
+  if (__builtin_mul_overflow(batch, rows, &end)) {
+    return error_set(error, 1, "batch %lld of %lld rows is more than can be counted", (long long)batch,
+                     (long long)rows);
+  }
   for (int64_t k = 0; k < rows; k++) {
     feed->used[k] = true;
     if (!data_train_window(feed->data, (batch - 1) * rows + k, feed->windows + k * (feed->sequence + 1), error)) {

@@ -190,20 +190,34 @@ bool io_read(int fd, const char *path, int64_t offset, void *data, size_t size, 
   return true;
 }
 
-bool io_read_file(const char *path, size_t limit, char **text, size_t *size, Error *error) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+bool io_open(const char *path, int flags, int *fd, Error *error) {
+  const char *what = (flags & O_ACCMODE) == O_RDONLY ? "read" : "write";
   struct stat info;
-  if (fd < 0 || fstat(fd, &info) != 0) {
-    bool result = io_failed("read", path, error);
-    if (fd >= 0) {
-      close(fd);
-    }
-    return result;
+  *fd = open(path, flags | O_NONBLOCK | O_CLOEXEC, 0666);
+  const bool pipe = *fd < 0 && errno == ENXIO;  // to write into, and nobody reads it
+  if (*fd < 0 && !pipe) {
+    return io_failed(what, path, error);
+  }
+  if (*fd >= 0 && fstat(*fd, &info) == 0 && S_ISREG(info.st_mode)) {
+    return true;
+  }
+  if (*fd >= 0) {
+    close(*fd);
+  }
+  *fd = -1;
+  return error_set(error, 1, "cannot %s %s: it is not a file", what, path);
+}
+
+bool io_read_file(const char *path, size_t limit, char **text, size_t *size, Error *error) {
+  int fd;
+  struct stat info;
+  if (!io_open(path, O_RDONLY, &fd, error)) {
+    return false;
   }
   bool done = false;
   char *memory = NULL;
-  if (!S_ISREG(info.st_mode)) {
-    error_set(error, 1, "cannot read %s: it is not a file", path);
+  if (fstat(fd, &info) != 0) {
+    io_failed("read", path, error);
   } else if ((uint64_t)info.st_size > limit) {
     error_set(error, 1, "%s has %lld bytes, more than the %zu that such a file may have", path, (long long)info.st_size,
               limit);

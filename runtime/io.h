@@ -35,6 +35,9 @@ bool io_path(char path[IO_PATH_MAX], Error *error, const char *format, ...) __at
 bool io_make_path(const char *path, Error *error);  // mkdir -p
 bool io_remove_tree(const char *path);              // best effort; false if something is left
 bool io_read(int fd, const char *path, int64_t offset, void *data, size_t size, Error *error);  // exactly size bytes
+// A regular file of `flags` for open, made with them where O_CREAT is among them; *fd -1 and false otherwise. A pipe in
+// its place is an error at once: opening one would wait for ever.
+bool io_open(const char *path, int flags, int *fd, Error *error);
 // The whole file, NUL-terminated, on the heap; at most `limit` bytes.
 bool io_read_file(const char *path, size_t limit, char **text, size_t *size, Error *error);
 // A whole file by temporary file, fsync and rename.

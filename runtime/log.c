@@ -2,12 +2,14 @@
 #include "runtime/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/options.h"
+#include "runtime/io.h"
 
 void log_start(Log *log, FILE *screen) {
   *log =
@@ -15,7 +17,14 @@ void log_start(Log *log, FILE *screen) {
 }
 
 bool log_open(Log *log, const char *path, Error *error) {
-  log->file = fopen(path, "ae");
+  int fd;
+  if (!io_open(path, O_WRONLY | O_CREAT | O_APPEND, &fd, error)) {
+    return false;
+  }
+  log->file = fdopen(fd, "a");
+  if (!log->file) {
+    close(fd);
+  }
   return log->file || error_set(error, 1, "cannot write %s: %s", path, strerror(errno));
 }
 

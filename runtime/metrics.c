@@ -1,7 +1,6 @@
 // metrics.c: writing lines whole, reading them back.
 #include "runtime/metrics.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
@@ -104,8 +103,7 @@ bool metrics_open(Metrics *metrics, const char *path, int64_t last, Error *error
   if (io_is_file(path) && !metrics_trim(metrics, last, error)) {
     return false;
   }
-  metrics->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  return metrics->fd >= 0 || error_set(error, 1, "cannot write %s: %s", path, strerror(errno));
+  return io_open(path, O_WRONLY | O_CREAT | O_APPEND, &metrics->fd, error);
 }
 
 void metrics_close(Metrics *metrics) {

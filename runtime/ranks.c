@@ -241,21 +241,31 @@ int64_t ranks_bytes(const Ranks *ranks) {
   return total;
 }
 
+// Digits alone, at most `most`, up to `end`.
+static bool digits_read(const char *text, char end, uint64_t most, uint64_t *value) {
+  const size_t length = strspn(text, "0123456789");
+  errno = 0;
+  *value = strtoull(text, NULL, 10);
+  return length > 0 && text[length] == end && errno == 0 && *value <= most;
+}
+
 bool ranks_fault_parse(const char *text, RanksFault *fault) {
   static const char *const names[] = {"", "die", "hang", "skip"};
-  char name[8];
-  long long rank, at;
-  int end = 0;
-  if (sscanf(text, "%7[a-z]:%lld:%lld%n", name, &rank, &at, &end) != 3 || text[end] != '\0' || at < 1 || rank < 0) {
-    return false;
-  }
   for (int kind = RANKS_DIE; kind <= RANKS_SKIP; kind++) {
-    if (strcmp(name, names[kind]) == 0) {
-      *fault = (RanksFault){(RanksFaultKind)kind, rank, at};
+    const size_t length = strlen(names[kind]);
+    uint64_t rank, at;
+    if (strncmp(text, names[kind], length) == 0 && text[length] == ':' &&
+        digits_read(text + length + 1, ':', INT64_MAX, &rank) &&
+        digits_read(strchr(text + length + 1, ':') + 1, '\0', INT64_MAX, &at) && at > 0) {
+      *fault = (RanksFault){(RanksFaultKind)kind, (int64_t)rank, (int64_t)at};
       return true;
     }
   }
   return false;
+}
+
+bool ranks_order_parse(const char *text, uint64_t *order) {
+  return digits_read(text, '\0', UINT64_MAX, order);
 }
 
 // --- failure ---

@@ -43,6 +43,7 @@ int64_t ranks_bytes(const Ranks *ranks);  // of the arenas of all ranks together
 
 // Reads "die:RANK:AT", "hang:RANK:AT" or "skip:RANK:AT", which is what the variable MDL_FAULT of the environment holds.
 bool ranks_fault_parse(const char *text, RanksFault *fault);
+bool ranks_order_parse(const char *text, uint64_t *order);  // a number, which is what the variable MDL_ORDER holds
 
 // --- of a rank's thread ---
 

@@ -41,6 +41,9 @@ static bool restore_compile(Restored *restored, const char *plan, Error *error) 
   if (!io_path(text, error, "%.*sresolved.mdl", (int)(strlen(plan) - strlen("plan.mdlx")), plan)) {
     return false;
   }
+  if (!io_is_file(text)) {
+    return error_set(error, 1, "cannot read %s: it is not there, or not a file", text);
+  }
   const PlanRun was = restored->set->plans[0]->run;
   const CompileOptions options = {.file = text, .layout = "single"};
   Diag *diag = diag_create(restored->arena);

@@ -43,8 +43,14 @@ static bool directory_empty(const char *path) {
   return count <= 2;
 }
 
+// A model's name becomes a directory's, which nothing may lead out of runs/.
+static bool name_holds(const char *model, Error *error) {
+  return (*model && *model != '.' && !strchr(model, '/')) ||
+         error_set(error, 1, "the model's name '%.80s' can name no run directory; give one with --out", model);
+}
+
 static bool run_fresh(Run *run, const char *model, Error *error) {
-  if (!io_make_path("runs", error)) {
+  if (!name_holds(model, error) || !io_make_path("runs", error)) {
     return false;
   }
   for (int n = 1;; n++) {
@@ -85,8 +91,7 @@ bool run_create(Run *run, const char *out, const char *model, Error *error) {
          io_sync_directory(NULL, run->path, error) && io_sync_directory(NULL, parent, error);
 }
 
-bool run_open(Run *run, const char *path, Error *error) {
-  bool found;
+static bool run_find(Run *run, const char *path, Error *error) {
   *run = (Run){.lock = -1};
   if (!io_path(run->path, error, "%s", path) || !io_path(run->checkpoints, error, "%s/checkpoints", path)) {
     return false;
@@ -95,10 +100,22 @@ bool run_open(Run *run, const char *path, Error *error) {
     return io_is_file(path) ? error_set(error, 1, "%s is a file and no run directory; mdl train makes one", path)
                             : error_set(error, 1, "there is no run directory %s", path);
   }
+  return true;
+}
+
+static bool run_newest(Run *run, Error *error) {
+  bool found;
   return checkpoint_newest(run->checkpoints, run->checkpoint, &found, error);
 }
 
+bool run_open(Run *run, const char *path, Error *error) {
+  return run_find(run, path, error) && run_newest(run, error);
+}
+
 static bool run_latest(char path[IO_PATH_MAX], const char *model, Error *error) {
+  if (!name_holds(model, error)) {
+    return false;
+  }
   DIR *directory = opendir("runs");
   long best = -1;
   size_t length = strlen(model);
@@ -118,7 +135,7 @@ static bool run_latest(char path[IO_PATH_MAX], const char *model, Error *error) 
   return io_path(path, error, "runs/%s-%ld", model, best);
 }
 
-static bool run_open_to_resume(Run *run, const char *out, const char *model, Error *error) {
+static bool run_find_to_resume(Run *run, const char *out, const char *model, Error *error) {
   char path[IO_PATH_MAX];
   *run = (Run){.lock = -1};
   if (!(out ? io_path(path, error, "%s", out) : run_latest(path, model, error))) {
@@ -127,7 +144,7 @@ static bool run_open_to_resume(Run *run, const char *out, const char *model, Err
   if (!io_is_directory(path)) {
     return error_set(error, 1, "there is no run directory %s to resume; leave --resume out to begin one", path);
   }
-  return run_open(run, path, error);
+  return run_find(run, path, error);
 }
 
 bool run_read_tuning(const char *out, const char *model, char **text, Error *error) {
@@ -135,7 +152,7 @@ bool run_read_tuning(const char *out, const char *model, char **text, Error *err
   size_t size;
   Run run;
   *text = NULL;
-  if (!run_open_to_resume(&run, out, model, error)) {
+  if (!run_find_to_resume(&run, out, model, error) || !run_newest(&run, error)) {
     return false;
   }
   const char *const folders[] = {run.checkpoint, run.path};
@@ -149,7 +166,8 @@ bool run_read_tuning(const char *out, const char *model, char **text, Error *err
 }
 
 bool run_resume(Run *run, const char *out, const char *model, Error *error) {
-  if (!run_open_to_resume(run, out, model, error) || !run_lock(run, error)) {
+  // Another process that still trained there would save newer ones until the lock is taken.
+  if (!run_find_to_resume(run, out, model, error) || !run_lock(run, error) || !run_newest(run, error)) {
     return false;
   }
   checkpoint_clean(run->checkpoints);
@@ -173,6 +191,9 @@ bool run_write_plan(const Run *run, const PlanSet *set, Error *error) {
     return error_set(error, 3, "no memory");
   }
   bool done = run_file(run, "plan.mdlx", path, error);
+  if (done && access(path, F_OK) == 0 && !io_is_file(path)) {  // a pipe would be written to, and waited for
+    done = error_set(error, 1, "cannot write %s: it is not a file", path);
+  }
   if (done && !artefact_write(arena, set, path, &why)) {
     done = error_set(error, 1, "%s", why);
   }

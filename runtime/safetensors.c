@@ -1,7 +1,6 @@
 // safetensors.c: the header, checked.
 #include "runtime/safetensors.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -188,9 +187,7 @@ bool safetensors_open(const char *path, Safetensors **file, Error *error) {
     free(made);
     return error_set(error, 3, "no memory");
   }
-  made->fd = open(path, O_RDONLY | O_CLOEXEC);
-  bool done = made->fd >= 0 || error_set(error, 1, "cannot read %s: %s", path, strerror(errno));
-  if (!done || !header_read(made, error)) {
+  if (!io_open(path, O_RDONLY, &made->fd, error) || !header_read(made, error)) {
     safetensors_close(made);
     return false;
   }

@@ -29,17 +29,40 @@ bool session_open(Session *session, const Plan *plan, const Backend *backend, in
   return backend->open(plan, &options, &session->device, error);
 }
 
+// What the environment asks for, where the options do not. `alone`: the rank has no thread or process of its own.
+static bool environment_read(const SessionOptions *options, int64_t count, bool alone, RanksOptions *ranks,
+                             Error *error) {
+  const char *fault = getenv("MDL_FAULT"), *order = getenv("MDL_ORDER");
+  ranks->order = options->order;
+  if (order && *order && !options->order && !ranks_order_parse(order, &ranks->order)) {
+    return error_set(error, 2, "MDL_ORDER is '%.80s'; it says a number that an order is drawn with: 17", order);
+  }
+  if (!fault || !*fault || ranks->fault.kind != RANKS_NO_FAULT) {
+    return true;
+  }
+  if (!ranks_fault_parse(fault, &ranks->fault)) {
+    return error_set(error, 2, "MDL_FAULT is '%.80s'; it says die, hang or skip, a rank and a number: hang:2:17",
+                     fault);
+  }
+  if ((ranks->fault.rank < count && !alone) || options->several) {
+    return true;
+  }
+  return alone ? error_set(error, 2, "MDL_FAULT is '%.80s', and one rank meets no others; take a layout of several",
+                           fault)
+               : error_set(error, 2, "MDL_FAULT is '%.80s', and there are the ranks 0 to %lld alone", fault,
+                           (long long)count - 1);
+}
+
 bool session_open_ranks(Session *session, const PlanSet *set, const Backend *backend, const SessionOptions *options,
                         Error *error) {
   RanksOptions ranks = {
       .deadline_seconds = options->deadline_seconds, .fault = options->fault, .record = options->record};
-  const char *fault = getenv("MDL_FAULT"), *order = getenv("MDL_ORDER");
-  ranks.order = options->order ? options->order : order ? strtoull(order, NULL, 10) : 0;
   *session = (Session){.set = set, .plan = set->plans[0], .backend = backend, .ranks = plan_ranks(set->plans[0])};
-  if (fault && *fault && ranks.fault.kind == RANKS_NO_FAULT && !ranks_fault_parse(fault, &ranks.fault)) {
-    return error_set(error, 2, "MDL_FAULT is '%s'; it says die, hang or skip, a rank and a number: hang:2:17", fault);
+  const bool alone = session->ranks == 1 && !(options->apart && backend->apart);
+  if (!environment_read(options, session->ranks, alone, &ranks, error)) {
+    return false;
   }
-  if (session->ranks == 1 && !(options->apart && backend->apart)) {
+  if (alone) {
     DeviceOptions device = {.threads = options->threads, .record = options->record, .order = ranks.order};
     return backend->open(session->plan, &device, &session->device, error);
   }

@@ -28,6 +28,7 @@ typedef struct {
   // Where the backend wants processes (Backend.apart), a single rank has one of its own too: for whoever opens several
   // sessions one after the other, which the device must not have been started in this process for.
   bool apart;
+  bool several;  // other sessions have other plans: the rank of MDL_FAULT may be one that this plan lacks
 } SessionOptions;
 
 // The plan of a single rank.

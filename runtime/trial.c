@@ -72,7 +72,7 @@ bool trial_open(Trial *trial, const TrialOptions *options, Error *error) {
     data.sequence = sequence;
   }
   const SessionOptions session = {
-      .threads = options->threads, .deadline_seconds = options->deadline_seconds, .apart = true};
+      .threads = options->threads, .deadline_seconds = options->deadline_seconds, .apart = true, .several = true};
   const Backend *backend = options->backend ? options->backend : &backend_cpu;
   if (!data_open(&data, &trial->data, error) ||
       !feed_create(trial->set, PROGRAM_TRAIN, trial->data, &trial->feed, error)) {

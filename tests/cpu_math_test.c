@@ -367,10 +367,10 @@ static double normal_wanted(RandomKey key, int64_t index) {
 
 static void random_arrays(void **state) {
   (void)state;
-  static const int64_t starts[] = {0, 1, 2, 3, 1021, ((int64_t)1 << 34) - 5};
+  static const int64_t starts[] = {0, 1, 2, 3, 1021, ((int64_t)1 << 34) - 5, INT64_MAX - 3900};
   const RandomKey key = {0x123456789abcdef0u, 42};
   for (int s = 0; simd_at(s); s++) {
-    for (int n = 0; n < 6 * 4; n++) {
+    for (int n = 0; n < 7 * 4; n++) {
       const int64_t start = starts[n / 4], stride = n % 4 == 3 ? 5 : n % 4 == 2 ? 0 : 1, count = n % 4 ? 3 : 777;
       float u32[777], n32[777];
       double u64[777], n64[777];

@@ -124,6 +124,10 @@ CHANGE(column_level, s->code[10].level = LEVEL_FULL)
 CHANGE(total_level, s->code[11].level = LEVEL_ROW)
 CHANGE(const_level, s->code[2].level = LEVEL_ROW)
 CHANGE(written_twice, s->code[10] = s->code[9])
+CHANGE(positions_far, s->port[5].stride[0] = INT64_MAX / 2)
+CHANGE(positions_sum, s->port[5].stride[0] = s->port[5].stride[1] = INT64_C(1) << 55)
+CHANGE(begins_far, s->code[6].constant = INT64_MAX)
+CHANGE(begins_before, s->code[6].constant = INT64_MIN)
 CHANGE(output_narrow, s->port[2].stride[1] = 0)
 
 static const Change changes[] = {
@@ -171,6 +175,10 @@ static const Change changes[] = {
     {total_level, "a total is a scalar"},
     {const_level, "a constant is a scalar"},
     {written_twice, "two instructions write one port"},
+    {positions_far, "positions are beyond what can be counted"},
+    {positions_sum, "positions are beyond what can be counted"},
+    {begins_far, "a position begins beyond what can be counted"},
+    {begins_before, "a position begins beyond what can be counted"},
     {output_narrow, "an output has no stride on a dim that its value varies over"},
 };
 

@@ -144,9 +144,6 @@ static inline Plan *sample_plan(Arena *arena) {
     instruction_of(plan, i, kind)->as.offload =
         (Offload){.bytes = 128, .device = transient, .host = {.arena = ARENA_OFFLOAD, .offset = 64}};
   }
-  static const PlanCall calls[] = {{.slot = 0, .first = true}, {.slot = 1}};
-  plan->programs[PROGRAM_TRAIN].calls = arena_copy(arena, calls, sizeof calls);
-  plan->programs[PROGRAM_TRAIN].call_count = 2;
   plan->programs[PROGRAM_TRAIN].values = ARENA_ARRAY(arena, PlanValue, 1);
   plan->programs[PROGRAM_TRAIN].values[0] = (PlanValue){"layers.*.x", {0, 6, 9}, 1024, 2};
   plan->programs[PROGRAM_TRAIN].value_count = 1;

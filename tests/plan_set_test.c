@@ -319,7 +319,7 @@ static void swap_calls(Plan *plan, int i, int j) {
   X(set->plans[0] = b, "of stage 1 of 2")                                                                    \
   X((a->mesh[DP].name = "fsdp"), "another mesh")                                                             \
   X(b->programs[PROGRAM_TRAIN].call_count = 0, "do not run the same program")                                \
-  X(b->real = TYPE_F64, "different types")                                                                   \
+  X(b->coarsest = TYPE_BF16, "different types")                                                              \
   X(b->states[EMBED].owner = true, "held by 2 stages and owned by 2")                                        \
   X(a->states[EMBED].owner = false, "held by 2 stages and owned by 0")                                       \
   X(b->states[EMBED].size[0] = 4, "'embed' is not the same in stages 0 and 1")                               \

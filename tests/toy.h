@@ -81,9 +81,11 @@ static Plan *toy_plan(Arena *arena, const char *data, int64_t batch, int64_t seq
   int64_t inputs = 4 * TOY_OUTPUTS + 4;
   for (int p = 0; p < PROGRAM_TRAIN_COLD; p++) {  // it has no scales
     PlanProgram *program = &plan->programs[p];
-    program->call_count = 1;
-    program->calls = ARENA_NEW(arena, PlanCall);
-    program->slots = p == PROGRAM_TRAIN || p == PROGRAM_EVALUATE ? slots : 1;
+    program->call_count = program->slots = p == PROGRAM_TRAIN || p == PROGRAM_EVALUATE ? slots : 1;
+    program->calls = ARENA_ARRAY(arena, PlanCall, program->slots);
+    for (int i = 0; i < program->slots; i++) {
+      program->calls[i] = (PlanCall){.slot = i, .first = i == 0};
+    }
     program->inputs = ARENA_ARRAY(arena, PlanInput, 5);
     program->outputs = ARENA_ARRAY(arena, PlanOutput, TOY_OUTPUTS);
     program->flops = 1e6;

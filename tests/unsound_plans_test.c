@@ -5,6 +5,7 @@
 #include <stdint.h>
 // cmocka.h wants the four above first.
 #include <cmocka.h>
+#include <math.h>
 #include <string.h>
 
 #include "compiler/plan/verify.h"
@@ -251,10 +252,200 @@ static void test_unsound_plans(void **state) {
   }
 }
 
+// Sizes along which nothing has a stride: inside every arena, and more than can be counted.
+static void spoil_strideless(Plan *plan, int which) {
+  Instruction *at = plan->segments[0].instructions;
+  Take *take = &at[which == 1 ? 3 : 2].as.take;
+  Window *window = &at[4].as.window;
+  Attention *attention = &at[5].as.attention;
+  Gemm *gemm = &at[1].as.gemm;
+  const int64_t many = INT64_C(1) << 32;
+  switch (which) {
+    case 0:
+    case 1:
+      for (int d = 0; d < 2; d++) {
+        take->size[d] = many;
+        take->stride_x[d] = take->stride_index[d] = take->stride_out[d] = 0;
+      }
+      break;
+    case 2:
+      window->size[0] = window->size[1] = many;
+      memset(window->stride_x, 0, sizeof window->stride_x);
+      memset(window->stride_out, 0, sizeof window->stride_out);
+      break;
+    case 3:
+      window->size[0] = many;
+      window->stride_x[0] = window->stride_out[0] = window->stride_tap = 0;
+      window->taps = many;
+      break;
+    case 4:
+      gemm->batch_count = 2;
+      gemm->batch[0] = gemm->batch[1] = many;
+      memset(gemm->stride_a, 0, sizeof gemm->stride_a);
+      memset(gemm->stride_b, 0, sizeof gemm->stride_b);
+      memset(gemm->stride_c, 0, sizeof gemm->stride_c);
+      break;
+    case 5:
+      attention->keys = INT64_C(1) << 56;
+      attention->stride_k[1] = attention->stride_v[1] = 0;
+      break;
+    case 6:
+      for (int i = 0; i < plan->programs[PROGRAM_TRAIN].input_count; i++) {
+        plan->programs[PROGRAM_TRAIN].inputs[i].place.slot_stride = 0;
+      }
+      plan->programs[PROGRAM_TRAIN].slots = 1 << 24;
+      break;
+    default:
+      plan->states[0].size[0] = plan->states[0].size[1] = INT64_C(1) << 40;
+  }
+}
+
+static void test_strideless(void **state) {
+  (void)state;
+  static const char *const wanted[] = {"more elements", "more elements", "more elements",      "more elements",
+                                       "more elements", "more elements", "that no call is of", "more elements"};
+  for (int which = 0; which < 8; which++) {
+    Arena *arena = arena_create();
+    Plan *plan = sample_plan(arena);
+    spoil_strideless(plan, which);
+    const char *why = plan_verify(arena, plan);
+    if (!why || !strstr(why, wanted[which])) {
+      fail_msg("case %d: %s", which, why ? why : "was not found");
+    }
+    arena_destroy(arena);
+  }
+}
+
+static void spoil_run(Plan *plan, PlanRange *skip, int which) {
+  PlanRun *run = &plan->run;
+  switch (which) {
+    case 0:
+      plan->real = TYPE_E4M3;
+      break;
+    case 1:
+      plan->real = TYPE_BF16;
+      break;
+    case 2:
+      plan->real = TYPE_F64;  // the sample attends in f32
+      break;
+    case 3:
+      plan->segments[0].instructions[5].as.attention.type = TYPE_F64;
+      break;
+    case 4:
+      run->validation_fraction = 1;
+      break;
+    case 5:
+      run->validation_fraction = INFINITY;
+      break;
+    case 6:
+      run->validation_fraction = -0.5;
+      break;
+    case 7:
+      run->validation_fraction = NAN;
+      break;
+    case 8:
+      run->parameters = NAN;
+      break;
+    case 9:
+      run->steps = -1;
+      break;
+    case 10:
+      run->steps = INT64_MAX;
+      break;
+    case 11:
+      run->eval_every = -1;
+      break;
+    case 12:
+      run->save_every = INT64_MAX;
+      break;
+    case 13:
+      run->log_every = INT64_MIN;
+      break;
+    case 14:
+      run->eval_batches = INT64_C(1) << 62;
+      break;
+    case 15:
+      run->batch = INT64_C(1) << 40;
+      run->sequence = INT64_C(1) << 40;
+      break;
+    case 16:
+      run->sequence = -1;
+      break;
+    case 17:
+      skip[1].first = 4;
+      break;
+    case 18:
+      skip[1].count = INT64_MAX;
+      break;
+    case 19:
+      run->model = "../pwned";
+      break;
+    case 20:
+      run->model = "";
+      break;
+    case 21:
+      run->model = "2m";
+      break;
+    case 22:
+      run->recipe = "a b";
+      break;
+    case 23:
+      plan->phase_count = 1;
+      plan->phases[0] = (PlanPhase){.first = 1, .precision = "bf16\",\"loss\":0,\""};
+      break;
+    case 24:
+      plan->states[1].name = "adamw..m";
+      break;
+    case 25:
+      plan->states[1].name = "adamw.\033[31m";
+      break;
+    case 26:
+      plan->states[0].axis[1] = "a\033[31m";
+      break;
+    case 27:
+      plan->programs[PROGRAM_TRAIN].inputs[0].name = "tokens.";
+      break;
+    case 28:
+      plan->programs[PROGRAM_TRAIN].outputs[0].name = "lo\nss";
+      break;
+    default:
+      run->precision = "bf16\033[31m";
+  }
+}
+
+static void test_unsound_runs(void **state) {
+  (void)state;
+  for (int which = 0; which <= 29; which++) {
+    Arena *arena = arena_create();
+    Plan *plan = sample_plan(arena);
+    PlanRange skip[] = {{2, 3}, {5, 1}};
+    plan->run.skip = skip;
+    plan->run.skip_count = 2;
+    assert_null(plan_verify(arena, plan));
+    spoil_run(plan, skip, which);
+    const char *why = plan_verify(arena, plan);
+    const char *wanted = which < 2                    ? "neither f32 nor f64"
+                         : which < 4                  ? "the statistics"
+                         : which < 8                  ? "for validation"
+                         : which < 9                  ? "number of parameters"
+                         : which < 15                 ? "a count of steps"
+                         : which < 17                 ? "an impossible batch"
+                         : which < 19                 ? "passes over batches"
+                         : which == 26 || which == 29 ? "cannot be printed"
+                                                      : "is no name";
+    if (!why || !strstr(why, wanted)) {
+      fail_msg("case %d: %s", which, why ? why : "was not found");
+    }
+    arena_destroy(arena);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_unsound_code),
       cmocka_unit_test(test_unsound_plans),
+      cmocka_unit_test(test_strideless),
+      cmocka_unit_test(test_unsound_runs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,13 +91,28 @@ bool check_dense(PlanCheck *v, Place place, int64_t count, ElementType type) {
   return check_place(v, place, (Extent){.last = count - 1, .whole = true}, element_type_bytes(type));
 }
 
-bool check_sizes(PlanCheck *v, const int64_t *size, int count) {
+bool product_fits(const int64_t *size, int count, int64_t *all) {
   for (int i = 0; i < count; i++) {
-    if (size[i] < 1) {
-      return check_fail(v, "has a size below 1");
+    if (__builtin_mul_overflow(*all, size[i], all) || *all > PLAN_MOST_BYTES) {
+      return false;
     }
   }
   return true;
+}
+
+bool check_batch(PlanCheck *v, const int64_t *size, int count, const int64_t *batch, int batch_count) {
+  int64_t all = 1;
+  for (int i = 0; i < count + batch_count; i++) {
+    if ((i < count ? size[i] : batch[i - count]) < 1) {
+      return check_fail(v, "has a size below 1");
+    }
+  }
+  return (product_fits(size, count, &all) && product_fits(batch, batch_count, &all)) ||
+         check_fail(v, "has more elements than there can be");
+}
+
+bool check_sizes(PlanCheck *v, const int64_t *size, int count) {
+  return check_batch(v, size, count, NULL, 0);
 }
 
 bool check_strided(PlanCheck *v, Place place, ElementType type, int count, const int64_t *size, const int64_t *stride) {

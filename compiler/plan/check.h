@@ -44,8 +44,20 @@ bool places_same(const Place *a, const Place *b);
 // check_steps.c: whether the training programs read and write alike outside of a plan, and each phase has one.
 bool check_steps(PlanCheck *v);
 
+// verify_run.c: the run that a plan is for; and its names, which become paths, JSON and words on a screen.
+bool check_run(PlanCheck *v);
+bool check_names(PlanCheck *v);
+
+// check_states.c: whether no two states share memory. Of states that are inside their arena.
+bool check_states_apart(PlanCheck *v);
+
 bool check_term(PlanCheck *v, int term);
-bool check_sizes(PlanCheck *v, const int64_t *size, int count);  // at least 1
+// At least 1, and together no more elements than there can be: what has strides of 0 is in no arena's bounds.
+bool check_sizes(PlanCheck *v, const int64_t *size, int count);
+bool check_batch(PlanCheck *v, const int64_t *size, int count, const int64_t *batch, int batch_count);  // of both
+
+// Multiplies *all, which fits, by sizes that are not negative. False: more than PLAN_MOST_BYTES.
+bool product_fits(const int64_t *size, int count, int64_t *all);
 
 // Mesh axes that cut something, none of them in *used before.
 bool check_mesh_axes(PlanCheck *v, int count, const int *mesh, uint32_t *used);

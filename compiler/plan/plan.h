@@ -246,6 +246,8 @@ typedef struct {  // call_count 0: the plan does not have this program
   const char *missing;      // why the plan does not have it, where the text could not be compiled to it; else NULL
 } PlanProgram;
 
+#define PLAN_MOST_STEPS INT64_C(1000000000000)  // and batches; far above what any run reaches
+
 typedef struct {  // what the recipe says about a run, resolved
   const char *model, *recipe, *layout, *precision, *optimizer;
   const char *data_kind;       // "text" or "tokens"

@@ -63,9 +63,9 @@ static bool gemm_types_hold(PlanCheck *v, const Gemm *gemm) {
 }
 
 static bool gemm_holds(PlanCheck *v, const Gemm *gemm) {
-  const int64_t sizes[] = {gemm->m, gemm->n, gemm->k};
-  if (!check_sizes(v, sizes, 3) || !check_sizes(v, gemm->batch, gemm->batch_count) || !gemm_types_hold(v, gemm) ||
-      !blocks_hold(v, gemm)) {
+  const int64_t a[] = {gemm->m, gemm->k}, b[] = {gemm->k, gemm->n}, c[] = {gemm->m, gemm->n};
+  if (!check_batch(v, a, 2, gemm->batch, gemm->batch_count) || !check_batch(v, b, 2, gemm->batch, gemm->batch_count) ||
+      !check_batch(v, c, 2, gemm->batch, gemm->batch_count) || !gemm_types_hold(v, gemm) || !blocks_hold(v, gemm)) {
     return false;
   }
   if (gemm->lda < (gemm->transpose_a ? gemm->m : gemm->k) || gemm->ldb < (gemm->transpose_b ? gemm->k : gemm->n) ||
@@ -87,7 +87,7 @@ static bool take_holds(PlanCheck *v, const Take *take) {
 }
 
 static bool window_holds(PlanCheck *v, const Window *window) {
-  if (!check_sizes(v, window->size, window->dim_count) || !check_sizes(v, &window->taps, 1)) {
+  if (!check_batch(v, window->size, window->dim_count, &window->taps, 1)) {
     return false;
   }
   return (window->windowed >= 0 && window->windowed < window->dim_count) ||
@@ -142,9 +142,16 @@ static bool group_holds(PlanCheck *v, uint32_t mesh, int step) {
 }
 
 static bool attention_holds(PlanCheck *v, const Attention *a) {
-  const int64_t sizes[] = {a->batch, a->queries, a->keys, a->heads, a->groups, a->depth, a->value_depth};
-  if (!check_sizes(v, sizes, 7)) {
+  const int64_t queries[] = {a->batch, a->queries, a->heads, a->groups, a->depth};
+  const int64_t values[] = {a->batch, a->queries, a->heads, a->groups, a->value_depth};
+  const int64_t keys[] = {a->batch, a->keys, a->heads, a->depth},
+                taken[] = {a->batch, a->keys, a->heads, a->value_depth};
+  if (!check_sizes(v, queries, 5) || !check_sizes(v, values, 5) || !check_sizes(v, keys, 4) ||
+      !check_sizes(v, taken, 4)) {
     return false;
+  }
+  if (!is_format(a->type) || (a->type == TYPE_F64) != (v->plan->real == TYPE_F64)) {
+    return check_fail(v, "attends in a type that does not go with the statistics");
   }
   if (!positions_hold(v, a->parts, a->queries, a->origin, a->origin_term) ||
       !positions_hold(v, a->key_parts, a->keys, a->key_origin, a->key_origin_term) ||
@@ -376,6 +383,9 @@ static bool input_holds(PlanCheck *v, const PlanInput *input) {
   for (int a = 0; a < input->axis_count; a++) {
     extent.overflow |= __builtin_mul_overflow(elements, local[a], &elements);
   }
+  if (extent.overflow || elements > PLAN_MOST_BYTES / (v->slots > 0 ? v->slots : 1)) {
+    return check_fail(v, "has more elements than there can be");
+  }
   extent.last = elements - 1;
   return check_place(v, input->place, extent, element_type_bytes(input->type));
 }
@@ -416,6 +426,9 @@ static bool segments_hold(PlanCheck *v) {
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     const PlanProgram *program = &plan->programs[p];
     v->what = program_kind_name((ProgramKind)p);
+    if (program->call_count > 0 && program->slots > program->call_count) {
+      return check_fail(v, "has slots that no call is of");
+    }
     for (int i = 0; i < program->call_count; i++) {
       const PlanCall *call = &program->calls[i];
       if (call->segment < 0 || call->segment >= plan->segment_count || call->slot < 0 || call->slot >= program->slots) {
@@ -562,7 +575,8 @@ const char *plan_verify(Arena *arena, const Plan *plan) {
       return v.why;
     }
   }
-  bool good = mesh_holds(&v) && kernels_hold(&v) && states_hold(&v);
+  bool good = mesh_holds(&v) && check_names(&v) && check_run(&v) && kernels_hold(&v) && states_hold(&v) &&
+              check_states_apart(&v);
   for (int i = 0; good && i < PROGRAM_COUNT; i++) {
     v.what = program_kind_name((ProgramKind)i);
     good = program_holds(&v, &plan->programs[i]);

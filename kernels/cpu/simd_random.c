@@ -14,7 +14,7 @@ typedef struct {
 static void random_words(RandomWords *words, RandomKey key, int64_t first, int64_t count) {
   SIMD_LOOP
   for (int64_t i = 0; i < count; i++) {
-    const uint64_t block = (uint64_t)(first + i);
+    const uint64_t block = (uint64_t)first + (uint64_t)i;
     uint32_t c[4] = {(uint32_t)block, (uint32_t)(block >> 32), key.step, 0};
     philox(c, key.key);
     words->word[0][i] = c[0];
@@ -38,7 +38,7 @@ static Real normal_of_words(const RandomWords *words, int64_t block, int64_t lan
 static inline void random_fill(Real *x, RandomKey key, int64_t index, int64_t stride, int64_t n, int normal) {
   RandomWords words;
   for (int64_t i = 0; i < n;) {
-    const int64_t at = index + i * stride, first = at >> 2, begin = at & 3;
+    const int64_t at = (int64_t)((uint64_t)index + (uint64_t)i * (uint64_t)stride), first = at >> 2, begin = at & 3;
     const int64_t left = stride == 1 ? begin + n - i : begin + 1;
     const int64_t end = left < 4 * RANDOM_BLOCKS ? left : 4 * RANDOM_BLOCKS;
     random_words(&words, key, first, (end + 3) / 4);

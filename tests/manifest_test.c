@@ -1,0 +1,166 @@
+// manifest_test.c: manifests of checkpoints that somebody changed, renamed or put a pipe in the place of.
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// cmocka.h wants the four above first.
+#include <cmocka.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/checkpoint.h"
+#include "tests/toy.h"
+
+typedef struct {
+  char directory[256];
+  Arena *arena;
+} World;
+
+static int world_open(void **state) {
+  World *world = calloc(1, sizeof *world);
+  snprintf(world->directory, sizeof world->directory, "/tmp/mdl-manifest-XXXXXX");
+  assert_non_null(mkdtemp(world->directory));
+  world->arena = arena_create();
+  *state = world;
+  return 0;
+}
+
+static int world_close(void **state) {
+  World *world = *state;
+  io_remove_tree(world->directory);
+  arena_destroy(world->arena);
+  free(world);
+  return 0;
+}
+
+static void path_in(const World *world, char path[IO_PATH_MAX], const char *name) {
+  Error error;
+  assert_true(io_path(path, &error, "%s/%s", world->directory, name));
+}
+
+static char *file_bytes(const char *path, size_t *size) {
+  Error error;
+  char *text = NULL;
+  if (!io_read_file(path, 1 << 30, &text, size, &error)) {
+    fail_msg("%s", error.text);
+  }
+  return text;
+}
+
+static void save_step(World *world, Session *session) {
+  CheckpointFacts facts = {.step = 1};
+  Error error = {0};
+  if (!checkpoint_save(NULL, session, world->directory, &facts, 0, &error)) {
+    fail_msg("%s", error.text);
+  }
+}
+
+static void expect_load_error(World *world, Session *session, const char *words) {
+  char path[IO_PATH_MAX];
+  CheckpointFacts facts;
+  Error error = {0};
+  path_in(world, path, "step-00000001");
+  assert_false(checkpoint_load(session, path, true, &facts, &error));
+  if (!strstr(error.text, words)) {
+    fail_msg("expected '%s' in: %s", words, error.text);
+  }
+}
+
+// The text as it was, to be freed.
+static char *manifest_change(const char *path, const char *was, const char *is) {
+  size_t size;
+  char *text = file_bytes(path, &size), *at = strstr(text, was);
+  assert_non_null(at);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fprintf(file, "%.*s%s%s", (int)(at - text), text, is, at + strlen(was));
+  fclose(file);
+  return text;
+}
+
+// What a manifest says is what was saved; and what a hash would fit is possible all the same.
+static void test_changed_manifests(void **state) {
+  World *world = *state;
+  Session session;
+  Error error = {0};
+  char manifest[IO_PATH_MAX], step[IO_PATH_MAX], other[IO_PATH_MAX], hash[64];
+  CheckpointFacts facts;
+  path_in(world, manifest, "step-00000001/manifest.json");
+  path_in(world, step, "step-00000001");
+  assert_true(session_open(&session, toy_plan(world->arena, "text", 4, 8, 1, false), &toy_backend, 1, &error));
+  static const char *const changes[][2] = {{"\"step\": 1", "\"step\": 3"},
+                                           {"\"tokens\": 0", "\"tokens\": 7"},
+                                           {"\"seed\": \"0\"", "\"seed\": \"9\""},
+                                           {"optimizer.safetensors", "optimizes.safetensors"},
+                                           {"\"manifest_xxh3_64\": \"", "\"manifest_xxh3_64\": \"0"},
+                                           {"\"manifest_xxh3_64\"", "\"another\""},
+                                           {"\"version\": 2", "\"version\": 1"}};
+  for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+    save_step(world, &session);
+    free(manifest_change(manifest, changes[i][0], changes[i][1]));
+    expect_load_error(world, &session, "manifest.json was changed: its hash does not fit what it says");
+  }
+  // One of version 1 has no hash, but its numbers are looked at. Blanks are not part of what a manifest says.
+  static const char *const numbers[][2] = {{"\"step\": 1,", "\"step\": 9223372036854775807,"},
+                                           {"\"batch\": 0,", "\"batch\": 9223372036854775807,"},
+                                           {"\"tokens\": 0,", "\"tokens\": 9223372036854775807,"},
+                                           {"\"skipped\": 0,", "\"skipped\": 9223372036854775807,"},
+                                           {"\"step\": 1,", "\"step\": 3,"},
+                                           {"\"step\": 1,", "\"step\":   1,"}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    save_step(world, &session);
+    char *text = manifest_change(manifest, "\"version\": 2", "\"version\": 1");
+    const char *at = strstr(text, ",\n \"manifest_xxh3_64\"");
+    assert_non_null(at);
+    snprintf(hash, sizeof hash, "%.*s", (int)strcspn(at + 3, "\n") + 3, at);
+    free(text);
+    free(manifest_change(manifest, hash, ""));
+    free(manifest_change(manifest, numbers[i][0], numbers[i][1]));
+    if (i < 5) {
+      expect_load_error(world, &session, i < 4 ? "that no run comes to" : "manifest.json is of step 3");
+    } else {
+      assert_true(checkpoint_load(&session, step, true, &facts, &error));
+    }
+  }
+  // A name that says another step is a lie; one that says none is a name.
+  save_step(world, &session);
+  path_in(world, other, "step-999999999999999999");
+  assert_int_equal(rename(step, other), 0);
+  assert_false(checkpoint_load(&session, other, true, &facts, &error));
+  assert_non_null(strstr(error.text, "manifest.json is of step 1"));
+  path_in(world, step, "best");
+  assert_int_equal(rename(other, step), 0);
+  assert_true(checkpoint_load(&session, step, true, &facts, &error));
+  session_close(&session);
+}
+
+// A pipe in the place of a file is an error, and is not waited for.
+static void test_pipes(void **state) {
+  World *world = *state;
+  Session session;
+  Error error = {0};
+  static const char *const names[] = {"step-00000001/manifest.json", "step-00000001/model.safetensors",
+                                      "step-00000001/optimizer.safetensors"};
+  assert_true(session_open(&session, toy_plan(world->arena, "text", 4, 8, 1, false), &toy_backend, 1, &error));
+  for (int i = 0; i < 3; i++) {
+    char path[IO_PATH_MAX];
+    save_step(world, &session);
+    path_in(world, path, names[i]);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(20);
+    expect_load_error(world, &session, i == 0 ? "it is not a file" : "has 0 bytes, the manifest says");
+    alarm(0);
+  }
+  session_close(&session);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_changed_manifests, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_pipes, world_open, world_close),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
