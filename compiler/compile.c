@@ -58,6 +58,7 @@ static bool make_step(Front *f, const CompileOptions *options, ProgramKind kind,
   if (!passes_run(c, NULL)) {
     return false;
   }
+  front_note_products(f, c);
   Lower l = front_lower(f, c);
   if (!passes_lower(&l, NULL)) {
     return false;
@@ -77,6 +78,7 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
     return false;
   }
   if (program == PROGRAM_TRAIN) {
+    front_note_products(f, c);
     front_keep_step(f, c);
     f->logits = front_has_logits(c);
   }
@@ -228,6 +230,7 @@ bool compile_plans(Arena *arena, Diag *diag, const CompileOptions *options, Plan
   }
   if (good) {
     front_check_offloads(f);
+    front_check_products(f);
     front_check_compress(f);
     good = diag->errors == errors;
   }
@@ -300,7 +303,7 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
       f->pipeline = good && front_has_stages(&f->spec);
       f->tenancy = (Tenancy){.index = map_create(arena)};
       f->compresses = ARENA_ARRAY(arena, CompressUse, f->spec.compress.count + 1);
-      if (f->spec.model) {  // what is wrong with the model is said as well
+      if (f->spec.model && f->spec.read) {  // what is wrong with the model is said as well
         Compilation *c = ARENA_NEW(arena, Compilation);
         *c = front_start(f, &one, PROGRAM_TRAIN);
         if (passes_run(c, good ? NULL : "elaborate") && good && check_policies(f, &one)) {

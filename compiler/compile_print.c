@@ -225,6 +225,15 @@ static bool train_before(Front *f, const CompileOptions *options, Compilation *t
   return good;
 }
 
+// The run is such that its plan does not have it.
+static bool no_program(Front *f, ProgramKind program) {
+  const char *why = program == PROGRAM_REFRESH ? "no copies of parameters are kept beside them"
+                    : program_is_cold(program) ? "no scales of this precision come from histories"
+                                               : "the run has fewer precisions";
+  diag_error(f->diag, E052, SPAN_NONE, "the plan has no program '%s': %s", program_kind_name(program), why);
+  return false;
+}
+
 static bool print_program_after(Front *f, const CompileOptions *options, Buffer *out) {
   Compilation *c = ARENA_NEW(f->arena, Compilation);
   front_start_plan(f);
@@ -240,14 +249,14 @@ static bool print_program_after(Front *f, const CompileOptions *options, Buffer 
     *c = front_start(f, options, PROGRAM_TRAIN);
     c->cold = program_is_cold(options->program);
     const bool there = policy < f->spec.policies.count && (!c->cold || front_has_histories(&f->spec));
-    return !there || print_after(f, options, c, out);
+    return there ? print_after(f, options, c, out) : no_program(f, options->program);
   }
   if (options->program != PROGRAM_TRAIN && !train_before(f, options, c)) {
     return false;
   }
   if (options->program == PROGRAM_REFRESH) {
     c->program = PROGRAM_REFRESH;
-    return !copies_wanted(&f->spec) || print_after(f, options, c, out);
+    return copies_wanted(&f->spec) ? print_after(f, options, c, out) : no_program(f, options->program);
   }
   Compilation *made = ARENA_NEW(f->arena, Compilation);
   *made = front_start(f, options, options->program);

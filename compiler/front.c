@@ -162,6 +162,27 @@ bool front_leave_out(Front *f, const CompileOptions *options, ProgramKind progra
   return true;
 }
 
+// --- policies that do nothing ---
+
+void front_note_products(Front *f, const Compilation *c) {
+  for (int i = 0; i < c->products.count; i++) {
+    const ChosenProduct *product = &c->products.at[i];
+    const bool eight = element_type_bytes(product->type[0]) == 1 && element_type_bytes(product->type[1]) == 1;
+    f->asked_eight++;
+    f->eight += eight;
+    f->no_eight = eight || f->no_eight || !product->why ? f->no_eight : product->why;
+  }
+}
+
+void front_check_products(Front *f) {
+  if (f->asked_eight > 0 && f->eight == 0) {
+    Diagnostic *said = diag_warning(f->diag, E051, SPAN_NONE, "no product has 8 bits under '%s': %s",
+                                    f->spec.run.precision, f->no_eight ? f->no_eight : "none fits");
+    diag_help(f->diag, said,
+              "`mdlc explain` says it of each product; sizes that are multiples of 128 fit all policies");
+  }
+}
+
 // --- rules that offload nothing ---
 
 void front_check_offloads(Front *f) {

@@ -19,7 +19,9 @@ typedef struct {
   int stage;              // being compiled
   bool logits;            // the model has some, so text can be generated
   int64_t batch, sequence;
-  OffloadFate *offloads;  // see Compilation
+  OffloadFate *offloads;   // see Compilation
+  int asked_eight, eight;  // products of training steps for which a policy asks for 8 bits; those that have them
+  const char *no_eight;    // why one of the others has not
   CompressUse *compresses;
   Arena *scratch;     // of the program being compiled, or NULL
   jmp_buf *escape;    // where to go when memory is out
@@ -45,6 +47,8 @@ void front_keep_step(Front *f, const Compilation *c);
 // Whether the tensors of a program after it are those of training.
 bool front_check_tensors(const Front *f, const Compilation *c);
 void front_check_compress(Front *f);  // the same of rules `compress`
+void front_note_products(Front *f, const Compilation *c);
+void front_check_products(Front *f);  // behind the last stage: says so where a policy of 8 bits does nothing
 void front_check_offloads(Front *f);  // behind the last stage: says which rules `offload` do nothing
 bool front_has_logits(const Compilation *c);
 

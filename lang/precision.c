@@ -286,23 +286,49 @@ static const Ast *find_policy(Unit *unit, const Ast *term) {
 
 static const double STEPS_MAX = 1e12;
 
+// What is wrong with a phrase of `P until N, then Q`, and where; NULL: nothing.
+static const char *wrong_choice(const Ast *phrase, bool first, bool last, Span *where) {
+  const Ast *terms = phrase->kids[0];
+  const Ast *until = terms->count > 2 ? terms->kids[2] : NULL, *step = terms->count > 3 ? terms->kids[3] : NULL;
+  *where = phrase->span;
+  if (!first && !name_is(phrase_word(phrase), "then")) {
+    return "expected `then` and the name of a precision";
+  }
+  if (terms->count < 2 || terms->kids[1]->kind != AST_PATH || phrase->kids[1]) {
+    return "expected the name of a precision";
+  }
+  if (until && !(until->kind == AST_PATH && name_is(until->name, "until"))) {
+    *where = until->span;
+    return "expected `until`, or the end of the entry";
+  }
+  if (until && !(step && step->kind == AST_NUMBER && step->number >= 1 && step->number <= STEPS_MAX &&
+                 step->number == floor(step->number))) {
+    *where = step ? step->span : until->span;
+    return "expected the last step that has this precision, a whole number from 1 on";
+  }
+  if (terms->count > 4) {
+    *where = terms->kids[4]->span;
+    return "expected `,` in front of what comes then";
+  }
+  if (last && until) {
+    *where = until->span;
+    return "nothing is said of the steps behind this one: expected `, then` and the name of a precision";
+  }
+  return last || until ? NULL : "expected `until` and a step, since another precision follows";
+}
+
 // `P`, or `P until N` followed by `then Q`: adds the policy that the phrase names and the last step that has it; false
 // where the form is wrong.
 static bool read_choice(Unit *unit, const Ast *phrase, bool first, bool last, const Ast **policy, double *until) {
   const Ast *terms = phrase->kids[0];
-  bool form = terms->count == (last ? 2 : 4) && !phrase->kids[1] && terms->kids[1]->kind == AST_PATH &&
-              (first || name_is(phrase_word(phrase), "then"));
-  if (form && !last) {
-    form = terms->kids[2]->kind == AST_PATH && name_is(terms->kids[2]->name, "until") &&
-           terms->kids[3]->kind == AST_NUMBER && terms->kids[3]->number >= 1 && terms->kids[3]->number <= STEPS_MAX &&
-           terms->kids[3]->number == floor(terms->kids[3]->number);
-    *until = form ? terms->kids[3]->number : 0;
-  }
-  if (!form) {
-    Diagnostic *error = diag_error(unit->diag, E051, phrase->span, "expected the name of a precision");
+  Span where;
+  const char *wrong = wrong_choice(phrase, first, last, &where);
+  if (wrong) {
+    Diagnostic *error = diag_error(unit->diag, E051, where, "%s", wrong);
     diag_help(unit->diag, error, "write `precision bf16;` or `precision bf16 until 500, then fp8_hybrid;`");
     return false;
   }
+  *until = last ? 0 : terms->kids[3]->number;
   *policy = find_policy(unit, terms->kids[1]);
   return *policy != NULL;
 }
@@ -548,7 +574,7 @@ void read_precision(Unit *unit, Spec *spec) {
     bool found = list ? read_choice(unit, list->kids[i], i == 0, i + 1 == count, &policy, &until)
                       : (policy = find_policy(unit, &word)) != NULL;
     if (!found) {
-      continue;
+      break;
     }
     Precision p = {.unit = unit, .reach = &reach, .policy = policy};
     const int before = unit->diag->reports;
@@ -558,6 +584,9 @@ void read_precision(Unit *unit, Spec *spec) {
       phase.policy = policy_of(unit, spec, &p, choice);
       phase.precision = policy->name;
       add_phase(unit, spec, &phase, choice);
+      if (i > 0 && spec->phase_count > 1 && spec->phases[spec->phase_count - 2].precision == policy->name) {
+        diag_error(unit->diag, E051, choice, "the run has the precision '%s' already", policy->name);
+      }
       if (i + 1 < count) {
         check_until(unit, policy->name, phase.first, until, choice);
       }

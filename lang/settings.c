@@ -522,7 +522,8 @@ bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec
   for (int i = 0; i < ENTRY_COUNT; i++) {
     values[i] = -1;
   }
-  if (unit->diag->reports == errors + twice) {
+  spec->read = unit->diag->reports == errors + twice;
+  if (spec->read) {
     read_sizes(unit, spec);
     read_recipe(unit, spec, values);
     if (!optimizes_all(spec)) {

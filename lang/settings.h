@@ -92,6 +92,7 @@ typedef struct {  // a precision that the recipe chooses, for all steps or for s
 typedef struct {
   const Declaration *model;
   Ast *recipe;        // a copy, with --set and command-line choices put in
+  bool read;          // its entries were read, right or wrong
   const Ast *layout;  // NULL: one rank
   ARRAY(SizeSetting) sizes;
   ARRAY(const Ast *) layout_sets;  // AST_SETTING of --set that change the layout
