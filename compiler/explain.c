@@ -45,7 +45,10 @@ static void explain_phases(const Plan *plan, Buffer *out) {
     buffer_format(out, "%s%s from step %lld on (%s)", i ? ", " : "precision ", phase->precision,
                   (long long)phase->first, program_kind_name(plan_train_program(phase->policy, false)));
   }
-  buffer_text(out, plan->phase_count > 0 ? "; below, the training step is that of the first\n" : "");
+  if (plan->phase_count > 0) {
+    buffer_format(out, "; below, the training step is that of the first: `--precision %s` shows another\n",
+                  plan->phases[1].precision);
+  }
 }
 
 static void explain_header(const Explain *explain, Buffer *out) {
