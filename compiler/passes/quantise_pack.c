@@ -194,7 +194,7 @@ ValueId quantiser_stored_amax(Quantiser *q, ValueId value, bool here) {
   const GraphPlace before = here ? graph_place(graph) : go_in_front(graph);
   if (!pack->within[here]) {
     pack->within[here] = find_ends(graph, pack->pack);
-    pack->base[here] = base_here(q, pack);
+    pack->base[here] = here ? base_here(q, pack) : q->base(q->of, pack->value);
   }
   const ValueId *within = pack->within[here];
   ValueId size = graph_op1(graph, OP_ABS, pack->base[here]);
