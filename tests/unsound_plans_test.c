@@ -302,8 +302,8 @@ static void spoil_strideless(Plan *plan, int which) {
 
 static void test_strideless(void **state) {
   (void)state;
-  static const char *const wanted[] = {"more elements", "more elements", "more elements",      "more elements",
-                                       "more elements", "more elements", "that no call is of", "more elements"};
+  static const char *const wanted[] = {"more elements", "more elements", "more elements",   "more elements",
+                                       "more elements", "more elements", "more slots than", "more elements"};
   for (int which = 0; which < 8; which++) {
     Arena *arena = arena_create();
     Plan *plan = sample_plan(arena);

@@ -7,7 +7,7 @@
 
 // Of what is possible; far above what is sensible, and low enough that sums of a few do not overflow.
 #define PLAN_MOST_BYTES (INT64_C(1) << 56)
-enum { PLAN_MOST_RANKS = 1 << 20, PLAN_MOST_SLOTS = 1 << 24, PLAN_MOST_CHANNELS = 1 << 16, PLAN_MOST_CHUNKS = 1 << 12 };
+enum { PLAN_MOST_RANKS = 1 << 20, PLAN_MOST_SLOTS = 1 << 20, PLAN_MOST_CHANNELS = 1 << 16, PLAN_MOST_CHUNKS = 1 << 12 };
 
 typedef struct {
   Arena *arena;
