@@ -491,7 +491,8 @@ static bool half_is_refused(int number) {
   Front *f;
   CompileOptions options = options_of(arena, &subject);
   options.part_rows = 1;
-  Lower l = front_lower(f, step_of(arena, diag, &options, 0, &f));
+  Compilation *c = step_of(arena, diag, &options, 0, &f);
+  Lower l = front_lower(f, c);
   assert_true(passes_lower(&l, "squares"));
   assert_true(number < 0 || leave_out_half(&l, number));
   memory_lifetimes(&l);
