@@ -301,6 +301,17 @@ static void flow_postfix(Flow *flow, const Ast *node) {
   flow_close(flow, "]", outer);
 }
 
+// An argument or a parameter: a name, a value, or both.
+static void flow_named(Flow *flow, const Ast *node) {
+  const Ast *value = node->count > 0 ? node->kids[0] : NULL;
+  flow_text(flow, node->name ? node->name : "");
+  flow_text(flow, node->name && value ? " = " : "");
+  if (value) {
+    flow_expression(flow, value);
+  }
+  flow_text(flow, node->flags & AST_VARIADIC ? "..." : "");
+}
+
 void flow_node(Flow *flow, const Ast *node) {
   bool outer;
   switch (node->kind) {
@@ -332,16 +343,9 @@ void flow_node(Flow *flow, const Ast *node) {
       flow_arguments(flow, node->kids[0]);
       break;
     case AST_ARGUMENT:
-    case AST_FORMAL: {
-      const Ast *value = node->count > 0 ? node->kids[0] : NULL;
-      flow_text(flow, node->name ? node->name : "");
-      flow_text(flow, node->name && value ? " = " : "");
-      if (value) {
-        flow_expression(flow, value);
-      }
-      flow_text(flow, node->flags & AST_VARIADIC ? "..." : "");
+    case AST_FORMAL:
+      flow_named(flow, node);
       break;
-    }
     case AST_INDEX:
     case AST_MEMBER:
       flow_postfix(flow, node);

@@ -41,26 +41,30 @@ static PlanState toy_state(const char *name, StateRole role, int64_t offset, boo
   return state;
 }
 
+static PlanRun toy_plan_run(const char *data, int64_t batch, int64_t sequence) {
+  return (PlanRun){.model = "toy",
+                   .recipe = "small",
+                   .optimizer = "momentum",
+                   .data_kind = "text",
+                   .data_path = data,
+                   .data_base = ".",
+                   .tokenizer = "bytes",
+                   .validation_fraction = 0.1,
+                   .batch = batch,
+                   .sequence = sequence,
+                   .steps = 40,
+                   .eval_every = 10,
+                   .save_every = 10,
+                   .log_every = 5,
+                   .seed = 7,
+                   .parameters = TOY_VOCAB * TOY_VOCAB};
+}
+
 // `batch` windows in `slots` microbatches. With `mask` the programs have an input of that name.
 static Plan *toy_plan(Arena *arena, const char *data, int64_t batch, int64_t sequence, int slots, bool mask) {
   Plan *plan = ARENA_NEW(arena, Plan);
   int64_t rows = batch / slots, bytes = batch * sequence * 4;
-  plan->run = (PlanRun){.model = "toy",
-                        .recipe = "small",
-                        .optimizer = "momentum",
-                        .data_kind = "text",
-                        .data_path = data,
-                        .data_base = ".",
-                        .tokenizer = "bytes",
-                        .validation_fraction = 0.1,
-                        .batch = batch,
-                        .sequence = sequence,
-                        .steps = 40,
-                        .eval_every = 10,
-                        .save_every = 10,
-                        .log_every = 5,
-                        .seed = 7,
-                        .parameters = TOY_VOCAB * TOY_VOCAB};
+  plan->run = toy_plan_run(data, batch, sequence);
   plan->real = plan->coarsest = TYPE_F32;
   plan->pipeline = -1;
   plan->stages = 1;

@@ -316,6 +316,45 @@ static void test_strideless(void **state) {
   }
 }
 
+static void spoil_names(Plan *plan, int which) {
+  PlanRun *run = &plan->run;
+  switch (which) {
+    case 19:
+      run->model = "../pwned";
+      break;
+    case 20:
+      run->model = "";
+      break;
+    case 21:
+      run->model = "2m";
+      break;
+    case 22:
+      run->recipe = "a b";
+      break;
+    case 23:
+      plan->phase_count = 1;
+      plan->phases[0] = (PlanPhase){.first = 1, .precision = "bf16\",\"loss\":0,\""};
+      break;
+    case 24:
+      plan->states[1].name = "adamw..m";
+      break;
+    case 25:
+      plan->states[1].name = "adamw.\033[31m";
+      break;
+    case 26:
+      plan->states[0].axis[1] = "a\033[31m";
+      break;
+    case 27:
+      plan->programs[PROGRAM_TRAIN].inputs[0].name = "tokens.";
+      break;
+    case 28:
+      plan->programs[PROGRAM_TRAIN].outputs[0].name = "lo\nss";
+      break;
+    default:
+      run->precision = "bf16\033[31m";
+  }
+}
+
 static void spoil_run(Plan *plan, PlanRange *skip, int which) {
   PlanRun *run = &plan->run;
   switch (which) {
@@ -377,39 +416,8 @@ static void spoil_run(Plan *plan, PlanRange *skip, int which) {
     case 18:
       skip[1].count = INT64_MAX;
       break;
-    case 19:
-      run->model = "../pwned";
-      break;
-    case 20:
-      run->model = "";
-      break;
-    case 21:
-      run->model = "2m";
-      break;
-    case 22:
-      run->recipe = "a b";
-      break;
-    case 23:
-      plan->phase_count = 1;
-      plan->phases[0] = (PlanPhase){.first = 1, .precision = "bf16\",\"loss\":0,\""};
-      break;
-    case 24:
-      plan->states[1].name = "adamw..m";
-      break;
-    case 25:
-      plan->states[1].name = "adamw.\033[31m";
-      break;
-    case 26:
-      plan->states[0].axis[1] = "a\033[31m";
-      break;
-    case 27:
-      plan->programs[PROGRAM_TRAIN].inputs[0].name = "tokens.";
-      break;
-    case 28:
-      plan->programs[PROGRAM_TRAIN].outputs[0].name = "lo\nss";
-      break;
     default:
-      run->precision = "bf16\033[31m";
+      spoil_names(plan, which);
   }
 }
 
