@@ -72,7 +72,7 @@ static double stores_time(Stores *stores, const CudaKernel *made, const CudaFunc
 }
 
 static void stores_case(Stores *stores, TurnedCase which, int64_t rows, int64_t columns, const CudaForm *form) {
-  const CudaTarget target = {stores->gpu->multiprocessors, stores->gpu->shared_bytes, form};
+  const CudaTarget target = {stores->gpu->multiprocessors, stores->gpu->shared_bytes, false, form};
   const Kernel *kernel = turned_case(stores->arena, which, rows, columns);
   int alignment[KERNEL_MAX_PORTS];
   uint64_t slots[CUDA_MAX_SLOTS] = {0};

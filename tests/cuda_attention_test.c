@@ -140,11 +140,13 @@ typedef struct {
 static const CudaTarget ampere = {.multiprocessors = 108, .shared_bytes = 163 * 1024};  // sm_80
 static const CudaTarget ada = {.multiprocessors = 128, .shared_bytes = 99 * 1024};      // sm_86 and sm_89
 
+static const CudaTarget hopper = {.multiprocessors = 4, .shared_bytes = 227 * 1024, .warpgroups = true};  // sm_90a
+
 static void kernels_make(const Shape *s, const CudaTarget *target, Arena *arena, CudaKernel kernel[2]) {
   const Attention a = attention_of(s, s->type);
   for (int gradient = 0; gradient < 2; gradient++) {
     const char *why = NULL;
-    if (!cuda_attention(&a, gradient, target, arena, &kernel[gradient], &why)) {
+    if (!cuda_attention(&a, gradient, 16, target, arena, &kernel[gradient], &why)) {
       fail_msg("%s", why);
     }
   }
@@ -279,11 +281,26 @@ static const Shape small[] = {
     {TYPE_F32, 1, 70, 70, 1, 2, 20, 12, true, 0, {0}, 0, 0, true},
 };
 
+// For warpgroups: tiles that begin and end everywhere, several for each block, and depths that fill no tile.
+static const Shape wide[] = {
+    {B16, 1, 300, 300, 1, 2, 64, 64, true, 0, {0}, 0, 1, false},
+    {B16, 2, 140, 300, 1, 1, 128, 128, false, 0, {0}, 8, 0, false},
+    {B16, 1, 260, 520, 1, 2, 128, 128, true, 2, {130, 320}, 0, 0, false},
+    {B16, 1, 127, 127, 2, 1, 96, 96, true, 0, {0}, 0, 0, false},
+    {B16, 1, 130, 130, 1, 1, 192, 128, true, 0, {0}, 0, 0, false},
+    {B16, 1, 130, 170, 1, 1, 256, 256, true, 0, {0}, 0, 0, false},
+    {B16, 1, 150, 150, 2, 2, 64, 64, true, 0, {0}, 0, 0, true},
+    {B16, 1, 1, 1, 1, 1, 64, 64, true, 0, {0}, 0, 0, false},
+};
+
 static void same_as_cpu(void **state) {
   Gpu gpu;
   (void)state;
   if (!gpu_open_any(&gpu)) {
     skip();
+  }
+  for (size_t i = 0; i < sizeof wide / sizeof *wide && (gpu.emulated || gpu.device.major == 9); i++) {
+    gpu_case(&gpu, &wide[i], &hopper);
   }
   for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
     gpu_case(&gpu, &small[i], &ampere);
@@ -292,6 +309,9 @@ static void same_as_cpu(void **state) {
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes && !gpu.emulated; i++) {
     gpu_case(&gpu, &shapes[i], &ampere);
     gpu_case(&gpu, &shapes[i], &ada);
+    if (gpu.device.major == 9) {
+      gpu_case(&gpu, &shapes[i], &hopper);
+    }
   }
   gpu_close(&gpu);
 }
@@ -371,7 +391,7 @@ static void says_why_not(void **state) {
   for (int i = 0; i < 3; i++) {
     const Attention a = attention_of(wrong[i], wrong[i]->type);
     why = NULL;
-    assert_false(cuda_attention(&a, false, &ampere, arena, &kernel, &why));
+    assert_false(cuda_attention(&a, false, 16, &ampere, arena, &kernel, &why));
     assert_non_null(why);
   }
   Attention ring[4];
@@ -385,19 +405,23 @@ static void says_why_not(void **state) {
   ring[3].key_parts = 2;
   for (int i = 0; i < 8; i++) {
     why = NULL;
-    assert_false(cuda_attention(&ring[i / 2], i % 2, &ampere, arena, &kernel, &why));
+    assert_false(cuda_attention(&ring[i / 2], i % 2, 16, &ampere, arena, &kernel, &why));
     assert_non_null(strstr(why, "keys"));
   }
   const CudaTarget tiny = {.multiprocessors = 1, .shared_bytes = 40 * 1024};
   const Attention a = attention_of(&shapes[0], TYPE_BF16);
   why = NULL;
-  assert_false(cuda_attention(&a, true, &tiny, arena, &kernel, &why));
+  assert_false(cuda_attention(&a, true, 16, &tiny, arena, &kernel, &why));
   assert_non_null(why);
   arena_destroy(arena);
 }
 
 static void bench(void **state) {
   static const Shape usual[] = {
+      {B16, 1, 32768, 32768, 8, 4, 128, 128, true, 0, {0}, 0, 0, false},
+      {B16, 16, 1024, 1024, 8, 4, 64, 64, true, 0, {0}, 0, 0, false},
+      {B16, 2, 4096, 4096, 8, 4, 96, 96, true, 0, {0}, 0, 0, false},
+      {B16, 2, 4096, 4096, 8, 2, 192, 128, true, 0, {0}, 0, 0, false},
       {B16, 2, 4096, 4096, 8, 4, 128, 128, true, 0, {0}, 0, 0, false},
       {B16, 4, 4096, 4096, 8, 4, 64, 64, true, 0, {0}, 0, 0, false},
       {B16, 64, 1024, 1024, 12, 1, 64, 64, true, 0, {0}, 0, 0, false},
@@ -423,7 +447,9 @@ static void bench(void **state) {
         element_set_at(s->type, values.tensor[t], e, cuda_draw_real(&draw));
       }
     }
-    run_create(&gpu, s, &ampere, &values, &run);
+    CudaTarget target = hopper;
+    target.multiprocessors = gpu.device.multiprocessors;
+    run_create(&gpu, s, gpu.device.major == 9 ? &target : &ampere, &values, &run);
     for (int g = 0; g < 2; g++) {
       // Products of the masked half are not counted.
       const double flops = (g ? 10 : 4) * (double)(s->batch * s->heads * s->groups) * (double)s->queries *

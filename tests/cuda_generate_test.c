@@ -197,7 +197,7 @@ static void covers_the_models(void **state) {
 
 static void case_add(Cases *cases, Emulator *emulator, Draw *random, const CudaForm *form, Bench *bench, Kernel *kernel,
                      Place *place, const char *name) {
-  const CudaTarget target = {small.multiprocessors, small.shared_bytes, form};
+  const CudaTarget target = {small.multiprocessors, small.shared_bytes, false, form};
   int alignment[KERNEL_MAX_PORTS];
   assert_true(cases->count < CASES_MAX);
   Case *new = &cases->at[cases->count++];

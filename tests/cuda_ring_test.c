@@ -312,7 +312,7 @@ static void kernel_make(const Shape *s, const Placement *at, bool gradient, cons
                         CudaKernel *kernel) {
   const Attention a = attention_of(s, at);
   const char *why = NULL;
-  if (!cuda_attention(&a, gradient, target, arena, kernel, &why)) {
+  if (!cuda_attention(&a, gradient, 16, target, arena, kernel, &why)) {
     fail_msg("%s", why);
   }
 }
@@ -463,7 +463,7 @@ static void bench(void **state) {
     CudaKernel kernel;
     CudaAddress t[TENSORS];
     const char *why = NULL;
-    assert_true(cuda_attention(&a, gradient, &ampere, arena, &kernel, &why));
+    assert_true(cuda_attention(&a, gradient, 16, &ampere, arena, &kernel, &why));
     for (int n = 0; n < TENSORS; n++) {
       void *zeroes = calloc(1, (size_t)bytes_of(s, n));
       t[n] = gpu_memory(&gpu, zeroes, bytes_of(s, n));

@@ -17,6 +17,7 @@
 #include "kernels/cuda/compile.h"
 #include "kernels/cuda/kernel.h"
 #include "runtime/cuda/driver.h"
+#include "runtime/cuda/maps.h"
 #include "tests/cuda_warps.h"
 #include "tests/elements.h"
 
@@ -172,12 +173,20 @@ static inline void gpu_unload(const Gpu *gpu, const GpuKernel *loaded) {
 // slots: the ports, with room for what comes after them.
 static inline void gpu_launch(const Gpu *gpu, const GpuKernel *loaded, uint64_t *slots, bool first) {
   const CudaKernel *kernel = loaded->kernel;
-  void *parameters[] = {slots};
+  CudaTensorMap maps[CUDA_MAX_MAPS];
+  void *parameters[] = {slots, maps};
+  Error error;
   cuda_slots_end(kernel, slots, loaded->scratch, first);
+  for (int i = 0; i < kernel->map_count && gpu->emulated; i++) {
+    warps_map(&kernel->map[i], slots[kernel->map[i].port], maps[i].at);
+  }
+  if (!gpu->emulated && !cuda_maps_encode(&gpu->cuda, kernel, slots, maps, &error)) {
+    fail_msg("%s", error.text);
+  }
   for (int i = 0; i < kernel->launch_count; i++) {
     const CudaLaunch *launch = &kernel->launch[i];
     if (gpu->emulated) {
-      warps_launch(loaded->library, launch, slots);
+      warps_launch(loaded->library, launch, slots, maps);
       continue;
     }
     gpu_check(gpu,

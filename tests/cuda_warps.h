@@ -18,7 +18,7 @@
 #include "kernels/cuda/kernel.h"
 #include "tests/cuda_warps_hooks.h"
 
-enum { WARPS_THREADS = 256, WARPS_STACK = 64 * 1024, WARPS_SHARED = 256 * 1024, WARPS_COPIES = 512 };
+enum { WARPS_THREADS = 512, WARPS_STACK = 64 * 1024, WARPS_SHARED = 256 * 1024, WARPS_COPIES = 512 };
 
 typedef struct {
   void *to;
@@ -46,9 +46,9 @@ typedef struct {
   char *stacks;
   int now, alive, arrived, round;
   long progress;
-  void (*call)(void (*function)(void), const void *slots);
+  void (*call)(void (*function)(void), const void *slots, const void *maps);
   void (*function)(void);
-  const void *slots;
+  const void *slots, *maps;
 } WarpsRun;
 
 // Fibers find the run they belong to here: makecontext passes no pointers.
@@ -59,6 +59,10 @@ static inline void warps_yield(void) {
   const int now = run->now;
   swapcontext(&run->fibers[now].context, &run->scheduler);
   run->hooks.thread.x = (unsigned)now;
+}
+
+static inline void warps_moved(void) {
+  warps_run.progress++;
 }
 
 static inline void warps_barrier(void) {
@@ -110,7 +114,7 @@ static inline void warps_copies_wait(void) {
 
 static inline void warps_entry(void) {
   WarpsRun *run = &warps_run;
-  run->call(run->function, run->slots);
+  run->call(run->function, run->slots, run->maps);
   run->fibers[run->now].done = true;
   run->alive--;
   run->progress++;
@@ -130,6 +134,7 @@ static inline void warps_block(int threads, uint32_t shared_bytes) {
   run->arrived = 0;
   memset(run->warp, 0, sizeof run->warp);
   memset(run->hooks.shared, 0xff, WARPS_SHARED);
+  memset(run->hooks.turn, 0, sizeof run->hooks.turn);
   for (int i = 0; i < threads; i++) {
     WarpsFiber *fiber = &run->fibers[i];
     fiber->done = false;
@@ -160,7 +165,21 @@ static inline void warps_block(int threads, uint32_t shared_bytes) {
   }
 }
 
-static inline void warps_launch(void *library, const CudaLaunch *launch, const void *slots) {
+// What stands in for a CUtensorMap: the address, sizes, strides but for the first, and the box of two dims.
+static inline void warps_map(const CudaMap *map, uint64_t address, uint64_t made[16]) {
+  *made++ = address;
+  for (int i = 0; i < CUDA_MAP_DIMS; i++) {
+    *made++ = (uint64_t)map->size[i];
+  }
+  for (int i = 1; i < CUDA_MAP_DIMS; i++) {
+    *made++ = (uint64_t)map->stride[i];
+  }
+  *made++ = (uint64_t)map->box[0];
+  *made = (uint64_t)map->box[1];
+}
+
+// maps: of warps_map.
+static inline void warps_launch(void *library, const CudaLaunch *launch, const void *slots, const void *maps) {
   WarpsRun *run = &warps_run;
   WarpsHooks **hooks = dlsym(library, "warps_hooks");
   void *function = dlsym(library, launch->function), *call = dlsym(library, "warps_call");
@@ -172,10 +191,13 @@ static inline void warps_launch(void *library, const CudaLaunch *launch, const v
   memcpy(&run->function, &function, sizeof function);
   memcpy(&run->call, &call, sizeof call);
   run->slots = slots;
+  run->maps = maps;
   run->fibers = calloc((size_t)threads, sizeof *run->fibers);
   run->stacks = malloc((size_t)threads * WARPS_STACK);
   run->hooks = (WarpsHooks){.grid = {launch->grid[0], 1, 1},
                             .shared = aligned_alloc(128, WARPS_SHARED),
+                            .yield = warps_yield,
+                            .moved = warps_moved,
                             .barrier = warps_barrier,
                             .exchange = warps_exchange,
                             .copy_later = warps_copy_later,
@@ -202,8 +224,8 @@ static inline void *warps_load(const CudaKernel *kernel) {
   if (file) {
     fprintf(file,
             "#include \"tests/cuda_warps.hpp\"\n%s\nextern \"C\" void warps_call(void (*function)(), const void "
-            "*slots) {\n  ((void (*)(Slots))function)(*(const Slots *)slots);\n}\n",
-            text);
+            "*slots, const void *maps) {\n  ((void (*)(Slots%s))function)(*(const Slots *)slots%s);\n}\n",
+            text, kernel->map_count > 0 ? ", Maps" : "", kernel->map_count > 0 ? ", *(const Maps *)maps" : "");
     fclose(file);
     snprintf(command, sizeof command, "c++ -std=c++17 -O1 -w -fPIC -shared -I%s -o %s/text.so %s", MDL_SOURCE_DIR,
              folder, path);

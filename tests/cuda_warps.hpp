@@ -22,6 +22,7 @@ WarpsHooks *warps_hooks;
 #define __global__
 #define __shared__
 #define __forceinline__ inline
+#define __grid_constant__
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define threadIdx warps_hooks->thread
@@ -32,6 +33,10 @@ WarpsHooks *warps_hooks;
 
 struct __align__(8) float2 {
   float x, y;
+};
+
+struct __align__(16) float4 {
+  float x, y, z, w;
 };
 
 struct __align__(16) uint4 {
@@ -213,4 +218,241 @@ static inline void product_bf16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1
 
 static inline void product_f16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   product_of<f16_float>(c, a, b0, b1);
+}
+
+// --- hopper.cu: what a copy or a product does, it does at once ---
+
+#define DEVICE static inline
+#define KEEP_IN_LOOP(x)
+
+struct __align__(64) Map {  // of warps_map
+  u64 address, size[5], stride[4], box[2], rest[4];
+};
+
+struct Operand {
+  SharedAddress at;
+  u32 next;
+};
+
+static inline Operand operand_at(SharedAddress at, u32 next) {
+  return {at, next};
+}
+
+static inline Operand operand_on(Operand tile, u32 bytes) {
+  return {tile.at + bytes, tile.next};
+}
+
+static inline u16 *swizzled(SharedAddress at) {
+  return (u16 *)(at ^ (at >> 7 & 7) << 4);
+}
+
+// Element (row, column) of 16 columns; columns: those of the product are rows of the tile.
+static inline u16 tile_element(const Operand &tile, bool columns, int row, int column) {
+  return columns ? *swizzled(tile.at + row / 64 * tile.next + column * 128 + row % 64 * 2)
+                 : *swizzled(tile.at + row * 128 + column * 2);
+}
+
+struct Phase {
+  u16 count, pending;
+  int bytes : 31;
+  unsigned parity : 1;
+};
+
+static inline Phase *phase_at(SharedAddress barrier) {
+  static_assert(sizeof(Phase) == 8, "a barrier has 8 bytes");
+  return (Phase *)barrier;
+}
+
+static inline void phase_check(Phase *phase) {
+  warps_hooks->moved();
+  if (phase->pending == 0 && phase->bytes == 0) {
+    phase->pending = phase->count;
+    phase->parity ^= 1;
+  }
+}
+
+static inline void phase_init(SharedAddress barrier, u32 count) {
+  *phase_at(barrier) = {(u16)count, (u16)count, 0, 0};
+}
+
+static inline void phases_ready() {
+}
+
+static inline void phase_bytes(SharedAddress barrier, int bytes) {
+  phase_at(barrier)->bytes += bytes;
+  phase_check(phase_at(barrier));
+}
+
+static inline void phase_arrive(SharedAddress barrier) {
+  if (phase_at(barrier)->pending-- == 0) {
+    abort();
+  }
+  phase_check(phase_at(barrier));
+}
+
+static inline void phase_expect(SharedAddress barrier, u32 bytes) {
+  phase_at(barrier)->bytes += (int)bytes;
+  phase_arrive(barrier);
+}
+
+static inline void phase_wait(SharedAddress barrier, u32 parity) {
+  while (phase_at(barrier)->parity == parity) {
+    warps_hooks->yield();
+  }
+}
+
+static inline void turn_arrive(u32 number, u32 threads) {
+  WarpsTurn *turn = &warps_hooks->turn[number];
+  warps_hooks->moved();
+  if (++turn->arrived == (int)threads) {
+    turn->arrived = 0;
+    turn->round++;
+  }
+}
+
+static inline void turn_sync(u32 number, u32 threads) {
+  const int round = warps_hooks->turn[number].round;
+  turn_arrive(number, threads);
+  while (warps_hooks->turn[number].round == round) {
+    warps_hooks->yield();
+  }
+}
+
+static inline void box_load(SharedAddress to, const Map *map, SharedAddress barrier, int c0, int c1, int c2, int c3,
+                            int c4) {
+  const int first[] = {c0, c1, c2, c3, c4};
+  for (u64 row = 0; row < map->box[1]; row++) {
+    for (u64 column = 0; column < map->box[0]; column++) {
+      const i64 at[] = {(i64)(first[0] + column), (i64)(first[1] + row), first[2], first[3], first[4]};
+      i64 offset = at[0];
+      bool inside = at[0] >= 0 && at[0] < (i64)map->size[0];
+      for (int i = 1; i < 5; i++) {
+        inside = inside && at[i] >= 0 && at[i] < (i64)map->size[i];
+        offset += at[i] * (i64)map->stride[i - 1];
+      }
+      *swizzled(to + row * 128 + column * 2) = inside ? ((const u16 *)map->address)[offset] : 0;
+    }
+  }
+  phase_bytes(barrier, -(int)(map->box[0] * map->box[1] * 2));
+}
+
+static inline void bytes_load(SharedAddress to, const void *from, u32 bytes, SharedAddress barrier) {
+  if (((u64)from | to | bytes) % 16 != 0) {
+    abort();
+  }
+  memcpy((void *)to, from, bytes);
+  phase_bytes(barrier, -(int)bytes);
+}
+
+static inline void bytes_store(void *to, SharedAddress from, u32 bytes) {
+  memcpy(to, (const void *)from, bytes);
+}
+
+static inline void floats_add(float *to, SharedAddress from, u32 bytes) {
+  for (u32 i = 0; i < bytes / 4; i++) {
+    to[i] += ((const float *)from)[i];
+  }
+}
+
+static inline void stores_close() {
+}
+
+static inline void stores_read() {
+}
+
+static inline void stores_done() {
+}
+
+static inline void shared_publish() {
+}
+
+static inline void copies_follow() {
+}
+
+static inline u32 count_read(const u32 *at) {
+  warps_hooks->yield();
+  return *(const volatile u32 *)at;
+}
+
+static inline void count_write(u32 *at, u32 x) {
+  *at = x;
+  warps_hooks->moved();
+}
+
+template <int COUNT>
+static inline void registers_more() {
+}
+
+template <int COUNT>
+static inline void registers_fewer() {
+}
+
+static inline void products_begin() {
+}
+
+static inline void products_close() {
+}
+
+template <int LATER>
+static inline void products_wait() {
+}
+
+template <int N>
+static inline void products_hold(float (&)[N][4]) {
+}
+
+static inline float2 shared_floats(SharedAddress at) {
+  return *(const float2 *)at;
+}
+
+static inline void shared_store(SharedAddress at, const float (&x)[4]) {
+  memcpy((void *)at, x, sizeof x);
+}
+
+static inline void matrices_store(SharedAddress at, u32 a, u32 b, u32 c, u32 d) {
+  const Lanes<SharedAddress> rows(at);
+  const u32 words[] = {a, b, c, d};
+  for (int matrix = 0; matrix < 4; matrix++) {
+    memcpy((void *)(rows.of(matrix * 8 + lane_here() / 4) + lane_here() % 4 * 4), &words[matrix], 4);
+  }
+  __syncwarp();
+}
+
+#define element_real bf16_float  // all texts that are run here have such elements
+
+struct LeftOperand {
+  u32 word[4];
+};
+
+// c(i, j) of a warp's 16 rows: that of lane i % 8 * 4 + j % 8 / 2, as those of mma.m16n8k16.
+template <int COLUMNS_A, int COLUMNS_B, int N>
+static inline void warpgroup_product(float (&c)[N][4], Operand a, Operand b, int add) {
+  for (int n = 0; n < N; n++) {
+    for (int e = 0; e < 4; e++) {
+      const int row = (int)(threadIdx.x % 128) / 32 * 16 + lane_here() / 4 + e / 2 * 8;
+      const int column = n * 8 + lane_here() % 4 * 2 + e % 2;
+      float sum = add ? c[n][e] : 0;
+      for (int k = 0; k < 16; k++) {
+        sum += element_real(tile_element(a, COLUMNS_A, row, k)) * element_real(tile_element(b, COLUMNS_B, column, k));
+      }
+      c[n][e] = sum;
+    }
+  }
+  __syncwarp();
+}
+
+template <int COLUMNS_A, int COLUMNS_B, int N>
+static inline void warpgroup_product(float (&c)[N][4], const u32 (&a)[4], Operand b, int add) {
+  const Lanes<LeftOperand> lanes(LeftOperand{{a[0], a[1], a[2], a[3]}});
+  for (int n = 0; n < N; n++) {
+    for (int e = 0; e < 4; e++) {
+      const int row = lane_here() / 4 + e / 2 * 8, column = n * 8 + lane_here() % 4 * 2 + e % 2;
+      float sum = add ? c[n][e] : 0;
+      for (int k = 0; k < 16; k++) {
+        const u32 left = lanes.of(row % 8 * 4 + k % 8 / 2).word[row / 8 + k / 8 * 2];
+        sum += element_real((u16)(left >> k % 2 * 16)) * element_real(tile_element(b, COLUMNS_B, column, k));
+      }
+      c[n][e] = sum;
+    }
+  }
 }

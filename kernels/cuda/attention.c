@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "kernels/cuda/attention_hopper.h"
 #include "kernels/cuda/embedded.h"
 #include "kernels/cuda/writer.h"
 
@@ -203,7 +204,10 @@ static void shape_write(Buffer *text, const Shape *shape, const char *rows, cons
   writer_size(text, tile, shape->tile);
 }
 
-static void half_forward(Buffer *text, const Attention *a, const Tiles *t, CudaKernel *made) {
+static void half_forward(Buffer *text, const Attention *a, const Tiles *t, CudaKernel *made, int64_t *rows,
+                         int64_t *tile) {
+  *rows = rows_of(&t->forward);
+  *tile = t->forward.tile;
   shape_write(text, &t->forward, "QUERY", "KEY_TILE");
   buffer_text(text, cuda_text_attention_place);
   buffer_text(text, cuda_text_attention_tile);
@@ -212,7 +216,10 @@ static void half_forward(Buffer *text, const Attention *a, const Tiles *t, CudaK
                 forward_shared(t));
 }
 
-static void half_gradient(Buffer *text, const Attention *a, const Tiles *t, CudaKernel *made) {
+static void half_gradient(Buffer *text, const Attention *a, const Tiles *t, CudaKernel *made, int64_t *rows,
+                          int64_t *tile) {
+  *rows = rows_of(&t->keys);
+  *tile = t->keys.tile;
   const int64_t lines = a->batch * a->heads * a->groups;
   const int64_t key_blocks = key_tiles(a, rows_of(&t->keys));
   shape_write(text, &t->keys, "KEY", "QUERY_TILE");
@@ -234,11 +241,10 @@ static void half_gradient(Buffer *text, const Attention *a, const Tiles *t, Cuda
                 queries_shared(t));
 }
 
-static void half_write(Buffer *text, const Attention *a, bool gradient, bool whole, const Tiles *t, Arena *arena,
-                       CudaKernel *made) {
+// What all texts of 16-bit elements begin with.
+static void half_constants(Buffer *text, const Attention *a, bool gradient, bool whole) {
   // With biases the texts scale the scores themselves, and their power is 1.
   const double scale = a->biased ? M_LN2 : fabs(a->scale) > 1e-30 ? a->scale : 1e-30;
-  const Shape *shape = gradient ? &t->keys : &t->forward;
   writer_size(text, "WHOLE", whole);
   writer_float(text, "SCALE", a->scale);
   writer_float(text, "SCORE_POWER", a->scale / M_LN2);
@@ -249,13 +255,6 @@ static void half_write(Buffer *text, const Attention *a, bool gradient, bool who
   writer_size(text, "WIDE", a->wide);
   buffer_format(text, "typedef %s Made;\n", a->wide ? "float" : "u16");
   buffer_format(text, "#define NEGATIVE %d\n#define ELEMENT_F16 %d\n", scale < 0, a->type == TYPE_F16);
-  if (gradient) {
-    half_gradient(text, a, t, made);
-  } else {
-    half_forward(text, a, t, made);
-  }
-  made->form = arena_format(arena, "%s, tensor cores, %s, tiles of %d x %d", form_of(a, gradient, arena),
-                            element_type_name(a->type), (int)rows_of(shape), (int)shape->tile);
 }
 
 // --- multiply-add ---
@@ -320,9 +319,9 @@ static const char *problem_of(const Attention *a) {
   return NULL;
 }
 
-bool cuda_attention(const Attention *attention, bool gradient, const CudaTarget *target, Arena *arena, CudaKernel *made,
-                    const char **why) {
-  Buffer text = {0};
+bool cuda_attention(const Attention *attention, bool gradient, int alignment, const CudaTarget *target, Arena *arena,
+                    CudaKernel *made, const char **why) {
+  Buffer text = {0}, shapes = {0};
   Tiles tiles;
   *why = problem_of(attention);
   if (*why) {
@@ -332,17 +331,36 @@ bool cuda_attention(const Attention *attention, bool gradient, const CudaTarget 
     *why = "attention of 16-bit elements on a GPU with less than 99 KiB of shared memory for a block";
     return false;
   }
+  const bool whole = shapes_write(&shapes, attention, gradient);
+  const bool hopper =
+      is_half(attention) && attention_hopper_covers(attention, gradient, whole && alignment >= 16, target);
   *made = (CudaKernel){.port_count = (gradient ? PORTS_GRADIENT : PORTS_FORWARD) + attention->biased +
                                      (cuda_attention_rings(attention) ? PORTS_RING : 0)};
   made->bytes = bytes_of(attention, gradient);
-  if (gradient) {
+  if (gradient && !hopper) {
     made->scratch_bytes = attention->batch * attention->heads * attention->groups * attention->queries *
                           (attention->type == TYPE_F64 ? 8 : 4);
   }
-  writer_begin(&text, made->port_count);
-  const bool whole = shapes_write(&text, attention, gradient);
+  writer_target(&text);
+  if (hopper) {
+    attention_hopper_begin(&text, attention, gradient);
+  }
+  writer_slots(&text, made->port_count);
+  buffer_format(&text, "%s", shapes.text);
+  buffer_free(&shapes);
   if (is_half(attention)) {
-    half_write(&text, attention, gradient, whole, &tiles, arena, made);
+    half_constants(&text, attention, gradient, whole);
+    int64_t rows = 0, tile = 0;
+    if (hopper) {
+      attention_hopper_write(&text, attention, gradient, target, made, &rows, &tile);
+    } else if (gradient) {
+      half_gradient(&text, attention, &tiles, made, &rows, &tile);
+    } else {
+      half_forward(&text, attention, &tiles, made, &rows, &tile);
+    }
+    made->form =
+        arena_format(arena, "%s, %s, %s, tiles of %d x %d", form_of(attention, gradient, arena),
+                     hopper ? "warpgroups" : "tensor cores", element_type_name(attention->type), (int)rows, (int)tile);
   } else {
     plain_write(&text, attention, gradient, arena, made);
   }

@@ -1,6 +1,7 @@
 // attention.h: scaled dot-product attention and its gradient as CUDA C, without a [queries, keys] matrix in memory.
 //
-// bf16 and f16 run on tensor cores (mma.sync, sm_80 and newer); f32 and f64 by multiply-add. Statistics are f32 (f64
+// bf16 and f16 run on tensor cores: by products of warpgroups on sm_90a (attention_hopper.h), where tensors lie at
+// multiples of 16 bytes, else by mma.sync (sm_80 and newer). f32 and f64 run by multiply-add. Statistics are f32 (f64
 // for f64). Nothing is added with atomics: a call gives the same bits each time.
 #ifndef MDL_KERNELS_CUDA_ATTENTION_H
 #define MDL_KERNELS_CUDA_ATTENTION_H
@@ -18,7 +19,8 @@ bool cuda_attention_rings(const Attention *attention);
 // query of each part (Attention.origin + its term). If cuda_attention_rings, key origin 0 and 1 follow: those of the
 // keys. False, with `why` in words, for a type or depth that has no kernel, or none that the shared memory of `target`
 // holds.
-bool cuda_attention(const Attention *attention, bool gradient, const CudaTarget *target, Arena *arena, CudaKernel *made,
-                    const char **why);
+// alignment: bytes, of all tensors.
+bool cuda_attention(const Attention *attention, bool gradient, int alignment, const CudaTarget *target, Arena *arena,
+                    CudaKernel *made, const char **why);
 
 #endif

@@ -101,9 +101,16 @@ static void key_take(const CudaKernels *kernels, const Take *take, Key *key) {
   key->as.take.x = key->as.take.index = key->as.take.out = nowhere;
 }
 
-static void key_attention(const Attention *attention, Key *key) {
+static void key_attention(const CudaKernels *kernels, const Attention *attention, bool gradient, Key *key) {
   static const Place nowhere;
+  const Place *places[] = {&attention->q,   &attention->k,  &attention->v,  &attention->o,
+                           &attention->d_o, &attention->dq, &attention->dk, &attention->dv};
   Attention *to = &key->as.attention;
+  key->alignment[0] = ALIGN_MAX;
+  for (int i = 0; i < (gradient ? 8 : 4); i++) {
+    const int align = cuda_place_alignment(kernels->plan, places[i]);
+    key->alignment[0] = (uint8_t)(align < key->alignment[0] ? align : key->alignment[0]);
+  }
   *to = *attention;
   to->q = to->k = to->v = to->o = to->statistics = to->d_o = to->dq = to->dk = to->dv = to->slopes = nowhere;
   to->ring = cuda_attention_rings(attention);
@@ -149,7 +156,7 @@ static void key_make(CudaKernels *kernels, const Instruction *instruction, Key *
       key_squares(kernels, &instruction->as.squares, key);
       break;
     default:
-      key_attention(&instruction->as.attention, key);
+      key_attention(kernels, &instruction->as.attention, instruction->kind == INSTRUCTION_ATTENTION_GRAD, key);
   }
 }
 
@@ -173,8 +180,8 @@ static bool kernel_make(const CudaKernels *kernels, const Key *key, CudaKernel *
     case INSTRUCTION_SQUARES:
       return cuda_squares(&key->as.squares, arena, made, why);
     default:
-      return cuda_attention(&key->as.attention, key->kind == INSTRUCTION_ATTENTION_GRAD, &kernels->target, arena, made,
-                            why);
+      return cuda_attention(&key->as.attention, key->kind == INSTRUCTION_ATTENTION_GRAD, alignment[0], &kernels->target,
+                            arena, made, why);
   }
 }
 

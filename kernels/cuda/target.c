@@ -11,12 +11,12 @@ static const struct {
   const char *name;
   CudaTarget figures;
 } targets[] = {
-    {"sm_80", {108, 163 * KIB, NULL}},    // A100
-    {"sm_86", {84, 99 * KIB, NULL}},      // A40, RTX A6000
-    {"sm_89", {142, 99 * KIB, NULL}},     // L40, RTX 6000 Ada
-    {"sm_90a", {132, 227 * KIB, NULL}},   // H100, H200
-    {"sm_100a", {148, 227 * KIB, NULL}},  // B200
-    {"compute_80", {108, 99 * KIB, NULL}},
+    {"sm_80", {108, 163 * KIB, false, NULL}},    // A100
+    {"sm_86", {84, 99 * KIB, false, NULL}},      // A40, RTX A6000
+    {"sm_89", {142, 99 * KIB, false, NULL}},     // L40, RTX 6000 Ada
+    {"sm_90a", {132, 227 * KIB, true, NULL}},    // H100, H200
+    {"sm_100a", {148, 227 * KIB, false, NULL}},  // B200
+    {"compute_80", {108, 99 * KIB, false, NULL}},
 };
 
 bool cuda_target_find(const char *name, CudaTarget *target) {

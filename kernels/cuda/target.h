@@ -21,6 +21,7 @@ typedef struct {
 typedef struct {  // of the GPU
   int multiprocessors;
   int shared_bytes;      // that one block can have
+  bool warpgroups;       // products of warpgroups, and copies of boxes: sm_90a
   const CudaForm *form;  // NULL: the rules choose
 } CudaTarget;
 

@@ -8,7 +8,15 @@
 #include "kernels/cuda/embedded.h"
 
 void writer_begin(Buffer *text, int ports) {
+  writer_target(text);
+  writer_slots(text, ports);
+}
+
+void writer_target(Buffer *text) {
   buffer_format(text, "%s\n%s", cuda_text_target, cuda_text_intrinsics);
+}
+
+void writer_slots(Buffer *text, int ports) {
   buffer_format(text, "\nstruct Slots {\n  u64 at[%d];\n};\n\n", ports + 2);
   writer_size(text, "SCRATCH", ports);
   writer_size(text, "FLAGS", ports + 1);

@@ -9,8 +9,10 @@
 #include "compiler/types.h"
 #include "kernels/cuda/kernel.h"
 
-// Begins with the target, the intrinsics, and the slots of a kernel with `ports` ports.
+// A text begins with the target and the intrinsics, and then the slots of a kernel with `ports` ports.
 void writer_begin(Buffer *text, int ports);
+void writer_target(Buffer *text);
+void writer_slots(Buffer *text, int ports);
 void writer_size(Buffer *text, const char *name, int64_t value);       // constexpr int, or long long if it is too large
 void writer_stride(Buffer *text, const char *name, int64_t value);     // constexpr long long
 void writer_real(Buffer *text, const char *name, double value);        // constexpr double

@@ -51,6 +51,10 @@ typedef struct {  // CUDA_MEMCPY2D: rows of `width` bytes, the first at x, y of 
   size_t to_pitch, width, height;
 } CudaRectangle;
 
+typedef struct {  // CUtensorMap
+  _Alignas(64) uint64_t at[16];
+} CudaTensorMap;
+
 // X(result name in the table, name in the driver, version of its signature, parameters)
 #define CUDA_DRIVER_FUNCTIONS(X)                                                                                       \
   X(init, cuInit, 2000, (unsigned flags))                                                                              \
@@ -111,6 +115,9 @@ typedef struct {  // CUDA_MEMCPY2D: rows of `width` bytes, the first at x, y of 
   X(launch, cuLaunchKernel, 4000,                                                                                      \
     (CudaFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,     \
      unsigned block_z, unsigned shared_bytes, CudaStream stream, void **parameters, void **extra))                     \
+  X(tensor_map, cuTensorMapEncodeTiled, 12000,                                                                         \
+    (CudaTensorMap * map, int type, unsigned rank, CudaAddress address, const uint64_t *size, const uint64_t *stride,  \
+     const uint32_t *box, const uint32_t *step, int interleave, int swizzle, int promotion, int outside))              \
   X(error_name, cuGetErrorName, 6000, (CudaStatus status, const char **text))                                          \
   X(error_text, cuGetErrorString, 6000, (CudaStatus status, const char **text))
 

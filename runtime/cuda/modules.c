@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "kernels/cuda/compile_batch.h"
 #include "kernels/cuda/target.h"
+#include "runtime/cuda/maps.h"
 
 typedef struct {
   uint64_t hash;
@@ -164,7 +165,11 @@ bool modules_launch(const Cuda *cuda, const Loaded *loaded, const uint64_t *slot
                     CudaStream stream, Error *error) {
   const CudaKernel *kernel = &loaded->kernel;
   uint64_t block[CUDA_MAX_SLOTS];
-  void *parameters[] = {block};
+  CudaTensorMap maps[CUDA_MAX_MAPS];
+  void *parameters[] = {block, maps};
+  if (!cuda_maps_encode(cuda, kernel, slots, maps, error)) {
+    return false;
+  }
   memcpy(block, slots, (size_t)kernel->port_count * sizeof *slots);
   cuda_slots_end(kernel, block, scratch, first);
   for (int l = 0; l < kernel->launch_count; l++) {

@@ -183,7 +183,8 @@ static bool prepare_instruction(Device *device, const Instruction *instruction, 
 // figures, and nothing here could compile, it is that one, if this GPU has as much.
 static CudaTarget figures_of(const Device *device) {
   const CudaDevice *gpu = &device->gpu;
-  const CudaTarget own = {.multiprocessors = gpu->multiprocessors, .shared_bytes = gpu->shared_bytes};
+  const CudaTarget own = {
+      .multiprocessors = gpu->multiprocessors, .shared_bytes = gpu->shared_bytes, .warpgroups = gpu->major == 9};
   CudaTarget best = own;
   int most = 0;
   for (int t = 0; t < device->plan->target_count; t++) {
@@ -191,7 +192,9 @@ static CudaTarget figures_of(const Device *device) {
     const int serves = cuda_target_serves(target->target, gpu->major, gpu->minor);
     if (serves > most && target->shared_bytes <= own.shared_bytes) {
       most = serves;
-      best = (CudaTarget){.multiprocessors = target->multiprocessors, .shared_bytes = target->shared_bytes};
+      cuda_target_find(target->target, &best);
+      best.multiprocessors = target->multiprocessors;
+      best.shared_bytes = target->shared_bytes;
     }
   }
   const bool same = best.multiprocessors == own.multiprocessors && best.shared_bytes == own.shared_bytes;

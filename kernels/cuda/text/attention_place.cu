@@ -24,17 +24,22 @@ __device__ __forceinline__ void queries_seek(const Slots &slots, Where &where, i
   where.position = (int)(part ? slots.at[ORIGINS + 1] : slots.at[ORIGINS]) + inside;
 }
 
-// Those of this thread block: the longest first.
+// Those of a tile of all lines: the longest first.
 template <int TILE>
-__device__ __forceinline__ Where where_queries(const Slots &slots) {
+__device__ __forceinline__ Where where_tile(const Slots &slots, int number) {
   constexpr int TILES = (PART_QUERIES + TILE - 1) / TILE;
   Where where;
-  where.line = (int)(blockIdx.x % LINES);
+  where.line = number % LINES;
   where.group = where.line % GROUPS;
   where.head = where.line / GROUPS % HEADS;
   where.batch = where.line / GROUPS / HEADS;
-  queries_seek<TILE>(slots, where, PARTS * TILES - 1 - (int)(blockIdx.x / LINES));
+  queries_seek<TILE>(slots, where, PARTS * TILES - 1 - number / LINES);
   return where;
+}
+
+template <int TILE>
+__device__ __forceinline__ Where where_queries(const Slots &slots) {  // of this thread block
+  return where_tile<TILE>(slots, (int)blockIdx.x);
 }
 
 // The query of a row of statistics and delta.

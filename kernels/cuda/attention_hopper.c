@@ -1,0 +1,209 @@
+// attention_hopper.c: see attention_hopper.h.
+#include "kernels/cuda/attention_hopper.h"
+
+#include <assert.h>
+
+#include "base/integer.h"
+#include "kernels/cuda/embedded.h"
+#include "kernels/cuda/writer.h"
+
+enum { CHUNK = 64, LINE = 128, ALIGNED = 1024, PHASE = 8, GROUP = 64 };  // a row of a tile: elements and bytes
+enum { GRADIENT_KEYS = 128, GRADIENT_QUERIES = 64, GRADIENT_DEPTH = 128 };
+
+typedef struct {  // of a kernel
+  int64_t consumers, keys, stages;
+  int copier_registers, consumer_registers;
+} Shape;
+
+typedef struct {
+  int64_t depth, value;  // padded to 16
+  int64_t chunks_k, chunks_v;
+} Widths;
+
+static Widths widths_of(const Attention *a) {
+  const int64_t depth = round_up(a->depth, 16), value = round_up(a->value_depth, 16);
+  return (Widths){depth, value, blocks_of(depth, CHUNK), blocks_of(value, CHUNK)};
+}
+
+static Shape forward_shape(const Widths *w) {
+  if (w->chunks_k == 1 && w->chunks_v == 1) {
+    return (Shape){3, 128, 2, 32, 160};
+  }
+  return w->value <= 128 ? (Shape){2, 128, 2, 24, 240} : (Shape){2, 80, 2, 24, 240};
+}
+
+static Shape gradient_shape(const Widths *w) {
+  return (Shape){2, GRADIENT_KEYS, w->chunks_k == 1 && w->chunks_v == 1 ? 3 : 2, 40, 232};
+}
+
+// Bytes of shared memory, as the texts lay them out.
+static int64_t forward_shared(const Widths *w, const Shape *s) {
+  const int64_t tiles = s->consumers * GROUP * w->chunks_k + s->stages * s->keys * (w->chunks_k + w->chunks_v);
+  return ALIGNED + tiles * LINE + (2 + 4 * s->stages) * PHASE;
+}
+
+static int64_t gradient_shared(const Widths *w, const Shape *s) {
+  const int64_t chunks = w->chunks_k + w->chunks_v, dq = GRADIENT_QUERIES * w->chunks_k * CHUNK * 4;
+  const int64_t tiles = GRADIENT_KEYS * (chunks + 2) + s->stages * GRADIENT_QUERIES * chunks;
+  return ALIGNED + tiles * LINE + dq + 2 * s->stages * GRADIENT_QUERIES * 4 + (3 + 4 * s->stages) * PHASE;
+}
+
+static int64_t parts_of(const Attention *a) {
+  return a->parts > 1 ? a->parts : 1;
+}
+
+static int64_t query_tiles(const Attention *a, int64_t rows) {
+  return parts_of(a) * blocks_of(a->queries / parts_of(a), rows);
+}
+
+static int64_t lines_of(const Attention *a) {
+  return a->batch * a->heads * a->groups;
+}
+
+bool attention_hopper_covers(const Attention *a, bool gradient, bool whole, const CudaTarget *target) {
+  const Widths w = widths_of(a);
+  const Shape shape = gradient ? gradient_shape(&w) : forward_shape(&w);
+  const int64_t most = gradient ? GRADIENT_DEPTH : 256;
+  if (!target->warpgroups || !whole || w.depth > most || w.value > most || (a->scale < 0 && !a->biased)) {
+    return false;
+  }
+  if (gradient && (a->key_parts > 1 || a->more_keys || a->more)) {
+    return false;
+  }
+  return (gradient ? gradient_shared(&w, &shape) : forward_shared(&w, &shape)) <= target->shared_bytes;
+}
+
+// --- products of warpgroups ---
+
+static void operands_write(Buffer *text, int from, int count) {
+  for (int i = 0; i < count; i++) {
+    buffer_format(text, "%s%%%d", i ? ", " : "", from + i);
+  }
+}
+
+// c[64][width] += a b, with a from shared memory, or from registers.
+static void product_write(Buffer *text, int64_t width, const char *type, bool shared) {
+  const int sums = (int)width / 2, a = sums, b = a + (shared ? 1 : 4), add = b + 1;
+  buffer_format(
+      text,
+      "\ntemplate <int COLUMNS_A, int COLUMNS_B>\n__device__ __forceinline__ void "
+      "warpgroup_product(float (&c)[%d][4], %s, Operand b, int add) {\n  asm volatile(\n      \"{\\n.reg .pred "
+      "add;\\nsetp.ne.b32 add, %%%d, 0;\\n\"\n      \"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s "
+      "{",
+      (int)width / 8, shared ? "Operand a" : "const u32 (&a)[4]", add, (int)width, type, type);
+  operands_write(text, 0, sums);
+  buffer_text(text, "}, ");
+  if (shared) {
+    buffer_format(text, "%%%d", a);
+  } else {
+    buffer_text(text, "{");
+    operands_write(text, a, 4);
+    buffer_text(text, "}");
+  }
+  buffer_format(text, ", %%%d, add, 1, 1, %%%d", b, add + 1);
+  if (shared) {
+    buffer_format(text, ", %%%d", add + 2);
+  }
+  buffer_text(text, ";\\n}\"\n      : ");
+  for (int i = 0; i < sums; i++) {
+    buffer_format(text, "%s\"+f\"(c[%d][%d])", i ? ", " : "", i / 4, i % 4);
+  }
+  buffer_text(text, shared ? "\n      : \"l\"(a)" : "\n      : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])");
+  buffer_text(text, ", \"l\"(b), \"r\"(add)");
+  buffer_text(text, shared ? ", \"n\"(COLUMNS_A), \"n\"(COLUMNS_B));\n}\n" : ", \"n\"(COLUMNS_B));\n}\n");
+}
+
+void attention_hopper_begin(Buffer *text, const Attention *a, bool gradient) {
+  const Widths w = widths_of(a);
+  const int64_t scores = gradient ? GRADIENT_QUERIES : forward_shape(&w).keys;
+  const int64_t widths[] = {scores, w.value, w.depth, w.chunks_k * CHUNK / 2};
+  const char *type = a->type == TYPE_F16 ? "f16" : "bf16";
+  buffer_text(text, cuda_text_hopper);
+  for (int i = 0; i < (gradient ? 4 : 2); i++) {
+    bool known = false;
+    for (int j = 0; j < i; j++) {
+      known |= widths[j] == widths[i];
+    }
+    for (int shared = 0; shared < 2 && !known; shared++) {
+      product_write(text, widths[i], type, shared);
+    }
+  }
+}
+
+// --- the rest ---
+
+// A tensor of [batch, rows, head, group] with `strides`, without groups for keys, in boxes of `box` rows.
+static void map_add(CudaKernel *made, const Attention *a, int port, const int64_t *strides, bool keys, int64_t depth,
+                    int64_t box) {
+  const int64_t size[CUDA_MAP_DIMS] = {depth, keys ? a->keys : a->queries, a->heads, keys ? 1 : a->groups, a->batch};
+  const int64_t stride[CUDA_MAP_DIMS] = {1, strides[1], strides[2], keys ? 0 : strides[3], strides[0]};
+  CudaMap *map = &made->map[made->map_count++];
+  assert(made->map_count <= CUDA_MAX_MAPS);
+  *map = (CudaMap){.port = port, .f16 = a->type == TYPE_F16};
+  for (int i = 0; i < CUDA_MAP_DIMS; i++) {
+    map->size[i] = size[i];
+    map->stride[i] = i > 0 && size[i] == 1 ? 8 : stride[i];
+    map->box[i] = i == 0 ? CHUNK : i == 1 ? (int)box : 1;
+  }
+}
+
+static void shape_write(Buffer *text, const Shape *shape, const CudaKernel *made) {
+  writer_size(text, "CONSUMERS", shape->consumers);
+  writer_size(text, "STAGES", shape->stages);
+  writer_size(text, "COPIER_REGISTERS", shape->copier_registers);
+  writer_size(text, "CONSUMER_REGISTERS", shape->consumer_registers);
+  writer_size(text, "MAPS", made->map_count);
+}
+
+static void forward_write(Buffer *text, const Attention *a, const Widths *w, const Shape *shape,
+                          const CudaTarget *target, CudaKernel *made) {
+  const int64_t rows = shape->consumers * GROUP, tiles = lines_of(a) * query_tiles(a, rows);
+  map_add(made, a, 0, a->stride_q, false, a->depth, rows);
+  map_add(made, a, 1, a->stride_k, true, a->depth, shape->keys);
+  map_add(made, a, 2, a->stride_v, true, a->value_depth, shape->keys);
+  shape_write(text, shape, made);
+  writer_size(text, "KEY_TILE", shape->keys);
+  buffer_text(text, cuda_text_attention_place);
+  buffer_text(text, cuda_text_attention_tile);
+  buffer_text(text, cuda_text_attention_hopper);
+  buffer_text(text, cuda_text_attention_hopper_forward);
+  writer_launch(made, "attention_forward", min_i64(tiles, target->multiprocessors), (int)(shape->consumers + 1) * 128,
+                forward_shared(w, shape));
+}
+
+static void gradient_write(Buffer *text, const Attention *a, const Widths *w, const Shape *shape, CudaKernel *made) {
+  const int64_t tiles = lines_of(a) * query_tiles(a, GRADIENT_QUERIES), rows = tiles * GRADIENT_QUERIES;
+  const int64_t key_tiles = blocks_of(a->keys, GRADIENT_KEYS);
+  int64_t lanes = 1;
+  while (lanes < 32 && lanes * 8 < a->value_depth) {
+    lanes *= 2;
+  }
+  map_add(made, a, 0, a->stride_q, false, a->depth, GRADIENT_QUERIES);
+  map_add(made, a, 1, a->stride_k, true, a->depth, GRADIENT_KEYS);
+  map_add(made, a, 2, a->stride_v, true, a->value_depth, GRADIENT_KEYS);
+  map_add(made, a, 5, a->stride_do, false, a->value_depth, GRADIENT_QUERIES);
+  shape_write(text, shape, made);
+  writer_size(text, "DELTA_LANES", lanes);
+  buffer_text(text, cuda_text_attention_place);
+  buffer_text(text, cuda_text_attention_tile);
+  buffer_text(text, cuda_text_attention_hopper);
+  buffer_text(text, cuda_text_attention_hopper_grad);
+  made->scratch_bytes = 4 * (rows * (w->chunks_k * CHUNK + 2) + tiles);
+  writer_launch(made, "attention_delta", blocks_of(rows * lanes, 256), 256, 0);
+  writer_launch(made, "attention_keys", a->batch * a->heads * key_tiles, (int)(shape->consumers + 1) * 128,
+                gradient_shared(w, shape));
+  writer_launch(made, "attention_dq", tiles, 256, 0);
+}
+
+void attention_hopper_write(Buffer *text, const Attention *a, bool gradient, const CudaTarget *target, CudaKernel *made,
+                            int64_t *rows, int64_t *tile) {
+  const Widths w = widths_of(a);
+  const Shape shape = gradient ? gradient_shape(&w) : forward_shape(&w);
+  *rows = gradient ? GRADIENT_KEYS : shape.consumers * GROUP;
+  *tile = gradient ? GRADIENT_QUERIES : shape.keys;
+  if (gradient) {
+    gradient_write(text, a, &w, &shape, made);
+  } else {
+    forward_write(text, a, &w, &shape, target, made);
+  }
+}

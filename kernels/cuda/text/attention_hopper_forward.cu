@@ -1,0 +1,290 @@
+// attention_hopper_forward.cu: attention of 16-bit elements on sm_90a, forward.
+//
+// A block is there for as long as there are tiles of queries, 64 for each consumer: it takes them there and back, the
+// longest first. Of a tile, it goes over the keys that its queries see from the last to the first, in tiles of KEY_TILE.
+// The products of scores of one tile of keys are under way while those before become powers (two groups of products in
+// flight), and consumers take turns: one multiplies while the others are at their softmax. After Shah and others 2024.
+// Shared: q, then STAGES of k, then of v, then barriers.
+constexpr int QUERY_TILE = CONSUMERS * 64, QUERY_BLOCKS = 1;
+constexpr int PART_TILES = (PART_QUERIES + QUERY_TILE - 1) / QUERY_TILE, ALL_TILES = LINES * PARTS * PART_TILES;
+constexpr u32 Q_BYTES = CHUNKS_K * QUERY_TILE * LINE;
+constexpr u32 K_BYTES = CHUNKS_K * KEY_TILE * LINE, V_BYTES = CHUNKS_V * KEY_TILE * LINE;
+constexpr u32 K_BEGIN = Q_BYTES, V_BEGIN = K_BEGIN + STAGES * K_BYTES, PHASES = V_BEGIN + STAGES * V_BYTES;
+enum { MAP_Q, MAP_K, MAP_V };
+enum { Q_FULL, Q_EMPTY, K_FULL, K_EMPTY = K_FULL + STAGES, V_FULL = K_EMPTY + STAGES, V_EMPTY = V_FULL + STAGES,
+       PHASE_COUNT = V_EMPTY + STAGES };
+
+typedef float Scores[1][KEY_TILE / 8][4];
+typedef float Sums[1][VALUE_PAD / 8][4];
+
+__device__ __forceinline__ SharedAddress phase_of(SharedAddress shared, int which) {
+  return shared + PHASES + which * 8;
+}
+
+// Tiles of keys that the queries see, those of the second part first.
+struct Seen {
+  int last, count;  // last: of the last part
+};
+
+__device__ __forceinline__ int tiles_of(const Keys &keys) {
+  return keys.key < keys.end ? (keys.end - keys.key + KEY_TILE - 1) / KEY_TILE : 0;
+}
+
+__device__ __forceinline__ Seen seen_of(const Slots &slots, const Where &where) {
+  Seen seen;
+  seen.last = tiles_of(keys_seen(slots, where, KEY_PARTS - 1));
+  seen.count = seen.last + (KEY_PARTS > 1 ? tiles_of(keys_seen(slots, where, 0)) : 0);
+  return seen;
+}
+
+__device__ __forceinline__ Keys keys_tile(const Slots &slots, const Where &where, const Seen &seen, int i) {
+  const bool last = i < seen.last;
+  Keys keys = keys_seen(slots, where, last ? KEY_PARTS - 1 : 0);
+  keys.key += ((last ? seen.last : seen.count) - 1 - i) * KEY_TILE;
+  return keys;
+}
+
+__device__ __forceinline__ int tile_number(int round) {
+  const int grid = (int)gridDim.x, block = (int)blockIdx.x;
+  return round * grid + (round % 2 ? grid - 1 - block : block);
+}
+
+__device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, SharedAddress shared) {
+  int at = 0, turn = 0;
+  for (int round = 0; round * (int)gridDim.x < ALL_TILES; round++) {
+    const int tile = tile_number(round);
+    if (tile >= ALL_TILES) {
+      continue;
+    }
+    const Where where = where_tile<QUERY_TILE>(slots, tile);
+    const Seen seen = seen_of(slots, where);
+    for (int i = 0; i < seen.count; i++, at++) {
+      const int stage = at % STAGES, parity = at / STAGES % 2 ^ 1;
+      const Keys keys = keys_tile(slots, where, seen, i);
+      phase_wait(phase_of(shared, K_EMPTY + stage), parity);
+      phase_expect(phase_of(shared, K_FULL + stage), K_BYTES);
+      rows_load<KEY_TILE, CHUNKS_K>(shared + K_BEGIN + stage * K_BYTES, &maps.at[MAP_K],
+                                    phase_of(shared, K_FULL + stage), keys.key, where.head, 0, where.batch);
+      if (i == 0) {
+        phase_wait(phase_of(shared, Q_EMPTY), turn % 2 ^ 1);
+        phase_expect(phase_of(shared, Q_FULL), Q_BYTES);
+        rows_load<QUERY_TILE, CHUNKS_K>(shared, &maps.at[MAP_Q], phase_of(shared, Q_FULL), where.query, where.head,
+                                        where.group, where.batch);
+        turn++;
+      }
+      phase_wait(phase_of(shared, V_EMPTY + stage), parity);
+      phase_expect(phase_of(shared, V_FULL + stage), V_BYTES);
+      rows_load<KEY_TILE, CHUNKS_V>(shared + V_BEGIN + stage * V_BYTES, &maps.at[MAP_V],
+                                    phase_of(shared, V_FULL + stage), keys.key, where.head, 0, where.batch);
+    }
+  }
+}
+
+struct Running {  // of the rows g and g + 8 of a warp
+  float high[2], sum[2];
+};
+
+// Scores to powers of two of their distance to the maximum. A maximum that has grown by less than 2^SLACK stays, and
+// with it the scale of o and of the sums. True: o is to be multiplied by `factor`.
+__device__ __forceinline__ bool softmax_make(Scores &s, Running &running, float (&factor)[2]) {
+  constexpr float SLACK = 8.0f;
+  float high[2];
+  bool grown = false;
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    float most = running.high[half];
+#pragma unroll
+    for (int n = 0; n < KEY_TILE / 8; n++) {
+      most = fmaxf(most, fmaxf(s[0][n][2 * half], s[0][n][2 * half + 1]));
+    }
+    most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+    high[half] = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+    grown = grown || (high[half] - running.high[half]) * POWER > SLACK;
+  }
+  grown = __any_sync(0xffffffffu, grown);
+  if (grown) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      factor[half] = exp2_fast((running.high[half] - high[half]) * POWER);
+      running.high[half] = high[half];
+      running.sum[half] *= factor[half];
+    }
+  }
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    const float shift = running.high[half] * POWER;
+    float sum = running.sum[half];
+#pragma unroll
+    for (int n = 0; n < KEY_TILE / 8; n++) {
+#pragma unroll
+      for (int e = 2 * half; e < 2 * half + 2; e++) {
+        s[0][n][e] = exp2_fast(s[0][n][e] * POWER - shift);
+        sum += s[0][n][e];
+      }
+    }
+    running.sum[half] = sum;
+  }
+  return grown;
+}
+
+// row: the first of the warp.
+__device__ __forceinline__ bool powers_make(Scores &s, Running &running, float (&factor)[2], const Where &where,
+                                            const Keys &keys, int row, float slope) {
+  const int position = where.position - keys.lead + row;
+  if (BIASED) {
+    biases_add<1, KEY_TILE, false>(s, slope, keys.key - position);
+  }
+  if (keys.key + KEY_TILE > keys.limit || (CAUSAL && keys.key + KEY_TILE - 1 > position)) {
+    mask<1, KEY_TILE>(s, -INFINITE, position, keys);
+  }
+  return softmax_make(s, running, factor);
+}
+
+__device__ __forceinline__ void sums_scale(Sums &o, const float (&factor)[2]) {
+#pragma unroll
+  for (int n = 0; n < VALUE_PAD / 8; n++) {
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      o[0][n][e] *= factor[e / 2];
+    }
+  }
+}
+
+// All that a consumer has of a tile's rows, to memory.
+__device__ __forceinline__ void rows_finish(const Slots &slots, const Where &where, const Running &running,
+                                            const Sums &o, int row) {
+  float *const statistics = (float *)slots.at[4] + row_of(where);
+  float factor[1][2], kept[1][2];
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    float sum = running.sum[half];
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+    const int at = row + half * 8 + (int)threadIdx.x % 32 / 4;
+    const bool none = sum == 0.0f;
+    const float before = MORE && at < where.rows ? statistics[at] : -INFINITE;
+    float made = none ? before : (running.high[half] * POWER + log2f(sum)) * NATURAL;
+    factor[0][half] = none ? 0.0f : 1.0f / sum;
+    kept[0][half] = 1.0f;
+    if (MORE) {
+      __syncwarp();  // all that share the row have read it
+      made = none ? made : statistics_join(before, made, kept[0][half], factor[0][half]);
+    }
+    if (threadIdx.x % 4 == 0 && at < where.rows) {
+      statistics[at] = made;
+    }
+  }
+  result_store<VALUE_PAD, VALUE_DEPTH, MORE>(QUERY_AT((Made *)slots.at[3], O, row), O_QUERY, o, factor, kept,
+                                             where.rows - row);
+}
+
+__device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress shared) {
+  const int warp = (int)(threadIdx.x - COPIERS) / 32, mine = warp / 4, next = (mine + 1) % CONSUMERS, row = warp * 16;
+  const bool tells = threadIdx.x % 32 == 0;
+  const SharedAddress q = shared + mine * 64 * LINE;
+  int at = 0, turn = 0;
+  if (mine == CONSUMERS - 1) {
+    turn_arrive(1, 256);  // the first consumer begins
+  }
+  for (int round = 0; round * (int)gridDim.x < ALL_TILES; round++) {
+    const int tile = tile_number(round);
+    if (tile >= ALL_TILES) {
+      continue;
+    }
+    const Where where = where_tile<QUERY_TILE>(slots, tile);
+    const Seen seen = seen_of(slots, where);
+    const float slope = slope_of<float>(slots, where, where.group);
+    Running running = {{LOWEST, LOWEST}, {0.0f, 0.0f}};
+    Sums o;
+    clear(o);
+    if (seen.count > 0) {
+      Scores s;
+      u32 p[KEY_TILE / 16][4];
+      float factor[2];
+      phase_wait(phase_of(shared, Q_FULL), turn++ % 2);
+      phase_wait(phase_of(shared, K_FULL + at % STAGES), at / STAGES % 2);
+      turn_sync(1 + mine, 256);
+      products_begin();
+      rows_multiply<DEPTH_PAD, QUERY_TILE, KEY_TILE>(s[0], q, shared + K_BEGIN + at % STAGES * K_BYTES);
+      products_close();
+      turn_arrive(1 + next, 256);
+      products_wait<0>();
+      products_hold(s[0]);
+      if (tells) {
+        phase_arrive(phase_of(shared, K_EMPTY + at % STAGES));
+      }
+      powers_make(s, running, factor, where, keys_tile(slots, where, seen, 0), row, slope);
+      fragments_of<KEY_TILE>(p, s[0]);
+#pragma unroll 1
+      for (int i = 1; i < seen.count; i++) {
+        const int last = at++, stage = at % STAGES;
+        phase_wait(phase_of(shared, K_FULL + stage), at / STAGES % 2);
+        turn_sync(1 + mine, 256);
+        products_begin();
+        rows_multiply<DEPTH_PAD, QUERY_TILE, KEY_TILE>(s[0], q, shared + K_BEGIN + stage * K_BYTES);
+        products_close();
+        phase_wait(phase_of(shared, V_FULL + last % STAGES), last / STAGES % 2);
+        columns_multiply<KEY_TILE, KEY_TILE>(o[0], p, shared + V_BEGIN + last % STAGES * V_BYTES);
+        products_close();
+        turn_arrive(1 + next, 256);
+        products_wait<1>();
+        products_hold(s[0]);
+        if (tells) {
+          phase_arrive(phase_of(shared, K_EMPTY + stage));
+        }
+        const bool grown = powers_make(s, running, factor, where, keys_tile(slots, where, seen, i), row, slope);
+        products_wait<0>();
+        products_hold(o[0]);
+        if (tells) {
+          phase_arrive(phase_of(shared, V_EMPTY + last % STAGES));
+        }
+        if (grown) {
+          sums_scale(o, factor);
+        }
+        fragments_of<KEY_TILE>(p, s[0]);
+      }
+      if (tells) {
+        phase_arrive(phase_of(shared, Q_EMPTY));
+      }
+      phase_wait(phase_of(shared, V_FULL + at % STAGES), at / STAGES % 2);
+      products_begin();
+      columns_multiply<KEY_TILE, KEY_TILE>(o[0], p, shared + V_BEGIN + at % STAGES * V_BYTES);
+      products_close();
+      products_wait<0>();
+      products_hold(o[0]);
+      if (tells) {
+        phase_arrive(phase_of(shared, V_EMPTY + at % STAGES));
+      }
+      at++;
+    }
+    if (!MORE || seen.count > 0) {
+      rows_finish(slots, where, running, o, row);
+    }
+  }
+  if (mine == 0) {
+    turn_sync(1, 256);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    attention_forward(Slots slots, const __grid_constant__ Maps maps) {
+  const SharedAddress shared = shared_begin();
+  if (threadIdx.x == 0) {
+#pragma unroll
+    for (int i = 0; i < PHASE_COUNT; i++) {
+      const bool full = i == Q_FULL || (i >= K_FULL && i < K_EMPTY) || (i >= V_FULL && i < V_EMPTY);
+      phase_init(phase_of(shared, i), full ? 1 : CONSUMERS * 4);
+    }
+    phases_ready();
+  }
+  __syncthreads();
+  if (threadIdx.x < COPIERS) {
+    registers_fewer<COPIER_REGISTERS>();
+    if (threadIdx.x == 0) {
+      copy_all(slots, maps, shared);
+    }
+  } else {
+    registers_more<CONSUMER_REGISTERS>();
+    multiply_all(slots, shared);
+  }
+}
