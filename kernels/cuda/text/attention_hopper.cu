@@ -5,6 +5,8 @@
 constexpr int CHUNKS_K = (DEPTH_PAD + 63) / 64, CHUNKS_V = (VALUE_PAD + 63) / 64;
 constexpr u32 LINE = 128, ALIGNED = 1024;  // bytes of a row, and what a tile begins at a multiple of
 constexpr int COPIERS = 128, MULTIPLIERS = CONSUMERS * 128, THREADS = COPIERS + MULTIPLIERS;
+static_assert(COPIERS * COPIER_REGISTERS + MULTIPLIERS * CONSUMER_REGISTERS <= 65536 / THREADS / 8 * 8 * THREADS,
+              "more registers than a block begins with: warpgroups would wait for them for ever");
 
 struct Maps {
   Map at[MAPS];

@@ -1,16 +1,16 @@
 // attention_hopper_grad.cu: the gradient of attention of 16-bit elements on sm_90a, in one pass and a fixed order.
 //
-// A block has KEY_TILE keys, 64 for each of two consumers, and goes over the tiles of 64 queries that see them, group
-// after group. With p = exp(scale q.k - statistic) and ds = p (do.v - delta): dv = p do, dk = ds q, and its part of
-// dq = ds k, five products. The parts are added up in f32 in device memory, those of a tile of queries one block after
-// the other: from the last keys that it sees to the first. That order is also the one in which blocks start and reach
-// the tile, so that they seldom wait: a block begins at the first queries that see its keys, its predecessor, with the
-// next keys, has been there already. A block waits only for blocks of lower numbers.
+// A block has KEY_TILE keys, 64 for each of two consumers, and goes over the tiles of 64 queries that see them, from the
+// last to the first, all groups of one after the other. With p = exp(scale q.k - statistic) and ds = p (do.v - delta):
+// dv = p do, dk = ds q, and its part of dq = ds k, five products. The parts are added up in f32 in device memory, those
+// of a tile of queries one block after the other, in the order of the keys. That is also the order in which blocks
+// start, those with the most work first, and in which they reach the tile: they seldom wait. A block waits only for
+// blocks of lower numbers.
 // Scores are transposed, [keys][queries]: accumulators p and ds are operands of dv and dk as they are; ds goes through
-// shared memory for dq, of which each consumer has one half of the depth.
+// shared memory for dq, of which each consumer has one half of the depth. ADDERS warps bring dq to device memory.
 // Scratch: dq, tiles of [2][SPLIT / 8][128 threads][4], statistics as powers of two and delta of each row, in tiles,
 // and for each tile how many blocks have added to it.
-constexpr int QUERY_TILE = 64, KEY_TILE = 128;
+constexpr int QUERY_TILE = 64, KEY_TILE = 128, ADDERS = 2;
 constexpr int PART_TILES = (PART_QUERIES + QUERY_TILE - 1) / QUERY_TILE, TILES = PARTS * PART_TILES;
 constexpr int KEY_TILES = (KEYS + KEY_TILE - 1) / KEY_TILE;
 constexpr int SPLIT = CHUNKS_K * 32;  // columns of dq of a consumer
@@ -19,11 +19,11 @@ constexpr u32 Q_BYTES = CHUNKS_K * QUERY_TILE * LINE, D_BYTES = CHUNKS_V * QUERY
 constexpr u32 S_BYTES = KEY_TILE * LINE, DQ_BYTES = 2 * SPLIT * QUERY_TILE * 4, NUMBER_BYTES = QUERY_TILE * 4;
 constexpr u32 V_BEGIN = K_BYTES, Q_BEGIN = V_BEGIN + V_BYTES, D_BEGIN = Q_BEGIN + STAGES * Q_BYTES;
 constexpr u32 S_BEGIN = D_BEGIN + STAGES * D_BYTES, DQ_BEGIN = S_BEGIN + 2 * S_BYTES;
-constexpr u32 NUMBERS = DQ_BEGIN + DQ_BYTES, PHASES = NUMBERS + 2 * STAGES * NUMBER_BYTES;
+constexpr u32 NUMBERS = DQ_BEGIN + ADDERS * DQ_BYTES, PHASES = NUMBERS + 2 * STAGES * NUMBER_BYTES;
 constexpr int ROWS = LINES * TILES * QUERY_TILE;  // of statistics and delta
 enum { MAP_Q, MAP_K, MAP_V, MAP_DO };
-enum { KEYS_FULL, DQ_FULL, DQ_EMPTY, Q_FULL, Q_EMPTY = Q_FULL + STAGES, D_FULL = Q_EMPTY + STAGES,
-       D_EMPTY = D_FULL + STAGES, PHASE_COUNT = D_EMPTY + STAGES };
+enum { KEYS_FULL, DQ_FULL, DQ_EMPTY = DQ_FULL + ADDERS, Q_FULL = DQ_EMPTY + ADDERS, Q_EMPTY = Q_FULL + STAGES,
+       D_FULL = Q_EMPTY + STAGES, D_EMPTY = D_FULL + STAGES, PHASE_COUNT = D_EMPTY + STAGES };
 
 struct Scratch {
   float *dq, *powers, *delta;
@@ -111,27 +111,14 @@ __device__ __forceinline__ Walk walk_of(const Slots &slots, const Keys &keys) {
 }
 
 __device__ __forceinline__ QueryTile walk_tile(const Walk &walk, int i) {
-  const int each = 2 * PART_TILES - walk.begin_0 - walk.begin_1, inside = i % each, of_0 = PART_TILES - walk.begin_0;
-  const bool second = PARTS > 1 && inside >= of_0;
-  const int tile = second ? walk.begin_1 + inside - of_0 : walk.begin_0 + inside;
+  const int back = i / GROUPS, of_1 = PART_TILES - walk.begin_1;
+  const bool second = PARTS > 1 && back < of_1;
+  const int tile = PART_TILES - 1 - (second || PARTS == 1 ? back : back - of_1);
   QueryTile made;
-  made.group = i / each;
+  made.group = i % GROUPS;
   made.tile = second ? PART_TILES + tile : tile;
   made.first = (second ? walk.first_1 : walk.first_0) + tile * QUERY_TILE;
   return made;
-}
-
-// How many blocks add to the dq of a tile before this one: those of later keys that it sees.
-__device__ __forceinline__ int blocks_before(const QueryTile &tile, const Keys &keys) {
-  int last = KEY_TILES - 1;
-  if (KEY_END) {
-    last = (keys.limit - 1) / KEY_TILE;
-  }
-  if (CAUSAL) {
-    const int seen = (tile.first + QUERY_TILE - 1) / KEY_TILE;
-    last = seen < last ? seen : last;
-  }
-  return last - keys.key / KEY_TILE;
 }
 
 __device__ __forceinline__ SharedAddress phase_of(SharedAddress shared, int which) {
@@ -168,30 +155,32 @@ __device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, S
   }
 }
 
-// Parts of dq from shared to device memory, each when it is its turn.
+// Parts of dq from shared to device memory, each when it is its turn, by one of ADDERS threads: each has a
+// place of its own in shared memory, since a barrier tells a phase from the next one only.
 __device__ __forceinline__ void add_all(const Slots &slots, SharedAddress shared, Where where, const Keys &keys,
-                                        const Walk &walk) {
+                                        const Walk &walk, int mine) {
   const Scratch scratch = scratch_of(slots);
-  for (int i = 0; i < walk.count; i++) {
+  const u32 before = (u32)(keys.key / KEY_TILE);  // blocks that add to the same tiles
+  for (int i = mine; i < walk.count; i += ADDERS) {
     const QueryTile tile = walk_tile(walk, i);
-    const int before = blocks_before(tile, keys);
+    const SharedAddress from = shared + DQ_BEGIN + i % ADDERS * DQ_BYTES;
     group_seek(where, tile.group);
     const i64 number = (i64)where.line * TILES + tile.tile;
     float *const to = scratch.dq + number * (DQ_BYTES / 4);
-    phase_wait(phase_of(shared, DQ_FULL), i % 2);
+    while (before > 0 && count_read(scratch.counts + number) != before) {
+    }
+    phase_wait(phase_of(shared, DQ_FULL + i % ADDERS), i / ADDERS % 2);
     if (before == 0) {
-      bytes_store(to, shared + DQ_BEGIN, DQ_BYTES);
+      bytes_store(to, from, DQ_BYTES);
     } else {
-      while (count_read(scratch.counts + number) != (u32)before) {
-      }
       copies_follow();
-      floats_add(to, shared + DQ_BEGIN, DQ_BYTES);
+      floats_add(to, from, DQ_BYTES);
     }
     stores_close();
     stores_read();
-    phase_arrive(phase_of(shared, DQ_EMPTY));
+    phase_arrive(phase_of(shared, DQ_EMPTY + i % ADDERS));
     stores_done();
-    count_write(scratch.counts + number, (u32)before + 1);
+    count_write(scratch.counts + number, before + 1);
   }
 }
 
@@ -329,15 +318,15 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
       scores_begin(s, shared, k, i + 1, i + 1 < walk.count);
       products_wait<1>();
       products_hold(dq);
-      phase_wait(phase_of(shared, DQ_EMPTY), i % 2 ^ 1);
+      phase_wait(phase_of(shared, DQ_EMPTY + i % ADDERS), i / ADDERS % 2 ^ 1);
 #pragma unroll
       for (int j = 0; j < SPLIT / 8; j++) {
-        shared_store(shared + DQ_BEGIN + ((mine * (SPLIT / 8) + j) * 128 + thread % 128) * 16, dq[j]);
+        shared_store(shared + DQ_BEGIN + i % ADDERS * DQ_BYTES + ((mine * (SPLIT / 8) + j) * 128 + thread % 128) * 16, dq[j]);
       }
       shared_publish();
       __syncwarp();
       if (tells) {
-        phase_arrive(phase_of(shared, DQ_FULL));
+        phase_arrive(phase_of(shared, DQ_FULL + i % ADDERS));
       }
       products_wait<0>();
       products_hold(s[0]);
@@ -350,21 +339,20 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
                                                   rows);
 }
 
-// The last keys come first, one (batch, head) after the other.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     attention_keys(Slots slots, const __grid_constant__ Maps maps) {
   const SharedAddress shared = shared_begin();
-  const int line = (int)blockIdx.x / KEY_TILES;
+  const int line = (int)blockIdx.x % (BATCH * HEADS);
   Keys keys = keys_of_part(slots, 0);
   Where where;
   where.head = line % HEADS;
   where.batch = line / HEADS;
-  keys.key += (KEY_TILES - 1 - (int)blockIdx.x % KEY_TILES) * KEY_TILE;
+  keys.key += (int)blockIdx.x / (BATCH * HEADS) * KEY_TILE;
   const Walk walk = walk_of(slots, keys);
   if (threadIdx.x == 0) {
 #pragma unroll
     for (int i = 0; i < PHASE_COUNT; i++) {
-      const bool empty = i == DQ_FULL || (i >= Q_EMPTY && i < D_FULL) || i >= D_EMPTY;
+      const bool empty = (i >= DQ_FULL && i < DQ_EMPTY) || (i >= Q_EMPTY && i < D_FULL) || i >= D_EMPTY;
       phase_init(phase_of(shared, i), empty ? CONSUMERS * 4 : 1);
     }
     phases_ready();
@@ -372,10 +360,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   __syncthreads();
   if (threadIdx.x < COPIERS) {
     registers_fewer<COPIER_REGISTERS>();
-    if (threadIdx.x == 0 && walk.count > 0) {
+    if (walk.count == 0) {
+      return;
+    }
+    if (threadIdx.x == 0) {
       copy_all(slots, maps, shared, where, keys, walk);
-    } else if (threadIdx.x == 32) {
-      add_all(slots, shared, where, keys, walk);
+    } else if (threadIdx.x % 32 == 0 && threadIdx.x <= ADDERS * 32) {
+      add_all(slots, shared, where, keys, walk, (int)threadIdx.x / 32 - 1);
     }
   } else {
     registers_more<CONSUMER_REGISTERS>();
