@@ -17,9 +17,9 @@ typedef struct {
 typedef struct {
   WarpsIndex thread, block, grid;
   unsigned char *shared;
-  WarpsTurn turn[16];    // barriers of the block, by number
-  void (*yield)(void);   // to the other threads, while this one waits
-  void (*moved)(void);   // something has happened that others may wait for
+  WarpsTurn turn[16];   // barriers of the block, by number
+  void (*yield)(void);  // to the other threads, while this one waits
+  void (*moved)(void);  // something has happened that others may wait for
   void (*barrier)(void);
   const WarpsValue *(*exchange)(const WarpsValue *mine);  // by all lanes of a warp; 32 values, good until the next
   void (*copy_later)(void *to, const void *from, int bytes, int size);  // `bytes` of `size`, the others 0

@@ -437,8 +437,9 @@ static void attention_words(const Device *device, char *out, size_t size) {
                              both, way->own ? "kernels of our own" : "");
     }
     const bool known = g == 1 && way->why == device->attention[0].why;
-    if (way->own && way->why && !known && at < size) {
-      at += (size_t)snprintf(out + at, size - at, " (cuDNN: %s)", way->why);
+    const char *const why = way->why ? way->why : "not faster";
+    if (way->own && !known && at < size) {
+      at += (size_t)snprintf(out + at, size - at, " (cuDNN: %s)", why);
     }
   }
 }

@@ -566,6 +566,10 @@ void gemms_reread(Gemms *gemms) {
   }
 }
 
+Tuning *gemms_tuning(Gemms *gemms) {
+  return gemms ? gemms->tuning : NULL;
+}
+
 void gemms_record(const Gemms *gemms, Buffer *out) {
   if (gemms) {
     tuning_text(gemms->tuning, out);

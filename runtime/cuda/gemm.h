@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "runtime/cuda/driver.h"
+#include "runtime/cuda/tuning.h"
 
 // a, b, c and the bias; those, and the scales of a and b.
 enum { GEMM_OPERANDS = 4, GEMM_ADDRESSES = 6 };
@@ -37,7 +38,8 @@ bool gemm_launch(Gemms *gemms, const GemmProblem *problem, const CudaAddress *op
 // Times the library's choices on these addresses, which must hold numbers of the usual size, and keeps the fastest.
 bool gemm_tune(Gemms *gemms, GemmProblem *problem, const CudaAddress *operands, CudaAddress workspace,
                CudaStream stream, Error *error);
-void gemms_reread(Gemms *gemms);  // takes from the tuning record what others have added to it; NULL: nothing
+void gemms_reread(Gemms *gemms);     // takes from the tuning record what others have added to it; NULL: nothing
+Tuning *gemms_tuning(Gemms *gemms);  // the record, for what else is timed; NULL: nothing
 void gemms_record(const Gemms *gemms, Buffer *out);  // the choices in use, as a tuning record; NULL: nothing
 
 // Writes the tuning record, if there is something new in it. adopted: another process was first, and its choices are

@@ -8,8 +8,8 @@
 
 #include "base/array.h"
 #include "kernels/cuda/instruction.h"
+#include "runtime/cuda/attention.h"
 #include "runtime/cuda/comms.h"
-#include "runtime/cuda/cudnn_attention.h"
 #include "runtime/cuda/gemm.h"
 #include "runtime/cuda/host.h"
 #include "runtime/cuda/modules.h"
@@ -21,7 +21,7 @@ typedef enum {
   PREPARED_NOTHING,
   PREPARED_KERNEL,     // a generated kernel
   PREPARED_GEMM,       // cuBLASLt
-  PREPARED_ATTENTION,  // cuDNN
+  PREPARED_ATTENTION,  // cuDNN, or what it is compared with
   PREPARED_COPY,       // a PIECE
   PREPARED_SHARED,     // with other ranks
   PREPARED_OFFLOAD,    // to memory of the host, or back
@@ -43,14 +43,14 @@ typedef struct {  // an instruction, ready to be launched
   union {
     Loaded *loaded;
     GemmProblem *gemm;
-    CudnnAttention *attention;
+    AttentionChoice *attention;
   } as;
 } Prepared;
 
 typedef struct {        // how attention is done, or its gradient
   const char *library;  // of cuDNN's plan, or the first of them; NULL: none is
   bool own;             // some by generated kernels
-  const char *why;      // why not by cuDNN
+  const char *why;      // why not by cuDNN; NULL: nothing forbids it
 } AttentionWay;
 
 typedef struct {  // a program as CUDA graphs, one after the other
@@ -84,7 +84,8 @@ struct Device {
   Cudnn *cudnn;               // NULL: nothing for it, or cudnn_missing
   const char *cudnn_missing;  // why it is not there; NULL: it is, or was not looked for
   AttentionWay attention[2];  // forward, gradient
-  Prepared **prepared;        // [segment][instruction]
+  ARRAY(AttentionChoice *) choices;
+  Prepared **prepared;  // [segment][instruction]
   ProgramGraphs graphs[PROGRAM_COUNT];
   Host host;
   Timing *timing;  // NULL: nothing was traced yet

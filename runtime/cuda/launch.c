@@ -68,8 +68,8 @@ static bool launch_instruction(Device *device, const Instruction *instruction, c
     case PREPARED_GEMM:
       return gemm_launch(device->gemms, prepared->as.gemm, slots, call->first, device->scratch, device->stream, error);
     case PREPARED_ATTENTION:
-      return cudnn_attention_launch(device->cudnn, prepared->as.attention, slots, device->scratch, device->stream,
-                                    error);
+      return attention_launch(&device->cuda, device->cudnn, prepared->as.attention, slots, device->scratch, call->first,
+                              device->stream, error);
     case PREPARED_COPY:
       return launch_piece(device, &instruction->as.piece, call, error);
     case PREPARED_SHARED:
@@ -127,26 +127,62 @@ bool device_launch_program(Device *device, ProgramKind kind, Error *error) {
   return queues_join(device->queues, error);
 }
 
-// Every product once, where its first call is, on what the memory holds.
+// One instruction on what the memory holds, if nobody has timed its like.
+static bool tune_instruction(Device *device, const Prepared *prepared, const PlanCall *call, Error *error) {
+  uint64_t slots[CUDA_MAX_PORTS];
+  if (prepared->kind == PREPARED_GEMM && !gemm_tuned(prepared->as.gemm)) {
+    slots_fill(device, prepared, call, slots);
+    return gemm_tune(device->gemms, prepared->as.gemm, slots, device->scratch, device->stream, error);
+  }
+  if (prepared->kind == PREPARED_ATTENTION && !prepared->as.attention->tuned) {
+    Tuning *tuning = gemms_tuning(device->gemms);
+    attention_find(prepared->as.attention, tuning);
+    slots_fill(device, prepared, call, slots);
+    return prepared->as.attention->tuned || attention_tune(&device->cuda, device->cudnn, prepared->as.attention, slots,
+                                                           device->scratch, device->stream, tuning, error);
+  }
+  return true;
+}
+
+// What was chosen, in words.
+static void attention_ways(Device *device) {
+  for (int s = 0; s < device->plan->segment_count; s++) {
+    for (int i = 0; i < device->plan->segments[s].count; i++) {
+      Prepared *prepared = &device->prepared[s][i];
+      if (prepared->kind != PREPARED_ATTENTION) {
+        continue;
+      }
+      const AttentionChoice *choice = prepared->as.attention;
+      const bool gradient = device->plan->segments[s].instructions[i].kind == INSTRUCTION_ATTENTION_GRAD;
+      AttentionWay *way = &device->attention[gradient];
+      prepared->form = attention_form(choice);
+      way->own |= choice->takes_own;
+      way->library = way->library || choice->takes_own ? way->library : prepared->form;
+    }
+  }
+}
+
+// Where the first call of each is.
 bool device_tune(Device *device, bool *adopted, Error *error) {
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     const PlanProgram *program = &device->plan->programs[p];
     for (int c = 0; c < program->call_count; c++) {
       const PlanCall *call = &program->calls[c];
       for (int i = 0; i < device->plan->segments[call->segment].count; i++) {
-        const Prepared *prepared = &device->prepared[call->segment][i];
-        uint64_t slots[CUDA_MAX_PORTS];
-        if (prepared->kind != PREPARED_GEMM || gemm_tuned(prepared->as.gemm)) {
-          continue;
-        }
-        slots_fill(device, prepared, call, slots);
-        if (!gemm_tune(device->gemms, prepared->as.gemm, slots, device->scratch, device->stream, error)) {
+        if (!tune_instruction(device, &device->prepared[call->segment][i], call, error)) {
           return false;
         }
       }
     }
   }
-  return gemms_keep(device->gemms, adopted, error);
+  if (!gemms_keep(device->gemms, adopted, error)) {
+    return false;
+  }
+  for (int i = 0; i < device->choices.count && *adopted; i++) {
+    attention_find(device->choices.at[i], gemms_tuning(device->gemms));
+  }
+  attention_ways(device);
+  return true;
 }
 
 static bool part_end(Device *device, ProgramGraphs *graphs, Error *error) {

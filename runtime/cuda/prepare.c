@@ -112,6 +112,34 @@ static int origin_slots(const Device *device, const Attention *attention, Slot s
   return cuda_attention_rings(attention) ? 4 : 2;
 }
 
+// A kernel of our own that is worth being compared: one for this chip.
+static const CudaKernel *attention_rival(Device *device, const Instruction *instruction) {
+  const char *why;
+  const CudaKernel *kernel = cuda_instruction(device->kernels, instruction, &why);
+  return kernel && kernel->map_count > 0 ? kernel : NULL;
+}
+
+// Equal problems share a choice.
+static AttentionChoice *attention_choice(Device *device, const Instruction *instruction, CudnnAttention *library) {
+  const CudaKernel *kernel = attention_rival(device, instruction);
+  Loaded *own = kernel ? modules_add(device->modules, kernel, instruction_name(instruction)) : NULL;
+  for (int i = 0; i < device->choices.count; i++) {
+    if (device->choices.at[i]->own == own && device->choices.at[i]->library == library) {
+      return device->choices.at[i];
+    }
+  }
+  AttentionChoice *choice = ARENA_NEW(device->arena, AttentionChoice);
+  *choice = (AttentionChoice){.library = library, .own = own};
+  if (own) {
+    choice->key = arena_format(device->arena, "attention %016" PRIx64 " or %s", cuda_text_hash(kernel->text),
+                               cudnn_attention_form(library));
+    scratch_need(device, kernel->scratch_bytes);
+  }
+  attention_find(choice, gemms_tuning(device->gemms));
+  array_push(device->arena, &device->choices, choice);
+  return choice;
+}
+
 static bool prepare_attention(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
   const Attention *attention = &instruction->as.attention;
   const bool gradient = instruction->kind == INSTRUCTION_ATTENTION_GRAD;
@@ -119,6 +147,7 @@ static bool prepare_attention(Device *device, const Instruction *instruction, Pr
                            &attention->d_o, &attention->dq, &attention->dk, &attention->dv};
   int count = gradient ? 9 : 5;
   const char *why = NULL;
+  CudnnAttention *library = NULL;
   Slot slots[14];
   for (int i = 0; i < count; i++) {
     slots[i] = (Slot){.place = places[i]};
@@ -126,24 +155,23 @@ static bool prepare_attention(Device *device, const Instruction *instruction, Pr
   if (attention->biased) {
     slots[count++] = (Slot){.place = &attention->slopes};
   }
+  count += origin_slots(device, attention, slots + count);
   if (!device->cudnn_missing && !device->cudnn &&
       !cudnn_create(&device->cuda, &device->gpu, device->plan->run.strict, &device->cudnn, error)) {
     device->cudnn_missing = arena_format(device->arena, "%s", error->text);
   }
   AttentionWay *way = &device->attention[gradient];
-  if (device->cudnn &&
-      cudnn_attention_prepare(device->cudnn, attention, gradient, device->arena, &prepared->as.attention, &why)) {
+  if (device->cudnn && cudnn_attention_prepare(device->cudnn, attention, gradient, device->arena, &library, &why)) {
     prepared->kind = PREPARED_ATTENTION;
-    prepared->form = cudnn_attention_form(prepared->as.attention);
-    way->library = way->library ? way->library : prepared->form;
-    scratch_need(device, cudnn_attention_workspace(prepared->as.attention));
+    prepared->as.attention = attention_choice(device, instruction, library);
+    prepared->form = attention_form(prepared->as.attention);
+    scratch_need(device, cudnn_attention_workspace(library));
     slots_take(device, prepared, slots, count);
     return true;
   }
   way->own = true;
   way->why = way->why ? way->why : device->cudnn_missing ? device->cudnn_missing : why;
-  return prepare_generated(device, instruction, slots, count + origin_slots(device, attention, slots + count), prepared,
-                           error);
+  return prepare_generated(device, instruction, slots, count, prepared, error);
 }
 
 static bool prepare_instruction(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
