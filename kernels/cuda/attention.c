@@ -304,6 +304,9 @@ static const char *problem_of(const Attention *a) {
   if ((a->more || a->more_keys) && is_half(a) && !a->wide) {
     return "attention cannot add a block of keys to what is in 16 bits";
   }
+  if (a->score) {
+    return "attention whose scores are more than a scale, linear biases and a causal mask";
+  }
   if (a->depth > DEPTH_MOST || a->value_depth > DEPTH_MOST) {
     return "attention with heads deeper than 256";
   }

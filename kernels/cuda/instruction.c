@@ -108,6 +108,7 @@ static void key_attention(const Attention *attention, Key *key) {
   to->q = to->k = to->v = to->o = to->statistics = to->d_o = to->dq = to->dk = to->dv = to->slopes = nowhere;
   to->ring = cuda_attention_rings(attention);
   to->ring_step = 0;
+  to->score_place = to->score_gradient_place = NULL;
   memset(to->origin, 0, sizeof to->origin);  // numbers that are given to each launch
   memset(to->origin_term, 0, sizeof to->origin_term);
   memset(to->key_origin, 0, sizeof to->key_origin);
