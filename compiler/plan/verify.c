@@ -180,10 +180,8 @@ static bool attention_holds(PlanCheck *v, const Attention *a) {
   }
   if (!positions_hold(v, a->parts, a->queries, a->origin, a->origin_term) ||
       !positions_hold(v, a->key_parts, a->keys, a->key_origin, a->key_origin_term) ||
-      !group_holds(v, a->ring, a->ring ? a->ring_step : 0)) {
-    return false;
-  }
-  if (!score_holds(v, a, a->score) || !score_holds(v, a, a->score_gradient)) {
+      !group_holds(v, a->ring, a->ring ? a->ring_step : 0) || !score_holds(v, a, a->score) ||
+      !score_holds(v, a, a->score_gradient)) {
     return false;
   }
   if (a->score ? a->biased || a->scale != 1 : a->window != 0) {

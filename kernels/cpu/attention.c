@@ -9,8 +9,7 @@
 // Backward, for one (batch, head): p again from the saved statistics, then dv += p do, ds = p (v do^T - delta),
 // dq += ds^T k, dk += ds q, with delta = rowsum(do o). Where there are few (batch, head) pairs, chunks of keys make
 // dk and dv, and blocks of queries, in a second pass, dq. What is added in which order depends on the sizes only.
-// Scores of a kernel are made where the dot products lie, a tile at a time; backward a copy of those is kept for its
-// derivative.
+// Scores of a kernel are made where the dot products lie, of which the backward keeps a copy for its derivative.
 // Tensors in 16 bits are widened as they are brought together, and their results rounded when all is summed.
 #include "kernels/cpu/attention.h"
 
@@ -56,10 +55,6 @@ typedef struct {
   char *kernel;                     // what that needs
 } Block;
 
-static bool is_narrow(const Attention *a) {
-  return a->type != TYPE_F32 && a->type != TYPE_F64;
-}
-
 enum { BLOCK_PARTS = 17, SKEW = 192 };  // the skew keeps parts off the same cache sets
 
 static ElementType real_of(const Attention *a) {
@@ -78,8 +73,8 @@ static void block_sizes(const Attention *a, int64_t size[BLOCK_PARTS]) {
                                       keys * max_i64(a->depth, a->value_depth),
                                       keys * a->depth,
                                       keys * a->value_depth,
-                                      is_narrow(a) ? keys * a->value_depth : 0,
-                                      is_narrow(a) ? QUERIES * max_i64(a->depth, a->value_depth) : 0,
+                                      attention_is_narrow(a) ? keys * a->value_depth : 0,
+                                      attention_is_narrow(a) ? QUERIES * max_i64(a->depth, a->value_depth) : 0,
                                       QUERIES,
                                       QUERIES,
                                       QUERIES,
@@ -119,16 +114,11 @@ static Block block_of(const Job *job, int worker) {
 }
 
 static double get(const Job *job, const char *memory, int64_t at) {
-  return job->bytes == 4 ? (double)((const float *)(const void *)memory)[at]
-                         : ((const double *)(const void *)memory)[at];
+  return tile_get(job->bytes, memory, at);
 }
 
 static void set(const Job *job, char *memory, int64_t at, double value) {
-  if (job->bytes == 4) {
-    ((float *)(void *)memory)[at] = (float)value;
-  } else {
-    ((double *)(void *)memory)[at] = value;
-  }
+  tile_set(job->bytes, memory, at, value);
 }
 
 // One (batch, head, group) and a block of its queries.
@@ -188,8 +178,7 @@ static int64_t keys_seen(const Attention *a, const Where *w, const Keys *keys) {
   int64_t end = keys->position + keys->end - keys->begin;
   end = a->key_end ? min_i64(end, a->key_end) : end;
   end = a->causal ? min_i64(end, w->position + w->queries) : end;
-  end -= keys->position;
-  return end > keys_past(a, w, keys) ? end : 0;
+  return end - keys->position > keys_past(a, w, keys) ? end - keys->position : 0;
 }
 
 // The keys of a part that a block of queries sees.
@@ -417,7 +406,7 @@ static Job job_of(const Attention *a, const Simd *simd, const AttentionPorts *po
   job.real = a->type == TYPE_F64 ? simd->f64 : simd->f32;
   job.bytes = element_type_bytes(real_of(a));
   job.tensor_bytes = element_type_bytes(a->type);
-  job.narrow = is_narrow(a);
+  job.narrow = attention_is_narrow(a);
   job.narrow_made = job.narrow && !a->wide;
   job.made_bytes = job.narrow_made ? job.tensor_bytes : job.bytes;
   job.parts = a->parts > 1 ? a->parts : 1;

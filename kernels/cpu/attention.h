@@ -15,6 +15,10 @@ typedef struct {
   char **captured, **captured_by_gradient;  // by port of these
 } AttentionPorts;
 
+static inline bool attention_is_narrow(const Attention *attention) {
+  return element_type_bytes(attention->type) < element_type_bytes(TYPE_F32);
+}
+
 bool attention_check(const Attention *attention, const char *name, Error *error);
 int64_t attention_scratch_bytes(const Attention *attention);  // for each worker, forward or backward
 void attention_run(const Attention *attention, const Simd *simd, Pool *pool, const AttentionPorts *ports,

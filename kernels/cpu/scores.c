@@ -68,10 +68,8 @@ static void fill(const Run *run, const KernelInstruction *code, char *out) {
   for (int64_t i = 0; i < run->lines * N; i++) {
     if (code->op == KERNEL_INTEGER) {
       ((int32_t *)(void *)out)[i] = (int32_t)code->constant;
-    } else if (run->bytes == 4) {
-      ((float *)(void *)out)[i] = (float)code->number;
     } else {
-      ((double *)(void *)out)[i] = code->number;
+      tile_set(run->bytes, out, i, code->number);
     }
   }
 }

@@ -19,4 +19,17 @@ typedef struct {
 int64_t scores_scratch_bytes(void);  // of any kernel; aligned to 64 bytes
 void scores_run(const ScoreTile *tile, const Simd *simd, char *scratch);
 
+// A number of a tile, or of what there is for each query: `bytes` long, as the real type is.
+static inline double tile_get(int64_t bytes, const char *memory, int64_t at) {
+  return bytes == 4 ? (double)((const float *)(const void *)memory)[at] : ((const double *)(const void *)memory)[at];
+}
+
+static inline void tile_set(int64_t bytes, char *memory, int64_t at, double value) {
+  if (bytes == 4) {
+    ((float *)(void *)memory)[at] = (float)value;
+  } else {
+    ((double *)(void *)memory)[at] = value;
+  }
+}
+
 #endif
