@@ -142,13 +142,8 @@ static int share_kernel(Lower *l, const Kernel *kernel) {
   return l->kernels->all.count - 1;
 }
 
-void builder_finish(Builder *b) {
+static bool is_right(Builder *b) {
   Lower *l = b->l;
-  l->building--;
-  if (b->failed) {
-    return;
-  }
-  simplify_dims(&b->kernel);
   const char *wrong = kernel_verify(&b->kernel);
   if (wrong) {
     Buffer text = {0};
@@ -156,6 +151,23 @@ void builder_finish(Builder *b) {
     Diagnostic *error = diag_error(l->c->diag, E099, l->node->span, "the compiler made a wrong kernel: %s", wrong);
     diag_help(l->c->diag, error, "the kernel:\n%s", text.text ? text.text : "");
     buffer_free(&text);
+  }
+  return !wrong;
+}
+
+int builder_keep(Builder *b) {
+  b->l->building--;
+  return !b->failed && is_right(b) ? share_kernel(b->l, &b->kernel) : -1;
+}
+
+void builder_finish(Builder *b) {
+  Lower *l = b->l;
+  l->building--;
+  if (b->failed) {
+    return;
+  }
+  simplify_dims(&b->kernel);
+  if (!is_right(b)) {
     return;
   }
   if (lower_as_squares(l, &b->kernel, b->places)) {

@@ -30,5 +30,9 @@ KernelInstruction builder_blank(KernelOp op, bool integer, KernelLevel level);
 int builder_code(Builder *b, KernelInstruction instruction);  // the number of its register
 KernelLevel builder_register_level(const Builder *b, int reg);
 void builder_finish(Builder *b);
+int builder_keep(Builder *b);  // the number of the kernel, which no instruction calls by itself; -1 if it failed
+
+// lower_kernel.c: an elementwise operation, or one without operands, as code; returns its register.
+int builder_operation(Builder *b, const Node *node);
 
 #endif

@@ -175,6 +175,8 @@ void lower_dot_sum(Lower *l, const Node *node);
 
 // lower_attention.c
 void lower_attention(Lower *l, const Node *node);
+// lower_scores.c: fills score and, of a gradient, score_gradient. dims: the axes of SCORE_DIMS, -1 where there is none.
+void lower_scores(Lower *l, const Node *node, const AxisId *dims, Attention *a);
 int attention_rotations(const Lower *l, const Node *node);  // how often it passes blocks around its ring; 0: no ring
 
 // lower_collective.c

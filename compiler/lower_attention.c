@@ -146,11 +146,21 @@ typedef struct {  // one attention, or its gradient
   AttentionResult result[3];  // o; or dq, dk, dv
 } Lowering;
 
-static void emit_attention(Lower *l, const Lowering *at) {
-  const Attention *a = &at->a;
+// Places become offsets of their own in each instruction.
+static Place *own_places(Lower *l, int score, const Place *places) {
+  const size_t count = score ? (size_t)l->kernels->all.at[score - 1]->port_count : 0;
+  return count ? arena_copy(l->keep, places, sizeof *places * count) : NULL;
+}
+
+static void emit_attention(Lower *l, Lowering *at) {
+  Attention *a = &at->a;
+  a->score_place = own_places(l, a->score, a->score_place);
+  a->score_gradient_place = own_places(l, a->score_gradient, a->score_gradient_place);
   Instruction *instruction = new_instruction(l, at->grad ? INSTRUCTION_ATTENTION_GRAD : INSTRUCTION_ATTENTION);
   double pairs = (double)a->batch * (double)a->heads * (double)a->groups * (double)a->queries * (double)a->keys *
-                 (a->causal ? 0.5 : 1);
+                 (a->window && a->window < a->keys ? (double)a->window / (double)a->keys
+                  : a->causal                      ? 0.5
+                                                   : 1);
   double depth = (double)a->depth, value_depth = (double)a->value_depth;
   instruction->flops = at->grad ? 2 * pairs * (3 * depth + 2 * value_depth) : 2 * pairs * (depth + value_depth);
   double rows =
@@ -371,6 +381,10 @@ void lower_attention(Lower *l, const Node *node) {
   a->statistics = grad ? dense_operand(l, node, statistics) : place_of(l, storage_of(l, statistics));
   if (a->biased) {
     a->slopes = dense_operand(l, node, node->operands[3]);
+  }
+  if (node->integer & ATTENTION_SCORED) {
+    const AxisId dims[SCORE_DIMS] = {axes.batch, axes.head, axes.group, node->axis2, node->axis};
+    lower_scores(l, node, dims, a);
   }
   int results = grad ? 3 : 1;
   for (int i = 0; i < results; i++) {

@@ -171,6 +171,10 @@ static int emit_elementwise(Builder *b, const Node *node) {
   return builder_code(b, instruction);
 }
 
+int builder_operation(Builder *b, const Node *node) {
+  return op_free(node->op) ? emit_free(b, node) : emit_elementwise(b, node);
+}
+
 static bool is_reduction(Op op) {
   return op == OP_SUM || op == OP_REDUCE_MAX || op == OP_REDUCE_MIN;
 }

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/attention.h"
 #include "tests/cuda_support.h"
+#include "tests/score_sample.h"
 
 enum { Q, K, V, O, D_O, DQ, DK, DV, TENSORS };
 
@@ -16,6 +17,7 @@ typedef struct {
   int64_t origin[2], gap;  // gap: elements between lines
   double scale;            // 0: 1 / sqrt(depth)
   bool biased;
+  int64_t window;  // 0: scores are those of `scale`, else of score_sample.h
 } Shape;
 
 static bool is_key_side(int tensor) {
@@ -39,7 +41,10 @@ static Attention attention_of(const Shape *s, ElementType type) {
   Attention a = {.type = type,
                  .causal = s->causal,
                  .biased = s->biased,
-                 .scale = s->scale != 0 ? s->scale : 1 / sqrt((double)s->depth),
+                 .window = s->window,
+                 .score = s->window > 0,
+                 .score_gradient = s->window > 0 ? 2 : 0,
+                 .scale = s->window ? 1 : s->scale != 0 ? s->scale : 1 / sqrt((double)s->depth),
                  .parts = s->parts,
                  .origin = {s->origin[0], s->origin[1]},
                  .batch = s->batch,
@@ -72,7 +77,42 @@ static int64_t statistics_of(const Shape *s) {
 
 typedef struct {
   void *tensor[TENSORS], *statistics, *slopes;
+  void *captured[SAMPLE_PORTS - SCORE_CAPTURED];  // of scores
 } Values;
+
+static const double CAP = 1.5;
+
+static AttentionScores scores_of(const Shape *s, ElementType type, bool gradient, Arena *arena) {
+  const Attention a = attention_of(s, type);
+  const ElementType real = type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
+  const double scale = 1 / sqrt((double)s->depth);
+  return s->window ? (AttentionScores){sample_make(arena, &a, real, scale, CAP, false),
+                                       gradient ? sample_make(arena, &a, real, scale, CAP, true) : NULL}
+                   : (AttentionScores){NULL, NULL};
+}
+
+static int64_t captured_bytes(const Shape *s, int port, ElementType real) {
+  return port == SAMPLE_BIAS      ? s->heads * s->keys * element_type_bytes(real)
+         : port == SAMPLE_QUERIES ? s->queries * 4
+                                  : s->keys * 4;
+}
+
+// Biases, and documents of some length, of which the queries have those of their positions.
+static void captured_make(const Shape *s, ElementType real, Values *values) {
+  for (int p = SAMPLE_BIAS; p < SAMPLE_PORTS; p++) {
+    void *memory = malloc((size_t)captured_bytes(s, p, real));
+    const int64_t part = s->parts > 1 ? s->queries / s->parts : s->queries;
+    for (int64_t i = 0; i < captured_bytes(s, p, real) / (p == SAMPLE_BIAS ? element_type_bytes(real) : 4); i++) {
+      const int64_t position = p == SAMPLE_KEYS ? i : s->origin[i / part] + i % part;
+      if (p == SAMPLE_BIAS) {
+        element_set_at(real, memory, i, (double)(i * 7 % 11) / 11 - 0.5);
+      } else {
+        ((int *)memory)[i] = (int)(position / SAMPLE_DOCUMENT + (p == SAMPLE_QUERIES && position % 37 == 5));
+      }
+    }
+    values->captured[p - SCORE_CAPTURED] = memory;
+  }
+}
 
 static Values values_create(const Shape *s, ElementType type) {
   Values values;
@@ -82,6 +122,7 @@ static Values values_create(const Shape *s, ElementType type) {
   }
   values.statistics = calloc((size_t)statistics_of(s), sizeof(double));
   values.slopes = elements_slopes(s->heads * s->groups, type == TYPE_F64 ? TYPE_F64 : TYPE_F32);
+  captured_make(s, type == TYPE_F64 ? TYPE_F64 : TYPE_F32, &values);
   return values;
 }
 
@@ -91,6 +132,9 @@ static void values_destroy(Values *values) {
   }
   free(values->statistics);
   free(values->slopes);
+  for (int p = 0; p < SAMPLE_PORTS - SCORE_CAPTURED; p++) {
+    free(values->captured[p]);
+  }
 }
 
 // Inputs of the same numbers in both formats, that of `low` being the rougher.
@@ -118,7 +162,15 @@ static void oracle(const Shape *s, ElementType type, Values *values) {
                           .dv = values->tensor[DV],
                           .slopes = values->slopes,
                           .first = {s->origin[0], s->origin[1]}};
-  char *scratch[2];
+  Arena *arena = arena_create();
+  const AttentionScores scores = scores_of(s, type, true, arena);
+  char *scratch[2], *captured[SAMPLE_PORTS];
+  for (int p = SCORE_CAPTURED; p < SAMPLE_PORTS; p++) {
+    captured[p] = values->captured[p - SCORE_CAPTURED];
+  }
+  ports.score = scores.score;
+  ports.score_gradient = scores.gradient;
+  ports.captured = ports.captured_by_gradient = captured;
   for (int i = 0; i < 2; i++) {
     scratch[i] = aligned_alloc(64, (size_t)(attention_scratch_bytes(&a) + 127) / 64 * 64);
   }
@@ -127,16 +179,18 @@ static void oracle(const Shape *s, ElementType type, Values *values) {
   free(scratch[0]);
   free(scratch[1]);
   pool_destroy(pool);
+  arena_destroy(arena);
 }
 
 typedef struct {
   Arena *arena;
   CudaKernel kernel[2];
   GpuKernel loaded[2];
-  CudaAddress tensor[TENSORS], statistics, slopes;
-  uint64_t slots[2][16];
+  CudaAddress tensor[TENSORS], statistics, slopes, captured[SAMPLE_PORTS - SCORE_CAPTURED];
+  uint64_t slots[2][32];
 } Run;
 
+static const AttentionScores no_scores;
 static const CudaTarget ampere = {.multiprocessors = 108, .shared_bytes = 163 * 1024};  // sm_80
 static const CudaTarget ada = {.multiprocessors = 128, .shared_bytes = 99 * 1024};      // sm_86 and sm_89
 
@@ -146,7 +200,8 @@ static void kernels_make(const Shape *s, const CudaTarget *target, Arena *arena,
   const Attention a = attention_of(s, s->type);
   for (int gradient = 0; gradient < 2; gradient++) {
     const char *why = NULL;
-    if (!cuda_attention(&a, gradient, 16, target, arena, &kernel[gradient], &why)) {
+    const AttentionScores scores = scores_of(s, s->type, gradient, arena);
+    if (!cuda_attention(&a, gradient, 16, &scores, target, arena, &kernel[gradient], &why)) {
       fail_msg("%s", why);
     }
   }
@@ -161,6 +216,11 @@ static void run_create(const Gpu *gpu, const Shape *s, const CudaTarget *target,
   }
   run->statistics = gpu_memory(gpu, NULL, statistics_of(s) * (s->type == TYPE_F64 ? 8 : 4));
   run->slopes = gpu_memory(gpu, values ? values->slopes : NULL, s->heads * s->groups * (s->type == TYPE_F64 ? 8 : 4));
+  for (int p = SAMPLE_BIAS; p < SAMPLE_PORTS; p++) {
+    const ElementType real = s->type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
+    run->captured[p - SCORE_CAPTURED] =
+        gpu_memory(gpu, values ? values->captured[p - SCORE_CAPTURED] : NULL, captured_bytes(s, p, real));
+  }
   for (int g = 0; g < 2; g++) {
     const CudaAddress *t = run->tensor;
     const uint64_t tensors[] = {t[Q], t[K], t[V], t[O], run->statistics, t[D_O], t[DQ], t[DK], t[DV]};
@@ -168,6 +228,9 @@ static void run_create(const Gpu *gpu, const Shape *s, const CudaTarget *target,
     memcpy(run->slots[g], tensors, sizeof tensors);
     if (s->biased) {
       run->slots[g][count++] = run->slopes;
+    }
+    for (int i = 0; i < (s->window ? (g + 1) * (SAMPLE_PORTS - SCORE_CAPTURED) : 0); i++) {
+      run->slots[g][count++] = run->captured[i % (SAMPLE_PORTS - SCORE_CAPTURED)];
     }
     run->slots[g][count] = (uint64_t)s->origin[0];
     run->slots[g][count + 1] = (uint64_t)s->origin[1];
@@ -181,6 +244,9 @@ static void run_destroy(const Gpu *gpu, Run *run) {
   }
   gpu_free(gpu, run->statistics);
   gpu_free(gpu, run->slopes);
+  for (int p = 0; p < SAMPLE_PORTS - SCORE_CAPTURED; p++) {
+    gpu_free(gpu, run->captured[p]);
+  }
   gpu_unload(gpu, &run->loaded[0]);
   gpu_unload(gpu, &run->loaded[1]);
   arena_destroy(run->arena);
@@ -214,7 +280,8 @@ static void compare(const Shape *s, const Values *got, const Values *expected, E
   }
   for (int64_t i = 0; i < statistics_of(s); i++) {
     const double right = element_at(exact, expected->statistics, i);
-    if (!(fabs(element_at(statistic, got->statistics, i) - right) <= 1e-5 * (1 + fabs(right)))) {
+    const double made = element_at(statistic, got->statistics, i);
+    if (!(made == right || fabs(made - right) <= 1e-5 * (1 + fabs(right)))) {
       fail_msg("statistic %d is %g, not %g", (int)i, element_at(statistic, got->statistics, i), right);
     }
   }
@@ -251,46 +318,53 @@ static void gpu_case(const Gpu *gpu, const Shape *s, const CudaTarget *target) {
 #define B16 TYPE_BF16
 // type, batch, queries, keys, heads, groups, depth, value depth, causal, parts, origins, gap, scale, biased
 static const Shape shapes[] = {
-    {B16, 2, 384, 384, 1, 2, 128, 128, true, 0, {0}, 0, 0, false},
-    {B16, 1, 1000, 1000, 1, 1, 64, 64, true, 0, {0}, 0, 0, false},
-    {B16, 1, 133, 200, 2, 1, 128, 128, false, 0, {0}, 8, 0, false},
-    {B16, 1, 256, 512, 1, 2, 128, 128, true, 2, {128, 320}, 0, 0, false},
-    {B16, 1, 150, 150, 1, 1, 256, 256, true, 0, {0}, 0, 0, false},
-    {B16, 1, 150, 170, 1, 2, 80, 80, true, 0, {0}, 0, 0, false},
-    {B16, 2, 100, 90, 1, 2, 40, 24, true, 0, {0}, 3, -0.3, false},
-    {B16, 1, 70, 70, 1, 1, 128, 64, false, 0, {0}, 0, 0, false},
-    {B16, 1, 4, 300, 2, 1, 8, 8, true, 0, {0}, 0, 0, false},
-    {TYPE_F32, 1, 200, 200, 1, 2, 64, 64, true, 0, {0}, 0, 0, false},
-    {TYPE_F32, 1, 200, 260, 1, 1, 128, 128, false, 0, {0}, 3, 0, false},
-    {TYPE_F32, 1, 128, 512, 1, 1, 20, 70, true, 2, {128, 320}, 0, -0.2, false},
-    {TYPE_F32, 1, 100, 100, 1, 1, 256, 200, true, 0, {0}, 0, 0, false},
-    {TYPE_F64, 1, 100, 90, 1, 2, 70, 64, true, 0, {0}, 0, 0, false},
-    {B16, 2, 300, 300, 2, 2, 64, 64, true, 0, {0}, 0, 0, true},
-    {B16, 1, 256, 512, 1, 2, 128, 128, true, 2, {128, 320}, 0, 0, true},
-    {TYPE_F32, 1, 150, 200, 2, 2, 80, 64, false, 0, {0}, 0, 0, true},
-    {TYPE_F64, 1, 100, 100, 1, 3, 40, 40, true, 0, {0}, 3, 0, true},
+    {B16, 2, 384, 384, 1, 2, 128, 128, true, 0, {0}, 0, 0, false, 0},
+    {B16, 1, 1000, 1000, 1, 1, 64, 64, true, 0, {0}, 0, 0, false, 0},
+    {B16, 1, 133, 200, 2, 1, 128, 128, false, 0, {0}, 8, 0, false, 0},
+    {B16, 1, 256, 512, 1, 2, 128, 128, true, 2, {128, 320}, 0, 0, false, 0},
+    {B16, 1, 150, 150, 1, 1, 256, 256, true, 0, {0}, 0, 0, false, 0},
+    {B16, 1, 150, 170, 1, 2, 80, 80, true, 0, {0}, 0, 0, false, 0},
+    {B16, 2, 100, 90, 1, 2, 40, 24, true, 0, {0}, 3, -0.3, false, 0},
+    {B16, 1, 70, 70, 1, 1, 128, 64, false, 0, {0}, 0, 0, false, 0},
+    {B16, 1, 4, 300, 2, 1, 8, 8, true, 0, {0}, 0, 0, false, 0},
+    {TYPE_F32, 1, 200, 200, 1, 2, 64, 64, true, 0, {0}, 0, 0, false, 0},
+    {TYPE_F32, 1, 200, 260, 1, 1, 128, 128, false, 0, {0}, 3, 0, false, 0},
+    {TYPE_F32, 1, 128, 512, 1, 1, 20, 70, true, 2, {128, 320}, 0, -0.2, false, 0},
+    {TYPE_F32, 1, 100, 100, 1, 1, 256, 200, true, 0, {0}, 0, 0, false, 0},
+    {TYPE_F64, 1, 100, 90, 1, 2, 70, 64, true, 0, {0}, 0, 0, false, 0},
+    {B16, 2, 300, 300, 2, 2, 64, 64, true, 0, {0}, 0, 0, true, 0},
+    {B16, 1, 256, 512, 1, 2, 128, 128, true, 2, {128, 320}, 0, 0, true, 0},
+    {TYPE_F32, 1, 150, 200, 2, 2, 80, 64, false, 0, {0}, 0, 0, true, 0},
+    {TYPE_F64, 1, 100, 100, 1, 3, 40, 40, true, 0, {0}, 3, 0, true, 0},
 };
 
 // For where there is no GPU: tiles that begin and end everywhere, maxima that grow late, and little work.
 static const Shape small[] = {
-    {B16, 1, 140, 140, 1, 1, 64, 64, true, 0, {0}, 0, 1, false},
-    {B16, 1, 40, 70, 1, 1, 128, 112, false, 0, {0}, 8, 0, false},
-    {B16, 1, 60, 150, 1, 2, 24, 12, true, 2, {30, 100}, 3, -0.3, false},
-    {TYPE_F32, 1, 66, 140, 1, 2, 20, 70, true, 2, {33, 80}, 3, -0.2, false},
-    {B16, 1, 70, 90, 1, 2, 24, 12, true, 2, {30, 50}, 3, -0.3, true},
-    {TYPE_F32, 1, 70, 70, 1, 2, 20, 12, true, 0, {0}, 0, 0, true},
+    {B16, 1, 140, 140, 1, 1, 64, 64, true, 0, {0}, 0, 1, false, 0},
+    {B16, 1, 40, 70, 1, 1, 128, 112, false, 0, {0}, 8, 0, false, 0},
+    {B16, 1, 60, 150, 1, 2, 24, 12, true, 2, {30, 100}, 3, -0.3, false, 0},
+    {TYPE_F32, 1, 66, 140, 1, 2, 20, 70, true, 2, {33, 80}, 3, -0.2, false, 0},
+    {B16, 1, 70, 90, 1, 2, 24, 12, true, 2, {30, 50}, 3, -0.3, true, 0},
+    {TYPE_F32, 1, 70, 70, 1, 2, 20, 12, true, 0, {0}, 0, 0, true, 0},
+    {B16, 1, 140, 140, 1, 2, 24, 24, true, 0, {0}, 0, 0, false, 30},
+    {B16, 1, 60, 150, 1, 1, 128, 128, true, 2, {30, 100}, 0, 0, false, 1000},
+    {TYPE_F32, 1, 140, 140, 1, 2, 20, 12, true, 0, {0}, 0, 0, false, 30},
+    {TYPE_F64, 1, 40, 100, 2, 1, 20, 12, true, 0, {50}, 0, 0, false, 20},
 };
 
 // For warpgroups: tiles that begin and end everywhere, several for each block, and depths that fill no tile.
 static const Shape wide[] = {
-    {B16, 1, 300, 300, 1, 2, 64, 64, true, 0, {0}, 0, 1, false},
-    {B16, 2, 140, 300, 1, 1, 128, 128, false, 0, {0}, 8, 0, false},
-    {B16, 1, 260, 520, 1, 2, 128, 128, true, 2, {130, 320}, 0, 0, false},
-    {B16, 1, 127, 127, 2, 1, 96, 96, true, 0, {0}, 0, 0, false},
-    {B16, 1, 130, 130, 1, 1, 192, 128, true, 0, {0}, 0, 0, false},
-    {B16, 1, 130, 170, 1, 1, 256, 256, true, 0, {0}, 0, 0, false},
-    {B16, 1, 150, 150, 2, 2, 64, 64, true, 0, {0}, 0, 0, true},
-    {B16, 1, 1, 1, 1, 1, 64, 64, true, 0, {0}, 0, 0, false},
+    {B16, 1, 300, 300, 1, 2, 64, 64, true, 0, {0}, 0, 1, false, 0},
+    {B16, 2, 140, 300, 1, 1, 128, 128, false, 0, {0}, 8, 0, false, 0},
+    {B16, 1, 260, 520, 1, 2, 128, 128, true, 2, {130, 320}, 0, 0, false, 0},
+    {B16, 1, 127, 127, 2, 1, 96, 96, true, 0, {0}, 0, 0, false, 0},
+    {B16, 1, 130, 130, 1, 1, 192, 128, true, 0, {0}, 0, 0, false, 0},
+    {B16, 1, 130, 170, 1, 1, 256, 256, true, 0, {0}, 0, 0, false, 0},
+    {B16, 1, 150, 150, 2, 2, 64, 64, true, 0, {0}, 0, 0, true, 0},
+    {B16, 1, 1, 1, 1, 1, 64, 64, true, 0, {0}, 0, 0, false, 0},
+    {B16, 1, 300, 300, 1, 2, 64, 64, true, 0, {0}, 0, 0, false, 40},
+    {B16, 2, 130, 200, 2, 1, 128, 128, true, 0, {0}, 0, 0, false, 1000},
+    {B16, 1, 260, 520, 1, 2, 64, 64, true, 2, {130, 320}, 0, 0, false, 90},
 };
 
 static void same_as_cpu(void **state) {
@@ -391,7 +465,7 @@ static void says_why_not(void **state) {
   for (int i = 0; i < 3; i++) {
     const Attention a = attention_of(wrong[i], wrong[i]->type);
     why = NULL;
-    assert_false(cuda_attention(&a, false, 16, &ampere, arena, &kernel, &why));
+    assert_false(cuda_attention(&a, false, 16, &no_scores, &ampere, arena, &kernel, &why));
     assert_non_null(why);
   }
   Attention ring[4];
@@ -405,32 +479,32 @@ static void says_why_not(void **state) {
   ring[3].key_parts = 2;
   for (int i = 0; i < 8; i++) {
     why = NULL;
-    assert_false(cuda_attention(&ring[i / 2], i % 2, 16, &ampere, arena, &kernel, &why));
+    assert_false(cuda_attention(&ring[i / 2], i % 2, 16, &no_scores, &ampere, arena, &kernel, &why));
     assert_non_null(strstr(why, "keys"));
   }
   const CudaTarget tiny = {.multiprocessors = 1, .shared_bytes = 40 * 1024};
   const Attention a = attention_of(&shapes[0], TYPE_BF16);
   why = NULL;
-  assert_false(cuda_attention(&a, true, 16, &tiny, arena, &kernel, &why));
+  assert_false(cuda_attention(&a, true, 16, &no_scores, &tiny, arena, &kernel, &why));
   assert_non_null(why);
   arena_destroy(arena);
 }
 
 static void bench(void **state) {
   static const Shape usual[] = {
-      {B16, 1, 32768, 32768, 8, 4, 128, 128, true, 0, {0}, 0, 0, false},
-      {B16, 16, 1024, 1024, 8, 4, 64, 64, true, 0, {0}, 0, 0, false},
-      {B16, 2, 4096, 4096, 8, 4, 96, 96, true, 0, {0}, 0, 0, false},
-      {B16, 2, 4096, 4096, 8, 2, 192, 128, true, 0, {0}, 0, 0, false},
-      {B16, 2, 4096, 4096, 8, 4, 128, 128, true, 0, {0}, 0, 0, false},
-      {B16, 4, 4096, 4096, 8, 4, 64, 64, true, 0, {0}, 0, 0, false},
-      {B16, 64, 1024, 1024, 12, 1, 64, 64, true, 0, {0}, 0, 0, false},
-      {B16, 2, 4096, 4096, 8, 4, 128, 128, true, 0, {0}, 0, 0, true},
-      {B16, 64, 1024, 1024, 12, 1, 64, 64, true, 0, {0}, 0, 0, true},
-      {B16, 2, 4096, 4096, 8, 4, 128, 128, false, 0, {0}, 0, 0, false},
-      {B16, 2, 4096, 4096, 8, 2, 256, 256, true, 0, {0}, 0, 0, false},
-      {TYPE_F32, 8, 1024, 1024, 12, 1, 64, 64, true, 0, {0}, 0, 0, false},
-      {TYPE_F32, 2, 2048, 2048, 8, 4, 128, 128, true, 0, {0}, 0, 0, false},
+      {B16, 1, 32768, 32768, 8, 4, 128, 128, true, 0, {0}, 0, 0, false, 0},
+      {B16, 16, 1024, 1024, 8, 4, 64, 64, true, 0, {0}, 0, 0, false, 0},
+      {B16, 2, 4096, 4096, 8, 4, 96, 96, true, 0, {0}, 0, 0, false, 0},
+      {B16, 2, 4096, 4096, 8, 2, 192, 128, true, 0, {0}, 0, 0, false, 0},
+      {B16, 2, 4096, 4096, 8, 4, 128, 128, true, 0, {0}, 0, 0, false, 0},
+      {B16, 4, 4096, 4096, 8, 4, 64, 64, true, 0, {0}, 0, 0, false, 0},
+      {B16, 64, 1024, 1024, 12, 1, 64, 64, true, 0, {0}, 0, 0, false, 0},
+      {B16, 2, 4096, 4096, 8, 4, 128, 128, true, 0, {0}, 0, 0, true, 0},
+      {B16, 64, 1024, 1024, 12, 1, 64, 64, true, 0, {0}, 0, 0, true, 0},
+      {B16, 2, 4096, 4096, 8, 4, 128, 128, false, 0, {0}, 0, 0, false, 0},
+      {B16, 2, 4096, 4096, 8, 2, 256, 256, true, 0, {0}, 0, 0, false, 0},
+      {TYPE_F32, 8, 1024, 1024, 12, 1, 64, 64, true, 0, {0}, 0, 0, false, 0},
+      {TYPE_F32, 2, 2048, 2048, 8, 4, 128, 128, true, 0, {0}, 0, 0, false, 0},
   };
   Gpu gpu;
   (void)state;

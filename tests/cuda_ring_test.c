@@ -305,6 +305,7 @@ static void values_destroy(Values *values) {
 
 // --- rings ---
 
+static const AttentionScores no_scores;
 static const CudaTarget ampere = {.multiprocessors = 108, .shared_bytes = 163 * 1024};  // sm_80
 static const CudaTarget ada = {.multiprocessors = 128, .shared_bytes = 99 * 1024};      // sm_86 and sm_89
 
@@ -312,7 +313,7 @@ static void kernel_make(const Shape *s, const Placement *at, bool gradient, cons
                         CudaKernel *kernel) {
   const Attention a = attention_of(s, at);
   const char *why = NULL;
-  if (!cuda_attention(&a, gradient, 16, target, arena, kernel, &why)) {
+  if (!cuda_attention(&a, gradient, 16, &no_scores, target, arena, kernel, &why)) {
     fail_msg("%s", why);
   }
 }
@@ -463,7 +464,7 @@ static void bench(void **state) {
     CudaKernel kernel;
     CudaAddress t[TENSORS];
     const char *why = NULL;
-    assert_true(cuda_attention(&a, gradient, 16, &ampere, arena, &kernel, &why));
+    assert_true(cuda_attention(&a, gradient, 16, &no_scores, &ampere, arena, &kernel, &why));
     for (int n = 0; n < TENSORS; n++) {
       void *zeroes = calloc(1, (size_t)bytes_of(s, n));
       t[n] = gpu_memory(&gpu, zeroes, bytes_of(s, n));

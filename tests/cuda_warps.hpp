@@ -18,6 +18,7 @@ typedef u64 SharedAddress;
 extern "C" WarpsHooks *warps_hooks;
 WarpsHooks *warps_hooks;
 
+#define DEVICE static inline
 #define __device__
 #define __global__
 #define __shared__
@@ -118,6 +119,36 @@ static inline float bits_float(u32 bits) {
   float x;
   memcpy(&x, &bits, sizeof x);
   return x;
+}
+
+static inline double bits_double(u64 bits) {
+  double x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+static inline float larger_f32(float a, float b) {
+  return a > b || a != a ? a : b;
+}
+
+static inline float smaller_f32(float a, float b) {
+  return a < b || a != a ? a : b;
+}
+
+static inline float shuffle_f32(float x, int with) {
+  return __shfl_xor_sync(0xffffffffu, x, with);
+}
+
+static inline double shuffle_f64(double x, int with) {
+  return __shfl_xor_sync(0xffffffffu, x, with);
+}
+
+static inline float rsqrtf(float x) {
+  return 1 / sqrtf(x);
+}
+
+static inline float reciprocal_fast(float x) {
+  return 1 / x;
 }
 
 static inline float exp2_fast(float x) {
@@ -222,7 +253,6 @@ static inline void product_f16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1)
 
 // --- hopper.cu: what a copy or a product does, it does at once ---
 
-#define DEVICE static inline
 #define KEEP_IN_LOOP(x)
 
 struct __align__(64) Map {  // of warps_map

@@ -74,8 +74,20 @@ static void spoil_attention(Attention *attention, int which) {
     case 8:
       attention->keys = 3;
       break;
-    default:
+    case 9:
       attention->queries = 3;
+      break;
+    case 10:
+      attention->score = -1;
+      break;
+    case 11:
+      attention->score = 2;  // of one kernel
+      break;
+    case 12:
+      attention->score = 1;  // which is none of scores
+      break;
+    default:
+      attention->window = 2;  // of no scores
   }
 }
 
@@ -238,11 +250,11 @@ static void spoil_types(Plan *plan, int which) {
 
 static void test_unsound_plans(void **state) {
   (void)state;
-  for (int which = 0; which <= 55; which++) {
+  for (int which = 0; which <= 59; which++) {
     Arena *arena = arena_create();
     Plan *plan = sample_plan(arena);
     assert_null(plan_verify(arena, plan));
-    (which > 33 ? spoil_types : spoil)(plan, which > 33 ? which - 34 : which);
+    (which > 37 ? spoil_types : spoil)(plan, which > 37 ? which - 38 : which);
     const char *why = plan_verify(arena, plan);
     if (!why) {
       fail_msg("case %d was not found", which);

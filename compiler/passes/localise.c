@@ -205,7 +205,10 @@ static void localise_node(Localise *l, NodeId id) {
   node->axis = axis;
   node->axis2 = axis2;
   if (node->region >= 0) {
+    const bool within = l->within;
+    l->within = within || node->op == OP_COMPOSITE;
     localise_region(l, node->region);
+    l->within = within;
   }
   for (int i = 0; i < graph_node(graph, id)->operand_count; i++) {
     graph_node(graph, id)->operands[i] = localise_poisoned(l, graph_node(graph, id)->operands[i]);

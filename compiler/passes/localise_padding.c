@@ -211,7 +211,7 @@ ValueId localise_poisoned(const Localise *l, ValueId value) {
 void localise_poison(Localise *l, NodeId id) {
   Graph *graph = l->graph;
   const Op op = graph_node(graph, id)->op;
-  const bool poison = l->c->poison && op != OP_MICROBATCH && op != OP_SEGMENT && op != OP_STATE &&
+  const bool poison = l->c->poison && !l->within && op != OP_MICROBATCH && op != OP_SEGMENT && op != OP_STATE &&
                       !(graph->region == 0 && (graph->slots > 1 || l->c->tenancy));
   for (int i = 0; poison && i < graph_node(graph, id)->result_count; i++) {
     const ValueId value = graph_node(graph, id)->first_result + i;

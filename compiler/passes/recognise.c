@@ -11,7 +11,9 @@
 //           around which blocks of keys go (shard_ring.c). Then the body is that of the block that a rank has.
 // Linear biases (ALiBi) are a fourth operand, the slopes [head?, group?], through which no gradient flows. "head" is
 // then the one common axis that slopes may have.
+// Any other scores (scores.h) stand in the region as they were written; what they capture follows v.
 #include "compiler/passes/attention.h"
+#include "compiler/passes/scores.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,8 +23,9 @@ typedef struct {
   ValueId q, k, v, slopes;  // slopes: -1 without biases
   AxisId query, key, depth, value_depth;
   Shape batch, group;  // axes of q, k and v; axes of q alone, without the query axis
-  bool causal;
+  bool causal, scored;
   double scale;
+  Scores scores;  // if scored
 } Match;
 
 static const Node *by(const Graph *graph, ValueId value, Op op) {
@@ -124,30 +127,14 @@ static ValueId match_bias(const Graph *graph, ValueId s, Match *match) {
   return s;
 }
 
-// Whether training may change the value: then its gradient is wanted, which no kernel of attention makes.
-// seen: values that have been looked at.
-static bool learned(const Graph *graph, ValueId value, Map *seen) {
-  const Node *node = graph_producer(graph, value);
-  if (!node || node->op == OP_STOP || map_get_or(seen, (uint64_t)value, 0)) {
-    return false;
-  }
-  map_put(seen, (uint64_t)value, 1);
-  bool any = node->op == OP_PARAM || node->region >= 0;
-  for (int i = 0; i < node->operand_count && !any; i++) {
-    any = learned(graph, node->operands[i], seen);
-  }
-  return any;
-}
-
 // Slopes are the same for all queries and keys of a head. The axis of q, k and v that they have becomes the last of
 // `batch`: that of the heads.
 static bool match_slopes(Match *match) {
   if (match->slopes < 0) {
     return true;
   }
-  Map seen = map_create(match->graph->arena);
   Shape slopes = graph_shape(match->graph, match->slopes), rest = shape_minus(slopes, &match->group);
-  if (rest.count > 1 || learned(match->graph, match->slopes, &seen) ||
+  if (rest.count > 1 || scores_learned(match->graph, match->slopes) ||
       (rest.count == 1 && !shape_has(&match->batch, rest.axis[0]))) {
     return false;
   }
@@ -191,28 +178,57 @@ static bool match_axes(Match *match, const Node *scores) {
          (!match->causal || graph->axes.at[match->query].size == graph->axes.at[match->key].size);
 }
 
+// q and k are the operands of this product, in one order or the other.
+static bool match_product(const Node *scores, Match *match) {
+  const Graph *graph = match->graph;
+  const AxisId query = match->query;
+  for (int order = 0; order < 2; order++) {
+    match->q = scores->operands[order];
+    match->k = scores->operands[1 - order];
+    match->query = query;
+    Shape k = graph_shape(graph, match->k), q = graph_shape(graph, match->q);
+    if (shape_has(&k, match->key) && !shape_has(&q, match->key) && match_axes(match, scores)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Scores that are something else than a scale, biases and a mask of a dot product.
+static bool match_scores(Graph *graph, ValueId s, Match *match) {
+  Match found = {.graph = graph, .slopes = -1, .key = match->key, .v = match->v, .scored = true, .scale = 1};
+  if (!scores_find(graph, s, match->key, &found.scores)) {
+    return false;
+  }
+  const Node *dot = graph_producer(graph, found.scores.dot);
+  Shape all = graph_shape(graph, found.scores.dot);
+  found.query = shape_has(&all, found.scores.query) ? found.scores.query : -1;
+  if (!match_product(dot, &found)) {
+    found.query = -1;  // positions along the batch or the heads are of no query
+    if (!match_product(dot, &found)) {
+      return false;
+    }
+  }
+  found.scores.query = found.query;
+  *match = found;
+  return scores_collect(graph, &match->scores);
+}
+
 static bool match_attention(Graph *graph, const Node *outer, Match *match) {
   if (outer->op != OP_DOT || outer->axes.count != 1) {
     return false;
   }
   for (int side = 0; side < 2; side++) {
     *match = (Match){.graph = graph, .query = -1, .slopes = -1, .key = outer->axes.axis[0]};
-    ValueId s = match_softmax(graph, outer->operands[side], match->key);
+    const ValueId made = match_softmax(graph, outer->operands[side], match->key);
+    match->v = outer->operands[1 - side];
+    ValueId s = made;
     s = s < 0 ? -1 : match_mask(graph, s, match);
     s = s < 0 ? -1 : match_bias(graph, s, match);
     s = s < 0 ? -1 : match_scale(graph, s, match);
     const Node *scores = s < 0 ? NULL : by(graph, s, OP_DOT);
-    if (!scores) {
-      continue;
-    }
-    match->v = outer->operands[1 - side];
-    for (int order = 0; order < 2; order++) {
-      match->q = scores->operands[order];
-      match->k = scores->operands[1 - order];
-      Shape k = graph_shape(graph, match->k), q = graph_shape(graph, match->q);
-      if (shape_has(&k, match->key) && !shape_has(&q, match->key) && match_axes(match, scores)) {
-        return true;
-      }
+    if ((scores && match_product(scores, match)) || (made >= 0 && match_scores(graph, made, match))) {
+      return true;
     }
   }
   return false;
@@ -235,7 +251,17 @@ static ValueId build_bias(Graph *graph, const Match *match, ValueId s, ValueId s
   return graph_op2(graph, OP_ADD, s, graph_op2(graph, OP_MUL, graph_op1(graph, OP_STOP, slopes), distance));
 }
 
-// operands: q, k, v, and the slopes if there are any.
+// No gradient flows to what is captured.
+static ValueId build_scores(Graph *graph, const Match *match, ValueId dot, const ValueId *captured, RegionId region) {
+  const int count = match->scores.captured.count;
+  ValueId *inside = ARENA_ARRAY(graph->arena, ValueId, count + 1);
+  for (int i = 0; i < count; i++) {
+    inside[i] = graph_op1(graph, OP_STOP, parameter_like(graph, region, captured[i]));
+  }
+  return scores_build(graph, &match->scores, dot, inside);
+}
+
+// operands: q, k, v, and what is captured.
 static void build_region(Graph *graph, const Match *match, const ValueId *operands, RegionId region) {
   RegionId outer = graph->region;
   graph->region = region;
@@ -243,7 +269,12 @@ static void build_region(Graph *graph, const Match *match, const ValueId *operan
   ValueId v = parameter_like(graph, region, operands[2]);
   NodeInit over_depth = {NODE_INIT, .axes = shape_of(match->depth)},
            over_key = {NODE_INIT, .axes = shape_of(match->key)};
-  ValueId s = graph_op2(graph, OP_MUL, graph_add2(graph, OP_DOT, over_depth, q, k), graph_real(graph, match->scale));
+  ValueId s = graph_add2(graph, OP_DOT, over_depth, q, k);
+  if (match->scored) {
+    s = build_scores(graph, match, s, operands + 3, region);
+  } else {
+    s = graph_op2(graph, OP_MUL, s, graph_real(graph, match->scale));
+  }
   if (match->slopes >= 0) {
     s = build_bias(graph, match, s, parameter_like(graph, region, operands[3]));
   }
@@ -306,16 +337,24 @@ static ValueId build_attention(Graph *graph, const Match *match, const Node *out
     flags |= ATTENTION_HAS_VALUE_DEPTH;
   }
   flags |= match->causal ? ATTENTION_CAUSAL : 0;
-  ValueId operands[] = {match->q, match->k, match->v, -1};
+  ValueList operands = {0};
+  array_push(graph->arena, &operands, match->q);
+  array_push(graph->arena, &operands, match->k);
+  array_push(graph->arena, &operands, match->v);
+  flags |= match->scored ? ATTENTION_SCORED : 0;
+  for (int i = 0; match->scored && i < match->scores.captured.count; i++) {
+    array_push(graph->arena, &operands, match->scores.captured.at[i]);
+  }
   if (match->slopes >= 0) {
     flags |= ATTENTION_BIASED;
-    operands[3] = slopes_of_all_heads(graph, match, flags);
+    array_push(graph->arena, &operands, slopes_of_all_heads(graph, match, flags));
   }
+  flags |= (operands.count - 3) * ATTENTION_CAPTURED;
   RegionId region = graph_region(graph);
-  build_region(graph, match, operands, region);
+  build_region(graph, match, operands.at, region);
   NodeInit init = {NODE_INIT,           .text = name,           .region = region, .axes = axes, .axis = match->query,
                    .axis2 = match->key, .number = match->scale, .integer = flags};
-  return graph_add(graph, OP_COMPOSITE, init, operands, match->slopes >= 0 ? 4 : 3);
+  return graph_add(graph, OP_COMPOSITE, init, operands.at, operands.count);
 }
 
 // Copies the body of a composite into the current region; returns what stands for its results.

@@ -16,6 +16,16 @@ static const LayoutRule *ring_rule(Shard *s, const Node *node, int mesh) {
   return found && rule->ring ? rule : NULL;
 }
 
+// Blocks that go round are of keys and values alone: is something captured that has an element for each key?
+static bool captures_keys(const Shard *s, const Node *node) {
+  bool any = false;
+  for (int i = 3; i < attention_forward_operands(node); i++) {
+    Shape shape = graph_shape(s->graph, node->operands[i]);
+    any = any || shape_has(&shape, node->axis2);
+  }
+  return any;
+}
+
 void shard_ring(Shard *s, NodeId id, Loops *loops) {
   Node *node = graph_node(s->graph, id);
   if (!is_attention(node)) {
@@ -28,7 +38,8 @@ void shard_ring(Shard *s, NodeId id, Loops *loops) {
   }
   for (int m = 0; !source && m < s->mapping->count; m++) {
     const LayoutRule *rule = ring_rule(s, node, m);
-    if (rule && loops->axis[m] == node->axis && shard_divides(s, node->axis2, loops->ring | 1u << m)) {
+    if (rule && !captures_keys(s, node) && loops->axis[m] == node->axis &&
+        shard_divides(s, node->axis2, loops->ring | 1u << m)) {
       loops->ring |= 1u << m;
       node->rule = rule->span;
     }
@@ -100,6 +111,14 @@ static void not_shared(Shard *s, const LayoutRule *rule, const Node *node, const
   Diag *diag = graph->diag;
   Name name = s->mapping->spec->mesh[mesh].name, queries = name_of_axis(s, node->axis);
   AxisId loop = loops->axis[mesh];
+  if (captures_keys(s, node)) {
+    Diagnostic *error =
+        diag_error(diag, E042, rule->span, "keys cannot go round '%s' without what the scores read along '%s'", name,
+                   name_of_axis(s, node->axis2));
+    diag_related(diag, error, node->span, "the attention, whose scores are computed from a tensor along its keys");
+    diag_help(diag, error, "leave `(ring)` out: then the keys are gathered");
+    return;
+  }
   if (loop == node->axis) {
     const Axis *keys = &graph->axes.at[node->axis2];
     Diagnostic *error =

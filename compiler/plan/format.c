@@ -150,6 +150,11 @@ static void code_ranges(Codec *codec, PlanRange *ranges, int count) {
     code_place(codec, &at->x);              \
   }
 #define PORTS(x) code_ports(codec, plan, at->kernel, &at->x);
+#define SCORE(x)                                        \
+  code_int(codec, &at->x);                              \
+  if (at->x != 0) {                                     \
+    code_ports(codec, plan, at->x - 1, &at->x##_place); \
+  }
 #define RANGES(x, count)                   \
   CODE_ARRAY(codec, at->x, at->count, 16); \
   code_ranges(codec, at->x, at->count);

@@ -84,6 +84,16 @@ static void ports(OperandsOf of, const KernelCall *call, Operands *out) {
   }
 }
 
+// What a kernel of scores reads, but for what it makes them of.
+static void captured(OperandsOf of, int score, Place *place, Operands *out) {
+  const Kernel *kernel = score ? of.kernels[score - 1] : NULL;
+  for (int i = SCORE_CAPTURED; kernel && i < kernel->port_count; i++) {
+    Extent extent = {0};
+    extent_dims(&extent, kernel->dim_count, kernel->size, kernel->port[i].stride);
+    add(out, (Operand){&place[i], "captured", -1, true, READS, element_type_bytes(kernel->port[i].type), extent});
+  }
+}
+
 // --- by instructions.def ---
 
 #define is(KIND) (kind == INSTRUCTION_##KIND)
@@ -104,6 +114,7 @@ static void ports(OperandsOf of, const KernelCall *call, Operands *out) {
     add(out, (Operand){&at->x, #x, -1, true, (Access)(does), size, extent}); \
   }
 #define PORTS(x) ports(of, at, out);
+#define SCORE(x) captured(of, at->x, at->x##_place, out);
 #define END(Struct) }
 #include "compiler/plan/instructions.def"
 

@@ -80,6 +80,18 @@ typedef struct {  // elements [first, first + count)
   int64_t first, count;
 } PlanRange;
 
+// The first ports of a kernel of scores (Attention.score); those behind them are inputs in memory, of any strides.
+typedef enum {
+  SCORE_DOT,       // input: the dot product of a query and a key
+  SCORE_GRADIENT,  // input, of Attention.score_gradient: the gradient of the score
+  SCORE_QUERY,     // the position of the query
+  SCORE_KEY,       // the position of the key
+  SCORE_MADE,      // output: the score, or the gradient of the dot product
+  SCORE_CAPTURED
+} ScorePort;
+
+enum { SCORE_DIMS = 5, SCORE_DIM_KEY = 3, SCORE_DIM_QUERY = 4 };  // batch, head, group, key, query
+
 typedef enum { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT } ReduceKind;
 
 // KernelCall, Gemm, Take, Window, Attention, Piece, Squares, Collective, Transfer, Offload: see instructions.def.
@@ -96,6 +108,9 @@ typedef enum { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT } ReduceKind;
 #define NUMBERS(x, most, count) int x[most];
 #define PLACE(x, ...) Place x;
 #define PORTS(x) Place *x;
+#define SCORE(x) \
+  int x;         \
+  Place *x##_place;
 #define RANGES(x, count) \
   int count;             \
   PlanRange *x;

@@ -141,6 +141,31 @@ static bool group_holds(PlanCheck *v, uint32_t mesh, int step) {
   return (step >= 0 && step < ranks) || check_fail(v, "has the keys of a rank that is not in the ring");
 }
 
+// A kernel of scores, over the space of the attention: its first ports are those of ScorePort, all others are read.
+static bool score_holds(PlanCheck *v, const Attention *a, int score) {
+  static const PortKind kinds[] = {PORT_INPUT, PORT_INPUT, PORT_STRIDES, PORT_STRIDES, PORT_OUTPUT};
+  const int64_t size[SCORE_DIMS] = {a->batch, a->heads, a->groups, a->keys, a->queries};
+  if (score < 0 || score > v->plan->kernel_count) {
+    return check_fail(v, "makes scores by a kernel that is not there");
+  }
+  const Kernel *kernel = score ? v->plan->kernels[score - 1] : NULL;
+  if (!kernel) {
+    return true;
+  }
+  bool good = kernel->dim_count == SCORE_DIMS && memcmp(kernel->size, size, sizeof size) == 0 &&
+              !kernel->row_reductions && kernel->port_count >= SCORE_CAPTURED && kernel->real == v->plan->real;
+  for (int i = 0; good && i < kernel->port_count; i++) {
+    const KernelPort *port = &kernel->port[i];
+    good = port->kind == (i < SCORE_CAPTURED ? kinds[i] : PORT_INPUT) && !port->accumulate &&
+           (port->kind == PORT_STRIDES || i >= SCORE_CAPTURED || port->type == kernel->real);
+  }
+  for (int i = 0; good && i < kernel->code_count; i++) {
+    const KernelOp op = kernel->code[i].op;
+    good = op != KERNEL_UNIFORM && op != KERNEL_NORMAL && (!op_is_output(op) || op == KERNEL_STORE);
+  }
+  return good || check_fail(v, "makes scores by a kernel that does something else");
+}
+
 static bool attention_holds(PlanCheck *v, const Attention *a) {
   const int64_t queries[] = {a->batch, a->queries, a->heads, a->groups, a->depth};
   const int64_t values[] = {a->batch, a->queries, a->heads, a->groups, a->value_depth};
@@ -155,10 +180,14 @@ static bool attention_holds(PlanCheck *v, const Attention *a) {
   }
   if (!positions_hold(v, a->parts, a->queries, a->origin, a->origin_term) ||
       !positions_hold(v, a->key_parts, a->keys, a->key_origin, a->key_origin_term) ||
-      !group_holds(v, a->ring, a->ring ? a->ring_step : 0)) {
+      !group_holds(v, a->ring, a->ring ? a->ring_step : 0) || !score_holds(v, a, a->score) ||
+      !score_holds(v, a, a->score_gradient)) {
     return false;
   }
-  if (a->key_end < 0 || (!a->ring && a->ring_step != 0)) {
+  if (a->score ? a->biased || a->scale != 1 : a->window != 0) {
+    return check_fail(v, "has biases or a scale besides scores of a kernel, or a window without");
+  }
+  if (a->key_end < 0 || a->window < 0 || (!a->ring && a->ring_step != 0)) {
     return check_fail(v, "has keys that are nowhere");
   }
   bool narrow = element_type_bytes(a->type) < element_type_bytes(TYPE_F32);

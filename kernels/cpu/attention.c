@@ -9,19 +9,21 @@
 // Backward, for one (batch, head): p again from the saved statistics, then dv += p do, ds = p (v do^T - delta),
 // dq += ds^T k, dk += ds q, with delta = rowsum(do o). Where there are few (batch, head) pairs, chunks of keys make
 // dk and dv, and blocks of queries, in a second pass, dq. What is added in which order depends on the sizes only.
+// Scores of a kernel are made where the dot products lie, of which the backward keeps a copy for its derivative.
 // Tensors in 16 bits are widened as they are brought together, and their results rounded when all is summed.
 #include "kernels/cpu/attention.h"
 
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/integer.h"
+#include "kernels/cpu/scores.h"
 
 enum { QUERIES = ATTENTION_QUERIES, KEYS = 1024, SPLIT_PAIRS = 8, SPLIT_KEYS = 256, SPLIT_LENGTH = 512 };
 
 typedef struct {
   const Attention *a;
+  const Simd *simd;
   const SimdReal *real;
   const AttentionPorts *ports;
   char *const *scratch;
@@ -49,31 +51,11 @@ typedef struct {
   char *values;                     // v of a chunk, where it is narrow: [key][value_depth]
   char *result;                     // o or dq of the block, where they are narrow: [QUERIES][the longer depth]
   char *max, *sum, *shift, *delta;  // [QUERIES]; max and sum of the forward, delta of the backward
+  char *dots;                       // [key][QUERIES] where a kernel makes scores of them
+  char *kernel;                     // what that needs
 } Block;
 
-static bool is_narrow(const Attention *a) {
-  return a->type != TYPE_F32 && a->type != TYPE_F64;
-}
-
-bool attention_check(const Attention *a, const char *name, Error *error) {
-  if (a->type != TYPE_F32 && a->type != TYPE_F64 && a->type != TYPE_BF16 && a->type != TYPE_F16) {
-    return error_set(error, 1, "%s: the CPU backend has attention for f64, f32, bf16 and f16, not for %s", name,
-                     element_type_name(a->type));
-  }
-  const int64_t size[] = {a->batch, a->queries, a->keys, a->heads, a->groups, a->depth, a->value_depth};
-  for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
-    if (size[i] < 1 || size[i] > INT_MAX) {
-      return error_set(error, 1, "%s: attention over a size that is not between 1 and %d", name, INT_MAX);
-    }
-  }
-  if ((a->more || a->more_keys) && is_narrow(a) && !a->wide) {
-    return error_set(error, 1, "%s: attention cannot add a block of keys to what is in %s", name,
-                     element_type_name(a->type));
-  }
-  return true;
-}
-
-enum { BLOCK_PARTS = 15, SKEW = 192 };  // the skew keeps parts off the same cache sets
+enum { BLOCK_PARTS = 17, SKEW = 192 };  // the skew keeps parts off the same cache sets
 
 static ElementType real_of(const Attention *a) {
   return a->type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
@@ -91,12 +73,14 @@ static void block_sizes(const Attention *a, int64_t size[BLOCK_PARTS]) {
                                       keys * max_i64(a->depth, a->value_depth),
                                       keys * a->depth,
                                       keys * a->value_depth,
-                                      is_narrow(a) ? keys * a->value_depth : 0,
-                                      is_narrow(a) ? QUERIES * max_i64(a->depth, a->value_depth) : 0,
+                                      attention_is_narrow(a) ? keys * a->value_depth : 0,
+                                      attention_is_narrow(a) ? QUERIES * max_i64(a->depth, a->value_depth) : 0,
                                       QUERIES,
                                       QUERIES,
                                       QUERIES,
-                                      QUERIES};
+                                      QUERIES,
+                                      a->score_gradient ? QUERIES * keys : 0,
+                                      a->score ? scores_scratch_bytes() / element_type_bytes(TYPE_F32) : 0};
   memcpy(size, sizes, sizeof sizes);
 }
 
@@ -117,7 +101,8 @@ static Block block_of(const Job *job, int worker) {
   Block block;
   char **part[BLOCK_PARTS] = {&block.scores,   &block.gradient, &block.query, &block.d_o,   &block.query_rows,
                               &block.d_o_rows, &block.keys,     &block.dk,    &block.dv,    &block.values,
-                              &block.result,   &block.max,      &block.sum,   &block.shift, &block.delta};
+                              &block.result,   &block.max,      &block.sum,   &block.shift, &block.delta,
+                              &block.dots,     &block.kernel};
   int64_t size[BLOCK_PARTS];
   char *scratch = job->scratch[worker];
   block_sizes(job->a, size);
@@ -129,16 +114,11 @@ static Block block_of(const Job *job, int worker) {
 }
 
 static double get(const Job *job, const char *memory, int64_t at) {
-  return job->bytes == 4 ? (double)((const float *)(const void *)memory)[at]
-                         : ((const double *)(const void *)memory)[at];
+  return tile_get(job->bytes, memory, at);
 }
 
 static void set(const Job *job, char *memory, int64_t at, double value) {
-  if (job->bytes == 4) {
-    ((float *)(void *)memory)[at] = (float)value;
-  } else {
-    ((double *)(void *)memory)[at] = value;
-  }
+  tile_set(job->bytes, memory, at, value);
 }
 
 // One (batch, head, group) and a block of its queries.
@@ -187,12 +167,25 @@ static Keys next_keys(const Keys *keys, int64_t at, int64_t most) {
   return (Keys){at, min_i64(at + most, keys->end), keys->position + at - keys->begin};
 }
 
-// How many of these keys, from the first on, any query of the block sees.
+// How many of these keys, from the first on, no query of the block sees because they are too far before it.
+static int64_t keys_past(const Attention *a, const Where *w, const Keys *keys) {
+  const int64_t first = a->window ? w->position - (a->window - 1) - keys->position : 0;
+  return max_i64(0, min_i64(first, keys->end - keys->begin));
+}
+
+// Up to which of these keys any query of the block sees some, counted from the first; 0: none.
 static int64_t keys_seen(const Attention *a, const Where *w, const Keys *keys) {
   int64_t end = keys->position + keys->end - keys->begin;
   end = a->key_end ? min_i64(end, a->key_end) : end;
   end = a->causal ? min_i64(end, w->position + w->queries) : end;
-  return max_i64(end - keys->position, 0);
+  return end - keys->position > keys_past(a, w, keys) ? end - keys->position : 0;
+}
+
+// The keys of a part that a block of queries sees.
+static Keys part_seen(const Job *job, const Where *w, int64_t number) {
+  const Keys part = keys_of_part(job, number);
+  const int64_t end = keys_seen(job->a, w, &part), past = min_i64(keys_past(job->a, w, &part), end);
+  return (Keys){part.begin + past, part.begin + end, part.position + past};
 }
 
 // Lines of a result of a block of queries become zero.
@@ -304,12 +297,35 @@ static void add_over_queries(const Job *job, const Where *w, const char *lines, 
   job->real->product(&product);
 }
 
+// The scores of some keys, to be made of these dot products.
+static ScoreTile tile_of(const Job *job, const Block *block, const Where *w, const Keys *keys, const char *dots) {
+  return (ScoreTile){.kernel = job->ports->score,
+                     .captured = job->ports->captured,
+                     .batch = w->batch,
+                     .head = w->head,
+                     .group = w->group,
+                     .key = keys->begin,
+                     .query = w->query,
+                     .keys = keys->end - keys->begin,
+                     .queries = w->queries,
+                     .key_position = keys->position,
+                     .query_position = w->position,
+                     .dot = dots,
+                     .made = block->scores};
+}
+
 static AttentionBlock scores_of(const Job *job, const Block *block, const Where *w, const Keys *keys) {
   const Attention *a = job->a;
   const int64_t count = keys->end - keys->begin;
   const Lines k = wide_lines(job, line_of_key(w, keys->begin, job->ports->k, a->stride_k, job->tensor_bytes),
                              a->stride_k[1], count, a->depth, block->keys);
-  product_of_keys(job, k.at, k.stride, block->query, a->depth, count, block->scores);
+  char *const dots = a->score_gradient ? block->dots : block->scores;
+  product_of_keys(job, k.at, k.stride, block->query, a->depth, count, dots);
+  if (a->score) {  // masks are the kernel's
+    const ScoreTile tile = tile_of(job, block, w, keys, dots);
+    scores_run(&tile, job->simd, block->kernel);
+    return (AttentionBlock){.scores = block->scores, .keys = count, .scale = 1};
+  }
   return (AttentionBlock){.scores = block->scores,
                           .keys = count,
                           .ahead = keys->position - w->position,
@@ -360,8 +376,7 @@ static void forward_task(void *context, int worker, int64_t task) {
   const Lines o = job->narrow_made ? (Lines){block.result, a->value_depth} : (Lines){out, a->stride_o[1]};
   bool any = false;
   for (int64_t p = 0; p < job->key_parts; p++) {
-    Keys part = keys_of_part(job, p);
-    part.end = part.begin + keys_seen(a, &w, &part);
+    const Keys part = part_seen(job, &w, p);
     for (int64_t at = part.begin; at < part.end; at += KEYS) {
       const Keys keys = next_keys(&part, at, KEYS);
       if (!any) {
@@ -387,11 +402,11 @@ static void forward_task(void *context, int worker, int64_t task) {
 }
 
 static Job job_of(const Attention *a, const Simd *simd, const AttentionPorts *ports, char *const *scratch) {
-  Job job = {.a = a, .ports = ports, .scratch = scratch};
+  Job job = {.a = a, .simd = simd, .ports = ports, .scratch = scratch};
   job.real = a->type == TYPE_F64 ? simd->f64 : simd->f32;
   job.bytes = element_type_bytes(real_of(a));
   job.tensor_bytes = element_type_bytes(a->type);
-  job.narrow = is_narrow(a);
+  job.narrow = attention_is_narrow(a);
   job.narrow_made = job.narrow && !a->wide;
   job.made_bytes = job.narrow_made ? job.tensor_bytes : job.bytes;
   job.parts = a->parts > 1 ? a->parts : 1;
@@ -420,7 +435,8 @@ static void block_begin(const Job *job, const Block *block, const Where *w) {
   take_block(job, w, d_o, a->stride_do[1], a->value_depth, block->d_o_rows, block->d_o);
   for (int64_t r = 0; r < QUERIES; r++) {
     const bool real = r < w->queries;
-    set(job, block->shift, r, real ? get(job, job->ports->statistics, statistic_of(job, w) + r) : 0.0);
+    const double statistic = real ? get(job, job->ports->statistics, statistic_of(job, w) + r) : 0.0;
+    set(job, block->shift, r, statistic == -INFINITY ? INFINITY : statistic);  // it sees no key: all p are 0
     set(job, block->delta, r,
         real ? job->real->dot(o.at + r * o.stride * job->bytes, block->d_o_rows + r * a->value_depth * job->bytes,
                               a->value_depth)
@@ -436,6 +452,13 @@ static void block_gradient(const Job *job, const Block *block, const Where *w, c
                              a->stride_v[1], scores.keys, a->value_depth, block->values);
   product_of_keys(job, v.at, v.stride, block->d_o, a->value_depth, scores.keys, block->gradient);
   job->real->attention_gradient(&scores, block->gradient, block->shift, block->delta);
+  if (a->score_gradient) {
+    ScoreTile tile = tile_of(job, block, w, keys, block->dots);
+    tile.kernel = job->ports->score_gradient;
+    tile.captured = job->ports->captured_by_gradient;
+    tile.gradient = tile.made = block->gradient;
+    scores_run(&tile, job->simd, block->kernel);
+  }
 }
 
 static void take_keys(const Job *job, const Block *block, const Where *w, const Keys *keys) {
@@ -562,8 +585,7 @@ static void queries_task(void *context, int worker, int64_t task) {
   const Where w = where_of(job, task);
   bool any = false;
   for (int64_t p = 0; p < job->key_parts; p++) {
-    Keys part = keys_of_part(job, p);
-    part.end = part.begin + keys_seen(a, &w, &part);
+    const Keys part = part_seen(job, &w, p);
     for (int64_t at = part.begin; at < part.end; at += KEYS) {
       const Keys keys = next_keys(&part, at, KEYS);
       if (!any) {

@@ -151,6 +151,7 @@ static bool shapes_write(Buffer *text, const Attention *a, bool gradient) {
   writer_size(text, "PARTS", part_count(a));
   writer_size(text, "PART_QUERIES", a->queries / part_count(a));
   writer_size(text, "CAUSAL", a->causal);
+  writer_size(text, "WINDOW", a->window);
   writer_size(text, "BIASED", a->biased);
   writer_size(text, "RING", cuda_attention_rings(a));
   writer_size(text, "KEY_PARTS", key_part_count(a));
@@ -185,7 +186,10 @@ static int64_t key_tiles(const Attention *a, int64_t rows) {
 
 static const char *form_of(const Attention *a, bool gradient, Arena *arena) {
   return arena_format(arena, "attention%s%s%s%s", gradient ? " gradient" : "", a->causal ? ", causal" : "",
-                      a->biased ? ", linear biases" : "", cuda_attention_rings(a) ? ", a block of a ring" : "");
+                      a->biased  ? ", linear biases"
+                      : a->score ? ", scores of the text"
+                                 : "",
+                      cuda_attention_rings(a) ? ", a block of a ring" : "");
 }
 
 // --- tensor cores ---
@@ -210,6 +214,7 @@ static void half_forward(Buffer *text, const Attention *a, const Tiles *t, CudaK
   *tile = t->forward.tile;
   shape_write(text, &t->forward, "QUERY", "KEY_TILE");
   buffer_text(text, cuda_text_attention_place);
+  buffer_text(text, cuda_text_attention_score);
   buffer_text(text, cuda_text_attention_tile);
   buffer_text(text, cuda_text_attention_half);
   writer_launch(made, "attention_forward", query_tiles(a, rows_of(&t->forward)), (int)t->forward.warps * 32,
@@ -228,6 +233,7 @@ static void half_gradient(Buffer *text, const Attention *a, const Tiles *t, Cuda
   writer_size(text, "DELTA_LANES", t->delta_lanes);
   buffer_format(text, "#define KEYS_TOGETHER %d\n", t->together);
   buffer_text(text, cuda_text_attention_place);
+  buffer_text(text, cuda_text_attention_score);
   buffer_text(text, cuda_text_attention_tile);
   buffer_text(text, cuda_text_attention_grad);
   writer_launch(made, "attention_delta", divide_up(lines * a->queries * t->delta_lanes, 256), 256, 0);
@@ -273,6 +279,7 @@ static void plain_write(Buffer *text, const Attention *a, bool gradient, Arena *
   writer_format(text, "Format", a->type);
   buffer_text(text, gradient ? "#define GRADIENT 1\n" : "#define GRADIENT 0\n");
   buffer_text(text, cuda_text_attention_place);
+  buffer_text(text, cuda_text_attention_score);
   buffer_text(text, cuda_text_attention_plain);
   if (!gradient) {
     writer_launch(made, "attention_forward", query_blocks, PLAIN_THREADS, shared);
@@ -319,8 +326,8 @@ static const char *problem_of(const Attention *a) {
   return NULL;
 }
 
-bool cuda_attention(const Attention *attention, bool gradient, int alignment, const CudaTarget *target, Arena *arena,
-                    CudaKernel *made, const char **why) {
+bool cuda_attention(const Attention *attention, bool gradient, int alignment, const AttentionScores *scores,
+                    const CudaTarget *target, Arena *arena, CudaKernel *made, const char **why) {
   Buffer text = {0}, shapes = {0};
   Tiles tiles;
   *why = problem_of(attention);
@@ -334,8 +341,9 @@ bool cuda_attention(const Attention *attention, bool gradient, int alignment, co
   const bool whole = shapes_write(&shapes, attention, gradient);
   const bool hopper =
       is_half(attention) && attention_hopper_covers(attention, gradient, whole && alignment >= 16, target);
-  *made = (CudaKernel){.port_count = (gradient ? PORTS_GRADIENT : PORTS_FORWARD) + attention->biased +
-                                     (cuda_attention_rings(attention) ? PORTS_RING : 0)};
+  *made =
+      (CudaKernel){.port_count = (gradient ? PORTS_GRADIENT : PORTS_FORWARD) + attention->biased +
+                                 attention_scores_ports(scores) + (cuda_attention_rings(attention) ? PORTS_RING : 0)};
   made->bytes = bytes_of(attention, gradient);
   if (gradient && !hopper) {
     made->scratch_bytes = attention->batch * attention->heads * attention->groups * attention->queries *
@@ -348,6 +356,8 @@ bool cuda_attention(const Attention *attention, bool gradient, int alignment, co
   writer_slots(&text, made->port_count);
   buffer_format(&text, "%s", shapes.text);
   buffer_free(&shapes);
+  attention_scores_write(&text, scores, gradient ? 9 : 5, is_half(attention), arena);
+  buffer_format(&text, "#define SCORED_TEXT %d\n#define GRADIENT_TEXT %d\n", scores->score != NULL, gradient);
   if (is_half(attention)) {
     half_constants(&text, attention, gradient, whole);
     int64_t rows = 0, tile = 0;

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "compiler/plan/plan.h"
+#include "kernels/cuda/attention_scores.h"
 #include "kernels/cuda/generate.h"
 #include "kernels/cuda/kernel.h"
 
@@ -19,8 +20,8 @@ bool cuda_attention_rings(const Attention *attention);
 // query of each part (Attention.origin + its term). If cuda_attention_rings, key origin 0 and 1 follow: those of the
 // keys. False, with `why` in words, for a type or depth that has no kernel, or none that the shared memory of `target`
 // holds.
-// alignment: bytes, of all tensors.
-bool cuda_attention(const Attention *attention, bool gradient, int alignment, const CudaTarget *target, Arena *arena,
-                    CudaKernel *made, const char **why);
+// alignment: bytes, of all tensors. scores: its kernels, what they capture comes before the origins.
+bool cuda_attention(const Attention *attention, bool gradient, int alignment, const AttentionScores *scores,
+                    const CudaTarget *target, Arena *arena, CudaKernel *made, const char **why);
 
 #endif

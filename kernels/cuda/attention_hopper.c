@@ -166,6 +166,7 @@ static void forward_write(Buffer *text, const Attention *a, const Widths *w, con
   shape_write(text, shape, made);
   writer_size(text, "KEY_TILE", shape->keys);
   buffer_text(text, cuda_text_attention_place);
+  buffer_text(text, cuda_text_attention_score);
   buffer_text(text, cuda_text_attention_tile);
   buffer_text(text, cuda_text_attention_hopper);
   buffer_text(text, cuda_text_attention_hopper_forward);
@@ -187,6 +188,7 @@ static void gradient_write(Buffer *text, const Attention *a, const Widths *w, co
   shape_write(text, shape, made);
   writer_size(text, "DELTA_LANES", lanes);
   buffer_text(text, cuda_text_attention_place);
+  buffer_text(text, cuda_text_attention_score);
   buffer_text(text, cuda_text_attention_tile);
   buffer_text(text, cuda_text_attention_hopper);
   buffer_text(text, cuda_text_attention_hopper_grad);

@@ -14,6 +14,7 @@ extern const char cuda_text_put[];               // PUT by sorting
 extern const char cuda_text_window[];            // WINDOW and FOLD
 extern const char cuda_text_squares[];           // SQUARES
 extern const char cuda_text_attention_place[];   // which queries and keys a thread block of attention has
+extern const char cuda_text_attention_score[];   // scores of the model's text on the tiles of attention
 extern const char cuda_text_attention_tile[];    // tiles of 16-bit attention in shared memory and their products
 extern const char cuda_text_attention_half[];    // attention on tensor cores, forward
 extern const char cuda_text_attention_grad[];    // and backward

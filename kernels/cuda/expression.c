@@ -176,7 +176,7 @@ void expression_prelude(Generator *g) {
     random |= g->kernel->code[i].op == KERNEL_UNIFORM || g->kernel->code[i].op == KERNEL_NORMAL;
   }
   if (g->kernel->real == TYPE_F32) {
-    cuda_text(&g->text, "%s%s", prelude_f32, is_low(g->kernel) ? prelude_fast : prelude_exact);
+    cuda_text(&g->text, "%s%s", prelude_f32, g->low || is_low(g->kernel) ? prelude_fast : prelude_exact);
   } else {
     cuda_text(&g->text, "%s", prelude_f64);
   }
@@ -273,10 +273,11 @@ static bool is_beside_one(const Kernel *kernel, int at, bool squares) {
   return true;
 }
 
-static const char *pattern_of(const Kernel *kernel, int at) {
+static const char *pattern_of(const Generator *g, int at) {
+  const Kernel *kernel = g->kernel;
   const KernelOp op = kernel->code[at].op;
-  return op == KERNEL_TANH && is_low(kernel) && is_beside_one(kernel, at, true) ? "real_tanh_beside_one(A)"
-                                                                                : patterns[op];
+  return op == KERNEL_TANH && (g->low || is_low(kernel)) && is_beside_one(kernel, at, true) ? "real_tanh_beside_one(A)"
+                                                                                            : patterns[op];
 }
 
 void expression_emit(Generator *g, int at, const char *index) {
@@ -302,7 +303,7 @@ void expression_emit(Generator *g, int at, const char *index) {
       cuda_text(text, "random_normal(%s, (unsigned)v%d, %s)", random_key_text(g, at), code->a, index);
       break;
     default:
-      for (const char *c = pattern_of(g->kernel, at); *c; c++) {
+      for (const char *c = pattern_of(g, at); *c; c++) {
         const int which = *c - 'A';
         if (which >= 0 && which <= 2 && (c[1] < 'a' || c[1] > 'z')) {
           cuda_text(text, "v%d", operand[which]);

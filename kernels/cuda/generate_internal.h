@@ -87,6 +87,7 @@ typedef struct {
   CudaKernel *made;
   int real_bytes;
   bool wide;  // 64-bit indices
+  bool low;   // results are rounded to 16 bits, whatever the ports
   int program_count, partial_count;
   CudaProgram *program;
   CudaPartial partial[2 * KERNEL_MAX_PORTS];

@@ -115,6 +115,7 @@ static void key_attention(const CudaKernels *kernels, const Attention *attention
   to->q = to->k = to->v = to->o = to->statistics = to->d_o = to->dq = to->dk = to->dv = to->slopes = nowhere;
   to->ring = cuda_attention_rings(attention);
   to->ring_step = 0;
+  to->score_place = to->score_gradient_place = NULL;
   memset(to->origin, 0, sizeof to->origin);  // numbers that are given to each launch
   memset(to->origin_term, 0, sizeof to->origin_term);
   memset(to->key_origin, 0, sizeof to->key_origin);
@@ -160,6 +161,17 @@ static void key_make(CudaKernels *kernels, const Instruction *instruction, Key *
   }
 }
 
+AttentionScores cuda_attention_scores(const Plan *plan, const Attention *attention) {
+  return (AttentionScores){attention->score ? plan->kernels[attention->score - 1] : NULL,
+                           attention->score_gradient ? plan->kernels[attention->score_gradient - 1] : NULL};
+}
+
+static bool attention_make(const CudaKernels *kernels, const Attention *attention, bool gradient, int alignment,
+                           CudaKernel *made, const char **why) {
+  const AttentionScores scores = cuda_attention_scores(kernels->plan, attention);
+  return cuda_attention(attention, gradient, alignment, &scores, &kernels->target, kernels->arena, made, why);
+}
+
 static bool kernel_make(const CudaKernels *kernels, const Key *key, CudaKernel *made, const char **why) {
   Arena *arena = kernels->arena;
   int alignment[KERNEL_MAX_PORTS];
@@ -180,8 +192,8 @@ static bool kernel_make(const CudaKernels *kernels, const Key *key, CudaKernel *
     case INSTRUCTION_SQUARES:
       return cuda_squares(&key->as.squares, arena, made, why);
     default:
-      return cuda_attention(&key->as.attention, key->kind == INSTRUCTION_ATTENTION_GRAD, alignment[0], &kernels->target,
-                            arena, made, why);
+      return attention_make(kernels, &key->as.attention, key->kind == INSTRUCTION_ATTENTION_GRAD, alignment[0], made,
+                            why);
   }
 }
 

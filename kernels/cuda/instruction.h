@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "compiler/plan/plan.h"
+#include "kernels/cuda/attention_scores.h"
 #include "kernels/cuda/kernel.h"
 #include "kernels/cuda/target.h"
 
@@ -27,5 +28,8 @@ CudaKernels *cuda_kernels_create(const Plan *plan, CudaTarget target, Arena *are
 // long as the arena. Ports are: of a KERNEL, its own; of the others, their places as take.h, window.h, squares.h and
 // attention.h say.
 const CudaKernel *cuda_instruction(CudaKernels *kernels, const Instruction *instruction, const char **why);
+
+// The kernels of its scores, where the model's text makes them.
+AttentionScores cuda_attention_scores(const Plan *plan, const Attention *attention);
 
 #endif

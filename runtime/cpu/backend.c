@@ -322,6 +322,15 @@ static void run_gemm(Device *device, const Gemm *gemm, const PlanCall *call) {
   gemm_run(gemm, &device->blas, device->simd, device->pool, &ports, call->first, device->scratch);
 }
 
+// Where a kernel of scores finds what it captures.
+static const Kernel *score_ports(Device *device, int score, const Place *place, const PlanCall *call, char **captured) {
+  const Kernel *kernel = score ? device->plan->kernels[score - 1] : NULL;
+  for (int p = SCORE_CAPTURED; kernel && p < kernel->port_count; p++) {
+    captured[p] = address(device, &place[p], call);
+  }
+  return kernel;
+}
+
 static void run_attention(Device *device, const Attention *attention, bool gradient, const PlanCall *call) {
   AttentionPorts ports = {
       .q = address(device, &attention->q, call),
@@ -331,6 +340,12 @@ static void run_attention(Device *device, const Attention *attention, bool gradi
       .statistics = address(device, &attention->statistics, call),
       .slopes = attention->biased ? address(device, &attention->slopes, call) : NULL,
   };
+  char *captured[KERNEL_MAX_PORTS], *by_gradient[KERNEL_MAX_PORTS];
+  ports.score = score_ports(device, attention->score, attention->score_place, call, captured);
+  ports.score_gradient =
+      score_ports(device, attention->score_gradient, attention->score_gradient_place, call, by_gradient);
+  ports.captured = captured;
+  ports.captured_by_gradient = by_gradient;
   int owner[PLAN_MAX_MESH];  // of the keys
   plan_before(device->plan, attention->ring, attention->ring_step, device->coordinate, owner);
   for (int p = 0; p < 2; p++) {

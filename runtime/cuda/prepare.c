@@ -112,6 +112,15 @@ static int origin_slots(const Device *device, const Attention *attention, Slot s
   return cuda_attention_rings(attention) ? 4 : 2;
 }
 
+// What a kernel of scores captures.
+static int captured_slots(const Kernel *kernel, const Place *place, Slot *slots) {
+  const int count = kernel ? kernel->port_count - SCORE_CAPTURED : 0;
+  for (int i = 0; i < count; i++) {
+    slots[i] = (Slot){.place = &place[SCORE_CAPTURED + i]};
+  }
+  return count;
+}
+
 // A kernel of our own that is worth being compared: one for this chip.
 static const CudaKernel *attention_rival(Device *device, const Instruction *instruction) {
   const char *why;
@@ -148,13 +157,16 @@ static bool prepare_attention(Device *device, const Instruction *instruction, Pr
   int count = gradient ? 9 : 5;
   const char *why = NULL;
   CudnnAttention *library = NULL;
-  Slot slots[14];
+  Slot slots[CUDA_MAX_PORTS];
   for (int i = 0; i < count; i++) {
     slots[i] = (Slot){.place = places[i]};
   }
   if (attention->biased) {
     slots[count++] = (Slot){.place = &attention->slopes};
   }
+  const AttentionScores scores = cuda_attention_scores(device->plan, attention);
+  count += captured_slots(scores.score, attention->score_place, slots + count);
+  count += captured_slots(scores.gradient, attention->score_gradient_place, slots + count);
   count += origin_slots(device, attention, slots + count);
   if (!device->cudnn_missing && !device->cudnn &&
       !cudnn_create(&device->cuda, &device->gpu, device->plan->run.strict, &device->cudnn, error)) {

@@ -71,7 +71,7 @@ constexpr int STAGE = QUERY_TILE * (ROW_K + ROW_V) + NUMBERS;
 // The tiles of queries that see a block of keys, in order of group, part and position. Of the two parts: which number
 // the first query sees last, and the first tile that sees the keys.
 struct Walk {
-  int first_0, first_1, begin_0, begin_1, count;
+  int first_0, first_1, begin_0, begin_1, end_0, end_1, count;
 };
 
 struct QueryTile {
@@ -86,13 +86,22 @@ __device__ __forceinline__ int walk_begin(int first, const Keys &keys) {
   return !CAUSAL || ahead < 0 ? 0 : ahead / QUERY_TILE < QUERY_TILES ? ahead / QUERY_TILE : QUERY_TILES;
 }
 
+// Behind the last tile that sees the keys.
+__device__ __forceinline__ int walk_end(int first, const Keys &keys, int begin) {
+  const int after = (keys.key + KEY_ROWS - 1 + WINDOW - 1 - first) / QUERY_TILE + 1;
+  const int end = !WINDOW || after > QUERY_TILES ? QUERY_TILES : after;
+  return end > begin ? end : begin;
+}
+
 __device__ __forceinline__ Walk walk_of(const Slots &slots, const Keys &keys) {
   Walk walk;
   walk.first_0 = (int)slots.at[ORIGINS] - keys.lead;
   walk.first_1 = (int)slots.at[ORIGINS + 1] - keys.lead;
   walk.begin_0 = walk_begin(walk.first_0, keys);
   walk.begin_1 = PARTS > 1 ? walk_begin(walk.first_1, keys) : QUERY_TILES;
-  walk.count = GROUPS * (2 * QUERY_TILES - walk.begin_0 - walk.begin_1);
+  walk.end_0 = walk_end(walk.first_0, keys, walk.begin_0);
+  walk.end_1 = walk_end(walk.first_1, keys, walk.begin_1);
+  walk.count = GROUPS * (walk.end_0 - walk.begin_0 + walk.end_1 - walk.begin_1);
   return walk;
 }
 
@@ -100,7 +109,7 @@ __device__ __forceinline__ Walk walk_of(const Slots &slots, const Keys &keys) {
 __device__ __forceinline__ QueryTile tile_first(const Walk &walk, int group) {
   QueryTile tile;
   tile.group = group;
-  tile.part = PARTS > 1 && walk.begin_0 == QUERY_TILES;
+  tile.part = PARTS > 1 && walk.begin_0 == walk.end_0;
   tile.inside = (tile.part ? walk.begin_1 : walk.begin_0) * QUERY_TILE;
   return tile;
 }
@@ -108,8 +117,8 @@ __device__ __forceinline__ QueryTile tile_first(const Walk &walk, int group) {
 __device__ __forceinline__ QueryTile tile_next(const Walk &walk, const QueryTile &last) {
   QueryTile tile = last;
   tile.inside += QUERY_TILE;
-  if (tile.inside >= PART_QUERIES) {
-    if (PARTS > 1 && tile.part == 0 && walk.begin_1 < QUERY_TILES) {
+  if (tile.inside >= (tile.part ? walk.end_1 : walk.end_0) * QUERY_TILE) {
+    if (PARTS > 1 && tile.part == 0 && walk.begin_1 < walk.end_1) {
       tile.part = 1;
       tile.inside = walk.begin_1 * QUERY_TILE;
     } else {
@@ -146,7 +155,7 @@ __device__ __forceinline__ void key_powers(float (&s)[KEY_BLOCKS][QUERY_STEP / 8
     const float2 both = *(const float2 *)(statistics + n * 8 + lane % 4 * 2);
 #pragma unroll
     for (int e = 0; e < 2; e++) {
-      const float shift = (e ? both.y : both.x) * INVERSE_NATURAL;
+      const float shift = shift_of(e ? both.y : both.x);
 #pragma unroll
       for (int m = 0; m < KEY_BLOCKS; m++) {
         s[m][n][e] = exp2_fast(s[m][n][e] * POWER - shift);
@@ -178,14 +187,17 @@ template <bool WITH_DV, bool WITH_DK>
 __device__ __forceinline__ void keys_step(float (&dv)[KEY_BLOCKS][WITH_DV ? VALUE_PAD / 8 : 1][4],
                                           float (&dk)[KEY_BLOCKS][WITH_DK ? DEPTH_PAD / 8 : 1][4], const u16 *k,
                                           const u16 *v, const u16 *tile, int step, const Keys &keys, int first,
-                                          int queries, float slope) {
+                                          int queries, float slope, const ScoreAt &score, int query) {
   const u16 *const q = tile + step * ROW_K, *const d_o = tile + QUERY_TILE * ROW_K + step * ROW_V;
   const float *const numbers = (const float *)(tile + QUERY_TILE * (ROW_K + ROW_V)) + step;
   float s[KEY_BLOCKS][QUERY_STEP / 8][4];
   u32 p[KEY_BLOCKS][QUERY_STEP / 16][4];
   clear(s);
   product_rows<KEY_BLOCKS, QUERY_STEP, DEPTH_PAD, ROW_K, ROW_K>(s, k, q);
-  if (BIASED) {
+  float slopes[KEY_BLOCKS][QUERY_STEP / 8][4];
+  if (SCORED) {
+    slopes_make<true>(s, slopes, score, {query, first + keys.lead, keys.key, keys.key + keys.lead});
+  } else if (BIASED) {
     biases_add<KEY_BLOCKS, QUERY_STEP, true>(s, slope, keys.key - first);
   }
   key_powers(s, numbers, keys, first, queries);
@@ -197,6 +209,9 @@ __device__ __forceinline__ void keys_step(float (&dv)[KEY_BLOCKS][WITH_DV ? VALU
     product_columns<KEY_BLOCKS, QUERY_STEP, VALUE_PAD, ROW_V>(dv, p, d_o);
   }
   if constexpr (WITH_DK) {
+    if (SCORED) {
+      slopes_take(s, slopes);
+    }
     float d[KEY_BLOCKS][QUERY_STEP / 8][4];
     clear(d);
     product_rows<KEY_BLOCKS, QUERY_STEP, VALUE_PAD, ROW_V, ROW_V>(d, v, d_o);
@@ -254,6 +269,7 @@ __device__ __forceinline__ void keys_backward(const Slots &slots) {
     const int first = (now.part ? walk.first_1 : walk.first_0) + now.inside;
     const u16 *const tile = stages + i % 2 * STAGE;
     const float slope = slope_of<float>(slots, where, now.group);
+    const ScoreAt score = score_at(slots, where.batch, where.head, now.group);
     copies_wait();
     __syncthreads();  // this tile is here, and nothing reads the last one
     if (i + 1 < walk.count) {
@@ -264,7 +280,7 @@ __device__ __forceinline__ void keys_backward(const Slots &slots) {
     for (int step = 0; step < QUERY_TILE; step += QUERY_STEP) {
       if (!CAUSAL || keys.key < first + step + QUERY_STEP) {  // a query of the step sees a key of the warp
         keys_step<WITH_DV, WITH_DK>(dv, dk, tile_k + row * ROW_K, tile_v + row * ROW_V, tile, step, keys, first + step,
-                                    rows_of(now) - step, slope);
+                                    rows_of(now) - step, slope, score, now.part * PART_QUERIES + now.inside + step);
       }
     }
   }
@@ -348,6 +364,7 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS_PER_UNI
   const bool whole = all_whole(slots);
   const float slope = slope_of<float>(slots, where, where.group);
   const u16 *k = KEY_AT((const u16 *)slots.at[1], K, 0), *v = KEY_AT((const u16 *)slots.at[2], V, 0);
+  const ScoreAt score = score_at(slots, where.batch, where.head, where.group);
   Keys keys = keys_first(slots, where);
   float dq[QUERY_BLOCKS][DEPTH_PAD / 8][4], shift[QUERY_BLOCKS][2], delta[QUERY_BLOCKS][2];
   float scale[QUERY_BLOCKS][2], one[QUERY_BLOCKS][2];
@@ -361,7 +378,7 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS_PER_UNI
     for (int half = 0; half < 2; half++) {
       const int at = row + m * 16 + half * 8 + lane / 4;
       const i64 number = row_of(where) + at;
-      shift[m][half] = at < where.rows ? ((const float *)slots.at[4])[number] * INVERSE_NATURAL : 0.0f;
+      shift[m][half] = at < where.rows ? shift_of(((const float *)slots.at[4])[number]) : 0.0f;
       delta[m][half] = at < where.rows ? ((const float *)slots.at[SCRATCH])[number] : 0.0f;
     }
   }
@@ -388,17 +405,23 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS_PER_UNI
     clear(d);
     product_rows<QUERY_BLOCKS, KEY_TILE, DEPTH_PAD, ROW_K, ROW_K>(s, tile_q + row * ROW_K, tile_k);
     product_rows<QUERY_BLOCKS, KEY_TILE, VALUE_PAD, ROW_V, ROW_V>(d, tile_d + row * ROW_V, tile_k + KEY_TILE * ROW_K);
-    if (BIASED) {
+    float slopes[QUERY_BLOCKS][KEY_TILE / 8][4];
+    if (SCORED) {
+      slopes_make<false>(s, slopes, score, {where.query + row, where.position + row, keys.key, keys.key + keys.lead});
+    } else if (BIASED) {
       biases_add<QUERY_BLOCKS, KEY_TILE, false>(s, slope, keys.key - position);
     }
     query_gradient(s, d, shift, delta, position, keys);
+    if (SCORED) {
+      slopes_take(s, slopes);
+    }
 #pragma unroll
     for (int m = 0; m < QUERY_BLOCKS; m++) {
       fragments_of<KEY_TILE>(p[m], s[m]);
     }
     product_columns<QUERY_BLOCKS, KEY_TILE, DEPTH_PAD, ROW_K>(dq, p, tile_k);
   }
-  if (RING) {  // there may have been no keys
+  if (RING || SCORED) {  // there may have been no keys
     copies_wait();
     __syncthreads();
   } else {

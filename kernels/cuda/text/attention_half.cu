@@ -90,6 +90,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
   const Where where = where_queries<QUERY_TILE>(slots);
   const bool whole = all_whole(slots);
   const float slope = slope_of<float>(slots, where, where.group);
+  const ScoreAt score = score_at(slots, where.batch, where.head, where.group);
   const u16 *k = KEY_AT((const u16 *)slots.at[1], K, 0), *v = KEY_AT((const u16 *)slots.at[2], V, 0);
   Keys keys = keys_first(slots, where);
   float o[QUERY_BLOCKS][VALUE_PAD / 8][4];
@@ -100,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
   clear(o);
 #pragma unroll
   for (int m = 0; m < QUERY_BLOCKS; m++) {
-    running.high[m][0] = running.high[m][1] = RING ? LOWEST : -INFINITE;
+    running.high[m][0] = running.high[m][1] = RING || SCORED ? LOWEST : -INFINITE;
     running.sum[m][0] = running.sum[m][1] = 0.0f;
   }
   tile_load<QUERY_TILE, DEPTH_PAD, DEPTH, ROW_Q, THREADS>(tile_q, QUERY_AT((const u16 *)slots.at[0], Q, 0), Q_QUERY,
@@ -119,7 +120,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
     if (sees) {
       clear(s);
       product_rows<QUERY_BLOCKS, KEY_TILE, DEPTH_PAD, ROW_Q, ROW_K>(s, tile_q + row * ROW_Q, tile_k);
-      if (BIASED) {
+      if (SCORED) {
+        scores_make<false>(s, score, {where.query + row, where.position + row, keys.key, keys.key + keys.lead});
+      } else if (BIASED) {
         biases_add<QUERY_BLOCKS, KEY_TILE, false>(s, slope, keys.key - position);
       } else if (NEGATIVE) {
         negate(s);
@@ -144,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
       product_columns<QUERY_BLOCKS, KEY_TILE, VALUE_PAD, ROW_V>(o, p, tile_v);
     }
   }
-  if (RING) {  // there may have been no keys
+  if (RING || SCORED) {  // there may have been no keys
     copies_wait();
     __syncthreads();
   }
@@ -158,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
       sum += __shfl_xor_sync(0xffffffffu, sum, 1);
       sum += __shfl_xor_sync(0xffffffffu, sum, 2);
       const int at = row + m * 16 + half * 8 + lane / 4;
-      const bool none = RING && sum == 0.0f;
+      const bool none = (RING || SCORED) && sum == 0.0f;
       const float before = MORE && at < where.rows ? statistics[at] : -INFINITE;
       float made = none ? before : (running.high[m][half] * POWER + log2f(sum)) * NATURAL;
       factor[m][half] = none ? 0.0f : 1.0f / sum;

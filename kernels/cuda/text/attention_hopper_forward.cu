@@ -129,9 +129,12 @@ __device__ __forceinline__ bool softmax_make(Scores &s, Running &running, float 
 
 // row: the first of the warp.
 __device__ __forceinline__ bool powers_make(Scores &s, Running &running, float (&factor)[2], const Where &where,
-                                            const Keys &keys, int row, float slope) {
+                                            const Keys &keys, int row, float slope,
+                                            const ScoreAt &score) {
   const int position = where.position - keys.lead + row;
-  if (BIASED) {
+  if (SCORED) {
+    scores_make<false>(s, score, {where.query + row, where.position + row, keys.key, keys.key + keys.lead});
+  } else if (BIASED) {
     biases_add<1, KEY_TILE, false>(s, slope, keys.key - position);
   }
   if (keys.key + KEY_TILE > keys.limit || (CAUSAL && keys.key + KEY_TILE - 1 > position)) {
@@ -194,6 +197,7 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
     const Where where = where_tile<QUERY_TILE>(slots, tile);
     const Seen seen = seen_of(slots, where);
     const float slope = slope_of<float>(slots, where, where.group);
+    const ScoreAt score = score_at(slots, where.batch, where.head, where.group);
     Running running = {{LOWEST, LOWEST}, {0.0f, 0.0f}};
     Sums o;
     clear(o);
@@ -213,7 +217,7 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
       if (tells) {
         phase_arrive(phase_of(shared, K_EMPTY + at % STAGES));
       }
-      powers_make(s, running, factor, where, keys_tile(slots, where, seen, 0), row, slope);
+      powers_make(s, running, factor, where, keys_tile(slots, where, seen, 0), row, slope, score);
       fragments_of<KEY_TILE>(p, s[0]);
 #pragma unroll 1
       for (int i = 1; i < seen.count; i++) {
@@ -232,7 +236,7 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
         if (tells) {
           phase_arrive(phase_of(shared, K_EMPTY + stage));
         }
-        const bool grown = powers_make(s, running, factor, where, keys_tile(slots, where, seen, i), row, slope);
+        const bool grown = powers_make(s, running, factor, where, keys_tile(slots, where, seen, i), row, slope, score);
         products_wait<0>();
         products_hold(o[0]);
         if (tells) {

@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_delta(Slots slots) {
   }
   if (lane == 0 && at < ROWS) {
     const float statistic = there ? ((const float *)slots.at[4])[row_of(where)] : -INFINITE;
-    scratch.powers[at] = statistic == -INFINITE ? INFINITE : statistic * INVERSE_NATURAL;
+    scratch.powers[at] = there ? shift_of(statistic) : INFINITE;
     scratch.delta[at] = there ? sum : 0.0f;
     if (inside == 0) {
       scratch.counts[tile] = 0;
@@ -85,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_delta(Slots slots) {
 // --- the tiles of queries that see a block of keys ---
 
 struct Walk {
-  int first_0, first_1, begin_0, begin_1, count;  // of both parts: the number that its first query sees last, ...
+  int first_0, first_1, begin_0, begin_1, end_0, end_1, count;  // of both parts: the number that its first query sees last, ...
 };
 
 struct QueryTile {
@@ -100,20 +100,29 @@ __device__ __forceinline__ int walk_begin(int first, const Keys &keys) {
   return !CAUSAL || ahead < 0 ? 0 : ahead / QUERY_TILE < PART_TILES ? ahead / QUERY_TILE : PART_TILES;
 }
 
+// Behind the last tile that sees the keys.
+__device__ __forceinline__ int walk_end(int first, const Keys &keys, int begin) {
+  const int after = (keys.key + KEY_TILE - 1 + WINDOW - 1 - first) / QUERY_TILE + 1;
+  const int end = !WINDOW || after > PART_TILES ? PART_TILES : after;
+  return end > begin ? end : begin;
+}
+
 __device__ __forceinline__ Walk walk_of(const Slots &slots, const Keys &keys) {
   Walk walk;
   walk.first_0 = (int)slots.at[ORIGINS] - keys.lead;
   walk.first_1 = (int)slots.at[ORIGINS + 1] - keys.lead;
   walk.begin_0 = walk_begin(walk.first_0, keys);
   walk.begin_1 = PARTS > 1 ? walk_begin(walk.first_1, keys) : PART_TILES;
-  walk.count = GROUPS * (2 * PART_TILES - walk.begin_0 - walk.begin_1);
+  walk.end_0 = walk_end(walk.first_0, keys, walk.begin_0);
+  walk.end_1 = walk_end(walk.first_1, keys, walk.begin_1);
+  walk.count = GROUPS * (walk.end_0 - walk.begin_0 + walk.end_1 - walk.begin_1);
   return walk;
 }
 
 __device__ __forceinline__ QueryTile walk_tile(const Walk &walk, int i) {
-  const int back = i / GROUPS, of_1 = PART_TILES - walk.begin_1;
+  const int back = i / GROUPS, of_1 = PARTS > 1 ? walk.end_1 - walk.begin_1 : 0;
   const bool second = PARTS > 1 && back < of_1;
-  const int tile = PART_TILES - 1 - (second || PARTS == 1 ? back : back - of_1);
+  const int tile = second ? walk.end_1 - 1 - back : walk.end_0 - 1 - (back - of_1);
   QueryTile made;
   made.group = i % GROUPS;
   made.tile = second ? PART_TILES + tile : tile;
@@ -123,6 +132,12 @@ __device__ __forceinline__ QueryTile walk_tile(const Walk &walk, int i) {
 
 __device__ __forceinline__ SharedAddress phase_of(SharedAddress shared, int which) {
   return shared + PHASES + which * 8;
+}
+
+// How many blocks add to the dq of a tile before this one: those of earlier keys that it sees.
+__device__ __forceinline__ int blocks_before(const QueryTile &tile, const Keys &keys) {
+  const int far = tile.first - (WINDOW - 1);
+  return keys.key / KEY_TILE - (WINDOW && far > 0 ? far / KEY_TILE : 0);
 }
 
 // --- the copiers ---
@@ -160,9 +175,9 @@ __device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, S
 __device__ __forceinline__ void add_all(const Slots &slots, SharedAddress shared, Where where, const Keys &keys,
                                         const Walk &walk, int mine) {
   const Scratch scratch = scratch_of(slots);
-  const u32 before = (u32)(keys.key / KEY_TILE);  // blocks that add to the same tiles
   for (int i = mine; i < walk.count; i += ADDERS) {
     const QueryTile tile = walk_tile(walk, i);
+    const u32 before = (u32)blocks_before(tile, keys);
     const SharedAddress from = shared + DQ_BEGIN + i % ADDERS * DQ_BYTES;
     group_seek(where, tile.group);
     const i64 number = (i64)where.line * TILES + tile.tile;
@@ -190,9 +205,37 @@ typedef float Scores[1][QUERY_TILE / 8][4];
 typedef float Deep[1][DEPTH_PAD / 8][4];
 typedef float Values[1][VALUE_PAD / 8][4];
 
-// Scores, [keys][queries], to probabilities. keys: of the warp.
-__device__ __forceinline__ void powers_make(Scores &s, SharedAddress powers, const Keys &keys, int first, float slope) {
+__device__ __forceinline__ void scored_powers(Scores &s, u32 (&p)[QUERY_TILE / 16][4], SharedAddress powers,
+                                              const Keys &keys, const ScorePlace &place, const ScoreAt &score) {
   const int lane = (int)threadIdx.x % 32;
+#pragma unroll
+  for (int n = 0; n < QUERY_TILE / 8; n++) {
+    const float2 shift = shared_floats(powers + (n * 8 + lane % 4 * 2) * 4);
+    float power[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      const int query = n * 8 + lane % 4 * 2 + e % 2, key = e / 2 * 8 + lane / 4;
+      const float dot = s[0][n][e], made = score_made(score, dot, place, query, key);
+      const bool hidden = made == -INFINITE || (KEY_END && keys.key + key >= keys.limit);
+      power[e] = hidden ? 0.0f : exp2_fast(made * POWER - (e % 2 ? shift.y : shift.x));
+      s[0][n][e] = power[e] * score_slope(score, dot, place, query, key, hidden);
+    }
+    p[n / 2][n % 2 * 2] = Element::pack(power[0], power[1]);
+    p[n / 2][n % 2 * 2 + 1] = Element::pack(power[2], power[3]);
+  }
+}
+
+// Scores, [keys][queries], to probabilities, p as an operand. keys: of the warp. Where scores are of the model's text,
+// s becomes p times what gradients of scores are multiplied by.
+__device__ __forceinline__ void powers_make(Scores &s, u32 (&p)[QUERY_TILE / 16][4], SharedAddress powers,
+                                            const Keys &keys, const QueryTile &tile, float slope,
+                                            const ScoreAt &score) {
+  const int lane = (int)threadIdx.x % 32, first = tile.first;
+  if (SCORED) {
+    const int query = tile.tile / PART_TILES * PART_QUERIES + tile.tile % PART_TILES * QUERY_TILE;
+    scored_powers(s, p, powers, keys, {query, first + keys.lead, keys.key, keys.key + keys.lead}, score);
+    return;
+  }
   if (BIASED) {
     biases_add<1, QUERY_TILE, true>(s, slope, keys.key - first);
   }
@@ -216,9 +259,10 @@ __device__ __forceinline__ void powers_make(Scores &s, SharedAddress powers, con
       }
     }
   }
+  fragments_of<QUERY_TILE>(p, s[0]);
 }
 
-// Gradients of probabilities to those of scores.
+// Gradients of probabilities to those of scores, or of dot products.
 __device__ __forceinline__ void gradients_make(Scores &d, const Scores &p, SharedAddress delta) {
 #pragma unroll
   for (int n = 0; n < QUERY_TILE / 8; n++) {
@@ -290,8 +334,8 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
       products_begin();
       rows_multiply<VALUE_PAD, KEY_TILE, QUERY_TILE>(d[0], v, d_o);
       products_close();
-      powers_make(s, numbers, keys, tile.first, slope_of<float>(slots, where, tile.group));
-      fragments_of<QUERY_TILE>(p, s[0]);
+      powers_make(s, p, numbers, keys, tile, slope_of<float>(slots, where, tile.group),
+                  score_at(slots, where.batch, where.head, tile.group));
       products_begin();
       columns_multiply<QUERY_TILE, QUERY_TILE>(dv[0], p, d_o);
       products_close();

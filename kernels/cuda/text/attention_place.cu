@@ -79,11 +79,12 @@ __device__ __forceinline__ Keys keys_of_part(const Slots &slots, int part) {
   return keys;
 }
 
-// Those that any of the queries sees: up to `end`.
+// Those that any of the queries sees: up to `end`. WINDOW: those at least so far before a query are hidden.
 __device__ __forceinline__ Keys keys_seen(const Slots &slots, const Where &where, int part) {
   Keys keys = keys_of_part(slots, part);
-  const int after = where.position - keys.lead + where.rows;
+  const int after = where.position - keys.lead + where.rows, far = where.position - keys.lead - (WINDOW - 1);
   keys.end = CAUSAL && after < keys.limit ? after : keys.limit;
+  keys.key = WINDOW && far > keys.key ? far : keys.key;
   return keys;
 }
 

@@ -176,8 +176,16 @@ __device__ __forceinline__ bool seen(const Where &where, const Keys &keys, int r
          (!CAUSAL || keys.key + key <= where.position - keys.lead + row);
 }
 
+__device__ __forceinline__ ScorePlace place_of(const Where &where, const Keys &keys) {
+  return {where.query, where.position, keys.key, keys.key + keys.lead};
+}
+
 // The score of a row of the queries and a key of the tile whose dot product is `dot`. slope: of the head.
-__device__ __forceinline__ Real score(const Where &where, const Keys &keys, int row, int key, Real dot, Real slope) {
+__device__ __forceinline__ Real score(const Where &where, const Keys &keys, int row, int key, Real dot, Real slope,
+                                      const ScoreAt &at) {
+  if (SCORED) {
+    return score_made(at, dot, place_of(where, keys), row, key);
+  }
   const int ahead = keys.key + key - (where.position - keys.lead + row);
   return BIASED ? dot * (Real)SCALE + slope * (Real)ahead : dot * (Real)SCALE;
 }
@@ -187,6 +195,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots sl
   const Where where = where_queries<SIDE>(slots);
   const Matrix q = matrix_q(slots, where);
   const Real slope = slope_of<Real>(slots, where, where.group);
+  const ScoreAt at = score_at(slots, where.batch, where.head, where.group);
   Keys keys = keys_first(slots, where);
   Tile o[VALUE_TILES];
   Real high[4], sum[4], factor[4], kept[4];
@@ -196,7 +205,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots sl
   clear(o);
 #pragma unroll
   for (int i = 0; i < 4; i++) {
-    high[i] = RING ? (Real)LOWEST : -(Real)INFINITE;
+    high[i] = RING || SCORED ? (Real)LOWEST : -(Real)INFINITE;
     sum[i] = 0;
   }
   for (; keys.key < keys.end; keys = keys_next<SIDE>(slots, where, keys)) {
@@ -210,7 +219,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots sl
         // A row past the end sees what the last one does.
         const int row = thread_row() + i < where.rows ? thread_row() + i : where.rows - 1;
         const int key = thread_column() + j;
-        s[i][j] = seen(where, keys, row, key) ? score(where, keys, row, key, s[i][j], slope) : -(Real)INFINITE;
+        s[i][j] = seen(where, keys, row, key) ? score(where, keys, row, key, s[i][j], slope, at) : -(Real)INFINITE;
         now = now > s[i][j] ? now : s[i][j];
       }
       now = row_max(now);
@@ -236,7 +245,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots sl
 #pragma unroll
   for (int i = 0; i < 4; i++) {
     const Real all = row_sum(sum[i]);
-    const bool none = RING && all == 0;
+    const bool none = (RING || SCORED) && all == 0;
     const bool inside = thread_row() + i < where.rows;
     Real *const statistic = (Real *)slots.at[4] + row_of(where) + thread_row() + i;
     const Real before = MORE && inside ? *statistic : -(Real)INFINITE;
@@ -279,9 +288,11 @@ __device__ __forceinline__ Matrix matrix_d(const Slots &slots, const Where &wher
   return {QUERY_AT((const Memory *)slots.at[5], DO, 0), DO_QUERY, where.rows};
 }
 
-// s[row][column] becomes p. ROWS_ARE_KEYS: rows are keys and columns are queries, else the other way.
+// s[row][column] becomes p, and slopes what gradients of scores are multiplied by. ROWS_ARE_KEYS: rows are keys and columns are queries, else the other way.
 template <bool ROWS_ARE_KEYS>
-__device__ __forceinline__ void powers(const Slots &slots, const Where &where, const Keys &keys, Tile &s) {
+__device__ __forceinline__ void powers(const Slots &slots, const Where &where, const Keys &keys, Tile &s,
+                                       Tile &slopes) {
+  const ScoreAt at = score_at(slots, where.batch, where.head, where.group);
   const Real *statistics = (const Real *)slots.at[4] + row_of(where), slope = slope_of<Real>(slots, where, where.group);
 #pragma unroll
   for (int i = 0; i < 4; i++) {
@@ -289,15 +300,19 @@ __device__ __forceinline__ void powers(const Slots &slots, const Where &where, c
     for (int j = 0; j < 4; j++) {
       const int row = thread_row() + i, column = thread_column() + j;
       const int query = ROWS_ARE_KEYS ? column : row, key = ROWS_ARE_KEYS ? row : column;
-      s[i][j] = seen(where, keys, query, key)
-                    ? exp(score(where, keys, query, key, s[i][j], slope) - statistics[query])
-                    : (Real)0;
+      const Real dot = s[i][j];
+      const bool sees = seen(where, keys, query, key) && (!SCORED || statistics[query] != -(Real)INFINITE);
+      s[i][j] = sees ? exp(score(where, keys, query, key, dot, slope, at) - statistics[query]) : (Real)0;
+      if (SCORED) {
+        slopes[i][j] = score_slope(at, dot, place_of(where, keys), query, key, s[i][j] == 0);
+      }
     }
   }
 }
 
 template <bool ROWS_ARE_KEYS>
-__device__ __forceinline__ void gradients(const Slots &slots, const Where &where, const Tile &p, Tile &d) {
+__device__ __forceinline__ void gradients(const Slots &slots, const Where &where, const Tile &p, const Tile &slopes,
+                                          Tile &d) {
   const Real *delta = (const Real *)slots.at[SCRATCH] + row_of(where);
 #pragma unroll
   for (int i = 0; i < 4; i++) {
@@ -305,6 +320,9 @@ __device__ __forceinline__ void gradients(const Slots &slots, const Where &where
     for (int j = 0; j < 4; j++) {
       const int query = ROWS_ARE_KEYS ? thread_column() + j : thread_row() + i;
       d[i][j] = query < where.rows ? p[i][j] * (d[i][j] - delta[query]) : (Real)0;
+      if (SCORED) {
+        d[i][j] *= slopes[i][j];
+      }
     }
   }
 }
@@ -323,22 +341,23 @@ __device__ __forceinline__ void keys_backward(const Slots &slots) {
   for (int group = 0; group < GROUPS; group++) {
     group_seek(where, group);
     for (int tile = 0; tile < QUERY_TILES; tile++) {
-      Tile s, d;
+      Tile s, d, slopes;
       queries_seek<SIDE>(slots, where, tile);
-      if ((CAUSAL && where.position - keys.lead + where.rows <= keys.key) || (KEY_END && keys.limit <= keys.key)) {
+      const bool far = WINDOW && where.position - keys.lead >= keys.key + SIDE - 1 + WINDOW;
+      if (far || (CAUSAL && where.position - keys.lead + where.rows <= keys.key) || (KEY_END && keys.limit <= keys.key)) {
         continue;
       }
       const Matrix q = matrix_q(slots, where), d_o = matrix_d(slots, where);
       any = true;
       dots(s, k, q, DEPTH);
-      powers<true>(slots, where, keys, s);
+      powers<true>(slots, where, keys, s, slopes);
       if constexpr (DV) {
         weights_put(s);
         weighted_sum(dv, d_o, VALUE_DEPTH);
       }
       if constexpr (DK) {
         dots(d, v, d_o, VALUE_DEPTH);
-        gradients<true>(slots, where, s, d);
+        gradients<true>(slots, where, s, slopes, d);
         weights_put(d);
         weighted_sum(dk, q, DEPTH);
       }
@@ -379,11 +398,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_dq(Slots slots) 
   clear(dq);
   for (; keys.key < keys.end; keys = keys_next<SIDE>(slots, where, keys)) {
     const Matrix k = matrix_k(slots, where, keys);
-    Tile s, d;
+    Tile s, d, slopes;
     dots(s, q, k, DEPTH);
-    powers<false>(slots, where, keys, s);
+    powers<false>(slots, where, keys, s, slopes);
     dots(d, d_o, matrix_v(slots, where, keys), VALUE_DEPTH);
-    gradients<false>(slots, where, s, d);
+    gradients<false>(slots, where, s, slopes, d);
     weights_put(d);
     weighted_sum(dq, k, DEPTH);
   }

@@ -39,7 +39,7 @@ struct Element {
 // Rows of every tensor in memory begin at a multiple of 16 bytes.
 __device__ __forceinline__ bool all_whole(const Slots &slots) {
   const u64 forward = slots.at[0] | slots.at[1] | slots.at[2] | slots.at[3];
-  constexpr bool GRADIENT = ORIGINS - BIASED > 5;
+  constexpr bool GRADIENT = ORIGINS - BIASED - CAPTURED > 5;
   const u64 all = GRADIENT ? forward | slots.at[5] | slots.at[6] | slots.at[7] | slots.at[8] : forward;
   return WHOLE && (all & 15) == 0;
 }
@@ -292,4 +292,9 @@ __device__ __forceinline__ void fill(float (&factor)[BLOCKS][2], float x) {
   for (int m = 0; m < BLOCKS; m++) {
     factor[m][0] = factor[m][1] = x;
   }
+}
+
+// What scores are made less by before they become powers of two; of a query that has seen no key, they become 0.
+__device__ __forceinline__ float shift_of(float statistic) {
+  return SCORED && statistic == -INFINITE ? INFINITE : statistic * INVERSE_NATURAL;
 }
