@@ -1,6 +1,4 @@
 // cuda_attention_test.c: attention as CUDA C: texts compile everywhere; on a GPU, the results of the CPU kernels.
-//
-// MDL_BENCH=1 prints times of usual shapes.
 #include "kernels/cuda/attention.h"
 
 #include "kernels/cpu/attention.h"
@@ -44,7 +42,9 @@ static Attention attention_of(const Shape *s, ElementType type) {
                  .window = s->window,
                  .score = s->window > 0,
                  .score_gradient = s->window > 0 ? 2 : 0,
-                 .scale = s->window ? 1 : s->scale != 0 ? s->scale : 1 / sqrt((double)s->depth),
+                 .scale = s->window       ? 1
+                          : s->scale != 0 ? s->scale
+                                          : 1 / sqrt((double)s->depth),
                  .parts = s->parts,
                  .origin = {s->origin[0], s->origin[1]},
                  .batch = s->batch,
@@ -85,9 +85,9 @@ static const double CAP = 1.5;
 static AttentionScores scores_of(const Shape *s, ElementType type, bool gradient, Arena *arena) {
   const Attention a = attention_of(s, type);
   const ElementType real = type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
-  const double scale = 1 / sqrt((double)s->depth);
-  return s->window ? (AttentionScores){sample_make(arena, &a, real, scale, CAP, false),
-                                       gradient ? sample_make(arena, &a, real, scale, CAP, true) : NULL}
+  const SampleScore score = {1 / sqrt((double)s->depth), CAP, true, true, s->window};
+  return s->window ? (AttentionScores){sample_make(arena, &a, real, &score, false),
+                                       gradient ? sample_make(arena, &a, real, &score, true) : NULL}
                    : (AttentionScores){NULL, NULL};
 }
 
@@ -490,59 +490,8 @@ static void says_why_not(void **state) {
   arena_destroy(arena);
 }
 
-static void bench(void **state) {
-  static const Shape usual[] = {
-      {B16, 1, 32768, 32768, 8, 4, 128, 128, true, 0, {0}, 0, 0, false, 0},
-      {B16, 16, 1024, 1024, 8, 4, 64, 64, true, 0, {0}, 0, 0, false, 0},
-      {B16, 2, 4096, 4096, 8, 4, 96, 96, true, 0, {0}, 0, 0, false, 0},
-      {B16, 2, 4096, 4096, 8, 2, 192, 128, true, 0, {0}, 0, 0, false, 0},
-      {B16, 2, 4096, 4096, 8, 4, 128, 128, true, 0, {0}, 0, 0, false, 0},
-      {B16, 4, 4096, 4096, 8, 4, 64, 64, true, 0, {0}, 0, 0, false, 0},
-      {B16, 64, 1024, 1024, 12, 1, 64, 64, true, 0, {0}, 0, 0, false, 0},
-      {B16, 2, 4096, 4096, 8, 4, 128, 128, true, 0, {0}, 0, 0, true, 0},
-      {B16, 64, 1024, 1024, 12, 1, 64, 64, true, 0, {0}, 0, 0, true, 0},
-      {B16, 2, 4096, 4096, 8, 4, 128, 128, false, 0, {0}, 0, 0, false, 0},
-      {B16, 2, 4096, 4096, 8, 2, 256, 256, true, 0, {0}, 0, 0, false, 0},
-      {TYPE_F32, 8, 1024, 1024, 12, 1, 64, 64, true, 0, {0}, 0, 0, false, 0},
-      {TYPE_F32, 2, 2048, 2048, 8, 4, 128, 128, true, 0, {0}, 0, 0, false, 0},
-  };
-  Gpu gpu;
-  (void)state;
-  if (!getenv("MDL_BENCH") || !gpu_open(&gpu)) {
-    skip();
-  }
-  for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
-    const Shape *s = &usual[i];
-    Values values = values_create(s, s->type);
-    CudaDraw draw = {5};
-    Run run;
-    for (int t = 0; t < TENSORS; t++) {
-      for (int64_t e = 0; (t <= V || t == D_O) && e < elements_of(s, t); e++) {
-        element_set_at(s->type, values.tensor[t], e, cuda_draw_real(&draw));
-      }
-    }
-    CudaTarget target = hopper;
-    target.multiprocessors = gpu.device.multiprocessors;
-    run_create(&gpu, s, gpu.device.major == 9 ? &target : &ampere, &values, &run);
-    for (int g = 0; g < 2; g++) {
-      // Products of the masked half are not counted.
-      const double flops = (g ? 10 : 4) * (double)(s->batch * s->heads * s->groups) * (double)s->queries *
-                           (double)s->keys * (double)s->depth / (s->causal ? 2 : 1);
-      const double seconds = gpu_time(&gpu, &run.loaded[g], run.slots[g], 20);
-      print_message("%s: B %d T %d heads %d/%d depth %d: %.1f us, %.1f TFLOP/s\n", run.kernel[g].form, (int)s->batch,
-                    (int)s->queries, (int)(s->heads * s->groups), (int)s->heads, (int)s->depth, seconds * 1e6,
-                    flops / seconds / 1e12);
-      gpu_time_launches(&gpu, &run.loaded[g], run.slots[g], 10);
-    }
-    run_destroy(&gpu, &run);
-    values_destroy(&values);
-  }
-  gpu_close(&gpu);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(texts_compile), cmocka_unit_test(says_why_not),
-                                     cmocka_unit_test(same_as_cpu), cmocka_unit_test(notices_errors),
-                                     cmocka_unit_test(bench)};
+                                     cmocka_unit_test(same_as_cpu), cmocka_unit_test(notices_errors)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

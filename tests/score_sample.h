@@ -1,5 +1,5 @@
-// score_sample.h: kernels of scores (Attention.score) for tests: a soft cap, a bias of each head and key, a causal window
-// and documents; and the derivative.
+// score_sample.h: kernels of scores (Attention.score) for tests and benchmarks, and their derivatives: a soft cap, a
+// bias of each head and key, a causal window, documents.
 #ifndef MDL_TESTS_SCORE_SAMPLE_H
 #define MDL_TESTS_SCORE_SAMPLE_H
 
@@ -10,6 +10,12 @@
 #include "compiler/plan/plan.h"
 
 enum { SAMPLE_BIAS = SCORE_CAPTURED, SAMPLE_QUERIES, SAMPLE_KEYS, SAMPLE_PORTS, SAMPLE_DOCUMENT = 50 };
+
+typedef struct {
+  double scale, cap;  // cap * tanh(scale * dot / cap); 0: scale * dot
+  bool biased, documents;
+  int64_t window;  // a query sees the keys less than this before it, and not those behind it
+} SampleScore;
 
 typedef struct {
   Kernel *kernel;
@@ -41,20 +47,45 @@ static inline int sample_port(Sample *sample, KernelOp op, int port, bool intege
   return at;
 }
 
-// Whether the query sees the key: in the same document, not later, and less than `window` before.
-static inline int sample_sees(Sample *s, int64_t window) {
+// Whether the query sees the key.
+static inline int sample_sees(Sample *s, const SampleScore *score) {
   const int query = sample_port(s, KERNEL_IOTA, SCORE_QUERY, true), key = sample_port(s, KERNEL_IOTA, SCORE_KEY, true);
   const int far = sample_code(s, KERNEL_INT_SUB, true, query, key, -1);
-  const int near = sample_code(s, KERNEL_INT_LESS, true, far, sample_integer(s, window), -1);
   const int past = sample_code(s, KERNEL_INT_LESS_EQUAL, true, sample_integer(s, 0), far, -1);
-  const int of_query = sample_port(s, KERNEL_LOAD, SAMPLE_QUERIES, true);
-  const int of_key = sample_port(s, KERNEL_LOAD, SAMPLE_KEYS, true);
-  const int same = sample_code(s, KERNEL_INT_EQUAL, true, of_query, of_key, -1);
-  return sample_code(s, KERNEL_AND, true, sample_code(s, KERNEL_AND, true, near, past, -1), same, -1);
+  const int near = sample_code(s, KERNEL_INT_LESS, true, far, sample_integer(s, score->window), -1);
+  int sees = sample_code(s, KERNEL_AND, true, near, past, -1);
+  if (score->documents) {
+    const int of_query = sample_port(s, KERNEL_LOAD, SAMPLE_QUERIES, true);
+    const int of_key = sample_port(s, KERNEL_LOAD, SAMPLE_KEYS, true);
+    sees = sample_code(s, KERNEL_AND, true, sees, sample_code(s, KERNEL_INT_EQUAL, true, of_query, of_key, -1), -1);
+  }
+  return sees;
+}
+
+static inline int sample_score(Sample *s, const SampleScore *score, int dot) {
+  const bool capped = score->cap > 0;
+  const int part =
+      sample_code(s, KERNEL_MUL, false, dot, sample_number(s, capped ? score->scale / score->cap : score->scale), -1);
+  const int root = capped ? sample_code(s, KERNEL_TANH, false, part, -1, -1) : part;
+  const int made = capped ? sample_code(s, KERNEL_MUL, false, root, sample_number(s, score->cap), -1) : root;
+  return score->biased ? sample_code(s, KERNEL_ADD, false, made, sample_port(s, KERNEL_LOAD, SAMPLE_BIAS, false), -1)
+                       : made;
+}
+
+static inline int sample_gradient(Sample *s, const SampleScore *score, int dot) {
+  int slope = sample_number(s, score->scale);
+  if (score->cap > 0) {
+    const int part = sample_code(s, KERNEL_MUL, false, dot, sample_number(s, score->scale / score->cap), -1);
+    const int root = sample_code(s, KERNEL_TANH, false, part, -1, -1);
+    const int square = sample_code(s, KERNEL_MUL, false, root, root, -1);
+    slope = sample_code(s, KERNEL_MUL, false, slope, sample_code(s, KERNEL_SUB, false, sample_number(s, 1), square, -1),
+                        -1);
+  }
+  return sample_code(s, KERNEL_MUL, false, sample_port(s, KERNEL_LOAD, SCORE_GRADIENT, false), slope, -1);
 }
 
 // The biases are [head, key], the documents [query] and [key].
-static inline Kernel *sample_make(Arena *arena, const Attention *a, ElementType real, double scale, double cap,
+static inline Kernel *sample_make(Arena *arena, const Attention *a, ElementType real, const SampleScore *score,
                                   bool gradient) {
   static const PortKind kinds[] = {PORT_INPUT, PORT_INPUT, PORT_STRIDES, PORT_STRIDES, PORT_OUTPUT};
   const int64_t size[] = {a->batch, a->heads, a->groups, a->keys, a->queries};
@@ -71,21 +102,8 @@ static inline Kernel *sample_make(Arena *arena, const Attention *a, ElementType 
   kernel->port[SAMPLE_QUERIES] = (KernelPort){.type = TYPE_INT, .stride = {0, 0, 0, 0, 1}};
   kernel->port[SAMPLE_KEYS] = (KernelPort){.type = TYPE_INT, .stride = {0, 0, 0, 1, 0}};
   const int dot = sample_port(&s, KERNEL_LOAD, SCORE_DOT, false);
-  const int part = sample_code(&s, KERNEL_MUL, false, dot, sample_number(&s, scale / cap), -1);
-  const int capped = sample_code(&s, KERNEL_TANH, false, part, -1, -1);
-  int made, hidden;
-  if (gradient) {
-    const int square = sample_code(&s, KERNEL_MUL, false, capped, capped, -1);
-    const int slope = sample_code(&s, KERNEL_SUB, false, sample_number(&s, 1), square, -1);
-    const int scaled = sample_code(&s, KERNEL_MUL, false, slope, sample_number(&s, scale), -1);
-    made = sample_code(&s, KERNEL_MUL, false, sample_port(&s, KERNEL_LOAD, SCORE_GRADIENT, false), scaled, -1);
-    hidden = sample_number(&s, 0);
-  } else {
-    const int large = sample_code(&s, KERNEL_MUL, false, capped, sample_number(&s, cap), -1);
-    made = sample_code(&s, KERNEL_ADD, false, large, sample_port(&s, KERNEL_LOAD, SAMPLE_BIAS, false), -1);
-    hidden = sample_number(&s, -INFINITY);
-  }
-  const int sees = sample_sees(&s, a->window);
+  const int made = gradient ? sample_gradient(&s, score, dot) : sample_score(&s, score, dot);
+  const int hidden = sample_number(&s, gradient ? 0 : -INFINITY), sees = sample_sees(&s, score);
   const int chosen = sample_code(&s, KERNEL_WHERE, false, sees, made, hidden);
   const int store = sample_code(&s, KERNEL_STORE, false, chosen, -1, -1);
   kernel->code[store].port = SCORE_MADE;
