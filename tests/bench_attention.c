@@ -1,6 +1,6 @@
 // bench_attention.c: attention and its gradient on one GPU: our kernels, and cuDNN's of the same problem beside them.
 //
-//   bench_attention [ROW...]           times of all rows, or of some: lines `OURS` and `CUDNN`
+//   bench_attention [ROW...]           times of all rows, or of some: lines `OURS` and `CUDNN`; --list: which there are
 //   bench_attention --repeat N         N calls of both directions at several sizes: whether all give the same bits
 //   bench_attention --registers        of every kernel for sm_90a, by NVRTC: registers, and bytes spilled
 //
@@ -69,6 +69,7 @@ static double pairs_of(const Row *row) {
 typedef struct {
   Gpu gpu;
   Cudnn *cudnn;
+  Arena *arena;  // of cuDNN's plans
 } Bench;
 
 typedef struct {
@@ -361,15 +362,21 @@ int main(int argc, char **argv) {
   static const struct option options[] = {
       {"repeat", required_argument, NULL, 'r'}, {"registers", no_argument, NULL, 'g'}, {NULL, 0, NULL, 0}};
   int times = 0, option;
-  Bench bench = {.cudnn = NULL};
+  Bench bench = {.arena = arena_create()};
   Error error;
   while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
     if (option == 'g') {
       return registers();
     }
+    if (option == 'l') {
+      for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        puts(rows[r].name);
+      }
+      return 0;
+    }
     times = option == 'r' ? atoi(optarg) : -1;
     if (times < 2) {
-      fprintf(stderr, "usage: bench_attention [--repeat N | --registers | ROW...]\n");
+      fprintf(stderr, "usage: bench_attention [--repeat N | --registers | --list | ROW...]\n");
       return 2;
     }
   }
@@ -387,6 +394,7 @@ int main(int argc, char **argv) {
     rows_time(&bench, argc - optind, argv + optind);
   }
   cudnn_destroy(bench.cudnn);
+  arena_destroy(bench.arena);
   gpu_close(&bench.gpu);
   return status;
 }

@@ -29,8 +29,14 @@ if [ -z "${PREBUILT:-}" ] && ! cmake --build "$BUILD" --target bench_attention >
 fi
 [ -x "$BUILD/bench_attention" ] || BUILD=$BUILD/tests
 mkdir -p "$OUT" || exit 1
-"$BUILD/bench_attention" "$@" | tee "$OUT/raw.txt"
-status=${PIPESTATUS[0]}
+: >"$OUT/raw.txt"
+status=0
+[ $# -gt 0 ] || mapfile -t chosen < <("$BUILD/bench_attention" --list)
+[ $# -eq 0 ] || chosen=("$@")
+for row in "${chosen[@]}"; do  # each by itself: what a library does to one cannot harm the others
+  "$BUILD/bench_attention" "$row" 2>&1 | tee -a "$OUT/raw.txt"
+  [ "${PIPESTATUS[0]}" = 0 ] || { echo "FAILED: $row" | tee -a "$OUT/raw.txt"; status=1; }
+done
 if "$PYTHON" -c 'import torch' 2>/dev/null; then
   "$PYTHON" tests/peers/flex_attention.py "$@" 2>"$OUT/log.txt" | tee -a "$OUT/raw.txt"
 else
