@@ -216,6 +216,7 @@ static void half_forward(Buffer *text, const Attention *a, const Tiles *t, CudaK
   buffer_text(text, cuda_text_attention_place);
   buffer_text(text, cuda_text_attention_score);
   buffer_text(text, cuda_text_attention_tile);
+  buffer_text(text, cuda_text_attention_softmax);
   buffer_text(text, cuda_text_attention_half);
   writer_launch(made, "attention_forward", query_tiles(a, rows_of(&t->forward)), (int)t->forward.warps * 32,
                 forward_shared(t));

@@ -165,9 +165,11 @@ static void forward_write(Buffer *text, const Attention *a, const Widths *w, con
   map_add(made, a, 2, a->stride_v, true, a->value_depth, shape->keys);
   shape_write(text, shape, made);
   writer_size(text, "KEY_TILE", shape->keys);
+  writer_size(text, "QUERY_BLOCKS", 1);
   buffer_text(text, cuda_text_attention_place);
   buffer_text(text, cuda_text_attention_score);
   buffer_text(text, cuda_text_attention_tile);
+  buffer_text(text, cuda_text_attention_softmax);
   buffer_text(text, cuda_text_attention_hopper);
   buffer_text(text, cuda_text_attention_hopper_forward);
   writer_launch(made, "attention_forward", min_i64(tiles, target->multiprocessors), (int)(shape->consumers + 1) * 128,

@@ -1,18 +1,11 @@
 // attention_half.cu: attention of 16-bit elements on tensor cores, forward.
 //
 // A block has QUERY_TILE queries of one (batch, head, group), QUERY_BLOCKS x 16 of them for each warp, and goes over
-// the keys they see in tiles of KEY_TILE, with the running maximum and sum of Milakov and Gimelshein 2018. v is on its
-// way while scores are made, the next k while they are multiplied by v. The longest blocks come first.
+// the keys they see in tiles of KEY_TILE (attention_softmax.cu). v is on its way while scores are made, the next k while they are multiplied by v. The longest blocks come first.
 // MORE: what was made of these keys is joined at the end to what o and the statistics have seen of others.
 // Shared: q [QUERY_TILE][ROW_Q], k [KEY_TILE][ROW_K], v [KEY_TILE][ROW_V].
 constexpr int THREADS = QUERY_WARPS * 32, QUERY_TILE = QUERY_WARPS * QUERY_BLOCKS * 16;
 constexpr int ROW_Q = ROW_K > ROW_V ? ROW_K : ROW_V;  // o takes the place of q at the end
-
-typedef float Scores[QUERY_BLOCKS][KEY_TILE / 8][4];
-
-struct Running {  // of the rows g and g + 8 of each 16
-  float high[QUERY_BLOCKS][2], sum[QUERY_BLOCKS][2];
-};
 
 // The scale is negative: POWER is not.
 __device__ __forceinline__ void negate(Scores &s) {
@@ -28,82 +21,24 @@ __device__ __forceinline__ void negate(Scores &s) {
   }
 }
 
-// Scores to powers of two of their distance to the maximum. A maximum that has grown by less than 2^SLACK stays, and
-// with it the scale of o and of the sums: after the first tiles few rows need a new one.
-__device__ __forceinline__ void softmax(Scores &s, Running &running, float (&o)[QUERY_BLOCKS][VALUE_PAD / 8][4]) {
-  constexpr float SLACK = 8.0f;
-  float high[QUERY_BLOCKS][2];
-  bool grown = false;
-#pragma unroll
-  for (int m = 0; m < QUERY_BLOCKS; m++) {
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-      float most = running.high[m][half];
-#pragma unroll
-      for (int n = 0; n < KEY_TILE / 8; n++) {
-        most = fmaxf(most, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
-      }
-      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
-      high[m][half] = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-      grown = grown || (high[m][half] - running.high[m][half]) * POWER > SLACK;
-    }
-  }
-  if (__any_sync(0xffffffffu, grown)) {
-#pragma unroll
-    for (int m = 0; m < QUERY_BLOCKS; m++) {
-#pragma unroll
-      for (int half = 0; half < 2; half++) {
-        const float factor = exp2_fast((running.high[m][half] - high[m][half]) * POWER);
-        running.high[m][half] = high[m][half];
-        running.sum[m][half] *= factor;
-#pragma unroll
-        for (int n = 0; n < VALUE_PAD / 8; n++) {
-          o[m][n][2 * half] *= factor;
-          o[m][n][2 * half + 1] *= factor;
-        }
-      }
-    }
-  }
-#pragma unroll
-  for (int m = 0; m < QUERY_BLOCKS; m++) {
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-      const float shift = running.high[m][half] * POWER;
-      float sum = running.sum[m][half];
-#pragma unroll
-      for (int n = 0; n < KEY_TILE / 8; n++) {
-#pragma unroll
-        for (int e = 2 * half; e < 2 * half + 2; e++) {
-          s[m][n][e] = exp2_fast(s[m][n][e] * POWER - shift);
-          sum += s[m][n][e];
-        }
-      }
-      running.sum[m][half] = sum;
-    }
-  }
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) attention_forward(Slots slots) {
   u16 *const tile_q = (u16 *)shared_memory, *const tile_k = tile_q + QUERY_TILE * ROW_Q;
   u16 *const tile_v = tile_k + KEY_TILE * ROW_K;
-  const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x / 32 * QUERY_BLOCKS * 16;
+  const int row = (int)threadIdx.x / 32 * QUERY_BLOCKS * 16;
   const Where where = where_queries<QUERY_TILE>(slots);
   const bool whole = all_whole(slots);
   const float slope = slope_of<float>(slots, where, where.group);
   const ScoreAt score = score_at(slots, where.batch, where.head, where.group);
   const u16 *k = KEY_AT((const u16 *)slots.at[1], K, 0), *v = KEY_AT((const u16 *)slots.at[2], V, 0);
   Keys keys = keys_first(slots, where);
-  float o[QUERY_BLOCKS][VALUE_PAD / 8][4];
+  Sums o;
   Running running;
+  Factors factor, kept;
   if (MORE && keys.key >= keys.end) {
     return;
   }
   clear(o);
-#pragma unroll
-  for (int m = 0; m < QUERY_BLOCKS; m++) {
-    running.high[m][0] = running.high[m][1] = RING || SCORED ? LOWEST : -INFINITE;
-    running.sum[m][0] = running.sum[m][1] = 0.0f;
-  }
+  running_begin(running);
   tile_load<QUERY_TILE, DEPTH_PAD, DEPTH, ROW_Q, THREADS>(tile_q, QUERY_AT((const u16 *)slots.at[0], Q, 0), Q_QUERY,
                                                           where.rows, whole);
   tile_load<KEY_TILE, DEPTH_PAD, DEPTH, ROW_K, THREADS>(tile_k, k + keys.key * K_KEY, K_KEY, keys.limit - keys.key,
@@ -130,7 +65,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
       if (keys.key + KEY_TILE > keys.limit || (CAUSAL && keys.key + KEY_TILE - 1 > position)) {
         mask<QUERY_BLOCKS, KEY_TILE>(s, -INFINITE, position, keys);
       }
-      softmax(s, running, o);
+      if (softmax_make(s, running, factor)) {
+        sums_scale(o, factor);
+      }
 #pragma unroll
       for (int m = 0; m < QUERY_BLOCKS; m++) {
         fragments_of<KEY_TILE>(p[m], s[m]);
@@ -151,30 +88,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, QUERY_BLOCKS_PER_UNIT) att
     copies_wait();
     __syncthreads();
   }
-  float *statistics = (float *)slots.at[4] + row_of(where);
-  float factor[QUERY_BLOCKS][2], kept[QUERY_BLOCKS][2];
-#pragma unroll
-  for (int m = 0; m < QUERY_BLOCKS; m++) {
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-      float sum = running.sum[m][half];
-      sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-      const int at = row + m * 16 + half * 8 + lane / 4;
-      const bool none = (RING || SCORED) && sum == 0.0f;
-      const float before = MORE && at < where.rows ? statistics[at] : -INFINITE;
-      float made = none ? before : (running.high[m][half] * POWER + log2f(sum)) * NATURAL;
-      factor[m][half] = none ? 0.0f : 1.0f / sum;
-      kept[m][half] = 1.0f;
-      if (MORE) {
-        __syncwarp();  // all that share the row have read it
-        made = none ? made : statistics_join(before, made, kept[m][half], factor[m][half]);
-      }
-      if (lane % 4 == 0 && at < where.rows) {
-        statistics[at] = made;
-      }
-    }
-  }
+  statistics_store(slots, where, running, row, factor, kept);
   sums_store<QUERY_BLOCKS, VALUE_PAD, VALUE_DEPTH, ROW_Q, MORE>(
       QUERY_AT((Made *)slots.at[3], O, row), O_QUERY, tile_q + row * ROW_Q, o, factor, kept, where.rows - row, whole);
 }

@@ -5,7 +5,7 @@
 // The products of scores of one tile of keys are under way while those before become powers (two groups of products in
 // flight), and consumers take turns: one multiplies while the others are at their softmax. After Shah and others 2024.
 // Shared: q, then STAGES of k, then of v, then barriers.
-constexpr int QUERY_TILE = CONSUMERS * 64, QUERY_BLOCKS = 1;
+constexpr int QUERY_TILE = CONSUMERS * 64;
 constexpr int PART_TILES = (PART_QUERIES + QUERY_TILE - 1) / QUERY_TILE, ALL_TILES = LINES * PARTS * PART_TILES;
 constexpr u32 Q_BYTES = CHUNKS_K * QUERY_TILE * LINE;
 constexpr u32 K_BYTES = CHUNKS_K * KEY_TILE * LINE, V_BYTES = CHUNKS_V * KEY_TILE * LINE;
@@ -13,9 +13,6 @@ constexpr u32 K_BEGIN = Q_BYTES, V_BEGIN = K_BEGIN + STAGES * K_BYTES, PHASES = 
 enum { MAP_Q, MAP_K, MAP_V };
 enum { Q_FULL, Q_EMPTY, K_FULL, K_EMPTY = K_FULL + STAGES, V_FULL = K_EMPTY + STAGES, V_EMPTY = V_FULL + STAGES,
        PHASE_COUNT = V_EMPTY + STAGES };
-
-typedef float Scores[1][KEY_TILE / 8][4];
-typedef float Sums[1][VALUE_PAD / 8][4];
 
 __device__ __forceinline__ SharedAddress phase_of(SharedAddress shared, int which) {
   return shared + PHASES + which * 8;
@@ -80,55 +77,8 @@ __device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, S
   }
 }
 
-struct Running {  // of the rows g and g + 8 of a warp
-  float high[2], sum[2];
-};
-
-// Scores to powers of two of their distance to the maximum. A maximum that has grown by less than 2^SLACK stays, and
-// with it the scale of o and of the sums. True: o is to be multiplied by `factor`.
-__device__ __forceinline__ bool softmax_make(Scores &s, Running &running, float (&factor)[2]) {
-  constexpr float SLACK = 8.0f;
-  float high[2];
-  bool grown = false;
-#pragma unroll
-  for (int half = 0; half < 2; half++) {
-    float most = running.high[half];
-#pragma unroll
-    for (int n = 0; n < KEY_TILE / 8; n++) {
-      most = fmaxf(most, fmaxf(s[0][n][2 * half], s[0][n][2 * half + 1]));
-    }
-    most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
-    high[half] = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-    grown = grown || (high[half] - running.high[half]) * POWER > SLACK;
-  }
-  grown = __any_sync(0xffffffffu, grown);
-  if (grown) {
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-      factor[half] = exp2_fast((running.high[half] - high[half]) * POWER);
-      running.high[half] = high[half];
-      running.sum[half] *= factor[half];
-    }
-  }
-#pragma unroll
-  for (int half = 0; half < 2; half++) {
-    const float shift = running.high[half] * POWER;
-    float sum = running.sum[half];
-#pragma unroll
-    for (int n = 0; n < KEY_TILE / 8; n++) {
-#pragma unroll
-      for (int e = 2 * half; e < 2 * half + 2; e++) {
-        s[0][n][e] = exp2_fast(s[0][n][e] * POWER - shift);
-        sum += s[0][n][e];
-      }
-    }
-    running.sum[half] = sum;
-  }
-  return grown;
-}
-
 // row: the first of the warp.
-__device__ __forceinline__ bool powers_make(Scores &s, Running &running, float (&factor)[2], const Where &where,
+__device__ __forceinline__ bool powers_make(Scores &s, Running &running, Factors &factor, const Where &where,
                                             const Keys &keys, int row, float slope,
                                             const ScoreAt &score) {
   const int position = where.position - keys.lead + row;
@@ -141,44 +91,6 @@ __device__ __forceinline__ bool powers_make(Scores &s, Running &running, float (
     mask<1, KEY_TILE>(s, -INFINITE, position, keys);
   }
   return softmax_make(s, running, factor);
-}
-
-__device__ __forceinline__ void sums_scale(Sums &o, const float (&factor)[2]) {
-#pragma unroll
-  for (int n = 0; n < VALUE_PAD / 8; n++) {
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-      o[0][n][e] *= factor[e / 2];
-    }
-  }
-}
-
-// All that a consumer has of a tile's rows, to memory.
-__device__ __forceinline__ void rows_finish(const Slots &slots, const Where &where, const Running &running,
-                                            const Sums &o, int row) {
-  float *const statistics = (float *)slots.at[4] + row_of(where);
-  float factor[1][2], kept[1][2];
-#pragma unroll
-  for (int half = 0; half < 2; half++) {
-    float sum = running.sum[half];
-    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-    const int at = row + half * 8 + (int)threadIdx.x % 32 / 4;
-    const bool none = sum == 0.0f;
-    const float before = MORE && at < where.rows ? statistics[at] : -INFINITE;
-    float made = none ? before : (running.high[half] * POWER + log2f(sum)) * NATURAL;
-    factor[0][half] = none ? 0.0f : 1.0f / sum;
-    kept[0][half] = 1.0f;
-    if (MORE) {
-      __syncwarp();  // all that share the row have read it
-      made = none ? made : statistics_join(before, made, kept[0][half], factor[0][half]);
-    }
-    if (threadIdx.x % 4 == 0 && at < where.rows) {
-      statistics[at] = made;
-    }
-  }
-  result_store<VALUE_PAD, VALUE_DEPTH, MORE>(QUERY_AT((Made *)slots.at[3], O, row), O_QUERY, o, factor, kept,
-                                             where.rows - row);
 }
 
 __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress shared) {
@@ -198,13 +110,14 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
     const Seen seen = seen_of(slots, where);
     const float slope = slope_of<float>(slots, where, where.group);
     const ScoreAt score = score_at(slots, where.batch, where.head, where.group);
-    Running running = {{LOWEST, LOWEST}, {0.0f, 0.0f}};
+    Running running;
+    Factors factor, kept;
     Sums o;
+    running_begin(running);
     clear(o);
     if (seen.count > 0) {
       Scores s;
       u32 p[KEY_TILE / 16][4];
-      float factor[2];
       phase_wait(phase_of(shared, Q_FULL), turn++ % 2);
       phase_wait(phase_of(shared, K_FULL + at % STAGES), at / STAGES % 2);
       turn_sync(1 + mine, 256);
@@ -262,7 +175,9 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
       at++;
     }
     if (!MORE || seen.count > 0) {
-      rows_finish(slots, where, running, o, row);
+      statistics_store(slots, where, running, row, factor, kept);
+      result_store<VALUE_PAD, VALUE_DEPTH, MORE>(QUERY_AT((Made *)slots.at[3], O, row), O_QUERY, o, factor, kept,
+                                                 where.rows - row);
     }
   }
   if (mine == 0) {
