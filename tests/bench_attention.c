@@ -245,7 +245,7 @@ static void direction_time(const Bench *bench, const Problem *problem, int gradi
   const char *why = NULL;
   double ours[BURSTS], theirs[BURSTS];
   Library library = {NULL, 0};
-  const bool both = bench->cudnn && cudnn_attention_prepare(bench->cudnn, &problem->attention, gradient, problem->arena,
+  const bool both = bench->cudnn && cudnn_attention_prepare(bench->cudnn, &problem->attention, gradient, bench->arena,
                                                             &library.plan, &why);
   const int64_t workspace = both ? cudnn_attention_workspace(library.plan) : 0;
   library.workspace = gpu_memory(&bench->gpu, NULL, workspace);
