@@ -15,6 +15,8 @@
 #include "compiler/passes/attention.h"
 #include "compiler/passes/scores.h"
 
+#include "base/units.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +27,9 @@ typedef struct {
   Shape batch, group;  // axes of q, k and v; axes of q alone, without the query axis
   bool causal, scored;
   double scale;
-  Scores scores;  // if scored
+  Scores scores;    // if scored
+  ValueId matrix;   // the product of queries and keys of what is an attention, though it does not match; or -1
+  const char *why;  // it does not
 } Match;
 
 static const Node *by(const Graph *graph, ValueId value, Op op) {
@@ -194,10 +198,28 @@ static bool match_product(const Node *scores, Match *match) {
   return false;
 }
 
+// Whether this product, under a softmax over the key, is of queries with keys whose values are v: all but one axis of v
+// are those of the keys, and queries have an axis of their own.
+static bool is_matrix(const Graph *graph, const Match *match, ValueId product) {
+  const Node *node = graph_producer(graph, product);
+  Shape a = graph_shape(graph, node->operands[0]), b = graph_shape(graph, node->operands[1]);
+  Shape v = graph_shape(graph, match->v);
+  const bool first = shape_has(&a, match->key);
+  const Shape k = first ? a : b, q = shape_minus(first ? b : a, &k);
+  return q.count > 0 && shape_has(&v, match->key) && shape_minus(v, &k).count <= 1 && !shape_common(v, &q).count;
+}
+
 // Scores that are something else than a scale, biases and a mask of a dot product.
 static bool match_scores(Graph *graph, ValueId s, Match *match) {
-  Match found = {.graph = graph, .slopes = -1, .key = match->key, .v = match->v, .scored = true, .scale = 1};
-  if (!scores_find(graph, s, match->key, &found.scores)) {
+  Match found = {
+      .graph = graph, .slopes = -1, .key = match->key, .v = match->v, .scored = true, .scale = 1, .matrix = -1};
+  const bool one = scores_find(graph, s, match->key, &found.scores);
+  if (found.scores.dot >= 0 && is_matrix(graph, match, found.scores.dot)) {
+    match->matrix = found.matrix = found.scores.dot;
+    match->why = one ? "it has other axes than a batch, heads, a group, queries, keys and a depth"
+                     : "its scores are made of several products";
+  }
+  if (!one) {
     return false;
   }
   const Node *dot = graph_producer(graph, found.scores.dot);
@@ -210,16 +232,41 @@ static bool match_scores(Graph *graph, ValueId s, Match *match) {
     }
   }
   found.scores.query = found.query;
+  const bool all_there = scores_collect(graph, &found.scores);
+  found.why = found.scores.why;
   *match = found;
-  return scores_collect(graph, &match->scores);
+  return all_there;
+}
+
+// The softmax over `key` that p is made of by something elementwise, such as dropout; or -1.
+static ValueId match_changed(const Graph *graph, ValueId p, AxisId key, int depth) {
+  const Node *node = graph_producer(graph, p);
+  ValueId s = match_softmax(graph, p, key);
+  for (int i = 0; s < 0 && node && depth > 0 && op_elementwise(node->op) && i < node->operand_count; i++) {
+    s = match_changed(graph, node->operands[i], key, depth - 1);
+  }
+  return s;
+}
+
+// Says of what multiplies values by something else than a softmax, whether that was one.
+static void explain_changed(Graph *graph, ValueId p, Match *match) {
+  enum { DEPTH = 4 };
+  Scores scores;
+  const ValueId s = match_changed(graph, p, match->key, DEPTH);
+  if (s >= 0 && scores_find(graph, s, match->key, &scores) && is_matrix(graph, match, scores.dot)) {
+    match->matrix = scores.dot;
+    match->why = "something is made of its probabilities before they are multiplied by the values";
+  }
 }
 
 static bool match_attention(Graph *graph, const Node *outer, Match *match) {
+  match->matrix = -1;
   if (outer->op != OP_DOT || outer->axes.count != 1) {
     return false;
   }
+  Match unfused = {.matrix = -1};
   for (int side = 0; side < 2; side++) {
-    *match = (Match){.graph = graph, .query = -1, .slopes = -1, .key = outer->axes.axis[0]};
+    *match = (Match){.graph = graph, .query = -1, .slopes = -1, .key = outer->axes.axis[0], .matrix = -1};
     const ValueId made = match_softmax(graph, outer->operands[side], match->key);
     match->v = outer->operands[1 - side];
     ValueId s = made;
@@ -230,8 +277,29 @@ static bool match_attention(Graph *graph, const Node *outer, Match *match) {
     if ((scores && match_product(scores, match)) || (made >= 0 && match_scores(graph, made, match))) {
       return true;
     }
+    if (made < 0) {
+      explain_changed(graph, outer->operands[side], match);
+    }
+    unfused = match->matrix >= 0 ? *match : unfused;
   }
+  *match = unfused;
   return false;
+}
+
+// An attention that stays spelled out keeps its scores. Small ones cost nothing.
+static void warn_unfused(const Compilation *c, const Match *match, const Node *outer) {
+  enum { SMALL = 16 << 20 };
+  const Graph *graph = c->graph;
+  Shape shape = graph_shape(graph, match->matrix);
+  double bytes = (double)element_type_bytes(TYPE_F32);  // no policy has been applied yet
+  for (int i = 0; i < shape.count; i++) {
+    bytes *= (double)graph->axes.at[shape.axis[i]].size;
+  }
+  char size[UNITS_MAX];
+  if (bytes >= SMALL) {
+    Diagnostic *said = diag_warning(c->diag, E046, outer->span, "this attention is not one kernel: %s", match->why);
+    diag_label(c->diag, said, "all its scores, a matrix of %s in f32, lie in memory", units_bytes(size, bytes));
+  }
 }
 
 static ValueId parameter_like(Graph *graph, RegionId region, ValueId value) {
@@ -428,6 +496,9 @@ bool pass_recognise(Compilation *c) {
         replace[was] = o;
       }
     } else {
+      if (match.matrix >= 0) {
+        warn_unfused(c, &match, node);
+      }
       array_push(c->arena, &graph->regions.at[0].nodes, old.at[i]);
     }
   }

@@ -90,6 +90,17 @@ static bool positional(const Graph *graph, const Scores *s, ValueId value, int d
   return all;
 }
 
+static bool capture(Graph *graph, Scores *s, ValueId value) {
+  Shape shape = graph_shape(graph, value), all = graph_shape(graph, s->dot);
+  array_push(graph->arena, &s->captured, value);
+  s->why = !shape_contains(&all, &shape)       ? "its scores read what has other axes than they have"
+           : s->captured.count > MOST_CAPTURED ? "its scores read too many tensors"
+           : scores_learned(graph, value)
+               ? "its scores read what training changes, besides queries and keys, and that wants a gradient"
+               : NULL;
+  return !s->why;
+}
+
 static bool collect(Graph *graph, Scores *s, ValueId value, Map *known) {
   enum { DEPTH = 8 };
   if (value == s->dot || map_get_or(known, (uint64_t)value, 0)) {
@@ -100,9 +111,7 @@ static bool collect(Graph *graph, Scores *s, ValueId value, Map *known) {
   const bool both = has_axis(graph, value, s->query) && has_axis(graph, value, s->key);
   const bool inside = node && ((both && elementwise(graph, value)) || positional(graph, s, value, DEPTH));
   if (!inside) {
-    Shape shape = graph_shape(graph, value), all = graph_shape(graph, s->dot);
-    array_push(graph->arena, &s->captured, value);
-    return shape_contains(&all, &shape) && s->captured.count <= MOST_CAPTURED && !scores_learned(graph, value);
+    return capture(graph, s, value);
   }
   const int count = node->operand_count;
   for (int i = 0; i < count; i++) {
@@ -111,7 +120,8 @@ static bool collect(Graph *graph, Scores *s, ValueId value, Map *known) {
     }
   }
   array_push(graph->arena, &s->nodes, graph_value(graph, value)->node);
-  return s->nodes.count <= MOST_NODES;
+  s->why = s->nodes.count > MOST_NODES ? "its scores take too many operations" : NULL;
+  return !s->why;
 }
 
 // Whether a gradient goes through an operand of a node.
@@ -145,7 +155,15 @@ bool scores_collect(Graph *graph, Scores *s) {
   Shape made = graph_shape(graph, s->made), all = graph_shape(graph, s->dot);
   s->nodes = (NodeList){0};
   s->captured = (ValueList){0};
-  return shape_same_set(&made, &all) && collect(graph, s, s->made, &known) && flows(graph, s);
+  if (!shape_same_set(&made, &all)) {
+    s->why = "its scores have other axes than the product of queries and keys";
+    return false;
+  }
+  if (!collect(graph, s, s->made, &known)) {
+    return false;
+  }
+  s->why = flows(graph, s) ? NULL : "a gradient is stopped on its way through its scores";
+  return !s->why;
 }
 
 ValueId scores_build(Graph *graph, const Scores *s, ValueId dot, const ValueId *captured) {

@@ -13,15 +13,16 @@ typedef struct {
   AxisId query, key;
   NodeList nodes;      // from the dot product to what is made of it, in an order in which they can run
   ValueList captured;  // what they read besides
+  const char *why;     // scores_collect has failed
 } Scores;
 
 // The one dot product of queries with keys that `made` is computed from, and the axis along which positions are taken
 // besides the key's (query: -1 if there is none). False if there is no such product, or several.
 bool scores_find(Graph *graph, ValueId made, AxisId key, Scores *scores);
 
-// Fills nodes and captured, given all else. False if something is captured that a kernel cannot have: it has other
-// axes than the scores, or training may change it, so that it wants a gradient; if there is too much of it; or if
-// gradients do not go through to the product.
+// Fills nodes and captured, given all else. False, and `why` says it, if something is captured that a kernel cannot
+// have: it has other axes than the scores, or training may change it, so that it wants a gradient; if there is too much
+// of it; or if gradients do not go through to the product.
 bool scores_collect(Graph *graph, Scores *scores);
 
 // The nodes again in the present region, on this dot product and these captured values.
