@@ -439,6 +439,14 @@ static void bloom(void **state) {
   program_compare(LAYOUTS("alibi"), "test", "fp32", "ringpad3");
 }
 
+// Scores of the model's text: windows, caps, prefixes, documents, biases, rows that see nothing.
+static void scores(void **state) {
+  (void)state;
+  program_compare(PROGRAM("scores"), "test", "fp32", NULL);
+  program_compare(PROGRAM("scores_long"), "test", "fp32", NULL);
+  program_compare(PROGRAM("scores_long"), "test", "bf16", NULL);
+}
+
 static void gpt2_bf16(void **state) {
   (void)state;
   program_compare(MODEL("gpt2"), "tiny", "bf16", NULL);
@@ -480,7 +488,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(programs_fp32), cmocka_unit_test(gpt2_fp32),  cmocka_unit_test(llama_fp32),
       cmocka_unit_test(gpt2_bf16),     cmocka_unit_test(llama_bf16), cmocka_unit_test(biases),
-      cmocka_unit_test(rings),         cmocka_unit_test(bloom),      cmocka_unit_test(quarters),
+      cmocka_unit_test(rings),         cmocka_unit_test(bloom),      cmocka_unit_test(scores),
+      cmocka_unit_test(quarters),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

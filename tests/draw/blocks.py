@@ -73,7 +73,8 @@ def written_out(p, names, made, causal, alike):
     q, k, v, key, hd = names
     scores = p.pick_of("dot({q}, {k} over {hd}) / sqrt(size({hd}))", "dot({q}, {k} over {hd})", "0.5 * dot({q}, {k} over {hd})",
                        "dot(0.5 * {q}, {k} over {hd})", "dot({q}, {k} * 0.5 over {hd})", "dot({q}, {k} over {hd}) - 0.2",
-                       "tanh(dot({q}, {k} over {hd}))").format(q=q, k=k, hd=hd)
+                       "tanh(dot({q}, {k} over {hd}))", "2 * tanh(dot({q}, {k} over {hd}) / 2)",
+                       "max(min(dot({q}, {k} over {hd}), 1.5), -1.5)").format(q=q, k=k, hd=hd)
     if p.chance(0.15):
         scores = f"{scores} - outer(0.3, (pos(seq) - pos({key})) as real)"
     if causal:
@@ -82,6 +83,12 @@ def written_out(p, names, made, causal, alike):
                            "where(pos({key}) < pos(seq) + 1, {s}, -inf)", "where(pos({key}) - pos(seq) <= 0, {s}, -inf)",
                            "where(pos({key}) <= pos(seq) and pos(seq) - pos({key}) < 3, {s}, -inf)",
                            "({s}) + where(pos({key}) <= pos(seq), 0, -inf)", "where(pos({key}) <= pos(seq), {s}, -1000)")
+        scores = masked.format(key=key, s=scores)
+    elif alike and p.chance(0.4):  # every query sees at least its own key
+        masked = p.pick_of("where(max(pos(seq) - pos({key}), pos({key}) - pos(seq)) < 3, {s}, -inf)",
+                           "where(pos({key}) <= pos(seq) or pos({key}) < 2, {s}, -inf)",
+                           "where(pos({key}) / 3 == pos(seq) / 3, {s}, -inf)", "where(pos(seq) - 2 < pos({key}), {s}, -inf)",
+                           "{s} - 0.1 * (max(pos(seq) - pos({key}), pos({key}) - pos(seq)) as real)")
         scores = masked.format(key=key, s=scores)
     if alike and key == "key" and p.chance(0.15) and "batch" in made:
         scores = f"where(doc == doc[seq -> key], {scores}, {'-inf' if not causal or '-inf' in scores else '-1000'})"
