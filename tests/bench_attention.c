@@ -269,6 +269,20 @@ static void direction_time(const Bench *bench, const Problem *problem, int gradi
   gpu_free(&bench->gpu, library.workspace);
 }
 
+// The first name that no row has; NULL: there is none.
+static const char *unknown_row(int count, char **names) {
+  for (int i = 0; i < count; i++) {
+    size_t r = 0;
+    while (r < sizeof rows / sizeof *rows && strcmp(names[i], rows[r].name) != 0) {
+      r++;
+    }
+    if (r == sizeof rows / sizeof *rows) {
+      return names[i];
+    }
+  }
+  return NULL;
+}
+
 static void rows_time(const Bench *bench, int count, char **names) {
   for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
     bool wanted = count == 0;
@@ -359,8 +373,10 @@ static int registers(void) {
 }
 
 int main(int argc, char **argv) {
-  static const struct option options[] = {
-      {"repeat", required_argument, NULL, 'r'}, {"registers", no_argument, NULL, 'g'}, {NULL, 0, NULL, 0}};
+  static const struct option options[] = {{"repeat", required_argument, NULL, 'r'},
+                                          {"registers", no_argument, NULL, 'g'},
+                                          {"list", no_argument, NULL, 'l'},
+                                          {NULL, 0, NULL, 0}};
   int times = 0, option;
   Bench bench = {.arena = arena_create()};
   Error error;
@@ -379,6 +395,11 @@ int main(int argc, char **argv) {
       fprintf(stderr, "usage: bench_attention [--repeat N | --registers | --list | ROW...]\n");
       return 2;
     }
+  }
+  const char *unknown = unknown_row(argc - optind, argv + optind);
+  if (unknown) {
+    fprintf(stderr, "bench_attention: there is no row '%s'; --list says which there are\n", unknown);
+    return 2;
   }
   if (!gpu_open(&bench.gpu)) {
     return 1;

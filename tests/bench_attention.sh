@@ -33,6 +33,10 @@ mkdir -p "$OUT" || exit 1
 status=0
 [ $# -gt 0 ] || mapfile -t chosen < <("$BUILD/bench_attention" --list)
 [ $# -eq 0 ] || chosen=("$@")
+if [ ${#chosen[@]} -eq 0 ]; then
+  echo "bench_attention.sh: $BUILD/bench_attention says no rows" >&2
+  exit 1
+fi
 for row in "${chosen[@]}"; do  # each by itself: what a library does to one cannot harm the others
   "$BUILD/bench_attention" "$row" 2>&1 | tee -a "$OUT/raw.txt"
   [ "${PIPESTATUS[0]}" = 0 ] || { echo "FAILED: $row" | tee -a "$OUT/raw.txt"; status=1; }
