@@ -2,7 +2,7 @@
 //
 //   bench_attention [ROW...]           times of all rows, or of some: lines `OURS` and `CUDNN`; --list: which there are
 //   bench_attention --repeat N         N calls of both directions at several sizes: whether all give the same bits
-//   bench_attention --registers        of every kernel for sm_90a, by NVRTC: registers, and bytes spilled
+//   bench_attention --registers sm_90a a table of every kernel for a target: registers, bytes spilled, shared memory
 //
 // Pairs of a query and a key that it sees are counted, 4 and 10 operations for each and element of a head. Ours and
 // cuDNN's take turns in bursts, so that the chip is as warm for one as for the other; the times are medians. Inputs are
@@ -14,6 +14,7 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/target.h"
 #include "runtime/cuda/cudnn_attention.h"
+#include "tests/cuda_registers.h"
 #include "tests/cuda_support.h"
 #include "tests/score_sample.h"
 
@@ -112,7 +113,8 @@ static Attention attention_of(const Row *row) {
   return a;
 }
 
-static void kernels_make(const Row *row, const CudaTarget *target, Problem *problem) {
+// False, with the reason printed: the target has no kernel for it.
+static bool kernels_make(const Row *row, const CudaTarget *target, Problem *problem) {
   const SampleScore score = {1 / sqrt((double)row->depth), row->cap, false, row->documents, row->window};
   *problem = (Problem){.arena = arena_create(), .row = row, .attention = attention_of(row)};
   for (int g = 0; g < 2; g++) {
@@ -124,9 +126,10 @@ static void kernels_make(const Row *row, const CudaTarget *target, Problem *prob
     }
     if (!cuda_attention(&problem->attention, g, 16, &scores, target, problem->arena, &problem->kernel[g], &why)) {
       fprintf(stderr, "bench_attention: %s: %s\n", row->name, why);
-      exit(1);
+      return false;
     }
   }
+  return true;
 }
 
 // 16-bit numbers of a normal distribution: a table of them, in another order for each tensor.
@@ -150,13 +153,14 @@ static CudaAddress numbers_make(const Gpu *gpu, int64_t count, int tensor) {
   return made;
 }
 
-static void problem_open(const Bench *bench, const Row *row, Problem *problem) {
-  const Gpu *gpu = &bench->gpu;
+static void problem_open(const Gpu *gpu, const Row *row, Problem *problem) {
   CudaTarget target = {0};
   cuda_target_find(gpu->device.target, &target);
   target.multiprocessors = gpu->device.multiprocessors;
   target.shared_bytes = gpu->device.shared_bytes;
-  kernels_make(row, &target, problem);
+  if (!kernels_make(row, &target, problem)) {
+    exit(1);
+  }
   for (int t = 0; t < TENSORS; t++) {
     const bool keys = t == K || t == V || t == DK || t == DV, value = t == V || t == O || t == D_O || t == DV;
     problem->count[t] =
@@ -269,6 +273,20 @@ static void direction_time(const Bench *bench, const Problem *problem, int gradi
   gpu_free(&bench->gpu, library.workspace);
 }
 
+// The first name that no row has; NULL: there is none.
+static const char *unknown_row(int count, char **names) {
+  for (int i = 0; i < count; i++) {
+    size_t r = 0;
+    while (r < sizeof rows / sizeof *rows && strcmp(names[i], rows[r].name) != 0) {
+      r++;
+    }
+    if (r == sizeof rows / sizeof *rows) {
+      return names[i];
+    }
+  }
+  return NULL;
+}
+
 static void rows_time(const Bench *bench, int count, char **names) {
   for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
     bool wanted = count == 0;
@@ -277,7 +295,7 @@ static void rows_time(const Bench *bench, int count, char **names) {
     }
     if (wanted) {
       Problem problem;
-      problem_open(bench, &rows[r], &problem);
+      problem_open(&bench->gpu, &rows[r], &problem);
       direction_time(bench, &problem, 0);
       direction_time(bench, &problem, 1);
       problem_close(&bench->gpu, &problem);
@@ -285,73 +303,184 @@ static void rows_time(const Bench *bench, int count, char **names) {
   }
 }
 
-// Results of one call, all together.
-static void *results_get(const Gpu *gpu, const Problem *problem, size_t *bytes) {
-  static const int results[] = {O, DQ, DK, DV};
-  *bytes = 0;
-  for (int i = 0; i < 4; i++) {
-    *bytes += (size_t)problem->count[results[i]] * 2;
+// Sets a mark where two tensors differ. Slots: both, the mark, how many numbers of 16 bits.
+static const CudaKernel comparison = {
+    .text =
+        "struct Slots { unsigned long long at[6]; };\n"
+        "extern \"C\" __global__ void differ(const Slots slots) {\n"
+        "  const unsigned short *a = (const unsigned short *)slots.at[0];\n"
+        "  const unsigned short *b = (const unsigned short *)slots.at[1];\n"
+        "  unsigned long long i = (unsigned long long)blockIdx.x * 256 + threadIdx.x;\n"
+        "  for (; i < slots.at[3]; i += 264 * 256) {\n"
+        "    if (a[i] != b[i]) {\n"
+        "      *(unsigned *)slots.at[2] = 1;\n"
+        "    }\n"
+        "  }\n"
+        "}\n",
+    .form = "comparison",
+    .port_count = 4,
+    .launch_count = 1,
+    .launch = {{"differ", {264, 1, 1}, {256, 1, 1}, 0}}};
+
+enum { RESULTS = 5 };
+
+typedef struct {  // what both directions make
+  CudaAddress now[RESULTS], first[RESULTS];
+  int64_t bytes[RESULTS];
+} Results;
+
+static Results results_of(const Gpu *gpu, const Problem *p) {
+  const Row *row = p->row;
+  Results results = {.now = {p->tensor[O], p->statistics, p->tensor[DQ], p->tensor[DK], p->tensor[DV]},
+                     .bytes = {p->count[O] * 2, row->batch * row->length * row->heads * row->groups * 4,
+                               p->count[DQ] * 2, p->count[DK] * 2, p->count[DV] * 2}};
+  for (int i = 0; i < RESULTS; i++) {
+    results.first[i] = gpu_memory(gpu, NULL, results.bytes[i]);
   }
-  char *const all = malloc(*bytes);
-  for (int i = 0, at = 0; i < 4; at += (int)problem->count[results[i]] * 2, i++) {
-    gpu_get(gpu, all + at, problem->tensor[results[i]], problem->count[results[i]] * 2);
-  }
-  return all;
+  return results;
 }
 
-static int repeat(const Bench *bench, int times) {
+// One call of both directions into poisoned memory.
+static void results_make(const Gpu *gpu, Problem *problem, const Results *results) {
+  for (int i = 0; i < RESULTS; i++) {
+    gpu_poison(gpu, results->now[i], results->bytes[i]);
+  }
+  for (int g = 0; g < 2; g++) {
+    gpu_poison(gpu, problem->loaded[g].scratch, problem->kernel[g].scratch_bytes);
+    gpu_launch(gpu, &problem->loaded[g], problem->slots[g], true);
+  }
+}
+
+static void results_keep(const Gpu *gpu, const Results *results) {
+  for (int i = 0; i < RESULTS; i++) {
+    void *const copy = malloc((size_t)results->bytes[i]);
+    gpu_get(gpu, copy, results->now[i], results->bytes[i]);
+    gpu_set(gpu, results->first[i], copy, results->bytes[i]);
+    free(copy);
+  }
+}
+
+static void results_compare(const Gpu *gpu, const GpuKernel *compare, const Results *results, CudaAddress mark) {
+  for (int i = 0; i < RESULTS; i++) {
+    uint64_t slots[6] = {results->now[i], results->first[i], mark, (uint64_t)results->bytes[i] / 2};
+    gpu_launch(gpu, compare, slots, true);
+  }
+}
+
+static int marks_count(const Gpu *gpu, CudaAddress marks, int count) {
+  uint32_t *const all = malloc((size_t)count * sizeof *all);
+  int set = 0;
+  gpu_get(gpu, all, marks, (int64_t)count * 4);
+  for (int i = 0; i < count; i++) {
+    set += all[i] != 0;
+  }
+  free(all);
+  return set;
+}
+
+// Whether a bit that is turned in each result is noticed.
+static bool comparison_notices(const Gpu *gpu, const GpuKernel *compare, const Results *results, CudaAddress mark) {
+  bool notices = true;
+  for (int i = 0; i < RESULTS; i++) {
+    const CudaAddress place = results->first[i] + (CudaAddress)results->bytes[i] - 2;
+    const uint32_t none = 0;
+    uint16_t last;
+    gpu_get(gpu, &last, place, 2);
+    const uint16_t turned = last ^ 1;
+    gpu_set(gpu, place, &turned, 2);
+    gpu_set(gpu, mark, &none, 4);
+    results_compare(gpu, compare, results, mark);
+    notices = notices && marks_count(gpu, mark, 1) == 1;
+    gpu_set(gpu, place, &last, 2);
+  }
+  return notices;
+}
+
+// How many calls of a size give other bits than the first, -1: the comparison is of no use.
+static int size_repeat(const Gpu *gpu, const GpuKernel *compare, const Row *size, int times) {
+  Problem problem;
+  problem_open(gpu, size, &problem);
+  const Results results = results_of(gpu, &problem);
+  uint32_t *const none = calloc((size_t)times, sizeof *none);
+  const CudaAddress marks = gpu_memory(gpu, none, (int64_t)times * 4);
+  results_make(gpu, &problem, &results);
+  results_keep(gpu, &results);
+  for (int i = 1; i < times; i++) {
+    results_make(gpu, &problem, &results);
+    results_compare(gpu, compare, &results, marks + (CudaAddress)i * 4);
+  }
+  int differ = marks_count(gpu, marks, times);
+  printf("REPEAT %s %d calls of both directions, %d differ from the first\n", size->name, times, differ);
+  results_make(gpu, &problem, &results);
+  if (differ == 0 && !comparison_notices(gpu, compare, &results, marks)) {
+    printf("REPEAT %s FAILED: a turned bit is not noticed\n", size->name);
+    differ = -1;
+  }
+  fflush(stdout);
+  for (int i = 0; i < RESULTS; i++) {
+    gpu_free(gpu, results.first[i]);
+  }
+  gpu_free(gpu, marks);
+  free(none);
+  problem_close(gpu, &problem);
+  return differ;
+}
+
+// Odd lengths, and sizes of more blocks than an H200 runs at once, whose order then changes from call to call.
+static int repeat(const Gpu *gpu, int times) {
   static const Row sizes[] = {
-      {"d128", 1, 1000, 2, 2, 128, 128, 0, 0, false},
-      {"d64", 1, 4097, 1, 2, 64, 64, 0, 0, false},
-      {"window", 1, 1000, 2, 2, 128, 128, 200, 50, true},
-      {"d96", 1, 127, 4, 2, 96, 96, 0, 0, false},
+      {"d128", 1, 1000, 2, 2, 128, 128, 0, 0, false},     {"d64", 1, 4097, 1, 2, 64, 64, 0, 0, false},
+      {"window", 1, 1000, 2, 2, 128, 128, 200, 50, true}, {"d96", 1, 127, 4, 2, 96, 96, 0, 0, false},
+      {"d128_4k", 1, 4096, 8, 4, 128, 128, 0, 0, false},  {"d64_4k", 1, 4096, 8, 4, 64, 64, 0, 0, false},
+      {"d96_4k", 1, 4096, 4, 4, 96, 96, 0, 0, false},     {"d256_2k", 1, 2048, 4, 4, 256, 256, 0, 0, false},
+      {"mla_2k", 1, 2048, 16, 1, 192, 128, 0, 0, false},  {"documents_4k", 1, 4096, 8, 4, 128, 128, 1024, 50, true},
   };
+  const GpuKernel compare = gpu_load(gpu, "comparison", &comparison);
   int wrong = 0;
   for (size_t r = 0; r < sizeof sizes / sizeof *sizes; r++) {
-    Problem problem;
-    size_t bytes = 0;
-    void *first = NULL;
-    int differ = 0;
-    problem_open(bench, &sizes[r], &problem);
-    for (int i = 0; i < times; i++) {
-      gpu_run(&bench->gpu, &problem.loaded[0], problem.slots[0], true);
-      gpu_run(&bench->gpu, &problem.loaded[1], problem.slots[1], true);
-      void *const now = results_get(&bench->gpu, &problem, &bytes);
-      differ += first && memcmp(first, now, bytes) != 0;
-      free(first ? now : NULL);
-      first = first ? first : now;
-    }
-    printf("REPEAT %s %d calls of both directions, %d differ from the first\n", sizes[r].name, times, differ);
-    fflush(stdout);
-    wrong += differ;
-    free(first);
-    problem_close(&bench->gpu, &problem);
+    wrong += size_repeat(gpu, &compare, &sizes[r], times) != 0;
   }
+  gpu_unload(gpu, &compare);
   return wrong > 0;
 }
 
-// Keeps the text of each kernel as a file and asks ptxas, which comes with the toolkit.
-static int registers(void) {
+static void kernel_describe(const char *target, const char *row, const CudaKernel *kernel) {
+  Registers functions[CUDA_MAX_LAUNCHES];
+  char message[ERROR_MAX] = "";
+  const int count = registers_find(target, kernel, functions, message, sizeof message);
+  if (count == 0) {
+    fprintf(stderr, "bench_attention: %s: %s\n", row, message);
+    exit(1);
+  }
+  for (int f = 0; f < count; f++) {
+    const Registers *r = &functions[f];
+    const CudaLaunch *launch = NULL;
+    for (int l = 0; l < kernel->launch_count; l++) {
+      launch = strcmp(kernel->launch[l].function, r->function) == 0 ? &kernel->launch[l] : launch;
+    }
+    if (launch) {
+      printf("| %s | %s | %s | %u | %d | %d | %d | %d | %u | %s |\n", row, kernel->form, r->function,
+             launch->block[0] * launch->block[1] * launch->block[2], r->registers, r->stack, r->stores, r->loads,
+             (unsigned)r->shared + launch->shared_bytes, r->serialized ? "products wait" : "");
+    }
+  }
+  fflush(stdout);
+}
+
+static int registers(const char *name) {
   CudaTarget target;
-  cuda_target_find("sm_90a", &target);
+  if (strncmp(name, "sm_", 3) != 0 || !cuda_target_find(name, &target)) {
+    fprintf(stderr, "bench_attention: --registers takes sm_80, sm_86, sm_89, sm_90a or sm_100a, not '%s'\n", name);
+    return 2;
+  }
+  puts(
+      "| row | kernel | function | threads | registers | stack, bytes | spill stores, bytes | spill loads, bytes | "
+      "shared, bytes | |\n|---|---|---|---|---|---|---|---|---|---|");
   for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
     Problem problem;
-    kernels_make(&rows[r], &target, &problem);
-    for (int g = 0; g < 2; g++) {
-      char path[] = "/tmp/mdl_registers_XXXXXX.cu", command[512];
-      FILE *file = fdopen(mkstemps(path, 3), "w");
-      fputs(problem.kernel[g].text, file);
-      fclose(file);
-      printf("%s %s\n", rows[r].name, problem.kernel[g].form);
-      fflush(stdout);
-      snprintf(command, sizeof command,
-               "nvcc -diag-suppress 177 -gencode=arch=compute_90a,code=sm_90a -cubin -Xptxas -v -o /dev/null %s 2>&1 | "
-               "grep -E 'entry function|spill|Used|serialized' | sed 's/^/  /; s/ptxas info *: //'",
-               path);
-      if (system(command) != 0) {
-        printf("  nvcc is not there\n");
-      }
-      unlink(path);
+    if (kernels_make(&rows[r], &target, &problem)) {
+      kernel_describe(name, rows[r].name, &problem.kernel[0]);
+      kernel_describe(name, rows[r].name, &problem.kernel[1]);
     }
     arena_destroy(problem.arena);
   }
@@ -359,14 +488,16 @@ static int registers(void) {
 }
 
 int main(int argc, char **argv) {
-  static const struct option options[] = {
-      {"repeat", required_argument, NULL, 'r'}, {"registers", no_argument, NULL, 'g'}, {NULL, 0, NULL, 0}};
+  static const struct option options[] = {{"repeat", required_argument, NULL, 'r'},
+                                          {"registers", required_argument, NULL, 'g'},
+                                          {"list", no_argument, NULL, 'l'},
+                                          {NULL, 0, NULL, 0}};
   int times = 0, option;
   Bench bench = {.arena = arena_create()};
   Error error;
   while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
     if (option == 'g') {
-      return registers();
+      return registers(optarg);
     }
     if (option == 'l') {
       for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
@@ -376,9 +507,14 @@ int main(int argc, char **argv) {
     }
     times = option == 'r' ? atoi(optarg) : -1;
     if (times < 2) {
-      fprintf(stderr, "usage: bench_attention [--repeat N | --registers | --list | ROW...]\n");
+      fprintf(stderr, "usage: bench_attention [--repeat N | --registers TARGET | --list | ROW...]\n");
       return 2;
     }
+  }
+  const char *unknown = unknown_row(argc - optind, argv + optind);
+  if (unknown) {
+    fprintf(stderr, "bench_attention: there is no row '%s'; --list says which there are\n", unknown);
+    return 2;
   }
   if (!gpu_open(&bench.gpu)) {
     return 1;
@@ -389,7 +525,7 @@ int main(int argc, char **argv) {
   }
   int status = 0;
   if (times > 0) {
-    status = repeat(&bench, times);
+    status = repeat(&bench.gpu, times);
   } else {
     rows_time(&bench, argc - optind, argv + optind);
   }

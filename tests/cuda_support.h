@@ -112,6 +112,15 @@ static inline CudaAddress gpu_memory(const Gpu *gpu, const void *data, int64_t b
   return address;
 }
 
+// What is in it is read as NaN; in the order of launches.
+static inline void gpu_poison(const Gpu *gpu, CudaAddress address, int64_t bytes) {
+  if (gpu->emulated) {
+    memset((void *)(uintptr_t)address, 0xff, (size_t)bytes);
+  } else if (bytes > 0) {
+    gpu_check(gpu, gpu->cuda.fill_bytes(address, 0xff, (size_t)bytes, gpu->stream), "poisoning");
+  }
+}
+
 static inline void gpu_free(const Gpu *gpu, CudaAddress address) {
   if (gpu->emulated) {
     free((void *)(uintptr_t)address);
