@@ -215,6 +215,7 @@ def rows(p):
         pair = p.pick_of(f"(batch, {along[0]})", f"({along[0]}, batch)") if p.chance(0.2) else f"(batch, {along[0]})"
         rest = (axes - {"batch", along[0]}) | {merged}
         if p.fits(rest):
+            p.meets = p.meets or not pair.startswith("(batch")  # samples do not lie together
             p.line(f"of_{merged} = {name}[{pair} -> {merged}];")
             inner = p.some(rest - {merged}, 1, 1)
             form = f"softmax(of_{merged} over {inner[0]})" if inner and p.chance(0.5) else f"sin(of_{merged})"
