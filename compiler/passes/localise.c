@@ -190,7 +190,6 @@ static void localise_node(Localise *l, NodeId id) {
       }
       break;
     case OP_AS_INDEX:
-      break;
     case OP_CONCAT:
       break;
     default:
