@@ -152,7 +152,7 @@ static void code_ranges(Codec *codec, PlanRange *ranges, int count) {
 #define PORTS(x) code_ports(codec, plan, at->kernel, &at->x);
 #define SCORE(x)                                        \
   code_int(codec, &at->x);                              \
-  if (at->x != 0) {                                     \
+  if (at->x > 0) {                                      \
     code_ports(codec, plan, at->x - 1, &at->x##_place); \
   }
 #define RANGES(x, count)                   \

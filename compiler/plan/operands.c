@@ -86,7 +86,7 @@ static void ports(OperandsOf of, const KernelCall *call, Operands *out) {
 
 // What a kernel of scores reads, but for what it makes them of.
 static void captured(OperandsOf of, int score, Place *place, Operands *out) {
-  const Kernel *kernel = score ? of.kernels[score - 1] : NULL;
+  const Kernel *kernel = score > 0 ? of.kernels[score - 1] : NULL;
   for (int i = SCORE_CAPTURED; kernel && i < kernel->port_count; i++) {
     Extent extent = {0};
     extent_dims(&extent, kernel->dim_count, kernel->size, kernel->port[i].stride);
