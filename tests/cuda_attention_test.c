@@ -365,6 +365,8 @@ static const Shape wide[] = {
     {B16, 1, 300, 300, 1, 2, 64, 64, true, 0, {0}, 0, 0, false, 40},
     {B16, 2, 130, 200, 2, 1, 128, 128, true, 0, {0}, 0, 0, false, 1000},
     {B16, 1, 260, 520, 1, 2, 64, 64, true, 2, {130, 320}, 0, 0, false, 90},
+    {B16, 2, 500, 500, 1, 2, 64, 64, true, 0, {0}, 0, 0, false, 1000},
+    {B16, 1, 300, 420, 1, 1, 256, 256, true, 0, {120}, 0, 0, false, 1000},
 };
 
 static void same_as_cpu(void **state) {
@@ -387,6 +389,37 @@ static void same_as_cpu(void **state) {
       gpu_case(&gpu, &shapes[i], &hopper);
     }
   }
+  gpu_close(&gpu);
+}
+
+// The first keys are of documents that no query is of. What is in them is not read: it may be no number.
+static void hidden_blocks_are_not_read(void **state) {
+  enum { FIRST = 384 };
+  static const Shape shape = {B16, 1, 140, 600, 1, 2, 64, 64, true, 1, {460}, 0, 0, false, 1000};
+  Gpu gpu;
+  Run run;
+  (void)state;
+  if (!gpu_open_any(&gpu) || (!gpu.emulated && gpu.device.major != 9)) {
+    skip();
+  }
+  Values low = values_create(&shape, B16), right = values_create(&shape, TYPE_F32);
+  inputs_draw(&shape, &low, &right, TYPE_F32);
+  oracle(&shape, TYPE_F32, &right);
+  for (int64_t i = 0; i < FIRST * line_of(&shape, K); i++) {
+    element_set_at(B16, low.tensor[K], i, NAN);
+    element_set_at(B16, low.tensor[V], i, NAN);
+  }
+  run_create(&gpu, &shape, &hopper, &low, &run);
+  gpu_run(&gpu, &run.loaded[0], run.slots[0], true);
+  gpu_run(&gpu, &run.loaded[1], run.slots[1], true);
+  for (int t = O; t < TENSORS; t++) {
+    gpu_get(&gpu, low.tensor[t], run.tensor[t], elements_of(&shape, t) * element_type_bytes(B16));
+  }
+  gpu_get(&gpu, low.statistics, run.statistics, statistics_of(&shape) * 4);
+  compare(&shape, &low, &right, TYPE_F32);
+  run_destroy(&gpu, &run);
+  values_destroy(&low);
+  values_destroy(&right);
   gpu_close(&gpu);
 }
 
@@ -492,6 +525,7 @@ static void says_why_not(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(texts_compile), cmocka_unit_test(says_why_not),
-                                     cmocka_unit_test(same_as_cpu), cmocka_unit_test(notices_errors)};
+                                     cmocka_unit_test(same_as_cpu), cmocka_unit_test(hidden_blocks_are_not_read),
+                                     cmocka_unit_test(notices_errors)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,6 +92,15 @@ static inline int __any_sync(u32, bool x) {
   return any;
 }
 
+static inline u32 __ballot_sync(u32, bool x) {
+  const Lanes<int> lanes(x);
+  u32 all = 0;
+  for (int i = 0; i < 32; i++) {
+    all |= (u32)lanes.of(i) << i;
+  }
+  return all;
+}
+
 static inline u32 __match_any_sync(u32, u32 x) {
   const Lanes<u32> lanes(x);
   u32 same = 0;

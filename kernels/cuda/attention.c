@@ -363,7 +363,7 @@ bool cuda_attention(const Attention *attention, bool gradient, int alignment, co
     half_constants(&text, attention, gradient, whole);
     int64_t rows = 0, tile = 0;
     if (hopper) {
-      attention_hopper_write(&text, attention, gradient, target, made, &rows, &tile);
+      attention_hopper_write(&text, attention, gradient, scores, target, made, &rows, &tile);
     } else if (gradient) {
       half_gradient(&text, attention, &tiles, made, &rows, &tile);
     } else {

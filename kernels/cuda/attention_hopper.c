@@ -149,6 +149,22 @@ static void map_add(CudaKernel *made, const Attention *a, int port, const int64_
   }
 }
 
+// Tiles of queries and keys, and the table of what is known of them, behind what else the scratch holds.
+static void blocks_write(Buffer *text, const Attention *a, const AttentionScores *scores, int64_t queries, int64_t keys,
+                         CudaKernel *made) {
+  const int64_t key_parts = a->key_parts > 1 ? a->key_parts : 1;
+  const int64_t rows = a->batch * query_tiles(a, queries), columns = key_parts * blocks_of(a->keys / key_parts, keys);
+  writer_size(text, "QUERY_TILE", queries);
+  writer_size(text, "KEY_TILE", keys);
+  writer_size(text, "TABLE", made->scratch_bytes);
+  buffer_text(text, cuda_text_attention_place);
+  buffer_text(text, cuda_text_attention_blocks);
+  if (attention_scores_hide(scores)) {
+    made->scratch_bytes += rows * columns * 4;
+    writer_launch(made, "attention_blocks", rows, 256, 0);
+  }
+}
+
 static void shape_write(Buffer *text, const Shape *shape, const CudaKernel *made) {
   writer_size(text, "CONSUMERS", shape->consumers);
   writer_size(text, "STAGES", shape->stages);
@@ -157,16 +173,15 @@ static void shape_write(Buffer *text, const Shape *shape, const CudaKernel *made
   writer_size(text, "MAPS", made->map_count);
 }
 
-static void forward_write(Buffer *text, const Attention *a, const Widths *w, const Shape *shape,
-                          const CudaTarget *target, CudaKernel *made) {
+static void forward_write(Buffer *text, const Attention *a, const AttentionScores *scores, const Widths *w,
+                          const Shape *shape, const CudaTarget *target, CudaKernel *made) {
   const int64_t rows = shape->consumers * GROUP, tiles = lines_of(a) * query_tiles(a, rows);
   map_add(made, a, 0, a->stride_q, false, a->depth, rows);
   map_add(made, a, 1, a->stride_k, true, a->depth, shape->keys);
   map_add(made, a, 2, a->stride_v, true, a->value_depth, shape->keys);
   shape_write(text, shape, made);
-  writer_size(text, "KEY_TILE", shape->keys);
   writer_size(text, "QUERY_BLOCKS", 1);
-  buffer_text(text, cuda_text_attention_place);
+  blocks_write(text, a, scores, rows, shape->keys, made);
   buffer_text(text, cuda_text_attention_score);
   buffer_text(text, cuda_text_attention_tile);
   buffer_text(text, cuda_text_attention_softmax);
@@ -176,7 +191,8 @@ static void forward_write(Buffer *text, const Attention *a, const Widths *w, con
                 forward_shared(w, shape));
 }
 
-static void gradient_write(Buffer *text, const Attention *a, const Widths *w, const Shape *shape, CudaKernel *made) {
+static void gradient_write(Buffer *text, const Attention *a, const AttentionScores *scores, const Widths *w,
+                           const Shape *shape, CudaKernel *made) {
   const int64_t tiles = lines_of(a) * query_tiles(a, GRADIENT_QUERIES), rows = tiles * GRADIENT_QUERIES;
   const int64_t key_tiles = blocks_of(a->keys, GRADIENT_KEYS);
   int64_t lanes = 1;
@@ -189,27 +205,27 @@ static void gradient_write(Buffer *text, const Attention *a, const Widths *w, co
   map_add(made, a, 5, a->stride_do, false, a->value_depth, GRADIENT_QUERIES);
   shape_write(text, shape, made);
   writer_size(text, "DELTA_LANES", lanes);
-  buffer_text(text, cuda_text_attention_place);
+  made->scratch_bytes = 4 * (rows * (w->chunks_k * CHUNK + 2) + tiles);
+  blocks_write(text, a, scores, GRADIENT_QUERIES, GRADIENT_KEYS, made);
   buffer_text(text, cuda_text_attention_score);
   buffer_text(text, cuda_text_attention_tile);
   buffer_text(text, cuda_text_attention_hopper);
   buffer_text(text, cuda_text_attention_hopper_grad);
-  made->scratch_bytes = 4 * (rows * (w->chunks_k * CHUNK + 2) + tiles);
   writer_launch(made, "attention_delta", blocks_of(rows * lanes, 256), 256, 0);
   writer_launch(made, "attention_keys", a->batch * a->heads * key_tiles, (int)(shape->consumers + 1) * 128,
                 gradient_shared(w, shape));
   writer_launch(made, "attention_dq", tiles, 256, 0);
 }
 
-void attention_hopper_write(Buffer *text, const Attention *a, bool gradient, const CudaTarget *target, CudaKernel *made,
-                            int64_t *rows, int64_t *tile) {
+void attention_hopper_write(Buffer *text, const Attention *a, bool gradient, const AttentionScores *scores,
+                            const CudaTarget *target, CudaKernel *made, int64_t *rows, int64_t *tile) {
   const Widths w = widths_of(a);
   const Shape shape = gradient ? gradient_shape(&w) : forward_shape(a, &w);
   *rows = gradient ? GRADIENT_KEYS : shape.consumers * GROUP;
   *tile = gradient ? GRADIENT_QUERIES : shape.keys;
   if (gradient) {
-    gradient_write(text, a, &w, &shape, made);
+    gradient_write(text, a, scores, &w, &shape, made);
   } else {
-    forward_write(text, a, &w, &shape, target, made);
+    forward_write(text, a, scores, &w, &shape, target, made);
   }
 }

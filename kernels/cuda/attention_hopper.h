@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "compiler/plan/plan.h"
+#include "kernels/cuda/attention_scores.h"
 #include "kernels/cuda/kernel.h"
 #include "kernels/cuda/target.h"
 
@@ -16,7 +17,7 @@ bool attention_hopper_covers(const Attention *attention, bool gradient, bool who
 void attention_hopper_begin(Buffer *text, const Attention *attention, bool gradient);
 
 // All behind the constants that every attention of 16-bit elements has; rows, tile: for the form.
-void attention_hopper_write(Buffer *text, const Attention *attention, bool gradient, const CudaTarget *target,
-                            CudaKernel *made, int64_t *rows, int64_t *tile);
+void attention_hopper_write(Buffer *text, const Attention *attention, bool gradient, const AttentionScores *scores,
+                            const CudaTarget *target, CudaKernel *made, int64_t *rows, int64_t *tile);
 
 #endif

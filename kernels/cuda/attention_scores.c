@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
+#include "compiler/plan/score_masks.h"
 #include "kernels/cuda/generate_internal.h"
 #include "kernels/cuda/writer.h"
 
@@ -13,6 +14,14 @@ static int captured_of(const Kernel *kernel) {
 
 int attention_scores_ports(const AttentionScores *scores) {
   return captured_of(scores->score) + captured_of(scores->gradient);
+}
+
+bool attention_scores_hide(const AttentionScores *scores) {
+  ScoreMasks masks = {0};
+  if (scores->score) {
+    score_masks(scores->score, &masks);
+  }
+  return masks.any && masks.beyond;
 }
 
 static const char *memory_type(ElementType type) {
@@ -66,9 +75,14 @@ static void load_write(Generator *g, int at, int slot) {
             port->stride[SCORE_DIM_QUERY], key, port->stride[SCORE_DIM_KEY]);
 }
 
-static void code_write(Generator *g, int at, int slot) {
+// whole: masks let everything through.
+static void code_write(Generator *g, const ScoreMasks *masks, bool whole, int at, int slot) {
   const KernelInstruction *code = &g->kernel->code[at];
   cuda_text(&g->text, "  ");
+  if (whole && masks->open[at]) {
+    cuda_text(&g->text, "const R v%d = v%d;\n", at, masks->open[at] == 1 ? code->b : code->c);
+    return;
+  }
   switch (code->op) {
     case KERNEL_LOAD:
       if (code->port >= SCORE_CAPTURED) {
@@ -85,20 +99,148 @@ static void code_write(Generator *g, int at, int slot) {
   }
 }
 
-static void function_write(Generator *g, const char *name, int slot) {
+static void function_write(Generator *g, const char *name, const ScoreMasks *masks, bool whole, int slot) {
   cuda_text(&g->text,
-            "\nDEVICE R %s(const ScoreAt &at, R dot, R gradient, int query, int key, int query_position, int "
+            "\nDEVICE R %s%s(const ScoreAt &at, R dot, R gradient, int query, int key, int query_position, int "
             "key_position) {\n",
-            name);
+            name, whole ? "_whole" : "");
   for (int i = 0; i < g->kernel->code_count; i++) {
-    code_write(g, i, slot);
+    code_write(g, masks, whole, i, slot);
   }
   cuda_text(&g->text, "}\n");
 }
 
+// --- blocks ---
+
+static int ranged_of(const ScoreMasks *masks, int port) {
+  int i = 0;
+  while (i < masks->ranged_count && masks->ranged[i] != port) {
+    i++;
+  }
+  assert(i < masks->ranged_count);
+  return i;
+}
+
+// first: the number of the first interval of this kernel's captured tensors.
+static void range_write(CudaText *text, const Kernel *kernel, const ScoreMasks *masks, int first, int at) {
+  const KernelInstruction *code = &kernel->code[at];
+  int operand[3];
+  kernel_operands(code, operand);
+  switch (masks->kind[at]) {
+    case RANGE_QUERY:
+    case RANGE_KEY:
+      cuda_text(text, "  const Range &r%d = block.%s;\n", at, masks->kind[at] == RANGE_KEY ? "key" : "query");
+      break;
+    case RANGE_NUMBER:
+      cuda_text(text, "  const Range r%d = {%" PRId64 ", %" PRId64 "};\n", at, code->constant, code->constant);
+      break;
+    case RANGE_CAPTURED:
+      cuda_text(text, "  const Range &r%d = block.captured[%d];\n", at, first + ranged_of(masks, code->port));
+      break;
+    case RANGE_MADE:
+      cuda_text(text, "  const Range r%d = %s(", at, score_range_function(code->op));
+      for (int k = 0; k < 3; k++) {
+        const bool there = k < kernel_op_operands(code->op) && masks->kind[operand[k]] != RANGE_UNKNOWN;
+        cuda_text(text, k ? ", " : "");
+        cuda_text(text, there ? "r%d" : "ANYTHING", operand[k]);
+      }
+      cuda_text(text, ");\n");
+      break;
+    default:
+      break;
+  }
+}
+
+// hN: it is surely -infinity.
+static void hidden_write(CudaText *text, const Kernel *kernel, const ScoreMasks *masks, int at) {
+  const KernelInstruction *code = &kernel->code[at];
+  if (code->integer && code->op != KERNEL_STORE) {
+    return;
+  }
+  cuda_text(text, "  const bool h%d = ", at);
+  switch (score_hidden(code)) {
+    case HIDDEN_NEVER:
+      cuda_text(text, "false;\n");
+      break;
+    case HIDDEN_ALWAYS:
+      cuda_text(text, "true;\n");
+      break;
+    case HIDDEN_FIRST:
+      cuda_text(text, "h%d;\n", code->a);
+      break;
+    case HIDDEN_EITHER:
+      cuda_text(text, "h%d || h%d;\n", code->a, code->b);
+      break;
+    case HIDDEN_BOTH:
+      cuda_text(text, "h%d && h%d;\n", code->a, code->b);
+      break;
+    case HIDDEN_CHOICE:
+      if (masks->choice[at]) {
+        cuda_text(text, "is_false(r%d) ? h%d : is_true(r%d) ? h%d : h%d && h%d;\n", code->a, code->c, code->a, code->b,
+                  code->b, code->c);
+      } else {
+        cuda_text(text, "h%d && h%d;\n", code->b, code->c);
+      }
+  }
+}
+
+static void known_write(CudaText *text, const char *name, const Kernel *kernel, const ScoreMasks *masks, int first) {
+  cuda_text(text, "\nDEVICE int %s(const Block &block) {\n", name);
+  for (int i = 0; i < kernel->code_count; i++) {
+    range_write(text, kernel, masks, first, i);
+    hidden_write(text, kernel, masks, i);
+  }
+  cuda_text(text, "  return h%d ? BLOCK_HIDDEN : true", kernel->code_count - 1);
+  for (int i = 0; i < kernel->code_count; i++) {
+    if (masks->open[i]) {
+      cuda_text(text, " && is_%s(r%d)", masks->open[i] == 1 ? "true" : "false", kernel->code[i].a);
+    }
+  }
+  cuda_text(text, " ? BLOCK_WHOLE : BLOCK_MIXED;\n}\n");
+}
+
+// What interval number `first` and on are of: an element of each key, of each query, or one for all.
+static void ranged_write(CudaText *text, const Kernel *kernel, const ScoreMasks *masks, int first, int slot) {
+  for (int i = 0; i < masks->ranged_count; i++) {
+    const int port = masks->ranged[i];
+    const int64_t *stride = kernel->port[port].stride;
+    const bool by_key = score_by_key(kernel, port), by_query = score_by_query(kernel, port);
+    cuda_text(text,
+              "\ntemplate <>\nstruct Ranged<%d> {\n  static constexpr bool BY_KEY = %s, BY_QUERY = %s;\n"
+              "  static __device__ __forceinline__ int at(const Slots &slots, int batch, int number) {\n"
+              "    return ((const int *)slots.at[%d])[(i64)batch * %" PRId64 "LL + (i64)number * %" PRId64
+              "LL];\n  }\n};\n",
+              first + i, by_key ? "true" : "false", by_query ? "true" : "false", slot + port - SCORE_CAPTURED,
+              stride[0], by_key ? stride[SCORE_DIM_KEY] : stride[SCORE_DIM_QUERY]);
+  }
+}
+
+static const char blocks_text[] =
+    "constexpr Range ANYTHING = {-2147483647 - 1, 2147483647};\n"
+    "enum { BLOCK_MIXED, BLOCK_HIDDEN, BLOCK_WHOLE };\n";
+
+static void blocks_write(CudaText *text, const AttentionScores *scores, const ScoreMasks masks[2], int slot) {
+  const int first = masks[0].ranged_count, count = first + masks[1].ranged_count;
+  cuda_text(text, "\n%s%s", score_ranges_text, blocks_text);
+  cuda_text(text, "constexpr bool MASKED = %s;\n", masks[0].any ? "true" : "false");
+  cuda_text(text, "constexpr int RANGED = %d;\n\nstruct Block {\n  Range query, key, captured[%d];\n};\n", count,
+            count > 0 ? count : 1);
+  cuda_text(text, "\ntemplate <int I>\nstruct Ranged;\n");
+  ranged_write(text, scores->score, &masks[0], 0, slot);
+  known_write(text, "made_known", scores->score, &masks[0], 0);
+  if (scores->gradient) {
+    ranged_write(text, scores->gradient, &masks[1], first, slot + captured_of(scores->score));
+    known_write(text, "derived_known", scores->gradient, &masks[1], first);
+  }
+}
+
 void attention_scores_write(Buffer *text, const AttentionScores *scores, int first_slot, bool low, Arena *arena) {
   Generator *g = ARENA_NEW(arena, Generator);
+  ScoreMasks *masks = ARENA_ARRAY(arena, ScoreMasks, 2);
+  masks[0] = masks[1] = (ScoreMasks){0};
   writer_size(text, "SCORED", scores->score != NULL);
+  writer_size(text, "HIDING", attention_scores_hide(scores));
+  buffer_format(text, "#define HIDING_TEXT %d\n", attention_scores_hide(scores));
   writer_size(text, "CAPTURED", attention_scores_ports(scores));
   *g = (Generator){.arena = arena, .kernel = scores->score, .low = low, .text = {.arena = arena}};
   cuda_text(&g->text, "namespace scores {\n");
@@ -109,11 +251,19 @@ void attention_scores_write(Buffer *text, const AttentionScores *scores, int fir
   }
   place_write(&g->text, scores, first_slot);
   if (scores->score) {
-    function_write(g, "made", first_slot);
+    score_masks(scores->score, &masks[0]);
+    function_write(g, "made", &masks[0], false, first_slot);
+    function_write(g, "made", &masks[0], true, first_slot);
   }
   if (scores->gradient) {
+    const int slot = first_slot + captured_of(scores->score);
     g->kernel = scores->gradient;
-    function_write(g, "derived", first_slot + captured_of(scores->score));
+    score_masks(scores->gradient, &masks[1]);
+    function_write(g, "derived", &masks[1], false, slot);
+    function_write(g, "derived", &masks[1], true, slot);
+  }
+  if (scores->score) {
+    blocks_write(&g->text, scores, masks, first_slot);
   }
   cuda_text(&g->text, "}  // namespace scores\n");
   buffer_text(text, g->text.text);

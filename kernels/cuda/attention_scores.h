@@ -13,6 +13,9 @@ typedef struct {
 
 int attention_scores_ports(const AttentionScores *scores);  // what both capture, in the order of slots
 
+// Whether data, or more than distances between positions, tells which blocks of keys nobody sees.
+bool attention_scores_hide(const AttentionScores *scores);
+
 // first_slot: that of the first of them. low: results are rounded to 16 bits, as errors of functions may show.
 void attention_scores_write(Buffer *text, const AttentionScores *scores, int first_slot, bool low, Arena *arena);
 

@@ -15,6 +15,7 @@ extern const char cuda_text_window[];             // WINDOW and FOLD
 extern const char cuda_text_squares[];            // SQUARES
 extern const char cuda_text_attention_place[];    // which queries and keys a thread block of attention has
 extern const char cuda_text_attention_score[];    // scores of the model's text on the tiles of attention
+extern const char cuda_text_attention_blocks[];   // which tiles of keys need no look
 extern const char cuda_text_attention_tile[];     // tiles of 16-bit attention in shared memory and their products
 extern const char cuda_text_attention_softmax[];  // its softmax over tiles of keys
 extern const char cuda_text_attention_half[];     // attention on tensor cores, forward

@@ -4,9 +4,9 @@
 // longest first. Of a tile, it goes over the keys that its queries see from the last to the first, in tiles of KEY_TILE.
 // The products of scores of one tile of keys are under way while those before become powers (two groups of products in
 // flight), and consumers take turns: one multiplies while the others are at their softmax. After Shah and others 2024.
-// Shared: q, then STAGES of k, then of v, then barriers.
-constexpr int QUERY_TILE = CONSUMERS * 64;
-constexpr int PART_TILES = (PART_QUERIES + QUERY_TILE - 1) / QUERY_TILE, ALL_TILES = LINES * PARTS * PART_TILES;
+// Shared: q, then STAGES of k, then of v, then barriers. Scratch, if HIDING: the table of attention_blocks.cu.
+static_assert(QUERY_TILE == CONSUMERS * 64, "a tile is what all consumers have");
+constexpr int ALL_TILES = LINES * TILES;
 constexpr u32 Q_BYTES = CHUNKS_K * QUERY_TILE * LINE;
 constexpr u32 K_BYTES = CHUNKS_K * KEY_TILE * LINE, V_BYTES = CHUNKS_V * KEY_TILE * LINE;
 constexpr u32 K_BEGIN = Q_BYTES, V_BEGIN = K_BEGIN + STAGES * K_BYTES, PHASES = V_BEGIN + STAGES * V_BYTES;
@@ -20,8 +20,16 @@ __device__ __forceinline__ SharedAddress phase_of(SharedAddress shared, int whic
 
 // Tiles of keys that the queries see, those of the second part first.
 struct Seen {
-  int last, count;  // last: of the last part
+  int last, count;   // last: of the last part
+  const u32 *known;  // of the queries
 };
+
+// From a multiple of KEY_TILE on where there is a table.
+__device__ __forceinline__ Keys keys_from(const Slots &slots, const Where &where, int part) {
+  Keys keys = keys_seen(slots, where, part);
+  keys.key -= HIDING ? (keys.key - part * PART_KEYS) % KEY_TILE : 0;
+  return keys;
+}
 
 __device__ __forceinline__ int tiles_of(const Keys &keys) {
   return keys.key < keys.end ? (keys.end - keys.key + KEY_TILE - 1) / KEY_TILE : 0;
@@ -29,16 +37,25 @@ __device__ __forceinline__ int tiles_of(const Keys &keys) {
 
 __device__ __forceinline__ Seen seen_of(const Slots &slots, const Where &where) {
   Seen seen;
-  seen.last = tiles_of(keys_seen(slots, where, KEY_PARTS - 1));
-  seen.count = seen.last + (KEY_PARTS > 1 ? tiles_of(keys_seen(slots, where, 0)) : 0);
+  seen.last = tiles_of(keys_from(slots, where, KEY_PARTS - 1));
+  seen.count = seen.last + (KEY_PARTS > 1 ? tiles_of(keys_from(slots, where, 0)) : 0);
+  seen.known = HIDING ? known_row(slots, where.batch, tile_of(where)) : nullptr;
   return seen;
 }
 
 __device__ __forceinline__ Keys keys_tile(const Slots &slots, const Where &where, const Seen &seen, int i) {
   const bool last = i < seen.last;
-  Keys keys = keys_seen(slots, where, last ? KEY_PARTS - 1 : 0);
+  Keys keys = keys_from(slots, where, last ? KEY_PARTS - 1 : 0);
   keys.key += ((last ? seen.last : seen.count) - 1 - i) * KEY_TILE;
   return keys;
+}
+
+// The first tile from number i on that is not hidden.
+__device__ __forceinline__ int seen_next(const Slots &slots, const Where &where, const Seen &seen, int i) {
+  while (HIDING && i < seen.count && seen.known[column_of(keys_tile(slots, where, seen, i))] & KNOWN_HIDDEN) {
+    i++;
+  }
+  return i;
 }
 
 __device__ __forceinline__ int tile_number(int round) {
@@ -55,14 +72,16 @@ __device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, S
     }
     const Where where = where_tile<QUERY_TILE>(slots, tile);
     const Seen seen = seen_of(slots, where);
-    for (int i = 0; i < seen.count; i++, at++) {
+    bool first = true;
+    for (int i = seen_next(slots, where, seen, 0); i < seen.count; i = seen_next(slots, where, seen, i + 1), at++) {
       const int stage = at % STAGES, parity = at / STAGES % 2 ^ 1;
       const Keys keys = keys_tile(slots, where, seen, i);
       phase_wait(phase_of(shared, K_EMPTY + stage), parity);
       phase_expect(phase_of(shared, K_FULL + stage), K_BYTES);
       rows_load<KEY_TILE, CHUNKS_K>(shared + K_BEGIN + stage * K_BYTES, &maps.at[MAP_K],
                                     phase_of(shared, K_FULL + stage), keys.key, where.head, 0, where.batch);
-      if (i == 0) {
+      if (first) {
+        first = false;
         phase_wait(phase_of(shared, Q_EMPTY), turn % 2 ^ 1);
         phase_expect(phase_of(shared, Q_FULL), Q_BYTES);
         rows_load<QUERY_TILE, CHUNKS_K>(shared, &maps.at[MAP_Q], phase_of(shared, Q_FULL), where.query, where.head,
@@ -79,11 +98,17 @@ __device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, S
 
 // row: the first of the warp.
 __device__ __forceinline__ bool powers_make(Scores &s, Running &running, Factors &factor, const Where &where,
-                                            const Keys &keys, int row, float slope,
+                                            const Seen &seen, const Keys &keys, int row, float slope,
                                             const ScoreAt &score) {
   const int position = where.position - keys.lead + row;
   if (SCORED) {
-    scores_make<false>(s, score, {where.query + row, where.position + row, keys.key, keys.key + keys.lead});
+    const ScorePlace place = {where.query + row, where.position + row, keys.key, keys.key + keys.lead};
+    if (HIDING ? (seen.known[column_of(keys)] & KNOWN_WHOLE) != 0
+               : whole_here(place.query_position, 16, place.key_position, KEY_TILE)) {
+      scores_make<false, true>(s, score, place);
+    } else {
+      scores_make<false>(s, score, place);
+    }
   } else if (BIASED) {
     biases_add<1, KEY_TILE, false>(s, slope, keys.key - position);
   }
@@ -115,7 +140,8 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
     Sums o;
     running_begin(running);
     clear(o);
-    if (seen.count > 0) {
+    const int first = seen_next(slots, where, seen, 0);
+    if (first < seen.count) {
       Scores s;
       u32 p[KEY_TILE / 16][4];
       phase_wait(phase_of(shared, Q_FULL), turn++ % 2);
@@ -130,10 +156,10 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
       if (tells) {
         phase_arrive(phase_of(shared, K_EMPTY + at % STAGES));
       }
-      powers_make(s, running, factor, where, keys_tile(slots, where, seen, 0), row, slope, score);
+      powers_make(s, running, factor, where, seen, keys_tile(slots, where, seen, first), row, slope, score);
       fragments_of<KEY_TILE>(p, s[0]);
 #pragma unroll 1
-      for (int i = 1; i < seen.count; i++) {
+      for (int i = seen_next(slots, where, seen, first + 1); i < seen.count; i = seen_next(slots, where, seen, i + 1)) {
         const int last = at++, stage = at % STAGES;
         phase_wait(phase_of(shared, K_FULL + stage), at / STAGES % 2);
         turn_sync(1 + mine, 256);
@@ -149,7 +175,7 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
         if (tells) {
           phase_arrive(phase_of(shared, K_EMPTY + stage));
         }
-        const bool grown = powers_make(s, running, factor, where, keys_tile(slots, where, seen, i), row, slope, score);
+        const bool grown = powers_make(s, running, factor, where, seen, keys_tile(slots, where, seen, i), row, slope, score);
         products_wait<0>();
         products_hold(o[0]);
         if (tells) {
@@ -174,7 +200,7 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
       }
       at++;
     }
-    if (!MORE || seen.count > 0) {
+    if (!MORE || first < seen.count) {
       statistics_store(slots, where, running, row, factor, kept);
       result_store<VALUE_PAD, VALUE_DEPTH, MORE>(QUERY_AT((Made *)slots.at[3], O, row), O_QUERY, o, factor, kept,
                                                  where.rows - row);

@@ -9,10 +9,9 @@
 // Scores are transposed, [keys][queries]: accumulators p and ds are operands of dv and dk as they are; ds goes through
 // shared memory for dq, of which each consumer has one half of the depth. ADDERS warps bring dq to device memory.
 // Scratch: dq, tiles of [2][SPLIT / 8][128 threads][4], statistics as powers of two and delta of each row, in tiles,
-// and for each tile how many blocks have added to it.
-constexpr int QUERY_TILE = 64, KEY_TILE = 128, ADDERS = 2;
-constexpr int PART_TILES = (PART_QUERIES + QUERY_TILE - 1) / QUERY_TILE, TILES = PARTS * PART_TILES;
-constexpr int KEY_TILES = (KEYS + KEY_TILE - 1) / KEY_TILE;
+// and for each tile how many blocks have added to it; if HIDING the table of attention_blocks.cu.
+static_assert(QUERY_TILE == 64 && KEY_TILE == 128, "what registers, and ranks of accumulators, are made for");
+constexpr int ADDERS = 2;
 constexpr int SPLIT = CHUNKS_K * 32;  // columns of dq of a consumer
 constexpr u32 K_BYTES = CHUNKS_K * KEY_TILE * LINE, V_BYTES = CHUNKS_V * KEY_TILE * LINE;
 constexpr u32 Q_BYTES = CHUNKS_K * QUERY_TILE * LINE, D_BYTES = CHUNKS_V * QUERY_TILE * LINE;
@@ -86,6 +85,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_delta(Slots slots) {
 
 struct Walk {
   int first_0, first_1, begin_0, begin_1, end_0, end_1, count;  // of both parts: the number that its first query sees last, ...
+  const u32 *known;                                             // of the keys, in the row of the first tile
 };
 
 struct QueryTile {
@@ -107,8 +107,9 @@ __device__ __forceinline__ int walk_end(int first, const Keys &keys, int begin) 
   return end > begin ? end : begin;
 }
 
-__device__ __forceinline__ Walk walk_of(const Slots &slots, const Keys &keys) {
+__device__ __forceinline__ Walk walk_of(const Slots &slots, const Keys &keys, int batch) {
   Walk walk;
+  walk.known = HIDING ? known_row(slots, batch, 0) + column_of(keys) : nullptr;
   walk.first_0 = (int)slots.at[ORIGINS] - keys.lead;
   walk.first_1 = (int)slots.at[ORIGINS + 1] - keys.lead;
   walk.begin_0 = walk_begin(walk.first_0, keys);
@@ -130,12 +131,27 @@ __device__ __forceinline__ QueryTile walk_tile(const Walk &walk, int i) {
   return made;
 }
 
+__device__ __forceinline__ u32 walk_known(const Walk &walk, const QueryTile &tile) {
+  return walk.known[(i64)tile.tile * COLUMNS];
+}
+
+// The first tile from number i on that is not hidden; all groups of a tile are, or none.
+__device__ __forceinline__ int walk_next(const Walk &walk, int i) {
+  while (HIDING && i < walk.count && walk_known(walk, walk_tile(walk, i)) & KNOWN_HIDDEN) {
+    i += GROUPS;
+  }
+  return i;
+}
+
 __device__ __forceinline__ SharedAddress phase_of(SharedAddress shared, int which) {
   return shared + PHASES + which * 8;
 }
 
 // How many blocks add to the dq of a tile before this one: those of earlier keys that it sees.
-__device__ __forceinline__ int blocks_before(const QueryTile &tile, const Keys &keys) {
+__device__ __forceinline__ int blocks_before(const Walk &walk, const QueryTile &tile, const Keys &keys) {
+  if (HIDING) {
+    return (int)(walk_known(walk, tile) >> KNOWN_BITS);
+  }
   const int far = tile.first - (WINDOW - 1);
   return keys.key / KEY_TILE - (WINDOW && far > 0 ? far / KEY_TILE : 0);
 }
@@ -150,8 +166,9 @@ __device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, S
                                 where.batch);
   rows_load<KEY_TILE, CHUNKS_V>(shared + V_BEGIN, &maps.at[MAP_V], phase_of(shared, KEYS_FULL), keys.key, where.head,
                                 0, where.batch);
-  for (int i = 0; i < walk.count; i++) {
-    const QueryTile tile = walk_tile(walk, i);
+  int here = walk_next(walk, 0);
+  for (int i = 0; (HIDING ? here : i) < walk.count; i++) {
+    const QueryTile tile = walk_tile(walk, HIDING ? here : i);
     const int stage = i % STAGES, parity = i / STAGES % 2 ^ 1;
     const SharedAddress q_full = phase_of(shared, Q_FULL + stage), d_full = phase_of(shared, D_FULL + stage);
     const int row = tile.tile / PART_TILES * PART_QUERIES + tile.tile % PART_TILES * QUERY_TILE;
@@ -167,6 +184,7 @@ __device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, S
     rows_load<QUERY_TILE, CHUNKS_V>(shared + D_BEGIN + stage * D_BYTES, &maps.at[MAP_DO], d_full, row, where.head,
                                     tile.group, where.batch);
     bytes_load(shared + NUMBERS + (2 * stage + 1) * NUMBER_BYTES, scratch.delta + numbers, NUMBER_BYTES, d_full);
+    here = walk_next(walk, here + 1);
   }
 }
 
@@ -175,9 +193,12 @@ __device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, S
 __device__ __forceinline__ void add_all(const Slots &slots, SharedAddress shared, Where where, const Keys &keys,
                                         const Walk &walk, int mine) {
   const Scratch scratch = scratch_of(slots);
-  for (int i = mine; i < walk.count; i += ADDERS) {
-    const QueryTile tile = walk_tile(walk, i);
-    const u32 before = (u32)blocks_before(tile, keys);
+  for (int at = walk_next(walk, 0), i = 0; at < walk.count; at = walk_next(walk, at + 1), i++) {
+    if (i % ADDERS != mine) {
+      continue;
+    }
+    const QueryTile tile = walk_tile(walk, at);
+    const u32 before = (u32)blocks_before(walk, tile, keys);
     const SharedAddress from = shared + DQ_BEGIN + i % ADDERS * DQ_BYTES;
     group_seek(where, tile.group);
     const i64 number = (i64)where.line * TILES + tile.tile;
@@ -205,6 +226,7 @@ typedef float Scores[1][QUERY_TILE / 8][4];
 typedef float Deep[1][DEPTH_PAD / 8][4];
 typedef float Values[1][VALUE_PAD / 8][4];
 
+template <bool WHOLE>
 __device__ __forceinline__ void scored_powers(Scores &s, u32 (&p)[QUERY_TILE / 16][4], SharedAddress powers,
                                               const Keys &keys, const ScorePlace &place, const ScoreAt &score) {
   const int lane = (int)threadIdx.x % 32;
@@ -215,10 +237,10 @@ __device__ __forceinline__ void scored_powers(Scores &s, u32 (&p)[QUERY_TILE / 1
 #pragma unroll
     for (int e = 0; e < 4; e++) {
       const int query = n * 8 + lane % 4 * 2 + e % 2, key = e / 2 * 8 + lane / 4;
-      const float dot = s[0][n][e], made = score_made(score, dot, place, query, key);
+      const float dot = s[0][n][e], made = score_made<WHOLE>(score, dot, place, query, key);
       const bool hidden = made == -INFINITE || (KEY_END && keys.key + key >= keys.limit);
       power[e] = hidden ? 0.0f : exp2_fast(made * POWER - (e % 2 ? shift.y : shift.x));
-      s[0][n][e] = power[e] * score_slope(score, dot, place, query, key, hidden);
+      s[0][n][e] = power[e] * score_slope<WHOLE>(score, dot, place, query, key, hidden);
     }
     p[n / 2][n % 2 * 2] = Element::pack(power[0], power[1]);
     p[n / 2][n % 2 * 2 + 1] = Element::pack(power[2], power[3]);
@@ -228,12 +250,18 @@ __device__ __forceinline__ void scored_powers(Scores &s, u32 (&p)[QUERY_TILE / 1
 // Scores, [keys][queries], to probabilities, p as an operand. keys: of the warp. Where scores are of the model's text,
 // s becomes p times what gradients of scores are multiplied by.
 __device__ __forceinline__ void powers_make(Scores &s, u32 (&p)[QUERY_TILE / 16][4], SharedAddress powers,
-                                            const Keys &keys, const QueryTile &tile, float slope,
+                                            const Keys &keys, const Walk &walk, const QueryTile &tile, float slope,
                                             const ScoreAt &score) {
   const int lane = (int)threadIdx.x % 32, first = tile.first;
   if (SCORED) {
     const int query = tile.tile / PART_TILES * PART_QUERIES + tile.tile % PART_TILES * QUERY_TILE;
-    scored_powers(s, p, powers, keys, {query, first + keys.lead, keys.key, keys.key + keys.lead}, score);
+    const ScorePlace place = {query, first + keys.lead, keys.key, keys.key + keys.lead};
+    if (HIDING ? (walk_known(walk, tile) & KNOWN_WHOLE) != 0
+               : whole_here(place.query_position, QUERY_TILE, place.key_position, 16)) {
+      scored_powers<true>(s, p, powers, keys, place, score);
+    } else {
+      scored_powers<false>(s, p, powers, keys, place, score);
+    }
     return;
   }
   if (BIASED) {
@@ -314,27 +342,29 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
   clear(dk);
   clear(dv);
   keys.key += warp * 16;  // of the warp
-  if (walk.count > 0) {
+  int here = walk_next(walk, 0);
+  if (here < walk.count) {
     Scores s, d;
     phase_wait(phase_of(shared, KEYS_FULL), 0);
     scores_begin(s, shared, shared + mine * 64 * LINE, 0, true);
     products_wait<0>();
     products_hold(s[0]);
 #pragma unroll 1
-    for (int i = 0; i < walk.count; i++) {
+    for (int i = 0; (HIDING ? here : i) < walk.count; i++) {
       KEEP_IN_LOOP(shared);
+      const int at = HIDING ? here : i, next = walk_next(walk, at + 1);
       const int stage = i % STAGES;
       const SharedAddress k = shared + mine * 64 * LINE, v = shared + V_BEGIN + mine * 64 * LINE;
       const SharedAddress q = shared + Q_BEGIN + stage * Q_BYTES, d_o = shared + D_BEGIN + stage * D_BYTES;
       const SharedAddress numbers = shared + NUMBERS + 2 * stage * NUMBER_BYTES, ds = shared + S_BEGIN + i % 2 * S_BYTES;
-      const QueryTile tile = walk_tile(walk, i);
+      const QueryTile tile = walk_tile(walk, at);
       u32 p[QUERY_TILE / 16][4], g[QUERY_TILE / 16][4];
       float dq[SPLIT / 8][4];
       phase_wait(phase_of(shared, D_FULL + stage), i / STAGES % 2);
       products_begin();
       rows_multiply<VALUE_PAD, KEY_TILE, QUERY_TILE>(d[0], v, d_o);
       products_close();
-      powers_make(s, p, numbers, keys, tile, slope_of<float>(slots, where, tile.group),
+      powers_make(s, p, numbers, keys, walk, tile, slope_of<float>(slots, where, tile.group),
                   score_at(slots, where.batch, where.head, tile.group));
       products_begin();
       columns_multiply<QUERY_TILE, QUERY_TILE>(dv[0], p, d_o);
@@ -359,7 +389,7 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
         phase_arrive(phase_of(shared, Q_EMPTY + stage));
         phase_arrive(phase_of(shared, D_EMPTY + stage));
       }
-      scores_begin(s, shared, k, i + 1, i + 1 < walk.count);
+      scores_begin(s, shared, k, i + 1, next < walk.count);
       products_wait<1>();
       products_hold(dq);
       phase_wait(phase_of(shared, DQ_EMPTY + i % ADDERS), i / ADDERS % 2 ^ 1);
@@ -374,6 +404,7 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
       }
       products_wait<0>();
       products_hold(s[0]);
+      here = next;
     }
   }
   const float scale[1][2] = {{SCALE, SCALE}}, one[1][2] = {{1.0f, 1.0f}};
@@ -392,7 +423,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   where.head = line % HEADS;
   where.batch = line / HEADS;
   keys.key += (int)blockIdx.x / (BATCH * HEADS) * KEY_TILE;
-  const Walk walk = walk_of(slots, keys);
+  const Walk walk = walk_of(slots, keys, where.batch);
   if (threadIdx.x == 0) {
 #pragma unroll
     for (int i = 0; i < PHASE_COUNT; i++) {
@@ -404,7 +435,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   __syncthreads();
   if (threadIdx.x < COPIERS) {
     registers_fewer<COPIER_REGISTERS>();
-    if (walk.count == 0) {
+    if (walk_next(walk, 0) >= walk.count) {
       return;
     }
     if (threadIdx.x == 0) {

@@ -10,24 +10,26 @@ struct ScorePlace {
   int query, query_position, key, key_position;
 };
 
-template <typename Real>
+// WHOLE: masks let all of the tile through (attention_blocks.cu).
+template <bool WHOLE = false, typename Real>
 __device__ __forceinline__ Real score_made(const ScoreAt &at, Real dot, const ScorePlace &first, int query, int key) {
 #if SCORED_TEXT
-  return scores::made(at, dot, (Real)0, first.query + query, first.key + key, first.query_position + query,
-                      first.key_position + key);
+  return (WHOLE ? scores::made_whole : scores::made)(at, dot, (Real)0, first.query + query, first.key + key,
+                                                     first.query_position + query, first.key_position + key);
 #else
   return dot;
 #endif
 }
 
 // By what the gradient of a score is multiplied. hidden: nobody sees the key.
-template <typename Real>
+template <bool WHOLE = false, typename Real>
 __device__ __forceinline__ Real score_slope(const ScoreAt &at, Real dot, const ScorePlace &first, int query, int key,
                                             bool hidden) {
 #if SCORED_TEXT && GRADIENT_TEXT
   return hidden ? (Real)0
-                : scores::derived(at, dot, (Real)1, first.query + query, first.key + key, first.query_position + query,
-                                  first.key_position + key);
+                : (WHOLE ? scores::derived_whole : scores::derived)(
+                      at, dot, (Real)1, first.query + query, first.key + key, first.query_position + query,
+                      first.key_position + key);
 #else
   return (Real)1;
 #endif
@@ -35,7 +37,7 @@ __device__ __forceinline__ Real score_slope(const ScoreAt &at, Real dot, const S
 
 // The dot products of a tile, as the accumulators of 16 x 8 products have them, to scores; slopes: by what gradients of
 // scores are multiplied. KEYS: rows are keys and columns queries, else the other way.
-template <bool KEYS, int BLOCKS, int N>
+template <bool KEYS, bool WHOLE = false, int BLOCKS, int N>
 __device__ __forceinline__ void scores_make(float (&s)[BLOCKS][N][4], const ScoreAt &at, const ScorePlace &first) {
   const int lane = (int)threadIdx.x % 32;
 #pragma unroll
@@ -45,7 +47,7 @@ __device__ __forceinline__ void scores_make(float (&s)[BLOCKS][N][4], const Scor
 #pragma unroll
       for (int e = 0; e < 4; e++) {
         const int row = m * 16 + lane / 4 + e / 2 * 8, column = n * 8 + lane % 4 * 2 + e % 2;
-        s[m][n][e] = score_made(at, s[m][n][e], first, KEYS ? column : row, KEYS ? row : column);
+        s[m][n][e] = score_made<WHOLE>(at, s[m][n][e], first, KEYS ? column : row, KEYS ? row : column);
       }
     }
   }
