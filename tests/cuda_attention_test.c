@@ -15,7 +15,7 @@ typedef struct {
   int64_t origin[2], gap;  // gap: elements between lines
   double scale;            // 0: 1 / sqrt(depth)
   bool biased;
-  int64_t window;  // 0: scores are those of `scale`, else of score_sample.h
+  int64_t window;  // 0: scores are those of `scale`, else of score_sample.h: odd, only masks
 } Shape;
 
 static bool is_key_side(int tensor) {
@@ -85,7 +85,8 @@ static const double CAP = 1.5;
 static AttentionScores scores_of(const Shape *s, ElementType type, bool gradient, Arena *arena) {
   const Attention a = attention_of(s, type);
   const ElementType real = type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
-  const SampleScore score = {1 / sqrt((double)s->depth), CAP, true, true, s->window};
+  const bool masks = s->window % 2 == 1;
+  const SampleScore score = {1 / sqrt((double)s->depth), masks ? 0 : CAP, !masks, true, s->window};
   return s->window ? (AttentionScores){sample_make(arena, &a, real, &score, false),
                                        gradient ? sample_make(arena, &a, real, &score, true) : NULL}
                    : (AttentionScores){NULL, NULL};
@@ -348,7 +349,9 @@ static const Shape small[] = {
     {TYPE_F32, 1, 70, 70, 1, 2, 20, 12, true, 0, {0}, 0, 0, true, 0},
     {B16, 1, 140, 140, 1, 2, 24, 24, true, 0, {0}, 0, 0, false, 30},
     {B16, 1, 60, 150, 1, 1, 128, 128, true, 2, {30, 100}, 0, 0, false, 1000},
+    {B16, 1, 140, 140, 1, 2, 24, 24, true, 0, {0}, 0, 0, false, 31},
     {TYPE_F32, 1, 140, 140, 1, 2, 20, 12, true, 0, {0}, 0, 0, false, 30},
+    {TYPE_F32, 1, 140, 140, 1, 1, 20, 12, true, 0, {0}, 0, 0, false, 31},
     {TYPE_F64, 1, 40, 100, 2, 1, 20, 12, true, 0, {50}, 0, 0, false, 20},
 };
 
@@ -366,6 +369,7 @@ static const Shape wide[] = {
     {B16, 2, 130, 200, 2, 1, 128, 128, true, 0, {0}, 0, 0, false, 1000},
     {B16, 1, 260, 520, 1, 2, 64, 64, true, 2, {130, 320}, 0, 0, false, 90},
     {B16, 2, 500, 500, 1, 2, 64, 64, true, 0, {0}, 0, 0, false, 1000},
+    {B16, 1, 300, 300, 1, 2, 128, 128, true, 0, {0}, 0, 0, false, 171},
     {B16, 1, 300, 420, 1, 1, 256, 256, true, 0, {120}, 0, 0, false, 1000},
 };
 

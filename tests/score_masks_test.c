@@ -83,6 +83,9 @@ static double score(const Text *t, const ScoreMasks *masks, int query, int key, 
       case KERNEL_INTEGER:
         value[i] = (double)c->constant;
         break;
+      case KERNEL_MUL:
+        value[i] = a * b;
+        break;
       case KERNEL_ADD:
       case KERNEL_INT_ADD:
         value[i] = a + b;
@@ -226,6 +229,7 @@ static void text_draw(Text *t) {
     const int through = added ? number(t, 0.25) : made;
     const int chosen = code(t, KERNEL_WHERE, false, condition, turned ? hidden : through, turned ? through : hidden);
     made = added ? code(t, KERNEL_ADD, false, made, chosen, -1) : chosen;
+    made = draw(3) ? made : code(t, KERNEL_MUL, false, number(t, 0.5 + draw(2)), made, -1);
   }
   code(t, KERNEL_STORE, false, made, -1, -1);
   for (int i = 0; i < SIDE; i++) {
@@ -235,14 +239,30 @@ static void text_draw(Text *t) {
   t->length = draw(SIDE);
 }
 
+static bool check_only(const Text *t, const ScoreMasks *masks) {
+  bool part[KERNEL_MAX_CODE];
+  double factor;
+  if (!score_masks_only(&t->kernel, masks, part, &factor)) {
+    return false;
+  }
+  for (int q = 0; q < SIDE; q++) {
+    for (int k = 0; k < SIDE; k++) {
+      const double made = score(t, masks, q, k, false);
+      assert_true(made == -INFINITY || made == factor * (1.5 + q - k));
+    }
+  }
+  return true;
+}
+
 static void drawn_masks_are_told_right(void **state) {
-  int told[3] = {0};
+  int told[3] = {0}, only = 0;
   (void)state;
   for (int i = 0; i < DRAWN; i++) {
     Text t;
     ScoreMasks masks;
     text_draw(&t);
     score_masks(&t.kernel, &masks);
+    only += check_only(&t, &masks);
     for (int b = 0; b < 4; b++) {
       const int query = draw(SIDE), key = draw(SIDE);
       told[check_block(&t, &masks, query, 1 + draw(SIDE - query), key, 1 + draw(SIDE - key))]++;
@@ -251,6 +271,7 @@ static void drawn_masks_are_told_right(void **state) {
   for (int i = 0; i < 3; i++) {
     assert_true(told[i] > DRAWN / 10);
   }
+  assert_true(only > DRAWN / 10);
 }
 
 // --- plain masks ---

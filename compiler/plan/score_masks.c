@@ -138,6 +138,27 @@ static int open_of(const Kernel *kernel, const KernelInstruction *code) {
   return is_number(kernel, code->c, 0) ? 1 : is_number(kernel, code->b, 0) ? 2 : 0;
 }
 
+// Whether all that may be -infinity is so where a mask hides: infinite numbers are for masks, and nothing that is
+// captured has any.
+static bool masks_alone(const Kernel *kernel, const ScoreMasks *masks) {
+  for (int i = 0; i < kernel->code_count; i++) {
+    const KernelInstruction *code = &kernel->code[i];
+    int operand[3];
+    kernel_operands(code, operand);
+    if (code->op == KERNEL_LOAD && !code->integer && code->port >= SCORE_CAPTURED) {
+      return false;
+    }
+    for (int k = 0; k < kernel_op_operands(code->op); k++) {
+      const KernelInstruction *of = &kernel->code[operand[k]];
+      const bool closed = masks->open[i] && k == 3 - masks->open[i];
+      if (of->op == KERNEL_CONST && isinf(of->number) && !closed) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 // Distances between positions tell what these hide: compiler/lower_visible.c.
 static bool is_of_distance(const KernelInstruction *code) {
   switch (code->op) {
@@ -196,6 +217,33 @@ void score_masks(const Kernel *kernel, ScoreMasks *masks) {
       ask_for(kernel, masks, kind, code->a);
     }
   }
+  masks->alone = masks_alone(kernel, masks);
+}
+
+bool score_masks_only(const Kernel *kernel, const ScoreMasks *masks, bool *part, double *factor) {
+  double times[KERNEL_MAX_CODE];
+  for (int i = 0; i < kernel->code_count; i++) {
+    const KernelInstruction *code = &kernel->code[i];
+    int operand[3];
+    kernel_operands(code, operand);
+    const int open = masks->open[i] ? operand[masks->open[i]] : -1;
+    const bool first = code->a >= 0 && part[code->a];
+    part[i] = true;
+    if (code->op == KERNEL_LOAD && code->port == SCORE_DOT) {
+      times[i] = 1;
+    } else if (code->op == KERNEL_MUL && first != part[code->b] &&
+               kernel->code[first ? code->b : code->a].op == KERNEL_CONST) {
+      times[i] = times[first ? code->a : code->b] * kernel->code[first ? code->b : code->a].number;
+    } else if (open >= 0 && part[open] && is_number(kernel, operand[3 - masks->open[i]], -INFINITY)) {
+      times[i] = times[open];
+    } else if (code->op == KERNEL_STORE && first) {
+      times[i] = times[code->a];
+    } else {
+      part[i] = false;
+    }
+  }
+  *factor = part[kernel->code_count - 1] ? times[kernel->code_count - 1] : 0;
+  return masks->any && masks->alone && *factor > 0;
 }
 
 // --- a block ---

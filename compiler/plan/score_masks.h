@@ -30,6 +30,7 @@ typedef struct {
   int open[KERNEL_MAX_CODE];                    // of a mask, the operand that it lets through: 1 or 2, else 0
   bool any;                                     // there are masks
   bool beyond;                                  // they may hide blocks which distances between positions do not tell
+  bool alone;                                   // only they make scores of -infinity
 } ScoreMasks;
 
 typedef struct {
@@ -52,6 +53,10 @@ HiddenWhen score_hidden(const KernelInstruction *code);
 
 void score_masks(const Kernel *kernel, ScoreMasks *masks);
 ScoresKnown score_block(const Kernel *kernel, const ScoreMasks *masks, const ScoreBlock *block);
+
+// Whether masks are all that there is to scores beside a factor > 0 of the dot product. part: what is the product times
+// a factor, or one of these that masks have seen; KERNEL_MAX_CODE of them.
+bool score_masks_only(const Kernel *kernel, const ScoreMasks *masks, bool *part, double *factor);
 
 // Whether a ranged tensor has an element of each key, or of each query; neither: one for all.
 static inline bool score_by_key(const Kernel *kernel, int port) {

@@ -357,10 +357,12 @@ bool cuda_attention(const Attention *attention, bool gradient, int alignment, co
   writer_slots(&text, made->port_count);
   buffer_format(&text, "%s", shapes.text);
   buffer_free(&shapes);
-  attention_scores_write(&text, scores, gradient ? 9 : 5, is_half(attention), arena);
-  buffer_format(&text, "#define SCORED_TEXT %d\n#define GRADIENT_TEXT %d\n", scores->score != NULL, gradient);
+  Attention scaled = *attention;
+  const bool plain = is_half(attention) && attention_scores_plain(scores, &scaled.scale);
+  scaled.scale = plain ? scaled.scale : attention->scale;
+  attention_scores_write(&text, scores, gradient ? 9 : 5, is_half(attention), plain, arena);
   if (is_half(attention)) {
-    half_constants(&text, attention, gradient, whole);
+    half_constants(&text, &scaled, gradient, whole);
     int64_t rows = 0, tile = 0;
     if (hopper) {
       attention_hopper_write(&text, attention, gradient, scores, target, made, &rows, &tile);

@@ -24,6 +24,15 @@ bool attention_scores_hide(const AttentionScores *scores) {
   return masks.any && masks.beyond;
 }
 
+bool attention_scores_plain(const AttentionScores *scores, double *factor) {
+  ScoreMasks masks = {0};
+  bool part[KERNEL_MAX_CODE];
+  if (scores->score) {
+    score_masks(scores->score, &masks);
+  }
+  return scores->score && score_masks_only(scores->score, &masks, part, factor);
+}
+
 static const char *memory_type(ElementType type) {
   switch (type) {
     case TYPE_F64:
@@ -75,18 +84,30 @@ static void load_write(Generator *g, int at, int slot) {
             port->stride[SCORE_DIM_QUERY], key, port->stride[SCORE_DIM_KEY]);
 }
 
-// whole: masks let everything through.
-static void code_write(Generator *g, const ScoreMasks *masks, bool whole, int at, int slot) {
+typedef struct {
+  const char *name;
+  const ScoreMasks *masks;
+  bool whole;        // masks let everything through
+  const bool *part;  // of which factors are left out; NULL: of none
+  int slot;          // of what is captured
+} Function;
+
+static void code_write(Generator *g, const Function *function, int at) {
   const KernelInstruction *code = &g->kernel->code[at];
+  const int open = function->masks->open[at];
   cuda_text(&g->text, "  ");
-  if (whole && masks->open[at]) {
-    cuda_text(&g->text, "const R v%d = v%d;\n", at, masks->open[at] == 1 ? code->b : code->c);
+  if (function->whole && open) {
+    cuda_text(&g->text, "const R v%d = v%d;\n", at, open == 1 ? code->b : code->c);
+    return;
+  }
+  if (function->part && function->part[at] && code->op == KERNEL_MUL) {
+    cuda_text(&g->text, "const R v%d = v%d;\n", at, function->part[code->a] ? code->a : code->b);
     return;
   }
   switch (code->op) {
     case KERNEL_LOAD:
       if (code->port >= SCORE_CAPTURED) {
-        load_write(g, at, slot);
+        load_write(g, at, function->slot);
       } else {
         cuda_text(&g->text, "const R v%d = %s;\n", at, code->port == SCORE_DOT ? "dot" : "gradient");
       }
@@ -99,15 +120,18 @@ static void code_write(Generator *g, const ScoreMasks *masks, bool whole, int at
   }
 }
 
-static void function_write(Generator *g, const char *name, const ScoreMasks *masks, bool whole, int slot) {
-  cuda_text(&g->text,
-            "\nDEVICE R %s%s(const ScoreAt &at, R dot, R gradient, int query, int key, int query_position, int "
-            "key_position) {\n",
-            name, whole ? "_whole" : "");
-  for (int i = 0; i < g->kernel->code_count; i++) {
-    code_write(g, masks, whole, i, slot);
+static void function_write(Generator *g, Function function) {
+  for (int whole = 0; whole < 2; whole++) {
+    function.whole = whole;
+    cuda_text(&g->text,
+              "\nDEVICE R %s%s(const ScoreAt &at, R dot, R gradient, int query, int key, int query_position, int "
+              "key_position) {\n",
+              function.name, whole ? "_whole" : "");
+    for (int i = 0; i < g->kernel->code_count; i++) {
+      code_write(g, &function, i);
+    }
+    cuda_text(&g->text, "}\n");
   }
-  cuda_text(&g->text, "}\n");
 }
 
 // --- blocks ---
@@ -222,7 +246,8 @@ static const char blocks_text[] =
 static void blocks_write(CudaText *text, const AttentionScores *scores, const ScoreMasks masks[2], int slot) {
   const int first = masks[0].ranged_count, count = first + masks[1].ranged_count;
   cuda_text(text, "\n%s%s", score_ranges_text, blocks_text);
-  cuda_text(text, "constexpr bool MASKED = %s;\n", masks[0].any ? "true" : "false");
+  cuda_text(text, "constexpr bool MASKED = %s, ALONE = %s;\n", masks[0].any ? "true" : "false",
+            masks[0].alone ? "true" : "false");
   cuda_text(text, "constexpr int RANGED = %d;\n\nstruct Block {\n  Range query, key, captured[%d];\n};\n", count,
             count > 0 ? count : 1);
   cuda_text(text, "\ntemplate <int I>\nstruct Ranged;\n");
@@ -234,13 +259,19 @@ static void blocks_write(CudaText *text, const AttentionScores *scores, const Sc
   }
 }
 
-void attention_scores_write(Buffer *text, const AttentionScores *scores, int first_slot, bool low, Arena *arena) {
+void attention_scores_write(Buffer *text, const AttentionScores *scores, int first_slot, bool low, bool plain,
+                            Arena *arena) {
   Generator *g = ARENA_NEW(arena, Generator);
   ScoreMasks *masks = ARENA_ARRAY(arena, ScoreMasks, 2);
+  bool part[KERNEL_MAX_CODE];
+  double factor;
   masks[0] = masks[1] = (ScoreMasks){0};
+  const bool hiding = attention_scores_hide(scores), gradient = scores->gradient && !plain;
+  const AttentionScores written = {scores->score, gradient ? scores->gradient : NULL};
   writer_size(text, "SCORED", scores->score != NULL);
-  writer_size(text, "HIDING", attention_scores_hide(scores));
-  buffer_format(text, "#define HIDING_TEXT %d\n", attention_scores_hide(scores));
+  writer_size(text, "HIDING", hiding);
+  buffer_format(text, "#define SCORED_TEXT %d\n#define SLOPED_TEXT %d\n#define HIDING_TEXT %d\n", scores->score != NULL,
+                gradient, hiding);
   writer_size(text, "CAPTURED", attention_scores_ports(scores));
   *g = (Generator){.arena = arena, .kernel = scores->score, .low = low, .text = {.arena = arena}};
   cuda_text(&g->text, "namespace scores {\n");
@@ -252,18 +283,17 @@ void attention_scores_write(Buffer *text, const AttentionScores *scores, int fir
   place_write(&g->text, scores, first_slot);
   if (scores->score) {
     score_masks(scores->score, &masks[0]);
-    function_write(g, "made", &masks[0], false, first_slot);
-    function_write(g, "made", &masks[0], true, first_slot);
+    score_masks_only(scores->score, &masks[0], part, &factor);
+    function_write(g, (Function){.name = "made", .masks = &masks[0], .part = plain ? part : NULL, .slot = first_slot});
   }
-  if (scores->gradient) {
-    const int slot = first_slot + captured_of(scores->score);
+  if (gradient) {
     g->kernel = scores->gradient;
     score_masks(scores->gradient, &masks[1]);
-    function_write(g, "derived", &masks[1], false, slot);
-    function_write(g, "derived", &masks[1], true, slot);
+    function_write(g,
+                   (Function){.name = "derived", .masks = &masks[1], .slot = first_slot + captured_of(scores->score)});
   }
   if (scores->score) {
-    blocks_write(&g->text, scores, masks, first_slot);
+    blocks_write(&g->text, &written, masks, first_slot);
   }
   cuda_text(&g->text, "}  // namespace scores\n");
   buffer_text(text, g->text.text);

@@ -16,7 +16,13 @@ int attention_scores_ports(const AttentionScores *scores);  // what both capture
 // Whether data, or more than distances between positions, tells which blocks of keys nobody sees.
 bool attention_scores_hide(const AttentionScores *scores);
 
-// first_slot: that of the first of them. low: results are rounded to 16 bits, as errors of functions may show.
-void attention_scores_write(Buffer *text, const AttentionScores *scores, int first_slot, bool low, Arena *arena);
+// Whether they are masks of the dot product times a factor, and nothing else: then the factor may be taken out of them
+// (plain), and the gradient of a score is that of its product.
+bool attention_scores_plain(const AttentionScores *scores, double *factor);
+
+// first_slot: that of the first of them. low: results are rounded to 16 bits, as errors of functions may show. plain: the
+// factor is left out.
+void attention_scores_write(Buffer *text, const AttentionScores *scores, int first_slot, bool low, bool plain,
+                            Arena *arena);
 
 #endif

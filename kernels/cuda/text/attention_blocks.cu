@@ -27,10 +27,12 @@ __device__ __forceinline__ const u32 *known_row(const Slots &slots, int batch, i
 }
 
 #if SCORED_TEXT
+constexpr bool ONLY_MASKS = scores::ALONE;  // make scores of -infinity
+
 __device__ __forceinline__ u32 known_of(const scores::Block &block) {
   const int made = scores::made_known(block);
   bool whole = scores::MASKED && made == scores::BLOCK_WHOLE;
-#if GRADIENT_TEXT
+#if SLOPED_TEXT
   whole = whole && scores::derived_known(block) == scores::BLOCK_WHOLE;
 #endif
   return made == scores::BLOCK_HIDDEN ? KNOWN_HIDDEN : whole ? KNOWN_WHOLE : 0;
@@ -108,6 +110,8 @@ extern "C" __global__ void __launch_bounds__(256) attention_blocks(Slots slots) 
 }
 #endif
 #else
+constexpr bool ONLY_MASKS = false;
+
 __device__ __forceinline__ bool whole_here(int, int, int, int) {
   return false;
 }

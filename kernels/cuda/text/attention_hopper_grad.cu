@@ -238,7 +238,8 @@ __device__ __forceinline__ void scored_powers(Scores &s, u32 (&p)[QUERY_TILE / 1
     for (int e = 0; e < 4; e++) {
       const int query = n * 8 + lane % 4 * 2 + e % 2, key = e / 2 * 8 + lane / 4;
       const float dot = s[0][n][e], made = score_made<WHOLE>(score, dot, place, query, key);
-      const bool hidden = made == -INFINITE || (KEY_END && keys.key + key >= keys.limit);
+      const bool hidden =
+          (!(WHOLE && ONLY_MASKS) && made == -INFINITE) || (KEY_END && keys.key + key >= keys.limit);
       power[e] = hidden ? 0.0f : exp2_fast(made * POWER - (e % 2 ? shift.y : shift.x));
       s[0][n][e] = power[e] * score_slope<WHOLE>(score, dot, place, query, key, hidden);
     }

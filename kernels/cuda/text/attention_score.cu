@@ -25,7 +25,7 @@ __device__ __forceinline__ Real score_made(const ScoreAt &at, Real dot, const Sc
 template <bool WHOLE = false, typename Real>
 __device__ __forceinline__ Real score_slope(const ScoreAt &at, Real dot, const ScorePlace &first, int query, int key,
                                             bool hidden) {
-#if SCORED_TEXT && GRADIENT_TEXT
+#if SLOPED_TEXT
   return hidden ? (Real)0
                 : (WHOLE ? scores::derived_whole : scores::derived)(
                       at, dot, (Real)1, first.query + query, first.key + key, first.query_position + query,
