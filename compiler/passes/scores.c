@@ -43,10 +43,39 @@ static bool find(const Graph *graph, ValueId value, Scores *scores, Map *seen) {
   return one;
 }
 
+// Axes of queries that keys lack: that of their positions, and perhaps of a group.
+static Shape own_axes(const Graph *graph, const Scores *scores) {
+  const Node *dot = graph_producer(graph, scores->dot);
+  const int side = has_axis(graph, dot->operands[0], scores->key);
+  Shape q = graph_shape(graph, dot->operands[side]), k = graph_shape(graph, dot->operands[1 - side]);
+  return shape_minus(q, &k);
+}
+
+// The one of these axes that something, such as a mask or a distance, has beside the key; -1: nothing has just one.
+static AxisId beside(const Graph *graph, ValueId value, const Scores *scores, const Shape *own, Map *seen) {
+  if (value == scores->dot || map_get_or(seen, (uint64_t)value, 0)) {
+    return -1;
+  }
+  map_put(seen, (uint64_t)value, 1);
+  const Shape common = shape_common(graph_shape(graph, value), own);
+  AxisId found = common.count == 1 && has_axis(graph, value, scores->key) ? common.axis[0] : -1;
+  const Node *node = elementwise(graph, value);
+  for (int i = 0; node && found < 0 && i < node->operand_count; i++) {
+    found = beside(graph, node->operands[i], scores, own, seen);
+  }
+  return found;
+}
+
 bool scores_find(Graph *graph, ValueId made, AxisId key, Scores *scores) {
-  Map seen = map_create(graph->arena);
+  Map seen = map_create(graph->arena), again = map_create(graph->arena);
   *scores = (Scores){.made = made, .dot = -1, .query = -1, .key = key};
-  return find(graph, made, scores, &seen) && scores->dot >= 0;
+  if (!find(graph, made, scores, &seen) || scores->dot < 0) {
+    return false;
+  }
+  const Shape own = own_axes(graph, scores);
+  const AxisId query = beside(graph, made, scores, &own, &again);
+  scores->query = query >= 0 ? query : scores->query;
+  return true;
 }
 
 // --- all that is made of it ---

@@ -85,3 +85,10 @@ s + stop(s)
 s - sum(s over key)
 floor(s)
 END
+
+# Queries are along the axis that stands beside the key, not along that of a group, wherever the product has them.
+write "where(doc == doc[seq -> key], s, -inf)"
+sed -i 's/heads = 2/heads = 2, group = 2/; s/linear(o over heads/linear(o over heads, group/
+  s/^  q = .*/  param wq: [embed ; group, heads, hd];\n  q = dot(wq, x over embed);/' scores.mdl
+[ "$(attentions)" = 1 ] || die "no kernel for a group"
+grep -q 'composite "attention".* along seq to key' out || die "queries are along another axis"
