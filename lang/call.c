@@ -38,7 +38,16 @@ static void collect_axis(Elaborator *e, const Ast *argument, Shape *shape, Argum
   arguments->failed = !add_axis(e, shape, &object, value) || arguments->failed;
 }
 
-void collect_arguments(Elaborator *e, const Ast *ast, Arguments *out) {
+Object evaluate_named(Elaborator *e, const Ast *function, const Ast *argument) {
+  const Ast *value = argument->kids[0];
+  if (word_argument(argument->name) && value->kind == AST_NAME) {
+    return (Object){.kind = OBJECT_WORD, .name = value->name, .span = argument->span};
+  }
+  return function ? evaluate_argument(e, value, wants_function(e, formal_named(function, argument->name)))
+                  : evaluate(e, value);
+}
+
+void collect_arguments(Elaborator *e, const Ast *ast, const Ast *function, int extra, Arguments *out) {
   const Ast *list = ast->kids[0];
   int count = list->count;
   *out = (Arguments){.span = ast->span};
@@ -48,10 +57,10 @@ void collect_arguments(Elaborator *e, const Ast *ast, Arguments *out) {
     return;
   }
   out->positional = ARENA_ARRAY(e->arena, Object, count + 1);
-  out->named = ARENA_ARRAY(e->arena, Object, count + 1);
+  out->named = ARENA_ARRAY(e->arena, Object, count + extra + 1);
   out->positional_ast = ARENA_ARRAY(e->arena, const Ast *, count + 1);
-  out->named_ast = ARENA_ARRAY(e->arena, const Ast *, count + 1);
-  out->names = ARENA_ARRAY(e->arena, Name, count + 1);
+  out->named_ast = ARENA_ARRAY(e->arena, const Ast *, count + extra + 1);
+  out->names = ARENA_ARRAY(e->arena, Name, count + extra + 1);
   AstGroup group = GROUP_PLAIN;
   for (int i = 0; i < count; i++) {
     const Ast *argument = list->kids[i];
@@ -63,10 +72,7 @@ void collect_arguments(Elaborator *e, const Ast *ast, Arguments *out) {
     if (argument->name) {
       out->names[out->named_count] = argument->name;
       out->named_ast[out->named_count] = argument;
-      bool word = word_argument(argument->name) && argument->kids[0]->kind == AST_NAME;
-      out->named[out->named_count++] =
-          word ? (Object){.kind = OBJECT_WORD, .name = argument->kids[0]->name, .span = argument->span}
-               : evaluate(e, argument->kids[0]);
+      out->named[out->named_count++] = evaluate_named(e, function, argument);
     } else if (group == GROUP_OVER) {
       out->over_span = argument->span;
       collect_axis(e, argument, &out->over, out);
@@ -78,8 +84,10 @@ void collect_arguments(Elaborator *e, const Ast *ast, Arguments *out) {
       out->failed = true;
     } else {
       out->positional_ast[out->positional_count] = argument->kids[0];
-      Object value = evaluate(e, argument->kids[0]);
-      value.span = argument->kids[0]->span;
+      const Ast *formal = function ? formal_placed(function, out->positional_count) : NULL;
+      Object value = function ? evaluate_argument(e, argument->kids[0], wants_function(e, formal))
+                              : evaluate(e, argument->kids[0]);
+      value.span = value.kind == OBJECT_FUNCTION ? value.span : argument->kids[0]->span;
       out->positional[out->positional_count++] = value;
     }
   }
@@ -153,7 +161,8 @@ static bool bind_named(Elaborator *e, const Ast *function, const Arguments *argu
       diag_error(e->diag, E030, arguments->named_ast[i]->span, "'%s' is given twice", name);
       good = false;
     } else {
-      good = good && arguments->named[i].kind != OBJECT_POISON;
+      good = function_fits(e, function, formals->kids[found], &arguments->named[i], arguments->named_ast[i]->span) &&
+             good && arguments->named[i].kind != OBJECT_POISON;
       frame_set(e, frame, name, arguments->named[i]);
     }
   }
@@ -169,7 +178,7 @@ static bool bind_defaults(Elaborator *e, const Ast *function, Frame *frame, Span
       continue;
     }
     if (formal->kids[0]) {
-      frame_set(e, frame, formal->name, evaluate(e, formal->kids[0]));
+      frame_set(e, frame, formal->name, evaluate_argument(e, formal->kids[0], false));
     } else {
       Diagnostic *error =
           diag_error(e->diag, E030, span, "'%s' needs a value for its parameter '%s'", function->name, formal->name);
@@ -210,8 +219,13 @@ bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Fram
   for (int i = 0; i < formals->count; i++) {
     const Ast *formal = formals->kids[i];
     if (formal->group == GROUP_PLAIN) {
-      if (positional < arguments->positional_count) {
-        frame_set(e, frame, formal->name, arguments->positional[positional++]);
+      if (positional < arguments->positional_count && !came_with_function(arguments, formal->name)) {
+        const Object *given = &arguments->positional[positional];
+        if (!function_fits(e, function, formal, given, given->span)) {
+          return false;
+        }
+        positional++;
+        frame_set(e, frame, formal->name, *given);
       }
       continue;
     }
@@ -258,13 +272,17 @@ static bool asks_to_share(Elaborator *e, const Arguments *arguments) {
   return false;
 }
 
-// A composite's tensors become parameters of its region, so that nothing else flows in.
-static void isolate(Elaborator *e, Frame *frame, ValueList *outer, RegionId region) {
-  for (int i = 0; i < frame->objects.count; i++) {
-    Object *object = &frame->objects.at[i];
-    if (object->kind != OBJECT_VALUE) {
-      continue;
+// A tensor becomes a parameter of a region, and so do those that are given with a function.
+static void isolate(Elaborator *e, Object *object, ValueList *outer, RegionId region) {
+  if (object->kind == OBJECT_FUNCTION && object->function->values && elaborate_step(e, object->span)) {
+    Function *inside = arena_copy(e->arena, object->function, sizeof *inside);
+    inside->given = arena_copy(e->arena, inside->given, sizeof *inside->given * (size_t)inside->count);
+    for (int i = 0; i < inside->count; i++) {
+      isolate(e, &inside->given[i], outer, region);
     }
+    object->function = inside;
+  }
+  if (object->kind == OBJECT_VALUE) {
     Value value = *graph_value(e->graph, object->value);
     value.node = -1;
     array_push(e->arena, outer, object->value);
@@ -301,7 +319,9 @@ static Object call_composite(Elaborator *e, const Ast *function, Span span) {
   Graph *graph = e->graph;
   RegionId outer_region = graph->region, region = graph_region(graph);
   ValueList operands = {0};
-  isolate(e, e->frame, &operands, region);
+  for (int i = 0; i < e->frame->objects.count; i++) {  // nothing else flows in
+    isolate(e, &e->frame->objects.at[i], &operands, region);
+  }
   graph->region = region;
   run_block(e, function->kids[1]);
   graph->region = outer_region;
@@ -357,43 +377,78 @@ Object call_function(Elaborator *e, const Ast *function, Arguments *arguments, N
   return result;
 }
 
+static Object call_declared(Elaborator *e, const Ast *ast, const Declaration *declaration, Arguments *arguments) {
+  const Name part = call_part(e, arguments), variable = e->frame->variable;
+  int reported = e->diag->all.count;
+  const ScopeId scope = e->graph->scopes.count;
+  Object result = call_function(e, declaration->ast, arguments, part, ast->span);
+  if (e->frame->assigned == ast && part != variable && scope < e->graph->scopes.count) {
+    e->graph->scopes.at[scope].variable = path_join_name(e, e->frame->prefix, variable);
+  }
+  if (declaration->library) {
+    blame_caller(e, reported, declaration->ast->name, ast->span);
+  }
+  return result;
+}
+
+// A call of a parameter that stands for a function.
+static Object call_argument(Elaborator *e, const Ast *ast, const Object *object) {
+  const Declaration *declaration = object->function->declaration;
+  Arguments arguments;
+  collect_arguments(e, ast, declaration->ast, object->function->count, &arguments);
+  if (arguments.failed || !add_given(e, object, &arguments)) {
+    return object_poison();
+  }
+  const int reported = e->diag->all.count;
+  e->graph->span = ast->span;
+  Object result = call_declared(e, ast, declaration, &arguments);
+  blame_argument(e, reported, ast, object);
+  return result;
+}
+
+static void not_callable(Elaborator *e, const Ast *ast, const Declaration *declaration) {
+  const Object *variable = variable_find(e, ast->name);
+  if (declaration) {
+    diag_error(e->diag, E013, ast->name_span, "'%s' is %s and cannot be called here", ast->name,
+               declared_as(declaration->ast));
+  } else if (variable && variable->kind != OBJECT_POISON) {
+    Diagnostic *error = diag_error(e->diag, E013, ast->name_span, "'%s' is %s and cannot be called", ast->name,
+                                   object_describe(e, variable));
+    if (!span_in_library(e, variable->span)) {
+      diag_related(e->diag, error, variable->span, "from here");
+    }
+  } else if (!variable) {
+    unknown_name(e, ast->name, ast->name_span, "function");
+  }
+}
+
 Object call(Elaborator *e, const Ast *ast) {
+  const Object *given = function_variable(e, ast->name);
+  const Name variable = e->frame->variable;
+  Object result;
+  if (given) {
+    const Object function = *given;
+    result = call_argument(e, ast, &function);
+    e->frame->variable = variable;
+    return result;
+  }
   const Declaration *declaration = unit_find(e->unit, SPACE_CODE, ast->name);
+  const bool declared = declaration && declaration->ast->kind == AST_FUNCTION;
   Builtin *builtin = builtin_find(ast->name);
-  if (builtin_takes_text(ast->name) && !(declaration && declaration->ast->kind == AST_FUNCTION)) {
+  if (builtin_takes_text(ast->name) && !declared) {
     return builtin(e, ast, NULL);
   }
-  if (!builtin && (!declaration || (declaration->ast->kind != AST_FUNCTION))) {
-    if (declaration) {
-      diag_error(e->diag, E013, ast->name_span, "'%s' is %s and cannot be called here", ast->name,
-                 declared_as(declaration->ast));
-    } else {
-      unknown_name(e, ast->name, ast->name_span, "function");
-    }
+  if (!builtin && !declared) {
+    not_callable(e, ast, declaration);
     return object_poison();
   }
   Arguments arguments;
-  collect_arguments(e, ast, &arguments);
+  collect_arguments(e, ast, declared ? declaration->ast : NULL, 0, &arguments);
   if (arguments.failed) {
     return object_poison();
   }
   e->graph->span = ast->span;
-  Name variable = e->frame->variable;
-  Object result;
-  if (declaration && declaration->ast->kind == AST_FUNCTION) {
-    Name part = call_part(e, &arguments);
-    int reported = e->diag->all.count;
-    const ScopeId scope = e->graph->scopes.count;
-    result = call_function(e, declaration->ast, &arguments, part, ast->span);
-    if (e->frame->assigned == ast && part != variable && scope < e->graph->scopes.count) {
-      e->graph->scopes.at[scope].variable = path_join_name(e, e->frame->prefix, variable);
-    }
-    if (declaration->library) {
-      blame_caller(e, reported, ast->name, ast->span);
-    }
-  } else {
-    result = builtin(e, ast, &arguments);
-  }
+  result = declared ? call_declared(e, ast, declaration, &arguments) : builtin(e, ast, &arguments);
   e->frame->variable = variable;
   return result;
 }

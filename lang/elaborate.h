@@ -12,18 +12,29 @@
 
 typedef enum {
   OBJECT_POISON,
-  OBJECT_NOTHING,  // a call that returned nothing
-  OBJECT_VALUE,    // a tensor: value
-  OBJECT_NUMBER,   // known at compile time: number, integer
-  OBJECT_BOOL,     // number is 0 or 1
-  OBJECT_STRING,   // name
-  OBJECT_AXIS,     // axes.axis[0]
-  OBJECT_AXES,     // a list of axes, bound to a variadic parameter
-  OBJECT_TUPLE,    // items
-  OBJECT_WORD,     // a bare name used as an argument: name
+  OBJECT_NOTHING,   // a call that returned nothing
+  OBJECT_VALUE,     // a tensor: value
+  OBJECT_NUMBER,    // known at compile time: number, integer
+  OBJECT_BOOL,      // number is 0 or 1
+  OBJECT_STRING,    // name
+  OBJECT_AXIS,      // axes.axis[0]
+  OBJECT_AXES,      // a list of axes, bound to a variadic parameter
+  OBJECT_TUPLE,     // items
+  OBJECT_WORD,      // a bare name used as an argument: name
+  OBJECT_FUNCTION,  // only as an argument, and as the parameter that it becomes: function
 } ObjectKind;
 
 typedef struct Object Object;
+
+typedef struct {  // with arguments that are given already: names[i] = given[i], written as asts[i]
+  const Declaration *declaration;
+  int count;
+  Name *names;
+  Object *given;
+  const Ast **asts;
+  bool values;  // tensors are among them
+} Function;
+
 struct Object {
   ObjectKind kind;
   ValueId value;
@@ -34,6 +45,7 @@ struct Object {
   Shape axes;
   int count;
   Object *items;
+  const Function *function;
   Span span;  // where it was defined
 };
 
@@ -107,6 +119,7 @@ Object object_bool(bool truth, Span span);
 Object object_axis(AxisId axis, Span span);
 const char *object_describe(Elaborator *e, const Object *object);  // "a tensor [batch, seq]", for messages
 Object *frame_find(Frame *frame, Name name);
+Object *variable_find(Elaborator *e, Name name);  // what the current frame sees under this name, or NULL
 void frame_set(Elaborator *e, Frame *frame, Name name, Object object);
 const char *axes_text(Elaborator *e, const Shape *shape);  // "[batch, seq]"
 const char *axis_name(const Elaborator *e, AxisId axis);
@@ -138,8 +151,8 @@ bool evaluate_axes(Elaborator *e, const Ast *axes, Shape *shape, int *stack_coun
 bool evaluate_type(Elaborator *e, const Ast *type, ElementType *out, AxisId *bound);
 
 // call.c
-typedef struct {  // arguments after grouping
-  int positional_count, named_count;
+typedef struct {                             // arguments after grouping
+  int positional_count, named_count, given;  // given: how many of those with a name, the last, came with the function
   Object *positional, *named;
   const Ast **positional_ast, **named_ast;
   Name *names;
@@ -148,11 +161,27 @@ typedef struct {  // arguments after grouping
   Span span, over_span, to_span;
 } Arguments;
 Object call(Elaborator *e, const Ast *ast);
-void collect_arguments(Elaborator *e, const Ast *ast, Arguments *out);
+// function: that is called, or NULL where functions are no arguments. extra: room for so many with a name.
+void collect_arguments(Elaborator *e, const Ast *ast, const Ast *function, int extra, Arguments *out);
+Object evaluate_named(Elaborator *e, const Ast *function, const Ast *argument);
 Object call_function(Elaborator *e, const Ast *function, Arguments *arguments, Name part, Span span);
 bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Frame *frame, Span span);
 // Its second half: what is given by name, and defaults, when `taken` positional arguments are bound.
 bool bind_rest(Elaborator *e, const Ast *function, const Arguments *arguments, int taken, Frame *frame, Span span);
+
+// functions.c
+const Object *function_variable(Elaborator *e, Name name);  // the function that a parameter stands for, or NULL
+const Ast *formal_named(const Ast *function, Name name);
+const Ast *formal_placed(const Ast *function, int place);     // of those before `over` and with defaults; or NULL
+bool wants_function(const Elaborator *e, const Ast *formal);  // its default is one
+// An argument, or a default, which may be a function. `function`: it is to be one, for messages.
+Object evaluate_argument(Elaborator *e, const Ast *value, bool function);
+// Reports what is no function for a parameter whose default is one.
+bool function_fits(Elaborator *e, const Ast *callee, const Ast *formal, const Object *object, Span span);
+bool add_given(Elaborator *e, const Object *object, Arguments *arguments);  // what comes with this function
+bool came_with_function(const Arguments *arguments, Name name);
+// What a call of a parameter was wrong about, since then: says what it stands for; in the library, where it was given.
+void blame_argument(Elaborator *e, int first, const Ast *call, const Object *object);
 
 // builtins.c
 typedef Object Builtin(Elaborator *e, const Ast *ast, Arguments *arguments);

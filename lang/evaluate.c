@@ -28,10 +28,12 @@ static bool fresh_axis(Elaborator *e, Name name, Span span, Object *out) {
 }
 
 static Object look_up(Elaborator *e, Name name, Span span) {
-  Object *variable = frame_find(e->frame, name);
-  if (!variable && e->frame->kind == FRAME_INITIALISER) {  // sizes and arguments of the maker are visible
-    variable = frame_find(e->frame->caller, name);
-    variable = variable && variable->kind != OBJECT_VALUE ? variable : NULL;
+  const Object *variable = variable_find(e, name);
+  if (variable && variable->kind == OBJECT_FUNCTION) {
+    Diagnostic *error = diag_error(e->diag, E013, span, "'%s' is %s, not a value", name, object_describe(e, variable));
+    diag_help(e->diag, error, "call it, `%s(...)`, or give it to a function",
+              span_in_library(e, span) ? variable->function->declaration->ast->name : name);
+    return object_poison();
   }
   if (variable) {
     return *variable;

@@ -73,6 +73,8 @@ const char *object_describe(Elaborator *e, const Object *object) {
       return arena_format(e->arena, "a tuple of %d", object->count);
     case OBJECT_WORD:
       return arena_format(e->arena, "the word '%s'", object->name);
+    case OBJECT_FUNCTION:
+      return arena_format(e->arena, "the function '%s'", object->function->declaration->ast->name);
     case OBJECT_NOTHING:
       return "nothing";
     case OBJECT_POISON:
@@ -98,6 +100,16 @@ void frame_set(Elaborator *e, Frame *frame, Name name, Object object) {
   map_put(&frame->variables, map_key(name), frame->objects.count);
   array_push(e->arena, &frame->objects, object);
   array_push(e->arena, &frame->declared, name);
+}
+
+// In an initialiser, sizes and arguments of the maker are visible.
+Object *variable_find(Elaborator *e, Name name) {
+  Object *variable = frame_find(e->frame, name);
+  if (!variable && e->frame->kind == FRAME_INITIALISER) {
+    variable = frame_find(e->frame->caller, name);
+    variable = variable && variable->kind != OBJECT_VALUE ? variable : NULL;
+  }
+  return variable;
 }
 
 bool object_size(const Object *object, const Elaborator *e, double *number, bool *integer) {

@@ -53,6 +53,15 @@ Name reach_repeat(Names *names, const Ast *repeat) {
   return count->kind == AST_NAME ? count->name : name_of(names, "repeat");
 }
 
+// A function that is given, or that a parameter has as its default.
+static void visit_given(Reach *reach, const Ast *value) {
+  const Declaration *declaration =
+      value && value->kind == AST_NAME ? unit_find(reach->unit, SPACE_CODE, value->name) : NULL;
+  if (declaration && declaration->ast->kind == AST_FUNCTION) {
+    add(reach, &reach->functions, value->name);
+  }
+}
+
 static void visit_argument(Reach *reach, const Ast *argument) {
   const Ast *value = argument->kids[0];
   if (argument->name && strcmp(argument->name, "name") == 0 && (value->kind == AST_NAME || value->kind == AST_STRING)) {
@@ -89,6 +98,10 @@ static void visit_node(Reach *reach, const Ast *ast) {
       break;
     case AST_ARGUMENT:
       visit_argument(reach, ast);
+      visit_given(reach, ast->kids[0]);
+      break;
+    case AST_FORMAL:
+      visit_given(reach, ast->kids[0]);
       break;
     default:
       break;

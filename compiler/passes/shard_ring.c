@@ -87,8 +87,7 @@ static void no_attention(Shard *s, const LayoutRule *rule, const NodeList *nodes
     Diagnostic *error =
         diag_error(diag, E042, rule->span, "only attention passes its keys around a ring, and there is none here");
     diag_help(diag, error,
-              "call `attention` or `alibi_attention` of std.nn, or write softmax(scale * dot(q, k)) times v as it "
-              "does; other operations "
+              "call `attention` of std.nn, or write softmax(scale * dot(q, k)) times v as it does; other operations "
               "gather: leave `(ring)` out");
     return;
   }

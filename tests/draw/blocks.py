@@ -58,13 +58,17 @@ def attend(p):
     kind = p.random.random()
     if kind < 0.35:
         p.scope("attention", made | {key})
-        scale_by = p.pick_of("", "", ", scale = 0.3")
-        p.add(f"attention({q}, {k}, {v} over {hd}, seq, {key}, causal = {'true' if causal else 'false'}{scale_by})", made)
+        more = p.pick_of("", "", ", scale = 0.3", ", cap = 2", ", scale = 0.5, cap = 3")
+        if alike:  # else a query may see no key
+            more += p.pick_of("", "", ", window = 3")
+        more += p.pick_of("", "", ", mask = prefix(length = 2)", ", score = alibi(slopes = 0.2)")
+        p.add(f"attention({q}, {k}, {v} over {hd}, seq, {key}, causal = {'true' if causal else 'false'}{more})", made)
     elif kind < 0.5 and rest - {"seq", "batch"}:
         heads = sorted(rest - {"seq", "batch"})[0]
         slopes = p.pick_of(f"alibi_slopes(pos({heads}), size({heads}))", f"stop({p.weight([heads])})", f"2 ^ (-(pos({heads}) as real))", p.weight([heads]))
-        p.scope("alibi_attention", made | {key})
-        p.add(f"alibi_attention({q}, {k}, {v}, {slopes} over {hd}, seq, {key}, causal = {'true' if causal else 'false'})", made)
+        p.scope("attention", made | {key})
+        biased = f"score = alibi(slopes = {slopes})"
+        p.add(f"attention({q}, {k}, {v} over {hd}, seq, {key}, causal = {'true' if causal else 'false'}, {biased})", made)
     else:
         written_out(p, (q, k, v, key, hd), made, causal, alike)
 
