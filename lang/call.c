@@ -47,9 +47,9 @@ Object evaluate_named(Elaborator *e, const Ast *function, const Ast *argument) {
                   : evaluate(e, value);
 }
 
-void collect_arguments(Elaborator *e, const Ast *ast, const Ast *function, int extra, Arguments *out) {
+void collect_arguments(Elaborator *e, const Ast *ast, const Ast *function, const Function *has, Arguments *out) {
   const Ast *list = ast->kids[0];
-  int count = list->count;
+  const int count = list->count, extra = has ? has->count : 0;
   *out = (Arguments){.span = ast->span};
   if (count > CALL_MAX_ARGUMENTS) {
     diag_error(e->diag, E090, ast->span, "a call has at most %d arguments", CALL_MAX_ARGUMENTS);
@@ -84,7 +84,7 @@ void collect_arguments(Elaborator *e, const Ast *ast, const Ast *function, int e
       out->failed = true;
     } else {
       out->positional_ast[out->positional_count] = argument->kids[0];
-      const Ast *formal = function ? formal_placed(function, out->positional_count) : NULL;
+      const Ast *formal = function ? formal_placed(function, has, out->positional_count) : NULL;
       Object value = function ? evaluate_argument(e, argument->kids[0], wants_function(e, formal))
                               : evaluate(e, argument->kids[0]);
       value.span = value.kind == OBJECT_FUNCTION ? value.span : argument->kids[0]->span;
@@ -395,7 +395,7 @@ static Object call_declared(Elaborator *e, const Ast *ast, const Declaration *de
 static Object call_argument(Elaborator *e, const Ast *ast, const Object *object) {
   const Declaration *declaration = object->function->declaration;
   Arguments arguments;
-  collect_arguments(e, ast, declaration->ast, object->function->count, &arguments);
+  collect_arguments(e, ast, declaration->ast, object->function, &arguments);
   if (arguments.failed || !add_given(e, object, &arguments)) {
     return object_poison();
   }
@@ -443,7 +443,7 @@ Object call(Elaborator *e, const Ast *ast) {
     return object_poison();
   }
   Arguments arguments;
-  collect_arguments(e, ast, declared ? declaration->ast : NULL, 0, &arguments);
+  collect_arguments(e, ast, declared ? declaration->ast : NULL, NULL, &arguments);
   if (arguments.failed) {
     return object_poison();
   }

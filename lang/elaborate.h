@@ -161,8 +161,9 @@ typedef struct {                             // arguments after grouping
   Span span, over_span, to_span;
 } Arguments;
 Object call(Elaborator *e, const Ast *ast);
-// function: that is called, or NULL where functions are no arguments. extra: room for so many with a name.
-void collect_arguments(Elaborator *e, const Ast *ast, const Ast *function, int extra, Arguments *out);
+// function: that is called, or NULL where functions are no arguments. has: what it has already, with room for that in
+// `out`; or NULL.
+void collect_arguments(Elaborator *e, const Ast *ast, const Ast *function, const Function *has, Arguments *out);
 Object evaluate_named(Elaborator *e, const Ast *function, const Ast *argument);
 Object call_function(Elaborator *e, const Ast *function, Arguments *arguments, Name part, Span span);
 bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Frame *frame, Span span);
@@ -172,7 +173,8 @@ bool bind_rest(Elaborator *e, const Ast *function, const Arguments *arguments, i
 // functions.c
 const Object *function_variable(Elaborator *e, Name name);  // the function that a parameter stands for, or NULL
 const Ast *formal_named(const Ast *function, Name name);
-const Ast *formal_placed(const Ast *function, int place);     // of those before `over` and with defaults; or NULL
+// Of those before `over` and with defaults, but for what the function `has` (or NULL); or NULL.
+const Ast *formal_placed(const Ast *function, const Function *has, int place);
 bool wants_function(const Elaborator *e, const Ast *formal);  // its default is one
 // An argument, or a default, which may be a function. `function`: it is to be one, for messages.
 Object evaluate_argument(Elaborator *e, const Ast *value, bool function);

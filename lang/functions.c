@@ -27,11 +27,21 @@ const Ast *formal_named(const Ast *function, Name name) {
   return NULL;
 }
 
-const Ast *formal_placed(const Ast *function, int place) {
+static bool has_given(const Function *function, Name name) {
+  for (int i = 0; i < function->count; i++) {
+    if (function->names[i] == name) {
+      return true;
+    }
+  }
+  return false;
+}
+
+const Ast *formal_placed(const Ast *function, const Function *has, int place) {
   const Ast *formals = function->kids[0];
   for (int i = 0; i < formals->count; i++) {
-    if (formals->kids[i]->group == GROUP_PLAIN && place-- == 0) {
-      return formals->kids[i];
+    const Ast *formal = formals->kids[i];
+    if (formal->group == GROUP_PLAIN && !(has && has_given(has, formal->name)) && place-- == 0) {
+      return formal;
     }
   }
   return NULL;
@@ -50,15 +60,6 @@ static bool named(Elaborator *e, Name name, Span span, Object *out) {
     *out = (Object){.kind = OBJECT_FUNCTION, .function = function, .span = span};
   }
   return variable || declaration;
-}
-
-static bool has_given(const Function *function, Name name) {
-  for (int i = 0; i < function->count; i++) {
-    if (function->names[i] == name) {
-      return true;
-    }
-  }
-  return false;
 }
 
 static const Ast *unnamed(const Ast *list) {

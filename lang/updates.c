@@ -333,7 +333,7 @@ bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
     }
     frame_push(e, FRAME_SETTINGS, NULL, name_of(e->names, ""));
     settings_names(e, e->frame);
-    collect_arguments(e, call, NULL, 0, &arguments[i]);
+    collect_arguments(e, call, NULL, NULL, &arguments[i]);
     frame_pop(e);
     for (int j = 0; j < arguments[i].named_count && !lr_done; j++) {
       ValueId lr;
