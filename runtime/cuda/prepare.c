@@ -142,9 +142,14 @@ static AttentionChoice *attention_choice(Device *device, const Instruction *inst
   if (own) {
     choice->key = arena_format(device->arena, "attention %016" PRIx64 " or %s", cuda_text_hash(kernel->text),
                                cudnn_attention_form(library));
-    scratch_need(device, kernel->scratch_bytes);
   }
   attention_find(choice, gemms_tuning(device->gemms));
+  if (!choice->tuned || choice->takes_own) {
+    scratch_need(device, own ? kernel->scratch_bytes : 0);
+  }
+  if (!choice->tuned || !choice->takes_own) {
+    scratch_need(device, cudnn_attention_workspace(library));
+  }
   array_push(device->arena, &device->choices, choice);
   return choice;
 }
@@ -177,7 +182,6 @@ static bool prepare_attention(Device *device, const Instruction *instruction, Pr
     prepared->kind = PREPARED_ATTENTION;
     prepared->as.attention = attention_choice(device, instruction, library);
     prepared->form = attention_form(prepared->as.attention);
-    scratch_need(device, cudnn_attention_workspace(library));
     slots_take(device, prepared, slots, count);
     return true;
   }
