@@ -41,6 +41,9 @@ const char *owners_agree(Arena *arena, const PlanSet *set, ProgramKind program);
 
 bool places_same(const Place *a, const Place *b);
 
+// verify_instruction.c.
+bool check_instruction(PlanCheck *v, const Instruction *instruction);
+
 // check_steps.c: whether the training programs read and write alike outside of a plan, and each phase has one.
 bool check_steps(PlanCheck *v);
 

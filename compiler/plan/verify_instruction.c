@@ -1,0 +1,343 @@
+// verify_instruction.c: whether an instruction is possible by itself, and the extents of its operands.
+#include <string.h>
+
+#include "compiler/plan/check.h"
+
+static bool kernel_holds(PlanCheck *v, const KernelCall *call) {
+  return (call->kernel >= 0 && call->kernel < v->plan->kernel_count) ||
+         check_fail(v, "calls a kernel that is not there");
+}
+
+static bool is_format(ElementType type) {
+  return element_type_floating(type) && type != TYPE_REAL;
+}
+
+// What cuBLASLt takes of products with one scale for each block: no partial blocks, scales in whole vectors of 16
+// bytes.
+static bool blocks_hold(PlanCheck *v, const Gemm *gemm) {
+  enum { VECTOR = 4 };
+  if (gemm->block == 0) {
+    return !(gemm->square_a || gemm->square_b) || check_fail(v, "has square blocks of no size");
+  }
+  if (gemm->block != SCALE_BLOCK || !gemm_scaled(gemm) || gemm->k % SCALE_BLOCK || (gemm->square_a && gemm->square_b) ||
+      (gemm->square_a && gemm->m % SCALE_BLOCK) || (gemm->square_b && gemm->n % SCALE_BLOCK)) {
+    return check_fail(v, "has scales for blocks that its operands are not made of");
+  }
+  enum { VECTOR_BYTES = 16 };
+  if (gemm->scale_a.offset % VECTOR_BYTES || gemm->scale_b.offset % VECTOR_BYTES || gemm->m % VECTOR ||
+      gemm->n % VECTOR || gemm->ld_scale_a % VECTOR || gemm->ld_scale_b % VECTOR ||
+      gemm->ld_scale_a < gemm_scale_columns(gemm, true) || gemm->ld_scale_b < gemm_scale_columns(gemm, false)) {
+    return check_fail(v, "has rows of scales that are no whole vectors");
+  }
+  return (gemm->batch_count == 0 && gemm->epilogue == EPILOGUE_NONE && !gemm->fast) ||
+         check_fail(v, "has scales for blocks, and a batch, a bias or a fast sum");
+}
+
+static bool scaled_types_hold(PlanCheck *v, const Gemm *gemm) {
+  const bool quarters = element_type_bytes(gemm->type) == 1 && element_type_bytes(gemm->type_b) == 1;
+  if (!quarters || (gemm->type == TYPE_E5M2 && gemm->type_b == TYPE_E5M2)) {
+    return check_fail(v, "multiplies formats of 8 bits that do not go together");
+  }
+  const bool half = gemm->type_c == TYPE_BF16 || gemm->type_c == TYPE_F16;
+  if (gemm->tf32 || !(half || gemm->type_c == TYPE_F32)) {
+    return check_fail(v, "makes of numbers of 8 bits what is no product of them in a wider format");
+  }
+  return gemm->epilogue == EPILOGUE_NONE || half || check_fail(v, "adds a bias in f32 to a product of 8 bits");
+}
+
+static bool gemm_types_hold(PlanCheck *v, const Gemm *gemm) {
+  if (gemm_scaled(gemm)) {
+    return scaled_types_hold(v, gemm);
+  }
+  if (gemm->fast) {
+    return check_fail(v, "sums with fewer bits what has more than 8");
+  }
+  bool narrow = element_type_bytes(gemm->type) < element_type_bytes(TYPE_F32);
+  if (!is_format(gemm->type) || gemm->type_b != gemm->type ||
+      (gemm->type_c != gemm->type && !(narrow && gemm->type_c == TYPE_F32))) {
+    return check_fail(v, "multiplies into a type that its operands cannot give");
+  }
+  return !gemm->tf32 || gemm->type == TYPE_F32 || check_fail(v, "rounds to TensorFloat-32 what is not f32");
+}
+
+static bool gemm_holds(PlanCheck *v, const Gemm *gemm) {
+  const int64_t a[] = {gemm->m, gemm->k}, b[] = {gemm->k, gemm->n}, c[] = {gemm->m, gemm->n};
+  if (!check_batch(v, a, 2, gemm->batch, gemm->batch_count) || !check_batch(v, b, 2, gemm->batch, gemm->batch_count) ||
+      !check_batch(v, c, 2, gemm->batch, gemm->batch_count) || !gemm_types_hold(v, gemm) || !blocks_hold(v, gemm)) {
+    return false;
+  }
+  if (gemm->lda < (gemm->transpose_a ? gemm->m : gemm->k) || gemm->ldb < (gemm->transpose_b ? gemm->k : gemm->n) ||
+      gemm->ldc < gemm->n) {
+    return check_fail(v, "has a leading dimension shorter than its rows");
+  }
+  return gemm->epilogue == EPILOGUE_NONE || (gemm->write == WRITE_STORE && gemm->batch_count == 0) ||
+         check_fail(v, "adds a bias to what it does not store, or to a batch");
+}
+
+static bool take_holds(PlanCheck *v, const Take *take) {
+  if (!check_sizes(v, take->size, take->dim_count) || !check_sizes(v, &take->extent, 1)) {
+    return false;
+  }
+  if (take->type != take->type_out && !(is_format(take->type) && is_format(take->type_out))) {
+    return check_fail(v, "moves elements of one type to another that they do not fit");
+  }
+  return take->x_elements >= 0 || check_fail(v, "clears fewer than no elements");
+}
+
+static bool window_holds(PlanCheck *v, const Window *window) {
+  if (!check_batch(v, window->size, window->dim_count, &window->taps, 1)) {
+    return false;
+  }
+  return (window->windowed >= 0 && window->windowed < window->dim_count) ||
+         check_fail(v, "is windowed along a dimension that it does not have");
+}
+
+// In numbers that can be added; where they lie is another question.
+static bool squares_hold(PlanCheck *v, const Squares *squares) {
+  if (squares->type != TYPE_F32 && squares->type != TYPE_F64) {
+    return check_fail(v, "squares what is neither f32 nor f64");
+  }
+  if (squares->part_count < 1) {
+    return check_fail(v, "squares no parts");
+  }
+  for (int i = 0; i < squares->part_count; i++) {
+    const PlanRange *part = &squares->part[i];
+    if (part->first < 0 || part->count < 1 || part->first > PLAN_MOST_BYTES || part->count > PLAN_MOST_BYTES) {
+      return check_fail(v, "squares an impossible part");
+    }
+  }
+  return true;
+}
+
+// Where the queries, or the keys, stand.
+static bool positions_hold(PlanCheck *v, int parts, int64_t size, const int64_t *first, const int *term) {
+  if (parts < 0 || parts > 2 || size % (parts ? parts : 1)) {
+    return check_fail(v, "has its queries or keys in impossible parts");
+  }
+  for (int i = 0; i < parts; i++) {
+    Place origin = {.offset = first[i], .term = term[i]};
+    if (!check_base(v, &origin)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Is there a group of these mesh axes, none of them the pipeline's, with more than `step` ranks? 0: no mesh axes.
+static bool group_holds(PlanCheck *v, uint32_t mesh, int step) {
+  const Plan *plan = v->plan;
+  int64_t ranks = 1;
+  if (mesh >> plan->mesh_count != 0) {
+    return check_fail(v, "is among mesh axes that are not there");
+  }
+  if (plan->pipeline >= 0 && mesh >> plan->pipeline & 1) {
+    return check_fail(v, "is a collective of several stages, which do not run the same list");
+  }
+  for (int i = 0; i < plan->mesh_count; i++) {
+    ranks *= mesh >> i & 1 ? plan->mesh[i].size : 1;
+  }
+  return (step >= 0 && step < ranks) || check_fail(v, "has the keys of a rank that is not in the ring");
+}
+
+// A kernel of scores, over the space of the attention: its first ports are those of ScorePort, all others are read.
+static bool score_holds(PlanCheck *v, const Attention *a, int score) {
+  static const PortKind kinds[] = {PORT_INPUT, PORT_INPUT, PORT_STRIDES, PORT_STRIDES, PORT_OUTPUT};
+  const int64_t size[SCORE_DIMS] = {a->batch, a->heads, a->groups, a->keys, a->queries};
+  if (score < 0 || score > v->plan->kernel_count) {
+    return check_fail(v, "makes scores by a kernel that is not there");
+  }
+  const Kernel *kernel = score ? v->plan->kernels[score - 1] : NULL;
+  if (!kernel) {
+    return true;
+  }
+  bool good = kernel->dim_count == SCORE_DIMS && memcmp(kernel->size, size, sizeof size) == 0 &&
+              !kernel->row_reductions && kernel->port_count >= SCORE_CAPTURED && kernel->real == v->plan->real;
+  for (int i = 0; good && i < kernel->port_count; i++) {
+    const KernelPort *port = &kernel->port[i];
+    good = port->kind == (i < SCORE_CAPTURED ? kinds[i] : PORT_INPUT) && !port->accumulate &&
+           (port->kind == PORT_STRIDES || i >= SCORE_CAPTURED || port->type == kernel->real);
+  }
+  for (int i = 0; good && i < kernel->code_count; i++) {
+    const KernelOp op = kernel->code[i].op;
+    good = op != KERNEL_UNIFORM && op != KERNEL_NORMAL && (!op_is_output(op) || op == KERNEL_STORE);
+  }
+  return good || check_fail(v, "makes scores by a kernel that does something else");
+}
+
+static bool attention_holds(PlanCheck *v, const Attention *a) {
+  const int64_t queries[] = {a->batch, a->queries, a->heads, a->groups, a->depth};
+  const int64_t values[] = {a->batch, a->queries, a->heads, a->groups, a->value_depth};
+  const int64_t keys[] = {a->batch, a->keys, a->heads, a->depth},
+                taken[] = {a->batch, a->keys, a->heads, a->value_depth};
+  if (!check_sizes(v, queries, 5) || !check_sizes(v, values, 5) || !check_sizes(v, keys, 4) ||
+      !check_sizes(v, taken, 4)) {
+    return false;
+  }
+  if (!is_format(a->type) || (a->type == TYPE_F64) != (v->plan->real == TYPE_F64)) {
+    return check_fail(v, "attends in a type that does not go with the statistics");
+  }
+  if (!positions_hold(v, a->parts, a->queries, a->origin, a->origin_term) ||
+      !positions_hold(v, a->key_parts, a->keys, a->key_origin, a->key_origin_term) ||
+      !group_holds(v, a->ring, a->ring ? a->ring_step : 0) || !score_holds(v, a, a->score) ||
+      !score_holds(v, a, a->score_gradient)) {
+    return false;
+  }
+  if (a->score ? a->biased || a->scale != 1 : a->window != 0) {
+    return check_fail(v, "has biases or a scale besides scores of a kernel, or a window without");
+  }
+  if (a->key_end < 0 || a->window < 0 || (!a->ring && a->ring_step != 0)) {
+    return check_fail(v, "has keys that are nowhere");
+  }
+  bool narrow = element_type_bytes(a->type) < element_type_bytes(TYPE_F32);
+  return !((a->more || a->more_keys) && narrow && !a->wide) || check_fail(v, "adds a block of keys to what is rounded");
+}
+
+static bool piece_holds(PlanCheck *v, const Piece *piece) {
+  uint32_t used = 0;
+  int64_t end;
+  if (!check_mesh_axes(v, piece->mesh_count, piece->mesh, &used)) {
+    return false;
+  }
+  return (piece->first >= 0 && piece->count >= 1 && !__builtin_add_overflow(piece->first, piece->count, &end) &&
+          parts_reach(plan_parts(v->plan, piece->mesh, piece->mesh_count), piece->piece, end)) ||
+         check_fail(v, "lies outside the arena that is cut into pieces");
+}
+
+static bool collective_holds(PlanCheck *v, const Collective *collective) {
+  const Plan *plan = v->plan;
+  int64_t ranks = 1, all;
+  for (int i = 0; i < plan->mesh_count; i++) {
+    ranks *= collective->mesh >> i & 1 ? plan->mesh[i].size : 1;
+  }
+  if (collective->mesh == 0) {
+    return check_fail(v, "is among mesh axes that are not there");
+  }
+  if (!group_holds(v, collective->mesh, 0)) {
+    return false;
+  }
+  if (ranks != collective->ranks) {
+    return check_fail(v, "is a collective of another number of ranks than its mesh axes have");
+  }
+  if (collective->count < 1 || __builtin_mul_overflow(collective->count, ranks, &all) || all > PLAN_MOST_BYTES) {
+    return check_fail(v, "has an impossible count");
+  }
+  return true;
+}
+
+// Does this rank's block of a sum come to lie where it was?
+static bool leaves_its_block(const Plan *plan, const Collective *collective) {
+  Place block = collective->from;
+  int64_t stride = collective->count * element_type_bytes(collective->type);
+  bool same = collective->from.term == 0;
+  for (int m = plan->mesh_count - 1; m >= 0; m--) {
+    const bool among = collective->mesh >> m & 1;
+    same &= plan->terms[collective->to.term].stride[m] == (among ? stride : 0);
+    stride *= among ? plan->mesh[m].size : 1;
+  }
+  block.term = collective->to.term;
+  return same && memcmp(&block, &collective->to, sizeof block) == 0;
+}
+
+// Once its operands are inside their arenas.
+static bool apart_holds(PlanCheck *v, const Operands *operands) {
+  const Operand *from = &operands->at[0], *to = &operands->at[1];
+  const Collective *collective = &v->instruction->as.collective;
+  // Each rank writes what it alone reads.
+  const bool in_place = memcmp(from->place, to->place, sizeof *from->place) == 0;
+  return (in_place && from->extent.last == to->extent.last && collective->kind == COLLECTIVE_ALL_REDUCE) ||
+         (collective->kind == COLLECTIVE_REDUCE_SCATTER && leaves_its_block(v->plan, collective)) ||
+         !places_meet(v, from->place, (from->extent.last + 1) * from->bytes, to->place,
+                      (to->extent.last + 1) * to->bytes) ||
+         check_fail(v, "receives where it sends from");
+}
+
+static bool transfer_holds(PlanCheck *v, const Transfer *transfer) {
+  const Plan *plan = v->plan;
+  if (plan->pipeline < 0 || transfer->peer < 0 || transfer->peer >= plan->stages || transfer->peer == plan->stage) {
+    return check_fail(v, "is a message to or from a stage that is not there");
+  }
+  if (transfer->channel < 0 || transfer->channel >= PLAN_MOST_CHANNELS) {
+    return check_fail(v, "has an impossible channel");
+  }
+  return transfer->count >= 1 || check_fail(v, "is a message without elements");
+}
+
+static bool offloaded_somewhere(const Plan *plan, const Offload *fetch) {
+  for (int s = 0; s < plan->segment_count; s++) {
+    for (int i = 0; i < plan->segments[s].count; i++) {
+      const Instruction *at = &plan->segments[s].instructions[i];
+      if (at->kind == INSTRUCTION_OFFLOAD && at->as.offload.bytes == fetch->bytes &&
+          places_same(&at->as.offload.host, &fetch->host)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+static bool offload_holds(PlanCheck *v, const Offload *copy, bool fetches) {
+  if (copy->bytes < 1 || copy->bytes > PLAN_MOST_BYTES) {
+    return check_fail(v, "is an impossible copy");
+  }
+  if (copy->device.arena != ARENA_TRANSIENT || copy->host.arena != ARENA_OFFLOAD) {
+    return check_fail(v, "copies from or to where it may not");
+  }
+  return !fetches || offloaded_somewhere(v->plan, copy) || check_fail(v, "fetches what was never offloaded");
+}
+
+static bool span_holds(const Plan *plan, Span span) {
+  return span.file == -1 || (span.file >= 0 && span.file < plan->source_count && span.begin <= span.end &&
+                             span.end <= plan->sources[span.file].length);
+}
+
+// Whether it is possible by itself; where its operands lie is another question.
+static bool is_possible(PlanCheck *v, const Instruction *instruction) {
+  switch (instruction->kind) {
+    case INSTRUCTION_KERNEL:
+      return kernel_holds(v, &instruction->as.kernel);
+    case INSTRUCTION_GEMM:
+      return gemm_holds(v, &instruction->as.gemm);
+    case INSTRUCTION_TAKE:
+    case INSTRUCTION_PUT:
+      return take_holds(v, &instruction->as.take);
+    case INSTRUCTION_WINDOW:
+    case INSTRUCTION_FOLD:
+      return window_holds(v, &instruction->as.window);
+    case INSTRUCTION_ATTENTION:
+    case INSTRUCTION_ATTENTION_GRAD:
+      return attention_holds(v, &instruction->as.attention);
+    case INSTRUCTION_PIECE:
+      return piece_holds(v, &instruction->as.piece);
+    case INSTRUCTION_SQUARES:
+      return squares_hold(v, &instruction->as.squares);
+    case INSTRUCTION_COLLECTIVE:
+      return collective_holds(v, &instruction->as.collective);
+    case INSTRUCTION_SEND:
+    case INSTRUCTION_RECEIVE:
+      return transfer_holds(v, &instruction->as.transfer);
+    case INSTRUCTION_OFFLOAD:
+    case INSTRUCTION_FETCH:
+      return offload_holds(v, &instruction->as.offload, instruction->kind == INSTRUCTION_FETCH);
+    case INSTRUCTION_KIND_COUNT:
+      break;
+  }
+  return check_fail(v, "is an unknown instruction");
+}
+
+bool check_instruction(PlanCheck *v, const Instruction *instruction) {
+  v->what = instruction->name ? instruction->name : instruction_kind_name(instruction->kind);
+  if (!span_holds(v->plan, instruction->span) || !span_holds(v->plan, instruction->rule)) {
+    return check_fail(v, "points at text that is not there");
+  }
+  if (!is_possible(v, instruction)) {
+    return false;
+  }
+  Operands operands;
+  instruction_touches(v->plan, instruction, &operands);
+  for (int i = 0; i < operands.count; i++) {
+    if (!check_operand(v, &operands.at[i])) {
+      return false;
+    }
+  }
+  return instruction->kind != INSTRUCTION_COLLECTIVE || apart_holds(v, &operands);
+}
