@@ -437,7 +437,7 @@ static void load_value(const Emit *e, int code, int indent) {
   }
 }
 
-void lanes_open(const Emit *e) {
+static void lanes_declare(const Emit *e) {
   Generator *g = e->g;
   const int vector = e->program->vector;
   for (int i = 0; i < g->kernel->code_count; i++) {
@@ -450,10 +450,25 @@ void lanes_open(const Emit *e) {
       emit_line(g, e->indent + 2, "%s y%d[%d];", type_of(port_of_code(e, i)), g->kernel->code[i].port, vector);
     }
   }
+}
+
+bool lanes_open(const Emit *e, int time) {
+  Generator *g = e->g;
+  const int vector = e->program->vector;
+  const bool ragged = e->program->ragged;
+  if (time > ragged) {
+    return false;
+  }
+  if (time == 0) {
+    lanes_declare(e);
+    whole_open(e, e->indent + 2);
+  } else {
+    emit_line(g, e->indent + 2, "} else {");
+  }
   if (vector > 1) {
     emit_line(g, e->indent + 2, "#pragma unroll");
   }
-  emit_line(g, e->indent + 2, "for (int j = 0; j < %d; j++) %s{", vector, inside_text(e));
+  emit_line(g, e->indent + 2, "for (int j = 0; j < %d; j++) %s{", vector, time > 0 ? inside_text(e) : "");
   for (int i = 0; i < g->kernel->code_count; i++) {
     if (!e->values[i]) {
       continue;
@@ -472,10 +487,14 @@ void lanes_open(const Emit *e) {
       emit_line(g, e->indent + 3, "y%d[j] = v%d;", g->kernel->code[i].port, g->kernel->code[i].a);
     }
   }
+  return true;
 }
 
-void lanes_close(const Emit *e) {
+void lanes_close(const Emit *e, int time) {
   emit_line(e->g, e->indent + 2, "}");
+  if (e->program->ragged && time > 0) {
+    emit_line(e->g, e->indent + 2, "}");
+  }
 }
 
 static void visit_guard(Generator *g, const CudaProgram *program, const CudaPort *port, bool rows, bool columns,

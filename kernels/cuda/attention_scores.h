@@ -20,8 +20,8 @@ bool attention_scores_hide(const AttentionScores *scores);
 // (plain), and the gradient of a score is that of its product.
 bool attention_scores_plain(const AttentionScores *scores, double *factor);
 
-// first_slot: that of the first of them. low: results are rounded to 16 bits, as errors of functions may show. plain: the
-// factor is left out.
+// first_slot: that of the first of them. low: results are rounded to 16 bits, as errors of functions may show. plain:
+// the factor is left out.
 void attention_scores_write(Buffer *text, const AttentionScores *scores, int first_slot, bool low, bool plain,
                             Arena *arena);
 

@@ -190,9 +190,10 @@ void loads_emit(const Emit *e);
 bool loads_chunk(const Emit *e, int indent);  // of an open chunk; whether there are any. indent 0: emits nothing
 void chunk_open(const Emit *e);
 void chunk_close(const Emit *e);
-// Between them: the loop over the elements of a vector, with the values.
-void lanes_open(const Emit *e);
-void lanes_close(const Emit *e);
+// Between them: the loop over the elements of a vector, with the values. In a ragged row there are two: for vectors
+// that are whole, without a branch at each element, and for those at the ends. False: that was all.
+bool lanes_open(const Emit *e, int time);
+void lanes_close(const Emit *e, int time);
 void stores_emit(const Emit *e);
 void row_store(Generator *g, const CudaProgram *program, int code, int indent);
 // Stores a reduced column, at coordinates of the inner side, or a total.

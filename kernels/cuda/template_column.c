@@ -119,16 +119,17 @@ static void column_rows(Generator *g, const CudaProgram *program, const ColumnSh
   loads_declare(&rows, false);
   loads_emit(&rows);
   chunk_open(&rows);
-  lanes_open(&rows);
-  for (int i = 0; i < g->kernel->code_count; i++) {
-    const KernelOp op = g->kernel->code[i].op;
-    if (program->wanted[i] && op_is_total(op)) {
-      total_fold(g, i, 5);
-    } else if (program->wanted[i] && op_is_column_reduction(op)) {
-      emit_line(g, 5, "z%d[j] = %s(z%d[j], v%d);", i, fold_function(op), i, g->kernel->code[i].a);
+  for (int time = 0; lanes_open(&rows, time); time++) {
+    for (int i = 0; i < g->kernel->code_count; i++) {
+      const KernelOp op = g->kernel->code[i].op;
+      if (program->wanted[i] && op_is_total(op)) {
+        total_fold(g, i, 5);
+      } else if (program->wanted[i] && op_is_column_reduction(op)) {
+        emit_line(g, 5, "z%d[j] = %s(z%d[j], v%d);", i, fold_function(op), i, g->kernel->code[i].a);
+      }
     }
+    lanes_close(&rows, time);
   }
-  lanes_close(&rows);
   stores_emit(&rows);
   chunk_close(&rows);
   emit_line(g, 1, "}");

@@ -28,13 +28,14 @@ static void flat_body(Generator *g, const CudaProgram *program, int indent, int 
   loads_declare(&e, false);
   loads_emit(&e);
   chunk_open(&e);
-  lanes_open(&e);
-  for (int i = 0; i < g->kernel->code_count; i++) {
-    if (program->wanted[i] && op_is_total(g->kernel->code[i].op)) {
-      total_fold(g, i, indent + 3);
+  for (int time = 0; lanes_open(&e, time); time++) {
+    for (int i = 0; i < g->kernel->code_count; i++) {
+      if (program->wanted[i] && op_is_total(g->kernel->code[i].op)) {
+        total_fold(g, i, indent + 3);
+      }
     }
+    lanes_close(&e, time);
   }
-  lanes_close(&e);
   stores_emit(&e);
   chunk_close(&e);
 }

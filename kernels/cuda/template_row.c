@@ -118,9 +118,10 @@ static void phase_work(Generator *g, const CudaProgram *program, const RowShape 
     loads_declare(&late, false);
     loads_chunk(&late, late.indent);
   }
-  lanes_open(e);
-  phase_sinks(g, program, shape, phase, e->indent + 3);
-  lanes_close(e);
+  for (int time = 0; lanes_open(e, time); time++) {
+    phase_sinks(g, program, shape, phase, e->indent + 3);
+    lanes_close(e, time);
+  }
   stores_emit(e);
   chunk_close(e);
 }

@@ -213,13 +213,14 @@ static void tile_work(Generator *g, const CudaProgram *program, const TileShape 
   loads_declare(&e, false);
   loads_emit(&e);
   chunk_open(&e);
-  lanes_open(&e);
-  for (int i = 0; i < g->kernel->code_count; i++) {
-    if (program->wanted[i] && op_is_total(g->kernel->code[i].op)) {
-      total_fold(g, i, 6);
+  for (int time = 0; lanes_open(&e, time); time++) {
+    for (int i = 0; i < g->kernel->code_count; i++) {
+      if (program->wanted[i] && op_is_total(g->kernel->code[i].op)) {
+        total_fold(g, i, 6);
+      }
     }
+    lanes_close(&e, time);
   }
-  lanes_close(&e);
   stores_emit(&e);
   chunk_close(&e);
   emit_line(g, 2, "}");
