@@ -236,6 +236,8 @@ static void half_gradient(Buffer *text, const Attention *a, const Tiles *t, Cuda
   buffer_text(text, cuda_text_attention_place);
   buffer_text(text, cuda_text_attention_score);
   buffer_text(text, cuda_text_attention_tile);
+  buffer_text(text, cuda_text_attention_delta);
+  buffer_text(text, cuda_text_attention_walk);
   buffer_text(text, cuda_text_attention_grad);
   writer_launch(made, "attention_delta", divide_up(lines * a->queries * t->delta_lanes, 256), 256, 0);
   if (t->together) {

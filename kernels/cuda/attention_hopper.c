@@ -209,6 +209,8 @@ static void gradient_write(Buffer *text, const Attention *a, const AttentionScor
   blocks_write(text, a, scores, GRADIENT_QUERIES, GRADIENT_KEYS, made);
   buffer_text(text, cuda_text_attention_score);
   buffer_text(text, cuda_text_attention_tile);
+  buffer_text(text, cuda_text_attention_delta);
+  buffer_text(text, cuda_text_attention_walk);
   buffer_text(text, cuda_text_attention_hopper);
   buffer_text(text, cuda_text_attention_hopper_grad);
   writer_launch(made, "attention_delta", blocks_of(rows * lanes, 256), 256, 0);

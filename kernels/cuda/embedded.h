@@ -18,6 +18,8 @@ extern const char cuda_text_attention_score[];    // scores of the model's text 
 extern const char cuda_text_attention_blocks[];   // which tiles of keys need no look
 extern const char cuda_text_attention_tile[];     // tiles of 16-bit attention in shared memory and their products
 extern const char cuda_text_attention_softmax[];  // its softmax over tiles of keys
+extern const char cuda_text_attention_delta[];    // rowsum(do o) of a query, for gradients of 16-bit elements
+extern const char cuda_text_attention_walk[];     // the tiles of queries that see a block of keys, for the same
 extern const char cuda_text_attention_half[];     // attention on tensor cores, forward
 extern const char cuda_text_attention_grad[];     // and backward
 extern const char cuda_text_hopper[];             // what sm_90a has beyond intrinsics

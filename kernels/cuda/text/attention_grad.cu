@@ -19,35 +19,10 @@ extern "C" __global__ void __launch_bounds__(256) attention_delta(Slots slots) {
   const int lane = (int)threadIdx.x % DELTA_LANES;
   const bool whole = all_whole(slots);
   const Where where = where_row(row);
-  const u16 *o = QUERY_AT((const u16 *)slots.at[3], O, 0), *d = QUERY_AT((const u16 *)slots.at[5], DO, 0);
-  float sum = 0.0f;
   if (keys_hidden(slots)) {
     return;
   }
-  for (int c = lane * 8; c < VALUE_DEPTH; c += DELTA_LANES * 8) {
-    union {
-      uint4 all;
-      u16 one[8];
-    } left, right;
-    if (whole) {
-      left.all = *(const uint4 *)(o + c);
-      right.all = *(const uint4 *)(d + c);
-    } else {
-#pragma unroll
-      for (int e = 0; e < 8; e++) {
-        left.one[e] = c + e < VALUE_DEPTH ? o[c + e] : 0;
-        right.one[e] = c + e < VALUE_DEPTH ? d[c + e] : 0;
-      }
-    }
-#pragma unroll
-    for (int e = 0; e < 8; e++) {
-      sum += Element::real(left.one[e]) * Element::real(right.one[e]);
-    }
-  }
-#pragma unroll
-  for (int by = DELTA_LANES / 2; by > 0; by /= 2) {
-    sum += __shfl_xor_sync(0xffffffffu, sum, by);
-  }
+  const float sum = delta_of(slots, where, whole);
   if (lane == 0 && at < ROWS) {
     ((float *)slots.at[SCRATCH])[at] = sum;
   }
@@ -64,46 +39,13 @@ __device__ __forceinline__ void numbers_load(float *to, const float *from, int c
 // --- dk and dv ---
 
 constexpr int KEY_THREADS = KEY_WARPS * 32, KEY_ROWS = KEY_WARPS * KEY_BLOCKS * 16;
-constexpr int QUERY_TILES = (PART_QUERIES + QUERY_TILE - 1) / QUERY_TILE;  // of one part
-constexpr int NUMBERS = QUERY_TILE * 4;                                    // elements: statistics and delta
+constexpr int NUMBERS = QUERY_TILE * 4;  // elements: statistics and delta
 constexpr int STAGE = QUERY_TILE * (ROW_K + ROW_V) + NUMBERS;
 
-// The tiles of queries that see a block of keys, in order of group, part and position. Of the two parts: which number
-// the first query sees last, and the first tile that sees the keys.
-struct Walk {
-  int first_0, first_1, begin_0, begin_1, end_0, end_1, count;
-};
-
+// In order of group, part and position.
 struct QueryTile {
   int group, part, inside;  // inside: the first query, of those of the part
 };
-
-__device__ __forceinline__ int walk_begin(int first, const Keys &keys) {
-  const int ahead = keys.key - first;
-  if (KEY_END && keys.key >= keys.limit) {
-    return QUERY_TILES;
-  }
-  return !CAUSAL || ahead < 0 ? 0 : ahead / QUERY_TILE < QUERY_TILES ? ahead / QUERY_TILE : QUERY_TILES;
-}
-
-// Behind the last tile that sees the keys.
-__device__ __forceinline__ int walk_end(int first, const Keys &keys, int begin) {
-  const int after = (keys.key + KEY_ROWS - 1 + WINDOW - 1 - first) / QUERY_TILE + 1;
-  const int end = !WINDOW || after > QUERY_TILES ? QUERY_TILES : after;
-  return end > begin ? end : begin;
-}
-
-__device__ __forceinline__ Walk walk_of(const Slots &slots, const Keys &keys) {
-  Walk walk;
-  walk.first_0 = (int)slots.at[ORIGINS] - keys.lead;
-  walk.first_1 = (int)slots.at[ORIGINS + 1] - keys.lead;
-  walk.begin_0 = walk_begin(walk.first_0, keys);
-  walk.begin_1 = PARTS > 1 ? walk_begin(walk.first_1, keys) : QUERY_TILES;
-  walk.end_0 = walk_end(walk.first_0, keys, walk.begin_0);
-  walk.end_1 = walk_end(walk.first_1, keys, walk.begin_1);
-  walk.count = GROUPS * (walk.end_0 - walk.begin_0 + walk.end_1 - walk.begin_1);
-  return walk;
-}
 
 // The first tile of a group that has any.
 __device__ __forceinline__ QueryTile tile_first(const Walk &walk, int group) {
@@ -245,7 +187,7 @@ __device__ __forceinline__ void keys_backward(const Slots &slots) {
   const bool whole = all_whole(slots);
   Where where;
   Keys keys = where_keys<KEY_ROWS>(slots, where);
-  const Walk walk = walk_of(slots, keys);
+  const Walk walk = walk_of(slots, keys, KEY_ROWS);
   QueryTile next = tile_first(walk, 0);
   float dk[KEY_BLOCKS][WITH_DK ? DEPTH_PAD / 8 : 1][4], dv[KEY_BLOCKS][WITH_DV ? VALUE_PAD / 8 : 1][4];
   float scale[KEY_BLOCKS][2], one[KEY_BLOCKS][2];

@@ -58,6 +58,7 @@ __device__ __forceinline__ int seen_next(const Slots &slots, const Where &where,
   return i;
 }
 
+// There and back; the last round has none for some blocks.
 __device__ __forceinline__ int tile_number(int round) {
   const int grid = (int)gridDim.x, block = (int)blockIdx.x;
   return round * grid + (round % 2 ? grid - 1 - block : block);
@@ -65,12 +66,8 @@ __device__ __forceinline__ int tile_number(int round) {
 
 __device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, SharedAddress shared) {
   int at = 0, turn = 0;
-  for (int round = 0; round * (int)gridDim.x < ALL_TILES; round++) {
-    const int tile = tile_number(round);
-    if (tile >= ALL_TILES) {
-      continue;
-    }
-    const Where where = where_tile<QUERY_TILE>(slots, tile);
+  for (int round = 0; tile_number(round) < ALL_TILES; round++) {
+    const Where where = where_tile<QUERY_TILE>(slots, tile_number(round));
     const Seen seen = seen_of(slots, where);
     bool first = true;
     for (int i = seen_next(slots, where, seen, 0); i < seen.count; i = seen_next(slots, where, seen, i + 1), at++) {
@@ -126,12 +123,8 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
   if (mine == CONSUMERS - 1) {
     turn_arrive(1, 256);  // the first consumer begins
   }
-  for (int round = 0; round * (int)gridDim.x < ALL_TILES; round++) {
-    const int tile = tile_number(round);
-    if (tile >= ALL_TILES) {
-      continue;
-    }
-    const Where where = where_tile<QUERY_TILE>(slots, tile);
+  for (int round = 0; tile_number(round) < ALL_TILES; round++) {
+    const Where where = where_tile<QUERY_TILE>(slots, tile_number(round));
     const Seen seen = seen_of(slots, where);
     const float slope = slope_of<float>(slots, where, where.group);
     const ScoreAt score = score_at(slots, where.batch, where.head, where.group);

@@ -53,24 +53,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_delta(Slots slots) {
   where.head = where.line / GROUPS % HEADS;
   where.batch = where.line / GROUPS / HEADS;
   where.query = there ? part * PART_QUERIES + row : 0;
-  const u16 *o = QUERY_AT((const u16 *)slots.at[3], O, 0), *d = QUERY_AT((const u16 *)slots.at[5], DO, 0);
-  float sum = 0.0f;
-  for (int c = lane * 8; c < VALUE_DEPTH; c += DELTA_LANES * 8) {
-    union {
-      uint4 all;
-      u16 one[8];
-    } left, right;
-    left.all = *(const uint4 *)(o + c);
-    right.all = *(const uint4 *)(d + c);
-#pragma unroll
-    for (int e = 0; e < 8; e++) {
-      sum += Element::real(left.one[e]) * Element::real(right.one[e]);
-    }
-  }
-#pragma unroll
-  for (int by = DELTA_LANES / 2; by > 0; by /= 2) {
-    sum += __shfl_xor_sync(0xffffffffu, sum, by);
-  }
+  const float sum = delta_of(slots, where, true);
   if (lane == 0 && at < ROWS) {
     const float statistic = there ? ((const float *)slots.at[4])[row_of(where)] : -INFINITE;
     scratch.powers[at] = there ? shift_of(statistic) : INFINITE;
@@ -83,42 +66,9 @@ extern "C" __global__ void __launch_bounds__(256) attention_delta(Slots slots) {
 
 // --- the tiles of queries that see a block of keys ---
 
-struct Walk {
-  int first_0, first_1, begin_0, begin_1, end_0, end_1, count;  // of both parts: the number that its first query sees last, ...
-  const u32 *known;                                             // of the keys, in the row of the first tile
-};
-
 struct QueryTile {
   int group, tile, first;  // tile: of both parts; first: the last number that its first query sees
 };
-
-__device__ __forceinline__ int walk_begin(int first, const Keys &keys) {
-  const int ahead = keys.key - first;
-  if (KEY_END && keys.key >= keys.limit) {
-    return PART_TILES;
-  }
-  return !CAUSAL || ahead < 0 ? 0 : ahead / QUERY_TILE < PART_TILES ? ahead / QUERY_TILE : PART_TILES;
-}
-
-// Behind the last tile that sees the keys.
-__device__ __forceinline__ int walk_end(int first, const Keys &keys, int begin) {
-  const int after = (keys.key + KEY_TILE - 1 + WINDOW - 1 - first) / QUERY_TILE + 1;
-  const int end = !WINDOW || after > PART_TILES ? PART_TILES : after;
-  return end > begin ? end : begin;
-}
-
-__device__ __forceinline__ Walk walk_of(const Slots &slots, const Keys &keys, int batch) {
-  Walk walk;
-  walk.known = HIDING ? known_row(slots, batch, 0) + column_of(keys) : nullptr;
-  walk.first_0 = (int)slots.at[ORIGINS] - keys.lead;
-  walk.first_1 = (int)slots.at[ORIGINS + 1] - keys.lead;
-  walk.begin_0 = walk_begin(walk.first_0, keys);
-  walk.begin_1 = PARTS > 1 ? walk_begin(walk.first_1, keys) : PART_TILES;
-  walk.end_0 = walk_end(walk.first_0, keys, walk.begin_0);
-  walk.end_1 = walk_end(walk.first_1, keys, walk.begin_1);
-  walk.count = GROUPS * (walk.end_0 - walk.begin_0 + walk.end_1 - walk.begin_1);
-  return walk;
-}
 
 __device__ __forceinline__ QueryTile walk_tile(const Walk &walk, int i) {
   const int back = i / GROUPS, of_1 = PARTS > 1 ? walk.end_1 - walk.begin_1 : 0;
@@ -424,7 +374,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   where.head = line % HEADS;
   where.batch = line / HEADS;
   keys.key += (int)blockIdx.x / (BATCH * HEADS) * KEY_TILE;
-  const Walk walk = walk_of(slots, keys, where.batch);
+  Walk walk = walk_of(slots, keys, KEY_TILE);
+  walk.known = HIDING ? known_row(slots, where.batch, 0) + column_of(keys) : nullptr;
   if (threadIdx.x == 0) {
 #pragma unroll
     for (int i = 0; i < PHASE_COUNT; i++) {

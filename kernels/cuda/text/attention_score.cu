@@ -35,10 +35,10 @@ __device__ __forceinline__ Real score_slope(const ScoreAt &at, Real dot, const S
 #endif
 }
 
-// The dot products of a tile, as the accumulators of 16 x 8 products have them, to scores; slopes: by what gradients of
-// scores are multiplied. KEYS: rows are keys and columns queries, else the other way.
-template <bool KEYS, bool WHOLE = false, int BLOCKS, int N>
-__device__ __forceinline__ void scores_make(float (&s)[BLOCKS][N][4], const ScoreAt &at, const ScorePlace &first) {
+// Calls each(m, n, e, query, key) for every element of a tile, as the accumulators of 16 x 8 products have them. KEYS:
+// rows are keys and columns queries, else the other way.
+template <bool KEYS, int BLOCKS, int N, typename Each>
+__device__ __forceinline__ void elements_each(const float (&)[BLOCKS][N][4], const Each &each) {
   const int lane = (int)threadIdx.x % 32;
 #pragma unroll
   for (int m = 0; m < BLOCKS; m++) {
@@ -47,42 +47,31 @@ __device__ __forceinline__ void scores_make(float (&s)[BLOCKS][N][4], const Scor
 #pragma unroll
       for (int e = 0; e < 4; e++) {
         const int row = m * 16 + lane / 4 + e / 2 * 8, column = n * 8 + lane % 4 * 2 + e % 2;
-        s[m][n][e] = score_made<WHOLE>(at, s[m][n][e], first, KEYS ? column : row, KEYS ? row : column);
+        each(m, n, e, KEYS ? column : row, KEYS ? row : column);
       }
     }
   }
+}
+
+// The dot products of a tile to scores; slopes: by what gradients of scores are multiplied.
+template <bool KEYS, bool WHOLE = false, int BLOCKS, int N>
+__device__ __forceinline__ void scores_make(float (&s)[BLOCKS][N][4], const ScoreAt &at, const ScorePlace &first) {
+  elements_each<KEYS>(s, [&](int m, int n, int e, int query, int key) {
+    s[m][n][e] = score_made<WHOLE>(at, s[m][n][e], first, query, key);
+  });
 }
 
 template <bool KEYS, int BLOCKS, int N>
 __device__ __forceinline__ void slopes_make(float (&s)[BLOCKS][N][4], float (&slopes)[BLOCKS][N][4], const ScoreAt &at,
                                             const ScorePlace &first) {
-  const int lane = (int)threadIdx.x % 32;
-#pragma unroll
-  for (int m = 0; m < BLOCKS; m++) {
-#pragma unroll
-    for (int n = 0; n < N; n++) {
-#pragma unroll
-      for (int e = 0; e < 4; e++) {
-        const int row = m * 16 + lane / 4 + e / 2 * 8, column = n * 8 + lane % 4 * 2 + e % 2;
-        const int query = KEYS ? column : row, key = KEYS ? row : column;
-        const float dot = s[m][n][e];
-        s[m][n][e] = score_made(at, dot, first, query, key);
-        slopes[m][n][e] = score_slope(at, dot, first, query, key, s[m][n][e] == -INFINITE);
-      }
-    }
-  }
+  elements_each<KEYS>(s, [&](int m, int n, int e, int query, int key) {
+    const float dot = s[m][n][e];
+    s[m][n][e] = score_made(at, dot, first, query, key);
+    slopes[m][n][e] = score_slope(at, dot, first, query, key, s[m][n][e] == -INFINITE);
+  });
 }
 
 template <int BLOCKS, int N>
 __device__ __forceinline__ void slopes_take(float (&s)[BLOCKS][N][4], const float (&slopes)[BLOCKS][N][4]) {
-#pragma unroll
-  for (int m = 0; m < BLOCKS; m++) {
-#pragma unroll
-    for (int n = 0; n < N; n++) {
-#pragma unroll
-      for (int e = 0; e < 4; e++) {
-        s[m][n][e] *= slopes[m][n][e];
-      }
-    }
-  }
+  elements_each<false>(s, [&](int m, int n, int e, int, int) { s[m][n][e] *= slopes[m][n][e]; });
 }
