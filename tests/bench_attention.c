@@ -2,7 +2,8 @@
 //
 //   bench_attention [ROW...]           times of all rows, or of some: lines `OURS` and `CUDNN`; --list: which there are
 //   bench_attention --repeat N         N calls of both directions at several sizes: whether all give the same bits
-//   bench_attention --registers sm_90a a table of every kernel for a target: registers, bytes spilled, shared memory
+//   bench_attention --registers sm_90a a table of every kernel for a target, or of the ROW... that follow: registers,
+//                                      bytes spilled, shared memory
 //
 // Pairs of a query and a key that it sees are counted, 4 and 10 operations for each and element of a head. Ours and
 // cuDNN's take turns in bursts, so that the chip is as warm for one as for the other; the times are medians. Inputs are
@@ -287,13 +288,17 @@ static const char *unknown_row(int count, char **names) {
   return NULL;
 }
 
+static bool is_wanted(const Row *row, int count, char **names) {
+  bool wanted = count == 0;
+  for (int i = 0; i < count; i++) {
+    wanted |= strcmp(names[i], row->name) == 0;
+  }
+  return wanted;
+}
+
 static void rows_time(const Bench *bench, int count, char **names) {
   for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-    bool wanted = count == 0;
-    for (int i = 0; i < count; i++) {
-      wanted |= strcmp(names[i], rows[r].name) == 0;
-    }
-    if (wanted) {
+    if (is_wanted(&rows[r], count, names)) {
       Problem problem;
       problem_open(&bench->gpu, &rows[r], &problem);
       direction_time(bench, &problem, 0);
@@ -467,7 +472,7 @@ static void kernel_describe(const char *target, const char *row, const CudaKerne
   fflush(stdout);
 }
 
-static int registers(const char *name) {
+static int registers(const char *name, int count, char **names) {
   CudaTarget target;
   if (strncmp(name, "sm_", 3) != 0 || !cuda_target_find(name, &target)) {
     fprintf(stderr, "bench_attention: --registers takes sm_80, sm_86, sm_89, sm_90a or sm_100a, not '%s'\n", name);
@@ -478,6 +483,9 @@ static int registers(const char *name) {
       "shared, bytes | |\n|---|---|---|---|---|---|---|---|---|---|");
   for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
     Problem problem;
+    if (!is_wanted(&rows[r], count, names)) {
+      continue;
+    }
     if (kernels_make(&rows[r], &target, &problem)) {
       kernel_describe(name, rows[r].name, &problem.kernel[0]);
       kernel_describe(name, rows[r].name, &problem.kernel[1]);
@@ -492,12 +500,14 @@ int main(int argc, char **argv) {
                                           {"registers", required_argument, NULL, 'g'},
                                           {"list", no_argument, NULL, 'l'},
                                           {NULL, 0, NULL, 0}};
+  const char *target = NULL;
   int times = 0, option;
   Bench bench = {.arena = arena_create()};
   Error error;
   while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
     if (option == 'g') {
-      return registers(optarg);
+      target = optarg;
+      continue;
     }
     if (option == 'l') {
       for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
@@ -507,7 +517,7 @@ int main(int argc, char **argv) {
     }
     times = option == 'r' ? atoi(optarg) : -1;
     if (times < 2) {
-      fprintf(stderr, "usage: bench_attention [--repeat N | --registers TARGET | --list | ROW...]\n");
+      fprintf(stderr, "usage: bench_attention [--repeat N | --registers TARGET [ROW...] | --list | ROW...]\n");
       return 2;
     }
   }
@@ -515,6 +525,9 @@ int main(int argc, char **argv) {
   if (unknown) {
     fprintf(stderr, "bench_attention: there is no row '%s'; --list says which there are\n", unknown);
     return 2;
+  }
+  if (target) {
+    return registers(target, argc - optind, argv + optind);
   }
   if (!gpu_open(&bench.gpu)) {
     return 1;

@@ -354,7 +354,7 @@ bool cuda_attention(const Attention *attention, bool gradient, int alignment, co
   }
   writer_target(&text);
   if (hopper) {
-    attention_hopper_begin(&text, attention, gradient);
+    attention_hopper_begin(&text, attention, gradient, target);
   }
   writer_slots(&text, made->port_count);
   buffer_format(&text, "%s", shapes.text);

@@ -8,11 +8,13 @@
 #include "kernels/cuda/writer.h"
 
 enum { CHUNK = 64, LINE = 128, ALIGNED = 1024, PHASE = 8, GROUP = 64 };  // a row of a tile: elements and bytes
-enum { GRADIENT_KEYS = 128, GRADIENT_QUERIES = 64, GRADIENT_DEPTH = 128 };
+enum { GRADIENT_QUERIES = 64, DEPTH_MOST = 256 };
 
 typedef struct {  // of a kernel
   int64_t consumers, keys, stages;
   int copier_registers, consumer_registers;
+  int64_t step, buffers;  // of the gradient: queries that scores are made of at a time; places for dq
+  bool columns;           // each consumer has half the columns of dk and dv, else half the keys
 } Shape;
 
 typedef struct {
@@ -33,13 +35,9 @@ static int64_t parts_of(const Attention *a) {
 // on an H200, at a depth of 64, T 4096: 469 TFLOP/s, and 433 with two; T 1024: 287 and 319.
 static Shape forward_shape(const Attention *a, const Widths *w) {
   if (w->chunks_k == 1 && w->chunks_v == 1 && a->queries / parts_of(a) > 1536) {
-    return (Shape){3, 128, 2, 32, 160};
+    return (Shape){3, 128, 2, 32, 160, 0, 0, false};
   }
-  return w->value <= 128 ? (Shape){2, 128, 2, 24, 240} : (Shape){2, 80, 2, 24, 240};
-}
-
-static Shape gradient_shape(const Widths *w) {
-  return (Shape){2, GRADIENT_KEYS, w->chunks_k == 1 && w->chunks_v == 1 ? 3 : 2, 24, 240};
+  return (Shape){2, w->value <= 128 ? 128 : 80, 2, 24, 240, 0, 0, false};
 }
 
 // Bytes of shared memory, as the texts lay them out.
@@ -48,10 +46,33 @@ static int64_t forward_shared(const Widths *w, const Shape *s) {
   return ALIGNED + tiles * LINE + (2 + 4 * s->stages) * PHASE;
 }
 
+// Tiles of ds, and p, in shared memory.
+static int64_t shared_scores(const Shape *s) {
+  return s->columns ? 2 : s->buffers;
+}
+
 static int64_t gradient_shared(const Widths *w, const Shape *s) {
-  const int64_t chunks = w->chunks_k + w->chunks_v, dq = 2 * GRADIENT_QUERIES * w->chunks_k * CHUNK * 4;
-  const int64_t tiles = GRADIENT_KEYS * (chunks + 2) + s->stages * GRADIENT_QUERIES * chunks;
-  return ALIGNED + tiles * LINE + dq + 2 * s->stages * GRADIENT_QUERIES * 4 + (5 + 4 * s->stages) * PHASE;
+  const int64_t chunks = w->chunks_k + w->chunks_v, dq = s->buffers * GRADIENT_QUERIES * w->chunks_k * CHUNK * 4;
+  const int64_t tiles = s->keys * (chunks + shared_scores(s)) + s->stages * GRADIENT_QUERIES * chunks;
+  return ALIGNED + tiles * LINE + dq + 2 * s->stages * GRADIENT_QUERIES * 4 +
+         (1 + 2 * s->buffers + 4 * s->stages) * PHASE;
+}
+
+// Blocks of as many keys as registers hold dk and dv of: 240 of a thread, less 80 for the rest. With more stages than
+// one where they fit.
+static Shape gradient_shape(const Widths *w, const CudaTarget *target) {
+  if (w->depth <= 128 && w->value <= 128) {
+    return (Shape){2, 128, w->chunks_k == 1 && w->chunks_v == 1 ? 3 : 2, 24, 240, 64, 2, false};
+  }
+  Shape shape = {2, 128, 2, 24, 240, 32, 1, false};
+  if (w->depth + w->value > 320) {
+    shape.keys = 64;
+    shape.columns = true;
+  }
+  if (gradient_shared(w, &shape) > target->shared_bytes) {
+    shape.stages = 1;
+  }
+  return shape;
 }
 
 static int64_t query_tiles(const Attention *a, int64_t rows) {
@@ -64,9 +85,8 @@ static int64_t lines_of(const Attention *a) {
 
 bool attention_hopper_covers(const Attention *a, bool gradient, bool whole, const CudaTarget *target) {
   const Widths w = widths_of(a);
-  const Shape shape = gradient ? gradient_shape(&w) : forward_shape(a, &w);
-  const int64_t most = gradient ? GRADIENT_DEPTH : 256;
-  if (!target->warpgroups || !whole || w.depth > most || w.value > most || (a->scale < 0 && !a->biased)) {
+  const Shape shape = gradient ? gradient_shape(&w, target) : forward_shape(a, &w);
+  if (!target->warpgroups || !whole || w.depth > DEPTH_MOST || w.value > DEPTH_MOST || (a->scale < 0 && !a->biased)) {
     return false;
   }
   if (gradient && (a->key_parts > 1 || a->more_keys || a->more)) {
@@ -115,20 +135,41 @@ static void product_write(Buffer *text, int64_t width, const char *type, bool sh
   buffer_text(text, shared ? ", \"n\"(COLUMNS_A), \"n\"(COLUMNS_B));\n}\n" : ", \"n\"(COLUMNS_B));\n}\n");
 }
 
-void attention_hopper_begin(Buffer *text, const Attention *a, bool gradient) {
-  const Widths w = widths_of(a);
-  const int64_t scores = gradient ? GRADIENT_QUERIES : forward_shape(a, &w).keys;
-  const int64_t widths[] = {scores, w.value, w.depth, w.chunks_k * CHUNK / 2};
-  const char *type = a->type == TYPE_F16 ? "f16" : "bf16";
-  buffer_text(text, cuda_text_hopper);
-  for (int i = 0; i < (gradient ? 4 : 2); i++) {
-    bool known = false;
+// Of each width once; 0: none.
+static void products_write(Buffer *text, const int64_t *width, int count, const char *type) {
+  for (int i = 0; i < count; i++) {
+    bool known = width[i] == 0;
     for (int j = 0; j < i; j++) {
-      known |= widths[j] == widths[i];
+      known |= width[j] == width[i];
     }
     for (int shared = 0; shared < 2 && !known; shared++) {
-      product_write(text, widths[i], type, shared);
+      product_write(text, width[i], type, shared);
     }
+  }
+}
+
+// The widths of half the columns: of whole tiles, and of half of one.
+static int64_t half_whole(int64_t chunks) {
+  return chunks / 2 * CHUNK;
+}
+
+static int64_t half_middle(int64_t chunks) {
+  return chunks % 2 * CHUNK / 2;
+}
+
+void attention_hopper_begin(Buffer *text, const Attention *a, bool gradient, const CudaTarget *target) {
+  const Widths w = widths_of(a);
+  const Shape shape = gradient ? gradient_shape(&w, target) : forward_shape(a, &w);
+  const int64_t own[] = {shape.keys, w.value};
+  const int64_t halves[] = {shape.step, half_whole(w.chunks_k), half_middle(w.chunks_k),
+                            shape.columns ? half_whole(w.chunks_v) : w.value,
+                            shape.columns ? half_middle(w.chunks_v) : w.depth};
+  const char *type = a->type == TYPE_F16 ? "f16" : "bf16";
+  buffer_text(text, cuda_text_hopper);
+  if (gradient) {
+    products_write(text, halves, 5, type);
+  } else {
+    products_write(text, own, 2, type);
   }
 }
 
@@ -194,25 +235,29 @@ static void forward_write(Buffer *text, const Attention *a, const AttentionScore
 static void gradient_write(Buffer *text, const Attention *a, const AttentionScores *scores, const Widths *w,
                            const Shape *shape, CudaKernel *made) {
   const int64_t tiles = lines_of(a) * query_tiles(a, GRADIENT_QUERIES), rows = tiles * GRADIENT_QUERIES;
-  const int64_t key_tiles = blocks_of(a->keys, GRADIENT_KEYS);
+  const int64_t key_tiles = blocks_of(a->keys, shape->keys);
   int64_t lanes = 1;
   while (lanes < 32 && lanes * 8 < a->value_depth) {
     lanes *= 2;
   }
   map_add(made, a, 0, a->stride_q, false, a->depth, GRADIENT_QUERIES);
-  map_add(made, a, 1, a->stride_k, true, a->depth, GRADIENT_KEYS);
-  map_add(made, a, 2, a->stride_v, true, a->value_depth, GRADIENT_KEYS);
+  map_add(made, a, 1, a->stride_k, true, a->depth, shape->keys);
+  map_add(made, a, 2, a->stride_v, true, a->value_depth, shape->keys);
   map_add(made, a, 5, a->stride_do, false, a->value_depth, GRADIENT_QUERIES);
   shape_write(text, shape, made);
   writer_size(text, "DELTA_LANES", lanes);
+  writer_size(text, "QUERY_STEP", shape->step);
+  writer_size(text, "BUFFERS", shape->buffers);
+  writer_size(text, "S_TILES", shared_scores(shape));
   made->scratch_bytes = 4 * (rows * (w->chunks_k * CHUNK + 2) + tiles);
-  blocks_write(text, a, scores, GRADIENT_QUERIES, GRADIENT_KEYS, made);
+  blocks_write(text, a, scores, GRADIENT_QUERIES, shape->keys, made);
   buffer_text(text, cuda_text_attention_score);
   buffer_text(text, cuda_text_attention_tile);
   buffer_text(text, cuda_text_attention_delta);
   buffer_text(text, cuda_text_attention_walk);
   buffer_text(text, cuda_text_attention_hopper);
   buffer_text(text, cuda_text_attention_hopper_grad);
+  buffer_text(text, shape->columns ? cuda_text_attention_hopper_columns : cuda_text_attention_hopper_keys);
   writer_launch(made, "attention_delta", blocks_of(rows * lanes, 256), 256, 0);
   writer_launch(made, "attention_keys", a->batch * a->heads * key_tiles, (int)(shape->consumers + 1) * 128,
                 gradient_shared(w, shape));
@@ -222,8 +267,8 @@ static void gradient_write(Buffer *text, const Attention *a, const AttentionScor
 void attention_hopper_write(Buffer *text, const Attention *a, bool gradient, const AttentionScores *scores,
                             const CudaTarget *target, CudaKernel *made, int64_t *rows, int64_t *tile) {
   const Widths w = widths_of(a);
-  const Shape shape = gradient ? gradient_shape(&w) : forward_shape(a, &w);
-  *rows = gradient ? GRADIENT_KEYS : shape.consumers * GROUP;
+  const Shape shape = gradient ? gradient_shape(&w, target) : forward_shape(a, &w);
+  *rows = gradient ? shape.keys : shape.consumers * GROUP;
   *tile = gradient ? GRADIENT_QUERIES : shape.keys;
   if (gradient) {
     gradient_write(text, a, scores, &w, &shape, made);

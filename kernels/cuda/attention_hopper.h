@@ -14,7 +14,7 @@
 bool attention_hopper_covers(const Attention *attention, bool gradient, bool whole, const CudaTarget *target);
 
 // What comes before the slots: operations of the chip.
-void attention_hopper_begin(Buffer *text, const Attention *attention, bool gradient);
+void attention_hopper_begin(Buffer *text, const Attention *attention, bool gradient, const CudaTarget *target);
 
 // All behind the constants that every attention of 16-bit elements has; rows, tile: for the form.
 void attention_hopper_write(Buffer *text, const Attention *attention, bool gradient, const AttentionScores *scores,

@@ -26,6 +26,8 @@ extern const char cuda_text_hopper[];             // what sm_90a has beyond intr
 extern const char cuda_text_attention_hopper[];   // attention by products of warpgroups
 extern const char cuda_text_attention_hopper_forward[];  // forward
 extern const char cuda_text_attention_hopper_grad[];     // and backward
+extern const char cuda_text_attention_hopper_keys[];     // whose consumers have keys of their own
+extern const char cuda_text_attention_hopper_columns[];  // or columns, where heads are deep
 extern const char cuda_text_attention_plain[];           // attention by FMA, forward and backward
 
 #endif

@@ -1,27 +1,27 @@
 // attention_hopper_grad.cu: the gradient of attention of 16-bit elements on sm_90a, in one pass and a fixed order.
 //
-// A block has KEY_TILE keys, 64 for each of two consumers, and goes over the tiles of 64 queries that see them, from the
-// last to the first, all groups of one after the other. With p = exp(scale q.k - statistic) and ds = p (do.v - delta):
-// dv = p do, dk = ds q, and its part of dq = ds k, five products. The parts are added up in f32 in device memory, those
-// of a tile of queries one block after the other, in the order of the keys. That is also the order in which blocks
-// start, those with the most work first, and in which they reach the tile: they seldom wait. A block waits only for
-// blocks of lower numbers.
-// Scores are transposed, [keys][queries]: accumulators p and ds are operands of dv and dk as they are; ds goes through
-// shared memory for dq, of which each consumer has one half of the depth. ADDERS warps bring dq to device memory.
+// A block has KEY_TILE keys and goes over the tiles of 64 queries that see them, from the last to the first, all groups
+// of one after the other. With p = exp(scale q.k - statistic) and ds = p (do.v - delta): dv = p do, dk = ds q, and its
+// part of dq = ds k, five products. The parts are added up in f32 in device memory, those of a tile of queries one block
+// after the other, in the order of the keys. That is also the order in which blocks start, those with the most work
+// first, and in which they reach the tile: they seldom wait. A block waits only for blocks of lower numbers.
+// Scores are transposed, [keys][queries]; ds goes through shared memory for dq, of which each of the two consumers has
+// one half of the depth. BUFFERS warps bring dq to device memory. How consumers share the rest is that of another text,
+// by the depth: attention_hopper_keys.cu, attention_hopper_columns.cu.
 // Scratch: dq, tiles of [2][SPLIT / 8][128 threads][4], statistics as powers of two and delta of each row, in tiles,
 // and for each tile how many blocks have added to it; if HIDING the table of attention_blocks.cu.
-static_assert(QUERY_TILE == 64 && KEY_TILE == 128, "what registers, and ranks of accumulators, are made for");
-constexpr int ADDERS = 2;
+static_assert(QUERY_TILE == 64 && CONSUMERS == 2, "what registers, and ranks of accumulators, are made for");
 constexpr int SPLIT = CHUNKS_K * 32;  // columns of dq of a consumer
 constexpr u32 K_BYTES = CHUNKS_K * KEY_TILE * LINE, V_BYTES = CHUNKS_V * KEY_TILE * LINE;
 constexpr u32 Q_BYTES = CHUNKS_K * QUERY_TILE * LINE, D_BYTES = CHUNKS_V * QUERY_TILE * LINE;
 constexpr u32 S_BYTES = KEY_TILE * LINE, DQ_BYTES = 2 * SPLIT * QUERY_TILE * 4, NUMBER_BYTES = QUERY_TILE * 4;
+constexpr u32 STEP_BYTES = QUERY_STEP * LINE;
 constexpr u32 V_BEGIN = K_BYTES, Q_BEGIN = V_BEGIN + V_BYTES, D_BEGIN = Q_BEGIN + STAGES * Q_BYTES;
-constexpr u32 S_BEGIN = D_BEGIN + STAGES * D_BYTES, DQ_BEGIN = S_BEGIN + 2 * S_BYTES;
-constexpr u32 NUMBERS = DQ_BEGIN + ADDERS * DQ_BYTES, PHASES = NUMBERS + 2 * STAGES * NUMBER_BYTES;
+constexpr u32 S_BEGIN = D_BEGIN + STAGES * D_BYTES, DQ_BEGIN = S_BEGIN + S_TILES * S_BYTES;
+constexpr u32 NUMBERS = DQ_BEGIN + BUFFERS * DQ_BYTES, PHASES = NUMBERS + 2 * STAGES * NUMBER_BYTES;
 constexpr int ROWS = LINES * TILES * QUERY_TILE;  // of statistics and delta
 enum { MAP_Q, MAP_K, MAP_V, MAP_DO };
-enum { KEYS_FULL, DQ_FULL, DQ_EMPTY = DQ_FULL + ADDERS, Q_FULL = DQ_EMPTY + ADDERS, Q_EMPTY = Q_FULL + STAGES,
+enum { KEYS_FULL, DQ_FULL, DQ_EMPTY = DQ_FULL + BUFFERS, Q_FULL = DQ_EMPTY + BUFFERS, Q_EMPTY = Q_FULL + STAGES,
        D_FULL = Q_EMPTY + STAGES, D_EMPTY = D_FULL + STAGES, PHASE_COUNT = D_EMPTY + STAGES };
 
 struct Scratch {
@@ -118,6 +118,7 @@ __device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, S
                                 0, where.batch);
   int here = walk_next(walk, 0);
   for (int i = 0; (HIDING ? here : i) < walk.count; i++) {
+    KEEP_IN_LOOP(shared);
     const QueryTile tile = walk_tile(walk, HIDING ? here : i);
     const int stage = i % STAGES, parity = i / STAGES % 2 ^ 1;
     const SharedAddress q_full = phase_of(shared, Q_FULL + stage), d_full = phase_of(shared, D_FULL + stage);
@@ -138,24 +139,24 @@ __device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, S
   }
 }
 
-// Parts of dq from shared to device memory, each when it is its turn, by one of ADDERS threads: each has a
+// Parts of dq from shared to device memory, each when it is its turn, by one of BUFFERS threads: each has a
 // place of its own in shared memory, since a barrier tells a phase from the next one only.
 __device__ __forceinline__ void add_all(const Slots &slots, SharedAddress shared, Where where, const Keys &keys,
                                         const Walk &walk, int mine) {
   const Scratch scratch = scratch_of(slots);
   for (int at = walk_next(walk, 0), i = 0; at < walk.count; at = walk_next(walk, at + 1), i++) {
-    if (i % ADDERS != mine) {
+    if (i % BUFFERS != mine) {
       continue;
     }
     const QueryTile tile = walk_tile(walk, at);
     const u32 before = (u32)blocks_before(walk, tile, keys);
-    const SharedAddress from = shared + DQ_BEGIN + i % ADDERS * DQ_BYTES;
+    const SharedAddress from = shared + DQ_BEGIN + i % BUFFERS * DQ_BYTES;
     group_seek(where, tile.group);
     const i64 number = (i64)where.line * TILES + tile.tile;
     float *const to = scratch.dq + number * (DQ_BYTES / 4);
     while (before > 0 && count_read(scratch.counts + number) != before) {
     }
-    phase_wait(phase_of(shared, DQ_FULL + i % ADDERS), i / ADDERS % 2);
+    phase_wait(phase_of(shared, DQ_FULL + i % BUFFERS), i / BUFFERS % 2);
     if (before == 0) {
       bytes_store(to, from, DQ_BYTES);
     } else {
@@ -164,7 +165,7 @@ __device__ __forceinline__ void add_all(const Slots &slots, SharedAddress shared
     }
     stores_close();
     stores_read();
-    phase_arrive(phase_of(shared, DQ_EMPTY + i % ADDERS));
+    phase_arrive(phase_of(shared, DQ_EMPTY + i % BUFFERS));
     stores_done();
     count_write(scratch.counts + number, before + 1);
   }
@@ -172,16 +173,14 @@ __device__ __forceinline__ void add_all(const Slots &slots, SharedAddress shared
 
 // --- the consumers ---
 
-typedef float Scores[1][QUERY_TILE / 8][4];
-typedef float Deep[1][DEPTH_PAD / 8][4];
-typedef float Values[1][VALUE_PAD / 8][4];
+typedef float Scores[1][QUERY_STEP / 8][4];  // of a step: QUERY_STEP queries of a tile
 
 template <bool WHOLE>
-__device__ __forceinline__ void scored_powers(Scores &s, u32 (&p)[QUERY_TILE / 16][4], SharedAddress powers,
+__device__ __forceinline__ void scored_powers(Scores &s, u32 (&p)[QUERY_STEP / 16][4], SharedAddress powers,
                                               const Keys &keys, const ScorePlace &place, const ScoreAt &score) {
   const int lane = (int)threadIdx.x % 32;
 #pragma unroll
-  for (int n = 0; n < QUERY_TILE / 8; n++) {
+  for (int n = 0; n < QUERY_STEP / 8; n++) {
     const float2 shift = shared_floats(powers + (n * 8 + lane % 4 * 2) * 4);
     float power[4];
 #pragma unroll
@@ -200,15 +199,15 @@ __device__ __forceinline__ void scored_powers(Scores &s, u32 (&p)[QUERY_TILE / 1
 
 // Scores, [keys][queries], to probabilities, p as an operand. keys: of the warp. Where scores are of the model's text,
 // s becomes p times what gradients of scores are multiplied by.
-__device__ __forceinline__ void powers_make(Scores &s, u32 (&p)[QUERY_TILE / 16][4], SharedAddress powers,
-                                            const Keys &keys, const Walk &walk, const QueryTile &tile, float slope,
-                                            const ScoreAt &score) {
-  const int lane = (int)threadIdx.x % 32, first = tile.first;
+__device__ __forceinline__ void powers_make(Scores &s, u32 (&p)[QUERY_STEP / 16][4], SharedAddress powers,
+                                            const Keys &keys, const Walk &walk, const QueryTile &tile, int step,
+                                            float slope, const ScoreAt &score) {
+  const int lane = (int)threadIdx.x % 32, begin = step * QUERY_STEP, first = tile.first + begin;
   if (SCORED) {
-    const int query = tile.tile / PART_TILES * PART_QUERIES + tile.tile % PART_TILES * QUERY_TILE;
+    const int query = tile.tile / PART_TILES * PART_QUERIES + tile.tile % PART_TILES * QUERY_TILE + begin;
     const ScorePlace place = {query, first + keys.lead, keys.key, keys.key + keys.lead};
     if (HIDING ? (walk_known(walk, tile) & KNOWN_WHOLE) != 0
-               : whole_here(place.query_position, QUERY_TILE, place.key_position, 16)) {
+               : whole_here(place.query_position, QUERY_STEP, place.key_position, 16)) {
       scored_powers<true>(s, p, powers, keys, place, score);
     } else {
       scored_powers<false>(s, p, powers, keys, place, score);
@@ -216,10 +215,10 @@ __device__ __forceinline__ void powers_make(Scores &s, u32 (&p)[QUERY_TILE / 16]
     return;
   }
   if (BIASED) {
-    biases_add<1, QUERY_TILE, true>(s, slope, keys.key - first);
+    biases_add<1, QUERY_STEP, true>(s, slope, keys.key - first);
   }
 #pragma unroll
-  for (int n = 0; n < QUERY_TILE / 8; n++) {
+  for (int n = 0; n < QUERY_STEP / 8; n++) {
     const float2 shift = shared_floats(powers + (n * 8 + lane % 4 * 2) * 4);
 #pragma unroll
     for (int e = 0; e < 4; e++) {
@@ -228,7 +227,7 @@ __device__ __forceinline__ void powers_make(Scores &s, u32 (&p)[QUERY_TILE / 16]
   }
   if ((CAUSAL && keys.key + 15 > first) || (KEY_END && keys.key + 16 > keys.limit)) {
 #pragma unroll
-    for (int n = 0; n < QUERY_TILE / 8; n++) {
+    for (int n = 0; n < QUERY_STEP / 8; n++) {
 #pragma unroll
       for (int e = 0; e < 4; e++) {
         const int query = n * 8 + lane % 4 * 2 + e % 2, key = keys.key + e / 2 * 8 + lane / 4;
@@ -238,13 +237,13 @@ __device__ __forceinline__ void powers_make(Scores &s, u32 (&p)[QUERY_TILE / 16]
       }
     }
   }
-  fragments_of<QUERY_TILE>(p, s[0]);
+  fragments_of<QUERY_STEP>(p, s[0]);
 }
 
 // Gradients of probabilities to those of scores, or of dot products.
 __device__ __forceinline__ void gradients_make(Scores &d, const Scores &p, SharedAddress delta) {
 #pragma unroll
-  for (int n = 0; n < QUERY_TILE / 8; n++) {
+  for (int n = 0; n < QUERY_STEP / 8; n++) {
     const float2 of = shared_floats(delta + (n * 8 + (int)threadIdx.x % 4 * 2) * 4);
 #pragma unroll
     for (int e = 0; e < 4; e++) {
@@ -253,117 +252,121 @@ __device__ __forceinline__ void gradients_make(Scores &d, const Scores &p, Share
   }
 }
 
-// The 16 rows of a warp of ds, [keys][queries], as rows of a tile.
-__device__ __forceinline__ void gradients_share(SharedAddress tile, const u32 (&ds)[QUERY_TILE / 16][4]) {
+// The 16 rows of a warp of p or ds, [keys][queries of a step], as rows of a tile.
+__device__ __forceinline__ void fragments_share(SharedAddress tile, const u32 (&ds)[QUERY_STEP / 16][4], int step) {
   const int lane = (int)threadIdx.x % 32, row = lane % 16;
 #pragma unroll
-  for (int k = 0; k < QUERY_TILE / 16; k++) {
-    matrices_store(tile + row * LINE + ((k * 2 + lane / 16) ^ row % 8) * 16, ds[k][0], ds[k][1], ds[k][2], ds[k][3]);
+  for (int k = 0; k < QUERY_STEP / 16; k++) {
+    const int at = (step * (QUERY_STEP / 16) + k) * 2 + lane / 16;
+    matrices_store(tile + row * LINE + (at ^ row % 8) * 16, ds[k][0], ds[k][1], ds[k][2], ds[k][3]);
   }
 }
 
-// there: else the tile holds what came before, and nobody reads what is made of it.
-__device__ __forceinline__ void scores_begin(Scores &s, SharedAddress shared, SharedAddress k, int i, bool there) {
+// Of a step of tile number i. there: else the tile holds what came before, and nobody reads what is made of it.
+__device__ __forceinline__ void scores_begin(Scores &s, SharedAddress shared, SharedAddress k, int i, int step, bool there) {
   const int stage = i % STAGES;
   if (there) {
     phase_wait(phase_of(shared, Q_FULL + stage), i / STAGES % 2);
   }
   products_begin();
-  rows_multiply<DEPTH_PAD, KEY_TILE, QUERY_TILE>(s[0], k, shared + Q_BEGIN + stage * Q_BYTES);
+  rows_multiply<DEPTH_PAD, KEY_TILE, QUERY_TILE>(s[0], k, shared + Q_BEGIN + stage * Q_BYTES + step * STEP_BYTES);
   products_close();
 }
 
-// This consumer's half of a tile's dq.
-__device__ __forceinline__ void queries_multiply(float (&dq)[SPLIT / 8][4], SharedAddress ds, SharedAddress k, int mine) {
-  const u32 column = (u32)mine * SPLIT;
-  const Operand left = operand_at(ds, 0), right = operand_at(k + column / 64 * KEY_TILE * LINE + column % 64 * 2, 0);
-#pragma unroll
-  for (int i = 0; i < KEY_TILE / 16; i++) {
-    warpgroup_product<1, 1>(dq, operand_on(left, i * 16 * LINE), operand_on(right, i * 16 * LINE), i > 0);
+// --- a consumer's half of the columns of tiles: whole tiles of 64, and half of the one in the middle ---
+
+template <int CHUNKS>
+struct Half {
+  static constexpr int WHOLE = CHUNKS / 2 * 64, HALF = CHUNKS % 2 * 32;
+  static constexpr int MIDDLE = CHUNKS / 2 * 64, LATER = (CHUNKS + 1) / 2 * 64;  // where the half, and the second's, begin
+  float whole[1][WHOLE ? WHOLE / 8 : 1][4], half[1][HALF ? HALF / 8 : 1][4];
+};
+
+template <int CHUNKS>
+__device__ __forceinline__ void half_hold(Half<CHUNKS> &x) {
+  if constexpr (Half<CHUNKS>::WHOLE > 0) {
+    products_hold(x.whole[0]);
+  }
+  if constexpr (Half<CHUNKS>::HALF > 0) {
+    products_hold(x.half[0]);
   }
 }
 
-// What is in flight fits the registers: of dv, dk, s, d and dq, and p and ds as operands, at most 224.
-__device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress shared, Where where, Keys keys,
-                                             const Walk &walk) {
-  const int thread = (int)threadIdx.x - COPIERS, mine = thread / 128, warp = thread / 32;
-  const bool tells = threadIdx.x % 32 == 0;
-  Deep dk;
-  Values dv;
-  clear(dk);
-  clear(dv);
-  keys.key += warp * 16;  // of the warp
-  int here = walk_next(walk, 0);
-  if (here < walk.count) {
-    Scores s, d;
-    phase_wait(phase_of(shared, KEYS_FULL), 0);
-    scores_begin(s, shared, shared + mine * 64 * LINE, 0, true);
-    products_wait<0>();
-    products_hold(s[0]);
-#pragma unroll 1
-    for (int i = 0; (HIDING ? here : i) < walk.count; i++) {
-      KEEP_IN_LOOP(shared);
-      const int at = HIDING ? here : i, next = walk_next(walk, at + 1);
-      const int stage = i % STAGES;
-      const SharedAddress k = shared + mine * 64 * LINE, v = shared + V_BEGIN + mine * 64 * LINE;
-      const SharedAddress q = shared + Q_BEGIN + stage * Q_BYTES, d_o = shared + D_BEGIN + stage * D_BYTES;
-      const SharedAddress numbers = shared + NUMBERS + 2 * stage * NUMBER_BYTES, ds = shared + S_BEGIN + i % 2 * S_BYTES;
-      const QueryTile tile = walk_tile(walk, at);
-      u32 p[QUERY_TILE / 16][4], g[QUERY_TILE / 16][4];
-      float dq[SPLIT / 8][4];
-      phase_wait(phase_of(shared, D_FULL + stage), i / STAGES % 2);
-      products_begin();
-      rows_multiply<VALUE_PAD, KEY_TILE, QUERY_TILE>(d[0], v, d_o);
-      products_close();
-      powers_make(s, p, numbers, keys, walk, tile, slope_of<float>(slots, where, tile.group),
-                  score_at(slots, where.batch, where.head, tile.group));
-      products_begin();
-      columns_multiply<QUERY_TILE, QUERY_TILE>(dv[0], p, d_o);
-      products_close();
-      products_wait<1>();
-      products_hold(d[0]);
-      gradients_make(d, s, numbers + NUMBER_BYTES);
-      fragments_of<QUERY_TILE>(g, d[0]);
-      gradients_share(ds + warp * 16 * LINE, g);
-      shared_publish();
-      products_begin();
-      columns_multiply<QUERY_TILE, QUERY_TILE>(dk[0], g, q);
-      products_close();
-      turn_sync(1, MULTIPLIERS);  // ds is there
-      products_begin();
-      queries_multiply(dq, ds, shared, mine);
-      products_close();
-      products_wait<1>();
-      products_hold(dv[0]);
-      products_hold(dk[0]);
-      if (tells) {
-        phase_arrive(phase_of(shared, Q_EMPTY + stage));
-        phase_arrive(phase_of(shared, D_EMPTY + stage));
-      }
-      scores_begin(s, shared, k, i + 1, next < walk.count);
-      products_wait<1>();
-      products_hold(dq);
-      phase_wait(phase_of(shared, DQ_EMPTY + i % ADDERS), i / ADDERS % 2 ^ 1);
+// x (+)= the sum over DEEP of a[m][.] b[.][n], of this consumer's columns. COLUMNS_A: rows of `a` are contracted; b: its
+// first tile of ROWS_B rows.
+template <int COLUMNS_A, int DEEP, int N>
+__device__ __forceinline__ void tiles_multiply(float (&x)[N][4], Operand a, Operand b, bool add) {
 #pragma unroll
-      for (int j = 0; j < SPLIT / 8; j++) {
-        shared_store(shared + DQ_BEGIN + i % ADDERS * DQ_BYTES + ((mine * (SPLIT / 8) + j) * 128 + thread % 128) * 16, dq[j]);
-      }
-      shared_publish();
-      __syncwarp();
-      if (tells) {
-        phase_arrive(phase_of(shared, DQ_FULL + i % ADDERS));
-      }
-      products_wait<0>();
-      products_hold(s[0]);
-      here = next;
-    }
+  for (int i = 0; i < DEEP / 16; i++) {
+    warpgroup_product<COLUMNS_A, 1>(x, operand_on(a, i * (COLUMNS_A ? 16 * LINE : 32)), operand_on(b, i * 16 * LINE),
+                                    add || i > 0);
   }
-  const float scale[1][2] = {{SCALE, SCALE}}, one[1][2] = {{1.0f, 1.0f}};
-  const int rows = keys.end - keys.key;
-  result_store<DEPTH_PAD, DEPTH, MORE_KEYS>(KEY_AT((Made *)slots.at[7], DK, keys.key), DK_KEY, dk, scale, one, rows);
-  result_store<VALUE_PAD, VALUE_DEPTH, MORE_KEYS>(KEY_AT((Made *)slots.at[8], DV, keys.key), DV_KEY, dv, one, one,
-                                                  rows);
 }
+
+template <int COLUMNS_A, int DEEP, int ROWS_B, int CHUNKS>
+__device__ __forceinline__ void whole_multiply(Half<CHUNKS> &x, SharedAddress a, SharedAddress b, int mine, bool add) {
+  if constexpr (Half<CHUNKS>::WHOLE > 0) {
+    const SharedAddress begin = b + mine * (Half<CHUNKS>::LATER / 64) * ROWS_B * LINE;
+    tiles_multiply<COLUMNS_A, DEEP>(x.whole[0], operand_at(a, 0), operand_at(begin, ROWS_B * LINE), add);
+  }
+}
+
+template <int COLUMNS_A, int DEEP, int ROWS_B, int CHUNKS>
+__device__ __forceinline__ void middle_multiply(Half<CHUNKS> &x, SharedAddress a, SharedAddress b, int mine, bool add) {
+  if constexpr (Half<CHUNKS>::HALF > 0) {
+    const SharedAddress begin = b + Half<CHUNKS>::MIDDLE / 64 * ROWS_B * LINE + mine * 64;
+    tiles_multiply<COLUMNS_A, DEEP>(x.half[0], operand_at(a, 0), operand_at(begin, 0), add);
+  }
+}
+
+template <int COLUMNS_A, int DEEP, int ROWS_B, int CHUNKS>
+__device__ __forceinline__ void half_multiply(Half<CHUNKS> &x, SharedAddress a, SharedAddress b, int mine, bool add) {
+  whole_multiply<COLUMNS_A, DEEP, ROWS_B>(x, a, b, mine, add);
+  middle_multiply<COLUMNS_A, DEEP, ROWS_B>(x, a, b, mine, add);
+}
+
+// In the order of columns, to [columns / 8][128 threads][4] of this consumer.
+template <int CHUNKS>
+__device__ __forceinline__ void whole_share(SharedAddress to, const Half<CHUNKS> &x, int mine) {
+#pragma unroll
+  for (int j = 0; j < Half<CHUNKS>::WHOLE / 8; j++) {
+    shared_store(to + ((mine ? Half<CHUNKS>::HALF / 8 : 0) + j) * 128 * 16, x.whole[0][j]);
+  }
+}
+
+template <int CHUNKS>
+__device__ __forceinline__ void middle_share(SharedAddress to, const Half<CHUNKS> &x, int mine) {
+#pragma unroll
+  for (int j = 0; j < Half<CHUNKS>::HALF / 8; j++) {
+    shared_store(to + ((mine ? 0 : Half<CHUNKS>::WHOLE / 8) + j) * 128 * 16, x.half[0][j]);
+  }
+}
+
+// Where this thread's part of dq goes, when the one before has left the buffer.
+__device__ __forceinline__ SharedAddress queries_place(SharedAddress shared, int i, int mine) {
+  phase_wait(phase_of(shared, DQ_EMPTY + i % BUFFERS), i / BUFFERS % 2 ^ 1);
+  return shared + DQ_BEGIN + i % BUFFERS * DQ_BYTES + mine * (DQ_BYTES / 2) + (u32)threadIdx.x % 128 * 16;
+}
+
+// dq is there.
+__device__ __forceinline__ void queries_tell(SharedAddress shared, int i) {
+  shared_publish();
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) {
+    phase_arrive(phase_of(shared, DQ_FULL + i % BUFFERS));
+  }
+}
+
+__device__ __forceinline__ void queries_share(SharedAddress shared, const Half<CHUNKS_K> &dq, int i, int mine) {
+  const SharedAddress to = queries_place(shared, i, mine);
+  whole_share(to, dq, mine);
+  middle_share(to, dq, mine);
+  queries_tell(shared, i);
+}
+
+// Of another text.
+__device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress shared, Where where, Keys keys,
+                                             const Walk &walk);
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     attention_keys(Slots slots, const __grid_constant__ Maps maps) {
@@ -392,7 +395,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     if (threadIdx.x == 0) {
       copy_all(slots, maps, shared, where, keys, walk);
-    } else if (threadIdx.x % 32 == 0 && threadIdx.x <= ADDERS * 32) {
+    } else if (threadIdx.x % 32 == 0 && threadIdx.x <= BUFFERS * 32) {
       add_all(slots, shared, where, keys, walk, (int)threadIdx.x / 32 - 1);
     }
   } else {
