@@ -269,7 +269,10 @@ static double difference(const Shape *s, int tensor, const Values *got, const Va
 
 static void compare(const Shape *s, const Values *got, const Values *expected, ElementType exact) {
   static const char *const names[] = {"q", "k", "v", "o", "do", "dq", "dk", "dv"};
-  const double tolerance = s->type == TYPE_BF16 ? 1e-2 : s->type == TYPE_F32 ? 1e-5 : 1e-11;
+  const double tolerance = s->type == TYPE_BF16  ? 1e-2
+                           : s->type == TYPE_F16 ? 1.5e-3
+                           : s->type == TYPE_F32 ? 1e-5
+                                                 : 1e-11;
   const ElementType statistic = s->type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
   for (int t = O; t < TENSORS; t++) {
     const double worst = t == D_O ? 0 : difference(s, t, got, expected, exact);
@@ -317,6 +320,7 @@ static void gpu_case(const Gpu *gpu, const Shape *s, const CudaTarget *target) {
 }
 
 #define B16 TYPE_BF16
+#define F16 TYPE_F16
 // type, batch, queries, keys, heads, groups, depth, value depth, causal, parts, origins, gap, scale, biased
 static const Shape shapes[] = {
     {B16, 2, 384, 384, 1, 2, 128, 128, true, 0, {0}, 0, 0, false, 0},
@@ -346,6 +350,7 @@ static const Shape small[] = {
     {B16, 1, 60, 150, 1, 2, 24, 12, true, 2, {30, 100}, 3, -0.3, false, 0},
     {TYPE_F32, 1, 66, 140, 1, 2, 20, 70, true, 2, {33, 80}, 3, -0.2, false, 0},
     {B16, 1, 70, 90, 1, 2, 24, 12, true, 2, {30, 50}, 3, -0.3, true, 0},
+    {F16, 1, 70, 90, 1, 2, 40, 24, true, 0, {20}, 0, 0, false, 0},
     {TYPE_F32, 1, 70, 70, 1, 2, 20, 12, true, 0, {0}, 0, 0, true, 0},
     {B16, 1, 140, 140, 1, 2, 24, 24, true, 0, {0}, 0, 0, false, 30},
     {B16, 1, 60, 150, 1, 1, 128, 128, true, 2, {30, 100}, 0, 0, false, 1000},
@@ -371,6 +376,16 @@ static const Shape wide[] = {
     {B16, 2, 500, 500, 1, 2, 64, 64, true, 0, {0}, 0, 0, false, 1000},
     {B16, 1, 300, 300, 1, 2, 128, 128, true, 0, {0}, 0, 0, false, 171},
     {B16, 1, 300, 420, 1, 1, 256, 256, true, 0, {120}, 0, 0, false, 1000},
+    {B16, 1, 129, 257, 1, 2, 192, 128, false, 0, {0}, 8, 0, false, 0},
+    {B16, 1, 260, 520, 1, 1, 192, 128, true, 2, {130, 320}, 0, 0, false, 90},
+    {B16, 1, 97, 140, 1, 2, 144, 144, true, 0, {43}, 0, 0, true, 0},
+    {B16, 1, 90, 90, 1, 1, 72, 248, true, 0, {0}, 0, 0, false, 0},
+    {B16, 1, 150, 300, 1, 1, 200, 136, true, 2, {75, 220}, 8, 0, false, 0},
+    {B16, 2, 133, 133, 1, 2, 184, 168, true, 0, {0}, 0, 0, false, 60},
+    {B16, 1, 200, 200, 1, 1, 256, 256, true, 0, {0}, 0, 0, true, 0},
+    {F16, 1, 140, 300, 1, 2, 128, 128, true, 0, {160}, 0, 0, false, 0},
+    {F16, 1, 130, 130, 1, 1, 192, 128, true, 0, {0}, 0, 0, false, 40},
+    {F16, 1, 70, 130, 1, 1, 256, 256, false, 0, {0}, 0, 0, false, 0},
 };
 
 static void same_as_cpu(void **state) {
@@ -488,6 +503,35 @@ static void texts_compile(void **state) {
   }
 }
 
+// Each type, and each way that consumers share the work, on warpgroups.
+static void warpgroup_texts_compile(void **state) {
+  static const char *const target[] = {"sm_90a", NULL};
+  static const Shape texts[] = {
+      {B16, 1, 300, 300, 1, 2, 128, 128, true, 0, {0}, 0, 0, false, 0},
+      {F16, 1, 300, 300, 1, 2, 64, 64, true, 0, {0}, 0, 0, true, 0},
+      {F16, 1, 300, 300, 1, 2, 192, 128, false, 0, {0}, 0, 0, false, 0},
+      {F16, 1, 300, 300, 1, 2, 256, 256, true, 0, {0}, 0, 0, false, 40},
+  };
+  bool compiled = true;
+  (void)state;
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    Arena *arena = arena_create();
+    CudaKernel kernel[2];
+    kernels_make(&texts[i], &hopper, arena, kernel);
+    for (int g = 0; g < 2; g++) {
+      assert_non_null(strstr(kernel[g].form, "warpgroups"));
+      for (int l = 0; l < kernel[g].launch_count; l++) {
+        assert_true((int)kernel[g].launch[l].shared_bytes <= hopper.shared_bytes);
+      }
+      compiled = compiled && cuda_texts_compile("attention", &kernel[g], target);
+    }
+    arena_destroy(arena);
+  }
+  if (!compiled) {
+    skip();
+  }
+}
+
 static void says_why_not(void **state) {
   Arena *arena = arena_create();
   CudaKernel kernel;
@@ -528,8 +572,8 @@ static void says_why_not(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(texts_compile), cmocka_unit_test(says_why_not),
-                                     cmocka_unit_test(same_as_cpu), cmocka_unit_test(hidden_blocks_are_not_read),
-                                     cmocka_unit_test(notices_errors)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(texts_compile), cmocka_unit_test(warpgroup_texts_compile),    cmocka_unit_test(says_why_not),
+      cmocka_unit_test(same_as_cpu),   cmocka_unit_test(hidden_blocks_are_not_read), cmocka_unit_test(notices_errors)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

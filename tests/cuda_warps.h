@@ -223,9 +223,11 @@ static inline void *warps_load(const CudaKernel *kernel) {
   FILE *file = fopen(path, "w");
   if (file) {
     fprintf(file,
-            "#include \"tests/cuda_warps.hpp\"\n%s\nextern \"C\" void warps_call(void (*function)(), const void "
+            "#define WARPS_F16 %d\n#include \"tests/cuda_warps.hpp\"\n%s\nextern \"C\" void warps_call(void "
+            "(*function)(), const void "
             "*slots, const void *maps) {\n  ((void (*)(Slots%s))function)(*(const Slots *)slots%s);\n}\n",
-            text, kernel->map_count > 0 ? ", Maps" : "", kernel->map_count > 0 ? ", *(const Maps *)maps" : "");
+            strstr(text, "#define ELEMENT_F16 1") != NULL, text, kernel->map_count > 0 ? ", Maps" : "",
+            kernel->map_count > 0 ? ", *(const Maps *)maps" : "");
     fclose(file);
     snprintf(command, sizeof command, "c++ -std=c++17 -O1 -w -fPIC -shared -I%s -o %s/text.so %s", MDL_SOURCE_DIR,
              folder, path);

@@ -444,6 +444,14 @@ static inline float2 shared_floats(SharedAddress at) {
   return *(const float2 *)at;
 }
 
+static inline int shared_get(SharedAddress at) {
+  return *(const int *)at;
+}
+
+static inline void shared_put(SharedAddress at, int x) {
+  *(int *)at = x;
+}
+
 static inline void shared_store(SharedAddress at, const float (&x)[4]) {
   memcpy((void *)at, x, sizeof x);
 }
@@ -457,7 +465,11 @@ static inline void matrices_store(SharedAddress at, u32 a, u32 b, u32 c, u32 d) 
   __syncwarp();
 }
 
-#define element_real bf16_float  // all texts that are run here have such elements
+#if WARPS_F16  // elements of the text
+#define element_real f16_float
+#else
+#define element_real bf16_float
+#endif
 
 struct LeftOperand {
   u32 word[4];

@@ -55,7 +55,7 @@ static int64_t gradient_shared(const Widths *w, const Shape *s) {
   const int64_t chunks = w->chunks_k + w->chunks_v, dq = s->buffers * GRADIENT_QUERIES * w->chunks_k * CHUNK * 4;
   const int64_t tiles = s->keys * (chunks + shared_scores(s)) + s->stages * GRADIENT_QUERIES * chunks;
   return ALIGNED + tiles * LINE + dq + 2 * s->stages * GRADIENT_QUERIES * 4 +
-         (1 + 2 * s->buffers + 4 * s->stages) * PHASE;
+         (1 + 2 * s->buffers + 5 * s->stages) * PHASE;
 }
 
 // Blocks of as many keys as registers hold dk and dv of: 240 of a thread, less 80 for the rest. With more stages than
@@ -65,7 +65,7 @@ static Shape gradient_shape(const Widths *w, const CudaTarget *target) {
     return (Shape){2, 128, w->chunks_k == 1 && w->chunks_v == 1 ? 3 : 2, 24, 240, 64, 2, false};
   }
   Shape shape = {2, 128, 2, 24, 240, 32, 1, false};
-  if (w->depth + w->value > 320) {
+  if (w->depth > 192 || w->depth + w->value > 320) {
     shape.keys = 64;
     shape.columns = true;
   }

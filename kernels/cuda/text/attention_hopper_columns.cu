@@ -42,7 +42,7 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
   half_clear(dk);
   half_clear(dv);
   keys.key += row;  // of the warp
-  int here = walk_next(walk, 0);
+  int here = tile_come(shared, 0);
   if (here < walk.count) {
     Scores s;
     phase_wait(phase_of(shared, KEYS_FULL), 0);
@@ -52,8 +52,7 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
 #pragma unroll 1
     for (int i = 0; (HIDING ? here : i) < walk.count; i++) {
       KEEP_IN_LOOP(shared);
-      const int at = HIDING ? here : i, next = walk_next(walk, at + 1);
-      const int stage = i % STAGES;
+      const int stage = i % STAGES, at = HIDING ? here : i;
       const SharedAddress q = shared + Q_BEGIN + stage * Q_BYTES, d_o = shared + D_BEGIN + stage * D_BYTES;
       const SharedAddress numbers = shared + NUMBERS + 2 * stage * NUMBER_BYTES + mine * QUERY_STEP * 4;
       const SharedAddress ds = shared + S_BEGIN, p = ds + S_BYTES;
@@ -95,6 +94,7 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
       if (tells) {
         phase_arrive(phase_of(shared, D_EMPTY + stage));
       }
+      const int next = tile_come(shared, i + 1);
       scores_begin(s, shared, shared, i + 1, mine, next < walk.count);
       products_wait<1>();
       half_hold(dq);

@@ -23,6 +23,7 @@ constexpr int ROWS = LINES * TILES * QUERY_TILE;  // of statistics and delta
 enum { MAP_Q, MAP_K, MAP_V, MAP_DO };
 enum { KEYS_FULL, DQ_FULL, DQ_EMPTY = DQ_FULL + BUFFERS, Q_FULL = DQ_EMPTY + BUFFERS, Q_EMPTY = Q_FULL + STAGES,
        D_FULL = Q_EMPTY + STAGES, D_EMPTY = D_FULL + STAGES, PHASE_COUNT = D_EMPTY + STAGES };
+constexpr u32 PLACES = PHASES + PHASE_COUNT * 8;  // which tile is in a stage, if HIDING
 
 struct Scratch {
   float *dq, *powers, *delta;
@@ -111,13 +112,15 @@ __device__ __forceinline__ int blocks_before(const Walk &walk, const QueryTile &
 __device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, SharedAddress shared, Where where,
                                          const Keys &keys, const Walk &walk) {
   const Scratch scratch = scratch_of(slots);
-  phase_expect(phase_of(shared, KEYS_FULL), K_BYTES + V_BYTES);
-  rows_load<KEY_TILE, CHUNKS_K>(shared, &maps.at[MAP_K], phase_of(shared, KEYS_FULL), keys.key, where.head, 0,
-                                where.batch);
-  rows_load<KEY_TILE, CHUNKS_V>(shared + V_BEGIN, &maps.at[MAP_V], phase_of(shared, KEYS_FULL), keys.key, where.head,
-                                0, where.batch);
-  int here = walk_next(walk, 0);
-  for (int i = 0; (HIDING ? here : i) < walk.count; i++) {
+  int here = walk_next(walk, 0), i = 0;
+  if (here < walk.count) {
+    phase_expect(phase_of(shared, KEYS_FULL), K_BYTES + V_BYTES);
+    rows_load<KEY_TILE, CHUNKS_K>(shared, &maps.at[MAP_K], phase_of(shared, KEYS_FULL), keys.key, where.head, 0,
+                                  where.batch);
+    rows_load<KEY_TILE, CHUNKS_V>(shared + V_BEGIN, &maps.at[MAP_V], phase_of(shared, KEYS_FULL), keys.key, where.head,
+                                  0, where.batch);
+  }
+  for (; (HIDING ? here : i) < walk.count; i++) {
     KEEP_IN_LOOP(shared);
     const QueryTile tile = walk_tile(walk, HIDING ? here : i);
     const int stage = i % STAGES, parity = i / STAGES % 2 ^ 1;
@@ -126,6 +129,9 @@ __device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, S
     group_seek(where, tile.group);
     const i64 numbers = ((i64)where.line * TILES + tile.tile) * QUERY_TILE;
     phase_wait(phase_of(shared, Q_EMPTY + stage), parity);
+    if (HIDING) {
+      shared_put(shared + PLACES + stage * 4, here);
+    }
     phase_expect(q_full, Q_BYTES + NUMBER_BYTES);
     rows_load<QUERY_TILE, CHUNKS_K>(shared + Q_BEGIN + stage * Q_BYTES, &maps.at[MAP_Q], q_full, row, where.head,
                                     tile.group, where.batch);
@@ -136,6 +142,12 @@ __device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, S
                                     tile.group, where.batch);
     bytes_load(shared + NUMBERS + (2 * stage + 1) * NUMBER_BYTES, scratch.delta + numbers, NUMBER_BYTES, d_full);
     here = walk_next(walk, here + 1);
+  }
+  if (HIDING) {  // the end
+    const int stage = i % STAGES;
+    phase_wait(phase_of(shared, Q_EMPTY + stage), i / STAGES % 2 ^ 1);
+    shared_put(shared + PLACES + stage * 4, here);
+    phase_arrive(phase_of(shared, Q_FULL + stage));
   }
 }
 
@@ -260,6 +272,15 @@ __device__ __forceinline__ void fragments_share(SharedAddress tile, const u32 (&
     const int at = (step * (QUERY_STEP / 16) + k) * 2 + lane / 16;
     matrices_store(tile + row * LINE + (at ^ row % 8) * 16, ds[k][0], ds[k][1], ds[k][2], ds[k][3]);
   }
+}
+
+// The place in the walk of what comes as tile number i: found by the copier, if HIDING, which a consumer waits for.
+__device__ __forceinline__ int tile_come(SharedAddress shared, int i) {
+  if (HIDING) {
+    phase_wait(phase_of(shared, Q_FULL + i % STAGES), i / STAGES % 2);
+    return shared_get(shared + PLACES + i % STAGES * 4);
+  }
+  return i;
 }
 
 // Of a step of tile number i. there: else the tile holds what came before, and nobody reads what is made of it.
@@ -390,9 +411,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   __syncthreads();
   if (threadIdx.x < COPIERS) {
     registers_fewer<COPIER_REGISTERS>();
-    if (walk_next(walk, 0) >= walk.count) {
-      return;
-    }
     if (threadIdx.x == 0) {
       copy_all(slots, maps, shared, where, keys, walk);
     } else if (threadIdx.x % 32 == 0 && threadIdx.x <= BUFFERS * 32) {

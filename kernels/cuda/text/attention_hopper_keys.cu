@@ -24,7 +24,7 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
   clear(dk);
   clear(dv);
   keys.key += warp * 16;  // of the warp
-  int here = walk_next(walk, 0);
+  int here = tile_come(shared, 0);
   if (here < walk.count) {
     Scores s, d;
     phase_wait(phase_of(shared, KEYS_FULL), 0);
@@ -34,8 +34,7 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
 #pragma unroll 1
     for (int i = 0; (HIDING ? here : i) < walk.count; i++) {
       KEEP_IN_LOOP(shared);
-      const int at = HIDING ? here : i, next = walk_next(walk, at + 1);
-      const int stage = i % STAGES;
+      const int stage = i % STAGES, at = HIDING ? here : i;
       const SharedAddress k = shared + mine * 64 * LINE, v = shared + V_BEGIN + mine * 64 * LINE;
       const SharedAddress q = shared + Q_BEGIN + stage * Q_BYTES, d_o = shared + D_BEGIN + stage * D_BYTES;
       const SharedAddress numbers = shared + NUMBERS + 2 * stage * NUMBER_BYTES;
@@ -89,6 +88,7 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
         phase_arrive(phase_of(shared, Q_EMPTY + stage));
         phase_arrive(phase_of(shared, D_EMPTY + stage));
       }
+      const int next = tile_come(shared, i + 1);
       if (STEPS > 1) {
         const SharedAddress to = queries_place(shared, i, mine);
         products_wait<0>();

@@ -163,6 +163,16 @@ DEVICE float2 shared_floats(SharedAddress at) {
   return x;
 }
 
+DEVICE int shared_get(SharedAddress at) {
+  int x;
+  asm volatile("ld.shared.s32 %0, [%1];" : "=r"(x) : "r"(at) : "memory");
+  return x;
+}
+
+DEVICE void shared_put(SharedAddress at, int x) {
+  asm volatile("st.shared.s32 [%0], %1;" ::"r"(at), "r"(x) : "memory");
+}
+
 DEVICE void shared_store(SharedAddress at, const float (&x)[4]) {
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3])
                : "memory");
