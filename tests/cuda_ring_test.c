@@ -306,8 +306,9 @@ static void values_destroy(Values *values) {
 // --- rings ---
 
 static const AttentionScores no_scores;
-static const CudaTarget ampere = {.multiprocessors = 108, .shared_bytes = 163 * 1024};  // sm_80
-static const CudaTarget ada = {.multiprocessors = 128, .shared_bytes = 99 * 1024};      // sm_86 and sm_89
+static const CudaTarget ampere = {.multiprocessors = 108, .shared_bytes = 163 * 1024};                    // sm_80
+static const CudaTarget hopper = {.multiprocessors = 4, .shared_bytes = 227 * 1024, .warpgroups = true};  // sm_90a
+static const CudaTarget ada = {.multiprocessors = 128, .shared_bytes = 99 * 1024};  // sm_86 and sm_89
 
 static void kernel_make(const Shape *s, const Placement *at, bool gradient, const CudaTarget *target, Arena *arena,
                         CudaKernel *kernel) {
@@ -395,11 +396,24 @@ static const Shape small[] = {
     {TYPE_F32, false, 1, 34, 34, 1, 2, 20, 12, true, 3, 0, 0, 0, true},
 };
 
+// For warpgroups: blocks that end within tiles, and both ways that consumers share the gradient.
+static const Shape wide[] = {
+    {B16, true, 1, 134, 134, 1, 2, 64, 64, true, 3, 0, 0, 0, false},
+    {B16, true, 1, 70, 150, 1, 1, 128, 128, true, 0, 90, 8, 0, false},
+    {B16, true, 1, 66, 166, 2, 1, 192, 128, true, 3, 0, 0, 0, true},
+    {B16, true, 1, 140, 140, 1, 1, 256, 256, true, 3, 73, 0, 0, false},
+    {B16, false, 1, 90, 90, 1, 1, 64, 64, true, 0, 0, 0, 0, false},
+    {B16, true, 1, 40, 140, 1, 1, 64, 64, false, 2, 40, 0, 0, false},
+};
+
 static void same_as_cpu(void **state) {
   Gpu gpu;
   (void)state;
   if (!gpu_open_any(&gpu)) {
     skip();
+  }
+  for (size_t i = 0; i < sizeof wide / sizeof *wide && (gpu.emulated || gpu.device.major == 9); i++) {
+    ring_case(&gpu, &wide[i], &hopper);
   }
   for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
     ring_case(&gpu, &small[i], &ampere);
@@ -408,6 +422,9 @@ static void same_as_cpu(void **state) {
     ring_case(&gpu, &shapes[i], &ampere);
     if (shapes[i].type == B16) {  // of others the target makes no difference
       ring_case(&gpu, &shapes[i], &ada);
+    }
+    if (shapes[i].type == B16 && gpu.device.major == 9) {
+      ring_case(&gpu, &shapes[i], &hopper);
     }
   }
   gpu_close(&gpu);
@@ -509,6 +526,14 @@ static void texts_compile(void **state) {
       }
       arena_destroy(arena);
     }
+  }
+  for (size_t i = 0; i < 4; i++) {  // of `wide`: those whose consumers share the gradient each in its way
+    Arena *arena = arena_create();
+    CudaKernel later;
+    kernel_make(&wide[2 + i / 2], &(Placement){2, 1, true, i % 2}, i % 2, &hopper, arena, &later);
+    assert_non_null(strstr(later.form, "warpgroups"));
+    compiled = compiled && cuda_texts_compile("attention", &later, one);
+    arena_destroy(arena);
   }
   if (!compiled) {
     skip();

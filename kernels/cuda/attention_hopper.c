@@ -89,9 +89,6 @@ bool attention_hopper_covers(const Attention *a, bool gradient, bool whole, cons
   if (!target->warpgroups || !whole || w.depth > DEPTH_MOST || w.value > DEPTH_MOST || (a->scale < 0 && !a->biased)) {
     return false;
   }
-  if (gradient && (a->key_parts > 1 || a->more_keys || a->more)) {
-    return false;
-  }
   return (gradient ? gradient_shared(&w, &shape) : forward_shared(&w, &shape)) <= target->shared_bytes;
 }
 
@@ -235,7 +232,8 @@ static void forward_write(Buffer *text, const Attention *a, const AttentionScore
 static void gradient_write(Buffer *text, const Attention *a, const AttentionScores *scores, const Widths *w,
                            const Shape *shape, CudaKernel *made) {
   const int64_t tiles = lines_of(a) * query_tiles(a, GRADIENT_QUERIES), rows = tiles * GRADIENT_QUERIES;
-  const int64_t key_tiles = blocks_of(a->keys, shape->keys);
+  const int64_t parts = a->key_parts > 1 ? a->key_parts : 1,
+                key_tiles = parts * blocks_of(a->keys / parts, shape->keys);
   int64_t lanes = 1;
   while (lanes < 32 && lanes * 8 < a->value_depth) {
     lanes *= 2;

@@ -26,6 +26,18 @@ __device__ __forceinline__ void rows_load(SharedAddress to, const Map *map, Shar
   }
 }
 
+// Rows from number `from` on become 0, by a warpgroup, or by several that each do all of it.
+template <int ROWS, int CHUNKS>
+__device__ __forceinline__ void rows_clear(SharedAddress tile, int from) {
+  const float none[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+  for (int at = from * 8 + (int)threadIdx.x % 128; at < ROWS * 8; at += 128) {
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+      shared_store(tile + c * ROWS * LINE + at * 16, none);
+    }
+  }
+}
+
 // c (+)= the sum over WIDTH of a[m][.] b[n][.]; rows of both are contracted. a, b: their first tiles of ROWS_x rows.
 template <int WIDTH, int ROWS_A, int ROWS_B, int N>
 __device__ __forceinline__ void rows_multiply(float (&c)[N][4], SharedAddress a, SharedAddress b) {

@@ -41,11 +41,16 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
   Half<CHUNKS_V> dv;
   half_clear(dk);
   half_clear(dv);
-  keys.key += row;  // of the warp
   int here = tile_come(shared, 0);
+  if (MORE_KEYS && here >= walk.count) {
+    return;
+  }
+  if (here < walk.count) {
+    keys_come(shared, keys);
+  }
+  keys.key += row;  // of the warp
   if (here < walk.count) {
     Scores s;
-    phase_wait(phase_of(shared, KEYS_FULL), 0);
     scores_begin(s, shared, shared, 0, mine, true);
     products_wait<0>();
     products_hold(s[0]);

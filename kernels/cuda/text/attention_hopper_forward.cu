@@ -93,6 +93,16 @@ __device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, S
   }
 }
 
+// Waits for the values of tile number `at`. What lies behind the end of all keys becomes 0: it may be no number.
+__device__ __forceinline__ void values_come(SharedAddress shared, int at, const Keys &keys) {
+  phase_wait(phase_of(shared, V_FULL + at % STAGES), at / STAGES % 2);
+  if (KEY_END && keys.key + KEY_TILE > keys.limit) {
+    rows_clear<KEY_TILE, CHUNKS_V>(shared + V_BEGIN + at % STAGES * V_BYTES, keys.limit - keys.key);
+    shared_publish();
+    turn_sync(CONSUMERS + threadIdx.x / 128, 128);
+  }
+}
+
 // row: the first of the warp.
 __device__ __forceinline__ bool powers_make(Scores &s, Running &running, Factors &factor, const Where &where,
                                             const Seen &seen, const Keys &keys, int row, float slope,
@@ -151,6 +161,7 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
       }
       powers_make(s, running, factor, where, seen, keys_tile(slots, where, seen, first), row, slope, score);
       fragments_of<KEY_TILE>(p, s[0]);
+      int before = first;
 #pragma unroll 1
       for (int i = seen_next(slots, where, seen, first + 1); i < seen.count; i = seen_next(slots, where, seen, i + 1)) {
         const int last = at++, stage = at % STAGES;
@@ -159,7 +170,8 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
         products_begin();
         rows_multiply<DEPTH_PAD, QUERY_TILE, KEY_TILE>(s[0], q, shared + K_BEGIN + stage * K_BYTES);
         products_close();
-        phase_wait(phase_of(shared, V_FULL + last % STAGES), last / STAGES % 2);
+        values_come(shared, last, keys_tile(slots, where, seen, before));
+        before = i;
         columns_multiply<KEY_TILE, KEY_TILE>(o[0], p, shared + V_BEGIN + last % STAGES * V_BYTES);
         products_close();
         turn_arrive(1 + next, 256);
@@ -182,7 +194,7 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
       if (tells) {
         phase_arrive(phase_of(shared, Q_EMPTY));
       }
-      phase_wait(phase_of(shared, V_FULL + at % STAGES), at / STAGES % 2);
+      values_come(shared, at, keys_tile(slots, where, seen, before));
       products_begin();
       columns_multiply<KEY_TILE, KEY_TILE>(o[0], p, shared + V_BEGIN + at % STAGES * V_BYTES);
       products_close();

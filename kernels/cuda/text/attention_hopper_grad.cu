@@ -20,6 +20,7 @@ constexpr u32 V_BEGIN = K_BYTES, Q_BEGIN = V_BEGIN + V_BYTES, D_BEGIN = Q_BEGIN 
 constexpr u32 S_BEGIN = D_BEGIN + STAGES * D_BYTES, DQ_BEGIN = S_BEGIN + S_TILES * S_BYTES;
 constexpr u32 NUMBERS = DQ_BEGIN + BUFFERS * DQ_BYTES, PHASES = NUMBERS + 2 * STAGES * NUMBER_BYTES;
 constexpr int ROWS = LINES * TILES * QUERY_TILE;  // of statistics and delta
+constexpr bool LIMITED = KEY_END || PART_KEYS % KEY_TILE != 0;  // tiles of keys may end in what is none
 enum { MAP_Q, MAP_K, MAP_V, MAP_DO };
 enum { KEYS_FULL, DQ_FULL, DQ_EMPTY = DQ_FULL + BUFFERS, Q_FULL = DQ_EMPTY + BUFFERS, Q_EMPTY = Q_FULL + STAGES,
        D_FULL = Q_EMPTY + STAGES, D_EMPTY = D_FULL + STAGES, PHASE_COUNT = D_EMPTY + STAGES };
@@ -99,12 +100,21 @@ __device__ __forceinline__ SharedAddress phase_of(SharedAddress shared, int whic
 }
 
 // How many blocks add to the dq of a tile before this one: those of earlier keys that it sees.
-__device__ __forceinline__ int blocks_before(const Walk &walk, const QueryTile &tile, const Keys &keys) {
+__device__ __forceinline__ int blocks_before(const Slots &slots, const Walk &walk, const QueryTile &tile,
+                                             const Keys &keys) {
   if (HIDING) {
     return (int)(walk_known(walk, tile) >> KNOWN_BITS);
   }
-  const int far = tile.first - (WINDOW - 1);
-  return keys.key / KEY_TILE - (WINDOW && far > 0 ? far / KEY_TILE : 0);
+  const int begin = keys.part * PART_KEYS, far = tile.first - (WINDOW - 1) - begin;
+  int before = (keys.key - begin) / KEY_TILE - (WINDOW && far > 0 ? far / KEY_TILE : 0);
+  if (KEY_PARTS > 1 && keys.part > 0) {  // and those of the first part
+    const Keys others = keys_of_part(slots, 0);
+    const int first = tile.first + keys.lead - others.lead, hidden = first - (WINDOW - 1);
+    const int end = CAUSAL && first + QUERY_TILE < others.limit ? first + QUERY_TILE : others.limit;
+    const int count = (end + KEY_TILE - 1) / KEY_TILE - (WINDOW && hidden > 0 ? hidden / KEY_TILE : 0);
+    before += end > 0 && count > 0 ? count : 0;
+  }
+  return before;
 }
 
 // --- the copiers ---
@@ -161,7 +171,7 @@ __device__ __forceinline__ void add_all(const Slots &slots, SharedAddress shared
       continue;
     }
     const QueryTile tile = walk_tile(walk, at);
-    const u32 before = (u32)blocks_before(walk, tile, keys);
+    const u32 before = (u32)blocks_before(slots, walk, tile, keys);
     const SharedAddress from = shared + DQ_BEGIN + i % BUFFERS * DQ_BYTES;
     group_seek(where, tile.group);
     const i64 number = (i64)where.line * TILES + tile.tile;
@@ -185,6 +195,17 @@ __device__ __forceinline__ void add_all(const Slots &slots, SharedAddress shared
 
 // --- the consumers ---
 
+// Waits for k and v. What lies behind the end of all keys becomes 0: it may be no number.
+__device__ __forceinline__ void keys_come(SharedAddress shared, const Keys &keys) {
+  phase_wait(phase_of(shared, KEYS_FULL), 0);
+  if (KEY_END && keys.key + KEY_TILE > keys.limit) {
+    rows_clear<KEY_TILE, CHUNKS_K>(shared, keys.limit - keys.key);
+    rows_clear<KEY_TILE, CHUNKS_V>(shared + V_BEGIN, keys.limit - keys.key);
+    shared_publish();
+    turn_sync(1, MULTIPLIERS);
+  }
+}
+
 typedef float Scores[1][QUERY_STEP / 8][4];  // of a step: QUERY_STEP queries of a tile
 
 template <bool WHOLE>
@@ -200,7 +221,7 @@ __device__ __forceinline__ void scored_powers(Scores &s, u32 (&p)[QUERY_STEP / 1
       const int query = n * 8 + lane % 4 * 2 + e % 2, key = e / 2 * 8 + lane / 4;
       const float dot = s[0][n][e], made = score_made<WHOLE>(score, dot, place, query, key);
       const bool hidden =
-          (!(WHOLE && ONLY_MASKS) && made == -INFINITE) || (KEY_END && keys.key + key >= keys.limit);
+          (!(WHOLE && ONLY_MASKS) && made == -INFINITE) || (LIMITED && keys.key + key >= keys.limit);
       power[e] = hidden ? 0.0f : exp2_fast(made * POWER - (e % 2 ? shift.y : shift.x));
       s[0][n][e] = power[e] * score_slope<WHOLE>(score, dot, place, query, key, hidden);
     }
@@ -237,13 +258,13 @@ __device__ __forceinline__ void powers_make(Scores &s, u32 (&p)[QUERY_STEP / 16]
       s[0][n][e] = exp2_fast(s[0][n][e] * POWER - (e % 2 ? shift.y : shift.x));
     }
   }
-  if ((CAUSAL && keys.key + 15 > first) || (KEY_END && keys.key + 16 > keys.limit)) {
+  if ((CAUSAL && keys.key + 15 > first) || (LIMITED && keys.key + 16 > keys.limit)) {
 #pragma unroll
     for (int n = 0; n < QUERY_STEP / 8; n++) {
 #pragma unroll
       for (int e = 0; e < 4; e++) {
         const int query = n * 8 + lane % 4 * 2 + e % 2, key = keys.key + e / 2 * 8 + lane / 4;
-        if ((CAUSAL && key > first + query) || (KEY_END && key >= keys.limit)) {
+        if ((CAUSAL && key > first + query) || (LIMITED && key >= keys.limit)) {
           s[0][n][e] = 0.0f;
         }
       }
@@ -392,12 +413,8 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     attention_keys(Slots slots, const __grid_constant__ Maps maps) {
   const SharedAddress shared = shared_begin();
-  const int line = (int)blockIdx.x % (BATCH * HEADS);
-  Keys keys = keys_of_part(slots, 0);
   Where where;
-  where.head = line % HEADS;
-  where.batch = line / HEADS;
-  keys.key += (int)blockIdx.x / (BATCH * HEADS) * KEY_TILE;
+  const Keys keys = where_keys<KEY_TILE>(slots, where);
   Walk walk = walk_of(slots, keys, KEY_TILE);
   walk.known = HIDING ? known_row(slots, where.batch, 0) + column_of(keys) : nullptr;
   if (threadIdx.x == 0) {
@@ -430,6 +447,9 @@ extern "C" __global__ void __launch_bounds__(256) attention_dq(Slots slots) {
   const int inside = tile % PART_TILES * QUERY_TILE + thread / 32 * 16;
   const float4 *const from = (const float4 *)scratch.dq + (i64)blockIdx.x * (DQ_BYTES / 16) + half * (SPLIT / 8) * 128;
   const bool added = scratch.counts[blockIdx.x] > 0;
+  if (MORE && !added) {
+    return;
+  }
   const float scale[1][2] = {{SCALE, SCALE}}, one[1][2] = {{1.0f, 1.0f}};
   float x[1][SPLIT / 8][4];
   Where where;

@@ -23,11 +23,16 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
   Values dv;
   clear(dk);
   clear(dv);
-  keys.key += warp * 16;  // of the warp
   int here = tile_come(shared, 0);
+  if (MORE_KEYS && here >= walk.count) {
+    return;
+  }
+  if (here < walk.count) {
+    keys_come(shared, keys);
+  }
+  keys.key += warp * 16;  // of the warp
   if (here < walk.count) {
     Scores s, d;
-    phase_wait(phase_of(shared, KEYS_FULL), 0);
     scores_begin(s, shared, shared + mine * 64 * LINE, 0, 0, true);
     products_wait<0>();
     products_hold(s[0]);
