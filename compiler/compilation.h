@@ -193,7 +193,5 @@ typedef struct {
 } GroupInfo;
 
 Grouping group_make(Graph *graph, const NodeId *nodes, int count, GroupInfo **info);
-bool op_fusable(Op op);
-bool op_free(Op op);  // constants and positions: made again wherever they are used
 
 #endif

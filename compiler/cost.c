@@ -86,7 +86,7 @@ static Cost cost_composite(const Graph *graph, const Node *node) {
 typedef Cost CostRule(const Graph *graph, const Node *node);
 
 static CostRule *const rules[] = {
-#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples) cost,
+#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples, attributes, properties) cost,
 #include "compiler/ops.def"
 #undef OP
 };

@@ -1,39 +1,13 @@
 // dots.c: see dots.h.
 #include "compiler/dots.h"
 
-static const struct {
-  DotsForm form;
-  bool known, scaled;
-} forms[OP_COUNT] = {
-    [OP_DOT] = {DOTS_ONE, true, false},           [OP_DOTS] = {DOTS_SEVERAL, true, false},
-    [OP_DOT_SUM] = {DOTS_SUM, true, false},       [OP_BIASED_DOTS] = {DOTS_BIASED, true, false},
-    [OP_SCALED_DOT] = {DOTS_ONE, true, true},     [OP_SCALED_DOTS] = {DOTS_SEVERAL, true, true},
-    [OP_SCALED_DOT_SUM] = {DOTS_SUM, true, true}, [OP_SCALED_BIASED_DOTS] = {DOTS_BIASED, true, true},
-};
-
-bool op_dots(Op op) {
-  return forms[op].known;
-}
-
-bool op_dots_joined(Op op) {
-  return forms[op].known && forms[op].form != DOTS_ONE;
-}
-
-bool op_dots_sum(Op op) {
-  return forms[op].form == DOTS_SUM;
-}
-
-bool op_dots_biased(Op op) {
-  return forms[op].form == DOTS_BIASED;
-}
-
-bool op_dots_scaled(Op op) {
-  return forms[op].scaled;
+static DotsForm form_of(Op op) {
+  return op_dots_sum(op) ? DOTS_SUM : op_dots_biased(op) ? DOTS_BIASED : op_dots_joined(op) ? DOTS_SEVERAL : DOTS_ONE;
 }
 
 Op op_dots_of(DotsForm form, bool scaled) {
   Op op = 0;
-  while (!forms[op].known || forms[op].form != form || forms[op].scaled != scaled) {
+  while (!op_dots(op) || form_of(op) != form || op_dots_scaled(op) != scaled) {
     op++;
   }
   return op;

@@ -8,12 +8,6 @@
 
 #include "compiler/graph.h"
 
-bool op_dots(Op op);         // is it one of these?
-bool op_dots_joined(Op op);  // made for members that are one product, though there may be one of them alone
-bool op_dots_sum(Op op);     // one result, the sum of all members
-bool op_dots_biased(Op op);  // each member adds a bias
-bool op_dots_scaled(Op op);
-
 typedef enum { DOTS_ONE, DOTS_SEVERAL, DOTS_SUM, DOTS_BIASED } DotsForm;
 
 // One product; several of one operand; their sum; with biases: of numbers, or of numbers of 8 bits.

@@ -354,7 +354,7 @@ RULE(gradient_composite) {
 }
 
 GradientRule *const gradient_rules[] = {
-#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples) gradient,
+#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples, attributes, properties) gradient,
 #include "compiler/ops.def"
 #undef OP
 };

@@ -4,49 +4,6 @@
 #include <assert.h>
 #include <string.h>
 
-static const struct {
-  const char *text;
-} op_table[] = {
-#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples) {text},
-#include "compiler/ops.def"
-#undef OP
-};
-
-const char *op_name(Op op) {
-  return op_table[op].text;
-}
-
-bool op_of(const char *text, Op *op) {
-  for (int i = 0; i < OP_COUNT; i++) {
-    if (strcmp(op_table[i].text, text) == 0) {
-      *op = (Op)i;
-      return true;
-    }
-  }
-  return false;
-}
-
-bool op_elementwise(Op op) {
-  return (op >= OP_ADD && op <= OP_STOP);
-}
-
-bool op_leaf(Op op) {
-  return op <= OP_POSITION;
-}
-
-bool op_effect(Op op) {
-  return op == OP_ASSIGN || op == OP_OUTPUT || op == OP_SEND;
-}
-
-bool op_collective(Op op) {
-  return op >= OP_ALL_REDUCE && op <= OP_ALL_TO_ALL;
-}
-
-bool op_alias(Op op) {
-  return op == OP_RENAME || op == OP_SPLIT || op == OP_MERGE || op == OP_SLICE || op == OP_STOP || op == OP_AS_INDEX ||
-         op == OP_PART;
-}
-
 Graph *graph_create(Arena *arena, Names *names, Diag *diag, Name name) {
   Graph *graph = ARENA_NEW(arena, Graph);
   graph->arena = arena;

@@ -11,6 +11,7 @@
 #include "base/diag.h"
 #include "base/map.h"
 #include "base/names.h"
+#include "compiler/op.h"
 #include "compiler/types.h"
 
 enum { SHAPE_MAX_AXES = 16, GRAPH_MAX_MESH = 8 };
@@ -32,13 +33,6 @@ typedef struct {
   bool zigzag;       // the major cut is into 2n blocks; see PlanCut
   AxisId blocks_of;  // the axis whose blocks it numbers (passes/quantise_block.c); -1: none
 } Axis;
-
-typedef enum {
-#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples) OP_##NAME,
-#include "compiler/ops.def"
-#undef OP
-  OP_COUNT
-} Op;
 
 typedef enum {
   ROLE_ACTIVATION,
@@ -283,14 +277,7 @@ typedef struct {
   double flops, bytes;
 } Cost;
 
-const char *op_name(Op op);
-bool op_of(const char *text, Op *op);
-bool op_elementwise(Op op);  // result element depends on the operands' elements at the same coordinates
-bool op_leaf(Op op);
-bool op_effect(Op op);                                             // never dead: assign, output
-bool op_collective(Op op);                                         // ranks wait for each other
 bool op_split(const Graph *graph, const Node *node, AxisId axis);  // may ranks share the work along this axis?
-bool op_alias(Op op);                                              // moves nothing: rename, split, merge, stop
 const char *op_infer(Graph *graph, NodeId node, Value *results);   // NULL or what is wrong
 Cost op_cost(const Graph *graph, NodeId node);
 

@@ -582,7 +582,8 @@ static const struct {
   int least, most;
   InferRule *infer;
 } rules[] = {
-#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples) {least, most, infer},
+#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples, attributes, properties) \
+  {least, most, infer},
 #include "compiler/ops.def"
 #undef OP
 };

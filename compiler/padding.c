@@ -239,7 +239,7 @@ RULE(padding_region, need_nothing, gives_anything);  // asked for inside
 RULE(padding_late, need_never, gives_anything);      // made by later passes
 
 static const PaddingRule *const rules[] = {
-#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples) &padding,
+#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples, attributes, properties) &padding,
 #include "compiler/ops.def"
 #undef OP
 };

@@ -308,7 +308,7 @@ static Samples samples_region(SamplesTable *t, const Node *node) {
 }
 
 static SamplesRule *const rules[] = {
-#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples) samples,
+#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples, attributes, properties) samples,
 #include "compiler/ops.def"
 #undef OP
 };

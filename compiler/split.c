@@ -47,7 +47,7 @@ static bool split_attention(const Graph *graph, const Node *node, AxisId axis) {
 typedef bool SplitRule(const Graph *graph, const Node *node, AxisId axis);
 
 static SplitRule *const rules[] = {
-#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples) split,
+#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples, attributes, properties) split,
 #include "compiler/ops.def"
 #undef OP
 };

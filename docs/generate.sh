@@ -34,6 +34,16 @@ page() {
     function programs(set) {
       return set == "TRAIN" ? "training" : set == "REFRESH" ? "refresh" : set == "EACH" ? "all but refresh" : "all"
     }
+    function properties(set) { gsub(/ *\\\| */, ", ", set); return set == "NONE" ? "" : tolower(set) }
+    # Those that may be unset with a question mark.
+    function attributes(set,    may) {
+      if (match(set, /MAY\([^)]*\)/)) {
+        may = substr(set, RSTART + 4, RLENGTH - 5)
+        gsub(/[A-Z0-9]+/, "&?", may)
+        set = substr(set, 1, RSTART - 1) may
+      }
+      return properties(set)
+    }
     function facts(set) { gsub(/ *\\\| */, ", ", set); return set == "NOTHING" ? "" : tolower(set) }
     function rule(    line) { line = header; gsub(/[^|]+/, "---", line); return line }
     BEGIN {
@@ -61,9 +71,11 @@ page() {
 
 # shellcheck disable=SC2016  # what stands in single quotes is awk
 pages() {
-  page compiler/ops.def "Operations" "op | operands | gradient | cost" \
-    '"`" a[2] "` | " operands(a[3], a[4]) " | " (a[6] == "gradient_none" ? "none" : "yes") " | " named(a[7], "cost_")' \
+  page compiler/ops.def "Operations" "op | operands | attributes | gradient | cost | properties" \
+    '"`" a[2] "` | " operands(a[3], a[4]) " | " attributes(a[11]) " | " (a[6] == "gradient_none" ? "none" : "yes") " | " named(a[7], "cost_") " | " properties(a[12])' \
     > "$1/ops.md"
+  echo >> "$1/ops.md"
+  page compiler/properties.def "Properties" "property | says of an operation" 'tolower(a[1]) " | " a[3]' >> "$1/ops.md"
   page compiler/kernel.def "Instructions of fused kernels" "instruction | operands | takes | gives | notes" \
     '"`" a[2] "` | " a[3] " | " class(a[4]) " | " class(a[5]) " | " note' > "$1/kernel_ops.md"
   page base/errors.def "Error codes" "code | stands for" 'a[1] " | " a[2]' > "$1/errors.md"

@@ -24,22 +24,6 @@ typedef struct {
   int count, capacity;
 } Grouper;
 
-bool op_free(Op op) {
-  return op == OP_CONST || op == OP_INTEGER || op == OP_POSITION || op == OP_COORDINATE;
-}
-
-static bool is_draw(Op op) {
-  return op == OP_UNIFORM || op == OP_NORMAL;
-}
-
-bool op_fusable(Op op) {
-  return op_elementwise(op) || op == OP_SUM || op == OP_REDUCE_MAX || op == OP_REDUCE_MIN || is_draw(op);
-}
-
-static bool is_reduction(Op op) {
-  return op == OP_SUM || op == OP_REDUCE_MAX || op == OP_REDUCE_MIN;
-}
-
 static int root(Grouper *g, int id) {
   while (g->parent[id] != id) {
     g->parent[id] = g->parent[g->parent[id]];
@@ -59,7 +43,7 @@ static bool free_value(const Grouper *g, ValueId value) {
 }
 
 static Shape node_space(const Graph *graph, const Node *node) {
-  return graph_shape(graph, is_reduction(node->op) ? node->operands[0] : node->first_result);
+  return graph_shape(graph, op_reduction(node->op) ? node->operands[0] : node->first_result);
 }
 
 static int operand_level(Grouper *g, ValueId value) {
@@ -75,7 +59,7 @@ static bool rows_fit(Grouper *g, int group, const Node *node, bool *fixes) {
   GroupInfo *info = &g->info[group];
   for (int i = 0; i < node->operand_count; i++) {
     const Node *maker = graph_producer(g->graph, node->operands[i]);
-    if (!maker || !is_reduction(maker->op) || group_of_value(g, node->operands[i]) != group) {
+    if (!maker || !op_reduction(maker->op) || group_of_value(g, node->operands[i]) != group) {
       continue;
     }
     Shape from = graph_shape(g->graph, maker->operands[0]);
@@ -117,7 +101,7 @@ static bool reduction_fits(const Grouper *g, const GroupInfo *info, const Node *
 }
 
 static bool space_fits(const Grouper *g, const GroupInfo *info, const Node *node) {
-  if (is_reduction(node->op)) {
+  if (op_reduction(node->op)) {
     return reduction_fits(g, info, node);
   }
   Shape space = node_space(g->graph, node);
@@ -224,7 +208,7 @@ static void join(Grouper *g, int group, NodeId id) {
     }
   }
   Shape from = node->operand_count ? graph_shape(g->graph, node->operands[0]) : (Shape){0};
-  if (is_reduction(node->op) && !info->inner_known && node->axes.count < from.count &&
+  if (op_reduction(node->op) && !info->inner_known && node->axes.count < from.count &&
       shape_same_set(&from, &info->space)) {
     info->inner = decide_inner(g->graph, node);
     info->inner_known = true;
@@ -317,7 +301,7 @@ static void place(Grouper *g, NodeId id) {
   // What uses a sum of a row goes where the row is, or the row would have to be read again.
   for (int i = node->operand_count - 1; i >= 0 && group < 0; i--) {
     const Node *maker = graph_producer(g->graph, node->operands[i]);
-    int candidate = maker && is_reduction(maker->op) ? group_of_value(g, node->operands[i]) : -1;
+    int candidate = maker && op_reduction(maker->op) ? group_of_value(g, node->operands[i]) : -1;
     if (candidate >= 0 && g->info[candidate].space.count > space.count && space.count > 0 &&
         can_join_higher(g, candidate, node)) {
       group = candidate;
@@ -332,7 +316,7 @@ static void place(Grouper *g, NodeId id) {
   }
   // Nothing it needs is in a fitting group: one that reads the same values will do. That random numbers are drawn for
   // the same step brings nothing together.
-  for (int i = 0; i < node->operand_count && group < 0 && !is_draw(node->op); i++) {
+  for (int i = 0; i < node->operand_count && group < 0 && !op_random(node->op); i++) {
     int reader = g->last_reader[node->operands[i]];
     reader = reader >= 0 ? root(g, reader) : -1;
     // The backward must not hang its copies of forward values onto the forward's kernels: they would be kept.
