@@ -46,20 +46,10 @@ RegionId graph_region(Graph *graph) {
 }
 
 int graph_result_count(const Graph *graph, const Node *node) {
-  switch (node->op) {
-    case OP_ASSIGN:
-    case OP_OUTPUT:
-    case OP_SEND:
-      return 0;
-    case OP_COMPOSITE:
-    case OP_MICROBATCH:
-    case OP_SEGMENT:
-    case OP_GROUP:
-    case OP_CHUNKS:
-      return graph->regions.at[node->region].results.count;
-    default:
-      return op_dots(node->op) && !op_dots_sum(node->op) ? dots_count(node) : 1;
+  if (op_region(node->op)) {
+    return graph->regions.at[node->region].results.count;
   }
+  return op_effect(node->op) ? 0 : op_dots(node->op) && !op_dots_sum(node->op) ? dots_count(node) : 1;
 }
 
 static NodeId graph_new_node(Graph *graph, Node node, const ValueId *operands, int count) {
@@ -101,7 +91,7 @@ ValueId graph_add(Graph *graph, Op op, NodeInit init, const ValueId *operands, i
   for (int i = 0; i < added->result_count; i++) {
     results[i] = (Value){.bound = -1, .role = graph->role, .span = graph->span};
   }
-  if (op == OP_INPUT || op == OP_PARAM || op == OP_STATE || op == OP_RECEIVE) {
+  if (op_declared(op)) {
     results[0].type = init.type;
     results[0].bound = init.bound;
     results[0].shape = init.shape;

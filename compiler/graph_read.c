@@ -64,7 +64,7 @@ static bool read_attributes(Reader *reader, Node *node) {
   while (!reader->tokens->failed) {
     bool good = true;
     if (token_accept_word(reader->tokens, "over")) {
-      good = reader_axes(reader, &node->axes, node->op == OP_CONCAT);
+      good = reader_axes(reader, &node->axes, op_each(node->op));
     } else if (token_accept_word(reader->tokens, "along")) {
       good = reader_axis(reader, &node->axis);
     } else if (token_accept_word(reader->tokens, "to")) {
@@ -94,10 +94,11 @@ static bool read_operation(Reader *reader, Node *node) {
   if (token_is(reader->tokens, TOKEN_STRING) && !token_string(reader->tokens, &node->text)) {
     return false;
   }
-  if (node->op == OP_CONST && !token_real(reader->tokens, &node->number)) {
+  const int figures = op_needed(node->op) & ATTRIBUTE_FIGURES;
+  if ((figures & ATTRIBUTE_NUMBER) && !token_real(reader->tokens, &node->number)) {
     return false;
   }
-  if (node->op == OP_INTEGER && !token_integer(reader->tokens, INT64_MIN, INT64_MAX, &node->integer)) {
+  if ((figures & ATTRIBUTE_INTEGER) && !token_integer(reader->tokens, INT64_MIN, INT64_MAX, &node->integer)) {
     return false;
   }
   ValueList operands = {0};

@@ -219,8 +219,15 @@ static void print_result(const Printer *printer, ValueId id, Name name, Span spa
   }
 }
 
+// What stands behind the op and not among the attributes: a number that the node is.
+static int figures_of(const Node *node) {
+  return (unsigned)node->op < OP_COUNT ? op_needed(node->op) & ATTRIBUTE_FIGURES : 0;
+}
+
+// All that is set, even what the op does not use: of a graph that is wrong as well.
 static void print_attributes(const Printer *printer, const Node *node) {
   Buffer *out = printer->out;
+  const int figures = figures_of(node);
   if (node->axes.count > 0) {
     buffer_text(out, " over [");
     print_axes(printer, &node->axes, 0, node->axes.count);
@@ -234,10 +241,10 @@ static void print_attributes(const Printer *printer, const Node *node) {
     buffer_text(out, " to ");
     print_axis(printer, node->axis2);
   }
-  if (node->integer != 0 && node->op != OP_INTEGER) {
+  if (node->integer != 0 && !(figures & ATTRIBUTE_INTEGER)) {
     buffer_format(out, " integer %" PRId64, node->integer);
   }
-  if (!is_zero(node->number) && node->op != OP_CONST) {
+  if (!is_zero(node->number) && !(figures & ATTRIBUTE_NUMBER)) {
     buffer_text(out, " number ");
     print_real(out, node->number);
   }
@@ -282,10 +289,10 @@ static void print_node(Printer *printer, NodeId id) {
     buffer_text(out, " ");
     print_string(out, node->text);
   }
-  if (node->op == OP_CONST) {
+  if (figures_of(node) & ATTRIBUTE_NUMBER) {
     buffer_text(out, " ");
     print_real(out, node->number);
-  } else if (node->op == OP_INTEGER) {
+  } else if (figures_of(node) & ATTRIBUTE_INTEGER) {
     buffer_format(out, " %" PRId64, node->integer);
   }
   if (node->operand_count > 0) {

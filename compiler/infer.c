@@ -590,9 +590,8 @@ static const struct {
 
 const char *op_infer(Graph *graph, NodeId id, Value *results) {
   const Node *node = graph_node(graph, id);
-  bool any = node->op == OP_MICROBATCH || node->op == OP_GROUP || node->op == OP_SEGMENT;
-  if (!any && (node->operand_count < rules[node->op].least ||
-               (rules[node->op].most >= 0 && node->operand_count > rules[node->op].most))) {
+  if (node->operand_count < rules[node->op].least ||
+      (rules[node->op].most >= 0 && node->operand_count > rules[node->op].most)) {
     return "the number of operands is wrong";
   }
   return rules[node->op].infer(graph, node, results);

@@ -88,7 +88,7 @@ bool op_fusable(Op op) {
 }
 
 bool op_list(Op op) {
-  return op_needs(op, ATTRIBUTE_REGION) && !has(op, KERNEL);
+  return op_region(op) && !has(op, KERNEL);
 }
 
 OpCombine op_combine(Op op) {
@@ -99,12 +99,16 @@ bool op_linear_in(Op op, int operand) {
   return has(op, BILINEAR) ? operand < 2 : has(op, LINEAR) && operand == 0;
 }
 
-bool op_needs(Op op, Attribute attribute) {
-  return (op_table[op].attributes & (int)attribute) != 0;
+int op_needed(Op op) {
+  return op_table[op].attributes & ((1 << ATTRIBUTE_BITS) - 1);
 }
 
-bool op_uses(Op op, Attribute attribute) {
-  return op_needs(op, attribute) || (op_table[op].attributes & MAY((int)attribute)) != 0;
+int op_used(Op op) {
+  return (op_table[op].attributes | op_table[op].attributes >> ATTRIBUTE_BITS) & ((1 << ATTRIBUTE_BITS) - 1);
+}
+
+bool op_region(Op op) {
+  return (op_needed(op) & ATTRIBUTE_REGION) != 0;
 }
 
 bool op_offset(Op op) {

@@ -41,12 +41,14 @@ typedef enum {
   ATTRIBUTE_INTEGER = 16,
   ATTRIBUTE_NUMBER = 32,
   ATTRIBUTE_REGION = 64,
-  ATTRIBUTE_BITS = 7
+  ATTRIBUTE_BITS = 7,
+  ATTRIBUTE_FIGURES = ATTRIBUTE_INTEGER | ATTRIBUTE_NUMBER
 } Attribute;
 
-bool op_needs(Op op, Attribute attribute);  // it is set in every such node; a figure is what the node is, even 0
-bool op_uses(Op op, Attribute attribute);   // it may be set
-bool op_offset(Op op);                      // the integer is a place along an axis
-bool op_each(Op op);                        // one of the axes for each operand: an axis may come twice
+int op_needed(Op op);   // Attributes that are set in every such node; a figure is what the node is, and may be 0
+int op_used(Op op);     // and those that may be set
+bool op_offset(Op op);  // the integer is a place along an axis
+bool op_each(Op op);    // one of the axes for each operand: an axis may come twice
+bool op_region(Op op);  // has a region
 
 #endif

@@ -1,52 +1,12 @@
 // verify_node.c: the rules of single shapes, values and nodes.
 #include <stdlib.h>
+#include <string.h>
 
 #include "compiler/verify.h"
 
 enum { FEW_RESULTS = 8 };
 
-// What an op must have, beyond what its rule in infer.c checks.
-enum { HAS_TEXT = 1, HAS_AXES = 2, HAS_AXIS = 4, HAS_AXIS2 = 8, HAS_REGION = 16, HAS_OFFSET = 32 };
-
 const char verify_too_large[] = "a value has more than 2^56 elements";
-
-static const unsigned char requirements[OP_COUNT] = {
-    [OP_INPUT] = HAS_TEXT,
-    [OP_PARAM] = HAS_TEXT,
-    [OP_STATE] = HAS_TEXT,
-    [OP_OUTPUT] = HAS_TEXT,
-    [OP_UNIFORM] = HAS_TEXT,
-    [OP_NORMAL] = HAS_TEXT,
-    [OP_CAST] = HAS_TEXT,
-    [OP_QUANTISE] = HAS_TEXT,
-    [OP_POSITION] = HAS_AXIS,
-    [OP_AS_INDEX] = HAS_AXIS,
-    [OP_TAKE] = HAS_AXIS,
-    [OP_PUT] = HAS_AXIS,
-    [OP_RENAME] = HAS_AXIS | HAS_AXIS2,
-    [OP_SPLIT] = HAS_AXIS | HAS_AXES,
-    [OP_MERGE] = HAS_AXES | HAS_AXIS2,
-    [OP_SLICE] = HAS_AXIS | HAS_OFFSET,
-    [OP_PAD] = HAS_AXIS2 | HAS_OFFSET,
-    [OP_CONCAT] = HAS_AXES | HAS_AXIS2,
-    [OP_WINDOW] = HAS_AXIS | HAS_AXIS2,
-    [OP_FOLD] = HAS_AXIS | HAS_AXIS2,
-    [OP_PACK] = HAS_AXIS,
-    [OP_PART] = HAS_AXIS | HAS_OFFSET,
-    [OP_COORDINATE] = HAS_TEXT,
-    [OP_ALL_REDUCE] = HAS_TEXT,
-    [OP_ALL_GATHER] = HAS_TEXT | HAS_AXIS | HAS_AXIS2,
-    [OP_REDUCE_SCATTER] = HAS_TEXT | HAS_AXIS | HAS_AXIS2,
-    [OP_ALL_TO_ALL] = HAS_TEXT | HAS_AXES | HAS_AXIS | HAS_AXIS2,
-    [OP_SHARD] = HAS_TEXT | HAS_AXIS | HAS_AXIS2,
-    [OP_RECEIVE] = HAS_TEXT,
-    [OP_SEND] = HAS_TEXT,
-    [OP_COMPOSITE] = HAS_TEXT | HAS_REGION,
-    [OP_MICROBATCH] = HAS_REGION,
-    [OP_GROUP] = HAS_REGION,
-    [OP_SEGMENT] = HAS_REGION,
-    [OP_CHUNKS] = HAS_REGION | HAS_AXES | HAS_AXIS | HAS_AXIS2,
-};
 
 const char *graph_verify_shape(const Graph *graph, const Shape *shape) {
   if (shape->count < 0 || shape->count > SHAPE_MAX_AXES) {
@@ -74,25 +34,37 @@ static bool axis_valid(const Graph *graph, AxisId axis) {
   return axis >= -1 && axis < graph->axes.count;
 }
 
+// Those that are set, as bits.
+static int attributes_set(const Node *node) {
+  const double zero = 0;
+  return (node->text ? ATTRIBUTE_TEXT : 0) | (node->axes.count != 0 ? ATTRIBUTE_AXES : 0) |
+         (node->axis >= 0 ? ATTRIBUTE_AXIS : 0) | (node->axis2 >= 0 ? ATTRIBUTE_AXIS2 : 0) |
+         (node->integer != 0 ? ATTRIBUTE_INTEGER : 0) |
+         (memcmp(&node->number, &zero, sizeof zero) != 0 ? ATTRIBUTE_NUMBER : 0) |
+         (node->region >= 0 ? ATTRIBUTE_REGION : 0);
+}
+
 static const char *attributes_wrong(const Graph *graph, const Node *node) {
-  unsigned needs = requirements[node->op];
+  const int set = attributes_set(node), missing = op_needed(node->op) & ~ATTRIBUTE_FIGURES & ~set;
   if (!axis_valid(graph, node->axis) || !axis_valid(graph, node->axis2)) {
     return "an attribute is an axis that does not exist";
   }
-  if ((needs & HAS_TEXT) && !node->text) {
+  if (missing & ATTRIBUTE_TEXT) {
     return "the text is missing";
   }
-  if (((needs & HAS_AXES) && node->axes.count == 0) || ((needs & HAS_AXIS) && node->axis < 0) ||
-      ((needs & HAS_AXIS2) && node->axis2 < 0)) {
+  if (missing & (ATTRIBUTE_AXES | ATTRIBUTE_AXIS | ATTRIBUTE_AXIS2)) {
     return "an axis attribute is missing";
   }
-  if ((needs & HAS_OFFSET) && (node->integer < 0 || node->integer > GRAPH_MOST_ELEMENTS)) {
+  if (op_offset(node->op) && (node->integer < 0 || node->integer > GRAPH_MOST_ELEMENTS)) {
     return "the offset is impossible";
   }
-  if (((needs & HAS_REGION) != 0) != (node->region >= 0) || node->region >= graph->regions.count) {
+  if (((missing | (set & ~op_used(node->op))) & ATTRIBUTE_REGION) || node->region >= graph->regions.count) {
     return "the node has no region, or one that it must not have";
   }
-  if (node->op == OP_CONCAT) {  // one axis for each part, which may be the same; infer_concat checks the sizes
+  if (set & ~op_used(node->op)) {
+    return "an attribute is set that the op does not use";
+  }
+  if (op_each(node->op)) {  // one axis for each operand; infer_concat checks the sizes
     for (int i = 0; i < node->axes.count; i++) {
       if (node->axes.axis[i] < 0 || !axis_valid(graph, node->axes.axis[i])) {
         return "an attribute is an axis that does not exist";
@@ -127,9 +99,8 @@ bool graph_type_matches(ElementType a, ElementType b) {
 static const char *results_differ(const Graph *graph, const Node *node, const Value *inferred) {
   for (int i = 0; i < node->result_count; i++) {
     const Value *recorded = graph_value(graph, node->first_result + i);
-    bool moves = op_alias(node->op) || op_collective(node->op) || node->op == OP_PACK || node->op == OP_CAST ||
-                 node->op == OP_QUANTISE;
-    if (moves ? recorded->type != inferred[i].type : !graph_type_matches(recorded->type, inferred[i].type)) {
+    bool exact = op_same(node->op) || op_collective(node->op) || node->op == OP_PACK;
+    if (exact ? recorded->type != inferred[i].type : !graph_type_matches(recorded->type, inferred[i].type)) {
       return "the type of a result is not that of the op's rule";
     }
     if (recorded->type == TYPE_INDEX && inferred[i].bound >= 0 && recorded->bound != inferred[i].bound) {
@@ -209,7 +180,7 @@ static const char *rule_broken(const Graph *graph, NodeId id, Value *inferred) {
   const Node *node = graph_node(graph, id);
   for (int i = 0; i < node->result_count; i++) {
     inferred[i] = (Value){.bound = -1};
-    if (node->op == OP_INPUT || node->op == OP_PARAM || node->op == OP_STATE || node->op == OP_RECEIVE) {
+    if (op_declared(node->op)) {
       inferred[i] = *graph_value(graph, node->first_result + i);
     }
   }

@@ -1,4 +1,6 @@
 // verify_test.c: the verifier and the cost rules.
+#include <math.h>
+
 #include "tests/graph_sample.h"
 
 typedef void Corrupt(Graph *graph);
@@ -235,6 +237,55 @@ static void test_programs(void **state) {
   }
 }
 
+static int attributes_of(const Node *node) {
+  return (node->text ? ATTRIBUTE_TEXT : 0) | (node->axes.count ? ATTRIBUTE_AXES : 0) |
+         (node->axis >= 0 ? ATTRIBUTE_AXIS : 0) | (node->axis2 >= 0 ? ATTRIBUTE_AXIS2 : 0) |
+         (node->integer ? ATTRIBUTE_INTEGER : 0) | (fabs(node->number) > 0 ? ATTRIBUTE_NUMBER : 0) |
+         (node->region >= 0 ? ATTRIBUTE_REGION : 0);
+}
+
+static void set_attribute(Node *node, int attribute) {
+  node->text = attribute == ATTRIBUTE_TEXT ? "tp" : node->text;
+  node->axes = attribute == ATTRIBUTE_AXES ? shape_of(1) : node->axes;
+  node->axis = attribute == ATTRIBUTE_AXIS ? 1 : node->axis;
+  node->axis2 = attribute == ATTRIBUTE_AXIS2 ? 1 : node->axis2;
+  node->integer = attribute == ATTRIBUTE_INTEGER ? 1 : node->integer;
+  node->number = attribute == ATTRIBUTE_NUMBER ? 1 : node->number;
+}
+
+// What ops.def says of attributes: each that an op uses is set in some node of the sample, and no other may be.
+static void test_attributes(void **state) {
+  (void)state;
+  Fixture fixture = fixture_create();
+  Graph *graph = parse(&fixture, all_ops);
+  int seen[OP_COUNT] = {0}, wrong = 0;
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node node = *graph_node(graph, i);
+    seen[node.op] |= attributes_of(&node);
+    for (int attribute = 1; attribute < ATTRIBUTE_REGION; attribute *= 2) {
+      if (op_used(node.op) & attribute) {
+        continue;
+      }
+      set_attribute(graph_node(graph, i), attribute);
+      const char *rule = graph_verify_node(graph, i);
+      assert_non_null(rule);
+      assert_string_equal(rule, "an attribute is set that the op does not use");
+      *graph_node(graph, i) = node;
+      assert_null(graph_verify_node(graph, i));
+    }
+  }
+  for (int op = 0; op < OP_COUNT; op++) {
+    for (int attribute = 1; attribute <= ATTRIBUTE_REGION; attribute *= 2) {
+      if (op_used((Op)op) & attribute & ~seen[op]) {
+        print_error("no '%s' in the sample sets attribute %d\n", op_name((Op)op), attribute);
+        wrong++;
+      }
+    }
+  }
+  assert_int_equal(wrong, 0);
+  arena_destroy(fixture.arena);
+}
+
 static void test_broken_rule_is_reported(void **state) {
   (void)state;
   Fixture fixture = fixture_create();
@@ -316,6 +367,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_corrupted_graphs),
       cmocka_unit_test(test_programs),
+      cmocka_unit_test(test_attributes),
       cmocka_unit_test(test_broken_rule_is_reported),
       cmocka_unit_test(test_formats_count_as_one_type),
       cmocka_unit_test(test_deep_graph),
