@@ -22,16 +22,12 @@ static void find_tensors(Check *c) {
   Map first = map_create(c->l->c->arena);
   for (int i = 0; i < c->l->graph->nodes.count; i++) {
     const Node *node = graph_node(c->l->graph, i);
-    if (node->op == OP_PARAM || node->op == OP_STATE) {
+    if (op_stored(node->op)) {
       const int64_t value = map_get_or(&first, map_key(node->text), node->first_result);
       map_put(&first, map_key(node->text), value);
       c->tensor[node->first_result] = 1 + (ValueId)value;
     }
   }
-}
-
-static bool looks_through(Op op) {
-  return op_alias(op) || op == OP_SHARD || op == OP_PART;
 }
 
 // What is written over a value, or over what it is a view, a part or a pack of; 0: nothing.
@@ -43,7 +39,7 @@ static ValueId over(const Check *c, ValueId value) {
     if (c->over[value] || !node) {
       return c->over[value];
     }
-    if (looks_through(node->op)) {
+    if (op_view(node->op)) {
       value = node->operands[0];
     } else if (node->op == OP_PACK) {
       ValueId gone = 0;
@@ -104,18 +100,14 @@ static void make(Check *c, const Node *node) {
   }
 }
 
-static bool runs_inside(Op op) {
-  return op == OP_MICROBATCH || op == OP_SEGMENT || op == OP_CHUNKS;
-}
-
 static void walk(Check *c, RegionId id) {
   const Region *region = &c->l->graph->regions.at[id];
   for (int i = 0; i < region->nodes.count && c->good; i++) {
     const Node *node = graph_node(c->l->graph, region->nodes.at[i]);
-    if (op_leaf(node->op) || looks_through(node->op) || node->op == OP_PACK) {
+    if (op_leaf(node->op) || op_view(node->op) || node->op == OP_PACK) {
       continue;  // whoever reads these reads what they are made of
     }
-    if (runs_inside(node->op)) {
+    if (op_list(node->op)) {
       for (int times = node->op == OP_SEGMENT ? 1 : 2; times > 0; times--) {
         walk(c, node->region);
       }

@@ -88,7 +88,7 @@ static void search_region(Search *s, RegionId id) {
         first = false;
       }
     }
-    if (inner && node->op != OP_GROUP && node->op != OP_COMPOSITE) {
+    if (op_list(node->op)) {
       search_region(s, node->region);
     }
   }

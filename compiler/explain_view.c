@@ -9,11 +9,6 @@
 
 // --- collectives ---
 
-static bool is_collective(const Node *node) {
-  return node->op == OP_ALL_REDUCE || node->op == OP_ALL_GATHER || node->op == OP_REDUCE_SCATTER ||
-         node->op == OP_ALL_TO_ALL;
-}
-
 static bool of_pack(const Graph *graph, const Node *node) {
   Shape shape = graph_shape(graph, node->operands[0]);
   bool pack = false;
@@ -46,7 +41,7 @@ static void keep_collectives(const Lower *l, const NodeList *nodes, int at, View
     for (int64_t j = 0; node->op == OP_CHUNKS && j < graph->axes.at[node->axes.axis[0]].size; j++) {
       keep_collectives(l, &graph->regions.at[node->region].nodes, at, segment);
     }
-    int count = is_collective(node) ? 1 : is_attention(node) ? attention_rotations(l, node) : 0;
+    int count = op_collective(node->op) ? 1 : is_attention(node) ? attention_rotations(l, node) : 0;
     for (int j = 0; j < count; j++) {
       const char *path = node->scope > 0 ? graph->scopes.at[node->scope].path : NULL;
       ViewCollective kept = {phase_of(l->segments.at[at]->kind, graph, node), of_pack(graph, node), path ? path : ""};
@@ -114,8 +109,7 @@ static ViewValue value_of(const Graph *graph, const Spec *spec, const Value *val
 
 // Later passes copy labels to what stands for a value.
 static bool stands_for(const Node *node) {
-  return node->op == OP_SEGMENT || node->op == OP_MICROBATCH || node->op == OP_RECEIVE || node->op == OP_GROUP ||
-         op_dots_joined(node->op) || node->op == OP_CHUNKS;
+  return op_list(node->op) || node->op == OP_GROUP || op_dots_joined(node->op) || node->op == OP_RECEIVE;
 }
 
 // The table of values has those of all stages, also where their nodes are gone.

@@ -13,7 +13,7 @@ static const Node *find_other(const Graph *graph, RegionId region, Holds *holds)
     if (!holds(graph, node)) {
       return node;
     }
-    if (node->region >= 0 && node->op != OP_GROUP && node->op != OP_COMPOSITE) {
+    if (op_list(node->op)) {
       inside = find_other(graph, node->region, holds);
     }
     if (inside) {

@@ -38,19 +38,7 @@ static bool placeable(const Lower *l, ValueId value) {
   if (!node || has_home(l, value)) {
     return false;
   }
-  switch (node->op) {
-    case OP_GROUP:
-    case OP_CONCAT:
-    case OP_PAD:
-    case OP_TAKE:
-    case OP_WINDOW:
-    case OP_FOLD:
-      return true;
-    case OP_COMPOSITE:
-      return value == node->first_result || node->integer % 256 == 0;
-    default:
-      return op_dots(node->op);
-  }
+  return node->op == OP_COMPOSITE ? value == node->first_result || node->integer % 256 == 0 : op_strided(node->op);
 }
 
 static bool placeable_dense(const Lower *l, ValueId value) {
@@ -64,7 +52,7 @@ static bool accumulable(const Lower *l, ValueId value, const int *uses) {
   if (!node || has_home(l, value) || uses[value] > 1 || uses[inside_chunks(l, value)] > 1) {
     return false;
   }
-  return node->op == OP_GROUP || (op_dots(node->op) && !op_dots_biased(node->op)) || node->op == OP_PUT;
+  return op_accumulates(node->op);
 }
 
 // Where a renamed value lives is decided by what is renamed.
@@ -178,12 +166,11 @@ static void note_tensors(const Lower *l, ValueId value, int at, int *last) {
   if (!node) {
     return;
   }
-  if (node->op == OP_PARAM || node->op == OP_STATE) {
+  if (op_stored(node->op)) {
     last[value] = at > last[value] ? at : last[value];
     return;
   }
-  const bool view = op_alias(node->op) || node->op == OP_PART || node->op == OP_SHARD || node->op == OP_SLICE ||
-                    node->op == OP_BROADCAST || node->op == OP_CAST || node->op == OP_PACK || node->op == OP_COPY;
+  const bool view = op_view(node->op) || node->op == OP_PACK;
   for (int i = 0; view && i < node->operand_count; i++) {
     note_tensors(l, node->operands[i], at, last);
   }
@@ -349,7 +336,7 @@ static void find_exchanged(Lower *l, RegionId id) {
     for (int j = 0; j < node->operand_count && goes; j++) {
       l->exchanged[node->operands[j]] = true;
     }
-    if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT) {
+    if (op_body(node->op)) {
       find_exchanged(l, node->region);
     }
   }

@@ -129,7 +129,7 @@ static void lower_concat(Lower *l, const Node *node) {
 
 static void lower_pack(Lower *l, const Node *node) {
   const Node *first = graph_producer(l->graph, node->operands[0]);
-  if (first && (first->op == OP_PARAM || first->op == OP_STATE)) {
+  if (first && op_stored(first->op)) {
     return;
   }
   int64_t elements = 0, all = graph_elements(l->graph, graph_shape(l->graph, node->first_result));

@@ -175,14 +175,6 @@ int builder_operation(Builder *b, const Node *node) {
   return op_free(node->op) ? emit_free(b, node) : emit_elementwise(b, node);
 }
 
-static bool is_reduction(Op op) {
-  return op == OP_SUM || op == OP_REDUCE_MAX || op == OP_REDUCE_MIN;
-}
-
-static int which_reduction(Op op) {
-  return op == OP_SUM ? 0 : op == OP_REDUCE_MAX ? 1 : 2;
-}
-
 // A reduction along whole rows gives a register; others are outputs only.
 static bool along_rows(const Builder *b, const Node *node) {
   return b->decided && shape_same_set(&node->axes, &b->inner) && (b->outer.count > 0 || b->kernel.row_reductions);
@@ -231,7 +223,7 @@ static KernelLevel full_level(const Builder *b, bool outer, bool inner) {
 static int emit_row_reduction(Builder *b, const Node *node) {
   int reg = widened(b, operand_register(b, node->operands[0]), full_level(b, false, true));
   static const KernelOp ops[] = {KERNEL_ROW_SUM, KERNEL_ROW_MAX, KERNEL_ROW_MIN};
-  KernelInstruction instruction = builder_blank(ops[which_reduction(node->op)], false, LEVEL_ROW);
+  KernelInstruction instruction = builder_blank(ops[(int)op_combine(node->op)], false, LEVEL_ROW);
   instruction.a = (int16_t)reg;
   b->kernel.row_reductions = true;
   return builder_code(b, instruction);
@@ -261,7 +253,7 @@ static void store_reduction(Builder *b, const Node *node, ValueId result, bool a
   bool all = shape.count == 0;
   bool rows_only = !shape_same_set(&from, &b->space);
   int reg = widened(b, operand_register(b, node->operands[0]), full_level(b, true, !rows_only));
-  store(b, reg, result, all ? total[which_reduction(node->op)] : column[which_reduction(node->op)], accumulate);
+  store(b, reg, result, all ? total[(int)op_combine(node->op)] : column[(int)op_combine(node->op)], accumulate);
 }
 
 // --- dims ---
@@ -340,11 +332,11 @@ void lower_group(Lower *l, const Node *node) {
   for (int i = 0; i < region->nodes.count && !b.failed; i++) {
     const Node *member = graph_node(l->graph, region->nodes.at[i]);
     int reg = -1;
-    if (is_reduction(member->op)) {
+    if (op_reduction(member->op)) {
       reg = along_rows(&b, member) ? emit_row_reduction(&b, member) : -1;
     } else if (op_free(member->op)) {
       reg = emit_free(&b, member);
-    } else if (member->op == OP_UNIFORM || member->op == OP_NORMAL) {
+    } else if (op_random(member->op)) {
       reg = emit_random(&b, member);
     } else {
       reg = emit_elementwise(&b, member);

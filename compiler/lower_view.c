@@ -82,7 +82,7 @@ void lower_view(Lower *l, const Node *node) {
     copy_merged(l, node);
   }
   storage_of(l, node->first_result);
-  if (maker && (maker->op == OP_PARAM || maker->op == OP_STATE)) {  // stays where it is stored
+  if (maker && op_stored(maker->op)) {  // stays where it is stored
     l->storage[operand] = before;
   }
 }

@@ -15,10 +15,6 @@ typedef struct {
   bool *shared;     // by value: read by something that may look at it later, or under another name
 } Lives;
 
-static bool reads_at_once(Op op) {
-  return op == OP_GROUP || (op_dots(op) && !op_dots_biased(op)) || op == OP_TAKE;
-}
-
 static bool made_here(const Lives *lives, ValueId value) {
   NodeId maker = graph_value(lives->l->graph, value)->node;
   return maker >= 0 && lives->home[maker] == lives->region;
@@ -59,7 +55,7 @@ static bool ends_here(const Lives *lives, const Node *group, int at, ValueId val
   const Value *old = graph_value(l->graph, value), *made = graph_value(l->graph, result);
   const Node *node = graph_producer(l->graph, value);
   const bool moves = old->offload || made->offload;  // to the host and back, in buffers of its own
-  return node && !moves && reads_at_once(node->op) && made_here(lives, value) && of_own(l, value) &&
+  return node && !moves && op_reads_once(node->op) && made_here(lives, value) && of_own(l, value) &&
          lives->last[value] == at && !lives->shared[value] && old->type == made->type &&
          shape_same_set(&old->shape, &group->axes) && same_shape(&old->shape, &made->shape) &&
          l->aligned[value] == l->aligned[result];
@@ -89,7 +85,7 @@ static void decide_region(Lives *lives, RegionId id) {
   lives->region = id;
   for (int i = 0; i < region->nodes.count; i++) {
     const Node *node = graph_node(graph, region->nodes.at[i]);
-    note_reading(lives, node, i, reads_at_once(node->op));
+    note_reading(lives, node, i, op_reads_once(node->op));
   }
   for (int i = 0; i < region->results.count; i++) {
     lives->shared[region->results.at[i]] = true;
@@ -118,7 +114,7 @@ static void decide_inside(Lives *lives, RegionId id) {
   decide_region(lives, id);
   for (int i = 0; i < region->nodes.count; i++) {
     const Node *node = graph_node(lives->l->graph, region->nodes.at[i]);
-    if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT || node->op == OP_CHUNKS) {
+    if (op_list(node->op)) {
       decide_inside(lives, node->region);
     }
   }

@@ -28,7 +28,7 @@ static PaddingNeed need_packed(const Graph *graph, const Node *node, int operand
                                const PaddingContent *contents) {
   (void)axis, (void)contents;
   const Node *maker = graph_producer(graph, node->operands[operand]);
-  return maker && (maker->op == OP_PARAM || maker->op == OP_STATE) ? PADDING_FREE : PADDING_NEEDS_ZERO;
+  return maker && op_stored(maker->op) ? PADDING_FREE : PADDING_NEEDS_ZERO;
 }
 
 static PaddingNeed need_assigned(const Graph *graph, const Node *node, int operand, AxisId axis,

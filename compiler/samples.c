@@ -383,7 +383,8 @@ Samples samples_of(const SamplesTable *table, ValueId value) {
 }
 
 bool samples_adds(const Node *node, int at) {
-  return node->op == OP_ADD || node->op == OP_SUB || node->op == OP_CONCAT || (node->op == OP_WHERE && at > 0);
+  SamplesRule *const rule = rules[node->op];
+  return rule == samples_add || rule == samples_concat || (rule == samples_where && at > 0);
 }
 
 bool samples_known(Op op) {

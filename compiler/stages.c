@@ -63,7 +63,7 @@ bool stages_exist(const Graph *graph, const Spec *spec) {
 static void add_cost(const Cut *a, const NodeList *nodes, double *cost, double *before, double *after, bool *begun) {
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(a->graph, nodes->at[i]);
-    if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT) {
+    if (op_body(node->op)) {
       add_cost(a, &a->graph->regions.at[node->region].nodes, cost, before, after, begun);
       continue;
     }

@@ -10,10 +10,6 @@ static int natural_stage(const Placing *p, ScopeId scope) {
   return iteration < 0 ? STAGE_ANY : stages_of_iteration(p->stages, iteration);
 }
 
-static bool is_tensor(const Node *node) {
-  return node->op == OP_PARAM || node->op == OP_STATE;
-}
-
 // Does it depend on data and on persistent tensors? Then it is done on one stage.
 static bool is_placed(const Placing *p, const Node *node) {
   return node->op != OP_MICROBATCH && node->result_count > 0 && p->bound[node->first_result] &&
@@ -69,7 +65,7 @@ static void find_tensors(Placing *p) {
   }
   for (int i = 0; i < p->order.count; i++) {
     const Node *node = graph_node(p->graph, p->order.at[i]);
-    if (is_tensor(node)) {
+    if (op_stored(node->op)) {
       p->tensor[node->first_result] = (int)map_get_or(&names, map_key(node->text), -1);
     }
   }
@@ -97,13 +93,13 @@ static bool varies(const Graph *graph, const Node *node) {
     const Axis *axis = &graph->axes.at[shape.axis[i]];
     cut |= axis->global != axis->size;
   }
-  return cut && (node->op == OP_POSITION || node->op == OP_UNIFORM || node->op == OP_NORMAL);
+  return cut && op_placed(node->op);
 }
 
 static void classify(Placing *p, int index) {
   const Node *node = graph_node(p->graph, p->order.at[index]);
   bool pack = node->op == OP_PACK && pack_stage(p, node) >= 0;
-  bool bound = is_tensor(node) || pack || placing_bound(p, node),
+  bool bound = op_stored(node->op) || pack || placing_bound(p, node),
        steady = index < p->updates && !varies(p->graph, node);
   bool layered = !node->backward && !carries(node) && natural_stage(p, node->scope) >= 0;
   for (int i = 0; i < node->operand_count; i++) {
@@ -234,7 +230,7 @@ static int with_operands(const Placing *p, const Node *node) {
   int64_t most = -1;
   for (int i = 0; i < node->operand_count; i++) {
     const Node *maker = graph_producer(p->graph, node->operands[i]);
-    bool stored = maker && (is_tensor(maker) || (maker->op == OP_PACK && p->tensor[maker->operands[0]] >= 0));
+    bool stored = maker && (op_stored(maker->op) || (maker->op == OP_PACK && p->tensor[maker->operands[0]] >= 0));
     if (stored && p->at[node->operands[i]] >= 0) {
       return p->at[node->operands[i]];
     }
@@ -326,29 +322,15 @@ static int tensor_read(const Placing *p, ValueId value) {
   const Node *node = graph_producer(p->graph, value);
   int member = 0;
   while (node) {
-    switch (node->op) {
-      case OP_PARAM:
-      case OP_STATE:
-        return p->tensor[node->first_result];
-      case OP_PART:
-        member = (int)node->integer;
-        node = graph_producer(p->graph, node->operands[0]);
-        break;
-      case OP_PACK:
-        node = graph_producer(p->graph, node->operands[member]);
-        break;
-      case OP_CAST:
-      case OP_STOP:
-      case OP_RENAME:
-      case OP_SPLIT:
-      case OP_MERGE:
-      case OP_SHARD:
-      case OP_ALL_GATHER:
-        node = graph_producer(p->graph, node->operands[0]);
-        break;
-      default:
-        return -1;
+    if (op_stored(node->op)) {
+      return p->tensor[node->first_result];
     }
+    if (!op_same(node->op) && node->op != OP_PACK) {
+      return -1;
+    }
+    const ValueId from = node->operands[node->op == OP_PACK ? member : 0];
+    member = node->op == OP_PART ? (int)node->integer : member;
+    node = graph_producer(p->graph, from);
   }
   return -1;
 }
@@ -469,7 +451,7 @@ static void hold(Placing *p) {
   }
   for (int i = 0; i < p->order.count; i++) {
     const Node *node = graph_node(graph, p->order.at[i]);
-    if (is_tensor(node) && p->tensor[node->first_result] >= 0) {
+    if (op_stored(node->op) && p->tensor[node->first_result] >= 0) {
       placing_put(p, p->order.at[i], p->stages->owner[p->tensor[node->first_result]]);
     }
   }

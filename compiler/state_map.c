@@ -76,8 +76,7 @@ static void add_states(Lower *l, bool copies) {
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
     const Node *first = node->op == OP_PACK ? graph_producer(graph, node->operands[0]) : NULL;
-    if (!first || (first->op != OP_PARAM && first->op != OP_STATE) ||
-        (graph_persistent(graph, first->text)->role == ROLE_COPY) != copies) {
+    if (!first || !op_stored(first->op) || (graph_persistent(graph, first->text)->role == ROLE_COPY) != copies) {
       continue;
     }
     if (map_get_or(&map->by_name, map_key(first->text), -1) >= 0) {

@@ -283,7 +283,7 @@ static Storage resolve_pack(Lower *l, const Node *node, ValueId value) {
   const Node *first = graph_producer(l->graph, node->operands[0]);
   int64_t bytes = graph_elements(l->graph, graph_shape(l->graph, value)) * type_bytes(l, value);
   Storage storage = {.stride = {1}};
-  if (first && (first->op == OP_PARAM || first->op == OP_STATE)) {  // the state map put them together
+  if (first && op_stored(first->op)) {  // the state map put them together
     int64_t least = INT64_MAX;
     for (int i = 0; i < node->operand_count; i++) {
       const StatePlace *place = state_place(l, graph_producer(l->graph, node->operands[i])->text);
@@ -357,7 +357,7 @@ static Storage resolve(Lower *l, ValueId value) {
     case HOME_OWN:
       break;
   }
-  if (node->op == OP_PARAM || node->op == OP_STATE) {
+  if (op_stored(node->op)) {
     return resolve_state(l, node, value);
   }
   if (node->op == OP_INPUT) {

@@ -74,7 +74,7 @@ static bool verify_definition(Verifier *verifier, ValueId id, NodeId at, int lev
 
 static bool is_storage(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
-  return node && (node->op == OP_PARAM || node->op == OP_STATE);
+  return node && op_stored(node->op);
 }
 
 static bool is_assigned(const Verifier *verifier, ValueId value) {
@@ -146,7 +146,7 @@ static bool verify_assign(Verifier *verifier, NodeId id) {
 static void verify_root(Verifier *verifier, NodeId id) {
   const Node *node = graph_node(verifier->graph, id);
   ValueState *state = &verifier->values[node->first_result];
-  if (node->op == OP_PARAM || node->op == OP_STATE) {
+  if (op_stored(node->op)) {
     state->root = (ValueId)map_get_or(&verifier->leaves, map_key(node->text), node->first_result);
     map_put(&verifier->leaves, map_key(node->text), state->root);
   } else if (op_alias(node->op)) {
@@ -183,7 +183,7 @@ static bool verify_node(Verifier *verifier, NodeId id, int level, int depth, boo
     return false;
   }
   if (node->region >= 0 && !verify_region(verifier, node->region, id, level + (node->op == OP_COMPOSITE), depth + 1,
-                                          effects && (node->op == OP_MICROBATCH || node->op == OP_SEGMENT))) {
+                                          effects && op_body(node->op))) {
     return false;
   }
   for (int i = 0; i < node->result_count; i++) {

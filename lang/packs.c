@@ -141,7 +141,7 @@ static bool lies_in_one_stage(const struct UpdateContext *context, int index) {
 }
 
 static bool moves(Op op) {
-  return op == OP_RENAME || op == OP_SPLIT || op == OP_MERGE || op == OP_SLICE;
+  return op_alias(op) && op_moves(op);
 }
 
 // Behind operations that only move elements.

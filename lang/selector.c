@@ -75,7 +75,7 @@ static bool is_bias(Name path) {
 
 SelectorPlace selector_place(const Graph *graph, const Node *node) {
   SelectorPlace place = {.scope = node->scope};
-  if (node->text && (node->op == OP_PARAM || node->op == OP_STATE)) {
+  if (node->text && op_stored(node->op)) {
     place.tensor = node->text;
   }
   if (node->result_count > 0) {

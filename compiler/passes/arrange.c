@@ -37,7 +37,7 @@ static void order_value(Graph *graph, ValueId value, const Shape *order) {
     return;
   }
   made->shape = *order;
-  if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT) {
+  if (op_body(node->op)) {
     order_value(graph, graph->regions.at[node->region].results.at[made->result], order);
   }
 }
@@ -117,7 +117,7 @@ static void order_like_parameters(Graph *graph, RegionId region, Map *packed) {
     } else if (node->op == OP_ASSIGN) {
       Shape order = graph_shape(graph, node->operands[0]);
       order_value(graph, node->operands[1], &order);
-    } else if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT) {
+    } else if (op_body(node->op)) {
       order_like_parameters(graph, node->region, packed);
     }
   }

@@ -147,8 +147,8 @@ static void check_reading(void *context, ValueId *operand) {
 
 // Between the first and the last of a cut, what it does not need moves behind it: not what has an effect on others.
 static bool can_move(const Node *node) {
-  return node->op != OP_ASSIGN && node->op != OP_SEND && node->op != OP_RECEIVE && node->op != OP_MICROBATCH &&
-         node->op != OP_SEGMENT;
+  const bool effect = op_effect(node->op) && node->op != OP_OUTPUT;
+  return !effect && node->op != OP_RECEIVE && !op_body(node->op);
 }
 
 static bool cut_is_good(const Chunker *k, const ValueList *results, int first, int last) {
@@ -508,7 +508,7 @@ static void chunk_region(Chunker *k, RegionId region) {
   const NodeList nodes = k->nodes;
   for (int i = 0; i < nodes.count; i++) {
     const Node node = *graph_node(k->graph, nodes.at[i]);
-    if (node.op == OP_MICROBATCH || node.op == OP_SEGMENT) {
+    if (op_body(node.op)) {
       chunk_region(k, node.region);
     }
   }

@@ -41,10 +41,8 @@ static bool kernel_by_rows(const Graph *graph, AxisId axis, const Node *group) {
   }
   for (int i = 0; i < region->nodes.count; i++) {
     const Node *node = graph_node(graph, region->nodes.at[i]);
-    bool reduces = node->op == OP_SUM || node->op == OP_REDUCE_MAX || node->op == OP_REDUCE_MIN;
-    bool places = node->op == OP_POSITION || node->op == OP_UNIFORM || node->op == OP_NORMAL || node->op == OP_AS_INDEX;
-    bool over = reduces && shape_has(&node->axes, axis);
-    if ((places && has_axis(axis, node)) || graph_value(graph, node->first_result)->bound == axis ||
+    bool over = op_reduction(node->op) && shape_has(&node->axes, axis);
+    if ((op_placed(node->op) && has_axis(axis, node)) || graph_value(graph, node->first_result)->bound == axis ||
         (over && (!sums_rows(axis, node) || used_within(graph, region, node->first_result)))) {
       return false;
     }
@@ -76,20 +74,8 @@ bool chunk_by_rows(const Graph *graph, AxisId axis, const Node *node) {
   if (op_dots(node->op) && !op_dots_biased(node->op)) {
     return product_by_rows(graph, axis, node);
   }
-  switch (node->op) {
-    case OP_GROUP:
-      return kernel_by_rows(graph, axis, node);
-    case OP_TAKE:
-      return node->axis != axis && is_cut(graph, axis, node->first_result);
-    case OP_ALL_REDUCE:
-      return is_cut(graph, axis, node->first_result);
-    case OP_STOP:
-    case OP_RENAME:
-    case OP_SPLIT:
-    case OP_MERGE:
-    case OP_SLICE:
-      return !has_axis(axis, node) && is_cut(graph, axis, node->first_result);
-    default:
-      return false;
+  if (node->op == OP_GROUP) {
+    return kernel_by_rows(graph, axis, node);
   }
+  return op_by_rows(node->op) && !has_axis(axis, node) && is_cut(graph, axis, node->first_result);
 }

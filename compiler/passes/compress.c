@@ -382,7 +382,7 @@ static void compress_region(Compress *p, RegionId region, int calls) {
       continue;
     }
     array_push(graph->arena, &graph->regions.at[region].nodes, old.at[i]);
-    if (node.op == OP_MICROBATCH || node.op == OP_SEGMENT) {
+    if (op_body(node.op)) {
       compress_region(p, node.region, node.op == OP_MICROBATCH ? calls * (int)node.integer : calls);
     }
   }

@@ -50,7 +50,7 @@ static void find_packs(Copies *p) {
 
 // Moves only: the copy of what they make is made of the copy.
 static bool moves(Op op) {
-  return op == OP_RENAME || op == OP_SPLIT || op == OP_MERGE || op == OP_SLICE || op == OP_SHARD;
+  return op_view(op) && op_moves(op) && op != OP_PART;
 }
 
 static bool may_copy(const Copies *p, const Node *leaf) {
@@ -187,7 +187,7 @@ static void replace_casts(Copies *p, RegionId region) {
       continue;
     }
     array_push(graph->arena, &graph->regions.at[region].nodes, old.at[i]);
-    if (node.op == OP_MICROBATCH || node.op == OP_SEGMENT) {
+    if (op_body(node.op)) {
       replace_casts(p, node.region);
     }
   }

@@ -39,10 +39,6 @@ typedef struct {
   ValueId *replace;  // by value
 } Epilogues;
 
-static bool moves(Op op) {
-  return op_alias(op) || op == OP_SLICE || op == OP_SHARD;
-}
-
 static bool format_known(const Node *dot, ElementType type) {
   const bool scaled = op_dots_scaled(dot->op);
   const ElementType *formats = scaled ? biased_formats_scaled : biased_formats;
@@ -58,8 +54,7 @@ static bool format_known(const Node *dot, ElementType type) {
 // A parameter, or this rank's part of one, or one that ranks have gathered; rounded or not.
 static bool is_parameter(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
-  while (node && (moves(node->op) || node->op == OP_CAST || node->op == OP_QUANTISE || node->op == OP_PART ||
-                  node->op == OP_ALL_GATHER)) {
+  while (node && op_same(node->op)) {
     node = graph_producer(graph, node->operands[0]);
   }
   if (node && node->op == OP_PACK) {
@@ -123,7 +118,7 @@ static bool read_outside_kernels(const Epilogues *e, ValueId value) {
   bool found = e->result[value];
   for (int at = e->first_reader[value]; at >= 0 && !found; at = e->next_reader[at]) {
     const Node *node = graph_node(e->graph, e->reader[at]);
-    found = moves(node->op) ? read_outside_kernels(e, node->first_result) : !op_fusable(node->op);
+    found = op_view(node->op) ? read_outside_kernels(e, node->first_result) : !op_fusable(node->op);
   }
   return found;
 }
@@ -279,7 +274,7 @@ static void choose_nested(Epilogues *e, RegionId region) {
   const NodeList nodes = e->graph->regions.at[region].nodes;
   for (int i = 0; i < nodes.count; i++) {
     const Node *node = graph_node(e->graph, nodes.at[i]);
-    if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT) {
+    if (op_body(node->op)) {
       choose_nested(e, node->region);
     }
   }

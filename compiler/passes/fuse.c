@@ -114,8 +114,7 @@ static void emit_readers(Order *o, ValueId value, int writer) {
   for (int at = o->first_reader[value]; at >= 0; at = o->next_reader[at]) {
     NodeId id = o->reader[at];
     const Node *node = graph_node(graph, id);
-    const bool view = op_alias(node->op) || node->op == OP_SHARD || node->op == OP_PART;
-    if (view || (node->op == OP_PACK && o->grouping.group[id] < 0)) {
+    if (op_view(node->op) || (node->op == OP_PACK && o->grouping.group[id] < 0)) {
       emit_readers(o, node->first_result, writer);
     } else if (node->op != OP_ASSIGN && (writer < 0 || o->grouping.group[id] != writer)) {
       emit(o, id);
@@ -336,7 +335,7 @@ static void fuse_nested(Compilation *c, RegionId region) {
   const NodeList nodes = c->graph->regions.at[region].nodes;
   for (int i = 0; i < nodes.count; i++) {
     const Node *node = graph_node(c->graph, nodes.at[i]);
-    if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT) {
+    if (op_body(node->op)) {
       fuse_nested(c, node->region);
     }
   }

@@ -66,7 +66,7 @@ static void contents_of(Localise *l, const Node *node, AxisId axis, PaddingConte
 }
 
 static PaddingContent content_of_node(Localise *l, const Node *node, int result, AxisId axis) {
-  if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT) {
+  if (op_body(node->op)) {
     return content_of(l, l->graph->regions.at[node->region].results.at[result], axis);
   }
   const Pack *pack =
@@ -211,7 +211,7 @@ ValueId localise_poisoned(const Localise *l, ValueId value) {
 void localise_poison(Localise *l, NodeId id) {
   Graph *graph = l->graph;
   const Op op = graph_node(graph, id)->op;
-  const bool poison = l->c->poison && !l->within && op != OP_MICROBATCH && op != OP_SEGMENT && op != OP_STATE &&
+  const bool poison = l->c->poison && !l->within && !op_body(op) && op != OP_STATE &&
                       !(graph->region == 0 && (graph->slots > 1 || l->c->tenancy));
   for (int i = 0; poison && i < graph_node(graph, id)->result_count; i++) {
     const ValueId value = graph_node(graph, id)->first_result + i;

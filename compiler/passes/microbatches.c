@@ -59,7 +59,7 @@ static void need_mixed(Wrap *w, const NodeList *nodes) {
 }
 
 static bool stays_outside(const Wrap *w, const Node *node) {
-  return node->op == OP_PARAM || node->op == OP_STATE || (node->op == OP_INPUT && kind_of(w, node) == SAMPLES_SAME);
+  return op_stored(node->op) || (node->op == OP_INPUT && kind_of(w, node) == SAMPLES_SAME);
 }
 
 static void deal(Wrap *w, const NodeList *nodes) {

@@ -81,7 +81,7 @@ static void walk(Offloading *o, RegionId region, bool kernel) {
   for (int i = 0; i < nodes.count; i++) {
     const Node *node = graph_node(o->graph, nodes.at[i]);
     const bool backward = kernel || graph_is_backward(o->graph, node);
-    if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT || (node->op == OP_GROUP && backward)) {
+    if (op_body(node->op) || (node->op == OP_GROUP && backward)) {
       walk(o, node->region, node->op == OP_GROUP);
     } else if (backward && !op_alias(node->op)) {
       for (int j = 0; j < node->operand_count; j++) {

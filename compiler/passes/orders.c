@@ -38,7 +38,7 @@ static void list_nodes(Orders *o, RegionId region) {
     const Node *node = graph_node(o->graph, nodes->at[i]);
     array_push(o->c->arena, &o->nodes, nodes->at[i]);
     o->listed[nodes->at[i]] = true;
-    if (node->op == OP_MICROBATCH || node->op == OP_SEGMENT) {
+    if (op_body(node->op)) {
       list_nodes(o, node->region);
     }
     if (node->op == OP_RENAME) {
@@ -54,18 +54,18 @@ static ValueId behind(const Orders *o, ValueId value) {
   if (!node) {
     return value;
   }
-  if (node->op == OP_SEGMENT || node->op == OP_MICROBATCH) {
+  if (op_body(node->op)) {
     if (!o->listed[graph_value(o->graph, value)->node]) {
       return value;  // of one that another has taken the place of
     }
     return o->graph->regions.at[node->region].results.at[graph_value(o->graph, value)->result];
   }
-  return op_alias(node->op) || node->op == OP_SHARD || orders_bundled(o->graph, node) ? node->operands[0] : value;
+  return op_view(node->op) || orders_bundled(o->graph, node) ? node->operands[0] : value;
 }
 
 static bool stays(const Node *node, int result) {
   bool statistics = is_attention(node) && !attention_is_gradient(node) && result > 0;
-  return op_leaf(node->op) || op_free(node->op) || node->op == OP_PART || node->op == OP_PACK || statistics;
+  return op_leaf(node->op) || node->op == OP_PART || node->op == OP_PACK || statistics;
 }
 
 static void find_stored(Orders *o) {
@@ -138,25 +138,14 @@ static void touch_and_tie(void *context, ValueId value) {
 }
 
 static bool ties(const Node *node) {
-  switch (node->op) {
-    case OP_CONCAT:
-    case OP_PAD:
-    case OP_WINDOW:
-    case OP_FOLD:
-    case OP_TAKE:
-    case OP_PUT:
-    case OP_ALL_REDUCE:
-      return true;
-    default:
-      return op_dots(node->op) || orders_is_kernel(node);
-  }
+  return op_ties(node->op) || op_dots(node->op) || orders_is_kernel(node);
 }
 
 static void find_touching(Orders *o, const Shape *kinds) {
   for (int i = 0; i < o->nodes.count; i++) {
     const Node *node = graph_node(o->graph, o->nodes.at[i]);
     Touching at = {o, o->nodes.at[i], kinds, -1};
-    if (node->op != OP_MICROBATCH && node->op != OP_SEGMENT) {
+    if (!op_body(node->op)) {
       orders_visit(o->graph, node, ties(node) ? touch_and_tie : touch, &at);
     }
   }

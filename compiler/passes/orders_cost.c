@@ -59,19 +59,15 @@ static Shape of_view(const Orders *o, const Node *node) {
   }
 }
 
-static bool is_view(const Node *node) {
-  return op_alias(node->op) || node->op == OP_SHARD;
-}
-
 Shape orders_of(const Orders *o, ValueId value) {
   const Node *node = graph_producer(o->graph, value);
   Shape own = graph_shape(o->graph, value), order = own;
   if (!node || o->stored[value] == value) {
     return own;
   }
-  if (node->op == OP_SEGMENT || node->op == OP_MICROBATCH) {
+  if (op_body(node->op)) {
     order = orders_of(o, o->graph->regions.at[node->region].results.at[graph_value(o->graph, value)->result]);
-  } else if (is_view(node)) {
+  } else if (op_view(node->op)) {
     order = of_view(o, node);
   } else {
     Shape rows = shape_minus(orders_of(o, node->operands[0]), &node->axes);

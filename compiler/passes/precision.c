@@ -45,8 +45,7 @@ static bool is_real(const Precision *p, ValueId value) {
 // --- gradients of parameters ---
 
 static bool passes_sums(Op op) {
-  return op == OP_ADD || op == OP_NEG || op == OP_RENAME || op == OP_SPLIT || op == OP_MERGE || op == OP_SLICE ||
-         op == OP_PAD || op == OP_CONCAT || op == OP_PACK || op == OP_PART;
+  return op == OP_ADD || op == OP_NEG || op_moves(op);
 }
 
 // Updates, and what collects and shows gradients, read them; before those stand only sums and moves.
@@ -251,29 +250,21 @@ static ElementType type_of(Precision *p, NodeId id) {
     return p->real;
   }
   ElementType first = graph_value(p->graph, node->operands[0])->type;
-  switch (node->op) {
-    case OP_UNIFORM:
-    case OP_NORMAL:
-    case OP_TO_REAL:
-    case OP_SUM:
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_MIN:
-    case OP_PUT:
-    case OP_FOLD:
-      return p->real;
-    case OP_DOT:
-    case OP_SCALED_DOT:
-      return p->summed[node->first_result] ? p->formats->gradient : p->formats->activation;
-    case OP_TAKE:
-      return comes_from_parameter(p->graph, node->operands[0]) ? p->formats->residual : first;
-    default:
-      return op_elementwise(node->op) ? mixed(p, node) : first;
+  if (op_wide(node->op)) {
+    return p->real;
   }
+  if (op_dots(node->op)) {
+    return p->summed[node->first_result] ? p->formats->gradient : p->formats->activation;
+  }
+  if (node->op == OP_TAKE && comes_from_parameter(p->graph, node->operands[0])) {
+    return p->formats->residual;
+  }
+  return op_elementwise(node->op) ? mixed(p, node) : first;
 }
 
 static void set_varies(Precision *p, const Node *node, ValueId value) {
   Shape shape = graph_shape(p->graph, value), from = {0};
-  if (node->op == OP_CONST || node->op == OP_UNIFORM || node->op == OP_NORMAL || node->op == OP_TO_REAL) {
+  if (node->op == OP_CONST || op_random(node->op) || node->op == OP_TO_REAL) {
     p->varies[value] = (Shape){0};
   } else if (op_elementwise(node->op)) {
     p->varies[value] = union_varies(p, node);

@@ -33,7 +33,7 @@ enum { SIZE_STEP = 16 };
 Name quantiser_parameter(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
   int64_t member = -1;
-  while (node && (op_alias(node->op) || node->op == OP_CAST || node->op == OP_QUANTISE)) {
+  while (node && (op_same(node->op))) {
     member = node->op == OP_PART ? node->integer : member;
     node = graph_producer(graph, node->operands[0]);
   }

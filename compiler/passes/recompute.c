@@ -186,14 +186,9 @@ static ValueId copy_unit(Recompute *r, ValueId value) {
   return copy;
 }
 
-// Random numbers depend on where they are and on the step, so that they can be drawn again.
-static bool is_cheap(Op op) {
-  return op_elementwise(op) || op == OP_UNIFORM || op == OP_NORMAL;
-}
-
 // Kernels of the backward compute cheap values by themselves, if they can, instead of reading a copy.
 static bool is_left_to_kernels(const Recompute *r, const Node *reader, ValueId operand) {
-  return op_fusable(reader->op) && is_gone(r, operand) && is_cheap(graph_producer(r->graph, operand)->op);
+  return op_fusable(reader->op) && is_gone(r, operand) && op_cheap(graph_producer(r->graph, operand)->op);
 }
 
 // Parameters that are gathered once a step are kept, whatever is computed again.
@@ -258,7 +253,7 @@ static bool at_hand(const Recompute *r, ValueId value, ScopeId round) {
     return true;
   }
   const bool kept = value < r->limit && !is_gone_in(r, value, round) && (r->stored[value] || r->small[value]);
-  return value >= r->limit || !node || kept || !is_cheap(node->op);
+  return value >= r->limit || !node || kept || !op_cheap(node->op);
 }
 
 static bool count_inputs(Recompute *r, ValueId value, ScopeId reader, ValueList *inputs, int depth) {

@@ -131,7 +131,7 @@ static bool check_stored(Check *check) {
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(check->graph, nodes->at[i]);
     const Samples of = node->result_count ? samples_of(check->table, node->first_result) : (Samples){0};
-    if ((node->op == OP_PARAM || node->op == OP_STATE) && of.kind == SAMPLES_MIXED) {
+    if (op_stored(node->op) && of.kind == SAMPLES_MIXED) {
       report_stored(check, node, of.why);
     }
   }

@@ -100,10 +100,6 @@ static Held wanted_of(Shard *s, const Node *node, ValueId operand, const Loops *
   return want;
 }
 
-static uint8_t partial_kind(const Node *node) {
-  return (uint8_t)(1 + (node->op == OP_REDUCE_MAX ? REDUCE_MAX : node->op == OP_REDUCE_MIN ? REDUCE_MIN : REDUCE_SUM));
-}
-
 // Where an axis would be cut so often that it does not divide, mesh axes that are not asked for go, the last cut first;
 // and, in programs that have a smaller batch than the training step, for which rules are checked, those that are too.
 static void give_way(Shard *s, Held *want, uint32_t asked) {
@@ -201,7 +197,7 @@ static void shard_with(Shard *s, NodeId id, uint32_t passing) {
     for (int m = 0; m < s->mapping->count; m++) {
       held->axis[m] = cut_in(node, &loops, &shape, m);
       bool summed = loops.axis[m] >= 0 && held->axis[m] < 0;
-      held->partial[m] = passing >> m & 1 ? shard_passing_kind(node) : summed ? partial_kind(node) : 0;
+      held->partial[m] = passing >> m & 1 || summed ? shard_partial_kind(node) : 0;
     }
   }
 }
@@ -431,7 +427,7 @@ static void shard_node(Shard *s, NodeId id) {
   for (int i = 0; i < node->operand_count && node->op == OP_PACK; i++) {
     shard_set_operand(s, id, i, newest(s, node->operands[i]));
   }
-  if (node->op == OP_INPUT || node->op == OP_PARAM || node->op == OP_STATE) {
+  if (op_given(node->op)) {
     shard_leaf(s, id);
   } else if (node->op == OP_PART) {
     shard_part(s, id);

@@ -80,22 +80,9 @@ static inline bool same_shape(const Graph *graph, ValueId a, ValueId b) {
   return shape_same_set(&x, &y);
 }
 
-static inline bool linear_operand(const Node *node, int operand) {
-  switch (node->op) {
-    case OP_NEG:
-    case OP_SUM:
-    case OP_MUL:
-      return true;
-    case OP_DIV:
-      return operand == 0;
-    default:
-      return false;
-  }
-}
-
 // A leaf that may stand outside of the microbatches.
 static inline bool shard_outside(const Node *node) {
-  return node->op == OP_INPUT || node->op == OP_PARAM || node->op == OP_STATE;
+  return op_given(node->op);
 }
 
 static inline Shape result_shape(const Graph *graph, const Node *node) {
@@ -106,7 +93,7 @@ static inline Shape result_shape(const Graph *graph, const Node *node) {
 Loops *shard_loops_of(Shard *s, NodeId id);
 AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh);  // -1: none; sets the loops' cause
 bool shard_passes(Shard *s, const Node *node, int mesh);  // may a partial operand stay so, the result being partial?
-uint8_t shard_passing_kind(const Node *node);             // what it is then: 1 + ReduceOp
+uint8_t shard_partial_kind(const Node *node);             // what it is then: 1 + ReduceKind
 
 // shard_rules.c: reports rules that cut nothing, once everything is sharded; and a rule that cannot cut an axis whose
 // size was not known before, where it would.

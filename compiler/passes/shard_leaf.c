@@ -37,7 +37,7 @@ void shard_leaf(Shard *s, NodeId id) {
   Graph *graph = s->graph;
   const Node *node = graph_node(graph, id);
   Shape shape = graph_shape(graph, node->first_result);
-  bool stored = node->op == OP_PARAM || node->op == OP_STATE;
+  bool stored = op_stored(node->op);
   const Persistent *persistent = stored ? graph_persistent(graph, node->text) : NULL;
   SelectorPlace place =
       persistent ? mapping_place(s->mapping, persistent) : (SelectorPlace){.scope = node->scope, .value = node->text};

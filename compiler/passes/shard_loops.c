@@ -44,12 +44,6 @@ static AxisId in_blocks(const Graph *graph, const Node *node, AxisId axis) {
   return axis;
 }
 
-// Random numbers and positions depend on where the part begins, which for zigzag is no one place.
-static bool blocks_only(const Node *node) {
-  return node->op == OP_UNIFORM || node->op == OP_NORMAL || node->op == OP_POSITION || node->op == OP_TAKE ||
-         node->op == OP_PUT;
-}
-
 // The mesh axes before this one that cut the axis.
 static uint32_t cut_before(const Loops *loops, AxisId axis, int mesh) {
   uint32_t others = 0;
@@ -92,27 +86,19 @@ static bool may_loop(Shard *s, const Node *node, const Loops *loops, AxisId axis
   }
   uint32_t others = cut_before(loops, axis, mesh);
   bool zigzag = shard_form(s, axis)->zigzag != 0;
-  bool own = node->op == OP_POSITION || node->op == OP_UNIFORM || node->op == OP_NORMAL ||
-             ((node->op == OP_TAKE || node->op == OP_PUT) && node->axis == axis);
+  // Where its part begins is what the result depends on, and for a zigzag that is no one place.
+  const bool indexes = (node->op == OP_TAKE || node->op == OP_PUT) && node->axis == axis;
   // Queries that are cut in a zigzag and then once more begin where no sum over the coordinates says.
   bool again = zigzag && others && is_attention(node) && axis == node->axis;
-  return shard_divides(s, axis, others | 1u << mesh) && !(zigzag && own && blocks_only(node)) && !again &&
+  return shard_divides(s, axis, others | 1u << mesh) && !(zigzag && (op_placed(node->op) || indexes)) && !again &&
          !inside_blocks(s->graph, node, axis);
 }
 
 static Shape contracted_axes(const Node *node) {
-  switch (node->op) {
-    case OP_SUM:
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_MIN:
-    case OP_DOT:
-    case OP_SCALED_DOT:
-      return node->axes;
-    case OP_TAKE:
-      return shape_of(node->axis);
-    default:
-      return (Shape){0};
+  if (op_reduction(node->op) || op_dots(node->op)) {
+    return node->axes;
   }
+  return node->op == OP_TAKE ? shape_of(node->axis) : (Shape){0};
 }
 
 // Do all operands that have the axis hold their parts of it?
@@ -185,20 +171,29 @@ AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh) {
 
 // --- partial sums that pass through ---
 
-// Of what kind the result of an operation is partial through which partial operands pass: of the largest of parts the
-// larger one may be found before the largest of all ranks.
-uint8_t shard_passing_kind(const Node *node) {
-  return (uint8_t)(1 + (node->op == OP_MAX ? REDUCE_MAX : node->op == OP_MIN ? REDUCE_MIN : REDUCE_SUM));
+_Static_assert((int)COMBINE_BY_LARGEST == (int)REDUCE_MAX && (int)COMBINE_BY_SMALLEST == (int)REDUCE_MIN,
+               "what parts become has one numbering");
+
+// Of what kind a result is partial: of the largest of parts the larger one may be found before the largest of all
+// ranks.
+uint8_t shard_partial_kind(const Node *node) {
+  return (uint8_t)(1 + (int)op_combine(node->op));
+}
+
+// Is the result, of a partial sum in the place of this operand, a partial sum? Only of what is fused: what a product or
+// a lookup makes of parts, every rank would make in vain.
+static bool passes(const Node *node, int operand) {
+  return op_fusable(node->op) && op_linear_in(node->op, operand);
 }
 
 // May the partial operand stay so over this mesh axis, the result being partial instead?
 bool shard_passes(Shard *s, const Node *node, int mesh) {
   Graph *graph = s->graph;
-  if (node->op == OP_ADD || node->op == OP_SUB || node->op == OP_MAX || node->op == OP_MIN) {
+  if (op_combines(node->op)) {
     bool all = true;
     for (int i = 0; i < 2; i++) {
       bool alone = uses_of(s, node->operands[i]) == 1;
-      all = all && alone && held_of(s, node->operands[i]).partial[mesh] == shard_passing_kind(node);
+      all = all && alone && held_of(s, node->operands[i]).partial[mesh] == shard_partial_kind(node);
     }
     return all && same_shape(graph, node->operands[0], node->operands[1]);
   }
@@ -210,7 +205,7 @@ bool shard_passes(Shard *s, const Node *node, int mesh) {
       bool alone = uses_of(s, node->operands[i]) == 1 && partial < 0;
       bool smaller = node->op == OP_PUT ||  // of a parameter's gradient, which is summed with all others
                      graph_elements(graph, result) <= graph_elements(graph, graph_shape(graph, node->operands[i]));
-      if (held.partial[mesh] != 1 + REDUCE_SUM || !alone || !smaller || !linear_operand(node, i)) {
+      if (held.partial[mesh] != 1 + REDUCE_SUM || !alone || !smaller || !passes(node, i)) {
         return false;
       }
       partial = i;

@@ -84,7 +84,7 @@ void shard_pack(Shard *s, NodeId id) {
   const Node *first = graph_producer(graph, node->operands[0]);
   ValueId result = node->first_result;
   shard_say_why(s, node);
-  if (first && (first->op == OP_PARAM || first->op == OP_STATE)) {
+  if (first && op_stored(first->op)) {
     shard_keep_node(s, id);
     *shard_held(s, result) = pack_held(pack, !pack ? 0 : first->op == OP_PARAM ? pack->param : pack->state);
     *shard_cause(s, result) = pack_cause(s, pack, first->op == OP_PARAM ? RULE_PARAM : RULE_STATE);

@@ -97,8 +97,7 @@ static void look_in(Search *search, RegionId region) {
     if (node->backward || node->op == OP_MICROBATCH) {
       continue;
     }
-    const Persistent *stored =
-        node->op == OP_PARAM || node->op == OP_STATE ? graph_persistent(graph, node->text) : NULL;
+    const Persistent *stored = op_stored(node->op) ? graph_persistent(graph, node->text) : NULL;
     SelectorPlace place = stored ? mapping_place(search->s->mapping, stored) : selector_place(search->s->graph, node);
     Shape shape = axes_of_node(graph, node);
     if (look_at(search, place, &shape)) {

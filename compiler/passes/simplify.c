@@ -262,8 +262,8 @@ static void node_content(const Node *node, RegionId region, Arena *arena, NodeCo
 }
 
 static bool mergeable(const Node *node) {
-  return !node->recomputed && node->region < 0 && !op_effect(node->op) && node->op != OP_INPUT &&
-         node->op != OP_PARAM && node->op != OP_STATE && node->result_count == 1;
+  return !node->recomputed && node->region < 0 && !op_effect(node->op) && !op_declared(node->op) &&
+         node->result_count == 1;
 }
 
 static void keep_label(Graph *graph, ValueId kept, ValueId dropped) {
@@ -343,7 +343,7 @@ static void sweep(Graph *graph, RegionId region, bool *live) {
   }
   for (int i = nodes->count - 1; i >= 0; i--) {
     const Node *node = graph_node(graph, nodes->at[i]);
-    keep[i] = op_effect(node->op) || node->op == OP_SEGMENT || node->op == OP_MICROBATCH;
+    keep[i] = op_effect(node->op) || op_body(node->op);
     for (int j = 0; j < node->result_count; j++) {
       keep[i] |= live[node->first_result + j];
     }

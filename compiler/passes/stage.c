@@ -61,12 +61,12 @@ static int index_of(const Cut *cut, const Node *leaf) {
 static void after_assign(Cut *cut, NodeId id, ValueId value) {
   Node assign = *graph_node(cut->graph, id);
   const Node *target = graph_producer(cut->graph, assign.operands[0]);
-  if (target->op == OP_PARAM || target->op == OP_STATE) {
+  if (op_stored(target->op)) {
     share_new(cut, &assign, index_of(cut, target), value, -1);
   }
   for (int i = 0; target->op == OP_PACK && i < target->operand_count; i++) {
     const Node *leaf = graph_producer(cut->graph, target->operands[i]);
-    if (leaf->op == OP_PARAM || leaf->op == OP_STATE) {
+    if (op_stored(leaf->op)) {
       share_new(cut, &assign, index_of(cut, leaf), value, i);
     }
     target = graph_producer(cut->graph, assign.operands[0]);
@@ -118,8 +118,7 @@ static void make_own(Cut *cut, const NodeList *old, int end, bool inside) {
   Graph *graph = cut->graph;
   for (int i = 0; i < end; i++) {
     const Node node = *graph_node(graph, old->at[i]);
-    const bool stored = node.op == OP_INPUT || node.op == OP_PARAM || node.op == OP_STATE;
-    if (!op_leaf(node.op) || stored || cut->first[node.first_result] >= 0) {
+    if (!op_free(node.op) || cut->first[node.first_result] >= 0) {
       continue;
     }
     if (inside) {
@@ -248,7 +247,7 @@ static void leaves_of_own(Compilation *c, RegionId region) {
     for (int j = 0; j < graph_node(graph, nodes.at[i])->operand_count; j++) {
       const ValueId value = graph_node(graph, nodes.at[i])->operands[j];
       const Node *leaf = graph_producer(graph, value);
-      if (!leaf || !op_leaf(leaf->op) || leaf->op == OP_INPUT || leaf->op == OP_PARAM || leaf->op == OP_STATE) {
+      if (!leaf || !op_free(leaf->op)) {
         continue;
       }
       int64_t made;

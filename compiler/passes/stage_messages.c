@@ -14,8 +14,7 @@ static bool misplaced(Cut *cut, const Node *node, int from, int to) {
 // Has the stage a copy of this persistent tensor?
 static bool is_held(const Cut *cut, ValueId value, int stage) {
   const Node *leaf = graph_producer(cut->graph, value);
-  const Persistent *tensor =
-      leaf && (leaf->op == OP_PARAM || leaf->op == OP_STATE) ? graph_persistent(cut->graph, leaf->text) : NULL;
+  const Persistent *tensor = leaf && op_stored(leaf->op) ? graph_persistent(cut->graph, leaf->text) : NULL;
   return tensor && stage_in(cut->stages->holders[tensor - cut->graph->persistent.at], stage);
 }
 

@@ -42,7 +42,7 @@ static void widen_region(Widener *w, RegionId region) {
     const Node node = *graph_node(graph, old.at[i]);
     graph->region = region;
     array_push(graph->arena, &graph->regions.at[region].nodes, old.at[i]);
-    if (node.op == OP_MICROBATCH || node.op == OP_SEGMENT) {
+    if (op_body(node.op)) {
       widen_region(w, node.region);
     }
     for (int j = 0; is_attention(&node) && attention_ring(&node) && j < node.result_count; j++) {
