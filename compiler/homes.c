@@ -268,7 +268,7 @@ static void count_uses(const Lower *l, RegionId id, int *uses) {
     for (int j = 0; j < node->operand_count; j++) {
       uses[node->operands[j]]++;
     }
-    if (node->op == OP_GROUP || node->op == OP_SEGMENT || node->op == OP_CHUNKS) {
+    if (node->op == OP_GROUP || op_list(node->op)) {
       count_uses(l, node->region, uses);
     }
   }

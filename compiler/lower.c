@@ -320,21 +320,17 @@ static void lower_prepare(Lower *l, const Node *node) {
 }
 
 static void lower_node(Lower *l, const Node *node) {
+  if (op_dots(node->op)) {
+    (op_dots_sum(node->op) ? lower_dot_sum : lower_dots)(l, node);
+    return;
+  }
+  if (op_collective(node->op)) {
+    lower_collective(l, node);
+    return;
+  }
   switch (node->op) {
     case OP_GROUP:
       lower_group(l, node);
-      break;
-    case OP_DOT:
-    case OP_SCALED_DOT:
-    case OP_DOTS:
-    case OP_SCALED_DOTS:
-    case OP_BIASED_DOTS:
-    case OP_SCALED_BIASED_DOTS:
-      lower_dots(l, node);
-      break;
-    case OP_DOT_SUM:
-    case OP_SCALED_DOT_SUM:
-      lower_dot_sum(l, node);
       break;
     case OP_TAKE:
     case OP_PUT:
@@ -370,12 +366,6 @@ static void lower_node(Lower *l, const Node *node) {
       break;
     case OP_SEGMENT:
       lower_prepare(l, node);
-      break;
-    case OP_ALL_REDUCE:
-    case OP_ALL_GATHER:
-    case OP_REDUCE_SCATTER:
-    case OP_ALL_TO_ALL:
-      lower_collective(l, node);
       break;
     case OP_SHARD:
       if (zigzag_between(l->graph, node->axis, node->axis2)) {

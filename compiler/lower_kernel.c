@@ -156,11 +156,11 @@ static int emit_elementwise(Builder *b, const Node *node) {
     reg[i] = operand_register(b, node->operands[i]);
     level |= (int)builder_register_level(b, reg[i]);
   }
-  if (node->op == OP_BROADCAST || node->op == OP_STOP || node->op == OP_AS_INDEX || node->op == OP_CAST) {
-    return reg[0];
-  }
   if (node->op == OP_QUANTISE) {
     return emit_quantise(b, reg[0], reg[1], (KernelLevel)level);
+  }
+  if (op_same(node->op) || node->op == OP_BROADCAST) {
+    return reg[0];
   }
   bool integer = register_integer(b, node->op == OP_WHERE ? reg[1] : reg[0]);
   bool result = !element_type_floating(graph_value(b->l->graph, node->first_result)->type);

@@ -325,7 +325,7 @@ static int tensor_read(const Placing *p, ValueId value) {
     if (op_stored(node->op)) {
       return p->tensor[node->first_result];
     }
-    if (!op_same(node->op) && node->op != OP_PACK) {
+    if ((!op_same(node->op) || node->op == OP_SLICE) && node->op != OP_PACK) {
       return -1;
     }
     const ValueId from = node->operands[node->op == OP_PACK ? member : 0];

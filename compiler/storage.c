@@ -304,7 +304,7 @@ static Storage resolve_alias(Lower *l, const Node *node, ValueId value) {
   Shape from = graph_shape(l->graph, node->operands[0]), shape = graph_shape(l->graph, value);
   for (int i = 0; i < shape.count; i++) {
     AxisId axis = shape.axis[i];
-    if ((node->op == OP_RENAME || node->op == OP_SLICE || node->op == OP_SHARD) && axis == node->axis2) {
+    if (node->op != OP_MERGE && axis == node->axis2) {
       axis = node->axis;
     }
     int at = shape_find(&from, axis);

@@ -347,8 +347,8 @@ static void note(Compress *p, const WireBlocks *blocks, const char *why) {
 }
 
 static bool is_sent(const Graph *graph, const Node *node) {
-  return (node->op == OP_ALL_GATHER ||
-          ((node->op == OP_REDUCE_SCATTER || node->op == OP_ALL_REDUCE) && node->number == 0)) &&
+  const bool extreme = node->number > 0;
+  return op_collective(node->op) && node->op != OP_ALL_TO_ALL && !extreme &&
          graph_shape(graph, node->operands[0]).count > 0;
 }
 

@@ -308,14 +308,9 @@ double orders_cost(const Orders *o, const Node *node) {
       return astray(o, node->operands[0], &node->axes);
     case OP_MERGE:
       return merge_cost(o, node);
-    case OP_CONCAT:
-    case OP_PAD:
-    case OP_WINDOW:
-    case OP_FOLD:
-      return joined_cost(o, node);
     case OP_COMPOSITE:
       return is_attention(node) ? attention_cost(o, node) : 0;
     default:
-      return 0;
+      return op_ties(node->op) ? joined_cost(o, node) : 0;
   }
 }

@@ -74,6 +74,21 @@ static bool same_shape(const Simplifier *s, ValueId a, ValueId b) {
   return shape_same_set(&x, &y);
 }
 
+static bool is_neutral(Op op, int side, double number) {
+  switch (op) {
+    case OP_ADD:
+      return number == 0;
+    case OP_SUB:
+      return number == 0 && side == 1;
+    case OP_MUL:
+      return number == 1;
+    case OP_DIV:
+      return number == 1 && side == 1;
+    default:
+      return false;
+  }
+}
+
 // x + 0, x - 0, x * 1, x / 1: the other operand, where that has all the axes of the result.
 static ValueId identity(Simplifier *s, const Node *node) {
   double number;
@@ -82,9 +97,7 @@ static ValueId identity(Simplifier *s, const Node *node) {
         !same_shape(s, node->operands[1 - side], node->first_result)) {
       continue;
     }
-    bool neutral = (node->op == OP_ADD && number == 0) || (node->op == OP_MUL && number == 1) ||
-                   (side == 1 && ((node->op == OP_SUB && number == 0) || (node->op == OP_DIV && number == 1)));
-    if (neutral) {
+    if (is_neutral(node->op, side, number)) {
       return node->operands[1 - side];
     }
   }

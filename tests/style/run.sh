@@ -1,0 +1,24 @@
+#!/bin/bash
+# run.sh: rules of the source that no compiler knows.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+command -v python3 > /dev/null || { echo "there is no python3 to read sources with"; exit 77; }
+if [ -z "${WORK:-}" ]; then
+  WORK=$(mktemp -d)
+  trap 'rm -rf "$WORK"' EXIT
+fi
+
+# What lets keys be bounded is work for each op, and four of them do none.
+find compiler -name '*.[ch]' ! -name lower_visible.c -print0 | xargs -0 python3 tests/style/op_lists.py
+
+# Controls, which must fail: a list of comparisons, a list of labels, a range.
+controls=('return op == OP_RENAME || op == OP_SPLIT || op == OP_MERGE ||\n  op == OP_SLICE;'
+  'switch (op) { case OP_SUM:\n case OP_DOT:\n case OP_PUT:\n case OP_FOLD:\n return true; }'
+  'return op >= OP_ADD;')
+for control in "${controls[@]}"; do
+  printf 'bool moves(Op op) {\n%b\n}\n' "$control" > "$WORK/control.c"
+  if python3 tests/style/op_lists.py "$WORK/control.c" > "$WORK/control.out"; then
+    echo "a list of ops passes: $control"
+    exit 1
+  fi
+done
