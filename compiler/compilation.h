@@ -90,7 +90,9 @@ typedef struct {
   Unit *unit;
   const Spec *spec;
   ProgramKind program;
-  bool cold;  // of the training step: the one in which histories of scales know nothing
+  bool decode;    // of the program `generate`: as CompileOptions.decode says
+  int64_t block;  // then: positions at once, keys and values being kept; 0: all of them, and nothing is kept
+  bool cold;      // of the training step: the one in which histories of scales know nothing
   Elaborator *elaborator;
   Graph *graph;
   uint32_t facts;  // of facts.def, as bits: what passes have made of the graph

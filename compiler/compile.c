@@ -136,6 +136,27 @@ static bool try_program(Front *f, const CompileOptions *options, ProgramKind kin
   return front_leave_out(f, options, kind, mark, &program->missing);
 }
 
+// Text is generated without them as well.
+static bool add_decoding(Front *f, const CompileOptions *options, Plan *plan) {
+  static const ProgramKind both[] = {PROGRAM_PREFILL, PROGRAM_DECODE};
+  for (size_t i = 0; i < sizeof both / sizeof *both && plan->programs[PROGRAM_GENERATE].call_count > 0; i++) {
+    const DiagMark mark = diag_mark(f->diag);
+    PlanProgram *program = &plan->programs[both[i]];
+    if (!add_program(f, options, both[i], plan)) {
+      const bool said = f->diag->all.count > mark.count;
+      const Diagnostic first = said ? f->diag->all.at[mark.count] : (Diagnostic){.span = SPAN_NONE};
+      int line, column;
+      diag_position(f->diag, first.span, &line, &column);
+      const char *path = first.span.file >= 0 ? f->diag->sources.at[first.span.file].path : "the text";
+      const char *why = said ? first.message : "it does not compile";
+      *program = (PlanProgram){.missing = arena_format(f->arena, "%s:%d: %s", path, line, why)};
+      diag_rewind(f->diag, mark);
+      return true;
+    }
+  }
+  return true;
+}
+
 static bool add_programs(Front *f, const CompileOptions *options, Plan *plan) {
   static const ProgramKind others[] = {PROGRAM_INITIALISE, PROGRAM_EVALUATE, PROGRAM_GENERATE};
   for (int policy = 0; policy < f->spec.policies.count; policy++) {
@@ -151,7 +172,7 @@ static bool add_programs(Front *f, const CompileOptions *options, Plan *plan) {
       return false;
     }
   }
-  return true;
+  return !options->decode || add_decoding(f, options, plan);
 }
 
 static Plan *plan_new(Front *f, const CompileOptions *options) {

@@ -25,6 +25,9 @@ typedef struct {
   const char *precision;   // NULL: what the recipe says, else fp32
   const char *const *set;  // "name=value" strings
   int set_count;
+  // For generating text: the plan has the programs `prefill` and `decode` too, which keep keys and values, or says why
+  // not (PlanProgram.missing); and all of them have logits of one position alone, the input `last`.
+  bool decode;
   bool poison;       // NaN wherever padding may hold anything. For tests
   int microbatches;  // instead of what the layout says; 0: that. For whoever compares programs of one microbatch
   bool gradients;    // the train program also has an output "gradient.NAME" for each trained parameter

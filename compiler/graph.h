@@ -40,7 +40,8 @@ typedef enum {
   ROLE_PARAMETER,
   ROLE_STATE,  // of the model
   ROLE_OPTIMIZER_STATE,
-  ROLE_COPY,  // of a parameter, in another format
+  ROLE_COPY,   // of a parameter, in another format
+  ROLE_CACHE,  // keys and values that generating goes on with (passes/decode.c)
   ROLE_GRADIENT,
   ROLE_UPDATE,  // arithmetic of the optimizer
   ROLE_COUNT
@@ -118,7 +119,7 @@ typedef enum { COMBINE_NONE, COMBINE_LAST, COMBINE_SUM, COMBINE_MEAN } StateComb
 
 typedef struct {  // a tensor that outlives the step
   Name name;
-  Role role;    // PARAMETER, STATE, OPTIMIZER_STATE or COPY
+  Role role;    // PARAMETER, STATE, OPTIMIZER_STATE, COPY or CACHE
   Shape shape;  // written order
   Shape local;  // the same on one rank, once localised
   bool localised;

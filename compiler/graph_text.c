@@ -13,6 +13,7 @@ static const char *const role_names[ROLE_COUNT] = {
     [ROLE_STATE] = "state",
     [ROLE_OPTIMIZER_STATE] = "optimizer_state",
     [ROLE_COPY] = "copy",
+    [ROLE_CACHE] = "cache",
     [ROLE_GRADIENT] = "gradient",
     [ROLE_UPDATE] = "update",
 };

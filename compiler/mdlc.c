@@ -312,7 +312,7 @@ static const Option print_options[] = {
      "the pass after which to print; `list` names the passes"},
     {"program", 0, OPTION_CHOICE,
      "initialise|train|evaluate|generate|refresh|train_cold|train_2|train_2_cold|train_3|train_3_cold|train_4|train_4_"
-     "cold",
+     "cold|prefill|decode",
      offsetof(Values, program), 0, "which program to print (default: train)"},
     {"rank", 0, OPTION_INTEGER, "N", offsetof(Values, rank), 0, "whose stage of the pipeline to print (default: 0)"},
     {"kernels", 0, OPTION_FLAG, NULL, offsetof(Values, kernels), 0,

@@ -4,7 +4,7 @@
 
 #include "compiler/pass_manager.h"
 
-enum { EACH = 1, TRAIN = 2, REFRESH = 4, ALL = EACH | REFRESH };  // programs that a pass is for
+enum { EACH = 1, TRAIN = 2, REFRESH = 4, DECODE = 8, ALL = EACH | REFRESH };  // programs that a pass is for
 
 enum {  // facts, as bits
   NOTHING = 0,

@@ -49,8 +49,11 @@ void passes_list(Buffer *out) {
 
 // --- running them ---
 
-static bool is_for(const ListedPass *pass, ProgramKind program) {
-  const int wanted = program == PROGRAM_REFRESH ? REFRESH : program == PROGRAM_TRAIN ? EACH | TRAIN : EACH;
+static bool is_for(const ListedPass *pass, const Compilation *c) {
+  const int wanted = c->program == PROGRAM_REFRESH ? REFRESH
+                     : c->program == PROGRAM_TRAIN ? EACH | TRAIN
+                     : c->decode                   ? EACH | DECODE
+                                                   : EACH;
   return pass->programs & wanted;
 }
 
@@ -114,7 +117,7 @@ static bool lower(Lower *l, const ListedPass *pass) {
 static bool run_all(Compilation *c, Lower *l, const char *after) {
   for (int i = 0; i < PASS_COUNT; i++) {
     const ListedPass *pass = &listed_passes[i];
-    if (!is_for(pass, c->program) || (pass->lower != NULL) != (l != NULL)) {
+    if (!is_for(pass, c) || (pass->lower != NULL) != (l != NULL)) {
       continue;
     }
     if (l ? !lower(l, pass) : !run(c, pass)) {

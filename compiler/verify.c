@@ -275,7 +275,8 @@ static bool verify_tables(Verifier *verifier) {
 }
 
 static bool is_tensor_role(Role role) {
-  return role == ROLE_PARAMETER || role == ROLE_STATE || role == ROLE_OPTIMIZER_STATE || role == ROLE_COPY;
+  return role == ROLE_PARAMETER || role == ROLE_STATE || role == ROLE_OPTIMIZER_STATE || role == ROLE_COPY ||
+         role == ROLE_CACHE;
 }
 
 static bool verify_persistent(Verifier *verifier) {

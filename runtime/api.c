@@ -214,10 +214,24 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
                               .tokens = options->tokens,
                               .top_k = options->top_k,
                               .temperature = options->temperature,
+                              .top_p = options->top_p,
+                              .stops = options->stops,
+                              .stop_count = options->stop_count,
+                              .whole = options->whole,
                               .seed = options->seed};
   const Backend *backend = backend_choose(options->device, 1, &error);
-  bool done = backend && restore_open(&restored, run, backend, (int)options->threads, PROGRAM_GENERATE, &error) &&
-              generate_run(&restored.session, &generate, text, context, &error);
+  bool done = backend && restore_open(&restored, run, backend, (int)options->threads, PROGRAM_GENERATE, &error);
+  if (done && restored.whole && !options->whole && options->notes) {
+    fprintf(options->notes, "every token is made from the whole text again: %s\n", restored.whole);
+  }
+  const int count = options->prompt_count > 0 ? options->prompt_count : 1;
+  for (int i = 0; done && i < count; i++) {
+    generate.prompt = options->prompt_count > 0 ? options->prompts[i] : options->prompt;
+    if (options->begin && !options->begin(context, generate.prompt)) {
+      break;
+    }
+    done = generate_run(&restored.session, &generate, text, context, &error);
+  }
   restore_close(&restored);
   return api_result(done, &error, to);
 }

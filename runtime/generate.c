@@ -1,4 +1,7 @@
 // generate.c: one token at a time, from the scores at the last position.
+//
+// A plan that was compiled for it has programs that go on from keys and values which they keep (passes/decode.c): the
+// prompt in blocks, then a token a run. Otherwise, and once the window slides, every token takes the whole context.
 #include "runtime/generate.h"
 
 #include <math.h>
@@ -8,17 +11,26 @@
 #include "runtime/element.h"
 #include "runtime/feed.h"
 
+typedef struct {  // one of the programs that score what follows some tokens
+  ProgramKind kind;
+  const PlanInput *tokens;
+  const PlanInput *position;  // of the first of its tokens; NULL: it begins with the context
+  const PlanInput *last;      // whose scores are wanted; NULL: it has those of all
+  const PlanOutput *logits;
+  int64_t rows, count;  // rows of the batch, positions at once
+  int sequence_axis, score_axis;
+} Scorer;
+
 typedef struct {
   Session *session;
-  const PlanInput *input;
-  const PlanOutput *output;
-  int64_t rows, window;  // rows of the batch, positions of the context window
-  int sequence_axis, score_axis;
+  Scorer whole;
+  Scorer block, one;  // go on from keys and values that are kept
   int32_t vocabulary;
-  int32_t *context;  // window tokens, the last `count` made so far
+  int32_t *context;  // whole.count tokens, the last `count` made so far
   int64_t count;
-  char *raw;  // scores as they are on the device
-  int64_t raw_bytes;
+  int64_t known;  // tokens of the context whose keys and values are kept
+  bool slid;      // they are no longer those of the context
+  char *raw;      // scores as they are on the device
   double *scores;
   int32_t *order;
 } Generator;
@@ -26,75 +38,98 @@ typedef struct {
 enum { BYTE_TOKENS = 256 };
 
 // Which axes of the logits are positions and scores.
-static bool output_axes(Generator *g, Error *error) {
-  const PlanOutput *output = g->output;
-  g->sequence_axis = g->score_axis = -1;
+static bool output_axes(Scorer *s, Error *error) {
+  const PlanOutput *output = s->logits;
+  s->sequence_axis = s->score_axis = -1;
   for (int i = 0; i < output->axis_count; i++) {
-    for (int a = 0; a < g->input->axis_count; a++) {
-      bool same = strcmp(output->axis[i], g->input->axis[a]) == 0;
+    for (int a = 0; a < s->tokens->axis_count; a++) {
+      bool same = strcmp(output->axis[i], s->tokens->axis[a]) == 0;
       if (same && strcmp(output->axis[i], "batch") != 0) {
-        g->sequence_axis = i;
+        s->sequence_axis = i;
       }
     }
   }
   for (int i = 0; i < output->axis_count; i++) {
-    bool fits = g->input->bound == 0 || output->size[i] == g->input->bound;
-    if (i != g->sequence_axis && strcmp(output->axis[i], "batch") != 0 && fits) {
-      g->score_axis = i;
+    bool fits = s->tokens->bound == 0 || output->size[i] == s->tokens->bound;
+    if (i != s->sequence_axis && strcmp(output->axis[i], "batch") != 0 && fits) {
+      s->score_axis = i;
     }
   }
-  if (g->score_axis < 0) {
+  if (s->score_axis < 0) {
     return error_set(error, 1, "the output 'logits' has no axis of the size of the vocabulary, %lld",
-                     (long long)g->input->bound);
+                     (long long)s->tokens->bound);
   }
   return true;
 }
 
 bool generate_possible(const PlanSet *set) {
-  Generator g = {0};
+  Scorer s = {0};
   Error error;
-  for (int s = 0; s < set->count; s++) {
-    const Plan *plan = set->plans[s];
+  for (int i = 0; i < set->count; i++) {
+    const Plan *plan = set->plans[i];
     const PlanProgram *program = &plan->programs[PROGRAM_GENERATE];
-    for (int i = 0; i < program->input_count; i++) {
-      if (strcmp(program->inputs[i].name, "tokens") != 0 && strcmp(program->inputs[i].name, "step") != 0) {
+    for (int j = 0; j < program->input_count; j++) {
+      const char *name = program->inputs[j].name;
+      if (strcmp(name, "tokens") != 0 && strcmp(name, "step") != 0 && strcmp(name, "last") != 0) {
         return false;
       }
     }
-    g.input = g.input ? g.input : session_input(plan, PROGRAM_GENERATE, "tokens");
-    g.output = g.output ? g.output : session_output(plan, PROGRAM_GENERATE, "logits");
+    s.tokens = s.tokens ? s.tokens : session_input(plan, PROGRAM_GENERATE, "tokens");
+    s.logits = s.logits ? s.logits : session_output(plan, PROGRAM_GENERATE, "logits");
   }
-  return g.input && g.output && feed_shape(set, PROGRAM_GENERATE, &g.rows, &g.window) && output_axes(&g, &error);
+  return s.tokens && s.logits && feed_shape(set, PROGRAM_GENERATE, &s.rows, &s.count) && output_axes(&s, &error);
 }
 
-static bool generator_open(Generator *g, Session *session, Error *error) {
+static bool scorer_open(Scorer *s, const Session *session, ProgramKind kind, Error *error) {
   const Plan *plan = session->plan;
-  *g = (Generator){.session = session,
-                   .input = session_input(plan, PROGRAM_GENERATE, "tokens"),
-                   .output = session_output(plan, PROGRAM_GENERATE, "logits")};
-  if (!g->input || !feed_shape(session->set, PROGRAM_GENERATE, &g->rows, &g->window)) {
-    return error_set(error, 1, "the generate program has no input 'tokens' with axes [batch, seq]");
+  *s = (Scorer){.kind = kind,
+                .tokens = session_input(plan, kind, "tokens"),
+                .position = session_input(plan, kind, "position"),
+                .last = session_input(plan, kind, "last"),
+                .logits = session_output(plan, kind, "logits")};
+  if (!s->tokens || !feed_shape(session->set, kind, &s->rows, &s->count)) {
+    return error_set(error, 1, "the %s program has no input 'tokens' with axes [batch, seq]", program_kind_name(kind));
   }
-  if (!g->output) {
+  if (!s->logits) {
     return error_set(error, 1, "the model has no output 'logits'; write `output logits;` in its text");
   }
-  if (!output_axes(g, error)) {
+  if (!output_axes(s, error)) {
+    return false;
+  }
+  const PlanOutput *logits = s->logits;
+  const int64_t vocabulary = logits->size[s->score_axis], stride = logits->stride[s->score_axis];
+  return (vocabulary <= INT32_MAX && stride >= 0) ||
+         error_set(error, 1, "the output 'logits' has %lld scores at a stride of %lld, which cannot be read",
+                   (long long)vocabulary, (long long)stride);
+}
+
+static int64_t scorer_bytes(const Scorer *s) {
+  const PlanOutput *logits = s->logits;
+  return ((logits->size[s->score_axis] - 1) * logits->stride[s->score_axis] + 1) * element_type_bytes(logits->type);
+}
+
+static bool generator_open(Generator *g, Session *session, bool whole, Error *error) {
+  const bool keeps = !whole && session_has(session, PROGRAM_PREFILL) && session_has(session, PROGRAM_DECODE);
+  *g = (Generator){.session = session};
+  if (!scorer_open(&g->whole, session, PROGRAM_GENERATE, error) ||
+      (keeps && (!scorer_open(&g->block, session, PROGRAM_PREFILL, error) ||
+                 !scorer_open(&g->one, session, PROGRAM_DECODE, error)))) {
     return false;
   }
   if (!generate_possible(session->set)) {
     return error_set(error, 1, "the logits are computed from more inputs than 'tokens'; text alone cannot feed them");
   }
-  int64_t size = element_type_bytes(g->output->type), vocabulary = g->output->size[g->score_axis];
-  if (vocabulary > INT32_MAX || g->output->stride[g->score_axis] < 0) {
-    return error_set(error, 1, "the output 'logits' has %lld scores at a stride of %lld, which cannot be read",
-                     (long long)vocabulary, (long long)g->output->stride[g->score_axis]);
+  g->slid = !keeps;
+  g->vocabulary = (int32_t)g->whole.logits->size[g->whole.score_axis];
+  int64_t bytes = scorer_bytes(&g->whole);
+  for (int i = 0; keeps && i < 2; i++) {
+    const int64_t other = scorer_bytes(i ? &g->block : &g->one);
+    bytes = other > bytes ? other : bytes;
   }
-  g->vocabulary = (int32_t)vocabulary;
-  g->raw_bytes = ((vocabulary - 1) * g->output->stride[g->score_axis] + 1) * size;
-  g->context = calloc((size_t)g->window, sizeof *g->context);
-  g->raw = malloc((size_t)g->raw_bytes);
-  g->scores = malloc(sizeof *g->scores * (size_t)vocabulary);
-  g->order = malloc(sizeof *g->order * (size_t)vocabulary);
+  g->context = calloc((size_t)g->whole.count, sizeof *g->context);
+  g->raw = malloc((size_t)bytes);
+  g->scores = malloc(sizeof *g->scores * (size_t)g->vocabulary);
+  g->order = malloc(sizeof *g->order * (size_t)g->vocabulary);
   return (g->context && g->raw && g->scores && g->order) || error_set(error, 3, "no memory to generate text");
 }
 
@@ -105,37 +140,76 @@ static void generator_close(Generator *g) {
   free(g->order);
 }
 
-// The window slides when it is full: the oldest token is forgotten.
+// The window slides when it is full: the oldest token is forgotten. What was kept is then of no use: every other token
+// has another position.
 static void context_add(Generator *g, int32_t token) {
-  if (g->count == g->window) {
-    memmove(g->context, g->context + 1, sizeof *g->context * (size_t)(g->window - 1));
+  if (g->count == g->whole.count) {
+    memmove(g->context, g->context + 1, sizeof *g->context * (size_t)(g->whole.count - 1));
     g->count--;
+    g->slid = true;
   }
   g->context[g->count++] = token;
 }
 
-// Runs the model; scores of what follows the context are in g->scores.
-static bool generator_score(Generator *g, Error *error) {
+static bool write_number(Session *session, const PlanInput *input, int64_t number, Error *error) {
+  const int32_t value = (int32_t)number;
+  return !input ||
+         session->backend->write(session->device, input->place.arena, input->place.offset, &value, sizeof value, error);
+}
+
+// Runs a program on `count` tokens of the context from `first` on.
+static bool scorer_run(const Scorer *s, Generator *g, int64_t first, int64_t count, Error *error) {
   Session *session = g->session;
-  Place in = g->input->place, out = g->output->place;
-  int64_t size = element_type_bytes(g->output->type);
-  for (int64_t row = 0; row < g->rows; row++) {  // with several rows the first one counts
-    int64_t bytes = g->window * (int64_t)sizeof *g->context;
-    if (!session->backend->write(session->device, in.arena, in.offset + row * bytes, g->context, bytes, error)) {
+  const Place in = s->tokens->place;
+  int32_t padding[PLAN_BLOCK] = {0};
+  const int32_t *tokens = g->context + first;
+  if (first + s->count > g->whole.count) {  // the block ends behind the context
+    memcpy(padding, tokens, sizeof *padding * (size_t)count);
+    tokens = padding;
+  }
+  for (int64_t row = 0; row < s->rows; row++) {  // with several rows the first one counts
+    const int64_t bytes = s->count * (int64_t)sizeof *tokens;
+    if (!session->backend->write(session->device, in.arena, in.offset + row * bytes, tokens, bytes, error)) {
       return false;
     }
   }
-  int64_t position = g->sequence_axis >= 0 ? g->count - 1 : 0;
-  int64_t stride = g->sequence_axis >= 0 ? g->output->stride[g->sequence_axis] : 0;
-  if (!session_run(session, PROGRAM_GENERATE, 1, error) ||
-      !session->backend->read(session->device, out.arena, out.offset + position * stride * size, g->raw, g->raw_bytes,
-                              error)) {
+  return write_number(session, s->position, first, error) && write_number(session, s->last, count - 1, error) &&
+         session_run(session, s->kind, 1, error);
+}
+
+// Scores of what follows the `count`-th token of those that the program was run on are in g->scores.
+static bool scorer_read(const Scorer *s, Generator *g, int64_t count, Error *error) {
+  const PlanOutput *logits = s->logits;
+  const int64_t size = element_type_bytes(logits->type), apart = logits->stride[s->score_axis] * size;
+  const int64_t skip = s->sequence_axis >= 0 ? (count - 1) * logits->stride[s->sequence_axis] * size : 0;
+  Session *session = g->session;
+  if (!session->backend->read(session->device, logits->place.arena, logits->place.offset + skip, g->raw,
+                              scorer_bytes(s), error)) {
     return false;
   }
   for (int32_t i = 0; i < g->vocabulary; i++) {
-    g->scores[i] = element_get(g->output->type, g->raw + i * g->output->stride[g->score_axis] * size);
+    g->scores[i] = element_get(logits->type, g->raw + i * apart);
   }
   return true;
+}
+
+// Scores of what follows the context are in g->scores.
+static bool generator_score(Generator *g, Error *error) {
+  if (g->slid) {
+    return scorer_run(&g->whole, g, 0, g->count, error) && scorer_read(&g->whole, g, g->count, error);
+  }
+  for (;;) {
+    const int64_t left = g->count - g->known;
+    const Scorer *s = left > 1 ? &g->block : &g->one;
+    const int64_t count = left < s->count ? left : s->count;
+    if (!scorer_run(s, g, g->known, count, error)) {
+      return false;
+    }
+    g->known += count;
+    if (g->known == g->count) {
+      return scorer_read(s, g, count, error);
+    }
+  }
 }
 
 // A number in [0, 1) from (seed, position).
@@ -149,20 +223,9 @@ static double uniform(uint64_t seed, int64_t position) {
   return (double)(x >> 11) * 0x1p-53;
 }
 
-int32_t generate_pick(const double *scores, int32_t count, const GenerateOptions *options, int64_t position,
-                      int32_t *order) {
-  int32_t best = 0;
-  for (int32_t i = 1; i < count; i++) {
-    best = scores[i] > scores[best] ? i : best;
-  }
-  if (options->temperature <= 0) {
-    return best;
-  }
-  int32_t keep = options->top_k > 0 && options->top_k < count ? (int32_t)options->top_k : count;
-  for (int32_t i = 0; i < count; i++) {
-    order[i] = i;
-  }
-  for (int32_t i = 0; i < keep && keep < count; i++) {  // the likeliest first; equal ones by number
+// The `keep` likeliest come first, the likeliest of all ahead; equal ones by number.
+static void order_likeliest(const double *scores, int32_t count, int32_t keep, int32_t *order) {
+  for (int32_t i = 0; i < keep; i++) {
     int32_t most = i;
     for (int32_t j = i + 1; j < count; j++) {
       bool above = scores[order[j]] > scores[order[most]];
@@ -172,11 +235,37 @@ int32_t generate_pick(const double *scores, int32_t count, const GenerateOptions
     memmove(order + i + 1, order + i, sizeof *order * (size_t)(most - i));
     order[i] = chosen;
   }
+}
+
+int32_t generate_pick(const double *scores, int32_t count, const GenerateOptions *options, int64_t position,
+                      int32_t *order) {
+  int32_t best = 0;
+  for (int32_t i = 1; i < count; i++) {
+    best = scores[i] > scores[best] ? i : best;
+  }
+  if (options->temperature <= 0) {
+    return best;
+  }
+  const bool part = options->top_p > 0 && options->top_p < 1;
+  int32_t keep = options->top_k > 0 && options->top_k < count ? (int32_t)options->top_k : count;
+  for (int32_t i = 0; i < count; i++) {
+    order[i] = i;
+  }
+  if (keep < count || part) {
+    order_likeliest(scores, count, keep, order);
+  }
   double total = 0;
   for (int32_t i = 0; i < keep; i++) {
     total += exp((scores[order[i]] - scores[best]) / options->temperature);
   }
-  double wanted = uniform(options->seed, position) * total, sum = 0;
+  double most = part ? options->top_p * total : INFINITY, sum = 0;
+  for (int32_t i = 0; i < keep && part; i++) {  // the fewest that have so much of it
+    sum += exp((scores[order[i]] - scores[best]) / options->temperature);
+    keep = sum >= most ? i + 1 : keep;
+    total = sum >= most ? sum : total;
+  }
+  double wanted = uniform(options->seed, position) * total;
+  sum = 0;
   for (int32_t i = 0; i < keep; i++) {
     sum += exp((scores[order[i]] - scores[best]) / options->temperature);
     if (sum > wanted) {
@@ -203,21 +292,72 @@ size_t generate_whole(const char *bytes, size_t length) {
   return length;
 }
 
-static bool context_fill(Generator *g, const char *prompt) {
+static void context_fill(Generator *g, const char *prompt) {
   const char *text = prompt && *prompt ? prompt : "\n";
   for (const char *at = text; *at; at++) {
     context_add(g, (uint8_t)*at);
   }
-  return true;
 }
 
-static bool generator_run(Generator *g, const GenerateOptions *options, GenerateText text, void *context,
-                          Error *error) {
-  char waiting[8];
-  size_t length = 0;
+// --- what is said of what is made ---
+
+typedef struct {
+  const GenerateOptions *options;
+  GenerateText *text;
+  void *context;
+  char *made;
+  size_t length, said;  // bytes that were made, and said so far
+} Teller;
+
+static bool tell(Teller *t, size_t until) {
+  const bool more = until <= t->said || t->text(t->context, t->made + t->said, until - t->said);
+  t->said = until > t->said ? until : t->said;
+  return more;
+}
+
+// What was made ends with a text that is to stop it: where that begins. -1: it does not.
+static int64_t stops_at(const Teller *t) {
+  for (int i = 0; i < t->options->stop_count; i++) {
+    const size_t length = strlen(t->options->stops[i]);
+    if (length > 0 && length <= t->length && memcmp(t->made + t->length - length, t->options->stops[i], length) == 0) {
+      return (int64_t)(t->length - length);
+    }
+  }
+  return -1;
+}
+
+// Bytes at the end that may be the beginning of such a text.
+static size_t waits_for(const Teller *t) {
+  size_t most = 0;
+  for (int i = 0; i < t->options->stop_count; i++) {
+    const size_t length = strlen(t->options->stops[i]);
+    for (size_t part = most + 1; part < length && part <= t->length; part++) {
+      most = memcmp(t->made + t->length - part, t->options->stops[i], part) == 0 ? part : most;
+    }
+  }
+  return most;
+}
+
+// False: that was all.
+static bool teller_add(Teller *t, char byte) {
+  t->made[t->length++] = byte;
+  const int64_t stop = stops_at(t);
+  if (stop >= 0) {
+    tell(t, (size_t)stop);
+    t->said = t->length;
+    return false;
+  }
+  size_t until = t->length - waits_for(t);
+  until = until < t->said ? t->said : until;
+  return tell(t, t->said + generate_whole(t->made + t->said, until - t->said));
+}
+
+static bool generator_run(Generator *g, Teller *t, Error *error) {
+  const GenerateOptions *options = t->options;
   int32_t kinds = g->vocabulary < BYTE_TOKENS ? g->vocabulary : BYTE_TOKENS;  // no text stands for other tokens
   context_fill(g, options->prompt);
-  for (int64_t made = 0; made < options->tokens; made++) {
+  bool more = true;
+  for (int64_t made = 0; more && made < options->tokens; made++) {
     if (!generator_score(g, error)) {
       return false;
     }
@@ -228,20 +368,22 @@ static bool generator_run(Generator *g, const GenerateOptions *options, Generate
     }
     int32_t token = generate_pick(g->scores, kinds, options, made, g->order);
     context_add(g, token);
-    waiting[length++] = (char)token;
-    size_t whole = made + 1 == options->tokens || length >= 4 ? length : generate_whole(waiting, length);
-    if (whole > 0 && !text(context, waiting, whole)) {
-      return true;
-    }
-    length -= whole;
-    memmove(waiting, waiting + whole, length);
+    more = teller_add(t, (char)token);
+  }
+  if (more) {
+    tell(t, t->length);
   }
   return true;
 }
 
-bool generate_run(Session *session, const GenerateOptions *options, GenerateText text, void *context, Error *error) {
-  Generator generator;
-  bool done = generator_open(&generator, session, error) && generator_run(&generator, options, text, context, error);
+bool generate_run(Session *session, const GenerateOptions *options, GenerateText *text, void *context, Error *error) {
+  Generator generator = {0};
+  Teller teller = {.options = options, .text = text, .context = context};
+  teller.made = malloc((size_t)(options->tokens > 0 ? options->tokens : 0) + 1);
+  const bool done = (teller.made || error_set(error, 3, "no memory to generate text")) &&
+                    generator_open(&generator, session, options->whole, error) &&
+                    generator_run(&generator, &teller, error);
   generator_close(&generator);
+  free(teller.made);
   return done;
 }

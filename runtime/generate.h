@@ -7,15 +7,18 @@
 typedef struct {
   const char *prompt;
   int64_t tokens, top_k;
-  double temperature;
+  double temperature, top_p;
+  const char *const *stops;  // each ends the text, and is no part of it
+  int stop_count;
+  bool whole;  // every token is made from the whole context, whatever the plan can keep
   uint64_t seed;
 } GenerateOptions;
 
-typedef bool (*GenerateText)(void *context, const char *bytes, size_t length);
+typedef bool GenerateText(void *context, const char *bytes, size_t length);
 
 bool generate_possible(const PlanSet *set);  // from text alone
 
-bool generate_run(Session *session, const GenerateOptions *options, GenerateText text, void *context, Error *error);
+bool generate_run(Session *session, const GenerateOptions *options, GenerateText *text, void *context, Error *error);
 
 // Picks a token by its scores: deterministic in (seed, position). `order` is scratch of `count` entries.
 int32_t generate_pick(const double *scores, int32_t count, const GenerateOptions *options, int64_t position,

@@ -1,9 +1,11 @@
 // mdl.c: the program mdl: tables of its commands, each a thin layer over mdl.h.
 #include "runtime/mdl.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/options.h"
 #include "compiler/command.h"
 
@@ -166,46 +168,100 @@ static int eval_main(Arena *arena, const void *values, const OptionList *argumen
 }
 
 typedef struct {
-  const char *prompt, *device;
+  OptionList prompts, stops;
+  const char *file, *device;
   int64_t tokens, top_k, seed, threads;
-  double temperature;
+  double temperature, top_p;
+  bool whole;
 } GenerateValues;
 
 static const Option generate_options[] = {
-    {"prompt", 'p', OPTION_TEXT, "TEXT", offsetof(GenerateValues, prompt), 0,
-     "the beginning (default: the start of a line)"},
+    {"prompt", 'p', OPTION_LIST, "TEXT", offsetof(GenerateValues, prompts), 0,
+     "the beginning (default: the start of a line); given again, one more text"},
+    {"prompts", 0, OPTION_TEXT, "FILE", offsetof(GenerateValues, file), 0, "a text for each line of FILE as well"},
     {"tokens", 'n', OPTION_INTEGER, "N", offsetof(GenerateValues, tokens), 0, "how many to make (default: 256)"},
     {"temperature", 't', OPTION_NUMBER, "T", offsetof(GenerateValues, temperature), 0,
      "0: always the likeliest; 1: as the model says (default: 0.8)"},
     {"top-k", 0, OPTION_INTEGER, "K", offsetof(GenerateValues, top_k), 0,
      "choose among the K likeliest only (default: 0, all)"},
+    {"top-p", 0, OPTION_NUMBER, "P", offsetof(GenerateValues, top_p), 0,
+     "choose among the fewest that together have probability P only (default: 1, all)"},
+    {"stop", 0, OPTION_LIST, "TEXT", offsetof(GenerateValues, stops), 0,
+     "end where TEXT would stand; may be given again"},
     {"seed", 0, OPTION_INTEGER, "S", offsetof(GenerateValues, seed), 0, "another S, another text (default: 1)"},
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(GenerateValues, device), 0, "where to run (default: auto)"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(GenerateValues, threads), 0, "processor threads (default: all cores)"},
+    {"whole", 0, OPTION_FLAG, NULL, offsetof(GenerateValues, whole), 0,
+     "make every token from the whole text again, and keep no keys and values"},
 };
 
-static const GenerateValues generate_defaults = {.tokens = 256, .temperature = 0.8, .seed = 1};
+static const GenerateValues generate_defaults = {.tokens = 256, .temperature = 0.8, .top_p = 1, .seed = 1};
+
+typedef struct {
+  FILE *out;
+  int begun;  // texts so far
+} Printer;
 
 static bool generate_print(void *context, const char *bytes, size_t length) {
-  FILE *out = context;
+  FILE *out = ((Printer *)context)->out;
   return fwrite(bytes, 1, length, out) == length && fflush(out) == 0;
 }
 
+// Between texts there is an empty line.
+static bool generate_begin(void *context, const char *prompt) {
+  Printer *printer = context;
+  return (printer->begun++ == 0 || fputs("\n\n", printer->out) >= 0) && (!prompt || fputs(prompt, printer->out) >= 0);
+}
+
+// Adds the lines of a file, but for empty ones.
+static bool generate_prompts(Arena *arena, const char *path, OptionList *prompts) {
+  FileError error;
+  size_t length;
+  char *text = file_read_text(path, false, &length, &error);
+  if (!text) {
+    fprintf(stderr, "mdl: %s\n", error.text);
+    return false;
+  }
+  const char **all = ARENA_ARRAY(arena, const char *, (size_t)prompts->count + length + 1);
+  int count = prompts->count;
+  for (int i = 0; i < count; i++) {
+    all[i] = prompts->at[i];
+  }
+  for (const char *line = text; *line;) {
+    const size_t size = strcspn(line, "\r\n");
+    if (size > 0) {
+      all[count++] = arena_format(arena, "%.*s", (int)size, line);
+    }
+    line += size + (line[size] != 0);
+  }
+  free(text);
+  *prompts = (OptionList){all, count};
+  return count > 0 || (fprintf(stderr, "mdl: %s has no line to go on with\n", path), false);
+}
+
 static int generate_main(Arena *arena, const void *values, const OptionList *arguments) {
-  (void)arena;
   const GenerateValues *generate = values;
+  OptionList prompts = generate->prompts;
+  Printer printer = {.out = stdout};
   MdlError error;
+  if (generate->file && !generate_prompts(arena, generate->file, &prompts)) {
+    return STATUS_INPUT;
+  }
   MdlGenerateOptions options = {.device = generate->device,
-                                .prompt = generate->prompt,
+                                .prompts = prompts.at,
+                                .prompt_count = prompts.count,
                                 .tokens = generate->tokens,
                                 .temperature = generate->temperature,
                                 .top_k = generate->top_k,
+                                .top_p = generate->top_p,
+                                .stops = generate->stops.at,
+                                .stop_count = generate->stops.count,
+                                .whole = generate->whole,
+                                .notes = stderr,
+                                .begin = generate_begin,
                                 .seed = (uint64_t)generate->seed,
                                 .threads = generate->threads};
-  if (generate->prompt) {
-    fputs(generate->prompt, stdout);
-  }
-  if (mdl_generate(arguments->at[0], &options, generate_print, stdout, &error)) {
+  if (mdl_generate(arguments->at[0], &options, generate_print, &printer, &error)) {
     return report(&error);
   }
   fputs("\n", stdout);

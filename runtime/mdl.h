@@ -95,11 +95,19 @@ typedef struct {
 MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEvaluation *result, MdlError *error);
 
 typedef struct {
-  const char *device;  // NULL: "auto"
-  const char *prompt;  // NULL or "": a line's beginning
-  int64_t tokens;      // how many to make
-  double temperature;  // 0: always the likeliest
-  int64_t top_k;       // choose among the likeliest k only; 0: among all
+  const char *device;          // NULL: "auto"
+  const char *prompt;          // NULL or "": a line's beginning
+  const char *const *prompts;  // where there are some, each is gone on with, one after the other, in place of `prompt`
+  int prompt_count;
+  int64_t tokens;            // how many to make
+  double temperature;        // 0: always the likeliest
+  int64_t top_k;             // choose among the likeliest k only; 0: among all
+  double top_p;              // among the fewest that have this share of the probability; 0 or 1: among all
+  const char *const *stops;  // the text ends where one of these would stand
+  int stop_count;
+  bool whole;                                        // every token is made from the whole text again
+  FILE *notes;                                       // told why that is so, where it need not have been; NULL: nobody
+  bool (*begin)(void *context, const char *prompt);  // called ahead of the text of each; false from it stops; or NULL
   uint64_t seed;
   int64_t threads;
 } MdlGenerateOptions;

@@ -11,9 +11,10 @@ typedef struct {
   Plan *plan;  // of the first stage
   Session session;
   CheckpointFacts facts;
+  const char *whole;  // to generate: why every token is made from the whole text again; NULL: keys and values are kept
 } Restored;
 
-// A run of several ranks is opened as one rank, its text compiled again.
+// A run of several ranks is opened as one rank, its text compiled again; to generate, one of a single rank too.
 // `path`: a run directory, or a checkpoint directory in one. Loads parameters and state of the model only.
 bool restore_open(Restored *restored, const char *path, const Backend *backend, int threads, ProgramKind program,
                   Error *error);

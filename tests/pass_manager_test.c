@@ -26,6 +26,7 @@ static void every_program_gives_what_it_needs(void **state) {
   uint32_t needed = 0;
   const uint32_t step = facts_after(EACH | TRAIN, 0);
   facts_after(EACH, step & STATES);
+  facts_after(EACH | DECODE, step & STATES);
   facts_after(REFRESH, step);
   for (int i = 0; i < PASS_COUNT; i++) {
     needed |= listed_passes[i].needs;
@@ -197,6 +198,7 @@ static void each_pass_can_be_printed(void **state) {
     const int programs = listed_passes[i].programs;
     assert_true(!(programs & (EACH | TRAIN)) || printed(names[i], PROGRAM_TRAIN, "pp2") > 0);
     assert_true(!(programs & EACH) || printed(names[i], PROGRAM_EVALUATE, "tp2") > 0);
+    assert_true(!(programs & DECODE) || printed(names[i], PROGRAM_DECODE, "single") > 0);
     assert_true(!(programs & REFRESH) || printed(names[i], PROGRAM_REFRESH, "dp2") > 0);
   }
 }

@@ -246,6 +246,9 @@ static ElementType type_of(Precision *p, NodeId id) {
   const Node *node = graph_node(p->graph, id);
   const Value *result = graph_value(p->graph, node->first_result);
   bool computed = op_elementwise(node->op) || node->op == OP_DOT;
+  if (result->role == ROLE_CACHE && op_leaf(node->op)) {
+    return p->formats->activation;
+  }
   if ((result->role == ROLE_UPDATE && computed) || node->operand_count == 0) {
     return p->real;
   }
@@ -473,8 +476,9 @@ bool pass_precision(Compilation *c) {
   p.quantiser = quantiser_start(c, cast_to_base, &p);
   graph->real = c->spec->real;
   for (int i = 0; i < graph->persistent.count; i++) {
-    if (graph->persistent.at[i].type == TYPE_REAL) {
-      graph->persistent.at[i].type = graph->real;
+    Persistent *tensor = &graph->persistent.at[i];
+    if (tensor->type == TYPE_REAL) {
+      tensor->type = tensor->role == ROLE_CACHE ? p.formats->activation : graph->real;
     }
   }
   const GraphPlace before = graph_place(graph);

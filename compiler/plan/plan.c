@@ -224,6 +224,10 @@ int program_policy(ProgramKind kind) {
   return -1;
 }
 
+int64_t program_block(ProgramKind kind) {
+  return kind == PROGRAM_PREFILL ? PLAN_BLOCK : kind == PROGRAM_DECODE;
+}
+
 bool program_is_cold(ProgramKind kind) {
   const int policy = program_policy(kind);
   return policy >= 0 && kind == plan_train_program(policy, true);
@@ -238,9 +242,9 @@ const PlanPhase *plan_phase(const Plan *plan, int64_t step) {
 }
 
 const char *program_kind_name(ProgramKind kind) {
-  static const char *const names[] = {"initialise", "train",        "evaluate", "generate",
-                                      "refresh",    "train_cold",   "train_2",  "train_2_cold",
-                                      "train_3",    "train_3_cold", "train_4",  "train_4_cold"};
+  static const char *const names[] = {"initialise", "train",        "evaluate",     "generate", "refresh",
+                                      "train_cold", "train_2",      "train_2_cold", "train_3",  "train_3_cold",
+                                      "train_4",    "train_4_cold", "prefill",      "decode"};
   return (unsigned)kind < PROGRAM_COUNT ? names[kind] : "?";
 }
 

@@ -11,8 +11,9 @@
 #include "compiler/kernel.h"
 #include "compiler/types.h"
 
-enum { PLAN_VERSION = 19, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_VERSION = 20, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
 enum { PLAN_MAX_ASIDE = 3, GEMM_MAX_BATCH = 4 };       // communicators beside arithmetic
+enum { PLAN_BLOCK = 64 };                              // positions of PROGRAM_PREFILL at most
 enum { PLAN_MAX_POLICIES = 4, PLAN_MAX_PHASES = 16 };  // precisions of one run, and how often they change
 
 typedef struct {  // of the device mesh; the axis declared first is the outermost: ranks are numbered row by row
@@ -233,6 +234,8 @@ typedef enum {
   PROGRAM_TRAIN_3_COLD,
   PROGRAM_TRAIN_4,
   PROGRAM_TRAIN_4_COLD,
+  PROGRAM_PREFILL,  // generates from PLAN_BLOCK positions at once, of which it keeps keys and values,
+  PROGRAM_DECODE,   // and from one: where CompileOptions.decode asks for them
   PROGRAM_COUNT
 } ProgramKind;
 
@@ -359,7 +362,8 @@ double plan_target_bytes(const PlanTarget *target);                  // of all i
 bool plan_state_is_history(const PlanState *state);
 // The training step under a precision of the run.
 ProgramKind plan_train_program(int policy, bool cold);
-int program_policy(ProgramKind kind);  // the other way round: -1 for what is no training step
+int64_t program_block(ProgramKind kind);  // positions of a program that keeps keys and values; 0: of another
+int program_policy(ProgramKind kind);     // the other way round: -1 for what is no training step
 bool program_is_cold(ProgramKind kind);
 // The phase that a step is in, or NULL: the run has none.
 const PlanPhase *plan_phase(const Plan *plan, int64_t step);

@@ -1,0 +1,41 @@
+// decode.h: what decode.c and decode_attention.c share.
+#ifndef MDL_COMPILER_PASSES_DECODE_H
+#define MDL_COMPILER_PASSES_DECODE_H
+
+#include "compiler/compilation.h"
+
+enum { DECODE_NONE = -1 };  // no value: what it says cannot be computed from a block alone
+
+typedef struct {
+  Compilation *c;
+  Graph *graph;
+  AxisId seq;           // of the positions of the tokens
+  AxisId now, past;     // those of the block, and all that the caches have room for
+  int values;           // of the graph as it was
+  int axes;             // likewise
+  bool *place;          // by axis: seq, or what it is renamed to
+  bool *told;           // by value: it is computed from the tokens
+  ValueId *block;       // by value: the same for the positions of the block; DECODE_NONE
+  const char **why;     // by value of which there is no such thing: what hinders it
+  Span *where;          // likewise
+  ValueId first;        // position of the first token of the block
+  ValueId positions;    // of all of them: int[now]
+  Map caches;           // by what is kept of the block, and for which axis: what is known so far
+  ValueList old, kept;  // a cache before, and behind
+} Decode;
+
+bool decode_is_place(const Decode *d, AxisId axis);
+bool decode_has_place(const Decode *d, const Shape *shape);
+// The node with other operands, which have other axes: `key`, which may be none, becomes the past, all other places the
+// block.
+ValueId decode_clone(Decode *d, NodeId id, const ValueId *operands, AxisId key);
+// Can what a node makes of one position be computed from what its operands have there? NULL, or what it does instead.
+const char *decode_moves(const Decode *d, const Node *node);
+
+extern const char decode_crossed[];  // of a value with two places
+
+// decode_attention.c: the attention for the queries of the block, with keys and values out of caches. DECODE_NONE if
+// that is not what it computes: then either *why, of itself, or the operand that hinders it is said.
+ValueId decode_attention(Decode *d, NodeId id, const char **why, ValueId *operand);
+
+#endif
