@@ -46,14 +46,15 @@ void front_start_plan(Front *f) {
 }
 
 Compilation front_start(Front *f, const CompileOptions *options, ProgramKind program) {
+  const int64_t block = program_block(program);
   return (Compilation){.arena = f->arena,
                        .names = f->names,
                        .diag = f->diag,
                        .unit = &f->unit,
                        .spec = &f->spec,
-                       .program = program_block(program) > 0 ? PROGRAM_GENERATE : program,
-                       .decode = program_block(program) > 0 || (options->decode && program == PROGRAM_GENERATE),
-                       .block = program_block(program),
+                       .program = block > 0 ? PROGRAM_GENERATE : program,
+                       .decode = block > 0 || (options->decode && program == PROGRAM_GENERATE),
+                       .block = block,
                        .gradients = options->gradients,
                        .poison = options->poison,
                        .values = options->values,

@@ -157,6 +157,7 @@ static int print_main(Arena *arena, const void *values, const OptionList *argume
   for (int i = 0; print->program && i < PROGRAM_COUNT; i++) {
     if (strcmp(program_kind_name((ProgramKind)i), print->program) == 0) {
       options.program = (ProgramKind)i;
+      options.decode = program_block((ProgramKind)i) > 0;
     }
   }
   if (print->kernels ? print->after && strcmp(print->after, "lower") != 0 : print->target != NULL) {

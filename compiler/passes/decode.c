@@ -187,6 +187,7 @@ static ValueId untold(Decode *d, NodeId id) {
   const ValueId value = node->first_result;
   Shape shape = graph_shape(d->graph, value);
   graph_follow(d->graph, node);
+  d->graph->role = ROLE_ACTIVATION;
   if (node->op == OP_POSITION) {
     return graph_add1(d->graph, OP_AS_INDEX, (NodeInit){NODE_INIT, .axis = node->axis}, d->positions);
   }

@@ -15,9 +15,11 @@ if [ "${1:-}" = --update ]; then
 fi
 status=0
 
-# print NAME PASS
+# print NAME PASS: of the training step, but for a pass that this does not have
 print() {
-  "$MDLC" print "$1.mdl" --after "$2" | sed -E 's/ (at )?#[0-9]+:[0-9]+-[0-9]+//g; s, +// .*$,,'
+  local program=train
+  [ "$2" != decode ] || program=decode
+  "$MDLC" print "$1.mdl" --program "$program" --after "$2" | sed -E 's/ (at )?#[0-9]+:[0-9]+-[0-9]+//g; s, +// .*$,,'
 }
 
 for expected in *.expected; do
