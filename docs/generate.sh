@@ -32,7 +32,8 @@ page() {
     }
     function say() { if (text != "") print "\n" text; text = "" }
     function programs(set) {
-      return set == "TRAIN" ? "training" : set == "REFRESH" ? "refresh" : set == "EACH" ? "all but refresh" : "all"
+      if (set ~ /TRAIN.*DECODE/) return "training, decoding"
+      return set == "TRAIN" ? "training" : set == "DECODE" ? "decoding" : set == "REFRESH" ? "refresh" : set == "EACH" ? "all but refresh" : "all"
     }
     function properties(set) { gsub(/ *\\\| */, ", ", set); return set == "NONE" ? "" : tolower(set) }
     # Those that may be unset with a question mark.

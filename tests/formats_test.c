@@ -365,6 +365,32 @@ static void test_picking(void **state) {
   }
 }
 
+// The two likeliest have 0.39 each, the third 0.14, the fourth 0.06: the fewest that have a share.
+static void test_picking_by_share(void **state) {
+  (void)state;
+  static const double scores[] = {0.1, 2.0, -1.0, 2.0, 1.0}, shares[] = {1e-9, 0.38, 0.5, 0.75, 0.8, 0.95, 0.99, 1};
+  static const int most[] = {1, 1, 2, 2, 3, 4, 5, 5};
+  for (size_t s = 0; s < sizeof shares / sizeof *shares; s++) {
+    int32_t order[5];
+    int met[5] = {0}, kinds = 0;
+    for (int i = 0; i < 20000; i++) {
+      const GenerateOptions options = {.temperature = 1, .top_p = shares[s], .seed = 1};
+      met[generate_pick(scores, 5, &options, i, order)]++;
+    }
+    for (int i = 0; i < 5; i++) {
+      kinds += met[i] > 0;
+    }
+    assert_int_equal(kinds, most[s]);
+    assert_true(kinds > 1 || met[1] == 20000);  // of equal ones the first
+    assert_true(kinds != 2 || abs(met[1] - met[3]) < 600);
+  }
+  int32_t order[5];
+  for (int i = 0; i < 1000; i++) {  // a share of those that top_k leaves
+    const GenerateOptions options = {.temperature = 1, .top_k = 2, .top_p = 0.45, .seed = 1};
+    assert_int_equal(generate_pick(scores, 5, &options, i, order), 1);
+  }
+}
+
 static bool collect(void *context, const char *bytes, size_t length) {
   buffer_bytes(context, bytes, length);
   return true;
@@ -421,6 +447,7 @@ int main(void) {
       cmocka_unit_test(test_units),
       cmocka_unit_test(test_whole_characters),
       cmocka_unit_test(test_picking),
+      cmocka_unit_test(test_picking_by_share),
       cmocka_unit_test(test_generation_slides),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,9 +2,10 @@
 //
 // Needs the graph of the program `generate`, attention recognised. Along the axis of the tokens, whatever it is renamed
 // to, every value becomes the same value for the positions of a block (the axis `decode.now`); the first of them comes
-// from the input `position`. That is right for all that computes a position from that position alone. The one thing
-// that may read other positions is causal attention: its keys and values are kept in caches, tensors with the axis
-// `decode.past`, which lie behind the parameters and are no part of a checkpoint. What else mixes positions is refused.
+// from the input `position`. That is right for all that computes a position from that position alone.
+// Two things may read those before it: causal attention, whose keys and values are kept in caches, tensors with the
+// axis `decode.past` which lie behind the parameters and are no part of a checkpoint, and windows, whose operands are
+// kept in the same way. What else mixes positions is refused.
 //
 // A step keeps of a cache what lies before the block, writes the block, and makes all behind it zeros: so nothing has
 // to be made ready before the first one, and a cache may be gone on with from any position that it has. Without caches
@@ -213,6 +214,19 @@ static bool has_operands(const Decode *d, const Node *node, Refusal *why) {
   return true;
 }
 
+// A look back: at places of the past, of which those before the first are zeros.
+static ValueId look_back(Decode *d, NodeId id) {
+  Graph *graph = d->graph;
+  const Node node = *graph_node(graph, id);
+  graph_follow(graph, &node);
+  const ValueId past = decode_remember(d, d->block[node.operands[0]], -1);
+  const ValueId tap = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = node.axis2});
+  const ValueId most = graph_integer(graph, graph->axes.at[node.axis2].size - 1);
+  const ValueId place = graph_op2(graph, OP_ADD, graph_op2(graph, OP_SUB, d->positions, most), tap);
+  const ValueId index = graph_add1(graph, OP_AS_INDEX, (NodeInit){NODE_INIT, .axis = d->past}, place);
+  return graph_add2(graph, OP_TAKE, (NodeInit){NODE_INIT, .axis = d->past}, past, index);
+}
+
 static ValueId attention(Decode *d, NodeId id, Refusal *why) {
   const char *does = NULL;
   ValueId operand = -1;
@@ -241,6 +255,9 @@ static ValueId compute(Decode *d, NodeId id, Refusal *why) {
   }
   if (node->op == OP_INPUT) {
     return tokens_of_block(d, id);
+  }
+  if (node->op == OP_WINDOW && decode_is_place(d, node->axis)) {
+    return has_operands(d, node, why) ? look_back(d, id) : DECODE_NONE;
   }
   // A table that is no token's, looked up in at the positions that the block has.
   const bool table = node->op == OP_TAKE && moves && !d->told[node->operands[0]];

@@ -32,6 +32,10 @@ ValueId decode_clone(Decode *d, NodeId id, const ValueId *operands, AxisId key);
 // Can what a node makes of one position be computed from what its operands have there? NULL, or what it does instead.
 const char *decode_moves(const Decode *d, const Node *node);
 
+// All that is known so far of what the block has, out of a cache: [past] in place of [now]. `last` is the axis that
+// lies without gaps, or -1.
+ValueId decode_remember(Decode *d, ValueId block, AxisId last);
+
 extern const char decode_crossed[];  // of a value with two places
 
 // decode_attention.c: the attention for the queries of the block, with keys and values out of caches. DECODE_NONE if

@@ -46,8 +46,7 @@ static ValueId spread(Decode *d, ValueId block, ValueId places, ValueId zero) {
   return graph_add2(graph, OP_TAKE, (NodeInit){NODE_INIT, .axis = d->now}, block, index);
 }
 
-// All that is known so far of what the block has. `last` is the axis that lies without gaps, or -1.
-static ValueId remember(Decode *d, ValueId block, AxisId last) {
+ValueId decode_remember(Decode *d, ValueId block, AxisId last) {
   Graph *graph = d->graph;
   const int64_t known = map_get_or(&d->caches, (uint64_t)block, -1);
   if (known >= 0) {
@@ -103,7 +102,7 @@ static ValueId for_keys(Decode *d, Reader *r, ValueId value, AxisId last, int de
   if (d->told[value]) {
     const ValueId block = other_places(d, shape, r->key) ? crossed(r) : for_queries(d, r, value);
     graph_follow(graph, graph_node(graph, r->node));
-    return block < 0 ? block : remember(d, block, last);
+    return block < 0 ? block : decode_remember(d, block, last);
   }
   if (!other_places(d, shape, r->key)) {
     graph_follow(graph, graph_node(graph, r->node));

@@ -49,3 +49,46 @@ train told.mdl --steps 2 --out told
 if grep -q "mdl generate" out; then die "what cannot be done is proposed"; fi
 expect 1 "$MDL" generate told --prompt "You may"
 mentions err "the logits are computed from more inputs than 'tokens'"
+
+# Keys and values that are kept change nothing: within the window, when it slides, and of a run of several ranks. Where
+# they cannot be kept, one line says why.
+train "$SMALL" --precision fp64 --steps 20 --out exact
+for tokens in 20 64; do
+  for seed in 1 2 3; do
+    expect 0 "$MDL" generate exact --prompt "You may" --tokens "$tokens" --temperature 1 --seed "$seed"
+    [ ! -s err ] || die "it says: $(cat err)"
+    mv out kept
+    expect 0 "$MDL" generate exact --prompt "You may" --tokens "$tokens" --temperature 1 --seed "$seed" --whole
+    cmp kept out || die "seed $seed, $tokens tokens: the text is another one without the cache"
+  done
+done
+sed 's|"../../LICENSE"|"'"$ROOT"'/LICENSE"|' "$SMALL" > two.mdl
+echo 'layout two { mesh tp = 2; heads, ffn -> tp; }' >> two.mdl
+train two.mdl --layout two --steps 4 --out two
+same "a run of two ranks" "$("$MDL" generate two --prompt "You may" --tokens 40 --temperature 0)" \
+  "$("$MDL" generate two --prompt "You may" --tokens 40 --temperature 0 --whole)"
+sed 's|, causal = true||' two.mdl > both_ways.mdl
+train both_ways.mdl --steps 2 --out both
+expect 0 "$MDL" generate both --prompt "You may" --prompt "A" --tokens 4
+mentions err "every token is made from the whole text again: both/resolved.mdl:" "may see keys behind its queries"
+[ "$(wc -l < err)" = 1 ] || die "it is said more than once: $(cat err)"
+mv out kept
+expect 0 "$MDL" generate both --prompt "You may" --prompt "A" --tokens 4 --whole
+[ ! -s err ] || die "what was asked for is explained: $(cat err)"
+cmp kept out || die "the text is another one with --whole"
+
+# A text ends where one to stop at would stand; the fewest likely tokens are the likeliest alone; several prompts.
+long=$(generate --seed 5)
+part=${long#You may}
+part=${part:9:3}
+stopped=$(generate --seed 5 --stop "never there" --stop "$part"; echo x)
+same "--stop" "${stopped%?x}" "You may$(long=${long#You may}; printf %s "${long%%"$part"*}")"
+same "--top-p" "$(generate --seed 5 --top-p 0.000001)" "$(generate --temperature 0)"
+printf 'You may\n\nThe\r\n' > prompts.txt
+same "--prompts" "$("$MDL" generate run --tokens 9 --prompts prompts.txt)" \
+  "$("$MDL" generate run --tokens 9 --prompt "You may")
+
+$("$MDL" generate run --tokens 9 --prompt "The")"
+: > empty.txt
+expect 1 "$MDL" generate run --prompts empty.txt
+mentions err "empty.txt has no line to go on with"
