@@ -18,6 +18,7 @@
 #include "base/mix.h"
 #include "compiler/compile.h"
 #include "runtime/element.h"
+#include "runtime/generate.h"
 #include "runtime/session.h"
 
 enum { LONGEST = 80, VOCABULARY = 256 };
@@ -26,6 +27,7 @@ typedef struct {
   Arena *arena;
   PlanSet *set;
   Session session;
+  int length;  // of the window
   int32_t tokens[LONGEST + PLAN_BLOCK];
 } Run;
 
@@ -57,8 +59,12 @@ static void run_open(Run *run, const CompileOptions *options) {
   must(session_open_ranks(&run->session, run->set, &backend_cpu, &(SessionOptions){.threads = 2}, &error), "open",
        &error);
   must(session_run(&run->session, PROGRAM_INITIALISE, 1, &error), "initialise", &error);
-  for (int i = 0; i < LONGEST; i++) {
-    run->tokens[i] = (int32_t)(mix_word(7, (uint64_t)i) % 48);
+  const PlanInput *tokens = session_input(run->set->plans[0], PROGRAM_PREFILL, "tokens");
+  const PlanInput *whole = session_input(run->set->plans[0], PROGRAM_GENERATE, "tokens");
+  run->length = (int)(whole->size[0] * whole->size[1]);
+  assert_true(run->length <= LONGEST && tokens->bound <= VOCABULARY);
+  for (int i = 0; i < run->length; i++) {
+    run->tokens[i] = (int32_t)(mix_word(7, (uint64_t)i) % (uint64_t)tokens->bound);
   }
 }
 
@@ -121,7 +127,7 @@ typedef double Scores[LONGEST + 1][VOCABULARY];  // of what follows so many toke
 
 static int score_whole(Run *run, Scores all) {
   int count = 0;
-  for (int length = 1; length <= LONGEST; length++) {
+  for (int length = 1; length <= run->length; length++) {
     count = scores(run, PROGRAM_GENERATE, 0, length, all[length]);
   }
   return count;
@@ -130,7 +136,7 @@ static int score_whole(Run *run, Scores all) {
 // A prompt in blocks, then token by token: the largest difference.
 static double score_kept(Run *run, int prompt, Scores expected, int count) {
   double found[VOCABULARY], most = 0;
-  for (int known = 0; known < LONGEST;) {
+  for (int known = 0; known < run->length;) {
     const int left = prompt - known, here = left > PLAN_BLOCK ? PLAN_BLOCK : left > 1 ? left : 1;
     scores(run, left > 1 ? PROGRAM_PREFILL : PROGRAM_DECODE, known, here, found);
     known += here;
@@ -142,14 +148,15 @@ static double score_kept(Run *run, int prompt, Scores expected, int count) {
 static Scores whole_scores;
 
 static void compare(const CompileOptions *options, const char *layout, double tolerance) {
-  static const int prompts[] = {1, 2, 37, 63, 64, 65, 79};
+  static const int prompts[] = {1, 2, 5, 37, 63, 64, 65, 79};
   CompileOptions other = *options;
   Run whole, kept;
   run_open(&whole, options);
   const int count = score_whole(&whole, whole_scores);
   other.layout = layout;
   run_open(&kept, layout ? &other : options);
-  for (size_t i = 0; i < sizeof prompts / sizeof *prompts; i++) {  // what the one before has left is of no matter
+  for (size_t i = 0; i < sizeof prompts / sizeof *prompts && prompts[i] < whole.length;
+       i++) {  // what the one before has left is of no matter
     const double most = score_kept(&kept, prompts[i], whole_scores, count);
     if (!(most <= tolerance)) {
       fail_msg("%s under %s: after a prompt of %d tokens scores differ by %g", options->file, layout, prompts[i], most);
@@ -229,6 +236,33 @@ static void test_texts(void **state) {
   assert_true(kept >= 5 && others >= 4);
 }
 
+// Whatever else there is in tests/layouts from which text can be generated.
+static void test_other_texts(void **state) {
+  (void)state;
+  int kept = 0;
+  DIR *directory = opendir(MDL_SOURCE_DIR "/tests/layouts");
+  assert_non_null(directory);
+  for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/tests/layouts/%s", MDL_SOURCE_DIR, entry->d_name);
+    if (!strstr(entry->d_name, ".mdl")) {
+      continue;
+    }
+    CompileOptions options = options_of(path, NULL, "fp64");
+    options.layout = "single";
+    Arena *arena = arena_create();
+    const PlanSet *set = compiled(arena, &options);
+    const bool keeps = set->plans[0]->programs[PROGRAM_DECODE].call_count > 0 && generate_possible(set);
+    arena_destroy(arena);
+    if (keeps) {
+      compare(&options, NULL, 1e-12);
+      kept++;
+    }
+  }
+  closedir(directory);
+  assert_true(kept >= 10);
+}
+
 static void test_formats(void **state) {
   (void)state;
   CompileOptions single = options_of(MDL_SOURCE_DIR "/tests/decode/window.mdl", NULL, "fp32");
@@ -271,11 +305,9 @@ static void test_wrong_positions_are_noticed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_models),
-      cmocka_unit_test(test_texts),
-      cmocka_unit_test(test_formats),
-      cmocka_unit_test(test_layouts),
-      cmocka_unit_test(test_wrong_positions_are_noticed),
+      cmocka_unit_test(test_models),      cmocka_unit_test(test_texts),
+      cmocka_unit_test(test_other_texts), cmocka_unit_test(test_formats),
+      cmocka_unit_test(test_layouts),     cmocka_unit_test(test_wrong_positions_are_noticed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
