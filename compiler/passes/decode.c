@@ -7,10 +7,13 @@
 // axis `decode.past` which lie behind the parameters and are no part of a checkpoint, and windows, whose operands are
 // kept in the same way. What else mixes positions is refused.
 //
+// Tensors that no token changes, such as learned positions, are read at the positions of the block.
+//
 // A step keeps of a cache what lies before the block, writes the block, and makes all behind it zeros: so nothing has
-// to be made ready before the first one, and a cache may be gone on with from any position that it has. Without caches
-// (Compilation.block is 0) all that changes is that logits are those of one position, the input `last`. Tensors that no
-// token changes, such as learned positions, are read at the positions of the block.
+// to be made ready before the first one, and a cache may be gone on with from any position that it has.
+//
+// Of logits the host wants one position, the input `last`. Without caches (Compilation.block is 0) that is all that
+// changes.
 #include "compiler/passes/decode.h"
 
 #include <string.h>
@@ -78,7 +81,7 @@ static AxisId moved(const Decode *d, AxisId axis, AxisId key) {
   return axis >= 0 && axis == key ? d->past : decode_is_place(d, axis) ? d->now : axis;
 }
 
-static Shape moved_shape(const Decode *d, Shape shape, AxisId key) {
+Shape decode_shape(const Decode *d, Shape shape, AxisId key) {
   for (int i = 0; i < shape.count; i++) {
     shape.axis[i] = moved(d, shape.axis[i], key);
   }
@@ -89,13 +92,13 @@ ValueId decode_clone(Decode *d, NodeId id, const ValueId *operands, AxisId key) 
   Graph *graph = d->graph;
   graph_follow(graph, graph_node(graph, id));
   Node *made = graph_node(graph, graph_clone(graph, id, operands));
-  made->axes = moved_shape(d, made->axes, key);
+  made->axes = decode_shape(d, made->axes, key);
   const bool index = made->op == OP_AS_INDEX && made->axis != key;  // into a place, as it was
   made->axis = index ? made->axis : moved(d, made->axis, key);
   made->axis2 = moved(d, made->axis2, key);
   for (int i = 0; i < made->result_count; i++) {
     Value *value = graph_value(graph, made->first_result + i);
-    value->shape = moved_shape(d, value->shape, key);
+    value->shape = decode_shape(d, value->shape, key);
     value->bound = key >= 0 && value->bound == key ? d->past : value->bound;
   }
   return made->first_result;
@@ -179,7 +182,7 @@ static ValueId tokens_of_block(Decode *d, NodeId id) {
   graph_follow(d->graph, node);
   return graph_add0(d->graph, OP_INPUT,
                     (NodeInit){NODE_INIT, .text = node->text, .type = was->type, .bound = was->bound,
-                               .shape = moved_shape(d, was->shape, -1)});
+                               .shape = decode_shape(d, was->shape, -1)});
 }
 
 // What no token changes: computed as it was, and read at the positions of the block, if nothing is simpler.
@@ -354,13 +357,14 @@ static void start(Decode *d, const Node *node) {
 
 bool pass_decode(Compilation *c) {
   Graph *graph = c->graph;
-  Decode d = {.c = c, .graph = graph, .values = graph->values.count, .axes = graph->axes.count};
+  Decode d = {.c = c, .graph = graph, .axes = graph->axes.count};
+  const int values = graph->values.count;
   const GraphPlace before = graph_place(graph);
   d.place = ARENA_ARRAY(c->arena, bool, d.axes + 1);
-  d.told = ARENA_ARRAY(c->arena, bool, d.values + 1);
-  d.block = ARENA_ARRAY(c->arena, ValueId, d.values + 1);
-  d.why = ARENA_ARRAY(c->arena, const char *, d.values + 1);
-  d.where = ARENA_ARRAY(c->arena, Span, d.values + 1);
+  d.told = ARENA_ARRAY(c->arena, bool, values + 1);
+  d.block = ARENA_ARRAY(c->arena, ValueId, values + 1);
+  d.why = ARENA_ARRAY(c->arena, const char *, values + 1);
+  d.where = ARENA_ARRAY(c->arena, Span, values + 1);
   d.caches = map_create(c->arena);
   const NodeList old = graph_rewrite(graph, 0);
   d.seq = find_seq(graph, &old);

@@ -11,8 +11,7 @@ typedef struct {
   Graph *graph;
   AxisId seq;           // of the positions of the tokens
   AxisId now, past;     // those of the block, and all that the caches have room for
-  int values;           // of the graph as it was
-  int axes;             // likewise
+  int axes;             // of the graph as it was
   bool *place;          // by axis: seq, or what it is renamed to
   bool *told;           // by value: it is computed from the tokens
   ValueId *block;       // by value: the same for the positions of the block; DECODE_NONE
@@ -20,14 +19,15 @@ typedef struct {
   Span *where;          // likewise
   ValueId first;        // position of the first token of the block
   ValueId positions;    // of all of them: int[now]
-  Map caches;           // by what is kept of the block, and for which axis: what is known so far
+  Map caches;           // by what is kept of the block: all that is known so far
   ValueList old, kept;  // a cache before, and behind
 } Decode;
 
 bool decode_is_place(const Decode *d, AxisId axis);
 bool decode_has_place(const Decode *d, const Shape *shape);
-// The node with other operands, which have other axes: `key`, which may be none, becomes the past, all other places the
-// block.
+// `key`, which may be none (-1), becomes the past, all other places the block.
+Shape decode_shape(const Decode *d, Shape shape, AxisId key);
+// The node with other operands, along those axes.
 ValueId decode_clone(Decode *d, NodeId id, const ValueId *operands, AxisId key);
 // Can what a node makes of one position be computed from what its operands have there? NULL, or what it does instead.
 const char *decode_moves(const Decode *d, const Node *node);

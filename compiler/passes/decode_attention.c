@@ -5,8 +5,8 @@
 #include "compiler/passes/attention.h"
 
 typedef struct {
-  NodeId node;
-  AxisId query, key;
+  NodeId node;  // the attention
+  AxisId key;
   const char *why;  // it cannot be read; NULL: what `operand` says
   ValueId operand;
 } Reader;
@@ -19,14 +19,12 @@ static ValueId add_cache(Decode *d, ValueId of, Shape shape) {
                      .role = ROLE_CACHE,
                      .shape = shape,
                      .in_count = -1,
-                     .type = graph->real,
+                     .type = graph_value(graph, of)->type,
                      .group = -1,
                      .scope = graph->scope,
                      .span = graph->span};
   const Role role = graph->role;
   graph->role = ROLE_CACHE;
-  const Value *kept = graph_value(graph, of);
-  made.type = kept->type;
   made.value = graph_add0(graph, OP_STATE,
                           (NodeInit){NODE_INIT, .text = made.name, .type = made.type, .bound = -1, .shape = shape});
   graph->role = role;
@@ -142,66 +140,64 @@ static bool is_causal(const Decode *d, const Node *node) {
 
 // --- the attention ---
 
-// The body for the block: positions of queries are a parameter. -1: it reads none.
-static ValueId move_body(Decode *d, const Node *node, RegionId body) {
+// A parameter of the body that is written, like this value, along the axes of the block and the past.
+static ValueId parameter_like(Decode *d, ValueId was, AxisId key) {
+  Graph *graph = d->graph;
+  Value value = *graph_value(graph, was);
+  value.node = -1;
+  value.shape = decode_shape(d, value.shape, key);
+  const ValueId made = graph_new_value(graph, value);
+  array_push(graph->arena, &graph->regions.at[graph->region].parameters, made);
+  return made;
+}
+
+static ValueId inside(const Map *map, ValueId value) {
+  return (ValueId)map_get_or(map, (uint64_t)value, -1);
+}
+
+// The same for the block: what it makes of the positions of queries, it makes of one more parameter, at the end.
+// *asks: there is one.
+static RegionId build_body(Decode *d, const Node *node, bool *asks) {
   Graph *graph = d->graph;
   const AxisId key = decode_is_place(d, node->axis2) ? node->axis2 : -1;
-  const NodeList old = graph_rewrite(graph, body);
-  ValueId *replace = ARENA_ARRAY(d->c->arena, ValueId, graph->values.count + 1);
-  ValueId asked = -1;
-  for (int i = 0; i <= graph->values.count; i++) {
-    replace[i] = -1;
-  }
+  const RegionId outer = graph->region, body = graph_region(graph);
+  const Region from = graph->regions.at[node->region];
   Map map = map_create(d->c->arena);
-  for (int i = 0; i < graph->regions.at[body].parameters.count; i++) {
-    const ValueId was = graph->regions.at[body].parameters.at[i];
-    Value value = *graph_value(graph, was);
-    for (int a = 0; a < value.shape.count; a++) {
-      const AxisId axis = value.shape.axis[a];
-      value.shape.axis[a] = axis == key ? d->past : decode_is_place(d, axis) ? d->now : axis;
-    }
-    const ValueId fresh = graph_new_value(graph, value);
-    graph->regions.at[body].parameters.at[i] = fresh;
-    map_put(&map, (uint64_t)was, fresh);
+  ValueId asked = -1;
+  graph->region = body;
+  for (int i = 0; i < from.parameters.count; i++) {
+    map_put(&map, (uint64_t)from.parameters.at[i], parameter_like(d, from.parameters.at[i], key));
   }
-  for (int i = 0; i < old.count; i++) {
-    const Node *inner = graph_node(graph, old.at[i]);
+  for (int i = 0; i < from.nodes.count; i++) {
+    const Node *inner = graph_node(graph, from.nodes.at[i]);
     const ValueId was = inner->first_result;
-    const int count = inner->operand_count;
     if (inner->op == OP_POSITION && inner->axis != key && decode_is_place(d, inner->axis)) {
-      if (asked < 0) {
-        Value value = *graph_value(graph, was);
-        value.shape = shape_of(d->now);
-        value.node = -1;
-        asked = graph_new_value(graph, value);
-      }
+      asked = asked < 0 ? parameter_like(d, was, key) : asked;
       map_put(&map, (uint64_t)was, asked);
       continue;
     }
-    ValueId *operands = ARENA_ARRAY(d->c->arena, ValueId, count + 1);
-    for (int j = 0; j < count; j++) {
-      operands[j] = (ValueId)map_get_or(&map, (uint64_t)inner->operands[j], -1);
+    ValueId *operands = ARENA_ARRAY(d->c->arena, ValueId, inner->operand_count + 1);
+    for (int j = 0; j < inner->operand_count; j++) {
+      operands[j] = inside(&map, inner->operands[j]);
     }
-    map_put(&map, (uint64_t)was, decode_clone(d, old.at[i], operands, key));
+    map_put(&map, (uint64_t)was, decode_clone(d, from.nodes.at[i], operands, key));
   }
-  for (int i = 0; i < graph->regions.at[body].results.count; i++) {
-    ValueId *result = &graph->regions.at[body].results.at[i];
-    *result = (ValueId)map_get_or(&map, (uint64_t)*result, -1);
+  for (int i = 0; i < from.results.count; i++) {
+    array_push(graph->arena, &graph->regions.at[body].results, inside(&map, from.results.at[i]));
   }
-  if (asked >= 0) {
-    array_push(graph->arena, &graph->regions.at[body].parameters, asked);
-  }
-  return asked;
+  graph->region = outer;
+  *asks = asked >= 0;
+  return body;
 }
 
 ValueId decode_attention(Decode *d, NodeId id, const char **why, ValueId *operand) {
   Graph *graph = d->graph;
   const Node node = *graph_node(graph, id);
-  Reader r = {.node = id, .query = node.axis, .key = node.axis2};
+  Reader r = {.node = id, .key = node.axis2};
   const bool past = decode_is_place(d, r.key);
   const AxisId value_depth = node.axes.axis[node.axes.count - 1];
   const AxisId depth = node.axes.axis[node.axes.count - 1 - !!(node.integer & ATTENTION_HAS_VALUE_DEPTH)];
-  *why = !decode_is_place(d, r.query)   ? "has queries that are no positions of the text"
+  *why = !decode_is_place(d, node.axis) ? "has queries that are no positions of the text"
          : past && !is_causal(d, &node) ? "may see keys behind its queries"
                                         : NULL;
   if (*why) {
@@ -218,11 +214,8 @@ ValueId decode_attention(Decode *d, NodeId id, const char **why, ValueId *operan
     }
     array_push(d->c->arena, &operands, made);
   }
-  const RegionId outer = graph->region;
-  Map map = map_create(d->c->arena);
-  const RegionId body = graph_clone_region(graph, node.region, &map);
-  const bool asks = move_body(d, &node, body) >= 0;
-  graph->region = outer;
+  bool asks;
+  const RegionId body = build_body(d, &node, &asks);
   graph_follow(graph, graph_node(graph, id));
   NodeInit init = {NODE_INIT,
                    .text = node.text,
@@ -233,7 +226,7 @@ ValueId decode_attention(Decode *d, NodeId id, const char **why, ValueId *operan
                    .number = node.number,
                    .integer = node.integer};
   if (asks) {
-    const NodeInit index = {NODE_INIT, .axis = r.query};
+    const NodeInit index = {NODE_INIT, .axis = node.axis};
     array_push(d->c->arena, &operands, graph_add1(graph, OP_AS_INDEX, index, d->positions));
     init.integer = (init.integer & ~(int64_t)(ATTENTION_CAUSAL | ATTENTION_BIASED)) + ATTENTION_CAPTURED;
     init.integer |= ATTENTION_SCORED;
