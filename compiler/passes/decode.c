@@ -127,30 +127,20 @@ static bool crosses(const Decode *d, const Node *node) {
 const char *decode_moves(const Decode *d, const Node *node) {
   static const char moves[] = "moves what belongs to one position to another";
   const bool along = decode_has_place(d, &node->axes);
+  const bool between = along || decode_is_place(d, node->axis) || decode_is_place(d, node->axis2);
   if (op_elementwise(node->op)) {
     return NULL;
   }
-  switch (node->op) {
-    case OP_DOT:
-    case OP_SUM:
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_MIN:
-      return along ? "makes one number of all positions" : NULL;
-    case OP_TAKE:
-      return decode_is_place(d, node->axis) ? moves : NULL;
-    case OP_RENAME:
-      return decode_is_place(d, node->axis) == decode_is_place(d, node->axis2) ? NULL : moves;
-    case OP_SPLIT:
-    case OP_MERGE:
-    case OP_SLICE:
-    case OP_PAD:
-    case OP_CONCAT:
-    case OP_WINDOW:
-    case OP_FOLD:
-      return along || decode_is_place(d, node->axis) || decode_is_place(d, node->axis2) ? moves : NULL;
-    default:
-      return moves;
+  if (op_reduction(node->op) || node->op == OP_DOT) {
+    return along ? "makes one number of all positions" : NULL;
   }
+  if (node->op == OP_TAKE) {
+    return decode_is_place(d, node->axis) ? moves : NULL;
+  }
+  if (node->op == OP_RENAME) {
+    return decode_is_place(d, node->axis) == decode_is_place(d, node->axis2) ? NULL : moves;
+  }
+  return between || !(op_moves(node->op) || node->op == OP_WINDOW || node->op == OP_FOLD) ? moves : NULL;
 }
 
 typedef struct {
