@@ -1,8 +1,8 @@
 // attention_hopper_columns.cu: consumers of the gradient of attention on sm_90a that have half of the columns of dk, dv
 // and dq each, of all keys of a block: where heads are so deep that registers do not hold more.
 //
-// Each makes the scores of half of the queries of a tile; p and ds of both go through shared memory. There is one place
-// for q, do, p, ds and dq each: dk is made first, so that the next q is there when dq is made.
+// Each makes the scores of half of the queries of a tile; p and ds of both go through shared memory. At a depth of 256
+// that has one place for q and do each: dk is made first, so that the next q comes while dv and dq are made.
 static_assert(KEY_TILE == 64 && QUERY_STEP * CONSUMERS == QUERY_TILE && BUFFERS == 1, "what accumulators are made for");
 
 template <int CHUNKS>
