@@ -6,11 +6,11 @@
 
 #include <string.h>
 
-#include "compiler/explain.h"
 #include "compiler/front.h"
+#include "compiler/lower/emit.h"
 #include "compiler/plan/check.h"
-#include "compiler/plan/emit.h"
 #include "compiler/plan/verify.h"
+#include "compiler/report/explain.h"
 
 bool pass_elaborate(Compilation *c) {
   c->elaborator = elaborate_model(c->arena, c->names, c->diag, c->unit, c->spec, c->program);

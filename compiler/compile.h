@@ -4,54 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/diag.h"
-#include "compiler/plan/plan.h"
-
-typedef struct {     // a value of the training step that is also an output of it
-  const char *name;  // value.layers.0.h, loss, gradient.layers.0.q.w
-  Span span;         // of what makes it, or of the parameter
-  int depth;         // operations on the longest way to it
-} CompiledValue;
-
-typedef struct {  // in the order of the program
-  Arena *arena;   // of the list, given by the caller
-  CompiledValue *at;
-  int count, capacity;
-} CompiledValues;
-
-typedef struct {
-  const char *file;        // path of the .mdl text
-  const char *recipe;      // NULL: the only one of the file
-  const char *layout;      // NULL: what the recipe says, else one rank
-  const char *precision;   // NULL: what the recipe says, else fp32
-  const char *const *set;  // "name=value" strings
-  int set_count;
-  // For generating text: the plan has the programs `prefill` and `decode` too, which keep keys and values, or says why
-  // not (PlanProgram.missing); and all of them have logits of one position alone, the input `last`.
-  bool decode;
-  bool poison;       // NaN wherever padding may hold anything. For tests
-  int microbatches;  // instead of what the layout says; 0: that. For whoever compares programs of one microbatch
-  bool gradients;    // the train program also has an output "gradient.NAME" for each trained parameter
-  // Not NULL: the train program also has an output "value.PATH" for each named, labelled or returned real value of the
-  // forward that depends on data, summed over the microbatches, and the list says what they and the gradients are. Some
-  // of the list are no outputs: values that no microbatch has its part of, gradients that are all 0.
-  CompiledValues *values;
-  const char *after;    // compile_print: the pass after which to print
-  ProgramKind program;  // compile_print: which program
-  // Logits of more bytes on a rank are computed in parts of their rows; 0: those that are large on a GPU. For tests.
-  int64_t chunk_bytes;
-  // Sums of gradients over ranks are made in buckets of at least so many bytes, and parameters of which ranks store
-  // pieces are gathered in the same; 0: 64 MiB. For tests.
-  int64_t bucket_bytes;
-  // Products that wait for collectives, or collectives for them, are cut into parts of at least so many rows; 0: where
-  // that takes less time on a GPU. For tests.
-  int64_t part_rows;
-  bool idle_rules;  // what cuts or selects nothing in a layout is no error: for layouts drawn at random
-  // Bytes that the front end, and then each program, may take; 0: what is enough for any model. For tests.
-  size_t memory;
-  int64_t rank;              // compile_print: whose graph or instructions
-  struct CompileView *view;  // filled with what explain.h wants to know; NULL: nobody does
-  struct PassWatch *watch;   // is shown the graph after every pass (compilation.h); NULL: nobody looks. For tests
-} CompileOptions;
+#include "compiler/plan/options.h"
 
 // Compiles the plans of all stages into `arena`. On failure returns false and diag->errors > 0. Running out of memory
 // is reported as a diagnostic, never a crash.

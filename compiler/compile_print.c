@@ -2,8 +2,9 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "compiler/compile.h"
 #include "compiler/front.h"
-#include "compiler/graph_text.h"
+#include "compiler/ir/graph_text.h"
 
 static void list_passes(Buffer *out) {
   passes_list(out);

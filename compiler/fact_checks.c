@@ -1,6 +1,6 @@
 // fact_checks.c: facts about a graph that can be seen by looking at it.
+#include "compiler/ir/attention.h"
 #include "compiler/pass_manager.h"
-#include "compiler/passes/attention.h"
 
 typedef bool Holds(const Graph *graph, const Node *node);
 

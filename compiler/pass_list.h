@@ -9,7 +9,7 @@ enum { EACH = 1, TRAIN = 2, REFRESH = 4, DECODE = 8, ALL = EACH | REFRESH };  //
 enum {  // facts, as bits
   NOTHING = 0,
 #define FACT(NAME, other, what) NAME = 1 << FACT_NUMBER_##NAME,
-#include "compiler/facts.def"
+#include "compiler/pass/facts.def"
 #undef FACT
 };
 
@@ -29,7 +29,7 @@ typedef struct {
 enum {
 #define PASS(name, ...) PASS_NUMBER_##name,
 #define LOWERING(name, ...) PASS_NUMBER_##name,
-#include "compiler/passes.def"
+#include "compiler/pass/passes.def"
 #undef PASS
 #undef LOWERING
   PASS_COUNT

@@ -3,18 +3,18 @@
 
 #include <string.h>
 
-#include "compiler/verify.h"
+#include "compiler/ir/verify.h"
 
 const ListedFact listed_facts[FACT_COUNT] = {
 #define FACT(NAME, other, what) {#NAME, what, other},
-#include "compiler/facts.def"
+#include "compiler/pass/facts.def"
 #undef FACT
 };
 
 const ListedPass listed_passes[PASS_COUNT] = {
 #define PASS(name, function, programs, needs, gives, what) {#name, what, function, NULL, programs, needs, gives},
 #define LOWERING(name, function, programs, needs, gives, what) {#name, what, NULL, function, programs, needs, gives},
-#include "compiler/passes.def"
+#include "compiler/pass/passes.def"
 #undef PASS
 #undef LOWERING
 };

@@ -3,13 +3,13 @@
 #ifndef MDL_COMPILER_PASS_MANAGER_H
 #define MDL_COMPILER_PASS_MANAGER_H
 
-#include "compiler/lower.h"
+#include "compiler/lower/lower.h"
 
 enum { PASS_NAMES_MAX = 64 };
 
 typedef enum {
 #define FACT(NAME, other, what) FACT_NUMBER_##NAME,
-#include "compiler/facts.def"
+#include "compiler/pass/facts.def"
 #undef FACT
   FACT_COUNT
 } FactNumber;

@@ -72,19 +72,19 @@ page() {
 
 # shellcheck disable=SC2016  # what stands in single quotes is awk
 pages() {
-  page compiler/ops.def "Operations" "op | operands | attributes | gradient | cost | properties" \
+  page compiler/ir/ops.def "Operations" "op | operands | attributes | gradient | cost | properties" \
     '"`" a[2] "` | " operands(a[3], a[4]) " | " attributes(a[11]) " | " (a[6] == "gradient_none" ? "none" : "yes") " | " named(a[7], "cost_") " | " properties(a[12])' \
     > "$1/ops.md"
   echo >> "$1/ops.md"
-  page compiler/properties.def "Properties" "property | says of an operation" 'tolower(a[1]) " | " a[3]' >> "$1/ops.md"
-  page compiler/kernel.def "Instructions of fused kernels" "instruction | operands | takes | gives | notes" \
+  page compiler/ir/properties.def "Properties" "property | says of an operation" 'tolower(a[1]) " | " a[3]' >> "$1/ops.md"
+  page compiler/ir/kernel.def "Instructions of fused kernels" "instruction | operands | takes | gives | notes" \
     '"`" a[2] "` | " a[3] " | " class(a[4]) " | " class(a[5]) " | " note' > "$1/kernel_ops.md"
   page base/errors.def "Error codes" "code | stands for" 'a[1] " | " a[2]' > "$1/errors.md"
-  if [ -f compiler/passes.def ]; then
-    page compiler/passes.def "Passes, in order" "pass | programs | needs | gives | what it does" \
+  if [ -f compiler/pass/passes.def ]; then
+    page compiler/pass/passes.def "Passes, in order" "pass | programs | needs | gives | what it does" \
       '"`" a[1] "` | " programs(a[3]) " | " facts(a[4]) " | " facts(a[5]) " | " a[6]' > "$1/passes.md"
     echo >> "$1/passes.md"
-    page compiler/facts.def "Facts" "fact | looked at after every pass | what is then so" 'tolower(a[1]) " | " (a[2] == "NULL" ? "" : "yes") " | " a[3]' >> "$1/passes.md"
+    page compiler/pass/facts.def "Facts" "fact | looked at after every pass | what is then so" 'tolower(a[1]) " | " (a[2] == "NULL" ? "" : "yes") " | " a[3]' >> "$1/passes.md"
   fi
 }
 

@@ -5,7 +5,7 @@
 #ifndef MDL_LANG_ELABORATE_H
 #define MDL_LANG_ELABORATE_H
 
-#include "compiler/graph.h"
+#include "compiler/ir/graph.h"
 #include "compiler/plan/plan.h"
 #include "lang/settings.h"
 #include "lang/unit.h"

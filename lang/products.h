@@ -2,7 +2,7 @@
 #ifndef MDL_LANG_PRODUCTS_H
 #define MDL_LANG_PRODUCTS_H
 
-#include "compiler/graph.h"
+#include "compiler/ir/graph.h"
 #include "lang/settings.h"
 
 // The most specific of the rules that select a product by where it is made in the forward; NULL: none does.

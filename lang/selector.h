@@ -13,7 +13,7 @@
 #ifndef MDL_LANG_SELECTOR_H
 #define MDL_LANG_SELECTOR_H
 
-#include "compiler/graph.h"
+#include "compiler/ir/graph.h"
 #include "lang/reach.h"
 
 typedef struct {  // what may be selected: a tensor, or a value that an operation makes

@@ -2,7 +2,7 @@
 #ifndef MDL_LANG_SETTINGS_H
 #define MDL_LANG_SETTINGS_H
 
-#include "compiler/compile.h"
+#include "compiler/plan/options.h"
 #include "compiler/plan/plan.h"
 #include "lang/unit.h"
 

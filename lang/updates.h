@@ -2,8 +2,8 @@
 #ifndef MDL_LANG_UPDATES_H
 #define MDL_LANG_UPDATES_H
 
-#include "compiler/mapping.h"
-#include "compiler/stages.h"
+#include "compiler/pipeline/stages.h"
+#include "compiler/shard/mapping.h"
 #include "lang/elaborate.h"
 
 typedef struct {

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "compiler/pass/schedule.h"
 #include "compiler/plan/exposure.h"
-#include "compiler/schedule.h"
 #include "runtime/ablate.h"
 
 static double segment_wire(const PlanSegment *segment) {

@@ -2,7 +2,7 @@
 #ifndef MDL_RUNTIME_ELEMENT_H
 #define MDL_RUNTIME_ELEMENT_H
 
-#include "compiler/types.h"
+#include "compiler/ir/types.h"
 
 // Of any alignment. Formats smaller than f32 are rounded to the nearest even; integers are cut. NaN, and false with
 // nothing written: an element type whose bytes are not known.

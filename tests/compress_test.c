@@ -2,8 +2,8 @@
 // ranks agree, and that losses follow those of the same layout without.
 //
 // COMPRESS_CURVES=0 leaves the losses of 200 steps out.
-#include "compiler/compilation.h"
-#include "compiler/explain.h"
+#include "compiler/pass/compilation.h"
+#include "compiler/report/explain.h"
 #include "tests/layouts_outcome.h"
 
 enum { DEADLINE = 60 };

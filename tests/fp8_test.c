@@ -1,8 +1,8 @@
 // fp8_test.c: products in 8 bits: which they are, that layouts compute what one rank does, and that losses follow bf16.
 //
 // FP8_CURVES=0 leaves the losses of 200 steps out.
-#include "compiler/compilation.h"
-#include "compiler/explain.h"
+#include "compiler/pass/compilation.h"
+#include "compiler/report/explain.h"
 #include "tests/layouts_outcome.h"
 
 typedef struct {

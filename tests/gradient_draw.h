@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "compiler/backward.h"
+#include "compiler/grad/backward.h"
 #include "tests/reference.h"
 
 enum { DRAW_AXES = 4, DRAW_MOST_LEAVES = 8, DRAW_LARGEST = 4 };

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "compiler/verify.h"
+#include "compiler/ir/verify.h"
 
 enum { GRAPHS = 24, MOST_ELEMENTS = 4096 };
 static const double step = 1e-6, absolute = 1e-5, relative = 1e-3;

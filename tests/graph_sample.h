@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "compiler/graph_text.h"
-#include "compiler/verify.h"
+#include "compiler/ir/graph_text.h"
+#include "compiler/ir/verify.h"
 
 typedef struct {
   Arena *arena;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/kernel.h"
+#include "compiler/ir/kernel.h"
 #include "tests/elements.h"
 
 typedef struct {

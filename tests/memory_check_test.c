@@ -18,8 +18,9 @@
 
 #include "base/mix.h"
 #include "base/ranges.h"
+#include "compiler/compile.h"
 #include "compiler/front.h"
-#include "compiler/plan/emit.h"
+#include "compiler/lower/emit.h"
 #include "compiler/plan/strided.h"
 
 typedef struct {

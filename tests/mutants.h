@@ -5,7 +5,7 @@
 #ifndef MDL_TESTS_MUTANTS_H
 #define MDL_TESTS_MUTANTS_H
 
-#include "compiler/compilation.h"
+#include "compiler/pass/compilation.h"
 #include "compiler/plan/plan.h"
 
 typedef enum {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/mapping.h"
-#include "compiler/passes/shard.h"
+#include "compiler/shard/mapping.h"
+#include "compiler/shard/shard.h"
 #include "tests/mutants_graph.h"
 
 // --- places ---

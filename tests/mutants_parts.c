@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "compiler/passes/attention.h"
+#include "compiler/ir/attention.h"
 #include "tests/mutants_graph.h"
 
 // Is it computed from the rank's coordinates?

@@ -17,7 +17,7 @@ LAYOUT = re.compile(r"^layout (\w+) \{(.*?)\}", re.M | re.S)
 def ops_wanted():
     """Those that see axes in localise, in fp32; the rest comes from other passes, or has no axes."""
     never = {"late", "number", "region", "output", "send", "parameter", "state", "assign", "part"}
-    rules = list(filter(None, map(RULE.match, (ROOT / "compiler/ops.def").read_text().split("\n"))))
+    rules = list(filter(None, map(RULE.match, (ROOT / "compiler/ir/ops.def").read_text().split("\n"))))
     assert rules, "no line of ops.def is as this script reads it"
     eight = {"power_of_two", "quantise", "scaled_dot"}  # made by precision alone
     others = {"receive", "is_finite", "input", "stop", "cast", "composite"}

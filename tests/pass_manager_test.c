@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "compiler/compile.h"
 #include "compiler/pass_list.h"
 
 static uint32_t facts_after(int programs, uint32_t known) {

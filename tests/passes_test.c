@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #include "base/file.h"
-#include "compiler/graph_text.h"
-#include "compiler/verify.h"
+#include "compiler/ir/graph_text.h"
+#include "compiler/ir/verify.h"
 #include "tests/plan_run.h"
 #include "tests/reference.h"
 
@@ -21,14 +21,14 @@ static const char *first_pass = "elaborate";  // from which on graphs are compar
 static const char *const pass_names[] = {
 #define PASS(name, function, ...) #name,
 #define LOWERING(...)
-#include "compiler/passes.def"
+#include "compiler/pass/passes.def"
 #undef PASS
 #undef LOWERING
 };
 static const char *const pass_programs[] = {
 #define PASS(name, function, programs, ...) #programs,
 #define LOWERING(...)
-#include "compiler/passes.def"
+#include "compiler/pass/passes.def"
 #undef PASS
 #undef LOWERING
 };

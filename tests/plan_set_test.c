@@ -11,9 +11,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "compiler/pass/schedule.h"
 #include "compiler/plan/artefact.h"
 #include "compiler/plan/verify.h"
-#include "compiler/schedule.h"
 #include "runtime/inspect.h"
 #include "runtime/io.h"
 

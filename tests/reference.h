@@ -5,7 +5,7 @@
 #ifndef MDL_TESTS_REFERENCE_H
 #define MDL_TESTS_REFERENCE_H
 
-#include "compiler/graph.h"
+#include "compiler/ir/graph.h"
 
 typedef struct {
   Shape shape;   // data is row-major in this order

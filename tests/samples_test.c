@@ -6,7 +6,7 @@
 // on purpose must be noticed.
 #include <math.h>
 
-#include "compiler/samples.h"
+#include "compiler/ir/samples.h"
 #include "tests/gradient_draw.h"
 
 enum { GRAPHS = 60, SLOTS = 2, MOST_AXES = 24 };

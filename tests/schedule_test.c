@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "compiler/schedule_chart.h"
+#include "compiler/report/schedule_chart.h"
 
 enum { STAGES = 8, CHUNKS = 4, MICROBATCHES = 32 };
 

@@ -19,8 +19,8 @@
 #include <cmocka.h>
 
 #include "compiler/compile.h"
-#include "compiler/explain_traffic.h"
-#include "compiler/schedule.h"
+#include "compiler/pass/schedule.h"
+#include "compiler/report/explain_traffic.h"
 
 enum { REDUCE = COLLECTIVE_ALL_REDUCE, GATHER = COLLECTIVE_ALL_GATHER };
 enum { SCATTER = COLLECTIVE_REDUCE_SCATTER, EXCHANGE = COLLECTIVE_ALL_TO_ALL, ROTATE = COLLECTIVE_ROTATE };

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "compiler/compile.h"
-#include "compiler/explain_part.h"
+#include "compiler/report/explain_part.h"
 
 typedef struct {
   const char *layout;

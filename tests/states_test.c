@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "compiler/compile.h"
-#include "compiler/graph_text.h"
+#include "compiler/ir/graph_text.h"
 #include "tests/reference.h"
 
 #define HEAD                                      \

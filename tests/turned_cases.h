@@ -4,7 +4,7 @@
 #define MDL_TESTS_TURNED_CASES_H
 
 #include "base/arena.h"
-#include "compiler/kernel.h"
+#include "compiler/ir/kernel.h"
 
 typedef enum {
   TURNED_SWIGLU,       // two of 16 bits in, twins of 8 bits out

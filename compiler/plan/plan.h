@@ -8,8 +8,8 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/diag.h"
-#include "compiler/kernel.h"
-#include "compiler/types.h"
+#include "compiler/ir/kernel.h"
+#include "compiler/ir/types.h"
 
 enum { PLAN_VERSION = 20, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
 enum { PLAN_MAX_ASIDE = 3, GEMM_MAX_BATCH = 4 };       // communicators beside arithmetic

@@ -159,7 +159,7 @@ static bool masks_alone(const Kernel *kernel, const ScoreMasks *masks) {
   return true;
 }
 
-// Distances between positions tell what these hide: compiler/lower_visible.c.
+// Distances between positions tell what these hide: compiler/rewrite/visible.c.
 static bool is_of_distance(const KernelInstruction *code) {
   switch (code->op) {
     case KERNEL_INTEGER:

@@ -1,4 +1,4 @@
-// fused.h: runs a fused kernel (compiler/kernel.h) tile by tile in cache.
+// fused.h: runs a fused kernel (compiler/ir/kernel.h) tile by tile in cache.
 //
 // fused_build, when a device opens, turns a Kernel and the places of its ports into a Fused: one or more programs,
 // each over the dims that its outputs vary on. A program's space is cut into tasks, each a block of rows and

@@ -5,7 +5,7 @@
 #ifndef MDL_KERNELS_CPU_SIMD_H
 #define MDL_KERNELS_CPU_SIMD_H
 
-#include "compiler/kernel.h"
+#include "compiler/ir/kernel.h"
 
 typedef struct {
   void *out;

@@ -1,4 +1,4 @@
-// generate.h: a fused kernel (compiler/kernel.h) as CUDA C.
+// generate.h: a fused kernel (compiler/ir/kernel.h) as CUDA C.
 //
 // Sizes, strides and constants are written into the text; ports are addresses (kernel.h says how they are passed). A
 // kernel becomes one launch for each set of dims that its outputs vary on, after the template that fits:
@@ -14,7 +14,7 @@
 #define MDL_KERNELS_CUDA_GENERATE_H
 
 #include "base/arena.h"
-#include "compiler/kernel.h"
+#include "compiler/ir/kernel.h"
 #include "kernels/cuda/kernel.h"
 #include "kernels/cuda/target.h"
 

@@ -6,7 +6,7 @@
 #define MDL_KERNELS_CUDA_TEXT_H
 
 #include "base/arena.h"
-#include "compiler/types.h"
+#include "compiler/ir/types.h"
 
 typedef struct {
   Arena *arena;

@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
-#include "compiler/types.h"
+#include "compiler/ir/types.h"
 #include "kernels/cuda/kernel.h"
 
 // A text begins with the target and the intrinsics, and then the slots of a kernel with `ports` ports.

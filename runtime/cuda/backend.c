@@ -7,7 +7,7 @@
 
 #include "base/units.h"
 #include "compiler/fit.h"
-#include "compiler/largest.h"
+#include "compiler/lower/largest.h"
 #include "runtime/cuda/internal.h"
 
 static const double GIB = 1024.0 * 1024 * 1024;

@@ -17,7 +17,7 @@ WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 tests/draw/draw.py "$WORK" "${2:-0}" "${1:-1000}" 12
 "$BUILD/tests/draw_run" "$WORK" | tail -n 1 || true
-gcovr -r . "$BUILD" --filter 'compiler/passes/(shard|reshard|localise|stage|differentiate|split)' \
+gcovr -r . "$BUILD" --filter 'compiler/(shard|pipeline|grad)/(shard|reshard|localise|stage|differentiate)' \
   --filter 'compiler/(stages|mapping|schedule|split|gradients|state_map)\.c' --json "$WORK/coverage.json" > "$WORK/log" 2>&1 || {
   tail -n 5 "$WORK/log"
   exit 1

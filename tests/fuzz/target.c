@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "compiler/compile.h"
-#include "compiler/explain.h"
+#include "compiler/report/explain.h"
 #include "lang/unit.h"
 
 enum { CHOICES = 20 };

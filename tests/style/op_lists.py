@@ -32,7 +32,7 @@ def main():
     for path in sys.argv[1:]:
         with open(path, encoding="utf-8") as file:
             for line, ops in lists(file.read()):
-                print(f"{path}:{line}: {', '.join(ops)}: is this not a property? See compiler/properties.def")
+                print(f"{path}:{line}: {', '.join(ops)}: is this not a property? See compiler/ir/properties.def")
                 bad = 1
     return bad
 

@@ -9,7 +9,7 @@ if [ -z "${WORK:-}" ]; then
 fi
 
 # What lets keys be bounded is work for each op, and four of them do none.
-find compiler -name '*.[ch]' ! -name lower_visible.c -print0 | xargs -0 python3 tests/style/op_lists.py
+find compiler -name '*.[ch]' ! -name visible.c -print0 | xargs -0 python3 tests/style/op_lists.py
 
 # Controls, which must fail: a list of comparisons, a list of labels, a range.
 controls=('return op == OP_RENAME || op == OP_SPLIT || op == OP_MERGE ||\n  op == OP_SLICE;'
@@ -22,3 +22,12 @@ for control in "${controls[@]}"; do
     exit 1
   fi
 done
+
+# And rooms: with a control.
+find base lang compiler -name '*.[ch]' -print0 | xargs -0 python3 tests/style/rooms.py
+mkdir -p "$WORK/compiler/ir"
+echo '#include "compiler/lower/lower.h"' > "$WORK/compiler/ir/control.c"
+if (cd "$WORK" && python3 "$OLDPWD/tests/style/rooms.py" compiler/ir/control.c > control.out); then
+  echo "an include that goes up passes"
+  exit 1
+fi

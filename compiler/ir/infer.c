@@ -1,0 +1,598 @@
+// infer.c: the axis and type rule of every op: what its results are, or what is wrong with its operands.
+//
+// A rule fills type, bound and shape of the results (span, role and names are the caller's). The result of an
+// elementwise op takes its order of axes from the operand with the most axes.
+#include <string.h>
+
+#include "compiler/ir/dots.h"
+
+typedef const char *InferRule(Graph *graph, const Node *node, Value *results);
+
+static const Value *operand(const Graph *graph, const Node *node, int i) {
+  return &graph->values.at[node->operands[i]];
+}
+
+static bool is_integer(const Value *value) {
+  return value->type == TYPE_INT || value->type == TYPE_INDEX || value->type == TYPE_BOOL;
+}
+
+static int64_t axis_size(const Graph *graph, AxisId axis) {
+  return graph->axes.at[axis].size;
+}
+
+static const char *unite(const Graph *graph, const Node *node, Shape *shape) {
+  int widest = 0;
+  for (int i = 1; i < node->operand_count; i++) {
+    if (operand(graph, node, i)->shape.count > operand(graph, node, widest)->shape.count) {
+      widest = i;
+    }
+  }
+  Shape all = operand(graph, node, widest)->shape;
+  for (int i = 0; i < node->operand_count; i++) {
+    const Shape *other = &operand(graph, node, i)->shape;
+    for (int j = 0; j < other->count; j++) {
+      if (!shape_has(&all, other->axis[j]) && !shape_push(&all, other->axis[j])) {
+        return "the result has too many axes";
+      }
+    }
+  }
+  *shape = all;
+  return NULL;
+}
+
+static const char *infer_leaf(Graph *graph, const Node *node, Value *results) {
+  (void)graph, (void)results;
+  return node->text ? NULL : "it has no name";
+}
+
+static const char *infer_const(Graph *graph, const Node *node, Value *results) {
+  (void)node;
+  results->type = graph->real;
+  return NULL;
+}
+
+static const char *infer_integer(Graph *graph, const Node *node, Value *results) {
+  (void)graph;
+  results->type = TYPE_INT;
+  return node->integer >= INT32_MIN && node->integer <= INT32_MAX ? NULL : "the integer does not fit 32 bits";
+}
+
+static const char *infer_position(Graph *graph, const Node *node, Value *results) {
+  results->type = TYPE_INDEX;
+  results->bound = node->axis;
+  results->shape = shape_of(node->axis);
+  return axis_size(graph, node->axis) <= INT32_MAX ? NULL : "the axis is longer than 2^31";
+}
+
+static const char *infer_random(Graph *graph, const Node *node, Value *results) {
+  results->type = graph->real;
+  results->shape = node->axes;
+  return operand(graph, node, 0)->type == TYPE_INT && operand(graph, node, 0)->shape.count == 0
+             ? NULL
+             : "the counter is not an int scalar";
+}
+
+static bool is_chosen(ElementType type) {
+  return element_type_floating(type) && type != TYPE_REAL;
+}
+
+// Operands of two formats give the narrower one, unless the wider has all axes of the result.
+static bool mix(const Value *a, const Value *b, const Shape *shape, ElementType *type) {
+  if (a->type != b->type && (!is_chosen(a->type) || !is_chosen(b->type))) {
+    return false;
+  }
+  const Value *wide = element_type_bytes(a->type) > element_type_bytes(b->type) ? a : b, *narrow = wide == a ? b : a;
+  *type = shape_contains(&wide->shape, shape) ? wide->type : narrow->type;
+  return true;
+}
+
+static ElementType summed(ElementType type) {
+  return is_chosen(type) && element_type_bytes(type) < element_type_bytes(TYPE_F32) ? TYPE_F32 : type;
+}
+
+static const char *infer_arithmetic(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0), *b = operand(graph, node, 1);
+  const char *wrong = unite(graph, node, &results->shape);
+  results->type = TYPE_INT;
+  if (is_integer(a) != is_integer(b) || (!is_integer(a) && !mix(a, b, &results->shape, &results->type))) {
+    return "operands have different types";
+  }
+  return wrong;
+}
+
+static const char *infer_int_arithmetic(Graph *graph, const Node *node, Value *results) {
+  results->type = TYPE_INT;
+  if (!is_integer(operand(graph, node, 0)) || !is_integer(operand(graph, node, 1))) {
+    return "operands are not integers";
+  }
+  return unite(graph, node, &results->shape);
+}
+
+static const char *infer_real_arithmetic(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0), *b = operand(graph, node, 1);
+  const char *wrong = unite(graph, node, &results->shape);
+  return is_integer(a) || is_integer(b) || !mix(a, b, &results->shape, &results->type) ? "operands are not real"
+                                                                                       : wrong;
+}
+
+static const char *infer_real_unary(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  results->shape = a->shape;
+  results->type = is_integer(a) && (node->op == OP_NEG || node->op == OP_ABS) ? TYPE_INT : a->type;
+  return is_integer(a) ? "the operand is not real" : NULL;
+}
+
+static const char *infer_test(Graph *graph, const Node *node, Value *results) {
+  results->type = TYPE_BOOL;
+  results->shape = operand(graph, node, 0)->shape;
+  return is_integer(operand(graph, node, 0)) ? "the operand is not real" : NULL;
+}
+
+static const char *infer_comparison(Graph *graph, const Node *node, Value *results) {
+  const char *wrong = infer_arithmetic(graph, node, results);
+  results->type = TYPE_BOOL;
+  return wrong;
+}
+
+static const char *infer_logic(Graph *graph, const Node *node, Value *results) {
+  results->type = TYPE_BOOL;
+  for (int i = 0; i < node->operand_count; i++) {
+    if (operand(graph, node, i)->type != TYPE_BOOL) {
+      return "the operand is not bool";
+    }
+  }
+  return unite(graph, node, &results->shape);
+}
+
+static const char *infer_where(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 1), *b = operand(graph, node, 2);
+  if (operand(graph, node, 0)->type != TYPE_BOOL) {
+    return "the condition is not bool";
+  }
+  const char *wrong = unite(graph, node, &results->shape);
+  results->type = a->type == b->type ? a->type : TYPE_INT;
+  if (is_integer(a) != is_integer(b) || (!is_integer(a) && !mix(a, b, &results->shape, &results->type))) {
+    return "the two choices have different types";
+  }
+  results->bound = a->type == TYPE_INDEX && b->type == TYPE_INDEX && a->bound == b->bound ? a->bound : -1;
+  if (results->type == TYPE_INDEX && results->bound < 0) {
+    results->type = TYPE_INT;
+  }
+  return wrong;
+}
+
+static const char *infer_to_real(Graph *graph, const Node *node, Value *results) {
+  results->type = graph->real;
+  results->shape = operand(graph, node, 0)->shape;
+  return is_integer(operand(graph, node, 0)) ? NULL : "the operand is not an integer";
+}
+
+static const char *infer_to_int(Graph *graph, const Node *node, Value *results) {
+  results->type = TYPE_INT;
+  results->shape = operand(graph, node, 0)->shape;
+  return is_integer(operand(graph, node, 0)) ? "the operand is not real" : NULL;
+}
+
+static const char *infer_as_index(Graph *graph, const Node *node, Value *results) {
+  results->type = TYPE_INDEX;
+  results->bound = node->axis;
+  results->shape = operand(graph, node, 0)->shape;
+  return is_integer(operand(graph, node, 0)) ? NULL : "the operand is not an integer";
+}
+
+static const char *infer_cast(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  results->shape = a->shape;
+  if (!node->text || !element_type_of(node->text, &results->type) || !is_chosen(results->type)) {
+    return "it does not say to which format";
+  }
+  return is_chosen(a->type) ? NULL : "the operand has no floating-point format";
+}
+
+static bool is_quarter(ElementType type) {
+  return type == TYPE_E4M3 || type == TYPE_E5M2;
+}
+
+// Of all elements of a value, or of each place along some of its axes.
+static bool is_scale(const Value *scale, const Value *of) {
+  return scale->type == TYPE_F32 && shape_contains(&of->shape, &scale->shape);
+}
+
+static const char *infer_quantise(Graph *graph, const Node *node, Value *results) {
+  const Shape shape = operand(graph, node, 0)->shape;
+  results->shape = shape_last(shape, &node->axes);
+  if (!shape_contains(&shape, &node->axes)) {
+    return "an axis that shall come last is missing";
+  }
+  if (!node->text || !element_type_of(node->text, &results->type) || !is_quarter(results->type)) {
+    return "it does not say to which format of 8 bits";
+  }
+  return is_chosen(operand(graph, node, 0)->type) && is_scale(operand(graph, node, 1), operand(graph, node, 0))
+             ? NULL
+             : "the operands are not numbers of a format and their scales in f32";
+}
+
+static const char *infer_broadcast(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  results->type = a->type;
+  results->bound = a->bound;
+  results->shape = node->axes;
+  return shape_contains(&node->axes, &a->shape) ? NULL : "the result lacks an axis of the operand";
+}
+
+static const char *infer_same(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  results->type = a->type;
+  results->bound = a->bound;
+  results->shape = a->shape;
+  if (node->op == OP_COPY) {
+    results->shape = node->axes;
+    return shape_same_set(&node->axes, &a->shape) ? NULL : "the order has other axes";
+  }
+  return NULL;
+}
+
+static const char *infer_reduction(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  results->type = summed(a->type);
+  results->shape = shape_minus(a->shape, &node->axes);
+  if (is_integer(a)) {
+    return "the operand is not real";
+  }
+  return shape_contains(&a->shape, &node->axes) ? NULL : "a reduced axis is missing";
+}
+
+// Two operands of one product.
+static const char *multiplied(const Value *a, const Value *b, bool scaled) {
+  if (!scaled) {
+    return is_integer(a) || a->type != b->type ? "operands are not real" : NULL;
+  }
+  const bool quarters = is_quarter(a->type) && is_quarter(b->type) && (a->type != TYPE_E5M2 || b->type != TYPE_E5M2);
+  return quarters ? NULL : "operands are not of 8 bits, or both in e5m2";
+}
+
+static const char *contracted(const Value *a, const Value *b, const Shape *over, Value *result) {
+  if (!shape_contains(&a->shape, over) || !shape_contains(&b->shape, over)) {
+    return "a contracted axis is missing";
+  }
+  Shape left = shape_minus(a->shape, over), right = shape_minus(b->shape, over);
+  Shape all = left;
+  for (int i = 0; i < right.count; i++) {
+    if (!shape_has(&all, right.axis[i]) && !shape_push(&all, right.axis[i])) {
+      return "the result has too many axes";
+    }
+  }
+  result->shape = all;
+  return NULL;
+}
+
+static const char *bias_wrong(const Graph *graph, const Node *node, int member) {
+  const Value *bias = graph_value(graph, dots_bias(node, member));
+  const Shape matrix = graph_shape(graph, dots_second(node, member)), columns = shape_minus(matrix, &node->axes);
+  const bool alike = element_type_floating(bias->type) && shape_same_set(&bias->shape, &columns);
+  return alike ? NULL : "a bias does not have the axes of its columns";
+}
+
+// One for each block: of 128 elements along what is summed over, and of one or 128 along the rest.
+static bool block_scales(const Graph *graph, const Value *scale, const Value *of, const Shape *over) {
+  const Shape inside = shape_minus(of->shape, &scale->shape), along = shape_common(inside, over);
+  const int64_t rest = graph_elements(graph, shape_minus(inside, over));
+  return graph_elements(graph, along) == SCALE_BLOCK && (rest == 1 || rest == SCALE_BLOCK);
+}
+
+static const char *scales_wrong(const Graph *graph, const Node *node) {
+  const Value *scale[] = {graph_value(graph, dots_first_scale(node)), graph_value(graph, dots_second_scale(node))};
+  const bool many = scale[0]->shape.count > 0;
+  bool blocks = true;
+  for (int i = 0; i < 2 * dots_count(node); i++) {
+    const Value *of = graph_value(graph, i % 2 ? dots_second(node, i / 2) : dots_first(node, i / 2));
+    if (!is_scale(scale[i % 2], of)) {
+      return "a scale is not in f32, or has axes that its operand lacks";
+    }
+    blocks &= block_scales(graph, scale[i % 2], of, &node->axes);
+  }
+  return many != (scale[1]->shape.count > 0) ? "one operand has one scale, the other has many"
+         : many && node->op != OP_SCALED_DOT ? "operands with many scales are of one product alone"
+         : many && !blocks                   ? "a scale does not stand for a block of 128 elements"
+                                             : NULL;
+}
+
+// All products of matrices.
+static const char *infer_dots(Graph *graph, const Node *node, Value *results) {
+  const bool sum = op_dots_sum(node->op), scaled = op_dots_scaled(node->op);
+  const char *wrong = dots_even(node) ? NULL : "operands do not come in pairs";
+  for (int i = 0; i < dots_count(node) && !wrong; i++) {
+    const Value *a = graph_value(graph, dots_first(node, i)), *b = graph_value(graph, dots_second(node, i));
+    Value *result = &results[sum ? 0 : i];
+    result->type = scaled ? TYPE_F32 : a->type;
+    result->shape = node->axes;
+    wrong = multiplied(a, b, scaled);
+    wrong = wrong || sum ? wrong : contracted(a, b, &node->axes, result);
+    wrong = wrong || !op_dots_biased(node->op) ? wrong : bias_wrong(graph, node, i);
+  }
+  return wrong || !scaled ? wrong : scales_wrong(graph, node);
+}
+
+static const char *infer_take(Graph *graph, const Node *node, Value *results) {
+  const Value *x = operand(graph, node, 0), *index = operand(graph, node, 1);
+  if (!is_integer(index)) {
+    return "the index is not an integer";
+  }
+  if (!shape_has(&x->shape, node->axis)) {
+    return "the indexed axis is missing";
+  }
+  Shape rest = x->shape;
+  shape_remove(&rest, node->axis);
+  if (shape_has(&index->shape, node->axis)) {
+    return "the index has the indexed axis itself";
+  }
+  Shape all = index->shape;
+  for (int i = 0; i < rest.count; i++) {
+    if (!shape_has(&all, rest.axis[i]) && !shape_push(&all, rest.axis[i])) {
+      return "the result has too many axes";
+    }
+  }
+  results->type = x->type;
+  results->bound = x->bound;
+  results->shape = all;
+  return NULL;
+}
+
+static const char *infer_put(Graph *graph, const Node *node, Value *results) {
+  const Value *g = operand(graph, node, 0);
+  results->type = summed(g->type);
+  results->shape = node->axes;
+  return shape_has(&node->axes, node->axis) ? NULL : "the indexed axis is missing";
+}
+
+static const char *infer_rename(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  *results =
+      (Value){.type = a->type, .bound = a->bound, .shape = a->shape, .role = results->role, .span = results->span};
+  if (!shape_has(&a->shape, node->axis)) {
+    return "the axis is missing";
+  }
+  if (shape_has(&a->shape, node->axis2)) {
+    return "an axis would occur twice";
+  }
+  shape_replace(&results->shape, node->axis, node->axis2);
+  return axis_size(graph, node->axis) == axis_size(graph, node->axis2) ? NULL : "the sizes differ";
+}
+
+static const char *infer_split(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  results->type = a->type;
+  results->bound = a->bound;
+  results->shape = (Shape){0};
+  if (!shape_has(&a->shape, node->axis)) {
+    return "the axis is missing";
+  }
+  for (int i = 0; i < a->shape.count; i++) {
+    int parts = a->shape.axis[i] == node->axis ? node->axes.count : 1;
+    for (int j = 0; j < parts; j++) {
+      if (!shape_push(&results->shape,
+                      parts > 1 || a->shape.axis[i] == node->axis ? node->axes.axis[j] : a->shape.axis[i])) {
+        return "an axis would occur twice";
+      }
+    }
+  }
+  return graph_elements(graph, node->axes) == axis_size(graph, node->axis) ? NULL : "the sizes differ";
+}
+
+static const char *infer_merge(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  results->type = a->type;
+  results->bound = a->bound;
+  results->shape = (Shape){0};
+  if (!shape_contains(&a->shape, &node->axes)) {
+    return "an axis is missing";
+  }
+  for (int i = 0; i < a->shape.count; i++) {
+    AxisId axis = a->shape.axis[i];
+    if (axis == node->axes.axis[0]) {
+      if (!shape_push(&results->shape, node->axis2)) {
+        return "an axis would occur twice";
+      }
+    } else if (!shape_has(&node->axes, axis) && !shape_push(&results->shape, axis)) {
+      return "an axis would occur twice";
+    }
+  }
+  return graph_elements(graph, node->axes) == axis_size(graph, node->axis2) ? NULL : "the sizes differ";
+}
+
+static const char *infer_slice(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  results->type = a->type;
+  results->bound = a->bound;
+  results->shape = a->shape;
+  if (!shape_has(&a->shape, node->axis)) {
+    return "the axis is missing";
+  }
+  int64_t size = node->axis2 < 0 ? 1 : axis_size(graph, node->axis2);
+  if (node->integer < 0 || node->integer + size > axis_size(graph, node->axis)) {
+    return "the slice leaves its axis";
+  }
+  if (node->axis2 < 0) {
+    shape_remove(&results->shape, node->axis);
+  } else {
+    if (node->axis2 != node->axis && shape_has(&a->shape, node->axis2)) {
+      return "an axis would occur twice";
+    }
+    shape_replace(&results->shape, node->axis, node->axis2);
+  }
+  return NULL;
+}
+
+static const char *infer_pad(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  results->type = a->type;
+  results->shape = a->shape;
+  int64_t size = node->axis < 0 ? 1 : axis_size(graph, node->axis);
+  if (node->integer < 0 || node->integer + size > axis_size(graph, node->axis2)) {
+    return "the operand does not fit the padded axis";
+  }
+  if (node->axis < 0) {
+    return shape_push(&results->shape, node->axis2) ? NULL : "an axis would occur twice";
+  }
+  if (!shape_has(&a->shape, node->axis)) {
+    return "the axis is missing";
+  }
+  shape_replace(&results->shape, node->axis, node->axis2);
+  return NULL;
+}
+
+static const char *infer_concat(Graph *graph, const Node *node, Value *results) {
+  const Value *first = operand(graph, node, 0);
+  results->type = first->type;
+  results->shape = first->shape;
+  if (node->axes.count != node->operand_count) {
+    return "there is not one axis for each operand";
+  }
+  int64_t size = 0;
+  for (int i = 0; i < node->operand_count; i++) {
+    const Value *part = operand(graph, node, i);
+    Shape like = first->shape;
+    shape_replace(&like, node->axes.axis[0], node->axes.axis[i]);
+    if (part->type != first->type || !shape_same_set(&part->shape, &like)) {
+      return "the parts differ in more than the joined axis";
+    }
+    size += axis_size(graph, node->axes.axis[i]);
+  }
+  shape_replace(&results->shape, node->axes.axis[0], node->axis2);
+  return size == axis_size(graph, node->axis2) ? NULL : "the sizes do not add up";
+}
+
+static const char *infer_window(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  (void)graph;
+  results->type = a->type;
+  results->shape = a->shape;
+  if (!shape_has(&a->shape, node->axis)) {
+    return "the axis is missing";
+  }
+  return shape_push(&results->shape, node->axis2) ? NULL : "an axis would occur twice";
+}
+
+static const char *infer_fold(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  results->type = a->type;
+  results->shape = a->shape;
+  if (!shape_has(&a->shape, node->axis) || !shape_has(&a->shape, node->axis2)) {
+    return "an axis is missing";
+  }
+  shape_remove(&results->shape, node->axis2);
+  return NULL;
+}
+
+static const char *infer_pack(Graph *graph, const Node *node, Value *results) {
+  int64_t size = 0;
+  results->type = operand(graph, node, 0)->type;
+  for (int i = 0; i < node->operand_count; i++) {
+    const Value *part = operand(graph, node, i);
+    if (part->type != results->type) {
+      return "the parts have different types";
+    }
+    size += graph_elements(graph, part->shape);
+  }
+  results->shape = shape_of(node->axis);
+  bool local = graph->axes.at[node->axis].whole >= 0;  // then it may be one piece, or have padding at its end
+  return local || axis_size(graph, node->axis) == size ? NULL : "the size of the packed axis is not that of its parts";
+}
+
+static const char *infer_part(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  results->type = a->type;
+  results->shape = node->axes;
+  return a->shape.count == 1 ? NULL : "the operand is no pack";
+}
+
+static const char *infer_regroup(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0);
+  (void)graph;
+  results->type = a->type;
+  results->bound = a->bound;
+  results->shape = a->shape;
+  if (!shape_has(&a->shape, node->axis)) {
+    return "the axis is missing";
+  }
+  shape_replace(&results->shape, node->axis, node->axis2);
+  return NULL;
+}
+
+static const char *infer_exchange(Graph *graph, const Node *node, Value *results) {
+  const char *wrong = infer_regroup(graph, node, results);
+  results->shape = operand(graph, node, 0)->shape;
+  if (wrong || node->axes.count != 2 || !shape_has(&results->shape, node->axis2)) {
+    return wrong ? wrong : "an axis is missing";
+  }
+  shape_replace(&results->shape, node->axis, node->axes.axis[0]);
+  shape_replace(&results->shape, node->axis2, node->axes.axis[1]);
+  return NULL;
+}
+
+static const char *infer_assign(Graph *graph, const Node *node, Value *results) {
+  (void)results;
+  const Value *target = operand(graph, node, 0), *value = operand(graph, node, 1);
+  if (target->type != value->type) {
+    return "target and value have different types";
+  }
+  return shape_contains(&target->shape, &value->shape) ? NULL : "the value has an axis that the target lacks";
+}
+
+static const char *infer_effect(Graph *graph, const Node *node, Value *results) {
+  (void)graph, (void)results;
+  return node->text ? NULL : "it has no name";
+}
+
+static const char *infer_region(Graph *graph, const Node *node, Value *results) {
+  const Region *region = &graph->regions.at[node->region];
+  for (int i = 0; i < region->results.count; i++) {
+    const Value *inner = &graph->values.at[region->results.at[i]];
+    results[i].type = inner->type;
+    results[i].bound = inner->bound;
+    results[i].shape = inner->shape;
+    results[i].role = inner->role;
+    results[i].name = inner->name;
+    results[i].label = inner->label;
+  }
+  return region->parameters.count == node->operand_count ? NULL : "operands and region parameters differ in number";
+}
+
+static const char *infer_chunks(Graph *graph, const Node *node, Value *results) {
+  const char *wrong = infer_region(graph, node, results);
+  const ValueList *made = &graph->regions.at[node->region].results;
+  int64_t size;
+  if (wrong || node->axes.count != 1 ||
+      __builtin_mul_overflow(axis_size(graph, node->axes.axis[0]), axis_size(graph, node->axis2), &size) ||
+      size != axis_size(graph, node->axis)) {
+    return wrong ? wrong : "the parts are not all of the axis";
+  }
+  for (int i = 0; i < made->count; i++) {
+    const Node *maker = graph_producer(graph, made->at[i]);
+    if (shape_has(&results[i].shape, node->axis2)) {
+      shape_replace(&results[i].shape, node->axis2, node->axis);
+    } else if (maker && maker->op == OP_GROUP) {
+      results[i].shape = shape_union(node->axes, &results[i].shape);
+    }
+  }
+  return NULL;
+}
+
+static const struct {
+  int least, most;
+  InferRule *infer;
+} rules[] = {
+#define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples, attributes, properties) \
+  {least, most, infer},
+#include "compiler/ir/ops.def"
+#undef OP
+};
+
+const char *op_infer(Graph *graph, NodeId id, Value *results) {
+  const Node *node = graph_node(graph, id);
+  if (node->operand_count < rules[node->op].least ||
+      (rules[node->op].most >= 0 && node->operand_count > rules[node->op].most)) {
+    return "the number of operands is wrong";
+  }
+  return rules[node->op].infer(graph, node, results);
+}

@@ -1,0 +1,56 @@
+// stages_place.h: what deciding where everything is done works on, for stages_place.c and stages_steady.c.
+#ifndef MDL_COMPILER_PIPELINE_STAGES_PLACE_H
+#define MDL_COMPILER_PIPELINE_STAGES_PLACE_H
+
+#include "compiler/pipeline/stages.h"
+
+typedef struct {
+  Arena *arena;
+  Graph *graph;
+  const Spec *spec;
+  const Tenancy *known;
+  Stages *stages;
+  NodeList order;  // all nodes; those of a microbatch's body stand before it
+  int updates;     // from here on in that order nodes stand behind the microbatches
+  bool *in_body;   // by node
+  bool *result;    // by value: the microbatches give it, and read it nowhere themselves
+  bool *bound;     // by value: depends on a persistent tensor
+  bool *steady;    // by value: and on nothing that differs between microbatches
+  bool *layered;   // by value: bound, not steady, and depends on an iteration
+  int *at;         // by value: the virtual stage it is made on, or STAGE_ANY
+  int *tensor;     // by value: which persistent tensor it is, or -1
+  NodeId *reader;  // by value: the one node of the forward that reads it, or -1
+  int *latest;     // by value, of a part of a sum that waits for the rest: the latest stage of its terms, or STAGE_ANY
+  uint64_t **there;  // by value, of steady ones: the stages that have all its tensors, as bits
+} Placing;
+
+static inline int placing_stage(const Placing *p, int at) {
+  return at % p->stages->stages;
+}
+
+static inline int64_t placing_elements(const Placing *p, ValueId value) {
+  return graph_elements(p->graph, graph_shape(p->graph, value));
+}
+
+static inline void placing_put(Placing *p, NodeId id, int stage) {
+  const Node *node = graph_node(p->graph, id);
+  p->stages->node[id] = stage;
+  for (int i = 0; i < node->result_count; i++) {
+    p->at[node->first_result + i] = stage;
+  }
+}
+
+static inline bool placing_bound(const Placing *p, const Node *node) {
+  bool bound = false;
+  for (int i = 0; i < node->operand_count; i++) {
+    bound |= p->bound[node->operands[i]];
+  }
+  return bound;
+}
+
+// stages_steady.c, once it is known which stages have which tensors.
+void placing_find_there(Placing *p);      // the stages that have all tensors of what is steady
+void placing_steady_results(Placing *p);  // what the microbatches return of it has one stage
+void placing_steady(Placing *p);          // decides which of it is made wherever it is needed, and what once
+
+#endif

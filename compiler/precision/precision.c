@@ -1,0 +1,492 @@
+// precision.c: gives every real value its format, by its role and the precision policy.
+//
+// Needs a whole step; from here on no value is TYPE_REAL. A value's type is how it is stored: kernels load any format,
+// compute in the real type (f32, or f64 under fp64) and round when they store. Formats by role:
+//   parameters, all other state, and the arithmetic of the optimizer   the real type
+//   sums and other reductions, statistics of attention, outputs        the real type
+//   products of matrices, attention                                    that of activations
+//   gradients of parameters                                            that of gradients
+//   the residual stream of the forward: what is labelled @resid, and variables that something of equal axes is added
+//   to, as in x = x + f(x), and what is only moved into these; rows of
+//   tables that are parameters                                         that of the residual stream
+//   elementwise operations: the real type, if all operands have it; of mixed operands the narrower, unless a wider one
+//   varies along all axes of the result
+// Products in 8 bits, and what they read, are quantise.c's.
+// Where an operation needs another format than its operand has, a cast stands between; casts of parameters are made
+// where they are used.
+#include <string.h>
+
+#include "compiler/ir/attention.h"
+#include "compiler/precision/quantise.h"
+
+typedef struct {
+  Compilation *c;
+  Graph *graph;
+  const Formats *formats;
+  ElementType real;
+  Quantiser quantiser;
+  Map casts;      // value, format and region to the cast value
+  bool *summed;   // by value: becomes a part of a parameter's gradient by nothing but sums and moves
+  bool *stream;   // by value: of a residual stream
+  Shape *varies;  // by value: the axes along which what is behind a value in the real type varies
+  int count;      // of all three
+  bool *waiting;  // by node: of the region at hand, and still to be typed
+  int node_count;
+} Precision;
+
+static bool narrower(ElementType a, ElementType b) {
+  return element_type_bytes(a) < element_type_bytes(b);
+}
+
+static bool is_real(const Precision *p, ValueId value) {
+  return element_type_floating(graph_value(p->graph, value)->type);
+}
+
+// --- gradients of parameters ---
+
+static bool passes_sums(Op op) {
+  return op == OP_ADD || op == OP_NEG || op_moves(op);
+}
+
+// Updates, and what collects and shows gradients, read them; before those stand only sums and moves.
+static void find_gradients(Precision *p, RegionId region) {
+  const Graph *graph = p->graph;
+  const NodeList *nodes = &graph->regions.at[region].nodes;
+  for (int i = nodes->count - 1; i >= 0; i--) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    bool reads = node->op == OP_OUTPUT || node->op == OP_PACK;
+    bool passes = false;
+    for (int j = 0; j < node->result_count; j++) {
+      reads |= graph_value(graph, node->first_result + j)->role == ROLE_UPDATE;
+      passes |= p->summed[node->first_result + j] && passes_sums(node->op);
+    }
+    for (int j = 0; (reads || passes) && j < node->operand_count; j++) {
+      ValueId operand = node->operands[j];
+      p->summed[operand] |= graph_value(graph, operand)->role == ROLE_GRADIENT;
+    }
+    if (node->op == OP_MICROBATCH) {
+      const ValueList *results = &graph->regions.at[node->region].results;
+      for (int j = 0; j < node->result_count; j++) {
+        bool gradient = graph_value(graph, results->at[j])->role == ROLE_GRADIENT;
+        p->summed[results->at[j]] |= p->summed[node->first_result + j] && gradient;
+      }
+      find_gradients(p, node->region);
+    }
+  }
+}
+
+// --- residual streams ---
+
+// The operand of a sum, or of the sums it is made of, that has this name and the axes of the sum; -1: none.
+static ValueId stream_operand(const Graph *graph, const Node *node, Name name, const Shape *shape) {
+  for (int i = 0; i < node->operand_count; i++) {
+    Shape of = graph_shape(graph, node->operands[i]);
+    if (!shape_same_set(&of, shape)) {
+      return -1;
+    }
+  }
+  for (int i = 0; i < node->operand_count; i++) {
+    ValueId value = node->operands[i];
+    const Node *maker = graph_producer(graph, value);
+    if (graph_value(graph, value)->name == name) {
+      return value;
+    }
+    ValueId found = maker && maker->op == OP_ADD && !graph_value(graph, value)->name
+                        ? stream_operand(graph, maker, name, shape)
+                        : -1;
+    if (found >= 0) {
+      return found;
+    }
+  }
+  return -1;
+}
+
+static void find_streams(Precision *p, RegionId region) {
+  const Graph *graph = p->graph;
+  const NodeList *nodes = &graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    if (node->op == OP_MICROBATCH) {
+      find_streams(p, node->region);
+    }
+    if (node->backward || node->result_count != 1 || node->op == OP_MICROBATCH) {
+      continue;
+    }
+    const Value *result = graph_value(graph, node->first_result);
+    Shape shape = result->shape;
+    ValueId before =
+        node->op == OP_ADD && result->name && shape.count ? stream_operand(graph, node, result->name, &shape) : -1;
+    p->stream[node->first_result] |= before >= 0 || (result->label && strcmp(result->label, "resid") == 0);
+    if (before >= 0) {
+      p->stream[before] = true;
+    }
+  }
+}
+
+// What is only moved into a stream, as the product in `y = dot(a, b over i)[j -> k] @resid`, is of the stream itself:
+// rounded to a narrower format on the way, it would not be what the label asks for. Nodes are visited behind all that
+// reads their results.
+static void find_moved(Precision *p, RegionId region, bool *moved, bool *read) {
+  const Graph *graph = p->graph;
+  const Region *all = &graph->regions.at[region];
+  for (int i = 0; i < all->results.count; i++) {
+    read[all->results.at[i]] = true;
+  }
+  for (int i = all->nodes.count - 1; i >= 0; i--) {
+    const Node *node = graph_node(graph, all->nodes.at[i]);
+    if (node->op == OP_MICROBATCH) {
+      find_moved(p, node->region, moved, read);
+    }
+    if (node->backward) {
+      continue;
+    }
+    for (int j = 0; j < node->result_count; j++) {
+      p->stream[node->first_result + j] |= moved[node->first_result + j] && !read[node->first_result + j];
+    }
+    const bool moves = op_alias(node->op) && p->stream[node->first_result];
+    for (int j = 0; j < node->operand_count; j++) {
+      (moves ? moved : read)[node->operands[j]] = true;
+    }
+  }
+}
+
+// --- casts ---
+
+static ValueId cast(Precision *p, ValueId value, ElementType type);
+
+// A parameter that is moved is cast first: what ranks gather, and what lasts from step to step, are casts of
+// parameters.
+static ValueId cast_moved(Precision *p, ValueId value, ElementType type) {
+  Graph *graph = p->graph;
+  const ValueId from = cast(p, graph_producer(graph, value)->operands[0], type);
+  const NodeId made = graph_clone(graph, graph_value(graph, value)->node, &from);
+  graph_value(graph, graph_node(graph, made)->first_result)->type = type;
+  return graph_node(graph, made)->first_result;
+}
+
+static ValueId cast(Precision *p, ValueId value, ElementType type) {
+  Graph *graph = p->graph;
+  const Value from = *graph_value(graph, value);
+  if (from.type == type || !element_type_floating(from.type)) {
+    return value;
+  }
+  // With a pipeline the backward casts parameters again: every microbatch in flight would keep copies of all of them.
+  bool again = p->c->tenancy && graph->backward && graph_producer(graph, value)->op == OP_PARAM;
+  const uint64_t key[] = {(uint64_t)value, (uint64_t)type, (uint64_t)graph->region, again};
+  int64_t known;
+  if (map_get_bytes(&p->casts, key, sizeof key, &known)) {
+    return (ValueId)known;
+  }
+  const Node *maker = graph_producer(graph, value);
+  const bool moved = maker && op_alias(maker->op) && comes_from_parameter(graph, value);
+  NodeInit init = {NODE_INIT, .text = name_of(graph->names, element_type_name(type))};
+  ValueId made = moved ? cast_moved(p, value, type) : graph_add1(graph, OP_CAST, init, value);
+  Value *to = graph_value(graph, made);
+  to->role = from.role;
+  to->name = from.name;
+  map_put_bytes(&p->casts, key, sizeof key, made);
+  return made;
+}
+
+static ValueId cast_to_base(void *of, ValueId value) {
+  Precision *p = of;
+  return cast(p, value, p->formats->dot);
+}
+
+static void cast_operand(Precision *p, NodeId id, int operand, ElementType type) {
+  ValueId value = cast(p, graph_node(p->graph, id)->operands[operand], type);
+  graph_node(p->graph, id)->operands[operand] = value;
+}
+
+static void cast_operands(Precision *p, NodeId id, ElementType type) {
+  for (int i = 0; i < graph_node(p->graph, id)->operand_count; i++) {
+    cast_operand(p, id, i, type);
+  }
+}
+
+// --- elementwise operations ---
+
+static Shape varies_of(const Precision *p, ValueId value) {
+  return value < p->count ? p->varies[value] : graph_shape(p->graph, value);
+}
+
+static bool chooses(const Node *node, int operand) {
+  return node->op == OP_WHERE && operand == 0;
+}
+
+static Shape union_varies(const Precision *p, const Node *node) {
+  Shape all = {0};
+  for (int i = 0; i < node->operand_count; i++) {
+    Shape shape = varies_of(p, node->operands[i]);
+    all = chooses(node, i) ? all : shape_union(all, &shape);
+  }
+  return all;
+}
+
+static ElementType mixed(const Precision *p, const Node *node) {
+  Shape result = graph_shape(p->graph, node->first_result);
+  ElementType type = p->real;
+  bool any = false;
+  for (int i = 0; i < node->operand_count; i++) {
+    ElementType of = graph_value(p->graph, node->operands[i])->type;
+    type = is_real(p, node->operands[i]) && narrower(of, type) ? of : type;
+  }
+  for (int i = 0; i < node->operand_count; i++) {
+    Shape varies = varies_of(p, node->operands[i]);
+    any |= is_real(p, node->operands[i]) && narrower(type, graph_value(p->graph, node->operands[i])->type) &&
+           shape_contains(&varies, &result);
+  }
+  return any ? p->real : type;
+}
+
+// --- operations ---
+
+// The type of the only real result of a node whose operands have their types.
+static ElementType type_of(Precision *p, NodeId id) {
+  const Node *node = graph_node(p->graph, id);
+  const Value *result = graph_value(p->graph, node->first_result);
+  bool computed = op_elementwise(node->op) || node->op == OP_DOT;
+  if (result->role == ROLE_CACHE && op_leaf(node->op)) {
+    return p->formats->activation;
+  }
+  if ((result->role == ROLE_UPDATE && computed) || node->operand_count == 0) {
+    return p->real;
+  }
+  ElementType first = graph_value(p->graph, node->operands[0])->type;
+  if (op_wide(node->op)) {
+    return p->real;
+  }
+  if (op_dots(node->op)) {
+    return p->summed[node->first_result] ? p->formats->gradient : p->formats->activation;
+  }
+  if (node->op == OP_TAKE && comes_from_parameter(p->graph, node->operands[0])) {
+    return p->formats->residual;
+  }
+  return op_elementwise(node->op) ? mixed(p, node) : first;
+}
+
+static void set_varies(Precision *p, const Node *node, ValueId value) {
+  Shape shape = graph_shape(p->graph, value), from = {0};
+  if (node->op == OP_CONST || op_random(node->op) || node->op == OP_TO_REAL) {
+    p->varies[value] = (Shape){0};
+  } else if (op_elementwise(node->op)) {
+    p->varies[value] = union_varies(p, node);
+  } else if (op_alias(node->op)) {
+    Shape varies = varies_of(p, node->operands[0]);
+    from = graph_shape(p->graph, node->operands[0]);
+    p->varies[value] = shape_contains(&varies, &from) ? shape : shape_common(shape, &varies);
+  } else {
+    p->varies[value] = shape;
+  }
+}
+
+static void type_node(Precision *p, NodeId id);
+
+// Types what a value is made of at once, where it would stand further down.
+static void type_before(Precision *p, ValueId value) {
+  const NodeId id = graph_value(p->graph, value)->node;
+  if (id < 0 || id >= p->node_count || !p->waiting[id]) {
+    return;
+  }
+  for (int i = 0; i < graph_node(p->graph, id)->operand_count; i++) {
+    type_before(p, graph_node(p->graph, id)->operands[i]);
+  }
+  type_node(p, id);
+}
+
+// Values that have one scale must all be there before the first of them is quantised.
+static void scale(Precision *p, NodeId id, const ProductFormats *formats) {
+  for (int i = 0; i < 2; i++) {
+    const ValueList together = quantiser_together(&p->quantiser, id, i);
+    for (int j = 0; j < together.count; j++) {
+      type_before(p, together.at[j]);
+    }
+  }
+  graph_follow(p->graph, graph_node(p->graph, id));
+  quantiser_scale(&p->quantiser, id, formats);
+}
+
+// What a kernel needs its operands in. What only moves has the format of its operand.
+static void cast_for(Precision *p, NodeId id) {
+  const Node *node = graph_node(p->graph, id);
+  bool update = node->result_count && graph_value(p->graph, node->first_result)->role == ROLE_UPDATE;
+  switch (node->op) {
+    case OP_DOT: {
+      const ProductFormats formats = quantiser_formats(&p->quantiser, node);
+      if (formats.scaled) {
+        scale(p, id, &formats);
+      } else {
+        cast_operands(p, id, update ? p->real : p->formats->dot);
+      }
+      if (formats.asked) {
+        quantiser_note(&p->quantiser, id, &formats);
+      }
+      break;
+    }
+    case OP_TAKE:  // rows that are rounded where they are stored may as well be rows of the copy that products read
+      if (p->formats->residual == p->formats->dot && comes_from_parameter(p->graph, node->operands[0])) {
+        cast_operand(p, id, 0, p->formats->dot);
+      }
+      break;
+    case OP_FOLD:
+    case OP_OUTPUT:
+      cast_operands(p, id, p->real);
+      break;
+    case OP_ASSIGN:
+      cast_operand(p, id, 1, graph_value(p->graph, node->operands[0])->type);
+      break;
+    case OP_PACK:
+      for (int i = 0; i < graph_node(p->graph, id)->operand_count; i++) {
+        ValueId operand = graph_node(p->graph, id)->operands[i];
+        bool gradient = graph_value(p->graph, operand)->role == ROLE_GRADIENT;
+        cast_operand(p, id, i, gradient ? p->formats->gradient : p->real);
+      }
+      break;
+    case OP_CONCAT: {
+      ElementType least = p->real;
+      for (int i = 0; i < node->operand_count; i++) {
+        ElementType type = graph_value(p->graph, node->operands[i])->type;
+        least = is_real(p, node->operands[i]) && narrower(type, least) ? type : least;
+      }
+      cast_operands(p, id, least);
+      break;
+    }
+    default:
+      if (op_alias(node->op) && p->stream[node->first_result]) {
+        cast_operand(p, id, 0, p->formats->residual);
+      }
+      break;
+  }
+}
+
+// The body of a composite is what its kernel computes: in the real type.
+static void type_body(Precision *p, NodeId id) {
+  Graph *graph = p->graph;
+  const Node *node = graph_node(graph, id);
+  const Region *region = &graph->regions.at[node->region];
+  for (int i = 0; i < region->parameters.count; i++) {
+    Value *value = graph_value(graph, region->parameters.at[i]);
+    value->type = value->type == TYPE_REAL ? p->real : value->type;
+  }
+  for (int i = 0; i < region->nodes.count; i++) {
+    const Node *inner = graph_node(graph, region->nodes.at[i]);
+    for (int j = 0; j < inner->result_count; j++) {
+      Value *value = graph_value(graph, inner->first_result + j);
+      value->type = value->type == TYPE_REAL ? p->real : value->type;
+    }
+  }
+  for (int i = 0; i < region->results.count; i++) {
+    graph_value(graph, region->results.at[i])->type = graph_value(graph, node->first_result + i)->type;
+  }
+}
+
+static void type_composite(Precision *p, NodeId id) {
+  const int saved = (int)(graph_node(p->graph, id)->integer & 0xff);
+  const Node *node = graph_node(p->graph, id);
+  const int operands = node->operand_count, results = node->result_count;
+  const bool gradient = attention_is_gradient(node);
+  const int forward = attention_forward_operands(node);
+  const int statistics = gradient ? operands - 2 : -1;  // of the forward, which the gradient reads
+  for (int i = 0; i < operands; i++) {
+    if (i != statistics) {
+      cast_operand(p, id, i, i >= 3 && i < forward ? p->real : p->formats->activation);
+    }
+  }
+  for (int i = 0; i < results; i++) {
+    bool statistic = !gradient && i >= results - saved;
+    ValueId value = graph_node(p->graph, id)->first_result + i;
+    graph_value(p->graph, value)->type = statistic ? p->real : p->formats->activation;
+    p->varies[value] = graph_shape(p->graph, value);
+  }
+  type_body(p, id);
+}
+
+static void type_region(Precision *p, RegionId region);
+
+// What the microbatches add up is wide: all results but gradients of parameters are in the real type.
+static void type_microbatch(Precision *p, NodeId id) {
+  Graph *graph = p->graph;
+  RegionId outer = graph->region, inner = graph_node(graph, id)->region;
+  type_region(p, inner);
+  graph->region = inner;
+  for (int i = 0; i < graph_node(graph, id)->result_count; i++) {
+    ValueId value = graph->regions.at[inner].results.at[i];
+    bool gradient = p->summed[value];
+    value = cast(p, value, gradient ? p->formats->gradient : p->real);
+    graph->regions.at[inner].results.at[i] = value;
+    ValueId result = graph_node(graph, id)->first_result + i;
+    graph_value(graph, result)->type = graph_value(graph, value)->type;
+    p->varies[result] = graph_shape(graph, result);
+  }
+  graph->region = outer;
+}
+
+static void type_node(Precision *p, NodeId id) {
+  Graph *graph = p->graph;
+  const Node *node = graph_node(graph, id);
+  p->waiting[id] = false;
+  graph_follow(graph, node);
+  if (node->op == OP_MICROBATCH) {
+    type_microbatch(p, id);
+  } else if (node->op == OP_COMPOSITE) {
+    type_composite(p, id);
+  } else {
+    cast_for(p, id);
+    node = graph_node(graph, id);
+    for (int i = 0; i < node->result_count; i++) {
+      Value *value = graph_value(graph, node->first_result + i);
+      if (value->type == TYPE_REAL) {
+        const bool chosen = p->stream[node->first_result + i] && !op_leaf(node->op);  // leaves are as they are stored
+        value->type = node->op == OP_PACK ? graph_value(graph, node->operands[0])->type
+                      : chosen            ? p->formats->residual
+                                          : type_of(p, id);
+      }
+      set_varies(p, node, node->first_result + i);
+    }
+  }
+  array_push(graph->arena, &graph->regions.at[graph->region].nodes, id);
+  quantiser_merge(&p->quantiser, id);
+}
+
+static void type_region(Precision *p, RegionId region) {
+  Graph *graph = p->graph;
+  RegionId outer = graph->region;
+  const NodeList old = graph_rewrite(graph, region);
+  for (int i = 0; i < old.count; i++) {
+    p->waiting[old.at[i]] = true;
+  }
+  for (int i = 0; i < old.count; i++) {
+    if (p->waiting[old.at[i]]) {
+      type_node(p, old.at[i]);
+    }
+  }
+  graph->region = outer;
+}
+
+bool pass_precision(Compilation *c) {
+  Graph *graph = c->graph;
+  Precision p = {.c = c, .graph = graph, .formats = &c->spec->formats, .real = c->spec->real};
+  p.count = graph->values.count;
+  p.summed = ARENA_ARRAY(c->arena, bool, p.count + 1);
+  p.stream = ARENA_ARRAY(c->arena, bool, p.count + 1);
+  p.varies = ARENA_ARRAY(c->arena, Shape, p.count + 1);
+  p.node_count = graph->nodes.count;
+  p.waiting = ARENA_ARRAY(c->arena, bool, p.node_count + 1);
+  p.casts = map_create(c->arena);
+  p.quantiser = quantiser_start(c, cast_to_base, &p);
+  graph->real = c->spec->real;
+  for (int i = 0; i < graph->persistent.count; i++) {
+    Persistent *tensor = &graph->persistent.at[i];
+    if (tensor->type == TYPE_REAL) {
+      tensor->type = tensor->role == ROLE_CACHE ? p.formats->activation : graph->real;
+    }
+  }
+  const GraphPlace before = graph_place(graph);
+  find_gradients(&p, 0);
+  find_streams(&p, 0);
+  find_moved(&p, 0, ARENA_ARRAY(c->arena, bool, p.count + 1), ARENA_ARRAY(c->arena, bool, p.count + 1));
+  type_region(&p, 0);
+  quantiser_finish(&p.quantiser);
+  graph_return(graph, before);
+  return true;
+}

@@ -1,0 +1,215 @@
+// scores.c: see scores.h.
+#include "compiler/rewrite/scores.h"
+
+enum { MOST_NODES = 64, MOST_CAPTURED = 16 };
+
+static bool has_axis(const Graph *graph, ValueId value, AxisId axis) {
+  Shape shape = graph_shape(graph, value);
+  return shape_has(&shape, axis);
+}
+
+static const Node *elementwise(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  return node && op_elementwise(node->op) && node->op != OP_QUANTISE ? node : NULL;
+}
+
+// --- the dot product ---
+
+static bool multiplies(const Graph *graph, const Node *node, AxisId key) {
+  return node && node->op == OP_DOT && node->axes.count == 1 && node->axes.axis[0] != key &&
+         has_axis(graph, node->operands[0], key) != has_axis(graph, node->operands[1], key);
+}
+
+// seen: values that have been looked at. False: there are two products.
+static bool find(const Graph *graph, ValueId value, Scores *scores, Map *seen) {
+  const Node *node = graph_producer(graph, value);
+  if (!node || map_get_or(seen, (uint64_t)value, 0)) {
+    return true;
+  }
+  map_put(seen, (uint64_t)value, 1);
+  if (node->op == OP_POSITION && node->axis != scores->key) {
+    scores->query = node->axis;
+  }
+  if (multiplies(graph, node, scores->key)) {
+    const bool other = scores->dot >= 0;
+    scores->dot = value;
+    return !other;
+  }
+  bool one = true;
+  node = elementwise(graph, value);
+  for (int i = 0; node && one && i < node->operand_count; i++) {
+    one = find(graph, node->operands[i], scores, seen);
+  }
+  return one;
+}
+
+// Axes of queries that keys lack: that of their positions, and perhaps of a group.
+static Shape own_axes(const Graph *graph, const Scores *scores) {
+  const Node *dot = graph_producer(graph, scores->dot);
+  const int side = has_axis(graph, dot->operands[0], scores->key);
+  Shape q = graph_shape(graph, dot->operands[side]), k = graph_shape(graph, dot->operands[1 - side]);
+  return shape_minus(q, &k);
+}
+
+// The one of these axes that something, such as a mask or a distance, has beside the key; -1: nothing has just one.
+static AxisId beside(const Graph *graph, ValueId value, const Scores *scores, const Shape *own, Map *seen) {
+  if (value == scores->dot || map_get_or(seen, (uint64_t)value, 0)) {
+    return -1;
+  }
+  map_put(seen, (uint64_t)value, 1);
+  const Shape common = shape_common(graph_shape(graph, value), own);
+  AxisId found = common.count == 1 && has_axis(graph, value, scores->key) ? common.axis[0] : -1;
+  const Node *node = elementwise(graph, value);
+  for (int i = 0; node && found < 0 && i < node->operand_count; i++) {
+    found = beside(graph, node->operands[i], scores, own, seen);
+  }
+  return found;
+}
+
+bool scores_find(Graph *graph, ValueId made, AxisId key, Scores *scores) {
+  Map seen = map_create(graph->arena), again = map_create(graph->arena);
+  *scores = (Scores){.made = made, .dot = -1, .query = -1, .key = key};
+  if (!find(graph, made, scores, &seen) || scores->dot < 0) {
+    return false;
+  }
+  const Shape own = own_axes(graph, scores);
+  const AxisId query = beside(graph, made, scores, &own, &again);
+  scores->query = query >= 0 ? query : scores->query;
+  return true;
+}
+
+// --- all that is made of it ---
+
+static bool learned(const Graph *graph, ValueId value, Map *seen) {
+  const Node *node = graph_producer(graph, value);
+  if (!node || node->op == OP_STOP || !element_type_floating(graph_value(graph, value)->type) ||
+      map_get_or(seen, (uint64_t)value, 0)) {
+    return false;
+  }
+  map_put(seen, (uint64_t)value, 1);
+  bool any = node->op == OP_PARAM || node->region >= 0;
+  for (int i = 0; i < node->operand_count && !any; i++) {
+    any = learned(graph, node->operands[i], seen);
+  }
+  return any;
+}
+
+bool scores_learned(const Graph *graph, ValueId value) {
+  Map seen = map_create(graph->arena);
+  return learned(graph, value, &seen);
+}
+
+static bool is_number(const Node *node) {
+  return node->op == OP_CONST || node->op == OP_INTEGER;
+}
+
+// Made of positions along the query and the key, and of numbers, in a few operations.
+static bool positional(const Graph *graph, const Scores *s, ValueId value, int depth) {
+  const Node *node = graph_producer(graph, value);
+  if (!node || depth == 0) {
+    return false;
+  }
+  if (is_number(node) || node->op == OP_POSITION) {
+    return node->op != OP_POSITION || node->axis == s->query || node->axis == s->key;
+  }
+  bool all = elementwise(graph, value) != NULL;
+  for (int i = 0; all && i < node->operand_count; i++) {
+    all = positional(graph, s, node->operands[i], depth - 1);
+  }
+  return all;
+}
+
+static bool capture(Graph *graph, Scores *s, ValueId value) {
+  Shape shape = graph_shape(graph, value), all = graph_shape(graph, s->dot);
+  array_push(graph->arena, &s->captured, value);
+  s->why = !shape_contains(&all, &shape)       ? "its scores read what has other axes than they have"
+           : s->captured.count > MOST_CAPTURED ? "its scores read too many tensors"
+           : scores_learned(graph, value)
+               ? "its scores read what training changes, besides queries and keys, and that wants a gradient"
+               : NULL;
+  return !s->why;
+}
+
+static bool collect(Graph *graph, Scores *s, ValueId value, Map *known) {
+  enum { DEPTH = 8 };
+  if (value == s->dot || map_get_or(known, (uint64_t)value, 0)) {
+    return true;
+  }
+  map_put(known, (uint64_t)value, 1);
+  const Node *node = graph_producer(graph, value);
+  const bool both = has_axis(graph, value, s->query) && has_axis(graph, value, s->key);
+  const bool inside = node && ((both && elementwise(graph, value)) || positional(graph, s, value, DEPTH));
+  if (!inside) {
+    return capture(graph, s, value);
+  }
+  const int count = node->operand_count;
+  for (int i = 0; i < count; i++) {
+    if (!collect(graph, s, graph_producer(graph, value)->operands[i], known)) {
+      return false;
+    }
+  }
+  array_push(graph->arena, &s->nodes, graph_value(graph, value)->node);
+  s->why = s->nodes.count > MOST_NODES ? "its scores take too many operations" : NULL;
+  return !s->why;
+}
+
+// Whether a gradient goes through an operand of a node.
+static bool passes(const Node *node, int operand) {
+  return node->op != OP_SIGN && node->op != OP_FLOOR && (node->op != OP_WHERE || operand > 0);
+}
+
+// Gradients go from what is made to the product, and are stopped nowhere: an attention wants them of q and of k, and
+// stops are gone when its kernels are made.
+static bool flows(Graph *graph, const Scores *s) {
+  Map flowing = map_create(graph->arena);
+  map_put(&flowing, (uint64_t)s->dot, 1);
+  for (int i = 0; i < s->nodes.count; i++) {
+    const Node *node = graph_node(graph, s->nodes.at[i]);
+    bool any = false;
+    for (int j = 0; j < node->operand_count; j++) {
+      any = any || (map_get_or(&flowing, (uint64_t)node->operands[j], 0) && passes(node, j));
+    }
+    if (any && node->op == OP_STOP) {
+      return false;
+    }
+    if (any && element_type_floating(graph_value(graph, node->first_result)->type)) {
+      map_put(&flowing, (uint64_t)node->first_result, 1);
+    }
+  }
+  return map_get_or(&flowing, (uint64_t)s->made, 0) != 0;
+}
+
+bool scores_collect(Graph *graph, Scores *s) {
+  Map known = map_create(graph->arena);
+  Shape made = graph_shape(graph, s->made), all = graph_shape(graph, s->dot);
+  s->nodes = (NodeList){0};
+  s->captured = (ValueList){0};
+  if (!shape_same_set(&made, &all)) {
+    s->why = "its scores have other axes than the product of queries and keys";
+    return false;
+  }
+  if (!collect(graph, s, s->made, &known)) {
+    return false;
+  }
+  s->why = flows(graph, s) ? NULL : "a gradient is stopped on its way through its scores";
+  return !s->why;
+}
+
+ValueId scores_build(Graph *graph, const Scores *s, ValueId dot, const ValueId *captured) {
+  Map map = map_create(graph->arena);
+  map_put(&map, (uint64_t)s->dot, dot);
+  for (int i = 0; i < s->captured.count; i++) {
+    map_put(&map, (uint64_t)s->captured.at[i], captured[i]);
+  }
+  for (int i = 0; i < s->nodes.count; i++) {
+    const Node *node = graph_node(graph, s->nodes.at[i]);
+    const ValueId was = node->first_result;
+    ValueId *operands = ARENA_ARRAY(graph->arena, ValueId, node->operand_count + 1);
+    for (int j = 0; j < node->operand_count; j++) {
+      operands[j] = (ValueId)map_get_or(&map, (uint64_t)node->operands[j], -1);
+    }
+    const NodeId made = graph_clone(graph, s->nodes.at[i], operands);
+    map_put(&map, (uint64_t)was, graph_node(graph, made)->first_result);
+  }
+  return (ValueId)map_get_or(&map, (uint64_t)s->made, -1);
+}

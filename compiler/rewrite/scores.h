@@ -1,0 +1,34 @@
+// scores.h: what a model makes of the dot product of a query and a key before softmax, as text.
+//
+// Any elementwise operations may stand between the dot product and the softmax: scales, caps, biases, masks, however
+// they are spelled. What depends on the query and the key at once is computed for each pair when its score is wanted;
+// all else is captured: tensors whose axes are some of those of the scores.
+#ifndef MDL_COMPILER_REWRITE_SCORES_H
+#define MDL_COMPILER_REWRITE_SCORES_H
+
+#include "compiler/pass/compilation.h"
+
+typedef struct {
+  ValueId made, dot;
+  AxisId query, key;
+  NodeList nodes;      // from the dot product to what is made of it, in an order in which they can run
+  ValueList captured;  // what they read besides
+  const char *why;     // scores_collect has failed
+} Scores;
+
+// The one dot product of queries with keys that `made` is computed from, and the axis along which positions are taken
+// besides the key's (query: -1 if there is none). False if there is no such product, or several.
+bool scores_find(Graph *graph, ValueId made, AxisId key, Scores *scores);
+
+// Fills nodes and captured, given all else. False, and `why` says it, if something is captured that a kernel cannot
+// have: it has other axes than the scores, or training may change it, so that it wants a gradient; if there is too much
+// of it; or if gradients do not go through to the product.
+bool scores_collect(Graph *graph, Scores *scores);
+
+// The nodes again in the present region, on this dot product and these captured values.
+ValueId scores_build(Graph *graph, const Scores *scores, ValueId dot, const ValueId *captured);
+
+// Whether training may change the value: then its gradient is wanted.
+bool scores_learned(const Graph *graph, ValueId value);
+
+#endif

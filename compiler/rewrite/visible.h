@@ -1,0 +1,24 @@
+// visible.h: which keys a query may see at all, by the text of its scores.
+#ifndef MDL_COMPILER_REWRITE_VISIBLE_H
+#define MDL_COMPILER_REWRITE_VISIBLE_H
+
+#include "compiler/ir/graph.h"
+
+typedef struct {  // least > most: empty
+  int64_t least, most;
+} Interval;
+
+typedef struct {
+  const Graph *graph;
+  AxisId query, key;
+} PositionsOf;
+
+// The axis along which a node of the body gives positions, also where a rank has a part of them that begins elsewhere
+// (localise); or -1.
+AxisId scores_position(const Graph *graph, const Node *node);
+
+// The distances, position of the key minus position of the query, at which a score may be something else than
+// -infinity.
+Interval scores_visible(const PositionsOf *at, ValueId made);
+
+#endif

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""rooms.py: no file of the compiler includes one of a room above its own; docs/architecture.md says what each holds.
+
+    tests/style/rooms.py FILE...     # prints the includes that go up, and fails if there are any
+"""
+
+import re
+import sys
+
+ROOMS = ["base", "compiler/ir", "compiler/plan", "lang", "compiler/pass", "compiler/rewrite", "compiler/shard",
+         "compiler/pipeline", "compiler/grad", "compiler/precision", "compiler/fuse", "compiler/lower",
+         "compiler/report", "compiler"]
+# Updates are elaborated when the layout is known: lang is entered twice.
+DEBTS = {("lang", "compiler/shard/mapping.h"), ("lang", "compiler/pipeline/stages.h")}
+# mdlc compiles kernels ahead of time.
+ABOVE = {"compiler/mdlc.c"}
+INCLUDE = re.compile(r'^#include "([^"]+/[^"]+)"', re.MULTILINE)
+
+
+def room(path):
+    folder = path.rpartition("/")[0]
+    while folder and folder not in ROOMS:
+        folder = folder.rpartition("/")[0]
+    return folder
+
+
+def main():
+    bad = 0
+    for path in sys.argv[1:]:
+        with open(path, encoding="utf-8") as file:
+            includes = INCLUDE.findall(file.read())
+        here = room(path)
+        for include in includes:
+            there = room(include)
+            inside = include.startswith(("base/", "lang/", "compiler/"))
+            up = ROOMS.index(there) > ROOMS.index(here) if inside and there else not inside and path not in ABOVE
+            if up and (here, include) not in DEBTS:
+                print(f"{path}: includes {include}, which is above {here}/")
+                bad = 1
+    return bad
+
+
+if __name__ == "__main__":
+    sys.exit(main())
