@@ -109,12 +109,12 @@ ValueId localise_offset(Localise *l, AxisId local) {
 // index(axis)[part of axis]: the position in the part, and where the part begins.
 static void shift_position(Localise *l, NodeId id, AxisId local) {
   Graph *graph = l->graph;
-  AxisId axis = graph_node(graph, id)->axis;
-  ValueId inside = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = local});
+  const int64_t integer = graph_node(graph, id)->integer;
+  ValueId inside = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = local, .integer = integer});
   ValueId sum = graph_op2(graph, OP_ADD, inside, localise_offset(l, local));
   Node *node = graph_node(graph, id);
   node->op = OP_AS_INDEX;
-  node->axis = axis;
+  node->integer = 0;
   node->operand_count = 1;
   node->operands = arena_copy(graph->arena, &sum, sizeof sum);
 }
