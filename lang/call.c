@@ -403,6 +403,7 @@ static Object call_argument(Elaborator *e, const Ast *ast, const Object *object)
   e->graph->span = ast->span;
   Object result = call_declared(e, ast, declaration, &arguments);
   blame_argument(e, reported, ast, object);
+  warn_same(e, object, &arguments, &result);
   return result;
 }
 

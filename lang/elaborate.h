@@ -184,6 +184,8 @@ bool add_given(Elaborator *e, const Object *object, Arguments *arguments);  // w
 bool came_with_function(const Arguments *arguments, Name name);
 // What a call of a parameter was wrong about, since then: says what it stands for; in the library, where it was given.
 void blame_argument(Elaborator *e, int first, const Ast *call, const Object *object);
+// Says so if a function that is asked what holds along axes makes of them what is the same everywhere.
+void warn_same(Elaborator *e, const Object *object, const Arguments *arguments, const Object *result);
 
 // builtins.c
 typedef Object Builtin(Elaborator *e, const Ast *ast, Arguments *arguments);

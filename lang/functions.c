@@ -195,3 +195,18 @@ void blame_argument(Elaborator *e, int first, const Ast *call, const Object *obj
     blame_caller(e, first, e->frame->function->name, object->span);
   }
 }
+
+void warn_same(Elaborator *e, const Object *object, const Arguments *arguments, const Object *result) {
+  const Declaration *declaration = object->function->declaration;
+  const Shape none = {0}, made = result->kind == OBJECT_VALUE ? graph_shape(e->graph, result->value) : none;
+  const bool known = result->kind == OBJECT_VALUE || result->kind == OBJECT_NUMBER || result->kind == OBJECT_BOOL;
+  if (declaration->library || !known || arguments->positional_count > 0 || arguments->over.count == 0 ||
+      shape_common(made, &arguments->over).count > 0) {
+    return;
+  }
+  Diagnostic *said = diag_warning(e->diag, E047, object->span, "what '%s' makes is the same everywhere along %s",
+                                  declaration->ast->name, axes_text(e, &arguments->over));
+  diag_help(e->diag, said, "an axis alone, `%s`, is its size: positions are `pos(%s)`",
+            axis_name(e, arguments->over.axis[0]), axis_name(e, arguments->over.axis[0]));
+  diag_related(e->diag, said, declaration->ast->span, "declared here");
+}

@@ -286,7 +286,19 @@ static bool match_attention(Graph *graph, const Node *outer, Match *match) {
   return false;
 }
 
-// An attention that stays spelled out keeps its scores. Small ones cost nothing.
+// Where it is asked for: the call of a function of another file, such as one of the library, or the attention itself.
+static Span asked_for(const Graph *graph, const Node *outer) {
+  for (ScopeId scope = outer->scope; scope >= 0; scope = graph->scopes.at[scope].parent) {
+    const Span call = graph->scopes.at[scope].call;
+    if (call.file >= 0 && call.file != outer->span.file) {
+      return call;
+    }
+  }
+  return outer->span;
+}
+
+// An attention that stays spelled out keeps its scores. Small ones cost nothing. Other programs than the training step
+// have other batches.
 static void warn_unfused(const Compilation *c, const Match *match, const Node *outer) {
   enum { SMALL = 16 << 20 };
   const Graph *graph = c->graph;
@@ -296,8 +308,9 @@ static void warn_unfused(const Compilation *c, const Match *match, const Node *o
     bytes *= (double)graph->axes.at[shape.axis[i]].size;
   }
   char size[UNITS_MAX];
-  if (bytes >= SMALL) {
-    Diagnostic *said = diag_warning(c->diag, E046, outer->span, "this attention is not one kernel: %s", match->why);
+  if (bytes >= SMALL && c->program == PROGRAM_TRAIN) {
+    Diagnostic *said =
+        diag_warning(c->diag, E046, asked_for(graph, outer), "this attention is not one kernel: %s", match->why);
     diag_label(c->diag, said, "all its scores, a matrix of %s in f32, lie in memory", units_bytes(size, bytes));
   }
 }
