@@ -315,6 +315,17 @@ static void warn_unfused(const Compilation *c, const Match *match, const Node *o
   }
 }
 
+// A query all of whose scores are such numbers has a gradient that is wrong.
+static void warn_large(const Compilation *c, const Match *match) {
+  const Node *large = match->scored && c->program == PROGRAM_TRAIN ? scores_large(c->graph, &match->scores) : NULL;
+  if (large) {
+    Diagnostic *said = diag_warning(c->diag, E048, large->span,
+                                    "scores get so large a finite number that a query which "
+                                    "has no others has a wrong gradient");
+    diag_help(c->diag, said, "to hide a key, write `-inf`");
+  }
+}
+
 static ValueId parameter_like(Graph *graph, RegionId region, ValueId value) {
   Value copy = *graph_value(graph, value);
   copy.node = -1;
@@ -500,6 +511,7 @@ bool pass_recognise(Compilation *c) {
     }
     Match match;
     if (match_attention(graph, node, &match)) {
+      warn_large(c, &match);
       ValueId was = node->first_result, o = build_attention(graph, &match, node);
       Value *made = graph_value(graph, o);
       made->label = graph_value(graph, was)->label;

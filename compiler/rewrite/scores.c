@@ -1,6 +1,8 @@
 // scores.c: see scores.h.
 #include "compiler/rewrite/scores.h"
 
+#include <math.h>
+
 enum { MOST_NODES = 64, MOST_CAPTURED = 16 };
 
 static bool has_axis(const Graph *graph, ValueId value, AxisId axis) {
@@ -212,4 +214,30 @@ ValueId scores_build(Graph *graph, const Scores *s, ValueId dot, const ValueId *
     map_put(&map, (uint64_t)was, graph_node(graph, made)->first_result);
   }
   return (ValueId)map_get_or(&map, (uint64_t)s->made, -1);
+}
+
+// --- numbers that are meant as infinite ---
+
+static const Node *large_in(const Graph *graph, const Scores *s, ValueId value, Map *known, int depth) {
+  const Node *node = graph_producer(graph, value);
+  if (!node || value == s->dot || depth == 0 || !element_type_floating(graph_value(graph, value)->type) ||
+      map_get_or(known, (uint64_t)value, 0)) {
+    return NULL;
+  }
+  map_put(known, (uint64_t)value, 1);
+  if (node->op == OP_CONST) {
+    return isfinite(node->number) && fabs(node->number) > LARGE_SCORE ? node : NULL;
+  }
+  const Node *found = NULL;
+  for (int i = 0; !found && elementwise(graph, value) && i < node->operand_count; i++) {
+    const Node *in = large_in(graph, s, node->operands[i], known, depth - 1);
+    found = in && in->op == OP_CONST ? node : in;  // the text is that of what reads it
+  }
+  return found;
+}
+
+const Node *scores_large(const Graph *graph, const Scores *scores) {
+  enum { DEPTH = 16 };
+  Map known = map_create(graph->arena);
+  return large_in(graph, scores, scores->made, &known, DEPTH);
 }

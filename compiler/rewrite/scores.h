@@ -25,6 +25,12 @@ bool scores_find(Graph *graph, ValueId made, AxisId key, Scores *scores);
 // of it; or if gradients do not go through to the product.
 bool scores_collect(Graph *graph, Scores *scores);
 
+// A finite number beyond LARGE_SCORE that is added to scores or stands in their place, as -1e9 does where -inf is
+// meant; or NULL. The statistic of a query, max + log(sum) in one number, does not tell how many such scores are
+// summed.
+#define LARGE_SCORE 1e5
+const Node *scores_large(const Graph *graph, const Scores *scores);
+
 // The nodes again in the present region, on this dot product and these captured values.
 ValueId scores_build(Graph *graph, const Scores *scores, ValueId dot, const ValueId *captured);
 
