@@ -587,13 +587,15 @@ static void check_losses(const Model *model, int first, int last) {
     train(model, policies[p], NULL, loss);
     print_message("%s, %s against bf16: %+.4f%%, loss %.3f to %.3f\n", model->file, policies[p],
                   100 * mean_gap(base, loss), loss[0], loss[STEPS - 1]);
-    // Single runs of this size differ by some tenths of a percent, in 8 bits or not; with histories by more.
-    assert_true(mean_gap(base, loss) <= (p == 1 ? 0.01 : 0.0025));
+    // Single runs of this size differ by some tenths of a percent, in 8 bits or not, and so by the processor, whose
+    // library has its own order of sums (blocks: 0.20 or 0.28%); with histories by more. tests/fp8_error/curves.sh
+    // shows less, over several first values.
+    assert_true(mean_gap(base, loss) <= (p == 1 ? 0.01 : 0.005));
   }
   PassWatch watch = {stale_amax, NULL};
   train(model, policies[first], &watch, loss);
   print_message("with a stale amax %+.4f%%\n", 100 * mean_gap(base, loss));
-  assert_false(mean_gap(base, loss) <= 0.0025);
+  assert_false(mean_gap(base, loss) <= 0.05);
 }
 
 static void test_losses(void **state) {
