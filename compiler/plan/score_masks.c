@@ -67,6 +67,11 @@ const char score_ranges_text[] =
 #include "compiler/plan/ranges.def"
     ;
 
+static Range number_of(const KernelInstruction *code) {
+  const int32_t number = (int32_t)(uint32_t)(uint64_t)code->constant;
+  return (Range){number, number};
+}
+
 static bool is_one(Range range) {
   return range.low == range.high;
 }
@@ -106,7 +111,7 @@ static RangeKind kind_of(const Kernel *kernel, int at, const bool *known, Range 
     return RANGE_UNKNOWN;
   }
   if (code->op == KERNEL_INTEGER) {
-    range[at] = (Range){code->constant, code->constant};
+    range[at] = number_of(code);
     return RANGE_NUMBER;
   }
   if (code->op == KERNEL_IOTA) {
@@ -258,7 +263,7 @@ static Range range_of(const Kernel *kernel, const ScoreMasks *masks, const Score
     case RANGE_KEY:
       return block->key;
     case RANGE_NUMBER:
-      return (Range){code->constant, code->constant};
+      return number_of(code);
     case RANGE_CAPTURED:
       for (int i = 0; i < masks->ranged_count; i++) {
         if (masks->ranged[i] == code->port) {

@@ -156,7 +156,8 @@ static void range_write(CudaText *text, const Kernel *kernel, const ScoreMasks *
       cuda_text(text, "  const Range &r%d = block.%s;\n", at, masks->kind[at] == RANGE_KEY ? "key" : "query");
       break;
     case RANGE_NUMBER:
-      cuda_text(text, "  const Range r%d = {%" PRId64 ", %" PRId64 "};\n", at, code->constant, code->constant);
+      cuda_text(text, "  const Range r%d = {(int)0x%08" PRIx32 "u, (int)0x%08" PRIx32 "u};\n", at,
+                (uint32_t)(uint64_t)code->constant, (uint32_t)(uint64_t)code->constant);
       break;
     case RANGE_CAPTURED:
       cuda_text(text, "  const Range &r%d = block.captured[%d];\n", at, first + ranged_of(masks, code->port));
