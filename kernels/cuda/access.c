@@ -462,12 +462,9 @@ bool lanes_open(const Emit *e, int time) {
   if (time == 0) {
     lanes_declare(e);
     whole_open(e, e->indent + 2);
-  } else {
-    emit_line(g, e->indent + 2, "} else {");
   }
-  if (vector > 1) {
-    emit_line(g, e->indent + 2, "#pragma unroll");
-  }
+  emit_line(g, e->indent + 2, "%s", time > 0 ? "} else {" : "");
+  emit_line(g, e->indent + 2, "%s", vector > 1 ? "#pragma unroll" : "");
   emit_line(g, e->indent + 2, "for (int j = 0; j < %d; j++) %s{", vector, time > 0 ? inside_text(e) : "");
   for (int i = 0; i < g->kernel->code_count; i++) {
     if (!e->values[i]) {
