@@ -194,14 +194,22 @@ void chunk_close(const Emit *e);
 // that are whole, without a branch at each element, and for those at the ends. False: that was all.
 bool lanes_open(const Emit *e, int time);
 void lanes_close(const Emit *e, int time);
+void whole_open(const Emit *e, int indent);  // in a ragged row: the branch of vectors that are whole
+const char *inside_text(const Emit *e);      // the condition of an element of one that may not be
+
+const CudaPort *port_of_code(const Emit *e, int code);
+bool port_is_packed(const CudaPort *port);  // its chunks are words
+const char *port_value_type(const CudaPort *port);
+// The sum of coordinate times stride over the dims of a side, in elements, in text of GENERATE_OFFSET bytes.
+void offset_text(const CudaSide *side, const int64_t *stride, char letter, char *text);
+int words_of(const CudaProgram *program, const CudaPort *port);  // of a vector
+
+// --- stores.c ---
+
 void stores_emit(const Emit *e);
 void row_store(Generator *g, const CudaProgram *program, int code, int indent);
 // Stores a reduced column, at coordinates of the inner side, or a total.
 void result_store(Generator *g, const CudaProgram *program, int code, const char *value, int indent);
-
-// The sum of coordinate times stride over the dims of a side, in elements, in text of GENERATE_OFFSET bytes.
-void offset_text(const CudaSide *side, const int64_t *stride, char letter, char *text);
-int words_of(const CudaProgram *program, const CudaPort *port);  // of a vector
 
 // --- turned.c ---
 
