@@ -150,7 +150,7 @@ static int regions_of(const Pair *pair, const Instruction *instruction, const Pl
 // functions have other last bits, and results are rounded to the format: of 8 bits another way where they lie in the
 // middle. Attention also rounds its weights to it; matrix units keep some 14 bits of sums of products of 8 bits.
 static double tolerance_of(const Instruction *instruction, ElementType type) {
-  const bool attends = instruction->kind == INSTRUCTION_ATTENTION || instruction->kind == INSTRUCTION_ATTENTION_GRAD;
+  const bool attends = instruction_attends(instruction);
   const Gemm *gemm = instruction->kind == INSTRUCTION_GEMM ? &instruction->as.gemm : NULL;
   const bool rough = gemm && (gemm->tf32 || gemm_scaled(gemm));
   switch (type) {
@@ -317,7 +317,7 @@ static void plan_alone(Plan *plan) {
         const bool stays = c.from.arena == c.to.arena && c.from.offset == c.to.offset;
         const int64_t count = stays ? 0 : c.count;
         instruction->as.piece = (Piece){.type = c.type, .piece = c.count, .count = count, .from = c.from, .to = c.to};
-      } else if (instruction->kind == INSTRUCTION_ATTENTION || instruction->kind == INSTRUCTION_ATTENTION_GRAD) {
+      } else if (instruction_attends(instruction)) {
         plan_before(plan, a->ring, a->ring_step, first, owner);
         for (int p = 0; p < 2; p++) {
           a->key_origin[p] += plan_term(plan, a->key_origin_term[p], owner);

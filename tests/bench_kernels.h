@@ -239,7 +239,7 @@ static void shape_text(const Plan *plan, const Instruction *instruction, char te
     sizes_text(text, gemm->batch_count, gemm->batch, "x");
     snprintf(text + strlen(text), SHAPE_BYTES - strlen(text), "%s%lldx%lldx%lld", gemm->batch_count ? " of " : "",
              (long long)gemm->m, (long long)gemm->n, (long long)gemm->k);
-  } else if (instruction->kind == INSTRUCTION_ATTENTION || instruction->kind == INSTRUCTION_ATTENTION_GRAD) {
+  } else if (instruction_attends(instruction)) {
     const Attention *attention = &instruction->as.attention;
     snprintf(text, SHAPE_BYTES, "%lld of %lldx%lld, %lld/%lld heads of %lld", (long long)attention->batch,
              (long long)attention->queries, (long long)attention->keys,

@@ -463,7 +463,7 @@ static void list_instruction(const List *list, Instruction *instruction) {
     add(list, MUTANT_TWICE, 0, 0, "twice");
   } else if (is_collective(instruction)) {
     list_collective(list, instruction);
-  } else if (instruction->kind == INSTRUCTION_ATTENTION || instruction->kind == INSTRUCTION_ATTENTION_GRAD) {
+  } else if (instruction_attends(instruction)) {
     list_attention(list, &instruction->as.attention);
   } else if (instruction->kind == INSTRUCTION_PIECE) {
     add(list, MUTANT_PLACE, MOST_PARTS, 0, "the piece begins one element later");

@@ -45,8 +45,7 @@ static bool waits_for(const Trial *trial, int at, int other) {
 }
 
 static bool is_product(const Instruction *instruction) {
-  return instruction->kind == INSTRUCTION_GEMM || instruction->kind == INSTRUCTION_ATTENTION ||
-         instruction->kind == INSTRUCTION_ATTENTION_GRAD;
+  return instruction->kind == INSTRUCTION_GEMM || instruction_attends(instruction);
 }
 
 // Whether a product runs between what a collective waits for and what waits for it.

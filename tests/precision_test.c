@@ -298,7 +298,7 @@ static void test_rings(void **state) {
   for (int s = 0; s < plan->segment_count; s++) {
     for (int i = 0; i < plan->segments[s].count; i++) {
       const Instruction *at = &plan->segments[s].instructions[i];
-      if (at->kind == INSTRUCTION_ATTENTION || at->kind == INSTRUCTION_ATTENTION_GRAD) {
+      if (instruction_attends(at)) {
         assert_int_equal(at->as.attention.type, TYPE_BF16);
         assert_true(at->as.attention.ring && at->as.attention.wide);
         attentions++;

@@ -151,7 +151,7 @@ static int64_t most_keys(const Program *program) {
   for (int s = 0; s < plan->segment_count; s++) {
     for (int i = 0; i < plan->segments[s].count; i++) {
       const Instruction *at = &plan->segments[s].instructions[i];
-      bool attends = at->kind == INSTRUCTION_ATTENTION || at->kind == INSTRUCTION_ATTENTION_GRAD;
+      bool attends = instruction_attends(at);
       most = attends && at->as.attention.keys > most ? at->as.attention.keys : most;
     }
   }

@@ -24,8 +24,7 @@ static double flops_of(const PlanSegment *segment) {
   double flops = 0;
   for (int i = 0; i < segment->count; i++) {
     const Instruction *instruction = &segment->instructions[i];
-    bool matrix = instruction->kind == INSTRUCTION_GEMM || instruction->kind == INSTRUCTION_ATTENTION ||
-                  instruction->kind == INSTRUCTION_ATTENTION_GRAD;
+    bool matrix = instruction->kind == INSTRUCTION_GEMM || instruction_attends(instruction);
     flops += matrix ? instruction->flops : 0;
   }
   return flops;

@@ -177,6 +177,8 @@ void lower_dot_sum(Lower *l, const Node *node);
 void lower_attention(Lower *l, const Node *node);
 // lower_scores.c: fills score and, of a gradient, score_gradient. dims: the axes of SCORE_DIMS, -1 where there is none.
 void lower_scores(Lower *l, const Node *node, const AxisId *dims, Attention *a);
+// A score_gradient for captured tensor `captured`, counted behind v; its ports' memory.
+int lower_captured_score(Lower *l, const Node *node, const AxisId *dims, int captured, Place **places);
 int attention_rotations(const Lower *l, const Node *node);  // how often it passes blocks around its ring; 0: no ring
 
 // lower_collective.c

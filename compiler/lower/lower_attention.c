@@ -137,6 +137,13 @@ static int positions_of(Lower *l, AxisId axis, int64_t first[2], int term[2]) {
   return 2;
 }
 
+typedef struct {  // the gradient of one captured tensor, and what makes it
+  Place place, *score_place;
+  int64_t stride[4];
+  int score;  // Attention.score_gradient
+  bool by_key;
+} Captured;
+
 typedef struct {  // one attention, or its gradient
   const Node *node;
   bool grad;
@@ -144,12 +151,30 @@ typedef struct {  // one attention, or its gradient
   AxisId q[4], k[3];  // batch, query, head, group; batch, key, head
   Attention a;
   AttentionResult result[3];  // o; or dq, dk, dv
+  Captured *captured;         // gradients of what is captured
+  int captured_count;
 } Lowering;
 
 // Places become offsets of their own in each instruction.
 static Place *own_places(Lower *l, int score, const Place *places) {
   const size_t count = score ? (size_t)l->kernels->all.at[score - 1]->port_count : 0;
   return count ? arena_copy(l->keep, places, sizeof *places * count) : NULL;
+}
+
+static void emit_captured(Lower *l, const Lowering *at, const Captured *captured, double flops, double bytes) {
+  Instruction *instruction = new_instruction(l, INSTRUCTION_ATTENTION_CAPTURED);
+  Attention *a = &instruction->as.attention;
+  *a = at->a;
+  a->by_key = captured->by_key;
+  a->more_keys = false;
+  a->dq = a->dk = a->dv = (Place){0};
+  a->d_captured = captured->place;
+  memcpy(a->stride_captured, captured->stride, sizeof captured->stride);
+  a->score_place = own_places(l, a->score, a->score_place);
+  a->score_gradient = captured->score;
+  a->score_gradient_place = own_places(l, captured->score, captured->score_place);
+  instruction->flops = flops;
+  instruction->bytes = bytes;
 }
 
 static void emit_attention(Lower *l, Lowering *at) {
@@ -167,6 +192,9 @@ static void emit_attention(Lower *l, Lowering *at) {
       (double)(a->batch * a->heads) * ((double)(a->groups * a->queries) + (double)a->keys) * (depth + value_depth);
   instruction->bytes = rows * (double)element_type_bytes(a->type) * (at->grad ? 2 : 1);
   instruction->as.attention = *a;
+  for (int i = 0; i < at->captured_count; i++) {
+    emit_captured(l, at, &at->captured[i], 2 * pairs * (depth + value_depth), instruction->bytes / 2);
+  }
 }
 
 // --- a ring of keys ---
@@ -323,6 +351,23 @@ static void lower_ring_grad(Lower *l, Lowering *at) {
 
 // --- both ---
 
+// Gradients of captured tensors are the results behind dq, dk and dv; those tensors are the operands behind v.
+static void lower_captured(Lower *l, Lowering *at, const AxisId dims[SCORE_DIMS]) {
+  const Node *node = at->node;
+  at->captured_count = node->result_count - 3;
+  at->captured = ARENA_ARRAY(l->c->arena, Captured, at->captured_count + 1);
+  for (int i = 0; i < at->captured_count; i++) {
+    Captured *captured = &at->captured[i];
+    const ValueId made = node->first_result + 3 + i;
+    const Shape shape = graph_shape(l->graph, made);
+    captured->by_key = shape_has(&shape, node->axis2);
+    const AxisId axes[4] = {at->axes.batch, captured->by_key ? node->axis2 : node->axis, at->axes.head,
+                            at->axes.group};
+    captured->place = attention_place(l, made, storage_of(l, made), axes, 4, captured->stride);
+    captured->score = lower_captured_score(l, node, dims, i, &captured->score_place);
+  }
+}
+
 static void lower_keys_here(Lower *l, Lowering *at) {
   const Node *node = at->node;
   Attention *a = &at->a;
@@ -385,6 +430,9 @@ void lower_attention(Lower *l, const Node *node) {
   if (node->integer & ATTENTION_SCORED) {
     const AxisId dims[SCORE_DIMS] = {axes.batch, axes.head, axes.group, node->axis2, node->axis};
     lower_scores(l, node, dims, a);
+    if (grad) {
+      lower_captured(l, &at, dims);
+    }
   }
   int results = grad ? 3 : 1;
   for (int i = 0; i < results; i++) {

@@ -37,8 +37,7 @@ typedef struct {
 } Fill;
 
 static bool is_product(const Item *item) {
-  const InstructionKind kind = item->instruction->kind;
-  return kind == INSTRUCTION_GEMM || kind == INSTRUCTION_ATTENTION || kind == INSTRUCTION_ATTENTION_GRAD;
+  return item->instruction->kind == INSTRUCTION_GEMM || instruction_attends(item->instruction);
 }
 
 static bool is_collective(const Item *item) {

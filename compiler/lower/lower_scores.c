@@ -14,6 +14,7 @@ typedef struct {
   const Node *node;
   const AxisId *dims;  // of the space, -1 where there is none
   ValueId dot, made, gradient;
+  ValueId wanted;  // what the gradient is of: the product, or something captured
   Builder b;
   NodeList nodes;  // from the product to the scores
 } Score;
@@ -120,7 +121,9 @@ static void emit(Score *s, const NodeList *nodes) {
     const Node *node = graph_node(graph, nodes->at[i]);
     const AxisId axis = scores_position(graph, node);
     int reg;
-    if (axis >= 0) {
+    if (node->op == OP_SUM) {
+      reg = (int)map_get_or(&s->b.registers, (uint64_t)node->operands[0], -1);
+    } else if (axis >= 0) {
       reg = load(s, same_whole(graph, axis, s->node->axis) ? SCORE_QUERY : SCORE_KEY, true);
     } else {
       for (int j = 0; j < node->operand_count; j++) {
@@ -155,7 +158,8 @@ static int lower_score(Score *s, ValueId made, Place **places) {
   return finish(s, made, places);
 }
 
-// The gradient of the product, given that of the scores; no value of the graph but of a region beside it.
+// The gradient of what is wanted, given that of the scores; no value of the graph but of a region beside it. Sums over
+// what a captured tensor lacks come last: they are left to who has the tiles.
 static ValueId differentiate(Score *s) {
   Graph *graph = s->l->graph;
   const GraphPlace place = graph_place(graph);
@@ -166,10 +170,10 @@ static ValueId differentiate(Score *s) {
   seed.node = -1;
   graph->region = graph_region(graph);
   s->gradient = graph_new_value(graph, seed);
-  Backward *backward = backward_create(graph, nodes.at, nodes.count, &s->dot, 1);
+  Backward *backward = backward_create(graph, nodes.at, nodes.count, &s->wanted, 1);
   backward_add(backward, s->made, s->gradient);
   backward_run(backward);
-  ValueId gradient = backward_gradient(backward, s->dot);
+  ValueId gradient = backward_gradient(backward, s->wanted);
   gradient = gradient < 0 ? graph_real(graph, 0) : gradient;
   graph_return(graph, place);
   return gradient;
@@ -184,14 +188,30 @@ static void hide_blocks(const Score *s, Attention *a) {
   a->window = a->window > 0 ? a->window : 0;
 }
 
-void lower_scores(Lower *l, const Node *node, const AxisId *dims, Attention *a) {
+static Score score_of(Lower *l, const Node *node, const AxisId *dims) {
   const Region *region = &l->graph->regions.at[node->region];
   const Node *dot = first_of(l->graph, region, OP_DOT), *max = first_of(l->graph, region, OP_REDUCE_MAX);
-  Score s = {.l = l, .node = node, .dims = dims, .dot = dot->first_result, .made = max->operands[0], .gradient = -1};
+  return (Score){.l = l,
+                 .node = node,
+                 .dims = dims,
+                 .dot = dot->first_result,
+                 .made = max->operands[0],
+                 .gradient = -1,
+                 .wanted = dot->first_result};
+}
+
+void lower_scores(Lower *l, const Node *node, const AxisId *dims, Attention *a) {
+  Score s = score_of(l, node, dims);
   hide_blocks(&s, a);
   a->score = lower_score(&s, s.made, &a->score_place);
   if (attention_is_gradient(node)) {
     const ValueId gradient = differentiate(&s);
     a->score_gradient = lower_score(&s, gradient, &a->score_gradient_place);
   }
+}
+
+int lower_captured_score(Lower *l, const Node *node, const AxisId *dims, int captured, Place **places) {
+  Score s = score_of(l, node, dims);
+  s.wanted = l->graph->regions.at[node->region].parameters.at[3 + captured];
+  return lower_score(&s, differentiate(&s), places);
 }

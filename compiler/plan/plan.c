@@ -258,6 +258,11 @@ bool instruction_computes(const Instruction *instruction) {
          instruction->kind != INSTRUCTION_FETCH;
 }
 
+bool instruction_attends(const Instruction *instruction) {
+  return instruction->kind == INSTRUCTION_ATTENTION || instruction->kind == INSTRUCTION_ATTENTION_GRAD ||
+         instruction->kind == INSTRUCTION_ATTENTION_CAPTURED;
+}
+
 const char *instruction_kind_name(InstructionKind kind) {
   static const char *const names[] = {
 #define INSTRUCTION(KIND, text, Struct, member) text,

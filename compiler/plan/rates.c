@@ -31,7 +31,7 @@ double instruction_sends(const Instruction *instruction) {
 
 static double rate_of(const PlanRates *rates, const Instruction *instruction) {
   const bool product = instruction->kind == INSTRUCTION_GEMM;
-  const bool attention = instruction->kind == INSTRUCTION_ATTENTION || instruction->kind == INSTRUCTION_ATTENTION_GRAD;
+  const bool attention = instruction_attends(instruction);
   const ElementType type = product ? instruction->as.gemm.type : attention ? instruction->as.attention.type : TYPE_F32;
   const int64_t bytes = element_type_bytes(type);
   return attention && bytes < 4                 ? rates->attention_16

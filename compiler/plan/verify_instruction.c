@@ -164,7 +164,7 @@ static bool score_holds(PlanCheck *v, const Attention *a, int score) {
   return good || check_fail(v, "makes scores by a kernel that does something else");
 }
 
-static bool attention_holds(PlanCheck *v, const Attention *a) {
+static bool attention_holds(PlanCheck *v, const Attention *a, InstructionKind kind) {
   const int64_t queries[] = {a->batch, a->queries, a->heads, a->groups, a->depth};
   const int64_t values[] = {a->batch, a->queries, a->heads, a->groups, a->value_depth};
   const int64_t keys[] = {a->batch, a->keys, a->heads, a->depth},
@@ -184,6 +184,9 @@ static bool attention_holds(PlanCheck *v, const Attention *a) {
   }
   if (a->score ? a->biased || a->scale != 1 : a->window != 0) {
     return check_fail(v, "has biases or a scale besides scores of a kernel, or a window without");
+  }
+  if (kind == INSTRUCTION_ATTENTION_CAPTURED ? !a->score || !a->score_gradient || (a->by_key && a->more) : a->by_key) {
+    return check_fail(v, "sums what scores capture in a way that there is not");
   }
   if (a->key_end < 0 || a->window < 0 || (!a->ring && a->ring_step != 0)) {
     return check_fail(v, "has keys that are nowhere");
@@ -305,7 +308,8 @@ static bool is_possible(PlanCheck *v, const Instruction *instruction) {
       return window_holds(v, &instruction->as.window);
     case INSTRUCTION_ATTENTION:
     case INSTRUCTION_ATTENTION_GRAD:
-      return attention_holds(v, &instruction->as.attention);
+    case INSTRUCTION_ATTENTION_CAPTURED:
+      return attention_holds(v, &instruction->as.attention, instruction->kind);
     case INSTRUCTION_PIECE:
       return piece_holds(v, &instruction->as.piece);
     case INSTRUCTION_SQUARES:

@@ -393,7 +393,7 @@ static void type_composite(Precision *p, NodeId id) {
     }
   }
   for (int i = 0; i < results; i++) {
-    bool statistic = !gradient && i >= results - saved;
+    const bool statistic = gradient ? i >= 3 : i >= results - saved;  // or a gradient of what is captured
     ValueId value = graph_node(p->graph, id)->first_result + i;
     graph_value(p->graph, value)->type = statistic ? p->real : p->formats->activation;
     p->varies[value] = graph_shape(p->graph, value);

@@ -11,7 +11,9 @@
 //           around which blocks of keys go (shard_ring.c). Then the body is that of the block that a rank has.
 // Linear biases (ALiBi) are a fourth operand, the slopes [head?, group?], through which no gradient flows. "head" is
 // then the one common axis that slopes may have.
-// Any other scores (scores.h) stand in the region as they were written; what they capture follows v.
+// Any other scores (scores.h) stand in the region as they were written; what they capture follows v: first what wants a
+// gradient, each with an element for every line of queries, or of keys (as the gradient's result of it has), so that
+// what is learned gets a plain sum of that.
 #include "compiler/ir/attention.h"
 #include "compiler/rewrite/scores.h"
 
@@ -343,12 +345,12 @@ static ValueId build_bias(Graph *graph, const Match *match, ValueId s, ValueId s
   return graph_op2(graph, OP_ADD, s, graph_op2(graph, OP_MUL, graph_op1(graph, OP_STOP, slopes), distance));
 }
 
-// No gradient flows to what is captured.
 static ValueId build_scores(Graph *graph, const Match *match, ValueId dot, const ValueId *captured, RegionId region) {
   const int count = match->scores.captured.count;
   ValueId *inside = ARENA_ARRAY(graph->arena, ValueId, count + 1);
   for (int i = 0; i < count; i++) {
-    inside[i] = graph_op1(graph, OP_STOP, parameter_like(graph, region, captured[i]));
+    const ValueId parameter = parameter_like(graph, region, captured[i]);
+    inside[i] = i < match->scores.learned ? parameter : graph_op1(graph, OP_STOP, parameter);
   }
   return scores_build(graph, &match->scores, dot, inside);
 }
@@ -402,6 +404,17 @@ static ValueId slopes_of_all_heads(Graph *graph, const Match *match, int64_t fla
              : graph_add1(graph, OP_BROADCAST, (NodeInit){NODE_INIT, .axes = all}, match->slopes);
 }
 
+// With all axes of the batch and the group beside the one of the query, or of the key, that it has.
+static ValueId of_all_lines(Graph *graph, const Match *match, ValueId captured) {
+  Shape is = graph_shape(graph, captured), all = match->batch;
+  for (int i = 0; i < match->group.count; i++) {
+    shape_push(&all, match->group.axis[i]);
+  }
+  shape_push(&all, shape_has(&is, match->key) ? match->key : match->query);
+  return shape_same_set(&is, &all) ? captured
+                                   : graph_add1(graph, OP_BROADCAST, (NodeInit){NODE_INIT, .axes = all}, captured);
+}
+
 static ValueId build_attention(Graph *graph, const Match *match, const Node *outer) {
   bool named = false;
   Name name = name_of(graph->names, "attention");
@@ -435,7 +448,9 @@ static ValueId build_attention(Graph *graph, const Match *match, const Node *out
   array_push(graph->arena, &operands, match->v);
   flags |= match->scored ? ATTENTION_SCORED : 0;
   for (int i = 0; match->scored && i < match->scores.captured.count; i++) {
-    array_push(graph->arena, &operands, match->scores.captured.at[i]);
+    const ValueId captured = match->scores.captured.at[i];
+    array_push(graph->arena, &operands,
+               i < match->scores.learned ? of_all_lines(graph, match, captured) : captured);
   }
   if (match->slopes >= 0) {
     flags |= ATTENTION_BIASED;

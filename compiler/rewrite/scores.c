@@ -126,8 +126,8 @@ static bool capture(Graph *graph, Scores *s, ValueId value) {
   array_push(graph->arena, &s->captured, value);
   s->why = !shape_contains(&all, &shape)       ? "its scores read what has other axes than they have"
            : s->captured.count > MOST_CAPTURED ? "its scores read too many tensors"
-           : scores_learned(graph, value)
-               ? "its scores read what training changes, besides queries and keys, and that wants a gradient"
+           : has_axis(graph, value, s->query) && has_axis(graph, value, s->key) && scores_learned(graph, value)
+               ? "its scores read what training changes for each query and key, and that wants a gradient of its own"
                : NULL;
   return !s->why;
 }
@@ -160,11 +160,10 @@ static bool passes(const Node *node, int operand) {
   return node->op != OP_SIGN && node->op != OP_FLOOR && (node->op != OP_WHERE || operand > 0);
 }
 
-// Gradients go from what is made to the product, and are stopped nowhere: an attention wants them of q and of k, and
-// stops are gone when its kernels are made.
-static bool flows(Graph *graph, const Scores *s) {
+// Gradients go from what is made to this value, and are stopped nowhere: stops are gone when kernels are made.
+static bool flows(Graph *graph, const Scores *s, ValueId value, bool *stopped) {
   Map flowing = map_create(graph->arena);
-  map_put(&flowing, (uint64_t)s->dot, 1);
+  map_put(&flowing, (uint64_t)value, 1);
   for (int i = 0; i < s->nodes.count; i++) {
     const Node *node = graph_node(graph, s->nodes.at[i]);
     bool any = false;
@@ -172,6 +171,7 @@ static bool flows(Graph *graph, const Scores *s) {
       any = any || (map_get_or(&flowing, (uint64_t)node->operands[j], 0) && passes(node, j));
     }
     if (any && node->op == OP_STOP) {
+      *stopped = true;
       return false;
     }
     if (any && element_type_floating(graph_value(graph, node->first_result)->type)) {
@@ -179,6 +179,23 @@ static bool flows(Graph *graph, const Scores *s) {
     }
   }
   return map_get_or(&flowing, (uint64_t)s->made, 0) != 0;
+}
+
+// What wants a gradient comes first.
+static bool order_captured(Graph *graph, Scores *s) {
+  const ValueList all = s->captured;
+  bool stopped = false;
+  s->captured = (ValueList){0};
+  for (int learned = 1; learned >= 0; learned--) {
+    for (int i = 0; i < all.count; i++) {
+      const bool wants = scores_learned(graph, all.at[i]) && flows(graph, s, all.at[i], &stopped);
+      if (wants == learned) {
+        array_push(graph->arena, &s->captured, all.at[i]);
+      }
+    }
+    s->learned = learned ? s->captured.count : s->learned;
+  }
+  return !stopped;
 }
 
 bool scores_collect(Graph *graph, Scores *s) {
@@ -193,8 +210,18 @@ bool scores_collect(Graph *graph, Scores *s) {
   if (!collect(graph, s, s->made, &known)) {
     return false;
   }
-  s->why = flows(graph, s) ? NULL : "a gradient is stopped on its way through its scores";
+  bool stopped = false;
+  const bool through = flows(graph, s, s->dot, &stopped) && order_captured(graph, s);
+  s->why = through ? NULL : "a gradient is stopped on its way through its scores";
   return !s->why;
+}
+
+// What is captured may have got more axes.
+static void infer_axes(Graph *graph, NodeId id) {
+  Value inferred = *graph_value(graph, graph_node(graph, id)->first_result);
+  if (!op_infer(graph, id, &inferred)) {
+    graph_value(graph, graph_node(graph, id)->first_result)->shape = inferred.shape;
+  }
 }
 
 ValueId scores_build(Graph *graph, const Scores *s, ValueId dot, const ValueId *captured) {
@@ -211,6 +238,7 @@ ValueId scores_build(Graph *graph, const Scores *s, ValueId dot, const ValueId *
       operands[j] = (ValueId)map_get_or(&map, (uint64_t)node->operands[j], -1);
     }
     const NodeId made = graph_clone(graph, s->nodes.at[i], operands);
+    infer_axes(graph, made);
     map_put(&map, (uint64_t)was, graph_node(graph, made)->first_result);
   }
   return (ValueId)map_get_or(&map, (uint64_t)s->made, -1);

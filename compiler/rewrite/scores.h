@@ -12,7 +12,8 @@ typedef struct {
   ValueId made, dot;
   AxisId query, key;
   NodeList nodes;      // from the dot product to what is made of it, in an order in which they can run
-  ValueList captured;  // what they read besides
+  ValueList captured;  // what they read besides: first what wants a gradient
+  int learned;         // how many of those do
   const char *why;     // scores_collect has failed
 } Scores;
 
@@ -21,7 +22,7 @@ typedef struct {
 bool scores_find(Graph *graph, ValueId made, AxisId key, Scores *scores);
 
 // Fills nodes and captured, given all else. False, and `why` says it, if something is captured that a kernel cannot
-// have: it has other axes than the scores, or training may change it, so that it wants a gradient; if there is too much
+// have: it has other axes than the scores, or it wants a gradient for each pair of a query and a key; if there is too much
 // of it; or if gradients do not go through to the product.
 bool scores_collect(Graph *graph, Scores *scores);
 

@@ -6,8 +6,7 @@
 
 enum { SPLIT_PAIRS = 8, SPLIT_KEYS = 256, SPLIT_LENGTH = 512 };
 
-// Transposed queries and do, statistics and delta of a block.
-static void block_begin(const Job *job, const Block *block, const Where *w) {
+void attention_grad_begin(const Job *job, const Block *block, const Where *w) {
   const Attention *a = job->a;
   char *d_o = line_of_query(w, job->ports->d_o, a->stride_do, job->tensor_bytes);
   const Lines o = attention_wide(job, line_of_query(w, job->ports->o, a->stride_o, job->tensor_bytes), a->stride_o[1],
@@ -26,8 +25,7 @@ static void block_begin(const Job *job, const Block *block, const Where *w) {
   }
 }
 
-// scores = p, gradient = ds for these keys.
-static void block_gradient(const Job *job, const Block *block, const Where *w, const Keys *keys) {
+void attention_grad_scores(const Job *job, const Block *block, const Where *w, const Keys *keys) {
   const Attention *a = job->a;
   const AttentionBlock scores = attention_scores(job, block, w, keys);
   const Lines v = attention_wide(job, line_of_key(w, keys->begin, job->ports->v, a->stride_v, job->tensor_bytes),
@@ -101,7 +99,7 @@ static void run_backward(const Job *job, const Block *block, const Where *w, con
                          bool with_dq, bool first) {
   const Attention *a = job->a;
   const int64_t ahead = (run->begin - keys->begin) * job->bytes, count = run->end - run->begin;
-  block_gradient(job, block, w, run);
+  attention_grad_scores(job, block, w, run);
   attention_add_queries(job, w, block->scores, block->d_o_rows, a->value_depth, count,
                         block->dv + ahead * a->value_depth);
   attention_add_queries(job, w, block->gradient, block->query_rows, a->depth, count, block->dk + ahead * a->depth);
@@ -127,7 +125,7 @@ static void keys_backward(const Job *job, const Block *block, Where w, const Key
           keys_begin(job, block, &w, keys);
         }
         if (!begun) {
-          block_begin(job, block, &w);
+          attention_grad_begin(job, block, &w);
         }
         run_backward(job, block, &w, keys, &run, with_dq, first && !begun);
         any = begun = true;
@@ -184,10 +182,10 @@ static void queries_task(void *context, int worker, int64_t task) {
     for (Keys keys = attention_look(job, &w, &part, part.begin); keys.begin < part.end;
          keys = attention_look(job, &w, &part, keys.end)) {
       if (!any) {
-        block_begin(job, &block, &w);
+        attention_grad_begin(job, &block, &w);
       }
       take_keys(job, &block, &w, &keys);
-      block_gradient(job, &block, &w, &keys);
+      attention_grad_scores(job, &block, &w, &keys);
       add_dq(job, &block, &w, &keys, block.keys, !any && !a->more);
       any = true;
     }

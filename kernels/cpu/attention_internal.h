@@ -124,4 +124,11 @@ void attention_add_queries(const Job *job, const Where *w, const char *lines, co
 ScoreTile attention_tile(const Job *job, const Block *block, const Where *w, const Keys *keys, const char *dots);
 AttentionBlock attention_scores(const Job *job, const Block *block, const Where *w, const Keys *keys);
 
+// --- attention_grad.c ---
+
+// Transposed queries and do, statistics and delta of a block.
+void attention_grad_begin(const Job *job, const Block *block, const Where *w);
+// scores = p, gradient = that of the dot products, or of what is captured, for these keys.
+void attention_grad_scores(const Job *job, const Block *block, const Where *w, const Keys *keys);
+
 #endif

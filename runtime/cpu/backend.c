@@ -82,6 +82,7 @@ static bool instruction_check(const Instruction *instruction, const Ranks *ranks
       return gemm_check(&instruction->as.gemm, name, error);
     case INSTRUCTION_ATTENTION:
     case INSTRUCTION_ATTENTION_GRAD:
+    case INSTRUCTION_ATTENTION_CAPTURED:
       return attention_check(&instruction->as.attention, name, error);
     case INSTRUCTION_PUT:
       return (put != TYPE_F16 && put != TYPE_BF16 && put != TYPE_E4M3 && put != TYPE_E5M2) ||
@@ -169,7 +170,7 @@ static bool segments_open(Device *device, uint64_t order, Error *error) {
         scratch_need(device, fused_scratch_bytes(fused), fused_shared_bytes(fused));
       } else if (instruction->kind == INSTRUCTION_GEMM) {
         scratch_need(device, gemm_scratch_bytes(&instruction->as.gemm), 0);
-      } else if (instruction->kind == INSTRUCTION_ATTENTION || instruction->kind == INSTRUCTION_ATTENTION_GRAD) {
+      } else if (instruction_attends(instruction)) {
         scratch_need(device, attention_scratch_bytes(&instruction->as.attention), 0);
       } else if (instruction->kind == INSTRUCTION_SQUARES) {
         scratch_need(device, 0, squares_shared_bytes(&instruction->as.squares));
@@ -331,7 +332,7 @@ static const Kernel *score_ports(Device *device, int score, const Place *place, 
   return kernel;
 }
 
-static void run_attention(Device *device, const Attention *attention, bool gradient, const PlanCall *call) {
+static void run_attention(Device *device, const Attention *attention, InstructionKind kind, const PlanCall *call) {
   AttentionPorts ports = {
       .q = address(device, &attention->q, call),
       .k = address(device, &attention->k, call),
@@ -352,8 +353,11 @@ static void run_attention(Device *device, const Attention *attention, bool gradi
     ports.first[p] = attention->origin[p] + device->term[attention->origin_term[p]];
     ports.key_first[p] = attention->key_origin[p] + plan_term(device->plan, attention->key_origin_term[p], owner);
   }
-  if (gradient) {
-    ports.d_o = address(device, &attention->d_o, call);
+  ports.d_o = kind == INSTRUCTION_ATTENTION ? NULL : address(device, &attention->d_o, call);
+  if (kind == INSTRUCTION_ATTENTION_CAPTURED) {
+    ports.d_captured = address(device, &attention->d_captured, call);
+    attention_captured_run(attention, device->simd, device->pool, &ports, device->scratch);
+  } else if (kind == INSTRUCTION_ATTENTION_GRAD) {
     ports.dq = address(device, &attention->dq, call);
     ports.dk = address(device, &attention->dk, call);
     ports.dv = address(device, &attention->dv, call);
@@ -396,7 +400,8 @@ static void run_instruction(Device *device, const Instruction *instruction, cons
       break;
     case INSTRUCTION_ATTENTION:
     case INSTRUCTION_ATTENTION_GRAD:
-      run_attention(device, &instruction->as.attention, instruction->kind == INSTRUCTION_ATTENTION_GRAD, call);
+    case INSTRUCTION_ATTENTION_CAPTURED:
+      run_attention(device, &instruction->as.attention, instruction->kind, call);
       break;
     case INSTRUCTION_PIECE:
       run_piece(device, &instruction->as.piece, call);
