@@ -125,7 +125,8 @@ static bool kernels_make(const Row *row, const CudaTarget *target, Problem *prob
       scores.score = sample_make(problem->arena, &problem->attention, TYPE_F32, &score, false);
       scores.gradient = g ? sample_make(problem->arena, &problem->attention, TYPE_F32, &score, true) : NULL;
     }
-    if (!cuda_attention(&problem->attention, g, 16, &scores, target, problem->arena, &problem->kernel[g], &why)) {
+    if (!cuda_attention(&problem->attention, g ? INSTRUCTION_ATTENTION_GRAD : INSTRUCTION_ATTENTION, 16, &scores,
+                        target, problem->arena, &problem->kernel[g], &why)) {
       fprintf(stderr, "bench_attention: %s: %s\n", row->name, why);
       return false;
     }

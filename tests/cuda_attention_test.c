@@ -202,7 +202,8 @@ static void kernels_make(const Shape *s, const CudaTarget *target, Arena *arena,
   for (int gradient = 0; gradient < 2; gradient++) {
     const char *why = NULL;
     const AttentionScores scores = scores_of(s, s->type, gradient, arena);
-    if (!cuda_attention(&a, gradient, 16, &scores, target, arena, &kernel[gradient], &why)) {
+    if (!cuda_attention(&a, gradient ? INSTRUCTION_ATTENTION_GRAD : INSTRUCTION_ATTENTION, 16, &scores, target, arena,
+                        &kernel[gradient], &why)) {
       fail_msg("%s", why);
     }
   }
@@ -546,7 +547,7 @@ static void says_why_not(void **state) {
   for (int i = 0; i < 3; i++) {
     const Attention a = attention_of(wrong[i], wrong[i]->type);
     why = NULL;
-    assert_false(cuda_attention(&a, false, 16, &no_scores, &ampere, arena, &kernel, &why));
+    assert_false(cuda_attention(&a, INSTRUCTION_ATTENTION, 16, &no_scores, &ampere, arena, &kernel, &why));
     assert_non_null(why);
   }
   Attention ring[4];
@@ -560,13 +561,14 @@ static void says_why_not(void **state) {
   ring[3].key_parts = 2;
   for (int i = 0; i < 8; i++) {
     why = NULL;
-    assert_false(cuda_attention(&ring[i / 2], i % 2, 16, &no_scores, &ampere, arena, &kernel, &why));
+    assert_false(cuda_attention(&ring[i / 2], i % 2 ? INSTRUCTION_ATTENTION_GRAD : INSTRUCTION_ATTENTION, 16,
+                                &no_scores, &ampere, arena, &kernel, &why));
     assert_non_null(strstr(why, "keys"));
   }
   const CudaTarget tiny = {.multiprocessors = 1, .shared_bytes = 40 * 1024};
   const Attention a = attention_of(&shapes[0], TYPE_BF16);
   why = NULL;
-  assert_false(cuda_attention(&a, true, 16, &no_scores, &tiny, arena, &kernel, &why));
+  assert_false(cuda_attention(&a, INSTRUCTION_ATTENTION_GRAD, 16, &no_scores, &tiny, arena, &kernel, &why));
   assert_non_null(why);
   arena_destroy(arena);
 }

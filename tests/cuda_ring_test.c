@@ -314,7 +314,8 @@ static void kernel_make(const Shape *s, const Placement *at, bool gradient, cons
                         CudaKernel *kernel) {
   const Attention a = attention_of(s, at);
   const char *why = NULL;
-  if (!cuda_attention(&a, gradient, 16, &no_scores, target, arena, kernel, &why)) {
+  if (!cuda_attention(&a, gradient ? INSTRUCTION_ATTENTION_GRAD : INSTRUCTION_ATTENTION, 16, &no_scores, target, arena,
+                      kernel, &why)) {
     fail_msg("%s", why);
   }
 }
@@ -481,7 +482,8 @@ static void bench(void **state) {
     CudaKernel kernel;
     CudaAddress t[TENSORS];
     const char *why = NULL;
-    assert_true(cuda_attention(&a, gradient, 16, &no_scores, &ampere, arena, &kernel, &why));
+    assert_true(cuda_attention(&a, gradient ? INSTRUCTION_ATTENTION_GRAD : INSTRUCTION_ATTENTION, 16, &no_scores,
+                               &ampere, arena, &kernel, &why));
     for (int n = 0; n < TENSORS; n++) {
       void *zeroes = calloc(1, (size_t)bytes_of(s, n));
       t[n] = gpu_memory(&gpu, zeroes, bytes_of(s, n));

@@ -139,9 +139,9 @@ static int positions_of(Lower *l, AxisId axis, int64_t first[2], int term[2]) {
 
 typedef struct {  // the gradient of one captured tensor, and what makes it
   Place place, *score_place;
-  int64_t stride[4];
+  int64_t stride[SCORE_DIMS];
   int score;  // Attention.score_gradient
-  bool by_key;
+  CapturedBy by;
 } Captured;
 
 typedef struct {  // one attention, or its gradient
@@ -165,7 +165,7 @@ static void emit_captured(Lower *l, const Lowering *at, const Captured *captured
   Instruction *instruction = new_instruction(l, INSTRUCTION_ATTENTION_CAPTURED);
   Attention *a = &instruction->as.attention;
   *a = at->a;
-  a->by_key = captured->by_key;
+  a->by = captured->by;
   a->more_keys = false;
   a->dq = a->dk = a->dv = (Place){0};
   a->d_captured = captured->place;
@@ -360,10 +360,10 @@ static void lower_captured(Lower *l, Lowering *at, const AxisId dims[SCORE_DIMS]
     Captured *captured = &at->captured[i];
     const ValueId made = node->first_result + 3 + i;
     const Shape shape = graph_shape(l->graph, made);
-    captured->by_key = shape_has(&shape, node->axis2);
-    const AxisId axes[4] = {at->axes.batch, captured->by_key ? node->axis2 : node->axis, at->axes.head,
-                            at->axes.group};
-    captured->place = attention_place(l, made, storage_of(l, made), axes, 4, captured->stride);
+    captured->by = !shape_has(&shape, node->axis2)  ? CAPTURED_BY_QUERY
+                   : !shape_has(&shape, node->axis) ? CAPTURED_BY_KEY
+                                                    : CAPTURED_BY_PAIR;
+    captured->place = attention_place(l, made, storage_of(l, made), dims, SCORE_DIMS, captured->stride);
     captured->score = lower_captured_score(l, node, dims, i, &captured->score_place);
   }
 }

@@ -91,6 +91,9 @@ typedef enum {
   SCORE_CAPTURED
 } ScorePort;
 
+// What the gradient of a captured tensor is not summed over.
+typedef enum { CAPTURED_BY_QUERY, CAPTURED_BY_KEY, CAPTURED_BY_PAIR, CAPTURED_BY_COUNT } CapturedBy;
+
 enum { SCORE_DIMS = 5, SCORE_DIM_KEY = 3, SCORE_DIM_QUERY = 4 };  // batch, head, group, key, query
 
 typedef enum { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT } ReduceKind;

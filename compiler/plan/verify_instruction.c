@@ -164,6 +164,18 @@ static bool score_holds(PlanCheck *v, const Attention *a, int score) {
   return good || check_fail(v, "makes scores by a kernel that does something else");
 }
 
+// Whoever makes a sum owns it.
+static bool captured_holds(const Attention *a) {
+  const int64_t *stride = a->stride_captured, lines[] = {a->batch, a->heads, a->groups};
+  bool apart = true;
+  for (int i = 0; i < 3; i++) {
+    apart = apart && (lines[i] == 1 || stride[i] != 0);
+  }
+  return a->score && a->score_gradient && (a->by == CAPTURED_BY_PAIR || apart) &&
+         (a->by == CAPTURED_BY_QUERY || !a->more) && (a->by != CAPTURED_BY_QUERY || stride[SCORE_DIM_KEY] == 0) &&
+         (a->by != CAPTURED_BY_KEY || stride[SCORE_DIM_QUERY] == 0);
+}
+
 static bool attention_holds(PlanCheck *v, const Attention *a, InstructionKind kind) {
   const int64_t queries[] = {a->batch, a->queries, a->heads, a->groups, a->depth};
   const int64_t values[] = {a->batch, a->queries, a->heads, a->groups, a->value_depth};
@@ -185,7 +197,7 @@ static bool attention_holds(PlanCheck *v, const Attention *a, InstructionKind ki
   if (a->score ? a->biased || a->scale != 1 : a->window != 0) {
     return check_fail(v, "has biases or a scale besides scores of a kernel, or a window without");
   }
-  if (kind == INSTRUCTION_ATTENTION_CAPTURED ? !a->score || !a->score_gradient || (a->by_key && a->more) : a->by_key) {
+  if (kind == INSTRUCTION_ATTENTION_CAPTURED && !captured_holds(a)) {
     return check_fail(v, "sums what scores capture in a way that there is not");
   }
   if (a->key_end < 0 || a->window < 0 || (!a->ring && a->ring_step != 0)) {

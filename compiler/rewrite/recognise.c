@@ -12,8 +12,8 @@
 // Linear biases (ALiBi) are a fourth operand, the slopes [head?, group?], through which no gradient flows. "head" is
 // then the one common axis that slopes may have.
 // Any other scores (scores.h) stand in the region as they were written; what they capture follows v: first what wants a
-// gradient, each with an element for every line of queries, or of keys (as the gradient's result of it has), so that
-// what is learned gets a plain sum of that.
+// gradient, as the gradient's result of it: what differs from pair to pair as it is, all else with an element for every
+// line of queries, or of keys, so that what is learned gets a plain sum of that.
 #include "compiler/ir/attention.h"
 #include "compiler/rewrite/scores.h"
 
@@ -407,6 +407,9 @@ static ValueId slopes_of_all_heads(Graph *graph, const Match *match, int64_t fla
 // With all axes of the batch and the group beside the one of the query, or of the key, that it has.
 static ValueId of_all_lines(Graph *graph, const Match *match, ValueId captured) {
   Shape is = graph_shape(graph, captured), all = match->batch;
+  if (shape_has(&is, match->query) && shape_has(&is, match->key)) {
+    return captured;
+  }
   for (int i = 0; i < match->group.count; i++) {
     shape_push(&all, match->group.axis[i]);
   }
@@ -449,8 +452,7 @@ static ValueId build_attention(Graph *graph, const Match *match, const Node *out
   flags |= match->scored ? ATTENTION_SCORED : 0;
   for (int i = 0; match->scored && i < match->scores.captured.count; i++) {
     const ValueId captured = match->scores.captured.at[i];
-    array_push(graph->arena, &operands,
-               i < match->scores.learned ? of_all_lines(graph, match, captured) : captured);
+    array_push(graph->arena, &operands, i < match->scores.learned ? of_all_lines(graph, match, captured) : captured);
   }
   if (match->slopes >= 0) {
     flags |= ATTENTION_BIASED;

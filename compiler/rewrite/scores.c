@@ -126,8 +126,8 @@ static bool capture(Graph *graph, Scores *s, ValueId value) {
   array_push(graph->arena, &s->captured, value);
   s->why = !shape_contains(&all, &shape)       ? "its scores read what has other axes than they have"
            : s->captured.count > MOST_CAPTURED ? "its scores read too many tensors"
-           : has_axis(graph, value, s->query) && has_axis(graph, value, s->key) && scores_learned(graph, value)
-               ? "its scores read what training changes for each query and key, and that wants a gradient of its own"
+           : shape_contains(&shape, &all) && scores_learned(graph, value)
+               ? "its scores read what training changes for each of them, and that wants a gradient as large"
                : NULL;
   return !s->why;
 }

@@ -22,7 +22,7 @@ typedef struct {
 bool scores_find(Graph *graph, ValueId made, AxisId key, Scores *scores);
 
 // Fills nodes and captured, given all else. False, and `why` says it, if something is captured that a kernel cannot
-// have: it has other axes than the scores, or it wants a gradient for each pair of a query and a key; if there is too much
+// have: it has other axes than the scores, or it wants a gradient as large as they are; if there is too much
 // of it; or if gradients do not go through to the product.
 bool scores_collect(Graph *graph, Scores *scores);
 

@@ -9,7 +9,7 @@
 #include "kernels/cuda/embedded.h"
 #include "kernels/cuda/writer.h"
 
-enum { PORTS_FORWARD = 7, PORTS_GRADIENT = 11, PORTS_RING = 2, DEPTH_MOST = 256, PLAIN_SIDE = 64, PLAIN_THREADS = 256 };
+enum { PORTS_ORIGINS = 2, PORTS_RING = 2, DEPTH_MOST = 256, PLAIN_SIDE = 64, PLAIN_THREADS = 256 };
 
 // The maximum, or its power of two, of a query that has seen no key yet: less than that of any score, and not infinite,
 // so that it subtracts to no NaN.
@@ -123,7 +123,8 @@ static bool strides_whole(const int64_t *stride, const int64_t *size, int count)
 }
 
 // All strides of one direction; true if every row of 16-bit elements begins at a multiple of 16 bytes.
-static bool shapes_write(Buffer *text, const Attention *a, bool gradient) {
+static bool shapes_write(Buffer *text, const Attention *a, InstructionKind kind) {
+  const bool gradient = kind != INSTRUCTION_ATTENTION;
   const int64_t query[] = {a->batch, a->queries, a->heads, a->groups}, key[] = {a->batch, a->keys, a->heads};
   const struct {
     const char *name;
@@ -159,11 +160,27 @@ static bool shapes_write(Buffer *text, const Attention *a, bool gradient) {
   writer_size(text, "KEY_END", a->key_end);
   writer_size(text, "MORE", a->more);
   writer_size(text, "MORE_KEYS", a->more_keys);
+  if (kind == INSTRUCTION_ATTENTION_CAPTURED) {
+    static const char *const strides[] = {"DC_BATCH", "DC_HEAD", "DC_GROUP", "DC_KEY", "DC_QUERY"};
+    for (int i = 0; i < SCORE_DIMS; i++) {
+      writer_stride(text, strides[i], a->stride_captured[i]);
+    }
+    buffer_format(text, "#define BY_KEY %d\n#define BY_PAIR %d\n", a->by == CAPTURED_BY_KEY, a->by == CAPTURED_BY_PAIR);
+  }
   return whole;
 }
 
+static double captured_elements(const Attention *a) {
+  const int64_t size[] = {a->batch, a->heads, a->groups, a->keys, a->queries};
+  double elements = 1;
+  for (int i = 0; i < SCORE_DIMS; i++) {
+    elements *= a->stride_captured[i] ? (double)size[i] : 1;
+  }
+  return elements;
+}
+
 // Of a block of keys, the statistics and what is added to are read and written.
-static double bytes_of(const Attention *a, bool gradient) {
+static double bytes_of(const Attention *a, InstructionKind kind) {
   const double element = (double)element_type_bytes(a->type), made = is_half(a) && a->wide ? 4 : element;
   const double statistic = a->type == TYPE_F64 ? 8 : 4, rows = (double)(a->batch * a->heads);
   const double queries = rows * (double)(a->groups * a->queries), keys = rows * (double)a->keys;
@@ -171,8 +188,10 @@ static double bytes_of(const Attention *a, bool gradient) {
   const double o = made * queries * value * (a->more ? 2 : 1), dq = made * queries * deep * (a->more ? 2 : 1);
   const double dk_dv = made * keys * (deep + value) * (a->more_keys ? 2 : 1);
   const double read = element * (queries * deep + keys * (deep + value));
-  return gradient ? read + 2 * element * queries * value + statistic * queries + dq + dk_dv
-                  : read + o + statistic * queries * (a->more ? 2 : 1);
+  const double again = read + 2 * element * queries * value + statistic * queries;
+  return kind == INSTRUCTION_ATTENTION_GRAD       ? again + dq + dk_dv
+         : kind == INSTRUCTION_ATTENTION_CAPTURED ? again + statistic * captured_elements(a)
+                                                  : read + o + statistic * queries * (a->more ? 2 : 1);
 }
 
 // Thread blocks of kernels whose blocks have `rows` queries, or keys, of one part.
@@ -184,8 +203,14 @@ static int64_t key_tiles(const Attention *a, int64_t rows) {
   return a->batch * a->heads * key_part_count(a) * divide_up(a->keys / key_part_count(a), rows);
 }
 
-static const char *form_of(const Attention *a, bool gradient, Arena *arena) {
-  return arena_format(arena, "attention%s%s%s%s", gradient ? " gradient" : "", a->causal ? ", causal" : "",
+static const char *form_of(const Attention *a, InstructionKind kind, Arena *arena) {
+  static const char *const captured[] = {" gradient of what is captured by query",
+                                         " gradient of what is captured by key",
+                                         " gradient of what is captured by pair"};
+  const char *what = kind == INSTRUCTION_ATTENTION        ? ""
+                     : kind == INSTRUCTION_ATTENTION_GRAD ? " gradient"
+                                                          : captured[a->by];
+  return arena_format(arena, "attention%s%s%s%s", what, a->causal ? ", causal" : "",
                       a->biased  ? ", linear biases"
                       : a->score ? ", scores of the text"
                                  : "",
@@ -222,12 +247,9 @@ static void half_forward(Buffer *text, const Attention *a, const Tiles *t, CudaK
                 forward_shared(t));
 }
 
-static void half_gradient(Buffer *text, const Attention *a, const Tiles *t, CudaKernel *made, int64_t *rows,
-                          int64_t *tile) {
-  *rows = rows_of(&t->keys);
-  *tile = t->keys.tile;
+// What both gradients begin with.
+static void half_again(Buffer *text, const Attention *a, const Tiles *t, CudaKernel *made) {
   const int64_t lines = a->batch * a->heads * a->groups;
-  const int64_t key_blocks = key_tiles(a, rows_of(&t->keys));
   shape_write(text, &t->keys, "KEY", "QUERY_TILE");
   shape_write(text, &t->queries, "QUERY", "KEY_TILE");
   writer_size(text, "QUERY_STEP", t->query_step);
@@ -238,8 +260,30 @@ static void half_gradient(Buffer *text, const Attention *a, const Tiles *t, Cuda
   buffer_text(text, cuda_text_attention_tile);
   buffer_text(text, cuda_text_attention_delta);
   buffer_text(text, cuda_text_attention_walk);
-  buffer_text(text, cuda_text_attention_grad);
+  buffer_text(text, cuda_text_attention_again);
   writer_launch(made, "attention_delta", divide_up(lines * a->queries * t->delta_lanes, 256), 256, 0);
+}
+
+static void half_captured(Buffer *text, const Attention *a, const Tiles *t, CudaKernel *made, int64_t *rows,
+                          int64_t *tile) {
+  const bool by_key = a->by == CAPTURED_BY_KEY;
+  const Shape *shape = by_key ? &t->keys : &t->queries;
+  *rows = rows_of(shape);
+  *tile = shape->tile;
+  half_again(text, a, t, made);
+  buffer_text(text, cuda_text_attention_pairs);
+  buffer_text(text, cuda_text_attention_captured);
+  writer_launch(made, "attention_captured", by_key ? key_tiles(a, *rows) : query_tiles(a, *rows),
+                (int)shape->warps * 32, by_key ? keys_shared(t) : queries_shared(t));
+}
+
+static void half_gradient(Buffer *text, const Attention *a, const Tiles *t, CudaKernel *made, int64_t *rows,
+                          int64_t *tile) {
+  const int64_t key_blocks = key_tiles(a, rows_of(&t->keys));
+  *rows = rows_of(&t->keys);
+  *tile = t->keys.tile;
+  half_again(text, a, t, made);
+  buffer_text(text, cuda_text_attention_grad);
   if (t->together) {
     writer_launch(made, "attention_keys", key_blocks, (int)t->keys.warps * 32, keys_shared(t));
   } else {
@@ -268,7 +312,8 @@ static void half_constants(Buffer *text, const Attention *a, bool gradient, bool
 
 // --- multiply-add ---
 
-static void plain_write(Buffer *text, const Attention *a, bool gradient, Arena *arena, CudaKernel *made) {
+static void plain_write(Buffer *text, const Attention *a, InstructionKind kind, Arena *arena, CudaKernel *made) {
+  const bool captured = kind == INSTRUCTION_ATTENTION_CAPTURED;
   const int64_t real = a->type == TYPE_F64 ? 8 : 4, shared = 2 * PLAIN_SIDE * (PLAIN_SIDE + 4) * real;
   const int64_t sums = divide_up(a->depth, PLAIN_SIDE) + divide_up(a->value_depth, PLAIN_SIDE);
   const bool together = sums * real <= 4 * 4;
@@ -280,14 +325,22 @@ static void plain_write(Buffer *text, const Attention *a, bool gradient, Arena *
   buffer_format(text, "#define KEYS_TOGETHER %d\n", together);
   buffer_text(text, cuda_text_formats);
   writer_format(text, "Format", a->type);
-  buffer_text(text, gradient ? "#define GRADIENT 1\n" : "#define GRADIENT 0\n");
+  buffer_format(text, "#define BACKWARD %d\n", kind == INSTRUCTION_ATTENTION ? 0 : captured ? 2 : 1);
   buffer_text(text, cuda_text_attention_place);
   buffer_text(text, cuda_text_attention_score);
+  if (captured) {
+    buffer_text(text, cuda_text_attention_pairs);
+  }
   buffer_text(text, cuda_text_attention_plain);
-  if (!gradient) {
+  if (kind == INSTRUCTION_ATTENTION) {
     writer_launch(made, "attention_forward", query_blocks, PLAIN_THREADS, shared);
   } else {
     writer_launch(made, "attention_delta", divide_up(lines * a->queries * 32, PLAIN_THREADS), PLAIN_THREADS, 0);
+  }
+  if (captured) {
+    writer_launch(made, "attention_captured", a->by == CAPTURED_BY_KEY ? key_blocks : query_blocks, PLAIN_THREADS,
+                  shared);
+  } else if (kind == INSTRUCTION_ATTENTION_GRAD) {
     if (together) {
       writer_launch(made, "attention_keys", key_blocks, PLAIN_THREADS, shared);
     } else {
@@ -296,7 +349,7 @@ static void plain_write(Buffer *text, const Attention *a, bool gradient, Arena *
     }
     writer_launch(made, "attention_dq", query_blocks, PLAIN_THREADS, shared);
   }
-  made->form = arena_format(arena, "%s, multiply-add, %s, tiles of 64 x 64", form_of(a, gradient, arena),
+  made->form = arena_format(arena, "%s, multiply-add, %s, tiles of 64 x 64", form_of(a, kind, arena),
                             element_type_name(a->type));
 }
 
@@ -329,8 +382,14 @@ static const char *problem_of(const Attention *a) {
   return NULL;
 }
 
-bool cuda_attention(const Attention *attention, bool gradient, int alignment, const AttentionScores *scores,
+// Tensors that a kernel is given, without what scores capture.
+static int tensors_of(InstructionKind kind) {
+  return kind == INSTRUCTION_ATTENTION ? 5 : kind == INSTRUCTION_ATTENTION_GRAD ? 9 : 7;
+}
+
+bool cuda_attention(const Attention *attention, InstructionKind kind, int alignment, const AttentionScores *scores,
                     const CudaTarget *target, Arena *arena, CudaKernel *made, const char **why) {
+  const bool gradient = kind != INSTRUCTION_ATTENTION, captured = kind == INSTRUCTION_ATTENTION_CAPTURED;
   Buffer text = {0}, shapes = {0};
   Tiles tiles;
   *why = problem_of(attention);
@@ -341,13 +400,13 @@ bool cuda_attention(const Attention *attention, bool gradient, int alignment, co
     *why = "attention of 16-bit elements on a GPU with less than 99 KiB of shared memory for a block";
     return false;
   }
-  const bool whole = shapes_write(&shapes, attention, gradient);
+  const bool whole = shapes_write(&shapes, attention, kind);
   const bool hopper =
-      is_half(attention) && attention_hopper_covers(attention, gradient, whole && alignment >= 16, target);
+      is_half(attention) && !captured && attention_hopper_covers(attention, gradient, whole && alignment >= 16, target);
   *made =
-      (CudaKernel){.port_count = (gradient ? PORTS_GRADIENT : PORTS_FORWARD) + attention->biased +
-                                 attention_scores_ports(scores) + (cuda_attention_rings(attention) ? PORTS_RING : 0)};
-  made->bytes = bytes_of(attention, gradient);
+      (CudaKernel){.port_count = tensors_of(kind) + PORTS_ORIGINS + attention->biased + attention_scores_ports(scores) +
+                                 (cuda_attention_rings(attention) ? PORTS_RING : 0)};
+  made->bytes = bytes_of(attention, kind);
   if (gradient && !hopper) {
     made->scratch_bytes = attention->batch * attention->heads * attention->groups * attention->queries *
                           (attention->type == TYPE_F64 ? 8 : 4);
@@ -360,24 +419,26 @@ bool cuda_attention(const Attention *attention, bool gradient, int alignment, co
   buffer_format(&text, "%s", shapes.text);
   buffer_free(&shapes);
   Attention scaled = *attention;
-  const bool plain = is_half(attention) && attention_scores_plain(scores, &scaled.scale);
+  const bool plain = is_half(attention) && !captured && attention_scores_plain(scores, &scaled.scale);
   scaled.scale = plain ? scaled.scale : attention->scale;
-  attention_scores_write(&text, scores, gradient ? 9 : 5, is_half(attention), plain, arena);
+  attention_scores_write(&text, scores, tensors_of(kind), is_half(attention), plain, arena);
   if (is_half(attention)) {
     half_constants(&text, &scaled, gradient, whole);
     int64_t rows = 0, tile = 0;
     if (hopper) {
       attention_hopper_write(&text, attention, gradient, scores, target, made, &rows, &tile);
+    } else if (captured) {
+      half_captured(&text, attention, &tiles, made, &rows, &tile);
     } else if (gradient) {
       half_gradient(&text, attention, &tiles, made, &rows, &tile);
     } else {
       half_forward(&text, attention, &tiles, made, &rows, &tile);
     }
     made->form =
-        arena_format(arena, "%s, %s, %s, tiles of %d x %d", form_of(attention, gradient, arena),
+        arena_format(arena, "%s, %s, %s, tiles of %d x %d", form_of(attention, kind, arena),
                      hopper ? "warpgroups" : "tensor cores", element_type_name(attention->type), (int)rows, (int)tile);
   } else {
-    plain_write(&text, attention, gradient, arena, made);
+    plain_write(&text, attention, kind, arena, made);
   }
   writer_end(&text, arena, made);
   if (!made->text) {

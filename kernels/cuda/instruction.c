@@ -69,6 +69,7 @@ bool cuda_instruction_generates(InstructionKind kind) {
     case INSTRUCTION_SQUARES:
     case INSTRUCTION_ATTENTION:
     case INSTRUCTION_ATTENTION_GRAD:
+    case INSTRUCTION_ATTENTION_CAPTURED:
       return true;
     default:
       return false;
@@ -101,18 +102,20 @@ static void key_take(const CudaKernels *kernels, const Take *take, Key *key) {
   key->as.take.x = key->as.take.index = key->as.take.out = nowhere;
 }
 
-static void key_attention(const CudaKernels *kernels, const Attention *attention, bool gradient, Key *key) {
+static void key_attention(const CudaKernels *kernels, const Attention *attention, InstructionKind kind, Key *key) {
   static const Place nowhere;
   const Place *places[] = {&attention->q,   &attention->k,  &attention->v,  &attention->o,
                            &attention->d_o, &attention->dq, &attention->dk, &attention->dv};
   Attention *to = &key->as.attention;
   key->alignment[0] = ALIGN_MAX;
-  for (int i = 0; i < (gradient ? 8 : 4); i++) {
+  const int count = kind == INSTRUCTION_ATTENTION ? 4 : kind == INSTRUCTION_ATTENTION_GRAD ? 8 : 5;
+  for (int i = 0; i < count; i++) {
     const int align = cuda_place_alignment(kernels->plan, places[i]);
     key->alignment[0] = (uint8_t)(align < key->alignment[0] ? align : key->alignment[0]);
   }
   *to = *attention;
-  to->q = to->k = to->v = to->o = to->statistics = to->d_o = to->dq = to->dk = to->dv = to->slopes = nowhere;
+  to->q = to->k = to->v = to->o = to->statistics = to->d_o = to->dq = to->dk = to->dv = to->slopes = to->d_captured =
+      nowhere;
   to->ring = cuda_attention_rings(attention);
   to->ring_step = 0;
   to->score_place = to->score_gradient_place = NULL;
@@ -157,7 +160,7 @@ static void key_make(CudaKernels *kernels, const Instruction *instruction, Key *
       key_squares(kernels, &instruction->as.squares, key);
       break;
     default:
-      key_attention(kernels, &instruction->as.attention, instruction->kind == INSTRUCTION_ATTENTION_GRAD, key);
+      key_attention(kernels, &instruction->as.attention, instruction->kind, key);
   }
 }
 
@@ -166,10 +169,10 @@ AttentionScores cuda_attention_scores(const Plan *plan, const Attention *attenti
                            attention->score_gradient ? plan->kernels[attention->score_gradient - 1] : NULL};
 }
 
-static bool attention_make(const CudaKernels *kernels, const Attention *attention, bool gradient, int alignment,
+static bool attention_make(const CudaKernels *kernels, const Attention *attention, InstructionKind kind, int alignment,
                            CudaKernel *made, const char **why) {
   const AttentionScores scores = cuda_attention_scores(kernels->plan, attention);
-  return cuda_attention(attention, gradient, alignment, &scores, &kernels->target, kernels->arena, made, why);
+  return cuda_attention(attention, kind, alignment, &scores, &kernels->target, kernels->arena, made, why);
 }
 
 static bool kernel_make(const CudaKernels *kernels, const Key *key, CudaKernel *made, const char **why) {
@@ -192,8 +195,7 @@ static bool kernel_make(const CudaKernels *kernels, const Key *key, CudaKernel *
     case INSTRUCTION_SQUARES:
       return cuda_squares(&key->as.squares, arena, made, why);
     default:
-      return attention_make(kernels, &key->as.attention, key->kind == INSTRUCTION_ATTENTION_GRAD, alignment[0], made,
-                            why);
+      return attention_make(kernels, &key->as.attention, key->kind, alignment[0], made, why);
   }
 }
 

@@ -157,9 +157,11 @@ static AttentionChoice *attention_choice(Device *device, const Instruction *inst
 static bool prepare_attention(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
   const Attention *attention = &instruction->as.attention;
   const bool gradient = instruction->kind == INSTRUCTION_ATTENTION_GRAD;
+  const bool captured = instruction->kind == INSTRUCTION_ATTENTION_CAPTURED;
   const Place *places[] = {&attention->q,   &attention->k,  &attention->v,  &attention->o, &attention->statistics,
                            &attention->d_o, &attention->dq, &attention->dk, &attention->dv};
-  int count = gradient ? 9 : 5;
+  int count = gradient ? 9 : captured ? 7 : 5;
+  places[6] = captured ? &attention->d_captured : places[6];
   const char *why = NULL;
   CudnnAttention *library = NULL;
   Slot slots[CUDA_MAX_PORTS];
@@ -173,6 +175,9 @@ static bool prepare_attention(Device *device, const Instruction *instruction, Pr
   count += captured_slots(scores.score, attention->score_place, slots + count);
   count += captured_slots(scores.gradient, attention->score_gradient_place, slots + count);
   count += origin_slots(device, attention, slots + count);
+  if (captured) {
+    return prepare_generated(device, instruction, slots, count, prepared, error);
+  }
   if (!device->cudnn_missing && !device->cudnn &&
       !cudnn_create(&device->cuda, &device->gpu, device->plan->run.strict, &device->cudnn, error)) {
     device->cudnn_missing = arena_format(device->arena, "%s", error->text);
@@ -206,6 +211,7 @@ static bool prepare_instruction(Device *device, const Instruction *instruction, 
       return prepare_squares(device, instruction, prepared, error);
     case INSTRUCTION_ATTENTION:
     case INSTRUCTION_ATTENTION_GRAD:
+    case INSTRUCTION_ATTENTION_CAPTURED:
       return prepare_attention(device, instruction, prepared, error);
     case INSTRUCTION_PIECE:
       prepared->kind = PREPARED_COPY;

@@ -190,7 +190,7 @@ __device__ __forceinline__ Real score(const Where &where, const Keys &keys, int 
   return BIASED ? dot * (Real)SCALE + slope * (Real)ahead : dot * (Real)SCALE;
 }
 
-#if !GRADIENT
+#if !BACKWARD
 extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots slots) {
   const Where where = where_queries<SIDE>(slots);
   const Matrix q = matrix_q(slots, where);
@@ -327,6 +327,107 @@ __device__ __forceinline__ void gradients(const Slots &slots, const Where &where
   }
 }
 
+// Whether any of the queries may see any of a tile of keys.
+__device__ __forceinline__ bool keys_meet(const Where &where, const Keys &keys) {
+  const bool far = WINDOW && where.position - keys.lead >= keys.key + SIDE - 1 + WINDOW;
+  return !far && !(CAUSAL && where.position - keys.lead + where.rows <= keys.key) &&
+         !(KEY_END && keys.limit <= keys.key);
+}
+
+#if BACKWARD == 2
+// --- the gradient of one tensor that scores capture: see attention_captured.cu ---
+
+// sums[row] += over columns of d[row][column].
+__device__ __forceinline__ void sums_add(Real (&sums)[4], const Tile &d) {
+#pragma unroll
+  for (int i = 0; i < 16; i++) {
+    sums[i / 4] += d[i / 4][i % 4];
+  }
+}
+
+// Of `count` keys or queries; the sums then begin anew.
+__device__ __forceinline__ void sums_store(const Slots &slots, const Where &where, Real (&sums)[4], int key, int query,
+                                           int count) {
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const Real sum = row_sum(sums[i]);
+    const int at = thread_row() + i;
+    sums[i] = 0;
+    if (thread_column() == 0 && at < count) {
+      Real *const to = CAPTURED_AT(Real, slots, where, where.group, key + at, query + at);
+      *to = MORE ? *to + sum : sum;
+    }
+  }
+}
+
+#if BY_KEY
+extern "C" __global__ void __launch_bounds__(THREADS) attention_captured(Slots slots) {
+  Where where;
+  const Keys keys = where_keys<SIDE>(slots, where);
+  const Matrix k = matrix_k(slots, where, keys), v = matrix_v(slots, where, keys);
+  Real sums[4] = {0, 0, 0, 0};
+  for (int group = 0; group < GROUPS; group++) {
+    group_seek(where, group);
+    for (int tile = 0; tile < QUERY_TILES; tile++) {
+      Tile s, d, slopes;
+      queries_seek<SIDE>(slots, where, tile);
+      if (!keys_meet(where, keys)) {
+        continue;
+      }
+      dots(s, k, matrix_q(slots, where), DEPTH);
+      powers<true>(slots, where, keys, s, slopes);
+      dots(d, v, matrix_d(slots, where), VALUE_DEPTH);
+      gradients<true>(slots, where, s, slopes, d);
+      sums_add(sums, d);
+    }
+    sums_store(slots, where, sums, keys.key, 0, keys.end - keys.key);
+  }
+}
+#else
+// What a line of queries adds: to sums, or to its pairs in memory.
+__device__ __forceinline__ void captured_line(const Slots &slots, const Where &where, Keys keys, Real (&sums)[4]) {
+  const Matrix q = matrix_q(slots, where), d_o = matrix_d(slots, where);
+  for (; keys.key < keys.end; keys = keys_next<SIDE>(slots, where, keys)) {
+    Tile s, d, slopes;
+    dots(s, q, matrix_k(slots, where, keys), DEPTH);
+    powers<false>(slots, where, keys, s, slopes);
+    dots(d, d_o, matrix_v(slots, where, keys), VALUE_DEPTH);
+    gradients<false>(slots, where, s, slopes, d);
+    if (!BY_PAIR) {
+      sums_add(sums, d);
+      continue;
+    }
+#pragma unroll
+    for (int i = 0; i < 16; i++) {
+      const int row = thread_row() + i / 4, key = keys.key + thread_column() + i % 4;
+      if (row < where.rows && key < keys.end) {
+        *CAPTURED_AT(Real, slots, where, where.group, key, where.query + row) += d[i / 4][i % 4];
+      }
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) attention_captured(Slots slots) {
+  Where where = where_queries<SIDE>(slots);
+  const Keys keys = keys_first(slots, where);  // the same of all lines
+  Real sums[4] = {0, 0, 0, 0};
+  if ((MORE && keys.key >= keys.end) || !line_is_first(where)) {
+    return;
+  }
+  if (BY_PAIR) {
+    pairs_clear<Real, THREADS>(slots, where);
+    do {
+      captured_line(slots, where, keys, sums);
+    } while (line_next(where));
+    return;
+  }
+  captured_line(slots, where, keys, sums);
+  sums_store(slots, where, sums, 0, where.query, where.rows);
+}
+#endif
+
+#else
+
 // DV, DK: both at once if their sums fit the registers.
 template <bool DV, bool DK>
 __device__ __forceinline__ void keys_backward(const Slots &slots) {
@@ -343,8 +444,7 @@ __device__ __forceinline__ void keys_backward(const Slots &slots) {
     for (int tile = 0; tile < QUERY_TILES; tile++) {
       Tile s, d, slopes;
       queries_seek<SIDE>(slots, where, tile);
-      const bool far = WINDOW && where.position - keys.lead >= keys.key + SIDE - 1 + WINDOW;
-      if (far || (CAUSAL && where.position - keys.lead + where.rows <= keys.key) || (KEY_END && keys.limit <= keys.key)) {
+      if (!keys_meet(where, keys)) {
         continue;
       }
       const Matrix q = matrix_q(slots, where), d_o = matrix_d(slots, where);
@@ -408,4 +508,5 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_dq(Slots slots) 
   }
   store<MORE>(dq, QUERY_AT((Memory *)slots.at[6], DQ, 0), DQ_QUERY, where.rows, DEPTH, scale, one);
 }
+#endif
 #endif
