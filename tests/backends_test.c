@@ -88,10 +88,17 @@ static int kernel_regions(const Pair *pair, const KernelCall *call, const PlanCa
   return count;
 }
 
-static int attention_regions(const Attention *a, bool gradient, ElementType real, const PlanCall *at, Region *regions) {
+static int attention_regions(const Attention *a, InstructionKind kind, ElementType real, const PlanCall *at,
+                             Region *regions) {
   const int64_t queries[] = {a->batch, a->queries, a->heads, a->groups}, keys[] = {a->batch, a->keys, a->heads};
   const ElementType made = a->wide ? real : a->type;
-  if (!gradient) {
+  if (kind == INSTRUCTION_ATTENTION_CAPTURED) {
+    const int64_t all[] = {a->batch, a->heads, a->groups, a->keys, a->queries};
+    regions[0] = region_of(&a->d_captured, at, real, reach(all, a->stride_captured, SCORE_DIMS));
+    regions[0].rounded = a->type;
+    return 1;
+  }
+  if (kind == INSTRUCTION_ATTENTION) {
     regions[0] = region_of(&a->o, at, made, reach(queries, a->stride_o, 4) + a->value_depth - 1);
     regions[1] = region_of(&a->statistics, at, real, a->batch * a->queries * a->heads * a->groups);
     regions[0].rounded = a->type;
@@ -139,8 +146,8 @@ static int regions_of(const Pair *pair, const Instruction *instruction, const Pl
       return 1;
     case INSTRUCTION_ATTENTION:
     case INSTRUCTION_ATTENTION_GRAD:
-      return attention_regions(&instruction->as.attention, instruction->kind == INSTRUCTION_ATTENTION_GRAD,
-                               pair->plan->real, at, regions);
+    case INSTRUCTION_ATTENTION_CAPTURED:
+      return attention_regions(&instruction->as.attention, instruction->kind, pair->plan->real, at, regions);
     default:
       return 0;
   }
@@ -445,6 +452,8 @@ static void scores(void **state) {
   program_compare(PROGRAM("scores"), "test", "fp32", NULL);
   program_compare(PROGRAM("scores_long"), "test", "fp32", NULL);
   program_compare(PROGRAM("scores_long"), "test", "bf16", NULL);
+  program_compare(PROGRAM("scores_learned"), "test", "fp32", NULL);
+  program_compare(PROGRAM("scores_learned"), "test", "bf16", NULL);
 }
 
 static void gpt2_bf16(void **state) {
@@ -484,12 +493,16 @@ static void rings(void **state) {
   program_compare(LAYOUTS("cross"), "test", "bf16", "two");
 }
 
-int main(void) {
+// backends_test [PATTERN]: the tests whose names match, * and ? as in file names.
+int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(programs_fp32), cmocka_unit_test(gpt2_fp32),  cmocka_unit_test(llama_fp32),
       cmocka_unit_test(gpt2_bf16),     cmocka_unit_test(llama_bf16), cmocka_unit_test(biases),
       cmocka_unit_test(rings),         cmocka_unit_test(bloom),      cmocka_unit_test(scores),
       cmocka_unit_test(quarters),
   };
+  if (argc > 1) {
+    cmocka_set_test_filter(argv[1]);
+  }
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

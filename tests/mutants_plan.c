@@ -186,7 +186,8 @@ static int kernel_parts(const Plan *plan, const KernelCall *call, Part *parts) {
   return kernel->port_count;
 }
 
-static int attention_parts(Attention *a, bool grad, ElementType real, Part *parts) {
+static int attention_parts(Attention *a, InstructionKind kind, ElementType real, Part *parts) {
+  const bool grad = kind != INSTRUCTION_ATTENTION;
   ElementType written = a->wide ? real : a->type;
   int count = add_part(parts, 0, &a->q, a->type, true);
   count = add_part(parts, count, &a->k, a->type, true);
@@ -198,6 +199,10 @@ static int attention_parts(Attention *a, bool grad, ElementType real, Part *part
   }
   if (grad) {
     count = add_part(parts, count, &a->d_o, a->type, true);
+  }
+  if (kind == INSTRUCTION_ATTENTION_CAPTURED) {
+    count = add_part(parts, count, &a->d_captured, real, false);
+  } else if (grad) {
     count = add_part(parts, count, &a->dq, written, false);
     count = add_part(parts, count, &a->dk, written, false);
     count = add_part(parts, count, &a->dv, written, false);
@@ -235,8 +240,8 @@ static int parts_of(const Plan *plan, Instruction *instruction, Part *parts) {
     }
     case INSTRUCTION_ATTENTION:
     case INSTRUCTION_ATTENTION_GRAD:
-      return attention_parts(&instruction->as.attention, instruction->kind == INSTRUCTION_ATTENTION_GRAD, plan->real,
-                             parts);
+    case INSTRUCTION_ATTENTION_CAPTURED:
+      return attention_parts(&instruction->as.attention, instruction->kind, plan->real, parts);
     case INSTRUCTION_PIECE:
       count = add_part(parts, 0, &instruction->as.piece.from, instruction->as.piece.type, true);
       return add_part(parts, count, &instruction->as.piece.to, instruction->as.piece.type, false);

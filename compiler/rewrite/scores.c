@@ -121,11 +121,27 @@ static bool positional(const Graph *graph, const Scores *s, ValueId value, int d
   return all;
 }
 
+// Whether a value is made of the product, which then lies in memory.
+static bool reads_product(const Graph *graph, const Scores *s, ValueId value, Map *seen) {
+  const Node *node = graph_producer(graph, value);
+  if (value == s->dot || !node || map_get_or(seen, (uint64_t)value, 0)) {
+    return value == s->dot;
+  }
+  map_put(seen, (uint64_t)value, 1);
+  bool any = false;
+  for (int i = 0; i < node->operand_count && !any; i++) {
+    any = reads_product(graph, s, node->operands[i], seen);
+  }
+  return any;
+}
+
 static bool capture(Graph *graph, Scores *s, ValueId value) {
+  Map seen = map_create(graph->arena);
   Shape shape = graph_shape(graph, value), all = graph_shape(graph, s->dot);
   array_push(graph->arena, &s->captured, value);
-  s->why = !shape_contains(&all, &shape)       ? "its scores read what has other axes than they have"
-           : s->captured.count > MOST_CAPTURED ? "its scores read too many tensors"
+  s->why = !shape_contains(&all, &shape)           ? "its scores read what has other axes than they have"
+           : s->captured.count > MOST_CAPTURED     ? "its scores read too many tensors"
+           : reads_product(graph, s, value, &seen) ? "its scores read what is made of all of them"
            : shape_contains(&shape, &all) && scores_learned(graph, value)
                ? "its scores read what training changes for each of them, and that wants a gradient as large"
                : NULL;

@@ -11,7 +11,11 @@ model scores {
   axis key like seq;
   input tokens, targets: index(vocab)[batch, seq];
   param table: [vocab, embed];
+  axis near = 4;
   param slope: [heads] = 1;
+  param far: [near, heads];
+  param gate: [embed ; heads];
+  param pairs: [vocab, heads];
   x = table[tokens];
   q = linear(x over embed to heads, hd);
   k = linear(x over embed to heads, hd)[seq -> key];
@@ -20,6 +24,7 @@ model scores {
   i = pos(seq);
   j = pos(key);
   doc = tokens / 3;
+  gated = dot(x, gate over embed);
   t = $1;
   o = dot(softmax(t over key), v over key);
   x = x + linear(o over heads, hd to embed, name = out);
@@ -68,18 +73,23 @@ where(j <= i and i - j < 4, 5 * tanh(s / 5), -inf)
 max(min(s, 2), -2)
 s - 0.5 * ((i - j) as real)
 s - outer(stop(slope), (i - j) as real)
+s - outer(slope, (i - j) as real)
+s + gated * slope + slope * slope
+s + tanh(outer(gated, gated[seq -> key])) + gated[seq -> key]
+s + far[max(min(i - j, 3), 0) as index(near)]
+s + far[((tokens as int) % 4) as index(near)]
 where(j <= i, s - outer(alibi_slopes(pos(heads), 2), max(i - j, j - i) as real), -inf)
 s - log(1 + (max(i - j, 0) as real))
 s + 0.1 * (((i / 2) - (j / 2)) as real)
 where(i % 2 == j % 2, s, -inf)
 END
 
-# Scores that training changes otherwise than through q and k, or that no gradient goes through.
+# Scores that training changes one by one, otherwise than through q and k, or that no gradient goes through.
 while read -r scores; do
   write "$scores"
   [ "$(attentions)" = 0 ] || die "a kernel that cannot be for: $scores"
 done <<'END'
-s - outer(slope, (i - j) as real)
+s + pairs[((tokens as int) * j % 9) as index(vocab)]
 stop(s)
 s + stop(s)
 s - sum(s over key)
