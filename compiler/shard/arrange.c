@@ -42,6 +42,29 @@ static void order_value(Graph *graph, ValueId value, const Shape *order) {
   }
 }
 
+static void last(Shape *shape, AxisId axis) {
+  if (shape_has(shape, axis)) {
+    shape_remove(shape, axis);
+    shape_push(shape, axis);
+  }
+}
+
+// What scores capture for each pair of a query and a key is read in tiles of those, as its gradient is written.
+static void order_captured(Graph *graph, const Node *node) {
+  for (int i = 3; i < attention_forward_operands(node); i++) {
+    const bool learned = attention_is_gradient(node) && i < node->result_count;
+    Shape order = graph_shape(graph, node->operands[i]);
+    if (shape_has(&order, node->axis) && shape_has(&order, node->axis2)) {
+      last(&order, node->axis);
+      last(&order, node->axis2);
+      order_value(graph, node->operands[i], &order);
+      if (learned) {
+        graph_value(graph, node->first_result + i)->shape = order;
+      }
+    }
+  }
+}
+
 // The kernels of attention and its gradient write rows of the depth: it comes last in what they make.
 static void order_attention(Graph *graph) {
   for (int i = 0; i < graph->nodes.count; i++) {
@@ -60,13 +83,10 @@ static void order_attention(Graph *graph) {
     for (int j = 0; j < node->result_count; j++) {
       Shape *shape = &graph_value(graph, node->first_result + j)->shape;
       for (int k = node->axes.count - depths; k < node->axes.count; k++) {
-        AxisId depth = node->axes.axis[k];
-        if (shape_has(shape, depth)) {
-          shape_remove(shape, depth);
-          shape_push(shape, depth);
-        }
+        last(shape, node->axes.axis[k]);
       }
     }
+    order_captured(graph, node);
   }
 }
 
