@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <math.h>
 
+#include "compiler/ir/attention.h"
 #include "compiler/grad/backward.h"
 
 #define RULE(name) static void name(Backward *backward, Graph *graph, NodeId id)
@@ -323,6 +324,8 @@ static RegionId gradient_region(Graph *graph, RegionId forward, int gradients, b
 RULE(gradient_composite) {
   const Node node = *graph_node(graph, id);
   int gradients = node.result_count - (int)(node.integer & 0xff);
+  const bool seeded = gradients < node.result_count && backward_gradient(backward, node.first_result + gradients) >= 0;
+  gradients += seeded;
   bool *flows = ARENA_ARRAY(graph->arena, bool, node.operand_count + 1);
   RegionId region = gradient_region(graph, node.region, gradients, flows);
   ValueList operands = {0};
@@ -343,7 +346,7 @@ RULE(gradient_composite) {
   Name name = name_format(graph->names, "%s.grad", node.text);
   NodeInit init = {
       NODE_INIT,         .text = name,        .region = region,      .axes = node.axes,
-      .axis = node.axis, .axis2 = node.axis2, .number = node.number, .integer = node.integer & ~(int64_t)0xff};
+      .axis = node.axis, .axis2 = node.axis2, .number = node.number, .integer = (node.integer & ~(int64_t)0xff) | (seeded ? ATTENTION_SEEDED : 0)};
   ValueId first = graph_add(graph, OP_COMPOSITE, init, operands.at, operands.count);
   for (int i = 0, at = 0; i < node.operand_count; i++) {
     if (flows[i]) {  // in the order of axes of what it belongs to: that of the body stems from its products

@@ -440,6 +440,10 @@ void lower_attention(Lower *l, const Node *node) {
   }
   if (grad) {
     a->o = attention_operand(l, o, at.q, 4, axes.value_depth, a->stride_o);
+    if (node->integer & ATTENTION_SEEDED) {
+      a->seeded = true;
+      a->d_statistics = dense_operand(l, node, node->operands[forward + 3]);
+    }
     a->d_o = attention_operand(l, node->operands[forward + 2], at.q, 4, axes.value_depth, a->stride_do);
     a->dq = attention_result(l, &at.result[0], at.q, 4, axes.depth, a->stride_dq);
   } else {

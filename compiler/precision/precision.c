@@ -386,10 +386,11 @@ static void type_composite(Precision *p, NodeId id) {
   const int operands = node->operand_count, results = node->result_count;
   const bool gradient = attention_is_gradient(node);
   const int forward = attention_forward_operands(node);
-  const int statistics = gradient ? operands - 2 : -1;  // of the forward, which the gradient reads
+  const int statistics = gradient ? forward + 1 : -1;  // of the forward, which the gradient reads
   for (int i = 0; i < operands; i++) {
     if (i != statistics) {
-      cast_operand(p, id, i, i >= 3 && i < forward ? p->real : p->formats->activation);
+      const bool real = (i >= 3 && i < forward) || i == forward + 3;
+      cast_operand(p, id, i, real ? p->real : p->formats->activation);
     }
   }
   for (int i = 0; i < results; i++) {

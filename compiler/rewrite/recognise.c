@@ -25,6 +25,7 @@
 typedef struct {
   Graph *graph;
   ValueId q, k, v, slopes;  // slopes: -1 without biases
+  ValueId sink;             // the score of a key without a value, which all queries see; -1: there is none
   AxisId query, key, depth, value_depth;
   Shape batch, group;  // axes of q, k and v; axes of q alone, without the query axis
   bool causal, scored;
@@ -48,16 +49,34 @@ static const Node *by_stopped(const Graph *graph, ValueId value, Op op) {
   return node && node->op == op ? node : NULL;
 }
 
-// exp(s - max s) / sum: the scores s under a softmax over `key`, or -1.
-static ValueId match_softmax(const Graph *graph, ValueId p, AxisId key) {
+// sum + exp(sink - shift): the sum, and the sink; a sum alone has none.
+static const Node *match_sink(const Graph *graph, ValueId value, const Node *shift, ValueId *sink) {
+  const Node *both = by(graph, value, OP_ADD);
+  *sink = -1;
+  for (int side = 0; both && side < 2; side++) {
+    const Node *e = by(graph, both->operands[side], OP_EXP), *below = e ? by(graph, e->operands[0], OP_SUB) : NULL;
+    if (below && below->operands[1] == shift->operands[1] && by(graph, both->operands[1 - side], OP_SUM)) {
+      *sink = below->operands[0];
+      return by(graph, both->operands[1 - side], OP_SUM);
+    }
+  }
+  return by(graph, value, OP_SUM);
+}
+
+// exp(s - max s) / sum: the scores s under a softmax over `key`, or -1. With a sink any shift does.
+static ValueId match_softmax(const Graph *graph, ValueId p, AxisId key, ValueId *sink) {
   const Node *quotient = by(graph, p, OP_DIV);
   const Node *e = quotient ? by(graph, quotient->operands[0], OP_EXP) : NULL;
-  const Node *sum = quotient ? by(graph, quotient->operands[1], OP_SUM) : NULL;
+  const Node *shift = e ? by(graph, e->operands[0], OP_SUB) : NULL;
+  const Node *sum = shift ? match_sink(graph, quotient->operands[1], shift, sink) : NULL;
   if (!e || !sum || sum->operands[0] != e->first_result || sum->axes.count != 1 || sum->axes.axis[0] != key) {
     return -1;
   }
-  const Node *shift = by(graph, e->operands[0], OP_SUB);
-  const Node *max = shift ? by_stopped(graph, shift->operands[1], OP_REDUCE_MAX) : NULL;
+  if (*sink >= 0) {
+    Shape of = graph_shape(graph, *sink), shifts = graph_shape(graph, shift->operands[1]);
+    return shape_has(&of, key) || shape_has(&shifts, key) ? -1 : shift->operands[0];
+  }
+  const Node *max = by_stopped(graph, shift->operands[1], OP_REDUCE_MAX);
   if (!max || max->operands[0] != shift->operands[0] || max->axes.count != 1 || max->axes.axis[0] != key) {
     return -1;
   }
@@ -243,7 +262,7 @@ static bool match_scores(Graph *graph, ValueId s, Match *match) {
 // The softmax over `key` that p is made of by something elementwise, such as dropout; or -1.
 static ValueId match_changed(const Graph *graph, ValueId p, AxisId key, int depth) {
   const Node *node = graph_producer(graph, p);
-  ValueId s = match_softmax(graph, p, key);
+  ValueId sink, s = match_softmax(graph, p, key, &sink);
   for (int i = 0; s < 0 && node && depth > 0 && op_elementwise(node->op) && i < node->operand_count; i++) {
     s = match_changed(graph, node->operands[i], key, depth - 1);
   }
@@ -261,6 +280,19 @@ static void explain_changed(Graph *graph, ValueId p, Match *match) {
   }
 }
 
+// A sink is one number of a query, or of several.
+static bool sink_fits(const Graph *graph, Match *match, ValueId scores) {
+  Shape all = shape_union(match->batch, &match->group);
+  shape_push(&all, match->query);
+  const Shape sink = match->sink < 0 ? (Shape){0} : graph_shape(graph, match->sink);
+  if (shape_contains(&all, &sink)) {
+    return true;
+  }
+  match->matrix = scores;
+  match->why = "its sink has other axes than its queries";
+  return false;
+}
+
 static bool match_attention(Graph *graph, const Node *outer, Match *match) {
   match->matrix = -1;
   if (outer->op != OP_DOT || outer->axes.count != 1) {
@@ -269,7 +301,8 @@ static bool match_attention(Graph *graph, const Node *outer, Match *match) {
   Match unfused = {.matrix = -1};
   for (int side = 0; side < 2; side++) {
     *match = (Match){.graph = graph, .query = -1, .slopes = -1, .key = outer->axes.axis[0], .matrix = -1};
-    const ValueId made = match_softmax(graph, outer->operands[side], match->key);
+    ValueId sink = -1;
+    const ValueId made = match_softmax(graph, outer->operands[side], match->key, &sink);
     match->v = outer->operands[1 - side];
     ValueId s = made;
     s = s < 0 ? -1 : match_mask(graph, s, match);
@@ -277,7 +310,8 @@ static bool match_attention(Graph *graph, const Node *outer, Match *match) {
     s = s < 0 ? -1 : match_scale(graph, s, match);
     const Node *scores = s < 0 ? NULL : by(graph, s, OP_DOT);
     if ((scores && match_product(scores, match)) || (made >= 0 && match_scores(graph, made, match))) {
-      return true;
+      match->sink = sink;
+      return sink_fits(graph, match, made);
     }
     if (made < 0) {
       explain_changed(graph, outer->operands[side], match);
@@ -466,6 +500,12 @@ static ValueId build_attention(Graph *graph, const Match *match, const Node *out
   return graph_add(graph, OP_COMPOSITE, init, operands.at, operands.count);
 }
 
+// With a sink the probabilities are those without, times the part of all exponentials that is not the sink's.
+static ValueId build_sink(Graph *graph, const Match *match, ValueId o) {
+  const ValueId ahead = graph_op2(graph, OP_SUB, o + 1, match->sink);
+  return graph_op2(graph, OP_MUL, o, graph_op1(graph, OP_SIGMOID, ahead));
+}
+
 // Copies the body of a composite into the current region; returns what stands for its results.
 static void dissolve(Graph *graph, NodeId id, ValueId *replace, int capacity) {
   const Node node = *graph_node(graph, id);
@@ -530,6 +570,7 @@ bool pass_recognise(Compilation *c) {
     if (match_attention(graph, node, &match)) {
       warn_large(c, &match);
       ValueId was = node->first_result, o = build_attention(graph, &match, node);
+      o = match.sink >= 0 ? build_sink(graph, &match, o) : o;
       Value *made = graph_value(graph, o);
       made->label = graph_value(graph, was)->label;
       made->name = graph_value(graph, was)->name;

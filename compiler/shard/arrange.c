@@ -49,6 +49,20 @@ static void last(Shape *shape, AxisId axis) {
   }
 }
 
+// A value, and what hands it on: results of the bodies that it is a result of.
+static void order_outwards(Graph *graph, ValueId value, const Shape *order) {
+  graph_value(graph, value)->shape = *order;
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    const ValueList *results = op_body(node->op) ? &graph->regions.at[node->region].results : NULL;
+    for (int j = 0; results && j < results->count; j++) {
+      if (results->at[j] == value) {
+        order_outwards(graph, node->first_result + j, order);
+      }
+    }
+  }
+}
+
 // What scores capture for each pair of a query and a key is read in tiles of those, as its gradient is written.
 static void order_captured(Graph *graph, const Node *node) {
   for (int i = 3; i < attention_forward_operands(node); i++) {
@@ -59,7 +73,7 @@ static void order_captured(Graph *graph, const Node *node) {
       last(&order, node->axis2);
       order_value(graph, node->operands[i], &order);
       if (learned) {
-        graph_value(graph, node->first_result + i)->shape = order;
+        order_outwards(graph, node->first_result + i, &order);
       }
     }
   }

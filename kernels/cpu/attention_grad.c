@@ -18,9 +18,11 @@ void attention_grad_begin(const Job *job, const Block *block, const Where *w) {
     const bool real = r < w->queries;
     const double statistic = real ? get(job, job->ports->statistics, statistic_of(job, w) + r) : 0.0;
     set(job, block->shift, r, statistic == -INFINITY ? INFINITY : statistic);  // it sees no key: all p are 0
+    const double seed = real && a->seeded ? get(job, job->ports->d_statistics, statistic_of(job, w) + r) : 0.0;
     set(job, block->delta, r,
         real ? job->real->dot(o.at + r * o.stride * job->bytes, block->d_o_rows + r * a->value_depth * job->bytes,
-                              a->value_depth)
+                              a->value_depth) -
+                   seed
              : 0.0);
   }
 }

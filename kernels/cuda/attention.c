@@ -122,6 +122,11 @@ static bool strides_whole(const int64_t *stride, const int64_t *size, int count)
   return true;
 }
 
+// Tensors that a kernel is given in any case. Behind them comes the gradient of the statistics, if it is seeded.
+static int tensors_of(InstructionKind kind) {
+  return kind == INSTRUCTION_ATTENTION ? 5 : kind == INSTRUCTION_ATTENTION_GRAD ? 9 : 7;
+}
+
 // All strides of one direction; true if every row of 16-bit elements begins at a multiple of 16 bytes.
 static bool shapes_write(Buffer *text, const Attention *a, InstructionKind kind) {
   const bool gradient = kind != INSTRUCTION_ATTENTION;
@@ -154,6 +159,8 @@ static bool shapes_write(Buffer *text, const Attention *a, InstructionKind kind)
   writer_size(text, "CAUSAL", a->causal);
   writer_size(text, "WINDOW", a->window);
   writer_size(text, "BIASED", a->biased);
+  writer_size(text, "SEEDED", gradient && a->seeded);
+  writer_size(text, "SEEDS", tensors_of(kind));
   writer_size(text, "RING", cuda_attention_rings(a));
   writer_size(text, "KEY_PARTS", key_part_count(a));
   writer_size(text, "PART_KEYS", a->keys / key_part_count(a));
@@ -382,11 +389,6 @@ static const char *problem_of(const Attention *a) {
   return NULL;
 }
 
-// Tensors that a kernel is given, without what scores capture.
-static int tensors_of(InstructionKind kind) {
-  return kind == INSTRUCTION_ATTENTION ? 5 : kind == INSTRUCTION_ATTENTION_GRAD ? 9 : 7;
-}
-
 bool cuda_attention(const Attention *attention, InstructionKind kind, int alignment, const AttentionScores *scores,
                     const CudaTarget *target, Arena *arena, CudaKernel *made, const char **why) {
   const bool gradient = kind != INSTRUCTION_ATTENTION, captured = kind == INSTRUCTION_ATTENTION_CAPTURED;
@@ -404,7 +406,7 @@ bool cuda_attention(const Attention *attention, InstructionKind kind, int alignm
   const bool hopper =
       is_half(attention) && !captured && attention_hopper_covers(attention, gradient, whole && alignment >= 16, target);
   *made =
-      (CudaKernel){.port_count = tensors_of(kind) + PORTS_ORIGINS + attention->biased + attention_scores_ports(scores) +
+      (CudaKernel){.port_count = tensors_of(kind) + PORTS_ORIGINS + (gradient && attention->seeded) + attention->biased + attention_scores_ports(scores) +
                                  (cuda_attention_rings(attention) ? PORTS_RING : 0)};
   made->bytes = bytes_of(attention, kind);
   if (gradient && !hopper) {
@@ -421,7 +423,7 @@ bool cuda_attention(const Attention *attention, InstructionKind kind, int alignm
   Attention scaled = *attention;
   const bool plain = is_half(attention) && !captured && attention_scores_plain(scores, &scaled.scale);
   scaled.scale = plain ? scaled.scale : attention->scale;
-  attention_scores_write(&text, scores, tensors_of(kind), is_half(attention), plain, arena);
+  attention_scores_write(&text, scores, tensors_of(kind) + (gradient && attention->seeded), is_half(attention), plain, arena);
   if (is_half(attention)) {
     half_constants(&text, &scaled, gradient, whole);
     int64_t rows = 0, tile = 0;

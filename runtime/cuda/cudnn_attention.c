@@ -78,6 +78,9 @@ static const char *refusal(const Cudnn *cudnn, const Attention *a, bool gradient
   if (cuda_attention_rings(a) || a->wide) {
     return "a block of keys of a ring";
   }
+  if (a->seeded) {
+    return "statistics that have a gradient";
+  }
   if (a->score) {
     return "scores that are more than a scale, linear biases and a causal mask";
   }

@@ -168,6 +168,9 @@ static bool prepare_attention(Device *device, const Instruction *instruction, Pr
   for (int i = 0; i < count; i++) {
     slots[i] = (Slot){.place = places[i]};
   }
+  if (attention->seeded) {
+    slots[count++] = (Slot){.place = &attention->d_statistics};
+  }
   if (attention->biased) {
     slots[count++] = (Slot){.place = &attention->slopes};
   }

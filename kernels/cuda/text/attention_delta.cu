@@ -1,4 +1,5 @@
-// attention_delta.cu: delta = rowsum(do o) of a query, for both gradients of 16-bit elements.
+// attention_delta.cu: delta = rowsum(do o) of a query, for both gradients of 16-bit elements. SEEDED: less what the
+// gradient of its statistic is, since that grows with a score as the probability of its key.
 //
 // By DELTA_LANES lanes for each row, all of which get the sum. whole: 16 bytes at a time.
 __device__ __forceinline__ float delta_of(const Slots &slots, const Where &where, bool whole) {
@@ -27,6 +28,10 @@ __device__ __forceinline__ float delta_of(const Slots &slots, const Where &where
 #pragma unroll
   for (int by = DELTA_LANES / 2; by > 0; by /= 2) {
     sum += __shfl_xor_sync(0xffffffffu, sum, by);
+  }
+  if (SEEDED) {
+    const i64 line = ((i64)where.batch * HEADS + where.head) * GROUPS + where.group;
+    sum -= ((const float *)slots.at[SEEDS])[line * QUERIES + where.query];
   }
   return sum;
 }

@@ -280,7 +280,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_delta(Slots slot
   sum = row_sum(sum);
   sum += __shfl_xor_sync(0xffffffffu, sum, 16);
   if (threadIdx.x % 32 == 0) {
-    ((Real *)slots.at[SCRATCH])[at] = sum;
+    ((Real *)slots.at[SCRATCH])[at] = SEEDED ? sum - ((const Real *)slots.at[SEEDS])[at] : sum;
   }
 }
 
