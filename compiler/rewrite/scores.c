@@ -105,9 +105,17 @@ static bool is_number(const Node *node) {
   return node->op == OP_CONST || node->op == OP_INTEGER;
 }
 
-// Made of positions along the query and the key, and of numbers, in a few operations.
-static bool positional(const Graph *graph, const Scores *s, ValueId value, int depth) {
+static bool of_a_line(const Graph *graph, const Scores *s, ValueId value) {
+  return has_axis(graph, value, s->query) || has_axis(graph, value, s->key);
+}
+
+// Made of positions along the query and the key, and of numbers, in a few operations; `besides`: and of what differs
+// along neither.
+static bool positional(const Graph *graph, const Scores *s, ValueId value, bool besides, int depth) {
   const Node *node = graph_producer(graph, value);
+  if (besides && !of_a_line(graph, s, value)) {
+    return true;
+  }
   if (!node || depth == 0) {
     return false;
   }
@@ -116,9 +124,17 @@ static bool positional(const Graph *graph, const Scores *s, ValueId value, int d
   }
   bool all = elementwise(graph, value) != NULL;
   for (int i = 0; all && i < node->operand_count; i++) {
-    all = positional(graph, s, node->operands[i], depth - 1);
+    all = positional(graph, s, node->operands[i], besides, depth - 1);
   }
   return all;
+}
+
+// Whether a kernel of scores computes it, for each pair or from positions, and does not capture it.
+static bool is_inside(const Graph *graph, const Scores *s, ValueId value) {
+  enum { DEPTH = 8 };
+  const bool both = has_axis(graph, value, s->query) && has_axis(graph, value, s->key);
+  return (both && elementwise(graph, value)) || positional(graph, s, value, false, DEPTH) ||
+         (of_a_line(graph, s, value) && positional(graph, s, value, true, DEPTH));
 }
 
 // Whether a value is made of the product, which then lies in memory.
@@ -149,15 +165,12 @@ static bool capture(Graph *graph, Scores *s, ValueId value) {
 }
 
 static bool collect(Graph *graph, Scores *s, ValueId value, Map *known) {
-  enum { DEPTH = 8 };
   if (value == s->dot || map_get_or(known, (uint64_t)value, 0)) {
     return true;
   }
   map_put(known, (uint64_t)value, 1);
   const Node *node = graph_producer(graph, value);
-  const bool both = has_axis(graph, value, s->query) && has_axis(graph, value, s->key);
-  const bool inside = node && ((both && elementwise(graph, value)) || positional(graph, s, value, DEPTH));
-  if (!inside) {
+  if (!node || !is_inside(graph, s, value)) {
     return capture(graph, s, value);
   }
   const int count = node->operand_count;
