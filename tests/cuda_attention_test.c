@@ -15,7 +15,7 @@ typedef struct {
   int64_t origin[2], gap;  // gap: elements between lines
   double scale;            // 0: 1 / sqrt(depth)
   bool biased;
-  int64_t window;  // 0: scores are those of `scale`, else of score_sample.h: odd, only masks
+  int64_t window;  // 0: scores are those of `scale`, else of score_sample.h: odd, only masks; less: masks of -1e30
 } Shape;
 
 static bool is_key_side(int tensor) {
@@ -39,9 +39,9 @@ static Attention attention_of(const Shape *s, ElementType type) {
   Attention a = {.type = type,
                  .causal = s->causal,
                  .biased = s->biased,
-                 .window = s->window,
-                 .score = s->window > 0,
-                 .score_gradient = s->window > 0 ? 2 : 0,
+                 .window = s->window > 0 ? s->window : 0,
+                 .score = s->window != 0,
+                 .score_gradient = s->window != 0 ? 2 : 0,
                  .scale = s->window       ? 1
                           : s->scale != 0 ? s->scale
                                           : 1 / sqrt((double)s->depth),
@@ -86,7 +86,8 @@ static AttentionScores scores_of(const Shape *s, ElementType type, bool gradient
   const Attention a = attention_of(s, type);
   const ElementType real = type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
   const bool masks = s->window % 2 == 1;
-  const SampleScore score = {1 / sqrt((double)s->depth), masks ? 0 : CAP, !masks, true, s->window};
+  const SampleScore score = {1 / sqrt((double)s->depth), masks ? 0 : CAP,          !masks, true,
+                             llabs(s->window),           s->window < 0 ? -1e30 : 0};
   return s->window ? (AttentionScores){sample_make(arena, &a, real, &score, false),
                                        gradient ? sample_make(arena, &a, real, &score, true) : NULL}
                    : (AttentionScores){NULL, NULL};
@@ -359,6 +360,8 @@ static const Shape small[] = {
     {TYPE_F32, 1, 140, 140, 1, 2, 20, 12, true, 0, {0}, 0, 0, false, 30},
     {TYPE_F32, 1, 140, 140, 1, 1, 20, 12, true, 0, {0}, 0, 0, false, 31},
     {TYPE_F64, 1, 40, 100, 2, 1, 20, 12, true, 0, {50}, 0, 0, false, 20},
+    {B16, 1, 140, 140, 1, 2, 24, 24, false, 0, {0}, 0, 0, false, -30},
+    {TYPE_F32, 1, 70, 140, 1, 1, 20, 12, false, 0, {40}, 0, 0, false, -20},
 };
 
 // For warpgroups: tiles that begin and end everywhere, several for each block, and depths that fill no tile.
@@ -387,6 +390,8 @@ static const Shape wide[] = {
     {F16, 1, 140, 300, 1, 2, 128, 128, true, 0, {160}, 0, 0, false, 0},
     {F16, 1, 130, 130, 1, 1, 192, 128, true, 0, {0}, 0, 0, false, 40},
     {F16, 1, 70, 130, 1, 1, 256, 256, false, 0, {0}, 0, 0, false, 0},
+    {B16, 1, 140, 200, 1, 2, 64, 64, false, 0, {30}, 0, 0, false, -30},
+    {B16, 1, 130, 140, 1, 1, 256, 256, false, 0, {0}, 0, 0, false, -30},
 };
 
 static void same_as_cpu(void **state) {

@@ -7,6 +7,7 @@
 #define MDL_COMPILER_REWRITE_SCORES_H
 
 #include "compiler/pass/compilation.h"
+#include "compiler/plan/score_masks.h"
 
 typedef struct {
   ValueId made, dot;
@@ -29,7 +30,6 @@ bool scores_collect(Graph *graph, Scores *scores);
 // A finite number beyond LARGE_SCORE that is added to scores or stands in their place, as -1e9 does where -inf is
 // meant; or NULL. The statistic of a query, max + log(sum) in one number, does not tell how many such scores are
 // summed.
-#define LARGE_SCORE 1e5
 const Node *scores_large(const Graph *graph, const Scores *scores);
 
 // The nodes again in the present region, on this dot product and these captured values.

@@ -1,6 +1,7 @@
 // attention.c: chooses the tiles of attention and writes its constants.
 #include "kernels/cuda/attention.h"
 
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -302,7 +303,7 @@ static void half_gradient(Buffer *text, const Attention *a, const Tiles *t, Cuda
 }
 
 // What all texts of 16-bit elements begin with.
-static void half_constants(Buffer *text, const Attention *a, bool gradient, bool whole) {
+static void half_constants(Buffer *text, const Attention *a, bool gradient, bool whole, bool large) {
   // With biases the texts scale the scores themselves, and their power is 1.
   const double scale = a->biased ? M_LN2 : fabs(a->scale) > 1e-30 ? a->scale : 1e-30;
   writer_size(text, "WHOLE", whole);
@@ -311,7 +312,7 @@ static void half_constants(Buffer *text, const Attention *a, bool gradient, bool
   writer_float(text, "POWER", (gradient ? scale : fabs(scale)) / M_LN2);
   writer_float(text, "NATURAL", M_LN2);
   writer_float(text, "INVERSE_NATURAL", 1 / M_LN2);
-  writer_float(text, "LOWEST", -LOWEST_POWER / fmax(fabs(scale) / M_LN2, 1));
+  writer_float(text, "LOWEST", large ? -FLT_MAX : -LOWEST_POWER / fmax(fabs(scale) / M_LN2, 1));
   writer_size(text, "WIDE", a->wide);
   buffer_format(text, "typedef %s Made;\n", a->wide ? "float" : "u16");
   buffer_format(text, "#define NEGATIVE %d\n#define ELEMENT_F16 %d\n", scale < 0, a->type == TYPE_F16);
@@ -319,7 +320,8 @@ static void half_constants(Buffer *text, const Attention *a, bool gradient, bool
 
 // --- multiply-add ---
 
-static void plain_write(Buffer *text, const Attention *a, InstructionKind kind, Arena *arena, CudaKernel *made) {
+static void plain_write(Buffer *text, const Attention *a, InstructionKind kind, bool large, Arena *arena,
+                        CudaKernel *made) {
   const bool captured = kind == INSTRUCTION_ATTENTION_CAPTURED;
   const int64_t real = a->type == TYPE_F64 ? 8 : 4, shared = 2 * PLAIN_SIDE * (PLAIN_SIDE + 4) * real;
   const int64_t sums = divide_up(a->depth, PLAIN_SIDE) + divide_up(a->value_depth, PLAIN_SIDE);
@@ -328,7 +330,7 @@ static void plain_write(Buffer *text, const Attention *a, InstructionKind kind, 
   const int64_t query_blocks = query_tiles(a, PLAIN_SIDE);
   const int64_t key_blocks = key_tiles(a, PLAIN_SIDE);
   writer_real(text, "SCALE", a->scale);
-  writer_real(text, "LOWEST", -LOWEST_SCORE);
+  writer_real(text, "LOWEST", !large ? -LOWEST_SCORE : real == 8 ? -DBL_MAX : -FLT_MAX);
   buffer_format(text, "#define KEYS_TOGETHER %d\n", together);
   buffer_text(text, cuda_text_formats);
   writer_format(text, "Format", a->type);
@@ -405,9 +407,9 @@ bool cuda_attention(const Attention *attention, InstructionKind kind, int alignm
   const bool whole = shapes_write(&shapes, attention, kind);
   const bool hopper =
       is_half(attention) && !captured && attention_hopper_covers(attention, gradient, whole && alignment >= 16, target);
-  *made =
-      (CudaKernel){.port_count = tensors_of(kind) + PORTS_ORIGINS + (gradient && attention->seeded) + attention->biased + attention_scores_ports(scores) +
-                                 (cuda_attention_rings(attention) ? PORTS_RING : 0)};
+  *made = (CudaKernel){.port_count = tensors_of(kind) + PORTS_ORIGINS + (gradient && attention->seeded) +
+                                     attention->biased + attention_scores_ports(scores) +
+                                     (cuda_attention_rings(attention) ? PORTS_RING : 0)};
   made->bytes = bytes_of(attention, kind);
   if (gradient && !hopper) {
     made->scratch_bytes = attention->batch * attention->heads * attention->groups * attention->queries *
@@ -423,9 +425,10 @@ bool cuda_attention(const Attention *attention, InstructionKind kind, int alignm
   Attention scaled = *attention;
   const bool plain = is_half(attention) && !captured && attention_scores_plain(scores, &scaled.scale);
   scaled.scale = plain ? scaled.scale : attention->scale;
-  attention_scores_write(&text, scores, tensors_of(kind) + (gradient && attention->seeded), is_half(attention), plain, arena);
+  attention_scores_write(&text, scores, tensors_of(kind) + (gradient && attention->seeded), is_half(attention), plain,
+                         arena);
   if (is_half(attention)) {
-    half_constants(&text, &scaled, gradient, whole);
+    half_constants(&text, &scaled, gradient, whole, attention_scores_large(scores));
     int64_t rows = 0, tile = 0;
     if (hopper) {
       attention_hopper_write(&text, attention, gradient, scores, target, made, &rows, &tile);
@@ -440,7 +443,7 @@ bool cuda_attention(const Attention *attention, InstructionKind kind, int alignm
         arena_format(arena, "%s, %s, %s, tiles of %d x %d", form_of(attention, kind, arena),
                      hopper ? "warpgroups" : "tensor cores", element_type_name(attention->type), (int)rows, (int)tile);
   } else {
-    plain_write(&text, attention, kind, arena, made);
+    plain_write(&text, attention, kind, attention_scores_large(scores), arena, made);
   }
   writer_end(&text, arena, made);
   if (!made->text) {

@@ -89,8 +89,8 @@ __device__ __forceinline__ void key_powers(float (&s)[KEY_BLOCKS][QUERY_STEP / 8
       const float shift = shift_of(e ? both.y : both.x);
 #pragma unroll
       for (int m = 0; m < KEY_BLOCKS; m++) {
-        s[m][n][e] = exp2_fast(s[m][n][e] * POWER - shift);
-        s[m][n][2 + e] = exp2_fast(s[m][n][2 + e] * POWER - shift);
+        s[m][n][e] = power_of(s[m][n][e], shift);
+        s[m][n][2 + e] = power_of(s[m][n][2 + e], shift);
       }
     }
   }
@@ -135,7 +135,7 @@ __device__ __forceinline__ void query_gradient(float (&s)[QUERY_BLOCKS][KEY_TILE
     for (int n = 0; n < KEY_TILE / 8; n++) {
 #pragma unroll
       for (int e = 0; e < 4; e++) {
-        s[m][n][e] = exp2_fast(s[m][n][e] * POWER - shift[m][e / 2]);
+        s[m][n][e] = power_of(s[m][n][e], shift[m][e / 2]);
       }
     }
   }

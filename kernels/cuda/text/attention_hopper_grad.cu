@@ -222,7 +222,7 @@ __device__ __forceinline__ void scored_powers(Scores &s, u32 (&p)[QUERY_STEP / 1
       const float dot = s[0][n][e], made = score_made<WHOLE>(score, dot, place, query, key);
       const bool hidden =
           (!(WHOLE && ONLY_MASKS) && made == -INFINITE) || (LIMITED && keys.key + key >= keys.limit);
-      power[e] = hidden ? 0.0f : exp2_fast(made * POWER - (e % 2 ? shift.y : shift.x));
+      power[e] = hidden ? 0.0f : power_of(made, e % 2 ? shift.y : shift.x);
       s[0][n][e] = power[e] * score_slope<WHOLE>(score, dot, place, query, key, hidden);
     }
     p[n / 2][n % 2 * 2] = Element::pack(power[0], power[1]);
@@ -255,7 +255,7 @@ __device__ __forceinline__ void powers_make(Scores &s, u32 (&p)[QUERY_STEP / 16]
     const float2 shift = shared_floats(powers + (n * 8 + lane % 4 * 2) * 4);
 #pragma unroll
     for (int e = 0; e < 4; e++) {
-      s[0][n][e] = exp2_fast(s[0][n][e] * POWER - (e % 2 ? shift.y : shift.x));
+      s[0][n][e] = power_of(s[0][n][e], e % 2 ? shift.y : shift.x);
     }
   }
   if ((CAUSAL && keys.key + 15 > first) || (LIMITED && keys.key + 16 > keys.limit)) {

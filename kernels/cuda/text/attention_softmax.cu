@@ -50,13 +50,13 @@ __device__ __forceinline__ bool softmax_make(Scores &s, Running &running, Factor
   for (int m = 0; m < QUERY_BLOCKS; m++) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      const float shift = running.high[m][half] * POWER;
+      const float shift = LARGE ? running.high[m][half] : running.high[m][half] * POWER;
       float sum = running.sum[m][half];
 #pragma unroll
       for (int n = 0; n < KEY_TILE / 8; n++) {
 #pragma unroll
         for (int e = 2 * half; e < 2 * half + 2; e++) {
-          s[m][n][e] = exp2_fast(s[m][n][e] * POWER - shift);
+          s[m][n][e] = power_of(s[m][n][e], shift);
           sum += s[m][n][e];
         }
       }
@@ -94,7 +94,8 @@ __device__ __forceinline__ void statistics_store(const Slots &slots, const Where
       const int at = row + m * 16 + half * 8 + (int)threadIdx.x % 32 / 4;
       const bool none = sum == 0.0f;
       const float before = MORE && at < where.rows ? statistics[at] : -INFINITE;
-      float made = none ? before : (running.high[m][half] * POWER + log2f(sum)) * NATURAL;
+      const float high = running.high[m][half];
+      float made = none ? before : LARGE ? high + log2f(sum) * NATURAL : (high * POWER + log2f(sum)) * NATURAL;
       factor[m][half] = none ? 0.0f : 1.0f / sum;
       kept[m][half] = 1.0f;
       if (MORE) {

@@ -297,5 +297,10 @@ __device__ __forceinline__ void fill(float (&factor)[BLOCKS][2], float x) {
 
 // What scores are made less by before they become powers of two; of a query that has seen no key, they become 0.
 __device__ __forceinline__ float shift_of(float statistic) {
-  return SCORED && statistic == -INFINITE ? INFINITE : statistic * INVERSE_NATURAL;
+  return SCORED && statistic == -INFINITE ? INFINITE : LARGE ? statistic : statistic * INVERSE_NATURAL;
+}
+
+// LARGE: scores may be so large that they lose all digits when they are multiplied, so they are made less first.
+__device__ __forceinline__ float power_of(float score, float shift) {
+  return exp2_fast(LARGE ? (score - shift) * POWER : score * POWER - shift);
 }
