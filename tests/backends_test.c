@@ -102,7 +102,11 @@ static int attention_regions(const Attention *a, InstructionKind kind, ElementTy
     regions[0] = region_of(&a->o, at, made, reach(queries, a->stride_o, 4) + a->value_depth - 1);
     regions[1] = region_of(&a->statistics, at, real, a->batch * a->queries * a->heads * a->groups);
     regions[0].rounded = a->type;
-    return 2;
+    if (a->large) {
+      regions[2] = region_of(&a->lost, at, real, a->batch * a->queries * a->heads * a->groups);
+      regions[2].terms = 1;  // what each has lost of its own
+    }
+    return a->large ? 3 : 2;
   }
   regions[0] = region_of(&a->dq, at, made, reach(queries, a->stride_dq, 4) + a->depth - 1);
   regions[1] = region_of(&a->dk, at, made, reach(keys, a->stride_dk, 3) + a->depth - 1);
@@ -454,6 +458,8 @@ static void scores(void **state) {
   program_compare(PROGRAM("scores_long"), "test", "bf16", NULL);
   program_compare(PROGRAM("scores_learned"), "test", "fp32", NULL);
   program_compare(PROGRAM("scores_learned"), "test", "bf16", NULL);
+  program_compare(LAYOUTS("finite"), "test", "fp32", "zigzag");
+  program_compare(LAYOUTS("finite"), "test", "bf16", "ring");
 }
 
 static void gpt2_bf16(void **state) {

@@ -116,7 +116,7 @@ static Attention attention_of(const Row *row) {
 
 // False, with the reason printed: the target has no kernel for it.
 static bool kernels_make(const Row *row, const CudaTarget *target, Problem *problem) {
-  const SampleScore score = {1 / sqrt((double)row->depth), row->cap, false, row->documents, row->window};
+  const SampleScore score = {1 / sqrt((double)row->depth), row->cap, false, row->documents, row->window, 0};
   *problem = (Problem){.arena = arena_create(), .row = row, .attention = attention_of(row)};
   for (int g = 0; g < 2; g++) {
     AttentionScores scores = {NULL, NULL};

@@ -40,6 +40,7 @@ static Attention attention_of(const Shape *s, ElementType type) {
                  .causal = s->causal,
                  .biased = s->biased,
                  .window = s->window > 0 ? s->window : 0,
+                 .large = s->window < 0,
                  .score = s->window != 0,
                  .score_gradient = s->window != 0 ? 2 : 0,
                  .scale = s->window       ? 1
@@ -76,7 +77,7 @@ static int64_t statistics_of(const Shape *s) {
 }
 
 typedef struct {
-  void *tensor[TENSORS], *statistics, *slopes;
+  void *tensor[TENSORS], *statistics, *lost, *slopes;
   void *captured[SAMPLE_PORTS - SCORE_CAPTURED];  // of scores
 } Values;
 
@@ -123,6 +124,7 @@ static Values values_create(const Shape *s, ElementType type) {
     memset(values.tensor[t], 0xff, (size_t)(elements_of(s, t) * element_type_bytes(type)));
   }
   values.statistics = calloc((size_t)statistics_of(s), sizeof(double));
+  values.lost = calloc((size_t)statistics_of(s), sizeof(double));
   values.slopes = elements_slopes(s->heads * s->groups, type == TYPE_F64 ? TYPE_F64 : TYPE_F32);
   captured_make(s, type == TYPE_F64 ? TYPE_F64 : TYPE_F32, &values);
   return values;
@@ -133,6 +135,7 @@ static void values_destroy(Values *values) {
     free(values->tensor[t]);
   }
   free(values->statistics);
+  free(values->lost);
   free(values->slopes);
   for (int p = 0; p < SAMPLE_PORTS - SCORE_CAPTURED; p++) {
     free(values->captured[p]);
@@ -158,6 +161,7 @@ static void oracle(const Shape *s, ElementType type, Values *values) {
                           .v = values->tensor[V],
                           .o = values->tensor[O],
                           .statistics = values->statistics,
+                          .lost = values->lost,
                           .d_o = values->tensor[D_O],
                           .dq = values->tensor[DQ],
                           .dk = values->tensor[DK],
@@ -188,7 +192,7 @@ typedef struct {
   Arena *arena;
   CudaKernel kernel[2];
   GpuKernel loaded[2];
-  CudaAddress tensor[TENSORS], statistics, slopes, captured[SAMPLE_PORTS - SCORE_CAPTURED];
+  CudaAddress tensor[TENSORS], statistics, lost, slopes, captured[SAMPLE_PORTS - SCORE_CAPTURED];
   uint64_t slots[2][32];
 } Run;
 
@@ -218,6 +222,7 @@ static void run_create(const Gpu *gpu, const Shape *s, const CudaTarget *target,
     run->tensor[t] = gpu_memory(gpu, input ? values->tensor[t] : NULL, elements_of(s, t) * element_type_bytes(s->type));
   }
   run->statistics = gpu_memory(gpu, NULL, statistics_of(s) * (s->type == TYPE_F64 ? 8 : 4));
+  run->lost = gpu_memory(gpu, NULL, statistics_of(s) * (s->type == TYPE_F64 ? 8 : 4));
   run->slopes = gpu_memory(gpu, values ? values->slopes : NULL, s->heads * s->groups * (s->type == TYPE_F64 ? 8 : 4));
   for (int p = SAMPLE_BIAS; p < SAMPLE_PORTS; p++) {
     const ElementType real = s->type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
@@ -229,6 +234,9 @@ static void run_create(const Gpu *gpu, const Shape *s, const CudaTarget *target,
     const uint64_t tensors[] = {t[Q], t[K], t[V], t[O], run->statistics, t[D_O], t[DQ], t[DK], t[DV]};
     int count = g ? 9 : 5;
     memcpy(run->slots[g], tensors, sizeof tensors);
+    if (!g && s->window < 0) {
+      run->slots[g][count++] = run->lost;
+    }
     if (s->biased) {
       run->slots[g][count++] = run->slopes;
     }
@@ -246,6 +254,7 @@ static void run_destroy(const Gpu *gpu, Run *run) {
     gpu_free(gpu, run->tensor[t]);
   }
   gpu_free(gpu, run->statistics);
+  gpu_free(gpu, run->lost);
   gpu_free(gpu, run->slopes);
   for (int p = 0; p < SAMPLE_PORTS - SCORE_CAPTURED; p++) {
     gpu_free(gpu, run->captured[p]);
@@ -290,6 +299,11 @@ static void compare(const Shape *s, const Values *got, const Values *expected, E
     if (!(made == right || fabs(made - right) <= 1e-5 * (1 + fabs(right)))) {
       fail_msg("statistic %d is %g, not %g", (int)i, element_at(statistic, got->statistics, i), right);
     }
+    // Where nothing is large, each has lost its own.
+    const double lost = element_at(statistic, got->lost, i), other = element_at(exact, expected->lost, i);
+    if (s->window < 0 && fabs(right) > 1e5 && !(fabs(lost - other) <= 1e-4)) {
+      fail_msg("statistic %d has lost %g, not %g", (int)i, lost, other);
+    }
   }
 }
 
@@ -315,6 +329,7 @@ static void gpu_case(const Gpu *gpu, const Shape *s, const CudaTarget *target) {
     }
   }
   gpu_get(gpu, low.statistics, run.statistics, statistics_of(s) * (s->type == TYPE_F64 ? 8 : 4));
+  gpu_get(gpu, low.lost, run.lost, statistics_of(s) * (s->type == TYPE_F64 ? 8 : 4));
   compare(s, &low, &right, exact);
   run_destroy(gpu, &run);
   values_destroy(&low);

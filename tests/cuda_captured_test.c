@@ -81,7 +81,7 @@ static Attention attention_of(const Shape *s, ElementType type) {
 static AttentionScores scores_of(const Shape *s, ElementType type, Arena *arena) {
   const Attention a = attention_of(s, type);
   const ElementType real = type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
-  const SampleScore score = {1 / sqrt((double)s->depth), 1.5, true, false, s->window};
+  const SampleScore score = {1 / sqrt((double)s->depth), 1.5, true, false, s->window, 0};
   return (AttentionScores){sample_make(arena, &a, real, &score, false), sample_make(arena, &a, real, &score, true)};
 }
 

@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <math.h>
 
-#include "compiler/ir/attention.h"
 #include "compiler/grad/backward.h"
+#include "compiler/ir/attention.h"
 
 #define RULE(name) static void name(Backward *backward, Graph *graph, NodeId id)
 
@@ -321,6 +321,16 @@ static RegionId gradient_region(Graph *graph, RegionId forward, int gradients, b
   return id;
 }
 
+// The kernel makes probabilities from statistics that have lost something in rounding, exp(lost) too large: what they
+// are multiplied by is made as much smaller.
+static ValueId whole_gradient(Graph *graph, const Node *node, ValueId gradient) {
+  if (!(node->integer & ATTENTION_LARGE)) {
+    return gradient;
+  }
+  const ValueId lost = graph_op1(graph, OP_NEG, node->first_result + 2);
+  return graph_op2(graph, OP_MUL, gradient, graph_op1(graph, OP_EXP, lost));
+}
+
 RULE(gradient_composite) {
   const Node node = *graph_node(graph, id);
   int gradients = node.result_count - (int)(node.integer & 0xff);
@@ -341,12 +351,17 @@ RULE(gradient_composite) {
       Shape shape = graph_shape(graph, node.first_result + i);
       g = graph_add1(graph, OP_BROADCAST, (NodeInit){NODE_INIT, .axes = shape}, zero(graph));
     }
-    array_push(graph->arena, &operands, g);
+    array_push(graph->arena, &operands, whole_gradient(graph, &node, g));
   }
   Name name = name_format(graph->names, "%s.grad", node.text);
-  NodeInit init = {
-      NODE_INIT,         .text = name,        .region = region,      .axes = node.axes,
-      .axis = node.axis, .axis2 = node.axis2, .number = node.number, .integer = (node.integer & ~(int64_t)0xff) | (seeded ? ATTENTION_SEEDED : 0)};
+  NodeInit init = {NODE_INIT,
+                   .text = name,
+                   .region = region,
+                   .axes = node.axes,
+                   .axis = node.axis,
+                   .axis2 = node.axis2,
+                   .number = node.number,
+                   .integer = (node.integer & ~(int64_t)0xff) | (seeded ? ATTENTION_SEEDED : 0)};
   ValueId first = graph_add(graph, OP_COMPOSITE, init, operands.at, operands.count);
   for (int i = 0, at = 0; i < node.operand_count; i++) {
     if (flows[i]) {  // in the order of axes of what it belongs to: that of the body stems from its products

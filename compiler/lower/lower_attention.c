@@ -404,7 +404,7 @@ static void set_ring(Lower *l, Lowering *at) {
 
 void lower_attention(Lower *l, const Node *node) {
   const bool grad = attention_is_gradient(node);
-  const int forward = attention_forward_operands(node);
+  const int forward = attention_forward_operands(node), d_o = forward + attention_results(node);
   AttentionAxes axes = attention_axes(node);
   Lowering at = {.node = node,
                  .grad = grad,
@@ -418,12 +418,16 @@ void lower_attention(Lower *l, const Node *node) {
                    .causal = (node->integer & ATTENTION_CAUSAL) != 0,
                    .biased = (node->integer & ATTENTION_BIASED) != 0,
                    .scale = node->number};
+  a->large = (node->integer & ATTENTION_LARGE) != 0;
   a->wide = graph_value(l->graph, node->first_result)->type != a->type;
   a->parts = positions_of(l, node->axis, a->origin, a->origin_term);
   set_sizes(l, &at);
   set_ring(l, &at);
   a->q = attention_operand(l, node->operands[0], at.q, 4, axes.depth, a->stride_q);
   a->statistics = grad ? dense_operand(l, node, statistics) : place_of(l, storage_of(l, statistics));
+  if (a->large && !grad) {
+    a->lost = place_of(l, storage_of(l, statistics + 1));
+  }
   if (a->biased) {
     a->slopes = dense_operand(l, node, node->operands[3]);
   }
@@ -442,9 +446,9 @@ void lower_attention(Lower *l, const Node *node) {
     a->o = attention_operand(l, o, at.q, 4, axes.value_depth, a->stride_o);
     if (node->integer & ATTENTION_SEEDED) {
       a->seeded = true;
-      a->d_statistics = dense_operand(l, node, node->operands[forward + 3]);
+      a->d_statistics = dense_operand(l, node, node->operands[d_o + 1]);
     }
-    a->d_o = attention_operand(l, node->operands[forward + 2], at.q, 4, axes.value_depth, a->stride_do);
+    a->d_o = attention_operand(l, node->operands[d_o], at.q, 4, axes.value_depth, a->stride_do);
     a->dq = attention_result(l, &at.result[0], at.q, 4, axes.depth, a->stride_dq);
   } else {
     a->o = attention_result(l, &at.result[0], at.q, 4, axes.value_depth, a->stride_o);

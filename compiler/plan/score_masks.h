@@ -10,9 +10,6 @@
 
 enum { SCORE_MOST_RANGED = 8 };
 
-// Finite scores beyond this have few digits left for the logarithm of a sum.
-#define LARGE_SCORE 1e5
-
 typedef struct {
   int64_t low, high;
 } ScoreRange;

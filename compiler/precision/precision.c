@@ -386,10 +386,10 @@ static void type_composite(Precision *p, NodeId id) {
   const int operands = node->operand_count, results = node->result_count;
   const bool gradient = attention_is_gradient(node);
   const int forward = attention_forward_operands(node);
-  const int statistics = gradient ? forward + 1 : -1;  // of the forward, which the gradient reads
+  const int made = forward + attention_results(node);  // by the forward
   for (int i = 0; i < operands; i++) {
-    if (i != statistics) {
-      const bool real = (i >= 3 && i < forward) || i == forward + 3;
+    if (i <= forward || i >= made) {
+      const bool real = (i >= 3 && i < forward) || i > made;
       cast_operand(p, id, i, real ? p->real : p->formats->activation);
     }
   }

@@ -7,7 +7,8 @@
 // The composite's attributes tell its kernel which axis is which:
 //   axes    batch?, head?, group?, depth, value depth?   (present where the flags say so)
 //   axis    query      axis2  key      number  scale
-//   integer low byte: 1 saved statistic (log of the sum of exponentials); flags from bit 8; from bit 16 the mesh axes
+//   integer low byte: 1 saved statistic (log of the sum of exponentials), or 2 with what it has lost in rounding where
+//           scores may be large; flags from bit 8; from bit 16 the mesh axes
 //           around which blocks of keys go (shard_ring.c). Then the body is that of the block that a rank has.
 // Linear biases (ALiBi) are a fourth operand, the slopes [head?, group?], through which no gradient flows. "head" is
 // then the one common axis that slopes may have.
@@ -28,7 +29,7 @@ typedef struct {
   ValueId sink;             // the score of a key without a value, which all queries see; -1: there is none
   AxisId query, key, depth, value_depth;
   Shape batch, group;  // axes of q, k and v; axes of q alone, without the query axis
-  bool causal, scored;
+  bool causal, scored, large;
   double scale;
   Scores scores;    // if scored
   ValueId matrix;   // the product of queries and keys of what is an attention, though it does not match; or -1
@@ -351,17 +352,6 @@ static void warn_unfused(const Compilation *c, const Match *match, const Node *o
   }
 }
 
-// A query all of whose scores are such numbers has a gradient that is wrong.
-static void warn_large(const Compilation *c, const Match *match) {
-  const Node *large = match->scored && c->program == PROGRAM_TRAIN ? scores_large(c->graph, &match->scores) : NULL;
-  if (large) {
-    Diagnostic *said = diag_warning(c->diag, E048, large->span,
-                                    "scores get so large a finite number that a query which "
-                                    "has no others has a wrong gradient");
-    diag_help(c->diag, said, "to hide a key, write `-inf`");
-  }
-}
-
 static ValueId parameter_like(Graph *graph, RegionId region, ValueId value) {
   Value copy = *graph_value(graph, value);
   copy.node = -1;
@@ -418,6 +408,11 @@ static void build_region(Graph *graph, const Match *match, const ValueId *operan
   ValueId statistics = graph_op2(graph, OP_ADD, graph_op1(graph, OP_LOG, sum), max);
   array_push(graph->arena, &graph->regions.at[region].results, o);
   array_push(graph->arena, &graph->regions.at[region].results, statistics);
+  if (match->large) {  // nothing, in exact numbers
+    NodeInit all = {NODE_INIT, .axes = graph_shape(graph, statistics)};
+    array_push(graph->arena, &graph->regions.at[region].results,
+               graph_add1(graph, OP_BROADCAST, all, graph_real(graph, 0)));
+  }
   graph->region = outer;
 }
 
@@ -484,6 +479,7 @@ static ValueId build_attention(Graph *graph, const Match *match, const Node *out
   array_push(graph->arena, &operands, match->k);
   array_push(graph->arena, &operands, match->v);
   flags |= match->scored ? ATTENTION_SCORED : 0;
+  flags += match->large ? ATTENTION_LARGE + 1 : 0;
   for (int i = 0; match->scored && i < match->scores.captured.count; i++) {
     const ValueId captured = match->scores.captured.at[i];
     array_push(graph->arena, &operands, i < match->scores.learned ? of_all_lines(graph, match, captured) : captured);
@@ -568,7 +564,7 @@ bool pass_recognise(Compilation *c) {
     }
     Match match;
     if (match_attention(graph, node, &match)) {
-      warn_large(c, &match);
+      match.large = match.scored && scores_large(graph, &match.scores);
       ValueId was = node->first_result, o = build_attention(graph, &match, node);
       o = match.sink >= 0 ? build_sink(graph, &match, o) : o;
       Value *made = graph_value(graph, o);

@@ -275,26 +275,26 @@ ValueId scores_build(Graph *graph, const Scores *s, ValueId dot, const ValueId *
 
 // --- numbers that are meant as infinite ---
 
-static const Node *large_in(const Graph *graph, const Scores *s, ValueId value, Map *known, int depth) {
+static bool large_in(const Graph *graph, const Scores *s, ValueId value, Map *known) {
   const Node *node = graph_producer(graph, value);
-  if (!node || value == s->dot || depth == 0 || !element_type_floating(graph_value(graph, value)->type) ||
+  if (value == s->dot || !element_type_floating(graph_value(graph, value)->type) ||
       map_get_or(known, (uint64_t)value, 0)) {
-    return NULL;
+    return false;
   }
   map_put(known, (uint64_t)value, 1);
-  if (node->op == OP_CONST) {
-    return isfinite(node->number) && fabs(node->number) > LARGE_SCORE ? node : NULL;
+  for (int i = 0; i < s->captured.count; i++) {
+    if (value == s->captured.at[i]) {
+      return true;
+    }
   }
-  const Node *found = NULL;
-  for (int i = 0; !found && elementwise(graph, value) && i < node->operand_count; i++) {
-    const Node *in = large_in(graph, s, node->operands[i], known, depth - 1);
-    found = in && in->op == OP_CONST ? node : in;  // the text is that of what reads it
+  bool large = node->op == OP_CONST && isfinite(node->number) && fabs(node->number) > LARGE_SCORE;
+  for (int i = 0; !large && i < node->operand_count; i++) {
+    large = large_in(graph, s, node->operands[i], known);
   }
-  return found;
+  return large;
 }
 
-const Node *scores_large(const Graph *graph, const Scores *scores) {
-  enum { DEPTH = 16 };
+bool scores_large(const Graph *graph, const Scores *scores) {
   Map known = map_create(graph->arena);
-  return large_in(graph, scores, scores->made, &known, DEPTH);
+  return large_in(graph, scores, scores->made, &known);
 }

@@ -7,7 +7,6 @@
 #define MDL_COMPILER_REWRITE_SCORES_H
 
 #include "compiler/pass/compilation.h"
-#include "compiler/plan/score_masks.h"
 
 typedef struct {
   ValueId made, dot;
@@ -27,10 +26,10 @@ bool scores_find(Graph *graph, ValueId made, AxisId key, Scores *scores);
 // of it; or if gradients do not go through to the product.
 bool scores_collect(Graph *graph, Scores *scores);
 
-// A finite number beyond LARGE_SCORE that is added to scores or stands in their place, as -1e9 does where -inf is
-// meant; or NULL. The statistic of a query, max + log(sum) in one number, does not tell how many such scores are
-// summed.
-const Node *scores_large(const Graph *graph, const Scores *scores);
+// Whether scores may be finite and beyond LARGE_SCORE: numbers stand in them that hide keys as -1e9 does, or real tensors
+// of any size. The statistic of a query, max + log(sum) in one number, then does not tell how many are summed.
+#define LARGE_SCORE 1e5
+bool scores_large(const Graph *graph, const Scores *scores);
 
 // The nodes again in the present region, on this dot product and these captured values.
 ValueId scores_build(Graph *graph, const Scores *scores, ValueId dot, const ValueId *captured);

@@ -88,11 +88,13 @@ static void order_attention(Graph *graph) {
     }
     int depths = node->integer & ATTENTION_HAS_VALUE_DEPTH ? 2 : 1;
     if (strcmp(node->text, "attention") == 0 && node->result_count > 1) {  // statistics: [batch, head, group, query]
-      Shape *statistics = &graph_value(graph, node->first_result + 1)->shape, order = *statistics;
-      shape_remove(&order, node->axis);
-      Shape rows = shape_common(node->axes, &order);
-      shape_push(&rows, node->axis);
-      *statistics = shape_same_set(&rows, statistics) ? rows : *statistics;
+      for (int j = 1; j < node->result_count; j++) {
+        Shape *statistics = &graph_value(graph, node->first_result + j)->shape, order = *statistics;
+        shape_remove(&order, node->axis);
+        Shape rows = shape_common(node->axes, &order);
+        shape_push(&rows, node->axis);
+        *statistics = shape_same_set(&rows, statistics) ? rows : *statistics;
+      }
     }
     for (int j = 0; j < node->result_count; j++) {
       Shape *shape = &graph_value(graph, node->first_result + j)->shape;

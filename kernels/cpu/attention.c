@@ -52,13 +52,17 @@ AttentionBlock attention_scores(const Job *job, const Block *block, const Where 
                           .slope = a->biased ? get(job, job->ports->slopes, w->head * a->groups + w->group) : 0};
 }
 
-// Running maxima and sums of a block of queries: of no keys, or of those that the statistics have seen.
-static void statistics_begin(const Job *job, const Block *block, const Where *w) {
+// Running maxima and sums of a block of queries: of no keys, or of those that the statistics have seen, and o with them.
+static void statistics_begin(const Job *job, const Block *block, const Where *w, const Lines *o) {
   for (int64_t r = 0; r < QUERIES; r++) {
     const bool has = job->a->more && r < w->queries;
     const double seen = has ? get(job, job->ports->statistics, statistic_of(job, w) + r) : -INFINITY;
+    const double lost = has && job->a->large ? get(job, job->ports->lost, statistic_of(job, w) + r) : 0.0;
     set(job, block->max, r, seen);
-    set(job, block->sum, r, seen == -INFINITY ? 0.0 : 1.0);
+    set(job, block->sum, r, seen == -INFINITY ? 0.0 : exp(lost));
+    if (has && job->a->large) {
+      job->real->scale_row(o->at + r * o->stride * job->bytes, job->a->value_depth, exp(lost));
+    }
   }
 }
 
@@ -67,7 +71,12 @@ static void statistics_end(const Job *job, const Block *block, const Where *w, c
   for (int64_t r = 0; r < w->queries; r++) {
     const double sum = get(job, block->sum, r), max = get(job, block->max, r);
     job->real->scale_row(o->at + r * o->stride * job->bytes, a->value_depth, sum == 0 ? 0.0 : 1.0 / sum);
-    set(job, job->ports->statistics, statistic_of(job, w) + r, sum == 0 ? -INFINITY : max + log(sum));
+    const int64_t at = statistic_of(job, w) + r;
+    set(job, job->ports->statistics, at, sum == 0 ? -INFINITY : max + log(sum));
+    if (a->large) {
+      const double kept = get(job, job->ports->statistics, at);
+      set(job, job->ports->lost, at, sum == 0 ? 0.0 : log(sum) + (max - kept));
+    }
   }
 }
 
@@ -98,7 +107,7 @@ static void forward_task(void *context, int worker, int64_t task) {
     for (Keys keys = attention_look(job, &w, &part, part.begin); keys.begin < part.end;
          keys = attention_look(job, &w, &part, keys.end)) {
       if (!any) {
-        statistics_begin(job, &block, &w);
+        statistics_begin(job, &block, &w, &o);
         attention_take_block(job, &w, line_of_query(&w, job->ports->q, a->stride_q, job->tensor_bytes), a->stride_q[1],
                              a->depth, block.query_rows, block.query);
       }
@@ -115,6 +124,9 @@ static void forward_task(void *context, int worker, int64_t task) {
     attention_clear(job, &w, out, a->stride_o[1], a->value_depth);
     for (int64_t r = 0; r < w.queries; r++) {
       set(job, job->ports->statistics, statistic_of(job, &w) + r, -INFINITY);
+      if (a->large) {
+        set(job, job->ports->lost, statistic_of(job, &w) + r, 0.0);
+      }
     }
   }
 }

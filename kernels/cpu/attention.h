@@ -8,7 +8,7 @@
 
 // Addresses of the tensors of an Attention; the forward reads q, k, v and writes o and statistics.
 typedef struct {
-  char *q, *k, *v, *o, *statistics, *d_o, *d_statistics, *dq, *dk, *dv, *d_captured, *slopes;
+  char *q, *k, *v, *o, *statistics, *lost, *d_o, *d_statistics, *dq, *dk, *dv, *d_captured, *slopes;
   int64_t first[2];                         // the position of the first query of each part
   int64_t key_first[2];                     // and of the first key
   const Kernel *score, *score_gradient;     // NULL: none

@@ -123,9 +123,14 @@ static bool strides_whole(const int64_t *stride, const int64_t *size, int count)
   return true;
 }
 
-// Tensors that a kernel is given in any case. Behind them comes the gradient of the statistics, if it is seeded.
+// Tensors that a kernel is given in any case. Behind them comes what statistics have lost,
+// or, backward, their gradient.
 static int tensors_of(InstructionKind kind) {
   return kind == INSTRUCTION_ATTENTION ? 5 : kind == INSTRUCTION_ATTENTION_GRAD ? 9 : 7;
+}
+
+static int behind_of(const Attention *a, InstructionKind kind) {
+  return kind == INSTRUCTION_ATTENTION ? a->large : a->seeded;
 }
 
 // All strides of one direction; true if every row of 16-bit elements begins at a multiple of 16 bytes.
@@ -160,8 +165,9 @@ static bool shapes_write(Buffer *text, const Attention *a, InstructionKind kind)
   writer_size(text, "CAUSAL", a->causal);
   writer_size(text, "WINDOW", a->window);
   writer_size(text, "BIASED", a->biased);
+  writer_size(text, "LARGE", a->large);
   writer_size(text, "SEEDED", gradient && a->seeded);
-  writer_size(text, "SEEDS", tensors_of(kind));
+  writer_size(text, "BEHIND", tensors_of(kind));  // the slot of the gradient of statistics, or of what they have lost
   writer_size(text, "RING", cuda_attention_rings(a));
   writer_size(text, "KEY_PARTS", key_part_count(a));
   writer_size(text, "PART_KEYS", a->keys / key_part_count(a));
@@ -303,7 +309,7 @@ static void half_gradient(Buffer *text, const Attention *a, const Tiles *t, Cuda
 }
 
 // What all texts of 16-bit elements begin with.
-static void half_constants(Buffer *text, const Attention *a, bool gradient, bool whole, bool large) {
+static void half_constants(Buffer *text, const Attention *a, bool gradient, bool whole) {
   // With biases the texts scale the scores themselves, and their power is 1.
   const double scale = a->biased ? M_LN2 : fabs(a->scale) > 1e-30 ? a->scale : 1e-30;
   writer_size(text, "WHOLE", whole);
@@ -312,7 +318,7 @@ static void half_constants(Buffer *text, const Attention *a, bool gradient, bool
   writer_float(text, "POWER", (gradient ? scale : fabs(scale)) / M_LN2);
   writer_float(text, "NATURAL", M_LN2);
   writer_float(text, "INVERSE_NATURAL", 1 / M_LN2);
-  writer_float(text, "LOWEST", large ? -FLT_MAX : -LOWEST_POWER / fmax(fabs(scale) / M_LN2, 1));
+  writer_float(text, "LOWEST", a->large ? -FLT_MAX : -LOWEST_POWER / fmax(fabs(scale) / M_LN2, 1));
   writer_size(text, "WIDE", a->wide);
   buffer_format(text, "typedef %s Made;\n", a->wide ? "float" : "u16");
   buffer_format(text, "#define NEGATIVE %d\n#define ELEMENT_F16 %d\n", scale < 0, a->type == TYPE_F16);
@@ -320,8 +326,7 @@ static void half_constants(Buffer *text, const Attention *a, bool gradient, bool
 
 // --- multiply-add ---
 
-static void plain_write(Buffer *text, const Attention *a, InstructionKind kind, bool large, Arena *arena,
-                        CudaKernel *made) {
+static void plain_write(Buffer *text, const Attention *a, InstructionKind kind, Arena *arena, CudaKernel *made) {
   const bool captured = kind == INSTRUCTION_ATTENTION_CAPTURED;
   const int64_t real = a->type == TYPE_F64 ? 8 : 4, shared = 2 * PLAIN_SIDE * (PLAIN_SIDE + 4) * real;
   const int64_t sums = divide_up(a->depth, PLAIN_SIDE) + divide_up(a->value_depth, PLAIN_SIDE);
@@ -330,7 +335,7 @@ static void plain_write(Buffer *text, const Attention *a, InstructionKind kind, 
   const int64_t query_blocks = query_tiles(a, PLAIN_SIDE);
   const int64_t key_blocks = key_tiles(a, PLAIN_SIDE);
   writer_real(text, "SCALE", a->scale);
-  writer_real(text, "LOWEST", !large ? -LOWEST_SCORE : real == 8 ? -DBL_MAX : -FLT_MAX);
+  writer_real(text, "LOWEST", !a->large ? -LOWEST_SCORE : real == 8 ? -DBL_MAX : -FLT_MAX);
   buffer_format(text, "#define KEYS_TOGETHER %d\n", together);
   buffer_text(text, cuda_text_formats);
   writer_format(text, "Format", a->type);
@@ -407,9 +412,9 @@ bool cuda_attention(const Attention *attention, InstructionKind kind, int alignm
   const bool whole = shapes_write(&shapes, attention, kind);
   const bool hopper =
       is_half(attention) && !captured && attention_hopper_covers(attention, gradient, whole && alignment >= 16, target);
-  *made = (CudaKernel){.port_count = tensors_of(kind) + PORTS_ORIGINS + (gradient && attention->seeded) +
-                                     attention->biased + attention_scores_ports(scores) +
-                                     (cuda_attention_rings(attention) ? PORTS_RING : 0)};
+  *made =
+      (CudaKernel){.port_count = tensors_of(kind) + PORTS_ORIGINS + behind_of(attention, kind) + attention->biased +
+                                 attention_scores_ports(scores) + (cuda_attention_rings(attention) ? PORTS_RING : 0)};
   made->bytes = bytes_of(attention, kind);
   if (gradient && !hopper) {
     made->scratch_bytes = attention->batch * attention->heads * attention->groups * attention->queries *
@@ -425,10 +430,10 @@ bool cuda_attention(const Attention *attention, InstructionKind kind, int alignm
   Attention scaled = *attention;
   const bool plain = is_half(attention) && !captured && attention_scores_plain(scores, &scaled.scale);
   scaled.scale = plain ? scaled.scale : attention->scale;
-  attention_scores_write(&text, scores, tensors_of(kind) + (gradient && attention->seeded), is_half(attention), plain,
+  attention_scores_write(&text, scores, tensors_of(kind) + behind_of(attention, kind), is_half(attention), plain,
                          arena);
   if (is_half(attention)) {
-    half_constants(&text, &scaled, gradient, whole, attention_scores_large(scores));
+    half_constants(&text, &scaled, gradient, whole);
     int64_t rows = 0, tile = 0;
     if (hopper) {
       attention_hopper_write(&text, attention, gradient, scores, target, made, &rows, &tile);
@@ -443,7 +448,7 @@ bool cuda_attention(const Attention *attention, InstructionKind kind, int alignm
         arena_format(arena, "%s, %s, %s, tiles of %d x %d", form_of(attention, kind, arena),
                      hopper ? "warpgroups" : "tensor cores", element_type_name(attention->type), (int)rows, (int)tile);
   } else {
-    plain_write(&text, attention, kind, attention_scores_large(scores), arena, made);
+    plain_write(&text, attention, kind, arena, made);
   }
   writer_end(&text, arena, made);
   if (!made->text) {

@@ -17,7 +17,8 @@ bool cuda_attention_rings(const Attention *attention);
 
 // kind: ATTENTION, or ATTENTION_GRAD or ATTENTION_CAPTURED. Ports: q, k, v, o, statistics, origin 0, origin 1; of the
 // gradient: q, k, v, o, statistics, d_o, dq, dk, dv, origin 0, origin 1; of that of what is captured: q, k, v, o,
-// statistics, d_o, d_captured, origin 0, origin 1. If it is seeded, the gradient of the statistics follows. If it is biased, slopes come before the origins. The origins are
+// statistics, d_o, d_captured, origin 0, origin 1. If it is large, what statistics have lost follows, if it is
+// seeded, backward, the gradient of the statistics. If it is biased, slopes come before the origins. The origins are
 // numbers: the position of the first query of each part (Attention.origin + its term). If cuda_attention_rings, key
 // origin 0 and 1 follow: those of the keys. False, with `why` in words, for a type or depth that has no kernel, or none
 // that the shared memory of `target` holds. alignment: bytes, of all tensors. scores: its kernels, what they capture

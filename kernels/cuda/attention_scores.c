@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <math.h>
 
 #include "compiler/plan/score_masks.h"
 #include "kernels/cuda/generate_internal.h"
@@ -32,16 +31,6 @@ bool attention_scores_plain(const AttentionScores *scores, double *factor) {
     score_masks(scores->score, &masks);
   }
   return scores->score && score_masks_only(scores->score, &masks, part, factor);
-}
-
-bool attention_scores_large(const AttentionScores *scores) {
-  bool large = false;
-  for (int i = 0; scores->score && i < scores->score->code_count; i++) {
-    const KernelInstruction *code = &scores->score->code[i];
-    large |= code->op == KERNEL_CONST && isfinite(code->number) && fabs(code->number) > LARGE_SCORE;
-    large |= code->op == KERNEL_LOAD && code->port >= SCORE_CAPTURED && !code->integer;
-  }
-  return large;
 }
 
 static const char *memory_type(ElementType type) {
@@ -282,7 +271,6 @@ void attention_scores_write(Buffer *text, const AttentionScores *scores, int fir
   const AttentionScores written = {scores->score, gradient ? scores->gradient : NULL};
   writer_size(text, "SCORED", scores->score != NULL);
   writer_size(text, "HIDING", hiding);
-  writer_size(text, "LARGE", attention_scores_large(scores));
   buffer_format(text, "#define SCORED_TEXT %d\n#define SLOPED_TEXT %d\n#define HIDING_TEXT %d\n", scores->score != NULL,
                 gradient, hiding);
   writer_size(text, "CAPTURED", attention_scores_ports(scores));

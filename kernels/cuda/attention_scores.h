@@ -20,9 +20,6 @@ bool attention_scores_hide(const AttentionScores *scores);
 // (plain), and the gradient of a score is that of its product.
 bool attention_scores_plain(const AttentionScores *scores, double *factor);
 
-// Whether they may be finite and large (LARGE_SCORE): numbers that hide keys as -1e9 does, or real tensors of any size.
-bool attention_scores_large(const AttentionScores *scores);
-
 // first_slot: that of the first of them. low: results are rounded to 16 bits, as errors of functions may show. plain:
 // the factor is left out.
 void attention_scores_write(Buffer *text, const AttentionScores *scores, int first_slot, bool low, bool plain,

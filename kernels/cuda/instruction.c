@@ -114,8 +114,8 @@ static void key_attention(const CudaKernels *kernels, const Attention *attention
     key->alignment[0] = (uint8_t)(align < key->alignment[0] ? align : key->alignment[0]);
   }
   *to = *attention;
-  to->q = to->k = to->v = to->o = to->statistics = to->d_o = to->dq = to->dk = to->dv = to->slopes = to->d_statistics = to->d_captured =
-      nowhere;
+  to->q = to->k = to->v = to->o = to->statistics = to->d_o = to->dq = to->dk = to->dv = to->slopes = to->lost =
+      to->d_statistics = to->d_captured = nowhere;
   to->ring = cuda_attention_rings(attention);
   to->ring_step = 0;
   to->score_place = to->score_gradient_place = NULL;

@@ -354,6 +354,7 @@ static void run_attention(Device *device, const Attention *attention, Instructio
     ports.key_first[p] = attention->key_origin[p] + plan_term(device->plan, attention->key_origin_term[p], owner);
   }
   ports.d_o = kind == INSTRUCTION_ATTENTION ? NULL : address(device, &attention->d_o, call);
+  ports.lost = attention->large && kind == INSTRUCTION_ATTENTION ? address(device, &attention->lost, call) : NULL;
   ports.d_statistics = attention->seeded ? address(device, &attention->d_statistics, call) : NULL;
   if (kind == INSTRUCTION_ATTENTION_CAPTURED) {
     ports.d_captured = address(device, &attention->d_captured, call);

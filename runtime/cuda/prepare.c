@@ -168,7 +168,10 @@ static bool prepare_attention(Device *device, const Instruction *instruction, Pr
   for (int i = 0; i < count; i++) {
     slots[i] = (Slot){.place = places[i]};
   }
-  if (attention->seeded) {
+  if (attention->large && instruction->kind == INSTRUCTION_ATTENTION) {
+    slots[count++] = (Slot){.place = &attention->lost};
+  }
+  if (attention->seeded && instruction->kind != INSTRUCTION_ATTENTION) {
     slots[count++] = (Slot){.place = &attention->d_statistics};
   }
   if (attention->biased) {

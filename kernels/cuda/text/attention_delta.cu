@@ -31,7 +31,7 @@ __device__ __forceinline__ float delta_of(const Slots &slots, const Where &where
   }
   if (SEEDED) {
     const i64 line = ((i64)where.batch * HEADS + where.head) * GROUPS + where.group;
-    sum -= ((const float *)slots.at[SEEDS])[line * QUERIES + where.query];
+    sum -= ((const float *)slots.at[BEHIND])[line * QUERIES + where.query];
   }
   return sum;
 }

@@ -134,3 +134,47 @@ __device__ __forceinline__ Real statistics_join(Real before, Real made, Real &ke
   factor *= added / (old + added);
   return high + log(old + added);
 }
+
+// LARGE: a statistic and what it has lost in rounding, the sum of two numbers of which one may be large.
+template <typename Real>
+struct Statistic {
+  Real kept, lost;
+};
+
+template <typename Real>
+__device__ __forceinline__ Statistic<Real> statistic_of(Real large, Real small) {
+  const Real kept = large + small;
+  return {kept, small + (large - kept)};
+}
+
+// As statistics_join.
+template <typename Real>
+__device__ __forceinline__ Statistic<Real> large_join(const Statistic<Real> &before, const Statistic<Real> &made,
+                                                      Real &kept, Real &factor) {
+  const Real ahead = made.kept - before.kept + (made.lost - before.lost);
+  const Statistic<Real> &high = ahead > 0 ? made : before;
+  kept = 1 / (1 + exp(ahead));
+  factor *= 1 / (1 + exp(-ahead));
+  return statistic_of(high.kept, high.lost + log(1 + exp(ahead > 0 ? -ahead : ahead)));
+}
+
+// The statistic of a row, of a maximum and of the logarithm of a sum: to memory, where one lane `writes`, joined with
+// what there is.
+template <typename Real>
+__device__ __forceinline__ void large_store(const Slots &slots, i64 row, bool inside, bool writes, bool none, Real high,
+                                            Real log_sum, Real &kept, Real &factor) {
+  Real *const at = (Real *)slots.at[4] + row, *const lost = (Real *)slots.at[BEHIND] + row;
+  const Statistic<Real> before = {MORE && inside ? *at : -(Real)INFINITE, MORE && inside ? *lost : (Real)0};
+  Statistic<Real> made = before;
+  if (MORE) {
+    __syncwarp();  // all that share the row have read it
+  }
+  if (!none) {
+    made = statistic_of(high, log_sum);
+    made = MORE ? large_join(before, made, kept, factor) : made;
+  }
+  if (writes && inside) {
+    *at = made.kept;
+    *lost = made.lost;
+  }
+}

@@ -247,11 +247,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_forward(Slots sl
     const Real all = row_sum(sum[i]);
     const bool none = (RING || SCORED) && all == 0;
     const bool inside = thread_row() + i < where.rows;
+    factor[i] = none ? (Real)0 : 1 / all;
+    kept[i] = 1;
+    if constexpr (LARGE) {
+      large_store(slots, row_of(where) + thread_row() + i, inside, thread_column() == 0, none, high[i], log(all), kept[i],
+                  factor[i]);
+      continue;
+    }
     Real *const statistic = (Real *)slots.at[4] + row_of(where) + thread_row() + i;
     const Real before = MORE && inside ? *statistic : -(Real)INFINITE;
     Real made = none ? before : high[i] + log(all);
-    factor[i] = none ? (Real)0 : 1 / all;
-    kept[i] = 1;
     if (MORE) {
       __syncwarp();  // all that share the row have read it
       made = none ? made : statistics_join(before, made, kept[i], factor[i]);
@@ -280,7 +285,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_delta(Slots slot
   sum = row_sum(sum);
   sum += __shfl_xor_sync(0xffffffffu, sum, 16);
   if (threadIdx.x % 32 == 0) {
-    ((Real *)slots.at[SCRATCH])[at] = SEEDED ? sum - ((const Real *)slots.at[SEEDS])[at] : sum;
+    ((Real *)slots.at[SCRATCH])[at] = SEEDED ? sum - ((const Real *)slots.at[BEHIND])[at] : sum;
   }
 }
 

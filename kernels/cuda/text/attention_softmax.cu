@@ -93,11 +93,15 @@ __device__ __forceinline__ void statistics_store(const Slots &slots, const Where
       sum += __shfl_xor_sync(0xffffffffu, sum, 2);
       const int at = row + m * 16 + half * 8 + (int)threadIdx.x % 32 / 4;
       const bool none = sum == 0.0f;
-      const float before = MORE && at < where.rows ? statistics[at] : -INFINITE;
-      const float high = running.high[m][half];
-      float made = none ? before : LARGE ? high + log2f(sum) * NATURAL : (high * POWER + log2f(sum)) * NATURAL;
       factor[m][half] = none ? 0.0f : 1.0f / sum;
       kept[m][half] = 1.0f;
+      if constexpr (LARGE) {
+        large_store(slots, row_of(where) + at, at < where.rows, threadIdx.x % 4 == 0, none, running.high[m][half],
+                    log2f(sum) * NATURAL, kept[m][half], factor[m][half]);
+        continue;
+      }
+      const float before = MORE && at < where.rows ? statistics[at] : -INFINITE;
+      float made = none ? before : (running.high[m][half] * POWER + log2f(sum)) * NATURAL;
       if (MORE) {
         __syncwarp();  // all that share the row have read it
         made = none ? made : statistics_join(before, made, kept[m][half], factor[m][half]);

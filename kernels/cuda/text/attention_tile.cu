@@ -39,7 +39,7 @@ struct Element {
 // Rows of every tensor in memory begin at a multiple of 16 bytes.
 __device__ __forceinline__ bool all_whole(const Slots &slots) {
   const u64 forward = slots.at[0] | slots.at[1] | slots.at[2] | slots.at[3];
-  constexpr int TENSORS = ORIGINS - BIASED - CAPTURED - SEEDED;  // 9 of the gradient, 7 of that of a captured one
+  constexpr int TENSORS = BEHIND;  // 9 of the gradient, 7 of that of a captured one
   const u64 read = TENSORS > 5 ? forward | slots.at[5] : forward;
   const u64 all = TENSORS > 7 ? read | slots.at[6] | slots.at[7] | slots.at[8] : read;
   return WHOLE && (all & 15) == 0;
