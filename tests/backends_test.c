@@ -104,7 +104,7 @@ static int attention_regions(const Attention *a, InstructionKind kind, ElementTy
     regions[0].rounded = a->type;
     if (a->large) {
       regions[2] = region_of(&a->lost, at, real, a->batch * a->queries * a->heads * a->groups);
-      regions[2].terms = 1;  // what each has lost of its own
+      regions[2].terms = 100;  // what each has lost of its own: a share of the last digit of a statistic
     }
     return a->large ? 3 : 2;
   }
