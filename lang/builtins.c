@@ -29,7 +29,7 @@ static bool expect_over(Elaborator *e, const Ast *ast, const Arguments *argument
   return false;
 }
 
-static bool no_named(Elaborator *e, const Ast *ast, const Arguments *arguments) {
+bool no_named(Elaborator *e, const Ast *ast, const Arguments *arguments) {
   for (int i = 0; i < arguments->named_count; i++) {
     if (strcmp(arguments->names[i], "name") != 0) {
       diag_error(e->diag, E030, arguments->named_ast[i]->name_span, "'%s' has no parameter '%s'", ast->name,
@@ -276,29 +276,6 @@ BUILTIN(builtin_concat) {
   e->graph->span = ast->span;
   NodeInit init = {NODE_INIT, .axes = axes, .axis2 = joined};
   return object_value(graph_add(e->graph, OP_CONCAT, init, parts.at, parts.count), ast->span);
-}
-
-BUILTIN(builtin_top) {
-  if (!expect_values(e, ast, arguments, 1, 1) ||
-      !expect_over(e, ast, arguments, "(gate, who) = top(p over experts to choice)")) {
-    return object_poison();
-  }
-  if (arguments->over.count != 1 || arguments->to.count != 1) {
-    diag_error(e->diag, E030, ast->span, "'top' takes one axis after `over` and one after `to`");
-    return object_poison();
-  }
-  ValueId x;
-  if (object_tensor(e, arguments->positional[0], true, ast->span, &x) &&
-      check_axes(e, x, &arguments->over, arguments->over_span, "the sorted value")) {
-    if (axis_size(e, arguments->to.axis[0]) > axis_size(e, arguments->over.axis[0])) {
-      diag_error(e->diag, E024, ast->span, "cannot take the top %lld of axis '%s', which has size %lld",
-                 (long long)axis_size(e, arguments->to.axis[0]), axis_name(e, arguments->over.axis[0]),
-                 (long long)axis_size(e, arguments->over.axis[0]));
-    } else {
-      diag_error(e->diag, E070, ast->span, "this version checks 'top' but cannot run it");
-    }
-  }
-  return object_poison();
 }
 
 // draw_normal(), draw_uniform(): in an initialiser over the parameter's axes; elsewhere of the shape of their

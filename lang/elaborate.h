@@ -190,8 +190,12 @@ void warn_same(Elaborator *e, const Object *object, const Arguments *arguments, 
 // builtins.c
 typedef Object Builtin(Elaborator *e, const Ast *ast, Arguments *arguments);
 Builtin *builtin_find(Name name);
+bool no_named(Elaborator *e, const Ast *ast, const Arguments *arguments);  // but `name`; an error if there are others
 void builtin_names(const char *const **names, int *count);
 bool builtin_takes_text(Name name);  // called with NULL arguments: it reads the syntax itself
+
+// top.c
+Builtin builtin_top;
 
 // sizes.c
 bool already_declared(Elaborator *e, const Ast *ast);        // reports it; false for the same statement in a repeat

@@ -21,8 +21,8 @@ FEATURES = [
     statements.reduce, statements.softmax, statements.layer, statements.norm, statements.contract, statements.window,
     statements.cut, statements.cut, statements.join, statements.one, statements.merge, statements.split, statements.rows,
     statements.positions, statements.masks, statements.random_numbers, statements.more_input, statements.look_up,
-    statements.look_up, statements.look_up_twice, statements.embed, statements.classify, statements.classify,
-    statements.state, statements.parameters_alone, statements.parameters_alone, blocks.attend, blocks.attend,
+    statements.look_up, statements.look_up_twice, statements.top, statements.top, statements.embed, statements.classify,
+    statements.classify, statements.state, statements.parameters_alone, statements.parameters_alone, blocks.attend, blocks.attend,
     blocks.two_attentions, blocks.turn, blocks.functions, blocks.functions, blocks.repeat, blocks.repeat, blocks.repeat,
     blocks.repeat_of_parameters, statements.meet,
 ]

@@ -282,6 +282,22 @@ def look_up_twice(p):
     p.add(f"{p.weight(axes)}[tokens][who]" if p.chance(0.5) else f"{p.weight(axes)}[who][tokens]", (set(axes) - {"a", "v"}) | {"batch", "seq"})
 
 
+def top(p):
+    """The largest along an axis, or matrices that are chosen by where they are."""
+    name, axes = p.pick()
+    over = p.some([axis for axis in axes if axis not in ("seq", "key")], 1, 1)
+    if not over:
+        return
+    few = p.axis(p.random.randint(1, min(3, p.sizes[over[0]])))
+    made = (axes - set(over)) | {few}
+    call = f"top({p.untied(name, over)} over {over[0]} to {few})"
+    if p.chance(0.5):
+        p.add(f"{call}.0", made)
+        return
+    of = p.some([axis for axis in ("a", "b", "c", "seq") if axis not in over], 1, 2)
+    p.add(f"{p.weight([over[0], *of])}[{call}.1]", made | set(of))
+
+
 def embed(p):
     to = p.axis_outside({"batch", "seq", "v"})
     p.scope("embedding", {"batch", "seq", to, "v"})
