@@ -1,11 +1,12 @@
 // simplify.c: folds constants, merges equal operations, removes dead ones. Order of nodes is kept.
 //
-// Needs nothing; keeps everything. `stop` disappears once gradients exist. Copies that the recompute pass made
-// are never merged.
+// Products with chosen matrices: choose.c. Needs nothing; keeps everything. `stop` disappears once gradients exist.
+// Copies that the recompute pass made are never merged.
 #include <math.h>
 #include <string.h>
 
 #include "compiler/pass/compilation.h"
+#include "compiler/rewrite/choose.h"
 
 typedef ARRAY(uint64_t) NodeContent;
 
@@ -16,6 +17,7 @@ typedef struct {
   Map seen;             // the content of a node to the first like it
   NodeContent content;  // of the node at hand
   bool differentiated;
+  int kernels;  // around the region at hand
 } Simplifier;
 
 static ValueId follow(const Simplifier *s, ValueId value) {
@@ -235,6 +237,10 @@ static ValueId fold(Simplifier *s, NodeId id) {
   if (later >= 0) {
     return later;
   }
+  node = graph_node(s->graph, id);
+  if (node->op == OP_DOT && !s->differentiated && s->kernels == 0) {
+    return choose_later(s->graph, id);
+  }
   drop_broadcasts(s, graph_node(s->graph, id));
   node = graph_node(s->graph, id);
   if (node->operand_count != 2 || !op_elementwise(node->op) ||
@@ -300,7 +306,10 @@ static void simplify_region(Simplifier *s, RegionId region) {
     graph->backward = node->backward;
     if (node->region >= 0) {
       RegionId inner = node->region;
+      const int around = op_body(node->op) ? 0 : 1;
+      s->kernels += around;
       simplify_region(s, inner);
+      s->kernels -= around;
       graph->region = region;
     }
     ValueId same = fold(s, id);
