@@ -1,5 +1,5 @@
 // top_test.c: top(x over a to k) against a plain search for the largest, with equal elements, infinities and NaN; what
-// its values give back to x.
+// its values give back to x; a mixture of experts against loops over tokens.
 #include <math.h>
 #include <stdio.h>
 
@@ -53,9 +53,12 @@ static void check_row(const Case *c, int row, const double *x, const double *val
   }
 }
 
+static const char *case_path(Arena *arena, const char *name) {
+  return arena_format(arena, "%s/top_test.%s.mdl", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", name);
+}
+
 static const char *case_file(Arena *arena, const Case *c) {
-  const char *path =
-      arena_format(arena, "%s/top_test.%d.%d.mdl", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", c->size, c->chosen);
+  const char *path = case_path(arena, arena_format(arena, "%d.%d", c->size, c->chosen));
   FILE *file = fopen(path, "w");
   assert_non_null(file);
   fprintf(file,
@@ -144,7 +147,80 @@ static void test_gradient(void **state) {
   }
 }
 
+enum { TOKENS = 40, WIDTH = 6, INNER = 9, EXPERTS = 4, CHOICE = 2 };
+
+static const char mixture[] =
+    "model m {\n  axis batch, d = 6, f = 9, experts = 4, choice = 2;\n  input x: real[batch, d];\n"
+    "  param router: [experts, d] ~ normal(1);\n  param w_in: [experts, d, f] ~ normal(1);\n"
+    "  param w_out: [experts, f, d] ~ normal(1);\n"
+    "  (score, who) = top(dot(x, router over d) over experts to choice);\n"
+    "  y = sum(dot(dot(x, w_in[who] over d), w_out[who] over f) * score over choice);\n"
+    "  loss = sum(square(y));\n  output y;\n}\n"
+    "recipe r {\n  model m();\n  batch = 40;\n  optimizer sgd(lr = constant(0.5));\n}\n";
+
+static double product(const double *a, int64_t step_a, const double *b, int64_t step_b, int count) {
+  double sum = 0;
+  for (int i = 0; i < count; i++) {
+    sum += a[i * step_a] * b[i * step_b];
+  }
+  return sum;
+}
+
+// What a token adds up, expert by expert.
+static void mixed(const double *x, const double *router, const double *w_in, const double *w_out, double *y) {
+  double score[EXPERTS], inner[INNER];
+  for (int e = 0; e < EXPERTS; e++) {
+    score[e] = product(x, 1, router + e * WIDTH, 1, WIDTH);
+  }
+  for (int e = 0; e < EXPERTS; e++) {
+    int ahead = 0;
+    for (int i = 0; i < EXPERTS; i++) {
+      ahead += score[i] > score[e];
+    }
+    for (int f = 0; f < INNER && ahead < CHOICE; f++) {
+      inner[f] = product(x, 1, w_in + e * WIDTH * INNER + f, INNER, WIDTH);
+    }
+    for (int d = 0; d < WIDTH && ahead < CHOICE; d++) {
+      y[d] += score[e] * product(inner, 1, w_out + e * WIDTH * INNER + d, WIDTH, INNER);
+    }
+  }
+}
+
+static void test_mixture(void **state) {
+  (void)state;
+  Arena *arena = arena_create();
+  const char *path = case_path(arena, "mixture");
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(mixture, file);
+  fclose(file);
+  PlanRunner runner = runner_open(&(CompileOptions){.file = path, .precision = "fp64"});
+  double x[TOKENS * WIDTH];
+  for (int i = 0; i < TOKENS * WIDTH; i++) {
+    x[i] = (below(2001) - 1000) / 500.0;
+  }
+  runner_run(&runner, PROGRAM_INITIALISE);
+  runner_set_input(&runner, PROGRAM_EVALUATE, "x", x);
+  runner_run(&runner, PROGRAM_EVALUATE);
+  const Dense got = runner_output(&runner, PROGRAM_EVALUATE, "y"), router = runner_state(&runner, "router");
+  const Dense y = dense_ordered(arena, &got, (const char *const[]){"batch", "d"});
+  const Dense w_in = runner_state(&runner, "w_in"), w_out = runner_state(&runner, "w_out");
+  for (int t = 0; t < TOKENS; t++) {
+    double wanted[WIDTH] = {0};
+    mixed(x + t * WIDTH, router.data, w_in.data, w_out.data, wanted);
+    for (int d = 0; d < WIDTH; d++) {
+      if (!(fabs(y.data[t * WIDTH + d] - wanted[d]) <= 1e-10 * (1 + fabs(wanted[d])))) {
+        fail_msg("token %d, %d: %g, not %g", t, d, y.data[t * WIDTH + d], wanted[d]);
+      }
+    }
+  }
+  runner_close(&runner);
+  remove(path);
+  arena_destroy(arena);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_search), cmocka_unit_test(test_gradient)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_search), cmocka_unit_test(test_gradient),
+                                     cmocka_unit_test(test_mixture)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,7 @@ set_all() {
   compared "$ROOT/models/llama.mdl" small $(set_all batch=8 seq=16 embed=16 layers=4 kv_heads=4 group=2 hd=4 ffn=24)
   compared "$ROOT/models/gpt2.mdl" tiny $(set_all batch=8 seq=16 places=16 embed=16 layers=2 heads=4)
   compared "$ROOT/models/bloom.mdl" tiny $(set_all batch=8 seq=16 embed=16 layers=2 heads=4)
+  compared "$ROOT/models/mixtral.mdl" tiny $(set_all batch=8 seq=16 embed=16 layers=2 kv_heads=2 hd=4 ffn=24)
   compared "$ROOT/examples/layouts.mdl" small $(set_all batch=8 seq=16 embed=16 hd=4 ffn=24)
 }
 for layout in $(grep -o '^layout [A-Za-z0-9_]*' model.mdl | cut -d' ' -f2); do  # those of examples/layouts.mdl
@@ -48,3 +49,10 @@ for file in "$ROOT"/models/*.mdl "$ROOT"/examples/*.mdl; do  # a new one that ha
     die "$(basename "$file") has layouts that are not compared"
   fi
 done
+
+# A mixture of experts learns.
+sed 's/data text("[^"]*"/data text("text.txt"/' "$ROOT/models/mixtral.mdl" > mixture.mdl
+"$MDL" train mixture.mdl --recipe tiny --set steps=60 --set batch=4 --out mixture > out 2>&1 ||
+  { cat out >&2; die "mixtral.mdl does not train"; }
+last=$(sed -n 's/^step 60.60 *loss \([0-9.]*\).*/\1/p' out)
+awk -v a="$last" 'BEGIN { exit !(a > 1 && a < 3.6) }' || die "mixtral.mdl: the loss is '$last' after 60 steps"  # it begins at ln 256
