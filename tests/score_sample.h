@@ -104,7 +104,10 @@ static inline Kernel *sample_make(Arena *arena, const Attention *a, ElementType 
   kernel->port[SAMPLE_KEYS] = (KernelPort){.type = TYPE_INT, .stride = {0, 0, 0, 1, 0}};
   const int dot = sample_port(&s, KERNEL_LOAD, SCORE_DOT, false);
   const int made = gradient ? sample_gradient(&s, score, dot) : sample_score(&s, score, dot);
-  const int hidden = sample_number(&s, gradient ? 0 : score->hidden != 0 ? score->hidden : -INFINITY), sees = sample_sees(&s, score);
+  const int hidden = sample_number(&s, gradient             ? 0
+                                       : score->hidden != 0 ? score->hidden
+                                                            : -INFINITY),
+            sees = sample_sees(&s, score);
   const int chosen = sample_code(&s, KERNEL_WHERE, false, sees, made, hidden);
   const int store = sample_code(&s, KERNEL_STORE, false, chosen, -1, -1);
   kernel->code[store].port = SCORE_MADE;

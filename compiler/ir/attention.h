@@ -13,8 +13,8 @@ enum {
   ATTENTION_BIASED = 1 << 13,  // what is captured is slopes
   ATTENTION_SCORED = 1 << 14,  // the body says what is made of the dot product, of positions and of what is captured
   ATTENTION_SEEDED = 1 << 15,  // of the gradient: the statistics have one too, behind that of o
-  ATTENTION_LARGE = 1 << 30,   // scores may be finite and large: a third result is what statistics have lost in rounding
-  ATTENTION_RING = 1 << 16,    // times the mesh axes, as bits, around which blocks of keys go; set by shard
+  ATTENTION_LARGE = 1 << 30,  // scores may be finite and large: a third result is what statistics have lost in rounding
+  ATTENTION_RING = 1 << 16,   // times the mesh axes, as bits, around which blocks of keys go; set by shard
 };
 
 // Times the number of captured values, which are operands behind q, k and v.
@@ -27,8 +27,8 @@ static inline uint32_t attention_ring(const Node *node) {
 
 bool is_attention(const Node *node);  // or its gradient; split.c
 
-// q, k, v, and what is captured. The gradient has the results behind them, then the gradient of o, and if seeded that of
-// the statistics.
+// q, k, v, and what is captured. The gradient has the results behind them, then the gradient of o, and if seeded that
+// of the statistics.
 static inline int attention_forward_operands(const Node *node) {
   return 3 + (int)(node->integer / ATTENTION_CAPTURED);
 }

@@ -26,8 +26,8 @@ bool scores_find(Graph *graph, ValueId made, AxisId key, Scores *scores);
 // of it; or if gradients do not go through to the product.
 bool scores_collect(Graph *graph, Scores *scores);
 
-// Whether scores may be finite and beyond LARGE_SCORE: numbers stand in them that hide keys as -1e9 does, or real tensors
-// of any size. The statistic of a query, max + log(sum) in one number, then does not tell how many are summed.
+// Whether scores may be finite and beyond LARGE_SCORE: numbers stand in them that hide keys as -1e9 does, or real
+// tensors of any size. The statistic of a query, max + log(sum) in one number, then does not tell how many are summed.
 #define LARGE_SCORE 1e5
 bool scores_large(const Graph *graph, const Scores *scores);
 

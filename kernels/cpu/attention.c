@@ -52,7 +52,8 @@ AttentionBlock attention_scores(const Job *job, const Block *block, const Where 
                           .slope = a->biased ? get(job, job->ports->slopes, w->head * a->groups + w->group) : 0};
 }
 
-// Running maxima and sums of a block of queries: of no keys, or of those that the statistics have seen, and o with them.
+// Running maxima and sums of a block of queries: of no keys, or of those that the statistics have seen, and o with
+// them.
 static void statistics_begin(const Job *job, const Block *block, const Where *w, const Lines *o) {
   for (int64_t r = 0; r < QUERIES; r++) {
     const bool has = job->a->more && r < w->queries;
