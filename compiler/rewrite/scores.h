@@ -28,7 +28,7 @@ bool scores_collect(Graph *graph, Scores *scores);
 
 // Whether scores may be finite and beyond LARGE_SCORE: numbers stand in them that hide keys as -1e9 does, or real
 // tensors of any size. The statistic of a query, max + log(sum) in one number, then does not tell how many are summed.
-#define LARGE_SCORE 1e5
+#define LARGE_SCORE 1e4
 bool scores_large(const Graph *graph, const Scores *scores);
 
 // The nodes again in the present region, on this dot product and these captured values.
