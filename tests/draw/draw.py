@@ -47,7 +47,9 @@ def draw(seed, layouts):
     program.add_loss()
     of_layouts = random.Random(f"layouts {seed}")
     texts = [f"layout l{i} {{ {Layout(program, of_layouts).text()} }}" for i in range(layouts)]
-    return program.text(texts or ["layout two { microbatches = 2; }"] * (not program.meets and not program.states))
+    if not texts and program.runs_in_parts():
+        texts = ["layout two { microbatches = 2; }"]
+    return program.text(texts)
 
 
 def main():

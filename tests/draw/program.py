@@ -224,6 +224,10 @@ class Program:
             return f"{scale} * mean({self.pick_of('max', 'sum', 'logsumexp')}({self.untied(value, over)} over {', '.join(over)}))"
         return f"{scale} * {self.pick_of('mean', 'mean', 'mean', '0.02 * sum')}({value})"
 
+    def runs_in_parts(self):
+        """Not where samples meet: in a statement, a state, or what a mean is divided by."""
+        return not self.meets and not self.states and not any("masked_mean" in line for line in self.lines)
+
     def recipe(self):
         lines = [f"  optimizer {self.random.choice(UPDATES)};"]
         own = []
