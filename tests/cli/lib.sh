@@ -68,6 +68,18 @@ wait_for() {
   done
 }
 
+# saved RUN STEP: there is a whole checkpoint of that step or a later one, since older ones are removed
+saved() {
+  local manifest step
+  for manifest in "$1"/checkpoints/step-*/manifest.json; do
+    step=$(basename "$(dirname "$manifest")")
+    if [ -f "$manifest" ] && [ "$((10#${step#step-}))" -ge "$2" ]; then
+      return 0
+    fi
+  done
+  return 1
+}
+
 # interrupts FILE COMMAND...: Ctrl-C once FILE is not empty; what it said is in log, and it must end with status 130
 interrupts() {
   local file=$1 status=0

@@ -39,7 +39,7 @@ mentions out "bf16 from step 1 on (train), fp8_current from step 4 on (train_2),
 # Killed while it runs.
 "$MDL" train "$SMALL" --steps 200 --set save_every=1 --precision "$MORE" --out killed > log 2>&1 &
 pid=$!
-wait_for 60 test -f killed/checkpoints/step-00000004/manifest.json
+wait_for 60 saved killed 4
 kill -KILL $pid
 wait $pid || true
 last=$(find killed/checkpoints -name 'step-*' | sort | tail -n 1)

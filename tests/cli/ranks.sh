@@ -69,7 +69,7 @@ wait $! || status=$?
 
 # Killed and interrupted.
 "$MDL" train ranks.mdl --steps 60 --save-every 1 --layout eight --out killed > log 2>&1 &
-wait_for 20 test -d killed/checkpoints/step-00000005
+wait_for 20 saved killed 5
 kill -9 $!
 wait $! || true
 train killed --steps 60 --save-every 1 --resume

@@ -23,7 +23,7 @@ same "a run in four parts" "$(weights whole 6)" "$(weights parts 6)"
 
 "$MDL" train "${RELATIVE[@]}" "${SWITCH[@]}" --steps 500 --out killed > log 2>&1 &
 pid=$!
-wait_for 60 test -f killed/checkpoints/step-00000002/manifest.json
+wait_for 60 saved killed 2
 kill -KILL $pid
 wait $pid || true
 last=$(find killed/checkpoints -name 'step-*' | sort | tail -n 1)

@@ -42,7 +42,7 @@ same "without the number of a batch" "$(weights plain 8)" "$(weights older 8)"
 train skips.mdl --steps 40 --set save_every=1 --out straight
 "$MDL" train skips.mdl --steps 40 --set save_every=1 --out killed > log 2>&1 &
 pid=$!
-wait_for 60 test -f killed/checkpoints/step-00000004/manifest.json
+wait_for 60 saved killed 4
 kill -KILL $pid
 wait $pid || true
 train killed --steps 40 --resume
