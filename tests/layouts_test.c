@@ -20,7 +20,7 @@
 #include "tests/layouts_combine.h"
 #include "tests/layouts_outcome.h"
 
-enum { SAMPLE = 50, SECONDS = 120, NOT_LEGAL = 2, MOST_FILES = 8192 };
+enum { SAMPLE = 25, SECONDS = 120, NOT_LEGAL = 2, MOST_FILES = 8192 };
 
 typedef struct {
   const char *path;

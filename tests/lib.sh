@@ -1,4 +1,4 @@
-# lib.sh: counting and saying results; for tests/run.sh and .ci/run. Each result is one line; the last says the sums.
+# lib.sh: counting and saying results; for tests/run.sh, tests/one.sh and .ci/run. Each result is one line; the last says the sums.
 #
 # Expects $LOGS, a directory for what failed tests printed.
 
@@ -43,7 +43,7 @@ cmocka_program() {
   program=$(basename "$1")
   log=$LOGS/$program.log
   status=0
-  CMOCKA_MESSAGE_OUTPUT=TAP timeout 600 "$1" > "$log" 2> "$log.err" < /dev/null || status=$?
+  CMOCKA_MESSAGE_OUTPUT=TAP timeout 1200 "$1" > "$log" 2> "$log.err" < /dev/null || status=$?
   planned=$(sed -n 's/^1\.\.\([0-9]*\).*/\1/p' "$log" | tail -n 1)
   cat "$log.err" >> "$log"
   seen=0
@@ -70,6 +70,15 @@ END
   if [ "$status" != 0 ] && [ -z "$bad" ] || [ -z "$planned" ] || [ "$planned" != "$seen" ]; then
     fail "$program: status $status after $seen of ${planned:-?} tests" "$log"
   fi
+}
+
+# take FILE: adds the sums on its last line; fails where it has none
+take() {
+  take_sums=$(tail -n 1 "$1" 2> /dev/null | sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p')
+  [ -n "$take_sums" ] || return 1
+  passed=$((passed + ${take_sums%% *}))
+  failed=$((failed + $(echo "$take_sums" | cut -d ' ' -f 2)))
+  skipped=$((skipped + ${take_sums##* }))
 }
 
 summary() {

@@ -5,13 +5,17 @@
 #
 # BUILD=DIR builds elsewhere than in build/; CMAKE_FLAGS are given to cmake. Missing packages are installed first.
 # PREBUILT=1 builds and installs nothing: for a machine that programs were carried to. MDL and MDLC may name them.
+# JOBS=N programs and scripts run at a time, else one for each core; what times a GPU runs alone, behind the others.
 set -eu
 cd "$(dirname "$0")/.."
 ROOT=$PWD
 BUILD=${BUILD:-$ROOT/build}
 ONLY=${1:-}
 LOGS=$BUILD/test-logs
-export ROOT BUILD
+JOBS=${JOBS:-$(nproc)}
+MDL=${MDL:-$BUILD/mdl}
+MDLC=${MDLC:-$BUILD/mdlc}
+export ROOT BUILD LOGS MDL MDLC
 . tests/lib.sh
 
 wanted() {
@@ -35,37 +39,29 @@ fi
 if [ ! -e tests/lib.sh ] || [ -z "$(ls "$BUILD"/tests/*_test 2> /dev/null)" ]; then
   fail "no test programs were built"
 fi
-for source in tests/*_test.c; do  # not whatever older ones lie in the build directory
-  program=$BUILD/tests/$(basename "$source" .c)
-  if wanted "$source" && [ -x "$program" ]; then
-    cmocka_program "$program"
-  elif wanted "$source"; then
-    fail "$(basename "$program"): it was not built"
-  fi
-done
 
-MDL=${MDL:-$BUILD/mdl}
-MDLC=${MDLC:-$BUILD/mdlc}
-export MDL MDLC
-for script in tests/*/run.sh tests/cli/*.sh tests/gpu/*.sh; do  # each is a test; it gets an empty directory
-  if [ "$(basename "$script")" = lib.sh ] || [ ! -f "$script" ] || ! wanted "$script"; then
-    continue
+# Programs first by name, then scripts; those that take longest begin, so that none of them is left alone at the end.
+LONG='layouts_test.c draw/run.sh passes_test.c fp8_test.c cli/figures.sh fuzz/run.sh'
+listed() {  # WILDCARD...: the sources of tests that are wanted
+  for source in "$@"; do  # not whatever older programs lie in the build directory
+    if [ -f "$source" ] && [ "$(basename "$source")" != lib.sh ] && wanted "$source"; then
+      echo "$source"
+    fi
+  done
+}
+for name in $LONG; do
+  listed "tests/$name"
+done > "$LOGS/long.list"
+listed tests/*_test.c tests/*/run.sh tests/cli/*.sh | grep -vxFf "$LOGS/long.list" > "$LOGS/short.list" || true
+
+rm -rf "$LOGS/sums"
+mkdir -p "$LOGS/sums"
+cat "$LOGS/long.list" "$LOGS/short.list" | xargs -r -P "$JOBS" -n 1 tests/one.sh || true
+listed tests/gpu/*.sh | xargs -r -n 1 tests/one.sh || true
+for source in $(cat "$LOGS/long.list" "$LOGS/short.list") $(listed tests/gpu/*.sh); do
+  if ! take "$LOGS/sums/$(echo "$source" | tr / _)"; then
+    fail "$source did not end"
   fi
-  name=$(echo "$script" | sed 's,^tests/,,; s,/run\.sh$,,; s,\.sh$,,')
-  if [ ! -x "$MDL" ] || [ ! -x "$MDLC" ]; then
-    fail "$name: mdl and mdlc were not built"
-    continue
-  fi
-  WORK=$BUILD/test-work/$name
-  export WORK
-  rm -rf "$WORK"
-  mkdir -p "$WORK"
-  case $name in
-    gpu/sanitize) limit=7200 ;;
-    gpu/*) limit=900 ;;
-    *) limit=300 ;;
-  esac
-  check "$name" timeout "$limit" "$script"
 done
 
 summary

@@ -1,0 +1,43 @@
+#!/bin/sh
+# one.sh: runs one test program, tests/NAME_test.c, or one script, and prints its lines together; called by run.sh.
+#
+# The sums go to $LOGS/sums/. A script gets an empty directory, $WORK.
+set -eu
+. tests/lib.sh
+
+results() {
+  name=$(echo "$1" | sed 's,^tests/,,; s,/run\.sh$,,; s,\.sh$,,')
+  case $1 in
+    *_test.c)
+      program=$BUILD/tests/$(basename "$1" .c)
+      if [ -x "$program" ]; then
+        cmocka_program "$program"
+      else
+        fail "$(basename "$program"): it was not built"
+      fi
+      ;;
+    *)
+      WORK=$BUILD/test-work/$name
+      export WORK
+      rm -rf "$WORK"
+      mkdir -p "$WORK"
+      case $name in
+        gpu/sanitize) limit=7200 ;;
+        *) limit=900 ;;
+      esac
+      if [ -x "$MDL" ] && [ -x "$MDLC" ]; then
+        check "$name" timeout "$limit" "$1"
+      else
+        fail "$name: mdl and mdlc were not built"
+      fi
+      ;;
+  esac
+}
+
+sums=$LOGS/sums/$(echo "$1" | tr / _)
+{
+  results "$1"
+  summary > "$sums.part" || true
+} > "$sums.lines"
+flock "$LOGS/sums" cat "$sums.lines"
+mv "$sums.part" "$sums"
