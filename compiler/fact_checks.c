@@ -23,6 +23,11 @@ static const Node *find_other(const Graph *graph, RegionId region, Holds *holds)
   return NULL;
 }
 
+static bool is_straight(const Graph *graph, const Node *node) {
+  (void)graph;
+  return node->op != OP_SCAN;
+}
+
 static bool is_recognised(const Graph *graph, const Node *node) {
   (void)graph;
   return node->op != OP_COMPOSITE || is_attention(node);
@@ -54,6 +59,10 @@ static bool is_arranged(const Graph *graph, const Node *node) {
     }
   }
   return true;
+}
+
+const Node *fact_straight(const Graph *graph) {
+  return find_other(graph, 0, is_straight);
 }
 
 const Node *fact_recognised(const Graph *graph) {

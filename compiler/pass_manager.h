@@ -26,6 +26,7 @@ bool passes_is_lowering(const char *name);
 void passes_list(Buffer *out);
 
 // fact_checks.c: a node of the graph of which the fact is not so, or NULL.
+const Node *fact_straight(const Graph *graph);
 const Node *fact_recognised(const Graph *graph);
 const Node *fact_typed(const Graph *graph);
 const Node *fact_fused(const Graph *graph);

@@ -95,6 +95,10 @@ static void assign_state(Elaborator *e, const Ast *target, Object *old, Object v
   if (!e->training || !object_tensor(e, value, true, target->span, &tensor)) {
     return;
   }
+  if (e->scan) {
+    diag_error(e->diag, E035, target->span, "the state '%s' changes once a step, not in a scan", target->name);
+    return;
+  }
   Shape has = graph_shape(e->graph, tensor);
   if (!shape_contains(&shape, &has)) {
     diag_error(e->diag, E022, target->span, "the state '%s' has axes %s, the value has %s", target->name,
@@ -267,30 +271,6 @@ static void run_return(Elaborator *e, const Ast *ast) {
   e->frame->returned = true;
 }
 
-static void run_scan(Elaborator *e, const Ast *ast) {
-  AxisId axis;
-  if (!evaluate_axis(e, ast->kids[0], &axis)) {
-    return;
-  }
-  for (int i = 0; i < ast->kids[1]->count; i++) {
-    const Ast *statement = ast->kids[1]->kids[i];
-    Shape shape;
-    if (statement->kind == AST_CARRY && evaluate_axes(e, statement->kids[0], &shape, NULL, NULL) &&
-        shape_has(&shape, axis)) {
-      diag_error(e->diag, E021, statement->span, "the carried value has the scanned axis '%s'", axis_name(e, axis));
-    }
-  }
-  diag_error(e->diag, E070, ast->span, "this version checks 'scan' but cannot run it");
-  for (int i = 0; i < ast->kids[1]->count; i++) {  // what it assigns is unknown from here on
-    const Ast *statement = ast->kids[1]->kids[i];
-    if (statement->kind == AST_ASSIGN) {
-      for (int j = 0; j < statement->kids[0]->count; j++) {
-        frame_set(e, e->frame, statement->kids[0]->kids[j]->name, object_poison());
-      }
-    }
-  }
-}
-
 static void run_statement(Elaborator *e, const Ast *ast) {
   switch (ast->kind) {
     case AST_AXIS:
@@ -327,7 +307,7 @@ static void run_statement(Elaborator *e, const Ast *ast) {
       run_scan(e, ast);
       break;
     case AST_CARRY:
-      diag_error(e->diag, E035, ast->span, "'carry' is for the body of a scan");
+      run_carry(e, ast);
       break;
     default:
       diag_error(e->diag, E035, ast->span, "a %s is not allowed here", ast_kind_name(ast->kind));

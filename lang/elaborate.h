@@ -76,7 +76,6 @@ struct Frame {
   bool returned;
   Object result;
   const Persistent *made;  // FRAME_INITIALISER: the parameter
-  int scan_depth;
 };
 
 typedef struct {  // an initialiser to run in the program that initialises
@@ -84,6 +83,8 @@ typedef struct {  // an initialiser to run in the program that initialises
   const Ast *random, *constant;
   Frame *frame;
 } Initialiser;
+
+typedef struct Scan Scan;  // scan.c
 
 typedef struct Elaborator {
   Arena *arena;
@@ -109,6 +110,7 @@ typedef struct Elaborator {
   Map assigned;  // value of a state of the model to the node that assigns it
   // while an update is elaborated
   struct UpdateContext *update;
+  Scan *scan;  // whose body is elaborated, or NULL
 } Elaborator;
 
 // objects.c
@@ -196,6 +198,10 @@ bool builtin_takes_text(Name name);  // called with NULL arguments: it reads the
 
 // top.c
 Builtin builtin_top;
+
+// scan.c
+void run_scan(Elaborator *e, const Ast *ast);
+void run_carry(Elaborator *e, const Ast *ast);
 
 // sizes.c
 bool already_declared(Elaborator *e, const Ast *ast);        // reports it; false for the same statement in a repeat

@@ -117,9 +117,9 @@ void run_param(Elaborator *e, const Ast *ast) {
                      .type = TYPE_REAL,
                      .span = span_of_user(e, ast->span),
                      .value = -1};
-  if (in_composite(e) || e->frame->kind == FRAME_UPDATE || e->frame->scan_depth > 0) {
+  if (in_composite(e) || e->frame->kind == FRAME_UPDATE) {
     Diagnostic *error = diag_error(e->diag, E035, ast->span, "no parameters here");
-    diag_label(e->diag, error, "inside a composite, an update or a scan");
+    diag_label(e->diag, error, "inside a composite or an update");
     diag_help(e->diag, error, "make it outside and pass it in");
     frame_set(e, e->frame, ast->name, object_poison());
     return;

@@ -216,6 +216,36 @@ static void run_chunks(Reference *r, const Node *node) {
   }
 }
 
+// What is carried before position `to`, of what came out at the one before.
+static void hand_on(Reference *r, const Node *node, int64_t to) {
+  const Region *region = &r->graph->regions.at[node->region];
+  for (int i = 0; i < region->parameters.count; i++) {
+    const Tensor *from = to ? &r->values[region->results.at[i]] : &r->values[node->operands[i]];
+    Tensor *before = define(r, region->parameters.at[i]);
+    Point point = r->point;
+    FOR_POINTS(r, point, &before->shape) {
+      if (point.at[node->axis] == to) {
+        double *at = element(r, before, point);
+        point.at[node->axis] = to - 1;
+        *at = *element(r, from, point);
+        point.at[node->axis] = to;
+      }
+    }
+  }
+}
+
+// The whole body again for each position, of which that position is right.
+static void run_scan(Reference *r, const Node *node) {
+  const Region *region = &r->graph->regions.at[node->region];
+  for (int64_t t = 0; t < size_of(r, node->axis) && !r->wrong; t++) {
+    hand_on(r, node, t);
+    run_region(r, node->region);
+  }
+  for (int i = 0; i < node->result_count; i++) {
+    r->values[node->first_result + i] = r->values[region->results.at[i]];
+  }
+}
+
 static void run_elements(Reference *r, const Node *node) {
   Tensor *to = define(r, node->first_result);
   Point point = r->point;
@@ -254,6 +284,9 @@ static void run_node(Reference *r, const Node *node) {
       return;
     case OP_CHUNKS:
       run_chunks(r, node);
+      return;
+    case OP_SCAN:
+      run_scan(r, node);
       return;
     case OP_COMPOSITE:
     case OP_MICROBATCH:

@@ -558,6 +558,23 @@ static const char *infer_region(Graph *graph, const Node *node, Value *results) 
   return region->parameters.count == node->operand_count ? NULL : "operands and region parameters differ in number";
 }
 
+static const char *infer_scan(Graph *graph, const Node *node, Value *results) {
+  const char *wrong = infer_region(graph, node, results);
+  const Region *region = &graph->regions.at[node->region];
+  for (int i = 0; i < node->operand_count && !wrong; i++) {
+    Shape shape = operand(graph, node, i)->shape;
+    const Shape inside = graph->values.at[region->parameters.at[i]].shape;
+    const bool known = i < region->results.count && shape_same_set(&results[i].shape, &inside);
+    wrong = !known                                     ? "what is carried is not what comes out"
+            : !shape_has(&inside, node->axis)          ? "what is carried lacks the axis"
+            : shape_has(&shape, node->axis)            ? "the first value has the axis"
+            : !shape_contains(&inside, &shape)         ? "the first value has another axis"
+            : is_integer(operand(graph, node, i))       ? "the first value is not real"
+                                                       : NULL;
+  }
+  return wrong;
+}
+
 static const char *infer_chunks(Graph *graph, const Node *node, Value *results) {
   const char *wrong = infer_region(graph, node, results);
   const ValueList *made = &graph->regions.at[node->region].results;
