@@ -79,16 +79,21 @@ static ValueId products_along(Graph *graph, ValueId x, AxisId axis) {
   return x;
 }
 
+// Of all positions before each, by logarithms.
+static ValueId logarithms_along(Graph *graph, Decay decay, AxisId axis, Op before) {
+  const AxisId from = axis_in(graph, axis, "from", size_of(graph, axis));
+  const ValueId ahead = graph_op2(graph, before, position(graph, from), position(graph, axis));
+  const ValueId terms =
+      graph_op3(graph, OP_WHERE, ahead, renamed(graph, decay.value, axis, from), graph_real(graph, 0));
+  return graph_add1(graph, OP_SUM, (NodeInit){NODE_INIT, .axes = shape_of(from)}, terms);
+}
+
 // Of all positions up to each, itself included.
 static Decay up_to(Graph *graph, Decay decay, AxisId axis) {
   if (!decay.log) {
     return (Decay){products_along(graph, along(graph, decay.value, axis), axis), false};
   }
-  const AxisId from = axis_in(graph, axis, "from", size_of(graph, axis));
-  const ValueId ahead = graph_op2(graph, OP_LESS_EQUAL, position(graph, from), position(graph, axis));
-  const ValueId terms =
-      graph_op3(graph, OP_WHERE, ahead, renamed(graph, decay.value, axis, from), graph_real(graph, 0));
-  return (Decay){graph_add1(graph, OP_SUM, (NodeInit){NODE_INIT, .axes = shape_of(from)}, terms), true};
+  return (Decay){logarithms_along(graph, decay, axis, OP_LESS_EQUAL), true};
 }
 
 // How much of what `from` adds is left at each position along the axis; 0 of what comes later.
@@ -185,15 +190,31 @@ static ValueId states_of_chunk(const Recurrence *r) {
   return graph_add2(graph, OP_DOT, (NodeInit){NODE_INIT, .axes = shape_of(from)}, left, added);
 }
 
+// The states before each position, by logarithms: only decays are moved by a position, not states.
+static ValueId before_by_matrix(const Recurrence *r) {
+  Graph *graph = r->graph;
+  const AxisId from = axis_in(graph, r->axis, "from", size_of(graph, r->axis));
+  const ValueId past = logarithms_along(graph, r->decay, r->axis, OP_LESS);
+  const ValueId sums = logarithms_along(graph, r->decay, r->axis, OP_LESS_EQUAL);
+  const ValueId behind = graph_op2(graph, OP_LESS, position(graph, from), position(graph, r->axis));
+  const ValueId left = graph_op2(graph, OP_SUB, past, renamed(graph, sums, r->axis, from));
+  const ValueId decays =
+      graph_op1(graph, OP_EXP, graph_op3(graph, OP_WHERE, behind, left, graph_real(graph, -INFINITY)));
+  const ValueId added = renamed(graph, along(graph, r->added, r->axis), r->axis, from);
+  return graph_add2(graph, OP_DOT, (NodeInit){NODE_INIT, .axes = shape_of(from)}, decays, added);
+}
+
 // States at the ends of chunks, of what each chunk leaves by itself; then those before each chunk.
 static ValueId states_before(const Recurrence *r, const Chunks *chunks, Decay sums, ValueId left) {
-  const Recurrence ends = {.graph = r->graph,
-                           .axis = chunks->chunk,
-                           .decay = {last_of(r->graph, sums.value, chunks->at), sums.log},
-                           .added = left,
-                           .all = r->all};
-  Recurrence of = ends;
+  Recurrence of = {.graph = r->graph,
+                   .axis = chunks->chunk,
+                   .decay = {last_of(r->graph, sums.value, chunks->at), sums.log},
+                   .added = left,
+                   .all = r->all};
   shape_replace(&of.all, r->axis, chunks->chunk);
+  if (of.decay.log && size_of(r->graph, chunks->chunk) <= ONE_CHUNK && by_matrix(&of)) {
+    return before_by_matrix(&of);
+  }
   return later(r->graph, recurrence_states(&of), chunks->chunk, 1);
 }
 
@@ -271,7 +292,8 @@ ValueId recurrence_read(const Recurrence *r, const Reading *reading) {
   }
   // What each chunk leaves at its end.
   const ValueId last = left_at_end(graph, left, sums, at, from), there = renamed(graph, of, at, from);
-  const ValueId left_over = summed(graph, sources, graph_op2(graph, OP_MUL, last, there), from);
+  const ValueId decayed = what < 0 ? graph_op2(graph, OP_MUL, last, there) : graph_op2(graph, OP_MUL, sources, last);
+  const ValueId left_over = what < 0 ? summed(graph, -1, decayed, from) : summed(graph, decayed, there, from);
   const ValueId before = states_before(r, &chunks, sums, left_over);
   const ValueId old = graph_op2(graph, OP_MUL, graph_add2(graph, OP_DOT, over, by, before), factor_of(graph, sums));
   return merged(graph, graph_op2(graph, OP_ADD, read, old), &chunks);
