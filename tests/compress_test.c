@@ -1,9 +1,10 @@
 // compress_test.c: collectives of tensor parallelism in 8 bits: what they compute, to the bit, what they send, that
 // ranks agree, and that losses follow those of the same layout without.
 //
-// COMPRESS_CURVES=0 leaves the losses of 200 steps out.
+// The losses of 200 steps are compared with TESTS_LONG=1.
 #include "compiler/pass/compilation.h"
 #include "compiler/report/explain.h"
+#include "tests/effort.h"
 #include "tests/layouts_outcome.h"
 
 enum { DEADLINE = 60 };
@@ -453,8 +454,7 @@ static void small_scales(void *context, Compilation *c, const char *pass) {
 
 static void test_losses(void **state) {
   (void)state;
-  const char *curves = getenv("COMPRESS_CURVES");
-  if (curves && strcmp(curves, "0") == 0) {
+  if (!effort_long()) {
     skip();
   }
   for (size_t i = 0; i < sizeof models / sizeof *models; i++) {

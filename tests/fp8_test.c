@@ -1,8 +1,9 @@
 // fp8_test.c: products in 8 bits: which they are, that layouts compute what one rank does, and that losses follow bf16.
 //
-// FP8_CURVES=0 leaves the losses of 200 steps out.
+// Some of the layouts; all of them, and the losses of 200 steps, with TESTS_LONG=1.
 #include "compiler/pass/compilation.h"
 #include "compiler/report/explain.h"
+#include "tests/effort.h"
 #include "tests/layouts_outcome.h"
 
 typedef struct {
@@ -81,11 +82,6 @@ static void test_products(void **state) {
 }
 
 // --- layouts ---
-
-// Where time is short (LAYOUTS_SAMPLE, as in layouts_test), every third of what is tried.
-static bool left_out(size_t number) {
-  return getenv("LAYOUTS_SAMPLE") && number % 3 != 0;
-}
 
 static const char *const policies[] = {"fp8_current", "fp8_hybrid", "fp8_block"};
 enum { POLICIES = sizeof policies / sizeof *policies, BLOCKS = POLICIES - 1 };  // before it: one scale for each value
@@ -210,7 +206,7 @@ static void test_layouts(void **state) {
     few_steps(NULL, policies[p], NULL, wanted);
     assert_true(wanted[FEW - 1] < wanted[0]);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-      if ((p == 1 && strncmp(cases[i].layout, "pp", 2) == 0) || left_out(i + (size_t)p)) {
+      if ((p == 1 && strncmp(cases[i].layout, "pp", 2) == 0) || effort_leaves_out(i + (size_t)p)) {
         continue;
       }
       few_steps(cases[i].layout, policies[p], NULL, got);
@@ -234,7 +230,7 @@ static void test_neighbours(void **state) {
                                         "cp2", "pp4", "ring", "ulysses", "recomputed", "offloaded", "pp4_recompute"};
   enum { LAYOUTS = sizeof layouts / sizeof *layouts };
   for (int i = 0; i < 2 * LAYOUTS; i++) {
-    if (left_out((size_t)i)) {
+    if (effort_leaves_out((size_t)i)) {
       continue;
     }
     const bool blocks = i >= LAYOUTS;
@@ -411,16 +407,16 @@ static void test_histories(void **state) {
   (void)state;
   static const char *const layouts[] = {NULL, "z1", "z3", "tp2_sp", "two_axes", "cp2"};
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-    if (!left_out(i + 1)) {
+    if (!effort_leaves_out(i + 1)) {
       check_history(layouts[i], NULL);
     }
-    if (!left_out(i + 2)) {
+    if (!effort_leaves_out(i + 2)) {
       check_history(layouts[i], "microbatches=2");
     }
   }
   static const char *const stages[] = {"gpipe", "pp4", "interleaved", "zero_bubble", "uneven", "pp4_both", "d3"};
   for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
-    if (!left_out(i)) {
+    if (!effort_leaves_out(i)) {
       check_history(stages[i], NULL);
     }
   }
@@ -600,8 +596,7 @@ static void check_losses(const Model *model, int first, int last) {
 
 static void test_losses(void **state) {
   (void)state;
-  const char *curves = getenv("FP8_CURVES");
-  if (curves && strcmp(curves, "0") == 0) {
+  if (!effort_long()) {
     skip();
   }
   check_losses(&gpt2, 0, BLOCKS - 1);

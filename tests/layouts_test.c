@@ -17,10 +17,11 @@
 #include <sys/wait.h>
 
 #include "base/file.h"
+#include "tests/effort.h"
 #include "tests/layouts_combine.h"
 #include "tests/layouts_outcome.h"
 
-enum { SAMPLE = 25, SECONDS = 120, NOT_LEGAL = 2, MOST_FILES = 8192 };
+enum { SAMPLE = 12, SHORT_SAMPLE = 2, LONG_SAMPLE = 200, SECONDS = 120, NOT_LEGAL = 2, MOST_FILES = 8192 };
 
 typedef struct {
   const char *path;
@@ -292,7 +293,8 @@ static void count_combination(void *context, const CombinedLayout *layout) {
 static void try_combination(void *context, const CombinedLayout *layout) {
   Trial *trial = context;
   const char *only = getenv("LAYOUT");
-  double part = (double)number_of("LAYOUTS_SAMPLE", SAMPLE) / (double)trial->all;
+  const int sample = effort_long() ? LONG_SAMPLE : effort_short() ? SHORT_SAMPLE : SAMPLE;
+  double part = (double)number_of("LAYOUTS_SAMPLE", sample) / (double)trial->all;
   const char *base = strrchr(trial->path, '/');
   char key[256];  // another sample for each file
   snprintf(key, sizeof key, "%s %s", base ? base + 1 : trial->path, layout->name);

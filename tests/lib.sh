@@ -43,7 +43,7 @@ cmocka_program() {
   program=$(basename "$1")
   log=$LOGS/$program.log
   status=0
-  CMOCKA_MESSAGE_OUTPUT=TAP timeout 1200 "$1" > "$log" 2> "$log.err" < /dev/null || status=$?
+  CMOCKA_MESSAGE_OUTPUT=TAP timeout "${TESTS_LONG:+1}1200" "$1" > "$log" 2> "$log.err" < /dev/null || status=$?
   planned=$(sed -n 's/^1\.\.\([0-9]*\).*/\1/p' "$log" | tail -n 1)
   cat "$log.err" >> "$log"
   seen=0

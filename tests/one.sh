@@ -23,7 +23,7 @@ results() {
       mkdir -p "$WORK"
       case $name in
         gpu/sanitize) limit=7200 ;;
-        *) limit=900 ;;
+        *) limit=${TESTS_LONG:+1}900 ;;
       esac
       if [ -x "$MDL" ] && [ -x "$MDLC" ]; then
         check "$name" timeout "$limit" "$1"

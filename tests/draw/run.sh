@@ -13,4 +13,4 @@ export BUILD=${BUILD:-$ROOT/build}
 "$BUILD/mdlc" fmt "$WORK"/programs/*.mdl
 "$BUILD/tests/passes_test" "$WORK/programs" 2>&1 | grep -vE '^\[ +(RUN|OK) '
 "$ROOT/tests/draw/soak.sh" "$WORK/failures" "${DRAW_COUNT:-60}x" "${DRAW_FIRST:-0}"
-"$ROOT/tests/draw/soak.sh" "$WORK/failures" "${DRAW_SECONDS:-120}" "${DRAW_SEED:-$(date -u +%Y%m%d)00000}"
+"$ROOT/tests/draw/soak.sh" "$WORK/failures" "${DRAW_SECONDS:-40}" "${DRAW_SEED:-$(date -u +%Y%m%d)00000}"

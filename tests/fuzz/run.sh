@@ -10,5 +10,5 @@ set -eu
 BUILD=${BUILD:-$ROOT/build}
 cd "$ROOT"
 "$BUILD/tests/fuzz" --check tests/fuzz/found tests/errors tests/fmt
-"$BUILD/tests/fuzz" --seconds "${SECONDS_LONG:-60}" --seed "${SEED:-$(date +%j)}" --limit "${LIMIT:-10}" --out "$WORK" \
+"$BUILD/tests/fuzz" --seconds "${SECONDS_LONG:-30}" --seed "${SEED:-$(date +%j)}" --limit "${LIMIT:-10}" --out "$WORK" \
   tests/programs tests/layouts tests/ir tests/fmt models examples
