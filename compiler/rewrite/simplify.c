@@ -7,6 +7,7 @@
 
 #include "compiler/pass/compilation.h"
 #include "compiler/rewrite/choose.h"
+#include "compiler/rewrite/taps.h"
 
 typedef ARRAY(uint64_t) NodeContent;
 
@@ -240,6 +241,9 @@ static ValueId fold(Simplifier *s, NodeId id) {
   node = graph_node(s->graph, id);
   if (node->op == OP_DOT && !s->differentiated && s->kernels == 0) {
     return choose_later(s->graph, id);
+  }
+  if ((node->op == OP_DOT || node->op == OP_FOLD) && s->differentiated && s->kernels == 0) {
+    return taps_apart(s->graph, id);
   }
   drop_broadcasts(s, graph_node(s->graph, id));
   node = graph_node(s->graph, id);
