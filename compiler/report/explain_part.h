@@ -56,7 +56,7 @@ Splits explain_splits_of(const Explain *explain);
 typedef struct {
   int64_t instructions, products;
   int64_t batched;   // products of more than one pair of matrices
-  int64_t split;     // of these, those that could be one of larger matrices
+  int64_t split;     // of these, those that could be one of larger matrices, and are thin
   int64_t separate;  // the pairs of matrices that they are made of
   int64_t m, n, k;   // the least of all products
   int64_t copies;    // kernels that only move a value

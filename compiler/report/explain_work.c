@@ -17,6 +17,13 @@ static int64_t least(int64_t known, int64_t size) {
   return known == 0 || size < known ? size : known;
 }
 
+// In pieces of fewer rows or columns than a matrix unit takes at once: larger ones read what they share from a cache.
+static bool is_split(const Instruction *instruction, int64_t rows, int64_t columns) {
+  enum { PIECE = 64 };
+  const Gemm *gemm = &instruction->as.gemm;
+  return !instruction->parts && ((rows > 1 && gemm->m < PIECE) || (columns > 1 && gemm->n < PIECE));
+}
+
 static void add_product(Work *work, const Instruction *instruction) {
   const Gemm *gemm = &instruction->as.gemm;
   const int64_t rows = parts_of(gemm, gemm->stride_b), columns = parts_of(gemm, gemm->stride_a);
@@ -26,8 +33,8 @@ static void add_product(Work *work, const Instruction *instruction) {
   }
   work->products++;
   work->batched += gemm->batch_count > 0;
-  work->split += rows * columns > 1 && !instruction->parts;
-  work->separate += rows * columns > 1 && !instruction->parts ? (int64_t)count : 0;
+  work->split += is_split(instruction, rows, columns);
+  work->separate += is_split(instruction, rows, columns) ? (int64_t)count : 0;
   work->m = least(work->m, gemm->m);
   work->n = least(work->n, gemm->n);
   work->k = least(work->k, gemm->k);
