@@ -499,13 +499,21 @@ static void rings(void **state) {
   program_compare(LAYOUTS("cross"), "test", "bf16", "two");
 }
 
+static void scans(void **state) {
+  (void)state;
+  program_compare(PROGRAM("scans"), "test", "fp32", NULL);
+  program_compare(LAYOUTS("scans"), "test", "fp32", NULL);
+  program_compare(LAYOUTS("scans"), "test", "bf16", NULL);
+  program_compare(MODEL("mamba2"), "small", "bf16", NULL);
+}
+
 // backends_test [PATTERN]: the tests whose names match, * and ? as in file names.
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(programs_fp32), cmocka_unit_test(gpt2_fp32),  cmocka_unit_test(llama_fp32),
       cmocka_unit_test(gpt2_bf16),     cmocka_unit_test(llama_bf16), cmocka_unit_test(biases),
       cmocka_unit_test(rings),         cmocka_unit_test(bloom),      cmocka_unit_test(scores),
-      cmocka_unit_test(quarters),
+      cmocka_unit_test(quarters),      cmocka_unit_test(scans),
   };
   if (argc > 1) {
     cmocka_set_test_filter(argv[1]);

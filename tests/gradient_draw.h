@@ -391,6 +391,7 @@ static const Recipe recipes[OP_COUNT] = {
     [OP_ASSIGN] = {.without = "an effect"},
     [OP_OUTPUT] = {.without = "an effect"},
     [OP_MICROBATCH] = {.without = "made after differentiation"},
+    [OP_SCAN] = {.without = "gone before differentiation: see tests/cli/scan.sh"},
     [OP_SEGMENT] = {.without = "made after differentiation"},
     [OP_CHUNKS] = {.without = "made after differentiation"},
     [OP_GROUP] = {.without = "made after differentiation"},

@@ -565,12 +565,12 @@ static const char *infer_scan(Graph *graph, const Node *node, Value *results) {
     Shape shape = operand(graph, node, i)->shape;
     const Shape inside = graph->values.at[region->parameters.at[i]].shape;
     const bool known = i < region->results.count && shape_same_set(&results[i].shape, &inside);
-    wrong = !known                                     ? "what is carried is not what comes out"
-            : !shape_has(&inside, node->axis)          ? "what is carried lacks the axis"
-            : shape_has(&shape, node->axis)            ? "the first value has the axis"
-            : !shape_contains(&inside, &shape)         ? "the first value has another axis"
-            : is_integer(operand(graph, node, i))       ? "the first value is not real"
-                                                       : NULL;
+    wrong = !known                                ? "what is carried is not what comes out"
+            : !shape_has(&inside, node->axis)     ? "what is carried lacks the axis"
+            : shape_has(&shape, node->axis)       ? "the first value has the axis"
+            : !shape_contains(&inside, &shape)    ? "the first value has another axis"
+            : is_integer(operand(graph, node, i)) ? "the first value is not real"
+                                                  : NULL;
   }
   return wrong;
 }

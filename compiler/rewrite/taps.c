@@ -79,6 +79,7 @@ static ValueId dot_apart(Graph *graph, const Node *dot) {
       continue;
     }
     const AxisId axis = window->axis, tap = window->axis2;
+    graph->span = window->span;  // what may be said of the axis is said of it
     const bool of_taps = dot->axes.count == 1 && dot->axes.axis[0] == tap;
     if (of_taps && has(graph, other, tap) && !has(graph, other, axis)) {
       return weighted(graph, window->operands[0], other, axis, tap, true);

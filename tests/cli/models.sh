@@ -37,6 +37,8 @@ set_all() {
   compared "$ROOT/models/gpt2.mdl" tiny $(set_all batch=8 seq=16 places=16 embed=16 layers=2 heads=4)
   compared "$ROOT/models/bloom.mdl" tiny $(set_all batch=8 seq=16 embed=16 layers=2 heads=4)
   compared "$ROOT/models/mixtral.mdl" tiny $(set_all batch=8 seq=16 embed=16 layers=2 kv_heads=2 hd=4 ffn=24)
+  compared "$ROOT/models/mamba2.mdl" small \
+    $(set_all batch=8 seq=160 embed=8 layers=10 heads=2 hd=4 cell=4 hybrid=1 kv_heads=2 kd=4)  # layer 9 is attention
   compared "$ROOT/examples/layouts.mdl" small $(set_all batch=8 seq=16 embed=16 hd=4 ffn=24)
 }
 for layout in $(grep -o '^layout [A-Za-z0-9_]*' model.mdl | cut -d' ' -f2); do  # those of examples/layouts.mdl
