@@ -8,7 +8,10 @@
 #include "compiler/fuse/fuse.h"
 
 // MOST_CHAIN: operations that are copied together. LITTLE: so many times smaller than what is not stored for it.
-enum { MOST_CHAIN = 12, MOST_INPUTS = 12, MOST_READERS = 8, LITTLE = 4, MOST_NODES = 40, MOST_EXTERNAL = 14 };
+enum { MOST_CHAIN = 12, MOST_INPUTS = 12, MOST_READERS = 8, LITTLE = 4, MOST_NODES = 44, MOST_EXTERNAL = 24 };
+
+// What is computed again moves at most so much of what is not moved for it.
+static const double LEAST_GAIN = 0.8;
 
 typedef struct {
   Fuser *f;
@@ -22,11 +25,13 @@ typedef struct {
   bool *pinned;      // by value: what a copy reads, which must be stored
   NodeList *before;  // by node: copies that stand before it
   ValueId *copy;     // by value, of the chain at hand
+  int limit;         // values that existed before
 } Again;
 
 typedef struct {
   int group;
   ValueId value;
+  bool gone;                                // its own kernel needs it no more
   int readers[MOST_READERS], reader_count;  // other groups
   NodeId nodes[MOST_CHAIN];
   int node_count;
@@ -100,7 +105,7 @@ static bool add_input(const Again *a, Chain *chain, ValueId value) {
     chain->cost += is_read_by(a, value, chain->readers[i]) ? 0 : bytes;
   }
   chain->cost += inside && !is_stored(a, value) ? bytes : 0;
-  chain->cost -= !inside && is_read_for(a, value, chain) ? bytes : 0;
+  chain->cost -= !inside && chain->gone && is_read_for(a, value, chain) ? bytes : 0;
   return true;
 }
 
@@ -119,6 +124,9 @@ static bool add_node(const Again *a, Chain *chain, ValueId value) {
   }
   for (int i = 0; i < node->operand_count; i++) {
     const ValueId operand = node->operands[i];
+    if (operand >= a->limit) {
+      return false;  // a copy of its own already
+    }
     const bool inside = group_of(a, operand) == chain->group;
     const bool little = bytes_of(a, operand) * LITTLE <= bytes_of(a, chain->value);
     if (is_free(a, operand)) {
@@ -161,12 +169,13 @@ static bool find_readers(const Again *a, Chain *chain) {
 static bool worth_it(const Again *a, Chain *chain, ValueId value) {
   const Node *node = graph_producer(a->graph, value);
   *chain = (Chain){.group = group_of(a, value), .value = value};
+  chain->gone = chain->group >= 0 && !is_read_by(a, value, chain->group);
   if (chain->group < 0 || !op_elementwise(node->op) || a->info[chain->group].alone || a->result[value] ||
       a->pinned[value] || graph_value(a->graph, value)->role == ROLE_UPDATE || !find_readers(a, chain) ||
       !add_node(a, chain, value)) {
     return false;
   }
-  return chain->cost < (1 + chain->reader_count) * bytes_of(a, value) * (1 - 1e-9);
+  return chain->cost < LEAST_GAIN * (1 + chain->reader_count) * bytes_of(a, value);
 }
 
 static NodeId first_of(const Again *a, ValueId value, int group) {
@@ -235,7 +244,7 @@ static void list_readers(Again *a) {
 }
 
 // The list with the copies in it, and without what nothing needs any more.
-static void renew_list(Again *a, int made) {
+static void renew_list(Again *a) {
   Graph *graph = a->graph;
   const NodeList old = a->f->nodes;
   NodeList all = {0}, live = {0};
@@ -251,7 +260,7 @@ static void renew_list(Again *a, int made) {
   for (int i = all.count - 1; i >= 0; i--) {
     const Node *node = graph_node(graph, all.at[i]);
     const ValueId value = node->first_result;
-    keep[i] = !op_elementwise(node->op) || uses[value] > 0 || (value < made && a->result[value]);
+    keep[i] = !op_elementwise(node->op) || uses[value] > 0 || (value < a->limit && a->result[value]);
     for (int j = 0; j < node->operand_count && keep[i]; j++) {
       uses[node->operands[j]]++;
     }
@@ -264,10 +273,26 @@ static void renew_list(Again *a, int made) {
   a->f->nodes = live;
 }
 
+static void mark_inside(Again *a, RegionId region) {
+  const Region *inside = &a->graph->regions.at[region];
+  for (int i = 0; i < inside->nodes.count; i++) {
+    const Node *node = graph_node(a->graph, inside->nodes.at[i]);
+    for (int j = 0; j < node->operand_count; j++) {
+      a->result[node->operands[j]] = true;
+    }
+    if (node->region >= 0) {
+      mark_inside(a, node->region);
+    }
+  }
+  for (int i = 0; i < inside->results.count; i++) {
+    a->result[inside->results.at[i]] = true;
+  }
+}
+
 void fuse_again(Fuser *f) {
   Graph *graph = f->graph;
   const int values = graph->values.count;
-  Again a = {.f = f, .graph = graph};
+  Again a = {.f = f, .graph = graph, .limit = values};
   a.grouping = group_make(graph, f->nodes.at, f->nodes.count, &a.info);
   a.result = ARENA_ARRAY(graph->arena, bool, values + 1);
   a.again = ARENA_ARRAY(graph->arena, bool, values + 1);
@@ -278,6 +303,12 @@ void fuse_again(Fuser *f) {
   const ValueList *results = &graph->regions.at[f->region].results;
   for (int i = 0; i < results->count; i++) {
     a.result[results->at[i]] = true;
+  }
+  for (int i = 0; i < f->nodes.count; i++) {
+    const Node *node = graph_node(graph, f->nodes.at[i]);
+    if (node->region >= 0) {
+      mark_inside(&a, node->region);
+    }
   }
   list_readers(&a);
   int count = 0;
@@ -297,6 +328,6 @@ void fuse_again(Fuser *f) {
     count++;
   }
   if (count > 0) {
-    renew_list(&a, values);
+    renew_list(&a);
   }
 }

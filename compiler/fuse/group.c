@@ -8,7 +8,7 @@
 #include "compiler/pass/compilation.h"
 
 // WAITS: how many copies one behind the other are looked through.
-enum { GROUP_MAX_NODES = 56, GROUP_MAX_EXTERNAL = 22, GROUP_MAX_NUMBERS = 64, WAITS = 12 };
+enum { GROUP_MAX_NODES = 56, GROUP_MAX_EXTERNAL = 32, GROUP_MAX_NUMBERS = 64, WAITS = 12 };
 
 typedef struct {
   Graph *graph;
