@@ -32,6 +32,7 @@ typedef struct {
   int group;
   ValueId value;
   bool gone;                                // its own kernel needs it no more
+  bool backward;                            // all readers are of the backward
   int readers[MOST_READERS], reader_count;  // other groups
   NodeId nodes[MOST_CHAIN];
   int node_count;
@@ -119,7 +120,8 @@ static bool add_node(const Again *a, Chain *chain, ValueId value) {
     }
   }
   const Shape all = graph_shape(a->graph, chain->value), shape = graph_shape(a->graph, value);
-  if (!op_elementwise(node->op) || node->apart || !shape_same_set(&all, &shape) || chain->node_count == MOST_CHAIN) {
+  if (!op_elementwise(node->op) || (node->apart && !chain->backward) || !shape_same_set(&all, &shape) ||
+      chain->node_count == MOST_CHAIN) {
     return false;
   }
   for (int i = 0; i < node->operand_count; i++) {
@@ -161,6 +163,7 @@ static bool find_readers(const Again *a, Chain *chain) {
     }
     if (!known) {
       chain->readers[chain->reader_count++] = group;
+      chain->backward = chain->backward && info->backward;
     }
   }
   return chain->reader_count > 0;
@@ -169,6 +172,7 @@ static bool find_readers(const Again *a, Chain *chain) {
 static bool worth_it(const Again *a, Chain *chain, ValueId value) {
   const Node *node = graph_producer(a->graph, value);
   *chain = (Chain){.group = group_of(a, value), .value = value};
+  chain->backward = true;
   chain->gone = chain->group >= 0 && !is_read_by(a, value, chain->group);
   if (chain->group < 0 || !op_elementwise(node->op) || a->info[chain->group].alone || a->result[value] ||
       a->pinned[value] || graph_value(a->graph, value)->role == ROLE_UPDATE || !find_readers(a, chain) ||

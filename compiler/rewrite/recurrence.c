@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-// Positions up to so many are one chunk; and what a state must have besides what its decay has, for products of
-// matrices.
-enum { ONE_CHUNK = 128, LEAST_COLUMNS = 8 };
+// Positions up to so many are one chunk, and states of so many chunks are carried on by one product; and what a state
+// must have besides what its decay has, for products of matrices.
+enum { ONE_CHUNK = 128, MOST_CHUNKS = 256, LEAST_COLUMNS = 8 };
 
 static bool has(const Graph *graph, ValueId value, AxisId axis) {
   const Shape shape = graph_shape(graph, value);
@@ -221,7 +221,7 @@ static ValueId states_before(const Recurrence *r, const Chunks *chunks, Decay su
                    .added = left,
                    .all = r->all};
   shape_replace(&of.all, r->axis, chunks->chunk);
-  if (of.decay.log && size_of(r->graph, chunks->chunk) <= ONE_CHUNK && by_matrix(&of)) {
+  if (of.decay.log && size_of(r->graph, chunks->chunk) <= MOST_CHUNKS && by_matrix(&of)) {
     return before_by_matrix(&of);
   }
   return later(r->graph, recurrence_states(&of), chunks->chunk, 1);
