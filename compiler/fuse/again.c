@@ -155,7 +155,9 @@ static bool find_readers(const Again *a, Chain *chain) {
       known = known || chain->readers[i] == group;
     }
     const GroupInfo *info = group < 0 ? NULL : &a->info[group];
-    if (!info || info->alone || chain->reader_count == MOST_READERS) {
+    // What is rounded to 8 bits is what a scale was found for: the value as it is stored.
+    if (!info || info->alone || chain->reader_count == MOST_READERS ||
+        graph_node(a->graph, a->reader[at])->op == OP_QUANTISE) {
       return false;
     }
     if (!known && (!shape_same_set(&info->space, &all) || info->nodes > MOST_NODES || info->external > MOST_EXTERNAL)) {

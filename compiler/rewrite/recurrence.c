@@ -305,6 +305,8 @@ ValueId recurrence_read(const Recurrence *r, const Reading *reading) {
   const ValueId decayed = what < 0 ? graph_op2(graph, OP_MUL, last, there) : graph_op2(graph, OP_MUL, sources, last);
   const ValueId left_over = what < 0 ? summed(graph, -1, decayed, from) : summed(graph, there, decayed, from);
   const ValueId before = states_before(r, &chunks, sums, left_over);
-  const ValueId old = graph_op2(graph, OP_MUL, graph_add2(graph, OP_DOT, over, by, before), factor_of(graph, sums));
-  return merged(graph, graph_op2(graph, OP_ADD, read, old), &chunks);
+  // Merged before they are added, which so is a part of the kernel that reads the sum.
+  const ValueId old = merged(graph, graph_add2(graph, OP_DOT, over, by, before), &chunks);
+  const ValueId faded = graph_op2(graph, OP_MUL, old, merged(graph, factor_of(graph, sums), &chunks));
+  return graph_op2(graph, OP_ADD, merged(graph, read, &chunks), faded);
 }
