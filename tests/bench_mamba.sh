@@ -5,7 +5,7 @@
 #
 # OUT is a folder: raw.txt gets every line as it comes, log.txt what the programs said besides, profile-*.txt where the time
 # of our steps goes, table.md tokens a second and ratios. Shapes: 8 x 4096 and 1 x 32768. What has no room keeps less: ours
-# takes the layout `recomputed`, the peer computes its blocks again; the table says who did.
+# takes the layouts `scanned_again`, then `recomputed`, the peer computes its blocks again; the table says who did.
 #
 # DIR holds the peers' packages as a package index gives them, which nothing here brings along:
 #   pip download --no-deps -d DIR fla-core einops packaging
@@ -53,22 +53,26 @@ take() {
   if grep -E '^(OURS|PEER) ' "$lines" | sed "s/^/$shape /" | tee -a "$OUT/raw.txt" | grep -q .; then
     return 0
   fi
-  say "FAILED ($status, log.txt): $shape $*"
+  say "NOT RUN ($status, log.txt): $shape $*"
   return 1
 }
 
-# ours BATCH SEQ: as it stands, else with `recomputed`; then the table of its profile
+# ours BATCH SEQ: as it stands, else under layouts that keep less; then the table of its profile
 ours() {
-  local shape=$1x$2 layout=()
-  local -a job=(--steps "$STEPS" --set "batch=$1" --set "seq=$2" --set "layers=$LAYERS")
-  take "$shape" "$BUILD/bench_train" "${job[@]}" models/mamba2.mdl:mamba2_1b || {
-    layout=(--layout recomputed)
-    take "$shape" "$BUILD/bench_train" "${layout[@]}" "${job[@]}" models/mamba2.mdl:mamba2_1b || return 1
-    say "$shape NOTE ours: layout recomputed"
-  }
-  timeout "$LIMIT" "$BUILD/bench_train" ${layout[@]+"${layout[@]}"} "${job[@]}" --profile models/mamba2.mdl:mamba2_1b \
-    >"$OUT/profile-$shape.txt" 2>>"$OUT/log.txt"
-  head -n 40 "$OUT/profile-$shape.txt"
+  local shape=$1x$2 tried
+  local -a layout job=(--steps "$STEPS" --set "batch=$1" --set "seq=$2" --set "layers=$LAYERS")
+  for tried in single scanned_again recomputed; do
+    layout=(--layout "$tried")
+    [ $tried != single ] || layout=()
+    if take "$shape" "$BUILD/bench_train" ${layout[@]+"${layout[@]}"} "${job[@]}" models/mamba2.mdl:mamba2_1b; then
+      [ $tried = single ] || say "$shape NOTE $tried"
+      timeout "$LIMIT" "$BUILD/bench_train" ${layout[@]+"${layout[@]}"} "${job[@]}" --profile models/mamba2.mdl:mamba2_1b \
+        >"$OUT/profile-$shape.txt" 2>>"$OUT/log.txt"
+      head -n 40 "$OUT/profile-$shape.txt"
+      return
+    fi
+  done
+  say "FAILED: ours, $shape, under every layout"
 }
 
 peers() {
@@ -77,6 +81,7 @@ peers() {
     take "$shape" "$PYTHON" tests/peers/mamba2_step.py --batch "$1" --seq "$2" --layers "$LAYERS" --steps "$STEPS" \
       --scan "$scan" ${PACKAGES:+--packages "$PACKAGES"}
   done
+  return 0
 }
 
 COMMIT=${COMMIT:-$(git describe --always --dirty 2>/dev/null || echo 'not known')}
@@ -102,19 +107,19 @@ done
       if (!($1 in seen)) { seen[$1] = 1; order[++count] = $1 }
       rate[$1, who] = value("tok/s"); room[$1, who] = value("GiB"); how[$1, who] = value("blocks")
     }
-    $2 == "NOTE" { how[$1, "OURS"] = "recomputed" }
+    $2 == "NOTE" { how[$1, "OURS"] = $3 }
     END {
       print "| shape | ours, tok/s | GiB | mamba_ssm | GiB | fla | GiB | ours / mamba_ssm | ours / fla |"
       print "|---|---|---|---|---|---|---|---|---|"
       for (i = 1; i <= count; i++) {
         s = order[i]; line = "| " s
         split("OURS torch+mamba_ssm torch+fla", all, " ")
-        for (j = 1; j <= 3; j++) line = line " | " rate[s, all[j]] (how[s, all[j]] == "recomputed" ? " (recomputed)" : "") " | " room[s, all[j]]
+        for (j = 1; j <= 3; j++) line = line " | " rate[s, all[j]] (how[s, all[j]] != "" && how[s, all[j]] != "kept" ? " (" how[s, all[j]] ")" : "") " | " room[s, all[j]]
         print line " | " ratio(s, "torch+mamba_ssm") " | " ratio(s, "torch+fla") " |"
       }
     }' "$OUT/raw.txt"
   echo
-  grep -E '^FAILED' "$OUT/raw.txt"
+  grep -E '^(FAILED|NOT RUN)' "$OUT/raw.txt"
 } >"$OUT/table.md"
 echo
 cat "$OUT/table.md"

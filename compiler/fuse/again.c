@@ -184,6 +184,62 @@ static bool worth_it(const Again *a, Chain *chain, ValueId value) {
   return chain->cost < LEAST_GAIN * (1 + chain->reader_count) * bytes_of(a, value);
 }
 
+// --- what is made of positions ---
+
+// A comparison of positions and numbers, such as a triangle: nothing in memory is needed for it.
+static bool is_of_positions(const Again *a, const Node *node) {
+  bool of = op_elementwise(node->op) && !op_free(node->op) && node->operand_count == 2 && node->result_count == 1;
+  for (int i = 0; i < node->operand_count && of; i++) {
+    of = is_free(a, node->operands[i]);
+  }
+  return of && graph_shape(a->graph, node->first_result).count > 0;
+}
+
+// Each kernel of a larger space that looks through it makes it anew, over all of its space, instead of reading it.
+static void make_for_reader(Again *a, NodeId id, NodeId reader) {
+  Graph *graph = a->graph;
+  const Node node = *graph_node(graph, id), user = *graph_node(graph, reader);
+  const Shape all = graph_shape(graph, user.first_result);
+  graph_follow(graph, &user);
+  const ValueId spread = graph_add1(graph, OP_BROADCAST, (NodeInit){NODE_INIT, .axes = all}, node.operands[0]);
+  graph_rewind(graph);
+  const ValueId made = graph_op2(graph, node.op, spread, node.operands[1]);
+  graph_rewind(graph);
+  const ValueId values[] = {spread, made};
+  for (int i = 0; i < 2; i++) {
+    const NodeId copy = graph_value(graph, values[i])->node;
+    graph_node(graph, copy)->recomputed = true;
+    graph_node(graph, copy)->backward = user.backward;
+    array_push(graph->arena, &a->before[reader], copy);
+  }
+  Node *changed = graph_node(graph, reader);
+  for (int j = 0; j < changed->operand_count; j++) {
+    changed->operands[j] = changed->operands[j] == node.first_result ? made : changed->operands[j];
+  }
+}
+
+static bool spread_positions(Again *a) {
+  const NodeList *nodes = &a->f->nodes;
+  bool any = false;
+  for (int i = 0; i < nodes->count; i++) {
+    const ValueId value = graph_node(a->graph, nodes->at[i])->first_result;
+    if (!is_of_positions(a, graph_node(a->graph, nodes->at[i]))) {
+      continue;
+    }
+    const Shape shape = graph_shape(a->graph, value);
+    for (int at = a->first_reader[value]; at >= 0; at = a->next_reader[at]) {
+      const Node *reader = graph_node(a->graph, a->reader[at]);
+      const Shape all = graph_shape(a->graph, reader->first_result);
+      if (op_elementwise(reader->op) && a->grouping.group[a->reader[at]] >= 0 && all.count > shape.count &&
+          shape_contains(&all, &shape)) {
+        make_for_reader(a, nodes->at[i], a->reader[at]);
+        any = true;
+      }
+    }
+  }
+  return any;
+}
+
 static NodeId first_of(const Again *a, ValueId value, int group) {
   for (int i = 0; i < a->f->nodes.count; i++) {
     const NodeId id = a->f->nodes.at[i];
@@ -295,7 +351,7 @@ static void mark_inside(Again *a, RegionId region) {
   }
 }
 
-void fuse_again(Fuser *f) {
+static Again start(Fuser *f) {
   Graph *graph = f->graph;
   const int values = graph->values.count;
   Again a = {.f = f, .graph = graph, .limit = values};
@@ -317,23 +373,36 @@ void fuse_again(Fuser *f) {
     }
   }
   list_readers(&a);
-  int count = 0;
-  for (int i = 0; i < f->nodes.count; i++) {
-    const Node *node = graph_node(graph, f->nodes.at[i]);
+  return a;
+}
+
+static bool copy_chains(Again *a) {
+  bool any = false;
+  for (int i = 0; i < a->f->nodes.count; i++) {
+    const Node *node = graph_node(a->graph, a->f->nodes.at[i]);
     Chain chain;
-    if (node->result_count != 1 || !worth_it(&a, &chain, node->first_result)) {
+    if (node->result_count != 1 || !worth_it(a, &chain, node->first_result)) {
       continue;
     }
-    a.again[chain.value] = true;
+    a->again[chain.value] = true;
     for (int j = 0; j < chain.input_count; j++) {
-      a.pinned[chain.inputs[j]] = true;
+      a->pinned[chain.inputs[j]] = true;
     }
     for (int j = 0; j < chain.reader_count; j++) {
-      copy_for(&a, &chain, chain.readers[j]);
+      copy_for(a, &chain, chain.readers[j]);
     }
-    count++;
+    any = true;
   }
-  if (count > 0) {
-    renew_list(&a);
+  return any;
+}
+
+void fuse_again(Fuser *f) {
+  Again positions = start(f);
+  if (spread_positions(&positions)) {
+    renew_list(&positions);
+  }
+  Again chains = start(f);
+  if (copy_chains(&chains)) {
+    renew_list(&chains);
   }
 }

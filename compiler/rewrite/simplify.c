@@ -223,7 +223,8 @@ static ValueId fold(Simplifier *s, NodeId id) {
   if (node->op == OP_BROADCAST && same_shape(s, node->operands[0], node->first_result)) {
     return node->operands[0];
   }
-  if (node->op == OP_SUM && producer(s, node->operands[0], OP_NEG)) {  // what is summed with both signs is one value
+  if (node->op == OP_SUM && s->kernels == 0 &&
+      producer(s, node->operands[0], OP_NEG)) {  // what is summed with both signs is one value
     const ValueId x = producer(s, node->operands[0], OP_NEG)->operands[0];
     return graph_op1(s->graph, OP_NEG, graph_add1(s->graph, OP_SUM, (NodeInit){NODE_INIT, .axes = node->axes}, x));
   }
