@@ -86,6 +86,9 @@ static void visit_node(Reach *reach, const Ast *ast) {
     case AST_REPEAT:
       add(reach, &reach->repeats, reach_repeat(reach->unit->names, ast));
       break;
+    case AST_SCAN:
+      add(reach, &reach->repeats, name_of(reach->unit->names, "scan"));
+      break;
     case AST_LABEL:
       add(reach, &reach->labels, ast->name);
       break;

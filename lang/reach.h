@@ -25,7 +25,7 @@ typedef struct {
   Map visited;                      // all of them
   ARRAY(ReachAxis) axes;
   NameArray functions;  // called ones, the library's and composites included
-  NameArray repeats;    // words of repeats
+  NameArray repeats;    // words of repeats, and scan
   NameArray parts;      // what a path of a parameter can be made of: variables, `name = ...`, parameters
   NameArray labels;     // without @
 } Reach;

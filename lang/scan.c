@@ -249,8 +249,10 @@ void run_scan(Elaborator *e, const Ast *ast) {
     return;
   }
   Scan scan = {.axis = axis, .frame = e->frame, .region = graph_region(graph), .outer = graph->region};
+  const ScopeId scope = graph->scope;
   e->scan = &scan;
   graph->region = scan.region;
+  graph->scope = graph_scope(graph, scope, name_of(e->names, "scan"), graph->scopes.at[scope].path, -1);
   run_block(e, ast->kids[1]);
   if (e->diag->reports == errors && scan.carried.count == 0) {
     Diagnostic *error = diag_error(e->diag, E036, ast->span, "the scan carries nothing");
@@ -263,5 +265,6 @@ void run_scan(Elaborator *e, const Ast *ast) {
     poison_names(e, ast->kids[1]);
   }
   graph->region = scan.outer;
+  graph->scope = scope;
   e->scan = NULL;
 }

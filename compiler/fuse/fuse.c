@@ -250,6 +250,7 @@ static bool kept_in_blocks(const Graph *graph, const Node *node) {
 static void make_groups(Fuser *f) {
   Graph *graph = f->graph;
   materialise_free(f);
+  fuse_again(f);
   Order o = {.f = f, .depth = graph->nodes.count};
   GroupInfo *info;
   o.grouping = group_make(graph, f->nodes.at, f->nodes.count, &info);

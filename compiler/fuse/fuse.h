@@ -20,6 +20,9 @@ typedef struct {
 // fuse_dots.c: dots that share an operand, and sums of dots, become one node of `nodes` each.
 void fuse_dots(Fuser *f);
 
+// again.c: copies of operations for kernels that would read more than it takes to compute them again.
+void fuse_again(Fuser *f);
+
 // Tables by value and by node for a graph that grows.
 void fuse_tables(Fuser *f);
 

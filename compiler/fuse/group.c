@@ -7,7 +7,8 @@
 // it, reduce it, or (once a reduction over `inner` is used inside) work on what is left of each row.
 #include "compiler/pass/compilation.h"
 
-enum { GROUP_MAX_NODES = 56, GROUP_MAX_EXTERNAL = 22, GROUP_MAX_NUMBERS = 64 };
+// WAITS: how many copies one behind the other are looked through.
+enum { GROUP_MAX_NODES = 56, GROUP_MAX_EXTERNAL = 32, GROUP_MAX_NUMBERS = 64, WAITS = 12 };
 
 typedef struct {
   Graph *graph;
@@ -230,6 +231,41 @@ static int new_group(Grouper *g, const Node *node) {
 
 static void place(Grouper *g, NodeId id);
 
+// The highest level of what the copies that wait for this node read.
+static int level_of_waiting(Grouper *g, const Node *node, int depth) {
+  int level = 0;
+  for (int i = 0; i < node->operand_count; i++) {
+    const ValueId value = node->operands[i];
+    const NodeId maker = graph_value(g->graph, value)->node;
+    const bool waits = maker >= 0 && g->waiting[maker];
+    const int at = !waits      ? operand_level(g, value)
+                   : depth > 0 ? level_of_waiting(g, graph_node(g->graph, maker), depth - 1)
+                               : INT32_MAX;
+    level = at > level ? at : level;
+  }
+  return level;
+}
+
+// For a reduction of copies that wait: a group that reads what one of them reads, and where it may stand; -1: none.
+static int group_of_waiting(Grouper *g, const Node *reduction, const Node *node, int level, int depth) {
+  const Shape space = node_space(g->graph, reduction);
+  int found = -1;
+  for (int i = 0; i < node->operand_count && found < 0; i++) {
+    const ValueId value = node->operands[i];
+    const NodeId maker = graph_value(g->graph, value)->node;
+    if (maker >= 0 && g->waiting[maker]) {
+      found = depth > 0 ? group_of_waiting(g, reduction, graph_node(g->graph, maker), level, depth - 1) : -1;
+      continue;
+    }
+    const int reader = node == reduction || g->last_reader[value] < 0 ? -1 : root(g, g->last_reader[value]);
+    if (reader >= 0 && g->info[reader].backward == reduction->backward && level < g->info[reader].level &&
+        shape_same_set(&space, &g->info[reader].space) && can_join_higher(g, reader, reduction)) {
+      found = reader;
+    }
+  }
+  return found;
+}
+
 // Copies of forward values wait until something uses them, and go where that is: on their own they would hang onto a
 // forward kernel, and their results would have to be kept. What a copy needs is placed before it.
 static void place_waiting(Grouper *g, const Node *user, int group) {
@@ -325,6 +361,9 @@ static void place(Grouper *g, NodeId id) {
     if (large && can_join_higher(g, reader, node)) {
       group = reader;
     }
+  }
+  if (group < 0 && op_reduction(node->op)) {
+    group = group_of_waiting(g, node, node, level_of_waiting(g, node, WAITS), WAITS);
   }
   group = group >= 0 ? group : new_group(g, node);
   place_waiting(g, node, group);

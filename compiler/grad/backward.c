@@ -45,13 +45,28 @@ bool backward_wants(const Backward *backward, ValueId value) {
   return value < backward->limit && backward->wants[value];
 }
 
+// The sum over what comes before the last axis that stays, in the kernel that has the rows; then, of the little that is
+// left, over what comes behind it: the gradient of a number for each head.
+static ValueId summed(Graph *graph, ValueId gradient, Shape over) {
+  enum { LITTLE = 64 };
+  const Shape all = graph_shape(graph, gradient), kept = shape_minus(all, &over);
+  Shape behind = {0};
+  for (int i = all.count - 1; i >= 0 && shape_has(&over, all.axis[i]); i--) {
+    shape_push(&behind, all.axis[i]);
+  }
+  const Shape before = shape_minus(over, &behind), left = shape_union(kept, &behind);
+  const bool apart = kept.count > 0 && before.count > 0 && behind.count > 0 &&
+                     graph_elements(graph, left) * LITTLE <= graph_elements(graph, all);
+  return apart ? graph_sum(graph, graph_sum(graph, gradient, before), behind) : graph_sum(graph, gradient, over);
+}
+
 void backward_add(Backward *backward, ValueId value, ValueId gradient) {
   Graph *graph = backward->graph;
   if (gradient < 0 || !backward_wants(backward, value)) {
     return;
   }
   Shape shape = graph_shape(graph, value), now = graph_shape(graph, gradient);
-  gradient = graph_sum(graph, gradient, shape_minus(now, &shape));
+  gradient = summed(graph, gradient, shape_minus(now, &shape));
   now = graph_shape(graph, gradient);
   if (now.count < shape.count) {
     gradient = graph_add1(graph, OP_BROADCAST, (NodeInit){NODE_INIT, .axes = shape}, gradient);

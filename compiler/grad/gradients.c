@@ -196,11 +196,17 @@ RULE(gradient_reduce_extreme) {  // shared by the elements that are the extreme,
   backward_add(backward, a, graph_op3(graph, OP_WHERE, at, graph_op2(graph, OP_DIV, g, ties), zero(graph)));
 }
 
+// In the order of the axes of its side, so that what meets both finds them alike. Parameters have an order of their
+// own.
 static ValueId dot_side(Graph *graph, ValueId g, ValueId other, ValueId side) {
   Shape shape = graph_shape(graph, side), common = graph_shape(graph, other);
   Shape of_g = graph_shape(graph, g);
   common = shape_common(common, &of_g);
-  return graph_add2(graph, OP_DOT, (NodeInit){NODE_INIT, .axes = shape_minus(common, &shape)}, g, other);
+  const ValueId made = graph_add2(graph, OP_DOT, (NodeInit){NODE_INIT, .axes = shape_minus(common, &shape)}, g, other);
+  const Node *maker = graph_producer(graph, side);
+  const Shape has = graph_shape(graph, made), order = shape_common(shape, &has);
+  graph_value(graph, made)->shape = maker && op_stored(maker->op) ? has : shape_union(order, &has);
+  return made;
 }
 
 RULE(gradient_dot) {  // da = dot(g, b over what a lacks), db likewise

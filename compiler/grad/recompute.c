@@ -314,9 +314,59 @@ static ValueId copy_chain(Recompute *r, ValueId value, ScopeId reader) {
   return copy_node(r, value, operands);
 }
 
+// The cheap values between a value and what is at hand.
+static void list_between(const Recompute *r, ValueId value, ScopeId round, ValueList *between) {
+  enum { MOST = 32 };
+  const Node *node = graph_producer(r->graph, value);
+  for (int i = 0; i < node->operand_count; i++) {
+    const ValueId operand = node->operands[i];
+    bool known = at_hand(r, operand, round) || is_gone(r, operand) || between->count == MOST;
+    for (int j = 0; j < between->count; j++) {
+      known = known || between->at[j] == operand;
+    }
+    if (!known) {
+      array_push(r->c->arena, between, operand);
+      list_between(r, operand, round, between);
+    }
+  }
+}
+
+// If a value has too many inputs: the first on the way to it of which alone it can be made again, to be kept in its
+// stead; what else is made of that needs nothing more. -1: there is none.
+static ValueId waist_of(Recompute *r, ValueId value, ScopeId round) {
+  ValueList between = {0};
+  ValueId waist = -1;
+  const Shape shape = graph_shape(r->graph, value);
+  list_between(r, value, round, &between);
+  for (int i = 0; i < between.count; i++) {
+    const ValueId candidate = between.at[i];
+    const Shape other = graph_shape(r->graph, candidate);
+    if (!shape_same_set(&shape, &other) || (waist >= 0 && candidate > waist) ||
+        element_type_bytes(graph_value(r->graph, candidate)->type) >
+            element_type_bytes(graph_value(r->graph, value)->type)) {
+      continue;
+    }
+    ValueList inputs = {0};
+    r->stored[candidate] = true;
+    r->counted.count = 0;
+    const bool few = count_inputs(r, value, round, &inputs, CHEAP_MAX_DEPTH);
+    for (int j = 0; j < r->counted.count; j++) {
+      r->near[r->counted.at[j]] = 0;
+    }
+    r->stored[candidate] = false;
+    waist = few && inputs.count == 1 && inputs.at[0] == candidate ? candidate : waist;
+  }
+  return waist;
+}
+
 // What a kernel of the backward reads in place of a value of the forward.
 static ValueId renew(Recompute *r, ValueId value, ScopeId round) {
   if (at_hand(r, value, round) || few_inputs(r, value, round)) {
+    return copy_chain(r, value, round);
+  }
+  const ValueId waist = waist_of(r, value, round);
+  if (waist >= 0) {
+    r->stored[waist] = true;
     return copy_chain(r, value, round);
   }
   r->stored[value] = true;

@@ -47,7 +47,7 @@ static ValueId over(const Check *c, ValueId value) {
         gone = c->over[tensor_of(c, node->operands[i])];
       }
       return gone;
-    } else if (home->kind == HOME_CONCAT || home->kind == HOME_PACK) {
+    } else if (home->kind == HOME_CONCAT || home->kind == HOME_PAD || home->kind == HOME_PACK) {
       value = home->parent;
     } else {
       return 0;

@@ -220,6 +220,11 @@ static void decide_node(Lower *l, const Node *node) {
         }
       }
       break;
+    case OP_PAD:  // what a kernel makes; a product that is read elsewhere too would lie in pieces
+      if (node->axis >= 0 && placeable(l, node->operands[0]) && maker_of(l, node->operands[0])->op == OP_GROUP) {
+        l->home[node->operands[0]] = (Home){.kind = HOME_PAD, .parent = node->first_result};
+      }
+      break;
     case OP_PACK:
       for (int i = 0; i < node->operand_count; i++) {
         if (placeable_dense(l, node->operands[i])) {

@@ -160,6 +160,41 @@ int builder_keep(Builder *b) {
   return !b->failed && is_right(b) ? share_kernel(b->l, &b->kernel) : -1;
 }
 
+// Bytes of memory that a port sees, each once.
+static double touched_by(const Builder *b, int port) {
+  const KernelPort *at = &b->kernel.port[port];
+  double elements = 1;
+  for (int d = 0; d < b->kernel.dim_count; d++) {
+    elements *= at->stride[d] ? (double)b->kernel.size[d] : 1;
+  }
+  return at->kind == PORT_STRIDES ? 0 : elements * (double)element_type_bytes(at->type);
+}
+
+// The same places but for a few along one dim: most of it is the same memory.
+static bool is_shifted(const Builder *b, const KernelPort *port, int64_t bytes) {
+  const int64_t apart = (bytes < 0 ? -bytes : bytes) / element_type_bytes(port->type);
+  bool shifted = apart == 0;
+  for (int d = 0; d < b->kernel.dim_count; d++) {
+    const int64_t stride = port->stride[d];
+    shifted = shifted || (stride > 0 && apart % stride == 0 && 2 * (apart / stride) < b->kernel.size[d]);
+  }
+  return shifted;
+}
+
+// Another slice of what a port before has read: memory moves it once.
+static bool is_slice_again(const Builder *b, int port) {
+  const KernelPort *at = &b->kernel.port[port];
+  bool again = false;
+  for (int i = 0; i < port && at->kind == PORT_INPUT; i++) {
+    const KernelPort *other = &b->kernel.port[i];
+    const Place *here = &b->places[port], *there = &b->places[i];
+    again = again || (other->kind == PORT_INPUT && other->type == at->type && here->slot_stride == there->slot_stride &&
+                      memcmp(other->stride, at->stride, sizeof at->stride) == 0 &&
+                      is_shifted(b, at, here->offset - there->offset));
+  }
+  return again;
+}
+
 void builder_finish(Builder *b) {
   Lower *l = b->l;
   l->building--;
@@ -181,12 +216,7 @@ void builder_finish(Builder *b) {
     elements *= (double)b->kernel.size[i];
   }
   for (int i = 0; i < b->kernel.port_count; i++) {
-    const KernelPort *port = &b->kernel.port[i];
-    double touched = 1;
-    for (int d = 0; d < b->kernel.dim_count; d++) {
-      touched *= port->stride[d] ? (double)b->kernel.size[d] : 1;
-    }
-    instruction->bytes += port->kind == PORT_STRIDES ? 0 : touched * (double)element_type_bytes(port->type);
+    instruction->bytes += is_slice_again(b, i) ? 0 : touched_by(b, i);
   }
   for (int i = 0; i < b->kernel.code_count; i++) {
     bool arithmetic = b->kernel.code[i].op >= KERNEL_ADD && b->kernel.code[i].op < KERNEL_STORE;

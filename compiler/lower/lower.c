@@ -88,23 +88,40 @@ static void lower_window(Lower *l, const Node *node, bool fold) {
 
 // --- padding and joining ---
 
-static void lower_pad(Lower *l, const Node *node) {
-  Shape whole = graph_shape(l->graph, node->first_result), shape = graph_shape(l->graph, node->operands[0]);
-  ElementType type = graph_value(l->graph, node->first_result)->type;
-  Storage to = *storage_of(l, node->first_result), part = to;
-  lower_fill(l, whole, type, &to, 0);
-  int64_t along = to.stride[shape_find(&whole, node->axis2)];
-  for (int i = 0; i < shape.count; i++) {
-    part.stride[i] = to.stride[shape_find(&whole, shape.axis[i] == node->axis ? node->axis2 : shape.axis[i])];
-  }
-  part.offset += node->integer * along * element_type_bytes(type);
-  Storage from = *storage_of(l, node->operands[0]);
-  lower_copy(l, shape, type, &from, &part, WRITE_STORE);
-}
-
 static bool at_home(const Lower *l, ValueId value, HomeKind kind, ValueId parent, int index) {
   const Home *home = &l->home[value];
   return home->kind == kind && home->parent == parent && home->index == index;
+}
+
+// Zeros at so many positions of the padded axis.
+static void fill_positions(Lower *l, const Node *node, int64_t first, int64_t count) {
+  Shape shape = graph_shape(l->graph, node->first_result);
+  const ElementType type = graph_value(l->graph, node->first_result)->type;
+  Storage to = *storage_of(l, node->first_result);
+  to.offset += first * to.stride[shape_find(&shape, node->axis2)] * element_type_bytes(type);
+  if (count > 0) {
+    shape_replace(&shape, node->axis2, graph_axis(l->graph, name_of(l->c->names, "padding"), count));
+    lower_fill(l, shape, type, &to, 0);
+  }
+}
+
+// Small ones are zero all over first: fewer launches.
+static void lower_pad(Lower *l, const Node *node) {
+  enum { SMALL_BYTES = 1 << 20 };
+  const Shape whole = graph_shape(l->graph, node->first_result), shape = graph_shape(l->graph, node->operands[0]);
+  const ElementType type = graph_value(l->graph, node->first_result)->type;
+  const bool home = at_home(l, node->operands[0], HOME_PAD, node->first_result, 0);
+  const int64_t size = extent(l, node->axis2), inside = node->axis < 0 ? 1 : extent(l, node->axis);
+  if (!home && graph_elements(l->graph, whole) * element_type_bytes(type) < SMALL_BYTES) {
+    lower_fill(l, whole, type, storage_of(l, node->first_result), 0);
+  } else {
+    fill_positions(l, node, 0, node->integer);
+    fill_positions(l, node, node->integer + inside, size - node->integer - inside);
+  }
+  if (!home) {
+    const Storage part = pad_slot(l, node), from = *storage_of(l, node->operands[0]);
+    lower_copy(l, shape, type, &from, &part, WRITE_STORE);
+  }
 }
 
 static void lower_concat(Lower *l, const Node *node) {

@@ -72,7 +72,17 @@ typedef struct {
   ARRAY(LowerOrigin) origins;  // by instruction; those left out are of the backward
 } LowerSegment;
 
-typedef enum { HOME_OWN, HOME_CONCAT, HOME_BUNDLE, HOME_PACK, HOME_ASSIGN, HOME_HOST, HOME_RESULT, HOME_OVER } HomeKind;
+typedef enum {
+  HOME_OWN,
+  HOME_CONCAT,
+  HOME_PAD,
+  HOME_BUNDLE,
+  HOME_PACK,
+  HOME_ASSIGN,
+  HOME_HOST,
+  HOME_RESULT,
+  HOME_OVER
+} HomeKind;
 
 typedef struct {  // where a value lives, if not in a buffer of its own
   HomeKind kind;
@@ -159,6 +169,7 @@ int term_of(Lower *l, const int64_t rank[PLAN_MAX_MESH]);  // the number of this
 PlanCut cut_of(const Lower *l, AxisId axis);
 void pack_offsets(const int64_t *elements, int count, int64_t *offsets);  // in elements
 Storage pack_slot(Lower *l, const Node *pack, int index);  // of an operand, in the order of its parameter
+Storage pad_slot(Lower *l, const Node *pad);               // of the operand
 const StatePlace *state_place(const Lower *l, Name name);  // NULL: not on this stage
 
 // lower_view.c: at the place of the view, before anything asks where it lies.

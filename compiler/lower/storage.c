@@ -143,6 +143,18 @@ static Storage resolve_concat(Lower *l, ValueId value, const Home *home) {
   return out;
 }
 
+// Where the operand of a pad lies in the result.
+Storage pad_slot(Lower *l, const Node *pad) {
+  const Shape whole = graph_shape(l->graph, pad->first_result), shape = graph_shape(l->graph, pad->operands[0]);
+  const Storage storage = *storage_of(l, pad->first_result);
+  Storage out = storage;
+  for (int i = 0; i < shape.count; i++) {
+    out.stride[i] = storage.stride[shape_find(&whole, shape.axis[i] == pad->axis ? pad->axis2 : shape.axis[i])];
+  }
+  out.offset += pad->integer * storage.stride[shape_find(&whole, pad->axis2)] * type_bytes(l, pad->first_result);
+  return out;
+}
+
 static int64_t pack_offset_of(Lower *l, const Node *pack, int index) {
   int64_t *elements = ARENA_ARRAY(l->c->arena, int64_t, pack->operand_count);
   int64_t *offsets = ARENA_ARRAY(l->c->arena, int64_t, pack->operand_count);
@@ -340,6 +352,8 @@ static Storage resolve(Lower *l, ValueId value) {
   switch (home.kind) {
     case HOME_CONCAT:
       return resolve_concat(l, value, &home);
+    case HOME_PAD:
+      return pad_slot(l, graph_producer(l->graph, home.parent));
     case HOME_BUNDLE:
       return resolve_bundle(l, value, &home);
     case HOME_PACK:

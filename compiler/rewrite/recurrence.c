@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-// Positions up to so many are one chunk; and what a state must have besides what its decay has, for products of
-// matrices.
-enum { ONE_CHUNK = 128, LEAST_COLUMNS = 8 };
+// Positions up to so many are one chunk, and states of so many chunks are carried on by one product; and what a state
+// must have besides what its decay has, for products of matrices.
+enum { ONE_CHUNK = 128, MOST_CHUNKS = 256, LEAST_COLUMNS = 8 };
 
 static bool has(const Graph *graph, ValueId value, AxisId axis) {
   const Shape shape = graph_shape(graph, value);
@@ -41,6 +41,13 @@ static ValueId along(Graph *graph, ValueId x, AxisId axis) {
 static ValueId last_of(Graph *graph, ValueId x, AxisId axis) {
   const NodeInit init = {NODE_INIT, .axis = axis, .integer = size_of(graph, axis) - 1};
   return has(graph, x, axis) ? graph_add1(graph, OP_SLICE, init, x) : x;
+}
+
+// The same, its axes in the order of these, then the others.
+static ValueId in_order(Graph *graph, ValueId x, Shape first) {
+  const Shape shape = graph_shape(graph, x), order = shape_common(first, &shape);
+  graph_value(graph, x)->shape = shape_union(order, &shape);
+  return x;
 }
 
 // Zeros come first, and what leaves the end is gone.
@@ -116,7 +123,7 @@ typedef struct {
 
 // The divisor nearest below the length that is wanted, or a little above it; that length if there is none.
 static int64_t length_of(int64_t size) {
-  const int64_t wanted = size <= 8192 ? 64 : size <= 65536 ? 128 : 256;
+  const int64_t wanted = size <= 1024 ? 64 : size <= 65536 ? 128 : 256;
   for (int64_t length = wanted; length >= wanted / 2; length--) {
     if (size % length == 0) {
       return length;
@@ -186,8 +193,9 @@ static ValueId states_of_chunk(const Recurrence *r) {
   const AxisId from = axis_in(graph, r->axis, "from", size_of(graph, r->axis));
   const Decay sums = r->decay.log ? up_to(graph, r->decay, r->axis) : r->decay;
   const ValueId left = between(graph, r->decay, sums, r->axis, from);
-  const ValueId added = renamed(graph, along(graph, r->added, r->axis), r->axis, from);
-  return graph_add2(graph, OP_DOT, (NodeInit){NODE_INIT, .axes = shape_of(from)}, left, added);
+  const ValueId here = along(graph, r->added, r->axis), added = renamed(graph, here, r->axis, from);
+  const NodeInit over = {NODE_INIT, .axes = shape_of(from)};
+  return in_order(graph, graph_add2(graph, OP_DOT, over, left, added), graph_shape(graph, here));
 }
 
 // The states before each position, by logarithms: only decays are moved by a position, not states.
@@ -200,8 +208,9 @@ static ValueId before_by_matrix(const Recurrence *r) {
   const ValueId left = graph_op2(graph, OP_SUB, past, renamed(graph, sums, r->axis, from));
   const ValueId decays =
       graph_op1(graph, OP_EXP, graph_op3(graph, OP_WHERE, behind, left, graph_real(graph, -INFINITY)));
-  const ValueId added = renamed(graph, along(graph, r->added, r->axis), r->axis, from);
-  return graph_add2(graph, OP_DOT, (NodeInit){NODE_INIT, .axes = shape_of(from)}, decays, added);
+  const ValueId there = along(graph, r->added, r->axis), added = renamed(graph, there, r->axis, from);
+  const NodeInit over = {NODE_INIT, .axes = shape_of(from)};
+  return in_order(graph, graph_add2(graph, OP_DOT, over, decays, added), graph_shape(graph, there));
 }
 
 // States at the ends of chunks, of what each chunk leaves by itself; then those before each chunk.
@@ -212,7 +221,7 @@ static ValueId states_before(const Recurrence *r, const Chunks *chunks, Decay su
                    .added = left,
                    .all = r->all};
   shape_replace(&of.all, r->axis, chunks->chunk);
-  if (of.decay.log && size_of(r->graph, chunks->chunk) <= ONE_CHUNK && by_matrix(&of)) {
+  if (of.decay.log && size_of(r->graph, chunks->chunk) <= MOST_CHUNKS && by_matrix(&of)) {
     return before_by_matrix(&of);
   }
   return later(r->graph, recurrence_states(&of), chunks->chunk, 1);
@@ -285,16 +294,19 @@ ValueId recurrence_read(const Recurrence *r, const Reading *reading) {
   const ValueId left = between(graph, decay, sums, at, from);
   const ValueId scores =
       graph_op2(graph, OP_MUL, graph_add2(graph, OP_DOT, over, by, renamed(graph, of, at, from)), left);
-  const ValueId sources = what < 0 ? -1 : renamed(graph, along(graph, what, at), at, from);
-  const ValueId read = summed(graph, sources, scores, from);
+  const ValueId whole = what < 0 ? -1 : along(graph, what, at),
+                sources = what < 0 ? -1 : renamed(graph, whole, at, from);
+  const ValueId read = in_order(graph, summed(graph, sources, scores, from), graph_shape(graph, what < 0 ? by : whole));
   if (one) {
     return read;
   }
   // What each chunk leaves at its end.
   const ValueId last = left_at_end(graph, left, sums, at, from), there = renamed(graph, of, at, from);
   const ValueId decayed = what < 0 ? graph_op2(graph, OP_MUL, last, there) : graph_op2(graph, OP_MUL, sources, last);
-  const ValueId left_over = what < 0 ? summed(graph, -1, decayed, from) : summed(graph, decayed, there, from);
+  const ValueId left_over = what < 0 ? summed(graph, -1, decayed, from) : summed(graph, there, decayed, from);
   const ValueId before = states_before(r, &chunks, sums, left_over);
-  const ValueId old = graph_op2(graph, OP_MUL, graph_add2(graph, OP_DOT, over, by, before), factor_of(graph, sums));
-  return merged(graph, graph_op2(graph, OP_ADD, read, old), &chunks);
+  // Merged before they are added, which so is a part of the kernel that reads the sum.
+  const ValueId old = merged(graph, graph_add2(graph, OP_DOT, over, by, before), &chunks);
+  const ValueId faded = graph_op2(graph, OP_MUL, old, merged(graph, factor_of(graph, sums), &chunks));
+  return graph_op2(graph, OP_ADD, merged(graph, read, &chunks), faded);
 }

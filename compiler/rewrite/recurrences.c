@@ -282,6 +282,19 @@ static bool any_scan(const Graph *graph, const NodeList *nodes) {
   return any;
 }
 
+// What reads a scan, and what reads that, takes the order of axes that it has now: scans had their own axis last.
+static void order_again(Graph *graph, NodeId id) {
+  const Node *node = graph_node(graph, id);
+  if (node->result_count != 1 || node->region >= 0 || op_declared(node->op)) {
+    return;
+  }
+  Value *value = graph_value(graph, node->first_result);
+  Value inferred[1] = {*value};
+  if (!op_infer(graph, id, inferred) && shape_same_set(&inferred[0].shape, &value->shape)) {
+    value->shape = inferred[0].shape;
+  }
+}
+
 bool pass_recurrences(Compilation *c) {
   Graph *graph = c->graph;
   if (!any_scan(graph, &graph->regions.at[0].nodes)) {
@@ -299,6 +312,7 @@ bool pass_recurrences(Compilation *c) {
     if (node.op == OP_SCAN) {
       right = unroll(c, old.at[i], &all);
     } else {
+      order_again(graph, old.at[i]);
       array_push(c->arena, &graph->regions.at[0].nodes, old.at[i]);
     }
   }

@@ -15,10 +15,10 @@ typedef struct {
   Graph *graph;
   ValueId *replace;
   int capacity;
-  Map seen;             // the content of a node to the first like it
-  NodeContent content;  // of the node at hand
-  bool differentiated;
-  int kernels;  // around the region at hand
+  Map seen;                    // the content of a node to the first like it
+  NodeContent content;         // of the node at hand
+  bool differentiated, apart;  // apart: windows were taken apart, the pieces of which may be equal
+  int kernels;                 // around the region at hand
 } Simplifier;
 
 static ValueId follow(const Simplifier *s, ValueId value) {
@@ -223,6 +223,11 @@ static ValueId fold(Simplifier *s, NodeId id) {
   if (node->op == OP_BROADCAST && same_shape(s, node->operands[0], node->first_result)) {
     return node->operands[0];
   }
+  if (node->op == OP_SUM && s->kernels == 0 &&
+      producer(s, node->operands[0], OP_NEG)) {  // what is summed with both signs is one value
+    const ValueId x = producer(s, node->operands[0], OP_NEG)->operands[0];
+    return graph_op1(s->graph, OP_NEG, graph_add1(s->graph, OP_SUM, (NodeInit){NODE_INIT, .axes = node->axes}, x));
+  }
   if (node->op == OP_TO_REAL && producer(s, node->operands[0], OP_INTEGER)) {
     become_constant(node, (double)producer(s, node->operands[0], OP_INTEGER)->integer);
     return -1;
@@ -243,7 +248,9 @@ static ValueId fold(Simplifier *s, NodeId id) {
     return choose_later(s->graph, id);
   }
   if ((node->op == OP_DOT || node->op == OP_FOLD) && s->differentiated && s->kernels == 0) {
-    return taps_apart(s->graph, id);
+    const ValueId sum = taps_apart(s->graph, id);
+    s->apart |= sum >= 0;
+    return sum;
   }
   drop_broadcasts(s, graph_node(s->graph, id));
   node = graph_node(s->graph, id);
@@ -396,7 +403,7 @@ void graph_remove_dead(Graph *graph) {
   sweep(graph, 0, ARENA_ARRAY(graph->arena, bool, graph->values.count + 1));
 }
 
-bool pass_simplify(Compilation *c) {
+static bool simplify_all(Compilation *c) {
   Graph *graph = c->graph;
   Simplifier s = {.graph = graph, .seen = map_create(c->arena), .differentiated = c->differentiated};
   s.capacity = graph->values.count;
@@ -405,5 +412,12 @@ bool pass_simplify(Compilation *c) {
   simplify_region(&s, 0);
   graph->region = 0;
   graph_remove_dead(graph);
+  return s.apart;
+}
+
+bool pass_simplify(Compilation *c) {
+  if (simplify_all(c)) {
+    simplify_all(c);
+  }
   return true;
 }

@@ -1,7 +1,8 @@
 // template_column.c: column reductions without row reductions: threads walk down the rows, each with its columns.
 //
 // A block is some vectors of columns wide and some rows high, and goes down in steps of its height; its lines are
-// folded in shared memory at the end, in order, into one partial for each row of blocks.
+// folded in shared memory at the end, in order, into one partial for each row of blocks, or, where one row of blocks
+// sees all rows, into the result.
 #include <inttypes.h>
 
 #include "kernels/cuda/generate_internal.h"
@@ -68,6 +69,11 @@ static ColumnShape column_shape(const Generator *g, const CudaProgram *program) 
   return shape;
 }
 
+// Nothing is left to add up, and nothing runs after it that could still need what the result overwrites.
+static bool is_direct(const Generator *g, const ColumnShape *shape) {
+  return shape->grid_y == 1 && g->program_count == 1;
+}
+
 // Folds the block's lines of one reduction and writes them.
 static void column_close(Generator *g, const CudaProgram *program, int code, const ColumnShape *shape) {
   const int width = shape->width * program->vector;
@@ -80,8 +86,16 @@ static void column_close(Generator *g, const CudaProgram *program, int code, con
   emit_line(g, 3, "for (int y = 1; y < %d; y++) z = %s(z, part[y][i]);", shape->height, fold_function(op));
   emit_line(g, 3, "const Index c = (blockIdx.x * (Index)%d + i %% %du) * %du + i / %du;", shape->width, shape->width,
             program->vector, shape->width);
-  emit_line(g, 3, "if (c < (Index)%" PRId64 ") (%s)[(Long)blockIdx.y * %" PRId64 "u + c] = z;", program->inner.total,
-            partial_pointer(g, code), program->inner.total);
+  if (is_direct(g, shape)) {
+    emit_line(g, 3, "if (c < (Index)%" PRId64 ") {", program->inner.total);
+    emit_line(g, 4, "const Index k = c;");
+    column_coordinates(g, program, 1, 4);
+    result_store(g, program, code, "z", 4);
+    emit_line(g, 3, "}");
+  } else {
+    emit_line(g, 3, "if (c < (Index)%" PRId64 ") (%s)[(Long)blockIdx.y * %" PRId64 "u + c] = z;", program->inner.total,
+              partial_pointer(g, code), program->inner.total);
+  }
   emit_line(g, 2, "}");
   emit_line(g, 2, "__syncthreads();");
   emit_line(g, 1, "}");
@@ -152,7 +166,9 @@ void template_column(Generator *g, CudaProgram *program) {
   for (int i = 0; i < g->kernel->code_count; i++) {
     const KernelOp op = g->kernel->code[i].op;
     if (program->wanted[i] && op_is_column_reduction(op)) {
-      partial_add(g, program, i, shape.grid_y, program->inner.total);
+      if (!is_direct(g, &shape)) {
+        partial_add(g, program, i, shape.grid_y, program->inner.total);
+      }
       emit_line(g, 1, "R z%d[%d];", i, program->vector);
       emit_line(g, 0, "#pragma unroll");
       emit_line(g, 1, "for (int j = 0; j < %d; j++) z%d[j] = %s;", program->vector, i, fold_identity(op));

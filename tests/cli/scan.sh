@@ -15,6 +15,7 @@ model scanned {
   param table: [vocab, embed] ~ normal(0.5);
   param first: [heads, hd, cell] ~ normal(0.5);
   param rate: [heads] ~ normal(0.5);
+  param bonus: [heads, cell] ~ normal(0.5);
   x = table[tokens];
   v = linear(x over embed to heads, hd, std = 0.5);
   b = linear(x over embed to cell, std = 0.5);
@@ -22,6 +23,8 @@ model scanned {
   f = linear(x over embed to heads, std = 0.5);
   g = linear(x over embed to heads, hd, std = 0.5);
   w = linear(x over embed to heads, hd, cell, std = 0.5);
+  k = linear(x over embed to heads, cell, std = 0.5);
+  d = linear(x over embed to heads, cell, std = 0.5);
   scan seq { $2 }
   x = x + linear(y over heads, hd to embed, std = 0.5, name = mixed);
   logits = dot(x, table over embed);
@@ -46,6 +49,16 @@ for seq in 40 131 192; do
   same_both $seq "carry h: [batch, heads, hd, cell] = 0;
     h = carried(h) * exp(-exp(f + rate)) + outer(v * sigmoid(f), b); y = dot(h, c over cell);"
   same_both $seq "carry h: [batch, heads, hd] = 0; h = sigmoid(g) * carried(h) + (1 - sigmoid(g)) * v; y = h;"
+done
+# RetNet, gated linear attention and RWKV-6: one decay for each head, one for each channel of the keys, and one of those
+# where the present position has a weight of its own and only what was before is read.
+for seq in 40 131; do
+  same_both $seq "carry h: [batch, heads, hd, cell] = 0;
+    h = carried(h) * exp(-exp(rate)) + outer(v, k); y = dot(h, c over cell);"
+  same_both $seq "carry h: [batch, heads, hd, cell] = 0;
+    h = carried(h) * sigmoid(d) + outer(v, k); y = dot(h, c over cell);"
+  same_both $seq "carry h: [batch, heads, hd, cell] = 0; old = dot(h, c over cell);
+    h = carried(h) * exp(-exp(d)) + outer(v, k); y = old + v * sum(c * bonus * k over cell);"
 done
 same_both 131 "carry s: [batch, heads, hd, cell] = first; old = dot(s, c over cell);
   s = where(tokens == 32, v, carried(s) * sin(f)) - outer(b, g); y = old + sum(s * tanh(w) over cell);"
