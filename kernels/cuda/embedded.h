@@ -26,6 +26,7 @@ extern const char cuda_text_attention_captured[];  // of what scores capture
 extern const char cuda_text_attention_pairs[];     // where that lies
 extern const char cuda_text_attention_grad[];      // and backward
 extern const char cuda_text_hopper[];              // what sm_90a has beyond intrinsics
+extern const char cuda_text_warpgroups[];          // what kernels of its warpgroups share
 extern const char cuda_text_attention_hopper[];    // attention by products of warpgroups
 extern const char cuda_text_attention_hopper_forward[];  // forward
 extern const char cuda_text_attention_hopper_grad[];     // and backward
