@@ -13,7 +13,7 @@ typedef struct {
   int64_t rows, block, extent, m, n, k;
   WriteMode write;
   Skew skew;
-  int cluster;  // 0: as it comes
+  int cluster;  // 0: rows of memory lie anywhere
 } Case;
 
 #define F32 TYPE_F32
@@ -39,6 +39,16 @@ static const Case wide[] = {
     {"add sums", B16, F32, true, false, 512, 128, 3, 264, 16, 1, ADD, SKEW_ONE, 2},
     {"add sums after", F16, F16, true, false, 384, 128, 2, 128, 128, 1, AFTER, SKEW_ANY, 2},
     {"no sums", F16, F32, true, false, 128, 128, 3, 64, 40, 1, STORE, SKEW_NONE, 1},
+};
+
+// For mma.sync.
+static const Case half[] = {
+    {"rows", B16, B16, false, false, 384, 128, 3, 1, 136, 72, STORE, SKEW_ANY, 1},
+    {"rows, turned", F16, F32, false, true, 320, 64, 3, 1, 72, 200, STORE, SKEW_HALF, 1},
+    {"add rows", F16, F16, false, true, 192, 64, 2, 1, 264, 40, AFTER, SKEW_EACH, 1},
+    {"no rows", B16, F32, false, false, 128, 128, 2, 1, 8, 16, STORE, SKEW_NONE, 1},
+    {"sums", B16, B16, true, false, 192, 16, 4, 136, 72, 1, STORE, SKEW_ANY, 1},
+    {"add sums", F16, F32, true, false, 320, 64, 3, 24, 144, 1, ADD, SKEW_ONE, 1},
 };
 
 static const Case plain[] = {
@@ -378,6 +388,7 @@ static void same_as_loops(void **state) {
   if (gpu.emulated || gpu.device.major == 9) {
     cases_run(&gpu, wide, sizeof wide / sizeof *wide, &hopper);
   }
+  cases_run(&gpu, half, sizeof half / sizeof *half, &ampere);
   cases_run(&gpu, plain, sizeof plain / sizeof *plain, &ampere);
   gpu_close(&gpu);
 }
@@ -389,11 +400,12 @@ static void notices_errors(void **state) {
   if (!gpu_open_any(&gpu)) {
     skip();
   }
-  for (int i = 0; i < 2; i++) {
-    const Case *c = &plain[i == 0 ? 0 : 4];
+  const Case *const cases[] = {&plain[0], &plain[4], &half[0], &half[4], &wide[0], &wide[6]};
+  for (int i = 0; i < (gpu.emulated || gpu.device.major == 9 ? 6 : 4); i++) {
+    const Case *c = cases[i];
     Values v = values_create(c, false);
     Run run;
-    run_open(&gpu, c, &ampere, &v, &run);
+    run_open(&gpu, c, i < 4 ? &ampere : &hopper, &v, &run);
     void *got = run_result(&gpu, &v, &run, true);
     assert_true(look(c, &v, got, false).wrong < 0 && v.chosen[0] >= 0);
     v.chosen[0] = v.chosen[0] == 0 ? 1 : 0;
@@ -407,24 +419,33 @@ static void notices_errors(void **state) {
 
 static void texts_compile(void **state) {
   static const char *const target[] = {"sm_90a", NULL}, *const both[] = {"sm_90a", "sm_80", NULL};
+  static const struct {
+    const Case *cases;
+    size_t count;
+    const CudaTarget *target;
+    const char *form;
+  } kinds[] = {{wide, sizeof wide / sizeof *wide, &hopper, "warpgroups"},
+               {half, sizeof half / sizeof *half, &ampere, "tensor cores"},
+               {plain, sizeof plain / sizeof *plain, &ampere, "multiply-add"}};
   bool compiled = true;
   (void)state;
-  for (size_t i = 0; i < sizeof wide / sizeof *wide + sizeof plain / sizeof *plain; i++) {
-    const bool groups = i < sizeof wide / sizeof *wide;
-    const Case *c = groups ? &wide[i] : &plain[i - sizeof wide / sizeof *wide];
-    Arena *arena = arena_create();
-    CudaKernel kernel;
-    kernel_make(c, groups ? &hopper : &ampere, arena, &kernel);
-    assert_true(groups == (strstr(kernel.form, "warpgroups") != NULL));
-    assert_int_equal(kernel.launch_count, c->sums ? 2 : 1);
-    for (int l = 0; l < kernel.launch_count; l++) {
-      assert_true((int)kernel.launch[l].shared_bytes <= (groups ? hopper : ampere).shared_bytes);
+  for (int k = 0; k < 3; k++) {
+    for (size_t i = 0; i < kinds[k].count; i++) {
+      const Case *c = &kinds[k].cases[i];
+      Arena *arena = arena_create();
+      CudaKernel kernel;
+      kernel_make(c, kinds[k].target, arena, &kernel);
+      assert_non_null(strstr(kernel.form, kinds[k].form));
+      assert_int_equal(kernel.launch_count, c->sums ? 2 : 1);
+      for (int l = 0; l < kernel.launch_count; l++) {
+        assert_true((int)kernel.launch[l].shared_bytes <= kinds[k].target->shared_bytes);
+      }
+      if (k > 0) {
+        cuda_geometry_check(&kernel);
+      }
+      compiled = compiled && cuda_texts_compile(c->name, &kernel, k == 0 ? target : both);
+      arena_destroy(arena);
     }
-    if (!groups) {
-      cuda_geometry_check(&kernel);
-    }
-    compiled = compiled && cuda_texts_compile(c->name, &kernel, groups ? target : both);
-    arena_destroy(arena);
   }
   if (!compiled) {
     skip();

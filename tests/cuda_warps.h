@@ -24,13 +24,13 @@ enum { WARPS_STACK = 64 * 1024, WARPS_SHARED = 256 * 1024, WARPS_COPIES = 512 };
 typedef struct {
   void *to;
   const void *from;
-  int bytes, size;
+  int bytes, size, group;
 } WarpsCopy;
 
 typedef struct {
   ucontext_t context;
   bool done;
-  int copies;
+  int copies, group;  // group: that copies belong to
   WarpsCopy copy[WARPS_COPIES];
 } WarpsFiber;
 
@@ -133,20 +133,29 @@ static inline void warps_copy_later(void *to, const void *from, int bytes, int s
       (bytes > 0 && (uintptr_t)from % (unsigned)size != 0)) {
     abort();
   }
-  fiber->copy[fiber->copies++] = (WarpsCopy){to, from, bytes, size};
+  fiber->copy[fiber->copies++] = (WarpsCopy){to, from, bytes, size, fiber->group};
   memset(to, 0xff, (size_t)size);
 }
 
-static inline void warps_copies_wait(void) {
+static inline void warps_copies_close(void) {
+  warps_run.fibers[warps_run.now].group++;
+}
+
+static inline void warps_copies_wait(int later) {
   WarpsFiber *fiber = &warps_run.fibers[warps_run.now];
+  int left = 0;
   for (int i = 0; i < fiber->copies; i++) {
-    const WarpsCopy *copy = &fiber->copy[i];
-    memset(copy->to, 0, (size_t)copy->size);
-    if (copy->bytes > 0) {
-      memcpy(copy->to, copy->from, (size_t)copy->bytes);
+    const WarpsCopy copy = fiber->copy[i];
+    if (copy.group >= fiber->group - later) {
+      fiber->copy[left++] = copy;
+      continue;
+    }
+    memset(copy.to, 0, (size_t)copy.size);
+    if (copy.bytes > 0) {
+      memcpy(copy.to, copy.from, (size_t)copy.bytes);
     }
   }
-  fiber->copies = 0;
+  fiber->copies = left;
 }
 
 static inline void warps_entry(void) {
@@ -179,7 +188,7 @@ static inline void warps_blocks(int blocks, uint32_t shared_bytes) {
   for (int i = 0; i < blocks * run->threads; i++) {
     WarpsFiber *fiber = &run->fibers[i];
     fiber->done = false;
-    fiber->copies = 0;
+    fiber->copies = fiber->group = 0;
     warps_start(run, fiber, run->stacks + (size_t)i * WARPS_STACK);
   }
   while (run->cluster.alive > 0) {
@@ -249,6 +258,7 @@ static inline void warps_launch(void *library, const CudaLaunch *launch, const v
                             .cluster_barrier = warps_cluster_barrier,
                             .exchange = warps_exchange,
                             .copy_later = warps_copy_later,
+                            .copies_close = warps_copies_close,
                             .copies_wait = warps_copies_wait};
   for (run->first = 0; run->first < launch->grid[0]; run->first += (unsigned)blocks) {
     warps_blocks(blocks, launch->shared_bytes);
@@ -276,8 +286,8 @@ static inline void *warps_load(const CudaKernel *kernel) {
             strstr(text, "#define ELEMENT_F16 1") != NULL, text, kernel->map_count > 0 ? ", Maps" : "",
             kernel->map_count > 0 ? ", *(const Maps *)maps" : "");
     fclose(file);
-    snprintf(command, sizeof command, "c++ -std=c++17 -O1 -w -fPIC -shared -I%s -o %s/text.so %s", MDL_SOURCE_DIR,
-             folder, path);
+    snprintf(command, sizeof command, "c++ -std=c++17 -O1 -w -Wno-psabi -fPIC -shared -I%s -o %s/text.so %s",
+             MDL_SOURCE_DIR, folder, path);
     const bool made = system(command) == 0;
     unlink(path);
     snprintf(path, sizeof path, "%s/text.so", folder);

@@ -210,8 +210,18 @@ static inline void copy_later_4(SharedAddress to, const void *from, int bytes) {
   warps_hooks->copy_later((void *)to, from, bytes, 4);
 }
 
+static inline void copies_close() {
+  warps_hooks->copies_close();
+}
+
+template <int LATER>
+static inline void copies_come() {
+  warps_hooks->copies_wait(LATER);
+}
+
 static inline void copies_wait() {
-  warps_hooks->copies_wait();
+  copies_close();
+  copies_come<0>();
 }
 
 // Lane l gets elements (l / 4, l % 4 * 2) and the next of each 8 x 8 matrix, whose row r is at the address of lane

@@ -28,7 +28,8 @@ typedef struct {
   void (*cluster_barrier)(void);
   const WarpsValue *(*exchange)(const WarpsValue *mine);  // by all lanes of a warp; 32 values, good until the next
   void (*copy_later)(void *to, const void *from, int bytes, int size);  // `bytes` of `size`, the others 0
-  void (*copies_wait)(void);
+  void (*copies_close)(void);                                           // what was copied since the last one is a group
+  void (*copies_wait)(int later);                                       // for all groups but the last ones
 } WarpsHooks;
 
 #endif

@@ -19,6 +19,7 @@ enum {
   TILE_N_MOST = 256,
   STAGES_MOST = 8
 };
+enum { HALF_TILE_N = 128, HALF_DEEP = 32, HALF_THREADS = 256, HALF_STAGES = 3, HALF_PAD = 8 };
 enum { PLAIN_TILE = 64, PLAIN_DEEP = 16, PLAIN_THREADS = 256 };
 
 typedef struct {
@@ -104,6 +105,11 @@ static bool hopper_covers(const Product *p) {
          hopper_shared(p, &s) <= p->target->shared_bytes;
 }
 
+static void element_write(Buffer *text, const Grouped *g) {
+  buffer_format(text, "#define ELEMENT_F16 %d\n#define C_F32 %d\n", g->type == TYPE_F16, g->type_c == TYPE_F32);
+  buffer_text(text, cuda_text_halves);
+}
+
 // A matrix of `lines` lines, or `count` of them, in boxes of `box` lines of 64 elements.
 static void map_add(CudaKernel *made, const Grouped *g, int port, int64_t line, int64_t lines, int64_t ld,
                     int64_t count, int64_t box) {
@@ -131,7 +137,7 @@ static void hopper_write(Buffer *text, const Product *p, const Shape *s, CudaKer
   warpgroups_write(text, &s->groups, made);
   writer_size(text, "TILE_N", s->tile_n);
   writer_size(text, "CLUSTER", s->cluster);
-  buffer_format(text, "#define ELEMENT_F16 %d\n#define C_F32 %d\n", g->type == TYPE_F16, g->type_c == TYPE_F32);
+  element_write(text, g);
   if (s->cluster > 1) {
     buffer_format(text, "#define CLUSTERED __cluster_dims__(%d, 1, 1)\n", (int)s->cluster);
   } else {
@@ -142,6 +148,42 @@ static void hopper_write(Buffer *text, const Product *p, const Shape *s, CudaKer
   const int64_t most = p->target->multiprocessors / s->cluster, tiles = hopper_tiles(p, s);
   writer_launch(made, "grouped", min_i64(tiles, max_i64(most, 1)) * s->cluster, 384, hopper_shared(p, s));
   made->launch[made->launch_count - 1].cluster = (uint32_t)s->cluster;
+}
+
+// --- tensor cores ---
+
+static int64_t half_rows(const Product *p) {
+  return height_of(p) > HALF_TILE_N / 2 && (p->sums || p->g->block % HALF_TILE_N == 0) ? HALF_TILE_N : HALF_TILE_N / 2;
+}
+
+// Bytes, as the text lays them out.
+static int64_t half_shared(const Product *p) {
+  const int64_t rows = half_rows(p);
+  const int64_t a = p->sums ? HALF_DEEP * (rows + HALF_PAD) : rows * (HALF_DEEP + HALF_PAD);
+  const int64_t b =
+      columns_of_b(p) ? HALF_DEEP * (HALF_TILE_N + HALF_PAD) : HALF_TILE_N * (int64_t)(HALF_DEEP + HALF_PAD);
+  return HALF_STAGES * (a + b) * 2;
+}
+
+static int64_t half_tiles(const Product *p) {
+  return (p->sums ? p->g->extent : 1) * blocks_of(height_of(p), half_rows(p)) * blocks_of(p->g->n, HALF_TILE_N);
+}
+
+static bool half_covers(const Product *p) {
+  const Grouped *g = p->g;
+  const int64_t width = p->sums ? g->m : g->k;
+  return p->half && p->alignment >= 16 && (p->sums || g->block % (HALF_TILE_N / 2) == 0) && width % 8 == 0 &&
+         g->n % 8 == 0 && whole(g->lda, g->type) && whole(g->ldb, g->type) && g->ldc % 2 == 0 &&
+         (g->extent == 1 || (p->sums ? g->stride % 2 == 0 : whole(g->stride, g->type))) &&
+         half_tiles(p) < INT_MAX / 2 && half_shared(p) <= p->target->shared_bytes;
+}
+
+static void half_write(Buffer *text, const Product *p, CudaKernel *made) {
+  element_write(text, p->g);
+  writer_size(text, "TILE_M", half_rows(p));
+  writer_size(text, "STAGES", HALF_STAGES);
+  buffer_text(text, cuda_text_grouped_half);
+  writer_launch(made, "grouped", half_tiles(p), HALF_THREADS, half_shared(p));
 }
 
 // --- multiply-add ---
@@ -206,8 +248,8 @@ bool cuda_grouped(const Grouped *grouped, bool sums, int alignment, const CudaTa
   if (*why) {
     return false;
   }
-  const bool hopper = hopper_covers(&p);
-  if (!hopper && plain_tiles(&p) > INT_MAX / 2) {
+  const bool hopper = hopper_covers(&p), half = !hopper && half_covers(&p);
+  if (!hopper && !half && plain_tiles(&p) > INT_MAX / 2) {
     *why = "a product of chosen matrices of more than 2^30 tiles";
     return false;
   }
@@ -223,16 +265,20 @@ bool cuda_grouped(const Grouped *grouped, bool sums, int alignment, const CudaTa
     made->scratch_bytes = (grouped->extent <= TABLE_THREADS ? 2 : 1) * grouped->extent * WORK_BYTES;
     writer_launch(made, "grouped_table", 1, TABLE_THREADS, TABLE_THREADS * 4);
   }
+  const char *type = element_type_name(grouped->type);
   if (hopper) {
     hopper_write(&text, &p, &shape, made);
-    made->form = arena_format(
-        arena, "products of chosen matrices, warpgroups, %s, tiles of %d x %d, %d stages, clusters of %d",
-        element_type_name(grouped->type), TILE_M, (int)shape.tile_n, (int)shape.groups.stages, (int)shape.cluster);
+    made->form = arena_format(arena, "warpgroups, %s, tiles of %d x %d, %d stages, clusters of %d", type, TILE_M,
+                              (int)shape.tile_n, (int)shape.groups.stages, (int)shape.cluster);
+  } else if (half) {
+    half_write(&text, &p, made);
+    made->form = arena_format(arena, "tensor cores, %s, tiles of %d x %d", type, (int)half_rows(&p), HALF_TILE_N);
   } else {
     plain_write(&text, &p, made);
-    made->form = arena_format(arena, "products of chosen matrices, multiply-add, %s, tiles of %d x %d",
-                              element_type_name(grouped->type), (int)plain_rows(&p), PLAIN_TILE);
+    made->form = arena_format(arena, "multiply-add, %s, tiles of %d x %d", type, (int)plain_rows(&p), PLAIN_TILE);
   }
+  made->form =
+      arena_format(arena, "%s, %s", sums ? "sums of products by choice" : "products with chosen matrices", made->form);
   writer_end(&text, arena, made);
   *why = made->text ? NULL : "no memory";
   return made->text != NULL;

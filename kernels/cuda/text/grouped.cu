@@ -21,6 +21,19 @@ __device__ __forceinline__ Work *works_of(const Slots &slots) {
   return (Work *)slots.at[SCRATCH];
 }
 
+struct Corner {
+  int line, column;  // of a tile, counted in tiles
+};
+
+// Tile `number` of a matrix of LINES x COLUMNS tiles. Bands of lines are gone through column by column, so that tiles that
+// run at once share what they read.
+template <int LINES, int COLUMNS, int BAND>
+__device__ __forceinline__ Corner corner_in(int number) {
+  const int band = number / (BAND * COLUMNS), in_band = number % (BAND * COLUMNS);
+  const int rest = LINES - band * BAND, high = LINES % BAND == 0 || rest > BAND ? BAND : rest;
+  return Corner{band * BAND + in_band % high, in_band / high};
+}
+
 #if SUMS
 // Equal matrices keep their order, and many matrices theirs: one is little beside all then.
 constexpr int TABLE_THREADS = 1024;

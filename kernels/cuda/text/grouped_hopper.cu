@@ -13,7 +13,7 @@ constexpr u32 CHUNK_BYTES = TILE_K * LINE, A_BYTES = TILE_M * LINE;
 constexpr u32 B_BYTES = COLUMNS_B ? CHUNKS_N * CHUNK_BYTES : TILE_N * LINE, STAGE_BYTES = A_BYTES + B_BYTES;
 constexpr u32 PHASES = STAGES * STAGE_BYTES;
 constexpr int HEIGHT = SUMS ? M : ROWS, LINES = (HEIGHT + TILE_M - 1) / TILE_M, TILES_N = (N + TILE_N - 1) / TILE_N;
-constexpr int PAIRS = (LINES + CLUSTER - 1) / CLUSTER, BAND = 16 / CLUSTER;
+constexpr int PAIRS = (LINES + CLUSTER - 1) / CLUSTER;
 constexpr int AREA = PAIRS * TILES_N, ALL_TILES = SUMS ? EXTENT * AREA : AREA;
 enum { MAP_A, MAP_B };
 enum { FULL, EMPTY = FULL + STAGES, PHASE_COUNT = EMPTY + STAGES };
@@ -34,16 +34,9 @@ __device__ __forceinline__ int tile_number(int round) {
   return round * grid + (round % 2 ? grid - 1 - block : block);
 }
 
-struct Corner {
-  int line, column;  // of the tile, counted in tiles
-};
-
 __device__ __forceinline__ Corner corner_of(int number, int rank) {
-  const int within = number % AREA, band = within / (BAND * TILES_N), in_band = within % (BAND * TILES_N);
-  const int rest = PAIRS - band * BAND, high = PAIRS % BAND == 0 || rest > BAND ? BAND : rest;
-  Corner corner;
-  corner.column = in_band / high;
-  corner.line = (band * BAND + in_band % high) * CLUSTER + rank;
+  Corner corner = corner_in<PAIRS, TILES_N, 16 / CLUSTER>(number % AREA);
+  corner.line = corner.line * CLUSTER + rank;
   return corner;
 }
 
@@ -176,24 +169,6 @@ __device__ __forceinline__ void copy_all(const Slots &slots, const Maps &maps, S
 
 typedef float Sums[TILE_N / 8][4];
 
-__device__ __forceinline__ u32 elements_pack(float low, float high) {
-#if ELEMENT_F16
-  return pack_f16(low, high);
-#else
-  return pack_bf16(low, high);
-#endif
-}
-
-__device__ __forceinline__ void elements_read(u32 word, float &low, float &high) {
-#if ELEMENT_F16
-  low = f16_float((u16)word);
-  high = f16_float((u16)(word >> 16));
-#else
-  low = bits_float(word << 16);
-  high = bits_float(word & 0xffff0000u);
-#endif
-}
-
 // The two rows of a thread to c, 16 bytes at a time: lane t of four gets the columns of block n + t.
 template <bool ADD>
 __device__ __forceinline__ void halves_store(u16 *to, const Sums &c, const bool (&there)[2], int columns) {
@@ -210,7 +185,7 @@ __device__ __forceinline__ void halves_store(u16 *to, const Sums &c, const bool 
       for (int i = 0; i < 4; i++) {
         const bool made = n + i < TILE_N / 8;
         const float low = made ? c[made ? n + i : 0][2 * half] : 0, high = made ? c[made ? n + i : 0][2 * half + 1] : 0;
-        words[i] = ADD ? float_bits(low) : elements_pack(low, high);
+        words[i] = ADD ? float_bits(low) : Element::pack(low, high);
         more[i] = float_bits(high);
       }
       words_turn(words);
@@ -221,8 +196,8 @@ __device__ __forceinline__ void halves_store(u16 *to, const Sums &c, const bool 
 #pragma unroll
         for (int i = 0; i < 4; i++) {
           float low, high;
-          elements_read(before[i], low, high);
-          words[i] = elements_pack(low + bits_float(words[i]), high + bits_float(more[i]));
+          Element::both(before[i], low, high);
+          words[i] = Element::pack(low + bits_float(words[i]), high + bits_float(more[i]));
         }
       }
       if (stored) {

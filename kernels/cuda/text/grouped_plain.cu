@@ -19,9 +19,10 @@ struct Place {
 
 // False: no matrix.
 __device__ __forceinline__ bool place_of(const Slots &slots, Place &place) {
-  const int tile = (int)blockIdx.x, within = tile % (LINES * TILES_N);
-  place.row = within % LINES * TILE_M;
-  place.column = within / LINES * TILE_N;
+  const int tile = (int)blockIdx.x;
+  const Corner corner = corner_in<LINES, TILES_N, 16>(tile % (LINES * TILES_N));
+  place.row = corner.line * TILE_M;
+  place.column = corner.column * TILE_N;
 #if SUMS
   const Work work = works_of(slots)[tile / (LINES * TILES_N)];
   const i64 first = (i64)work.begin * BLOCK;
