@@ -2,10 +2,11 @@
 # bench_grouped.sh: mixtures of experts on one GPU beside cuBLASLt, expert by expert, and PyTorch's grouped products, as a
 # table with ratios.
 #
-#   tests/bench_grouped.sh [--forms] [--repeat N] OUT [ROW...]
+#   tests/bench_grouped.sh [--check] [--forms] [--repeat N] OUT [ROW...]
 #
 # OUT is a folder: raw.txt gets every line as it comes, log.txt what PyTorch said besides, table.md the table. The last
 # column says which targets (below) are missed, and which could not be judged since a figure is not there.
+#   --check      first runs the tests of these kernels, and where there is compute-sanitizer, runs them under it: lines CHECK
 #   --forms      also times the products with other tiles, stages and clusters: lines FORM
 #   --repeat N   also calls each product of olmoe_even and olmoe_skewed so often, and compares all bits
 #   PREBUILT=1   builds nothing
@@ -26,9 +27,10 @@ olmoe_even order   -   -    -    15
 olmoe_even gather  -   -    0.85 -
 olmoe_even back    -   -    0.85 -
 '
-BUILD=${BUILD:-build} PYTHON=${PYTHON:-python3} FORMS='' REPEAT=''
+BUILD=${BUILD:-build} PYTHON=${PYTHON:-python3} CHECK='' FORMS='' REPEAT=''
 while [ $# -gt 1 ]; do
   case $1 in
+    --check) CHECK=1 ;;
     --forms) FORMS=1 ;;
     --repeat) REPEAT=$2; shift ;;
     *) break ;;
@@ -36,13 +38,15 @@ while [ $# -gt 1 ]; do
   shift
 done
 if [ $# -lt 1 ] || [[ $1 == -* ]]; then
-  echo "usage: tests/bench_grouped.sh [--forms] [--repeat N] OUT [ROW...]" >&2
+  echo "usage: tests/bench_grouped.sh [--check] [--forms] [--repeat N] OUT [ROW...]" >&2
   exit 2
 fi
 OUT=$1
 shift
-if [ -z "${PREBUILT:-}" ] && ! cmake --build "$BUILD" --target bench_grouped >/dev/null; then
-  echo "bench_grouped.sh: bench_grouped cannot be built in $BUILD" >&2
+TESTS='cuda_grouped_test cuda_take_test experts_test'
+# shellcheck disable=SC2086
+if [ -z "${PREBUILT:-}" ] && ! cmake --build "$BUILD" --target bench_grouped ${CHECK:+$TESTS} >/dev/null; then
+  echo "bench_grouped.sh: bench_grouped and its tests cannot be built in $BUILD" >&2
   exit 1
 fi
 [ -x "$BUILD/bench_grouped" ] || BUILD=$BUILD/tests
@@ -61,6 +65,25 @@ fi
 COMMIT=${COMMIT:-$(git describe --always --dirty 2>/dev/null || echo 'not known')}
 HEAD="$(date -u +%Y-%m-%d), $(gpu name), driver $(gpu driver_version), power limit $(gpu power.limit), commit $COMMIT"
 say "$HEAD"
+
+# check NAME COMMAND...: a line with how it ended, and what it said in log.txt
+check() {
+  local name=$1 status=0 begin=$SECONDS
+  shift
+  timeout 900 "$@" >>"$OUT/log.txt" 2>&1 </dev/null || status=$?
+  say "CHECK $name: status $status, $((SECONDS - begin)) s"
+  [ $status = 0 ] || say "FAILED (log.txt): $name"
+}
+if [ -n "$CHECK" ]; then
+  for test in $TESTS; do
+    check "$test" "$BUILD/$test"
+  done
+  SANITIZER=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null | head -n 1)
+  for tool in ${SANITIZER:+memcheck racecheck synccheck}; do
+    check "cuda_grouped_test, $tool" env TESTS_SHORT=1 "$SANITIZER" --tool "$tool" --error-exitcode 99 --print-limit 20 \
+      "$BUILD/cuda_grouped_test"
+  done
+fi
 for row in "${chosen[@]}"; do  # each by itself: what a library does to one cannot harm the others
   "$BUILD/bench_grouped" "$row" 2>&1 | tee -a "$OUT/raw.txt"
   [ "${PIPESTATUS[0]}" = 0 ] || say "FAILED: $row"
@@ -130,7 +153,7 @@ table() {
   echo
   table
   echo
-  grep -E '^(copy|FORM|REPEAT|SKIPPED|FAILED|#)' "$OUT/raw.txt"
+  grep -E '^(copy|CHECK|FORM|REPEAT|SKIPPED|FAILED|#)' "$OUT/raw.txt"
 } >"$OUT/table.md"
 echo
 cat "$OUT/table.md"

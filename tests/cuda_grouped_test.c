@@ -3,7 +3,9 @@
 #include "kernels/cuda/grouped.h"
 
 #include "kernels/cuda/order.h"
+#include "runtime/cuda/gemm.h"
 #include "tests/cuda_support.h"
+#include "tests/effort.h"
 #include "tests/grouped_reference.h"
 
 typedef struct {
@@ -167,14 +169,15 @@ static double place_of(ElementType type) {  // of a rounding, of a number around
 
 typedef struct {
   int64_t wrong;  // the first element that is, among those looked at; -1: none
-  double error;   // the largest
+  double error;   // the largest, of what is a product
+  double most;    // the largest value
 } Found;
 
 // got: what the kernel left where v->memory[2] was.
 static Found look(const Case *c, const Values *v, const void *got, bool adds) {
   const Grouped *g = &v->g;
   const int64_t height = c->sums ? c->m : c->rows, all = (c->sums ? c->extent : 1) * height * c->n;
-  Found found = {-1, 0};
+  Found found = {-1, 0, 0};
   for (int64_t i = 0; i < all; i += 1 + all / 5000) {
     const int64_t matrix = i / c->n / height, row = i / c->n % height, column = i % c->n;
     const int64_t at = (c->sums ? matrix * g->stride : 0) + row * g->ldc + column;
@@ -184,7 +187,8 @@ static Found look(const Case *c, const Values *v, const void *got, bool adds) {
     const double tolerance =
         p.there ? (g->type == F64 ? 1e-14 : 3e-6) * (p.size + fabs(before)) + place_of(g->type_c) * 1.01 * fabs(sum)
                 : 0;
-    found.error = error <= found.error ? found.error : error;
+    found.error = !p.there || error <= found.error ? found.error : error;
+    found.most = fmax(found.most, fabs(sum));
     found.wrong = found.wrong < 0 && !(error <= tolerance) ? i : found.wrong;
   }
   return found;
@@ -269,7 +273,7 @@ static void cases_run(const Gpu *gpu, const Case *cases, size_t count, const Cud
     if (cases[i].write == AFTER) {
       gpu_case(gpu, &cases[i], target, false);
     }
-    for (int skew = 0; skew < SKEW_COUNT && !gpu->emulated; skew++) {
+    for (int skew = 0; skew < SKEW_COUNT && !gpu->emulated && !effort_short(); skew++) {
       Case skewed = cases[i];
       skewed.skew = (Skew)skew;
       gpu_case(gpu, &skewed, target, true);
@@ -344,7 +348,7 @@ static void orders_are_stable(void **state) {
       order_case(&gpu, &orders[i], (Skew)skew, false);
     }
   }
-  for (int i = 0; i < 3 * SKEW_COUNT && !gpu.emulated; i++) {
+  for (int i = 0; i < 3 * SKEW_COUNT && !gpu.emulated && !effort_short(); i++) {
     order_case(&gpu, &large[i / SKEW_COUNT], (Skew)(i % SKEW_COUNT), false);
   }
   order_case(&gpu, &orders[1], SKEW_ANY, true);
@@ -415,6 +419,86 @@ static void notices_errors(void **state) {
     values_destroy(&v);
   }
   gpu_close(&gpu);
+}
+
+// --- beside the library ---
+
+// The same product, expert by expert, into memory of its own.
+static void *library_result(const Gpu *gpu, Gemms *gemms, const Case *c, const Values *v, const Run *run) {
+  const Grouped *g = &v->g;
+  const int64_t bytes = v->count[2] * element_type_bytes(g->type_c), narrow = element_type_bytes(g->type);
+  const int alignment[GEMM_OPERANDS] = {16, 16, 16, 16};
+  const CudaAddress to = gpu_memory(gpu, v->memory[2], bytes),
+                    workspace = gpu_memory(gpu, NULL, gemms_workspace(gemms));
+  void *got = malloc((size_t)bytes);
+  for (int64_t begin = 0, end; begin < c->rows; begin = end) {
+    const int64_t matrix = v->chosen[begin / c->block];
+    for (end = begin + c->block; end < c->rows && v->chosen[end / c->block] == matrix; end += c->block) {
+    }
+    if (matrix < 0) {
+      continue;
+    }
+    Gemm gemm = {
+        .type = g->type, .type_b = g->type, .type_c = g->type_c, .transpose_a = c->sums, .transpose_b = c->turned};
+    const int64_t place[] = {begin * g->lda, c->sums ? begin * g->ldb : matrix * g->stride,
+                             c->sums ? matrix * g->stride : begin * g->ldc};
+    const CudaAddress at[GEMM_ADDRESSES] = {run->slots[0] + (uint64_t)(place[0] * narrow),
+                                            run->slots[1] + (uint64_t)(place[1] * narrow),
+                                            to + (uint64_t)(place[2] * element_type_bytes(g->type_c)),
+                                            to,
+                                            to,
+                                            to};
+    GemmProblem *problem = NULL;
+    Error error;
+    gemm.m = c->sums ? c->m : end - begin;
+    gemm.n = c->n;
+    gemm.k = c->sums ? end - begin : c->k;
+    gemm.lda = g->lda;
+    gemm.ldb = g->ldb;
+    gemm.ldc = g->ldc;
+    if (!gemm_prepare(gemms, &gemm, alignment, c->name, &problem, &error) ||
+        !gemm_launch(gemms, problem, at, false, workspace, gpu->stream, &error)) {
+      fail_msg("%s", error.text);
+    }
+  }
+  gpu_get(gpu, got, to, bytes);
+  gpu_free(gpu, to);
+  gpu_free(gpu, workspace);
+  return got;
+}
+
+// Errors are at most twice those of cuBLASLt, and a rounding.
+static void as_exact_as_the_library(void **state) {
+  static const Case cases[] = {{"rows", B16, B16, false, false, 640, 128, 3, 1, 512, 1024, STORE, SKEW_ONE, 1},
+                               {"rows in f32", B16, F32, false, true, 640, 128, 3, 1, 512, 1024, STORE, SKEW_ONE, 2},
+                               {"sums", F16, F16, true, false, 1280, 128, 2, 256, 256, 1, STORE, SKEW_ONE, 1},
+                               {"sums in f32", B16, F32, true, false, 1280, 128, 2, 256, 256, 1, STORE, SKEW_ONE, 2}};
+  Arena *arena = arena_create();
+  Gemms *gemms = NULL;
+  Gpu gpu;
+  Error error;
+  (void)state;
+  if (!gpu_open(&gpu) || !gemms_create(&gpu.cuda, &gpu.device, NULL, arena, &gemms, &error)) {
+    arena_destroy(arena);
+    skip();
+  }
+  for (int i = 0; i < 8; i++) {
+    const Case *c = &cases[i % 4];
+    Values v = values_create(c, false);
+    Run run;
+    run_open(&gpu, c, i < 4 || gpu.device.major != 9 ? &ampere : &hopper, &v, &run);
+    void *got = run_result(&gpu, &v, &run, true), *theirs = library_result(&gpu, gemms, c, &v, &run);
+    const Found ours = look(c, &v, got, false), its = look(c, &v, theirs, false);
+    print_message("%s, %s: errors up to %.3g, the library's %.3g\n", c->name, run.kernel.form, ours.error, its.error);
+    assert_true(ours.wrong < 0 && ours.error <= 2 * its.error + place_of(v.g.type_c) * ours.most);
+    free(got);
+    free(theirs);
+    run_close(&gpu, &run);
+    values_destroy(&v);
+  }
+  gemms_destroy(gemms);
+  gpu_close(&gpu);
+  arena_destroy(arena);
 }
 
 static void texts_compile(void **state) {
@@ -491,9 +575,10 @@ static void covers_what_it_can(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(texts_compile),  cmocka_unit_test(says_why_not),      cmocka_unit_test(covers_what_it_can),
-      cmocka_unit_test(orders_compile), cmocka_unit_test(orders_are_stable), cmocka_unit_test(same_as_loops),
-      cmocka_unit_test(notices_errors),
+      cmocka_unit_test(texts_compile),      cmocka_unit_test(says_why_not),
+      cmocka_unit_test(covers_what_it_can), cmocka_unit_test(orders_compile),
+      cmocka_unit_test(orders_are_stable),  cmocka_unit_test(same_as_loops),
+      cmocka_unit_test(notices_errors),     cmocka_unit_test(as_exact_as_the_library),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
