@@ -1,7 +1,7 @@
 #!/bin/sh
 # one.sh: runs one test program, tests/NAME_test.c, or one script, and prints its lines together; called by run.sh.
 #
-# The sums go to $LOGS/sums/. A script gets an empty directory, $WORK.
+# The sums go to $LOGS/sums/, and how many seconds it took. A script gets an empty directory, $WORK.
 set -eu
 . tests/lib.sh
 
@@ -35,9 +35,11 @@ results() {
 }
 
 sums=$LOGS/sums/$(echo "$1" | tr / _)
+began=$(date +%s)
 {
   results "$1"
   summary > "$sums.part" || true
 } > "$sums.lines"
+echo "$(($(date +%s) - began)) $1" > "$sums.seconds"
 flock "$LOGS/sums" cat "$sums.lines"
 mv "$sums.part" "$sums"

@@ -64,4 +64,5 @@ for source in $(cat "$LOGS/long.list" "$LOGS/short.list") $(listed tests/gpu/*.s
   fi
 done
 
+echo "the longest took, in seconds: $(cat "$LOGS"/sums/*.seconds 2> /dev/null | sort -rn | head -n 5 | paste -sd , | sed 's/,/, /g')"
 summary
