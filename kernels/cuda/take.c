@@ -65,17 +65,18 @@ static int64_t dims_total(const Dims *dims) {
 }
 
 // How many consecutive elements of the last dim can be moved at once: they, and all offsets, are multiples of it.
-static int pack_of(const Move *move, const int *alignment) {
+// `most`: bytes of one tensor, as words of 16.
+static int pack_of(const Move *move, const int *alignment, int64_t most) {
   const Dims *dims = &move->dims;
   const int last = dims->count - 1;
   const int64_t bytes_x = element_type_bytes(move->type_x), bytes_out = element_type_bytes(move->type_out);
-  int pack = (int)(PACK_BYTES / (bytes_x > bytes_out ? bytes_x : bytes_out));
+  int pack = (int)min_i64(PACK_BYTES / min_i64(bytes_x, bytes_out), most / max_i64(bytes_x, bytes_out));
   if (last < 0 || dims->index[last] != 0 || dims->x[last] != 1 || dims->out[last] != 1) {
     return 1;
   }
   for (; pack > 1; pack /= 2) {
-    bool good = dims->size[last] % pack == 0 && alignment[0] % (pack * bytes_x) == 0 &&
-                alignment[2] % (pack * bytes_out) == 0 && move->take->stride_axis % pack == 0;
+    bool good = dims->size[last] % pack == 0 && alignment[0] % min_i64(pack * bytes_x, PACK_BYTES) == 0 &&
+                alignment[2] % min_i64(pack * bytes_out, PACK_BYTES) == 0 && move->take->stride_axis % pack == 0;
     for (int d = 0; d < last; d++) {
       good = good && dims->x[d] % pack == 0 && dims->out[d] % pack == 0;
     }
@@ -182,7 +183,7 @@ bool cuda_take(const Take *take, ElementType type_x, ElementType type_out, const
   if (*why) {
     return false;
   }
-  move.pack = pack_of(&move, alignment);
+  move.pack = pack_of(&move, alignment, 2 * PACK_BYTES);
   *made = (CudaKernel){.port_count = PORTS};
   common_write(&text, &move);
   const int64_t items = items_write(&text, &move), each = take->summed > 0 ? 1 : EACH;
@@ -345,7 +346,7 @@ bool cuda_put(const Take *take, ElementType type_x, ElementType type_out, const 
   if (*why) {
     return false;
   }
-  move.pack = pack_of(&move, alignment);
+  move.pack = pack_of(&move, alignment, PACK_BYTES);
   const bool direct = is_direct(&move.dims);
   const Sort sort = direct ? (Sort){0} : sort_of(&move);
   *why = direct ? NULL : sort_problem(&move, &sort);
