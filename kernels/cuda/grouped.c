@@ -74,7 +74,7 @@ static int64_t hopper_shared(const Product *p, const Shape *s) {
 static Shape shape_of(const Product *p) {
   const CudaForm *form = p->target->form;
   const int64_t n = p->g->n, tiles = blocks_of(n, TILE_N_MOST);
-  Shape s = {{2, STAGES_MOST, 24, 240}, round_up(blocks_of(n, tiles), 16), height_of(p) > TILE_M ? 2 : 1};
+  Shape s = {{2, STAGES_MOST, 40, 232}, round_up(blocks_of(n, tiles), 16), height_of(p) > TILE_M ? 2 : 1};
   s.cluster = form && form->cluster ? form->cluster : s.cluster;
   s.tile_n = form && form->columns ? form->columns : s.tile_n;
   s.groups.stages = form && form->stages ? form->stages : s.groups.stages;
