@@ -397,8 +397,8 @@ static inline SharedAddress shared_of(SharedAddress at, u32 rank) {
   return at + (i64)((int)rank - (int)warps_hooks->rank) * warps_hooks->shared_apart;
 }
 
-static inline void box_share(SharedAddress to, const Map *map, SharedAddress barrier, u16 blocks, int c0, int c1, int c2,
-                             int c3, int c4) {
+static inline void box_share(SharedAddress to, const Map *map, SharedAddress barrier, u16 blocks, int c0, int c1,
+                             int c2, int c3, int c4) {
   for (u32 rank = 0; blocks >> rank; rank++) {
     if (blocks >> rank & 1) {
       box_load(shared_of(to, rank), map, shared_of(barrier, rank), c0, c1, c2, c3, c4);

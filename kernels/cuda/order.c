@@ -34,7 +34,7 @@ bool cuda_order(const Order *order, Arena *arena, CudaKernel *made, const char *
   buffer_text(&text, cuda_text_order);
   sorting_launch(made, &sorting, "order_count", "order_place", 0);
   made->form = arena_format(arena, "rows of %d indices by a stable sort", (int)order->extent);
-  made->bytes = 4.0 * (double)(2 * order->count + order->capacity + order->capacity / order->block);
+  made->bytes = 4.0 * (double)(2 * order->count + order->capacity + blocks_of(order->capacity, order->block));
   writer_end(&text, arena, made);
   *why = made->text ? NULL : "no memory";
   return made->text != NULL;

@@ -201,7 +201,8 @@ __device__ __forceinline__ void product_rows(float (&c)[BLOCKS][COLUMNS / 8][4],
 template <int BLOCKS, int DEEP, int WIDTH, int ROW_B>
 __device__ __forceinline__ void product_columns(float (&c)[BLOCKS][WIDTH / 8][4], const u32 (&p)[BLOCKS][DEEP / 16][4],
                                                 const u16 *b) {
-  const SharedAddress at_b = address_a<ROW_B>(shared_address(b));  // transposed on the way, the lanes' rows are those of an A
+  // Transposed on the way, the lanes' rows are those of an A.
+  const SharedAddress at_b = address_a<ROW_B>(shared_address(b));
 #pragma unroll
   for (int k = 0; k < DEEP / 16; k++) {
 #pragma unroll

@@ -25,8 +25,8 @@ struct Corner {
   int line, column;  // of a tile, counted in tiles
 };
 
-// Tile `number` of a matrix of LINES x COLUMNS tiles. Bands of lines are gone through column by column, so that tiles that
-// run at once share what they read.
+// Tile `number` of a matrix of LINES x COLUMNS tiles. Bands of lines are gone through column by column, so that tiles
+// that run at once share what they read.
 template <int LINES, int COLUMNS, int BAND>
 __device__ __forceinline__ Corner corner_in(int number) {
   const int band = number / (BAND * COLUMNS), in_band = number % (BAND * COLUMNS);

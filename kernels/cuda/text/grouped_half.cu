@@ -1,7 +1,7 @@
 // grouped_half.cu: GROUPED and GROUPED_SUM of 16-bit elements on tensor cores, by mma.sync.
 //
-// A thread block makes a tile of c, TILE_M rows that share a matrix by 128 columns; each of its eight warps has a half of
-// the rows and a fourth of the columns. Operands come STAGES ahead, TILE_K of k at a time, as they lie in memory; those
+// A thread block makes a tile of c, TILE_M rows that share a matrix by 128 columns; each of its eight warps has a half
+// of the rows and a fourth of the columns. Operands come STAGES ahead, TILE_K of k at a time, as they lie in memory; those
 // whose rows in memory are of k are turned on their way to the tensor cores. Shared: STAGES of a, then b.
 constexpr int TILE_N = 128, TILE_K = 32, THREADS = 256;
 constexpr int HEIGHT = SUMS ? M : ROWS, LINES = (HEIGHT + TILE_M - 1) / TILE_M, TILES_N = (N + TILE_N - 1) / TILE_N;

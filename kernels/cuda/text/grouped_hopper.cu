@@ -1,10 +1,9 @@
 // grouped_hopper.cu: GROUPED and GROUPED_SUM of 16-bit elements on sm_90a.
 //
 // A block is there for as long as there are tiles of c, 128 rows of TILE_N columns; each of its two consumers has 64 of
-// the rows. One thread copies: tiles of a and b of TILE_K, STAGES of them ahead, also of the next tile while the last one
-// is stored. CLUSTER blocks have tiles one below the other. Of an operand b that they share, each copies a part to all.
-// Of a tile of GROUPED_SUM k are the rows of one matrix. Tiles of a band of 16 follow each other: what they read is in
-// the cache. Shared: STAGES of a, then b; then barriers.
+// the rows. One thread copies: tiles of a and b of TILE_K, STAGES of them ahead, also of the next tile while the last
+// one is stored. CLUSTER blocks have tiles one below the other. Of an operand b that they share, each copies a part to
+// all. Of a tile of GROUPED_SUM k are the rows of one matrix. Shared: STAGES of a, then b; then barriers.
 static_assert(CONSUMERS == 2 && TILE_N % 16 == 0 && BLOCK % 128 == 0, "how a tile is divided");
 constexpr int TILE_M = 128, TILE_K = 64, CHUNK = 64, PART_K = TILE_K / CLUSTER, PART_N = TILE_N / CLUSTER;
 constexpr bool COLUMNS_A = SUMS, COLUMNS_B = SUMS || !TURNED;  // k is that of the rows of a tile

@@ -90,8 +90,8 @@ DEVICE void box_load(SharedAddress to, const Map *map, SharedAddress barrier, in
 }
 
 // The same to all blocks of the cluster that `blocks` has bits of: to the same place in each, counted by its barrier.
-DEVICE void box_share(SharedAddress to, const Map *map, SharedAddress barrier, u16 blocks, int c0, int c1, int c2, int c3,
-                      int c4) {
+DEVICE void box_share(SharedAddress to, const Map *map, SharedAddress barrier, u16 blocks, int c0, int c1, int c2,
+                      int c3, int c4) {
   asm volatile(
       "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
       "{%4, %5, %6, %7, %8}], [%2], %3;" ::"r"(to),

@@ -1,10 +1,11 @@
 // sort.cu: a pass of a stable sort of KEYS keys by a digit: every one of BLOCKS blocks counts its part, then places it.
 //
-// Who uses it says what the keys are (key_at), what is known where a digit begins, once in every block (digit_begins), and
-// what to do with a key whose place is found (placed). Digits begin at multiples of ALIGN. What is counted lies in memory
-// as [BLOCKS][DIGITS] (counts_of).
+// Who uses it says what the keys are (key_at), what to do where it is known where a digit begins, once in every block
+// (digit_begins), and with a key whose place is found (placed). Digits begin at multiples of ALIGN. What is counted lies
+// in memory as [BLOCKS][DIGITS] (counts_of).
 constexpr int WARPS = SORT_THREADS / 32, OWN = (DIGITS + SORT_THREADS - 1) / SORT_THREADS;  // digits of one thread
-constexpr int WARP_TILE = SORT_TILE / WARPS, AHEAD = WARP_TILE / 32 < 8 ? WARP_TILE / 32 : 8;  // keys that are read at once
+constexpr int WARP_TILE = SORT_TILE / WARPS;
+constexpr int AHEAD = WARP_TILE / 32 < 8 ? WARP_TILE / 32 : 8;  // keys of a lane that are read at once
 static_assert(WARP_TILE % 32 == 0, "a part of a warp is whole rounds");
 
 template <int PASS>
