@@ -39,6 +39,9 @@ static inline Bench *bench_create(void) {
   bench->segment.name = "test";
   bench->segment.instructions = bench->instruction;
   bench->call.first = true;
+  bench->plan.real = TYPE_F32;
+  bench->plan.term_count = 1;
+  bench->plan.terms = ARENA_NEW(bench->arena, PlanTerm);
   bench->plan.programs[PROGRAM_TRAIN].calls = &bench->call;
   bench->plan.programs[PROGRAM_TRAIN].call_count = 1;
   return bench;
@@ -77,21 +80,25 @@ static inline void bench_add_kernel(Bench *bench, Kernel *kernel, Place *places)
 }
 
 // Runs all instructions on a fresh device; the arena afterwards, to be freed by the caller.
-static inline char *bench_run(const Bench *bench, int threads) {
+static inline char *bench_run_on(const Bench *bench, const Backend *backend, int threads) {
   const DeviceOptions options = {.threads = threads};
   Device *device = NULL;
   Error error = {0};
-  if (!backend_cpu.open(&bench->plan, &options, &device, &error)) {
+  if (!backend->open(&bench->plan, &options, &device, &error)) {
     fail_msg("open: %s", error.text);
   }
   char *after = malloc((size_t)bench->bytes);
-  assert_true(backend_cpu.write(device, ARENA_TRANSIENT, 0, bench->image, bench->bytes, &error));
-  if (!backend_cpu.run(device, PROGRAM_TRAIN, &error)) {
+  assert_true(backend->write(device, ARENA_TRANSIENT, 0, bench->image, bench->bytes, &error));
+  if (!backend->run(device, PROGRAM_TRAIN, &error)) {
     fail_msg("run: %s", error.text);
   }
-  assert_true(backend_cpu.read(device, ARENA_TRANSIENT, 0, after, bench->bytes, &error));
-  backend_cpu.close(device);
+  assert_true(backend->read(device, ARENA_TRANSIENT, 0, after, bench->bytes, &error));
+  backend->close(device);
   return after;
+}
+
+static inline char *bench_run(const Bench *bench, int threads) {
+  return bench_run_on(bench, &backend_cpu, threads);
 }
 
 // Runs on 1, 2 and 3 threads and demands the same bits; the arena afterwards.

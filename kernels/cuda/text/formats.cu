@@ -32,12 +32,13 @@ typedef Half<bf16_float, float_bf16> BF16;
 typedef Plain<u32> I32;  // sums wrap around
 typedef Plain<u8> I8;    // only moved
 
+// Of more than 16 bytes several words, aligned as one.
 template <typename Format, int COUNT>
-struct __align__(sizeof(typename Format::Memory) * COUNT) Pack {
+struct __align__(sizeof(typename Format::Memory) * COUNT < 16 ? sizeof(typename Format::Memory) * COUNT : 16) Pack {
   typename Format::Memory at[COUNT];
 };
 
-// COUNT consecutive elements, aligned to all of them together.
+// COUNT consecutive elements, aligned as a pack is.
 template <typename Format, int COUNT>
 __device__ __forceinline__ Pack<Format, COUNT> pack_load(const void *base, i64 element) {
   return *(const Pack<Format, COUNT> *)((const typename Format::Memory *)base + element);
