@@ -186,8 +186,8 @@ static bool match_axes(Match *match, const Node *scores) {
   if (k.count != 1 || k.axis[0] != match->key || shape_has(&match->batch, match->key) || match->batch.count > 2) {
     return false;
   }
-  if (match->query < 0 && match->group.count) {
-    match->query = match->group.axis[0];
+  if (match->query < 0) {
+    match->query = scores_longest(graph, &match->group);
   }
   if (!shape_has(&match->group, match->query)) {
     return false;
