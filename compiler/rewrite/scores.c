@@ -2,6 +2,7 @@
 #include "compiler/rewrite/scores.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MOST_NODES = 64, MOST_CAPTURED = 16 };
 
@@ -53,7 +54,8 @@ static Shape own_axes(const Graph *graph, const Scores *scores) {
   return shape_minus(q, &k);
 }
 
-// Those of these axes which something, such as a mask or a distance, has alone beside the key, and none of its operands.
+// Those of these axes which something, such as a mask or a distance, has alone beside the key, and none of its
+// operands.
 static void meet(const Graph *graph, ValueId value, const Scores *scores, const Shape *own, Map *seen, Shape *found) {
   const Node *node = elementwise(graph, value);
   if (value == scores->dot || !node || map_get_or(seen, (uint64_t)value, 0)) {
@@ -90,6 +92,28 @@ bool scores_find(Graph *graph, ValueId made, AxisId key, Scores *scores) {
   const AxisId query = scores_longest(graph, &found);
   scores->query = query >= 0 ? query : scores->query;
   return true;
+}
+
+// Whether it is computed from an input.
+static bool is_fed(const Graph *graph, ValueId value, Map *seen) {
+  const Node *node = graph_producer(graph, value);
+  if (!node || map_get_or(seen, (uint64_t)value, 0)) {
+    return false;
+  }
+  map_put(seen, (uint64_t)value, 1);
+  bool any = node->op == OP_INPUT;
+  for (int i = 0; i < node->operand_count && !any; i++) {
+    any = is_fed(graph, node->operands[i], seen);
+  }
+  return any;
+}
+
+bool scores_weigh(const Graph *graph, const Scores *s, ValueId values) {
+  const Node *dot = graph_producer(graph, s->dot);
+  const ValueId keys = dot->operands[!has_axis(graph, dot->operands[0], s->key)];
+  Map seen = map_create(graph->arena), again = map_create(graph->arena);
+  return s->made != s->dot && !strchr(graph->axes.at[s->key].name, '.') && is_fed(graph, keys, &seen) &&
+         is_fed(graph, values, &again);
 }
 
 // --- all that is made of it ---
