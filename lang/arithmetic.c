@@ -209,6 +209,13 @@ Object binary_object(Elaborator *e, Name text, Object a, Object b, Span span) {
   }
   bool fraction = is_fraction(e, &a) || is_fraction(e, &b);
   bool real = object_is_real(e, &a) || object_is_real(e, &b) || fraction || operator->op == OP_POW;
+  double divisor;
+  bool whole;
+  if (real && (operator->op == OP_DIV || operator->op == OP_MOD) && object_size(&b, e, &divisor, &whole) &&
+      divisor == 0) {
+    diag_error(e->diag, E034, span, "division by zero");
+    return object_poison();
+  }
   e->graph->span = span;
   ValueId x, y;
   if (!object_tensor(e, a, real, a.span, &x) || !object_tensor(e, b, real, b.span, &y) ||

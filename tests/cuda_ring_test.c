@@ -241,6 +241,7 @@ static void gpu_run_block(const Gpu *gpu, const Shape *s, const Attention *a, bo
     for (int i = 0; i < TENSORS; i++) {
       gpu_set(gpu, t[i], values->before[i], bytes_of(s, i));
     }
+    gpu_poison(gpu, loaded->scratch, loaded->kernel->scratch_bytes);
     gpu_run(gpu, loaded, slots, true);
     for (int i = 0; i < TENSORS; i++) {
       void *got = malloc((size_t)bytes_of(s, i));

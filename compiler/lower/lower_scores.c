@@ -122,6 +122,7 @@ static void emit(Score *s, const NodeList *nodes) {
     const AxisId axis = scores_position(graph, node);
     int reg;
     if (node->op == OP_SUM) {
+      load_operand(s, node->operands[0]);
       reg = (int)map_get_or(&s->b.registers, (uint64_t)node->operands[0], -1);
     } else if (axis >= 0) {
       reg = load(s, same_whole(graph, axis, s->node->axis) ? SCORE_QUERY : SCORE_KEY, true);

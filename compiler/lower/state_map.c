@@ -62,7 +62,8 @@ static void check_pack(Lower *l, const Node *pack, int64_t bytes) {
     const StatePlace *there = known >= 0 ? &map->places.at[known] : NULL;
     first = i == 0 ? there : first;
     if (!there || there->flat_mesh != here->flat_mesh || there->flat_first != here->flat_first ||
-        there->flat_piece != here->flat_piece || there->offset - first->offset != here->offset) {
+        there->flat_piece != here->flat_piece ||
+        there->offset - first->offset != here->offset - other.places.at[0].offset) {
       diag_error(l->c->diag, E099, SPAN_NONE, "two training steps of a plan store '%s' otherwise", here->name);
       return;
     }

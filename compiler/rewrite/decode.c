@@ -182,7 +182,7 @@ static ValueId untold(Decode *d, NodeId id) {
   Shape shape = graph_shape(d->graph, value);
   graph_follow(d->graph, node);
   d->graph->role = ROLE_ACTIVATION;
-  if (node->op == OP_POSITION) {
+  if (node->op == OP_POSITION && decode_is_place(d, node->axis)) {
     return graph_add1(d->graph, OP_AS_INDEX, (NodeInit){NODE_INIT, .axis = node->axis}, d->positions);
   }
   for (int i = 0; i < shape.count; i++) {

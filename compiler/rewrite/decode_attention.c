@@ -26,10 +26,23 @@ static ValueId add_cache(Decode *d, ValueId of, Shape shape) {
   const Role role = graph->role;
   graph->role = ROLE_CACHE;
   made.value = graph_add0(graph, OP_STATE,
-                          (NodeInit){NODE_INIT, .text = made.name, .type = made.type, .bound = -1, .shape = shape});
+                          (NodeInit){NODE_INIT, .text = made.name, .type = made.type,
+                                     .bound = graph_value(graph, of)->bound, .shape = shape});
   graph->role = role;
   array_push(graph->arena, &graph->persistent, made);
   return made.value;
+}
+
+// Nothing, of the type that this value has.
+static ValueId zero_like(Graph *graph, ValueId value) {
+  const Value of = *graph_value(graph, value);
+  if (element_type_floating(of.type)) {
+    return graph_real(graph, 0);
+  }
+  const ValueId zero = graph_integer(graph, 0);
+  return of.type == TYPE_BOOL    ? graph_op2(graph, OP_LESS, zero, zero)
+         : of.type == TYPE_INDEX ? graph_add1(graph, OP_AS_INDEX, (NodeInit){NODE_INIT, .axis = of.bound}, zero)
+                                 : zero;
 }
 
 // What the block has, at its positions of the past; zeros elsewhere, or any numbers before it.
@@ -61,8 +74,7 @@ ValueId decode_remember(Decode *d, ValueId block, AxisId last) {
     shape_push(&shape, last);
   }
   const ValueId old = add_cache(d, block, shape);
-  const bool real = element_type_floating(graph_value(graph, block)->type);
-  const ValueId zero = real ? graph_real(graph, 0) : graph_integer(graph, 0);
+  const ValueId zero = zero_like(graph, block);
   const ValueId places = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = d->past});
   const ValueId before = graph_op2(graph, OP_LESS, places, d->first);
   const ValueId kept = graph_op3(graph, OP_WHERE, before, old, spread(d, block, places, zero));

@@ -17,6 +17,7 @@
 // line of queries, or of keys, so that what is learned gets a plain sum of that.
 #include "compiler/ir/attention.h"
 #include "compiler/rewrite/scores.h"
+#include "compiler/rewrite/visible.h"
 
 #include "base/units.h"
 
@@ -186,8 +187,8 @@ static bool match_axes(Match *match, const Node *scores) {
   if (k.count != 1 || k.axis[0] != match->key || shape_has(&match->batch, match->key) || match->batch.count > 2) {
     return false;
   }
-  if (match->query < 0 && match->group.count) {
-    match->query = match->group.axis[0];
+  if (match->query < 0) {
+    match->query = scores_longest(graph, &match->group);
   }
   if (!shape_has(&match->group, match->query)) {
     return false;
@@ -270,14 +271,16 @@ static ValueId match_changed(const Graph *graph, ValueId p, AxisId key, int dept
   return s;
 }
 
-// Says of what multiplies values by something else than a softmax, whether that was one.
+// Says of what multiplies values by something else than a softmax, whether that was one, or is made of scores.
 static void explain_changed(Graph *graph, ValueId p, Match *match) {
   enum { DEPTH = 4 };
   Scores scores;
   const ValueId s = match_changed(graph, p, match->key, DEPTH);
-  if (s >= 0 && scores_find(graph, s, match->key, &scores) && is_matrix(graph, match, scores.dot)) {
+  if (scores_find(graph, s >= 0 ? s : p, match->key, &scores) && is_matrix(graph, match, scores.dot) &&
+      (s >= 0 || scores_weigh(graph, &scores, match->v))) {
     match->matrix = scores.dot;
-    match->why = "something is made of its probabilities before they are multiplied by the values";
+    match->why = s >= 0 ? "something is made of its probabilities before they are multiplied by the values"
+                        : "its weights are no softmax of its scores";
   }
 }
 
@@ -305,8 +308,7 @@ static bool match_attention(Graph *graph, const Node *outer, Match *match) {
     ValueId sink = -1;
     const ValueId made = match_softmax(graph, outer->operands[side], match->key, &sink);
     match->v = outer->operands[1 - side];
-    ValueId s = made;
-    s = s < 0 ? -1 : match_mask(graph, s, match);
+    ValueId s = made < 0 ? -1 : match_mask(graph, made, match);
     s = s < 0 ? -1 : match_bias(graph, s, match);
     s = s < 0 ? -1 : match_scale(graph, s, match);
     const Node *scores = s < 0 ? NULL : by(graph, s, OP_DOT);
@@ -349,6 +351,17 @@ static void warn_unfused(const Compilation *c, const Match *match, const Node *o
     Diagnostic *said =
         diag_warning(c->diag, E046, asked_for(graph, outer), "this attention is not one kernel: %s", match->why);
     diag_label(c->diag, said, "all its scores, a matrix of %s in f32, lie in memory", units_bytes(size, bytes));
+  }
+}
+
+// Nothing but zeros comes out where positions hide every key from every query, as a window of 0 keys does.
+static void warn_hidden(const Compilation *c, const Match *match, const Node *outer) {
+  const Graph *graph = c->graph;
+  const PositionsOf at = {graph, match->query, match->key};
+  const Interval seen = match->scored ? scores_visible(&at, match->scores.made) : (Interval){0, 0};
+  const int64_t queries = graph->axes.at[match->query].size, keys = graph->axes.at[match->key].size;
+  if (c->program == PROGRAM_TRAIN && (seen.least > seen.most || seen.most <= -queries || seen.least >= keys)) {
+    diag_warning(c->diag, E048, asked_for(graph, outer), "no query of this attention sees any key");
   }
 }
 
@@ -565,6 +578,7 @@ bool pass_recognise(Compilation *c) {
     Match match;
     if (match_attention(graph, node, &match)) {
       match.large = match.scored && scores_large(graph, &match.scores);
+      warn_hidden(c, &match, node);
       ValueId was = node->first_result, o = build_attention(graph, &match, node);
       o = match.sink >= 0 ? build_sink(graph, &match, o) : o;
       Value *made = graph_value(graph, o);

@@ -2,6 +2,7 @@
 #include "compiler/rewrite/scores.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MOST_NODES = 64, MOST_CAPTURED = 16 };
 
@@ -53,19 +54,30 @@ static Shape own_axes(const Graph *graph, const Scores *scores) {
   return shape_minus(q, &k);
 }
 
-// The one of these axes that something, such as a mask or a distance, has beside the key; -1: nothing has just one.
-static AxisId beside(const Graph *graph, ValueId value, const Scores *scores, const Shape *own, Map *seen) {
-  if (value == scores->dot || map_get_or(seen, (uint64_t)value, 0)) {
-    return -1;
+// Those of these axes which something, such as a mask or a distance, has alone beside the key, and none of its
+// operands.
+static void meet(const Graph *graph, ValueId value, const Scores *scores, const Shape *own, Map *seen, Shape *found) {
+  const Node *node = elementwise(graph, value);
+  if (value == scores->dot || !node || map_get_or(seen, (uint64_t)value, 0)) {
+    return;
   }
   map_put(seen, (uint64_t)value, 1);
   const Shape common = shape_common(graph_shape(graph, value), own);
-  AxisId found = common.count == 1 && has_axis(graph, value, scores->key) ? common.axis[0] : -1;
-  const Node *node = elementwise(graph, value);
-  for (int i = 0; node && found < 0 && i < node->operand_count; i++) {
-    found = beside(graph, node->operands[i], scores, own, seen);
+  bool here = common.count == 1 && has_axis(graph, value, scores->key);
+  for (int i = 0; i < node->operand_count; i++) {
+    const ValueId operand = node->operands[i];
+    here = here && !(has_axis(graph, operand, scores->key) && has_axis(graph, operand, common.axis[0]));
+    meet(graph, operand, scores, own, seen, found);
   }
-  return found;
+  *found = here ? shape_union(*found, &common) : *found;
+}
+
+AxisId scores_longest(const Graph *graph, const Shape *axes) {
+  AxisId longest = axes->count ? axes->axis[0] : -1;
+  for (int i = 1; i < axes->count; i++) {
+    longest = graph->axes.at[axes->axis[i]].size > graph->axes.at[longest].size ? axes->axis[i] : longest;
+  }
+  return longest;
 }
 
 bool scores_find(Graph *graph, ValueId made, AxisId key, Scores *scores) {
@@ -75,9 +87,33 @@ bool scores_find(Graph *graph, ValueId made, AxisId key, Scores *scores) {
     return false;
   }
   const Shape own = own_axes(graph, scores);
-  const AxisId query = beside(graph, made, scores, &own, &again);
+  Shape found = {0};
+  meet(graph, made, scores, &own, &again, &found);
+  const AxisId query = scores_longest(graph, &found);
   scores->query = query >= 0 ? query : scores->query;
   return true;
+}
+
+// Whether it is computed from an input.
+static bool is_fed(const Graph *graph, ValueId value, Map *seen) {
+  const Node *node = graph_producer(graph, value);
+  if (!node || map_get_or(seen, (uint64_t)value, 0)) {
+    return false;
+  }
+  map_put(seen, (uint64_t)value, 1);
+  bool any = node->op == OP_INPUT;
+  for (int i = 0; i < node->operand_count && !any; i++) {
+    any = is_fed(graph, node->operands[i], seen);
+  }
+  return any;
+}
+
+bool scores_weigh(const Graph *graph, const Scores *s, ValueId values) {
+  const Node *dot = graph_producer(graph, s->dot);
+  const ValueId keys = dot->operands[!has_axis(graph, dot->operands[0], s->key)];
+  Map seen = map_create(graph->arena), again = map_create(graph->arena);
+  return s->made != s->dot && !strchr(graph->axes.at[s->key].name, '.') && is_fed(graph, keys, &seen) &&
+         is_fed(graph, values, &again);
 }
 
 // --- all that is made of it ---

@@ -17,9 +17,17 @@ typedef struct {
   const char *why;     // scores_collect has failed
 } Scores;
 
-// The one dot product of queries with keys that `made` is computed from, and the axis along which positions are taken
-// besides the key's (query: -1 if there is none). False if there is no such product, or several.
+// The one dot product of queries with keys that `made` is computed from, and the axis of the queries: the longest
+// that meets the key in a mask or a distance, else one along which positions are taken (-1 if there is none). False if
+// there is no such product, or several.
 bool scores_find(Graph *graph, ValueId made, AxisId key, Scores *scores);
+
+// Whether what is made, though no softmax, weighs values as one would: keys and values are computed from inputs, unlike
+// the layers of an MLP, and their axis is one of the text, unlike the chunk of a scan.
+bool scores_weigh(const Graph *graph, const Scores *scores, ValueId values);
+
+// The longest of these axes, the first of equal ones; -1: there are none.
+AxisId scores_longest(const Graph *graph, const Shape *axes);
 
 // Fills nodes and captured, given all else. False, and `why` says it, if something is captured that a kernel cannot
 // have: it has other axes than the scores, or it wants a gradient as large as they are; if there is too much

@@ -229,14 +229,14 @@ static void ranged_write(CudaText *text, const Kernel *kernel, const ScoreMasks 
   for (int i = 0; i < masks->ranged_count; i++) {
     const int port = masks->ranged[i];
     const int64_t *stride = kernel->port[port].stride;
-    const bool by_key = score_by_key(kernel, port), by_query = score_by_query(kernel, port);
+    const bool by_key = score_by_key(kernel, port);
     cuda_text(text,
-              "\ntemplate <>\nstruct Ranged<%d> {\n  static constexpr bool BY_KEY = %s, BY_QUERY = %s;\n"
+              "\ntemplate <>\nstruct Ranged<%d> {\n  static constexpr bool OF_KEYS = %s;\n"
               "  static __device__ __forceinline__ int at(const Slots &slots, int batch, int number) {\n"
               "    return ((const int *)slots.at[%d])[(i64)batch * %" PRId64 "LL + (i64)number * %" PRId64
               "LL];\n  }\n};\n",
-              first + i, by_key ? "true" : "false", by_query ? "true" : "false", slot + port - SCORE_CAPTURED,
-              stride[0], by_key ? stride[SCORE_DIM_KEY] : stride[SCORE_DIM_QUERY]);
+              first + i, by_key ? "true" : "false", slot + port - SCORE_CAPTURED, stride[0],
+              by_key ? stride[SCORE_DIM_KEY] : stride[SCORE_DIM_QUERY]);
   }
 }
 

@@ -56,7 +56,7 @@ __device__ __forceinline__ void ranges_take(const Slots &slots, scores::Block &b
                                             int count) {
   if constexpr (I < scores::RANGED) {
     typedef scores::Ranged<I> Of;
-    if (Of::BY_KEY == of_keys) {
+    if (Of::OF_KEYS == of_keys) {
       scores::Range range = {2147483647, -2147483647 - 1};
       for (int i = (int)threadIdx.x % 32; i < count; i += 32) {
         const int value = Of::at(slots, batch, first + i);

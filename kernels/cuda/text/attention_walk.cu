@@ -13,7 +13,7 @@ __device__ __forceinline__ int walk_begin(int first, const Keys &keys) {
   if (KEY_END && keys.key >= keys.limit) {
     return QUERY_TILES;
   }
-  return !CAUSAL || ahead < 0 ? 0 : ahead / QUERY_TILE < QUERY_TILES ? ahead / QUERY_TILE : QUERY_TILES;
+  return !CAUSAL || ahead < 0 ? 0 : ahead < PART_QUERIES ? ahead / QUERY_TILE : QUERY_TILES;
 }
 
 // Behind the last tile that sees any of `rows` keys.
