@@ -172,7 +172,8 @@ static bool reads_eight(const Elaborator *e, const Node *node) {
 
 // Does an operation read this operand in the format of operands of products? See the precision pass.
 static bool reads_narrow(const Formats *formats, const Node *node, int operand) {
-  return node->op == OP_DOT || (node->op == OP_TAKE && operand == 0 && formats->residual == formats->dot);
+  return node->op == OP_DOT || op_chosen(node->op) ||
+         (node->op == OP_TAKE && operand == 0 && formats->residual == formats->dot);
 }
 
 static void find_reads(Elaborator *e, const Map *index, RegionId region) {

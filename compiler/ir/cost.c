@@ -73,6 +73,17 @@ static Cost cost_dots(const Graph *graph, const Node *node) {
   return (Cost){2 * points, node_bytes(graph, node)};
 }
 
+// The positions that are multiplied, of which each meets one matrix.
+static Cost cost_chosen(const Graph *graph, const Node *node) {
+  Shape points = graph_shape(graph, node->first_result);
+  for (int i = 0; i < node->operand_count; i++) {
+    const Shape shape = graph_shape(graph, node->operands[i]);
+    points = shape_union(points, &shape);
+  }
+  shape_remove(&points, node->axis);
+  return (Cost){2 * (double)graph_elements(graph, points), node_bytes(graph, node)};
+}
+
 // The arithmetic of its body; bytes of one kernel, which keeps everything between on the chip.
 static Cost cost_composite(const Graph *graph, const Node *node) {
   const Region *region = &graph->regions.at[node->region];

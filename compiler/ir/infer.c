@@ -313,6 +313,58 @@ static const char *infer_dots(Graph *graph, const Node *node, Value *results) {
   return wrong || !scaled ? wrong : scales_wrong(graph, node);
 }
 
+// The matrices have one axis more, along which the index chooses; everything else is shared with positions alone.
+static const char *choice_wrong(const Graph *graph, const Node *node, const Shape *matrices, const Value *index) {
+  const Shape a = operand(graph, node, 0)->shape;
+  const Shape common = shape_common(index->shape, matrices);
+  return !is_integer(index)                 ? "the index is not an integer"
+         : !shape_has(matrices, node->axis) ? "the indexed axis is missing"
+         : shape_has(&a, node->axis) || shape_has(&index->shape, node->axis)
+             ? "the positions have the indexed axis themselves"
+         : common.count > 0 ? "the index has an axis of the matrices"
+                            : multiplied(operand(graph, node, 0), operand(graph, node, 1), false);
+}
+
+static const char *infer_chosen_dot(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0), *w = operand(graph, node, 1), *index = operand(graph, node, 2);
+  const char *wrong = choice_wrong(graph, node, &w->shape, index);
+  Shape columns = shape_minus(w->shape, &node->axes);
+  shape_remove(&columns, node->axis);
+  const Shape shared = shape_common(columns, &a->shape), rows = shape_minus(a->shape, &node->axes);
+  if (wrong || !shape_contains(&a->shape, &node->axes) || !shape_contains(&w->shape, &node->axes)) {
+    return wrong ? wrong : "a contracted axis is missing";
+  }
+  const Shape positions = shape_union(index->shape, &rows);
+  results->type = a->type;
+  results->shape = shape_union(positions, &columns);
+  return shared.count > 0                                   ? "an axis is neither contracted nor of one factor alone"
+         : positions.count + columns.count > SHAPE_MAX_AXES ? "the result has too many axes"
+                                                            : NULL;
+}
+
+static const char *infer_chosen_sum(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0), *b = operand(graph, node, 1), *index = operand(graph, node, 2);
+  const char *wrong = choice_wrong(graph, node, &node->axes, index);
+  for (int i = 0; i < node->axes.count && !wrong; i++) {
+    const AxisId axis = node->axes.axis[i];
+    const bool one = shape_has(&a->shape, axis) != shape_has(&b->shape, axis);
+    wrong = axis == node->axis || one ? NULL : "an axis of the result is not one of one factor alone";
+  }
+  wrong = !wrong && shape_has(&b->shape, node->axis) ? "the positions have the indexed axis themselves" : wrong;
+  results->type = a->type;
+  results->shape = node->axes;
+  return wrong;
+}
+
+static const char *infer_inside(Graph *graph, const Node *node, Value *results) {
+  const Value *x = operand(graph, node, 0), *index = operand(graph, node, 1);
+  results->type = x->type;
+  results->shape = x->shape;
+  return is_integer(x) || !is_integer(index)         ? "the operands are not a real value and an index"
+         : !shape_contains(&x->shape, &index->shape) ? "the value lacks an axis of the index"
+                                                     : NULL;
+}
+
 static const char *infer_take(Graph *graph, const Node *node, Value *results) {
   const Value *x = operand(graph, node, 0), *index = operand(graph, node, 1);
   if (!is_integer(index)) {

@@ -245,7 +245,7 @@ static ElementType mixed(const Precision *p, const Node *node) {
 static ElementType type_of(Precision *p, NodeId id) {
   const Node *node = graph_node(p->graph, id);
   const Value *result = graph_value(p->graph, node->first_result);
-  bool computed = op_elementwise(node->op) || node->op == OP_DOT;
+  bool computed = op_elementwise(node->op) || node->op == OP_DOT || op_chosen(node->op);
   if (result->role == ROLE_CACHE && op_leaf(node->op)) {
     return p->formats->activation;
   }
@@ -256,7 +256,7 @@ static ElementType type_of(Precision *p, NodeId id) {
   if (op_wide(node->op)) {
     return p->real;
   }
-  if (op_dots(node->op)) {
+  if (op_dots(node->op) || op_chosen(node->op)) {
     return p->summed[node->first_result] ? p->formats->gradient : p->formats->activation;
   }
   if (node->op == OP_TAKE && comes_from_parameter(p->graph, node->operands[0])) {
@@ -351,6 +351,11 @@ static void cast_for(Precision *p, NodeId id) {
       cast_operands(p, id, least);
       break;
     }
+    case OP_CHOSEN_DOT:
+    case OP_CHOSEN_SUM:
+      cast_operand(p, id, 0, update ? p->real : p->formats->dot);
+      cast_operand(p, id, 1, update ? p->real : p->formats->dot);
+      break;
     default:
       if (op_alias(node->op) && p->stream[node->first_result]) {
         cast_operand(p, id, 0, p->formats->residual);

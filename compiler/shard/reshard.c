@@ -122,6 +122,7 @@ static bool scatter(Shard *s, ValueId *value, const Held *want) {
       mesh |= 1u << m;
       next.axis[m] = axis;
       next.partial[m] = 0;
+      next.owner[m] = 0;
     }
   }
   if (mesh) {
@@ -141,6 +142,7 @@ static bool reduce(Shard *s, ValueId *value, const Held *want) {
       kind = now.partial[m];
       mesh |= 1u << m;
       next.partial[m] = 0;
+      next.owner[m] = 0;
     }
   }
   if (mesh) {
@@ -197,8 +199,14 @@ static bool slice(Shard *s, ValueId *value, const Held *want) {
   return false;
 }
 
+// A partial sum may have an owner where none is asked for.
 static bool fulfilled(const Held *now, const Held *want) {
-  return memcmp(now, want, sizeof *now) == 0;
+  bool same = memcmp(now->axis, want->axis, sizeof now->axis) == 0 &&
+              memcmp(now->partial, want->partial, sizeof now->partial) == 0;
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+    same = same && (want->partial[m] != PARTIAL_OWNED || now->owner[m] == want->owner[m]);
+  }
+  return same;
 }
 
 // What is asked for: of which value, how held, in which region, in which direction.
@@ -257,12 +265,15 @@ ValueId shard_reshard(Shard *s, ValueId value, const Held *want) {
   int64_t known;
   const Wish here = wish(s, value, want, graph->backward), there = wish(s, value, want, !graph->backward);
   if (map_get_bytes(&s->memo, &here, sizeof here, &known)) {
+    if (s->saved) {
+      map_put_bytes(&s->memo, &there, sizeof there, known);
+    }
     return (ValueId)known;
   }
   ValueId made = value;
   bool gathered = false;
   while (!fulfilled(shard_held(s, made), want)) {
-    if (scatter(s, &made, want) || reduce(s, &made, want) || exchange(s, &made, want)) {
+    if (shard_disown(s, &made, want) || scatter(s, &made, want) || reduce(s, &made, want) || exchange(s, &made, want)) {
       continue;
     }
     if (gather(s, &made, want)) {
