@@ -75,6 +75,9 @@ static void test_round_trip(void **state) {
   const Squares *squares = &back->segments[0].instructions[10].as.squares;
   assert_int_equal(squares->part_count, 2);
   assert_true(squares->part[1].first == 128 && squares->part[1].count == 28);
+  assert_int_equal(back->segments[0].instructions[11].as.order.capacity, 16);
+  assert_int_equal(back->segments[0].instructions[13].as.grouped.stride, 32);
+  assert_int_equal(back->segments[0].instructions[14].as.take.summed, 1);
   KernelContent was = {0}, is = {0};
   kernel_content(plan->kernels[0], arena, &was);
   kernel_content(back->kernels[0], arena, &is);

@@ -119,6 +119,7 @@ static int regions_of(const Pair *pair, const Instruction *instruction, const Pl
   const Take *take = &instruction->as.take;
   const Window *window = &instruction->as.window;
   const Gemm *gemm = &instruction->as.gemm;
+  const Grouped *grouped = &instruction->as.grouped;
   int64_t x;
   switch (instruction->kind) {
     case INSTRUCTION_KERNEL:
@@ -126,6 +127,19 @@ static int regions_of(const Pair *pair, const Instruction *instruction, const Pl
     case INSTRUCTION_GEMM:
       x = (gemm->m - 1) * gemm->ldc + gemm->n + reach(gemm->batch, gemm->stride_c, gemm->batch_count) - 1;
       regions[0] = region_of(&gemm->c, at, gemm->type_c, x);
+      return 1;
+    case INSTRUCTION_ORDER:
+      regions[0] = region_of(&instruction->as.order.place, at, TYPE_INDEX, instruction->as.order.count);
+      regions[1] = region_of(&instruction->as.order.from, at, TYPE_INDEX, instruction->as.order.capacity);
+      regions[2] = region_of(&instruction->as.order.chosen, at, TYPE_INDEX,
+                             instruction->as.order.capacity / instruction->as.order.block);
+      return 3;
+    case INSTRUCTION_GROUPED:
+      regions[0] = region_of(&grouped->c, at, grouped->type_c, (grouped->rows - 1) * grouped->ldc + grouped->n);
+      return 1;
+    case INSTRUCTION_GROUPED_SUM:
+      x = (grouped->m - 1) * grouped->ldc + grouped->n + (grouped->extent - 1) * grouped->stride;
+      regions[0] = region_of(&grouped->c, at, grouped->type_c, x);
       return 1;
     case INSTRUCTION_TAKE:
       regions[0] = region_of(&take->out, at, take->type_out, reach(take->size, take->stride_out, take->dim_count));
@@ -163,7 +177,8 @@ static int regions_of(const Pair *pair, const Instruction *instruction, const Pl
 static double tolerance_of(const Instruction *instruction, ElementType type) {
   const bool attends = instruction_attends(instruction);
   const Gemm *gemm = instruction->kind == INSTRUCTION_GEMM ? &instruction->as.gemm : NULL;
-  const bool rough = gemm && (gemm->tf32 || gemm_scaled(gemm));
+  const bool grouped = instruction_multiplies(instruction) && !gemm;
+  const bool rough = (gemm && (gemm->tf32 || gemm_scaled(gemm))) || (grouped && instruction->as.grouped.tf32);
   switch (type) {
     case TYPE_F64:
       return 1e-11;

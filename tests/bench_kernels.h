@@ -192,6 +192,10 @@ static const char *group_of(const Plan *plan, const Instruction *instruction, co
       return "attention forward";
     case INSTRUCTION_ATTENTION_GRAD:
       return "attention backward";
+    case INSTRUCTION_GROUPED:
+    case INSTRUCTION_GROUPED_SUM:
+      return "products of chosen";
+    case INSTRUCTION_ORDER:
     case INSTRUCTION_TAKE:
     case INSTRUCTION_PUT:
       return "tables";
@@ -239,6 +243,10 @@ static void shape_text(const Plan *plan, const Instruction *instruction, char te
     sizes_text(text, gemm->batch_count, gemm->batch, "x");
     snprintf(text + strlen(text), SHAPE_BYTES - strlen(text), "%s%lldx%lldx%lld", gemm->batch_count ? " of " : "",
              (long long)gemm->m, (long long)gemm->n, (long long)gemm->k);
+  } else if (instruction_multiplies(instruction)) {
+    const Grouped *grouped = &instruction->as.grouped;
+    snprintf(text, SHAPE_BYTES, "%lld of %lldx%lldx%lld", (long long)grouped->extent, (long long)grouped->rows,
+             (long long)(grouped->m * grouped->k), (long long)grouped->n);
   } else if (instruction_attends(instruction)) {
     const Attention *attention = &instruction->as.attention;
     snprintf(text, SHAPE_BYTES, "%lld of %lldx%lld, %lld/%lld heads of %lld", (long long)attention->batch,

@@ -76,6 +76,7 @@ static void term_range(const Lower *l, int term, int64_t *low, int64_t *high) {
 static bool stores(const Instruction *instruction, bool first) {
   const WriteMode mode = instruction->kind == INSTRUCTION_KERNEL ? WRITE_ADD_AFTER_FIRST
                          : instruction->kind == INSTRUCTION_GEMM ? instruction->as.gemm.write
+                         : instruction_multiplies(instruction)   ? instruction->as.grouped.write
                          : instruction->kind == INSTRUCTION_PUT  ? instruction->as.take.write
                                                                  : WRITE_ADD;
   return mode == WRITE_STORE || (mode == WRITE_ADD_AFTER_FIRST && first);

@@ -223,6 +223,21 @@ static int parts_of(const Plan *plan, Instruction *instruction, Part *parts) {
       count = add_part(parts, count, &gemm->c, gemm->type_c, false);
       return gemm->epilogue == EPILOGUE_BIAS ? add_part(parts, count, &gemm->bias, gemm->type_c, true) : count;
     }
+    case INSTRUCTION_ORDER: {
+      Order *order = &instruction->as.order;
+      count = add_part(parts, 0, &order->index, TYPE_INDEX, true);
+      count = add_part(parts, count, &order->place, TYPE_INDEX, false);
+      count = add_part(parts, count, &order->from, TYPE_INDEX, false);
+      return add_part(parts, count, &order->chosen, TYPE_INDEX, false);
+    }
+    case INSTRUCTION_GROUPED:
+    case INSTRUCTION_GROUPED_SUM: {
+      Grouped *grouped = &instruction->as.grouped;
+      count = add_part(parts, 0, &grouped->a, grouped->type, true);
+      count = add_part(parts, count, &grouped->b, grouped->type, true);
+      count = add_part(parts, count, &grouped->c, grouped->type_c, false);
+      return add_part(parts, count, &grouped->chosen, TYPE_INDEX, true);
+    }
     case INSTRUCTION_TAKE:
     case INSTRUCTION_PUT: {
       Take *take = &instruction->as.take;
@@ -289,6 +304,7 @@ static void take_as_blocks(const Change *change, Attention *a, bool keys) {
 
 static WriteMode *write_of(Instruction *instruction) {
   return instruction->kind == INSTRUCTION_GEMM  ? &instruction->as.gemm.write
+         : instruction_multiplies(instruction)  ? &instruction->as.grouped.write
          : instruction->kind == INSTRUCTION_PUT ? &instruction->as.take.write
                                                 : NULL;
 }

@@ -7,7 +7,7 @@
 #include "compiler/plan/plan.h"
 #include "tests/toy.h"
 
-enum { INSTRUCTIONS = 11 };
+enum { INSTRUCTIONS = 15 };
 
 // y = x + 1, elementwise over 4 rows of 8.
 static inline Kernel *sample_kernel(Arena *arena) {
@@ -85,6 +85,43 @@ static inline void gemms_set(Plan *plan) {
   biased->bias = (Place){.arena = ARENA_TRANSIENT, .offset = 512};
 }
 
+// 10 positions of 3 indices in 16 rows; products of them with 3 matrices, and back; rows summed two by two.
+static inline void experts_set(Plan *plan) {
+  Order *order = &instruction_of(plan, 11, INSTRUCTION_ORDER)->as.order;
+  *order = (Order){.count = 10, .extent = 3, .block = 2, .capacity = 16};
+  order->index = order->place = order->from = order->chosen = transient;
+  for (int i = 12; i < 14; i++) {
+    const bool sums = i == 13;
+    Grouped *grouped = &instruction_of(plan, i, sums ? INSTRUCTION_GROUPED_SUM : INSTRUCTION_GROUPED)->as.grouped;
+    *grouped = (Grouped){.type = TYPE_F32,
+                         .type_c = TYPE_F32,
+                         .transpose_b = !sums,
+                         .rows = 16,
+                         .block = 2,
+                         .extent = 3,
+                         .m = sums ? 4 : 1,
+                         .n = 8,
+                         .k = sums ? 1 : 4,
+                         .lda = 4,
+                         .ldb = sums ? 8 : 4,
+                         .ldc = 8,
+                         .stride = 32};
+    grouped->a = grouped->b = grouped->c = grouped->chosen = transient;
+  }
+  Take *take = &instruction_of(plan, 14, INSTRUCTION_TAKE)->as.take;
+  *take = (Take){.type = TYPE_F32,
+                 .type_out = TYPE_F32,
+                 .dim_count = 3,
+                 .summed = 1,
+                 .size = {5, 8, 2},
+                 .stride_x = {0, 1, 0},
+                 .stride_index = {2, 0, 1},
+                 .stride_out = {8, 1, 0},
+                 .extent = 16,
+                 .stride_axis = 8};
+  take->x = take->index = take->out = transient;
+}
+
 // The toy plan with an instruction of each kind.
 static inline Plan *sample_plan(Arena *arena) {
   Plan *plan = toy_plan(arena, "text", 4, 8, 2, true);
@@ -102,6 +139,7 @@ static inline Plan *sample_plan(Arena *arena) {
   call->place[0] = (Place){.arena = ARENA_TRANSIENT, .slot_stride = 64};
   call->place[1] = (Place){.arena = ARENA_TRANSIENT, .offset = 256};
   gemms_set(plan);
+  experts_set(plan);
   static const PlanRange parts[] = {{0, 100}, {128, 28}};
   Squares *squares = &instruction_of(plan, 10, INSTRUCTION_SQUARES)->as.squares;
   *squares = (Squares){.type = TYPE_F32, .part_count = 2, .from = transient, .to = transient};

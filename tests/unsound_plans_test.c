@@ -248,6 +248,107 @@ static void spoil_types(Plan *plan, int which) {
   }
 }
 
+// Orders, products of chosen matrices, takes that sum: one thing each, and the word that says so.
+static const char *spoil_experts(Plan *plan, int which) {
+  Instruction *at = plan->segments[0].instructions;
+  Order *order = &at[11].as.order;
+  Grouped *grouped = &at[12].as.grouped, *sums = &at[13].as.grouped;
+  Take *take = &at[14].as.take;
+  switch (which) {
+    case 0:
+      order->block = 0;
+      return "no whole blocks";
+    case 1:
+      order->capacity = 15;
+      return "no whole blocks";
+    case 2:
+      order->capacity = (int64_t)INT32_MAX + 1;
+      return "no whole blocks";
+    case 3:
+      order->count = 1025;  // of 1024 in the arena
+      return "outside its arena";
+    case 4:
+      order->extent = 0;
+      return "below 1";
+    case 5:
+      order->extent = (int64_t)1 << 40;
+      return "an index can count";
+    case 6:
+      grouped->block = 3;
+      return "no whole blocks";
+    case 7:
+      grouped->block = INT64_MIN;
+      return "no whole blocks";
+    case 8:
+      grouped->type_c = TYPE_BF16;
+      return "cannot give";
+    case 9:
+      grouped->type = TYPE_E4M3;
+      return "8 bits";
+    case 10:
+      grouped->lda = 3;
+      return "shorter than its rows";
+    case 11:
+      grouped->ldb = 3;
+      return "shorter than its rows";
+    case 12:
+      sums->ldc = 7;
+      return "shorter than its rows";
+    case 13:
+      grouped->stride = 31;
+      return "lie in each other";
+    case 14:
+      sums->stride = 8;
+      return "lie in each other";
+    case 15:
+      grouped->extent = 33;  // 33 * 32 of 1024
+      return "outside its arena";
+    case 16:
+      grouped->m = 2;
+      return "does not use";
+    case 17:
+      sums->transpose_b = true;
+      return "does not use";
+    case 18:
+      sums->stride = INT64_MAX / 2;
+      return "lie in each other";
+    case 19:
+      grouped->chosen.offset = 4096 - 4;
+      return "outside its arena";
+    case 20:
+      sums->n = INT64_MAX / 4;
+      return "more elements";
+    case 21:
+      take->summed = 4;
+      return "where that cannot be";
+    case 22:
+      take->summed = -1;
+      return "where that cannot be";
+    case 23:
+      take->summed = 2;
+      return "that its result has";
+    case 24:
+      take->type = take->type_out = TYPE_INT;
+      return "where that cannot be";
+    default:
+      at[3].as.take.summed = 1;  // a PUT
+      return "where that cannot be";
+  }
+}
+
+static void test_unsound_experts(void **state) {
+  (void)state;
+  for (int which = 0; which < 26; which++) {
+    Arena *arena = arena_create();
+    Plan *plan = sample_plan(arena);
+    const char *wanted = spoil_experts(plan, which), *why = plan_verify(arena, plan);
+    if (!why || !strstr(why, wanted)) {
+      fail_msg("case %d: %s", which, why ? why : "was not found");
+    }
+    arena_destroy(arena);
+  }
+}
+
 static void test_unsound_plans(void **state) {
   (void)state;
   for (int which = 0; which <= 59; which++) {
@@ -462,10 +563,8 @@ static void test_unsound_runs(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_unsound_code),
-      cmocka_unit_test(test_unsound_plans),
-      cmocka_unit_test(test_strideless),
-      cmocka_unit_test(test_unsound_runs),
+      cmocka_unit_test(test_unsound_code), cmocka_unit_test(test_unsound_plans), cmocka_unit_test(test_unsound_experts),
+      cmocka_unit_test(test_strideless),   cmocka_unit_test(test_unsound_runs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

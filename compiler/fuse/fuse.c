@@ -24,11 +24,11 @@ typedef struct {
   NodeId *reader;       // lists of the nodes that read a value
   int *next_reader, *first_reader;
   int depth;
-} Order;
+} Emitter;
 
-static void emit(Order *o, NodeId id);
+static void emit(Emitter *o, NodeId id);
 
-static void emit_operands(Order *o, const Node *node, int group) {
+static void emit_operands(Emitter *o, const Node *node, int group) {
   for (int i = 0; i < node->operand_count; i++) {
     NodeId maker = graph_value(o->f->graph, node->operands[i])->node;
     if (maker >= 0 && !(group >= 0 && o->grouping.group[maker] == group)) {
@@ -42,7 +42,7 @@ static ValueId map_operand(Map *map, ValueId value) {
 }
 
 // Constants and positions are made inside each kernel that uses them.
-static void copy_free_operands(Order *o, const Node *node, Map *map) {
+static void copy_free_operands(Emitter *o, const Node *node, Map *map) {
   Graph *graph = o->f->graph;
   for (int i = 0; i < node->operand_count; i++) {
     const Node *maker = graph_producer(graph, node->operands[i]);
@@ -66,7 +66,7 @@ static NodeInit group_attributes(const GroupInfo *info, RegionId region) {
   return init;
 }
 
-static void emit_group(Order *o, int group) {
+static void emit_group(Emitter *o, int group) {
   Fuser *f = o->f;
   Graph *graph = f->graph;
   if (o->group_emitted[group]) {
@@ -109,7 +109,7 @@ static void emit_group(Order *o, int group) {
 }
 
 // Everything else that reads what an assignment overwrites runs before the kernel that writes the new value.
-static void emit_readers(Order *o, ValueId value, int writer) {
+static void emit_readers(Emitter *o, ValueId value, int writer) {
   const Graph *graph = o->f->graph;
   for (int at = o->first_reader[value]; at >= 0; at = o->next_reader[at]) {
     NodeId id = o->reader[at];
@@ -122,7 +122,7 @@ static void emit_readers(Order *o, ValueId value, int writer) {
   }
 }
 
-static void emit_readers_of_target(Order *o, const Node *assign, int writer) {
+static void emit_readers_of_target(Emitter *o, const Node *assign, int writer) {
   const ValueId value = assign->operands[0];
   const Node *target = graph_producer(o->f->graph, value);
   emit_readers(o, value, writer);
@@ -133,7 +133,7 @@ static void emit_readers_of_target(Order *o, const Node *assign, int writer) {
 }
 
 // A kernel may write the new values of several assignments.
-static void emit_before_assign(Order *o, NodeId id) {
+static void emit_before_assign(Emitter *o, NodeId id) {
   const Graph *graph = o->f->graph;
   NodeId maker = graph_value(graph, graph_node(graph, id)->operands[1])->node;
   int writer = maker >= 0 ? o->grouping.group[maker] : -1;
@@ -147,7 +147,7 @@ static void emit_before_assign(Order *o, NodeId id) {
   }
 }
 
-static void list_readers(Order *o) {
+static void list_readers(Emitter *o) {
   Fuser *f = o->f;
   int total = 0, at = 0;
   for (int i = 0; i < f->nodes.count; i++) {
@@ -167,7 +167,7 @@ static void list_readers(Order *o) {
   }
 }
 
-static void emit(Order *o, NodeId id) {
+static void emit(Emitter *o, NodeId id) {
   Graph *graph = o->f->graph;
   const Node *node = graph_node(graph, id);
   if (o->emitted[id] || id >= o->depth) {
@@ -190,7 +190,7 @@ static void emit(Order *o, NodeId id) {
 }
 
 // For each value made in a group: is it used outside?
-static void count_outer_uses(Order *o) {
+static void count_outer_uses(Emitter *o) {
   Fuser *f = o->f;
   Graph *graph = f->graph;
   f->uses = ARENA_ARRAY(f->c->arena, int, graph->values.count + 1);
@@ -250,7 +250,7 @@ static bool kept_in_blocks(const Graph *graph, const Node *node) {
 static void make_groups(Fuser *f) {
   Graph *graph = f->graph;
   materialise_free(f);
-  Order o = {.f = f, .depth = graph->nodes.count};
+  Emitter o = {.f = f, .depth = graph->nodes.count};
   GroupInfo *info;
   o.grouping = group_make(graph, f->nodes.at, f->nodes.count, &info);
   o.info = info;

@@ -24,7 +24,7 @@ static double flops_of(const PlanSegment *segment) {
   double flops = 0;
   for (int i = 0; i < segment->count; i++) {
     const Instruction *instruction = &segment->instructions[i];
-    bool matrix = instruction->kind == INSTRUCTION_GEMM || instruction_attends(instruction);
+    bool matrix = instruction_multiplies(instruction) || instruction_attends(instruction);
     flops += matrix ? instruction->flops : 0;
   }
   return flops;

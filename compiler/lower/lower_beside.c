@@ -340,7 +340,7 @@ static bool pays(const Beside *b, int segment, int at) {
   const SegmentKind kind = b->l->segments.at[segment]->kind;
   const bool others = kind == SEGMENT_PREPARE || (kind == SEGMENT_APPLY && behind < 0);  // those of other segments
   for (int i = behind + 1; i < until && !others; i++) {
-    if (list->at[i].kind == INSTRUCTION_GEMM || instruction_attends(&list->at[i])) {
+    if (instruction_multiplies(&list->at[i]) || instruction_attends(&list->at[i])) {
       return true;
     }
   }

@@ -37,7 +37,7 @@ typedef struct {
 } Fill;
 
 static bool is_product(const Item *item) {
-  return item->instruction->kind == INSTRUCTION_GEMM || instruction_attends(item->instruction);
+  return instruction_multiplies(item->instruction) || instruction_attends(item->instruction);
 }
 
 static bool is_collective(const Item *item) {

@@ -122,6 +122,9 @@ static WriteMode mode_of(const Instruction *instruction) {
       return WRITE_ADD_AFTER_FIRST;
     case INSTRUCTION_GEMM:
       return instruction->as.gemm.write;
+    case INSTRUCTION_GROUPED:
+    case INSTRUCTION_GROUPED_SUM:
+      return instruction->as.grouped.write;
     case INSTRUCTION_PUT:
       return instruction->as.take.write;
     default:

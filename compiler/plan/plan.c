@@ -258,6 +258,11 @@ bool instruction_computes(const Instruction *instruction) {
          instruction->kind != INSTRUCTION_FETCH;
 }
 
+bool instruction_multiplies(const Instruction *instruction) {
+  return instruction->kind == INSTRUCTION_GEMM || instruction->kind == INSTRUCTION_GROUPED ||
+         instruction->kind == INSTRUCTION_GROUPED_SUM;
+}
+
 bool instruction_attends(const Instruction *instruction) {
   return instruction->kind == INSTRUCTION_ATTENTION || instruction->kind == INSTRUCTION_ATTENTION_GRAD ||
          instruction->kind == INSTRUCTION_ATTENTION_CAPTURED;

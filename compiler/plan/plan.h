@@ -11,7 +11,7 @@
 #include "compiler/ir/kernel.h"
 #include "compiler/ir/types.h"
 
-enum { PLAN_VERSION = 21, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_VERSION = 22, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
 enum { PLAN_MAX_ASIDE = 3, GEMM_MAX_BATCH = 4 };       // communicators beside arithmetic
 enum { PLAN_BLOCK = 64 };                              // positions of PROGRAM_PREFILL at most
 enum { PLAN_MAX_POLICIES = 4, PLAN_MAX_PHASES = 16 };  // precisions of one run, and how often they change
@@ -98,7 +98,7 @@ enum { SCORE_DIMS = 5, SCORE_DIM_KEY = 3, SCORE_DIM_QUERY = 4 };  // batch, head
 
 typedef enum { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT } ReduceKind;
 
-// KernelCall, Gemm, Take, Window, Attention, Piece, Squares, Collective, Transfer, Offload: see instructions.def.
+// KernelCall, Gemm, Order, Grouped, Take, Window, Attention, Piece, Squares, Collective, Transfer, Offload: see instructions.def.
 #define STRUCT(Struct, member) typedef struct {
 #define TYPE(x) ElementType x;
 #define FLAG(x) bool x;
@@ -374,6 +374,7 @@ const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
 bool instruction_is_shared(const Instruction *instruction);  // a collective or a transfer
 bool instruction_computes(const Instruction *instruction);   // neither that nor a copy to or from the host
+bool instruction_multiplies(const Instruction *instruction);  // matrices
 bool instruction_attends(const Instruction *instruction);    // attention, or anything of its gradient
 const char *collective_kind_name(CollectiveKind kind);
 

@@ -30,15 +30,19 @@ double instruction_sends(const Instruction *instruction) {
 }
 
 static double rate_of(const PlanRates *rates, const Instruction *instruction) {
-  const bool product = instruction->kind == INSTRUCTION_GEMM;
+  const bool gemm = instruction->kind == INSTRUCTION_GEMM, product = instruction_multiplies(instruction);
   const bool attention = instruction_attends(instruction);
-  const ElementType type = product ? instruction->as.gemm.type : attention ? instruction->as.attention.type : TYPE_F32;
+  const bool tf32 = gemm ? instruction->as.gemm.tf32 : product && instruction->as.grouped.tf32;
+  const ElementType type = gemm        ? instruction->as.gemm.type
+                           : product   ? instruction->as.grouped.type
+                           : attention ? instruction->as.attention.type
+                                       : TYPE_F32;
   const int64_t bytes = element_type_bytes(type);
-  return attention && bytes < 4                 ? rates->attention_16
-         : bytes == 1                           ? rates->flops_8
-         : bytes < 4                            ? rates->flops_16
-         : product && instruction->as.gemm.tf32 ? rates->flops_tf32
-                                                : rates->flops_32;
+  return attention && bytes < 4 ? rates->attention_16
+         : bytes == 1           ? rates->flops_8
+         : bytes < 4            ? rates->flops_16
+         : tf32                 ? rates->flops_tf32
+                                : rates->flops_32;
 }
 
 double rates_work(const PlanRates *rates, const Instruction *instruction) {

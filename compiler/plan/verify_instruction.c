@@ -45,6 +45,15 @@ static bool scaled_types_hold(PlanCheck *v, const Gemm *gemm) {
   return gemm->epilogue == EPILOGUE_NONE || half || check_fail(v, "adds a bias in f32 to a product of 8 bits");
 }
 
+// Of products of two matrices of one type.
+static bool product_types_hold(PlanCheck *v, ElementType type, ElementType type_c, bool tf32) {
+  const bool narrow = element_type_bytes(type) < element_type_bytes(TYPE_F32);
+  if (!is_format(type) || (type_c != type && !(narrow && type_c == TYPE_F32))) {
+    return check_fail(v, "multiplies into a type that its operands cannot give");
+  }
+  return !tf32 || type == TYPE_F32 || check_fail(v, "rounds to TensorFloat-32 what is not f32");
+}
+
 static bool gemm_types_hold(PlanCheck *v, const Gemm *gemm) {
   if (gemm_scaled(gemm)) {
     return scaled_types_hold(v, gemm);
@@ -52,12 +61,10 @@ static bool gemm_types_hold(PlanCheck *v, const Gemm *gemm) {
   if (gemm->fast) {
     return check_fail(v, "sums with fewer bits what has more than 8");
   }
-  bool narrow = element_type_bytes(gemm->type) < element_type_bytes(TYPE_F32);
-  if (!is_format(gemm->type) || gemm->type_b != gemm->type ||
-      (gemm->type_c != gemm->type && !(narrow && gemm->type_c == TYPE_F32))) {
-    return check_fail(v, "multiplies into a type that its operands cannot give");
+  if (gemm->type_b != gemm->type) {
+    return check_fail(v, "multiplies matrices of two types");
   }
-  return !gemm->tf32 || gemm->type == TYPE_F32 || check_fail(v, "rounds to TensorFloat-32 what is not f32");
+  return product_types_hold(v, gemm->type, gemm->type_c, gemm->tf32);
 }
 
 static bool gemm_holds(PlanCheck *v, const Gemm *gemm) {
@@ -74,9 +81,70 @@ static bool gemm_holds(PlanCheck *v, const Gemm *gemm) {
          check_fail(v, "adds a bias to what it does not store, or to a batch");
 }
 
-static bool take_holds(PlanCheck *v, const Take *take) {
+// In blocks, and few enough for an index to count them.
+static bool rows_hold(PlanCheck *v, int64_t rows, int64_t block) {
+  return (block >= 1 && rows >= 1 && rows <= INT32_MAX && rows % block == 0) ||
+         check_fail(v, "has rows that are no whole blocks, or more than there can be");
+}
+
+static bool order_holds(PlanCheck *v, const Order *order) {
+  const int64_t sizes[] = {order->count, order->extent};
+  if (!check_sizes(v, sizes, 2) || !rows_hold(v, order->capacity, order->block)) {
+    return false;
+  }
+  return (order->count <= INT32_MAX && order->extent <= INT32_MAX) ||
+         check_fail(v, "orders more than an index can count");
+}
+
+// Do `inner` elements, `count` times in steps of `stride`, lie apart? *reach: from the first to behind the last.
+static bool steps_apart(int64_t inner, int64_t count, int64_t stride, int64_t *reach) {
+  return (count == 1 || stride >= inner) && !__builtin_mul_overflow(count - 1, stride, reach) &&
+         !__builtin_add_overflow(*reach, inner, reach);
+}
+
+// Rows within matrices, or matrices within rows.
+static bool matrices_apart(const Grouped *g, int64_t lines, int64_t line, int64_t ld) {
+  int64_t reach;
+  return (steps_apart(line, lines, ld, &reach) && steps_apart(reach, g->extent, g->stride, &reach)) ||
+         (steps_apart(line, g->extent, g->stride, &reach) && steps_apart(reach, lines, ld, &reach));
+}
+
+static bool grouped_holds(PlanCheck *v, const Grouped *g, bool sums) {
+  const int64_t width = sums ? g->m : g->k, matrices[] = {g->extent, width, g->n};
+  const int64_t a[] = {g->rows, width}, other[] = {g->rows, g->n};  // of b or c
+  if (!rows_hold(v, g->rows, g->block) || !check_sizes(v, matrices, 3) || !check_sizes(v, a, 2) ||
+      !check_sizes(v, other, 2)) {
+    return false;
+  }
+  if (element_type_bytes(g->type) == 1) {
+    return check_fail(v, "multiplies numbers of 8 bits with a matrix of several");
+  }
+  if (!product_types_hold(v, g->type, g->type_c, g->tf32)) {
+    return false;
+  }
+  if ((sums ? g->k : g->m) != 1 || (sums && g->transpose_b) || g->extent > INT32_MAX) {
+    return check_fail(v, "has sizes that it does not use, or more matrices than an index can count");
+  }
+  const int64_t ld = sums ? g->ldc : g->ldb, line = g->transpose_b ? g->k : g->n;  // of the matrices
+  if (g->lda < width || ld < line || (sums ? g->ldb : g->ldc) < g->n) {
+    return check_fail(v, "has a leading dimension shorter than its rows");
+  }
+  return matrices_apart(g, g->transpose_b ? g->n : width, line, ld) ||
+         check_fail(v, "has matrices that lie in each other");
+}
+
+static bool take_holds(PlanCheck *v, const Take *take, bool put) {
   if (!check_sizes(v, take->size, take->dim_count) || !check_sizes(v, &take->extent, 1)) {
     return false;
+  }
+  if (take->summed < 0 || take->summed > take->dim_count ||
+      (take->summed > 0 && (put || !is_format(take->type) || !is_format(take->type_out)))) {
+    return check_fail(v, "sums over dimensions where that cannot be");
+  }
+  for (int d = take->dim_count - take->summed; d < take->dim_count; d++) {
+    if (take->stride_out[d] != 0) {
+      return check_fail(v, "sums over a dimension that its result has");
+    }
   }
   if (take->type != take->type_out && !(is_format(take->type) && is_format(take->type_out))) {
     return check_fail(v, "moves elements of one type to another that they do not fit");
@@ -312,9 +380,14 @@ static bool is_possible(PlanCheck *v, const Instruction *instruction) {
       return kernel_holds(v, &instruction->as.kernel);
     case INSTRUCTION_GEMM:
       return gemm_holds(v, &instruction->as.gemm);
+    case INSTRUCTION_ORDER:
+      return order_holds(v, &instruction->as.order);
+    case INSTRUCTION_GROUPED:
+    case INSTRUCTION_GROUPED_SUM:
+      return grouped_holds(v, &instruction->as.grouped, instruction->kind == INSTRUCTION_GROUPED_SUM);
     case INSTRUCTION_TAKE:
     case INSTRUCTION_PUT:
-      return take_holds(v, &instruction->as.take);
+      return take_holds(v, &instruction->as.take, instruction->kind == INSTRUCTION_PUT);
     case INSTRUCTION_WINDOW:
     case INSTRUCTION_FOLD:
       return window_holds(v, &instruction->as.window);

@@ -220,10 +220,9 @@ int64_t gemm_scratch_bytes(const Gemm *gemm) {
   if (is_wide(gemm->type) && gemm->type == gemm->type_c) {
     return 0;
   }
-  Job job = {.gemm = gemm};
-  cut_tiles(&job);
+  const int64_t m = min_i64(round_up(gemm->m, TILE_STEP), TILE_M), n = min_i64(round_up(gemm->n, TILE_STEP), TILE_N);
   const int64_t longest = min_i64(gemm->k, WIDE_K);
-  return 4 * (job.tile_m * longest + job.tile_n * longest + job.tile_m * job.tile_n);
+  return 4 * (m * longest + n * longest + m * n);
 }
 
 void gemm_run(const Gemm *gemm, const Blas *blas, const Simd *simd, Pool *pool, const GemmPorts *ports, bool first,

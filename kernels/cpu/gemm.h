@@ -18,7 +18,7 @@ typedef struct {
 } GemmPorts;
 
 bool gemm_check(const Gemm *gemm, const char *name, Error *error);
-int64_t gemm_scratch_bytes(const Gemm *gemm);  // for each worker
+int64_t gemm_scratch_bytes(const Gemm *gemm);  // for each worker; of smaller products no more
 void gemm_run(const Gemm *gemm, const Blas *blas, const Simd *simd, Pool *pool, const GemmPorts *ports, bool first,
               char *const *scratch);
 

@@ -13,23 +13,25 @@ enum { TASK_BYTES = 1 << 16, ZERO_BYTES = 1 << 18, PUT_PARTS = 32, PUT_MIN = 64 
 
 typedef struct {
   int count;
-  int64_t size[PLAN_MAX_AXES], x[PLAN_MAX_AXES], index[PLAN_MAX_AXES], out[PLAN_MAX_AXES];
+  int64_t size[PLAN_MAX_AXES + 1], x[PLAN_MAX_AXES + 1], index[PLAN_MAX_AXES + 1], out[PLAN_MAX_AXES + 1];
 } TakeDims;
 
 typedef struct {
   const Take *take;
-  TakeDims dims;
+  TakeDims dims, sums;  // sums: dims that are summed over, and one of size 1 behind them
   char *x, *out;
   const int32_t *index;
   const SimdReal *real;  // through which elements go from one type to the other; NULL: the types are the same
   int64_t bytes, bytes_out;
   int64_t lines, block;  // TAKE: lines of the last dim, and how many one task reads
   int split;             // PUT: the dim that tasks cut, in pieces of `block`; -1: none
+  ElementType sum;       // in which TAKE sums
 } Job;
 
-static TakeDims dims_of(const Take *take) {
+// The dims [begin, end).
+static TakeDims dims_of(const Take *take, int begin, int end) {
   TakeDims dims = {0};
-  for (int d = 0; d < take->dim_count; d++) {
+  for (int d = begin; d < end; d++) {
     const int64_t size = take->size[d];
     const int last = dims.count - 1;
     if (size == 1) {
@@ -186,12 +188,54 @@ static void take_task(void *context, int worker, int64_t task) {
   }
 }
 
+// A line of the result: for each chunk of it, what the dims that are summed over take, in their order.
+static void sum_line(const Job *job, const Cursor *at, int64_t n) {
+  const Take *take = job->take;
+  const TakeDims *dims = &job->dims, *sums = &job->sums;
+  const int last = dims->count - 1;
+  double total[CONVERT], values[CONVERT];  // or as many floats
+  for (int64_t begin = 0; begin < n; begin += CONVERT) {
+    const int64_t now = n - begin < CONVERT ? n - begin : CONVERT;
+    Cursor cursor = {0};
+    memset(total, 0, sizeof total);
+    do {
+      const int64_t place = job->index[at->index + cursor.index];
+      if (place >= 0 && place < take->extent) {
+        const int64_t from = at->x + cursor.x + place * take->stride_axis + begin * dims->x[last];
+        job->real->load[take->type](values, job->x + from * job->bytes, dims->x[last], now);
+        job->real->add[job->sum](total, 1, values, now);
+      }
+    } while (cursor_next(sums, &cursor, -1, 0, 0));
+    job->real->store[take->type_out](job->out + (at->out + begin * dims->out[last]) * job->bytes_out, dims->out[last],
+                                     total, now);
+  }
+}
+
+static void sum_task(void *context, int worker, int64_t task) {
+  const Job *job = context;
+  const TakeDims *dims = &job->dims;
+  const int64_t end = (task + 1) * job->block < job->lines ? (task + 1) * job->block : job->lines;
+  (void)worker;
+  Cursor cursor;
+  cursor_seek(dims, &cursor, task * job->block);
+  for (int64_t line = task * job->block; line < end; line++) {
+    sum_line(job, &cursor, dims->size[dims->count - 1]);
+    cursor_next(dims, &cursor, -1, 0, 0);
+  }
+}
+
 static Job job_of(const Take *take, const Simd *simd, const int32_t *index) {
-  Job job = {.take = take, .dims = dims_of(take), .index = index, .split = -1, .block = 1};
+  const int lasting = take->dim_count - take->summed;
+  Job job = {.take = take, .dims = dims_of(take, 0, lasting), .index = index, .split = -1, .block = 1};
+  job.sums = dims_of(take, lasting, take->dim_count);
+  if (job.sums.size[job.sums.count - 1] > 1) {
+    job.sums.size[job.sums.count++] = 1;
+  }
   job.bytes = element_type_bytes(take->type);
   job.bytes_out = element_type_bytes(take->type_out);
-  if (take->type != take->type_out) {
-    job.real = take->type == TYPE_F64 || take->type_out == TYPE_F64 ? simd->f64 : simd->f32;
+  if (take->type != take->type_out || take->summed > 0) {
+    job.sum = take->type == TYPE_F64 || take->type_out == TYPE_F64 ? TYPE_F64 : TYPE_F32;
+    job.real = job.sum == TYPE_F64 ? simd->f64 : simd->f32;
   }
   return job;
 }
@@ -204,9 +248,12 @@ void take_run(const Take *take, const Simd *simd, Pool *pool, const void *x, con
   for (int d = 0; d < job.dims.count - 1; d++) {
     job.lines *= job.dims.size[d];
   }
-  const int64_t line_bytes = job.dims.size[job.dims.count - 1] * job.bytes;
+  int64_t line_bytes = job.dims.size[job.dims.count - 1] * job.bytes;
+  for (int d = 0; d < job.sums.count; d++) {
+    line_bytes *= job.sums.size[d];
+  }
   job.block = line_bytes >= TASK_BYTES ? 1 : TASK_BYTES / line_bytes;
-  pool_run(pool, blocks_of(job.lines, job.block), take_task, &job);
+  pool_run(pool, blocks_of(job.lines, job.block), take->summed > 0 ? sum_task : take_task, &job);
 }
 
 static void put_task(void *context, int worker, int64_t task) {

@@ -9,6 +9,7 @@
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/fused.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/grouped.h"
 #include "kernels/cpu/squares.h"
 #include "kernels/cpu/take.h"
 #include "runtime/cpu/collective.h"
@@ -80,6 +81,9 @@ static bool instruction_check(const Instruction *instruction, const Ranks *ranks
   switch (instruction->kind) {
     case INSTRUCTION_GEMM:
       return gemm_check(&instruction->as.gemm, name, error);
+    case INSTRUCTION_GROUPED:
+    case INSTRUCTION_GROUPED_SUM:
+      return grouped_check(&instruction->as.grouped, instruction->kind == INSTRUCTION_GROUPED_SUM, name, error);
     case INSTRUCTION_ATTENTION:
     case INSTRUCTION_ATTENTION_GRAD:
     case INSTRUCTION_ATTENTION_CAPTURED:
@@ -170,6 +174,11 @@ static bool segments_open(Device *device, uint64_t order, Error *error) {
         scratch_need(device, fused_scratch_bytes(fused), fused_shared_bytes(fused));
       } else if (instruction->kind == INSTRUCTION_GEMM) {
         scratch_need(device, gemm_scratch_bytes(&instruction->as.gemm), 0);
+      } else if (instruction_multiplies(instruction)) {
+        const bool sums = instruction->kind == INSTRUCTION_GROUPED_SUM;
+        scratch_need(device, grouped_scratch_bytes(&instruction->as.grouped, sums), 0);
+      } else if (instruction->kind == INSTRUCTION_ORDER) {
+        scratch_need(device, 0, order_shared_bytes(&instruction->as.order));
       } else if (instruction_attends(instruction)) {
         scratch_need(device, attention_scratch_bytes(&instruction->as.attention), 0);
       } else if (instruction->kind == INSTRUCTION_SQUARES) {
@@ -323,6 +332,26 @@ static void run_gemm(Device *device, const Gemm *gemm, const PlanCall *call) {
   gemm_run(gemm, &device->blas, device->simd, device->pool, &ports, call->first, device->scratch);
 }
 
+static void run_grouped(Device *device, const Grouped *grouped, bool sums, const PlanCall *call) {
+  const GroupedPorts ports = {
+      .a = address(device, &grouped->a, call),
+      .b = address(device, &grouped->b, call),
+      .c = address(device, &grouped->c, call),
+      .chosen = address(device, &grouped->chosen, call),
+  };
+  grouped_run(grouped, sums, &device->blas, device->simd, device->pool, &ports, call->first, device->scratch);
+}
+
+static void run_order(Device *device, const Order *order, const PlanCall *call) {
+  const OrderPorts ports = {
+      .index = address(device, &order->index, call),
+      .place = address(device, &order->place, call),
+      .from = address(device, &order->from, call),
+      .chosen = address(device, &order->chosen, call),
+  };
+  order_run(order, &ports, device->shared);
+}
+
 // Where a kernel of scores finds what it captures.
 static const Kernel *score_ports(Device *device, int score, const Place *place, const PlanCall *call, char **captured) {
   const Kernel *kernel = score ? device->plan->kernels[score - 1] : NULL;
@@ -385,6 +414,13 @@ static void run_instruction(Device *device, const Instruction *instruction, cons
       break;
     case INSTRUCTION_GEMM:
       run_gemm(device, &instruction->as.gemm, call);
+      break;
+    case INSTRUCTION_ORDER:
+      run_order(device, &instruction->as.order, call);
+      break;
+    case INSTRUCTION_GROUPED:
+    case INSTRUCTION_GROUPED_SUM:
+      run_grouped(device, &instruction->as.grouped, instruction->kind == INSTRUCTION_GROUPED_SUM, call);
       break;
     case INSTRUCTION_TAKE:
       take_run(take, device->simd, device->pool, address(device, &take->x, call), address(device, &take->index, call),

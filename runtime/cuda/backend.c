@@ -410,11 +410,13 @@ static double peak_flops(const CudaDevice *gpu, const Plan *plan) {
   for (int s = 0; s < plan->segment_count; s++) {
     for (int i = 0; i < plan->segments[s].count; i++) {
       const Instruction *instruction = &plan->segments[s].instructions[i];
-      if (instruction->kind == INSTRUCTION_GEMM &&
-          element_type_bytes(instruction->as.gemm.type) < element_type_bytes(type)) {
-        type = instruction->as.gemm.type;
+      const bool gemm = instruction->kind == INSTRUCTION_GEMM;
+      if (!instruction_multiplies(instruction)) {
+        continue;
       }
-      tf32 |= instruction->kind == INSTRUCTION_GEMM && instruction->as.gemm.tf32;
+      const ElementType own = gemm ? instruction->as.gemm.type : instruction->as.grouped.type;
+      type = element_type_bytes(own) < element_type_bytes(type) ? own : type;
+      tf32 |= gemm ? instruction->as.gemm.tf32 : instruction->as.grouped.tf32;
     }
   }
   return element_type_bytes(type) == 1           ? 2 * half

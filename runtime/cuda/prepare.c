@@ -207,6 +207,10 @@ static bool prepare_instruction(Device *device, const Instruction *instruction, 
       return prepare_kernel(device, instruction, prepared, error);
     case INSTRUCTION_GEMM:
       return prepare_gemm(device, instruction, prepared, error);
+    case INSTRUCTION_ORDER:
+    case INSTRUCTION_GROUPED:
+    case INSTRUCTION_GROUPED_SUM:
+      return not_covered(instruction, "only the CPU backend has it", error);
     case INSTRUCTION_TAKE:
     case INSTRUCTION_PUT:
       return prepare_take(device, instruction, prepared, error);
