@@ -87,6 +87,43 @@ static void run_put(Reference *r, const Node *node) {
   }
 }
 
+// Place by place, and of each the positions in their order.
+static void run_order(Reference *r, const Node *node) {
+  const AxisId blocks = node->axes.axis[node->axes.count - 2], row = node->axes.axis[node->axes.count - 1];
+  const int64_t block = size_of(r, row), rows = size_of(r, node->axis2);
+  Tensor *place = define(r, node->first_result), *from = define(r, node->first_result + 1);
+  Tensor *chosen = define(r, node->first_result + 2);
+  Shape positions = node->axes;
+  positions.count -= 2;
+  Point point = r->point;
+  FOR_POINTS(r, point, &positions) {
+    *element(r, place, point) = -1;
+  }
+  for (int64_t i = 0; i < rows; i++) {
+    point.at[blocks] = i / block;
+    point.at[row] = i % block;
+    *element(r, from, point) = *element(r, chosen, point) = -1;
+  }
+  int64_t next = 0;
+  for (int64_t choice = 0; choice < size_of(r, node->axis); choice++) {
+    int64_t position = 0, here = 0;
+    next = (next + block - 1) / block * block;
+    FOR_POINTS(r, point, &positions) {
+      const bool is = (int64_t)read(r, node, 0, point) == choice && (node->integer == 0 || here < node->integer);
+      if (is && next < rows) {
+        *element(r, place, point) = (double)next;
+        point.at[blocks] = next / block;
+        point.at[row] = next % block;
+        *element(r, from, point) = (double)position;
+        *element(r, chosen, point) = (double)choice;
+      }
+      next += is;
+      here += is;
+      position++;
+    }
+  }
+}
+
 // --- packs, effects and regions ---
 
 // The coordinates of one part of a pack in an order that only its set of axes decides.
@@ -263,6 +300,9 @@ static void run_node(Reference *r, const Node *node) {
       return;
     case OP_PUT:
       run_put(r, node);
+      return;
+    case OP_ORDER:
+      run_order(r, node);
       return;
     case OP_PART:
       run_part(r, node);

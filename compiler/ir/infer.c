@@ -397,6 +397,53 @@ static const char *infer_put(Graph *graph, const Node *node, Value *results) {
   return shape_has(&node->axes, node->axis) ? NULL : "the indexed axis is missing";
 }
 
+static const char *infer_order(Graph *graph, const Node *node, Value *results) {
+  const Value *index = operand(graph, node, 0);
+  Shape positions = node->axes, rows = {0}, blocks = {0};
+  for (int i = 0; i < 2 && positions.count > 0; i++) {
+    const Shape last = shape_of(positions.axis[--positions.count]);
+    rows = shape_union(last, &rows);
+    blocks = last;
+  }
+  results[0].type = results[1].type = results[2].type = TYPE_INDEX;
+  results[0].bound = node->axis2;
+  results[0].shape = index->shape;
+  results[1].type = TYPE_INT;
+  results[1].shape = rows;
+  results[2].bound = node->axis;
+  results[2].shape = blocks;
+  return !is_integer(index) ? "the index is not an integer"
+         : node->axes.count < 2 || !shape_same_set(&positions, &index->shape)
+             ? "the positions are not those of the index"
+         : graph_elements(graph, rows) != axis_size(graph, node->axis2) ? "the blocks are not all of the rows"
+                                                                        : NULL;
+}
+
+static const char *infer_take_sum(Graph *graph, const Node *node, Value *results) {
+  const Shape index = operand(graph, node, 1)->shape;
+  const char *wrong = infer_take(graph, node, results);
+  results->type = summed(operand(graph, node, 0)->type);
+  results->shape = shape_minus(results->shape, &node->axes);
+  return wrong || shape_contains(&index, &node->axes) ? wrong : "the index lacks an axis that is summed over";
+}
+
+static const char *infer_chosen_dots(Graph *graph, const Node *node, Value *results) {
+  const Value *index = operand(graph, node, node->operand_count - 1);
+  const char *wrong = node->operand_count % 2 == 1 ? NULL : "operands do not come in pairs";
+  for (int i = 0; i + 1 < node->operand_count && !wrong; i += 2) {
+    const Value *a = operand(graph, node, i), *w = operand(graph, node, i + 1);
+    const Shape of = shape_union(a->shape, &index->shape), both = shape_common(w->shape, &a->shape);
+    Shape made = shape_union(of, &w->shape);
+    made = shape_minus(made, &both);
+    shape_remove(&made, node->axis);
+    wrong = multiplied(a, w, false);
+    wrong = wrong || shape_same_set(&made, &node->axes) ? wrong : "a product has other axes than the sum";
+  }
+  results->type = operand(graph, node, 0)->type;
+  results->shape = node->axes;
+  return wrong || is_integer(index) ? wrong : "the index is not an integer";
+}
+
 static const char *infer_rename(Graph *graph, const Node *node, Value *results) {
   const Value *a = operand(graph, node, 0);
   *results =

@@ -263,3 +263,8 @@ static const PaddingRule *const rules[] = {
 const PaddingRule *op_padding(Op op) {
   return rules[op];
 }
+
+bool op_padding_diverges(Op op) {
+  PaddingContentRule *const content = rules[op]->content;
+  return content == gives_pole || content == gives_quotient || content == gives_anything;
+}
