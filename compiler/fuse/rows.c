@@ -17,42 +17,13 @@ enum { MOST_SUMMED = 64, MOST_OPERANDS = 17 };
 
 // --- reading ---
 
-// The index by which the rows of a value were sorted, as it is read in the region at hand: only who makes the order
-// needs it, and then it is there.
-static ValueId index_of(const Rows *r, int order) {
-  return r->orders.at[order].index;
-}
-
 static int order_of(const Rows *r, ValueId value) {
   return value < r->limit ? r->order[r->inside[value]] - 1 : -1;
 }
 
-// A value outside of rows.
-static ValueId outside(Rows *r, ValueId value) {
-  const int order = order_of(r, value);
-  int64_t known;
-  if (order < 0) {
-    return value;
-  }
-  const ValueId inside = r->inside[value];
-  const uint64_t key[] = {(uint64_t)inside, (uint64_t)r->graph->region};
-  if (map_get_bytes(&r->tokens, key, sizeof key, &known)) {
-    return (ValueId)known;
-  }
-  const ValueId made = rows_back(r, rows_here(r, r->in_rows[inside]), order, index_of(r, order), (Shape){0});
-  Value *to = graph_value(r->graph, made);
-  const Value *from = graph_value(r->graph, inside);
-  to->type = from->type;
-  to->role = from->role;
-  to->name = from->name;
-  to->label = from->label;
-  map_put_bytes(&r->tokens, key, sizeof key, rows_note(r, made));
-  return made;
-}
-
 static void read_outside(Rows *r, NodeId id) {
   for (int i = 0; i < graph_node(r->graph, id)->operand_count; i++) {
-    const ValueId value = outside(r, graph_node(r->graph, id)->operands[i]);
+    const ValueId value = rows_outside(r, graph_node(r->graph, id)->operands[i]);
     graph_node(r->graph, id)->operands[i] = value;
   }
 }
@@ -92,7 +63,7 @@ static void chosen_dot(Rows *r, NodeId id) {
   const int order = order_for(r, graph_node(r->graph, id));
   const ValueId a = factor(r, id, 0, order);
   const Node *node = graph_node(r->graph, id);
-  const ValueId w = outside(r, node->operands[1]), index = outside(r, graph_node(r->graph, id)->operands[2]);
+  const ValueId w = rows_outside(r, node->operands[1]), index = rows_outside(r, graph_node(r->graph, id)->operands[2]);
   const ValueId operands[] = {a, w, rows_chosen(r, order, index)};
   node = graph_node(r->graph, id);
   const ValueId made = rows_again(r, node, operands, order);
@@ -104,7 +75,7 @@ static void chosen_dot(Rows *r, NodeId id) {
 static void chosen_sum(Rows *r, NodeId id) {
   const int order = order_for(r, graph_node(r->graph, id));
   const ValueId a = factor(r, id, 0, order), b = factor(r, id, 1, order);
-  const ValueId index = outside(r, graph_node(r->graph, id)->operands[2]);
+  const ValueId index = rows_outside(r, graph_node(r->graph, id)->operands[2]);
   const ValueId chosen = rows_chosen(r, order, index);
   Node *node = graph_node(r->graph, id);
   node->operands[0] = a;
@@ -163,7 +134,7 @@ static void inside(Rows *r, NodeId id) {
     make_in_rows(r, node.first_result, r->in_rows[r->inside[node.operands[0]]], order);
     return;
   }
-  const ValueId value = outside(r, node.operands[0]), index = outside(r, node.operands[1]);
+  const ValueId value = rows_outside(r, node.operands[0]), index = rows_outside(r, node.operands[1]);
   const ValueId none = graph_integer(graph, 0), size = graph_integer(graph, graph->axes.at[node.axis].size);
   const ValueId mine =
       graph_op2(graph, OP_AND, graph_op2(graph, OP_LESS_EQUAL, none, index), graph_op2(graph, OP_LESS, index, size));
@@ -198,7 +169,7 @@ static bool sum_in_rows(Rows *r, NodeId id) {
   }
   ValueId rows = rows_spread(r, rows_here(r, r->in_rows[r->inside[node.operands[0]]]), order);
   rows = graph_sum(graph, rows, rest);
-  const ValueId made = rows_back(r, rows, order, index_of(r, order), choices);
+  const ValueId made = rows_back(r, rows, order, r->orders.at[order].index, choices);
   Value *to = graph_value(graph, made);
   const Value *from = graph_value(graph, node.first_result);
   to->type = from->type;
@@ -290,8 +261,7 @@ static bool done_in_rows(Rows *r, NodeId id) {
   ValueId *operands = ARENA_ARRAY(r->c->arena, ValueId, node->operand_count + 1);
   for (int i = 0; i < node->operand_count; i++) {
     const bool again = is_again(r, node, node->operands[i], order);
-    const ValueId value = order_of(r, node->operands[i]) == order ? node->operands[i] : outside(r, node->operands[i]);
-    operands[i] = rows_of(r, value, order, index_of(r, order), again);
+    operands[i] = rows_of(r, node->operands[i], order, r->orders.at[order].index, again);
     node = graph_node(r->graph, id);
     operands[i] = op_elementwise(node->op) ? operands[i] : rows_spread(r, operands[i], order);
   }
@@ -339,7 +309,7 @@ static void return_results(Rows *r, RegionId region) {
     const ValueId value = results->at[i];
     const bool own = value < r->limit && r->inside[value] == value;
     if (own && order_of(r, value) >= 0 && (r->leaves[value] || !r->segment[region])) {
-      const ValueId made = outside(r, value);
+      const ValueId made = rows_outside(r, value);
       results = &r->graph->regions.at[region].results;
       results->at[i] = made;
     }

@@ -69,6 +69,7 @@ ValueId rows_masked(Rows *r, ValueId rows, int order, ValueId index);  // zeros 
 Shape rows_shape(const Rows *r, int order, Shape shape);
 ValueId rows_spread(Rows *r, ValueId rows, int order);  // with the axes of the rows, if it has not both
 ValueId rows_of(Rows *r, ValueId value, int order, ValueId index, bool again);  // of a value that is not made in rows
+ValueId rows_outside(Rows *r, ValueId value);                                   // as it is where it is not in rows
 ValueId rows_back(Rows *r, ValueId rows, int order, ValueId index, Shape summed);  // to positions, summed over some
 
 // A node like this one, of values in rows.

@@ -352,6 +352,7 @@ ValueId rows_of(Rows *r, ValueId value, int number, ValueId index, bool again) {
   const Shape shape = graph_shape(graph, value);
   int64_t known;
   const uint64_t key[] = {(uint64_t)inside, (uint64_t)number};
+  value = rows_outside(r, value);
   if (shape_common(shape, &r->orders.at[number].positions).count == 0) {
     return value;
   }
@@ -422,4 +423,20 @@ ValueId rows_back(Rows *r, ValueId rows, int number, ValueId index, Shape summed
   const ValueId merged = graph_add1(graph, OP_MERGE, (NodeInit){NODE_INIT, .axes = both, .axis2 = order.rows}, all);
   const NodeInit init = {NODE_INIT, .axis = order.rows, .axes = summed};
   return graph_add2(graph, summed.count ? OP_TAKE_SUM : OP_TAKE, init, merged, place);
+}
+
+ValueId rows_outside(Rows *r, ValueId value) {
+  const ValueId inside = inside_of(r, value);
+  const int order = inside < r->limit ? r->order[inside] - 1 : -1;
+  int64_t known;
+  const uint64_t key[] = {(uint64_t)inside, (uint64_t)r->graph->region};
+  if (order < 0 || map_get_bytes(&r->tokens, key, sizeof key, &known)) {
+    return order < 0 ? value : (ValueId)known;
+  }
+  const ValueId rows = rows_here(r, r->in_rows[inside]);
+  const ValueId made = rows_back(r, rows, order, r->orders.at[order].index, (Shape){0});
+  like(r, made, inside);
+  graph_value(r->graph, made)->label = graph_value(r->graph, inside)->label;
+  map_put_bytes(&r->tokens, key, sizeof key, rows_note(r, made));
+  return made;
 }
