@@ -180,59 +180,80 @@ static bool sum_in_rows(Rows *r, NodeId id) {
   return true;
 }
 
-// The product whose rows a sum over choices takes, and nothing else reads; -1: there is none.
-static ValueId summed_product(const Rows *r, ValueId value, const Node **take) {
+// The lookup that stands for a sum over choices of a product's rows, where nothing else reads either; NULL: it is none.
+static const Node *summed_product(const Rows *r, ValueId value) {
   const ValueId made = (ValueId)map_get_or(&r->sums, (uint64_t)value, -1);
   const Node *sum = made >= 0 ? graph_producer(r->graph, value) : NULL;
   const bool alone = sum && r->uses[value] == 1 && (sum->op == OP_ADD || r->uses[sum->operands[0]] == 1);
-  *take = alone ? graph_producer(r->graph, made) : NULL;
-  const Node *merge = *take ? graph_producer(r->graph, (*take)->operands[0]) : NULL;
+  const Node *take = alone ? graph_producer(r->graph, made) : NULL;
+  const Node *merge = take ? graph_producer(r->graph, take->operands[0]) : NULL;
   const Node *dot = merge ? graph_producer(r->graph, merge->operands[0]) : NULL;
-  return dot && (dot->op == OP_CHOSEN_DOT || dot->op == OP_CHOSEN_DOTS) ? merge->operands[0] : -1;
+  return dot && (dot->op == OP_CHOSEN_DOT || dot->op == OP_CHOSEN_DOTS) ? take : NULL;
 }
 
-// Gradients of several products with what they share are one sum of products, and one lookup.
-static bool add_products(Rows *r, NodeId id) {
+// Two lookups as one, of a sum of products: -1 if they are not of the same rows.
+static ValueId sum_products(Rows *r, const Node *a, const Node *b) {
   Graph *graph = r->graph;
-  const Node node = *graph_node(graph, id);
-  const Node *take[2];
-  if (node.op != OP_ADD) {
-    return false;
-  }
-  const ValueId product[] = {summed_product(r, node.operands[0], &take[0]),
-                             summed_product(r, node.operands[1], &take[1])};
-  if (product[0] < 0 || product[1] < 0 || take[0]->operands[1] != take[1]->operands[1] ||
-      !shape_same_set(&take[0]->axes, &take[1]->axes) || take[0]->op != take[1]->op) {
-    return false;
-  }
-  ValueId operands[MOST_OPERANDS];
-  int count = 0;
+  const Node *merge[] = {graph_producer(graph, a->operands[0]), graph_producer(graph, b->operands[0])};
+  const ValueId product[] = {merge[0]->operands[0], merge[1]->operands[0]};
   const Node *dots[] = {graph_producer(graph, product[0]), graph_producer(graph, product[1])};
   const int last[] = {dots[0]->operand_count - 1, dots[1]->operand_count - 1};
   const Shape shapes[] = {graph_shape(graph, product[0]), graph_shape(graph, product[1])};
-  if (dots[0]->operands[last[0]] != dots[1]->operands[last[1]] || dots[0]->axis != dots[1]->axis ||
+  if (a->op != b->op || a->operands[1] != b->operands[1] || !shape_same_set(&a->axes, &b->axes) ||
+      dots[0]->operands[last[0]] != dots[1]->operands[last[1]] || dots[0]->axis != dots[1]->axis ||
       !shape_same_set(&shapes[0], &shapes[1]) || last[0] + last[1] >= MOST_OPERANDS) {
-    return false;
+    return -1;
   }
+  ValueId operands[MOST_OPERANDS];
+  int count = 0;
   for (int i = 0; i < 2; i++) {
     for (int j = 0; j < last[i]; j++) {
       operands[count++] = dots[i]->operands[j];
     }
   }
   operands[count++] = dots[0]->operands[last[0]];
-  const Node sum = *take[0], merge = *graph_producer(graph, sum.operands[0]);
-  const Value of = *graph_value(graph, product[0]);
-  const ValueId made =
-      graph_add(graph, OP_CHOSEN_DOTS, (NodeInit){NODE_INIT, .axis = dots[0]->axis, .axes = of.shape}, operands, count);
-  graph_value(graph, made)->type = of.type;
-  const ValueId all =
-      graph_add1(graph, OP_MERGE, (NodeInit){NODE_INIT, .axes = merge.axes, .axis2 = merge.axis2}, rows_note(r, made));
-  const ValueId added =
-      graph_add2(graph, OP_TAKE_SUM, (NodeInit){NODE_INIT, .axis = sum.axis, .axes = sum.axes}, all, sum.operands[1]);
-  graph_value(graph, added)->type = graph_value(graph, node.first_result)->type;
-  map_put(&r->sums, (uint64_t)node.first_result, added);
-  r->replace[node.first_result] = added;
-  return true;
+  const NodeInit over = {NODE_INIT, .axis = dots[0]->axis, .axes = shapes[0]};
+  const NodeInit rows = {NODE_INIT, .axes = merge[0]->axes, .axis2 = merge[0]->axis2};
+  const NodeInit along = {NODE_INIT, .axis = a->axis, .axes = a->axes};
+  const Op op = a->op;
+  const ValueId place = a->operands[1];
+  const ElementType type = graph_value(graph, product[0])->type, wide = graph_value(graph, a->first_result)->type;
+  const ValueId made = graph_add(graph, OP_CHOSEN_DOTS, over, operands, count);
+  graph_value(graph, made)->type = type;
+  const ValueId taken = graph_add2(graph, op, along, graph_add1(graph, OP_MERGE, rows, rows_note(r, made)), place);
+  graph_value(graph, taken)->type = wide;
+  return taken;
+}
+
+// Gradients of several products with what they share are one sum of products, and one lookup: also where something else
+// was added to the first of them, (g + a) + b.
+static bool add_products(Rows *r, NodeId id) {
+  Graph *graph = r->graph;
+  const Node node = *graph_node(graph, id);
+  for (int i = 0; i < 2 && node.op == OP_ADD; i++) {
+    const Node *last = summed_product(r, node.operands[1 - i]), *first = summed_product(r, node.operands[i]);
+    const Node *inner = graph_producer(graph, node.operands[i]);
+    ValueId rest = -1;
+    for (int j = 0; j < 2 && last && !first && inner && inner->op == OP_ADD && r->uses[node.operands[i]] == 1; j++) {
+      first = first ? first : summed_product(r, inner->operands[j]);
+      rest = first && rest < 0 ? inner->operands[1 - j] : rest;
+    }
+    const ValueId sum = first && last ? sum_products(r, first, last) : -1;
+    if (sum < 0) {
+      continue;
+    }
+    if (rest < 0) {
+      map_put(&r->sums, (uint64_t)node.first_result, sum);
+      r->replace[node.first_result] = sum;
+    } else {
+      const ValueId other = rows_outside(r, rest);
+      graph_node(graph, id)->operands[0] = other;
+      graph_node(graph, id)->operands[1] = sum;
+      keep(r, id);
+    }
+    return true;
+  }
+  return false;
 }
 
 // --- everything else that is done for each position alone ---

@@ -248,8 +248,12 @@ RULE(gradient_take) {
   ValueId g = incoming(backward, graph, id), x = operand(graph, id, 0), index = operand(graph, id, 1);
   AxisId axis = graph_node(graph, id)->axis;
   Shape shape = graph_shape(graph, x), rest = shape, by = graph_shape(graph, index);
+  enum { FEW = 16, SHORT = 1024 };
   shape_remove(&rest, axis);
-  if (shape_same_set(&rest, &by)) {  // one element of each row: a mask, which fuses with its neighbours
+  const Shape more = shape_minus(by, &rest);
+  const bool few = graph_elements(graph, more) <= FEW && graph->axes.at[axis].size <= SHORT;
+  // One element of each row, or few of a short one: masks, which fuse with their neighbours.
+  if (shape_contains(&by, &rest) && (more.count == 0 || few)) {
     ValueId position = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = axis});
     ValueId at = graph_op2(graph, OP_EQUAL, position, index);
     backward_add(backward, x, graph_op3(graph, OP_WHERE, at, g, zero(graph)));

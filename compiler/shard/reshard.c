@@ -166,6 +166,50 @@ static bool exchange(Shard *s, ValueId *value, const Held *want) {
   return false;
 }
 
+// Is it made of positions and constants alone?
+static bool is_known(const Graph *graph, ValueId value, int depth) {
+  const Node *node = graph_producer(graph, value);
+  bool known = node && depth > 0 && (op_free(node->op) || (op_elementwise(node->op) && node->result_count == 1));
+  for (int i = 0; known && i < node->operand_count; i++) {
+    known = is_known(graph, node->operands[i], depth - 1);
+  }
+  return known;
+}
+
+static ValueId known_again(Shard *s, ValueId value, const Held *want) {
+  Graph *graph = s->graph;
+  const NodeId id = graph_value(graph, value)->node;
+  const int count = graph_node(graph, id)->operand_count;
+  const Shape shape = graph_shape(graph, value);
+  ValueId *operands = ARENA_ARRAY(s->c->arena, ValueId, count + 1);
+  for (int i = 0; i < count; i++) {
+    operands[i] = known_again(s, graph_node(graph, id)->operands[i], want);
+  }
+  const ValueId made = graph_node(graph, graph_clone(graph, id, operands))->first_result;
+  Held held = held_whole();
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+    held.axis[m] = shape_has(&shape, want->axis[m]) ? want->axis[m] : -1;
+  }
+  *shard_held(s, made) = held;
+  *shard_loops_of(s, graph_value(graph, made)->node) = no_loops(true);
+  return made;
+}
+
+// What every rank knows is made anew instead of being gathered.
+static bool know(Shard *s, ValueId *value, const Held *want) {
+  enum { DEPTH = 8 };
+  const Held now = held_of(s, *value);
+  bool fewer = held_partial(&now) == 0;
+  for (int m = 0; m < GRAPH_MAX_MESH && fewer; m++) {
+    fewer = want->axis[m] < 0 || want->axis[m] == now.axis[m];
+  }
+  if (fewer && is_known(s->graph, *value, DEPTH)) {
+    *value = known_again(s, *value, want);
+    return true;
+  }
+  return false;
+}
+
 static bool gather(Shard *s, ValueId *value, const Held *want) {
   Held now = *shard_held(s, *value), next = now;
   for (int m = 0; m < GRAPH_MAX_MESH; m++) {
@@ -273,7 +317,7 @@ ValueId shard_reshard(Shard *s, ValueId value, const Held *want) {
   ValueId made = value;
   bool gathered = false;
   while (!fulfilled(shard_held(s, made), want)) {
-    if (shard_disown(s, &made, want) || scatter(s, &made, want) || reduce(s, &made, want) || exchange(s, &made, want)) {
+    if (know(s, &made, want) || shard_disown(s, &made, want) || scatter(s, &made, want) || reduce(s, &made, want) || exchange(s, &made, want)) {
       continue;
     }
     if (gather(s, &made, want)) {
