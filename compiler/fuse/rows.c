@@ -347,8 +347,8 @@ static void walk(Rows *r, RegionId region) {
 
 // --- segments ---
 
-// A segment again, with what is read of it.
-static NodeId segment_again(Rows *r, NodeId id, ValueId *replace) {
+// Gives the results of a segment anew: those that are left, and what others read of it in rows.
+static void renew_results(Rows *r, NodeId id, ValueId *replace) {
   Graph *graph = r->graph;
   const Node node = *graph_node(graph, id);
   ValueList results = {0}, outer = {0};
@@ -365,30 +365,27 @@ static NodeId segment_again(Rows *r, NodeId id, ValueId *replace) {
       array_push(r->c->arena, &outer, r->exports.at[i].outside);
     }
   }
-  graph->regions.at[node.region].results = results;
-  graph_follow(graph, &node);
-  const ValueId first =
-      graph_add0(graph, OP_SEGMENT, (NodeInit){NODE_INIT, .region = node.region, .integer = node.integer});
-  graph_rewind(graph);
-  for (int i = 0; i < outer.count; i++) {
-    graph_value(graph, first + i)->span = graph_value(graph, outer.at[i])->span;
-    replace[outer.at[i]] = first + i;
+  for (int i = 0; i < results.count; i++) {
+    Value value = *graph_value(graph, outer.at[i]);
+    value.node = id;
+    value.result = i;
+    replace[outer.at[i]] = graph_new_value(graph, value);
   }
-  return graph_value(graph, first)->node;
+  graph->regions.at[node.region].results = results;
+  graph_node(graph, id)->first_result = graph->values.count - results.count;
+  graph_node(graph, id)->result_count = results.count;
 }
 
-static void rebuild_segments(Rows *r, RegionId region, ValueId *replace) {
-  Graph *graph = r->graph;
-  const NodeList nodes = graph->regions.at[region].nodes;
+static void renew_segments(Rows *r, RegionId region, ValueId *replace) {
+  const NodeList nodes = r->graph->regions.at[region].nodes;
   for (int i = 0; i < nodes.count; i++) {
-    const Node *node = graph_node(graph, nodes.at[i]);
+    const Node *node = graph_node(r->graph, nodes.at[i]);
     const bool segment = node->op == OP_SEGMENT;
     if (op_body(node->op)) {
-      rebuild_segments(r, node->region, replace);
+      renew_segments(r, node->region, replace);
     }
-    graph->region = region;
     if (segment) {
-      nodes.at[i] = segment_again(r, nodes.at[i], replace);
+      renew_results(r, nodes.at[i], replace);
     }
   }
 }
@@ -464,7 +461,7 @@ bool pass_rows(Compilation *c) {
   ValueId *replace = ARENA_ARRAY(c->arena, ValueId, made + 1);
   memset(replace, -1, sizeof *replace * (size_t)made);
   memcpy(replace, r.replace, sizeof *replace * (size_t)values);
-  rebuild_segments(&r, 0, replace);
+  renew_segments(&r, 0, replace);
   graph_return(graph, place);
   graph_replace_values(graph, replace);
   graph_remove_dead(graph);
