@@ -98,7 +98,8 @@ enum { SCORE_DIMS = 5, SCORE_DIM_KEY = 3, SCORE_DIM_QUERY = 4 };  // batch, head
 
 typedef enum { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT } ReduceKind;
 
-// KernelCall, Gemm, Order, Grouped, Take, Window, Attention, Piece, Squares, Collective, Transfer, Offload: see instructions.def.
+// KernelCall, Gemm, Order, Grouped, Take, Window, Attention, Piece, Squares, Collective, Transfer, Offload: see
+// instructions.def.
 #define STRUCT(Struct, member) typedef struct {
 #define TYPE(x) ElementType x;
 #define FLAG(x) bool x;
@@ -370,12 +371,15 @@ int program_policy(ProgramKind kind);     // the other way round: -1 for what is
 bool program_is_cold(ProgramKind kind);
 // The phase that a step is in, or NULL: the run has none.
 const PlanPhase *plan_phase(const Plan *plan, int64_t step);
+// What a training step says of itself; its other outputs are those of the text.
+#define STEP_OUTPUTS "loss", "grad_norm", "lr", "skipped"
+
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
-bool instruction_is_shared(const Instruction *instruction);  // a collective or a transfer
-bool instruction_computes(const Instruction *instruction);   // neither that nor a copy to or from the host
+bool instruction_is_shared(const Instruction *instruction);   // a collective or a transfer
+bool instruction_computes(const Instruction *instruction);    // neither that nor a copy to or from the host
 bool instruction_multiplies(const Instruction *instruction);  // matrices
-bool instruction_attends(const Instruction *instruction);    // attention, or anything of its gradient
+bool instruction_attends(const Instruction *instruction);     // attention, or anything of its gradient
 const char *collective_kind_name(CollectiveKind kind);
 
 #endif

@@ -100,10 +100,9 @@ typedef struct {
   int owner[GRAPH_MAX_MESH];
 } Passing;
 
-// The owner of which an operand may be over this mesh axis: of the factors of a chosen product that one whose matrices
-// the ranks share there.
+// The owner of which an operand may be over this mesh axis: what ranks share by an index is read where that says.
 static int wanted_owner(Shard *s, const Node *node, const Loops *loops, const Passing *passing, int mesh) {
-  return op_chosen(node->op) && loops->axis[mesh] == node->axis ? shard_owner_of(s, node) : passing->owner[mesh];
+  return op_indexes(node->op) && loops->axis[mesh] == node->axis ? shard_owner_of(s, node) : passing->owner[mesh];
 }
 
 static Held wanted_of(Shard *s, const Node *node, ValueId operand, const Loops *loops, const Passing *passing) {
@@ -192,7 +191,7 @@ static bool keeps_gathered(Shard *s, const Node *node, int operand, const Passin
 
 static void hold_results(Shard *s, NodeId id, const Loops *loops, const Passing *passing) {
   const Node *node = graph_node(s->graph, id);
-  const int chosen = op_chosen(node->op) ? shard_owner_of(s, node) : 0;
+  const int chosen = shard_owner_of(s, node);
   for (int i = 0; i < node->result_count; i++) {
     Held *held = shard_held(s, node->first_result + i);
     const Shape shape = graph_shape(s->graph, node->first_result + i);

@@ -17,10 +17,18 @@ static ValueId root_of(const Graph *graph, ValueId value) {
   return value;
 }
 
+// Where an index is outside, a product has another place instead (choose.c): who owns that has the position, and what
+// the index itself looks up is nothing there, as everywhere.
+static ValueId before_clamp(const Graph *graph, ValueId index) {
+  const Node *node = graph_producer(graph, index);
+  return node && node->op == OP_WHERE ? root_of(graph, node->operands[1]) : index;
+}
+
 static int owner_number(Shard *s, ValueId index, AxisId axis) {
   const ValueId root = root_of(s->graph, index);
   for (int i = 0; i < s->owners.count; i++) {
-    if (s->owners.at[i].index == root && s->owners.at[i].axis == axis) {
+    const ValueId owner = s->owners.at[i].index;
+    if ((owner == root || before_clamp(s->graph, owner) == root) && s->owners.at[i].axis == axis) {
       return i + 1;
     }
   }
