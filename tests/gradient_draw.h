@@ -411,6 +411,7 @@ static const Recipe recipes[OP_COUNT] = {
     [OP_ORDER] = {.without = "made after differentiation"},
     [OP_TAKE_SUM] = {.without = "made after differentiation"},
     [OP_CHOSEN_DOTS] = {.without = "made after differentiation"},
+    [OP_LIMIT] = {.without = "made of an index"},
     [OP_INSIDE] = {.without = "made after differentiation"},
     [OP_SCALED_DOT] = {.without = "made after differentiation"},
     [OP_PACK] = {.without = "made after differentiation"},

@@ -1,6 +1,7 @@
 // reference.c: evaluates graphs node by node: leaves, effects, regions, and the ops that write a result as a whole.
 #include "tests/reference.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "tests/reference_points.h"
@@ -106,10 +107,10 @@ static void run_order(Reference *r, const Node *node) {
   }
   int64_t next = 0;
   for (int64_t choice = 0; choice < size_of(r, node->axis); choice++) {
-    int64_t position = 0, here = 0;
+    int64_t position = 0;
     next = (next + block - 1) / block * block;
     FOR_POINTS(r, point, &positions) {
-      const bool is = (int64_t)read(r, node, 0, point) == choice && (node->integer == 0 || here < node->integer);
+      const bool is = (int64_t)read(r, node, 0, point) == choice;
       if (is && next < rows) {
         *element(r, place, point) = (double)next;
         point.at[blocks] = next / block;
@@ -118,9 +119,23 @@ static void run_order(Reference *r, const Node *node) {
         *element(r, chosen, point) = (double)choice;
       }
       next += is;
-      here += is;
       position++;
     }
+  }
+}
+
+// The first positions of each choice keep it.
+static void run_limit(Reference *r, const Node *node) {
+  const int64_t places = size_of(r, node->axis), count = graph_elements(r->graph, node->axes);
+  const int64_t most = (int64_t)ceil(node->number * (double)count / (double)places);
+  int64_t *chosen = ARENA_ARRAY(r->arena, int64_t, places + 1);
+  Tensor *to = define(r, node->first_result);
+  Point point = r->point;
+  memset(chosen, 0, sizeof *chosen * (size_t)places);
+  FOR_POINTS(r, point, &node->axes) {
+    const int64_t choice = (int64_t)read(r, node, 0, point);
+    const bool keeps = choice >= 0 && choice < places && chosen[choice]++ < most;
+    *element(r, to, point) = keeps ? (double)choice : -1;
   }
 }
 
@@ -303,6 +318,9 @@ static void run_node(Reference *r, const Node *node) {
       return;
     case OP_ORDER:
       run_order(r, node);
+      return;
+    case OP_LIMIT:
+      run_limit(r, node);
       return;
     case OP_PART:
       run_part(r, node);

@@ -308,6 +308,9 @@ static void sort_node(Rows *r, NodeId id) {
     case OP_INSIDE:
       inside(r, id);
       return;
+    case OP_LIMIT:
+      r->replace[graph_node(graph, id)->first_result] = rows_limited(r, graph_node(graph, id));
+      return;
     default:
       break;
   }
@@ -422,7 +425,7 @@ static void note_region(Rows *r, RegionId region, RegionId around) {
 static bool any_chosen(const Graph *graph) {
   for (int i = 0; i < graph->nodes.count; i++) {
     const Op op = graph_node(graph, i)->op;
-    if (op_chosen(op) || op == OP_INSIDE) {
+    if (op_chosen(op) || op == OP_INSIDE || op == OP_LIMIT) {
       return true;
     }
   }

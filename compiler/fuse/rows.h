@@ -14,7 +14,6 @@ typedef struct {
   AxisId axis;      // that it indexes
   Shape positions;  // the axes of the index, in the order in which positions are numbered
   AxisId rows, blocks, row;
-  int64_t most;                 // positions that may choose one place; 0: any number
   ValueId place, from, chosen;  // results of the node; -1: it is not made yet
 } RowOrder;
 
@@ -51,6 +50,8 @@ typedef struct {
 // The order of the positions of an index, made anew where there is none; -1: this is no index that chooses.
 int rows_order_of(const Rows *r, ValueId index, AxisId axis);
 int rows_add_order(Rows *r, const Node *node);
+int64_t rows_limit(const Rows *r, const Node *limit);  // positions of each place that it leaves
+ValueId rows_limited(Rows *r, const Node *limit);      // what it says, by sorting
 
 // A value that the pass has made, as it is read in the region at hand.
 ValueId rows_here(Rows *r, ValueId made);

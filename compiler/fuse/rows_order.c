@@ -100,6 +100,26 @@ static AxisId axis_of(Rows *r, const char *name, int64_t size) {
   return graph_axis(r->graph, name_of(r->c->names, name), size);
 }
 
+int64_t rows_limit(const Rows *r, const Node *limit) {
+  const double own = (double)graph_elements(r->graph, limit->axes);
+  return (int64_t)ceil(limit->number * own / (double)extent(r, limit->axis));
+}
+
+// Positions that choose one place at most, where a capacity limits those of each rank that gives its own; else 0.
+static int64_t limit_of(const Rows *r, ValueId index) {
+  const Node *node = graph_producer(r->graph, inside_of(r, index));
+  const double count = (double)graph_elements(r->graph, graph_shape(r->graph, index));
+  for (int i = 0; i < GATHER_DEPTH && node && node->op != OP_LIMIT && node->operand_count > 0; i++) {
+    const ValueId from = node->operands[node->op == OP_WHERE ? 1 : 0];
+    node = graph_producer(r->graph, inside_of(r, from));
+  }
+  if (!node || node->op != OP_LIMIT) {
+    return 0;
+  }
+  const double own = (double)graph_elements(r->graph, node->axes);
+  return (int64_t)(count / own) * rows_limit(r, node);
+}
+
 // Rows that hold whatever comes: each place that is chosen wastes less than a block.
 static void size_rows(Rows *r, RowOrder *order) {
   const int64_t count = graph_elements(r->graph, order->positions), places = extent(r, order->axis);
@@ -108,8 +128,9 @@ static void size_rows(Rows *r, RowOrder *order) {
   block = block < LARGEST_BLOCK ? block : LARGEST_BLOCK;
   const int64_t begun = places < count ? places : count;
   int64_t rows = (count + begun * (block - 1)) / block * block;
-  if (order->most > 0 && order->most < rows / places) {
-    rows = places * round_up(order->most, block);
+  const int64_t most = limit_of(r, order->index);
+  if (most > 0 && places * round_up(most, block) < rows) {
+    rows = places * round_up(most, block);
   }
   order->rows = axis_of(r, "rows", rows);
   order->blocks = axis_of(r, "rows.blocks", rows / block);
@@ -130,13 +151,21 @@ int rows_add_order(Rows *r, const Node *node) {
   return r->orders.count - 1;
 }
 
-static void make_order(Rows *r, int number, ValueId index) {
-  RowOrder *order = &r->orders.at[number];
-  NodeInit init = {NODE_INIT, .axis = order->axis, .axis2 = order->rows, .axes = order->positions,
-                   .integer = order->most};
-  const Role role = r->graph->role;
+static NodeInit order_node(const RowOrder *order) {
+  NodeInit init = {NODE_INIT, .axis = order->axis, .axis2 = order->rows, .axes = order->positions};
   shape_push(&init.axes, order->blocks);
   shape_push(&init.axes, order->row);
+  return init;
+}
+
+static ValueId position(Graph *graph, AxisId axis) {
+  return graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = axis});
+}
+
+static void make_order(Rows *r, int number, ValueId index) {
+  RowOrder *order = &r->orders.at[number];
+  const Role role = r->graph->role;
+  const NodeInit init = order_node(order);
   r->graph->role = ROLE_ACTIVATION;
   order->place = rows_note(r, graph_add1(r->graph, OP_ORDER, init, index));
   order->from = rows_note(r, order->place + 1);
@@ -439,4 +468,27 @@ ValueId rows_outside(Rows *r, ValueId value) {
   graph_value(r->graph, made)->label = graph_value(r->graph, inside)->label;
   map_put_bytes(&r->tokens, key, sizeof key, rows_note(r, made));
   return made;
+}
+
+// The first positions of each place are those whose rows come first among its rows.
+ValueId rows_limited(Rows *r, const Node *limit) {
+  Graph *graph = r->graph;
+  const ValueId index = rows_outside(r, limit->operands[0]);
+  RowOrder order = {.index = index, .axis = limit->axis, .positions = limit->axes, .place = -1};
+  const int64_t most = rows_limit(r, limit);
+  size_rows(r, &order);
+  const NodeInit init = order_node(&order);
+  const ValueId place = graph_add1(graph, OP_ORDER, init, index), chosen = place + 2;
+  // The first block of each place: a real number of few digits, since what is compared over blocks is real.
+  const ValueId here = graph_op2(graph, OP_EQUAL, chosen, position(graph, order.axis));
+  const ValueId number = graph_op1(graph, OP_TO_REAL, position(graph, order.blocks));
+  const ValueId blocks = graph_op3(graph, OP_WHERE, here, number, graph_real(graph, (double)extent(r, order.blocks)));
+  const ValueId first = graph_add1(graph, OP_REDUCE_MIN, (NodeInit){NODE_INIT, .axes = shape_of(order.blocks)}, blocks);
+  const ValueId taken = graph_add2(graph, OP_TAKE, (NodeInit){NODE_INIT, .axis = order.axis}, first, index);
+  const ValueId begin =
+      graph_op2(graph, OP_MUL, graph_op1(graph, OP_TO_INT, taken), graph_integer(graph, extent(r, order.row)));
+  const ValueId before = graph_op2(graph, OP_SUB, place, begin), none = graph_integer(graph, 0);
+  const ValueId fits = graph_op2(graph, OP_AND, graph_op2(graph, OP_LESS_EQUAL, none, place),
+                                 graph_op2(graph, OP_LESS, before, graph_integer(graph, most)));
+  return graph_op3(graph, OP_WHERE, fits, index, graph_integer(graph, -1));
 }

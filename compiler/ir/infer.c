@@ -356,6 +356,15 @@ static const char *infer_chosen_sum(Graph *graph, const Node *node, Value *resul
   return wrong;
 }
 
+static const char *infer_limit(Graph *graph, const Node *node, Value *results) {
+  const Value *index = operand(graph, node, 0);
+  results->type = TYPE_INT;
+  results->shape = index->shape;
+  return !is_integer(index)                           ? "the operand is not an integer"
+         : !shape_same_set(&node->axes, &index->shape) ? "the positions are not those of the index"
+                                                       : NULL;
+}
+
 static const char *infer_inside(Graph *graph, const Node *node, Value *results) {
   const Value *x = operand(graph, node, 0), *index = operand(graph, node, 1);
   results->type = x->type;

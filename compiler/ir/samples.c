@@ -238,6 +238,11 @@ static Samples samples_chosen_sum(SamplesTable *t, const Node *node) {
   return chosen(t, node, is_left_out);
 }
 
+// What is left out is of each microbatch by itself.
+static Samples samples_limit(SamplesTable *t, const Node *node) {
+  return joined(t, node);
+}
+
 static Samples samples_take(SamplesTable *t, const Node *node) {
   if (is_cut(t, node->axis)) {
     return along(t, node, node->axis);
