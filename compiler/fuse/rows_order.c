@@ -123,7 +123,7 @@ static int64_t limit_of(const Rows *r, ValueId index) {
 // Rows that hold whatever comes: each place that is chosen wastes less than a block.
 static void size_rows(Rows *r, RowOrder *order) {
   const int64_t count = graph_elements(r->graph, order->positions), places = extent(r, order->axis);
-  const int64_t share = count / places / BLOCKS_OF_SHARE;
+  const int64_t share = count / extent(r, axis_whole(r->graph, order->axis)) / BLOCKS_OF_SHARE;
   int64_t block = power_of_two(share > SMALLEST_BLOCK ? share : SMALLEST_BLOCK);
   block = block < LARGEST_BLOCK ? block : LARGEST_BLOCK;
   const int64_t begun = places < count ? places : count;
