@@ -11,12 +11,11 @@
 #include <getopt.h>
 
 #include "base/array.h"
-#include "kernels/cpu/convert.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/target.h"
 #include "runtime/cuda/cudnn_attention.h"
+#include "tests/bench_bursts.h"
 #include "tests/cuda_registers.h"
-#include "tests/cuda_support.h"
 #include "tests/score_sample.h"
 
 enum { BURSTS = 5, TENSORS = 8, DOCUMENTS = 7 };
@@ -134,27 +133,6 @@ static bool kernels_make(const Row *row, const CudaTarget *target, Problem *prob
   return true;
 }
 
-// 16-bit numbers of a normal distribution: a table of them, in another order for each tensor.
-static CudaAddress numbers_make(const Gpu *gpu, int64_t count, int tensor) {
-  enum { TABLE = 1 << 16 };
-  static uint16_t table[TABLE];
-  CudaDraw draw = {5};
-  for (int i = 0; i < TABLE && table[0] == 0; i++) {
-    double sum = 0;
-    for (int j = 0; j < 12; j++) {
-      sum += cuda_draw_real(&draw) / 2;
-    }
-    table[TABLE - 1 - i] = bf16_of_f32((float)sum);
-  }
-  uint16_t *const numbers = malloc((size_t)count * sizeof *numbers);
-  for (int64_t i = 0; i < count; i++) {
-    numbers[i] = table[(i * 7919 + tensor * 131 + (i >> 13) * 17) % TABLE];
-  }
-  const CudaAddress made = gpu_memory(gpu, numbers, count * 2);
-  free(numbers);
-  return made;
-}
-
 static void problem_open(const Gpu *gpu, const Row *row, Problem *problem) {
   CudaTarget target = {0};
   cuda_target_find(gpu->device.target, &target);
@@ -168,7 +146,7 @@ static void problem_open(const Gpu *gpu, const Row *row, Problem *problem) {
     problem->count[t] =
         row->batch * row->length * row->heads * (keys ? 1 : row->groups) * (value ? row->value_depth : row->depth);
     problem->tensor[t] =
-        t <= V || t == D_O ? numbers_make(gpu, problem->count[t], t) : gpu_memory(gpu, NULL, problem->count[t] * 2);
+        t <= V || t == D_O ? bursts_numbers(gpu, problem->count[t], t) : gpu_memory(gpu, NULL, problem->count[t] * 2);
   }
   problem->statistics = gpu_memory(gpu, NULL, row->batch * row->length * row->heads * row->groups * 4);
   int *const document = malloc((size_t)row->length * sizeof *document);
@@ -232,18 +210,13 @@ static double burst(const Bench *bench, const Problem *problem, int gradient, co
   return (double)milliseconds / 1e3 / count;
 }
 
-static int by_size(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return x < y ? -1 : x > y;
-}
-
 static void line_print(const char *who, const Row *row, int gradient, double seconds[BURSTS], int64_t scratch,
                        const char *form) {
   const double flops = (gradient ? 5.0 : 2.0) * pairs_of(row) * (double)(row->batch * row->heads * row->groups) *
                        (double)(row->depth + row->value_depth);
-  qsort(seconds, BURSTS, sizeof *seconds, by_size);
+  const double median = bursts_median(seconds, BURSTS);
   printf("%s %s %s us=%.1f TFLOPs=%.1f scratch=%lld %s\n", who, row->name, gradient ? "backward" : "forward",
-         seconds[BURSTS / 2] * 1e6, flops / seconds[BURSTS / 2] / 1e12, (long long)scratch, form);
+         median * 1e6, flops / median / 1e12, (long long)scratch, form);
   fflush(stdout);
 }
 
@@ -450,46 +423,21 @@ static int repeat(const Gpu *gpu, int times) {
   return wrong > 0;
 }
 
-static void kernel_describe(const char *target, const char *row, const CudaKernel *kernel) {
-  Registers functions[CUDA_MAX_LAUNCHES];
-  char message[ERROR_MAX] = "";
-  const int count = registers_find(target, kernel, functions, message, sizeof message);
-  if (count == 0) {
-    fprintf(stderr, "bench_attention: %s: %s\n", row, message);
-    exit(1);
-  }
-  for (int f = 0; f < count; f++) {
-    const Registers *r = &functions[f];
-    const CudaLaunch *launch = NULL;
-    for (int l = 0; l < kernel->launch_count; l++) {
-      launch = strcmp(kernel->launch[l].function, r->function) == 0 ? &kernel->launch[l] : launch;
-    }
-    if (launch) {
-      printf("| %s | %s | %s | %u | %d | %d | %d | %d | %u | %s |\n", row, kernel->form, r->function,
-             launch->block[0] * launch->block[1] * launch->block[2], r->registers, r->stack, r->stores, r->loads,
-             (unsigned)r->shared + launch->shared_bytes, r->serialized ? "products wait" : "");
-    }
-  }
-  fflush(stdout);
-}
-
 static int registers(const char *name, int count, char **names) {
   CudaTarget target;
   if (strncmp(name, "sm_", 3) != 0 || !cuda_target_find(name, &target)) {
     fprintf(stderr, "bench_attention: --registers takes sm_80, sm_86, sm_89, sm_90a or sm_100a, not '%s'\n", name);
     return 2;
   }
-  puts(
-      "| row | kernel | function | threads | registers | stack, bytes | spill stores, bytes | spill loads, bytes | "
-      "shared, bytes | |\n|---|---|---|---|---|---|---|---|---|---|");
+  puts(REGISTERS_HEAD);
   for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
     Problem problem;
     if (!is_wanted(&rows[r], count, names)) {
       continue;
     }
     if (kernels_make(&rows[r], &target, &problem)) {
-      kernel_describe(name, rows[r].name, &problem.kernel[0]);
-      kernel_describe(name, rows[r].name, &problem.kernel[1]);
+      registers_print(name, rows[r].name, &problem.kernel[0]);
+      registers_print(name, rows[r].name, &problem.kernel[1]);
     }
     arena_destroy(problem.arena);
   }

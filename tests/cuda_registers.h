@@ -96,4 +96,33 @@ static inline int registers_find(const char *target, const CudaKernel *kernel, R
   return count;
 }
 
+#define REGISTERS_HEAD                                                                                           \
+  "| row | kernel | function | threads | registers | stack, bytes | spill stores, bytes | spill loads, bytes | " \
+  "shared, bytes | |\n"                                                                                          \
+  "|---|---|---|---|---|---|---|---|---|---|"
+
+// Lines of a table under this head, one for each function of a kernel.
+static inline void registers_print(const char *target, const char *row, const CudaKernel *kernel) {
+  Registers functions[CUDA_MAX_LAUNCHES];
+  char message[ERROR_MAX] = "";
+  const int count = registers_find(target, kernel, functions, message, sizeof message);
+  if (count == 0) {
+    fprintf(stderr, "%s: %s\n", row, message);
+    exit(1);
+  }
+  for (int f = 0; f < count; f++) {
+    const Registers *r = &functions[f];
+    const CudaLaunch *launch = NULL;
+    for (int l = 0; l < kernel->launch_count; l++) {
+      launch = strcmp(kernel->launch[l].function, r->function) == 0 ? &kernel->launch[l] : launch;
+    }
+    if (launch) {
+      printf("| %s | %s | %s | %u | %d | %d | %d | %d | %u | %s |\n", row, kernel->form, r->function,
+             launch->block[0] * launch->block[1] * launch->block[2], r->registers, r->stack, r->stores, r->loads,
+             (unsigned)r->shared + launch->shared_bytes, r->serialized ? "products wait" : "");
+    }
+  }
+  fflush(stdout);
+}
+
 #endif

@@ -35,6 +35,10 @@ static const Case cases[] = {
     {"odd rows", false, STORE, B16, F32, 2, {30, 7}, {0, 1}, {1, 0}, {7, 1}, 40, 7, 280, 3, 1},
     {"one each", false, STORE, F32, F32, 2, {5, 7}, {700, 100}, {7, 1}, {7, 1}, 100, 1, 3500, 0, 1},
     {"integers", false, STORE, TYPE_INT, TYPE_INT, 3, {3, 5, 7}, {0, 0, 11}, {5, 1, 0}, {35, 1, 5}, 11, 1, 77, 0, 1},
+    {"sums of rows", false, STORE, B16, B16, 3, {60, 24, 3}, {0, 1, 0}, {3, 0, 1}, {24, 1, 0}, 40, 24, 960, 3, 1},
+    {"sums of many", false, STORE, F32, B16, 3, {20, 7, 11}, {0, 1, 0}, {11, 0, 1}, {7, 1, 0}, 40, 7, 280, 0, 1},
+    {"sums to f32", false, STORE, B16, F32, 3, {5, 16, 8}, {640, 1, 0}, {8, 0, 1}, {16, 1, 0}, 40, 16, 3200, 0, 1},
+    {"sums of 2", false, STORE, TYPE_F64, F32, 3, {30, 3, 4}, {0, 40, 0}, {12, 4, 1}, {1, 0, 0}, 40, 1, 120, 2, 1},
     {"put rows", true, STORE, F32, F32, 2, {500, 24}, {0, 1}, {1, 0}, {24, 1}, 40, 24, 960, 6, 4},
     {"add rows", true, ADD, F32, F32, 2, {500, 24}, {0, 1}, {1, 0}, {24, 1}, 40, 24, 960, 3, 4},
     {"put rows, then add", true, AFTER, F32, B16, 2, {500, 24}, {0, 1}, {1, 0}, {24, 1}, 40, 24, 960, 3, 4},
@@ -66,6 +70,9 @@ static Take take_of(const Case *c, ElementType type) {
     take.stride_x[d] = c->x[d];
     take.stride_index[d] = c->index[d];
     take.stride_out[d] = c->out[d];
+  }
+  while (!c->put && take.summed < c->dims && c->out[c->dims - 1 - take.summed] == 0) {
+    take.summed++;
   }
   return take;
 }

@@ -1,8 +1,8 @@
 // cuda_warps.h: runs texts of kernels/cuda/text on the host, one fiber for each thread of a block.
 //
 // The texts are C++: they are compiled by `c++` behind cuda_warps.hpp, which stands in for their intrinsics, and
-// loaded. Blocks run one after the other, shared memory and scratch are poisoned. What no order of the threads could
-// finish, and writes past the shared memory asked for, abort.
+// loaded. Blocks run one after the other, those of a cluster at once; shared memory and scratch are poisoned. What no
+// order of the threads could finish, and writes past the shared memory asked for, abort.
 #ifndef MDL_TESTS_CUDA_WARPS_H
 #define MDL_TESTS_CUDA_WARPS_H
 
@@ -18,18 +18,19 @@
 #include "kernels/cuda/kernel.h"
 #include "tests/cuda_warps_hooks.h"
 
-enum { WARPS_THREADS = 512, WARPS_STACK = 64 * 1024, WARPS_SHARED = 256 * 1024, WARPS_COPIES = 512 };
+enum { WARPS_THREADS = 1024, WARPS_CLUSTER = 2, WARPS_FIBERS = WARPS_THREADS * WARPS_CLUSTER };
+enum { WARPS_STACK = 64 * 1024, WARPS_SHARED = 256 * 1024, WARPS_COPIES = 512 };
 
 typedef struct {
   void *to;
   const void *from;
-  int bytes, size;
+  int bytes, size, group;
 } WarpsCopy;
 
 typedef struct {
   ucontext_t context;
   bool done;
-  int copies;
+  int copies, group;  // group: that copies belong to
   WarpsCopy copy[WARPS_COPIES];
 } WarpsFiber;
 
@@ -38,13 +39,21 @@ typedef struct {  // two sets of values: a lane can be ahead of the others by on
   int arrived, round;
 } Warp;
 
+typedef struct {  // threads that wait for each other: of a block, or of all blocks of a cluster
+  int alive, arrived, round;
+} WarpsGroup;
+
 typedef struct {
   WarpsHooks hooks;
   ucontext_t scheduler;
   WarpsFiber *fibers;
-  Warp warp[WARPS_THREADS / 32];
+  Warp warp[WARPS_FIBERS / 32];
   char *stacks;
-  int now, alive, arrived, round;
+  int threads, now;  // of a block; fiber
+  WarpsGroup block[WARPS_CLUSTER], cluster;
+  WarpsTurn turn[WARPS_CLUSTER][WARPS_TURNS];
+  unsigned char *shared;
+  unsigned first;  // block of the cluster
   long progress;
   void (*call)(void (*function)(void), const void *slots, const void *maps);
   void (*function)(void);
@@ -54,24 +63,52 @@ typedef struct {
 // Fibers find the run they belong to here: makecontext passes no pointers.
 static WarpsRun warps_run;
 
+// Makes a fiber the one that runs, as texts see it.
+static inline void warps_enter(int now) {
+  WarpsRun *run = &warps_run;
+  const int rank = now / run->threads;
+  run->now = now;
+  run->hooks.thread.x = (unsigned)(now % run->threads);
+  run->hooks.block.x = run->first + (unsigned)rank;
+  run->hooks.rank = (unsigned)rank;
+  run->hooks.shared = run->shared + (size_t)rank * WARPS_SHARED;
+  run->hooks.turn = run->turn[rank];
+}
+
 static inline void warps_yield(void) {
   WarpsRun *run = &warps_run;
   const int now = run->now;
   swapcontext(&run->fibers[now].context, &run->scheduler);
-  run->hooks.thread.x = (unsigned)now;
+  warps_enter(now);
 }
 
 static inline void warps_moved(void) {
   warps_run.progress++;
 }
 
-static inline void warps_barrier(void) {
-  WarpsRun *run = &warps_run;
-  const int round = run->round;
-  run->progress++;
-  run->arrived++;
-  while (run->round == round) {
+static inline void warps_wait(WarpsGroup *group) {
+  const int round = group->round;
+  warps_run.progress++;
+  group->arrived++;
+  while (group->round == round) {
     warps_yield();
+  }
+}
+
+static inline void warps_barrier(void) {
+  warps_wait(&warps_run.block[warps_run.now / warps_run.threads]);
+}
+
+static inline void warps_cluster_barrier(void) {
+  warps_wait(&warps_run.cluster);
+}
+
+// Those that have ended are not waited for.
+static inline void warps_round(WarpsGroup *group) {
+  if (group->arrived > 0 && group->arrived == group->alive) {
+    group->arrived = 0;
+    group->round++;
+    warps_run.progress++;
   }
 }
 
@@ -96,27 +133,37 @@ static inline void warps_copy_later(void *to, const void *from, int bytes, int s
       (bytes > 0 && (uintptr_t)from % (unsigned)size != 0)) {
     abort();
   }
-  fiber->copy[fiber->copies++] = (WarpsCopy){to, from, bytes, size};
+  fiber->copy[fiber->copies++] = (WarpsCopy){to, from, bytes, size, fiber->group};
   memset(to, 0xff, (size_t)size);
 }
 
-static inline void warps_copies_wait(void) {
+static inline void warps_copies_close(void) {
+  warps_run.fibers[warps_run.now].group++;
+}
+
+static inline void warps_copies_wait(int later) {
   WarpsFiber *fiber = &warps_run.fibers[warps_run.now];
+  int left = 0;
   for (int i = 0; i < fiber->copies; i++) {
-    const WarpsCopy *copy = &fiber->copy[i];
-    memset(copy->to, 0, (size_t)copy->size);
-    if (copy->bytes > 0) {
-      memcpy(copy->to, copy->from, (size_t)copy->bytes);
+    const WarpsCopy copy = fiber->copy[i];
+    if (copy.group >= fiber->group - later) {
+      fiber->copy[left++] = copy;
+      continue;
+    }
+    memset(copy.to, 0, (size_t)copy.size);
+    if (copy.bytes > 0) {
+      memcpy(copy.to, copy.from, (size_t)copy.bytes);
     }
   }
-  fiber->copies = 0;
+  fiber->copies = left;
 }
 
 static inline void warps_entry(void) {
   WarpsRun *run = &warps_run;
   run->call(run->function, run->slots, run->maps);
   run->fibers[run->now].done = true;
-  run->alive--;
+  run->block[run->now / run->threads].alive--;
+  run->cluster.alive--;
   run->progress++;
 }
 
@@ -128,39 +175,45 @@ static inline void warps_start(WarpsRun *run, WarpsFiber *fiber, char *stack) {
   makecontext(&fiber->context, warps_entry, 0);
 }
 
-static inline void warps_block(int threads, uint32_t shared_bytes) {
+// `blocks` of them from run->first on, at once.
+static inline void warps_blocks(int blocks, uint32_t shared_bytes) {
   WarpsRun *run = &warps_run;
-  run->alive = threads;
-  run->arrived = 0;
+  run->cluster = (WarpsGroup){.alive = blocks * run->threads};
   memset(run->warp, 0, sizeof run->warp);
-  memset(run->hooks.shared, 0xff, WARPS_SHARED);
-  memset(run->hooks.turn, 0, sizeof run->hooks.turn);
-  for (int i = 0; i < threads; i++) {
+  memset(run->shared, 0xff, (size_t)blocks * WARPS_SHARED);
+  memset(run->turn, 0, sizeof run->turn);
+  for (int b = 0; b < blocks; b++) {
+    run->block[b] = (WarpsGroup){.alive = run->threads};
+  }
+  for (int i = 0; i < blocks * run->threads; i++) {
     WarpsFiber *fiber = &run->fibers[i];
     fiber->done = false;
-    fiber->copies = 0;
+    fiber->copies = fiber->group = 0;
     warps_start(run, fiber, run->stacks + (size_t)i * WARPS_STACK);
   }
-  while (run->alive > 0) {
+  while (run->cluster.alive > 0) {
     const long before = run->progress;
-    for (run->now = 0; run->now < threads; run->now++) {
-      if (!run->fibers[run->now].done) {
-        run->hooks.thread.x = (unsigned)run->now;
-        swapcontext(&run->scheduler, &run->fibers[run->now].context);
+    for (int i = 0; i < blocks * run->threads; i++) {
+      if (!run->fibers[i].done) {
+        warps_enter(i);
+        swapcontext(&run->scheduler, &run->fibers[i].context);
       }
     }
-    if (run->arrived > 0 && run->arrived == run->alive) {
-      run->arrived = 0;
-      run->round++;
-    } else if (run->progress == before) {
+    for (int b = 0; b < blocks; b++) {
+      warps_round(&run->block[b]);
+    }
+    warps_round(&run->cluster);
+    if (run->progress == before) {
       fprintf(stderr, "threads wait for each other for ever\n");
       abort();
     }
   }
-  for (size_t i = shared_bytes; i < WARPS_SHARED; i++) {
-    if (run->hooks.shared[i] != 0xff) {
-      fprintf(stderr, "a write past the shared memory\n");
-      abort();
+  for (int b = 0; b < blocks; b++) {
+    for (size_t i = shared_bytes; i < WARPS_SHARED; i++) {
+      if (run->shared[(size_t)b * WARPS_SHARED + i] != 0xff) {
+        fprintf(stderr, "a write past the shared memory\n");
+        abort();
+      }
     }
   }
 }
@@ -183,8 +236,9 @@ static inline void warps_launch(void *library, const CudaLaunch *launch, const v
   WarpsRun *run = &warps_run;
   WarpsHooks **hooks = dlsym(library, "warps_hooks");
   void *function = dlsym(library, launch->function), *call = dlsym(library, "warps_call");
-  const int threads = (int)launch->block[0];
-  if (!hooks || !function || !call || threads > WARPS_THREADS) {
+  const int threads = (int)launch->block[0], blocks = launch->cluster > 1 ? (int)launch->cluster : 1;
+  if (!hooks || !function || !call || threads > WARPS_THREADS || blocks > WARPS_CLUSTER ||
+      launch->grid[0] % (unsigned)blocks) {
     abort();
   }
   *hooks = &run->hooks;
@@ -192,21 +246,24 @@ static inline void warps_launch(void *library, const CudaLaunch *launch, const v
   memcpy(&run->call, &call, sizeof call);
   run->slots = slots;
   run->maps = maps;
-  run->fibers = calloc((size_t)threads, sizeof *run->fibers);
-  run->stacks = malloc((size_t)threads * WARPS_STACK);
+  run->threads = threads;
+  run->fibers = calloc((size_t)(blocks * threads), sizeof *run->fibers);
+  run->stacks = malloc((size_t)(blocks * threads) * WARPS_STACK);
+  run->shared = aligned_alloc(1024, (size_t)blocks * WARPS_SHARED);
   run->hooks = (WarpsHooks){.grid = {launch->grid[0], 1, 1},
-                            .shared = aligned_alloc(128, WARPS_SHARED),
+                            .shared_apart = WARPS_SHARED,
                             .yield = warps_yield,
                             .moved = warps_moved,
                             .barrier = warps_barrier,
+                            .cluster_barrier = warps_cluster_barrier,
                             .exchange = warps_exchange,
                             .copy_later = warps_copy_later,
+                            .copies_close = warps_copies_close,
                             .copies_wait = warps_copies_wait};
-  for (unsigned x = 0; x < launch->grid[0]; x++) {
-    run->hooks.block.x = x;
-    warps_block(threads, launch->shared_bytes);
+  for (run->first = 0; run->first < launch->grid[0]; run->first += (unsigned)blocks) {
+    warps_blocks(blocks, launch->shared_bytes);
   }
-  free(run->hooks.shared);
+  free(run->shared);
   free(run->fibers);
   free(run->stacks);
 }
@@ -229,8 +286,8 @@ static inline void *warps_load(const CudaKernel *kernel) {
             strstr(text, "#define ELEMENT_F16 1") != NULL, text, kernel->map_count > 0 ? ", Maps" : "",
             kernel->map_count > 0 ? ", *(const Maps *)maps" : "");
     fclose(file);
-    snprintf(command, sizeof command, "c++ -std=c++17 -O1 -w -fPIC -shared -I%s -o %s/text.so %s", MDL_SOURCE_DIR,
-             folder, path);
+    snprintf(command, sizeof command, "c++ -std=c++17 -O1 -w -Wno-psabi -fPIC -shared -I%s -o %s/text.so %s",
+             MDL_SOURCE_DIR, folder, path);
     const bool made = system(command) == 0;
     unlink(path);
     snprintf(path, sizeof path, "%s/text.so", folder);

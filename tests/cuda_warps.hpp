@@ -25,6 +25,7 @@ WarpsHooks *warps_hooks;
 #define __forceinline__ inline
 #define __grid_constant__
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define threadIdx warps_hooks->thread
 #define blockIdx warps_hooks->block
@@ -130,6 +131,12 @@ static inline float bits_float(u32 bits) {
   return x;
 }
 
+static inline u32 float_bits(float x) {
+  u32 bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
 static inline double bits_double(u64 bits) {
   double x;
   memcpy(&x, &bits, sizeof x);
@@ -203,8 +210,18 @@ static inline void copy_later_4(SharedAddress to, const void *from, int bytes) {
   warps_hooks->copy_later((void *)to, from, bytes, 4);
 }
 
+static inline void copies_close() {
+  warps_hooks->copies_close();
+}
+
+template <int LATER>
+static inline void copies_come() {
+  warps_hooks->copies_wait(LATER);
+}
+
 static inline void copies_wait() {
-  warps_hooks->copies_wait();
+  copies_close();
+  copies_come<0>();
 }
 
 // Lane l gets elements (l / 4, l % 4 * 2) and the next of each 8 x 8 matrix, whose row r is at the address of lane
@@ -373,6 +390,32 @@ static inline void box_load(SharedAddress to, const Map *map, SharedAddress barr
     }
   }
   phase_bytes(barrier, -(int)(map->box[0] * map->box[1] * 2));
+}
+
+// What another block of the cluster has at the same place.
+static inline SharedAddress shared_of(SharedAddress at, u32 rank) {
+  return at + (i64)((int)rank - (int)warps_hooks->rank) * warps_hooks->shared_apart;
+}
+
+static inline void box_share(SharedAddress to, const Map *map, SharedAddress barrier, u16 blocks, int c0, int c1, int c2,
+                             int c3, int c4) {
+  for (u32 rank = 0; blocks >> rank; rank++) {
+    if (blocks >> rank & 1) {
+      box_load(shared_of(to, rank), map, shared_of(barrier, rank), c0, c1, c2, c3, c4);
+    }
+  }
+}
+
+static inline u32 cluster_rank() {
+  return warps_hooks->rank;
+}
+
+static inline void cluster_sync() {
+  warps_hooks->cluster_barrier();
+}
+
+static inline void phase_arrive_at(SharedAddress barrier, u32 rank) {
+  phase_arrive(shared_of(barrier, rank));
 }
 
 static inline void bytes_load(SharedAddress to, const void *from, u32 bytes, SharedAddress barrier) {

@@ -322,6 +322,7 @@ static void half_constants(Buffer *text, const Attention *a, bool gradient, bool
   writer_size(text, "WIDE", a->wide);
   buffer_format(text, "typedef %s Made;\n", a->wide ? "float" : "u16");
   buffer_format(text, "#define NEGATIVE %d\n#define ELEMENT_F16 %d\n", scale < 0, a->type == TYPE_F16);
+  buffer_text(text, cuda_text_halves);
 }
 
 // --- multiply-add ---

@@ -5,14 +5,15 @@
 
 #include "base/integer.h"
 #include "kernels/cuda/embedded.h"
+#include "kernels/cuda/warpgroups.h"
 #include "kernels/cuda/writer.h"
 
 enum { CHUNK = 64, LINE = 128, ALIGNED = 1024, PHASE = 8, GROUP = 64 };  // a row of a tile: elements and bytes
 enum { GRADIENT_QUERIES = 64, DEPTH_MOST = 256 };
 
 typedef struct {  // of a kernel
-  int64_t consumers, keys, stages;
-  int copier_registers, consumer_registers;
+  Warpgroups groups;
+  int64_t keys;
   int64_t step, buffers;  // of the gradient: queries that scores are made of at a time; places for dq
   bool columns;           // each consumer has half the columns of dk and dv, else half the keys
 } Shape;
@@ -35,15 +36,16 @@ static int64_t parts_of(const Attention *a) {
 // on an H200, at a depth of 64, T 4096: 469 TFLOP/s, and 433 with two; T 1024: 287 and 319.
 static Shape forward_shape(const Attention *a, const Widths *w) {
   if (w->chunks_k == 1 && w->chunks_v == 1 && a->queries / parts_of(a) > 1536) {
-    return (Shape){3, 128, 2, 32, 160, 0, 0, false};
+    return (Shape){{3, 2, 32, 160}, 128, 0, 0, false};
   }
-  return (Shape){2, w->value <= 128 ? 128 : 80, 2, 24, 240, 0, 0, false};
+  return (Shape){{2, 2, 24, 240}, w->value <= 128 ? 128 : 80, 0, 0, false};
 }
 
 // Bytes of shared memory, as the texts lay them out.
 static int64_t forward_shared(const Widths *w, const Shape *s) {
-  const int64_t tiles = s->consumers * GROUP * w->chunks_k + s->stages * s->keys * (w->chunks_k + w->chunks_v);
-  return ALIGNED + tiles * LINE + (2 + 4 * s->stages) * PHASE;
+  const int64_t tiles =
+      s->groups.consumers * GROUP * w->chunks_k + s->groups.stages * s->keys * (w->chunks_k + w->chunks_v);
+  return ALIGNED + tiles * LINE + (2 + 4 * s->groups.stages) * PHASE;
 }
 
 // Tiles of ds, and p, in shared memory.
@@ -53,24 +55,24 @@ static int64_t shared_scores(const Shape *s) {
 
 static int64_t gradient_shared(const Widths *w, const Shape *s) {
   const int64_t chunks = w->chunks_k + w->chunks_v, dq = s->buffers * GRADIENT_QUERIES * w->chunks_k * CHUNK * 4;
-  const int64_t tiles = s->keys * (chunks + shared_scores(s)) + s->stages * GRADIENT_QUERIES * chunks;
-  return ALIGNED + tiles * LINE + dq + 2 * s->stages * GRADIENT_QUERIES * 4 +
-         (1 + 2 * s->buffers + 5 * s->stages) * PHASE;
+  const int64_t tiles = s->keys * (chunks + shared_scores(s)) + s->groups.stages * GRADIENT_QUERIES * chunks;
+  return ALIGNED + tiles * LINE + dq + 2 * s->groups.stages * GRADIENT_QUERIES * 4 +
+         (1 + 2 * s->buffers + 5 * s->groups.stages) * PHASE;
 }
 
 // Blocks of as many keys as registers hold dk and dv of: 240 of a thread, less 80 for the rest. With more stages than
 // one where they fit.
 static Shape gradient_shape(const Widths *w, const CudaTarget *target) {
   if (w->depth <= 128 && w->value <= 128) {
-    return (Shape){2, 128, w->chunks_k == 1 && w->chunks_v == 1 ? 3 : 2, 24, 240, 64, 2, false};
+    return (Shape){{2, w->chunks_k == 1 && w->chunks_v == 1 ? 3 : 2, 24, 240}, 128, 64, 2, false};
   }
-  Shape shape = {2, 128, 2, 24, 240, 32, 1, false};
+  Shape shape = {{2, 2, 24, 240}, 128, 32, 1, false};
   if (w->depth > 192 || w->depth + w->value > 320) {
     shape.keys = 64;
     shape.columns = true;
   }
   if (gradient_shared(w, &shape) > target->shared_bytes) {
-    shape.stages = 1;
+    shape.groups.stages = 1;
   }
   return shape;
 }
@@ -92,59 +94,6 @@ bool attention_hopper_covers(const Attention *a, bool gradient, bool whole, cons
   return (gradient ? gradient_shared(&w, &shape) : forward_shared(&w, &shape)) <= target->shared_bytes;
 }
 
-// --- products of warpgroups ---
-
-static void operands_write(Buffer *text, int from, int count) {
-  for (int i = 0; i < count; i++) {
-    buffer_format(text, "%s%%%d", i ? ", " : "", from + i);
-  }
-}
-
-// c[64][width] += a b, with a from shared memory, or from registers.
-static void product_write(Buffer *text, int64_t width, const char *type, bool shared) {
-  const int sums = (int)width / 2, a = sums, b = a + (shared ? 1 : 4), add = b + 1;
-  buffer_format(
-      text,
-      "\ntemplate <int COLUMNS_A, int COLUMNS_B>\n__device__ __forceinline__ void "
-      "warpgroup_product(float (&c)[%d][4], %s, Operand b, int add) {\n  asm volatile(\n      \"{\\n.reg .pred "
-      "add;\\nsetp.ne.b32 add, %%%d, 0;\\n\"\n      \"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s "
-      "{",
-      (int)width / 8, shared ? "Operand a" : "const u32 (&a)[4]", add, (int)width, type, type);
-  operands_write(text, 0, sums);
-  buffer_text(text, "}, ");
-  if (shared) {
-    buffer_format(text, "%%%d", a);
-  } else {
-    buffer_text(text, "{");
-    operands_write(text, a, 4);
-    buffer_text(text, "}");
-  }
-  buffer_format(text, ", %%%d, add, 1, 1, %%%d", b, add + 1);
-  if (shared) {
-    buffer_format(text, ", %%%d", add + 2);
-  }
-  buffer_text(text, ";\\n}\"\n      : ");
-  for (int i = 0; i < sums; i++) {
-    buffer_format(text, "%s\"+f\"(c[%d][%d])", i ? ", " : "", i / 4, i % 4);
-  }
-  buffer_text(text, shared ? "\n      : \"l\"(a)" : "\n      : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])");
-  buffer_text(text, ", \"l\"(b), \"r\"(add)");
-  buffer_text(text, shared ? ", \"n\"(COLUMNS_A), \"n\"(COLUMNS_B));\n}\n" : ", \"n\"(COLUMNS_B));\n}\n");
-}
-
-// Of each width once; 0: none.
-static void products_write(Buffer *text, const int64_t *width, int count, const char *type) {
-  for (int i = 0; i < count; i++) {
-    bool known = width[i] == 0;
-    for (int j = 0; j < i; j++) {
-      known |= width[j] == width[i];
-    }
-    for (int shared = 0; shared < 2 && !known; shared++) {
-      product_write(text, width[i], type, shared);
-    }
-  }
-}
-
 // The widths of half the columns: of whole tiles, and of half of one.
 static int64_t half_whole(int64_t chunks) {
   return chunks / 2 * CHUNK;
@@ -162,11 +111,10 @@ void attention_hopper_begin(Buffer *text, const Attention *a, bool gradient, con
                             shape.columns ? half_whole(w.chunks_v) : w.value,
                             shape.columns ? half_middle(w.chunks_v) : w.depth};
   const char *type = a->type == TYPE_F16 ? "f16" : "bf16";
-  buffer_text(text, cuda_text_hopper);
   if (gradient) {
-    products_write(text, halves, 5, type);
+    warpgroup_products(text, halves, 5, type);
   } else {
-    products_write(text, own, 2, type);
+    warpgroup_products(text, own, 2, type);
   }
 }
 
@@ -203,30 +151,23 @@ static void blocks_write(Buffer *text, const Attention *a, const AttentionScores
   }
 }
 
-static void shape_write(Buffer *text, const Shape *shape, const CudaKernel *made) {
-  writer_size(text, "CONSUMERS", shape->consumers);
-  writer_size(text, "STAGES", shape->stages);
-  writer_size(text, "COPIER_REGISTERS", shape->copier_registers);
-  writer_size(text, "CONSUMER_REGISTERS", shape->consumer_registers);
-  writer_size(text, "MAPS", made->map_count);
-}
-
 static void forward_write(Buffer *text, const Attention *a, const AttentionScores *scores, const Widths *w,
                           const Shape *shape, const CudaTarget *target, CudaKernel *made) {
-  const int64_t rows = shape->consumers * GROUP, tiles = lines_of(a) * query_tiles(a, rows);
+  const int64_t rows = shape->groups.consumers * GROUP, tiles = lines_of(a) * query_tiles(a, rows);
   map_add(made, a, 0, a->stride_q, false, a->depth, rows);
   map_add(made, a, 1, a->stride_k, true, a->depth, shape->keys);
   map_add(made, a, 2, a->stride_v, true, a->value_depth, shape->keys);
-  shape_write(text, shape, made);
+  warpgroups_write(text, &shape->groups, made);
   writer_size(text, "QUERY_BLOCKS", 1);
   blocks_write(text, a, scores, rows, shape->keys, made);
   buffer_text(text, cuda_text_attention_score);
   buffer_text(text, cuda_text_attention_tile);
   buffer_text(text, cuda_text_attention_softmax);
+  buffer_text(text, cuda_text_warpgroups);
   buffer_text(text, cuda_text_attention_hopper);
   buffer_text(text, cuda_text_attention_hopper_forward);
-  writer_launch(made, "attention_forward", min_i64(tiles, target->multiprocessors), (int)(shape->consumers + 1) * 128,
-                forward_shared(w, shape));
+  writer_launch(made, "attention_forward", min_i64(tiles, target->multiprocessors),
+                (int)(shape->groups.consumers + 1) * 128, forward_shared(w, shape));
 }
 
 static void gradient_write(Buffer *text, const Attention *a, const AttentionScores *scores, const Widths *w,
@@ -242,7 +183,7 @@ static void gradient_write(Buffer *text, const Attention *a, const AttentionScor
   map_add(made, a, 1, a->stride_k, true, a->depth, shape->keys);
   map_add(made, a, 2, a->stride_v, true, a->value_depth, shape->keys);
   map_add(made, a, 5, a->stride_do, false, a->value_depth, GRADIENT_QUERIES);
-  shape_write(text, shape, made);
+  warpgroups_write(text, &shape->groups, made);
   writer_size(text, "DELTA_LANES", lanes);
   writer_size(text, "QUERY_STEP", shape->step);
   writer_size(text, "BUFFERS", shape->buffers);
@@ -253,11 +194,12 @@ static void gradient_write(Buffer *text, const Attention *a, const AttentionScor
   buffer_text(text, cuda_text_attention_tile);
   buffer_text(text, cuda_text_attention_delta);
   buffer_text(text, cuda_text_attention_walk);
+  buffer_text(text, cuda_text_warpgroups);
   buffer_text(text, cuda_text_attention_hopper);
   buffer_text(text, cuda_text_attention_hopper_grad);
   buffer_text(text, shape->columns ? cuda_text_attention_hopper_columns : cuda_text_attention_hopper_keys);
   writer_launch(made, "attention_delta", blocks_of(rows * lanes, 256), 256, 0);
-  writer_launch(made, "attention_keys", a->batch * a->heads * key_tiles, (int)(shape->consumers + 1) * 128,
+  writer_launch(made, "attention_keys", a->batch * a->heads * key_tiles, (int)(shape->groups.consumers + 1) * 128,
                 gradient_shared(w, shape));
   writer_launch(made, "attention_dq", tiles, 256, 0);
 }
@@ -266,7 +208,7 @@ void attention_hopper_write(Buffer *text, const Attention *a, bool gradient, con
                             const CudaTarget *target, CudaKernel *made, int64_t *rows, int64_t *tile) {
   const Widths w = widths_of(a);
   const Shape shape = gradient ? gradient_shape(&w, target) : forward_shape(a, &w);
-  *rows = gradient ? shape.keys : shape.consumers * GROUP;
+  *rows = gradient ? shape.keys : shape.groups.consumers * GROUP;
   *tile = gradient ? GRADIENT_QUERIES : shape.keys;
   if (gradient) {
     gradient_write(text, a, scores, &w, &shape, made);

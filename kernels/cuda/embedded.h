@@ -9,8 +9,15 @@ extern const char cuda_text_target[];              // what needs more than CUDA 
 extern const char cuda_text_elements[];            // words of memory and the elements in them
 extern const char cuda_text_intrinsics[];          // matrices of tensor cores, and shared memory
 extern const char cuda_text_formats[];             // loads and stores of any storage format
+extern const char cuda_text_halves[];              // elements of 16 bits, and their products
 extern const char cuda_text_take[];                // TAKE, and PUT where no two coordinates meet
+extern const char cuda_text_sort[];                // a stable sort
 extern const char cuda_text_put[];                 // PUT by sorting
+extern const char cuda_text_order[];               // ORDER
+extern const char cuda_text_grouped[];             // which rows chose which matrix, and products with it
+extern const char cuda_text_grouped_hopper[];      // by products of warpgroups
+extern const char cuda_text_grouped_half[];        // on tensor cores
+extern const char cuda_text_grouped_plain[];       // by FMA
 extern const char cuda_text_window[];              // WINDOW and FOLD
 extern const char cuda_text_squares[];             // SQUARES
 extern const char cuda_text_attention_place[];     // which queries and keys a thread block of attention has
@@ -26,6 +33,7 @@ extern const char cuda_text_attention_captured[];  // of what scores capture
 extern const char cuda_text_attention_pairs[];     // where that lies
 extern const char cuda_text_attention_grad[];      // and backward
 extern const char cuda_text_hopper[];              // what sm_90a has beyond intrinsics
+extern const char cuda_text_warpgroups[];          // what kernels of its warpgroups share
 extern const char cuda_text_attention_hopper[];    // attention by products of warpgroups
 extern const char cuda_text_attention_hopper_forward[];  // forward
 extern const char cuda_text_attention_hopper_grad[];     // and backward

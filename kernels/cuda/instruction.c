@@ -7,6 +7,8 @@
 #include "base/map.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/generate.h"
+#include "kernels/cuda/grouped.h"
+#include "kernels/cuda/order.h"
 #include "kernels/cuda/squares.h"
 #include "kernels/cuda/take.h"
 #include "kernels/cuda/window.h"
@@ -21,6 +23,8 @@ typedef struct {
   uint8_t alignment[KERNEL_MAX_PORTS];
   union {
     Take take;
+    Order order;
+    Grouped grouped;
     Window window;
     Squares squares;
     Attention attention;
@@ -62,6 +66,9 @@ int cuda_place_alignment(const Plan *plan, const Place *place) {
 bool cuda_instruction_generates(InstructionKind kind) {
   switch (kind) {
     case INSTRUCTION_KERNEL:
+    case INSTRUCTION_ORDER:
+    case INSTRUCTION_GROUPED:
+    case INSTRUCTION_GROUPED_SUM:
     case INSTRUCTION_TAKE:
     case INSTRUCTION_PUT:
     case INSTRUCTION_WINDOW:
@@ -100,6 +107,25 @@ static void key_take(const CudaKernels *kernels, const Take *take, Key *key) {
   }
   key->as.take = *take;
   key->as.take.x = key->as.take.index = key->as.take.out = nowhere;
+}
+
+static void key_order(const Order *order, Key *key) {
+  static const Place nowhere;
+  key->as.order = *order;
+  key->as.order.index = key->as.order.place = key->as.order.from = key->as.order.chosen = nowhere;
+}
+
+static void key_grouped(const CudaKernels *kernels, const Grouped *grouped, Key *key) {
+  static const Place nowhere;
+  const Place *places[] = {&grouped->a, &grouped->b, &grouped->c};
+  Grouped *to = &key->as.grouped;
+  key->alignment[0] = ALIGN_MAX;
+  for (int i = 0; i < 3; i++) {
+    const int align = cuda_place_alignment(kernels->plan, places[i]);
+    key->alignment[0] = (uint8_t)(align < key->alignment[0] ? align : key->alignment[0]);
+  }
+  *to = *grouped;
+  to->a = to->b = to->c = to->chosen = nowhere;
 }
 
 static void key_attention(const CudaKernels *kernels, const Attention *attention, InstructionKind kind, Key *key) {
@@ -147,6 +173,13 @@ static void key_make(CudaKernels *kernels, const Instruction *instruction, Key *
     case INSTRUCTION_KERNEL:
       key_kernel(kernels, &instruction->as.kernel, key);
       break;
+    case INSTRUCTION_ORDER:
+      key_order(&instruction->as.order, key);
+      break;
+    case INSTRUCTION_GROUPED:
+    case INSTRUCTION_GROUPED_SUM:
+      key_grouped(kernels, &instruction->as.grouped, key);
+      break;
     case INSTRUCTION_TAKE:
     case INSTRUCTION_PUT:
       key_take(kernels, &instruction->as.take, key);
@@ -184,6 +217,12 @@ static bool kernel_make(const CudaKernels *kernels, const Key *key, CudaKernel *
   switch (key->kind) {
     case INSTRUCTION_KERNEL:
       return cuda_generate(kernels->plan->kernels[key->kernel], alignment, &kernels->target, arena, made, why);
+    case INSTRUCTION_ORDER:
+      return cuda_order(&key->as.order, arena, made, why);
+    case INSTRUCTION_GROUPED:
+    case INSTRUCTION_GROUPED_SUM:
+      return cuda_grouped(&key->as.grouped, key->kind == INSTRUCTION_GROUPED_SUM, alignment[0], &kernels->target, arena,
+                          made, why);
     case INSTRUCTION_TAKE:
       return cuda_take(&key->as.take, key->as.take.type, key->as.take.type_out, alignment, arena, made, why);
     case INSTRUCTION_PUT:

@@ -25,8 +25,8 @@ typedef struct CudaKernels CudaKernels;
 CudaKernels *cuda_kernels_create(const Plan *plan, CudaTarget target, Arena *arena);
 
 // In the arena, and the same pointer for equal kernels. NULL: there is none, and `why` says so in words that live as
-// long as the arena. Ports are: of a KERNEL, its own; of the others, their places as take.h, window.h, squares.h and
-// attention.h say.
+// long as the arena. Ports are: of a KERNEL, its own; of the others, their places as order.h, grouped.h, take.h,
+// window.h, squares.h and attention.h say.
 const CudaKernel *cuda_instruction(CudaKernels *kernels, const Instruction *instruction, const char **why);
 
 // The kernels of its scores, where the model's text makes them.

@@ -27,6 +27,7 @@ typedef struct {
   const char *function;
   uint32_t grid[3], block[3];
   uint32_t shared_bytes;  // dynamic
+  uint32_t cluster;       // blocks that run at once, as the text itself says; 0: no clusters
 } CudaLaunch;
 
 // A tensor of 16-bit elements as the copy engine of sm_90 sees it: boxes of it, with rows of 128 bytes, swizzled.

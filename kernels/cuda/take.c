@@ -5,19 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/integer.h"
 #include "kernels/cuda/embedded.h"
+#include "kernels/cuda/sort.h"
 #include "kernels/cuda/writer.h"
 
-enum { PORTS = 3, THREADS = 256, EACH = 4, PACK_BYTES = 16 };
-enum {
-  CHUNK = 64,
-  CHUNK_MOST = 1024,
-  CHUNKS_MANY = 4096,
-  SORT_BLOCKS = 64,
-  WARPS = THREADS / 32,
-  DIGIT_BITS_TWO = 10,
-  DIGIT_BITS_ONE = 8
-};
+enum { PORTS = 3, THREADS = 256, EACH = 4, AT_ONCE = 8, PACK_BYTES = 16 };
+enum { CHUNK = 64, CHUNK_MOST = 1024, CHUNKS_MANY = 4096, DIGIT_BITS_TWO = 10, DIGIT_BITS_ONE = 8 };
 
 typedef struct {
   int count;
@@ -28,8 +22,8 @@ typedef struct {
 typedef struct {
   const Take *take;
   ElementType type_x, type_out;
-  Dims dims;  // those of the take, merged
-  int pack;   // elements moved at once, along the last dim
+  Dims dims, sums;  // those of the take, merged: that out has, and that are summed over
+  int pack;         // elements moved at once, along the last dim
   bool store_zeroes;
 } Move;
 
@@ -41,10 +35,10 @@ static void dims_add(Dims *dims, int64_t size, int64_t x, int64_t index, int64_t
   dims->out[d] = out;
 }
 
-// Dims that all three tensors walk alike become one.
-static Dims dims_of(const Take *take) {
+// Of the dims [begin, end), those that all three tensors walk alike become one.
+static Dims dims_of(const Take *take, int begin, int end) {
   Dims dims = {0};
-  for (int d = 0; d < take->dim_count; d++) {
+  for (int d = begin; d < end; d++) {
     const int64_t size = take->size[d], x = take->stride_x[d], index = take->stride_index[d], out = take->stride_out[d];
     const int last = dims.count - 1;
     if (size == 1) {
@@ -85,6 +79,9 @@ static int pack_of(const Move *move, const int *alignment) {
     for (int d = 0; d < last; d++) {
       good = good && dims->x[d] % pack == 0 && dims->out[d] % pack == 0;
     }
+    for (int d = 0; d < move->sums.count; d++) {
+      good = good && move->sums.x[d] % pack == 0;
+    }
     if (good) {
       return pack;
     }
@@ -105,6 +102,9 @@ static const char *problem_of(const Take *take, ElementType x, ElementType out, 
   double total = 1;
   for (int d = 0; d < take->dim_count; d++) {
     total *= (double)take->size[d];
+  }
+  if (take->summed > 0 && (!element_type_floating(x) || element_type_bytes(x) == 1)) {
+    return "a take that sums integers or 8-bit numbers";
   }
   if (total < 1 || total > 1e12 || take->extent < 1 || take->extent > INT_MAX) {
     return "a take over nothing, or too much";
@@ -131,6 +131,7 @@ static void common_write(Buffer *text, const Move *move) {
   writer_format(text, "FormatX", move->type_x);
   writer_format(text, "FormatOut", move->type_out);
   writer_size(text, "PACK", move->pack);
+  writer_size(text, "EACH", EACH);
   writer_size(text, "EXTENT", take->extent);
   writer_stride(text, "AXIS", take->stride_axis);
   writer_stride(text, "X_ELEMENTS", take->x_elements);
@@ -149,33 +150,53 @@ static int64_t items_write(Buffer *text, const Move *move) {
 }
 
 static double bytes_of(const Move *move) {
+  const Dims *const dims[] = {&move->dims, &move->sums};
   Dims index = {0};
-  for (int d = 0; d < move->dims.count; d++) {
-    if (move->dims.index[d] != 0) {
-      dims_add(&index, move->dims.size[d], 0, 0, 0);
+  for (int i = 0; i < 2; i++) {
+    for (int d = 0; d < dims[i]->count; d++) {
+      if (dims[i]->index[d] != 0) {
+        dims_add(&index, dims[i]->size[d], 0, 0, 0);
+      }
     }
   }
   return 4.0 * (double)dims_total(&index);
 }
 
+// What the coordinates that are summed over add to offsets.
+static void sums_write(Buffer *text, const Move *move) {
+  static const char *const names[] = {"x", "index"};
+  const int64_t *const strides[] = {move->sums.x, move->sums.index};
+  const bool wide = move->type_x == TYPE_F64 || move->type_out == TYPE_F64;
+  buffer_format(text, "#define SUMMED %d\ntypedef %s Real;\n", (int)dims_total(&move->sums), wide ? "double" : "float");
+  writer_size(text, "AT_ONCE", min_i64(dims_total(&move->sums), AT_ONCE));
+  writer_seek(text, "sum_seek", move->sums.count, move->sums.size, 2, names, strides);
+}
+
 bool cuda_take(const Take *take, ElementType type_x, ElementType type_out, const int *alignment, Arena *arena,
                CudaKernel *made, const char **why) {
   Buffer text = {0};
-  Move move = {.take = take, .type_x = type_x, .type_out = type_out, .dims = dims_of(take)};
-  *why = problem_of(take, type_x, type_out, false);
+  const int lasting = take->dim_count - take->summed;
+  Move move = {.take = take, .type_x = type_x, .type_out = type_out, .dims = dims_of(take, 0, lasting)};
+  move.sums = dims_of(take, lasting, take->dim_count);
+  *why = dims_total(&move.sums) > INT_MAX / 2 ? "a take that sums too much" : problem_of(take, type_x, type_out, false);
   if (*why) {
     return false;
   }
   move.pack = pack_of(&move, alignment);
   *made = (CudaKernel){.port_count = PORTS};
   common_write(&text, &move);
-  const int64_t items = items_write(&text, &move);
+  const int64_t items = items_write(&text, &move), each = take->summed > 0 ? 1 : EACH;
+  const double out = (double)dims_total(&move.dims), x = out * (double)dims_total(&move.sums);
   buffer_text(&text, "#define TAKES 1\n");
+  if (take->summed > 0) {
+    sums_write(&text, &move);
+    made->form = arena_format(arena, "sums of %d, %d elements at once", (int)dims_total(&move.sums), move.pack);
+  } else {
+    made->form = arena_format(arena, "take, %d elements at once", move.pack);
+  }
   buffer_text(&text, cuda_text_take);
-  writer_launch(made, "take", divide_up(items, THREADS * EACH), THREADS, 0);
-  made->form = arena_format(arena, "take, %d elements at once", move.pack);
-  made->bytes = bytes_of(&move) +
-                (double)dims_total(&move.dims) * (double)(element_type_bytes(type_x) + element_type_bytes(type_out));
+  writer_launch(made, take->summed > 0 ? "take_sum" : "take", divide_up(items, THREADS * each), THREADS, 0);
+  made->bytes = bytes_of(&move) + x * (double)element_type_bytes(type_x) + out * (double)element_type_bytes(type_out);
   writer_end(&text, arena, made);
   *why = made->text ? NULL : "no memory";
   return made->text != NULL;
@@ -201,7 +222,7 @@ typedef struct {
   Dims keys, columns, families;  // coordinates that choose a row; those of an element in it; and of x beside the index
   int64_t key_count, rows, column_count, chunk, chunks, tiles;
   int digit_bits, passes, threads;
-  int64_t sort_tile, sort_blocks;
+  Sorting sorting;
   bool dense;  // the rows are all of x
 } Sort;
 
@@ -234,8 +255,7 @@ static Sort sort_of(const Move *move) {
   }
   sort.passes = sort.digit_bits <= DIGIT_BITS_ONE ? 1 : sort.digit_bits <= 2 * DIGIT_BITS_TWO ? 2 : 3;
   sort.digit_bits = (sort.digit_bits + sort.passes - 1) / sort.passes;
-  sort.sort_tile = divide_up(divide_up(sort.key_count, SORT_BLOCKS), THREADS) * THREADS;
-  sort.sort_blocks = divide_up(sort.key_count, sort.sort_tile);
+  sort.sorting = sorting_of(sort.key_count, (int64_t)1 << sort.digit_bits);
   sort.chunk = CHUNK;  // long enough that the partial sums stay small beside x
   while (sort.chunk < CHUNK_MOST && sort.key_count / sort.chunk > CHUNKS_MANY) {
     sort.chunk *= 2;
@@ -266,22 +286,19 @@ static void sort_seeks(Buffer *text, const Move *move, const Sort *sort) {
 }
 
 static void sorted_write(Buffer *text, const Move *move, const Sort *sort, CudaKernel *made) {
-  const int64_t digits = (int64_t)1 << sort->digit_bits, packs = sort->column_count / move->pack;
+  const int64_t packs = sort->column_count / move->pack;
   const bool zeroes = sort->dense && move->take->write != WRITE_ADD;
-  writer_size(text, "KEYS", sort->key_count);
   buffer_format(text, "constexpr u32 ROWS = %uu;\n", (unsigned)sort->rows);
   writer_size(text, "COLUMNS", sort->column_count);
   writer_size(text, "DENSE", sort->dense);
-  writer_size(text, "DIGIT_BITS", sort->digit_bits);
-  writer_size(text, "SORT_TILE", sort->sort_tile);
-  writer_size(text, "BLOCKS", sort->sort_blocks);
+  sorting_write(text, &sort->sorting, sort->digit_bits, 1);
   writer_size(text, "CHUNK", sort->chunk);
   writer_size(text, "CHUNKS", sort->chunks);
   writer_size(text, "THREADS", sort->threads);
   buffer_format(text, "#define PASSES %d\n", sort->passes);
   part_write(text, "AT_KEYS", &made->scratch_bytes, sort->key_count * 8);
   part_write(text, "AT_PLACES", &made->scratch_bytes, sort->key_count * 8);
-  part_write(text, "AT_COUNTS", &made->scratch_bytes, sort->sort_blocks * digits * 4);
+  part_write(text, "AT_COUNTS", &made->scratch_bytes, sorting_scratch(&sort->sorting));
   part_write(text, "AT_PRESENT", &made->scratch_bytes, sort->rows * 4);
   part_write(text, "AT_PARTIAL", &made->scratch_bytes,
              sort->chunks * 2 * sort->column_count * (move->type_x == TYPE_F64 ? 8 : 4));
@@ -290,10 +307,9 @@ static void sorted_write(Buffer *text, const Move *move, const Sort *sort, CudaK
   static const char *const counts[] = {"put_count_0", "put_count_1", "put_count_2"};
   static const char *const places[] = {"put_place_0", "put_place_1", "put_place_2"};
   for (int pass = 0; pass < sort->passes; pass++) {
-    writer_launch(made, counts[pass], sort->sort_blocks, THREADS, digits * 4);
     const bool beside = zeroes && pass > 0 && pass == sort->passes - 1;
     const int64_t zero_blocks = beside ? divide_up(sort->rows * packs, THREADS * EACH) : 0;
-    writer_launch(made, places[pass], sort->sort_blocks + zero_blocks, THREADS, (WARPS + WARPS * digits) * 4);
+    sorting_launch(made, &sort->sorting, counts[pass], places[pass], zero_blocks);
   }
   const int64_t zero_blocks = zeroes && sort->passes == 1 ? divide_up(sort->rows * packs, sort->threads * EACH) : 0;
   writer_launch(made, "put_sum", sort->chunks * sort->tiles + zero_blocks, sort->threads, sort->chunk * 12 + 16);
@@ -324,7 +340,7 @@ static const char *sort_problem(const Move *move, const Sort *sort) {
 bool cuda_put(const Take *take, ElementType type_x, ElementType type_out, const int *alignment, Arena *arena,
               CudaKernel *made, const char **why) {
   Buffer text = {0};
-  Move move = {.take = take, .type_x = type_x, .type_out = type_out, .dims = dims_of(take)};
+  Move move = {.take = take, .type_x = type_x, .type_out = type_out, .dims = dims_of(take, 0, take->dim_count)};
   *why = problem_of(take, type_x, type_out, true);
   if (*why) {
     return false;

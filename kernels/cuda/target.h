@@ -14,6 +14,8 @@ typedef struct {
   int blocks;       // of a multiprocessor, for rows and columns
   int unroll;       // vectors in flight of a thread, where all elements do not lie in registers
   int width;        // columns: threads across
+  int columns;      // products of chosen matrices: of a tile
+  int cluster;      // products of chosen matrices: blocks that share an operand; `stages` is theirs, too
   bool persistent;  // rows: a block goes through many
   bool again;       // rows: not in registers
 } CudaForm;

@@ -50,6 +50,20 @@ static bool prepare_kernel(Device *device, const Instruction *instruction, Prepa
   return prepare_generated(device, instruction, slots, kernel->port_count, prepared, error);
 }
 
+static bool prepare_order(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
+  const Order *order = &instruction->as.order;
+  const Slot slots[] = {
+      {.place = &order->index}, {.place = &order->place}, {.place = &order->from}, {.place = &order->chosen}};
+  return prepare_generated(device, instruction, slots, 4, prepared, error);
+}
+
+static bool prepare_grouped(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
+  const Grouped *grouped = &instruction->as.grouped;
+  const Slot slots[] = {
+      {.place = &grouped->a}, {.place = &grouped->b}, {.place = &grouped->c}, {.place = &grouped->chosen}};
+  return prepare_generated(device, instruction, slots, 4, prepared, error);
+}
+
 static bool prepare_take(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
   const Take *take = &instruction->as.take;
   const Slot slots[] = {{.place = &take->x}, {.place = &take->index}, {.place = &take->out}};
@@ -208,9 +222,10 @@ static bool prepare_instruction(Device *device, const Instruction *instruction, 
     case INSTRUCTION_GEMM:
       return prepare_gemm(device, instruction, prepared, error);
     case INSTRUCTION_ORDER:
+      return prepare_order(device, instruction, prepared, error);
     case INSTRUCTION_GROUPED:
     case INSTRUCTION_GROUPED_SUM:
-      return not_covered(instruction, "only the CPU backend has it", error);
+      return prepare_grouped(device, instruction, prepared, error);
     case INSTRUCTION_TAKE:
     case INSTRUCTION_PUT:
       return prepare_take(device, instruction, prepared, error);

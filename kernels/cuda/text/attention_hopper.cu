@@ -1,20 +1,7 @@
 // attention_hopper.cu: attention of 16-bit elements on sm_90a: what both directions share.
 //
-// A block has one warpgroup that copies and CONSUMERS that multiply. Tiles are those of hopper.cu, as many as the depth
-// takes 64 elements: the last may end in zeros.
+// Tiles are those of hopper.cu, as many as the depth takes 64 elements: the last may end in zeros.
 constexpr int CHUNKS_K = (DEPTH_PAD + 63) / 64, CHUNKS_V = (VALUE_PAD + 63) / 64;
-constexpr u32 LINE = 128, ALIGNED = 1024;  // bytes of a row, and what a tile begins at a multiple of
-constexpr int COPIERS = 128, MULTIPLIERS = CONSUMERS * 128, THREADS = COPIERS + MULTIPLIERS;
-static_assert(COPIERS * COPIER_REGISTERS + MULTIPLIERS * CONSUMER_REGISTERS <= 65536 / THREADS / 8 * 8 * THREADS,
-              "more registers than a block begins with: warpgroups would wait for them for ever");
-
-struct Maps {
-  Map at[MAPS];
-};
-
-__device__ __forceinline__ SharedAddress shared_begin() {
-  return (shared_address(shared_memory) + ALIGNED - 1) / ALIGNED * ALIGNED;
-}
 
 // ROWS rows of one (batch, head, group) of a tensor, all of its depth.
 template <int ROWS, int CHUNKS>
@@ -56,22 +43,6 @@ __device__ __forceinline__ void columns_multiply(float (&c)[N][4], const u32 (&p
 #pragma unroll
   for (int k = 0; k < DEEP / 16; k++) {
     warpgroup_product<0, 1>(c, p[k], operand_on(right, k * 16 * LINE), 1);
-  }
-}
-
-// A round of 4 x 4 words among four lanes: lane t gets word t of each, in their order.
-__device__ __forceinline__ void words_turn(u32 (&w)[4]) {
-  const u32 lane = threadIdx.x;
-#pragma unroll
-  for (int bit = 1; bit <= 2; bit *= 2) {
-    const bool high = (lane & (u32)bit) != 0;
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-      const int low_at = bit == 1 ? i * 2 : i, high_at = low_at + bit;
-      const u32 got = __shfl_xor_sync(0xffffffffu, high ? w[low_at] : w[high_at], bit);
-      w[low_at] = high ? got : w[low_at];
-      w[high_at] = high ? w[high_at] : got;
-    }
   }
 }
 

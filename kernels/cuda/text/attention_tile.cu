@@ -6,36 +6,6 @@
 constexpr int DEPTH_PAD = (DEPTH + 15) / 16 * 16, VALUE_PAD = (VALUE_DEPTH + 15) / 16 * 16;
 constexpr int ROW_K = DEPTH_PAD + 8, ROW_V = VALUE_PAD + 8;
 
-struct Element {
-#if ELEMENT_F16
-  static __device__ __forceinline__ u32 pack(float low, float high) {
-    return pack_f16(low, high);
-  }
-  static __device__ __forceinline__ u16 one(float x) {
-    return float_f16(x);
-  }
-  static __device__ __forceinline__ float real(u16 x) {
-    return f16_float(x);
-  }
-  static __device__ __forceinline__ void product(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-    product_f16(c, a, b0, b1);
-  }
-#else
-  static __device__ __forceinline__ u32 pack(float low, float high) {
-    return pack_bf16(low, high);
-  }
-  static __device__ __forceinline__ u16 one(float x) {
-    return float_bf16(x);
-  }
-  static __device__ __forceinline__ float real(u16 x) {
-    return bf16_float(x);
-  }
-  static __device__ __forceinline__ void product(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-    product_bf16(c, a, b0, b1);
-  }
-#endif
-};
-
 // Rows of every tensor in memory begin at a multiple of 16 bytes.
 __device__ __forceinline__ bool all_whole(const Slots &slots) {
   const u64 forward = slots.at[0] | slots.at[1] | slots.at[2] | slots.at[3];
@@ -203,24 +173,10 @@ __device__ __forceinline__ void biases_add(float (&s)[BLOCKS][COLUMNS / 8][4], f
   }
 }
 
-// The address a lane gives to load the 16 x 16 fragment A whose first element is `tile`.
-template <int ROW>
-__device__ __forceinline__ SharedAddress address_a(const u16 *tile) {
-  const int lane = (int)threadIdx.x % 32;
-  return shared_address(tile + (lane % 16) * ROW + lane / 16 * 8);
-}
-
-// For two fragments B (16 deep, 8 columns each) of a tile whose rows are the columns of B.
-template <int ROW>
-__device__ __forceinline__ SharedAddress address_b(const u16 *tile) {
-  const int lane = (int)threadIdx.x % 32;
-  return shared_address(tile + (lane / 16 * 8 + lane % 8) * ROW + lane / 8 % 2 * 8);
-}
-
 // c[m][n] += sum over WIDTH of a[m][.] b[n][.]: rows of both tiles are contracted.
 template <int BLOCKS, int COLUMNS, int WIDTH, int ROW_A, int ROW_B>
 __device__ __forceinline__ void product_rows(float (&c)[BLOCKS][COLUMNS / 8][4], const u16 *a, const u16 *b) {
-  const SharedAddress at_a = address_a<ROW_A>(a), at_b = address_b<ROW_B>(b);
+  const SharedAddress at_a = address_a<ROW_A>(shared_address(a)), at_b = address_b<ROW_B>(shared_address(b));
 #pragma unroll
   for (int k = 0; k < WIDTH / 16; k++) {
     u32 left[BLOCKS][4];
@@ -245,7 +201,7 @@ __device__ __forceinline__ void product_rows(float (&c)[BLOCKS][COLUMNS / 8][4],
 template <int BLOCKS, int DEEP, int WIDTH, int ROW_B>
 __device__ __forceinline__ void product_columns(float (&c)[BLOCKS][WIDTH / 8][4], const u32 (&p)[BLOCKS][DEEP / 16][4],
                                                 const u16 *b) {
-  const SharedAddress at_b = address_a<ROW_B>(b);  // transposed on the way, the lanes' rows are those of an A
+  const SharedAddress at_b = address_a<ROW_B>(shared_address(b));  // transposed on the way, the lanes' rows are those of an A
 #pragma unroll
   for (int k = 0; k < DEEP / 16; k++) {
 #pragma unroll

@@ -56,6 +56,28 @@ DEVICE void turn_arrive(u32 number, u32 threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+// --- clusters: blocks that run at once and reach each other's shared memory ---
+
+DEVICE u32 cluster_rank(void) {
+  u32 rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+// All threads of all its blocks.
+DEVICE void cluster_sync(void) {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
+// At the barrier that another block has at the same place: says what was read, and not what was written.
+DEVICE void phase_arrive_at(SharedAddress barrier, u32 rank) {
+  asm volatile(
+      "{\n  .reg .b32 there;\n  mapa.shared::cluster.u32 there, %0, %1;\n"
+      "  mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+
 // --- copies ---
 
 // A box of a tensor of 5 dims to shared memory; its bytes count for the barrier. What lies outside the tensor is 0.
@@ -64,6 +86,16 @@ DEVICE void box_load(SharedAddress to, const Map *map, SharedAddress barrier, in
       "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, "
       "%7}], [%2];" ::"r"(to),
       "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+      : "memory");
+}
+
+// The same to all blocks of the cluster that `blocks` has bits of: to the same place in each, counted by its barrier.
+DEVICE void box_share(SharedAddress to, const Map *map, SharedAddress barrier, u16 blocks, int c0, int c1, int c2, int c3,
+                      int c4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
+      "{%4, %5, %6, %7, %8}], [%2], %3;" ::"r"(to),
+      "l"(map), "r"(barrier), "h"(blocks), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
       : "memory");
 }
 

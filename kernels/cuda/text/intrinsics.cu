@@ -27,4 +27,10 @@ __device__ __forceinline__ void matrices_load_transposed(u32 (&to)[4], SharedAdd
 PRODUCT(product_bf16, "bf16")
 PRODUCT(product_f16, "f16")
 
+// Waits for all copies but those of the LATER groups that were closed last.
+template <int LATER>
+__device__ __forceinline__ void copies_come(void) {
+  asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
+}
+
 extern __shared__ __align__(128) u8 shared_memory[];

@@ -1,16 +1,14 @@
 // put.cu: PUT where several coordinates may meet at one element of x: the same bits each time, without float atomics.
 //
 // A coordinate of the KEYS that choose a row of x (row = where in x the index and the coordinates that x has lead) is
-// sorted by row, stably: PASSES passes over DIGIT_BITS bits each, every pass a count by block and a placing. Then the
+// sorted by row, stably (sort.cu): PASSES passes over DIGIT_BITS bits each. Then the
 // sorted order is cut into chunks of CHUNK, whatever the rows in them: a row that lies in one chunk is summed and
 // written; of one that goes on in the next, each chunk leaves a partial sum and put_join adds them in order. So one
 // frequent row is as much work as many rare ones. Rows nobody names are zeroed by further blocks.
 //
 // Scratch: keys [2][KEYS], places [2][KEYS], counts [BLOCKS][DIGITS], present [ROWS] (all u32), partial
 // [CHUNKS][2][COLUMNS] (Real), at the offsets AT_*, in bytes.
-constexpr int SORT_THREADS = 256, WARPS = SORT_THREADS / 32, DIGITS = 1 << DIGIT_BITS;
-constexpr int OWN = DIGITS / SORT_THREADS > 0 ? DIGITS / SORT_THREADS : 1;  // digits of one thread
-constexpr int PACKS = COLUMNS / PACK, TILES = (PACKS + THREADS - 1) / THREADS, EACH = 4;
+constexpr int PACKS = COLUMNS / PACK, TILES = (PACKS + THREADS - 1) / THREADS;
 typedef FormatX::Real Real;
 
 __device__ __forceinline__ bool adds(const Slots &slots) {
@@ -50,109 +48,15 @@ __device__ __forceinline__ u32 key_at(const Slots &slots, int i) {
 }
 
 template <int PASS>
-__device__ __forceinline__ u32 digit_of(u32 key) {
-  return key >> (PASS * DIGIT_BITS) & (DIGITS - 1);
-}
-
-template <int PASS>
-__device__ __forceinline__ void count(const Slots &slots) {
-  u32 *const counts = (u32 *)shared_memory;
-  for (int d = (int)threadIdx.x; d < DIGITS; d += SORT_THREADS) {
-    counts[d] = 0;
-  }
-  __syncthreads();
-  const int begin = (int)blockIdx.x * SORT_TILE, end = begin + SORT_TILE < KEYS ? begin + SORT_TILE : KEYS;
-  for (int i = begin + (int)threadIdx.x; i < end; i += SORT_THREADS) {
-    atomicAdd(&counts[digit_of<PASS>(key_at<PASS>(slots, i))], 1u);
-  }
-  __syncthreads();
-  for (int d = (int)threadIdx.x; d < DIGITS; d += SORT_THREADS) {
-    counts_of(slots)[(i64)blockIdx.x * DIGITS + d] = counts[d];
+__device__ __forceinline__ void placed(const Slots &slots, int i, u32 key, u32 to) {
+  keys_of(slots, PASS % 2)[to] = key;
+  places_of(slots, PASS % 2)[to] = PASS > 0 ? places_of(slots, (PASS + 1) % 2)[i] : i;
+  if (PASS == 0 && key < ROWS) {
+    present_of(slots)[key] = 1;
   }
 }
 
-// first[warp][digit]: how many keys of each warp's part there are becomes where they begin.
-__device__ __forceinline__ void scan(const Slots &slots, u32 *first, u32 *warp_sums) {
-  const int thread = (int)threadIdx.x, warp = thread / 32, lane = thread % 32;
-  u32 before[OWN], total[OWN], sum = 0;
-#pragma unroll
-  for (int o = 0; o < OWN; o++) {
-    const int d = thread * OWN + o;
-    before[o] = total[o] = 0;
-    if (d < DIGITS) {
-#pragma unroll 8
-      for (int b = 0; b < BLOCKS; b++) {
-        const u32 here = counts_of(slots)[(i64)b * DIGITS + d];
-        before[o] += b < (int)blockIdx.x ? here : 0;
-        total[o] += here;
-      }
-    }
-    sum += total[o];
-  }
-  u32 running = sum;
-#pragma unroll
-  for (int by = 1; by < 32; by *= 2) {
-    const u32 other = __shfl_up_sync(0xffffffffu, running, by);
-    running += lane >= by ? other : 0;
-  }
-  if (lane == 31) {
-    warp_sums[warp] = running;
-  }
-  __syncthreads();
-  u32 base = running - sum;
-  for (int w = 0; w < warp; w++) {
-    base += warp_sums[w];
-  }
-#pragma unroll
-  for (int o = 0; o < OWN; o++) {
-    const int d = thread * OWN + o;
-    if (d < DIGITS) {
-      u32 at = base + before[o];
-      for (int w = 0; w < WARPS; w++) {
-        const u32 here = first[w * DIGITS + d];
-        first[w * DIGITS + d] = at;
-        at += here;
-      }
-    }
-    base += total[o];
-  }
-}
-
-template <int PASS>
-__device__ __forceinline__ void place(const Slots &slots) {
-  u32 *const warp_sums = (u32 *)shared_memory, *const first = warp_sums + WARPS;
-  const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-  const int begin = (int)blockIdx.x * SORT_TILE + warp * (SORT_TILE / WARPS), stop = begin + SORT_TILE / WARPS;
-  const int end = stop < KEYS ? stop : KEYS;
-  u32 *const own = first + warp * DIGITS;
-  for (int i = (int)threadIdx.x; i < WARPS * DIGITS; i += SORT_THREADS) {
-    first[i] = 0;
-  }
-  __syncthreads();
-  for (int i = begin + lane; i < end; i += 32) {
-    atomicAdd(&own[digit_of<PASS>(key_at<PASS>(slots, i))], 1u);
-  }
-  __syncthreads();
-  scan(slots, first, warp_sums);
-  __syncthreads();
-  for (int round = begin; round < end; round += 32) {
-    const int i = round + lane;
-    const u32 key = i < end ? key_at<PASS>(slots, i) : 0, digit = i < end ? digit_of<PASS>(key) : DIGITS;
-    const u32 same = __match_any_sync(0xffffffffu, digit), earlier = __popc(same & ((1u << lane) - 1));
-    const u32 to = i < end ? own[digit] + earlier : 0;
-    __syncwarp();
-    if (i < end) {
-      if (earlier == 0) {
-        own[digit] += __popc(same);
-      }
-      keys_of(slots, PASS % 2)[to] = key;
-      places_of(slots, PASS % 2)[to] = PASS > 0 ? places_of(slots, (PASS + 1) % 2)[i] : i;
-      if (PASS == 0 && key < ROWS) {
-        present_of(slots)[key] = 1;
-      }
-    }
-    __syncwarp();
-  }
+__device__ __forceinline__ void digit_begins(const Slots &, int, u32, u32) {
 }
 
 // Rows that nobody names. With more than one pass this goes on beside the last placing, whose few blocks wait a lot.
@@ -177,7 +81,7 @@ __device__ __forceinline__ void rows_zero(const Slots &slots, int block) {
 template <int PASS>
 __device__ __forceinline__ void place_or_zero(const Slots &slots) {
   if (blockIdx.x < BLOCKS) {
-    place<PASS>(slots);
+    sort_place<PASS>(slots);
   } else {
     rows_zero<SORT_THREADS>(slots, (int)blockIdx.x - BLOCKS);
   }
@@ -193,16 +97,16 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_count_0(Slots slo
       ((FormatX::Memory *)slots.at[0])[i] = 0;
     }
   }
-  count<0>(slots);
+  sort_count<0>(slots);
 }
 
 extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_place_0(Slots slots) {
-  place<0>(slots);
+  sort_place<0>(slots);
 }
 
 #if PASSES > 1
 extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_count_1(Slots slots) {
-  count<1>(slots);
+  sort_count<1>(slots);
 }
 
 extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_place_1(Slots slots) {
@@ -212,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_place_1(Slots slo
 
 #if PASSES > 2
 extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_count_2(Slots slots) {
-  count<2>(slots);
+  sort_count<2>(slots);
 }
 
 extern "C" __global__ void __launch_bounds__(SORT_THREADS) put_place_2(Slots slots) {
