@@ -162,12 +162,27 @@ static ValueId position(Graph *graph, AxisId axis) {
   return graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = axis});
 }
 
+// As the text calls it, before ranks made it theirs.
+static Name name_of_index(const Rows *r, ValueId index) {
+  const Value *value = graph_value(r->graph, index);
+  for (int i = 0; i < GATHER_DEPTH && !value->name; i++) {
+    const Node *node = value->node >= 0 ? graph_node(r->graph, value->node) : NULL;
+    if (!node || node->operand_count == 0) {
+      return NULL;
+    }
+    value = graph_value(r->graph, inside_of(r, node->operands[node->op == OP_WHERE ? 1 : 0]));
+  }
+  return value->name;
+}
+
 static void make_order(Rows *r, int number, ValueId index) {
   RowOrder *order = &r->orders.at[number];
   const Role role = r->graph->role;
   const NodeInit init = order_node(order);
   r->graph->role = ROLE_ACTIVATION;
   order->place = rows_note(r, graph_add1(r->graph, OP_ORDER, init, index));
+  const Name name = name_of_index(r, order->index);
+  graph_value(r->graph, order->place)->name = name;
   order->from = rows_note(r, order->place + 1);
   order->chosen = rows_note(r, order->place + 2);
   r->graph->role = role;
@@ -479,6 +494,8 @@ ValueId rows_limited(Rows *r, const Node *limit) {
   size_rows(r, &order);
   const NodeInit init = order_node(&order);
   const ValueId place = graph_add1(graph, OP_ORDER, init, index), chosen = place + 2;
+  const Name name = name_of_index(r, index);
+  graph_value(graph, place)->name = name;
   // The first block of each place: a real number of few digits, since what is compared over blocks is real.
   const ValueId here = graph_op2(graph, OP_EQUAL, chosen, position(graph, order.axis));
   const ValueId number = graph_op1(graph, OP_TO_REAL, position(graph, order.blocks));

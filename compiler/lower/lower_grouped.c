@@ -38,10 +38,22 @@ static Shape rows_of(const Lower *l, const Node *node, const Matrix *a) {
   return shape_union(blocks, &of);
 }
 
-static Instruction *new_grouped(Lower *l, InstructionKind kind, const Grouped *grouped, int64_t chosen_rows) {
+// Rows that have positions, where each rank has as many as any other: there are more for what skew there may be.
+static double rows_taken(const Lower *l, const Node *node) {
+  const ValueId chosen = inside_segment(l, node->operands[node->operand_count - 1]);
+  const Node *order = graph_producer(l->graph, chosen);
+  Shape positions = order->axes;
+  positions.count -= 2;
+  const double share = (double)extent(l, node->axis) / (double)extent(l, axis_whole(l->graph, node->axis));
+  const double even = (double)graph_elements(l->graph, positions) * share;
+  const double rows = (double)extent(l, order->axis2);
+  return even < rows ? even : rows;
+}
+
+static Instruction *new_grouped(Lower *l, const Node *node, InstructionKind kind, const Grouped *grouped) {
   Instruction *instruction = new_instruction(l, kind);
   const double bytes = (double)element_type_bytes(grouped->type), out = (double)element_type_bytes(grouped->type_c);
-  const double rows = (double)chosen_rows, m = (double)grouped->m, n = (double)grouped->n, k = (double)grouped->k;
+  const double rows = rows_taken(l, node), m = (double)grouped->m, n = (double)grouped->n, k = (double)grouped->k;
   const double matrices = (double)grouped->extent;
   instruction->as.grouped = *grouped;
   instruction->flops = 2 * rows * m * n * k;
@@ -86,7 +98,7 @@ static void multiply(Lower *l, const Node *node, int member, const Matrix *c, Wr
   grouped.b = place_of(l, &w.storage);
   grouped.c = place_of(l, &c->storage);
   grouped.chosen = place_of(l, storage_of(l, chosen));
-  new_grouped(l, INSTRUCTION_GROUPED, &grouped, grouped.rows);
+  new_grouped(l, node, INSTRUCTION_GROUPED, &grouped);
 }
 
 // The result with rows and columns that a product can write: itself, or what is copied to it afterwards.
@@ -167,7 +179,7 @@ void lower_chosen_sum(Lower *l, const Node *node) {
   grouped.b = place_of(l, &b.storage);
   grouped.c = place_of(l, &made.storage);
   grouped.chosen = place_of(l, storage_of(l, chosen));
-  new_grouped(l, INSTRUCTION_GROUPED_SUM, &grouped, grouped.rows);
+  new_grouped(l, node, INSTRUCTION_GROUPED_SUM, &grouped);
   if (apart) {
     copy_back(l, &made, &c, write);
   }
