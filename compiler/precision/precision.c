@@ -18,6 +18,7 @@
 
 #include "compiler/ir/attention.h"
 #include "compiler/precision/quantise.h"
+#include "lang/products.h"
 
 typedef struct {
   Compilation *c;
@@ -256,6 +257,9 @@ static ElementType type_of(Precision *p, NodeId id) {
   if (op_wide(node->op)) {
     return p->real;
   }
+  if ((op_dots(node->op) || op_chosen(node->op)) && product_is_wide(p->graph, p->c->spec, node)) {
+    return p->real;
+  }
   if (op_dots(node->op) || op_chosen(node->op)) {
     return p->summed[node->first_result] ? p->formats->gradient : p->formats->activation;
   }
@@ -306,17 +310,22 @@ static void scale(Precision *p, NodeId id, const ProductFormats *formats) {
   quantiser_scale(&p->quantiser, id, formats);
 }
 
+// In what a product multiplies, where that is not 8 bits.
+static ElementType factors_of(const Precision *p, const Node *node) {
+  const bool update = graph_value(p->graph, node->first_result)->role == ROLE_UPDATE;
+  return update || product_is_wide(p->graph, p->c->spec, node) ? p->real : p->formats->dot;
+}
+
 // What a kernel needs its operands in. What only moves has the format of its operand.
 static void cast_for(Precision *p, NodeId id) {
   const Node *node = graph_node(p->graph, id);
-  bool update = node->result_count && graph_value(p->graph, node->first_result)->role == ROLE_UPDATE;
   switch (node->op) {
     case OP_DOT: {
       const ProductFormats formats = quantiser_formats(&p->quantiser, node);
       if (formats.scaled) {
         scale(p, id, &formats);
       } else {
-        cast_operands(p, id, update ? p->real : p->formats->dot);
+        cast_operands(p, id, factors_of(p, node));
       }
       if (formats.asked) {
         quantiser_note(&p->quantiser, id, &formats);
@@ -353,8 +362,8 @@ static void cast_for(Precision *p, NodeId id) {
     }
     case OP_CHOSEN_DOT:
     case OP_CHOSEN_SUM:
-      cast_operand(p, id, 0, update ? p->real : p->formats->dot);
-      cast_operand(p, id, 1, update ? p->real : p->formats->dot);
+      cast_operand(p, id, 0, factors_of(p, node));
+      cast_operand(p, id, 1, factors_of(p, graph_node(p->graph, id)));
       break;
     default:
       if (op_alias(node->op) && p->stream[node->first_result]) {
