@@ -182,7 +182,7 @@ static ValueId untold(Decode *d, NodeId id) {
   Shape shape = graph_shape(d->graph, value);
   graph_follow(d->graph, node);
   d->graph->role = ROLE_ACTIVATION;
-  if (node->op == OP_POSITION) {
+  if (node->op == OP_POSITION && decode_is_place(d, node->axis)) {
     return graph_add1(d->graph, OP_AS_INDEX, (NodeInit){NODE_INIT, .axis = node->axis}, d->positions);
   }
   for (int i = 0; i < shape.count; i++) {
@@ -311,6 +311,10 @@ static bool rewrite(Decode *d, const NodeList *old) {
     }
     if (node.op == OP_OUTPUT) {
       const ValueId value = d->block[node.operands[0]];
+      const bool logits = strcmp(node.text, "logits") == 0;
+      if (value < 0 && !logits) {  // of all positions: who generates does not ask for it
+        continue;
+      }
       if (value < 0) {
         return refuse(d, d->where[node.operands[0]], d->why[node.operands[0]]);
       }
