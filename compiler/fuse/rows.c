@@ -269,14 +269,24 @@ static bool all_in_rows(const Rows *r, const Node *node, int order) {
   return all;
 }
 
+// The order in whose rows it is best done: that of an operand with more than one number for a position, or of all that
+// have positions; -1: there is none.
+static int order_to_do(const Rows *r, const Node *node) {
+  int order = -1;
+  bool wide = false;
+  for (int i = 0; i < node->operand_count && !wide; i++) {
+    const int of = order_of(r, node->operands[i]);
+    wide = of >= 0 && rows_wide(r, graph_shape(r->graph, node->operands[i]), of);
+    order = wide || order < 0 ? of : order;
+  }
+  const bool stays = order >= 0 && wide && rows_wide(r, graph_shape(r->graph, node->first_result), order);
+  return order >= 0 && rows_by_positions(r, node, order) && (stays || all_in_rows(r, node, order)) ? order : -1;
+}
+
 static bool done_in_rows(Rows *r, NodeId id) {
   const Node *node = graph_node(r->graph, id);
-  int order = -1;
-  for (int i = 0; i < node->operand_count && order < 0; i++) {
-    order = order_of(r, node->operands[i]);
-  }
-  if (order < 0 || !rows_by_positions(r, node, order) ||
-      !(rows_wide(r, graph_shape(r->graph, node->first_result), order) || all_in_rows(r, node, order))) {
+  const int order = order_to_do(r, node);
+  if (order < 0) {
     return false;
   }
   ValueId *operands = ARENA_ARRAY(r->c->arena, ValueId, node->operand_count + 1);

@@ -370,6 +370,23 @@ static ValueId taken(Rows *r, ValueId value, int number, ValueId index) {
   return made;
 }
 
+// What is only repeated for more positions is rounded before: rows of it are smaller then.
+static ValueId rounded_first(Rows *r, const Node *node, int number) {
+  const Node *repeated = node->op == OP_CAST ? graph_producer(r->graph, node->operands[0]) : NULL;
+  const ValueId source = repeated && repeated->op == OP_BROADCAST ? repeated->operands[0] : -1;
+  const Shape had = source >= 0 ? graph_shape(r->graph, source) : (Shape){0};
+  const Shape more = source >= 0 ? shape_minus(repeated->axes, &had) : (Shape){0};
+  if (source < 0 || !shape_contains(&r->orders.at[number].positions, &more)) {
+    return -1;
+  }
+  const ValueId value = node->first_result;
+  const NodeInit init = {NODE_INIT, .text = node->text};
+  const ValueId made = graph_add1(r->graph, OP_CAST, init, source);
+  graph_value(r->graph, made)->role = graph_value(r->graph, value)->role;
+  graph_value(r->graph, made)->name = graph_value(r->graph, value)->name;
+  return made;
+}
+
 // What is computed for each position alone, and read in rows, is computed there.
 static ValueId computed(Rows *r, ValueId value, int number, ValueId index, bool again) {
   const Node *node = graph_producer(r->graph, value);
@@ -378,6 +395,11 @@ static ValueId computed(Rows *r, ValueId value, int number, ValueId index, bool 
       !(node->op == OP_BROADCAST || rows_wide(r, graph_shape(r->graph, value), number))) {
     return -1;
   }
+  const ValueId rounded = rounded_first(r, node, number);
+  if (rounded >= 0) {
+    return rows_of(r, rounded, number, index, again);
+  }
+  node = graph_producer(r->graph, value);
   ValueId *operands = ARENA_ARRAY(r->c->arena, ValueId, node->operand_count + 1);
   for (int i = 0; i < node->operand_count; i++) {
     operands[i] = rows_of(r, node->operands[i], number, index, again);
