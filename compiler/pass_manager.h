@@ -29,6 +29,7 @@ void passes_list(Buffer *out);
 const Node *fact_straight(const Graph *graph);
 const Node *fact_recognised(const Graph *graph);
 const Node *fact_typed(const Graph *graph);
+const Node *fact_sorted(const Graph *graph);
 const Node *fact_fused(const Graph *graph);
 const Node *fact_arranged(const Graph *graph);
 

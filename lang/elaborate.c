@@ -171,6 +171,18 @@ static void run_assign(Elaborator *e, const Ast *ast) {
   }
 }
 
+// A step shows single numbers, beside its own.
+static bool is_shown(const Elaborator *e, Name name, ValueId value) {
+  static const char *const own[] = {STEP_OUTPUTS};
+  bool free = true;
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+    free = free && strcmp(name, own[i]) != 0;
+  }
+  const Value *of = graph_value(e->graph, value);
+  return e->program == PROGRAM_TRAIN ? free && of->shape.count == 0 && element_type_floating(of->type)
+                                     : e->program != PROGRAM_INITIALISE;
+}
+
 static void run_output(Elaborator *e, const Ast *ast) {
   if (e->frame->kind != FRAME_MODEL) {
     diag_error(e->diag, E035, ast->span, "outputs are declared by the model, not inside functions");
@@ -195,8 +207,7 @@ static void run_output(Elaborator *e, const Ast *ast) {
     object = *found;
   }
   ValueId value;
-  if (object_tensor(e, object, true, ast->span, &value) && e->program != PROGRAM_INITIALISE &&
-      e->program != PROGRAM_TRAIN) {
+  if (object_tensor(e, object, true, ast->span, &value) && is_shown(e, ast->name, value)) {
     graph_add1(e->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = ast->name}, value);
   }
 }
@@ -332,6 +343,24 @@ static bool reads_any(const Node *node, const bool *values) {
   return any;
 }
 
+// Logits are never whole in a step where they are large: what is computed from them for an output alone is left out.
+static void drop_outputs_of(Graph *graph, ValueId logits) {
+  NodeList *nodes = &graph->regions.at[0].nodes;
+  bool *from = ARENA_ARRAY(graph->arena, bool, graph->values.count + 1);
+  int kept = 0;
+  from[logits] = true;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    const bool reads = reads_any(node, from);
+    for (int j = 0; j < node->result_count; j++) {
+      from[node->first_result + j] |= reads;
+    }
+    nodes->at[kept] = nodes->at[i];
+    kept += !(reads && node->op == OP_OUTPUT);
+  }
+  nodes->count = kept;
+}
+
 // Text feeds what logits are computed from. Outputs that are computed from other inputs too, such as targets, are left
 // out of generation.
 static void drop_outputs(Elaborator *e, ValueId logits) {
@@ -382,6 +411,9 @@ static void finish_model(Elaborator *e, const Ast *model) {
         diag_error(e->diag, E036, loss->span, "the loss is not a single number: it has axes %s", axes_text(e, &shape));
     diag_help(e->diag, error, "average it: `loss = mean(...);`");
     return;
+  }
+  if (e->program == PROGRAM_TRAIN && logits && logits->kind == OBJECT_VALUE) {
+    drop_outputs_of(e->graph, logits->value);
   }
   if (e->program == PROGRAM_TRAIN || e->program == PROGRAM_EVALUATE) {
     graph_add1(e->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = name_of(e->names, "loss")}, value);

@@ -6,8 +6,8 @@
 #include "lang/settings_rules.h"
 #include "lang/twice.h"
 
-static const char *const setting_words[] = {"mesh",    "schedule", "microbatches", "recompute",
-                                            "offload", "compress", "overlap",      "reproducible"};
+static const char *const setting_words[] = {"mesh",     "schedule", "microbatches", "recompute",   "offload",
+                                            "compress", "capacity", "overlap",      "reproducible"};
 static const char *const reproducible_words[] = {"strict", "fast"};
 
 void layout_suggest(Layout *l, Diagnostic *error, const char *closest, const char *otherwise) {
@@ -75,6 +75,13 @@ static void read_value(Layout *l, const Ast *phrase, Name word) {
     l->slots = l->slots ? l->slots : phrase;
     return;
   }
+  if (name_is(word, "capacity")) {
+    if (!setting_constant(value, &l->capacity) || !(l->capacity > 0) || !isfinite(l->capacity)) {
+      diag_error(diag, E042, value->span, "the capacity is a number greater than 0: so many times an even share");
+    }
+    l->capacity_span = phrase->span;
+    return;
+  }
   if (name_is(word, "overlap")) {
     if (value->kind != AST_TRUE && value->kind != AST_FALSE) {
       diag_error(diag, E042, value->span, "`overlap` is true or false");
@@ -97,7 +104,7 @@ static void unknown_setting(Layout *l, const Ast *phrase, Name word) {
   bool axis = word && reach_axis(l->reach, word);
   const char *rule =
       axis ? arena_format(l->unit->arena, "to map an axis, write `%s -> MESH;`", word)
-           : "settings are mesh, schedule, microbatches, recompute, offload, compress, overlap and reproducible";
+           : "settings are mesh, schedule, microbatches, recompute, offload, compress, capacity, overlap and reproducible";
   layout_suggest(l, error, word && !axis ? text_closest(word, WORDS(setting_words)) : NULL, rule);
 }
 
@@ -118,7 +125,8 @@ static Name read_setting_phrase(Layout *l, const Ast *phrase, Name list) {
     read_listed(l, phrase, 0, list);
     return list;
   }
-  bool wants_value = name_is(word, "microbatches") || name_is(word, "overlap") || name_is(word, "reproducible");
+  bool wants_value = name_is(word, "microbatches") || name_is(word, "capacity") || name_is(word, "overlap") ||
+                     name_is(word, "reproducible");
   if (!known || name_is(word, "mesh")) {
     unknown_setting(l, phrase, word);
   } else if (wants_value != valued || (valued && phrase->kids[0]->count != 1)) {
@@ -126,6 +134,7 @@ static Name read_setting_phrase(Layout *l, const Ast *phrase, Name list) {
         diag_error(l->unit->diag, E042, phrase->span, wants_value ? "`%s` needs a value" : "`%s` takes no `=`", word);
     diag_help(l->unit->diag, error, "write `%s`",
               name_is(word, "microbatches")   ? "microbatches = 8;"
+              : name_is(word, "capacity")     ? "capacity = 1.25;"
               : name_is(word, "overlap")      ? "overlap = false;"
               : name_is(word, "reproducible") ? "reproducible = strict;"
               : name_is(word, "schedule")     ? "schedule gpipe;"
@@ -302,6 +311,8 @@ void read_layout(Unit *unit, Spec *spec) {
   }
   spec->pipeline = l.pipeline;
   spec->overlap = l.overlap;
+  spec->capacity = l.capacity;
+  spec->capacity_span = l.capacity_span;
   spec->microbatches = (int)l.microbatches;
   spec->run.strict = l.strict;
   for (int i = 0; i < l.recompute.count; i++) {

@@ -46,6 +46,8 @@ typedef struct {
   Pipeline pipeline;
   const Ast *stages, *parts;  // the target of the pipeline's rule; see Target
   bool overlap;
+  double capacity;  // 0: none
+  Span capacity_span;
   const Ast *schedule, *slots;  // what was said of each, or NULL; slots: of microbatches
   const Ast *stored;            // a word of layout_stored that is to be offloaded, or NULL
   int64_t microbatches;

@@ -171,8 +171,11 @@ static bool reads_eight(const Elaborator *e, const Node *node) {
 }
 
 // Does an operation read this operand in the format of operands of products? See the precision pass.
-static bool reads_narrow(const Formats *formats, const Node *node, int operand) {
-  return node->op == OP_DOT || (node->op == OP_TAKE && operand == 0 && formats->residual == formats->dot);
+static bool reads_narrow(const Elaborator *e, const Node *node, int operand) {
+  const Formats *formats = &e->spec->formats;
+  const bool product = node->op == OP_DOT || op_chosen(node->op);
+  return (product && !product_is_wide(e->graph, e->spec, node)) ||
+         (node->op == OP_TAKE && operand == 0 && formats->residual == formats->dot);
 }
 
 static void find_reads(Elaborator *e, const Map *index, RegionId region) {
@@ -182,9 +185,9 @@ static void find_reads(Elaborator *e, const Map *index, RegionId region) {
     for (int j = 0; j < node->operand_count && !moves(node->op); j++) {
       const int parameter = parameter_behind(e, index, node->operands[j]);
       if (parameter >= 0) {
-        e->update->reads[parameter] |= reads_eight(e, node)                       ? UPDATE_READ_EIGHT
-                                       : reads_narrow(&e->spec->formats, node, j) ? UPDATE_READ_NARROW
-                                                                                  : UPDATE_READ_WIDE;
+        e->update->reads[parameter] |= reads_eight(e, node)       ? UPDATE_READ_EIGHT
+                                       : reads_narrow(e, node, j) ? UPDATE_READ_NARROW
+                                                                  : UPDATE_READ_WIDE;
       }
     }
     if (node->op == OP_MICROBATCH) {

@@ -401,14 +401,27 @@ static bool product_format(const Precision *p, const Ast *term, ElementType othe
     return true;
   }
   *type = format_of(term);
-  if (eight_bits(term->name) && !name_is(p->base, "f64")) {
+  const bool wider = name_is(term->name, "f32") && name_is(p->base, "bf16");
+  if (wider || (eight_bits(term->name) && !name_is(p->base, "f64"))) {
     return true;
   }
   Diagnostic *error =
       refuse(p, term->span,
              arena_format(p->unit->arena, "this version cannot multiply in %s under base %s", term->name, p->base));
   diag_help(p->unit->diag, error,
-            eight_bits(term->name) ? "write `base bf16;`" : "write the base, or e4m3 forward and e5m2 backward");
+            eight_bits(term->name) ? "write `base bf16;`"
+                                   : "write the base, f32 under base bf16, or e4m3 forward and e5m2 backward");
+  return false;
+}
+
+// What is multiplied by numbers in f32 is in f32.
+static bool both_wide(const Precision *p, const OperationRule *from, const ProductRule *rule) {
+  const bool wide = name_is(p->base, "bf16") && (rule->forward == TYPE_F32 || rule->backward == TYPE_F32);
+  if (!wide || rule->forward == rule->backward) {
+    return true;
+  }
+  Diagnostic *error = diag_error(p->unit->diag, E060, from->span, "products in f32 are so forward and backward");
+  diag_help(p->unit->diag, error, "write `%s: forward f32, backward f32`", from->role);
   return false;
 }
 
@@ -438,7 +451,9 @@ static void read_products(const Precision *p, const Formats *formats, ProductRul
       Diagnostic *error = refuse(p, from->span, "of single operations this version gives formats to products alone");
       diag_help(p->unit->diag, error, "write `dot in layers: forward e4m3, backward e5m2, scaling current;`");
     } else if (product_format(p, f->forward, formats->dot, &rule.forward) &&
-               product_format(p, f->backward, formats->dot, &rule.backward)) {
+               product_format(p, f->backward, f->forward && !eight_bits(f->forward->name) ? rule.forward : formats->dot,
+                              &rule.backward) &&
+               both_wide(p, from, &rule)) {
       product_scaling(f->scaling, &rule);
       array_push(p->unit->arena, rules, rule);
     }

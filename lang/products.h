@@ -8,4 +8,7 @@
 // The most specific of the rules that select a product by where it is made in the forward; NULL: none does.
 const ProductRule *product_rule(const Graph *graph, const ProductRules *rules, const Node *dot);
 
+// Does the policy have this product, or that of the forward of which it is a gradient, in f32 under a narrower base?
+bool product_is_wide(const Graph *graph, const Spec *spec, const Node *dot);
+
 #endif

@@ -104,7 +104,9 @@ typedef struct {
   MeshAxis mesh[MESH_MAX];
   ARRAY(LayoutRule) rules;  // in the order of the text; the pipeline's is not among them
   Pipeline pipeline;
-  bool overlap;  // communication runs beside arithmetic
+  bool overlap;     // communication runs beside arithmetic
+  double capacity;  // even shares of positions that may choose one place, in training; 0: any number
+  Span capacity_span;
   int microbatches;
   int asked_microbatches;  // whatever the layout says; 0: what it says
   int64_t bucket_bytes;    // of gradients that are summed over ranks at once; see CompileOptions

@@ -51,8 +51,7 @@ static ValueId number(Graph *graph, double number) {
 
 static ValueId summed_where(Graph *graph, ValueId condition, ValueId value, AxisId over) {
   const ValueId chosen = graph_op3(graph, OP_WHERE, condition, value, number(graph, 0));
-  const ValueId sum = graph_add1(graph, OP_SUM, (NodeInit){NODE_INIT, .axes = shape_of(over)}, chosen);
-  return graph_op1(graph, OP_TO_INT, sum);
+  return graph_add1(graph, OP_SUM, (NodeInit){NODE_INIT, .axes = shape_of(over)}, chosen);
 }
 
 // One more axis of the same size, which x lacks.
@@ -74,7 +73,7 @@ static ValueId ranks(Graph *graph, ValueId x, AxisId axis, AxisId other) {
   const ValueId earlier = graph_op2(graph, OP_LESS, position(graph, other), position(graph, axis));
   const ValueId tie = graph_op2(graph, OP_AND, graph_op2(graph, OP_EQUAL, theirs, mine), earlier);
   const ValueId before = graph_op2(graph, OP_OR, graph_op2(graph, OP_LESS, mine, theirs), tie);
-  return summed_where(graph, before, number(graph, 1), other);
+  return graph_op1(graph, OP_TO_INT, summed_where(graph, before, number(graph, 1), other));
 }
 
 // (values, positions) = top(x over axis to k)
@@ -98,7 +97,10 @@ Object builtin_top(Elaborator *e, const Ast *ast, Arguments *arguments) {
   const ValueId rank = ranks(graph, x, over, axis_beside(e, x, over));
   const ValueId here = graph_op2(graph, OP_EQUAL, rank, position(graph, to));
   const NodeInit along = {NODE_INIT, .axis = over};
-  const ValueId who = graph_add1(graph, OP_AS_INDEX, along, summed_where(graph, here, place, over));
+  // One place is here, and the minimum is that place: it says to who reads the graph that none is outside (range.h).
+  const ValueId most = number(graph, (double)axis_size(e, over) - 1);
+  const ValueId found = graph_op2(graph, OP_MIN, summed_where(graph, here, place, over), most);
+  const ValueId who = graph_add1(graph, OP_AS_INDEX, along, graph_op1(graph, OP_TO_INT, found));
   Object *items = ARENA_ARRAY(e->arena, Object, 2);
   items[0] = object_value(graph_add2(graph, OP_TAKE, along, x, who), ast->span);
   items[1] = object_value(who, ast->span);

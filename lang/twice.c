@@ -56,7 +56,7 @@ void recipe_check_once(Unit *unit, const Ast *recipe) {
 }
 
 void layout_check_once(Unit *unit, const Ast *layout) {
-  static const char *const words[] = {"microbatches", "schedule", "overlap", "reproducible"};
+  static const char *const words[] = {"microbatches", "schedule", "capacity", "overlap", "reproducible"};
   Once settings = {.unit = unit, .code = E042};
   for (int i = 0; i < layout->count; i++) {
     const Ast *setting = layout->kids[i], *list = setting->kids[0];

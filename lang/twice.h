@@ -22,7 +22,8 @@ bool given_once(Once *once, Name name, Span span);
 // parameters.
 void recipe_check_once(Unit *unit, const Ast *recipe);
 
-// The same of a layout: microbatches, schedule, overlap, reproducible. Rules, recompute and offload may be repeated.
+// The same of a layout: microbatches, schedule, capacity, overlap, reproducible. Rules, recompute and offload may be
+// repeated.
 void layout_check_once(Unit *unit, const Ast *layout);
 
 #endif

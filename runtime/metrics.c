@@ -115,27 +115,48 @@ void metrics_close(Metrics *metrics) {
   *metrics = (Metrics){.fd = -1};
 }
 
+// Names of the text that are keys of every line are told apart.
+static void write_shown(Buffer *text, const MetricsLine *line) {
+  static const char *const keys[] = {"step",   "loss", "tokens",       "tokens_per_s", "step_ms",
+                                     "tflops", "mfu",  "memory_bytes", "precision",    "val_loss"};
+  for (int i = 0; i < line->shown_count; i++) {
+    char number[32];
+    bool taken = false;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+      taken = taken || strcmp(keys[k], line->shown[i].name) == 0;
+    }
+    buffer_format(text, ",\"%s%s\":%s", taken ? "output." : "", line->shown[i].name,
+                  metrics_number(number, line->shown[i].value));
+  }
+}
+
 bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error) {
   char loss[32], norm[32], lr[32], speed[32], time[32], flops[32], mfu[32], val[32];
-  char text[896], tail[64] = "", precision[224] = "";
+  char tail[64] = "", precision[224] = "";
+  Buffer text = {0};
   if (isfinite(line->val_loss)) {
     snprintf(tail, sizeof tail, ",\"val_loss\":%s", metrics_number(val, line->val_loss));
   }
   if (line->precision) {
     snprintf(precision, sizeof precision, ",\"precision\":\"%.200s\"", line->precision);
   }
-  int length = snprintf(
-      text, sizeof text,
+  buffer_format(
+      &text,
       "{\"step\":%lld,\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"tokens\":%lld,\"tokens_per_s\":%s,"
-      "\"step_ms\":%s,\"tflops\":%s,\"mfu\":%s,\"memory_bytes\":%lld,\"skipped\":%lld%s%s}\n",
+      "\"step_ms\":%s,\"tflops\":%s,\"mfu\":%s,\"memory_bytes\":%lld,\"skipped\":%lld%s%s",
       (long long)line->step, metrics_number(loss, line->loss), metrics_number(norm, line->grad_norm),
       metrics_number(lr, line->lr), (long long)line->tokens, metrics_number(speed, round(line->tokens_per_s * 10) / 10),
       metrics_number(time, round(line->step_ms * 1e3) / 1e3), metrics_number(flops, round(line->tflops * 1e6) / 1e6),
       metrics_number(mfu, line->mfu), (long long)line->memory_bytes, (long long)line->skipped, precision, tail);
-  if (!io_write(NULL, metrics->fd, metrics->path, text, (size_t)length, error)) {
-    return false;
+  write_shown(&text, line);
+  buffer_text(&text, "}\n");
+  const bool failed = text.failed;
+  const bool written = !failed && io_write(NULL, metrics->fd, metrics->path, text.text, text.length, error);
+  metrics->bytes += written ? (int64_t)text.length : 0;
+  buffer_free(&text);
+  if (!written) {
+    return failed ? error_set(error, 3, "no memory") : false;
   }
-  metrics->bytes += length;
   return point_add(metrics, (MetricsPoint){(double)line->step, line->loss, line->val_loss}) ||
          error_set(error, 3, "no memory");
 }

@@ -4,6 +4,13 @@
 
 #include "runtime/device.h"
 
+enum { METRICS_SHOWN = 8 };  // outputs of the text in one line at most
+
+typedef struct {  // an output of the text that is one number
+  const char *name;
+  double value;
+} MetricsShown;
+
 typedef struct {  // a NaN is written as null, and left out for val_loss
   int64_t step;
   double loss, grad_norm, lr;
@@ -12,6 +19,8 @@ typedef struct {  // a NaN is written as null, and left out for val_loss
   int64_t memory_bytes, skipped;
   double val_loss;
   const char *precision;  // of this step, where the run changes it; else NULL
+  int shown_count;
+  MetricsShown shown[METRICS_SHOWN];
 } MetricsLine;
 
 typedef struct {

@@ -140,6 +140,9 @@ void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line
   if (isfinite(line->mfu)) {
     buffer_format(&text, "  %.1f%% of peak", 100 * line->mfu);
   }
+  for (int i = 0; i < line->shown_count; i++) {
+    buffer_format(&text, LOG_FAINT "  %s" LOG_PLAIN " %.4g", line->shown[i].name, line->shown[i].value);
+  }
   if (line->precision) {
     buffer_format(&text, LOG_FAINT "  %s" LOG_PLAIN, line->precision);
   }

@@ -139,6 +139,33 @@ const PlanOutput *session_find_output(const Session *session, ProgramKind progra
   return NULL;
 }
 
+// Those of tests and of `mdl diff` have a path.
+static bool is_shown(const PlanOutput *output) {
+  static const char *const own[] = {STEP_OUTPUTS};
+  bool shown = output->axis_count == 0 && element_type_floating(output->type) && !strchr(output->name, '.');
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+    shown = shown && strcmp(output->name, own[i]) != 0;
+  }
+  return shown;
+}
+
+int session_shown(const Session *session, const char **names, int most) {
+  int count = 0;
+  for (int64_t rank = 0; rank < session->ranks; rank++) {
+    const PlanProgram *program = &session_plan(session, rank)->programs[PROGRAM_TRAIN];
+    for (int i = 0; i < program->output_count && count < most; i++) {
+      bool shown = is_shown(&program->outputs[i]);
+      for (int k = 0; k < count && shown; k++) {
+        shown = strcmp(names[k], program->outputs[i].name) != 0;
+      }
+      if (shown) {
+        names[count++] = program->outputs[i].name;
+      }
+    }
+  }
+  return count;
+}
+
 static bool step_write(Session *session, int64_t rank, ProgramKind program, int64_t step, Error *error) {
   const Plan *plan = session_plan(session, rank);
   const PlanInput *input = session_input(plan, program, "step");

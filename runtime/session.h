@@ -59,6 +59,8 @@ int session_ahead(const Session *session);
 const PlanInput *session_input(const Plan *plan, ProgramKind program, const char *name);    // or NULL
 const PlanOutput *session_output(const Plan *plan, ProgramKind program, const char *name);  // or NULL
 // In the plan of the first rank that has it. NULL, and *rank 0: none has.
+// The names of the single numbers that the text has a step show, the first `most` of them; returns how many.
+int session_shown(const Session *session, const char **names, int most);
 const PlanOutput *session_find_output(const Session *session, ProgramKind program, const char *name, int64_t *rank);
 
 // The one number of an output; NaN, and true, if the program has no such output.

@@ -207,6 +207,11 @@ static bool trainer_begin(Trainer *t, Error *error) {
   t->trace_from = facts.step + 1 + (t->steps - facts.step > options->profile + PROFILE_AFTER ? PROFILE_AFTER : 0);
   t->line.loss = t->line.val_loss = NAN;
   t->line.tokens = facts.tokens;
+  const char *names[METRICS_SHOWN];
+  t->line.shown_count = session_shown(&t->session, names, METRICS_SHOWN);
+  for (int i = 0; i < t->line.shown_count; i++) {
+    t->line.shown[i] = (MetricsShown){names[i], NAN};
+  }
   t->skipped = facts.skipped;
   t->session.backend->facts(t->session.device, &t->device);
   t->facts = (ProgressFacts){.plan = t->plan,
@@ -290,6 +295,12 @@ static bool trainer_events(Trainer *t, Error *error) {
   for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) {
     if (isfinite(scalars[i].value) &&
         !events_scalar(&t->events, t->line.step, scalars[i].tag, scalars[i].value, error)) {
+      return false;
+    }
+  }
+  for (int i = 0; i < t->line.shown_count; i++) {
+    const MetricsShown *shown = &t->line.shown[i];
+    if (isfinite(shown->value) && !events_scalar(&t->events, t->line.step, shown->name, shown->value, error)) {
       return false;
     }
   }
@@ -411,6 +422,11 @@ static bool trainer_collect(Trainer *t, Error *error) {
       !session_scalar(session, PROGRAM_TRAIN, "lr", &t->line.lr, error) ||
       !session_scalar(session, PROGRAM_TRAIN, "skipped", &skipped, error)) {
     return false;
+  }
+  for (int i = 0; i < t->line.shown_count; i++) {
+    if (!session_scalar(session, PROGRAM_TRAIN, t->line.shown[i].name, &t->line.shown[i].value, error)) {
+      return false;
+    }
   }
   const double now = clock_seconds(), seconds = now - t->done_at;
   const bool skips = skipped > 0;

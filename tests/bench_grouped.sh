@@ -43,7 +43,7 @@ if [ $# -lt 1 ] || [[ $1 == -* ]]; then
 fi
 OUT=$1
 shift
-TESTS='cuda_grouped_test cuda_take_test experts_test'
+TESTS='cuda_grouped_test cuda_take_test mixture_test'
 # shellcheck disable=SC2086
 if [ -z "${PREBUILT:-}" ] && ! cmake --build "$BUILD" --target bench_grouped ${CHECK:+$TESTS} >/dev/null; then
   echo "bench_grouped.sh: bench_grouped and its tests cannot be built in $BUILD" >&2

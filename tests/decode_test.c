@@ -179,7 +179,8 @@ static CompileOptions options_of(const char *file, const char *recipe, const cha
 
 static void test_models(void **state) {
   (void)state;
-  static const char *const models[][2] = {{"gpt2", "tiny"}, {"llama", "small"}, {"bloom", "tiny"}};
+  static const char *const models[][2] = {{"gpt2", "tiny"},    {"llama", "small"}, {"bloom", "tiny"},
+                                          {"mixtral", "tiny"}, {"olmoe", "tiny"},  {"deepseek", "tiny"}};
   for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
     char file[1024];
     snprintf(file, sizeof file, "%s/models/%s.mdl", MDL_SOURCE_DIR, models[i][0]);

@@ -1,194 +1,235 @@
-// experts_test.c: a small mixture of experts as instructions of a plan, against loops over tokens in double: the order
-// of rows, rows of positions, a product there and back with the expert of each, the sum of each token's choices, and
-// the gradient of the experts' matrices. On the CPU, and on a GPU if there is one.
-#include "runtime/cuda/count.h"
-#include "tests/cpu_support.h"
-#include "tests/grouped_reference.h"
+// experts_test.c: what mixtures of experts become, and what a capacity leaves out.
+//
+// That products of chosen matrices are what their text says, and that all layouts of a program agree, passes_test,
+// top_test and layouts_test try. Here layouts with a capacity are compared with one rank that has as many microbatches
+// as they have ranks with positions of their own; what is dropped with counts of the choices; and the shape of plans
+// with what it is to be: one order for an index, nothing made of a matrix for each position, no sums over ranks but
+// those of tokens.
+#include "tests/layouts_outcome.h"
 
-enum { TOKENS = 150, CHOICES = 2, POSITIONS = TOKENS * CHOICES, EXPERTS = 5, EMBED = 64, FFN = 96, BLOCK = 128 };
-enum { CAPACITY = (POSITIONS + EXPERTS * (BLOCK - 1)) / BLOCK * BLOCK, MATRIX = EMBED * FFN };
+static const double tolerance = 1e-9;
 
-typedef struct {
-  Bench *bench;
-  ElementType type;
-  Place index, place, from, chosen, x, rows, w, h, back, y, dw;
-} Mixture;
+// `extra`: a line of the model, or of its declarations.
+static const char program[] =
+    "import std.nn;\n"
+    "model m {\n"
+    "  axis batch, seq, vocab = 7, embed = 8, wide = 12, experts = 4, choice = 2, layers = 2;\n"
+    "  input tokens, targets: index(vocab)[batch, seq];\n"
+    "  param table: [vocab, embed] ~ normal(0.5);\n"
+    "  x = table[tokens];\n"
+    "  excess = 0;\n"
+    "  repeat layers {\n"
+    "    scores = linear(x over embed to experts, std = 0.5, name = router);\n"
+    "    (best, who) = top(scores over experts to choice);\n"
+    "    param up: [experts | embed ; wide] ~ normal(0.5);\n"
+    "    param gate: [experts | embed ; wide] ~ normal(0.5);\n"
+    "    param down: [experts | wide ; embed] ~ normal(0.5);\n"
+    "    h = silu(dot(x, gate[who] over embed)) * dot(x, up[who] over embed);\n"
+    "    x = x + sum(dot(h, down[who] over wide) * softmax(best over choice) over choice);\n"
+    "    count = sum(where(who == pos(experts), 1, 0) over batch, seq, choice);\n"
+    "    excess = excess + sum(relu(count - most) over experts);\n"
+    "  }\n"
+    "  loss = mean(cross_entropy(dot(x, table over embed), targets over vocab));\n"
+    "  output excess;\n"
+    "}\n"
+    "recipe r {\n  model m();\n  batch = 8;\n  seq = 4;\n  optimizer adamw(lr = constant(0.01), clip = 1.0);\n}\n";
 
-static uint32_t draw_number(void *random) {
-  return (uint32_t)draw(random) >> 1;
-}
-
-static Take take_of(ElementType type, int64_t rows, int64_t summed, int64_t extent) {
-  const int64_t size[] = {rows, EMBED, CHOICES}, x[] = {0, 1, 0}, index[] = {summed ? CHOICES : 1, 0, 1},
-                out[] = {EMBED, 1, 0};
-  Take take = {.type = type, .type_out = type, .dim_count = 2 + (int)summed, .summed = (int)summed};
-  take.extent = extent;
-  take.stride_axis = EMBED;
-  memcpy(take.size, size, sizeof size);
-  memcpy(take.stride_x, x, sizeof x);
-  memcpy(take.stride_index, index, sizeof index);
-  memcpy(take.stride_out, out, sizeof out);
-  return take;
-}
-
-static Grouped grouped_of(ElementType type, ElementType type_c, Place a, Place b, Place c, Place chosen) {
-  return (Grouped){.type = type,
-                   .type_c = type_c,
-                   .rows = CAPACITY,
-                   .block = BLOCK,
-                   .extent = EXPERTS,
-                   .m = 1,
-                   .n = FFN,
-                   .k = EMBED,
-                   .lda = EMBED,
-                   .ldb = FFN,
-                   .ldc = FFN,
-                   .stride = MATRIX,
-                   .a = a,
-                   .b = b,
-                   .c = c,
-                   .chosen = chosen};
-}
-
-static void products_add(Mixture *m) {
-  const ElementType wide = m->type == TYPE_BF16 ? TYPE_F32 : m->type;
-  Grouped up = grouped_of(m->type, m->type, m->rows, m->w, m->h, m->chosen), back = up;
-  Grouped sum = grouped_of(m->type, wide, m->rows, m->h, m->dw, m->chosen);
-  back.a = m->h;
-  back.c = m->back;
-  back.transpose_b = true;
-  back.n = back.ldc = EMBED;
-  back.k = back.lda = FFN;
-  sum.m = EMBED;
-  sum.k = 1;
-  bench_add(m->bench, INSTRUCTION_GROUPED)->as.grouped = up;
-  bench_add(m->bench, INSTRUCTION_GROUPED)->as.grouped = back;
-  bench_add(m->bench, INSTRUCTION_GROUPED_SUM)->as.grouped = sum;
-}
-
-static Mixture mixture_make(ElementType type, Skew skew) {
-  Mixture m = {.bench = bench_create(), .type = type};
-  Bench *bench = m.bench;
-  const int64_t bytes = element_type_bytes(type);
-  Draw random = {19};
-  m.index = bench_place(bench, POSITIONS * 4);
-  m.x = bench_place(bench, POSITIONS * EMBED * bytes);
-  m.w = bench_place(bench, EXPERTS * MATRIX * bytes);
-  m.place = bench_place(bench, POSITIONS * 4);
-  m.from = bench_place(bench, CAPACITY * 4);
-  m.chosen = bench_place(bench, CAPACITY / BLOCK * 4);
-  m.rows = bench_place(bench, CAPACITY * EMBED * bytes);
-  m.h = bench_place(bench, CAPACITY * FFN * bytes);
-  m.back = bench_place(bench, CAPACITY * EMBED * bytes);
-  m.y = bench_place(bench, TOKENS * EMBED * bytes);
-  m.dw = bench_place(bench, EXPERTS * MATRIX * 8);
-  skew_draw(skew, bench_at(bench, m.index), POSITIONS, EXPERTS, draw_number, &random);
-  real_fill(type, bench_at(bench, m.x), POSITIONS * EMBED, &random);
-  real_fill(type, bench_at(bench, m.w), EXPERTS * MATRIX, &random);
-  bench_add(bench, INSTRUCTION_ORDER)->as.order = (Order){.count = POSITIONS,
-                                                          .extent = EXPERTS,
-                                                          .block = BLOCK,
-                                                          .capacity = CAPACITY,
-                                                          .index = m.index,
-                                                          .place = m.place,
-                                                          .from = m.from,
-                                                          .chosen = m.chosen};
-  Take rows = take_of(type, CAPACITY, 0, POSITIONS), sums = take_of(type, TOKENS, 1, CAPACITY);
-  rows.x = m.x;
-  rows.index = m.from;
-  rows.out = m.rows;
-  sums.x = m.back;
-  sums.index = m.place;
-  sums.out = m.y;
-  bench_add(bench, INSTRUCTION_TAKE)->as.take = rows;
-  products_add(&m);
-  bench_add(bench, INSTRUCTION_TAKE)->as.take = sums;
-  return m;
-}
-
-// What the instructions mean, position by position, rounded nowhere.
-typedef struct {
-  double y[TOKENS * EMBED], dw[EXPERTS * MATRIX];
-} Meant;
-
-static Meant *meaning_of(const Mixture *m) {
-  Meant *meant = calloc(1, sizeof *meant);
-  const int32_t *index = bench_at(m->bench, m->index);
-  for (int64_t p = 0; p < POSITIONS; p++) {
-    double h[FFN] = {0};
-    for (int64_t i = 0; i < MATRIX && index[p] >= 0 && index[p] < EXPERTS; i++) {
-      h[i % FFN] += element_at(m->type, bench_at(m->bench, m->x), p * EMBED + i / FFN) *
-                    element_at(m->type, bench_at(m->bench, m->w), index[p] * MATRIX + i);
-    }
-    for (int64_t i = 0; i < MATRIX && index[p] >= 0 && index[p] < EXPERTS; i++) {
-      const double w = element_at(m->type, bench_at(m->bench, m->w), index[p] * MATRIX + i);
-      meant->y[p / CHOICES * EMBED + i / FFN] += h[i % FFN] * w;
-      meant->dw[index[p] * MATRIX + i] +=
-          element_at(m->type, bench_at(m->bench, m->x), p * EMBED + i / FFN) * h[i % FFN];
-    }
+// As it is trained: in fp32, without gradients among the outputs.
+static LayoutRun *compiled(Arena *arena, int most, const char *layout, bool compared) {
+  const char *at = strstr(program, "most"), *text;
+  text = arena_format(arena, "%.*s%d%s\nlayout l { %s }\n", (int)(at - program), program, most, at + 4, layout);
+  const CompileOptions options = {
+      .layout = "l", .precision = compared ? "fp64" : "fp32", .gradients = compared, .part_rows = INT64_MAX};
+  LayoutRun *run = layout_compile_text(text, &options);
+  if (!run) {
+    fail_msg("%s does not compile", layout);
   }
-  return meant;
+  return run;
 }
 
-// The largest error beside the largest value.
-static double error_of(ElementType type, const void *got, const double *meant, int64_t count) {
-  double worst = 0, most = 1e-3;
-  for (int64_t i = 0; i < count; i++) {
-    const double error = fabs(element_at(type, got, i) - meant[i]);
-    worst = error <= worst ? worst : isnan(error) ? INFINITY : error;
-    most = fmax(most, fabs(meant[i]));
-  }
-  return worst / most;
+// --- capacity ---
+
+static void outcome_of(Arena *arena, const char *layout, Outcome *outcome) {
+  LayoutRun *run = compiled(arena, 0, layout, true);
+  outcome_run(run, layout, 30, arena, outcome);
 }
 
-static double mixture_error(const Mixture *m, const char *after) {
-  Meant *meant = meaning_of(m);
-  const ElementType wide = m->type == TYPE_BF16 ? TYPE_F32 : m->type;
-  const double y = error_of(m->type, after + m->y.offset, meant->y, TOKENS * EMBED);
-  const double dw = error_of(wide, after + m->dw.offset, meant->dw, EXPERTS * MATRIX);
-  free(meant);
-  return fmax(y, dw);
-}
-
-static void check(const Backend *backend, ElementType type) {
-  const double tolerance = type == TYPE_BF16 ? 1e-2 : type == TYPE_F32 ? 1e-5 : 1e-13;
-  for (int skew = 0; skew < SKEW_COUNT; skew++) {
-    Mixture m = mixture_make(type, (Skew)skew);
-    char *after = bench_run_on(m.bench, backend, 2);
-    const double error = mixture_error(&m, after);
-    if (!(error <= tolerance)) {
-      fail_msg("%s, %s, skew %d: an error of %g", backend->name, element_type_name(type), skew, error);
-    }
-    if (skew == SKEW_ANY) {  // control: a position of another expert
-      int32_t *const index = bench_at(m.bench, m.index);
-      index[7] = (index[7] + 2) % EXPERTS;
-      assert_true(mixture_error(&m, after) > 2 * tolerance);
-    }
-    free(after);
-    bench_destroy(m.bench);
-  }
-}
-
-static void on_the_cpu(void **state) {
+// Ranks that share the batch leave out what microbatches of the same parts leave out, whoever has the experts.
+static void test_capacity_is_of_a_rank(void **state) {
   (void)state;
-  check(&backend_cpu, TYPE_F64);
-  check(&backend_cpu, TYPE_F32);
-  check(&backend_cpu, TYPE_BF16);
+  static const struct {
+    const char *one, *many;
+  } pairs[] = {
+      {"microbatches = 2;", "mesh dp = 2; batch -> dp;"},
+      {"microbatches = 2;", "mesh ep = 2; batch -> ep; experts -> ep; router: experts -> none;"},
+      {"microbatches = 4;", "mesh ep = 4; batch -> ep; experts -> ep;"},
+      {"microbatches = 4;", "mesh dp = 2, ep = 2; batch -> dp, ep; experts -> ep; grad, state -> dp;"},
+      {"microbatches = 1;", "mesh ep = 2, tp = 2; experts -> ep; wide -> tp;"},
+      {"microbatches = 2;", "mesh pp = 2; layers -> pp; microbatches = 2;"},
+  };
+  static const char *const capacities[] = {"0.5", "1", "1.25", "4"};
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    for (size_t c = 0; c < sizeof capacities / sizeof *capacities; c++) {
+      Arena *arena = arena_create();
+      Outcome expected = {0}, found = {0};
+      char said[512];
+      outcome_of(arena, arena_format(arena, "%s capacity = %s;", pairs[i].one, capacities[c]), &expected);
+      outcome_of(arena, arena_format(arena, "%s capacity = %s;", pairs[i].many, capacities[c]), &found);
+      if (!outcome_same(&expected, &found, tolerance, true, said, sizeof said)) {
+        fail_msg("%s with a capacity of %s: %s", pairs[i].many, capacities[c], said);
+      }
+      arena_destroy(arena);
+    }
+  }
 }
 
-static void on_a_gpu(void **state) {
-  Error error = {0};
+// A control: one rank that has all positions leaves out others.
+static void test_capacity_of_all_differs(void **state) {
   (void)state;
-  if (cuda_count_apart(&error) < 1) {
-    print_message("no GPU: %s\n", error.text);
-    skip();
+  Arena *arena = arena_create();
+  Outcome expected = {0}, found = {0};
+  char said[512];
+  outcome_of(arena, "microbatches = 2; capacity = 1;", &expected);
+  outcome_of(arena, "microbatches = 1; capacity = 1;", &found);
+  assert_false(outcome_same(&expected, &found, tolerance, true, said, sizeof said));
+  arena_destroy(arena);
+}
+
+static double output_of(const Outcome *outcome, const char *name) {
+  const Tensor *found = outcome_find(outcome, name);
+  if (!found) {
+    fail_msg("there is no '%s'", name);
   }
-  check(&backend_cuda, TYPE_F64);
-  check(&backend_cuda, TYPE_F32);
-  check(&backend_cuda, TYPE_BF16);
+  return found ? found->data[0] : 0;
+}
+
+// 64 choices of 4 experts: half an even share is 8 positions.
+static void test_dropped_is_counted(void **state) {
+  (void)state;
+  static const struct {
+    const char *layout;
+    int most;
+  } cases[] = {{"capacity = 0.5;", 8}, {"capacity = 1;", 16}, {"capacity = 1.3;", 21}, {"capacity = 4;", 64}};
+  int dropped = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    Arena *arena = arena_create();
+    Outcome outcome = {0};
+    LayoutRun *run = compiled(arena, cases[i].most, cases[i].layout, true);
+    outcome_run(run, cases[i].layout, 30, arena, &outcome);
+    const double found = output_of(&outcome, "step 2 dropped"), counted = output_of(&outcome, "step 2 excess");
+    if (found != counted) {
+      fail_msg("%s: %g positions are dropped, not %g", cases[i].layout, found, counted);
+    }
+    dropped += (int)found;
+    arena_destroy(arena);
+  }
+  assert_true(dropped > 0);
+}
+
+// --- plans ---
+
+typedef bool Wanted(const Instruction *instruction);
+
+static int count_in_step(const LayoutRun *run, Wanted *wanted) {
+  const Plan *plan = run->set->plans[0];
+  int count = 0;
+  for (int i = 0; i < plan->segment_count; i++) {
+    const PlanSegment *segment = &plan->segments[i];
+    for (int j = 0; j < segment->count && plan_calls(plan, PROGRAM_TRAIN, i) > 0; j++) {
+      count += wanted(&segment->instructions[j]);
+    }
+  }
+  return count;
+}
+
+static bool is_order(const Instruction *instruction) {
+  return instruction->kind == INSTRUCTION_ORDER;
+}
+
+static bool is_grouped(const Instruction *instruction) {
+  return instruction->kind == INSTRUCTION_GROUPED;
+}
+
+static bool is_grouped_sum(const Instruction *instruction) {
+  return instruction->kind == INSTRUCTION_GROUPED_SUM;
+}
+
+static bool adds_up(const Instruction *instruction) {
+  return instruction->kind == INSTRUCTION_TAKE && instruction->as.take.summed > 0;
+}
+
+static bool is_put(const Instruction *instruction) {
+  return instruction->kind == INSTRUCTION_PUT;
+}
+
+static bool gathers(const Instruction *instruction) {
+  return instruction->kind == INSTRUCTION_COLLECTIVE && instruction->as.collective.kind == COLLECTIVE_ALL_GATHER;
+}
+
+static bool scatters(const Instruction *instruction) {
+  return instruction->kind == INSTRUCTION_COLLECTIVE && instruction->as.collective.kind == COLLECTIVE_REDUCE_SCATTER;
+}
+
+// Per layer: three products forward, and backward one of what comes back and two into what goes out; three of weights;
+// what comes of the choices is added up once forward and once backward. The table's gradient alone is put together.
+static void test_one_order_for_an_index(void **state) {
+  (void)state;
+  static const char *const layouts[] = {"microbatches = 1;", "microbatches = 2;", "mesh tp = 2; wide -> tp;",
+                                        "mesh ep = 2; batch -> ep; experts -> ep; router: experts -> none;"};
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    Arena *arena = arena_create();
+    LayoutRun *run = compiled(arena, 0, layouts[i], false);
+    assert_int_equal(count_in_step(run, is_order), 2);
+    assert_int_equal(count_in_step(run, is_grouped), 2 * 6);
+    assert_int_equal(count_in_step(run, is_grouped_sum), 2 * 3);
+    assert_int_equal(count_in_step(run, adds_up), 2 * 2);
+    assert_int_equal(count_in_step(run, is_put), 1);
+    arena_destroy(run->arena);
+    arena_destroy(arena);
+  }
+}
+
+// Tokens, choices and weights are gathered, and what experts make of tokens is scattered; backward what comes back is
+// gathered, and gradients of tokens and of weights are scattered.
+static void test_what_ranks_give(void **state) {
+  (void)state;
+  Arena *arena = arena_create();
+  LayoutRun *run = compiled(arena, 0, "mesh ep = 2; batch -> ep; experts -> ep; router: experts -> none;", false);
+  assert_int_equal(count_in_step(run, gathers), 2 * 4);
+  assert_int_equal(count_in_step(run, scatters), 2 * 3 + 2);  // and `count`, of each expert
+  arena_destroy(run->arena);
+  arena_destroy(arena);
+}
+
+// A capacity of 1.25 over four ranks: a rank has rows for five quarters of what it has of the positions, not for all.
+static void test_capacity_bounds_rows(void **state) {
+  (void)state;
+  static const char *const layouts[] = {"mesh ep = 4; batch -> ep; experts -> ep;",
+                                        "mesh ep = 4; batch -> ep; experts -> ep; capacity = 1.25;"};
+  int64_t rows[2] = {0, 0};
+  for (int k = 0; k < 2; k++) {
+    Arena *arena = arena_create();
+    LayoutRun *run = compiled(arena, 0, layouts[k], false);
+    const Plan *plan = run->set->plans[0];
+    for (int i = 0; i < plan->segment_count; i++) {
+      for (int j = 0; j < plan->segments[i].count; j++) {
+        const Instruction *instruction = &plan->segments[i].instructions[j];
+        const int64_t has = is_grouped(instruction) ? instruction->as.grouped.rows : 0;
+        rows[k] = plan_calls(plan, PROGRAM_TRAIN, i) > 0 && has > rows[k] ? has : rows[k];
+      }
+    }
+    arena_destroy(run->arena);
+    arena_destroy(arena);
+  }
+  assert_int_equal(rows[0], 64 / 8 * 8 + 0);  // one expert of this rank may be chosen by all 64
+  assert_int_equal(rows[1], 24);              // 4 ranks, of each 16 / 4 * 1.25 = 5: 20 in blocks of 8
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(on_the_cpu), cmocka_unit_test(on_a_gpu)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_capacity_is_of_a_rank), cmocka_unit_test(test_capacity_of_all_differs),
+      cmocka_unit_test(test_dropped_is_counted),    cmocka_unit_test(test_one_order_for_an_index),
+      cmocka_unit_test(test_what_ranks_give),       cmocka_unit_test(test_capacity_bounds_rows),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

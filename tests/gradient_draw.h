@@ -174,6 +174,35 @@ static ValueId make_put(Draw *draw) {
   return graph_add2(draw->graph, OP_PUT, with(all, axis, -1, 0), g, index);
 }
 
+// Axes of positions come from the pool, those of matrices are new; each operand has some of both.
+static ValueId make_chosen_dot(Draw *draw) {
+  const AxisId axis = draw_axis_of(draw, draw_int(draw, 2, 5));
+  Shape over = {0}, matrices = shape_of(axis), a = draw_shape(draw);
+  for (int i = draw_int(draw, 0, 2); i > 0; i--) {
+    shape_push(&over, draw_axis(draw));
+  }
+  a = draw_int(draw, 0, 1) ? shape_union(a, &over) : shape_union(over, &a);
+  matrices = shape_union(matrices, &over);
+  for (int i = draw_int(draw, 0, 2); i > 0; i--) {
+    shape_push(&matrices, draw_axis(draw));
+  }
+  const ValueId operands[] = {draw_real(draw, a), draw_real(draw, matrices), draw_index(draw, draw_shape(draw), axis)};
+  return graph_add(draw->graph, OP_CHOSEN_DOT, with(over, axis, -1, 0), operands, 3);
+}
+
+static ValueId make_chosen_sum(Draw *draw) {
+  const AxisId axis = draw_axis_of(draw, draw_int(draw, 2, 5));
+  Shape result = shape_of(axis), factor[2];
+  for (int i = 0; i < 2; i++) {
+    const AxisId own = draw_axis(draw);
+    factor[i] = draw_shape_with(draw, own);
+    shape_push(&result, own);
+  }
+  const ValueId operands[] = {draw_real(draw, factor[0]), draw_real(draw, factor[1]),
+                              draw_index(draw, draw_shape(draw), axis)};
+  return graph_add(draw->graph, OP_CHOSEN_SUM, with(result, axis, -1, 0), operands, 3);
+}
+
 static ValueId make_rename(Draw *draw) {
   AxisId from = draw_axis(draw), to = draw_axis_of(draw, draw->graph->axes.at[from].size);
   return graph_add1(draw->graph, OP_RENAME, with((Shape){0}, from, to, 0),
@@ -346,6 +375,8 @@ static const Recipe recipes[OP_COUNT] = {
     [OP_DOT] = {.make = make_dot, .low = -2, .high = 2},
     [OP_TAKE] = {.make = make_take, .low = -2, .high = 2},
     [OP_PUT] = {.make = make_put, .low = -2, .high = 2},
+    [OP_CHOSEN_DOT] = {.make = make_chosen_dot, .low = -2, .high = 2},
+    [OP_CHOSEN_SUM] = {.make = make_chosen_sum, .low = -2, .high = 2},
     [OP_RENAME] = {.make = make_rename, .low = -2, .high = 2},
     [OP_SPLIT] = {.make = make_split, .low = -2, .high = 2},
     [OP_MERGE] = {.make = make_merge, .low = -2, .high = 2},
@@ -377,6 +408,11 @@ static const Recipe recipes[OP_COUNT] = {
     [OP_STOP] = {.without = "its meaning; tested by itself"},
     [OP_CAST] = {.without = "made after differentiation"},
     [OP_QUANTISE] = {.without = "made after differentiation"},
+    [OP_ORDER] = {.without = "made after differentiation"},
+    [OP_TAKE_SUM] = {.without = "made after differentiation"},
+    [OP_CHOSEN_DOTS] = {.without = "made after differentiation"},
+    [OP_LIMIT] = {.without = "made of an index"},
+    [OP_INSIDE] = {.without = "made after differentiation"},
     [OP_SCALED_DOT] = {.without = "made after differentiation"},
     [OP_PACK] = {.without = "made after differentiation"},
     [OP_PART] = {.without = "made after differentiation"},

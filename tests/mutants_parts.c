@@ -300,10 +300,10 @@ void visit_begin(Walk *w) {
 void visit_shift(Walk *w) {
   Graph *graph = w->graph;
   const Node *node = graph_node(graph, w->id);
-  bool indexed = node->op == OP_TAKE || node->op == OP_PUT;
-  const Node *shifted = indexed ? mutant_made_by(graph, node->operands[1], OP_SUB) : NULL;
+  const int last = node->operand_count - 1;
+  const Node *shifted = op_indexes(node->op) ? mutant_made_by(graph, node->operands[last], OP_SUB) : NULL;
   if (shifted && of_coordinates(graph, shifted->operands[1]) && mutant_here(w, NULL, "an index that is not shifted")) {
-    mutant_set_operand(w, 1, shifted->operands[0]);
+    mutant_set_operand(w, last, shifted->operands[0]);
   }
   bool position = node->op == OP_ADD && mutant_made_by(graph, node->operands[0], OP_POSITION) &&
                   of_coordinates(graph, node->operands[1]);

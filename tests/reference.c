@@ -1,6 +1,7 @@
 // reference.c: evaluates graphs node by node: leaves, effects, regions, and the ops that write a result as a whole.
 #include "tests/reference.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "tests/reference_points.h"
@@ -84,6 +85,57 @@ static void run_put(Reference *r, const Node *node) {
       point.at[node->axis] = at;
       *element(r, to, point) += g;
     }
+  }
+}
+
+// Place by place, and of each the positions in their order.
+static void run_order(Reference *r, const Node *node) {
+  const AxisId blocks = node->axes.axis[node->axes.count - 2], row = node->axes.axis[node->axes.count - 1];
+  const int64_t block = size_of(r, row), rows = size_of(r, node->axis2);
+  Tensor *place = define(r, node->first_result), *from = define(r, node->first_result + 1);
+  Tensor *chosen = define(r, node->first_result + 2);
+  Shape positions = node->axes;
+  positions.count -= 2;
+  Point point = r->point;
+  FOR_POINTS(r, point, &positions) {
+    *element(r, place, point) = -1;
+  }
+  for (int64_t i = 0; i < rows; i++) {
+    point.at[blocks] = i / block;
+    point.at[row] = i % block;
+    *element(r, from, point) = *element(r, chosen, point) = -1;
+  }
+  int64_t next = 0;
+  for (int64_t choice = 0; choice < size_of(r, node->axis); choice++) {
+    int64_t position = 0;
+    next = (next + block - 1) / block * block;
+    FOR_POINTS(r, point, &positions) {
+      const bool is = (int64_t)read(r, node, 0, point) == choice;
+      if (is && next < rows) {
+        *element(r, place, point) = (double)next;
+        point.at[blocks] = next / block;
+        point.at[row] = next % block;
+        *element(r, from, point) = (double)position;
+        *element(r, chosen, point) = (double)choice;
+      }
+      next += is;
+      position++;
+    }
+  }
+}
+
+// The first positions of each choice keep it.
+static void run_limit(Reference *r, const Node *node) {
+  const int64_t places = size_of(r, node->axis), count = graph_elements(r->graph, node->axes);
+  const int64_t most = (int64_t)ceil(node->number * (double)count / (double)places);
+  int64_t *chosen = ARENA_ARRAY(r->arena, int64_t, places + 1);
+  Tensor *to = define(r, node->first_result);
+  Point point = r->point;
+  memset(chosen, 0, sizeof *chosen * (size_t)places);
+  FOR_POINTS(r, point, &node->axes) {
+    const int64_t choice = (int64_t)read(r, node, 0, point);
+    const bool keeps = choice >= 0 && choice < places && chosen[choice]++ < most;
+    *element(r, to, point) = keeps ? (double)choice : -1;
   }
 }
 
@@ -263,6 +315,12 @@ static void run_node(Reference *r, const Node *node) {
       return;
     case OP_PUT:
       run_put(r, node);
+      return;
+    case OP_ORDER:
+      run_order(r, node);
+      return;
+    case OP_LIMIT:
+      run_limit(r, node);
       return;
     case OP_PART:
       run_part(r, node);

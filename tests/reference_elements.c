@@ -317,10 +317,66 @@ static double dot_sum_element(const Reference *r, const Node *node, Point point)
   return (double)sum;
 }
 
+// Of the matrix that is chosen here; an index outside chooses none.
+static double chosen_dot_element(const Reference *r, const Node *node, Point point) {
+  const int64_t at = (int64_t)read(r, node, 2, point);
+  if (at < 0 || at >= size_of(r, node->axis)) {
+    return 0;
+  }
+  point.at[node->axis] = at;
+  return (double)reference_product(r, node, 0, 1, &node->axes, point);
+}
+
+static double chosen_dots_element(const Reference *r, const Node *node, Point point) {
+  const int64_t at = (int64_t)read(r, node, node->operand_count - 1, point);
+  double sum = 0;
+  for (int i = 0; i + 1 < node->operand_count && at >= 0 && at < size_of(r, node->axis); i += 2) {
+    const Shape a = graph_shape(r->graph, node->operands[i]), w = graph_shape(r->graph, node->operands[i + 1]);
+    Shape over = shape_common(w, &a);
+    over = shape_minus(over, &node->axes);
+    point.at[node->axis] = at;
+    sum += (double)reference_product(r, node, i, i + 1, &over, point);
+  }
+  return sum;
+}
+
+static double take_sum_element(const Reference *r, const Node *node, Point point) {
+  long double sum = 0;
+  FOR_POINTS(r, point, &node->axes) {
+    const int64_t at = (int64_t)read(r, node, 1, point);
+    point.at[node->axis] = at;
+    sum += at >= 0 && at < size_of(r, node->axis) ? read(r, node, 0, point) : 0;
+  }
+  return (double)sum;
+}
+
+static double inside_element(const Reference *r, const Node *node, Point point) {
+  const double at = read(r, node, 1, point);
+  return at >= 0 && at < (double)size_of(r, node->axis) ? read(r, node, 0, point) : 0;
+}
+
+// Over all positions, of which each adds to the place that it chooses.
+static double chosen_sum_element(const Reference *r, const Node *node, Point point) {
+  const int64_t here = point.at[node->axis];
+  Shape over = graph_shape(r->graph, node->operands[2]);
+  for (int i = 0; i < 2; i++) {
+    const Shape shape = graph_shape(r->graph, node->operands[i]);
+    over = shape_union(over, &shape);
+  }
+  over = shape_minus(over, &node->axes);
+  long double sum = 0;
+  FOR_POINTS(r, point, &over) {
+    const bool chosen = (int64_t)read(r, node, 2, point) == here;
+    sum += chosen ? (long double)read(r, node, 0, point) * read(r, node, 1, point) : 0;
+  }
+  return (double)sum;
+}
+
 bool reference_knows(Op op) {
   return knows_unary(op) || knows_moved(op) || (op >= OP_CONST && op <= OP_POW && op != OP_COORDINATE) ||
          (op >= OP_LESS && op <= OP_WHERE) || op == OP_SUM || op == OP_REDUCE_MAX || op == OP_REDUCE_MIN ||
-         op == OP_DOT || op == OP_SCALED_DOT || op == OP_DOT_SUM || op == OP_SCALED_DOT_SUM || op == OP_QUANTISE;
+         op == OP_DOT || op == OP_SCALED_DOT || op == OP_DOT_SUM || op == OP_SCALED_DOT_SUM || op == OP_QUANTISE ||
+         op == OP_CHOSEN_DOT || op == OP_CHOSEN_SUM || op == OP_INSIDE || op == OP_TAKE_SUM || op == OP_CHOSEN_DOTS;
 }
 
 double reference_element(const Reference *r, const Node *node, Point point) {
@@ -339,6 +395,19 @@ double reference_element(const Reference *r, const Node *node, Point point) {
     case OP_DOT_SUM:
     case OP_SCALED_DOT_SUM:
       return dot_sum_element(r, node, point);
+    case OP_CHOSEN_DOT:
+      memcpy(r->scratch.at, point.at, sizeof(int64_t) * (size_t)r->graph->axes.count);
+      return chosen_dot_element(r, node, r->scratch);
+    case OP_CHOSEN_DOTS:
+      memcpy(r->scratch.at, point.at, sizeof(int64_t) * (size_t)r->graph->axes.count);
+      return chosen_dots_element(r, node, r->scratch);
+    case OP_TAKE_SUM:
+      memcpy(r->scratch.at, point.at, sizeof(int64_t) * (size_t)r->graph->axes.count);
+      return take_sum_element(r, node, r->scratch);
+    case OP_INSIDE:
+      return inside_element(r, node, point);
+    case OP_CHOSEN_SUM:
+      return chosen_sum_element(r, node, point);
     case OP_CONST:
     case OP_INTEGER:
     case OP_POSITION:

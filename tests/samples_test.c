@@ -71,7 +71,7 @@ static Generator *const generators[OP_COUNT] = {
 // Leaves of the test itself, effects, and what gradients and formats bring.
 static bool goes_without(Op op) {
   return op == OP_INPUT || op == OP_CONST || op == OP_INTEGER || op == OP_ASSIGN || op == OP_OUTPUT || op == OP_CAST ||
-         !samples_known(op);
+         op == OP_LIMIT || !samples_known(op);  // of each microbatch by itself
 }
 
 // --- one graph, whole and in two microbatches ---

@@ -33,8 +33,30 @@ static bool comes_after(const Compilation *c, ValueId value) {
   return c->graph->slots > 1 && samples_of(c->samples, value).kind == SAMPLES_LATE;
 }
 
-// The loss, all parts of gradients and `values` are summed over the microbatches.
-static ValueId sum_over_microbatches(Compilation *c, GradientParts *parts, ForwardValues *values, ValueId loss) {
+// The outputs of the text, without those that no sum over microbatches gives.
+static NodeList text_outputs(Compilation *c) {
+  Graph *graph = c->graph;
+  const NodeList old = graph->regions.at[0].nodes;
+  NodeList kept = {0}, outputs = {0};
+  for (int i = 0; i < old.count; i++) {
+    const Node *node = graph_node(graph, old.at[i]);
+    const bool shown = node->op == OP_OUTPUT && strcmp(node->text, "loss") != 0;
+    const SamplesKind kind = shown && graph->slots > 1 ? samples_of(c->samples, node->operands[0]).kind : SAMPLES_SUM;
+    if (kind == SAMPLES_MIXED || kind == SAMPLES_EACH) {
+      continue;
+    }
+    array_push(c->arena, &kept, old.at[i]);
+    if (shown) {
+      array_push(c->arena, &outputs, old.at[i]);
+    }
+  }
+  graph->regions.at[0].nodes = kept;
+  return outputs;
+}
+
+// The loss, all parts of gradients, `values` and `outputs` are summed over the microbatches.
+static ValueId sum_over_microbatches(Compilation *c, GradientParts *parts, ForwardValues *values,
+                                     const NodeList *outputs, ValueId loss) {
   ValueList results = {0};
   array_push(c->arena, &results, loss);
   for (int i = 0; i < parts->count; i++) {
@@ -47,6 +69,12 @@ static ValueId sum_over_microbatches(Compilation *c, GradientParts *parts, Forwa
       array_push(c->arena, &results, values->at[i].value);
     }
   }
+  for (int i = 0; i < outputs->count; i++) {
+    const ValueId value = graph_node(c->graph, outputs->at[i])->operands[0];
+    if (!comes_after(c, value)) {
+      array_push(c->arena, &results, value);
+    }
+  }
   wrap_microbatches(c, &results);
   int at = 1;
   for (int i = 0; i < parts->count; i++) {
@@ -57,6 +85,11 @@ static ValueId sum_over_microbatches(Compilation *c, GradientParts *parts, Forwa
   for (int i = 0; i < values->count; i++) {
     if (!comes_after(c, values->at[i].value)) {
       values->at[i].value = results.at[at++];
+    }
+  }
+  for (int i = 0; i < outputs->count; i++) {
+    if (!comes_after(c, graph_node(c->graph, outputs->at[i])->operands[0])) {
+      graph_node(c->graph, outputs->at[i])->operands[0] = results.at[at++];
     }
   }
   return results.at[0];
@@ -122,6 +155,7 @@ bool pass_differentiate(Compilation *c) {
   if (c->values) {
     forward_values(c, loss, &values);
   }
+  const NodeList outputs = text_outputs(c);
   assign_optimizer_groups(c->elaborator);
   ValueList wanted = {0};
   for (int i = 0; i < graph->persistent.count; i++) {
@@ -156,7 +190,7 @@ bool pass_differentiate(Compilation *c) {
     array_push(c->arena, &parts, list);
   }
   if (wraps) {
-    loss = sum_over_microbatches(c, &parts, &values, loss);
+    loss = sum_over_microbatches(c, &parts, &values, &outputs, loss);
     graph_node(graph, output)->operands[0] = loss;
   }
   if (c->values) {  // before operations are merged or dropped: nothing else may read what is computed here for state

@@ -219,12 +219,47 @@ RULE(gradient_dot) {  // da = dot(g, b over what a lacks), db likewise
   }
 }
 
+// What a factor lacks is summed over by backward_add.
+RULE(gradient_chosen_dot) {  // da = chosen_dot(g, w, who over what only w has), dw = chosen_sum(a, g, who)
+  const ValueId g = incoming(backward, graph, id), a = operand(graph, id, 0), w = operand(graph, id, 1);
+  const ValueId who = operand(graph, id, 2);
+  const AxisId axis = graph_node(graph, id)->axis;
+  const Shape over = graph_node(graph, id)->axes, matrices = graph_shape(graph, w);
+  if (backward_wants(backward, a)) {
+    NodeInit init = {NODE_INIT, .axis = axis, .axes = shape_minus(matrices, &over)};
+    shape_remove(&init.axes, axis);
+    backward_add(backward, a, graph_add(graph, OP_CHOSEN_DOT, init, (ValueId[]){g, w, who}, 3));
+  }
+  if (backward_wants(backward, w)) {
+    const NodeInit init = {NODE_INIT, .axis = axis, .axes = matrices};
+    backward_add(backward, w, graph_add(graph, OP_CHOSEN_SUM, init, (ValueId[]){a, g, who}, 3));
+  }
+}
+
+RULE(gradient_chosen_sum) {  // da = chosen_dot(b, g, who over the result's axes that b has), db likewise
+  const ValueId g = incoming(backward, graph, id), who = operand(graph, id, 2);
+  const AxisId axis = graph_node(graph, id)->axis;
+  const Shape result = graph_node(graph, id)->axes;
+  for (int i = 0; i < 2; i++) {
+    const ValueId side = operand(graph, id, i), other = operand(graph, id, 1 - i);
+    const Shape shape = graph_shape(graph, other);
+    if (backward_wants(backward, side)) {
+      const NodeInit init = {NODE_INIT, .axis = axis, .axes = shape_common(result, &shape)};
+      backward_add(backward, side, graph_add(graph, OP_CHOSEN_DOT, init, (ValueId[]){other, g, who}, 3));
+    }
+  }
+}
+
 RULE(gradient_take) {
   ValueId g = incoming(backward, graph, id), x = operand(graph, id, 0), index = operand(graph, id, 1);
   AxisId axis = graph_node(graph, id)->axis;
   Shape shape = graph_shape(graph, x), rest = shape, by = graph_shape(graph, index);
+  enum { FEW = 16, SHORT = 1024 };
   shape_remove(&rest, axis);
-  if (shape_same_set(&rest, &by)) {  // one element of each row: a mask, which fuses with its neighbours
+  const Shape more = shape_minus(by, &rest);
+  const bool few = graph_elements(graph, more) <= FEW && graph->axes.at[axis].size <= SHORT;
+  // One element of each row, or few of a short one: masks, which fuse with their neighbours.
+  if (shape_contains(&by, &rest) && (more.count == 0 || few)) {
     ValueId position = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = axis});
     ValueId at = graph_op2(graph, OP_EQUAL, position, index);
     backward_add(backward, x, graph_op3(graph, OP_WHERE, at, g, zero(graph)));

@@ -73,6 +73,21 @@ static Cost cost_dots(const Graph *graph, const Node *node) {
   return (Cost){2 * points, node_bytes(graph, node)};
 }
 
+// Of products in pairs, each position meets one matrix.
+static Cost cost_chosen(const Graph *graph, const Node *node) {
+  const Shape result = graph_shape(graph, node->first_result);
+  const Shape index = graph_shape(graph, node->operands[node->operand_count - 1]);
+  double points = 0;
+  for (int i = 0; i + 1 < node->operand_count; i += 2) {
+    const Shape a = graph_shape(graph, node->operands[i]), b = graph_shape(graph, node->operands[i + 1]);
+    Shape all = shape_union(shape_union(result, &index), &a);
+    all = shape_union(all, &b);
+    shape_remove(&all, node->axis);
+    points += (double)graph_elements(graph, all);
+  }
+  return (Cost){2 * points, node_bytes(graph, node)};
+}
+
 // The arithmetic of its body; bytes of one kernel, which keeps everything between on the chip.
 static Cost cost_composite(const Graph *graph, const Node *node) {
   const Region *region = &graph->regions.at[node->region];

@@ -49,7 +49,10 @@ int graph_result_count(const Graph *graph, const Node *node) {
   if (op_region(node->op)) {
     return graph->regions.at[node->region].results.count;
   }
-  return op_effect(node->op) ? 0 : op_dots(node->op) && !op_dots_sum(node->op) ? dots_count(node) : 1;
+  return op_effect(node->op)                           ? 0
+         : op_dots(node->op) && !op_dots_sum(node->op) ? dots_count(node)
+         : node->op == OP_ORDER                        ? 3
+                                                       : 1;
 }
 
 static NodeId graph_new_node(Graph *graph, Node node, const ValueId *operands, int count) {

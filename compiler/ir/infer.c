@@ -313,6 +313,67 @@ static const char *infer_dots(Graph *graph, const Node *node, Value *results) {
   return wrong || !scaled ? wrong : scales_wrong(graph, node);
 }
 
+// The matrices have one axis more, along which the index chooses; everything else is shared with positions alone.
+static const char *choice_wrong(const Graph *graph, const Node *node, const Shape *matrices, const Value *index) {
+  const Shape a = operand(graph, node, 0)->shape;
+  const Shape common = shape_common(index->shape, matrices);
+  return !is_integer(index)                 ? "the index is not an integer"
+         : !shape_has(matrices, node->axis) ? "the indexed axis is missing"
+         : shape_has(&a, node->axis) || shape_has(&index->shape, node->axis)
+             ? "the positions have the indexed axis themselves"
+         : common.count > 0 ? "the index has an axis of the matrices"
+                            : multiplied(operand(graph, node, 0), operand(graph, node, 1), false);
+}
+
+static const char *infer_chosen_dot(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0), *w = operand(graph, node, 1), *index = operand(graph, node, 2);
+  const char *wrong = choice_wrong(graph, node, &w->shape, index);
+  Shape columns = shape_minus(w->shape, &node->axes);
+  shape_remove(&columns, node->axis);
+  const Shape shared = shape_common(columns, &a->shape), rows = shape_minus(a->shape, &node->axes);
+  if (wrong || !shape_contains(&a->shape, &node->axes) || !shape_contains(&w->shape, &node->axes)) {
+    return wrong ? wrong : "a contracted axis is missing";
+  }
+  const Shape positions = shape_union(index->shape, &rows);
+  results->type = a->type;
+  results->shape = shape_union(positions, &columns);
+  return shared.count > 0                                   ? "an axis is neither contracted nor of one factor alone"
+         : positions.count + columns.count > SHAPE_MAX_AXES ? "the result has too many axes"
+                                                            : NULL;
+}
+
+static const char *infer_chosen_sum(Graph *graph, const Node *node, Value *results) {
+  const Value *a = operand(graph, node, 0), *b = operand(graph, node, 1), *index = operand(graph, node, 2);
+  const char *wrong = choice_wrong(graph, node, &node->axes, index);
+  for (int i = 0; i < node->axes.count && !wrong; i++) {
+    const AxisId axis = node->axes.axis[i];
+    const bool one = shape_has(&a->shape, axis) != shape_has(&b->shape, axis);
+    wrong = axis == node->axis || one ? NULL : "an axis of the result is not one of one factor alone";
+  }
+  wrong = !wrong && shape_has(&b->shape, node->axis) ? "the positions have the indexed axis themselves" : wrong;
+  results->type = a->type;
+  results->shape = node->axes;
+  return wrong;
+}
+
+static const char *infer_limit(Graph *graph, const Node *node, Value *results) {
+  const Value *index = operand(graph, node, 0);
+  results->type = TYPE_INT;
+  results->shape = index->shape;
+  return !is_integer(index)                           ? "the operand is not an integer"
+         : !shape_same_set(&node->axes, &index->shape) ? "the positions are not those of the index"
+                                                       : NULL;
+}
+
+static const char *infer_inside(Graph *graph, const Node *node, Value *results) {
+  const Value *x = operand(graph, node, 0), *index = operand(graph, node, 1);
+  results->type = x->type;
+  results->shape = x->shape;
+  return is_integer(x) || !is_integer(index)         ? "the operands are not a real value and an index"
+         : !shape_contains(&x->shape, &index->shape) ? "the value lacks an axis of the index"
+                                                     : NULL;
+}
+
 static const char *infer_take(Graph *graph, const Node *node, Value *results) {
   const Value *x = operand(graph, node, 0), *index = operand(graph, node, 1);
   if (!is_integer(index)) {
@@ -343,6 +404,53 @@ static const char *infer_put(Graph *graph, const Node *node, Value *results) {
   results->type = summed(g->type);
   results->shape = node->axes;
   return shape_has(&node->axes, node->axis) ? NULL : "the indexed axis is missing";
+}
+
+static const char *infer_order(Graph *graph, const Node *node, Value *results) {
+  const Value *index = operand(graph, node, 0);
+  Shape positions = node->axes, rows = {0}, blocks = {0};
+  for (int i = 0; i < 2 && positions.count > 0; i++) {
+    const Shape last = shape_of(positions.axis[--positions.count]);
+    rows = shape_union(last, &rows);
+    blocks = last;
+  }
+  results[0].type = results[1].type = results[2].type = TYPE_INDEX;
+  results[0].bound = node->axis2;
+  results[0].shape = index->shape;
+  results[1].type = TYPE_INT;
+  results[1].shape = rows;
+  results[2].bound = node->axis;
+  results[2].shape = blocks;
+  return !is_integer(index) ? "the index is not an integer"
+         : node->axes.count < 2 || !shape_same_set(&positions, &index->shape)
+             ? "the positions are not those of the index"
+         : graph_elements(graph, rows) != axis_size(graph, node->axis2) ? "the blocks are not all of the rows"
+                                                                        : NULL;
+}
+
+static const char *infer_take_sum(Graph *graph, const Node *node, Value *results) {
+  const Shape index = operand(graph, node, 1)->shape;
+  const char *wrong = infer_take(graph, node, results);
+  results->type = summed(operand(graph, node, 0)->type);
+  results->shape = shape_minus(results->shape, &node->axes);
+  return wrong || shape_contains(&index, &node->axes) ? wrong : "the index lacks an axis that is summed over";
+}
+
+static const char *infer_chosen_dots(Graph *graph, const Node *node, Value *results) {
+  const Value *index = operand(graph, node, node->operand_count - 1);
+  const char *wrong = node->operand_count % 2 == 1 ? NULL : "operands do not come in pairs";
+  for (int i = 0; i + 1 < node->operand_count && !wrong; i += 2) {
+    const Value *a = operand(graph, node, i), *w = operand(graph, node, i + 1);
+    const Shape of = shape_union(a->shape, &index->shape), both = shape_common(w->shape, &a->shape);
+    Shape made = shape_union(of, &w->shape);
+    made = shape_minus(made, &both);
+    shape_remove(&made, node->axis);
+    wrong = multiplied(a, w, false);
+    wrong = wrong || shape_same_set(&made, &node->axes) ? wrong : "a product has other axes than the sum";
+  }
+  results->type = operand(graph, node, 0)->type;
+  results->shape = node->axes;
+  return wrong || is_integer(index) ? wrong : "the index is not an integer";
 }
 
 static const char *infer_rename(Graph *graph, const Node *node, Value *results) {

@@ -1,6 +1,7 @@
 // op.c: see op.h.
 #include "compiler/ir/op.h"
 
+#include <stdint.h>
 #include <string.h>
 
 // As ops.def writes them. MAY(a): the attribute may be unset. OFFSET: an integer that is a place along an axis. EACH:
@@ -29,16 +30,17 @@ enum {
 };
 
 enum {
-#define PROPERTY(NAME, name, says) NAME = 1 << BIT_##NAME,
+#define PROPERTY(NAME, name, says) NAME = 1LL << BIT_##NAME,
 #include "compiler/ir/properties.def"
 #undef PROPERTY
 };
 
-_Static_assert(PROPERTIES < 32, "properties are bits of an int");
+_Static_assert(PROPERTIES < 64, "properties are bits of an int64_t");
 
 static const struct {
   const char *text;
-  int attributes, properties;
+  int attributes;
+  int64_t properties;
 } op_table[] = {
 #define OP(NAME, text, least, most, infer, gradient, cost, split, padding, samples, attributes, properties) \
   {text, attributes, properties},
@@ -60,7 +62,7 @@ bool op_of(const char *text, Op *op) {
   return false;
 }
 
-static bool has(Op op, int properties) {
+static bool has(Op op, int64_t properties) {
   return (op_table[op].properties & properties) != 0;
 }
 

@@ -56,6 +56,12 @@ static PaddingNeed need_contracted(const Graph *graph, const Node *node, int ope
   return contents[operand] == PADDING_ZERO ? PADDING_FREE : PADDING_NEEDS_ZERO;
 }
 
+// The same of products with chosen matrices. Of those that are padding none is chosen.
+static PaddingNeed need_chosen(const Graph *graph, const Node *node, int operand, AxisId axis,
+                               const PaddingContent *contents) {
+  return operand < 2 && axis != node->axis ? need_contracted(graph, node, operand, axis, contents) : PADDING_FREE;
+}
+
 // What is added up by index: axes of the operand that the result lacks are summed over.
 static PaddingNeed need_put(const Graph *graph, const Node *node, int operand, AxisId axis,
                             const PaddingContent *contents) {
@@ -176,6 +182,15 @@ static PaddingContent gives_contracted(const Graph *graph, const Node *node, Axi
   return PADDING_ZERO;
 }
 
+// What is chosen in the padding does not matter where the other factor has zeros; nothing is added up for padding.
+static PaddingContent gives_chosen(const Graph *graph, const Node *node, AxisId axis, const PaddingContent *contents) {
+  const Node factors = {.operands = node->operands, .operand_count = 2};
+  const Shape a = graph_shape(graph, node->operands[0]), b = graph_shape(graph, node->operands[1]);
+  return axis == node->axis                           ? PADDING_ZERO
+         : shape_has(&a, axis) || shape_has(&b, axis) ? gives_contracted(graph, &factors, axis, contents)
+                                                      : PADDING_ANY;
+}
+
 // where(condition, a, b): what the condition holds does not matter.
 static PaddingContent gives_choice(const Graph *graph, const Node *node, AxisId axis, const PaddingContent *contents) {
   (void)graph, (void)axis, (void)node;
@@ -224,6 +239,7 @@ RULE(padding_first, need_nothing, gives_first);
 RULE(padding_choice, need_nothing, gives_choice);
 RULE(padding_reduce, need_reduced, gives_same);
 RULE(padding_dot, need_contracted, gives_contracted);
+RULE(padding_chosen, need_chosen, gives_chosen);
 RULE(padding_take, need_nothing, gives_taken);
 RULE(padding_put, need_put, gives_put);
 RULE(padding_move, need_moved, gives_same);
@@ -246,4 +262,9 @@ static const PaddingRule *const rules[] = {
 
 const PaddingRule *op_padding(Op op) {
   return rules[op];
+}
+
+bool op_padding_diverges(Op op) {
+  PaddingContentRule *const content = rules[op]->content;
+  return content == gives_pole || content == gives_quotient || content == gives_anything;
 }

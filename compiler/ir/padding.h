@@ -35,4 +35,7 @@ typedef struct {
 
 const PaddingRule *op_padding(Op op);
 
+// May it give something that is not finite for operands that are? What is known to be finite may be 0.
+bool op_padding_diverges(Op op);
+
 #endif

@@ -210,6 +210,39 @@ static Samples along(const SamplesTable *t, const Node *node, AxisId axis) {
                axis_text(t, axis));
 }
 
+// A product, of which `summed` says whether it is summed over an axis of samples.
+static Samples chosen(SamplesTable *t, const Node *node, bool (*summed)(const SamplesTable *, const Node *, AxisId)) {
+  if (is_cut(t, node->axis)) {
+    return along(t, node, node->axis);
+  }
+  const Samples of = joined(t, node);
+  const bool index = operand(t, node, 2).kind == SAMPLES_SAME;
+  return of.kind == SAMPLES_EACH && summed(t, node, of.axis) ? sum : index ? samples_multiply(t, node) : of;
+}
+
+static bool is_contracted(const SamplesTable *t, const Node *node, AxisId axis) {
+  (void)t;
+  return shape_has(&node->axes, axis);
+}
+
+static bool is_left_out(const SamplesTable *t, const Node *node, AxisId axis) {
+  const Shape result = graph_shape(t->graph, node->first_result);
+  return !shape_has(&result, axis);
+}
+
+static Samples samples_chosen_dot(SamplesTable *t, const Node *node) {
+  return chosen(t, node, is_contracted);
+}
+
+static Samples samples_chosen_sum(SamplesTable *t, const Node *node) {
+  return chosen(t, node, is_left_out);
+}
+
+// What is left out is of each microbatch by itself.
+static Samples samples_limit(SamplesTable *t, const Node *node) {
+  return joined(t, node);
+}
+
 static Samples samples_take(SamplesTable *t, const Node *node) {
   if (is_cut(t, node->axis)) {
     return along(t, node, node->axis);

@@ -54,6 +54,11 @@ static void lower_take(Lower *l, const Node *node, bool put) {
   Shape shape = graph_shape(l->graph, x);
   take.stride_axis = storage_of(l, x)->stride[shape_find(&shape, node->axis)];
   take_dims(l, &take, graph_shape(l->graph, out), x, index, out);
+  if (node->op == OP_TAKE_SUM) {
+    const int kept = take.dim_count;
+    take_dims(l, &take, node->axes, x, index, out);
+    take.summed = take.dim_count - kept;
+  }
   take.x_elements = graph_elements(l->graph, shape);
   take.x = place_of(l, storage_of(l, x));
   take.index = place_of(l, storage_of(l, index));
@@ -64,8 +69,9 @@ static void lower_take(Lower *l, const Node *node, bool put) {
   const double moved = (double)graph_elements(l->graph, graph_shape(l->graph, out));
   const double whole =
       put && take.write == WRITE_STORE ? (double)take.x_elements : moved;  // zeros, where nothing is put
+  const double added = node->op == OP_TAKE_SUM ? (double)graph_elements(l->graph, node->axes) : 1;
   instruction->bytes =
-      moved * (double)element_type_bytes(take.type_out) + whole * (double)element_type_bytes(take.type);
+      moved * (double)element_type_bytes(take.type_out) + added * whole * (double)element_type_bytes(take.type);
 }
 
 static void lower_window(Lower *l, const Node *node, bool fold) {
@@ -349,7 +355,18 @@ static void lower_node(Lower *l, const Node *node) {
     case OP_GROUP:
       lower_group(l, node);
       break;
+    case OP_ORDER:
+      lower_order(l, node);
+      break;
+    case OP_CHOSEN_DOT:
+    case OP_CHOSEN_DOTS:
+      lower_chosen_dot(l, node);
+      break;
+    case OP_CHOSEN_SUM:
+      lower_chosen_sum(l, node);
+      break;
     case OP_TAKE:
+    case OP_TAKE_SUM:
     case OP_PUT:
       lower_take(l, node, node->op == OP_PUT);
       break;

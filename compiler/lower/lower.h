@@ -184,6 +184,11 @@ void decide_overwritten(Lower *l);
 void lower_dots(Lower *l, const Node *node);
 void lower_dot_sum(Lower *l, const Node *node);
 
+// lower_grouped.c
+void lower_order(Lower *l, const Node *node);
+void lower_chosen_dot(Lower *l, const Node *node);  // and sums of several
+void lower_chosen_sum(Lower *l, const Node *node);
+
 // lower_attention.c
 void lower_attention(Lower *l, const Node *node);
 // lower_scores.c: fills score and, of a gradient, score_gradient. dims: the axes of SCORE_DIMS, -1 where there is none.

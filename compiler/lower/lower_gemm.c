@@ -7,37 +7,10 @@
 
 #include "compiler/ir/dots.h"
 #include "compiler/ir/product.h"
-#include "compiler/lower/lower.h"
-
-typedef struct {
-  ValueId value;
-  Storage storage;
-  Shape shape;
-  ValueId scale;  // of a value of 8 bits; -1: it has none
-} Matrix;
+#include "compiler/lower/lower_matrix.h"
 
 static int64_t extent(const Lower *l, AxisId axis) {
   return l->graph->axes.at[axis].size;
-}
-
-static Strided strided(const Matrix *matrix) {
-  Strided out = {.shape = matrix->shape};
-  memcpy(out.stride, matrix->storage.stride, sizeof out.stride);
-  return out;
-}
-
-static int64_t matrix_stride(const Lower *l, const Matrix *matrix, AxisId axis) {
-  const Strided view = strided(matrix);
-  return strided_along(l->graph, &view, axis);
-}
-
-static int64_t collapse(const Lower *l, const Matrix *matrix, const Shape *axes) {
-  const Strided view = strided(matrix);
-  return strided_collapse(l->graph, &view, axes);
-}
-
-static Matrix matrix_of(Lower *l, ValueId value) {
-  return (Matrix){.value = value, .storage = *storage_of(l, value), .shape = graph_shape(l->graph, value), .scale = -1};
 }
 
 static Matrix scaled_matrix(Lower *l, ValueId value, ValueId scale) {
@@ -50,31 +23,11 @@ static bool has_blocks(const Lower *l, const Matrix *matrix) {
   return matrix->scale >= 0 && graph_shape(l->graph, matrix->scale).count > 0;
 }
 
-static void sort_by_stride(const Lower *l, const Matrix *matrix, Shape *axes) {
-  const Strided view = strided(matrix);
-  strided_sort(l->graph, &view, axes);
-}
-
-static void copy_matrix(Lower *l, Matrix *matrix, Shape outer, const Shape *rows, const Shape *last) {
-  Shape order = shape_union(shape_union(outer, rows), last);
-  order = shape_common(order, &matrix->shape);
-  Storage dense = dense_storage(l, order, type_bytes(l, matrix->value)), to = dense;
-  for (int i = 0; i < matrix->shape.count; i++) {
-    to.stride[i] = dense.stride[shape_find(&order, matrix->shape.axis[i])];
-  }
-  lower_copy(l, matrix->shape, graph_value(l->graph, matrix->value)->type, &matrix->storage, &to, WRITE_STORE);
-  matrix->storage = to;
-}
-
 // Matrix units take operands of 8 bits only if what they sum over comes last.
 static bool usable(const Lower *l, const Matrix *matrix, const Shape *outer, const Shape *inner) {
-  const Strided view = strided(matrix);
+  const Strided view = matrix_view(matrix);
   const ElementType type = graph_value(l->graph, matrix->value)->type;
   return strided_multipliable(l->graph, &view, outer, inner, type);
-}
-
-static int64_t positive(int64_t stride, int64_t least) {
-  return stride > least ? stride : least;
 }
 
 static bool batch_dims(const Lower *l, const ProductAxes *axes, const Matrix *a, const Matrix *b, const Matrix *c,
@@ -106,12 +59,6 @@ static bool batch_dims(const Lower *l, const ProductAxes *axes, const Matrix *a,
     gemm->batch_count++;
   }
   return true;
-}
-
-// Which of a matrix's two strides is the leading dimension, and is it stored transposed?
-static void leading(int64_t row, int64_t column, int64_t rows, int64_t columns, bool *transposed, int64_t *ld) {
-  *transposed = !(column == 1 || columns == 1) || (row == 1 && column != 1 && rows > 1);
-  *ld = *transposed ? positive(column, rows) : positive(row, columns);
 }
 
 // Products of the forward in 8 bits, which are rounded to few bits soon, may be summed fast; gradients are not.
@@ -147,8 +94,8 @@ static Place block_scales(Lower *l, const Matrix *of, const Shape *outer, const 
   *square = inside_outer.count > 0;
   const Shape rows = *square ? rest : along, columns = *square ? along : rest;
   *apart = (graph_elements(l->graph, columns) + VECTOR - 1) / VECTOR * VECTOR;
-  const bool dense = graph_elements(l->graph, columns) == 1 || collapse(l, &scales, &columns) == 1;
-  const bool even = graph_elements(l->graph, rows) == 1 || collapse(l, &scales, &rows) == *apart;
+  const bool dense = graph_elements(l->graph, columns) == 1 || matrix_collapse(l, &scales, &columns) == 1;
+  const bool even = graph_elements(l->graph, rows) == 1 || matrix_collapse(l, &scales, &rows) == *apart;
   if (!dense || !even || scales.storage.offset % VECTOR_BYTES != 0) {
     Storage to = {.buffer = new_buffer(l, ARENA_TRANSIENT,
                                        graph_elements(l->graph, rows) * *apart * element_type_bytes(TYPE_F32))};
@@ -191,9 +138,11 @@ static void finish_gemm(Lower *l, const ProductAxes *axes, const Matrix *a, cons
     diag_error(l->c->diag, E090, l->node->span, "this dot has more than %d separate batch axes", GEMM_MAX_BATCH);
     return;
   }
-  leading(collapse(l, a, &axes->rows), collapse(l, a, &axes->inner), gemm.m, gemm.k, &gemm.transpose_a, &gemm.lda);
-  leading(collapse(l, b, &axes->inner), collapse(l, b, &axes->columns), gemm.k, gemm.n, &gemm.transpose_b, &gemm.ldb);
-  gemm.ldc = positive(collapse(l, c, &axes->rows), gemm.n);
+  matrix_leading(matrix_collapse(l, a, &axes->rows), matrix_collapse(l, a, &axes->inner), gemm.m, gemm.k,
+                 &gemm.transpose_a, &gemm.lda);
+  matrix_leading(matrix_collapse(l, b, &axes->inner), matrix_collapse(l, b, &axes->columns), gemm.k, gemm.n,
+                 &gemm.transpose_b, &gemm.ldb);
+  gemm.ldc = matrix_at_least(matrix_collapse(l, c, &axes->rows), gemm.n);
   gemm.a = place_of(l, &a->storage);
   gemm.b = place_of(l, &b->storage);
   gemm.c = place_of(l, &c->storage);
@@ -226,7 +175,7 @@ static void finish_biased(Lower *l, const ProductAxes *axes, const Matrix *a, co
                           const Matrix *bias) {
   Gemm trial = {0};
   const bool along = shape_contains(&bias->shape, &axes->columns) &&
-                     (collapse(l, bias, &axes->columns) == 1 || graph_elements(l->graph, axes->columns) == 1);
+                     (matrix_collapse(l, bias, &axes->columns) == 1 || graph_elements(l->graph, axes->columns) == 1);
   if (along && batch_dims(l, axes, a, b, c, &trial) && trial.batch_count == 0) {
     finish_gemm(l, axes, a, b, c, bias, WRITE_STORE);
     return;
@@ -239,21 +188,21 @@ static void finish_biased(Lower *l, const ProductAxes *axes, const Matrix *a, co
 static void block_axes(const Lower *l, const Matrix *a, const Matrix *b, const Matrix *c, const Shape *contracted,
                        ProductAxes *axes) {
   const Shape columns = shape_minus(b->shape, contracted);
-  const bool swapped = collapse(l, c, &columns) > 1;
+  const bool swapped = matrix_collapse(l, c, &columns) > 1;
   const Matrix *first = swapped ? b : a, *second = swapped ? a : b;
   *axes = (ProductAxes){.rows = shape_minus(first->shape, contracted),
                         .columns = shape_minus(second->shape, contracted),
                         .inner = *contracted,
                         .swapped = swapped};
-  sort_by_stride(l, first, &axes->rows);
-  sort_by_stride(l, second, &axes->columns);
+  matrix_sort(l, first, &axes->rows);
+  matrix_sort(l, second, &axes->columns);
 }
 
 // c (+)= a . b, with the axes of c; the result is written through `c`, whose columns must be contiguous. bias: is added
 // to what is stored, or NULL.
 static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Matrix *bias, const Shape *contracted, WriteMode write) {
   ProductAxes axes;
-  const Strided from_a = strided(&a), from_b = strided(&b), to_c = strided(&c);
+  const Strided from_a = matrix_view(&a), from_b = matrix_view(&b), to_c = matrix_view(&c);
   if (has_blocks(l, &a)) {
     block_axes(l, &a, &b, &c, contracted, &axes);
   } else {
@@ -265,10 +214,10 @@ static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Matrix *bias, con
     b = swap;
   }
   if (!usable(l, &a, &axes.rows, &axes.inner)) {
-    copy_matrix(l, &a, axes.batch, &axes.rows, &axes.inner);
+    matrix_copy(l, &a, axes.batch, &axes.rows, &axes.inner);
   }
   if (!usable(l, &b, &axes.columns, &axes.inner)) {
-    copy_matrix(l, &b, axes.batch, &axes.columns, &axes.inner);
+    matrix_copy(l, &b, axes.batch, &axes.columns, &axes.inner);
   }
   bool writable = product_writable(l->graph, &to_c, &axes);
   Gemm trial = {0};
@@ -284,8 +233,8 @@ static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Matrix *bias, con
   Shape order = shape_union(shape_union(axes.batch, &axes.rows), &axes.columns);
   Matrix dense = {.value = c.value, .storage = dense_storage(l, order, type_bytes(l, c.value)), .shape = order};
   if (axes.batch.count > 0) {
-    copy_matrix(l, &a, axes.batch, &axes.rows, &axes.inner);
-    copy_matrix(l, &b, axes.batch, &axes.columns, &axes.inner);
+    matrix_copy(l, &a, axes.batch, &axes.rows, &axes.inner);
+    matrix_copy(l, &b, axes.batch, &axes.columns, &axes.inner);
   }
   if (bias) {
     finish_biased(l, &axes, &a, &b, &dense, bias);
@@ -302,16 +251,12 @@ static void gemm(Lower *l, Matrix a, Matrix b, Matrix c, const Matrix *bias, con
   lower_copy(l, order, graph_value(l->graph, c.value)->type, &dense.storage, &to, write);
 }
 
-static WriteMode write_mode(const Lower *l, ValueId value) {
-  return l->add[value] ? WRITE_ADD : l->accumulate[value] ? WRITE_ADD_AFTER_FIRST : WRITE_STORE;
-}
-
 // One stride through all members: member i + 1 begins where the columns of member i end.
 static bool follow_each_other(Lower *l, const Matrix *members, const Shape *columns, const Shape *rows, int count) {
   for (int i = 0; i < count; i++) {
-    int64_t stride = collapse(l, &members[i], &columns[i]);
-    if (stride <= 0 || collapse(l, &members[i], rows) != collapse(l, &members[0], rows) ||
-        collapse(l, &members[i], rows) < 0 || stride != collapse(l, &members[0], &columns[0])) {
+    int64_t stride = matrix_collapse(l, &members[i], &columns[i]);
+    if (stride <= 0 || matrix_collapse(l, &members[i], rows) != matrix_collapse(l, &members[0], rows) ||
+        matrix_collapse(l, &members[i], rows) < 0 || stride != matrix_collapse(l, &members[0], &columns[0])) {
       return false;
     }
     int64_t bytes = type_bytes(l, members[i].value);
@@ -353,7 +298,7 @@ static AxisId joined_axis(Lower *l, const Shape *columns, int count) {
 // The biases as one, which has the joined axis: where they lie, if one begins where the other ends, or in a copy.
 static Matrix joined_bias(Lower *l, Matrix *biases, const Shape *columns, AxisId axis, int count) {
   const Shape none = {0};
-  if (follow_each_other(l, biases, columns, &none, count) && collapse(l, &biases[0], &columns[0]) == 1) {
+  if (follow_each_other(l, biases, columns, &none, count) && matrix_collapse(l, &biases[0], &columns[0]) == 1) {
     return joined(l, &biases[0], axis, &none, 1);
   }
   const int64_t bytes = type_bytes(l, biases[0].value);
@@ -385,23 +330,23 @@ void lower_dots(Lower *l, const Node *node) {
     c[i] = matrix_of(l, node->first_result + i);
     bias[i] = biased ? matrix_of(l, dots_bias(node, i)) : (Matrix){0};
     columns[i] = shape_minus(b[i].shape, &node->axes);
-    sort_by_stride(l, &c[i], &columns[i]);
+    matrix_sort(l, &c[i], &columns[i]);
     same &= l->accumulate[node->first_result + i] == accumulate;
   }
   Shape inner = node->axes;
-  sort_by_stride(l, &b[0], &inner);
-  sort_by_stride(l, &c[0], &rows);
+  matrix_sort(l, &b[0], &inner);
+  matrix_sort(l, &c[0], &rows);
   if (same && count > 1 && follow_each_other(l, b, columns, &inner, count) &&
       follow_each_other(l, c, columns, &rows, count)) {
     AxisId axis = joined_axis(l, columns, count);
-    Matrix all_b = joined(l, &b[0], axis, &inner, collapse(l, &b[0], &columns[0]));
-    Matrix all_c = joined(l, &c[0], axis, &rows, collapse(l, &c[0], &columns[0]));
+    Matrix all_b = joined(l, &b[0], axis, &inner, matrix_collapse(l, &b[0], &columns[0]));
+    Matrix all_c = joined(l, &c[0], axis, &rows, matrix_collapse(l, &c[0], &columns[0]));
     Matrix all = biased ? joined_bias(l, bias, columns, axis, count) : (Matrix){0};
-    gemm(l, a, all_b, all_c, biased ? &all : NULL, &node->axes, write_mode(l, node->first_result));
+    gemm(l, a, all_b, all_c, biased ? &all : NULL, &node->axes, matrix_write_mode(l, node->first_result));
     return;
   }
   for (int i = 0; i < count; i++) {
-    gemm(l, a, b[i], c[i], biased ? &bias[i] : NULL, &node->axes, write_mode(l, node->first_result + i));
+    gemm(l, a, b[i], c[i], biased ? &bias[i] : NULL, &node->axes, matrix_write_mode(l, node->first_result + i));
   }
 }
 
@@ -414,21 +359,21 @@ void lower_dot_sum(Lower *l, const Node *node) {
     a[i] = scaled_matrix(l, dots_first(node, i), dots_first_scale(node));
     b[i] = scaled_matrix(l, dots_second(node, i), dots_second_scale(node));
     inner[i] = dots_inner(l->graph, node, i);
-    sort_by_stride(l, &b[i], &inner[i]);
+    matrix_sort(l, &b[i], &inner[i]);
   }
   Shape rows = shape_minus(a[0].shape, &inner[0]), columns = shape_minus(b[0].shape, &inner[0]);
-  sort_by_stride(l, &c, &rows);
-  sort_by_stride(l, &c, &columns);
+  matrix_sort(l, &c, &rows);
+  matrix_sort(l, &c, &columns);
   if (follow_each_other(l, a, inner, &rows, count) && follow_each_other(l, b, inner, &columns, count)) {
     AxisId axis = joined_axis(l, inner, count);
-    Matrix all_a = joined(l, &a[0], axis, &rows, collapse(l, &a[0], &inner[0]));
-    Matrix all_b = joined(l, &b[0], axis, &columns, collapse(l, &b[0], &inner[0]));
+    Matrix all_a = joined(l, &a[0], axis, &rows, matrix_collapse(l, &a[0], &inner[0]));
+    Matrix all_b = joined(l, &b[0], axis, &columns, matrix_collapse(l, &b[0], &inner[0]));
     Shape over = shape_of(axis);
-    gemm(l, all_a, all_b, c, NULL, &over, write_mode(l, node->first_result));
+    gemm(l, all_a, all_b, c, NULL, &over, matrix_write_mode(l, node->first_result));
     return;
   }
   for (int i = 0; i < count; i++) {
-    WriteMode mode = i ? WRITE_ADD : write_mode(l, node->first_result);
+    WriteMode mode = i ? WRITE_ADD : matrix_write_mode(l, node->first_result);
     gemm(l, a[i], b[i], c, NULL, &inner[i], mode);
   }
 }

@@ -371,6 +371,9 @@ int program_policy(ProgramKind kind);     // the other way round: -1 for what is
 bool program_is_cold(ProgramKind kind);
 // The phase that a step is in, or NULL: the run has none.
 const PlanPhase *plan_phase(const Plan *plan, int64_t step);
+// What a training step says of itself; its other outputs are those of the text.
+#define STEP_OUTPUTS "loss", "grad_norm", "lr", "skipped"
+
 const char *program_kind_name(ProgramKind kind);
 const char *instruction_kind_name(InstructionKind kind);
 bool instruction_is_shared(const Instruction *instruction);   // a collective or a transfer

@@ -18,6 +18,7 @@
 
 #include "compiler/ir/attention.h"
 #include "compiler/precision/quantise.h"
+#include "lang/products.h"
 
 typedef struct {
   Compilation *c;
@@ -245,7 +246,7 @@ static ElementType mixed(const Precision *p, const Node *node) {
 static ElementType type_of(Precision *p, NodeId id) {
   const Node *node = graph_node(p->graph, id);
   const Value *result = graph_value(p->graph, node->first_result);
-  bool computed = op_elementwise(node->op) || node->op == OP_DOT;
+  bool computed = op_elementwise(node->op) || node->op == OP_DOT || op_chosen(node->op);
   if (result->role == ROLE_CACHE && op_leaf(node->op)) {
     return p->formats->activation;
   }
@@ -256,7 +257,10 @@ static ElementType type_of(Precision *p, NodeId id) {
   if (op_wide(node->op)) {
     return p->real;
   }
-  if (op_dots(node->op)) {
+  if ((op_dots(node->op) || op_chosen(node->op)) && product_is_wide(p->graph, p->c->spec, node)) {
+    return p->real;
+  }
+  if (op_dots(node->op) || op_chosen(node->op)) {
     return p->summed[node->first_result] ? p->formats->gradient : p->formats->activation;
   }
   if (node->op == OP_TAKE && comes_from_parameter(p->graph, node->operands[0])) {
@@ -306,17 +310,22 @@ static void scale(Precision *p, NodeId id, const ProductFormats *formats) {
   quantiser_scale(&p->quantiser, id, formats);
 }
 
+// In what a product multiplies, where that is not 8 bits.
+static ElementType factors_of(const Precision *p, const Node *node) {
+  const bool update = graph_value(p->graph, node->first_result)->role == ROLE_UPDATE;
+  return update || product_is_wide(p->graph, p->c->spec, node) ? p->real : p->formats->dot;
+}
+
 // What a kernel needs its operands in. What only moves has the format of its operand.
 static void cast_for(Precision *p, NodeId id) {
   const Node *node = graph_node(p->graph, id);
-  bool update = node->result_count && graph_value(p->graph, node->first_result)->role == ROLE_UPDATE;
   switch (node->op) {
     case OP_DOT: {
       const ProductFormats formats = quantiser_formats(&p->quantiser, node);
       if (formats.scaled) {
         scale(p, id, &formats);
       } else {
-        cast_operands(p, id, update ? p->real : p->formats->dot);
+        cast_operands(p, id, factors_of(p, node));
       }
       if (formats.asked) {
         quantiser_note(&p->quantiser, id, &formats);
@@ -351,6 +360,11 @@ static void cast_for(Precision *p, NodeId id) {
       cast_operands(p, id, least);
       break;
     }
+    case OP_CHOSEN_DOT:
+    case OP_CHOSEN_SUM:
+      cast_operand(p, id, 0, factors_of(p, node));
+      cast_operand(p, id, 1, factors_of(p, graph_node(p->graph, id)));
+      break;
     default:
       if (op_alias(node->op) && p->stream[node->first_result]) {
         cast_operand(p, id, 0, p->formats->residual);

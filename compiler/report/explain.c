@@ -145,6 +145,7 @@ void explain_print(const Explain *explain, Buffer *out) {
   explain_queues(explain, out);
   explain_parameters(explain, out);
   explain_products(explain, out);
+  explain_experts(explain, out);
   explain_quantised(explain, out);
   TrafficList traffic = traffic_collect(explain->arena, explain->set, explain->view);
   if (plan_ranks(explain_first(explain)) > 1) {

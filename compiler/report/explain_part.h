@@ -9,6 +9,7 @@
 
 void explain_parameters(const Explain *explain, Buffer *out);
 void explain_products(const Explain *explain, Buffer *out);
+void explain_experts(const Explain *explain, Buffer *out);
 void explain_quantised(const Explain *explain, Buffer *out);
 void explain_values(const Explain *explain, Buffer *out);
 void explain_collectives(const Explain *explain, const TrafficList *traffic, Buffer *out);

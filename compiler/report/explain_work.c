@@ -45,6 +45,19 @@ static void add_product(Work *work, const Instruction *instruction) {
   work->ideal += count * ((m * k + k * n) * narrow + (m * n + (gemm->epilogue == EPILOGUE_BIAS ? n : 0)) * wide);
 }
 
+// One product for each matrix; rows are what each gets where all get as many.
+static void add_grouped(Work *work, const Instruction *instruction) {
+  const Grouped *grouped = &instruction->as.grouped;
+  const bool sums = instruction->kind == INSTRUCTION_GROUPED_SUM;
+  const int64_t rows = grouped->rows / grouped->extent;
+  work->products++;
+  work->m = least(work->m, sums ? grouped->m : rows);
+  work->n = least(work->n, grouped->n);
+  work->k = least(work->k, sums ? rows : grouped->k);
+  work->moved += instruction->bytes;
+  work->ideal += instruction->bytes;
+}
+
 // Does it only move a value, which could have been made where it is wanted?
 static bool only_copies(const Kernel *kernel) {
   return kernel->code_count == 2 && kernel->code[0].op == KERNEL_LOAD && kernel->code[1].op == KERNEL_STORE &&
@@ -57,6 +70,10 @@ static void add_segment(Work *work, const Plan *plan, const PlanSegment *segment
     work->instructions++;
     if (instruction->kind == INSTRUCTION_GEMM) {
       add_product(work, instruction);
+      continue;
+    }
+    if (instruction_multiplies(instruction)) {
+      add_grouped(work, instruction);
       continue;
     }
     bool copy = instruction->kind == INSTRUCTION_KERNEL && only_copies(plan->kernels[instruction->as.kernel.kernel]);

@@ -245,7 +245,7 @@ static ValueId fold(Simplifier *s, NodeId id) {
   }
   node = graph_node(s->graph, id);
   if (node->op == OP_DOT && !s->differentiated && s->kernels == 0) {
-    return choose_later(s->graph, id);
+    return choose(s->graph, id);
   }
   if ((node->op == OP_DOT || node->op == OP_FOLD) && s->differentiated && s->kernels == 0) {
     const ValueId sum = taps_apart(s->graph, id);
@@ -411,6 +411,9 @@ static bool simplify_all(Compilation *c) {
   memset(s.replace, -1, sizeof *s.replace * (size_t)s.capacity);
   simplify_region(&s, 0);
   graph->region = 0;
+  if (!c->differentiated) {
+    choose_weights(graph);
+  }
   graph_remove_dead(graph);
   return s.apart;
 }

@@ -106,6 +106,18 @@ static void order_attention(Graph *graph) {
   }
 }
 
+// The rows of positions lie as the positions are numbered, and rows in blocks.
+static void order_rows(Graph *graph) {
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    if (node->op == OP_ORDER) {
+      Shape positions = node->axes;
+      positions.count -= 2;
+      order_outwards(graph, node->first_result, &positions);
+    }
+  }
+}
+
 // Messages lie as they travel.
 static void order_messages(Graph *graph) {
   for (int i = 0; i < graph->nodes.count; i++) {
@@ -170,6 +182,7 @@ bool pass_arrange(Compilation *c) {
   order_messages(graph);
   orders_choose(c);
   order_attention(graph);
+  order_rows(graph);
   order_scales(c);
   Map packed = map_create(c->arena);  // whole axis of a pack to the node that packs parameters
   const NodeList *nodes = &graph->regions.at[0].nodes;

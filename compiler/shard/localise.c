@@ -119,16 +119,27 @@ static void shift_position(Localise *l, NodeId id, AxisId local) {
   node->operands = arena_copy(graph->arena, &sum, sizeof sum);
 }
 
-// What is outside of the axis stays outside: it does not point into padding.
-static void shift_index(Localise *l, NodeId id, AxisId local) {
+// What is outside of the axis stays outside: it does not point into padding. Made once for all that index so.
+static ValueId shifted_index(Localise *l, ValueId index, AxisId local) {
   Graph *graph = l->graph;
-  const ValueId index = graph_node(graph, id)->operands[1];
+  const uint64_t key[] = {(uint64_t)index, (uint64_t)local, (uint64_t)graph->region};
+  int64_t known;
+  if (map_get_bytes(&l->shifted, key, sizeof key, &known)) {
+    return (ValueId)known;
+  }
   ValueId shifted = graph_op2(graph, OP_SUB, index, localise_offset(l, local));
   if (localise_padded(l, local)) {
     ValueId size = graph_integer(graph, graph->axes.at[graph->axes.at[local].whole].size);
     shifted = graph_op3(graph, OP_WHERE, graph_op2(graph, OP_LESS, index, size), shifted, graph_integer(graph, -1));
   }
-  graph_node(graph, id)->operands[1] = shifted;
+  map_put_bytes(&l->shifted, key, sizeof key, shifted);
+  return shifted;
+}
+
+static void shift_index(Localise *l, NodeId id, AxisId local) {
+  const int last = graph_node(l->graph, id)->operand_count - 1;
+  const ValueId shifted = shifted_index(l, graph_node(l->graph, id)->operands[last], local);
+  graph_node(l->graph, id)->operands[last] = shifted;
 }
 
 // --- nodes ---
@@ -176,19 +187,6 @@ static void localise_node(Localise *l, NodeId id) {
       array_push(graph->arena, &graph->regions.at[graph->region].nodes, id);
       return;
     }
-    case OP_TAKE:
-    case OP_PUT:
-      axis = node->op == OP_TAKE ? in_value(l, node->operands[0], node->axis)
-                                 : in_value(l, node->first_result, node->axis);
-      if (graph->axes.at[axis].mesh) {
-        shift_index(l, id, axis);
-      }
-      node = graph_node(graph, id);
-      for (int i = 0; i < node->axes.count; i++) {
-        AxisId local = in_value(l, node->first_result, node->axes.axis[i]);
-        graph_node(graph, id)->axes.axis[i] = local;
-      }
-      break;
     case OP_AS_INDEX:
     case OP_CONCAT:
       break;
@@ -198,6 +196,12 @@ static void localise_node(Localise *l, NodeId id) {
       for (int i = 0; i < graph_node(graph, id)->axes.count; i++) {
         AxisId local = in_node(l, graph_node(graph, id), operands, results, graph_node(graph, id)->axes.axis[i]);
         graph_node(graph, id)->axes.axis[i] = local;
+      }
+      if (node->op == OP_INSIDE) {  // no operand has the axis
+        axis = local_axis(l, axis, (uint32_t)node->integer);
+      }
+      if (op_indexes(node->op) && graph->axes.at[axis].mesh) {
+        shift_index(l, id, axis);
       }
   }
   node = graph_node(graph, id);
@@ -298,6 +302,7 @@ bool pass_localise(Compilation *c) {
   l.contents = map_create(c->arena);
   l.masked = map_create(c->arena);
   l.poisoned = map_create(c->arena);
+  l.shifted = map_create(c->arena);
   l.ring = ARENA_ARRAY(c->arena, uint32_t, l.values + 1);
   l.keys = ARENA_ARRAY(c->arena, AxisId, l.values + 1);
   hold_composites(&l, 0);

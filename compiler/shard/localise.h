@@ -12,6 +12,7 @@ typedef struct {
   Map locals;    // axis and mesh axes to the local axis
   Map contents;  // value and local axis to what its padding holds
   Map masked;    // value, local axis, neutral element and region to the value without padding
+  Map shifted;   // index, local axis and region to the index into a rank's part
   bool within;   // a composite, whose kernel does not compute the values of its body
   Map poisoned;  // value to what stands for it, with CompileOptions.poison
   // By value inside attention on a ring: scores are cut along the queries and along the keys, over the same mesh axes.

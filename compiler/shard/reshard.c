@@ -122,6 +122,7 @@ static bool scatter(Shard *s, ValueId *value, const Held *want) {
       mesh |= 1u << m;
       next.axis[m] = axis;
       next.partial[m] = 0;
+      next.owner[m] = 0;
     }
   }
   if (mesh) {
@@ -141,6 +142,7 @@ static bool reduce(Shard *s, ValueId *value, const Held *want) {
       kind = now.partial[m];
       mesh |= 1u << m;
       next.partial[m] = 0;
+      next.owner[m] = 0;
     }
   }
   if (mesh) {
@@ -160,6 +162,50 @@ static bool exchange(Shard *s, ValueId *value, const Held *want) {
       *value = add(s, OP_ALL_TO_ALL, init, *value, 1u << m, &next);
       return true;
     }
+  }
+  return false;
+}
+
+// Is it made of positions and constants alone?
+static bool is_known(const Graph *graph, ValueId value, int depth) {
+  const Node *node = graph_producer(graph, value);
+  bool known = node && depth > 0 && (op_free(node->op) || (op_elementwise(node->op) && node->result_count == 1));
+  for (int i = 0; known && i < node->operand_count; i++) {
+    known = is_known(graph, node->operands[i], depth - 1);
+  }
+  return known;
+}
+
+static ValueId known_again(Shard *s, ValueId value, const Held *want) {
+  Graph *graph = s->graph;
+  const NodeId id = graph_value(graph, value)->node;
+  const int count = graph_node(graph, id)->operand_count;
+  const Shape shape = graph_shape(graph, value);
+  ValueId *operands = ARENA_ARRAY(s->c->arena, ValueId, count + 1);
+  for (int i = 0; i < count; i++) {
+    operands[i] = known_again(s, graph_node(graph, id)->operands[i], want);
+  }
+  const ValueId made = graph_node(graph, graph_clone(graph, id, operands))->first_result;
+  Held held = held_whole();
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+    held.axis[m] = shape_has(&shape, want->axis[m]) ? want->axis[m] : -1;
+  }
+  *shard_held(s, made) = held;
+  *shard_loops_of(s, graph_value(graph, made)->node) = no_loops(true);
+  return made;
+}
+
+// What every rank knows is made anew instead of being gathered.
+static bool know(Shard *s, ValueId *value, const Held *want) {
+  enum { DEPTH = 8 };
+  const Held now = held_of(s, *value);
+  bool fewer = held_partial(&now) == 0;
+  for (int m = 0; m < GRAPH_MAX_MESH && fewer; m++) {
+    fewer = want->axis[m] < 0 || want->axis[m] == now.axis[m];
+  }
+  if (fewer && is_known(s->graph, *value, DEPTH)) {
+    *value = known_again(s, *value, want);
+    return true;
   }
   return false;
 }
@@ -197,8 +243,14 @@ static bool slice(Shard *s, ValueId *value, const Held *want) {
   return false;
 }
 
+// A partial sum may have an owner where none is asked for.
 static bool fulfilled(const Held *now, const Held *want) {
-  return memcmp(now, want, sizeof *now) == 0;
+  bool same = memcmp(now->axis, want->axis, sizeof now->axis) == 0 &&
+              memcmp(now->partial, want->partial, sizeof now->partial) == 0;
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+    same = same && (want->partial[m] != PARTIAL_OWNED || now->owner[m] == want->owner[m]);
+  }
+  return same;
 }
 
 // What is asked for: of which value, how held, in which region, in which direction.
@@ -257,12 +309,15 @@ ValueId shard_reshard(Shard *s, ValueId value, const Held *want) {
   int64_t known;
   const Wish here = wish(s, value, want, graph->backward), there = wish(s, value, want, !graph->backward);
   if (map_get_bytes(&s->memo, &here, sizeof here, &known)) {
+    if (s->saved) {
+      map_put_bytes(&s->memo, &there, sizeof there, known);
+    }
     return (ValueId)known;
   }
   ValueId made = value;
   bool gathered = false;
   while (!fulfilled(shard_held(s, made), want)) {
-    if (scatter(s, &made, want) || reduce(s, &made, want) || exchange(s, &made, want)) {
+    if (know(s, &made, want) || shard_disown(s, &made, want) || scatter(s, &made, want) || reduce(s, &made, want) || exchange(s, &made, want)) {
       continue;
     }
     if (gather(s, &made, want)) {

@@ -40,7 +40,11 @@ void shard_remember_newest(Shard *s, ValueId old, ValueId now) {
 // An operand as wanted. A partial sum is resolved once: what else reads the value goes on from there.
 void shard_want_operand(Shard *s, NodeId id, int operand, const Held *want) {
   ValueId value = graph_node(s->graph, id)->operands[operand];
-  uint32_t partial = held_partial(shard_held(s, value)) & ~held_partial(want);
+  const Held now = held_of(s, value);
+  uint32_t partial = held_partial(&now) & ~held_partial(want);
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {  // what is owned is for whoever reads it so
+    partial &= now.owner[m] ? ~(1u << m) : ~0u;
+  }
   ValueId made = shard_reshard(s, value, want);
   if (partial && made != value) {
     shard_remember_newest(s, value, made);
@@ -90,12 +94,29 @@ static AxisId cut_in(const Node *node, const Loops *loops, const Shape *shape, i
   return loops->ring >> mesh & 1 && shape_has(shape, node->axis2) ? node->axis2 : -1;
 }
 
-static Held wanted_of(Shard *s, const Node *node, ValueId operand, const Loops *loops, uint32_t passing) {
+// By mesh axis: over which operands stay partial, and so the result; and where it is owned, by whom.
+typedef struct {
+  uint32_t mesh;
+  int owner[GRAPH_MAX_MESH];
+} Passing;
+
+// The owner of which an operand may be over this mesh axis: what ranks share by an index is read where that says.
+static int wanted_owner(Shard *s, const Node *node, const Loops *loops, const Passing *passing, int mesh) {
+  return op_indexes(node->op) && loops->axis[mesh] == node->axis ? shard_owner_of(s, node) : passing->owner[mesh];
+}
+
+static Held wanted_of(Shard *s, const Node *node, ValueId operand, const Loops *loops, const Passing *passing) {
   Held want = held_whole(), now = held_of(s, operand);
   Shape shape = graph_shape(s->graph, operand);
   for (int m = 0; m < s->mapping->count; m++) {
+    const int owner = wanted_owner(s, node, loops, passing, m);
     want.axis[m] = cut_in(node, loops, &shape, m);
-    want.partial[m] = passing >> m & 1 ? now.partial[m] : 0;
+    if (owner) {
+      want.partial[m] = now.owner[m] == owner ? now.partial[m] : 0;
+      want.owner[m] = now.owner[m] == owner ? owner : 0;
+    } else if (passing->mesh >> m & 1) {
+      want.partial[m] = now.partial[m] == PARTIAL_OWNED ? 1 + REDUCE_SUM : now.partial[m];
+    }
   }
   return want;
 }
@@ -125,6 +146,7 @@ ValueId shard_as_labelled(Shard *s, ValueId value, Name label, ScopeId scope) {
     if (rule) {
       want.axis[m] = axis;
       want.partial[m] = 0;
+      want.owner[m] = 0;
       s->wish.rule[m] = rule;
       asked |= 1u << m;
     } else if (want.axis[m] >= 0 && mapping_label_takes_off(s->mapping, place, want.axis[m], m)) {
@@ -156,17 +178,50 @@ static void enforce_label(Shard *s, NodeId id) {
   }
 }
 
-// `passing`: the mesh axes over which the operands stay partial in any case.
-static void shard_with(Shard *s, NodeId id, uint32_t passing) {
+// What of its operands is as small as an index, or is a factor of a chosen product, is gathered once and kept.
+static bool keeps_gathered(Shard *s, const Node *node, int operand, const Passing *passing) {
+  int owner = 0;
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+    owner = passing->owner[m] ? passing->owner[m] : owner;
+  }
+  const Shape shape = graph_shape(s->graph, node->operands[operand]);
+  const Shape positions = owner ? graph_shape(s->graph, s->owners.at[owner - 1].index) : (Shape){0};
+  return node->op == OP_COMPOSITE || op_chosen(node->op) || (owner && shape_contains(&positions, &shape));
+}
+
+static void hold_results(Shard *s, NodeId id, const Loops *loops, const Passing *passing) {
+  const Node *node = graph_node(s->graph, id);
+  const int chosen = shard_owner_of(s, node);
+  for (int i = 0; i < node->result_count; i++) {
+    Held *held = shard_held(s, node->first_result + i);
+    const Shape shape = graph_shape(s->graph, node->first_result + i);
+    *held = held_whole();
+    *shard_cause(s, node->first_result + i) = loops->cause;
+    for (int m = 0; m < s->mapping->count; m++) {
+      held->axis[m] = cut_in(node, loops, &shape, m);
+      const bool summed = loops->axis[m] >= 0 && held->axis[m] < 0;
+      const bool owned = summed && loops->axis[m] == node->axis && chosen;
+      held->owner[m] = owned ? chosen : passing->owner[m];
+      held->partial[m] = passing->owner[m]                  ? PARTIAL_OWNED
+                         : passing->mesh >> m & 1 || summed ? shard_partial_kind(node)
+                                                            : 0;
+    }
+  }
+}
+
+// `partial`: the mesh axes over which the operands stay partial in any case.
+static void shard_with(Shard *s, NodeId id, uint32_t partial) {
   Graph *graph = s->graph;
   const Node *node = graph_node(graph, id);
   Loops loops = no_loops(true);
+  Passing passing = {.mesh = partial};
   for (int m = 0; m < s->mapping->count; m++) {
     if (!(s->mapping->active >> m & 1)) {
       continue;
     }
-    if (passing >> m & 1 || shard_passes(s, node, m)) {
-      passing |= 1u << m;
+    passing.owner[m] = shard_owner_passes(s, node, m);
+    if (passing.owner[m] || passing.mesh >> m & 1 || shard_passes(s, node, m)) {
+      passing.mesh |= 1u << m;
       for (int i = 0; i < node->operand_count && !loops.cause.rule[m]; i++) {
         loops.cause.rule[m] = shard_cause(s, node->operands[i])->rule[m];
       }
@@ -179,27 +234,17 @@ static void shard_with(Shard *s, NodeId id, uint32_t passing) {
   for (int m = 0; m < GRAPH_MAX_MESH; m++) {
     s->wish.rule[m] = loops.axis[m] >= 0 ? loops.cause.rule[m] : NULL;
   }
-  s->saved = node->op == OP_COMPOSITE;  // what its forward gathered is kept for its gradient
   for (int i = 0; i < node->operand_count; i++) {
-    Held want = wanted_of(s, node, node->operands[i], &loops, passing);
+    Held want = wanted_of(s, node, node->operands[i], &loops, &passing);
     check_gather(s, id, node->operands[i], &want, &loops);
+    s->saved = keeps_gathered(s, node, i, &passing);  // what the forward gathered is kept for the gradient
     shard_want_operand(s, id, i, &want);
     node = graph_node(graph, id);
   }
   s->saved = false;
   shard_keep_node(s, id);
   *shard_loops_of(s, id) = loops;
-  for (int i = 0; i < node->result_count; i++) {
-    Held *held = shard_held(s, node->first_result + i);
-    Shape shape = graph_shape(graph, node->first_result + i);
-    *held = held_whole();
-    *shard_cause(s, node->first_result + i) = loops.cause;
-    for (int m = 0; m < s->mapping->count; m++) {
-      held->axis[m] = cut_in(node, &loops, &shape, m);
-      bool summed = loops.axis[m] >= 0 && held->axis[m] < 0;
-      held->partial[m] = passing >> m & 1 || summed ? shard_partial_kind(node) : 0;
-    }
-  }
+  hold_results(s, id, &loops, &passing);
 }
 
 // --- renames ---
@@ -244,6 +289,7 @@ static void shard_alias(Shard *s, NodeId id) {
     if (loop >= 0 && shape_has(&shape, loop) && op_split(graph, node, loop)) {
       want.axis[m] = loop;  // a gradient that is cut up or joined goes where its forward was
       want.partial[m] = 0;
+      want.owner[m] = 0;
       asked |= 1u << m;
       continue;
     }
@@ -251,7 +297,10 @@ static void shard_alias(Shard *s, NodeId id) {
     if (now.axis[m] >= 0 && renamed(s, node, now.axis[m], cut) < 0) {
       want.axis[m] = -1;
     }
-    want.partial[m] = alone ? now.partial[m] : 0;
+    const bool owned = now.owner[m] && shard_owner_apart(s, node, now.owner[m]);
+    const uint8_t sum = now.partial[m] == PARTIAL_OWNED ? 1 + REDUCE_SUM : now.partial[m];
+    want.partial[m] = owned ? now.partial[m] : alone ? sum : 0;
+    want.owner[m] = owned ? now.owner[m] : 0;
   }
   give_way(s, &want, asked);
   shard_say_why(s, node);
@@ -262,6 +311,7 @@ static void shard_alias(Shard *s, NodeId id) {
   for (int m = 0; m < s->mapping->count; m++) {
     held.axis[m] = want.axis[m] < 0 ? -1 : renamed(s, node, want.axis[m], held_cut(&want, want.axis[m]));
     held.partial[m] = want.partial[m];
+    held.owner[m] = want.owner[m];
   }
   shard_keep_node(s, id);
   *shard_held(s, node->first_result) = held;  // its loops stay unknown: its gradient is a rename again
@@ -386,6 +436,16 @@ static void shard_effect(Shard *s, NodeId id) {
 
 static void shard_region(Shard *s, RegionId region);
 
+// Outside of the microbatches nothing says who owns what.
+static ValueId owned_by_none(Shard *s, ValueId value) {
+  Held want = held_of(s, value);
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+    want.partial[m] = want.partial[m] == PARTIAL_OWNED ? 1 + REDUCE_SUM : want.partial[m];
+    want.owner[m] = 0;
+  }
+  return shard_reshard(s, value, &want);
+}
+
 static void shard_microbatch(Shard *s, NodeId id) {
   Graph *graph = s->graph;
   RegionId outer = graph->region, inner = graph_node(graph, id)->region;
@@ -393,7 +453,8 @@ static void shard_microbatch(Shard *s, NodeId id) {
   graph->backward = true;
   for (int i = 0; i < graph_node(graph, id)->result_count; i++) {
     Name name = graph_value(graph, graph_node(graph, id)->first_result + i)->name;
-    ValueId made = shard_into_stored_parts(s, name, newest(s, graph->regions.at[inner].results.at[i]));
+    ValueId made = owned_by_none(s, newest(s, graph->regions.at[inner].results.at[i]));
+    made = shard_into_stored_parts(s, name, made);
     graph->regions.at[inner].results.at[i] = made;
   }
   graph->region = outer;
@@ -403,6 +464,7 @@ static void shard_microbatch(Shard *s, NodeId id) {
     ValueId made = newest(s, graph->regions.at[inner].results.at[i]);
     graph->regions.at[inner].results.at[i] = made;
     *shard_held(s, node->first_result + i) = held_of(s, made);
+    memset(shard_held(s, node->first_result + i)->owner, 0, sizeof((Held){0}.owner));
     *shard_cause(s, node->first_result + i) = *shard_cause(s, made);
   }
 }
@@ -539,6 +601,7 @@ bool pass_shard(Compilation *c) {
   shard_stored_gradients(&s);
   count_uses(&s);
   shard_hold_unread(&s);
+  shard_owners_find(&s);
   shard_region(&s, 0);
   graph->region = 0;
   graph->backward = false;

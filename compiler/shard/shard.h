@@ -6,11 +6,21 @@
 #include "compiler/shard/mapping.h"
 
 // Of one value, for each mesh axis: the axis that it cuts (-1: every rank has all), and whether the ranks hold parts of
-// a sum (1 + ReduceKind; 0: no). An axis that several mesh axes cut is cut by the lowest first.
+// a sum (1 + ReduceKind; 0: no). An axis that several mesh axes cut is cut by the lowest first. owner: 1 + the number
+// of a ShardOwner, where a position is right on the rank that has what the position chose; elsewhere it is 0 in a
+// partial sum, and anything where it is PARTIAL_OWNED (shard_owned.c).
 typedef struct {
   AxisId axis[GRAPH_MAX_MESH];
   uint8_t partial[GRAPH_MAX_MESH];
+  int owner[GRAPH_MAX_MESH];
 } Held;
+
+enum { PARTIAL_OWNED = 1 + REDUCE_COUNT };
+
+typedef struct {  // what positions choose: places along an axis that ranks share
+  ValueId index;  // before ranks give each other anything of it
+  AxisId axis;
+} ShardOwner;
 
 typedef struct {  // for each mesh axis the rule of the layout behind it, or NULL
   const LayoutRule *rule[GRAPH_MAX_MESH];
@@ -38,15 +48,16 @@ typedef struct Shard {
   Map memo;               // a wish (reshard.c) to what fulfils it
   Map pieces;             // arena, format, region and direction to this rank's piece in that format
   Map parts;              // parameter, arena, region and direction to the parameter out of it
-  bool saved;             // what the forward gathered is there in the backward
-  Name why;               // of the collectives that are added
-  Cause wish;             // and the rules that ask for them
-  ValueId *stored;        // by pack: what packs its parameters, where ranks store pieces of them
-  Shape *whole;           // by value: its shape before localise
+  ARRAY(ShardOwner) owners;
+  bool saved;       // what the forward gathered is there in the backward
+  Name why;         // of the collectives that are added
+  Cause wish;       // and the rules that ask for them
+  ValueId *stored;  // by pack: what packs its parameters, where ranks store pieces of them
+  Shape *whole;     // by value: its shape before localise
 } Shard;
 
 static inline Held held_whole(void) {
-  Held held = {{-1, -1, -1, -1, -1, -1, -1, -1}, {0}};
+  Held held = {{-1, -1, -1, -1, -1, -1, -1, -1}, {0}, {0}};
   return held;
 }
 
@@ -94,6 +105,13 @@ Loops *shard_loops_of(Shard *s, NodeId id);
 AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh);  // -1: none; sets the loops' cause
 bool shard_passes(Shard *s, const Node *node, int mesh);  // may a partial operand stay so, the result being partial?
 uint8_t shard_partial_kind(const Node *node);             // what it is then: 1 + ReduceKind
+
+// shard_owned.c
+void shard_owners_find(Shard *s);                                     // before the walk
+int shard_owner_of(Shard *s, const Node *node);                       // that its index stands for, or 0
+int shard_owner_passes(Shard *s, const Node *node, int mesh);         // the owner that its result has, or 0
+bool shard_owner_apart(const Shard *s, const Node *node, int owner);  // no attribute is an axis of the positions
+bool shard_disown(Shard *s, ValueId *value, const Held *want);        // what nobody is to own: a partial sum
 
 // shard_rules.c: reports rules that cut nothing, once everything is sharded; and a rule that cannot cut an axis whose
 // size was not known before, where it would.

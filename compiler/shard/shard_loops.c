@@ -87,7 +87,7 @@ static bool may_loop(Shard *s, const Node *node, const Loops *loops, AxisId axis
   uint32_t others = cut_before(loops, axis, mesh);
   bool zigzag = shard_form(s, axis)->zigzag != 0;
   // Where its part begins is what the result depends on, and for a zigzag that is no one place.
-  const bool indexes = (node->op == OP_TAKE || node->op == OP_PUT) && node->axis == axis;
+  const bool indexes = op_indexes(node->op) && node->axis == axis;
   // Queries that are cut in a zigzag and then once more begin where no sum over the coordinates says.
   bool again = zigzag && others && is_attention(node) && axis == node->axis;
   return shard_divides(s, axis, others | 1u << mesh) && !(zigzag && (op_placed(node->op) || indexes)) && !again &&
@@ -98,7 +98,8 @@ static Shape contracted_axes(const Node *node) {
   if (op_reduction(node->op) || op_dots(node->op)) {
     return node->axes;
   }
-  return node->op == OP_TAKE ? shape_of(node->axis) : (Shape){0};
+  const Shape indexed = shape_of(node->axis);
+  return node->op == OP_TAKE ? indexed : node->op == OP_CHOSEN_DOT ? shape_union(node->axes, &indexed) : (Shape){0};
 }
 
 // Do all operands that have the axis hold their parts of it?
@@ -205,7 +206,8 @@ bool shard_passes(Shard *s, const Node *node, int mesh) {
       bool alone = uses_of(s, node->operands[i]) == 1 && partial < 0;
       bool smaller = node->op == OP_PUT ||  // of a parameter's gradient, which is summed with all others
                      graph_elements(graph, result) <= graph_elements(graph, graph_shape(graph, node->operands[i]));
-      if (held.partial[mesh] != 1 + REDUCE_SUM || !alone || !smaller || !passes(node, i)) {
+      const bool sum = held.partial[mesh] == 1 + REDUCE_SUM || held.partial[mesh] == PARTIAL_OWNED;
+      if (!sum || !alone || !smaller || !passes(node, i)) {
         return false;
       }
       partial = i;

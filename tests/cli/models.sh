@@ -1,7 +1,7 @@
 #!/bin/bash
 # models.sh: every layout of every model and example, at a reduced size, in fp64: two steps are those of one rank; and
 # with 16-bit copies, with an output of every value: no value differs by more than its error budget. What layouts compress
-# has 16 bits, so those are compared in the second way alone.
+# has 16 bits, so those are compared in the second way alone; a capacity changes what is computed (experts_test).
 . "${ROOT:?}/tests/cli/lib.sh"
 head -c 20000 "$ROOT/LICENSE" > text.txt
 
@@ -11,7 +11,7 @@ compared() {
   shift 2
   sed -e 's/data text("[^"]*"/data text("text.txt"/' -e 's/mesh pp = 16, dp = 8, tp = 8/mesh pp = 2, dp = 2, tp = 2/' \
     -e 's/microbatches = 216/microbatches = 2/' "$file" > model.mdl
-  layouts=$(grep -v ' compress ' model.mdl | grep -o '^layout [A-Za-z0-9_]*' | cut -d' ' -f2 | paste -sd, -)
+  layouts=$(grep -v -e ' compress ' -e ' capacity = ' model.mdl | grep -o '^layout [A-Za-z0-9_]*' | cut -d' ' -f2 | paste -sd, -)
   [ -n "$layouts" ] || die "$file has no layouts"
   rm -rf compared
   "$MDL" ablate model.mdl --recipe "$recipe" "layout=single,$layouts" "$@" --steps 2 --precision fp64 --out compared > out 2>&1 ||
@@ -37,6 +37,9 @@ set_all() {
   compared "$ROOT/models/gpt2.mdl" tiny $(set_all batch=8 seq=16 places=16 embed=16 layers=2 heads=4)
   compared "$ROOT/models/bloom.mdl" tiny $(set_all batch=8 seq=16 embed=16 layers=2 heads=4)
   compared "$ROOT/models/mixtral.mdl" tiny $(set_all batch=8 seq=16 embed=16 layers=2 kv_heads=2 hd=4 ffn=24)
+  compared "$ROOT/models/olmoe.mdl" tiny $(set_all batch=8 seq=16 embed=16 layers=2 heads=4 hd=4 ffn=8 experts=8 choice=2)
+  compared "$ROOT/models/deepseek.mdl" tiny \
+    $(set_all batch=12 seq=16 embed=16 layers=3 heads=4 hd=4 latent=8 turned=4 ffn=24 experts=8 choice=2 inner=8)
   compared "$ROOT/models/mamba2.mdl" small \
     $(set_all batch=8 seq=160 embed=8 layers=10 heads=2 hd=4 cell=4 hybrid=1 kv_heads=2 kd=4)  # layer 9 is attention
   compared "$ROOT/examples/layouts.mdl" small $(set_all batch=8 seq=16 embed=16 hd=4 ffn=24)
@@ -52,9 +55,20 @@ for file in "$ROOT"/models/*.mdl "$ROOT"/examples/*.mdl; do  # a new one that ha
   fi
 done
 
-# A mixture of experts learns.
-sed 's/data text("[^"]*"/data text("text.txt"/' "$ROOT/models/mixtral.mdl" > mixture.mdl
-"$MDL" train mixture.mdl --recipe tiny --set steps=60 --set batch=4 --out mixture > out 2>&1 ||
-  { cat out >&2; die "mixtral.mdl does not train"; }
-last=$(sed -n 's/^step 60.60 *loss \([0-9.]*\).*/\1/p' out)
-awk -v a="$last" 'BEGIN { exit !(a > 1 && a < 3.6) }' || die "mixtral.mdl: the loss is '$last' after 60 steps"  # it begins at ln 256
+# Mixtures of experts learn, and say how evenly; what a capacity drops is counted.
+learns() {
+  local model=$1 least=$2 last
+  shift 2
+  sed 's/data text("[^"]*"/data text("text.txt"/' "$ROOT/models/$model.mdl" > "$model.mdl"
+  "$MDL" train "$model.mdl" --recipe tiny --set steps=60 --set batch=4 --out "$model" "$@" > out 2>&1 ||
+    { cat out >&2; die "$model.mdl does not train"; }
+  last=$(sed -n 's/^step 60.60 *loss \([0-9.]*\).*/\1/p' out)
+  awk -v a="$last" -v b="$least" 'BEGIN { exit !(a > 1 && a < b) }' ||
+    die "$model.mdl: the loss is '$last' after 60 steps"  # it begins at ln 256
+  grep -q '"busiest":[1-9]' "$model/metrics.jsonl" || die "$model.mdl: its metrics have no loads"
+}
+learns mixtral 3.6
+learns olmoe 3.6
+learns deepseek 3.6
+learns olmoe 3.7 --layout ep4_bounded --out bounded
+grep -q '"dropped":[0-9]' bounded/metrics.jsonl || die "what a capacity drops is not in the metrics"

@@ -8,7 +8,7 @@ need_gpu
 SANITIZER=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda/compute-sanitizer/compute-sanitizer 2> /dev/null | head -n 1)
 [ -n "$SANITIZER" ] || { echo "there is no compute-sanitizer"; exit 77; }
 TESTS=${BUILD:-$ROOT/build}/tests
-PROGRAMS=${MDL_SANITIZE_PROGRAMS:-cuda_take_test cuda_grouped_test cuda_attention_test cuda_cudnn_test cuda_kernel_test experts_test backends_test}
+PROGRAMS=${MDL_SANITIZE_PROGRAMS:-cuda_take_test cuda_grouped_test cuda_attention_test cuda_cudnn_test cuda_kernel_test mixture_test backends_test}
 LIBRARIES='cublas|cutlass|cudnn|nvjet|cask|splitK|gemv|sm[0-9]+_xmma|fmha'   # in the names of kernels that are not ours
 export TESTS_SHORT=1
 runs=0 bad=0

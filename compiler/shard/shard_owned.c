@@ -1,0 +1,125 @@
+// shard_owned.c: values that are right on the rank which owns the matrix that a position has chosen.
+//
+// Where ranks share the matrices of a chosen product, the result of a position is made by the rank that has its matrix,
+// and is 0 on the others: a partial sum. What is computed from it element by element, and along other axes than those
+// of the positions, is right on that same rank, and means nothing elsewhere. It stays so (PARTIAL_OWNED) until
+// something else reads it, which makes it 0 on the ranks that do not own the position, and so a partial sum. What has
+// no axes but those of the positions is as small as the index, and is not kept apart any longer.
+#include "compiler/shard/shard.h"
+
+// What ranks have given each other of a value is that value.
+static ValueId root_of(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  while (node && (op_collective(node->op) || node->op == OP_SHARD)) {
+    value = node->operands[0];
+    node = graph_producer(graph, value);
+  }
+  return value;
+}
+
+// Where an index is outside, a product has another place instead (choose.c): who owns that has the position, and what
+// the index itself looks up is nothing there, as everywhere.
+static ValueId before_clamp(const Graph *graph, ValueId index) {
+  const Node *node = graph_producer(graph, index);
+  return node && node->op == OP_WHERE ? root_of(graph, node->operands[1]) : index;
+}
+
+static int owner_number(Shard *s, ValueId index, AxisId axis) {
+  const ValueId root = root_of(s->graph, index);
+  for (int i = 0; i < s->owners.count; i++) {
+    const ValueId owner = s->owners.at[i].index;
+    if ((owner == root || before_clamp(s->graph, owner) == root) && s->owners.at[i].axis == axis) {
+      return i + 1;
+    }
+  }
+  return 0;
+}
+
+void shard_owners_find(Shard *s) {
+  for (int i = 0; i < s->graph->nodes.count; i++) {
+    const Node *node = graph_node(s->graph, i);
+    if (op_chosen(node->op) && owner_number(s, node->operands[2], node->axis) == 0) {
+      array_push(s->graph->arena, &s->owners, ((ShardOwner){root_of(s->graph, node->operands[2]), node->axis}));
+    }
+  }
+}
+
+int shard_owner_of(Shard *s, const Node *node) {
+  return op_indexes(node->op) ? owner_number(s, node->operands[node->operand_count - 1], node->axis) : 0;
+}
+
+// Has it more axes than the positions?
+static bool is_wide(const Shard *s, ValueId value, int owner) {
+  const Shape shape = graph_shape(s->graph, value), positions = graph_shape(s->graph, s->owners.at[owner - 1].index);
+  return shape_contains(&shape, &positions) && shape.count > positions.count;
+}
+
+bool shard_owner_apart(const Shard *s, const Node *node, int owner) {
+  const Shape positions = graph_shape(s->graph, s->owners.at[owner - 1].index);
+  return !shape_has(&positions, node->axis) && !shape_has(&positions, node->axis2) &&
+         shape_common(node->axes, &positions).count == 0;
+}
+
+// Does it do for each position what it does, whatever the others are?
+static bool is_by_positions(const Shard *s, const Node *node, int owner) {
+  return op_elementwise(node->op) ? node->result_count == 1
+                                  : (op_reduction(node->op) || op_moves(node->op)) && node->op != OP_PACK &&
+                                        shard_owner_apart(s, node, owner);
+}
+
+int shard_owner_passes(Shard *s, const Node *node, int mesh) {
+  int owner = 0;
+  for (int i = 0; i < node->operand_count && owner == 0; i++) {
+    owner = held_of(s, node->operands[i]).owner[mesh];
+  }
+  return owner && is_by_positions(s, node, owner) && is_wide(s, node->first_result, owner) ? owner : 0;
+}
+
+// The index as the value has its positions.
+static ValueId index_like(Shard *s, const ShardOwner *owner, const Held *held) {
+  Held want = held_whole();
+  const Shape positions = graph_shape(s->graph, owner->index);
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+    want.axis[m] = held->axis[m] >= 0 && shape_has(&positions, held->axis[m]) ? held->axis[m] : -1;
+  }
+  const bool saved = s->saved;
+  s->saved = true;
+  const ValueId index = shard_reshard(s, newest(s, owner->index), &want);
+  s->saved = saved;
+  return index;
+}
+
+bool shard_disown(Shard *s, ValueId *value, const Held *want) {
+  Graph *graph = s->graph;
+  const Held now = held_of(s, *value);
+  int owner = 0;
+  uint32_t mesh = 0;
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+    const bool ends = now.partial[m] == PARTIAL_OWNED && want->partial[m] != PARTIAL_OWNED;
+    if (ends && (owner == 0 || owner == now.owner[m])) {
+      owner = now.owner[m];
+      mesh |= 1u << m;
+    }
+  }
+  if (mesh == 0) {
+    return false;
+  }
+  const ShardOwner of = s->owners.at[owner - 1];
+  const NodeInit init = {NODE_INIT, .axis = of.axis, .integer = mesh};
+  const Role role = graph->role;
+  const Value from = *graph_value(graph, *value);
+  const Cause cause = *shard_cause(s, *value);
+  const ValueId index = index_like(s, &of, &now);
+  graph->role = from.role;
+  const ValueId made = graph_add2(graph, OP_INSIDE, init, *value, index);
+  graph->role = role;
+  graph_value(graph, made)->name = from.name;
+  Held held = now;
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+    held.partial[m] = mesh >> m & 1 ? 1 + REDUCE_SUM : held.partial[m];
+  }
+  *shard_held(s, made) = held;
+  *shard_cause(s, made) = cause;
+  *value = made;
+  return true;
+}
