@@ -15,10 +15,12 @@ typedef struct {
   Graph *graph;
   ValueId *replace;
   int capacity;
-  Map seen;                    // the content of a node to the first like it
-  NodeContent content;         // of the node at hand
-  bool differentiated, apart;  // apart: windows were taken apart, the pieces of which may be equal
-  int kernels;                 // around the region at hand
+  Map seen;             // the content of a node to the first like it
+  NodeContent content;  // of the node at hand
+  bool differentiated;
+  bool chooses;  // products with chosen matrices are made: ahead of the gradients, which their rule knows
+  bool apart;    // windows were taken apart, the pieces of which may be equal
+  int kernels;   // around the region at hand
 } Simplifier;
 
 static ValueId follow(const Simplifier *s, ValueId value) {
@@ -244,8 +246,12 @@ static ValueId fold(Simplifier *s, NodeId id) {
     return later;
   }
   node = graph_node(s->graph, id);
-  if (node->op == OP_DOT && !s->differentiated && s->kernels == 0) {
-    return choose(s->graph, id);
+  if (node->op == OP_DOT && s->chooses && s->kernels == 0) {
+    const ValueId chosen = choose(s->graph, id);
+    if (chosen >= 0) {
+      return chosen;
+    }
+    node = graph_node(s->graph, id);
   }
   if ((node->op == OP_DOT || node->op == OP_FOLD) && s->differentiated && s->kernels == 0) {
     const ValueId sum = taps_apart(s->graph, id);
@@ -406,12 +412,13 @@ void graph_remove_dead(Graph *graph) {
 static bool simplify_all(Compilation *c) {
   Graph *graph = c->graph;
   Simplifier s = {.graph = graph, .seen = map_create(c->arena), .differentiated = c->differentiated};
+  s.chooses = !c->differentiated || c->program != PROGRAM_TRAIN;
   s.capacity = graph->values.count;
   s.replace = ARENA_ARRAY(c->arena, ValueId, s.capacity + 1);
   memset(s.replace, -1, sizeof *s.replace * (size_t)s.capacity);
   simplify_region(&s, 0);
   graph->region = 0;
-  if (!c->differentiated) {
+  if (s.chooses) {
     choose_weights(graph);
   }
   graph_remove_dead(graph);
