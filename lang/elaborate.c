@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "lang/lint.h"
 #include "lang/selector.h"
 
 enum {
@@ -207,7 +208,15 @@ static void run_output(Elaborator *e, const Ast *ast) {
     object = *found;
   }
   ValueId value;
-  if (object_tensor(e, object, true, ast->span, &value) && is_shown(e, ast->name, value)) {
+  if (!object_tensor(e, object, true, ast->span, &value)) {
+    return;
+  }
+  if (e->program == PROGRAM_TRAIN && ast->name[0] != '_' && lint_constant(e->graph, value)) {
+    Diagnostic *said = diag_warning(e->diag, E039, ast->span, "the output '%s' is the same in every step", ast->name);
+    diag_label(e->diag, said, "it depends on no input, parameter or state");
+    diag_help(e->diag, said, "remove it, or begin its name with `_`");
+  }
+  if (is_shown(e, ast->name, value)) {
     graph_add1(e->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = ast->name}, value);
   }
 }
@@ -411,6 +420,9 @@ static void finish_model(Elaborator *e, const Ast *model) {
         diag_error(e->diag, E036, loss->span, "the loss is not a single number: it has axes %s", axes_text(e, &shape));
     diag_help(e->diag, error, "average it: `loss = mean(...);`");
     return;
+  }
+  if (e->program == PROGRAM_TRAIN) {
+    lint_model(e, value);
   }
   if (e->program == PROGRAM_TRAIN && logits && logits->kind == OBJECT_VALUE) {
     drop_outputs_of(e->graph, logits->value);

@@ -239,6 +239,9 @@ bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss);
 // Sets the optimizer group of every parameter by the recipe's selectors; -1: frozen.
 void assign_optimizer_groups(Elaborator *e);
 
+// Does the recipe leave it as it is?
+bool optimizer_freezes(const Elaborator *e, const Persistent *parameter);
+
 // total(expression), for builtins.c.
 Object update_total(Elaborator *e, const Ast *ast);
 

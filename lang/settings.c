@@ -20,7 +20,7 @@ static const struct {
 };
 enum { ENTRY_COUNT = sizeof entries / sizeof *entries };
 
-static const char *const words[] = {"model", "data", "optimizer", "freeze", "precision", "layout", "skip"};
+static const char *const words[] = {"model", "data", "optimizer", "freeze", "precision", "layout", "skip", "allow"};
 enum { WORD_COUNT = sizeof words / sizeof *words };
 
 Name phrase_word(const Ast *phrase) {
@@ -406,6 +406,30 @@ static bool optimizes_all(const Spec *spec) {
   return false;
 }
 
+// `allow E016, E046;`: these warnings are not shown.
+static void read_allow(Unit *unit, const Ast *list) {
+  static const ErrorCode warnings[] = {E015, E016, E038, E039, E040, E042, E045, E046, E047, E048};
+  for (int i = 0; i < list->count; i++) {
+    const Ast *terms = list->kids[i]->kids[0];
+    const Ast *last = terms->kids[terms->count - 1];
+    ErrorCode code = ERROR_CODE_COUNT;
+    bool warns = false;
+    const bool named = terms->count == (i == 0 ? 2 : 1) && last->kind == AST_PATH && error_code_find(last->name, &code);
+    for (size_t j = 0; j < sizeof warnings / sizeof *warnings; j++) {
+      warns |= named && warnings[j] == code;
+    }
+    if (warns) {
+      unit->diag->allowed[code] = true;
+      continue;
+    }
+    Diagnostic *error = diag_error(unit->diag, E051, list->kids[i]->span,
+                                   named ? "%s is an error, and only warnings are allowed"
+                                         : "`allow` takes the codes of warnings, such as E016, not '%s'",
+                                   last->name ? last->name : "");
+    diag_help(unit->diag, error, "codes that can be allowed: E015, E016, E038, E039, E040, E042, E045 to E048");
+  }
+}
+
 static void read_recipe(Unit *unit, Spec *spec, double *values) {
   for (int i = 0; i < spec->recipe->count; i++) {
     const Ast *setting = spec->recipe->kids[i], *list = setting->kids[0];
@@ -416,6 +440,10 @@ static void read_recipe(Unit *unit, Spec *spec, double *values) {
     }
     if (name_is(word, "optimizer") || name_is(word, "freeze")) {
       read_optimizer(unit, spec, setting);
+      continue;
+    }
+    if (name_is(word, "allow") && !list->kids[0]->kids[1]) {
+      read_allow(unit, list);
       continue;
     }
     for (int j = 0; j < list->count; j++) {
@@ -501,6 +529,7 @@ bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec
                  .idle_rules = options->idle_rules,
                  .real = TYPE_F32};
   (void)arena;
+  memset(unit->diag->allowed, 0, sizeof unit->diag->allowed);
   spec->recipe = choose_recipe(unit, options);
   if (!spec->recipe || !choose_model(unit, options, spec)) {
     return false;
