@@ -160,6 +160,7 @@ static void run_assign(Elaborator *e, const Ast *ast) {
   e->frame->variable = before;
   e->frame->assigned = outer;
   if (targets->count == 1) {
+    keep_axes_in_sum(e, ast, &value);
     assign_one(e, targets->kids[0], value, ast->kids[2]);
     return;
   }
@@ -236,6 +237,8 @@ static void run_repeat(Elaborator *e, const Ast *ast) {
   Name prefix = e->frame->prefix, parameters = e->frame->parameters, shared = e->frame->shared;
   ScopeId scope = e->graph->scope;
   e->frame->shared = path_join_name(e, shared, word);
+  CarriesList carries = {0};
+  keep_axes_collect(e, ast->kids[2], &carries);
   for (int64_t i = 0; i < (int64_t)number && !e->frame->returned && elaborate_step(e, count->span); i++) {
     Name round = name_format(e->names, "%s.%lld", word, (long long)i);
     e->frame->prefix = path_join_name(e, prefix, round);
@@ -245,7 +248,11 @@ static void run_repeat(Elaborator *e, const Ast *ast) {
       frame_set(e, e->frame, ast->kids[1]->name, object_number((double)i, true, ast->kids[1]->span));
     }
     int errors = e->diag->reports;
+    keep_axes_begin(e, &carries);
     run_block(e, ast->kids[2]);
+    if (e->diag->reports == errors) {
+      keep_axes_end(e, ast->kids[2], &carries);
+    }
     if (e->diag->reports > errors) {
       break;  // the other iterations would only say the same again
     }

@@ -203,6 +203,19 @@ Builtin builtin_top;
 void run_scan(Elaborator *e, const Ast *ast);
 void run_carry(Elaborator *e, const Ast *ast);
 
+// keep_axes.c: what a repeat carries from round to round keeps its axes, and so does what is added to.
+typedef struct {
+  Name name;
+  Object before;  // OBJECT_VALUE, or anything else
+  Shape axes;     // of the value
+} Carries;
+typedef ARRAY(Carries) CarriesList;  // what the block of a repeat assigns
+void keep_axes_collect(Elaborator *e, const Ast *block, CarriesList *list);
+void keep_axes_begin(Elaborator *e, CarriesList *list);                        // of a round
+void keep_axes_end(Elaborator *e, const Ast *block, const CarriesList *list);  // reports E026
+// `x = x + ... @label`: reports E026 if the sum has axes that x has not.
+void keep_axes_in_sum(Elaborator *e, const Ast *assign, const Object *value);
+
 // sizes.c
 bool already_declared(Elaborator *e, const Ast *ast);        // reports it; false for the same statement in a repeat
 bool cut_in_microbatches(const Elaborator *e, AxisId axis);  // the batch, and what is made from it

@@ -16,6 +16,7 @@ typedef struct {
   uint64_t *any;     // names that anything reads
   uint64_t *states;  // names of state: what is assigned to them is kept
   bool report;
+  bool every;  // what computes only what nothing reads reads as well
 } Body;
 
 static bool set_has(const uint64_t *set, int64_t name) {
@@ -107,7 +108,7 @@ static void walk_assign(Body *body, const Ast *ast, uint64_t *live) {
   }
   add_reads(body, ast->kids[1], live);
   // In a loop, `n = n + 1;` alone does not read n.
-  for (int i = 0; i < targets->count && !read && !body->report; i++) {
+  for (int i = 0; i < targets->count && !read && !body->report && !body->every; i++) {
     set_remove(live, number_of(body, targets->kids[i]->name));
   }
 }
@@ -301,4 +302,15 @@ void unread_body(Unit *unit, const Ast *ast, bool argument) {
   }
   check_once(&body, block);
   walk_block(&body, block, live);
+}
+
+bool block_reads_first(Unit *unit, const Ast *block, Name name) {
+  Body body = {.unit = unit, .numbers = map_create(unit->arena), .every = true};
+  number_names(&body, block);
+  body.words = (int)body.numbers.count / 64 + 1;
+  body.any = set_new(&body);
+  body.states = set_new(&body);
+  uint64_t *live = set_new(&body);
+  walk_block(&body, block, live);
+  return set_has(live, number_of(&body, name));
 }

@@ -9,4 +9,7 @@
 // alone: a branch that is never taken reads as well. The statements of such values are then in unit->unread.
 void unread_check(Unit *unit);
 
+// Does a block, such as that of a repeat, read this name before it gives it?
+bool block_reads_first(Unit *unit, const Ast *block, Name name);
+
 #endif
