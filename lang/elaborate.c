@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "lang/foreign.h"
 #include "lang/lint.h"
 #include "lang/selector.h"
 
@@ -449,12 +450,18 @@ static void finish_model(Elaborator *e, const Ast *model) {
 static void check_settings_used(Elaborator *e) {
   for (int i = 0; i < e->spec->sizes.count; i++) {
     const SizeSetting *setting = &e->spec->sizes.at[i];
-    if (!frame_find(e->frame, setting->name)) {
+    const uint64_t unknown[] = {map_key(setting->name), map_key(NULL)};
+    if (!frame_find(e->frame, setting->name) && map_get_bytes_or(&e->unknown, unknown, sizeof unknown, -1) < 0) {
       Diagnostic *error = diag_error(e->diag, E010, setting->span, "the model '%s' has no axis or constant '%s'",
                                      e->spec->model->ast->name, setting->name);
       const char *closest = text_closest(setting->name, e->frame->declared.at, e->frame->declared.count);
       closest = closest ? closest : setting_closest(setting->name);
-      if (closest) {
+      const bool set = setting->span.file >= 0 && strcmp(e->diag->sources.at[setting->span.file].path, "--set") == 0;
+      const char *foreign = set ? foreign_set(setting->name) : NULL;
+      foreign = foreign ? foreign : foreign_setting(setting->name);
+      if (foreign) {
+        diag_help(e->diag, error, "%s", foreign);
+      } else if (closest) {
         diag_help(e->diag, error, "did you mean `%s`?", closest);
       }
     }
@@ -509,6 +516,7 @@ Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, 
   e->rounds = map_create(arena);
   e->draws = map_create(arena);
   e->assigned = map_create(arena);
+  e->unknown = map_create(arena);
   e->graph = graph_create(arena, names, diag, model->name);
   e->graph->slots = program == PROGRAM_TRAIN ? spec->microbatches : 1;
   frame_push(e, FRAME_MODEL, NULL, name_of(names, ""));

@@ -107,6 +107,7 @@ typedef struct Elaborator {
   Map leaves;    // name and op of an input or persistent to its value
   Map tensors;   // name of a persistent tensor to its index
   Map rounds;    // the same for the names that shared ones would have, did not all rounds of a repeat share them
+  Map unknown;   // names that were reported as unknown, with the function
   Map assigned;  // value of a state of the model to the node that assigns it
   // while an update is elaborated
   struct UpdateContext *update;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lang/foreign.h"
 #include "lang/selector.h"
 #include "lang/settings_rules.h"
 #include "lang/twice.h"
@@ -294,14 +295,17 @@ static void read_data(Unit *unit, Spec *spec, const Ast *phrase) {
     diag_help(unit->diag, error, "write `data text(\"corpus.txt\");`");
     return;
   }
-  int paths = 0;
+  const Ast *first = NULL;
   spec->run.data_kind = "text";
   for (int i = 0; i < call->kids[0]->count; i++) {
     const Ast *argument = call->kids[0]->kids[i], *value = argument->kids[0];
-    if (!argument->name && value->kind == AST_STRING && paths++) {
-      diag_error(unit->diag, E051, argument->span, "`text` takes one path");
+    if (!argument->name && value->kind == AST_STRING && first) {
+      Diagnostic *error = diag_error(unit->diag, E051, argument->span, "`text` takes one path");
+      diag_related(unit->diag, error, first->span, "the first");
+      diag_help(unit->diag, error, "join the files, `cat A B > C`");
     } else if (!argument->name && value->kind == AST_STRING) {
       spec->run.data_path = value->name;
+      first = argument;
     } else if (name_is(argument->name, "tokenizer") && value->kind == AST_NAME) {
       spec->run.tokenizer = value->name;
       if (!name_is(value->name, "bytes")) {
@@ -367,8 +371,10 @@ const char *setting_closest(Name name) {
 static void unknown_setting(Unit *unit, const Ast *phrase) {
   Name name = phrase_word(phrase);
   Diagnostic *error = diag_error(unit->diag, E051, phrase->span, "a recipe has no setting '%s'", name ? name : "");
-  const char *closest = name ? setting_closest(name) : NULL;
-  if (closest) {
+  const char *closest = name ? setting_closest(name) : NULL, *foreign = foreign_setting(name);
+  if (foreign) {
+    diag_help(unit->diag, error, "%s", foreign);
+  } else if (closest) {
     diag_help(unit->diag, error, "did you mean `%s`?", closest);
   }
 }
