@@ -32,6 +32,16 @@ const char *error_code_title(ErrorCode code) {
   return error_info(code)->title;
 }
 
+bool error_code_find(const char *name, ErrorCode *code) {
+  for (int i = 0; i < ERROR_CODE_COUNT; i++) {
+    if (strcmp(error_code_name((ErrorCode)i), name) == 0) {
+      *code = (ErrorCode)i;
+      return true;
+    }
+  }
+  return false;
+}
+
 // ---- Collecting
 
 Diag *diag_create(Arena *arena) {
@@ -67,6 +77,10 @@ static const char *format_text(Arena *arena, const char *format, va_list args) {
 
 static Diagnostic *diag_add(Diag *diag, Severity severity, ErrorCode code, Span span, const char *message) {
   diag->reports += severity == SEVERITY_ERROR;
+  const Diagnostic diagnostic = {severity, code, span, message, NULL, NULL, SPAN_NONE, NULL};
+  if (severity == SEVERITY_WARNING && diag->allowed[code]) {
+    return arena_copy(diag->arena, &diagnostic, sizeof diagnostic);  // never shown
+  }
   for (int i = 0; i < diag->all.count; i++) {
     Diagnostic *other = &diag->all.at[i];
     if (other->code == code && other->severity == severity && other->span.file == span.file &&
@@ -75,7 +89,6 @@ static Diagnostic *diag_add(Diag *diag, Severity severity, ErrorCode code, Span 
       return other;
     }
   }
-  Diagnostic diagnostic = {severity, code, span, message, NULL, NULL, SPAN_NONE, NULL};
   int *count = severity == SEVERITY_ERROR     ? &diag->errors
                : severity == SEVERITY_WARNING ? &diag->warnings
                                               : &diag->notes;
@@ -378,11 +391,32 @@ static void print_diagnostic(const Diag *diag, const Style *style, const Diagnos
   }
 }
 
+// Beside errors, nothing is said of text that is right and probably not what was meant: it may follow from them.
+static Diag without_lints(const Diag *diag) {
+  Diag kept = *diag;
+  if (diag->errors == 0) {
+    return kept;
+  }
+  kept.all.count = kept.all.capacity = 0;
+  kept.all.at = NULL;
+  for (int i = 0; i < diag->all.count; i++) {
+    const Diagnostic *one = &diag->all.at[i];
+    const bool lint = one->code == E016 || one->code == E038 || one->code == E039;
+    if (lint) {
+      kept.warnings--;
+    } else {
+      array_push(kept.arena, &kept.all, *one);
+    }
+  }
+  return kept;
+}
+
 static void print_count(FILE *out, int count, const char *what) {
   fprintf(out, "%d %s%s", count, what, count == 1 ? "" : "s");
 }
 
-void diag_print(const Diag *diag, FILE *out, bool colour) {
+void diag_print(const Diag *all, FILE *out, bool colour) {
+  const Diag shown = without_lints(all), *diag = &shown;
   int said = diag->errors + diag->warnings + diag->notes;
   if (said == 0) {
     return;
@@ -446,7 +480,8 @@ static void json_place(const Diag *diag, json_t *object, Span span, bool with_en
 static const char bug_help[] =
     "this is a bug of the compiler: report it with its version, the command line and the text";
 
-void diag_print_json(const Diag *diag, FILE *out) {
+void diag_print_json(const Diag *all, FILE *out) {
+  const Diag shown = without_lints(all), *diag = &shown;
   json_t *array = json_array();
   const Diagnostic **sorted = diag_sorted(diag);
   for (int i = 0; i < diag->all.count; i++) {

@@ -51,6 +51,7 @@ typedef struct {
   int errors, warnings, notes;
   int reports;  // calls of diag_error so far: tells whether something went wrong since, also where it was said before
   int limit;    // errors after which no more are collected (0: 100)
+  bool allowed[ERROR_CODE_COUNT];  // warnings with these codes are not collected
 } Diag;
 
 Diag *diag_create(Arena *arena);
@@ -80,14 +81,16 @@ void diag_rewind(Diag *diag, DiagMark mark);
 // Line and column of a byte, both from 1; the column counts UTF-8 characters.
 void diag_position(const Diag *diag, Span span, int *line, int *column);
 
-// All diagnostics in order of place, as text (colour: ANSI escapes) or as one JSON array.
+// All diagnostics in order of place, as text (colour: ANSI escapes) or as one JSON array. Beside errors, without E016,
+// E038 and E039.
 void diag_print(const Diag *diag, FILE *out, bool colour);
 void diag_print_json(const Diag *diag, FILE *out);
 
 // Whether a mistake of the compiler itself, E099, is among them.
 bool diag_bug(const Diag *diag);
 
-const char *error_code_name(ErrorCode code);   // "E021"
+const char *error_code_name(ErrorCode code);  // "E021"
+bool error_code_find(const char *name, ErrorCode *code);
 const char *error_code_title(ErrorCode code);  // what the code stands for
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "compiler/command.h"
 #include "compiler/plan/artefact.h"
+#include "compiler/report/error_page.h"
 #include "compiler/report/explain.h"
 #include "kernels/cuda/ahead.h"
 #include "kernels/cuda/listing.h"
@@ -216,6 +217,9 @@ static int write_svg(const Explain *explain, const char *path) {
 
 static int explain_main(Arena *arena, const void *values, const OptionList *arguments) {
   const Values *flags = values;
+  if (error_page_asked(arguments->at[0]) && access(arguments->at[0], F_OK) != 0) {
+    return error_page_print(arguments->at[0], stdout) ? STATUS_DONE : STATUS_INPUT;
+  }
   Diag *diag = diag_create(arena);
   PlanSet *set = NULL;
   Buffer text = {0};
@@ -367,8 +371,8 @@ static const Command commands[] = {
      .size = sizeof(Values),
      .run = print_main},
     {.name = "explain",
-     .arguments = "FILE",
-     .summary = "who holds what, who sends what, and what it takes",
+     .arguments = "FILE|CODE",
+     .summary = "who holds what, who sends what, and what it takes; of an error code, such as E022, an example",
      .least = 1,
      .most = 1,
      GROUPS(explain_groups),

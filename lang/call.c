@@ -158,7 +158,12 @@ static bool bind_named(Elaborator *e, const Ast *function, const Arguments *argu
       diag_related(e->diag, error, function->name_span, "declared here");
       good = false;
     } else if (frame_find(frame, name)) {
-      diag_error(e->diag, E030, arguments->named_ast[i]->span, "'%s' is given twice", name);
+      Diagnostic *error = diag_error(e->diag, E030, arguments->named_ast[i]->span, "'%s' is given twice", name);
+      for (int j = 0; j < i; j++) {
+        if (arguments->names[j] == name) {
+          diag_related(e->diag, error, arguments->named_ast[j]->span, "the first");
+        }
+      }
       good = false;
     } else {
       good = function_fits(e, function, formals->kids[found], &arguments->named[i], arguments->named_ast[i]->span) &&

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "lang/foreign.h"
+#include "lang/lint.h"
 #include "lang/selector.h"
 
 enum {
@@ -159,6 +161,7 @@ static void run_assign(Elaborator *e, const Ast *ast) {
   e->frame->variable = before;
   e->frame->assigned = outer;
   if (targets->count == 1) {
+    keep_axes_in_sum(e, ast, &value);
     assign_one(e, targets->kids[0], value, ast->kids[2]);
     return;
   }
@@ -207,7 +210,15 @@ static void run_output(Elaborator *e, const Ast *ast) {
     object = *found;
   }
   ValueId value;
-  if (object_tensor(e, object, true, ast->span, &value) && is_shown(e, ast->name, value)) {
+  if (!object_tensor(e, object, true, ast->span, &value)) {
+    return;
+  }
+  if (e->program == PROGRAM_TRAIN && ast->name[0] != '_' && lint_constant(e->graph, value)) {
+    Diagnostic *said = diag_warning(e->diag, E039, ast->span, "the output '%s' is the same in every step", ast->name);
+    diag_label(e->diag, said, "it depends on no input, parameter or state");
+    diag_help(e->diag, said, "remove it, or begin its name with `_`");
+  }
+  if (is_shown(e, ast->name, value)) {
     graph_add1(e->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = ast->name}, value);
   }
 }
@@ -227,6 +238,8 @@ static void run_repeat(Elaborator *e, const Ast *ast) {
   Name prefix = e->frame->prefix, parameters = e->frame->parameters, shared = e->frame->shared;
   ScopeId scope = e->graph->scope;
   e->frame->shared = path_join_name(e, shared, word);
+  CarriesList carries = {0};
+  keep_axes_collect(e, ast->kids[2], &carries);
   for (int64_t i = 0; i < (int64_t)number && !e->frame->returned && elaborate_step(e, count->span); i++) {
     Name round = name_format(e->names, "%s.%lld", word, (long long)i);
     e->frame->prefix = path_join_name(e, prefix, round);
@@ -236,7 +249,11 @@ static void run_repeat(Elaborator *e, const Ast *ast) {
       frame_set(e, e->frame, ast->kids[1]->name, object_number((double)i, true, ast->kids[1]->span));
     }
     int errors = e->diag->reports;
+    keep_axes_begin(e, &carries);
     run_block(e, ast->kids[2]);
+    if (e->diag->reports == errors) {
+      keep_axes_end(e, ast->kids[2], &carries);
+    }
     if (e->diag->reports > errors) {
       break;  // the other iterations would only say the same again
     }
@@ -412,6 +429,9 @@ static void finish_model(Elaborator *e, const Ast *model) {
     diag_help(e->diag, error, "average it: `loss = mean(...);`");
     return;
   }
+  if (e->program == PROGRAM_TRAIN) {
+    lint_model(e, value);
+  }
   if (e->program == PROGRAM_TRAIN && logits && logits->kind == OBJECT_VALUE) {
     drop_outputs_of(e->graph, logits->value);
   }
@@ -430,12 +450,18 @@ static void finish_model(Elaborator *e, const Ast *model) {
 static void check_settings_used(Elaborator *e) {
   for (int i = 0; i < e->spec->sizes.count; i++) {
     const SizeSetting *setting = &e->spec->sizes.at[i];
-    if (!frame_find(e->frame, setting->name)) {
+    const uint64_t unknown[] = {map_key(setting->name), map_key(NULL)};
+    if (!frame_find(e->frame, setting->name) && map_get_bytes_or(&e->unknown, unknown, sizeof unknown, -1) < 0) {
       Diagnostic *error = diag_error(e->diag, E010, setting->span, "the model '%s' has no axis or constant '%s'",
                                      e->spec->model->ast->name, setting->name);
       const char *closest = text_closest(setting->name, e->frame->declared.at, e->frame->declared.count);
       closest = closest ? closest : setting_closest(setting->name);
-      if (closest) {
+      const bool set = setting->span.file >= 0 && strcmp(e->diag->sources.at[setting->span.file].path, "--set") == 0;
+      const char *foreign = set ? foreign_set(setting->name) : NULL;
+      foreign = foreign ? foreign : foreign_setting(setting->name);
+      if (foreign) {
+        diag_help(e->diag, error, "%s", foreign);
+      } else if (closest) {
         diag_help(e->diag, error, "did you mean `%s`?", closest);
       }
     }
@@ -490,6 +516,7 @@ Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, 
   e->rounds = map_create(arena);
   e->draws = map_create(arena);
   e->assigned = map_create(arena);
+  e->unknown = map_create(arena);
   e->graph = graph_create(arena, names, diag, model->name);
   e->graph->slots = program == PROGRAM_TRAIN ? spec->microbatches : 1;
   frame_push(e, FRAME_MODEL, NULL, name_of(names, ""));

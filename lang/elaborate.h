@@ -107,6 +107,7 @@ typedef struct Elaborator {
   Map leaves;    // name and op of an input or persistent to its value
   Map tensors;   // name of a persistent tensor to its index
   Map rounds;    // the same for the names that shared ones would have, did not all rounds of a repeat share them
+  Map unknown;   // names that were reported as unknown, with the function
   Map assigned;  // value of a state of the model to the node that assigns it
   // while an update is elaborated
   struct UpdateContext *update;
@@ -203,6 +204,19 @@ Builtin builtin_top;
 void run_scan(Elaborator *e, const Ast *ast);
 void run_carry(Elaborator *e, const Ast *ast);
 
+// keep_axes.c: what a repeat carries from round to round keeps its axes, and so does what is added to.
+typedef struct {
+  Name name;
+  Object before;  // OBJECT_VALUE, or anything else
+  Shape axes;     // of the value
+} Carries;
+typedef ARRAY(Carries) CarriesList;  // what the block of a repeat assigns
+void keep_axes_collect(Elaborator *e, const Ast *block, CarriesList *list);
+void keep_axes_begin(Elaborator *e, CarriesList *list);                        // of a round
+void keep_axes_end(Elaborator *e, const Ast *block, const CarriesList *list);  // reports E026
+// `x = x + ... @label`: reports E026 if the sum has axes that x has not.
+void keep_axes_in_sum(Elaborator *e, const Ast *assign, const Object *value);
+
 // sizes.c
 bool already_declared(Elaborator *e, const Ast *ast);        // reports it; false for the same statement in a repeat
 bool cut_in_microbatches(const Elaborator *e, AxisId axis);  // the batch, and what is made from it
@@ -238,6 +252,9 @@ bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss);
 
 // Sets the optimizer group of every parameter by the recipe's selectors; -1: frozen.
 void assign_optimizer_groups(Elaborator *e);
+
+// Does the recipe leave it as it is?
+bool optimizer_freezes(const Elaborator *e, const Persistent *parameter);
 
 // total(expression), for builtins.c.
 Object update_total(Elaborator *e, const Ast *ast);

@@ -178,6 +178,30 @@ bool evaluate_number(Elaborator *e, const Ast *ast, double *number, bool *intege
   return false;
 }
 
+// The first axis in an expression, or -1.
+static AxisId axis_in(Elaborator *e, const Ast *ast) {
+  const Object *object = ast->kind == AST_NAME ? variable_find(e, ast->name) : NULL;
+  AxisId found = object && object->kind == OBJECT_AXIS ? object->axes.axis[0] : -1;
+  for (int i = 0; i < ast->count && found < 0; i++) {
+    found = ast->kids[i] ? axis_in(e, ast->kids[i]) : -1;
+  }
+  return found;
+}
+
+// `size(hd) / 2` where hd is odd.
+static void divided_help(Elaborator *e, Diagnostic *error, const Ast *ast) {
+  if (ast->kind != AST_BINARY || strcmp(ast->name, "/") != 0 || ast->kids[1]->kind != AST_NUMBER) {
+    return;
+  }
+  const AxisId axis = axis_in(e, ast->kids[0]);
+  const char *by =
+      ast->kids[1]->number == 2 ? "even" : arena_format(e->arena, "a multiple of %g", ast->kids[1]->number);
+  if (axis >= 0) {
+    diag_help(e->diag, error, "'%s' has size %lld, and must be %s", axis_name(e, axis), (long long)axis_count(e, axis),
+              by);
+  }
+}
+
 bool evaluate_size(Elaborator *e, const Ast *ast, int64_t *size) {
   double number;
   bool integer;
@@ -185,7 +209,11 @@ bool evaluate_size(Elaborator *e, const Ast *ast, int64_t *size) {
     return false;
   }
   if (!integer || number < 1 || number > 9e15) {
-    diag_error(e->diag, E034, ast->span, "a size must be a whole number from 1 to 9e15, found %g", number);
+    Diagnostic *error =
+        diag_error(e->diag, E034, ast->span, "a size must be a whole number from 1 to 9e15, found %g", number);
+    if (!integer) {
+      divided_help(e, error, ast);
+    }
     return false;
   }
   *size = (int64_t)number;

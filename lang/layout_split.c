@@ -170,6 +170,37 @@ static const char *legal_sizes(const Layout *l, int mesh) {
                : arena_format(arena, "%s, ..., %lld", text, (long long)below);
 }
 
+// "1, 2, 4": numbers of microbatches that the batch and its cuts allow; "" if there are none.
+static const char *legal_microbatches(const Layout *l, const Split *split) {
+  const char *text = "";
+  int count = 0;
+  for (int64_t n = 1; n <= split->size && n <= LAYOUT_MAX_RANKS; n++) {
+    if (layout_batch_divides(l, n)) {
+      if (++count > LAYOUT_SHOWN_SIZES) {
+        return arena_format(l->unit->arena, "%s, ...", text);
+      }
+      text = arena_format(l->unit->arena, "%s%s%lld", text, count > 1 ? ", " : "", (long long)n);
+    }
+  }
+  return text;
+}
+
+// Another number of microbatches, or another batch.
+static const char *help_batch(const Layout *l, const Split *split, const char *help) {
+  Arena *arena = l->unit->arena;
+  const int64_t product = pieces(l, split, -1, 0) * l->microbatches, below = split->size / product * product;
+  const char *microbatches = l->microbatches > 1 ? legal_microbatches(l, split) : "";
+  if (*microbatches) {
+    help = arena_format(arena, "%s%smicrobatches: %s", help, *help ? "; of " : "legal numbers of ", microbatches);
+  }
+  help = arena_format(arena, "%s%sbatch: ", help, *help ? "; of " : "legal sizes of ");
+  if (below) {
+    help = arena_format(arena, "%s%lld, ", help, (long long)below);
+  }
+  return arena_format(arena, "%s%lld and other multiples of %lld", help, (long long)(below + product),
+                      (long long)product);
+}
+
 // What would do instead: other sizes of the mesh axis, a padded axis, another batch.
 static void help_split(Layout *l, Diagnostic *error, const Split *split, int mesh) {
   Arena *arena = l->unit->arena;
@@ -181,11 +212,8 @@ static void help_split(Layout *l, Diagnostic *error, const Split *split, int mes
   if (name_is(name, "vocab") && !split->padded) {
     help = arena_format(arena, "%s%spad it: `%s -> %s(pad);`", help, *help ? "; or " : "", name, l->mesh[mesh].name);
   }
-  if (is_batch(split) && !*sizes) {
-    int64_t product = pieces(l, split, -1, 0) * l->microbatches, below = split->size / product * product;
-    help = below ? arena_format(arena, "choose a batch that is a multiple of %lld, such as %lld or %lld",
-                                (long long)product, (long long)below, (long long)(below + product))
-                 : arena_format(arena, "choose a batch that is a multiple of %lld", (long long)product);
+  if (is_batch(split)) {
+    help = help_batch(l, split, help);
   }
   if (*help) {
     diag_help(l->unit->diag, error, "%s", help);

@@ -1,4 +1,5 @@
 // lexer.re: the scanner of .mdl text. lang/generate.sh makes lang/generated/lexer.c of it.
+#include "lang/foreign.h"
 #include "lang/lexer.h"
 
 #include <math.h>
@@ -135,6 +136,7 @@ static void lexer_unknown(Lexer *lexer, Span span, const char *help) {
   } else {
     error = diag_error(lexer->diag, E002, span, "`%.*s` is not part of the language", length, text);
   }
+  help = help ? help : foreign_mark(*text);
   if (help) {
     diag_help(lexer->diag, error, "%s", help);
   }
@@ -246,7 +248,12 @@ int lexer_next(Lexer *lexer, Token *token, Span *span) {
       "&&"             { lexer_unknown(lexer, HERE, "write `and`"); FOUND(TOKEN_AND); }
       "||"             { lexer_unknown(lexer, HERE, "write `or`"); FOUND(TOKEN_OR); }
       "!"              { lexer_unknown(lexer, HERE, "write `not`"); FOUND(TOKEN_NOT); }
-      "#"              { lexer_unknown(lexer, HERE, "comments are written `// to the end of the line`"); continue; }
+      "#"              {
+        lexer_unknown(lexer, HERE, "comments are written `// to the end of the line`");
+        const unsigned char *end = memchr(begin, '\n', (size_t)(limit - begin));
+        cursor = end ? end : limit;
+        continue;
+      }
       "'"              { lexer_unknown(lexer, HERE, "strings stand in double quotes"); continue; }
       any              { lexer_unknown(lexer, HERE, NULL); continue; }
       *                {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "lang/elaborate.h"
+#include "lang/foreign.h"
 #include "lang/stdlib.h"
 
 Object object_poison(void) {
@@ -191,7 +192,31 @@ static const char *part_with(Elaborator *e, Name function) {
   return NULL;
 }
 
+// A name that is missing is said once for each function, with the number of places.
+static bool unknown_again(Elaborator *e, Name name, Span span) {
+  const uint64_t frame = map_key(e->frame ? e->frame->function : NULL), word = map_key(name);
+  const int64_t first = map_get_bytes_or(&e->unknown, MAP_KEY(word, frame), -1);
+  if (first < 0) {
+    map_put_bytes(&e->unknown, MAP_KEY(word, frame), e->diag->all.count);
+    map_put_bytes(&e->unknown, MAP_KEY(word, frame, span.begin), 1);
+    return false;
+  }
+  e->diag->reports++;
+  if (map_get_bytes_or(&e->unknown, MAP_KEY(word, frame, span.begin), 0) == 0) {
+    const int64_t places = map_get_bytes_or(&e->unknown, MAP_KEY(word, frame, UINT32_MAX), 1) + 1;
+    map_put_bytes(&e->unknown, MAP_KEY(word, frame, span.begin), 1);
+    map_put_bytes(&e->unknown, MAP_KEY(word, frame, UINT32_MAX), places);
+    if (first < e->diag->all.count && e->diag->all.at[first].code == E010) {
+      diag_label(e->diag, &e->diag->all.at[first], "the first of %lld places", (long long)places);
+    }
+  }
+  return true;
+}
+
 void unknown_name(Elaborator *e, Name name, Span span, const char *kind) {
+  if (unknown_again(e, name, span)) {
+    return;
+  }
   enum { MOST = 1024 };
   const char *candidates[MOST];
   int count = 0;
@@ -215,7 +240,10 @@ void unknown_name(Elaborator *e, Name name, Span span, const char *kind) {
   }
   Diagnostic *error = diag_error(e->diag, E010, span, "there is no %s '%s' here", kind, name);
   const char *closest = text_closest(name, candidates, count), *part = function ? part_with(e, name) : NULL;
-  if (part) {
+  const char *foreign = function ? foreign_function(name) : foreign_name(name);
+  if (foreign) {
+    diag_help(e->diag, error, "%s", foreign);
+  } else if (part) {
     diag_help(e->diag, error, "write `import std.%s;` at the top of the file", part);
   } else if (closest) {
     diag_help(e->diag, error, "did you mean `%s`?", closest);

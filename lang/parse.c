@@ -3,8 +3,10 @@
 //   text -> lexer.re -> parser_token -> grammar.y -> parser_node -> AST_FILE
 #include "lang/parse.h"
 
+#include <ctype.h>
 #include <string.h>
 
+#include "lang/foreign.h"
 #include "lang/generated/grammar.h"
 
 // ---- Tokens
@@ -33,6 +35,7 @@ static void parser_leave_parentheses(Parser *parser) {
 // Keeps the list of open brackets; a `;` inside [ ] separates axes and ends no statement.
 static void parser_track(Parser *parser) {
   Seen *last = &parser->last;
+  const int open = parser->open;
   switch (last->kind) {
     case TOKEN_LPAREN:
     case TOKEN_LBRACKET:
@@ -63,6 +66,8 @@ static void parser_track(Parser *parser) {
     default:
       break;
   }
+  const bool ends = last->kind == TOKEN_SEMICOLON || last->kind == TOKEN_RBRACE;
+  parser->left = ends && open > 0 ? parser->bracket[open - 1] : (Seen){0};
 }
 
 int parser_token(Parser *parser, Token *token, Span *span) {
@@ -373,7 +378,10 @@ static const char *expected_words(Parser *parser, Expected expected) {
     words[count++] = "an operator";
   }
   if (count == 0) {
-    return expected.count > 0 ? arena_format(parser->arena, "`%s`", expected.at[0]) : "something else";
+    const bool described = expected.count > 0 && strchr(expected.at[0], ' ');
+    return described            ? expected.at[0]
+           : expected.count > 0 ? arena_format(parser->arena, "`%s`", expected.at[0])
+                                : "something else";
   }
   const char *text = words[0];
   for (int i = 1; i < count; i++) {
@@ -407,6 +415,31 @@ static const char *misspelled(const char *word) {
   return text_closest(word, starts, (int)(sizeof starts / sizeof *starts));
 }
 
+// `x.mean()`, `nn.linear(...)`, `x.shape`.
+static void member_help(Parser *parser, Diagnostic *error, const char *word) {
+  const char *text = parser->lexer.text, *end = text + parser->before.span.begin, *begin = end;
+  while (begin > text && (isalnum((unsigned char)begin[-1]) || begin[-1] == '_')) {
+    begin--;
+  }
+  const char *of = name_of_bytes(parser->lexer.names, begin, (size_t)(end - begin));
+  const char *behind = text + parser->last.span.end;
+  const bool called = behind[strspn(behind, " ")] == '(';
+  const char *help = foreign_member(word), *function = foreign_function(word);
+  if (called && foreign_module(of)) {
+    diag_help(parser->diag, error, function ? "%s" : "functions stand alone: write `%s(...)`",
+              function ? function : word);
+  } else if (help) {
+    diag_help(parser->diag, error, "%s", help);
+  } else if (called && function) {
+    diag_help(parser->diag, error, "%s", function);
+  } else if (called) {
+    diag_help(parser->diag, error, "there are no methods: write `%s(%s ...)`", word, of[0] ? of : "x");
+  } else {
+    diag_help(parser->diag, error, "values have no members; those of a tuple have numbers, `betas.0`");
+  }
+  parser->quiet_line = true;
+}
+
 // The help for common slips.
 static void syntax_help(Parser *parser, Diagnostic *error, int found, Expected expected) {
   Diag *diag = parser->diag;
@@ -415,6 +448,17 @@ static void syntax_help(Parser *parser, Diagnostic *error, int found, Expected e
   bool wants_assign = expected.count == 1 && expects(expected, "=");
   if (wants_assign && found >= TOKEN_PLUS && found <= TOKEN_CARET) {
     diag_help(diag, error, "there is no assignment with an operator: write `x = x + y`");
+  } else if (wants_assign && before == TOKEN_NAME && (closest = foreign_statement(parser->before.token.text))) {
+    diag_help(diag, error, "%s", closest);
+    parser->quiet_line = true;
+  } else if (before == TOKEN_DOT && found == TOKEN_NAME) {
+    member_help(parser, error, word);
+  } else if (before == TOKEN_NAME && expects(expected, ";") && (closest = foreign_name(parser->before.token.text))) {
+    diag_help(diag, error, "%s", closest);
+    parser->quiet_line = true;
+  } else if (found == TOKEN_IF && expects_operator(expected)) {
+    diag_help(diag, error, "to choose, write `where(c, a, b)`; `if` begins a statement");
+    parser->quiet_line = true;
   } else if (wants_assign && before == TOKEN_NAME && (closest = misspelled(parser->before.token.text))) {
     diag_help(diag, error, "did you mean `%s`?", closest);
   } else if (found == TOKEN_STAR && before == TOKEN_STAR) {
@@ -442,10 +486,11 @@ static void syntax_help(Parser *parser, Diagnostic *error, int found, Expected e
 
 // Shows the bracket that is still open, where that explains the error.
 static void syntax_related(Parser *parser, Diagnostic *error, int found, Expected expected) {
-  if (parser->open == 0) {
+  const bool left = parser->left.kind == TOKEN_LPAREN || parser->left.kind == TOKEN_LBRACKET;
+  if (parser->open == 0 && !left) {
     return;
   }
-  Seen opening = parser->bracket[parser->open - 1];
+  Seen opening = left ? parser->left : parser->bracket[parser->open - 1];
   if (found == TOKEN_LPAREN || found == TOKEN_LBRACKET || found == TOKEN_LBRACE) {
     if (parser->open < 2) {
       return;
@@ -453,7 +498,8 @@ static void syntax_related(Parser *parser, Diagnostic *error, int found, Expecte
     opening = parser->bracket[parser->open - 2];
   }
   const char *text = parser->lexer.text;
-  bool same_line = opening.span.begin < error->span.begin &&
+  bool ends = found == TOKEN_SEMICOLON || found == TOKEN_AXES_SEMICOLON || found == TOKEN_RBRACE;
+  bool same_line = !ends && opening.span.begin < error->span.begin &&
                    !memchr(text + opening.span.begin, '\n', error->span.begin - opening.span.begin);
   const char *mark = opening.kind == TOKEN_LBRACE ? "{" : opening.kind == TOKEN_LPAREN ? "(" : "[";
   const char *closing = opening.kind == TOKEN_LBRACE ? "}" : opening.kind == TOKEN_LPAREN ? ")" : "]";
@@ -528,6 +574,11 @@ void parser_syntax_error(Parser *parser, int found, Span span, const char *const
   if (parser->stopped || parser->synthetic || (parser->any_error && parser->last_error == span.begin)) {
     return;
   }
+  if (parser->quiet_line && !memchr(parser->lexer.text + parser->last_error, '\n', span.begin - parser->last_error)) {
+    parser_recover(parser, found, expected);  // what follows from a statement of another language
+    return;
+  }
+  parser->quiet_line = false;
   bool stray = found == TOKEN_RBRACE && parser->before.kind == TOKEN_RBRACE && parser->any_error &&
                parser->last_error == parser->before.span.begin;  // one more of them
   parser->any_error = true;

@@ -25,6 +25,7 @@ typedef struct {
 
   Seen bracket[PARSE_MAX_NESTING];  // the open ( [ {
   int open;
+  Seen left;          // the innermost one that was open where a `;` or `}` came
   Seen before, last;  // the last two tokens read
 
   // Tokens put in so that the grammar finds its place again after a syntax error.
@@ -32,6 +33,7 @@ typedef struct {
   int pending_braces;
   Seen held;
   bool any_error;
+  bool quiet_line;      // nothing more is said of the line of the last error
   uint32_t last_error;  // where the last syntax error was
 } Parser;
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lang/foreign.h"
 #include "lang/selector.h"
 #include "lang/settings_rules.h"
 #include "lang/twice.h"
@@ -20,7 +21,7 @@ static const struct {
 };
 enum { ENTRY_COUNT = sizeof entries / sizeof *entries };
 
-static const char *const words[] = {"model", "data", "optimizer", "freeze", "precision", "layout", "skip"};
+static const char *const words[] = {"model", "data", "optimizer", "freeze", "precision", "layout", "skip", "allow"};
 enum { WORD_COUNT = sizeof words / sizeof *words };
 
 Name phrase_word(const Ast *phrase) {
@@ -294,14 +295,17 @@ static void read_data(Unit *unit, Spec *spec, const Ast *phrase) {
     diag_help(unit->diag, error, "write `data text(\"corpus.txt\");`");
     return;
   }
-  int paths = 0;
+  const Ast *first = NULL;
   spec->run.data_kind = "text";
   for (int i = 0; i < call->kids[0]->count; i++) {
     const Ast *argument = call->kids[0]->kids[i], *value = argument->kids[0];
-    if (!argument->name && value->kind == AST_STRING && paths++) {
-      diag_error(unit->diag, E051, argument->span, "`text` takes one path");
+    if (!argument->name && value->kind == AST_STRING && first) {
+      Diagnostic *error = diag_error(unit->diag, E051, argument->span, "`text` takes one path");
+      diag_related(unit->diag, error, first->span, "the first");
+      diag_help(unit->diag, error, "join the files, `cat A B > C`");
     } else if (!argument->name && value->kind == AST_STRING) {
       spec->run.data_path = value->name;
+      first = argument;
     } else if (name_is(argument->name, "tokenizer") && value->kind == AST_NAME) {
       spec->run.tokenizer = value->name;
       if (!name_is(value->name, "bytes")) {
@@ -367,8 +371,10 @@ const char *setting_closest(Name name) {
 static void unknown_setting(Unit *unit, const Ast *phrase) {
   Name name = phrase_word(phrase);
   Diagnostic *error = diag_error(unit->diag, E051, phrase->span, "a recipe has no setting '%s'", name ? name : "");
-  const char *closest = name ? setting_closest(name) : NULL;
-  if (closest) {
+  const char *closest = name ? setting_closest(name) : NULL, *foreign = foreign_setting(name);
+  if (foreign) {
+    diag_help(unit->diag, error, "%s", foreign);
+  } else if (closest) {
     diag_help(unit->diag, error, "did you mean `%s`?", closest);
   }
 }
@@ -406,6 +412,30 @@ static bool optimizes_all(const Spec *spec) {
   return false;
 }
 
+// `allow E016, E046;`: these warnings are not shown.
+static void read_allow(Unit *unit, const Ast *list) {
+  static const ErrorCode warnings[] = {E015, E016, E038, E039, E040, E042, E045, E046, E047, E048};
+  for (int i = 0; i < list->count; i++) {
+    const Ast *terms = list->kids[i]->kids[0];
+    const Ast *last = terms->kids[terms->count - 1];
+    ErrorCode code = ERROR_CODE_COUNT;
+    bool warns = false;
+    const bool named = terms->count == (i == 0 ? 2 : 1) && last->kind == AST_PATH && error_code_find(last->name, &code);
+    for (size_t j = 0; j < sizeof warnings / sizeof *warnings; j++) {
+      warns |= named && warnings[j] == code;
+    }
+    if (warns) {
+      unit->diag->allowed[code] = true;
+      continue;
+    }
+    Diagnostic *error = diag_error(unit->diag, E051, list->kids[i]->span,
+                                   named ? "%s is an error, and only warnings are allowed"
+                                         : "`allow` takes the codes of warnings, such as E016, not '%s'",
+                                   last->name ? last->name : "");
+    diag_help(unit->diag, error, "codes that can be allowed: E015, E016, E038, E039, E040, E042, E045 to E048");
+  }
+}
+
 static void read_recipe(Unit *unit, Spec *spec, double *values) {
   for (int i = 0; i < spec->recipe->count; i++) {
     const Ast *setting = spec->recipe->kids[i], *list = setting->kids[0];
@@ -416,6 +446,10 @@ static void read_recipe(Unit *unit, Spec *spec, double *values) {
     }
     if (name_is(word, "optimizer") || name_is(word, "freeze")) {
       read_optimizer(unit, spec, setting);
+      continue;
+    }
+    if (name_is(word, "allow") && !list->kids[0]->kids[1]) {
+      read_allow(unit, list);
       continue;
     }
     for (int j = 0; j < list->count; j++) {
@@ -501,6 +535,7 @@ bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec
                  .idle_rules = options->idle_rules,
                  .real = TYPE_F32};
   (void)arena;
+  memset(unit->diag->allowed, 0, sizeof unit->diag->allowed);
   spec->recipe = choose_recipe(unit, options);
   if (!spec->recipe || !choose_model(unit, options, spec)) {
     return false;

@@ -64,6 +64,24 @@ static const char *legal_microbatches(Elaborator *e, int64_t global) {
   return kept;
 }
 
+// A batch that microbatches do not divide. A rule that cuts it too has reported that, with what the ranks allow.
+static void wrong_batch(Elaborator *e, Span span, int64_t size) {
+  const int64_t slots = e->spec->microbatches, below = size / slots * slots;
+  static const char reported[] = "axis 'batch' of size";
+  for (int i = 0; i < e->diag->all.count; i++) {
+    const Diagnostic *other = &e->diag->all.at[i];
+    if (other->code == E043 && strncmp(other->message, reported, sizeof reported - 1) == 0) {
+      e->diag->reports++;
+      return;
+    }
+  }
+  Diagnostic *error = diag_error(e->diag, E024, span, "a batch of %lld cannot be cut into %lld microbatches",
+                                 (long long)size, (long long)slots);
+  const char *smaller = below ? arena_format(e->arena, "%lld, ", (long long)below) : "";
+  diag_help(e->diag, error, "it can be into %s; legal sizes of batch: %s%lld and other multiples of %lld",
+            legal_microbatches(e, size), smaller, (long long)(below + slots), (long long)slots);
+}
+
 // An axis whose size is computed from the batch is cut with it.
 static bool size_in_microbatch(Elaborator *e, const Ast *ast, int64_t global, int64_t *size) {
   double number = (double)global;
@@ -147,10 +165,7 @@ void run_axis(Elaborator *e, const Ast *ast) {
     if (e->program == PROGRAM_GENERATE) {
       size = global = 1;
     } else if (size % slots != 0) {
-      Diagnostic *error =
-          diag_error(e->diag, E024, given ? given->span : ast->name_span,
-                     "a batch of %lld cannot be cut into %lld microbatches", (long long)size, (long long)slots);
-      diag_help(e->diag, error, "choose a batch that is a multiple of %lld", (long long)slots);
+      wrong_batch(e, given ? given->span : ast->name_span, size);
     } else {
       size /= slots;
     }

@@ -41,26 +41,29 @@ const char *unit_closest(const Unit *unit, NameSpace space, Name name) {
   return text_closest(name, candidates, count);
 }
 
-static bool load_source(Unit *unit, int file, bool library, bool is_main);
+static int load_source(Unit *unit, Name key, int file, bool library, bool is_main);
 
-static bool already_loaded(Unit *unit, Name key) {
+// The source file that was read under this path or name before, or -1.
+static int loaded_before(const Unit *unit, Name key) {
   for (int i = 0; i < unit->loaded.count; i++) {
-    if (unit->loaded.at[i] == key) {
-      return true;
+    if (unit->loaded.at[i].key == key) {
+      return unit->loaded.at[i].file;
     }
   }
-  array_push(unit->arena, &unit->loaded, key);
-  return false;
+  return -1;
 }
 
-static bool load_library(Unit *unit, const char *name, Span span) {
-  if (already_loaded(unit, name_format(unit->names, "<std.%s>", name))) {
-    return true;
+// These return the index of the source file, or -1 with an error.
+static int load_library(Unit *unit, const char *name, Span span) {
+  const Name key = name_format(unit->names, "<std.%s>", name);
+  const int before = loaded_before(unit, key);
+  if (before >= 0) {
+    return before;
   }
   for (const StdlibFile *file = stdlib_files; file->name; file++) {
     if (strcmp(file->name, name) == 0) {
       const char *path = arena_format(unit->arena, "std/%s.mdl", name);
-      return load_source(unit, diag_add_source(unit->diag, path, file->text, file->length), true, false);
+      return load_source(unit, key, diag_add_source(unit->diag, path, file->text, file->length), true, false);
     }
   }
   Diagnostic *error = diag_error(unit->diag, E003, span, "the standard library has no part 'std.%s'", name);
@@ -73,33 +76,35 @@ static bool load_library(Unit *unit, const char *name, Span span) {
   if (closest) {
     diag_help(unit->diag, error, "did you mean `std.%s`?", closest);
   }
-  return false;
+  return -1;
 }
 
-static bool load_path(Unit *unit, const char *path, Span span, bool is_main) {
+static int load_path(Unit *unit, const char *path, Span span, bool is_main) {
   char resolved[PATH_MAX];  // so that a file is read once, however it is spelled
-  if (already_loaded(unit, name_of(unit->names, realpath(path, resolved) ? resolved : path))) {
-    return true;
+  const Name key = name_of(unit->names, realpath(path, resolved) ? resolved : path);
+  const int before = loaded_before(unit, key);
+  if (before >= 0) {
+    return before;
   }
   size_t length = 0;
   FileError why;
   char *bytes = file_read_text(path, !is_main, &length, &why);
   if (!bytes) {
     diag_error(unit->diag, E003, span, "%s", why.text);
-    return false;
+    return -1;
   }
   if (memchr(bytes, '\0', length)) {
     free(bytes);
     Diagnostic *error = diag_error(unit->diag, E003, span, "'%s' is no text: it holds zero bytes", path);
     diag_help(unit->diag, error, "a compiled plan goes to `mdl train` or `mdl inspect`");
-    return false;
+    return -1;
   }
   char *text = arena_copy(unit->arena, bytes, length + 1);
   free(bytes);
-  return load_source(unit, diag_add_source(unit->diag, path, text, length), false, is_main);
+  return load_source(unit, key, diag_add_source(unit->diag, path, text, length), false, is_main);
 }
 
-static bool load_import(Unit *unit, const Ast *import, const char *from) {
+static int load_import(Unit *unit, const Ast *import, const char *from) {
   const Ast *first = import->kids[0];
   const char *directory = path_directory(unit->arena, from);
   if (first->kind == AST_STRING) {
@@ -180,21 +185,20 @@ static void declare(Unit *unit, const Ast *ast, bool library, bool is_main) {
   array_push(unit->arena, &unit->all, (Declaration){ast, space, library, is_main});
 }
 
-static bool load_source(Unit *unit, int file, bool library, bool is_main) {
-  int before = unit->diag->reports;
+static int load_source(Unit *unit, Name key, int file, bool library, bool is_main) {
+  array_push(unit->arena, &unit->loaded, ((Loaded){key, file}));
   Ast *tree = parse_file(unit->arena, unit->names, unit->diag, file, NULL);
   const char *path = unit->diag->sources.at[file].path;
   for (int i = 0; tree && i < tree->count; i++) {
     const Ast *ast = tree->kids[i];
     if (ast->kind == AST_IMPORT) {
-      if (ast->count > 0) {
-        load_import(unit, ast, path);
-      }
+      const int to = ast->count > 0 ? load_import(unit, ast, path) : -1;
+      array_push(unit->arena, &unit->imports, ((Import){ast, file, to}));
     } else if (ast->name) {
       declare(unit, ast, library, is_main);
     }
   }
-  return unit->diag->reports == before;
+  return file;
 }
 
 bool unit_load(Unit *unit, const char *path) {

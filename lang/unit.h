@@ -18,13 +18,26 @@ typedef struct {
 } Declaration;
 
 typedef struct {
+  Name key;  // a path or the name of a part of the library
+  int file;
+} Loaded;
+
+typedef struct {  // an import in one source file of another
+  const Ast *ast;
+  int from, to;  // to: -1 if it could not be read
+} Import;
+
+typedef struct {
   Arena *arena;
   Names *names;
   Diag *diag;
   ARRAY(Declaration) all;
-  Map found;           // of names and name spaces to the declarations that they stand for
-  ARRAY(Name) loaded;  // paths and library names, so that each is read once
-  const char *base;    // directory of the main file
+  Map found;             // of names and name spaces to the declarations that they stand for
+  ARRAY(Loaded) loaded;  // so that each file is read once
+  ARRAY(Import) imports;
+  const char *base;  // directory of the main file
+  bool unread_checked;
+  ARRAY(Span) unread;  // statements whose values nothing reads, which was said (unread.h)
 } Unit;
 
 // Reads the file at `path` and everything it imports. False when something was reported.

@@ -33,6 +33,11 @@ static int rule_for(const Elaborator *e, const Persistent *parameter) {
   return found;
 }
 
+bool optimizer_freezes(const Elaborator *e, const Persistent *parameter) {
+  const int rule = rule_for(e, parameter);
+  return rule >= 0 && !e->spec->optimizers.at[rule].call;
+}
+
 // The expression for one parameter, or for a pack of them.
 static ValueId term_of_total(Elaborator *e, const Ast *expression, ValueId parameter, ValueId gradient, Span span) {
   if (!expression) {

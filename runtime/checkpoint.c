@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/units.h"
 #include "runtime/checkpoint_files.h"
 #include "runtime/safetensors.h"
 #include "runtime/states.h"
@@ -42,7 +43,8 @@ static bool states_write(Writer *writer, Session *session, const States *states,
     most = file->holds[state->role] && state_bytes(state) > most ? state_bytes(state) : most;
   }
   char *dense = malloc((size_t)most + 1);
-  bool done = dense || error_set(error, 3, "no memory to save %s, %lld bytes", writer->path, (long long)most);
+  char size[UNITS_MAX];
+  bool done = dense || error_set(error, 3, "no memory to save %s, %s", writer->path, units_bytes(size, (double)most));
   for (int i = 0; done && i < states->count; i++) {
     const LogicalState *state = &states->at[i];
     done = !file->holds[state->state->role] || (state_gather(session, states, state, dense, error) &&

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/units.h"
 #include "runtime/checkpoint.h"
 #include "runtime/checkpoint_files.h"
 #include "runtime/safetensors.h"
@@ -292,7 +293,8 @@ static bool state_load(Session *session, const States *states, const LogicalStat
   const char *name = state->state->name;
   int64_t bytes = state_bytes(state->state);
   char *dense = calloc(1, (size_t)bytes + 1);
-  bool done = dense || error_set(error, 3, "no memory to load '%s', %lld bytes", name, (long long)bytes);
+  char size[UNITS_MAX];
+  bool done = dense || error_set(error, 3, "no memory to load '%s', %s", name, units_bytes(size, (double)bytes));
   const SafetensorsTensor *tensor = safetensors_find(file, name);
   const bool begins = is_history(name) && !is_same(state->state, tensor);  // with zeros: nothing is known yet
   done = done && (begins || safetensors_read(file, tensor, dense, error)) &&

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/units.h"
 #include "compiler/plan/artefact.h"
 #include "runtime/processes_internal.h"
 
@@ -267,9 +268,10 @@ static bool processes_share(Processes *processes, int *memory, Error *error) {
   *memory = processes_memory(bytes);
   void *mapped = *memory < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *memory, 0);
   processes->shared = mapped == MAP_FAILED ? NULL : mapped;
-  return processes->shared ||
-         error_set(error, 3, "no memory to share between the processes of %lld ranks (%zu bytes): %s",
-                   (long long)processes->count, bytes, strerror(errno));
+  const int why = errno;
+  char size[UNITS_MAX];
+  return processes->shared || error_set(error, 3, "no memory to share between the processes of %lld ranks (%s): %s",
+                                        (long long)processes->count, units_bytes(size, (double)bytes), strerror(why));
 }
 
 // All of them begin before the first is handed its plan.

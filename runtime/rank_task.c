@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "compiler/plan/artefact.h"
 #include "compiler/plan/sealed.h"
 #include "runtime/stream.h"
@@ -119,7 +120,8 @@ bool rank_task_receive(int socket, Arena *arena, const char *what, RankTask *tas
   }
   char *bytes = payload <= MOST_BYTES ? malloc(SEAL_BYTES + (size_t)payload) : NULL;
   if (!bytes) {
-    return error_set(error, 3, "no memory for %s, which has %llu bytes", what, (unsigned long long)payload);
+    char size[UNITS_MAX];
+    return error_set(error, 3, "no memory for %s, which has %s", what, units_bytes(size, (double)payload));
   }
   memcpy(bytes, head, sizeof head);
   if (!stream_receive(socket, bytes + sizeof head, (size_t)payload)) {

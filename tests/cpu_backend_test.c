@@ -279,9 +279,7 @@ static void errors_say_what(void **state) {
   assert_false(backend_cpu.open(&bench->plan, NULL, &device, &error));
   assert_null(device);
   assert_int_equal(error.status, 3);
-  char wanted[64];
-  snprintf(wanted, sizeof wanted, "%lld bytes", (long long)bench->bytes + ((long long)1 << 55));
-  assert_non_null(strstr(error.text, wanted));
+  assert_non_null(strstr(error.text, "asked for 32768 TiB"));
   bench->plan.arena_bytes[ARENA_PERSISTENT] = 0;
   bench_add(bench, INSTRUCTION_GEMM)->as.gemm = (Gemm){.type = TYPE_BF16, .type_b = TYPE_BF16, .m = 1, .n = 1, .k = 1};
   assert_false(backend_cpu.open(&bench->plan, NULL, &device, &error));

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/units.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/fused.h"
 #include "kernels/cpu/gemm.h"
@@ -46,10 +47,11 @@ static double now(void) {
 }
 
 static bool out_of_memory(Error *error, int64_t bytes, const char *what) {
+  char asked[UNITS_MAX], has[UNITS_MAX];
   return error_set(error, 3,
-                   "out of memory: the CPU backend asked for %" PRId64 " bytes for %s (the machine has %" PRId64
-                   "); make the batch, the sequence or the model smaller",
-                   bytes, what, memory_physical());
+                   "out of memory: the CPU backend asked for %s for %s (the machine has %s); make the batch, the "
+                   "sequence or the model smaller",
+                   units_bytes(asked, (double)bytes), what, units_bytes(has, (double)memory_physical()));
 }
 
 static bool memories_open(Device *device, Error *error) {

@@ -169,3 +169,11 @@ for precision in fp8_current fp8_hybrid; do
   ! grep -E '(all_gather|all_reduce|reduce_scatter) .* - +(adamw|[a-z])' out || die "$precision: collectives that no step runs"
   sed -n '/^sent by one rank/,/^$/p' out | sed -n 3p | grep -q ' in [0-9]' || die "$precision: nothing is sent"
 done
+
+# A page about an error: its title, a text that has it, and what is said of that.
+expect 0 "$MDLC" explain E022
+mentions out "E022: axes do not match" "y = x * scale;" "error[E022]: the operands of '*' have axes"
+expect 0 "$MDLC" explain e016
+mentions out "E016: nothing reads" "warning[E016]"
+expect 1 "$MDLC" explain E777
+mentions err "there is no error E777"

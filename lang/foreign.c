@@ -1,0 +1,217 @@
+// foreign.c: words and marks of other languages, and how this one says what they mean.
+#include "lang/foreign.h"
+
+#include <stddef.h>
+#include <string.h>
+
+typedef struct {
+  const char *word, *help;
+} Foreign;
+
+#define REPEAT "write `repeat n as i { ... }`"
+#define FUNCTION "write `fn f(x) { return ...; }`"
+#define ASSIGN "a value needs no keyword: write `y = ...;`"
+#define RENAME "axes have names and no order: to rename one, `x[a -> b]`"
+#define SPLIT "axes are split and merged by name: `x[a -> (b, c)]`, `x[(b, c) -> a]`"
+#define PRODUCT "a product that sums over axes is `dot(a, b over k)`"
+#define BRANCH "write `if c { ... } else { ... }`; to choose for each element, `where(c, a, b)`"
+#define NONE "leave it out: everything has a value"
+
+static const Foreign statements[] = {
+    {"for", REPEAT},
+    {"foreach", REPEAT},
+    {"loop", REPEAT},
+    {"while", "the number of rounds is known before: write `repeat n as i { ... }`"},
+    {"def", FUNCTION},
+    {"func", FUNCTION},
+    {"function", FUNCTION},
+    {"lambda", FUNCTION},
+    {"class", "write `model name { ... }` or `fn name(x) { ... }`"},
+    {"let", ASSIGN},
+    {"var", ASSIGN},
+    {"val", ASSIGN},
+    {"auto", ASSIGN},
+    {"elif", "write `else if c { ... }`"},
+    {"elseif", "write `else if c { ... }`"},
+    {"from", "write `import std.nn;` or `import \"file.mdl\";`"},
+    {"include", "write `import std.nn;` or `import \"file.mdl\";`"},
+    {"print", "to see a value in each step: `output name = ...;`"},
+    {"assert", "sizes and types are checked by themselves; to see a value: `output name = ...;`"},
+    {"pass", "an empty block is `{ }`"},
+    {"global", "constants and axes that stand outside of blocks are seen everywhere"},
+    {"end", "blocks stand in `{ }`"},
+};
+
+static const Foreign values[] = {
+    {"True", "write `true`"},
+    {"TRUE", "write `true`"},
+    {"False", "write `false`"},
+    {"FALSE", "write `false`"},
+    {"None", NONE},
+    {"null", NONE},
+    {"nil", NONE},
+    {"self", "there are no objects: parameters are declared where they are used, `param w: [a ; b];`"},
+    {"this", "there are no objects: parameters are declared where they are used, `param w: [a ; b];`"},
+    {"lambda", "write a function, `fn f(x) { return ...; }`, and give its name"},
+    {"math", "functions stand alone: `sqrt(x)`, `log(x)`, `pi`"},
+    {"infinity", "write `inf`"},
+    {"Infinity", "write `inf`"},
+};
+
+static const Foreign functions[] = {
+    {"matmul", PRODUCT},
+    {"mm", PRODUCT},
+    {"bmm", PRODUCT},
+    {"einsum", PRODUCT},
+    {"tensordot", PRODUCT},
+    {"transpose", RENAME},
+    {"permute", RENAME},
+    {"swapaxes", RENAME},
+    {"movedim", RENAME},
+    {"unsqueeze", "a value that lacks an axis goes with one that has it: leave it out"},
+    {"expand", "a value that lacks an axis goes with one that has it: leave it out"},
+    {"broadcast_to", "a value that lacks an axis goes with one that has it: leave it out"},
+    {"squeeze", "one position of an axis: `x[a: 0]`"},
+    {"reshape", SPLIT},
+    {"view", SPLIT},
+    {"flatten", SPLIT},
+    {"rearrange", SPLIT},
+    {"split", "a part of an axis: `x[a: 0 .. 8 -> part]`; into two axes: `x[a -> (b, c)]`"},
+    {"chunk", "a part of an axis: `x[a: 0 .. 8 -> part]`; into two axes: `x[a -> (b, c)]`"},
+    {"cat", "write `concat(a over part, b over rest -> whole)`"},
+    {"concatenate", "write `concat(a over part, b over rest -> whole)`"},
+    {"arange", "write `pos(a)`: the positions of an axis"},
+    {"range", "write `pos(a)`: the positions of an axis; to do something n times: `repeat n as i { ... }`"},
+    {"len", "write `size(a)`"},
+    {"detach", "write `stop(x)`"},
+    {"stop_gradient", "write `stop(x)`"},
+    {"no_grad", "write `stop(x)`"},
+    {"pow", "write `x ^ 2`"},
+    {"gather", "write `x[i]`, where i is an index of one of its axes"},
+    {"index_select", "write `x[i]`, where i is an index of one of its axes"},
+    {"masked_fill", "write `where(mask, value, x)`"},
+    {"zeros", "write `0`: a number goes with every tensor"},
+    {"zeros_like", "write `0`: a number goes with every tensor"},
+    {"ones", "write `1`: a number goes with every tensor"},
+    {"ones_like", "write `1`: a number goes with every tensor"},
+    {"float", "write `x as real`"},
+    {"Linear", "write `linear(x over a to b)`"},
+    {"Embedding", "write `embedding(tokens over vocab to embed)`"},
+    {"LayerNorm", "write `layer_norm(x over embed)`"},
+    {"RMSNorm", "write `rms_norm(x over embed)`"},
+    {"Dropout", "write `dropout(x, rate = 0.1)`"},
+    {"scaled_dot_product_attention", "write `attention(q, k, v over hd, seq, key, causal = true)`"},
+    {"CrossEntropyLoss", "write `mean(cross_entropy(logits, targets over vocab))`"},
+};
+
+static const Foreign members[] = {
+    {"shape", "the size of an axis is `size(a)`"},
+    {"size", "the size of an axis is `size(a)`"},
+    {"T", RENAME},
+    {"mT", RENAME},
+    {"dtype", "formats are chosen by the precision of the recipe"},
+    {"device", "devices are chosen by the layout and the command line"},
+    {"grad", "gradients are computed by themselves; an update gets one, `update f(p, g)`"},
+};
+
+static const Foreign settings[] = {
+    {"batch_size", "did you mean `batch`?"},
+    {"batchsize", "did you mean `batch`?"},
+    {"bs", "did you mean `batch`?"},
+    {"global_batch_size", "did you mean `batch`?"},
+    {"seq_len", "did you mean `seq`?"},
+    {"seqlen", "did you mean `seq`?"},
+    {"seq_length", "did you mean `seq`?"},
+    {"sequence_length", "did you mean `seq`?"},
+    {"block_size", "did you mean `seq`?"},
+    {"context_length", "did you mean `seq`?"},
+    {"lr", "it belongs to the optimizer: `optimizer adamw(lr = 3e-4);`, `--set optimizer.lr=3e-4`"},
+    {"learning_rate", "it belongs to the optimizer: `optimizer adamw(lr = 3e-4);`, `--set optimizer.lr=3e-4`"},
+    {"weight_decay", "it belongs to the optimizer: `optimizer adamw(decay = 0.1);`, `--set optimizer.decay=0.1`"},
+    {"grad_clip", "it belongs to the optimizer: `optimizer adamw(clip = 1.0);`, `--set optimizer.clip=1.0`"},
+    {"warmup", "it belongs to a schedule: `lr = cosine(peak = 3e-4, warmup = 100, steps = 2000)`"},
+    {"warmup_steps", "it belongs to a schedule: `lr = cosine(peak = 3e-4, warmup = 100, steps = 2000)`"},
+    {"epochs", "training goes by steps: `steps = ...;`"},
+    {"num_epochs", "training goes by steps: `steps = ...;`"},
+    {"max_steps", "did you mean `steps`?"},
+    {"iterations", "did you mean `steps`?"},
+    {"max_iters", "did you mean `steps`?"},
+    {"gradient_accumulation_steps", "a layout says `microbatches = ...;`"},
+    {"grad_accum", "a layout says `microbatches = ...;`"},
+    {"dtype", "write `precision bf16;`"},
+    {"vocab_size", "did you mean `vocab`?"},
+};
+
+static const Foreign sets[] = {
+    {"optimizer",
+     "an argument of it is `--set optimizer.lr=...`; another optimizer is another recipe, `--recipe NAME`"},
+    {"data", "`mdl train` and `mdl eval` take other data by `--data FILE`"},
+    {"layout", "another layout is `--layout NAME`"},
+    {"precision", "another precision is `--precision NAME`"},
+    {"model", "a size of the model is `--set NAME=VALUE`; another model is another recipe, `--recipe NAME`"},
+    {"recipe", "another recipe is `--recipe NAME`"},
+    {"freeze", "what is frozen is said in a recipe: choose another one, `--recipe NAME`"},
+    {"allow", "which warnings are allowed is said in a recipe: choose another one, `--recipe NAME`"},
+    {"mesh", "the size of a mesh axis is `--set mesh.dp=2`"},
+    {"device", "`mdl train` takes `--device cpu|cuda`"},
+};
+
+static const char *find(const Foreign *list, size_t count, const char *word) {
+  for (size_t i = 0; word && i < count; i++) {
+    if (strcmp(list[i].word, word) == 0) {
+      return list[i].help;
+    }
+  }
+  return NULL;
+}
+
+#define FIND(list, word) find((list), sizeof(list) / sizeof *(list), (word))
+
+const char *foreign_statement(const char *word) {
+  return FIND(statements, word);
+}
+
+const char *foreign_name(const char *word) {
+  return FIND(values, word);
+}
+
+const char *foreign_function(const char *word) {
+  return FIND(functions, word);
+}
+
+const char *foreign_member(const char *word) {
+  return FIND(members, word);
+}
+
+const char *foreign_setting(const char *word) {
+  return FIND(settings, word);
+}
+
+const char *foreign_set(const char *word) {
+  return FIND(sets, word);
+}
+
+const char *foreign_mark(char mark) {
+  switch (mark) {
+    case '@':
+      return "a product of matrices is `dot(x, w over a)`; a label is `@name`, without a blank";
+    case '?':
+      return "to choose for each element, `where(c, a, b)`; at compile time, `if c { } else { }`";
+    case '\\':
+      return "a statement ends with `;`, so it may go on in the next line as it is";
+    case '`':
+      return "strings stand in double quotes";
+    default:
+      return NULL;
+  }
+}
+
+bool foreign_module(const char *word) {
+  static const char *const modules[] = {"nn", "F", "torch", "np", "numpy", "jnp", "jax", "tf", "std", "math", "self"};
+  for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
+    if (strcmp(modules[i], word) == 0) {
+      return true;
+    }
+  }
+  return false;
+}

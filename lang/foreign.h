@@ -1,0 +1,19 @@
+// foreign.h: words and marks of other languages, and how this one says what they mean.
+#ifndef MDL_LANG_FOREIGN_H
+#define MDL_LANG_FOREIGN_H
+
+#include <stdbool.h>
+
+// Each returns a help, or NULL for what is no such word.
+const char *foreign_statement(const char *word);  // begins a statement: for, def, while, let
+const char *foreign_name(const char *word);       // stands for a value: True, None
+const char *foreign_function(const char *word);   // is called: matmul, transpose
+const char *foreign_member(const char *word);     // stands behind a dot, without a call: shape, T
+const char *foreign_setting(const char *word);    // is given in a recipe: batch_size, lr
+const char *foreign_set(const char *word);        // is given to --set: optimizer, data
+const char *foreign_mark(char mark);              // @ ? $
+
+// A module of another language, as in `nn.linear(...)`.
+bool foreign_module(const char *word);
+
+#endif
