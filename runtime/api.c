@@ -176,7 +176,7 @@ static bool evaluation_data(const PlanSet *set, const char *path, Data **data, E
   DataFacts facts = data_facts(*data);
   return facts.validation_windows > 0 ||
          error_set(error, 1,
-                   "%s has %lld bytes to evaluate on, less than one window of %lld; give a longer --data FILE",
+                   "%s has %lld tokens to evaluate on, less than one window of %lld; give a longer --data FILE",
                    facts.path, (long long)(facts.validation_tokens), (long long)sequence + 1);
 }
 

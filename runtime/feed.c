@@ -70,6 +70,7 @@ struct Feed {
   Column *columns;
   int column_count, slots;
   int64_t rows_per_slot, sequence;
+  int64_t bound;  // tokens must be below it, which the data does not know; 0: it does
   bool masks;
   int32_t *windows;  // rows x (sequence + 1)
   bool *used;
@@ -151,6 +152,16 @@ static bool column_set(Feed *feed, Column *column, const Plan *plan, const PlanI
                      input->name, (long long)input->bound, facts.path, facts.token_kinds - 1, facts.token_kinds,
                      facts.token_kinds);
   }
+  if (column->rule->token && facts.token_kinds == 0) {
+    const int64_t bound = input->bound ? input->bound : INT32_MAX;
+    feed->bound = feed->bound && feed->bound < bound ? feed->bound : bound;
+  }
+  if (column->rule->fill == fill_documents && !facts.documents) {
+    return error_set(error, 1,
+                     "the model has an input '%s', but nothing says where the documents of %s end; name the tokenizer "
+                     "that its tokens are of: `data tokens(..., tokenizer = \"tokenizer.json\");`",
+                     input->name, facts.path);
+  }
   if (!column->rule->token && input->bound && input->bound < feed->sequence) {
     return error_set(error, 1, "the input '%s' indexes an axis of size %lld; it needs at least %lld", input->name,
                      (long long)input->bound, (long long)feed->sequence);
@@ -211,7 +222,8 @@ bool feed_create(const PlanSet *set, ProgramKind program, const Data *data, Feed
   if (!done) {
     error_set(error, 3, "no memory for a batch of %lld x %lld tokens", (long long)rows, (long long)made->sequence);
   }
-  if (!done || !columns_set(made, set, program, error)) {
+  done = done && columns_set(made, set, program, error);
+  if (!done || (made->bound && !data_check_begin(data, made->bound, error))) {
     feed_destroy(made);
     return false;
   }
@@ -296,7 +308,10 @@ bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error) {
   }
   for (int64_t k = 0; k < rows; k++) {
     feed->used[k] = true;
-    if (!data_train_window(feed->data, (batch - 1) * rows + k, feed->windows + k * (feed->sequence + 1), error)) {
+    const int64_t sample = (batch - 1) * rows + k;
+    int32_t *window = feed->windows + k * (feed->sequence + 1);
+    if (!data_train_window(feed->data, sample, window, error) ||
+        (feed->bound && !data_check_train(feed->data, sample, window, feed->bound, error))) {
       return false;
     }
   }
@@ -310,7 +325,10 @@ bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t *used,
     bool inside = first + k < windows;
     feed->used[k] = inside || !feed->masks;
     *used += inside;
-    if (!data_validation_window(feed->data, (first + k) % windows, feed->windows + k * (feed->sequence + 1), error)) {
+    const int64_t number = (first + k) % windows;
+    int32_t *window = feed->windows + k * (feed->sequence + 1);
+    if (!data_validation_window(feed->data, number, window, error) ||
+        (feed->bound && !data_check_validation(feed->data, number, window, feed->bound, error))) {
       return false;
     }
   }

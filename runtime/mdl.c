@@ -1,6 +1,7 @@
 // mdl.c: the program mdl: tables of its commands, each a thin layer over mdl.h.
 #include "runtime/mdl.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -161,7 +162,11 @@ static int eval_main(Arena *arena, const void *values, const OptionList *argumen
   printf("step           %lld\n", (long long)result.step);
   printf("loss           %.6f nats per token\n", result.loss);
   printf("perplexity     %.6g\n", result.perplexity);
-  printf("bits per byte  %.6f\n", result.bits_per_byte);
+  if (isnan(result.bits_per_byte)) {
+    printf("bits per byte  not known: the recipe's data names no tokenizer\n");
+  } else {
+    printf("bits per byte  %.6f\n", result.bits_per_byte);
+  }
   printf("tokens         %lld in %lld windows\n", (long long)result.tokens, (long long)result.windows);
   printf("speed          %.0f tokens/s\n", result.seconds > 0 ? (double)result.tokens / result.seconds : 0.0);
   return STATUS_DONE;

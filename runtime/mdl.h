@@ -86,7 +86,7 @@ typedef struct {
 } MdlEvaluateOptions;
 
 typedef struct {
-  double loss, perplexity, bits_per_byte;  // loss in nats per token
+  double loss, perplexity, bits_per_byte;  // loss in nats per token; bits NaN where no tokenizer is known
   int64_t step, windows, tokens;
   double seconds;
 } MdlEvaluation;

@@ -140,8 +140,8 @@ static void test_errors(void **state) {
   expect_open_error((DataOptions){.path = text_file("empty", "", 0), .sequence = 8}, "is empty");
   expect_open_error((DataOptions){.path = text_file("short", "12345678", 8), .sequence = 8},
                     "has 8 tokens to train on, but one sample takes 9");
-  expect_open_error((DataOptions){.path = "x", .kind = "tokens", .sequence = 8},
-                    "data of kind tokens with tokenizer bytes; this version reads: text with tokenizer bytes");
+  expect_open_error((DataOptions){.path = "x", .kind = "pictures", .sequence = 8},
+                    "data of kind pictures; this version reads text and tokens");
   text_file("found", "0123456789", 10);
   Data *data = NULL;
   Error error;

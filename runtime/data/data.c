@@ -1,30 +1,24 @@
 // data.c: text files as tokens, and the order of samples.
-#include "runtime/data.h"
+#include "runtime/data/data.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/names.h"
+#include "runtime/data/token_file.h"
 #include "runtime/io.h"
 
-typedef struct {  // a kind of data file
-  const char *kind, *tokenizer;
-  int64_t token_bytes;  // of one token in the file
-  int32_t token_kinds;
-  void (*widen)(const void *from, int64_t count, int32_t *tokens);
-  bool (*document_begins)(const int32_t *tokens, int64_t at);
-} DataKind;
-
 struct Data {
-  const DataKind *kind;
+  TokenFile file;  // of text: its bytes are the tokens
   char *path;
   int fd;
+  int32_t kinds;  // tokens are below this; 0: who feeds them must look
   int64_t bytes, tokens;
   int64_t train_tokens, train_windows, validation_windows;
   int64_t sequence;
@@ -32,44 +26,11 @@ struct Data {
   uint64_t seed;
 };
 
-static void bytes_widen(const void *from, int64_t count, int32_t *tokens) {
-  const uint8_t *bytes = from;
-  for (int64_t i = 0; i < count; i++) {
-    tokens[i] = bytes[i];
-  }
-}
-
-static bool bytes_document_begins(const int32_t *tokens, int64_t at) {
-  if (at < 1) {
-    return false;
-  }
-  if (tokens[at - 1] == '\0') {
-    return true;
-  }
-  return at >= 2 && tokens[at - 1] == '\n' && tokens[at - 2] == '\n' && tokens[at] != '\n';
-}
-
-static const DataKind kinds[] = {
-    {"text", "bytes", 1, 256, bytes_widen, bytes_document_begins},
-};
-enum { KIND_COUNT = sizeof kinds / sizeof *kinds };
-
-static const DataKind *kind_find(const DataOptions *options, Error *error) {
-  const char *kind = options->kind ? options->kind : "text";
-  const char *tokenizer = options->tokenizer ? options->tokenizer : "bytes";
-  char known[256] = "";
-  for (int i = 0; i < KIND_COUNT; i++) {
-    if (strcmp(kinds[i].kind, kind) == 0 && strcmp(kinds[i].tokenizer, tokenizer) == 0) {
-      return &kinds[i];
-    }
-    size_t used = strlen(known);
-    snprintf(known + used, sizeof known - used, "%s%s with tokenizer %s", i ? ", " : "", kinds[i].kind,
-             kinds[i].tokenizer);
-  }
-  error_set(error, 1, "the recipe asks for data of kind %s with tokenizer %s; this version reads: %s", kind, tokenizer,
-            known);
-  return NULL;
-}
+static const struct {  // what a recipe can name
+  const char *kind, *type;
+  bool text;
+} kinds[] = {{"text", NULL, true}, {"tokens", NULL, false}, {"tokens_u16", "u16", false}, {"tokens_u32", "u32", false}};
+enum { KIND_COUNT = sizeof kinds / sizeof *kinds, BYTE_KINDS = 256 };
 
 // Opens path, or base/path where path is relative and not there. Data.path and fd are set.
 static bool data_find(Data *data, const char *path, const char *base, Error *error) {
@@ -108,16 +69,31 @@ static int64_t windows_of(int64_t tokens, int64_t sequence) {
   return tokens > sequence ? (tokens - 1) / sequence : 0;
 }
 
-static bool data_split(Data *data, double fraction, Error *error) {
-  int64_t size = data->kind->token_bytes, sequence = data->sequence;
+static bool kind_find(const char *kind, int *found, Error *error) {
+  for (*found = 0; *found < KIND_COUNT; ++*found) {
+    if (strcmp(kinds[*found].kind, kind ? kind : "text") == 0) {
+      return true;
+    }
+  }
+  return error_set(error, 1, "the plan asks for data of kind %s; this version reads text and tokens", kind);
+}
+
+// What the file holds, by the kind of data that the recipe names.
+static bool data_read_file(Data *data, int kind, Error *error) {
   if (data->bytes == 0) {
     return error_set(error, 1, "the data file %s is empty", data->path);
   }
-  if (data->bytes % size) {
-    return error_set(error, 1, "the data file %s has %lld bytes, which is no multiple of the %lld of a token",
-                     data->path, (long long)data->bytes, (long long)size);
+  if (kinds[kind].text) {
+    data->file = (TokenFile){.format = "text", .type = TOKEN_BYTE, .count = data->bytes};
+    data->kinds = BYTE_KINDS;
+    return true;
   }
-  data->tokens = data->bytes / size;
+  return token_file_read(data->fd, data->path, data->bytes, kinds[kind].type, &data->file, error);
+}
+
+static bool data_split(Data *data, double fraction, Error *error) {
+  const int64_t sequence = data->sequence;
+  data->tokens = data->file.count;
   fraction = !(fraction > 0) ? 0 : fraction > 1 ? 1 : fraction;
   int64_t validation = (int64_t)((double)data->tokens * fraction);
   data->train_tokens = data->tokens - validation;
@@ -139,22 +115,30 @@ static bool data_split(Data *data, double fraction, Error *error) {
 }
 
 bool data_open(const DataOptions *options, Data **data, Error *error) {
-  const DataKind *kind = kind_find(options, error);
-  if (!kind) {
+  char path[PATH_MAX];
+  int kind;
+  if (!kind_find(options->kind, &kind, error)) {
     return false;
   }
   if (options->sequence < 1) {
     return error_set(error, 1, "a sample must have at least one token, not %lld", (long long)options->sequence);
   }
+  const char *named = options->path;
+  if (named && !kinds[kind].text) {
+    if (!token_file_path(named, path, sizeof path, error)) {
+      return false;
+    }
+    named = path;
+  }
   Data *made = calloc(1, sizeof *made);
   if (!made) {
     return error_set(error, 3, "no memory");
   }
-  made->kind = kind;
   made->fd = -1;
   made->sequence = options->sequence;
   made->seed = options->seed;
-  if (!data_find(made, options->path, options->base, error) || !data_split(made, options->validation_fraction, error)) {
+  if (!data_find(made, named, options->base, error) || !data_read_file(made, kind, error) ||
+      !data_split(made, options->validation_fraction, error)) {
     data_close(made);
     return false;
   }
@@ -182,8 +166,9 @@ DataFacts data_facts(const Data *data) {
       .validation_tokens = data->tokens - data->train_tokens,
       .train_windows = data->train_windows,
       .validation_windows = data->validation_windows,
-      .token_kinds = data->kind->token_kinds,
-      .bytes_per_token = (double)data->bytes / (double)data->tokens,
+      .token_kinds = data->kinds,
+      .documents = data->kinds == BYTE_KINDS,
+      .bytes_per_token = data->kinds == BYTE_KINDS ? 1 : NAN,
   };
 }
 
@@ -222,18 +207,60 @@ int64_t data_train_begin(const Data *data, int64_t sample) {
   return window * data->sequence + shift;
 }
 
-static bool data_read(const Data *data, int64_t begin, int32_t *tokens, Error *error) {
+// Tokens from number `begin` on.
+static bool data_tokens(const Data *data, int64_t begin, int64_t count, int32_t *tokens, Error *error) {
   enum { PIECE = 4096 };
   char piece[PIECE];
-  int64_t size = data->kind->token_bytes, per_piece = PIECE / size, count = data->sequence + 1;
+  const int64_t size = token_bytes(data->file.type), per_piece = PIECE / size;
   for (int64_t at = 0; at < count; at += per_piece) {
-    int64_t now = count - at < per_piece ? count - at : per_piece;
-    if (!io_read(data->fd, data->path, (begin + at) * size, piece, (size_t)(now * size), error)) {
+    const int64_t now = count - at < per_piece ? count - at : per_piece;
+    const int64_t offset = data->file.begin + (begin + at) * size;
+    if (!io_read(data->fd, data->path, offset, piece, (size_t)(now * size), error)) {
       return false;
     }
-    data->kind->widen(piece, now, tokens + at);
+    token_widen(data->file.type, piece, now, tokens + at);
   }
   return true;
+}
+
+static bool data_read(const Data *data, int64_t begin, int32_t *tokens, Error *error) {
+  return data_tokens(data, begin, data->sequence + 1, tokens, error);
+}
+
+// The tokens from number `begin` on are in range.
+static bool tokens_check(const Data *data, int64_t begin, int64_t count, const int32_t *tokens, int64_t bound,
+                         Error *error) {
+  for (int64_t i = 0; i < count; i++) {
+    if (tokens[i] < 0 || tokens[i] >= bound) {
+      return error_set(error, 1,
+                       "%s: token %lld, at byte %lld, is %u; the model has tokens below %lld (give that axis its size "
+                       "by --set), or the file is of another type or tokenizer",
+                       data->path, (long long)(begin + i),
+                       (long long)(data->file.begin + (begin + i) * token_bytes(data->file.type)), (unsigned)tokens[i],
+                       (long long)bound);
+    }
+  }
+  return true;
+}
+
+bool data_check_begin(const Data *data, int64_t bound, Error *error) {
+  enum { PIECE = 1024, MOST = 1 << 24 };
+  int32_t tokens[PIECE];
+  for (int64_t at = 0; at < data->tokens && at < MOST; at += PIECE) {
+    const int64_t count = data->tokens - at < PIECE ? data->tokens - at : PIECE;
+    if (!data_tokens(data, at, count, tokens, error) || !tokens_check(data, at, count, tokens, bound, error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool data_check_train(const Data *data, int64_t sample, const int32_t *tokens, int64_t bound, Error *error) {
+  return tokens_check(data, data_train_begin(data, sample), data->sequence + 1, tokens, bound, error);
+}
+
+bool data_check_validation(const Data *data, int64_t window, const int32_t *tokens, int64_t bound, Error *error) {
+  return tokens_check(data, data->train_tokens + window * data->sequence, data->sequence + 1, tokens, bound, error);
 }
 
 bool data_train_window(const Data *data, int64_t sample, int32_t *tokens, Error *error) {
@@ -245,5 +272,11 @@ bool data_validation_window(const Data *data, int64_t window, int32_t *tokens, E
 }
 
 bool data_document_begins(const Data *data, const int32_t *tokens, int64_t at) {
-  return data->kind->document_begins(tokens, at);
+  if (at < 1 || !data_facts(data).documents) {
+    return false;
+  }
+  if (tokens[at - 1] == '\0') {
+    return true;
+  }
+  return at >= 2 && tokens[at - 1] == '\n' && tokens[at - 2] == '\n' && tokens[at] != '\n';
 }

@@ -1,11 +1,11 @@
-// data.h: where training and validation text comes from, and which window of it each sample is.
+// data.h: where training and validation tokens come from, and which window of it each sample is.
 //
 // The first part of the text is trained on, the last part validated with. Both are cut into windows of sequence + 1
 // tokens that overlap in one token, so that every token but the first is a target once. Which window sample k of
 // batch n is depends on the seed, n and k alone: an epoch visits the windows in the order of a keyed permutation, and
 // shifts them all by an offset of its own.
-#ifndef MDL_RUNTIME_DATA_H
-#define MDL_RUNTIME_DATA_H
+#ifndef MDL_RUNTIME_DATA_DATA_H
+#define MDL_RUNTIME_DATA_DATA_H
 
 #include "runtime/device.h"
 
@@ -16,8 +16,9 @@ typedef struct {
   int64_t bytes, tokens;
   int64_t train_tokens, validation_tokens;
   int64_t train_windows, validation_windows;
-  int32_t token_kinds;  // tokens are below this
-  double bytes_per_token;
+  int32_t token_kinds;     // tokens are below this; 0: not known, and data_check must be asked
+  bool documents;          // it is known where documents end
+  double bytes_per_token;  // NAN: not known
 } DataFacts;
 
 typedef struct {
@@ -38,6 +39,12 @@ bool data_train_window(const Data *data, int64_t sample, int32_t *tokens, Error 
 bool data_validation_window(const Data *data, int64_t window, int32_t *tokens, Error *error);
 // Where the window of a sample begins: for tests and inspection.
 int64_t data_train_begin(const Data *data, int64_t sample);
+
+// Are the tokens of a window that was read, or the first 16 million of all, below `bound`? Else `error` says which is
+// not, and at which byte of the file. For data whose token_kinds are not known.
+bool data_check_train(const Data *data, int64_t sample, const int32_t *tokens, int64_t bound, Error *error);
+bool data_check_validation(const Data *data, int64_t window, const int32_t *tokens, int64_t bound, Error *error);
+bool data_check_begin(const Data *data, int64_t bound, Error *error);
 
 // True if a document ends before tokens[at]: documents end with a NUL byte or a blank line.
 bool data_document_begins(const Data *data, const int32_t *tokens, int64_t at);
