@@ -447,8 +447,8 @@ static void finish_run(Unit *unit, Spec *spec, const double *values) {
   run->validation_fraction = values[6] >= 0 ? values[6] : entries[6].otherwise;
   run->model = spec->model->ast->name;
   run->recipe = name_is(spec->recipe->name, "_") ? "default" : spec->recipe->name;
-  run->tokenizer = run->tokenizer ? run->tokenizer : "bytes";
   run->data_kind = run->data_kind ? run->data_kind : "text";
+  run->tokenizer = run->tokenizer ? run->tokenizer : name_is(run->data_kind, "text") ? "bytes" : "none";
   run->data_base = unit->base;
   static const int written[] = {0, 1, 2, 3, 4, 5, 6};
   const double decided[] = {(double)run->seed,         (double)run->steps,      (double)run->eval_every,

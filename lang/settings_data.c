@@ -10,16 +10,25 @@ typedef struct {
 
 static void data_unknown(const DataRule *rule, Span span) {
   diag_error(rule->unit->diag, E051, span,
-             rule->tokens ? "`tokens` takes a path in quotes and, for raw files, u16 or u32"
-                          : "`text` takes a path in quotes and tokenizer = bytes");
+             rule->tokens ? "`tokens` takes a path in quotes, u16 or u32 for raw files, and a tokenizer"
+                          : "`text` takes a path in quotes and a tokenizer");
 }
 
+// `bytes`, or the path of a file in quotes.
 static void read_tokenizer(const DataRule *rule, const Ast *value) {
-  if (name_is(value->name, "bytes") && value->kind == AST_NAME && !rule->tokens) {
-    rule->spec->run.tokenizer = value->name;
+  PlanRun *run = &rule->spec->run;
+  if (value->kind == AST_STRING) {
+    const bool word = name_is(value->name, "bytes") || name_is(value->name, "none");
+    run->tokenizer = word ? arena_format(rule->unit->arena, "./%s", value->name) : value->name;
     return;
   }
-  diag_error(rule->unit->diag, E070, value->span, "this version has one tokenizer, `bytes`, not '%s'", value->name);
+  if (value->kind == AST_NAME && name_is(value->name, "bytes") && !rule->tokens) {
+    run->tokenizer = value->name;
+    return;
+  }
+  Diagnostic *error = diag_error(rule->unit->diag, E051, value->span,
+                                 rule->tokens ? "a tokenizer is a file" : "a tokenizer is `bytes` or a file");
+  diag_help(rule->unit->diag, error, "write the path of a tokenizer.json, or of a rank file of tiktoken, in quotes");
 }
 
 static void read_argument(const DataRule *rule, const Ast *argument, int *paths) {
@@ -32,7 +41,7 @@ static void read_argument(const DataRule *rule, const Ast *argument, int *paths)
     run->data_path = value->name;
   } else if (!argument->name && type && rule->tokens) {
     run->data_kind = name_is(value->name, "u16") ? "tokens_u16" : "tokens_u32";
-  } else if (name_is(argument->name, "tokenizer") && value->kind == AST_NAME) {
+  } else if (name_is(argument->name, "tokenizer")) {
     read_tokenizer(rule, value);
   } else {
     data_unknown(rule, argument->span);

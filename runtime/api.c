@@ -206,6 +206,18 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   return api_result(done, &error, to);
 }
 
+// Which text tokens are.
+static bool generation_tokenizer(const Restored *restored, const char *path, Tokenizer **tokenizer, Error *error) {
+  const PlanRun *run = &restored->plan->run;
+  if (!path && run->tokenizer && strcmp(run->tokenizer, TOKENIZER_NONE) == 0) {
+    return error_set(
+        error, 1,
+        "the run's data is tokens and its recipe names no tokenizer: nobody knows which text they are; give "
+        "--tokenizer FILE");
+  }
+  return data_tokenizer(path ? path : run->tokenizer, run->data_base, tokenizer, error);
+}
+
 MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
                        bool (*text)(void *context, const char *bytes, size_t length), void *context, MdlError *to) {
   Error error = {0};
@@ -224,6 +236,9 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
   if (done && restored.whole && !options->whole && options->notes) {
     fprintf(options->notes, "every token is made from the whole text again: %s\n", restored.whole);
   }
+  Tokenizer *tokenizer = NULL;
+  done = done && generation_tokenizer(&restored, options->tokenizer, &tokenizer, &error);
+  generate.tokenizer = tokenizer;
   const int count = options->prompt_count > 0 ? options->prompt_count : 1;
   for (int i = 0; done && i < count; i++) {
     generate.prompt = options->prompt_count > 0 ? options->prompts[i] : options->prompt;
@@ -232,6 +247,7 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
     }
     done = generate_run(&restored.session, &generate, text, context, &error);
   }
+  tokenizer_close(tokenizer);
   restore_close(&restored);
   return api_result(done, &error, to);
 }

@@ -152,7 +152,7 @@ static bool column_set(Feed *feed, Column *column, const Plan *plan, const PlanI
                      input->name, (long long)input->bound, facts.path, facts.token_kinds - 1, facts.token_kinds,
                      facts.token_kinds);
   }
-  if (column->rule->token && facts.token_kinds == 0) {
+  if (column->rule->token && facts.unchecked) {
     const int64_t bound = input->bound ? input->bound : INT32_MAX;
     feed->bound = feed->bound && feed->bound < bound ? feed->bound : bound;
   }

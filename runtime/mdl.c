@@ -174,7 +174,7 @@ static int eval_main(Arena *arena, const void *values, const OptionList *argumen
 
 typedef struct {
   OptionList prompts, stops;
-  const char *file, *device;
+  const char *file, *device, *tokenizer;
   int64_t tokens, top_k, seed, threads;
   double temperature, top_p;
   bool whole;
@@ -196,6 +196,8 @@ static const Option generate_options[] = {
     {"seed", 0, OPTION_INTEGER, "S", offsetof(GenerateValues, seed), 0, "another S, another text (default: 1)"},
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(GenerateValues, device), 0, "where to run (default: auto)"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(GenerateValues, threads), 0, "processor threads (default: all cores)"},
+    {"tokenizer", 0, OPTION_TEXT, "FILE", offsetof(GenerateValues, tokenizer), 0,
+     "which text tokens are: a tokenizer.json or a rank file of tiktoken (default: as the run's data)"},
     {"whole", 0, OPTION_FLAG, NULL, offsetof(GenerateValues, whole), 0,
      "make every token from the whole text again, and keep no keys and values"},
 };
@@ -261,6 +263,7 @@ static int generate_main(Arena *arena, const void *values, const OptionList *arg
                                 .top_p = generate->top_p,
                                 .stops = generate->stops.at,
                                 .stop_count = generate->stops.count,
+                                .tokenizer = generate->tokenizer,
                                 .whole = generate->whole,
                                 .notes = stderr,
                                 .begin = generate_begin,

@@ -105,6 +105,7 @@ typedef struct {
   double top_p;              // among the fewest that have this share of the probability; 0 or 1: among all
   const char *const *stops;  // the text ends where one of these would stand
   int stop_count;
+  const char *tokenizer;                             // a file; NULL: that of the run's data
   bool whole;                                        // every token is made from the whole text again
   FILE *notes;                                       // told why that is so, where it need not have been; NULL: nobody
   bool (*begin)(void *context, const char *prompt);  // called ahead of the text of each; false from it stops; or NULL

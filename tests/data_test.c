@@ -142,6 +142,12 @@ static void test_errors(void **state) {
                     "has 8 tokens to train on, but one sample takes 9");
   expect_open_error((DataOptions){.path = "x", .kind = "pictures", .sequence = 8},
                     "data of kind pictures; this version reads text and tokens");
+  static const char lines[] = "{\"text\": \"a line\"}\n{\"text\": \"another\"}\n";
+  expect_open_error((DataOptions){.path = text_file("chat.jsonl", lines, sizeof lines - 1), .sequence = 8},
+                    "chat.jsonl is JSON, not text: a model would learn its braces and names. `mdl data encode ");
+  expect_open_error(
+      (DataOptions){.path = text_file("chat", lines, 30), .tokenizer = "no.json", .base = directory, .sequence = 8},
+      "the tokenizer no.json is neither in the working directory nor beside the text (");
   text_file("found", "0123456789", 10);
   Data *data = NULL;
   Error error;

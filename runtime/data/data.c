@@ -15,7 +15,11 @@
 #include "runtime/io.h"
 
 struct Data {
-  TokenFile file;  // of text: its bytes are the tokens
+  TokenFile file;        // of text: its bytes are the tokens
+  Tokenizer *tokenizer;  // NULL: bytes, or not known
+  TokenList encoded;     // of text with a tokenizer: its tokens
+  uint8_t *marks;        // with a tokenizer, of each token: MARK_
+  bool text;
   char *path;
   int fd;
   int32_t kinds;  // tokens are below this; 0: who feeds them must look
@@ -24,6 +28,7 @@ struct Data {
   int64_t sequence;
   int64_t shift_range;  // epoch offsets are in [0, shift_range)
   uint64_t seed;
+  double bytes_per_token;
 };
 
 static const struct {  // what a recipe can name
@@ -32,37 +37,56 @@ static const struct {  // what a recipe can name
 } kinds[] = {{"text", NULL, true}, {"tokens", NULL, false}, {"tokens_u16", "u16", false}, {"tokens_u32", "u32", false}};
 enum { KIND_COUNT = sizeof kinds / sizeof *kinds, BYTE_KINDS = 256 };
 
-// Opens path, or base/path where path is relative and not there. Data.path and fd are set.
-static bool data_find(Data *data, const char *path, const char *base, Error *error) {
+enum {              // of a token, for where documents end
+  MARK_END = 1,     // one ends with it
+  MARK_BLANK = 2,   // it ends with an empty line
+  MARK_LINE = 4,    // it is the end of a line, and the token before it too makes an empty one
+  MARK_BEGINS = 8,  // it begins with the end of a line
+};
+
+enum { ENCODE_PIECE = 1 << 20 };
+#define ENCODE_MOST (INT64_C(2) << 30)  // bytes of a text that is encoded when a run begins
+
+// Where a file of the recipe is: the path, or base/path where it is relative and not there.
+static bool file_find(const char *what, const char *path, const char *base, char found[PATH_MAX], Error *error) {
   char joined[PATH_MAX] = "";
+  const bool there = access(path, F_OK) == 0;
+  if (!there && errno == ENOENT && path[0] != '/' && base && *base &&
+      snprintf(joined, sizeof joined, "%s/%s", base, path) < (int)sizeof joined && access(joined, F_OK) != 0) {
+    return error_set(error, 1, "the %s %s is neither in the working directory nor beside the text (%s)%s", what, path,
+                     joined, strcmp(what, "data file") == 0 ? "; --data FILE names another" : "");
+  }
+  return snprintf(found, PATH_MAX, "%s", *joined ? joined : path) < PATH_MAX ||
+         error_set(error, 1, "the path is too long: %s", path);
+}
+
+// Data.path and fd are set.
+static bool data_find(Data *data, const char *path, const char *base, Error *error) {
+  char found[PATH_MAX];
+  struct stat info;
   if (!path || !*path) {
     return error_set(error, 1, "the recipe names no data; write `data text(\"corpus.txt\")` or give --data FILE");
   }
-  data->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (data->fd < 0 && errno == ENOENT && path[0] != '/' && base && *base) {
-    if (snprintf(joined, sizeof joined, "%s/%s", base, path) < (int)sizeof joined) {
-      data->fd = open(joined, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    }
+  if (!file_find("data file", path, base, found, error)) {
+    return false;
   }
-  if (data->fd < 0 && errno == ENOENT && *joined) {
-    return error_set(error, 1,
-                     "the data file %s is neither in the working directory nor beside the text (%s); --data FILE names "
-                     "another",
-                     path, joined);
-  }
-  if (data->fd < 0) {
-    return error_set(error, 1, "cannot read the data file %s: %s", path, strerror(errno));
-  }
-  struct stat info;
-  if (fstat(data->fd, &info) != 0) {
+  data->fd = open(found, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (data->fd < 0 || fstat(data->fd, &info) != 0) {
     return error_set(error, 1, "cannot read the data file %s: %s", path, strerror(errno));
   }
   if (!S_ISREG(info.st_mode)) {
     return error_set(error, 1, "the data file %s is not a regular file; data is read at random places", path);
   }
-  data->path = strdup(*joined ? joined : path);
+  data->path = strdup(found);
   data->bytes = info.st_size;
   return data->path || error_set(error, 3, "no memory");
+}
+
+bool data_tokenizer(const char *name, const char *base, Tokenizer **tokenizer, Error *error) {
+  char path[PATH_MAX];
+  *tokenizer = NULL;
+  return !name || strcmp(name, TOKENIZER_BYTES) == 0 || strcmp(name, TOKENIZER_NONE) == 0 ||
+         (file_find("tokenizer", name, base, path, error) && tokenizer_open(path, tokenizer, error));
 }
 
 static int64_t windows_of(int64_t tokens, int64_t sequence) {
@@ -78,17 +102,95 @@ static bool kind_find(const char *kind, int *found, Error *error) {
   return error_set(error, 1, "the plan asks for data of kind %s; this version reads text and tokens", kind);
 }
 
+static bool marks_set(Data *data, Error *error) {
+  const int32_t count = tokenizer_kinds(data->tokenizer);
+  data->marks = calloc((size_t)count + 1, 1);
+  if (!data->marks) {
+    return error_set(error, 3, "no memory");
+  }
+  for (int32_t token = 0; token < count; token++) {
+    int32_t length;
+    const char *bytes = (const char *)tokenizer_bytes(data->tokenizer, token, &length);
+    if (!bytes || length == 0) {
+      continue;
+    }
+    const bool line = bytes[length - 1] == '\n', blank = line && length > 1 && bytes[length - 2] == '\n';
+    data->marks[token] = (uint8_t)((token == tokenizer_end(data->tokenizer) ? MARK_END : 0) | (blank ? MARK_BLANK : 0) |
+                                   (line ? MARK_LINE : 0) | (bytes[0] == '\n' ? MARK_BEGINS : 0));
+  }
+  return true;
+}
+
+static bool ends_with(const char *path, const char *ending) {
+  const size_t length = strlen(path), end = strlen(ending);
+  return length > end && strcmp(path + length - end, ending) == 0;
+}
+
+// JSON in the place of text would be learned with all its braces.
+static bool json_lines_check(const Data *data, Error *error) {
+  char first[64] = "";
+  const size_t size = data->bytes < (int64_t)sizeof first - 1 ? (size_t)data->bytes : sizeof first - 1;
+  if (!ends_with(data->path, ".jsonl") && !ends_with(data->path, ".ndjson") && !ends_with(data->path, ".json")) {
+    return true;
+  }
+  if (!io_read(data->fd, data->path, 0, first, size, error)) {
+    return false;
+  }
+  const size_t blank = strspn(first, " \t\r\n[");
+  return first[blank] != '{' ||
+         error_set(
+             error, 1,
+             "%s is JSON, not text: a model would learn its braces and names. `mdl data encode %s --field text -o "
+             "tokens.bin` takes a field of each line; under a name that does not end so it is read as it is",
+             data->path, data->path);
+}
+
+// The tokens of a text, all of them in memory.
+static bool data_encode(Data *data, Error *error) {
+  if (data->bytes > ENCODE_MOST) {
+    return error_set(error, 1,
+                     "%s has %.1f GB, more than is encoded anew for every run; do it once: `mdl data encode %s "
+                     "--tokenizer %s -o tokens.bin`, and then `data tokens(\"tokens.bin\", tokenizer = ...);`",
+                     data->path, (double)data->bytes / 1e9, data->path, tokenizer_path(data->tokenizer));
+  }
+  Encoder *encoder = NULL;
+  size_t size = ENCODE_PIECE, used = 1;
+  char *piece = NULL;
+  bool done = encoder_create(data->tokenizer, &encoder, error);
+  for (int64_t at = 0; done && at < data->bytes; at += (int64_t)used) {
+    size = used == 0 ? 2 * size : ENCODE_PIECE;  // a piece that is longer than that
+    const size_t here = data->bytes - at < (int64_t)size ? (size_t)(data->bytes - at) : size;
+    char *grown = realloc(piece, size);
+    piece = grown ? grown : piece;
+    done = (grown || error_set(error, 3, "no memory to encode %s", data->path)) &&
+           io_read(data->fd, data->path, at, piece, here, error) &&
+           encoder_add(encoder, piece, here, at + (int64_t)here < data->bytes, &used, &data->encoded, error);
+  }
+  free(piece);
+  encoder_destroy(encoder);
+  data->file.type = TOKEN_U32;
+  data->file.count = data->encoded.count;
+  return done;
+}
+
 // What the file holds, by the kind of data that the recipe names.
 static bool data_read_file(Data *data, int kind, Error *error) {
   if (data->bytes == 0) {
     return error_set(error, 1, "the data file %s is empty", data->path);
   }
-  if (kinds[kind].text) {
-    data->file = (TokenFile){.format = "text", .type = TOKEN_BYTE, .count = data->bytes};
-    data->kinds = BYTE_KINDS;
-    return true;
+  data->text = kinds[kind].text;
+  data->kinds = data->tokenizer ? tokenizer_kinds(data->tokenizer) : data->text ? BYTE_KINDS : 0;
+  if (data->tokenizer && !marks_set(data, error)) {
+    return false;
   }
-  return token_file_read(data->fd, data->path, data->bytes, kinds[kind].type, &data->file, error);
+  if (!data->text) {
+    return token_file_read(data->fd, data->path, data->bytes, kinds[kind].type, &data->file, error);
+  }
+  if (!json_lines_check(data, error)) {
+    return false;
+  }
+  data->file = (TokenFile){.format = "text", .type = TOKEN_BYTE, .count = data->bytes};
+  return !data->tokenizer || data_encode(data, error);
 }
 
 static bool data_split(Data *data, double fraction, Error *error) {
@@ -111,6 +213,48 @@ static bool data_split(Data *data, double fraction, Error *error) {
   }
   int64_t range = data->train_tokens - data->train_windows * sequence;
   data->shift_range = range < 1 ? 1 : range > sequence ? sequence : range;
+  return true;
+}
+
+// Tokens from number `begin` on.
+static bool data_tokens(const Data *data, int64_t begin, int64_t count, int32_t *tokens, Error *error) {
+  enum { PIECE = 4096 };
+  char piece[PIECE];
+  const int64_t size = token_bytes(data->file.type), per_piece = PIECE / size;
+  if (data->encoded.at) {
+    memcpy(tokens, data->encoded.at + begin, sizeof *tokens * (size_t)count);
+    return true;
+  }
+  for (int64_t at = 0; at < count; at += per_piece) {
+    const int64_t now = count - at < per_piece ? count - at : per_piece;
+    const int64_t offset = data->file.begin + (begin + at) * size;
+    if (!io_read(data->fd, data->path, offset, piece, (size_t)(now * size), error)) {
+      return false;
+    }
+    token_widen(data->file.type, piece, now, tokens + at);
+  }
+  return true;
+}
+
+// How long tokens are: of a file of tokens as many as are quickly read, from the validation part on.
+static bool bytes_count(Data *data, Error *error) {
+  enum { PIECE = 1024, MOST = 1 << 20 };
+  int32_t tokens[PIECE], length;
+  const int64_t first = data->train_tokens < data->tokens ? data->train_tokens : 0;
+  int64_t bytes = 0, seen = 0;
+  data->bytes_per_token = data->text ? (double)data->bytes / (double)data->tokens : NAN;
+  for (int64_t at = first; !data->text && data->tokenizer && at < data->tokens && seen < MOST; at += PIECE) {
+    const int64_t count = data->tokens - at < PIECE ? data->tokens - at : PIECE;
+    if (!data_tokens(data, at, count, tokens, error)) {
+      return false;
+    }
+    for (int64_t i = 0; i < count; i++) {
+      tokenizer_bytes(data->tokenizer, tokens[i], &length);
+      bytes += length;
+    }
+    seen += count;
+  }
+  data->bytes_per_token = seen > 0 ? (double)bytes / (double)seen : data->bytes_per_token;
   return true;
 }
 
@@ -137,8 +281,10 @@ bool data_open(const DataOptions *options, Data **data, Error *error) {
   made->fd = -1;
   made->sequence = options->sequence;
   made->seed = options->seed;
-  if (!data_find(made, named, options->base, error) || !data_read_file(made, kind, error) ||
-      !data_split(made, options->validation_fraction, error)) {
+  if (!data_find(made, named, options->base, error) ||
+      !data_tokenizer(options->tokenizer, options->base, &made->tokenizer, error) ||
+      !data_read_file(made, kind, error) || !data_split(made, options->validation_fraction, error) ||
+      !bytes_count(made, error)) {
     data_close(made);
     return false;
   }
@@ -153,6 +299,9 @@ void data_close(Data *data) {
   if (data->fd >= 0) {
     close(data->fd);
   }
+  tokenizer_close(data->tokenizer);
+  tokens_free(&data->encoded);
+  free(data->marks);
   free(data->path);
   free(data);
 }
@@ -167,8 +316,9 @@ DataFacts data_facts(const Data *data) {
       .train_windows = data->train_windows,
       .validation_windows = data->validation_windows,
       .token_kinds = data->kinds,
-      .documents = data->kinds == BYTE_KINDS,
-      .bytes_per_token = data->kinds == BYTE_KINDS ? 1 : NAN,
+      .unchecked = !data->text,
+      .documents = data->text || (data->tokenizer && tokenizer_end(data->tokenizer) >= 0),
+      .bytes_per_token = data->bytes_per_token,
   };
 }
 
@@ -205,22 +355,6 @@ int64_t data_train_begin(const Data *data, int64_t sample) {
   int64_t window = data_permute(key, data->train_windows, sample % data->train_windows);
   int64_t shift = (int64_t)(mix(key ^ 0x5f5f5f5f) % (uint64_t)data->shift_range);
   return window * data->sequence + shift;
-}
-
-// Tokens from number `begin` on.
-static bool data_tokens(const Data *data, int64_t begin, int64_t count, int32_t *tokens, Error *error) {
-  enum { PIECE = 4096 };
-  char piece[PIECE];
-  const int64_t size = token_bytes(data->file.type), per_piece = PIECE / size;
-  for (int64_t at = 0; at < count; at += per_piece) {
-    const int64_t now = count - at < per_piece ? count - at : per_piece;
-    const int64_t offset = data->file.begin + (begin + at) * size;
-    if (!io_read(data->fd, data->path, offset, piece, (size_t)(now * size), error)) {
-      return false;
-    }
-    token_widen(data->file.type, piece, now, tokens + at);
-  }
-  return true;
 }
 
 static bool data_read(const Data *data, int64_t begin, int32_t *tokens, Error *error) {
@@ -271,8 +405,20 @@ bool data_validation_window(const Data *data, int64_t window, int32_t *tokens, E
   return data_read(data, data->train_tokens + window * data->sequence, tokens, error);
 }
 
+static uint8_t marks_of(const Data *data, int32_t token) {
+  return token >= 0 && token < data->kinds ? data->marks[token] : 0;
+}
+
 bool data_document_begins(const Data *data, const int32_t *tokens, int64_t at) {
-  if (at < 1 || !data_facts(data).documents) {
+  if (at < 1) {
+    return false;
+  }
+  if (data->tokenizer) {
+    const uint8_t last = marks_of(data, tokens[at - 1]), before = at > 1 ? marks_of(data, tokens[at - 2]) : 0;
+    const bool blank = last & MARK_BLANK || (last & MARK_LINE && last & MARK_BEGINS && before & MARK_LINE);
+    return last & MARK_END || (data->text && blank && !(marks_of(data, tokens[at]) & MARK_BEGINS));
+  }
+  if (!data->text) {
     return false;
   }
   if (tokens[at - 1] == '\0') {

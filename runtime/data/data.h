@@ -7,16 +7,19 @@
 #ifndef MDL_RUNTIME_DATA_DATA_H
 #define MDL_RUNTIME_DATA_DATA_H
 
-#include "runtime/device.h"
+#include "runtime/data/tokenizer.h"
 
 typedef struct Data Data;
+
+#define TOKENIZER_NONE "none"  // of files of tokens: nobody says which text a token is
 
 typedef struct {
   const char *path;  // as opened
   int64_t bytes, tokens;
   int64_t train_tokens, validation_tokens;
   int64_t train_windows, validation_windows;
-  int32_t token_kinds;     // tokens are below this; 0: not known, and data_check must be asked
+  int32_t token_kinds;     // tokens are below this, or should be; 0: not known
+  bool unchecked;          // tokens come from elsewhere, and data_check must be asked
   bool documents;          // it is known where documents end
   double bytes_per_token;  // NAN: not known
 } DataFacts;
@@ -27,6 +30,9 @@ typedef struct {
   int64_t sequence;
   uint64_t seed;
 } DataOptions;
+
+// The tokenizer that a recipe names, looked for as data is. *tokenizer NULL: there is none, or tokens are bytes.
+bool data_tokenizer(const char *name, const char *base, Tokenizer **tokenizer, Error *error);
 
 // Looks for a relative path in the working directory, then in base.
 bool data_open(const DataOptions *options, Data **data, Error *error);
@@ -41,12 +47,13 @@ bool data_validation_window(const Data *data, int64_t window, int32_t *tokens, E
 int64_t data_train_begin(const Data *data, int64_t sample);
 
 // Are the tokens of a window that was read, or the first 16 million of all, below `bound`? Else `error` says which is
-// not, and at which byte of the file. For data whose token_kinds are not known.
+// not, and at which byte of the file. For data that is unchecked.
 bool data_check_train(const Data *data, int64_t sample, const int32_t *tokens, int64_t bound, Error *error);
 bool data_check_validation(const Data *data, int64_t window, const int32_t *tokens, int64_t bound, Error *error);
 bool data_check_begin(const Data *data, int64_t bound, Error *error);
 
-// True if a document ends before tokens[at]: documents end with a NUL byte or a blank line.
+// True if a document ends before tokens[at]: documents of text end with a NUL byte, a blank line or the token of the
+// tokenizer that says so, others with that token.
 bool data_document_begins(const Data *data, const int32_t *tokens, int64_t at);
 
 // A permutation of [0, count) chosen by the key.
