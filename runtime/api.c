@@ -7,6 +7,8 @@
 #include "compiler/plan/artefact.h"
 #include "runtime/ablate.h"
 #include "runtime/clock.h"
+#include "runtime/data/bpe_train.h"
+#include "runtime/data/token_writer.h"
 #include "runtime/diff.h"
 #include "runtime/evaluate.h"
 #include "runtime/generate.h"
@@ -311,5 +313,44 @@ MdlStatus mdl_inspect(const char *path, FILE *out, MdlError *to) {
     fputs(text.text, out);
   }
   buffer_free(&text);
+  return api_result(done, &error, to);
+}
+
+MdlStatus mdl_encode(const MdlEncodeOptions *options, MdlEncoded *result, MdlError *to) {
+  Error error = {0};
+  TokenWriterFacts facts = {0};
+  const double begun = clock_seconds();
+  const TokenWriterOptions writer = {
+      .read = {options->files, options->file_count, options->field, options->screen, "encoded"},
+      .tokenizer = options->tokenizer,
+      .out = options->out,
+      .type = options->type,
+      .raw = options->raw};
+  const bool done = token_writer_run(&writer, &facts, &error);
+  *result = (MdlEncoded){.bytes = facts.read.bytes,
+                         .text_bytes = facts.read.text_bytes,
+                         .documents = facts.read.documents,
+                         .tokens = facts.tokens,
+                         .type = facts.type,
+                         .ends = facts.ends,
+                         .seconds = clock_seconds() - begun};
+  return api_result(done, &error, to);
+}
+
+MdlStatus mdl_train_tokenizer(const MdlTokenizerOptions *options, MdlTokenizerResult *result, MdlError *to) {
+  Error error = {0};
+  BpeTrainFacts facts = {0};
+  const double begun = clock_seconds();
+  const BpeTrainOptions train = {.read = {options->files, options->file_count, options->field, options->screen, "read"},
+                                 .out = options->out,
+                                 .pattern = options->pattern,
+                                 .vocabulary = options->vocabulary};
+  const bool done = bpe_train_run(&train, &facts, &error);
+  *result = (MdlTokenizerResult){.bytes = facts.read.bytes,
+                                 .text_bytes = facts.read.text_bytes,
+                                 .documents = facts.read.documents,
+                                 .pieces = facts.pieces,
+                                 .tokens = facts.tokens,
+                                 .seconds = clock_seconds() - begun};
   return api_result(done, &error, to);
 }

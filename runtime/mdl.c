@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "compiler/command.h"
+#include "runtime/data_command.h"
 
 #define GROUP(title, table) \
   { title, table, sizeof table / sizeof *table, 0 }
@@ -375,6 +376,12 @@ static int inspect_main(Arena *arena, const void *values, const OptionList *argu
   return mdl_inspect(arguments->at[0], stdout, &error) ? report(&error) : STATUS_DONE;
 }
 
+// `mdl data` has commands of its own, which main has found before.
+static int data_words(Arena *arena, const void *values, const OptionList *arguments) {
+  (void)arena, (void)values, (void)arguments;
+  return STATUS_USAGE;
+}
+
 static const OptionGroup train_groups[] = {GROUP("Options", train_options), COMMAND_GROUP(TrainValues, compile)};
 static const OptionGroup ablate_groups[] = {GROUP("Options", ablate_options), COMMAND_GROUP(AblateValues, compile)};
 static const OptionGroup diff_groups[] = {GROUP("Options", diff_options), COMMAND_GROUP(DiffValues, compile)};
@@ -442,6 +449,15 @@ static const Command commands[] = {
      .size = sizeof(DiffValues),
      .defaults = &diff_defaults,
      .run = diff_main},
+    {.name = "data",
+     .arguments = "encode|train-tokenizer FILE...",
+     .summary = "tokenizers and files of tokens",
+     .details =
+         "mdl data encode FILE... -o TOKENS makes a file of tokens from text or JSON lines, mdl data "
+         "train-tokenizer\nFILE... -o TOKENIZER a tokenizer.json from text; --help behind either lists its options.",
+     .least = 0,
+     .most = -1,
+     .run = data_words},
     {.name = "inspect",
      .arguments = "PATH",
      .summary = "a plan, a checkpoint, a .safetensors file or a run, in words",
@@ -451,6 +467,9 @@ static const Command commands[] = {
 };
 
 int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "data") == 0) {
+    return data_main(argc - 1, argv + 1);
+  }
   const Program program = {.name = "mdl",
                            .version = mdl_version(),
                            .summary = "trains large models from a page of text",

@@ -19,7 +19,7 @@ static const char gpt2_cut[] = "{\"type\": \"ByteLevel\", \"add_prefix_space\": 
 static const char end_added[] =
     "[{\"id\": 300, \"content\": \"<|endoftext|>\", \"special\": true},"
     " {\"id\": 301, \"content\": \"<|pad\", \"lstrip\": true, \"rstrip\": true},"
-    " {\"id\": 302, \"content\": \"<|pad|>\"}, {\"id\": 303, \"content\": \"word\", \"single_word\": true}]";
+    " {\"id\": 302, \"content\": \"<|pad|>\"}, {\"id\": 303, \"content\": \"word\"}]";
 
 // Tokens 0 to 255 are bytes, those behind them what the merges make, in their order.
 static void json_put(Buffer *out, const char *cut, const char *const *merges, int count, const char *added,
@@ -109,7 +109,8 @@ static void test_merges(void **state) {
   EXPECT(tokenizer, "the<|endoftext|>the", 257, 300, 257);
   EXPECT(tokenizer, "a <|pad \n b", 'a', 301, 'b');
   EXPECT(tokenizer, "a<|pad|>", 'a', 302);
-  EXPECT(tokenizer, "word words", 303, ' ', 'w', 'o', 'r', 'd', 's');
+  EXPECT(tokenizer, "word words", 303, ' ', 303, 's');
+  EXPECT(tokenizer, "a\xe3\x80\x80\xc2\x85<|pad\xe2\x80\x8a\xe2\x80\xa8x", 'a', 301, 'x');
   EXPECT(tokenizer, "\xff\xfe the \xe6\x97", 0xff, 0xfe, 258, ' ', 0xe6, 0x97);
   tokenizer_close(tokenizer);
   tokenizer = tokenizer_of(gpt2_cut, "[]", "\"ignore_merges\": true, ");
@@ -281,6 +282,8 @@ static void test_refused(void **state) {
   expect_error("{\"type\": \"Metaspace\"}", "[]", "", "has no pre-tokenizer Metaspace");
   expect_error(gpt2_cut, "[]", "\"byte_fallback\": true, ", "has no model with byte_fallback");
   expect_error(gpt2_cut, "[]", "\"end_of_word_suffix\": \"</w>\", ", "has no model with end_of_word_suffix");
+  expect_error(gpt2_cut, "[{\"id\": 1, \"content\": \"x\", \"single_word\": true}]", "",
+               "has no added token with single_word: x");
   expect_error(gpt2_cut, "[{\"id\": -1, \"content\": \"x\"}]", "", "the token 'x' has no number from 0 to");
   expect_error("{\"type\": \"Split\", \"pattern\": {\"Regex\": \"(\"}}", "[]", "",
                "the pattern ( cannot be read: missing");

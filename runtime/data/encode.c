@@ -20,18 +20,21 @@ struct Encoder {
   Merger merger;
   Slot *slots;
   bool plain;
+  EncoderPiece *piece;  // who gets pieces; NULL: they are encoded
+  void *context;
 };
 
 bool encoder_create(const Tokenizer *tokenizer, Encoder **encoder, Error *error) {
   Encoder *made = calloc(1, sizeof *made);
   if (made) {
     made->tokenizer = tokenizer;
-    made->slots = calloc(SLOTS, sizeof *made->slots);
+    made->slots = aligned_alloc(64, SLOTS * sizeof *made->slots);
   }
   if (!made || !made->slots || !matcher_create(&made->matcher, error)) {
     encoder_destroy(made);
     return error_set(error, 3, "no memory");
   }
+  memset(made->slots, 0, SLOTS * sizeof *made->slots);
   *encoder = made;
   return true;
 }
@@ -47,6 +50,11 @@ void encoder_destroy(Encoder *encoder) {
 
 void encoder_plain(Encoder *encoder, bool plain) {
   encoder->plain = plain;
+}
+
+void encoder_pieces(Encoder *encoder, EncoderPiece *piece, void *context) {
+  encoder->piece = piece;
+  encoder->context = context;
 }
 
 static bool tokens_append(TokenList *list, const int32_t *tokens, int64_t count) {
@@ -103,6 +111,9 @@ static bool piece_add(Encoder *e, const uint8_t *piece, size_t length, TokenList
   Slot *slot = NULL;
   const int32_t *tokens = NULL;
   int64_t count = 0;
+  if (e->piece) {
+    return e->piece(e->context, piece, length) || error_set(error, 3, "no memory for pieces of text");
+  }
   if (length <= SLOT_BYTES) {
     uint8_t padded[24] = {0};
     uint64_t words[3];
@@ -203,26 +214,42 @@ static bool plain_add(const Job *job, const uint8_t *text, size_t length, bool m
   return true;
 }
 
-static bool is_word(uint8_t c) {
-  return c >= 0x80 || c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 // The longest added token that begins here, or NULL.
 static const Added *added_at(const Tokenizer *tokenizer, const uint8_t *text, size_t length, size_t at) {
   const Added *found = NULL;
   for (int i = 0; i < tokenizer->added_count; i++) {
     const Added *added = &tokenizer->added[i];
     const size_t size = (size_t)added->length;
-    if (size <= length - at && memcmp(text + at, added->text, size) == 0 && (!found || added->length > found->length) &&
-        !(added->word && ((at > 0 && is_word(text[at - 1])) || (at + size < length && is_word(text[at + size]))))) {
+    if (size <= length - at && memcmp(text + at, added->text, size) == 0 && (!found || added->length > found->length)) {
       found = added;
     }
   }
   return found;
 }
 
-static bool is_space(uint8_t c) {
-  return c == ' ' || (c >= '\t' && c <= '\r');
+// The bytes of the space that begins here, as Unicode has it; 0: none does.
+static size_t space_at(const uint8_t *text, size_t length) {
+  static const char *const wide[] = {"\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\xa8",
+                                     "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"};
+  if (length > 0 && (text[0] == ' ' || (text[0] >= '\t' && text[0] <= '\r'))) {
+    return 1;
+  }
+  for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+    if (strlen(wide[i]) <= length && memcmp(text, wide[i], strlen(wide[i])) == 0) {
+      return strlen(wide[i]);
+    }
+  }
+  return length >= 3 && text[0] == 0xe2 && text[1] == 0x80 && text[2] >= 0x80 && text[2] <= 0x8a ? 3 : 0;
+}
+
+// The end of a text without the spaces that it ends with.
+static size_t spaces_cut(const uint8_t *text, size_t begin, size_t end) {
+  for (size_t size = 1; size <= 3;) {
+    const bool space = end >= begin + size && space_at(text + end - size, size) == size;
+    end -= space ? size : 0;
+    size = space ? 1 : size + 1;
+  }
+  return end;
 }
 
 bool encoder_add(Encoder *encoder, const char *text, size_t length, bool more, size_t *used, TokenList *tokens,
@@ -242,9 +269,7 @@ bool encoder_add(Encoder *encoder, const char *text, size_t length, bool more, s
     }
     size_t end = at, taken;
     const bool left = added ? added->left : more && tokenizer->added_left;  // or may be
-    while (left && end > begin && is_space(bytes[end - 1])) {
-      end--;
-    }
+    end = left ? spaces_cut(bytes, begin, end) : end;
     if (!plain_add(&job, bytes + begin, end - begin, !added && more, &taken)) {
       return false;
     }
@@ -253,10 +278,10 @@ bool encoder_add(Encoder *encoder, const char *text, size_t length, bool more, s
       return true;
     }
     size_t behind = at + (size_t)added->length;
-    while (added->right && behind < length && is_space(bytes[behind])) {
-      behind++;
+    for (size_t size = 1; added->right && size > 0; behind += size) {
+      size = space_at(bytes + behind, length - behind);
     }
-    if (more && added->right && behind == length) {  // more spaces may follow
+    if (more && added->right && length - behind < 3) {  // more spaces may follow
       *used = end;
       return true;
     }

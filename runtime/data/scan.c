@@ -135,15 +135,26 @@ static size_t scan_one(const uint8_t *text, size_t length, size_t at) {
   return scan_modern(text, length, at, 1);
 }
 
+static const struct {
+  const char *name, *pattern;
+  Scan *scan;
+} known[] = {{"gpt2", scan_gpt2_pattern, scan_gpt2},
+             {"llama3", scan_llama3_pattern, scan_three},
+             {"cl100k", scan_cl100k_pattern, scan_three},
+             {"qwen", scan_qwen_pattern, scan_one}};
+enum { KNOWN = sizeof known / sizeof *known };
+
+const char *scan_pattern(const char *name) {
+  for (int i = 0; i < KNOWN; i++) {
+    if (strcmp(known[i].name, name) == 0) {
+      return known[i].pattern;
+    }
+  }
+  return NULL;
+}
+
 Scan *scan_of(const char *pattern, size_t length) {
-  static const struct {
-    const char *pattern;
-    Scan *scan;
-  } known[] = {{scan_gpt2_pattern, scan_gpt2},
-               {scan_llama3_pattern, scan_three},
-               {scan_cl100k_pattern, scan_three},
-               {scan_qwen_pattern, scan_one}};
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+  for (int i = 0; i < KNOWN; i++) {
     if (strlen(known[i].pattern) == length && memcmp(known[i].pattern, pattern, length) == 0) {
       return known[i].scan;
     }

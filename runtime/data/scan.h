@@ -14,6 +14,7 @@ typedef size_t Scan(const uint8_t *text, size_t length, size_t at);
 // Patterns of GPT-2, of Llama 3 and cl100k (numbers of three digits), and of Qwen (of one).
 extern const char scan_gpt2_pattern[], scan_llama3_pattern[], scan_cl100k_pattern[], scan_qwen_pattern[];
 
+const char *scan_pattern(const char *name);         // of "gpt2", "llama3", "cl100k", "qwen"; NULL: no such name
 Scan *scan_of(const char *pattern, size_t length);  // NULL: none
 
 #endif

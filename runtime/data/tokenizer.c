@@ -104,6 +104,25 @@ bool tokenizer_read(const char *path, const char *text, size_t length, Tokenizer
   return true;
 }
 
+bool tokenizer_cutter(const char *pattern, Tokenizer **tokenizer, Error *error) {
+  const char *text = scan_pattern(pattern);
+  Arena *arena = arena_create();
+  if (!arena) {
+    return error_set(error, 3, "no memory");
+  }
+  Tokenizer *made = ARENA_NEW(arena, Tokenizer);
+  *made = (Tokenizer){.arena = arena, .path = "a tokenizer that is trained", .end = -1};
+  if (!text) {
+    error_set(error, 2, "there is no pattern '%s'; there are gpt2, llama3 and qwen", pattern);
+  }
+  if (!text || !tokenizer_cut(made, text, strlen(text), true, true, error)) {
+    tokenizer_close(made);
+    return false;
+  }
+  *tokenizer = made;
+  return true;
+}
+
 bool tokenizer_open(const char *path, Tokenizer **tokenizer, Error *error) {
   char *text;
   size_t length;

@@ -42,6 +42,11 @@ void encoder_destroy(Encoder *encoder);
 // how many bytes were taken. Else all are.
 bool encoder_add(Encoder *encoder, const char *text, size_t length, bool more, size_t *used, TokenList *tokens,
                  Error *error);
+// Cuts text as the named pattern says ("gpt2", "llama3", "qwen"), and has no tokens: for who only wants pieces.
+bool tokenizer_cutter(const char *pattern, Tokenizer **tokenizer, Error *error);
+// Pieces go to a function, which returns false where memory is missing, and no tokens are made of them.
+typedef bool EncoderPiece(void *context, const uint8_t *bytes, size_t length);
+void encoder_pieces(Encoder *encoder, EncoderPiece *piece, void *context);
 // For tests: pieces are found by the pattern alone, not by the loops that do the same for plain English.
 void encoder_plain(Encoder *encoder, bool plain);
 

@@ -24,7 +24,6 @@ typedef struct {  // text that is a token wherever it stands, such as <|endoftex
   const char *text;
   int32_t length, token;
   bool left, right;  // spaces beside it go with it
-  bool word;         // only where no word goes on beside it
 } Added;
 
 typedef struct {  // a cut of text into matches of a pattern and what lies between them

@@ -89,13 +89,15 @@ static bool added_read(Tokenizer *tokenizer, const json_t *all, Error *error) {
     if (length == 0) {
       return error_set(error, 1, "%s: the added token %d has no text", tokenizer->path, id);
     }
+    if (flag_of(value, "single_word", false)) {
+      return refuse(tokenizer, "added token with single_word:", text, error);
+    }
     const char *copy = arena_format(arena, "%s", text);
     tokenizer->added[tokenizer->added_count++] = (Added){.text = copy,
                                                          .length = length,
                                                          .token = id,
                                                          .left = flag_of(value, "lstrip", false),
-                                                         .right = flag_of(value, "rstrip", false),
-                                                         .word = flag_of(value, "single_word", false)};
+                                                         .right = flag_of(value, "rstrip", false)};
     tokenizer->texts[id] = (TokenText){(const uint8_t *)copy, length};
   }
   return true;

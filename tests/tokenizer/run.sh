@@ -1,0 +1,7 @@
+#!/bin/bash
+# run.sh: tokens and tokenizers that `mdl data` makes are those of the packages tokenizers and tiktoken (compare.py).
+#
+#   MEGABYTES=10 tests/run.sh tokenizer      on more text
+. "${ROOT:?}/tests/cli/lib.sh"
+command -v python3 > /dev/null || exit 77
+python3 "$ROOT/tests/tokenizer/compare.py" "$MDL" "$ROOT" "${MEGABYTES:-1}"
