@@ -72,7 +72,8 @@ struct Feed {
   int64_t rows_per_slot, sequence;
   int64_t bound;  // tokens must be below it, which the data does not know; 0: it does
   bool masks;
-  int32_t *windows;  // rows x (sequence + 1)
+  int32_t *windows;    // rows x (sequence + 1)
+  const Data **parts;  // the source of each row
   bool *used;
   double *values;  // sequence
 };
@@ -216,9 +217,10 @@ bool feed_create(const PlanSet *set, ProgramKind program, const Data *data, Feed
   int64_t rows = feed_rows(made);
   made->columns = calloc((size_t)inputs + 1, sizeof *made->columns);
   made->windows = calloc((size_t)rows, sizeof *made->windows * (size_t)(made->sequence + 1));
+  made->parts = calloc((size_t)rows, sizeof *made->parts);
   made->used = calloc((size_t)rows, sizeof *made->used);
   made->values = calloc((size_t)made->sequence, sizeof *made->values);
-  bool done = made->columns && made->windows && made->used && made->values;
+  bool done = made->columns && made->windows && made->parts && made->used && made->values;
   if (!done) {
     error_set(error, 3, "no memory for a batch of %lld x %lld tokens", (long long)rows, (long long)made->sequence);
   }
@@ -240,6 +242,7 @@ void feed_destroy(Feed *feed) {
   }
   free(feed->columns);
   free(feed->windows);
+  free(feed->parts);
   free(feed->used);
   free(feed->values);
   free(feed);
@@ -268,7 +271,7 @@ static void column_fill(Feed *feed, const Column *column, const int *coordinate,
     bool inside = row < feed->rows_per_slot;
     int64_t k = slot * feed->rows_per_slot + row;
     if (inside) {
-      Row from = {feed->data, feed->windows + k * (feed->sequence + 1), feed->sequence, feed->used[k]};
+      Row from = {feed->parts[k], feed->windows + k * (feed->sequence + 1), feed->sequence, feed->used[k]};
       column->rule->fill(&from, feed->values);
     }
     for (int64_t i = 0; i < column->positions; i++) {
@@ -308,10 +311,11 @@ bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error) {
   }
   for (int64_t k = 0; k < rows; k++) {
     feed->used[k] = true;
-    const int64_t sample = (batch - 1) * rows + k;
+    int64_t sample = (batch - 1) * rows + k;
+    const Data *part = feed->parts[k] = data_train_part(feed->data, &sample);
     int32_t *window = feed->windows + k * (feed->sequence + 1);
-    if (!data_train_window(feed->data, sample, window, error) ||
-        (feed->bound && !data_check_train(feed->data, sample, window, feed->bound, error))) {
+    if (!data_train_window(part, sample, window, error) ||
+        (feed->bound && !data_check_train(part, sample, window, feed->bound, error))) {
       return false;
     }
   }
@@ -325,10 +329,11 @@ bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t *used,
     bool inside = first + k < windows;
     feed->used[k] = inside || !feed->masks;
     *used += inside;
-    const int64_t number = (first + k) % windows;
+    int64_t number = (first + k) % windows;
+    const Data *part = feed->parts[k] = data_validation_part(feed->data, &number);
     int32_t *window = feed->windows + k * (feed->sequence + 1);
-    if (!data_validation_window(feed->data, number, window, error) ||
-        (feed->bound && !data_check_validation(feed->data, number, window, feed->bound, error))) {
+    if (!data_validation_window(part, number, window, error) ||
+        (feed->bound && !data_check_validation(part, number, window, feed->bound, error))) {
       return false;
     }
   }

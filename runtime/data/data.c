@@ -1,4 +1,4 @@
-// data.c: text files as tokens, and the order of samples.
+// data.c: files of text and of tokens, mixes of them, and the order of samples.
 #include "runtime/data/data.h"
 
 #include <errno.h>
@@ -11,14 +11,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/data/shares.h"
 #include "runtime/data/token_file.h"
 #include "runtime/io.h"
 
 struct Data {
-  TokenFile file;        // of text: its bytes are the tokens
-  Tokenizer *tokenizer;  // NULL: bytes, or not known
-  TokenList encoded;     // of text with a tokenizer: its tokens
-  uint8_t *marks;        // with a tokenizer, of each token: MARK_
+  int part_count;  // of a mix; 0: what follows is one source
+  Data *parts[SHARES_MOST];
+  Shares train, validation;  // whose each sample and window is
+  TokenFile file;            // of text: its bytes are the tokens
+  Tokenizer *tokenizer;      // NULL: bytes, or not known
+  TokenList encoded;         // of text with a tokenizer: its tokens
+  uint8_t *marks;            // with a tokenizer, of each token: MARK_
   bool text;
   char *path;
   int fd;
@@ -258,7 +262,7 @@ static bool bytes_count(Data *data, Error *error) {
   return true;
 }
 
-bool data_open(const DataOptions *options, Data **data, Error *error) {
+static bool source_open(const DataOptions *options, Data **data, Error *error) {
   char path[PATH_MAX];
   int kind;
   if (!kind_find(options->kind, &kind, error)) {
@@ -292,11 +296,141 @@ bool data_open(const DataOptions *options, Data **data, Error *error) {
   return true;
 }
 
+// The finaliser of splitmix64: every bit of the result depends on every bit of x.
+static uint64_t mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+// --- Mixes ---
+
+// One source of a mix: a line of its name, weight, kind, tokenizer and path, with tabs between them.
+typedef struct {
+  char text[4 * PATH_MAX];
+  char *field[5];  // name, weight, kind, tokenizer, path
+} MixLine;
+
+static bool line_split(const char *line, size_t length, MixLine *out) {
+  if (length >= sizeof out->text) {
+    return false;
+  }
+  memcpy(out->text, line, length);
+  out->text[length] = '\0';
+  char *at = out->text;
+  for (int i = 0; i < 5; i++) {
+    out->field[i] = at;
+    at = strchr(at, '\t');
+    if ((i < 4) != (at != NULL)) {
+      return false;
+    }
+    if (at) {
+      *at++ = '\0';
+    }
+  }
+  return true;
+}
+
+// Sums of the parts, and whose each sample is.
+static void mix_finish(Data *data, const double *weights) {
+  double windows[SHARES_MOST];
+  shares_set(&data->train, weights, data->part_count);
+  data->bytes_per_token = 0;
+  int64_t weighed = 0;
+  for (int i = 0; i < data->part_count; i++) {
+    const Data *part = data->parts[i];
+    const int64_t weight = part->tokens - part->train_tokens > 0 ? part->tokens - part->train_tokens : 1;
+    windows[i] = (double)part->validation_windows;
+    data->bytes += part->bytes;
+    data->tokens += part->tokens;
+    data->train_tokens += part->train_tokens;
+    data->train_windows += part->train_windows;
+    data->validation_windows += part->validation_windows;
+    data->kinds = part->kinds > data->kinds ? part->kinds : data->kinds;
+    data->bytes_per_token += part->bytes_per_token * (double)weight;
+    weighed += weight;
+  }
+  data->bytes_per_token /= (double)weighed;
+  shares_set(&data->validation, windows, data->part_count);
+}
+
+static bool mix_open(const DataOptions *options, Data **data, Error *error) {
+  Data *made = calloc(1, sizeof *made);
+  MixLine *line = malloc(sizeof *line);
+  double weights[SHARES_MOST];
+  bool done = (made && line) || error_set(error, 3, "no memory");
+  if (made) {
+    made->fd = -1;
+  }
+  for (const char *at = options->path; done && *at;) {
+    const size_t length = strcspn(at, "\n");
+    const int i = made->part_count;
+    DataOptions part = *options;
+    char *end = NULL;
+    done = (i < SHARES_MOST && line_split(at, length, line) && (weights[i] = strtod(line->field[1], &end)) > 0 &&
+            weights[i] <= 1e12 && !*end && strcmp(line->field[2], "mix") != 0) ||
+           error_set(error, 1, "the plan names a mix of data that cannot be read");
+    if (done) {
+      part.kind = line->field[2];
+      part.tokenizer = line->field[3];
+      part.path = line->field[4];
+      part.seed = mix(options->seed + (uint64_t)i);
+      done = source_open(&part, &made->parts[i], error);
+      made->part_count += done;
+    }
+    at += length + (at[length] == '\n');
+  }
+  if (done) {
+    done = made->part_count > 0 || error_set(error, 1, "the plan names a mix of no data");
+  }
+  if (done) {
+    mix_finish(made, weights);
+    const size_t room = strlen(made->parts[0]->path) + 32;
+    made->path = malloc(room);
+    done = made->path || error_set(error, 3, "no memory");
+    if (done) {
+      snprintf(made->path, room, "%s and %d more", made->parts[0]->path, made->part_count - 1);
+    }
+  }
+  free(line);
+  if (!done) {
+    data_close(made);
+    return false;
+  }
+  *data = made;
+  return true;
+}
+
+bool data_open(const DataOptions *options, Data **data, Error *error) {
+  const bool mixed = options->kind && strcmp(options->kind, "mix") == 0;
+  if (!mixed) {
+    return source_open(options, data, error);
+  }
+  if (options->path && strchr(options->path, '\t')) {
+    return mix_open(options, data, error);
+  }
+  DataOptions one = *options;  // --data FILE in its place
+  one.kind = "text";
+  return source_open(&one, data, error);
+}
+
+const Data *data_train_part(const Data *data, int64_t *sample) {
+  return data->part_count == 0 ? data : data->parts[shares_find(&data->train, *sample, sample)];
+}
+
+const Data *data_validation_part(const Data *data, int64_t *window) {
+  return data->part_count == 0 ? data : data->parts[shares_find(&data->validation, *window, window)];
+}
+
 void data_close(Data *data) {
   if (!data) {
     return;
   }
-  if (data->fd >= 0) {
+  for (int i = 0; i < data->part_count; i++) {
+    data_close(data->parts[i]);
+  }
+  if (data->part_count == 0 && data->fd >= 0) {
     close(data->fd);
   }
   tokenizer_close(data->tokenizer);
@@ -307,6 +441,12 @@ void data_close(Data *data) {
 }
 
 DataFacts data_facts(const Data *data) {
+  bool unchecked = !data->text, documents = data->text || (data->tokenizer && tokenizer_end(data->tokenizer) >= 0);
+  for (int i = 0; i < data->part_count; i++) {
+    const DataFacts part = data_facts(data->parts[i]);
+    unchecked = part.unchecked || (i > 0 && unchecked);
+    documents = part.documents && (i == 0 || documents);
+  }
   return (DataFacts){
       .path = data->path,
       .bytes = data->bytes,
@@ -316,18 +456,10 @@ DataFacts data_facts(const Data *data) {
       .train_windows = data->train_windows,
       .validation_windows = data->validation_windows,
       .token_kinds = data->kinds,
-      .unchecked = !data->text,
-      .documents = data->text || (data->tokenizer && tokenizer_end(data->tokenizer) >= 0),
+      .unchecked = unchecked,
+      .documents = documents,
       .bytes_per_token = data->bytes_per_token,
   };
-}
-
-// The finaliser of splitmix64: every bit of the result depends on every bit of x.
-static uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
 }
 
 int64_t data_permute(uint64_t key, int64_t count, int64_t index) {
@@ -380,7 +512,12 @@ static bool tokens_check(const Data *data, int64_t begin, int64_t count, const i
 bool data_check_begin(const Data *data, int64_t bound, Error *error) {
   enum { PIECE = 1024, MOST = 1 << 24 };
   int32_t tokens[PIECE];
-  for (int64_t at = 0; at < data->tokens && at < MOST; at += PIECE) {
+  for (int i = 0; i < data->part_count; i++) {
+    if (!data_check_begin(data->parts[i], bound, error)) {
+      return false;
+    }
+  }
+  for (int64_t at = 0; data->part_count == 0 && at < data->tokens && at < MOST; at += PIECE) {
     const int64_t count = data->tokens - at < PIECE ? data->tokens - at : PIECE;
     if (!data_tokens(data, at, count, tokens, error) || !tokens_check(data, at, count, tokens, bound, error)) {
       return false;

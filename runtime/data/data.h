@@ -25,7 +25,7 @@ typedef struct {
 } DataFacts;
 
 typedef struct {
-  const char *kind, *path, *base, *tokenizer;  // as in PlanRun
+  const char *kind, *path, *base, *tokenizer;  // as in PlanRun; a mix whose path is a file is that text
   double validation_fraction;                  // 1: all of it is validation data
   int64_t sequence;
   uint64_t seed;
@@ -38,6 +38,12 @@ bool data_tokenizer(const char *name, const char *base, Tokenizer **tokenizer, E
 bool data_open(const DataOptions *options, Data **data, Error *error);
 void data_close(Data *data);
 DataFacts data_facts(const Data *data);
+
+// Which source of a mix a sample, or a validation window, is of: all that follows is asked of that source, with the
+// number that the sample has there. Of each weight samples have their share at any time, and validation windows come
+// once each, those of all sources spread evenly. Without a mix it is the data itself.
+const Data *data_train_part(const Data *data, int64_t *sample);
+const Data *data_validation_part(const Data *data, int64_t *window);
 
 // sequence + 1 tokens of sample number `sample` (from 0: row k of batch n is (n - 1) * rows + k).
 bool data_train_window(const Data *data, int64_t sample, int32_t *tokens, Error *error);
