@@ -273,6 +273,58 @@ static void expect_error(const char *cut, const char *added, const char *more, c
   buffer_free(&text);
 }
 
+// Tokens of characters: spaces are U+2581, what is no token is bytes.
+static void test_characters(void **state) {
+  (void)state;
+  static const char *const forms[] = {
+      "\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Prepend\", \"prepend\": "
+      "\"\xe2\x96\x81\"}, "
+      "{\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"\xe2\x96\x81\"}]}",
+      "\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", \"prepend_scheme\": \"first\", "
+      "\"split\": false}"};
+  for (size_t form = 0; form < sizeof forms / sizeof *forms; form++) {
+    Buffer text = {0};
+    Error error = {0};
+    Tokenizer *tokenizer = NULL;
+    buffer_format(&text,
+                  "{%s, \"added_tokens\": [{\"id\": 400, \"content\": \"</s>\"}], \"model\": {\"byte_fallback\": true, "
+                  "\"vocab\": {",
+                  forms[form]);
+    for (int byte = 0; byte < 256; byte++) {
+      buffer_format(&text, "\"<0x%02X>\": %d, ", byte, byte);
+    }
+    buffer_text(&text,
+                "\"\xe2\x96\x81\": 256, \"a\": 257, \"b\": 258, \"\xe6\x97\xa5\": 259, \"ab\": 260, "
+                "\"\xe2\x96\x81\xe2\x96\x81\": 261, \"\xe2\x96\x81"
+                "ab\": 262}, \"merges\": [\"a b\", "
+                "\"\xe2\x96\x81 \xe2\x96\x81\", \"\xe2\x96\x81 ab\"]}}");
+    if (!tokenizer_read("characters.json", text.text, text.length, &tokenizer, &error)) {
+      fail_msg("%s", error.text);
+    }
+    EXPECT(tokenizer, "ab ab", 262, 262);
+    EXPECT(tokenizer, "b\xe6\x97\xa5\xc3\xa9\n\xff", 256, 258, 259, 0xc3, 0xa9, '\n', 0xff);
+    if (form == 0) {
+      EXPECT(tokenizer, " ab", 261, 260);
+      EXPECT(tokenizer, "ab</s>ab", 262, 400, 262);
+    } else {
+      EXPECT(tokenizer, " ab", 262);
+      EXPECT(tokenizer, "ab</s>ab", 262, 400, 260);
+    }
+    assert_int_equal(tokenizer_end(tokenizer), 400);
+    int32_t length;
+    assert_memory_equal(tokenizer_bytes(tokenizer, 262, &length), " ab", 3);
+    char drawn[3000];
+    uint32_t seed = 5;
+    const size_t size = text_draw(&seed, false, drawn, sizeof drawn);
+    TokenList whole = encoded(tokenizer, drawn, size, 5000, false), pieces = encoded(tokenizer, drawn, size, 60, false);
+    same(&whole, &pieces);
+    tokens_free(&whole);
+    tokens_free(&pieces);
+    tokenizer_close(tokenizer);
+    buffer_free(&text);
+  }
+}
+
 static void test_refused(void **state) {
   (void)state;
   Error error = {0};
@@ -280,7 +332,7 @@ static void test_refused(void **state) {
   expect_error("null", "[]", "", "has no tokenizer without ByteLevel");
   expect_error("{\"type\": \"ByteLevel\"}", "[]", "", "has no ByteLevel with add_prefix_space");
   expect_error("{\"type\": \"Metaspace\"}", "[]", "", "has no pre-tokenizer Metaspace");
-  expect_error(gpt2_cut, "[]", "\"byte_fallback\": true, ", "has no model with byte_fallback");
+  expect_error(gpt2_cut, "[]", "\"byte_fallback\": true, ", "has no pre-tokenizer of characters ByteLevel");
   expect_error(gpt2_cut, "[]", "\"end_of_word_suffix\": \"</w>\", ", "has no model with end_of_word_suffix");
   expect_error(gpt2_cut, "[{\"id\": 1, \"content\": \"x\", \"single_word\": true}]", "",
                "has no added token with single_word: x");
@@ -323,7 +375,8 @@ static void test_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_merges),     cmocka_unit_test(test_cuts),  cmocka_unit_test(test_scans),
-      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_ranks), cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_ranks), cmocka_unit_test(test_characters),
+      cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "runtime/data/merge.h"
 #include "runtime/data/utf8.h"
 
@@ -22,6 +23,9 @@ struct Encoder {
   bool plain;
   EncoderPiece *piece;  // who gets pieces; NULL: they are encoded
   void *context;
+  bool inside;  // of text between added tokens, which goes on: no space ahead of it
+  bool begun;   // something of the text was seen
+  Buffer spelled;
 };
 
 bool encoder_create(const Tokenizer *tokenizer, Encoder **encoder, Error *error) {
@@ -43,6 +47,7 @@ void encoder_destroy(Encoder *encoder) {
   if (encoder) {
     matcher_destroy(encoder->matcher);
     merger_free(&encoder->merger);
+    buffer_free(&encoder->spelled);
     free(encoder->slots);
     free(encoder);
   }
@@ -227,6 +232,47 @@ static const Added *added_at(const Tokenizer *tokenizer, const uint8_t *text, si
   return found;
 }
 
+static const char space_letter[] = "\xe2\x96\x81";
+
+static size_t spelled_space(const uint8_t *text, size_t length) {
+  return text[0] == ' ' ? 1 : length >= 3 && memcmp(text, space_letter, 3) == 0 ? 3 : 0;
+}
+
+// Text without added tokens, of which tokens are characters: a piece is spaces and what follows up to the next ones.
+static bool characters_add(const Job *job, const uint8_t *text, size_t length, bool more, size_t *used) {
+  Encoder *e = job->encoder;
+  const Tokenizer *tokenizer = e->tokenizer;
+  for (*used = 0; *used < length;) {
+    size_t end = *used, size;
+    while (end < length && (size = spelled_space(text + end, length - end)) > 0) {
+      end += size;
+    }
+    while (end < length && (!tokenizer->severable || spelled_space(text + end, length - end) == 0)) {
+      end++;
+    }
+    if (more && length - end < 3) {
+      return true;
+    }
+    const bool has = spelled_space(text + *used, length - *used) > 0;
+    const bool ahead = !e->inside && !(tokenizer->prefix_once && has) &&
+                       (tokenizer->prefix == PREFIX_EACH || (tokenizer->prefix == PREFIX_FIRST && !e->begun));
+    e->spelled.length = 0;
+    buffer_text(&e->spelled, ahead ? space_letter : "");
+    for (size_t i = *used; i < end; i++) {
+      buffer_bytes(&e->spelled, text[i] == ' ' ? space_letter : (const char *)text + i, text[i] == ' ' ? 3 : 1);
+    }
+    if (e->spelled.failed) {
+      return error_set(job->error, 3, "no memory for a piece of text");
+    }
+    if (!piece_add(e, (const uint8_t *)e->spelled.text, e->spelled.length, job->list, job->error)) {
+      return false;
+    }
+    e->inside = e->begun = true;
+    *used = end;
+  }
+  return true;
+}
+
 // The bytes of the space that begins here, as Unicode has it; 0: none does.
 static size_t space_at(const uint8_t *text, size_t length) {
   static const char *const wide[] = {"\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\xa8",
@@ -270,11 +316,14 @@ bool encoder_add(Encoder *encoder, const char *text, size_t length, bool more, s
     size_t end = at, taken;
     const bool left = added ? added->left : more && tokenizer->added_left;  // or may be
     end = left ? spaces_cut(bytes, begin, end) : end;
-    if (!plain_add(&job, bytes + begin, end - begin, !added && more, &taken)) {
+    if (!(tokenizer->characters ? characters_add : plain_add)(&job, bytes + begin, end - begin, !added && more,
+                                                              &taken)) {
       return false;
     }
     if (!added) {
       *used += taken;
+      encoder->inside &= more;
+      encoder->begun &= more;
       return true;
     }
     size_t behind = at + (size_t)added->length;
@@ -289,6 +338,10 @@ bool encoder_add(Encoder *encoder, const char *text, size_t length, bool more, s
       return error_set(error, 3, "no memory for tokens");
     }
     *used = behind;
+    encoder->inside = false;
+    encoder->begun = true;
   }
+  encoder->begun &= more;
+  encoder->inside &= more;
   return true;
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/data/utf8.h"
+
 enum { SHORT = 96, NO_RANK = INT32_MAX };
 
 typedef struct {
@@ -50,12 +52,12 @@ static bool merger_reserve(Merger *merger, size_t length) {
 
 // --- Short pieces ---
 
-static int64_t merge_short(int32_t *ids, const Tokenizer *tokenizer, const uint8_t *bytes, size_t length) {
+static int64_t merge_short(int32_t *ids, const Tokenizer *tokenizer, const uint8_t *bytes, int64_t count) {
   int32_t ranks[SHORT], tokens[SHORT];  // of the pair of each with the one behind it
-  int64_t count = (int64_t)length;
   for (int64_t i = 0; i < count; i++) {
-    ids[i] = tokenizer->byte_token[bytes[i]];
-    const Merge *merge = i + 1 < count ? &tokenizer->byte_pairs[bytes[i] << 8 | bytes[i + 1]] : NULL;
+    const Merge *merge = i + 1 == count          ? NULL
+                         : tokenizer->characters ? tokenizer_merge_find(tokenizer, ids[i], ids[i + 1])
+                                                 : &tokenizer->byte_pairs[bytes[i] << 8 | bytes[i + 1]];
     ranks[i] = merge && merge->rank >= 0 ? merge->rank : NO_RANK;
     tokens[i] = merge ? merge->token : 0;
   }
@@ -129,7 +131,7 @@ static bool consider(Merger *merger, const Tokenizer *tokenizer, int32_t at) {
          heap_put(merger->heap, (Candidate){merge->rank, at, merger->ids[at], merger->ids[next], merge->token});
 }
 
-static int64_t merge_long(Merger *merger, const Tokenizer *tokenizer, const uint8_t *bytes, size_t length) {
+static int64_t merge_long(Merger *merger, const Tokenizer *tokenizer, int64_t length) {
   int32_t *ids = merger->ids, *next = merger->next, *before = merger->before;
   merger->heap = merger->heap ? merger->heap : calloc(1, sizeof *merger->heap);
   if (!merger->heap) {
@@ -137,7 +139,6 @@ static int64_t merge_long(Merger *merger, const Tokenizer *tokenizer, const uint
   }
   merger->heap->count = 0;
   for (int32_t i = 0; i < (int32_t)length; i++) {
-    ids[i] = tokenizer->byte_token[bytes[i]];
     next[i] = i + 1 < (int32_t)length ? i + 1 : -1;
     before[i] = i - 1;
   }
@@ -171,10 +172,29 @@ static int64_t merge_long(Merger *merger, const Tokenizer *tokenizer, const uint
   return count;
 }
 
+// Characters that are tokens, and bytes of others.
+static int64_t symbols_set(int32_t *ids, const Tokenizer *tokenizer, const uint8_t *bytes, size_t length) {
+  int64_t count = 0;
+  for (size_t at = 0; at < length;) {
+    const int size = tokenizer->characters ? utf8_character(bytes + at, length - at) : 0;
+    const int64_t id = size > 0 ? map_get_bytes_or(&tokenizer->words, bytes + at, (size_t)size, -1) : -1;
+    if (id >= 0) {
+      ids[count++] = (int32_t)id;
+    }
+    for (int i = 0; id < 0 && i < (size > 1 ? size : 1); i++) {
+      ids[count++] = tokenizer->byte_token[bytes[at + (size_t)i]];
+    }
+    at += size > 1 ? (size_t)size : 1;
+  }
+  return count;
+}
+
 int64_t merge_piece(Merger *merger, const Tokenizer *tokenizer, const uint8_t *bytes, size_t length) {
   if (length > INT32_MAX / 4 || !merger_reserve(merger, length)) {
     return -1;
   }
-  return length <= SHORT ? merge_short(merger->ids, tokenizer, bytes, length)
-                         : merge_long(merger, tokenizer, bytes, length);
+  const int64_t count = symbols_set(merger->ids, tokenizer, bytes, length);
+  return count == 0       ? 0
+         : count <= SHORT ? merge_short(merger->ids, tokenizer, bytes, count)
+                          : merge_long(merger, tokenizer, count);
 }

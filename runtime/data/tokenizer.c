@@ -66,7 +66,7 @@ static void tokenizer_finish(Tokenizer *tokenizer) {
     const Merge *merge = first >= 0 && second >= 0 ? tokenizer_merge_find(tokenizer, first, second) : NULL;
     tokenizer->byte_pairs[pair] = merge ? *merge : (Merge){.rank = -1};
   }
-  tokenizer->words = map_create(arena);
+  tokenizer->words = tokenizer->characters ? tokenizer->words : map_create(arena);
   for (int32_t i = tokenizer->kinds - 1; i >= 0; i--) {
     const TokenText *text = &tokenizer->texts[i];
     tokenizer->longest = text->length > tokenizer->longest ? text->length : tokenizer->longest;

@@ -1,9 +1,8 @@
-// tokenizer.h: text to tokens and back, as a tokenizer.json of Hugging Face (BPE of bytes) or a rank file of tiktoken
-// says.
+// tokenizer.h: text to tokens and back, as a tokenizer.json of Hugging Face (BPE) or a rank file of tiktoken says.
 //
 // A Tokenizer is immutable once it was read; an Encoder has the working memory of one thread. Tokens are those that the
 // packages tokenizers and tiktoken make, without what they add at the beginning and the end. Bytes that are no UTF-8
-// are pieces by themselves, so that decoding gives back every text to the byte.
+// are pieces by themselves. Tokens of bytes decode to the very text; those of characters may have a space ahead of it.
 #ifndef MDL_RUNTIME_DATA_TOKENIZER_H
 #define MDL_RUNTIME_DATA_TOKENIZER_H
 

@@ -41,8 +41,14 @@ struct Tokenizer {
   Merge *merges;            // open addressing, a power of two
   size_t merge_capacity, merge_count;
   Merge *byte_pairs;  // of two bytes: [first << 8 | second], rank -1: none
-  bool whole;         // a piece that is a token is that token, whatever merges say
-  Map words;          // bytes of tokens, for `whole`
+  // Not of bytes but of characters, as SentencePiece: spaces are U+2581, and what is no token is its bytes, <0x00> to
+  // <0xFF>, which byte_token has.
+  bool characters;
+  bool severable;  // no token goes on with a space behind something else: text can be cut there
+  enum { PREFIX_NONE, PREFIX_FIRST, PREFIX_EACH } prefix;  // a space ahead of the text, or also behind each added token
+  bool prefix_once;                                        // only where there is none
+  bool whole;                                              // a piece that is a token is that token, whatever merges say
+  Map words;  // bytes of tokens, for `whole`; for `characters` those of one character
   Cut cuts[TOKENIZER_MOST_CUTS];
   int cut_count;
   Added *added;

@@ -1,10 +1,14 @@
-// tokenizer_json.c: tokenizer.json of Hugging Face: BPE over bytes. What this version does not do is refused by name.
+// tokenizer_json.c: tokenizer.json of Hugging Face: BPE over bytes or characters. What this version does not do is
+// refused by name.
 #include <jansson.h>
 #include <string.h>
 
 #include "base/buffer.h"
 #include "runtime/data/alphabet.h"
 #include "runtime/data/tokenizer_internal.h"
+#include "runtime/data/utf8.h"
+
+static const char space_letter[] = "\xe2\x96\x81";
 
 static const char *text_of(const json_t *object, const char *key, const char *otherwise) {
   const char *text = json_string_value(json_object_get(object, key));
@@ -18,7 +22,8 @@ static bool flag_of(const json_t *object, const char *key, bool otherwise) {
 
 static bool refuse(const Tokenizer *tokenizer, const char *what, const char *name, Error *error) {
   return error_set(error, 1,
-                   "%s: this version has no %s %s; it reads BPE over bytes, as GPT-2, Llama 3 and OLMo have it",
+                   "%s: this version has no %s %s; it reads BPE as GPT-2, Llama 3 and OLMo have it, over bytes, and "
+                   "as Llama 2, Mistral and Gemma have it, over characters",
                    tokenizer->path, what, name);
 }
 
@@ -54,6 +59,31 @@ static bool kinds_count(Tokenizer *tokenizer, json_t *vocab, const json_t *added
   return json_object_size(vocab) > 0 || error_set(error, 1, "%s has no tokens", tokenizer->path);
 }
 
+// A token of characters as text: spaces as they are, <0x0A> as its byte. Returns its length.
+static int32_t character_text(Tokenizer *tokenizer, const char *text, int32_t id, uint8_t *out) {
+  static const char digits[] = "0123456789ABCDEF";
+  const size_t length = strlen(text);
+  int32_t size = 0;
+  if (length == 6 && strncmp(text, "<0x", 3) == 0 && text[5] == '>') {
+    const char *high = memchr(digits, text[3], 16), *low = memchr(digits, text[4], 16);
+    if (high && low) {
+      out[0] = (uint8_t)((high - digits) << 4 | (low - digits));
+      tokenizer->byte_token[out[0]] = id;
+      return 1;
+    }
+  }
+  if (length > 0 && utf8_character((const uint8_t *)text, length) == (int)length) {
+    map_put_bytes(&tokenizer->words, text, length, id);
+  }
+  for (size_t at = 0; at < length;) {
+    const bool space = strncmp(text + at, space_letter, 3) == 0;
+    tokenizer->severable &= !(space && size > 0 && out[size - 1] != ' ');
+    out[size++] = space ? ' ' : (uint8_t)text[at];
+    at += space ? 3 : 1;
+  }
+  return size;
+}
+
 static bool texts_read(Tokenizer *tokenizer, json_t *vocab, Error *error) {
   Arena *arena = tokenizer->arena;
   const char *text;
@@ -67,7 +97,9 @@ static bool texts_read(Tokenizer *tokenizer, json_t *vocab, Error *error) {
     if (to->bytes) {
       return error_set(error, 1, "%s gives two tokens the number %d", tokenizer->path, id);
     }
-    if (!alphabet_bytes(text, length, bytes, &to->length)) {
+    if (tokenizer->characters) {
+      to->length = character_text(tokenizer, text, id, bytes);
+    } else if (!alphabet_bytes(text, length, bytes, &to->length)) {
       memcpy(bytes, text, length);
       to->length = (int32_t)length;
     } else if (to->length == 1) {
@@ -229,6 +261,57 @@ static bool cuts_read(Tokenizer *tokenizer, const json_t *root, Error *error) {
   return bytes || refuse(tokenizer, "tokenizer without", "ByteLevel", error);
 }
 
+// A step that writes spaces as U+2581: Prepend, or Replace of a space.
+static bool step_read(Tokenizer *tokenizer, const json_t *step, bool *replaces, Error *error) {
+  const char *type = text_of(step, "type", "without a type");
+  const char *from = text_of(json_object_get(step, "pattern"), "String", "");
+  if (strcmp(type, "Prepend") == 0 && strcmp(text_of(step, "prepend", ""), space_letter) == 0 && !*replaces) {
+    tokenizer->prefix = PREFIX_EACH;
+    return true;
+  }
+  if (strcmp(type, "Replace") == 0 && strcmp(from, " ") == 0 &&
+      strcmp(text_of(step, "content", ""), space_letter) == 0) {
+    *replaces = true;
+    return true;
+  }
+  return refuse(tokenizer, "normalizer", type, error);
+}
+
+static bool metaspace_read(Tokenizer *tokenizer, const json_t *pre, bool *replaces, Error *error) {
+  const char *scheme = text_of(pre, "prepend_scheme", "always");
+  if (strcmp(text_of(pre, "type", ""), "Metaspace") != 0 || *replaces || flag_of(pre, "split", true) ||
+      strcmp(text_of(pre, "replacement", ""), space_letter) != 0) {
+    return refuse(tokenizer, "pre-tokenizer of characters", text_of(pre, "type", "without a type"), error);
+  }
+  *replaces = tokenizer->prefix_once = true;
+  tokenizer->prefix = strcmp(scheme, "always") == 0  ? PREFIX_EACH
+                      : strcmp(scheme, "first") == 0 ? PREFIX_FIRST
+                                                     : PREFIX_NONE;
+  return true;
+}
+
+// Tokens of characters, as Llama 2, Mistral and Gemma have them.
+static bool characters_read(Tokenizer *tokenizer, const json_t *root, Error *error) {
+  const json_t *normalizer = json_object_get(root, "normalizer"), *pre = json_object_get(root, "pre_tokenizer"), *step;
+  const json_t *steps = json_object_get(normalizer, "normalizers");
+  const char *split = text_of(json_object_get(pre, "pattern"), "String", "");
+  bool replaces = false;
+  size_t index;
+  tokenizer->characters = tokenizer->severable = true;
+  tokenizer->words = map_create(tokenizer->arena);
+  json_array_foreach(steps, index, step) {
+    if (!step_read(tokenizer, step, &replaces, error)) {
+      return false;
+    }
+  }
+  if (normalizer && !json_is_null(normalizer) && !steps && !step_read(tokenizer, normalizer, &replaces, error)) {
+    return false;
+  }
+  const bool idle = !pre || json_is_null(pre) || (replaces && strcmp(split, " ") == 0);  // there are no spaces left
+  return (idle || metaspace_read(tokenizer, pre, &replaces, error)) &&
+         (replaces || refuse(tokenizer, "tokenizer of characters without", "U+2581 for spaces", error));
+}
+
 static bool model_read(Tokenizer *tokenizer, const json_t *root, Error *error) {
   const json_t *model = json_object_get(root, "model"), *added = json_object_get(root, "added_tokens");
   json_t *vocab = json_object_get(model, "vocab");
@@ -240,9 +323,6 @@ static bool model_read(Tokenizer *tokenizer, const json_t *root, Error *error) {
   if (strcmp(type, "BPE") != 0) {
     return refuse(tokenizer, "model", type, error);
   }
-  if (flag_of(model, "byte_fallback", false)) {
-    return refuse(tokenizer, "model with", "byte_fallback", error);
-  }
   for (size_t i = 0; i < sizeof affixes / sizeof *affixes; i++) {
     if (*text_of(model, affixes[i], "")) {
       return refuse(tokenizer, "model with", affixes[i], error);
@@ -252,6 +332,9 @@ static bool model_read(Tokenizer *tokenizer, const json_t *root, Error *error) {
     return refuse(tokenizer, "model with", "dropout", error);
   }
   tokenizer->whole = flag_of(model, "ignore_merges", false);
+  if (tokenizer->whole && tokenizer->characters) {
+    return refuse(tokenizer, "tokenizer of characters with", "ignore_merges", error);
+  }
   return json_is_object(vocab) ? kinds_count(tokenizer, vocab, added, error) && texts_read(tokenizer, vocab, error) &&
                                      merges_read(tokenizer, vocab, json_object_get(model, "merges"), error) &&
                                      added_read(tokenizer, added, error)
@@ -265,7 +348,9 @@ bool tokenizer_json(Tokenizer *tokenizer, const char *text, size_t length, Error
     return error_set(error, 1, "%s is no JSON: line %d, at byte %d: %s", tokenizer->path, problem.line,
                      problem.position, problem.text);
   }
-  const bool done = cuts_read(tokenizer, root, error) && model_read(tokenizer, root, error);
+  const bool characters = flag_of(json_object_get(root, "model"), "byte_fallback", false);
+  const bool done =
+      (characters ? characters_read : cuts_read)(tokenizer, root, error) && model_read(tokenizer, root, error);
   json_decref(root);
   return done;
 }

@@ -15,7 +15,7 @@ import sys
 
 try:
     import tiktoken
-    from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, trainers
+    from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 except ImportError as missing:
     print(f"skipped: {missing}; pip install tokenizers tiktoken")
     sys.exit(77)
@@ -26,7 +26,7 @@ LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 ODD = ["é", "ſ", "'s", "'S", "'ſ", "'ll", "'RE", " ", "  ", "\n", "\r\n", "\t", "1", "２", "½", "Ⅷ", "\u0085", "\u180e",
        "\u200b", "\u3000", "日本語", "。", "😀", "e\u0301", "<|endoftext|>", "<|end", "-", "__", "(", "''", "١٢٣٤", "ǅ", "ʰ",
-       "licence", "Copyright", "a" * 300]
+       "licence", "Copyright", "a" * 300, "</s>", "<s>", "\u2581"]
 BAD = [b"\xff", b"\xe6\x97", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x80"]
 
 
@@ -87,6 +87,35 @@ def hugging_face(text):
     return good
 
 
+# Tokens of characters, as Llama 2, Gemma and Mistral have them: their spaces are letters, and what is no token is bytes.
+def characters(text):
+    mark = "\u2581"
+    replace = normalizers.Replace(" ", mark)
+    meta = pre_tokenizers.Metaspace(replacement=mark, prepend_scheme="first", split=False)
+    split = pre_tokenizers.Split(" ", "merged_with_previous")
+    kinds = {"llama2.json": (normalizers.Sequence([normalizers.Prepend(mark), replace]), None), "gemma.json": (replace, split),
+             "mistral.json": (None, meta)}
+    good = True
+    for name, (normalizer, cut) in kinds.items():
+        tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        tokenizer.train_from_iterator([text[:200000]], trainers.BpeTrainer(
+            vocab_size=2500, limit_alphabet=150, show_progress=False,
+            special_tokens=["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)]))
+        parts = json.loads(tokenizer.to_str())
+        parts["added_tokens"] = [token for token in parts["added_tokens"] if not token["content"].startswith("<0x")]
+        parts["pre_tokenizer"] = None
+        tokenizer = Tokenizer.from_str(json.dumps(parts))
+        if normalizer:
+            tokenizer.normalizer = normalizer
+        if cut:
+            tokenizer.pre_tokenizer = cut
+        tokenizer.save(name)
+        wanted = tokenizer.encode(text, add_special_tokens=False).ids
+        good &= same(name, wanted + [tokenizer.token_to_id("</s>")], ours(name, "text"))
+    return good
+
+
 # One that we train is theirs: the merges, and the tokens.
 def trains(text):
     subprocess.run([MDL, "data", "train-tokenizer", "text", "-o", "mine.json", "--vocab", "2000"], check=True,
@@ -129,7 +158,7 @@ def main():
     with open("text", "wb") as out:
         out.write(text.encode())
     text = open("text", "rb").read().decode()
-    return 0 if all([hugging_face(text), trains(text), ranks(text)]) else 1
+    return 0 if all([hugging_face(text), characters(text), trains(text), ranks(text)]) else 1
 
 
 if __name__ == "__main__":
