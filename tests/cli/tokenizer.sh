@@ -2,6 +2,8 @@
 # tokenizer.sh: a tokenizer that is trained, tokens that are made with it, a model that learns them, text that it makes.
 . "${ROOT:?}/tests/cli/lib.sh"
 cp "$ROOT/LICENSE" licence.txt
+if "$MDL" data train-tokenizer licence.txt -o none.json 2>&1 | grep "built without PCRE2"; then exit 77; fi
+rm none.json
 expect 0 "$MDL" data train-tokenizer licence.txt -o tiny.json --vocab 400
 mentions out "tiny.json: 400 tokens from" 'write `data text(..., tokenizer = "tiny.json");` and `vocab = 400`'
 cmp tiny.json "$ROOT/tests/tokenizer/tiny.json" || die "the same text gives another tokenizer than it did"

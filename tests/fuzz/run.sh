@@ -13,4 +13,5 @@ cd "$ROOT"
 "$BUILD/tests/fuzz" --seconds "${SECONDS_LONG:-30}" --seed "${SEED:-$(date +%j)}" --limit "${LIMIT:-10}" --out "$WORK" \
   tests/programs tests/layouts tests/ir tests/fmt models examples
 cd "$WORK"
+if "$BUILD/mdl" data train-tokenizer "$ROOT/LICENSE" -o none.json 2>&1 | grep "built without PCRE2"; then exit 0; fi
 "$BUILD/tests/fuzz_data" --seconds "$((${SECONDS_LONG:-30} / 6))" --seed "${SEED:-$(date +%j)}" "$ROOT/tests/tokenizer/tiny.json"
