@@ -33,14 +33,19 @@ static void read_tokenizer(const DataRule *rule, const Ast *value) {
   diag_help(rule->unit->diag, error, "write the path of a tokenizer.json, or of a rank file of tiktoken, in quotes");
 }
 
-static void read_argument(const DataRule *rule, const Ast *argument, int *paths) {
+static void read_argument(const DataRule *rule, const Ast *argument, const Ast **first) {
   PlanRun *run = &rule->spec->run;
   const Ast *value = argument->kids[0];
   const bool type = value->kind == AST_NAME && (name_is(value->name, "u16") || name_is(value->name, "u32"));
-  if (!argument->name && value->kind == AST_STRING && (*paths)++) {
-    diag_error(rule->unit->diag, E051, argument->span, "`%s` takes one path", rule->call->name);
+  if (!argument->name && value->kind == AST_STRING && *first) {
+    Diagnostic *error = diag_error(rule->unit->diag, E051, argument->span, "`%s` takes one path", rule->call->name);
+    diag_related(rule->unit->diag, error, (*first)->span, "the first");
+    diag_help(rule->unit->diag, error, "%s",
+              rule->tokens ? "mix the files: `data mix(a = tokens(...), b = tokens(...));`"
+                           : "join the files, `cat A B > C`");
   } else if (!argument->name && value->kind == AST_STRING) {
     run->data_path = value->name;
+    *first = argument;
   } else if (!argument->name && type && rule->tokens) {
     run->data_kind = name_is(value->name, "u16") ? "tokens_u16" : "tokens_u32";
   } else if (name_is(argument->name, "tokenizer")) {
@@ -62,11 +67,11 @@ static bool read_source(Unit *unit, Spec *spec, const Ast *call, Span span) {
     return false;
   }
   const DataRule rule = {unit, spec, call, tokens};
-  int paths = 0;
+  const Ast *first = NULL;
   spec->run.data_kind = tokens ? "tokens" : "text";
   spec->run.data_path = spec->run.tokenizer = NULL;
   for (int i = 0; i < call->kids[0]->count; i++) {
-    read_argument(&rule, call->kids[0]->kids[i], &paths);
+    read_argument(&rule, call->kids[0]->kids[i], &first);
   }
   if (!spec->run.data_path) {
     Diagnostic *error = diag_error(unit->diag, E050, call->span, "`%s` needs the path of a file", call->name);
