@@ -288,39 +288,6 @@ static void read_entry(Unit *unit, Spec *spec, const Ast *phrase, double *values
   }
 }
 
-static void read_data(Unit *unit, Spec *spec, const Ast *phrase) {
-  const Ast *call = settings_call(phrase);
-  if (!call || !name_is(call->name, "text")) {
-    Diagnostic *error = diag_error(unit->diag, E051, phrase->span, "this version reads data from text files");
-    diag_help(unit->diag, error, "write `data text(\"corpus.txt\");`");
-    return;
-  }
-  const Ast *first = NULL;
-  spec->run.data_kind = "text";
-  for (int i = 0; i < call->kids[0]->count; i++) {
-    const Ast *argument = call->kids[0]->kids[i], *value = argument->kids[0];
-    if (!argument->name && value->kind == AST_STRING && first) {
-      Diagnostic *error = diag_error(unit->diag, E051, argument->span, "`text` takes one path");
-      diag_related(unit->diag, error, first->span, "the first");
-      diag_help(unit->diag, error, "join the files, `cat A B > C`");
-    } else if (!argument->name && value->kind == AST_STRING) {
-      spec->run.data_path = value->name;
-      first = argument;
-    } else if (name_is(argument->name, "tokenizer") && value->kind == AST_NAME) {
-      spec->run.tokenizer = value->name;
-      if (!name_is(value->name, "bytes")) {
-        diag_error(unit->diag, E070, value->span, "this version has one tokenizer, `bytes`, not '%s'", value->name);
-      }
-    } else {
-      diag_error(unit->diag, E051, argument->span, "`text` takes a path in quotes and tokenizer = bytes");
-    }
-  }
-  if (!spec->run.data_path) {
-    Diagnostic *error = diag_error(unit->diag, E050, call->span, "`text` needs the path of a file");
-    diag_help(unit->diag, error, "write `data text(\"corpus.txt\");`");
-  }
-}
-
 static void read_optimizer(Unit *unit, Spec *spec, const Ast *setting) {
   const Ast *left = setting->kids[0], *right = setting->kids[1];
   bool freeze = name_is(phrase_word(left->kids[0]), "freeze");
@@ -511,8 +478,8 @@ static void finish_run(Unit *unit, Spec *spec, const double *values) {
   run->validation_fraction = values[6] >= 0 ? values[6] : entries[6].otherwise;
   run->model = spec->model->ast->name;
   run->recipe = name_is(spec->recipe->name, "_") ? "default" : spec->recipe->name;
-  run->tokenizer = run->tokenizer ? run->tokenizer : "bytes";
   run->data_kind = run->data_kind ? run->data_kind : "text";
+  run->tokenizer = run->tokenizer ? run->tokenizer : name_is(run->data_kind, "text") ? "bytes" : "none";
   run->data_base = unit->base;
   static const int written[] = {0, 1, 2, 3, 4, 5, 6};
   const double decided[] = {(double)run->seed,         (double)run->steps,      (double)run->eval_every,

@@ -28,6 +28,9 @@ void settings_add(Unit *unit, Ast *recipe, const char *origin, const char *text)
 void settings_append(Arena *arena, Ast *ast, Ast *kid);             // as its last kid
 bool settings_set(Unit *unit, Spec *spec, const char *assignment);  // --set name=value
 
+// settings_data.c: `data text("corpus.txt", tokenizer = bytes);`
+void read_data(Unit *unit, Spec *spec, const Ast *phrase);
+
 // skip.c: `skip = ...` of a recipe, which begins with the phrase at this place; returns the place of the next setting.
 int read_skip(Unit *unit, Spec *spec, const Ast *phrases, int at);
 void set_skip(Unit *unit, Ast *recipe, Ast *setting);  // in the place of the one that the recipe has

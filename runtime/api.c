@@ -7,6 +7,8 @@
 #include "compiler/plan/artefact.h"
 #include "runtime/ablate.h"
 #include "runtime/clock.h"
+#include "runtime/data/bpe_train.h"
+#include "runtime/data/token_writer.h"
 #include "runtime/diff.h"
 #include "runtime/evaluate.h"
 #include "runtime/generate.h"
@@ -176,7 +178,7 @@ static bool evaluation_data(const PlanSet *set, const char *path, Data **data, E
   DataFacts facts = data_facts(*data);
   return facts.validation_windows > 0 ||
          error_set(error, 1,
-                   "%s has %lld bytes to evaluate on, less than one window of %lld; give a longer --data FILE",
+                   "%s has %lld tokens to evaluate on, less than one window of %lld; give a longer --data FILE",
                    facts.path, (long long)(facts.validation_tokens), (long long)sequence + 1);
 }
 
@@ -206,6 +208,18 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   return api_result(done, &error, to);
 }
 
+// Which text tokens are.
+static bool generation_tokenizer(const Restored *restored, const char *path, Tokenizer **tokenizer, Error *error) {
+  const PlanRun *run = &restored->plan->run;
+  if (!path && run->tokenizer && strcmp(run->tokenizer, TOKENIZER_NONE) == 0) {
+    return error_set(
+        error, 1,
+        "the run's data is tokens and its recipe names no tokenizer: nobody knows which text they are; give "
+        "--tokenizer FILE");
+  }
+  return data_tokenizer(path ? path : run->tokenizer, run->data_base, tokenizer, error);
+}
+
 MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
                        bool (*text)(void *context, const char *bytes, size_t length), void *context, MdlError *to) {
   Error error = {0};
@@ -224,6 +238,9 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
   if (done && restored.whole && !options->whole && options->notes) {
     fprintf(options->notes, "every token is made from the whole text again: %s\n", restored.whole);
   }
+  Tokenizer *tokenizer = NULL;
+  done = done && generation_tokenizer(&restored, options->tokenizer, &tokenizer, &error);
+  generate.tokenizer = tokenizer;
   const int count = options->prompt_count > 0 ? options->prompt_count : 1;
   for (int i = 0; done && i < count; i++) {
     generate.prompt = options->prompt_count > 0 ? options->prompts[i] : options->prompt;
@@ -232,6 +249,7 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
     }
     done = generate_run(&restored.session, &generate, text, context, &error);
   }
+  tokenizer_close(tokenizer);
   restore_close(&restored);
   return api_result(done, &error, to);
 }
@@ -295,5 +313,44 @@ MdlStatus mdl_inspect(const char *path, FILE *out, MdlError *to) {
     fputs(text.text, out);
   }
   buffer_free(&text);
+  return api_result(done, &error, to);
+}
+
+MdlStatus mdl_encode(const MdlEncodeOptions *options, MdlEncoded *result, MdlError *to) {
+  Error error = {0};
+  TokenWriterFacts facts = {0};
+  const double begun = clock_seconds();
+  const TokenWriterOptions writer = {
+      .read = {options->files, options->file_count, options->field, options->screen, "encoded"},
+      .tokenizer = options->tokenizer,
+      .out = options->out,
+      .type = options->type,
+      .raw = options->raw};
+  const bool done = token_writer_run(&writer, &facts, &error);
+  *result = (MdlEncoded){.bytes = facts.read.bytes,
+                         .text_bytes = facts.read.text_bytes,
+                         .documents = facts.read.documents,
+                         .tokens = facts.tokens,
+                         .type = facts.type,
+                         .ends = facts.ends,
+                         .seconds = clock_seconds() - begun};
+  return api_result(done, &error, to);
+}
+
+MdlStatus mdl_train_tokenizer(const MdlTokenizerOptions *options, MdlTokenizerResult *result, MdlError *to) {
+  Error error = {0};
+  BpeTrainFacts facts = {0};
+  const double begun = clock_seconds();
+  const BpeTrainOptions train = {.read = {options->files, options->file_count, options->field, options->screen, "read"},
+                                 .out = options->out,
+                                 .pattern = options->pattern,
+                                 .vocabulary = options->vocabulary};
+  const bool done = bpe_train_run(&train, &facts, &error);
+  *result = (MdlTokenizerResult){.bytes = facts.read.bytes,
+                                 .text_bytes = facts.read.text_bytes,
+                                 .documents = facts.read.documents,
+                                 .pieces = facts.pieces,
+                                 .tokens = facts.tokens,
+                                 .seconds = clock_seconds() - begun};
   return api_result(done, &error, to);
 }

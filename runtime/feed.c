@@ -70,8 +70,10 @@ struct Feed {
   Column *columns;
   int column_count, slots;
   int64_t rows_per_slot, sequence;
+  int64_t bound;  // tokens must be below it, which the data does not know; 0: it does
   bool masks;
-  int32_t *windows;  // rows x (sequence + 1)
+  int32_t *windows;    // rows x (sequence + 1)
+  const Data **parts;  // the source of each row
   bool *used;
   double *values;  // sequence
 };
@@ -151,6 +153,16 @@ static bool column_set(Feed *feed, Column *column, const Plan *plan, const PlanI
                      input->name, (long long)input->bound, facts.path, facts.token_kinds - 1, facts.token_kinds,
                      facts.token_kinds);
   }
+  if (column->rule->token && facts.unchecked) {
+    const int64_t bound = input->bound ? input->bound : INT32_MAX;
+    feed->bound = feed->bound && feed->bound < bound ? feed->bound : bound;
+  }
+  if (column->rule->fill == fill_documents && !facts.documents) {
+    return error_set(error, 1,
+                     "the model has an input '%s', but nothing says where the documents of %s end; name the tokenizer "
+                     "that its tokens are of: `data tokens(..., tokenizer = \"tokenizer.json\");`",
+                     input->name, facts.path);
+  }
   if (!column->rule->token && input->bound && input->bound < feed->sequence) {
     return error_set(error, 1, "the input '%s' indexes an axis of size %lld; it needs at least %lld", input->name,
                      (long long)input->bound, (long long)feed->sequence);
@@ -205,13 +217,15 @@ bool feed_create(const PlanSet *set, ProgramKind program, const Data *data, Feed
   int64_t rows = feed_rows(made);
   made->columns = calloc((size_t)inputs + 1, sizeof *made->columns);
   made->windows = calloc((size_t)rows, sizeof *made->windows * (size_t)(made->sequence + 1));
+  made->parts = calloc((size_t)rows, sizeof *made->parts);
   made->used = calloc((size_t)rows, sizeof *made->used);
   made->values = calloc((size_t)made->sequence, sizeof *made->values);
-  bool done = made->columns && made->windows && made->used && made->values;
+  bool done = made->columns && made->windows && made->parts && made->used && made->values;
   if (!done) {
     error_set(error, 3, "no memory for a batch of %lld x %lld tokens", (long long)rows, (long long)made->sequence);
   }
-  if (!done || !columns_set(made, set, program, error)) {
+  done = done && columns_set(made, set, program, error);
+  if (!done || (made->bound && !data_check_begin(data, made->bound, error))) {
     feed_destroy(made);
     return false;
   }
@@ -228,6 +242,7 @@ void feed_destroy(Feed *feed) {
   }
   free(feed->columns);
   free(feed->windows);
+  free(feed->parts);
   free(feed->used);
   free(feed->values);
   free(feed);
@@ -256,7 +271,7 @@ static void column_fill(Feed *feed, const Column *column, const int *coordinate,
     bool inside = row < feed->rows_per_slot;
     int64_t k = slot * feed->rows_per_slot + row;
     if (inside) {
-      Row from = {feed->data, feed->windows + k * (feed->sequence + 1), feed->sequence, feed->used[k]};
+      Row from = {feed->parts[k], feed->windows + k * (feed->sequence + 1), feed->sequence, feed->used[k]};
       column->rule->fill(&from, feed->values);
     }
     for (int64_t i = 0; i < column->positions; i++) {
@@ -296,7 +311,11 @@ bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error) {
   }
   for (int64_t k = 0; k < rows; k++) {
     feed->used[k] = true;
-    if (!data_train_window(feed->data, (batch - 1) * rows + k, feed->windows + k * (feed->sequence + 1), error)) {
+    int64_t sample = (batch - 1) * rows + k;
+    const Data *part = feed->parts[k] = data_train_part(feed->data, &sample);
+    int32_t *window = feed->windows + k * (feed->sequence + 1);
+    if (!data_train_window(part, sample, window, error) ||
+        (feed->bound && !data_check_train(part, sample, window, feed->bound, error))) {
       return false;
     }
   }
@@ -310,7 +329,11 @@ bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t *used,
     bool inside = first + k < windows;
     feed->used[k] = inside || !feed->masks;
     *used += inside;
-    if (!data_validation_window(feed->data, (first + k) % windows, feed->windows + k * (feed->sequence + 1), error)) {
+    int64_t number = (first + k) % windows;
+    const Data *part = feed->parts[k] = data_validation_part(feed->data, &number);
+    int32_t *window = feed->windows + k * (feed->sequence + 1);
+    if (!data_validation_window(part, number, window, error) ||
+        (feed->bound && !data_check_validation(part, number, window, feed->bound, error))) {
       return false;
     }
   }

@@ -6,7 +6,7 @@
 #ifndef MDL_RUNTIME_FEED_H
 #define MDL_RUNTIME_FEED_H
 
-#include "runtime/data.h"
+#include "runtime/data/data.h"
 #include "runtime/session.h"
 
 typedef struct Feed Feed;

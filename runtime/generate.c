@@ -292,11 +292,39 @@ size_t generate_whole(const char *bytes, size_t length) {
   return length;
 }
 
-static void context_fill(Generator *g, const char *prompt) {
-  const char *text = prompt && *prompt ? prompt : "\n";
-  for (const char *at = text; *at; at++) {
+static bool context_encode(Generator *g, const Tokenizer *tokenizer, const char *text, Error *error) {
+  Encoder *encoder = NULL;
+  TokenList tokens = {0};
+  size_t used;
+  const bool done = encoder_create(tokenizer, &encoder, error) &&
+                    encoder_add(encoder, text, strlen(text), false, &used, &tokens, error);
+  for (int64_t i = 0; done && i < tokens.count; i++) {
+    if (tokens.at[i] >= g->vocabulary) {
+      tokens_free(&tokens);
+      encoder_destroy(encoder);
+      return error_set(error, 1, "%s makes tokens up to %d, but the model knows %d", tokenizer_path(tokenizer),
+                       tokenizer_kinds(tokenizer) - 1, g->vocabulary);
+    }
+    context_add(g, tokens.at[i]);
+  }
+  tokens_free(&tokens);
+  encoder_destroy(encoder);
+  return done;
+}
+
+// Without a prompt the beginning of a document, or else of a line.
+static bool context_fill(Generator *g, const GenerateOptions *options, Error *error) {
+  const bool none = !options->prompt || !*options->prompt;
+  const char *text = none ? "\n" : options->prompt;
+  const int32_t end = options->tokenizer && none ? tokenizer_end(options->tokenizer) : -1;
+  if (end >= 0 && end < g->vocabulary) {
+    context_add(g, end);
+    return true;
+  }
+  for (const char *at = text; !options->tokenizer && *at; at++) {
     context_add(g, (uint8_t)*at);
   }
+  return !options->tokenizer || context_encode(g, options->tokenizer, text, error);
 }
 
 // --- what is said of what is made ---
@@ -352,23 +380,54 @@ static bool teller_add(Teller *t, char byte) {
   return tell(t, t->said + generate_whole(t->made + t->said, until - t->said));
 }
 
+// Scores of what no text stands for are no choice. Returns how many tokens are looked at, 0 with `error` set.
+static int32_t scores_check(Generator *g, const Tokenizer *tokenizer, Error *error) {
+  const int32_t known = tokenizer ? tokenizer_kinds(tokenizer) : BYTE_TOKENS;
+  const int32_t kinds = g->vocabulary < known ? g->vocabulary : known;
+  int32_t length;
+  for (int32_t i = 0; i < kinds; i++) {
+    if (isnan(g->scores[i])) {
+      error_set(error, 1, "the model's score of token %d is not a number: the checkpoint is of no use", i);
+      return 0;
+    }
+    if (tokenizer && !tokenizer_bytes(tokenizer, i, &length)) {
+      g->scores[i] = -INFINITY;
+    }
+  }
+  return kinds;
+}
+
+// False: that was all, also where a document ends.
+static bool teller_add_token(Teller *t, int32_t token) {
+  const Tokenizer *tokenizer = t->options->tokenizer;
+  int32_t length = 1;
+  const char byte = (char)token;
+  const char *bytes = tokenizer ? (const char *)tokenizer_bytes(tokenizer, token, &length) : &byte;
+  if (tokenizer && token == tokenizer_end(tokenizer)) {
+    tell(t, t->length);
+    return false;
+  }
+  bool more = true;
+  for (int32_t i = 0; more && bytes && i < length; i++) {
+    more = teller_add(t, bytes[i]);
+  }
+  return more;
+}
+
 static bool generator_run(Generator *g, Teller *t, Error *error) {
   const GenerateOptions *options = t->options;
-  int32_t kinds = g->vocabulary < BYTE_TOKENS ? g->vocabulary : BYTE_TOKENS;  // no text stands for other tokens
-  context_fill(g, options->prompt);
   bool more = true;
+  if (!context_fill(g, options, error)) {
+    return false;
+  }
   for (int64_t made = 0; more && made < options->tokens; made++) {
-    if (!generator_score(g, error)) {
+    const int32_t kinds = generator_score(g, error) ? scores_check(g, options->tokenizer, error) : 0;
+    if (kinds == 0) {
       return false;
     }
-    for (int32_t i = 0; i < kinds; i++) {
-      if (isnan(g->scores[i])) {
-        return error_set(error, 1, "the model's score of token %d is not a number: the checkpoint is of no use", i);
-      }
-    }
-    int32_t token = generate_pick(g->scores, kinds, options, made, g->order);
+    const int32_t token = generate_pick(g->scores, kinds, options, made, g->order);
     context_add(g, token);
-    more = teller_add(t, (char)token);
+    more = teller_add_token(t, token);
   }
   if (more) {
     tell(t, t->length);
@@ -379,7 +438,8 @@ static bool generator_run(Generator *g, Teller *t, Error *error) {
 bool generate_run(Session *session, const GenerateOptions *options, GenerateText *text, void *context, Error *error) {
   Generator generator = {0};
   Teller teller = {.options = options, .text = text, .context = context};
-  teller.made = malloc((size_t)(options->tokens > 0 ? options->tokens : 0) + 1);
+  const size_t longest = options->tokenizer ? (size_t)tokenizer_longest(options->tokenizer) : 1;
+  teller.made = malloc((size_t)(options->tokens > 0 ? options->tokens : 0) * longest + 1);
   const bool done = (teller.made || error_set(error, 3, "no memory to generate text")) &&
                     generator_open(&generator, session, options->whole, error) &&
                     generator_run(&generator, &teller, error);

@@ -2,6 +2,7 @@
 #ifndef MDL_RUNTIME_GENERATE_H
 #define MDL_RUNTIME_GENERATE_H
 
+#include "runtime/data/tokenizer.h"
 #include "runtime/session.h"
 
 typedef struct {
@@ -10,7 +11,8 @@ typedef struct {
   double temperature, top_p;
   const char *const *stops;  // each ends the text, and is no part of it
   int stop_count;
-  bool whole;  // every token is made from the whole context, whatever the plan can keep
+  const Tokenizer *tokenizer;  // NULL: tokens are bytes
+  bool whole;                  // every token is made from the whole context, whatever the plan can keep
   uint64_t seed;
 } GenerateOptions;
 

@@ -464,7 +464,11 @@ void inspect_plans(const PlanSet *set, Buffer *out) {
   buffer_format(out, "%s parameters; batch %lld of %lld tokens, %lld steps, seed %llu; state %016llx\n",
                 units_count(count, parameters_of(set)), (long long)run->batch, (long long)run->sequence,
                 (long long)run->steps, (unsigned long long)run->seed, (unsigned long long)plan->state_hash);
-  buffer_format(out, "data %s %s, tokenizer %s\n", word(run->data_kind), word(run->data_path), word(run->tokenizer));
+  buffer_format(out, "data %s ", word(run->data_kind));
+  for (const char *c = word(run->data_path); *c; c++) {  // a mix has lines
+    buffer_format(out, "%c", *c == '\t' ? ' ' : *c == '\n' ? ';' : *c);
+  }
+  buffer_format(out, ", tokenizer %s\n", word(run->tokenizer));
   inspect_mesh(set, out);
   inspect_memory(set, out);
   inspect_programs(set, out);

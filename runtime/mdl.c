@@ -1,6 +1,7 @@
 // mdl.c: the program mdl: tables of its commands, each a thin layer over mdl.h.
 #include "runtime/mdl.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "compiler/command.h"
+#include "runtime/data_command.h"
 
 #define GROUP(title, table) \
   { title, table, sizeof table / sizeof *table, 0 }
@@ -161,7 +163,11 @@ static int eval_main(Arena *arena, const void *values, const OptionList *argumen
   printf("step           %lld\n", (long long)result.step);
   printf("loss           %.6f nats per token\n", result.loss);
   printf("perplexity     %.6g\n", result.perplexity);
-  printf("bits per byte  %.6f\n", result.bits_per_byte);
+  if (isnan(result.bits_per_byte)) {
+    printf("bits per byte  not known: the recipe's data names no tokenizer\n");
+  } else {
+    printf("bits per byte  %.6f\n", result.bits_per_byte);
+  }
   printf("tokens         %lld in %lld windows\n", (long long)result.tokens, (long long)result.windows);
   printf("speed          %.0f tokens/s\n", result.seconds > 0 ? (double)result.tokens / result.seconds : 0.0);
   return STATUS_DONE;
@@ -169,7 +175,7 @@ static int eval_main(Arena *arena, const void *values, const OptionList *argumen
 
 typedef struct {
   OptionList prompts, stops;
-  const char *file, *device;
+  const char *file, *device, *tokenizer;
   int64_t tokens, top_k, seed, threads;
   double temperature, top_p;
   bool whole;
@@ -191,6 +197,8 @@ static const Option generate_options[] = {
     {"seed", 0, OPTION_INTEGER, "S", offsetof(GenerateValues, seed), 0, "another S, another text (default: 1)"},
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(GenerateValues, device), 0, "where to run (default: auto)"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(GenerateValues, threads), 0, "processor threads (default: all cores)"},
+    {"tokenizer", 0, OPTION_TEXT, "FILE", offsetof(GenerateValues, tokenizer), 0,
+     "which text tokens are: a tokenizer.json or a rank file of tiktoken (default: as the run's data)"},
     {"whole", 0, OPTION_FLAG, NULL, offsetof(GenerateValues, whole), 0,
      "make every token from the whole text again, and keep no keys and values"},
 };
@@ -256,6 +264,7 @@ static int generate_main(Arena *arena, const void *values, const OptionList *arg
                                 .top_p = generate->top_p,
                                 .stops = generate->stops.at,
                                 .stop_count = generate->stops.count,
+                                .tokenizer = generate->tokenizer,
                                 .whole = generate->whole,
                                 .notes = stderr,
                                 .begin = generate_begin,
@@ -367,6 +376,12 @@ static int inspect_main(Arena *arena, const void *values, const OptionList *argu
   return mdl_inspect(arguments->at[0], stdout, &error) ? report(&error) : STATUS_DONE;
 }
 
+// `mdl data` has commands of its own, which main has found before.
+static int data_words(Arena *arena, const void *values, const OptionList *arguments) {
+  (void)arena, (void)values, (void)arguments;
+  return STATUS_USAGE;
+}
+
 static const OptionGroup train_groups[] = {GROUP("Options", train_options), COMMAND_GROUP(TrainValues, compile)};
 static const OptionGroup ablate_groups[] = {GROUP("Options", ablate_options), COMMAND_GROUP(AblateValues, compile)};
 static const OptionGroup diff_groups[] = {GROUP("Options", diff_options), COMMAND_GROUP(DiffValues, compile)};
@@ -434,6 +449,15 @@ static const Command commands[] = {
      .size = sizeof(DiffValues),
      .defaults = &diff_defaults,
      .run = diff_main},
+    {.name = "data",
+     .arguments = "encode|train-tokenizer FILE...",
+     .summary = "tokenizers and files of tokens",
+     .details =
+         "mdl data encode FILE... -o TOKENS makes a file of tokens from text or JSON lines, mdl data "
+         "train-tokenizer\nFILE... -o TOKENIZER a tokenizer.json from text; --help behind either lists its options.",
+     .least = 0,
+     .most = -1,
+     .run = data_words},
     {.name = "inspect",
      .arguments = "PATH",
      .summary = "a plan, a checkpoint, a .safetensors file or a run, in words",
@@ -443,6 +467,9 @@ static const Command commands[] = {
 };
 
 int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "data") == 0) {
+    return data_main(argc - 1, argv + 1);
+  }
   const Program program = {.name = "mdl",
                            .version = mdl_version(),
                            .summary = "trains large models from a page of text",

@@ -86,7 +86,7 @@ typedef struct {
 } MdlEvaluateOptions;
 
 typedef struct {
-  double loss, perplexity, bits_per_byte;  // loss in nats per token
+  double loss, perplexity, bits_per_byte;  // loss in nats per token; bits NaN where no tokenizer is known
   int64_t step, windows, tokens;
   double seconds;
 } MdlEvaluation;
@@ -105,6 +105,7 @@ typedef struct {
   double top_p;              // among the fewest that have this share of the probability; 0 or 1: among all
   const char *const *stops;  // the text ends where one of these would stand
   int stop_count;
+  const char *tokenizer;                             // a file; NULL: that of the run's data
   bool whole;                                        // every token is made from the whole text again
   FILE *notes;                                       // told why that is so, where it need not have been; NULL: nobody
   bool (*begin)(void *context, const char *prompt);  // called ahead of the text of each; false from it stops; or NULL
@@ -161,6 +162,44 @@ MdlStatus mdl_diff(const MdlDiffOptions *options, bool *differ, MdlError *error)
 
 // What a plan, a checkpoint, a .safetensors file or a run holds, in words.
 MdlStatus mdl_inspect(const char *path, FILE *out, MdlError *error);
+
+typedef struct {
+  const char *const *files;  // text, or with `field` JSON lines
+  int file_count;
+  const char *field;      // of each line's object, which is a document; NULL: a file is one
+  const char *out;        // the file that is made
+  const char *tokenizer;  // a file; NULL or "bytes": tokens are bytes
+  const char *type;       // "u16", "u32"; NULL: the narrower one that holds all tokens
+  bool raw;               // without a header
+  FILE *screen;           // progress; NULL: none
+} MdlEncodeOptions;
+
+typedef struct {
+  int64_t bytes, text_bytes, documents, tokens;
+  const char *type;
+  bool ends;  // a token ends each document
+  double seconds;
+} MdlEncoded;
+
+// Makes a file of tokens, whole or not at all.
+MdlStatus mdl_encode(const MdlEncodeOptions *options, MdlEncoded *result, MdlError *error);
+
+typedef struct {
+  const char *const *files;
+  int file_count;
+  const char *field, *out;  // as above; `out` is a tokenizer.json
+  const char *pattern;      // how text is cut: "gpt2", "llama3", "qwen"; NULL: "llama3"
+  int64_t vocabulary;       // tokens; at least 258
+  FILE *screen;
+} MdlTokenizerOptions;
+
+typedef struct {
+  int64_t bytes, text_bytes, documents, pieces, tokens;
+  double seconds;
+} MdlTokenizerResult;
+
+// Trains a tokenizer by byte pair encoding. The same text gives the same one.
+MdlStatus mdl_train_tokenizer(const MdlTokenizerOptions *options, MdlTokenizerResult *result, MdlError *error);
 
 const char *mdl_version(void);
 

@@ -2,7 +2,7 @@
 #ifndef MDL_RUNTIME_PROGRESS_H
 #define MDL_RUNTIME_PROGRESS_H
 
-#include "runtime/data.h"
+#include "runtime/data/data.h"
 #include "runtime/evaluate.h"
 #include "runtime/log.h"
 #include "runtime/metrics.h"

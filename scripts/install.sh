@@ -32,6 +32,7 @@ for group in "$@"; do
       need pkg-config pkg-config --version
       need libjansson-dev pkg-config --exists jansson
       need libxxhash-dev pkg-config --exists libxxhash
+      need libpcre2-dev pkg-config --exists libpcre2-8
       need libopenblas0-pthread library libopenblas.so.0
       ;;
     test)

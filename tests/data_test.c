@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "runtime/data/shares.h"
 #include "runtime/evaluate.h"
 #include "runtime/io.h"
 #include "tests/toy.h"
@@ -140,8 +141,14 @@ static void test_errors(void **state) {
   expect_open_error((DataOptions){.path = text_file("empty", "", 0), .sequence = 8}, "is empty");
   expect_open_error((DataOptions){.path = text_file("short", "12345678", 8), .sequence = 8},
                     "has 8 tokens to train on, but one sample takes 9");
-  expect_open_error((DataOptions){.path = "x", .kind = "tokens", .sequence = 8},
-                    "data of kind tokens with tokenizer bytes; this version reads: text with tokenizer bytes");
+  expect_open_error((DataOptions){.path = "x", .kind = "pictures", .sequence = 8},
+                    "data of kind pictures; this version reads text and tokens");
+  static const char lines[] = "{\"text\": \"a line\"}\n{\"text\": \"another\"}\n";
+  expect_open_error((DataOptions){.path = text_file("chat.jsonl", lines, sizeof lines - 1), .sequence = 8},
+                    "chat.jsonl is JSON, not text: a model would learn its braces and names. `mdl data encode ");
+  expect_open_error(
+      (DataOptions){.path = text_file("chat", lines, 30), .tokenizer = "no.json", .base = directory, .sequence = 8},
+      "the tokenizer no.json is neither in the working directory nor beside the text (");
   text_file("found", "0123456789", 10);
   Data *data = NULL;
   Error error;
@@ -330,6 +337,84 @@ static void test_evaluation(void **state) {
   world_close(&large);
 }
 
+// Of any number of samples each source has had its share, and every one of its own samples once.
+static void test_shares(void **state) {
+  (void)state;
+  static const double weights[][5] = {{0.7, 0.3}, {1, 1, 1}, {5, 0, 3, 1e-6, 2}, {1e9, 1}, {0.1, 0.2, 0.3, 0.4}};
+  for (size_t w = 0; w < sizeof weights / sizeof *weights; w++) {
+    Shares shares;
+    int64_t had[5] = {0};
+    double sum = 0;
+    for (int i = 0; i < 5; i++) {
+      sum += weights[w][i];
+    }
+    shares_set(&shares, weights[w], 5);
+    for (int64_t n = 0; n < 20000; n++) {
+      int64_t own;
+      const int source = shares_find(&shares, n, &own);
+      assert_int_equal(own, had[source]);
+      had[source]++;
+      for (int i = 0; i < 5; i++) {
+        assert_true(fabs((double)had[i] - (double)(n + 1) * weights[w][i] / sum) < 5);
+      }
+    }
+    int64_t own;
+    shares_find(&shares, INT64_C(1) << 50, &own);
+    assert_true(own >= 0 && own <= INT64_C(1) << 50);
+  }
+}
+
+static void test_mix(void **state) {
+  (void)state;
+  enum { SEQUENCE = 10 };
+  char one[128], spec[512];
+  snprintf(one, sizeof one, "%s",
+           text_file("one", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 72));
+  snprintf(spec, sizeof spec, "one\t3\ttext\tbytes\t%s\nmany\t1\ttext\tbytes\t%s\n", one, counted_file(3000));
+  DataOptions options = {.path = spec, .kind = "mix", .validation_fraction = 0.5, .sequence = SEQUENCE, .seed = 5};
+  Data *data = NULL;
+  Error error = {0};
+  if (!data_open(&options, &data, &error)) {
+    fail_msg("%s", error.text);
+  }
+  const DataFacts facts = data_facts(data);
+  assert_int_equal(facts.tokens, 3072);
+  assert_int_equal(facts.validation_windows, 3 + 149);
+  assert_true(facts.documents && !facts.unchecked && facts.token_kinds == 256 && facts.bytes_per_token == 1);
+  assert_non_null(strstr(facts.path, "/one and 1 more"));
+  int64_t first = 0;
+  for (int64_t sample = 0; sample < 4000; sample++) {
+    int64_t own = sample;
+    int32_t window[SEQUENCE + 1];
+    const Data *part = data_train_part(data, &own);
+    const bool is_first = data_facts(part).bytes == 72;
+    first += is_first;
+    assert_true(first * 4 >= 3 * sample - 8 && first * 4 <= 3 * sample + 8);
+    assert_int_equal(own, is_first ? first - 1 : sample - first);
+    assert_true(data_train_window(part, own, window, &error));
+    assert_true(!is_first || window[3] == 'a');
+  }
+  int seen[2][149] = {0};
+  for (int64_t window = 0; window < facts.validation_windows; window++) {
+    int64_t own = window;
+    const bool is_first = data_facts(data_validation_part(data, &own)).bytes == 72;
+    assert_true(own >= 0 && own < (is_first ? 3 : 149) && !seen[is_first][own]);
+    seen[is_first][own] = 1;
+  }
+  data_close(data);
+  options.path = one;  // --data FILE
+  options.sequence = 5;
+  assert_true(data_open(&options, &data, &error));
+  assert_int_equal(data_facts(data).tokens, 72);
+  data_close(data);
+  static const char *const bad[] = {"a\tb", "a\t0\ttext\tbytes\tx\n", "a\t1\tmix\tbytes\tx\n", "a\t1x\ttext\tbytes\tx",
+                                    "a\t1\ttext\tbytes\tx\ty"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    expect_open_error((DataOptions){.path = bad[i], .kind = "mix", .sequence = 8}, "a mix of data that cannot be read");
+  }
+  expect_open_error((DataOptions){.path = "a\t1\ttext\tbytes\tno-file\n", .kind = "mix", .sequence = 8}, "no-file");
+}
+
 static void test_text_that_shrinks(void **state) {
   (void)state;
   const char *path = counted_file(5000);
@@ -357,6 +442,8 @@ int main(void) {
       cmocka_unit_test(test_documents_and_mask),
       cmocka_unit_test(test_inputs_that_do_not_fit),
       cmocka_unit_test(test_evaluation),
+      cmocka_unit_test(test_shares),
+      cmocka_unit_test(test_mix),
       cmocka_unit_test(test_text_that_shrinks),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

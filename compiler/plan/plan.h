@@ -272,10 +272,10 @@ typedef struct {  // call_count 0: the plan does not have this program
 
 typedef struct {  // what the recipe says about a run, resolved
   const char *model, *recipe, *layout, *precision, *optimizer;
-  const char *data_kind;       // "text" or "tokens"
-  const char *data_path;       // as written in the recipe; relative to data_base
+  const char *data_kind;       // "text"; "tokens", "tokens_u16", "tokens_u32"; "mix"
+  const char *data_path;       // as written, relative to data_base; of a mix its sources (lang/settings_data.c)
   const char *data_base;       // directory of the text that named the data
-  const char *tokenizer;       // "bytes"
+  const char *tokenizer;       // "bytes"; "none"; else a path as that of data
   double validation_fraction;  // the last part of the data, never trained on
   int64_t batch, sequence, steps, eval_every, save_every, log_every;
   int64_t eval_batches;  // of one evaluation while training; 0: all of the validation data

@@ -42,6 +42,17 @@ static bool check_phrase(PlanCheck *v, const char *what, const char *text) {
   return true;
 }
 
+// Words that are shown, in any script.
+static bool check_path(PlanCheck *v, const char *what, const char *text) {
+  for (const char *c = text ? text : ""; *c; c++) {
+    if ((uint8_t)*c < ' ' || *c == 0x7f) {
+      v->what = what;
+      return check_fail(v, "cannot be printed");
+    }
+  }
+  return true;
+}
+
 static bool axes_hold(PlanCheck *v, int count, const char *const *axis) {
   bool good = true;
   for (int i = 0; good && i < count; i++) {
@@ -56,7 +67,7 @@ bool check_names(PlanCheck *v) {
   bool good = check_name(v, "model", run->model, false) && check_name(v, "recipe", run->recipe, false) &&
               check_name(v, "layout", run->layout, false) && check_phrase(v, "precision", run->precision) &&
               check_phrase(v, "optimizer", run->optimizer) && check_name(v, "data", run->data_kind, false) &&
-              check_name(v, "tokenizer", run->tokenizer, false);
+              check_path(v, "tokenizer", run->tokenizer);
   for (int i = 0; good && i < plan->mesh_count; i++) {
     good = check_name(v, "a mesh axis", plan->mesh[i].name, false);
   }

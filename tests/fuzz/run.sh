@@ -4,11 +4,14 @@
 #
 #   SECONDS_LONG=600 SEED=7 tests/run.sh fuzz      longer, with other texts
 #
-# The texts under tests/fuzz/found are those that once failed; the day of the year is the seed, so that each day sees
-# others. What fails lies, small, in WORK. For hours: soak.sh.
+# Then the same for tokenizers and files of tokens (data.c). The texts under tests/fuzz/found are those that once failed;
+# the day of the year is the seed, so that each day sees others. What fails lies, small, in WORK. For hours: soak.sh.
 set -eu
 BUILD=${BUILD:-$ROOT/build}
 cd "$ROOT"
 "$BUILD/tests/fuzz" --check tests/fuzz/found tests/errors tests/fmt
 "$BUILD/tests/fuzz" --seconds "${SECONDS_LONG:-30}" --seed "${SEED:-$(date +%j)}" --limit "${LIMIT:-10}" --out "$WORK" \
   tests/programs tests/layouts tests/ir tests/fmt models examples
+cd "$WORK"
+if "$BUILD/mdl" data train-tokenizer "$ROOT/LICENSE" -o none.json 2>&1 | grep "built without PCRE2"; then exit 0; fi
+"$BUILD/tests/fuzz_data" --seconds "$((${SECONDS_LONG:-30} / 6))" --seed "${SEED:-$(date +%j)}" "$ROOT/tests/tokenizer/tiny.json"

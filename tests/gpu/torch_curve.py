@@ -55,7 +55,7 @@ def permute(key, count, index):
 
 
 class Windows:
-    """The order in which mdl trains on a text: runtime/data.c."""
+    """The order in which mdl trains on a text: runtime/data/data.c."""
 
     def __init__(self, path, seed):
         self.text, self.seed = pathlib.Path(path).read_bytes(), seed

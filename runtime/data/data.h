@@ -1,0 +1,68 @@
+// data.h: where training and validation tokens come from, and which window of it each sample is.
+//
+// The first part of the text is trained on, the last part validated with. Both are cut into windows of sequence + 1
+// tokens that overlap in one token, so that every token but the first is a target once. Which window sample k of
+// batch n is depends on the seed, n and k alone: an epoch visits the windows in the order of a keyed permutation, and
+// shifts them all by an offset of its own.
+#ifndef MDL_RUNTIME_DATA_DATA_H
+#define MDL_RUNTIME_DATA_DATA_H
+
+#include "runtime/data/tokenizer.h"
+
+typedef struct Data Data;
+
+#define TOKENIZER_NONE "none"  // of files of tokens: nobody says which text a token is
+
+typedef struct {
+  const char *path;  // as opened
+  int64_t bytes, tokens;
+  int64_t train_tokens, validation_tokens;
+  int64_t train_windows, validation_windows;
+  int32_t token_kinds;     // tokens are below this, or should be; 0: not known
+  bool unchecked;          // tokens come from elsewhere, and data_check must be asked
+  bool documents;          // it is known where documents end
+  double bytes_per_token;  // NAN: not known
+} DataFacts;
+
+typedef struct {
+  const char *kind, *path, *base, *tokenizer;  // as in PlanRun; a mix whose path is a file is that text
+  double validation_fraction;                  // 1: all of it is validation data
+  int64_t sequence;
+  uint64_t seed;
+} DataOptions;
+
+// The tokenizer that a recipe names, looked for as data is. *tokenizer NULL: there is none, or tokens are bytes.
+bool data_tokenizer(const char *name, const char *base, Tokenizer **tokenizer, Error *error);
+
+// Looks for a relative path in the working directory, then in base.
+bool data_open(const DataOptions *options, Data **data, Error *error);
+void data_close(Data *data);
+DataFacts data_facts(const Data *data);
+
+// Which source of a mix a sample, or a validation window, is of: all that follows is asked of that source, with the
+// number that the sample has there. Of each weight samples have their share at any time, and validation windows come
+// once each, those of all sources spread evenly. Without a mix it is the data itself.
+const Data *data_train_part(const Data *data, int64_t *sample);
+const Data *data_validation_part(const Data *data, int64_t *window);
+
+// sequence + 1 tokens of sample number `sample` (from 0: row k of batch n is (n - 1) * rows + k).
+bool data_train_window(const Data *data, int64_t sample, int32_t *tokens, Error *error);
+// Of validation window number `window`, in the order of the text.
+bool data_validation_window(const Data *data, int64_t window, int32_t *tokens, Error *error);
+// Where the window of a sample begins: for tests and inspection.
+int64_t data_train_begin(const Data *data, int64_t sample);
+
+// Are the tokens of a window that was read, or the first 16 million of all, below `bound`? Else `error` says which is
+// not, and at which byte of the file. For data that is unchecked.
+bool data_check_train(const Data *data, int64_t sample, const int32_t *tokens, int64_t bound, Error *error);
+bool data_check_validation(const Data *data, int64_t window, const int32_t *tokens, int64_t bound, Error *error);
+bool data_check_begin(const Data *data, int64_t bound, Error *error);
+
+// True if a document ends before tokens[at]: documents of text end with a NUL byte, a blank line or the token of the
+// tokenizer that says so, others with that token.
+bool data_document_begins(const Data *data, const int32_t *tokens, int64_t at);
+
+// A permutation of [0, count) chosen by the key.
+int64_t data_permute(uint64_t key, int64_t count, int64_t index);
+
+#endif

@@ -1,0 +1,347 @@
+// encode.c: text is cut at added tokens, at what is no UTF-8, and by patterns; each piece is encoded by itself.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "runtime/data/merge.h"
+#include "runtime/data/utf8.h"
+
+// The tokens of short pieces that were met, by their hash: text repeats itself.
+enum { SLOTS = 1 << 15, SLOT_BYTES = 23, SLOT_TOKENS = 8 };
+
+typedef struct {
+  uint8_t length, count;  // length 0: free
+  uint8_t bytes[SLOT_BYTES + 7];
+  int32_t tokens[SLOT_TOKENS];
+} Slot;
+
+struct Encoder {
+  const Tokenizer *tokenizer;
+  Matcher *matcher;
+  Merger merger;
+  Slot *slots;
+  bool plain;
+  EncoderPiece *piece;  // who gets pieces; NULL: they are encoded
+  void *context;
+  bool inside;  // of text between added tokens, which goes on: no space ahead of it
+  bool begun;   // something of the text was seen
+  Buffer spelled;
+};
+
+bool encoder_create(const Tokenizer *tokenizer, Encoder **encoder, Error *error) {
+  Encoder *made = calloc(1, sizeof *made);
+  if (made) {
+    made->tokenizer = tokenizer;
+    made->slots = aligned_alloc(64, SLOTS * sizeof *made->slots);
+  }
+  if (!made || !made->slots || !matcher_create(&made->matcher, error)) {
+    encoder_destroy(made);
+    return error_set(error, 3, "no memory");
+  }
+  memset(made->slots, 0, SLOTS * sizeof *made->slots);
+  *encoder = made;
+  return true;
+}
+
+void encoder_destroy(Encoder *encoder) {
+  if (encoder) {
+    matcher_destroy(encoder->matcher);
+    merger_free(&encoder->merger);
+    buffer_free(&encoder->spelled);
+    free(encoder->slots);
+    free(encoder);
+  }
+}
+
+void encoder_plain(Encoder *encoder, bool plain) {
+  encoder->plain = plain;
+}
+
+void encoder_pieces(Encoder *encoder, EncoderPiece *piece, void *context) {
+  encoder->piece = piece;
+  encoder->context = context;
+}
+
+static bool tokens_append(TokenList *list, const int32_t *tokens, int64_t count) {
+  if (list->count + count > list->capacity) {
+    int64_t capacity = list->capacity ? list->capacity : 1024;
+    while (capacity < list->count + count) {
+      capacity *= 2;
+    }
+    int32_t *grown = realloc(list->at, sizeof *grown * (size_t)capacity);
+    if (!grown) {
+      return false;
+    }
+    list->at = grown;
+    list->capacity = capacity;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    list->at[list->count + i] = tokens[i];
+  }
+  list->count += count;
+  return true;
+}
+
+static bool bytes_known(const Tokenizer *tokenizer, const uint8_t *piece, size_t length, Error *error) {
+  for (size_t i = 0; i < length; i++) {
+    if (tokenizer->byte_token[piece[i]] < 0) {
+      return error_set(error, 1, "%s has no token for the byte 0x%02x, which the text has: '%.*s'", tokenizer->path,
+                       piece[i], length < 80 ? (int)length : 80, (const char *)piece);
+    }
+  }
+  return true;
+}
+
+// A piece that is not in the slots.
+static bool piece_encode(Encoder *e, const uint8_t *piece, size_t length, const int32_t **tokens, int64_t *count,
+                         Error *error) {
+  const Tokenizer *tokenizer = e->tokenizer;
+  const int64_t whole = tokenizer->whole ? map_get_bytes_or(&tokenizer->words, piece, length, -1) : -1;
+  if (whole < 0 && !bytes_known(tokenizer, piece, length, error)) {
+    return false;
+  }
+  const uint8_t one = 0;
+  *count = merge_piece(&e->merger, tokenizer, whole < 0 ? piece : &one, whole < 0 ? length : 1);
+  if (*count < 0) {
+    return error_set(error, 3, "no memory to encode a piece of %lld bytes", (long long)length);
+  }
+  if (whole >= 0) {
+    e->merger.ids[0] = (int32_t)whole;
+  }
+  *tokens = e->merger.ids;
+  return true;
+}
+
+static bool piece_add(Encoder *e, const uint8_t *piece, size_t length, TokenList *list, Error *error) {
+  Slot *slot = NULL;
+  const int32_t *tokens = NULL;
+  int64_t count = 0;
+  if (e->piece) {
+    return e->piece(e->context, piece, length) || error_set(error, 3, "no memory for pieces of text");
+  }
+  if (length <= SLOT_BYTES) {
+    uint8_t padded[24] = {0};
+    uint64_t words[3];
+    memcpy(padded, piece, length);
+    memcpy(words, padded, sizeof words);
+    const uint64_t hash =
+        (words[0] * 0x9e3779b97f4a7c15u ^ (words[1] + length) * 0xc2b2ae3d27d4eb4fu ^ words[2] * 0x165667b19e3779f9u) *
+        0x94d049bb133111ebu;
+    slot = &e->slots[hash >> 49];
+    if (slot->length == length && memcmp(slot->bytes, padded, sizeof padded) == 0) {
+      return tokens_append(list, slot->tokens, slot->count) || error_set(error, 3, "no memory for tokens");
+    }
+  }
+  if (!piece_encode(e, piece, length, &tokens, &count, error)) {
+    return false;
+  }
+  if (slot && length > 0 && count <= SLOT_TOKENS) {
+    *slot = (Slot){.length = (uint8_t)length, .count = (uint8_t)count};
+    memcpy(slot->bytes, piece, length);
+    memcpy(slot->tokens, tokens, sizeof *tokens * (size_t)count);
+  }
+  return tokens_append(list, tokens, count) || error_set(error, 3, "no memory for tokens");
+}
+
+typedef struct {
+  Encoder *encoder;
+  TokenList *list;
+  Error *error;
+} Job;
+
+// Cuts by the patterns from `level` on. With `more` what the rest of the text might change is left: *used.
+static bool cut(const Job *job, int level, const uint8_t *text, size_t length, bool more, size_t *used) {
+  Encoder *e = job->encoder;
+  *used = more ? 0 : length;
+  if (level == e->tokenizer->cut_count) {
+    return more || piece_add(e, text, length, job->list, job->error);
+  }
+  const Cut *by = &e->tokenizer->cuts[level];
+  Scan *scan = e->plain ? NULL : by->scan;
+  const bool last = level + 1 == e->tokenizer->cut_count;
+  size_t inside;
+  for (size_t at = 0; at < length; *used = at) {
+    size_t begin = at, end = scan ? scan(text, length, at) : 0;
+    if (end == 0) {
+      const Match match = pattern_next(by->pattern, e->matcher, (const char *)text, length, at, more, &begin, &end);
+      if (match == MATCH_FAILED || (match == MATCH_FOUND && end <= begin)) {
+        return error_set(job->error, 1, "%s: a pattern that cuts text %s", e->tokenizer->path,
+                         match == MATCH_FAILED ? "cannot be matched" : "matches nothing at all");
+      }
+      if (more && match != MATCH_FOUND) {
+        return true;
+      }
+      begin = match == MATCH_FOUND ? begin : length;
+      end = match == MATCH_FOUND ? end : length;
+      if (begin > at && by->between && !cut(job, level + 1, text + at, begin - at, false, &inside)) {
+        return false;
+      }
+    }
+    if (end > begin && by->matches &&
+        !(last ? piece_add(e, text + begin, end - begin, job->list, job->error)
+               : cut(job, level + 1, text + begin, end - begin, false, &inside))) {
+      return false;
+    }
+    at = end;
+  }
+  *used = more ? *used : length;
+  return true;
+}
+
+// Text without added tokens: characters by the patterns, other bytes by themselves.
+static bool plain_add(const Job *job, const uint8_t *text, size_t length, bool more, size_t *used) {
+  for (*used = 0; *used < length;) {
+    const uint8_t *at = text + *used;
+    const size_t left = length - *used, valid = utf8_valid(at, left);
+    const bool open = more && (valid == left || utf8_character(at + valid, left - valid) < 0);
+    size_t taken;
+    if (valid > 0 && !cut(job, 0, at, valid, open, &taken)) {
+      return false;
+    }
+    *used += valid > 0 ? taken : 0;
+    if (open) {
+      return true;
+    }
+    at = text + *used;  // behind the valid ones
+    size_t wrong = 0;
+    for (int size = 0; *used + wrong < length && size == 0; wrong += size == 0) {
+      size = utf8_character(at + wrong, length - *used - wrong);
+      size = size < 0 && !more ? 0 : size;
+    }
+    if (more && *used + wrong == length) {
+      return true;
+    }
+    if (wrong > 0 && !piece_add(job->encoder, at, wrong, job->list, job->error)) {
+      return false;
+    }
+    *used += wrong;
+  }
+  return true;
+}
+
+// The longest added token that begins here, or NULL.
+static const Added *added_at(const Tokenizer *tokenizer, const uint8_t *text, size_t length, size_t at) {
+  const Added *found = NULL;
+  for (int i = 0; i < tokenizer->added_count; i++) {
+    const Added *added = &tokenizer->added[i];
+    const size_t size = (size_t)added->length;
+    if (size <= length - at && memcmp(text + at, added->text, size) == 0 && (!found || added->length > found->length)) {
+      found = added;
+    }
+  }
+  return found;
+}
+
+static const char space_letter[] = "\xe2\x96\x81";
+
+static size_t spelled_space(const uint8_t *text, size_t length) {
+  return text[0] == ' ' ? 1 : length >= 3 && memcmp(text, space_letter, 3) == 0 ? 3 : 0;
+}
+
+// Text without added tokens, of which tokens are characters: a piece is spaces and what follows up to the next ones.
+static bool characters_add(const Job *job, const uint8_t *text, size_t length, bool more, size_t *used) {
+  Encoder *e = job->encoder;
+  const Tokenizer *tokenizer = e->tokenizer;
+  for (*used = 0; *used < length;) {
+    size_t end = *used, size;
+    while (end < length && (size = spelled_space(text + end, length - end)) > 0) {
+      end += size;
+    }
+    while (end < length && (!tokenizer->severable || spelled_space(text + end, length - end) == 0)) {
+      end++;
+    }
+    if (more && length - end < 3) {
+      return true;
+    }
+    const bool has = spelled_space(text + *used, length - *used) > 0;
+    const bool ahead = !e->inside && !(tokenizer->prefix_once && has) &&
+                       (tokenizer->prefix == PREFIX_EACH || (tokenizer->prefix == PREFIX_FIRST && !e->begun));
+    e->spelled.length = 0;
+    buffer_text(&e->spelled, ahead ? space_letter : "");
+    for (size_t i = *used; i < end; i++) {
+      buffer_bytes(&e->spelled, text[i] == ' ' ? space_letter : (const char *)text + i, text[i] == ' ' ? 3 : 1);
+    }
+    if (e->spelled.failed) {
+      return error_set(job->error, 3, "no memory for a piece of text");
+    }
+    if (!piece_add(e, (const uint8_t *)e->spelled.text, e->spelled.length, job->list, job->error)) {
+      return false;
+    }
+    e->inside = e->begun = true;
+    *used = end;
+  }
+  return true;
+}
+
+// The bytes of the space that begins here, as Unicode has it; 0: none does.
+static size_t space_at(const uint8_t *text, size_t length) {
+  static const char *const wide[] = {"\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\xa8",
+                                     "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"};
+  if (length > 0 && (text[0] == ' ' || (text[0] >= '\t' && text[0] <= '\r'))) {
+    return 1;
+  }
+  for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+    if (strlen(wide[i]) <= length && memcmp(text, wide[i], strlen(wide[i])) == 0) {
+      return strlen(wide[i]);
+    }
+  }
+  return length >= 3 && text[0] == 0xe2 && text[1] == 0x80 && text[2] >= 0x80 && text[2] <= 0x8a ? 3 : 0;
+}
+
+// The end of a text without the spaces that it ends with.
+static size_t spaces_cut(const uint8_t *text, size_t begin, size_t end) {
+  for (size_t size = 1; size <= 3;) {
+    const bool space = end >= begin + size && space_at(text + end - size, size) == size;
+    end -= space ? size : 0;
+    size = space ? 1 : size + 1;
+  }
+  return end;
+}
+
+bool encoder_add(Encoder *encoder, const char *text, size_t length, bool more, size_t *used, TokenList *tokens,
+                 Error *error) {
+  const Tokenizer *tokenizer = encoder->tokenizer;
+  const Job job = {encoder, tokens, error};
+  const uint8_t *bytes = (const uint8_t *)text;
+  // Behind `safe` an added token may begin whose end is not here yet, or a neighbour that it must not have.
+  const size_t longest = tokenizer->added_count > 0 ? (size_t)tokenizer->added_longest + 1 : 0;
+  const size_t safe = !more ? length : length > longest ? length - longest : 0;
+  for (*used = 0; *used < length;) {
+    const size_t begin = *used;
+    const Added *added = NULL;
+    size_t at = begin;
+    while (at < safe && !(tokenizer->added_first[bytes[at]] && (added = added_at(tokenizer, bytes, length, at)))) {
+      at++;
+    }
+    size_t end = at, taken;
+    const bool left = added ? added->left : more && tokenizer->added_left;  // or may be
+    end = left ? spaces_cut(bytes, begin, end) : end;
+    if (!(tokenizer->characters ? characters_add : plain_add)(&job, bytes + begin, end - begin, !added && more,
+                                                              &taken)) {
+      return false;
+    }
+    if (!added) {
+      *used += taken;
+      encoder->inside &= more;
+      encoder->begun &= more;
+      return true;
+    }
+    size_t behind = at + (size_t)added->length;
+    for (size_t size = 1; added->right && size > 0; behind += size) {
+      size = space_at(bytes + behind, length - behind);
+    }
+    if (more && added->right && length - behind < 3) {  // more spaces may follow
+      *used = end;
+      return true;
+    }
+    if (!tokens_add(tokens, added->token)) {
+      return error_set(error, 3, "no memory for tokens");
+    }
+    *used = behind;
+    encoder->inside = false;
+    encoder->begun = true;
+  }
+  encoder->begun &= more;
+  encoder->inside &= more;
+  return true;
+}

@@ -1,0 +1,174 @@
+// reader.c: files are read in pieces that grow where a document needs more at once.
+#include "runtime/data/reader.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/units.h"
+#include "runtime/clock.h"
+#include "runtime/io.h"
+
+enum { PIECE = 1 << 20 };
+#define PIECE_MOST ((size_t)1 << 31)
+
+typedef struct {
+  const ReaderOptions *options;
+  ReaderText *text;
+  void *context;
+  ReaderFacts *facts;
+  Error *error;
+  int64_t total;       // bytes of all files
+  double begun, told;  // seconds
+  char *piece;
+  size_t capacity;
+  const char *path;  // what is read now
+  int64_t line;
+} Reader;
+
+static void tell(Reader *r) {
+  const double now = clock_seconds();
+  char done[UNITS_MAX], all[UNITS_MAX], speed[UNITS_MAX];
+  if (r->options->screen && now - r->told > 2) {
+    r->told = now;
+    fprintf(r->options->screen, "%s %s of %s, %s a second\n", r->options->what,
+            units_bytes(done, (double)r->facts->bytes), units_bytes(all, (double)r->total),
+            units_bytes(speed, (double)r->facts->bytes / (now - r->begun)));
+    fflush(r->options->screen);
+  }
+}
+
+static bool reserve(Reader *r, size_t size) {
+  if (size <= r->capacity) {
+    return true;
+  }
+  char *grown = size > PIECE_MOST ? NULL : realloc(r->piece, size);
+  if (!grown) {
+    return error_set(r->error, size > PIECE_MOST ? 1 : 3, "%s has a piece of more than %lld bytes that cannot be cut",
+                     r->path, (long long)r->capacity);
+  }
+  r->piece = grown;
+  r->capacity = size;
+  return true;
+}
+
+static bool read_text(Reader *r, int fd, int64_t bytes) {
+  size_t size = PIECE, used = 1;
+  for (int64_t at = 0; at < bytes; at += (int64_t)used) {
+    size = used == 0 ? 2 * size : PIECE;
+    const size_t here = bytes - at < (int64_t)size ? (size_t)(bytes - at) : size;
+    if (!reserve(r, size) || !io_read(fd, r->path, at, r->piece, here, r->error) ||
+        !r->text(r->context, r->piece, here, at + (int64_t)here < bytes, &used, r->error)) {
+      return false;
+    }
+    r->facts->bytes += (int64_t)used;
+    r->facts->text_bytes += (int64_t)used;
+    tell(r);
+  }
+  r->facts->documents += bytes > 0;
+  return true;
+}
+
+static bool read_line(Reader *r, const char *line, size_t length) {
+  json_error_t problem;
+  size_t used;
+  r->line++;
+  r->facts->bytes += (int64_t)length + 1;
+  if (strspn(line, " \t\r") >= length) {
+    return true;
+  }
+  json_t *root = json_loadb(line, length, JSON_ALLOW_NUL, &problem);
+  const json_t *field = json_object_get(root, r->options->field);
+  bool done = false;
+  if (!root) {
+    error_set(r->error, 1, "%s:%lld: no JSON, at byte %d of the line: %s", r->path, (long long)r->line,
+              problem.position, problem.text);
+  } else if (!json_is_string(field)) {
+    error_set(r->error, 1, "%s:%lld: %s", r->path, (long long)r->line,
+              !json_is_object(root) ? "the line is no object {...}"
+              : field               ? "the field is no text"
+                                    : "the object has no such field");
+    const size_t said = strlen(r->error->text);
+    snprintf(r->error->text + said, sizeof r->error->text - said, "; --field is '%s'", r->options->field);
+  } else {
+    done = r->text(r->context, json_string_value(field), json_string_length(field), false, &used, r->error);
+    r->facts->text_bytes += (int64_t)json_string_length(field);
+    r->facts->documents++;
+  }
+  json_decref(root);
+  tell(r);
+  return done;
+}
+
+static bool read_lines(Reader *r, int fd, int64_t bytes) {
+  size_t size = PIECE;
+  r->line = 0;
+  for (int64_t at = 0; at < bytes;) {
+    const size_t here = bytes - at < (int64_t)size ? (size_t)(bytes - at) : size;
+    size_t used = 0;
+    if (!reserve(r, size + 1) || !io_read(fd, r->path, at, r->piece, here, r->error)) {
+      return false;
+    }
+    r->piece[here] = '\0';
+    while (used < here) {
+      const char *end = memchr(r->piece + used, '\n', here - used);
+      if (!end && at + (int64_t)here < bytes) {
+        break;
+      }
+      const size_t length = end ? (size_t)(end - r->piece) - used : here - used;
+      if (!read_line(r, r->piece + used, length)) {
+        return false;
+      }
+      used += length + (end != NULL);
+    }
+    size = used == 0 ? 2 * size : PIECE;
+    at += (int64_t)used;
+  }
+  return true;
+}
+
+static bool ends_with(const char *path, const char *ending) {
+  const size_t length = strlen(path), end = strlen(ending);
+  return length > end && strcmp(path + length - end, ending) == 0;
+}
+
+// What is obviously something else than it is read as.
+static bool kind_check(const Reader *r) {
+  static const char *const packed[] = {".gz", ".zst", ".xz", ".bz2", ".parquet"};
+  for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
+    if (ends_with(r->path, packed[i])) {
+      return error_set(r->error, 1, "%s is packed: this version reads text and JSON lines as they are; unpack it first",
+                       r->path);
+    }
+  }
+  if (!r->options->field && (ends_with(r->path, ".jsonl") || ends_with(r->path, ".ndjson"))) {
+    return error_set(r->error, 1, "%s is JSON lines; say which field is the text: --field text", r->path);
+  }
+  return true;
+}
+
+bool reader_run(const ReaderOptions *options, ReaderText *text, void *context, ReaderFacts *facts, Error *error) {
+  Reader r = {.options = options, .text = text, .context = context, .facts = facts, .error = error};
+  struct stat info;
+  bool done = true;
+  *facts = (ReaderFacts){0};
+  for (int i = 0; i < options->file_count; i++) {
+    r.total += stat(options->files[i], &info) == 0 ? info.st_size : 0;
+  }
+  r.begun = r.told = clock_seconds();
+  for (int i = 0; done && i < options->file_count; i++) {
+    int fd = -1;
+    r.path = options->files[i];
+    done = kind_check(&r) && io_open(r.path, O_RDONLY, &fd, error);
+    if (done) {
+      done = fstat(fd, &info) == 0 &&
+             (options->field ? read_lines(&r, fd, info.st_size) : read_text(&r, fd, info.st_size));
+      close(fd);
+    }
+  }
+  free(r.piece);
+  return done;
+}

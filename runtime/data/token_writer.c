@@ -1,0 +1,136 @@
+// token_writer.c: documents are encoded as they are read, and tokens written as they come.
+#include "runtime/data/token_writer.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/data/token_file.h"
+#include "runtime/data/tokenizer.h"
+#include "runtime/io.h"
+
+enum { FLUSH = 1 << 16, NARROW_KINDS = 65536 };
+
+typedef struct {
+  Tokenizer *tokenizer;  // NULL: bytes
+  Encoder *encoder;
+  TokenList tokens;  // that are not written yet
+  TokenType type;
+  int32_t end;  // -1: none
+  uint8_t *bytes;
+  size_t capacity;
+  char path[IO_PATH_MAX];  // of the file until it is whole
+  int fd;
+  int64_t count;  // written
+  bool raw;
+} TokenWriter;
+
+static bool writer_flush(TokenWriter *w, Error *error) {
+  const size_t width = (size_t)token_bytes(w->type), size = width * (size_t)w->tokens.count;
+  if (size > w->capacity) {
+    uint8_t *grown = realloc(w->bytes, size);
+    if (!grown) {
+      return error_set(error, 3, "no memory for tokens");
+    }
+    w->bytes = grown;
+    w->capacity = size;
+  }
+  for (int64_t i = 0; i < w->tokens.count; i++) {
+    for (size_t b = 0; b < width; b++) {
+      w->bytes[width * (size_t)i + b] = (uint8_t)((uint32_t)w->tokens.at[i] >> (8 * b));
+    }
+  }
+  w->count += w->tokens.count;
+  w->tokens.count = 0;
+  if (!w->raw && w->count > INT32_MAX) {
+    return error_set(error, 1,
+                     "more than %d tokens, which the header of a token file cannot count; write several files, or one "
+                     "without a header: --raw",
+                     INT32_MAX);
+  }
+  return io_write(NULL, w->fd, w->path, w->bytes, size, error);
+}
+
+static bool writer_bytes(TokenWriter *w, const char *text, size_t length, Error *error) {
+  for (size_t i = 0; i < length; i++) {
+    if (!tokens_add(&w->tokens, (uint8_t)text[i])) {
+      return error_set(error, 3, "no memory for tokens");
+    }
+  }
+  return true;
+}
+
+static bool writer_text(void *context, const char *text, size_t length, bool more, size_t *used, Error *error) {
+  TokenWriter *w = context;
+  *used = length;
+  if (!(w->tokenizer ? encoder_add(w->encoder, text, length, more, used, &w->tokens, error)
+                     : writer_bytes(w, text, length, error))) {
+    return false;
+  }
+  if (!more && w->end >= 0 && !tokens_add(&w->tokens, w->end)) {
+    return error_set(error, 3, "no memory for tokens");
+  }
+  return w->tokens.count < FLUSH || writer_flush(w, error);
+}
+
+static bool writer_open(TokenWriter *w, const TokenWriterOptions *options, Error *error) {
+  const bool bytes = !options->tokenizer || strcmp(options->tokenizer, TOKENIZER_BYTES) == 0;
+  const uint8_t header[LLMC_HEADER] = {0};
+  if (!bytes && (!tokenizer_open(options->tokenizer, &w->tokenizer, error) ||
+                 !encoder_create(w->tokenizer, &w->encoder, error))) {
+    return false;
+  }
+  const int32_t kinds = bytes ? 256 : tokenizer_kinds(w->tokenizer);
+  w->end = bytes ? 0 : tokenizer_end(w->tokenizer);
+  w->raw = options->raw;
+  w->type = options->type           ? (strcmp(options->type, "u16") == 0 ? TOKEN_U16 : TOKEN_U32)
+            : kinds <= NARROW_KINDS ? TOKEN_U16
+                                    : TOKEN_U32;
+  if (w->type == TOKEN_U16 && kinds > NARROW_KINDS) {
+    return error_set(error, 2, "u16 holds tokens up to %d, but those of %s go up to %d; use --type u32",
+                     NARROW_KINDS - 1, options->tokenizer, kinds - 1);
+  }
+  return io_path(w->path, error, "%s.part", options->out) &&
+         io_open(w->path, O_WRONLY | O_CREAT | O_TRUNC, &w->fd, error) &&
+         (w->raw || io_write(NULL, w->fd, w->path, header, sizeof header, error));
+}
+
+static bool writer_finish(TokenWriter *w, const char *out, Error *error) {
+  const bool narrow = w->type == TOKEN_U16;
+  if (!writer_flush(w, error)) {
+    return false;
+  }
+  if (w->count == 0) {
+    return error_set(error, 1, "there is no text: the files are empty");
+  }
+  const int32_t header[3] = {narrow ? LLMC_U16 : LLMC_U32, narrow ? LLMC_U16_VERSION : LLMC_U32_VERSION,
+                             (int32_t)w->count};
+  if (!w->raw && (lseek(w->fd, 0, SEEK_SET) != 0 || !io_write(NULL, w->fd, w->path, header, sizeof header, error))) {
+    return false;
+  }
+  const bool synced = io_sync(NULL, w->fd, w->path, error), closed = io_close(w->fd, w->path, error);
+  w->fd = -1;
+  return synced && closed && io_rename(NULL, w->path, out, error);
+}
+
+bool token_writer_run(const TokenWriterOptions *options, TokenWriterFacts *facts, Error *error) {
+  TokenWriter w = {.fd = -1};
+  const bool done = writer_open(&w, options, error) &&
+                    reader_run(&options->read, writer_text, &w, &facts->read, error) &&
+                    writer_finish(&w, options->out, error);
+  facts->tokens = w.count;
+  facts->type = w.type == TOKEN_U16 ? "u16" : "u32";
+  facts->ends = w.end >= 0;
+  if (w.fd >= 0) {
+    close(w.fd);
+  }
+  if (!done && w.path[0]) {
+    unlink(w.path);
+  }
+  encoder_destroy(w.encoder);
+  tokenizer_close(w.tokenizer);
+  tokens_free(&w.tokens);
+  free(w.bytes);
+  return done;
+}

@@ -1,0 +1,162 @@
+// data_command.c: the commands of `mdl data`, each a thin layer over mdl.h.
+#include "runtime/data_command.h"
+
+#include <stdio.h>
+
+#include "base/options.h"
+#include "base/units.h"
+#include "runtime/mdl.h"
+
+typedef struct {
+  const char *out, *field, *tokenizer, *type, *pattern;
+  int64_t vocabulary;
+  bool raw;
+} DataValues;
+
+#define OUT_OPTION(what) \
+  { "out", 'o', OPTION_TEXT, "FILE", offsetof(DataValues, out), 0, what " (must be given)" }
+#define FIELD_OPTION                                                 \
+  {                                                                  \
+    "field", 0, OPTION_TEXT, "NAME", offsetof(DataValues, field), 0, \
+        "files are JSON lines, and this field of each is a document" \
+  }
+
+static const Option encode_options[] = {
+    OUT_OPTION("the file of tokens that is made"),
+    {"tokenizer", 0, OPTION_TEXT, "FILE", offsetof(DataValues, tokenizer), 0,
+     "a tokenizer.json or a rank file of tiktoken (default: bytes)"},
+    FIELD_OPTION,
+    {"type", 0, OPTION_CHOICE, "u16|u32", offsetof(DataValues, type), 0,
+     "of a token (default: the narrower one that holds all)"},
+    {"raw", 0, OPTION_FLAG, NULL, offsetof(DataValues, raw), 0,
+     "write no header: for more than 2147483647 tokens, or other programs"},
+};
+
+static const Option train_options[] = {
+    OUT_OPTION("the tokenizer.json that is made"),
+    {"vocab", 0, OPTION_INTEGER, "N", offsetof(DataValues, vocabulary), 258,
+     "tokens: 256 bytes, merges and <|endoftext|> (default: 32768)"},
+    FIELD_OPTION,
+    {"pattern", 0, OPTION_CHOICE, "gpt2|llama3|qwen", offsetof(DataValues, pattern), 0,
+     "how text is cut into words; llama3 takes numbers three digits at a time, qwen one (default: llama3)"},
+};
+
+static const DataValues data_defaults = {.vocabulary = 32768};
+
+static int out_missing(const char *command) {
+  fprintf(stderr, "mdl data %s: which file is to be made? Give -o FILE\n", command);
+  return STATUS_USAGE;
+}
+
+static int report(const char *command, MdlStatus status, const MdlError *error) {
+  if (status != MDL_DONE) {
+    fprintf(stderr, "mdl data %s: %s\n", command, error->text);
+  }
+  return (int)status;
+}
+
+static int encode_main(Arena *arena, const void *values, const OptionList *arguments) {
+  (void)arena;
+  const DataValues *data = values;
+  MdlError error;
+  MdlEncoded result;
+  char bytes[UNITS_MAX], speed[UNITS_MAX];
+  if (!data->out) {
+    return out_missing("encode");
+  }
+  const MdlEncodeOptions options = {.files = arguments->at,
+                                    .file_count = arguments->count,
+                                    .field = data->field,
+                                    .out = data->out,
+                                    .tokenizer = data->tokenizer,
+                                    .type = data->type,
+                                    .raw = data->raw,
+                                    .screen = stderr};
+  const MdlStatus status = mdl_encode(&options, &result, &error);
+  if (status != MDL_DONE) {
+    return report("encode", status, &error);
+  }
+  printf("%s: %lld tokens of %s from %lld document%s of %s, %.3f bytes per token; %.1f s, %s a second\n", data->out,
+         (long long)result.tokens, result.type, (long long)result.documents, result.documents == 1 ? "" : "s",
+         units_bytes(bytes, (double)result.text_bytes), (double)result.text_bytes / (double)result.tokens,
+         result.seconds, units_bytes(speed, (double)result.bytes / result.seconds));
+  if (!result.ends) {
+    printf(
+        "note: the tokenizer has no token that ends a document, such as <|endoftext|>: documents follow each other\n");
+  }
+  if (data->tokenizer) {
+    printf("write `data tokens(\"%s\"%s%s, tokenizer = \"%s\");`\n", data->out, data->raw ? ", " : "",
+           data->raw ? result.type : "", data->tokenizer);
+  } else {
+    printf("write `data tokens(\"%s\"%s%s);`\n", data->out, data->raw ? ", " : "", data->raw ? result.type : "");
+  }
+  return STATUS_DONE;
+}
+
+static int tokenizer_main(Arena *arena, const void *values, const OptionList *arguments) {
+  (void)arena;
+  const DataValues *data = values;
+  MdlError error;
+  MdlTokenizerResult result;
+  char bytes[UNITS_MAX];
+  if (!data->out) {
+    return out_missing("train-tokenizer");
+  }
+  const MdlTokenizerOptions options = {.files = arguments->at,
+                                       .file_count = arguments->count,
+                                       .field = data->field,
+                                       .out = data->out,
+                                       .pattern = data->pattern,
+                                       .vocabulary = data->vocabulary,
+                                       .screen = stderr};
+  const MdlStatus status = mdl_train_tokenizer(&options, &result, &error);
+  if (status != MDL_DONE) {
+    return report("train-tokenizer", status, &error);
+  }
+  printf("%s: %lld tokens from %s of text, %lld different words; %.1f s\n", data->out, (long long)result.tokens,
+         units_bytes(bytes, (double)result.text_bytes), (long long)result.pieces, result.seconds);
+  if (result.tokens < data->vocabulary) {
+    printf("note: fewer than the %lld that were asked for: no further pair of tokens occurs twice\n",
+           (long long)data->vocabulary);
+  }
+  printf("write `data text(..., tokenizer = \"%s\");` and `vocab = %lld`\n", data->out, (long long)result.tokens);
+  return STATUS_DONE;
+}
+
+#define GROUP(table) \
+  { "Options", table, sizeof table / sizeof *table, 0 }
+
+static const OptionGroup encode_group = GROUP(encode_options), train_group = GROUP(train_options);
+
+static const Command commands[] = {
+    {.name = "encode",
+     .arguments = "FILE...",
+     .summary = "makes a file of tokens, as llm.c has them, from text or JSON lines",
+     .details = "Each file, or with --field each line, is a document, behind which stands the token that ends one.",
+     .least = 1,
+     .most = -1,
+     .groups = &encode_group,
+     .group_count = 1,
+     .size = sizeof(DataValues),
+     .run = encode_main},
+    {.name = "train-tokenizer",
+     .arguments = "FILE...",
+     .summary = "makes a tokenizer.json (BPE over bytes) from text or JSON lines",
+     .details = "The same text gives the same tokenizer.",
+     .least = 1,
+     .most = -1,
+     .groups = &train_group,
+     .group_count = 1,
+     .size = sizeof(DataValues),
+     .defaults = &data_defaults,
+     .run = tokenizer_main},
+};
+
+int data_main(int argc, char **argv) {
+  const Program program = {.name = "mdl data",
+                           .version = mdl_version(),
+                           .summary = "tokenizers and files of tokens",
+                           .commands = commands,
+                           .count = sizeof commands / sizeof *commands};
+  return options_main(&program, argc, argv);
+}

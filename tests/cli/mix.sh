@@ -1,0 +1,30 @@
+#!/bin/bash
+# mix.sh: a mix of sources is the same row of samples under every layout, and after a run is gone on with.
+. "${ROOT:?}/tests/cli/lib.sh"
+cp "$ROOT/LICENSE" licence.txt
+cat "$ROOT"/docs/layouts.md "$ROOT"/docs/language.md > pages.txt
+expect 0 "$MDL" data encode pages.txt -o pages.bin --raw
+sed "s|data text.*|data mix(law = 0.25 * text(\"licence.txt\"), pages = 0.75 * tokens(\"pages.bin\", u16));|" "$SMALL" > mix.mdl
+cat >> mix.mdl <<'END'
+layout micro { microbatches = 2; }
+layout pair  { mesh dp = 2; batch -> dp; }
+END
+train mix.mdl --steps 8 --eval-every 4 --out one
+mentions one/resolved.mdl "0.25 * text(\"$WORK/licence.txt\")" "0.75 * tokens(\"$WORK/pages.bin\", u16)"
+for layout in micro pair; do
+  train mix.mdl --layout $layout --steps 8 --eval-every 4 --out $layout
+  paste -d ' ' <(losses one) <(losses $layout) | awk '{ d = $2 - $4; if (d < -1e-3 || d > 1e-3) exit 1 }' ||
+    die "other losses under $layout: $(losses one) and $(losses $layout)"
+done
+train mix.mdl --steps 5 --eval-every 4 --out parts
+train mix.mdl --steps 8 --eval-every 4 --out parts --resume
+same "a mix that is gone on with" "$(weights one 8)" "$(weights parts 8)"
+expect 0 "$MDL" eval one
+mentions out "loss" "bits per byte"
+expect 0 "$MDL" eval one --data licence.txt
+expect 0 "$MDL" generate one --prompt "You may" --tokens 4
+expect 0 "$MDL" inspect one/plan.mdlx
+mentions out "data mix law 0.25 text bytes licence.txt;pages 0.75 tokens_u16 none pages.bin;, tokenizer bytes"
+rm pages.bin
+expect 1 "$MDL" train mix.mdl --steps 1 --out none
+mentions err "the data file pages.bin is neither"

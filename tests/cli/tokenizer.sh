@@ -1,0 +1,84 @@
+#!/bin/bash
+# tokenizer.sh: a tokenizer that is trained, tokens that are made with it, a model that learns them, text that it makes.
+. "${ROOT:?}/tests/cli/lib.sh"
+cp "$ROOT/LICENSE" licence.txt
+if "$MDL" data train-tokenizer licence.txt -o none.json 2>&1 | grep "built without PCRE2"; then exit 77; fi
+rm none.json
+expect 0 "$MDL" data train-tokenizer licence.txt -o tiny.json --vocab 400
+mentions out "tiny.json: 400 tokens from" 'write `data text(..., tokenizer = "tiny.json");` and `vocab = 400`'
+cmp tiny.json "$ROOT/tests/tokenizer/tiny.json" || die "the same text gives another tokenizer than it did"
+for pattern in gpt2 qwen; do
+  expect 0 "$MDL" data train-tokenizer licence.txt -o $pattern.json --vocab 300 --pattern $pattern
+done
+expect 0 "$MDL" data train-tokenizer licence.txt -o large.json --vocab 50000
+mentions out "note: fewer than the 50000 that were asked for"
+
+# Text with a tokenizer, and the tokens of that text in a file, are the same data but for the end of the document.
+of() {  # DATA FILE
+  sed "s|data text.*|data $1;|; s|vocab = 256|vocab = 400|" "$SMALL" > "$2"
+}
+expect 0 "$MDL" data encode licence.txt --tokenizer tiny.json -o tokens.bin
+mentions out "tokens of u16 from 1 document" 'write `data tokens("tokens.bin", tokenizer = "tiny.json");`'
+[ ! -e tokens.bin.part ] || die "a part is left"
+of 'text("licence.txt", tokenizer = "tiny.json")' text.mdl
+of 'tokens("tokens.bin", tokenizer = "tiny.json")' tokens.mdl
+of 'tokens("tokens.bin")' untold.mdl
+train text.mdl --steps 40 --eval-every 20 --out text
+train tokens.mdl --steps 40 --eval-every 20 --out tokens
+train untold.mdl --steps 4 --out untold
+same "the first losses" "$(losses text | head -n 1 | cut -c 1-6)" "$(losses tokens | head -n 1 | cut -c 1-6)"
+for run in text tokens; do
+  expect 0 "$MDL" eval $run
+  sed -n 's/^bits per byte  \([0-9.]*\)$/\1/p' out > bits
+  awk '{ exit !($1 > 0.5 && $1 < 5) }' bits || die "bits per byte are wrong: $(cat out)"
+  same "the same seed" "$("$MDL" generate $run --prompt "You may" --tokens 20)" "$("$MDL" generate $run --prompt "You may" --tokens 20)"
+  case $("$MDL" generate $run --prompt "You may" --tokens 20) in
+    "You may"*) ;;
+    *) die "the text does not begin with its prompt" ;;
+  esac
+  expect 0 "$MDL" generate $run --tokens 5
+done
+expect 1 "$MDL" generate untold --prompt "You may"
+mentions err "its recipe names no tokenizer" "--tokenizer FILE"
+expect 0 "$MDL" generate untold --prompt "You may" --tokens 20 --tokenizer tiny.json
+(cd / && "$MDL" generate "$WORK/text" --prompt "You may" --tokens 3) > out || die "the run knows its tokenizer from here only"
+sed 's|vocab = 400|vocab = 256|' text.mdl > narrow.mdl
+expect 1 "$MDL" train narrow.mdl --steps 1 --out narrow
+mentions err "go up to 399; make that axis at least 400"
+of 'text("licence.txt", tokenizer = "none.json")' missing.mdl
+expect 1 "$MDL" train missing.mdl --steps 1 --out missing
+mentions err "the tokenizer none.json is neither in the working directory nor beside the text"
+
+# Bytes, JSON lines, types.
+expect 0 "$MDL" data encode licence.txt -o bytes.bin
+expect 0 "$MDL" data encode licence.txt -o raw.bin --raw --type u32
+same "raw tokens" "$(wc -c < raw.bin)" "$((4 * ($(wc -c < licence.txt) + 1)))"
+printf '{"id": 1, "text": "a\\nb \\u00e9"}\n\n{"text": "the second", "more": [1]}\n' > two.jsonl
+expect 0 "$MDL" data encode two.jsonl --field text -o two.bin --raw
+mentions out "tokens of u16 from 2 documents of 16 bytes"
+same "the bytes of two documents" "$(od -An -v -tu2 two.bin | tr -s ' \n' ' ')" " 97 10 98 32 195 169 0 116 104 101 32 115 101 99 111 110 100 0 "
+expect 1 "$MDL" data encode two.jsonl -o none.bin
+mentions err "two.jsonl is JSON lines; say which field is the text: --field text"
+expect 1 "$MDL" data encode two.jsonl --field body -o none.bin
+mentions err "two.jsonl:1: the object has no such field; --field is 'body'"
+expect 1 "$MDL" data encode two.jsonl --field more -o none.bin
+echo '{"text": 7' > broken.jsonl
+expect 1 "$MDL" data encode broken.jsonl --field text -o none.bin
+mentions err "broken.jsonl:1: no JSON, at byte"
+[ ! -e none.bin ] && [ ! -e none.bin.part ] || die "what failed has left a file"
+of 'text("two.jsonl", tokenizer = "tiny.json")' lines.mdl
+expect 1 "$MDL" train lines.mdl --steps 1 --out lines
+mentions err "two.jsonl is JSON, not text" "mdl data encode"
+expect 2 "$MDL" data encode licence.txt
+mentions err "Give -o FILE"
+expect 2 "$MDL" data train-tokenizer licence.txt -o small.json --vocab 20
+expect 2 "$MDL" data decode licence.txt
+mentions err "unknown command 'decode'"
+expect 1 "$MDL" data encode licence.txt -o none.bin --tokenizer licence.txt
+mentions err "licence.txt: line 2, at byte 1, is no token in base64" "neither a tokenizer.json nor a rank file of tiktoken"
+expect 1 "$MDL" data encode missing.txt -o none.bin
+: > empty.txt
+expect 1 "$MDL" data encode empty.txt -o none.bin
+mentions err "there is no text"
+expect 0 "$MDL" data encode --help
+mentions out "--field NAME" "--raw"
