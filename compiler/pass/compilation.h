@@ -118,10 +118,12 @@ typedef struct {
   ARRAY(Compressed) compressed;
   struct SamplesTable *samples;   // of the forward, for differentiate; NULL: it has no microbatches
   struct Shard *shard;            // how values are held, once shard has run; NULL: one rank
+  struct StageCut *cut;           // what stages do and send, for the pass that makes one of them; else NULL
   const struct PassWatch *watch;  // see CompileOptions
 } Compilation;
 
-// Called after every pass of every program and stage, before the verifier. Tests change the graph here.
+// Called after every pass of every program and stage, before the verifier. Tests change the graph here. Where there is
+// one, all passes run for each stage; else those up to `stage` run once for all of them.
 typedef struct PassWatch {
   void (*after)(void *context, Compilation *c, const char *pass);
   void *context;

@@ -1,15 +1,13 @@
 // stage.c: of the whole step, what one stage of the pipeline does, and the messages between the stages.
 //
-// Needs shard. In a training step the microbatch's body becomes segments: the forward and the backward of each chunk
-// (and, for zero-bubble, the gradients of its weights apart), which the schedule calls in its order. A value made on
-// another stage is received in the forward if it comes from an earlier stage's forward, else in the backward. Outside
-// of microbatches, and in other programs, messages stand where the value is made in the order of the whole graph, which
-// is the same for all stages, so that nobody waits in a circle.
+// Needs what stages has planned. In a training step the microbatch's body becomes segments: the forward and the
+// backward of each chunk (and, for zero-bubble, the gradients of its weights apart), which the schedule calls in its
+// order. A value made on another stage is received in the forward if it comes from an earlier stage's forward, else in
+// the backward. Outside of microbatches, and in other programs, messages stand where the value is made in the order of
+// the whole graph, which is the same for all stages, so that nobody waits in a circle.
 #include "compiler/pipeline/stage.h"
 
 #include <string.h>
-
-#include "compiler/shard/orders.h"
 
 static int top_stage(const Cut *cut, NodeId id) {
   return lies_on(cut, cut->stages->node[id]);
@@ -188,15 +186,6 @@ static void make_top(Cut *cut, const NodeList *old) {
 
 // --- which stages hold which tensors ---
 
-static void keep_tenancy(Compilation *c, const Stages *stages) {
-  Arena *arena = c->tenancy->index.arena;
-  for (int i = 0; i < c->graph->persistent.count; i++) {
-    const uint64_t *holders = arena_copy(arena, stages->holders[i], sizeof *holders * (size_t)stages->words);
-    map_put(&c->tenancy->index, map_key(c->graph->persistent.at[i].name), c->tenancy->at.count);
-    array_push(arena, &c->tenancy->at, ((Tenant){stages->owner[i], holders}));
-  }
-}
-
 // Tensors of other stages leave the map of state; first values are given to those that are here.
 static void drop_others(Compilation *c) {
   Graph *graph = c->graph;
@@ -330,50 +319,27 @@ static void gather_before(Compilation *c) {
 
 bool pass_stage(Compilation *c) {
   Graph *graph = c->graph;
-  c->nothing = graph->regions.at[0].nodes.count == 0;
   if (!c->tenancy) {
     gather_before(c);
     return true;
   }
-  const Tenancy *known = c->program == PROGRAM_TRAIN ? NULL : c->tenancy;
-  const Stages *stages = stages_find(c->arena, graph, c->spec, known);
-  while (stages && stage_once(c, stages)) {
-    stages = stages_find(c->arena, graph, c->spec, known);
-  }
-  if (!stages) {
-    return false;
-  }
-  if (c->program == PROGRAM_TRAIN) {
-    keep_tenancy(c, stages);
-  }
-  if (c->program != PROGRAM_INITIALISE) {
-    Cut cut = {.c = c, .graph = graph, .stages = stages, .stage = c->stage, .limit = graph->values.count};
-    cut.part = ARENA_ARRAY(c->arena, uint8_t, graph->nodes.count + 1);
-    cut.in_body = ARENA_ARRAY(c->arena, bool, graph->nodes.count + 1);
-    cut.leaves = ARENA_ARRAY(c->arena, bool, cut.limit + 1);
-    cut.moved = ARENA_ARRAY(c->arena, ValueId, cut.limit + 1);
-    cut.first = ARENA_ARRAY(c->arena, int, cut.limit + 1);
-    cut.steady = ARENA_ARRAY(c->arena, int, cut.limit + 1);
-    cut.clones = map_create(c->arena);
-    memset(cut.steady, -1, sizeof *cut.steady * (size_t)(cut.limit + 1));
-    memset(cut.moved, -1, sizeof *cut.moved * (size_t)(cut.limit + 1));
-    memset(cut.first, -1, sizeof *cut.first * (size_t)(cut.limit + 1));
-    NodeList old = graph->regions.at[0].nodes;
-    orders_choose(c);
-    bool good = true;
-    for (int i = 0; i < old.count && good; i++) {
-      const Node *node = graph_node(graph, old.at[i]);
-      good = node->op != OP_MICROBATCH || stage_plan_body(&cut, &graph->regions.at[node->region]);
-    }
-    if (!good) {
-      return false;
-    }
-    stage_plan_top(&cut, &old);
-    make_top(&cut, &old);
+  if (c->cut) {
+    Cut *cut = c->cut;
+    cut->stage = c->stage;
+    cut->clones = map_create(c->arena);
+    cut->moved = ARENA_ARRAY(c->arena, ValueId, cut->limit + 1);
+    memset(cut->moved, -1, sizeof *cut->moved * (size_t)(cut->limit + 1));
+    const NodeList old = graph->regions.at[0].nodes;
+    make_top(cut, &old);
+    c->cut = NULL;
   }
   graph->region = 0;
   graph->backward = false;
   drop_others(c);
   graph_remove_dead(graph);
+  const GraphMoves moves = graph_compact(graph);
+  if (c->shard) {
+    shard_compact(c->shard, &moves);
+  }
   return true;
 }
