@@ -109,7 +109,7 @@ Compilation *front_program(Front *f, const CompileOptions *options, ProgramKind 
   if (!make_whole(f, options, kind)) {
     return NULL;
   }
-  Compilation *c = passes_copy(f->whole[kind].c, f->scratch);
+  Compilation *c = passes_view(f->whole[kind].c, f->scratch);
   c->stage = f->stage;
   c->facts = passes_facts(c->facts, f->facts);
   return passes_run_stage(c) ? c : NULL;

@@ -149,12 +149,12 @@ uint32_t passes_facts(uint32_t graph, uint32_t plan) {
   return (graph & ~(uint32_t)STATES) | (plan & STATES);
 }
 
-Compilation *passes_copy(const Compilation *whole, Arena *arena) {
+Compilation *passes_view(const Compilation *whole, Arena *arena) {
   Compilation *c = arena_copy(arena, whole, sizeof *c);
   c->arena = arena;
-  c->graph = graph_copy(whole->graph, arena);
-  c->shard = whole->shard ? shard_copy(whole->shard, c) : NULL;
-  c->cut = whole->cut ? stage_cut_copy(whole->cut, c) : NULL;
+  c->graph = graph_view(whole->graph, arena);
+  c->shard = whole->shard ? shard_view(whole->shard, c) : NULL;
+  c->cut = whole->cut ? stage_cut_view(whole->cut, c) : NULL;
   return c;
 }
 

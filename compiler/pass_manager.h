@@ -16,10 +16,10 @@ typedef enum {
 
 // Runs the passes of the compilation's program on its graph, up to the one named `after`; NULL: all of them.
 bool passes_run(Compilation *c, const char *after);
-// The same in two: the passes that are the same for all stages of a pipeline, and those from `stage` on, of a copy for
-// the stage c->stage. A copy lives in `arena`; `whole` must outlive it, and stays as it is.
+// The same in two: the passes that are the same for all stages of a pipeline, and those from `stage` on, of a view for
+// the stage c->stage. A view lives in `arena`; `whole` must outlive it, and stays as it is.
 bool passes_run_whole(Compilation *c);
-Compilation *passes_copy(const Compilation *whole, Arena *arena);
+Compilation *passes_view(const Compilation *whole, Arena *arena);
 bool passes_run_stage(Compilation *c);
 // What is so of a graph, and of the plan for which it is lowered.
 uint32_t passes_facts(uint32_t graph, uint32_t plan);

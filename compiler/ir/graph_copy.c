@@ -1,104 +1,94 @@
-// graph_copy.c: copies of whole graphs, and tables without gaps.
+// graph_copy.c: see graph_copy.h.
 #include "compiler/ir/graph_copy.h"
 
 #include <string.h>
 
-enum { ROOM = 256 };  // for what is added to a copy before its tables grow
+enum { ROOM = 256 };  // for what is added to a table before it grows
 
-// A table with some room behind it.
-static void *copy_table(Arena *arena, const void *at, size_t size, int count, int *capacity) {
+// A table for `count` entries, with some room behind them.
+static void *new_table(Arena *arena, size_t size, int count, int *capacity) {
   *capacity = count + count / 8 + ROOM;
-  char *copy = arena_alloc(arena, size * (size_t)*capacity);
+  return arena_alloc(arena, size * (size_t)*capacity);
+}
+
+static void *copy_table(Arena *arena, const void *at, size_t size, int count, int *capacity) {
+  void *copy = new_table(arena, size, count, capacity);
   if (count > 0) {
     memcpy(copy, at, size * (size_t)count);
   }
   return copy;
 }
 
+#define NEW_TABLE(arena, table, wanted) \
+  ((table).at = new_table((arena), sizeof *(table).at, (wanted), &(table).capacity), (table).count = (wanted))
 #define COPY_TABLE(arena, table) \
   ((table).at = copy_table((arena), (table).at, sizeof *(table).at, (table).count, &(table).capacity))
 
-static void *copy_list(Arena *arena, const void *at, int count, int *capacity) {
-  *capacity = count;
-  return count > 0 ? arena_copy(arena, at, sizeof(int32_t) * (size_t)count) : NULL;
+static void forget_names(Graph *graph) {
+  graph->persistent_names = (Map){0};
+  graph->persistent_known = 0;
 }
 
-static Sharding *copy_sharding(Arena *arena, const Sharding *sharding) {
-  Sharding *copy = arena_copy(arena, sharding, sizeof *copy);
-  copy->entries = arena_copy(arena, sharding->entries, sizeof *copy->entries * (size_t)copy->entry_count);
-  return copy;
+Graph *graph_view(const Graph *graph, Arena *arena) {
+  Graph *view = arena_copy(arena, graph, sizeof *view);
+  view->arena = arena;
+  COPY_TABLE(arena, view->persistent);
+  if (graph->persistent_known < graph->persistent.count) {
+    forget_names(view);
+  }
+  return view;
 }
 
-static void copy_operands(Graph *graph) {
-  size_t count = 0;
-  for (int i = 0; i < graph->nodes.count; i++) {
-    count += (size_t)graph->nodes.at[i].operand_count;
-  }
-  ValueId *all = arena_alloc(graph->arena, sizeof *all * (count + 1));
-  for (int i = 0; i < graph->nodes.count; i++) {
-    Node *node = &graph->nodes.at[i];
-    for (int j = 0; j < node->operand_count; j++) {
-      all[j] = node->operands[j];
-    }
-    node->operands = all;
-    all += node->operand_count;
-  }
-}
-
-Graph *graph_copy(const Graph *graph, Arena *arena) {
-  Graph *copy = arena_copy(arena, graph, sizeof *copy);
-  copy->arena = arena;
-  copy->axis_names = map_copy(&graph->axis_names, arena);
-  COPY_TABLE(arena, copy->axes);
-  COPY_TABLE(arena, copy->values);
-  COPY_TABLE(arena, copy->nodes);
-  COPY_TABLE(arena, copy->regions);
-  COPY_TABLE(arena, copy->persistent);
-  COPY_TABLE(arena, copy->packs);
-  copy->scopes.capacity = copy->scopes.count;  // the first that is added moves them
-  copy_operands(copy);
-  for (int i = 0; i < copy->values.count; i++) {
-    Value *value = &copy->values.at[i];
-    value->sharding = value->sharding ? copy_sharding(arena, value->sharding) : NULL;
-  }
-  for (int i = 0; i < copy->regions.count; i++) {
-    Region *region = &copy->regions.at[i];
-    region->nodes.at = copy_list(arena, region->nodes.at, region->nodes.count, &region->nodes.capacity);
-    region->parameters.at =
-        copy_list(arena, region->parameters.at, region->parameters.count, &region->parameters.capacity);
-    region->results.at = copy_list(arena, region->results.at, region->results.count, &region->results.capacity);
-  }
-  return copy;
-}
-
-// --- without gaps ---
+// --- what is there ---
 
 typedef struct {
-  Graph *graph;
-  ValueId *value;
+  const Graph *graph;
+  Graph *made;
+  ValueId *value;  // new ids
   NodeId *node;
   bool *region;
-} Compact;
+} Extract;
 
-static void keep_node(Compact *k, NodeId id) {
-  const Node *node = graph_node(k->graph, id);
-  k->node[id] = 0;
+static void keep_node(Extract *x, NodeId id) {
+  const Node *node = graph_node(x->graph, id);
+  x->node[id] = 0;
   for (int i = 0; i < node->result_count; i++) {
-    k->value[node->first_result + i] = 0;
+    x->value[node->first_result + i] = 0;
   }
 }
 
-static void keep_region(Compact *k, RegionId id) {
-  const Region *region = &k->graph->regions.at[id];
-  k->region[id] = true;
+static void keep_region(Extract *x, RegionId id) {
+  const Region *region = &x->graph->regions.at[id];
+  x->region[id] = true;
   for (int i = 0; i < region->parameters.count; i++) {
-    k->value[region->parameters.at[i]] = 0;
+    x->value[region->parameters.at[i]] = 0;
   }
   for (int i = 0; i < region->nodes.count; i++) {
-    const Node *node = graph_node(k->graph, region->nodes.at[i]);
-    keep_node(k, region->nodes.at[i]);
+    const Node *node = graph_node(x->graph, region->nodes.at[i]);
+    keep_node(x, region->nodes.at[i]);
     if (node->region >= 0) {
-      keep_region(k, node->region);
+      keep_region(x, node->region);
+    }
+  }
+}
+
+// The leaf of a tensor of this stage, though this program may not read it.
+static NodeId leaf_of(const Graph *graph, const Persistent *tensor) {
+  return tensor->value >= 0 ? graph_value(graph, tensor->value)->node : -1;
+}
+
+static void keep_all(Extract *x) {
+  const Graph *graph = x->graph;
+  x->value = ARENA_ARRAY(x->made->arena, ValueId, graph->values.count + 1);
+  x->node = ARENA_ARRAY(x->made->arena, NodeId, graph->nodes.count + 1);
+  x->region = ARENA_ARRAY(x->made->arena, bool, graph->regions.count + 1);
+  memset(x->value, -1, sizeof *x->value * (size_t)graph->values.count);
+  memset(x->node, -1, sizeof *x->node * (size_t)graph->nodes.count);
+  keep_region(x, 0);
+  for (int i = 0; i < graph->persistent.count; i++) {
+    const NodeId leaf = leaf_of(graph, &graph->persistent.at[i]);
+    if (!graph->persistent.at[i].elsewhere && leaf >= 0) {
+      keep_node(x, leaf);
     }
   }
 }
@@ -111,72 +101,126 @@ static int number(int32_t *ids, int count) {
   return next;
 }
 
-static void move_values(Compact *k, int count) {
-  Graph *graph = k->graph;
-  for (int i = 0; i < graph->values.count; i++) {
-    if (k->value[i] >= 0) {
-      Value *value = &graph->values.at[k->value[i]];
-      *value = graph->values.at[i];
-      value->node = value->node >= 0 ? k->node[value->node] : -1;
-    }
-  }
-  graph->values.count = count;
+// --- as tables without gaps ---
+
+static Sharding *copy_sharding(Arena *arena, const Sharding *sharding) {
+  Sharding *copy = arena_copy(arena, sharding, sizeof *copy);
+  copy->entries = arena_copy(arena, sharding->entries, sizeof *copy->entries * (size_t)copy->entry_count);
+  return copy;
 }
 
-static void move_nodes(Compact *k, int count) {
-  Graph *graph = k->graph;
+static void copy_values(Extract *x) {
+  const Graph *graph = x->graph;
+  Graph *made = x->made;
+  NEW_TABLE(made->arena, made->values, number(x->value, graph->values.count));
+  for (int i = 0; i < graph->values.count; i++) {
+    if (x->value[i] >= 0) {
+      Value *value = &made->values.at[x->value[i]];
+      *value = graph->values.at[i];
+      value->node = value->node >= 0 ? x->node[value->node] : -1;
+      value->sharding = value->sharding ? copy_sharding(made->arena, value->sharding) : NULL;
+    }
+  }
+}
+
+static int32_t *copy_list(const Extract *x, const int32_t *at, int count, const int32_t *moves) {
+  int32_t *copy = ARENA_ARRAY(x->made->arena, int32_t, count);
+  for (int i = 0; i < count; i++) {
+    copy[i] = moves[at[i]];
+  }
+  return copy;
+}
+
+static void copy_nodes(Extract *x) {
+  const Graph *graph = x->graph;
+  Graph *made = x->made;
   for (int i = 0; i < graph->nodes.count; i++) {
-    if (k->node[i] < 0) {
+    if (x->node[i] < 0) {
       continue;
     }
-    Node *node = &graph->nodes.at[k->node[i]];
+    Node *node = &made->nodes.at[x->node[i]];
     *node = graph->nodes.at[i];
-    node->source = node->source >= 0 ? k->node[node->source] : -1;
-    node->first_result = node->result_count > 0 ? k->value[node->first_result] : node->first_result;
-    for (int j = 0; j < node->operand_count; j++) {
-      node->operands[j] = k->value[node->operands[j]];
-    }
-  }
-  graph->nodes.count = count;
-}
-
-static void move_list(int32_t *at, int count, const int32_t *moves) {
-  for (int i = 0; i < count; i++) {
-    at[i] = moves[at[i]];
+    node->source = node->source >= 0 ? x->node[node->source] : -1;
+    node->first_result = node->result_count > 0 ? x->value[node->first_result] : 0;
+    node->operands = copy_list(x, node->operands, node->operand_count, x->value);
   }
 }
 
-GraphMoves graph_compact(Graph *graph) {
-  const int values = graph->values.count, nodes = graph->nodes.count;
-  Compact k = {.graph = graph};
-  k.value = ARENA_ARRAY(graph->arena, ValueId, values + 1);
-  k.node = ARENA_ARRAY(graph->arena, NodeId, nodes + 1);
-  k.region = ARENA_ARRAY(graph->arena, bool, graph->regions.count + 1);
-  memset(k.value, -1, sizeof *k.value * (size_t)values);
-  memset(k.node, -1, sizeof *k.node * (size_t)nodes);
-  keep_region(&k, 0);
-  for (int i = 0; i < graph->persistent.count; i++) {
-    const ValueId value = graph->persistent.at[i].value;
-    if (value >= 0 && graph_value(graph, value)->node >= 0) {
-      keep_node(&k, graph_value(graph, value)->node);
-    }
-  }
-  const int kept_values = number(k.value, values), kept_nodes = number(k.node, nodes);
-  move_values(&k, kept_values);
-  move_nodes(&k, kept_nodes);
-  for (int i = 0; i < graph->regions.count; i++) {
-    Region *region = &graph->regions.at[i];
-    if (!k.region[i]) {
+#define COPY_LIST(x, list, moves) \
+  ((list).at = copy_list((x), (list).at, (list).count, (moves)), (list).capacity = (list).count)
+
+static void copy_regions(Extract *x) {
+  Graph *made = x->made;
+  COPY_TABLE(made->arena, made->regions);
+  for (int i = 0; i < made->regions.count; i++) {
+    Region *region = &made->regions.at[i];
+    if (!x->region[i]) {
       *region = (Region){0};
       continue;
     }
-    move_list(region->nodes.at, region->nodes.count, k.node);
-    move_list(region->parameters.at, region->parameters.count, k.value);
-    move_list(region->results.at, region->results.count, k.value);
+    COPY_LIST(x, region->nodes, x->node);
+    COPY_LIST(x, region->parameters, x->value);
+    COPY_LIST(x, region->results, x->value);
   }
+}
+
+// By axis: does a value have it?
+static bool *axes_of_values(const Graph *graph) {
+  bool *any = ARENA_ARRAY(graph->arena, bool, graph->axes.count + 1);
+  for (int i = 0; i < graph->values.count; i++) {
+    const Shape *shape = &graph->values.at[i].shape;
+    for (int a = 0; a < shape->count; a++) {
+      any[shape->axis[a]] = true;
+    }
+  }
+  return any;
+}
+
+// By persistent tensor: a part of something that is packed with it is here.
+static bool *packed_here(const Extract *x) {
+  const Graph *graph = x->graph;
+  const bool *any = axes_of_values(x->made);
+  bool *here = ARENA_ARRAY(x->made->arena, bool, graph->persistent.count + 1);
+  for (int i = 0; i < graph->packs.count; i++) {
+    const Pack *pack = &graph->packs.at[i];
+    for (int j = 0; any[pack->axis] && j < pack->count; j++) {
+      here[graph_persistent(graph, pack->members[j]) - graph->persistent.at] = true;
+    }
+  }
+  return here;
+}
+
+static void copy_tensors(Extract *x) {
+  const Graph *graph = x->graph;
+  Graph *made = x->made;
+  const bool *packed = packed_here(x);
+  NEW_TABLE(made->arena, made->persistent, graph->persistent.count);
+  made->persistent.count = 0;
   for (int i = 0; i < graph->persistent.count; i++) {
-    Persistent *tensor = &graph->persistent.at[i];
-    tensor->value = tensor->value >= 0 ? k.value[tensor->value] : -1;
+    Persistent tensor = graph->persistent.at[i];
+    const NodeId leaf = leaf_of(graph, &tensor);
+    const bool read = leaf >= 0 && x->node[leaf] >= 0;
+    if (!tensor.elsewhere || read || packed[i]) {
+      tensor.value = read ? x->value[tensor.value] : -1;
+      made->persistent.at[made->persistent.count++] = tensor;
+    }
   }
-  return (GraphMoves){values, nodes, k.value, k.node};
+}
+
+Graph *graph_extract(const Graph *graph, Arena *arena, GraphMoves *moves) {
+  Extract x = {.graph = graph, .made = arena_copy(arena, graph, sizeof *graph)};
+  x.made->arena = arena;
+  keep_all(&x);
+  NEW_TABLE(arena, x.made->nodes, number(x.node, graph->nodes.count));
+  copy_values(&x);
+  copy_nodes(&x);
+  copy_regions(&x);
+  copy_tensors(&x);
+  forget_names(x.made);
+  x.made->axis_names = map_copy(&graph->axis_names, arena);
+  COPY_TABLE(arena, x.made->axes);
+  COPY_TABLE(arena, x.made->packs);
+  x.made->scopes.capacity = x.made->scopes.count;  // the first that is added moves them
+  *moves = (GraphMoves){graph->values.count, graph->nodes.count, x.value, x.node};
+  return x.made;
 }

@@ -9,6 +9,19 @@
 
 #include <string.h>
 
+void stage_set_operand(Cut *cut, NodeId id, int operand, ValueId value) {
+  Node *node = graph_node(cut->graph, id);
+  if (node->operands[operand] == value) {
+    return;
+  }
+  const int last = cut->changed.count - 1;
+  if (last < 0 || cut->changed.at[last].node != node) {  // operands of a node are set one after the other
+    array_push(cut->c->arena, &cut->changed, ((Changed){node, node->operands}));
+    node->operands = arena_copy(cut->c->arena, node->operands, sizeof *node->operands * (size_t)node->operand_count);
+  }
+  node->operands[operand] = value;
+}
+
 static int top_stage(const Cut *cut, NodeId id) {
   return lies_on(cut, cut->stages->node[id]);
 }
@@ -89,7 +102,7 @@ static void top_node(Cut *cut, NodeId id) {
   } else {
     bool kept = is_kept(cut, id);
     for (int i = 0; kept && i < node->operand_count; i++) {
-      graph_node(graph, id)->operands[i] = stage_top_here(cut, node->operands[i]);
+      stage_set_operand(cut, id, i, stage_top_here(cut, node->operands[i]));
     }
     if (kept) {
       array_push(graph->arena, &graph->regions.at[graph->region].nodes, id);
@@ -317,29 +330,41 @@ static void gather_before(Compilation *c) {
   graph_return(graph, place);
 }
 
+static void make_stage(Cut *cut, const NodeList *nodes) {
+  cut->stage = cut->c->stage;
+  cut->clones = map_create(cut->c->arena);
+  cut->moved = ARENA_ARRAY(cut->c->arena, ValueId, cut->limit + 1);
+  memset(cut->moved, -1, sizeof *cut->moved * (size_t)(cut->limit + 1));
+  make_top(cut, nodes);
+}
+
+// The graph of all stages is what it was, for the next one.
+static void take_back(Cut *cut, Region *top, const NodeList *nodes) {
+  for (int i = cut ? cut->changed.count - 1 : -1; i >= 0; i--) {
+    cut->changed.at[i].node->operands = cut->changed.at[i].operands;
+  }
+  top->nodes = *nodes;
+}
+
 bool pass_stage(Compilation *c) {
   Graph *graph = c->graph;
   if (!c->tenancy) {
     gather_before(c);
     return true;
   }
+  Region *top = &graph->regions.at[0];  // of all stages, wherever the table of this one grows to
+  const NodeList nodes = top->nodes;
   if (c->cut) {
-    Cut *cut = c->cut;
-    cut->stage = c->stage;
-    cut->clones = map_create(c->arena);
-    cut->moved = ARENA_ARRAY(c->arena, ValueId, cut->limit + 1);
-    memset(cut->moved, -1, sizeof *cut->moved * (size_t)(cut->limit + 1));
-    const NodeList old = graph->regions.at[0].nodes;
-    make_top(cut, &old);
-    c->cut = NULL;
+    make_stage(c->cut, &nodes);
   }
   graph->region = 0;
   graph->backward = false;
   drop_others(c);
   graph_remove_dead(graph);
-  const GraphMoves moves = graph_compact(graph);
-  if (c->shard) {
-    shard_compact(c->shard, &moves);
-  }
+  GraphMoves moves;
+  c->graph = graph_extract(graph, c->arena, &moves);
+  c->shard = c->shard ? shard_extract(c->shard, c->graph, &moves) : NULL;
+  take_back(c->cut, top, &nodes);
+  c->cut = NULL;
   return true;
 }

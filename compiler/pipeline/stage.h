@@ -31,6 +31,11 @@ typedef struct {  // what is steady, on one of the virtual stages that need it: 
   int next;      // of the same value, or -1
 } Instance;
 
+typedef struct {  // a node, and the operands that it had
+  Node *node;
+  ValueId *operands;
+} Changed;
+
 typedef struct StageCut {
   Compilation *c;
   Graph *graph;
@@ -48,6 +53,7 @@ typedef struct StageCut {
   int stage;
   ValueId *moved;  // by value: what stands for it outside of its segment, or -1
   Map clones;      // value and segment to the copy there
+  ARRAY(Changed) changed;
 } Cut;
 
 typedef struct {  // a value of the graph before, as it is made here, and what stands for it outside
@@ -70,8 +76,11 @@ static inline int lies_on(const Cut *cut, int virtual_stage) {
   return virtual_stage < 0 ? STAGE_ANY : virtual_stage % cut->stages->stages;
 }
 
-// stage_plan.c: the same cut for the graph of a copy of its compilation.
-Cut *stage_cut_copy(const Cut *cut, Compilation *c);
+// stage_plan.c: the same cut for a view of its graph, c->graph.
+Cut *stage_cut_view(const Cut *cut, Compilation *c);
+
+// stage.c: nodes of the whole graph have other operands on this stage, until the stage is made.
+void stage_set_operand(Cut *cut, NodeId id, int operand, ValueId value);
 
 // stage_messages.c: what has to travel. False: something was reported.
 bool stage_plan_body(Cut *cut, const Region *body);

@@ -66,17 +66,14 @@ bool pass_stages(Compilation *c) {
   return true;
 }
 
-Cut *stage_cut_copy(const Cut *cut, Compilation *c) {
-  Cut *copy = arena_copy(c->arena, cut, sizeof *copy);
-  Stages *stages = arena_copy(c->arena, cut->stages, sizeof *stages);
-  stages->graph = c->graph;
-  copy->c = c;
-  copy->graph = c->graph;
-  copy->stages = stages;
-  copy->messages.at = arena_copy(c->arena, cut->messages.at, sizeof *cut->messages.at * (size_t)cut->messages.count);
-  copy->messages.capacity = copy->messages.count;
-  copy->instances.at =
+Cut *stage_cut_view(const Cut *cut, Compilation *c) {
+  Cut *view = arena_copy(c->arena, cut, sizeof *view);
+  view->c = c;
+  view->graph = c->graph;
+  view->messages.at = arena_copy(c->arena, cut->messages.at, sizeof *cut->messages.at * (size_t)cut->messages.count);
+  view->messages.capacity = view->messages.count;
+  view->instances.at =
       arena_copy(c->arena, cut->instances.at, sizeof *cut->instances.at * (size_t)cut->instances.count);
-  copy->instances.capacity = copy->instances.count;
-  return copy;
+  view->instances.capacity = view->instances.count;
+  return view;
 }

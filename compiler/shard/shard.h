@@ -168,9 +168,9 @@ bool shard_casts_stored(const Shard *s, const Node *node);
 bool shard_in_arena(const Shard *s, ValueId value);  // is it a parameter of which ranks store pieces of an arena?
 ValueId shard_stored(Shard *s, ValueId value);
 
-// shard_copy.c: the same for a copy of its graph; and for the graph once it is without gaps.
-Shard *shard_copy(const Shard *shard, Compilation *c);
-void shard_compact(Shard *s, const GraphMoves *moves);
+// shard_copy.c: the same for a view of its graph (c->graph), and for the graph that was extracted from it.
+Shard *shard_view(const Shard *shard, Compilation *c);
+Shard *shard_extract(const Shard *s, Graph *graph, const GraphMoves *moves);
 
 // A copy of a value is held as the value is. Nothing to do on one rank.
 void shard_hold_alike(Compilation *c, ValueId made, ValueId like);
