@@ -106,6 +106,7 @@ typedef struct {
   int stage;                  // of the pipeline
   ARRAY(ScheduleJump) jumps;  // messages of its microbatches that skip virtual stages
   bool nothing;               // the program computes nothing, on any stage
+  bool unchanged;             // by the last pass: it has found nothing to do
   int64_t chunk_bytes;        // see CompileOptions
   int64_t part_rows;          // the same
   Map *copied;                // names of the parameters of which there are copies: the training step adds them
@@ -128,6 +129,12 @@ typedef struct PassWatch {
   void (*after)(void *context, Compilation *c, const char *pass);
   void *context;
 } PassWatch;
+
+// What a pass returns that has left the graph as it was: it is not verified again.
+static inline bool pass_changed_nothing(Compilation *c) {
+  c->unchanged = true;
+  return true;
+}
 
 typedef bool Pass(Compilation *c);
 #define PASS(name, function, ...) Pass function;

@@ -269,7 +269,7 @@ static void leaves_of_own(Compilation *c, RegionId region) {
 }
 
 // Without a pipeline: what is made once for all microbatches, as what is gathered for them, is a segment before them.
-static void gather_before(Compilation *c) {
+static bool gather_before(Compilation *c) {
   Graph *graph = c->graph;
   const GraphPlace place = graph_place(graph);
   const NodeList old = graph->regions.at[0].nodes;
@@ -279,7 +279,7 @@ static void gather_before(Compilation *c) {
     end++;
   }
   if (end == old.count) {
-    return;
+    return pass_changed_nothing(c);
   }
   const RegionId region = graph_region(graph);
   const Region rest = {.nodes = {.at = old.at + end, .count = old.count - end}};
@@ -299,7 +299,7 @@ static void gather_before(Compilation *c) {
     }
   }
   if (graph->regions.at[region].nodes.count == 0) {
-    return;
+    return true;
   }
   leaves_of_own(c, region);
   const Region inside = graph->regions.at[region];
@@ -328,6 +328,7 @@ static void gather_before(Compilation *c) {
     }
   }
   graph_return(graph, place);
+  return true;
 }
 
 static void make_stage(Cut *cut, const NodeList *nodes) {
@@ -349,8 +350,7 @@ static void take_back(Cut *cut, Region *top, const NodeList *nodes) {
 bool pass_stage(Compilation *c) {
   Graph *graph = c->graph;
   if (!c->tenancy) {
-    gather_before(c);
-    return true;
+    return gather_before(c);
   }
   Region *top = &graph->regions.at[0];  // of all stages, wherever the table of this one grows to
   const NodeList nodes = top->nodes;

@@ -46,7 +46,7 @@ bool pass_stages(Compilation *c) {
   Graph *graph = c->graph;
   c->nothing = graph->regions.at[0].nodes.count == 0;
   if (!c->tenancy) {
-    return true;
+    return pass_changed_nothing(c);
   }
   const Tenancy *known = c->program == PROGRAM_TRAIN ? NULL : c->tenancy;
   const Stages *stages = stages_find(c->arena, graph, c->spec, known);
