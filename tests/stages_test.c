@@ -78,7 +78,25 @@ static void one_graph_gives_the_stages(void **state) {
   }
 }
 
+// Wherever memory ends, in what is made once or in a stage, it is an error with words.
+static void too_little_memory_is_said(void **state) {
+  (void)state;
+  size_t megabytes = 1;
+  for (bool good = false; !good; megabytes++) {
+    Arena *arena = arena_create();
+    Diag *diag = diag_create(arena);
+    PlanSet *set;
+    const CompileOptions options = {.file = EXAMPLES, .layout = "pp4", .memory = megabytes << 20};
+    good = compile_plans(arena, diag, &options, &set);
+    assert_int_equal(diag->errors, good ? 0 : 1);
+    assert_true(good || strcmp(diag->all.at[0].message, "compiling takes too much memory") == 0);
+    arena_destroy(arena);
+  }
+  assert_in_range(megabytes, 4, 200);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(one_graph_gives_the_stages)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(one_graph_gives_the_stages),
+                                     cmocka_unit_test(too_little_memory_is_said)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
