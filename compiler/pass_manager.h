@@ -1,5 +1,5 @@
-// pass_manager.h: runs the passes of passes.def in their order, each only with what it needs, and each followed by the
-// verifier.
+// pass_manager.h: runs the passes of passes.def in their order, each only with what it needs, and each that
+// changes something followed by the verifier.
 #ifndef MDL_COMPILER_PASS_MANAGER_H
 #define MDL_COMPILER_PASS_MANAGER_H
 
