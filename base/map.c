@@ -9,6 +9,12 @@ Map map_create(Arena *arena) {
   return map;
 }
 
+Map map_copy(const Map *map, Arena *arena) {
+  Map copy = {.arena = arena, .capacity = map->capacity, .count = map->count};
+  copy.slots = arena_copy(arena, map->slots, sizeof *map->slots * map->capacity);
+  return copy;
+}
+
 static uint64_t word_hash(uint64_t word) {  // ids are close together: all bits of them decide on the slot
   word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9u;
   word = (word ^ (word >> 27)) * 0x94d049bb133111ebu;

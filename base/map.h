@@ -23,6 +23,7 @@ typedef struct {
 } Map;
 
 Map map_create(Arena *arena);
+Map map_copy(const Map *map, Arena *arena);                  // keys of bytes stay where they are
 void map_put(Map *map, uint64_t key, int64_t value);         // replaces
 bool map_get(const Map *map, uint64_t key, int64_t *value);  // *value untouched when absent
 int64_t map_get_or(const Map *map, uint64_t key, int64_t otherwise);

@@ -51,11 +51,8 @@ static bool add_states(Front *f, Plan *plan, Lower *l) {
 // The training step with other scales, or under another precision of the run. State that it has in common with those
 // that were compiled before lies where they have it; what it has more lies behind.
 static bool make_step(Front *f, const CompileOptions *options, ProgramKind kind, Plan *plan) {
-  Compilation *c = ARENA_NEW(f->scratch, Compilation);
-  *c = front_start(f, options, PROGRAM_TRAIN);
-  c->arena = f->scratch;
-  c->cold = program_is_cold(kind);
-  if (!passes_run(c, NULL)) {
+  Compilation *c = front_program(f, options, kind);
+  if (!c) {
     return false;
   }
   front_note_products(f, c);
@@ -71,10 +68,8 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
   if (program != PROGRAM_TRAIN && program_policy(program) >= 0) {
     return make_step(f, options, program, plan);
   }
-  Compilation *c = ARENA_NEW(f->scratch, Compilation);
-  *c = front_start(f, options, program);
-  c->arena = f->scratch;
-  if (!passes_run(c, NULL) || (program != PROGRAM_TRAIN && !front_check_tensors(f, c))) {
+  Compilation *c = front_program(f, options, program);
+  if (!c || (program != PROGRAM_TRAIN && !front_check_tensors(f, c))) {
     return false;
   }
   if (program == PROGRAM_TRAIN) {
@@ -125,15 +120,27 @@ static bool fits(Front *f, const Plan *plan) {
   return true;
 }
 
+// On all stages, for what the first has found of the whole step.
+static bool is_left_out(const Front *f, ProgramKind kind, PlanProgram *program) {
+  const WholeProgram *whole = &f->whole[kind];
+  if (!f->shares || whole->c || !whole->missing) {
+    return false;
+  }
+  *program = (PlanProgram){.missing = whole->missing};
+  return true;
+}
+
 // Adds a program to the plan, or why the plan does not have it.
 static bool try_program(Front *f, const CompileOptions *options, ProgramKind kind, Plan *plan) {
   const DiagMark mark = diag_mark(f->diag);
   PlanProgram *program = &plan->programs[kind];
-  if (add_program(f, options, kind, plan)) {
+  if (is_left_out(f, kind, program) || add_program(f, options, kind, plan)) {
     return true;
   }
   *program = (PlanProgram){0};
-  return front_leave_out(f, options, kind, mark, &program->missing);
+  const bool good = front_leave_out(f, options, kind, mark, &program->missing);
+  f->whole[kind].missing = program->missing;
+  return good;
 }
 
 // Text is generated without them as well.
@@ -142,6 +149,9 @@ static bool add_decoding(Front *f, const CompileOptions *options, Plan *plan) {
   for (size_t i = 0; i < sizeof both / sizeof *both && plan->programs[PROGRAM_GENERATE].call_count > 0; i++) {
     const DiagMark mark = diag_mark(f->diag);
     PlanProgram *program = &plan->programs[both[i]];
+    if (is_left_out(f, both[i], program)) {
+      return true;
+    }
     if (!add_program(f, options, both[i], plan)) {
       const bool said = f->diag->all.count > mark.count;
       const Diagnostic first = said ? f->diag->all.at[mark.count] : (Diagnostic){.span = SPAN_NONE};
@@ -150,6 +160,7 @@ static bool add_decoding(Front *f, const CompileOptions *options, Plan *plan) {
       const char *path = first.span.file >= 0 ? f->diag->sources.at[first.span.file].path : "the text";
       const char *why = said ? first.message : "it does not compile";
       *program = (PlanProgram){.missing = arena_format(f->arena, "%s:%d: %s", path, line, why)};
+      f->whole[both[i]].missing = program->missing;
       diag_rewind(f->diag, mark);
       return true;
     }
@@ -234,7 +245,7 @@ bool compile_plans(Arena *arena, Diag *diag, const CompileOptions *options, Plan
   const int errors = diag->errors;
   *set = NULL;
   if (setjmp(escape)) {
-    return front_escaped(arena, front ? front->scratch : NULL, diag);
+    return front_escaped(arena, front, diag);
   }
   front_limit(arena, options, &escape);
   Front *f = ARENA_NEW(arena, Front);
@@ -244,11 +255,13 @@ bool compile_plans(Arena *arena, Diag *diag, const CompileOptions *options, Plan
   int stages = good && f->pipeline ? (int)f->spec.mesh[f->spec.pipeline.mesh].size : 1;
   made->plans = ARENA_ARRAY(arena, Plan *, stages);
   f->escape = &escape;
+  f->shares = stages > 1 && !options->watch;
   for (f->stage = 0; good && f->stage < stages; f->stage++) {
     Plan *plan = plan_new(f, options);
     good = plan != NULL;
     made->plans[made->count++] = plan;
   }
+  front_drop(f);
   if (good) {
     front_check_offloads(f);
     front_check_products(f);

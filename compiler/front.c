@@ -41,7 +41,9 @@ void front_start_plan(Front *f) {
   array_push(f->arena, &f->terms, ((PlanTerm){{0}}));
   f->states = (StateMap){.by_name = map_create(f->arena)};
   f->copied = map_create(f->arena);
-  f->histories = (HistoryList){0};
+  if (!f->shares) {  // else they were found for all stages
+    f->histories = (HistoryList){0};
+  }
   f->facts = 0;
 }
 
@@ -71,6 +73,46 @@ Compilation front_start(Front *f, const CompileOptions *options, ProgramKind pro
                        .chunk_bytes = options->chunk_bytes,
                        .part_rows = options->part_rows,
                        .watch = options->watch};
+}
+
+static Compilation *start_in(Front *f, const CompileOptions *options, ProgramKind kind, Arena *arena) {
+  Compilation *c = ARENA_NEW(arena, Compilation);
+  *c = front_start(f, options, program_policy(kind) >= 0 ? PROGRAM_TRAIN : kind);
+  c->arena = arena;
+  c->cold = program_is_cold(kind);
+  return c;
+}
+
+// The passes that are the same for all stages, once.
+static bool make_whole(Front *f, const CompileOptions *options, ProgramKind kind) {
+  WholeProgram *whole = &f->whole[kind];
+  if (whole->c) {
+    return true;
+  }
+  arena_destroy(whole->arena);  // of a stage for which that failed
+  whole->arena = arena_create();
+  if (!whole->arena) {
+    longjmp(*f->escape, 1);
+  }
+  front_limit(whole->arena, options, f->escape);
+  Compilation *c = start_in(f, options, kind, whole->arena);
+  const bool good = passes_run_whole(c);
+  whole->c = good ? c : NULL;
+  return good;
+}
+
+Compilation *front_program(Front *f, const CompileOptions *options, ProgramKind kind) {
+  if (!f->shares) {
+    Compilation *c = start_in(f, options, kind, f->scratch);
+    return passes_run(c, NULL) ? c : NULL;
+  }
+  if (!make_whole(f, options, kind)) {
+    return NULL;
+  }
+  Compilation *c = passes_view(f->whole[kind].c, f->scratch);
+  c->stage = f->stage;
+  c->facts = passes_facts(c->facts, f->facts);
+  return passes_run_stage(c) ? c : NULL;
 }
 
 Lower front_lower(Front *f, Compilation *c) {
@@ -245,9 +287,24 @@ static void out_of_memory(Diag *diag, bool over_limit) {
   }
 }
 
-bool front_escaped(Arena *arena, Arena *scratch, Diag *diag) {
-  bool over_limit = arena_over_limit(arena) || (scratch && arena_over_limit(scratch));
-  arena_destroy(scratch);
+void front_drop(Front *f) {
+  if (!f) {
+    return;
+  }
+  arena_destroy(f->scratch);
+  f->scratch = NULL;
+  for (int i = 0; i < PROGRAM_COUNT; i++) {
+    arena_destroy(f->whole[i].arena);
+    f->whole[i] = (WholeProgram){0};
+  }
+}
+
+bool front_escaped(Arena *arena, Front *f, Diag *diag) {
+  bool over_limit = arena_over_limit(arena) || (f && f->scratch && arena_over_limit(f->scratch));
+  for (int i = 0; f && i < PROGRAM_COUNT; i++) {
+    over_limit |= f->whole[i].arena && arena_over_limit(f->whole[i].arena);
+  }
+  front_drop(f);
   arena_set_escape(arena, NULL);
   arena_set_limit(arena, 0);
   out_of_memory(diag, over_limit);

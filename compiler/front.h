@@ -6,6 +6,12 @@
 
 #include "compiler/pass_manager.h"
 
+typedef struct {        // of one program what is the same on all stages of a pipeline
+  Arena *arena;         // its own, or NULL
+  Compilation *c;       // as the passes before `stage` have made it; NULL: they have not
+  const char *missing;  // why the program is left out; or NULL
+} WholeProgram;
+
 typedef struct {
   Arena *arena;
   Names *names;
@@ -13,6 +19,7 @@ typedef struct {
   Unit unit;
   Spec spec;
   bool pipeline;          // of more than one stage
+  bool shares;            // which are cut out of one graph for each program
   Tenancy tenancy;        // see Compilation
   Map copied;             // of the plan being compiled; see Compilation
   HistoryList histories;  // likewise
@@ -23,7 +30,8 @@ typedef struct {
   int asked_eight, eight;  // products of training steps for which a policy asks for 8 bits; those that have them
   const char *no_eight;    // why one of the others has not
   CompressUse *compresses;
-  Arena *scratch;     // of the program being compiled, or NULL
+  Arena *scratch;  // of the program being compiled, or NULL
+  WholeProgram whole[PROGRAM_COUNT];
   jmp_buf *escape;    // where to go when memory is out
   const Pack *packs;  // of its training step
   int pack_count;
@@ -41,6 +49,8 @@ void front_choose_policy(Front *f, int policy);  // of those of the run: what is
 bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *options);
 void front_start_plan(Front *f);  // of f->stage
 Compilation front_start(Front *f, const CompileOptions *options, ProgramKind program);
+// The graph of what this stage does in a program, ready to be lowered; NULL: something was reported.
+Compilation *front_program(Front *f, const CompileOptions *options, ProgramKind kind);
 Lower front_lower(Front *f, Compilation *c);
 // What the programs that come after a training step must know of it.
 void front_keep_step(Front *f, const Compilation *c);
@@ -60,6 +70,7 @@ bool front_leave_out(Front *f, const CompileOptions *options, ProgramKind progra
 
 void front_limit(Arena *arena, const CompileOptions *options, jmp_buf *escape);  // NULL: none any more
 // The end of a compilation for which there was no memory; `scratch` may be NULL.
-bool front_escaped(Arena *arena, Arena *scratch, Diag *diag);
+bool front_escaped(Arena *arena, Front *f, Diag *diag);
+void front_drop(Front *f);  // the arenas of programs; `f` may be NULL
 
 #endif

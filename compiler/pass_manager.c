@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "compiler/ir/graph_copy.h"
 #include "compiler/ir/verify.h"
+#include "compiler/pipeline/stage.h"
 
 const ListedFact listed_facts[FACT_COUNT] = {
 #define FACT(NAME, other, what) {#NAME, what, other},
@@ -93,6 +95,7 @@ static bool facts_hold(const Compilation *c, const ListedPass *pass) {
 
 static bool run(Compilation *c, const ListedPass *pass) {
   const int errors = c->diag->errors;
+  c->unchanged = false;
   if (!has_needs(c, pass) || !pass->run(c) || c->diag->errors > errors) {
     return false;
   }
@@ -101,7 +104,8 @@ static bool run(Compilation *c, const ListedPass *pass) {
   if (c->watch) {
     c->watch->after(c->watch->context, c, pass->name);
   }
-  return graph_verify(c->graph, c->diag, pass->name) && facts_hold(c, pass);
+  const bool known = c->unchanged && !c->watch;
+  return (known || graph_verify(c->graph, c->diag, pass->name)) && facts_hold(c, pass);
 }
 
 static bool lower(Lower *l, const ListedPass *pass) {
@@ -114,8 +118,8 @@ static bool lower(Lower *l, const ListedPass *pass) {
   return l->c->diag->errors == errors;
 }
 
-static bool run_all(Compilation *c, Lower *l, const char *after) {
-  for (int i = 0; i < PASS_COUNT; i++) {
+static bool run_from(int first, Compilation *c, Lower *l, const char *after) {
+  for (int i = first; i < PASS_COUNT; i++) {
     const ListedPass *pass = &listed_passes[i];
     if (!is_for(pass, c) || (pass->lower != NULL) != (l != NULL)) {
       continue;
@@ -132,11 +136,32 @@ static bool run_all(Compilation *c, Lower *l, const char *after) {
 
 bool passes_run(Compilation *c, const char *after) {
   c->differentiated = c->program != PROGRAM_TRAIN;
-  return run_all(c, NULL, after);
+  return run_from(0, c, NULL, after);
+}
+
+bool passes_run_whole(Compilation *c) {
+  return passes_run(c, listed_passes[PASS_NUMBER_stage - 1].name);
+}
+
+bool passes_run_stage(Compilation *c) {
+  return run_from(PASS_NUMBER_stage, c, NULL, NULL);
+}
+
+uint32_t passes_facts(uint32_t graph, uint32_t plan) {
+  return (graph & ~(uint32_t)STATES) | (plan & STATES);
+}
+
+Compilation *passes_view(const Compilation *whole, Arena *arena) {
+  Compilation *c = arena_copy(arena, whole, sizeof *c);
+  c->arena = arena;
+  c->graph = graph_view(whole->graph, arena);
+  c->shard = whole->shard ? shard_view(whole->shard, c) : NULL;
+  c->cut = whole->cut ? stage_cut_view(whole->cut, c) : NULL;
+  return c;
 }
 
 bool passes_lower(Lower *l, const char *after) {
-  return run_all(l->c, l, after);
+  return run_from(0, l->c, l, after);
 }
 
 bool passes_run_one(Compilation *c, Lower *l, const char *name) {

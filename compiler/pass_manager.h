@@ -1,5 +1,5 @@
-// pass_manager.h: runs the passes of passes.def in their order, each only with what it needs, and each followed by the
-// verifier.
+// pass_manager.h: runs the passes of passes.def in their order, each only with what it needs, and each that
+// changes something followed by the verifier.
 #ifndef MDL_COMPILER_PASS_MANAGER_H
 #define MDL_COMPILER_PASS_MANAGER_H
 
@@ -16,6 +16,13 @@ typedef enum {
 
 // Runs the passes of the compilation's program on its graph, up to the one named `after`; NULL: all of them.
 bool passes_run(Compilation *c, const char *after);
+// The same in two: the passes that are the same for all stages of a pipeline, and those from `stage` on, of a view for
+// the stage c->stage. A view lives in `arena`; `whole` must outlive it, and stays as it is.
+bool passes_run_whole(Compilation *c);
+Compilation *passes_view(const Compilation *whole, Arena *arena);
+bool passes_run_stage(Compilation *c);
+// What is so of a graph, and of the plan for which it is lowered.
+uint32_t passes_facts(uint32_t graph, uint32_t plan);
 // The same of the passes behind them, from the graph to instructions.
 bool passes_lower(Lower *l, const char *after);
 // One of either kind, whatever stands before it: for tests. `l` may be NULL for a pass on the graph.

@@ -18,6 +18,7 @@ typedef struct {
   Compilation *c;
   Graph *graph;
   NodeList nodes;  // of the region at hand
+  NodeList takes;  // those of them that look something up
   int *place;      // by node: where in `nodes` it, or what it is inside of, stands; -1: elsewhere
   int node_limit;  // of these tables
   // Of one cut:
@@ -387,9 +388,9 @@ static bool find_rows(Chunker *k, const Node *dot) {
     }
     k->columns = shape_minus(result, &rows);
     bool mine = lead < rows.count && shape_has(&result, rows.axis[lead]) && !shape_has(&other, rows.axis[lead]);
-    for (int i = 0; mine && k->columns.count > 0 && i < k->nodes.count; i++) {
-      const Node *node = graph_node(graph, k->nodes.at[i]);
-      if (node->op == OP_TAKE && shape_has(&k->columns, node->axis)) {
+    for (int i = 0; mine && k->columns.count > 0 && i < k->takes.count; i++) {
+      const Node *node = graph_node(graph, k->takes.at[i]);
+      if (shape_has(&k->columns, node->axis)) {
         k->axis = rows.axis[lead];
         return true;
       }
@@ -448,6 +449,12 @@ static void start(Chunker *k, RegionId region) {
   k->member = ARENA_ARRAY(arena, bool, k->nodes.count + 1);
   k->after = ARENA_ARRAY(arena, bool, k->nodes.count + 1);
   k->before = ARENA_ARRAY(arena, bool, k->nodes.count + 1);
+  k->takes = (NodeList){0};
+  for (int i = 0; i < k->nodes.count; i++) {
+    if (graph_node(k->graph, k->nodes.at[i])->op == OP_TAKE) {
+      array_push(arena, &k->takes, k->nodes.at[i]);
+    }
+  }
 }
 
 static bool counts_apart(Chunker *k, RegionId region) {

@@ -24,12 +24,14 @@ typedef struct {
   ValueId shared, weight, bias;
   ValueId shared_scale, weight_scale;  // of values of 8 bits, else -1
   bool biased, wanted;  // its bias may be added by the product; something that is no kernel reads the sum
+  int next;             // of those with this shared operand, or -1
 } Candidate;
 
 typedef struct {
   Compilation *c;
   Graph *graph;
   ARRAY(Candidate) candidates;  // dots of the region
+  Map by_shared;                // a shared operand to the last of them
   int value_count;              // of the graph at first; tables by value hold so many
   NodeId *reader;               // lists of the nodes that read a value, of all regions
   int *next_reader, *first_reader;
@@ -181,6 +183,8 @@ static void consider(Epilogues *e, NodeId id) {
                        format_known(dot, graph_value(graph, dot->first_result)->type);
     candidate.wanted = candidate.biased && any_add_wanted(e, dot->first_result);
   }
+  candidate.next = (int)map_get_or(&e->by_shared, (uint64_t)candidate.shared, -1);
+  map_put(&e->by_shared, (uint64_t)candidate.shared, e->candidates.count);
   array_push(e->c->arena, &e->candidates, candidate);
 }
 
@@ -193,8 +197,9 @@ static bool merge(const Graph *graph, const Candidate *a, const Candidate *b) {
 
 // Is it best that the product of this dot, and of those that share its operand, adds its bias?
 static bool chosen(const Epilogues *e, const Candidate *candidate) {
-  bool all = true, wanted = false;
-  for (int i = 0; i < e->candidates.count && all; i++) {
+  bool all = candidate->biased, wanted = false;
+  const int last = (int)map_get_or(&e->by_shared, (uint64_t)candidate->shared, -1);
+  for (int i = last; i >= 0 && all; i = e->candidates.at[i].next) {
     const Candidate *other = &e->candidates.at[i];
     if (merge(e->graph, candidate, other)) {
       all = other->biased;
@@ -246,6 +251,7 @@ static void choose(Epilogues *e, RegionId region) {
   Graph *graph = e->graph;
   const NodeList old = graph->regions.at[region].nodes;
   e->candidates.count = 0;
+  e->by_shared = map_create(e->c->arena);
   for (int i = 0; i < old.count; i++) {
     const Op op = graph_node(graph, old.at[i])->op;
     if (op == OP_DOT || op == OP_SCALED_DOT) {

@@ -23,6 +23,7 @@ typedef struct {
   bool *group_emitted;  // by group
   NodeId *reader;       // lists of the nodes that read a value
   int *next_reader, *first_reader;
+  NodeList *assigns;  // by group: those of what it makes, in order
   int depth;
 } Emitter;
 
@@ -138,11 +139,22 @@ static void emit_before_assign(Emitter *o, NodeId id) {
   NodeId maker = graph_value(graph, graph_node(graph, id)->operands[1])->node;
   int writer = maker >= 0 ? o->grouping.group[maker] : -1;
   emit_readers_of_target(o, graph_node(graph, id), writer);
-  for (int i = 0; writer >= 0 && i < o->f->nodes.count; i++) {
-    const Node *other = graph_node(graph, o->f->nodes.at[i]);
-    maker = other->op == OP_ASSIGN ? graph_value(graph, other->operands[1])->node : -1;
-    if (maker >= 0 && o->grouping.group[maker] == writer && o->f->nodes.at[i] != id) {
-      emit_readers_of_target(o, other, writer);
+  for (int i = 0; writer >= 0 && i < o->assigns[writer].count; i++) {
+    if (o->assigns[writer].at[i] != id) {
+      emit_readers_of_target(o, graph_node(graph, o->assigns[writer].at[i]), writer);
+    }
+  }
+}
+
+static void list_assigns(Emitter *o) {
+  const Graph *graph = o->f->graph;
+  o->assigns = ARENA_ARRAY(o->f->c->arena, NodeList, o->grouping.count + 1);
+  for (int i = 0; i < o->f->nodes.count; i++) {
+    const NodeId id = o->f->nodes.at[i];
+    const Node *node = graph_node(graph, id);
+    const NodeId maker = node->op == OP_ASSIGN ? graph_value(graph, node->operands[1])->node : -1;
+    if (maker >= 0 && o->grouping.group[maker] >= 0) {
+      array_push(o->f->c->arena, &o->assigns[o->grouping.group[maker]], id);
     }
   }
 }
@@ -261,6 +273,7 @@ static void make_groups(Fuser *f) {
   bool *listed = ARENA_ARRAY(f->c->arena, bool, graph->nodes.count + 1);
   count_outer_uses(&o);
   list_readers(&o);
+  list_assigns(&o);
   for (int i = 0; i < f->nodes.count; i++) {
     int group = o.grouping.group[f->nodes.at[i]];
     listed[f->nodes.at[i]] = true;

@@ -445,7 +445,7 @@ static bool any_chosen(const Graph *graph) {
 bool pass_rows(Compilation *c) {
   Graph *graph = c->graph;
   if (!any_chosen(graph)) {
-    return true;
+    return pass_changed_nothing(c);
   }
   const int values = graph->values.count, nodes = graph->nodes.count, regions = graph->regions.count;
   Rows r = {.c = c, .graph = graph, .limit = values};

@@ -92,9 +92,10 @@ static void walk(Offloading *o, RegionId region, bool kernel) {
 }
 
 bool pass_offload(Compilation *c) {
-  Offloading o = {c, c->graph, map_create(c->arena)};
-  if (c->spec->offload.count > 0) {
-    walk(&o, 0, false);
+  if (c->spec->offload.count == 0) {
+    return pass_changed_nothing(c);
   }
+  Offloading o = {c, c->graph, map_create(c->arena)};
+  walk(&o, 0, false);
   return true;
 }

@@ -270,13 +270,19 @@ Shape persistent_shape(const Persistent *persistent) {
   return persistent->localised ? persistent->local : persistent->shape;
 }
 
+// Names are listed when somebody asks for one. Nobody renames a tensor.
 Persistent *graph_persistent(const Graph *graph, Name name) {
-  for (int i = 0; i < graph->persistent.count; i++) {
-    if (graph->persistent.at[i].name == name) {
-      return &graph->persistent.at[i];
-    }
+  Graph *listed = (Graph *)(uintptr_t)graph;
+  if (!graph->persistent_names.arena) {
+    listed->persistent_names = map_create(graph->arena);
   }
-  return NULL;
+  while (graph->persistent_known < graph->persistent.count) {
+    const int index = listed->persistent_known++;
+    const uint64_t key = map_key(graph->persistent.at[index].name);
+    map_put(&listed->persistent_names, key, map_get_or(&graph->persistent_names, key, index));  // the first of a name
+  }
+  const int64_t found = map_get_or(&graph->persistent_names, map_key(name), -1);
+  return found >= 0 ? &graph->persistent.at[found] : NULL;
 }
 
 int shape_find(const Shape *shape, AxisId axis) {

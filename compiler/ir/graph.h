@@ -161,6 +161,8 @@ typedef struct {
   ARRAY(Region) regions;  // 0 is the top
   ARRAY(Scope) scopes;
   ARRAY(Persistent) persistent;
+  Map persistent_names;  // of the first `persistent_known` of them: see graph_persistent
+  int persistent_known;
   ARRAY(Pack) packs;
   RegionId region;  // where graph_add appends
   ScopeId scope;    // what it records

@@ -160,19 +160,31 @@ static void bundle_dot_sum(Lower *l, const Node *node) {
 
 // --- new values over old ones ---
 
-// Notes for the tensors behind a value, which may be a view of one or a pack of several, that node `at` reads them.
+// Notes for the tensor or the pack behind a value, which may be a view of one, that node `at` reads it.
 static void note_tensors(const Lower *l, ValueId value, int at, int *last) {
   const Node *node = graph_producer(l->graph, value);
   if (!node) {
     return;
   }
-  if (op_stored(node->op)) {
+  if (op_stored(node->op) || node->op == OP_PACK) {
     last[value] = at > last[value] ? at : last[value];
     return;
   }
-  const bool view = op_view(node->op) || node->op == OP_PACK;
-  for (int i = 0; view && i < node->operand_count; i++) {
+  for (int i = 0; op_view(node->op) && i < node->operand_count; i++) {
     note_tensors(l, node->operands[i], at, last);
+  }
+}
+
+// What reads a pack reads all of its members. A pack of packs comes behind them.
+static void note_members(const Lower *l, const NodeList *nodes, int *last) {
+  for (int i = nodes->count - 1; i >= 0; i--) {
+    const Node *node = graph_node(l->graph, nodes->at[i]);
+    if (node->region >= 0) {
+      note_members(l, &l->graph->regions.at[node->region].nodes, last);
+    }
+    for (int j = 0; node->op == OP_PACK && j < node->operand_count; j++) {
+      note_tensors(l, node->operands[j], last[node->first_result], last);
+    }
   }
 }
 
@@ -255,6 +267,7 @@ static void decide_assigns(Lower *l, const NodeList *top) {
     position[top->at[i]] = i;
     note_readers(l, graph_node(l->graph, top->at[i]), i, last);
   }
+  note_members(l, top, last);
   for (int i = 0; i < top->count; i++) {
     const Node *node = graph_node(l->graph, top->at[i]);
     if (node->op == OP_PACK) {

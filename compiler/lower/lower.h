@@ -119,6 +119,11 @@ typedef struct {  // an instruction of a segment
   int segment, at;
 } LowerMoment;
 
+typedef struct {           // where the members of a pack lie in it
+  const Node *parameters;  // the pack that gives it its order
+  const int64_t *first;    // by member: its first element
+} PackPlace;
+
 typedef struct {
   Compilation *c;
   Arena *keep;  // what the plan is made of; everything else goes with the compilation
@@ -135,6 +140,8 @@ typedef struct {
   bool *aligned;     // by value: its rows may lie apart, so that each begins on a whole memory line
   bool *exchanged;   // by value: it goes into an all-to-all, apart from what it is multiplied with
   int capacity;
+  NodeList packs;   // of the whole graph
+  Map pack_places;  // by value of a pack: PackPlace, once it is asked for
   ARRAY(Bundle) bundles;
   ARRAY(MemoryBuffer) buffers;
   ARRAY(LowerSegment *) segments;  // in the order of one microbatch; the rest of the program comes last

@@ -155,22 +155,24 @@ Storage pad_slot(Lower *l, const Node *pad) {
   return out;
 }
 
-static int64_t pack_offset_of(Lower *l, const Node *pack, int index) {
-  int64_t *elements = ARENA_ARRAY(l->c->arena, int64_t, pack->operand_count);
-  int64_t *offsets = ARENA_ARRAY(l->c->arena, int64_t, pack->operand_count);
-  for (int i = 0; i < pack->operand_count; i++) {
-    elements[i] = graph_elements(l->graph, graph_shape(l->graph, pack->operands[i]));
+// The graph has all its packs from the beginning.
+static const NodeList *packs_of(Lower *l) {
+  const NodeList *top = &l->graph->regions.at[0].nodes;
+  for (int i = 0; !l->pack_places.arena && i < top->count; i++) {
+    if (graph_node(l->graph, top->at[i])->op == OP_PACK) {
+      array_push(l->c->arena, &l->packs, top->at[i]);
+    }
   }
-  pack_offsets(elements, pack->operand_count, offsets);
-  return offsets[index];
+  l->pack_places = l->pack_places.arena ? l->pack_places : map_create(l->c->arena);
+  return &l->packs;
 }
 
 // The parameters that give a pack its order: elements of packs along the same axis correspond.
-static const Node *packed_parameters(const Lower *l, const Node *pack) {
-  const NodeList *top = &l->graph->regions.at[0].nodes;
-  for (int i = 0; i < top->count; i++) {
-    const Node *node = graph_node(l->graph, top->at[i]);
-    if (node->op == OP_PACK && axis_whole(l->graph, node->axis) == axis_whole(l->graph, pack->axis) &&
+static const Node *packed_parameters(Lower *l, const Node *pack) {
+  const NodeList *packs = packs_of(l);
+  for (int i = 0; i < packs->count; i++) {
+    const Node *node = graph_node(l->graph, packs->at[i]);
+    if (axis_whole(l->graph, node->axis) == axis_whole(l->graph, pack->axis) &&
         graph_producer(l->graph, node->operands[0])->op == OP_PARAM) {
       return node;
     }
@@ -178,13 +180,32 @@ static const Node *packed_parameters(const Lower *l, const Node *pack) {
   return pack;
 }
 
+static const PackPlace *place_of_pack(Lower *l, const Node *pack) {
+  int64_t known;
+  if (map_get(&l->pack_places, (uint64_t)pack->first_result, &known)) {
+    return (const PackPlace *)(intptr_t)known;
+  }
+  const Node *parameters = packed_parameters(l, pack);
+  int64_t *elements = ARENA_ARRAY(l->c->arena, int64_t, pack->operand_count);
+  int64_t *first = ARENA_ARRAY(l->c->arena, int64_t, pack->operand_count);
+  for (int i = 0; i < pack->operand_count; i++) {
+    elements[i] = graph_elements(l->graph, graph_shape(l->graph, pack->operands[i]));
+  }
+  pack_offsets(elements, pack->operand_count, first);
+  PackPlace *place = ARENA_NEW(l->c->arena, PackPlace);
+  *place = (PackPlace){parameters, first};
+  map_put(&l->pack_places, (uint64_t)pack->first_result, (int64_t)(intptr_t)place);
+  return place;
+}
+
 Storage pack_slot(Lower *l, const Node *pack, int index) {
-  Shape order = graph_shape(l->graph, packed_parameters(l, pack)->operands[index]);
+  const PackPlace *place = place_of_pack(l, pack);
+  Shape order = graph_shape(l->graph, place->parameters->operands[index]);
   Shape shape = graph_shape(l->graph, pack->operands[index]);
   int64_t stride[SHAPE_MAX_AXES];
   dense_strides(l, order, stride);
   Storage storage = *storage_of(l, pack->first_result);
-  storage.offset += pack_offset_of(l, pack, index) * type_bytes(l, pack->operands[index]);
+  storage.offset += place->first[index] * type_bytes(l, pack->operands[index]);
   for (int i = 0; i < shape.count; i++) {
     storage.stride[i] = stride[shape_find(&order, shape.axis[i])];
   }
@@ -229,11 +250,11 @@ PlanCut cut_of(const Lower *l, AxisId axis) {
 }
 
 // A node that packs tensors along this axis, or along what is left of it on one rank.
-static const Node *pack_along(const Lower *l, AxisId axis) {
-  const NodeList *top = &l->graph->regions.at[0].nodes;
-  for (int i = 0; i < top->count; i++) {
-    const Node *node = graph_node(l->graph, top->at[i]);
-    if (node->op == OP_PACK && axis_whole(l->graph, node->axis) == axis_whole(l->graph, axis)) {
+static const Node *pack_along(Lower *l, AxisId axis) {
+  const NodeList *packs = packs_of(l);
+  for (int i = 0; i < packs->count; i++) {
+    const Node *node = graph_node(l->graph, packs->at[i]);
+    if (axis_whole(l->graph, node->axis) == axis_whole(l->graph, axis)) {
       return node;
     }
   }

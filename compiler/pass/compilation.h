@@ -106,6 +106,7 @@ typedef struct {
   int stage;                  // of the pipeline
   ARRAY(ScheduleJump) jumps;  // messages of its microbatches that skip virtual stages
   bool nothing;               // the program computes nothing, on any stage
+  bool unchanged;             // by the last pass: it has found nothing to do
   int64_t chunk_bytes;        // see CompileOptions
   int64_t part_rows;          // the same
   Map *copied;                // names of the parameters of which there are copies: the training step adds them
@@ -118,14 +119,22 @@ typedef struct {
   ARRAY(Compressed) compressed;
   struct SamplesTable *samples;   // of the forward, for differentiate; NULL: it has no microbatches
   struct Shard *shard;            // how values are held, once shard has run; NULL: one rank
+  struct StageCut *cut;           // what stages do and send, for the pass that makes one of them; else NULL
   const struct PassWatch *watch;  // see CompileOptions
 } Compilation;
 
-// Called after every pass of every program and stage, before the verifier. Tests change the graph here.
+// Called after every pass of every program and stage, before the verifier. Tests change the graph here. Where there is
+// one, all passes run for each stage; else those up to `stage` run once for all of them.
 typedef struct PassWatch {
   void (*after)(void *context, Compilation *c, const char *pass);
   void *context;
 } PassWatch;
+
+// What a pass returns that has left the graph as it was: it is not verified again.
+static inline bool pass_changed_nothing(Compilation *c) {
+  c->unchanged = true;
+  return true;
+}
 
 typedef bool Pass(Compilation *c);
 #define PASS(name, function, ...) Pass function;

@@ -1,15 +1,26 @@
 // stage.c: of the whole step, what one stage of the pipeline does, and the messages between the stages.
 //
-// Needs shard. In a training step the microbatch's body becomes segments: the forward and the backward of each chunk
-// (and, for zero-bubble, the gradients of its weights apart), which the schedule calls in its order. A value made on
-// another stage is received in the forward if it comes from an earlier stage's forward, else in the backward. Outside
-// of microbatches, and in other programs, messages stand where the value is made in the order of the whole graph, which
-// is the same for all stages, so that nobody waits in a circle.
+// Needs what stages has planned. In a training step the microbatch's body becomes segments: the forward and the
+// backward of each chunk (and, for zero-bubble, the gradients of its weights apart), which the schedule calls in its
+// order. A value made on another stage is received in the forward if it comes from an earlier stage's forward, else in
+// the backward. Outside of microbatches, and in other programs, messages stand where the value is made in the order of
+// the whole graph, which is the same for all stages, so that nobody waits in a circle.
 #include "compiler/pipeline/stage.h"
 
 #include <string.h>
 
-#include "compiler/shard/orders.h"
+void stage_set_operand(Cut *cut, NodeId id, int operand, ValueId value) {
+  Node *node = graph_node(cut->graph, id);
+  if (node->operands[operand] == value) {
+    return;
+  }
+  const int last = cut->changed.count - 1;
+  if (last < 0 || cut->changed.at[last].node != node) {  // operands of a node are set one after the other
+    array_push(cut->c->arena, &cut->changed, ((Changed){node, node->operands}));
+    node->operands = arena_copy(cut->c->arena, node->operands, sizeof *node->operands * (size_t)node->operand_count);
+  }
+  node->operands[operand] = value;
+}
 
 static int top_stage(const Cut *cut, NodeId id) {
   return lies_on(cut, cut->stages->node[id]);
@@ -91,7 +102,7 @@ static void top_node(Cut *cut, NodeId id) {
   } else {
     bool kept = is_kept(cut, id);
     for (int i = 0; kept && i < node->operand_count; i++) {
-      graph_node(graph, id)->operands[i] = stage_top_here(cut, node->operands[i]);
+      stage_set_operand(cut, id, i, stage_top_here(cut, node->operands[i]));
     }
     if (kept) {
       array_push(graph->arena, &graph->regions.at[graph->region].nodes, id);
@@ -188,15 +199,6 @@ static void make_top(Cut *cut, const NodeList *old) {
 
 // --- which stages hold which tensors ---
 
-static void keep_tenancy(Compilation *c, const Stages *stages) {
-  Arena *arena = c->tenancy->index.arena;
-  for (int i = 0; i < c->graph->persistent.count; i++) {
-    const uint64_t *holders = arena_copy(arena, stages->holders[i], sizeof *holders * (size_t)stages->words);
-    map_put(&c->tenancy->index, map_key(c->graph->persistent.at[i].name), c->tenancy->at.count);
-    array_push(arena, &c->tenancy->at, ((Tenant){stages->owner[i], holders}));
-  }
-}
-
 // Tensors of other stages leave the map of state; first values are given to those that are here.
 static void drop_others(Compilation *c) {
   Graph *graph = c->graph;
@@ -267,7 +269,7 @@ static void leaves_of_own(Compilation *c, RegionId region) {
 }
 
 // Without a pipeline: what is made once for all microbatches, as what is gathered for them, is a segment before them.
-static void gather_before(Compilation *c) {
+static bool gather_before(Compilation *c) {
   Graph *graph = c->graph;
   const GraphPlace place = graph_place(graph);
   const NodeList old = graph->regions.at[0].nodes;
@@ -277,7 +279,7 @@ static void gather_before(Compilation *c) {
     end++;
   }
   if (end == old.count) {
-    return;
+    return pass_changed_nothing(c);
   }
   const RegionId region = graph_region(graph);
   const Region rest = {.nodes = {.at = old.at + end, .count = old.count - end}};
@@ -297,7 +299,7 @@ static void gather_before(Compilation *c) {
     }
   }
   if (graph->regions.at[region].nodes.count == 0) {
-    return;
+    return true;
   }
   leaves_of_own(c, region);
   const Region inside = graph->regions.at[region];
@@ -326,54 +328,43 @@ static void gather_before(Compilation *c) {
     }
   }
   graph_return(graph, place);
+  return true;
+}
+
+static void make_stage(Cut *cut, const NodeList *nodes) {
+  cut->stage = cut->c->stage;
+  cut->clones = map_create(cut->c->arena);
+  cut->moved = ARENA_ARRAY(cut->c->arena, ValueId, cut->limit + 1);
+  memset(cut->moved, -1, sizeof *cut->moved * (size_t)(cut->limit + 1));
+  make_top(cut, nodes);
+}
+
+// The graph of all stages is what it was, for the next one.
+static void take_back(Cut *cut, Region *top, const NodeList *nodes) {
+  for (int i = cut ? cut->changed.count - 1 : -1; i >= 0; i--) {
+    cut->changed.at[i].node->operands = cut->changed.at[i].operands;
+  }
+  top->nodes = *nodes;
 }
 
 bool pass_stage(Compilation *c) {
   Graph *graph = c->graph;
-  c->nothing = graph->regions.at[0].nodes.count == 0;
   if (!c->tenancy) {
-    gather_before(c);
-    return true;
+    return gather_before(c);
   }
-  const Tenancy *known = c->program == PROGRAM_TRAIN ? NULL : c->tenancy;
-  const Stages *stages = stages_find(c->arena, graph, c->spec, known);
-  while (stages && stage_once(c, stages)) {
-    stages = stages_find(c->arena, graph, c->spec, known);
-  }
-  if (!stages) {
-    return false;
-  }
-  if (c->program == PROGRAM_TRAIN) {
-    keep_tenancy(c, stages);
-  }
-  if (c->program != PROGRAM_INITIALISE) {
-    Cut cut = {.c = c, .graph = graph, .stages = stages, .stage = c->stage, .limit = graph->values.count};
-    cut.part = ARENA_ARRAY(c->arena, uint8_t, graph->nodes.count + 1);
-    cut.in_body = ARENA_ARRAY(c->arena, bool, graph->nodes.count + 1);
-    cut.leaves = ARENA_ARRAY(c->arena, bool, cut.limit + 1);
-    cut.moved = ARENA_ARRAY(c->arena, ValueId, cut.limit + 1);
-    cut.first = ARENA_ARRAY(c->arena, int, cut.limit + 1);
-    cut.steady = ARENA_ARRAY(c->arena, int, cut.limit + 1);
-    cut.clones = map_create(c->arena);
-    memset(cut.steady, -1, sizeof *cut.steady * (size_t)(cut.limit + 1));
-    memset(cut.moved, -1, sizeof *cut.moved * (size_t)(cut.limit + 1));
-    memset(cut.first, -1, sizeof *cut.first * (size_t)(cut.limit + 1));
-    NodeList old = graph->regions.at[0].nodes;
-    orders_choose(c);
-    bool good = true;
-    for (int i = 0; i < old.count && good; i++) {
-      const Node *node = graph_node(graph, old.at[i]);
-      good = node->op != OP_MICROBATCH || stage_plan_body(&cut, &graph->regions.at[node->region]);
-    }
-    if (!good) {
-      return false;
-    }
-    stage_plan_top(&cut, &old);
-    make_top(&cut, &old);
+  Region *top = &graph->regions.at[0];  // of all stages, wherever the table of this one grows to
+  const NodeList nodes = top->nodes;
+  if (c->cut) {
+    make_stage(c->cut, &nodes);
   }
   graph->region = 0;
   graph->backward = false;
   drop_others(c);
   graph_remove_dead(graph);
+  GraphMoves moves;
+  c->graph = graph_extract(graph, c->arena, &moves);
+  c->shard = c->shard ? shard_extract(c->shard, c->graph, &moves) : NULL;
+  take_back(c->cut, top, &nodes);
+  c->cut = NULL;
   return true;
 }

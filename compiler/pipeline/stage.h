@@ -31,22 +31,29 @@ typedef struct {  // what is steady, on one of the virtual stages that need it: 
   int next;      // of the same value, or -1
 } Instance;
 
-typedef struct {
+typedef struct {  // a node, and the operands that it had
+  Node *node;
+  ValueId *operands;
+} Changed;
+
+typedef struct StageCut {
   Compilation *c;
   Graph *graph;
   const Stages *stages;
-  int stage;       // this one
-  int limit;       // values of the graph before
-  uint8_t *part;   // by node
-  bool *leaves;    // by value: read outside of the segment that makes it
-  bool *in_body;   // by node
-  ValueId *moved;  // by value: what stands for it outside of its segment, or -1
-  int *first;      // by value: its first message, or -1
+  int limit;      // values of the graph before
+  uint8_t *part;  // by node
+  bool *leaves;   // by value: read outside of the segment that makes it
+  bool *in_body;  // by node
+  int *first;     // by value: its first message, or -1
   ARRAY(Message) messages;
   int *steady;  // by value: its first instance, or -1
   ARRAY(Instance) instances;
-  Map clones;  // value and segment to the copy there
   int channels;
+  // Of one stage:
+  int stage;
+  ValueId *moved;  // by value: what stands for it outside of its segment, or -1
+  Map clones;      // value and segment to the copy there
+  ARRAY(Changed) changed;
 } Cut;
 
 typedef struct {  // a value of the graph before, as it is made here, and what stands for it outside
@@ -68,6 +75,12 @@ static inline int stage_at(const Cut *cut, ValueId value) {
 static inline int lies_on(const Cut *cut, int virtual_stage) {
   return virtual_stage < 0 ? STAGE_ANY : virtual_stage % cut->stages->stages;
 }
+
+// stage_plan.c: the same cut for a view of its graph, c->graph.
+Cut *stage_cut_view(const Cut *cut, Compilation *c);
+
+// stage.c: nodes of the whole graph have other operands on this stage, until the stage is made.
+void stage_set_operand(Cut *cut, NodeId id, int operand, ValueId value);
 
 // stage_messages.c: what has to travel. False: something was reported.
 bool stage_plan_body(Cut *cut, const Region *body);

@@ -75,8 +75,7 @@ static void segment_node(Cut *cut, Segment *segment, NodeId id) {
   graph->backward = segment->part != PART_FORWARD;
   if (own) {
     for (int i = 0; i < node->operand_count; i++) {
-      ValueId operand = here(cut, segment, node->operands[i]);
-      graph_node(graph, id)->operands[i] = operand;
+      stage_set_operand(cut, id, i, here(cut, segment, node->operands[i]));
       node = graph_node(graph, id);
     }
     array_push(graph->arena, &graph->regions.at[graph->region].nodes, id);

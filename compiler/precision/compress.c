@@ -391,7 +391,7 @@ static void compress_region(Compress *p, RegionId region, int calls) {
 bool pass_compress(Compilation *c) {
   Graph *graph = c->graph;
   if (c->spec->compress.count == 0 || !c->shard) {
-    return true;
+    return pass_changed_nothing(c);
   }
   const GraphPlace before = graph_place(graph);
   ValueId *replace = ARENA_ARRAY(c->arena, ValueId, graph->values.count + 1);

@@ -242,7 +242,7 @@ bool pass_copies(Compilation *c) {
   Graph *graph = c->graph;
   const GraphPlace before = graph_place(graph);
   if (!copies_wanted(c->spec)) {
-    return true;
+    return pass_changed_nothing(c);
   }
   Copies p = copies_start(c);
   find_packs(&p);

@@ -58,7 +58,7 @@ bool pass_limit(Compilation *c) {
   Graph *graph = c->graph;
   Limiter l = {.c = c, .graph = graph};
   if (c->spec->capacity == 0) {
-    return true;
+    return pass_changed_nothing(c);
   }
   const GraphPlace place = graph_place(graph);
   const NodeList old = graph_rewrite(graph, 0);

@@ -276,8 +276,9 @@ static void explain_changed(Graph *graph, ValueId p, Match *match) {
   enum { DEPTH = 4 };
   Scores scores;
   const ValueId s = match_changed(graph, p, match->key, DEPTH);
-  if (scores_find(graph, s >= 0 ? s : p, match->key, &scores) && is_matrix(graph, match, scores.dot) &&
-      (s >= 0 || scores_weigh(graph, &scores, match->v))) {
+  const ValueId made = s >= 0 ? s : p;
+  if (!scores_several(graph, made, match->key) && scores_find(graph, made, match->key, &scores) &&
+      is_matrix(graph, match, scores.dot) && (s >= 0 || scores_weigh(graph, &scores, match->v))) {
     match->matrix = scores.dot;
     match->why = s >= 0 ? "something is made of its probabilities before they are multiplied by the values"
                         : "its weights are no softmax of its scores";

@@ -298,7 +298,7 @@ static void order_again(Graph *graph, NodeId id) {
 bool pass_recurrences(Compilation *c) {
   Graph *graph = c->graph;
   if (!any_scan(graph, &graph->regions.at[0].nodes)) {
-    return true;
+    return pass_changed_nothing(c);
   }
   const GraphPlace place = graph_place(graph);
   Map all = map_create(c->arena);

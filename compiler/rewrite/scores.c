@@ -46,6 +46,29 @@ static bool find(const Graph *graph, ValueId value, Scores *scores, Map *seen) {
   return one;
 }
 
+// What is nearest comes last among operands: behind a residual stream the others go back to its beginning.
+static int count_products(const Graph *graph, ValueId value, AxisId key, int most, Map *seen) {
+  const Node *node = graph_producer(graph, value);
+  if (!node || map_get_or(seen, (uint64_t)value, 0)) {
+    return 0;
+  }
+  map_put(seen, (uint64_t)value, 1);
+  if (multiplies(graph, node, key)) {
+    return 1;
+  }
+  int count = 0;
+  node = elementwise(graph, value);
+  for (int i = node ? node->operand_count - 1 : -1; i >= 0 && count < most; i--) {
+    count += count_products(graph, node->operands[i], key, most - count, seen);
+  }
+  return count;
+}
+
+bool scores_several(const Graph *graph, ValueId made, AxisId key) {
+  Map seen = map_create(graph->arena);
+  return count_products(graph, made, key, 2, &seen) > 1;
+}
+
 // Axes of queries that keys lack: that of their positions, and perhaps of a group.
 static Shape own_axes(const Graph *graph, const Scores *scores) {
   const Node *dot = graph_producer(graph, scores->dot);

@@ -22,6 +22,9 @@ typedef struct {
 // there is no such product, or several.
 bool scores_find(Graph *graph, ValueId made, AxisId key, Scores *scores);
 
+// Whether there are several such products, which is found out soon where that is so.
+bool scores_several(const Graph *graph, ValueId made, AxisId key);
+
 // Whether what is made, though no softmax, weighs values as one would: keys and values are computed from inputs, unlike
 // the layers of an MLP, and their axis is one of the text, unlike the chunk of a scan.
 bool scores_weigh(const Graph *graph, const Scores *scores, ValueId values);

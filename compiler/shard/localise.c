@@ -295,7 +295,7 @@ static void localise_values(Localise *l) {
 bool pass_localise(Compilation *c) {
   Graph *graph = c->graph;
   if (!c->shard) {
-    return true;
+    return pass_changed_nothing(c);
   }
   Localise l = {
       .c = c, .graph = graph, .shard = c->shard, .values = graph->values.count, .locals = map_create(c->arena)};

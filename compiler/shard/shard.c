@@ -586,6 +586,7 @@ bool pass_shard(Compilation *c) {
   int errors = c->diag->reports;
   if (!s.mapping->active) {
     shard_check_rules(&s);
+    pass_changed_nothing(c);
     return c->diag->reports == errors;
   }
   s.memo = map_create(c->arena);

@@ -2,6 +2,7 @@
 #ifndef MDL_COMPILER_SHARD_SHARD_H
 #define MDL_COMPILER_SHARD_SHARD_H
 
+#include "compiler/ir/graph_copy.h"
 #include "compiler/pass/compilation.h"
 #include "compiler/shard/mapping.h"
 
@@ -166,6 +167,10 @@ void shard_stored_gradients(Shard *s);
 bool shard_casts_stored(const Shard *s, const Node *node);
 bool shard_in_arena(const Shard *s, ValueId value);  // is it a parameter of which ranks store pieces of an arena?
 ValueId shard_stored(Shard *s, ValueId value);
+
+// shard_copy.c: the same for a view of its graph (c->graph), and for the graph that was extracted from it.
+Shard *shard_view(const Shard *shard, Compilation *c);
+Shard *shard_extract(const Shard *s, Graph *graph, const GraphMoves *moves);
 
 // A copy of a value is held as the value is. Nothing to do on one rank.
 void shard_hold_alike(Compilation *c, ValueId made, ValueId like);
