@@ -49,6 +49,8 @@ typedef struct Shard {
   Map pieces;             // arena, format, region and direction to this rank's piece in that format
   Map parts;              // parameter, arena, region and direction to the parameter out of it
   ARRAY(ShardOwner) owners;
+  bool *early;      // by node of the graph before the pass: a lookup that stands before the index of its owner
+  int early_limit;  // of those nodes
   bool saved;       // what the forward gathered is there in the backward
   Name why;         // of the collectives that are added
   Cause wish;       // and the rules that ask for them

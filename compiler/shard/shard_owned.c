@@ -35,17 +35,40 @@ static int owner_number(Shard *s, ValueId index, AxisId axis) {
   return 0;
 }
 
-void shard_owners_find(Shard *s) {
-  for (int i = 0; i < s->graph->nodes.count; i++) {
-    const Node *node = graph_node(s->graph, i);
-    if (op_chosen(node->op) && owner_number(s, node->operands[2], node->axis) == 0) {
-      array_push(s->graph->arena, &s->owners, ((ShardOwner){root_of(s->graph, node->operands[2]), node->axis}));
+// Lookups that stand before the index of their owner, which is clamped behind them: what they make is not owned, since
+// nothing could yet end that.
+static void note_early(Shard *s, RegionId region, bool *seen) {
+  const NodeList *nodes = &s->graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(s->graph, nodes->at[i]);
+    const int owner = op_indexes(node->op) ? owner_number(s, node->operands[node->operand_count - 1], node->axis) : 0;
+    s->early[nodes->at[i]] = owner && !seen[s->owners.at[owner - 1].index];
+    if (node->region >= 0) {
+      note_early(s, node->region, seen);
+    }
+    for (int j = 0; j < node->result_count; j++) {
+      seen[node->first_result + j] = true;
     }
   }
 }
 
+void shard_owners_find(Shard *s) {
+  Graph *graph = s->graph;
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    if (op_chosen(node->op) && owner_number(s, node->operands[2], node->axis) == 0) {
+      array_push(graph->arena, &s->owners, ((ShardOwner){root_of(graph, node->operands[2]), node->axis}));
+    }
+  }
+  s->early_limit = graph->nodes.count;
+  s->early = ARENA_ARRAY(graph->arena, bool, graph->nodes.count + 1);
+  note_early(s, 0, ARENA_ARRAY(graph->arena, bool, graph->values.count + 1));
+}
+
 int shard_owner_of(Shard *s, const Node *node) {
-  return op_indexes(node->op) ? owner_number(s, node->operands[node->operand_count - 1], node->axis) : 0;
+  const NodeId id = (NodeId)(node - s->graph->nodes.at);
+  const bool early = id < s->early_limit && s->early[id];
+  return op_indexes(node->op) && !early ? owner_number(s, node->operands[node->operand_count - 1], node->axis) : 0;
 }
 
 // Has it more axes than the positions?
