@@ -17,18 +17,45 @@ static ValueId root_of(const Graph *graph, ValueId value) {
   return value;
 }
 
-// Where an index is outside, a product has another place instead (choose.c): who owns that has the position, and what
+static bool is_integer(const Graph *graph, ValueId value, int64_t number) {
+  const Node *node = graph_producer(graph, root_of(graph, value));
+  return node && node->op == OP_INTEGER && node->integer == number;
+}
+
+// Is the condition that an index is inside of the axis, or what is left of that where more is known?
+static bool says_inside(const Graph *graph, ValueId condition, ValueId index, AxisId axis) {
+  const Node *node = graph_producer(graph, root_of(graph, condition));
+  if (!node || node->operand_count != 2) {
+    return false;
+  }
+  const ValueId a = node->operands[0], b = node->operands[1];
+  switch (node->op) {
+    case OP_AND:
+      return says_inside(graph, a, index, axis) && says_inside(graph, b, index, axis);
+    case OP_LESS_EQUAL:
+      return is_integer(graph, a, 0) && root_of(graph, b) == index;
+    case OP_LESS:
+      return root_of(graph, a) == index && is_integer(graph, b, graph->axes.at[axis].size);
+    default:
+      return false;
+  }
+}
+
+// Where an index is outside, a product has the first place instead (choose.c): who owns that has the position, and what
 // the index itself looks up is nothing there, as everywhere.
-static ValueId before_clamp(const Graph *graph, ValueId index) {
+static ValueId before_clamp(const Graph *graph, ValueId index, AxisId axis) {
   const Node *node = graph_producer(graph, index);
-  return node && node->op == OP_WHERE ? root_of(graph, node->operands[1]) : index;
+  const ValueId before = node && node->op == OP_WHERE ? root_of(graph, node->operands[1]) : -1;
+  const bool clamps =
+      before >= 0 && is_integer(graph, node->operands[2], 0) && says_inside(graph, node->operands[0], before, axis);
+  return clamps ? before : index;
 }
 
 static int owner_number(Shard *s, ValueId index, AxisId axis) {
   const ValueId root = root_of(s->graph, index);
   for (int i = 0; i < s->owners.count; i++) {
     const ValueId owner = s->owners.at[i].index;
-    if ((owner == root || before_clamp(s->graph, owner) == root) && s->owners.at[i].axis == axis) {
+    if ((owner == root || before_clamp(s->graph, owner, axis) == root) && s->owners.at[i].axis == axis) {
       return i + 1;
     }
   }
