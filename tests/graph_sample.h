@@ -211,7 +211,7 @@ static const char all_ops[] =
     "index(s)[b], int[h, half], index(vocab)[h]\n"
     "  %124 = take_sum(%10, %121) over [b] along s : real[e]\n"
     "  %125 = chosen_dots(%40, %117, %40, %117, %116) over [b, s, h] along vocab : real[b, s, h]\n"
-    "  %126 = limit(%116) over [b] along vocab number 1.5 : int[b]\n"
+    "  %126 = limit 1.5(%116) over [b] along vocab : int[b]\n"
     "  assign(%1, %50) backward\n"
     "  assign(%3, %6)\n"
     "  output \"said \\\"so\\\"\\x0a\"(%49)\n"

@@ -5,8 +5,9 @@
 //   // combine: batch = 8; pp = layers; tp = heads, ffn; sp = @resid: seq; cp = seq; ulysses = attention: heads;
 //   //   ring = attention: key; axis = embed; part = attention; slots = 1; ep = experts;
 //
-// ep: cut over a mesh axis of its own, which cuts the batch too. axis: along which ZeRO may cut; part: what may be computed again besides all of pp, which may be offloaded too; slots
-// = 1: no microbatches. Axes that tp and ulysses cut are multiples of 4, seq of 16, layers are 4.
+// ep: cut over a mesh axis of its own, which cuts the batch too. axis: along which ZeRO may cut; part: what may be
+// computed again besides all of pp, which may be offloaded too; slots = 1: no microbatches. Axes that tp and ulysses
+// cut are multiples of 4, seq of 16, layers are 4.
 #ifndef MDL_TESTS_LAYOUTS_COMBINE_H
 #define MDL_TESTS_LAYOUTS_COMBINE_H
 
@@ -93,8 +94,8 @@ static inline bool combine_legal(const Combine *have, const Combination *c) {
          (!c->sp || (c->tp > 1 && have->sp[0])) && (c->cp == 1 ? c->context == 0 : have->cp[0] != '\0') &&
          (c->context != CONTEXT_ULYSSES || (have->ulysses[0] && c->tp * c->cp <= 4)) &&
          (c->context < CONTEXT_RING || have->ring[0]) && (c->zero == 0 || c->dp > 1) &&
-         (c->zero < ZERO_1_AXIS || have->axis[0]) && c->dp * c->ep * c->microbatches <= 8 && (c->ep == 1 || have->ep[0]) &&
-         (c->pp < 4 || (c->pipe != PIPE_INTERLEAVED && c->pipe != PIPE_UNEVEN)) &&
+         (c->zero < ZERO_1_AXIS || have->axis[0]) && c->dp * c->ep * c->microbatches <= 8 &&
+         (c->ep == 1 || have->ep[0]) && (c->pp < 4 || (c->pipe != PIPE_INTERLEAVED && c->pipe != PIPE_UNEVEN)) &&
          (c->recompute != 1 || have->part[0]) && (c->recompute < 2 || have->pp[0]) &&
          (have->slots[0] ? c->microbatches == 1 && c->pipe != PIPE_INTERLEAVED
           : c->pp == 1   ? c->microbatches <= 2

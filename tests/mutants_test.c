@@ -47,7 +47,6 @@ static const Subject subjects[] = {
     {"groups.mdl", "state4", "layers=2", false},
     {"groups.mdl", "mixed", NULL, false},
     {"experts.mdl", "ep", NULL, false},
-    {"experts.mdl", "past2", NULL, false},
     {"rules.mdl", "vocab_pad", NULL, false},
     {"rules.mdl", "all_pad", NULL, false},
     {"rules.mdl", "seq_pad", NULL, false},

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compiler/fuse/fuse.h"
+#include "compiler/ir/compared.h"
 
 // MOST_CHAIN: operations that are copied together. LITTLE: so many times smaller than what is not stored for it.
 enum { MOST_CHAIN = 12, MOST_INPUTS = 12, MOST_READERS = 8, LITTLE = 4, MOST_NODES = 44, MOST_EXTERNAL = 24 };
@@ -23,6 +24,7 @@ typedef struct {
   bool *result;      // by value: a result of the region
   bool *again;       // by value: no kernel stores it any more
   bool *pinned;      // by value: what a copy reads, which must be stored
+  bool *compared;    // by value: it must have the same bits for all its readers (compared.h)
   NodeList *before;  // by node: copies that stand before it
   ValueId *copy;     // by value, of the chain at hand
   int limit;         // values that existed before
@@ -134,7 +136,8 @@ static bool add_node(const Again *a, Chain *chain, ValueId value) {
     if (is_free(a, operand)) {
       continue;
     }
-    if (!(inside && !is_stored(a, operand) && !little ? add_node(a, chain, operand) : add_input(a, chain, operand))) {
+    if (!(inside && !is_stored(a, operand) && !little && !a->compared[operand] ? add_node(a, chain, operand)
+                                                                               : add_input(a, chain, operand))) {
       return false;
     }
   }
@@ -177,8 +180,8 @@ static bool worth_it(const Again *a, Chain *chain, ValueId value) {
   chain->backward = true;
   chain->gone = chain->group >= 0 && !is_read_by(a, value, chain->group);
   if (chain->group < 0 || !op_elementwise(node->op) || a->info[chain->group].alone || a->result[value] ||
-      a->pinned[value] || graph_value(a->graph, value)->role == ROLE_UPDATE || !find_readers(a, chain) ||
-      !add_node(a, chain, value)) {
+      a->compared[value] || a->pinned[value] || graph_value(a->graph, value)->role == ROLE_UPDATE ||
+      !find_readers(a, chain) || !add_node(a, chain, value)) {
     return false;
   }
   return chain->cost < LEAST_GAIN * (1 + chain->reader_count) * bytes_of(a, value);
@@ -359,6 +362,7 @@ static Again start(Fuser *f) {
   a.result = ARENA_ARRAY(graph->arena, bool, values + 1);
   a.again = ARENA_ARRAY(graph->arena, bool, values + 1);
   a.pinned = ARENA_ARRAY(graph->arena, bool, values + 1);
+  a.compared = graph_compared(graph);
   a.copy = ARENA_ARRAY(graph->arena, ValueId, values + 1);
   memset(a.copy, -1, sizeof *a.copy * (size_t)values);
   a.before = ARENA_ARRAY(graph->arena, NodeList, graph->nodes.count + 1);

@@ -8,6 +8,7 @@
 // kernels that read them. Copies are marked and never merged back.
 #include <string.h>
 
+#include "compiler/ir/compared.h"
 #include "compiler/pipeline/stages.h"
 #include "compiler/shard/shard.h"
 #include "lang/selector.h"
@@ -33,6 +34,7 @@ typedef struct {
   bool *emitted;      // by node: it stands in its place
   int node_limit;     // nodes that existed before; 0: places are not decided yet
   bool *stored;       // by value: in memory after the forward in any case
+  bool *compared;     // by value: it must have the same bits for all its readers (compared.h)
   int limit;          // values that existed before
   uint8_t *near;      // by value: 1 + the smallest depth from which the inputs of this reader were counted; 0: not yet
   ValueList counted;  // which these are
@@ -252,7 +254,8 @@ static bool at_hand(const Recompute *r, ValueId value, ScopeId round) {
   if (stage != STAGE_ANY && stage != r->stage) {
     return true;
   }
-  const bool kept = value < r->limit && !is_gone_in(r, value, round) && (r->stored[value] || r->small[value]);
+  const bool kept =
+      value < r->limit && !is_gone_in(r, value, round) && (r->stored[value] || r->small[value] || r->compared[value]);
   return value >= r->limit || !node || kept || !op_cheap(node->op);
 }
 
@@ -455,6 +458,7 @@ static void start(Recompute *r) {
   }
   r->stored = ARENA_ARRAY(r->c->arena, bool, r->limit + 1);
   r->small = ARENA_ARRAY(r->c->arena, bool, r->limit + 1);
+  r->compared = graph_compared(r->graph);
   r->near = ARENA_ARRAY(r->c->arena, uint8_t, r->limit + 1);
 }
 

@@ -360,7 +360,7 @@ static const char *infer_limit(Graph *graph, const Node *node, Value *results) {
   const Value *index = operand(graph, node, 0);
   results->type = TYPE_INT;
   results->shape = index->shape;
-  return !is_integer(index)                           ? "the operand is not an integer"
+  return !is_integer(index)                            ? "the operand is not an integer"
          : !shape_same_set(&node->axes, &index->shape) ? "the positions are not those of the index"
                                                        : NULL;
 }

@@ -85,6 +85,10 @@ bool op_cheap(Op op) {
   return has(op, ELEMENTWISE | RANDOM);
 }
 
+bool op_copies(Op op) {
+  return has(op, SAME | MOVES | PICKS);
+}
+
 bool op_fusable(Op op) {
   return has(op, ELEMENTWISE | REDUCTION | RANDOM);
 }

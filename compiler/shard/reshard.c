@@ -317,7 +317,8 @@ ValueId shard_reshard(Shard *s, ValueId value, const Held *want) {
   ValueId made = value;
   bool gathered = false;
   while (!fulfilled(shard_held(s, made), want)) {
-    if (know(s, &made, want) || shard_disown(s, &made, want) || scatter(s, &made, want) || reduce(s, &made, want) || exchange(s, &made, want)) {
+    if (know(s, &made, want) || shard_disown(s, &made, want) || scatter(s, &made, want) || reduce(s, &made, want) ||
+        exchange(s, &made, want)) {
       continue;
     }
     if (gather(s, &made, want)) {

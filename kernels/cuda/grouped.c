@@ -125,14 +125,14 @@ static void map_add(CudaKernel *made, const Grouped *g, int port, int64_t line, 
 
 static void hopper_write(Buffer *text, const Product *p, const Shape *s, CudaKernel *made) {
   const Grouped *g = p->g;
-  const int64_t part_n = s->tile_n / s->cluster, part_k = TILE_K / s->cluster;
+  const int64_t part_n = s->tile_n / s->cluster;
   if (p->sums) {
     map_add(made, g, 0, g->m, g->rows, g->lda, 1, TILE_K);
-    map_add(made, g, 1, g->n, g->rows, g->ldb, 1, part_k);
+    map_add(made, g, 1, g->n, g->rows, g->ldb, 1, TILE_K);
   } else {
     map_add(made, g, 0, g->k, g->rows, g->lda, 1, TILE_M);
     map_add(made, g, 1, g->transpose_b ? g->k : g->n, g->transpose_b ? g->n : g->k, g->ldb, g->extent,
-            g->transpose_b ? part_n : part_k);
+            g->transpose_b ? part_n : TILE_K);
   }
   warpgroups_write(text, &s->groups, made);
   writer_size(text, "TILE_N", s->tile_n);

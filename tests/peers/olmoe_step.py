@@ -62,6 +62,7 @@ def ordered(who):
     begins = ends - (counts + ALIGN - 1) // ALIGN * ALIGN
     before = torch.cumsum(counts, 0) - counts
     to = begins[sorted_who] + torch.arange(positions, device=who.device) - before[sorted_who]
+    ends[-1] = rows  # the last expert multiplies the zeros behind all, or what nobody has written would be read
     source = torch.full((rows,), positions, dtype=torch.int64, device=who.device).scatter_(0, to, order)
     place = torch.empty_like(to).scatter_(0, order, to)
     return source, place, ends.to(torch.int32), counts

@@ -5,7 +5,7 @@
 // one is stored. CLUSTER blocks have tiles one below the other. Of an operand b that they share, each copies a part to
 // all. Of a tile of GROUPED_SUM k are the rows of one matrix. Shared: STAGES of a, then b; then barriers.
 static_assert(CONSUMERS == 2 && TILE_N % 16 == 0 && BLOCK % 128 == 0, "how a tile is divided");
-constexpr int TILE_M = 128, TILE_K = 64, CHUNK = 64, PART_K = TILE_K / CLUSTER, PART_N = TILE_N / CLUSTER;
+constexpr int TILE_M = 128, TILE_K = 64, CHUNK = 64, PART_N = TILE_N / CLUSTER;
 constexpr bool COLUMNS_A = SUMS, COLUMNS_B = SUMS || !TURNED;  // k is that of the rows of a tile
 constexpr int CHUNKS_N = (TILE_N + CHUNK - 1) / CHUNK;
 constexpr u32 CHUNK_BYTES = TILE_K * LINE, A_BYTES = TILE_M * LINE;
@@ -119,8 +119,11 @@ __device__ __forceinline__ void b_copy(const Maps &maps, SharedAddress to, Share
   if constexpr (COLUMNS_B) {
 #pragma unroll
     for (int c = 0; c < CHUNKS_N; c++) {
-      const SharedAddress at = to + c * CHUNK_BYTES + part * PART_K * LINE;
-      const int column = tile.column + c * CHUNK, row = tile.first + k + part * PART_K, matrix = SUMS ? 0 : tile.matrix;
+      const SharedAddress at = to + c * CHUNK_BYTES;
+      const int column = tile.column + c * CHUNK, row = tile.first + k, matrix = SUMS ? 0 : tile.matrix;
+      if (c % CLUSTER != part) {
+        continue;
+      }
       if constexpr (ALL) {
         box_share(at, &maps.at[MAP_B], full, blocks, column, row, matrix, 0, 0);
       } else {

@@ -10,11 +10,12 @@ struct __align__(64) Map {  // CUtensorMap
 };
 
 // A tile is rows of 64 elements of 16 bits, swizzled: 128 bytes each, in which the 16 bytes number i of row r are at
-// i ^ r % 8. It begins at a multiple of 1024 bytes. Wider ones are several, `next` bytes apart.
+// i ^ r % 8. It begins at a multiple of 1024 bytes. Wider ones are several, `next` bytes apart. Addresses of all blocks
+// of a cluster but the first have the number of the block in their high bits, which the descriptor has no room for.
 typedef u64 Operand;
 
 DEVICE Operand operand_at(SharedAddress at, u32 next) {
-  return (u64)(at >> 4) | (u64)(next >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62;
+  return (u64)((at & 0x3ffff) >> 4) | (u64)(next >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62;
 }
 
 DEVICE Operand operand_on(Operand tile, u32 bytes) {
