@@ -139,6 +139,40 @@ static ValueId index_like(Shard *s, const ShardOwner *owner, const Held *held) {
   return index;
 }
 
+bool shard_disowns_number(Shard *s, ValueId value, const Held *want) {
+  const Held now = held_of(s, value);
+  bool ends = false;
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+    ends |= now.partial[m] == PARTIAL_OWNED && want->partial[m] != PARTIAL_OWNED;
+  }
+  return ends && !element_type_floating(graph_value(s->graph, value)->type);
+}
+
+ValueId shard_disown_number(Shard *s, ValueId value, const Held *want) {
+  Graph *graph = s->graph;
+  const Value from = *graph_value(graph, value);
+  const Held held = held_of(s, value);
+  const Cause cause = *shard_cause(s, value);
+  const bool truth = from.type == TYPE_BOOL;
+  const Role role = graph->role;
+  graph->role = from.role;
+  const ValueId number = truth ? graph_op3(graph, OP_WHERE, value, graph_real(graph, 1), graph_real(graph, 0))
+                               : graph_op1(graph, OP_TO_REAL, value);
+  *shard_held(s, number) = held;
+  *shard_cause(s, number) = cause;
+  const ValueId whole = shard_reshard(s, number, want);
+  ValueId made = truth ? graph_op2(graph, OP_LESS, graph_real(graph, 0.5), whole) : graph_op1(graph, OP_TO_INT, whole);
+  if (from.type == TYPE_INDEX) {
+    *shard_held(s, made) = held_of(s, whole);
+    made = graph_add1(graph, OP_AS_INDEX, (NodeInit){NODE_INIT, .axis = from.bound}, made);
+  }
+  graph->role = role;
+  graph_value(graph, made)->name = from.name;
+  *shard_held(s, made) = held_of(s, whole);
+  *shard_cause(s, made) = cause;
+  return made;
+}
+
 bool shard_disown(Shard *s, ValueId *value, const Held *want) {
   Graph *graph = s->graph;
   const Held now = held_of(s, *value);
