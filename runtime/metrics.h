@@ -21,6 +21,8 @@ typedef struct {  // a NaN is written as null, and left out for val_loss
   const char *precision;  // of this step, where the run changes it; else NULL
   int shown_count;
   MetricsShown shown[METRICS_SHOWN];
+  int load_count;  // of layers of experts: `load.` and `dropped.` and the name of the layer
+  MetricsShown *loads;
 } MetricsLine;
 
 typedef struct {

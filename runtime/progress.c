@@ -123,6 +123,21 @@ void progress_header(Log *log, const ProgressFacts *facts) {
   }
 }
 
+// The layer of experts whose busiest one has most to do, and what that is, of an even share.
+static void add_load(Buffer *text, const MetricsLine *line) {
+  static const char of[] = "load.";
+  const MetricsShown *most = NULL;
+  for (int i = 0; i < line->load_count; i++) {
+    const MetricsShown *load = &line->loads[i];
+    const bool is = strncmp(load->name, of, sizeof of - 1) == 0 && isfinite(load->value);
+    most = is && (!most || load->value > most->value) ? load : most;
+  }
+  if (most) {
+    buffer_format(text, LOG_FAINT "  load" LOG_PLAIN " %.4g" LOG_FAINT " in %s" LOG_PLAIN, most->value,
+                  most->name + sizeof of - 1);
+  }
+}
+
 void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line, bool live) {
   Buffer text = {0};
   char a[32], b[32], c[32], total[32];
@@ -143,6 +158,7 @@ void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line
   for (int i = 0; i < line->shown_count; i++) {
     buffer_format(&text, LOG_FAINT "  %s" LOG_PLAIN " %.4g", line->shown[i].name, line->shown[i].value);
   }
+  add_load(&text, line);
   if (line->precision) {
     buffer_format(&text, LOG_FAINT "  %s" LOG_PLAIN, line->precision);
   }

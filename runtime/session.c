@@ -149,12 +149,17 @@ static bool is_shown(const PlanOutput *output) {
   return shown;
 }
 
-int session_shown(const Session *session, const char **names, int most) {
+static bool is_load(const PlanOutput *output) {
+  const bool said = strncmp(output->name, "load.", 5) == 0 || strncmp(output->name, "dropped.", 8) == 0;
+  return said && output->axis_count == 0 && element_type_floating(output->type);
+}
+
+static int names_of(const Session *session, bool (*wanted)(const PlanOutput *), const char **names, int most) {
   int count = 0;
   for (int64_t rank = 0; rank < session->ranks; rank++) {
     const PlanProgram *program = &session_plan(session, rank)->programs[PROGRAM_TRAIN];
     for (int i = 0; i < program->output_count && count < most; i++) {
-      bool shown = is_shown(&program->outputs[i]);
+      bool shown = wanted(&program->outputs[i]);
       for (int k = 0; k < count && shown; k++) {
         shown = strcmp(names[k], program->outputs[i].name) != 0;
       }
@@ -164,6 +169,14 @@ int session_shown(const Session *session, const char **names, int most) {
     }
   }
   return count;
+}
+
+int session_shown(const Session *session, const char **names, int most) {
+  return names_of(session, is_shown, names, most);
+}
+
+int session_loads(const Session *session, const char **names, int most) {
+  return names_of(session, is_load, names, most);
 }
 
 static bool step_write(Session *session, int64_t rank, ProgramKind program, int64_t step, Error *error) {

@@ -61,6 +61,8 @@ const PlanOutput *session_output(const Plan *plan, ProgramKind program, const ch
 // In the plan of the first rank that has it. NULL, and *rank 0: none has.
 // The names of the single numbers that the text has a step show, the first `most` of them; returns how many.
 int session_shown(const Session *session, const char **names, int most);
+// The same of what the compiler says of layers of experts: `load.` or `dropped.` and the name of the layer.
+int session_loads(const Session *session, const char **names, int most);
 const PlanOutput *session_find_output(const Session *session, ProgramKind program, const char *name, int64_t *rank);
 
 // The one number of an output; NaN, and true, if the program has no such output.

@@ -22,6 +22,7 @@ enum { BAD_STEPS_MAX = 10, PROFILE_AFTER = 2, PROFILE_ROWS = 24 };
 static const double LIVE_SECONDS = 0.1;  // between two updates of the live line
 
 enum { RESOLVED_MOST = 1 << 24 };  // bytes of a text
+enum { LOADS_MAX = 1024 };         // layers of experts
 
 typedef struct {
   const PlanSet *set;
@@ -187,6 +188,17 @@ static void read_before(Trainer *t) {
   }
 }
 
+static bool loads_open(Trainer *t, Error *error) {
+  const char *names[LOADS_MAX];
+  const int count = session_loads(&t->session, names, LOADS_MAX);
+  t->line.loads = count > 0 ? calloc((size_t)count, sizeof *t->line.loads) : NULL;
+  t->line.load_count = t->line.loads ? count : 0;
+  for (int i = 0; i < t->line.load_count; i++) {
+    t->line.loads[i] = (MetricsShown){names[i], NAN};
+  }
+  return count == t->line.load_count || error_set(error, 3, "no memory for the loads of %d layers", count);
+}
+
 static bool trainer_begin(Trainer *t, Error *error) {
   char path[IO_PATH_MAX];
   CheckpointFacts facts;
@@ -211,6 +223,9 @@ static bool trainer_begin(Trainer *t, Error *error) {
   t->line.shown_count = session_shown(&t->session, names, METRICS_SHOWN);
   for (int i = 0; i < t->line.shown_count; i++) {
     t->line.shown[i] = (MetricsShown){names[i], NAN};
+  }
+  if (!loads_open(t, error)) {
+    return false;
   }
   t->skipped = facts.skipped;
   t->session.backend->facts(t->session.device, &t->device);
@@ -304,6 +319,12 @@ static bool trainer_events(Trainer *t, Error *error) {
       return false;
     }
   }
+  for (int i = 0; i < t->line.load_count; i++) {
+    const MetricsShown *load = &t->line.loads[i];
+    if (isfinite(load->value) && !events_scalar(&t->events, t->line.step, load->name, load->value, error)) {
+      return false;
+    }
+  }
   return true;
 }
 
@@ -335,12 +356,25 @@ static bool step_saves(const Trainer *t, int64_t step) {
   return step == t->steps || (t->save_every > 0 && step % t->save_every == 0);
 }
 
+// Of steps that have a line alone: each is read from the device by itself.
+static bool loads_read(Trainer *t, Error *error) {
+  for (int i = 0; i < t->line.load_count; i++) {
+    if (!session_scalar(&t->session, PROGRAM_TRAIN, t->line.loads[i].name, &t->line.loads[i].value, error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 static bool trainer_report(Trainer *t, Error *error) {
   int64_t step = t->line.step;
   bool last = step == t->steps;
   bool evaluates = step_evaluates(t, step);
   bool logs = step == 1 || last || step % t->log_every == 0;
   t->line.val_loss = NAN;
+  if ((logs || evaluates) && !loads_read(t, error)) {
+    return false;
+  }
   double now = clock_seconds();
   if (logs || evaluates || now - t->live_at > LIVE_SECONDS) {
     trainer_speed(t);
@@ -525,6 +559,7 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
 static void trainer_close(Trainer *t) {
   events_close(&t->events);
   metrics_close(&t->metrics);
+  free(t->line.loads);
   log_close(&t->log);
   run_close(&t->run);
   session_close(&t->session);

@@ -2,9 +2,9 @@
 //
 // That products of chosen matrices are what their text says, and that all layouts of a program agree, passes_test,
 // top_test and layouts_test try. Here layouts with a capacity are compared with one rank that has as many microbatches
-// as they have ranks with positions of their own; what is dropped with counts of the choices; and the shape of plans
-// with what it is to be: one order for an index, nothing made of a matrix for each position, no sums over ranks but
-// those of tokens.
+// as they have ranks with positions of their own; loads and what is dropped with counts of the choices; and the shape
+// of plans with what it is to be: one order for an index, nothing made of a matrix for each position, no sums over
+// ranks but those of tokens.
 #include "tests/layouts_outcome.h"
 
 static const double tolerance = 1e-9;
@@ -18,7 +18,9 @@ static const char program[] =
     "  param table: [vocab, embed] ~ normal(0.5);\n"
     "  x = table[tokens];\n"
     "  excess = 0;\n"
-    "  repeat layers {\n"
+    "  busy = 0;\n"
+    "  parts = 0;\n"
+    "  repeat layers as l {\n"
     "    scores = linear(x over embed to experts, std = 0.5, name = router);\n"
     "    (best, who) = top(scores over experts to choice);\n"
     "    param up: [experts | embed ; wide] ~ normal(0.5);\n"
@@ -27,17 +29,22 @@ static const char program[] =
     "    h = silu(dot(x, gate[who] over embed)) * dot(x, up[who] over embed);\n"
     "    x = x + sum(dot(h, down[who] over wide) * softmax(best over choice) over choice);\n"
     "    count = sum(where(who == pos(experts), 1, 0) over batch, seq, choice);\n"
-    "    excess = excess + sum(relu(count - most) over experts);\n"
+    "    more = sum(relu(count - bound) over experts);\n"
+    "    excess = excess + more;\n"
+    "    parts = parts + more * (1 + 99 * l);\n"
+    "    busy = busy + max(count over experts) * (1 + 99 * l);\n"
     "  }\n"
     "  loss = mean(cross_entropy(dot(x, table over embed), targets over vocab));\n"
     "  output excess;\n"
+    "  output parts;\n"
+    "  output busy;\n"
     "}\n"
     "recipe r {\n  model m();\n  batch = 8;\n  seq = 4;\n  optimizer adamw(lr = constant(0.01), clip = 1.0);\n}\n";
 
 // As it is trained: in fp32, without gradients among the outputs.
 static LayoutRun *compiled(Arena *arena, int most, const char *layout, bool compared) {
-  const char *at = strstr(program, "most"), *text;
-  text = arena_format(arena, "%.*s%d%s\nlayout l { %s }\n", (int)(at - program), program, most, at + 4, layout);
+  const char *at = strstr(program, "bound"), *text;
+  text = arena_format(arena, "%.*s%d%s\nlayout l { %s }\n", (int)(at - program), program, most, at + 5, layout);
   const CompileOptions options = {
       .layout = "l", .precision = compared ? "fp64" : "fp32", .gradients = compared, .part_rows = INT64_MAX};
   LayoutRun *run = layout_compile_text(text, &options);
@@ -124,6 +131,34 @@ static void test_dropped_is_counted(void **state) {
     arena_destroy(arena);
   }
   assert_true(dropped > 0);
+}
+
+// What a text counts by itself, a hundred times for the second layer: 16 positions are an even share.
+static void test_loads_are_of_layers(void **state) {
+  (void)state;
+  static const char *const layouts[] = {
+      "capacity = 1;",
+      "microbatches = 4; capacity = 100;",
+      "mesh ep = 4; batch -> ep; experts -> ep; router: experts -> none; capacity = 100;",
+      "mesh ep = 3; experts -> ep(pad); capacity = 1;",
+      "mesh pp = 2, ep = 2; layers -> pp; microbatches = 2; experts, batch -> ep; capacity = 100;",
+      "mesh dp = 2, tp = 2; batch -> dp; wide -> tp; state -> dp; capacity = 100;",
+  };
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    Arena *arena = arena_create();
+    Outcome outcome = {0};
+    outcome_run(compiled(arena, 16, layouts[i], true), layouts[i], 30, arena, &outcome);
+    const bool bounded = strstr(layouts[i], "capacity = 1;") != NULL;
+    const double loads = 16 * output_of(&outcome, "step 2 load.layers.0") +
+                         1600 * output_of(&outcome, "step 2 load.layers.1"),
+                 parts = 64 * output_of(&outcome, "step 2 dropped.layers.0") +
+                         6400 * output_of(&outcome, "step 2 dropped.layers.1"),
+                 busy = output_of(&outcome, "step 2 busy"), counted = bounded ? output_of(&outcome, "step 2 parts") : 0;
+    if (fabs(loads - busy) > tolerance * busy || fabs(parts - counted) > tolerance * 6400 || busy <= 1616) {
+      fail_msg("%s: loads of %g, not %g; %g dropped, not %g", layouts[i], loads, busy, parts, counted);
+    }
+    arena_destroy(arena);
+  }
 }
 
 // --- plans ---
@@ -227,9 +262,10 @@ static void test_capacity_bounds_rows(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_capacity_is_of_a_rank), cmocka_unit_test(test_capacity_of_all_differs),
-      cmocka_unit_test(test_dropped_is_counted),    cmocka_unit_test(test_one_order_for_an_index),
-      cmocka_unit_test(test_what_ranks_give),       cmocka_unit_test(test_capacity_bounds_rows),
+      cmocka_unit_test(test_capacity_is_of_a_rank),  cmocka_unit_test(test_capacity_of_all_differs),
+      cmocka_unit_test(test_dropped_is_counted),     cmocka_unit_test(test_loads_are_of_layers),
+      cmocka_unit_test(test_one_order_for_an_index), cmocka_unit_test(test_what_ranks_give),
+      cmocka_unit_test(test_capacity_bounds_rows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -478,6 +478,16 @@ static void list_writes(const List *list, Instruction *instruction) {
   }
 }
 
+static void list_rows(const List *list, const Instruction *instruction) {
+  MutantKind kind;
+  Instruction changed = *instruction;
+  const char *how = rows_mutate(&changed, 0, &kind);
+  for (int way = 0; how; how = rows_mutate(&changed, ++way, &kind)) {
+    add(list, kind, 0, way, how);
+    changed = *instruction;
+  }
+}
+
 static void list_instruction(const List *list, Instruction *instruction) {
   if (instruction->kind == INSTRUCTION_SEND) {
     add(list, MUTANT_LEFT_OUT, 0, 0, "left out");
@@ -493,6 +503,7 @@ static void list_instruction(const List *list, Instruction *instruction) {
   }
   list_parts(list, instruction);
   list_writes(list, instruction);
+  list_rows(list, instruction);
 }
 
 static void list_inputs(const List *list) {
@@ -567,6 +578,7 @@ static void change_slot(const Change *change) {
 void plan_mutate(Arena *arena, const PlanSet *set, const Mutant *mutant) {
   const Change change = {arena, set, mutant};
   Instruction *instruction = mutant->segment < 0 ? NULL : instruction_at(&change);
+  MutantKind kind;
   switch (mutant->kind) {
     case MUTANT_LEFT_OUT:
       if (instruction->kind == INSTRUCTION_COLLECTIVE) {
@@ -592,6 +604,10 @@ void plan_mutate(Arena *arena, const PlanSet *set, const Mutant *mutant) {
       break;
     case MUTANT_OTHER_SLOT:
       change_slot(&change);
+      break;
+    case MUTANT_COUNTED:
+    case MUTANT_ROWS:
+      rows_mutate(instruction, mutant->way, &kind);
       break;
     default:  // MUTANT_ACCUMULATE
       if (instruction->kind == INSTRUCTION_KERNEL) {

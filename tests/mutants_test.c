@@ -83,6 +83,8 @@ static const Subject subjects[] = {
     {"low.mdl", "words2", NULL, false},
     {"low.mdl", "keys4", NULL, false},
     {"low.mdl", "nested", NULL, false},
+    {"experts.mdl", "ep_dp", NULL, false},
+    {"experts.mdl", "ep_padded", NULL, false},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 

@@ -76,6 +76,24 @@ static void add_plan(Sorting *s, const Plan *plan) {
   add_list(s, plan, segments, count);
 }
 
+// Where a step says how uneven they are (limit.c).
+static void say_loads(const Explain *explain, Buffer *out) {
+  const char *first = NULL, *last = NULL;
+  for (int i = 0; i < explain->set->count; i++) {
+    const PlanProgram *train = &explain->set->plans[i]->programs[PROGRAM_TRAIN];
+    for (int k = 0; k < train->output_count; k++) {
+      const char *name = train->outputs[k].name;
+      const bool is = strncmp(name, "load.", 5) == 0;
+      first = is && !first ? name : first;
+      last = is ? name : last;
+    }
+  }
+  if (first) {
+    buffer_format(out, "  what the busiest place of each gets, of an even share, a step says: %s%s%s\n", first,
+                  strcmp(first, last) == 0 ? "" : " to ", strcmp(first, last) == 0 ? "" : last);
+  }
+}
+
 void explain_experts(const Explain *explain, Buffer *out) {
   static const char *const header[] = {"sorted by", "number",       "positions", "choose of",
                                        "rows",      "in blocks of", "products"};
@@ -107,4 +125,5 @@ void explain_experts(const Explain *explain, Buffer *out) {
   buffer_text(
       out, "\npositions of a rank sorted by what they choose, in each microbatch; products: what they write in rows\n");
   table_print(&table, 1, out);
+  say_loads(explain, out);
 }

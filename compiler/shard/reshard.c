@@ -314,9 +314,10 @@ ValueId shard_reshard(Shard *s, ValueId value, const Held *want) {
     }
     return (ValueId)known;
   }
-  ValueId made = value;
-  bool gathered = false;
-  while (!fulfilled(shard_held(s, made), want)) {
+  const bool number = shard_disowns_number(s, value, want);
+  ValueId made = number ? shard_disown_number(s, value, want) : value;
+  bool gathered = number;
+  while (!number && !fulfilled(shard_held(s, made), want)) {
     if (know(s, &made, want) || shard_disown(s, &made, want) || scatter(s, &made, want) || reduce(s, &made, want) ||
         exchange(s, &made, want)) {
       continue;

@@ -50,6 +50,8 @@ typedef struct Shard {
   Map pieces;             // arena, format, region and direction to this rank's piece in that format
   Map parts;              // parameter, arena, region and direction to the parameter out of it
   ARRAY(ShardOwner) owners;
+  bool *early;      // by node of the graph before the pass: a lookup that stands before the index of its owner
+  int early_limit;  // of those nodes
   bool saved;       // what the forward gathered is there in the backward
   Name why;         // of the collectives that are added
   Cause wish;       // and the rules that ask for them
@@ -113,6 +115,10 @@ int shard_owner_of(Shard *s, const Node *node);                       // that it
 int shard_owner_passes(Shard *s, const Node *node, int mesh);         // the owner that its result has, or 0
 bool shard_owner_apart(const Shard *s, const Node *node, int owner);  // no attribute is an axis of the positions
 bool shard_disown(Shard *s, ValueId *value, const Held *want);        // what nobody is to own: a partial sum
+bool shard_disowns_number(Shard *s, ValueId value,
+                          const Held *want);  // is it an integer or a truth value that is owned?
+ValueId shard_disown_number(Shard *s, ValueId value,
+                            const Held *want);  // that, held as wanted: summed as a real number
 
 // shard_rules.c: reports rules that cut nothing, once everything is sharded; and a rule that cannot cut an axis whose
 // size was not known before, where it would.

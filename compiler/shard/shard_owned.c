@@ -17,35 +17,85 @@ static ValueId root_of(const Graph *graph, ValueId value) {
   return value;
 }
 
-// Where an index is outside, a product has another place instead (choose.c): who owns that has the position, and what
+static bool is_integer(const Graph *graph, ValueId value, int64_t number) {
+  const Node *node = graph_producer(graph, root_of(graph, value));
+  return node && node->op == OP_INTEGER && node->integer == number;
+}
+
+// Is the condition that an index is inside of the axis, or what is left of that where more is known?
+static bool says_inside(const Graph *graph, ValueId condition, ValueId index, AxisId axis) {
+  const Node *node = graph_producer(graph, root_of(graph, condition));
+  if (!node || node->operand_count != 2) {
+    return false;
+  }
+  const ValueId a = node->operands[0], b = node->operands[1];
+  switch (node->op) {
+    case OP_AND:
+      return says_inside(graph, a, index, axis) && says_inside(graph, b, index, axis);
+    case OP_LESS_EQUAL:
+      return is_integer(graph, a, 0) && root_of(graph, b) == index;
+    case OP_LESS:
+      return root_of(graph, a) == index && is_integer(graph, b, graph->axes.at[axis].size);
+    default:
+      return false;
+  }
+}
+
+// Where an index is outside, a product has the first place instead (choose.c): who owns that has the position, and what
 // the index itself looks up is nothing there, as everywhere.
-static ValueId before_clamp(const Graph *graph, ValueId index) {
+static ValueId before_clamp(const Graph *graph, ValueId index, AxisId axis) {
   const Node *node = graph_producer(graph, index);
-  return node && node->op == OP_WHERE ? root_of(graph, node->operands[1]) : index;
+  const ValueId before = node && node->op == OP_WHERE ? root_of(graph, node->operands[1]) : -1;
+  const bool clamps =
+      before >= 0 && is_integer(graph, node->operands[2], 0) && says_inside(graph, node->operands[0], before, axis);
+  return clamps ? before : index;
 }
 
 static int owner_number(Shard *s, ValueId index, AxisId axis) {
   const ValueId root = root_of(s->graph, index);
   for (int i = 0; i < s->owners.count; i++) {
     const ValueId owner = s->owners.at[i].index;
-    if ((owner == root || before_clamp(s->graph, owner) == root) && s->owners.at[i].axis == axis) {
+    if ((owner == root || before_clamp(s->graph, owner, axis) == root) && s->owners.at[i].axis == axis) {
       return i + 1;
     }
   }
   return 0;
 }
 
-void shard_owners_find(Shard *s) {
-  for (int i = 0; i < s->graph->nodes.count; i++) {
-    const Node *node = graph_node(s->graph, i);
-    if (op_chosen(node->op) && owner_number(s, node->operands[2], node->axis) == 0) {
-      array_push(s->graph->arena, &s->owners, ((ShardOwner){root_of(s->graph, node->operands[2]), node->axis}));
+// Lookups that stand before the index of their owner, which is clamped behind them: what they make is not owned, since
+// nothing could yet end that.
+static void note_early(Shard *s, RegionId region, bool *seen) {
+  const NodeList *nodes = &s->graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(s->graph, nodes->at[i]);
+    const int owner = op_indexes(node->op) ? owner_number(s, node->operands[node->operand_count - 1], node->axis) : 0;
+    s->early[nodes->at[i]] = owner && !seen[s->owners.at[owner - 1].index];
+    if (node->region >= 0) {
+      note_early(s, node->region, seen);
+    }
+    for (int j = 0; j < node->result_count; j++) {
+      seen[node->first_result + j] = true;
     }
   }
 }
 
+void shard_owners_find(Shard *s) {
+  Graph *graph = s->graph;
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    if (op_chosen(node->op) && owner_number(s, node->operands[2], node->axis) == 0) {
+      array_push(graph->arena, &s->owners, ((ShardOwner){root_of(graph, node->operands[2]), node->axis}));
+    }
+  }
+  s->early_limit = graph->nodes.count;
+  s->early = ARENA_ARRAY(graph->arena, bool, graph->nodes.count + 1);
+  note_early(s, 0, ARENA_ARRAY(graph->arena, bool, graph->values.count + 1));
+}
+
 int shard_owner_of(Shard *s, const Node *node) {
-  return op_indexes(node->op) ? owner_number(s, node->operands[node->operand_count - 1], node->axis) : 0;
+  const NodeId id = (NodeId)(node - s->graph->nodes.at);
+  const bool early = id < s->early_limit && s->early[id];
+  return op_indexes(node->op) && !early ? owner_number(s, node->operands[node->operand_count - 1], node->axis) : 0;
 }
 
 // Has it more axes than the positions?
@@ -87,6 +137,40 @@ static ValueId index_like(Shard *s, const ShardOwner *owner, const Held *held) {
   const ValueId index = shard_reshard(s, newest(s, owner->index), &want);
   s->saved = saved;
   return index;
+}
+
+bool shard_disowns_number(Shard *s, ValueId value, const Held *want) {
+  const Held now = held_of(s, value);
+  bool ends = false;
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+    ends |= now.partial[m] == PARTIAL_OWNED && want->partial[m] != PARTIAL_OWNED;
+  }
+  return ends && !element_type_floating(graph_value(s->graph, value)->type);
+}
+
+ValueId shard_disown_number(Shard *s, ValueId value, const Held *want) {
+  Graph *graph = s->graph;
+  const Value from = *graph_value(graph, value);
+  const Held held = held_of(s, value);
+  const Cause cause = *shard_cause(s, value);
+  const bool truth = from.type == TYPE_BOOL;
+  const Role role = graph->role;
+  graph->role = from.role;
+  const ValueId number = truth ? graph_op3(graph, OP_WHERE, value, graph_real(graph, 1), graph_real(graph, 0))
+                               : graph_op1(graph, OP_TO_REAL, value);
+  *shard_held(s, number) = held;
+  *shard_cause(s, number) = cause;
+  const ValueId whole = shard_reshard(s, number, want);
+  ValueId made = truth ? graph_op2(graph, OP_LESS, graph_real(graph, 0.5), whole) : graph_op1(graph, OP_TO_INT, whole);
+  if (from.type == TYPE_INDEX) {
+    *shard_held(s, made) = held_of(s, whole);
+    made = graph_add1(graph, OP_AS_INDEX, (NodeInit){NODE_INIT, .axis = from.bound}, made);
+  }
+  graph->role = role;
+  graph_value(graph, made)->name = from.name;
+  *shard_held(s, made) = held_of(s, whole);
+  *shard_cause(s, made) = cause;
+  return made;
 }
 
 bool shard_disown(Shard *s, ValueId *value, const Held *want) {

@@ -66,9 +66,14 @@ learns() {
   awk -v a="$last" -v b="$least" 'BEGIN { exit !(a > 1 && a < b) }' ||
     die "$model.mdl: the loss is '$last' after 60 steps"  # it begins at ln 256
   grep -q '"busiest":[1-9]' "$model/metrics.jsonl" || die "$model.mdl: its metrics have no loads"
+  grep -q '"load\.layers\.1\.[a-z]*":[1-9]' "$model/metrics.jsonl" || die "$model.mdl: its metrics have no loads of layers"
+  grep -q '^step 60.60 .* load [0-9.]* in layers\.[0-9]' out || die "$model.mdl: the log has no load"
 }
 learns mixtral 3.6
 learns olmoe 3.6
 learns deepseek 3.6
 learns olmoe 3.7 --layout ep4_bounded --out bounded
 grep -q '"dropped":[0-9]' bounded/metrics.jsonl || die "what a capacity drops is not in the metrics"
+grep -q '"dropped\.layers\.0\.ffn":0\.[0-9]' bounded/metrics.jsonl || die "what one layer drops is not in the metrics"
+"$MDLC" explain olmoe.mdl --recipe tiny > out || die "olmoe.mdl is not explained"
+grep -q 'a step says: load.layers.0.ffn to load.layers.1.ffn$' out || die "explain does not say where loads are"

@@ -24,7 +24,8 @@ FEATURES = [
     statements.look_up, statements.look_up_twice, statements.top, statements.top, statements.embed, statements.classify,
     statements.classify, statements.state, statements.parameters_alone, statements.parameters_alone, blocks.attend, blocks.attend,
     blocks.two_attentions, blocks.turn, blocks.functions, blocks.functions, blocks.repeat, blocks.repeat, blocks.repeat,
-    blocks.repeat_of_parameters, statements.meet,
+    blocks.repeat_of_parameters, statements.meet, statements.mixture, statements.mixture, statements.mixture, statements.recurrence,
+    statements.recurrence,
 ]
 
 

@@ -100,6 +100,20 @@ class Layout:
                 self.settings.append(f"attention: key -> {mesh}(ring);")
                 self.cuts["seq"] = self.cuts["key"] = 2 * self.mesh[mesh]
 
+    def experts(self):
+        """Experts on ranks of their own, which mostly share the batch; what scores them is whole or not."""
+        if not self.program.experts or not self.free or self.chance(0.3):
+            return
+        axis, mesh = self.random.choice(self.program.experts), self.mesh_of()[0]
+        target = self.target(axis, mesh)
+        if not target:
+            return
+        self.settings.append(f"{axis} -> {target};")
+        if self.chance(0.6) and self.size("batch") % (self.cuts.get("batch", 1) * self.mesh[mesh]) == 0:
+            self.cuts["batch"] = self.cuts.get("batch", 1) * self.mesh[mesh]
+            self.settings.append(f"batch -> {mesh};")
+        self.settings += [f"{router}: {axis} -> none;" for router, of in self.program.routers if of == axis and self.chance(0.8)]
+
     def stored(self):
         if not self.free or not self.chance(0.45):
             return
@@ -152,6 +166,7 @@ class Layout:
     def text(self):
         self.pipeline()
         self.ring()
+        self.experts()
         self.rules()
         self.scoped()
         self.stored()

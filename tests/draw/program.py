@@ -53,6 +53,7 @@ class Program:
         self.labels, self.scopes = [], {}  # label, axes; word, axes
         self.repeats = []  # axes of repeats that can be stages
         self.outputs = []
+        self.experts, self.routers = [], []  # axes of matrices that are chosen; the names of what scores them, and their axes
         self.meets = False  # samples meet
         self.states = 0
         self.logits = False

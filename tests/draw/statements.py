@@ -321,6 +321,109 @@ def classify(p):
         elif not kind.startswith("cross"):
             p.add(kind.format(l=logits), rest)
 
+# --- mixtures and recurrences ---
+
+
+def chosen_by(p, name, axes, experts):
+    """An index of experts, the axes of it, and what weighs its choices or None."""
+    over = p.some([axis for axis in axes if axis not in ("seq", "key", experts)], 1, 1)
+    kind = p.random.random()
+    if over and kind < 0.75 and experts not in axes:
+        choice = p.axis(p.random.randint(1, min(3, p.sizes[experts])))
+        p.scope("linear", axes | {experts})
+        router = p.fresh("router")
+        p.scope(router, (axes - set(over)) | {experts})
+        scores = p.fresh("r")
+        p.line(f"{scores} = linear({name} over {over[0]} to {experts}, std = 0.5, name = {router});")
+        p.routers.append((router, experts))
+        best, who = p.fresh("t"), p.fresh("who")
+        skew = p.pick_of("", "", f" + where(pos({experts}) == {p.random.randrange(p.sizes[experts])}, {p.pick_of('0.5', '3', '50')}, 0)")
+        p.line(f"({best}, {who}) = top({p.untied(f'({scores}{skew})', [experts])} over {experts} to {choice});")
+        if name in p.tied or skew:
+            p.tied.add(best)
+        rest = (axes - set(over)) | {choice}
+        return who, rest, choice, p.pick_of(f"softmax({best} over {choice})", f"tanh({best})", None)
+    if kind < 0.85:
+        return f"(((tokens as int) * 5 + pos(seq)) % size({experts})) as index({experts})", {"batch", "seq"}, None, None
+    return f"((tokens as int) - 1) as index({experts})", {"batch", "seq"}, None, None
+
+
+def mixture(p):
+    """Products with matrices that an index chooses, and what may stand between them."""
+    name, axes = p.pick_with("batch", "seq")
+    if not name or "key" in axes or len(axes) > 4:
+        return
+    experts = p.axis_outside(axes, p.pick_of(2, 3, 4, 4, 6, 8))
+    embed = p.some(axes - {"seq", "batch"}, 1, 1)
+    if not embed:
+        return
+    who, of_who, choice, weight = chosen_by(p, name, axes, experts)
+    wide = p.axis_outside(axes | of_who | {experts})
+    rows = (axes - set(embed)) | of_who
+    if experts in rows or embed[0] in of_who or not p.fits(rows | {wide}) or not p.fits(rows | set(embed)):
+        return
+    p.experts.append(experts)
+    i = who
+    if " " in who:
+        i = p.fresh("i")
+        p.line(f"{i} = {who};")
+    u = f"dot({name}, {p.weight([experts, embed[0]], [wide])}[{i}] over {embed[0]})"
+    made = p.fresh("u")
+    if p.chance(0.3):
+        u += f" + {p.weight([experts, wide])}[{i}]"
+    p.line(f"{made} = {p.pick_of('tanh', 'silu', 'cos', '')}({u});")
+    if p.chance(0.25):
+        p.line(f"{made} = {made} * {p.pick_of(f'rsqrt(mean(square({made}) over {wide}) + 0.1)', f'sigmoid({made})', f'(0.5 + ({i} as real))')};")
+    if p.chance(0.2):
+        p.add(f"{made} * 0.5", rows | {wide})
+    y = f"dot({made}, {p.weight([experts, wide], embed)}[{i}] over {wide})"
+    if p.chance(0.2):
+        y += f" + {p.weight([experts, embed[0]])}[{i}]"
+    done = rows | set(embed)
+    y = f"({y})" if " + " in y else y
+    y = f"{y} * {weight}" if weight and of_who <= done else y
+    if choice and p.chance(0.8):
+        y, done = f"sum({y} over {choice})", done - {choice}
+    p.add(f"{name} + {y}" if done == axes and p.chance(0.6) else y, done)
+    if choice and not p.states and p.chance(0.3):
+        share = f"mean(where({i} == pos({experts}), 1, 0) over {', '.join(sorted(of_who - {'batch'}))})"
+        p.add(f"sum({share} * {p.weight([experts])} over {experts})", {"batch"})
+
+
+def recurrence(p):
+    """A scan: linear with a decay of any shape, or not linear along a short axis."""
+    along = p.pick_of("seq", "seq", "a", "b")
+    name, axes = p.pick_with(along)
+    if not name or p.depth > 1 or axes == {along}:
+        return
+    state = axes - {along}
+    carried, decay = p.fresh("h"), p.some(state)
+    weight = p.weight(decay) if decay and p.chance(0.5) else None
+    other, its = p.pick_with(along)
+    fade = p.pick_of(f"sigmoid({other})", f"exp(-square({other}))", f"tanh({other})") if its and its <= axes else "0.7"
+    fade = f"sigmoid({weight})" if weight and p.chance(0.6) else fade
+    begin = p.pick_of("0", "0.5", p.parameter(sorted(state - {"batch"})) if state - {"batch"} else "1")
+    linear = p.pick_of(f"{carried} * {fade} + {name}", f"{fade} * {carried} + {name}", f"0.8 * {carried} - 0.5 * {name}",
+                       f"where({name} > 1, {name}, {fade} * {carried} + 0.3 * {name})" if name not in p.tied else f"{carried} * {fade} - {name}")
+    short = p.elements({along}) <= 8
+    renew = f"tanh({linear})" if short and p.chance(0.3) else linear
+    body = [f"carry {carried}: [{', '.join(sorted(state))}] = {begin};"]
+    old = p.chance(0.3)
+    if old:
+        body.append(f"{carried}_old = sin({carried});")
+    body.append(f"{carried} = {renew};")
+    made = [(carried, axes)] + ([(f"{carried}_old", axes)] if old else [])
+    into = p.some(state - {"batch"}, 1, 1)
+    if into and p.chance(0.5):
+        read = p.fresh("y")
+        body.append(f"{read} = sum({carried} * {p.pick_of(name, '0.3')} over {into[0]});")
+        made.append((read, axes - set(into)))
+    p.line(f"scan {along} {{")
+    p.lines += ["  " * (p.depth + 2) + line for line in body]
+    p.line("}")
+    p.tied |= {one for one, _ in made}
+    p.values += made[-2:] if old else made
+
 
 # --- what crosses samples, and what stays from step to step ---
 
