@@ -69,7 +69,7 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
     return make_step(f, options, program, plan);
   }
   Compilation *c = front_program(f, options, program);
-  if (!c || (program != PROGRAM_TRAIN && !front_check_tensors(f, c))) {
+  if (!c || (program != PROGRAM_TRAIN && !f->shares && !front_check_tensors(f, c))) {
     return false;
   }
   if (program == PROGRAM_TRAIN) {

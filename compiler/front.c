@@ -96,7 +96,7 @@ static bool make_whole(Front *f, const CompileOptions *options, ProgramKind kind
   }
   front_limit(whole->arena, options, f->escape);
   Compilation *c = start_in(f, options, kind, whole->arena);
-  const bool good = passes_run_whole(c);
+  const bool good = passes_run_whole(c) && (c->program == PROGRAM_TRAIN || front_check_tensors(f, c));
   whole->c = good ? c : NULL;
   return good;
 }
@@ -123,7 +123,7 @@ Lower front_lower(Front *f, Compilation *c) {
 // --- what programs know of the training step ---
 
 void front_keep_step(Front *f, const Compilation *c) {
-  const Graph *graph = c->graph;
+  const Graph *graph = c->graph, *all = f->shares ? f->whole[PROGRAM_TRAIN].c->graph : graph;
   Pack *packs = arena_copy(f->arena, graph->packs.at, sizeof *packs * (size_t)graph->packs.count);
   for (int i = 0; i < graph->packs.count; i++) {
     packs[i].members = arena_copy(f->arena, packs[i].members, sizeof(Name) * (size_t)packs[i].count);
@@ -132,13 +132,13 @@ void front_keep_step(Front *f, const Compilation *c) {
   f->pack_count = graph->packs.count;
   shard_forms_keep(c, f->arena, &f->forms);
   f->tensors = map_create(f->arena);
-  for (int i = 0; i < graph->persistent.count; i++) {
-    const Shape *shape = &graph->persistent.at[i].shape;
+  for (int i = 0; i < all->persistent.count; i++) {
+    const Shape *shape = &all->persistent.at[i].shape;
     int64_t *sizes = ARENA_ARRAY(f->arena, int64_t, shape->count + 1);
     for (int a = 0; a < shape->count; a++) {
-      sizes[a] = graph->axes.at[shape->axis[a]].size;
+      sizes[a] = all->axes.at[shape->axis[a]].size;
     }
-    map_put(&f->tensors, map_key(graph->persistent.at[i].name), (int64_t)(intptr_t)sizes);
+    map_put(&f->tensors, map_key(all->persistent.at[i].name), (int64_t)(intptr_t)sizes);
   }
 }
 
