@@ -160,7 +160,7 @@ class Update:
             parameters = list(part.parameters())
             masters = [p.detach().float() for p in parameters]
             moments = [[torch.zeros_like(m) for m in masters] for _ in range(2)]
-            steps = [torch.zeros((), device=m.device) for m in masters]
+            steps = [torch.zeros((), device=m.device, dtype=torch.float32) for m in masters]  # as the kernel reads them
             self.parts.append((parameters, masters, *moments, steps))
 
     def step(self):
