@@ -200,7 +200,9 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
                               .step = restored.facts.step,
                               .windows = evaluation.windows,
                               .tokens = evaluation.tokens,
-                              .seconds = evaluation.seconds};
+                              .seconds = evaluation.seconds,
+                              .held_out = options->data ? 0 : restored.plan->run.validation_fraction};
+    snprintf(result->data, sizeof result->data, "%s", data_facts(data).path);
   }
   feed_destroy(feed);
   data_close(data);

@@ -168,6 +168,11 @@ static int eval_main(Arena *arena, const void *values, const OptionList *argumen
   } else {
     printf("bits per byte  %.6f\n", result.bits_per_byte);
   }
+  if (result.held_out > 0) {
+    printf("data           the last %g%% of %s, which the run does not train on\n", result.held_out * 100, result.data);
+  } else {
+    printf("data           all of %s\n", result.data);
+  }
   printf("tokens         %lld in %lld windows\n", (long long)result.tokens, (long long)result.windows);
   printf("speed          %.0f tokens/s\n", result.seconds > 0 ? (double)result.tokens / result.seconds : 0.0);
   return STATUS_DONE;

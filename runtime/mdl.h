@@ -89,6 +89,8 @@ typedef struct {
   double loss, perplexity, bits_per_byte;  // loss in nats per token; bits NaN where no tokenizer is known
   int64_t step, windows, tokens;
   double seconds;
+  char data[4096];  // the file
+  double held_out;  // its last part, which the run does not train on; 0: all of it, whatever the run has read
 } MdlEvaluation;
 
 // `run`: a run directory, whose newest checkpoint is taken, or a checkpoint in one.

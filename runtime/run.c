@@ -179,7 +179,30 @@ bool run_write_tuning(const Run *run, const char *text, Error *error) {
   return run_file(run, CHECKPOINT_TUNING, path, error) && io_replace_file(NULL, path, text, strlen(text), error);
 }
 
-bool run_write_plan(const Run *run, const PlanSet *set, Error *error) {
+static const char *from_anywhere(Arena *arena, const char *path) {
+  char *found = path ? realpath(*path ? path : ".", NULL) : NULL;
+  const char *kept = found ? arena_format(arena, "%s", found) : path;
+  free(found);
+  return kept;
+}
+
+// The same plans, which know the files of the run by absolute paths.
+static PlanSet *set_placed(Arena *arena, const PlanSet *set, const char *data) {
+  PlanSet *placed = arena_copy(arena, set, sizeof *set);
+  placed->plans = ARENA_ARRAY(arena, Plan *, set->count + 1);
+  for (int i = 0; i < set->count; i++) {
+    Plan *plan = arena_copy(arena, set->plans[i], sizeof *plan);
+    PlanRun *of = &plan->run;
+    const bool file = of->tokenizer && strcmp(of->tokenizer, "bytes") != 0;
+    of->data_path = data ? from_anywhere(arena, data) : of->data_path;
+    of->data_base = from_anywhere(arena, of->data_base);
+    of->tokenizer = file ? from_anywhere(arena, of->tokenizer) : of->tokenizer;
+    placed->plans[i] = plan;
+  }
+  return placed;
+}
+
+bool run_write_plan(const Run *run, const PlanSet *set, const char *data, Error *error) {
   char path[IO_PATH_MAX];
   const char *text = set->plans[0]->resolved ? set->plans[0]->resolved : "";
   if (!run_file(run, "resolved.mdl", path, error) || !io_replace_file(NULL, path, text, strlen(text), error)) {
@@ -194,7 +217,7 @@ bool run_write_plan(const Run *run, const PlanSet *set, Error *error) {
   if (done && access(path, F_OK) == 0 && !io_is_file(path)) {  // a pipe would be written to, and waited for
     done = error_set(error, 1, "cannot write %s: it is not a file", path);
   }
-  if (done && !artefact_write(arena, set, path, &why)) {
+  if (done && !artefact_write(arena, set_placed(arena, set, data), path, &why)) {
     done = error_set(error, 1, "%s", why);
   }
   arena_destroy(arena);

@@ -29,7 +29,8 @@ bool run_file(const Run *run, const char *name, char path[IO_PATH_MAX], Error *e
 // freed. NULL, and true: there is none. Takes no lock: processes that are started later would inherit it.
 bool run_read_tuning(const char *out, const char *model, char **text, Error *error);
 bool run_write_tuning(const Run *run, const char *text, Error *error);
-bool run_write_plan(const Run *run, const PlanSet *set, Error *error);  // resolved.mdl and plan.mdlx
+// resolved.mdl and plan.mdlx, which finds its data from anywhere. data: the file that was opened; NULL: those of a mix.
+bool run_write_plan(const Run *run, const PlanSet *set, const char *data, Error *error);
 void run_close(Run *run);
 
 #endif

@@ -209,7 +209,9 @@ static bool trainer_begin(Trainer *t, Error *error) {
     return false;
   }
   read_before(t);
-  if (!run_write_plan(&t->run, t->set, error) || !trainer_tuning(t, error) ||
+  const bool mix = t->plan->run.data_kind && strcmp(t->plan->run.data_kind, "mix") == 0;
+  const char *data = mix && !options->data ? NULL : data_facts(t->data).path;
+  if (!run_write_plan(&t->run, t->set, data, error) || !trainer_tuning(t, error) ||
       !run_file(&t->run, "metrics.jsonl", path, error) || !metrics_open(&t->metrics, path, facts.step, error) ||
       !events_open(&t->events, t->run.path, options->resume ? facts.step + 1 : 0, error)) {
     return false;

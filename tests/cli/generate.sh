@@ -13,7 +13,16 @@ case $(generate --seed 5) in
   *) die "the text does not begin with its prompt: $(generate --seed 5)" ;;
 esac
 expect 0 "$MDL" eval run
-mentions out "loss" "perplexity" "bits per byte"
+mentions out "loss" "perplexity" "bits per byte" "the last 5% of" "which the run does not train on"
+expect 0 "$MDL" eval run --data "$ROOT/README.md"
+mentions out "all of $ROOT/README.md"
+
+# A run knows where its data is, wherever it is asked from.
+cp "$ROOT/LICENSE" corpus.txt
+sed 's|"../../LICENSE"|"corpus.txt"|' "$SMALL" > here.mdl
+train here.mdl --steps 4 --out here
+here=$PWD/here
+same "from another directory" "$("$MDL" eval here | grep -o 'loss [0-9.]*')" "$(cd / && "$MDL" eval "$here" | grep -o 'loss [0-9.]*')"
 for file in resolved.mdl metrics.jsonl loss.svg log.txt checkpoints/step-00000040/manifest.json; do
   [ -s "run/$file" ] || die "run/$file is missing"
 done
