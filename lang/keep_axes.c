@@ -110,6 +110,14 @@ static void help(Elaborator *e, Diagnostic *error, const Ast *assign, const Shap
 
 // --- rounds of a repeat ---
 
+static bool mentions(const Ast *ast, Name name) {
+  bool found = ast && ast->kind == AST_NAME && ast->name == name;
+  for (int i = 0; ast && i < ast->count && !found; i++) {
+    found = mentions(ast->kids[i], name);
+  }
+  return found;
+}
+
 void keep_axes_end(Elaborator *e, const Ast *block, const CarriesList *list) {
   for (int i = 0; i < list->count; i++) {
     const Carries *carries = &list->at[i];
@@ -121,12 +129,16 @@ void keep_axes_end(Elaborator *e, const Ast *block, const CarriesList *list) {
     if (shape_same_set(&has, &was) || !block_reads_first(e->unit, block, carries->name)) {
       continue;
     }
+    const Ast *assign = find_assign(block, now->span);
+    if (!assign || !mentions(assign->kids[1], carries->name)) {
+      continue;  // another value by the same name, which is not made of what it was
+    }
     const Shape grown = shape_minus(has, &was);
     Diagnostic *error =
         diag_error(e->diag, E026, now->span, "'%s' has axes %s before a round of this repeat and %s behind it",
                    carries->name, axes_text(e, &was), axes_text(e, &has));
     diag_related(e->diag, error, carries->before.span, "what the round begins with");
-    help(e, error, find_assign(block, now->span), &grown, true);
+    help(e, error, assign, &grown, true);
     return;
   }
 }
@@ -137,7 +149,8 @@ void keep_axes_end(Elaborator *e, const Ast *block, const CarriesList *list) {
 static const Ast *operand_named(const Ast *ast, Name name, bool *same_label, const Elaborator *e, Name label) {
   if (ast->kind == AST_BINARY && (strcmp(ast->name, "+") == 0 || strcmp(ast->name, "-") == 0)) {
     const Ast *left = operand_named(ast->kids[0], name, same_label, e, label);
-    return left ? left : operand_named(ast->kids[1], name, same_label, e, label);
+    const bool added = strcmp(ast->name, "+") == 0;
+    return left || !added ? left : operand_named(ast->kids[1], name, same_label, e, label);
   }
   const Object *object = ast->kind == AST_NAME ? frame_find(e->frame, ast->name) : NULL;
   const Value *value = object && object->kind == OBJECT_VALUE ? graph_value(e->graph, object->value) : NULL;

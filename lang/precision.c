@@ -394,7 +394,6 @@ static void check_collective(const Precision *p, ElementType gradient) {
   }
 }
 
-// The format that a rule gives one side of products, `otherwise` where it says nothing.
 static bool product_format(const Precision *p, const Ast *term, ElementType otherwise, ElementType *type) {
   *type = otherwise;
   if (!term || name_is(term->name, p->base)) {
@@ -558,11 +557,11 @@ static int policy_of(Unit *unit, Spec *spec, const Precision *p, Span span) {
 }
 
 static void add_phase(Unit *unit, Spec *spec, const PlanPhase *phase, Span span) {
-  if (spec->phase_count == PLAN_MAX_PHASES) {
-    diag_error(unit->diag, E070, span, "the precision of a run changes at most %d times", PLAN_MAX_PHASES - 1);
-  } else {
+  if (spec->phase_count < PLAN_MAX_PHASES) {
     spec->phases[spec->phase_count++] = *phase;
+    return;
   }
+  diag_error(unit->diag, E070, span, "the precision of a run changes at most %d times", PLAN_MAX_PHASES - 1);
 }
 
 // Has the precision that begins at `first` a step, if `until` is the last?
@@ -578,13 +577,12 @@ void read_precision(Unit *unit, Spec *spec) {
   const Ast *list = recipe_choices(spec->recipe, "precision");
   Reach reach = {.unit = unit};
   reach_from(&reach, spec->model->ast);
-  int errors = unit->diag->reports;
   Span span = spec->recipe->name_span;
-  int count = list ? list->count : 1;
+  int errors = unit->diag->reports, count = list ? list->count : 1;
   PlanPhase phase = {.first = 1};
   for (int i = 0; i < count; i++) {
-    const Ast *policy = NULL;
     double until = 0;
+    const Ast *policy = NULL;
     Ast word = {.kind = AST_PATH, .name = name_of(unit->names, "fp32"), .span = span};
     bool found = list ? read_choice(unit, list->kids[i], i == 0, i + 1 == count, &policy, &until)
                       : (policy = find_policy(unit, &word)) != NULL;

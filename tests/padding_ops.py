@@ -20,7 +20,8 @@ def ops_wanted():
     rules = list(filter(None, map(RULE.match, (ROOT / "compiler/ir/ops.def").read_text().split("\n"))))
     assert rules, "no line of ops.def is as this script reads it"
     eight = {"power_of_two", "quantise", "scaled_dot"}  # made by precision alone
-    others = {"receive", "is_finite", "input", "stop", "cast", "composite"}
+    others = {"limit",  # a capacity, under which a program is another
+              "receive", "is_finite", "input", "stop", "cast", "composite"}
     return {rule[2] for rule in rules if rule[3] not in never} - others - eight
 
 

@@ -7,7 +7,8 @@
 // in rows go from segment to segment in place of those that they stand for.
 //
 // Rows of padding hold zeros where products read them. A position without a row, since it chose what another rank has,
-// or came after too many, gives 0.
+// or came after too many, gives 0; what is not 0 there, such as a sum with what stands outside, is computed outside
+// again for who reads it there.
 #include "compiler/fuse/rows.h"
 
 #include <string.h>
@@ -159,7 +160,7 @@ static bool sum_in_rows(Rows *r, NodeId id) {
   Graph *graph = r->graph;
   const Node node = *graph_node(graph, id);
   const int order = node.op == OP_SUM ? order_of(r, node.operands[0]) : -1;
-  if (order < 0) {
+  if (order < 0 || !rows_zero_without(r, node.operands[0])) {
     return false;
   }
   const Shape choices = shape_common(node.axes, &r->orders.at[order].positions);
@@ -341,9 +342,11 @@ static void return_results(Rows *r, RegionId region) {
   ValueList *results = &r->graph->regions.at[region].results;
   for (int i = 0; i < results->count; i++) {
     const ValueId value = results->at[i];
-    const bool own = value < r->limit && r->inside[value] == value;
-    if (own && order_of(r, value) >= 0 && (r->leaves[value] || !r->segment[region])) {
+    const bool own = value < r->limit && r->inside[value] == value && order_of(r, value) >= 0;
+    const bool zero = !own || rows_zero_without(r, value);
+    if (own && (r->leaves[value] || !r->segment[region] || !zero)) {
       const ValueId made = rows_outside(r, value);
+      r->order[value] = zero ? r->order[value] : 0;  // others read it as it is outside
       results = &r->graph->regions.at[region].results;
       results->at[i] = made;
     }
@@ -463,7 +466,8 @@ bool pass_rows(Compilation *c) {
   for (int i = 0; i < values; i++) {
     r.inside[i] = i;
   }
-  Map *const maps[] = {&r.region_of, &r.taken[0], &r.taken[1], &r.tokens, &r.indices, &r.masked, &r.contents, &r.sums};
+  Map *const maps[] = {&r.region_of, &r.taken[0], &r.taken[1], &r.tokens, &r.indices,
+                       &r.masked,    &r.contents, &r.sums,     &r.zeros};
   for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
     *maps[i] = map_create(c->arena);
   }

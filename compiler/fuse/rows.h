@@ -41,6 +41,7 @@ typedef struct {
   Map masked;        // a value in rows to the same with zeros in the padding
   Map contents;      // a value in rows to what its padding holds
   Map sums;          // by value of the graph before: the sum over choices that stands for it
+  Map zeros;         // by value of the graph before: rows_zero_without
   ValueId *replace;  // by value of the graph before: what stands for it outside of rows, or -1
   ARRAY(RowExport) exports;
   bool *segment;     // by region: is it that of a segment?
@@ -71,6 +72,7 @@ Shape rows_shape(const Rows *r, int order, Shape shape);
 ValueId rows_spread(Rows *r, ValueId rows, int order);  // with the axes of the rows, if it has not both
 ValueId rows_of(Rows *r, ValueId value, int order, ValueId index, bool again);  // of a value that is not made in rows
 ValueId rows_outside(Rows *r, ValueId value);                                   // as it is where it is not in rows
+bool rows_zero_without(Rows *r, ValueId value);  // is it 0 where a position has no row, as it would be outside of rows?
 ValueId rows_back(Rows *r, ValueId rows, int order, ValueId index, Shape summed);  // to positions, summed over some
 
 // A node like this one, of values in rows.

@@ -491,6 +491,47 @@ ValueId rows_back(Rows *r, ValueId rows, int number, ValueId index, Shape summed
   return graph_add2(graph, summed.count ? OP_TAKE_SUM : OP_TAKE, init, merged, place);
 }
 
+// What the node of a value in rows gives where all that is in rows is 0, by the rules of padding.
+static PaddingContent without_row(Rows *r, const Node *node, int order) {
+  PaddingContent *contents = ARENA_ARRAY(r->c->arena, PaddingContent, node->operand_count + 1);
+  for (int i = 0; i < node->operand_count; i++) {
+    const ValueId operand = inside_of(r, node->operands[i]);
+    const bool in_rows = operand < r->limit && r->order[operand] == order + 1;
+    const bool zero = in_rows && rows_zero_without(r, operand);
+    contents[i] = zero ? PADDING_ZERO : in_rows ? PADDING_FINITE : rows_content(r, operand, order);
+    contents[i] = contents[i] == PADDING_ANY ? PADDING_FINITE : contents[i];  // a number of a position
+    contents[i] = op_padding_diverges(node->op) && contents[i] == PADDING_FINITE ? PADDING_ANY : contents[i];
+  }
+  return op_padding(node->op)->content(r->graph, node, r->orders.at[order].positions.axis[0], contents);
+}
+
+bool rows_zero_without(Rows *r, ValueId value) {
+  const ValueId inside = inside_of(r, value);
+  const int order = inside < r->limit ? r->order[inside] - 1 : -1;
+  int64_t known;
+  if (order < 0 || r->c->spec->capacity == 0) {  // without a capacity all have rows, or are what another rank has
+    return true;
+  }
+  if (!map_get(&r->zeros, (uint64_t)inside, &known)) {
+    const Node *node = graph_producer(r->graph, inside);
+    known = op_indexes(node->op) || without_row(r, node, order) == PADDING_ZERO;  // an index outside gives 0
+    map_put(&r->zeros, (uint64_t)inside, known);
+  }
+  return known != 0;
+}
+
+// The same once more, of operands that are not in rows.
+static ValueId outside_again(Rows *r, ValueId value) {
+  Graph *graph = r->graph;
+  const NodeId id = graph_value(graph, value)->node;
+  const int count = graph_node(graph, id)->operand_count;
+  ValueId *operands = ARENA_ARRAY(r->c->arena, ValueId, count + 1);
+  for (int i = 0; i < count; i++) {
+    operands[i] = rows_outside(r, graph_node(graph, id)->operands[i]);
+  }
+  return graph_node(graph, graph_clone(graph, id, operands))->first_result;
+}
+
 ValueId rows_outside(Rows *r, ValueId value) {
   const ValueId inside = inside_of(r, value);
   const int order = inside < r->limit ? r->order[inside] - 1 : -1;
@@ -499,8 +540,10 @@ ValueId rows_outside(Rows *r, ValueId value) {
   if (order < 0 || map_get_bytes(&r->tokens, key, sizeof key, &known)) {
     return order < 0 ? value : (ValueId)known;
   }
-  const ValueId rows = rows_here(r, r->in_rows[inside]);
-  const ValueId made = rows_back(r, rows, order, r->orders.at[order].index, (Shape){0});
+  const bool zero = rows_zero_without(r, inside);
+  const ValueId made =
+      zero ? rows_back(r, rows_here(r, r->in_rows[inside]), order, r->orders.at[order].index, (Shape){0})
+           : outside_again(r, inside);
   like(r, made, inside);
   graph_value(r->graph, made)->label = graph_value(r->graph, inside)->label;
   map_put_bytes(&r->tokens, key, sizeof key, rows_note(r, made));

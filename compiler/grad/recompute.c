@@ -212,7 +212,7 @@ static void find_units(Recompute *r) {
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
     const bool kept = node->backward || op_leaf(node->op) || gathers_once(r, node);
-    for (int j = 0; j < node->result_count && !kept; j++) {
+    for (int j = 0; j < node->result_count && !kept && !r->compared[node->first_result + j]; j++) {
       r->unit[node->first_result + j] = unit_of_value(r, node, node->first_result + j);
     }
   }
@@ -473,6 +473,7 @@ bool pass_recompute(Compilation *c) {
   }
   graph->region = r.region;
   if (c->spec->recompute.count) {
+    r.compared = graph_compared(graph);
     by_request(&r);
   }
   start(&r);

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "compiler/ir/attention.h"
+#include "compiler/ir/compared.h"
 #include "compiler/precision/quantise.h"
 #include "lang/products.h"
 
@@ -26,9 +27,11 @@ typedef struct {
   const Formats *formats;
   ElementType real;
   Quantiser quantiser;
-  Map casts;      // value, format and region to the cast value
-  bool *summed;   // by value: becomes a part of a parameter's gradient by nothing but sums and moves
-  bool *stream;   // by value: of a residual stream
+  Map casts;     // value, format and region to the cast value
+  bool *summed;  // by value: becomes a part of a parameter's gradient by nothing but sums and moves
+  bool *stream;  // by value: of a residual stream
+  bool *
+      compared;  // by value: all who compare it must see the same bits, and kernels do not round what they do not store
   Shape *varies;  // by value: the axes along which what is behind a value in the real type varies
   int count;      // of all three
   bool *waiting;  // by node: of the region at hand, and still to be typed
@@ -452,7 +455,9 @@ static void type_node(Precision *p, NodeId id) {
       Value *value = graph_value(graph, node->first_result + i);
       if (value->type == TYPE_REAL) {
         const bool chosen = p->stream[node->first_result + i] && !op_leaf(node->op);  // leaves are as they are stored
+        const bool exact = p->compared[node->first_result + i] && !op_leaf(node->op);
         value->type = node->op == OP_PACK ? graph_value(graph, node->operands[0])->type
+                      : exact             ? p->real
                       : chosen            ? p->formats->residual
                                           : type_of(p, id);
       }
@@ -484,6 +489,7 @@ bool pass_precision(Compilation *c) {
   p.count = graph->values.count;
   p.summed = ARENA_ARRAY(c->arena, bool, p.count + 1);
   p.stream = ARENA_ARRAY(c->arena, bool, p.count + 1);
+  p.compared = graph_compared(graph);
   p.varies = ARENA_ARRAY(c->arena, Shape, p.count + 1);
   p.node_count = graph->nodes.count;
   p.waiting = ARENA_ARRAY(c->arena, bool, p.node_count + 1);

@@ -8,7 +8,7 @@
 
 ValueId scan_replaced(const Map *map, ValueId value) {
   int64_t to = map_get_or(map, (uint64_t)value, -1);
-  for (; to >= 0; to = map_get_or(map, (uint64_t)value, -1)) {
+  for (; to >= 0 && to != value; to = map_get_or(map, (uint64_t)value, -1)) {  // what is known may stand for itself
     value = (ValueId)to;
   }
   return value;
