@@ -437,7 +437,7 @@ static void test_what_cannot_be_opened(void **state) {
   world.plan[0]->arena_bytes[ARENA_PERSISTENT] = (int64_t)1 << 50;
   assert_false(session_open_ranks(&session, &world.set, &backend_cpu, &(SessionOptions){.threads = 1}, &error));
   assert_int_equal(error.status, 3);
-  assert_non_null(strstr(error.text, "out of memory: the CPU backend asked for 4.00 PiB"));
+  assert_non_null(strstr(error.text, "out of memory: the CPU backend asked for 4096 TiB"));
   assert_non_null(strstr(error.text, " for the values of 4 ranks (the machine has "));
   session_close(&session);
   world_destroy(&world);
