@@ -150,6 +150,28 @@ static bool kind_check(const Reader *r) {
   return true;
 }
 
+static bool apart(const char *read, const char *made, const char *out, Error *error) {
+  struct stat a, b;
+  return stat(read, &a) != 0 || stat(made, &b) != 0 || a.st_dev != b.st_dev || a.st_ino != b.st_ino ||
+         !S_ISREG(a.st_mode) ||
+         error_set(error, 2, "%s is read, and -o %s would overwrite it; give another name to what is made", read, out);
+}
+
+bool reader_apart(const ReaderOptions *options, const char *tokenizer, const char *out, const char *ending,
+                  Error *error) {
+  char temporary[IO_PATH_MAX];
+  if (!io_path(temporary, error, "%s%s", out, ending)) {
+    return false;
+  }
+  for (int i = tokenizer ? -1 : 0; i < options->file_count; i++) {
+    const char *read = i < 0 ? tokenizer : options->files[i];
+    if (!apart(read, out, out, error) || !apart(read, temporary, out, error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool reader_run(const ReaderOptions *options, ReaderText *text, void *context, ReaderFacts *facts, Error *error) {
   Reader r = {.options = options, .text = text, .context = context, .facts = facts, .error = error};
   struct stat info;

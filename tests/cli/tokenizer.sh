@@ -51,6 +51,8 @@ mentions err "the tokenizer none.json is neither in the working directory nor be
 
 # Bytes, JSON lines, types.
 expect 0 "$MDL" data encode licence.txt -o bytes.bin
+expect 0 "$MDL" data encode licence.txt -o bytes.bin --tokenizer bytes
+mentions out 'write `data tokens("bytes.bin");`'
 expect 0 "$MDL" data encode licence.txt -o raw.bin --raw --type u32
 same "raw tokens" "$(wc -c < raw.bin)" "$((4 * ($(wc -c < licence.txt) + 1)))"
 printf '{"id": 1, "text": "a\\nb \\u00e9"}\n\n{"text": "the second", "more": [1]}\n' > two.jsonl
@@ -76,6 +78,24 @@ expect 2 "$MDL" data decode licence.txt
 mentions err "unknown command 'decode'"
 expect 1 "$MDL" data encode licence.txt -o none.bin --tokenizer licence.txt
 mentions err "licence.txt: line 2, at byte 1, is no token in base64" "neither a tokenizer.json nor a rank file of tiktoken"
+
+# What is made never takes the place of what is read, by whatever name.
+ln -s licence.txt link.txt
+cp licence.txt made.part
+cp licence.txt made.tmp
+for out in licence.txt ./licence.txt link.txt tiny.json; do
+  expect 2 "$MDL" data encode two.jsonl licence.txt --tokenizer tiny.json -o $out
+  mentions err "is read, and -o $out would overwrite it"
+done
+expect 2 "$MDL" data encode made.part -o made
+mentions err "made.part is read, and -o made would overwrite it"
+expect 2 "$MDL" data train-tokenizer licence.txt -o licence.txt --vocab 300
+mentions err "licence.txt is read, and -o licence.txt would overwrite it; give another name to what is made"
+expect 2 "$MDL" data train-tokenizer made.tmp -o made --vocab 300
+for text in licence.txt made.part made.tmp; do
+  cmp $text "$ROOT/LICENSE" || die "$text is another one than it was"
+done
+cmp tiny.json "$ROOT/tests/tokenizer/tiny.json" || die "the tokenizer is another one than it was"
 expect 1 "$MDL" data encode missing.txt -o none.bin
 : > empty.txt
 expect 1 "$MDL" data encode empty.txt -o none.bin
