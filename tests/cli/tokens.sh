@@ -21,7 +21,10 @@ for kind in raw llmc; do
   same "the losses of $kind" "$(losses text)" "$(losses "$kind")"
 done
 expect 0 "$MDL" eval raw
-mentions out "perplexity" "bits per byte  not known: the recipe's data names no tokenizer"
+mentions out "perplexity" "bits per byte  not known: the recipe names no tokenizer for all of the data"
+expect 0 "$MDL" train raw.mdl --steps 2 --eval-every 1 --out untold
+mentions out "nats per token, perplexity"
+! grep -q "bits per byte" out || die "bits per byte of tokens that are no known text: $(cat out)"
 of 'tokens("range.bin", u16)' range.mdl
 expect 1 "$MDL" train range.mdl --steps 1 --out range
 mentions err "range.bin: token $(wc -c < "$ROOT/LICENSE"), at byte $((2 * $(wc -c < "$ROOT/LICENSE"))), is 256; the model has tokens below 256"
