@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/data/foreign_text.h"
 #include "runtime/data/shares.h"
 #include "runtime/data/token_file.h"
 #include "runtime/io.h"
@@ -190,7 +191,7 @@ static bool data_read_file(Data *data, int kind, Error *error) {
   if (!data->text) {
     return token_file_read(data->fd, data->path, data->bytes, kinds[kind].type, &data->file, error);
   }
-  if (!json_lines_check(data, error)) {
+  if (!foreign_text_check(data->fd, data->path, data->bytes, error) || !json_lines_check(data, error)) {
     return false;
   }
   data->file = (TokenFile){.format = "text", .type = TOKEN_BYTE, .count = data->bytes};
@@ -493,10 +494,19 @@ static bool data_read(const Data *data, int64_t begin, int32_t *tokens, Error *e
   return data_tokens(data, begin, data->sequence + 1, tokens, error);
 }
 
-// The tokens from number `begin` on are in range.
+// The tokens from number `begin` on are in range of the model and of the tokenizer that they are said to be of.
 static bool tokens_check(const Data *data, int64_t begin, int64_t count, const int32_t *tokens, int64_t bound,
                          Error *error) {
+  const int64_t known = data->tokenizer && data->kinds < bound ? data->kinds : bound;
   for (int64_t i = 0; i < count; i++) {
+    if (tokens[i] >= known && tokens[i] < bound) {
+      return error_set(error, 1,
+                       "%s: token %lld, at byte %lld, is %u; the tokenizer %s has tokens below %lld: the file is of "
+                       "another tokenizer or type",
+                       data->path, (long long)(begin + i),
+                       (long long)(data->file.begin + (begin + i) * token_bytes(data->file.type)), (unsigned)tokens[i],
+                       tokenizer_path(data->tokenizer), (long long)known);
+    }
     if (tokens[i] < 0 || tokens[i] >= bound) {
       return error_set(error, 1,
                        "%s: token %lld, at byte %lld, is %u; the model has tokens below %lld (give that axis its size "

@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "runtime/clock.h"
+#include "runtime/data/foreign_text.h"
 #include "runtime/io.h"
 
 enum { PIECE = 1 << 20 };
@@ -137,13 +138,6 @@ static bool ends_with(const char *path, const char *ending) {
 
 // What is obviously something else than it is read as.
 static bool kind_check(const Reader *r) {
-  static const char *const packed[] = {".gz", ".zst", ".xz", ".bz2", ".parquet"};
-  for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
-    if (ends_with(r->path, packed[i])) {
-      return error_set(r->error, 1, "%s is packed: this version reads text and JSON lines as they are; unpack it first",
-                       r->path);
-    }
-  }
   if (!r->options->field && (ends_with(r->path, ".jsonl") || ends_with(r->path, ".ndjson"))) {
     return error_set(r->error, 1, "%s is JSON lines; say which field is the text: --field text", r->path);
   }
@@ -186,7 +180,7 @@ bool reader_run(const ReaderOptions *options, ReaderText *text, void *context, R
     r.path = options->files[i];
     done = kind_check(&r) && io_open(r.path, O_RDONLY, &fd, error);
     if (done) {
-      done = fstat(fd, &info) == 0 &&
+      done = fstat(fd, &info) == 0 && foreign_text_check(fd, r.path, info.st_size, error) &&
              (options->field ? read_lines(&r, fd, info.st_size) : read_text(&r, fd, info.st_size));
       close(fd);
     }
