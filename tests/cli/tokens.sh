@@ -20,6 +20,8 @@ for kind in raw llmc; do
   train "$kind.mdl" --steps 6 --eval-every 3 --out "$kind"
   same "the losses of $kind" "$(losses text)" "$(losses "$kind")"
 done
+expect 0 "$MDL" generate raw --prompt "You may" --tokens 4 --tokenizer bytes
+mentions out "You may"
 expect 0 "$MDL" eval raw
 mentions out "perplexity" "bits per byte  not known: the recipe names no tokenizer for all of the data"
 expect 0 "$MDL" train raw.mdl --steps 2 --eval-every 1 --out untold
