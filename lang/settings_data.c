@@ -24,12 +24,11 @@ static void read_tokenizer(const DataRule *rule, const Ast *value) {
     run->tokenizer = word ? arena_format(rule->unit->arena, "./%s", value->name) : value->name;
     return;
   }
-  if (value->kind == AST_NAME && name_is(value->name, "bytes") && !rule->tokens) {
+  if (value->kind == AST_NAME && name_is(value->name, "bytes")) {
     run->tokenizer = value->name;
     return;
   }
-  Diagnostic *error = diag_error(rule->unit->diag, E051, value->span,
-                                 rule->tokens ? "a tokenizer is a file" : "a tokenizer is `bytes` or a file");
+  Diagnostic *error = diag_error(rule->unit->diag, E051, value->span, "a tokenizer is `bytes` or a file");
   diag_help(rule->unit->diag, error, "write the path of a tokenizer.json, or of a rank file of tiktoken, in quotes");
 }
 

@@ -85,12 +85,10 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
     printf(
         "note: the tokenizer has no token that ends a document, such as <|endoftext|>: documents follow each other\n");
   }
-  if (data->tokenizer && strcmp(data->tokenizer, "bytes") != 0) {
-    printf("write `data tokens(\"%s\"%s%s, tokenizer = \"%s\");`\n", data->out, data->raw ? ", " : "",
-           data->raw ? result.type : "", data->tokenizer);
-  } else {
-    printf("write `data tokens(\"%s\"%s%s);`\n", data->out, data->raw ? ", " : "", data->raw ? result.type : "");
-  }
+  const bool plain = !data->tokenizer || strcmp(data->tokenizer, "bytes") == 0;
+  const char *quote = plain ? "" : "\"";
+  printf("write `data tokens(\"%s\"%s%s, tokenizer = %s%s%s);`\n", data->out, data->raw ? ", " : "",
+         data->raw ? result.type : "", quote, plain ? "bytes" : data->tokenizer, quote);
   return STATUS_DONE;
 }
 

@@ -58,7 +58,7 @@ mentions err "the tokenizer none.json is neither in the working directory nor be
 # Bytes, JSON lines, types.
 expect 0 "$MDL" data encode licence.txt -o bytes.bin
 expect 0 "$MDL" data encode licence.txt -o bytes.bin --tokenizer bytes
-mentions out 'write `data tokens("bytes.bin");`'
+mentions out 'write `data tokens("bytes.bin", tokenizer = bytes);`'
 expect 0 "$MDL" data encode licence.txt -o raw.bin --raw --type u32
 same "raw tokens" "$(wc -c < raw.bin)" "$((4 * ($(wc -c < licence.txt) + 1)))"
 printf '{"id": 1, "text": "a\\nb \\u00e9"}\n\n{"text": "the second", "more": [1]}\n' > two.jsonl
