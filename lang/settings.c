@@ -304,6 +304,11 @@ static void read_optimizer(Unit *unit, Spec *spec, const Ast *setting) {
   const Ast *phrase = right ? right->kids[0] : left->kids[0];
   rule.call = freeze ? NULL : settings_call(phrase);
   bool none = right && name_is(phrase_word(phrase), "none");
+  if (freeze && left->kids[0]->kids[1]) {
+    Diagnostic *error = diag_error(unit->diag, E051, setting->span, "`freeze` takes no `=`");
+    diag_help(unit->diag, error, "write `freeze NAME;`");
+    return;
+  }
   if (!freeze && !none && !rule.call) {
     diag_error(unit->diag, E051, setting->span, "`optimizer` needs a call of an update: `optimizer adamw(lr = 3e-4);`");
     return;
