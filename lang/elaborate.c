@@ -457,7 +457,7 @@ static void check_settings_used(Elaborator *e) {
       const char *closest = text_closest(setting->name, e->frame->declared.at, e->frame->declared.count);
       closest = closest ? closest : setting_closest(setting->name);
       const bool set = setting->span.file >= 0 && strcmp(e->diag->sources.at[setting->span.file].path, "--set") == 0;
-      const char *foreign = set ? foreign_set(setting->name) : NULL;
+      const char *foreign = set ? foreign_set(setting->name) : foreign_assigned(setting->name);
       foreign = foreign ? foreign : foreign_setting(setting->name);
       if (foreign) {
         diag_help(e->diag, error, "%s", foreign);

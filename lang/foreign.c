@@ -142,6 +142,14 @@ static const Foreign settings[] = {
     {"vocab_size", "did you mean `vocab`?"},
 };
 
+static const Foreign assigned[] = {
+    {"model", "it takes no `=`: write `model gpt(layers = 8);`"},
+    {"data", "it takes no `=`: write `data text(\"corpus.txt\");`"},
+    {"layout", "it takes no `=`: write `layout NAME;`"},
+    {"precision", "it takes no `=`: write `precision bf16;`"},
+    {"allow", "it takes no `=`: write `allow E016;`"},
+};
+
 static const Foreign sets[] = {
     {"optimizer",
      "an argument of it is `--set optimizer.lr=...`; another optimizer is another recipe, `--recipe NAME`"},
@@ -185,6 +193,10 @@ const char *foreign_member(const char *word) {
 
 const char *foreign_setting(const char *word) {
   return FIND(settings, word);
+}
+
+const char *foreign_assigned(const char *word) {
+  return FIND(assigned, word);
 }
 
 const char *foreign_set(const char *word) {

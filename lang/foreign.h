@@ -10,6 +10,7 @@ const char *foreign_name(const char *word);       // stands for a value: True, N
 const char *foreign_function(const char *word);   // is called: matmul, transpose
 const char *foreign_member(const char *word);     // stands behind a dot, without a call: shape, T
 const char *foreign_setting(const char *word);    // is given in a recipe: batch_size, lr
+const char *foreign_assigned(const char *word);   // is given in a recipe with =, which it does not take: data, allow
 const char *foreign_set(const char *word);        // is given to --set: optimizer, data
 const char *foreign_mark(char mark);              // @ ? $
 

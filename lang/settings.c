@@ -304,6 +304,11 @@ static void read_optimizer(Unit *unit, Spec *spec, const Ast *setting) {
   const Ast *phrase = right ? right->kids[0] : left->kids[0];
   rule.call = freeze ? NULL : settings_call(phrase);
   bool none = right && name_is(phrase_word(phrase), "none");
+  if (freeze && left->kids[0]->kids[1]) {
+    Diagnostic *error = diag_error(unit->diag, E051, setting->span, "`freeze` takes no `=`");
+    diag_help(unit->diag, error, "write `freeze NAME;`");
+    return;
+  }
   if (!freeze && !none && !rule.call) {
     diag_error(unit->diag, E051, setting->span, "`optimizer` needs a call of an update: `optimizer adamw(lr = 3e-4);`");
     return;
@@ -379,6 +384,24 @@ static bool optimizes_all(const Spec *spec) {
   return false;
 }
 
+// `allow E016 E038`: codes without a comma. Is it so, and was it said?
+static bool allow_without_comma(Unit *unit, const Ast *phrase, int begin) {
+  const Ast *terms = phrase->kids[0];
+  const char *codes = "";
+  for (int i = begin; i < terms->count; i++) {
+    if (terms->kids[i]->kind != AST_PATH) {
+      return false;
+    }
+    codes = arena_format(unit->arena, "%s%s%s", codes, i > begin ? ", " : "", terms->kids[i]->name);
+  }
+  if (terms->count - begin < 2) {
+    return false;
+  }
+  Diagnostic *error = diag_error(unit->diag, E051, phrase->span, "between the codes of `allow` a comma is missing");
+  diag_help(unit->diag, error, begin ? "write `allow %s`" : "write `%s`", codes);
+  return true;
+}
+
 // `allow E016, E046;`: these warnings are not shown.
 static void read_allow(Unit *unit, const Ast *list) {
   static const ErrorCode warnings[] = {E015, E016, E038, E039, E040, E042, E045, E046, E047, E048};
@@ -393,6 +416,9 @@ static void read_allow(Unit *unit, const Ast *list) {
     }
     if (warns) {
       unit->diag->allowed[code] = true;
+      continue;
+    }
+    if (allow_without_comma(unit, list->kids[i], i == 0)) {
       continue;
     }
     Diagnostic *error = diag_error(unit->diag, E051, list->kids[i]->span,

@@ -24,12 +24,11 @@ static void read_tokenizer(const DataRule *rule, const Ast *value) {
     run->tokenizer = word ? arena_format(rule->unit->arena, "./%s", value->name) : value->name;
     return;
   }
-  if (value->kind == AST_NAME && name_is(value->name, "bytes") && !rule->tokens) {
+  if (value->kind == AST_NAME && name_is(value->name, "bytes")) {
     run->tokenizer = value->name;
     return;
   }
-  Diagnostic *error = diag_error(rule->unit->diag, E051, value->span,
-                                 rule->tokens ? "a tokenizer is a file" : "a tokenizer is `bytes` or a file");
+  Diagnostic *error = diag_error(rule->unit->diag, E051, value->span, "a tokenizer is `bytes` or a file");
   diag_help(rule->unit->diag, error, "write the path of a tokenizer.json, or of a rank file of tiktoken, in quotes");
 }
 
@@ -37,7 +36,11 @@ static void read_argument(const DataRule *rule, const Ast *argument, const Ast *
   PlanRun *run = &rule->spec->run;
   const Ast *value = argument->kids[0];
   const bool type = value->kind == AST_NAME && (name_is(value->name, "u16") || name_is(value->name, "u32"));
-  if (!argument->name && value->kind == AST_STRING && *first) {
+  if (!argument->name && value->kind == AST_STRING && *first && rule->tokens &&
+      (name_is(value->name, "u16") || name_is(value->name, "u32"))) {
+    Diagnostic *error = diag_error(rule->unit->diag, E051, argument->span, "a type of tokens is no path");
+    diag_help(rule->unit->diag, error, "write `%s` without quotes", value->name);
+  } else if (!argument->name && value->kind == AST_STRING && *first) {
     Diagnostic *error = diag_error(rule->unit->diag, E051, argument->span, "`%s` takes one path", rule->call->name);
     diag_related(rule->unit->diag, error, (*first)->span, "the first");
     diag_help(rule->unit->diag, error, "%s",
@@ -87,6 +90,13 @@ static const char *read_part(Unit *unit, Spec *spec, const Ast *argument, const 
   double weight = 1;
   if (value->kind == AST_BINARY && name_is(value->name, "*")) {
     call = value->kids[1];
+    const Ast *source = value->kids[0];
+    if (source->kind == AST_CALL && setting_constant(call, &weight)) {
+      Diagnostic *error = diag_error(unit->diag, E051, value->span, "the weight of a source stands before it");
+      diag_help(unit->diag, error, "write `%s%s%g * %s(...)`", argument->name ? argument->name : "",
+                argument->name ? " = " : "", weight, source->name);
+      return NULL;
+    }
     if (!setting_constant(value->kids[0], &weight) || !(weight > 0 && weight <= 1e12)) {
       diag_error(unit->diag, E051, value->kids[0]->span, "a weight of a mix is a number above 0");
       return NULL;

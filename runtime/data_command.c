@@ -2,6 +2,7 @@
 #include "runtime/data_command.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/options.h"
 #include "base/units.h"
@@ -24,7 +25,7 @@ typedef struct {
 static const Option encode_options[] = {
     OUT_OPTION("the file of tokens that is made"),
     {"tokenizer", 0, OPTION_TEXT, "FILE", offsetof(DataValues, tokenizer), 0,
-     "a tokenizer.json or a rank file of tiktoken (default: bytes)"},
+     "a tokenizer.json, a rank file of tiktoken, or `bytes` (default: bytes)"},
     FIELD_OPTION,
     {"type", 0, OPTION_CHOICE, "u16|u32", offsetof(DataValues, type), 0,
      "of a token (default: the narrower one that holds all)"},
@@ -84,12 +85,10 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
     printf(
         "note: the tokenizer has no token that ends a document, such as <|endoftext|>: documents follow each other\n");
   }
-  if (data->tokenizer) {
-    printf("write `data tokens(\"%s\"%s%s, tokenizer = \"%s\");`\n", data->out, data->raw ? ", " : "",
-           data->raw ? result.type : "", data->tokenizer);
-  } else {
-    printf("write `data tokens(\"%s\"%s%s);`\n", data->out, data->raw ? ", " : "", data->raw ? result.type : "");
-  }
+  const bool plain = !data->tokenizer || strcmp(data->tokenizer, "bytes") == 0;
+  const char *quote = plain ? "" : "\"";
+  printf("write `data tokens(\"%s\"%s%s, tokenizer = %s%s%s);`\n", data->out, data->raw ? ", " : "",
+         data->raw ? result.type : "", quote, plain ? "bytes" : data->tokenizer, quote);
   return STATUS_DONE;
 }
 

@@ -240,7 +240,7 @@ bool io_read_file(const char *path, size_t limit, char **text, size_t *size, Err
 bool io_replace_file(Io *io, const char *path, const void *data, size_t size, Error *error) {
   char temporary[IO_PATH_MAX];
   int fd = -1;
-  if (!io_path(temporary, error, "%s.tmp", path)) {
+  if (!io_path(temporary, error, "%s" IO_REPLACE_ENDING, path)) {
     return false;
   }
   unlink(temporary);

@@ -12,6 +12,7 @@
 #include "runtime/device.h"
 
 enum { IO_PATH_MAX = 4096 };
+#define IO_REPLACE_ENDING ".tmp"  // of the temporary file of io_replace_file
 
 typedef struct {
   int64_t count;    // operations so far

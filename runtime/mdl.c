@@ -164,7 +164,7 @@ static int eval_main(Arena *arena, const void *values, const OptionList *argumen
   printf("loss           %.6f nats per token\n", result.loss);
   printf("perplexity     %.6g\n", result.perplexity);
   if (isnan(result.bits_per_byte)) {
-    printf("bits per byte  not known: the recipe's data names no tokenizer\n");
+    printf("bits per byte  not known: the recipe names no tokenizer for all of the data\n");
   } else {
     printf("bits per byte  %.6f\n", result.bits_per_byte);
   }
@@ -196,14 +196,14 @@ static const Option generate_options[] = {
     {"top-k", 0, OPTION_INTEGER, "K", offsetof(GenerateValues, top_k), 0,
      "choose among the K likeliest only (default: 0, all)"},
     {"top-p", 0, OPTION_NUMBER, "P", offsetof(GenerateValues, top_p), 0,
-     "choose among the fewest that together have probability P only (default: 1, all)"},
+     "choose among the fewest that together have probability P only, above 0 to 1 (default: 1, all)"},
     {"stop", 0, OPTION_LIST, "TEXT", offsetof(GenerateValues, stops), 0,
      "end where TEXT would stand; may be given again"},
     {"seed", 0, OPTION_INTEGER, "S", offsetof(GenerateValues, seed), 0, "another S, another text (default: 1)"},
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(GenerateValues, device), 0, "where to run (default: auto)"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(GenerateValues, threads), 0, "processor threads (default: all cores)"},
     {"tokenizer", 0, OPTION_TEXT, "FILE", offsetof(GenerateValues, tokenizer), 0,
-     "which text tokens are: a tokenizer.json or a rank file of tiktoken (default: as the run's data)"},
+     "which text tokens are: a tokenizer.json, a rank file of tiktoken, or `bytes` (default: as the run's data)"},
     {"whole", 0, OPTION_FLAG, NULL, offsetof(GenerateValues, whole), 0,
      "make every token from the whole text again, and keep no keys and values"},
 };
@@ -257,6 +257,11 @@ static int generate_main(Arena *arena, const void *values, const OptionList *arg
   OptionList prompts = generate->prompts;
   Printer printer = {.out = stdout};
   MdlError error;
+  if (!(generate->top_p > 0 && generate->top_p <= 1)) {
+    fprintf(stderr, "mdl generate: --top-p is a probability above 0 and at most 1 (the default: among all), not %g\n",
+            generate->top_p);
+    return STATUS_USAGE;
+  }
   if (generate->file && !generate_prompts(arena, generate->file, &prompts)) {
     return STATUS_INPUT;
   }

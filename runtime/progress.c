@@ -194,12 +194,14 @@ void progress_precision(Log *log, const ProgressFacts *facts, int64_t step) {
 }
 
 void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, const Evaluation *evaluation) {
-  char time[32];
+  char time[32], bytes[64] = "";
+  if (isfinite(data_facts(facts->data).bytes_per_token)) {  // else nobody knows which text the tokens are
+    snprintf(bytes, sizeof bytes, ", %.4f bits per byte", evaluate_bits_per_byte(evaluation->loss, facts->data));
+  }
   log_line(log,
            LOG_GREEN "eval" LOG_PLAIN " %lld: " LOG_BOLD "%.4f" LOG_PLAIN
-                     " nats per token, perplexity %.4g, %.4f bits per byte  " LOG_FAINT "(%lld windows, %s)" LOG_PLAIN,
-           (long long)step, evaluation->loss, exp(evaluation->loss),
-           evaluate_bits_per_byte(evaluation->loss, facts->data), (long long)evaluation->windows,
+                     " nats per token, perplexity %.4g%s  " LOG_FAINT "(%lld windows, %s)" LOG_PLAIN,
+           (long long)step, evaluation->loss, exp(evaluation->loss), bytes, (long long)evaluation->windows,
            units_duration(time, evaluation->seconds));
 }
 

@@ -12,6 +12,7 @@
 
 #include "compiler/plan/artefact.h"
 #include "runtime/checkpoint.h"
+#include "runtime/data/data.h"
 
 enum { TUNING_MAX = 16 << 20 };  // bytes of a record
 
@@ -193,7 +194,8 @@ static PlanSet *set_placed(Arena *arena, const PlanSet *set, const char *data) {
   for (int i = 0; i < set->count; i++) {
     Plan *plan = arena_copy(arena, set->plans[i], sizeof *plan);
     PlanRun *of = &plan->run;
-    const bool file = of->tokenizer && strcmp(of->tokenizer, "bytes") != 0;
+    const bool file =
+        of->tokenizer && strcmp(of->tokenizer, TOKENIZER_BYTES) != 0 && strcmp(of->tokenizer, TOKENIZER_NONE) != 0;
     of->data_path = data ? from_anywhere(arena, data) : of->data_path;
     of->data_base = from_anywhere(arena, of->data_base);
     of->tokenizer = file ? from_anywhere(arena, of->tokenizer) : of->tokenizer;

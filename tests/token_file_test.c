@@ -209,16 +209,50 @@ static void test_out_of_range(void **state) {
   arena_destroy(arena);
 }
 
+// Tokens that are said to be bytes: their length is known, and where documents end.
+static void test_bytes(void **state) {
+  (void)state;
+  uint8_t bytes[COUNT * 2] = {0};
+  Error error = {0};
+  Data *data = NULL;
+  for (int i = 0; i < COUNT; i++) {
+    bytes[2 * i] = i % 10 == 9 ? 0 : (uint8_t)('a' + i % 3);
+  }
+  bytes[2] = bytes[4] = '\n';  // an empty line ends none
+  DataOptions options = options_of(written("bytes.bin", bytes, sizeof bytes), "tokens_u16");
+  assert_true(data_open(&options, &data, &error));
+  assert_false(data_facts(data).documents);
+  data_close(data);
+  options.tokenizer = TOKENIZER_BYTES;
+  assert_true(data_open(&options, &data, &error));
+  const DataFacts facts = data_facts(data);
+  assert_true(facts.documents);
+  assert_int_equal(facts.token_kinds, 256);
+  assert_true(facts.bytes_per_token == 1);
+  int32_t tokens[COUNT];
+  token_widen(TOKEN_U16, bytes, COUNT, tokens);
+  for (int i = 0; i < COUNT; i++) {
+    assert_int_equal(data_document_begins(data, tokens, i), i > 0 && i % 10 == 0);
+  }
+  assert_true(data_check_begin(data, 1000, &error));
+  data_close(data);
+  bytes[2 * 77 + 1] = 1;
+  options.path = written("bytes.bin", bytes, sizeof bytes);
+  assert_true(data_open(&options, &data, &error));
+  assert_false(data_check_begin(data, 1000, &error));
+  assert_non_null(strstr(error.text, "token 77, at byte 154, is "));
+  assert_non_null(strstr(error.text, "the tokenizer bytes has tokens below 256"));
+  data_close(data);
+}
+
 int main(void) {
   snprintf(directory, sizeof directory, "/tmp/mdl-tokens-XXXXXX");
   if (!mkdtemp(directory)) {
     return 1;
   }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_raw),
-      cmocka_unit_test(test_llmc),
-      cmocka_unit_test(test_megatron),
-      cmocka_unit_test(test_out_of_range),
+      cmocka_unit_test(test_raw),          cmocka_unit_test(test_llmc),  cmocka_unit_test(test_megatron),
+      cmocka_unit_test(test_out_of_range), cmocka_unit_test(test_bytes),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   io_remove_tree(directory);

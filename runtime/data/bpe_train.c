@@ -158,6 +158,9 @@ bool bpe_train_run(const BpeTrainOptions *options, BpeTrainFacts *facts, Error *
                      "a tokenizer has from %d tokens (256 bytes, one merge, the end of documents) to %d, not %lld",
                      LEAST_VOCABULARY, MOST_VOCABULARY, (long long)options->vocabulary);
   }
+  if (!reader_apart(&options->read, NULL, options->out, IO_REPLACE_ENDING, error)) {
+    return false;
+  }
   Tokenizer *cutter = NULL;
   Trainer t = {.arena = arena_create()};
   if (!t.arena) {

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/data/foreign_text.h"
 #include "runtime/data/shares.h"
 #include "runtime/data/token_file.h"
 #include "runtime/io.h"
@@ -23,7 +24,7 @@ struct Data {
   Tokenizer *tokenizer;      // NULL: bytes, or not known
   TokenList encoded;         // of text with a tokenizer: its tokens
   uint8_t *marks;            // with a tokenizer, of each token: MARK_
-  bool text;
+  bool text, byte_tokens;    // of a file of tokens: each is a byte
   char *path;
   int fd;
   int32_t kinds;  // tokens are below this; 0: who feeds them must look
@@ -183,14 +184,14 @@ static bool data_read_file(Data *data, int kind, Error *error) {
     return error_set(error, 1, "the data file %s is empty", data->path);
   }
   data->text = kinds[kind].text;
-  data->kinds = data->tokenizer ? tokenizer_kinds(data->tokenizer) : data->text ? BYTE_KINDS : 0;
+  data->kinds = data->tokenizer ? tokenizer_kinds(data->tokenizer) : data->text || data->byte_tokens ? BYTE_KINDS : 0;
   if (data->tokenizer && !marks_set(data, error)) {
     return false;
   }
   if (!data->text) {
     return token_file_read(data->fd, data->path, data->bytes, kinds[kind].type, &data->file, error);
   }
-  if (!json_lines_check(data, error)) {
+  if (!foreign_text_check(data->fd, data->path, data->bytes, error) || !json_lines_check(data, error)) {
     return false;
   }
   data->file = (TokenFile){.format = "text", .type = TOKEN_BYTE, .count = data->bytes};
@@ -246,7 +247,7 @@ static bool bytes_count(Data *data, Error *error) {
   int32_t tokens[PIECE], length;
   const int64_t first = data->train_tokens < data->tokens ? data->train_tokens : 0;
   int64_t bytes = 0, seen = 0;
-  data->bytes_per_token = data->text ? (double)data->bytes / (double)data->tokens : NAN;
+  data->bytes_per_token = data->text ? (double)data->bytes / (double)data->tokens : data->byte_tokens ? 1 : NAN;
   for (int64_t at = first; !data->text && data->tokenizer && at < data->tokens && seen < MOST; at += PIECE) {
     const int64_t count = data->tokens - at < PIECE ? data->tokens - at : PIECE;
     if (!data_tokens(data, at, count, tokens, error)) {
@@ -285,6 +286,7 @@ static bool source_open(const DataOptions *options, Data **data, Error *error) {
   made->fd = -1;
   made->sequence = options->sequence;
   made->seed = options->seed;
+  made->byte_tokens = !kinds[kind].text && options->tokenizer && strcmp(options->tokenizer, TOKENIZER_BYTES) == 0;
   if (!data_find(made, named, options->base, error) ||
       !data_tokenizer(options->tokenizer, options->base, &made->tokenizer, error) ||
       !data_read_file(made, kind, error) || !data_split(made, options->validation_fraction, error) ||
@@ -441,7 +443,8 @@ void data_close(Data *data) {
 }
 
 DataFacts data_facts(const Data *data) {
-  bool unchecked = !data->text, documents = data->text || (data->tokenizer && tokenizer_end(data->tokenizer) >= 0);
+  bool unchecked = !data->text,
+       documents = data->text || data->byte_tokens || (data->tokenizer && tokenizer_end(data->tokenizer) >= 0);
   for (int i = 0; i < data->part_count; i++) {
     const DataFacts part = data_facts(data->parts[i]);
     unchecked = part.unchecked || (i > 0 && unchecked);
@@ -493,10 +496,19 @@ static bool data_read(const Data *data, int64_t begin, int32_t *tokens, Error *e
   return data_tokens(data, begin, data->sequence + 1, tokens, error);
 }
 
-// The tokens from number `begin` on are in range.
+// The tokens from number `begin` on are in range of the model and of the tokenizer that they are said to be of.
 static bool tokens_check(const Data *data, int64_t begin, int64_t count, const int32_t *tokens, int64_t bound,
                          Error *error) {
+  const int64_t known = (data->tokenizer || data->byte_tokens) && data->kinds < bound ? data->kinds : bound;
   for (int64_t i = 0; i < count; i++) {
+    if (tokens[i] >= known && tokens[i] < bound) {
+      return error_set(error, 1,
+                       "%s: token %lld, at byte %lld, is %u; the tokenizer %s has tokens below %lld: the file is of "
+                       "another tokenizer or type",
+                       data->path, (long long)(begin + i),
+                       (long long)(data->file.begin + (begin + i) * token_bytes(data->file.type)), (unsigned)tokens[i],
+                       data->tokenizer ? tokenizer_path(data->tokenizer) : TOKENIZER_BYTES, (long long)known);
+    }
     if (tokens[i] < 0 || tokens[i] >= bound) {
       return error_set(error, 1,
                        "%s: token %lld, at byte %lld, is %u; the model has tokens below %lld (give that axis its size "
@@ -555,11 +567,8 @@ bool data_document_begins(const Data *data, const int32_t *tokens, int64_t at) {
     const bool blank = last & MARK_BLANK || (last & MARK_LINE && last & MARK_BEGINS && before & MARK_LINE);
     return last & MARK_END || (data->text && blank && !(marks_of(data, tokens[at]) & MARK_BEGINS));
   }
-  if (!data->text) {
-    return false;
-  }
   if (tokens[at - 1] == '\0') {
-    return true;
+    return data->text || data->byte_tokens;
   }
-  return at >= 2 && tokens[at - 1] == '\n' && tokens[at - 2] == '\n' && tokens[at] != '\n';
+  return data->text && at >= 2 && tokens[at - 1] == '\n' && tokens[at - 2] == '\n' && tokens[at] != '\n';
 }

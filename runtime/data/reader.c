@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "runtime/clock.h"
+#include "runtime/data/foreign_text.h"
 #include "runtime/io.h"
 
 enum { PIECE = 1 << 20 };
@@ -137,15 +138,30 @@ static bool ends_with(const char *path, const char *ending) {
 
 // What is obviously something else than it is read as.
 static bool kind_check(const Reader *r) {
-  static const char *const packed[] = {".gz", ".zst", ".xz", ".bz2", ".parquet"};
-  for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
-    if (ends_with(r->path, packed[i])) {
-      return error_set(r->error, 1, "%s is packed: this version reads text and JSON lines as they are; unpack it first",
-                       r->path);
-    }
-  }
   if (!r->options->field && (ends_with(r->path, ".jsonl") || ends_with(r->path, ".ndjson"))) {
     return error_set(r->error, 1, "%s is JSON lines; say which field is the text: --field text", r->path);
+  }
+  return true;
+}
+
+static bool apart(const char *read, const char *made, const char *out, Error *error) {
+  struct stat a, b;
+  return stat(read, &a) != 0 || stat(made, &b) != 0 || a.st_dev != b.st_dev || a.st_ino != b.st_ino ||
+         !S_ISREG(a.st_mode) ||
+         error_set(error, 2, "%s is read, and -o %s would overwrite it; give another name to what is made", read, out);
+}
+
+bool reader_apart(const ReaderOptions *options, const char *tokenizer, const char *out, const char *ending,
+                  Error *error) {
+  char temporary[IO_PATH_MAX];
+  if (!io_path(temporary, error, "%s%s", out, ending)) {
+    return false;
+  }
+  for (int i = tokenizer ? -1 : 0; i < options->file_count; i++) {
+    const char *read = i < 0 ? tokenizer : options->files[i];
+    if (!apart(read, out, out, error) || !apart(read, temporary, out, error)) {
+      return false;
+    }
   }
   return true;
 }
@@ -164,7 +180,7 @@ bool reader_run(const ReaderOptions *options, ReaderText *text, void *context, R
     r.path = options->files[i];
     done = kind_check(&r) && io_open(r.path, O_RDONLY, &fd, error);
     if (done) {
-      done = fstat(fd, &info) == 0 &&
+      done = fstat(fd, &info) == 0 && foreign_text_check(fd, r.path, info.st_size, error) &&
              (options->field ? read_lines(&r, fd, info.st_size) : read_text(&r, fd, info.st_size));
       close(fd);
     }

@@ -21,6 +21,11 @@ typedef struct {
 // Gets text. `more`: the document goes on, and what is left (*used) comes again with what follows.
 typedef bool ReaderText(void *context, const char *text, size_t length, bool more, size_t *used, Error *error);
 
+// What is made, `out`, is none of the files that are read, nor is the file that stands in its place until it is whole,
+// whose name has `ending` behind it: else a text would be lost. `tokenizer`: read too; NULL: none.
+bool reader_apart(const ReaderOptions *options, const char *tokenizer, const char *out, const char *ending,
+                  Error *error);
+
 bool reader_run(const ReaderOptions *options, ReaderText *text, void *context, ReaderFacts *facts, Error *error);
 
 #endif

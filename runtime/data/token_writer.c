@@ -10,6 +10,8 @@
 #include "runtime/data/tokenizer.h"
 #include "runtime/io.h"
 
+#define WRITER_ENDING ".part"  // of the file's name until it is whole
+
 enum { FLUSH = 1 << 16, NARROW_KINDS = 65536 };
 
 typedef struct {
@@ -77,6 +79,9 @@ static bool writer_text(void *context, const char *text, size_t length, bool mor
 static bool writer_open(TokenWriter *w, const TokenWriterOptions *options, Error *error) {
   const bool bytes = !options->tokenizer || strcmp(options->tokenizer, TOKENIZER_BYTES) == 0;
   const uint8_t header[LLMC_HEADER] = {0};
+  if (!reader_apart(&options->read, bytes ? NULL : options->tokenizer, options->out, WRITER_ENDING, error)) {
+    return false;
+  }
   if (!bytes && (!tokenizer_open(options->tokenizer, &w->tokenizer, error) ||
                  !encoder_create(w->tokenizer, &w->encoder, error))) {
     return false;
@@ -91,7 +96,7 @@ static bool writer_open(TokenWriter *w, const TokenWriterOptions *options, Error
     return error_set(error, 2, "u16 holds tokens up to %d, but those of %s go up to %d; use --type u32",
                      NARROW_KINDS - 1, options->tokenizer, kinds - 1);
   }
-  return io_path(w->path, error, "%s.part", options->out) &&
+  return io_path(w->path, error, "%s" WRITER_ENDING, options->out) &&
          io_open(w->path, O_WRONLY | O_CREAT | O_TRUNC, &w->fd, error) &&
          (w->raw || io_write(NULL, w->fd, w->path, header, sizeof header, error));
 }

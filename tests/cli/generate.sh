@@ -93,6 +93,11 @@ part=${part:9:3}
 stopped=$(generate --seed 5 --stop "never there" --stop "$part"; echo x)
 same "--stop" "${stopped%?x}" "You may$(long=${long#You may}; printf %s "${long%%"$part"*}")"
 same "--top-p" "$(generate --seed 5 --top-p 0.000001)" "$(generate --temperature 0)"
+same "--top-p 1" "$(generate --seed 5 --top-p 1)" "$(generate --seed 5)"
+for share in 0 1.01 50; do
+  expect 2 "$MDL" generate run --top-p $share
+  mentions err "--top-p " "at most 1"
+done
 printf 'You may\n\nThe\r\n' > prompts.txt
 same "--prompts" "$("$MDL" generate run --tokens 9 --prompts prompts.txt)" \
   "$("$MDL" generate run --tokens 9 --prompt "You may")

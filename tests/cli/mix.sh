@@ -20,7 +20,9 @@ train mix.mdl --steps 5 --eval-every 4 --out parts
 train mix.mdl --steps 8 --eval-every 4 --out parts --resume
 same "a mix that is gone on with" "$(weights one 8)" "$(weights parts 8)"
 expect 0 "$MDL" eval one
-mentions out "loss" "bits per byte"
+mentions out "loss" "bits per byte  not known: the recipe names no tokenizer for all of the data"
+expect 0 "$MDL" train mix.mdl --steps 2 --eval-every 1 --out untold
+! grep -q "bits per byte" out || die "bits per byte of a mix of which a part is no known text: $(cat out)"
 expect 0 "$MDL" eval one --data licence.txt
 expect 0 "$MDL" generate one --prompt "You may" --tokens 4
 expect 0 "$MDL" inspect one/plan.mdlx

@@ -42,6 +42,12 @@ expect 1 "$MDL" generate untold --prompt "You may"
 mentions err "its recipe names no tokenizer" "--tokenizer FILE"
 expect 0 "$MDL" generate untold --prompt "You may" --tokens 20 --tokenizer tiny.json
 (cd / && "$MDL" generate "$WORK/text" --prompt "You may" --tokens 3) > out || die "the run knows its tokenizer from here only"
+"$MDL" data train-tokenizer licence.txt -o less.json --vocab 300 > /dev/null
+of 'tokens("tokens.bin", tokenizer = "less.json")' other.mdl
+expect 1 "$MDL" train other.mdl --steps 1 --out other
+mentions err "tokens.bin: token " ", at byte " "the tokenizer less.json has tokens below 300: the file is of another tokenizer"
+number=$(sed -n 's/.*token \([0-9]*\), at byte \([0-9]*\), is \([0-9]*\);.*/\1 \2 \3/p' err)
+same "the place of the token" "$number" "$(od -An -v -tu2 -w2 -j1024 tokens.bin | awk '$1 >= 300 { print NR - 1, 1024 + 2 * (NR - 1), $1; exit }')"
 sed 's|vocab = 400|vocab = 256|' text.mdl > narrow.mdl
 expect 1 "$MDL" train narrow.mdl --steps 1 --out narrow
 mentions err "go up to 399; make that axis at least 400"
@@ -51,6 +57,8 @@ mentions err "the tokenizer none.json is neither in the working directory nor be
 
 # Bytes, JSON lines, types.
 expect 0 "$MDL" data encode licence.txt -o bytes.bin
+expect 0 "$MDL" data encode licence.txt -o bytes.bin --tokenizer bytes
+mentions out 'write `data tokens("bytes.bin", tokenizer = bytes);`'
 expect 0 "$MDL" data encode licence.txt -o raw.bin --raw --type u32
 same "raw tokens" "$(wc -c < raw.bin)" "$((4 * ($(wc -c < licence.txt) + 1)))"
 printf '{"id": 1, "text": "a\\nb \\u00e9"}\n\n{"text": "the second", "more": [1]}\n' > two.jsonl
@@ -76,9 +84,59 @@ expect 2 "$MDL" data decode licence.txt
 mentions err "unknown command 'decode'"
 expect 1 "$MDL" data encode licence.txt -o none.bin --tokenizer licence.txt
 mentions err "licence.txt: line 2, at byte 1, is no token in base64" "neither a tokenizer.json nor a rank file of tiktoken"
+
+# What is made never takes the place of what is read, by whatever name.
+ln -s licence.txt link.txt
+cp licence.txt made.part
+cp licence.txt made.tmp
+for out in licence.txt ./licence.txt link.txt tiny.json; do
+  expect 2 "$MDL" data encode two.jsonl licence.txt --tokenizer tiny.json -o $out
+  mentions err "is read, and -o $out would overwrite it"
+done
+expect 2 "$MDL" data encode made.part -o made
+mentions err "made.part is read, and -o made would overwrite it"
+expect 2 "$MDL" data train-tokenizer licence.txt -o licence.txt --vocab 300
+mentions err "licence.txt is read, and -o licence.txt would overwrite it; give another name to what is made"
+expect 2 "$MDL" data train-tokenizer made.tmp -o made --vocab 300
+for text in licence.txt made.part made.tmp; do
+  cmp $text "$ROOT/LICENSE" || die "$text is another one than it was"
+done
+cmp tiny.json "$ROOT/tests/tokenizer/tiny.json" || die "the tokenizer is another one than it was"
 expect 1 "$MDL" data encode missing.txt -o none.bin
 : > empty.txt
 expect 1 "$MDL" data encode empty.txt -o none.bin
 mentions err "there is no text"
 expect 0 "$MDL" data encode --help
 mentions out "--field NAME" "--raw"
+
+# What is packed, or tokens already, is no text, whatever its name; the error says what to write.
+refused() {  # FILE WORDS...: as text of a recipe, as --data, to be encoded, and to train a tokenizer on
+  local file=$1
+  shift
+  of "text(\"$file\", tokenizer = bytes)" foreign.mdl
+  expect 1 "$MDL" train foreign.mdl --steps 1 --out none
+  mentions err "$file is" "$@"
+  expect 1 "$MDL" train text.mdl --data "$file" --steps 1 --out none
+  mentions err "$file is" "$@"
+  expect 1 "$MDL" data encode "$file" -o none.bin
+  mentions err "$file is" "$@"
+  expect 1 "$MDL" data encode "$file" --field text -o none.bin
+  mentions err "$file is" "$@"
+  expect 1 "$MDL" data train-tokenizer "$file" -o none.json --vocab 300
+  mentions err "$file is" "$@"
+  [ ! -e none.bin ] && [ ! -e none.json ] && [ ! -e none ] || die "what was refused has left a file"
+}
+packed() {  # NAME BYTES WORDS...: the text of the licence behind these first bytes
+  { printf %b "$2"; cat licence.txt; } > "$1"
+  refused "$1" "${@:3}"
+}
+gzip -c licence.txt > licence.gz
+refused licence.gz 'packed by gzip, not text; unpack it first: `gzip -dc licence.gz > corpus.txt`'
+packed packed.txt '\x28\xb5\x2f\xfd' 'packed by zstd' '`zstd -dc packed.txt > corpus.txt`'
+packed packed.txt '\xfd7zXZ\x00' 'packed by xz' '`xz -dc packed.txt > corpus.txt`'
+packed packed.txt 'BZh91AY&SY' 'packed by bzip2' '`bzip2 -dc packed.txt > corpus.txt`'
+packed packed.txt 'PK\x03\x04' 'an archive of zip' '`unzip -p packed.txt > corpus.txt`'
+packed packed.txt 'PAR1' 'Parquet, not text' 'lines of JSON'
+refused tokens.bin 'a file of tokens of llm.c, not text; a recipe reads it by `data tokens("tokens.bin");`'
+{ printf 'BZh, three letters that begin a text\n'; cat licence.txt; } > letters.txt
+expect 0 "$MDL" data encode letters.txt -o letters.bin

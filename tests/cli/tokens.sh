@@ -16,12 +16,30 @@ of() {  # DATA FILE: the small model on other data
 train "$SMALL" --steps 6 --eval-every 3 --out text
 of 'tokens("raw.bin", u16)' raw.mdl
 of 'tokens("llmc.bin")' llmc.mdl
+mkdir none  # a name that the tokenizer of none of them is not found by
 for kind in raw llmc; do
   train "$kind.mdl" --steps 6 --eval-every 3 --out "$kind"
   same "the losses of $kind" "$(losses text)" "$(losses "$kind")"
 done
+expect 0 "$MDL" generate raw --prompt "You may" --tokens 4 --tokenizer bytes
+mentions out "You may"
 expect 0 "$MDL" eval raw
-mentions out "perplexity" "bits per byte  not known: the recipe's data names no tokenizer"
+mentions out "perplexity" "bits per byte  not known: the recipe names no tokenizer for all of the data"
+expect 0 "$MDL" train raw.mdl --steps 2 --eval-every 1 --out untold
+mentions out "nats per token, perplexity"
+! grep -q "bits per byte" out || die "bits per byte of tokens that are no known text: $(cat out)"
+of 'tokens("raw.bin", u16, tokenizer = bytes)' told.mdl
+train told.mdl --steps 6 --eval-every 3 --out told
+same "the losses of tokens that are bytes" "$(losses text)" "$(losses told)"
+expect 0 "$MDL" generate told --prompt "You may" --tokens 4
+mentions out "You may"
+expect 0 "$MDL" eval told
+bits=$(sed -n 's/^bits per byte  //p' out)
+expect 0 "$MDL" eval text
+same "bits per byte" "$bits" "$(sed -n 's/^bits per byte  //p' out)"
+of 'tokens("range.bin", u16, tokenizer = bytes)' wide.mdl
+expect 1 "$MDL" train wide.mdl --set vocab=300 --steps 1 --out wide
+mentions err "range.bin: token $(wc -c < "$ROOT/LICENSE"), at byte" "is 256; the tokenizer bytes has tokens below 256"
 of 'tokens("range.bin", u16)' range.mdl
 expect 1 "$MDL" train range.mdl --steps 1 --out range
 mentions err "range.bin: token $(wc -c < "$ROOT/LICENSE"), at byte $((2 * $(wc -c < "$ROOT/LICENSE"))), is 256; the model has tokens below 256"

@@ -31,3 +31,15 @@ if (cd "$WORK" && python3 "$OLDPWD/tests/style/rooms.py" compiler/ir/control.c >
   echo "an include that goes up passes"
   exit 1
 fi
+
+# Every function of the library stands in the reference, but for what only its schedules call.
+for part in stdlib/*.mdl; do
+  name=$(basename "$part" .mdl)
+  row=$(grep -F "| \`std.$name\` |" docs/language.md || true)
+  sed -n 's/^\(fn\|update\) \([a-z0-9_]*\).*/\2/p' "$part" | while read -r function; do
+    case $name.$function in
+      schedule.warmed | schedule.progress) continue ;;
+    esac
+    grep -q "[\` ]${function}[\` ]" <<< "$row" || { echo "std.$name has $function, which docs/language.md does not name"; exit 1; }
+  done
+done

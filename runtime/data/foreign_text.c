@@ -1,0 +1,58 @@
+// foreign_text.c: packed files and files of tokens are known by their first bytes, which no text begins with.
+#include "runtime/data/foreign_text.h"
+
+#include <string.h>
+
+#include "runtime/data/token_file.h"
+#include "runtime/io.h"
+
+typedef struct {
+  const char *bytes;
+  size_t count;
+  const char *what, *unpack;  // the command that writes the text to stdout; NULL: there is none
+} Packed;
+
+static const Packed packed[] = {
+    {"\x1f\x8b", 2, "packed by gzip", "gzip -dc"},
+    {"\x28\xb5\x2f\xfd", 4, "packed by zstd", "zstd -dc"},
+    {"\xfd\x37zXZ\0", 6, "packed by xz", "xz -dc"},
+    {"PK\3\4", 4, "an archive of zip", "unzip -p"},
+    {"PAR1", 4, "Parquet", NULL},
+};
+
+enum { MOST = 12 };
+
+// "BZh", its level, and the first digits of pi: three letters alone may begin a text.
+static bool is_bzip2(const char *begin) {
+  return memcmp(begin, "BZh", 3) == 0 && begin[3] >= '1' && begin[3] <= '9' && memcmp(begin + 4, "1AY&SY", 6) == 0;
+}
+
+static bool packed_error(const char *path, const char *what, const char *unpack, Error *error) {
+  return unpack ? error_set(error, 1, "%s is %s, not text; unpack it first: `%s %s > corpus.txt`", path, what, unpack,
+                            path)
+                : error_set(error, 1, "%s is %s, not text; write its text as lines of JSON first, {\"text\": \"...\"}",
+                            path, what);
+}
+
+bool foreign_text_check(int fd, const char *path, int64_t bytes, Error *error) {
+  char begin[MOST] = "";
+  int32_t header[2];
+  if (!io_read(fd, path, 0, begin, bytes < MOST ? (size_t)bytes : MOST, error)) {
+    return false;
+  }
+  for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
+    if (bytes >= (int64_t)packed[i].count && memcmp(begin, packed[i].bytes, packed[i].count) == 0) {
+      return packed_error(path, packed[i].what, packed[i].unpack, error);
+    }
+  }
+  if (is_bzip2(begin)) {
+    return packed_error(path, "packed by bzip2", "bzip2 -dc", error);
+  }
+  memcpy(header, begin, sizeof header);
+  const bool narrow = header[0] == LLMC_U16 && header[1] == LLMC_U16_VERSION;
+  if (narrow || (header[0] == LLMC_U32 && header[1] == LLMC_U32_VERSION)) {
+    return error_set(error, 1, "%s is a file of tokens of llm.c, not text; a recipe reads it by `data tokens(\"%s\");`",
+                     path, path);
+  }
+  return true;
+}
