@@ -248,12 +248,31 @@ static void spoil_types(Plan *plan, int which) {
   }
 }
 
+static const char *spoil_take(Take *take, Take *put, int which) {
+  switch (which) {
+    case 21:
+      take->summed = 4;
+      return "where that cannot be";
+    case 22:
+      take->summed = -1;
+      return "where that cannot be";
+    case 23:
+      take->summed = 2;
+      return "that its result has";
+    case 24:
+      take->type = take->type_out = TYPE_INT;
+      return "where that cannot be";
+    default:
+      put->summed = 1;
+      return "where that cannot be";
+  }
+}
+
 // Orders, products of chosen matrices, takes that sum: one thing each, and the word that says so.
 static const char *spoil_experts(Plan *plan, int which) {
   Instruction *at = plan->segments[0].instructions;
   Order *order = &at[11].as.order;
   Grouped *grouped = &at[12].as.grouped, *sums = &at[13].as.grouped;
-  Take *take = &at[14].as.take;
   switch (which) {
     case 0:
       order->block = 0;
@@ -318,21 +337,8 @@ static const char *spoil_experts(Plan *plan, int which) {
     case 20:
       sums->n = INT64_MAX / 4;
       return "more elements";
-    case 21:
-      take->summed = 4;
-      return "where that cannot be";
-    case 22:
-      take->summed = -1;
-      return "where that cannot be";
-    case 23:
-      take->summed = 2;
-      return "that its result has";
-    case 24:
-      take->type = take->type_out = TYPE_INT;
-      return "where that cannot be";
     default:
-      at[3].as.take.summed = 1;  // a PUT
-      return "where that cannot be";
+      return spoil_take(&at[14].as.take, &at[3].as.take, which);
   }
 }
 
