@@ -299,7 +299,7 @@ static ValueId place_among(Rows *r, int number, ValueId index, const Shape *axes
   const Shape positions = r->orders.at[number].positions;
   const ValueId from = rows_from(r, number, index);
   uint64_t key[] = {(uint64_t)number, 0, (uint64_t)graph->region};
-  int64_t known;
+  int64_t known = -1;
   for (int i = 0; i < axes->count; i++) {
     key[1] |= 1u << shape_find(&positions, axes->axis[i]);
   }
