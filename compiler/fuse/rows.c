@@ -91,7 +91,7 @@ static void chosen_sum(Rows *r, NodeId id) {
 static bool take_in_rows(Rows *r, NodeId id) {
   const Node *node = graph_node(r->graph, id);
   const int order = node->op == OP_TAKE ? rows_order_of(r, node->operands[1], node->axis) : -1;
-  const Shape table = graph_shape(r->graph, node->operands[0]);
+  const Shape table = order < 0 ? (Shape){0} : graph_shape(r->graph, node->operands[0]);
   if (order < 0 || !rows_wide(r, graph_shape(r->graph, node->first_result), order) ||
       shape_common(table, &r->orders.at[order].positions).count > 0) {
     return false;
