@@ -15,8 +15,13 @@
 bool pass_elaborate(Compilation *c) {
   c->elaborator = elaborate_model(c->arena, c->names, c->diag, c->unit, c->spec, c->program);
   c->graph = c->elaborator ? c->elaborator->graph : NULL;
-  if (c->graph) {
-    graph_assign_last(c->graph);
+  const NodeId circle = c->graph ? graph_assign_last(c->graph) : -1;
+  if (circle >= 0) {
+    Diagnostic *error = diag_error(c->diag, E035, graph_node(c->graph, circle)->span,
+                                   "this state and what becomes it become each other in one step");
+    diag_help(c->diag, error,
+              "compute what one of them becomes: as they are, the first would be gone when the second reads it");
+    return false;
   }
   if (c->graph && c->values) {
     forward_paths(c);

@@ -91,18 +91,6 @@ static void run_input(Elaborator *e, const Ast *ast) {
   frame_set(e, e->frame, ast->name, object);
 }
 
-// What a state becomes another state as it is: that is read before any of them changes.
-static void assign_first(Graph *graph) {
-  NodeList *nodes = &graph->regions.at[0].nodes;
-  const NodeId last = nodes->at[nodes->count - 1];
-  int to = nodes->count - 1;
-  for (int i = to - 1; i >= 0; i--) {
-    to = graph_node(graph, nodes->at[i])->op == OP_ASSIGN ? i : to;
-  }
-  memmove(nodes->at + to + 1, nodes->at + to, sizeof *nodes->at * (size_t)(nodes->count - 1 - to));
-  nodes->at[to] = last;
-}
-
 static void assign_state(Elaborator *e, const Ast *target, Object *old, Object value) {
   ValueId state = old->value, tensor;
   Shape shape = graph_shape(e->graph, state);
@@ -131,10 +119,6 @@ static void assign_state(Elaborator *e, const Ast *target, Object *old, Object v
   e->graph->span = target->span;
   map_put(&e->assigned, (uint64_t)state, e->graph->nodes.count);
   graph_op2(e->graph, OP_ASSIGN, state, tensor);
-  const Node *made = graph_producer(e->graph, tensor);
-  if (made && op_stored(made->op)) {
-    assign_first(e->graph);
-  }
   e->graph->region = region;
 }
 

@@ -128,20 +128,70 @@ static void name_gradients(Compilation *c, const ValueId *gradient) {
   }
 }
 
-void graph_assign_last(Graph *graph) {
-  NodeList old = graph->regions.at[0].nodes, kept = {0}, last = {0};
+// The tensor that a value is as it is stored, or a view of; -1: it is computed.
+static ValueId tensor_behind(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  while (node && op_view(node->op)) {
+    value = node->operands[0];
+    node = graph_producer(graph, value);
+  }
+  return node && op_stored(node->op) ? value : -1;
+}
+
+// The next of them that is assigned to what none of the others reads; -1: they go round in a circle.
+static int next_unread(const Graph *graph, const NodeList *list) {
+  for (int i = 0; i < list->count; i++) {
+    const ValueId target = graph_node(graph, list->at[i])->operands[0];
+    bool read = false;
+    for (int j = 0; j < list->count; j++) {
+      read |= j != i && tensor_behind(graph, graph_node(graph, list->at[j])->operands[1]) == target;
+    }
+    if (!read) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+// Those that copy tensors stand before all others, and each before what it reads changes.
+static NodeId copies_first(Graph *graph, NodeList *nodes, NodeList *copies) {
+  NodeList old = *nodes, made = {0};
+  NodeId circle = -1;
+  int at = 0;
+  for (; at < old.count && graph_node(graph, old.at[at])->op != OP_ASSIGN; at++) {
+    array_push(graph->arena, &made, old.at[at]);
+  }
+  while (copies->count > 0) {
+    const int next = next_unread(graph, copies);
+    circle = next < 0 ? copies->at[0] : circle;
+    const int taken = next < 0 ? 0 : next;
+    array_push(graph->arena, &made, copies->at[taken]);
+    memmove(copies->at + taken, copies->at + taken + 1, sizeof *copies->at * (size_t)(copies->count - taken - 1));
+    copies->count--;
+  }
+  for (; at < old.count; at++) {
+    array_push(graph->arena, &made, old.at[at]);
+  }
+  *nodes = made;
+  return circle;
+}
+
+NodeId graph_assign_last(Graph *graph) {
+  NodeList old = graph->regions.at[0].nodes, kept = {0}, last = {0}, copies = {0};
   for (int i = 0; i < old.count; i++) {
     const Node *node = graph_node(graph, old.at[i]);
     const Node *target = node->op == OP_ASSIGN ? graph_producer(graph, node->operands[0]) : NULL;
-    NodeList *to = target && target->op == OP_STATE && graph_value(graph, target->first_result)->role == ROLE_STATE
-                       ? &last
-                       : &kept;
+    const bool state = target && target->op == OP_STATE && graph_value(graph, target->first_result)->role == ROLE_STATE;
+    const ValueId from = state ? tensor_behind(graph, node->operands[1]) : -1;
+    NodeList *to = !state ? &kept : from >= 0 && from != node->operands[0] ? &copies : &last;
     array_push(graph->arena, to, old.at[i]);
   }
+  const NodeId circle = copies_first(graph, &kept, &copies);
   for (int i = 0; i < last.count; i++) {
     array_push(graph->arena, &kept, last.at[i]);
   }
   graph->regions.at[0].nodes = kept;
+  return circle;
 }
 
 bool pass_differentiate(Compilation *c) {

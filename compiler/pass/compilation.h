@@ -151,8 +151,9 @@ void graph_replace_values(Graph *graph, const ValueId *replace);
 // Drops nodes whose results nothing uses.
 void graph_remove_dead(Graph *graph);
 
-// Moves assignments of the model's own state to the end: they take effect after the step.
-void graph_assign_last(Graph *graph);
+// Moves assignments of the model's own state to the end: they take effect after the step. Those of what another tensor
+// holds come before any tensor changes; one of those that go round in a circle, such as an exchange, or -1.
+NodeId graph_assign_last(Graph *graph);
 
 // differentiate_values.c: the values that CompileOptions.values asks for.
 typedef struct {
