@@ -102,7 +102,7 @@ static AxisId axis_of(Rows *r, const char *name, int64_t size) {
 
 int64_t rows_limit(const Rows *r, const Node *limit) {
   const double own = (double)graph_elements(r->graph, limit->axes);
-  return (int64_t)ceil(limit->number * own / (double)extent(r, limit->axis));
+  return (int64_t)fmin(own, ceil(limit->number * own / (double)extent(r, limit->axis)));
 }
 
 // Positions that choose one place at most, where a capacity limits those of each rank that gives its own; else 0.

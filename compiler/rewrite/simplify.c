@@ -309,6 +309,21 @@ static void keep_label(Graph *graph, ValueId kept, ValueId dropped) {
   to->path = to->path ? to->path : from->path;
 }
 
+// What a microbatch gives of a tensor as it is stored is that, as often as there are microbatches.
+static void give_stored(Simplifier *s, const Node *microbatch) {
+  Graph *graph = s->graph;
+  const Node node = *microbatch;
+  for (int i = 0; i < node.result_count; i++) {
+    const ValueId value = graph->regions.at[node.region].results.at[i];
+    const Node *maker = graph_producer(graph, value);
+    if (maker && op_stored(maker->op)) {
+      const bool once = node.integer <= 1;
+      s->replace[node.first_result + i] =
+          once ? value : graph_op2(graph, OP_MUL, value, graph_real(graph, (double)node.integer));
+    }
+  }
+}
+
 static void simplify_region(Simplifier *s, RegionId region) {
   Graph *graph = s->graph;
   const NodeList old = graph_rewrite(graph, region);
@@ -328,6 +343,9 @@ static void simplify_region(Simplifier *s, RegionId region) {
       simplify_region(s, inner);
       s->kernels -= around;
       graph->region = region;
+    }
+    if (graph_node(graph, id)->op == OP_MICROBATCH) {
+      give_stored(s, graph_node(graph, id));
     }
     ValueId same = fold(s, id);
     node = graph_node(graph, id);
