@@ -13,8 +13,15 @@ typedef struct Chunk {
   size_t size, used;
 } Chunk;
 
+typedef struct Loan {
+  struct Loan *next, **link;  // the next one, and what points to this one
+} Loan;
+
+enum { LOAN_HEADER = (sizeof(Loan) + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN };
+
 struct Arena {
   Chunk *chunks;
+  Loan *loans;
   Chunk *spare;  // for what is said after memory ran out
   size_t total, limit;
   bool over_limit;
@@ -34,6 +41,9 @@ void arena_destroy(Arena *arena) {
     Chunk *next = chunk->next;
     free(chunk);
     chunk = next;
+  }
+  while (arena->loans) {
+    arena_return((char *)arena->loans + LOAN_HEADER);
   }
   free(arena->spare);
   free(arena);
@@ -88,6 +98,29 @@ void *arena_copy(Arena *arena, const void *data, size_t size) {
     memcpy(memory, data, size);
   }
   return memory;
+}
+
+void *arena_borrow(Arena *arena, size_t size) {
+  Loan *loan = size <= SIZE_MAX - LOAN_HEADER ? calloc(1, LOAN_HEADER + size) : NULL;
+  if (!loan) {
+    arena_exhausted(arena);
+    return NULL;
+  }
+  *loan = (Loan){arena->loans, &arena->loans};
+  if (loan->next) {
+    loan->next->link = &loan->next;
+  }
+  arena->loans = loan;
+  return (char *)loan + LOAN_HEADER;
+}
+
+void arena_return(void *memory) {
+  Loan *loan = (void *)((char *)memory - LOAN_HEADER);
+  *loan->link = loan->next;
+  if (loan->next) {
+    loan->next->link = loan->link;
+  }
+  free(loan);
 }
 
 char *arena_format(Arena *arena, const char *format, ...) {

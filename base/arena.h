@@ -21,6 +21,10 @@ void *arena_copy(Arena *arena, const void *data, size_t size);
 char *arena_format(Arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 size_t arena_used(const Arena *arena);  // bytes taken from the system
 
+// Memory for a while, zeroed: given back, or freed with the arena when an escape leaves those who would give it back.
+void *arena_borrow(Arena *arena, size_t size);
+void arena_return(void *memory);
+
 // More than this is as if there were no more; 0: no limit.
 void arena_set_limit(Arena *arena, size_t bytes);
 bool arena_over_limit(const Arena *arena);  // whether that was why
@@ -34,6 +38,7 @@ void arena_set_escape(Arena *arena, jmp_buf *escape);
 // Test hook: the n-th system allocation from now fails (0: never).
 void arena_fail_after(Arena *arena, int n);
 
+#define ARENA_BORROW(arena, Type, count) ((Type *)arena_borrow((arena), sizeof(Type) * (size_t)(count)))
 #define ARENA_NEW(arena, Type) ((Type *)arena_alloc((arena), sizeof(Type)))
 #define ARENA_ARRAY(arena, Type, count) ((Type *)arena_alloc((arena), sizeof(Type) * (size_t)(count)))
 

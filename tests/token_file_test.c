@@ -216,7 +216,7 @@ static void test_bytes(void **state) {
   Error error = {0};
   Data *data = NULL;
   for (int i = 0; i < COUNT; i++) {
-    bytes[2 * i] = i % 10 == 9 ? 0 : (uint8_t)('a' + i % 3);
+    bytes[2 * i] = (uint8_t)(i % 10 == 9 ? 0 : 'a' + i % 3);
   }
   bytes[2] = bytes[4] = '\n';  // an empty line ends none
   DataOptions options = options_of(written("bytes.bin", bytes, sizeof bytes), "tokens_u16");

@@ -12,7 +12,7 @@
 // and written once more for each part, 8 bytes for 6 * CHUNK_ROWS operations. From CHUNK_FEW parts on twice the bytes
 // will do: on an H200 four parts of GPT-2's logits cost 0.8% of its speed, and eight 1.3%, for a thirtieth of its
 // memory.
-enum { CHUNK_BYTES = 1 << 30, CHUNK_ROWS = 8192, CHUNK_FEW = 4, CHUNK_MOST_PARTS = 4096 };
+enum { CHUNK_BYTES = 1 << 30, CHUNK_ROWS = 8192, CHUNK_FEW = 4, CHUNK_MOST_PARTS = 512 };
 
 typedef struct {
   Compilation *c;

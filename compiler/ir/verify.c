@@ -1,7 +1,6 @@
 // verify.c: the rules of verify.h, in one walk over the regions in program order.
 #include "compiler/ir/verify.h"
 
-#include <stdlib.h>
 
 #include "compiler/ir/graph_text.h"
 
@@ -342,17 +341,12 @@ static bool verify_report(const Verifier *verifier, Diag *diag, const char *afte
 
 bool graph_verify(const Graph *graph, Diag *diag, const char *after_pass) {
   Verifier verifier = {.graph = graph, .diag = diag, .node = -1, .leaves = map_create(graph->arena)};
-  verifier.values = calloc((size_t)graph->values.count + 1, sizeof *verifier.values);
-  verifier.node_seen = calloc((size_t)graph->nodes.count + 1, sizeof *verifier.node_seen);
-  verifier.region_seen = calloc((size_t)graph->regions.count + 1, sizeof *verifier.region_seen);
-  const bool memory = verifier.values && verifier.node_seen && verifier.region_seen;
-  const bool good =
-      memory && verify_tables(&verifier) && verify_region(&verifier, 0, -1, 1, 0, true) && verify_persistent(&verifier);
-  free(verifier.values);
-  free(verifier.node_seen);
-  free(verifier.region_seen);
-  if (!memory) {
-    arena_exhausted(graph->arena);
-  }
+  verifier.values = ARENA_BORROW(graph->arena, ValueState, graph->values.count + 1);
+  verifier.node_seen = ARENA_BORROW(graph->arena, bool, graph->nodes.count + 1);
+  verifier.region_seen = ARENA_BORROW(graph->arena, bool, graph->regions.count + 1);
+  const bool good = verify_tables(&verifier) && verify_region(&verifier, 0, -1, 1, 0, true) && verify_persistent(&verifier);
+  arena_return(verifier.region_seen);
+  arena_return(verifier.node_seen);
+  arena_return(verifier.values);
   return good || verify_report(&verifier, diag, after_pass);
 }

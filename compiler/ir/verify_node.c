@@ -1,5 +1,4 @@
 // verify_node.c: the rules of single shapes, values and nodes.
-#include <stdlib.h>
 #include <string.h>
 
 #include "compiler/ir/verify.h"
@@ -208,8 +207,8 @@ const char *graph_verify_node(const Graph *graph, NodeId id) {
     few[0] = (Value){0};
     return rule_broken(graph, id, few);
   }
-  Value *many = calloc((size_t)node->result_count, sizeof *many);
-  wrong = many ? rule_broken(graph, id, many) : "there is no memory to verify it";
-  free(many);
+  Value *many = ARENA_BORROW(graph->arena, Value, node->result_count);
+  wrong = rule_broken(graph, id, many);
+  arena_return(many);
   return wrong;
 }

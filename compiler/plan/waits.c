@@ -204,14 +204,28 @@ static unsigned conflict(const Finder *f, int segment, int i, int other, int j, 
 
 // --- waits ---
 
+// How many instructions of a queue are before this one.
+static int count_before(const OnQueue *on, int end) {
+  int low = 0, high = on->count;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (on->at[middle] < end) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
 // Adds the waits of an instruction for what another segment (or an earlier call of its own, or this one before
 // instruction `end`) has on a queue: of each way the last one, since a queue keeps its order.
 static unsigned add_waits(Finder *f, int segment, int i, int other, int end, int queue, bool this_call) {
   const OnQueue *on = &f->on[other][queue];
   unsigned ways = 0;
-  for (int k = on->count - 1; k >= 0 && !(ways & (1u << WAIT_THIS_CALL | 1u << WAIT_LAST_CALL)); k--) {
+  for (int k = count_before(on, end) - 1; k >= 0 && !(ways & (1u << WAIT_THIS_CALL | 1u << WAIT_LAST_CALL)); k--) {
     const int j = on->at[k];
-    const unsigned more = j < end ? conflict(f, segment, i, other, j, this_call) & ~ways : 0;
+    const unsigned more = conflict(f, segment, i, other, j, this_call) & ~ways;
     for (int which = 0; more >> which; which++) {
       if (more >> which & 1) {
         array_push(f->arena, &f->found, ((PlanWait){other, j, (WaitWhich)which}));
