@@ -465,7 +465,12 @@ static int stage_of_update(const Placing *p, const Node *node) {
   for (int i = 1; i < node->operand_count; i++) {
     same = p->at[node->operands[i]] == same ? same : STAGE_ANY;
   }
-  return stage >= 0 ? stage : same >= 0 ? same : with_operands(p, node);
+  stage = stage >= 0 ? stage : same >= 0 ? same : with_operands(p, node);
+  for (int i = 0; stage < 0 && i < node->operand_count; i++) {  // of what is gathered of a pack, where the pack is
+    const ValueId operand = node->operands[i];
+    stage = p->bound[operand] && p->steady[operand] ? placing_once_on(p, operand, NULL) : stage;
+  }
+  return stage;
 }
 
 // A pack lies where its parameters are updated, even one of gradients that depend on nothing: elsewhere nothing says

@@ -49,7 +49,7 @@ static void need_operands(Placing *p, const Node *node, const uint64_t *stages) 
 
 // The stage that makes it once for all: one that needs it and has all its tensors, else one that has them, else the one
 // that makes its largest operand.
-static int once_on(const Placing *p, ValueId value, const uint64_t *needed) {
+int placing_once_on(const Placing *p, ValueId value, const uint64_t *needed) {
   const Node *node = graph_producer(p->graph, value);
   int stage = p->at[value], count = p->stages->stages;
   for (int pass = needed ? 0 : 1; stage < 0 && pass < 2; pass++) {
@@ -66,7 +66,7 @@ static int once_on(const Placing *p, ValueId value, const uint64_t *needed) {
       largest = operand;
     }
   }
-  return stage >= 0 ? stage : largest >= 0 ? once_on(p, largest, NULL) : 0;
+  return stage >= 0 ? stage : largest >= 0 ? placing_once_on(p, largest, NULL) : 0;
 }
 
 // What the microbatches return of it has one stage, as what is made of data has.
@@ -76,7 +76,7 @@ void placing_steady_results(Placing *p) {
     for (int j = 0; p->in_body[p->order.at[i]] && j < node->result_count; j++) {
       ValueId value = node->first_result + j;
       if (p->result[value] && p->bound[value] && p->steady[value]) {
-        placing_put(p, p->order.at[i], once_on(p, value, NULL));
+        placing_put(p, p->order.at[i], placing_once_on(p, value, NULL));
       }
     }
   }
@@ -116,7 +116,7 @@ static void place_steady_node(Placing *p, NodeId id) {
     }
     need_operands(p, node, needed);
   } else if (any) {
-    int stage = once_on(p, value, needed);
+    int stage = placing_once_on(p, value, needed);
     uint64_t *on = ARENA_ARRAY(p->arena, uint64_t, p->stages->words);
     stage_add(on, stage);
     placing_put(p, id, stage);
@@ -132,7 +132,7 @@ void placing_steady(Placing *p) {
     int stage = p->stages->node[id];
     bool effect = op_effect(node->op) && stage < 0 && placing_bound(p, node);
     if (effect) {  // an output of what is steady
-      stage = once_on(p, node->operands[0], NULL);
+      stage = placing_once_on(p, node->operands[0], NULL);
       placing_put(p, id, stage);
     }
     if (stage >= 0) {
