@@ -115,7 +115,8 @@ void quantiser_find_packs(Quantiser *q) {
   for (int i = 0; i < graph->packs.count && q->groups.count; i++) {
     const Pack *pack = &graph->packs.at[i];
     QuantiserPack made = {.pack = pack, .value = packed(graph, pack), .rounded = -1, .good = true};
-    if (!pack->param || pack->cut || pack->count > MOST_MEMBERS || made.value < 0) {
+    const bool countable = graph->axes.at[pack->axis].size <= INT32_MAX;  // positions in it tell members apart
+    if (!pack->param || pack->cut || pack->count > MOST_MEMBERS || made.value < 0 || !countable) {
       continue;
     }
     made.group = ARENA_ARRAY(graph->arena, int, pack->count);
