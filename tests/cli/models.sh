@@ -55,6 +55,10 @@ for file in "$ROOT"/models/*.mdl "$ROOT"/examples/*.mdl; do  # a new one that ha
   fi
 done
 
+# Packs of more than 2^31 numbers compile with rounded copies.
+"$MDLC" compile "$ROOT/models/bloom.mdl" --recipe bloom_176b --layout dp4 --precision fp8_hybrid -o large.mdlx > out 2>&1 ||
+  { cat out >&2; die "bloom_176b does not compile under dp4 in 8 bits"; }
+
 # Mixtures of experts learn, and say how evenly; what a capacity drops is counted.
 learns() {
   local model=$1 least=$2 last
