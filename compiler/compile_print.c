@@ -84,14 +84,14 @@ static void print_schedule(const Lower *l, Buffer *out) {
 }
 
 static void print_homes(const Lower *l, Buffer *out) {
-  static const char *const words[] = {"",
-                                      "a part of",
-                                      "beside the others of bundle",
-                                      "its pack",
-                                      "over the old",
-                                      "the host",
-                                      "the sum over microbatches",
-                                      "over"};
+  static const char *const words[] = {[HOME_CONCAT] = "a part of",
+                                      [HOME_PAD] = "the beginning of",
+                                      [HOME_BUNDLE] = "beside the others of bundle",
+                                      [HOME_PACK] = "its pack",
+                                      [HOME_ASSIGN] = "over the old",
+                                      [HOME_HOST] = "the host",
+                                      [HOME_RESULT] = "the sum over microbatches",
+                                      [HOME_OVER] = "over"};
   for (ValueId value = 0; value < l->capacity; value++) {
     const Home *home = &l->home[value];
     if (home->kind == HOME_OWN) {
