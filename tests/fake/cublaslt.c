@@ -206,36 +206,70 @@ static void set(int type, CudaAddress at, int64_t index, double value) {
 }
 
 // Of element k in a row of `rows`, of `inner` elements each.
-static double scale(int type, int32_t mode, CudaAddress scales, int64_t row, int64_t rows, int64_t k, int64_t inner) {
+static double scale(int32_t mode, CudaAddress scales, int64_t row, int64_t rows, int64_t k, int64_t inner) {
   enum { BLOCK = 128 };
   const int64_t blocks = (inner + BLOCK - 1) / BLOCK;
   const int64_t at = mode == CUBLASLT_SCALE_VEC128       ? k / BLOCK * rows + row
                      : mode == CUBLASLT_SCALE_BLK128X128 ? row / BLOCK * ((blocks + 3) / 4 * 4) + k / BLOCK
                                                          : 0;
-  return is_quarter(type) ? get(CUBLAS_F32, scales, at) : 1;
+  return get(CUBLAS_F32, scales, at);
+}
+
+// An operand as rows of `inner` numbers, and the scale of each; the caller frees the first.
+typedef struct {
+  double *at, *scale;  // scale NULL: 1
+} Rows;
+
+static Rows rows_of(const struct CublasLtLayout *layout, CudaAddress from, bool along, int32_t mode, CudaAddress scales,
+                    int64_t count, int64_t inner) {
+  const int64_t size = count * inner;
+  Rows rows = {.at = malloc(sizeof(double) * (size_t)(2 * size + 1))};
+  if (!rows.at) {
+    abort();
+  }
+  rows.scale = is_quarter(layout->type) ? rows.at + size : NULL;
+  for (int64_t row = 0; row < count; row++) {
+    for (int64_t k = 0; k < inner; k++) {
+      rows.at[row * inner + k] = get(layout->type, from, along ? row * layout->leading + k : k * layout->leading + row);
+      if (rows.scale) {
+        rows.scale[row * inner + k] = scale(mode, scales, row, count, k, inner);
+      }
+    }
+  }
+  return rows;
+}
+
+static double sum_of(const Rows *a, int64_t row, const Rows *b, int64_t column, int64_t inner) {
+  const double *x = a->at + row * inner, *y = b->at + column * inner;
+  double sum = 0;
+  for (int64_t k = 0; k < inner; k++) {
+    double product = x[k] * y[k];
+    product *= a->scale ? a->scale[row * inner + k] : 1;
+    product *= b->scale ? b->scale[column * inner + k] : 1;
+    sum += product;
+  }
+  return sum;
 }
 
 static void run(void *data) {
   const Call *call = data;
   const struct CublasLtProduct *product = &call->product;
   const int64_t inner = product->transpose_a ? call->a.rows : call->a.columns;
+  const Rows a =
+      rows_of(&call->a, call->at_a, product->transpose_a, product->mode_a, product->scale_a, call->d.rows, inner);
+  const Rows b =
+      rows_of(&call->b, call->at_b, !product->transpose_b, product->mode_b, product->scale_b, call->d.columns, inner);
   for (int64_t column = 0; column < call->d.columns; column++) {
     for (int64_t row = 0; row < call->d.rows; row++) {
       const int64_t at = column * call->d.leading + row;
-      double sum = 0;
-      for (int64_t k = 0; k < inner; k++) {
-        sum += get(call->a.type, call->at_a,
-                   product->transpose_a ? row * call->a.leading + k : k * call->a.leading + row) *
-               get(call->b.type, call->at_b,
-                   product->transpose_b ? k * call->b.leading + column : column * call->b.leading + k) *
-               scale(call->a.type, product->mode_a, product->scale_a, row, call->d.rows, k, inner) *
-               scale(call->b.type, product->mode_b, product->scale_b, column, call->d.columns, k, inner);
-      }
-      sum = call->alpha * sum + (call->beta != 0 ? call->beta * get(call->d.type, call->at_d, at) : 0);
+      double sum = call->alpha * sum_of(&a, row, &b, column, inner);
+      sum += call->beta != 0 ? call->beta * get(call->d.type, call->at_d, at) : 0;
       sum += product->epilogue == CUBLASLT_EPILOGUE_BIAS ? get(call->d.type, product->bias, row) : 0;
       set(call->d.type, call->at_d, at, sum);
     }
   }
+  free(a.at);
+  free(b.at);
 }
 
 CublasStatus cublasLtMatmul(CublasLtHandle handle, CublasLtProduct product, const void *alpha, CudaAddress a,
