@@ -52,7 +52,7 @@ Diag *diag_create(Arena *arena) {
 
 int diag_add_source(Diag *diag, const char *path, const char *text, size_t length) {
   uint32_t kept = length < UINT32_MAX ? (uint32_t)length : UINT32_MAX - 1;
-  array_push(diag->arena, &diag->sources, ((Source){path, text, kept}));
+  array_push(diag->arena, &diag->sources, ((Source){path, text, kept, false}));
   return diag->sources.count - 1;
 }
 
@@ -165,6 +165,11 @@ static const Source *source_of(const Diag *diag, Span span) {
 
 static bool starts_character(char c) {
   return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+bool diag_in_library(const Diag *diag, Span span) {
+  const Source *source = source_of(diag, span);
+  return source && source->library;
 }
 
 static uint32_t within(const Source *source, uint32_t at) {

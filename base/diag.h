@@ -22,6 +22,7 @@ typedef struct {
   const char *path;  // as shown to the user
   const char *text;  // NUL-terminated
   uint32_t length;
+  bool library;  // it is a part of the standard library
 } Source;
 
 typedef enum { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITY_NOTE } Severity;
@@ -77,6 +78,8 @@ typedef struct {
 } DiagMark;
 DiagMark diag_mark(const Diag *diag);
 void diag_rewind(Diag *diag, DiagMark mark);
+
+bool diag_in_library(const Diag *diag, Span span);  // is it a text of the standard library?
 
 // Line and column of a byte, both from 1; the column counts UTF-8 characters.
 void diag_position(const Diag *diag, Span span, int *line, int *column);

@@ -342,7 +342,7 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
       f->pipeline = good && front_has_stages(&f->spec);
       f->tenancy = (Tenancy){.index = map_create(arena)};
       f->compresses = ARENA_ARRAY(arena, CompressUse, f->spec.compress.count + 1);
-      if (f->spec.model && f->spec.read) {  // what is wrong with the model is said as well
+      if (f->spec.text->model && f->spec.text->read) {  // what is wrong with the model is said as well
         Compilation *c = ARENA_NEW(arena, Compilation);
         *c = front_start(f, &one, PROGRAM_TRAIN);
         if (passes_run(c, good ? NULL : "elaborate") && good && check_policies(f, &one)) {

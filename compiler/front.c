@@ -238,7 +238,7 @@ void front_check_offloads(Front *f) {
       [OFFLOAD_FIXED] = "what it selects lies in memory that other parts of the step use",
   };
   for (int i = 0; i < f->spec.offload.count && !f->spec.idle_rules; i++) {
-    const Ast *rule = f->spec.offload.at[i];
+    const Selector *rule = &f->spec.offload.at[i];
     const OffloadFate fate = f->offloads[i];
     if (fate == OFFLOAD_MOVED) {
       continue;
@@ -260,7 +260,7 @@ void front_check_compress(Front *f) {
     if (use->any || axis->size == 1) {
       continue;
     }
-    const char *in = rule->place ? arena_format(f->arena, " in %s", rule->place->name) : "";
+    const char *in = rule->place.name ? arena_format(f->arena, " in %s", rule->place.name) : "";
     const char *why = use->why ? arena_format(f->arena, " in what ranks send each other there: %s", use->why)
                                : ": ranks send each other no activations there, but by messages and exchanges";
     Diagnostic *error =

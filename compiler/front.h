@@ -5,6 +5,8 @@
 #include <setjmp.h>
 
 #include "compiler/pass_manager.h"
+#include "compiler/plan/options.h"
+#include "lang/elaborate.h"
 
 typedef struct {        // of one program what is the same on all stages of a pipeline
   Arena *arena;         // its own, or NULL

@@ -420,7 +420,7 @@ static void not_callable(Elaborator *e, const Ast *ast, const Declaration *decla
   } else if (variable && variable->kind != OBJECT_POISON) {
     Diagnostic *error = diag_error(e->diag, E013, ast->name_span, "'%s' is %s and cannot be called", ast->name,
                                    object_describe(e, variable));
-    if (!span_in_library(e, variable->span)) {
+    if (!diag_in_library(e->diag, variable->span)) {
       diag_related(e->diag, error, variable->span, "from here");
     }
   } else if (!variable) {

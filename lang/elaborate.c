@@ -5,7 +5,7 @@
 
 #include "lang/foreign.h"
 #include "lang/lint.h"
-#include "lang/selector.h"
+#include "lang/selector_names.h"
 
 enum {
   ELABORATE_MAX_NODES = 1000000,
@@ -448,12 +448,12 @@ static void finish_model(Elaborator *e, const Ast *model) {
 }
 
 static void check_settings_used(Elaborator *e) {
-  for (int i = 0; i < e->spec->sizes.count; i++) {
-    const SizeSetting *setting = &e->spec->sizes.at[i];
+  for (int i = 0; i < e->spec->text->sizes.count; i++) {
+    const SizeSetting *setting = &e->spec->text->sizes.at[i];
     const uint64_t unknown[] = {map_key(setting->name), map_key(NULL)};
     if (!frame_find(e->frame, setting->name) && map_get_bytes_or(&e->unknown, unknown, sizeof unknown, -1) < 0) {
       Diagnostic *error = diag_error(e->diag, E010, setting->span, "the model '%s' has no axis or constant '%s'",
-                                     e->spec->model->ast->name, setting->name);
+                                     e->spec->text->model->ast->name, setting->name);
       const char *closest = text_closest(setting->name, e->frame->declared.at, e->frame->declared.count);
       closest = closest ? closest : setting_closest(setting->name);
       const bool set = setting->span.file >= 0 && strcmp(e->diag->sources.at[setting->span.file].path, "--set") == 0;
@@ -472,12 +472,13 @@ static void check_settings_used(Elaborator *e) {
 // which are checked where it is known what they cut (shard_rules.c).
 static void check_selectors(Elaborator *e) {
   const Spec *spec = e->spec;
-  for (int i = 0; i < spec->optimizers.count; i++) {
-    const OptimizerRule *rule = &spec->optimizers.at[i];
+  for (int i = 0; i < spec->text->optimizers.count; i++) {
+    const OptimizerRule *rule = &spec->text->optimizers.at[i];
     for (int j = 0; rule->selectors && j < rule->selectors->count; j++) {
       const Ast *terms = rule->selectors->kids[j]->kids[0];
       for (int k = 0; k < terms->count; k++) {
-        selector_check(e->graph, terms->kids[k], SELECTS_PARAMETERS, rule->call ? "to optimize" : "to freeze");
+        selector_check(e->graph, selector_of(terms->kids[k]), SELECTS_PARAMETERS,
+                       rule->call ? "to optimize" : "to freeze");
       }
     }
   }
@@ -488,12 +489,12 @@ static void check_selectors(Elaborator *e) {
     selector_check(e->graph, spec->offload.at[i], SELECTS_COMPUTED, "to offload");
   }
   for (int i = 0; i < spec->compress.count && !spec->idle_rules; i++) {
-    if (spec->compress.at[i].place) {
+    if (spec->compress.at[i].place.name) {
       selector_check(e->graph, spec->compress.at[i].place, SELECTS_COMPUTED, "to compress");
     }
   }
   for (int i = 0; i < spec->products.count && !spec->idle_rules; i++) {
-    if (spec->products.at[i].selector) {
+    if (spec->products.at[i].selector.name) {
       selector_check(e->graph, spec->products.at[i].selector, SELECTS_COMPUTED, "for this precision");
     }
   }
@@ -501,7 +502,7 @@ static void check_selectors(Elaborator *e) {
 
 Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, const Spec *spec, ProgramKind program) {
   int errors = diag->reports;
-  const Ast *model = spec->model->ast;
+  const Ast *model = spec->text->model->ast;
   Elaborator *e = ARENA_NEW(arena, Elaborator);
   *e = (Elaborator){.arena = arena,
                     .names = names,

@@ -7,6 +7,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/plan/plan.h"
+#include "compiler/spec/update_unit.h"
 #include "lang/settings.h"
 #include "lang/unit.h"
 
@@ -132,7 +133,6 @@ bool positions_fit(Elaborator *e, AxisId axis, Span span);  // into 32 bits; an 
 bool object_size(const Object *object, const Elaborator *e, double *number, bool *integer);  // number or axis
 void unknown_name(Elaborator *e, Name name, Span span, const char *kind);  // kind: "value" or "function"
 const char *declared_as(const Ast *declaration);                           // "a function", for messages
-bool span_in_library(const Elaborator *e, Span span);
 Span span_of_user(const Elaborator *e, Span span);  // the call in the user's text that led to a span in the library
 void blame_caller(Elaborator *e, int first, Name function, Span call);  // what was reported since then, in the library
 
@@ -248,7 +248,10 @@ Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, 
 
 // updates.c: joins the optimizer's updates to a differentiated graph. gradient[i] is the value of the gradient of
 // persistent i, or -1. False when something was reported.
-bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss);
+bool elaborate_updates(Elaborator *e, const UpdateUnits *units, const ValueId *gradient, ValueId loss);
+
+// elementwise.c: what the updates of the recipe may work on.
+UpdateRules elaborate_update_rules(Elaborator *e);
 
 // Sets the optimizer group of every parameter by the recipe's selectors; -1: frozen.
 void assign_optimizer_groups(Elaborator *e);

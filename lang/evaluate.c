@@ -32,7 +32,7 @@ static Object look_up(Elaborator *e, Name name, Span span) {
   if (variable && variable->kind == OBJECT_FUNCTION) {
     Diagnostic *error = diag_error(e->diag, E013, span, "'%s' is %s, not a value", name, object_describe(e, variable));
     diag_help(e->diag, error, "call it, `%s(...)`, or give it to a function",
-              span_in_library(e, span) ? variable->function->declaration->ast->name : name);
+              diag_in_library(e->diag, span) ? variable->function->declaration->ast->name : name);
     return object_poison();
   }
   if (variable) {

@@ -53,7 +53,7 @@ static bool named(Elaborator *e, Name name, Span span, Object *out) {
   const Declaration *declaration = variable_find(e, name) ? NULL : function_declared(e, name);
   if (variable) {
     *out = *variable;
-    out->span = span_in_library(e, span) ? variable->span : span;
+    out->span = diag_in_library(e->diag, span) ? variable->span : span;
   } else if (declaration) {
     Function *function = ARENA_NEW(e->arena, Function);
     function->declaration = declaration;
@@ -188,10 +188,10 @@ void blame_argument(Elaborator *e, int first, const Ast *call, const Object *obj
         one->span.file == call->span.file && one->span.begin >= call->span.begin && one->span.end <= call->span.end;
     if (here && !one->help) {
       diag_help(e->diag, one, "'%s' is called as `%s` in '%s'", name, format_ast(e->arena, call),
-                e->frame->function ? e->frame->function->name : e->spec->model->ast->name);
+                e->frame->function ? e->frame->function->name : e->spec->text->model->ast->name);
     }
   }
-  if (span_in_library(e, call->span) && e->frame->function) {
+  if (diag_in_library(e->diag, call->span) && e->frame->function) {
     blame_caller(e, first, e->frame->function->name, object->span);
   }
 }

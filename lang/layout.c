@@ -28,15 +28,16 @@ static void read_selectors(Layout *l, const Ast *phrase, int from, bool recomput
   }
   for (int i = from; i < terms->count; i++) {
     const Ast *term = terms->kids[i];
+    const Selector selector = selector_of(term);
     if (term->kind != AST_PATH) {
       diag_error(l->unit->diag, E042, term->span, "expected a function, a repeated axis, a label or a path");
     } else if (!recompute && name_in(term->name, layout_stored, LAYOUT_STORED)) {
       l->stored = term;
-    } else if (selector_check_names(l->reach, term, recompute ? "to recompute" : "to offload")) {
+    } else if (selector_check_names(l->reach, selector, recompute ? "to recompute" : "to offload")) {
       if (recompute) {
-        array_push(l->unit->arena, &l->recompute, term);
+        array_push(l->unit->arena, &l->recompute, selector);
       } else {
-        array_push(l->unit->arena, &l->offload, term);
+        array_push(l->unit->arena, &l->offload, selector);
       }
     }
   }
@@ -54,11 +55,11 @@ static void read_compress(Layout *l, const Ast *phrase, int from) {
     return;
   }
   const int mesh = layout_mesh(l, axis->name);
+  const Selector place = scoped ? selector_of(terms->kids[from + 2]) : (Selector){0};
   if (mesh < 0) {
     layout_unknown_mesh(l, axis, axis->span);
-  } else if (!scoped || selector_check_names(l->reach, terms->kids[from + 2], "to compress")) {
-    array_push(l->unit->arena, &l->compress,
-               ((CompressRule){mesh, scoped ? terms->kids[from + 2] : NULL, phrase->span}));
+  } else if (!scoped || selector_check_names(l->reach, place, "to compress")) {
+    array_push(l->unit->arena, &l->compress, ((CompressRule){mesh, place, phrase->span}));
   }
 }
 
@@ -236,9 +237,9 @@ static void refuse(Layout *l) {
 }
 
 static const Ast *choose(Unit *unit, Spec *spec) {
-  const Ast *list = recipe_choices(spec->recipe, "layout");
+  const Ast *list = recipe_choices(spec->text->recipe, "layout");
   Name name = name_of(unit->names, "single");
-  Span span = spec->recipe->name_span;
+  Span span = spec->text->recipe->name_span;
   if (list) {
     const Ast *terms = list->kids[0]->kids[0];
     if (list->count != 1 || terms->count != 2 || terms->kids[1]->kind != AST_PATH) {
@@ -271,7 +272,7 @@ static void check_others(Unit *unit, const Spec *spec) {
   }
   for (int i = 0; i < unit->all.count; i++) {
     const Declaration *declaration = &unit->all.at[i];
-    if (declaration->main && declaration->space == SPACE_LAYOUT && declaration->ast != spec->layout) {
+    if (declaration->main && declaration->space == SPACE_LAYOUT && declaration->ast != spec->text->layout) {
       check_layout(&(Layout){.unit = unit,
                              .spec = spec,
                              .reach = &reach,
@@ -284,17 +285,17 @@ static void check_others(Unit *unit, const Spec *spec) {
 }
 
 void read_layout(Unit *unit, Spec *spec) {
-  spec->layout = choose(unit, spec);
+  spec->text->layout = choose(unit, spec);
   check_others(unit, spec);
-  if (!spec->layout) {
+  if (!spec->text->layout) {
     return;
   }
   Reach reach = {.unit = unit};
-  reach_from(&reach, spec->model->ast);
+  reach_from(&reach, spec->text->model->ast);
   Layout l = {.unit = unit,
               .spec = spec,
               .reach = &reach,
-              .layout = spec->layout,
+              .layout = spec->text->layout,
               .sized = true,
               .overlap = true,
               .microbatches = 1,
@@ -324,5 +325,5 @@ void read_layout(Unit *unit, Spec *spec) {
   for (int i = 0; i < l.compress.count; i++) {
     array_push(unit->arena, &spec->compress, l.compress.at[i]);
   }
-  spec->run.layout = spec->layout->name;
+  spec->run.layout = spec->text->layout->name;
 }

@@ -9,8 +9,7 @@ static const char *const form_words[] = {"zigzag", "ring", "pad"};
 
 typedef struct {  // one of the names before `:`
   RuleKind kind;
-  Name selector;  // NULL: everywhere
-  const Ast *ast;
+  Selector selector;
 } RuleScope;
 
 typedef ARRAY(RuleScope) RuleScopes;
@@ -34,12 +33,12 @@ static RuleScopes read_scopes(Layout *l, const Ast *list) {
     RuleKind kind = stored_kind(name);
     if (kind != RULE_COMPUTE || (name && selector_names_known(l->reach, name))) {
       array_push(l->unit->arena, &scopes,
-                 ((RuleScope){kind, kind == RULE_COMPUTE ? name : NULL, phrase->kids[0]->kids[0]}));
+                 ((RuleScope){kind, kind == RULE_COMPUTE ? selector_of(phrase->kids[0]->kids[0]) : (Selector){0}}));
       continue;
     }
     const char *stored = name ? text_closest(name, layout_stored, LAYOUT_STORED) : NULL;
     if (name && !stored) {
-      selector_check_names(l->reach, phrase->kids[0]->kids[0], "for this rule");
+      selector_check_names(l->reach, selector_of(phrase->kids[0]->kids[0]), "for this rule");
       continue;
     }
     Diagnostic *error = name ? diag_error(l->unit->diag, E015, phrase->span, "the model has nothing called '%s'", name)
@@ -47,7 +46,7 @@ static RuleScopes read_scopes(Layout *l, const Ast *list) {
     layout_suggest(l, error, stored, "before `:` stand labels (@resid), functions, paths, or param, grad, state, save");
   }
   if (!list) {
-    array_push(l->unit->arena, &scopes, ((RuleScope){RULE_COMPUTE, NULL, NULL}));
+    array_push(l->unit->arena, &scopes, ((RuleScope){RULE_COMPUTE, {0}}));
   }
   return scopes;
 }
@@ -318,14 +317,13 @@ static void read_left(Layout *l, const Ast *setting, const Ast *phrase, const Ru
                        .axis = stored != RULE_COMPUTE ? NULL : name,
                        .sized = layout_size(l, layout_axis(l, name)) > 0,
                        .span = setting->span,
-                       .left = phrase->span,
-                       .place = scope->ast};
+                       .left = phrase->span};
     if (!check_forms(l, right, rule.kind != RULE_COMPUTE, name)) {
       return;
     }
     add_rules(l, rule, right);
     if (rule.kind == RULE_COMPUTE) {
-      add_split(l, phrase, scope->selector, right);
+      add_split(l, phrase, scope->selector.name, right);
     }
   }
 }
@@ -353,12 +351,12 @@ static const char *rule_subject(const Layout *l, const LayoutRule *rule) {
   const char *stored = rule->kind == RULE_COMPUTE ? NULL : layout_stored[rule->kind - RULE_PARAM];
   const char *what = rule->axis && stored ? arena_format(l->unit->arena, "'%s' of '%s'", rule->axis, stored)
                                           : arena_format(l->unit->arena, "'%s'", rule->axis ? rule->axis : stored);
-  return rule->scope ? arena_format(l->unit->arena, "%s in '%s'", what, rule->scope) : what;
+  return rule->scope.name ? arena_format(l->unit->arena, "%s in '%s'", what, rule->scope.name) : what;
 }
 
 // A second rule for the same thing and mesh axis has no effect there.
 static void warn_twice(Layout *l, const LayoutRule *first, LayoutRule *second) {
-  bool same = first->kind == second->kind && first->scope == second->scope && first->axis == second->axis;
+  bool same = first->kind == second->kind && first->scope.name == second->scope.name && first->axis == second->axis;
   bool meet = (first->mesh & second->mesh) || !first->axis || !first->mesh || !second->mesh;
   bool again = first->mesh == second->mesh && first->zigzag == second->zigzag && first->ring == second->ring &&
                first->padded == second->padded;

@@ -2,7 +2,7 @@
 #ifndef MDL_LANG_LAYOUT_RULES_H
 #define MDL_LANG_LAYOUT_RULES_H
 
-#include "lang/selector.h"
+#include "lang/selector_names.h"
 #include "lang/settings.h"
 
 enum { LAYOUT_MAX_MESH = MESH_MAX, LAYOUT_MAX_RANKS = 1 << 20, LAYOUT_SHOWN_SIZES = 16, LAYOUT_STORED = 4 };
@@ -40,8 +40,7 @@ typedef struct {
   int mesh_count;
   ARRAY(LayoutRule) rules;
   ARRAY(Split) splits;
-  ARRAY(const Ast *) recompute;
-  ARRAY(const Ast *) offload;
+  Selectors recompute, offload;
   ARRAY(CompressRule) compress;
   Pipeline pipeline;
   const Ast *stages, *parts;  // the target of the pipeline's rule; see Target

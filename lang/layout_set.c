@@ -76,12 +76,12 @@ static void apply(Unit *unit, Ast *layout, const Ast *setting) {
 }
 
 const Ast *layout_with_sets(Unit *unit, const Spec *spec, const Ast *layout) {
-  if (spec->layout_sets.count == 0) {
+  if (spec->text->layout_sets.count == 0) {
     return layout;
   }
   Ast *changed = ast_copy(unit->arena, layout);
-  for (int i = 0; i < spec->layout_sets.count; i++) {
-    apply(unit, changed, spec->layout_sets.at[i]);
+  for (int i = 0; i < spec->text->layout_sets.count; i++) {
+    apply(unit, changed, spec->text->layout_sets.at[i]);
   }
   for (int i = 0; i < unit->all.count; i++) {  // the unit has the changed one from now on
     unit->all.at[i].ast = unit->all.at[i].ast == layout ? changed : unit->all.at[i].ast;

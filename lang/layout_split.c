@@ -21,9 +21,9 @@ Name layout_axis(const Layout *l, Name name) {
 // ---- Sizes known from the text
 
 static const Ast *size_given(const Layout *l, Name name) {
-  for (int i = l->spec->sizes.count - 1; i >= 0; i--) {
-    if (l->spec->sizes.at[i].name == name) {
-      return l->spec->sizes.at[i].value;
+  for (int i = l->spec->text->sizes.count - 1; i >= 0; i--) {
+    if (l->spec->text->sizes.at[i].name == name) {
+      return l->spec->text->sizes.at[i].value;
     }
   }
   return NULL;

@@ -142,17 +142,8 @@ const char *declared_as(const Ast *declaration) {
   }
 }
 
-bool span_in_library(const Elaborator *e, Span span) {
-  for (int i = 0; i < e->unit->all.count; i++) {
-    if (e->unit->all.at[i].ast->span.file == span.file) {
-      return e->unit->all.at[i].library;
-    }
-  }
-  return false;
-}
-
 Span span_of_user(const Elaborator *e, Span span) {
-  for (const Frame *frame = e->frame; frame && span_in_library(e, span); frame = frame->caller) {
+  for (const Frame *frame = e->frame; frame && diag_in_library(e->diag, span); frame = frame->caller) {
     span = frame->function ? frame->call : span;
   }
   return span;
@@ -162,7 +153,7 @@ void blame_caller(Elaborator *e, int first, Name function, Span call) {
   Diag *diag = e->diag;
   for (int i = first; i < diag->all.count; i++) {
     Diagnostic *one = &diag->all.at[i];
-    if (!span_in_library(e, one->span)) {
+    if (!diag_in_library(e->diag, one->span)) {
       continue;
     }
     if (one->related.file < 0) {

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "lang/selector.h"
+#include "lang/selector_names.h"
 #include "lang/settings_rules.h"
 #include "lang/twice.h"
 
@@ -22,7 +22,7 @@ typedef struct {
 typedef struct {  // what a rule says of one kind of operations
   Name role;
   Span span;
-  const Ast *selector;  // NULL: everywhere
+  Selector selector;
   Phrases phrases;
 } OperationRule;
 
@@ -230,10 +230,12 @@ static void read_operation_rule(Precision *p, const Ast *setting) {
       Diagnostic *error = diag_error(p->unit->diag, E060, left->kids[i]->span, "expected a role, and where it holds");
       diag_help(p->unit->diag, error, "write `%s in layers: ...`", terms->kids[0]->name);
     } else if (scoped && p->reach) {
-      selector_check_names(p->reach, terms->kids[2], "for this precision");
+      selector_check_names(p->reach, selector_of(terms->kids[2]), "for this precision");
     }
-    array_push(p->unit->arena, &p->rules,
-               ((OperationRule){terms->kids[0]->name, left->kids[i]->span, scoped ? terms->kids[2] : NULL, {0}}));
+    array_push(
+        p->unit->arena, &p->rules,
+        ((OperationRule){
+            terms->kids[0]->name, left->kids[i]->span, scoped ? selector_of(terms->kids[2]) : (Selector){0}, {0}}));
   }
   Phrases phrases = {0};
   Once once = {.unit = p->unit, .code = E060};
@@ -486,7 +488,7 @@ static void check_others(Unit *unit, const Spec *spec) {
     const Declaration *declaration = &unit->all.at[i];
     bool chosen = false;
     for (int j = 0; j < spec->policies.count; j++) {
-      chosen |= spec->policies.at[j].ast == declaration->ast;
+      chosen |= spec->text->policies.at[j] == declaration->ast;
     }
     if (declaration->main && declaration->space == SPACE_PRECISION && !chosen) {
       check_policy(&(Precision){.unit = unit, .policy = declaration->ast});
@@ -511,20 +513,19 @@ static bool formats_alike(const Spec *spec, const Formats *formats, ElementType 
 }
 
 // Parameters have one form of copies, evaluation one program, and a value one history.
-static void check_together(Unit *unit, Spec *spec, const Policy *policy, Span span, bool alike) {
-  const Policy *first = &spec->policies.at[0];
+static void check_together(Unit *unit, Spec *spec, const Policy *policy, const char *name, Span span, bool alike) {
   if (!alike) {
     Diagnostic *error =
         diag_error(unit->diag, E070, span, "the precisions '%s' and '%s' differ in more than products in 8 bits",
-                   first->ast->name, policy->ast->name);
+                   spec->text->policies.at[0]->name, name);
     diag_help(unit->diag, error,
               "in one run this version changes rules `dot ...` alone; for anything else begin a new process: "
               "`mdl train RUN --resume --precision %s`",
-              policy->ast->name);
+              name);
   }
   if (has_histories(policy) && spec->histories) {
-    Diagnostic *error = diag_error(
-        unit->diag, E070, span, "'%s' is the second precision with scaling `delayed` in this run", policy->ast->name);
+    Diagnostic *error =
+        diag_error(unit->diag, E070, span, "'%s' is the second precision with scaling `delayed` in this run", name);
     diag_help(unit->diag, error, "their histories have the same names: give one of the two scaling `current`");
   }
   if (spec->policies.count == PLAN_MAX_POLICIES) {
@@ -535,12 +536,12 @@ static void check_together(Unit *unit, Spec *spec, const Policy *policy, Span sp
 // Which of the run's policies this is; one that is new is added.
 static int policy_of(Unit *unit, Spec *spec, const Precision *p, Span span) {
   for (int i = 0; i < spec->policies.count; i++) {
-    if (spec->policies.at[i].ast == p->policy) {
+    if (spec->text->policies.at[i] == p->policy) {
       return i;
     }
   }
   const int errors = unit->diag->reports;
-  Policy policy = {.ast = p->policy};
+  Policy policy = {0};
   Formats formats = {0};
   ElementType real = TYPE_F32;
   choose_formats(p, span, &formats, &real, &policy.products);
@@ -549,10 +550,11 @@ static int policy_of(Unit *unit, Spec *spec, const Precision *p, Span span) {
     spec->real = real;
     spec->products = policy.products;
   } else if (unit->diag->reports == errors) {
-    check_together(unit, spec, &policy, span, formats_alike(spec, &formats, real));
+    check_together(unit, spec, &policy, p->policy->name, span, formats_alike(spec, &formats, real));
   }
   spec->histories |= has_histories(&policy);
   array_push(unit->arena, &spec->policies, policy);
+  array_push(unit->arena, &spec->text->policies, p->policy);
   return spec->policies.count - 1;
 }
 
@@ -574,10 +576,10 @@ static void check_until(Unit *unit, const char *precision, int64_t first, double
 }
 
 void read_precision(Unit *unit, Spec *spec) {
-  const Ast *list = recipe_choices(spec->recipe, "precision");
+  const Ast *list = recipe_choices(spec->text->recipe, "precision");
   Reach reach = {.unit = unit};
-  reach_from(&reach, spec->model->ast);
-  Span span = spec->recipe->name_span;
+  reach_from(&reach, spec->text->model->ast);
+  Span span = spec->text->recipe->name_span;
   int errors = unit->diag->reports, count = list ? list->count : 1;
   PlanPhase phase = {.first = 1};
   for (int i = 0; i < count; i++) {

@@ -28,12 +28,12 @@ static bool chosen(const Unit *unit, const Declaration *declaration, const Spec 
   if (declaration->space == SPACE_PRECISION) {
     bool any = false;
     for (int i = 0; i < spec->policies.count; i++) {
-      any |= spec->policies.at[i].ast == declaration->ast;
+      any |= spec->text->policies.at[i] == declaration->ast;
     }
     return any;
   }
   if (declaration->space == SPACE_LAYOUT) {
-    return declaration->ast == spec->layout;
+    return declaration->ast == spec->text->layout;
   }
   if (declaration->space == SPACE_RECIPE ||
       unit_find(unit, declaration->space, declaration->ast->name) != declaration) {  // or hidden by another
@@ -51,7 +51,7 @@ static bool chosen(const Unit *unit, const Declaration *declaration, const Spec 
 }
 
 static void reach_chosen(const Unit *unit, const Spec *spec, Reach *reach) {
-  reach_from(reach, spec->recipe);
+  reach_from(reach, spec->text->recipe);
   for (int i = 0; i < unit->all.count; i++) {
     const Declaration *declaration = &unit->all.at[i];
     if (!declaration->library && declaration->space == SPACE_CODE) {
@@ -113,7 +113,7 @@ static void say(Arena *arena, const Unit *unit, Ast *recipe, const char *word, c
 }
 
 static const char *recipe_text(Arena *arena, const Unit *unit, const Spec *spec) {
-  Ast *recipe = with_absolute_data(arena, unit, spec->recipe, false);
+  Ast *recipe = with_absolute_data(arena, unit, spec->text->recipe, false);
   recipe->name = name_of(unit->names, spec->run.recipe);
   recipe->flags &= ~AST_ONE_LINE;
   say(arena, unit, recipe, "layout", spec->run.layout);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "lang/foreign.h"
-#include "lang/selector.h"
+#include "lang/selector_names.h"
 #include "lang/settings_rules.h"
 #include "lang/twice.h"
 
@@ -179,7 +179,7 @@ static Ast *choose_recipe(Unit *unit, const CompileOptions *options) {
 }
 
 static bool choose_model(Unit *unit, const CompileOptions *options, Spec *spec) {
-  Ast *phrase = settings_phrase(spec->recipe, "model");
+  Ast *phrase = settings_phrase(spec->text->recipe, "model");
   int count;
   if (!phrase) {
     const Declaration *model = only(unit, SPACE_CODE, AST_MODEL, &count);
@@ -194,17 +194,18 @@ static bool choose_model(Unit *unit, const CompileOptions *options, Spec *spec) 
       }
       return false;
     }
-    settings_add(unit, spec->recipe, "<no recipe>", arena_format(unit->arena, "model %s();", model->ast->name));
-    spec->model = model;
+    settings_add(unit, spec->text->recipe, "<no recipe>", arena_format(unit->arena, "model %s();", model->ast->name));
+    spec->text->model = model;
+    spec->model = model->ast->name_span;
     return true;
   }
-  Ast *call = settings_model(unit, spec->recipe);
+  Ast *call = settings_model(unit, spec->text->recipe);
   if (!call) {
     diag_error(unit->diag, E051, phrase->span, "`model` needs a name: `model llama(layers = 4);`");
     return false;
   }
-  spec->model = unit_find(unit, SPACE_CODE, call->name);
-  if (!spec->model || spec->model->ast->kind != AST_MODEL) {
+  spec->text->model = unit_find(unit, SPACE_CODE, call->name);
+  if (!spec->text->model || spec->text->model->ast->kind != AST_MODEL) {
     Diagnostic *error = diag_error(unit->diag, E010, call->name_span, "there is no model '%s'", call->name);
     const char *closest = unit_closest(unit, SPACE_CODE, call->name);
     if (closest) {
@@ -212,11 +213,12 @@ static bool choose_model(Unit *unit, const CompileOptions *options, Spec *spec) 
     }
     return false;
   }
+  spec->model = spec->text->model->ast->name_span;
   return true;
 }
 
 static void read_sizes(Unit *unit, Spec *spec) {
-  Ast *call = settings_model(unit, spec->recipe);
+  Ast *call = settings_model(unit, spec->text->recipe);
   for (int i = 0; i < call->kids[0]->count; i++) {
     const Ast *argument = call->kids[0]->kids[i];
     if (!argument->name) {
@@ -224,7 +226,7 @@ static void read_sizes(Unit *unit, Spec *spec) {
       diag_help(unit->diag, error, "write `name = size`");
       continue;
     }
-    array_push(unit->arena, &spec->sizes, (SizeSetting){argument->name, argument->name_span, argument->kids[0]});
+    array_push(unit->arena, &spec->text->sizes, (SizeSetting){argument->name, argument->name_span, argument->kids[0]});
   }
 }
 
@@ -276,7 +278,7 @@ static void read_entry(Unit *unit, Spec *spec, const Ast *phrase, double *values
   double *slot = name ? entry_slot(values, name) : NULL;
   if (!slot) {  // a size: batch = 32
     if (name) {
-      array_push(unit->arena, &spec->sizes, (SizeSetting){name, phrase->kids[0]->span, phrase->kids[1]});
+      array_push(unit->arena, &spec->text->sizes, (SizeSetting){name, phrase->kids[0]->span, phrase->kids[1]});
     }
     return;
   }
@@ -328,7 +330,7 @@ static void read_optimizer(Unit *unit, Spec *spec, const Ast *setting) {
       spec->run.optimizer = rule.call->name;
     }
   }
-  array_push(unit->arena, &spec->optimizers, rule);
+  array_push(unit->arena, &spec->text->optimizers, rule);
 }
 
 const char *setting_closest(Name name) {
@@ -353,14 +355,14 @@ static void unknown_setting(Unit *unit, const Ast *phrase) {
 
 static void check_selectors(Unit *unit, const Spec *spec) {
   Reach reach = {.unit = unit};
-  reach_from(&reach, spec->model->ast);
-  for (int i = 0; i < spec->optimizers.count; i++) {
-    const OptimizerRule *rule = &spec->optimizers.at[i];
+  reach_from(&reach, spec->text->model->ast);
+  for (int i = 0; i < spec->text->optimizers.count; i++) {
+    const OptimizerRule *rule = &spec->text->optimizers.at[i];
     for (int j = 0; rule->selectors && j < rule->selectors->count; j++) {
       const Ast *terms = rule->selectors->kids[j]->kids[0];
       for (int k = 0; k < terms->count; k++) {
         if (terms->kids[k]->kind == AST_PATH) {
-          selector_check_names(&reach, terms->kids[k], rule->call ? "to optimize" : "to freeze");
+          selector_check_names(&reach, selector_of(terms->kids[k]), rule->call ? "to optimize" : "to freeze");
         } else {
           diag_error(unit->diag, E051, terms->kids[k]->span, "expected the name of parameters");
         }
@@ -371,8 +373,8 @@ static void check_selectors(Unit *unit, const Spec *spec) {
 
 // Is there an optimizer for what no selector selects?
 static bool optimizes_all(const Spec *spec) {
-  for (int i = 0; i < spec->optimizers.count; i++) {
-    const Ast *selectors = spec->optimizers.at[i].selectors;
+  for (int i = 0; i < spec->text->optimizers.count; i++) {
+    const Ast *selectors = spec->text->optimizers.at[i].selectors;
     bool all = !selectors;
     for (int j = 0; selectors && j < selectors->count; j++) {
       all = all || name_is(phrase_word(selectors->kids[j]), "*");
@@ -430,8 +432,8 @@ static void read_allow(Unit *unit, const Ast *list) {
 }
 
 static void read_recipe(Unit *unit, Spec *spec, double *values) {
-  for (int i = 0; i < spec->recipe->count; i++) {
-    const Ast *setting = spec->recipe->kids[i], *list = setting->kids[0];
+  for (int i = 0; i < spec->text->recipe->count; i++) {
+    const Ast *setting = spec->text->recipe->kids[i], *list = setting->kids[0];
     Name word = phrase_word(list->kids[0]);
     if (name_is(word, "model") ||
         ((name_is(word, "precision") || name_is(word, "layout")) && !list->kids[0]->kids[1])) {
@@ -488,8 +490,8 @@ static const char *number_text(Arena *arena, double number) {
 static void finish_run(Unit *unit, Spec *spec, const double *values) {
   PlanRun *run = &spec->run;
   double steps = values[1] > 0 ? values[1] : 0;
-  for (int i = 0; i < spec->optimizers.count && steps == 0; i++) {
-    const Ast *call = spec->optimizers.at[i].call;
+  for (int i = 0; i < spec->text->optimizers.count && steps == 0; i++) {
+    const Ast *call = spec->text->optimizers.at[i].call;
     double scheduled = call ? scheduled_steps(call) : 0;
     steps = scheduled > steps ? scheduled : steps;
   }
@@ -502,8 +504,8 @@ static void finish_run(Unit *unit, Spec *spec, const double *values) {
   run->save_every = (int64_t)(values[4] >= 0 ? values[4] : steps >= 5 ? floor(steps / 5) : 1);
   run->log_every = (int64_t)(values[5] >= 1 ? values[5] : steps >= 1000 ? 10 : 1);
   run->validation_fraction = values[6] >= 0 ? values[6] : entries[6].otherwise;
-  run->model = spec->model->ast->name;
-  run->recipe = name_is(spec->recipe->name, "_") ? "default" : spec->recipe->name;
+  run->model = spec->text->model->ast->name;
+  run->recipe = name_is(spec->text->recipe->name, "_") ? "default" : spec->text->recipe->name;
   run->data_kind = run->data_kind ? run->data_kind : "text";
   run->tokenizer = run->tokenizer ? run->tokenizer : name_is(run->data_kind, "text") ? "bytes" : "none";
   run->data_base = unit->base;
@@ -512,8 +514,8 @@ static void finish_run(Unit *unit, Spec *spec, const double *values) {
                             (double)run->eval_batches, (double)run->save_every, (double)run->log_every,
                             run->validation_fraction};
   for (int i = 0; i < ENTRY_COUNT; i++) {
-    if (!settings_phrase(spec->recipe, entries[written[i]].name)) {
-      settings_add(unit, spec->recipe, "<defaults>",
+    if (!settings_phrase(spec->text->recipe, entries[written[i]].name)) {
+      settings_add(unit, spec->text->recipe, "<defaults>",
                    arena_format(unit->arena, "%s = %s;", entries[i].name, number_text(unit->arena, decided[i])));
     }
   }
@@ -521,27 +523,28 @@ static void finish_run(Unit *unit, Spec *spec, const double *values) {
 
 bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec *spec) {
   int errors = unit->diag->reports;
-  *spec = (Spec){.overlap = true,
+  *spec = (Spec){.text = ARENA_NEW(arena, SpecText),
+                 .overlap = true,
                  .microbatches = 1,
                  .asked_microbatches = options->microbatches,
                  .bucket_bytes = options->bucket_bytes > 0 ? options->bucket_bytes : BUCKET_BYTES,
                  .idle_rules = options->idle_rules,
                  .real = TYPE_F32};
-  (void)arena;
   memset(unit->diag->allowed, 0, sizeof unit->diag->allowed);
-  spec->recipe = choose_recipe(unit, options);
-  if (!spec->recipe || !choose_model(unit, options, spec)) {
+  spec->text->recipe = choose_recipe(unit, options);
+  if (!spec->text->recipe || !choose_model(unit, options, spec)) {
     return false;
   }
-  recipe_check_once(unit, spec->recipe);
+  recipe_check_once(unit, spec->text->recipe);
   const int twice = unit->diag->reports - errors;
   if (options->layout) {
-    remove_word(spec->recipe, "layout");
-    settings_add(unit, spec->recipe, "--layout", arena_format(unit->arena, "layout %s;", options->layout));
+    remove_word(spec->text->recipe, "layout");
+    settings_add(unit, spec->text->recipe, "--layout", arena_format(unit->arena, "layout %s;", options->layout));
   }
   if (options->precision) {
-    remove_word(spec->recipe, "precision");
-    settings_add(unit, spec->recipe, "--precision", arena_format(unit->arena, "precision %s;", options->precision));
+    remove_word(spec->text->recipe, "precision");
+    settings_add(unit, spec->text->recipe, "--precision",
+                 arena_format(unit->arena, "precision %s;", options->precision));
   }
   for (int i = 0; i < options->set_count; i++) {
     settings_set(unit, spec, options->set[i]);
@@ -550,13 +553,13 @@ bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec
   for (int i = 0; i < ENTRY_COUNT; i++) {
     values[i] = -1;
   }
-  spec->read = unit->diag->reports == errors + twice;
-  if (spec->read) {
+  spec->text->read = unit->diag->reports == errors + twice;
+  if (spec->text->read) {
     read_sizes(unit, spec);
     read_recipe(unit, spec, values);
     if (!optimizes_all(spec)) {
-      settings_add(unit, spec->recipe, "<defaults>", "optimizer adamw(lr = 3e-4, clip = 1.0);");
-      read_optimizer(unit, spec, spec->recipe->kids[spec->recipe->count - 1]);
+      settings_add(unit, spec->text->recipe, "<defaults>", "optimizer adamw(lr = 3e-4, clip = 1.0);");
+      read_optimizer(unit, spec, spec->text->recipe->kids[spec->text->recipe->count - 1]);
     }
     check_selectors(unit, spec);
     read_precision(unit, spec);

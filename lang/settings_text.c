@@ -95,7 +95,7 @@ static bool set_dotted(Unit *unit, Ast *recipe, const char *path, Ast *value, Sp
 }
 
 bool settings_set(Unit *unit, Spec *spec, const char *assignment) {
-  Ast *recipe = spec->recipe;
+  Ast *recipe = spec->text->recipe;
   if (!strchr(assignment, '=')) {
     Diagnostic *error = diag_error(unit->diag, E051, SPAN_NONE, "--set needs name=value, found '%s'", assignment);
     diag_help(unit->diag, error, "e.g. --set batch=8");
@@ -122,7 +122,7 @@ bool settings_set(Unit *unit, Spec *spec, const char *assignment) {
     return false;
   }
   if (layout_sets(path)) {
-    array_push(unit->arena, &spec->layout_sets, setting);
+    array_push(unit->arena, &spec->text->layout_sets, setting);
     return true;
   }
   if (strchr(path, '.')) {

@@ -19,9 +19,9 @@ bool already_declared(Elaborator *e, const Ast *ast) {
 }
 
 static const Ast *size_setting(const Elaborator *e, Name name) {
-  for (int i = e->spec->sizes.count - 1; i >= 0; i--) {
-    if (e->spec->sizes.at[i].name == name) {
-      return e->spec->sizes.at[i].value;
+  for (int i = e->spec->text->sizes.count - 1; i >= 0; i--) {
+    if (e->spec->text->sizes.at[i].name == name) {
+      return e->spec->text->sizes.at[i].value;
     }
   }
   return NULL;
@@ -151,8 +151,8 @@ void run_axis(Elaborator *e, const Ast *ast) {
     Diagnostic *error = diag_error(e->diag, E023, ast->name_span, "axis '%s' has no size", ast->name);
     diag_help(e->diag, error, "give it one in the recipe, `%s = ...;`, or on the command line, `--set %s=...`",
               ast->name, ast->name);
-    if (e->frame->kind == FRAME_MODEL && strcmp(e->spec->recipe->name, "_") != 0) {
-      diag_related(e->diag, error, e->spec->recipe->name_span, "this recipe gives it none");
+    if (e->frame->kind == FRAME_MODEL && strcmp(e->spec->text->recipe->name, "_") != 0) {
+      diag_related(e->diag, error, e->spec->text->recipe->name_span, "this recipe gives it none");
     }
   }
   if (!good) {

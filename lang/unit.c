@@ -187,6 +187,7 @@ static void declare(Unit *unit, const Ast *ast, bool library, bool is_main) {
 
 static int load_source(Unit *unit, Name key, int file, bool library, bool is_main) {
   array_push(unit->arena, &unit->loaded, ((Loaded){key, file}));
+  unit->diag->sources.at[file].library = library;
   Ast *tree = parse_file(unit->arena, unit->names, unit->diag, file, NULL);
   const char *path = unit->diag->sources.at[file].path;
   for (int i = 0; tree && i < tree->count; i++) {

@@ -27,7 +27,7 @@ typedef struct {  // an import in one source file of another
   int from, to;  // to: -1 if it could not be read
 } Import;
 
-typedef struct {
+typedef struct Unit {
   Arena *arena;
   Names *names;
   Diag *diag;

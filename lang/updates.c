@@ -23,8 +23,8 @@ static bool rule_selects(const Elaborator *e, const OptimizerRule *rule, const P
 static int rule_for(const Elaborator *e, const Persistent *parameter) {
   int found = -1;
   bool specific = false;
-  for (int i = 0; i < e->spec->optimizers.count; i++) {
-    const OptimizerRule *rule = &e->spec->optimizers.at[i];
+  for (int i = 0; i < e->spec->text->optimizers.count; i++) {
+    const OptimizerRule *rule = &e->spec->text->optimizers.at[i];
     if (rule->selectors ? rule_selects(e, rule, parameter) : !specific) {
       found = i;
       specific = rule->selectors != NULL;
@@ -35,7 +35,7 @@ static int rule_for(const Elaborator *e, const Persistent *parameter) {
 
 bool optimizer_freezes(const Elaborator *e, const Persistent *parameter) {
   const int rule = rule_for(e, parameter);
-  return rule >= 0 && !e->spec->optimizers.at[rule].call;
+  return rule >= 0 && !e->spec->text->optimizers.at[rule].call;
 }
 
 // The expression for one parameter, or for a pack of them.
@@ -69,8 +69,8 @@ static ValueId term_of_total(Elaborator *e, const Ast *expression, ValueId param
 // What one parameter adds to a total: where ranks have pieces of packs, a pack's first member stands for all of them.
 static bool add_to_total(Elaborator *e, const Ast *expression, int index, Span span, ValueId *total) {
   const Persistent *parameter = &e->graph->persistent.at[index];
-  for (int i = 0; i < e->update->units.count; i++) {
-    const UpdateUnit unit = e->update->units.at[i];
+  for (int i = 0; i < e->update->units->count; i++) {
+    const UpdateUnit unit = e->update->units->at[i];
     for (int j = 0; j < unit.count; j++) {
       if (unit.members[j] != index || (unit.flat && j > 0)) {
         continue;
@@ -140,7 +140,8 @@ static ValueId make_state(Elaborator *e, const UpdateUnit *unit, const Ast *upda
     e->graph->persistent.at[e->graph->persistent.count - 1].group = parameter.group;
     values[i] = object.value;
   }
-  return unit->axis < 0 ? values[0] : update_pack(e, values, unit->count, unit->axis);
+  return unit->axis < 0 ? values[0]
+                        : graph_add(e->graph, OP_PACK, (NodeInit){NODE_INIT, .axis = unit->axis}, values, unit->count);
 }
 
 static bool make_states(Elaborator *e, const UpdateUnit *unit, const Ast *update, ValueList *states, Name *names) {
@@ -209,7 +210,7 @@ static Arguments with_gradient(Elaborator *e, const UpdateUnit *unit, const Ast 
 }
 
 static bool run_update(Elaborator *e, const UpdateUnit *unit, Arguments *arguments, ValueId finite) {
-  const Ast *call = e->spec->optimizers.at[unit->rule].call;
+  const Ast *call = e->spec->text->optimizers.at[unit->rule].call;
   const Ast *update = unit_find(e->unit, SPACE_CODE, call->name)->ast;
   const Persistent *first = &e->graph->persistent.at[unit->members[0]];
   Arguments bound = with_gradient(e, unit, call, arguments);
@@ -245,8 +246,8 @@ static void output(Elaborator *e, const char *name, ValueId value) {
 
 // A rule whose selectors select no parameter, or only those that a later rule selects as well, is probably a slip.
 static void warn_unused_rules(Elaborator *e, const bool *used) {
-  for (int i = 0; i < e->spec->optimizers.count; i++) {
-    const Ast *selectors = e->spec->optimizers.at[i].selectors;
+  for (int i = 0; i < e->spec->text->optimizers.count; i++) {
+    const Ast *selectors = e->spec->text->optimizers.at[i].selectors;
     if (selectors && !used[i]) {
       diag_warning(e->diag, E015, selectors->span, "no parameter is left for this rule");
     }
@@ -254,11 +255,11 @@ static void warn_unused_rules(Elaborator *e, const bool *used) {
 }
 
 void assign_optimizer_groups(Elaborator *e) {
-  bool *used = ARENA_ARRAY(e->arena, bool, e->spec->optimizers.count + 1);
+  bool *used = ARENA_ARRAY(e->arena, bool, e->spec->text->optimizers.count + 1);
   for (int i = 0; i < e->graph->persistent.count; i++) {
     if (e->graph->persistent.at[i].role == ROLE_PARAMETER) {
       int rule = rule_for(e, &e->graph->persistent.at[i]);
-      e->graph->persistent.at[i].group = rule >= 0 && e->spec->optimizers.at[rule].call ? rule : -1;
+      e->graph->persistent.at[i].group = rule >= 0 && e->spec->text->optimizers.at[rule].call ? rule : -1;
       if (rule >= 0) {
         used[rule] = true;
       }
@@ -296,31 +297,22 @@ static void keep_state(Elaborator *e, ValueId finite) {
 }
 
 static bool updates_any(const struct UpdateContext *context, int rule) {
-  for (int i = 0; i < context->units.count; i++) {
-    if (context->units.at[i].rule == rule) {
+  for (int i = 0; i < context->units->count; i++) {
+    if (context->units->at[i].rule == rule) {
       return true;
     }
   }
   return false;
 }
 
-bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
+bool elaborate_updates(Elaborator *e, const UpdateUnits *units, const ValueId *gradient, ValueId loss) {
   int errors = e->diag->reports;
-  struct UpdateContext context = {.gradient = gradient,
-                                  .totals = map_create(e->arena),
-                                  .mapping = mapping_create(e->arena, e->graph, e->spec),
-                                  .stages = stages_find(e->arena, e->graph, e->spec, NULL)};
-  if (e->diag->reports != errors) {
-    return false;
-  }
+  struct UpdateContext context = {.units = units, .gradient = gradient, .totals = map_create(e->arena)};
   e->update = &context;
-  e->graph->role = ROLE_UPDATE;
-  e->graph->region = 0;
   forget_removed_step(e);
-  update_make_units(e);
-  if (context.units.count == 0) {
-    diag_error(e->diag, E036, e->spec->model->ast->name_span, "no parameter of '%s' would be trained",
-               e->spec->model->ast->name);
+  if (units->count == 0) {
+    diag_error(e->diag, E036, e->spec->text->model->ast->name_span, "no parameter of '%s' would be trained",
+               e->spec->text->model->ast->name);
     return false;
   }
   ValueId squares = sum_over_parameters(e, NULL, SPAN_NONE);
@@ -329,10 +321,10 @@ bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
   output(e, "grad_norm", graph_op1(e->graph, OP_SQRT, squares));
   output(e, "skipped", graph_op1(e->graph, OP_TO_REAL, graph_op1(e->graph, OP_NOT, finite)));
   keep_state(e, finite);
-  Arguments *arguments = ARENA_ARRAY(e->arena, Arguments, e->spec->optimizers.count + 1);
+  Arguments *arguments = ARENA_ARRAY(e->arena, Arguments, e->spec->text->optimizers.count + 1);
   bool lr_done = false;
-  for (int i = 0; i < e->spec->optimizers.count; i++) {
-    const Ast *call = e->spec->optimizers.at[i].call;
+  for (int i = 0; i < e->spec->text->optimizers.count; i++) {
+    const Ast *call = e->spec->text->optimizers.at[i].call;
     if (!call) {
       continue;
     }
@@ -342,15 +334,15 @@ bool elaborate_updates(Elaborator *e, const ValueId *gradient, ValueId loss) {
     frame_pop(e);
     for (int j = 0; j < arguments[i].named_count && !lr_done; j++) {
       ValueId lr;
-      if (strcmp(arguments[i].names[j], "lr") == 0 && !e->spec->optimizers.at[i].selectors &&
+      if (strcmp(arguments[i].names[j], "lr") == 0 && !e->spec->text->optimizers.at[i].selectors &&
           updates_any(&context, i) && object_tensor(e, arguments[i].named[j], true, call->span, &lr)) {
         output(e, "lr", lr);
         lr_done = true;
       }
     }
   }
-  for (int i = 0; i < context.units.count && e->diag->reports == errors; i++) {
-    UpdateUnit unit = context.units.at[i];
+  for (int i = 0; i < units->count && e->diag->reports == errors; i++) {
+    UpdateUnit unit = units->at[i];
     if (!arguments[unit.rule].failed) {
       run_update(e, &unit, &arguments[unit.rule], finite);
     }

@@ -127,7 +127,7 @@ static inline Plan *sample_plan(Arena *arena) {
   Plan *plan = toy_plan(arena, "text", 4, 8, 2, true);
   plan->source_count = 1;
   plan->sources = ARENA_NEW(arena, Source);
-  plan->sources[0] = (Source){"a.mdl", "model toy {}\n", 13};
+  plan->sources[0] = (Source){"a.mdl", "model toy {}\n", 13, false};
   plan->kernel_count = 1;
   plan->kernels = ARENA_NEW(arena, Kernel *);
   plan->kernels[0] = sample_kernel(arena);

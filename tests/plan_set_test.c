@@ -155,7 +155,7 @@ static Plan *stage_of(Arena *arena, int stage) {
   plan->resolved = "model x {}\n";
   plan->source_count = 1;
   plan->sources = ARENA_NEW(arena, Source);
-  plan->sources[0] = (Source){"x.mdl", "model x {}\n", 11};
+  plan->sources[0] = (Source){"x.mdl", "model x {}\n", 11, false};
   plan->segment_count = SEGMENTS;
   plan->segments = ARENA_ARRAY(arena, PlanSegment, SEGMENTS);
   for (int i = 0; i < SEGMENTS; i++) {

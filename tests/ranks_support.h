@@ -29,7 +29,7 @@ static inline World world_make(const int64_t *mesh, int mesh_count, int pipeline
   char *text = arena_alloc(world.arena, WORLD_LINES + 1);
   memset(text, '\n', WORLD_LINES);
   Source *source = ARENA_NEW(world.arena, Source);
-  *source = (Source){"toy.mdl", text, WORLD_LINES};
+  *source = (Source){"toy.mdl", text, WORLD_LINES, false};
   for (int s = 0; s < stages; s++) {
     Plan *plan = world.plan[s] = ARENA_NEW(world.arena, Plan);
     plan->mesh_count = mesh_count;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lang/selector.h"
+#include "compiler/spec/selector.h"
 
 // model lm {
 //   repeat layers {                       layers.3

@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "compiler/grad/backward.h"
+#include "compiler/grad/packs.h"
 #include "compiler/ir/samples.h"
 #include "compiler/pass/compilation.h"
 #include "compiler/pipeline/stages.h"
+#include "lang/elaborate.h"
 
 static NodeId loss_output(const Graph *graph) {
   const NodeList *nodes = &graph->regions.at[0].nodes;
@@ -256,7 +258,12 @@ bool pass_differentiate(Compilation *c) {
     gradient[i] = sum_parts(graph, &parts.at[i]);
   }
   name_gradients(c, gradient);
-  bool good = elaborate_updates(c->elaborator, gradient, loss);
+  const UpdateRules rules = elaborate_update_rules(c->elaborator);
+  UpdateUnits units = {0};
+  graph->role = ROLE_UPDATE;
+  graph->region = 0;
+  const bool good = packs_decide(c->arena, graph, c->spec, &rules, gradient, &units) &&
+                    elaborate_updates(c->elaborator, &units, gradient, loss);
   graph_assign_last(graph);
   graph->backward = false;
   graph->role = ROLE_ACTIVATION;

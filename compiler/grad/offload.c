@@ -5,7 +5,7 @@
 // The mark says which selected scope they belong to, a layer for example. Which of them are worth it, and when they
 // travel, is decided where there are instructions (lower_offload.c).
 #include "compiler/pass/compilation.h"
-#include "lang/selector.h"
+#include "compiler/spec/selector.h"
 
 typedef struct {
   Compilation *c;
@@ -67,7 +67,7 @@ static void read_by(Offloading *o, const Node *reader, ValueId operand) {
     return;
   }
   for (int i = 0; i < o->c->spec->offload.count; i++) {
-    const Name selector = o->c->spec->offload.at[i]->name;
+    const Name selector = o->c->spec->offload.at[i].name;
     ScopeId scope = selected(o, selector, reader, NULL);
     scope = scope >= 0 ? scope : selected(o, selector, maker, graph_value(graph, inner));
     if (scope >= 0 && mark(o, value, i) && !graph_value(graph, value)->offload) {

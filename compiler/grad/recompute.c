@@ -11,7 +11,7 @@
 #include "compiler/ir/compared.h"
 #include "compiler/pipeline/stages.h"
 #include "compiler/shard/shard.h"
-#include "lang/selector.h"
+#include "compiler/spec/selector.h"
 
 enum { CHEAP_MAX_INPUTS = 3, CHEAP_MAX_DEPTH = 24, SMALL = 16, ANY_ROUND = -2 };
 
@@ -68,7 +68,7 @@ static int find_unit_of_scope(Recompute *r, ScopeId scope) {
   ScopeId found = -1;
   bool call = false;
   for (int i = 0; i < r->c->spec->recompute.count; i++) {
-    Name selector = r->c->spec->recompute.at[i]->name;
+    Name selector = r->c->spec->recompute.at[i].name;
     ScopeId unit = selector_unit(graph, selector, scope);
     bool means_call = unit >= 0 && selector_means_call(graph, selector, unit);
     if (unit >= 0 && (found < 0 || unit < found)) {  // those outside have the smaller numbers
@@ -103,13 +103,13 @@ static int unit_of_value(Recompute *r, const Node *node, ValueId id) {
   const SelectorPlace place = {.scope = node->scope, .value = value->name, .label = value->label};
   int unit = unit_of_scope(r, node->scope);
   for (int i = 0; i < r->c->spec->recompute.count; i++) {
-    Name selector = r->c->spec->recompute.at[i]->name;
+    Name selector = r->c->spec->recompute.at[i].name;
     if (selector_is_label(selector) && selector_matches_itself(graph, selector, place)) {
       return add_unit(r, true);
     }
   }
   for (int i = 0; unit < 0 && i < r->c->spec->recompute.count; i++) {
-    if (selector_matches_itself(graph, r->c->spec->recompute.at[i]->name, place)) {
+    if (selector_matches_itself(graph, r->c->spec->recompute.at[i].name, place)) {
       unit = value->name ? unit_of_path(r, selector_path(graph, place)) : add_unit(r, true);
     }
   }

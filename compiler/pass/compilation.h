@@ -4,8 +4,9 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/pass/schedule.h"
+#include "compiler/plan/options.h"
 #include "compiler/plan/plan.h"
-#include "lang/elaborate.h"
+#include "compiler/spec/spec.h"
 
 typedef struct {  // a parameter, or what packs several, and its copy in the format in which it is multiplied
   ValueId master, copy;
@@ -86,13 +87,13 @@ typedef struct {
   Arena *arena;
   Names *names;
   Diag *diag;
-  Unit *unit;
+  struct Unit *unit;
   const Spec *spec;
   ProgramKind program;
   bool decode;    // of the program `generate`: as CompileOptions.decode says
   int64_t block;  // then: positions at once, keys and values being kept; 0: all of them, and nothing is kept
   bool cold;      // of the training step: the one in which histories of scales know nothing
-  Elaborator *elaborator;
+  struct Elaborator *elaborator;
   Graph *graph;
   uint32_t facts;  // of facts.def, as bits: what passes have made of the graph
   bool differentiated;

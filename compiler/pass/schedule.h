@@ -10,7 +10,7 @@
 #define MDL_COMPILER_PASS_SCHEDULE_H
 
 #include "base/arena.h"
-#include "lang/settings.h"
+#include "compiler/spec/spec.h"
 
 typedef enum { ACTION_FORWARD, ACTION_BACKWARD, ACTION_WEIGHTS, ACTION_KIND_COUNT } ActionKind;
 

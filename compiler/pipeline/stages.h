@@ -16,7 +16,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/pass/compilation.h"
-#include "lang/settings.h"
+#include "compiler/spec/spec.h"
 
 enum { STAGE_ANY = -1 };
 

@@ -153,7 +153,7 @@ static bool find_blocks(const Compress *p, Shape shape, AxisId apart, WireBlocks
 
 static bool applies(const Compress *p, const CompressRule *rule) {
   return (uint32_t)p->node.integer >> rule->mesh & 1 &&
-         (!rule->place || selector_matches(p->graph, rule->place->name, selector_place(p->graph, &p->node)));
+         (!rule->place.name || selector_matches(p->graph, rule->place.name, selector_place(p->graph, &p->node)));
 }
 
 // Do rules select the collective over all of its mesh axes?

@@ -19,7 +19,7 @@
 #include "compiler/ir/attention.h"
 #include "compiler/ir/compared.h"
 #include "compiler/precision/quantise.h"
-#include "lang/products.h"
+#include "compiler/spec/products.h"
 
 typedef struct {
   Compilation *c;

@@ -25,7 +25,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "lang/selector.h"
+#include "compiler/spec/selector.h"
 
 enum { SIZE_STEP = 16 };
 
@@ -255,7 +255,7 @@ static void keep_history(const Compilation *c, const History *history) {
       return;
     }
   }
-  array_push(c->unit->arena, c->histories, *history);
+  array_push(c->diag->arena, c->histories, *history);
 }
 
 // The largest number of the steps that the history knows. Where it knows nothing: in a cold step that of this value, in

@@ -1,7 +1,7 @@
 // quantise_choose.c: which products are multiplied in 8 bits, and why others are not.
 #include "compiler/precision/quantise.h"
-#include "lang/products.h"
-#include "lang/selector.h"
+#include "compiler/spec/products.h"
+#include "compiler/spec/selector.h"
 
 enum { SIZE_STEP = 16 };
 

@@ -5,7 +5,7 @@
 #include "base/buffer.h"
 #include "compiler/lower/lower.h"
 #include "compiler/plan/plan.h"
-#include "lang/settings.h"
+#include "compiler/spec/spec.h"
 
 // GRADIENTS: sums of the parameters' gradients over ranks. UPDATE: what else comes after the last microbatch.
 typedef enum { PHASE_FORWARD, PHASE_BACKWARD, PHASE_GRADIENTS, PHASE_UPDATE, PHASE_COUNT } TrafficPhase;

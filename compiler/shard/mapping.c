@@ -20,14 +20,14 @@ static bool selects_scope(Mapping *mapping, int index, ScopeId scope) {
   if (map_get_bytes(&mapping->matches, MAP_KEY((uint64_t)scope, (uint64_t)index), &known)) {
     return known != 0;
   }
-  bool found = selector_matches_scope(mapping->graph, mapping->spec->rules.at[index].scope, scope);
+  bool found = selector_matches_scope(mapping->graph, mapping->spec->rules.at[index].scope.name, scope);
   map_put_bytes(&mapping->matches, MAP_KEY((uint64_t)scope, (uint64_t)index), found);
   return found;
 }
 
 // How specific the rule is where it holds, or -1.
 static int specificity(Mapping *mapping, int index, SelectorPlace place) {
-  Name selector = mapping->spec->rules.at[index].scope;
+  Name selector = mapping->spec->rules.at[index].scope.name;
   bool holds = !selector || selector_matches_itself(mapping->graph, selector, place) ||
                selects_scope(mapping, index, place.scope);
   return holds ? selector_rank(selector) : -1;

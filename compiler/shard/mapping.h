@@ -7,8 +7,8 @@
 #define MDL_COMPILER_SHARD_MAPPING_H
 
 #include "compiler/ir/graph.h"
-#include "lang/selector.h"
-#include "lang/settings.h"
+#include "compiler/spec/selector.h"
+#include "compiler/spec/spec.h"
 
 typedef struct {
   const Spec *spec;

@@ -56,7 +56,7 @@ static void mark_cone(Check *check, ValueId value) {
 static Span span_of(const Check *check, NodeId id) {
   const Node *node = graph_node(check->graph, id);
   Span span = node->span;
-  for (ScopeId scope = node->scope; scope >= 0 && span_in_library(check->c->elaborator, span);) {
+  for (ScopeId scope = node->scope; scope >= 0 && diag_in_library(check->c->diag, span);) {
     const Scope *at = &check->graph->scopes.at[scope];
     span = at->call.file >= 0 ? at->call : span;
     scope = at->parent;
@@ -411,7 +411,7 @@ static bool has_batch(const Check *check) {
   if (batch_axis(check) >= 0) {
     return true;
   }
-  const Span span = check->c->spec->model->ast->name_span;
+  const Span span = check->c->spec->model;
   Diagnostic *error = diag_error(check->c->diag, E037, span, "there is no axis 'batch' to cut into %d microbatches",
                                  check->table->slots);
   diag_help(check->c->diag, error, "use microbatches = 1");

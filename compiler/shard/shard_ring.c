@@ -97,8 +97,9 @@ static void no_attention(Shard *s, const LayoutRule *rule, const NodeList *nodes
   }
   Diagnostic *error =
       !keys ? diag_error(diag, E042, rule->span, "'%s' is not the axis of the keys of any attention", rule->axis)
-      : rule->scope
-          ? diag_error(diag, E042, rule->span, "no attention with keys along '%s' is in '%s'", rule->axis, rule->scope)
+      : rule->scope.name
+          ? diag_error(diag, E042, rule->span, "no attention with keys along '%s' is in '%s'", rule->axis,
+                       rule->scope.name)
           : diag_error(diag, E042, rule->span, "no attention passes keys along '%s' by this rule: others hold there",
                        rule->axis);
   diag_related(diag, error, graph_node(s->graph, nodes->at[0])->span, "an attention");

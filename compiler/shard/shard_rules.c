@@ -219,7 +219,7 @@ static const char *subject(const Shard *s, const LayoutRule *rule) {
   const char *what = !*stored      ? arena_format(arena, "'%s'", rule->axis)
                      : !rule->axis ? arena_format(arena, "'%s'", stored)
                                    : arena_format(arena, "'%s' along '%s'", stored, rule->axis);
-  return rule->scope ? arena_format(arena, "%s in '%s'", what, rule->scope) : what;
+  return rule->scope.name ? arena_format(arena, "%s in '%s'", what, rule->scope.name) : what;
 }
 
 static const char *seen_text(const Search *search) {
@@ -237,16 +237,17 @@ static void report_missing(const Search *search) {
   const char *things = rule->kind == RULE_COMPUTE ? "value" : "trained parameter";
   if (!search->place) {
     Diagnostic *error =
-        rule->scope ? diag_error(diag, E045, rule->left, "'%s' selects no %s of the training step", rule->scope, things)
-                    : diag_error(diag, E045, rule->left, "the training step has no %s to cut", things);
+        rule->scope.name
+            ? diag_error(diag, E045, rule->left, "'%s' selects no %s of the training step", rule->scope.name, things)
+            : diag_error(diag, E045, rule->left, "the training step has no %s to cut", things);
     diag_help(diag, error, "remove the rule, or this part of it");
     return;
   }
   Diagnostic *error =
-      rule->scope
-          ? diag_error(diag, E045, rule->left, "no %s in '%s' has the axis '%s'", things, rule->scope, rule->axis)
+      rule->scope.name
+          ? diag_error(diag, E045, rule->left, "no %s in '%s' has the axis '%s'", things, rule->scope.name, rule->axis)
           : diag_error(diag, E045, rule->left, "no %s of the training step has the axis '%s'", things, rule->axis);
-  diag_help(diag, error, rule->scope ? "the axes there are %s" : "its axes are %s", seen_text(search));
+  diag_help(diag, error, rule->scope.name ? "the axes there are %s" : "its axes are %s", seen_text(search));
 }
 
 // An axis of this name of which a microbatch has a part, or -1.
@@ -321,7 +322,8 @@ void shard_check_rules(Shard *s) {
   for (int i = 0; i < spec->rules.count; i++) {
     const LayoutRule *rule = &spec->rules.at[i];
     bool cuts = (rule->mesh & s->mapping->active) != 0;
-    if (rule->scope && !(cuts && used[i]) && !selector_check(s->graph, rule->place, SELECTS_ANY, "for this rule")) {
+    if (rule->scope.name && !(cuts && used[i]) &&
+        !selector_check(s->graph, rule->scope, SELECTS_ANY, "for this rule")) {
       continue;
     }
     if (rule->again || rule->ring || rule->kind == RULE_SAVE || (cuts && used[i])) {
@@ -332,7 +334,7 @@ void shard_check_rules(Shard *s) {
       report_missing(&search);
     } else if (cuts) {
       report_unused(&search);
-    } else if (rule->scope && !rule->mesh && !s->mapping->took_off[i] && all_cut(s->mapping)) {
+    } else if (rule->scope.name && !rule->mesh && !s->mapping->took_off[i] && all_cut(s->mapping)) {
       report_idle(&search);
     }
   }

@@ -10,11 +10,15 @@
 //   layers.*.q      what has these parts in its path, one behind the other; `*` is any one part
 //
 // A part of a path means everything below it.
-#ifndef MDL_LANG_SELECTOR_H
-#define MDL_LANG_SELECTOR_H
+#ifndef MDL_COMPILER_SPEC_SELECTOR_H
+#define MDL_COMPILER_SPEC_SELECTOR_H
 
 #include "compiler/ir/graph.h"
-#include "lang/reach.h"
+
+typedef struct {  // as it is written
+  Name name;      // NULL: none, which means everything
+  Span span;
+} Selector;
 
 typedef struct {  // what may be selected: a tensor, or a value that an operation makes
   ScopeId scope;  // in which it is made; -1: in none
@@ -46,18 +50,13 @@ ScopeId selector_unit(const Graph *graph, Name selector, ScopeId scope);
 // Is this unit a call that the selector means by its path, so that it means the result of the call as well?
 bool selector_means_call(const Graph *graph, Name selector, ScopeId unit);
 
-// ---- selector_check.c: errors (E015)
-
-// Reports a selector with a name that the text of the model does not have. `what`: "to recompute", for the message.
-bool selector_check_names(const Reach *reach, const Ast *selector, const char *what);
-
-bool selector_names_known(const Reach *reach, Name selector);
+// ---- selector_check.c
 
 // What a setting applies to: what one of its selectors must select at least one of.
 typedef enum { SELECTS_PARAMETERS, SELECTS_COMPUTED, SELECTS_ANY } SelectorTarget;
 
-// Reports a selector that selects nothing in the graph of a training step, as it was elaborated, with selectors that
-// do.
-bool selector_check(const Graph *graph, const Ast *selector, SelectorTarget target, const char *what);
+// Reports (E015) a selector that selects nothing in the graph of a training step, as it was elaborated, with selectors
+// that do. `what`: "to recompute", for the message.
+bool selector_check(const Graph *graph, Selector selector, SelectorTarget target, const char *what);
 
 #endif

@@ -1,5 +1,5 @@
 // selector.c: whether a selector means something that a model makes.
-#include "lang/selector.h"
+#include "compiler/spec/selector.h"
 
 #include <string.h>
 

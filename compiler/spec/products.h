@@ -1,9 +1,9 @@
 // products.h: which rule of a precision says in which formats a product is multiplied.
-#ifndef MDL_LANG_PRODUCTS_H
-#define MDL_LANG_PRODUCTS_H
+#ifndef MDL_COMPILER_SPEC_PRODUCTS_H
+#define MDL_COMPILER_SPEC_PRODUCTS_H
 
 #include "compiler/ir/graph.h"
-#include "lang/settings.h"
+#include "compiler/spec/spec.h"
 
 // The most specific of the rules that select a product by where it is made in the forward; NULL: none does.
 const ProductRule *product_rule(const Graph *graph, const ProductRules *rules, const Node *dot);

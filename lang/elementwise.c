@@ -1,0 +1,76 @@
+// elementwise.c: which updates of the recipe may work on many parameters at once.
+#include <string.h>
+
+#include "lang/updates.h"
+
+static bool elementwise_call(Elaborator *e, Name name) {
+  static const char *const cut[] = {"sum", "mean",  "dot", "window",      "concat",
+                                    "pos", "outer", "top", "draw_normal", "draw_uniform"};
+  (void)e;
+  for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+    if (strcmp(name, cut[i]) == 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool elementwise(Elaborator *e, const Ast *ast, int depth);
+
+// total(sum(f(p, g))): the sum over an arena, or a piece of one, is that of its members.
+static bool totals_elements(Elaborator *e, const Ast *total, int depth) {
+  const Ast *list = total->kids[0], *group = list && list->count == 1 ? list->kids[0] : NULL;
+  const Ast *sum = group && group->count == 1 ? group->kids[0] : NULL;
+  const Ast *summed = sum && sum->kind == AST_CALL && strcmp(sum->name, "sum") == 0 ? sum->kids[0] : NULL;
+  return summed && summed->count == 1 && elementwise(e, summed, depth + 1);
+}
+
+// Does each element of the update depend on the elements at the same place alone, and on totals over elements?
+static bool elementwise(Elaborator *e, const Ast *ast, int depth) {
+  if (!ast) {
+    return true;
+  }
+  if (depth > 16 || ast->kind == AST_INDEX) {
+    return false;
+  }
+  if (ast->kind == AST_CALL) {
+    if (strcmp(ast->name, "total") == 0) {
+      return totals_elements(e, ast, depth);
+    }
+    bool reduces = (strcmp(ast->name, "max") == 0 || strcmp(ast->name, "min") == 0) && ast->kids[0]->count < 2;
+    if (reduces || !elementwise_call(e, ast->name)) {
+      return false;
+    }
+    const Declaration *declaration = unit_find(e->unit, SPACE_CODE, ast->name);
+    if (declaration && declaration->ast->kind == AST_FUNCTION &&
+        !elementwise(e, declaration->ast->kids[1], depth + 1)) {
+      return false;
+    }
+  }
+  for (int i = 0; i < ast->count; i++) {
+    if (!elementwise(e, ast->kids[i], depth)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool update_takes_axes(const Ast *update) {
+  for (int i = 0; i < update->kids[0]->count; i++) {
+    if (update->kids[0]->kids[i]->group != GROUP_PLAIN) {
+      return true;
+    }
+  }
+  return false;
+}
+
+UpdateRules elaborate_update_rules(Elaborator *e) {
+  UpdateRules rules = {0};
+  for (int i = 0; i < e->spec->text->optimizers.count; i++) {
+    const Ast *call = e->spec->text->optimizers.at[i].call;
+    const Ast *update = call ? unit_find(e->unit, SPACE_CODE, call->name)->ast : NULL;
+    const bool elements = update && !update_takes_axes(update) && elementwise(e, update->kids[1], 0);
+    array_push(e->arena, &rules, ((UpdateRule){update != NULL, elements}));
+  }
+  return rules;
+}
