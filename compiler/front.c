@@ -32,7 +32,7 @@ bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *option
 }
 
 void front_choose_policy(Front *f, int policy) {
-  f->spec.products = f->spec.policies.at[policy].products;
+  f->spec.products = f->spec.policies.at[policy];
 }
 
 void front_start_plan(Front *f) {

@@ -486,11 +486,8 @@ static void choose_formats(const Precision *p, Span span, Formats *formats, Elem
 static void check_others(Unit *unit, const Spec *spec) {
   for (int i = 0; i < unit->all.count; i++) {
     const Declaration *declaration = &unit->all.at[i];
-    bool chosen = false;
-    for (int j = 0; j < spec->policies.count; j++) {
-      chosen |= spec->text->policies.at[j] == declaration->ast;
-    }
-    if (declaration->main && declaration->space == SPACE_PRECISION && !chosen) {
+    const bool policy = declaration->main && declaration->space == SPACE_PRECISION;
+    if (policy && settings_policy(spec, declaration->ast) < 0) {
       check_policy(&(Precision){.unit = unit, .policy = declaration->ast});
     }
   }
@@ -498,10 +495,10 @@ static void check_others(Unit *unit, const Spec *spec) {
 
 // --- precisions that change at a step ---
 
-static bool has_histories(const Policy *policy) {
+static bool has_histories(const ProductRules *products) {
   bool any = false;
-  for (int i = 0; i < policy->products.count; i++) {
-    any |= policy->products.at[i].history > 0;
+  for (int i = 0; i < products->count; i++) {
+    any |= products->at[i].history > 0;
   }
   return any;
 }
@@ -513,7 +510,8 @@ static bool formats_alike(const Spec *spec, const Formats *formats, ElementType 
 }
 
 // Parameters have one form of copies, evaluation one program, and a value one history.
-static void check_together(Unit *unit, Spec *spec, const Policy *policy, const char *name, Span span, bool alike) {
+static void check_together(Unit *unit, Spec *spec, const ProductRules *products, const char *name, Span span,
+                           bool alike) {
   if (!alike) {
     Diagnostic *error =
         diag_error(unit->diag, E070, span, "the precisions '%s' and '%s' differ in more than products in 8 bits",
@@ -523,7 +521,7 @@ static void check_together(Unit *unit, Spec *spec, const Policy *policy, const c
               "`mdl train RUN --resume --precision %s`",
               name);
   }
-  if (has_histories(policy) && spec->histories) {
+  if (has_histories(products) && spec->histories) {
     Diagnostic *error =
         diag_error(unit->diag, E070, span, "'%s' is the second precision with scaling `delayed` in this run", name);
     diag_help(unit->diag, error, "their histories have the same names: give one of the two scaling `current`");
@@ -535,25 +533,23 @@ static void check_together(Unit *unit, Spec *spec, const Policy *policy, const c
 
 // Which of the run's policies this is; one that is new is added.
 static int policy_of(Unit *unit, Spec *spec, const Precision *p, Span span) {
-  for (int i = 0; i < spec->policies.count; i++) {
-    if (spec->text->policies.at[i] == p->policy) {
-      return i;
-    }
+  const int errors = unit->diag->reports, known = settings_policy(spec, p->policy);
+  if (known >= 0) {
+    return known;
   }
-  const int errors = unit->diag->reports;
-  Policy policy = {0};
+  ProductRules products = {0};
   Formats formats = {0};
   ElementType real = TYPE_F32;
-  choose_formats(p, span, &formats, &real, &policy.products);
+  choose_formats(p, span, &formats, &real, &products);
   if (spec->policies.count == 0) {
     spec->formats = formats;
     spec->real = real;
-    spec->products = policy.products;
+    spec->products = products;
   } else if (unit->diag->reports == errors) {
-    check_together(unit, spec, &policy, p->policy->name, span, formats_alike(spec, &formats, real));
+    check_together(unit, spec, &products, p->policy->name, span, formats_alike(spec, &formats, real));
   }
-  spec->histories |= has_histories(&policy);
-  array_push(unit->arena, &spec->policies, policy);
+  spec->histories |= has_histories(&products);
+  array_push(unit->arena, &spec->policies, products);
   array_push(unit->arena, &spec->text->policies, p->policy);
   return spec->policies.count - 1;
 }

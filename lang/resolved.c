@@ -26,11 +26,7 @@ int settings_recipes(const Unit *unit, Name *names, int most) {
 
 static bool chosen(const Unit *unit, const Declaration *declaration, const Spec *spec, const Reach *reach) {
   if (declaration->space == SPACE_PRECISION) {
-    bool any = false;
-    for (int i = 0; i < spec->policies.count; i++) {
-      any |= spec->text->policies.at[i] == declaration->ast;
-    }
-    return any;
+    return settings_policy(spec, declaration->ast) >= 0;
   }
   if (declaration->space == SPACE_LAYOUT) {
     return declaration->ast == spec->text->layout;

@@ -28,6 +28,16 @@ typedef struct SpecText {  // what a Spec was read from
   ARRAY(const Ast *) policies;  // of the declarations, as Spec.policies
 } SpecText;
 
+// Which of the run's precisions a declaration is; -1: none.
+static inline int settings_policy(const Spec *spec, const Ast *declaration) {
+  for (int i = 0; i < spec->text->policies.count; i++) {
+    if (spec->text->policies.at[i] == declaration) {
+      return i;
+    }
+  }
+  return -1;
+}
+
 // Chooses recipe, layout and precision by `options` and reads them. False when something was reported.
 bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec *spec);
 

@@ -117,7 +117,7 @@ static bool reads_eight(const Packer *p, const Node *node) {
   const Spec *spec = p->spec;
   bool any = node->op == OP_DOT && asks_for_eight(p->graph, &spec->products, node);
   for (int i = 0; i < spec->policies.count && node->op == OP_DOT; i++) {
-    any |= asks_for_eight(p->graph, &spec->policies.at[i].products, node);
+    any |= asks_for_eight(p->graph, &spec->policies.at[i], node);
   }
   return any;
 }

@@ -1,7 +1,6 @@
 // verify.c: the rules of verify.h, in one walk over the regions in program order.
 #include "compiler/ir/verify.h"
 
-
 #include "compiler/ir/graph_text.h"
 
 enum { VERIFY_MAX_DEPTH = 256 };
@@ -344,7 +343,8 @@ bool graph_verify(const Graph *graph, Diag *diag, const char *after_pass) {
   verifier.values = ARENA_BORROW(graph->arena, ValueState, graph->values.count + 1);
   verifier.node_seen = ARENA_BORROW(graph->arena, bool, graph->nodes.count + 1);
   verifier.region_seen = ARENA_BORROW(graph->arena, bool, graph->regions.count + 1);
-  const bool good = verify_tables(&verifier) && verify_region(&verifier, 0, -1, 1, 0, true) && verify_persistent(&verifier);
+  const bool good =
+      verify_tables(&verifier) && verify_region(&verifier, 0, -1, 1, 0, true) && verify_persistent(&verifier);
   arena_return(verifier.region_seen);
   arena_return(verifier.node_seen);
   arena_return(verifier.values);

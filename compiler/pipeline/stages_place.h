@@ -52,6 +52,6 @@ static inline bool placing_bound(const Placing *p, const Node *node) {
 void placing_find_there(Placing *p);      // the stages that have all tensors of what is steady
 void placing_steady_results(Placing *p);  // what the microbatches return of it has one stage
 int placing_once_on(const Placing *p, ValueId value, const uint64_t *needed);  // the stage that makes it for all
-void placing_steady(Placing *p);          // decides which of it is made wherever it is needed, and what once
+void placing_steady(Placing *p);  // decides which of it is made wherever it is needed, and what once
 
 #endif

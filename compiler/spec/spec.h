@@ -72,10 +72,6 @@ typedef struct {
   Span span;
 } CompressRule;
 
-typedef struct {  // a precision that the recipe chooses, for all steps or for some of them
-  ProductRules products;
-} Policy;
-
 typedef struct {
   struct SpecText *text;  // what it was read from; for lang/ alone (settings.h)
   Span model;             // the name of the model that is trained
@@ -94,10 +90,10 @@ typedef struct {
   bool idle_rules;         // rules that cut nothing and selectors that select nothing are no errors; see CompileOptions
   ElementType real;        // in which numbers are computed: f32 or f64
   Formats formats;
-  ProductRules products;   // of the policy that is compiled
-  ARRAY(Policy) policies;  // of the run, in the order in which they first appear
-  bool histories;          // one of several policies has scales by histories
-  int phase_count;         // 0: one policy
+  ProductRules products;         // of the policy that is compiled
+  ARRAY(ProductRules) policies;  // of the run, in the order in which they first appear
+  bool histories;                // one of several policies has scales by histories
+  int phase_count;               // 0: one policy
   PlanPhase phases[PLAN_MAX_PHASES];
   ARRAY(PlanRange) skip;  // batches that are passed over
   PlanRun run;
