@@ -228,12 +228,22 @@ static inline void fiber_wait(FiberState state) {
   swapcontext(&fiber->context, &emulator_run.scheduler);
 }
 
+// What nobody has waited for may still come: whatever else is put there by then is lost.
+static inline void copies_may_come(void) {
+  const Fiber *fiber = &emulator_run.fiber[emulator_run.running];
+  for (int i = 0; i < fiber->copies; i++) {
+    memset(fiber->copy[i].to, 0xff, (size_t)fiber->copy[i].size);
+  }
+}
+
 static inline void emulator_barrier(void) {
+  copies_may_come();
   fiber_wait(FIBER_AT_BARRIER);
 }
 
 // Of the threads of this one's group: groups are of so many, one after the other.
 static inline void emulator_group_barrier(int threads) {
+  copies_may_come();
   emulator_run.fiber[emulator_run.running].with = threads;
   fiber_wait(FIBER_AT_GROUP);
 }

@@ -95,7 +95,16 @@ static inline void warps_wait(WarpsGroup *group) {
   }
 }
 
+// What nobody has waited for may still come: whatever else is put there by then is lost.
+static inline void warps_copies_may_come(void) {
+  const WarpsFiber *fiber = &warps_run.fibers[warps_run.now];
+  for (int i = 0; i < fiber->copies; i++) {
+    memset(fiber->copy[i].to, 0xff, (size_t)fiber->copy[i].size);
+  }
+}
+
 static inline void warps_barrier(void) {
+  warps_copies_may_come();
   warps_wait(&warps_run.block[warps_run.now / warps_run.threads]);
 }
 

@@ -308,6 +308,9 @@ static void columns_close(Generator *g, const CudaProgram *program, const RowSha
   emit_line(g, 1, "{");
   if (shared) {
     emit_line(g, 2, "R *const part = (R *)dynamic_shared;");
+    if (shape->stages > 0) {
+      emit_line(g, 2, "COPIES_WAIT(0);");  // those ahead of the last row would come into it
+    }
     emit_line(g, 2, "__syncthreads();");
   } else {
     emit_line(g, 2, "R *const part = %s;", to);
