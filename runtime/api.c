@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "compiler/command.h"
 #include "compiler/plan/artefact.h"
 #include "runtime/ablate.h"
@@ -17,6 +18,7 @@
 #include "runtime/restore.h"
 #include "runtime/run.h"
 #include "runtime/train.h"
+#include "runtime/verify_path.h"
 
 #ifndef MDL_VERSION
 #define MDL_VERSION "0.1.0"
@@ -136,6 +138,9 @@ MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrai
   TrainOptions train = {.out = options->out,
                         .data = options->data,
                         .resume = options->resume,
+                        .restart = options->restart,
+                        .keep_every = options->keep_every,
+                        .keep_best = options->keep_best,
                         .steps = options->steps,
                         .save_every = options->save_every,
                         .eval_every = options->eval_every,
@@ -312,7 +317,21 @@ MdlStatus mdl_inspect(const char *path, FILE *out, MdlError *to) {
     done = error_set(&error, 3, "no memory");
   }
   if (done && text.text) {
-    fputs(text.text, out);
+    plain_put(out, text.text);
+  }
+  buffer_free(&text);
+  return api_result(done, &error, to);
+}
+
+MdlStatus mdl_verify(const char *path, FILE *out, int64_t *damaged, MdlError *to) {
+  Error error = {0};
+  Buffer text = {0};
+  bool done = verify_path(path, &text, damaged, &error);
+  if (done && text.failed) {
+    done = error_set(&error, 3, "no memory");
+  }
+  if (done && text.text) {
+    plain_put(out, text.text);
   }
   buffer_free(&text);
   return api_result(done, &error, to);
