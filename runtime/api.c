@@ -100,7 +100,7 @@ MdlStatus mdl_plan_open(const char *path, MdlPlan **plan, MdlError *to) {
   MdlPlan *made = plan_new(&error);
   bool done = made != NULL;
   if (done && !(made->set = artefact_read(made->arena, path, &why))) {
-    done = error_set(&error, 1, "%s", why);
+    done = error_set_plan(&error, why);
   }
   if (done) {
     *plan = made;
@@ -116,7 +116,7 @@ MdlStatus mdl_plan_write(const MdlPlan *plan, const char *path, MdlError *to) {
   Arena *arena = arena_create();
   bool done = arena ? artefact_write(arena, plan->set, path, &why) : error_set(&error, 3, "no memory");
   if (arena && !done) {
-    error_set(&error, 1, "%s", why);
+    error_set_plan(&error, why);
   }
   arena_destroy(arena);
   return api_result(done, &error, to);

@@ -45,28 +45,46 @@ static bool writer_put(Writer *writer, const void *data, size_t size, Error *err
   return io_write(writer->io, writer->fd, writer->path, data, size, error);
 }
 
-// Are all elements finite? Numbers of formats that have an exponent of ones for what is not.
-static bool elements_finite(ElementType type, const char *data, int64_t bytes) {
-  bool odd = false;
-  if (type == TYPE_F32) {
-    for (int64_t i = 0; i < bytes; i += 4) {
-      uint32_t bits;
-      memcpy(&bits, data + i, sizeof bits);
-      odd |= (bits & 0x7f800000u) == 0x7f800000u;
-    }
-  } else if (type == TYPE_BF16) {
-    for (int64_t i = 0; i < bytes; i += 2) {
-      uint16_t bits;
-      memcpy(&bits, data + i, sizeof bits);
-      odd |= (bits & 0x7f80u) == 0x7f80u;
-    }
-  } else if (element_type_floating(type)) {
-    const int64_t size = element_type_bytes(type);
-    for (int64_t i = 0; i < bytes && !odd; i += size) {
-      odd = !isfinite(element_get(type, data + i));
-    }
+// Of formats whose exponent is all ones in what is not finite: bits but for the sign, from those of an infinity on.
+// Pieces of fixed size are what compilers make vector code of.
+#define FINITE(name, Bits, infinity)                                 \
+  static bool name(const char *data, int64_t count) {                \
+    enum { PIECE = 64 };                                             \
+    Bits most = 0;                                                   \
+    int64_t i = 0;                                                   \
+    for (; i + PIECE <= count; i += PIECE) {                         \
+      Bits piece[PIECE];                                             \
+      memcpy(piece, data + i * (int64_t)sizeof(Bits), sizeof piece); \
+      for (int k = 0; k < PIECE; k++) {                              \
+        const Bits bits = (Bits)(piece[k] << 1);                     \
+        most = bits > most ? bits : most;                            \
+      }                                                              \
+    }                                                                \
+    for (; i < count; i++) {                                         \
+      Bits bits;                                                     \
+      memcpy(&bits, data + i * (int64_t)sizeof bits, sizeof bits);   \
+      bits = (Bits)(bits << 1);                                      \
+      most = bits > most ? bits : most;                              \
+    }                                                                \
+    return most < (Bits)((infinity) << 1);                           \
   }
-  return !odd;
+
+FINITE(finite_f32, uint32_t, 0x7f800000u)
+FINITE(finite_bf16, uint16_t, 0x7f80u)
+
+static bool elements_finite(ElementType type, const char *data, int64_t bytes) {
+  const int64_t size = element_type_bytes(type), count = bytes / size;
+  if (!element_type_floating(type)) {
+    return true;
+  }
+  if (type == TYPE_F32 || type == TYPE_BF16) {
+    return type == TYPE_F32 ? finite_f32(data, count) : finite_bf16(data, count);
+  }
+  bool finite = true;
+  for (int64_t i = 0; i < count && finite; i++) {
+    finite = isfinite(element_get(type, data + i * size));
+  }
+  return finite;
 }
 
 // State of the model may hold an infinity that the text put there; so may histories of largest numbers.

@@ -21,6 +21,10 @@ bool error_set(Error *error, int status, const char *format, ...) {
   return false;
 }
 
+bool error_set_plan(Error *error, const char *why) {
+  return error_set(error, strncmp(why, "no memory", 9) == 0 ? 3 : 1, "%s", why);
+}
+
 const Backend *backend_find(const char *name) {
   for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
     if (strcmp(backends[i]->name, name) == 0) {

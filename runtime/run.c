@@ -225,7 +225,7 @@ bool run_write_plan(const Run *run, const PlanSet *set, const char *data, Error 
     done = error_set(error, 1, "cannot write %s: it is not a file", path);
   }
   if (done && !artefact_write(arena, set_placed(arena, set, data), path, &why)) {
-    done = error_set(error, 1, "%s", why);
+    done = error_set_plan(error, why);
   }
   arena_destroy(arena);
   return done;

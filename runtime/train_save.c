@@ -58,6 +58,23 @@ static bool save_failed(Trainer *t, bool last, Error *error) {
   return true;
 }
 
+// `done`: metrics, events and picture were written. A disk that is full is said once, until they are again.
+static bool written(Trainer *t, bool done, Error *error) {
+  if (!done && error->status == 1) {
+    if (!t->unwritten) {
+      log_line(&t->log, LOG_RED "warning   metrics of step %lld were not written: %s; training goes on" LOG_PLAIN,
+               (long long)t->line.step, error->text);
+    }
+    t->unwritten = true;
+    return true;
+  }
+  if (done && t->unwritten) {
+    log_line(&t->log, "          metrics are written again from step %lld on", (long long)t->line.step);
+    t->unwritten = false;
+  }
+  return done;
+}
+
 bool trainer_save(Trainer *t, bool last, Error *error) {
   if (t->saved == t->line.step) {
     return true;
@@ -79,8 +96,7 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
       .newest = (int)t->options->keep, .every = t->options->keep_every, .best = t->options->keep_best};
   double start = clock_seconds();
   if (!metrics_sync(&t->metrics, error) ||
-      !checkpoint_save(t->options->io, &t->session, t->run.checkpoints, &facts, &keep, error) ||
-      !trainer_chart(t, error)) {
+      !checkpoint_save(t->options->io, &t->session, t->run.checkpoints, &facts, &keep, error)) {
     return save_failed(t, last, error);
   }
   t->saved = t->line.step;
@@ -91,7 +107,7 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
   char time[32];
   log_line(&t->log, LOG_BLUE "saved" LOG_PLAIN " %s/step-%08lld  " LOG_FAINT "(%s)" LOG_PLAIN, t->run.checkpoints,
            (long long)t->line.step, units_duration(time, clock_seconds() - start));
-  return saved_judge(t, &facts, error);
+  return written(t, trainer_chart(t, error), error) && saved_judge(t, &facts, error);
 }
 
 static bool trainer_events(Trainer *t, Error *error) {
@@ -127,17 +143,5 @@ static bool trainer_events(Trainer *t, Error *error) {
 bool trainer_record(Trainer *t, bool line, Error *error) {
   const bool done = (!line || (metrics_write(&t->metrics, &t->line, error) && trainer_events(t, error))) &&
                     (!isfinite(t->line.val_loss) || trainer_chart(t, error));
-  if (!done && error->status == 1) {
-    if (!t->unwritten) {
-      log_line(&t->log, LOG_RED "warning   metrics of step %lld were not written: %s; training goes on" LOG_PLAIN,
-               (long long)t->line.step, error->text);
-    }
-    t->unwritten = true;
-    return true;
-  }
-  if (done && t->unwritten) {
-    log_line(&t->log, "          metrics are written again from step %lld on", (long long)t->line.step);
-    t->unwritten = false;
-  }
-  return done;
+  return done && !line ? true : written(t, done, error);
 }

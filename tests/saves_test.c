@@ -6,10 +6,15 @@
 #include <stdint.h>
 // cmocka.h wants the four above first.
 #include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/checkpoint.h"
@@ -334,6 +339,82 @@ static void test_failed_saves_are_tried_again(void **state) {
   assert_int_equal(narrow.count, 0);  // nothing was begun
 }
 
+static bool unreadable;  // directories, after their first entry
+
+struct dirent *__real_readdir(DIR *directory);
+struct dirent *__wrap_readdir(DIR *directory);
+struct dirent *__wrap_readdir(DIR *directory) {
+  if (unreadable) {
+    errno = EIO;
+    return NULL;
+  }
+  return __real_readdir(directory);
+}
+
+// A directory that cannot be read is not an empty one.
+static void test_unreadable_checkpoints(void **state) {
+  World *world = *state;
+  Error error = {0};
+  assert_true(train(world, plan_of(world), "run", (Wanted){.steps = 20}, &error));
+  unreadable = true;
+  const bool done = train(world, plan_of(world), "run", (Wanted){.resume = true}, &error);
+  unreadable = false;
+  assert_false(done);
+  assert_int_equal(error.status, 1);
+  expect_words(error.text, "checkpoints: Input/output error");
+  assert_true(train(world, plan_of(world), "run", (Wanted){.resume = true}, &error));
+  expect_log(world, "run", "resumed   after step 20");
+}
+
+// Files may not grow from step 12 to 27: neither checkpoints nor metrics can be written.
+static bool full_disk_run(Device *device, ProgramKind program, Error *error) {
+  int32_t step;
+  memcpy(&step, device->arena[ARENA_HOST] + 4 * TOY_OUTPUTS, 4);
+  if (program == PROGRAM_TRAIN && (step == 12 || step == 28)) {
+    struct rlimit limit;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = step == 12 ? 64 : limit.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  return toy_run(device, program, error);
+}
+
+static void test_full_disk_is_outlived(void **state) {
+  World *world = *state;
+  char out[IO_PATH_MAX], path[IO_PATH_MAX];
+  path_in(world, out, "run");
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    Error error = {0};
+    TrainResult result;
+    Backend backend = toy_backend;
+    backend.run = full_disk_run;
+    signal(SIGXFSZ, SIG_IGN);
+    Plan *plan = plan_of(world);
+    TrainOptions options = {.out = out, .steps = -1, .save_every = -1, .eval_every = -1, .log_every = -1, .keep = 5};
+    const bool done = train_run(&(PlanSet){1, &plan}, &backend, &options, &result, &error);
+    _exit(done ? 0 : 1);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  assert_true(there(world, "run/checkpoints/step-00000010") && !there(world, "run/checkpoints/step-00000020"));
+  assert_true(there(world, "run/checkpoints/step-00000030") && there(world, "run/checkpoints/step-00000040"));
+  MetricsPoint *points;
+  int64_t count, bad;
+  Error error = {0};
+  path_in(world, path, "run/metrics.jsonl");
+  assert_true(metrics_read_counting(path, &points, &count, &bad, &error));
+  assert_int_equal(bad, 0);
+  static const double steps[] = {1, 5, 10, 30, 35, 40};
+  assert_int_equal(count, 6);
+  for (int i = 0; i < 6; i++) {
+    assert_true(points[i].step == steps[i]);
+  }
+  free(points);
+}
+
 // --- names ---
 
 // The name of a model that somebody wrote into a plan leads nowhere but into runs/.
@@ -408,6 +489,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_damage_falls_back, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_missing_memory_is_no_damage, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_failed_saves_are_tried_again, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_unreadable_checkpoints, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_full_disk_is_outlived, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_names_of_models, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_fingerprints, world_open, world_close),
   };

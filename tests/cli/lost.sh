@@ -77,3 +77,17 @@ mentions out "other is other data than this run was trained on so far"
 sed "s|text(\"[^\"]*\"|text(\"same\"|" "$SMALL" > same.mdl
 train same.mdl --steps 6 --out run --resume
 same "the same data at another place" "$(weights whole 6)" "$(weights run 6)"
+
+# So is another tokenizer of as many tokens.
+if "$MDL" data train-tokenizer "$ROOT/LICENSE" -o none.json 2>&1 | grep "built without PCRE2"; then exit 0; fi
+expect 0 "$MDL" data train-tokenizer "$ROOT/LICENSE" -o one.json --vocab 300
+rev "$ROOT/LICENSE" > reversed
+expect 0 "$MDL" data train-tokenizer reversed -o two.json --vocab 300
+cp one.json used.json
+sed "s|tokenizer = bytes|tokenizer = \"used.json\"|; s|\.\./\.\./LICENSE|same|; s|vocab = 256|vocab = 300|" "$SMALL" > tokens.mdl
+train tokens.mdl --steps 2 --out tokens
+cp two.json used.json
+expect 1 "$MDL" train tokens.mdl --steps 3 --out tokens --resume
+mentions err "is not the one that this run was trained with"
+train tokens.mdl --steps 3 --out tokens --resume --data same
+mentions out "the tokenizer is not the one this run began with"
