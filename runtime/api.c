@@ -272,6 +272,10 @@ static CompileOptions base_options(const MdlCompileOptions *compile, const char 
 
 MdlStatus mdl_diff(const MdlDiffOptions *options, bool *differ, MdlError *to) {
   Error error = {0};
+  FILE *out = plain_open(options->out);  // names of tensors may come from files of others
+  if (!out) {
+    return api_result(error_set(&error, 3, "no memory"), &error, to);
+  }
   const DiffOptions diff = {.base = base_options(&options->compile, NULL),
                             .words = options->words,
                             .word_count = options->word_count,
@@ -282,8 +286,10 @@ MdlStatus mdl_diff(const MdlDiffOptions *options, bool *differ, MdlError *to) {
                             .data = options->data,
                             .threads = (int)options->threads,
                             .deadline_seconds = options->deadline_seconds,
-                            .out = options->out};
-  return api_result(diff_run(&diff, differ, &error), &error, to);
+                            .out = out};
+  const bool done = diff_run(&diff, differ, &error);
+  fclose(out);
+  return api_result(done, &error, to);
 }
 
 MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblateResult *result, MdlError *to) {

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/options.h"
+#include "base/plain.h"
 #include "compiler/command.h"
 #include "runtime/data_command.h"
 
@@ -178,9 +179,13 @@ static int eval_main(Arena *arena, const void *values, const OptionList *argumen
     printf("bits per byte  %.6f\n", result.bits_per_byte);
   }
   if (result.held_out > 0) {
-    printf("data           the last %g%% of %s, which the run does not train on\n", result.held_out * 100, result.data);
+    printf("data           the last %g%% of ", result.held_out * 100);
+    plain_put(stdout, result.data);
+    printf(", which the run does not train on\n");
   } else {
-    printf("data           all of %s\n", result.data);
+    printf("data           all of ");
+    plain_put(stdout, result.data);
+    printf("\n");
   }
   printf("tokens         %lld in %lld windows\n", (long long)result.tokens, (long long)result.windows);
   printf("speed          %.0f tokens/s\n", result.seconds > 0 ? (double)result.tokens / result.seconds : 0.0);

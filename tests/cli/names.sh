@@ -54,6 +54,9 @@ if [ -z "${python:-}" ]; then
   expect 0 "$MDL" inspect odd.safetensors
   mentions out '\x1b]0;owned\x07\x1b[2J'
   ! grep -q "$(printf '\033')" out || die "an escape character was printed"
+  expect 1 "$MDL" diff odd.safetensors run/checkpoints/step-00000002/model.safetensors
+  mentions out '\x1b]0;owned\x07\x1b[2J'
+  ! grep -q "$(printf '\033')" out || die "mdl diff printed an escape character"
 fi
 expect 1 "$MDL" inspect "no$escape.safetensors"
 ! grep -q "$(printf '\033')" err || die "an escape character was printed"
