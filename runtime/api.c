@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "compiler/command.h"
 #include "compiler/plan/artefact.h"
 #include "runtime/ablate.h"
@@ -17,6 +18,7 @@
 #include "runtime/restore.h"
 #include "runtime/run.h"
 #include "runtime/train.h"
+#include "runtime/verify_path.h"
 
 #ifndef MDL_VERSION
 #define MDL_VERSION "0.1.0"
@@ -98,7 +100,7 @@ MdlStatus mdl_plan_open(const char *path, MdlPlan **plan, MdlError *to) {
   MdlPlan *made = plan_new(&error);
   bool done = made != NULL;
   if (done && !(made->set = artefact_read(made->arena, path, &why))) {
-    done = error_set(&error, 1, "%s", why);
+    done = error_set_plan(&error, why);
   }
   if (done) {
     *plan = made;
@@ -114,7 +116,7 @@ MdlStatus mdl_plan_write(const MdlPlan *plan, const char *path, MdlError *to) {
   Arena *arena = arena_create();
   bool done = arena ? artefact_write(arena, plan->set, path, &why) : error_set(&error, 3, "no memory");
   if (arena && !done) {
-    error_set(&error, 1, "%s", why);
+    error_set_plan(&error, why);
   }
   arena_destroy(arena);
   return api_result(done, &error, to);
@@ -136,6 +138,9 @@ MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrai
   TrainOptions train = {.out = options->out,
                         .data = options->data,
                         .resume = options->resume,
+                        .restart = options->restart,
+                        .keep_every = options->keep_every,
+                        .keep_best = options->keep_best,
                         .steps = options->steps,
                         .save_every = options->save_every,
                         .eval_every = options->eval_every,
@@ -267,6 +272,10 @@ static CompileOptions base_options(const MdlCompileOptions *compile, const char 
 
 MdlStatus mdl_diff(const MdlDiffOptions *options, bool *differ, MdlError *to) {
   Error error = {0};
+  FILE *out = plain_open(options->out);  // names of tensors may come from files of others
+  if (!out) {
+    return api_result(error_set(&error, 3, "no memory"), &error, to);
+  }
   const DiffOptions diff = {.base = base_options(&options->compile, NULL),
                             .words = options->words,
                             .word_count = options->word_count,
@@ -277,8 +286,10 @@ MdlStatus mdl_diff(const MdlDiffOptions *options, bool *differ, MdlError *to) {
                             .data = options->data,
                             .threads = (int)options->threads,
                             .deadline_seconds = options->deadline_seconds,
-                            .out = options->out};
-  return api_result(diff_run(&diff, differ, &error), &error, to);
+                            .out = out};
+  const bool done = diff_run(&diff, differ, &error);
+  fclose(out);
+  return api_result(done, &error, to);
 }
 
 MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblateResult *result, MdlError *to) {
@@ -312,7 +323,21 @@ MdlStatus mdl_inspect(const char *path, FILE *out, MdlError *to) {
     done = error_set(&error, 3, "no memory");
   }
   if (done && text.text) {
-    fputs(text.text, out);
+    plain_put(out, text.text);
+  }
+  buffer_free(&text);
+  return api_result(done, &error, to);
+}
+
+MdlStatus mdl_verify(const char *path, FILE *out, int64_t *damaged, MdlError *to) {
+  Error error = {0};
+  Buffer text = {0};
+  bool done = verify_path(path, &text, damaged, &error);
+  if (done && text.failed) {
+    done = error_set(&error, 3, "no memory");
+  }
+  if (done && text.text) {
+    plain_put(out, text.text);
   }
   buffer_free(&text);
   return api_result(done, &error, to);

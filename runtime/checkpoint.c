@@ -1,9 +1,7 @@
-// checkpoint.c: saving, and finding what was saved. Loading is in checkpoint_load.c.
+// checkpoint.c: saving. Loading is in checkpoint_load.c, and which are kept in checkpoint_keep.c.
 #include "runtime/checkpoint.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +10,8 @@
 
 #include "base/units.h"
 #include "runtime/checkpoint_files.h"
+#include "runtime/element.h"
+#include "runtime/json_guard.h"
 #include "runtime/safetensors.h"
 #include "runtime/states.h"
 
@@ -19,6 +19,17 @@ const CheckpointFile checkpoint_files[CHECKPOINT_FILE_COUNT] = {
     {"model.safetensors", {true, false, true}, false},
     {"optimizer.safetensors", {false, true, false}, true},
 };
+
+typedef struct {
+  const char *name;
+  int64_t bytes;
+  char hash[17];
+} Written;
+
+typedef struct {  // files that are written, for the manifest
+  Written at[CHECKPOINT_FILE_COUNT + 1];
+  int count;
+} WrittenList;
 
 typedef struct {  // one file being written
   Io *io;
@@ -34,9 +45,60 @@ static bool writer_put(Writer *writer, const void *data, size_t size, Error *err
   return io_write(writer->io, writer->fd, writer->path, data, size, error);
 }
 
+// Of formats whose exponent is all ones in what is not finite: bits but for the sign, from those of an infinity on.
+// Pieces of fixed size are what compilers make vector code of.
+#define FINITE(name, Bits, infinity)                                 \
+  static bool name(const char *data, int64_t count) {                \
+    enum { PIECE = 64 };                                             \
+    Bits most = 0;                                                   \
+    int64_t i = 0;                                                   \
+    for (; i + PIECE <= count; i += PIECE) {                         \
+      Bits piece[PIECE];                                             \
+      memcpy(piece, data + i * (int64_t)sizeof(Bits), sizeof piece); \
+      for (int k = 0; k < PIECE; k++) {                              \
+        const Bits bits = (Bits)(piece[k] << 1);                     \
+        most = bits > most ? bits : most;                            \
+      }                                                              \
+    }                                                                \
+    for (; i < count; i++) {                                         \
+      Bits bits;                                                     \
+      memcpy(&bits, data + i * (int64_t)sizeof bits, sizeof bits);   \
+      bits = (Bits)(bits << 1);                                      \
+      most = bits > most ? bits : most;                              \
+    }                                                                \
+    return most < (Bits)((infinity) << 1);                           \
+  }
+
+FINITE(finite_f32, uint32_t, 0x7f800000u)
+FINITE(finite_bf16, uint16_t, 0x7f80u)
+
+static bool elements_finite(ElementType type, const char *data, int64_t bytes) {
+  const int64_t size = element_type_bytes(type), count = bytes / size;
+  if (!element_type_floating(type)) {
+    return true;
+  }
+  if (type == TYPE_F32 || type == TYPE_BF16) {
+    return type == TYPE_F32 ? finite_f32(data, count) : finite_bf16(data, count);
+  }
+  bool finite = true;
+  for (int64_t i = 0; i < count && finite; i++) {
+    finite = isfinite(element_get(type, data + i * size));
+  }
+  return finite;
+}
+
+// State of the model may hold an infinity that the text put there; so may histories of largest numbers.
+static void state_judge(const PlanState *state, const char *dense, CheckpointFacts *facts) {
+  const bool judged =
+      (state->role == STATE_PARAMETER || state->role == STATE_OPTIMIZER) && !checkpoint_is_history(state->name);
+  if (judged && !facts->not_finite[0] && !elements_finite(state->type, dense, state_bytes(state))) {
+    snprintf(facts->not_finite, sizeof facts->not_finite, "%s", state->name);
+  }
+}
+
 // Tensors go into the file one after the other: no more than one is in memory whole, in memory that has room for each.
 static bool states_write(Writer *writer, Session *session, const States *states, const CheckpointFile *file,
-                         Error *error) {
+                         CheckpointFacts *facts, Error *error) {
   int64_t most = 0;
   for (int i = 0; i < states->count; i++) {
     const PlanState *state = states->at[i].state;
@@ -47,15 +109,20 @@ static bool states_write(Writer *writer, Session *session, const States *states,
   bool done = dense || error_set(error, 3, "no memory to save %s, %s", writer->path, units_bytes(size, (double)most));
   for (int i = 0; done && i < states->count; i++) {
     const LogicalState *state = &states->at[i];
-    done = !file->holds[state->state->role] || (state_gather(session, states, state, dense, error) &&
-                                                writer_put(writer, dense, (size_t)state_bytes(state->state), error));
+    if (file->holds[state->state->role]) {
+      done = state_gather(session, states, state, dense, error) &&
+             writer_put(writer, dense, (size_t)state_bytes(state->state), error);
+      if (done) {
+        state_judge(state->state, dense, facts);
+      }
+    }
   }
   free(dense);
   return done;
 }
 
 static bool tensors_write(Writer *writer, Session *session, const States *states, const CheckpointFile *file,
-                          Error *error) {
+                          CheckpointFacts *facts, Error *error) {
   SafetensorsTensor *tensors = calloc((size_t)states->count + 1, sizeof *tensors);
   Buffer header = {0};
   int count = 0;
@@ -73,7 +140,7 @@ static bool tensors_write(Writer *writer, Session *session, const States *states
     error_set(error, 3, "no memory to save %s", writer->path);
   }
   done = done && writer_put(writer, header.text, header.length, error) &&
-         states_write(writer, session, states, file, error);
+         states_write(writer, session, states, file, facts, error);
   buffer_free(&header);
   free(tensors);
   return done;
@@ -98,7 +165,7 @@ static bool writer_begin(Writer *writer, Io *io, const char *directory, const ch
 }
 
 // `done`: all of it is written. Then it is listed in `files`.
-static bool writer_end(Writer *writer, bool done, const char *name, json_t *files, Error *error) {
+static bool writer_end(Writer *writer, bool done, const char *name, WrittenList *files, Error *error) {
   Error ignored;
   char hex[32];
   done = done && io_sync(writer->io, writer->fd, writer->path, error);
@@ -106,21 +173,22 @@ static bool writer_end(Writer *writer, bool done, const char *name, json_t *file
   snprintf(hex, sizeof hex, "%016llx", (unsigned long long)XXH3_64bits_digest(writer->hash));
   XXH3_freeState(writer->hash);
   if (done) {
-    json_array_append_new(
-        files, json_pack("{s:s, s:I, s:s}", "name", name, "bytes", (json_int_t)writer->bytes, "xxh3_64", hex));
+    Written *written = &files->at[files->count++];
+    *written = (Written){.name = name, .bytes = writer->bytes};
+    snprintf(written->hash, sizeof written->hash, "%.16s", hex);
   }
   return done;
 }
 
 static bool file_write(Io *io, Session *session, const States *states, const char *directory,
-                       const CheckpointFile *file, json_t *files, Error *error) {
+                       const CheckpointFile *file, WrittenList *files, CheckpointFacts *facts, Error *error) {
   Writer writer;
   return writer_begin(&writer, io, directory, file->name, error) &&
-         writer_end(&writer, tensors_write(&writer, session, states, file, error), file->name, files, error);
+         writer_end(&writer, tensors_write(&writer, session, states, file, facts, error), file->name, files, error);
 }
 
 // What devices chose by measuring, if they did.
-static bool tuning_write(Io *io, Session *session, const char *directory, json_t *files, Error *error) {
+static bool tuning_write(Io *io, Session *session, const char *directory, WrittenList *files, Error *error) {
   Buffer text = {0};
   Writer writer;
   session_record(session, &text);
@@ -154,36 +222,106 @@ const char *checkpoint_role_name(StateRole role) {
   return names[role];
 }
 
-bool checkpoint_manifest_hash(json_t *root, char hex[17]) {
-  json_t *bare = json_copy(root);  // its values are shared
+typedef struct {
+  json_t *root;
+  char *text;
+} Hashing;
+
+static void hash_work(void *context) {
+  Hashing *hashing = context;
+  json_t *bare = json_copy(hashing->root);  // its values are shared
   json_object_del(bare, CHECKPOINT_MANIFEST_HASH);
-  char *text = bare ? json_dumps(bare, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-  snprintf(hex, 17, "%016llx", text ? (unsigned long long)XXH3_64bits(text, strlen(text)) : 0);
+  hashing->text = bare ? json_dumps(bare, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
   json_decref(bare);
-  free(text);
+}
+
+static bool manifest_hash(Hashing *hashing, char hex[17]) {
+  const char *text = hashing->text;
+  snprintf(hex, 17, "%016llx", text ? (unsigned long long)XXH3_64bits(text, strlen(text)) : 0);
+  json_guard_free(hashing->text);
   return text != NULL;
 }
 
-static bool manifest_write(Io *io, const States *states, const char *directory, const CheckpointFacts *facts,
-                           json_t *files, Error *error) {
-  char path[IO_PATH_MAX], seed[32], program[32], state[32], hash[17];
-  snprintf(seed, sizeof seed, "%llu", (unsigned long long)facts->seed);
-  snprintf(program, sizeof program, "%016llx", (unsigned long long)facts->program_hash);
-  snprintf(state, sizeof state, "%016llx", (unsigned long long)facts->state_hash);
-  json_t *root =
-      json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:O, s:o}", "format", "mdl checkpoint",
-                "version", CHECKPOINT_VERSION, "step", (json_int_t)facts->step, "batch", (json_int_t)facts->batch,
-                "tokens", (json_int_t)facts->tokens, "skipped", (json_int_t)facts->skipped, "seed", seed,
-                "program_hash", program, "state_hash", state, "data_bytes", (json_int_t)facts->data_bytes,
-                "metrics_bytes", (json_int_t)facts->metrics_bytes, "files", files, "tensors", tensors_describe(states));
-  const bool hashed = root && checkpoint_manifest_hash(root, hash) &&
-                      json_object_set_new(root, CHECKPOINT_MANIFEST_HASH, json_string(hash)) == 0;
-  char *text = hashed ? json_dumps(root, JSON_INDENT(1)) : NULL;
+bool checkpoint_manifest_hash(json_t *root, char hex[17]) {
+  Hashing hashing = {.root = root};
+  return json_guarded(hash_work, &hashing) && manifest_hash(&hashing, hex);
+}
+
+typedef struct {  // a manifest to be written
+  const States *states;
+  const CheckpointFacts *facts;
+  const WrittenList *files;
+  char *text;
+} Manifest;
+
+static json_t *files_describe(const WrittenList *files) {
+  json_t *all = json_array();
+  for (int i = 0; i < files->count; i++) {
+    const Written *file = &files->at[i];
+    json_array_append_new(
+        all, json_pack("{s:s, s:I, s:s}", "name", file->name, "bytes", (json_int_t)file->bytes, "xxh3_64", file->hash));
+  }
+  return all;
+}
+
+static json_t *word(uint64_t number) {
+  char text[32];
+  snprintf(text, sizeof text, "%016llx", (unsigned long long)number);
+  return json_string(text);
+}
+
+static bool facts_describe(json_t *root, const CheckpointFacts *facts) {
+  char seed[32];
+  const struct {
+    const char *key;
+    json_t *value;
+  } entries[] = {{"batch", json_integer((json_int_t)facts->batch)},
+                 {"tokens", json_integer((json_int_t)facts->tokens)},
+                 {"skipped", json_integer((json_int_t)facts->skipped)},
+                 {"bad_steps", json_integer((json_int_t)facts->bad_steps)},
+                 {"finite", json_boolean(!facts->not_finite[0])},
+                 {"not_finite", facts->not_finite[0] ? json_string(facts->not_finite) : NULL},
+                 {"val_loss", isfinite(facts->val_loss) ? json_real(facts->val_loss) : NULL},
+                 {"seed", (snprintf(seed, sizeof seed, "%llu", (unsigned long long)facts->seed), json_string(seed))},
+                 {"program_hash", word(facts->program_hash)},
+                 {"state_hash", word(facts->state_hash)},
+                 {"data_bytes", json_integer((json_int_t)facts->data_bytes)},
+                 {"data_hash", word(facts->data_hash)},
+                 {"tokenizer_hash", word(facts->tokenizer_hash)},
+                 {"metrics_bytes", json_integer((json_int_t)facts->metrics_bytes)}};
+  bool made = true;
+  for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+    made = (!entries[i].value || json_object_set_new(root, entries[i].key, entries[i].value) == 0) && made;
+  }
+  return made;
+}
+
+static void manifest_work(void *context) {
+  Manifest *manifest = context;
+  char hash[17];
+  json_t *root = json_pack("{s:s, s:i, s:I}", "format", "mdl checkpoint", "version", CHECKPOINT_VERSION, "step",
+                           (json_int_t)manifest->facts->step);
+  Hashing hashing = {.root = root};
+  bool made = root && facts_describe(root, manifest->facts) &&
+              json_object_set_new(root, "files", files_describe(manifest->files)) == 0 &&
+              json_object_set_new(root, "tensors", tensors_describe(manifest->states)) == 0;
+  if (made) {
+    hash_work(&hashing);
+    made = manifest_hash(&hashing, hash) && json_object_set_new(root, CHECKPOINT_MANIFEST_HASH, json_string(hash)) == 0;
+  }
+  manifest->text = made ? json_dumps(root, JSON_INDENT(1)) : NULL;
   json_decref(root);
-  if (!text) {
+}
+
+static bool manifest_write(Io *io, const States *states, const char *directory, const CheckpointFacts *facts,
+                           WrittenList *files, Error *error) {
+  char path[IO_PATH_MAX];
+  Manifest manifest = {.states = states, .facts = facts, .files = files};
+  if (!json_guarded(manifest_work, &manifest) || !manifest.text) {
     return error_set(error, 3, "no memory to save %s/manifest.json", directory);
   }
   int fd;
+  const char *text = manifest.text;
   bool done = io_path(path, error, "%s/manifest.json", directory) && io_create(io, path, &fd, error);
   if (done) {
     Error ignored;
@@ -191,90 +329,21 @@ static bool manifest_write(Io *io, const States *states, const char *directory, 
            io_sync(io, fd, path, error);
     done &= io_close(fd, path, done ? error : &ignored);
   }
-  free(text);
+  json_guard_free(manifest.text);
   return done;
 }
 
-int64_t checkpoint_step_of_name(const char *name) {
-  if (strncmp(name, "step-", 5) != 0 || strspn(name + 5, "0123456789") != strlen(name + 5)) {
-    return -1;
+// Of all files: tensors, and room for headers and the manifest.
+static int64_t bytes_needed(const States *states) {
+  int64_t bytes = 1 << 20;
+  for (int i = 0; i < states->count; i++) {
+    bytes += state_bytes(states->at[i].state) + 1024;
   }
-  size_t digits = strlen(name + 5);
-  return digits < 8 || digits > 18 ? -1 : strtoll(name + 5, NULL, 10);
+  return bytes;
 }
 
-static int newest_first(const void *a, const void *b) {
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return x > y ? -1 : x < y;
-}
-
-// The steps of all committed checkpoints, newest first, on the heap.
-static bool steps_list(const char *directory, int64_t **steps, int *count, Error *error) {
-  DIR *open = opendir(directory);
-  *steps = NULL;
-  *count = 0;
-  if (!open) {
-    return errno == ENOENT || error_set(error, 1, "cannot read %s: %s", directory, strerror(errno));
-  }
-  int capacity = 0;
-  for (struct dirent *entry; (entry = readdir(open));) {
-    int64_t step = checkpoint_step_of_name(entry->d_name);
-    if (step < 0) {
-      continue;
-    }
-    if (*count == capacity) {
-      capacity = capacity ? capacity * 2 : 16;
-      int64_t *longer = realloc(*steps, sizeof **steps * (size_t)capacity);
-      if (!longer) {
-        free(*steps);
-        closedir(open);
-        return error_set(error, 3, "no memory");
-      }
-      *steps = longer;
-    }
-    (*steps)[(*count)++] = step;
-  }
-  closedir(open);
-  if (*count) {
-    qsort(*steps, (size_t)*count, sizeof **steps, newest_first);
-  }
-  return true;
-}
-
-void checkpoint_clean(const char *directory) {
-  DIR *open = opendir(directory);
-  for (struct dirent *entry; open && (entry = readdir(open));) {
-    char path[IO_PATH_MAX];
-    Error ignored;
-    if (strncmp(entry->d_name, "saving-", 7) == 0 && io_path(path, &ignored, "%s/%s", directory, entry->d_name)) {
-      io_remove_tree(path);
-    }
-  }
-  if (open) {
-    closedir(open);
-  }
-}
-
-// Removes all but the newest `keep`. A directory loses its committed name first, so that no half of it is ever found.
-static void older_remove(const char *directory, int keep) {
-  int64_t *steps;
-  int count;
-  Error ignored;
-  if (keep < 1 || !steps_list(directory, &steps, &count, &ignored)) {
-    return;
-  }
-  for (int i = keep; i < count; i++) {
-    char from[IO_PATH_MAX], to[IO_PATH_MAX];
-    if (io_path(from, &ignored, "%s/step-%08lld", directory, (long long)steps[i]) &&
-        io_path(to, &ignored, "%s/saving-old-%08lld", directory, (long long)steps[i]) && rename(from, to) == 0) {
-      io_remove_tree(to);
-    }
-  }
-  free(steps);
-}
-
-bool checkpoint_save(Io *io, Session *session, const char *directory, const CheckpointFacts *facts, int keep,
-                     Error *error) {
+bool checkpoint_save(Io *io, Session *session, const char *directory, CheckpointFacts *facts,
+                     const CheckpointKeep *keep, Error *error) {
   char temporary[IO_PATH_MAX], final[IO_PATH_MAX];
   bool exchanged = false;
   if (!io_path(temporary, error, "%s/saving-%08lld-%ld", directory, (long long)facts->step, (long)getpid()) ||
@@ -285,38 +354,23 @@ bool checkpoint_save(Io *io, Session *session, const char *directory, const Chec
   if (!states_open(session->set, &states, error)) {
     return false;
   }
-  json_t *files = json_array();
-  if (!files) {
-    states_close(&states);
-    return error_set(error, 3, "no memory");
-  }
+  WrittenList files = {.count = 0};
   io_remove_tree(temporary);
-  bool done = io_make_path(directory, error) && io_make_directory(io, temporary, error);
+  facts->not_finite[0] = '\0';
+  bool done = io_make_path(directory, error) && io_space(io, directory, bytes_needed(&states), error) &&
+              io_make_directory(io, temporary, error);
   for (int i = 0; done && i < CHECKPOINT_FILE_COUNT; i++) {
-    done = file_write(io, session, &states, temporary, &checkpoint_files[i], files, error);
+    done = file_write(io, session, &states, temporary, &checkpoint_files[i], &files, facts, error);
   }
-  done = done && tuning_write(io, session, temporary, files, error) &&
-         manifest_write(io, &states, temporary, facts, files, error) && io_sync_directory(io, temporary, error) &&
+  done = done && tuning_write(io, session, temporary, &files, error) &&
+         manifest_write(io, &states, temporary, facts, &files, error) && io_sync_directory(io, temporary, error) &&
          io_exchange(io, temporary, final, &exchanged, error) && io_sync_directory(io, directory, error);
-  json_decref(files);
   states_close(&states);
   if (!done || exchanged) {
     io_remove_tree(temporary);
   }
   if (done) {
-    older_remove(directory, keep);
+    checkpoint_rotate(directory, keep, facts->step);
   }
-  return done;
-}
-
-bool checkpoint_newest(const char *directory, char path[IO_PATH_MAX], bool *found, Error *error) {
-  int64_t *steps;
-  int count;
-  if (!steps_list(directory, &steps, &count, error)) {
-    return false;
-  }
-  *found = count > 0;
-  bool done = !*found || io_path(path, error, "%s/step-%08lld", directory, (long long)steps[0]);
-  free(steps);
   return done;
 }

@@ -24,20 +24,49 @@ typedef struct {  // what a manifest says besides files and tensors
   int64_t batch;          // the last that was trained on; without `skip` the step
   int64_t data_bytes;     // of the data file
   int64_t metrics_bytes;  // of metrics.jsonl when this was saved
+  int64_t bad_steps;      // in a row, up to this one: the loss was not finite or the update was not made
+  int64_t version;        // of the manifest, when it is read
   uint64_t seed, program_hash, state_hash;
+  uint64_t data_hash, tokenizer_hash;  // fingerprints (data/fingerprint.h); 0: not known
+  double val_loss;                     // of an evaluation at this step; NaN: there was none
+  // The first parameter, or state of the optimizer, that holds a number which is not finite; empty: none does. Saving
+  // looks, and fills this in.
+  char not_finite[96];
+  bool damaged;  // reading failed since the checkpoint is not what was saved; not since memory or the disk failed
 } CheckpointFacts;
 
-// Saves as `directory`/step-NNNNNNNN, then removes the oldest so that `keep` are left (0: keeps all).
-bool checkpoint_save(Io *io, Session *session, const char *directory, const CheckpointFacts *facts, int keep,
-                     Error *error);
+typedef struct {  // what stays when a checkpoint was saved; the newest good one always does
+  int newest;     // so many; 0: all
+  int64_t every;  // and those of steps that are a multiple of this; 0: no others
+  bool best;      // and the good one of the lowest validation loss
+} CheckpointKeep;
 
-// The newest in `directory`. *found is false, and the result true, if there is none.
+// Saves as `directory`/step-NNNNNNNN, then removes what `keep` (NULL: all stay) does not ask for.
+bool checkpoint_save(Io *io, Session *session, const char *directory, CheckpointFacts *facts,
+                     const CheckpointKeep *keep, Error *error);
+
+// All numbers are finite, and the steps before it were no bad ones.
+bool checkpoint_is_good(const CheckpointFacts *facts);
+
+// The newest in `directory` but for those of numbers that are not finite, unless all are. *found is false, and the
+// result true, if there is none.
 bool checkpoint_newest(const char *directory, char path[IO_PATH_MAX], bool *found, Error *error);
+
+// The lowest validation loss of the good ones; infinite: none was evaluated.
+bool checkpoint_best(const char *directory, double *least, Error *error);
+
+// Loads the newest that is whole and finite. `notes`: a line for each that was passed over; damaged ones are renamed to
+// damaged-NNNNNNNN. False too where there are some and none will do.
+bool checkpoint_resume(Session *session, const char *directory, char path[IO_PATH_MAX], bool *found,
+                       CheckpointFacts *facts, Buffer *notes, Error *error);
 
 // Loads into the session. Without `optimizer`, only what the model needs. An error names everything that does not fit.
 bool checkpoint_load(Session *session, const char *path, bool optimizer, CheckpointFacts *facts, Error *error);
 
 bool checkpoint_facts(const char *path, CheckpointFacts *facts, Error *error);
+
+// Reads all of it: sizes, hashes, and names and shapes against the manifest. Needs no plan.
+bool checkpoint_verify(const char *path, CheckpointFacts *facts, Error *error);
 
 // Removes what interrupted saves left behind.
 void checkpoint_clean(const char *directory);

@@ -20,6 +20,13 @@ const char *checkpoint_role_name(StateRole role);
 
 int64_t checkpoint_step_of_name(const char *name);  // the number of a committed checkpoint's directory, or -1
 
+// The steps of all committed checkpoints, newest first, on the heap.
+bool checkpoint_steps(const char *directory, int64_t **steps, int *count, Error *error);
+// Removes what `keep` does not ask for, when the checkpoint of step `newest` was saved.
+void checkpoint_rotate(const char *directory, const CheckpointKeep *keep, int64_t newest);
+// Of largest numbers, for scales of values of 8 bits: a run in another precision has none, or others.
+bool checkpoint_is_history(const char *name);
+
 #define CHECKPOINT_MANIFEST_HASH "manifest_xxh3_64"
 
 // Of everything that a manifest says, but for the hash itself: of its values, not of the blanks between them. False: no

@@ -1,7 +1,8 @@
 // checkpoint_load.c: verifying a checkpoint and putting it on a device.
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,11 @@
 #include "base/units.h"
 #include "runtime/checkpoint.h"
 #include "runtime/checkpoint_files.h"
+#include "runtime/json_guard.h"
 #include "runtime/safetensors.h"
 #include "runtime/states.h"
 
-enum { MANIFEST_MAX = 256 << 20, NAMED_MAX = 6 };
+enum { MANIFEST_MAX = 256 << 20, NAMED_MAX = 6, STATUS_DAMAGED = 100 };
 
 typedef struct {  // everything that does not fit, for one message
   Buffer text;
@@ -43,9 +45,26 @@ static bool problems_report(Problems *problems, const char *path, Error *error) 
   return none;
 }
 
+// What is wrong with the bytes of a checkpoint itself: another one may be whole. Never said where memory is missing.
+static bool __attribute__((format(printf, 3, 4))) damaged(const char *path, Error *error, const char *format, ...) {
+  char why[ERROR_MAX];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(why, sizeof why, format, args);
+  va_end(args);
+  return error_set(error, STATUS_DAMAGED, "the checkpoint %s is damaged: %s; mdl verify says which are whole", path,
+                   why);
+}
+
 static bool manifest_damaged(const char *path, const char *why, Error *error) {
-  return error_set(error, 1, "the checkpoint %s is damaged: manifest.json %s; remove the directory to use an older one",
-                   path, why);
+  return damaged(path, error, "manifest.json %s", why);
+}
+
+// STATUS_DAMAGED is known in this file alone.
+static bool outcome(bool done, CheckpointFacts *facts, Error *error) {
+  facts->damaged = !done && error->status == STATUS_DAMAGED;
+  error->status = facts->damaged ? 1 : error->status;
+  return done;
 }
 
 static bool manifest_open(const char *path, json_t **root, Error *error) {
@@ -55,14 +74,18 @@ static bool manifest_open(const char *path, json_t **root, Error *error) {
   if (!io_path(file, error, "%s/manifest.json", path)) {
     return false;
   }
-  if (io_is_directory(path) && access(file, F_OK) != 0 && errno == ENOENT) {
+  if (io_is_directory(path) && io_absent(file)) {
     return manifest_damaged(path, "is not there", error);
   }
   if (!io_read_file(file, MANIFEST_MAX, &text, &size, error)) {
     return false;
   }
-  *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
+  bool starved;
+  *root = json_read(text, size, JSON_REJECT_DUPLICATES, &why, &starved);
   free(text);
+  if (starved) {
+    return error_set(error, 3, "no memory to read %s", file);
+  }
   if (!*root || !json_is_object(*root)) {
     json_decref(*root);
     return manifest_damaged(path, "is not JSON", error);
@@ -118,10 +141,8 @@ static bool facts_hold(const CheckpointFacts *facts, const char *path, Error *er
     return manifest_damaged(path, "has a step, or a count of batches or tokens, that no run comes to", error);
   }
   if (named >= 0 && named != facts->step) {
-    return error_set(error, 1,
-                     "the checkpoint %s is damaged: manifest.json is of step %lld; rename the directory, or remove it "
-                     "to use an older one",
-                     path, (long long)facts->step);
+    return damaged(path, error, "manifest.json is of step %lld, which the directory is not called by",
+                   (long long)facts->step);
   }
   return true;
 }
@@ -139,6 +160,24 @@ static bool manifest_word(const json_t *root, const char *key, int base, uint64_
   return text && *text && *end == '\0';
 }
 
+// What manifests of before do not say is not known, and no mistake.
+static bool manifest_more(const json_t *root, CheckpointFacts *facts) {
+  const json_t *loss = json_object_get(root, "val_loss"), *finite = json_object_get(root, "finite");
+  const char *odd = json_string_value(json_object_get(root, "not_finite"));
+  facts->version = (int64_t)json_integer_value(json_object_get(root, "version"));
+  facts->val_loss = json_is_number(loss) ? json_number_value(loss) : NAN;
+  facts->not_finite[0] = '\0';
+  if (json_is_false(finite)) {
+    snprintf(facts->not_finite, sizeof facts->not_finite, "%s", odd && *odd ? odd : "?");
+  }
+  facts->bad_steps = 0;
+  facts->data_hash = facts->tokenizer_hash = 0;
+  return (!json_object_get(root, "bad_steps") || manifest_number(root, "bad_steps", &facts->bad_steps)) &&
+         (!json_object_get(root, "data_hash") || manifest_word(root, "data_hash", 16, &facts->data_hash)) &&
+         (!json_object_get(root, "tokenizer_hash") ||
+          manifest_word(root, "tokenizer_hash", 16, &facts->tokenizer_hash));
+}
+
 static bool manifest_facts(const json_t *root, const char *path, CheckpointFacts *facts, Error *error) {
   bool good =
       manifest_number(root, "step", &facts->step) && manifest_number(root, "tokens", &facts->tokens) &&
@@ -151,17 +190,19 @@ static bool manifest_facts(const json_t *root, const char *path, CheckpointFacts
   } else {
     good = good && manifest_number(root, "batch", &facts->batch);
   }
+  good = good && manifest_more(root, facts);
   return good ? facts_hold(facts, path, error) : manifest_damaged(path, "lacks a number", error);
 }
 
 bool checkpoint_facts(const char *path, CheckpointFacts *facts, Error *error) {
   json_t *root;
+  *facts = (CheckpointFacts){.val_loss = NAN};
   if (!manifest_open(path, &root, error)) {
-    return false;
+    return outcome(false, facts, error);
   }
-  bool done = manifest_facts(root, path, facts, error);
+  const bool done = manifest_facts(root, path, facts, error);
   json_decref(root);
-  return done;
+  return outcome(done, facts, error);
 }
 
 static bool file_hash(const char *path, int64_t bytes, uint64_t *hash, Error *error) {
@@ -209,27 +250,22 @@ static bool file_verify(const json_t *root, const char *path, const char *name, 
     return manifest_damaged(path, "does not list its files", error);
   }
   struct stat info;
-  if (!io_path(file, error, "%s/%s", path, name) || stat(file, &info) != 0) {
-    return error_set(error, 1,
-                     "the checkpoint %s is damaged: %s is not there; remove the directory to use an older one", path,
-                     name);
+  if (!io_path(file, error, "%s/%s", path, name)) {
+    return false;
+  }
+  if (stat(file, &info) != 0) {
+    return errno == ENOENT ? damaged(path, error, "%s is not there", name)
+                           : error_set(error, errno == ENOMEM ? 3 : 1, "cannot read %s: %s", file, strerror(errno));
   }
   if (info.st_size != bytes) {
-    return error_set(error, 1,
-                     "the checkpoint %s is damaged: %s has %lld bytes, the manifest says %lld; remove the directory to "
-                     "use an older one",
-                     path, name, (long long)info.st_size, (long long)bytes);
+    return damaged(path, error, "%s has %lld bytes, the manifest says %lld", name, (long long)info.st_size,
+                   (long long)bytes);
   }
   if (!file_hash(file, bytes, &actual, error)) {
     return false;
   }
-  if (actual != expected) {
-    return error_set(error, 1,
-                     "the checkpoint %s is damaged: %s has hash %016llx, the manifest says %016llx; remove the "
-                     "directory to use an older one",
-                     path, name, (unsigned long long)actual, (unsigned long long)expected);
-  }
-  return true;
+  return actual == expected || damaged(path, error, "%s has hash %016llx, the manifest says %016llx", name,
+                                       (unsigned long long)actual, (unsigned long long)expected);
 }
 
 static void shape_text(char *text, size_t capacity, int count, const int64_t *size) {
@@ -240,8 +276,7 @@ static void shape_text(char *text, size_t capacity, int count, const int64_t *si
   }
 }
 
-// Of largest numbers, for scales of values of 8 bits: a run in another precision has none, or others.
-static bool is_history(const char *name) {
+bool checkpoint_is_history(const char *name) {
   static const char first[] = "fp8.", last[] = ".amax";
   const size_t length = strlen(name), head = sizeof first - 1, tail = sizeof last - 1;
   return length > head + tail && strncmp(name, first, head) == 0 && strcmp(name + length - tail, last) == 0;
@@ -257,11 +292,11 @@ static bool is_same(const PlanState *state, const SafetensorsTensor *tensor) {
 }
 
 static void state_compare(const PlanState *state, const SafetensorsTensor *tensor, Problems *problems) {
-  if (!tensor && !is_history(state->name)) {
+  if (!tensor && !checkpoint_is_history(state->name)) {
     problem_add(problems, state->name, "is missing");
     return;
   }
-  if (!is_same(state, tensor) && !is_history(state->name)) {
+  if (!is_same(state, tensor) && !checkpoint_is_history(state->name)) {
     char is[128], wanted[128], what[400];
     shape_text(is, sizeof is, tensor->axis_count, tensor->size);
     shape_text(wanted, sizeof wanted, state->axis_count, state->size);
@@ -282,7 +317,7 @@ static void file_compare(const States *states, const CheckpointFile *file, const
   for (int i = 0; i < safetensors_count(tensors); i++) {
     const char *name = safetensors_at(tensors, i)->name;
     const LogicalState *state = states_find(states, name);
-    if ((!state || !file->holds[state->state->role]) && !is_history(name)) {
+    if ((!state || !file->holds[state->state->role]) && !checkpoint_is_history(name)) {
       problem_add(problems, name, "is there, but not in the plan");
     }
   }
@@ -296,7 +331,8 @@ static bool state_load(Session *session, const States *states, const LogicalStat
   char size[UNITS_MAX];
   bool done = dense || error_set(error, 3, "no memory to load '%s', %s", name, units_bytes(size, (double)bytes));
   const SafetensorsTensor *tensor = safetensors_find(file, name);
-  const bool begins = is_history(name) && !is_same(state->state, tensor);  // with zeros: nothing is known yet
+  const bool begins =
+      checkpoint_is_history(name) && !is_same(state->state, tensor);  // with zeros: nothing is known yet
   done = done && (begins || safetensors_read(file, tensor, dense, error)) &&
          state_scatter(session, states, state, dense, error);
   free(dense);
@@ -334,8 +370,9 @@ static bool files_load(Session *session, const States *states, const char *path,
 
 bool checkpoint_load(Session *session, const char *path, bool optimizer, CheckpointFacts *facts, Error *error) {
   json_t *root;
+  *facts = (CheckpointFacts){.val_loss = NAN};
   if (!manifest_open(path, &root, error)) {
-    return false;
+    return outcome(false, facts, error);
   }
   States states;
   bool done = manifest_facts(root, path, facts, error) && states_open(session->set, &states, error);
@@ -344,5 +381,60 @@ bool checkpoint_load(Session *session, const char *path, bool optimizer, Checkpo
     states_close(&states);
   }
   json_decref(root);
+  return outcome(done, facts, error);
+}
+
+// Tensors of one file against what the manifest says of them. Those of version 1 say it too.
+static bool tensors_verify(const json_t *root, const char *path, const char *name, int *seen, Error *error) {
+  char file[IO_PATH_MAX];
+  Safetensors *open;
+  const json_t *all = json_object_get(root, "tensors");
+  if (!io_path(file, error, "%s/%s", path, name) || !safetensors_open(file, &open, error)) {
+    return false;
+  }
+  bool done = true;
+  for (int i = 0; done && i < safetensors_count(open); i++) {
+    const SafetensorsTensor *tensor = safetensors_at(open, i);
+    const json_t *shape = json_object_get(json_object_get(all, tensor->name), "shape");
+    bool same = json_is_array(shape) && json_array_size(shape) == (size_t)tensor->axis_count;
+    for (int a = 0; same && a < tensor->axis_count; a++) {
+      same = json_integer_value(json_array_get(shape, (size_t)a)) == tensor->size[a];
+    }
+    done = same || damaged(path, error, "'%.80s' in %s is not what the manifest lists", tensor->name, name);
+    *seen += same;
+  }
+  safetensors_close(open);
   return done;
+}
+
+static bool files_verify(const json_t *root, const char *path, Error *error) {
+  size_t i;
+  json_t *entry;
+  int seen = 0;
+  const json_t *files = json_object_get(root, "files");
+  bool done = json_array_size(files) > 0 || manifest_damaged(path, "does not list its files", error);
+  json_array_foreach(files, i, entry) {
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    if (done && (!name || !*name || *name == '.' || strchr(name, '/'))) {
+      done = manifest_damaged(path, "lists a file that is none of a checkpoint", error);
+    }
+    done = done && file_verify(root, path, name, error);
+  }
+  for (int f = 0; done && f < CHECKPOINT_FILE_COUNT; f++) {
+    done = tensors_verify(root, path, checkpoint_files[f].name, &seen, error);
+  }
+  return done && ((size_t)seen == json_object_size(json_object_get(root, "tensors")) ||
+                  damaged(path, error, "the manifest lists %zu tensors, the files hold %d",
+                          json_object_size(json_object_get(root, "tensors")), seen));
+}
+
+bool checkpoint_verify(const char *path, CheckpointFacts *facts, Error *error) {
+  json_t *root;
+  *facts = (CheckpointFacts){.val_loss = NAN};
+  if (!manifest_open(path, &root, error)) {
+    return outcome(false, facts, error);
+  }
+  const bool done = manifest_facts(root, path, facts, error) && files_verify(root, path, error);
+  json_decref(root);
+  return outcome(done, facts, error);
 }

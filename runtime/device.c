@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/plain.h"
 #include "runtime/cuda/count.h"
 #include "runtime/cuda/driver.h"
 
@@ -15,8 +16,13 @@ bool error_set(Error *error, int status, const char *format, ...) {
   va_start(args, format);
   error->status = status;
   vsnprintf(error->text, sizeof error->text, format, args);
+  plain_mask(error->text);  // names from files may hold anything
   va_end(args);
   return false;
+}
+
+bool error_set_plan(Error *error, const char *why) {
+  return error_set(error, strncmp(why, "no memory", 9) == 0 ? 3 : 1, "%s", why);
 }
 
 const Backend *backend_find(const char *name) {

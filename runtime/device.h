@@ -23,6 +23,9 @@ typedef struct {
 
 bool error_set(Error *error, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));  // false
 
+// Of a plan that could not be read or written: `why` begins with "no memory" where that is all.
+bool error_set_plan(Error *error, const char *why);
+
 typedef struct Ranks Ranks;  // what the ranks of one process share: ranks.h
 typedef struct Peers Peers;  // what a rank in a process of its own knows of the others: peers.h
 

@@ -21,7 +21,7 @@ static bool inspect_artefact(const char *path, Buffer *out, Error *error) {
     buffer_format(out, "%s: %s\n", path, set->count > 1 ? "the plans of all stages" : "a plan");
     inspect_plans(set, out);
   } else {
-    error_set(error, arena ? 1 : 3, "%s", arena ? why : "no memory");
+    error_set_plan(error, arena ? why : "no memory");
   }
   arena_destroy(arena);
   return set != NULL;

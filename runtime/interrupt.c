@@ -1,11 +1,13 @@
 // interrupt.c: the flag and its handler.
 #include "runtime/interrupt.h"
 
-#include <stdlib.h>
+#include <stdint.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t requested;
+static volatile int64_t first;  // when it was, in milliseconds
 
 static void say(const char *text) {  // where printf may not be called
   if (write(STDERR_FILENO, text, strlen(text)) < 0) {
@@ -13,16 +15,28 @@ static void say(const char *text) {  // where printf may not be called
   }
 }
 
+static int64_t milliseconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+// `timeout` and `srun` send the same signal twice, to the process and to its group: what comes so soon is one wish.
 static void handle(int number) {
   (void)number;
+  const int64_t now = milliseconds();
+  if (requested && now - first < INTERRUPT_TOGETHER_MS) {
+    return;
+  }
   if (requested) {
     say("stopped at once: nothing was saved after the newest checkpoint\n");
     _exit(130);
   }
+  first = now;
   requested = 1;
 }
 
-static const int signals[INTERRUPT_SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+static const int signals[INTERRUPT_SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXCPU, SIGPIPE};
 
 void interrupt_install(Interrupt *interrupt) {
   requested = 0;
@@ -31,7 +45,7 @@ void interrupt_install(Interrupt *interrupt) {
     memset(&action, 0, sizeof action);
     action.sa_handler = signals[i] == SIGPIPE ? SIG_IGN : handle;
     action.sa_flags = SA_RESTART;
-    sigemptyset(&action.sa_mask);
+    sigfillset(&action.sa_mask);  // one after the other
     sigaction(signals[i], &action, &interrupt->old[i]);
     if (signals[i] == SIGHUP && interrupt->old[i].sa_handler == SIG_IGN) {
       sigaction(signals[i], &interrupt->old[i], NULL);

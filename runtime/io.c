@@ -12,10 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/units.h"
+
 static bool io_failed(const char *what, const char *path, Error *error) {
-  return error_set(error, 1, "cannot %s %s: %s", what, path, strerror(errno));
+  return error_set(error, errno == ENOMEM ? 3 : 1, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
 // Counts an operation; true if it is the one that is to fail. Does not return if it is the one to die at, unless the
@@ -31,7 +34,7 @@ static bool io_fault(Io *io, bool *half) {
     }
     *half = true;
   }
-  if (io->fail_at && io->count == io->fail_at) {
+  if ((io->fail_at && io->count == io->fail_at) || (io->fail_from && io->count >= io->fail_from)) {
     errno = ENOSPC;
     return true;
   }
@@ -194,6 +197,9 @@ bool io_open(const char *path, int flags, int *fd, Error *error) {
   const char *what = (flags & O_ACCMODE) == O_RDONLY ? "read" : "write";
   struct stat info;
   *fd = open(path, flags | O_NONBLOCK | O_CLOEXEC, 0666);
+  if (*fd < 0 && errno == ELOOP && (flags & O_NOFOLLOW)) {
+    return error_set(error, 1, "cannot %s %s: it is a link, and what a run writes stays in its directory", what, path);
+  }
   const bool pipe = *fd < 0 && errno == ENXIO;  // to write into, and nobody reads it
   if (*fd < 0 && !pipe) {
     return io_failed(what, path, error);
@@ -255,6 +261,30 @@ bool io_replace_file(Io *io, const char *path, const void *data, size_t size, Er
     unlink(temporary);
   }
   return done;
+}
+
+bool io_space(Io *io, const char *path, int64_t bytes, Error *error) {
+  struct statvfs info;
+  char needed[UNITS_MAX], there[UNITS_MAX];
+  double space = io ? (double)io->space : 0;
+  if (space <= 0) {
+    if (statvfs(path, &info) != 0 || info.f_blocks == 0) {
+      return true;  // nobody says how much there is: writing will tell
+    }
+    space = (double)info.f_bavail * (double)info.f_frsize;
+  }
+  return space >= (double)bytes || error_set(error, 1, "cannot write into %s: %s are needed and %s are free", path,
+                                             units_bytes(needed, (double)bytes), units_bytes(there, space));
+}
+
+bool io_is_link(const char *path) {
+  struct stat info;
+  return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+}
+
+bool io_absent(const char *path) {
+  struct stat info;
+  return stat(path, &info) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
 bool io_is_directory(const char *path) {

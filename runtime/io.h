@@ -15,9 +15,11 @@ enum { IO_PATH_MAX = 4096 };
 #define IO_REPLACE_ENDING ".tmp"  // of the temporary file of io_replace_file
 
 typedef struct {
-  int64_t count;    // operations so far
-  int64_t fail_at;  // this one (from 1) fails: a write stores half of its bytes and reports a full disk; 0: none
-  int64_t die_at;   // this one ends the process half-way, without any cleanup, as kill -9 does; 0: none
+  int64_t count;      // operations so far
+  int64_t fail_at;    // this one (from 1) fails: a write stores half of its bytes and reports a full disk; 0: none
+  int64_t fail_from;  // this one and all after it fail so; 0: none
+  int64_t space;      // bytes that are free, whatever the file system says; 0: what it says
+  int64_t die_at;     // this one ends the process half-way, without any cleanup, as kill -9 does; 0: none
 } Io;
 
 bool io_create(Io *io, const char *path, int *fd, Error *error);  // a new file; one that exists is an error
@@ -37,12 +39,16 @@ bool io_make_path(const char *path, Error *error);  // mkdir -p
 bool io_remove_tree(const char *path);              // best effort; false if something is left
 bool io_read(int fd, const char *path, int64_t offset, void *data, size_t size, Error *error);  // exactly size bytes
 // A regular file of `flags` for open, made with them where O_CREAT is among them; *fd -1 and false otherwise. A pipe in
-// its place is an error at once: opening one would wait for ever.
+// its place is an error at once: opening one would wait for ever. O_NOFOLLOW: so is a link.
 bool io_open(const char *path, int flags, int *fd, Error *error);
 // The whole file, NUL-terminated, on the heap; at most `limit` bytes.
 bool io_read_file(const char *path, size_t limit, char **text, size_t *size, Error *error);
 // A whole file by temporary file, fsync and rename.
 bool io_replace_file(Io *io, const char *path, const void *data, size_t size, Error *error);
+// Are so many bytes free in the file system of a directory? True as well where it does not say.
+bool io_space(Io *io, const char *path, int64_t bytes, Error *error);
+bool io_is_link(const char *path);
+bool io_absent(const char *path);  // it is not there; false where that cannot be known
 bool io_is_directory(const char *path);
 bool io_is_file(const char *path);
 

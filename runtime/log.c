@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/options.h"
+#include "base/plain.h"
 #include "runtime/io.h"
 
 void log_start(Log *log, FILE *screen) {
@@ -18,7 +19,7 @@ void log_start(Log *log, FILE *screen) {
 
 bool log_open(Log *log, const char *path, Error *error) {
   int fd;
-  if (!io_open(path, O_WRONLY | O_CREAT | O_APPEND, &fd, error)) {
+  if (!io_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, &fd, error)) {
     return false;
   }
   log->file = fdopen(fd, "a");
@@ -39,23 +40,34 @@ void log_close(Log *log) {
   *log = (Log){0};
 }
 
-// `text` with or without its escape sequences; at most `columns` visible bytes if that is not 0.
+// The length of a colour of log.h at `text`; 0: none stands there.
+static size_t colour_length(const char *text) {
+  static const char *const colours[] = {LOG_BOLD, LOG_FAINT, LOG_RED, LOG_GREEN, LOG_YELLOW, LOG_BLUE, LOG_PLAIN};
+  for (size_t i = 0; i < sizeof colours / sizeof *colours; i++) {
+    if (strncmp(text, colours[i], strlen(colours[i])) == 0) {
+      return strlen(colours[i]);
+    }
+  }
+  return 0;
+}
+
+// `text` with or without its colours, and nothing else that a terminal obeys; at most `columns` visible bytes if that
+// is not 0.
 static void text_put(FILE *out, const char *text, bool colour, int columns) {
   int column = 0;
   for (const char *at = text; *at;) {
-    if (*at == '\033') {
-      size_t length = strcspn(at, "m");
-      length += at[length] == 'm';
+    const size_t length = colour_length(at), control = plain_control(at);
+    if (length > 0) {
       if (colour) {
         fwrite(at, 1, length, out);
       }
       at += length;
-    } else {
-      if (columns == 0 || column++ < columns) {
-        fputc(*at, out);
-      }
-      at++;
+      continue;
     }
+    if (columns == 0 || column++ < columns) {
+      fputc(control > 0 ? '?' : *at, out);
+    }
+    at += control > 0 ? control : 1;
   }
 }
 

@@ -1,6 +1,7 @@
 // log.h: what a run tells people: on the screen, in log.txt, and as one live line on a terminal.
 //
-// Text may hold ANSI colours; they are taken out where there is no terminal and in the file. Lines on the screen go to
+// Text may hold ANSI colours; they are taken out where there is no terminal and in the file. Other control
+// characters, which names from files may hold, are shown as `?`. Lines on the screen go to
 // stdout. Log keeps no state beyond this struct.
 #ifndef MDL_RUNTIME_LOG_H
 #define MDL_RUNTIME_LOG_H

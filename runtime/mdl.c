@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/options.h"
+#include "base/plain.h"
 #include "compiler/command.h"
 #include "runtime/data_command.h"
 
@@ -35,8 +36,8 @@ static MdlCompileOptions compile_options(const CommandFlags *flags) {
 typedef struct {
   CommandFlags compile;
   const char *device, *out, *data;
-  bool resume;
-  int64_t steps, save_every, eval_every, log_every, keep, threads, profile;
+  bool resume, restart, keep_best;
+  int64_t steps, save_every, eval_every, log_every, keep, keep_every, threads, profile;
   double deadline;
 } TrainValues;
 
@@ -49,6 +50,8 @@ static const Option train_options[] = {
      "the run directory (default: a fresh runs/MODEL-N)"},
     {"resume", 0, OPTION_FLAG, NULL, offsetof(TrainValues, resume), 0,
      "continue from the newest checkpoint of the run directory; without --out, of the newest runs/MODEL-N"},
+    {"restart", 0, OPTION_FLAG, NULL, offsetof(TrainValues, restart), 0,
+     "begin with step 1 in the directory of a run; its checkpoints and metrics are moved to before-N in it"},
     {"data", 0, OPTION_TEXT, "FILE", offsetof(TrainValues, data), 0, "other data than the recipe names"},
     {"save-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, save_every), 0,
      "steps between checkpoints; 0: only at the end"},
@@ -56,7 +59,11 @@ static const Option train_options[] = {
      "steps between evaluations; 0: only at the end"},
     {"log-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, log_every), 0, "steps between lines of metrics"},
     {"keep", 0, OPTION_INTEGER, "N", offsetof(TrainValues, keep), 0,
-     "how many of the newest checkpoints to keep (default: 3; 0: all)"},
+     "how many of the newest checkpoints to keep (default: 3; 0: all); the newest good one always stays"},
+    {"keep-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, keep_every), 0,
+     "keep those of steps that are a multiple of N too"},
+    {"keep-best", 0, OPTION_FLAG, NULL, offsetof(TrainValues, keep_best), 0,
+     "keep the one of the lowest validation loss too, and save when an evaluation finds a lower one"},
     {"deadline", 0, OPTION_NUMBER, "SECONDS", offsetof(TrainValues, deadline), 0,
      "how long a rank waits for another before the run ends with status 5 (default: 60; 0: for ever)"},
     {"profile", 0, OPTION_INTEGER, "N", offsetof(TrainValues, profile), 0,
@@ -91,8 +98,8 @@ static int train_plan(const TrainValues *values, const char *input, MdlPlan **pl
     fprintf(stderr, "mdl train: %s is compiled already: %s needs the text; give the .mdl file\n", input, option);
     return STATUS_USAGE;
   }
-  if (run && !values->resume) {
-    fprintf(stderr, "mdl train: %s is a run; give --resume to continue it\n", input);
+  if (run && !values->resume && !values->restart) {
+    fprintf(stderr, "mdl train: %s is a run; give --resume to continue it, or --restart to begin anew\n", input);
     return STATUS_USAGE;
   }
   if (run && values->out) {
@@ -121,6 +128,9 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
                              .out = out,
                              .data = train->data,
                              .resume = train->resume,
+                             .restart = train->restart,
+                             .keep_every = train->keep_every,
+                             .keep_best = train->keep_best,
                              .profile = train->profile,
                              .steps = train->steps,
                              .save_every = train->save_every,
@@ -169,9 +179,13 @@ static int eval_main(Arena *arena, const void *values, const OptionList *argumen
     printf("bits per byte  %.6f\n", result.bits_per_byte);
   }
   if (result.held_out > 0) {
-    printf("data           the last %g%% of %s, which the run does not train on\n", result.held_out * 100, result.data);
+    printf("data           the last %g%% of ", result.held_out * 100);
+    plain_put(stdout, result.data);
+    printf(", which the run does not train on\n");
   } else {
-    printf("data           all of %s\n", result.data);
+    printf("data           all of ");
+    plain_put(stdout, result.data);
+    printf("\n");
   }
   printf("tokens         %lld in %lld windows\n", (long long)result.tokens, (long long)result.windows);
   printf("speed          %.0f tokens/s\n", result.seconds > 0 ? (double)result.tokens / result.seconds : 0.0);
@@ -380,6 +394,14 @@ static int diff_main(Arena *arena, const void *values, const OptionList *argumen
   return status == MDL_INPUT ? STATUS_USAGE : status ? (int)status : differ;
 }
 
+static int verify_main(Arena *arena, const void *values, const OptionList *arguments) {
+  (void)arena, (void)values;
+  MdlError error;
+  int64_t damaged = 0;
+  MdlStatus status = mdl_verify(arguments->at[0], stdout, &damaged, &error);
+  return status ? report(&error) : damaged > 0 ? STATUS_INPUT : STATUS_DONE;
+}
+
 static int inspect_main(Arena *arena, const void *values, const OptionList *arguments) {
   (void)arena, (void)values;
   MdlError error;
@@ -402,7 +424,8 @@ static const Command commands[] = {
     {.name = "train",
      .arguments = "FILE|PLAN.mdlx|RUN",
      .summary = "trains the model of a text, or of a compiled plan, or goes on with a run",
-     .details = "Ctrl-C finishes the step, saves and stops with status 130; a second one stops at once.",
+     .details = "Ctrl-C finishes the step, saves and stops with status 130; a second one, half a second later or more, "
+                "stops\nat once. SIGTERM, SIGHUP, SIGUSR1 and SIGXCPU do as Ctrl-C.",
      .least = 1,
      .most = 1,
      GROUPS(train_groups),
@@ -468,6 +491,13 @@ static const Command commands[] = {
      .least = 0,
      .most = -1,
      .run = data_words},
+    {.name = "verify",
+     .arguments = "RUN",
+     .summary = "reads all checkpoints of a run and says which are whole and good",
+     .details = "RUN is a run directory or one of its checkpoints. Exit status: 0 all are whole, 1 one is not.",
+     .least = 1,
+     .most = 1,
+     .run = verify_main},
     {.name = "inspect",
      .arguments = "PATH",
      .summary = "a plan, a checkpoint, a .safetensors file or a run, in words",

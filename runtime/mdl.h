@@ -10,8 +10,9 @@
 // Functions that can fail return a status, MDL_DONE being 0, and then fill `error` (which may be NULL). Handles are
 // opaque; what is made with an _open or a compile function is released with the function named there. Options that are
 // zero or NULL mean the default said beside them. Calls on different handles may be made from different threads, except
-// that mdl_train handles SIGINT and SIGTERM of the process while it runs. On several GPUs each rank is a process of its
-// own: the calling program once more, which does not come to its main. libmdl must be linked into it.
+// that mdl_train handles SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGXCPU of the process while it runs. On several GPUs
+// each rank is a process of its own: the calling program once more, which does not come to its main. libmdl must be
+// linked into it.
 #ifndef MDL_RUNTIME_MDL_H
 #define MDL_RUNTIME_MDL_H
 
@@ -58,9 +59,12 @@ typedef struct {
   const char *out;     // run directory; NULL: a fresh runs/<model>-<n>, or when resuming the newest of them
   const char *data;    // NULL: as the recipe says
   bool resume;         // continue from the newest checkpoint in the run directory
+  bool restart;        // begin with step 1 in a run directory; what is there is set aside
   int64_t profile;     // steps of which a trace and a table of times are made; 0: none
   int64_t steps, save_every, eval_every, log_every;  // negative: as the recipe says; 0: only at the end
   int64_t keep;                                      // newest checkpoints to keep; 0: all
+  int64_t keep_every;                                // and those of steps that are a multiple of it; 0: no others
+  bool keep_best;                                    // and the one of the lowest validation loss
   int64_t threads;                                   // of all ranks together; 0: all cores
   double deadline_seconds;                           // for which a rank waits for another; 0: for ever
   FILE *screen;                                      // progress for people; NULL: none
@@ -77,6 +81,10 @@ typedef struct {
 
 // Returns MDL_INTERRUPTED when the user stopped it; everything is saved then.
 MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainResult *result, MdlError *error);
+
+// Reads all checkpoints of a run, or one checkpoint, and says of each whether it is whole and good, a line each.
+// *damaged: how many are not whole.
+MdlStatus mdl_verify(const char *path, FILE *out, int64_t *damaged, MdlError *error);
 
 typedef struct {
   const char *device;  // NULL: "auto"

@@ -2,7 +2,6 @@
 #include "runtime/metrics.h"
 
 #include <fcntl.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "runtime/io.h"
+#include "runtime/json_guard.h"
 
 const char *metrics_number(char text[32], double number) {
   if (!isfinite(number)) {
@@ -45,7 +45,8 @@ static double number_of(const json_t *line, const char *key) {
   return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-// Reads whole lines up to step `last` into points and, if `kept` is not NULL, copies their text.
+// Reads whole lines up to step `last` into points and, if `kept` is not NULL, copies their text. Lines that are none of
+// metrics are counted and left out: what was written is no reason not to go on.
 static bool lines_read(Metrics *metrics, const char *text, size_t size, int64_t last, Buffer *kept, Error *error) {
   size_t number = 0;
   for (size_t at = 0; at < size;) {
@@ -55,10 +56,17 @@ static bool lines_read(Metrics *metrics, const char *text, size_t size, int64_t 
     }
     size_t length = (size_t)(end - text) - at;
     number++;
-    json_t *line = json_loadb(text + at, length, 0, NULL);
+    bool starved;
+    json_t *line = json_read(text + at, length, 0, NULL, &starved);
+    if (starved) {
+      return error_set(error, 3, "no memory for %s", metrics->path);
+    }
     if (!json_is_object(line) || !json_is_integer(json_object_get(line, "step"))) {
       json_decref(line);
-      return error_set(error, 1, "%s:%zu is not a line of metrics", metrics->path, number);
+      metrics->bad_line = metrics->bad_line ? metrics->bad_line : number;
+      metrics->bad_lines++;
+      at += length + 1;
+      continue;
     }
     MetricsPoint point = {number_of(line, "step"), number_of(line, "loss"), number_of(line, "val_loss")};
     json_decref(line);
@@ -86,6 +94,10 @@ static bool metrics_trim(Metrics *metrics, int64_t last, Error *error) {
   if (done && kept.failed) {
     done = error_set(error, 3, "no memory for %s", metrics->path);
   }
+  if (done && metrics->bad_lines > 0) {
+    char damaged[IO_PATH_MAX];
+    done = io_path(damaged, error, "%s.damaged", metrics->path) && io_replace_file(NULL, damaged, text, size, error);
+  }
   if (done && kept.length != size) {
     done = io_replace_file(NULL, metrics->path, kept.text, kept.length, error);
   }
@@ -100,10 +112,11 @@ bool metrics_open(Metrics *metrics, const char *path, int64_t last, Error *error
   if (!metrics->path) {
     return error_set(error, 3, "no memory");
   }
-  if (io_is_file(path) && !metrics_trim(metrics, last, error)) {
+  // A file that cannot be looked at is no file that is not there.
+  if (!io_absent(path) && !metrics_trim(metrics, last, error)) {
     return false;
   }
-  return io_open(path, O_WRONLY | O_CREAT | O_APPEND, &metrics->fd, error);
+  return io_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, &metrics->fd, error);
 }
 
 void metrics_close(Metrics *metrics) {
@@ -156,6 +169,9 @@ bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error) {
   buffer_text(&text, "}\n");
   const bool failed = text.failed;
   const bool written = !failed && io_write(NULL, metrics->fd, metrics->path, text.text, text.length, error);
+  if (!failed && !written && ftruncate(metrics->fd, (off_t)metrics->bytes) != 0) {  // no half of a line stays
+    error_set(error, 1, "cannot write %s, and its last line is torn", metrics->path);
+  }
   metrics->bytes += written ? (int64_t)text.length : 0;
   buffer_free(&text);
   if (!written) {
@@ -170,6 +186,11 @@ bool metrics_sync(Metrics *metrics, Error *error) {
 }
 
 bool metrics_read(const char *path, MetricsPoint **points, int64_t *count, Error *error) {
+  int64_t bad;
+  return metrics_read_counting(path, points, count, &bad, error);
+}
+
+bool metrics_read_counting(const char *path, MetricsPoint **points, int64_t *count, int64_t *bad, Error *error) {
   Metrics metrics = {.fd = -1, .path = strdup(path)};
   char *text;
   size_t size;
@@ -182,6 +203,7 @@ bool metrics_read(const char *path, MetricsPoint **points, int64_t *count, Error
     free(text);
   }
   if (done) {
+    *bad = metrics.bad_lines;
     *points = metrics.points;
     *count = metrics.count;
     metrics.points = NULL;

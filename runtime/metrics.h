@@ -32,20 +32,24 @@ typedef struct {
 typedef struct {
   int fd;
   char *path;
-  int64_t bytes;  // of the file
+  int64_t bytes;      // of the file
+  size_t bad_line;    // the first that is no line of metrics; 0: all are
+  int64_t bad_lines;  // how many
   MetricsPoint *points;
   int64_t count, capacity;
 } Metrics;
 
-// Opens or creates the file. Lines after step `last`, and a torn last line, are dropped, so that a resumed run writes
-// none twice; the points of the others are read.
+// Opens or creates the file. Lines after step `last`, a torn last line, and lines that are none of metrics are dropped,
+// so that a resumed run writes none twice; the points of the others are read. Where there were bad lines, the whole
+// file as it was is kept with the ending .damaged.
 bool metrics_open(Metrics *metrics, const char *path, int64_t last, Error *error);
 void metrics_close(Metrics *metrics);  // also of one that was only zeroed
 bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error);
 bool metrics_sync(Metrics *metrics, Error *error);
 
-// Reads the points of a file without changing it; *points is on the heap.
+// Reads the points of a file, but for bad lines, without changing it; *points is on the heap.
 bool metrics_read(const char *path, MetricsPoint **points, int64_t *count, Error *error);
+bool metrics_read_counting(const char *path, MetricsPoint **points, int64_t *count, int64_t *bad, Error *error);
 
 // The shortest decimal that reads back as the same number, as a float if it is one ("null" for NaN and infinities).
 const char *metrics_number(char text[32], double number);

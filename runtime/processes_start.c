@@ -22,7 +22,7 @@
 enum { SOCKET = 3, MEMORY = 4, FILES = 5 };
 
 static const char name[] = "mdl rank";
-static const int left_alone[] = {SIGINT, SIGTERM, SIGHUP};  // the process that starts ranks decides
+static const int left_alone[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXCPU};  // the process that starts ranks decides
 
 // --- of the process that starts others ---
 

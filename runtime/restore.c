@@ -92,7 +92,7 @@ bool restore_open(Restored *restored, const char *path, const Backend *backend, 
   }
   restored->set = artefact_read(restored->arena, plan, &why);
   if (!restored->set) {
-    return error_set(error, 1, "%s", why);
+    return error_set_plan(error, why);
   }
   const bool generates = program == PROGRAM_GENERATE, several = plan_ranks(restored->set->plans[0]) > 1;
   if (generates ? !restore_decoding(restored, plan, backend, error)

@@ -97,6 +97,10 @@ static bool run_find(Run *run, const char *path, Error *error) {
   if (!io_path(run->path, error, "%s", path) || !io_path(run->checkpoints, error, "%s/checkpoints", path)) {
     return false;
   }
+  struct stat info;
+  if (stat(path, &info) != 0 && errno != ENOENT && errno != ENOTDIR) {
+    return error_set(error, errno == ENOMEM ? 3 : 1, "cannot read %s: %s", path, strerror(errno));
+  }
   if (!io_is_directory(path)) {
     return io_is_file(path) ? error_set(error, 1, "%s is a file and no run directory; mdl train makes one", path)
                             : error_set(error, 1, "there is no run directory %s", path);
@@ -142,7 +146,7 @@ static bool run_find_to_resume(Run *run, const char *out, const char *model, Err
   if (!(out ? io_path(path, error, "%s", out) : run_latest(path, model, error))) {
     return false;
   }
-  if (!io_is_directory(path)) {
+  if (io_absent(path)) {
     return error_set(error, 1, "there is no run directory %s to resume; leave --resume out to begin one", path);
   }
   return run_find(run, path, error);
@@ -168,7 +172,8 @@ bool run_read_tuning(const char *out, const char *model, char **text, Error *err
 
 bool run_resume(Run *run, const char *out, const char *model, Error *error) {
   // Another process that still trained there would save newer ones until the lock is taken.
-  if (!run_find_to_resume(run, out, model, error) || !run_lock(run, error) || !run_newest(run, error)) {
+  if (!run_find_to_resume(run, out, model, error) || !run_lock(run, error) || !run_no_links(run, error) ||
+      !run_newest(run, error)) {
     return false;
   }
   checkpoint_clean(run->checkpoints);
@@ -220,7 +225,7 @@ bool run_write_plan(const Run *run, const PlanSet *set, const char *data, Error 
     done = error_set(error, 1, "cannot write %s: it is not a file", path);
   }
   if (done && !artefact_write(arena, set_placed(arena, set, data), path, &why)) {
-    done = error_set(error, 1, "%s", why);
+    done = error_set_plan(error, why);
   }
   arena_destroy(arena);
   return done;

@@ -12,6 +12,7 @@ typedef struct {
   char path[IO_PATH_MAX];
   char checkpoints[IO_PATH_MAX];
   char checkpoint[IO_PATH_MAX];  // the newest when the run was opened; empty: none
+  char before[IO_PATH_MAX];      // where run_set_aside put what there was; empty: it did not
   int lock;                      // a file descriptor, or -1
 } Run;
 
@@ -19,7 +20,15 @@ typedef struct {
 bool run_create(Run *run, const char *out, const char *model, Error *error);
 
 // An existing one: `out`, or with NULL the runs/<model>-<n> of the highest n. Removes what interrupted saves left.
+// Links in the place of what training writes or removes are errors.
 bool run_resume(Run *run, const char *out, const char *model, Error *error);
+
+// Of a run without a checkpoint: none was ever saved. Else they are unseen, on a volume that is not mounted perhaps,
+// and to begin anew would cost what was trained: an error.
+bool run_never_saved(const Run *run, Error *error);
+// Moves checkpoints, metrics, events and picture of a run into before-N in it, so that it can begin with step 1.
+bool run_set_aside(Run *run, Error *error);
+bool run_no_links(const Run *run, Error *error);
 
 // An existing one to read from, without a lock.
 bool run_open(Run *run, const char *path, Error *error);

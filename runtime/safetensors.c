@@ -2,13 +2,13 @@
 #include "runtime/safetensors.h"
 
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/io.h"
+#include "runtime/json_guard.h"
 
 struct Safetensors {
   char *path;
@@ -34,6 +34,10 @@ int64_t safetensors_dtype_bits(const char *dtype) {
     }
   }
   return 0;
+}
+
+bool safetensors_name_holds(const char *name) {
+  return *name && strcmp(name, "__metadata__") != 0;
 }
 
 static bool whole_number(const json_t *value, int64_t *number) {
@@ -169,8 +173,12 @@ static bool header_read(Safetensors *file, Error *error) {
     done = error_set(error, 1, "%s is no safetensors file: its header does not begin with {", file->path);
   }
   if (done) {
-    file->root = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, &why);
-    done = file->root || error_set(error, 1, "%s is damaged: its header is not JSON: %s", file->path, why.text);
+    bool starved;
+    file->root = json_read(text, (size_t)length, JSON_REJECT_DUPLICATES, &why, &starved);
+    done =
+        (!starved ||
+         error_set(error, 3, "no memory for the header of %s, %llu bytes", file->path, (unsigned long long)length)) &&
+        (file->root != NULL || error_set(error, 1, "%s is damaged: its header is not JSON: %s", file->path, why.text));
   }
   free(text);
   if (done && !json_is_object(file->root)) {
@@ -233,6 +241,18 @@ bool safetensors_read(const Safetensors *file, const SafetensorsTensor *tensor, 
   return io_read(file->fd, file->path, file->data + tensor->begin, data, (size_t)(tensor->end - tensor->begin), error);
 }
 
+typedef struct {
+  const char *name;
+  char *quoted;
+} Quoting;
+
+static void quote_work(void *context) {
+  Quoting *quoting = context;
+  json_t *name = json_string(quoting->name);
+  quoting->quoted = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
+  json_decref(name);
+}
+
 bool safetensors_header(SafetensorsTensor *tensors, int count, Buffer *out) {
   static const char zeros[8] = {0};
   size_t start = out->length;
@@ -241,14 +261,13 @@ bool safetensors_header(SafetensorsTensor *tensors, int count, Buffer *out) {
   buffer_text(out, "{\"__metadata__\":{\"format\":\"pt\"}");
   for (int i = 0; i < count; i++) {
     SafetensorsTensor *tensor = &tensors[i];
-    json_t *name = json_string(tensor->name);
-    char *quoted = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
-    json_decref(name);
+    Quoting quoting = {.name = tensor->name};
+    char *quoted = json_guarded(quote_work, &quoting) ? quoting.quoted : NULL;
     if (!quoted) {
       return false;
     }
     buffer_format(out, ",%s:{\"dtype\":\"%s\",\"shape\":[", quoted, tensor->dtype);
-    free(quoted);
+    json_guard_free(quoted);
     int64_t bytes = safetensors_dtype_bits(tensor->dtype) / 8;
     for (int a = 0; a < tensor->axis_count; a++) {
       buffer_format(out, "%s%lld", a ? "," : "", (long long)tensor->size[a]);

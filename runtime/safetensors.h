@@ -32,6 +32,7 @@ bool safetensors_read(const Safetensors *file, const SafetensorsTensor *tensor, 
 // memory runs out.
 bool safetensors_header(SafetensorsTensor *tensors, int count, Buffer *out);
 
+bool safetensors_name_holds(const char *name);      // may a tensor be called so?
 int64_t safetensors_dtype_bits(const char *dtype);  // 0: no such dtype
 
 #endif

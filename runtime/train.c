@@ -4,53 +4,21 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/units.h"
-#include "runtime/chart.h"
-#include "runtime/checkpoint.h"
 #include "runtime/clock.h"
 #include "runtime/evaluate.h"
-#include "runtime/events.h"
 #include "runtime/generate.h"
 #include "runtime/interrupt.h"
-#include "runtime/progress.h"
-#include "runtime/run.h"
+#include "runtime/safetensors.h"
 #include "runtime/trace.h"
+#include "runtime/trainer.h"
 
 enum { BAD_STEPS_MAX = 10, PROFILE_AFTER = 2, PROFILE_ROWS = 24 };
 static const double LIVE_SECONDS = 0.1;  // between two updates of the live line
 
 enum { RESOLVED_MOST = 1 << 24 };  // bytes of a text
 enum { LOADS_MAX = 1024 };         // layers of experts
-
-typedef struct {
-  const PlanSet *set;
-  const Plan *plan;  // of the first stage
-  const TrainOptions *options;
-  int64_t steps, save_every, eval_every, log_every;
-  Session session;
-  Data *data;
-  Feed *train_feed, *eval_feed;  // eval_feed NULL: no validation
-  Run run;
-  char *tuning;  // what the devices of the resumed run had chosen, or NULL
-  char *before;  // the text, with all that was decided, of the run that is resumed, or NULL
-  Log log;
-  Metrics metrics;
-  Events events;
-  ProgressFacts facts;
-  MetricsLine line;                                 // of the newest step that is done
-  int64_t batch;                                    // that this step was trained on
-  int64_t submitted;                                // step; those after line.step are under way
-  double done_at;                                   // when that step was done, or the first of a stretch was begun
-  int64_t saved;                                    // step of the newest checkpoint; -1: none
-  int64_t skipped;                                  // steps whose update was not made
-  int bad_steps;                                    // in a row
-  double interval_seconds, total_seconds, live_at;  // of steps alone
-  int64_t interval_steps;
-  int64_t trace_from, traced;  // the first step that is traced, and how many were
-  DeviceFacts device;
-} Trainer;
 
 static int64_t choose(int64_t option, int64_t plan) {
   return option >= 0 ? option : plan;
@@ -84,7 +52,8 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
   if (feed_shape(t->set, PROGRAM_TRAIN, &rows, &sequence)) {
     data.sequence = sequence;
   }
-  if (!data_open(&data, &t->data, error) || !feed_create(t->set, PROGRAM_TRAIN, t->data, &t->train_feed, error)) {
+  if (!data_open(&data, &t->data, error) || !data_fingerprint(t->data, &t->print, error) ||
+      !feed_create(t->set, PROGRAM_TRAIN, t->data, &t->train_feed, error)) {
     return false;
   }
   bool evaluates = t->plan->programs[PROGRAM_EVALUATE].call_count > 0;
@@ -92,70 +61,13 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
       !feed_create(t->set, PROGRAM_EVALUATE, t->data, &t->eval_feed, error)) {
     return false;
   }
-  if (t->options->resume && !run_read_tuning(t->options->out, model_name(t), &t->tuning, error)) {
+  if ((t->options->resume || t->options->restart) &&
+      !run_read_tuning(t->options->out, model_name(t), &t->tuning, error)) {
     return false;
   }
   const SessionOptions session = {
       .threads = t->options->threads, .deadline_seconds = t->options->deadline_seconds, .record = t->tuning};
   return session_open_ranks(&t->session, t->set, backend, &session, error);
-}
-
-static uint64_t program_hash(const Plan *plan) {
-  return plan->resolved ? XXH3_64bits(plan->resolved, strlen(plan->resolved)) : 0;
-}
-
-// What the recipe of a resolved text chooses, and its length.
-static const char *chosen_precision(const char *resolved, int *length) {
-  static const char entry[] = "\n  precision ";
-  const char *found = resolved ? strstr(resolved, entry) : NULL;
-  *length = found ? (int)strcspn(found + strlen(entry), ";") : 0;
-  return found ? found + strlen(entry) : "";
-}
-
-static void resume_warn_precision(Trainer *t) {
-  int was, is;
-  const char *before = chosen_precision(t->before, &was), *now = chosen_precision(t->plan->resolved, &is);
-  if (was > 0 && is > 0 && (was != is || strncmp(before, now, (size_t)was) != 0)) {
-    log_line(
-        &t->log,
-        LOG_YELLOW
-        "note      the precision was `%.*s`, from here on it is `%.*s`; `mdl train %s --resume` keeps what the run "
-        "has" LOG_PLAIN,
-        was, before, is, now, t->run.path);
-  }
-}
-
-// What differs from the run that is resumed but does not prevent it.
-static void resume_warn(Trainer *t, const CheckpointFacts *facts) {
-  DataFacts data = data_facts(t->data);
-  resume_warn_precision(t);
-  if (facts->program_hash != program_hash(t->plan)) {
-    log_line(&t->log,
-             LOG_YELLOW "note      the text is not the one this run began with; it goes on with the new one" LOG_PLAIN);
-  }
-  if (facts->seed != t->plan->run.seed) {
-    log_line(&t->log,
-             LOG_YELLOW "note      the seed is not the one this run began with: the order of data changes" LOG_PLAIN);
-  }
-  if (facts->data_bytes != data.bytes) {
-    log_line(&t->log,
-             LOG_YELLOW
-             "note      %s had %lld bytes when this run was saved, now %lld: the order of data changes" LOG_PLAIN,
-             data.path, (long long)facts->data_bytes, (long long)data.bytes);
-  }
-}
-
-// Parameters and all other state: from the newest checkpoint or fresh.
-static bool trainer_state(Trainer *t, CheckpointFacts *facts, Error *error) {
-  *facts = (CheckpointFacts){0};
-  if (t->options->resume && t->run.checkpoint[0]) {
-    if (!checkpoint_load(&t->session, t->run.checkpoint, true, facts, error)) {
-      return false;
-    }
-    t->saved = facts->step;
-    return true;
-  }
-  return session_run(&t->session, PROGRAM_INITIALISE, 0, error);
 }
 
 // Keeps what the devices have chosen with the run. Another machine chooses anew.
@@ -199,12 +111,26 @@ static bool loads_open(Trainer *t, Error *error) {
   return count == t->line.load_count || error_set(error, 3, "no memory for the loads of %d layers", count);
 }
 
-static bool trainer_begin(Trainer *t, Error *error) {
+// Names that a .safetensors file keeps for itself.
+static bool states_hold(const Trainer *t, Error *error) {
+  for (int s = 0; s < t->set->count; s++) {
+    const Plan *plan = t->set->plans[s];
+    for (int i = 0; i < plan->state_count; i++) {
+      if (!safetensors_name_holds(plan->states[i].name)) {
+        return error_set(error, 1, "no checkpoint can hold a parameter or state of the name '%.80s'; rename it",
+                         plan->states[i].name);
+      }
+    }
+  }
+  return true;
+}
+
+static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
   char path[IO_PATH_MAX];
-  CheckpointFacts facts;
   const TrainOptions *options = t->options;
-  if (!(options->resume ? run_resume : run_create)(&t->run, options->out, model_name(t), error) ||
-      !trainer_state(t, &facts, error) || !run_file(&t->run, "log.txt", path, error) ||
+  if (!(options->resume || options->restart ? run_resume : run_create)(&t->run, options->out, model_name(t), error) ||
+      !states_hold(t, error) || !trainer_state(t, facts, notes, error) ||
+      (options->restart && !run_set_aside(&t->run, error)) || !run_file(&t->run, "log.txt", path, error) ||
       !log_open(&t->log, path, error)) {
     return false;
   }
@@ -212,15 +138,15 @@ static bool trainer_begin(Trainer *t, Error *error) {
   const bool mix = t->plan->run.data_kind && strcmp(t->plan->run.data_kind, "mix") == 0;
   const char *data = mix && !options->data ? NULL : data_facts(t->data).path;
   if (!run_write_plan(&t->run, t->set, data, error) || !trainer_tuning(t, error) ||
-      !run_file(&t->run, "metrics.jsonl", path, error) || !metrics_open(&t->metrics, path, facts.step, error) ||
-      !events_open(&t->events, t->run.path, options->resume ? facts.step + 1 : 0, error)) {
+      !run_file(&t->run, "metrics.jsonl", path, error) || !metrics_open(&t->metrics, path, facts->step, error) ||
+      !events_open(&t->events, t->run.path, options->resume && !options->restart ? facts->step + 1 : 0, error)) {
     return false;
   }
-  t->line.step = facts.step;
-  t->batch = facts.batch;
-  t->trace_from = facts.step + 1 + (t->steps - facts.step > options->profile + PROFILE_AFTER ? PROFILE_AFTER : 0);
+  t->line.step = facts->step;
+  t->batch = facts->batch;
+  t->trace_from = facts->step + 1 + (t->steps - facts->step > options->profile + PROFILE_AFTER ? PROFILE_AFTER : 0);
   t->line.loss = t->line.val_loss = NAN;
-  t->line.tokens = facts.tokens;
+  t->line.tokens = facts->tokens;
   const char *names[METRICS_SHOWN];
   t->line.shown_count = session_shown(&t->session, names, METRICS_SHOWN);
   for (int i = 0; i < t->line.shown_count; i++) {
@@ -229,7 +155,7 @@ static bool trainer_begin(Trainer *t, Error *error) {
   if (!loads_open(t, error)) {
     return false;
   }
-  t->skipped = facts.skipped;
+  t->skipped = facts->skipped;
   t->session.backend->facts(t->session.device, &t->device);
   t->facts = (ProgressFacts){.plan = t->plan,
                              .set = t->set,
@@ -238,51 +164,20 @@ static bool trainer_begin(Trainer *t, Error *error) {
                              .device = t->device.name,
                              .attention = t->device.attention,
                              .memory = session_memory(&t->session),
-                             .first = facts.step,
+                             .first = facts->step,
                              .steps = t->steps,
                              .compile_seconds = options->compile_seconds};
   progress_header(&t->log, &t->facts);
-  if (facts.step > 0) {
-    resume_warn(t, &facts);
-  } else if (options->resume) {
-    log_line(&t->log, "          there is no checkpoint yet: training begins with step 1");
-  }
+  resume_say(t, facts, notes);
   return true;
 }
 
-static bool trainer_chart(Trainer *t, Error *error) {
-  const PlanRun *run = &t->plan->run;
-  char path[IO_PATH_MAX], title[256], subtitle[256], count[32];
-  snprintf(title, sizeof title, "%s", run->model ? run->model : "model");
-  snprintf(subtitle, sizeof subtitle, "recipe %s, %s parameters", run->recipe ? run->recipe : "?",
-           units_count(count, run->parameters));
-  return run_file(&t->run, "loss.svg", path, error) && chart_write(path, title, subtitle, &t->metrics, error);
-}
-
-static bool trainer_save(Trainer *t, Error *error) {
-  if (t->saved == t->line.step) {
-    return true;
-  }
-  CheckpointFacts facts = {.step = t->line.step,
-                           .batch = t->batch,
-                           .tokens = t->line.tokens,
-                           .skipped = t->skipped,
-                           .data_bytes = data_facts(t->data).bytes,
-                           .metrics_bytes = t->metrics.bytes,
-                           .seed = t->plan->run.seed,
-                           .program_hash = program_hash(t->plan),
-                           .state_hash = t->plan->state_hash};
-  double start = clock_seconds();
-  if (!metrics_sync(&t->metrics, error) ||
-      !checkpoint_save(t->options->io, &t->session, t->run.checkpoints, &facts, (int)t->options->keep, error) ||
-      !trainer_chart(t, error)) {
-    return false;
-  }
-  t->saved = t->line.step;
-  char time[32];
-  log_line(&t->log, LOG_BLUE "saved" LOG_PLAIN " %s/step-%08lld  " LOG_FAINT "(%s)" LOG_PLAIN, t->run.checkpoints,
-           (long long)t->line.step, units_duration(time, clock_seconds() - start));
-  return true;
+static bool trainer_begin(Trainer *t, Error *error) {
+  CheckpointFacts facts = {0};
+  Buffer notes = {0};
+  const bool done = trainer_begin_with(t, &facts, &notes, error);
+  buffer_free(&notes);
+  return done;
 }
 
 static bool trainer_evaluate(Trainer *t, Error *error) {
@@ -296,36 +191,6 @@ static bool trainer_evaluate(Trainer *t, Error *error) {
   if (!interrupt_requested()) {
     t->line.val_loss = result.loss;
     progress_evaluation(&t->log, &t->facts, t->line.step, &result);
-  }
-  return true;
-}
-
-static bool trainer_events(Trainer *t, Error *error) {
-  const struct {
-    const char *tag;
-    double value;
-  } scalars[] = {{"loss", t->line.loss},
-                 {"grad_norm", t->line.grad_norm},
-                 {"lr", t->line.lr},
-                 {"tokens_per_s", t->line.tokens_per_s},
-                 {"val_loss", t->line.val_loss}};
-  for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) {
-    if (isfinite(scalars[i].value) &&
-        !events_scalar(&t->events, t->line.step, scalars[i].tag, scalars[i].value, error)) {
-      return false;
-    }
-  }
-  for (int i = 0; i < t->line.shown_count; i++) {
-    const MetricsShown *shown = &t->line.shown[i];
-    if (isfinite(shown->value) && !events_scalar(&t->events, t->line.step, shown->name, shown->value, error)) {
-      return false;
-    }
-  }
-  for (int i = 0; i < t->line.load_count; i++) {
-    const MetricsShown *load = &t->line.loads[i];
-    if (isfinite(load->value) && !events_scalar(&t->events, t->line.step, load->name, load->value, error)) {
-      return false;
-    }
   }
   return true;
 }
@@ -391,14 +256,13 @@ static bool trainer_report(Trainer *t, Error *error) {
   if (evaluates && !trainer_evaluate(t, error)) {
     return false;
   }
-  if (logs || isfinite(t->line.val_loss)) {
-    if (!metrics_write(&t->metrics, &t->line, error) || !trainer_events(t, error)) {
-      return false;
-    }
-    t->interval_seconds = 0;
-    t->interval_steps = 0;
+  const bool line = logs || isfinite(t->line.val_loss);
+  if (!trainer_record(t, line, error)) {
+    return false;
   }
-  return !isfinite(t->line.val_loss) || trainer_chart(t, error);
+  t->interval_seconds = line ? 0 : t->interval_seconds;
+  t->interval_steps = line ? 0 : t->interval_steps;
+  return true;
 }
 
 static bool trainer_diverged(const Trainer *t, bool skipped, Error *error) {
@@ -408,6 +272,9 @@ static bool trainer_diverged(const Trainer *t, bool skipped, Error *error) {
   char from[64] = "there is no checkpoint";
   if (t->saved > 0) {
     snprintf(from, sizeof from, "the newest checkpoint is of step %lld", (long long)t->saved);
+  }
+  if (t->good >= 0 && t->good < t->saved) {
+    snprintf(from, sizeof from, "the newest good checkpoint is of step %lld", (long long)t->good);
   }
   error_set(error, 4, "training diverged: %s in %d steps in a row, up to step %lld; %s; try a lower learning rate",
             skipped ? "the gradient was not finite and the update was skipped" : "the loss was not a finite number",
@@ -447,6 +314,20 @@ static bool trainer_submit(Trainer *t, Error *error) {
   return true;
 }
 
+// An update with a rate that is no number leaves nothing of the parameters. A program without a rate has none to judge.
+static bool rate_holds(const Trainer *t, Error *error) {
+  int64_t rank;
+  if (isfinite(t->line.lr) || !session_find_output(&t->session, PROGRAM_TRAIN, "lr", &rank)) {
+    return true;
+  }
+  char from[96] = "there is no good checkpoint";
+  if (t->good >= 0) {
+    snprintf(from, sizeof from, "the newest good checkpoint is of step %lld", (long long)t->good);
+  }
+  return error_set(error, 4, "training diverged: the learning rate of step %lld is %g; nothing was saved since; %s",
+                   (long long)t->line.step, t->line.lr, from);
+}
+
 // The oldest step that is under way: waits for it and reads what it says.
 static bool trainer_collect(Trainer *t, Error *error) {
   double skipped;
@@ -468,6 +349,9 @@ static bool trainer_collect(Trainer *t, Error *error) {
   const bool skips = skipped > 0;
   t->done_at = now;
   t->line.step = step;
+  if (!rate_holds(t, error)) {
+    return false;
+  }
   const PlanPhase *phase = plan_phase(t->plan, step);
   t->line.precision = phase ? phase->precision : NULL;
   progress_precision(&t->log, &t->facts, step);
@@ -491,7 +375,8 @@ static bool trainer_loop(Trainer *t, Error *error) {
     if ((more && !trainer_submit(t, error)) || !trainer_collect(t, error)) {
       return false;
     }
-    if (step_saves(t, t->line.step) && !trainer_save(t, error)) {
+    const bool best = t->options->keep_best && t->bad_steps == 0 && t->line.val_loss < t->best;
+    if ((best || step_saves(t, t->line.step)) && !trainer_save(t, t->line.step == t->steps, error)) {
       return false;
     }
   }
@@ -532,7 +417,7 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
   result->interrupted = interrupt_requested() && t->line.step < t->steps;
   if (result->interrupted && t->line.step > 0) {
     log_line(&t->log, LOG_YELLOW "interrupted after step %lld: saving" LOG_PLAIN, (long long)t->line.step);
-    if (!trainer_save(t, error)) {
+    if (!trainer_save(t, true, error)) {
       return false;
     }
     trainer_next(t, "          to go on: mdl train ", " --resume");
@@ -588,7 +473,9 @@ bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *o
                  .save_every = choose(options->save_every, run->save_every),
                  .eval_every = choose(options->eval_every, run->eval_every),
                  .log_every = choose(options->log_every, run->log_every),
-                 .saved = -1};
+                 .saved = -1,
+                 .good = -1,
+                 .best = INFINITY};
   t->log_every = t->log_every > 0 ? t->log_every : 10;
   t->run.lock = t->metrics.fd = t->events.fd = -1;
   *result = (TrainResult){.loss = NAN, .val_loss = NAN};

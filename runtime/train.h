@@ -10,8 +10,11 @@ typedef struct {
   const char *out;   // run directory; NULL: runs/<model>-<n>
   const char *data;  // NULL: what the plan says
   bool resume;
+  bool restart;  // in the directory of a run, from step 1, whatever is there, which is set aside
   int64_t steps, save_every, eval_every, log_every;  // negative: what the plan says; 0: never (but at the end)
   int64_t keep;                                      // checkpoints; 0: all
+  int64_t keep_every;                                // checkpoints of steps that are a multiple of it too; 0: no others
+  bool keep_best;  // the one of the lowest validation loss too, which is saved when it is found
   int threads;
   double deadline_seconds;  // for which a rank waits for another; 0: for ever
   int64_t profile;          // steps to be traced; 0: none

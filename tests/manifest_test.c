@@ -52,7 +52,7 @@ static char *file_bytes(const char *path, size_t *size) {
 static void save_step(World *world, Session *session) {
   CheckpointFacts facts = {.step = 1};
   Error error = {0};
-  if (!checkpoint_save(NULL, session, world->directory, &facts, 0, &error)) {
+  if (!checkpoint_save(NULL, session, world->directory, &facts, NULL, &error)) {
     fail_msg("%s", error.text);
   }
 }

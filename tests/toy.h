@@ -198,7 +198,8 @@ static double toy_loss(Device *device, const PlanProgram *program, float *gradie
   return loss / (double)(used ? used : 1);
 }
 
-// One step of descent. The plan's optimizer "nan" makes every loss after step 5 a NaN, "skip" skips every step after 5.
+// One step of descent. The plan's optimizer "nan" makes every loss after step 5 a NaN, "skip" skips every step after 5,
+// "poison" leaves an infinity in step 25 where no token of a text looks, and "rate" has an infinite rate in step 25.
 static void toy_train(Device *device, const PlanProgram *program) {
   float *table = (float *)(void *)device->arena[ARENA_PERSISTENT], *momentum = table + TOY_VOCAB * TOY_VOCAB;
   float *gradient = calloc(TOY_VOCAB * TOY_VOCAB, sizeof *gradient);
@@ -216,6 +217,12 @@ static void toy_train(Device *device, const PlanProgram *program) {
     norm += (double)gradient[i] * (double)gradient[i];
     momentum[turned] = 0.5f * momentum[turned] + gradient[i];
     table[i] -= rate * momentum[turned];
+  }
+  if (strcmp(device->plan->run.optimizer, "poison") == 0 && step == 25) {
+    table[1] = INFINITY;
+  }
+  if (strcmp(device->plan->run.optimizer, "rate") == 0 && step == 25) {
+    rate = INFINITY;
   }
   outputs[TOY_LOSS] = (float)loss;
   outputs[TOY_NORM] = (float)sqrt(norm);

@@ -465,6 +465,18 @@ DataFacts data_facts(const Data *data) {
   };
 }
 
+int data_parts(const Data *data) {
+  return data->part_count;
+}
+
+const Data *data_part(const Data *data, int index) {
+  return data->parts[index];
+}
+
+const char *data_tokenizer_path(const Data *data) {
+  return data->tokenizer ? tokenizer_path(data->tokenizer) : NULL;
+}
+
 int64_t data_permute(uint64_t key, int64_t count, int64_t index) {
   int half = 1;  // bits of one half of the Feistel network's block, which covers at least `count`
   while (half < 31 && (int64_t)1 << (2 * half) < count) {

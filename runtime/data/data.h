@@ -38,6 +38,10 @@ bool data_tokenizer(const char *name, const char *base, Tokenizer **tokenizer, E
 bool data_open(const DataOptions *options, Data **data, Error *error);
 void data_close(Data *data);
 DataFacts data_facts(const Data *data);
+// The sources of a mix; 0: it is none. And the file of the tokenizer of what is none; NULL: it has no tokenizer.
+int data_parts(const Data *data);
+const Data *data_part(const Data *data, int index);
+const char *data_tokenizer_path(const Data *data);
 
 // Which source of a mix a sample, or a validation window, is of: all that follows is asked of that source, with the
 // number that the sample has there. Of each weight samples have their share at any time, and validation windows come

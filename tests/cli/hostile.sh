@@ -36,14 +36,18 @@ said 1 "the data file data is not a regular file" "$MDL" train "$SMALL" --data d
 # What a manifest says is what was saved; and a checkpoint is of the step that its name says.
 cp -r run changed
 sed -i 's/"step": 2/"step": 1/' changed/checkpoints/step-00000002/manifest.json
-for command in "train changed --resume --steps 3" "eval changed" "inspect changed/checkpoints/step-00000002"; do
-  said 1 "manifest.json was changed: its hash does not fit what it says" "$MDL" $command
+for command in "eval changed" "inspect changed/checkpoints/step-00000002" "verify changed"; do
+  expect 1 "$MDL" $command
+  cat out err > said
+  mentions said "manifest.json was changed: its hash does not fit what it says"
 done
+train changed --resume --steps 3
+mentions out "manifest.json was changed: its hash does not fit what it says" "training goes on from step 1"
 cp -r run renamed
 cp -r renamed/checkpoints/step-00000002 renamed/checkpoints/step-00000009
-said 1 "step-00000009 is damaged: manifest.json is of step 2" "$MDL" train renamed --resume --steps 12
-rm -r renamed/checkpoints/step-00000009
+said 1 "step-00000009 is damaged: manifest.json is of step 2" "$MDL" eval renamed
 train renamed --resume --steps 3
+mentions out "step-00000009 is damaged: manifest.json is of step 2" "damaged-00000009" "training goes on from step 2"
 [ -f "$STEP/manifest.json" ] || die "the run itself was touched"
 
 # Variables say what they mean, or the command does not run.

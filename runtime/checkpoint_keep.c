@@ -1,0 +1,238 @@
+// checkpoint_keep.c: which checkpoints there are, which are kept, and which is gone on with.
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/checkpoint.h"
+#include "runtime/checkpoint_files.h"
+
+int64_t checkpoint_step_of_name(const char *name) {
+  if (strncmp(name, "step-", 5) != 0 || strspn(name + 5, "0123456789") != strlen(name + 5)) {
+    return -1;
+  }
+  size_t digits = strlen(name + 5);
+  return digits < 8 || digits > 18 ? -1 : strtoll(name + 5, NULL, 10);
+}
+
+static int newest_first(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return x > y ? -1 : x < y;
+}
+
+// The steps in the order of the directory; *steps is freed by the caller, whatever happens.
+static bool steps_read(DIR *open, const char *directory, int64_t **steps, int *count, Error *error) {
+  int capacity = 0;
+  for (;;) {
+    errno = 0;
+    struct dirent *entry = readdir(open);
+    if (!entry) {
+      // An error here is not the end of the directory: the newest checkpoint may not have been listed.
+      return errno == 0 || error_set(error, errno == ENOMEM ? 3 : 1, "cannot read %s: %s", directory, strerror(errno));
+    }
+    int64_t step = checkpoint_step_of_name(entry->d_name);
+    if (step < 0) {
+      continue;
+    }
+    if (*count == capacity) {
+      capacity = capacity ? capacity * 2 : 16;
+      int64_t *longer = realloc(*steps, sizeof **steps * (size_t)capacity);
+      if (!longer) {
+        return error_set(error, 3, "no memory for the checkpoints of %s", directory);
+      }
+      *steps = longer;
+    }
+    (*steps)[(*count)++] = step;
+  }
+}
+
+bool checkpoint_steps(const char *directory, int64_t **steps, int *count, Error *error) {
+  DIR *open = opendir(directory);
+  *steps = NULL;
+  *count = 0;
+  if (!open) {
+    return errno == ENOENT ||
+           error_set(error, errno == ENOMEM ? 3 : 1, "cannot read %s: %s", directory, strerror(errno));
+  }
+  const bool done = steps_read(open, directory, steps, count, error);
+  closedir(open);
+  if (!done) {
+    free(*steps);
+    *steps = NULL;
+    *count = 0;
+  } else if (*count) {
+    qsort(*steps, (size_t)*count, sizeof **steps, newest_first);
+  }
+  return done;
+}
+
+void checkpoint_clean(const char *directory) {
+  DIR *open = opendir(directory);
+  for (struct dirent *entry; open && (entry = readdir(open));) {
+    char path[IO_PATH_MAX];
+    Error ignored;
+    if (strncmp(entry->d_name, "saving-", 7) == 0 && io_path(path, &ignored, "%s/%s", directory, entry->d_name)) {
+      io_remove_tree(path);
+    }
+  }
+  if (open) {
+    closedir(open);
+  }
+}
+
+static bool step_path(const char *directory, int64_t step, char path[IO_PATH_MAX], Error *error) {
+  return io_path(path, error, "%s/step-%08lld", directory, (long long)step);
+}
+
+// A directory loses its committed name first, so that no half of it is ever found.
+static void step_remove(const char *directory, int64_t step) {
+  char from[IO_PATH_MAX], to[IO_PATH_MAX];
+  Error ignored;
+  if (step_path(directory, step, from, &ignored) &&
+      io_path(to, &ignored, "%s/saving-old-%08lld", directory, (long long)step) && rename(from, to) == 0) {
+    io_remove_tree(to);
+  }
+}
+
+typedef enum { SEEN_GOOD, SEEN_BAD, SEEN_NOT } Seen;  // what a manifest says; NOT: it could not be read this time
+
+static Seen step_seen(const char *directory, int64_t step, CheckpointFacts *facts) {
+  char path[IO_PATH_MAX];
+  Error error = {0};
+  if (!step_path(directory, step, path, &error) || !checkpoint_facts(path, facts, &error)) {
+    return facts->damaged ? SEEN_BAD : SEEN_NOT;
+  }
+  return checkpoint_is_good(facts) ? SEEN_GOOD : SEEN_BAD;
+}
+
+bool checkpoint_is_good(const CheckpointFacts *facts) {
+  return !facts->not_finite[0] && facts->bad_steps == 0;
+}
+
+// Those after `newest`, which a resumed run has not come to again, stay: they are replaced, or grow old.
+void checkpoint_rotate(const char *directory, const CheckpointKeep *keep, int64_t newest) {
+  int64_t *steps, best = -1, good = -1;
+  int count, kept = 0;
+  Error ignored;
+  if (!keep || keep->newest < 1 || !checkpoint_steps(directory, &steps, &count, &ignored)) {
+    return;
+  }
+  Seen *seen = malloc(sizeof *seen * ((size_t)count + 1));
+  double least = INFINITY;
+  for (int i = 0; seen && i < count; i++) {
+    CheckpointFacts facts = {.val_loss = NAN};
+    const bool needed = steps[i] <= newest && (keep->best || good < 0);
+    seen[i] = needed ? step_seen(directory, steps[i], &facts) : SEEN_BAD;
+    good = good < 0 && seen[i] == SEEN_GOOD ? steps[i] : good;
+    if (seen[i] == SEEN_GOOD && facts.val_loss < least) {
+      least = facts.val_loss;
+      best = steps[i];
+    }
+  }
+  for (int i = 0; seen && i < count; i++) {
+    const bool later = steps[i] > newest, recent = !later && kept < keep->newest;
+    kept += recent;
+    const bool stays = later || recent || seen[i] == SEEN_NOT || steps[i] == good || (keep->best && steps[i] == best) ||
+                       (keep->every > 0 && steps[i] % keep->every == 0);
+    if (!stays) {
+      step_remove(directory, steps[i]);
+    }
+  }
+  free(seen);
+  free(steps);
+}
+
+bool checkpoint_best(const char *directory, double *least, Error *error) {
+  int64_t *steps;
+  int count;
+  *least = INFINITY;
+  if (!checkpoint_steps(directory, &steps, &count, error)) {
+    return false;
+  }
+  for (int i = 0; i < count; i++) {
+    CheckpointFacts facts = {.val_loss = NAN};
+    if (step_seen(directory, steps[i], &facts) == SEEN_GOOD && facts.val_loss < *least) {
+      *least = facts.val_loss;
+    }
+  }
+  free(steps);
+  return true;
+}
+
+bool checkpoint_newest(const char *directory, char path[IO_PATH_MAX], bool *found, Error *error) {
+  int64_t *steps;
+  int count, at = 0;
+  if (!checkpoint_steps(directory, &steps, &count, error)) {
+    return false;
+  }
+  *found = count > 0;
+  for (int i = 0; i < count; i++) {  // one of numbers that are not finite is of no use
+    CheckpointFacts facts = {0};
+    if (step_seen(directory, steps[i], &facts) != SEEN_BAD || facts.damaged || !facts.not_finite[0]) {
+      at = i;
+      break;
+    }
+  }
+  bool done = !*found || step_path(directory, steps[at], path, error);
+  free(steps);
+  return done;
+}
+
+// Damaged ones get another name, under which nobody looks for them, but nothing is removed.
+static void damaged_aside(const char *directory, const int64_t *steps, const bool *damaged, int count, Buffer *notes) {
+  for (int i = 0; i < count; i++) {
+    char from[IO_PATH_MAX], to[IO_PATH_MAX];
+    Error error;
+    if (!damaged[i] || !step_path(directory, steps[i], from, &error)) {
+      continue;
+    }
+    bool done = false;
+    for (int n = 0; n < 100 && !done; n++) {
+      done = (n == 0 ? io_path(to, &error, "%s/damaged-%08lld", directory, (long long)steps[i])
+                     : io_path(to, &error, "%s/damaged-%08lld-%d", directory, (long long)steps[i], n)) &&
+             rename(from, to) == 0;
+    }
+    buffer_format(notes, done ? "it is kept as %s\n" : "it stays where it is, %s\n", done ? to : from);
+  }
+}
+
+bool checkpoint_resume(Session *session, const char *directory, char path[IO_PATH_MAX], bool *found,
+                       CheckpointFacts *facts, Buffer *notes, Error *error) {
+  int64_t *steps;
+  int count, at = 0;
+  *found = false;
+  if (!checkpoint_steps(directory, &steps, &count, error)) {
+    return false;
+  }
+  bool *damaged = calloc((size_t)count + 1, sizeof *damaged);
+  bool done = damaged || error_set(error, 3, "no memory for the checkpoints of %s", directory);
+  for (; done && at < count && !*found; at++) {
+    done = step_path(directory, steps[at], path, error);
+    if (!done) {
+      break;
+    }
+    const bool read = checkpoint_facts(path, facts, error);
+    if (read && facts->not_finite[0]) {
+      buffer_format(notes, "the checkpoint %s holds numbers in '%s' that are not finite\n", path, facts->not_finite);
+    } else if (read && checkpoint_load(session, path, true, facts, error)) {
+      *found = true;
+    } else if (facts->damaged) {
+      damaged[at] = true;
+      buffer_format(notes, "%s\n", error->text);
+    } else {
+      done = false;
+    }
+  }
+  if (done && *found) {
+    damaged_aside(directory, steps, damaged, count, notes);
+  } else if (done && count > 0) {
+    done = error_set(error, 1, "no checkpoint in %s can be gone on with: %s", directory,
+                     notes->failed || !notes->text ? "no memory to say why" : notes->text);
+    error->text[strcspn(error->text, "\n")] = '\0';
+  }
+  free(damaged);
+  free(steps);
+  return done;
+}

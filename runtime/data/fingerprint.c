@@ -1,0 +1,85 @@
+// fingerprint.c: hashes of files of data and tokenizers.
+#include "runtime/data/fingerprint.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "runtime/io.h"
+
+typedef struct {
+  int fd;
+  const char *path;
+  char *piece;
+  XXH3_state_t *hash;
+} Printing;
+
+static bool range_add(const Printing *printing, int64_t begin, int64_t end, Error *error) {
+  for (int64_t at = begin; at < end; at += FINGERPRINT_END) {
+    const size_t now = (size_t)(end - at < FINGERPRINT_END ? end - at : FINGERPRINT_END);
+    if (!io_read(printing->fd, printing->path, at, printing->piece, now, error)) {
+      return false;
+    }
+    XXH3_64bits_update(printing->hash, printing->piece, now);
+  }
+  return true;
+}
+
+// `whole`: all bytes, however many there are.
+static bool file_add(XXH3_state_t *hash, const char *path, bool whole, Error *error) {
+  Printing printing = {.path = path, .hash = hash};
+  struct stat info;
+  if (!io_open(path, O_RDONLY, &printing.fd, error)) {
+    return false;
+  }
+  printing.piece = malloc(FINGERPRINT_END);
+  bool done = printing.piece || error_set(error, 3, "no memory to read %s", path);
+  const int64_t bytes = fstat(printing.fd, &info) == 0 ? (int64_t)info.st_size : 0;
+  XXH3_64bits_update(hash, &bytes, sizeof bytes);
+  if (whole || bytes <= FINGERPRINT_WHOLE) {
+    done = done && range_add(&printing, 0, bytes, error);
+  } else {
+    const int64_t between = (bytes - 2 * FINGERPRINT_END - FINGERPRINT_SAMPLE) / FINGERPRINT_SAMPLES;
+    done = done && range_add(&printing, 0, FINGERPRINT_END, error) &&
+           range_add(&printing, bytes - FINGERPRINT_END, bytes, error);
+    for (int64_t i = 0; done && i < FINGERPRINT_SAMPLES; i++) {
+      const int64_t at = FINGERPRINT_END + i * between;
+      done = range_add(&printing, at, at + FINGERPRINT_SAMPLE, error);
+    }
+  }
+  free(printing.piece);
+  close(printing.fd);
+  return done;
+}
+
+static bool data_add(const Data *data, XXH3_state_t *corpus, XXH3_state_t *tokenizer, Error *error) {
+  const int parts = data_parts(data);
+  for (int i = 0; i < parts; i++) {
+    if (!data_add(data_part(data, i), corpus, tokenizer, error)) {
+      return false;
+    }
+  }
+  const char *path = parts > 0 ? NULL : data_tokenizer_path(data);
+  return parts > 0 ||
+         (file_add(corpus, data_facts(data).path, false, error) && (!path || file_add(tokenizer, path, true, error)));
+}
+
+bool data_fingerprint(const Data *data, DataPrint *print, Error *error) {
+  XXH3_state_t *corpus = XXH3_createState(), *tokenizer = XXH3_createState();
+  bool done = (corpus && tokenizer) || error_set(error, 3, "no memory");
+  if (done) {
+    XXH3_64bits_reset(corpus);
+    XXH3_64bits_reset(tokenizer);
+    done = data_add(data, corpus, tokenizer, error);
+  }
+  if (done) {
+    print->data = XXH3_64bits_digest(corpus) | 1;
+    print->tokenizer = XXH3_64bits_digest(tokenizer) | 1;
+  }
+  XXH3_freeState(corpus);
+  XXH3_freeState(tokenizer);
+  return done;
+}

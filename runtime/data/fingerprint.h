@@ -1,0 +1,21 @@
+// fingerprint.h: whether data is what a run was trained on, from its size and samples of its bytes.
+#ifndef MDL_RUNTIME_DATA_FINGERPRINT_H
+#define MDL_RUNTIME_DATA_FINGERPRINT_H
+
+#include "runtime/data/data.h"
+
+typedef struct {  // never 0
+  uint64_t data;  // sizes and bytes: of files up to FINGERPRINT_WHOLE all of them, else both ends and samples between
+  uint64_t tokenizer;  // all of its file; of tokens that have none, that they have none
+} DataPrint;
+
+enum {
+  FINGERPRINT_WHOLE = 64 << 20,
+  FINGERPRINT_END = 4 << 20,
+  FINGERPRINT_SAMPLES = 256,
+  FINGERPRINT_SAMPLE = 1 << 16
+};
+
+bool data_fingerprint(const Data *data, DataPrint *print, Error *error);
+
+#endif

@@ -1,0 +1,20 @@
+// json_guard.h: the library that reads and writes JSON, where memory is missing.
+//
+// It gives back NULL or an object that lacks something then, does not always say why, and on some ways frees what it
+// never got. So it is not let go on: the allocation that fails ends the work, and what the work had got is freed.
+#ifndef MDL_RUNTIME_JSON_GUARD_H
+#define MDL_RUNTIME_JSON_GUARD_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+// Does the work, in which memory is got by the library alone. False: memory was missing, and nothing that the work made
+// is there; what was there before is, but may not be freed whole. Not to be nested.
+bool json_guarded(void (*work)(void *context), void *context);
+
+void json_guard_free(void *text);  // of json_dumps, inside such work or behind it
+
+// json_loadb. NULL and *starved: memory was missing; NULL alone: `why` says what is wrong.
+json_t *json_read(const char *text, size_t size, size_t flags, json_error_t *why, bool *starved);
+
+#endif

@@ -1,0 +1,169 @@
+// run_guard.c: what must hold before a run is gone on with: nothing in it leads elsewhere, and no checkpoint is unseen.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "runtime/metrics.h"
+#include "runtime/run.h"
+
+#define EVENTS_BEGIN "events.out.tfevents."
+
+enum { LOG_LINE = 256 };
+
+// What training writes or removes in the directory of a run.
+static const char *const written[] = {"checkpoints",  "log.txt",    "metrics.jsonl", "metrics.jsonl.damaged",
+                                      "loss.svg",     "plan.mdlx",  "resolved.mdl",  "tuning.txt",
+                                      "profile.json", "profile.txt"};
+
+bool run_no_links(const Run *run, Error *error) {
+  char path[IO_PATH_MAX];
+  for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+    if (!run_file(run, written[i], path, error)) {
+      return false;
+    }
+    if (io_is_link(path)) {
+      return error_set(error, 1,
+                       "%s is a link: what a run writes or removes stays in its directory; put what it leads to in its "
+                       "place (--out itself may be a link)",
+                       path);
+    }
+  }
+  return true;
+}
+
+typedef struct {
+  bool there;           // there is a log
+  bool saved;           // it says that checkpoints were saved, since the run began or was restarted
+  char last[LOG_LINE];  // the last line that says so
+} Logged;
+
+static bool log_read(const Run *run, Logged *logged, Error *error) {
+  char path[IO_PATH_MAX], line[LOG_LINE];
+  int fd;
+  *logged = (Logged){0};
+  if (!run_file(run, "log.txt", path, error)) {
+    return false;
+  }
+  if (io_absent(path)) {
+    return true;
+  }
+  if (!io_open(path, O_RDONLY, &fd, error)) {
+    return false;
+  }
+  FILE *file = fdopen(fd, "r");
+  if (!file) {
+    return error_set(error, 3, "no memory to read %s", path);
+  }
+  bool begins = true;  // of a line, however long the one before was
+  while (fgets(line, sizeof line, file)) {
+    const size_t length = strlen(line);
+    const bool ends = length > 0 && line[length - 1] == '\n';
+    if (begins && strncmp(line, "restarted ", 10) == 0) {
+      logged->saved = false;
+    } else if (begins && strncmp(line, "saved ", 6) == 0 && strstr(line, "/step-")) {
+      logged->saved = true;
+      snprintf(logged->last, sizeof logged->last, "%.*s", (int)strcspn(line + 6, " \n"), line + 6);
+    }
+    begins = ends;
+  }
+  const bool failed = ferror(file) != 0;
+  fclose(file);
+  logged->there = true;
+  return !failed || error_set(error, 1, "cannot read %s: %s", path, strerror(EIO));
+}
+
+static bool metrics_last(const Run *run, double *step, Error *error) {
+  char path[IO_PATH_MAX];
+  MetricsPoint *points = NULL;
+  int64_t count = 0;
+  *step = 0;
+  if (!run_file(run, "metrics.jsonl", path, error)) {
+    return false;
+  }
+  if (io_absent(path)) {
+    return true;
+  }
+  if (!metrics_read(path, &points, &count, error)) {
+    return false;
+  }
+  *step = count > 0 ? points[count - 1].step : 0;
+  free(points);
+  return true;
+}
+
+bool run_never_saved(const Run *run, Error *error) {
+  Logged logged;
+  double step;
+  if (!log_read(run, &logged, error) || !metrics_last(run, &step, error)) {
+    return false;
+  }
+  const bool absent = !io_is_directory(run->checkpoints);
+  const bool unseen = logged.saved || (step > 0 && (absent || !logged.there));
+  if (unseen) {
+    char says[LOG_LINE + 64];
+    if (logged.saved) {
+      snprintf(says, sizeof says, "log.txt says that %s was saved", logged.last);
+    } else {
+      snprintf(says, sizeof says, "metrics.jsonl has steps up to %.0f", step);
+    }
+    return error_set(error, 1,
+                     "%s %s, but %s: is a volume not mounted? Nothing was changed. Make the checkpoints visible "
+                     "again, or give --restart to begin with step 1",
+                     run->checkpoints, absent ? "is not there" : "holds no checkpoint", says);
+  }
+  if (absent) {  // a run that was killed while it was made
+    return io_make_directory(NULL, run->checkpoints, error) && io_sync_directory(NULL, run->path, error);
+  }
+  return true;
+}
+
+// Moves one file or directory of a run, if it is there.
+static bool move(const Run *run, const char *name, Error *error) {
+  char from[IO_PATH_MAX], to[IO_PATH_MAX];
+  if (!run_file(run, name, from, error) || !io_path(to, error, "%s/%s", run->before, name)) {
+    return false;
+  }
+  return rename(from, to) == 0 || errno == ENOENT ||
+         error_set(error, 1, "cannot move %s to %s: %s", from, to, strerror(errno));
+}
+
+static bool events_move(const Run *run, Error *error) {
+  DIR *open = opendir(run->path);
+  bool done = open || error_set(error, 1, "cannot read %s: %s", run->path, strerror(errno));
+  for (struct dirent *entry; done && (entry = readdir(open));) {
+    if (strncmp(entry->d_name, EVENTS_BEGIN, sizeof EVENTS_BEGIN - 1) == 0) {
+      done = move(run, entry->d_name, error);
+    }
+  }
+  if (open) {
+    closedir(open);
+  }
+  return done;
+}
+
+bool run_set_aside(Run *run, Error *error) {
+  static const char *const names[] = {"metrics.jsonl", "metrics.jsonl.damaged", "loss.svg", "checkpoints"};
+  for (int n = 1;; n++) {
+    if (!io_path(run->before, error, "%s/before-%d", run->path, n)) {
+      return false;
+    }
+    if (mkdir(run->before, 0777) == 0) {
+      break;
+    }
+    if (errno != EEXIST) {
+      return error_set(error, 1, "cannot create directory %s: %s", run->before, strerror(errno));
+    }
+  }
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (!move(run, names[i], error)) {
+      return false;
+    }
+  }
+  run->checkpoint[0] = '\0';
+  return events_move(run, error) && io_make_directory(NULL, run->checkpoints, error) &&
+         io_sync_directory(NULL, run->before, error) && io_sync_directory(NULL, run->path, error);
+}

@@ -1,0 +1,144 @@
+// train_resume.c: with what a run is gone on, and what is said of it.
+#include <math.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "runtime/trainer.h"
+
+uint64_t trainer_program_hash(const Plan *plan) {
+  return plan->resolved ? XXH3_64bits(plan->resolved, strlen(plan->resolved)) : 0;
+}
+
+// What the recipe of a resolved text chooses, and its length.
+static const char *chosen_precision(const char *resolved, int *length) {
+  static const char entry[] = "\n  precision ";
+  const char *found = resolved ? strstr(resolved, entry) : NULL;
+  *length = found ? (int)strcspn(found + strlen(entry), ";") : 0;
+  return found ? found + strlen(entry) : "";
+}
+
+static void resume_warn_precision(Trainer *t) {
+  int was, is;
+  const char *before = chosen_precision(t->before, &was), *now = chosen_precision(t->plan->resolved, &is);
+  if (was > 0 && is > 0 && (was != is || strncmp(before, now, (size_t)was) != 0)) {
+    log_line(
+        &t->log,
+        LOG_YELLOW
+        "note      the precision was `%.*s`, from here on it is `%.*s`; `mdl train %s --resume` keeps what the run "
+        "has" LOG_PLAIN,
+        was, before, is, now, t->run.path);
+  }
+}
+
+static void resume_warn_data(Trainer *t, const CheckpointFacts *facts) {
+  const DataFacts data = data_facts(t->data);
+  if (facts->data_hash != 0 && facts->data_hash != t->print.data) {
+    log_line(&t->log,
+             LOG_YELLOW
+             "note      %s is other data than this run was trained on so far, %lld bytes for %lld; "
+             "it goes on with it, since --data says so" LOG_PLAIN,
+             data.path, (long long)data.bytes, (long long)facts->data_bytes);
+  } else if (facts->data_bytes != data.bytes) {
+    log_line(&t->log,
+             LOG_YELLOW
+             "note      %s had %lld bytes when this run was saved, now %lld: the order of data changes" LOG_PLAIN,
+             data.path, (long long)facts->data_bytes, (long long)data.bytes);
+  }
+  if (facts->tokenizer_hash != 0 && facts->tokenizer_hash != t->print.tokenizer) {
+    log_line(&t->log, LOG_YELLOW
+             "note      the tokenizer is not the one this run began with: its tokens mean something "
+             "else" LOG_PLAIN);
+  }
+}
+
+// A line of `notes` each; the last may lack its end.
+static void resume_say_passed(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
+  for (const char *at = notes->text; at && *at;) {
+    const int length = (int)strcspn(at, "\n");
+    log_line(&t->log, LOG_YELLOW "note      %.*s" LOG_PLAIN, length, at);
+    at += length + (at[length] == '\n');
+  }
+  if (notes->text && *notes->text) {
+    log_line(&t->log,
+             LOG_YELLOW "note      training goes on from step %lld, of %s: the steps after it are made again" LOG_PLAIN,
+             (long long)facts->step, t->run.checkpoint);
+  }
+}
+
+void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
+  resume_say_passed(t, facts, notes);
+  if (t->metrics.bad_lines > 0) {
+    log_line(&t->log,
+             LOG_YELLOW
+             "note      %lld line%s of %s, from line %zu on, %s none of metrics: left out; the file as it "
+             "was is %s.damaged" LOG_PLAIN,
+             (long long)t->metrics.bad_lines, t->metrics.bad_lines == 1 ? "" : "s", t->metrics.path,
+             t->metrics.bad_line, t->metrics.bad_lines == 1 ? "is" : "are", t->metrics.path);
+  }
+  if (facts->step == 0) {
+    if (t->options->restart) {
+      log_line(&t->log, "restarted with step 1, as --restart asks; what was there before is in %s",
+               t->run.before[0] ? t->run.before : "no other place: there was nothing");
+    } else if (t->options->resume) {
+      log_line(&t->log, "          there is no checkpoint yet: training begins with step 1");
+    }
+    return;
+  }
+  resume_warn_precision(t);
+  if (facts->version < 2) {
+    log_line(&t->log, LOG_YELLOW
+             "note      the checkpoint has a manifest without a hash of its own, as programs before wrote "
+             "it; what it says was not checked" LOG_PLAIN);
+  }
+  if (facts->program_hash != trainer_program_hash(t->plan)) {
+    log_line(&t->log,
+             LOG_YELLOW "note      the text is not the one this run began with; it goes on with the new one" LOG_PLAIN);
+  }
+  if (facts->seed != t->plan->run.seed) {
+    log_line(&t->log,
+             LOG_YELLOW "note      the seed is not the one this run began with: the order of data changes" LOG_PLAIN);
+  }
+  resume_warn_data(t, facts);
+}
+
+// The wrong data by mistake cannot be unlearned: only --data makes it wanted.
+static bool resume_data_holds(const Trainer *t, const CheckpointFacts *facts, Error *error) {
+  const DataFacts data = data_facts(t->data);
+  if (t->options->data) {
+    return true;
+  }
+  if (facts->data_hash != 0 && facts->data_hash != t->print.data) {
+    return error_set(error, 1,
+                     "%s is not the data that this run was trained on: its bytes differ (%lld now, %lld when step %lld "
+                     "was saved); put that file back, or give --data %s to go on with this one",
+                     data.path, (long long)data.bytes, (long long)facts->data_bytes, (long long)facts->step, data.path);
+  }
+  if (facts->tokenizer_hash != 0 && facts->tokenizer_hash != t->print.tokenizer) {
+    return error_set(error, 1,
+                     "the tokenizer of %s is not the one that this run was trained with: the same tokens mean other "
+                     "text; put that file back, or give --data %s to go on with this one",
+                     data.path, data.path);
+  }
+  return true;
+}
+
+bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
+  bool found = false;
+  *facts = (CheckpointFacts){.val_loss = NAN};
+  if (t->options->resume && !t->options->restart) {
+    if (!checkpoint_resume(&t->session, t->run.checkpoints, t->run.checkpoint, &found, facts, notes, error)) {
+      return false;
+    }
+    if (!found && !run_never_saved(&t->run, error)) {
+      return false;
+    }
+  }
+  if (!found) {
+    *facts = (CheckpointFacts){.val_loss = NAN};
+    return session_run(&t->session, PROGRAM_INITIALISE, 0, error);
+  }
+  t->saved = facts->step;
+  t->good = checkpoint_is_good(facts) ? facts->step : -1;
+  return resume_data_holds(t, facts, error) &&
+         (!t->options->keep_best || checkpoint_best(t->run.checkpoints, &t->best, error));
+}

@@ -1,0 +1,147 @@
+// train_save.c: what training writes down: checkpoints, lines of metrics, the picture; and disks that are full.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "runtime/chart.h"
+#include "runtime/clock.h"
+#include "runtime/trainer.h"
+
+enum { UNSAVED_MAX = 3 };  // saves that fail in a row
+
+bool trainer_chart(Trainer *t, Error *error) {
+  const PlanRun *run = &t->plan->run;
+  char path[IO_PATH_MAX], title[256], subtitle[256], count[32];
+  snprintf(title, sizeof title, "%s", run->model ? run->model : "model");
+  snprintf(subtitle, sizeof subtitle, "recipe %s, %s parameters", run->recipe ? run->recipe : "?",
+           units_count(count, run->parameters));
+  return run_file(&t->run, "loss.svg", path, error) && chart_write(path, title, subtitle, &t->metrics, error);
+}
+
+// A checkpoint of numbers that are not finite is of no use, and nothing will make them finite again.
+static bool saved_judge(Trainer *t, const CheckpointFacts *facts, Error *error) {
+  char from[96] = "no checkpoint before it is good";
+  if (checkpoint_is_good(facts)) {
+    t->good = facts->step;
+    return true;
+  }
+  if (t->good >= 0) {
+    snprintf(from, sizeof from, "the newest good checkpoint, of step %lld, is kept", (long long)t->good);
+  }
+  if (facts->not_finite[0]) {
+    return error_set(error, 4,
+                     "training diverged: '%s' holds numbers that are not finite after step %lld; the checkpoint is "
+                     "marked so, and %s; --resume goes on from there; try a lower learning rate",
+                     facts->not_finite, (long long)facts->step, from);
+  }
+  log_line(&t->log, LOG_YELLOW "note      it was saved after %lld bad steps in a row and is marked so; %s" LOG_PLAIN,
+           (long long)facts->bad_steps, from);
+  return true;
+}
+
+// Tried again later, unless nothing can come of it: ranks that are gone, or the third in a row.
+static bool save_failed(Trainer *t, bool last, Error *error) {
+  t->unsaved++;
+  if (last || t->unsaved >= UNSAVED_MAX || error->status == 5) {
+    char why[ERROR_MAX];
+    snprintf(why, sizeof why, "%s", error->text);
+    if (t->unsaved > 1) {
+      error_set(error, error->status, "%d saves failed in a row, up to step %lld: %.800s", t->unsaved,
+                (long long)t->line.step, why);
+    }
+    return false;
+  }
+  log_line(&t->log,
+           LOG_RED "warning   step %lld was not saved: %s; training goes on, and the next save is tried" LOG_PLAIN,
+           (long long)t->line.step, error->text);
+  return true;
+}
+
+// `done`: metrics, events and picture were written. A disk that is full is said once, until they are again.
+static bool written(Trainer *t, bool done, Error *error) {
+  if (!done && error->status == 1) {
+    if (!t->unwritten) {
+      log_line(&t->log, LOG_RED "warning   metrics of step %lld were not written: %s; training goes on" LOG_PLAIN,
+               (long long)t->line.step, error->text);
+    }
+    t->unwritten = true;
+    return true;
+  }
+  if (done && t->unwritten) {
+    log_line(&t->log, "          metrics are written again from step %lld on", (long long)t->line.step);
+    t->unwritten = false;
+  }
+  return done;
+}
+
+bool trainer_save(Trainer *t, bool last, Error *error) {
+  if (t->saved == t->line.step) {
+    return true;
+  }
+  CheckpointFacts facts = {.step = t->line.step,
+                           .batch = t->batch,
+                           .tokens = t->line.tokens,
+                           .skipped = t->skipped,
+                           .bad_steps = t->bad_steps,
+                           .data_bytes = data_facts(t->data).bytes,
+                           .metrics_bytes = t->metrics.bytes,
+                           .seed = t->plan->run.seed,
+                           .program_hash = trainer_program_hash(t->plan),
+                           .state_hash = t->plan->state_hash,
+                           .data_hash = t->print.data,
+                           .tokenizer_hash = t->print.tokenizer,
+                           .val_loss = t->line.val_loss};
+  const CheckpointKeep keep = {
+      .newest = (int)t->options->keep, .every = t->options->keep_every, .best = t->options->keep_best};
+  double start = clock_seconds();
+  if (!metrics_sync(&t->metrics, error) ||
+      !checkpoint_save(t->options->io, &t->session, t->run.checkpoints, &facts, &keep, error)) {
+    return save_failed(t, last, error);
+  }
+  t->saved = t->line.step;
+  t->unsaved = 0;
+  if (checkpoint_is_good(&facts) && facts.val_loss < t->best) {
+    t->best = facts.val_loss;
+  }
+  char time[32];
+  log_line(&t->log, LOG_BLUE "saved" LOG_PLAIN " %s/step-%08lld  " LOG_FAINT "(%s)" LOG_PLAIN, t->run.checkpoints,
+           (long long)t->line.step, units_duration(time, clock_seconds() - start));
+  return written(t, trainer_chart(t, error), error) && saved_judge(t, &facts, error);
+}
+
+static bool trainer_events(Trainer *t, Error *error) {
+  const struct {
+    const char *tag;
+    double value;
+  } scalars[] = {{"loss", t->line.loss},
+                 {"grad_norm", t->line.grad_norm},
+                 {"lr", t->line.lr},
+                 {"tokens_per_s", t->line.tokens_per_s},
+                 {"val_loss", t->line.val_loss}};
+  for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) {
+    if (isfinite(scalars[i].value) &&
+        !events_scalar(&t->events, t->line.step, scalars[i].tag, scalars[i].value, error)) {
+      return false;
+    }
+  }
+  for (int i = 0; i < t->line.shown_count; i++) {
+    const MetricsShown *shown = &t->line.shown[i];
+    if (isfinite(shown->value) && !events_scalar(&t->events, t->line.step, shown->name, shown->value, error)) {
+      return false;
+    }
+  }
+  for (int i = 0; i < t->line.load_count; i++) {
+    const MetricsShown *load = &t->line.loads[i];
+    if (isfinite(load->value) && !events_scalar(&t->events, t->line.step, load->name, load->value, error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool trainer_record(Trainer *t, bool line, Error *error) {
+  const bool done = (!line || (metrics_write(&t->metrics, &t->line, error) && trainer_events(t, error))) &&
+                    (!isfinite(t->line.val_loss) || trainer_chart(t, error));
+  return done && !line ? true : written(t, done, error);
+}

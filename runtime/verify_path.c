@@ -1,0 +1,131 @@
+// verify_path.c: sizes, hashes, names and numbers of checkpoints, in words.
+#include "runtime/verify_path.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/checkpoint_files.h"
+#include "runtime/metrics.h"
+#include "runtime/run.h"
+
+static bool one_verify(const char *path, Buffer *out, int64_t *damaged, bool *good, Error *error) {
+  CheckpointFacts facts;
+  const bool whole = checkpoint_verify(path, &facts, error);
+  *good = whole && checkpoint_is_good(&facts);
+  if (!whole && !facts.damaged) {
+    return false;
+  }
+  if (!whole) {
+    ++*damaged;
+    buffer_format(out, "DAMAGED  %s\n", error->text);
+    return true;
+  }
+  buffer_format(out, "%s  %s: whole", *good ? "good   " : "BAD    ", path);
+  if (facts.version < 2) {
+    buffer_text(out, ", but for the manifest, which has no hash (version 1)");
+  }
+  if (facts.not_finite[0]) {
+    buffer_format(out, "; '%s' holds numbers that are not finite", facts.not_finite);
+  } else if (facts.bad_steps > 0) {
+    buffer_format(out, "; saved after %lld bad steps in a row", (long long)facts.bad_steps);
+  }
+  if (isfinite(facts.val_loss)) {
+    buffer_format(out, "; validation loss %.4f", facts.val_loss);
+  }
+  buffer_text(out, "\n");
+  return true;
+}
+
+static bool metrics_verify(const Run *run, Buffer *out, Error *error) {
+  char path[IO_PATH_MAX];
+  MetricsPoint *points = NULL;
+  int64_t count = 0, bad = 0;
+  if (!run_file(run, "metrics.jsonl", path, error)) {
+    return false;
+  }
+  if (io_absent(path)) {
+    buffer_format(out, "         %s is not there\n", path);
+    return true;
+  }
+  if (!metrics_read_counting(path, &points, &count, &bad, error)) {
+    return false;
+  }
+  if (bad > 0) {
+    buffer_format(out, "         %s: %lld lines are none of metrics\n", path, (long long)bad);
+  }
+  free(points);
+  return true;
+}
+
+// What --resume put aside.
+static void aside_list(const Run *run, Buffer *out) {
+  DIR *open = opendir(run->checkpoints);
+  for (struct dirent *entry; open && (entry = readdir(open));) {
+    if (strncmp(entry->d_name, "damaged-", 8) == 0) {
+      buffer_format(out, "         %s/%s was found damaged before, and is not used\n", run->checkpoints, entry->d_name);
+    }
+  }
+  if (open) {
+    closedir(open);
+  }
+}
+
+static bool run_verify(const Run *run, Buffer *out, int64_t *damaged, Error *error) {
+  int64_t *steps, good_step = -1;
+  int count;
+  if (!checkpoint_steps(run->checkpoints, &steps, &count, error)) {
+    return false;
+  }
+  bool done = true;
+  for (int i = 0; done && i < count; i++) {
+    char path[IO_PATH_MAX];
+    bool good = false;
+    done = io_path(path, error, "%s/step-%08lld", run->checkpoints, (long long)steps[i]) &&
+           one_verify(path, out, damaged, &good, error);
+    good_step = good && good_step < 0 ? steps[i] : good_step;
+  }
+  free(steps);
+  if (!done) {
+    return false;
+  }
+  aside_list(run, out);
+  if (!metrics_verify(run, out, error)) {
+    return false;
+  }
+  if (count == 0) {
+    buffer_format(out, "%s holds no checkpoint\n", run->checkpoints);
+  } else if (good_step >= 0) {
+    buffer_format(out, "%d checkpoint%s, %lld damaged; --resume goes on from step %lld or later\n", count,
+                  count == 1 ? "" : "s", (long long)*damaged, (long long)good_step);
+  } else {
+    buffer_format(out, "%d checkpoint%s, %lld damaged; none is good\n", count, count == 1 ? "" : "s",
+                  (long long)*damaged);
+  }
+  return true;
+}
+
+bool verify_path(const char *path, Buffer *out, int64_t *damaged, Error *error) {
+  char file[IO_PATH_MAX];
+  Run run;
+  bool good;
+  *damaged = 0;
+  if (!io_path(file, error, "%s/manifest.json", path)) {
+    return false;
+  }
+  if (!io_absent(file)) {
+    return one_verify(path, out, damaged, &good, error);
+  }
+  if (!run_open(&run, path, error)) {
+    return false;
+  }
+  bool is_run = run_file(&run, "plan.mdlx", file, error);
+  if (is_run && io_absent(file) && !io_is_directory(run.checkpoints)) {
+    is_run = error_set(error, 1, "%s is neither a run nor a checkpoint", path);
+  }
+  const bool done = is_run && run_verify(&run, out, damaged, error);
+  run_close(&run);
+  return done;
+}

@@ -1,0 +1,93 @@
+#!/bin/bash
+# lost.sh: nothing of a run is lost without a word: unseen and damaged checkpoints, torn lines, other data, mdl verify.
+. "${ROOT:?}/tests/cli/lib.sh"
+train "$SMALL" --steps 6 --out whole
+train "$SMALL" --steps 4 --save-every 2 --out run
+
+# Checkpoints that cannot be seen are no reason to begin anew: as on a volume that is not mounted, or is so late.
+cp -r run unseen
+kept=$(cat unseen/metrics.jsonl)
+for way in absent empty; do
+  rm -rf unseen/checkpoints
+  [ $way = absent ] || mkdir unseen/checkpoints
+  expect 1 "$MDL" train "$SMALL" --steps 6 --out unseen --resume
+  mentions err "log.txt says that" "step-00000004 was saved" "is a volume not mounted?" "--restart"
+  same "metrics of a run that stopped" "$(cat unseen/metrics.jsonl)" "$kept"
+  [ $way = empty ] || [ ! -e unseen/checkpoints ] || die "a directory was made"
+  [ $way = absent ] || cp -r run/checkpoints/. unseen/checkpoints
+done
+train "$SMALL" --steps 6 --out unseen --resume
+same "checkpoints that are seen again" "$(weights whole 6)" "$(weights unseen 6)"
+rm -r unseen/checkpoints unseen/log.txt  # the metrics know it too
+expect 1 "$MDL" train "$SMALL" --steps 6 --out unseen --resume
+mentions err "is not there, but metrics.jsonl has steps up to 6"
+
+# --restart begins anew, says so, and keeps what there was; what is resumed after it is the new run.
+cp -r run again
+train "$SMALL" --steps 2 --out again --restart
+mentions out "restarted with step 1, as --restart asks; what was there before is in again/before-1"
+[ -f again/before-1/checkpoints/step-00000004/manifest.json ] || die "--restart lost a checkpoint"
+same "metrics that were set aside" "$(losses again/before-1)" "$(losses run)"
+train "$SMALL" --steps 6 --out again --resume
+same "begun anew and whole" "$(weights whole 6)" "$(weights again 6)"
+# A run that was stopped before its first save was never saved, whatever its metrics say: nothing is unseen.
+train "$SMALL" --steps 2 --out fresh
+rm -r fresh/checkpoints/* && sed -i '/^saved/d' fresh/log.txt
+train "$SMALL" --steps 6 --out fresh --resume
+mentions out "there is no checkpoint yet: training begins with step 1"
+
+# A damaged newest one: the next older whole one is gone on with, loudly, to the same bits.
+cp -r run damaged
+printf X | dd of=damaged/checkpoints/step-00000004/model.safetensors bs=1 seek=2000 conv=notrunc 2> /dev/null
+expect 1 "$MDL" verify damaged
+mentions out "DAMAGED" "step-00000004 is damaged: model.safetensors has hash" "good     damaged/checkpoints/step-00000002: whole" \
+  "2 checkpoints, 1 damaged; --resume goes on from step 2"
+expect 1 "$MDL" eval damaged
+mentions err "step-00000004 is damaged"
+train "$SMALL" --steps 6 --out damaged --resume
+mentions out "step-00000004 is damaged" "it is kept as damaged/checkpoints/damaged-00000004" "training goes on from step 2"
+same "after damage" "$(weights whole 6)" "$(weights damaged 6)"
+same "metrics after damage" "$(losses damaged)" "$(losses whole)"
+expect 0 "$MDL" verify damaged
+mentions out "damaged-00000004 was found damaged before"
+expect 0 "$MDL" verify damaged/checkpoints/step-00000006
+expect 1 "$MDL" verify "$ROOT/tests"
+mentions err "neither a run nor a checkpoint"
+
+# A torn line, and one that is none, block nothing.
+cp -r run torn
+sed -i '1s/.*/{"step": 1, "lo/' torn/metrics.jsonl
+printf '{"step":5,"loss":' >> torn/metrics.jsonl
+expect 0 "$MDL" verify torn
+mentions out "metrics.jsonl: 1 lines are none of metrics"
+train "$SMALL" --steps 6 --out torn --resume
+mentions out "1 line of torn/metrics.jsonl, from line 1 on, is none of metrics"
+[ -f torn/metrics.jsonl.damaged ] || die "the file as it was is gone"
+same "after a torn line" "$(weights whole 6)" "$(weights torn 6)"
+
+# Other data of the same size is an error, unless it is asked for.
+tr 'a' 'b' < "$ROOT/LICENSE" > other
+cp "$ROOT/LICENSE" same
+cp -r run corpus
+sed "s|text(\"[^\"]*\"|text(\"other\"|" "$SMALL" > other.mdl
+expect 1 "$MDL" train other.mdl --steps 6 --out corpus --resume
+mentions err "other is not the data that this run was trained on: its bytes differ" "--data other"
+train other.mdl --steps 6 --out corpus --resume --data other
+mentions out "other is other data than this run was trained on so far"
+sed "s|text(\"[^\"]*\"|text(\"same\"|" "$SMALL" > same.mdl
+train same.mdl --steps 6 --out run --resume
+same "the same data at another place" "$(weights whole 6)" "$(weights run 6)"
+
+# So is another tokenizer of as many tokens.
+if "$MDL" data train-tokenizer "$ROOT/LICENSE" -o none.json 2>&1 | grep "built without PCRE2"; then exit 0; fi
+expect 0 "$MDL" data train-tokenizer "$ROOT/LICENSE" -o one.json --vocab 300
+rev "$ROOT/LICENSE" > reversed
+expect 0 "$MDL" data train-tokenizer reversed -o two.json --vocab 300
+cp one.json used.json
+sed "s|tokenizer = bytes|tokenizer = \"used.json\"|; s|\.\./\.\./LICENSE|same|; s|vocab = 256|vocab = 300|" "$SMALL" > tokens.mdl
+train tokens.mdl --steps 2 --out tokens
+cp two.json used.json
+expect 1 "$MDL" train tokens.mdl --steps 3 --out tokens --resume
+mentions err "is not the one that this run was trained with"
+train tokens.mdl --steps 3 --out tokens --resume --data same
+mentions out "the tokenizer is not the one this run began with"
