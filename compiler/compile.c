@@ -345,7 +345,7 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
       if (f->spec.model && f->spec.read) {  // what is wrong with the model is said as well
         Compilation *c = ARENA_NEW(arena, Compilation);
         *c = front_start(f, &one, PROGRAM_TRAIN);
-        if (passes_run(c, good ? NULL : "elaborate") && good && check_policies(f, &one)) {
+        if (passes_run(c, good && !one.brief ? NULL : "elaborate") && good && !one.brief && check_policies(f, &one)) {
           f->logits = front_has_logits(c);
           check_others(f, &one);
           if (!f->pipeline) {  // of which this is the first stage alone

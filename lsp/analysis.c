@@ -14,6 +14,7 @@
 
 #include "base/json_text.h"
 #include "lsp/record.h"
+#include "lsp/syntax.h"
 
 static const size_t ANALYSIS_MEMORY = (size_t)2 << 30;
 static const char source_name[] = "mdlc";
@@ -32,6 +33,7 @@ typedef struct {
   const Document *document;
   Arena *arena;
   const Diag *diag;
+  const char *left_out;  // what the settings ask for and the text does not have; or NULL
 } Answer;
 
 static const Source *source_of(const Answer *a, Span span) {
@@ -92,12 +94,24 @@ static json_t *diagnostic(const Answer *a, const Diagnostic *d, bool placed) {
   return json;
 }
 
+// One that has no place: it stands at the beginning.
+static json_t *remark(int severity, ErrorCode code, const char *text) {
+  return json_pack("{s:o, s:i, s:s, s:s, s:o}", "range", start_of_text(), "severity", severity, "code",
+                   error_code_name(code), "source", source_name, "message", json_text(text));
+}
+
 static json_t *diagnostics(const Answer *a) {
   json_t *all = json_pack("{s:[]}", a->document->uri);
   const Diag shown = diag_shown(a->diag);
+  if (a->left_out) {
+    json_array_append_new(json_object_get(all, a->document->uri), remark(LSP_INFORMATION, E010, a->left_out));
+  }
   for (int i = 0; i < shown.all.count; i++) {
     const Diagnostic *d = &shown.all.at[i];
     const char *uri = uri_of(a, d->span), *where = uri ? uri : a->document->uri;
+    if (d->code == E036 && d->span.file < 0) {
+      continue;  // a text of functions alone has no model
+    }
     if (!json_object_get(all, where)) {
       json_object_set_new(all, where, json_array());
     }
@@ -138,8 +152,11 @@ static json_t *names(const Answer *a, const Record *record) {
 static void say(int file, json_t *answer) {
   char *text = json_dumps(answer, JSON_COMPACT);
   const size_t length = text ? strlen(text) : 0;
-  for (size_t at = 0; at < length;) {
-    const ssize_t written = write(file, text + at, length - at);
+  if (text) {
+    text[length] = '\n';  // in place of its zero byte
+  }
+  for (size_t at = 0; text && at <= length;) {
+    const ssize_t written = write(file, text + at, length + 1 - at);
     if (written < 0 && errno != EINTR) {
       break;
     }
@@ -149,26 +166,50 @@ static void say(int file, json_t *answer) {
   json_decref(answer);
 }
 
-static void analyse(const Workspace *workspace, const Document *document, int file) {
+// The settings are for all texts: what one of them does not declare is left out for it.
+static void choose(const Workspace *workspace, const Document *document, CompileOptions *options, Arena *arena,
+                   const char **left_out) {
+  const char **const wanted[] = {&options->recipe, &options->layout, &options->precision};
+  static const NameSpace space[] = {SPACE_RECIPE, SPACE_LAYOUT, SPACE_PRECISION};
+  static const char *const what[] = {"recipe", "layout", "precision"};
+  Syntax syntax;
+  const bool good = syntax_read(&syntax, workspace, document);
+  for (int i = 0; good && i < 3; i++) {
+    const char *name = *wanted[i];
+    if (!name || strchr(name, ' ') || unit_find(&syntax.unit, space[i], name_of(syntax.unit.names, name))) {
+      continue;
+    }
+    *left_out = arena_format(arena, "%s%sthe settings ask for the %s '%s', which this text does not have",
+                             *left_out ? *left_out : "", *left_out ? "; " : "", what[i], name);
+    *wanted[i] = NULL;
+  }
+  syntax_free(&syntax);
+}
+
+static bool analyse(const Workspace *workspace, const Document *document, bool brief, int file) {
   Arena *arena = arena_create();
   if (!arena) {
-    return;
+    return false;
   }
   Diag *diag = diag_create(arena);
   Record *record = record_create(arena);
   CompileOptions options = workspace_options(workspace, arena, document);
+  const char *left_out = NULL;
+  choose(workspace, document, &options, arena, &left_out);
   options.memory = ANALYSIS_MEMORY;
+  options.brief = brief;
   options.text_watch = &record->text;
-  options.watch = &record->pass;
-  compile_check(arena, diag, &options);
-  const Answer a = {workspace, document, arena, diag};
-  json_t *answer = json_pack("{s:o, s:o, s:o, s:I}", "diagnostics", diagnostics(&a), "files", files(&a), "names",
-                             names(&a, record), "version", (json_int_t)document->version);
+  options.watch = brief ? NULL : &record->pass;
+  const bool good = compile_check(arena, diag, &options);
+  const Answer a = {workspace, document, arena, diag, left_out};
+  json_t *answer = json_pack("{s:o, s:o, s:o, s:I, s:b}", "diagnostics", diagnostics(&a), "files", files(&a), "names",
+                             names(&a, record), "version", (json_int_t)document->version, "whole", !brief || !good);
   if (record->divided) {
     json_object_set_new(answer, "parameters", json_pack("[I, i]", (json_int_t)record->parameters, record->tensors));
   }
   say(file, answer);
   arena_destroy(arena);
+  return good;
 }
 
 // --- its process ---
@@ -184,7 +225,10 @@ bool analysis_begin(Analysis *analysis, const Workspace *workspace, const Docume
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read what it says
     if (getppid() == parent) {
       close(ends[0]);
-      analyse(workspace, document, ends[1]);
+      nice(5);
+      if (analyse(workspace, document, true, ends[1])) {  // else the passes have nothing to say
+        analyse(workspace, document, false, ends[1]);
+      }
     }
     _exit(0);
   }
@@ -201,22 +245,34 @@ bool analysis_begin(Analysis *analysis, const Workspace *workspace, const Docume
   return true;
 }
 
+// The first line of what was said, taken out; NULL: it is not whole.
+static json_t *take_line(Buffer *said) {
+  char *end = said->text && !said->failed ? memchr(said->text, '\n', said->length) : NULL;
+  if (!end) {
+    return NULL;
+  }
+  const size_t length = (size_t)(end - said->text);
+  json_t *answer = json_loadb(said->text, length, JSON_ALLOW_NUL, NULL);
+  said->length -= length + 1;
+  memmove(said->text, end + 1, said->length);
+  return answer;
+}
+
 bool analysis_read(Analysis *analysis, json_t **result, const char **why) {
   char bytes[1 << 14];
   ssize_t got;
   while ((got = read(analysis->pipe, bytes, sizeof bytes)) > 0) {
     buffer_bytes(&analysis->said, bytes, (size_t)got);
   }
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+  const bool open = got < 0 && (errno == EAGAIN || errno == EINTR);
+  *result = take_line(&analysis->said);
+  if (open || *result) {
     return false;
   }
   int status = 0;
   while (waitpid(analysis->process, &status, 0) < 0 && errno == EINTR) {
   }
   analysis->process = 0;
-  *result = analysis->said.text && !analysis->said.failed
-                ? json_loadb(analysis->said.text, analysis->said.length, JSON_ALLOW_NUL, NULL)
-                : NULL;
   *why = WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "it said nothing";
   analysis_end(analysis);
   return true;
@@ -237,9 +293,12 @@ void analysis_end(Analysis *analysis) {
 }
 
 json_t *analysis_failed(const Document *document, const char *why, bool bug) {
-  json_t *said =
-      json_pack("{s:o, s:i, s:s, s:s, s:o}", "range", start_of_text(), "severity", bug ? LSP_ERROR : LSP_INFORMATION,
-                "code", error_code_name(bug ? E099 : E090), "source", source_name, "message", json_text(why));
-  return json_pack("{s:{s:[o]}, s:[o], s:{}, s:I}", "diagnostics", document->uri, said, "files",
-                   json_text(document->path), "names", "version", (json_int_t)document->version);
+  json_t *said = remark(bug ? LSP_ERROR : LSP_INFORMATION, bug ? E099 : E090, why);
+  json_t *all = document->fresh
+                    ? json_deep_copy(document->analysis)
+                    : json_pack("{s:{s:[]}, s:[o], s:{}, s:I}", "diagnostics", document->uri, "files",
+                                json_text(document->path), "names", "version", (json_int_t)document->version);
+  json_array_append_new(json_object_get(json_object_get(all, "diagnostics"), document->uri), said);
+  json_object_set_new(all, "whole", json_true());
+  return all;
 }

@@ -63,10 +63,10 @@ static const json_t *entry_in(const json_t *analysis, const Hover *h, bool call)
 
 // From the analysis of this text, or of one that imports it.
 static const json_t *entry_of(const Hover *h, bool call) {
-  const json_t *entry = h->document->dirty ? NULL : entry_in(h->document->analysis, h, call);
-  for (int i = 0; i < h->workspace->count && !entry && !h->document->dirty; i++) {
+  const json_t *entry = h->document->fresh ? entry_in(h->document->analysis, h, call) : NULL;
+  for (int i = 0; i < h->workspace->count && !entry; i++) {
     const Document *other = h->workspace->documents[i];
-    entry = other->dirty ? NULL : entry_in(other->analysis, h, call);
+    entry = other->fresh && h->document->fresh ? entry_in(other->analysis, h, call) : NULL;
   }
   return entry;
 }
@@ -99,7 +99,7 @@ static void say_call(Hover *h) {
 
 static void say_model(Hover *h) {
   const json_t *parameters = json_object_get(h->document->analysis, "parameters");
-  if (!parameters || h->document->dirty) {
+  if (!parameters || !h->document->fresh) {
     return;
   }
   char count[UNITS_MAX];
@@ -220,7 +220,7 @@ static void say_codes(Hover *h) {
   json_array_foreach((json_t *)list, i, one) {
     Position begin, end;
     const json_t *range = json_object_get(one, "range");
-    if (h->document->dirty || !position_read(json_object_get(range, "start"), &begin) ||
+    if (!h->document->fresh || !position_read(json_object_get(range, "start"), &begin) ||
         !position_read(json_object_get(range, "end"), &end)) {
       continue;
     }

@@ -130,6 +130,29 @@ static const char *call_detail(Arena *arena, const Elaborator *e, int first) {
   return count > 1 ? arena_format(arena, "%s%d parameters, %s numbers\n", text, count, units_count(all, sum)) : text;
 }
 
+// --- where values come from ---
+
+// Passes move values, and make others of the same text; names and places stay with what they stand for.
+static RecordOrigin *origin_of(Arena *arena, const Graph *graph, ValueId v) {
+  const Value *value = graph_value(graph, v);
+  const Node *node = graph_producer(graph, v);
+  RecordOrigin *origin = ARENA_NEW(arena, RecordOrigin);
+  const uint64_t place[] = {map_key(value->name), (uint64_t)(uint32_t)value->span.file, value->span.begin,
+                            value->span.end, node ? (uint64_t)(uint32_t)node->scope : 0};
+  _Static_assert(sizeof place + sizeof(uint64_t) * SHAPE_MAX_AXES == sizeof origin->words, "all of it");
+  uint64_t *axes = origin->words + sizeof place / sizeof *place;
+  memcpy(origin->words, place, sizeof place);
+  for (int i = 0; i < value->shape.count; i++) {  // in the order of their numbers; unused ones are 0
+    const uint64_t axis = (uint64_t)value->shape.axis[i] + 1;
+    int at = i;
+    for (; at > 0 && axes[at - 1] > axis; at--) {
+      axes[at] = axes[at - 1];
+    }
+    axes[at] = axis;
+  }
+  return value->name ? origin : NULL;
+}
+
 // --- watching ---
 
 static void saw(void *context, const Elaborator *e, Span span, const Ast *call, const Object *object, int first) {
@@ -146,12 +169,10 @@ static void saw(void *context, const Elaborator *e, Span span, const Ast *call, 
   if (!title) {
     return;
   }
-  RecordEntry entry = {.span = span, .call = call != NULL, .title = title, .detail = "", .value = -1};
+  RecordEntry entry = {.span = span, .call = call != NULL, .title = title, .detail = ""};
   if (object->kind == OBJECT_VALUE) {
     const Value *value = graph_value(e->graph, object->value);
-    entry.value = object->value;
-    entry.name = value->name;
-    entry.place = value->span;
+    entry.origin = origin_of(r->arena, e->graph, object->value);
     entry.detail = value_detail(r->arena, e, value);
   }
   if (call) {
@@ -193,10 +214,21 @@ static const char *held_text(Arena *arena, const Graph *graph, const Spec *spec,
                       units_bytes(whole, bytes));
 }
 
-static bool is_whole_value(const Graph *graph, ValueId v) {
+// A value of the forward, once its format is known.
+static bool is_forward(const Graph *graph, ValueId v) {
   const Value *value = graph_value(graph, v);
   const Node *node = graph_producer(graph, v);
-  return value->name && value->type != TYPE_REAL && node && !node->backward && value->role != ROLE_GRADIENT;
+  return value->type != TYPE_REAL && node && !node->backward && !node->recomputed && value->role != ROLE_GRADIENT;
+}
+
+static void add_held(Record *r, const Compilation *c, RecordEntry *entry, const Value *value) {
+  const char *of = c->graph->slots > 1 && value->role == ROLE_ACTIVATION ? " (of one microbatch)" : "";
+  entry->detail = arena_format(r->arena, "%sstored as %s%s\n", entry->detail, element_type_name(value->type), of);
+  if (c->spec->mesh_count > 0) {
+    entry->detail = arena_format(r->arena, "%sunder the layout %s %s", entry->detail,
+                                 c->spec->layout ? c->spec->layout->name : "of the run",
+                                 held_text(r->arena, c->graph, c->spec, value));
+  }
 }
 
 static void after(void *context, Compilation *c, const char *pass) {
@@ -206,33 +238,20 @@ static void after(void *context, Compilation *c, const char *pass) {
   }
   r->divided = true;
   const Graph *graph = c->graph;
-  Map places = map_create(r->arena);
+  Map origins = map_create(r->arena);
   for (ValueId v = 0; v < graph->values.count; v++) {
-    const Value *value = graph_value(graph, v);
-    if (is_whole_value(graph, v)) {
-      const uint64_t key[] = {map_key(value->name), (uint64_t)(uint32_t)value->span.file, value->span.begin,
-                              value->span.end};
-      if (value->sharding || map_get_bytes_or(&places, key, sizeof key, -1) < 0) {
-        map_put_bytes(&places, key, sizeof key, v);
-      }
+    const RecordOrigin *origin = is_forward(graph, v) ? origin_of(r->arena, graph, v) : NULL;
+    if (origin &&
+        (graph_value(graph, v)->sharding || map_get_bytes_or(&origins, origin->words, sizeof origin->words, -1) < 0)) {
+      map_put_bytes(&origins, origin->words, sizeof origin->words, v);
     }
   }
   for (int i = 0; i < r->all.count; i++) {
     RecordEntry *entry = &r->all.at[i];
-    const uint64_t key[] = {map_key(entry->name), (uint64_t)(uint32_t)entry->place.file, entry->place.begin,
-                            entry->place.end};
-    const ValueId v =
-        entry->value < 0 || entry->call || !entry->name ? -1 : (ValueId)map_get_bytes_or(&places, key, sizeof key, -1);
-    if (v < 0) {
-      continue;
-    }
-    const Value *value = graph_value(graph, v);
-    const char *of = graph->slots > 1 && value->role == ROLE_ACTIVATION ? " (of one microbatch)" : "";
-    entry->detail = arena_format(r->arena, "%sstored as %s%s\n", entry->detail, element_type_name(value->type), of);
-    if (c->spec->mesh_count > 0) {
-      entry->detail = arena_format(r->arena, "%sunder the layout %s %s", entry->detail,
-                                   c->spec->layout ? c->spec->layout->name : "of the run",
-                                   held_text(r->arena, graph, c->spec, value));
+    const RecordOrigin *origin = entry->call ? NULL : entry->origin;
+    const int64_t v = origin ? map_get_bytes_or(&origins, origin->words, sizeof origin->words, -1) : -1;
+    if (v >= 0) {
+      add_held(r, c, entry, graph_value(graph, (ValueId)v));
     }
   }
   for (int i = 0; i < graph->persistent.count; i++) {

@@ -4,14 +4,18 @@
 
 #include "compiler/pass/compilation.h"
 
+enum { RECORD_ORIGIN_WORDS = 5 + SHAPE_MAX_AXES };
+
+typedef struct {  // what stays the same of a value in all passes: name, place, scope, axes
+  uint64_t words[RECORD_ORIGIN_WORDS];
+} RecordOrigin;
+
 typedef struct {
   Span span;
-  bool call;           // the whole call at the span; else the name there
-  const char *title;   // without the name: `real[batch, seq, embed]`
-  const char *detail;  // lines, each with its end; or ""
-  ValueId value;       // or -1
-  Name name;           // of the value, and its place: what finds it again when passes have moved it
-  Span place;
+  bool call;             // the whole call at the span; else the name there
+  const char *title;     // without the name: `real[batch, seq, embed]`
+  const char *detail;    // lines, each with its end; or ""
+  RecordOrigin *origin;  // of a value that has a name; or NULL
 } RecordEntry;
 
 typedef struct {

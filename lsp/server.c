@@ -16,7 +16,8 @@
 #include "lsp/publish.h"
 
 static const double PAUSE = 0.12;         // from the last change to an analysis
-static const double ANSWER_WITHIN = 1.5;  // what a hover waits for one
+static const double ANSWER_WITHIN = 1.5;  // what a hover waits for the first half of one
+static const double ANSWER_WHOLE = 0.3;   // and for all of it
 
 enum {  // errors of JSON-RPC and of the protocol
   RPC_PARSE = -32700,
@@ -63,6 +64,7 @@ static void notify(Server *s, const char *text) {
 
 static void mark(Server *s, Document *document, double due) {
   document->dirty = true;
+  document->fresh = false;
   document->due = due;
   if (s->analysis.process && strcmp(s->analysis.path, document->path) == 0) {
     analysis_end(&s->analysis);
@@ -97,7 +99,8 @@ static void take(Server *s, Document *document, json_t *result) {
   }
   json_decref(document->analysis);
   document->analysis = result;
-  document->dirty = false;
+  document->fresh = true;
+  document->dirty = !json_is_true(json_object_get(result, "whole"));
   s->over |= !publish(&s->workspace, s->published, document, s->out);
 }
 
@@ -111,14 +114,15 @@ static void analysis_look(Server *s) {
   json_t *result;
   const char *why;
   char text[256];
-  if (analysis_read(&s->analysis, &result, &why)) {
-    if (!result && document) {
-      snprintf(text, sizeof text, "checking this text has failed (%s): a bug of the compiler; please report the text",
-               why);
-      result = analysis_failed(document, text, true);
-    }
+  bool ended;
+  while (!(ended = analysis_read(&s->analysis, &result, &why)) && result) {
     take(s, document, result);
-  } else if (analysis_clock() > s->analysis.begun + limit) {
+  }
+  if (ended && document && document->dirty) {
+    snprintf(text, sizeof text, "checking this text has failed (%s): a bug of the compiler; please report the text",
+             why);
+    take(s, document, analysis_failed(document, text, true));
+  } else if (!ended && analysis_clock() > s->analysis.begun + limit) {
     analysis_end(&s->analysis);
     snprintf(text, sizeof text, "checking takes more than %.3g s and was stopped; `mdlc check` does all of it", limit);
     take(s, document, document ? analysis_failed(document, text, false) : NULL);
@@ -145,14 +149,15 @@ static void begin(Server *s, Document *document) {
 
 // For answers that need it; not for long.
 static void wait_for(Server *s, Document *document) {
-  const double until = analysis_clock() + ANSWER_WITHIN;
+  const double asked_at = analysis_clock();
   while (document->dirty && !s->over) {
-    if (!s->analysis.process) {
-      begin(s, document);
-    } else if (strcmp(s->analysis.path, document->path) != 0) {
+    if (s->analysis.process && strcmp(s->analysis.path, document->path) != 0) {
       analysis_end(&s->analysis);  // that of another text begins again
     }
-    const double left = until - analysis_clock();
+    if (!s->analysis.process) {
+      begin(s, document);
+    }
+    const double left = asked_at + (document->fresh ? ANSWER_WHOLE : ANSWER_WITHIN) - analysis_clock();
     if (left <= 0) {
       return;
     }

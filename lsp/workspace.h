@@ -13,8 +13,9 @@ typedef struct {
   char *path;   // where links lead; the URI of what is no file
   Buffer text;  // never NULL
   long long version;
-  bool dirty;        // it, or a text that it imports, is another since it was analysed
-  double due;        // when it is to be analysed then
+  bool dirty;        // it, or a text that it imports, is another since all of it was analysed
+  bool fresh;        // the analysis, or the first half of it, is of the text as it is
+  double due;        // when it is to be analysed, if it is dirty
   json_t *analysis;  // analysis.h; NULL: none so far
 } Document;
 

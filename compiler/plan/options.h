@@ -50,6 +50,7 @@ typedef struct {
   int64_t rank;                 // compile_print: whose graph or instructions
   struct CompileView *view;     // filled with what explain.h wants to know; NULL: nobody does
   struct PassWatch *watch;      // is shown the graph after every pass (compilation.h); NULL: nobody looks. For tests
+  bool brief;                   // compile_check: no further than the graph of what is trained
   const struct OpenText *open;  // texts that are read instead of their files (lang/unit.h)
   int open_count;
   const struct TextWatch *text_watch;  // is told what the text's names stand for (lang/elaborate.h); NULL: nobody is

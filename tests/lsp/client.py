@@ -13,6 +13,7 @@ class Client:
                                         stderr=subprocess.PIPE, env=environment)
         self.bytes = b""
         self.last = 0
+        self.versions = {}  # of open texts
         self.heard = []  # messages that nobody has waited for yet
 
     # --- bytes ---
@@ -83,11 +84,20 @@ class Client:
             self.heard.append(message)
         return None
 
-    def diagnostics(self, uri):
-        """What is said of a text next."""
-        said = self.hears("textDocument/publishDiagnostics", uri)
-        assert said is not None, f"nothing is said of {uri}"
-        return said["diagnostics"]
+    def diagnostics(self, uri, version=None):
+        """What is said of this version of a text next; of the last one that was sent without a version."""
+        while True:
+            said = self.hears("textDocument/publishDiagnostics", uri)
+            assert said is not None, f"nothing is said of {uri}"
+            if said.get("version") == (self.versions.get(uri) if version is None else version):
+                return said["diagnostics"]
+
+    def expects(self, uri, *codes):
+        """Until these codes are said of the text as it is; all of them."""
+        while True:
+            said = self.diagnostics(uri)
+            if [one["code"] for one in said] == list(codes):
+                return said
 
     # --- what editors do ---
 
@@ -95,12 +105,19 @@ class Client:
         return self.ask("initialize", {"processId": None, "rootUri": None, "capabilities": {}, **parameters})
 
     def open(self, uri, text, version=1):
+        self.versions[uri] = version
         self.notify("textDocument/didOpen", {"textDocument": {"uri": uri, "languageId": "mdl", "version": version,
                                                               "text": text}})
 
-    def change(self, uri, changes, version):
+    def change(self, uri, changes):
+        self.versions[uri] += 1
+        version = self.versions[uri]
         self.notify("textDocument/didChange", {"textDocument": {"uri": uri, "version": version},
                                                "contentChanges": changes})
+
+    def close(self, uri):
+        del self.versions[uri]
+        self.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
 
     def at(self, method, uri, line, character):
         return self.ask(method, {"textDocument": {"uri": uri}, "position": {"line": line, "character": character}})
