@@ -7,7 +7,7 @@
 
 #include "lsp/library.h"
 
-static const double ANALYSIS_LIMIT = 20;
+static const double ANALYSIS_LIMIT = 60;
 
 void workspace_create(Workspace *workspace) {
   *workspace = (Workspace){.analysis_limit = ANALYSIS_LIMIT};

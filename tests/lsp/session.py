@@ -230,24 +230,34 @@ def formatting(client, uri, text):
 
 
 def encodings():
-    """Columns behind a character beyond the basic plane, in both encodings; changes too."""
-    text = "model m { // 𝔘\n  axis a = 2;\n  param w: [a]; /*𝔘𝔘*/ x = b;\n  loss = sum(w);\n}\n"
-    for encoding, column in (("utf-16", 22 + 2), ("utf-8", 22 + 6)):
+    """Columns behind characters beyond the basic plane, in both encodings; changes between them too."""
+    uri = "untitled:wide"
+    text = 'model m { // 𝔘\r\n  axis a = 2;\n  param w: [a];\r  output s = f("𝔘é𝔘") + b; // 𝔘\n  loss = sum(w);\n}\n'
+    row = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")[3]
+    for encoding, unit in (("utf-16", "utf-16-le"), ("utf-8", "utf-8")):
+        def column(before):
+            return len(before.encode(unit)) // (2 if encoding == "utf-16" else 1)
+
         client = Client(MDLC)
         offered = {"general": {"positionEncodings": ["utf-16", "utf-8"]}} if encoding == "utf-8" else {}
         said = client.initialize(capabilities=offered)
         check(said["capabilities"]["positionEncoding"] == encoding, said)
-        # The comment of another language becomes a string of the same width.
-        uri = "untitled:wide"
-        wide = text.replace("/*𝔘𝔘*/ x = b;", 'output s = f("𝔘𝔘") + b;')
-        client.open(uri, wide)
-        said = client.diagnostics(uri)
-        before = wide.split("\n")[2].partition("b;")[0]
-        wanted = len(before.encode()) if encoding == "utf-8" else len(before.encode("utf-16-le")) // 2
-        check(any(one["range"]["start"] == {"line": 2, "character": wanted} for one in said), said, wanted, column)
-        client.change(uri, [{"range": {"start": {"line": 2, "character": wanted - 12},
-                                       "end": {"line": 2, "character": wanted + 2}}, "text": ""}])
-        client.hears("textDocument/publishDiagnostics", uri)
+        client.open(uri, text)
+        said = client.expects(uri, "E010", "E010")  # no function f, no value b
+        begin, end = column(row.partition("f(")[0]), column(row.partition("b;")[0])
+        places = [(one["range"]["start"]["line"], one["range"]["start"]["character"]) for one in said]
+        check(places == [(3, begin), (3, end)], places, begin, end)
+        # Without what stands between them the second is where the first was.
+        client.change(uri, [{"range": {"start": {"line": 3, "character": begin}, "end": {"line": 3, "character": end}},
+                             "text": ""}])
+        said = client.expects(uri, "E010")
+        check(said[0]["range"] == {"start": {"line": 3, "character": begin},
+                                   "end": {"line": 3, "character": begin + 1}}, said)
+        # From behind the end of a line, which is its end; the line end becomes two.
+        client.change(uri, [{"range": {"start": {"line": 0, "character": column(row) + 99},
+                                       "end": {"line": 1, "character": 0}}, "text": "\n\n"}])
+        said = client.expects(uri, "E010")
+        check(said[0]["range"]["start"] == {"line": 4, "character": begin}, said)
         check(client.end() == 0, "status")
 
 
@@ -283,6 +293,7 @@ def main():
     symbols(client, uri)
     completion(client, uri, text)
     formatting(client, uri, text)
+    client.expects(uri, "E002")
     client.close(uri)
     client.expects(uri)
     check(client.end() == 0, "status")

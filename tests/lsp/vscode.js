@@ -67,7 +67,7 @@ async function main() {
   events.open(document);
   await until(() => shown.has(document.uri));
   const [error] = shown.get(document.uri);
-  assert.deepStrictEqual(error.given[0], new Range(3, 9, 3, 16));
+  assert.deepStrictEqual(error.given[0], new Range(3, 9, 3, 13));
   assert.strictEqual(error.code, 'E010');
   assert.strictEqual(error.given[2], 0);
   document.version = 2;
