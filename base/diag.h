@@ -81,8 +81,8 @@ void diag_rewind(Diag *diag, DiagMark mark);
 // Line and column of a byte, both from 1; the column counts UTF-8 characters.
 void diag_position(const Diag *diag, Span span, int *line, int *column);
 
-// Those that are shown. Beside errors, nothing is said of text that is right and probably not what was meant (E016, E038,
-// E039): it may follow from them.
+// Those that are shown. Beside errors, nothing is said of text that is right and probably not what was meant (E016,
+// E038, E039): it may follow from them.
 Diag diag_shown(const Diag *diag);
 
 // Those that are shown in order of place, as text (colour: ANSI escapes) or as one JSON array.

@@ -18,7 +18,7 @@
 
 static const size_t ANALYSIS_MEMORY = (size_t)2 << 30;
 static const char source_name[] = "mdlc";
-enum { LSP_ERROR = 1, LSP_WARNING = 2, LSP_INFORMATION = 3 };
+enum { LSP_ERROR = 1, LSP_WARNING = 2, LSP_INFORMATION = 3, LSP_UNNECESSARY = 1 };
 
 double analysis_clock(void) {
   struct timespec now;
@@ -87,6 +87,9 @@ static json_t *diagnostic(const Answer *a, const Diagnostic *d, bool placed) {
                 "code", error_code_name(d->code), "source", source_name, "message",
                 json_text(text.text ? text.text : d->message));
   buffer_free(&text);
+  if (d->code == E016) {  // nothing reads it: editors write it fainter
+    json_object_set_new(json, "tags", json_pack("[i]", LSP_UNNECESSARY));
+  }
   json_t *other = source_of(a, d->related) ? related(a, d) : NULL;
   if (other) {
     json_object_set_new(json, "relatedInformation", other);

@@ -210,6 +210,10 @@ static const char *held_text(Arena *arena, const Graph *graph, const Spec *spec,
   }
   char whole[UNITS_MAX], part[UNITS_MAX];
   const double bytes = (double)graph_elements(graph, value->shape) * (double)element_type_bytes(value->type);
+  if (share == 1 && !*partial) {
+    return arena_format(arena, "every rank%s holds all of it: %s\n", spec->pipeline.axis ? " of its stage" : "",
+                        units_bytes(whole, bytes));
+  }
   return arena_format(arena, "a rank holds [%s]%s: %s of %s\n", text, partial, units_bytes(part, bytes / share),
                       units_bytes(whole, bytes));
 }

@@ -446,7 +446,7 @@ static void run_messages(Server *s) {
 
 // Milliseconds until something is to be done without being asked; -1: nothing is.
 static int patience(const Server *s) {
-  const Document *due = next_due(s);
+  const Document *due = s->shut_down ? NULL : next_due(s);
   const double now = analysis_clock();
   const double left = s->analysis.process ? s->analysis.begun + s->workspace.analysis_limit - now
                       : due               ? due->due - now

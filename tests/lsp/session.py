@@ -107,7 +107,8 @@ def diagnostics(client, uri):
     other = said[0]["relatedInformation"][0]
     check(other["location"]["uri"] == uri and other["location"]["range"]["start"]["line"] == 6, other)
     client.change(uri, [{"text": twice.replace("  axis heads = 3;\n", "")}])
-    check(client.expects(uri, "E016")[0]["severity"] == 2, "a warning")
+    said = client.expects(uri, "E016")
+    check(said[0]["severity"] == 2 and said[0]["tags"] == [1], "a warning, of what nothing reads", said)
     client.change(uri, [{"text": fixed}])
     client.expects(uri)
     return fixed
@@ -118,6 +119,8 @@ def hovers(client, uri, text):
     check("q: real[batch, seq, heads, hd]" in said and "batch 4, seq 8, heads 2, hd 4: 256 numbers" in said, said)
     check("stored as bf16" in said, said)
     check("under the layout two a rank holds [batch 4, seq 8, heads 2/tp2, hd 4]: 256 bytes of 512 bytes" in said, said)
+    said = hover(client, uri, text, "x = embedding")
+    check("under the layout two every rank holds all of it: 512 bytes" in said, said)
     check("heads: axis, 2 positions" in hover(client, uri, text, "heads = 2"), "an axis")
     check("index(vocab)[batch, seq]" in hover(client, uri, text, "tokens over"), "an input")
     said = hover(client, uri, text, "linear(x over embed to heads")
@@ -176,6 +179,32 @@ def definitions(client, uri, text):
     client.open(found["uri"], path.read_text())
     client.expects(found["uri"], "E010")  # nothing is wrong with it but that it lacks the layout
     check(definition("mean(") is None, "the language has no text")
+
+
+def settings_definitions():
+    """What recipes name: a layout, a precision, a model, its axes; labels."""
+    text = BROKEN.replace("/**/", "").replace("  batch = 4;", "  batch = 4;\n  layout two;\n  precision half;")
+    text = text.replace("heads -> tp;", "heads -> tp; @resid: seq -> tp;").replace("tiny()", "tiny(embed = 16)")
+    client = start()
+    uri = uri_of(WORK / "recipes.mdl")
+    client.open(uri, text)
+
+    def goes(word, to):
+        found = client.at("textDocument/definition", uri, *place(text, word))
+        line, column = place(text, to)
+        check(found and found["range"]["start"] == {"line": line, "character": column}, word, found)
+
+    goes("two;", "two {")
+    goes("half;", "half {")
+    goes("tiny(embed", "tiny {")
+    goes("embed = 16", "embed = 8")
+    goes("@resid: seq", "@resid;")
+    goes("batch = 4", "batch, seq")
+    goes("seq -> tp", "seq;")
+    check("fn" not in hover(client, uri, text, "two;") and "mesh tp = 2;" in hover(client, uri, text, "two;"), "a layout")
+    check("update adamw(p, g, lr" in hover(client, uri, text, "adamw("), "an update")
+    check("optimizer norm: adamw" in hover(client, uri, text, "optimizer"), "an entry of recipes")
+    check(client.end() == 0, "status")
 
 
 def symbols(client, uri):
@@ -299,6 +328,7 @@ def main():
     check(client.end() == 0, "status")
     check(client.process.stderr.read() == b"", "nothing is said beside the protocol")
     encodings()
+    settings_definitions()
     configured(uri, text)
 
 

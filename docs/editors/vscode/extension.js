@@ -107,6 +107,7 @@ function diagnostic(of) {
   const made = new vscode.Diagnostic(range(of.range), of.message, of.severity - 1);
   made.code = of.code;
   made.source = of.source;
+  made.tags = of.tags;
   made.relatedInformation = (of.relatedInformation || []).map((one) => new vscode.DiagnosticRelatedInformation(
       new vscode.Location(vscode.Uri.parse(one.location.uri), range(one.location.range)), one.message));
   return made;
