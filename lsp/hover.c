@@ -246,7 +246,7 @@ json_t *answer_hover(const Workspace *workspace, const Document *document, size_
     const bool value = say_value(&h);
     Span span;
     const Ast *declaration = syntax_definition(&syntax, h.begin, h.end, &span);
-    if (declaration && declaration->kind == AST_IMPORT && syntax.text[h.begin] != ';') {
+    if (declaration && declaration->kind == AST_IMPORT) {
       say_import(&h, span);
     } else if (declaration) {
       say_declaration(&h, declaration, value);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "lsp/library.h"
 
 static const double ANALYSIS_LIMIT = 60;
@@ -52,13 +53,19 @@ Document *workspace_find_path(const Workspace *workspace, const char *path) {
   return NULL;
 }
 
+// Of a file that is not saved yet, where the links of its folder lead.
 static char *path_of(const char *uri) {
   char resolved[PATH_MAX];
   Arena *arena = arena_create();
-  const char *path = arena ? uri_path(arena, uri) : NULL;
-  char *kept = strdup(path ? realpath(path, resolved) ? resolved : path : uri);
+  const char *path = arena ? uri_path(arena, uri) : NULL, *kept = path ? path : uri;
+  if (path && realpath(path, resolved)) {
+    kept = resolved;
+  } else if (path && realpath(path_directory(arena, path), resolved)) {
+    kept = path_join(arena, resolved, strrchr(path, '/') + 1);
+  }
+  char *copy = strdup(kept);
   arena_destroy(arena);
-  return kept;
+  return copy;
 }
 
 static void replace(Document *document, size_t begin, size_t end, const char *text, size_t length) {

@@ -207,6 +207,22 @@ def settings_definitions():
     check(client.end() == 0, "status")
 
 
+def links():
+    """A text that is opened through a link, before it is saved and after that: the buffer is what counts."""
+    (WORK / "real").mkdir(exist_ok=True)
+    (WORK / "link").symlink_to(WORK / "real")
+    client = start()
+    uri = uri_of(WORK / "link" / "new.mdl")
+    text = "model m {\n  axis a = 2;\n  param w: [a];\n  loss = sum(w);\n}\n"
+    client.open(uri, text)
+    client.expects(uri)
+    (WORK / "real" / "new.mdl").write_text("model {")
+    client.change(uri, [{"text": text.replace("sum(w)", "v")}])
+    client.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
+    client.expects(uri, "E010")
+    check(client.end() == 0, "status")
+
+
 def symbols(client, uri):
     said = client.ask("textDocument/documentSymbol", {"textDocument": {"uri": uri}})
     check([one["name"] for one in said] == ["std.nn", "layer.mdl", "tiny", "small", "two", "half"], said)
@@ -329,6 +345,7 @@ def main():
     check(client.process.stderr.read() == b"", "nothing is said beside the protocol")
     encodings()
     settings_definitions()
+    links()
     configured(uri, text)
 
 
