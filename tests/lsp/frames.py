@@ -128,13 +128,15 @@ def typing():
         if i % 10 == 0:
             client.at("textDocument/completion", URI, 3, 10)
     check(client.diagnostics(URI, 301) == [], "the last one")
-    check(time.monotonic() - begun < 15, "300 changes take long")
+    check(time.monotonic() - begun < 60, "300 changes take long")
     size = []
     for i in range(60):
         client.change(URI, [{"text": TEXT + "// " + "x" * 1000 * (i % 5)}])
         client.at("textDocument/hover", URI, 2, 8)
         size.append(memory(client.process.pid))
-    check(max(size[30:]) - max(size[:30]) < 2 << 20, "memory grows", size)
+    maps = open(f"/proc/{client.process.pid}/maps", encoding="utf-8").read()
+    if "asan" not in maps:  # which keeps what is freed for a while
+        check(max(size[30:]) - max(size[:30]) < 2 << 20, "memory grows", size)
     children = open(f"/proc/{client.process.pid}/task/{client.process.pid}/children", encoding="ascii").read().split()
     check(len(children) <= 1, children)
     check(client.end() == 0, "status")

@@ -127,9 +127,9 @@ def hovers(client, uri, text):
     check("under the layout two a rank holds [batch 4, seq 8, heads 2/tp2, hd 4]: 256 bytes of 512 bytes" in said, said)
     said = hover(client, uri, text, "x = embedding", "under the layout")
     check("under the layout two every rank holds all of it: 512 bytes" in said, said)
-    check("heads: axis, 2 positions" in hover(client, uri, text, "heads = 2"), "an axis")
-    check("index(vocab)[batch, seq]" in hover(client, uri, text, "tokens over"), "an input")
-    said = hover(client, uri, text, "linear(x over embed to heads")
+    check("heads: axis, 2 positions" in hover(client, uri, text, "heads = 2", "axis,"), "an axis")
+    check("index(vocab)[batch, seq]" in hover(client, uri, text, "tokens over", "index("), "an input")
+    said = hover(client, uri, text, "linear(x over embed to heads", "parameter q.w")
     check("fn linear(x over i... to o..., bias = false, std = 0.02)" in said, said)
     check("y = x w + b" in said and "gives real[batch, seq, heads, hd] here" in said, said)
     check("parameter q.w: [embed 8 ; heads 2, hd 4], 64 numbers" in said, said)
@@ -142,7 +142,7 @@ def hovers(client, uri, text):
     check(hover(client, uri, text, "value") == "", "words of comments stand for nothing")
     # A function of the open layer.mdl, as it is called here.
     layer = uri_of(WORK / "layer.mdl")
-    check("real[batch, seq, embed]" in hover(client, layer, LAYER, "x[a"), hover(client, layer, LAYER, "x[a"))
+    check("real[batch, seq, embed]" in hover(client, layer, LAYER, "x[a", "real["), "as it is called")
 
 
 def codes(client):
@@ -152,7 +152,7 @@ def codes(client):
     check("the layout 'two', which this text does not have" in client.expects(uri, "E010", "E022")[0]["message"], "settings")
     said = hover(client, uri, text, "E022")
     check(said.startswith("E022: ") and "```mdl" in said and "error[E022]" in said, said)
-    check("`mdlc explain E022` shows an example" in hover(client, uri, text, "u * v"), "where the error is")
+    check("`mdlc explain E022` shows an example" in hover(client, uri, text, "u * v", "explain"), "where the error is")
     client.close(uri)
     client.expects(uri)
 
