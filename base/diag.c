@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buffer.h"
+#include "base/json_text.h"
 
 enum { DIAG_LIMIT = 100, TAB_WIDTH = 4, SNIPPET_WIDTH = 160, SNIPPET_BEFORE = 60, GUTTER = 5 };
 
@@ -396,8 +396,7 @@ static void print_diagnostic(const Diag *diag, const Style *style, const Diagnos
   }
 }
 
-// Beside errors, nothing is said of text that is right and probably not what was meant: it may follow from them.
-static Diag without_lints(const Diag *diag) {
+Diag diag_shown(const Diag *diag) {
   Diag kept = *diag;
   if (diag->errors == 0) {
     return kept;
@@ -421,7 +420,7 @@ static void print_count(FILE *out, int count, const char *what) {
 }
 
 void diag_print(const Diag *all, FILE *out, bool colour) {
-  const Diag shown = without_lints(all), *diag = &shown;
+  const Diag shown = diag_shown(all), *diag = &shown;
   int said = diag->errors + diag->warnings + diag->notes;
   if (said == 0) {
     return;
@@ -448,23 +447,6 @@ void diag_print(const Diag *all, FILE *out, bool colour) {
 
 // ---- JSON
 
-// Text as JSON; bytes that are not UTF-8 become `?`.
-static json_t *json_text(const char *text) {
-  if (!text) {
-    return json_null();
-  }
-  json_t *value = json_string(text);
-  if (!value) {
-    Buffer buffer = {0};
-    for (const char *c = text; *c; c++) {
-      buffer_bytes(&buffer, (unsigned char)*c < 0x80 ? c : "?", 1);
-    }
-    value = json_string(buffer.text ? buffer.text : "");
-    buffer_free(&buffer);
-  }
-  return value;
-}
-
 static void json_place(const Diag *diag, json_t *object, Span span, bool with_end) {
   const Source *source = source_of(diag, span);
   json_object_set_new(object, "file", json_text(source ? source->path : NULL));
@@ -486,7 +468,7 @@ static const char bug_help[] =
     "this is a bug of the compiler: report it with its version, the command line and the text";
 
 void diag_print_json(const Diag *all, FILE *out) {
-  const Diag shown = without_lints(all), *diag = &shown;
+  const Diag shown = diag_shown(all), *diag = &shown;
   json_t *array = json_array();
   const Diagnostic **sorted = diag_sorted(diag);
   for (int i = 0; i < diag->all.count; i++) {

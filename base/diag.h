@@ -84,8 +84,11 @@ bool diag_in_library(const Diag *diag, Span span);  // is it a text of the stand
 // Line and column of a byte, both from 1; the column counts UTF-8 characters.
 void diag_position(const Diag *diag, Span span, int *line, int *column);
 
-// All diagnostics in order of place, as text (colour: ANSI escapes) or as one JSON array. Beside errors, without E016,
-// E038 and E039.
+// Those that are shown. Beside errors, nothing is said of text that is right and probably not what was meant (E016,
+// E038, E039): it may follow from them.
+Diag diag_shown(const Diag *diag);
+
+// Those that are shown in order of place, as text (colour: ANSI escapes) or as one JSON array.
 void diag_print(const Diag *diag, FILE *out, bool colour);
 void diag_print_json(const Diag *diag, FILE *out);
 

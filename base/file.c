@@ -210,6 +210,19 @@ bool file_make_directories(const char *path, FileError *error) {
   return make_directory(part, path, error);
 }
 
+bool file_cache_folder(char *path, size_t size) {
+  const char *set = getenv("MDL_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int length = 0;
+  if (set && *set) {
+    length = snprintf(path, size, "%s", set);
+  } else if (xdg && *xdg) {
+    length = snprintf(path, size, "%s/mdl", xdg);
+  } else if (home && *home) {
+    length = snprintf(path, size, "%s/.cache/mdl", home);
+  }
+  return length > 0 && (size_t)length < size;
+}
+
 const char *path_join(Arena *arena, const char *directory, const char *name) {
   size_t length = strlen(directory);
   if (name[0] == '/' || length == 0 || strcmp(directory, ".") == 0) {

@@ -30,6 +30,10 @@ bool file_exists(const char *path);
 // Makes a directory and those above it; one that exists is no error.
 bool file_make_directories(const char *path, FileError *error);
 
+// Where the user's programs keep what they can make again: MDL_CACHE, or XDG_CACHE_HOME/mdl, or ~/.cache/mdl; it may
+// not exist yet. False: there is none, or its name is too long.
+bool file_cache_folder(char *path, size_t size);
+
 // In the arena. An absolute `name` stays as it is; the directory of "a.mdl" is ".".
 const char *path_join(Arena *arena, const char *directory, const char *name);
 const char *path_directory(Arena *arena, const char *path);

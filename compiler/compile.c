@@ -331,7 +331,7 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
   f->arena = arena;
   front_start_plan(f);
   f->diag = diag;
-  f->unit = (Unit){.arena = arena, .names = f->names, .diag = diag};
+  f->unit = front_unit(f, options);
   if (unit_load(&f->unit, options->file)) {
     Name recipes[64];
     int count = options->recipe ? 0 : settings_recipes(&f->unit, recipes, 64);
@@ -345,7 +345,7 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
       if (f->spec.text->model && f->spec.text->read) {  // what is wrong with the model is said as well
         Compilation *c = ARENA_NEW(arena, Compilation);
         *c = front_start(f, &one, PROGRAM_TRAIN);
-        if (passes_run(c, good ? NULL : "elaborate") && good && check_policies(f, &one)) {
+        if (passes_run(c, good && !one.brief ? NULL : "elaborate") && good && !one.brief && check_policies(f, &one)) {
           f->logits = front_has_logits(c);
           check_others(f, &one);
           if (!f->pipeline) {  // of which this is the first stage alone

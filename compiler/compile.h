@@ -13,7 +13,8 @@ bool compile_plans(Arena *arena, Diag *diag, const CompileOptions *options, Plan
 // The plan of the first stage: all there is without a pipeline.
 bool compile_plan(Arena *arena, Diag *diag, const CompileOptions *options, Plan **plan);
 
-// Reports everything that is wrong with a file: syntax, names, and each model under each recipe that names it.
+// Reports everything that is wrong with a file: syntax, names, and each model under each recipe that names it; with
+// options->brief in little time, and not what only the passes behind elaboration find.
 bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options);
 
 // The plan of a rank. NULL, with a diagnostic, if there is no such rank.

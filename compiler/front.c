@@ -17,10 +17,19 @@ bool front_has_histories(const Spec *spec) {
   return any;
 }
 
+Unit front_unit(const Front *f, const CompileOptions *options) {
+  return (Unit){.arena = f->arena,
+                .names = f->names,
+                .diag = f->diag,
+                .open = options->open,
+                .open_count = options->open_count,
+                .watch = options->text_watch};
+}
+
 bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *options) {
   *f = (Front){.arena = arena, .diag = diag};
   f->names = names_create(arena);
-  f->unit = (Unit){.arena = arena, .names = f->names, .diag = diag};
+  f->unit = front_unit(f, options);
   f->tenancy = (Tenancy){.index = map_create(arena)};
   if (!unit_load(&f->unit, options->file) || !settings_read(arena, &f->unit, options, &f->spec)) {
     return false;

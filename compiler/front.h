@@ -48,6 +48,7 @@ typedef struct {
 bool front_has_stages(const Spec *spec);
 bool front_has_histories(const Spec *spec);      // of the scales of products in 8 bits
 void front_choose_policy(Front *f, int policy);  // of those of the run: what is compiled from here on has it
+Unit front_unit(const Front *f, const CompileOptions *options);  // nothing is loaded yet
 bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *options);
 void front_start_plan(Front *f);  // of f->stage
 Compilation front_start(Front *f, const CompileOptions *options, ProgramKind program);

@@ -18,6 +18,8 @@
 #include "kernels/cuda/listing.h"
 #include "kernels/cuda/target.h"
 #include "lang/ast.h"
+#include "lang/unit.h"
+#include "lsp/server.h"
 
 #ifndef MDL_VERSION
 #define MDL_VERSION "0.1.0"
@@ -31,7 +33,7 @@ typedef struct {
   CommandFlags compile;
   const char *out, *target, *after, *program, *svg;
   int64_t rank;
-  bool check, full, json, kernels;
+  bool check, full, json, kernels, stdio;
 } Values;
 
 static double seconds_now(void) {
@@ -47,12 +49,54 @@ static CompileOptions values_options(const Values *values, const char *file) {
   return options;
 }
 
+// All of stdin, on the heap.
+static char *stdin_read(size_t *length) {
+  Buffer text = {0};
+  char piece[4096];
+  buffer_text(&text, "");
+  for (size_t got; text.length <= FILE_TEXT_MOST && (got = fread(piece, 1, sizeof piece, stdin)) > 0;) {
+    buffer_bytes(&text, piece, got);
+  }
+  *length = text.length;
+  if (text.failed) {
+    buffer_free(&text);
+  }
+  return text.text;
+}
+
+static const char stdin_name[] = "<stdin>";
+
+// The text that "-" stands for: imports in it are looked for in the working directory. False: it could not be read.
+static bool check_stdin(Arena *arena, OpenText *open) {
+  size_t length = 0;
+  char *text = stdin_read(&length);
+  const bool good = text && length <= FILE_TEXT_MOST;
+  if (good) {
+    *open = (OpenText){stdin_name, arena_copy(arena, text, length + 1), length};
+  } else if (text) {
+    fprintf(stderr, "mdlc check: stdin has more than %d bytes\n", (int)FILE_TEXT_MOST);
+  } else {
+    fprintf(stderr, "mdlc check: no memory for stdin\n");
+  }
+  free(text);
+  return good;
+}
+
 static int check_main(Arena *arena, const void *values, const OptionList *arguments) {
   const Values *check = values;
   int status = STATUS_DONE;
   for (int i = 0; i < arguments->count; i++) {
     Diag *diag = diag_create(arena);
+    OpenText open = {NULL, NULL, 0};
     CompileOptions options = values_options(check, arguments->at[i]);
+    if (strcmp(arguments->at[i], "-") == 0) {
+      if (!check_stdin(arena, &open)) {
+        return STATUS_INPUT;
+      }
+      options.file = stdin_name;
+      options.open = &open;
+      options.open_count = 1;
+    }
     bool good = compile_check(arena, diag, &options);
     command_show(&check->compile, diag, stderr);
     status = good && diag->errors == 0 ? status : STATUS_INPUT;
@@ -241,21 +285,6 @@ static int explain_main(Arena *arena, const void *values, const OptionList *argu
   return failed ? STATUS_MEMORY : flags->svg ? write_svg(&explain, flags->svg) : STATUS_DONE;
 }
 
-// All of stdin, on the heap.
-static char *stdin_read(size_t *length) {
-  Buffer text = {0};
-  char piece[4096];
-  buffer_text(&text, "");
-  for (size_t got; text.length <= FILE_TEXT_MOST && (got = fread(piece, 1, sizeof piece, stdin)) > 0;) {
-    buffer_bytes(&text, piece, got);
-  }
-  *length = text.length;
-  if (text.failed) {
-    buffer_free(&text);
-  }
-  return text.text;
-}
-
 // Formats one file: in place, or from stdin to stdout for "-". *changed tells whether the text was another.
 static int fmt_file(Arena *arena, const Values *values, const char *path, bool *changed) {
   bool standard = strcmp(path, "-") == 0;
@@ -275,7 +304,7 @@ static int fmt_file(Arena *arena, const Values *values, const char *path, bool *
   CommentList comments = {0};
   const char *copy = arena_copy(arena, text, length + 1);
   free(text);
-  int file = diag_add_source(diag, standard ? "<stdin>" : path, copy, length);
+  int file = diag_add_source(diag, standard ? stdin_name : path, copy, length);
   Ast *tree = parse_file(arena, names_create(arena), diag, file, &comments);
   command_show(&values->compile, diag, stderr);
   if (diag->errors > 0 || !tree) {
@@ -305,6 +334,18 @@ static int fmt_main(Arena *arena, const void *values, const OptionList *argument
     }
   }
   return status;
+}
+
+static int lsp_main(Arena *arena, const void *values, const OptionList *arguments) {
+  (void)arena;
+  (void)values;
+  (void)arguments;
+  if (isatty(STDIN_FILENO)) {
+    fprintf(stderr,
+            "mdlc lsp: an editor starts this and speaks the Language Server Protocol with it on stdin and stdout; "
+            "docs/editors says how\n");
+  }
+  return lsp_serve(STDIN_FILENO, STDOUT_FILENO, MDL_VERSION);
 }
 
 static const Option compile_options[] = {
@@ -338,17 +379,21 @@ static const Option fmt_options[] = {
     {"diagnostics", 0, OPTION_CHOICE, "text|json", offsetof(Values, compile.diagnostics), 0,
      "how errors in the text are shown on stderr (default: text)"},
 };
+static const Option lsp_options[] = {
+    {"stdio", 0, OPTION_FLAG, NULL, offsetof(Values, stdio), 0, "speak on stdin and stdout, as it does anyway"},
+};
 
 static const OptionGroup check_groups[] = {COMMAND_GROUP(Values, compile)};
 static const OptionGroup compile_groups[] = {GROUP("Options", compile_options), COMMAND_GROUP(Values, compile)};
 static const OptionGroup print_groups[] = {GROUP("Options", print_options), COMMAND_GROUP(Values, compile)};
 static const OptionGroup explain_groups[] = {GROUP("Options", explain_options), COMMAND_GROUP(Values, compile)};
 static const OptionGroup fmt_groups[] = {GROUP("Options", fmt_options)};
+static const OptionGroup lsp_groups[] = {GROUP("Options", lsp_options)};
 
 static const Command commands[] = {
     {.name = "check",
      .arguments = "FILE...",
-     .summary = "reports everything that is wrong with the texts",
+     .summary = "reports everything that is wrong with the texts; - is stdin",
      .least = 1,
      .most = -1,
      GROUPS(check_groups),
@@ -386,6 +431,14 @@ static const Command commands[] = {
      GROUPS(fmt_groups),
      .size = sizeof(Values),
      .run = fmt_main},
+    {.name = "lsp",
+     .arguments = "[--stdio]",
+     .summary = "a language server on stdin and stdout, for editors",
+     .least = 0,
+     .most = 0,
+     GROUPS(lsp_groups),
+     .size = sizeof(Values),
+     .run = lsp_main},
 };
 
 int main(int argc, char **argv) {

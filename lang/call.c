@@ -247,7 +247,14 @@ bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Fram
     }
     frame_set(e, frame, formal->name, object);
   }
-  return bind_rest(e, function, arguments, positional, frame, span);
+  const bool good = bind_rest(e, function, arguments, positional, frame, span);
+  for (int i = 0; e->unit->watch && i < formals->count; i++) {
+    const Object *bound = frame_find(frame, formals->kids[i]->name);
+    if (bound) {
+      saw_name(e, formals->kids[i]->name_span, bound);
+    }
+  }
+  return good;
 }
 
 static Name call_part(Elaborator *e, const Arguments *arguments) {

@@ -115,6 +115,14 @@ typedef struct Elaborator {
   Scan *scan;  // whose body is elaborated, or NULL
 } Elaborator;
 
+// Is told what names and calls of the text stand for, each time they are looked at. For editors.
+typedef struct TextWatch {
+  // call: the whole call, whose result `object` is, and by which the persistent tensors from `first` on were made; or
+  // NULL: the name at `span`.
+  void (*saw)(void *context, const Elaborator *e, Span span, const Ast *call, const Object *object, int first);
+  void *context;
+} TextWatch;
+
 // objects.c
 Object object_poison(void);
 Object object_value(ValueId value, Span span);
@@ -125,7 +133,8 @@ const char *object_describe(Elaborator *e, const Object *object);  // "a tensor 
 Object *frame_find(Frame *frame, Name name);
 Object *variable_find(Elaborator *e, Name name);  // what the current frame sees under this name, or NULL
 void frame_set(Elaborator *e, Frame *frame, Name name, Object object);
-const char *axes_text(Elaborator *e, const Shape *shape);  // "[batch, seq]"
+void saw_name(Elaborator *e, Span span, const Object *object);  // tells whoever watches
+const char *axes_text(Elaborator *e, const Shape *shape);       // "[batch, seq]"
 const char *axis_name(const Elaborator *e, AxisId axis);
 int64_t axis_size(const Elaborator *e, AxisId axis);        // in the graph: of one microbatch
 int64_t axis_count(const Elaborator *e, AxisId axis);       // what text sees: of the whole batch

@@ -27,7 +27,7 @@ static bool fresh_axis(Elaborator *e, Name name, Span span, Object *out) {
   return true;
 }
 
-static Object look_up(Elaborator *e, Name name, Span span) {
+static Object find_name(Elaborator *e, Name name, Span span) {
   const Object *variable = variable_find(e, name);
   if (variable && variable->kind == OBJECT_FUNCTION) {
     Diagnostic *error = diag_error(e->diag, E013, span, "'%s' is %s, not a value", name, object_describe(e, variable));
@@ -73,6 +73,12 @@ static Object look_up(Elaborator *e, Name name, Span span) {
   }
   unknown_name(e, name, span, "value");
   return object_poison();
+}
+
+static Object look_up(Elaborator *e, Name name, Span span) {
+  const Object object = find_name(e, name, span);
+  saw_name(e, span, &object);
+  return object;
 }
 
 static Object axis_from_declaration(Elaborator *e, const Ast *ast) {
@@ -547,8 +553,12 @@ Object evaluate(Elaborator *e, const Ast *ast) {
     diag_error(e->diag, E014, ast->span, "calls or expressions are nested more than %d deep", ELABORATE_MAX_DEPTH);
     return object_poison();
   }
+  const int persistent = e->graph->persistent.count;
   e->depth++;
   Object object = evaluate_inner(e, ast);
   e->depth--;
+  if (e->unit->watch && ast->kind == AST_CALL) {
+    e->unit->watch->saw(e->unit->watch->context, e, ast->span, ast, &object, persistent);
+  }
   return object;
 }

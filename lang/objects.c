@@ -89,7 +89,15 @@ Object *frame_find(Frame *frame, Name name) {
   return at < 0 ? NULL : &frame->objects.at[at];
 }
 
+void saw_name(Elaborator *e, Span span, const Object *object) {
+  const TextWatch *watch = e->unit->watch;
+  if (watch && span.file >= 0) {
+    watch->saw(watch->context, e, span, NULL, object, 0);
+  }
+}
+
 void frame_set(Elaborator *e, Frame *frame, Name name, Object object) {
+  saw_name(e, object.span, &object);
   Object *old = frame_find(frame, name);
   if (old) {
     *old = object;

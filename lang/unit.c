@@ -79,6 +79,28 @@ static int load_library(Unit *unit, const char *name, Span span) {
   return -1;
 }
 
+// The bytes of an open text or of the file, in the arena and with a NUL behind them; or NULL with an error.
+static char *read_path(Unit *unit, Name key, const char *path, Span span, bool is_main, size_t *length) {
+  for (int i = 0; i < unit->open_count; i++) {
+    const OpenText *open = &unit->open[i];
+    if (strcmp(open->path, key) == 0) {
+      char *text = arena_alloc(unit->arena, open->length + 1);
+      memcpy(text, open->text, open->length);
+      *length = open->length;
+      return text;
+    }
+  }
+  FileError why;
+  char *bytes = file_read_text(path, !is_main, length, &why);
+  if (!bytes) {
+    diag_error(unit->diag, E003, span, "%s", why.text);
+    return NULL;
+  }
+  char *text = arena_copy(unit->arena, bytes, *length + 1);
+  free(bytes);
+  return text;
+}
+
 static int load_path(Unit *unit, const char *path, Span span, bool is_main) {
   char resolved[PATH_MAX];  // so that a file is read once, however it is spelled
   const Name key = name_of(unit->names, realpath(path, resolved) ? resolved : path);
@@ -87,20 +109,15 @@ static int load_path(Unit *unit, const char *path, Span span, bool is_main) {
     return before;
   }
   size_t length = 0;
-  FileError why;
-  char *bytes = file_read_text(path, !is_main, &length, &why);
-  if (!bytes) {
-    diag_error(unit->diag, E003, span, "%s", why.text);
+  char *text = read_path(unit, key, path, span, is_main, &length);
+  if (!text) {
     return -1;
   }
-  if (memchr(bytes, '\0', length)) {
-    free(bytes);
+  if (memchr(text, '\0', length)) {
     Diagnostic *error = diag_error(unit->diag, E003, span, "'%s' is no text: it holds zero bytes", path);
     diag_help(unit->diag, error, "a compiled plan goes to `mdl train` or `mdl inspect`");
     return -1;
   }
-  char *text = arena_copy(unit->arena, bytes, length + 1);
-  free(bytes);
   return load_source(unit, key, diag_add_source(unit->diag, path, text, length), false, is_main);
 }
 

@@ -27,10 +27,19 @@ typedef struct {  // an import in one source file of another
   int from, to;  // to: -1 if it could not be read
 } Import;
 
+typedef struct OpenText {  // read instead of the file: what an editor has not saved, or what came from standard input
+  const char *path;        // where links lead; or a name that is no file's
+  const char *text;        // NUL-terminated
+  size_t length;
+} OpenText;
+
 typedef struct Unit {
   Arena *arena;
   Names *names;
   Diag *diag;
+  const OpenText *open;
+  int open_count;
+  const struct TextWatch *watch;  // see CompileOptions
   ARRAY(Declaration) all;
   Map found;             // of names and name spaces to the declarations that they stand for
   ARRAY(Loaded) loaded;  // so that each file is read once

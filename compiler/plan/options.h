@@ -47,9 +47,13 @@ typedef struct {
   bool idle_rules;  // what cuts or selects nothing in a layout is no error: for layouts drawn at random
   // Bytes that the front end, and then each program, may take; 0: what is enough for any model. For tests.
   size_t memory;
-  int64_t rank;              // compile_print: whose graph or instructions
-  struct CompileView *view;  // filled with what explain.h wants to know; NULL: nobody does
-  struct PassWatch *watch;   // is shown the graph after every pass (compilation.h); NULL: nobody looks. For tests
+  int64_t rank;                 // compile_print: whose graph or instructions
+  struct CompileView *view;     // filled with what explain.h wants to know; NULL: nobody does
+  struct PassWatch *watch;      // is shown the graph after every pass (compilation.h); NULL: nobody looks. For tests
+  bool brief;                   // compile_check: no further than the graph of what is trained
+  const struct OpenText *open;  // texts that are read instead of their files (lang/unit.h)
+  int open_count;
+  const struct TextWatch *text_watch;  // is told what the text's names stand for (lang/elaborate.h); NULL: nobody is
 } CompileOptions;
 
 #endif

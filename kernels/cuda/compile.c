@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/file.h"
 #include "base/library.h"
 
 typedef struct NvrtcProgram NvrtcProgram;
@@ -79,17 +80,10 @@ static bool folders_make(const char *path) {
 }
 
 bool cuda_cache_folder(const char *cache, char *path, size_t size) {
-  const char *set = getenv("MDL_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  int length = 0;
-  if (*cache) {
-    length = snprintf(path, size, "%s", cache);
-  } else if (set && *set) {
-    length = snprintf(path, size, "%s", set);
-  } else if (xdg && *xdg) {
-    length = snprintf(path, size, "%s/mdl", xdg);
-  } else if (home && *home) {
-    length = snprintf(path, size, "%s/.cache/mdl", home);
+  if (!*cache) {
+    return file_cache_folder(path, size) && folders_make(path);
   }
+  const int length = snprintf(path, size, "%s", cache);
   return length > 0 && (size_t)length < size && folders_make(path);
 }
 

@@ -24,7 +24,7 @@ for control in "${controls[@]}"; do
 done
 
 # And rooms: with a control.
-find base lang compiler -name '*.[ch]' -print0 | xargs -0 python3 tests/style/rooms.py
+find base lang compiler lsp -name '*.[ch]' -print0 | xargs -0 python3 tests/style/rooms.py
 mkdir -p "$WORK/compiler/ir"
 echo '#include "compiler/lower/lower.h"' > "$WORK/compiler/ir/control.c"
 if (cd "$WORK" && python3 "$OLDPWD/tests/style/rooms.py" compiler/ir/control.c > control.out); then

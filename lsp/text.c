@@ -1,0 +1,172 @@
+// text.c: places in texts as editors count them, and files as editors name them.
+#include "lsp/text.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/buffer.h"
+
+// Where the line that begins at `at` ends, without its `\n`, `\r\n` or `\r`.
+static size_t line_end(const char *text, size_t length, size_t at) {
+  while (at < length && text[at] != '\n' && text[at] != '\r') {
+    at++;
+  }
+  return at;
+}
+
+// Behind the end of a line; `end` is in front of it.
+static size_t next_line(const char *text, size_t length, size_t end) {
+  if (end < length && text[end] == '\r' && end + 1 < length && text[end + 1] == '\n') {
+    return end + 2;
+  }
+  return end < length ? end + 1 : end;
+}
+
+// The bytes of the character at `at`, and how many UTF-16 code units it has. A byte that is no UTF-8 is one of each.
+static size_t character(const char *text, size_t length, size_t at, size_t *units) {
+  const unsigned char first = (unsigned char)text[at];
+  const size_t bytes = first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  *units = bytes == 4 ? 2 : 1;
+  for (size_t i = 1; i < bytes; i++) {
+    if (at + i >= length || ((unsigned char)text[at + i] & 0xc0) != 0x80) {
+      *units = 1;
+      return 1;
+    }
+  }
+  return bytes;
+}
+
+size_t text_offset(const char *text, size_t length, Position position, Encoding encoding) {
+  size_t at = 0;
+  for (size_t line = 0; line < position.line; line++) {
+    const size_t end = line_end(text, length, at);
+    if (end == length) {
+      return length;
+    }
+    at = next_line(text, length, end);
+  }
+  const size_t end = line_end(text, length, at);
+  for (size_t passed = 0; at < end && passed < position.character;) {
+    size_t units;
+    const size_t bytes = character(text, length, at, &units);
+    passed += encoding == ENCODING_UTF8 ? bytes : units;
+    if (passed > position.character) {
+      break;  // inside of a character
+    }
+    at += bytes;
+  }
+  return at;
+}
+
+Position text_position(const char *text, size_t length, size_t offset, Encoding encoding) {
+  Position position = {0, 0};
+  size_t at = 0;
+  offset = offset < length ? offset : length;
+  for (;;) {
+    const size_t end = line_end(text, length, at), next = next_line(text, length, end);
+    if (offset < next || end == length) {
+      offset = offset < end ? offset : end;
+      break;
+    }
+    at = next;
+    position.line++;
+  }
+  while (at < offset) {
+    size_t units;
+    const size_t bytes = character(text, length, at, &units);
+    position.character += encoding == ENCODING_UTF8 ? bytes : units;
+    at += bytes;
+  }
+  return position;
+}
+
+json_t *position_json(Position position) {
+  return json_pack("{s:I, s:I}", "line", (json_int_t)position.line, "character", (json_int_t)position.character);
+}
+
+bool position_read(const json_t *json, Position *position) {
+  const json_t *line = json_object_get(json, "line"), *within = json_object_get(json, "character");
+  if (!json_is_integer(line) || !json_is_integer(within) || json_integer_value(line) < 0 ||
+      json_integer_value(within) < 0) {
+    return false;
+  }
+  *position = (Position){(size_t)json_integer_value(line), (size_t)json_integer_value(within)};
+  return true;
+}
+
+json_t *range_json(const char *text, size_t length, size_t begin, size_t end, Encoding encoding) {
+  return json_pack("{s:o, s:o}", "start", position_json(text_position(text, length, begin, encoding)), "end",
+                   position_json(text_position(text, length, end, encoding)));
+}
+
+static bool in_word(char c) {
+  return isalnum((unsigned char)c) || c == '_' || c == '\'';
+}
+
+bool text_word(const char *text, size_t length, size_t offset, size_t *begin, size_t *end) {
+  *begin = *end = offset < length ? offset : length;
+  if (*begin < length && text[*begin] == '@') {
+    *end = ++*begin;
+  }
+  while (*begin > 0 && in_word(text[*begin - 1])) {
+    --*begin;
+  }
+  while (*end < length && in_word(text[*end])) {
+    ++*end;
+  }
+  const bool word = *end > *begin && !isdigit((unsigned char)text[*begin]);
+  if (word && *begin > 0 && text[*begin - 1] == '@') {
+    --*begin;
+  }
+  return word;
+}
+
+// --- URIs ---
+
+static int hex_digit(char c) {
+  return c >= '0' && c <= '9'   ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                : -1;
+}
+
+const char *uri_path(Arena *arena, const char *uri) {
+  static const char scheme[] = "file://";
+  if (strncmp(uri, scheme, sizeof scheme - 1) != 0) {
+    return NULL;
+  }
+  const char *from = strchr(uri + sizeof scheme - 1, '/');  // behind the host
+  if (!from) {
+    return NULL;
+  }
+  char *path = arena_alloc(arena, strlen(from) + 1);
+  size_t length = 0;
+  for (; *from; from++) {
+    const int high = *from == '%' ? hex_digit(from[1]) : -1, low = high >= 0 ? hex_digit(from[2]) : -1;
+    if (low >= 0) {
+      path[length++] = (char)(high * 16 + low);
+      from += 2;
+    } else {
+      path[length++] = *from;
+    }
+  }
+  return strlen(path) == length ? path : NULL;  // no file's name has a zero byte
+}
+
+const char *path_uri(Arena *arena, const char *path) {
+  static const char digits[] = "0123456789ABCDEF";
+  char *uri = arena_alloc(arena, 3 * strlen(path) + 8);
+  size_t length = strlen(strcpy(uri, "file://"));
+  for (const char *c = path; *c; c++) {
+    const unsigned char byte = (unsigned char)*c;
+    if (isalnum(byte) || strchr("/-._~", *c)) {
+      uri[length++] = *c;
+    } else {
+      uri[length++] = '%';
+      uri[length++] = digits[byte >> 4];
+      uri[length++] = digits[byte & 15];
+    }
+  }
+  return uri;
+}
