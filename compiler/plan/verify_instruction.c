@@ -418,7 +418,7 @@ bool check_instruction(PlanCheck *v, const Instruction *instruction) {
   if (!span_holds(v->plan, instruction->span) || !span_holds(v->plan, instruction->rule)) {
     return check_fail(v, "points at text that is not there");
   }
-  if (!is_possible(v, instruction)) {
+  if (!check_fields(v, instruction) || !is_possible(v, instruction)) {
     return false;
   }
   Operands operands;
