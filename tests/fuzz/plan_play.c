@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kernels/cpu/blas.h"
 #include "runtime/checkpoint.h"
 #include "runtime/cpu/pool.h"
 #include "runtime/element.h"
@@ -37,6 +38,12 @@ char *__wrap_memory_create(int64_t bytes, Pool *pool) {
   }
   memset(memory, 0, bytes ? (size_t)bytes : 1);
   return memory;
+}
+
+void play_prepare(void) {
+  static Blas blas;
+  Error error;
+  blas_open(&blas, &error);
 }
 
 static uint64_t draw(Play *play, uint64_t below) {

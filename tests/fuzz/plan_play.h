@@ -10,6 +10,9 @@
 
 typedef enum { PLAY_DONE, PLAY_REFUSED, PLAY_LARGE } Played;
 
+// Opens once what each device would open and close again.
+void play_prepare(void);
+
 // What the instructions of all programs compute, about; and the bytes of all arenas of all ranks.
 double play_work(const PlanSet *set);
 double play_bytes(const PlanSet *set);

@@ -28,7 +28,15 @@
 #include "tests/fuzz/plan_fields.h"
 #include "tests/fuzz/plan_play.h"
 
-enum { PATHS_MOST = 1000, PLAN_MOST = 400000, TRIES = 400, ROUND_STARTS = 6, LIMIT_SECONDS = 20, FOUND_MOST = 100 };
+enum {
+  PATHS_MOST = 1000,
+  PLAN_MOST = 400000,
+  TRIES = 400,
+  ROUND_STARTS = 6,
+  RUN_EACH = 4,
+  LIMIT_SECONDS = 20,
+  FOUND_MOST = 100
+};
 static const double work_most = 1e7;
 
 typedef struct {  // memory of both processes
@@ -188,7 +196,7 @@ static void one_start(uint64_t *state, double end) {
   Fields fields = fields_find(good, length);
   for (int t = 0, kept = 0; t < TRIES && now() < end; t++) {
     shared->length = fields_change(&fields, draw(state, UINT64_MAX), shared->plan, length, PLAN_MOST);
-    if (try_plan(state, (kept + 1) % 2 == 0)) {
+    if (try_plan(state, (kept + 1) % RUN_EACH == 0)) {
       kept++;
       length = shared->length;
       memcpy(good, shared->plan, length);
@@ -271,6 +279,7 @@ static int hunt(const Flags *flags) {
     if (pid == 0) {
       uint64_t state = flags->seed * 1000003 + round * 0x2545f4914f6cdd1du;
       quiet(log);
+      play_prepare();
       for (int i = 0; i < ROUND_STARTS && now() < end; i++) {
         one_start(&state, end);
       }
@@ -339,7 +348,8 @@ static bool read_flags(int argc, char **argv, Flags *flags) {
 int main(int argc, char **argv) {
   Flags flags = {.seconds = 10, .seed = 1};
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  snprintf(directory, sizeof directory, "/tmp/mdl-plans-%d", (int)getpid());
+  snprintf(directory, sizeof directory, "%s/mdl-plans-%d", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
+           (int)getpid());
   if (shared == MAP_FAILED || !read_flags(argc, argv, &flags) || mkdir(directory, 0700) != 0) {
     fprintf(stderr, "usage: fuzz_plans [--seconds N] [--seed N] [--out DIR] TEXT|DIR... | --replay FILE...\n");
     return 2;
