@@ -297,7 +297,60 @@ static void test_each_field_has_bounds(void **state) {
   arena_destroy(arena);
 }
 
+// Outside of instructions, and where several fields together are too much.
+static const char *spoil_together(Plan *plan, int which) {
+  PlanState *wide = &plan->states[0];
+  Attention *attention = &plan->segments[0].instructions[5].as.attention;
+  switch (which) {
+    case 0:  // 2^65 elements, all of them in 160 KiB
+      wide->axis_count = 5;
+      for (int a = 0; a < 5; a++) {
+        wide->axis[a] = "a";
+        wide->size[a] = 8192;
+        wide->stride[a] = 1;
+      }
+      return "more elements";
+    case 1:  // rows that lie in each other
+      wide->stride[0] = wide->stride[1] = 1;
+      return "two elements in one place";
+    case 2:  // one part, and the second has no term
+      attention->parts = 1;
+      attention->origin_term[1] = 77777;
+      return "a term that is not there";
+    case 3:
+      attention->key_parts = 0;
+      attention->key_origin_term[0] = -1;
+      return "a term that is not there";
+    case 4:  // that nothing uses
+      plan->terms[1].stride[1] = INT64_MAX / 2 + 1;
+      return "beyond what can be counted";
+    case 5:
+      plan->programs[PROGRAM_TRAIN].inputs[0].place.lane_stride = INT64_MAX;
+      return "too far apart";
+    default:
+      plan->programs[PROGRAM_TRAIN].outputs[0].place.term = 2;
+      return "a term that is not there";
+  }
+}
+
+static void test_fields_together(void **state) {
+  (void)state;
+  for (int which = 0; which < 7; which++) {
+    Arena *arena = arena_create();
+    Plan *plan = whole_plan(arena);
+    plan->terms = ARENA_ARRAY(arena, PlanTerm, 2);
+    plan->term_count = 2;
+    assert_null(plan_verify(arena, plan));
+    const char *wanted = spoil_together(plan, which), *why = plan_verify(arena, plan);
+    if (!why || !strstr(why, wanted)) {
+      fail_msg("case %d: %s", which, why ? why : "was not found");
+    }
+    arena_destroy(arena);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_field_has_bounds)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_field_has_bounds),
+                                     cmocka_unit_test(test_fields_together)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

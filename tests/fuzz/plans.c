@@ -31,6 +31,7 @@
 enum {
   PATHS_MOST = 1000,
   PLAN_MOST = 400000,
+  PLAN_USUAL = 80000,
   TRIES = 400,
   ROUND_STARTS = 6,
   RUN_EACH = 4,
@@ -116,8 +117,9 @@ static bool plan_make(uint64_t *state) {
   const uint64_t layout = choices.layout_count ? draw(state, (uint64_t)choices.layout_count + 1) : 0;
   options.layout = layout ? choices.layouts[layout - 1] : NULL;
   Diag *diag = diag_create(arena);
+  const size_t most = draw(state, 4) ? PLAN_USUAL : PLAN_MOST;
   bool made = compile_plans(arena, diag, &options, &set) && artefact_write_bytes(arena, set, &bytes) &&
-              bytes.length <= PLAN_MOST && play_work(set) < work_most && play_bytes(set) < 8e6 &&
+              bytes.length <= most && play_work(set) < work_most && play_bytes(set) < 8e6 &&
               plan_ranks(set->plans[0]) <= 8;
   if (made) {
     memcpy(shared->plan, bytes.text, bytes.length);
