@@ -327,6 +327,15 @@ static const char *spoil_together(Plan *plan, int which) {
     case 5:
       plan->programs[PROGRAM_TRAIN].inputs[0].place.lane_stride = INT64_MAX;
       return "too far apart";
+    case 6:  // partial sums of so many columns have no count of bytes
+      plan->kernels[0]->size[0] = INT64_C(1) << 42;
+      return "the space is too large";
+    case 7:  // all but one tap are outside
+      plan->segments[0].instructions[4].as.window.size[0] = 1;
+      plan->segments[0].instructions[4].as.window.stride_x[0] = PLAN_MOST_BYTES;
+      plan->segments[0].instructions[4].as.window.taps = 4096;
+      plan->segments[0].instructions[4].as.window.stride_tap = 0;
+      return "taps beyond what can be counted";
     default:
       plan->programs[PROGRAM_TRAIN].outputs[0].place.term = 2;
       return "a term that is not there";
@@ -335,7 +344,7 @@ static const char *spoil_together(Plan *plan, int which) {
 
 static void test_fields_together(void **state) {
   (void)state;
-  for (int which = 0; which < 7; which++) {
+  for (int which = 0; which < 9; which++) {
     Arena *arena = arena_create();
     Plan *plan = whole_plan(arena);
     plan->terms = ARENA_ARRAY(arena, PlanTerm, 2);

@@ -156,8 +156,15 @@ static bool window_holds(PlanCheck *v, const Window *window) {
   if (!check_batch(v, window->size, window->dim_count, &window->taps, 1)) {
     return false;
   }
-  return (window->windowed >= 0 && window->windowed < window->dim_count) ||
-         check_fail(v, "is windowed along a dimension that it does not have");
+  if (window->windowed < 0 || window->windowed >= window->dim_count) {
+    return check_fail(v, "is windowed along a dimension that it does not have");
+  }
+  // From tap to tap, also where all but one lie outside.
+  int64_t reach;
+  return (!__builtin_mul_overflow(window->taps, window->stride_x[window->windowed], &reach) &&
+          !__builtin_mul_overflow(window->taps, window->stride_out[window->windowed], &reach) &&
+          !__builtin_mul_overflow(window->taps, window->stride_tap, &reach)) ||
+         check_fail(v, "has taps beyond what can be counted");
 }
 
 // In numbers that can be added; where they lie is another question.

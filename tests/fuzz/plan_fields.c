@@ -243,10 +243,11 @@ static FieldKind draw_kind(void) {
   return FIELD_SIZE;
 }
 
-static void change_field(const Fields *fields, uint8_t *plan) {
+// Whether fields may stand elsewhere now: kinds, counts and numbers of kernels say how much follows.
+static bool change_field(const Fields *fields, uint8_t *plan) {
   const FieldKind kind = draw_kind();
   if (fields->count[kind] == 0) {
-    return;
+    return false;
   }
   const uint64_t count = (uint64_t)fields->count[kind], at = draw(count);
   // Half of the time one near it in the file, which is likely of the same instruction.
@@ -263,6 +264,7 @@ static void change_field(const Fields *fields, uint8_t *plan) {
     const uint64_t value = kind == FIELD_CHOICE ? draw(12) : changed(value_of(plan, field), from);
     memcpy(plan + field.at, &value, field.bytes);
   }
+  return kind == FIELD_CHOICE || kind == FIELD_COUNT || kind == FIELD_NUMBER || kind == FIELD_FLAG;
 }
 
 static size_t change_bytes(uint8_t *plan, size_t length, size_t most) {
@@ -287,13 +289,15 @@ static size_t change_bytes(uint8_t *plan, size_t length, size_t most) {
   }
 }
 
-size_t fields_change(const Fields *fields, uint64_t seed, uint8_t *plan, size_t length, size_t most) {
+size_t fields_change(const Fields *fields, uint64_t seed, uint8_t *plan, size_t length, size_t most, bool *moved) {
   state = seed;
+  *moved = false;
   if (draw(32) == 0) {
     length = change_bytes(plan, length, most);
+    *moved = true;
   } else {
     for (uint64_t i = 1 + (draw(3) == 0); i > 0; i--) {
-      change_field(fields, plan);
+      *moved |= change_field(fields, plan);
     }
   }
   const uint64_t bytes = length - SEAL_BYTES, hash = XXH3_64bits(plan + SEAL_BYTES, (size_t)bytes);

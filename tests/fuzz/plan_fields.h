@@ -5,6 +5,7 @@
 #ifndef MDL_TESTS_FUZZ_PLAN_FIELDS_H
 #define MDL_TESTS_FUZZ_PLAN_FIELDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,7 +35,7 @@ typedef struct {
 Fields fields_find(const uint8_t *plan, size_t length);
 
 // Changes one field, now and then some bytes, and gives the artefact its right length and hash again. Returns the new
-// length, at most `most`.
-size_t fields_change(const Fields *fields, uint64_t seed, uint8_t *plan, size_t length, size_t most);
+// length, at most `most`; *moved: fields may stand elsewhere now.
+size_t fields_change(const Fields *fields, uint64_t seed, uint8_t *plan, size_t length, size_t most, bool *moved);
 
 #endif

@@ -197,12 +197,15 @@ static void one_start(uint64_t *state, double end) {
   memcpy(good, shared->plan, length);
   Fields fields = fields_find(good, length);
   for (int t = 0, kept = 0; t < TRIES && now() < end; t++) {
-    shared->length = fields_change(&fields, draw(state, UINT64_MAX), shared->plan, length, PLAN_MOST);
+    bool moved;
+    shared->length = fields_change(&fields, draw(state, UINT64_MAX), shared->plan, length, PLAN_MOST, &moved);
     if (try_plan(state, (kept + 1) % RUN_EACH == 0)) {
       kept++;
       length = shared->length;
       memcpy(good, shared->plan, length);
-      fields = fields_find(good, length);
+      if (moved) {
+        fields = fields_find(good, length);
+      }
     } else {
       memcpy(shared->plan, good, length);
     }
@@ -295,7 +298,7 @@ static int hunt(const Flags *flags) {
         keep(flags, found++, log, what);
       }
     }
-    if (round % 50 == 49) {
+    if (round % 10 == 9) {
       printf("%.0f s: %ld plans, %ld tries, %ld accepted, %ld executed\n", now() - begin, shared->plans, shared->tried,
              shared->accepted, shared->executed);
       fflush(stdout);
