@@ -136,7 +136,7 @@ typedef struct {  // parameters that one statement makes
 
 static void warn_idle(Elaborator *e, const Made *made) {
   const Persistent *parameter = &e->graph->persistent.at[made->first];
-  const int trained = made->trained, others = made->idle - 1 + trained;
+  const int trained = made->trained, others = made->idle - 1;
   const char *more = others > 0 ? arena_format(e->arena, " and %d more that are made here", others) : "";
   Diagnostic *said =
       diag_warning(e->diag, E038, parameter->span, "the loss does not depend on '%s'%s", parameter->name, more);
