@@ -23,8 +23,8 @@ PlanSet *artefact_read(Arena *arena, const char *path, const char **why);
 // The same of bytes in memory; `what` names them in *why.
 PlanSet *artefact_read_bytes(Arena *arena, const void *bytes, size_t length, const char *what, const char **why);
 
-// Leaves out the machine code that was compiled for GPUs, which nothing here can check: its kernels are then made of the
-// plan itself. Returns whether there was any.
+// Leaves out the machine code that was compiled for GPUs, which nothing here can check: its kernels are then made of
+// the plan itself. Returns whether there was any.
 bool artefact_leave_code(PlanSet *set);
 
 // The plan of one stage as the same bytes in memory, with its kernels, names and sources: all that a rank needs to run
