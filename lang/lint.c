@@ -1,6 +1,7 @@
 // lint.c: what a model computes and trains for nothing: parameters without a gradient, outputs that never change.
 #include "lang/lint.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "compiler/ir/op.h"
@@ -59,31 +60,53 @@ bool lint_constant(Graph *graph, ValueId value) {
 
 // --- parameters ---
 
-static bool span_in(Span span, Span whole) {
-  return span.file == whole.file && span.begin >= whole.begin && span.end <= whole.end;
+static int by_place(const void *a, const void *b) {
+  const Span *x = a, *y = b;
+  return x->file != y->file ? x->file - y->file : (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+// Statements of which it was said that nothing reads what they make, by their places; with each goes the furthest end
+// of all up to it in the file, as statements may hold others.
+typedef struct {
+  int count;
+  Span *at;
+} Unread;
+
+static Unread unread_of(Elaborator *e) {
+  Unread unread = {e->unit->unread.count, ARENA_ARRAY(e->arena, Span, e->unit->unread.count + 1)};
+  for (int i = 0; i < unread.count; i++) {
+    unread.at[i] = e->unit->unread.at[i];
+  }
+  qsort(unread.at, (size_t)unread.count, sizeof *unread.at, by_place);
+  for (int i = 1; i < unread.count; i++) {
+    Span *span = &unread.at[i], *before = span - 1;
+    span->end = before->file == span->file && before->end > span->end ? before->end : span->end;
+  }
+  return unread;
+}
+
+static bool in_unread(const Unread *unread, Span span) {
+  int low = 0, high = unread->count;  // the last that does not begin behind it is before `low`
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    const bool before = by_place(&unread->at[middle], &span) <= 0;
+    low = before ? middle + 1 : low;
+    high = before ? high : middle;
+  }
+  return low > 0 && unread->at[low - 1].file == span.file && unread->at[low - 1].end >= span.end;
 }
 
 // Is it made for a value of which it was said that nothing reads it?
-static bool made_for_unread(const Elaborator *e, const Persistent *parameter) {
-  for (int i = 0; i < e->unit->unread.count; i++) {
-    const Span statement = e->unit->unread.at[i];
-    bool inside = span_in(parameter->span, statement);
-    for (ScopeId scope = parameter->scope; scope >= 0 && !inside; scope = e->graph->scopes.at[scope].parent) {
-      inside = span_in(e->graph->scopes.at[scope].call, statement);
-    }
-    if (inside) {
-      return true;
-    }
+static bool made_for_unread(const Elaborator *e, const Unread *unread, const Persistent *parameter) {
+  bool inside = in_unread(unread, parameter->span);
+  for (ScopeId scope = parameter->scope; scope >= 0 && !inside; scope = e->graph->scopes.at[scope].parent) {
+    inside = in_unread(unread, e->graph->scopes.at[scope].call);
   }
-  return false;
+  return inside;
 }
 
 static bool part_is_silent(const char *path) {
   return path[0] == '_' || strstr(path, "._") != NULL;
-}
-
-static bool same_place(const Persistent *a, const Persistent *b) {
-  return a->span.file == b->span.file && a->span.begin == b->span.begin && a->span.end == b->span.end;
 }
 
 // `layers.*.q.w` for `layers.0.q.w`.
@@ -107,17 +130,13 @@ static const char *in_all_rounds(Arena *arena, const char *path) {
   return text;
 }
 
-static void warn_idle(Elaborator *e, const bool *idle, int first) {
-  const Graph *graph = e->graph;
-  const Persistent *parameter = &graph->persistent.at[first];
-  int others = 0, trained = 0;
-  for (int i = 0; i < graph->persistent.count; i++) {
-    const Persistent *other = &graph->persistent.at[i];
-    if (i != first && other->role == ROLE_PARAMETER && same_place(parameter, other)) {
-      others += idle[i];
-      trained += !idle[i];
-    }
-  }
+typedef struct {  // parameters that one statement makes
+  int first, idle, trained;
+} Made;
+
+static void warn_idle(Elaborator *e, const Made *made) {
+  const Persistent *parameter = &e->graph->persistent.at[made->first];
+  const int trained = made->trained, others = made->idle - 1;
   const char *more = others > 0 ? arena_format(e->arena, " and %d more that are made here", others) : "";
   Diagnostic *said =
       diag_warning(e->diag, E038, parameter->span, "the loss does not depend on '%s'%s", parameter->name, more);
@@ -128,22 +147,37 @@ static void warn_idle(Elaborator *e, const bool *idle, int first) {
             others > 0 ? in_all_rounds(e->arena, parameter->name) : parameter->name);
 }
 
+static bool is_idle(Elaborator *e, const Walk *walk, const Unread *unread, const Persistent *parameter) {
+  return !walk->values[parameter->value] && !part_is_silent(parameter->name) && !optimizer_freezes(e, parameter) &&
+         !made_for_unread(e, unread, parameter);
+}
+
 static void check_parameters(Elaborator *e, ValueId loss) {
   const Graph *graph = e->graph;
   const Walk walk = walk_from(e->graph, loss);
-  bool *idle = ARENA_ARRAY(e->arena, bool, graph->persistent.count + 1);
+  const Unread unread = unread_of(e);
+  Made *made = ARENA_ARRAY(e->arena, Made, graph->persistent.count + 1);
+  Map by_span = map_create(e->arena);
+  int count = 0;
   for (int i = 0; i < graph->persistent.count; i++) {
     const Persistent *parameter = &graph->persistent.at[i];
-    idle[i] = parameter->role == ROLE_PARAMETER && !walk.values[parameter->value] && !part_is_silent(parameter->name) &&
-              !optimizer_freezes(e, parameter) && !made_for_unread(e, parameter);
+    if (parameter->role != ROLE_PARAMETER) {
+      continue;
+    }
+    const uint64_t file = (uint64_t)parameter->span.file;
+    int64_t at = map_get_bytes_or(&by_span, MAP_KEY(file, parameter->span.begin, parameter->span.end), -1);
+    if (at < 0) {
+      at = count++;
+      map_put_bytes(&by_span, MAP_KEY(file, parameter->span.begin, parameter->span.end), at);
+    }
+    const bool idle = is_idle(e, &walk, &unread, parameter);
+    made[at].first = idle && made[at].idle == 0 ? i : made[at].first;
+    made[at].idle += idle;
+    made[at].trained += !idle;
   }
-  Map said = map_create(e->arena);
-  for (int i = 0; i < graph->persistent.count; i++) {
-    const Span span = graph->persistent.at[i].span;
-    const uint64_t file = (uint64_t)span.file;
-    if (idle[i] && map_get_bytes_or(&said, MAP_KEY(file, span.begin, span.end), 0) == 0) {
-      map_put_bytes(&said, MAP_KEY(file, span.begin, span.end), 1);
-      warn_idle(e, idle, i);
+  for (int i = 0; i < count; i++) {
+    if (made[i].idle > 0) {
+      warn_idle(e, &made[i]);
     }
   }
 }

@@ -4,16 +4,19 @@
 #include "lang/settings_rules.h"
 
 bool given_once(Once *once, Name name, Span span) {
-  for (int i = 0; i < once->all.count; i++) {
-    if (once->all.at[i].name == name) {
-      Diagnostic *error = diag_error(once->unit->diag, once->code, span, "'%s' is given twice", name);
-      diag_related(once->unit->diag, error, once->all.at[i].span, "the first");
-      diag_help(once->unit->diag, error, "%s",
-                name_is(name, "optimizer") ? "say of which parameters one of the two is: `optimizer norm: ...;`"
-                                           : "remove one of the two");
-      return false;
-    }
+  if (once->all.count == 0) {
+    once->by_name = map_create(once->unit->arena);
   }
+  const int64_t before = map_get_or(&once->by_name, map_key(name), -1);
+  if (before >= 0) {
+    Diagnostic *error = diag_error(once->unit->diag, once->code, span, "'%s' is given twice", name);
+    diag_related(once->unit->diag, error, once->all.at[before].span, "the first");
+    diag_help(once->unit->diag, error, "%s",
+              name_is(name, "optimizer") ? "say of which parameters one of the two is: `optimizer norm: ...;`"
+                                         : "remove one of the two");
+    return false;
+  }
+  map_put(&once->by_name, map_key(name), once->all.count);
   array_push(once->unit->arena, &once->all, ((Given){name, span}));
   return true;
 }

@@ -13,6 +13,7 @@ typedef struct {
   Unit *unit;
   ErrorCode code;  // of the error
   ARRAY(Given) all;
+  Map by_name;  // which of them; there is none before the first
 } Once;
 
 // Remembers that an entry is given here. False, with an error that shows both places, if it was given before.

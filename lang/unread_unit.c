@@ -74,10 +74,11 @@ static bool can_be_chosen(const Declaration *declaration) {
   return !declaration->library && (declaration->space != SPACE_CODE || declaration->ast->kind == AST_MODEL);
 }
 
-static bool import_is_read(const Readers *readers, const Import *import) {
+// Is anything read of a file that is imported, or of what that imports?
+static bool file_is_read(const Readers *readers, int file) {
   const Unit *unit = readers->unit;
   bool *reached = ARENA_ARRAY(unit->arena, bool, unit->diag->sources.count + 1);
-  reach_files(unit, import->to, reached);
+  reach_files(unit, file, reached);
   for (int i = 0; i < unit->all.count; i++) {
     const Declaration *declaration = &unit->all.at[i];
     const int64_t reader = map_get_or(&readers->from, map_key(declaration->ast), NOBODY);
@@ -86,14 +87,20 @@ static bool import_is_read(const Readers *readers, const Import *import) {
       return true;
     }
   }
-  return import->to < 0;
+  return file < 0;
 }
 
 static void check_imports(const Readers *readers, int main_file) {
+  enum { UNKNOWN, READ, UNREAD };
   const Unit *unit = readers->unit;
+  uint8_t *known = ARENA_ARRAY(unit->arena, uint8_t, unit->diag->sources.count + 1);  // [file + 1]
   for (int i = 0; i < unit->imports.count; i++) {
     const Import *import = &unit->imports.at[i];
-    if (import->from == main_file && !import_is_read(readers, import)) {
+    uint8_t *of_file = &known[import->to < 0 ? 0 : import->to + 1];
+    if (import->from == main_file && *of_file == UNKNOWN) {
+      *of_file = file_is_read(readers, import->to) ? READ : UNREAD;
+    }
+    if (import->from == main_file && *of_file == UNREAD) {
       Diagnostic *said = diag_warning(unit->diag, E016, import->ast->span, "nothing reads what this import brings");
       diag_help(unit->diag, said, "remove it");
     }

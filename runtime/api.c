@@ -28,6 +28,7 @@ struct MdlPlan {
   Arena *arena;
   PlanSet *set;
   double compile_seconds;
+  bool left_code;  // its file has machine code, which is not in `set`
 };
 
 const char *mdl_version(void) {
@@ -93,7 +94,7 @@ MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPla
   return api_result(true, &error, to);
 }
 
-MdlStatus mdl_plan_open(const char *path, MdlPlan **plan, MdlError *to) {
+static MdlStatus plan_open(const char *path, bool trust, MdlPlan **plan, MdlError *to) {
   Error error = {0};
   const char *why = NULL;
   *plan = NULL;
@@ -103,11 +104,24 @@ MdlStatus mdl_plan_open(const char *path, MdlPlan **plan, MdlError *to) {
     done = error_set_plan(&error, why);
   }
   if (done) {
+    made->left_code = !trust && artefact_leave_code(made->set);
     *plan = made;
   } else {
     mdl_plan_close(made);
   }
   return api_result(done, &error, to);
+}
+
+MdlStatus mdl_plan_open(const char *path, MdlPlan **plan, MdlError *to) {
+  return plan_open(path, false, plan, to);
+}
+
+MdlStatus mdl_plan_open_trusted(const char *path, MdlPlan **plan, MdlError *to) {
+  return plan_open(path, true, plan, to);
+}
+
+bool mdl_plan_left_code(const MdlPlan *plan) {
+  return plan->left_code;
 }
 
 MdlStatus mdl_plan_write(const MdlPlan *plan, const char *path, MdlError *to) {
@@ -194,7 +208,8 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   Feed *feed = NULL;
   Evaluation evaluation = {0};
   const Backend *backend = backend_choose(options->device, 1, &error);
-  bool done = backend && restore_open(&restored, run, backend, (int)options->threads, PROGRAM_EVALUATE, &error) &&
+  bool done = backend &&
+              restore_open(&restored, run, backend, (int)options->threads, PROGRAM_EVALUATE, options->trust, &error) &&
               evaluation_data(restored.set, options->data, &data, &error) &&
               feed_create(restored.set, PROGRAM_EVALUATE, data, &feed, &error) &&
               evaluate_run(&restored.session, feed, data, options->batches, &evaluation, &error);
@@ -241,7 +256,8 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
                               .whole = options->whole,
                               .seed = options->seed};
   const Backend *backend = backend_choose(options->device, 1, &error);
-  bool done = backend && restore_open(&restored, run, backend, (int)options->threads, PROGRAM_GENERATE, &error);
+  bool done =
+      backend && restore_open(&restored, run, backend, (int)options->threads, PROGRAM_GENERATE, options->trust, &error);
   if (done && restored.whole && !options->whole && options->notes) {
     fprintf(options->notes, "every token is made from the whole text again: %s\n", restored.whole);
   }

@@ -33,10 +33,13 @@ static MdlCompileOptions compile_options(const CommandFlags *flags) {
                              .diagnostics_json = flags->diagnostics && strcmp(flags->diagnostics, "json") == 0};
 }
 
+#define TRUST_HELP \
+  "run the machine code for GPUs that the plan has; without it, its kernels are compiled again (docs/trust.md)"
+
 typedef struct {
   CommandFlags compile;
   const char *device, *out, *data;
-  bool resume, restart, keep_best;
+  bool resume, restart, keep_best, trust;
   int64_t steps, save_every, eval_every, log_every, keep, keep_every, threads, profile;
   double deadline;
 } TrainValues;
@@ -66,6 +69,7 @@ static const Option train_options[] = {
      "keep the one of the lowest validation loss too, and save when an evaluation finds a lower one"},
     {"deadline", 0, OPTION_NUMBER, "SECONDS", offsetof(TrainValues, deadline), 0,
      "how long a rank waits for another before the run ends with status 5 (default: 60; 0: for ever)"},
+    {"trust", 0, OPTION_FLAG, NULL, offsetof(TrainValues, trust), 0, TRUST_HELP},
     {"profile", 0, OPTION_INTEGER, "N", offsetof(TrainValues, profile), 0,
      "time N steps instruction by instruction: a table, and profile.json for Perfetto in the run's directory"},
 };
@@ -111,7 +115,15 @@ static int train_plan(const TrainValues *values, const char *input, MdlPlan **pl
     return STATUS_INPUT;
   }
   *out = run ? input : *out;
-  return mdl_plan_open(path, plan, &error) ? report(&error) : STATUS_DONE;
+  if ((values->trust ? mdl_plan_open_trusted : mdl_plan_open)(path, plan, &error)) {
+    return report(&error);
+  }
+  if (mdl_plan_left_code(*plan)) {
+    fprintf(stderr,
+            "mdl train: the machine code in %s is not run: a GPU's kernels are compiled again; --trust runs it\n",
+            path);
+  }
+  return STATUS_DONE;
 }
 
 static int train_main(Arena *arena, const void *values, const OptionList *arguments) {
@@ -149,6 +161,7 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
 typedef struct {
   const char *device, *data;
   int64_t batches, threads;
+  bool trust;
 } EvalValues;
 
 static const Option eval_options[] = {
@@ -158,6 +171,7 @@ static const Option eval_options[] = {
      "at most this many batches (default: 0, all)"},
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(EvalValues, device), 0, "where to run (default: auto)"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(EvalValues, threads), 0, "processor threads (default: all cores)"},
+    {"trust", 0, OPTION_FLAG, NULL, offsetof(EvalValues, trust), 0, TRUST_HELP},
 };
 
 static int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
@@ -165,8 +179,11 @@ static int eval_main(Arena *arena, const void *values, const OptionList *argumen
   const EvalValues *eval = values;
   MdlError error;
   MdlEvaluation result;
-  MdlEvaluateOptions options = {
-      .device = eval->device, .data = eval->data, .batches = eval->batches, .threads = eval->threads};
+  MdlEvaluateOptions options = {.device = eval->device,
+                                .data = eval->data,
+                                .batches = eval->batches,
+                                .threads = eval->threads,
+                                .trust = eval->trust};
   if (mdl_evaluate(arguments->at[0], &options, &result, &error)) {
     return report(&error);
   }
@@ -197,7 +214,7 @@ typedef struct {
   const char *file, *device, *tokenizer;
   int64_t tokens, top_k, seed, threads;
   double temperature, top_p;
-  bool whole;
+  bool whole, trust;
 } GenerateValues;
 
 static const Option generate_options[] = {
@@ -220,6 +237,7 @@ static const Option generate_options[] = {
      "which text tokens are: a tokenizer.json, a rank file of tiktoken, or `bytes` (default: as the run's data)"},
     {"whole", 0, OPTION_FLAG, NULL, offsetof(GenerateValues, whole), 0,
      "make every token from the whole text again, and keep no keys and values"},
+    {"trust", 0, OPTION_FLAG, NULL, offsetof(GenerateValues, trust), 0, TRUST_HELP},
 };
 
 static const GenerateValues generate_defaults = {.tokens = 256, .temperature = 0.8, .top_p = 1, .seed = 1};
@@ -290,6 +308,7 @@ static int generate_main(Arena *arena, const void *values, const OptionList *arg
                                 .stop_count = generate->stops.count,
                                 .tokenizer = generate->tokenizer,
                                 .whole = generate->whole,
+                                .trust = generate->trust,
                                 .notes = stderr,
                                 .begin = generate_begin,
                                 .seed = (uint64_t)generate->seed,

@@ -48,7 +48,11 @@ typedef struct {
 
 // Released with mdl_plan_close.
 MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPlan **plan, MdlError *error);
-MdlStatus mdl_plan_open(const char *path, MdlPlan **plan, MdlError *error);  // a .mdlx file
+// A .mdlx file, checked so that it may come from anybody (docs/trust.md): its machine code for GPUs is left out, and
+// its kernels are compiled again where it is run. mdl_plan_open_trusted keeps the code: for plans of one's own.
+MdlStatus mdl_plan_open(const char *path, MdlPlan **plan, MdlError *error);
+MdlStatus mdl_plan_open_trusted(const char *path, MdlPlan **plan, MdlError *error);
+bool mdl_plan_left_code(const MdlPlan *plan);  // was any left out?
 MdlStatus mdl_plan_write(const MdlPlan *plan, const char *path, MdlError *error);
 void mdl_plan_close(MdlPlan *plan);
 bool mdl_plan_is(const char *path);  // is this file a .mdlx?
@@ -91,6 +95,7 @@ typedef struct {
   const char *data;    // all of this file; NULL: the validation part of the run's data
   int64_t batches;     // at most; 0: all
   int64_t threads;
+  bool trust;  // run the machine code for GPUs that the run's plan has
 } MdlEvaluateOptions;
 
 typedef struct {
@@ -121,6 +126,7 @@ typedef struct {
   bool (*begin)(void *context, const char *prompt);  // called ahead of the text of each; false from it stops; or NULL
   uint64_t seed;
   int64_t threads;
+  bool trust;  // run the machine code for GPUs that the run's plan has
 } MdlGenerateOptions;
 
 // Calls `text` with what was made, whole UTF-8 characters where it is UTF-8; false from it stops. The same seed, prompt

@@ -79,7 +79,7 @@ static bool restore_decoding(Restored *restored, const char *plan, const Backend
 }
 
 bool restore_open(Restored *restored, const char *path, const Backend *backend, int threads, ProgramKind program,
-                  Error *error) {
+                  bool trust, Error *error) {
   char plan[IO_PATH_MAX], checkpoint[IO_PATH_MAX];
   const char *why = NULL;
   *restored = (Restored){0};
@@ -93,6 +93,9 @@ bool restore_open(Restored *restored, const char *path, const Backend *backend, 
   restored->set = artefact_read(restored->arena, plan, &why);
   if (!restored->set) {
     return error_set_plan(error, why);
+  }
+  if (!trust) {
+    artefact_leave_code(restored->set);
   }
   const bool generates = program == PROGRAM_GENERATE, several = plan_ranks(restored->set->plans[0]) > 1;
   if (generates ? !restore_decoding(restored, plan, backend, error)

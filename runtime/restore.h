@@ -15,9 +15,10 @@ typedef struct {
 } Restored;
 
 // A run of several ranks is opened as one rank, its text compiled again; to generate, one of a single rank too.
-// `path`: a run directory, or a checkpoint directory in one. Loads parameters and state of the model only.
+// `path`: a run directory, or a checkpoint directory in one. Loads parameters and state of the model only. trust:
+// machine code for GPUs in the plan may be run.
 bool restore_open(Restored *restored, const char *path, const Backend *backend, int threads, ProgramKind program,
-                  Error *error);
+                  bool trust, Error *error);
 void restore_close(Restored *restored);  // also of one that was only zeroed
 
 #endif

@@ -12,6 +12,7 @@
 #include "compiler/plan/artefact.h"
 #include "compiler/plan/verify.h"
 #include "runtime/io.h"
+#include "runtime/mdl.h"
 #include "tests/plan_sample.h"
 
 enum { HEADER = 32 };
@@ -126,6 +127,28 @@ static void test_code_for_targets(void **state) {
   arena_destroy(arena);
 }
 
+// Machine code cannot be checked: it is left out, but of plans that are trusted.
+static void test_code_is_left_out(void **state) {
+  (void)state;
+  Arena *arena = arena_create();
+  const char *why = NULL;
+  Plan *plan = sample_plan(arena);
+  targets_set(arena, plan);
+  assert_true(artefact_write(arena, set_of(arena, 1, plan, NULL), file_in("with.mdlx"), &why));
+  for (int trust = 0; trust < 2; trust++) {
+    MdlPlan *opened = NULL;
+    MdlError error;
+    assert_int_equal((trust ? mdl_plan_open_trusted : mdl_plan_open)(file_in("with.mdlx"), &opened, &error), MDL_DONE);
+    assert_int_equal(mdl_plan_left_code(opened), !trust);
+    assert_int_equal(mdl_plan_write(opened, file_in("again.mdlx"), &error), MDL_DONE);
+    mdl_plan_close(opened);
+    const PlanSet *set = artefact_read(arena, file_in("again.mdlx"), &why);
+    assert_non_null(set);
+    assert_int_equal(set->plans[0]->target_count, trust ? 2 : 0);
+  }
+  arena_destroy(arena);
+}
+
 static const char *read_error(const char *path) {
   static char text[512];
   Arena *arena = arena_create();
@@ -205,6 +228,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_round_trip),
       cmocka_unit_test(test_code_for_targets),
+      cmocka_unit_test(test_code_is_left_out),
       cmocka_unit_test(test_damaged_files),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

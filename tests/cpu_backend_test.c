@@ -255,6 +255,27 @@ static void slots_and_first(void **state) {
   bench_destroy(m.bench);
 }
 
+// A line turned round in its own place: it is read from its end, before where the line begins.
+static void turned_in_place(void **state) {
+  (void)state;
+  enum { COUNT = 1000 };
+  const int64_t size[] = {COUNT};
+  Made m = made_create(TYPE_F64, 1, 1, size);
+  const int x = made_load(&m, TYPE_F64, LEVEL_COLUMN);
+  const int out = made_output(&m, KERNEL_STORE, TYPE_F64, LEVEL_COLUMN, x);
+  m.place[out] = m.place[0];
+  m.place[0].offset += (COUNT - 1) * 8;
+  m.kernel->port[0].stride[0] = -1;
+  bench_add_kernel(m.bench, m.kernel, m.place);
+  char *after = bench_run_threads(m.bench);
+  for (int i = 0; i < COUNT; i++) {
+    const double wanted = ((const double *)bench_at(m.bench, m.place[out]))[COUNT - 1 - i];
+    assert_true(element_at(TYPE_F64, after + m.place[out].offset, i) == wanted);
+  }
+  free(after);
+  bench_destroy(m.bench);
+}
+
 static void errors_say_what(void **state) {
   (void)state;
   Bench *bench = bench_create();
@@ -329,15 +350,11 @@ static void pool_does_each_task_once(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(long_rows),
-      cmocka_unit_test(one_row),
-      cmocka_unit_test(many_rows),
-      cmocka_unit_test(flat_and_large),
-      cmocka_unit_test(low_precision_ports),
-      cmocka_unit_test(random_by_index),
-      cmocka_unit_test(slots_and_first),
-      cmocka_unit_test(errors_say_what),
-      cmocka_unit_test(pool_does_each_task_once),
+      cmocka_unit_test(long_rows),           cmocka_unit_test(one_row),
+      cmocka_unit_test(many_rows),           cmocka_unit_test(flat_and_large),
+      cmocka_unit_test(low_precision_ports), cmocka_unit_test(random_by_index),
+      cmocka_unit_test(slots_and_first),     cmocka_unit_test(turned_in_place),
+      cmocka_unit_test(errors_say_what),     cmocka_unit_test(pool_does_each_task_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -252,10 +252,10 @@ static const char *spoil_take(Take *take, Take *put, int which) {
   switch (which) {
     case 21:
       take->summed = 4;
-      return "where that cannot be";
+      return "impossible";
     case 22:
       take->summed = -1;
-      return "where that cannot be";
+      return "impossible";
     case 23:
       take->summed = 2;
       return "that its result has";
@@ -276,7 +276,7 @@ static const char *spoil_experts(Plan *plan, int which) {
   switch (which) {
     case 0:
       order->block = 0;
-      return "no whole blocks";
+      return "impossible";
     case 1:
       order->capacity = 15;
       return "no whole blocks";
@@ -288,7 +288,7 @@ static const char *spoil_experts(Plan *plan, int which) {
       return "outside its arena";
     case 4:
       order->extent = 0;
-      return "below 1";
+      return "impossible";
     case 5:
       order->extent = (int64_t)1 << 40;
       return "an index can count";
@@ -297,7 +297,7 @@ static const char *spoil_experts(Plan *plan, int which) {
       return "no whole blocks";
     case 7:
       grouped->block = INT64_MIN;
-      return "no whole blocks";
+      return "impossible";
     case 8:
       grouped->type_c = TYPE_BF16;
       return "cannot give";
@@ -330,13 +330,13 @@ static const char *spoil_experts(Plan *plan, int which) {
       return "does not use";
     case 18:
       sums->stride = INT64_MAX / 2;
-      return "lie in each other";
+      return "impossible";
     case 19:
       grouped->chosen.offset = 4096 - 4;
       return "outside its arena";
     case 20:
       sums->n = INT64_MAX / 4;
-      return "more elements";
+      return "impossible";
     default:
       return spoil_take(&at[14].as.take, &at[3].as.take, which);
   }

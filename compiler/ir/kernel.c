@@ -192,6 +192,9 @@ static bool positions_fit(const Kernel *kernel, const KernelPort *port) {
   return all <= MOST_POSITION;
 }
 
+// Of a space: what an implementation keeps of each, for all of a kernel's instructions, can be counted in bytes.
+#define MOST_ELEMENTS (INT64_C(1) << 44)
+
 static const char *verify_space(const Kernel *kernel) {
   if (kernel->dim_count < 0 || kernel->dim_count > KERNEL_MAX_DIMS) {
     return "a kernel has between 0 and 8 dims";
@@ -210,7 +213,7 @@ static const char *verify_space(const Kernel *kernel) {
   }
   int64_t elements = 1;
   for (int i = 0; i < kernel->dim_count; i++) {
-    if (kernel->size[i] < 1 || kernel->size[i] > INT64_MAX / 64 / elements) {
+    if (kernel->size[i] < 1 || kernel->size[i] > MOST_ELEMENTS / elements) {
       return "the size of a dim is not positive, or the space is too large";
     }
     elements *= kernel->size[i];

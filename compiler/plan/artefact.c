@@ -37,6 +37,10 @@ bool artefact_write(Arena *arena, const PlanSet *set, const char *path, const ch
   return done;
 }
 
+bool artefact_write_bytes(Arena *arena, const PlanSet *set, Buffer *out) {
+  return set_write(arena, set, out);
+}
+
 bool artefact_write_stage(Arena *arena, const Plan *plan, Buffer *out) {
   Plan *alone = (Plan *)(uintptr_t)plan;  // nothing that writes changes a plan
   return set_write(arena, &(PlanSet){1, &alone}, out);
@@ -79,6 +83,10 @@ static PlanSet *set_read_or_escape(Arena *arena, const void *bytes, size_t lengt
   return set;
 }
 
+PlanSet *artefact_read_bytes(Arena *arena, const void *bytes, size_t length, const char *what, const char **why) {
+  return set_read_or_escape(arena, bytes, length, what, false, why);
+}
+
 PlanSet *artefact_read(Arena *arena, const char *path, const char **why) {
   size_t length = 0;
   FileError error;
@@ -87,7 +95,7 @@ PlanSet *artefact_read(Arena *arena, const char *path, const char **why) {
     *why = arena_format(arena, "%s", error.text);
     return NULL;
   }
-  PlanSet *set = set_read_or_escape(arena, bytes, length, path, false, why);
+  PlanSet *set = artefact_read_bytes(arena, bytes, length, path, why);
   free(bytes);
   return set;
 }
@@ -95,6 +103,15 @@ PlanSet *artefact_read(Arena *arena, const char *path, const char **why) {
 const Plan *artefact_read_stage(Arena *arena, const void *bytes, size_t length, const char *what, const char **why) {
   const PlanSet *set = set_read_or_escape(arena, bytes, length, what, true, why);
   return set ? set->plans[0] : NULL;
+}
+
+bool artefact_leave_code(PlanSet *set) {
+  const bool had = set->plans[0]->target_count > 0;
+  for (int s = 0; s < set->count; s++) {
+    set->plans[s]->target_count = 0;
+    set->plans[s]->targets = NULL;
+  }
+  return had;
 }
 
 bool artefact_is(const char *path) {

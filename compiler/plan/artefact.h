@@ -13,10 +13,19 @@
 // Writes atomically (temporary file, fsync, rename). On failure returns false and sets *why to arena text.
 bool artefact_write(Arena *arena, const PlanSet *set, const char *path, const char **why);
 
+// The same to a buffer that is empty before; false: no memory.
+bool artefact_write_bytes(Arena *arena, const PlanSet *set, Buffer *out);
+
 // Reads and checks everything: magic, version, length, hash, and with plan_set_verify that every index and count inside
 // is in range, so that plans that load cannot crash the runtime. On failure returns NULL and sets *why to one sentence
 // that names the cause. Sources come back with path and text.
 PlanSet *artefact_read(Arena *arena, const char *path, const char **why);
+// The same of bytes in memory; `what` names them in *why.
+PlanSet *artefact_read_bytes(Arena *arena, const void *bytes, size_t length, const char *what, const char **why);
+
+// Leaves out the machine code that was compiled for GPUs, which nothing here can check: its kernels are then made of
+// the plan itself. Returns whether there was any.
+bool artefact_leave_code(PlanSet *set);
 
 // The plan of one stage as the same bytes in memory, with its kernels, names and sources: all that a rank needs to run
 // it. Written to a buffer that is empty before; false: no memory. Read with the same checks, but for those of several

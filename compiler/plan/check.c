@@ -50,10 +50,22 @@ static bool place_aligned(const Plan *plan, const Place *place, int64_t bytes) {
   return aligned;
 }
 
+// As numbers; where that is, is another question.
+static bool place_possible(PlanCheck *v, const Place *place) {
+  const int64_t strides[] = {place->slot_stride, place->lane_stride};
+  for (int i = 0; i < 2; i++) {
+    if (strides[i] < -PLAN_MOST_STRIDE || strides[i] > PLAN_MOST_STRIDE) {
+      return check_fail(v, "has slots or lanes that are too far apart");
+    }
+  }
+  return ((unsigned)place->arena < ARENA_CLASS_COUNT || check_fail(v, "is in an arena that is not there")) &&
+         check_term(v, place->term);
+}
+
 bool check_place(PlanCheck *v, Place place, Extent extent, int64_t bytes) {
   int64_t low, high;
   bool overflow = extent.overflow;
-  if (!check_term(v, place.term)) {
+  if (!place_possible(v, &place)) {
     return false;
   }
   overflow |= __builtin_mul_overflow(extent.first, bytes, &low);
@@ -79,7 +91,7 @@ bool check_operand(PlanCheck *v, const Operand *operand) {
 
 bool check_base(PlanCheck *v, const Place *place) {
   int64_t low = 0, high = 0;
-  if (!check_term(v, place->term)) {
+  if (!place_possible(v, place)) {
     return false;
   }
   bool overflow = range_move(v, place, &low, &high);

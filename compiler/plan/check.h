@@ -7,6 +7,8 @@
 
 // Of what is possible; far above what is sensible, and low enough that sums of a few do not overflow.
 #define PLAN_MOST_BYTES (INT64_C(1) << 56)
+// From slot to slot, and from lane to lane: times PLAN_MOST_SLOTS it still can be added.
+#define PLAN_MOST_STRIDE (INT64_C(1) << 41)
 enum { PLAN_MOST_RANKS = 1 << 20, PLAN_MOST_SLOTS = 1 << 20, PLAN_MOST_CHANNELS = 1 << 16, PLAN_MOST_CHUNKS = 1 << 12 };
 
 typedef struct {
@@ -40,6 +42,9 @@ bool places_meet(const PlanCheck *v, const Place *a, int64_t a_bytes, const Plac
 const char *owners_agree(Arena *arena, const PlanSet *set, ProgramKind program);
 
 bool places_same(const Place *a, const Place *b);
+
+// check_fields.c: each field of the instruction's structure within its bounds, which instructions.def has.
+bool check_fields(PlanCheck *v, const Instruction *instruction);
 
 // verify_instruction.c.
 bool check_instruction(PlanCheck *v, const Instruction *instruction);

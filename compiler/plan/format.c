@@ -137,14 +137,15 @@ static void code_ranges(Codec *codec, PlanRange *ranges, int count) {
     (void)kind;
 #define TYPE(x) code_type(codec, &at->x);
 #define FLAG(x) code_bool(codec, &at->x);
-#define NUMBER(x) code_int(codec, &at->x);
-#define SIZE(x) code_i64(codec, &at->x);
+#define NUMBER(x, least, most) code_int(codec, &at->x);
+#define SIZE(x, least) code_i64(codec, &at->x);
 #define REAL(x) code_double(codec, &at->x);
 #define MESHES(x) code_u32(codec, &at->x);
 #define CHOICE(x, Enum, most) CODE_ENUM(codec, at->x, Enum, most);
 #define COUNT(x, most) code_count(codec, &at->x, most);
-#define SIZES(x, most, count) code_sizes(codec, at->x, count);
-#define NUMBERS(x, most, count) code_ints(codec, at->x, count);
+#define SIZES(x, most, count, least) code_sizes(codec, at->x, count);
+#define TERMS(x, most, count) code_ints(codec, at->x, count);
+#define AXES(x, most, count) code_ints(codec, at->x, count);
 #define PLACE(x, bytes, does, present, ...) \
   if (present) {                            \
     code_place(codec, &at->x);              \

@@ -103,14 +103,15 @@ typedef enum { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT } ReduceKind;
 #define STRUCT(Struct, member) typedef struct {
 #define TYPE(x) ElementType x;
 #define FLAG(x) bool x;
-#define NUMBER(x) int x;
-#define SIZE(x) int64_t x;
+#define NUMBER(x, least, most) int x;
+#define SIZE(x, least) int64_t x;
 #define REAL(x) double x;
 #define MESHES(x) uint32_t x;
 #define CHOICE(x, Enum, most) Enum x;
 #define COUNT(x, most) int x;
-#define SIZES(x, most, count) int64_t x[most];
-#define NUMBERS(x, most, count) int x[most];
+#define SIZES(x, most, count, least) int64_t x[most];
+#define TERMS(x, most, count) int x[most];
+#define AXES(x, most, count) int x[most];
 #define PLACE(x, ...) Place x;
 #define PORTS(x) Place *x;
 #define SCORE(x) \

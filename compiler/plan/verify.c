@@ -183,6 +183,26 @@ static bool queues_hold(PlanCheck *v, const PlanProgram *program) {
   return true;
 }
 
+// Those that no place uses are computed too.
+static bool terms_hold(PlanCheck *v) {
+  static const PlanTerm nothing;
+  if (v->plan->term_count < 1 || memcmp(&v->plan->terms[0], &nothing, sizeof nothing) != 0) {
+    return check_fail(v, "has no first term that is 0");
+  }
+  for (int i = 0; i < v->plan->term_count; i++) {
+    int64_t all = 0;
+    for (int m = 0; m < v->plan->mesh_count; m++) {
+      int64_t reach;
+      if (__builtin_mul_overflow(v->plan->terms[i].stride[m], v->plan->mesh[m].size, &reach) ||
+          reach > PLAN_MOST_BYTES || reach < -PLAN_MOST_BYTES ||
+          (all += reach < 0 ? -reach : reach) > PLAN_MOST_BYTES) {
+        return check_fail(v, "has a term beyond what can be counted");
+      }
+    }
+  }
+  return true;
+}
+
 static bool mesh_holds(PlanCheck *v) {
   const Plan *plan = v->plan;
   int64_t ranks = 1;
@@ -207,9 +227,7 @@ static bool mesh_holds(PlanCheck *v) {
       plan->stage >= plan->stages) {
     return check_fail(v, "is of a stage that is not there");
   }
-  static const PlanTerm nothing;
-  return (plan->term_count >= 1 && memcmp(&plan->terms[0], &nothing, sizeof nothing) == 0) ||
-         check_fail(v, "has no first term that is 0");
+  return terms_hold(v);
 }
 
 // The tables of an ELF file end inside of it, so that a driver that believes its header stays inside.

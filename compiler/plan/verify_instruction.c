@@ -156,8 +156,15 @@ static bool window_holds(PlanCheck *v, const Window *window) {
   if (!check_batch(v, window->size, window->dim_count, &window->taps, 1)) {
     return false;
   }
-  return (window->windowed >= 0 && window->windowed < window->dim_count) ||
-         check_fail(v, "is windowed along a dimension that it does not have");
+  if (window->windowed < 0 || window->windowed >= window->dim_count) {
+    return check_fail(v, "is windowed along a dimension that it does not have");
+  }
+  // From tap to tap, also where all but one lie outside.
+  int64_t reach;
+  return (!__builtin_mul_overflow(window->taps, window->stride_x[window->windowed], &reach) &&
+          !__builtin_mul_overflow(window->taps, window->stride_out[window->windowed], &reach) &&
+          !__builtin_mul_overflow(window->taps, window->stride_tap, &reach)) ||
+         check_fail(v, "has taps beyond what can be counted");
 }
 
 // In numbers that can be added; where they lie is another question.
@@ -418,7 +425,7 @@ bool check_instruction(PlanCheck *v, const Instruction *instruction) {
   if (!span_holds(v->plan, instruction->span) || !span_holds(v->plan, instruction->rule)) {
     return check_fail(v, "points at text that is not there");
   }
-  if (!is_possible(v, instruction)) {
+  if (!check_fields(v, instruction) || !is_possible(v, instruction)) {
     return false;
   }
   Operands operands;

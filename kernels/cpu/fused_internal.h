@@ -87,7 +87,8 @@ typedef struct {
 // An input that is overwritten in another order than it is read: it is copied before anything runs.
 typedef struct {
   int port;
-  int64_t bytes, offset;  // into the shared memory
+  int64_t first, bytes;  // from its place on; before it where strides are negative
+  int64_t offset;        // into the shared memory
 } Shadow;
 
 struct Fused {
@@ -108,23 +109,40 @@ typedef struct {
   bool fixed;                    // outer and inner as the kernel says, for its reductions
 } Request;
 
-// Bytes from an element of the port at coordinate 0 to the end of its last.
-static inline int64_t port_extent(const Kernel *kernel, int port) {
-  int64_t last = 0;
+typedef struct {  // bytes [low, high)
+  int64_t low, high;
+} PortRange;
+
+// Of a port, counted from its place: strides may be negative.
+static inline PortRange port_range(const Kernel *kernel, int port) {
+  PortRange range = {0, 1};
   for (int i = 0; i < kernel->dim_count; i++) {
-    last += (kernel->size[i] - 1) * kernel->port[port].stride[i];
+    const int64_t reach = (kernel->size[i] - 1) * kernel->port[port].stride[i];
+    *(reach < 0 ? &range.low : &range.high) += reach;
   }
-  return (last + 1) * element_type_bytes(kernel->port[port].type);
+  const int64_t bytes = element_type_bytes(kernel->port[port].type);
+  return (PortRange){range.low * bytes, range.high * bytes};
+}
+
+// What steps of a stride add to it.
+static inline void range_reach(PortRange *range, int64_t steps, int64_t stride) {
+  *(stride < 0 ? &range->low : &range->high) += steps * stride;
 }
 
 // Whether two ports can share memory in some call.
 static inline bool ports_overlap(const Kernel *kernel, const Place *places, int slots, int a, int b) {
   const Place *p = &places[a], *q = &places[b];
-  const int64_t reach = p->slot_stride == q->slot_stride ? 0 : slots - 1;
-  const int64_t lanes = p->lane_stride == q->lane_stride ? 0 : slots - 1;  // there are no more lanes than slots
-  return p->arena == q->arena &&
-         p->offset < q->offset + reach * q->slot_stride + lanes * q->lane_stride + port_extent(kernel, b) &&
-         q->offset < p->offset + reach * p->slot_stride + lanes * p->lane_stride + port_extent(kernel, a);
+  PortRange of_p = port_range(kernel, a), of_q = port_range(kernel, b);
+  if (p->slot_stride != q->slot_stride) {
+    range_reach(&of_p, slots - 1, p->slot_stride);
+    range_reach(&of_q, slots - 1, q->slot_stride);
+  }
+  if (p->lane_stride != q->lane_stride) {  // there are no more lanes than slots
+    range_reach(&of_p, slots - 1, p->lane_stride);
+    range_reach(&of_q, slots - 1, q->lane_stride);
+  }
+  return p->arena == q->arena && p->offset + of_p.low < q->offset + of_q.high &&
+         q->offset + of_q.low < p->offset + of_p.high;
 }
 
 void program_build(Arena *arena, const Simd *simd, const Request *request, Program *program);  // fused_space.c

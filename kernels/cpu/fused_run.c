@@ -452,8 +452,8 @@ void fused_run(const Fused *fused, Pool *pool, void *const *places, bool first, 
   memcpy(ports, places, sizeof *ports * (size_t)fused->port_count);
   for (int i = 0; i < fused->shadow_count; i++) {
     const Shadow *shadow = &fused->shadow[i];
-    memcpy(shared + shadow->offset, ports[shadow->port], (size_t)shadow->bytes);
-    ports[shadow->port] = shared + shadow->offset;
+    memcpy(shared + shadow->offset, (char *)ports[shadow->port] + shadow->first, (size_t)shadow->bytes);
+    ports[shadow->port] = shared + shadow->offset - shadow->first;
   }
   char *partials = shared;
   for (int i = 0; i < fused->program_count; i++) {

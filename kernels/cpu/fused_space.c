@@ -109,8 +109,10 @@ Fused *fused_build(Arena *arena, const Simd *simd, const Kernel *kernel, const P
   fused->shadow = ARENA_ARRAY(arena, Shadow, kernel->port_count + 1);
   for (int p = 0; p < kernel->port_count; p++) {
     if (shadowed[p]) {
-      const int64_t bytes = port_extent(kernel, p);
-      fused->shadow[fused->shadow_count++] = (Shadow){.port = p, .bytes = bytes, .offset = fused->shared_bytes};
+      const PortRange range = port_range(kernel, p);
+      const int64_t bytes = range.high - range.low;
+      fused->shadow[fused->shadow_count++] =
+          (Shadow){.port = p, .first = range.low, .bytes = bytes, .offset = fused->shared_bytes};
       fused->shared_bytes += round_up(bytes, 64);
     }
   }

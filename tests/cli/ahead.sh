@@ -28,3 +28,14 @@ size=$(stat -c %s plan.mdlx)
 cp plan.mdlx damaged.mdlx
 printf 'x' | dd of=damaged.mdlx bs=1 seek=$((size - 1000)) conv=notrunc status=none
 expect 1 "$MDL" inspect damaged.mdlx
+
+# Machine code cannot be checked: it is left out, of the run too, but for --trust.
+"$MDLC" compile "$SMALL" -o small.mdlx --target sm_90a
+expect 0 "$MDL" train small.mdlx --device cpu --data "$ROOT/LICENSE" --steps 1 --out left
+mentions err "the machine code in small.mdlx is not run" "--trust"
+expect 0 "$MDL" inspect left/plan.mdlx
+! grep -q "compiled ahead of time for" out || die "the run has the machine code"
+expect 0 "$MDL" train small.mdlx --device cpu --data "$ROOT/LICENSE" --steps 1 --out kept --trust
+! grep -q "is not run" err || die "trusted code is left out"
+expect 0 "$MDL" inspect kept/plan.mdlx
+mentions out "compiled ahead of time for"

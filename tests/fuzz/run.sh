@@ -4,7 +4,7 @@
 #
 #   SECONDS_LONG=600 SEED=7 tests/run.sh fuzz      longer, with other texts
 #
-# Then the same for tokenizers and files of tokens (data.c). The texts under tests/fuzz/found are those that once failed;
+# Then the same for plans (plans.c), and for tokenizers and files of tokens (data.c). The texts under tests/fuzz/found are those that once failed;
 # the day of the year is the seed, so that each day sees others. What fails lies, small, in WORK. For hours: soak.sh.
 set -eu
 BUILD=${BUILD:-$ROOT/build}
@@ -12,6 +12,8 @@ cd "$ROOT"
 "$BUILD/tests/fuzz" --check tests/fuzz/found tests/errors tests/fmt
 "$BUILD/tests/fuzz" --seconds "${SECONDS_LONG:-30}" --seed "${SEED:-$(date +%j)}" --limit "${LIMIT:-10}" --out "$WORK" \
   tests/programs tests/layouts tests/ir tests/fmt models examples
+ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0:allocator_may_return_null=1 "$BUILD/tests/fuzz_plans" \
+  --seconds "$((${SECONDS_LONG:-30} / 3))" --seed "${SEED:-$(date +%j)}" --out "$WORK" tests/layouts tests/programs tests/ir
 cd "$WORK"
 if "$BUILD/mdl" data train-tokenizer "$ROOT/LICENSE" -o none.json 2>&1 | grep "built without PCRE2"; then exit 0; fi
 "$BUILD/tests/fuzz_data" --seconds "$((${SECONDS_LONG:-30} / 6))" --seed "${SEED:-$(date +%j)}" "$ROOT/tests/tokenizer/tiny.json"

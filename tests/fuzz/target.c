@@ -11,13 +11,7 @@
 #include "compiler/compile.h"
 #include "compiler/report/explain.h"
 #include "lang/unit.h"
-
-enum { CHOICES = 20 };
-
-typedef struct {
-  const char *recipes[CHOICES], *layouts[CHOICES];
-  int recipe_count, layout_count;
-} Choices;
+#include "tests/fuzz/choices.h"
 
 static void add_kind(TargetReport *report, uint64_t kind) {
   for (int i = 0; i < report->kind_count; i++) {
@@ -167,24 +161,8 @@ static void format(const char *path, TargetReport *report) {
   free(text);
 }
 
-static void choices_find(const char *path, Choices *choices) {
-  Arena *arena = arena_create();
-  Unit unit = {.arena = arena, .names = names_create(arena), .diag = diag_create(arena)};
-  unit_load(&unit, path);
-  for (int i = 0; i < unit.all.count; i++) {
-    const Declaration *declaration = &unit.all.at[i];
-    if (declaration->main && declaration->space == SPACE_RECIPE && choices->recipe_count < CHOICES) {
-      choices->recipes[choices->recipe_count++] = strdup(declaration->ast->name);
-    }
-    if (declaration->main && declaration->space == SPACE_LAYOUT && choices->layout_count < CHOICES) {
-      choices->layouts[choices->layout_count++] = strdup(declaration->ast->name);
-    }
-  }
-  arena_destroy(arena);
-}
-
 void target_text(const char *path, TargetReport *report) {
-  Choices choices = {0};
+  Choices choices;
   format(path, report);
   check(path, report);
   choices_find(path, &choices);
@@ -194,8 +172,5 @@ void target_text(const char *path, TargetReport *report) {
       compile_one(path, choices.recipes[r], choices.layouts[l], report);
     }
   }
-  for (int i = 0; i < CHOICES; i++) {
-    free((char *)choices.recipes[i]);
-    free((char *)choices.layouts[i]);
-  }
+  choices_free(&choices);
 }

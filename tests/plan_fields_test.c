@@ -1,0 +1,365 @@
+// plan_fields_test.c: the verifier refuses each field of each kind of instruction outside of its bounds. The fields are
+// those of instructions.def, so that one that is added there is tried here, or this test says that no sample has it.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// cmocka.h wants the four above first.
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler/plan/check.h"
+#include "compiler/plan/verify.h"
+#include "tests/plan_sample.h"
+
+enum { MORE = 9, NAMES_MOST = 400 };
+
+// A score is the dot product of query and key plus what is captured of both.
+static Kernel *score_kernel(Arena *arena) {
+  static const PortKind kinds[] = {PORT_INPUT, PORT_INPUT, PORT_STRIDES, PORT_STRIDES, PORT_OUTPUT, PORT_INPUT};
+  Kernel *kernel = ARENA_NEW(arena, Kernel);
+  *kernel = (Kernel){.dim_count = SCORE_DIMS,
+                     .inner_count = 1,
+                     .size = {2, 2, 2, 4, 4},
+                     .real = TYPE_F32,
+                     .port_count = 6,
+                     .code_count = 4};
+  kernel->port = ARENA_ARRAY(arena, KernelPort, 6);
+  for (int i = 0; i < 6; i++) {
+    kernel->port[i] = (KernelPort){.kind = kinds[i], .type = TYPE_F32, .stride = {64, 32, 16, 4, 1}};
+  }
+  const int64_t pairs[] = {0, 0, 0, 1, 4};
+  memcpy(kernel->port[5].stride, pairs, sizeof pairs);
+  kernel->code = ARENA_ARRAY(arena, KernelInstruction, 4);
+  kernel->code[0] = (KernelInstruction){KERNEL_LOAD, LEVEL_FULL, false, -1, -1, -1, 0, 0, 0};
+  kernel->code[1] = (KernelInstruction){KERNEL_LOAD, LEVEL_FULL, false, -1, -1, -1, 5, 0, 0};
+  kernel->code[2] = (KernelInstruction){KERNEL_ADD, LEVEL_FULL, false, 0, 1, -1, -1, 0, 0};
+  kernel->code[3] = (KernelInstruction){KERNEL_STORE, LEVEL_FULL, false, 2, -1, -1, 4, 0, 0};
+  return kernel;
+}
+
+// Attention with all that the sample's has not: the sample's own is ring attention with biases.
+static void attentions_add(Arena *arena, Plan *plan, int at) {
+  const Attention *plain = &plan->segments[0].instructions[6].as.attention;
+  Attention *large = &instruction_of(plan, at, INSTRUCTION_ATTENTION)->as.attention;
+  *large = *plain;
+  large->large = true;
+  large->lost = transient;
+  Attention *seeded = &instruction_of(plan, at + 1, INSTRUCTION_ATTENTION_GRAD)->as.attention;
+  *seeded = *plain;
+  seeded->seeded = true;
+  seeded->d_statistics = transient;
+  Attention *captured = &instruction_of(plan, at + 2, INSTRUCTION_ATTENTION_CAPTURED)->as.attention;
+  *captured = *plain;
+  captured->biased = captured->more = false;
+  captured->scale = 1;
+  captured->score = captured->score_gradient = 2;
+  captured->score_place = ARENA_ARRAY(arena, Place, 6);
+  captured->score_gradient_place = ARENA_ARRAY(arena, Place, 6);
+  captured->score_place[5] = captured->score_gradient_place[5] = captured->d_captured = transient;
+  captured->by = CAPTURED_BY_PAIR;
+  captured->stride_captured[3] = 1;
+  captured->stride_captured[4] = 4;
+}
+
+// The sample with one instruction more of each kind that it lacks, on two ranks of two stages each.
+static Plan *whole_plan(Arena *arena) {
+  Plan *plan = sample_plan(arena);
+  PlanSegment *segment = &plan->segments[0];
+  Instruction *all = ARENA_ARRAY(arena, Instruction, INSTRUCTIONS + MORE);
+  memcpy(all, segment->instructions, sizeof *all * INSTRUCTIONS);
+  segment->instructions = all;
+  segment->count = INSTRUCTIONS + MORE;
+  plan->mesh_count = 2;
+  plan->mesh[0] = (PlanMesh){"p", 2};
+  plan->mesh[1] = (PlanMesh){"d", 2};
+  plan->pipeline = 0;
+  plan->stages = 2;
+  Kernel **kernels = ARENA_ARRAY(arena, Kernel *, 2);
+  kernels[0] = plan->kernels[0];
+  kernels[1] = score_kernel(arena);
+  plan->kernels = kernels;
+  plan->kernel_count = 2;
+  int at = INSTRUCTIONS;
+  attentions_add(arena, plan, at);
+  at += 3;
+  Window *fold = &instruction_of(plan, at++, INSTRUCTION_FOLD)->as.window;
+  *fold = all[4].as.window;
+  instruction_of(plan, at++, INSTRUCTION_PIECE)->as.piece = (Piece){.type = TYPE_F32,
+                                                                    .first = 4,
+                                                                    .count = 12,
+                                                                    .piece = 8,
+                                                                    .mesh_count = 1,
+                                                                    .mesh = {1},
+                                                                    .from = transient,
+                                                                    .to = {.arena = ARENA_TRANSIENT, .offset = 256}};
+  instruction_of(plan, at++, INSTRUCTION_COLLECTIVE)->as.collective =
+      (Collective){.kind = COLLECTIVE_ALL_GATHER,
+                   .type = TYPE_F32,
+                   .mesh = 2,
+                   .ranks = 2,
+                   .count = 8,
+                   .from = transient,
+                   .to = {.arena = ARENA_TRANSIENT, .offset = 256}};
+  for (int i = 0; i < 2; i++) {
+    instruction_of(plan, at++, i ? INSTRUCTION_RECEIVE : INSTRUCTION_SEND)->as.transfer =
+        (Transfer){.type = TYPE_F32, .channel = i, .peer = 1, .count = 8, .place = transient};
+  }
+  Gemm *scaled = &instruction_of(plan, at++, INSTRUCTION_GEMM)->as.gemm;
+  *scaled = (Gemm){.type = TYPE_E4M3,
+                   .type_b = TYPE_E4M3,
+                   .type_c = TYPE_F32,
+                   .m = 4,
+                   .n = 8,
+                   .k = 16,
+                   .lda = 16,
+                   .ldb = 8,
+                   .ldc = 8};
+  scaled->a = scaled->b = scaled->c = scaled->scale_a = scaled->scale_b = transient;
+  assert_int_equal(at, segment->count);
+  return plan;
+}
+
+typedef struct {
+  Arena *arena;
+  Plan *plan;
+  const char *kind;
+  int tried, name_count;
+  char name[NAMES_MOST][80];  // of a place, or of a kind
+  bool there[NAMES_MOST];     // in one of the instructions
+} Spoiler;
+
+static void note(Spoiler *s, const char *structure, const char *field, bool there) {
+  char what[80];
+  int at = 0;
+  snprintf(what, sizeof what, "%s.%s", structure, field);
+  while (at < s->name_count && strcmp(s->name[at], what) != 0) {
+    at++;
+  }
+  assert_true(at < NAMES_MOST);
+  snprintf(s->name[at], sizeof s->name[at], "%s", what);
+  s->name_count += at == s->name_count;
+  s->there[at] |= there;
+}
+
+static void refused(Spoiler *s, const char *field, long long value) {
+  Arena *arena = arena_create();
+  const char *why = plan_verify(arena, s->plan);
+  if (!why) {
+    fail_msg("%s of %s may be %lld", field, s->kind, value);
+  }
+  s->tried++;
+  arena_destroy(arena);
+}
+
+static void spoil_int(Spoiler *s, int *at, const char *field, int64_t value) {
+  const int was = *at;
+  *at = (int)value;
+  refused(s, field, value);
+  *at = was;
+}
+
+static void spoil_size(Spoiler *s, int64_t *at, const char *field, int64_t value) {
+  const int64_t was = *at;
+  *at = value;
+  refused(s, field, value);
+  *at = was;
+}
+
+static void spoil_place(Spoiler *s, Place *at, const char *field) {
+  const Place was = *at;
+  const int64_t end = s->plan->arena_bytes[at->arena];
+  const int64_t offsets[] = {end, -PLAN_ALIGN, INT64_MAX - 255, INT64_MIN};
+  spoil_int(s, &at->term, field, -1);
+  spoil_int(s, &at->term, field, s->plan->term_count);
+  for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
+    spoil_size(s, &at->offset, field, offsets[i]);
+  }
+  spoil_size(s, &at->slot_stride, field, PLAN_MOST_STRIDE + PLAN_ALIGN);
+  spoil_size(s, &at->lane_stride, field, -PLAN_MOST_STRIDE - PLAN_ALIGN);
+  spoil_size(s, &at->slot_stride, field, end);  // two slots
+  at->arena = ARENA_CLASS_COUNT;
+  refused(s, field, ARENA_CLASS_COUNT);
+  *at = was;
+}
+
+#define STEP (-PLAN_MOST_BYTES)
+#define is(KIND) (kind == INSTRUCTION_##KIND)
+#define BOTH(x, least, most)                   \
+  spoil_size(s, &(x), #x, (int64_t)(least)-1); \
+  spoil_size(s, &(x), #x, (int64_t)(most) + 1);
+#define STRUCT(Struct, member)                                               \
+  static void spoil_##member(Spoiler *s, Struct *at, InstructionKind kind) { \
+    static const char structure[] = #Struct;                                 \
+    const Plan *plan = s->plan;                                              \
+    (void)plan;                                                              \
+    (void)structure;                                                         \
+    (void)kind;
+#define TYPE(x) spoil_int(s, (int *)&at->x, #x, ELEMENT_TYPE_COUNT);
+#define NUMBER(x, least, most)                  \
+  spoil_int(s, &at->x, #x, (int64_t)(least)-1); \
+  spoil_int(s, &at->x, #x, (int64_t)(most) + 1);
+#define SIZE(x, least) BOTH(at->x, least, PLAN_MOST_BYTES)
+#define REAL(x)               \
+  {                           \
+    const double was = at->x; \
+    at->x = NAN;              \
+    refused(s, #x, 0);        \
+    at->x = was;              \
+  }
+#define MESHES(x)                    \
+  {                                  \
+    const uint32_t was = at->x;      \
+    at->x |= 1u << plan->mesh_count; \
+    refused(s, #x, at->x);           \
+    at->x = was;                     \
+  }
+#define CHOICE(x, Enum, most) spoil_int(s, (int *)&at->x, #x, most);
+#define COUNT(x, most)          \
+  spoil_int(s, &at->x, #x, -1); \
+  spoil_int(s, &at->x, #x, (int64_t)(most) + 1);
+#define SIZES(x, most, count, least)       \
+  for (int i = 0; i < (count); i++) {      \
+    BOTH(at->x[i], least, PLAN_MOST_BYTES) \
+  }
+#define TERMS(x, most, count)                      \
+  for (int i = 0; i < (count); i++) {              \
+    spoil_int(s, &at->x[i], #x, -1);               \
+    spoil_int(s, &at->x[i], #x, plan->term_count); \
+  }
+#define AXES(x, most, count)                       \
+  for (int i = 0; i < (count); i++) {              \
+    spoil_int(s, &at->x[i], #x, -1);               \
+    spoil_int(s, &at->x[i], #x, plan->mesh_count); \
+  }
+#define PLACE(x, size, does, present, ...) \
+  note(s, structure, #x, present);         \
+  if (present) {                           \
+    spoil_place(s, &at->x, #x);            \
+  }
+#define PORTS(x)                                                    \
+  for (int i = 0; i < plan->kernels[at->kernel]->port_count; i++) { \
+    spoil_place(s, &at->x[i], #x);                                  \
+  }
+#define SCORE(x)                                                                             \
+  spoil_int(s, &at->x, #x, -1);                                                              \
+  spoil_int(s, &at->x, #x, plan->kernel_count + 1);                                          \
+  note(s, structure, #x, at->x > 0);                                                         \
+  for (int i = SCORE_CAPTURED; at->x > 0 && i < plan->kernels[at->x - 1]->port_count; i++) { \
+    spoil_place(s, &at->x##_place[i], #x);                                                   \
+  }
+#define RANGES(x, number)                    \
+  spoil_int(s, &at->number, #number, 0);     \
+  for (int i = 0; i < at->number; i++) {     \
+    BOTH(at->x[i].first, 0, PLAN_MOST_BYTES) \
+    BOTH(at->x[i].count, 1, PLAN_MOST_BYTES) \
+  }
+#define END(Struct) }
+#include "compiler/plan/instructions.def"
+
+static void spoil_all(Spoiler *s, Instruction *instruction) {
+  s->kind = instruction_kind_name(instruction->kind);
+  switch (instruction->kind) {
+#define INSTRUCTION(KIND, text, Struct, member)                    \
+  case INSTRUCTION_##KIND:                                         \
+    note(s, "instruction", text, true);                            \
+    spoil_##member(s, &instruction->as.member, instruction->kind); \
+    break;
+#include "compiler/plan/instructions.def"
+    case INSTRUCTION_KIND_COUNT:
+      break;
+  }
+}
+
+static void test_each_field_has_bounds(void **state) {
+  (void)state;
+  Arena *arena = arena_create();
+  Spoiler *s = ARENA_NEW(arena, Spoiler);
+  s->plan = whole_plan(arena);
+  const char *why = plan_verify(arena, s->plan);
+  if (why) {
+    fail_msg("the plan is unsound before it is spoiled: %s", why);
+  }
+#define INSTRUCTION(KIND, text, Struct, member) note(s, "instruction", text, false);
+#include "compiler/plan/instructions.def"
+  for (int i = 0; i < s->plan->segments[0].count; i++) {
+    spoil_all(s, &s->plan->segments[0].instructions[i]);
+  }
+  for (int i = 0; i < s->name_count; i++) {
+    if (!s->there[i]) {
+      fail_msg("no instruction of the sample has %s: add one", s->name[i]);
+    }
+  }
+  assert_null(plan_verify(arena, s->plan));
+  assert_true(s->tried > 1000);
+  arena_destroy(arena);
+}
+
+// Outside of instructions, and where several fields together are too much.
+static const char *spoil_together(Plan *plan, int which) {
+  PlanState *wide = &plan->states[0];
+  Attention *attention = &plan->segments[0].instructions[5].as.attention;
+  switch (which) {
+    case 0:  // 2^65 elements, all of them in 160 KiB
+      wide->axis_count = 5;
+      for (int a = 0; a < 5; a++) {
+        wide->axis[a] = "a";
+        wide->size[a] = 8192;
+        wide->stride[a] = 1;
+      }
+      return "more elements";
+    case 1:  // rows that lie in each other
+      wide->stride[0] = wide->stride[1] = 1;
+      return "two elements in one place";
+    case 2:  // one part, and the second has no term
+      attention->parts = 1;
+      attention->origin_term[1] = 77777;
+      return "a term that is not there";
+    case 3:
+      attention->key_parts = 0;
+      attention->key_origin_term[0] = -1;
+      return "a term that is not there";
+    case 4:  // that nothing uses
+      plan->terms[1].stride[1] = INT64_MAX / 2 + 1;
+      return "beyond what can be counted";
+    case 5:
+      plan->programs[PROGRAM_TRAIN].inputs[0].place.lane_stride = INT64_MAX;
+      return "too far apart";
+    case 6:  // partial sums of so many columns have no count of bytes
+      plan->kernels[0]->size[0] = INT64_C(1) << 42;
+      return "the space is too large";
+    case 7:  // all but one tap are outside
+      plan->segments[0].instructions[4].as.window.size[0] = 1;
+      plan->segments[0].instructions[4].as.window.stride_x[0] = PLAN_MOST_BYTES;
+      plan->segments[0].instructions[4].as.window.taps = 4096;
+      plan->segments[0].instructions[4].as.window.stride_tap = 0;
+      return "taps beyond what can be counted";
+    default:
+      plan->programs[PROGRAM_TRAIN].outputs[0].place.term = 2;
+      return "a term that is not there";
+  }
+}
+
+static void test_fields_together(void **state) {
+  (void)state;
+  for (int which = 0; which < 9; which++) {
+    Arena *arena = arena_create();
+    Plan *plan = whole_plan(arena);
+    plan->terms = ARENA_ARRAY(arena, PlanTerm, 2);
+    plan->term_count = 2;
+    assert_null(plan_verify(arena, plan));
+    const char *wanted = spoil_together(plan, which), *why = plan_verify(arena, plan);
+    if (!why || !strstr(why, wanted)) {
+      fail_msg("case %d: %s", which, why ? why : "was not found");
+    }
+    arena_destroy(arena);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_field_has_bounds),
+                                     cmocka_unit_test(test_fields_together)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
