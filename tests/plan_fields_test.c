@@ -328,7 +328,7 @@ static const char *spoil_together(Plan *plan, int which) {
       plan->programs[PROGRAM_TRAIN].inputs[0].place.lane_stride = INT64_MAX;
       return "too far apart";
     case 6:  // partial sums of so many columns have no count of bytes
-      plan->kernels[0]->size[0] = INT64_C(1) << 42;
+      plan->kernels[0]->size[0] = INT64_C(1) << 48;
       return "the space is too large";
     case 7:  // all but one tap are outside
       plan->segments[0].instructions[4].as.window.size[0] = 1;

@@ -193,7 +193,7 @@ static bool positions_fit(const Kernel *kernel, const KernelPort *port) {
 }
 
 // Of a space: what an implementation keeps of each, for all of a kernel's instructions, can be counted in bytes.
-#define MOST_ELEMENTS (INT64_C(1) << 44)
+#define MOST_ELEMENTS (INT64_C(1) << 50)
 
 static const char *verify_space(const Kernel *kernel) {
   if (kernel->dim_count < 0 || kernel->dim_count > KERNEL_MAX_DIMS) {

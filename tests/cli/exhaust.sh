@@ -53,7 +53,7 @@ mentions err "/dev/zero"
 many '  a%d = 1;' | model > names.mdl
 checked 0 "nothing reads the value" names.mdl
 many '  param v%d: [d];' | model > parameters.mdl
-checked 0 "the loss does not depend on" parameters.mdl
+checked 0 "nothing reads the parameter" parameters.mdl
 many '  y%d = nothing%d;' | model > errors.mdl
 checked 1 "there is no value 'nothing0' here" errors.mdl
 { many 'fn f%d(x) { return x; }'; echo | model; } > functions.mdl
