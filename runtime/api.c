@@ -299,6 +299,7 @@ MdlStatus mdl_diff(const MdlDiffOptions *options, bool *differ, MdlError *to) {
                             .steps = options->steps > 0 ? options->steps : 1,
                             .all = options->all,
                             .exact = options->exact,
+                            .budget = options->budget,
                             .data = options->data,
                             .threads = (int)options->threads,
                             .deadline_seconds = options->deadline_seconds,

@@ -21,7 +21,8 @@ double diff_eps(ElementType a, ElementType b) {
 }
 
 double diff_budget(const Diff *diff, ElementType a, ElementType b, double growth) {
-  return diff->options->exact ? 0 : 16 * diff_eps(a, b) * growth;
+  const double times = diff->options->budget > 0 ? diff->options->budget : 1;
+  return diff->options->exact ? 0 : 16 * times * diff_eps(a, b) * growth;
 }
 
 double diff_growth(double depth) {

@@ -24,6 +24,7 @@ typedef struct {
   int64_t step;      // the first that is compared
   int64_t steps;     // how many
   bool all, exact;   // show every value; budgets of 0
+  double budget;     // so many times the usual ones; 0: once
   const char *data;  // NULL: what the recipe names
   int threads;
   double deadline_seconds;

@@ -373,6 +373,7 @@ typedef struct {
   const char *data;
   int64_t step, steps, threads;
   bool all, exact;
+  double budget;
   double deadline;
 } DiffValues;
 
@@ -383,6 +384,7 @@ static const Option diff_options[] = {
      "compare N steps, each from what the first has after the one before (default: 1)"},
     {"all", 0, OPTION_FLAG, NULL, offsetof(DiffValues, all), 0, "show every value and how much of its budget it uses"},
     {"exact", 0, OPTION_FLAG, NULL, offsetof(DiffValues, exact), 0, "allow no rounding: everything to the bit"},
+    {"budget", 0, OPTION_NUMBER, "X", offsetof(DiffValues, budget), 0, "allow X times the usual rounding (default: 1)"},
     {"data", 0, OPTION_TEXT, "FILE", offsetof(DiffValues, data), 0, "other data than the recipe names"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(DiffValues, threads), 0, "processor threads (default: all cores)"},
     {"deadline", 0, OPTION_NUMBER, "SECONDS", offsetof(DiffValues, deadline), 0,
@@ -404,6 +406,7 @@ static int diff_main(Arena *arena, const void *values, const OptionList *argumen
                             .steps = diff->steps,
                             .all = diff->all,
                             .exact = diff->exact,
+                            .budget = diff->budget,
                             .data = diff->data,
                             .threads = diff->threads,
                             .deadline_seconds = diff->deadline,

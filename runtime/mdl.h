@@ -168,6 +168,7 @@ typedef struct {
   int64_t step;      // of training, from 1: the first that is compared
   int64_t steps;     // how many are; 0: one
   bool all, exact;   // show every value; allow no rounding
+  double budget;     // so many times the usual rounding; 0: once
   const char *data;  // NULL: as the recipe says
   int64_t threads;
   double deadline_seconds;

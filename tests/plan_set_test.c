@@ -236,7 +236,7 @@ static void swap_calls(Plan *plan, int i, int j) {
   X(a->arena_bytes[ARENA_TRANSIENT] = INT64_MAX, "impossible size")                                          \
   X(b->terms[1].stride[TP] = 4096, "outside its arena")                                                      \
   X(b->terms[1].stride[TP] = -2048, "outside its arena")                                                     \
-  X(b->terms[1].stride[TP] = INT64_MAX, "outside its arena")                                                 \
+  X(b->terms[1].stride[TP] = INT64_MAX, "beyond what can be counted")                                        \
   X(b->terms[1].stride[PP] = BYTES, "outside its arena")                                                     \
   X(a->terms[1].stride[DP] = 2, "not aligned")                                                               \
   X(a->segments[FORWARD].instructions[0].as.transfer.place.term = 2, "term that is not there")               \

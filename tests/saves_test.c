@@ -252,8 +252,8 @@ static void test_damage_falls_back(void **state) {
   expect_log(world, "run", "training goes on from step 20");
   assert_true(there(world, "run/checkpoints/damaged-00000030/manifest.json"));
   assert_true(there(world, "run/checkpoints/step-00000030"));  // made again
-  char left[IO_PATH_MAX], right[IO_PATH_MAX], *a, *b;
-  size_t x, y;
+  char left[IO_PATH_MAX], right[IO_PATH_MAX], *a = NULL, *b = NULL;
+  size_t x = 0, y = 0;
   path_in(world, left, "whole/checkpoints/step-00000040/model.safetensors");
   path_in(world, right, "run/checkpoints/step-00000040/model.safetensors");
   assert_true(io_read_file(left, 1 << 24, &a, &x, &error) && io_read_file(right, 1 << 24, &b, &y, &error));

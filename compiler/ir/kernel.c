@@ -195,6 +195,14 @@ static bool positions_fit(const Kernel *kernel, const KernelPort *port) {
 // Of a space: what an implementation keeps of each, for all of a kernel's instructions, can be counted in bytes.
 #define MOST_ELEMENTS (INT64_C(1) << 50)
 
+bool kernel_too_large(const Kernel *kernel) {
+  double elements = 1;
+  for (int i = 0; i < kernel->dim_count; i++) {
+    elements *= (double)kernel->size[i];
+  }
+  return elements > (double)MOST_ELEMENTS;
+}
+
 static const char *verify_space(const Kernel *kernel) {
   if (kernel->dim_count < 0 || kernel->dim_count > KERNEL_MAX_DIMS) {
     return "a kernel has between 0 and 8 dims";

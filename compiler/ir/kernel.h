@@ -97,4 +97,6 @@ void kernel_print(const Kernel *kernel, Buffer *out);
 // What is wrong with a kernel (operand order, classes, levels, ports), or NULL; the text is static.
 const char *kernel_verify(const Kernel *kernel);
 
+bool kernel_too_large(const Kernel *kernel);  // its space has more elements than there may be
+
 #endif

@@ -144,6 +144,10 @@ static int share_kernel(Lower *l, const Kernel *kernel) {
 
 static bool is_right(Builder *b) {
   Lower *l = b->l;
+  if (kernel_too_large(&b->kernel)) {
+    diag_error(l->c->diag, E090, l->node->span, "what is computed here for one rank has more than 2^50 elements");
+    return false;
+  }
   const char *wrong = kernel_verify(&b->kernel);
   if (wrong) {
     Buffer text = {0};

@@ -54,7 +54,7 @@ said 1 "cannot read 'folder': Is a directory" "$MDLC" check folder
 
 # Sizes beyond what a plan can say.
 printf 'model t { axis batch, a = 9000000000000000; input x: real[batch]; param w: [a]; loss = mean(x) * mean(w); }\n' > huge.mdl
-said 1 "error[E090]: a rank would need more than 2^56 bytes of memory" "$MDLC" explain huge.mdl --set batch=2
+said 1 "error[E090]: what is computed here for one rank has more than 2^50 elements" "$MDLC" explain huge.mdl --set batch=2
 
 # What ends by a signal says what to report.
 mkfifo silent

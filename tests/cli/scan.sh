@@ -42,7 +42,8 @@ same_both() {
   "$MDLC" print at_once.mdl --after recurrences > at_once.txt
   "$MDLC" print by_steps.mdl --after recurrences > by_steps.txt
   [ "$(wc -l < by_steps.txt)" -gt $(($(wc -l < at_once.txt) + $1)) ] || die "$2: nothing goes position by position"
-  "$MDL" diff at_once.mdl by_steps.mdl --precision fp64 > out 2>&1 || { cat out >&2; die "$1, $2: differs"; }
+  # A gradient of a rate is a sum over positions of terms that cancel: two orders of it differ by more than usual.
+  "$MDL" diff at_once.mdl by_steps.mdl --precision fp64 --budget 4 > out 2>&1 || { cat out >&2; die "$1, $2: differs"; }
 }
 
 for seq in 40 127 192; do
