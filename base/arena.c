@@ -42,8 +42,10 @@ void arena_destroy(Arena *arena) {
     free(chunk);
     chunk = next;
   }
-  while (arena->loans) {
-    arena_return((char *)arena->loans + LOAN_HEADER);
+  for (Loan *loan = arena->loans; loan;) {
+    Loan *next = loan->next;
+    free(loan);
+    loan = next;
   }
   free(arena->spare);
   free(arena);

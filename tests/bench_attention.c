@@ -299,7 +299,7 @@ static const CudaKernel comparison = {
     .form = "comparison",
     .port_count = 4,
     .launch_count = 1,
-    .launch = {{"differ", {264, 1, 1}, {256, 1, 1}, 0}}};
+    .launch = {{"differ", {264, 1, 1}, {256, 1, 1}, 0, 0}}};
 
 enum { RESULTS = 5 };
 
