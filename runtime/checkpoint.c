@@ -229,7 +229,7 @@ typedef struct {
 
 static void hash_work(void *context) {
   Hashing *hashing = context;
-  json_t *bare = json_copy(hashing->root);  // its values are shared
+  json_t *bare = json_deep_copy(hashing->root);  // shared values would stay counted if the copy were left half made
   json_object_del(bare, CHECKPOINT_MANIFEST_HASH);
   hashing->text = bare ? json_dumps(bare, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
   json_decref(bare);
