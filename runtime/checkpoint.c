@@ -20,6 +20,12 @@ const CheckpointFile checkpoint_files[CHECKPOINT_FILE_COUNT] = {
     {"optimizer.safetensors", {false, true, false}, true},
 };
 
+typedef struct {  // what is saved: the state of a session, or weights that come from elsewhere
+  Session *session;
+  const PlanSet *set;
+  const CheckpointSource *source;  // NULL: the session
+} Saved;
+
 typedef struct {  // one file being written
   Io *io;
   int fd;
@@ -35,7 +41,7 @@ static bool writer_put(Writer *writer, const void *data, size_t size, Error *err
 }
 
 // Tensors go into the file one after the other: no more than one is in memory whole, in memory that has room for each.
-static bool states_write(Writer *writer, Session *session, const States *states, const CheckpointFile *file,
+static bool states_write(Writer *writer, const Saved *saved, const States *states, const CheckpointFile *file,
                          Error *error) {
   int64_t most = 0;
   for (int i = 0; i < states->count; i++) {
@@ -47,14 +53,17 @@ static bool states_write(Writer *writer, Session *session, const States *states,
   bool done = dense || error_set(error, 3, "no memory to save %s, %s", writer->path, units_bytes(size, (double)most));
   for (int i = 0; done && i < states->count; i++) {
     const LogicalState *state = &states->at[i];
-    done = !file->holds[state->state->role] || (state_gather(session, states, state, dense, error) &&
-                                                writer_put(writer, dense, (size_t)state_bytes(state->state), error));
+    if (file->holds[state->state->role]) {
+      done = (saved->source ? saved->source->read(saved->source->context, state->state, dense, error)
+                            : state_gather(saved->session, states, state, dense, error)) &&
+             writer_put(writer, dense, (size_t)state_bytes(state->state), error);
+    }
   }
   free(dense);
   return done;
 }
 
-static bool tensors_write(Writer *writer, Session *session, const States *states, const CheckpointFile *file,
+static bool tensors_write(Writer *writer, const Saved *saved, const States *states, const CheckpointFile *file,
                           Error *error) {
   SafetensorsTensor *tensors = calloc((size_t)states->count + 1, sizeof *tensors);
   Buffer header = {0};
@@ -72,8 +81,8 @@ static bool tensors_write(Writer *writer, Session *session, const States *states
   if (!done) {
     error_set(error, 3, "no memory to save %s", writer->path);
   }
-  done = done && writer_put(writer, header.text, header.length, error) &&
-         states_write(writer, session, states, file, error);
+  done =
+      done && writer_put(writer, header.text, header.length, error) && states_write(writer, saved, states, file, error);
   buffer_free(&header);
   free(tensors);
   return done;
@@ -112,11 +121,11 @@ static bool writer_end(Writer *writer, bool done, const char *name, json_t *file
   return done;
 }
 
-static bool file_write(Io *io, Session *session, const States *states, const char *directory,
+static bool file_write(Io *io, const Saved *saved, const States *states, const char *directory,
                        const CheckpointFile *file, json_t *files, Error *error) {
   Writer writer;
   return writer_begin(&writer, io, directory, file->name, error) &&
-         writer_end(&writer, tensors_write(&writer, session, states, file, error), file->name, files, error);
+         writer_end(&writer, tensors_write(&writer, saved, states, file, error), file->name, files, error);
 }
 
 // What devices chose by measuring, if they did.
@@ -164,8 +173,8 @@ bool checkpoint_manifest_hash(json_t *root, char hex[17]) {
   return text != NULL;
 }
 
-static bool manifest_write(Io *io, const States *states, const char *directory, const CheckpointFacts *facts,
-                           json_t *files, Error *error) {
+static bool manifest_write(Io *io, const Saved *saved, const States *states, const char *directory,
+                           const CheckpointFacts *facts, json_t *files, Error *error) {
   char path[IO_PATH_MAX], seed[32], program[32], state[32], hash[17];
   snprintf(seed, sizeof seed, "%llu", (unsigned long long)facts->seed);
   snprintf(program, sizeof program, "%016llx", (unsigned long long)facts->program_hash);
@@ -176,6 +185,9 @@ static bool manifest_write(Io *io, const States *states, const char *directory, 
                 "tokens", (json_int_t)facts->tokens, "skipped", (json_int_t)facts->skipped, "seed", seed,
                 "program_hash", program, "state_hash", state, "data_bytes", (json_int_t)facts->data_bytes,
                 "metrics_bytes", (json_int_t)facts->metrics_bytes, "files", files, "tensors", tensors_describe(states));
+  if (root && saved->source) {
+    json_object_set_new(root, CHECKPOINT_WEIGHTS_ALONE, json_true());
+  }
   const bool hashed = root && checkpoint_manifest_hash(root, hash) &&
                       json_object_set_new(root, CHECKPOINT_MANIFEST_HASH, json_string(hash)) == 0;
   char *text = hashed ? json_dumps(root, JSON_INDENT(1)) : NULL;
@@ -273,8 +285,8 @@ static void older_remove(const char *directory, int keep) {
   free(steps);
 }
 
-bool checkpoint_save(Io *io, Session *session, const char *directory, const CheckpointFacts *facts, int keep,
-                     Error *error) {
+static bool save(Io *io, const Saved *saved, const char *directory, const CheckpointFacts *facts, int keep,
+                 Error *error) {
   char temporary[IO_PATH_MAX], final[IO_PATH_MAX];
   bool exchanged = false;
   if (!io_path(temporary, error, "%s/saving-%08lld-%ld", directory, (long long)facts->step, (long)getpid()) ||
@@ -282,7 +294,7 @@ bool checkpoint_save(Io *io, Session *session, const char *directory, const Chec
     return false;
   }
   States states;
-  if (!states_open(session->set, &states, error)) {
+  if (!states_open(saved->set, &states, error)) {
     return false;
   }
   json_t *files = json_array();
@@ -293,11 +305,13 @@ bool checkpoint_save(Io *io, Session *session, const char *directory, const Chec
   io_remove_tree(temporary);
   bool done = io_make_path(directory, error) && io_make_directory(io, temporary, error);
   for (int i = 0; done && i < CHECKPOINT_FILE_COUNT; i++) {
-    done = file_write(io, session, &states, temporary, &checkpoint_files[i], files, error);
+    done = (saved->source && checkpoint_files[i].optimizer) ||
+           file_write(io, saved, &states, temporary, &checkpoint_files[i], files, error);
   }
-  done = done && tuning_write(io, session, temporary, files, error) &&
-         manifest_write(io, &states, temporary, facts, files, error) && io_sync_directory(io, temporary, error) &&
-         io_exchange(io, temporary, final, &exchanged, error) && io_sync_directory(io, directory, error);
+  done = done && (saved->source || tuning_write(io, saved->session, temporary, files, error)) &&
+         manifest_write(io, saved, &states, temporary, facts, files, error) &&
+         io_sync_directory(io, temporary, error) && io_exchange(io, temporary, final, &exchanged, error) &&
+         io_sync_directory(io, directory, error);
   json_decref(files);
   states_close(&states);
   if (!done || exchanged) {
@@ -307,6 +321,16 @@ bool checkpoint_save(Io *io, Session *session, const char *directory, const Chec
     older_remove(directory, keep);
   }
   return done;
+}
+
+bool checkpoint_save(Io *io, Session *session, const char *directory, const CheckpointFacts *facts, int keep,
+                     Error *error) {
+  return save(io, &(Saved){.session = session, .set = session->set}, directory, facts, keep, error);
+}
+
+bool checkpoint_save_weights(const PlanSet *set, const CheckpointSource *source, const char *directory,
+                             const CheckpointFacts *facts, Error *error) {
+  return save(NULL, &(Saved){.set = set, .source = source}, directory, facts, 0, error);
 }
 
 bool checkpoint_newest(const char *directory, char path[IO_PATH_MAX], bool *found, Error *error) {

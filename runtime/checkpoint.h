@@ -31,10 +31,21 @@ typedef struct {  // what a manifest says besides files and tensors
 bool checkpoint_save(Io *io, Session *session, const char *directory, const CheckpointFacts *facts, int keep,
                      Error *error);
 
+// Where the weights of a checkpoint without a session come from, one whole tensor after the other, dense.
+typedef struct {
+  void *context;
+  bool (*read)(void *context, const PlanState *state, void *dense, Error *error);
+} CheckpointSource;
+
+// The same without state of the optimizer, which begins anew in a run that is resumed from there.
+bool checkpoint_save_weights(const PlanSet *set, const CheckpointSource *source, const char *directory,
+                             const CheckpointFacts *facts, Error *error);
+
 // The newest in `directory`. *found is false, and the result true, if there is none.
 bool checkpoint_newest(const char *directory, char path[IO_PATH_MAX], bool *found, Error *error);
 
-// Loads into the session. Without `optimizer`, only what the model needs. An error names everything that does not fit.
+// Loads into the session. Without `optimizer`, only what the model needs. Of weights alone, the session is initialised
+// first where `optimizer` is asked for. An error names everything that does not fit.
 bool checkpoint_load(Session *session, const char *path, bool optimizer, CheckpointFacts *facts, Error *error);
 
 bool checkpoint_facts(const char *path, CheckpointFacts *facts, Error *error);

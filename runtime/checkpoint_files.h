@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "runtime/checkpoint.h"
+#include "runtime/safetensors.h"
 
 enum { CHECKPOINT_FILE_COUNT = 2 };
 
@@ -20,10 +21,14 @@ const char *checkpoint_role_name(StateRole role);
 
 int64_t checkpoint_step_of_name(const char *name);  // the number of a committed checkpoint's directory, or -1
 
+#define CHECKPOINT_WEIGHTS_ALONE "weights_alone"  // in the manifest: true where there is no optimizer.safetensors
 #define CHECKPOINT_MANIFEST_HASH "manifest_xxh3_64"
 
 // Of everything that a manifest says, but for the hash itself: of its values, not of the blanks between them. False: no
 // memory.
 bool checkpoint_manifest_hash(json_t *root, char hex[17]);
+
+// The file of parameters and state of the model, verified; *manifest (NULL: not wanted) is freed with json_decref.
+bool checkpoint_open_weights(const char *path, Safetensors **file, json_t **manifest, Error *error);
 
 #endif

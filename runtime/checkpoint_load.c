@@ -303,6 +303,10 @@ static bool state_load(Session *session, const States *states, const LogicalStat
   return done;
 }
 
+static bool weights_alone(const json_t *root) {
+  return json_is_true(json_object_get(root, CHECKPOINT_WEIGHTS_ALONE));
+}
+
 static bool files_load(Session *session, const States *states, const char *path, bool optimizer, const json_t *root,
                        Error *error) {
   Safetensors *open[CHECKPOINT_FILE_COUNT] = {0};
@@ -311,7 +315,7 @@ static bool files_load(Session *session, const States *states, const char *path,
   for (int f = 0; done && f < CHECKPOINT_FILE_COUNT; f++) {
     const CheckpointFile *file = &checkpoint_files[f];
     char name[IO_PATH_MAX];
-    if (file->optimizer && !optimizer) {
+    if (file->optimizer && (!optimizer || weights_alone(root))) {
       continue;
     }
     done = io_path(name, error, "%s/%s", path, file->name) && file_verify(root, path, file->name, error) &&
@@ -340,9 +344,27 @@ bool checkpoint_load(Session *session, const char *path, bool optimizer, Checkpo
   States states;
   bool done = manifest_facts(root, path, facts, error) && states_open(session->set, &states, error);
   if (done) {
-    done = files_load(session, &states, path, optimizer, root, error) && session_refresh(session, error);
+    done = (!optimizer || !weights_alone(root) || session_run(session, PROGRAM_INITIALISE, 0, error)) &&
+           files_load(session, &states, path, optimizer, root, error) && session_refresh(session, error);
     states_close(&states);
   }
   json_decref(root);
+  return done;
+}
+
+bool checkpoint_open_weights(const char *path, Safetensors **file, json_t **manifest, Error *error) {
+  char name[IO_PATH_MAX];
+  json_t *root;
+  *file = NULL;
+  if (!manifest_open(path, &root, error)) {
+    return false;
+  }
+  bool done = io_path(name, error, "%s/%s", path, checkpoint_files[0].name) &&
+              file_verify(root, path, checkpoint_files[0].name, error) && safetensors_open(name, file, error);
+  if (done && manifest) {
+    *manifest = root;
+  } else {
+    json_decref(root);
+  }
   return done;
 }

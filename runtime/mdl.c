@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "compiler/command.h"
+#include "runtime/convert_command.h"
 #include "runtime/data_command.h"
 
 #define GROUP(title, table) \
@@ -34,8 +35,8 @@ static MdlCompileOptions compile_options(const CommandFlags *flags) {
 
 typedef struct {
   CommandFlags compile;
-  const char *device, *out, *data;
-  bool resume;
+  const char *device, *out, *data, *from, *mapping;
+  bool resume, partial;
   int64_t steps, save_every, eval_every, log_every, keep, threads, profile;
   double deadline;
 } TrainValues;
@@ -49,6 +50,12 @@ static const Option train_options[] = {
      "the run directory (default: a fresh runs/MODEL-N)"},
     {"resume", 0, OPTION_FLAG, NULL, offsetof(TrainValues, resume), 0,
      "continue from the newest checkpoint of the run directory; without --out, of the newest runs/MODEL-N"},
+    {"from", 0, OPTION_TEXT, "DIR", offsetof(TrainValues, from), 0,
+     "begin with the weights of DIR: a run, a checkpoint, or a directory of Hugging Face"},
+    {"partial", 0, OPTION_FLAG, NULL, offsetof(TrainValues, partial), 0,
+     "with --from: parameters that DIR lacks keep their first values, and what the model lacks is left out"},
+    {"mapping", 0, OPTION_TEXT, "FILE.hf", offsetof(TrainValues, mapping), 0,
+     "with --from: how a directory of Hugging Face names weights (default: beside FILE, else of those built in)"},
     {"data", 0, OPTION_TEXT, "FILE", offsetof(TrainValues, data), 0, "other data than the recipe names"},
     {"save-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, save_every), 0,
      "steps between checkpoints; 0: only at the end"},
@@ -108,10 +115,15 @@ static int train_plan(const TrainValues *values, const char *input, MdlPlan **pl
 }
 
 static int train_main(Arena *arena, const void *values, const OptionList *arguments) {
-  (void)arena;
   const TrainValues *train = values;
   MdlPlan *plan = NULL;
   const char *out = train->out;
+  if (train->from ? train->resume : train->partial || train->mapping) {
+    fprintf(stderr, train->from
+                        ? "mdl train: --from begins a run and --resume goes on with one; leave one of them out\n"
+                        : "mdl train: --partial and --mapping say how weights are taken --from DIR; give that\n");
+    return STATUS_USAGE;
+  }
   int status = train_plan(train, arguments->at[0], &plan, &out);
   if (status != STATUS_DONE) {
     return status;
@@ -121,6 +133,9 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
                              .out = out,
                              .data = train->data,
                              .resume = train->resume,
+                             .from = train->from,
+                             .mapping = train->mapping ? train->mapping : convert_beside(arena, arguments->at[0]),
+                             .partial = train->partial,
                              .profile = train->profile,
                              .steps = train->steps,
                              .save_every = train->save_every,
@@ -459,6 +474,19 @@ static const Command commands[] = {
      .size = sizeof(DiffValues),
      .defaults = &diff_defaults,
      .run = diff_main},
+    {.name = "convert",
+     .arguments = "DIR|RUN",
+     .summary = "a run from a directory of Hugging Face, or with --to hf such a directory from a run",
+     .details =
+         "mdl convert DIR -o RUN makes a run at step 0, which generate, eval and train --resume take; mdl convert RUN\n"
+         "--to hf -o DIR writes config.json, model.safetensors and the tokenizer. What either form cannot say is an "
+         "error.",
+     .least = 1,
+     .most = 1,
+     .groups = convert_groups,
+     .group_count = CONVERT_GROUP_COUNT,
+     .size = sizeof(ConvertValues),
+     .run = convert_main},
     {.name = "data",
      .arguments = "encode|train-tokenizer FILE...",
      .summary = "tokenizers and files of tokens",

@@ -10,6 +10,7 @@
 #include "runtime/chart.h"
 #include "runtime/checkpoint.h"
 #include "runtime/clock.h"
+#include "runtime/convert/source.h"
 #include "runtime/evaluate.h"
 #include "runtime/events.h"
 #include "runtime/generate.h"
@@ -33,8 +34,9 @@ typedef struct {
   Data *data;
   Feed *train_feed, *eval_feed;  // eval_feed NULL: no validation
   Run run;
-  char *tuning;  // what the devices of the resumed run had chosen, or NULL
-  char *before;  // the text, with all that was decided, of the run that is resumed, or NULL
+  char *tuning;     // what the devices of the resumed run had chosen, or NULL
+  Buffer left_out;  // of the weights that training begins with
+  char *before;     // the text, with all that was decided, of the run that is resumed, or NULL
   Log log;
   Metrics metrics;
   Events events;
@@ -145,6 +147,12 @@ static void resume_warn(Trainer *t, const CheckpointFacts *facts) {
   }
 }
 
+// Weights that training begins with.
+static bool trainer_from(Trainer *t, Error *error) {
+  const SourceOptions from = {.path = t->options->from, .mapping = t->options->mapping, .partial = t->options->partial};
+  return source_start(&t->session, &from, &t->left_out, error);
+}
+
 // Parameters and all other state: from the newest checkpoint or fresh.
 static bool trainer_state(Trainer *t, CheckpointFacts *facts, Error *error) {
   *facts = (CheckpointFacts){0};
@@ -155,7 +163,7 @@ static bool trainer_state(Trainer *t, CheckpointFacts *facts, Error *error) {
     t->saved = facts->step;
     return true;
   }
-  return session_run(&t->session, PROGRAM_INITIALISE, 0, error);
+  return session_run(&t->session, PROGRAM_INITIALISE, 0, error) && (!t->options->from || trainer_from(t, error));
 }
 
 // Keeps what the devices have chosen with the run. Another machine chooses anew.
@@ -244,8 +252,13 @@ static bool trainer_begin(Trainer *t, Error *error) {
   progress_header(&t->log, &t->facts);
   if (facts.step > 0) {
     resume_warn(t, &facts);
-  } else if (options->resume) {
+  } else if (options->resume && t->saved < 0) {
     log_line(&t->log, "          there is no checkpoint yet: training begins with step 1");
+  } else if (options->from) {
+    log_line(&t->log, "weights   from %s", options->from);
+  }
+  if (t->left_out.length > 0) {
+    log_line(&t->log, LOG_YELLOW "note      %s" LOG_PLAIN, t->left_out.text);
   }
   return true;
 }
@@ -570,6 +583,7 @@ static void trainer_close(Trainer *t) {
   data_close(t->data);
   free(t->tuning);
   free(t->before);
+  buffer_free(&t->left_out);
   free(t);
 }
 
