@@ -109,6 +109,10 @@ bool config_settings(Arena *arena, const Mapping *mapping, const HfFiles *files,
   for (int i = 0; i < mapping->lines.count; i++) {
     const MappingLine *line = &mapping->lines.at[i];
     Value value;
+    if (line->kind == MAPPING_NEED && !json_object_get(files->config, line->name)) {
+      return error_set(error, 1, "%s/config.json does not say %s, and %s does not know what that means", files->path,
+                       line->name, mapping->path);
+    }
     if (line->kind != MAPPING_READ) {
       continue;
     }

@@ -267,7 +267,8 @@ static bool shard_write(Export *x, const char *name, int first, int count, Error
 }
 
 static bool json_write(const char *directory, const char *name, json_t *root, Error *error) {
-  char path[IO_PATH_MAX], *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15)) : NULL;
+  char path[IO_PATH_MAX],
+      *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15)) : NULL;
   const bool done = (text || error_set(error, 3, "no memory for %s", name)) &&
                     io_path(path, error, "%s/%s", directory, name) &&
                     io_replace_file(NULL, path, text, strlen(text), error);

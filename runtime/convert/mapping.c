@@ -154,6 +154,12 @@ static bool parse_line(Parser *p, char *text) {
       return parse_formula(p, rest, (MappingKind)i);
     }
   }
+  if (strcmp(first, "need") == 0) {
+    MappingLine line = {.kind = MAPPING_NEED};
+    const bool named = parse_named(p, rest, &line.name);
+    array_push(p->arena, &m->lines, line);
+    return named;
+  }
   if (strcmp(first, "tensor") == 0) {
     return parse_tensor(p, rest);
   }
@@ -173,8 +179,8 @@ static bool parse_line(Parser *p, char *text) {
                                                       : NULL;
   return named ? parse_named(p, rest, named)
                : wrong(p,
-                       "a line begins with model, type, class, prefix, read, write, must, add, only, ignore, tensor or "
-                       "skip");
+                       "a line begins with model, type, class, prefix, read, write, must, add, need, only, ignore, "
+                       "tensor or skip");
 }
 
 bool mapping_parse(Arena *arena, const char *path, const char *text, Mapping *mapping, Error *error) {

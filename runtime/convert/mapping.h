@@ -8,6 +8,7 @@
 //   write KEY = FORMULA of axes and constants               config.json says so, and must when it is read
 //   must KEY = FORMULA                                      it must when it is read, if it is there
 //   add KEY = FORMULA                                       said in a config.json that is made anew
+//   need KEY                                                config.json has it, if only as null
 //   only FORMULA                                            what models can be written so
 //   ignore KEY ...                                          of config.json, what changes nothing
 //   tensor NAME [DIMENSION, ...] = PARAMETER, ...           where each stands
@@ -20,12 +21,12 @@
 
 enum { MAPPING_MAX_PARTS = 8, MAPPING_MAX_FACTORS = 16 };
 
-typedef enum { MAPPING_READ, MAPPING_WRITE, MAPPING_MUST, MAPPING_ADD, MAPPING_ONLY } MappingKind;
+typedef enum { MAPPING_READ, MAPPING_WRITE, MAPPING_MUST, MAPPING_ADD, MAPPING_ONLY, MAPPING_NEED } MappingKind;
 
 typedef struct {
   MappingKind kind;
-  const char *name;  // NULL: only
-  const char *formula;
+  const char *name;     // NULL: only
+  const char *formula;  // NULL: need
 } MappingLine;
 
 // One of the axes that a dimension is made of, the first being the outermost.
