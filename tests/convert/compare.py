@@ -112,11 +112,9 @@ def types(name="llama"):
     kind, config = MODELS[name]
     tokens = list(range(20))
     for dtype, option in (torch.bfloat16, "bf16"), (torch.float16, "f16"):
-        model = fresh(kind, config, 9).to(dtype)
-        model.save_pretrained(f"{option}/hf")
-        exact = model.to(torch.float32)
+        fresh(kind, config, 9).to(dtype).save_pretrained(f"{option}/hf")
         with torch.no_grad():
-            wanted = exact(torch.tensor([tokens])).logits[0]
+            wanted = load(f"{option}/hf")(torch.tensor([tokens])).logits[0]
         run(MDL, "convert", f"{option}/hf", "-o", f"{option}/run")
         compare(option, "read", scores_here(f"{option}/run", tokens), wanted)
         run(MDL, "convert", f"{option}/run", "--to", "hf", "-o", f"{option}/back", "--dtype", option)
