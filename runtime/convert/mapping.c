@@ -82,7 +82,7 @@ static bool parse_factor(Parser *p, MappingTensor *tensor, const char *axis) {
 
 // "kv_heads group hd, embed"
 static bool parse_dimensions(Parser *p, char *text, MappingTensor *tensor) {
-  for (char *at = text; *at;) {
+  for (char *at = text;; at++) {
     const size_t length = strcspn(at, ",");
     char *rest = trimmed(p->arena, at, length);
     const int before = tensor->factor_count;
@@ -95,9 +95,11 @@ static bool parse_dimensions(Parser *p, char *text, MappingTensor *tensor) {
       return wrong(p, "a dimension names no axis");
     }
     tensor->dimension_count++;
-    at += length + (at[length] == ',');
+    at += length;
+    if (!*at) {
+      return true;
+    }
   }
-  return true;
 }
 
 static bool parse_tensor(Parser *p, char *rest) {
@@ -110,14 +112,14 @@ static bool parse_tensor(Parser *p, char *rest) {
   if (!parse_dimensions(p, trimmed(p->arena, open + 1, (size_t)(close - open - 1)), &tensor)) {
     return false;
   }
-  for (char *at = equals + 1; *at;) {
-    const size_t length = strcspn(at, ",");
+  for (char *at = equals; *at;) {
+    const size_t length = strcspn(++at, ",");
     const char *part = trimmed(p->arena, at, length);
     if (!*part || tensor.part_count == MAPPING_MAX_PARTS) {
       return wrong(p, *part ? "a tensor holds at most 8 parameters" : "a parameter is missing");
     }
     tensor.part[tensor.part_count++] = part;
-    at += length + (at[length] == ',');
+    at += length;
   }
   int parts = 0;
   for (int i = 0; i < tensor.factor_count; i++) {
