@@ -63,6 +63,8 @@ static void test_formulas(void **state) {
                {"six != 6", "false"},
                {"word == \"silu\"", "true"},
                {"word == \"gelu\"", "false"},
+               {"six == inf", "false"},
+               {"inf == inf", "true"},
                {"word", "\"silu\""},
                {"six if six < inf else none", "6"},
                {"six if six > inf else none", "null"},

@@ -231,7 +231,8 @@ bool value_true(const Value *value) {
 bool value_equal(const Value *a, const Value *b) {
   if (is_real(a) && is_real(b)) {
     const double x = a->number, y = b->number;
-    return (a->kind == b->kind) && (x == y || fabs(x - y) <= 1e-9 * fmax(fabs(x), fabs(y)));
+    return (a->kind == b->kind) &&
+           (x == y || (isfinite(x) && isfinite(y) && fabs(x - y) <= 1e-9 * fmax(fabs(x), fabs(y))));
   }
   return a->kind == b->kind && (a->kind == VALUE_NONE || strcmp(a->text, b->text) == 0);
 }
