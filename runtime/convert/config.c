@@ -248,7 +248,7 @@ bool config_make(Arena *arena, const Mapping *mapping, const ModelNumbers *numbe
       continue;
     }
     done = evaluate_number(&names, line->formula, &value, error);
-    if (done) {
+    if (done && (value.kind != VALUE_NONE || !strchr(line->name, '.'))) {  // inside of objects null is left out
       put(arena, made, line->name, value_json(&value));
     }
   }

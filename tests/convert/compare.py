@@ -17,11 +17,15 @@ VOCAB, PLACES, WITHIN = 61, 48, 1e-4
 LLAMA = dict(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              intermediate_size=48, max_position_embeddings=PLACES)
 GPT2 = dict(vocab_size=VOCAB, n_positions=PLACES, n_embd=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=1)
+# Of 16 positions learned first, so that some rates are slowed down, some are not, and some in part.
+SCALED = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 16}
 
 MODELS = {
     "llama": (hf.LlamaForCausalLM, hf.LlamaConfig(**LLAMA, rms_norm_eps=1e-5)),
     "llama-tied": (hf.LlamaForCausalLM, hf.LlamaConfig(**LLAMA, tie_word_embeddings=True, head_dim=16, rope_parameters={"rope_type": "default", "rope_theta": 500000.0})),
     "llama-many": (hf.LlamaForCausalLM, hf.LlamaConfig(**(LLAMA | dict(num_key_value_heads=4)))),
+    "llama3": (hf.LlamaForCausalLM, hf.LlamaConfig(**LLAMA, rope_parameters=SCALED)),
     "mistral": (hf.MistralForCausalLM, hf.MistralConfig(**LLAMA, sliding_window=None)),
     "mistral-window": (hf.MistralForCausalLM, hf.MistralConfig(**LLAMA, sliding_window=7)),
     "qwen2": (hf.Qwen2ForCausalLM, hf.Qwen2Config(**LLAMA)),
@@ -34,7 +38,8 @@ MODELS = {
 
 # What a mapping cannot say is refused, with this word in the message.
 REFUSED = {
-    "rope_parameters.factor": (hf.LlamaForCausalLM, hf.LlamaConfig(**LLAMA, rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4})),
+    "rope_parameters.rope_type": (hf.LlamaForCausalLM, hf.LlamaConfig(**LLAMA, rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4})),
+    "rope_parameters.factor": (hf.MistralForCausalLM, hf.MistralConfig(**LLAMA, rope_parameters=SCALED)),
     "attention_bias": (hf.LlamaForCausalLM, hf.LlamaConfig(**LLAMA, attention_bias=True)),
     "hidden_act": (hf.LlamaForCausalLM, hf.LlamaConfig(**LLAMA, hidden_act="gelu")),
     "use_sliding_window": (hf.Qwen2ForCausalLM, hf.Qwen2Config(**LLAMA, use_sliding_window=True, sliding_window=8, max_window_layers=1)),
@@ -155,6 +160,25 @@ def bare_names():
         compare("bare", "names", scores_here("bare/run", tokens), model(torch.tensor([tokens])).logits[0])
 
 
+def older():
+    """What transformers wrote before version 5: rope_theta and rope_scaling."""
+    kind, config = MODELS["llama3"]
+    tokens = list(range(24))
+    model = fresh(kind, config, 4)
+    model.save_pretrained("older/hf")
+    path = pathlib.Path("older/hf/config.json")
+    said = json.loads(path.read_text())
+    scaled = said.pop("rope_parameters")
+    said |= {"rope_theta": scaled.pop("rope_theta"), "rope_scaling": scaled}
+    path.write_text(json.dumps(said))
+    run(MDL, "convert", "older/hf", "-o", "older/run")
+    run(MDL, "convert", "older/run", "--to", "hf", "-o", "older/back")
+    with torch.no_grad():
+        wanted = model(torch.tensor([tokens])).logits[0]
+        compare("older", "to a run", scores_here("older/run", tokens), wanted)
+        compare("older", "and back", load("older/back")(torch.tensor([tokens])).logits[0], wanted, 1e-6)
+
+
 def refused():
     for word, (kind, config) in REFUSED.items():
         shutil.rmtree("refused", ignore_errors=True)
@@ -172,4 +196,5 @@ for each, (kind, config) in MODELS.items():
 types()
 trained()
 bare_names()
+older()
 refused()
