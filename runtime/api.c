@@ -8,6 +8,7 @@
 #include "runtime/ablate.h"
 #include "runtime/clock.h"
 #include "runtime/convert/convert.h"
+#include "runtime/convert/source.h"
 #include "runtime/data/bpe_train.h"
 #include "runtime/data/token_writer.h"
 #include "runtime/diff.h"
@@ -134,12 +135,11 @@ bool mdl_run_is(const char *path) {
 MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainResult *result, MdlError *to) {
   Error error = {0};
   TrainResult trained;
+  const SourceOptions from = {.path = options->from, .mapping = options->mapping, .partial = options->partial};
   TrainOptions train = {.out = options->out,
                         .data = options->data,
                         .resume = options->resume,
-                        .from = options->from,
-                        .mapping = options->mapping,
-                        .partial = options->partial,
+                        .from = options->from ? &from : NULL,
                         .steps = options->steps,
                         .save_every = options->save_every,
                         .eval_every = options->eval_every,
@@ -150,6 +150,10 @@ MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrai
                         .profile = options->profile,
                         .compile_seconds = plan->compile_seconds,
                         .screen = options->screen};
+  if (options->from && options->resume) {
+    error_set(&error, 2, "a run is begun with weights from %s, or gone on with, not both", options->from);
+    return api_result(false, &error, to);
+  }
   const Backend *backend = backend_choose(options->device, plan_ranks(plan->set->plans[0]), &error);
   if (!backend || !train_run(plan->set, backend, &train, &trained, &error)) {
     return api_result(false, &error, to);

@@ -147,12 +147,6 @@ static void resume_warn(Trainer *t, const CheckpointFacts *facts) {
   }
 }
 
-// Weights that training begins with.
-static bool trainer_from(Trainer *t, Error *error) {
-  const SourceOptions from = {.path = t->options->from, .mapping = t->options->mapping, .partial = t->options->partial};
-  return source_start(&t->session, &from, &t->left_out, error);
-}
-
 // Parameters and all other state: from the newest checkpoint or fresh.
 static bool trainer_state(Trainer *t, CheckpointFacts *facts, Error *error) {
   *facts = (CheckpointFacts){0};
@@ -163,7 +157,8 @@ static bool trainer_state(Trainer *t, CheckpointFacts *facts, Error *error) {
     t->saved = facts->step;
     return true;
   }
-  return session_run(&t->session, PROGRAM_INITIALISE, 0, error) && (!t->options->from || trainer_from(t, error));
+  return session_run(&t->session, PROGRAM_INITIALISE, 0, error) &&
+         (!t->options->from || source_start(&t->session, t->options->from, &t->left_out, error));
 }
 
 // Keeps what the devices have chosen with the run. Another machine chooses anew.
@@ -255,7 +250,7 @@ static bool trainer_begin(Trainer *t, Error *error) {
   } else if (options->resume && t->saved < 0) {
     log_line(&t->log, "          there is no checkpoint yet: training begins with step 1");
   } else if (options->from) {
-    log_line(&t->log, "weights   from %s", options->from);
+    log_line(&t->log, "weights   from %s", options->from->path);
   }
   if (t->left_out.length > 0) {
     log_line(&t->log, LOG_YELLOW "note      %s" LOG_PLAIN, t->left_out.text);

@@ -10,9 +10,7 @@ typedef struct {
   const char *out;   // run directory; NULL: runs/<model>-<n>
   const char *data;  // NULL: what the plan says
   bool resume;
-  const char *from;  // weights to begin with (convert/source.h); NULL: fresh ones
-  const char *mapping;
-  bool partial;
+  const struct SourceOptions *from;                  // weights to begin with (convert/source.h); NULL: fresh ones
   int64_t steps, save_every, eval_every, log_every;  // negative: what the plan says; 0: never (but at the end)
   int64_t keep;                                      // checkpoints; 0: all
   int threads;

@@ -168,7 +168,7 @@ static bool make(const char *lines, const Weights *weights, Pairs *pairs, Error 
   Mapping mapping;
   *error = (Error){0};
   assert_true(mapping_parse(arena, "x.hf", arena_format(arena, HEAD "%s", lines), &mapping, error));
-  return pairs_make(arena, &mapping, &numbers, weights, pairs, error);
+  return pairs_make(arena, &mapping, &numbers, weights, pairs, NULL, error);
 }
 
 #define UP "tensor e.{layers}.{experts} [ffn, embed] = layers.{layers}.up\n"

@@ -96,6 +96,10 @@ static void export_kept(Export *x) {
   if (io_path(path, &ignored, "%s/" CONVERT_KEPT "/config.json", x->run) && io_is_file(path) &&
       io_read_file(path, TEXT_MAX, &text, &size, &ignored)) {
     x->kept = json_loadb(text, size, 0, NULL);
+    if (!json_is_object(x->kept)) {
+      json_decref(x->kept);
+      x->kept = NULL;
+    }
   }
   free(text);
 }
@@ -344,7 +348,8 @@ bool convert_export(Arena *arena, const ExportOptions *options, Exported *result
   bool done = export_dtype(x, &said, error) && export_find(x, error) && export_weights(x, error);
   if (done) {
     export_kept(x);
-    done = export_mapping(x, error) && pairs_make(arena, &x->mapping, &x->numbers, &x->weights, &x->pairs, error) &&
+    done = export_mapping(x, error) &&
+           pairs_make(arena, &x->mapping, &x->numbers, &x->weights, &x->pairs, NULL, error) &&
            config_make(arena, &x->mapping, &x->numbers, x->kept, said, &x->config, error);
   }
   const bool made = done && convert_fresh_directory(options->out, error);

@@ -233,7 +233,7 @@ static bool line_expand(Expansion *x, Pairs *pairs) {
 }
 
 bool pairs_make(Arena *arena, const Mapping *mapping, const ModelNumbers *numbers, const Weights *weights, Pairs *pairs,
-                Error *error) {
+                Unfit *unsaid, Error *error) {
   Expansion x = {.arena = arena, .mapping = mapping, .numbers = numbers, .weights = weights, .error = error};
   *pairs = (Pairs){0};
   for (int i = 0; i < mapping->tensors.count; i++) {
@@ -252,7 +252,8 @@ bool pairs_make(Arena *arena, const Mapping *mapping, const ModelNumbers *number
   for (int i = 0; i < weights->count; i++) {
     const Weight *weight = &weights->at[i];
     if (covered[i] != weight_count(weight)) {
-      unfit_add(&unfit, "'%.80s' %s", weight->name, shape_text(arena, weight->axis_count, weight->size));
+      unfit_add(unsaid && covered[i] == 0 ? unsaid : &unfit, "'%.80s' %s", weight->name,
+                shape_text(arena, weight->axis_count, weight->size));
     }
   }
   const char *what =

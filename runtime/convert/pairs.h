@@ -30,9 +30,19 @@ typedef struct {
 
 typedef ARRAY(Pair) Pairs;
 
-// All tensors that the mapping makes of these parameters, each of which must be covered. An error lists what is not.
+typedef struct {  // everything that does not fit, for one message
+  Arena *arena;
+  const char *text;
+  int count;
+} Unfit;
+
+void unfit_add(Unfit *unfit, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool unfit_report(const Unfit *unfit, const char *what, Error *error);  // true: everything fits
+
+// All tensors that the mapping makes of these parameters, each of which must be covered once. An error lists what is
+// not; where `unsaid` is not NULL, parameters that the mapping says nothing of are put there, and are no error.
 bool pairs_make(Arena *arena, const Mapping *mapping, const ModelNumbers *numbers, const Weights *weights, Pairs *pairs,
-                Error *error);
+                Unfit *unsaid, Error *error);
 
 int64_t weight_count(const Weight *weight);  // elements
 int64_t pair_count(const Pair *pair);
@@ -46,14 +56,5 @@ bool elements_convert(const char *from_dtype, const void *from, const char *to_d
 
 // "[61, 32]"
 const char *shape_text(Arena *arena, int count, const int64_t *size);
-
-typedef struct {  // everything that does not fit, for one message
-  Arena *arena;
-  const char *text;
-  int count;
-} Unfit;
-
-void unfit_add(Unfit *unfit, const char *format, ...) __attribute__((format(printf, 2, 3)));
-bool unfit_report(const Unfit *unfit, const char *what, Error *error);  // true: everything fits
 
 #endif

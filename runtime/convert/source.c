@@ -194,7 +194,8 @@ static bool open_hf(WeightSource *s, const ModelNumbers *numbers, Unfit *unfit, 
                                  &s->mapping, error)) ||
       !config_settings(s->arena, &s->mapping, &s->files, &ignored, error) ||
       !config_fits(s->arena, &s->mapping, numbers, &s->files, error) ||
-      !pairs_make(s->arena, &s->mapping, numbers, s->weights, &s->pairs, error)) {
+      !pairs_make(s->arena, &s->mapping, numbers, s->weights, &s->pairs, s->options->partial ? &s->missing : NULL,
+                  error)) {
     return false;
   }
   for (int i = 0; i < s->pairs.count; i++) {
@@ -328,12 +329,16 @@ const char *source_notes(const WeightSource *s) {
 }
 
 static bool read_hf(WeightSource *s, int w, void *dense, bool *found, Error *error) {
-  *found = true;
+  bool lacks = false;
+  *found = false;
   for (int i = 0; i < s->pairs.count; i++) {
     for (int p = 0; p < s->pairs.at[i].part_count; p++) {
-      *found &= s->pairs.at[i].part[p] != w || find_tensor(s, s->pairs.at[i].name).tensor;
+      const bool is = s->pairs.at[i].part[p] == w;
+      *found |= is;
+      lacks |= is && !find_tensor(s, s->pairs.at[i].name).tensor;
     }
   }
+  *found &= !lacks;
   for (int i = 0; *found && i < s->pairs.count; i++) {
     for (int p = 0; p < s->pairs.at[i].part_count; p++) {
       if (s->pairs.at[i].part[p] == w && !read_pair(s, &s->pairs.at[i], p, &s->weights->at[w], dense, error)) {

@@ -5,7 +5,7 @@
 #include "runtime/convert/config.h"
 #include "runtime/states.h"
 
-typedef struct {
+typedef struct SourceOptions {
   const char *path;
   const char *mapping;   // a file; NULL: the one in the binary that fits
   const Mapping *known;  // in place of both; or NULL

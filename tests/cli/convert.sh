@@ -72,6 +72,11 @@ expect 0 "$MDL" generate llama-back --prompt ab --tokens 3 --tokenizer bytes
 expect 0 "$MDL" inspect llama-back
 expect 0 "$MDL" inspect llama-back/checkpoints/step-00000000
 
+sed '$a layout two { mesh pp = 2; layers -> pp; microbatches = 2; }' llama.mdl > two.mdl
+expect 0 "$MDL" convert llama-hf -o stages --model two.mdl --recipe own --layout two
+same "of two stages" "$(saved_weights llama-run 4)" "$(saved_weights stages 0)"
+train stages --resume --steps 1 --device cpu
+
 # Shards, and elements of 16 bits.
 expect 0 "$MDL" convert llama-run --to hf -o shards --shard 1
 [ -f shards/model.safetensors ] || die "a small model needs no shards"
@@ -152,6 +157,13 @@ from 0 --from llama-run --set layers=1 --partial
 mentions out "9 left over: 'layers.1."
 from 1 --from llama-hf --set theta=5000
 mentions err "theta is 10000 there, 5000 in the model"
+sed 's/^    x = x + linear(g over.*/&\n    x = x + linear(x over embed to embed'"'"', name = more)[embed'"'"' -> embed];/' llama.mdl > more.mdl
+rm -rf from
+expect 1 "$MDL" train more.mdl --recipe own --steps 1 --out from --device cpu --from llama-hf
+mentions err "models/llama.hf does not say where these parameters of the model stand" "'layers.0.more.w' [16, 16]"
+rm -rf from
+expect 0 "$MDL" train more.mdl --recipe own --steps 1 --out from --device cpu --from llama-hf --partial
+mentions out "2 missing, which keep their first values: 'layers.0.more.w' [16, 16]"
 from 1 --from gpt2-hf
 mentions err "weights of the model_type 'gpt2' are for the model 'gpt2', not for 'llama'"
 from 1 --from nowhere
