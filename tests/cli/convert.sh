@@ -40,6 +40,9 @@ round llama "$SIZES"
 round gpt2 "vocab = 256, places = 16, embed = 16, layers = 2, heads = 2"
 round bloom "vocab = 256, embed = 16, layers = 2, heads = 2"
 round gemma "vocab = 256, embed = 16, layers = 2, group = 2, hd = 8, ffn = 24"
+round qwen3 "vocab = 256, embed = 16, layers = 2, kv_heads = 2, group = 2, hd = 8, ffn = 24"
+round mixtral "vocab = 256, embed = 16, layers = 2, kv_heads = 2, group = 2, hd = 4, ffn = 24, experts = 4"
+round olmoe "vocab = 256, embed = 16, layers = 2, heads = 2, hd = 8, ffn = 24, experts = 4, choice = 2"
 text tied.mdl llama "$SIZES, tied = true, biased = true"
 train tied.mdl --recipe own --out tied-run --device cpu
 expect 0 "$MDL" convert tied-run --to hf -o tied-hf
