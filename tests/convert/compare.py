@@ -1,6 +1,6 @@
 """compare.py: random models of `transformers` to runs and back; scores are those of transformers both ways.
 
-    python tests/convert/compare.py build/mdl build/tests/convert_logits      in an empty directory
+    python tests/convert/compare.py build/mdl build/tests/convert_logits models      in an empty directory
 """
 
 import json
@@ -12,7 +12,7 @@ import sys
 import torch
 import transformers as hf
 
-MDL, LOGITS = sys.argv[1:3]
+MDL, LOGITS, TEXTS = sys.argv[1:4]
 VOCAB, PLACES, WITHIN = 61, 48, 1e-4
 LLAMA = dict(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              intermediate_size=48, max_position_embeddings=PLACES)
@@ -184,6 +184,19 @@ def older():
         compare("older", "and back", load("older/back")(torch.tensor([tokens])).logits[0], wanted, 1e-6)
 
 
+def control(name="llama"):
+    """With halves of queries where neighbours are, scores are others."""
+    text = pathlib.Path(TEXTS, "llama.hf").read_text()
+    wrong = text.replace("[kv_heads group hd, embed]", "[kv_heads group interleaved(hd), embed]")
+    pathlib.Path("wrong.hf").write_text(wrong)
+    run(MDL, "convert", f"{name}/hf", "-o", "wrong", "--mapping", "wrong.hf")
+    tokens = list(range(24))
+    with torch.no_grad():
+        error = (scores_here("wrong", tokens) - load(f"{name}/hf")(torch.tensor([tokens])).logits[0]).abs().max().item()
+    if wrong == text or error < 100 * WITHIN:
+        sys.exit(f"a wrong mapping is not noticed: scores differ by {error:.1e}")
+
+
 def refused():
     for word, (kind, config) in REFUSED.items():
         shutil.rmtree("refused", ignore_errors=True)
@@ -202,4 +215,5 @@ types()
 trained()
 bare_names()
 older()
+control()
 refused()

@@ -6,4 +6,4 @@ python=${PYTHON:-python3}
   echo "there is no $(sed -n "s/^ModuleNotFoundError: No module named '\(.*\)'$/package \1/p" why) for $python; PYTHON names another one"
   exit 77
 }
-"$python" "$ROOT/tests/convert/compare.py" "$MDL" "$BUILD/tests/convert_logits"
+"$python" "$ROOT/tests/convert/compare.py" "$MDL" "$BUILD/tests/convert_logits" "$ROOT/models"
