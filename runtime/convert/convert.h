@@ -48,6 +48,4 @@ bool convert_export(Arena *arena, const ExportOptions *options, Exported *result
 // Copies what comes with weights (tokenizer, generation settings, with `config` also config.json) where it is there.
 bool convert_copy_kept(const char *from, const char *to, bool config, bool *tokenizer, Error *error);
 
-bool convert_fresh_directory(const char *path, Error *error);  // made, or empty
-
 #endif

@@ -1,15 +1,12 @@
 // export.c: writes a directory of Hugging Face from a checkpoint.
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "compiler/plan/artefact.h"
 #include "runtime/checkpoint_files.h"
 #include "runtime/convert/convert.h"
 #include "runtime/convert/source.h"
-#include "runtime/data/data.h"
 #include "runtime/run.h"
 
 enum { TEXT_MAX = 64 << 20 };
@@ -139,7 +136,7 @@ static bool export_mapping(Export *x, Error *error) {
 
 // --- files ---
 
-bool convert_fresh_directory(const char *path, Error *error) {
+static bool fresh_directory(const char *path, Error *error) {
   int count = 0;
   if (!*path || !io_make_path(path, error)) {
     return *path ? false : error_set(error, 1, "the name of the directory is empty");
@@ -352,7 +349,7 @@ bool convert_export(Arena *arena, const ExportOptions *options, Exported *result
            pairs_make(arena, &x->mapping, &x->numbers, &x->weights, &x->pairs, NULL, error) &&
            config_make(arena, &x->mapping, &x->numbers, x->kept, said, &x->config, error);
   }
-  const bool made = done && convert_fresh_directory(options->out, error);
+  const bool made = done && fresh_directory(options->out, error);
   done = made && export_tokenizer(x, error) && export_tensors(x, error) &&
          json_write(options->out, "config.json", x->config, error);
   if (made && !done) {

@@ -33,7 +33,7 @@ const char *source_notes(const WeightSource *source);  // what --partial leaves 
 // The whole parameter, dense in written order. *found false: the source does not have it.
 bool source_read(WeightSource *source, int weight, void *dense, bool *found, Error *error);
 
-// Puts the weights of a directory over the parameters of a session that was initialised. `resolved`: its text.
+// Puts the weights of a directory over the parameters of a session that was initialised. `notes` gets source_notes.
 bool source_start(Session *session, const SourceOptions *options, Buffer *notes, Error *error);
 
 #endif
