@@ -8,6 +8,8 @@
 #include "compiler/plan/artefact.h"
 #include "runtime/ablate.h"
 #include "runtime/clock.h"
+#include "runtime/convert/convert.h"
+#include "runtime/convert/source.h"
 #include "runtime/data/bpe_train.h"
 #include "runtime/data/token_writer.h"
 #include "runtime/diff.h"
@@ -135,12 +137,14 @@ bool mdl_run_is(const char *path) {
 MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainResult *result, MdlError *to) {
   Error error = {0};
   TrainResult trained;
+  const SourceOptions from = {.path = options->from, .mapping = options->mapping, .partial = options->partial};
   TrainOptions train = {.out = options->out,
                         .data = options->data,
                         .resume = options->resume,
                         .restart = options->restart,
                         .keep_every = options->keep_every,
                         .keep_best = options->keep_best,
+                        .from = options->from ? &from : NULL,
                         .steps = options->steps,
                         .save_every = options->save_every,
                         .eval_every = options->eval_every,
@@ -151,6 +155,10 @@ MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrai
                         .profile = options->profile,
                         .compile_seconds = plan->compile_seconds,
                         .screen = options->screen};
+  if (options->from && options->resume) {
+    error_set(&error, 2, "a run is begun with weights from %s, or gone on with, not both", options->from);
+    return api_result(false, &error, to);
+  }
   const Backend *backend = backend_choose(options->device, plan_ranks(plan->set->plans[0]), &error);
   if (!backend || !train_run(plan->set, backend, &train, &trained, &error)) {
     return api_result(false, &error, to);
@@ -379,5 +387,68 @@ MdlStatus mdl_train_tokenizer(const MdlTokenizerOptions *options, MdlTokenizerRe
                                  .pieces = facts.pieces,
                                  .tokens = facts.tokens,
                                  .seconds = clock_seconds() - begun};
+  return api_result(done, &error, to);
+}
+
+typedef struct {
+  const CommandFlags *flags;
+  FILE *out;
+} Shown;
+
+static bool show_diagnostics(void *context, const Diag *diag) {
+  const Shown *shown = context;
+  if (shown->out) {
+    command_show(shown->flags, diag, shown->out);
+  }
+  return shown->out != NULL;
+}
+
+MdlStatus mdl_import(const MdlImportOptions *options, MdlImported *result, MdlError *to) {
+  Error error = {0};
+  Imported made = {0};
+  const MdlCompileOptions *compile = &options->compile;
+  const CommandFlags flags = {.diagnostics = compile->diagnostics_json ? "json" : "text"};
+  Shown shown = {&flags, compile->diagnostics};
+  Arena *arena = arena_create();
+  const ImportOptions import = {.from = options->from,
+                                .out = options->out,
+                                .mapping = options->mapping,
+                                .data = options->data,
+                                .compile = base_options(compile, options->model),
+                                .show = show_diagnostics,
+                                .context = &shown};
+  const bool done = arena ? convert_import(arena, &import, &made, &error) : error_set(&error, 3, "no memory");
+  *result = (MdlImported){
+      .parameters = made.parameters, .sequence = made.sequence, .longest = made.longest, .tokenizer = made.tokenizer};
+  if (done) {
+    snprintf(result->run, sizeof result->run, "%s", made.run);
+    snprintf(result->mapping, sizeof result->mapping, "%s", made.mapping);
+    snprintf(result->model, sizeof result->model, "%s", made.model);
+    snprintf(result->note, sizeof result->note, "%s", made.note);
+  }
+  arena_destroy(arena);
+  return api_result(done, &error, to);
+}
+
+MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlError *to) {
+  Error error = {0};
+  Exported made = {0};
+  Arena *arena = arena_create();
+  const ExportOptions export = {.from = options->from,
+                                .out = options->out,
+                                .mapping = options->mapping,
+                                .dtype = options->dtype,
+                                .shard_bytes = options->shard_bytes};
+  const bool done = arena ? convert_export(arena, &export, &made, &error) : error_set(&error, 3, "no memory");
+  *result = (MdlExported){.tensors = made.tensors,
+                          .files = made.files,
+                          .bytes = made.bytes,
+                          .step = made.step,
+                          .tokenizer = made.tokenizer};
+  if (done) {
+    snprintf(result->type, sizeof result->type, "%s", made.type);
+    snprintf(result->mapping, sizeof result->mapping, "%s", made.mapping);
+  }
+  arena_destroy(arena);
   return api_result(done, &error, to);
 }

@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "base/plain.h"
 #include "compiler/command.h"
+#include "runtime/convert_command.h"
 #include "runtime/data_command.h"
 
 #define GROUP(title, table) \
@@ -35,8 +36,8 @@ static MdlCompileOptions compile_options(const CommandFlags *flags) {
 
 typedef struct {
   CommandFlags compile;
-  const char *device, *out, *data;
-  bool resume, restart, keep_best;
+  const char *device, *out, *data, *from, *mapping;
+  bool resume, restart, keep_best, partial;
   int64_t steps, save_every, eval_every, log_every, keep, keep_every, threads, profile;
   double deadline;
 } TrainValues;
@@ -52,6 +53,12 @@ static const Option train_options[] = {
      "continue from the newest checkpoint of the run directory; without --out, of the newest runs/MODEL-N"},
     {"restart", 0, OPTION_FLAG, NULL, offsetof(TrainValues, restart), 0,
      "begin with step 1 in the directory of a run; its checkpoints and metrics are moved to before-N in it"},
+    {"from", 0, OPTION_TEXT, "DIR", offsetof(TrainValues, from), 0,
+     "begin with the weights of DIR: a run, a checkpoint, or a directory of Hugging Face"},
+    {"partial", 0, OPTION_FLAG, NULL, offsetof(TrainValues, partial), 0,
+     "with --from: parameters that DIR lacks keep their first values, and what the model lacks is left out"},
+    {"mapping", 0, OPTION_TEXT, "FILE.hf", offsetof(TrainValues, mapping), 0,
+     "with --from: how a directory of Hugging Face names weights (default: beside FILE, else of those built in)"},
     {"data", 0, OPTION_TEXT, "FILE", offsetof(TrainValues, data), 0, "other data than the recipe names"},
     {"save-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, save_every), 0,
      "steps between checkpoints; 0: only at the end"},
@@ -115,10 +122,15 @@ static int train_plan(const TrainValues *values, const char *input, MdlPlan **pl
 }
 
 static int train_main(Arena *arena, const void *values, const OptionList *arguments) {
-  (void)arena;
   const TrainValues *train = values;
   MdlPlan *plan = NULL;
   const char *out = train->out;
+  if (train->from ? train->resume : train->partial || train->mapping) {
+    fprintf(stderr, train->from
+                        ? "mdl train: --from begins a run and --resume goes on with one; leave one of them out\n"
+                        : "mdl train: --partial and --mapping say how weights are taken --from DIR; give that\n");
+    return STATUS_USAGE;
+  }
   int status = train_plan(train, arguments->at[0], &plan, &out);
   if (status != STATUS_DONE) {
     return status;
@@ -131,6 +143,9 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
                              .restart = train->restart,
                              .keep_every = train->keep_every,
                              .keep_best = train->keep_best,
+                             .from = train->from,
+                             .mapping = train->mapping ? train->mapping : convert_beside(arena, arguments->at[0]),
+                             .partial = train->partial,
                              .profile = train->profile,
                              .steps = train->steps,
                              .save_every = train->save_every,
@@ -482,6 +497,19 @@ static const Command commands[] = {
      .size = sizeof(DiffValues),
      .defaults = &diff_defaults,
      .run = diff_main},
+    {.name = "convert",
+     .arguments = "DIR|RUN",
+     .summary = "a run from a directory of Hugging Face, or with --to hf such a directory from a run",
+     .details =
+         "mdl convert DIR -o RUN makes a run at step 0, which generate, eval and train --resume take; mdl convert RUN\n"
+         "--to hf -o DIR writes config.json, model.safetensors and the tokenizer. What either form cannot say is an "
+         "error.",
+     .least = 1,
+     .most = 1,
+     .groups = convert_groups,
+     .group_count = CONVERT_GROUP_COUNT,
+     .size = sizeof(ConvertValues),
+     .run = convert_main},
     {.name = "data",
      .arguments = "encode|train-tokenizer FILE...",
      .summary = "tokenizers and files of tokens",

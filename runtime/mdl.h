@@ -55,12 +55,15 @@ bool mdl_plan_is(const char *path);  // is this file a .mdlx?
 bool mdl_run_is(const char *path);   // is this a run directory?
 
 typedef struct {
-  const char *device;  // NULL: "auto"
-  const char *out;     // run directory; NULL: a fresh runs/<model>-<n>, or when resuming the newest of them
-  const char *data;    // NULL: as the recipe says
-  bool resume;         // continue from the newest checkpoint in the run directory
-  bool restart;        // begin with step 1 in a run directory; what is there is set aside
-  int64_t profile;     // steps of which a trace and a table of times are made; 0: none
+  const char *device;   // NULL: "auto"
+  const char *out;      // run directory; NULL: a fresh runs/<model>-<n>, or when resuming the newest of them
+  const char *data;     // NULL: as the recipe says
+  bool resume;          // continue from the newest checkpoint in the run directory
+  bool restart;         // begin with step 1 in a run directory; what is there is set aside
+  const char *from;     // begin with the weights of this run, checkpoint or directory of Hugging Face; NULL: fresh ones
+  const char *mapping;  // how a directory of Hugging Face names them: a file; NULL: the one that comes with mdl
+  bool partial;         // what is missing keeps its first values, and what is left over is left out
+  int64_t profile;      // steps of which a trace and a table of times are made; 0: none
   int64_t steps, save_every, eval_every, log_every;  // negative: as the recipe says; 0: only at the end
   int64_t keep;                                      // newest checkpoints to keep; 0: all
   int64_t keep_every;                                // and those of steps that are a multiple of it; 0: no others
@@ -210,6 +213,43 @@ typedef struct {
 
 // Trains a tokenizer by byte pair encoding. The same text gives the same one.
 MdlStatus mdl_train_tokenizer(const MdlTokenizerOptions *options, MdlTokenizerResult *result, MdlError *error);
+
+// Between runs and directories of Hugging Face (docs/convert.md).
+typedef struct {
+  const char *from;           // a directory of Hugging Face
+  const char *out;            // run directory; NULL: a fresh runs/<model>-<n>
+  const char *model;          // a text of one's own; NULL: the one that comes with mdl, with a recipe that is made
+  const char *mapping;        // a file; NULL: the one beside `model`, else the one that comes with mdl
+  const char *data;           // of that recipe; NULL: train.txt
+  MdlCompileOptions compile;  // of the text
+} MdlImportOptions;
+
+typedef struct {
+  char run[4096], mapping[256], model[64];
+  char note[1024];  // why its tokenizer is not used; or ""
+  double parameters;
+  int64_t sequence, longest;  // positions of the recipe; that config.json allows, 0: it does not say
+  bool tokenizer;
+} MdlImported;
+
+MdlStatus mdl_import(const MdlImportOptions *options, MdlImported *result, MdlError *error);
+
+typedef struct {
+  const char *from;     // a run, whose newest checkpoint is taken, or a checkpoint in one
+  const char *out;      // the directory that is made
+  const char *mapping;  // a file; NULL: the one that fits of those that come with mdl
+  const char *dtype;    // "f32", "bf16", "f16"; NULL: f32
+  int64_t shard_bytes;  // of a file of weights; 0: 5 GB
+} MdlExportOptions;
+
+typedef struct {
+  char type[64], mapping[256];
+  int tensors, files;
+  int64_t bytes, step;
+  bool tokenizer;
+} MdlExported;
+
+MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlError *error);
 
 const char *mdl_version(void);
 

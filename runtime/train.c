@@ -455,6 +455,7 @@ static void trainer_close(Trainer *t) {
   data_close(t->data);
   free(t->tuning);
   free(t->before);
+  buffer_free(&t->left_out);
   free(t);
 }
 

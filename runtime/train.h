@@ -10,7 +10,8 @@ typedef struct {
   const char *out;   // run directory; NULL: runs/<model>-<n>
   const char *data;  // NULL: what the plan says
   bool resume;
-  bool restart;  // in the directory of a run, from step 1, whatever is there, which is set aside
+  bool restart;                      // in the directory of a run, from step 1, whatever is there, which is set aside
+  const struct SourceOptions *from;  // weights to begin with (convert/source.h); NULL: fresh ones
   int64_t steps, save_every, eval_every, log_every;  // negative: what the plan says; 0: never (but at the end)
   int64_t keep;                                      // checkpoints; 0: all
   int64_t keep_every;                                // checkpoints of steps that are a multiple of it too; 0: no others

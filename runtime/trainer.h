@@ -21,8 +21,9 @@ typedef struct Trainer {
   Data *data;
   Feed *train_feed, *eval_feed;  // eval_feed NULL: no validation
   Run run;
-  char *tuning;  // what the devices of the resumed run had chosen, or NULL
-  char *before;  // the text, with all that was decided, of the run that is resumed, or NULL
+  char *tuning;     // what the devices of the resumed run had chosen, or NULL
+  Buffer left_out;  // of the weights that training begins with
+  char *before;     // the text, with all that was decided, of the run that is resumed, or NULL
   Log log;
   Metrics metrics;
   Events events;
