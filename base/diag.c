@@ -200,7 +200,7 @@ void diag_position(const Diag *diag, Span span, int *line, int *column) {
   }
 }
 
-static const char *severity_name(Severity severity) {
+const char *severity_name(Severity severity) {
   return severity == SEVERITY_ERROR ? "error" : severity == SEVERITY_WARNING ? "warning" : "note";
 }
 
@@ -439,6 +439,14 @@ void diag_print(const Diag *all, FILE *out, bool colour) {
     print_count(out, diag->warnings, "warning");
   }
   fputs(diag->errors + diag->warnings ? "\n" : "", out);
+}
+
+void diag_each(const Diag *all, void (*each)(void *context, const Diag *diag, const Diagnostic *one), void *context) {
+  const Diag shown = without_lints(all);
+  const Diagnostic **sorted = diag_sorted(&shown);
+  for (int i = 0; i < shown.all.count; i++) {
+    each(context, &shown, sorted[i]);
+  }
 }
 
 // ---- JSON

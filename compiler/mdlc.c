@@ -394,6 +394,7 @@ int main(int argc, char **argv) {
                            .summary = "compiles models written in .mdl",
                            .commands = commands,
                            .count = sizeof commands / sizeof *commands,
-                           .details = "Exit status: 0 done, 1 the input is wrong, 2 usage, 3 out of memory."};
+                           .details = "Exit status: 0 done, 1 the input is wrong, 2 usage, 3 out of memory.",
+                           .pages = true};
   return options_main(&program, argc, argv);
 }

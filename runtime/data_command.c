@@ -127,7 +127,7 @@ static int tokenizer_main(Arena *arena, const void *values, const OptionList *ar
 
 static const OptionGroup encode_group = GROUP(encode_options), train_group = GROUP(train_options);
 
-static const Command commands[] = {
+const Command data_commands[DATA_COMMAND_COUNT] = {
     {.name = "encode",
      .arguments = "FILE...",
      .summary = "makes a file of tokens, as llm.c has them, from text or JSON lines",
@@ -150,12 +150,3 @@ static const Command commands[] = {
      .defaults = &data_defaults,
      .run = tokenizer_main},
 };
-
-int data_main(int argc, char **argv) {
-  const Program program = {.name = "mdl data",
-                           .version = mdl_version(),
-                           .summary = "tokenizers and files of tokens",
-                           .commands = commands,
-                           .count = sizeof commands / sizeof *commands};
-  return options_main(&program, argc, argv);
-}

@@ -386,12 +386,6 @@ static int inspect_main(Arena *arena, const void *values, const OptionList *argu
   return mdl_inspect(arguments->at[0], stdout, &error) ? report(&error) : STATUS_DONE;
 }
 
-// `mdl data` has commands of its own, which main has found before.
-static int data_words(Arena *arena, const void *values, const OptionList *arguments) {
-  (void)arena, (void)values, (void)arguments;
-  return STATUS_USAGE;
-}
-
 static const OptionGroup train_groups[] = {GROUP("Options", train_options), COMMAND_GROUP(TrainValues, compile)};
 static const OptionGroup ablate_groups[] = {GROUP("Options", ablate_options), COMMAND_GROUP(AblateValues, compile)};
 static const OptionGroup diff_groups[] = {GROUP("Options", diff_options), COMMAND_GROUP(DiffValues, compile)};
@@ -465,9 +459,8 @@ static const Command commands[] = {
      .details =
          "mdl data encode FILE... -o TOKENS makes a file of tokens from text or JSON lines, mdl data "
          "train-tokenizer\nFILE... -o TOKENIZER a tokenizer.json from text; --help behind either lists its options.",
-     .least = 0,
-     .most = -1,
-     .run = data_words},
+     .commands = data_commands,
+     .command_count = DATA_COMMAND_COUNT},
     {.name = "inspect",
      .arguments = "PATH",
      .summary = "a plan, a checkpoint, a .safetensors file or a run, in words",
@@ -477,9 +470,6 @@ static const Command commands[] = {
 };
 
 int main(int argc, char **argv) {
-  if (argc > 1 && strcmp(argv[1], "data") == 0) {
-    return data_main(argc - 1, argv + 1);
-  }
   const Program program = {.name = "mdl",
                            .version = mdl_version(),
                            .summary = "trains large models from a page of text",
@@ -487,6 +477,7 @@ int main(int argc, char **argv) {
                            .count = sizeof commands / sizeof *commands,
                            .details =
                                "Exit status: 0 done, 1 the input is wrong, 2 usage, 3 out of memory, 4 training "
-                               "diverged,\n5 a rank was lost, 130 interrupted after saving."};
+                               "diverged,\n5 a rank was lost, 130 interrupted after saving.",
+                           .pages = true};
   return options_main(&program, argc, argv);
 }

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/units.h"
 #include "runtime/chart.h"
@@ -15,6 +14,7 @@
 #include "runtime/generate.h"
 #include "runtime/interrupt.h"
 #include "runtime/progress.h"
+#include "runtime/resume.h"
 #include "runtime/run.h"
 #include "runtime/trace.h"
 
@@ -24,10 +24,11 @@ static const double LIVE_SECONDS = 0.1;  // between two updates of the live line
 enum { RESOLVED_MOST = 1 << 24 };  // bytes of a text
 enum { LOADS_MAX = 1024 };         // layers of experts
 
-typedef struct {
+struct Trainer {
   const PlanSet *set;
   const Plan *plan;  // of the first stage
   const TrainOptions *options;
+  TrainOptions given;  // what `options` points to
   int64_t steps, save_every, eval_every, log_every;
   Session session;
   Data *data;
@@ -50,7 +51,7 @@ typedef struct {
   int64_t interval_steps;
   int64_t trace_from, traced;  // the first step that is traced, and how many were
   DeviceFacts device;
-} Trainer;
+};
 
 static int64_t choose(int64_t option, int64_t plan) {
   return option >= 0 ? option : plan;
@@ -98,51 +99,6 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
   const SessionOptions session = {
       .threads = t->options->threads, .deadline_seconds = t->options->deadline_seconds, .record = t->tuning};
   return session_open_ranks(&t->session, t->set, backend, &session, error);
-}
-
-static uint64_t program_hash(const Plan *plan) {
-  return plan->resolved ? XXH3_64bits(plan->resolved, strlen(plan->resolved)) : 0;
-}
-
-// What the recipe of a resolved text chooses, and its length.
-static const char *chosen_precision(const char *resolved, int *length) {
-  static const char entry[] = "\n  precision ";
-  const char *found = resolved ? strstr(resolved, entry) : NULL;
-  *length = found ? (int)strcspn(found + strlen(entry), ";") : 0;
-  return found ? found + strlen(entry) : "";
-}
-
-static void resume_warn_precision(Trainer *t) {
-  int was, is;
-  const char *before = chosen_precision(t->before, &was), *now = chosen_precision(t->plan->resolved, &is);
-  if (was > 0 && is > 0 && (was != is || strncmp(before, now, (size_t)was) != 0)) {
-    log_line(
-        &t->log,
-        LOG_YELLOW
-        "note      the precision was `%.*s`, from here on it is `%.*s`; `mdl train %s --resume` keeps what the run "
-        "has" LOG_PLAIN,
-        was, before, is, now, t->run.path);
-  }
-}
-
-// What differs from the run that is resumed but does not prevent it.
-static void resume_warn(Trainer *t, const CheckpointFacts *facts) {
-  DataFacts data = data_facts(t->data);
-  resume_warn_precision(t);
-  if (facts->program_hash != program_hash(t->plan)) {
-    log_line(&t->log,
-             LOG_YELLOW "note      the text is not the one this run began with; it goes on with the new one" LOG_PLAIN);
-  }
-  if (facts->seed != t->plan->run.seed) {
-    log_line(&t->log,
-             LOG_YELLOW "note      the seed is not the one this run began with: the order of data changes" LOG_PLAIN);
-  }
-  if (facts->data_bytes != data.bytes) {
-    log_line(&t->log,
-             LOG_YELLOW
-             "note      %s had %lld bytes when this run was saved, now %lld: the order of data changes" LOG_PLAIN,
-             data.path, (long long)facts->data_bytes, (long long)data.bytes);
-  }
 }
 
 // Parameters and all other state: from the newest checkpoint or fresh.
@@ -243,7 +199,7 @@ static bool trainer_begin(Trainer *t, Error *error) {
                              .compile_seconds = options->compile_seconds};
   progress_header(&t->log, &t->facts);
   if (facts.step > 0) {
-    resume_warn(t, &facts);
+    resume_notes(&t->log, &t->facts, t->before, &facts);
   } else if (options->resume) {
     log_line(&t->log, "          there is no checkpoint yet: training begins with step 1");
   }
@@ -259,7 +215,7 @@ static bool trainer_chart(Trainer *t, Error *error) {
   return run_file(&t->run, "loss.svg", path, error) && chart_write(path, title, subtitle, &t->metrics, error);
 }
 
-static bool trainer_save(Trainer *t, Error *error) {
+bool train_save(Trainer *t, Error *error) {
   if (t->saved == t->line.step) {
     return true;
   }
@@ -270,7 +226,7 @@ static bool trainer_save(Trainer *t, Error *error) {
                            .data_bytes = data_facts(t->data).bytes,
                            .metrics_bytes = t->metrics.bytes,
                            .seed = t->plan->run.seed,
-                           .program_hash = program_hash(t->plan),
+                           .program_hash = resume_hash(t->plan),
                            .state_hash = t->plan->state_hash};
   double start = clock_seconds();
   if (!metrics_sync(&t->metrics, error) ||
@@ -423,7 +379,8 @@ static bool step_traces(const Trainer *t, int64_t step) {
 // to submit, and is alone.
 static bool trainer_runs_ahead(const Trainer *t) {
   const int64_t newest = t->submitted;
-  return !step_evaluates(t, newest) && !step_saves(t, newest) && !step_traces(t, newest) && !step_traces(t, newest + 1);
+  return !t->options->watched && !step_evaluates(t, newest) && !step_saves(t, newest) && !step_traces(t, newest) &&
+         !step_traces(t, newest + 1);
 }
 
 // Submits steps as far ahead as the device allows; at least one.
@@ -483,16 +440,25 @@ static bool trainer_collect(Trainer *t, Error *error) {
   return trainer_report(t, error) && !trainer_diverged(t, skips, error);
 }
 
+bool train_step(Trainer *t, bool *more, Error *error) {
+  *more = t->line.step < t->submitted || (t->line.step < t->steps && !interrupt_requested());
+  if (!*more) {
+    return true;
+  }
+  const bool submits =
+      t->submitted < t->steps && !interrupt_requested() && (t->submitted == t->line.step || trainer_runs_ahead(t));
+  return (!submits || trainer_submit(t, error)) && trainer_collect(t, error) &&
+         (!step_saves(t, t->line.step) || train_save(t, error));
+}
+
 static bool trainer_loop(Trainer *t, Error *error) {
-  t->submitted = t->line.step;
-  while (t->line.step < t->submitted || (t->line.step < t->steps && !interrupt_requested())) {
-    const bool more =
-        t->submitted < t->steps && !interrupt_requested() && (t->submitted == t->line.step || trainer_runs_ahead(t));
-    if ((more && !trainer_submit(t, error)) || !trainer_collect(t, error)) {
+  bool more = true;
+  while (more) {
+    if (!train_step(t, &more, error)) {
       return false;
     }
-    if (step_saves(t, t->line.step) && !trainer_save(t, error)) {
-      return false;
+    if (more && t->options->step && !t->options->step(t->options->context, t)) {
+      break;
     }
   }
   return true;
@@ -528,11 +494,13 @@ static void trainer_next(Trainer *t, const char *before, const char *after) {
   buffer_free(&path);
 }
 
-static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
-  result->interrupted = interrupt_requested() && t->line.step < t->steps;
-  if (result->interrupted && t->line.step > 0) {
-    log_line(&t->log, LOG_YELLOW "interrupted after step %lld: saving" LOG_PLAIN, (long long)t->line.step);
-    if (!trainer_save(t, error)) {
+bool train_end(Trainer *t, TrainResult *result, Error *error) {
+  const bool early = t->line.step < t->steps;
+  result->interrupted = early && interrupt_requested();
+  if (early && t->line.step > 0) {
+    log_line(&t->log, LOG_YELLOW "%s after step %lld: saving" LOG_PLAIN,
+             result->interrupted ? "interrupted" : "stopped", (long long)t->line.step);
+    if (!train_save(t, error)) {
       return false;
     }
     trainer_next(t, "          to go on: mdl train ", " --resume");
@@ -544,7 +512,7 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
     const SessionMemory memory = session_memory(&t->session);
     t->line.memory_bytes = memory.taken >= 0 ? memory.taken : clock_memory_peak();
     progress_end(&t->log, &t->facts, &t->line, t->total_seconds, memory.beside);
-    if (generate_possible(t->session.set) && t->saved > 0 && !result->interrupted) {
+    if (generate_possible(t->session.set) && t->saved > 0 && !early) {
       trainer_next(t, LOG_FAINT "try" LOG_PLAIN "       mdl generate ", " --prompt TEXT");
     }
   }
@@ -558,12 +526,19 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
   return true;
 }
 
-static void trainer_close(Trainer *t) {
+void train_leave(Trainer *t) {
   events_close(&t->events);
   metrics_close(&t->metrics);
-  free(t->line.loads);
   log_close(&t->log);
   run_close(&t->run);
+}
+
+void train_close(Trainer *t) {
+  if (!t) {
+    return;
+  }
+  train_leave(t);
+  free(t->line.loads);
   session_close(&t->session);
   feed_destroy(t->train_feed);
   feed_destroy(t->eval_feed);
@@ -573,17 +548,18 @@ static void trainer_close(Trainer *t) {
   free(t);
 }
 
-bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *options, TrainResult *result,
-               Error *error) {
+bool train_open(const PlanSet *set, const Backend *backend, const TrainOptions *options, Trainer **trainer,
+                Error *error) {
   Trainer *t = calloc(1, sizeof *t);
-  Interrupt interrupt;
+  *trainer = NULL;
   if (!t) {
     return error_set(error, 3, "no memory");
   }
   const PlanRun *run = &set->plans[0]->run;
   *t = (Trainer){.set = set,
                  .plan = set->plans[0],
-                 .options = options,
+                 .given = *options,
+                 .options = &t->given,
                  .steps = choose(options->steps, run->steps),
                  .save_every = choose(options->save_every, run->save_every),
                  .eval_every = choose(options->eval_every, run->eval_every),
@@ -591,17 +567,34 @@ bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *o
                  .saved = -1};
   t->log_every = t->log_every > 0 ? t->log_every : 10;
   t->run.lock = t->metrics.fd = t->events.fd = -1;
-  *result = (TrainResult){.loss = NAN, .val_loss = NAN};
   log_start(&t->log, options->screen);
-  bool done = trainer_open(t, backend, error) && trainer_begin(t, error);
-  if (done) {
-    interrupt_install(&interrupt);
-    done = trainer_loop(t, error) && trainer_end(t, result, error);
-    if (!done) {
-      log_note(&t->log, error->text);
-    }
-    interrupt_restore(&interrupt);
+  if (!trainer_open(t, backend, error) || !trainer_begin(t, error)) {
+    train_close(t);
+    return false;
   }
-  trainer_close(t);
+  t->submitted = t->line.step;
+  *trainer = t;
+  return true;
+}
+
+TrainView train_view(Trainer *t) {
+  return (TrainView){.session = &t->session, .line = &t->line, .run = t->run.path, .steps = t->steps};
+}
+
+bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *options, TrainResult *result,
+               Error *error) {
+  Trainer *t;
+  Interrupt interrupt;
+  *result = (TrainResult){.loss = NAN, .val_loss = NAN};
+  if (!train_open(set, backend, options, &t, error)) {
+    return false;
+  }
+  interrupt_install(&interrupt);
+  const bool done = trainer_loop(t, error) && train_end(t, result, error);
+  if (!done) {
+    log_note(&t->log, error->text);
+  }
+  interrupt_restore(&interrupt);
+  train_close(t);
   return done;
 }
