@@ -1,7 +1,7 @@
 """setup.py: builds the wheel: CMake makes libmdl.so and the program mdl, which go beside the Python files.
 
-Environment: MDL_BUILD names a build directory to use (default: build/python of the repository), CMAKE_ARGS more words
-for cmake. The directory above this one must be the repository: there is no source distribution.
+It is built in build/python of the repository, with the words of CMAKE_ARGS; or MDL_BUILD names a directory where it is
+built already. The directory above this one must be the repository: there is no source distribution.
 """
 
 import os
@@ -26,17 +26,22 @@ def version():
         return re.search(r"project\(mdl VERSION ([0-9.]+)", file.read()).group(1)
 
 
+def compiled():
+    """Builds, and says where."""
+    build = os.path.join(ROOT, "build", "python")
+    jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 1))
+    words = shlex.split(os.environ.get("CMAKE_ARGS", ""))
+    subprocess.run(["cmake", "-S", ROOT, "-B", build, "-DMDL_TESTS=OFF", *words], check=True)
+    subprocess.run(["cmake", "--build", build, "-j", jobs, "--target", "libmdl_shared", "mdl"], check=True)
+    return build
+
+
 class Build(build_py):
     """The Python files, and what CMake builds."""
 
     def run(self):
         super().run()
-        build = os.environ.get("MDL_BUILD", os.path.join(ROOT, "build", "python"))
-        jobs = str(os.cpu_count() or 1)
-        subprocess.run(["cmake", "-S", ROOT, "-B", build, "-DMDL_TESTS=OFF",
-                        *shlex.split(os.environ.get("CMAKE_ARGS", ""))], check=True)
-        subprocess.run(["cmake", "--build", build, "-j", os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", jobs), "--target",
-                        "libmdl_shared", "mdl"], check=True)
+        build = os.environ.get("MDL_BUILD") or compiled()
         to = os.path.join(self.build_lib, "mdl")
         for name in ("libmdl.so", "mdl"):
             shutil.copy(os.path.join(build, name), os.path.join(to, name))  # what a link stands for

@@ -19,9 +19,14 @@ from mdl._errors import (CompileError, Diagnostic, DivergedError, Error, InputEr
 from mdl._plan import Plan, compile, open  # pylint: disable=redefined-builtin
 from mdl._run import Evaluation, evaluate, generate
 from mdl._trainer import Result, Step, Trainer, Value
-from mdl._library import library as _library
+from mdl import _library
 
-__version__: str = _library.mdl_version().decode()
+for _name in ("CompileError", "Diagnostic", "DivergedError", "Error", "Evaluation", "InputError", "OutOfMemoryError",
+              "Plan", "RankLostError", "Result", "Step", "Trainer", "UsageError", "Value"):
+    globals()[_name].__module__ = "mdl"  # as its name is shown
+del _name
+
+__version__: str = _library.library.mdl_version().decode()
 
 __all__ = ["CompileError", "Diagnostic", "DivergedError", "Error", "Evaluation", "InputError", "OutOfMemoryError",
            "Plan", "RankLostError", "Result", "Step", "Trainer", "UsageError", "Value", "compile", "evaluate",

@@ -101,8 +101,7 @@ class Value:
             dense &= size == 1 or at == stride
             stride *= size
         view = memoryview(self._memory() if self._data is not None and dense else self.read()).cast("B")
-        return view.cast(FORMATS[self.type], shape=self.shape).toreadonly() if self.shape else \
-            view.cast(FORMATS[self.type]).toreadonly()
+        return view.cast(FORMATS[self.type], shape=self.shape).toreadonly()
 
     def numpy(self) -> "numpy.ndarray":
         """The elements as an array that is read only and changes with each step: `.copy()` keeps what they are now.
