@@ -60,8 +60,11 @@ int main(int argc, char **argv) {
     fprintf(stderr, "%s\n", error.text);
     return error.status;
   }
-  const MdlTrainOptions train = {MDL_TRAIN_DEFAULTS, .device = "cpu",    .steps = 5, .data = argc > 1 ? argv[1] : NULL,
-                                 .step = step,       .context = "head.w"};
+  MdlTrainOptions train = {MDL_TRAIN_DEFAULTS, .device = "cpu"};
+  train.steps = 5;
+  train.data = argc > 1 ? argv[1] : NULL;
+  train.step = step;
+  train.context = "head.w";
   const MdlStatus status = mdl_train(plan, &train, &result, &error);
   if (status == MDL_DONE) {
     printf("%s is at step %lld\n", result.run, (long long)result.step);

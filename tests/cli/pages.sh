@@ -20,7 +20,6 @@ for program in "$MDL" "$MDLC"; do
     [ "$command" != data ] || inner="data_encode data_train-tokenizer"
     for one in $inner; do
       "$program" ${one/_/ } --help > help.txt
-      mentions "$name.1" "${one//-/\\-}" 2> /dev/null || mentions "$name.1" "${one/_/ }"
       mentions "$name.zsh" "'${one/_/ }')"
       mentions "$name.fish" "-a ${one#*_} "
       # Of this command's own part in bash, zsh and the page; in fish each line names the command.
@@ -28,6 +27,7 @@ for program in "$MDL" "$MDLC"; do
       awk -v at="    '${one/_/ }')" '$0 == at {on = 1; next} on && /^    \047/ {exit} on' "$name.zsh" > part.zsh
       grep "__fish_seen_subcommand_from ${one#*_}'" "$name.fish" > part.fish || true
       awk -v at="${one/_/ }" '/^\.S/ {gsub(/\\/, ""); gsub(/"/, ""); on = $0 == ".SS " at} on' "$name.1" > part.1
+      [ -s part.bash ] && [ -s part.zsh ] && [ -s part.1 ] || die "$name ${one/_/ } is missing"
       for option in $(options help.txt); do
         mentions part.bash "$option"
         mentions part.zsh "$option"

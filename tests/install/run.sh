@@ -56,7 +56,7 @@ fi
 
 # Programs have the library of texts inside. No path of the sources is left in them but in debugging information.
 mkdir elsewhere
-(cd elsewhere && env -i PATH=/usr/bin:/bin "$P/bin/mdlc" compile "$P/share/mdl/models/gpt2.mdl" -o gpt2.mdlx > ../compiled)
+(cd elsewhere && env -i PATH=/usr/bin:/bin "$P/bin/mdlc" compile "$P/share/mdl/models/gpt2.mdl" --recipe tiny -o gpt2.mdlx > ../compiled)
 [ -s elsewhere/gpt2.mdlx ] || die "the installed mdlc compiles no model"
 for program in mdl mdlc; do
   strip -o bare "$P/bin/$program"
