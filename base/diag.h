@@ -85,6 +85,7 @@ void diag_position(const Diag *diag, Span span, int *line, int *column);
 // E038 and E039.
 void diag_print(const Diag *diag, FILE *out, bool colour);
 void diag_print_json(const Diag *diag, FILE *out);
+void diag_print_lines(const Diag *diag, FILE *out);  // the same objects, each in a line
 
 // The same one by one, for other forms.
 void diag_each(const Diag *diag, void (*each)(void *context, const Diag *diag, const Diagnostic *one), void *context);

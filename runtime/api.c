@@ -277,7 +277,8 @@ MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblat
                                 .threads = (int)options->threads,
                                 .deadline_seconds = options->deadline_seconds,
                                 .dry = options->dry,
-                                .screen = options->screen};
+                                .screen = options->screen,
+                                .lines = options->lines};
   if (!ablate_run(&ablate, &made, &error)) {
     return api_result(false, &error, to);
   }

@@ -37,7 +37,8 @@ static TrainOptions train_options(const MdlPlan *plan, const MdlTrainOptions *op
                         .deadline_seconds = options->deadline_seconds,
                         .profile = options->profile,
                         .compile_seconds = plan->compile_seconds,
-                        .screen = options->screen};
+                        .screen = options->screen,
+                        .lines = options->lines};
 }
 
 static void result_fill(MdlTrainResult *result, const TrainResult *trained) {
@@ -174,6 +175,7 @@ MdlStatus mdl_trainer_step(MdlTrainer *trainer, MdlStep *step, bool *more, MdlEr
   *more = false;
   bool done = trainer_goes_on(trainer, &error);
   if (done && !train_step(trainer->trainer, more, &error)) {
+    train_note(trainer->trainer, &error);
     trainer->ended = true;
     done = *more = false;
   }
@@ -190,9 +192,12 @@ MdlStatus mdl_trainer_save(MdlTrainer *trainer, MdlError *to) {
 MdlStatus mdl_trainer_finish(MdlTrainer *trainer, MdlTrainResult *result, MdlError *to) {
   Error error = {0};
   TrainResult trained;
-  const bool done = trainer_goes_on(trainer, &error) && train_end(trainer->trainer, &trained, &error);
+  const bool goes_on = trainer_goes_on(trainer, &error);
+  const bool done = goes_on && train_end(trainer->trainer, &trained, &error);
   if (done) {
     result_fill(result, &trained);
+  } else if (goes_on) {
+    train_note(trainer->trainer, &error);
   }
   trainer->ended = true;
   train_leave(trainer->trainer);

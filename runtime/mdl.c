@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/options.h"
 #include "compiler/command.h"
 #include "runtime/data_command.h"
@@ -35,10 +36,15 @@ static MdlCompileOptions compile_options(const CommandFlags *flags) {
 typedef struct {
   CommandFlags compile;
   const char *device, *out, *data;
-  bool resume;
+  bool resume, quiet, json;
   int64_t steps, save_every, eval_every, log_every, keep, threads, profile;
   double deadline;
 } TrainValues;
+
+#define QUIET_OPTION(Values) \
+  { "quiet", 'q', OPTION_FLAG, NULL, offsetof(Values, quiet), 0, "say nothing on stdout" }
+#define JSON_OPTION(Values, what) \
+  { "json", 0, OPTION_FLAG, NULL, offsetof(Values, json), 0, "one JSON object a line on stdout instead: " what }
 
 static const Option train_options[] = {
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(TrainValues, device), 0, "where to train (default: auto)"},
@@ -61,6 +67,8 @@ static const Option train_options[] = {
      "how long a rank waits for another before the run ends with status 5 (default: 60; 0: for ever)"},
     {"profile", 0, OPTION_INTEGER, "N", offsetof(TrainValues, profile), 0,
      "time N steps instruction by instruction: a table, and profile.json for Perfetto in the run's directory"},
+    QUIET_OPTION(TrainValues),
+    JSON_OPTION(TrainValues, "the lines of metrics.jsonl, then how the run ended"),
 };
 
 static const TrainValues train_defaults = {
@@ -129,16 +137,24 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
                              .keep = train->keep,
                              .threads = train->threads,
                              .deadline_seconds = train->deadline,
-                             .screen = stdout};
-  MdlStatus done = mdl_train(plan, &options, NULL, &error);
+                             .screen = train->quiet || train->json ? NULL : stdout,
+                             .lines = train->json ? stdout : NULL};
+  MdlTrainResult result;
+  MdlStatus done = mdl_train(plan, &options, &result, &error);
   mdl_plan_close(plan);
   report(&error);
+  if (train->json && (done == MDL_DONE || done == MDL_INTERRUPTED)) {
+    json_line(stdout, json_pack("{s:o, s:I, s:o, s:o, s:b}", "run", json_text(result.run), "step",
+                                (json_int_t)result.step, "loss", json_finite(result.loss), "val_loss",
+                                json_finite(result.val_loss), "interrupted", done == MDL_INTERRUPTED));
+  }
   return (int)done;
 }
 
 typedef struct {
   const char *device, *data;
   int64_t batches, threads;
+  bool json;
 } EvalValues;
 
 static const Option eval_options[] = {
@@ -148,7 +164,16 @@ static const Option eval_options[] = {
      "at most this many batches (default: 0, all)"},
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(EvalValues, device), 0, "where to run (default: auto)"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(EvalValues, threads), 0, "processor threads (default: all cores)"},
+    JSON_OPTION(EvalValues, "the same numbers"),
 };
+
+static json_t *eval_json(const MdlEvaluation *result) {
+  return json_pack("{s:I, s:o, s:o, s:o, s:o, s:f, s:I, s:I, s:f}", "step", (json_int_t)result->step, "loss",
+                   json_finite(result->loss), "perplexity", json_finite(result->perplexity), "bits_per_byte",
+                   json_finite(result->bits_per_byte), "data", json_text(result->data), "held_out", result->held_out,
+                   "windows", (json_int_t)result->windows, "tokens", (json_int_t)result->tokens, "seconds",
+                   result->seconds);
+}
 
 static int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
   (void)arena;
@@ -159,6 +184,9 @@ static int eval_main(Arena *arena, const void *values, const OptionList *argumen
       .device = eval->device, .data = eval->data, .batches = eval->batches, .threads = eval->threads};
   if (mdl_evaluate(arguments->at[0], &options, &result, &error)) {
     return report(&error);
+  }
+  if (eval->json) {
+    return json_line(stdout, eval_json(&result)) ? STATUS_DONE : STATUS_MEMORY;
   }
   printf("step           %lld\n", (long long)result.step);
   printf("loss           %.6f nats per token\n", result.loss);
@@ -183,7 +211,7 @@ typedef struct {
   const char *file, *device, *tokenizer;
   int64_t tokens, top_k, seed, threads;
   double temperature, top_p;
-  bool whole;
+  bool whole, json;
 } GenerateValues;
 
 static const Option generate_options[] = {
@@ -206,6 +234,7 @@ static const Option generate_options[] = {
      "which text tokens are: a tokenizer.json, a rank file of tiktoken, or `bytes` (default: as the run's data)"},
     {"whole", 0, OPTION_FLAG, NULL, offsetof(GenerateValues, whole), 0,
      "make every token from the whole text again, and keep no keys and values"},
+    JSON_OPTION(GenerateValues, "`prompt` and `text` of each"),
 };
 
 static const GenerateValues generate_defaults = {.tokens = 256, .temperature = 0.8, .top_p = 1, .seed = 1};
@@ -213,16 +242,41 @@ static const GenerateValues generate_defaults = {.tokens = 256, .temperature = 0
 typedef struct {
   FILE *out;
   int begun;  // texts so far
+  bool json;
+  const char *prompt;  // of the newest, and its text, where they are printed as JSON
+  Buffer text;
 } Printer;
+
+// Prints the text that is whole now.
+static bool generate_flush(Printer *printer) {
+  if (!printer->json || printer->begun == 0) {
+    return true;
+  }
+  const bool done = !printer->text.failed &&
+                    json_line(printer->out, json_pack("{s:o, s:o}", "prompt", json_text(printer->prompt), "text",
+                                                      json_text(printer->text.text ? printer->text.text : "")));
+  buffer_free(&printer->text);
+  return done;
+}
 
 static bool generate_print(void *context, const char *bytes, size_t length) {
   FILE *out = ((Printer *)context)->out;
+  if (((Printer *)context)->json) {
+    buffer_bytes(&((Printer *)context)->text, bytes, length);
+    return true;
+  }
   return fwrite(bytes, 1, length, out) == length && fflush(out) == 0;
 }
 
 // Between texts there is an empty line.
 static bool generate_begin(void *context, const char *prompt) {
   Printer *printer = context;
+  if (printer->json) {
+    const bool done = generate_flush(printer);
+    printer->begun++;
+    printer->prompt = prompt ? prompt : "";
+    return done;
+  }
   return (printer->begun++ == 0 || fputs("\n\n", printer->out) >= 0) && (!prompt || fputs(prompt, printer->out) >= 0);
 }
 
@@ -255,7 +309,7 @@ static bool generate_prompts(Arena *arena, const char *path, OptionList *prompts
 static int generate_main(Arena *arena, const void *values, const OptionList *arguments) {
   const GenerateValues *generate = values;
   OptionList prompts = generate->prompts;
-  Printer printer = {.out = stdout};
+  Printer printer = {.out = stdout, .json = generate->json};
   MdlError error;
   if (!(generate->top_p > 0 && generate->top_p <= 1)) {
     fprintf(stderr, "mdl generate: --top-p is a probability above 0 and at most 1 (the default: among all), not %g\n",
@@ -281,7 +335,11 @@ static int generate_main(Arena *arena, const void *values, const OptionList *arg
                                 .seed = (uint64_t)generate->seed,
                                 .threads = generate->threads};
   if (mdl_generate(arguments->at[0], &options, generate_print, &printer, &error)) {
+    buffer_free(&printer.text);
     return report(&error);
+  }
+  if (printer.json) {
+    return generate_flush(&printer) ? STATUS_DONE : STATUS_MEMORY;
   }
   fputs("\n", stdout);
   return STATUS_DONE;
@@ -292,7 +350,7 @@ typedef struct {
   const char *out, *data, *device;
   int64_t steps, threads;
   double tolerance, deadline;
-  bool dry;
+  bool dry, quiet, json;
 } AblateValues;
 
 static const Option ablate_options[] = {
@@ -309,6 +367,8 @@ static const Option ablate_options[] = {
     {"threads", 0, OPTION_INTEGER, "N", offsetof(AblateValues, threads), 0, "processor threads (default: all cores)"},
     {"deadline", 0, OPTION_NUMBER, "SECONDS", offsetof(AblateValues, deadline), 0,
      "how long a rank waits for another (default: 60; 0: for ever)"},
+    QUIET_OPTION(AblateValues),
+    JSON_OPTION(AblateValues, "the lines of ablate.jsonl, at the end"),
 };
 
 static const AblateValues ablate_defaults = {.steps = 20, .deadline = 60};
@@ -329,7 +389,8 @@ static int ablate_main(Arena *arena, const void *values, const OptionList *argum
                               .threads = ablate->threads,
                               .deadline_seconds = ablate->deadline,
                               .dry = ablate->dry,
-                              .screen = stdout};
+                              .screen = ablate->quiet || ablate->json ? NULL : stdout,
+                              .lines = ablate->json ? stdout : NULL};
   MdlStatus status = mdl_ablate(arguments->at[0], &options, &result, &error);
   report(&error);
   return status ? (int)status : result.differ + result.failed > 0 || result.good == 0 ? STATUS_INPUT : STATUS_DONE;

@@ -11,8 +11,8 @@
 // opaque; what is made with an _open or a compile function is released with the function named there. Options that are
 // zero or NULL mean the default said beside them. Calls on different handles may be made from different threads, except
 // that mdl_train handles SIGINT and SIGTERM of the process while it runs. On several GPUs each rank is a process of its
-// own: with libmdl.a the calling program once more, which does not come to its main; with libmdl.so the program mdl that
-// is installed with it. docs/api.md has an example.
+// own: with libmdl.a the calling program once more, which does not come to its main; with libmdl.so the program mdl
+// that is installed with it. docs/api.md has an example.
 #ifndef MDL_RUNTIME_MDL_H
 #define MDL_RUNTIME_MDL_H
 
@@ -100,6 +100,7 @@ typedef struct {
   int64_t threads;                                   // of all ranks together; 0: all cores
   double deadline_seconds;                           // for which a rank waits for another; 0: for ever
   FILE *screen;                                      // progress for people; NULL: none
+  FILE *lines;  // where each line of metrics.jsonl is printed as well; NULL: nowhere
   // Of mdl_train: called behind each step, with its evaluation and checkpoint; in it, values can be looked at. False
   // from it ends the run, which is saved and can be resumed. NULL: nobody is called, and on a GPU steps are begun while
   // those before them run.
@@ -120,8 +121,8 @@ typedef struct {
 MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainResult *result, MdlError *error);
 
 // The same a step at a time, for loops of one's own: open, step until there is none, finish, close. No signal is
-// handled. The plan must outlive the trainer; of the options only `screen` is needed beyond the call, and `step` is not
-// called. After a failed step, values can be looked at and the trainer closed, no more.
+// handled. The plan must outlive the trainer; of the options only `screen` and `lines` are needed beyond the call, and
+// `step` is not called. After a failed step, values can be looked at and the trainer closed, no more.
 MdlStatus mdl_trainer_open(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainer **trainer, MdlError *error);
 // Trains one more step, with its evaluation and checkpoint where they are due. *more is false, and nothing is done,
 // where all steps are.
@@ -221,6 +222,7 @@ typedef struct {
   double deadline_seconds;
   bool dry;  // compile all, run nothing
   FILE *screen;
+  FILE *lines;  // where the lines of ablate.jsonl are printed at the end; NULL: nowhere
 } MdlAblateOptions;
 
 typedef struct {

@@ -156,6 +156,10 @@ bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error) {
   buffer_text(&text, "}\n");
   const bool failed = text.failed;
   const bool written = !failed && io_write(NULL, metrics->fd, metrics->path, text.text, text.length, error);
+  if (written && metrics->echo) {
+    fputs(text.text, metrics->echo);
+    fflush(metrics->echo);
+  }
   metrics->bytes += written ? (int64_t)text.length : 0;
   buffer_free(&text);
   if (!written) {

@@ -2,6 +2,8 @@
 #ifndef MDL_RUNTIME_METRICS_H
 #define MDL_RUNTIME_METRICS_H
 
+#include <stdio.h>
+
 #include "runtime/device.h"
 
 enum { METRICS_SHOWN = 8 };  // outputs of the text in one line at most
@@ -35,6 +37,7 @@ typedef struct {
   int64_t bytes;  // of the file
   MetricsPoint *points;
   int64_t count, capacity;
+  FILE *echo;  // where each line is printed as well; NULL: nowhere
 } Metrics;
 
 // Opens or creates the file. Lines after step `last`, and a torn last line, are dropped, so that a resumed run writes

@@ -172,6 +172,7 @@ static bool trainer_begin(Trainer *t, Error *error) {
       !events_open(&t->events, t->run.path, options->resume ? facts.step + 1 : 0, error)) {
     return false;
   }
+  t->metrics.echo = options->lines;
   t->line.step = facts.step;
   t->batch = facts.batch;
   t->trace_from = facts.step + 1 + (t->steps - facts.step > options->profile + PROFILE_AFTER ? PROFILE_AFTER : 0);
@@ -581,6 +582,10 @@ TrainView train_view(Trainer *t) {
   return (TrainView){.session = &t->session, .line = &t->line, .run = t->run.path, .steps = t->steps};
 }
 
+void train_note(Trainer *t, const Error *error) {
+  log_note(&t->log, error->text);
+}
+
 bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *options, TrainResult *result,
                Error *error) {
   Trainer *t;
@@ -592,7 +597,7 @@ bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *o
   interrupt_install(&interrupt);
   const bool done = trainer_loop(t, error) && train_end(t, result, error);
   if (!done) {
-    log_note(&t->log, error->text);
+    train_note(t, error);
   }
   interrupt_restore(&interrupt);
   train_close(t);

@@ -21,6 +21,7 @@ typedef struct {
   int64_t profile;          // steps to be traced; 0: none
   double compile_seconds;   // for the report
   FILE *screen;             // progress; NULL: none
+  FILE *lines;              // the lines of metrics.jsonl as well; NULL: nowhere
   Io *io;                   // NULL, or the file operations of a test
   bool watched;             // somebody looks at the state behind each step: no other is begun before
   // Of train_run: called behind each step; false from it ends the run, which is saved then. NULL: nobody is.
@@ -47,6 +48,7 @@ bool train_step(Trainer *trainer, bool *more, Error *error);
 bool train_save(Trainer *trainer, Error *error);  // a checkpoint of the newest step, where there is none yet
 // Behind the last step: what is said and saved at the end; once. Before the last step, the newest is saved.
 bool train_end(Trainer *trainer, TrainResult *result, Error *error);
+void train_note(Trainer *trainer, const Error *error);  // writes to the log why a step or the end failed
 void train_leave(Trainer *trainer);  // lets go of the run directory; the session stays. Nothing is trained any longer
 void train_close(Trainer *trainer);  // also NULL
 

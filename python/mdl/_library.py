@@ -43,7 +43,7 @@ class MdlTrainOptions(ctypes.Structure):
     _fields_ = [("device", c_char_p), ("out", c_char_p), ("data", c_char_p), ("resume", c_bool),
                 ("profile", c_int64), ("steps", c_int64), ("save_every", c_int64), ("eval_every", c_int64),
                 ("log_every", c_int64), ("keep", c_int64), ("threads", c_int64), ("deadline_seconds", c_double),
-                ("screen", c_void_p), ("step", c_void_p), ("context", c_void_p)]
+                ("screen", c_void_p), ("lines", c_void_p), ("step", c_void_p), ("context", c_void_p)]
 
 
 class MdlTrainResult(ctypes.Structure):

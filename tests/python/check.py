@@ -117,6 +117,8 @@ class Train(unittest.TestCase):
         with self.assertRaises(mdl.DivergedError) as caught:
             mdl.compile(MODEL, text=text).train(**options("diverged"))
         self.assertEqual(caught.exception.status, 4)
+        with open("diverged/log.txt", encoding="utf-8") as file:
+            self.assertIn("training diverged", file.read())
 
 
 class Values(unittest.TestCase):

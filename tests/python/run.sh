@@ -21,6 +21,14 @@ mkdir plain
 if python3 -c 'import numpy' 2> /dev/null; then
   mkdir numpy
   (cd numpy && MDL_LIBRARY=$BUILD/libmdl.so PYTHONPATH=$ROOT/python python3 "$ROOT/tests/python/check.py" "$SMALL" --numpy)
+  # The example of docs/python.md, with fewer steps, on the text that is here.
+  mkdir -p example/examples
+  cp "$ROOT/examples/tiny.mdl" example/examples/
+  cp "$ROOT/LICENSE" example/examples/bible.txt
+  sed -n '/^```python/,/^```$/{/^```/d;p}' "$ROOT/docs/python.md" | sed 's/steps=20/steps=2/; s/tokens=50/tokens=2/' > example/example.py
+  (cd example && MDL_LIBRARY=$BUILD/libmdl.so PYTHONPATH=$ROOT/python python3 example.py > ../example.out)
+  grep -q '^2 [0-9.]* [0-9.]*$' example.out || { cat example.out >&2; die "docs/python.md: no second step"; }
+  [ "$(wc -l < example.out)" -ge 4 ] || die "docs/python.md: no loss and no text"
 else
   echo "without numpy: python3 has none"
 fi
