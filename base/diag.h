@@ -88,11 +88,16 @@ void diag_position(const Diag *diag, Span span, int *line, int *column);
 // E038 and E039.
 void diag_print(const Diag *diag, FILE *out, bool colour);
 void diag_print_json(const Diag *diag, FILE *out);
+void diag_print_lines(const Diag *diag, FILE *out);  // the same objects, each in a line
+
+// The same one by one, for other forms.
+void diag_each(const Diag *diag, void (*each)(void *context, const Diag *diag, const Diagnostic *one), void *context);
 
 // Whether a mistake of the compiler itself, E099, is among them.
 bool diag_bug(const Diag *diag);
 
-const char *error_code_name(ErrorCode code);  // "E021"
+const char *severity_name(Severity severity);  // "error"
+const char *error_code_name(ErrorCode code);   // "E021"
 bool error_code_find(const char *name, ErrorCode *code);
 const char *error_code_title(ErrorCode code);  // what the code stands for
 

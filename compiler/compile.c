@@ -332,6 +332,7 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
   front_start_plan(f);
   f->diag = diag;
   f->unit = (Unit){.arena = arena, .names = f->names, .diag = diag};
+  f->unit.text = options->text;
   if (unit_load(&f->unit, options->file)) {
     Name recipes[64];
     int count = options->recipe ? 0 : settings_recipes(&f->unit, recipes, 64);

@@ -22,6 +22,7 @@ bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *option
   f->names = names_create(arena);
   f->unit = (Unit){.arena = arena, .names = f->names, .diag = diag};
   f->tenancy = (Tenancy){.index = map_create(arena)};
+  f->unit.text = options->text;
   if (!unit_load(&f->unit, options->file) || !settings_read(arena, &f->unit, options, &f->spec)) {
     return false;
   }

@@ -79,6 +79,33 @@ static int load_library(Unit *unit, const char *name, Span span) {
   return -1;
 }
 
+// The text of a file, in the arena; or NULL with an error.
+static const char *read_path(Unit *unit, const char *path, Span span, bool is_main, size_t *length) {
+  FileError why;
+  if (is_main && unit->text) {
+    *length = strlen(unit->text);
+    if (*length <= FILE_TEXT_MOST) {
+      return arena_copy(unit->arena, unit->text, *length + 1);
+    }
+    diag_error(unit->diag, E003, span, "the text of '%s' has more than %d bytes", path, (int)FILE_TEXT_MOST);
+    return NULL;
+  }
+  char *bytes = file_read_text(path, !is_main, length, &why);
+  if (!bytes) {
+    diag_error(unit->diag, E003, span, "%s", why.text);
+    return NULL;
+  }
+  if (memchr(bytes, '\0', *length)) {
+    free(bytes);
+    Diagnostic *error = diag_error(unit->diag, E003, span, "'%s' is no text: it holds zero bytes", path);
+    diag_help(unit->diag, error, "a compiled plan goes to `mdl train` or `mdl inspect`");
+    return NULL;
+  }
+  const char *text = arena_copy(unit->arena, bytes, *length + 1);
+  free(bytes);
+  return text;
+}
+
 static int load_path(Unit *unit, const char *path, Span span, bool is_main) {
   char resolved[PATH_MAX];  // so that a file is read once, however it is spelled
   const Name key = name_of(unit->names, realpath(path, resolved) ? resolved : path);
@@ -87,21 +114,8 @@ static int load_path(Unit *unit, const char *path, Span span, bool is_main) {
     return before;
   }
   size_t length = 0;
-  FileError why;
-  char *bytes = file_read_text(path, !is_main, &length, &why);
-  if (!bytes) {
-    diag_error(unit->diag, E003, span, "%s", why.text);
-    return -1;
-  }
-  if (memchr(bytes, '\0', length)) {
-    free(bytes);
-    Diagnostic *error = diag_error(unit->diag, E003, span, "'%s' is no text: it holds zero bytes", path);
-    diag_help(unit->diag, error, "a compiled plan goes to `mdl train` or `mdl inspect`");
-    return -1;
-  }
-  char *text = arena_copy(unit->arena, bytes, length + 1);
-  free(bytes);
-  return load_source(unit, key, diag_add_source(unit->diag, path, text, length), false, is_main);
+  const char *text = read_path(unit, path, span, is_main, &length);
+  return text ? load_source(unit, key, diag_add_source(unit->diag, path, text, length), false, is_main) : -1;
 }
 
 static int load_import(Unit *unit, const Ast *import, const char *from) {

@@ -36,6 +36,7 @@ typedef struct Unit {
   ARRAY(Loaded) loaded;  // so that each file is read once
   ARRAY(Import) imports;
   const char *base;  // directory of the main file
+  const char *text;  // what the main file holds, for whoever has it already; NULL: it is read
   bool unread_checked;
   ARRAY(Span) unread;  // statements whose values nothing reads, which was said (unread.h)
 } Unit;

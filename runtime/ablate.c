@@ -144,11 +144,15 @@ static bool ablate_end(Ablate *ablate, AblateResult *result, Error *error) {
   text_show(ablate, &table);
   ablate_notes(ablate, &notes);
   text_show(ablate, &notes);
-  if (!ablate->directory[0]) {
-    return true;
-  }
   for (int i = 0; i < ablate->count; i++) {
     records.failed |= !ablate_record(ablate, i, &records);
+  }
+  if (ablate->options->lines && records.text && !records.failed) {
+    fputs(records.text, ablate->options->lines);
+  }
+  if (!ablate->directory[0]) {
+    buffer_free(&records);
+    return true;
   }
   ablate_chart(ablate, &chart);
   bool done = file_write(ablate, "ablate.jsonl", &records, error);

@@ -22,6 +22,7 @@ typedef struct {
   double deadline_seconds;
   bool dry;  // what the plans say alone: nothing is run
   FILE *screen;
+  FILE *lines;         // where the records of all rows are printed at the end; NULL: nowhere
   const char *device;  // see backend_choose_all
   // Instead of `device`, for tests; and how many of them there are.
   const Backend *backend;

@@ -7,37 +7,28 @@
 #include "compiler/command.h"
 #include "compiler/plan/artefact.h"
 #include "runtime/ablate.h"
+#include "runtime/api_internal.h"
 #include "runtime/clock.h"
 #include "runtime/convert/convert.h"
-#include "runtime/convert/source.h"
 #include "runtime/data/bpe_train.h"
 #include "runtime/data/token_writer.h"
 #include "runtime/diff.h"
 #include "runtime/evaluate.h"
 #include "runtime/generate.h"
 #include "runtime/inspect.h"
-#include "runtime/mdl.h"
 #include "runtime/restore.h"
 #include "runtime/run.h"
-#include "runtime/train.h"
 #include "runtime/verify_path.h"
 
 #ifndef MDL_VERSION
 #define MDL_VERSION "0.1.0"
 #endif
 
-struct MdlPlan {
-  Arena *arena;
-  PlanSet *set;
-  double compile_seconds;
-};
-
 const char *mdl_version(void) {
   return MDL_VERSION;
 }
 
-// The status of a call, its message copied to the caller.
-static MdlStatus api_result(bool done, const Error *from, MdlError *to) {
+MdlStatus api_result(bool done, const Error *from, MdlError *to) {
   MdlStatus status = done ? MDL_DONE : (MdlStatus)from->status;
   if (to) {
     to->status = status;
@@ -65,6 +56,21 @@ void mdl_plan_close(MdlPlan *plan) {
   }
 }
 
+static void show_diagnostic(void *context, const Diag *diag, const Diagnostic *one) {
+  const MdlCompileOptions *options = context;
+  MdlDiagnostic shown = {.severity = severity_name(one->severity),
+                         .code = error_code_name(one->code),
+                         .message = one->message,
+                         .label = one->label,
+                         .help = one->help};
+  if (one->span.file >= 0 && one->span.file < diag->sources.count) {
+    shown.file = diag->sources.at[one->span.file].path;
+    diag_position(diag, one->span, &shown.line, &shown.column);
+    diag_position(diag, (Span){one->span.file, one->span.end, one->span.end}, &shown.end_line, &shown.end_column);
+  }
+  options->diagnostic(options->context, &shown);
+}
+
 MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPlan **plan, MdlError *to) {
   Error error = {0};
   *plan = NULL;
@@ -79,12 +85,16 @@ MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPla
   CompileOptions compile = command_compile_options(&flags, file);
   compile.set = options->set;
   compile.set_count = options->set_count;
+  compile.text = options->text;
   double start = clock_seconds();
   Diag *diag = diag_create(made->arena);
   bool done = compile_plans(made->arena, diag, &compile, &made->set);
   made->compile_seconds = clock_seconds() - start;
   if (options->diagnostics) {
     command_show(&flags, diag, options->diagnostics);
+  }
+  if (options->diagnostic) {
+    diag_each(diag, show_diagnostic, (void *)(uintptr_t)options);
   }
   if (!done) {
     error_set(&error, 1, "%s has %d error%s", file, diag->errors, diag->errors == 1 ? "" : "s");
@@ -132,45 +142,6 @@ bool mdl_run_is(const char *path) {
   char plan[IO_PATH_MAX];
   Error ignored;
   return io_path(plan, &ignored, "%s/plan.mdlx", path) && io_is_file(plan);
-}
-
-MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainResult *result, MdlError *to) {
-  Error error = {0};
-  TrainResult trained;
-  const SourceOptions from = {.path = options->from, .mapping = options->mapping, .partial = options->partial};
-  TrainOptions train = {.out = options->out,
-                        .data = options->data,
-                        .resume = options->resume,
-                        .restart = options->restart,
-                        .keep_every = options->keep_every,
-                        .keep_best = options->keep_best,
-                        .from = options->from ? &from : NULL,
-                        .steps = options->steps,
-                        .save_every = options->save_every,
-                        .eval_every = options->eval_every,
-                        .log_every = options->log_every,
-                        .keep = options->keep,
-                        .threads = (int)options->threads,
-                        .deadline_seconds = options->deadline_seconds,
-                        .profile = options->profile,
-                        .compile_seconds = plan->compile_seconds,
-                        .screen = options->screen};
-  if (options->from && options->resume) {
-    error_set(&error, 2, "a run is begun with weights from %s, or gone on with, not both", options->from);
-    return api_result(false, &error, to);
-  }
-  const Backend *backend = backend_choose(options->device, plan_ranks(plan->set->plans[0]), &error);
-  if (!backend || !train_run(plan->set, backend, &train, &trained, &error)) {
-    return api_result(false, &error, to);
-  }
-  if (result) {
-    snprintf(result->run, sizeof result->run, "%s", trained.path);
-    result->step = trained.step;
-    result->loss = trained.loss;
-    result->val_loss = trained.val_loss;
-  }
-  MdlStatus status = api_result(true, &error, to);
-  return trained.interrupted ? MDL_INTERRUPTED : status;
 }
 
 // Data of an evaluation: the validation part of the run's own, or all of another file.
@@ -274,6 +245,7 @@ static CompileOptions base_options(const MdlCompileOptions *compile, const char 
                           .recipe = compile->recipe,
                           .layout = compile->layout,
                           .precision = compile->precision,
+                          .text = compile->text,
                           .set = compile->set,
                           .set_count = compile->set_count};
 }
@@ -314,7 +286,8 @@ MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblat
                                 .threads = (int)options->threads,
                                 .deadline_seconds = options->deadline_seconds,
                                 .dry = options->dry,
-                                .screen = options->screen};
+                                .screen = options->screen,
+                                .lines = options->lines};
   if (!ablate_run(&ablate, &made, &error)) {
     return api_result(false, &error, to);
   }

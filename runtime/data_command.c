@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/options.h"
 #include "base/units.h"
 #include "runtime/mdl.h"
@@ -11,7 +12,7 @@
 typedef struct {
   const char *out, *field, *tokenizer, *type, *pattern;
   int64_t vocabulary;
-  bool raw;
+  bool raw, quiet, json;
 } DataValues;
 
 #define OUT_OPTION(what) \
@@ -20,6 +21,11 @@ typedef struct {
   {                                                                  \
     "field", 0, OPTION_TEXT, "NAME", offsetof(DataValues, field), 0, \
         "files are JSON lines, and this field of each is a document" \
+  }
+
+#define SAY_OPTIONS                                                                                  \
+  {"quiet", 'q', OPTION_FLAG, NULL, offsetof(DataValues, quiet), 0, "say nothing but errors"}, {     \
+    "json", 0, OPTION_FLAG, NULL, offsetof(DataValues, json), 0, "one JSON object on stdout instead" \
   }
 
 static const Option encode_options[] = {
@@ -31,6 +37,7 @@ static const Option encode_options[] = {
      "of a token (default: the narrower one that holds all)"},
     {"raw", 0, OPTION_FLAG, NULL, offsetof(DataValues, raw), 0,
      "write no header: for more than 2147483647 tokens, or other programs"},
+    SAY_OPTIONS,
 };
 
 static const Option train_options[] = {
@@ -40,6 +47,7 @@ static const Option train_options[] = {
     FIELD_OPTION,
     {"pattern", 0, OPTION_CHOICE, "gpt2|llama3|qwen", offsetof(DataValues, pattern), 0,
      "how text is cut into words; llama3 takes numbers three digits at a time, qwen one (default: llama3)"},
+    SAY_OPTIONS,
 };
 
 static const DataValues data_defaults = {.vocabulary = 32768};
@@ -72,10 +80,19 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
                                     .tokenizer = data->tokenizer,
                                     .type = data->type,
                                     .raw = data->raw,
-                                    .screen = stderr};
+                                    .screen = data->quiet ? NULL : stderr};
   const MdlStatus status = mdl_encode(&options, &result, &error);
   if (status != MDL_DONE) {
     return report("encode", status, &error);
+  }
+  if (data->json) {
+    json_line(stdout, json_pack("{s:o, s:I, s:s, s:I, s:I, s:b, s:f}", "file", json_text(data->out), "tokens",
+                                (json_int_t)result.tokens, "type", result.type, "documents",
+                                (json_int_t)result.documents, "text_bytes", (json_int_t)result.text_bytes, "ends",
+                                (int)result.ends, "seconds", result.seconds));
+  }
+  if (data->json || data->quiet) {
+    return STATUS_DONE;
   }
   printf("%s: %lld tokens of %s from %lld document%s of %s, %.3f bytes per token; %.1f s, %s a second\n", data->out,
          (long long)result.tokens, result.type, (long long)result.documents, result.documents == 1 ? "" : "s",
@@ -107,10 +124,18 @@ static int tokenizer_main(Arena *arena, const void *values, const OptionList *ar
                                        .out = data->out,
                                        .pattern = data->pattern,
                                        .vocabulary = data->vocabulary,
-                                       .screen = stderr};
+                                       .screen = data->quiet ? NULL : stderr};
   const MdlStatus status = mdl_train_tokenizer(&options, &result, &error);
   if (status != MDL_DONE) {
     return report("train-tokenizer", status, &error);
+  }
+  if (data->json) {
+    json_line(stdout, json_pack("{s:o, s:I, s:I, s:I, s:f}", "file", json_text(data->out), "tokens",
+                                (json_int_t)result.tokens, "text_bytes", (json_int_t)result.text_bytes, "pieces",
+                                (json_int_t)result.pieces, "seconds", result.seconds));
+  }
+  if (data->json || data->quiet) {
+    return STATUS_DONE;
   }
   printf("%s: %lld tokens from %s of text, %lld different words; %.1f s\n", data->out, (long long)result.tokens,
          units_bytes(bytes, (double)result.text_bytes), (long long)result.pieces, result.seconds);
@@ -127,7 +152,7 @@ static int tokenizer_main(Arena *arena, const void *values, const OptionList *ar
 
 static const OptionGroup encode_group = GROUP(encode_options), train_group = GROUP(train_options);
 
-static const Command commands[] = {
+const Command data_commands[DATA_COMMAND_COUNT] = {
     {.name = "encode",
      .arguments = "FILE...",
      .summary = "makes a file of tokens, as llm.c has them, from text or JSON lines",
@@ -150,12 +175,3 @@ static const Command commands[] = {
      .defaults = &data_defaults,
      .run = tokenizer_main},
 };
-
-int data_main(int argc, char **argv) {
-  const Program program = {.name = "mdl data",
-                           .version = mdl_version(),
-                           .summary = "tokenizers and files of tokens",
-                           .commands = commands,
-                           .count = sizeof commands / sizeof *commands};
-  return options_main(&program, argc, argv);
-}

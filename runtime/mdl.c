@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/options.h"
 #include "base/plain.h"
 #include "compiler/command.h"
@@ -37,10 +38,15 @@ static MdlCompileOptions compile_options(const CommandFlags *flags) {
 typedef struct {
   CommandFlags compile;
   const char *device, *out, *data, *from, *mapping;
-  bool resume, restart, keep_best, partial;
+  bool resume, restart, keep_best, partial, quiet, json;
   int64_t steps, save_every, eval_every, log_every, keep, keep_every, threads, profile;
   double deadline;
 } TrainValues;
+
+#define QUIET_OPTION(Values) \
+  { "quiet", 'q', OPTION_FLAG, NULL, offsetof(Values, quiet), 0, "say nothing on stdout" }
+#define JSON_OPTION(Values, what) \
+  { "json", 0, OPTION_FLAG, NULL, offsetof(Values, json), 0, "one JSON object a line on stdout instead: " what }
 
 static const Option train_options[] = {
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(TrainValues, device), 0, "where to train (default: auto)"},
@@ -75,6 +81,8 @@ static const Option train_options[] = {
      "how long a rank waits for another before the run ends with status 5 (default: 60; 0: for ever)"},
     {"profile", 0, OPTION_INTEGER, "N", offsetof(TrainValues, profile), 0,
      "time N steps instruction by instruction: a table, and profile.json for Perfetto in the run's directory"},
+    QUIET_OPTION(TrainValues),
+    JSON_OPTION(TrainValues, "the lines of metrics.jsonl, then how the run ended"),
 };
 
 static const TrainValues train_defaults = {
@@ -154,16 +162,24 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
                              .keep = train->keep,
                              .threads = train->threads,
                              .deadline_seconds = train->deadline,
-                             .screen = stdout};
-  MdlStatus done = mdl_train(plan, &options, NULL, &error);
+                             .screen = train->quiet || train->json ? NULL : stdout,
+                             .lines = train->json ? stdout : NULL};
+  MdlTrainResult result;
+  MdlStatus done = mdl_train(plan, &options, &result, &error);
   mdl_plan_close(plan);
   report(&error);
+  if (train->json && (done == MDL_DONE || done == MDL_INTERRUPTED)) {
+    json_line(stdout, json_pack("{s:o, s:I, s:o, s:o, s:b}", "run", json_text(result.run), "step",
+                                (json_int_t)result.step, "loss", json_finite(result.loss), "val_loss",
+                                json_finite(result.val_loss), "interrupted", done == MDL_INTERRUPTED));
+  }
   return (int)done;
 }
 
 typedef struct {
   const char *device, *data;
   int64_t batches, threads;
+  bool json;
 } EvalValues;
 
 static const Option eval_options[] = {
@@ -173,7 +189,16 @@ static const Option eval_options[] = {
      "at most this many batches (default: 0, all)"},
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(EvalValues, device), 0, "where to run (default: auto)"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(EvalValues, threads), 0, "processor threads (default: all cores)"},
+    JSON_OPTION(EvalValues, "the same numbers"),
 };
+
+static json_t *eval_json(const MdlEvaluation *result) {
+  return json_pack("{s:I, s:o, s:o, s:o, s:o, s:f, s:I, s:I, s:f}", "step", (json_int_t)result->step, "loss",
+                   json_finite(result->loss), "perplexity", json_finite(result->perplexity), "bits_per_byte",
+                   json_finite(result->bits_per_byte), "data", json_text(result->data), "held_out", result->held_out,
+                   "windows", (json_int_t)result->windows, "tokens", (json_int_t)result->tokens, "seconds",
+                   result->seconds);
+}
 
 static int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
   (void)arena;
@@ -184,6 +209,9 @@ static int eval_main(Arena *arena, const void *values, const OptionList *argumen
       .device = eval->device, .data = eval->data, .batches = eval->batches, .threads = eval->threads};
   if (mdl_evaluate(arguments->at[0], &options, &result, &error)) {
     return report(&error);
+  }
+  if (eval->json) {
+    return json_line(stdout, eval_json(&result)) ? STATUS_DONE : STATUS_MEMORY;
   }
   printf("step           %lld\n", (long long)result.step);
   printf("loss           %.6f nats per token\n", result.loss);
@@ -212,7 +240,7 @@ typedef struct {
   const char *file, *device, *tokenizer;
   int64_t tokens, top_k, seed, threads;
   double temperature, top_p;
-  bool whole;
+  bool whole, json;
 } GenerateValues;
 
 static const Option generate_options[] = {
@@ -235,6 +263,7 @@ static const Option generate_options[] = {
      "which text tokens are: a tokenizer.json, a rank file of tiktoken, or `bytes` (default: as the run's data)"},
     {"whole", 0, OPTION_FLAG, NULL, offsetof(GenerateValues, whole), 0,
      "make every token from the whole text again, and keep no keys and values"},
+    JSON_OPTION(GenerateValues, "`prompt` and `text` of each"),
 };
 
 static const GenerateValues generate_defaults = {.tokens = 256, .temperature = 0.8, .top_p = 1, .seed = 1};
@@ -242,16 +271,41 @@ static const GenerateValues generate_defaults = {.tokens = 256, .temperature = 0
 typedef struct {
   FILE *out;
   int begun;  // texts so far
+  bool json;
+  const char *prompt;  // of the newest, and its text, where they are printed as JSON
+  Buffer text;
 } Printer;
+
+// Prints the text that is whole now.
+static bool generate_flush(Printer *printer) {
+  if (!printer->json || printer->begun == 0) {
+    return true;
+  }
+  const bool done = !printer->text.failed &&
+                    json_line(printer->out, json_pack("{s:o, s:o}", "prompt", json_text(printer->prompt), "text",
+                                                      json_text(printer->text.text ? printer->text.text : "")));
+  buffer_free(&printer->text);
+  return done;
+}
 
 static bool generate_print(void *context, const char *bytes, size_t length) {
   FILE *out = ((Printer *)context)->out;
+  if (((Printer *)context)->json) {
+    buffer_bytes(&((Printer *)context)->text, bytes, length);
+    return true;
+  }
   return fwrite(bytes, 1, length, out) == length && fflush(out) == 0;
 }
 
 // Between texts there is an empty line.
 static bool generate_begin(void *context, const char *prompt) {
   Printer *printer = context;
+  if (printer->json) {
+    const bool done = generate_flush(printer);
+    printer->begun++;
+    printer->prompt = prompt ? prompt : "";
+    return done;
+  }
   return (printer->begun++ == 0 || fputs("\n\n", printer->out) >= 0) && (!prompt || fputs(prompt, printer->out) >= 0);
 }
 
@@ -284,7 +338,7 @@ static bool generate_prompts(Arena *arena, const char *path, OptionList *prompts
 static int generate_main(Arena *arena, const void *values, const OptionList *arguments) {
   const GenerateValues *generate = values;
   OptionList prompts = generate->prompts;
-  Printer printer = {.out = stdout};
+  Printer printer = {.out = stdout, .json = generate->json};
   MdlError error;
   if (!(generate->top_p > 0 && generate->top_p <= 1)) {
     fprintf(stderr, "mdl generate: --top-p is a probability above 0 and at most 1 (the default: among all), not %g\n",
@@ -310,7 +364,11 @@ static int generate_main(Arena *arena, const void *values, const OptionList *arg
                                 .seed = (uint64_t)generate->seed,
                                 .threads = generate->threads};
   if (mdl_generate(arguments->at[0], &options, generate_print, &printer, &error)) {
+    buffer_free(&printer.text);
     return report(&error);
+  }
+  if (printer.json) {
+    return generate_flush(&printer) ? STATUS_DONE : STATUS_MEMORY;
   }
   fputs("\n", stdout);
   return STATUS_DONE;
@@ -321,7 +379,7 @@ typedef struct {
   const char *out, *data, *device;
   int64_t steps, threads;
   double tolerance, deadline;
-  bool dry;
+  bool dry, quiet, json;
 } AblateValues;
 
 static const Option ablate_options[] = {
@@ -338,6 +396,8 @@ static const Option ablate_options[] = {
     {"threads", 0, OPTION_INTEGER, "N", offsetof(AblateValues, threads), 0, "processor threads (default: all cores)"},
     {"deadline", 0, OPTION_NUMBER, "SECONDS", offsetof(AblateValues, deadline), 0,
      "how long a rank waits for another (default: 60; 0: for ever)"},
+    QUIET_OPTION(AblateValues),
+    JSON_OPTION(AblateValues, "the lines of ablate.jsonl, at the end"),
 };
 
 static const AblateValues ablate_defaults = {.steps = 20, .deadline = 60};
@@ -358,7 +418,8 @@ static int ablate_main(Arena *arena, const void *values, const OptionList *argum
                               .threads = ablate->threads,
                               .deadline_seconds = ablate->deadline,
                               .dry = ablate->dry,
-                              .screen = stdout};
+                              .screen = ablate->quiet || ablate->json ? NULL : stdout,
+                              .lines = ablate->json ? stdout : NULL};
   MdlStatus status = mdl_ablate(arguments->at[0], &options, &result, &error);
   report(&error);
   return status ? (int)status : result.differ + result.failed > 0 || result.good == 0 ? STATUS_INPUT : STATUS_DONE;
@@ -421,12 +482,6 @@ static int inspect_main(Arena *arena, const void *values, const OptionList *argu
   (void)arena, (void)values;
   MdlError error;
   return mdl_inspect(arguments->at[0], stdout, &error) ? report(&error) : STATUS_DONE;
-}
-
-// `mdl data` has commands of its own, which main has found before.
-static int data_words(Arena *arena, const void *values, const OptionList *arguments) {
-  (void)arena, (void)values, (void)arguments;
-  return STATUS_USAGE;
 }
 
 static const OptionGroup train_groups[] = {GROUP("Options", train_options), COMMAND_GROUP(TrainValues, compile)};
@@ -516,9 +571,8 @@ static const Command commands[] = {
      .details =
          "mdl data encode FILE... -o TOKENS makes a file of tokens from text or JSON lines, mdl data "
          "train-tokenizer\nFILE... -o TOKENIZER a tokenizer.json from text; --help behind either lists its options.",
-     .least = 0,
-     .most = -1,
-     .run = data_words},
+     .commands = data_commands,
+     .command_count = DATA_COMMAND_COUNT},
     {.name = "verify",
      .arguments = "RUN",
      .summary = "reads all checkpoints of a run and says which are whole and good",
@@ -535,9 +589,6 @@ static const Command commands[] = {
 };
 
 int main(int argc, char **argv) {
-  if (argc > 1 && strcmp(argv[1], "data") == 0) {
-    return data_main(argc - 1, argv + 1);
-  }
   const Program program = {.name = "mdl",
                            .version = mdl_version(),
                            .summary = "trains large models from a page of text",
@@ -545,6 +596,7 @@ int main(int argc, char **argv) {
                            .count = sizeof commands / sizeof *commands,
                            .details =
                                "Exit status: 0 done, 1 the input is wrong, 2 usage, 3 out of memory, 4 training "
-                               "diverged,\n5 a rank was lost, 130 interrupted after saving."};
+                               "diverged,\n5 a rank was lost, 130 interrupted after saving.",
+                           .pages = true};
   return options_main(&program, argc, argv);
 }

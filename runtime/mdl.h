@@ -11,8 +11,8 @@
 // opaque; what is made with an _open or a compile function is released with the function named there. Options that are
 // zero or NULL mean the default said beside them. Calls on different handles may be made from different threads, except
 // that mdl_train handles SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGXCPU of the process while it runs. On several GPUs
-// each rank is a process of its own: the calling program once more, which does not come to its main. libmdl must be
-// linked into it.
+// each rank is a process of its own: with libmdl.a the calling program once more, which does not come to its main; with
+// libmdl.so the program mdl that is installed with it. docs/api.md has an example.
 #ifndef MDL_RUNTIME_MDL_H
 #define MDL_RUNTIME_MDL_H
 
@@ -20,6 +20,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
 
 typedef enum {
   MDL_DONE = 0,
@@ -38,21 +43,51 @@ typedef struct {
 
 typedef struct MdlPlan MdlPlan;  // what every rank does, all of it decided; immutable
 
+// What is wrong with a text, or looks so. All of it belongs to the library and is good during the call that shows it.
+typedef struct {
+  const char *severity;  // "error", "warning", "note"
+  const char *code;      // "E021"; `mdlc explain E021` shows an example
+  const char *file;      // NULL: no place in a text, and the four below are 0
+  int line, column;      // from 1; a column is a character
+  int end_line, end_column;
+  const char *message;
+  const char *label, *help;  // beside the place; the fix; or NULL
+} MdlDiagnostic;
+
 typedef struct {
   const char *recipe, *layout, *precision;  // NULL: as the text says
   const char *const *set;                   // "name=value"
   int set_count;
   FILE *diagnostics;  // where errors and warnings of the text go; NULL: nowhere
   bool diagnostics_json;
+  // NULL: `file` is read. Else the text itself: `file` is what it is called, and what it imports and its data are
+  // looked for from the directory of `file`.
+  const char *text;
+  // Called for each error and warning, in the order of their places, before the function returns; NULL: nobody is.
+  void (*diagnostic)(void *context, const MdlDiagnostic *diagnostic);
+  void *context;
 } MdlCompileOptions;
 
-// Released with mdl_plan_close.
+// MDL_INPUT where the text has errors: they went to `diagnostics` and `diagnostic`. The options are needed during the
+// call alone. Released with mdl_plan_close.
 MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPlan **plan, MdlError *error);
 MdlStatus mdl_plan_open(const char *path, MdlPlan **plan, MdlError *error);  // a .mdlx file
 MdlStatus mdl_plan_write(const MdlPlan *plan, const char *path, MdlError *error);
 void mdl_plan_close(MdlPlan *plan);
 bool mdl_plan_is(const char *path);  // is this file a .mdlx?
 bool mdl_run_is(const char *path);   // is this a run directory?
+
+// A run that is being trained, with all that its devices hold.
+typedef struct MdlTrainer MdlTrainer;
+
+typedef struct {
+  int64_t step, steps;         // that is done, from 1; of the whole run
+  int64_t tokens;              // that the run has been trained on
+  int64_t skipped;             // steps whose update was not made, since gradients were not finite
+  double loss, grad_norm, lr;  // of this step: loss in nats per token; NaN: the text has none
+  double val_loss;             // NaN: there was no evaluation behind this step
+  double seconds_per_step;     // mean since the last line of the log
+} MdlStep;
 
 typedef struct {
   const char *device;   // NULL: "auto"
@@ -71,6 +106,12 @@ typedef struct {
   int64_t threads;                                   // of all ranks together; 0: all cores
   double deadline_seconds;                           // for which a rank waits for another; 0: for ever
   FILE *screen;                                      // progress for people; NULL: none
+  FILE *lines;  // where each line of metrics.jsonl is printed as well; NULL: nowhere
+  // Of mdl_train: called behind each step, with its evaluation and checkpoint; in it, values can be looked at. False
+  // from it ends the run, which is saved and can be resumed. NULL: nobody is called, and on a GPU steps are begun while
+  // those before them run.
+  bool (*step)(void *context, MdlTrainer *trainer, const MdlStep *step);
+  void *context;
 } MdlTrainOptions;
 
 #define MDL_TRAIN_DEFAULTS \
@@ -82,8 +123,54 @@ typedef struct {
   double loss, val_loss;  // of the last step; NaN: none
 } MdlTrainResult;
 
-// Returns MDL_INTERRUPTED when the user stopped it; everything is saved then.
+// Returns MDL_INTERRUPTED when the user stopped it; everything is saved then. `result` may be NULL.
 MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainResult *result, MdlError *error);
+
+// The same a step at a time, for loops of one's own: open, step until there is none, finish, close. No signal is
+// handled. The plan must outlive the trainer; of the options only `screen` and `lines` are needed beyond the call, and
+// `step` is not called. After a failed step, values can be looked at and the trainer closed, no more.
+MdlStatus mdl_trainer_open(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainer **trainer, MdlError *error);
+// Trains one more step, with its evaluation and checkpoint where they are due. *more is false, and nothing is done,
+// where all steps are.
+MdlStatus mdl_trainer_step(MdlTrainer *trainer, MdlStep *step, bool *more, MdlError *error);
+// A checkpoint of the newest step, where there is none yet.
+MdlStatus mdl_trainer_save(MdlTrainer *trainer, MdlError *error);
+// Ends the run, saved where it is not yet, and lets go of its directory. Values stay where they are until
+// mdl_trainer_close. `result` may be NULL.
+MdlStatus mdl_trainer_finish(MdlTrainer *trainer, MdlTrainResult *result, MdlError *error);
+void mdl_trainer_close(MdlTrainer *trainer);  // without mdl_trainer_finish nothing more is saved; NULL is nothing
+const char *mdl_trainer_run(const MdlTrainer *trainer);  // the run directory; good until mdl_trainer_finish
+
+typedef enum {
+  MDL_VALUE_PARAMETER,
+  MDL_VALUE_OPTIMIZER,  // state of the optimizer
+  MDL_VALUE_STATE,      // other state of the model
+  MDL_VALUE_OUTPUT,     // of the newest step: loss, grad_norm, lr, skipped, outputs of the text
+} MdlValueKind;
+
+enum { MDL_MAX_AXES = 16 };
+
+// A tensor with a name. Texts are good until mdl_trainer_close.
+typedef struct {
+  const char *name;  // layers.0.q.w, adamw.m.layers.0.q.w, loss
+  MdlValueKind kind;
+  const char *type;  // of an element: f64, f32, bf16, f16, e4m3, e5m2; int, index and bool are int32_t
+  size_t element_bytes;
+  int axis_count;
+  const char *axis[MDL_MAX_AXES];  // names, in the order of the text
+  int64_t size[MDL_MAX_AXES];
+  int64_t stride[MDL_MAX_AXES];  // of `data`, in elements
+  // Where it lies, whole, in the memory of this process: good until mdl_trainer_close, to be read only, and changed by
+  // the next step. NULL: on a GPU, in another process, or in pieces on several ranks; mdl_trainer_read copies it.
+  const void *data;
+} MdlValue;
+
+int mdl_trainer_value_count(const MdlTrainer *trainer);
+// The index-th of them, parameters and states by name, then outputs. false: there are not so many.
+bool mdl_trainer_value_at(MdlTrainer *trainer, int index, MdlValue *value);
+MdlStatus mdl_trainer_value(MdlTrainer *trainer, const char *name, MdlValue *value, MdlError *error);
+// Copies all of it to `to`, dense, the last axis innermost. `bytes`: what there is room for, which must be its size.
+MdlStatus mdl_trainer_read(MdlTrainer *trainer, const char *name, void *to, size_t bytes, MdlError *error);
 
 // Reads all checkpoints of a run, or one checkpoint, and says of each whether it is whole and good, a line each.
 // *damaged: how many are not whole.
@@ -145,6 +232,7 @@ typedef struct {
   double deadline_seconds;
   bool dry;  // compile all, run nothing
   FILE *screen;
+  FILE *lines;  // where the lines of ablate.jsonl are printed at the end; NULL: nowhere
 } MdlAblateOptions;
 
 typedef struct {
@@ -252,5 +340,10 @@ typedef struct {
 MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlError *error);
 
 const char *mdl_version(void);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
 
 #endif

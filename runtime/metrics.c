@@ -172,6 +172,10 @@ bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error) {
   if (!failed && !written && ftruncate(metrics->fd, (off_t)metrics->bytes) != 0) {  // no half of a line stays
     error_set(error, 1, "cannot write %s, and its last line is torn", metrics->path);
   }
+  if (written && metrics->echo) {
+    fputs(text.text, metrics->echo);
+    fflush(metrics->echo);
+  }
   metrics->bytes += written ? (int64_t)text.length : 0;
   buffer_free(&text);
   if (!written) {

@@ -2,6 +2,8 @@
 #ifndef MDL_RUNTIME_METRICS_H
 #define MDL_RUNTIME_METRICS_H
 
+#include <stdio.h>
+
 #include "runtime/device.h"
 
 enum { METRICS_SHOWN = 8 };  // outputs of the text in one line at most
@@ -37,6 +39,7 @@ typedef struct {
   int64_t bad_lines;  // how many
   MetricsPoint *points;
   int64_t count, capacity;
+  FILE *echo;  // where each line is printed as well; NULL: nowhere
 } Metrics;
 
 // Opens or creates the file. Lines after step `last`, a torn last line, and lines that are none of metrics are dropped,

@@ -142,6 +142,7 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
       !events_open(&t->events, t->run.path, options->resume && !options->restart ? facts->step + 1 : 0, error)) {
     return false;
   }
+  t->metrics.echo = options->lines;
   t->line.step = facts->step;
   t->batch = facts->batch;
   t->trace_from = facts->step + 1 + (t->steps - facts->step > options->profile + PROFILE_AFTER ? PROFILE_AFTER : 0);
@@ -290,7 +291,8 @@ static bool step_traces(const Trainer *t, int64_t step) {
 // to submit, and is alone.
 static bool trainer_runs_ahead(const Trainer *t) {
   const int64_t newest = t->submitted;
-  return !step_evaluates(t, newest) && !step_saves(t, newest) && !step_traces(t, newest) && !step_traces(t, newest + 1);
+  return !t->options->watched && !step_evaluates(t, newest) && !step_saves(t, newest) && !step_traces(t, newest) &&
+         !step_traces(t, newest + 1);
 }
 
 // Submits steps as far ahead as the device allows; at least one.
@@ -367,17 +369,28 @@ static bool trainer_collect(Trainer *t, Error *error) {
   return trainer_report(t, error) && !trainer_diverged(t, skips, error);
 }
 
+bool train_step(Trainer *t, bool *more, Error *error) {
+  *more = t->line.step < t->submitted || (t->line.step < t->steps && !interrupt_requested());
+  if (!*more) {
+    return true;
+  }
+  const bool submits =
+      t->submitted < t->steps && !interrupt_requested() && (t->submitted == t->line.step || trainer_runs_ahead(t));
+  if ((submits && !trainer_submit(t, error)) || !trainer_collect(t, error)) {
+    return false;
+  }
+  const bool best = t->options->keep_best && t->bad_steps == 0 && t->line.val_loss < t->best;
+  return !(best || step_saves(t, t->line.step)) || trainer_save(t, t->line.step == t->steps, error);
+}
+
 static bool trainer_loop(Trainer *t, Error *error) {
-  t->submitted = t->line.step;
-  while (t->line.step < t->submitted || (t->line.step < t->steps && !interrupt_requested())) {
-    const bool more =
-        t->submitted < t->steps && !interrupt_requested() && (t->submitted == t->line.step || trainer_runs_ahead(t));
-    if ((more && !trainer_submit(t, error)) || !trainer_collect(t, error)) {
+  bool more = true;
+  while (more) {
+    if (!train_step(t, &more, error)) {
       return false;
     }
-    const bool best = t->options->keep_best && t->bad_steps == 0 && t->line.val_loss < t->best;
-    if ((best || step_saves(t, t->line.step)) && !trainer_save(t, t->line.step == t->steps, error)) {
-      return false;
+    if (more && t->options->step && !t->options->step(t->options->context, t)) {
+      break;
     }
   }
   return true;
@@ -413,10 +426,12 @@ static void trainer_next(Trainer *t, const char *before, const char *after) {
   buffer_free(&path);
 }
 
-static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
-  result->interrupted = interrupt_requested() && t->line.step < t->steps;
-  if (result->interrupted && t->line.step > 0) {
-    log_line(&t->log, LOG_YELLOW "interrupted after step %lld: saving" LOG_PLAIN, (long long)t->line.step);
+bool train_end(Trainer *t, TrainResult *result, Error *error) {
+  const bool early = t->line.step < t->steps;
+  result->interrupted = early && interrupt_requested();
+  if (early && t->line.step > 0) {
+    log_line(&t->log, LOG_YELLOW "%s after step %lld: saving" LOG_PLAIN,
+             result->interrupted ? "interrupted" : "stopped", (long long)t->line.step);
     if (!trainer_save(t, true, error)) {
       return false;
     }
@@ -429,7 +444,7 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
     const SessionMemory memory = session_memory(&t->session);
     t->line.memory_bytes = memory.taken >= 0 ? memory.taken : clock_memory_peak();
     progress_end(&t->log, &t->facts, &t->line, t->total_seconds, memory.beside);
-    if (generate_possible(t->session.set) && t->saved > 0 && !result->interrupted) {
+    if (generate_possible(t->session.set) && t->saved > 0 && !early) {
       trainer_next(t, LOG_FAINT "try" LOG_PLAIN "       mdl generate ", " --prompt TEXT");
     }
   }
@@ -443,12 +458,19 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
   return true;
 }
 
-static void trainer_close(Trainer *t) {
+void train_leave(Trainer *t) {
   events_close(&t->events);
   metrics_close(&t->metrics);
-  free(t->line.loads);
   log_close(&t->log);
   run_close(&t->run);
+}
+
+void train_close(Trainer *t) {
+  if (!t) {
+    return;
+  }
+  train_leave(t);
+  free(t->line.loads);
   session_close(&t->session);
   feed_destroy(t->train_feed);
   feed_destroy(t->eval_feed);
@@ -459,17 +481,18 @@ static void trainer_close(Trainer *t) {
   free(t);
 }
 
-bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *options, TrainResult *result,
-               Error *error) {
+bool train_open(const PlanSet *set, const Backend *backend, const TrainOptions *options, Trainer **trainer,
+                Error *error) {
   Trainer *t = calloc(1, sizeof *t);
-  Interrupt interrupt;
+  *trainer = NULL;
   if (!t) {
     return error_set(error, 3, "no memory");
   }
   const PlanRun *run = &set->plans[0]->run;
   *t = (Trainer){.set = set,
                  .plan = set->plans[0],
-                 .options = options,
+                 .given = *options,
+                 .options = &t->given,
                  .steps = choose(options->steps, run->steps),
                  .save_every = choose(options->save_every, run->save_every),
                  .eval_every = choose(options->eval_every, run->eval_every),
@@ -479,17 +502,42 @@ bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *o
                  .best = INFINITY};
   t->log_every = t->log_every > 0 ? t->log_every : 10;
   t->run.lock = t->metrics.fd = t->events.fd = -1;
-  *result = (TrainResult){.loss = NAN, .val_loss = NAN};
   log_start(&t->log, options->screen);
-  bool done = trainer_open(t, backend, error) && trainer_begin(t, error);
-  if (done) {
-    interrupt_install(&interrupt);
-    done = trainer_loop(t, error) && trainer_end(t, result, error);
-    if (!done) {
-      log_note(&t->log, error->text);
-    }
-    interrupt_restore(&interrupt);
+  if (!trainer_open(t, backend, error) || !trainer_begin(t, error)) {
+    train_close(t);
+    return false;
   }
-  trainer_close(t);
+  t->submitted = t->line.step;
+  *trainer = t;
+  return true;
+}
+
+bool train_save(Trainer *t, Error *error) {
+  return trainer_save(t, true, error);
+}
+
+TrainView train_view(Trainer *t) {
+  return (TrainView){.session = &t->session, .line = &t->line, .run = t->run.path, .steps = t->steps};
+}
+
+void train_note(Trainer *t, const Error *error) {
+  log_note(&t->log, error->text);
+}
+
+bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *options, TrainResult *result,
+               Error *error) {
+  Trainer *t;
+  Interrupt interrupt;
+  *result = (TrainResult){.loss = NAN, .val_loss = NAN};
+  if (!train_open(set, backend, options, &t, error)) {
+    return false;
+  }
+  interrupt_install(&interrupt);
+  const bool done = trainer_loop(t, error) && train_end(t, result, error);
+  if (!done) {
+    train_note(t, error);
+  }
+  interrupt_restore(&interrupt);
+  train_close(t);
   return done;
 }

@@ -12,10 +12,11 @@
 #include "runtime/run.h"
 #include "runtime/train.h"
 
-typedef struct Trainer {
+struct Trainer {
   const PlanSet *set;
   const Plan *plan;  // of the first stage
   const TrainOptions *options;
+  TrainOptions given;  // what `options` points to
   int64_t steps, save_every, eval_every, log_every;
   Session session;
   Data *data;
@@ -44,7 +45,7 @@ typedef struct Trainer {
   int64_t interval_steps;
   int64_t trace_from, traced;  // the first step that is traced, and how many were
   DeviceFacts device;
-} Trainer;
+};
 
 // --- train_save.c ---
 

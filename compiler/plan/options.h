@@ -18,10 +18,11 @@ typedef struct {  // in the order of the program
 } CompiledValues;
 
 typedef struct {
-  const char *file;        // path of the .mdl text
-  const char *recipe;      // NULL: the only one of the file
-  const char *layout;      // NULL: what the recipe says, else one rank
-  const char *precision;   // NULL: what the recipe says, else fp32
+  const char *file;       // path of the .mdl text
+  const char *text;       // NULL: what is in the file; else this, and `file` says what it is called and where it stands
+  const char *recipe;     // NULL: the only one of the file
+  const char *layout;     // NULL: what the recipe says, else one rank
+  const char *precision;  // NULL: what the recipe says, else fp32
   const char *const *set;  // "name=value" strings
   int set_count;
   // For generating text: the plan has the programs `prefill` and `decode` too, which keep keys and values, or says why
