@@ -188,11 +188,13 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   Data *data = NULL;
   Feed *feed = NULL;
   Evaluation evaluation = {0};
+  ShownList shown = {0};
   const Backend *backend = backend_choose(options->device, 1, &error);
   bool done = backend && restore_open(&restored, run, backend, (int)options->threads, PROGRAM_EVALUATE, &error) &&
               evaluation_data(restored.set, options->data, &data, &error) &&
               feed_create(restored.set, PROGRAM_EVALUATE, data, &feed, &error) &&
-              evaluate_run(&restored.session, feed, data, options->batches, &evaluation, &error);
+              shown_open(&shown, &restored.session, PROGRAM_EVALUATE, "", &error) &&
+              evaluate_run(&restored.session, feed, data, options->batches, &shown, &evaluation, &error);
   if (done) {
     *result = (MdlEvaluation){.loss = evaluation.loss,
                               .perplexity = exp(evaluation.loss),
@@ -203,7 +205,11 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
                               .seconds = evaluation.seconds,
                               .held_out = options->data ? 0 : restored.plan->run.validation_fraction};
     snprintf(result->data, sizeof result->data, "%s", data_facts(data).path);
+    for (int i = 0; options->output && i < shown.count; i++) {
+      options->output(options->context, shown.at[i].name, shown.at[i].value);
+    }
   }
+  shown_close(&shown);
   feed_destroy(feed);
   data_close(data);
   restore_close(&restored);
@@ -287,6 +293,7 @@ MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblat
   const AblateOptions ablate = {.base = base_options(&options->compile, file),
                                 .words = options->words,
                                 .word_count = options->word_count,
+                                .seeds = options->seeds,
                                 .steps = options->steps,
                                 .tolerance = options->tolerance,
                                 .out = options->out,

@@ -150,13 +150,38 @@ static const Option eval_options[] = {
     {"threads", 0, OPTION_INTEGER, "N", offsetof(EvalValues, threads), 0, "processor threads (default: all cores)"},
 };
 
+typedef struct {
+  const char *name;
+  double value;
+} EvalOutput;
+
+typedef struct {
+  Arena *arena;
+  EvalOutput *at;
+  int count;
+} EvalOutputs;
+
+static void eval_keep(void *context, const char *name, double value) {
+  EvalOutputs *outputs = context;
+  EvalOutput *longer = ARENA_ARRAY(outputs->arena, EvalOutput, outputs->count + 1);
+  if (outputs->count > 0) {
+    memcpy(longer, outputs->at, sizeof *longer * (size_t)outputs->count);
+  }
+  longer[outputs->count++] = (EvalOutput){arena_format(outputs->arena, "%s", name), value};
+  outputs->at = longer;
+}
+
 static int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
-  (void)arena;
   const EvalValues *eval = values;
+  EvalOutputs outputs = {.arena = arena};
   MdlError error;
   MdlEvaluation result;
-  MdlEvaluateOptions options = {
-      .device = eval->device, .data = eval->data, .batches = eval->batches, .threads = eval->threads};
+  MdlEvaluateOptions options = {.device = eval->device,
+                                .data = eval->data,
+                                .batches = eval->batches,
+                                .threads = eval->threads,
+                                .output = eval_keep,
+                                .context = &outputs};
   if (mdl_evaluate(arguments->at[0], &options, &result, &error)) {
     return report(&error);
   }
@@ -167,6 +192,9 @@ static int eval_main(Arena *arena, const void *values, const OptionList *argumen
     printf("bits per byte  not known: the recipe names no tokenizer for all of the data\n");
   } else {
     printf("bits per byte  %.6f\n", result.bits_per_byte);
+  }
+  for (int i = 0; i < outputs.count; i++) {
+    printf("%-14s %.6g\n", outputs.at[i].name, outputs.at[i].value);
   }
   if (result.held_out > 0) {
     printf("data           the last %g%% of %s, which the run does not train on\n", result.held_out * 100, result.data);
@@ -290,7 +318,7 @@ static int generate_main(Arena *arena, const void *values, const OptionList *arg
 typedef struct {
   CommandFlags compile;
   const char *out, *data, *device;
-  int64_t steps, threads;
+  int64_t steps, seeds, threads;
   double tolerance, deadline;
   bool dry;
 } AblateValues;
@@ -299,6 +327,8 @@ static const Option ablate_options[] = {
     {"dry", 0, OPTION_FLAG, NULL, offsetof(AblateValues, dry), 0,
      "run nothing: which combinations compile, their ranks, memory and traffic"},
     {"steps", 0, OPTION_INTEGER, "N", offsetof(AblateValues, steps), 1, "steps of each combination (default: 20)"},
+    {"seeds", 0, OPTION_INTEGER, "N", offsetof(AblateValues, seeds), 1,
+     "each combination from the seeds 1 to N, ranked by the mean of their losses"},
     {"tolerance", 0, OPTION_NUMBER, "X", offsetof(AblateValues, tolerance), 0,
      "how far losses may be apart, relative; a tenth of it at step 1 (default: 1e-4)"},
     {"out", 'o', OPTION_TEXT, "DIR", offsetof(AblateValues, out), 0,
@@ -321,6 +351,7 @@ static int ablate_main(Arena *arena, const void *values, const OptionList *argum
   MdlAblateOptions options = {.compile = compile_options(&ablate->compile),
                               .words = arguments->at + 1,
                               .word_count = arguments->count - 1,
+                              .seeds = ablate->seeds,
                               .steps = ablate->steps,
                               .tolerance = ablate->tolerance,
                               .out = ablate->out,

@@ -83,6 +83,9 @@ typedef struct {
   const char *data;    // all of this file; NULL: the validation part of the run's data
   int64_t batches;     // at most; 0: all
   int64_t threads;
+  // Called for each output of the text that is a single number, once the evaluation is done; NULL: nobody is told.
+  void (*output)(void *context, const char *name, double value);
+  void *context;
 } MdlEvaluateOptions;
 
 typedef struct {
@@ -125,6 +128,7 @@ typedef struct {
   MdlCompileOptions compile;  // what all combinations share; its diagnostics are not used
   const char *const *words;   // "layout=tp2,pp2", "batch=4,8"
   int word_count;
+  int64_t seeds;  // every combination from the seeds 1 to this; 0: from that of the recipe
   int64_t steps;
   double tolerance;    // of the relative difference of losses after step 1; 0: as docs/cli.md says
   const char *out;     // directory of ablate.svg and ablate.jsonl; NULL: a fresh runs/ablate-N

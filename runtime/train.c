@@ -22,7 +22,6 @@ enum { BAD_STEPS_MAX = 10, PROFILE_AFTER = 2, PROFILE_ROWS = 24 };
 static const double LIVE_SECONDS = 0.1;  // between two updates of the live line
 
 enum { RESOLVED_MOST = 1 << 24 };  // bytes of a text
-enum { LOADS_MAX = 1024 };         // layers of experts
 
 typedef struct {
   const PlanSet *set;
@@ -188,15 +187,11 @@ static void read_before(Trainer *t) {
   }
 }
 
-static bool loads_open(Trainer *t, Error *error) {
-  const char *names[LOADS_MAX];
-  const int count = session_loads(&t->session, names, LOADS_MAX);
-  t->line.loads = count > 0 ? calloc((size_t)count, sizeof *t->line.loads) : NULL;
-  t->line.load_count = t->line.loads ? count : 0;
-  for (int i = 0; i < t->line.load_count; i++) {
-    t->line.loads[i] = (MetricsShown){names[i], NAN};
-  }
-  return count == t->line.load_count || error_set(error, 3, "no memory for the loads of %d layers", count);
+// What lines of metrics show beside numbers that every run has.
+static bool trainer_shown(Trainer *t, Error *error) {
+  return shown_open(&t->line.shown, &t->session, PROGRAM_TRAIN, "", error) &&
+         shown_open_loads(&t->line.loads, &t->session, error) &&
+         (!t->eval_feed || shown_open(&t->line.validated, &t->session, PROGRAM_EVALUATE, "val_", error));
 }
 
 static bool trainer_begin(Trainer *t, Error *error) {
@@ -221,12 +216,7 @@ static bool trainer_begin(Trainer *t, Error *error) {
   t->trace_from = facts.step + 1 + (t->steps - facts.step > options->profile + PROFILE_AFTER ? PROFILE_AFTER : 0);
   t->line.loss = t->line.val_loss = NAN;
   t->line.tokens = facts.tokens;
-  const char *names[METRICS_SHOWN];
-  t->line.shown_count = session_shown(&t->session, names, METRICS_SHOWN);
-  for (int i = 0; i < t->line.shown_count; i++) {
-    t->line.shown[i] = (MetricsShown){names[i], NAN};
-  }
-  if (!loads_open(t, error)) {
+  if (!trainer_shown(t, error)) {
     return false;
   }
   t->skipped = facts.skipped;
@@ -255,7 +245,7 @@ static bool trainer_chart(Trainer *t, Error *error) {
   char path[IO_PATH_MAX], title[256], subtitle[256], count[32];
   snprintf(title, sizeof title, "%s", run->model ? run->model : "model");
   snprintf(subtitle, sizeof subtitle, "recipe %s, %s parameters", run->recipe ? run->recipe : "?",
-           units_count(count, run->parameters));
+           units_count(count, session_parameters(t->set)));
   return run_file(&t->run, "loss.svg", path, error) && chart_write(path, title, subtitle, &t->metrics, error);
 }
 
@@ -290,42 +280,12 @@ static bool trainer_evaluate(Trainer *t, Error *error) {
   // A batch of an evaluation is one microbatch: the same windows under every layout.
   const int64_t batches = t->plan->run.eval_batches * t->plan->programs[PROGRAM_TRAIN].slots;
   session_trace(&t->session, false);  // the next step says whether it is traced
-  if (!evaluate_run(&t->session, t->eval_feed, t->data, batches, &result, error)) {
+  if (!evaluate_run(&t->session, t->eval_feed, t->data, batches, &t->line.validated, &result, error)) {
     return false;
   }
   if (!interrupt_requested()) {
     t->line.val_loss = result.loss;
-    progress_evaluation(&t->log, &t->facts, t->line.step, &result);
-  }
-  return true;
-}
-
-static bool trainer_events(Trainer *t, Error *error) {
-  const struct {
-    const char *tag;
-    double value;
-  } scalars[] = {{"loss", t->line.loss},
-                 {"grad_norm", t->line.grad_norm},
-                 {"lr", t->line.lr},
-                 {"tokens_per_s", t->line.tokens_per_s},
-                 {"val_loss", t->line.val_loss}};
-  for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) {
-    if (isfinite(scalars[i].value) &&
-        !events_scalar(&t->events, t->line.step, scalars[i].tag, scalars[i].value, error)) {
-      return false;
-    }
-  }
-  for (int i = 0; i < t->line.shown_count; i++) {
-    const MetricsShown *shown = &t->line.shown[i];
-    if (isfinite(shown->value) && !events_scalar(&t->events, t->line.step, shown->name, shown->value, error)) {
-      return false;
-    }
-  }
-  for (int i = 0; i < t->line.load_count; i++) {
-    const MetricsShown *load = &t->line.loads[i];
-    if (isfinite(load->value) && !events_scalar(&t->events, t->line.step, load->name, load->value, error)) {
-      return false;
-    }
+    progress_evaluation(&t->log, &t->facts, t->line.step, &result, &t->line.validated);
   }
   return true;
 }
@@ -358,23 +318,14 @@ static bool step_saves(const Trainer *t, int64_t step) {
   return step == t->steps || (t->save_every > 0 && step % t->save_every == 0);
 }
 
-// Of steps that have a line alone: each is read from the device by itself.
-static bool loads_read(Trainer *t, Error *error) {
-  for (int i = 0; i < t->line.load_count; i++) {
-    if (!session_scalar(&t->session, PROGRAM_TRAIN, t->line.loads[i].name, &t->line.loads[i].value, error)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 static bool trainer_report(Trainer *t, Error *error) {
   int64_t step = t->line.step;
   bool last = step == t->steps;
   bool evaluates = step_evaluates(t, step);
   bool logs = step == 1 || last || step % t->log_every == 0;
   t->line.val_loss = NAN;
-  if ((logs || evaluates) && !loads_read(t, error)) {
+  // Of steps that have a line alone: each is read from the device by itself.
+  if ((logs || evaluates) && !shown_read(&t->line.loads, &t->session, PROGRAM_TRAIN, error)) {
     return false;
   }
   double now = clock_seconds();
@@ -392,7 +343,7 @@ static bool trainer_report(Trainer *t, Error *error) {
     return false;
   }
   if (logs || isfinite(t->line.val_loss)) {
-    if (!metrics_write(&t->metrics, &t->line, error) || !trainer_events(t, error)) {
+    if (!metrics_write(&t->metrics, &t->line, error) || !events_line(&t->events, &t->line, error)) {
       return false;
     }
     t->interval_seconds = 0;
@@ -456,13 +407,9 @@ static bool trainer_collect(Trainer *t, Error *error) {
       !session_scalar(session, PROGRAM_TRAIN, "loss", &t->line.loss, error) ||
       !session_scalar(session, PROGRAM_TRAIN, "grad_norm", &t->line.grad_norm, error) ||
       !session_scalar(session, PROGRAM_TRAIN, "lr", &t->line.lr, error) ||
-      !session_scalar(session, PROGRAM_TRAIN, "skipped", &skipped, error)) {
+      !session_scalar(session, PROGRAM_TRAIN, "skipped", &skipped, error) ||
+      !shown_read(&t->line.shown, session, PROGRAM_TRAIN, error)) {
     return false;
-  }
-  for (int i = 0; i < t->line.shown_count; i++) {
-    if (!session_scalar(session, PROGRAM_TRAIN, t->line.shown[i].name, &t->line.shown[i].value, error)) {
-      return false;
-    }
   }
   const double now = clock_seconds(), seconds = now - t->done_at;
   const bool skips = skipped > 0;
@@ -561,7 +508,9 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
 static void trainer_close(Trainer *t) {
   events_close(&t->events);
   metrics_close(&t->metrics);
-  free(t->line.loads);
+  shown_close(&t->line.shown);
+  shown_close(&t->line.loads);
+  shown_close(&t->line.validated);
   log_close(&t->log);
   run_close(&t->run);
   session_close(&t->session);

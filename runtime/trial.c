@@ -105,7 +105,7 @@ bool trial_validate(Trial *trial, double *loss, Error *error) {
   Evaluation evaluation = {.loss = NAN};
   const int64_t batches = plan->run.eval_batches * plan->programs[PROGRAM_TRAIN].slots;
   const bool done =
-      !trial->validation || evaluate_run(&trial->session, trial->validation, trial->data, batches, &evaluation, error);
+      !trial->validation || evaluate_run(&trial->session, trial->validation, trial->data, batches, NULL, &evaluation, error);
   *loss = evaluation.loss;
   return done;
 }
