@@ -12,7 +12,7 @@ enum { COLUMNS_MAX = CHOICES_MAX + 24 };
 typedef struct {
   const Ablate *ablate;
   int columns, choice_columns;  // after the number of the row come the choices
-  bool dry, validates, devices;
+  bool dry, validates, devices, parameters;
   const char *title[COLUMNS_MAX];
   const char **cell;  // [row * COLUMNS_MAX + column]
   int width[COLUMNS_MAX];
@@ -52,7 +52,7 @@ static void table_titles(Table *table) {
     table_add(table, ablate->choices.at[i].name);
   }
   table->choice_columns = table->columns;
-  table_add(table, "parameters");
+  table_add(table, table->parameters ? "parameters" : NULL);
   table_add(table, "ranks");
   table_add(table, table->dry ? NULL : "loss 1");
   table_add(table, !table->dry && middle_step(ablate) ? "loss 10" : NULL);
@@ -134,7 +134,9 @@ static void table_row(Table *table, int at) {
   if (row->ranks == 0) {
     return;  // it does not compile, or was not reached
   }
-  cell[column++] = count_text(arena, row->parameters);
+  if (table->parameters) {
+    cell[column++] = count_text(arena, row->parameters);
+  }
   cell[column++] = arena_format(arena, "%lld", (long long)row->ranks);
   row_losses(table, row, cell, &column);
   if (!table->dry) {
@@ -189,9 +191,13 @@ static void row_put(const Table *table, int at, Buffer *out) {
 }
 
 void ablate_table(const Ablate *ablate, Buffer *out) {
+  const AblateRow *first = NULL;
   Table table = {.ablate = ablate, .dry = ablate->options->dry, .devices = ablate->devices > 0};
   for (int i = 0; i < ablate->count; i++) {
-    table.validates |= !isnan(ablate->rows[i].validation);
+    const AblateRow *row = &ablate->rows[i];
+    table.validates |= !isnan(row->validation);
+    first = first ? first : row->ranks > 0 ? row : NULL;  // of those that compile
+    table.parameters |= row->ranks > 0 && row->parameters != first->parameters;
   }
   table.cell = ARENA_ARRAY(ablate->arena, const char *, (int64_t)ablate->count *COLUMNS_MAX);
   table_titles(&table);
@@ -352,13 +358,11 @@ static json_t *row_json(const Ablate *ablate, int at) {
   json_object_set_new(line, "mfu", number(row_flops(row) / row->peak_flops));
   json_object_set_new(line, "exposed_seconds", number(row->exposed));
   json_object_set_new(line, "val_loss", number(row->validation));
-  if (row->rank > 0) {
-    const AblateGroup *group = &ablate->groups[row->rank - 1];
-    json_object_set_new(line, "rank", json_integer(row->rank));
-    json_object_set_new(line, "rank_mean", number(group->mean));
-    json_object_set_new(line, "rank_spread", number(group->spread));
-    json_object_set_new(line, "rank_seeds", json_integer(group->seeds));
-  }
+  const AblateGroup *group = row->rank > 0 ? &ablate->groups[row->rank - 1] : NULL;
+  json_object_set_new(line, "rank", group ? json_integer(row->rank) : json_null());
+  json_object_set_new(line, "rank_mean", number(group ? group->mean : NAN));
+  json_object_set_new(line, "rank_spread", number(group ? group->spread : NAN));
+  json_object_set_new(line, "rank_seeds", group ? json_integer(group->seeds) : json_null());
   json_object_set_new(line, "measured_bytes", number(row->taken));
   json_object_set_new(line, "beside_bytes", number(row->beside));
   json_object_set_new(line, "compile_seconds", number(row->compile_seconds));

@@ -141,6 +141,7 @@ MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrai
                         .eval_every = options->eval_every,
                         .log_every = options->log_every,
                         .keep = options->keep,
+                        .patience = options->patience,
                         .threads = (int)options->threads,
                         .deadline_seconds = options->deadline_seconds,
                         .profile = options->profile,

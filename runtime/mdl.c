@@ -36,7 +36,7 @@ typedef struct {
   CommandFlags compile;
   const char *device, *out, *data;
   bool resume;
-  int64_t steps, save_every, eval_every, log_every, keep, threads, profile;
+  int64_t steps, save_every, eval_every, log_every, keep, patience, threads, profile;
   double deadline;
 } TrainValues;
 
@@ -54,6 +54,8 @@ static const Option train_options[] = {
      "steps between checkpoints; 0: only at the end"},
     {"eval-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, eval_every), 0,
      "steps between evaluations; 0: only at the end"},
+    {"patience", 0, OPTION_INTEGER, "N", offsetof(TrainValues, patience), 1,
+     "stop, with status 0, where N evaluations in a row are no better than the best before them"},
     {"log-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, log_every), 0, "steps between lines of metrics"},
     {"keep", 0, OPTION_INTEGER, "N", offsetof(TrainValues, keep), 0,
      "how many of the newest checkpoints to keep (default: 3; 0: all)"},
@@ -127,6 +129,7 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
                              .eval_every = train->eval_every,
                              .log_every = train->log_every,
                              .keep = train->keep,
+                             .patience = train->patience,
                              .threads = train->threads,
                              .deadline_seconds = train->deadline,
                              .screen = stdout};
@@ -466,7 +469,8 @@ static const Command commands[] = {
      .summary =
          "trains every combination of layouts, precisions, recipes and settings a little: one table, one picture",
      .details =
-         "NAME is layout, precision, recipe, or what --set takes: layout=tp mesh.tp=1,2,4 microbatches=4,8 are all "
+         "NAME is layout, precision, recipe, or what --set takes: layout=tp mesh.tp=1,2,4 microbatches=4,8 are "
+         "all "
          "six\n"
          "sizes of one layout; those that the text does not allow are listed. Rows that differ in layout or precision\n"
          "alone must have the same losses but for rounding; those that do not are marked, and the exit status is 1.",

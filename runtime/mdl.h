@@ -39,7 +39,7 @@ typedef struct MdlPlan MdlPlan;  // what every rank does, all of it decided; imm
 
 typedef struct {
   const char *recipe, *layout, *precision;  // NULL: as the text says
-  const char *const *set;                   // "name=value"
+  const char *const *set;                           // "name=value"
   int set_count;
   FILE *diagnostics;  // where errors and warnings of the text go; NULL: nowhere
   bool diagnostics_json;
@@ -61,9 +61,10 @@ typedef struct {
   int64_t profile;     // steps of which a trace and a table of times are made; 0: none
   int64_t steps, save_every, eval_every, log_every;  // negative: as the recipe says; 0: only at the end
   int64_t keep;                                      // newest checkpoints to keep; 0: all
-  int64_t threads;                                   // of all ranks together; 0: all cores
-  double deadline_seconds;                           // for which a rank waits for another; 0: for ever
-  FILE *screen;                                      // progress for people; NULL: none
+  int64_t patience;         // end where so many evaluations in a row are no better than the best; 0: never
+  int64_t threads;          // of all ranks together; 0: all cores
+  double deadline_seconds;  // for which a rank waits for another; 0: for ever
+  FILE *screen;             // progress for people; NULL: none
 } MdlTrainOptions;
 
 #define MDL_TRAIN_DEFAULTS \

@@ -14,6 +14,7 @@
 #include "runtime/events.h"
 #include "runtime/generate.h"
 #include "runtime/interrupt.h"
+#include "runtime/patience.h"
 #include "runtime/progress.h"
 #include "runtime/run.h"
 #include "runtime/trace.h"
@@ -45,6 +46,7 @@ typedef struct {
   int64_t saved;                                    // step of the newest checkpoint; -1: none
   int64_t skipped;                                  // steps whose update was not made
   int bad_steps;                                    // in a row
+  bool stops;                                       // the validation loss gets no better
   double interval_seconds, total_seconds, live_at;  // of steps alone
   int64_t interval_steps;
   int64_t trace_from, traced;  // the first step that is traced, and how many were
@@ -89,6 +91,9 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
   bool evaluates = t->plan->programs[PROGRAM_EVALUATE].call_count > 0;
   if (evaluates && data_facts(t->data).validation_windows > 0 &&
       !feed_create(t->set, PROGRAM_EVALUATE, t->data, &t->eval_feed, error)) {
+    return false;
+  }
+  if (t->options->patience > 0 && !patience_possible(t->eval_feed, t->eval_every, error)) {
     return false;
   }
   if (t->options->resume && !run_read_tuning(t->options->out, model_name(t), &t->tuning, error)) {
@@ -318,6 +323,16 @@ static bool step_saves(const Trainer *t, int64_t step) {
   return step == t->steps || (t->save_every > 0 && step % t->save_every == 0);
 }
 
+// Has the validation loss got no better for so many evaluations that the run ends here?
+static void trainer_patience(Trainer *t) {
+  t->stops = t->options->patience > 0 && patience_of(&t->metrics).since >= t->options->patience;
+}
+
+// Is there a step to begin?
+static bool trainer_wants(const Trainer *t) {
+  return t->submitted < t->steps && !t->stops && !interrupt_requested();
+}
+
 static bool trainer_report(Trainer *t, Error *error) {
   int64_t step = t->line.step;
   bool last = step == t->steps;
@@ -349,7 +364,11 @@ static bool trainer_report(Trainer *t, Error *error) {
     t->interval_seconds = 0;
     t->interval_steps = 0;
   }
-  return !isfinite(t->line.val_loss) || trainer_chart(t, error);
+  if (!isfinite(t->line.val_loss)) {
+    return true;
+  }
+  trainer_patience(t);
+  return trainer_chart(t, error);
 }
 
 static bool trainer_diverged(const Trainer *t, bool skipped, Error *error) {
@@ -432,9 +451,9 @@ static bool trainer_collect(Trainer *t, Error *error) {
 
 static bool trainer_loop(Trainer *t, Error *error) {
   t->submitted = t->line.step;
-  while (t->line.step < t->submitted || (t->line.step < t->steps && !interrupt_requested())) {
-    const bool more =
-        t->submitted < t->steps && !interrupt_requested() && (t->submitted == t->line.step || trainer_runs_ahead(t));
+  trainer_patience(t);
+  while (t->line.step < t->submitted || trainer_wants(t)) {
+    const bool more = trainer_wants(t) && (t->submitted == t->line.step || trainer_runs_ahead(t));
     if ((more && !trainer_submit(t, error)) || !trainer_collect(t, error)) {
       return false;
     }
@@ -476,7 +495,7 @@ static void trainer_next(Trainer *t, const char *before, const char *after) {
 }
 
 static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
-  result->interrupted = interrupt_requested() && t->line.step < t->steps;
+  result->interrupted = interrupt_requested() && t->line.step < t->steps && !t->stops;
   if (result->interrupted && t->line.step > 0) {
     log_line(&t->log, LOG_YELLOW "interrupted after step %lld: saving" LOG_PLAIN, (long long)t->line.step);
     if (!trainer_save(t, error)) {
@@ -484,7 +503,16 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
     }
     trainer_next(t, "          to go on: mdl train ", " --resume");
   }
-  if (t->facts.first >= t->steps) {
+  if (t->stops && t->line.step < t->steps) {
+    const Patience patience = patience_of(&t->metrics);
+    patience_say(&t->log, &patience, t->line.step);
+    if (!trainer_save(t, error)) {
+      return false;
+    }
+  }
+  if (t->stops && t->line.step == t->facts.first) {
+    log_line(&t->log, "          no step was made; --patience N with a larger N goes further");
+  } else if (t->facts.first >= t->steps) {
     log_line(&t->log, "          step %lld of %lld is done already; --steps N goes further", (long long)t->facts.first,
              (long long)t->steps);
   } else {

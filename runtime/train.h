@@ -12,6 +12,7 @@ typedef struct {
   bool resume;
   int64_t steps, save_every, eval_every, log_every;  // negative: what the plan says; 0: never (but at the end)
   int64_t keep;                                      // checkpoints; 0: all
+  int64_t patience;                                  // evaluations that are no better, then training ends; 0: never
   int threads;
   double deadline_seconds;  // for which a rank waits for another; 0: for ever
   int64_t profile;          // steps to be traced; 0: none
