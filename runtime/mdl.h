@@ -39,7 +39,7 @@ typedef struct MdlPlan MdlPlan;  // what every rank does, all of it decided; imm
 
 typedef struct {
   const char *recipe, *layout, *precision;  // NULL: as the text says
-  const char *const *set;                           // "name=value"
+  const char *const *set;                   // "name=value"
   int set_count;
   FILE *diagnostics;  // where errors and warnings of the text go; NULL: nowhere
   bool diagnostics_json;
