@@ -45,6 +45,12 @@ typedef struct {
   size_t base;  // of the group's struct in the command's
 } OptionGroup;
 
+// Options of the same words in several commands, of a struct of values that has `quiet` and `json`.
+#define QUIET_OPTION(Values) \
+  { "quiet", 'q', OPTION_FLAG, NULL, offsetof(Values, quiet), 0, "say nothing on stdout" }
+#define JSON_OPTION(Values, what) \
+  { "json", 0, OPTION_FLAG, NULL, offsetof(Values, json), 0, "one JSON object a line on stdout instead: " what }
+
 typedef struct Command Command;
 struct Command {
   const char *name, *arguments, *summary;

@@ -12,6 +12,44 @@
 #include "compiler/plan/verify.h"
 #include "compiler/report/explain.h"
 
+static bool are_large(const Compilation *c, ValueId value) {
+  const Shape shape = graph_shape(c->graph, value);
+  double bytes = 4;
+  for (int i = 0; i < shape.count; i++) {
+    bytes *= (double)c->graph->axes.at[shape.axis[i]].size;
+  }
+  return bytes > (double)chunk_bytes(c);
+}
+
+static bool is_number(const Graph *graph, ValueId value) {
+  return graph_shape(graph, value).count == 0;
+}
+
+// Where logits are large they are never whole in a step, so what is computed from them for an output alone is left out
+// of training; and so is everywhere what is no single number, which no line of a step can show.
+static void drop_outputs_of(const Compilation *c, ValueId logits) {
+  Graph *graph = c->graph;
+  NodeList *nodes = &graph->regions.at[0].nodes;
+  const bool large = are_large(c, logits);
+  bool *from = ARENA_ARRAY(c->arena, bool, graph->values.count + 1);
+  int kept = 0;
+  from[logits] = true;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    bool reads = false;
+    for (int j = 0; j < node->operand_count; j++) {
+      reads |= from[node->operands[j]];
+    }
+    for (int j = 0; j < node->result_count; j++) {
+      from[node->first_result + j] |= reads;
+    }
+    nodes->at[kept] = nodes->at[i];
+    const bool output = node->op == OP_OUTPUT && strcmp(node->text, "loss") != 0;
+    kept += !(reads && output && (large || !is_number(graph, node->operands[0])));
+  }
+  nodes->count = kept;
+}
+
 bool pass_elaborate(Compilation *c) {
   c->elaborator = elaborate_model(c->arena, c->names, c->diag, c->unit, c->spec, c->program);
   c->graph = c->elaborator ? c->elaborator->graph : NULL;
@@ -22,6 +60,9 @@ bool pass_elaborate(Compilation *c) {
     diag_help(c->diag, error,
               "compute what one of them becomes: as they are, the first would be gone when the second reads it");
     return false;
+  }
+  if (c->graph && c->program == PROGRAM_TRAIN && front_has_logits(c)) {
+    drop_outputs_of(c, frame_find(c->elaborator->frame, name_of(c->names, "logits"))->value);
   }
   if (c->graph && c->values) {
     forward_paths(c);

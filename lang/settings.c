@@ -178,7 +178,33 @@ static Ast *choose_recipe(Unit *unit, const CompileOptions *options) {
   return settings_parse(unit, "<no recipe>", "");
 }
 
+// The name in `--set model=NAME`, or NULL.
+static const char *set_model(const char *assignment) {
+  static const char word[] = "model=";
+  return strncmp(assignment, word, sizeof word - 1) == 0 ? assignment + sizeof word - 1 : NULL;
+}
+
+// Another model of the text in place of the recipe's, with the sizes that the recipe gives its own.
+static void replace_model(Unit *unit, const char *name, Spec *spec) {
+  if (!settings_phrase(spec->text->recipe, "model")) {
+    settings_add(unit, spec->text->recipe, "--set", "model _();");
+  }
+  Ast *call = settings_model(unit, spec->text->recipe);
+  if (call) {
+    call->name = name_of(unit->names, name);
+    call->name_span = SPAN_NONE;
+  }
+}
+
 static bool choose_model(Unit *unit, const CompileOptions *options, Spec *spec) {
+  bool set = false;
+  for (int i = 0; i < options->set_count; i++) {
+    const char *name = set_model(options->set[i]);
+    if (name) {
+      replace_model(unit, name, spec);
+      set = true;
+    }
+  }
   Ast *phrase = settings_phrase(spec->text->recipe, "model");
   int count;
   if (!phrase) {
@@ -188,7 +214,7 @@ static bool choose_model(Unit *unit, const CompileOptions *options, Spec *spec) 
           diag_error(unit->diag, count ? E052 : E036, SPAN_NONE,
                      count ? "%s has %d models and the recipe names none" : "%s has no model", options->file, count);
       if (count) {
-        diag_help(unit->diag, error, "write `model NAME;` in a recipe");
+        diag_help(unit->diag, error, "write `model NAME;` in a recipe, or choose with --set model=NAME");
       } else {
         diag_help(unit->diag, error, "declare one: `model name { ... loss = ...; }`");
       }
@@ -208,7 +234,9 @@ static bool choose_model(Unit *unit, const CompileOptions *options, Spec *spec) 
   if (!spec->text->model || spec->text->model->ast->kind != AST_MODEL) {
     Diagnostic *error = diag_error(unit->diag, E010, call->name_span, "there is no model '%s'", call->name);
     const char *closest = unit_closest(unit, SPACE_CODE, call->name);
-    if (closest) {
+    if (set) {
+      list_choices(unit, SPACE_CODE, AST_MODEL, error, "--set model=NAME");
+    } else if (closest) {
       diag_help(unit->diag, error, "did you mean `%s`?", closest);
     }
     return false;
@@ -547,7 +575,9 @@ bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec
                  arena_format(unit->arena, "precision %s;", options->precision));
   }
   for (int i = 0; i < options->set_count; i++) {
-    settings_set(unit, spec, options->set[i]);
+    if (!set_model(options->set[i])) {
+      settings_set(unit, spec, options->set[i]);
+    }
   }
   double values[ENTRY_COUNT];
   for (int i = 0; i < ENTRY_COUNT; i++) {

@@ -172,11 +172,13 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   Data *data = NULL;
   Feed *feed = NULL;
   Evaluation evaluation = {0};
+  ShownList shown = {0};
   const Backend *backend = backend_choose(options->device, 1, &error);
   bool done = backend && restore_open(&restored, run, backend, (int)options->threads, PROGRAM_EVALUATE, &error) &&
               evaluation_data(restored.set, options->data, &data, &error) &&
               feed_create(restored.set, PROGRAM_EVALUATE, data, &feed, &error) &&
-              evaluate_run(&restored.session, feed, data, options->batches, &evaluation, &error);
+              shown_open(&shown, &restored.session, PROGRAM_EVALUATE, "", &error) &&
+              evaluate_run(&restored.session, feed, data, options->batches, &shown, &evaluation, &error);
   if (done) {
     *result = (MdlEvaluation){.loss = evaluation.loss,
                               .perplexity = exp(evaluation.loss),
@@ -187,7 +189,11 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
                               .seconds = evaluation.seconds,
                               .held_out = options->data ? 0 : restored.plan->run.validation_fraction};
     snprintf(result->data, sizeof result->data, "%s", data_facts(data).path);
+    for (int i = 0; options->output && i < shown.count; i++) {
+      options->output(options->context, shown.at[i].name, shown.at[i].value);
+    }
   }
+  shown_close(&shown);
   feed_destroy(feed);
   data_close(data);
   restore_close(&restored);
@@ -278,6 +284,7 @@ MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblat
   const AblateOptions ablate = {.base = base_options(&options->compile, file),
                                 .words = options->words,
                                 .word_count = options->word_count,
+                                .seeds = options->seeds,
                                 .steps = options->steps,
                                 .tolerance = options->tolerance,
                                 .out = options->out,
@@ -366,10 +373,10 @@ MdlStatus mdl_train_tokenizer(const MdlTokenizerOptions *options, MdlTokenizerRe
 typedef struct {
   const CommandFlags *flags;
   FILE *out;
-} Shown;
+} DiagnosticsOut;
 
 static bool show_diagnostics(void *context, const Diag *diag) {
-  const Shown *shown = context;
+  const DiagnosticsOut *shown = context;
   if (shown->out) {
     command_show(shown->flags, diag, shown->out);
   }
@@ -381,7 +388,7 @@ MdlStatus mdl_import(const MdlImportOptions *options, MdlImported *result, MdlEr
   Imported made = {0};
   const MdlCompileOptions *compile = &options->compile;
   const CommandFlags flags = {.diagnostics = compile->diagnostics_json ? "json" : "text"};
-  Shown shown = {&flags, compile->diagnostics};
+  DiagnosticsOut shown = {&flags, compile->diagnostics};
   Arena *arena = arena_create();
   const ImportOptions import = {.from = options->from,
                                 .out = options->out,

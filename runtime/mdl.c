@@ -13,6 +13,7 @@
 #include "compiler/command.h"
 #include "runtime/convert_command.h"
 #include "runtime/data_command.h"
+#include "runtime/eval_command.h"
 
 #define GROUP(title, table) \
   { title, table, sizeof table / sizeof *table, 0 }
@@ -39,14 +40,9 @@ typedef struct {
   CommandFlags compile;
   const char *device, *out, *data, *from, *mapping;
   bool resume, restart, keep_best, partial, quiet, json;
-  int64_t steps, save_every, eval_every, log_every, keep, keep_every, threads, profile;
+  int64_t steps, save_every, eval_every, log_every, keep, keep_every, patience, threads, profile;
   double deadline;
 } TrainValues;
-
-#define QUIET_OPTION(Values) \
-  { "quiet", 'q', OPTION_FLAG, NULL, offsetof(Values, quiet), 0, "say nothing on stdout" }
-#define JSON_OPTION(Values, what) \
-  { "json", 0, OPTION_FLAG, NULL, offsetof(Values, json), 0, "one JSON object a line on stdout instead: " what }
 
 static const Option train_options[] = {
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(TrainValues, device), 0, "where to train (default: auto)"},
@@ -70,6 +66,8 @@ static const Option train_options[] = {
      "steps between checkpoints; 0: only at the end"},
     {"eval-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, eval_every), 0,
      "steps between evaluations; 0: only at the end"},
+    {"patience", 0, OPTION_INTEGER, "N", offsetof(TrainValues, patience), 1,
+     "stop, with status 0, where N evaluations in a row are no better than the best before them"},
     {"log-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, log_every), 0, "steps between lines of metrics"},
     {"keep", 0, OPTION_INTEGER, "N", offsetof(TrainValues, keep), 0,
      "how many of the newest checkpoints to keep (default: 3; 0: all); the newest good one always stays"},
@@ -160,6 +158,7 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
                              .eval_every = train->eval_every,
                              .log_every = train->log_every,
                              .keep = train->keep,
+                             .patience = train->patience,
                              .threads = train->threads,
                              .deadline_seconds = train->deadline,
                              .screen = train->quiet || train->json ? NULL : stdout,
@@ -174,65 +173,6 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
                                 json_finite(result.val_loss), "interrupted", done == MDL_INTERRUPTED));
   }
   return (int)done;
-}
-
-typedef struct {
-  const char *device, *data;
-  int64_t batches, threads;
-  bool json;
-} EvalValues;
-
-static const Option eval_options[] = {
-    {"data", 0, OPTION_TEXT, "FILE", offsetof(EvalValues, data), 0,
-     "all of this file (default: the validation part of the run's data)"},
-    {"batches", 0, OPTION_INTEGER, "N", offsetof(EvalValues, batches), 0,
-     "at most this many batches (default: 0, all)"},
-    {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(EvalValues, device), 0, "where to run (default: auto)"},
-    {"threads", 0, OPTION_INTEGER, "N", offsetof(EvalValues, threads), 0, "processor threads (default: all cores)"},
-    JSON_OPTION(EvalValues, "the same numbers"),
-};
-
-static json_t *eval_json(const MdlEvaluation *result) {
-  return json_pack("{s:I, s:o, s:o, s:o, s:o, s:f, s:I, s:I, s:f}", "step", (json_int_t)result->step, "loss",
-                   json_finite(result->loss), "perplexity", json_finite(result->perplexity), "bits_per_byte",
-                   json_finite(result->bits_per_byte), "data", json_text(result->data), "held_out", result->held_out,
-                   "windows", (json_int_t)result->windows, "tokens", (json_int_t)result->tokens, "seconds",
-                   result->seconds);
-}
-
-static int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
-  (void)arena;
-  const EvalValues *eval = values;
-  MdlError error;
-  MdlEvaluation result;
-  MdlEvaluateOptions options = {
-      .device = eval->device, .data = eval->data, .batches = eval->batches, .threads = eval->threads};
-  if (mdl_evaluate(arguments->at[0], &options, &result, &error)) {
-    return report(&error);
-  }
-  if (eval->json) {
-    return json_line(stdout, eval_json(&result)) ? STATUS_DONE : STATUS_MEMORY;
-  }
-  printf("step           %lld\n", (long long)result.step);
-  printf("loss           %.6f nats per token\n", result.loss);
-  printf("perplexity     %.6g\n", result.perplexity);
-  if (isnan(result.bits_per_byte)) {
-    printf("bits per byte  not known: the recipe names no tokenizer for all of the data\n");
-  } else {
-    printf("bits per byte  %.6f\n", result.bits_per_byte);
-  }
-  if (result.held_out > 0) {
-    printf("data           the last %g%% of ", result.held_out * 100);
-    plain_put(stdout, result.data);
-    printf(", which the run does not train on\n");
-  } else {
-    printf("data           all of ");
-    plain_put(stdout, result.data);
-    printf("\n");
-  }
-  printf("tokens         %lld in %lld windows\n", (long long)result.tokens, (long long)result.windows);
-  printf("speed          %.0f tokens/s\n", result.seconds > 0 ? (double)result.tokens / result.seconds : 0.0);
-  return STATUS_DONE;
 }
 
 typedef struct {
@@ -377,7 +317,7 @@ static int generate_main(Arena *arena, const void *values, const OptionList *arg
 typedef struct {
   CommandFlags compile;
   const char *out, *data, *device;
-  int64_t steps, threads;
+  int64_t steps, seeds, threads;
   double tolerance, deadline;
   bool dry, quiet, json;
 } AblateValues;
@@ -386,6 +326,8 @@ static const Option ablate_options[] = {
     {"dry", 0, OPTION_FLAG, NULL, offsetof(AblateValues, dry), 0,
      "run nothing: which combinations compile, their ranks, memory and traffic"},
     {"steps", 0, OPTION_INTEGER, "N", offsetof(AblateValues, steps), 1, "steps of each combination (default: 20)"},
+    {"seeds", 0, OPTION_INTEGER, "N", offsetof(AblateValues, seeds), 1,
+     "each combination from the seeds 1 to N, ranked by the mean of their losses"},
     {"tolerance", 0, OPTION_NUMBER, "X", offsetof(AblateValues, tolerance), 0,
      "how far losses may be apart, relative; a tenth of it at step 1 (default: 1e-4)"},
     {"out", 'o', OPTION_TEXT, "DIR", offsetof(AblateValues, out), 0,
@@ -410,6 +352,7 @@ static int ablate_main(Arena *arena, const void *values, const OptionList *argum
   MdlAblateOptions options = {.compile = compile_options(&ablate->compile),
                               .words = arguments->at + 1,
                               .word_count = arguments->count - 1,
+                              .seeds = ablate->seeds,
                               .steps = ablate->steps,
                               .tolerance = ablate->tolerance,
                               .out = ablate->out,
@@ -528,7 +471,8 @@ static const Command commands[] = {
      .summary =
          "trains every combination of layouts, precisions, recipes and settings a little: one table, one picture",
      .details =
-         "NAME is layout, precision, recipe, or what --set takes: layout=tp mesh.tp=1,2,4 microbatches=4,8 are all "
+         "NAME is layout, precision, recipe, or what --set takes: layout=tp mesh.tp=1,2,4 microbatches=4,8 are "
+         "all "
          "six\n"
          "sizes of one layout; those that the text does not allow are listed. Rows that differ in layout or precision\n"
          "alone must have the same losses but for rounding; those that do not are marked, and the exit status is 1.",

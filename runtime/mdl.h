@@ -103,10 +103,11 @@ typedef struct {
   int64_t keep;                                      // newest checkpoints to keep; 0: all
   int64_t keep_every;                                // and those of steps that are a multiple of it; 0: no others
   bool keep_best;                                    // and the one of the lowest validation loss
-  int64_t threads;                                   // of all ranks together; 0: all cores
-  double deadline_seconds;                           // for which a rank waits for another; 0: for ever
-  FILE *screen;                                      // progress for people; NULL: none
-  FILE *lines;  // where each line of metrics.jsonl is printed as well; NULL: nowhere
+  int64_t patience;         // end where so many evaluations in a row are no better than the best; 0: never
+  int64_t threads;          // of all ranks together; 0: all cores
+  double deadline_seconds;  // for which a rank waits for another; 0: for ever
+  FILE *screen;             // progress for people; NULL: none
+  FILE *lines;              // where each line of metrics.jsonl is printed as well; NULL: nowhere
   // Of mdl_train: called behind each step, with its evaluation and checkpoint; in it, values can be looked at. False
   // from it ends the run, which is saved and can be resumed. NULL: nobody is called, and on a GPU steps are begun while
   // those before them run.
@@ -181,6 +182,9 @@ typedef struct {
   const char *data;    // all of this file; NULL: the validation part of the run's data
   int64_t batches;     // at most; 0: all
   int64_t threads;
+  // Called for each output of the text that is a single number, once the evaluation is done; NULL: nobody is told.
+  void (*output)(void *context, const char *name, double value);
+  void *context;
 } MdlEvaluateOptions;
 
 typedef struct {
@@ -223,6 +227,7 @@ typedef struct {
   MdlCompileOptions compile;  // what all combinations share; its diagnostics are not used
   const char *const *words;   // "layout=tp2,pp2", "batch=4,8"
   int word_count;
+  int64_t seeds;  // every combination from the seeds 1 to this; 0: from that of the recipe
   int64_t steps;
   double tolerance;    // of the relative difference of losses after step 1; 0: as docs/cli.md says
   const char *out;     // directory of ablate.svg and ablate.jsonl; NULL: a fresh runs/ablate-N

@@ -89,7 +89,8 @@ void progress_header(Log *log, const ProgressFacts *facts) {
   const PlanRun *run = &facts->plan->run;
   char a[32], b[32], c[32];
   log_line(log, LOG_FAINT "model" LOG_PLAIN "     " LOG_BOLD "%s" LOG_PLAIN ", recipe %s: %s parameters, %s",
-           word(run->model, "?"), word(run->recipe, "?"), units_count(a, run->parameters), word(run->optimizer, "?"));
+           word(run->model, "?"), word(run->recipe, "?"), units_count(a, session_parameters(facts->set)),
+           word(run->optimizer, "?"));
   log_line(log, LOG_FAINT "layout" LOG_PLAIN "    %s, precision %s, on %s", word(run->layout, "one rank"),
            word(run->precision, element_type_name(facts->plan->real)), facts->device);
   if (*facts->attention) {
@@ -126,15 +127,21 @@ void progress_header(Log *log, const ProgressFacts *facts) {
 // The layer of experts whose busiest one has most to do, and what that is, of an even share.
 static void add_load(Buffer *text, const MetricsLine *line) {
   static const char of[] = "load.";
-  const MetricsShown *most = NULL;
-  for (int i = 0; i < line->load_count; i++) {
-    const MetricsShown *load = &line->loads[i];
+  const Shown *most = NULL;
+  for (int i = 0; i < line->loads.count; i++) {
+    const Shown *load = &line->loads.at[i];
     const bool is = strncmp(load->name, of, sizeof of - 1) == 0 && isfinite(load->value);
     most = is && (!most || load->value > most->value) ? load : most;
   }
   if (most) {
     buffer_format(text, LOG_FAINT "  load" LOG_PLAIN " %.4g" LOG_FAINT " in %s" LOG_PLAIN, most->value,
                   most->name + sizeof of - 1);
+  }
+}
+
+static void add_shown(Buffer *text, const ShownList *shown) {
+  for (int i = 0; i < shown->count; i++) {
+    buffer_format(text, LOG_FAINT "  %s" LOG_PLAIN " %.4g", shown->at[i].name, shown->at[i].value);
   }
 }
 
@@ -155,9 +162,7 @@ void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line
   if (isfinite(line->mfu)) {
     buffer_format(&text, "  %.1f%% of peak", 100 * line->mfu);
   }
-  for (int i = 0; i < line->shown_count; i++) {
-    buffer_format(&text, LOG_FAINT "  %s" LOG_PLAIN " %.4g", line->shown[i].name, line->shown[i].value);
-  }
+  add_shown(&text, &line->shown);
   add_load(&text, line);
   if (line->precision) {
     buffer_format(&text, LOG_FAINT "  %s" LOG_PLAIN, line->precision);
@@ -193,16 +198,20 @@ void progress_precision(Log *log, const ProgressFacts *facts, int64_t step) {
   }
 }
 
-void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, const Evaluation *evaluation) {
+void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, const Evaluation *evaluation,
+                         const ShownList *shown) {
+  Buffer outputs = {0};
   char time[32], bytes[64] = "";
   if (isfinite(data_facts(facts->data).bytes_per_token)) {  // else nobody knows which text the tokens are
     snprintf(bytes, sizeof bytes, ", %.4f bits per byte", evaluate_bits_per_byte(evaluation->loss, facts->data));
   }
+  add_shown(&outputs, shown);
   log_line(log,
            LOG_GREEN "eval" LOG_PLAIN " %lld: " LOG_BOLD "%.4f" LOG_PLAIN
-                     " nats per token, perplexity %.4g%s  " LOG_FAINT "(%lld windows, %s)" LOG_PLAIN,
-           (long long)step, evaluation->loss, exp(evaluation->loss), bytes, (long long)evaluation->windows,
-           units_duration(time, evaluation->seconds));
+                     " nats per token, perplexity %.4g%s%s  " LOG_FAINT "(%lld windows, %s)" LOG_PLAIN,
+           (long long)step, evaluation->loss, exp(evaluation->loss), bytes, outputs.text ? outputs.text : "",
+           (long long)evaluation->windows, units_duration(time, evaluation->seconds));
+  buffer_free(&outputs);
 }
 
 void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line, double seconds, int64_t beside) {

@@ -26,7 +26,8 @@ void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line
 void progress_skip(Log *log, int64_t step, int64_t before, int64_t batch);
 // Where a step is the first under another precision.
 void progress_precision(Log *log, const ProgressFacts *facts, int64_t step);
-void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, const Evaluation *evaluation);
+void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, const Evaluation *evaluation,
+                         const ShownList *shown);
 // beside: bytes of devices that are known beforehand and not the plan's.
 void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line, double seconds, int64_t beside);
 

@@ -10,6 +10,7 @@
 #include "runtime/evaluate.h"
 #include "runtime/generate.h"
 #include "runtime/interrupt.h"
+#include "runtime/patience.h"
 #include "runtime/safetensors.h"
 #include "runtime/trace.h"
 #include "runtime/trainer.h"
@@ -18,7 +19,6 @@ enum { BAD_STEPS_MAX = 10, PROFILE_AFTER = 2, PROFILE_ROWS = 24 };
 static const double LIVE_SECONDS = 0.1;  // between two updates of the live line
 
 enum { RESOLVED_MOST = 1 << 24 };  // bytes of a text
-enum { LOADS_MAX = 1024 };         // layers of experts
 
 static int64_t choose(int64_t option, int64_t plan) {
   return option >= 0 ? option : plan;
@@ -61,6 +61,9 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
       !feed_create(t->set, PROGRAM_EVALUATE, t->data, &t->eval_feed, error)) {
     return false;
   }
+  if (t->options->patience > 0 && !patience_possible(t->eval_feed, t->eval_every, error)) {
+    return false;
+  }
   if ((t->options->resume || t->options->restart) &&
       !run_read_tuning(t->options->out, model_name(t), &t->tuning, error)) {
     return false;
@@ -100,15 +103,11 @@ static void read_before(Trainer *t) {
   }
 }
 
-static bool loads_open(Trainer *t, Error *error) {
-  const char *names[LOADS_MAX];
-  const int count = session_loads(&t->session, names, LOADS_MAX);
-  t->line.loads = count > 0 ? calloc((size_t)count, sizeof *t->line.loads) : NULL;
-  t->line.load_count = t->line.loads ? count : 0;
-  for (int i = 0; i < t->line.load_count; i++) {
-    t->line.loads[i] = (MetricsShown){names[i], NAN};
-  }
-  return count == t->line.load_count || error_set(error, 3, "no memory for the loads of %d layers", count);
+// What lines of metrics show beside numbers that every run has.
+static bool trainer_shown(Trainer *t, Error *error) {
+  return shown_open(&t->line.shown, &t->session, PROGRAM_TRAIN, "", error) &&
+         shown_open_loads(&t->line.loads, &t->session, error) &&
+         (!t->eval_feed || shown_open(&t->line.validated, &t->session, PROGRAM_EVALUATE, "val_", error));
 }
 
 // Names that a .safetensors file keeps for itself.
@@ -148,12 +147,7 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
   t->trace_from = facts->step + 1 + (t->steps - facts->step > options->profile + PROFILE_AFTER ? PROFILE_AFTER : 0);
   t->line.loss = t->line.val_loss = NAN;
   t->line.tokens = facts->tokens;
-  const char *names[METRICS_SHOWN];
-  t->line.shown_count = session_shown(&t->session, names, METRICS_SHOWN);
-  for (int i = 0; i < t->line.shown_count; i++) {
-    t->line.shown[i] = (MetricsShown){names[i], NAN};
-  }
-  if (!loads_open(t, error)) {
+  if (!trainer_shown(t, error)) {
     return false;
   }
   t->skipped = facts->skipped;
@@ -186,12 +180,12 @@ static bool trainer_evaluate(Trainer *t, Error *error) {
   // A batch of an evaluation is one microbatch: the same windows under every layout.
   const int64_t batches = t->plan->run.eval_batches * t->plan->programs[PROGRAM_TRAIN].slots;
   session_trace(&t->session, false);  // the next step says whether it is traced
-  if (!evaluate_run(&t->session, t->eval_feed, t->data, batches, &result, error)) {
+  if (!evaluate_run(&t->session, t->eval_feed, t->data, batches, &t->line.validated, &result, error)) {
     return false;
   }
   if (!interrupt_requested()) {
     t->line.val_loss = result.loss;
-    progress_evaluation(&t->log, &t->facts, t->line.step, &result);
+    progress_evaluation(&t->log, &t->facts, t->line.step, &result, &t->line.validated);
   }
   return true;
 }
@@ -224,14 +218,14 @@ static bool step_saves(const Trainer *t, int64_t step) {
   return step == t->steps || (t->save_every > 0 && step % t->save_every == 0);
 }
 
-// Of steps that have a line alone: each is read from the device by itself.
-static bool loads_read(Trainer *t, Error *error) {
-  for (int i = 0; i < t->line.load_count; i++) {
-    if (!session_scalar(&t->session, PROGRAM_TRAIN, t->line.loads[i].name, &t->line.loads[i].value, error)) {
-      return false;
-    }
-  }
-  return true;
+// Has the validation loss got no better for so many evaluations that the run ends here?
+static void trainer_patience(Trainer *t) {
+  t->stops = t->options->patience > 0 && patience_of(&t->metrics).since >= t->options->patience;
+}
+
+// Is there a step to begin?
+static bool trainer_wants(const Trainer *t) {
+  return t->submitted < t->steps && !t->stops && !interrupt_requested();
 }
 
 static bool trainer_report(Trainer *t, Error *error) {
@@ -240,7 +234,8 @@ static bool trainer_report(Trainer *t, Error *error) {
   bool evaluates = step_evaluates(t, step);
   bool logs = step == 1 || last || step % t->log_every == 0;
   t->line.val_loss = NAN;
-  if ((logs || evaluates) && !loads_read(t, error)) {
+  // Of steps that have a line alone: each is read from the device by itself.
+  if ((logs || evaluates) && !shown_read(&t->line.loads, &t->session, PROGRAM_TRAIN, error)) {
     return false;
   }
   double now = clock_seconds();
@@ -263,6 +258,9 @@ static bool trainer_report(Trainer *t, Error *error) {
   }
   t->interval_seconds = line ? 0 : t->interval_seconds;
   t->interval_steps = line ? 0 : t->interval_steps;
+  if (isfinite(t->line.val_loss)) {
+    trainer_patience(t);
+  }
   return true;
 }
 
@@ -339,13 +337,9 @@ static bool trainer_collect(Trainer *t, Error *error) {
       !session_scalar(session, PROGRAM_TRAIN, "loss", &t->line.loss, error) ||
       !session_scalar(session, PROGRAM_TRAIN, "grad_norm", &t->line.grad_norm, error) ||
       !session_scalar(session, PROGRAM_TRAIN, "lr", &t->line.lr, error) ||
-      !session_scalar(session, PROGRAM_TRAIN, "skipped", &skipped, error)) {
+      !session_scalar(session, PROGRAM_TRAIN, "skipped", &skipped, error) ||
+      !shown_read(&t->line.shown, session, PROGRAM_TRAIN, error)) {
     return false;
-  }
-  for (int i = 0; i < t->line.shown_count; i++) {
-    if (!session_scalar(session, PROGRAM_TRAIN, t->line.shown[i].name, &t->line.shown[i].value, error)) {
-      return false;
-    }
   }
   const double now = clock_seconds(), seconds = now - t->done_at;
   const bool skips = skipped > 0;
@@ -370,12 +364,11 @@ static bool trainer_collect(Trainer *t, Error *error) {
 }
 
 bool train_step(Trainer *t, bool *more, Error *error) {
-  *more = t->line.step < t->submitted || (t->line.step < t->steps && !interrupt_requested());
+  *more = t->line.step < t->submitted || trainer_wants(t);
   if (!*more) {
     return true;
   }
-  const bool submits =
-      t->submitted < t->steps && !interrupt_requested() && (t->submitted == t->line.step || trainer_runs_ahead(t));
+  const bool submits = trainer_wants(t) && (t->submitted == t->line.step || trainer_runs_ahead(t));
   if ((submits && !trainer_submit(t, error)) || !trainer_collect(t, error)) {
     return false;
   }
@@ -427,7 +420,7 @@ static void trainer_next(Trainer *t, const char *before, const char *after) {
 }
 
 bool train_end(Trainer *t, TrainResult *result, Error *error) {
-  const bool early = t->line.step < t->steps;
+  const bool stops = t->stops && t->line.step < t->steps, early = t->line.step < t->steps && !stops;
   result->interrupted = early && interrupt_requested();
   if (early && t->line.step > 0) {
     log_line(&t->log, LOG_YELLOW "%s after step %lld: saving" LOG_PLAIN,
@@ -437,7 +430,16 @@ bool train_end(Trainer *t, TrainResult *result, Error *error) {
     }
     trainer_next(t, "          to go on: mdl train ", " --resume");
   }
-  if (t->facts.first >= t->steps) {
+  if (t->stops && t->line.step < t->steps) {
+    const Patience patience = patience_of(&t->metrics);
+    patience_say(&t->log, &patience, t->line.step);
+    if (!trainer_save(t, true, error)) {
+      return false;
+    }
+  }
+  if (t->stops && t->line.step == t->facts.first) {
+    log_line(&t->log, "          no step was made; --patience N with a larger N goes further");
+  } else if (t->facts.first >= t->steps) {
     log_line(&t->log, "          step %lld of %lld is done already; --steps N goes further", (long long)t->facts.first,
              (long long)t->steps);
   } else {
@@ -470,7 +472,9 @@ void train_close(Trainer *t) {
     return;
   }
   train_leave(t);
-  free(t->line.loads);
+  shown_close(&t->line.shown);
+  shown_close(&t->line.loads);
+  shown_close(&t->line.validated);
   session_close(&t->session);
   feed_destroy(t->train_feed);
   feed_destroy(t->eval_feed);
@@ -508,6 +512,7 @@ bool train_open(const PlanSet *set, const Backend *backend, const TrainOptions *
     return false;
   }
   t->submitted = t->line.step;
+  trainer_patience(t);
   *trainer = t;
   return true;
 }

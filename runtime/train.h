@@ -19,7 +19,8 @@ typedef struct {
   int64_t steps, save_every, eval_every, log_every;  // negative: what the plan says; 0: never (but at the end)
   int64_t keep;                                      // checkpoints; 0: all
   int64_t keep_every;                                // checkpoints of steps that are a multiple of it too; 0: no others
-  bool keep_best;  // the one of the lowest validation loss too, which is saved when it is found
+  bool keep_best;    // the one of the lowest validation loss too, which is saved when it is found
+  int64_t patience;  // evaluations that are no better, then training ends; 0: never
   int threads;
   double deadline_seconds;  // for which a rank waits for another; 0: for ever
   int64_t profile;          // steps to be traced; 0: none

@@ -104,8 +104,8 @@ bool trial_validate(Trial *trial, double *loss, Error *error) {
   const Plan *plan = trial->set->plans[0];
   Evaluation evaluation = {.loss = NAN};
   const int64_t batches = plan->run.eval_batches * plan->programs[PROGRAM_TRAIN].slots;
-  const bool done =
-      !trial->validation || evaluate_run(&trial->session, trial->validation, trial->data, batches, &evaluation, error);
+  const bool done = !trial->validation ||
+                    evaluate_run(&trial->session, trial->validation, trial->data, batches, NULL, &evaluation, error);
   *loss = evaluation.loss;
   return done;
 }

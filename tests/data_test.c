@@ -317,12 +317,12 @@ static void test_evaluation(void **state) {
     Error error = {0};
     assert_int_equal(data_facts(world.data).validation_windows, WINDOWS);
     assert_true(session_run(&world.session, PROGRAM_INITIALISE, 0, &error));
-    assert_true(evaluate_run(&world.session, world.feed, world.data, 0, &result, &error));
+    assert_true(evaluate_run(&world.session, world.feed, world.data, 0, NULL, &result, &error));
     // With a mask the last batch counts its three windows, without one it is dropped.
     assert_int_equal(result.windows, mask ? WINDOWS : 8);
     assert_int_equal(result.tokens, result.windows * SEQUENCE);
     assert_true(fabs(result.loss - (mask ? all : full)) < 1e-6);
-    assert_true(evaluate_run(&world.session, world.feed, world.data, 1, &result, &error));
+    assert_true(evaluate_run(&world.session, world.feed, world.data, 1, NULL, &result, &error));
     assert_int_equal(result.windows, BATCH);
     world_close(&world);
   }
@@ -331,7 +331,7 @@ static void test_evaluation(void **state) {
   Evaluation result;
   Error error = {0};
   assert_true(session_run(&large.session, PROGRAM_INITIALISE, 0, &error));
-  assert_true(evaluate_run(&large.session, large.feed, large.data, 0, &result, &error));
+  assert_true(evaluate_run(&large.session, large.feed, large.data, 0, NULL, &result, &error));
   assert_int_equal(result.windows, WINDOWS);
   assert_true(fabs(result.loss - all) < 1e-6);
   world_close(&large);

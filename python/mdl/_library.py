@@ -43,7 +43,7 @@ class MdlTrainOptions(ctypes.Structure):
     _fields_ = [("device", c_char_p), ("out", c_char_p), ("data", c_char_p), ("resume", c_bool), ("restart", c_bool),
                 ("from", c_char_p), ("mapping", c_char_p), ("partial", c_bool),
                 ("profile", c_int64), ("steps", c_int64), ("save_every", c_int64), ("eval_every", c_int64),
-                ("log_every", c_int64), ("keep", c_int64), ("keep_every", c_int64), ("keep_best", c_bool),
+                ("log_every", c_int64), ("keep", c_int64), ("keep_every", c_int64), ("keep_best", c_bool), ("patience", c_int64),
                 ("threads", c_int64), ("deadline_seconds", c_double),
                 ("screen", c_void_p), ("lines", c_void_p), ("step", c_void_p), ("context", c_void_p)]
 
@@ -58,8 +58,12 @@ class MdlValue(ctypes.Structure):
                 ("stride", c_int64 * MAX_AXES), ("data", c_void_p)]
 
 
+ON_OUTPUT = CFUNCTYPE(None, c_void_p, c_char_p, c_double)
+
+
 class MdlEvaluateOptions(ctypes.Structure):
-    _fields_ = [("device", c_char_p), ("data", c_char_p), ("batches", c_int64), ("threads", c_int64)]
+    _fields_ = [("device", c_char_p), ("data", c_char_p), ("batches", c_int64), ("threads", c_int64),
+                ("output", ON_OUTPUT), ("context", c_void_p)]
 
 
 class MdlEvaluation(ctypes.Structure):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import os
-from typing import Callable, List, Optional, Sequence
+from typing import Callable, Dict, List, Optional, Sequence
 
 from mdl import _library as c
 from mdl._errors import Path, decode, encode, raise_error
@@ -24,18 +24,25 @@ class Evaluation:
     seconds: float
     data: str  # the file
     held_out: float  # its last part, which the run is not trained on; 0: all of it, whatever the run has read
+    outputs: Dict[str, float]  # of the text, which are single numbers
 
 
 def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = None, batches: int = 0,
              threads: int = 0) -> Evaluation:
     """The loss of the newest checkpoint of a run, on what the run holds out of its data or on all of the file `data`."""
-    options = c.MdlEvaluateOptions(device=encode(device), data=encode(data), batches=batches, threads=threads)
+    outputs: Dict[str, float] = {}
+
+    def take(_: Optional[int], name: bytes, value: float) -> None:
+        outputs[decode(name) or ""] = value
+
+    options = c.MdlEvaluateOptions(device=encode(device), data=encode(data), batches=batches, threads=threads,
+                                   output=c.ON_OUTPUT(take))
     error, result = c.MdlError(), c.MdlEvaluation()
     if c.library.mdl_evaluate(encode(run), ctypes.byref(options), ctypes.byref(result), ctypes.byref(error)):
         raise_error(error)
     values = {name: getattr(result, name) for name, _ in result._fields_}
     values["data"] = decode(result.data)
-    return Evaluation(**values)
+    return Evaluation(**values, outputs=outputs)
 
 
 def generate(run: Path, prompt: str = "", *, tokens: int = 256, temperature: float = 0.8, top_k: int = 0,
