@@ -120,6 +120,8 @@ typedef struct {
   PlanPhase phases[PLAN_MAX_PHASES];
   ARRAY(PlanRange) skip;  // batches that are passed over
   PlanRun run;
+  const char *data_options;  // what else the recipe says of the source that was read (settings_data.c); NULL: nothing
+  const char *validation_data;  // lines of sources that are validated with; NULL: none
 } Spec;
 
 // Chooses recipe, layout and precision by `options` and reads them. False when something was reported.

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/data/chat.h"
 #include "runtime/element.h"
 
 typedef struct {
-  const Data *data;
   const int32_t *tokens;  // sequence + 1
+  const uint8_t *flags;   // of each: TOKEN_
   int64_t sequence;
   bool used;  // false: a row that only fills up the batch
 } Row;
@@ -35,14 +36,14 @@ static void fill_targets(const Row *row, double *values) {
 static void fill_documents(const Row *row, double *values) {
   double document = 0;
   for (int64_t i = 0; i < row->sequence; i++) {
-    document += data_document_begins(row->data, row->tokens, i);
+    document += i > 0 && row->flags[i] & TOKEN_BEGINS;
     values[i] = document;
   }
 }
 
 static void fill_mask(const Row *row, double *values) {
   for (int64_t i = 0; i < row->sequence; i++) {
-    values[i] = row->used;
+    values[i] = row->used && row->flags[i + 1] & TOKEN_ANSWER;
   }
 }
 
@@ -70,10 +71,10 @@ struct Feed {
   Column *columns;
   int column_count, slots;
   int64_t rows_per_slot, sequence;
-  int64_t bound;  // tokens must be below it, which the data does not know; 0: it does
-  bool masks;
-  int32_t *windows;    // rows x (sequence + 1)
-  const Data **parts;  // the source of each row
+  int64_t bound;        // tokens must be below it, which the data does not know; 0: it does
+  bool masks, flagged;  // there is an input for which flags are read
+  int32_t *windows;     // rows x (sequence + 1)
+  uint8_t *flags;       // the same
   bool *used;
   double *values;  // sequence
 };
@@ -182,6 +183,7 @@ static bool column_set(Feed *feed, Column *column, const Plan *plan, const PlanI
                      element_type_name(input->type));
   }
   feed->masks |= column->rule->fill == fill_mask;
+  feed->flagged |= column->rule->fill == fill_mask || column->rule->fill == fill_documents;
   return column->slot || error_set(error, 3, "no memory for the input '%s'", input->name);
 }
 
@@ -217,10 +219,10 @@ bool feed_create(const PlanSet *set, ProgramKind program, const Data *data, Feed
   int64_t rows = feed_rows(made);
   made->columns = calloc((size_t)inputs + 1, sizeof *made->columns);
   made->windows = calloc((size_t)rows, sizeof *made->windows * (size_t)(made->sequence + 1));
-  made->parts = calloc((size_t)rows, sizeof *made->parts);
+  made->flags = calloc((size_t)rows, (size_t)(made->sequence + 1));
   made->used = calloc((size_t)rows, sizeof *made->used);
   made->values = calloc((size_t)made->sequence, sizeof *made->values);
-  bool done = made->columns && made->windows && made->parts && made->used && made->values;
+  bool done = made->columns && made->windows && made->flags && made->used && made->values;
   if (!done) {
     error_set(error, 3, "no memory for a batch of %lld x %lld tokens", (long long)rows, (long long)made->sequence);
   }
@@ -242,7 +244,7 @@ void feed_destroy(Feed *feed) {
   }
   free(feed->columns);
   free(feed->windows);
-  free(feed->parts);
+  free(feed->flags);
   free(feed->used);
   free(feed->values);
   free(feed);
@@ -271,7 +273,8 @@ static void column_fill(Feed *feed, const Column *column, const int *coordinate,
     bool inside = row < feed->rows_per_slot;
     int64_t k = slot * feed->rows_per_slot + row;
     if (inside) {
-      Row from = {feed->parts[k], feed->windows + k * (feed->sequence + 1), feed->sequence, feed->used[k]};
+      const int64_t at = k * (feed->sequence + 1);
+      Row from = {feed->windows + at, feed->flags + at, feed->sequence, feed->used[k]};
       column->rule->fill(&from, feed->values);
     }
     for (int64_t i = 0; i < column->positions; i++) {
@@ -303,6 +306,22 @@ static bool feed_write(Feed *feed, Session *session, Error *error) {
   return true;
 }
 
+// Of row k.
+static uint8_t *feed_flags(Feed *feed, int64_t k) {
+  return feed->flags + k * (feed->sequence + 1);
+}
+
+int64_t feed_counted(const Feed *feed) {
+  int64_t counted = 0;
+  for (int64_t k = 0; k < feed_rows(feed); k++) {
+    const uint8_t *flags = feed->flags + k * (feed->sequence + 1);
+    for (int64_t i = 1; feed->used[k] && i <= feed->sequence; i++) {
+      counted += !feed->masks || flags[i] & TOKEN_ANSWER;
+    }
+  }
+  return counted;
+}
+
 bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error) {
   int64_t rows = feed_rows(feed), end;
   if (__builtin_mul_overflow(batch, rows, &end)) {
@@ -312,10 +331,11 @@ bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error) {
   for (int64_t k = 0; k < rows; k++) {
     feed->used[k] = true;
     int64_t sample = (batch - 1) * rows + k;
-    const Data *part = feed->parts[k] = data_train_part(feed->data, &sample);
+    const Data *part = data_train_part(feed->data, &sample);
     int32_t *window = feed->windows + k * (feed->sequence + 1);
     if (!data_train_window(part, sample, window, error) ||
-        (feed->bound && !data_check_train(part, sample, window, feed->bound, error))) {
+        (feed->bound && !data_check_train(part, sample, window, feed->bound, error)) ||
+        (feed->flagged && !data_train_flags(part, sample, window, feed_flags(feed, k), error))) {
       return false;
     }
   }
@@ -330,10 +350,11 @@ bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t *used,
     feed->used[k] = inside || !feed->masks;
     *used += inside;
     int64_t number = (first + k) % windows;
-    const Data *part = feed->parts[k] = data_validation_part(feed->data, &number);
+    const Data *part = data_validation_part(feed->data, &number);
     int32_t *window = feed->windows + k * (feed->sequence + 1);
     if (!data_validation_window(part, number, window, error) ||
-        (feed->bound && !data_check_validation(part, number, window, feed->bound, error))) {
+        (feed->bound && !data_check_validation(part, number, window, feed->bound, error)) ||
+        (feed->flagged && !data_validation_flags(part, number, window, feed_flags(feed, k), error))) {
       return false;
     }
   }

@@ -143,7 +143,7 @@ typedef struct {
 
 static const Option eval_options[] = {
     {"data", 0, OPTION_TEXT, "FILE", offsetof(EvalValues, data), 0,
-     "all of this file (default: the validation part of the run's data)"},
+     "all of this file (default: what the run validates with)"},
     {"batches", 0, OPTION_INTEGER, "N", offsetof(EvalValues, batches), 0,
      "at most this many batches (default: 0, all)"},
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(EvalValues, device), 0, "where to run (default: auto)"},
@@ -168,7 +168,14 @@ static int eval_main(Arena *arena, const void *values, const OptionList *argumen
   } else {
     printf("bits per byte  %.6f\n", result.bits_per_byte);
   }
-  if (result.held_out > 0) {
+  for (int i = 0; i < result.set_count; i++) {
+    const char *name = result.sets[i].name;
+    printf("%-14s %.6f nats per token, %.6g bits per byte: all of %s, %lld windows\n", *name ? name : "validation",
+           result.sets[i].loss, result.sets[i].bits_per_byte, result.sets[i].data, (long long)result.sets[i].windows);
+  }
+  if (result.set_count > 0) {
+    printf("data           sources that the recipe validates with, each counted once\n");
+  } else if (result.held_out > 0) {
     printf("data           the last %g%% of %s, which the run does not train on\n", result.held_out * 100, result.data);
   } else {
     printf("data           all of %s\n", result.data);

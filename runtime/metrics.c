@@ -128,6 +128,11 @@ static void write_shown(Buffer *text, const MetricsLine *line) {
     buffer_format(text, ",\"%s%s\":%s", taken ? "output." : "", line->shown[i].name,
                   metrics_number(number, line->shown[i].value));
   }
+  for (int i = 0; i < line->val_count; i++) {
+    char number[32];
+    buffer_format(text, ",\"val_loss.%s\":%s", line->val_losses[i].name,
+                  metrics_number(number, line->val_losses[i].value));
+  }
   for (int i = 0; i < line->load_count; i++) {
     char number[32];
     buffer_format(text, ",\"%s\":%s", line->loads[i].name, metrics_number(number, line->loads[i].value));

@@ -4,7 +4,7 @@
 
 #include "runtime/device.h"
 
-enum { METRICS_SHOWN = 8 };  // outputs of the text in one line at most
+enum { METRICS_SHOWN = 8, METRICS_SETS = 8 };  // outputs of the text, validation sets, in one line at most
 
 typedef struct {  // an output of the text that is one number
   const char *name;
@@ -18,6 +18,8 @@ typedef struct {  // a NaN is written as null, and left out for val_loss
   double tokens_per_s, step_ms, tflops, mfu;
   int64_t memory_bytes, skipped;
   double val_loss;
+  int val_count;  // of validation sets that have names: `val_loss.` and the name
+  MetricsShown val_losses[METRICS_SETS];
   const char *precision;  // of this step, where the run changes it; else NULL
   int shown_count;
   MetricsShown shown[METRICS_SHOWN];

@@ -31,7 +31,8 @@ typedef struct {
   int64_t steps, save_every, eval_every, log_every;
   Session session;
   Data *data;
-  Feed *train_feed, *eval_feed;  // eval_feed NULL: no validation
+  Feed *train_feed;
+  Validation validation;
   Run run;
   char *tuning;  // what the devices of the resumed run had chosen, or NULL
   char *before;  // the text, with all that was decided, of the run that is resumed, or NULL
@@ -74,7 +75,8 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
     return error_set(error, 1, "the train program has no output 'loss'");
   }
   DataOptions data = {.kind = run->data_kind,
-                      .path = t->options->data ? t->options->data : run->data_path,
+                      .path = run->data_path,
+                      .file = t->options->data,
                       .base = run->data_base,
                       .tokenizer = run->tokenizer,
                       .validation_fraction = run->validation_fraction,
@@ -87,9 +89,7 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
   if (!data_open(&data, &t->data, error) || !feed_create(t->set, PROGRAM_TRAIN, t->data, &t->train_feed, error)) {
     return false;
   }
-  bool evaluates = t->plan->programs[PROGRAM_EVALUATE].call_count > 0;
-  if (evaluates && data_facts(t->data).validation_windows > 0 &&
-      !feed_create(t->set, PROGRAM_EVALUATE, t->data, &t->eval_feed, error)) {
+  if (t->plan->programs[PROGRAM_EVALUATE].call_count > 0 && !validation_open(&t->validation, t->set, t->data, error)) {
     return false;
   }
   if (t->options->resume && !run_read_tuning(t->options->out, model_name(t), &t->tuning, error)) {
@@ -210,7 +210,8 @@ static bool trainer_begin(Trainer *t, Error *error) {
   }
   read_before(t);
   const bool mix = t->plan->run.data_kind && strcmp(t->plan->run.data_kind, "mix") == 0;
-  const char *data = mix && !options->data ? NULL : data_facts(t->data).path;
+  const DataFacts read = data_facts(t->data);
+  const char *data = mix && !(options->data && !read.described) ? read.described : read.path;
   if (!run_write_plan(&t->run, t->set, data, error) || !trainer_tuning(t, error) ||
       !run_file(&t->run, "metrics.jsonl", path, error) || !metrics_open(&t->metrics, path, facts.step, error) ||
       !events_open(&t->events, t->run.path, options->resume ? facts.step + 1 : 0, error)) {
@@ -234,6 +235,7 @@ static bool trainer_begin(Trainer *t, Error *error) {
   t->facts = (ProgressFacts){.plan = t->plan,
                              .set = t->set,
                              .data = t->data,
+                             .masks = feed_masks(t->train_feed),
                              .run = t->run.path,
                              .device = t->device.name,
                              .attention = t->device.attention,
@@ -286,16 +288,21 @@ static bool trainer_save(Trainer *t, Error *error) {
 }
 
 static bool trainer_evaluate(Trainer *t, Error *error) {
-  Evaluation result;
+  Evaluation all;
+  Validation *of = &t->validation;
   // A batch of an evaluation is one microbatch: the same windows under every layout.
   const int64_t batches = t->plan->run.eval_batches * t->plan->programs[PROGRAM_TRAIN].slots;
   session_trace(&t->session, false);  // the next step says whether it is traced
-  if (!evaluate_run(&t->session, t->eval_feed, t->data, batches, &result, error)) {
+  if (!validation_run(of, &t->session, batches, &all, error)) {
     return false;
   }
   if (!interrupt_requested()) {
-    t->line.val_loss = result.loss;
-    progress_evaluation(&t->log, &t->facts, t->line.step, &result);
+    t->line.val_loss = all.loss;
+    progress_validation(&t->log, of, t->line.step, &all);
+    for (int i = 0; i < of->count; i++) {
+      t->line.val_losses[i] = (MetricsShown){of->name[i], of->result[i].loss};
+    }
+    t->line.val_count = of->count == 1 && !*of->name[0] ? 0 : of->count;
   }
   return true;
 }
@@ -318,6 +325,14 @@ static bool trainer_events(Trainer *t, Error *error) {
   for (int i = 0; i < t->line.shown_count; i++) {
     const MetricsShown *shown = &t->line.shown[i];
     if (isfinite(shown->value) && !events_scalar(&t->events, t->line.step, shown->name, shown->value, error)) {
+      return false;
+    }
+  }
+  for (int i = 0; i < t->line.val_count; i++) {
+    char tag[128];
+    const MetricsShown *set = &t->line.val_losses[i];
+    snprintf(tag, sizeof tag, "val_loss.%.100s", set->name);
+    if (isfinite(set->value) && !events_scalar(&t->events, t->line.step, tag, set->value, error)) {
       return false;
     }
   }
@@ -351,7 +366,7 @@ static void trainer_speed(Trainer *t) {
 
 // After this step the trainer looks at the state: no step may be begun before it has.
 static bool step_evaluates(const Trainer *t, int64_t step) {
-  return t->eval_feed && (step == t->steps || (t->eval_every > 0 && step % t->eval_every == 0));
+  return t->validation.count > 0 && (step == t->steps || (t->eval_every > 0 && step % t->eval_every == 0));
 }
 
 static bool step_saves(const Trainer *t, int64_t step) {
@@ -374,6 +389,7 @@ static bool trainer_report(Trainer *t, Error *error) {
   bool evaluates = step_evaluates(t, step);
   bool logs = step == 1 || last || step % t->log_every == 0;
   t->line.val_loss = NAN;
+  t->line.val_count = 0;
   if ((logs || evaluates) && !loads_read(t, error)) {
     return false;
   }
@@ -566,7 +582,7 @@ static void trainer_close(Trainer *t) {
   run_close(&t->run);
   session_close(&t->session);
   feed_destroy(t->train_feed);
-  feed_destroy(t->eval_feed);
+  validation_close(&t->validation);
   data_close(t->data);
   free(t->tuning);
   free(t->before);
