@@ -17,10 +17,10 @@ END
 # Which tokens are of answers: those of the file, with answers in brackets.
 expect 0 "$MDL" data encode talks.jsonl --chat --raw -o talks.bin
 mentions out 'write `data tokens("talks.bin", u16, tokenizer = bytes, mask = "talks.bin.mask");`'
-marked=$(paste <(od -An -v -w2 -tu2 talks.bin) <(od -An -v -w1 -tu1 talks.bin.mask) | awk '
+paste <(od -An -v -w2 -tu2 talks.bin) <(od -An -v -w1 -tu1 talks.bin.mask) | awk '
   { c = $1 == 0 ? "~" : $1 == 10 ? "/" : sprintf("%c", $1); d = $2 >= 2 ? "^" : ""; a = $2 % 2
-    printf "%s%s%s", a && !was ? "[" : !a && was ? "]" : "", d, c; was = a }' | cut -c 1-250)
-mentions <(echo "$marked") "^<|im_start|>user/What is 1 and one?<|im_end|>/<|im_start|>assistant/[It is 2.<|im_end|>]/[~]^<" \
+    printf "%s%s%s", a && !was ? "[" : !a && was ? "]" : "", d, c; was = a }' > marked
+mentions marked "^<|im_start|>user/What is 1 and one?<|im_end|>/<|im_start|>assistant/[It is 2.<|im_end|>]/[~]^<" \
   "user/And 1 and two?<|im_end|>/<|im_start|>assistant/[That is 3.<|im_end|>]/[~]^<"
 
 train chat.mdl --steps 8 --eval-every 4 --out one
