@@ -121,7 +121,8 @@ void progress_header(Log *log, const ProgressFacts *facts) {
   }
   if (data.answers && !facts->masks) {
     log_line(log, LOG_YELLOW
-             "          the data says which tokens are of answers, but the model has no input `mask`: it learns the "
+             "          the data says which tokens are of answers, but the model has no input `mask` or `share`: it "
+             "learns the "
              "questions too" LOG_PLAIN);
   }
   if (facts->compile_seconds > 0) {

@@ -6,8 +6,8 @@ for i in $(seq 60); do
   echo "{\"messages\": [{\"role\": \"user\", \"content\": \"What is $i and one?\"}, {\"role\": \"assistant\", \"content\": \"It is $((i + 1)).\"}]}"
   echo "{\"prompt\": \"And $i and two?\", \"completion\": \"That is $((i + 2)).\"}"
 done > talks.jsonl
-sed 's/input tokens, targets: index(vocab)\[batch, seq\];/&\n  input mask: real[batch, seq];/
-     s/  loss = .*/  loss = sum(cross_entropy(logits, targets over vocab) * mask) \/ max(sum(mask), 1);/
+sed 's/input tokens, targets: index(vocab)\[batch, seq\];/&\n  input share: real[batch, seq];/
+     s/  loss = .*/  loss = sum(cross_entropy(logits, targets over vocab) * share);/
      s/data text.*/data chat("talks.jsonl");/' "$SMALL" > chat.mdl
 cat >> chat.mdl <<'END'
 layout micro { microbatches = 2; }
@@ -30,6 +30,17 @@ for layout in micro pair; do
   paste -d ' ' <(losses one) <(losses $layout) | awk '{ d = $2 - $4; if (d < -1e-3 || d > 1e-3) exit 1 }' ||
     die "other losses under $layout: $(losses one) and $(losses $layout)"
 done
+for layout in one micro pair; do
+  expect 0 "$MDL" eval $layout
+  awk '/^loss/ { print $2 }' out
+done | awk 'NR == 1 { first = $1 } { d = $1 - first; if (d < -1e-3 || d > 1e-3) exit 1 } END { if (NR != 3) exit 1 }' ||
+  die "other losses of an evaluation"
+# By its definition, with what the whole batch has: mask and its sum.
+sed 's/input share/input mask/; s/  loss = .*/  loss = sum(cross_entropy(logits, targets over vocab) * mask) \/ max(sum(mask), 1);/' \
+  chat.mdl > mask.mdl
+train mask.mdl --steps 8 --eval-every 4 --out mask
+paste -d ' ' <(losses one) <(losses mask) | awk '{ d = $2 - $4; if (d < -1e-3 || d > 1e-3) exit 1 }' ||
+  die "share is not the mask divided by its sum: $(losses one) and $(losses mask)"
 train chat.mdl --steps 5 --eval-every 4 --out parts
 train chat.mdl --steps 8 --eval-every 4 --out parts --resume
 same "a run on chats that is gone on with" "$(weights one 8)" "$(weights parts 8)"
@@ -63,7 +74,7 @@ same "a resolved text" "$(weights told 1)" "$(weights told_again 1)"
 # A model without a mask learns the questions too, and is told.
 sed 's/data text.*/data chat("talks.jsonl");/' "$SMALL" > plain.mdl
 expect 0 "$MDL" train plain.mdl --steps 1 --out plain
-mentions out 'the model has no input `mask`'
+mentions out 'the model has no input `mask` or `share`'
 
 # What is wrong is said, with file and line.
 wrong() {
@@ -102,7 +113,7 @@ mentions out "eval 4 law: " "eval 4 pages: " "eval 4, their mean: "
 awk -F'[:,}]' '/val_loss/ { for (i = 1; i < NF; i++) v[$i] = $(i + 1); d = v["\"val_loss\""] - (v["\"val_loss.law\""] + v["\"val_loss.pages\""]) / 2
   if (d < -1e-5 || d > 1e-5) exit 1 }' sets/metrics.jsonl || die "val_loss is not the mean: $(cat sets/metrics.jsonl)"
 expect 0 "$MDL" eval sets
-mentions out "law " "pages " "$WORK/readme.txt"
+mentions out "law  " "pages  " "readme.txt"
 pages=$(awk '/^pages/ { print $2 }' out)
 expect 0 "$MDL" eval sets --data readme.txt
 mentions out "loss           $pages nats per token" "data           all of"
