@@ -71,6 +71,25 @@ mentions out 'template={role}: {content}\n;separator===\s\n;begin=#;'
 expect 0 "$MDL" train told/resolved.mdl --steps 1 --out told_again
 same "a resolved text" "$(weights told 1)" "$(weights told_again 1)"
 
+# With a tokenizer that has the tokens for it, messages are written with these: one token each.
+expect 0 "$MDL" data train-tokenizer "$ROOT/README.md" --vocab 300 -o tok.json
+mark='"single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}'
+sed "s/\"added_tokens\": \[/&{\"id\": 300, \"content\": \"<|im_start|>\", $mark, {\"id\": 301, \"content\": \"<|im_end|>\", $mark,/" \
+  tok.json > chat.json
+expect 0 "$MDL" data encode talks.jsonl --chat --raw --tokenizer chat.json -o chat.bin
+ids=$(paste <(od -An -v -w2 -tu2 chat.bin) <(od -An -v -w1 -tu1 chat.bin.mask) |
+  awk '$1 >= 299 { printf "%d:%d ", $1, $2 }' | cut -d ' ' -f 1-6)
+same "tokens of a chat" "$ids" "300:2 301:0 300:0 301:1 299:1 300:2"
+sed 's/data chat.*/data chat("talks.jsonl", tokenizer = "chat.json");/; s/vocab = 256/vocab = 302/' chat.mdl > bpe.mdl
+train bpe.mdl --steps 3 --out bpe
+sed 's/data chat.*/data tokens("chat.bin", u16, mask = "chat.bin.mask", tokenizer = "chat.json");/' bpe.mdl > bpe_file.mdl
+train bpe_file.mdl --steps 3 --out bpe_file
+same "a tokenizer, at once or before" "$(weights bpe 3)" "$(weights bpe_file 3)"
+sed 's/data text.*/data text("talks.txt", tokenizer = "chat.json", separator = "two words");/; s/vocab = 256/vocab = 302/' "$SMALL" > parted.mdl
+cp "$ROOT/README.md" talks.txt
+expect 1 "$MDL" train parted.mdl --steps 1 --out never
+mentions err "the separator 'two words' of talks.txt is"
+
 # A model without a mask learns the questions too, and is told.
 sed 's/data text.*/data chat("talks.jsonl");/' "$SMALL" > plain.mdl
 expect 0 "$MDL" train plain.mdl --steps 1 --out plain
