@@ -195,6 +195,8 @@ static void evaluation_sets(const Validation *validation, const Data *data, MdlE
     result->sets[i].bits_per_byte = evaluate_bits_per_byte(one->loss, validation->data[i]);
     result->sets[i].windows = one->windows;
     result->set_count = i + 1;
+    result->bits_per_byte = i > 0 ? result->bits_per_byte : 0;
+    result->bits_per_byte += result->sets[i].bits_per_byte / validation->count;
   }
 }
 
