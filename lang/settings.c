@@ -485,6 +485,8 @@ static void read_recipe(Unit *unit, Spec *spec, double *values) {
         read_entry(unit, spec, phrase, values);
       } else if (name_is(phrase_word(phrase), "data")) {
         read_data(unit, spec, phrase);
+      } else if (name_is(phrase_word(phrase), "validation")) {
+        read_validation(unit, spec, phrase);
       } else {
         unknown_setting(unit, phrase);
       }
@@ -531,11 +533,14 @@ static void finish_run(Unit *unit, Spec *spec, const double *values) {
   run->eval_batches = (int64_t)(values[3] >= 0 ? values[3] : 16);
   run->save_every = (int64_t)(values[4] >= 0 ? values[4] : steps >= 5 ? floor(steps / 5) : 1);
   run->log_every = (int64_t)(values[5] >= 1 ? values[5] : steps >= 1000 ? 10 : 1);
-  run->validation_fraction = values[6] >= 0 ? values[6] : entries[6].otherwise;
+  run->validation_fraction = values[6] >= 0 ? values[6] : spec->text->validation_data ? 0 : entries[6].otherwise;
+  if (spec->text->validation_data && run->validation_fraction > 0) {
+    diag_error(unit->diag, E051, spec->text->recipe->span,
+               "`validation` is both a part of the data and a source of its own; keep one of the two");
+  }
   run->model = spec->text->model->ast->name;
   run->recipe = name_is(spec->text->recipe->name, "_") ? "default" : spec->text->recipe->name;
-  run->data_kind = run->data_kind ? run->data_kind : "text";
-  run->tokenizer = run->tokenizer ? run->tokenizer : name_is(run->data_kind, "text") ? "bytes" : "none";
+  finish_data(unit, spec);
   run->data_base = unit->base;
   static const int written[] = {0, 1, 2, 3, 4, 5, 6};
   const double decided[] = {(double)run->seed,         (double)run->steps,      (double)run->eval_every,

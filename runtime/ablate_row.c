@@ -139,7 +139,7 @@ static bool row_train(Ablate *ablate, AblateRow *row, Trial *trial, Error *error
     return false;
   }
   row->validation = interrupt_requested() ? NAN : validation;  // not of a part of the windows
-  row->validates = trial->validation && !interrupt_requested();
+  row->validates = trial->validation.count > 0 && !interrupt_requested();
   return ablate->devices == 0 || row->ranks == 1 || interrupt_requested() || row_exposed(row, trial, error);
 }
 

@@ -13,7 +13,6 @@
 #include "runtime/data/bpe_train.h"
 #include "runtime/data/token_writer.h"
 #include "runtime/diff.h"
-#include "runtime/evaluate.h"
 #include "runtime/generate.h"
 #include "runtime/inspect.h"
 #include "runtime/restore.h"
@@ -144,13 +143,15 @@ bool mdl_run_is(const char *path) {
   return io_path(plan, &ignored, "%s/plan.mdlx", path) && io_is_file(plan);
 }
 
-// Data of an evaluation: the validation part of the run's own, or all of another file.
+// Data of an evaluation: what the run validates with, or all of another file.
 static bool evaluation_data(const PlanSet *set, const char *path, Data **data, Error *error) {
   const Plan *plan = set->plans[0];
   int64_t rows, sequence = plan->run.sequence;
   feed_shape(set, PROGRAM_EVALUATE, &rows, &sequence);
   DataOptions options = {.kind = plan->run.data_kind,
-                         .path = path ? path : plan->run.data_path,
+                         .path = plan->run.data_path,
+                         .file = path,
+                         .all = path != NULL,
                          .base = plan->run.data_base,
                          .tokenizer = plan->run.tokenizer,
                          .validation_fraction = path ? 1 : plan->run.validation_fraction,
@@ -160,25 +161,41 @@ static bool evaluation_data(const PlanSet *set, const char *path, Data **data, E
     return false;
   }
   DataFacts facts = data_facts(*data);
-  return facts.validation_windows > 0 ||
+  return data_set_count(*data) > 0 ||
          error_set(error, 1,
                    "%s has %lld tokens to evaluate on, less than one window of %lld; give a longer --data FILE",
                    facts.path, (long long)(facts.validation_tokens), (long long)sequence + 1);
+}
+
+// What each validation source has, where the recipe names some.
+static void evaluation_sets(const Validation *validation, const Data *data, MdlEvaluation *result) {
+  for (int i = 0; i < validation->count && validation->data[i] != data; i++) {
+    const Evaluation *one = &validation->result[i];
+    const DataFacts facts = data_facts(validation->data[i]);
+    snprintf(result->sets[i].name, sizeof result->sets[i].name, "%s", validation->name[i]);
+    snprintf(result->sets[i].data, sizeof result->sets[i].data, "%s", facts.path);
+    result->sets[i].loss = one->loss;
+    result->sets[i].bits_per_byte = evaluate_bits_per_byte(one->loss, validation->data[i]);
+    result->sets[i].windows = one->windows;
+    result->set_count = i + 1;
+    result->bits_per_byte = i > 0 ? result->bits_per_byte : 0;
+    result->bits_per_byte += result->sets[i].bits_per_byte / validation->count;
+  }
 }
 
 MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEvaluation *result, MdlError *to) {
   Error error = {0};
   Restored restored = {0};
   Data *data = NULL;
-  Feed *feed = NULL;
+  Validation validation = {0};
   Evaluation evaluation = {0};
   ShownList shown = {0};
   const Backend *backend = backend_choose(options->device, 1, &error);
   bool done = backend && restore_open(&restored, run, backend, (int)options->threads, PROGRAM_EVALUATE, &error) &&
               evaluation_data(restored.set, options->data, &data, &error) &&
-              feed_create(restored.set, PROGRAM_EVALUATE, data, &feed, &error) &&
+              validation_open(&validation, restored.set, data, &error) &&
               shown_open(&shown, &restored.session, PROGRAM_EVALUATE, "", &error) &&
-              evaluate_run(&restored.session, feed, data, options->batches, &shown, &evaluation, &error);
+              validation_run(&validation, &restored.session, options->batches, &shown, &evaluation, &error);
   if (done) {
     *result = (MdlEvaluation){.loss = evaluation.loss,
                               .perplexity = exp(evaluation.loss),
@@ -192,9 +209,10 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
     for (int i = 0; options->output && i < shown.count; i++) {
       options->output(options->context, shown.at[i].name, shown.at[i].value);
     }
+    evaluation_sets(&validation, data, result);
   }
   shown_close(&shown);
-  feed_destroy(feed);
+  validation_close(&validation);
   data_close(data);
   restore_close(&restored);
   return api_result(done, &error, to);
@@ -336,11 +354,13 @@ MdlStatus mdl_encode(const MdlEncodeOptions *options, MdlEncoded *result, MdlErr
   TokenWriterFacts facts = {0};
   const double begun = clock_seconds();
   const TokenWriterOptions writer = {
-      .read = {options->files, options->file_count, options->field, options->screen, "encoded"},
+      .read = {options->files, options->file_count, options->field, options->screen, "encoded", NULL},
       .tokenizer = options->tokenizer,
       .out = options->out,
       .type = options->type,
-      .raw = options->raw};
+      .raw = options->raw,
+      .chat = options->chat,
+      .template = options->template};
   const bool done = token_writer_run(&writer, &facts, &error);
   *result = (MdlEncoded){.bytes = facts.read.bytes,
                          .text_bytes = facts.read.text_bytes,
@@ -356,10 +376,11 @@ MdlStatus mdl_train_tokenizer(const MdlTokenizerOptions *options, MdlTokenizerRe
   Error error = {0};
   BpeTrainFacts facts = {0};
   const double begun = clock_seconds();
-  const BpeTrainOptions train = {.read = {options->files, options->file_count, options->field, options->screen, "read"},
-                                 .out = options->out,
-                                 .pattern = options->pattern,
-                                 .vocabulary = options->vocabulary};
+  const BpeTrainOptions train = {
+      .read = {options->files, options->file_count, options->field, options->screen, "read", NULL},
+      .out = options->out,
+      .pattern = options->pattern,
+      .vocabulary = options->vocabulary};
   const bool done = bpe_train_run(&train, &facts, &error);
   *result = (MdlTokenizerResult){.bytes = facts.read.bytes,
                                  .text_bytes = facts.read.text_bytes,

@@ -10,9 +10,9 @@
 #include "runtime/mdl.h"
 
 typedef struct {
-  const char *out, *field, *tokenizer, *type, *pattern;
+  const char *out, *field, *tokenizer, *type, *pattern, *template;
   int64_t vocabulary;
-  bool raw, quiet, json;
+  bool raw, chat, quiet, json;
 } DataValues;
 
 #define OUT_OPTION(what) \
@@ -33,6 +33,10 @@ static const Option encode_options[] = {
     {"tokenizer", 0, OPTION_TEXT, "FILE", offsetof(DataValues, tokenizer), 0,
      "a tokenizer.json, a rank file of tiktoken, or `bytes` (default: bytes)"},
     FIELD_OPTION,
+    {"chat", 0, OPTION_FLAG, NULL, offsetof(DataValues, chat), 0,
+     "files are JSON lines of conversations, and FILE.mask tells of each token whether it is of an answer"},
+    {"template", 0, OPTION_TEXT, "TEXT", offsetof(DataValues, template), 0,
+     "how a message is written, with {role}, {content} and {end} (default: as the tokenizer's tokens say)"},
     {"type", 0, OPTION_CHOICE, "u16|u32", offsetof(DataValues, type), 0,
      "of a token (default: the narrower one that holds all)"},
     {"raw", 0, OPTION_FLAG, NULL, offsetof(DataValues, raw), 0,
@@ -73,6 +77,14 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
   if (!data->out) {
     return out_missing("encode");
   }
+  if (data->chat && data->field) {
+    fprintf(stderr, "mdl data encode: --chat takes whole lines, --field one field of each; give one of the two\n");
+    return STATUS_USAGE;
+  }
+  if (data->template && !data->chat) {
+    fprintf(stderr, "mdl data encode: --template says how conversations are written; give --chat too\n");
+    return STATUS_USAGE;
+  }
   const MdlEncodeOptions options = {.files = arguments->at,
                                     .file_count = arguments->count,
                                     .field = data->field,
@@ -80,6 +92,8 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
                                     .tokenizer = data->tokenizer,
                                     .type = data->type,
                                     .raw = data->raw,
+                                    .chat = data->chat,
+                                    .template = data->template,
                                     .screen = data->quiet ? NULL : stderr};
   const MdlStatus status = mdl_encode(&options, &result, &error);
   if (status != MDL_DONE) {
@@ -104,8 +118,12 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
   }
   const bool plain = !data->tokenizer || strcmp(data->tokenizer, "bytes") == 0;
   const char *quote = plain ? "" : "\"";
-  printf("write `data tokens(\"%s\"%s%s, tokenizer = %s%s%s);`\n", data->out, data->raw ? ", " : "",
+  printf("write `data tokens(\"%s\"%s%s, tokenizer = %s%s%s", data->out, data->raw ? ", " : "",
          data->raw ? result.type : "", quote, plain ? "bytes" : data->tokenizer, quote);
+  if (data->chat) {
+    printf(", mask = \"%s.mask\"", data->out);
+  }
+  printf(");`\n");
   return STATUS_DONE;
 }
 

@@ -10,7 +10,7 @@
 
 const Option eval_options[EVAL_OPTION_COUNT] = {
     {"data", 0, OPTION_TEXT, "FILE", offsetof(EvalValues, data), 0,
-     "all of this file (default: the validation part of the run's data)"},
+     "all of this file (default: what the run validates with)"},
     {"batches", 0, OPTION_INTEGER, "N", offsetof(EvalValues, batches), 0,
      "at most this many batches (default: 0, all)"},
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(EvalValues, device), 0, "where to run (default: auto)"},
@@ -44,11 +44,18 @@ static json_t *eval_json(const MdlEvaluation *result, const EvalOutputs *outputs
   for (int i = 0; i < outputs->count; i++) {
     json_object_set_new(values, outputs->at[i].name, json_finite(outputs->at[i].value));
   }
-  return json_pack("{s:I, s:o, s:o, s:o, s:o, s:f, s:I, s:I, s:f, s:o}", "step", (json_int_t)result->step, "loss",
+  json_t *sets = json_array();
+  for (int i = 0; i < result->set_count; i++) {
+    json_array_append_new(
+        sets, json_pack("{s:o, s:o, s:o, s:o, s:I}", "name", json_text(result->sets[i].name), "loss",
+                        json_finite(result->sets[i].loss), "bits_per_byte", json_finite(result->sets[i].bits_per_byte),
+                        "data", json_text(result->sets[i].data), "windows", (json_int_t)result->sets[i].windows));
+  }
+  return json_pack("{s:I, s:o, s:o, s:o, s:o, s:f, s:I, s:I, s:f, s:o, s:o}", "step", (json_int_t)result->step, "loss",
                    json_finite(result->loss), "perplexity", json_finite(result->perplexity), "bits_per_byte",
                    json_finite(result->bits_per_byte), "data", json_text(result->data), "held_out", result->held_out,
                    "windows", (json_int_t)result->windows, "tokens", (json_int_t)result->tokens, "seconds",
-                   result->seconds, "outputs", values);
+                   result->seconds, "outputs", values, "sets", sets);
 }
 
 int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
@@ -80,7 +87,16 @@ int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
   for (int i = 0; i < outputs.count; i++) {
     printf("%-14s %.6g\n", outputs.at[i].name, outputs.at[i].value);
   }
-  if (result.held_out > 0) {
+  for (int i = 0; i < result.set_count; i++) {
+    const char *name = result.sets[i].name;
+    printf("%-14s %.6f nats per token, %.6g bits per byte: all of ", *name ? name : "validation", result.sets[i].loss,
+           result.sets[i].bits_per_byte);
+    plain_put(stdout, result.sets[i].data);
+    printf(", %lld windows\n", (long long)result.sets[i].windows);
+  }
+  if (result.set_count > 0) {
+    printf("data           sources that the recipe validates with, each counted once\n");
+  } else if (result.held_out > 0) {
     printf("data           the last %g%% of ", result.held_out * 100);
     plain_put(stdout, result.data);
     printf(", which the run does not train on\n");

@@ -41,18 +41,23 @@ bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit,
     shown->at[i].value = 0;
   }
   for (int64_t b = 0; b < batches && !interrupt_requested(); b++) {
-    int64_t used;
+    int64_t used, counted;
     double loss;
     if (!feed_validation(feed, session, b * rows, &used, error) || !session_run(session, PROGRAM_EVALUATE, 1, error) ||
-        !session_scalar(session, PROGRAM_EVALUATE, "loss", &loss, error) ||
-        !shown_add(session, shown, (double)used, error)) {
+        !session_scalar(session, PROGRAM_EVALUATE, "loss", &loss, error)) {
       return false;
     }
-    sum += loss * (double)used;
-    weight += (double)used;
+    // Without a mask rows that are there twice count too, in the loss and so here. With one, a batch without answers
+    // has no loss.
+    counted = feed_masks(feed) ? feed_counted(feed) : used;
+    sum += counted > 0 ? loss * (double)counted : 0;
+    weight += (double)counted;
+    if (counted > 0 && !shown_add(session, shown, (double)counted, error)) {
+      return false;
+    }
     result->batches++;
     result->windows += used;
-    result->tokens += used * feed_sequence(feed);
+    result->tokens += feed_masks(feed) ? counted : used * feed_sequence(feed);
   }
   result->loss = weight > 0 ? sum / weight : NAN;
   for (int i = 0; i < shown->count; i++) {

@@ -179,7 +179,7 @@ MdlStatus mdl_verify(const char *path, FILE *out, int64_t *damaged, MdlError *er
 
 typedef struct {
   const char *device;  // NULL: "auto"
-  const char *data;    // all of this file; NULL: the validation part of the run's data
+  const char *data;    // all of this file; NULL: the validation part of the run's data, or its validation sources
   int64_t batches;     // at most; 0: all
   int64_t threads;
   // Called for each output of the text that is a single number, once the evaluation is done; NULL: nobody is told.
@@ -193,6 +193,12 @@ typedef struct {
   double seconds;
   char data[4096];  // the file
   double held_out;  // its last part, which the run does not train on; 0: all of it, whatever the run has read
+  int set_count;    // of validation sources that the recipe names; then the above are of all, `loss` their mean
+  struct {
+    char name[64], data[4096];  // a single one may have no name
+    double loss, bits_per_byte;
+    int64_t windows;
+  } sets[8];
 } MdlEvaluation;
 
 // `run`: a run directory, whose newest checkpoint is taken, or a checkpoint in one.
@@ -278,6 +284,8 @@ typedef struct {
   const char *type;       // "u16", "u32"; NULL: the narrower one that holds all tokens
   bool raw;               // without a header
   FILE *screen;           // progress; NULL: none
+  bool chat;              // files are lines of conversations; `out`.mask tells of each token whether it is of an answer
+  const char *template;   // how these are written; NULL: as the tokenizer's tokens say
 } MdlEncodeOptions;
 
 typedef struct {

@@ -178,6 +178,7 @@ bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error) {
   }
   if (isfinite(line->val_loss)) {
     write_number(&text, numbers[last].key, numbers[last].value, numbers[last].places);
+    write_shown(&text, &line->sets);
     write_shown(&text, &line->validated);
   }
   write_shown(&text, &line->shown);

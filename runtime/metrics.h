@@ -15,6 +15,7 @@ typedef struct {  // a NaN is written as null, and left out for val_loss and `va
   double val_loss;
   const char *precision;   // of this step, where the run changes it; else NULL
   ShownList shown, loads;  // outputs of the text in this step; what is said of layers of experts
+  ShownList sets;          // validation losses of sources that have names: `val_loss.` and the name
   ShownList validated;     // outputs of the text over the windows that val_loss is of
 } MetricsLine;
 

@@ -100,9 +100,14 @@ void progress_header(Log *log, const ProgressFacts *facts) {
   header_memory(log, facts->set);
   header_devices(log, facts);
   DataFacts data = data_facts(facts->data);
+  int64_t validation_windows = 0;
+  for (int i = 0; i < data_set_count(facts->data); i++) {
+    const char *name;
+    validation_windows += data_facts(data_set(facts->data, i, &name)).validation_windows;
+  }
   log_line(log, LOG_FAINT "data" LOG_PLAIN "      %s: %s; %s windows to train on, %s to validate with", data.path,
            units_bytes(a, (double)data.bytes), units_count(b, (double)data.train_windows),
-           units_count(c, (double)data.validation_windows));
+           units_count(c, (double)validation_windows));
   double tokens = (double)facts->steps * (double)run->batch * (double)run->sequence;
   log_line(log,
            LOG_FAINT "training" LOG_PLAIN "  %lld step%s of %lld x %lld tokens: %s tokens, %.3g times through the data",
@@ -111,9 +116,15 @@ void progress_header(Log *log, const ProgressFacts *facts) {
   if (run->skip_count > 0) {
     header_skip(log, run);
   }
-  if (data.validation_windows == 0) {
+  if (validation_windows == 0) {
     log_line(log,
              LOG_YELLOW "          there is no validation: that part of the text is shorter than one window" LOG_PLAIN);
+  }
+  if (data.answers && !facts->masks) {
+    log_line(log, LOG_YELLOW
+             "          the data says which tokens are of answers, but the model has no input `mask` or `share`: it "
+             "learns the "
+             "questions too" LOG_PLAIN);
   }
   if (facts->compile_seconds > 0) {
     log_line(log, LOG_FAINT "compiled" LOG_PLAIN "  in %s", units_duration(a, facts->compile_seconds));
@@ -198,20 +209,36 @@ void progress_precision(Log *log, const ProgressFacts *facts, int64_t step) {
   }
 }
 
-void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, const Evaluation *evaluation,
-                         const ShownList *shown) {
+static void progress_evaluation(Log *log, const Data *data, int64_t step, const char *name,
+                                const Evaluation *evaluation, const ShownList *shown) {
   Buffer outputs = {0};
   char time[32], bytes[64] = "";
-  if (isfinite(data_facts(facts->data).bytes_per_token)) {  // else nobody knows which text the tokens are
-    snprintf(bytes, sizeof bytes, ", %.4f bits per byte", evaluate_bits_per_byte(evaluation->loss, facts->data));
+  if (isfinite(data_facts(data).bytes_per_token)) {  // else nobody knows which text the tokens are
+    snprintf(bytes, sizeof bytes, ", %.4f bits per byte", evaluate_bits_per_byte(evaluation->loss, data));
   }
   add_shown(&outputs, shown);
   log_line(log,
-           LOG_GREEN "eval" LOG_PLAIN " %lld: " LOG_BOLD "%.4f" LOG_PLAIN
+           LOG_GREEN "eval" LOG_PLAIN " %lld%s%s: " LOG_BOLD "%.4f" LOG_PLAIN
                      " nats per token, perplexity %.4g%s%s  " LOG_FAINT "(%lld windows, %s)" LOG_PLAIN,
-           (long long)step, evaluation->loss, exp(evaluation->loss), bytes, outputs.text ? outputs.text : "",
-           (long long)evaluation->windows, units_duration(time, evaluation->seconds));
+           (long long)step, *name ? " " : "", name, evaluation->loss, exp(evaluation->loss), bytes,
+           outputs.text ? outputs.text : "", (long long)evaluation->windows, units_duration(time, evaluation->seconds));
   buffer_free(&outputs);
+}
+
+void progress_validation(Log *log, const Validation *validation, int64_t step, const Evaluation *all,
+                         const ShownList *shown) {
+  static const ShownList none = {0};
+  Buffer outputs = {0};
+  for (int i = 0; i < validation->count; i++) {
+    progress_evaluation(log, validation->data[i], step, validation->name[i], &validation->result[i],
+                        validation->count == 1 ? shown : &none);
+  }
+  if (validation->count > 1) {
+    add_shown(&outputs, shown);
+    log_line(log, LOG_GREEN "eval" LOG_PLAIN " %lld, their mean: " LOG_BOLD "%.4f" LOG_PLAIN "%s", (long long)step,
+             all->loss, outputs.text ? outputs.text : "");
+    buffer_free(&outputs);
+  }
 }
 
 void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line, double seconds, int64_t beside) {

@@ -39,6 +39,11 @@ bool shown_open(ShownList *list, const Session *session, ProgramKind program, co
   return list_make(list, names, session_shown(session, program, names, SHOWN_MAX), prefix, error);
 }
 
+bool shown_open_names(ShownList *list, const char *const *names, int count, const char *prefix, Error *error) {
+  *list = (ShownList){0};
+  return list_make(list, names, count, prefix, error);
+}
+
 bool shown_open_loads(ShownList *list, const Session *session, Error *error) {
   const char *names[SHOWN_MAX];
   *list = (ShownList){0};

@@ -19,6 +19,8 @@ typedef struct {
 // those of every line of metrics, or begins as those of evaluations do, gets `output.` in front. Closed by the caller,
 // also when this fails.
 bool shown_open(ShownList *list, const Session *session, ProgramKind program, const char *prefix, Error *error);
+// Numbers of other names, such as losses of sources. `names` outlive the list.
+bool shown_open_names(ShownList *list, const char *const *names, int count, const char *prefix, Error *error);
 // What the compiler says of layers of experts in training: `load.` and `dropped.` and the name of the layer.
 bool shown_open_loads(ShownList *list, const Session *session, Error *error);
 // Reads each from the device.

@@ -42,7 +42,8 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
     return error_set(error, 1, "the train program has no output 'loss'");
   }
   DataOptions data = {.kind = run->data_kind,
-                      .path = t->options->data ? t->options->data : run->data_path,
+                      .path = run->data_path,
+                      .file = t->options->data,
                       .base = run->data_base,
                       .tokenizer = run->tokenizer,
                       .validation_fraction = run->validation_fraction,
@@ -56,12 +57,10 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
       !feed_create(t->set, PROGRAM_TRAIN, t->data, &t->train_feed, error)) {
     return false;
   }
-  bool evaluates = t->plan->programs[PROGRAM_EVALUATE].call_count > 0;
-  if (evaluates && data_facts(t->data).validation_windows > 0 &&
-      !feed_create(t->set, PROGRAM_EVALUATE, t->data, &t->eval_feed, error)) {
+  if (t->plan->programs[PROGRAM_EVALUATE].call_count > 0 && !validation_open(&t->validation, t->set, t->data, error)) {
     return false;
   }
-  if (t->options->patience > 0 && !patience_possible(t->eval_feed, t->eval_every, error)) {
+  if (t->options->patience > 0 && !patience_possible(t->validation.count > 0, t->eval_every, error)) {
     return false;
   }
   if ((t->options->resume || t->options->restart) &&
@@ -105,9 +104,11 @@ static void read_before(Trainer *t) {
 
 // What lines of metrics show beside numbers that every run has.
 static bool trainer_shown(Trainer *t, Error *error) {
+  const bool named = t->validation.count > 1 || (t->validation.count == 1 && *t->validation.name[0]);
   return shown_open(&t->line.shown, &t->session, PROGRAM_TRAIN, "", error) &&
          shown_open_loads(&t->line.loads, &t->session, error) &&
-         (!t->eval_feed || shown_open(&t->line.validated, &t->session, PROGRAM_EVALUATE, "val_", error));
+         (t->validation.count == 0 || shown_open(&t->line.validated, &t->session, PROGRAM_EVALUATE, "val_", error)) &&
+         shown_open_names(&t->line.sets, t->validation.name, named ? t->validation.count : 0, "val_loss.", error);
 }
 
 // Names that a .safetensors file keeps for itself.
@@ -135,7 +136,8 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
   }
   read_before(t);
   const bool mix = t->plan->run.data_kind && strcmp(t->plan->run.data_kind, "mix") == 0;
-  const char *data = mix && !options->data ? NULL : data_facts(t->data).path;
+  const DataFacts read = data_facts(t->data);
+  const char *data = mix && !(options->data && !read.described) ? read.described : read.path;
   if (!run_write_plan(&t->run, t->set, data, error) || !trainer_tuning(t, error) ||
       !run_file(&t->run, "metrics.jsonl", path, error) || !metrics_open(&t->metrics, path, facts->step, error) ||
       !events_open(&t->events, t->run.path, options->resume && !options->restart ? facts->step + 1 : 0, error)) {
@@ -155,6 +157,7 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
   t->facts = (ProgressFacts){.plan = t->plan,
                              .set = t->set,
                              .data = t->data,
+                             .masks = feed_masks(t->train_feed),
                              .run = t->run.path,
                              .device = t->device.name,
                              .attention = t->device.attention,
@@ -176,16 +179,20 @@ static bool trainer_begin(Trainer *t, Error *error) {
 }
 
 static bool trainer_evaluate(Trainer *t, Error *error) {
-  Evaluation result;
+  Evaluation all;
+  Validation *of = &t->validation;
   // A batch of an evaluation is one microbatch: the same windows under every layout.
   const int64_t batches = t->plan->run.eval_batches * t->plan->programs[PROGRAM_TRAIN].slots;
   session_trace(&t->session, false);  // the next step says whether it is traced
-  if (!evaluate_run(&t->session, t->eval_feed, t->data, batches, &t->line.validated, &result, error)) {
+  if (!validation_run(of, &t->session, batches, &t->line.validated, &all, error)) {
     return false;
   }
   if (!interrupt_requested()) {
-    t->line.val_loss = result.loss;
-    progress_evaluation(&t->log, &t->facts, t->line.step, &result, &t->line.validated);
+    t->line.val_loss = all.loss;
+    progress_validation(&t->log, of, t->line.step, &all, &t->line.validated);
+    for (int i = 0; i < t->line.sets.count; i++) {
+      t->line.sets.at[i].value = of->result[i].loss;
+    }
   }
   return true;
 }
@@ -211,7 +218,7 @@ static void trainer_speed(Trainer *t) {
 
 // After this step the trainer looks at the state: no step may be begun before it has.
 static bool step_evaluates(const Trainer *t, int64_t step) {
-  return t->eval_feed && (step == t->steps || (t->eval_every > 0 && step % t->eval_every == 0));
+  return t->validation.count > 0 && (step == t->steps || (t->eval_every > 0 && step % t->eval_every == 0));
 }
 
 static bool step_saves(const Trainer *t, int64_t step) {
@@ -475,9 +482,10 @@ void train_close(Trainer *t) {
   shown_close(&t->line.shown);
   shown_close(&t->line.loads);
   shown_close(&t->line.validated);
+  shown_close(&t->line.sets);
   session_close(&t->session);
   feed_destroy(t->train_feed);
-  feed_destroy(t->eval_feed);
+  validation_close(&t->validation);
   data_close(t->data);
   free(t->tuning);
   free(t->before);

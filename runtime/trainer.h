@@ -20,7 +20,8 @@ struct Trainer {
   int64_t steps, save_every, eval_every, log_every;
   Session session;
   Data *data;
-  Feed *train_feed, *eval_feed;  // eval_feed NULL: no validation
+  Feed *train_feed;
+  Validation validation;
   Run run;
   char *tuning;     // what the devices of the resumed run had chosen, or NULL
   Buffer left_out;  // of the weights that training begins with

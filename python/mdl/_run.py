@@ -5,10 +5,21 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import os
-from typing import Callable, Dict, List, Optional, Sequence
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from mdl import _library as c
 from mdl._errors import Path, decode, encode, raise_error
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationSet:
+    """The loss over one of the sources that a recipe validates with."""
+
+    name: str  # a single one may have none
+    data: str  # the file
+    loss: float
+    bits_per_byte: float
+    windows: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +36,7 @@ class Evaluation:
     data: str  # the file
     held_out: float  # its last part, which the run is not trained on; 0: all of it, whatever the run has read
     outputs: Dict[str, float]  # of the text, which are single numbers
+    sets: Tuple[EvaluationSet, ...]  # of validation sources that the recipe names; then `loss` is their mean
 
 
 def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = None, batches: int = 0,
@@ -40,9 +52,11 @@ def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = 
     error, result = c.MdlError(), c.MdlEvaluation()
     if c.library.mdl_evaluate(encode(run), ctypes.byref(options), ctypes.byref(result), ctypes.byref(error)):
         raise_error(error)
-    values = {name: getattr(result, name) for name, _ in result._fields_}
+    values = {name: getattr(result, name) for name, _ in result._fields_ if name not in ("set_count", "sets")}
     values["data"] = decode(result.data)
-    return Evaluation(**values, outputs=outputs)
+    sets = tuple(EvaluationSet(decode(one.name) or "", decode(one.data) or "", one.loss, one.bits_per_byte, one.windows)
+                 for one in result.sets[:result.set_count])
+    return Evaluation(**values, outputs=outputs, sets=sets)
 
 
 def generate(run: Path, prompt: str = "", *, tokens: int = 256, temperature: float = 0.8, top_k: int = 0,
