@@ -11,34 +11,8 @@
 #include <unistd.h>
 
 #include "runtime/checkpoint.h"
+#include "tests/place.h"
 #include "tests/toy.h"
-
-typedef struct {
-  char directory[256];
-  Arena *arena;
-} World;
-
-static int world_open(void **state) {
-  World *world = calloc(1, sizeof *world);
-  snprintf(world->directory, sizeof world->directory, "/tmp/mdl-manifest-XXXXXX");
-  assert_non_null(mkdtemp(world->directory));
-  world->arena = arena_create();
-  *state = world;
-  return 0;
-}
-
-static int world_close(void **state) {
-  World *world = *state;
-  io_remove_tree(world->directory);
-  arena_destroy(world->arena);
-  free(world);
-  return 0;
-}
-
-static void path_in(const World *world, char path[IO_PATH_MAX], const char *name) {
-  Error error;
-  assert_true(io_path(path, &error, "%s/%s", world->directory, name));
-}
 
 static char *file_bytes(const char *path, size_t *size) {
   Error error;

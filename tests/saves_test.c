@@ -21,42 +21,8 @@
 #include "runtime/data/fingerprint.h"
 #include "runtime/metrics.h"
 #include "runtime/train.h"
+#include "tests/place.h"
 #include "tests/toy.h"
-
-typedef struct {
-  char directory[256], text[300];
-  Arena *arena;
-} World;
-
-static void path_in(const World *world, char path[IO_PATH_MAX], const char *name) {
-  Error error;
-  assert_true(io_path(path, &error, "%s/%s", world->directory, name));
-}
-
-static int world_open(void **state) {
-  World *world = calloc(1, sizeof *world);
-  snprintf(world->directory, sizeof world->directory, "/tmp/mdl-saves-XXXXXX");
-  assert_non_null(mkdtemp(world->directory));
-  world->arena = arena_create();
-  snprintf(world->text, sizeof world->text, "%s/text", world->directory);
-  FILE *file = fopen(world->text, "w");
-  uint32_t x = 1;
-  for (int i = 0; i < 20000; i++) {
-    x = x * 1664525u + 1013904223u;
-    fputc("the quick brown fox, \n"[(x >> 24) % 22], file);
-  }
-  fclose(file);
-  *state = world;
-  return 0;
-}
-
-static int world_close(void **state) {
-  World *world = *state;
-  io_remove_tree(world->directory);
-  arena_destroy(world->arena);
-  free(world);
-  return 0;
-}
 
 static bool there(const World *world, const char *name) {
   char path[IO_PATH_MAX];
