@@ -219,12 +219,10 @@ static const char *verify_space(const Kernel *kernel) {
   if (kernel->code_count < 0 || kernel->code_count > KERNEL_MAX_CODE) {
     return "too many instructions";
   }
-  int64_t elements = 1;
   for (int i = 0; i < kernel->dim_count; i++) {
-    if (kernel->size[i] < 1 || kernel->size[i] > MOST_ELEMENTS / elements) {
+    if (kernel->size[i] < 1 || kernel_too_large(kernel)) {
       return "the size of a dim is not positive, or the space is too large";
     }
-    elements *= kernel->size[i];
   }
   for (int i = 0; i < kernel->port_count; i++) {
     const KernelPort *port = &kernel->port[i];
