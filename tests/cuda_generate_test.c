@@ -12,11 +12,11 @@
 #include "tests/kernel_random.h"
 #include "tests/turned_cases.h"
 
-enum { CASES_MAX = 4096 };
+enum { CASES_MAX = 4096, SETTINGS = 3 };
 
 typedef struct {
   const char *file, *recipe;
-  const char *set[3];
+  const char *set[SETTINGS];
   const char *precision;  // NULL: fp32
 } ModelSource;
 
@@ -28,6 +28,7 @@ static const ModelSource sources[] = {
     {"models/llama.mdl", "small", {NULL}, NULL},
     {"models/llama.mdl", "llama_1b", {NULL}, NULL},
     {"models/llama.mdl", "llama3_8b", {NULL}, NULL},
+    {"models/mixtral.mdl", "tiny", {NULL}, "bf16"},
     {"models/gpt2.mdl", "tiny", {"vocab=1003", "batch=1", "seq=64"}, NULL},
     {"models/gpt2.mdl", "tiny", {"vocab=15001", "batch=1", "seq=16"}, NULL},
     {"models/llama.mdl", "small", {"vocab=12000", "batch=1", "seq=20"}, NULL},
@@ -88,9 +89,15 @@ static int64_t number_of(const char *name, int64_t otherwise) {
 static Plan *plan_of(Arena *arena, const ModelSource *source) {
   Plan *plan = NULL;
   Diag *diag = diag_create(arena);
+  int set = 0;
+  while (set < SETTINGS && source->set[set]) {
+    set++;
+  }
   const CompileOptions options = {.file = arena_format(arena, "%s/%s", MDL_SOURCE_DIR, source->file),
                                   .recipe = source->recipe,
-                                  .precision = source->precision};
+                                  .precision = source->precision,
+                                  .set = source->set,
+                                  .set_count = set};
   if (!compile_plan(arena, diag, &options, &plan)) {
     diag_print(diag, stderr, false);
     fail_msg("%s does not compile", source->file);
