@@ -12,6 +12,55 @@
 #include "compiler/plan/verify.h"
 #include "compiler/report/explain.h"
 
+static void keep_tensors(ModelTensors *tensors, const Graph *graph) {
+  for (int i = 0; i < graph->persistent.count; i++) {
+    const Persistent *tensor = &graph->persistent.at[i];
+    int64_t *sizes = ARENA_ARRAY(tensors->arena, int64_t, tensor->shape.count + 1);
+    for (int a = 0; a < tensor->shape.count; a++) {
+      sizes[a] = graph->axes.at[tensor->shape.axis[a]].size;
+    }
+    map_put(&tensors->index, map_key(tensor->name), tensors->list.count);
+    array_push(tensors->arena, &tensors->list, ((ModelTensor){tensor->name, sizes, tensor->span}));
+  }
+}
+
+// A tensor with an axis of the batch is another where the batch has another size, and a model that repeats layers along
+// one has other parameters.
+static void check_tensors(const Compilation *c) {
+  for (int i = 0; i < c->graph->persistent.count; i++) {
+    const Persistent *tensor = &c->graph->persistent.at[i];
+    const int64_t known = map_get_or(&c->tensors->index, map_key(tensor->name), -1);
+    const int64_t *sizes = known >= 0 ? c->tensors->list.at[known].sizes : NULL;
+    if (!sizes) {
+      diag_error(c->diag, E024, tensor->span, "'%s' is a tensor of the model here, and not in training", tensor->name);
+    }
+    for (int a = 0; sizes && a < tensor->shape.count; a++) {
+      const Axis *axis = &c->graph->axes.at[tensor->shape.axis[a]];
+      if (axis->size != sizes[a]) {
+        diag_error(c->diag, E024, tensor->span, "'%s' has %lld positions along '%s' here, and %lld in training",
+                   tensor->name, (long long)axis->size, axis->name, (long long)sizes[a]);
+      }
+    }
+  }
+  for (int i = 0; i < c->tensors->list.count; i++) {
+    const ModelTensor *tensor = &c->tensors->list.at[i];
+    if (!graph_persistent(c->graph, tensor->name)) {
+      diag_error(c->diag, E024, tensor->span, "'%s' is a tensor of the model in training, and not here", tensor->name);
+    }
+  }
+}
+
+// The model's tensors are those of training in all programs.
+static bool same_tensors(const Compilation *c) {
+  const int errors = c->diag->errors;
+  if (c->tensors && c->program == PROGRAM_TRAIN && c->tensors->list.count == 0) {
+    keep_tensors(c->tensors, c->graph);
+  } else if (c->tensors && c->tensors->list.count > 0) {
+    check_tensors(c);
+  }
+  return c->diag->errors == errors;
+}
+
 bool pass_elaborate(Compilation *c) {
   c->elaborator = elaborate_model(c->arena, c->names, c->diag, c->unit, c->spec, c->program);
   c->graph = c->elaborator ? c->elaborator->graph : NULL;
@@ -26,7 +75,7 @@ bool pass_elaborate(Compilation *c) {
   if (c->graph && c->values) {
     forward_paths(c);
   }
-  return c->graph != NULL;
+  return c->graph && same_tensors(c);
 }
 
 // From what is left of the training step.
@@ -74,7 +123,7 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
     return make_step(f, options, program, plan);
   }
   Compilation *c = front_program(f, options, program);
-  if (!c || (program != PROGRAM_TRAIN && !f->shares && !front_check_tensors(f, c))) {
+  if (!c) {
     return false;
   }
   if (program == PROGRAM_TRAIN) {

@@ -31,6 +31,7 @@ bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *option
   f->names = names_create(arena);
   f->unit = front_unit(f, options);
   f->tenancy = (Tenancy){.index = map_create(arena)};
+  f->tensors = (ModelTensors){.arena = arena, .index = map_create(arena)};
   if (!unit_load(&f->unit, options->file) || !settings_read(arena, &f->unit, options, &f->spec)) {
     return false;
   }
@@ -69,6 +70,7 @@ Compilation front_start(Front *f, const CompileOptions *options, ProgramKind pro
                        .gradients = options->gradients,
                        .poison = options->poison,
                        .values = options->values,
+                       .tensors = &f->tensors,
                        .packs = f->packs,
                        .pack_count = program == PROGRAM_TRAIN ? 0 : f->pack_count,
                        .forms = program == PROGRAM_TRAIN ? NULL : &f->forms,
@@ -105,7 +107,7 @@ static bool make_whole(Front *f, const CompileOptions *options, ProgramKind kind
   }
   front_limit(whole->arena, options, f->escape);
   Compilation *c = start_in(f, options, kind, whole->arena);
-  const bool good = passes_run_whole(c) && (c->program == PROGRAM_TRAIN || front_check_tensors(f, c));
+  const bool good = passes_run_whole(c);
   whole->c = good ? c : NULL;
   return good;
 }
@@ -132,7 +134,7 @@ Lower front_lower(Front *f, Compilation *c) {
 // --- what programs know of the training step ---
 
 void front_keep_step(Front *f, const Compilation *c) {
-  const Graph *graph = c->graph, *all = f->shares ? f->whole[PROGRAM_TRAIN].c->graph : graph;
+  const Graph *graph = c->graph;
   Pack *packs = arena_copy(f->arena, graph->packs.at, sizeof *packs * (size_t)graph->packs.count);
   for (int i = 0; i < graph->packs.count; i++) {
     packs[i].members = arena_copy(f->arena, packs[i].members, sizeof(Name) * (size_t)packs[i].count);
@@ -140,32 +142,6 @@ void front_keep_step(Front *f, const Compilation *c) {
   f->packs = packs;
   f->pack_count = graph->packs.count;
   shard_forms_keep(c, f->arena, &f->forms);
-  f->tensors = map_create(f->arena);
-  for (int i = 0; i < all->persistent.count; i++) {
-    const Shape *shape = &all->persistent.at[i].shape;
-    int64_t *sizes = ARENA_ARRAY(f->arena, int64_t, shape->count + 1);
-    for (int a = 0; a < shape->count; a++) {
-      sizes[a] = all->axes.at[shape->axis[a]].size;
-    }
-    map_put(&f->tensors, map_key(all->persistent.at[i].name), (int64_t)(intptr_t)sizes);
-  }
-}
-
-// One with an axis of the batch is another where the batch has another size.
-bool front_check_tensors(const Front *f, const Compilation *c) {
-  const int errors = f->diag->errors;
-  for (int i = 0; i < c->graph->persistent.count; i++) {
-    const Persistent *tensor = &c->graph->persistent.at[i];
-    const int64_t *sizes = (const int64_t *)(intptr_t)map_get_or(&f->tensors, map_key(tensor->name), 0);
-    for (int a = 0; sizes && a < tensor->shape.count; a++) {
-      const Axis *axis = &c->graph->axes.at[tensor->shape.axis[a]];
-      if (axis->size != sizes[a]) {
-        diag_error(f->diag, E024, tensor->span, "'%s' has %lld positions along '%s' here, and %lld in training",
-                   tensor->name, (long long)axis->size, axis->name, (long long)sizes[a]);
-      }
-    }
-  }
-  return f->diag->errors == errors;
 }
 
 // --- programs that a model does not have ---
@@ -176,6 +152,7 @@ static bool right_for_whole_batch(Front *f, const CompileOptions *options, Progr
   whole.microbatches = 1;
   Compilation c = front_start(f, options, program);
   c.spec = &whole;
+  c.tensors = NULL;
   DiagMark mark = diag_mark(f->diag);
   bool right = pass_elaborate(&c);
   diag_rewind(f->diag, mark);

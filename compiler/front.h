@@ -38,7 +38,7 @@ typedef struct {
   const Pack *packs;  // of its training step
   int pack_count;
   KeptForms forms;      // likewise
-  Map tensors;          // likewise: names of tensors to their sizes
+  ModelTensors tensors;
   StateMap states;      // of the plan being compiled
   KernelTable kernels;  // likewise
   TermTable terms;      // likewise
@@ -57,8 +57,6 @@ Compilation *front_program(Front *f, const CompileOptions *options, ProgramKind 
 Lower front_lower(Front *f, Compilation *c);
 // What the programs that come after a training step must know of it.
 void front_keep_step(Front *f, const Compilation *c);
-// Whether the tensors of a program after it are those of training.
-bool front_check_tensors(const Front *f, const Compilation *c);
 void front_check_compress(Front *f);  // the same of rules `compress`
 void front_note_products(Front *f, const Compilation *c);
 void front_check_products(Front *f);  // behind the last stage: says so where a policy of 8 bits does nothing

@@ -177,8 +177,8 @@ static void spoil_place(Spoiler *s, Place *at, const char *field) {
   for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
     spoil_size(s, &at->offset, field, offsets[i]);
   }
-  spoil_size(s, &at->slot_stride, field, PLAN_MOST_STRIDE + PLAN_ALIGN);
-  spoil_size(s, &at->lane_stride, field, -PLAN_MOST_STRIDE - PLAN_ALIGN);
+  spoil_size(s, &at->slot_stride, field, PLAN_MOST_BYTES + PLAN_ALIGN);
+  spoil_size(s, &at->lane_stride, field, -PLAN_MOST_BYTES - PLAN_ALIGN);
   spoil_size(s, &at->slot_stride, field, end);  // two slots
   at->arena = ARENA_CLASS_COUNT;
   refused(s, field, ARENA_CLASS_COUNT);

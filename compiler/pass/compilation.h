@@ -83,6 +83,19 @@ typedef struct {    // what a rule `compress` selects
   const char *why;  // of something that is not, the first; or NULL
 } CompressUse;
 
+// The parameters and state of the model, as its text declares them for the training step. All programs have them.
+typedef struct {
+  Name name;
+  const int64_t *sizes;  // along its axes
+  Span span;
+} ModelTensor;
+
+typedef struct {
+  Arena *arena;
+  ARRAY(ModelTensor) list;
+  Map index;  // of the list, by name
+} ModelTensors;
+
 typedef struct {
   Arena *arena;
   Names *names;
@@ -100,6 +113,7 @@ typedef struct {
   bool gradients;          // make outputs of the gradients
   bool poison;             // see CompileOptions
   CompiledValues *values;  // make outputs of the forward's values; NULL: no
+  ModelTensors *tensors;   // the training step writes them, the programs that come after it must have the same; or NULL
   const Pack *packs;       // of the training step, for the programs that come after it
   int pack_count;
   const KeptForms *forms;     // of the training step, likewise; NULL: this is it

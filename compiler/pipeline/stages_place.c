@@ -41,7 +41,7 @@ static void list_nodes(Placing *p) {
     const Node *node = graph_node(p->graph, top->at[i]);
     const Region *body = node->op == OP_MICROBATCH ? &p->graph->regions.at[node->region] : NULL;
     for (int j = 0; body && j < body->nodes.count; j++) {
-      p->in_body[body->nodes.at[j]] = true;
+      p->in_body[body->nodes.at[j]] = p->listed[body->nodes.at[j]] = true;
       array_push(p->arena, &p->order, body->nodes.at[j]);
     }
     for (int j = 0; body && j < body->results.count; j++) {
@@ -53,6 +53,7 @@ static void list_nodes(Placing *p) {
         p->result[inner->operands[k]] = false;
       }
     }
+    p->listed[top->at[i]] = true;
     array_push(p->arena, &p->order, top->at[i]);
     p->updates = body ? p->order.count : p->updates;
   }
@@ -271,10 +272,26 @@ static int stage_of_gradient(const Placing *p, const Node *node) {
   }
   int natural = node->source >= 0 ? p->stages->node[node->source] : STAGE_ANY;
   const Node *source = node->source >= 0 ? graph_node(p->graph, node->source) : NULL;
-  if (natural < 0 && !(source && source->result_count && p->steady[source->first_result])) {
+  if (natural < 0 &&
+      !(source && source->result_count && (p->steady[source->first_result] || !p->listed[node->source]))) {
     natural = natural_stage(p, node->scope);
   }
-  return natural >= 0 && (first < 0 || natural < first) ? natural : first;
+  const int stage = natural >= 0 && (first < 0 || natural < first) ? natural : first,
+            pack = p->packed[node->first_result];
+  return pack > stage && (first < 0 || first >= pack) ? pack : stage;  // where its pack is, if it can be made there
+}
+
+// Where gradients are packed within microbatches.
+static void find_packed(Placing *p) {
+  for (int i = 0; i < p->graph->values.count; i++) {
+    p->packed[i] = STAGE_ANY;
+  }
+  for (int i = 0; i < p->order.count && i < p->updates; i++) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    for (int j = 0; node->op == OP_PACK && node->backward && j < node->operand_count; j++) {
+      p->packed[carried(p, node->operands[j])] = pack_stage(p, node);
+    }
+  }
 }
 
 // What nothing reads, such as a value of the forward that is given out; it may be cast from one that is computed again.
@@ -288,6 +305,7 @@ static int unread_backward(const Placing *p, const Node *node) {
 // What is computed again, or cast again, for the backward is made where it is needed first.
 static void place_backward(Placing *p) {
   int *latest = ARENA_ARRAY(p->arena, int, p->graph->values.count + 1);
+  find_packed(p);
   for (int i = 0; i < p->order.count && i < p->updates; i++) {
     const Node *node = graph_node(p->graph, p->order.at[i]);
     if (node->backward && p->in_body[p->order.at[i]] && is_placed(p, node)) {
@@ -549,6 +567,7 @@ bool stages_place(Arena *arena, Graph *graph, const Spec *spec, const Tenancy *k
   stages->needed = ARENA_ARRAY(arena, uint64_t *, values);
   stages->once = ARENA_ARRAY(arena, bool, nodes);
   p.in_body = ARENA_ARRAY(arena, bool, nodes);
+  p.listed = ARENA_ARRAY(arena, bool, nodes);
   p.result = ARENA_ARRAY(arena, bool, values);
   p.bound = ARENA_ARRAY(arena, bool, values);
   p.steady = ARENA_ARRAY(arena, bool, values);
@@ -558,6 +577,7 @@ bool stages_place(Arena *arena, Graph *graph, const Spec *spec, const Tenancy *k
   p.tensor = ARENA_ARRAY(arena, int, values);
   p.reader = ARENA_ARRAY(arena, NodeId, values);
   p.latest = ARENA_ARRAY(arena, int, values);
+  p.packed = ARENA_ARRAY(arena, int, values);
   memset(p.at, -1, sizeof(int) * (size_t)values);
   memset(p.tensor, -1, sizeof(int) * (size_t)values);
   memset(p.latest, -1, sizeof(int) * (size_t)values);

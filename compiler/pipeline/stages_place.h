@@ -13,6 +13,7 @@ typedef struct {
   NodeList order;  // all nodes; those of a microbatch's body stand before it
   int updates;     // from here on in that order nodes stand behind the microbatches
   bool *in_body;   // by node
+  bool *listed;    // by node: what is not was replaced, such as by one in front of the microbatches
   bool *result;    // by value: the microbatches give it, and read it nowhere themselves
   bool *bound;     // by value: depends on a persistent tensor
   bool *steady;    // by value: and on nothing that differs between microbatches
@@ -21,6 +22,7 @@ typedef struct {
   int *tensor;     // by value: which persistent tensor it is, or -1
   NodeId *reader;  // by value: the one node of the forward that reads it, or -1
   int *latest;     // by value, of a part of a sum that waits for the rest: the latest stage of its terms, or STAGE_ANY
+  int *packed;     // by value: where it is packed with other gradients, or STAGE_ANY
   uint64_t **there;  // by value, of steady ones: the stages that have all its tensors, as bits
 } Placing;
 

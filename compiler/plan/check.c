@@ -54,7 +54,7 @@ static bool place_aligned(const Plan *plan, const Place *place, int64_t bytes) {
 static bool place_possible(PlanCheck *v, const Place *place) {
   const int64_t strides[] = {place->slot_stride, place->lane_stride};
   for (int i = 0; i < 2; i++) {
-    if (strides[i] < -PLAN_MOST_STRIDE || strides[i] > PLAN_MOST_STRIDE) {
+    if (strides[i] < -PLAN_MOST_BYTES || strides[i] > PLAN_MOST_BYTES) {
       return check_fail(v, "has slots or lanes that are too far apart");
     }
   }

@@ -7,8 +7,6 @@
 
 // Of what is possible; far above what is sensible, and low enough that sums of a few do not overflow.
 #define PLAN_MOST_BYTES (INT64_C(1) << 56)
-// From slot to slot, and from lane to lane: times PLAN_MOST_SLOTS it still can be added.
-#define PLAN_MOST_STRIDE (INT64_C(1) << 41)
 enum { PLAN_MOST_RANKS = 1 << 20, PLAN_MOST_SLOTS = 1 << 20, PLAN_MOST_CHANNELS = 1 << 16, PLAN_MOST_CHUNKS = 1 << 12 };
 
 typedef struct {

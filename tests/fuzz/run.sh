@@ -4,8 +4,9 @@
 #
 #   SECONDS_LONG=600 SEED=7 tests/run.sh fuzz      longer, with other texts
 #
-# Then the same for plans (plans.c), and for tokenizers and files of tokens (data.c). The texts under tests/fuzz/found are those that once failed;
-# the day of the year is the seed, so that each day sees others. What fails lies, small, in WORK. For hours: soak.sh.
+# Then the same for plans (plans.c), and for tokenizers and files of tokens (data.c). The texts under tests/fuzz/found
+# are those that once failed. The day of the year is the seed, so that each day sees others; .ci/run gives one, so that
+# its result is one of the change alone. What fails lies, small, in WORK. For hours: soak.sh.
 set -eu
 BUILD=${BUILD:-$ROOT/build}
 cd "$ROOT"
