@@ -390,6 +390,7 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
       bool good = settings_read(arena, &f->unit, &one, &f->spec);
       f->pipeline = good && front_has_stages(&f->spec);
       f->tenancy = (Tenancy){.index = map_create(arena)};
+      f->tensors = (ModelTensors){.arena = arena, .index = map_create(arena)};
       f->compresses = ARENA_ARRAY(arena, CompressUse, f->spec.compress.count + 1);
       if (f->spec.text->model && f->spec.text->read) {  // what is wrong with the model is said as well
         Compilation *c = ARENA_NEW(arena, Compilation);
