@@ -1,12 +1,11 @@
 // diag.c: collecting diagnostics and showing them as text or JSON.
 #include "base/diag.h"
 
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_text.h"
+#include "base/json.h"
 
 enum { DIAG_LIMIT = 100, TAB_WIDTH = 4, SNIPPET_WIDTH = 160, SNIPPET_BEFORE = 60, GUTTER = 5 };
 
@@ -205,7 +204,7 @@ void diag_position(const Diag *diag, Span span, int *line, int *column) {
   }
 }
 
-static const char *severity_name(Severity severity) {
+const char *severity_name(Severity severity) {
   return severity == SEVERITY_ERROR ? "error" : severity == SEVERITY_WARNING ? "warning" : "note";
 }
 
@@ -445,6 +444,14 @@ void diag_print(const Diag *all, FILE *out, bool colour) {
   fputs(diag->errors + diag->warnings ? "\n" : "", out);
 }
 
+void diag_each(const Diag *all, void (*each)(void *context, const Diag *diag, const Diagnostic *one), void *context) {
+  const Diag shown = diag_shown(all);
+  const Diagnostic **sorted = diag_sorted(&shown);
+  for (int i = 0; i < shown.all.count; i++) {
+    each(context, &shown, sorted[i]);
+  }
+}
+
 // ---- JSON
 
 static void json_place(const Diag *diag, json_t *object, Span span, bool with_end) {
@@ -467,28 +474,39 @@ static void json_place(const Diag *diag, json_t *object, Span span, bool with_en
 static const char bug_help[] =
     "this is a bug of the compiler: report it with its version, the command line and the text";
 
-void diag_print_json(const Diag *all, FILE *out) {
-  const Diag shown = diag_shown(all), *diag = &shown;
-  json_t *array = json_array();
-  const Diagnostic **sorted = diag_sorted(diag);
-  for (int i = 0; i < diag->all.count; i++) {
-    const Diagnostic *d = sorted[i];
-    json_t *object = json_object(), *related = json_null();
-    json_object_set_new(object, "code", json_text(error_code_name(d->code)));
-    json_object_set_new(object, "severity", json_text(severity_name(d->severity)));
-    json_place(diag, object, d->span, true);
-    json_object_set_new(object, "message", json_text(d->message));
-    json_object_set_new(object, "label", json_text(d->label));
-    json_object_set_new(object, "help", json_text(d->help || d->code != E099 ? d->help : bug_help));
-    if (source_of(diag, d->related)) {
-      related = json_object();
-      json_place(diag, related, d->related, false);
-      json_object_set_new(related, "label", json_text(d->related_label));
-    }
-    json_object_set_new(object, "related", related);
-    json_array_append_new(array, object);
+static json_t *json_diagnostic(const Diag *diag, const Diagnostic *d) {
+  json_t *object = json_object(), *related = json_null();
+  json_object_set_new(object, "code", json_text(error_code_name(d->code)));
+  json_object_set_new(object, "severity", json_text(severity_name(d->severity)));
+  json_place(diag, object, d->span, true);
+  json_object_set_new(object, "message", json_text(d->message));
+  json_object_set_new(object, "label", json_text(d->label));
+  json_object_set_new(object, "help", json_text(d->help || d->code != E099 ? d->help : bug_help));
+  if (source_of(diag, d->related)) {
+    related = json_object();
+    json_place(diag, related, d->related, false);
+    json_object_set_new(related, "label", json_text(d->related_label));
   }
+  json_object_set_new(object, "related", related);
+  return object;
+}
+
+static void json_append(void *array, const Diag *diag, const Diagnostic *d) {
+  json_array_append_new(array, json_diagnostic(diag, d));
+}
+
+void diag_print_json(const Diag *all, FILE *out) {
+  json_t *array = json_array();
+  diag_each(all, json_append, array);
   json_dumpf(array, out, JSON_INDENT(2));
   fputc('\n', out);
   json_decref(array);
+}
+
+static void json_print(void *out, const Diag *diag, const Diagnostic *d) {
+  json_line(out, json_diagnostic(diag, d));
+}
+
+void diag_print_lines(const Diag *all, FILE *out) {
+  diag_each(all, json_print, out);
 }

@@ -91,11 +91,16 @@ Diag diag_shown(const Diag *diag);
 // Those that are shown in order of place, as text (colour: ANSI escapes) or as one JSON array.
 void diag_print(const Diag *diag, FILE *out, bool colour);
 void diag_print_json(const Diag *diag, FILE *out);
+void diag_print_lines(const Diag *diag, FILE *out);  // the same objects, each in a line
+
+// The same one by one, for other forms.
+void diag_each(const Diag *diag, void (*each)(void *context, const Diag *diag, const Diagnostic *one), void *context);
 
 // Whether a mistake of the compiler itself, E099, is among them.
 bool diag_bug(const Diag *diag);
 
-const char *error_code_name(ErrorCode code);  // "E021"
+const char *severity_name(Severity severity);  // "error"
+const char *error_code_name(ErrorCode code);   // "E021"
 bool error_code_find(const char *name, ErrorCode *code);
 const char *error_code_title(ErrorCode code);  // what the code stands for
 

@@ -269,6 +269,10 @@ void options_overview(const Program *program, Buffer *out) {
     buffer_free(&left);
   }
   help_entry(out, "  help [COMMAND]", "this text, or all about one command");
+  if (program->pages) {
+    help_entry(out, "  help --completions SHELL", "a completion for bash, zsh or fish");
+    help_entry(out, "  help --man", "the manual page");
+  }
   if (program->details) {
     buffer_format(out, "\n%s\n", program->details);
   }
@@ -294,6 +298,17 @@ static const Command *command_find(const Program *program, const char *name) {
   return NULL;
 }
 
+// Prints and frees a text.
+static int help_show(const Program *program, Buffer *text, FILE *to) {
+  const bool failed = text->failed;
+  fputs(failed || !text->text ? "" : text->text, to);
+  buffer_free(text);
+  if (failed) {
+    fprintf(stderr, "%s: out of memory\n", program->name);
+  }
+  return failed ? STATUS_MEMORY : STATUS_DONE;
+}
+
 static int help_print(const Program *program, const Command *command, FILE *to) {
   Buffer text = {0};
   if (command) {
@@ -301,14 +316,20 @@ static int help_print(const Program *program, const Command *command, FILE *to) 
   } else {
     options_overview(program, &text);
   }
-  if (text.failed) {
-    buffer_free(&text);
-    fprintf(stderr, "%s: out of memory\n", program->name);
-    return STATUS_MEMORY;
+  return help_show(program, &text, to);
+}
+
+// `help --man`, `help --completions SHELL`.
+static int help_pages(const Program *program, int argc, char **argv) {
+  Buffer text = {0};
+  const bool manual = strcmp(argv[0], "--man") == 0 && argc == 1;
+  if (manual) {
+    options_manual(program, &text);
+  } else if (argc != 2 || strcmp(argv[0], "--completions") != 0 || !options_completions(program, argv[1], &text)) {
+    fprintf(stderr, "%s help: it takes a COMMAND, --man, or --completions and one of bash, zsh, fish\n", program->name);
+    return STATUS_USAGE;
   }
-  fputs(text.text, to);
-  buffer_free(&text);
-  return STATUS_DONE;
+  return help_show(program, &text, stdout);
 }
 
 static int command_main(const Program *program, const Command *command, int argc, char **argv) {
@@ -358,11 +379,25 @@ static int run_words(const Program *program, const Command **command, int argc, 
   if ((help && argc == 2) || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
     return help_print(program, NULL, stdout);
   }
+  if (help && program->pages && argv[2][0] == '-') {
+    return help_pages(program, argc - 2, argv + 2);
+  }
   if (help) {
     const Command *topic = command_find(program, argv[2]);
     return topic ? help_print(program, topic, stdout) : STATUS_USAGE;
   }
   *command = command_find(program, word);
+  if (*command && (*command)->commands) {
+    char name[64];
+    const Command *outer = *command;
+    const Program inner = {.name = name,
+                           .version = program->version,
+                           .summary = outer->summary,
+                           .commands = outer->commands,
+                           .count = outer->command_count};
+    snprintf(name, sizeof name, "%s %s", program->name, outer->name);
+    return run_words(&inner, command, argc - 1, argv + 1);
+  }
   return *command ? command_main(program, *command, argc - 2, argv + 2) : STATUS_USAGE;
 }
 

@@ -45,7 +45,14 @@ typedef struct {
   size_t base;  // of the group's struct in the command's
 } OptionGroup;
 
-typedef struct {
+// Options of the same words in several commands, of a struct of values that has `quiet` and `json`.
+#define QUIET_OPTION(Values) \
+  { "quiet", 'q', OPTION_FLAG, NULL, offsetof(Values, quiet), 0, "say nothing on stdout" }
+#define JSON_OPTION(Values, what) \
+  { "json", 0, OPTION_FLAG, NULL, offsetof(Values, json), 0, "one JSON object a line on stdout instead: " what }
+
+typedef struct Command Command;
+struct Command {
   const char *name, *arguments, *summary;
   const char *details;  // more lines for its help, or NULL
   int least, most;      // plain arguments; most < 0: any number
@@ -54,14 +61,17 @@ typedef struct {
   size_t size;                                                                // of the struct of values
   const void *defaults;                                                       // such a struct; NULL: all zero
   int (*run)(Arena *arena, const void *values, const OptionList *arguments);  // returns the exit status
-  bool talks;  // what it says on stdout is no result: that it cannot be written does not matter
-} Command;
+  bool talks;               // what it says on stdout is no result: that it cannot be written does not matter
+  const Command *commands;  // of its own, of which one is named behind it, in place of `run`; NULL: none
+  int command_count;
+};
 
 typedef struct {
   const char *name, *version, *summary;
   const Command *commands;
   int count;
   const char *details;  // the end of the overview
+  bool pages;           // `help` also makes completions and a manual page
 } Program;
 
 // Finds the command, parses, runs it and returns the exit status. Help and the version go to stdout, usage errors to
@@ -72,6 +82,10 @@ int options_main(const Program *program, int argc, char **argv);
 // one sentence to `problem`. *help is set when --help was among the words, which then are not looked at further.
 bool options_parse(Arena *arena, const Command *command, int argc, char **argv, void *values, OptionList *arguments,
                    bool *help, Buffer *problem);
+
+// The same tables as a completion for a shell ("bash", "zsh", "fish"; false: another), and as a manual page (man, 1).
+bool options_completions(const Program *program, const char *shell, Buffer *out);
+void options_manual(const Program *program, Buffer *out);
 
 void options_help(const Program *program, const Command *command, Buffer *out);
 void options_overview(const Program *program, Buffer *out);

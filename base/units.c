@@ -46,3 +46,11 @@ const char *units_duration(char text[UNITS_MAX], double seconds) {
   }
   return text;
 }
+
+int units_columns(const char *text) {
+  int count = 0;
+  for (; *text; text++) {
+    count += ((unsigned char)*text & 0xc0) != 0x80;
+  }
+  return count;
+}

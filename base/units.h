@@ -8,4 +8,6 @@ const char *units_count(char text[UNITS_MAX], double number);      // 1234567 ->
 const char *units_bytes(char text[UNITS_MAX], double bytes);       // 1234567 -> 1.18 MiB
 const char *units_duration(char text[UNITS_MAX], double seconds);  // 192 -> 3m 12s
 
+int units_columns(const char *text);  // that it takes on a screen: characters of UTF-8
+
 #endif

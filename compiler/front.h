@@ -37,7 +37,7 @@ typedef struct {
   jmp_buf *escape;    // where to go when memory is out
   const Pack *packs;  // of its training step
   int pack_count;
-  KeptForms forms;      // likewise
+  KeptForms forms;  // likewise
   ModelTensors tensors;
   StateMap states;      // of the plan being compiled
   KernelTable kernels;  // likewise

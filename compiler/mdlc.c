@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/options.h"
 #include "base/units.h"
 #include "compiler/command.h"
@@ -33,7 +34,7 @@ typedef struct {
   CommandFlags compile;
   const char *out, *target, *after, *program, *svg;
   int64_t rank;
-  bool check, full, json, kernels, stdio;
+  bool check, full, json, kernels, stdio, quiet;
 } Values;
 
 static double seconds_now(void) {
@@ -98,7 +99,11 @@ static int check_main(Arena *arena, const void *values, const OptionList *argume
       options.open_count = 1;
     }
     bool good = compile_check(arena, diag, &options);
-    command_show(&check->compile, diag, stderr);
+    if (check->json) {
+      diag_print_lines(diag, stdout);
+    } else if (!check->quiet) {
+      command_show(&check->compile, diag, stderr);
+    }
     status = good && diag->errors == 0 ? status : STATUS_INPUT;
   }
   return status;
@@ -120,6 +125,19 @@ static bool compile_kernels(Arena *arena, PlanSet *set, const char *const *targe
     return false;
   }
   return true;
+}
+
+static json_t *compile_json(const Plan *plan, const char *out, int64_t instructions, int64_t peak, double seconds,
+                            double kernel_seconds) {
+  json_t *targets = json_array();
+  for (int t = 0; t < plan->target_count; t++) {
+    const PlanTarget *target = &plan->targets[t];
+    json_array_append_new(targets, json_pack("{s:s, s:i, s:f}", "target", target->target, "kernels", target->count,
+                                             "bytes", (double)plan_target_bytes(target)));
+  }
+  return json_pack("{s:o, s:I, s:I, s:f, s:f, s:o}", "plan", json_text(out), "instructions", (json_int_t)instructions,
+                   "peak_bytes", (json_int_t)peak, "seconds", seconds, "kernel_seconds", kernel_seconds, "targets",
+                   targets);
 }
 
 static void compile_tell_kernels(const Plan *plan, double seconds) {
@@ -175,6 +193,12 @@ static int compile_main(Arena *arena, const void *values, const OptionList *argu
       bytes += i == ARENA_OFFLOAD ? 0 : plan->arena_bytes[i];
     }
     peak = bytes > peak ? bytes : peak;
+  }
+  if (compile->json) {
+    json_line(stdout, compile_json(set->plans[0], compile->out, instructions, peak, seconds, kernel_seconds));
+  }
+  if (compile->json || compile->quiet) {
+    return STATUS_DONE;
   }
   char size[UNITS_MAX], memory[UNITS_MAX];
   struct stat file;
@@ -352,6 +376,14 @@ static const Option compile_options[] = {
     {"out", 'o', OPTION_TEXT, "PLAN.mdlx", offsetof(Values, out), 0, "where the plan goes"},
     {"target", 0, OPTION_TEXT, "TARGET,...", offsetof(Values, target), 0,
      "GPUs for which kernels are compiled as well: " CUDA_TARGET_NAMES ", or cpu: none (default: cpu)"},
+    {"quiet", 'q', OPTION_FLAG, NULL, offsetof(Values, quiet), 0, "say nothing on stdout"},
+    {"json", 0, OPTION_FLAG, NULL, offsetof(Values, json), 0,
+     "one JSON object on stdout instead: instructions, memory, kernels"},
+};
+static const Option check_options[] = {
+    {"quiet", 'q', OPTION_FLAG, NULL, offsetof(Values, quiet), 0, "say nothing: the exit status is the result"},
+    {"json", 0, OPTION_FLAG, NULL, offsetof(Values, json), 0,
+     "one JSON object a line on stdout instead: each error and warning"},
 };
 static const Option print_options[] = {
     {"after", 0, OPTION_TEXT, "PASS", offsetof(Values, after), 0,
@@ -383,7 +415,7 @@ static const Option lsp_options[] = {
     {"stdio", 0, OPTION_FLAG, NULL, offsetof(Values, stdio), 0, "speak on stdin and stdout, as it does anyway"},
 };
 
-static const OptionGroup check_groups[] = {COMMAND_GROUP(Values, compile)};
+static const OptionGroup check_groups[] = {GROUP("Options", check_options), COMMAND_GROUP(Values, compile)};
 static const OptionGroup compile_groups[] = {GROUP("Options", compile_options), COMMAND_GROUP(Values, compile)};
 static const OptionGroup print_groups[] = {GROUP("Options", print_options), COMMAND_GROUP(Values, compile)};
 static const OptionGroup explain_groups[] = {GROUP("Options", explain_options), COMMAND_GROUP(Values, compile)};
@@ -447,6 +479,7 @@ int main(int argc, char **argv) {
                            .summary = "compiles models written in .mdl",
                            .commands = commands,
                            .count = sizeof commands / sizeof *commands,
-                           .details = "Exit status: 0 done, 1 the input is wrong, 2 usage, 3 out of memory."};
+                           .details = "Exit status: 0 done, 1 the input is wrong, 2 usage, 3 out of memory.",
+                           .pages = true};
   return options_main(&program, argc, argv);
 }

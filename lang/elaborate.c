@@ -360,24 +360,6 @@ static bool reads_any(const Node *node, const bool *values) {
   return any;
 }
 
-// Logits are never whole in a step where they are large: what is computed from them for an output alone is left out.
-static void drop_outputs_of(Graph *graph, ValueId logits) {
-  NodeList *nodes = &graph->regions.at[0].nodes;
-  bool *from = ARENA_ARRAY(graph->arena, bool, graph->values.count + 1);
-  int kept = 0;
-  from[logits] = true;
-  for (int i = 0; i < nodes->count; i++) {
-    const Node *node = graph_node(graph, nodes->at[i]);
-    const bool reads = reads_any(node, from);
-    for (int j = 0; j < node->result_count; j++) {
-      from[node->first_result + j] |= reads;
-    }
-    nodes->at[kept] = nodes->at[i];
-    kept += !(reads && node->op == OP_OUTPUT);
-  }
-  nodes->count = kept;
-}
-
 // Text feeds what logits are computed from. Outputs that are computed from other inputs too, such as targets, are left
 // out of generation.
 static void drop_outputs(Elaborator *e, ValueId logits) {
@@ -431,9 +413,6 @@ static void finish_model(Elaborator *e, const Ast *model) {
   }
   if (e->program == PROGRAM_TRAIN) {
     lint_model(e, value);
-  }
-  if (e->program == PROGRAM_TRAIN && logits && logits->kind == OBJECT_VALUE) {
-    drop_outputs_of(e->graph, logits->value);
   }
   if (e->program == PROGRAM_TRAIN || e->program == PROGRAM_EVALUATE) {
     graph_add1(e->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = name_of(e->names, "loss")}, value);

@@ -156,7 +156,7 @@ static const Foreign sets[] = {
     {"data", "`mdl train` and `mdl eval` take other data by `--data FILE`"},
     {"layout", "another layout is `--layout NAME`"},
     {"precision", "another precision is `--precision NAME`"},
-    {"model", "a size of the model is `--set NAME=VALUE`; another model is another recipe, `--recipe NAME`"},
+    {"model", "a size of the model is `--set NAME=VALUE`; another model of the text is `--set model=NAME`"},
     {"recipe", "another recipe is `--recipe NAME`"},
     {"freeze", "what is frozen is said in a recipe: choose another one, `--recipe NAME`"},
     {"allow", "which warnings are allowed is said in a recipe: choose another one, `--recipe NAME`"},

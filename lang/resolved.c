@@ -71,7 +71,10 @@ static Ast *with_absolute_data(Arena *arena, const Unit *unit, const Ast *ast, b
   }
   Ast *copy = arena_copy(arena, ast, sizeof *ast);
   copy->kids = ARENA_ARRAY(arena, Ast *, ast->count + 1);
-  data = data || (ast->kind == AST_PHRASE && name_is(phrase_word(ast), "data"));
+  static const char *const texts[] = {"separator", "template", "begin"};
+  data = data ||
+         (ast->kind == AST_PHRASE && (name_is(phrase_word(ast), "data") || name_is(phrase_word(ast), "validation")));
+  data = data && !(ast->kind == AST_ARGUMENT && name_in(ast->name, WORDS(texts)));
   if (data && ast->kind == AST_STRING) {
     copy->name = absolute(arena, unit, ast->name);
   }

@@ -178,7 +178,33 @@ static Ast *choose_recipe(Unit *unit, const CompileOptions *options) {
   return settings_parse(unit, "<no recipe>", "");
 }
 
+// The name in `--set model=NAME`, or NULL.
+static const char *set_model(const char *assignment) {
+  static const char word[] = "model=";
+  return strncmp(assignment, word, sizeof word - 1) == 0 ? assignment + sizeof word - 1 : NULL;
+}
+
+// Another model of the text in place of the recipe's, with the sizes that the recipe gives its own.
+static void replace_model(Unit *unit, const char *name, Spec *spec) {
+  if (!settings_phrase(spec->text->recipe, "model")) {
+    settings_add(unit, spec->text->recipe, "--set", "model _();");
+  }
+  Ast *call = settings_model(unit, spec->text->recipe);
+  if (call) {
+    call->name = name_of(unit->names, name);
+    call->name_span = SPAN_NONE;
+  }
+}
+
 static bool choose_model(Unit *unit, const CompileOptions *options, Spec *spec) {
+  bool set = false;
+  for (int i = 0; i < options->set_count; i++) {
+    const char *name = set_model(options->set[i]);
+    if (name) {
+      replace_model(unit, name, spec);
+      set = true;
+    }
+  }
   Ast *phrase = settings_phrase(spec->text->recipe, "model");
   int count;
   if (!phrase) {
@@ -188,7 +214,7 @@ static bool choose_model(Unit *unit, const CompileOptions *options, Spec *spec) 
           diag_error(unit->diag, count ? E052 : E036, SPAN_NONE,
                      count ? "%s has %d models and the recipe names none" : "%s has no model", options->file, count);
       if (count) {
-        diag_help(unit->diag, error, "write `model NAME;` in a recipe");
+        diag_help(unit->diag, error, "write `model NAME;` in a recipe, or choose with --set model=NAME");
       } else {
         diag_help(unit->diag, error, "declare one: `model name { ... loss = ...; }`");
       }
@@ -208,7 +234,9 @@ static bool choose_model(Unit *unit, const CompileOptions *options, Spec *spec) 
   if (!spec->text->model || spec->text->model->ast->kind != AST_MODEL) {
     Diagnostic *error = diag_error(unit->diag, E010, call->name_span, "there is no model '%s'", call->name);
     const char *closest = unit_closest(unit, SPACE_CODE, call->name);
-    if (closest) {
+    if (set) {
+      list_choices(unit, SPACE_CODE, AST_MODEL, error, "--set model=NAME");
+    } else if (closest) {
       diag_help(unit->diag, error, "did you mean `%s`?", closest);
     }
     return false;
@@ -457,6 +485,8 @@ static void read_recipe(Unit *unit, Spec *spec, double *values) {
         read_entry(unit, spec, phrase, values);
       } else if (name_is(phrase_word(phrase), "data")) {
         read_data(unit, spec, phrase);
+      } else if (name_is(phrase_word(phrase), "validation")) {
+        read_validation(unit, spec, phrase);
       } else {
         unknown_setting(unit, phrase);
       }
@@ -503,11 +533,14 @@ static void finish_run(Unit *unit, Spec *spec, const double *values) {
   run->eval_batches = (int64_t)(values[3] >= 0 ? values[3] : 16);
   run->save_every = (int64_t)(values[4] >= 0 ? values[4] : steps >= 5 ? floor(steps / 5) : 1);
   run->log_every = (int64_t)(values[5] >= 1 ? values[5] : steps >= 1000 ? 10 : 1);
-  run->validation_fraction = values[6] >= 0 ? values[6] : entries[6].otherwise;
+  run->validation_fraction = values[6] >= 0 ? values[6] : spec->text->validation_data ? 0 : entries[6].otherwise;
+  if (spec->text->validation_data && run->validation_fraction > 0) {
+    diag_error(unit->diag, E051, spec->text->recipe->span,
+               "`validation` is both a part of the data and a source of its own; keep one of the two");
+  }
   run->model = spec->text->model->ast->name;
   run->recipe = name_is(spec->text->recipe->name, "_") ? "default" : spec->text->recipe->name;
-  run->data_kind = run->data_kind ? run->data_kind : "text";
-  run->tokenizer = run->tokenizer ? run->tokenizer : name_is(run->data_kind, "text") ? "bytes" : "none";
+  finish_data(unit, spec);
   run->data_base = unit->base;
   static const int written[] = {0, 1, 2, 3, 4, 5, 6};
   const double decided[] = {(double)run->seed,         (double)run->steps,      (double)run->eval_every,
@@ -547,7 +580,9 @@ bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec
                  arena_format(unit->arena, "precision %s;", options->precision));
   }
   for (int i = 0; i < options->set_count; i++) {
-    settings_set(unit, spec, options->set[i]);
+    if (!set_model(options->set[i])) {
+      settings_set(unit, spec, options->set[i]);
+    }
   }
   double values[ENTRY_COUNT];
   for (int i = 0; i < ENTRY_COUNT; i++) {

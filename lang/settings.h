@@ -26,6 +26,8 @@ typedef struct SpecText {  // what a Spec was read from
   ARRAY(const Ast *) layout_sets;  // AST_SETTING of --set that change the layout
   ARRAY(OptimizerRule) optimizers;
   ARRAY(const Ast *) policies;  // of the declarations, as Spec.policies
+  const char *data_options;  // what else the recipe says of the source that was read (settings_data.c); NULL: nothing
+  const char *validation_data;  // lines of sources that are validated with; NULL: none
 } SpecText;
 
 // Which of the run's precisions a declaration is; -1: none.

@@ -1,19 +1,80 @@
-// settings_data.c: what a recipe says of its data: `data text("corpus.txt")`, `data tokens("train.bin", u16)`.
+// settings_data.c: what a recipe says of its data: `data text("corpus.txt")`, `data tokens("train.bin", u16)`,
+// `data chat("talks.jsonl")`, and `validation text("held_out.txt")`.
 #include <string.h>
 
 #include "lang/settings_rules.h"
+
+typedef enum { SOURCE_TEXT, SOURCE_TOKENS, SOURCE_CHAT, SOURCE_KINDS } SourceKind;
+
+static const struct {
+  const char *name, *takes;
+} sources[SOURCE_KINDS] = {
+    {"text", "`text` takes a path in quotes, a tokenizer and a separator"},
+    {"tokens",
+     "`tokens` takes a path in quotes, u16 or u32 for raw files, a tokenizer, a separator and a mask, which is a file"},
+    {"chat", "`chat` takes a path in quotes, a tokenizer, a template, a begin and a separator"},
+};
 
 typedef struct {
   Unit *unit;
   Spec *spec;
   const Ast *call;
-  bool tokens;  // not text
+  SourceKind kind;
 } DataRule;
 
 static void data_unknown(const DataRule *rule, Span span) {
-  diag_error(rule->unit->diag, E051, span,
-             rule->tokens ? "`tokens` takes a path in quotes, u16 or u32 for raw files, and a tokenizer"
-                          : "`text` takes a path in quotes and a tokenizer");
+  diag_error(rule->unit->diag, E051, span, "%s", sources[rule->kind].takes);
+}
+
+// Adds an option to those of the source: its name, a mark of what its value is, and the value up to a semicolon, in
+// which what would end a line, a field or the value is spelled by two characters. runtime/data/options.c reads it.
+static void add_option(const DataRule *rule, const char *name, char mark, const char *value) {
+  Arena *arena = rule->unit->arena;
+  char *text = ARENA_ARRAY(arena, char, (int)(2 * strlen(value)) + 1), *to = text;
+  for (const char *c = value; *c; c++) {
+    const char *const found = strchr("\\\\\nn\tt;s", *c);
+    const bool spelled = *c == '\\' || *c == '\n' || *c == '\t' || *c == ';';
+    *to++ = spelled ? '\\' : *c;
+    if (spelled) {
+      *to++ = found[1];
+    }
+  }
+  *to = '\0';
+  Spec *spec = rule->spec;
+  spec->text->data_options =
+      arena_format(arena, "%s%s%c%s;", spec->text->data_options ? spec->text->data_options : "", name, mark, text);
+}
+
+// An argument with a name that only some sources have. False where it is none of these.
+static bool read_option(const DataRule *rule, Name name, const Ast *value) {
+  static const struct {
+    const char *name;
+    bool takes[SOURCE_KINDS];
+  } options[] = {{"separator", {true, true, true}},
+                 {"template", {[SOURCE_CHAT] = true}},
+                 {"begin", {[SOURCE_CHAT] = true}},
+                 {"mask", {[SOURCE_TOKENS] = true}}};
+  double number;
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+    if (!name_is(name, options[i].name) || !options[i].takes[rule->kind]) {
+      continue;
+    }
+    if (value->kind == AST_STRING && value->name[0]) {
+      add_option(rule, options[i].name, '=', value->name);
+    } else if (i == 0 && value->kind == AST_NAME && name_is(value->name, "none")) {
+      add_option(rule, options[i].name, '-', "");
+    } else if (i == 0 && setting_constant(value, &number) && number >= 0 && number < 2147483647 &&
+               number == (double)(int)number && rule->kind == SOURCE_TOKENS) {
+      add_option(rule, options[i].name, '#', arena_format(rule->unit->arena, "%d", (int)number));
+    } else {
+      diag_error(rule->unit->diag, E051, value->span,
+                 i > 0 ? "`%s` takes a text in quotes"
+                       : "`%s` takes a text in quotes, `none`, or of files of tokens the number of one",
+                 options[i].name);
+    }
+    return true;
+  }
+  return false;
 }
 
 // `bytes`, or the path of a file in quotes.
@@ -36,7 +97,7 @@ static void read_argument(const DataRule *rule, const Ast *argument, const Ast *
   PlanRun *run = &rule->spec->run;
   const Ast *value = argument->kids[0];
   const bool type = value->kind == AST_NAME && (name_is(value->name, "u16") || name_is(value->name, "u32"));
-  if (!argument->name && value->kind == AST_STRING && *first && rule->tokens &&
+  if (!argument->name && value->kind == AST_STRING && *first && rule->kind == SOURCE_TOKENS &&
       (name_is(value->name, "u16") || name_is(value->name, "u32"))) {
     Diagnostic *error = diag_error(rule->unit->diag, E051, argument->span, "a type of tokens is no path");
     diag_help(rule->unit->diag, error, "write `%s` without quotes", value->name);
@@ -44,44 +105,65 @@ static void read_argument(const DataRule *rule, const Ast *argument, const Ast *
     Diagnostic *error = diag_error(rule->unit->diag, E051, argument->span, "`%s` takes one path", rule->call->name);
     diag_related(rule->unit->diag, error, (*first)->span, "the first");
     diag_help(rule->unit->diag, error, "%s",
-              rule->tokens ? "mix the files: `data mix(a = tokens(...), b = tokens(...));`"
-                           : "join the files, `cat A B > C`");
+              rule->kind == SOURCE_TOKENS ? "mix the files: `data mix(a = tokens(...), b = tokens(...));`"
+                                          : "join the files, `cat A B > C`");
   } else if (!argument->name && value->kind == AST_STRING) {
     run->data_path = value->name;
     *first = argument;
-  } else if (!argument->name && type && rule->tokens) {
+  } else if (!argument->name && type && rule->kind == SOURCE_TOKENS) {
     run->data_kind = name_is(value->name, "u16") ? "tokens_u16" : "tokens_u32";
   } else if (name_is(argument->name, "tokenizer")) {
     read_tokenizer(rule, value);
-  } else {
+  } else if (!read_option(rule, argument->name, value)) {
     data_unknown(rule, argument->span);
   }
 }
 
-// text(...) or tokens(...). False where it is neither.
+// text(...), tokens(...) or chat(...). False where it is none of them.
 static bool read_source(Unit *unit, Spec *spec, const Ast *call, Span span) {
-  const bool tokens = call && name_is(call->name, "tokens");
-  if (!tokens && (!call || !name_is(call->name, "text"))) {
-    Diagnostic *error =
-        diag_error(unit->diag, E051, span, "data is read from text, from files of tokens, or from a mix of them");
-    diag_help(unit->diag, error,
-              "write `data text(\"corpus.txt\");`, `data tokens(\"train.bin\", u16);` or "
-              "`data mix(a = 0.7 * text(...), b = 0.3 * tokens(...));`");
+  SourceKind kind = SOURCE_TEXT;
+  while (kind < SOURCE_KINDS && !(call && name_is(call->name, sources[kind].name))) {
+    kind++;
+  }
+  if (kind == SOURCE_KINDS) {
+    Diagnostic *error = diag_error(unit->diag, E051, span,
+                                   "data is read from text, from files of tokens, from chats, or from a mix of "
+                                   "them");
+    diag_help(
+        unit->diag, error,
+        "write `data text(\"corpus.txt\");`, `data tokens(\"train.bin\", u16);`, `data chat(\"talks.jsonl\");` or "
+        "`data mix(a = 0.7 * text(...), b = 0.3 * tokens(...));`");
     return false;
   }
-  const DataRule rule = {unit, spec, call, tokens};
+  const DataRule rule = {unit, spec, call, kind};
   const Ast *first = NULL;
-  spec->run.data_kind = tokens ? "tokens" : "text";
-  spec->run.data_path = spec->run.tokenizer = NULL;
+  spec->run.data_kind = sources[kind].name;
+  spec->run.data_path = spec->run.tokenizer = spec->text->data_options = NULL;
   for (int i = 0; i < call->kids[0]->count; i++) {
     read_argument(&rule, call->kids[0]->kids[i], &first);
   }
   if (!spec->run.data_path) {
+    static const char *const examples[] = {"text(\"corpus.txt\")", "tokens(\"train.bin\", u16)",
+                                           "chat(\"talks.jsonl\")"};
     Diagnostic *error = diag_error(unit->diag, E050, call->span, "`%s` needs the path of a file", call->name);
-    diag_help(unit->diag, error,
-              tokens ? "write `data tokens(\"train.bin\", u16);`" : "write `data text(\"corpus.txt\");`");
+    diag_help(unit->diag, error, "write `data %s;`", examples[kind]);
   }
   return spec->run.data_path != NULL;
+}
+
+// A line that describes the source that was read last, which runtime/data/source.c reads.
+static const char *source_line(Unit *unit, const Spec *spec, const char *name, double weight, Span span) {
+  const PlanRun *run = &spec->run;
+  if (strpbrk(run->data_path, "\t\n") || strpbrk(run->tokenizer, "\t\n")) {
+    diag_error(unit->diag, E051, span, "a path in a mix, or of a validation source, has no tabs and no ends of lines");
+  }
+  return arena_format(unit->arena, "%s\t%.17g\t%s\t%s\t%s%s%s\n", name, weight, run->data_kind, run->tokenizer,
+                      run->data_path, spec->text->data_options ? "\t" : "",
+                      spec->text->data_options ? spec->text->data_options : "");
+}
+
+static const char *tokenizer_otherwise(const PlanRun *run) {
+  return strncmp(run->data_kind, "tokens", 6) == 0 ? "none" : "bytes";
 }
 
 // `web = 0.7 * text("web.txt")` of a mix: a line of its description, which runtime/data/data.c reads.
@@ -111,17 +193,13 @@ static const char *read_part(Unit *unit, Spec *spec, const Ast *argument, const 
   if (!read_source(unit, spec, call->kind == AST_CALL ? call : NULL, call->span)) {
     return NULL;
   }
-  run->tokenizer = run->tokenizer ? run->tokenizer : name_is(run->data_kind, "text") ? "bytes" : "none";
+  run->tokenizer = run->tokenizer ? run->tokenizer : tokenizer_otherwise(run);
   const bool told = strcmp(run->tokenizer, "none") != 0;
   if (tokenizer && told && strcmp(run->tokenizer, tokenizer) != 0) {
     diag_error(unit->diag, E051, call->span, "the sources of a mix have the tokenizers '%s' and '%s'; they need one",
                tokenizer, run->tokenizer);
   }
-  if (strpbrk(run->data_path, "\t\n") || strpbrk(run->tokenizer, "\t\n")) {
-    diag_error(unit->diag, E051, call->span, "a path in a mix has no tabs and no ends of lines");
-  }
-  return arena_format(unit->arena, "%s\t%.17g\t%s\t%s\t%s\n", argument->name, weight, run->data_kind, run->tokenizer,
-                      run->data_path);
+  return source_line(unit, spec, argument->name, weight, call->span);
 }
 
 static void read_mix(Unit *unit, Spec *spec, const Ast *call) {
@@ -140,6 +218,7 @@ static void read_mix(Unit *unit, Spec *spec, const Ast *call) {
     all = arena_format(unit->arena, "%s%s", all, line);
     tokenizer = strcmp(spec->run.tokenizer, "none") != 0 ? spec->run.tokenizer : tokenizer;
   }
+  spec->text->data_options = NULL;
   spec->run.data_kind = "mix";
   spec->run.data_path = all;
   spec->run.tokenizer = tokenizer ? tokenizer : "none";
@@ -152,4 +231,63 @@ void read_data(Unit *unit, Spec *spec, const Ast *phrase) {
   } else {
     read_source(unit, spec, call, phrase->span);
   }
+}
+
+// A source of validation(...): its line, in which no tokenizer is that of the data. The fields of the data stay.
+static const char *read_validation_source(Unit *unit, Spec *spec, const char *name, const Ast *call, Span span) {
+  const PlanRun run = spec->run;
+  const char *const options = spec->text->data_options;
+  const char *line = NULL;
+  if (read_source(unit, spec, call && call->kind == AST_CALL ? call : NULL, span)) {
+    spec->run.tokenizer = spec->run.tokenizer ? spec->run.tokenizer : "";
+    line = source_line(unit, spec, name, 0, span);
+  }
+  spec->run = run;
+  spec->text->data_options = options;
+  return line;
+}
+
+void read_validation(Unit *unit, Spec *spec, const Ast *phrase) {
+  enum { MOST_SETS = 8 };
+  const Ast *call = settings_call(phrase);
+  const char *all = "";
+  if (!call || !name_is(call->name, "sets")) {
+    spec->text->validation_data = read_validation_source(unit, spec, "", call, phrase->span);
+    return;
+  }
+  const Ast *list = call->kids[0];
+  if (list->count < 1 || list->count > MOST_SETS) {
+    diag_error(unit->diag, E051, call->span, "there are from 1 to %d validation sets", MOST_SETS);
+    return;
+  }
+  for (int i = 0; i < list->count; i++) {
+    const Ast *argument = list->kids[i];
+    if (!argument->name) {
+      Diagnostic *error = diag_error(unit->diag, E051, argument->span, "each validation set has a name");
+      diag_help(unit->diag, error, "write `validation sets(books = text(\"books.txt\"), code = text(\"code.txt\"));`");
+      return;
+    }
+    const char *line = read_validation_source(unit, spec, argument->name, argument->kids[0], argument->span);
+    if (!line) {
+      return;
+    }
+    all = arena_format(unit->arena, "%s%s", all, line);
+  }
+  spec->text->validation_data = all;
+}
+
+void finish_data(Unit *unit, Spec *spec) {
+  PlanRun *run = &spec->run;
+  run->data_kind = run->data_kind ? run->data_kind : "text";
+  run->tokenizer = run->tokenizer ? run->tokenizer : tokenizer_otherwise(run);
+  const bool plain = !spec->text->data_options && !name_is(run->data_kind, "chat");
+  if (plain && !spec->text->validation_data) {
+    return;
+  }
+  if (!name_is(run->data_kind, "mix")) {
+    run->data_path = run->data_path ? source_line(unit, spec, "data", 1, spec->text->recipe->span) : "";
+    run->data_kind = "mix";
+  }
+  run->data_path =
+      arena_format(unit->arena, "%s%s", run->data_path, spec->text->validation_data ? spec->text->validation_data : "");
 }

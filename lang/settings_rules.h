@@ -30,6 +30,8 @@ bool settings_set(Unit *unit, Spec *spec, const char *assignment);  // --set nam
 
 // settings_data.c: `data text("corpus.txt", tokenizer = bytes);`
 void read_data(Unit *unit, Spec *spec, const Ast *phrase);
+void read_validation(Unit *unit, Spec *spec, const Ast *phrase);  // `validation text("held_out.txt");`
+void finish_data(Unit *unit, Spec *spec);                         // all of it in run.data_kind and run.data_path
 
 // skip.c: `skip = ...` of a recipe, which begins with the phrase at this place; returns the place of the next setting.
 int read_skip(Unit *unit, Spec *spec, const Ast *phrases, int at);

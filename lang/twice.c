@@ -33,7 +33,7 @@ static void check_arguments(Once *once, const Ast *phrase) {
 }
 
 void recipe_check_once(Unit *unit, const Ast *recipe) {
-  static const char *const words[] = {"model", "data", "precision", "layout", "optimizer"};
+  static const char *const words[] = {"model", "data", "validation", "precision", "layout", "optimizer"};
   Once settings = {.unit = unit, .code = E051}, sizes = settings;
   for (int i = 0; i < recipe->count; i++) {
     const Ast *setting = recipe->kids[i], *list = setting->kids[0];
@@ -46,7 +46,7 @@ void recipe_check_once(Unit *unit, const Ast *recipe) {
     }
     if (name_is(phrase_word(first), "model")) {
       check_arguments(&sizes, first);
-    } else if (name_is(phrase_word(first), "data")) {
+    } else if (name_is(phrase_word(first), "data") || name_is(phrase_word(first), "validation")) {
       Once arguments = {.unit = unit, .code = E051};
       check_arguments(&arguments, first);
     }

@@ -84,6 +84,10 @@ static char *read_path(Unit *unit, Name key, const char *path, Span span, bool i
   for (int i = 0; i < unit->open_count; i++) {
     const OpenText *open = &unit->open[i];
     if (strcmp(open->path, key) == 0) {
+      if (open->length > FILE_TEXT_MOST) {
+        diag_error(unit->diag, E003, span, "the text of '%s' has more than %d bytes", path, (int)FILE_TEXT_MOST);
+        return NULL;
+      }
       char *text = arena_alloc(unit->arena, open->length + 1);
       memcpy(text, open->text, open->length);
       *length = open->length;

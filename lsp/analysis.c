@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/json_text.h"
+#include "base/json.h"
 #include "lsp/record.h"
 #include "lsp/syntax.h"
 

@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "base/json_text.h"
+#include "base/json.h"
 #include "lang/stdlib.h"
 #include "lsp/answer.h"
 #include "lsp/syntax.h"

@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "base/json_text.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "compiler/report/error_page.h"
 #include "lsp/answer.h"

@@ -1,7 +1,7 @@
 // symbols.c: the outline of a text, and the text as `mdlc fmt` writes it.
 #include <string.h>
 
-#include "base/json_text.h"
+#include "base/json.h"
 #include "lsp/answer.h"
 #include "lsp/syntax.h"
 

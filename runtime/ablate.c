@@ -13,6 +13,40 @@ enum { ROWS_MAX = 4096 };
 
 // --- the list ---
 
+// The words that were given, and those that --seeds stands for.
+static bool choices_make(Ablate *ablate, Error *error) {
+  const AblateOptions *options = ablate->options;
+  const char **words = ARENA_ARRAY(ablate->arena, const char *, options->word_count + 1);
+  int count = 0;
+  for (; count < options->word_count; count++) {
+    words[count] = options->words[count];
+    if (options->seeds > 0 && strncmp(words[count], "seed=", 5) == 0) {
+      return error_set(error, 2, "--seeds and %s do not go together; leave one away", words[count]);
+    }
+  }
+  if (options->seeds > ROWS_MAX) {
+    return error_set(error, 2, "these are more than %d combinations", ROWS_MAX);
+  }
+  if (options->seeds > 0) {
+    Buffer seeds = {0};
+    buffer_text(&seeds, "seed=1");
+    for (int64_t seed = 2; seed <= options->seeds; seed++) {
+      buffer_format(&seeds, ",%lld", (long long)seed);
+    }
+    words[count++] = arena_format(ablate->arena, "%s", seeds.text ? seeds.text : "");
+    const bool failed = seeds.failed;
+    buffer_free(&seeds);
+    if (failed) {
+      return error_set(error, 3, "no memory");
+    }
+  }
+  if (!choices_read(ablate->arena, words, count, false, &ablate->choices, error)) {
+    return false;
+  }
+  return ablate->choices.count > 0 ||
+         error_set(error, 2, "there is nothing to vary; say what, for example layout=single,tp2 or batch=4,8");
+}
+
 static bool rows_make(Ablate *ablate, Error *error) {
   const Choices *choices = &ablate->choices;
   int64_t count = 1;
@@ -134,6 +168,7 @@ static bool row_keep(Ablate *ablate, int row, Error *error) {
 static bool ablate_end(Ablate *ablate, AblateResult *result, Error *error) {
   Buffer table = {0}, notes = {0}, records = {0}, chart = {0};
   ablate_compare(ablate);
+  ablate_rank(ablate);
   result->rows = ablate->count;
   for (int i = 0; i < ablate->count; i++) {
     result->differ += ablate->rows[i].verdict == VERDICT_DIFFERS;
@@ -144,11 +179,15 @@ static bool ablate_end(Ablate *ablate, AblateResult *result, Error *error) {
   text_show(ablate, &table);
   ablate_notes(ablate, &notes);
   text_show(ablate, &notes);
-  if (!ablate->directory[0]) {
-    return true;
-  }
   for (int i = 0; i < ablate->count; i++) {
     records.failed |= !ablate_record(ablate, i, &records);
+  }
+  if (ablate->options->lines && records.text && !records.failed) {
+    fputs(records.text, ablate->options->lines);
+  }
+  if (!ablate->directory[0]) {
+    buffer_free(&records);
+    return true;
   }
   ablate_chart(ablate, &chart);
   bool done = file_write(ablate, "ablate.jsonl", &records, error);
@@ -168,12 +207,9 @@ bool ablate_run(const AblateOptions *options, AblateResult *result, Error *error
     return error_set(error, 3, "no memory");
   }
   log_start(&ablate.log, options->screen);
-  bool done = choices_read(ablate.arena, options->words, options->word_count, false, &ablate.choices, error);
-  if (done && ablate.choices.count == 0) {
-    done = error_set(error, 2, "there is nothing to vary; say what, for example layout=single,tp2 or batch=4,8");
-  }
-  done = done && rows_make(&ablate, error) && choices_check(&ablate.choices, &options->base, error) &&
-         device_choose(&ablate, error) && directory_make(&ablate, error);
+  bool done = choices_make(&ablate, error) && rows_make(&ablate, error) &&
+              choices_check(&ablate.choices, &options->base, error) && device_choose(&ablate, error) &&
+              directory_make(&ablate, error);
   if (done) {
     interrupt_install(&interrupt);
     for (int i = 0; done && i < ablate.count && !interrupt_requested(); i++) {

@@ -14,6 +14,7 @@ typedef struct {
   CompileOptions base;
   const char *const *words;  // NAME=VALUE,...
   int word_count;
+  int64_t seeds;  // every combination from the seeds 1 to this; 0: from that of the recipe
   int64_t steps;
   double tolerance;  // relative, after step 1; a tenth of it at step 1. 0: the default
   const char *out;   // directory; NULL: the first free runs/ablate-N
@@ -22,6 +23,7 @@ typedef struct {
   double deadline_seconds;
   bool dry;  // what the plans say alone: nothing is run
   FILE *screen;
+  FILE *lines;         // where the records of all rows are printed at the end; NULL: nowhere
   const char *device;  // see backend_choose_all
   // Instead of `device`, for tests; and how many of them there are.
   const Backend *backend;
@@ -71,7 +73,18 @@ typedef struct {
   int64_t most_step;  // the last of that mean
   double most_loss, most_other;
   double first_tolerance, tolerance;
+  double parameters;  // count
+  bool bounded;       // a capacity of the layout leaves out what the text computes
+  bool validates;     // it has a loss of validation, finite or not
+  const char *data;   // what it reads and in which tokens
+  int rank;           // of its group; 0: none
 } AblateRow;
+
+typedef struct {  // rows that differ in their seed alone
+  int row, seeds;
+  double mean, spread;  // of their validation losses, or else of their last losses; the standard deviation, or NaN
+  bool near;            // behind the best by less than twice the standard error
+} AblateGroup;
 
 typedef struct {
   Arena *arena;
@@ -83,6 +96,10 @@ typedef struct {
   int devices;             // 0: ranks are threads of this process
   char device[96];         // what it is called, once a row has opened it
   char directory[IO_PATH_MAX];
+  int group_count;  // the best first; 0: nothing to rank
+  AblateGroup *groups;
+  bool validated;     // groups are ranked by validation losses
+  bool incomparable;  // rows read different data or tokens
   Log log;
 } Ablate;
 
@@ -97,8 +114,10 @@ bool ablate_run(const AblateOptions *options, AblateResult *result, Error *error
 
 // What the plans say: ranks, bytes, bubble.
 void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row);
-void ablate_row(Ablate *ablate, AblateRow *row);  // compiles and runs it
-void ablate_compare(Ablate *ablate);              // fills against, verdict, last, most
+void ablate_row(Ablate *ablate, AblateRow *row);         // compiles and runs it
+void ablate_compare(Ablate *ablate);                     // fills against, verdict, last, most
+void ablate_rank(Ablate *ablate);                        // fills groups, and ranks of rows
+void ablate_ranking(const Ablate *ablate, Buffer *out);  // their table
 
 // The losses up to step `end` that are compared as their mean: those of the steps behind this one, a sixteenth.
 static inline int64_t ablate_mean_begin(int64_t end) {

@@ -6,9 +6,10 @@
 #include "runtime/ablate.h"
 
 enum { WIDTH = 960, LEFT = 68, RIGHT = 36, TOP = 104, PLOT_HEIGHT = 300, PLOT_WIDTH = WIDTH - LEFT - RIGHT };
-enum { LINES = TOP + PLOT_HEIGHT + 92, LINE = 27, MORE_LINE = 17, COLOURS = 8, NAME_BYTES = 44 };
+enum { LINES = TOP + PLOT_HEIGHT + 92, LINE = 27, MORE_LINE = 17, COLOURS = 8 };
 enum { LABEL_LINES = 64 };  // lines of a name; more are left away
 enum { SAMPLE_X = 32, SAMPLE = 54, NAME_X = 96, LOSS_X = 478, WIRE_X = 506, MEMORY_X = 730, BAR_WIDTH = 118 };
+enum { NAME_WIDTH = LOSS_X - 64 - NAME_X };  // then comes the loss
 
 // Colours of light pages, then of dark ones. Row k has the class k0 to k7; rows from the ninth on are dashed.
 static const char style[] =
@@ -53,22 +54,48 @@ static const char *short_name(const Choices *choices, int at) {
   return dot ? dot + 1 : name;
 }
 
+// About as wide as a letter is drawn, rather too much: which font there is nobody knows.
+static int letter_width(unsigned char letter) {
+  return letter >= 0xc0                          ? 14  // the first byte of a character of another script
+         : letter >= 0x80                        ? 0
+         : strchr("mwMW@%", letter)              ? 13
+         : letter >= 'A' && letter <= 'Z'        ? 10
+         : strchr(" .,:;'|!()[]ijlftr-", letter) ? 6
+                                                 : 8;
+}
+
+// How many bytes of a text have room on a line: whole characters, and at least one.
+static size_t fitting(const char *text) {
+  size_t length = 0;
+  for (int width = 0; text[length]; length++) {
+    width += letter_width((unsigned char)text[length]);
+    if (width > NAME_WIDTH && length > 0 && ((unsigned char)text[length] & 0xc0) != 0x80) {
+      break;
+    }
+  }
+  return length;
+}
+
+static int text_width(const char *text) {
+  int width = 0;
+  for (; *text; text++) {
+    width += letter_width((unsigned char)*text);
+  }
+  return width;
+}
+
 // Adds a piece to the lines of a label: to the last line if there is room, else on lines of its own.
 static void label_add(Arena *arena, const char **line, const char *piece) {
   int last = 0;
   while (line[last]) {
     last++;
   }
-  if (last > 0 && strlen(line[last - 1]) + 2 + strlen(piece) <= NAME_BYTES) {
+  if (last > 0 && text_width(line[last - 1]) + text_width("  ") + text_width(piece) <= NAME_WIDTH) {
     line[last - 1] = arena_format(arena, "%s  %s", line[last - 1], piece);
     return;
   }
   while (*piece && last + 1 < LABEL_LINES) {
-    size_t length = strlen(piece);
-    if (length > NAME_BYTES) {
-      for (length = NAME_BYTES; length > 1 && ((unsigned char)piece[length] & 0xc0) == 0x80; length--) {
-      }
-    }
+    const size_t length = fitting(piece);
     line[last++] = arena_format(arena, "%.*s", (int)length, piece);
     piece += length;
   }

@@ -5,6 +5,7 @@
 #include "compiler/pass/schedule.h"
 #include "compiler/plan/exposure.h"
 #include "runtime/ablate.h"
+#include "runtime/session.h"
 
 static double segment_wire(const PlanSegment *segment) {
   double bytes = 0;
@@ -84,6 +85,7 @@ void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row) {
   row->stages = set->count;
   row->microbatches = set->plans[0]->programs[PROGRAM_TRAIN].slots;
   row->bubble = predicted_bubble(arena, set);
+  row->parameters = session_parameters(set);
   for (int64_t rank = 0; rank < row->ranks; rank++) {
     row->flops += plan_of_rank(set, rank)->programs[PROGRAM_TRAIN].flops;
   }
@@ -97,6 +99,9 @@ void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row) {
     for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
       memory += i == ARENA_OFFLOAD ? 0 : (double)plan->arena_bytes[i];
     }
+    for (int i = 0; i < train->output_count; i++) {
+      row->bounded |= strncmp(train->outputs[i].name, "dropped.", 8) == 0;
+    }
     row->wire = fmax(row->wire, wire);
     row->memory = fmax(row->memory, memory);
   }
@@ -104,11 +109,13 @@ void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row) {
 
 // --- losses ---
 
-// Do both rows compute the same, whatever the layout and the precision?
+// Do both rows compute the same, whatever the layout and the precision? With a capacity the layout says what is
+// computed.
 static bool same_computation(const Choices *choices, const AblateRow *a, const AblateRow *b) {
+  const bool bounded = a->bounded || b->bounded;
   for (int i = 0; i < choices->count; i++) {
     const Choice *choice = &choices->at[i];
-    if (!choice_is_layout(choice) && strcmp(choice->name, "precision") != 0 && a->pick[i] != b->pick[i]) {
+    if ((bounded || !choice_is_layout(choice)) && strcmp(choice->name, "precision") != 0 && a->pick[i] != b->pick[i]) {
       return false;
     }
   }

@@ -12,20 +12,11 @@ enum { COLUMNS_MAX = CHOICES_MAX + 24 };
 typedef struct {
   const Ablate *ablate;
   int columns, choice_columns;  // after the number of the row come the choices
-  bool dry, validates, devices;
+  bool dry, validates, devices, parameters;
   const char *title[COLUMNS_MAX];
   const char **cell;  // [row * COLUMNS_MAX + column]
   int width[COLUMNS_MAX];
 } Table;
-
-// Columns on a screen: characters of UTF-8.
-static int columns_of(const char *text) {
-  int count = 0;
-  for (; *text; text++) {
-    count += ((unsigned char)*text & 0xc0) != 0x80;
-  }
-  return count;
-}
 
 static const char *loss_text(Arena *arena, const AblateRow *row, int64_t step) {
   return step <= row->steps ? arena_format(arena, "%.6f", row->loss[step - 1]) : "-";
@@ -61,6 +52,7 @@ static void table_titles(Table *table) {
     table_add(table, ablate->choices.at[i].name);
   }
   table->choice_columns = table->columns;
+  table_add(table, table->parameters ? "parameters" : NULL);
   table_add(table, "ranks");
   table_add(table, table->dry ? NULL : "loss 1");
   table_add(table, !table->dry && middle_step(ablate) ? "loss 10" : NULL);
@@ -142,6 +134,9 @@ static void table_row(Table *table, int at) {
   if (row->ranks == 0) {
     return;  // it does not compile, or was not reached
   }
+  if (table->parameters) {
+    cell[column++] = count_text(arena, row->parameters);
+  }
   cell[column++] = arena_format(arena, "%lld", (long long)row->ranks);
   row_losses(table, row, cell, &column);
   if (!table->dry) {
@@ -165,7 +160,7 @@ static void table_row(Table *table, int at) {
 }
 
 static void cell_put(const Table *table, int column, const char *text, Buffer *out) {
-  const int blanks = table->width[column] - columns_of(text);
+  const int blanks = table->width[column] - units_columns(text);
   const bool words = column > 0 && column < table->choice_columns;
   if (column > 0) {
     buffer_text(out, "  ");
@@ -196,9 +191,13 @@ static void row_put(const Table *table, int at, Buffer *out) {
 }
 
 void ablate_table(const Ablate *ablate, Buffer *out) {
+  const AblateRow *first = NULL;
   Table table = {.ablate = ablate, .dry = ablate->options->dry, .devices = ablate->devices > 0};
   for (int i = 0; i < ablate->count; i++) {
-    table.validates |= !isnan(ablate->rows[i].validation);
+    const AblateRow *row = &ablate->rows[i];
+    table.validates |= !isnan(row->validation);
+    first = first ? first : row->ranks > 0 ? row : NULL;  // of those that compile
+    table.parameters |= row->ranks > 0 && row->parameters != first->parameters;
   }
   table.cell = ARENA_ARRAY(ablate->arena, const char *, (int64_t)ablate->count *COLUMNS_MAX);
   table_titles(&table);
@@ -206,10 +205,10 @@ void ablate_table(const Ablate *ablate, Buffer *out) {
     table_row(&table, i);
   }
   for (int column = 0; column < table.columns; column++) {
-    table.width[column] = columns_of(table.title[column]);
+    table.width[column] = units_columns(table.title[column]);
     for (int i = 0; i < ablate->count; i++) {
       const char *cell = table.cell[i * COLUMNS_MAX + column];
-      const int width = cell ? columns_of(cell) : 0;
+      const int width = cell ? units_columns(cell) : 0;
       table.width[column] = width > table.width[column] ? width : table.width[column];
     }
   }
@@ -312,6 +311,7 @@ void ablate_notes(const Ablate *ablate, Buffer *out) {
   }
   notes_device(ablate, out);
   notes_verdicts(ablate, out);
+  ablate_ranking(ablate, out);
 }
 
 // --- JSON ---
@@ -345,6 +345,7 @@ static json_t *row_json(const Ablate *ablate, int at) {
   json_object_set_new(line, "most_difference", compared ? number(row->most) : json_null());
   json_object_set_new(line, "tolerance_first", compared ? number(row->first_tolerance) : json_null());
   json_object_set_new(line, "tolerance", compared ? number(row->tolerance) : json_null());
+  json_object_set_new(line, "parameters", row->ranks ? number(row->parameters) : json_null());
   json_object_set_new(line, "stages", json_integer(row->stages));
   json_object_set_new(line, "microbatches", json_integer(row->microbatches));
   json_object_set_new(line, "real", row->ranks ? json_string(element_type_name(row->real)) : json_null());
@@ -357,6 +358,11 @@ static json_t *row_json(const Ablate *ablate, int at) {
   json_object_set_new(line, "mfu", number(row_flops(row) / row->peak_flops));
   json_object_set_new(line, "exposed_seconds", number(row->exposed));
   json_object_set_new(line, "val_loss", number(row->validation));
+  const AblateGroup *group = row->rank > 0 ? &ablate->groups[row->rank - 1] : NULL;
+  json_object_set_new(line, "rank", group ? json_integer(row->rank) : json_null());
+  json_object_set_new(line, "rank_mean", number(group ? group->mean : NAN));
+  json_object_set_new(line, "rank_spread", number(group ? group->spread : NAN));
+  json_object_set_new(line, "rank_seeds", group ? json_integer(group->seeds) : json_null());
   json_object_set_new(line, "measured_bytes", number(row->taken));
   json_object_set_new(line, "beside_bytes", number(row->beside));
   json_object_set_new(line, "compile_seconds", number(row->compile_seconds));

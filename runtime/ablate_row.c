@@ -139,6 +139,7 @@ static bool row_train(Ablate *ablate, AblateRow *row, Trial *trial, Error *error
     return false;
   }
   row->validation = interrupt_requested() ? NAN : validation;  // not of a part of the windows
+  row->validates = trial->validation.count > 0 && !interrupt_requested();
   return ablate->devices == 0 || row->ranks == 1 || interrupt_requested() || row_exposed(row, trial, error);
 }
 
@@ -151,6 +152,9 @@ static bool row_try(Ablate *ablate, AblateRow *row, Trial *trial, Error *error) 
   }
   row->compile_seconds = clock_seconds() - start;
   ablate_measure(trial->arena, trial->set, row);
+  const PlanRun *run = &trial->set->plans[0]->run;
+  row->data = arena_format(ablate->arena, "%s %s %s", run->data_kind, run->data_path ? run->data_path : "",
+                           run->tokenizer ? run->tokenizer : "");
   row->state = ablate->options->dry ? ROW_PLANNED : ROW_FAILED;
   return ablate->options->dry || row_absent(ablate, row) || row_train(ablate, row, trial, error);
 }

@@ -1,4 +1,5 @@
 // api.c: mdl.h on top of the modules of the runtime.
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,37 +7,29 @@
 #include "base/plain.h"
 #include "compiler/command.h"
 #include "compiler/plan/artefact.h"
+#include "lang/unit.h"
 #include "runtime/ablate.h"
+#include "runtime/api_internal.h"
 #include "runtime/clock.h"
+#include "runtime/convert/convert.h"
 #include "runtime/data/bpe_train.h"
 #include "runtime/data/token_writer.h"
 #include "runtime/diff.h"
-#include "runtime/evaluate.h"
 #include "runtime/generate.h"
 #include "runtime/inspect.h"
-#include "runtime/mdl.h"
 #include "runtime/restore.h"
 #include "runtime/run.h"
-#include "runtime/train.h"
 #include "runtime/verify_path.h"
 
 #ifndef MDL_VERSION
 #define MDL_VERSION "0.1.0"
 #endif
 
-struct MdlPlan {
-  Arena *arena;
-  PlanSet *set;
-  double compile_seconds;
-  bool left_code;  // its file has machine code, which is not in `set`
-};
-
 const char *mdl_version(void) {
   return MDL_VERSION;
 }
 
-// The status of a call, its message copied to the caller.
-static MdlStatus api_result(bool done, const Error *from, MdlError *to) {
+MdlStatus api_result(bool done, const Error *from, MdlError *to) {
   MdlStatus status = done ? MDL_DONE : (MdlStatus)from->status;
   if (to) {
     to->status = status;
@@ -64,6 +57,21 @@ void mdl_plan_close(MdlPlan *plan) {
   }
 }
 
+static void show_diagnostic(void *context, const Diag *diag, const Diagnostic *one) {
+  const MdlCompileOptions *options = context;
+  MdlDiagnostic shown = {.severity = severity_name(one->severity),
+                         .code = error_code_name(one->code),
+                         .message = one->message,
+                         .label = one->label,
+                         .help = one->help};
+  if (one->span.file >= 0 && one->span.file < diag->sources.count) {
+    shown.file = diag->sources.at[one->span.file].path;
+    diag_position(diag, one->span, &shown.line, &shown.column);
+    diag_position(diag, (Span){one->span.file, one->span.end, one->span.end}, &shown.end_line, &shown.end_column);
+  }
+  options->diagnostic(options->context, &shown);
+}
+
 MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPlan **plan, MdlError *to) {
   Error error = {0};
   *plan = NULL;
@@ -78,12 +86,20 @@ MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPla
   CompileOptions compile = command_compile_options(&flags, file);
   compile.set = options->set;
   compile.set_count = options->set_count;
+  char resolved[PATH_MAX];
+  const OpenText open = {realpath(file, resolved) ? resolved : file, options->text,
+                         options->text ? strlen(options->text) : 0};
+  compile.open = &open;
+  compile.open_count = options->text ? 1 : 0;
   double start = clock_seconds();
   Diag *diag = diag_create(made->arena);
   bool done = compile_plans(made->arena, diag, &compile, &made->set);
   made->compile_seconds = clock_seconds() - start;
   if (options->diagnostics) {
     command_show(&flags, diag, options->diagnostics);
+  }
+  if (options->diagnostic) {
+    diag_each(diag, show_diagnostic, (void *)(uintptr_t)options);
   }
   if (!done) {
     error_set(&error, 1, "%s has %d error%s", file, diag->errors, diag->errors == 1 ? "" : "s");
@@ -146,46 +162,15 @@ bool mdl_run_is(const char *path) {
   return io_path(plan, &ignored, "%s/plan.mdlx", path) && io_is_file(plan);
 }
 
-MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainResult *result, MdlError *to) {
-  Error error = {0};
-  TrainResult trained;
-  TrainOptions train = {.out = options->out,
-                        .data = options->data,
-                        .resume = options->resume,
-                        .restart = options->restart,
-                        .keep_every = options->keep_every,
-                        .keep_best = options->keep_best,
-                        .steps = options->steps,
-                        .save_every = options->save_every,
-                        .eval_every = options->eval_every,
-                        .log_every = options->log_every,
-                        .keep = options->keep,
-                        .threads = (int)options->threads,
-                        .deadline_seconds = options->deadline_seconds,
-                        .profile = options->profile,
-                        .compile_seconds = plan->compile_seconds,
-                        .screen = options->screen};
-  const Backend *backend = backend_choose(options->device, plan_ranks(plan->set->plans[0]), &error);
-  if (!backend || !train_run(plan->set, backend, &train, &trained, &error)) {
-    return api_result(false, &error, to);
-  }
-  if (result) {
-    snprintf(result->run, sizeof result->run, "%s", trained.path);
-    result->step = trained.step;
-    result->loss = trained.loss;
-    result->val_loss = trained.val_loss;
-  }
-  MdlStatus status = api_result(true, &error, to);
-  return trained.interrupted ? MDL_INTERRUPTED : status;
-}
-
-// Data of an evaluation: the validation part of the run's own, or all of another file.
+// Data of an evaluation: what the run validates with, or all of another file.
 static bool evaluation_data(const PlanSet *set, const char *path, Data **data, Error *error) {
   const Plan *plan = set->plans[0];
   int64_t rows, sequence = plan->run.sequence;
   feed_shape(set, PROGRAM_EVALUATE, &rows, &sequence);
   DataOptions options = {.kind = plan->run.data_kind,
-                         .path = path ? path : plan->run.data_path,
+                         .path = plan->run.data_path,
+                         .file = path,
+                         .all = path != NULL,
                          .base = plan->run.data_base,
                          .tokenizer = plan->run.tokenizer,
                          .validation_fraction = path ? 1 : plan->run.validation_fraction,
@@ -195,24 +180,42 @@ static bool evaluation_data(const PlanSet *set, const char *path, Data **data, E
     return false;
   }
   DataFacts facts = data_facts(*data);
-  return facts.validation_windows > 0 ||
+  return data_set_count(*data) > 0 ||
          error_set(error, 1,
                    "%s has %lld tokens to evaluate on, less than one window of %lld; give a longer --data FILE",
                    facts.path, (long long)(facts.validation_tokens), (long long)sequence + 1);
+}
+
+// What each validation source has, where the recipe names some.
+static void evaluation_sets(const Validation *validation, const Data *data, MdlEvaluation *result) {
+  for (int i = 0; i < validation->count && validation->data[i] != data; i++) {
+    const Evaluation *one = &validation->result[i];
+    const DataFacts facts = data_facts(validation->data[i]);
+    snprintf(result->sets[i].name, sizeof result->sets[i].name, "%s", validation->name[i]);
+    snprintf(result->sets[i].data, sizeof result->sets[i].data, "%s", facts.path);
+    result->sets[i].loss = one->loss;
+    result->sets[i].bits_per_byte = evaluate_bits_per_byte(one->loss, validation->data[i]);
+    result->sets[i].windows = one->windows;
+    result->set_count = i + 1;
+    result->bits_per_byte = i > 0 ? result->bits_per_byte : 0;
+    result->bits_per_byte += result->sets[i].bits_per_byte / validation->count;
+  }
 }
 
 MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEvaluation *result, MdlError *to) {
   Error error = {0};
   Restored restored = {0};
   Data *data = NULL;
-  Feed *feed = NULL;
+  Validation validation = {0};
   Evaluation evaluation = {0};
+  ShownList shown = {0};
   const Backend *backend = backend_choose(options->device, 1, &error);
   bool done = backend &&
               restore_open(&restored, run, backend, (int)options->threads, PROGRAM_EVALUATE, options->trust, &error) &&
               evaluation_data(restored.set, options->data, &data, &error) &&
-              feed_create(restored.set, PROGRAM_EVALUATE, data, &feed, &error) &&
-              evaluate_run(&restored.session, feed, data, options->batches, &evaluation, &error);
+              validation_open(&validation, restored.set, data, &error) &&
+              shown_open(&shown, &restored.session, PROGRAM_EVALUATE, "", &error) &&
+              validation_run(&validation, &restored.session, options->batches, &shown, &evaluation, &error);
   if (done) {
     *result = (MdlEvaluation){.loss = evaluation.loss,
                               .perplexity = exp(evaluation.loss),
@@ -223,8 +226,13 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
                               .seconds = evaluation.seconds,
                               .held_out = options->data ? 0 : restored.plan->run.validation_fraction};
     snprintf(result->data, sizeof result->data, "%s", data_facts(data).path);
+    for (int i = 0; options->output && i < shown.count; i++) {
+      options->output(options->context, shown.at[i].name, shown.at[i].value);
+    }
+    evaluation_sets(&validation, data, result);
   }
-  feed_destroy(feed);
+  shown_close(&shown);
+  validation_close(&validation);
   data_close(data);
   restore_close(&restored);
   return api_result(done, &error, to);
@@ -315,6 +323,7 @@ MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblat
   const AblateOptions ablate = {.base = base_options(&options->compile, file),
                                 .words = options->words,
                                 .word_count = options->word_count,
+                                .seeds = options->seeds,
                                 .steps = options->steps,
                                 .tolerance = options->tolerance,
                                 .out = options->out,
@@ -323,7 +332,8 @@ MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblat
                                 .threads = (int)options->threads,
                                 .deadline_seconds = options->deadline_seconds,
                                 .dry = options->dry,
-                                .screen = options->screen};
+                                .screen = options->screen,
+                                .lines = options->lines};
   if (!ablate_run(&ablate, &made, &error)) {
     return api_result(false, &error, to);
   }
@@ -365,11 +375,13 @@ MdlStatus mdl_encode(const MdlEncodeOptions *options, MdlEncoded *result, MdlErr
   TokenWriterFacts facts = {0};
   const double begun = clock_seconds();
   const TokenWriterOptions writer = {
-      .read = {options->files, options->file_count, options->field, options->screen, "encoded"},
+      .read = {options->files, options->file_count, options->field, options->screen, "encoded", NULL},
       .tokenizer = options->tokenizer,
       .out = options->out,
       .type = options->type,
-      .raw = options->raw};
+      .raw = options->raw,
+      .chat = options->chat,
+      .template = options->template};
   const bool done = token_writer_run(&writer, &facts, &error);
   *result = (MdlEncoded){.bytes = facts.read.bytes,
                          .text_bytes = facts.read.text_bytes,
@@ -385,10 +397,11 @@ MdlStatus mdl_train_tokenizer(const MdlTokenizerOptions *options, MdlTokenizerRe
   Error error = {0};
   BpeTrainFacts facts = {0};
   const double begun = clock_seconds();
-  const BpeTrainOptions train = {.read = {options->files, options->file_count, options->field, options->screen, "read"},
-                                 .out = options->out,
-                                 .pattern = options->pattern,
-                                 .vocabulary = options->vocabulary};
+  const BpeTrainOptions train = {
+      .read = {options->files, options->file_count, options->field, options->screen, "read", NULL},
+      .out = options->out,
+      .pattern = options->pattern,
+      .vocabulary = options->vocabulary};
   const bool done = bpe_train_run(&train, &facts, &error);
   *result = (MdlTokenizerResult){.bytes = facts.read.bytes,
                                  .text_bytes = facts.read.text_bytes,
@@ -396,5 +409,68 @@ MdlStatus mdl_train_tokenizer(const MdlTokenizerOptions *options, MdlTokenizerRe
                                  .pieces = facts.pieces,
                                  .tokens = facts.tokens,
                                  .seconds = clock_seconds() - begun};
+  return api_result(done, &error, to);
+}
+
+typedef struct {
+  const CommandFlags *flags;
+  FILE *out;
+} DiagnosticsOut;
+
+static bool show_diagnostics(void *context, const Diag *diag) {
+  const DiagnosticsOut *shown = context;
+  if (shown->out) {
+    command_show(shown->flags, diag, shown->out);
+  }
+  return shown->out != NULL;
+}
+
+MdlStatus mdl_import(const MdlImportOptions *options, MdlImported *result, MdlError *to) {
+  Error error = {0};
+  Imported made = {0};
+  const MdlCompileOptions *compile = &options->compile;
+  const CommandFlags flags = {.diagnostics = compile->diagnostics_json ? "json" : "text"};
+  DiagnosticsOut shown = {&flags, compile->diagnostics};
+  Arena *arena = arena_create();
+  const ImportOptions import = {.from = options->from,
+                                .out = options->out,
+                                .mapping = options->mapping,
+                                .data = options->data,
+                                .compile = base_options(compile, options->model),
+                                .show = show_diagnostics,
+                                .context = &shown};
+  const bool done = arena ? convert_import(arena, &import, &made, &error) : error_set(&error, 3, "no memory");
+  *result = (MdlImported){
+      .parameters = made.parameters, .sequence = made.sequence, .longest = made.longest, .tokenizer = made.tokenizer};
+  if (done) {
+    snprintf(result->run, sizeof result->run, "%s", made.run);
+    snprintf(result->mapping, sizeof result->mapping, "%s", made.mapping);
+    snprintf(result->model, sizeof result->model, "%s", made.model);
+    snprintf(result->note, sizeof result->note, "%s", made.note);
+  }
+  arena_destroy(arena);
+  return api_result(done, &error, to);
+}
+
+MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlError *to) {
+  Error error = {0};
+  Exported made = {0};
+  Arena *arena = arena_create();
+  const ExportOptions export = {.from = options->from,
+                                .out = options->out,
+                                .mapping = options->mapping,
+                                .dtype = options->dtype,
+                                .shard_bytes = options->shard_bytes};
+  const bool done = arena ? convert_export(arena, &export, &made, &error) : error_set(&error, 3, "no memory");
+  *result = (MdlExported){.tensors = made.tensors,
+                          .files = made.files,
+                          .bytes = made.bytes,
+                          .step = made.step,
+                          .tokenizer = made.tokenizer};
+  if (done) {
+    snprintf(result->type, sizeof result->type, "%s", made.type);
+    snprintf(result->mapping, sizeof result->mapping, "%s", made.mapping);
+  }
+  arena_destroy(arena);
   return api_result(done, &error, to);
 }

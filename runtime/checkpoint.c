@@ -31,6 +31,12 @@ typedef struct {  // files that are written, for the manifest
   int count;
 } WrittenList;
 
+typedef struct {  // what is saved: the state of a session, or weights that come from elsewhere
+  Session *session;
+  const PlanSet *set;
+  const CheckpointSource *source;  // NULL: the session
+} Saved;
+
 typedef struct {  // one file being written
   Io *io;
   int fd;
@@ -97,7 +103,7 @@ static void state_judge(const PlanState *state, const char *dense, CheckpointFac
 }
 
 // Tensors go into the file one after the other: no more than one is in memory whole, in memory that has room for each.
-static bool states_write(Writer *writer, Session *session, const States *states, const CheckpointFile *file,
+static bool states_write(Writer *writer, const Saved *saved, const States *states, const CheckpointFile *file,
                          CheckpointFacts *facts, Error *error) {
   int64_t most = 0;
   for (int i = 0; i < states->count; i++) {
@@ -110,7 +116,8 @@ static bool states_write(Writer *writer, Session *session, const States *states,
   for (int i = 0; done && i < states->count; i++) {
     const LogicalState *state = &states->at[i];
     if (file->holds[state->state->role]) {
-      done = state_gather(session, states, state, dense, error) &&
+      done = (saved->source ? saved->source->read(saved->source->context, state->state, dense, error)
+                            : state_gather(saved->session, states, state, dense, error)) &&
              writer_put(writer, dense, (size_t)state_bytes(state->state), error);
       if (done) {
         state_judge(state->state, dense, facts);
@@ -121,7 +128,7 @@ static bool states_write(Writer *writer, Session *session, const States *states,
   return done;
 }
 
-static bool tensors_write(Writer *writer, Session *session, const States *states, const CheckpointFile *file,
+static bool tensors_write(Writer *writer, const Saved *saved, const States *states, const CheckpointFile *file,
                           CheckpointFacts *facts, Error *error) {
   SafetensorsTensor *tensors = calloc((size_t)states->count + 1, sizeof *tensors);
   Buffer header = {0};
@@ -140,7 +147,7 @@ static bool tensors_write(Writer *writer, Session *session, const States *states
     error_set(error, 3, "no memory to save %s", writer->path);
   }
   done = done && writer_put(writer, header.text, header.length, error) &&
-         states_write(writer, session, states, file, facts, error);
+         states_write(writer, saved, states, file, facts, error);
   buffer_free(&header);
   free(tensors);
   return done;
@@ -180,11 +187,11 @@ static bool writer_end(Writer *writer, bool done, const char *name, WrittenList 
   return done;
 }
 
-static bool file_write(Io *io, Session *session, const States *states, const char *directory,
+static bool file_write(Io *io, const Saved *saved, const States *states, const char *directory,
                        const CheckpointFile *file, WrittenList *files, CheckpointFacts *facts, Error *error) {
   Writer writer;
   return writer_begin(&writer, io, directory, file->name, error) &&
-         writer_end(&writer, tensors_write(&writer, session, states, file, facts, error), file->name, files, error);
+         writer_end(&writer, tensors_write(&writer, saved, states, file, facts, error), file->name, files, error);
 }
 
 // What devices chose by measuring, if they did.
@@ -201,10 +208,14 @@ static bool tuning_write(Io *io, Session *session, const char *directory, Writte
   return done;
 }
 
-static json_t *tensors_describe(const States *states) {
+// Weights alone have no state of the optimizer.
+static json_t *tensors_describe(const States *states, bool alone) {
   json_t *all = json_object();
   for (int i = 0; i < states->count; i++) {
     const PlanState *state = states->at[i].state;
+    if (alone && state->role == STATE_OPTIMIZER) {
+      continue;
+    }
     json_t *axes = json_array(), *shape = json_array();
     for (int a = 0; a < state->axis_count; a++) {
       json_array_append_new(axes, json_string(state->axis[a]));
@@ -251,6 +262,7 @@ typedef struct {  // a manifest to be written
   const States *states;
   const CheckpointFacts *facts;
   const WrittenList *files;
+  bool alone;  // weights without state of the optimizer
   char *text;
 } Manifest;
 
@@ -304,7 +316,8 @@ static void manifest_work(void *context) {
   Hashing hashing = {.root = root};
   bool made = root && facts_describe(root, manifest->facts) &&
               json_object_set_new(root, "files", files_describe(manifest->files)) == 0 &&
-              json_object_set_new(root, "tensors", tensors_describe(manifest->states)) == 0;
+              json_object_set_new(root, "tensors", tensors_describe(manifest->states, manifest->alone)) == 0 &&
+              (!manifest->alone || json_object_set_new(root, CHECKPOINT_WEIGHTS_ALONE, json_true()) == 0);
   if (made) {
     hash_work(&hashing);
     made = manifest_hash(&hashing, hash) && json_object_set_new(root, CHECKPOINT_MANIFEST_HASH, json_string(hash)) == 0;
@@ -313,10 +326,10 @@ static void manifest_work(void *context) {
   json_decref(root);
 }
 
-static bool manifest_write(Io *io, const States *states, const char *directory, const CheckpointFacts *facts,
-                           WrittenList *files, Error *error) {
+static bool manifest_write(Io *io, const Saved *saved, const States *states, const char *directory,
+                           const CheckpointFacts *facts, WrittenList *files, Error *error) {
   char path[IO_PATH_MAX];
-  Manifest manifest = {.states = states, .facts = facts, .files = files};
+  Manifest manifest = {.states = states, .facts = facts, .files = files, .alone = saved->source != NULL};
   if (!json_guarded(manifest_work, &manifest) || !manifest.text) {
     return error_set(error, 3, "no memory to save %s/manifest.json", directory);
   }
@@ -342,8 +355,8 @@ static int64_t bytes_needed(const States *states) {
   return bytes;
 }
 
-bool checkpoint_save(Io *io, Session *session, const char *directory, CheckpointFacts *facts,
-                     const CheckpointKeep *keep, Error *error) {
+static bool save(Io *io, const Saved *saved, const char *directory, CheckpointFacts *facts, const CheckpointKeep *keep,
+                 Error *error) {
   char temporary[IO_PATH_MAX], final[IO_PATH_MAX];
   bool exchanged = false;
   if (!io_path(temporary, error, "%s/saving-%08lld-%ld", directory, (long long)facts->step, (long)getpid()) ||
@@ -351,7 +364,7 @@ bool checkpoint_save(Io *io, Session *session, const char *directory, Checkpoint
     return false;
   }
   States states;
-  if (!states_open(session->set, &states, error)) {
+  if (!states_open(saved->set, &states, error)) {
     return false;
   }
   WrittenList files = {.count = 0};
@@ -360,11 +373,13 @@ bool checkpoint_save(Io *io, Session *session, const char *directory, Checkpoint
   bool done = io_make_path(directory, error) && io_space(io, directory, bytes_needed(&states), error) &&
               io_make_directory(io, temporary, error);
   for (int i = 0; done && i < CHECKPOINT_FILE_COUNT; i++) {
-    done = file_write(io, session, &states, temporary, &checkpoint_files[i], &files, facts, error);
+    done = (saved->source && checkpoint_files[i].optimizer) ||
+           file_write(io, saved, &states, temporary, &checkpoint_files[i], &files, facts, error);
   }
-  done = done && tuning_write(io, session, temporary, &files, error) &&
-         manifest_write(io, &states, temporary, facts, &files, error) && io_sync_directory(io, temporary, error) &&
-         io_exchange(io, temporary, final, &exchanged, error) && io_sync_directory(io, directory, error);
+  done = done && (saved->source || tuning_write(io, saved->session, temporary, &files, error)) &&
+         manifest_write(io, saved, &states, temporary, facts, &files, error) &&
+         io_sync_directory(io, temporary, error) && io_exchange(io, temporary, final, &exchanged, error) &&
+         io_sync_directory(io, directory, error);
   states_close(&states);
   if (!done || exchanged) {
     io_remove_tree(temporary);
@@ -373,4 +388,14 @@ bool checkpoint_save(Io *io, Session *session, const char *directory, Checkpoint
     checkpoint_rotate(directory, keep, facts->step);
   }
   return done;
+}
+
+bool checkpoint_save(Io *io, Session *session, const char *directory, CheckpointFacts *facts,
+                     const CheckpointKeep *keep, Error *error) {
+  return save(io, &(Saved){.session = session, .set = session->set}, directory, facts, keep, error);
+}
+
+bool checkpoint_save_weights(const PlanSet *set, const CheckpointSource *source, const char *directory,
+                             CheckpointFacts *facts, Error *error) {
+  return save(NULL, &(Saved){.set = set, .source = source}, directory, facts, NULL, error);
 }

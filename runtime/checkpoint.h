@@ -45,6 +45,16 @@ typedef struct {  // what stays when a checkpoint was saved; the newest good one
 bool checkpoint_save(Io *io, Session *session, const char *directory, CheckpointFacts *facts,
                      const CheckpointKeep *keep, Error *error);
 
+// Where the weights of a checkpoint without a session come from, one whole tensor after the other, dense.
+typedef struct {
+  void *context;
+  bool (*read)(void *context, const PlanState *state, void *dense, Error *error);
+} CheckpointSource;
+
+// The same without state of the optimizer, which begins anew in a run that is resumed from there.
+bool checkpoint_save_weights(const PlanSet *set, const CheckpointSource *source, const char *directory,
+                             CheckpointFacts *facts, Error *error);
+
 // All numbers are finite, and the steps before it were no bad ones.
 bool checkpoint_is_good(const CheckpointFacts *facts);
 
@@ -60,7 +70,8 @@ bool checkpoint_best(const char *directory, double *least, Error *error);
 bool checkpoint_resume(Session *session, const char *directory, char path[IO_PATH_MAX], bool *found,
                        CheckpointFacts *facts, Buffer *notes, Error *error);
 
-// Loads into the session. Without `optimizer`, only what the model needs. An error names everything that does not fit.
+// Loads into the session. Without `optimizer`, only what the model needs. Of weights alone, the session is initialised
+// first where `optimizer` is asked for. An error names everything that does not fit.
 bool checkpoint_load(Session *session, const char *path, bool optimizer, CheckpointFacts *facts, Error *error);
 
 bool checkpoint_facts(const char *path, CheckpointFacts *facts, Error *error);

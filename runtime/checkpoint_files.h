@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "runtime/checkpoint.h"
+#include "runtime/safetensors.h"
 
 enum { CHECKPOINT_FILE_COUNT = 2 };
 
@@ -27,10 +28,14 @@ void checkpoint_rotate(const char *directory, const CheckpointKeep *keep, int64_
 // Of largest numbers, for scales of values of 8 bits: a run in another precision has none, or others.
 bool checkpoint_is_history(const char *name);
 
+#define CHECKPOINT_WEIGHTS_ALONE "weights_alone"  // in the manifest: true where there is no optimizer.safetensors
 #define CHECKPOINT_MANIFEST_HASH "manifest_xxh3_64"
 
 // Of everything that a manifest says, but for the hash itself: of its values, not of the blanks between them. False: no
 // memory.
 bool checkpoint_manifest_hash(json_t *root, char hex[17]);
+
+// The file of parameters and state of the model, verified; *manifest (NULL: not wanted) is freed with json_decref.
+bool checkpoint_open_weights(const char *path, Safetensors **file, json_t **manifest, Error *error);
 
 #endif

@@ -339,6 +339,10 @@ static bool state_load(Session *session, const States *states, const LogicalStat
   return done;
 }
 
+static bool weights_alone(const json_t *root) {
+  return json_is_true(json_object_get(root, CHECKPOINT_WEIGHTS_ALONE));
+}
+
 static bool files_load(Session *session, const States *states, const char *path, bool optimizer, const json_t *root,
                        Error *error) {
   Safetensors *open[CHECKPOINT_FILE_COUNT] = {0};
@@ -347,7 +351,7 @@ static bool files_load(Session *session, const States *states, const char *path,
   for (int f = 0; done && f < CHECKPOINT_FILE_COUNT; f++) {
     const CheckpointFile *file = &checkpoint_files[f];
     char name[IO_PATH_MAX];
-    if (file->optimizer && !optimizer) {
+    if (file->optimizer && (!optimizer || weights_alone(root))) {
       continue;
     }
     done = io_path(name, error, "%s/%s", path, file->name) && file_verify(root, path, file->name, error) &&
@@ -377,7 +381,8 @@ bool checkpoint_load(Session *session, const char *path, bool optimizer, Checkpo
   States states;
   bool done = manifest_facts(root, path, facts, error) && states_open(session->set, &states, error);
   if (done) {
-    done = files_load(session, &states, path, optimizer, root, error) && session_refresh(session, error);
+    done = (!optimizer || !weights_alone(root) || session_run(session, PROGRAM_INITIALISE, 0, error)) &&
+           files_load(session, &states, path, optimizer, root, error) && session_refresh(session, error);
     states_close(&states);
   }
   json_decref(root);
@@ -421,7 +426,8 @@ static bool files_verify(const json_t *root, const char *path, Error *error) {
     done = done && file_verify(root, path, name, error);
   }
   for (int f = 0; done && f < CHECKPOINT_FILE_COUNT; f++) {
-    done = tensors_verify(root, path, checkpoint_files[f].name, &seen, error);
+    done = (checkpoint_files[f].optimizer && weights_alone(root)) ||
+           tensors_verify(root, path, checkpoint_files[f].name, &seen, error);
   }
   return done && ((size_t)seen == json_object_size(json_object_get(root, "tensors")) ||
                   damaged(path, error, "the manifest lists %zu tensors, the files hold %d",
@@ -437,4 +443,21 @@ bool checkpoint_verify(const char *path, CheckpointFacts *facts, Error *error) {
   const bool done = manifest_facts(root, path, facts, error) && files_verify(root, path, error);
   json_decref(root);
   return outcome(done, facts, error);
+}
+
+bool checkpoint_open_weights(const char *path, Safetensors **file, json_t **manifest, Error *error) {
+  char name[IO_PATH_MAX];
+  json_t *root;
+  *file = NULL;
+  if (!manifest_open(path, &root, error)) {
+    return false;
+  }
+  bool done = io_path(name, error, "%s/%s", path, checkpoint_files[0].name) &&
+              file_verify(root, path, checkpoint_files[0].name, error) && safetensors_open(name, file, error);
+  if (done && manifest) {
+    *manifest = root;
+  } else {
+    json_decref(root);
+  }
+  return done;
 }

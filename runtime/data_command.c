@@ -4,14 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/options.h"
 #include "base/units.h"
 #include "runtime/mdl.h"
 
 typedef struct {
-  const char *out, *field, *tokenizer, *type, *pattern;
+  const char *out, *field, *tokenizer, *type, *pattern, *template;
   int64_t vocabulary;
-  bool raw;
+  bool raw, chat, quiet, json;
 } DataValues;
 
 #define OUT_OPTION(what) \
@@ -22,15 +23,25 @@ typedef struct {
         "files are JSON lines, and this field of each is a document" \
   }
 
+#define SAY_OPTIONS                                                                                  \
+  {"quiet", 'q', OPTION_FLAG, NULL, offsetof(DataValues, quiet), 0, "say nothing but errors"}, {     \
+    "json", 0, OPTION_FLAG, NULL, offsetof(DataValues, json), 0, "one JSON object on stdout instead" \
+  }
+
 static const Option encode_options[] = {
     OUT_OPTION("the file of tokens that is made"),
     {"tokenizer", 0, OPTION_TEXT, "FILE", offsetof(DataValues, tokenizer), 0,
      "a tokenizer.json, a rank file of tiktoken, or `bytes` (default: bytes)"},
     FIELD_OPTION,
+    {"chat", 0, OPTION_FLAG, NULL, offsetof(DataValues, chat), 0,
+     "files are JSON lines of conversations, and FILE.mask tells of each token whether it is of an answer"},
+    {"template", 0, OPTION_TEXT, "TEXT", offsetof(DataValues, template), 0,
+     "how a message is written, with {role}, {content} and {end} (default: as the tokenizer's tokens say)"},
     {"type", 0, OPTION_CHOICE, "u16|u32", offsetof(DataValues, type), 0,
      "of a token (default: the narrower one that holds all)"},
     {"raw", 0, OPTION_FLAG, NULL, offsetof(DataValues, raw), 0,
      "write no header: for more than 2147483647 tokens, or other programs"},
+    SAY_OPTIONS,
 };
 
 static const Option train_options[] = {
@@ -40,6 +51,7 @@ static const Option train_options[] = {
     FIELD_OPTION,
     {"pattern", 0, OPTION_CHOICE, "gpt2|llama3|qwen", offsetof(DataValues, pattern), 0,
      "how text is cut into words; llama3 takes numbers three digits at a time, qwen one (default: llama3)"},
+    SAY_OPTIONS,
 };
 
 static const DataValues data_defaults = {.vocabulary = 32768};
@@ -65,6 +77,14 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
   if (!data->out) {
     return out_missing("encode");
   }
+  if (data->chat && data->field) {
+    fprintf(stderr, "mdl data encode: --chat takes whole lines, --field one field of each; give one of the two\n");
+    return STATUS_USAGE;
+  }
+  if (data->template && !data->chat) {
+    fprintf(stderr, "mdl data encode: --template says how conversations are written; give --chat too\n");
+    return STATUS_USAGE;
+  }
   const MdlEncodeOptions options = {.files = arguments->at,
                                     .file_count = arguments->count,
                                     .field = data->field,
@@ -72,10 +92,21 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
                                     .tokenizer = data->tokenizer,
                                     .type = data->type,
                                     .raw = data->raw,
-                                    .screen = stderr};
+                                    .chat = data->chat,
+                                    .template = data->template,
+                                    .screen = data->quiet ? NULL : stderr};
   const MdlStatus status = mdl_encode(&options, &result, &error);
   if (status != MDL_DONE) {
     return report("encode", status, &error);
+  }
+  if (data->json) {
+    json_line(stdout, json_pack("{s:o, s:I, s:s, s:I, s:I, s:b, s:f}", "file", json_text(data->out), "tokens",
+                                (json_int_t)result.tokens, "type", result.type, "documents",
+                                (json_int_t)result.documents, "text_bytes", (json_int_t)result.text_bytes, "ends",
+                                (int)result.ends, "seconds", result.seconds));
+  }
+  if (data->json || data->quiet) {
+    return STATUS_DONE;
   }
   printf("%s: %lld tokens of %s from %lld document%s of %s, %.3f bytes per token; %.1f s, %s a second\n", data->out,
          (long long)result.tokens, result.type, (long long)result.documents, result.documents == 1 ? "" : "s",
@@ -87,8 +118,12 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
   }
   const bool plain = !data->tokenizer || strcmp(data->tokenizer, "bytes") == 0;
   const char *quote = plain ? "" : "\"";
-  printf("write `data tokens(\"%s\"%s%s, tokenizer = %s%s%s);`\n", data->out, data->raw ? ", " : "",
+  printf("write `data tokens(\"%s\"%s%s, tokenizer = %s%s%s", data->out, data->raw ? ", " : "",
          data->raw ? result.type : "", quote, plain ? "bytes" : data->tokenizer, quote);
+  if (data->chat) {
+    printf(", mask = \"%s.mask\"", data->out);
+  }
+  printf(");`\n");
   return STATUS_DONE;
 }
 
@@ -107,10 +142,18 @@ static int tokenizer_main(Arena *arena, const void *values, const OptionList *ar
                                        .out = data->out,
                                        .pattern = data->pattern,
                                        .vocabulary = data->vocabulary,
-                                       .screen = stderr};
+                                       .screen = data->quiet ? NULL : stderr};
   const MdlStatus status = mdl_train_tokenizer(&options, &result, &error);
   if (status != MDL_DONE) {
     return report("train-tokenizer", status, &error);
+  }
+  if (data->json) {
+    json_line(stdout, json_pack("{s:o, s:I, s:I, s:I, s:f}", "file", json_text(data->out), "tokens",
+                                (json_int_t)result.tokens, "text_bytes", (json_int_t)result.text_bytes, "pieces",
+                                (json_int_t)result.pieces, "seconds", result.seconds));
+  }
+  if (data->json || data->quiet) {
+    return STATUS_DONE;
   }
   printf("%s: %lld tokens from %s of text, %lld different words; %.1f s\n", data->out, (long long)result.tokens,
          units_bytes(bytes, (double)result.text_bytes), (long long)result.pieces, result.seconds);
@@ -127,7 +170,7 @@ static int tokenizer_main(Arena *arena, const void *values, const OptionList *ar
 
 static const OptionGroup encode_group = GROUP(encode_options), train_group = GROUP(train_options);
 
-static const Command commands[] = {
+const Command data_commands[DATA_COMMAND_COUNT] = {
     {.name = "encode",
      .arguments = "FILE...",
      .summary = "makes a file of tokens, as llm.c has them, from text or JSON lines",
@@ -150,12 +193,3 @@ static const Command commands[] = {
      .defaults = &data_defaults,
      .run = tokenizer_main},
 };
-
-int data_main(int argc, char **argv) {
-  const Program program = {.name = "mdl data",
-                           .version = mdl_version(),
-                           .summary = "tokenizers and files of tokens",
-                           .commands = commands,
-                           .count = sizeof commands / sizeof *commands};
-  return options_main(&program, argc, argv);
-}

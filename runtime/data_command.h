@@ -2,6 +2,9 @@
 #ifndef MDL_RUNTIME_DATA_COMMAND_H
 #define MDL_RUNTIME_DATA_COMMAND_H
 
-int data_main(int argc, char **argv);  // argv[0] is "data"; returns the exit status
+#include "base/options.h"
+
+enum { DATA_COMMAND_COUNT = 2 };
+extern const Command data_commands[DATA_COMMAND_COUNT];
 
 #endif

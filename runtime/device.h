@@ -82,6 +82,8 @@ typedef struct {
   // What was chosen by measuring, as lines of text of which the first says for what machine: a device that is opened
   // with it chooses the same. NULL: nothing is.
   void (*record)(Device *device, Buffer *out);
+  // Where a byte of an arena lies in the memory of this process. NULL: not there.
+  void *(*host)(Device *device, ArenaClass arena, int64_t offset);
 } Backend;
 
 extern const Backend backend_cpu, backend_cuda;

@@ -6,7 +6,22 @@
 #include "runtime/clock.h"
 #include "runtime/interrupt.h"
 
-bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit, Evaluation *result, Error *error) {
+// Adds the outputs of a batch to their sums.
+static bool shown_add(Session *session, ShownList *shown, double weight, Error *error) {
+  for (int i = 0; i < shown->count; i++) {
+    double value;
+    if (!session_scalar(session, PROGRAM_EVALUATE, shown->at[i].name, &value, error)) {
+      return false;
+    }
+    shown->at[i].value += value * weight;
+  }
+  return true;
+}
+
+bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit, ShownList *shown, Evaluation *result,
+                  Error *error) {
+  ShownList none = {0};
+  shown = shown ? shown : &none;
   int64_t rows = feed_rows(feed), windows = data_facts(data).validation_windows;
   int64_t batches = windows / rows;
   if (windows > 0 && (batches == 0 || (feed_masks(feed) && windows % rows))) {
@@ -22,20 +37,32 @@ bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit,
   }
   double start = clock_seconds(), sum = 0, weight = 0;
   *result = (Evaluation){.loss = NAN};
+  for (int i = 0; i < shown->count; i++) {
+    shown->at[i].value = 0;
+  }
   for (int64_t b = 0; b < batches && !interrupt_requested(); b++) {
-    int64_t used;
+    int64_t used, counted;
     double loss;
     if (!feed_validation(feed, session, b * rows, &used, error) || !session_run(session, PROGRAM_EVALUATE, 1, error) ||
         !session_scalar(session, PROGRAM_EVALUATE, "loss", &loss, error)) {
       return false;
     }
-    sum += loss * (double)used;
-    weight += (double)used;
+    // Without a mask rows that are there twice count too, in the loss and so here. With one, a batch without answers
+    // has no loss.
+    counted = feed_masks(feed) ? feed_counted(feed) : used;
+    sum += counted > 0 ? loss * (double)counted : 0;
+    weight += (double)counted;
+    if (counted > 0 && !shown_add(session, shown, (double)counted, error)) {
+      return false;
+    }
     result->batches++;
     result->windows += used;
-    result->tokens += used * feed_sequence(feed);
+    result->tokens += feed_masks(feed) ? counted : used * feed_sequence(feed);
   }
   result->loss = weight > 0 ? sum / weight : NAN;
+  for (int i = 0; i < shown->count; i++) {
+    shown->at[i].value = weight > 0 ? shown->at[i].value / weight : NAN;
+  }
   result->seconds = clock_seconds() - start;
   return true;
 }

@@ -3,6 +3,7 @@
 #define MDL_RUNTIME_EVALUATE_H
 
 #include "runtime/feed.h"
+#include "runtime/shown.h"
 
 typedef struct {
   double loss;  // nats per token; NaN if there was nothing to evaluate
@@ -13,7 +14,9 @@ typedef struct {
 // Runs the evaluation program over validation windows from the first on: `limit` batches, or all with 0. A last part
 // that does not fill the batch of a training step is masked where the model has a mask and dropped where it has none;
 // fewer windows than one batch fill it by repetition. Stops early, without error, when the user asks to stop.
-bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit, Evaluation *result, Error *error);
+// `shown`, where it is not NULL, gets the means of outputs of that program: as the loss, of batches by their windows.
+bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit, ShownList *shown, Evaluation *result,
+                  Error *error);
 
 double evaluate_bits_per_byte(double loss, const Data *data);
 

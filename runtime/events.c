@@ -2,6 +2,7 @@
 #include "runtime/events.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -145,8 +146,29 @@ void events_close(Events *events) {
   events->fd = -1;
 }
 
-bool events_scalar(Events *events, int64_t step, const char *tag, double value, Error *error) {
+static void line_shown(Buffer *records, double now, int64_t step, const ShownList *list) {
+  for (int i = 0; i < list->count; i++) {
+    if (isfinite(list->at[i].value)) {
+      events_record_scalar(records, now, step, list->at[i].key, (float)list->at[i].value);
+    }
+  }
+}
+
+bool events_line(Events *events, const MetricsLine *line, Error *error) {
+  MetricsNumber numbers[METRICS_NUMBERS];
   Buffer records = {0};
-  events_record_scalar(&records, clock_wall(), step, tag, (float)value);
+  const double now = clock_wall();
+  const int count = metrics_numbers(line, numbers);
+  for (int i = 1; i < count; i++) {  // all but the step, which each record has
+    if (isfinite(numbers[i].value)) {
+      events_record_scalar(&records, now, line->step, numbers[i].key, (float)numbers[i].value);
+    }
+  }
+  line_shown(&records, now, line->step, &line->shown);
+  line_shown(&records, now, line->step, &line->loads);
+  if (isfinite(line->val_loss)) {
+    line_shown(&records, now, line->step, &line->sets);
+    line_shown(&records, now, line->step, &line->validated);
+  }
   return records_write(events, &records, error);
 }

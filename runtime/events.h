@@ -6,18 +6,22 @@
 #define MDL_RUNTIME_EVENTS_H
 
 #include "base/buffer.h"
-#include "runtime/device.h"
+#include "runtime/metrics.h"
 
 typedef struct {
   int fd;  // -1: closed
   char path[4096];
 } Events;
 
+// TensorBoard calls a run by its directory, as it is below --logdir: runs are apart where they have directories of
+// their own, and files of one directory are one run.
+
 // A new file events.out.tfevents.<time>.<host>.<process> in `directory`. With `resumed_at` above 0, readers are told to
 // forget what other files there say about that step and later ones.
 bool events_open(Events *events, const char *directory, int64_t resumed_at, Error *error);
 void events_close(Events *events);
-bool events_scalar(Events *events, int64_t step, const char *tag, double value, Error *error);
+// All numbers of a line of metrics that are finite, by the keys that they have in metrics.jsonl, at once.
+bool events_line(Events *events, const MetricsLine *line, Error *error);
 
 // The records by themselves, at a given time: what the file consists of.
 void events_record_version(Buffer *out, double wall_time);

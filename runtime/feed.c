@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/data/chat.h"
 #include "runtime/element.h"
 
 typedef struct {
-  const Data *data;
   const int32_t *tokens;  // sequence + 1
+  const uint8_t *flags;   // of each: TOKEN_
   int64_t sequence;
-  bool used;  // false: a row that only fills up the batch
+  bool used;     // false: a row that only fills up the batch
+  double share;  // of a target that counts in the loss of the batch
 } Row;
 
 typedef struct {  // what data can feed
@@ -35,14 +37,21 @@ static void fill_targets(const Row *row, double *values) {
 static void fill_documents(const Row *row, double *values) {
   double document = 0;
   for (int64_t i = 0; i < row->sequence; i++) {
-    document += data_document_begins(row->data, row->tokens, i);
+    document += i > 0 && row->flags[i] & TOKEN_BEGINS;
     values[i] = document;
   }
 }
 
 static void fill_mask(const Row *row, double *values) {
   for (int64_t i = 0; i < row->sequence; i++) {
-    values[i] = row->used;
+    values[i] = row->used && row->flags[i + 1] & TOKEN_ANSWER;
+  }
+}
+
+static void fill_share(const Row *row, double *values) {
+  fill_mask(row, values);
+  for (int64_t i = 0; i < row->sequence; i++) {
+    values[i] *= row->share;
   }
 }
 
@@ -51,6 +60,7 @@ static const Rule rules[] = {
     {"targets", "the token after each", true, fill_targets},
     {"doc", "the number of the document in the window", false, fill_documents},
     {"mask", "1 where a target counts", false, fill_mask},
+    {"share", "mask divided by its sum over the batch", false, fill_share},
 };
 enum { RULE_COUNT = sizeof rules / sizeof *rules };
 
@@ -70,10 +80,11 @@ struct Feed {
   Column *columns;
   int column_count, slots;
   int64_t rows_per_slot, sequence;
-  int64_t bound;  // tokens must be below it, which the data does not know; 0: it does
-  bool masks;
-  int32_t *windows;    // rows x (sequence + 1)
-  const Data **parts;  // the source of each row
+  int64_t bound;        // tokens must be below it, which the data does not know; 0: it does
+  bool masks, flagged;  // there is an input for which flags are read
+  int microbatches;     // that the program multiplies sums over its rows by
+  int32_t *windows;     // rows x (sequence + 1)
+  uint8_t *flags;       // the same
   bool *used;
   double *values;  // sequence
 };
@@ -181,7 +192,8 @@ static bool column_set(Feed *feed, Column *column, const Plan *plan, const PlanI
     return error_set(error, 1, "the input '%s' has type %s, which the data cannot write", input->name,
                      element_type_name(input->type));
   }
-  feed->masks |= column->rule->fill == fill_mask;
+  feed->masks |= column->rule->fill == fill_mask || column->rule->fill == fill_share;
+  feed->flagged |= feed->masks || column->rule->fill == fill_documents;
   return column->slot || error_set(error, 3, "no memory for the input '%s'", input->name);
 }
 
@@ -210,6 +222,8 @@ bool feed_create(const PlanSet *set, ProgramKind program, const Data *data, Feed
   made->data = data;
   made->slots = set->plans[0]->programs[program].slots;
   made->slots = made->slots < 1 ? 1 : made->slots;
+  const int slots = set->plans[0]->programs[PROGRAM_TRAIN].slots;
+  made->microbatches = program == PROGRAM_EVALUATE && slots > 1 ? slots : 1;
   if (!feed_shape(set, program, &made->rows_per_slot, &made->sequence)) {
     free(made);
     return error_set(error, 1, "the model has no input 'tokens' with axes [batch, seq], which is what data feeds");
@@ -217,10 +231,10 @@ bool feed_create(const PlanSet *set, ProgramKind program, const Data *data, Feed
   int64_t rows = feed_rows(made);
   made->columns = calloc((size_t)inputs + 1, sizeof *made->columns);
   made->windows = calloc((size_t)rows, sizeof *made->windows * (size_t)(made->sequence + 1));
-  made->parts = calloc((size_t)rows, sizeof *made->parts);
+  made->flags = calloc((size_t)rows, (size_t)(made->sequence + 1));
   made->used = calloc((size_t)rows, sizeof *made->used);
   made->values = calloc((size_t)made->sequence, sizeof *made->values);
-  bool done = made->columns && made->windows && made->parts && made->used && made->values;
+  bool done = made->columns && made->windows && made->flags && made->used && made->values;
   if (!done) {
     error_set(error, 3, "no memory for a batch of %lld x %lld tokens", (long long)rows, (long long)made->sequence);
   }
@@ -242,7 +256,7 @@ void feed_destroy(Feed *feed) {
   }
   free(feed->columns);
   free(feed->windows);
-  free(feed->parts);
+  free(feed->flags);
   free(feed->used);
   free(feed->values);
   free(feed);
@@ -261,7 +275,7 @@ bool feed_masks(const Feed *feed) {
 }
 
 // Fills a rank's part of one slot. Where the cut leaves padding, zeros are fed.
-static void column_fill(Feed *feed, const Column *column, const int *coordinate, int slot) {
+static void column_fill(Feed *feed, const Column *column, const int *coordinate, int slot, double share) {
   const PlanInput *input = column->input;
   const PlanCut whole = {0};
   const PlanCut *rows = column->batch < 0 ? &whole : &input->cut[column->batch];
@@ -271,7 +285,8 @@ static void column_fill(Feed *feed, const Column *column, const int *coordinate,
     bool inside = row < feed->rows_per_slot;
     int64_t k = slot * feed->rows_per_slot + row;
     if (inside) {
-      Row from = {feed->parts[k], feed->windows + k * (feed->sequence + 1), feed->sequence, feed->used[k]};
+      const int64_t at = k * (feed->sequence + 1);
+      Row from = {feed->windows + at, feed->flags + at, feed->sequence, feed->used[k], share};
       column->rule->fill(&from, feed->values);
     }
     for (int64_t i = 0; i < column->positions; i++) {
@@ -282,7 +297,20 @@ static void column_fill(Feed *feed, const Column *column, const int *coordinate,
   }
 }
 
+int64_t feed_counted(const Feed *feed) {
+  int64_t counted = 0;
+  for (int64_t k = 0; k < feed_rows(feed); k++) {
+    const uint8_t *flags = feed->flags + k * (feed->sequence + 1);
+    for (int64_t i = 1; feed->used[k] && i <= feed->sequence; i++) {
+      counted += !feed->masks || flags[i] & TOKEN_ANSWER;
+    }
+  }
+  return counted;
+}
+
 static bool feed_write(Feed *feed, Session *session, Error *error) {
+  const int64_t counted = feed->masks ? feed_counted(feed) : 0;
+  const double share = counted > 0 ? 1 / ((double)counted * feed->microbatches) : 0;
   for (int64_t rank = 0; rank < session->ranks; rank++) {
     const Plan *plan = session_plan(session, rank);
     int coordinate[PLAN_MAX_MESH] = {0};
@@ -291,7 +319,7 @@ static bool feed_write(Feed *feed, Session *session, Error *error) {
       const Column *column = &feed->columns[c];
       Place place = column->input->place;
       for (int slot = 0; slot < feed->slots && column->plan == plan; slot++) {
-        column_fill(feed, column, coordinate, slot);
+        column_fill(feed, column, coordinate, slot, share);
         if (!session->backend->write(session_device(session, rank), place.arena,
                                      place.offset + slot * place.slot_stride, column->slot, column->slot_bytes,
                                      error)) {
@@ -303,6 +331,11 @@ static bool feed_write(Feed *feed, Session *session, Error *error) {
   return true;
 }
 
+// Of row k.
+static uint8_t *feed_flags(Feed *feed, int64_t k) {
+  return feed->flags + k * (feed->sequence + 1);
+}
+
 bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error) {
   int64_t rows = feed_rows(feed), end;
   if (__builtin_mul_overflow(batch, rows, &end)) {
@@ -312,10 +345,11 @@ bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error) {
   for (int64_t k = 0; k < rows; k++) {
     feed->used[k] = true;
     int64_t sample = (batch - 1) * rows + k;
-    const Data *part = feed->parts[k] = data_train_part(feed->data, &sample);
+    const Data *part = data_train_part(feed->data, &sample);
     int32_t *window = feed->windows + k * (feed->sequence + 1);
     if (!data_train_window(part, sample, window, error) ||
-        (feed->bound && !data_check_train(part, sample, window, feed->bound, error))) {
+        (feed->bound && !data_check_train(part, sample, window, feed->bound, error)) ||
+        (feed->flagged && !data_train_flags(part, sample, window, feed_flags(feed, k), error))) {
       return false;
     }
   }
@@ -330,10 +364,11 @@ bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t *used,
     feed->used[k] = inside || !feed->masks;
     *used += inside;
     int64_t number = (first + k) % windows;
-    const Data *part = feed->parts[k] = data_validation_part(feed->data, &number);
+    const Data *part = data_validation_part(feed->data, &number);
     int32_t *window = feed->windows + k * (feed->sequence + 1);
     if (!data_validation_window(part, number, window, error) ||
-        (feed->bound && !data_check_validation(part, number, window, feed->bound, error))) {
+        (feed->bound && !data_check_validation(part, number, window, feed->bound, error)) ||
+        (feed->flagged && !data_validation_flags(part, number, window, feed_flags(feed, k), error))) {
       return false;
     }
   }

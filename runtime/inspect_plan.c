@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "compiler/plan/waits.h"
 #include "runtime/inspect.h"
+#include "runtime/session.h"
 
 enum { LARGEST = 10, TERMS = 8, MESH_TEXT = 128 };
 
@@ -443,18 +444,6 @@ static void inspect_states(const PlanSet *set, Buffer *out) {
   free(held);
 }
 
-// Of the whole model, what several stages hold counted once.
-static double parameters_of(const PlanSet *set) {
-  int count = 0;
-  double parameters = 0;
-  Held *held = set->count > 1 ? states_of(set, &count) : NULL;
-  for (int i = 0; i < count; i++) {
-    parameters += held[i].state->role == STATE_PARAMETER ? state_elements(held[i].state) : 0;
-  }
-  free(held);
-  return count > 0 ? parameters : set->plans[0]->run.parameters;
-}
-
 void inspect_plans(const PlanSet *set, Buffer *out) {
   const Plan *plan = set->plans[0];
   const PlanRun *run = &plan->run;
@@ -462,7 +451,7 @@ void inspect_plans(const PlanSet *set, Buffer *out) {
   buffer_format(out, "model %s, recipe %s, layout %s, precision %s, optimizer %s\n", word(run->model),
                 word(run->recipe), word(run->layout), word(run->precision), word(run->optimizer));
   buffer_format(out, "%s parameters; batch %lld of %lld tokens, %lld steps, seed %llu; state %016llx\n",
-                units_count(count, parameters_of(set)), (long long)run->batch, (long long)run->sequence,
+                units_count(count, session_parameters(set)), (long long)run->batch, (long long)run->sequence,
                 (long long)run->steps, (unsigned long long)run->seed, (unsigned long long)plan->state_hash);
   buffer_format(out, "data %s ", word(run->data_kind));
   for (const char *c = word(run->data_path); *c; c++) {  // a mix has lines

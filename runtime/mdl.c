@@ -7,10 +7,13 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/options.h"
 #include "base/plain.h"
 #include "compiler/command.h"
+#include "runtime/convert_command.h"
 #include "runtime/data_command.h"
+#include "runtime/eval_command.h"
 
 #define GROUP(title, table) \
   { title, table, sizeof table / sizeof *table, 0 }
@@ -33,14 +36,11 @@ static MdlCompileOptions compile_options(const CommandFlags *flags) {
                              .diagnostics_json = flags->diagnostics && strcmp(flags->diagnostics, "json") == 0};
 }
 
-#define TRUST_HELP \
-  "run the machine code for GPUs that the plan has; without it, its kernels are compiled again (docs/trust.md)"
-
 typedef struct {
   CommandFlags compile;
-  const char *device, *out, *data;
-  bool resume, restart, keep_best, trust;
-  int64_t steps, save_every, eval_every, log_every, keep, keep_every, threads, profile;
+  const char *device, *out, *data, *from, *mapping;
+  bool resume, restart, keep_best, partial, quiet, json, trust;
+  int64_t steps, save_every, eval_every, log_every, keep, keep_every, patience, threads, profile;
   double deadline;
 } TrainValues;
 
@@ -55,11 +55,19 @@ static const Option train_options[] = {
      "continue from the newest checkpoint of the run directory; without --out, of the newest runs/MODEL-N"},
     {"restart", 0, OPTION_FLAG, NULL, offsetof(TrainValues, restart), 0,
      "begin with step 1 in the directory of a run; its checkpoints and metrics are moved to before-N in it"},
+    {"from", 0, OPTION_TEXT, "DIR", offsetof(TrainValues, from), 0,
+     "begin with the weights of DIR: a run, a checkpoint, or a directory of Hugging Face"},
+    {"partial", 0, OPTION_FLAG, NULL, offsetof(TrainValues, partial), 0,
+     "with --from: parameters that DIR lacks keep their first values, and what the model lacks is left out"},
+    {"mapping", 0, OPTION_TEXT, "FILE.hf", offsetof(TrainValues, mapping), 0,
+     "with --from: how a directory of Hugging Face names weights (default: beside FILE, else of those built in)"},
     {"data", 0, OPTION_TEXT, "FILE", offsetof(TrainValues, data), 0, "other data than the recipe names"},
     {"save-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, save_every), 0,
      "steps between checkpoints; 0: only at the end"},
     {"eval-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, eval_every), 0,
      "steps between evaluations; 0: only at the end"},
+    {"patience", 0, OPTION_INTEGER, "N", offsetof(TrainValues, patience), 1,
+     "stop, with status 0, where N evaluations in a row are no better than the best before them"},
     {"log-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, log_every), 0, "steps between lines of metrics"},
     {"keep", 0, OPTION_INTEGER, "N", offsetof(TrainValues, keep), 0,
      "how many of the newest checkpoints to keep (default: 3; 0: all); the newest good one always stays"},
@@ -69,9 +77,11 @@ static const Option train_options[] = {
      "keep the one of the lowest validation loss too, and save when an evaluation finds a lower one"},
     {"deadline", 0, OPTION_NUMBER, "SECONDS", offsetof(TrainValues, deadline), 0,
      "how long a rank waits for another before the run ends with status 5 (default: 60; 0: for ever)"},
-    {"trust", 0, OPTION_FLAG, NULL, offsetof(TrainValues, trust), 0, TRUST_HELP},
+    TRUST_OPTION(TrainValues),
     {"profile", 0, OPTION_INTEGER, "N", offsetof(TrainValues, profile), 0,
      "time N steps instruction by instruction: a table, and profile.json for Perfetto in the run's directory"},
+    QUIET_OPTION(TrainValues),
+    JSON_OPTION(TrainValues, "the lines of metrics.jsonl, then how the run ended"),
 };
 
 static const TrainValues train_defaults = {
@@ -127,10 +137,15 @@ static int train_plan(const TrainValues *values, const char *input, MdlPlan **pl
 }
 
 static int train_main(Arena *arena, const void *values, const OptionList *arguments) {
-  (void)arena;
   const TrainValues *train = values;
   MdlPlan *plan = NULL;
   const char *out = train->out;
+  if (train->from ? train->resume : train->partial || train->mapping) {
+    fprintf(stderr, train->from
+                        ? "mdl train: --from begins a run and --resume goes on with one; leave one of them out\n"
+                        : "mdl train: --partial and --mapping say how weights are taken --from DIR; give that\n");
+    return STATUS_USAGE;
+  }
   int status = train_plan(train, arguments->at[0], &plan, &out);
   if (status != STATUS_DONE) {
     return status;
@@ -143,70 +158,30 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
                              .restart = train->restart,
                              .keep_every = train->keep_every,
                              .keep_best = train->keep_best,
+                             .from = train->from,
+                             .mapping = train->mapping ? train->mapping : convert_beside(arena, arguments->at[0]),
+                             .partial = train->partial,
                              .profile = train->profile,
                              .steps = train->steps,
                              .save_every = train->save_every,
                              .eval_every = train->eval_every,
                              .log_every = train->log_every,
                              .keep = train->keep,
+                             .patience = train->patience,
                              .threads = train->threads,
                              .deadline_seconds = train->deadline,
-                             .screen = stdout};
-  MdlStatus done = mdl_train(plan, &options, NULL, &error);
+                             .screen = train->quiet || train->json ? NULL : stdout,
+                             .lines = train->json ? stdout : NULL};
+  MdlTrainResult result;
+  MdlStatus done = mdl_train(plan, &options, &result, &error);
   mdl_plan_close(plan);
   report(&error);
+  if (train->json && (done == MDL_DONE || done == MDL_INTERRUPTED)) {
+    json_line(stdout, json_pack("{s:o, s:I, s:o, s:o, s:b}", "run", json_text(result.run), "step",
+                                (json_int_t)result.step, "loss", json_finite(result.loss), "val_loss",
+                                json_finite(result.val_loss), "interrupted", done == MDL_INTERRUPTED));
+  }
   return (int)done;
-}
-
-typedef struct {
-  const char *device, *data;
-  int64_t batches, threads;
-  bool trust;
-} EvalValues;
-
-static const Option eval_options[] = {
-    {"data", 0, OPTION_TEXT, "FILE", offsetof(EvalValues, data), 0,
-     "all of this file (default: the validation part of the run's data)"},
-    {"batches", 0, OPTION_INTEGER, "N", offsetof(EvalValues, batches), 0,
-     "at most this many batches (default: 0, all)"},
-    {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(EvalValues, device), 0, "where to run (default: auto)"},
-    {"threads", 0, OPTION_INTEGER, "N", offsetof(EvalValues, threads), 0, "processor threads (default: all cores)"},
-    {"trust", 0, OPTION_FLAG, NULL, offsetof(EvalValues, trust), 0, TRUST_HELP},
-};
-
-static int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
-  (void)arena;
-  const EvalValues *eval = values;
-  MdlError error;
-  MdlEvaluation result;
-  MdlEvaluateOptions options = {.device = eval->device,
-                                .data = eval->data,
-                                .batches = eval->batches,
-                                .threads = eval->threads,
-                                .trust = eval->trust};
-  if (mdl_evaluate(arguments->at[0], &options, &result, &error)) {
-    return report(&error);
-  }
-  printf("step           %lld\n", (long long)result.step);
-  printf("loss           %.6f nats per token\n", result.loss);
-  printf("perplexity     %.6g\n", result.perplexity);
-  if (isnan(result.bits_per_byte)) {
-    printf("bits per byte  not known: the recipe names no tokenizer for all of the data\n");
-  } else {
-    printf("bits per byte  %.6f\n", result.bits_per_byte);
-  }
-  if (result.held_out > 0) {
-    printf("data           the last %g%% of ", result.held_out * 100);
-    plain_put(stdout, result.data);
-    printf(", which the run does not train on\n");
-  } else {
-    printf("data           all of ");
-    plain_put(stdout, result.data);
-    printf("\n");
-  }
-  printf("tokens         %lld in %lld windows\n", (long long)result.tokens, (long long)result.windows);
-  printf("speed          %.0f tokens/s\n", result.seconds > 0 ? (double)result.tokens / result.seconds : 0.0);
-  return STATUS_DONE;
 }
 
 typedef struct {
@@ -214,7 +189,7 @@ typedef struct {
   const char *file, *device, *tokenizer;
   int64_t tokens, top_k, seed, threads;
   double temperature, top_p;
-  bool whole, trust;
+  bool whole, json, trust;
 } GenerateValues;
 
 static const Option generate_options[] = {
@@ -237,7 +212,8 @@ static const Option generate_options[] = {
      "which text tokens are: a tokenizer.json, a rank file of tiktoken, or `bytes` (default: as the run's data)"},
     {"whole", 0, OPTION_FLAG, NULL, offsetof(GenerateValues, whole), 0,
      "make every token from the whole text again, and keep no keys and values"},
-    {"trust", 0, OPTION_FLAG, NULL, offsetof(GenerateValues, trust), 0, TRUST_HELP},
+    TRUST_OPTION(GenerateValues),
+    JSON_OPTION(GenerateValues, "`prompt` and `text` of each"),
 };
 
 static const GenerateValues generate_defaults = {.tokens = 256, .temperature = 0.8, .top_p = 1, .seed = 1};
@@ -245,16 +221,41 @@ static const GenerateValues generate_defaults = {.tokens = 256, .temperature = 0
 typedef struct {
   FILE *out;
   int begun;  // texts so far
+  bool json;
+  const char *prompt;  // of the newest, and its text, where they are printed as JSON
+  Buffer text;
 } Printer;
+
+// Prints the text that is whole now.
+static bool generate_flush(Printer *printer) {
+  if (!printer->json || printer->begun == 0) {
+    return true;
+  }
+  const bool done = !printer->text.failed &&
+                    json_line(printer->out, json_pack("{s:o, s:o}", "prompt", json_text(printer->prompt), "text",
+                                                      json_text(printer->text.text ? printer->text.text : "")));
+  buffer_free(&printer->text);
+  return done;
+}
 
 static bool generate_print(void *context, const char *bytes, size_t length) {
   FILE *out = ((Printer *)context)->out;
+  if (((Printer *)context)->json) {
+    buffer_bytes(&((Printer *)context)->text, bytes, length);
+    return true;
+  }
   return fwrite(bytes, 1, length, out) == length && fflush(out) == 0;
 }
 
 // Between texts there is an empty line.
 static bool generate_begin(void *context, const char *prompt) {
   Printer *printer = context;
+  if (printer->json) {
+    const bool done = generate_flush(printer);
+    printer->begun++;
+    printer->prompt = prompt ? prompt : "";
+    return done;
+  }
   return (printer->begun++ == 0 || fputs("\n\n", printer->out) >= 0) && (!prompt || fputs(prompt, printer->out) >= 0);
 }
 
@@ -287,7 +288,7 @@ static bool generate_prompts(Arena *arena, const char *path, OptionList *prompts
 static int generate_main(Arena *arena, const void *values, const OptionList *arguments) {
   const GenerateValues *generate = values;
   OptionList prompts = generate->prompts;
-  Printer printer = {.out = stdout};
+  Printer printer = {.out = stdout, .json = generate->json};
   MdlError error;
   if (!(generate->top_p > 0 && generate->top_p <= 1)) {
     fprintf(stderr, "mdl generate: --top-p is a probability above 0 and at most 1 (the default: among all), not %g\n",
@@ -314,7 +315,11 @@ static int generate_main(Arena *arena, const void *values, const OptionList *arg
                                 .seed = (uint64_t)generate->seed,
                                 .threads = generate->threads};
   if (mdl_generate(arguments->at[0], &options, generate_print, &printer, &error)) {
+    buffer_free(&printer.text);
     return report(&error);
+  }
+  if (printer.json) {
+    return generate_flush(&printer) ? STATUS_DONE : STATUS_MEMORY;
   }
   fputs("\n", stdout);
   return STATUS_DONE;
@@ -323,15 +328,17 @@ static int generate_main(Arena *arena, const void *values, const OptionList *arg
 typedef struct {
   CommandFlags compile;
   const char *out, *data, *device;
-  int64_t steps, threads;
+  int64_t steps, seeds, threads;
   double tolerance, deadline;
-  bool dry;
+  bool dry, quiet, json;
 } AblateValues;
 
 static const Option ablate_options[] = {
     {"dry", 0, OPTION_FLAG, NULL, offsetof(AblateValues, dry), 0,
      "run nothing: which combinations compile, their ranks, memory and traffic"},
     {"steps", 0, OPTION_INTEGER, "N", offsetof(AblateValues, steps), 1, "steps of each combination (default: 20)"},
+    {"seeds", 0, OPTION_INTEGER, "N", offsetof(AblateValues, seeds), 1,
+     "each combination from the seeds 1 to N, ranked by the mean of their losses"},
     {"tolerance", 0, OPTION_NUMBER, "X", offsetof(AblateValues, tolerance), 0,
      "how far losses may be apart, relative; a tenth of it at step 1 (default: 1e-4)"},
     {"out", 'o', OPTION_TEXT, "DIR", offsetof(AblateValues, out), 0,
@@ -342,6 +349,8 @@ static const Option ablate_options[] = {
     {"threads", 0, OPTION_INTEGER, "N", offsetof(AblateValues, threads), 0, "processor threads (default: all cores)"},
     {"deadline", 0, OPTION_NUMBER, "SECONDS", offsetof(AblateValues, deadline), 0,
      "how long a rank waits for another (default: 60; 0: for ever)"},
+    QUIET_OPTION(AblateValues),
+    JSON_OPTION(AblateValues, "the lines of ablate.jsonl, at the end"),
 };
 
 static const AblateValues ablate_defaults = {.steps = 20, .deadline = 60};
@@ -354,6 +363,7 @@ static int ablate_main(Arena *arena, const void *values, const OptionList *argum
   MdlAblateOptions options = {.compile = compile_options(&ablate->compile),
                               .words = arguments->at + 1,
                               .word_count = arguments->count - 1,
+                              .seeds = ablate->seeds,
                               .steps = ablate->steps,
                               .tolerance = ablate->tolerance,
                               .out = ablate->out,
@@ -362,7 +372,8 @@ static int ablate_main(Arena *arena, const void *values, const OptionList *argum
                               .threads = ablate->threads,
                               .deadline_seconds = ablate->deadline,
                               .dry = ablate->dry,
-                              .screen = stdout};
+                              .screen = ablate->quiet || ablate->json ? NULL : stdout,
+                              .lines = ablate->json ? stdout : NULL};
   MdlStatus status = mdl_ablate(arguments->at[0], &options, &result, &error);
   report(&error);
   return status ? (int)status : result.differ + result.failed > 0 || result.good == 0 ? STATUS_INPUT : STATUS_DONE;
@@ -430,12 +441,6 @@ static int inspect_main(Arena *arena, const void *values, const OptionList *argu
   return mdl_inspect(arguments->at[0], stdout, &error) ? report(&error) : STATUS_DONE;
 }
 
-// `mdl data` has commands of its own, which main has found before.
-static int data_words(Arena *arena, const void *values, const OptionList *arguments) {
-  (void)arena, (void)values, (void)arguments;
-  return STATUS_USAGE;
-}
-
 static const OptionGroup train_groups[] = {GROUP("Options", train_options), COMMAND_GROUP(TrainValues, compile)};
 static const OptionGroup ablate_groups[] = {GROUP("Options", ablate_options), COMMAND_GROUP(AblateValues, compile)};
 static const OptionGroup diff_groups[] = {GROUP("Options", diff_options), COMMAND_GROUP(DiffValues, compile)};
@@ -480,7 +485,8 @@ static const Command commands[] = {
      .summary =
          "trains every combination of layouts, precisions, recipes and settings a little: one table, one picture",
      .details =
-         "NAME is layout, precision, recipe, or what --set takes: layout=tp mesh.tp=1,2,4 microbatches=4,8 are all "
+         "NAME is layout, precision, recipe, or what --set takes: layout=tp mesh.tp=1,2,4 microbatches=4,8 are "
+         "all "
          "six\n"
          "sizes of one layout; those that the text does not allow are listed. Rows that differ in layout or precision\n"
          "alone must have the same losses but for rounding; those that do not are marked, and the exit status is 1.",
@@ -504,15 +510,27 @@ static const Command commands[] = {
      .size = sizeof(DiffValues),
      .defaults = &diff_defaults,
      .run = diff_main},
+    {.name = "convert",
+     .arguments = "DIR|RUN",
+     .summary = "a run from a directory of Hugging Face, or with --to hf such a directory from a run",
+     .details =
+         "mdl convert DIR -o RUN makes a run at step 0, which generate, eval and train --resume take; mdl convert RUN\n"
+         "--to hf -o DIR writes config.json, model.safetensors and the tokenizer. What either form cannot say is an "
+         "error.",
+     .least = 1,
+     .most = 1,
+     .groups = convert_groups,
+     .group_count = CONVERT_GROUP_COUNT,
+     .size = sizeof(ConvertValues),
+     .run = convert_main},
     {.name = "data",
      .arguments = "encode|train-tokenizer FILE...",
      .summary = "tokenizers and files of tokens",
      .details =
          "mdl data encode FILE... -o TOKENS makes a file of tokens from text or JSON lines, mdl data "
          "train-tokenizer\nFILE... -o TOKENIZER a tokenizer.json from text; --help behind either lists its options.",
-     .least = 0,
-     .most = -1,
-     .run = data_words},
+     .commands = data_commands,
+     .command_count = DATA_COMMAND_COUNT},
     {.name = "verify",
      .arguments = "RUN",
      .summary = "reads all checkpoints of a run and says which are whole and good",
@@ -529,9 +547,6 @@ static const Command commands[] = {
 };
 
 int main(int argc, char **argv) {
-  if (argc > 1 && strcmp(argv[1], "data") == 0) {
-    return data_main(argc - 1, argv + 1);
-  }
   const Program program = {.name = "mdl",
                            .version = mdl_version(),
                            .summary = "trains large models from a page of text",
@@ -539,6 +554,7 @@ int main(int argc, char **argv) {
                            .count = sizeof commands / sizeof *commands,
                            .details =
                                "Exit status: 0 done, 1 the input is wrong, 2 usage, 3 out of memory, 4 training "
-                               "diverged,\n5 a rank was lost, 130 interrupted after saving."};
+                               "diverged,\n5 a rank was lost, 130 interrupted after saving.",
+                           .pages = true};
   return options_main(&program, argc, argv);
 }

@@ -11,8 +11,8 @@
 // opaque; what is made with an _open or a compile function is released with the function named there. Options that are
 // zero or NULL mean the default said beside them. Calls on different handles may be made from different threads, except
 // that mdl_train handles SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGXCPU of the process while it runs. On several GPUs
-// each rank is a process of its own: the calling program once more, which does not come to its main. libmdl must be
-// linked into it.
+// each rank is a process of its own: with libmdl.a the calling program once more, which does not come to its main; with
+// libmdl.so the program mdl that is installed with it. docs/api.md has an example.
 #ifndef MDL_RUNTIME_MDL_H
 #define MDL_RUNTIME_MDL_H
 
@@ -20,6 +20,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
 
 typedef enum {
   MDL_DONE = 0,
@@ -38,15 +43,33 @@ typedef struct {
 
 typedef struct MdlPlan MdlPlan;  // what every rank does, all of it decided; immutable
 
+// What is wrong with a text, or looks so. All of it belongs to the library and is good during the call that shows it.
+typedef struct {
+  const char *severity;  // "error", "warning", "note"
+  const char *code;      // "E021"; `mdlc explain E021` shows an example
+  const char *file;      // NULL: no place in a text, and the four below are 0
+  int line, column;      // from 1; a column is a character
+  int end_line, end_column;
+  const char *message;
+  const char *label, *help;  // beside the place; the fix; or NULL
+} MdlDiagnostic;
+
 typedef struct {
   const char *recipe, *layout, *precision;  // NULL: as the text says
   const char *const *set;                   // "name=value"
   int set_count;
   FILE *diagnostics;  // where errors and warnings of the text go; NULL: nowhere
   bool diagnostics_json;
+  // NULL: `file` is read. Else the text itself: `file` is what it is called, and what it imports and its data are
+  // looked for from the directory of `file`.
+  const char *text;
+  // Called for each error and warning, in the order of their places, before the function returns; NULL: nobody is.
+  void (*diagnostic)(void *context, const MdlDiagnostic *diagnostic);
+  void *context;
 } MdlCompileOptions;
 
-// Released with mdl_plan_close.
+// MDL_INPUT where the text has errors: they went to `diagnostics` and `diagnostic`. The options are needed during the
+// call alone. Released with mdl_plan_close.
 MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPlan **plan, MdlError *error);
 // A .mdlx file, checked so that it may come from anybody (docs/trust.md): its machine code for GPUs is left out, and
 // its kernels are compiled again where it is run. mdl_plan_open_trusted keeps the code: for plans of one's own.
@@ -58,20 +81,42 @@ void mdl_plan_close(MdlPlan *plan);
 bool mdl_plan_is(const char *path);  // is this file a .mdlx?
 bool mdl_run_is(const char *path);   // is this a run directory?
 
+// A run that is being trained, with all that its devices hold.
+typedef struct MdlTrainer MdlTrainer;
+
 typedef struct {
-  const char *device;  // NULL: "auto"
-  const char *out;     // run directory; NULL: a fresh runs/<model>-<n>, or when resuming the newest of them
-  const char *data;    // NULL: as the recipe says
-  bool resume;         // continue from the newest checkpoint in the run directory
-  bool restart;        // begin with step 1 in a run directory; what is there is set aside
-  int64_t profile;     // steps of which a trace and a table of times are made; 0: none
+  int64_t step, steps;         // that is done, from 1; of the whole run
+  int64_t tokens;              // that the run has been trained on
+  int64_t skipped;             // steps whose update was not made, since gradients were not finite
+  double loss, grad_norm, lr;  // of this step: loss in nats per token; NaN: the text has none
+  double val_loss;             // NaN: there was no evaluation behind this step
+  double seconds_per_step;     // mean since the last line of the log
+} MdlStep;
+
+typedef struct {
+  const char *device;   // NULL: "auto"
+  const char *out;      // run directory; NULL: a fresh runs/<model>-<n>, or when resuming the newest of them
+  const char *data;     // NULL: as the recipe says
+  bool resume;          // continue from the newest checkpoint in the run directory
+  bool restart;         // begin with step 1 in a run directory; what is there is set aside
+  const char *from;     // begin with the weights of this run, checkpoint or directory of Hugging Face; NULL: fresh ones
+  const char *mapping;  // how a directory of Hugging Face names them: a file; NULL: the one that comes with mdl
+  bool partial;         // what is missing keeps its first values, and what is left over is left out
+  int64_t profile;      // steps of which a trace and a table of times are made; 0: none
   int64_t steps, save_every, eval_every, log_every;  // negative: as the recipe says; 0: only at the end
   int64_t keep;                                      // newest checkpoints to keep; 0: all
   int64_t keep_every;                                // and those of steps that are a multiple of it; 0: no others
   bool keep_best;                                    // and the one of the lowest validation loss
-  int64_t threads;                                   // of all ranks together; 0: all cores
-  double deadline_seconds;                           // for which a rank waits for another; 0: for ever
-  FILE *screen;                                      // progress for people; NULL: none
+  int64_t patience;         // end where so many evaluations in a row are no better than the best; 0: never
+  int64_t threads;          // of all ranks together; 0: all cores
+  double deadline_seconds;  // for which a rank waits for another; 0: for ever
+  FILE *screen;             // progress for people; NULL: none
+  FILE *lines;              // where each line of metrics.jsonl is printed as well; NULL: nowhere
+  // Of mdl_train: called behind each step, with its evaluation and checkpoint; in it, values can be looked at. False
+  // from it ends the run, which is saved and can be resumed. NULL: nobody is called, and on a GPU steps are begun while
+  // those before them run.
+  bool (*step)(void *context, MdlTrainer *trainer, const MdlStep *step);
+  void *context;
 } MdlTrainOptions;
 
 #define MDL_TRAIN_DEFAULTS \
@@ -83,8 +128,54 @@ typedef struct {
   double loss, val_loss;  // of the last step; NaN: none
 } MdlTrainResult;
 
-// Returns MDL_INTERRUPTED when the user stopped it; everything is saved then.
+// Returns MDL_INTERRUPTED when the user stopped it; everything is saved then. `result` may be NULL.
 MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainResult *result, MdlError *error);
+
+// The same a step at a time, for loops of one's own: open, step until there is none, finish, close. No signal is
+// handled. The plan must outlive the trainer; of the options only `screen` and `lines` are needed beyond the call, and
+// `step` is not called. After a failed step, values can be looked at and the trainer closed, no more.
+MdlStatus mdl_trainer_open(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainer **trainer, MdlError *error);
+// Trains one more step, with its evaluation and checkpoint where they are due. *more is false, and nothing is done,
+// where all steps are.
+MdlStatus mdl_trainer_step(MdlTrainer *trainer, MdlStep *step, bool *more, MdlError *error);
+// A checkpoint of the newest step, where there is none yet.
+MdlStatus mdl_trainer_save(MdlTrainer *trainer, MdlError *error);
+// Ends the run, saved where it is not yet, and lets go of its directory. Values stay where they are until
+// mdl_trainer_close. `result` may be NULL.
+MdlStatus mdl_trainer_finish(MdlTrainer *trainer, MdlTrainResult *result, MdlError *error);
+void mdl_trainer_close(MdlTrainer *trainer);  // without mdl_trainer_finish nothing more is saved; NULL is nothing
+const char *mdl_trainer_run(const MdlTrainer *trainer);  // the run directory; good until mdl_trainer_finish
+
+typedef enum {
+  MDL_VALUE_PARAMETER,
+  MDL_VALUE_OPTIMIZER,  // state of the optimizer
+  MDL_VALUE_STATE,      // other state of the model
+  MDL_VALUE_OUTPUT,     // of the newest step: loss, grad_norm, lr, skipped, outputs of the text
+} MdlValueKind;
+
+enum { MDL_MAX_AXES = 16 };
+
+// A tensor with a name. Texts are good until mdl_trainer_close.
+typedef struct {
+  const char *name;  // layers.0.q.w, adamw.m.layers.0.q.w, loss
+  MdlValueKind kind;
+  const char *type;  // of an element: f64, f32, bf16, f16, e4m3, e5m2; int, index and bool are int32_t
+  size_t element_bytes;
+  int axis_count;
+  const char *axis[MDL_MAX_AXES];  // names, in the order of the text
+  int64_t size[MDL_MAX_AXES];
+  int64_t stride[MDL_MAX_AXES];  // of `data`, in elements
+  // Where it lies, whole, in the memory of this process: good until mdl_trainer_close, to be read only, and changed by
+  // the next step. NULL: on a GPU, in another process, or in pieces on several ranks; mdl_trainer_read copies it.
+  const void *data;
+} MdlValue;
+
+int mdl_trainer_value_count(const MdlTrainer *trainer);
+// The index-th of them, parameters and states by name, then outputs. false: there are not so many.
+bool mdl_trainer_value_at(MdlTrainer *trainer, int index, MdlValue *value);
+MdlStatus mdl_trainer_value(MdlTrainer *trainer, const char *name, MdlValue *value, MdlError *error);
+// Copies all of it to `to`, dense, the last axis innermost. `bytes`: what there is room for, which must be its size.
+MdlStatus mdl_trainer_read(MdlTrainer *trainer, const char *name, void *to, size_t bytes, MdlError *error);
 
 // Reads all checkpoints of a run, or one checkpoint, and says of each whether it is whole and good, a line each.
 // *damaged: how many are not whole.
@@ -92,10 +183,13 @@ MdlStatus mdl_verify(const char *path, FILE *out, int64_t *damaged, MdlError *er
 
 typedef struct {
   const char *device;  // NULL: "auto"
-  const char *data;    // all of this file; NULL: the validation part of the run's data
+  const char *data;    // all of this file; NULL: the validation part of the run's data, or its validation sources
   int64_t batches;     // at most; 0: all
   int64_t threads;
   bool trust;  // run the machine code for GPUs that the run's plan has
+  // Called for each output of the text that is a single number, once the evaluation is done; NULL: nobody is told.
+  void (*output)(void *context, const char *name, double value);
+  void *context;
 } MdlEvaluateOptions;
 
 typedef struct {
@@ -104,6 +198,12 @@ typedef struct {
   double seconds;
   char data[4096];  // the file
   double held_out;  // its last part, which the run does not train on; 0: all of it, whatever the run has read
+  int set_count;    // of validation sources that the recipe names; then the above are of all, `loss` their mean
+  struct {
+    char name[64], data[4096];  // a single one may have no name
+    double loss, bits_per_byte;
+    int64_t windows;
+  } sets[8];
 } MdlEvaluation;
 
 // `run`: a run directory, whose newest checkpoint is taken, or a checkpoint in one.
@@ -136,9 +236,10 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
 
 // Compiles a text under every combination of NAME=VALUE,... words and trains each a few steps: one table on `screen`.
 typedef struct {
-  MdlCompileOptions compile;  // what all combinations share; its diagnostics are not used
+  MdlCompileOptions compile;  // what all combinations share; its diagnostics and text are not used
   const char *const *words;   // "layout=tp2,pp2", "batch=4,8"
   int word_count;
+  int64_t seeds;  // every combination from the seeds 1 to this; 0: from that of the recipe
   int64_t steps;
   double tolerance;    // of the relative difference of losses after step 1; 0: as docs/cli.md says
   const char *out;     // directory of ablate.svg and ablate.jsonl; NULL: a fresh runs/ablate-N
@@ -148,6 +249,7 @@ typedef struct {
   double deadline_seconds;
   bool dry;  // compile all, run nothing
   FILE *screen;
+  FILE *lines;  // where the lines of ablate.jsonl are printed at the end; NULL: nowhere
 } MdlAblateOptions;
 
 typedef struct {
@@ -162,7 +264,7 @@ MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblat
 // files; or one or two texts and NAME=VALUE,... words, of which the first value is that of one side and the second of
 // the other.
 typedef struct {
-  MdlCompileOptions compile;  // what both share; its diagnostics are not used
+  MdlCompileOptions compile;  // what both share; its diagnostics and text are not used
   const char *const *words;
   int word_count;
   int64_t step;      // of training, from 1: the first that is compared
@@ -189,6 +291,8 @@ typedef struct {
   const char *type;       // "u16", "u32"; NULL: the narrower one that holds all tokens
   bool raw;               // without a header
   FILE *screen;           // progress; NULL: none
+  bool chat;              // files are lines of conversations; `out`.mask tells of each token whether it is of an answer
+  const char *template;   // how these are written; NULL: as the tokenizer's tokens say
 } MdlEncodeOptions;
 
 typedef struct {
@@ -218,6 +322,48 @@ typedef struct {
 // Trains a tokenizer by byte pair encoding. The same text gives the same one.
 MdlStatus mdl_train_tokenizer(const MdlTokenizerOptions *options, MdlTokenizerResult *result, MdlError *error);
 
+// Between runs and directories of Hugging Face (docs/convert.md).
+typedef struct {
+  const char *from;           // a directory of Hugging Face
+  const char *out;            // run directory; NULL: a fresh runs/<model>-<n>
+  const char *model;          // a text of one's own; NULL: the one that comes with mdl, with a recipe that is made
+  const char *mapping;        // a file; NULL: the one beside `model`, else the one that comes with mdl
+  const char *data;           // of that recipe; NULL: train.txt
+  MdlCompileOptions compile;  // of the text
+} MdlImportOptions;
+
+typedef struct {
+  char run[4096], mapping[256], model[64];
+  char note[1024];  // why its tokenizer is not used; or ""
+  double parameters;
+  int64_t sequence, longest;  // positions of the recipe; that config.json allows, 0: it does not say
+  bool tokenizer;
+} MdlImported;
+
+MdlStatus mdl_import(const MdlImportOptions *options, MdlImported *result, MdlError *error);
+
+typedef struct {
+  const char *from;     // a run, whose newest checkpoint is taken, or a checkpoint in one
+  const char *out;      // the directory that is made
+  const char *mapping;  // a file; NULL: the one that fits of those that come with mdl
+  const char *dtype;    // "f32", "bf16", "f16"; NULL: f32
+  int64_t shard_bytes;  // of a file of weights; 0: 5 GB
+} MdlExportOptions;
+
+typedef struct {
+  char type[64], mapping[256];
+  int tensors, files;
+  int64_t bytes, step;
+  bool tokenizer;
+} MdlExported;
+
+MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlError *error);
+
 const char *mdl_version(void);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
 
 #endif

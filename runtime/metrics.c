@@ -128,49 +128,70 @@ void metrics_close(Metrics *metrics) {
   *metrics = (Metrics){.fd = -1};
 }
 
-// Names of the text that are keys of every line are told apart.
-static void write_shown(Buffer *text, const MetricsLine *line) {
-  static const char *const keys[] = {"step",   "loss", "tokens",       "tokens_per_s", "step_ms",
-                                     "tflops", "mfu",  "memory_bytes", "precision",    "val_loss"};
-  for (int i = 0; i < line->shown_count; i++) {
-    char number[32];
-    bool taken = false;
-    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
-      taken = taken || strcmp(keys[k], line->shown[i].name) == 0;
-    }
-    buffer_format(text, ",\"%s%s\":%s", taken ? "output." : "", line->shown[i].name,
-                  metrics_number(number, line->shown[i].value));
+const char *const metrics_keys[] = {"step",   "loss", "grad_norm",    "lr",      "tokens",    "tokens_per_s", "step_ms",
+                                    "tflops", "mfu",  "memory_bytes", "skipped", "precision", "val_loss",     NULL};
+
+int metrics_numbers(const MetricsLine *line, MetricsNumber numbers[METRICS_NUMBERS]) {
+  const MetricsNumber all[METRICS_NUMBERS] = {{"step", (double)line->step, 0},
+                                              {"loss", line->loss, -1},
+                                              {"grad_norm", line->grad_norm, -1},
+                                              {"lr", line->lr, -1},
+                                              {"tokens", (double)line->tokens, 0},
+                                              {"tokens_per_s", line->tokens_per_s, 1},
+                                              {"step_ms", line->step_ms, 3},
+                                              {"tflops", line->tflops, 6},
+                                              {"mfu", line->mfu, -1},
+                                              {"memory_bytes", (double)line->memory_bytes, 0},
+                                              {"skipped", (double)line->skipped, 0},
+                                              {"val_loss", line->val_loss, -1}};
+  memcpy(numbers, all, sizeof all);
+  return METRICS_NUMBERS;
+}
+
+static void write_number(Buffer *text, const char *key, double value, int places) {
+  char number[32];
+  const double scale = pow(10, places);
+  buffer_format(text, "%s\"%s\":", text->length > 1 ? "," : "", key);
+  if (places == 0) {
+    buffer_format(text, "%lld", (long long)value);
+  } else {
+    buffer_text(text, metrics_number(number, places > 0 ? round(value * scale) / scale : value));
   }
-  for (int i = 0; i < line->load_count; i++) {
-    char number[32];
-    buffer_format(text, ",\"%s\":%s", line->loads[i].name, metrics_number(number, line->loads[i].value));
+}
+
+static void write_shown(Buffer *text, const ShownList *list) {
+  for (int i = 0; i < list->count; i++) {
+    write_number(text, list->at[i].key, list->at[i].value, -1);
   }
 }
 
 bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error) {
-  char loss[32], norm[32], lr[32], speed[32], time[32], flops[32], mfu[32], val[32];
-  char tail[64] = "", precision[224] = "";
+  MetricsNumber numbers[METRICS_NUMBERS];
   Buffer text = {0};
-  if (isfinite(line->val_loss)) {
-    snprintf(tail, sizeof tail, ",\"val_loss\":%s", metrics_number(val, line->val_loss));
+  buffer_text(&text, "{");
+  const int count = metrics_numbers(line, numbers), last = count - 1;
+  for (int i = 0; i < last; i++) {
+    write_number(&text, numbers[i].key, numbers[i].value, numbers[i].places);
   }
   if (line->precision) {
-    snprintf(precision, sizeof precision, ",\"precision\":\"%.200s\"", line->precision);
+    buffer_format(&text, ",\"precision\":\"%.200s\"", line->precision);
   }
-  buffer_format(
-      &text,
-      "{\"step\":%lld,\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"tokens\":%lld,\"tokens_per_s\":%s,"
-      "\"step_ms\":%s,\"tflops\":%s,\"mfu\":%s,\"memory_bytes\":%lld,\"skipped\":%lld%s%s",
-      (long long)line->step, metrics_number(loss, line->loss), metrics_number(norm, line->grad_norm),
-      metrics_number(lr, line->lr), (long long)line->tokens, metrics_number(speed, round(line->tokens_per_s * 10) / 10),
-      metrics_number(time, round(line->step_ms * 1e3) / 1e3), metrics_number(flops, round(line->tflops * 1e6) / 1e6),
-      metrics_number(mfu, line->mfu), (long long)line->memory_bytes, (long long)line->skipped, precision, tail);
-  write_shown(&text, line);
+  if (isfinite(line->val_loss)) {
+    write_number(&text, numbers[last].key, numbers[last].value, numbers[last].places);
+    write_shown(&text, &line->sets);
+    write_shown(&text, &line->validated);
+  }
+  write_shown(&text, &line->shown);
+  write_shown(&text, &line->loads);
   buffer_text(&text, "}\n");
   const bool failed = text.failed;
   const bool written = !failed && io_write(NULL, metrics->fd, metrics->path, text.text, text.length, error);
   if (!failed && !written && ftruncate(metrics->fd, (off_t)metrics->bytes) != 0) {  // no half of a line stays
     error_set(error, 1, "cannot write %s, and its last line is torn", metrics->path);
+  }
+  if (written && metrics->echo) {
+    fputs(text.text, metrics->echo);
+    fflush(metrics->echo);
   }
   metrics->bytes += written ? (int64_t)text.length : 0;
   buffer_free(&text);

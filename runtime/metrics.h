@@ -2,28 +2,35 @@
 #ifndef MDL_RUNTIME_METRICS_H
 #define MDL_RUNTIME_METRICS_H
 
-#include "runtime/device.h"
+#include <stdio.h>
 
-enum { METRICS_SHOWN = 8 };  // outputs of the text in one line at most
+#include "runtime/shown.h"
 
-typedef struct {  // an output of the text that is one number
-  const char *name;
-  double value;
-} MetricsShown;
-
-typedef struct {  // a NaN is written as null, and left out for val_loss
+typedef struct {  // a NaN is written as null, and left out for val_loss and `validated`
   int64_t step;
   double loss, grad_norm, lr;
   int64_t tokens;
   double tokens_per_s, step_ms, tflops, mfu;
   int64_t memory_bytes, skipped;
   double val_loss;
-  const char *precision;  // of this step, where the run changes it; else NULL
-  int shown_count;
-  MetricsShown shown[METRICS_SHOWN];
-  int load_count;  // of layers of experts: `load.` and `dropped.` and the name of the layer
-  MetricsShown *loads;
+  const char *precision;   // of this step, where the run changes it; else NULL
+  ShownList shown, loads;  // outputs of the text in this step; what is said of layers of experts
+  ShownList sets;          // validation losses of sources that have names: `val_loss.` and the name
+  ShownList validated;     // outputs of the text over the windows that val_loss is of
 } MetricsLine;
+
+// A number of a line, as both metrics.jsonl and the events have it.
+typedef struct {
+  const char *key;
+  double value;
+  int places;  // that are written; -1: as many as tell it from others; 0: a whole number
+} MetricsNumber;
+
+enum { METRICS_NUMBERS = 12 };
+extern const char *const metrics_keys[];  // of a line, whatever the text says; the last is NULL
+
+// Those of all keys but `precision`, in their order; returns how many.
+int metrics_numbers(const MetricsLine *line, MetricsNumber numbers[METRICS_NUMBERS]);
 
 typedef struct {
   double step, loss, val_loss;  // NaN: not there
@@ -37,6 +44,7 @@ typedef struct {
   int64_t bad_lines;  // how many
   MetricsPoint *points;
   int64_t count, capacity;
+  FILE *echo;  // where each line is printed as well; NULL: nowhere
 } Metrics;
 
 // Opens or creates the file. Lines after step `last`, a torn last line, and lines that are none of metrics are dropped,

@@ -1,4 +1,5 @@
-// processes_start.c: how the process of a rank begins: as this program again, which does not come to its main.
+// processes_start.c: how the process of a rank begins: as this program again, which does not come to its main; or,
+// where this program has only loaded libmdl, as the program mdl.
 //
 // The new process has two files open beside the standard ones: the socket over which it is handed its task
 // (rank_task.h) and told what to do, and the memory that ranks of one machine share.
@@ -6,6 +7,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -54,8 +56,28 @@ static bool same_program(void) {
          dladdr((const void *)(uintptr_t)getauxval(AT_ENTRY), &main) == 0 || here.dli_fbase == main.dli_fbase;
 }
 
+// What is started: this program again, or where it has only loaded libmdl, as Python does, the program mdl that is
+// installed with it.
+static bool rank_program(char *path, size_t size) {
+  static const char *const places[] = {"", "../bin/", "../../bin/"};
+  Dl_info here = {0};
+  if (same_program()) {
+    snprintf(path, size, "/proc/self/exe");
+    return true;
+  }
+  const char *library = dladdr((const void *)(uintptr_t)&name, &here) ? here.dli_fname : NULL;
+  const char *slash = library ? strrchr(library, '/') : NULL;
+  for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
+    const int length = snprintf(path, size, "%.*s/%smdl", (int)(slash - library), library, places[i]);
+    if (length < (int)size && access(path, X_OK) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // With the signals blocked that it will ignore, so that none comes too early.
-static int spawn(int64_t rank, int socket, int memory, pid_t *pid) {
+static int spawn(const char *program, int64_t rank, int socket, int memory, pid_t *pid) {
   char number[32];
   char *words[] = {(char *)(uintptr_t)name, number, NULL};
   posix_spawn_file_actions_t files;
@@ -80,7 +102,7 @@ static int spawn(int64_t rank, int socket, int memory, pid_t *pid) {
   why = why ? why : posix_spawn_file_actions_adddup2(&files, socket, SOCKET);
   why = why ? why : posix_spawn_file_actions_adddup2(&files, memory, MEMORY);
   why = why ? why : posix_spawn_file_actions_addclosefrom_np(&files, FILES);
-  why = why ? why : posix_spawn(pid, "/proc/self/exe", &files, &attributes, words, environ);
+  why = why ? why : posix_spawn(pid, program, &files, &attributes, words, environ);
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   return why;
@@ -88,17 +110,18 @@ static int spawn(int64_t rank, int socket, int memory, pid_t *pid) {
 
 bool process_start(int64_t rank, int memory, pid_t *pid, int *socket, Error *error) {
   int pair[2];
-  if (!same_program()) {
+  char program[PATH_MAX];
+  if (!rank_program(program, sizeof program)) {
     return error_set(error, 1,
-                     "libmdl is in a library that this program loads; ranks in processes of their own are this program "
-                     "again, which must have libmdl inside: link it statically");
+                     "libmdl is in a library that this program loads, and the program mdl, which ranks in processes of "
+                     "their own are then, is not beside it: install both, or link libmdl statically");
   }
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
     return error_set(error, 3, "could not make a socket to the process of rank %lld: %s", (long long)rank,
                      strerror(errno));
   }
   const int theirs = moved_up(pair[1]);
-  const int why = theirs < 0 ? errno : spawn(rank, theirs, memory, pid);
+  const int why = theirs < 0 ? errno : spawn(program, rank, theirs, memory, pid);
   if (theirs >= 0) {
     close(theirs);
   }

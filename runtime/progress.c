@@ -89,7 +89,8 @@ void progress_header(Log *log, const ProgressFacts *facts) {
   const PlanRun *run = &facts->plan->run;
   char a[32], b[32], c[32];
   log_line(log, LOG_FAINT "model" LOG_PLAIN "     " LOG_BOLD "%s" LOG_PLAIN ", recipe %s: %s parameters, %s",
-           word(run->model, "?"), word(run->recipe, "?"), units_count(a, run->parameters), word(run->optimizer, "?"));
+           word(run->model, "?"), word(run->recipe, "?"), units_count(a, session_parameters(facts->set)),
+           word(run->optimizer, "?"));
   log_line(log, LOG_FAINT "layout" LOG_PLAIN "    %s, precision %s, on %s", word(run->layout, "one rank"),
            word(run->precision, element_type_name(facts->plan->real)), facts->device);
   if (*facts->attention) {
@@ -99,9 +100,14 @@ void progress_header(Log *log, const ProgressFacts *facts) {
   header_memory(log, facts->set);
   header_devices(log, facts);
   DataFacts data = data_facts(facts->data);
+  int64_t validation_windows = 0;
+  for (int i = 0; i < data_set_count(facts->data); i++) {
+    const char *name;
+    validation_windows += data_facts(data_set(facts->data, i, &name)).validation_windows;
+  }
   log_line(log, LOG_FAINT "data" LOG_PLAIN "      %s: %s; %s windows to train on, %s to validate with", data.path,
            units_bytes(a, (double)data.bytes), units_count(b, (double)data.train_windows),
-           units_count(c, (double)data.validation_windows));
+           units_count(c, (double)validation_windows));
   double tokens = (double)facts->steps * (double)run->batch * (double)run->sequence;
   log_line(log,
            LOG_FAINT "training" LOG_PLAIN "  %lld step%s of %lld x %lld tokens: %s tokens, %.3g times through the data",
@@ -110,9 +116,15 @@ void progress_header(Log *log, const ProgressFacts *facts) {
   if (run->skip_count > 0) {
     header_skip(log, run);
   }
-  if (data.validation_windows == 0) {
+  if (validation_windows == 0) {
     log_line(log,
              LOG_YELLOW "          there is no validation: that part of the text is shorter than one window" LOG_PLAIN);
+  }
+  if (data.answers && !facts->masks) {
+    log_line(log, LOG_YELLOW
+             "          the data says which tokens are of answers, but the model has no input `mask` or `share`: it "
+             "learns the "
+             "questions too" LOG_PLAIN);
   }
   if (facts->compile_seconds > 0) {
     log_line(log, LOG_FAINT "compiled" LOG_PLAIN "  in %s", units_duration(a, facts->compile_seconds));
@@ -126,15 +138,21 @@ void progress_header(Log *log, const ProgressFacts *facts) {
 // The layer of experts whose busiest one has most to do, and what that is, of an even share.
 static void add_load(Buffer *text, const MetricsLine *line) {
   static const char of[] = "load.";
-  const MetricsShown *most = NULL;
-  for (int i = 0; i < line->load_count; i++) {
-    const MetricsShown *load = &line->loads[i];
+  const Shown *most = NULL;
+  for (int i = 0; i < line->loads.count; i++) {
+    const Shown *load = &line->loads.at[i];
     const bool is = strncmp(load->name, of, sizeof of - 1) == 0 && isfinite(load->value);
     most = is && (!most || load->value > most->value) ? load : most;
   }
   if (most) {
     buffer_format(text, LOG_FAINT "  load" LOG_PLAIN " %.4g" LOG_FAINT " in %s" LOG_PLAIN, most->value,
                   most->name + sizeof of - 1);
+  }
+}
+
+static void add_shown(Buffer *text, const ShownList *shown) {
+  for (int i = 0; i < shown->count; i++) {
+    buffer_format(text, LOG_FAINT "  %s" LOG_PLAIN " %.4g", shown->at[i].name, shown->at[i].value);
   }
 }
 
@@ -155,9 +173,7 @@ void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line
   if (isfinite(line->mfu)) {
     buffer_format(&text, "  %.1f%% of peak", 100 * line->mfu);
   }
-  for (int i = 0; i < line->shown_count; i++) {
-    buffer_format(&text, LOG_FAINT "  %s" LOG_PLAIN " %.4g", line->shown[i].name, line->shown[i].value);
-  }
+  add_shown(&text, &line->shown);
   add_load(&text, line);
   if (line->precision) {
     buffer_format(&text, LOG_FAINT "  %s" LOG_PLAIN, line->precision);
@@ -193,16 +209,36 @@ void progress_precision(Log *log, const ProgressFacts *facts, int64_t step) {
   }
 }
 
-void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, const Evaluation *evaluation) {
+static void progress_evaluation(Log *log, const Data *data, int64_t step, const char *name,
+                                const Evaluation *evaluation, const ShownList *shown) {
+  Buffer outputs = {0};
   char time[32], bytes[64] = "";
-  if (isfinite(data_facts(facts->data).bytes_per_token)) {  // else nobody knows which text the tokens are
-    snprintf(bytes, sizeof bytes, ", %.4f bits per byte", evaluate_bits_per_byte(evaluation->loss, facts->data));
+  if (isfinite(data_facts(data).bytes_per_token)) {  // else nobody knows which text the tokens are
+    snprintf(bytes, sizeof bytes, ", %.4f bits per byte", evaluate_bits_per_byte(evaluation->loss, data));
   }
+  add_shown(&outputs, shown);
   log_line(log,
-           LOG_GREEN "eval" LOG_PLAIN " %lld: " LOG_BOLD "%.4f" LOG_PLAIN
-                     " nats per token, perplexity %.4g%s  " LOG_FAINT "(%lld windows, %s)" LOG_PLAIN,
-           (long long)step, evaluation->loss, exp(evaluation->loss), bytes, (long long)evaluation->windows,
-           units_duration(time, evaluation->seconds));
+           LOG_GREEN "eval" LOG_PLAIN " %lld%s%s: " LOG_BOLD "%.4f" LOG_PLAIN
+                     " nats per token, perplexity %.4g%s%s  " LOG_FAINT "(%lld windows, %s)" LOG_PLAIN,
+           (long long)step, *name ? " " : "", name, evaluation->loss, exp(evaluation->loss), bytes,
+           outputs.text ? outputs.text : "", (long long)evaluation->windows, units_duration(time, evaluation->seconds));
+  buffer_free(&outputs);
+}
+
+void progress_validation(Log *log, const Validation *validation, int64_t step, const Evaluation *all,
+                         const ShownList *shown) {
+  static const ShownList none = {0};
+  Buffer outputs = {0};
+  for (int i = 0; i < validation->count; i++) {
+    progress_evaluation(log, validation->data[i], step, validation->name[i], &validation->result[i],
+                        validation->count == 1 ? shown : &none);
+  }
+  if (validation->count > 1) {
+    add_shown(&outputs, shown);
+    log_line(log, LOG_GREEN "eval" LOG_PLAIN " %lld, their mean: " LOG_BOLD "%.4f" LOG_PLAIN "%s", (long long)step,
+             all->loss, outputs.text ? outputs.text : "");
+    buffer_free(&outputs);
+  }
 }
 
 void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line, double seconds, int64_t beside) {

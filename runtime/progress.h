@@ -3,10 +3,10 @@
 #define MDL_RUNTIME_PROGRESS_H
 
 #include "runtime/data/data.h"
-#include "runtime/evaluate.h"
 #include "runtime/log.h"
 #include "runtime/metrics.h"
 #include "runtime/session.h"
+#include "runtime/validation.h"
 
 typedef struct {
   const Plan *plan;  // of the first stage
@@ -15,6 +15,7 @@ typedef struct {
   const char *run, *device, *attention;  // attention: how it is done, or ""
   SessionMemory memory;                  // when all devices were open
   int64_t first, steps;                  // steps before the first of this process, and the last step
+  bool masks;                            // the model has an input `mask`
   double compile_seconds;
 } ProgressFacts;
 
@@ -26,7 +27,9 @@ void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line
 void progress_skip(Log *log, int64_t step, int64_t before, int64_t batch);
 // Where a step is the first under another precision.
 void progress_precision(Log *log, const ProgressFacts *facts, int64_t step);
-void progress_evaluation(Log *log, const ProgressFacts *facts, int64_t step, const Evaluation *evaluation);
+// Of each source that is validated with, and of all of them where there are several. `shown`: outputs, of all.
+void progress_validation(Log *log, const Validation *validation, int64_t step, const Evaluation *all,
+                         const ShownList *shown);
 // beside: bytes of devices that are known beforehand and not the plan's.
 void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line, double seconds, int64_t beside);
 

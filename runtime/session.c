@@ -154,10 +154,11 @@ static bool is_load(const PlanOutput *output) {
   return said && output->axis_count == 0 && element_type_floating(output->type);
 }
 
-static int names_of(const Session *session, bool (*wanted)(const PlanOutput *), const char **names, int most) {
+static int names_of(const Session *session, ProgramKind of, bool (*wanted)(const PlanOutput *), const char **names,
+                    int most) {
   int count = 0;
   for (int64_t rank = 0; rank < session->ranks; rank++) {
-    const PlanProgram *program = &session_plan(session, rank)->programs[PROGRAM_TRAIN];
+    const PlanProgram *program = &session_plan(session, rank)->programs[of];
     for (int i = 0; i < program->output_count && count < most; i++) {
       bool shown = wanted(&program->outputs[i]);
       for (int k = 0; k < count && shown; k++) {
@@ -171,12 +172,12 @@ static int names_of(const Session *session, bool (*wanted)(const PlanOutput *), 
   return count;
 }
 
-int session_shown(const Session *session, const char **names, int most) {
-  return names_of(session, is_shown, names, most);
+int session_shown(const Session *session, ProgramKind program, const char **names, int most) {
+  return names_of(session, program, is_shown, names, most);
 }
 
 int session_loads(const Session *session, const char **names, int most) {
-  return names_of(session, is_load, names, most);
+  return names_of(session, PROGRAM_TRAIN, is_load, names, most);
 }
 
 static bool step_write(Session *session, int64_t rank, ProgramKind program, int64_t step, Error *error) {
@@ -361,4 +362,29 @@ void session_trace(Session *session, bool on) {
   for (int64_t rank = 0; rank < session->ranks; rank++) {
     session->backend->trace(session_device(session, rank), on);
   }
+}
+
+static bool held_before(const PlanSet *set, int stage, const char *name) {
+  for (int i = 0; i < stage; i++) {
+    if (plan_find_state(set->plans[i], name) >= 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+double session_parameters(const PlanSet *set) {
+  double count = 0;
+  for (int stage = 0; stage < set->count; stage++) {
+    const Plan *plan = set->plans[stage];
+    for (int i = 0; i < plan->state_count; i++) {
+      const PlanState *state = &plan->states[i];
+      double elements = 1;
+      for (int axis = 0; axis < state->axis_count; axis++) {
+        elements *= (double)state->size[axis];
+      }
+      count += state->role == STATE_PARAMETER && !held_before(set, stage, state->name) ? elements : 0;
+    }
+  }
+  return count;
 }

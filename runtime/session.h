@@ -39,6 +39,7 @@ bool session_open_ranks(Session *session, const PlanSet *set, const Backend *bac
 void session_close(Session *session);  // also of a session that was only zeroed
 
 bool session_has(const Session *session, ProgramKind program);
+double session_parameters(const PlanSet *set);  // of all stages; what several of them hold counts once
 const Plan *session_plan(const Session *session, int64_t rank);
 Device *session_device(const Session *session, int64_t rank);
 
@@ -58,11 +59,11 @@ int session_ahead(const Session *session);
 
 const PlanInput *session_input(const Plan *plan, ProgramKind program, const char *name);    // or NULL
 const PlanOutput *session_output(const Plan *plan, ProgramKind program, const char *name);  // or NULL
-// In the plan of the first rank that has it. NULL, and *rank 0: none has.
-// The names of the single numbers that the text has a step show, the first `most` of them; returns how many.
-int session_shown(const Session *session, const char **names, int most);
-// The same of what the compiler says of layers of experts: `load.` or `dropped.` and the name of the layer.
+// The names of the single numbers that the text has a program show, the first `most` of them; returns how many.
+int session_shown(const Session *session, ProgramKind program, const char **names, int most);
+// The same of what the compiler says of layers of experts in training: `load.` or `dropped.` and the name of the layer.
 int session_loads(const Session *session, const char **names, int most);
+// In the plan of the first rank that has it. NULL, and *rank 0: none has.
 const PlanOutput *session_find_output(const Session *session, ProgramKind program, const char *name, int64_t *rank);
 
 // The one number of an output; NaN, and true, if the program has no such output.

@@ -10,6 +10,7 @@
 #include "runtime/evaluate.h"
 #include "runtime/generate.h"
 #include "runtime/interrupt.h"
+#include "runtime/patience.h"
 #include "runtime/safetensors.h"
 #include "runtime/trace.h"
 #include "runtime/trainer.h"
@@ -18,7 +19,6 @@ enum { BAD_STEPS_MAX = 10, PROFILE_AFTER = 2, PROFILE_ROWS = 24 };
 static const double LIVE_SECONDS = 0.1;  // between two updates of the live line
 
 enum { RESOLVED_MOST = 1 << 24 };  // bytes of a text
-enum { LOADS_MAX = 1024 };         // layers of experts
 
 static int64_t choose(int64_t option, int64_t plan) {
   return option >= 0 ? option : plan;
@@ -42,7 +42,8 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
     return error_set(error, 1, "the train program has no output 'loss'");
   }
   DataOptions data = {.kind = run->data_kind,
-                      .path = t->options->data ? t->options->data : run->data_path,
+                      .path = run->data_path,
+                      .file = t->options->data,
                       .base = run->data_base,
                       .tokenizer = run->tokenizer,
                       .validation_fraction = run->validation_fraction,
@@ -56,9 +57,10 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
       !feed_create(t->set, PROGRAM_TRAIN, t->data, &t->train_feed, error)) {
     return false;
   }
-  bool evaluates = t->plan->programs[PROGRAM_EVALUATE].call_count > 0;
-  if (evaluates && data_facts(t->data).validation_windows > 0 &&
-      !feed_create(t->set, PROGRAM_EVALUATE, t->data, &t->eval_feed, error)) {
+  if (t->plan->programs[PROGRAM_EVALUATE].call_count > 0 && !validation_open(&t->validation, t->set, t->data, error)) {
+    return false;
+  }
+  if (t->options->patience > 0 && !patience_possible(t->validation.count > 0, t->eval_every, error)) {
     return false;
   }
   if ((t->options->resume || t->options->restart) &&
@@ -100,15 +102,13 @@ static void read_before(Trainer *t) {
   }
 }
 
-static bool loads_open(Trainer *t, Error *error) {
-  const char *names[LOADS_MAX];
-  const int count = session_loads(&t->session, names, LOADS_MAX);
-  t->line.loads = count > 0 ? calloc((size_t)count, sizeof *t->line.loads) : NULL;
-  t->line.load_count = t->line.loads ? count : 0;
-  for (int i = 0; i < t->line.load_count; i++) {
-    t->line.loads[i] = (MetricsShown){names[i], NAN};
-  }
-  return count == t->line.load_count || error_set(error, 3, "no memory for the loads of %d layers", count);
+// What lines of metrics show beside numbers that every run has.
+static bool trainer_shown(Trainer *t, Error *error) {
+  const bool named = t->validation.count > 1 || (t->validation.count == 1 && *t->validation.name[0]);
+  return shown_open(&t->line.shown, &t->session, PROGRAM_TRAIN, "", error) &&
+         shown_open_loads(&t->line.loads, &t->session, error) &&
+         (t->validation.count == 0 || shown_open(&t->line.validated, &t->session, PROGRAM_EVALUATE, "val_", error)) &&
+         shown_open_names(&t->line.sets, t->validation.name, named ? t->validation.count : 0, "val_loss.", error);
 }
 
 // Names that a .safetensors file keeps for itself.
@@ -136,23 +136,20 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
   }
   read_before(t);
   const bool mix = t->plan->run.data_kind && strcmp(t->plan->run.data_kind, "mix") == 0;
-  const char *data = mix && !options->data ? NULL : data_facts(t->data).path;
+  const DataFacts read = data_facts(t->data);
+  const char *data = mix && !(options->data && !read.described) ? read.described : read.path;
   if (!run_write_plan(&t->run, t->set, data, error) || !trainer_tuning(t, error) ||
       !run_file(&t->run, "metrics.jsonl", path, error) || !metrics_open(&t->metrics, path, facts->step, error) ||
       !events_open(&t->events, t->run.path, options->resume && !options->restart ? facts->step + 1 : 0, error)) {
     return false;
   }
+  t->metrics.echo = options->lines;
   t->line.step = facts->step;
   t->batch = facts->batch;
   t->trace_from = facts->step + 1 + (t->steps - facts->step > options->profile + PROFILE_AFTER ? PROFILE_AFTER : 0);
   t->line.loss = t->line.val_loss = NAN;
   t->line.tokens = facts->tokens;
-  const char *names[METRICS_SHOWN];
-  t->line.shown_count = session_shown(&t->session, names, METRICS_SHOWN);
-  for (int i = 0; i < t->line.shown_count; i++) {
-    t->line.shown[i] = (MetricsShown){names[i], NAN};
-  }
-  if (!loads_open(t, error)) {
+  if (!trainer_shown(t, error)) {
     return false;
   }
   t->skipped = facts->skipped;
@@ -160,6 +157,7 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
   t->facts = (ProgressFacts){.plan = t->plan,
                              .set = t->set,
                              .data = t->data,
+                             .masks = feed_masks(t->train_feed),
                              .run = t->run.path,
                              .device = t->device.name,
                              .attention = t->device.attention,
@@ -181,16 +179,20 @@ static bool trainer_begin(Trainer *t, Error *error) {
 }
 
 static bool trainer_evaluate(Trainer *t, Error *error) {
-  Evaluation result;
+  Evaluation all;
+  Validation *of = &t->validation;
   // A batch of an evaluation is one microbatch: the same windows under every layout.
   const int64_t batches = t->plan->run.eval_batches * t->plan->programs[PROGRAM_TRAIN].slots;
   session_trace(&t->session, false);  // the next step says whether it is traced
-  if (!evaluate_run(&t->session, t->eval_feed, t->data, batches, &result, error)) {
+  if (!validation_run(of, &t->session, batches, &t->line.validated, &all, error)) {
     return false;
   }
   if (!interrupt_requested()) {
-    t->line.val_loss = result.loss;
-    progress_evaluation(&t->log, &t->facts, t->line.step, &result);
+    t->line.val_loss = all.loss;
+    progress_validation(&t->log, of, t->line.step, &all, &t->line.validated);
+    for (int i = 0; i < t->line.sets.count; i++) {
+      t->line.sets.at[i].value = of->result[i].loss;
+    }
   }
   return true;
 }
@@ -216,21 +218,21 @@ static void trainer_speed(Trainer *t) {
 
 // After this step the trainer looks at the state: no step may be begun before it has.
 static bool step_evaluates(const Trainer *t, int64_t step) {
-  return t->eval_feed && (step == t->steps || (t->eval_every > 0 && step % t->eval_every == 0));
+  return t->validation.count > 0 && (step == t->steps || (t->eval_every > 0 && step % t->eval_every == 0));
 }
 
 static bool step_saves(const Trainer *t, int64_t step) {
   return step == t->steps || (t->save_every > 0 && step % t->save_every == 0);
 }
 
-// Of steps that have a line alone: each is read from the device by itself.
-static bool loads_read(Trainer *t, Error *error) {
-  for (int i = 0; i < t->line.load_count; i++) {
-    if (!session_scalar(&t->session, PROGRAM_TRAIN, t->line.loads[i].name, &t->line.loads[i].value, error)) {
-      return false;
-    }
-  }
-  return true;
+// Has the validation loss got no better for so many evaluations that the run ends here?
+static void trainer_patience(Trainer *t) {
+  t->stops = t->options->patience > 0 && patience_of(&t->metrics).since >= t->options->patience;
+}
+
+// Is there a step to begin?
+static bool trainer_wants(const Trainer *t) {
+  return t->submitted < t->steps && !t->stops && !interrupt_requested();
 }
 
 static bool trainer_report(Trainer *t, Error *error) {
@@ -239,7 +241,8 @@ static bool trainer_report(Trainer *t, Error *error) {
   bool evaluates = step_evaluates(t, step);
   bool logs = step == 1 || last || step % t->log_every == 0;
   t->line.val_loss = NAN;
-  if ((logs || evaluates) && !loads_read(t, error)) {
+  // Of steps that have a line alone: each is read from the device by itself.
+  if ((logs || evaluates) && !shown_read(&t->line.loads, &t->session, PROGRAM_TRAIN, error)) {
     return false;
   }
   double now = clock_seconds();
@@ -262,6 +265,9 @@ static bool trainer_report(Trainer *t, Error *error) {
   }
   t->interval_seconds = line ? 0 : t->interval_seconds;
   t->interval_steps = line ? 0 : t->interval_steps;
+  if (isfinite(t->line.val_loss)) {
+    trainer_patience(t);
+  }
   return true;
 }
 
@@ -290,7 +296,8 @@ static bool step_traces(const Trainer *t, int64_t step) {
 // to submit, and is alone.
 static bool trainer_runs_ahead(const Trainer *t) {
   const int64_t newest = t->submitted;
-  return !step_evaluates(t, newest) && !step_saves(t, newest) && !step_traces(t, newest) && !step_traces(t, newest + 1);
+  return !t->options->watched && !step_evaluates(t, newest) && !step_saves(t, newest) && !step_traces(t, newest) &&
+         !step_traces(t, newest + 1);
 }
 
 // Submits steps as far ahead as the device allows; at least one.
@@ -337,13 +344,9 @@ static bool trainer_collect(Trainer *t, Error *error) {
       !session_scalar(session, PROGRAM_TRAIN, "loss", &t->line.loss, error) ||
       !session_scalar(session, PROGRAM_TRAIN, "grad_norm", &t->line.grad_norm, error) ||
       !session_scalar(session, PROGRAM_TRAIN, "lr", &t->line.lr, error) ||
-      !session_scalar(session, PROGRAM_TRAIN, "skipped", &skipped, error)) {
+      !session_scalar(session, PROGRAM_TRAIN, "skipped", &skipped, error) ||
+      !shown_read(&t->line.shown, session, PROGRAM_TRAIN, error)) {
     return false;
-  }
-  for (int i = 0; i < t->line.shown_count; i++) {
-    if (!session_scalar(session, PROGRAM_TRAIN, t->line.shown[i].name, &t->line.shown[i].value, error)) {
-      return false;
-    }
   }
   const double now = clock_seconds(), seconds = now - t->done_at;
   const bool skips = skipped > 0;
@@ -367,17 +370,27 @@ static bool trainer_collect(Trainer *t, Error *error) {
   return trainer_report(t, error) && !trainer_diverged(t, skips, error);
 }
 
+bool train_step(Trainer *t, bool *more, Error *error) {
+  *more = t->line.step < t->submitted || trainer_wants(t);
+  if (!*more) {
+    return true;
+  }
+  const bool submits = trainer_wants(t) && (t->submitted == t->line.step || trainer_runs_ahead(t));
+  if ((submits && !trainer_submit(t, error)) || !trainer_collect(t, error)) {
+    return false;
+  }
+  const bool best = t->options->keep_best && t->bad_steps == 0 && t->line.val_loss < t->best;
+  return !(best || step_saves(t, t->line.step)) || trainer_save(t, t->line.step == t->steps, error);
+}
+
 static bool trainer_loop(Trainer *t, Error *error) {
-  t->submitted = t->line.step;
-  while (t->line.step < t->submitted || (t->line.step < t->steps && !interrupt_requested())) {
-    const bool more =
-        t->submitted < t->steps && !interrupt_requested() && (t->submitted == t->line.step || trainer_runs_ahead(t));
-    if ((more && !trainer_submit(t, error)) || !trainer_collect(t, error)) {
+  bool more = true;
+  while (more) {
+    if (!train_step(t, &more, error)) {
       return false;
     }
-    const bool best = t->options->keep_best && t->bad_steps == 0 && t->line.val_loss < t->best;
-    if ((best || step_saves(t, t->line.step)) && !trainer_save(t, t->line.step == t->steps, error)) {
-      return false;
+    if (more && t->options->step && !t->options->step(t->options->context, t)) {
+      break;
     }
   }
   return true;
@@ -413,23 +426,34 @@ static void trainer_next(Trainer *t, const char *before, const char *after) {
   buffer_free(&path);
 }
 
-static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
-  result->interrupted = interrupt_requested() && t->line.step < t->steps;
-  if (result->interrupted && t->line.step > 0) {
-    log_line(&t->log, LOG_YELLOW "interrupted after step %lld: saving" LOG_PLAIN, (long long)t->line.step);
+bool train_end(Trainer *t, TrainResult *result, Error *error) {
+  const bool stops = t->stops && t->line.step < t->steps, early = t->line.step < t->steps && !stops;
+  result->interrupted = early && interrupt_requested();
+  if (early && t->line.step > 0) {
+    log_line(&t->log, LOG_YELLOW "%s after step %lld: saving" LOG_PLAIN,
+             result->interrupted ? "interrupted" : "stopped", (long long)t->line.step);
     if (!trainer_save(t, true, error)) {
       return false;
     }
     trainer_next(t, "          to go on: mdl train ", " --resume");
   }
-  if (t->facts.first >= t->steps) {
+  if (t->stops && t->line.step < t->steps) {
+    const Patience patience = patience_of(&t->metrics);
+    patience_say(&t->log, &patience, t->line.step);
+    if (!trainer_save(t, true, error)) {
+      return false;
+    }
+  }
+  if (t->stops && t->line.step == t->facts.first) {
+    log_line(&t->log, "          no step was made; --patience N with a larger N goes further");
+  } else if (t->facts.first >= t->steps) {
     log_line(&t->log, "          step %lld of %lld is done already; --steps N goes further", (long long)t->facts.first,
              (long long)t->steps);
   } else {
     const SessionMemory memory = session_memory(&t->session);
     t->line.memory_bytes = memory.taken >= 0 ? memory.taken : clock_memory_peak();
     progress_end(&t->log, &t->facts, &t->line, t->total_seconds, memory.beside);
-    if (generate_possible(t->session.set) && t->saved > 0 && !result->interrupted) {
+    if (generate_possible(t->session.set) && t->saved > 0 && !early) {
       trainer_next(t, LOG_FAINT "try" LOG_PLAIN "       mdl generate ", " --prompt TEXT");
     }
   }
@@ -443,32 +467,44 @@ static bool trainer_end(Trainer *t, TrainResult *result, Error *error) {
   return true;
 }
 
-static void trainer_close(Trainer *t) {
+void train_leave(Trainer *t) {
   events_close(&t->events);
   metrics_close(&t->metrics);
-  free(t->line.loads);
   log_close(&t->log);
   run_close(&t->run);
+}
+
+void train_close(Trainer *t) {
+  if (!t) {
+    return;
+  }
+  train_leave(t);
+  shown_close(&t->line.shown);
+  shown_close(&t->line.loads);
+  shown_close(&t->line.validated);
+  shown_close(&t->line.sets);
   session_close(&t->session);
   feed_destroy(t->train_feed);
-  feed_destroy(t->eval_feed);
+  validation_close(&t->validation);
   data_close(t->data);
   free(t->tuning);
   free(t->before);
+  buffer_free(&t->left_out);
   free(t);
 }
 
-bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *options, TrainResult *result,
-               Error *error) {
+bool train_open(const PlanSet *set, const Backend *backend, const TrainOptions *options, Trainer **trainer,
+                Error *error) {
   Trainer *t = calloc(1, sizeof *t);
-  Interrupt interrupt;
+  *trainer = NULL;
   if (!t) {
     return error_set(error, 3, "no memory");
   }
   const PlanRun *run = &set->plans[0]->run;
   *t = (Trainer){.set = set,
                  .plan = set->plans[0],
-                 .options = options,
+                 .given = *options,
+                 .options = &t->given,
                  .steps = choose(options->steps, run->steps),
                  .save_every = choose(options->save_every, run->save_every),
                  .eval_every = choose(options->eval_every, run->eval_every),
@@ -478,17 +514,43 @@ bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *o
                  .best = INFINITY};
   t->log_every = t->log_every > 0 ? t->log_every : 10;
   t->run.lock = t->metrics.fd = t->events.fd = -1;
-  *result = (TrainResult){.loss = NAN, .val_loss = NAN};
   log_start(&t->log, options->screen);
-  bool done = trainer_open(t, backend, error) && trainer_begin(t, error);
-  if (done) {
-    interrupt_install(&interrupt);
-    done = trainer_loop(t, error) && trainer_end(t, result, error);
-    if (!done) {
-      log_note(&t->log, error->text);
-    }
-    interrupt_restore(&interrupt);
+  if (!trainer_open(t, backend, error) || !trainer_begin(t, error)) {
+    train_close(t);
+    return false;
   }
-  trainer_close(t);
+  t->submitted = t->line.step;
+  trainer_patience(t);
+  *trainer = t;
+  return true;
+}
+
+bool train_save(Trainer *t, Error *error) {
+  return trainer_save(t, true, error);
+}
+
+TrainView train_view(Trainer *t) {
+  return (TrainView){.session = &t->session, .line = &t->line, .run = t->run.path, .steps = t->steps};
+}
+
+void train_note(Trainer *t, const Error *error) {
+  log_note(&t->log, error->text);
+}
+
+bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *options, TrainResult *result,
+               Error *error) {
+  Trainer *t;
+  Interrupt interrupt;
+  *result = (TrainResult){.loss = NAN, .val_loss = NAN};
+  if (!train_open(set, backend, options, &t, error)) {
+    return false;
+  }
+  interrupt_install(&interrupt);
+  const bool done = trainer_loop(t, error) && train_end(t, result, error);
+  if (!done) {
+    train_note(t, error);
+  }
+  interrupt_restore(&interrupt);
+  train_close(t);
   return done;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "runtime/convert/source.h"
 #include "runtime/trainer.h"
 
 uint64_t trainer_program_hash(const Plan *plan) {
@@ -79,8 +80,14 @@ void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
     if (t->options->restart) {
       log_line(&t->log, "restarted with step 1, as --restart asks; what was there before is in %s",
                t->run.before[0] ? t->run.before : "no other place: there was nothing");
-    } else if (t->options->resume) {
+    } else if (t->options->resume && t->saved < 0) {
       log_line(&t->log, "          there is no checkpoint yet: training begins with step 1");
+    }
+    if (t->options->from) {
+      log_line(&t->log, "weights   from %s", t->options->from->path);
+    }
+    if (t->left_out.length > 0) {
+      log_line(&t->log, LOG_YELLOW "note      %s" LOG_PLAIN, t->left_out.text);
     }
     return;
   }
@@ -135,7 +142,8 @@ bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *err
   }
   if (!found) {
     *facts = (CheckpointFacts){.val_loss = NAN};
-    return session_run(&t->session, PROGRAM_INITIALISE, 0, error);
+    return session_run(&t->session, PROGRAM_INITIALISE, 0, error) &&
+           (!t->options->from || source_start(&t->session, t->options->from, &t->left_out, error));
   }
   t->saved = facts->step;
   t->good = checkpoint_is_good(facts) ? facts->step : -1;

@@ -15,7 +15,7 @@ bool trainer_chart(Trainer *t, Error *error) {
   char path[IO_PATH_MAX], title[256], subtitle[256], count[32];
   snprintf(title, sizeof title, "%s", run->model ? run->model : "model");
   snprintf(subtitle, sizeof subtitle, "recipe %s, %s parameters", run->recipe ? run->recipe : "?",
-           units_count(count, run->parameters));
+           units_count(count, session_parameters(t->set)));
   return run_file(&t->run, "loss.svg", path, error) && chart_write(path, title, subtitle, &t->metrics, error);
 }
 
@@ -110,38 +110,9 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
   return written(t, trainer_chart(t, error), error) && saved_judge(t, &facts, error);
 }
 
-static bool trainer_events(Trainer *t, Error *error) {
-  const struct {
-    const char *tag;
-    double value;
-  } scalars[] = {{"loss", t->line.loss},
-                 {"grad_norm", t->line.grad_norm},
-                 {"lr", t->line.lr},
-                 {"tokens_per_s", t->line.tokens_per_s},
-                 {"val_loss", t->line.val_loss}};
-  for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) {
-    if (isfinite(scalars[i].value) &&
-        !events_scalar(&t->events, t->line.step, scalars[i].tag, scalars[i].value, error)) {
-      return false;
-    }
-  }
-  for (int i = 0; i < t->line.shown_count; i++) {
-    const MetricsShown *shown = &t->line.shown[i];
-    if (isfinite(shown->value) && !events_scalar(&t->events, t->line.step, shown->name, shown->value, error)) {
-      return false;
-    }
-  }
-  for (int i = 0; i < t->line.load_count; i++) {
-    const MetricsShown *load = &t->line.loads[i];
-    if (isfinite(load->value) && !events_scalar(&t->events, t->line.step, load->name, load->value, error)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 bool trainer_record(Trainer *t, bool line, Error *error) {
-  const bool done = (!line || (metrics_write(&t->metrics, &t->line, error) && trainer_events(t, error))) &&
-                    (!isfinite(t->line.val_loss) || trainer_chart(t, error));
+  const bool done =
+      (!line || (metrics_write(&t->metrics, &t->line, error) && events_line(&t->events, &t->line, error))) &&
+      (!isfinite(t->line.val_loss) || trainer_chart(t, error));
   return done && !line ? true : written(t, done, error);
 }

@@ -12,17 +12,20 @@
 #include "runtime/run.h"
 #include "runtime/train.h"
 
-typedef struct Trainer {
+struct Trainer {
   const PlanSet *set;
   const Plan *plan;  // of the first stage
   const TrainOptions *options;
+  TrainOptions given;  // what `options` points to
   int64_t steps, save_every, eval_every, log_every;
   Session session;
   Data *data;
-  Feed *train_feed, *eval_feed;  // eval_feed NULL: no validation
+  Feed *train_feed;
+  Validation validation;
   Run run;
-  char *tuning;  // what the devices of the resumed run had chosen, or NULL
-  char *before;  // the text, with all that was decided, of the run that is resumed, or NULL
+  char *tuning;     // what the devices of the resumed run had chosen, or NULL
+  Buffer left_out;  // of the weights that training begins with
+  char *before;     // the text, with all that was decided, of the run that is resumed, or NULL
   Log log;
   Metrics metrics;
   Events events;
@@ -39,11 +42,12 @@ typedef struct Trainer {
   DataPrint print;                                  // of the data
   int64_t skipped;                                  // steps whose update was not made
   int bad_steps;                                    // in a row
+  bool stops;                                       // the validation loss gets no better
   double interval_seconds, total_seconds, live_at;  // of steps alone
   int64_t interval_steps;
   int64_t trace_from, traced;  // the first step that is traced, and how many were
   DeviceFacts device;
-} Trainer;
+};
 
 // --- train_save.c ---
 

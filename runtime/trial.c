@@ -62,7 +62,8 @@ bool trial_open(Trial *trial, const TrialOptions *options, Error *error) {
                      program_kind_name(PROGRAM_TRAIN));
   }
   DataOptions data = {.kind = run->data_kind,
-                      .path = options->data ? options->data : run->data_path,
+                      .path = run->data_path,
+                      .file = options->data,
                       .base = run->data_base,
                       .tokenizer = run->tokenizer,
                       .validation_fraction = run->validation_fraction,
@@ -78,9 +79,8 @@ bool trial_open(Trial *trial, const TrialOptions *options, Error *error) {
       !feed_create(trial->set, PROGRAM_TRAIN, trial->data, &trial->feed, error)) {
     return false;
   }
-  const bool validates = options->validates && plan->programs[PROGRAM_EVALUATE].call_count > 0 &&
-                         data_facts(trial->data).validation_windows > 0;
-  return (!validates || feed_create(trial->set, PROGRAM_EVALUATE, trial->data, &trial->validation, error)) &&
+  const bool validates = options->validates && plan->programs[PROGRAM_EVALUATE].call_count > 0;
+  return (!validates || validation_open(&trial->validation, trial->set, trial->data, error)) &&
          session_open_ranks(&trial->session, trial->set, backend, &session, error) &&
          session_run(&trial->session, PROGRAM_INITIALISE, 0, error);
 }
@@ -104,8 +104,8 @@ bool trial_validate(Trial *trial, double *loss, Error *error) {
   const Plan *plan = trial->set->plans[0];
   Evaluation evaluation = {.loss = NAN};
   const int64_t batches = plan->run.eval_batches * plan->programs[PROGRAM_TRAIN].slots;
-  const bool done =
-      !trial->validation || evaluate_run(&trial->session, trial->validation, trial->data, batches, &evaluation, error);
+  const bool done = trial->validation.count == 0 ||
+                    validation_run(&trial->validation, &trial->session, batches, NULL, &evaluation, error);
   *loss = evaluation.loss;
   return done;
 }
@@ -113,7 +113,7 @@ bool trial_validate(Trial *trial, double *loss, Error *error) {
 void trial_close(Trial *trial) {
   session_close(&trial->session);
   feed_destroy(trial->feed);
-  feed_destroy(trial->validation);
+  validation_close(&trial->validation);
   data_close(trial->data);
   arena_destroy(trial->arena);
   *trial = (Trial){0};

@@ -4,8 +4,7 @@
 
 #include "base/diag.h"
 #include "compiler/compile.h"
-#include "runtime/evaluate.h"
-#include "runtime/feed.h"
+#include "runtime/validation.h"
 
 typedef struct {
   Arena *arena;  // of everything the compiler made; NULL before trial_compile
@@ -14,7 +13,7 @@ typedef struct {
   Session session;
   Data *data;
   Feed *feed;
-  Feed *validation;  // NULL: nothing to validate with
+  Validation validation;
 } Trial;
 
 typedef struct {

@@ -142,10 +142,10 @@ static void test_errors(void **state) {
   expect_open_error((DataOptions){.path = text_file("short", "12345678", 8), .sequence = 8},
                     "has 8 tokens to train on, but one sample takes 9");
   expect_open_error((DataOptions){.path = "x", .kind = "pictures", .sequence = 8},
-                    "data of kind pictures; this version reads text and tokens");
+                    "data of kind pictures; this version reads text, chats and tokens");
   static const char lines[] = "{\"text\": \"a line\"}\n{\"text\": \"another\"}\n";
   expect_open_error((DataOptions){.path = text_file("chat.jsonl", lines, sizeof lines - 1), .sequence = 8},
-                    "chat.jsonl is JSON, not text: a model would learn its braces and names. `mdl data encode ");
+                    "chat.jsonl is JSON, not text: a model would learn its braces and names. `data chat(\"");
   expect_open_error(
       (DataOptions){.path = text_file("chat", lines, 30), .tokenizer = "no.json", .base = directory, .sequence = 8},
       "the tokenizer no.json is neither in the working directory nor beside the text (");
@@ -317,12 +317,12 @@ static void test_evaluation(void **state) {
     Error error = {0};
     assert_int_equal(data_facts(world.data).validation_windows, WINDOWS);
     assert_true(session_run(&world.session, PROGRAM_INITIALISE, 0, &error));
-    assert_true(evaluate_run(&world.session, world.feed, world.data, 0, &result, &error));
+    assert_true(evaluate_run(&world.session, world.feed, world.data, 0, NULL, &result, &error));
     // With a mask the last batch counts its three windows, without one it is dropped.
     assert_int_equal(result.windows, mask ? WINDOWS : 8);
     assert_int_equal(result.tokens, result.windows * SEQUENCE);
     assert_true(fabs(result.loss - (mask ? all : full)) < 1e-6);
-    assert_true(evaluate_run(&world.session, world.feed, world.data, 1, &result, &error));
+    assert_true(evaluate_run(&world.session, world.feed, world.data, 1, NULL, &result, &error));
     assert_int_equal(result.windows, BATCH);
     world_close(&world);
   }
@@ -331,7 +331,7 @@ static void test_evaluation(void **state) {
   Evaluation result;
   Error error = {0};
   assert_true(session_run(&large.session, PROGRAM_INITIALISE, 0, &error));
-  assert_true(evaluate_run(&large.session, large.feed, large.data, 0, &result, &error));
+  assert_true(evaluate_run(&large.session, large.feed, large.data, 0, NULL, &result, &error));
   assert_int_equal(result.windows, WINDOWS);
   assert_true(fabs(result.loss - all) < 1e-6);
   world_close(&large);
@@ -407,8 +407,8 @@ static void test_mix(void **state) {
   assert_true(data_open(&options, &data, &error));
   assert_int_equal(data_facts(data).tokens, 72);
   data_close(data);
-  static const char *const bad[] = {"a\tb", "a\t0\ttext\tbytes\tx\n", "a\t1\tmix\tbytes\tx\n", "a\t1x\ttext\tbytes\tx",
-                                    "a\t1\ttext\tbytes\tx\ty"};
+  static const char *const bad[] = {"a\tb", "a\t-1\ttext\tbytes\tx\n", "a\t1\tmix\tbytes\tx\n", "a\t1x\ttext\tbytes\tx",
+                                    "a\t1\ttext\tbytes\tx\ty\tz"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     expect_open_error((DataOptions){.path = bad[i], .kind = "mix", .sequence = 8}, "a mix of data that cannot be read");
   }

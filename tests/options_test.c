@@ -42,10 +42,20 @@ static int run(Arena *arena, const void *values, const OptionList *arguments) {
 }
 
 static const Command commands[] = {
-    {"go", "FILE", "goes", NULL, 1, 2, groups, 2, sizeof(Values), &defaults, run, false},
-    {"stay", "", "stays", "And more about it.", 0, 0, NULL, 0, 0, NULL, run, false},
+    {.name = "go",
+     .arguments = "FILE",
+     .summary = "goes",
+     .least = 1,
+     .most = 2,
+     .groups = groups,
+     .group_count = 2,
+     .size = sizeof(Values),
+     .defaults = &defaults,
+     .run = run},
+    {.name = "stay", .arguments = "", .summary = "stays", .details = "And more about it.", .run = run},
 };
-static const Program program = {"prog", "1.2", "a program", commands, 2, "The end."};
+static const Program program = {
+    .name = "prog", .version = "1.2", .summary = "a program", .commands = commands, .count = 2, .details = "The end."};
 
 typedef struct {
   Arena *arena;

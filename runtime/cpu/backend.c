@@ -299,6 +299,10 @@ static bool cpu_read(Device *device, ArenaClass arena, int64_t offset, void *dat
   return true;
 }
 
+static void *cpu_host(Device *device, ArenaClass arena, int64_t offset) {
+  return device->memory[arena] + offset;
+}
+
 // Where a place is from the beginning of its arena, on this rank in this call.
 static int64_t position(const Device *device, const Place *place, const PlanCall *call) {
   return place->offset + device->term[place->term] + call->slot * place->slot_stride + call->lane * place->lane_stride;
@@ -557,4 +561,5 @@ const Backend backend_cpu = {
     .facts = cpu_facts,
     .trace = cpu_trace,
     .traced = cpu_traced,
+    .host = cpu_host,
 };

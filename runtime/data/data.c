@@ -1,4 +1,4 @@
-// data.c: files of text and of tokens, mixes of them, and the order of samples.
+// data.c: files of text, chats and tokens, and the order of samples.
 #include "runtime/data/data.h"
 
 #include <errno.h>
@@ -11,43 +11,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/data/chat.h"
+#include "runtime/data/data_internal.h"
 #include "runtime/data/foreign_text.h"
-#include "runtime/data/shares.h"
-#include "runtime/data/token_file.h"
+#include "runtime/data/order.h"
+#include "runtime/data/reader.h"
 #include "runtime/io.h"
-
-struct Data {
-  int part_count;  // of a mix; 0: what follows is one source
-  Data *parts[SHARES_MOST];
-  Shares train, validation;  // whose each sample and window is
-  TokenFile file;            // of text: its bytes are the tokens
-  Tokenizer *tokenizer;      // NULL: bytes, or not known
-  TokenList encoded;         // of text with a tokenizer: its tokens
-  uint8_t *marks;            // with a tokenizer, of each token: MARK_
-  bool text, byte_tokens;    // of a file of tokens: each is a byte
-  char *path;
-  int fd;
-  int32_t kinds;  // tokens are below this; 0: who feeds them must look
-  int64_t bytes, tokens;
-  int64_t train_tokens, train_windows, validation_windows;
-  int64_t sequence;
-  int64_t shift_range;  // epoch offsets are in [0, shift_range)
-  uint64_t seed;
-  double bytes_per_token;
-};
 
 static const struct {  // what a recipe can name
   const char *kind, *type;
-  bool text;
-} kinds[] = {{"text", NULL, true}, {"tokens", NULL, false}, {"tokens_u16", "u16", false}, {"tokens_u32", "u32", false}};
+  bool text, chat;
+} kinds[] = {{"text", NULL, true, false},
+             {"chat", NULL, false, true},
+             {"tokens", NULL, false, false},
+             {"tokens_u16", "u16", false, false},
+             {"tokens_u32", "u32", false, false}};
 enum { KIND_COUNT = sizeof kinds / sizeof *kinds, BYTE_KINDS = 256 };
-
-enum {              // of a token, for where documents end
-  MARK_END = 1,     // one ends with it
-  MARK_BLANK = 2,   // it ends with an empty line
-  MARK_LINE = 4,    // it is the end of a line, and the token before it too makes an empty one
-  MARK_BEGINS = 8,  // it begins with the end of a line
-};
 
 enum { ENCODE_PIECE = 1 << 20 };
 #define ENCODE_MOST (INT64_C(2) << 30)  // bytes of a text that is encoded when a run begins
@@ -104,26 +83,7 @@ static bool kind_find(const char *kind, int *found, Error *error) {
       return true;
     }
   }
-  return error_set(error, 1, "the plan asks for data of kind %s; this version reads text and tokens", kind);
-}
-
-static bool marks_set(Data *data, Error *error) {
-  const int32_t count = tokenizer_kinds(data->tokenizer);
-  data->marks = calloc((size_t)count + 1, 1);
-  if (!data->marks) {
-    return error_set(error, 3, "no memory");
-  }
-  for (int32_t token = 0; token < count; token++) {
-    int32_t length;
-    const char *bytes = (const char *)tokenizer_bytes(data->tokenizer, token, &length);
-    if (!bytes || length == 0) {
-      continue;
-    }
-    const bool line = bytes[length - 1] == '\n', blank = line && length > 1 && bytes[length - 2] == '\n';
-    data->marks[token] = (uint8_t)((token == tokenizer_end(data->tokenizer) ? MARK_END : 0) | (blank ? MARK_BLANK : 0) |
-                                   (line ? MARK_LINE : 0) | (bytes[0] == '\n' ? MARK_BEGINS : 0));
-  }
-  return true;
+  return error_set(error, 1, "the plan asks for data of kind %s; this version reads text, chats and tokens", kind);
 }
 
 static bool ends_with(const char *path, const char *ending) {
@@ -145,18 +105,52 @@ static bool json_lines_check(const Data *data, Error *error) {
   return first[blank] != '{' ||
          error_set(
              error, 1,
-             "%s is JSON, not text: a model would learn its braces and names. `mdl data encode %s --field text -o "
-             "tokens.bin` takes a field of each line; under a name that does not end so it is read as it is",
-             data->path, data->path);
+             "%s is JSON, not text: a model would learn its braces and names. `data chat(\"%s\")` reads conversations, "
+             "{\"messages\": ...} in each line; `mdl data encode %s --field text -o tokens.bin` takes a field of each "
+             "line; under a name that does not end so it is read as it is",
+             data->path, data->path, data->path);
+}
+
+// Is it small enough to be encoded when a run begins?
+static bool data_encodes(const Data *data, Error *error) {
+  return data->bytes <= ENCODE_MOST ||
+         error_set(error, 1,
+                   "%s has %.1f GB, more than is encoded anew for every run; do it once: `mdl data encode %s "
+                   "--tokenizer %s%s -o tokens.bin`, and then `data tokens(\"tokens.bin\", tokenizer = ...%s);`",
+                   data->path, (double)data->bytes / 1e9, data->path,
+                   data->tokenizer ? tokenizer_path(data->tokenizer) : TOKENIZER_BYTES, data->chat ? " --chat" : "",
+                   data->chat ? ", mask = \"tokens.bin.mask\"" : "");
+}
+
+typedef struct {
+  Data *data;
+  Chat *chat;
+} ChatReader;
+
+static bool chat_line(void *context, const char *path, int64_t number, const char *line, size_t length, Error *error) {
+  ChatReader *r = context;
+  return chat_add(r->chat, path, number, line, length, &r->data->encoded, &r->data->flags, error);
+}
+
+// The tokens of conversations, all of them in memory.
+static bool data_converse(Data *data, const SourceOptions *options, Error *error) {
+  ChatReader r = {.data = data};
+  ReaderFacts facts;
+  const char *const file = data->path;
+  const ReaderOptions reader = {.files = &file, .file_count = 1, .line = chat_line};
+  const bool done = data_encodes(data, error) && chat_create(data->tokenizer, options, &r.chat, error) &&
+                    reader_run(&reader, NULL, &r, &facts, error) &&
+                    (chat_answers(r.chat) > 0 ||
+                     error_set(error, 1, "%s has no answers: no message has the role \"assistant\"", data->path));
+  chat_destroy(r.chat);
+  data->file = (TokenFile){.format = "chat", .type = TOKEN_U32, .count = data->encoded.count};
+  return done;
 }
 
 // The tokens of a text, all of them in memory.
 static bool data_encode(Data *data, Error *error) {
-  if (data->bytes > ENCODE_MOST) {
-    return error_set(error, 1,
-                     "%s has %.1f GB, more than is encoded anew for every run; do it once: `mdl data encode %s "
-                     "--tokenizer %s -o tokens.bin`, and then `data tokens(\"tokens.bin\", tokenizer = ...);`",
-                     data->path, (double)data->bytes / 1e9, data->path, tokenizer_path(data->tokenizer));
+  if (!data_encodes(data, error)) {
+    return false;
   }
   Encoder *encoder = NULL;
   size_t size = ENCODE_PIECE, used = 1;
@@ -178,18 +172,46 @@ static bool data_encode(Data *data, Error *error) {
   return done;
 }
 
+// A byte for each token beside a file of them.
+static bool mask_open(Data *data, const SourceOptions *options, const char *base, Error *error) {
+  char found[PATH_MAX];
+  struct stat info;
+  if (!options->mask) {
+    return true;
+  }
+  if (!file_find("mask", options->mask, base, found, error)) {
+    return false;
+  }
+  data->mask_fd = open(found, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  data->mask_path = strdup(found);
+  if (!data->mask_path || data->mask_fd < 0 || fstat(data->mask_fd, &info) != 0) {
+    return error_set(error, 1, "cannot read the mask %s: %s", found, strerror(errno));
+  }
+  return info.st_size == data->file.count ||
+         error_set(error, 1,
+                   "the mask %s has %lld bytes, but %s has %lld tokens; a mask has one byte for each: 1 for a token of "
+                   "an answer, and 2 more where a document begins",
+                   found, (long long)info.st_size, data->path, (long long)data->file.count);
+}
+
 // What the file holds, by the kind of data that the recipe names.
-static bool data_read_file(Data *data, int kind, Error *error) {
+static bool data_read_file(Data *data, int kind, const SourceOptions *options, const char *base, Error *error) {
   if (data->bytes == 0) {
     return error_set(error, 1, "the data file %s is empty", data->path);
   }
   data->text = kinds[kind].text;
+  data->chat = kinds[kind].chat;
   data->kinds = data->tokenizer ? tokenizer_kinds(data->tokenizer) : data->text || data->byte_tokens ? BYTE_KINDS : 0;
-  if (data->tokenizer && !marks_set(data, error)) {
+  if (data->chat) {
+    return data_converse(data, options, error);
+  }
+  if (!documents_set(&data->documents, data->tokenizer, data->text, data->text || data->byte_tokens, options,
+                     data->path, error)) {
     return false;
   }
   if (!data->text) {
-    return token_file_read(data->fd, data->path, data->bytes, kinds[kind].type, &data->file, error);
+    return token_file_read(data->fd, data->path, data->bytes, kinds[kind].type, &data->file, error) &&
+           mask_open(data, options, base, error);
   }
   if (!foreign_text_check(data->fd, data->path, data->bytes, error) || !json_lines_check(data, error)) {
     return false;
@@ -263,7 +285,7 @@ static bool bytes_count(Data *data, Error *error) {
   return true;
 }
 
-static bool source_open(const DataOptions *options, Data **data, Error *error) {
+bool data_source_open(const DataOptions *options, Data **data, Error *error) {
   char path[PATH_MAX];
   int kind;
   if (!kind_find(options->kind, &kind, error)) {
@@ -272,8 +294,12 @@ static bool source_open(const DataOptions *options, Data **data, Error *error) {
   if (options->sequence < 1) {
     return error_set(error, 1, "a sample must have at least one token, not %lld", (long long)options->sequence);
   }
+  SourceOptions told;
+  if (!source_options(options->options, &told, error)) {
+    return false;
+  }
   const char *named = options->path;
-  if (named && !kinds[kind].text) {
+  if (named && !kinds[kind].text && !kinds[kind].chat) {
     if (!token_file_path(named, path, sizeof path, error)) {
       return false;
     }
@@ -283,138 +309,19 @@ static bool source_open(const DataOptions *options, Data **data, Error *error) {
   if (!made) {
     return error_set(error, 3, "no memory");
   }
-  made->fd = -1;
+  made->fd = made->mask_fd = -1;
   made->sequence = options->sequence;
   made->seed = options->seed;
   made->byte_tokens = !kinds[kind].text && options->tokenizer && strcmp(options->tokenizer, TOKENIZER_BYTES) == 0;
   if (!data_find(made, named, options->base, error) ||
       !data_tokenizer(options->tokenizer, options->base, &made->tokenizer, error) ||
-      !data_read_file(made, kind, error) || !data_split(made, options->validation_fraction, error) ||
-      !bytes_count(made, error)) {
+      !data_read_file(made, kind, &told, options->base, error) ||
+      !data_split(made, options->validation_fraction, error) || !bytes_count(made, error)) {
     data_close(made);
     return false;
   }
   *data = made;
   return true;
-}
-
-// The finaliser of splitmix64: every bit of the result depends on every bit of x.
-static uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
-
-// --- Mixes ---
-
-// One source of a mix: a line of its name, weight, kind, tokenizer and path, with tabs between them.
-typedef struct {
-  char text[4 * PATH_MAX];
-  char *field[5];  // name, weight, kind, tokenizer, path
-} MixLine;
-
-static bool line_split(const char *line, size_t length, MixLine *out) {
-  if (length >= sizeof out->text) {
-    return false;
-  }
-  memcpy(out->text, line, length);
-  out->text[length] = '\0';
-  char *at = out->text;
-  for (int i = 0; i < 5; i++) {
-    out->field[i] = at;
-    at = strchr(at, '\t');
-    if ((i < 4) != (at != NULL)) {
-      return false;
-    }
-    if (at) {
-      *at++ = '\0';
-    }
-  }
-  return true;
-}
-
-// Sums of the parts, and whose each sample is.
-static void mix_finish(Data *data, const double *weights) {
-  double windows[SHARES_MOST];
-  shares_set(&data->train, weights, data->part_count);
-  data->bytes_per_token = 0;
-  int64_t weighed = 0;
-  for (int i = 0; i < data->part_count; i++) {
-    const Data *part = data->parts[i];
-    const int64_t weight = part->tokens - part->train_tokens > 0 ? part->tokens - part->train_tokens : 1;
-    windows[i] = (double)part->validation_windows;
-    data->bytes += part->bytes;
-    data->tokens += part->tokens;
-    data->train_tokens += part->train_tokens;
-    data->train_windows += part->train_windows;
-    data->validation_windows += part->validation_windows;
-    data->kinds = part->kinds > data->kinds ? part->kinds : data->kinds;
-    data->bytes_per_token += part->bytes_per_token * (double)weight;
-    weighed += weight;
-  }
-  data->bytes_per_token /= (double)weighed;
-  shares_set(&data->validation, windows, data->part_count);
-}
-
-static bool mix_open(const DataOptions *options, Data **data, Error *error) {
-  Data *made = calloc(1, sizeof *made);
-  MixLine *line = malloc(sizeof *line);
-  double weights[SHARES_MOST];
-  bool done = (made && line) || error_set(error, 3, "no memory");
-  if (made) {
-    made->fd = -1;
-  }
-  for (const char *at = options->path; done && *at;) {
-    const size_t length = strcspn(at, "\n");
-    const int i = made->part_count;
-    DataOptions part = *options;
-    char *end = NULL;
-    done = (i < SHARES_MOST && line_split(at, length, line) && (weights[i] = strtod(line->field[1], &end)) > 0 &&
-            weights[i] <= 1e12 && !*end && strcmp(line->field[2], "mix") != 0) ||
-           error_set(error, 1, "the plan names a mix of data that cannot be read");
-    if (done) {
-      part.kind = line->field[2];
-      part.tokenizer = line->field[3];
-      part.path = line->field[4];
-      part.seed = mix(options->seed + (uint64_t)i);
-      done = source_open(&part, &made->parts[i], error);
-      made->part_count += done;
-    }
-    at += length + (at[length] == '\n');
-  }
-  if (done) {
-    done = made->part_count > 0 || error_set(error, 1, "the plan names a mix of no data");
-  }
-  if (done) {
-    mix_finish(made, weights);
-    const size_t room = strlen(made->parts[0]->path) + 32;
-    made->path = malloc(room);
-    done = made->path || error_set(error, 3, "no memory");
-    if (done) {
-      snprintf(made->path, room, "%s and %d more", made->parts[0]->path, made->part_count - 1);
-    }
-  }
-  free(line);
-  if (!done) {
-    data_close(made);
-    return false;
-  }
-  *data = made;
-  return true;
-}
-
-bool data_open(const DataOptions *options, Data **data, Error *error) {
-  const bool mixed = options->kind && strcmp(options->kind, "mix") == 0;
-  if (!mixed) {
-    return source_open(options, data, error);
-  }
-  if (options->path && strchr(options->path, '\t')) {
-    return mix_open(options, data, error);
-  }
-  DataOptions one = *options;  // --data FILE in its place
-  one.kind = "text";
-  return source_open(&one, data, error);
 }
 
 const Data *data_train_part(const Data *data, int64_t *sample) {
@@ -432,26 +339,38 @@ void data_close(Data *data) {
   for (int i = 0; i < data->part_count; i++) {
     data_close(data->parts[i]);
   }
-  if (data->part_count == 0 && data->fd >= 0) {
+  if (data->fd >= 0) {
     close(data->fd);
   }
+  if (data->mask_fd >= 0) {
+    close(data->mask_fd);
+  }
+  for (int i = 0; i < data->set_count; i++) {
+    data_close(data->sets[i].data);
+    free(data->sets[i].name);
+  }
+  free(data->described);
   tokenizer_close(data->tokenizer);
   tokens_free(&data->encoded);
-  free(data->marks);
+  documents_free(&data->documents);
+  buffer_free(&data->flags);
+  free(data->mask_path);
   free(data->path);
   free(data);
 }
 
 DataFacts data_facts(const Data *data) {
-  bool unchecked = !data->text,
-       documents = data->text || data->byte_tokens || (data->tokenizer && tokenizer_end(data->tokenizer) >= 0);
+  bool unchecked = !data->text && !data->chat, answers = data->chat || data->mask_fd >= 0,
+       documents = answers || documents_known(&data->documents);
   for (int i = 0; i < data->part_count; i++) {
     const DataFacts part = data_facts(data->parts[i]);
     unchecked = part.unchecked || (i > 0 && unchecked);
     documents = part.documents && (i == 0 || documents);
+    answers |= part.answers;
   }
   return (DataFacts){
       .path = data->path,
+      .described = data->described,
       .bytes = data->bytes,
       .tokens = data->tokens,
       .train_tokens = data->train_tokens,
@@ -461,6 +380,7 @@ DataFacts data_facts(const Data *data) {
       .token_kinds = data->kinds,
       .unchecked = unchecked,
       .documents = documents,
+      .answers = answers,
       .bytes_per_token = data->bytes_per_token,
   };
 }
@@ -477,30 +397,11 @@ const char *data_tokenizer_path(const Data *data) {
   return data->tokenizer ? tokenizer_path(data->tokenizer) : NULL;
 }
 
-int64_t data_permute(uint64_t key, int64_t count, int64_t index) {
-  int half = 1;  // bits of one half of the Feistel network's block, which covers at least `count`
-  while (half < 31 && (int64_t)1 << (2 * half) < count) {
-    half++;
-  }
-  uint64_t mask = ((uint64_t)1 << half) - 1;
-  uint64_t x = (uint64_t)index;
-  do {  // walks the cycle until it is back inside: the block is at most four times as large
-    uint64_t left = x >> half, right = x & mask;
-    for (uint64_t round = 0; round < 4; round++) {
-      uint64_t next = left ^ (mix(key ^ mix(right ^ round << 56)) & mask);
-      left = right;
-      right = next;
-    }
-    x = left << half | right;
-  } while (x >= (uint64_t)count);
-  return (int64_t)x;
-}
-
 int64_t data_train_begin(const Data *data, int64_t sample) {
   uint64_t epoch = (uint64_t)(sample / data->train_windows);
-  uint64_t key = mix(data->seed ^ mix(epoch));
+  uint64_t key = order_mix(data->seed ^ order_mix(epoch));
   int64_t window = data_permute(key, data->train_windows, sample % data->train_windows);
-  int64_t shift = (int64_t)(mix(key ^ 0x5f5f5f5f) % (uint64_t)data->shift_range);
+  int64_t shift = (int64_t)(order_mix(key ^ 0x5f5f5f5f) % (uint64_t)data->shift_range);
   return window * data->sequence + shift;
 }
 
@@ -566,21 +467,34 @@ bool data_validation_window(const Data *data, int64_t window, int32_t *tokens, E
   return data_read(data, data->train_tokens + window * data->sequence, tokens, error);
 }
 
-static uint8_t marks_of(const Data *data, int32_t token) {
-  return token >= 0 && token < data->kinds ? data->marks[token] : 0;
+bool data_document_begins(const Data *data, const int32_t *tokens, int64_t at) {
+  return documents_begin(&data->documents, tokens, at);
 }
 
-bool data_document_begins(const Data *data, const int32_t *tokens, int64_t at) {
-  if (at < 1) {
+static bool flags_read(const Data *data, int64_t begin, const int32_t *tokens, uint8_t *flags, Error *error) {
+  const int64_t count = data->sequence + 1;
+  if (data->chat) {
+    memcpy(flags, data->flags.text + begin, (size_t)count);
+    return true;
+  }
+  if (data->mask_fd >= 0 && !io_read(data->mask_fd, data->mask_path, begin, flags, (size_t)count, error)) {
     return false;
   }
-  if (data->tokenizer) {
-    const uint8_t last = marks_of(data, tokens[at - 1]), before = at > 1 ? marks_of(data, tokens[at - 2]) : 0;
-    const bool blank = last & MARK_BLANK || (last & MARK_LINE && last & MARK_BEGINS && before & MARK_LINE);
-    return last & MARK_END || (data->text && blank && !(marks_of(data, tokens[at]) & MARK_BEGINS));
+  for (int64_t i = 0; i < count; i++) {
+    const uint8_t told = data->mask_fd >= 0 ? flags[i] : TOKEN_ANSWER;
+    if (told > (TOKEN_ANSWER | TOKEN_BEGINS)) {
+      return error_set(error, 1, "the mask %s has the value %d for token %lld; values are from 0 to 3", data->mask_path,
+                       told, (long long)(begin + i));
+    }
+    flags[i] = told | (documents_begin(&data->documents, tokens, i) ? TOKEN_BEGINS : 0);
   }
-  if (tokens[at - 1] == '\0') {
-    return data->text || data->byte_tokens;
-  }
-  return data->text && at >= 2 && tokens[at - 1] == '\n' && tokens[at - 2] == '\n' && tokens[at] != '\n';
+  return true;
+}
+
+bool data_train_flags(const Data *data, int64_t sample, const int32_t *tokens, uint8_t *flags, Error *error) {
+  return flags_read(data, data_train_begin(data, sample), tokens, flags, error);
+}
+
+bool data_validation_flags(const Data *data, int64_t window, const int32_t *tokens, uint8_t *flags, Error *error) {
+  return flags_read(data, data->train_tokens + window * data->sequence, tokens, flags, error);
 }

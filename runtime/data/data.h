@@ -7,6 +7,7 @@
 #ifndef MDL_RUNTIME_DATA_DATA_H
 #define MDL_RUNTIME_DATA_DATA_H
 
+#include "runtime/data/order.h"
 #include "runtime/data/tokenizer.h"
 
 typedef struct Data Data;
@@ -14,18 +15,23 @@ typedef struct Data Data;
 #define TOKENIZER_NONE "none"  // of files of tokens: nobody says which text a token is
 
 typedef struct {
-  const char *path;  // as opened
+  const char *path;       // as opened
+  const char *described;  // as PlanRun.data_path, with the file that was named in its place; NULL: as it was
   int64_t bytes, tokens;
   int64_t train_tokens, validation_tokens;
   int64_t train_windows, validation_windows;
   int32_t token_kinds;     // tokens are below this, or should be; 0: not known
   bool unchecked;          // tokens come from elsewhere, and data_check must be asked
   bool documents;          // it is known where documents end
+  bool answers;            // and which tokens are of answers
   double bytes_per_token;  // NAN: not known
 } DataFacts;
 
 typedef struct {
   const char *kind, *path, *base, *tokenizer;  // as in PlanRun; a mix whose path is a file is that text
+  const char *options;                         // of a source of a table (source.h); NULL: none
+  const char *file;                            // in the place of what is trained on; NULL: none
+  bool all;                                    // no validation sources are read
   double validation_fraction;                  // 1: all of it is validation data
   int64_t sequence;
   uint64_t seed;
@@ -62,11 +68,18 @@ bool data_check_train(const Data *data, int64_t sample, const int32_t *tokens, i
 bool data_check_validation(const Data *data, int64_t window, const int32_t *tokens, int64_t bound, Error *error);
 bool data_check_begin(const Data *data, int64_t bound, Error *error);
 
-// True if a document ends before tokens[at]: documents of text end with a NUL byte, a blank line or the token of the
-// tokenizer that says so, others with that token.
+// True if a document ends before tokens[at] (documents.h). Not of chats, which know by themselves: TOKEN_BEGINS.
 bool data_document_begins(const Data *data, const int32_t *tokens, int64_t at);
 
-// A permutation of [0, count) chosen by the key.
-int64_t data_permute(uint64_t key, int64_t count, int64_t index);
+// Of each token of a window that was read: TOKEN_ANSWER, TOKEN_BEGINS (chat.h). Where nothing says which tokens are
+// answers, all are.
+bool data_train_flags(const Data *data, int64_t sample, const int32_t *tokens, uint8_t *flags, Error *error);
+bool data_validation_flags(const Data *data, int64_t window, const int32_t *tokens, uint8_t *flags, Error *error);
+
+// What an evaluation reads, one after the other: sources of their own, with the names that the recipe gives them ("":
+// it has none), or the last part of the data, without a name. Of each all validation windows are asked.
+enum { DATA_SETS_MOST = 8 };
+int data_set_count(const Data *data);
+const Data *data_set(const Data *data, int set, const char **name);
 
 #endif

@@ -23,8 +23,9 @@ struct Encoder {
   bool plain;
   EncoderPiece *piece;  // who gets pieces; NULL: they are encoded
   void *context;
-  bool inside;  // of text between added tokens, which goes on: no space ahead of it
-  bool begun;   // something of the text was seen
+  bool inside;   // of text between added tokens, which goes on: no space ahead of it
+  bool begun;    // something of the text was seen
+  bool goes_on;  // the text does, where what is added ends
   Buffer spelled;
 };
 
@@ -55,6 +56,12 @@ void encoder_destroy(Encoder *encoder) {
 
 void encoder_plain(Encoder *encoder, bool plain) {
   encoder->plain = plain;
+}
+
+void encoder_go_on(Encoder *encoder, bool goes_on) {
+  encoder->goes_on = goes_on;
+  encoder->begun &= goes_on;
+  encoder->inside &= goes_on;
 }
 
 void encoder_pieces(Encoder *encoder, EncoderPiece *piece, void *context) {
@@ -322,8 +329,8 @@ bool encoder_add(Encoder *encoder, const char *text, size_t length, bool more, s
     }
     if (!added) {
       *used += taken;
-      encoder->inside &= more;
-      encoder->begun &= more;
+      encoder->inside &= more || encoder->goes_on;
+      encoder->begun &= more || encoder->goes_on;
       return true;
     }
     size_t behind = at + (size_t)added->length;
@@ -341,7 +348,7 @@ bool encoder_add(Encoder *encoder, const char *text, size_t length, bool more, s
     encoder->inside = false;
     encoder->begun = true;
   }
-  encoder->begun &= more;
-  encoder->inside &= more;
+  encoder->begun &= more || encoder->goes_on;
+  encoder->inside &= more || encoder->goes_on;
   return true;
 }

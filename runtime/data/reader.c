@@ -81,6 +81,12 @@ static bool read_line(Reader *r, const char *line, size_t length) {
   if (strspn(line, " \t\r") >= length) {
     return true;
   }
+  if (r->options->line) {
+    r->facts->text_bytes += (int64_t)length;
+    r->facts->documents++;
+    tell(r);
+    return r->options->line(r->context, r->path, r->line, line, length, r->error);
+  }
   json_t *root = json_loadb(line, length, JSON_ALLOW_NUL, &problem);
   const json_t *field = json_object_get(root, r->options->field);
   bool done = false;
@@ -138,7 +144,7 @@ static bool ends_with(const char *path, const char *ending) {
 
 // What is obviously something else than it is read as.
 static bool kind_check(const Reader *r) {
-  if (!r->options->field && (ends_with(r->path, ".jsonl") || ends_with(r->path, ".ndjson"))) {
+  if (!r->options->field && !r->options->line && (ends_with(r->path, ".jsonl") || ends_with(r->path, ".ndjson"))) {
     return error_set(r->error, 1, "%s is JSON lines; say which field is the text: --field text", r->path);
   }
   return true;
@@ -181,7 +187,7 @@ bool reader_run(const ReaderOptions *options, ReaderText *text, void *context, R
     done = kind_check(&r) && io_open(r.path, O_RDONLY, &fd, error);
     if (done) {
       done = fstat(fd, &info) == 0 && foreign_text_check(fd, r.path, info.st_size, error) &&
-             (options->field ? read_lines(&r, fd, info.st_size) : read_text(&r, fd, info.st_size));
+             (options->field || options->line ? read_lines(&r, fd, info.st_size) : read_text(&r, fd, info.st_size));
       close(fd);
     }
   }

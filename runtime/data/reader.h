@@ -6,12 +6,16 @@
 
 #include "runtime/device.h"
 
+// Gets a line as it is, with its number from 1 on.
+typedef bool ReaderLine(void *context, const char *path, int64_t number, const char *line, size_t length, Error *error);
+
 typedef struct {
   const char *const *files;
   int file_count;
   const char *field;  // of an object in each line; NULL: files are text, each one document
   FILE *screen;       // told how far it is; NULL: nobody
   const char *what;   // "encoded", "read"
+  ReaderLine *line;   // files are lines, each one document, and go here but for empty ones; or NULL
 } ReaderOptions;
 
 typedef struct {

@@ -6,11 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/data/chat.h"
 #include "runtime/data/token_file.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/io.h"
 
 #define WRITER_ENDING ".part"  // of the file's name until it is whole
+#define MASK_ENDING ".mask"
 
 enum { FLUSH = 1 << 16, NARROW_KINDS = 65536 };
 
@@ -24,6 +26,10 @@ typedef struct {
   size_t capacity;
   char path[IO_PATH_MAX];  // of the file until it is whole
   int fd;
+  Chat *chat;  // NULL: no conversations
+  Buffer flags;
+  char mask[IO_PATH_MAX];
+  int mask_fd;
   int64_t count;  // written
   bool raw;
 } TokenWriter;
@@ -51,7 +57,17 @@ static bool writer_flush(TokenWriter *w, Error *error) {
                      "without a header: --raw",
                      INT32_MAX);
   }
-  return io_write(NULL, w->fd, w->path, w->bytes, size, error);
+  const size_t masked = w->flags.length;
+  w->flags.length = 0;
+  return io_write(NULL, w->fd, w->path, w->bytes, size, error) &&
+         (!w->chat || io_write(NULL, w->mask_fd, w->mask, w->flags.text, masked, error));
+}
+
+static bool writer_line(void *context, const char *path, int64_t number, const char *line, size_t length,
+                        Error *error) {
+  TokenWriter *w = context;
+  return chat_add(w->chat, path, number, line, length, &w->tokens, &w->flags, error) &&
+         (w->tokens.count < FLUSH || writer_flush(w, error));
 }
 
 static bool writer_bytes(TokenWriter *w, const char *text, size_t length, Error *error) {
@@ -96,12 +112,26 @@ static bool writer_open(TokenWriter *w, const TokenWriterOptions *options, Error
     return error_set(error, 2, "u16 holds tokens up to %d, but those of %s go up to %d; use --type u32",
                      NARROW_KINDS - 1, options->tokenizer, kinds - 1);
   }
+  const SourceOptions told = {.template = options->template};
+  if (options->chat && !(chat_create(w->tokenizer, &told, &w->chat, error) &&
+                         io_path(w->mask, error, "%s" MASK_ENDING WRITER_ENDING, options->out) &&
+                         io_open(w->mask, O_WRONLY | O_CREAT | O_TRUNC, &w->mask_fd, error))) {
+    return false;
+  }
   return io_path(w->path, error, "%s" WRITER_ENDING, options->out) &&
          io_open(w->path, O_WRONLY | O_CREAT | O_TRUNC, &w->fd, error) &&
          (w->raw || io_write(NULL, w->fd, w->path, header, sizeof header, error));
 }
 
+// The file in the place that is its own.
+static bool file_finish(int *fd, const char *path, const char *out, Error *error) {
+  const bool synced = io_sync(NULL, *fd, path, error), closed = io_close(*fd, path, error);
+  *fd = -1;
+  return synced && closed && io_rename(NULL, path, out, error);
+}
+
 static bool writer_finish(TokenWriter *w, const char *out, Error *error) {
+  char mask[IO_PATH_MAX];
   const bool narrow = w->type == TOKEN_U16;
   if (!writer_flush(w, error)) {
     return false;
@@ -114,15 +144,19 @@ static bool writer_finish(TokenWriter *w, const char *out, Error *error) {
   if (!w->raw && (lseek(w->fd, 0, SEEK_SET) != 0 || !io_write(NULL, w->fd, w->path, header, sizeof header, error))) {
     return false;
   }
-  const bool synced = io_sync(NULL, w->fd, w->path, error), closed = io_close(w->fd, w->path, error);
-  w->fd = -1;
-  return synced && closed && io_rename(NULL, w->path, out, error);
+  if (w->chat && chat_answers(w->chat) == 0) {
+    return error_set(error, 1, "there are no answers: no message has the role \"assistant\"");
+  }
+  return (!w->chat ||
+          (io_path(mask, error, "%s" MASK_ENDING, out) && file_finish(&w->mask_fd, w->mask, mask, error))) &&
+         file_finish(&w->fd, w->path, out, error);
 }
 
 bool token_writer_run(const TokenWriterOptions *options, TokenWriterFacts *facts, Error *error) {
-  TokenWriter w = {.fd = -1};
-  const bool done = writer_open(&w, options, error) &&
-                    reader_run(&options->read, writer_text, &w, &facts->read, error) &&
+  TokenWriter w = {.fd = -1, .mask_fd = -1};
+  ReaderOptions read = options->read;
+  read.line = options->chat ? writer_line : NULL;
+  const bool done = writer_open(&w, options, error) && reader_run(&read, writer_text, &w, &facts->read, error) &&
                     writer_finish(&w, options->out, error);
   facts->tokens = w.count;
   facts->type = w.type == TOKEN_U16 ? "u16" : "u32";
@@ -133,6 +167,12 @@ bool token_writer_run(const TokenWriterOptions *options, TokenWriterFacts *facts
   if (!done && w.path[0]) {
     unlink(w.path);
   }
+  if (w.mask_fd >= 0) {
+    close(w.mask_fd);
+    unlink(w.mask);
+  }
+  chat_destroy(w.chat);
+  buffer_free(&w.flags);
   encoder_destroy(w.encoder);
   tokenizer_close(w.tokenizer);
   tokens_free(&w.tokens);

@@ -1,4 +1,4 @@
-// token_writer.h: text files or JSON lines to a file of tokens.
+// token_writer.h: text files, JSON lines or chats to a file of tokens.
 #ifndef MDL_RUNTIME_DATA_TOKEN_WRITER_H
 #define MDL_RUNTIME_DATA_TOKEN_WRITER_H
 
@@ -8,8 +8,10 @@ typedef struct {
   ReaderOptions read;
   const char *tokenizer;  // a file; NULL or "bytes": tokens are bytes
   const char *out;
-  const char *type;  // "u16", "u32"; NULL: the narrower one that holds all tokens
-  bool raw;          // without a header
+  const char *type;      // "u16", "u32"; NULL: the narrower one that holds all tokens
+  bool raw;              // without a header
+  bool chat;             // files are conversations (chat.h), and `out`.mask is written too: a byte for each token
+  const char *template;  // of these; NULL: that of the tokenizer
 } TokenWriterOptions;
 
 typedef struct {

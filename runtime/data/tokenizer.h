@@ -41,6 +41,9 @@ void encoder_destroy(Encoder *encoder);
 // how many bytes were taken. Else all are.
 bool encoder_add(Encoder *encoder, const char *text, size_t length, bool more, size_t *used, TokenList *tokens,
                  Error *error);
+// While it is true, what is added without `more` ends no text: what comes next has no space put ahead of it, but shares
+// no token with what was before.
+void encoder_go_on(Encoder *encoder, bool goes_on);
 // Cuts text as the named pattern says ("gpt2", "llama3", "qwen"), and has no tokens: for who only wants pieces.
 bool tokenizer_cutter(const char *pattern, Tokenizer **tokenizer, Error *error);
 // Pieces go to a function, which returns false where memory is missing, and no tokens are made of them.

@@ -36,6 +36,8 @@ set_all() {
   compared "$ROOT/models/llama.mdl" small $(set_all batch=8 seq=16 embed=16 layers=4 kv_heads=4 group=2 hd=4 ffn=24)
   compared "$ROOT/models/gpt2.mdl" tiny $(set_all batch=8 seq=16 places=16 embed=16 layers=2 heads=4)
   compared "$ROOT/models/bloom.mdl" tiny $(set_all batch=8 seq=16 embed=16 layers=2 heads=4)
+  compared "$ROOT/models/gemma.mdl" tiny $(set_all batch=8 seq=16 embed=16 layers=2 group=4 hd=4 ffn=24)
+  compared "$ROOT/models/qwen3.mdl" tiny $(set_all batch=8 seq=16 embed=16 layers=2 hd=4 ffn=24)
   compared "$ROOT/models/mixtral.mdl" tiny $(set_all batch=8 seq=16 embed=16 layers=2 kv_heads=2 hd=4 ffn=24)
   compared "$ROOT/models/olmoe.mdl" tiny $(set_all batch=8 seq=16 embed=16 layers=2 heads=4 hd=4 ffn=8 experts=8 choice=2)
   compared "$ROOT/models/deepseek.mdl" tiny \

@@ -1,0 +1,117 @@
+"""_plan.py: texts become plans, and plans are trained."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, Callable, Iterable, List, Mapping, Optional, Tuple, Union
+
+from mdl import _library as c
+from mdl._errors import CompileError, Diagnostic, Path, decode, diagnostic_of, encode, raise_error
+from mdl._trainer import Result, Step, Trainer
+
+
+class PlanHandle:
+    """The plan in C, freed when nobody refers to it any longer."""
+
+    def __init__(self, pointer: ctypes.c_void_p):
+        self.pointer, self._free = pointer, c.library.mdl_plan_close
+
+    def __del__(self) -> None:
+        self._free(self.pointer)
+
+
+class Plan:
+    """What every rank does, all of it decided. Made by `mdl.compile` or `mdl.open`; immutable.
+
+    `diagnostics` holds the warnings of the text. Memory is freed with the last reference to the plan and its trainers,
+    or to values of these.
+    """
+
+    def __init__(self, handle: PlanHandle, diagnostics: Iterable[Diagnostic] = ()):
+        self._handle: Optional[PlanHandle] = handle
+        self.diagnostics: Tuple[Diagnostic, ...] = tuple(diagnostics)
+
+    def _live(self) -> PlanHandle:
+        if self._handle is None:
+            raise ValueError("the plan is closed")
+        return self._handle
+
+    def write(self, path: Path) -> None:
+        """Writes a .mdlx file, which `mdl.open` and `mdl train` take."""
+        error = c.MdlError()
+        if c.library.mdl_plan_write(self._live().pointer, encode(path), ctypes.byref(error)):
+            raise_error(error)
+
+    def trainer(self, **options: Any) -> Trainer:
+        """Opens a run; the options are those of `Trainer`."""
+        return Trainer(self._live(), **options)
+
+    def train(self, callback: Optional[Callable[[Trainer, Step], Optional[bool]]] = None, **options: Any) -> Result:
+        """Trains to the end and returns the result.
+
+        `callback(trainer, step)` is called behind each step; where it returns False, the run ends there, saved. An
+        exception from it, and Ctrl-C, save the run too and go on to the caller. The options are those of `Trainer`.
+        """
+        with self.trainer(**options) as trainer:
+            for step in trainer:
+                if callback is not None and callback(trainer, step) is False:
+                    break
+        assert trainer.result is not None
+        return trainer.result
+
+    def close(self) -> None:
+        """Lets go of the plan; trainers keep it as long as they need it."""
+        self._handle = None
+
+    def __enter__(self) -> "Plan":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _settings(settings: Union[Mapping[str, Any], Iterable[str], None]) -> List[bytes]:
+    if settings is None:
+        return []
+    if isinstance(settings, str):
+        raise TypeError("set is a dict, or a list of 'name=value', not one text")
+    words = [f"{name}={value}" for name, value in settings.items()] if isinstance(settings, Mapping) else list(settings)
+    return [os.fsencode(word) for word in words]
+
+
+def compile(file: Optional[Path] = None, *, text: Optional[str] = None,  # pylint: disable=redefined-builtin
+            recipe: Optional[str] = None, layout: Optional[str] = None, precision: Optional[str] = None,
+            set: Union[Mapping[str, Any], Iterable[str], None] = None) -> Plan:  # pylint: disable=redefined-builtin
+    """Compiles a file, or a `text`, which `file` then only names ("<text>" where it is not given).
+
+    `recipe`, `layout` and `precision` choose among those of the text, as the options of `mdl train` do; `set` gives
+    other values: {"batch": 8, "optimizer.lr.peak": 1e-3}. Imports and data are found from the directory of `file`.
+    Raises CompileError where the text has errors.
+    """
+    if file is None and text is None:
+        raise TypeError("mdl.compile needs a file or a text")
+    if text is not None and "\0" in text:
+        raise ValueError("the text holds zero bytes")
+    said: List[Diagnostic] = []
+    words = _settings(set)
+    options = c.MdlCompileOptions(
+        recipe=encode(recipe), layout=encode(layout), precision=encode(precision),
+        set=(ctypes.c_char_p * len(words))(*words) if words else None, set_count=len(words),
+        text=None if text is None else text.encode(),
+        diagnostic=c.ON_DIAGNOSTIC(lambda _, one: said.append(diagnostic_of(one.contents))))
+    error, pointer = c.MdlError(), ctypes.c_void_p()
+    name = encode(file if file is not None else "<text>")
+    if c.library.mdl_compile(name, ctypes.byref(options), ctypes.byref(pointer), ctypes.byref(error)):
+        if any(one.severity == "error" for one in said):
+            raise CompileError(decode(error.text) or "", said)
+        raise_error(error)
+    return Plan(PlanHandle(pointer), said)
+
+
+def open(path: Path) -> Plan:  # pylint: disable=redefined-builtin
+    """Opens a plan (.mdlx) that `mdlc compile` or `Plan.write` has written."""
+    error, pointer = c.MdlError(), ctypes.c_void_p()
+    if c.library.mdl_plan_open(encode(path), ctypes.byref(pointer), ctypes.byref(error)):
+        raise_error(error)
+    return Plan(PlanHandle(pointer))

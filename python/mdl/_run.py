@@ -1,0 +1,92 @@
+"""_run.py: what is done with runs: their loss, and text from them."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import os
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
+
+from mdl import _library as c
+from mdl._errors import Path, decode, encode, raise_error
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationSet:
+    """The loss over one of the sources that a recipe validates with."""
+
+    name: str  # a single one may have none
+    data: str  # the file
+    loss: float
+    bits_per_byte: float
+    windows: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """The loss of a checkpoint."""
+
+    loss: float  # nats per token
+    perplexity: float
+    bits_per_byte: float  # NaN where no tokenizer is known
+    step: int
+    windows: int
+    tokens: int
+    seconds: float
+    data: str  # the file
+    held_out: float  # its last part, which the run is not trained on; 0: all of it, whatever the run has read
+    outputs: Dict[str, float]  # of the text, which are single numbers
+    sets: Tuple[EvaluationSet, ...]  # of validation sources that the recipe names; then `loss` is their mean
+
+
+def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = None, batches: int = 0,
+             threads: int = 0) -> Evaluation:
+    """The loss of the newest checkpoint of a run, on what the run holds out of its data or on all of the file `data`."""
+    outputs: Dict[str, float] = {}
+
+    def take(_: Optional[int], name: bytes, value: float) -> None:
+        outputs[decode(name) or ""] = value
+
+    options = c.MdlEvaluateOptions(device=encode(device), data=encode(data), batches=batches, threads=threads,
+                                   output=c.ON_OUTPUT(take))
+    error, result = c.MdlError(), c.MdlEvaluation()
+    if c.library.mdl_evaluate(encode(run), ctypes.byref(options), ctypes.byref(result), ctypes.byref(error)):
+        raise_error(error)
+    values = {name: getattr(result, name) for name, _ in result._fields_ if name not in ("set_count", "sets")}
+    values["data"] = decode(result.data)
+    sets = tuple(EvaluationSet(decode(one.name) or "", decode(one.data) or "", one.loss, one.bits_per_byte, one.windows)
+                 for one in result.sets[:result.set_count])
+    return Evaluation(**values, outputs=outputs, sets=sets)
+
+
+def generate(run: Path, prompt: str = "", *, tokens: int = 256, temperature: float = 0.8, top_k: int = 0,
+             top_p: float = 1, stops: Sequence[str] = (), seed: int = 1, device: Optional[str] = None,
+             tokenizer: Optional[Path] = None, threads: int = 0,
+             each: Optional[Callable[[str], Optional[bool]]] = None) -> str:
+    """Text from the newest checkpoint of a run, without the prompt.
+
+    The same seed gives the same text. `each(text)` is called with every piece as it is made; where it returns False,
+    the text ends.
+    """
+    pieces: List[bytes] = []
+    raised: List[BaseException] = []
+
+    def take(_: Optional[int], text: "ctypes._Pointer[ctypes.c_char]", length: int) -> bool:
+        try:
+            pieces.append(ctypes.string_at(text, length))
+            return each is None or each(pieces[-1].decode(errors="replace")) is not False
+        except BaseException as error:  # pylint: disable=broad-except  # it cannot go through C
+            raised.append(error)
+            return False
+
+    words = [os.fsencode(stop) for stop in stops]
+    options = c.MdlGenerateOptions(
+        device=encode(device), prompt=prompt.encode(), tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p,
+        stops=(ctypes.c_char_p * len(words))(*words) if words else None, stop_count=len(words),
+        tokenizer=encode(tokenizer), seed=seed, threads=threads)
+    error = c.MdlError()
+    if c.library.mdl_generate(encode(run), ctypes.byref(options), c.ON_TEXT(take), None, ctypes.byref(error)):
+        raise_error(error)
+    if raised:
+        raise raised[0]
+    return b"".join(pieces).decode(errors="replace")

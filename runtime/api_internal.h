@@ -1,0 +1,18 @@
+// api_internal.h: what the files behind mdl.h share.
+#ifndef MDL_RUNTIME_API_INTERNAL_H
+#define MDL_RUNTIME_API_INTERNAL_H
+
+#include "runtime/mdl.h"
+#include "runtime/session.h"
+
+struct MdlPlan {
+  Arena *arena;
+  PlanSet *set;
+  double compile_seconds;
+  bool left_code;  // its file has machine code, which is not in `set`
+};
+
+// The status of a call, its message copied to the caller.
+MdlStatus api_result(bool done, const Error *from, MdlError *to);
+
+#endif

@@ -1,0 +1,265 @@
+// config.c: reads, compares and writes config.json.
+#include "runtime/convert/config.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  Arena *arena;
+  const json_t *config;
+  const ModelNumbers *numbers;
+  const Mapping *mapping;
+} Scope;
+
+static bool find_key(void *context, const char *name, Value *value, Error *error) {
+  const Scope *names = context;
+  (void)error;
+  *value = hf_value(names->arena, names->config, name);
+  return true;
+}
+
+static bool find_number(void *context, const char *name, Value *value, Error *error) {
+  const Scope *names = context;
+  const ModelNumber *number = model_number(names->numbers, name);
+  if (!number) {
+    return error_set(error, 1, "%s: the model %s has no axis and no constant '%.80s'", names->mapping->path,
+                     names->numbers->model, name);
+  }
+  *value = (Value){.kind = number->truth ? VALUE_TRUTH : VALUE_NUMBER, .number = number->value};
+  return true;
+}
+
+static bool evaluate_number(Scope *names, const char *formula, Value *value, Error *error) {
+  return formula_evaluate(formula, &(FormulaNames){names, find_number, names->arena}, value, error);
+}
+
+const char *config_type(const json_t *config) {
+  const char *type = json_string_value(json_object_get(config, "model_type"));
+  return type ? type : "";
+}
+
+// --- what is known ---
+
+typedef struct {
+  Arena *arena;
+  ARRAY(const char *) keys;
+} Known;
+
+static void known_add(void *context, const char *name) {
+  Known *known = context;
+  array_push(known->arena, &known->keys, name);
+}
+
+static Known known_of(Arena *arena, const Mapping *mapping) {
+  Known known = {.arena = arena};
+  known_add(&known, "model_type");
+  known_add(&known, "architectures");
+  for (int i = 0; i < mapping->lines.count; i++) {
+    const MappingLine *line = &mapping->lines.at[i];
+    if (line->kind == MAPPING_READ) {
+      formula_names(arena, line->formula, known_add, &known);
+    } else if (line->name) {
+      known_add(&known, line->name);
+    }
+  }
+  for (int i = 0; i < mapping->ignored.count; i++) {
+    known_add(&known, mapping->ignored.at[i]);
+  }
+  return known;
+}
+
+// 2: the key itself; 1: what is inside it.
+static int knows(const Known *known, const char *key) {
+  const size_t length = strlen(key);
+  int found = 0;
+  for (int i = 0; i < known->keys.count; i++) {
+    const char *name = known->keys.at[i];
+    if (strncmp(name, key, length) == 0 && (name[length] == '\0' || name[length] == '.')) {
+      found = name[length] == '\0' ? 2 : found ? found : 1;
+    }
+  }
+  return found;
+}
+
+static void unknown_list(const Known *known, const char *prefix, const json_t *object, Unfit *unfit) {
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)object, key, value) {
+    const char *name = arena_format(known->arena, "%s%s", prefix, key);
+    const int found = knows(known, name);
+    if (json_is_null(value) || found == 2) {
+      continue;
+    }
+    if (found == 1 && json_is_object(value)) {
+      unknown_list(known, arena_format(known->arena, "%s.", name), value, unfit);
+      continue;
+    }
+    const Value said = hf_value(known->arena, object, key);
+    unfit_add(unfit, "%s = %.100s", name, value_text(known->arena, &said));
+  }
+}
+
+// --- reading ---
+
+bool config_settings(Arena *arena, const Mapping *mapping, const HfFiles *files, ConfigSettings *settings,
+                     Error *error) {
+  Scope names = {.arena = arena, .config = files->config, .mapping = mapping};
+  *settings = (ConfigSettings){0};
+  for (int i = 0; i < mapping->lines.count; i++) {
+    const MappingLine *line = &mapping->lines.at[i];
+    Value value;
+    if (line->kind == MAPPING_NEED && !json_object_get(files->config, line->name)) {
+      return error_set(error, 1, "%s/config.json does not say %s, and %s does not know what that means", files->path,
+                       line->name, mapping->path);
+    }
+    if (line->kind != MAPPING_READ) {
+      continue;
+    }
+    if (!formula_evaluate(line->formula, &(FormulaNames){&names, find_key, arena}, &value, error)) {
+      return false;
+    }
+    if (value.kind != VALUE_NUMBER && value.kind != VALUE_TRUTH) {
+      return error_set(error, 1, "%s/config.json does not say `%s`, which %s reads as %s of the model", files->path,
+                       line->formula, mapping->path, line->name);
+    }
+    const char *text = isinf(value.number) ? "inf" : value_text(arena, &value);
+    array_push(arena, settings, ((ConfigSetting){line->name, text, value.number}));
+  }
+  const Known known = known_of(arena, mapping);
+  Unfit unfit = {.arena = arena};
+  unknown_list(&known, "", files->config, &unfit);
+  return unfit_report(
+      &unfit,
+      arena_format(arena,
+                   "%s/config.json says what %s does not know, so the model may be another (add `ignore "
+                   "KEY` to a copy of it, and give that as --mapping, if it changes nothing)",
+                   files->path, mapping->path),
+      error);
+}
+
+static bool line_fits(Scope *names, const MappingLine *line, Unfit *unfit, Error *error) {
+  Value wanted;
+  const Value said = hf_value(names->arena, names->config, line->name);
+  if (!evaluate_number(names, line->formula, &wanted, error)) {
+    return false;
+  }
+  if (said.kind != VALUE_NONE && !value_equal(&said, &wanted)) {
+    unfit_add(unfit, "%s is %.160s there, %.60s in the model", line->name, value_text(names->arena, &said),
+              value_text(names->arena, &wanted));
+  }
+  return true;
+}
+
+bool config_fits(Arena *arena, const Mapping *mapping, const ModelNumbers *numbers, const HfFiles *files,
+                 Error *error) {
+  Scope names = {.arena = arena, .config = files->config, .mapping = mapping, .numbers = numbers};
+  Unfit unfit = {.arena = arena};
+  const Value class = hf_value(arena, files->config, "architectures");
+  if (class.kind != VALUE_NONE && (class.kind != VALUE_TEXT || strcmp(class.text, mapping->architecture) != 0)) {
+    unfit_add(&unfit, "architectures is %.100s there, %s is what %s is for", value_text(arena, &class),
+              mapping->architecture, mapping->path);
+  }
+  for (int i = 0; i < mapping->lines.count; i++) {
+    const MappingLine *line = &mapping->lines.at[i];
+    const bool compared = line->kind == MAPPING_WRITE || line->kind == MAPPING_MUST;
+    if (compared && !line_fits(&names, line, &unfit, error)) {
+      return false;
+    }
+  }
+  const char *why = NULL;
+  if (!config_serves(arena, mapping, numbers, &why, error)) {
+    return false;
+  }
+  if (why) {
+    unfit_add(&unfit, "%s wants `%s` of the model", mapping->path, why);
+  }
+  const char *what =
+      arena_format(arena, "the model %s does not compute what %s/config.json says", numbers->model, files->path);
+  return unfit_report(&unfit, what, error);
+}
+
+// --- writing ---
+
+bool config_holds(Arena *arena, const char *condition, const ModelNumbers *numbers, bool *holds, Error *error) {
+  const Mapping none = {.path = "a condition"};
+  Scope names = {.arena = arena, .numbers = numbers, .mapping = &none};
+  Value value;
+  *holds = true;
+  if (condition && !evaluate_number(&names, condition, &value, error)) {
+    return false;
+  }
+  *holds = !condition || value_true(&value);
+  return true;
+}
+
+bool config_serves(Arena *arena, const Mapping *mapping, const ModelNumbers *numbers, const char **why, Error *error) {
+  *why = NULL;
+  for (int i = 0; i < mapping->lines.count && !*why; i++) {
+    const MappingLine *line = &mapping->lines.at[i];
+    bool holds = true;
+    if (line->kind == MAPPING_ONLY && !config_holds(arena, line->formula, numbers, &holds, error)) {
+      return false;
+    }
+    *why = holds ? NULL : line->formula;
+  }
+  return true;
+}
+
+static json_t *value_json(const Value *value) {
+  switch (value->kind) {
+    case VALUE_TRUTH:
+      return json_boolean(value->number != 0);
+    case VALUE_TEXT:
+      return json_string(value->text);
+    case VALUE_NUMBER:
+      return floor(value->number) == value->number && fabs(value->number) < 1e15
+                 ? json_integer((json_int_t)value->number)
+                 : json_real(value->number);
+    default:
+      return json_null();
+  }
+}
+
+// Puts a value at a path of names with dots, in objects that are made where they lack.
+static void put(Arena *arena, json_t *object, const char *key, json_t *value) {
+  const char *dot = strchr(key, '.');
+  if (!dot) {
+    json_object_set_new(object, key, value);
+    return;
+  }
+  const char *first = arena_format(arena, "%.*s", (int)(dot - key), key);
+  if (!json_is_object(json_object_get(object, first))) {
+    json_object_set_new(object, first, json_object());
+  }
+  put(arena, json_object_get(object, first), dot + 1, value);
+}
+
+bool config_make(Arena *arena, const Mapping *mapping, const ModelNumbers *numbers, const json_t *kept,
+                 const char *dtype, json_t **config, Error *error) {
+  Scope names = {.arena = arena, .numbers = numbers, .mapping = mapping};
+  json_t *made = kept ? json_deep_copy(kept) : json_object();
+  bool done = made || error_set(error, 3, "no memory for config.json");
+  for (int i = 0; done && i < mapping->lines.count; i++) {
+    const MappingLine *line = &mapping->lines.at[i];
+    Value value;
+    const bool adds = line->kind == MAPPING_ADD && hf_value(arena, made, line->name).kind == VALUE_NONE;
+    if (line->kind != MAPPING_WRITE && !adds) {
+      continue;
+    }
+    done = evaluate_number(&names, line->formula, &value, error);
+    if (done && (value.kind != VALUE_NONE || !strchr(line->name, '.'))) {  // inside of objects null is left out
+      put(arena, made, line->name, value_json(&value));
+    }
+  }
+  if (!done) {
+    json_decref(made);
+    return false;
+  }
+  put(arena, made, "model_type", json_string(mapping->type));
+  put(arena, made, "architectures", json_pack("[s]", mapping->architecture));
+  json_object_del(made, "dtype");
+  put(arena, made, "torch_dtype", json_string(dtype));
+  *config = made;
+  return true;
+}

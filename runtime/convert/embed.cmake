@@ -1,0 +1,13 @@
+# embed.cmake: writes the models and their mappings as C string tables. Called by the build with OUT and FILES.
+set(text "// Generated from models/ by runtime/convert/embed.cmake.\n#include \"runtime/convert/mapping.h\"\n\n")
+set(table "")
+foreach(file IN LISTS FILES)
+  get_filename_component(name ${file} NAME)
+  string(MAKE_C_IDENTIFIER ${name} id)
+  file(READ ${file} hex HEX)
+  string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
+  string(APPEND text "static const unsigned char text_${id}[] = {${bytes}0};\n")
+  string(APPEND table "    {\"${name}\", (const char *)text_${id}, sizeof text_${id} - 1},\n")
+endforeach()
+string(APPEND text "\nconst ModelFile model_files[] = {\n${table}    {0, 0, 0},\n};\n")
+file(WRITE ${OUT} "${text}")

@@ -1,0 +1,369 @@
+// export.c: writes a directory of Hugging Face from a checkpoint.
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/plan/artefact.h"
+#include "runtime/checkpoint_files.h"
+#include "runtime/convert/convert.h"
+#include "runtime/convert/source.h"
+#include "runtime/run.h"
+
+enum { TEXT_MAX = 64 << 20 };
+static const int64_t SHARD_BYTES = 5000000000;
+
+typedef struct {
+  Arena *arena;
+  const ExportOptions *options;
+  Exported *result;
+  char run[IO_PATH_MAX], checkpoint[IO_PATH_MAX];
+  json_t *manifest, *config;
+  json_t *kept;  // what config.json said when the weights came; or NULL
+  Safetensors *file;
+  ModelNumbers numbers;
+  Weights weights;
+  Mapping mapping;
+  Pairs pairs;
+  const char *dtype;
+  char *loaded[MAPPING_MAX_PARTS];  // the parameters of the newest tensor
+  int loaded_weight[MAPPING_MAX_PARTS];
+} Export;
+
+// --- what is written ---
+
+static bool export_find(Export *x, Error *error) {
+  char manifest[IO_PATH_MAX], text[IO_PATH_MAX];
+  const char *from = x->options->from;
+  Run run;
+  if (!io_path(manifest, error, "%s/manifest.json", from)) {
+    return false;
+  }
+  const bool direct = io_is_file(manifest);
+  if (!(direct ? io_path(x->run, error, "%s/../..", from) : io_path(x->run, error, "%s", from)) ||
+      !run_open(&run, x->run, error)) {
+    return false;
+  }
+  if (!direct && !run.checkpoint[0]) {
+    return error_set(error, 1, "the run %s has no checkpoint yet", from);
+  }
+  char *resolved = NULL;
+  size_t size;
+  bool done = io_path(x->checkpoint, error, "%s", direct ? from : run.checkpoint) &&
+              io_path(text, error, "%s/resolved.mdl", x->run) &&
+              io_read_file(text, TEXT_MAX, &resolved, &size, error) &&
+              numbers_of_text(x->arena, resolved, &x->numbers, error);
+  free(resolved);
+  return done && checkpoint_open_weights(x->checkpoint, &x->file, &x->manifest, error);
+}
+
+// The parameters, with their axes from the manifest.
+static bool export_weights(Export *x, Error *error) {
+  const json_t *all = json_object_get(x->manifest, "tensors");
+  for (int i = 0; i < safetensors_count(x->file); i++) {
+    const SafetensorsTensor *tensor = safetensors_at(x->file, i);
+    const json_t *said = json_object_get(all, tensor->name), *axes = json_object_get(said, "axes");
+    const char *role = json_string_value(json_object_get(said, "role"));
+    Weight weight = {.name = tensor->name, .axis_count = tensor->axis_count};
+    if (!role || json_array_size(axes) != (size_t)tensor->axis_count ||
+        (strcmp(tensor->dtype, "F32") != 0 && strcmp(tensor->dtype, "F64") != 0)) {
+      return error_set(error, 1, "the manifest of %s does not say the axes of '%.100s'", x->checkpoint, tensor->name);
+    }
+    if (strcmp(role, checkpoint_role_name(STATE_PARAMETER)) != 0) {
+      if (strncmp(tensor->name, "fp8.", 4) == 0) {
+        continue;
+      }
+      return error_set(error, 1, "the model keeps state of its own, '%.100s', which nothing is written for",
+                       tensor->name);
+    }
+    weight.type = strcmp(tensor->dtype, "F64") == 0 ? TYPE_F64 : TYPE_F32;
+    for (int a = 0; a < tensor->axis_count; a++) {
+      const char *axis = json_string_value(json_array_get(axes, (size_t)a));
+      weight.axis[a] = axis ? axis : "";
+      weight.size[a] = tensor->size[a];
+    }
+    array_push(x->arena, &x->weights, weight);
+  }
+  return true;
+}
+
+static void export_kept(Export *x) {
+  char path[IO_PATH_MAX], *text = NULL;
+  size_t size;
+  Error ignored;
+  if (io_path(path, &ignored, "%s/" CONVERT_KEPT "/config.json", x->run) && io_is_file(path) &&
+      io_read_file(path, TEXT_MAX, &text, &size, &ignored)) {
+    x->kept = json_loadb(text, size, 0, NULL);
+    if (!json_is_object(x->kept)) {
+      json_decref(x->kept);
+      x->kept = NULL;
+    }
+  }
+  free(text);
+}
+
+// The mapping by which the weights came, else the first that can say this model.
+static bool export_mapping(Export *x, Error *error) {
+  Mapping *all;
+  int count;
+  const char *why = NULL, *reasons = "", *type = x->kept ? config_type(x->kept) : "";
+  if (x->options->mapping) {
+    if (!mapping_open(x->arena, x->options->mapping, &x->mapping, error) ||
+        !config_serves(x->arena, &x->mapping, &x->numbers, &why, error)) {
+      return false;
+    }
+    return !why || error_set(error, 1, "%s is for models of which `%s` is true", x->mapping.path, why);
+  }
+  if (!mapping_all(x->arena, &all, &count, error)) {
+    return false;
+  }
+  bool found = false;
+  for (int pass = 0; pass < 2 && !found; pass++) {  // first those of the same type as before
+    for (int i = 0; i < count && !found; i++) {
+      if (strcmp(all[i].model, x->numbers.model) != 0 || (pass == 0 && strcmp(all[i].type, type) != 0)) {
+        continue;
+      }
+      if (!config_serves(x->arena, &all[i], &x->numbers, &why, error)) {
+        return false;
+      }
+      found = !why;
+      x->mapping = all[i];
+      reasons = why && pass ? arena_format(x->arena, "%s; %s is for `%s`", reasons, all[i].path, why) : reasons;
+    }
+  }
+  return found || error_set(error, 1, "there is no mapping for the model '%s'%s; give one with --mapping FILE",
+                            x->numbers.model, reasons);
+}
+
+// --- files ---
+
+static bool fresh_directory(const char *path, Error *error) {
+  int count = 0;
+  if (!*path || !io_make_path(path, error)) {
+    return *path ? false : error_set(error, 1, "the name of the directory is empty");
+  }
+  DIR *directory = opendir(path);
+  while (directory && readdir(directory)) {
+    count++;
+  }
+  if (directory) {
+    closedir(directory);
+  }
+  return count <= 2 || error_set(error, 1, "the directory %s is not empty; give another one with -o", path);
+}
+
+bool convert_copy_kept(const char *from, const char *to, bool config, bool *tokenizer, Error *error) {
+  static const char *const names[] = {"tokenizer.json",
+                                      "tokenizer_config.json",
+                                      "special_tokens_map.json",
+                                      "generation_config.json",
+                                      "chat_template.jinja",
+                                      "tokenizer.model",
+                                      "vocab.json",
+                                      "merges.txt",
+                                      "config.json"};
+  const int count = (int)(sizeof names / sizeof *names) - !config;
+  *tokenizer = false;
+  for (int i = 0; i < count; i++) {
+    char source[IO_PATH_MAX], target[IO_PATH_MAX], *text = NULL;
+    size_t size;
+    if (!io_path(source, error, "%s/%s", from, names[i]) || !io_path(target, error, "%s/%s", to, names[i])) {
+      return false;
+    }
+    if (!io_is_file(source)) {
+      continue;
+    }
+    const bool done =
+        io_read_file(source, (size_t)1 << 30, &text, &size, error) && io_replace_file(NULL, target, text, size, error);
+    free(text);
+    if (!done) {
+      return false;
+    }
+    *tokenizer |= i == 0;
+  }
+  return true;
+}
+
+// Those that came with the weights, else the tokenizer of the run's data.
+static bool export_tokenizer(Export *x, Error *error) {
+  char kept[IO_PATH_MAX], plan[IO_PATH_MAX], target[IO_PATH_MAX], *text = NULL;
+  size_t size;
+  const char *why;
+  if (!io_path(kept, error, "%s/" CONVERT_KEPT, x->run) || !io_path(plan, error, "%s/plan.mdlx", x->run) ||
+      !io_path(target, error, "%s/tokenizer.json", x->options->out)) {
+    return false;
+  }
+  if (io_is_directory(kept)) {
+    return convert_copy_kept(kept, x->options->out, false, &x->result->tokenizer, error);
+  }
+  const PlanSet *set = artefact_read(x->arena, plan, &why);
+  const char *tokenizer = set ? set->plans[0]->run.tokenizer : NULL;
+  if (!tokenizer || !strstr(tokenizer, ".json") || !io_is_file(tokenizer)) {
+    return true;
+  }
+  x->result->tokenizer =
+      io_read_file(tokenizer, (size_t)1 << 30, &text, &size, error) && io_replace_file(NULL, target, text, size, error);
+  free(text);
+  return x->result->tokenizer;
+}
+
+static bool load_part(Export *x, const Pair *pair, int p, Error *error) {
+  const Weight *weight = &x->weights.at[pair->part[p]];
+  if (x->loaded[p] && x->loaded_weight[p] == pair->part[p]) {
+    return true;
+  }
+  free(x->loaded[p]);
+  x->loaded[p] = malloc((size_t)(weight_count(weight) * element_type_bytes(weight->type)) + 1);
+  x->loaded_weight[p] = pair->part[p];
+  return (x->loaded[p] || error_set(error, 3, "no memory to write '%.100s'", weight->name)) &&
+         safetensors_read(x->file, safetensors_find(x->file, weight->name), x->loaded[p], error);
+}
+
+static int64_t pair_bytes(const Export *x, const Pair *pair) {
+  return pair_count(pair) * safetensors_dtype_bits(x->dtype) / 8;
+}
+
+static bool pair_write(Export *x, const Pair *pair, int fd, const char *path, Error *error) {
+  const ElementType type = x->weights.at[pair->part[0]].type;
+  const int64_t count = pair_count(pair), bytes = element_type_bytes(type);
+  char *whole = malloc((size_t)(count * bytes) + 1), *made = malloc((size_t)pair_bytes(x, pair) + 1);
+  bool done = (whole && made) || error_set(error, 3, "no memory to write '%.100s'", pair->name);
+  for (int p = 0; done && p < pair->part_count; p++) {
+    done = load_part(x, pair, p, error);
+    if (done) {
+      pair_give(pair, p, bytes, x->loaded[p], whole);
+    }
+  }
+  if (done) {
+    elements_convert(element_type_dtype(type), whole, x->dtype, made, count);
+    done = io_write(NULL, fd, path, made, (size_t)pair_bytes(x, pair), error);
+  }
+  free(whole);
+  free(made);
+  return done;
+}
+
+static bool shard_write(Export *x, const char *name, int first, int count, Error *error) {
+  char path[IO_PATH_MAX];
+  Buffer header = {0};
+  int fd = -1;
+  SafetensorsTensor *tensors = ARENA_ARRAY(x->arena, SafetensorsTensor, count + 1);
+  for (int i = 0; i < count; i++) {
+    const Pair *pair = &x->pairs.at[first + i];
+    tensors[i] = (SafetensorsTensor){.name = pair->name, .dtype = x->dtype, .axis_count = pair->axis_count};
+    memcpy(tensors[i].size, pair->size, sizeof pair->size);
+  }
+  bool done = safetensors_header(tensors, count, &header) || error_set(error, 3, "no memory to write %s", name);
+  done = done && io_path(path, error, "%s/%s", x->options->out, name) && io_create(NULL, path, &fd, error) &&
+         io_write(NULL, fd, path, header.text, header.length, error);
+  for (int i = 0; done && i < count; i++) {
+    done = pair_write(x, &x->pairs.at[first + i], fd, path, error);
+  }
+  Error ignored;
+  done = done && io_sync(NULL, fd, path, error);
+  if (fd >= 0) {
+    done &= io_close(fd, path, done ? error : &ignored);
+  }
+  buffer_free(&header);
+  return done;
+}
+
+static bool json_write(const char *directory, const char *name, json_t *root, Error *error) {
+  char path[IO_PATH_MAX],
+      *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15)) : NULL;
+  const bool done = (text || error_set(error, 3, "no memory for %s", name)) &&
+                    io_path(path, error, "%s/%s", directory, name) &&
+                    io_replace_file(NULL, path, text, strlen(text), error);
+  free(text);
+  return done;
+}
+
+// How many tensors from `first` on go into one file.
+static int shard_count_from(const Export *x, int first) {
+  const int64_t most = x->options->shard_bytes > 0 ? x->options->shard_bytes : SHARD_BYTES;
+  int64_t bytes = 0;
+  int count = 0;
+  while (first + count < x->pairs.count) {
+    bytes += pair_bytes(x, &x->pairs.at[first + count]);
+    if (count > 0 && bytes > most) {
+      break;
+    }
+    count++;
+  }
+  return count;
+}
+
+static bool export_tensors(Export *x, Error *error) {
+  int files = 0, number = 0;
+  for (int at = 0; at < x->pairs.count; at += shard_count_from(x, at)) {
+    files++;
+  }
+  json_t *map = json_object();
+  bool done = map || error_set(error, 3, "no memory");
+  for (int at = 0; done && at < x->pairs.count;) {
+    const int count = shard_count_from(x, at);
+    const char *name =
+        files == 1 ? "model.safetensors" : arena_format(x->arena, "model-%05d-of-%05d.safetensors", ++number, files);
+    for (int i = at; i < at + count; i++) {
+      json_object_set_new(map, x->pairs.at[i].name, json_string(name));
+      x->result->bytes += pair_bytes(x, &x->pairs.at[i]);
+    }
+    done = shard_write(x, name, at, count, error);
+    at += count;
+  }
+  x->result->files = files;
+  x->result->tensors = x->pairs.count;
+  if (done && files > 1) {
+    json_t *index =
+        json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)x->result->bytes, "weight_map", map);
+    done = json_write(x->options->out, "model.safetensors.index.json", index, error);
+    json_decref(index);
+  }
+  json_decref(map);
+  return done;
+}
+
+static bool export_dtype(Export *x, const char **said, Error *error) {
+  static const struct {
+    const char *option, *dtype, *said;
+  } types[] = {{"f32", "F32", "float32"}, {"bf16", "BF16", "bfloat16"}, {"f16", "F16", "float16"}};
+  const char *wanted = x->options->dtype ? x->options->dtype : "f32";
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    if (strcmp(wanted, types[i].option) == 0) {
+      x->dtype = types[i].dtype;
+      *said = types[i].said;
+      return true;
+    }
+  }
+  return error_set(error, 2, "weights are written as f32, bf16 or f16, not as '%.40s'", wanted);
+}
+
+bool convert_export(Arena *arena, const ExportOptions *options, Exported *result, Error *error) {
+  Export *x = ARENA_NEW(arena, Export);
+  const char *said = NULL;
+  *result = (Exported){0};
+  *x = (Export){.arena = arena, .options = options, .result = result};
+  bool done = export_dtype(x, &said, error) && export_find(x, error) && export_weights(x, error);
+  if (done) {
+    export_kept(x);
+    done = export_mapping(x, error) &&
+           pairs_make(arena, &x->mapping, &x->numbers, &x->weights, &x->pairs, NULL, error) &&
+           config_make(arena, &x->mapping, &x->numbers, x->kept, said, &x->config, error);
+  }
+  const bool made = done && fresh_directory(options->out, error);
+  done = made && export_tokenizer(x, error) && export_tensors(x, error) &&
+         json_write(options->out, "config.json", x->config, error);
+  if (made && !done) {
+    io_remove_tree(options->out);  // it was empty
+  }
+  result->type = x->mapping.type;
+  result->mapping = x->mapping.path;
+  result->step = (int64_t)json_integer_value(json_object_get(x->manifest, "step"));
+  for (int p = 0; p < MAPPING_MAX_PARTS; p++) {
+    free(x->loaded[p]);
+  }
+  safetensors_close(x->file);
+  json_decref(x->manifest);
+  json_decref(x->config);
+  json_decref(x->kept);
+  return done;
+}

@@ -1,0 +1,162 @@
+// hf_files.c: opens directories of Hugging Face; trusts neither the index nor the shards.
+#include "runtime/convert/hf_files.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { JSON_MAX = 256 << 20, SHARDS_MAX = 4096 };
+
+bool hf_is(const char *path) {
+  char config[IO_PATH_MAX];
+  Error ignored;
+  return io_path(config, &ignored, "%s/config.json", path) && io_is_file(config);
+}
+
+static bool json_open(const char *path, json_t **root, Error *error) {
+  char *text;
+  size_t size;
+  json_error_t why = {0};
+  if (!io_read_file(path, JSON_MAX, &text, &size, error)) {
+    return false;
+  }
+  *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
+  free(text);
+  if (!json_is_object(*root)) {
+    const bool parsed = *root != NULL;
+    json_decref(*root);
+    *root = NULL;
+    return parsed ? error_set(error, 1, "%s is no JSON object", path)
+                  : error_set(error, 1, "%s:%d: is not JSON: %s", path, why.line, why.text);
+  }
+  return true;
+}
+
+static bool shard_add(HfFiles *files, const char *name, Error *error) {
+  char path[IO_PATH_MAX];
+  if (files->shard_count == SHARDS_MAX) {
+    return error_set(error, 1, "%s has more than %d shards", files->path, SHARDS_MAX);
+  }
+  return io_path(path, error, "%s/%s", files->path, name) &&
+         safetensors_open(path, &files->shards[files->shard_count], error) && (files->shard_count++, true);
+}
+
+// Each file that the index names, once; all of its tensors must be where it says.
+static bool shards_open(HfFiles *files, const char *index, Error *error) {
+  const char *tensor;
+  json_t *root = NULL, *value;
+  if (!json_open(index, &root, error)) {
+    return false;
+  }
+  json_t *map = json_object_get(root, "weight_map"), *opened = json_object();
+  bool done = json_is_object(map) || error_set(error, 1, "%s has no weight_map", index);
+  json_object_foreach(map, tensor, value) {
+    const char *name = json_string_value(value);
+    char path[IO_PATH_MAX];
+    if (!done) {
+      break;
+    }
+    if (!name || strchr(name, '/') || name[0] == '.' || !name[0]) {
+      done = error_set(error, 1, "%s: the file of '%.100s' is no name of a file in this directory", index, tensor);
+    } else if (!json_object_get(opened, name)) {
+      done = io_path(path, error, "%s/%s", files->path, name) &&
+             (io_is_file(path) ||
+              error_set(error, 1, "the shard %s is not there, in which %s says '%.100s' is", path, index, tensor)) &&
+             shard_add(files, name, error);
+      json_object_set_new(opened, name, json_integer(files->shard_count - 1));
+    }
+    if (done && !safetensors_find(files->shards[json_integer_value(json_object_get(opened, name))], tensor)) {
+      done = error_set(error, 1, "%s says that '%.100s' is in %s, but it is not", index, tensor, name);
+    }
+  }
+  json_decref(opened);
+  json_decref(root);
+  return done;
+}
+
+static bool weights_open(HfFiles *files, Error *error) {
+  char single[IO_PATH_MAX], index[IO_PATH_MAX], other[IO_PATH_MAX];
+  if (!io_path(single, error, "%s/model.safetensors", files->path) ||
+      !io_path(index, error, "%s/model.safetensors.index.json", files->path) ||
+      !io_path(other, error, "%s/pytorch_model.bin", files->path)) {
+    return false;
+  }
+  if (io_is_file(index)) {
+    return shards_open(files, index, error);
+  }
+  if (io_is_file(single)) {
+    return shard_add(files, "model.safetensors", error);
+  }
+  return error_set(error, 1, "%s holds neither model.safetensors nor model.safetensors.index.json%s", files->path,
+                   io_is_file(other) ? "; pytorch_model.bin is not read: save_pretrained of the package transformers "
+                                       "writes safetensors"
+                                     : "");
+}
+
+bool hf_open(const char *path, HfFiles *files, Error *error) {
+  char config[IO_PATH_MAX];
+  *files = (HfFiles){.shards = calloc(SHARDS_MAX, sizeof(Safetensors *))};
+  if (!files->shards) {
+    return error_set(error, 3, "no memory");
+  }
+  return io_path(files->path, error, "%s", path) && io_path(config, error, "%s/config.json", path) &&
+         json_open(config, &files->config, error) && weights_open(files, error);
+}
+
+void hf_close(HfFiles *files) {
+  for (int i = 0; i < files->shard_count; i++) {
+    safetensors_close(files->shards[i]);
+  }
+  free(files->shards);
+  json_decref(files->config);
+  *files = (HfFiles){0};
+}
+
+HfTensor hf_find(const HfFiles *files, const char *name) {
+  for (int i = 0; i < files->shard_count; i++) {
+    const SafetensorsTensor *tensor = safetensors_find(files->shards[i], name);
+    if (tensor) {
+      return (HfTensor){files->shards[i], tensor};
+    }
+  }
+  return (HfTensor){0};
+}
+
+static const json_t *item_of(const json_t *value) {
+  const json_t *first = json_array_get(value, 0);
+  for (size_t i = 1; i < json_array_size(value); i++) {
+    if (!json_equal(first, json_array_get(value, i))) {
+      return value;
+    }
+  }
+  return first ? first : value;
+}
+
+Value hf_value(Arena *arena, const json_t *object, const char *key) {
+  const char *at = key;
+  const json_t *value = object;
+  for (;;) {
+    const size_t length = strcspn(at, ".");
+    value = json_object_get(value, arena_format(arena, "%.*s", (int)length, at));
+    if (!at[length]) {
+      break;
+    }
+    at += length + 1;
+  }
+  value = item_of(value);
+  if (!value || json_is_null(value)) {
+    return (Value){.kind = VALUE_NONE};
+  }
+  if (json_is_boolean(value)) {
+    return (Value){.kind = VALUE_TRUTH, .number = json_is_true(value)};
+  }
+  if (json_is_number(value)) {
+    return (Value){.kind = VALUE_NUMBER, .number = json_number_value(value)};
+  }
+  if (json_is_string(value)) {
+    return (Value){.kind = VALUE_TEXT, .text = arena_format(arena, "%s", json_string_value(value))};
+  }
+  char *text = json_dumps(value, JSON_ENCODE_ANY);
+  const char *kept = arena_format(arena, "%.200s", text ? text : "");
+  free(text);
+  return (Value){.kind = VALUE_OTHER, .text = kept};
+}

@@ -1,0 +1,221 @@
+// import.c: makes a run at step 0 from a directory of Hugging Face.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/checkpoint.h"
+#include "runtime/convert/convert.h"
+#include "runtime/convert/source.h"
+#include "runtime/data/data.h"
+#include "runtime/run.h"
+
+enum { WINDOW_MOST = 1024 };  // positions of a window where nobody says how many
+
+typedef struct {
+  Arena *arena;
+  const ImportOptions *options;
+  Imported *result;
+  Mapping mapping;
+  ConfigSettings settings;
+  Run run;
+  CompileOptions compile;
+  PlanSet *set;
+  ModelNumbers numbers;
+  States states;
+  Weights weights;
+  WeightSource *source;
+} Import;
+
+// The mapping that was named, else the one beside the text, else the one in the binary.
+static bool import_mapping(Import *m, const HfFiles *files, Error *error) {
+  const char *named = m->options->mapping, *text = m->options->compile.file;
+  const size_t length = text ? strlen(text) : 0;
+  if (!named && length > 4 && strcmp(text + length - 4, ".mdl") == 0) {
+    const char *beside = arena_format(m->arena, "%.*s.hf", (int)length - 4, text);
+    named = io_is_file(beside) ? beside : NULL;
+  }
+  return source_mapping(m->arena, named, config_type(files->config), NULL, &m->mapping, error);
+}
+
+static bool user_sets(const ImportOptions *options, const char *name) {
+  const size_t length = strlen(name);
+  for (int i = 0; i < options->compile.set_count; i++) {
+    const char *set = options->compile.set[i];
+    if (strncmp(set, name, length) == 0 && set[length] == '=') {
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool is_window(const ConfigSetting *setting) {
+  return strcmp(setting->name, "seq") == 0;
+}
+
+// Texts may be long, windows take memory: of `seq` only so much as is usual.
+static void settings_bound(Import *m) {
+  for (int i = 0; i < m->settings.count; i++) {
+    ConfigSetting *setting = &m->settings.at[i];
+    if (is_window(setting)) {
+      m->result->longest = (int64_t)setting->number;
+      if (setting->number > WINDOW_MOST) {
+        setting->number = WINDOW_MOST;
+        setting->value = arena_format(m->arena, "%d", WINDOW_MOST);
+      }
+    }
+  }
+}
+
+static const char *recipe_text(const Import *m) {
+  const char *sizes = "", *window = "1024";
+  for (int i = 0; i < m->settings.count; i++) {
+    const ConfigSetting *setting = &m->settings.at[i];
+    if (is_window(setting)) {
+      window = setting->value;
+    } else if (!user_sets(m->options, setting->name)) {
+      sizes = arena_format(m->arena, "%s%s%s = %s", sizes, *sizes ? ", " : "", setting->name, setting->value);
+    }
+  }
+  const char *data = m->options->data ? m->options->data : m->result->tokenizer ? "train.txt" : "train.bin";
+  const char *kind = m->result->tokenizer
+                         ? arena_format(m->arena, "text(\"%s\", tokenizer = \"" CONVERT_KEPT "/tokenizer.json\")", data)
+                         : arena_format(m->arena, "tokens(\"%s\")", data);
+  return arena_format(
+      m->arena,
+      "\n// As `mdl convert` read it from %s.\n"
+      "recipe converted {\n  model %s(%s);\n  data %s;\n  batch = 1;\n  seq = %s;\n  steps = 1000;\n"
+      "  optimizer adamw(lr = cosine(peak = 1e-5, warmup = 10, steps = steps), decay = 0, clip = 1.0);\n"
+      "}\n",
+      m->options->from, m->mapping.model, sizes, kind, window);
+}
+
+// The model of the binary and a recipe, as a text in the run's directory.
+static bool import_text(Import *m, Error *error) {
+  char *path = ARENA_ARRAY(m->arena, char, IO_PATH_MAX);
+  const ModelFile *file = model_file(arena_format(m->arena, "%s.mdl", m->mapping.model));
+  if (!file) {
+    return error_set(error, 1, "%s is for the model '%s', which is none of this program's: give its text, --model FILE",
+                     m->mapping.path, m->mapping.model);
+  }
+  const char *text = arena_format(m->arena, "%s%s", file->text, recipe_text(m));
+  m->compile.file = path;
+  m->compile.recipe = "converted";
+  return run_file(&m->run, "model.mdl", path, error) && io_replace_file(NULL, path, text, strlen(text), error);
+}
+
+// A text of one's own: what config.json says goes into it by --set.
+static void import_set(Import *m) {
+  const int count = m->options->compile.set_count;
+  const char **set = ARENA_ARRAY(m->arena, const char *, count + m->settings.count + 1);
+  int used = 0;
+  for (int i = 0; i < m->settings.count; i++) {
+    const ConfigSetting *setting = &m->settings.at[i];
+    if (!user_sets(m->options, setting->name)) {
+      set[used++] = arena_format(m->arena, "%s=%s", setting->name, setting->value);
+    }
+  }
+  for (int i = 0; i < count; i++) {
+    set[used++] = m->options->compile.set[i];
+  }
+  m->compile.set = set;
+  m->compile.set_count = used;
+}
+
+static bool import_tokenizer(Import *m, Error *error) {
+  char kept[IO_PATH_MAX];
+  bool there = false;
+  if (!run_file(&m->run, CONVERT_KEPT, kept, error) || !io_make_path(kept, error) ||
+      !convert_copy_kept(m->options->from, kept, true, &there, error)) {
+    return false;
+  }
+  Tokenizer *tokenizer = NULL;
+  Error why = {0};
+  m->result->tokenizer = there && data_tokenizer("tokenizer.json", kept, &tokenizer, &why);
+  if (there && !m->result->tokenizer) {
+    snprintf(m->result->note, sizeof m->result->note, "%.900s: text is not made into tokens by it", why.text);
+  }
+  tokenizer_close(tokenizer);
+  return true;
+}
+
+static bool import_compile(Import *m, Error *error) {
+  Diag *diag = diag_create(m->arena);
+  bool done = compile_plans(m->arena, diag, &m->compile, &m->set);
+  if (m->options->show) {
+    m->options->show(m->options->context, diag);
+  }
+  Diag *again = diag_create(m->arena);
+  return (done && compile_numbers(m->arena, again, &m->compile, &m->numbers)) ||
+         error_set(error, 1, "%s does not compile with the sizes of %s/config.json: %.300s", m->compile.file,
+                   m->options->from, diag->all.count ? diag->all.at[0].message : "no memory");
+}
+
+static bool read_weight(void *context, const PlanState *state, void *dense, Error *error) {
+  Import *m = context;
+  bool found = false;
+  for (int w = 0; w < m->weights.count; w++) {
+    if (strcmp(m->weights.at[w].name, state->name) == 0) {
+      return source_read(m->source, w, dense, &found, error);
+    }
+  }
+  memset(dense, 0, (size_t)state_bytes(state));  // a history of scales: nothing is known yet
+  return true;
+}
+
+static bool import_weights(Import *m, Error *error) {
+  const SourceOptions source = {.path = m->options->from, .known = &m->mapping};
+  if (strcmp(m->numbers.model, m->mapping.model) != 0) {
+    return error_set(error, 1, "%s is for the model '%s', the recipe's is '%s'", m->mapping.path, m->mapping.model,
+                     m->numbers.model);
+  }
+  if (!states_open(m->set, &m->states, error) || !weights_of_states(m->arena, &m->states, &m->weights)) {
+    return false;
+  }
+  for (int i = 0; i < m->states.count; i++) {
+    const PlanState *state = m->states.at[i].state;
+    if (state->role == STATE_MODEL && !plan_state_is_history(state)) {
+      return error_set(error, 1, "the model keeps state of its own, '%s', which weights do not hold", state->name);
+    }
+  }
+  const CheckpointSource from = {m, read_weight};
+  CheckpointFacts facts = {
+      .seed = m->set->plans[0]->run.seed, .state_hash = m->set->plans[0]->state_hash, .val_loss = NAN};
+  return source_open(m->arena, &source, &m->numbers, &m->weights, &m->source, error) &&
+         checkpoint_save_weights(m->set, &from, m->run.checkpoints, &facts, error) &&
+         run_write_plan(&m->run, m->set, NULL, error);
+}
+
+bool convert_import(Arena *arena, const ImportOptions *options, Imported *result, Error *error) {
+  Import *m = ARENA_NEW(arena, Import);
+  HfFiles files = {0};
+  *result = (Imported){0};
+  *m = (Import){.arena = arena, .options = options, .result = result, .compile = options->compile, .run.lock = -1};
+  bool done = (hf_is(options->from) ||
+               error_set(error, 1, "%s is no directory of Hugging Face: it holds no config.json", options->from)) &&
+              hf_open(options->from, &files, error) && import_mapping(m, &files, error) &&
+              config_settings(arena, &m->mapping, &files, &m->settings, error);
+  hf_close(&files);
+  const bool created = done && run_create(&m->run, options->out, m->mapping.model, error);
+  settings_bound(m);
+  done = created && import_tokenizer(m, error);
+  if (done && options->compile.file) {
+    import_set(m);
+  } else {
+    done = done && import_text(m, error);
+  }
+  done = done && import_compile(m, error) && import_weights(m, error);
+  if (done) {
+    const Plan *plan = m->set->plans[0];
+    snprintf(result->run, sizeof result->run, "%s", m->run.path);
+    result->mapping = m->mapping.path;
+    result->model = m->mapping.model;
+    result->parameters = plan->run.parameters;
+    result->sequence = plan->run.sequence;
+  } else if (created) {
+    io_remove_tree(m->run.path);  // it was empty
+  }
+  source_close(m->source);
+  states_close(&m->states);
+  run_close(&m->run);
+  return done;
+}

@@ -1,0 +1,244 @@
+// mapping.c: reads mapping texts, line by line.
+#include "runtime/convert/mapping.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+
+typedef struct {
+  Arena *arena;
+  Mapping *mapping;
+  int line;
+  Error *error;
+} Parser;
+
+static bool wrong(const Parser *p, const char *what) {
+  return error_set(p->error, 1, "%s:%d: %s", p->mapping->path, p->line, what);
+}
+
+static char *trimmed(Arena *arena, const char *text, size_t length) {
+  while (length > 0 && strchr(" \t\r", *text)) {
+    text++;
+    length--;
+  }
+  while (length > 0 && strchr(" \t\r", text[length - 1])) {
+    length--;
+  }
+  return arena_format(arena, "%.*s", (int)length, text);
+}
+
+// The next word of `*rest`, or NULL.
+static const char *word(Arena *arena, char **rest) {
+  *rest += strspn(*rest, " \t");
+  const size_t length = strcspn(*rest, " \t");
+  if (length == 0) {
+    return NULL;
+  }
+  const char *found = arena_format(arena, "%.*s", (int)length, *rest);
+  *rest += length;
+  return found;
+}
+
+static bool parse_named(Parser *p, char *rest, const char **to) {
+  const char *name = word(p->arena, &rest);
+  const size_t length = name ? strlen(name) : 0;
+  const bool quoted = length > 2 && name[0] == '"' && name[length - 1] == '"';
+  if (!name || word(p->arena, &rest) || *to) {
+    return wrong(p, *to ? "this is said twice" : "one word is expected");
+  }
+  *to = quoted ? arena_format(p->arena, "%.*s", (int)length - 2, name + 1) : name;
+  return true;
+}
+
+static bool parse_formula(Parser *p, char *rest, MappingKind kind) {
+  MappingLine line = {.kind = kind, .formula = rest};
+  if (kind != MAPPING_ONLY) {
+    char *equals = strchr(rest, '=');
+    if (!equals || equals[1] == '=') {
+      return wrong(p, "`NAME = FORMULA` is expected");
+    }
+    line.name = trimmed(p->arena, rest, (size_t)(equals - rest));
+    line.formula = equals + 1;
+  }
+  line.formula = trimmed(p->arena, line.formula, strlen(line.formula));
+  array_push(p->arena, &p->mapping->lines, line);
+  return *line.formula || wrong(p, "a formula is missing");
+}
+
+static bool parse_factor(Parser *p, MappingTensor *tensor, const char *axis) {
+  static const char turned[] = "interleaved(";
+  if (tensor->factor_count == MAPPING_MAX_FACTORS) {
+    return wrong(p, "a tensor has at most 16 axes");
+  }
+  MappingFactor *factor = &tensor->factor[tensor->factor_count++];
+  *factor = (MappingFactor){.axis = axis, .dimension = tensor->dimension_count};
+  if (strncmp(axis, turned, sizeof turned - 1) == 0 && axis[strlen(axis) - 1] == ')') {
+    factor->interleaved = true;
+    factor->axis = arena_format(p->arena, "%.*s", (int)(strlen(axis) - sizeof turned), axis + sizeof turned - 1);
+  }
+  return true;
+}
+
+// "kv_heads group hd, embed"
+static bool parse_dimensions(Parser *p, char *text, MappingTensor *tensor) {
+  for (char *at = text;; at++) {
+    const size_t length = strcspn(at, ",");
+    char *rest = trimmed(p->arena, at, length);
+    const int before = tensor->factor_count;
+    for (const char *axis; (axis = word(p->arena, &rest));) {
+      if (!parse_factor(p, tensor, axis)) {
+        return false;
+      }
+    }
+    if (tensor->factor_count == before) {
+      return wrong(p, "a dimension names no axis");
+    }
+    tensor->dimension_count++;
+    at += length;
+    if (!*at) {
+      return true;
+    }
+  }
+}
+
+static bool parse_tensor(Parser *p, char *rest) {
+  MappingTensor tensor = {.line = p->line};
+  tensor.name = word(p->arena, &rest);
+  char *open = strchr(rest, '['), *close = strchr(rest, ']'), *equals = strchr(rest, '=');
+  if (!tensor.name || !open || !close || !equals || open > close || close > equals) {
+    return wrong(p, "`tensor NAME [AXIS ..., ...] = PARAMETER, ...` is expected");
+  }
+  if (!parse_dimensions(p, trimmed(p->arena, open + 1, (size_t)(close - open - 1)), &tensor)) {
+    return false;
+  }
+  for (char *at = equals; *at;) {
+    const size_t length = strcspn(++at, ",");
+    const char *part = trimmed(p->arena, at, length);
+    if (!*part || tensor.part_count == MAPPING_MAX_PARTS) {
+      return wrong(p, *part ? "a tensor holds at most 8 parameters" : "a parameter is missing");
+    }
+    tensor.part[tensor.part_count++] = part;
+    at += length;
+  }
+  int parts = 0;
+  for (int i = 0; i < tensor.factor_count; i++) {
+    parts += strcmp(tensor.factor[i].axis, "parts") == 0;
+  }
+  if (tensor.part_count == 0 || parts != (tensor.part_count > 1)) {
+    return wrong(p, "`parts` stands once among the axes where there are several parameters, and nowhere else");
+  }
+  array_push(p->arena, &p->mapping->tensors, tensor);
+  return true;
+}
+
+static bool parse_skip(Parser *p, char *rest) {
+  MappingSkip skip = {.name = word(p->arena, &rest)};
+  const char *when = word(p->arena, &rest);
+  if (!skip.name || (when && strcmp(when, "if") != 0)) {
+    return wrong(p, "`skip NAME` or `skip NAME if FORMULA` is expected");
+  }
+  skip.condition = when ? trimmed(p->arena, rest, strlen(rest)) : NULL;
+  array_push(p->arena, &p->mapping->skips, skip);
+  return true;
+}
+
+static bool parse_line(Parser *p, char *text) {
+  static const char *const kinds[] = {"read", "write", "must", "add", "only"};
+  Mapping *m = p->mapping;
+  char *rest = text;
+  const char *first = word(p->arena, &rest);
+  if (!first) {
+    return true;
+  }
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    if (strcmp(first, kinds[i]) == 0) {
+      return parse_formula(p, rest, (MappingKind)i);
+    }
+  }
+  if (strcmp(first, "need") == 0) {
+    MappingLine line = {.kind = MAPPING_NEED};
+    const bool named = parse_named(p, rest, &line.name);
+    array_push(p->arena, &m->lines, line);
+    return named;
+  }
+  if (strcmp(first, "tensor") == 0) {
+    return parse_tensor(p, rest);
+  }
+  if (strcmp(first, "skip") == 0) {
+    return parse_skip(p, rest);
+  }
+  if (strcmp(first, "ignore") == 0) {
+    for (const char *key; (key = word(p->arena, &rest));) {
+      array_push(p->arena, &m->ignored, key);
+    }
+    return true;
+  }
+  const char **named = strcmp(first, "model") == 0    ? &m->model
+                       : strcmp(first, "type") == 0   ? &m->type
+                       : strcmp(first, "class") == 0  ? &m->architecture
+                       : strcmp(first, "prefix") == 0 ? &m->prefix
+                                                      : NULL;
+  return named ? parse_named(p, rest, named)
+               : wrong(p,
+                       "a line begins with model, type, class, prefix, read, write, must, add, need, only, ignore, "
+                       "tensor or skip");
+}
+
+bool mapping_parse(Arena *arena, const char *path, const char *text, Mapping *mapping, Error *error) {
+  *mapping = (Mapping){.path = path};
+  Parser p = {.arena = arena, .mapping = mapping, .error = error};
+  for (const char *at = text; *at;) {
+    const size_t length = strcspn(at, "\n");
+    char *line = trimmed(arena, at, length);
+    char *comment = strstr(line, "//");
+    p.line++;
+    if (comment) {
+      *comment = '\0';
+      line = trimmed(arena, line, strlen(line));
+    }
+    if (!parse_line(&p, line)) {
+      return false;
+    }
+    at += length + (at[length] == '\n');
+  }
+  return (mapping->model && mapping->type && mapping->architecture && mapping->tensors.count > 0) ||
+         error_set(error, 1, "%s says no model, type, class or tensor: it is no mapping of weights", path);
+}
+
+bool mapping_open(Arena *arena, const char *path, Mapping *mapping, Error *error) {
+  FileError why;
+  size_t length;
+  char *text = file_read_text(path, true, &length, &why);
+  if (!text) {
+    return error_set(error, 1, "%s", why.text);
+  }
+  const char *kept = arena_format(arena, "%s", text);
+  free(text);
+  return mapping_parse(arena, arena_format(arena, "%s", path), kept, mapping, error);
+}
+
+const ModelFile *model_file(const char *name) {
+  for (const ModelFile *file = model_files; file->name; file++) {
+    if (strcmp(file->name, name) == 0) {
+      return file;
+    }
+  }
+  return NULL;
+}
+
+bool mapping_all(Arena *arena, Mapping **mappings, int *count, Error *error) {
+  *count = 0;
+  for (const ModelFile *file = model_files; file->name; file++) {
+    *count += strstr(file->name, ".hf") != NULL;
+  }
+  *mappings = ARENA_ARRAY(arena, Mapping, *count + 1);
+  int at = 0;
+  for (const ModelFile *file = model_files; file->name; file++) {
+    if (strstr(file->name, ".hf") &&
+        !mapping_parse(arena, arena_format(arena, "models/%s", file->name), file->text, &(*mappings)[at++], error)) {
+      return false;
+    }
+  }
+  return true;
+}

@@ -1,0 +1,39 @@
+// source.h: weights for a model, from a directory of Hugging Face, a run or a checkpoint.
+#ifndef MDL_RUNTIME_CONVERT_SOURCE_H
+#define MDL_RUNTIME_CONVERT_SOURCE_H
+
+#include "runtime/convert/config.h"
+#include "runtime/states.h"
+
+typedef struct SourceOptions {
+  const char *path;
+  const char *mapping;   // a file; NULL: the one in the binary that fits
+  const Mapping *known;  // in place of both; or NULL
+  bool partial;          // what is missing or left over is no error
+} SourceOptions;
+
+typedef struct WeightSource WeightSource;
+
+// The numbers of the model of a text, as resolved.mdl is.
+bool numbers_of_text(Arena *arena, const char *text, ModelNumbers *numbers, Error *error);
+
+// Parameters of a set of plans.
+bool weights_of_states(Arena *arena, const States *states, Weights *weights);
+
+// The mapping for a directory that has this model_type; `model` NULL: any.
+bool source_mapping(Arena *arena, const char *file, const char *type, const char *model, Mapping *mapping,
+                    Error *error);
+
+// Compares everything before anything is read: what is missing, left over or of another shape is listed.
+bool source_open(Arena *arena, const SourceOptions *options, const ModelNumbers *numbers, const Weights *weights,
+                 WeightSource **source, Error *error);
+void source_close(WeightSource *source);               // also NULL
+const char *source_notes(const WeightSource *source);  // what --partial leaves out, in words; or NULL
+
+// The whole parameter, dense in written order. *found false: the source does not have it.
+bool source_read(WeightSource *source, int weight, void *dense, bool *found, Error *error);
+
+// Puts the weights of a directory over the parameters of a session that was initialised. `notes` gets source_notes.
+bool source_start(Session *session, const SourceOptions *options, Buffer *notes, Error *error);
+
+#endif

@@ -1,0 +1,132 @@
+// convert_command.c: options of `mdl convert`, and what it says when it is done.
+#include "runtime/convert_command.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "base/units.h"
+#include "runtime/mdl.h"
+
+static const Option convert_options[] = {
+    {"to", 0, OPTION_CHOICE, "hf|mdl", offsetof(ConvertValues, to), 0,
+     "what is made: a directory of Hugging Face from a run, or a run from such a directory (default: mdl)"},
+    {"out", 'o', OPTION_TEXT, "DIR", offsetof(ConvertValues, out), 0,
+     "the directory that is made (default of a run: a fresh runs/MODEL-N)"},
+    {"mapping", 0, OPTION_TEXT, "FILE.hf", offsetof(ConvertValues, mapping), 0,
+     "how weights are named (default: beside --model, else of those built in)"},
+    {"model", 0, OPTION_TEXT, "FILE", offsetof(ConvertValues, model), 0,
+     "to a run: a text of your own, with a recipe; its sizes are set (default: the model built in)"},
+    {"data", 0, OPTION_TEXT, "FILE", offsetof(ConvertValues, data), 0,
+     "to a run: the data that its recipe names (default: train.txt)"},
+    {"dtype", 0, OPTION_CHOICE, "f32|bf16|f16", offsetof(ConvertValues, dtype), 0,
+     "to hf: elements of the weights (default: f32)"},
+    {"shard", 0, OPTION_INTEGER, "MB", offsetof(ConvertValues, shard), 1,
+     "to hf: at most so many megabytes of weights in a file (default: 5000)"},
+};
+
+const OptionGroup convert_groups[CONVERT_GROUP_COUNT] = {
+    {"Options", convert_options, sizeof convert_options / sizeof *convert_options, 0},
+    COMMAND_GROUP(ConvertValues, compile)};
+
+const char *convert_beside(Arena *arena, const char *text) {
+  const size_t length = strlen(text);
+  if (length < 4 || strcmp(text + length - 4, ".mdl") != 0) {
+    return NULL;
+  }
+  const char *beside = arena_format(arena, "%.*s.hf", (int)length - 4, text);
+  return file_exists(beside) ? beside : NULL;
+}
+
+static int report(const MdlError *error) {
+  fprintf(stderr, "mdl convert: %s\n", error->text);
+  return (int)error->status;
+}
+
+static int to_run(Arena *arena, const ConvertValues *values, const char *from) {
+  MdlError error;
+  MdlImported result;
+  char count[UNITS_MAX];
+  const CommandFlags *flags = &values->compile;
+  const MdlImportOptions options = {
+      .from = from,
+      .out = values->out,
+      .model = values->model,
+      .mapping = values->mapping || !values->model ? values->mapping : convert_beside(arena, values->model),
+      .data = values->data,
+      .compile = {.recipe = flags->recipe,
+                  .layout = flags->layout,
+                  .precision = flags->precision,
+                  .set = flags->set.at,
+                  .set_count = flags->set.count,
+                  .diagnostics = stderr,
+                  .diagnostics_json = flags->diagnostics && strcmp(flags->diagnostics, "json") == 0}};
+  if (mdl_import(&options, &result, &error)) {
+    return report(&error);
+  }
+  printf("%s: %s, %s parameters, by %s\n", result.run, result.model, units_count(count, result.parameters),
+         result.mapping);
+  if (result.longest > result.sequence) {
+    printf("note: windows of %lld tokens, of %lld that the model allows; --set seq=N makes them longer\n",
+           (long long)result.sequence, (long long)result.longest);
+  }
+  if (result.note[0]) {
+    printf("note: %s\n", result.note);
+  }
+  Buffer path = {0};
+  buffer_shell(&path, result.run);
+  printf("try mdl generate %s --prompt TEXT, or mdl train FILE --from %s\n", path.text ? path.text : "",
+         path.text ? path.text : "");
+  buffer_free(&path);
+  return STATUS_DONE;
+}
+
+static int to_hf(const ConvertValues *values, const char *from) {
+  MdlError error;
+  MdlExported result;
+  char size[UNITS_MAX];
+  const MdlExportOptions options = {.from = from,
+                                    .out = values->out,
+                                    .mapping = values->mapping,
+                                    .dtype = values->dtype,
+                                    .shard_bytes = values->shard * 1000000};
+  if (mdl_export(&options, &result, &error)) {
+    return report(&error);
+  }
+  printf("%s: %s of step %lld, %d tensors, %s in %d file%s, by %s\n", values->out, result.type, (long long)result.step,
+         result.tensors, units_bytes(size, (double)result.bytes), result.files, result.files == 1 ? "" : "s",
+         result.mapping);
+  if (!result.tokenizer) {
+    printf("note: there is no tokenizer.json: the run has none\n");
+  }
+  return STATUS_DONE;
+}
+
+int convert_main(Arena *arena, const void *values, const OptionList *arguments) {
+  const ConvertValues *convert = values;
+  const char *from = arguments->at[0], *wrong = NULL;
+  const bool hf = convert->to && strcmp(convert->to, "hf") == 0;
+  if (hf) {
+    wrong = convert->model                         ? "--model"
+            : convert->data                        ? "--data"
+            : command_text_only(&convert->compile) ? command_text_only(&convert->compile)
+                                                   : NULL;
+    if (wrong) {
+      fprintf(stderr, "mdl convert: %s is for making a run; a run that is written --to hf has all of that\n", wrong);
+      return STATUS_USAGE;
+    }
+    if (!convert->out) {
+      fprintf(stderr, "mdl convert: which directory is to be made? Give -o DIR\n");
+      return STATUS_USAGE;
+    }
+    return to_hf(convert, from);
+  }
+  wrong = convert->dtype ? "--dtype" : convert->shard ? "--shard" : NULL;
+  if (wrong || mdl_run_is(from)) {
+    fprintf(stderr,
+            wrong ? "mdl convert: %s is for what is written --to hf; give that\n"
+                  : "mdl convert: %s is a run; give --to hf to write a directory of Hugging Face\n",
+            wrong ? wrong : from);
+    return STATUS_USAGE;
+  }
+  return to_run(arena, convert, from);
+}

@@ -1,0 +1,30 @@
+// chat.h: conversations, one a line of JSON, to tokens, and which of these are answers.
+//
+// A line is {"messages": [{"role": "user", "content": "..."}, ...]} or {"prompt": "...", "completion": "..."}. A
+// template says how a message is written: {role} and {content} stand for those of the message. Answers are the content
+// of messages whose role is assistant (or model), and what the template has behind it up to {end}, so that a model
+// learns to end them. An answer is encoded by itself, as generation will: the text before it ends where it begins.
+#ifndef MDL_RUNTIME_DATA_CHAT_H
+#define MDL_RUNTIME_DATA_CHAT_H
+
+#include "base/buffer.h"
+#include "runtime/data/source.h"
+#include "runtime/data/tokenizer.h"
+
+typedef struct Chat Chat;
+
+// Of a token, one byte: also what a file of masks has (token_file.h).
+enum { TOKEN_ANSWER = 1, TOKEN_BEGINS = 2 };  // it is of an answer; a document begins with it
+
+// `tokenizer` NULL: tokens are bytes. Without a template in the options it is the one that the tokenizer has tokens
+// for (<|im_start|>, <|start_header_id|>, <start_of_turn>), else that of <|im_start|>, spelled out. Behind each
+// conversation stands the separator, or the token that ends a document.
+bool chat_create(const Tokenizer *tokenizer, const SourceOptions *options, Chat **chat, Error *error);
+void chat_destroy(Chat *chat);
+
+// Appends the tokens of a conversation, and a byte for each to `flags`.
+bool chat_add(Chat *chat, const char *path, int64_t number, const char *line, size_t length, TokenList *tokens,
+              Buffer *flags, Error *error);
+int64_t chat_answers(const Chat *chat);  // messages so far that are answers
+
+#endif

@@ -1,0 +1,44 @@
+// data_internal.h: what data is made of, for one source (data.c) and several (mix.c).
+#ifndef MDL_RUNTIME_DATA_DATA_INTERNAL_H
+#define MDL_RUNTIME_DATA_DATA_INTERNAL_H
+
+#include "base/buffer.h"
+#include "runtime/data/data.h"
+#include "runtime/data/documents.h"
+#include "runtime/data/shares.h"
+#include "runtime/data/token_file.h"
+
+typedef struct {
+  char *name;
+  Data *data;
+} DataSet;
+
+struct Data {
+  int set_count;  // of what the recipe validates with; 0: a part of the data
+  DataSet sets[DATA_SETS_MOST];
+  char *described;  // the sources, where the recipe names others
+  int part_count;   // of a mix; 0: what follows is one source
+  Data *parts[SHARES_MOST];
+  Shares train, validation;  // whose each sample and window is
+  TokenFile file;            // of text: its bytes are the tokens
+  Tokenizer *tokenizer;      // NULL: bytes, or not known
+  TokenList encoded;         // of text with a tokenizer: its tokens
+  Documents documents;
+  Buffer flags;                  // of chats: of each token TOKEN_ANSWER, TOKEN_BEGINS
+  bool chat, text, byte_tokens;  // the last, of a file of tokens or of chats: each is a byte
+  char *path;
+  int fd, mask_fd;  // -1: none
+  char *mask_path;
+  int32_t kinds;  // tokens are below this; 0: who feeds them must look
+  int64_t bytes, tokens;
+  int64_t train_tokens, train_windows, validation_windows;
+  int64_t sequence;
+  int64_t shift_range;  // epoch offsets are in [0, shift_range)
+  uint64_t seed;
+  double bytes_per_token;
+};
+
+// One source; `options` names no mix and no file in its place.
+bool data_source_open(const DataOptions *options, Data **data, Error *error);
+
+#endif

@@ -1,0 +1,113 @@
+// eval_command.c: the command `mdl eval`.
+#include "runtime/eval_command.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/plain.h"
+#include "runtime/mdl.h"
+
+const Option eval_options[EVAL_OPTION_COUNT] = {
+    {"data", 0, OPTION_TEXT, "FILE", offsetof(EvalValues, data), 0,
+     "all of this file (default: what the run validates with)"},
+    {"batches", 0, OPTION_INTEGER, "N", offsetof(EvalValues, batches), 0,
+     "at most this many batches (default: 0, all)"},
+    {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(EvalValues, device), 0, "where to run (default: auto)"},
+    {"threads", 0, OPTION_INTEGER, "N", offsetof(EvalValues, threads), 0, "processor threads (default: all cores)"},
+    TRUST_OPTION(EvalValues),
+    JSON_OPTION(EvalValues, "the same numbers"),
+};
+
+typedef struct {
+  const char *name;
+  double value;
+} EvalOutput;
+
+typedef struct {
+  Arena *arena;
+  EvalOutput *at;
+  int count;
+} EvalOutputs;
+
+static void eval_keep(void *context, const char *name, double value) {
+  EvalOutputs *outputs = context;
+  EvalOutput *longer = ARENA_ARRAY(outputs->arena, EvalOutput, outputs->count + 1);
+  if (outputs->count > 0) {
+    memcpy(longer, outputs->at, sizeof *longer * (size_t)outputs->count);
+  }
+  longer[outputs->count++] = (EvalOutput){arena_format(outputs->arena, "%s", name), value};
+  outputs->at = longer;
+}
+
+static json_t *eval_json(const MdlEvaluation *result, const EvalOutputs *outputs) {
+  json_t *values = json_object();
+  for (int i = 0; i < outputs->count; i++) {
+    json_object_set_new(values, outputs->at[i].name, json_finite(outputs->at[i].value));
+  }
+  json_t *sets = json_array();
+  for (int i = 0; i < result->set_count; i++) {
+    json_array_append_new(
+        sets, json_pack("{s:o, s:o, s:o, s:o, s:I}", "name", json_text(result->sets[i].name), "loss",
+                        json_finite(result->sets[i].loss), "bits_per_byte", json_finite(result->sets[i].bits_per_byte),
+                        "data", json_text(result->sets[i].data), "windows", (json_int_t)result->sets[i].windows));
+  }
+  return json_pack("{s:I, s:o, s:o, s:o, s:o, s:f, s:I, s:I, s:f, s:o, s:o}", "step", (json_int_t)result->step, "loss",
+                   json_finite(result->loss), "perplexity", json_finite(result->perplexity), "bits_per_byte",
+                   json_finite(result->bits_per_byte), "data", json_text(result->data), "held_out", result->held_out,
+                   "windows", (json_int_t)result->windows, "tokens", (json_int_t)result->tokens, "seconds",
+                   result->seconds, "outputs", values, "sets", sets);
+}
+
+int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
+  const EvalValues *eval = values;
+  EvalOutputs outputs = {.arena = arena};
+  MdlError error;
+  MdlEvaluation result;
+  MdlEvaluateOptions options = {.device = eval->device,
+                                .data = eval->data,
+                                .batches = eval->batches,
+                                .threads = eval->threads,
+                                .trust = eval->trust,
+                                .output = eval_keep,
+                                .context = &outputs};
+  if (mdl_evaluate(arguments->at[0], &options, &result, &error)) {
+    fprintf(stderr, "mdl: %s\n", error.text);
+    return (int)error.status;
+  }
+  if (eval->json) {
+    return json_line(stdout, eval_json(&result, &outputs)) ? STATUS_DONE : STATUS_MEMORY;
+  }
+  printf("step           %lld\n", (long long)result.step);
+  printf("loss           %.6f nats per token\n", result.loss);
+  printf("perplexity     %.6g\n", result.perplexity);
+  if (isnan(result.bits_per_byte)) {
+    printf("bits per byte  not known: the recipe names no tokenizer for all of the data\n");
+  } else {
+    printf("bits per byte  %.6f\n", result.bits_per_byte);
+  }
+  for (int i = 0; i < outputs.count; i++) {
+    printf("%-14s %.6g\n", outputs.at[i].name, outputs.at[i].value);
+  }
+  for (int i = 0; i < result.set_count; i++) {
+    const char *name = result.sets[i].name;
+    printf("%-14s %.6f nats per token, %.6g bits per byte: all of ", *name ? name : "validation", result.sets[i].loss,
+           result.sets[i].bits_per_byte);
+    plain_put(stdout, result.sets[i].data);
+    printf(", %lld windows\n", (long long)result.sets[i].windows);
+  }
+  if (result.set_count > 0) {
+    printf("data           sources that the recipe validates with, each counted once\n");
+  } else if (result.held_out > 0) {
+    printf("data           the last %g%% of ", result.held_out * 100);
+    plain_put(stdout, result.data);
+    printf(", which the run does not train on\n");
+  } else {
+    printf("data           all of ");
+    plain_put(stdout, result.data);
+    printf("\n");
+  }
+  printf("tokens         %lld in %lld windows\n", (long long)result.tokens, (long long)result.windows);
+  printf("speed          %.0f tokens/s\n", result.seconds > 0 ? (double)result.tokens / result.seconds : 0.0);
+  return STATUS_DONE;
+}

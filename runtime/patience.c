@@ -1,0 +1,36 @@
+// patience.c: the best evaluation so far, and how many were no better.
+#include "runtime/patience.h"
+
+#include <math.h>
+
+Patience patience_of(const Metrics *metrics) {
+  Patience found = {.best = NAN};
+  for (int64_t i = 0; i < metrics->count; i++) {
+    const MetricsPoint *point = &metrics->points[i];
+    if (!isfinite(point->val_loss)) {
+      continue;
+    }
+    const bool better = isnan(found.best) || point->val_loss < found.best;
+    found = better ? (Patience){point->val_loss, (int64_t)point->step, 0}
+                   : (Patience){found.best, found.step, found.since + 1};
+  }
+  return found;
+}
+
+bool patience_possible(bool evaluates, int64_t every, Error *error) {
+  if (!evaluates) {
+    return error_set(error, 1,
+                     "--patience counts evaluations, and there is nothing to evaluate on: the part of the data that is "
+                     "held out is shorter than one window; raise `validation` in the recipe, or give more data");
+  }
+  return every > 0 ||
+         error_set(error, 2, "--patience counts evaluations, and there is one at the end alone; give --eval-every N");
+}
+
+void patience_say(Log *log, const Patience *patience, int64_t step) {
+  log_line(log,
+           LOG_YELLOW "stopped" LOG_PLAIN
+                      "   after step %lld: no better than the evaluation of step %lld, %.4f, in %lld evaluation%s",
+           (long long)step, (long long)patience->step, patience->best, (long long)patience->since,
+           patience->since == 1 ? "" : "s");
+}

@@ -1,0 +1,22 @@
+// validation.h: the loss over each of the sources that a recipe validates with.
+#ifndef MDL_RUNTIME_VALIDATION_H
+#define MDL_RUNTIME_VALIDATION_H
+
+#include "runtime/evaluate.h"
+
+typedef struct {                     // zero-initialise
+  int count;                         // 0: there is nothing to validate with
+  const char *name[DATA_SETS_MOST];  // "": the recipe gives none
+  const Data *data[DATA_SETS_MOST];
+  Feed *feed[DATA_SETS_MOST];
+  Evaluation result[DATA_SETS_MOST];
+} Validation;
+
+bool validation_open(Validation *validation, const PlanSet *set, const Data *data, Error *error);
+void validation_close(Validation *validation);
+// evaluate_run of each, `limit` batches of each; `all` is what they are together: the mean of their losses, each
+// counted once, and sums. `shown`, where it is not NULL, gets the means of outputs in the same way.
+bool validation_run(Validation *validation, Session *session, int64_t limit, ShownList *shown, Evaluation *all,
+                    Error *error);
+
+#endif

@@ -1,0 +1,312 @@
+// api_test.c: the C interface: texts that are no files, diagnostics as data, steps, and values of a run by name.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// cmocka.h wants the four above first.
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/io.h"
+#include "runtime/mdl.h"
+
+#define TEXT                                                     \
+  "import std.nn;\n"                                             \
+  "model bigram {\n"                                             \
+  "  axis batch, seq, vocab = 256, embed = 8;\n"                 \
+  "  input tokens, targets: index(vocab)[batch, seq];\n"         \
+  "  x = embedding(tokens over vocab to embed, name = table);\n" \
+  "  logits = linear(x over embed to vocab, name = head);\n"     \
+  "  loss = mean(cross_entropy(logits, targets over vocab));\n"  \
+  "}\n"
+#define RECIPE                                       \
+  "recipe tiny {\n"                                  \
+  "  model bigram();\n"                              \
+  "  data text(\"LICENSE\", tokenizer = bytes);\n"   \
+  "  batch = 4;\n"                                   \
+  "  seq = 16;\n"                                    \
+  "  optimizer adamw(lr = constant(peak = 1e-2));\n" \
+  "}\n"                                              \
+  "layout cut { mesh tp = 2; vocab -> tp; }\n"
+
+typedef struct {
+  char directory[256], name[512];
+} World;
+
+static int world_open(void **state) {
+  World *world = calloc(1, sizeof *world);
+  snprintf(world->directory, sizeof world->directory, "/tmp/mdl-api-XXXXXX");
+  assert_non_null(mkdtemp(world->directory));
+  *state = world;
+  return 0;
+}
+
+static int world_close(void **state) {
+  World *world = *state;
+  io_remove_tree(world->directory);
+  free(world);
+  return 0;
+}
+
+static const char *run_in(World *world, const char *name) {
+  snprintf(world->name, sizeof world->name, "%s/%s", world->directory, name);
+  return world->name;
+}
+
+static MdlPlan *compiled(const char *text, const char *layout) {
+  MdlError error;
+  MdlPlan *plan;
+  const MdlCompileOptions options = {.text = text, .layout = layout, .diagnostics = stderr};
+  if (mdl_compile(MDL_SOURCE_DIR "/bigram.mdl", &options, &plan, &error)) {
+    fail_msg("%s", error.text);
+  }
+  return plan;
+}
+
+static MdlTrainOptions options_of(World *world, const char *name, int64_t steps) {
+  return (MdlTrainOptions){MDL_TRAIN_DEFAULTS, .device = "cpu", .out = run_in(world, name),
+                           .threads = 1,       .steps = steps,  .eval_every = 0};
+}
+
+static MdlTrainer *opened(World *world, const MdlPlan *plan, const char *name, int64_t steps) {
+  MdlError error;
+  MdlTrainer *trainer;
+  const MdlTrainOptions options = options_of(world, name, steps);
+  if (mdl_trainer_open(plan, &options, &trainer, &error)) {
+    fail_msg("%s", error.text);
+  }
+  return trainer;
+}
+
+static MdlStep stepped(MdlTrainer *trainer) {
+  MdlStep step;
+  MdlError error;
+  bool more;
+  if (mdl_trainer_step(trainer, &step, &more, &error)) {
+    fail_msg("%s", error.text);
+  }
+  assert_true(more);
+  return step;
+}
+
+// --- texts ---
+
+typedef struct {
+  int count;
+  char code[8], file[512], message[256];
+  int line, column, end_column;
+} Said;
+
+static void hear(void *context, const MdlDiagnostic *d) {
+  Said *said = context;
+  if (said->count++ == 0) {
+    snprintf(said->code, sizeof said->code, "%s", d->code);
+    snprintf(said->file, sizeof said->file, "%s", d->file ? d->file : "-");
+    snprintf(said->message, sizeof said->message, "%s", d->message);
+    assert_string_equal(d->severity, "error");
+    said->line = d->line;
+    said->column = d->column;
+    said->end_column = d->end_column;
+  }
+}
+
+static void diagnostics_are_data(void **state) {
+  (void)state;
+  Said said = {0};
+  MdlError error;
+  MdlPlan *plan = (MdlPlan *)(uintptr_t)1;
+  const MdlCompileOptions options = {
+      .text = "model m {\n  axis a = 2;\n  loss = mean(no);\n}\n", .diagnostic = hear, .context = &said};
+  assert_int_equal(mdl_compile("x/y.mdl", &options, &plan, &error), MDL_INPUT);
+  assert_null(plan);
+  assert_string_equal(error.text, "x/y.mdl has 1 error");
+  assert_int_equal(said.count, 1);
+  assert_string_equal(said.code, "E010");
+  assert_string_equal(said.file, "x/y.mdl");
+  assert_int_equal(said.line, 3);
+  assert_int_equal(said.column, 15);
+  assert_int_equal(said.end_column, 17);
+}
+
+static void an_error_without_a_place(void **state) {
+  (void)state;
+  Said said = {0};
+  MdlPlan *plan;
+  const MdlCompileOptions options = {.diagnostic = hear, .context = &said};
+  assert_int_equal(mdl_compile("/nowhere/x.mdl", &options, &plan, NULL), MDL_INPUT);
+  assert_string_equal(said.code, "E003");
+  assert_string_equal(said.file, "-");
+  assert_int_equal(said.line, 0);
+}
+
+// --- steps ---
+
+typedef struct {
+  int64_t seen, until;
+  double loss;
+} Watch;
+
+static bool watch(void *context, MdlTrainer *trainer, const MdlStep *step) {
+  Watch *w = context;
+  MdlValue value;
+  assert_int_equal(mdl_trainer_value(trainer, "loss", &value, NULL), MDL_DONE);
+  assert_int_equal(step->step, w->seen + 1);
+  assert_true((float)step->loss == *(const float *)value.data);
+  w->seen = step->step;
+  w->loss = step->loss;
+  return step->step < w->until;
+}
+
+static void a_callback_ends_the_run(void **state) {
+  MdlPlan *plan = compiled(TEXT RECIPE, NULL);
+  Watch w = {.until = 3};
+  MdlTrainResult result;
+  MdlTrainOptions options = options_of(*state, "stops", 5);
+  options.step = watch;
+  options.context = &w;
+  assert_int_equal(mdl_train(plan, &options, &result, NULL), MDL_DONE);
+  assert_int_equal(result.step, 3);
+  assert_true(result.loss == w.loss);
+  // What was ended goes on, and is then what runs in one go.
+  options.resume = true;
+  w.until = 9;
+  assert_int_equal(mdl_train(plan, &options, &result, NULL), MDL_DONE);
+  assert_int_equal(w.seen, 5);
+  MdlTrainer *trainer = opened(*state, plan, "whole", 5);
+  double loss = NAN;
+  for (int i = 0; i < 5; i++) {
+    loss = stepped(trainer).loss;
+  }
+  assert_true(loss == result.loss);
+  MdlStep step;
+  bool more = true;
+  assert_int_equal(mdl_trainer_step(trainer, &step, &more, NULL), MDL_DONE);
+  assert_false(more);
+  assert_int_equal(step.step, 5);
+  mdl_trainer_close(trainer);
+  mdl_plan_close(plan);
+}
+
+static void a_finished_run_takes_no_step(void **state) {
+  MdlPlan *plan = compiled(TEXT RECIPE, NULL);
+  MdlTrainer *trainer = opened(*state, plan, "ends", 5), *other;
+  MdlTrainResult result;
+  MdlStep step;
+  MdlError error;
+  bool more;
+  stepped(trainer);
+  // The directory is taken until the run has ended.
+  MdlTrainOptions again = options_of(*state, "ends", 5);
+  again.resume = true;
+  assert_int_equal(mdl_trainer_open(plan, &again, &other, &error), MDL_INPUT);
+  assert_null(other);
+  assert_string_equal(mdl_trainer_run(trainer), again.out);
+  assert_int_equal(mdl_trainer_finish(trainer, &result, NULL), MDL_DONE);
+  assert_int_equal(result.step, 1);
+  assert_int_equal(mdl_trainer_step(trainer, &step, &more, &error), MDL_USAGE);
+  assert_non_null(strstr(error.text, "the run has ended"));
+  assert_int_equal(mdl_trainer_finish(trainer, NULL, NULL), MDL_USAGE);
+  assert_int_equal(mdl_trainer_save(trainer, NULL), MDL_USAGE);
+  assert_int_equal(mdl_trainer_open(plan, &again, &other, &error), MDL_DONE);
+  assert_int_equal(stepped(other).step, 2);
+  MdlValue value;
+  assert_int_equal(mdl_trainer_value(trainer, "head.w", &value, NULL), MDL_DONE);
+  assert_non_null(value.data);
+  mdl_trainer_close(other);
+  mdl_trainer_close(trainer);
+  mdl_trainer_close(NULL);
+  mdl_plan_close(plan);
+}
+
+// --- values ---
+
+static int64_t elements(const MdlValue *value) {
+  int64_t count = 1;
+  for (int i = 0; i < value->axis_count; i++) {
+    count *= value->size[i];
+  }
+  return count;
+}
+
+// The copy has what lies in memory, by its strides.
+static void same_as_memory(const MdlValue *value, const char *copy) {
+  for (int64_t e = 0; e < elements(value); e++) {
+    int64_t rest = e, at = 0;
+    for (int i = value->axis_count - 1; i >= 0; i--) {
+      at += rest % value->size[i] * value->stride[i];
+      rest /= value->size[i];
+    }
+    assert_memory_equal((const char *)value->data + at * (int64_t)value->element_bytes,
+                        copy + e * (int64_t)value->element_bytes, value->element_bytes);
+  }
+}
+
+static void every_value_is_read_alike(void **state) {
+  MdlPlan *plan = compiled(TEXT RECIPE, NULL);
+  MdlTrainer *trainer = opened(*state, plan, "values", 2);
+  stepped(trainer);
+  const int count = mdl_trainer_value_count(trainer);
+  int kinds[4] = {0};
+  MdlValue value, found;
+  for (int i = 0; i < count; i++) {
+    assert_true(mdl_trainer_value_at(trainer, i, &value));
+    assert_int_equal(mdl_trainer_value(trainer, value.name, &found, NULL), MDL_DONE);
+    assert_ptr_equal(found.data, value.data);
+    assert_non_null(value.data);
+    kinds[value.kind]++;
+    const size_t bytes = (size_t)elements(&value) * value.element_bytes;
+    char *copy = malloc(bytes + 1);
+    assert_int_equal(mdl_trainer_read(trainer, value.name, copy, bytes, NULL), MDL_DONE);
+    same_as_memory(&value, copy);
+    MdlError error;
+    assert_int_equal(mdl_trainer_read(trainer, value.name, copy, bytes + 1, &error), MDL_USAGE);
+    free(copy);
+  }
+  assert_false(mdl_trainer_value_at(trainer, count, &value));
+  assert_false(mdl_trainer_value_at(trainer, -1, &value));
+  assert_true(kinds[MDL_VALUE_PARAMETER] >= 2 && kinds[MDL_VALUE_OPTIMIZER] == 2 * kinds[MDL_VALUE_PARAMETER]);
+  assert_int_equal(mdl_trainer_value(trainer, "table.w", &value, NULL), MDL_DONE);
+  assert_string_equal(value.axis[0], "vocab");
+  assert_int_equal(value.size[1], 8);
+  assert_string_equal(value.type, "f32");
+  MdlError error;
+  assert_int_equal(mdl_trainer_value(trainer, "table", &value, &error), MDL_USAGE);
+  assert_non_null(strstr(error.text, "no value 'table'"));
+  mdl_trainer_close(trainer);
+  mdl_plan_close(plan);
+}
+
+static void pieces_of_ranks_are_joined(void **state) {
+  MdlPlan *whole = compiled(TEXT RECIPE, NULL), *cut = compiled(TEXT RECIPE, "cut");
+  MdlTrainer *one = opened(*state, whole, "one", 2), *two = opened(*state, cut, "two", 2);
+  assert_true(fabs(stepped(one).loss - stepped(two).loss) < 1e-5);
+  MdlValue a, b;
+  assert_int_equal(mdl_trainer_value(one, "head.w", &a, NULL), MDL_DONE);
+  assert_int_equal(mdl_trainer_value(two, "head.w", &b, NULL), MDL_DONE);
+  assert_non_null(a.data);
+  assert_null(b.data);
+  assert_int_equal(elements(&a), elements(&b));
+  float x[256 * 8], y[256 * 8];
+  assert_int_equal(elements(&a), 256 * 8);
+  assert_int_equal(mdl_trainer_read(one, "head.w", x, sizeof x, NULL), MDL_DONE);
+  assert_int_equal(mdl_trainer_read(two, "head.w", y, sizeof y, NULL), MDL_DONE);
+  for (int i = 0; i < 256 * 8; i++) {
+    assert_true(fabsf(x[i] - y[i]) < 1e-5F);
+  }
+  mdl_trainer_close(one);
+  mdl_trainer_close(two);
+  mdl_plan_close(whole);
+  mdl_plan_close(cut);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(diagnostics_are_data),      cmocka_unit_test(an_error_without_a_place),
+      cmocka_unit_test(a_callback_ends_the_run),   cmocka_unit_test(a_finished_run_takes_no_step),
+      cmocka_unit_test(every_value_is_read_alike), cmocka_unit_test(pieces_of_ranks_are_joined),
+  };
+  return cmocka_run_group_tests(tests, world_open, world_close);
+}

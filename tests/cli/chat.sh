@@ -1,0 +1,149 @@
+#!/bin/bash
+# chat.sh: training on the answers of conversations alone, under every layout and gone on with; and sources of their own
+# to validate with.
+. "${ROOT:?}/tests/cli/lib.sh"
+for i in $(seq 60); do
+  echo "{\"messages\": [{\"role\": \"user\", \"content\": \"What is $i and one?\"}, {\"role\": \"assistant\", \"content\": \"It is $((i + 1)).\"}]}"
+  echo "{\"prompt\": \"And $i and two?\", \"completion\": \"That is $((i + 2)).\"}"
+done > talks.jsonl
+sed 's/input tokens, targets: index(vocab)\[batch, seq\];/&\n  input share: real[batch, seq];/
+     s/  loss = .*/  loss = sum(cross_entropy(logits, targets over vocab) * share);/
+     s/data text.*/data chat("talks.jsonl");/' "$SMALL" > chat.mdl
+cat >> chat.mdl <<'END'
+layout micro { microbatches = 2; }
+layout pair  { mesh dp = 2; batch -> dp; }
+END
+
+# Which tokens are of answers: those of the file, with answers in brackets.
+expect 0 "$MDL" data encode talks.jsonl --chat --raw -o talks.bin
+mentions out 'write `data tokens("talks.bin", u16, tokenizer = bytes, mask = "talks.bin.mask");`'
+paste <(od -An -v -w2 -tu2 talks.bin) <(od -An -v -w1 -tu1 talks.bin.mask) | awk '
+  { c = $1 == 0 ? "~" : $1 == 10 ? "/" : sprintf("%c", $1); d = $2 >= 2 ? "^" : ""; a = $2 % 2
+    printf "%s%s%s", a && !was ? "[" : !a && was ? "]" : "", d, c; was = a }' > marked
+mentions marked "^<|im_start|>user/What is 1 and one?<|im_end|>/<|im_start|>assistant/[It is 2.<|im_end|>]/[~]^<" \
+  "user/And 1 and two?<|im_end|>/<|im_start|>assistant/[That is 3.<|im_end|>]/[~]^<"
+
+train chat.mdl --steps 8 --eval-every 4 --out one
+expect 0 "$MDL" train chat.mdl --steps 8 --eval-every 4 --out micro --layout micro
+train chat.mdl --layout pair --steps 8 --eval-every 4 --out pair
+for layout in micro pair; do
+  paste -d ' ' <(losses one) <(losses $layout) | awk '{ d = $2 - $4; if (d < -1e-3 || d > 1e-3) exit 1 }' ||
+    die "other losses under $layout: $(losses one) and $(losses $layout)"
+done
+for layout in one micro pair; do
+  expect 0 "$MDL" eval $layout
+  awk '/^loss/ { print $2 }' out
+done | awk 'NR == 1 { first = $1 } { d = $1 - first; if (d < -1e-3 || d > 1e-3) exit 1 } END { if (NR != 3) exit 1 }' ||
+  die "other losses of an evaluation"
+# By its definition, with what the whole batch has: mask and its sum.
+sed 's/input share/input mask/; s/  loss = .*/  loss = sum(cross_entropy(logits, targets over vocab) * mask) \/ max(sum(mask), 1);/' \
+  chat.mdl > mask.mdl
+train mask.mdl --steps 8 --eval-every 4 --out mask
+paste -d ' ' <(losses one) <(losses mask) | awk '{ d = $2 - $4; if (d < -1e-3 || d > 1e-3) exit 1 }' ||
+  die "share is not the mask divided by its sum: $(losses one) and $(losses mask)"
+train chat.mdl --steps 5 --eval-every 4 --out parts
+train chat.mdl --steps 8 --eval-every 4 --out parts --resume
+same "a run on chats that is gone on with" "$(weights one 8)" "$(weights parts 8)"
+
+# The same tokens and mask out of files train to the same bits; without the mask, to others.
+sed 's/data chat.*/data tokens("talks.bin", u16, tokenizer = bytes, mask = "talks.bin.mask");/' chat.mdl > files.mdl
+sed 's/, mask = "talks.bin.mask"//' files.mdl > whole.mdl
+train files.mdl --steps 8 --eval-every 4 --out files
+same "files of tokens and of a mask" "$(weights one 8)" "$(weights files 8)"
+train whole.mdl --steps 2 --out whole
+[ "$(losses whole)" != "$(losses one | head -2)" ] || die "a mask changes nothing"
+
+# The evaluation counts answers: as many as the mask has in the windows.
+expect 0 "$MDL" eval one --data talks.jsonl
+ones=$(od -An -v -w1 -tu1 talks.bin.mask | awk -v seq=32 'NR > 1 { n[NR - 1] = $1 % 2 }
+  END { w = int((NR - 1) / seq); for (i = 1; i <= w * seq; i++) s += n[i]; print s, w }')
+mentions out "tokens         ${ones% *} in ${ones#* } windows"
+
+# Other templates and separators.
+expect 0 "$MDL" data encode talks.jsonl --chat --raw --template '{role}> {content}
+' -o other.bin
+od -An -v -w2 -tu2 other.bin | awk '{ printf "%c", $1 == 0 ? 126 : $1 }' > other.txt
+mentions other.txt "user> What is 1 and one?" "assistant> It is 2."
+sed 's/data chat.*/data chat("talks.jsonl", template = "{role}: {content}\\n", separator = "==;\\n", begin = "#");/' chat.mdl > told.mdl
+train told.mdl --steps 1 --out told
+expect 0 "$MDL" inspect told/plan.mdlx
+mentions out 'template={role}: {content}\n;separator===\s\n;begin=#;'
+expect 0 "$MDL" train told/resolved.mdl --steps 1 --out told_again
+same "a resolved text" "$(weights told 1)" "$(weights told_again 1)"
+
+# With a tokenizer that has the tokens for it, messages are written with these: one token each.
+expect 0 "$MDL" data train-tokenizer "$ROOT/README.md" --vocab 300 -o tok.json
+mark='"single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}'
+sed "s/\"added_tokens\": \[/&{\"id\": 300, \"content\": \"<|im_start|>\", $mark, {\"id\": 301, \"content\": \"<|im_end|>\", $mark,/" \
+  tok.json > chat.json
+expect 0 "$MDL" data encode talks.jsonl --chat --raw --tokenizer chat.json -o chat.bin
+ids=$(paste <(od -An -v -w2 -tu2 chat.bin) <(od -An -v -w1 -tu1 chat.bin.mask) |
+  awk '$1 >= 299 { printf "%d:%d ", $1, $2 }' | cut -d ' ' -f 1-6)
+same "tokens of a chat" "$ids" "300:2 301:0 300:0 301:1 299:1 300:2"
+sed 's/data chat.*/data chat("talks.jsonl", tokenizer = "chat.json");/; s/vocab = 256/vocab = 302/' chat.mdl > bpe.mdl
+train bpe.mdl --steps 3 --out bpe
+sed 's/data chat.*/data tokens("chat.bin", u16, mask = "chat.bin.mask", tokenizer = "chat.json");/' bpe.mdl > bpe_file.mdl
+train bpe_file.mdl --steps 3 --out bpe_file
+same "a tokenizer, at once or before" "$(weights bpe 3)" "$(weights bpe_file 3)"
+sed 's/data text.*/data text("talks.txt", tokenizer = "chat.json", separator = "two words");/; s/vocab = 256/vocab = 302/' "$SMALL" > parted.mdl
+cp "$ROOT/README.md" talks.txt
+expect 1 "$MDL" train parted.mdl --steps 1 --out never
+mentions err "the separator 'two words' of talks.txt is"
+
+printf '\n\016\n\005<unk>\025\n\014\n\003<s>' > sp.model
+expect 1 "$MDL" data encode talks.txt --tokenizer sp.model -o never.bin
+mentions err "sp.model looks like a model of SentencePiece"
+
+# A model without a mask learns the questions too, and is told.
+sed 's/data text.*/data chat("talks.jsonl");/' "$SMALL" > plain.mdl
+expect 0 "$MDL" train plain.mdl --steps 1 --out plain
+mentions out 'the model has no input `mask` or `share`'
+
+# What is wrong is said, with file and line.
+wrong() {
+  printf '%s\n' "$1" > wrong.jsonl
+  expect 1 "$MDL" train chat.mdl --data wrong.jsonl --steps 1 --out never
+  mentions err "$2"
+}
+good='{"prompt": "a", "completion": "b"}'
+wrong "$good
+{\"text\": \"c\"}" 'wrong.jsonl:2: the line has no "messages"'
+wrong '{"messages": [{"role": "user"}]}' 'wrong.jsonl:1: message 1 has no "content" that is text'
+wrong 'not json' 'wrong.jsonl:1: the line is no JSON'
+wrong '{"messages": [{"role": "user", "content": "a"}]}' 'has no answers'
+sed 's/data chat.*/data text("talks.jsonl");/' chat.mdl > text.mdl
+expect 1 "$MDL" train text.mdl --steps 1 --out never
+mentions err 'data chat("talks.jsonl")'
+head -c 10 talks.bin.mask > short.mask
+sed 's/talks.bin.mask/short.mask/' files.mdl > short.mdl
+expect 1 "$MDL" train short.mdl --steps 1 --out never
+mentions err "the mask short.mask has 10 bytes"
+sed 's/data chat.*/data chat("talks.jsonl", template = "{role}");/' chat.mdl > broken.mdl
+expect 1 "$MDL" train broken.mdl --steps 1 --out never
+mentions err "has no {content}"
+sed 's/data chat.*/data text("talks.jsonl", mask = "x");/' chat.mdl > broken.mdl
+expect 1 "$MDLC" check broken.mdl
+mentions err "takes a path in quotes, a tokenizer and a separator"
+
+# Sources of their own to validate with, by name.
+cp "$ROOT/LICENSE" licence.txt
+cp "$ROOT/README.md" readme.txt
+sed 's|data text.*|data text("licence.txt");\n  validation sets(law = text("licence.txt"), pages = text("readme.txt"));|' "$SMALL" > sets.mdl
+train sets.mdl --steps 4 --eval-every 2 --out sets
+mentions sets/metrics.jsonl '"val_loss.law":' '"val_loss.pages":'
+mentions sets/resolved.mdl "law = text(\"$WORK/licence.txt\")"
+mentions out "eval 4 law: " "eval 4 pages: " "eval 4, their mean: "
+awk -F'[:,}]' '/val_loss/ { for (i = 1; i < NF; i++) v[$i] = $(i + 1); d = v["\"val_loss\""] - (v["\"val_loss.law\""] + v["\"val_loss.pages\""]) / 2
+  if (d < -1e-5 || d > 1e-5) exit 1 }' sets/metrics.jsonl || die "val_loss is not the mean: $(cat sets/metrics.jsonl)"
+expect 0 "$MDL" eval sets
+mentions out "law  " "pages  " "readme.txt"
+pages=$(awk '/^pages/ { print $2 }' out)
+expect 0 "$MDL" eval sets --data readme.txt
+mentions out "loss           $pages nats per token" "data           all of"
+sed 's|data text.*|data text("licence.txt");\n  validation text("readme.txt");|' "$SMALL" > single.mdl
+train single.mdl --steps 2 --out single
+! grep -q '"val_loss\.' single/metrics.jsonl || die "a source without a name has one"
+mentions single/metrics.jsonl '"val_loss":'
+sed 's|data text.*|data text("licence.txt");\n  validation = 0.1;\n  validation text("readme.txt");|' "$SMALL" > both.mdl
+expect 1 "$MDLC" check both.mdl
+mentions err "both a part of the data and a source of its own"

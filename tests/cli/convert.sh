@@ -1,0 +1,208 @@
+#!/bin/bash
+# convert.sh: runs to directories of Hugging Face and back to the bit, training that begins with weights, and what is wrong
+# with either. tests/convert compares scores with those of transformers.
+. "${ROOT:?}/tests/cli/lib.sh"
+head -c 20000 "$ROOT/LICENSE" > text.txt
+SIZES="vocab = 256, embed = 16, layers = 2, kv_heads = 2, group = 2, hd = 4, ffn = 24"
+
+# text FILE MODEL SIZES: a text with the recipe `own`
+text() {
+  cat "$ROOT/models/$2.mdl" > "$1"
+  cat >> "$1" << END
+recipe own {
+  model $2($3);
+  data text("text.txt", tokenizer = bytes);
+  batch = 2;
+  seq = 16;
+  steps = 4;
+  optimizer adamw(lr = constant(1e-2), clip = 1.0);
+}
+END
+}
+
+saved_weights() {  # RUN STEP
+  sha256sum < "$(printf '%s/checkpoints/step-%08d/model.safetensors' "$1" "$2")"
+}
+
+# round MODEL SIZES: a run that was trained, as hf, is a run again with the same bits
+round() {
+  text "$1.mdl" "$1" "$2"
+  train "$1.mdl" --recipe own --out "$1-run" --device cpu
+  expect 0 "$MDL" convert "$1-run" --to hf -o "$1-hf"
+  mentions out "of step 4" "by models/"
+  expect 0 "$MDL" convert "$1-hf" -o "$1-back"
+  same "$1: there and back" "$(saved_weights "$1-run" 4)" "$(saved_weights "$1-back" 0)"
+  expect 0 "$MDL" convert "$1-back" --to hf -o "$1-again"
+  same "$1: again" "$(sha256sum < "$1-hf/model.safetensors")" "$(sha256sum < "$1-again/model.safetensors")"
+  same "$1: config.json" "$(cat "$1-hf/config.json")" "$(cat "$1-again/config.json")"
+}
+round llama "$SIZES"
+round gpt2 "vocab = 256, places = 16, embed = 16, layers = 2, heads = 2"
+round bloom "vocab = 256, embed = 16, layers = 2, heads = 2"
+round gemma "vocab = 256, embed = 16, layers = 2, group = 2, hd = 8, ffn = 24"
+round qwen3 "vocab = 256, embed = 16, layers = 2, kv_heads = 2, group = 2, hd = 8, ffn = 24"
+round mixtral "vocab = 256, embed = 16, layers = 2, kv_heads = 2, group = 2, hd = 4, ffn = 24, experts = 4"
+round olmoe "vocab = 256, embed = 16, layers = 2, heads = 2, hd = 8, ffn = 24, experts = 4, choice = 2"
+text tied.mdl llama "$SIZES, tied = true, biased = true"
+train tied.mdl --recipe own --out tied-run --device cpu
+expect 0 "$MDL" convert tied-run --to hf -o tied-hf
+mentions out "qwen2 of step 4" "by models/qwen2.hf"
+expect 0 "$MDL" convert tied-hf -o tied-back
+same "biases and one table" "$(saved_weights tied-run 4)" "$(saved_weights tied-back 0)"
+text window.mdl llama "$SIZES, window = 5"
+train window.mdl --recipe own --out window-run --device cpu --steps 1
+expect 0 "$MDL" convert window-run --to hf -o window-hf
+mentions window-hf/config.json '"sliding_window": 5' '"model_type": "mistral"'
+
+# What is made is of use: evaluated, gone on from, trained on from, under another layout too.
+expect 0 "$MDL" eval llama-run
+loss=$(sed -n 's/^loss *\([0-9.]*\) .*/\1/p' out)
+expect 0 "$MDL" convert llama-hf -o llama-eval --model llama.mdl --recipe own --data text.txt
+expect 0 "$MDL" eval llama-eval
+same "the loss" "$loss" "$(sed -n 's/^loss *\([0-9.]*\) .*/\1/p' out)"
+mentions out "step           0"
+train llama-eval --resume --steps 2 --device cpu
+[ -f llama-eval/checkpoints/step-00000002/optimizer.safetensors ] || die "the run was not gone on with"
+train llama.mdl --recipe own --from llama-hf --out from-hf --steps 2 --device cpu
+mentions out "weights   from llama-hf"
+train llama.mdl --recipe own --from llama-run --out from-run --steps 2 --device cpu
+train llama.mdl --recipe own --from llama-run/checkpoints/step-00000004 --out from-step --steps 2 --device cpu
+train llama.mdl --recipe own --layout fsdp4 --set batch=4 --from llama-hf --out from-four --steps 1 --device cpu
+same "hf or run" "$(weights from-hf 2)" "$(weights from-run 2)"
+same "run or checkpoint" "$(weights from-run 2)" "$(weights from-step 2)"
+same "resumed or begun" "$(weights from-hf 2)" "$(weights llama-eval 2)"
+expect 0 "$MDL" generate llama-back --prompt ab --tokens 3 --tokenizer bytes
+expect 0 "$MDL" inspect llama-back
+expect 0 "$MDL" inspect llama-back/checkpoints/step-00000000
+expect 0 "$MDL" verify llama-back
+mentions out "whole"
+train llama.mdl --recipe own --from llama-hf --out from-hf --restart --steps 1 --device cpu
+mentions out "weights   from llama-hf" "restarted"
+
+sed '$a layout two { mesh pp = 2; layers -> pp; microbatches = 2; }' llama.mdl > two.mdl
+expect 0 "$MDL" convert llama-hf -o stages --model two.mdl --recipe own --layout two
+same "of two stages" "$(saved_weights llama-run 4)" "$(saved_weights stages 0)"
+train stages --resume --steps 1 --device cpu
+
+# Shards, and elements of 16 bits.
+expect 0 "$MDL" convert llama-run --to hf -o shards --shard 1
+[ -f shards/model.safetensors ] || die "a small model needs no shards"
+text wide.mdl llama "vocab = 256, embed = 256, layers = 1, kv_heads = 2, group = 2, hd = 64, ffn = 512"
+train wide.mdl --recipe own --out wide --steps 1 --device cpu
+expect 0 "$MDL" convert wide --to hf -o wide-hf --shard 1
+[ -f wide-hf/model-00002-of-00004.safetensors ] || die "there are no shards: $(ls wide-hf)"
+expect 0 "$MDL" convert wide-hf -o wide-back
+same "shards" "$(saved_weights wide 1)" "$(saved_weights wide-back 0)"
+expect 0 "$MDL" convert wide --to hf -o half --dtype bf16
+[ "$(stat -c %s half/model.safetensors)" -lt 1900000 ] || die "bf16 is not smaller"
+expect 0 "$MDL" convert half -o half-run
+expect 0 "$MDL" convert half-run --to hf -o half-again --dtype bf16
+cmp half/model.safetensors half-again/model.safetensors || die "bf16 there and back is not the same"
+
+# A tokenizer goes with the weights.
+if "$MDL" data train-tokenizer text.txt -o tokenizer.json --vocab 300 > /dev/null 2>&1; then
+  text words.mdl llama "${SIZES/256/300}"
+  sed -i 's/tokenizer = bytes/tokenizer = "tokenizer.json"/' words.mdl
+  train words.mdl --recipe own --out words --steps 1 --device cpu
+  expect 0 "$MDL" convert words --to hf -o words-hf
+  cmp tokenizer.json words-hf/tokenizer.json || die "the tokenizer is another"
+  expect 0 "$MDL" convert words-hf -o words-back --data text.txt
+  expect 0 "$MDL" generate words-back --prompt "You may" --tokens 3
+  mentions out "You may"
+  expect 0 "$MDL" eval words-back --batches 2
+fi
+
+# wrong WORD...: converting the directory `bad` is an error that says these, and leaves nothing
+wrong() {
+  expect 1 "$MDL" convert bad -o bad-run
+  mentions err "$@"
+  [ ! -e bad-run ] || die "something is left: $*"
+  rm -rf bad
+}
+bad() { rm -rf bad; cp -r "$1" bad; }
+edit() { sed -i "$1" bad/config.json; }
+bad wide-hf; rm bad/model-00002-of-00004.safetensors
+wrong "the shard bad/model-00002-of-00004.safetensors is not there" "model.safetensors.index.json says"
+bad wide-hf; sed -i 's/"model-00002-of-00004/"..\/model-00002-of-00004/' bad/model.safetensors.index.json
+wrong "is no name of a file in this directory"
+bad wide-hf; sed -i '0,/model-00001-of/s//model-00003-of/' bad/model.safetensors.index.json
+wrong "but it is not"
+bad llama-hf; rm bad/model.safetensors; wrong "holds neither model.safetensors nor model.safetensors.index.json"
+bad llama-hf; rm bad/model.safetensors; touch bad/pytorch_model.bin; wrong "pytorch_model.bin is not read"
+bad llama-hf; truncate -s -4 bad/model.safetensors; wrong "model.safetensors is damaged"
+bad llama-hf; edit 's/"hidden_size": 16/"hidden_size": 17/'; wrong "'model.embed_tokens.weight' is [256, 16] there, [256, 17] is wanted"
+bad llama-hf; edit 's/"num_hidden_layers": 2/"num_hidden_layers": 3/'
+wrong "missing: 'model.layers.2.input_layernorm.weight' [16]"
+bad llama-hf; edit 's/"num_hidden_layers": 2/"num_hidden_layers": 1/'
+wrong "left over, since the model has no such parameter: 'model.layers.1."
+bad llama-hf; edit 's/"llama"/"lama"/'; wrong "model_type 'lama'; known are" "llama" "--mapping FILE"
+bad llama-hf; edit 's/"silu"/"gelu"/'; wrong 'hidden_act is "gelu" there, "silu" in the model'
+bad llama-hf; edit 's/"LlamaForCausalLM"/"LlamaModel"/'; wrong "architectures"
+bad llama-hf; edit 's/"silu"/"silu", "rope_scaling": {"type": "linear", "factor": 2}/'; wrong 'rope_scaling.type is "linear" there, "llama3" in the model'
+bad llama-hf; edit 's/"silu"/"silu", "logit_cap": 30/'; wrong "logit_cap = 30" "models/llama.hf does not know"
+bad llama-hf; edit 's/"vocab_size"/"vocabulary"/'; wrong "config.json does not say \`vocab_size\`"
+bad llama-hf; edit 's/"silu"/"silu/'; wrong "config.json:" "is not JSON"
+bad window-hf; edit 's/"sliding_window": 5,//'; wrong "does not say sliding_window"
+bad tied-hf; edit 's/"use_sliding_window": false/"use_sliding_window": true/'; wrong "use_sliding_window is true there"
+
+# from STATUS OPTION...: training from the weights of a run with other sizes
+from() {
+  local status=$1
+  shift
+  rm -rf from
+  expect "$status" "$MDL" train llama.mdl --recipe own --steps 1 --out from --device cpu "$@"
+}
+from 1 --from llama-run --set ffn=25
+mentions err "the weights in llama-run do not fit the model" "'layers.0.down.w' is [24, 16] there, [25, 16] is wanted"
+from 1 --from llama-run --set layers=3
+mentions err "missing: 'layers.2.attn_norm.scale' [16]"
+from 0 --from llama-run --set layers=3 --partial
+mentions out "9 missing, which keep their first values: 'layers.2.attn_norm.scale' [16]"
+from 1 --from llama-run --set layers=1
+mentions err "left over, since the model has no such parameter: 'layers.1."
+from 0 --from llama-run --set layers=1 --partial
+mentions out "9 left over: 'layers.1."
+from 1 --from llama-hf --set theta=5000
+mentions err "theta is 10000 there, 5000 in the model"
+sed 's/^    x = x + linear(g over.*/&\n    x = x + linear(x over embed to embed'"'"', name = more)[embed'"'"' -> embed];/' llama.mdl > more.mdl
+rm -rf from
+expect 1 "$MDL" train more.mdl --recipe own --steps 1 --out from --device cpu --from llama-hf
+mentions err "models/llama.hf does not say where these parameters of the model stand" "'layers.0.more.w' [16, 16]"
+rm -rf from
+expect 0 "$MDL" train more.mdl --recipe own --steps 1 --out from --device cpu --from llama-hf --partial
+mentions out "2 missing, which keep their first values: 'layers.0.more.w' [16, 16]"
+from 1 --from gpt2-hf
+mentions err "weights of the model_type 'gpt2' are for the model 'gpt2', not for 'llama'"
+from 1 --from nowhere
+mentions err "there is no run directory nowhere"
+from 2 --from llama-run --resume
+from 2 --partial
+from 1 --from text.txt
+mentions err "text.txt"
+
+# A mapping of one's own, beside the text; and what a mapping must say.
+cp llama.mdl mine.mdl
+sed 's/model\.embed_tokens/tokens/; s/"llama"/"mine"/' "$ROOT/models/llama.hf" > mine.hf
+expect 0 "$MDL" convert llama-run --to hf -o mine-hf --mapping mine.hf
+mentions mine-hf/config.json '"model_type": "mine"'
+expect 0 "$MDL" convert mine-hf --model mine.mdl --recipe own -o mine-run
+same "a mapping beside the text" "$(saved_weights llama-run 4)" "$(saved_weights mine-run 0)"
+train mine.mdl --recipe own --from mine-hf --out mine-from --steps 1 --device cpu
+sed -i '/q_proj/d' mine.hf
+expect 1 "$MDL" convert llama-run --to hf -o other --mapping mine.hf
+mentions err "mine.hf does not say where these parameters of the model stand" "'layers.0.q.w' [16, 2, 2, 4]"
+[ ! -e other ] || die "a directory is left"
+
+# Usage.
+expect 2 "$MDL" convert llama-run
+mentions err "llama-run is a run; give --to hf"
+expect 2 "$MDL" convert llama-run --to hf
+expect 2 "$MDL" convert llama-hf --dtype bf16
+expect 2 "$MDL" convert llama-run --to hf -o other --set seq=3
+expect 1 "$MDL" convert llama-run --to hf -o text.txt
+expect 1 "$MDL" convert llama-run --to hf -o llama-hf
+mentions err "llama-hf is not empty"
+expect 1 "$MDL" convert text.txt
+mentions err "holds no config.json"
+expect 1 "$MDL" convert llama-hf --model gpt2.mdl --recipe own -o other
+expect 1 "$MDL" convert "$ROOT" --to hf -o other

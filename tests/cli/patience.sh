@@ -1,0 +1,38 @@
+#!/bin/bash
+# patience.sh: training ends where the validation loss gets no better, also across a resumption.
+. "${ROOT:?}/tests/cli/lib.sh"
+sed -e "s,../../LICENSE,$ROOT/LICENSE," -e "s/cosine(peak = 1e-2, warmup = 5, steps = 60)/3e-2/" "$SMALL" > harm.mdl
+evaluations() {
+  sed -n 's/.*"step":\([0-9]*\),.*"val_loss":\([0-9.]*\).*/\1 \2/p' "$1/metrics.jsonl"
+}
+
+# stop RUN: the step with which so many evaluations were no better than the best one
+stop() {
+  evaluations "$1" | awk -v n="$2" 'NR == 1 || $2 < best { best = $2; since = 0; next } ++since == n { print $1; exit }'
+}
+train harm.mdl --steps 400 --eval-every 5 --save-every 100 --log-every 100 --out whole
+first=$(stop whole 2)
+later=$(stop whole 3)
+[ -n "$first" ] && [ -n "$later" ] && [ "$first" -lt "$later" ] || { evaluations whole >&2; die "the validation loss always falls"; }
+
+train harm.mdl --steps 400 --eval-every 5 --save-every 100 --log-every 100 --patience 2 --out two
+mentions out "stopped   after step $first: no better than the evaluation of step " "in 2 evaluations"
+same "the last evaluation" "$(evaluations two | tail -n 1 | cut -d' ' -f1)" "$first"
+saved two "$first" || die "nothing was saved where it stopped"
+
+# It goes on counting: nothing with as much patience, one evaluation or more with more of it, all without.
+train two --resume --steps 400 --eval-every 5 --log-every 100 --patience 2
+mentions out "stopped   after step $first" "no step was made"
+train two --resume --steps 400 --eval-every 5 --save-every 100 --log-every 100 --patience 3
+mentions out "stopped   after step $later"
+same "the evaluations" "$(evaluations two)" "$(evaluations whole | awk -v last="$later" '$1 <= last')"
+train two --resume --steps $((later + 5)) --eval-every 5 --log-every 100
+! grep -q stopped out || die "it stopped without --patience"
+
+# Where nothing is evaluated it is an error, and no run.
+expect 2 "$MDL" train harm.mdl --steps 10 --eval-every 0 --patience 2 --out never
+mentions err "--eval-every N"
+expect 1 "$MDL" train harm.mdl --set validation=0 --steps 10 --patience 2 --out never
+mentions err "nothing to evaluate on"
+expect 2 "$MDL" train harm.mdl --steps 10 --patience 0 --out never
+[ ! -e never ] || die "a run was made"

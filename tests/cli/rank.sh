@@ -1,0 +1,77 @@
+#!/bin/bash
+# rank.sh: ablations of recipes, models and seeds: parameters, means, spreads and a ranking.
+. "${ROOT:?}/tests/cli/lib.sh"
+sed "s,../../LICENSE,$ROOT/LICENSE," "$SMALL" > small.mdl
+sed -n '/^model small/,/^}/p' small.mdl | sed 's/^model small/model still/; s/  loss = /  logits = 0 * logits;\n&/' > still.mdl
+cat still.mdl >> small.mdl
+sed -n '/^recipe small/,/^}/p' small.mdl | sed 's/recipe small/recipe wide/; s/small()/small(ffn = 192)/' > wide.mdl
+cat wide.mdl >> small.mdl
+
+# numbers DIRECTORY KEY: the values of that key, one for each row
+numbers() {
+  sed "s/.*\"$2\":\"\{0,1\}\([^\",}]*\).*/\1/" "$1/ablate.jsonl"
+}
+
+# Two recipes from three seeds: six rows, two lines of a ranking, by the losses of validation.
+expect 0 "$MDL" ablate small.mdl recipe=small,wide --seeds 3 --steps 15 --out seeds
+mentions out "6/6  recipe=wide seed=3" "rank  recipe  parameters  val loss    spread  seeds" \
+  "ranked by the mean of the validation losses"
+small=$(numbers seeds parameters | sed -n 1p) wide=$(numbers seeds parameters | sed -n 4p)
+same "more parameters" "$wide" "$(awk -v x="$small" 'BEGIN { printf "%.1f", x + 2 * 3 * 32 * 128 }')"
+same "seeds that are no other" "$(numbers seeds val_loss | sort -u | wc -l)" 6
+numbers seeds val_loss | awk '
+  { x[NR] = $1; m[NR > 3] += $1 / 3 }
+  END {
+    for (i = 1; i <= 6; i++) v[i > 3] += (x[i] - m[i > 3]) ^ 2 / 2
+    for (i = 0; i < 2; i++) printf "%.6f %.6f\n", m[i], sqrt(v[i])
+  }' > wanted
+paste -d ' ' <(numbers seeds rank_mean) <(numbers seeds rank_spread) | sed -n '1p; 4p' | awk '{ printf "%.6f %.6f\n", $1, $2 }' > found
+same "means and spreads" "$(cat found)" "$(cat wanted)"
+best=$(awk 'NR == 1 { m = $1 } END { print ($1 < m) ? "wide" : "small" }' wanted)
+same "the best" "$(awk '$1 == 1 && NF >= 6 { name = $2 } END { print name }' out)" "$best"
+same "ranks" "$(numbers seeds rank | sort | uniq -c | xargs)" "3 1 3 2"
+
+# Seeds by name; another model of the text, which cannot learn, is the last and far behind.
+expect 0 "$MDL" ablate small.mdl --recipe small model=still,small seed=4,7 --steps 15 --out models
+mentions out "model=still seed=7"
+same "ranks of models" "$(numbers models rank | xargs)" "2 2 1 1"
+same "a loss that stands still" "$(numbers models val_loss | sed -n 1p | cut -c1-5)" 5.545
+! grep -q '≈' out || die "a model that learns nothing is as good"
+expect 1 "$MDL" ablate small.mdl --recipe small model=still,smull --out never
+mentions err "there is no model 'smull'" "--set model=NAME: small, still"
+train small.mdl --recipe small --set model=still --steps 2 --out alone
+mentions out "still, recipe small"
+
+# One seed has no spread; layouts alone are not ranked; without validation the last losses are.
+expect 0 "$MDL" ablate small.mdl recipe=small,wide --steps 2 --out one
+same "spreads of one seed" "$(numbers one rank_spread | xargs)" "null null"
+expect 0 "$MDL" ablate small.mdl --recipe small precision=fp32,fp64 --steps 2 --out same
+same "ranks of the same computation" "$(numbers same rank | xargs)" "null null"
+expect 0 "$MDL" ablate small.mdl --recipe small --set validation=0 batch=2,4 --steps 20 --out blind
+mentions out "last losses"
+expect 0 "$MDL" ablate small.mdl --recipe small --seeds 2 --steps 2 --out two
+same "ranks of one recipe" "$(numbers two rank | xargs)" "1 1"
+expect 2 "$MDL" ablate small.mdl --seeds 2 seed=4,7 --out never
+mentions err "--seeds and seed=4,7 do not go together"
+expect 2 "$MDL" ablate small.mdl --seeds 0 recipe=small,wide --out never
+sed '/^recipe wide/,/^}/s,tokenizer = bytes,&,; /^recipe wide/,/^}/s,/LICENSE,/README.md,' small.mdl > other.mdl
+expect 0 "$MDL" ablate other.mdl recipe=small,wide --steps 2 --out other
+mentions out "rows have different data or tokens"
+
+# A capacity of a layout changes what is computed: shown, not judged. The same layouts without it are.
+cp "$ROOT"/models/mixtral.mdl .
+cat >> mixtral.mdl << 'MDL'
+layout whole { microbatches = 2; }
+layout bounded { microbatches = 2; capacity = 0.5; }
+MDL
+expect 0 "$MDL" ablate mixtral.mdl --recipe tiny layout=single,whole,bounded --data "$ROOT/LICENSE" --steps 4 --out capacity
+same "verdicts with a capacity" "$(numbers capacity verdict | xargs)" "none same not judged"
+
+# In the picture no name reaches the losses, however wide its letters are.
+long=$(printf 'W%.0s' $(seq 60))
+sed "s/^recipe wide/recipe $long/" small.mdl > long.mdl
+expect 0 "$MDL" ablate long.mdl "recipe=small,$long" --dry --out long
+grep -o "<text class=\"name\"[^>]*>W*</text>" long/ablate.svg > names
+same "the whole name" "$(sed 's/<[^>]*>//g' names | tr -d '\n')" "$long"
+awk 'length($0) > 0 { gsub(/<[^>]*>/, ""); if (length($0) * 12 > 478 - 60 - 96) exit 1 }' names || die "a name lies on the losses"
+[ ! -e never ] || die "a wrong word made a directory"

@@ -1,0 +1,65 @@
+#!/bin/bash
+# shown.sh: outputs of a text reach the log, metrics, events and evaluations, and so do all metrics the events.
+. "${ROOT:?}/tests/cli/lib.sh"
+sed -e "s,../../LICENSE,$ROOT/LICENSE," -e 's/^  axis key like seq;/&\n  axis one = 1;/' -e 's/^  loss = .*/&\
+  (_, best) = top(logits over vocab to one);\
+  output acc = mean(where(max(where(best == targets, 1, 0) over one) > 0, 1, 0));\
+  output nats = mean(cross_entropy(logits, targets over vocab));\
+  output tokens = 2 * nats;\
+  output val_nats = 3 * nats;\
+  output every = logits;/' "$SMALL" > shown.mdl
+echo 'layout eight { mesh pp = 2, dp = 2, tp = 2; layers -> pp; batch -> dp; heads, ffn, vocab -> tp; microbatches = 2; }' >> shown.mdl
+train shown.mdl --steps 20 --eval-every 10 --log-every 5 --out run
+mentions out "  acc 0." "  val_nats "
+
+# value RUN KEY: of the last line
+value() {
+  tail -n 1 "$1/metrics.jsonl" | sed -n "s/.*\"$2\":\([-+0-9.e]*\)[,}].*/\1/p"
+}
+
+# near NAME A B TIMES: A is B so many times, within a thousandth
+near() {
+  awk -v a="$2" -v b="$3" -v n="$4" 'BEGIN { b *= n; exit !(a != "" && b > 0 && a - b <= 1e-3 * b && b - a <= 1e-3 * b) }' ||
+    die "$1: $2 is not $4 times $3"
+}
+near "the loss" "$(value run nats)" "$(value run loss)" 1
+near "an output called as a key is" "$(value run output.tokens)" "$(value run loss)" 2
+near "one called as those of evaluations" "$(value run output.val_nats)" "$(value run loss)" 3
+near "the loss of validation" "$(value run val_nats)" "$(value run val_loss)" 1
+near "an output of validation" "$(value run val_val_nats)" "$(value run val_loss)" 3
+same "the tokens of the run" "$(value run tokens)" $((20 * 4 * 32))
+same "outputs that are no number" "$(grep -c every run/metrics.jsonl || true)" 0
+same "lines with an evaluation" "$(grep -c '"val_acc":' run/metrics.jsonl)" 2
+awk -v x="$(value run val_acc)" 'BEGIN { exit !(x > 0.05 && x < 0.6) }' || die "an accuracy of $(value run val_acc)"
+
+# mdl eval says what the run has logged.
+expect 0 "$MDL" eval run
+for key in acc nats val_nats; do
+  near "$key of mdl eval" "$(awk -v key=$key '$1 == key { print $2 }' out)" "$(value run val_$key)" 1
+done
+
+# A layout changes nothing of it.
+train shown.mdl --layout eight --steps 20 --eval-every 10 --log-every 5 --out parts
+for key in acc val_acc output.tokens val_tokens; do
+  near "$key under a layout" "$(value parts $key)" "$(value run $key)" 1
+done
+
+# Logits that are large are never whole while training: what is made of them is in evaluations alone.
+"$MDLC" print shown.mdl --after elaborate > graph
+mentions graph 'output "acc"' 'output "loss"'
+sed 's/axis vocab = 256/axis vocab = 60000/; s/batch = 4/batch = 256/' shown.mdl > large.mdl
+"$MDLC" print large.mdl --after elaborate > graph
+mentions graph 'output "loss"'
+! grep -q 'output "acc"' graph || die "large logits are read by outputs of a training step"
+
+# Every number of metrics is in the events, under the same name; files are in the directories of their runs.
+command -v python3 > /dev/null || exit 0
+python3 "$ROOT/tests/cli/events.py" {run,parts}/events.out.tfevents.* > events
+for run in run parts; do
+  tail -n 1 $run/metrics.jsonl | tr -d '{}"' | tr ',' '\n' | grep -v 'null$\|^step:' | cut -d: -f1 | sort > keys
+  awk -v run=$run '$1 == run && $3 == 20 { print $2 }' events | sort > tags
+  same "tags of $run" "$(cat keys)" "$(cat tags)"
+done
+near "the accuracy in the events" "$(awk '$1 == "run" && $2 == "acc" && $3 == 20 { print $4 }' events)" "$(value run acc)" 1
+near "the validation in the events" "$(awk '$1 == "run" && $2 == "val_loss" && $3 == 10 { print $4 }' events)" \
+  "$(sed -n 's/.*"step":10,.*"val_loss":\([0-9.]*\).*/\1/p' run/metrics.jsonl)" 1

@@ -1,0 +1,287 @@
+// convert_test.c: formulas, mapping texts, and where elements go, against plain loops.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// cmocka.h wants the four above first.
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/convert/config.h"
+
+static Arena *arena;
+
+static int setup(void **state) {
+  (void)state;
+  arena = arena_create();
+  return arena ? 0 : -1;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  arena_destroy(arena);
+  return 0;
+}
+
+// --- formulas ---
+
+static bool find(void *context, const char *name, Value *value, Error *error) {
+  (void)context;
+  *value = (Value){.kind = VALUE_NONE};
+  if (strcmp(name, "six") == 0 || strcmp(name, "rope.six") == 0) {
+    *value = (Value){.kind = VALUE_NUMBER, .number = 6};
+  } else if (strcmp(name, "word") == 0) {
+    *value = (Value){.kind = VALUE_TEXT, .text = "silu"};
+  } else if (strcmp(name, "wrong") == 0) {
+    return error_set(error, 1, "there is no 'wrong'");
+  }
+  return true;
+}
+
+static const FormulaNames *names(void) {
+  static FormulaNames made;
+  made = (FormulaNames){NULL, find, arena};
+  return &made;
+}
+
+static void test_formulas(void **state) {
+  (void)state;
+  static const struct {
+    const char *formula, *value;
+  } cases[] = {{"six", "6"},
+               {"2 + 3 * six / 2 - -1", "12"},
+               {"(2 + 3) * six", "30"},
+               {"lacks or 7", "7"},
+               {"lacks or rope.six or 7", "6"},
+               {"lacks * 2 or six / 4", "1.5"},
+               {"lacks", "null"},
+               {"1e-6", "1e-06"},
+               {"not lacks", "true"},
+               {"six == 6", "true"},
+               {"six != 6", "false"},
+               {"word == \"silu\"", "true"},
+               {"word == \"gelu\"", "false"},
+               {"six == inf", "false"},
+               {"inf == inf", "true"},
+               {"word", "\"silu\""},
+               {"six if six < inf else none", "6"},
+               {"six if six > inf else none", "null"},
+               {"1 if lacks else 2 if six == 5 else 3", "3"},
+               {"truest or order", "null"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    Value value;
+    Error error = {0};
+    assert_true(formula_evaluate(cases[i].formula, names(), &value, &error));
+    assert_string_equal(value_text(arena, &value), cases[i].value);
+  }
+  static const char *const wrong[] = {"",      "six +",    "(six",  "six six", "\"open", "1 if six",
+                                      "wrong", "word * 2", "[six]", "six ==",  "&"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    Value value;
+    Error error = {0};
+    assert_false(formula_evaluate(wrong[i], names(), &value, &error));
+    assert_int_equal(error.status, 1);
+  }
+  char deep[400];
+  Value value;
+  Error error = {0};
+  memset(deep, '(', sizeof deep - 1);
+  deep[sizeof deep - 1] = '\0';
+  assert_false(formula_evaluate(deep, names(), &value, &error));
+}
+
+// --- mapping texts ---
+
+#define HEAD "model m\ntype \"t\"\nclass C\n"
+
+static void test_mapping_errors(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *said;
+  } cases[] = {
+      {"model m\n", "no mapping"},
+      {HEAD "model n\n", "x.hf:4: this is said twice"},
+      {HEAD "tensr a [b] = c\n", "x.hf:4: a line begins with"},
+      {HEAD "tensor a b = c\n", "x.hf:4: `tensor NAME"},
+      {HEAD "tensor a [b, ] = c\n", "a dimension names no axis"},
+      {HEAD "tensor a [b] = \n", "a parameter is missing"},
+      {HEAD "tensor a [b] = c, d\n", "`parts` stands once"},
+      {HEAD "tensor a [b parts] = c\n", "`parts` stands once"},
+      {HEAD "read x\n", "`NAME = FORMULA` is expected"},
+      {HEAD "write x = // nothing\n", "a formula is missing"},
+      {HEAD "skip a when b\n", "`skip NAME if FORMULA`"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    Mapping mapping;
+    Error error = {0};
+    assert_false(mapping_parse(arena, "x.hf", cases[i].text, &mapping, &error));
+    if (!strstr(error.text, cases[i].said)) {
+      fail_msg("'%s' is not in: %s", cases[i].said, error.text);
+    }
+  }
+}
+
+static void test_built_in(void **state) {
+  (void)state;
+  Mapping *all;
+  int count;
+  Error error = {0};
+  assert_true(mapping_all(arena, &all, &count, &error));
+  assert_true(count >= 6);
+  for (int i = 0; i < count; i++) {
+    assert_non_null(model_file(arena_format(arena, "%s.mdl", all[i].model)));
+  }
+  assert_null(model_file("none.mdl"));
+}
+
+// --- elements ---
+
+static Weight weight_of(const char *name, int count, const char *const *axes, const int64_t *size) {
+  Weight weight = {.name = name, .type = TYPE_F32, .axis_count = count};
+  for (int i = 0; i < count; i++) {
+    weight.axis[i] = axes[i];
+    weight.size[i] = size[i];
+  }
+  return weight;
+}
+
+enum { EMBED = 3, HEADS = 2, HD = 4, EXPERTS = 2, FFN = 5 };
+
+static const ModelNumber numbers_at[] = {{.name = "embed", .value = EMBED, .axis = true},
+                                         {.name = "experts", .value = EXPERTS, .axis = true},
+                                         {.name = "layers", .value = 1, .axis = true}};
+static const ModelNumbers numbers = {"m", 3, (ModelNumber *)numbers_at};
+
+static Weights weights_all(void) {
+  Weights weights = {0};
+  static const char *const square[] = {"embed", "heads", "hd"}, *const mixture[] = {"experts", "embed", "ffn"};
+  const int64_t square_size[] = {EMBED, HEADS, HD}, mixture_size[] = {EXPERTS, EMBED, FFN};
+  array_push(arena, &weights, weight_of("layers.0.q.w", 3, square, square_size));
+  array_push(arena, &weights, weight_of("layers.0.k.w", 3, square, square_size));
+  array_push(arena, &weights, weight_of("layers.0.up", 3, mixture, mixture_size));
+  return weights;
+}
+
+static bool make(const char *lines, const Weights *weights, Pairs *pairs, Error *error) {
+  Mapping mapping;
+  *error = (Error){0};
+  assert_true(mapping_parse(arena, "x.hf", arena_format(arena, HEAD "%s", lines), &mapping, error));
+  return pairs_make(arena, &mapping, &numbers, weights, pairs, NULL, error);
+}
+
+#define UP "tensor e.{layers}.{experts} [ffn, embed] = layers.{layers}.up\n"
+
+// Queries and keys of a head beside each other, halves of hd beside each other, [out, in]; experts apart.
+static void test_elements(void **state) {
+  (void)state;
+  const Weights weights = weights_all();
+  Pairs pairs;
+  Error error;
+  assert_true(
+      make("tensor a.{layers} [heads parts interleaved(hd), embed] = layers.{layers}.q.w, layers.{layers}.k.w\n" UP,
+           &weights, &pairs, &error));
+  assert_int_equal(pairs.count, 3);
+  const Pair *pair = &pairs.at[0];
+  assert_string_equal(pair->name, "a.0");
+  assert_int_equal(pair->axis_count, 2);
+  assert_int_equal(pair->size[0], HEADS * 2 * HD);
+  assert_int_equal(pair->size[1], EMBED);
+  float tensor[HEADS][2][HD][EMBED], part[2][EMBED][HEADS][HD] = {0}, again[HEADS][2][HD][EMBED] = {0};
+  for (int i = 0; i < HEADS * 2 * HD * EMBED; i++) {
+    ((float *)tensor)[i] = (float)i;
+  }
+  for (int p = 0; p < 2; p++) {
+    pair_take(pair, p, 4, tensor, part[p]);
+    pair_give(pair, p, 4, part[p], again);
+    for (int e = 0; e < EMBED; e++) {
+      for (int h = 0; h < HEADS; h++) {
+        for (int d = 0; d < HD; d++) {
+          const int there = d < HD / 2 ? 2 * d : 2 * (d - HD / 2) + 1;
+          assert_float_equal(part[p][e][h][d], tensor[h][p][there][e], 0);
+        }
+      }
+    }
+  }
+  assert_memory_equal(tensor, again, sizeof tensor);
+}
+
+static void test_experts(void **state) {
+  (void)state;
+  const Weights weights = weights_all();
+  Pairs pairs;
+  Error error;
+  assert_true(make("tensor q [heads hd, embed] = layers.0.q.w\ntensor k [heads hd, embed] = layers.0.k.w\n" UP,
+                   &weights, &pairs, &error));
+  double all[EXPERTS][EMBED][FFN] = {0};
+  for (int x = 0; x < EXPERTS; x++) {
+    const Pair *pair = &pairs.at[2 + x];
+    double tensor[FFN][EMBED];
+    assert_string_equal(pair->name, x ? "e.0.1" : "e.0.0");
+    for (int i = 0; i < FFN * EMBED; i++) {
+      ((double *)tensor)[i] = 100 * x + i;
+    }
+    pair_take(pair, 0, 8, tensor, all);
+    for (int e = 0; e < EMBED; e++) {
+      for (int f = 0; f < FFN; f++) {
+        assert_true(all[x][e][f] == 100 * x + f * EMBED + e);
+      }
+    }
+  }
+}
+
+static void test_pairs_errors(void **state) {
+  (void)state;
+  const Weights weights = weights_all();
+  static const struct {
+    const char *lines, *said;
+  } cases[] = {
+      {UP, "'layers.0.q.w' [3, 2, 4]; 'layers.0.k.w' [3, 2, 4]"},
+      {"tensor q [heads hd] = layers.0.q.w\n", "no dimension has the axis 'embed' of 'layers.0.q.w'"},
+      {"tensor q [heads hd ffn, embed] = layers.0.q.w\n", "the parameter lacks the axis 'ffn'"},
+      {"tensor q.{depth} [heads hd, embed] = layers.0.q.w\n", "the model has no axis 'depth'"},
+      {"tensor q [heads hd, embed] = layers.{layers}.q.w\n", "does not have the axis of"},
+      {"tensor q [heads hd parts, embed] = layers.0.q.w, layers.0.v.w\n", "some of the parameters, but not all"},
+      {"tensor q [heads hd, interleaved(embed)] = layers.0.q.w\n", "cannot be interleaved: 'embed'"},
+      {"tensor q [heads hd, embed] = layers.0.q.w\ntensor r [heads hd, embed] = layers.0.q.w\n"
+       "tensor k [heads hd, embed] = layers.0.k.w\n" UP,
+       "'layers.0.q.w'"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    Pairs pairs;
+    Error error;
+    assert_false(make(cases[i].lines, &weights, &pairs, &error));
+    if (!strstr(error.text, cases[i].said)) {
+      fail_msg("'%s' is not in: %s", cases[i].said, error.text);
+    }
+  }
+}
+
+static void test_types(void **state) {
+  (void)state;
+  const float in[] = {1, -2.5F, 3.0e-3F, 0};
+  const char *const types[] = {"F64", "F32", "F16", "BF16"};
+  const double within[] = {0, 0, 1e-3, 8e-3};
+  for (int t = 0; t < 4; t++) {
+    char made[64];
+    float back[4];
+    assert_true(elements_convert("F32", in, types[t], made, 4));
+    assert_true(elements_convert(types[t], made, "F32", back, 4));
+    for (int i = 0; i < 4; i++) {
+      assert_true(fabs((double)(back[i] - in[i])) <= within[t] * fabs((double)in[i]));
+    }
+  }
+  int64_t integers[1] = {0};
+  float out[1];
+  assert_false(elements_convert("I64", integers, "F32", out, 1));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_formulas), cmocka_unit_test(test_mapping_errors), cmocka_unit_test(test_built_in),
+      cmocka_unit_test(test_elements), cmocka_unit_test(test_experts),        cmocka_unit_test(test_pairs_errors),
+      cmocka_unit_test(test_types),
+  };
+  return cmocka_run_group_tests(tests, setup, teardown);
+}

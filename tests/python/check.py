@@ -1,0 +1,242 @@
+"""check.py: what the package promises, on a small model. `check.py MODEL [--numpy] [--wheel]`, in an empty directory."""
+
+import gc
+import math
+import os
+import sys
+import unittest
+
+import mdl
+
+MODEL = sys.argv[1]
+NUMPY, WHEEL = "--numpy" in sys.argv, "--wheel" in sys.argv
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def options(name, **more):
+    return {"device": "cpu", "out": name, "threads": 1, **more}
+
+
+def model():
+    with open(MODEL, encoding="utf-8") as file:
+        return file.read()
+
+
+class Compile(unittest.TestCase):
+    def test_text_and_file_are_the_same(self):
+        text = model()
+        one = mdl.compile(MODEL).train(**options("file", steps=2))
+        other = mdl.compile(MODEL, text=text).train(**options("text", steps=2))
+        self.assertEqual(one.loss, other.loss)
+
+    def test_errors_are_data(self):
+        text = "import std.nn;\nmodel m {\n  axis batch = 2, a = 3;\n  input x: real[batch, a];\n  loss = mean(y);\n}\n"
+        with self.assertRaises(mdl.CompileError) as caught:
+            mdl.compile("some/where.mdl", text=text)
+        error = caught.exception
+        self.assertEqual((error.file, error.line, error.column), ("some/where.mdl", 5, 15))
+        self.assertRegex(error.code, "^E[0-9]{3}$")
+        self.assertEqual(error.status, 1)
+        first = error.diagnostics[0]
+        self.assertEqual((first.end_line, first.end_column, first.severity), (5, 16, "error"))
+        self.assertIn("where.mdl:5:15: error[" + error.code, str(error))
+
+    def test_other_errors(self):
+        with self.assertRaises(mdl.CompileError) as caught:
+            mdl.compile("nowhere.mdl")
+        self.assertEqual(caught.exception.code, "E003")
+        with self.assertRaises(mdl.CompileError):
+            mdl.compile(MODEL, layout="none_such")
+        with self.assertRaises(mdl.CompileError):
+            mdl.compile(MODEL, set={"no.such": 1})
+        with self.assertRaises(mdl.InputError):
+            mdl.open(MODEL)
+        with self.assertRaises(TypeError):
+            mdl.compile()
+        with self.assertRaises(TypeError):
+            mdl.compile(MODEL, set="batch=8")
+        with self.assertRaisesRegex(mdl.InputError, "abacus"):
+            mdl.compile(MODEL).train(device="abacus", steps=1)
+
+    def test_plan_in_a_file(self):
+        with mdl.compile(MODEL, set={"batch": 2}) as plan:
+            plan.write("small.mdlx")
+            first = plan.train(**options("compiled", steps=2))
+        with self.assertRaises(ValueError):
+            plan.write("other.mdlx")
+        self.assertEqual(mdl.open("small.mdlx").train(**options("opened", steps=2)).loss, first.loss)
+
+
+class Train(unittest.TestCase):
+    def test_steps(self):
+        plan = mdl.compile(MODEL)
+        with plan.trainer(**options("steps", steps=4, eval_every=2)) as trainer:
+            steps = list(trainer)
+            self.assertIsNone(trainer.step())
+        self.assertEqual([one.step for one in steps], [1, 2, 3, 4])
+        self.assertTrue(all(one.steps == 4 and 0 < one.loss < 6 and one.grad_norm > 0 for one in steps))
+        self.assertEqual([math.isnan(one.val_loss) for one in steps], [True, False, True, False])
+        self.assertEqual(trainer.result, mdl.Result("steps", 4, steps[3].loss, steps[3].val_loss))
+        self.assertTrue(os.path.exists("steps/checkpoints/step-00000004/manifest.json"))
+        with self.assertRaises(ValueError):
+            trainer.step()
+        same = plan.train(**options("same", steps=4, eval_every=2))
+        self.assertEqual(same.loss, steps[3].loss)
+
+    def test_callback_stops_and_the_run_goes_on(self):
+        plan, seen = mdl.compile(MODEL), []
+        first = plan.train(lambda trainer, step: seen.append(step.step) or step.step < 3, **options("stop", steps=6))
+        self.assertEqual((seen, first.step), ([1, 2, 3], 3))
+        second = plan.train(**options("stop", steps=6, resume=True))
+        whole = plan.train(**options("whole", steps=6))
+        self.assertEqual((second.step, second.loss), (6, whole.loss))
+
+    def test_an_exception_saves(self):
+        def fail(trainer, step):
+            if step.step == 2:
+                raise KeyError("mine")
+        with self.assertRaisesRegex(KeyError, "mine"):
+            mdl.compile(MODEL).train(fail, **options("failed", steps=6))
+        self.assertTrue(os.path.exists("failed/checkpoints/step-00000002/manifest.json"))
+
+    def test_save_and_lock(self):
+        plan = mdl.compile(MODEL)
+        trainer = plan.trainer(**options("lock", steps=6))
+        trainer.step()
+        trainer.save()
+        self.assertTrue(os.path.exists("lock/checkpoints/step-00000001/manifest.json"))
+        with self.assertRaises(mdl.Error):
+            plan.trainer(**options("lock", steps=6, resume=True))
+        trainer.close()
+        plan.trainer(**options("lock", steps=6, resume=True)).close()
+        plan.close()
+        gc.collect()
+
+    def test_divergence(self):
+        text = model().replace("peak = 1e-2", "peak = 1e30").replace("clip = 1.0", "clip = 1e30")
+        with self.assertRaises(mdl.DivergedError) as caught:
+            mdl.compile(MODEL, text=text).train(**options("diverged"))
+        self.assertEqual(caught.exception.status, 4)
+        with open("diverged/log.txt", encoding="utf-8") as file:
+            self.assertIn("training diverged", file.read())
+
+
+class Values(unittest.TestCase):
+    def test_names_and_facts(self):
+        with mdl.compile(MODEL).trainer(**options("values", steps=2)) as trainer:
+            step = trainer.step()
+            values = {one.name: one for one in trainer.values()}
+            value = values["layers.0.q.w"]
+            self.assertEqual((value.axes, value.shape, value.type, value.kind, value.nbytes),
+                             (("embed", "heads", "hd"), (32, 2, 16), "f32", "parameter", 4096))
+            self.assertTrue(value.shared)
+            self.assertEqual(values["adamw.m.layers.0.q.w"].kind, "optimizer")
+            self.assertEqual(values["loss"].kind, "output")
+            self.assertEqual(values["loss"].memory().tolist(), step.loss)
+            self.assertEqual(trainer.value("loss").read(), values["loss"].read())
+            for one in values.values():
+                self.assertEqual(len(one.read()), one.nbytes, one.name)
+                self.assertEqual(one.memory().tobytes(), one.read(), one.name)
+            with self.assertRaisesRegex(mdl.UsageError, "no value 'layers.9.q.w'"):
+                trainer.value("layers.9.q.w")
+
+    def test_memory_changes_with_steps_and_outlives_the_trainer(self):
+        trainer = mdl.compile(MODEL).trainer(**options("alive", steps=2))
+        trainer.step()
+        memory = trainer.value("layers.0.attn_norm.scale").memory()
+        before = memory.tolist()
+        trainer.step()
+        after = memory.tolist()
+        self.assertNotEqual(before, after)
+        with self.assertRaises(TypeError):
+            memory[0] = 1.0
+        trainer.finish()
+        trainer.close()
+        del trainer
+        gc.collect()
+        mdl.compile(MODEL).train(**options("beside", steps=1))
+        self.assertEqual(memory.tolist(), after)
+
+    def test_pieces_of_ranks_are_joined(self):
+        text = model() + "layout cut { mesh tp = 2; heads, ffn -> tp; }\n"
+        whole = mdl.compile(MODEL, text=text, set={"layers": 1}).trainer(**options("one", steps=1))
+        cut = mdl.compile(MODEL, text=text, layout="cut", set={"layers": 1}).trainer(**options("two", steps=1))
+        whole.step(), cut.step()
+        for name in ("layers.0.q.w", "layers.0.attn_norm.scale"):
+            one, two = whole.value(name), cut.value(name)
+            self.assertTrue(one.shared)
+            self.assertEqual(two.shared, name == "layers.0.attn_norm.scale")
+            self.assertEqual(one.shape, two.shape)
+            a, b = flat(one.memory().tolist()), flat(two.memory().tolist())
+            self.assertTrue(all(abs(x - y) < 1e-5 for x, y in zip(a, b)), name)
+
+    @unittest.skipUnless(NUMPY, "without numpy")
+    def test_numpy(self):
+        import numpy as np
+        with mdl.compile(MODEL).trainer(**options("numpy", steps=3)) as trainer:
+            trainer.step()
+            array = trainer["layers.0.q.w"]
+            address = array.__array_interface__["data"][0]
+            before = array.copy()
+            trainer.step()
+            self.assertFalse(np.array_equal(before, array))
+            self.assertEqual(trainer["layers.0.q.w"].__array_interface__["data"][0], address)
+            self.assertEqual(array.dtype, np.float32)
+            self.assertEqual(array.tobytes(), trainer.value("layers.0.q.w").read())
+            self.assertFalse(array.flags.writeable)
+            with self.assertRaises(ValueError):
+                array[0] = 1
+            step = trainer.step()
+            self.assertEqual(float(trainer["loss"]), step.loss)
+        kept = array[0]
+        del array, trainer
+        gc.collect()
+        self.assertTrue(np.isfinite(kept).all())
+
+
+class Runs(unittest.TestCase):
+    def test_evaluate_and_generate(self):
+        result = mdl.compile(MODEL).train(**options("used", steps=3))
+        evaluation = mdl.evaluate(result.run, device="cpu", batches=2)
+        self.assertEqual(evaluation.step, 3)
+        self.assertAlmostEqual(evaluation.perplexity, math.exp(evaluation.loss))
+        self.assertTrue(evaluation.data.endswith("LICENSE"))
+        pieces = []
+        text = mdl.generate(result.run, "The ", tokens=8, device="cpu", seed=5, each=pieces.append)
+        self.assertEqual("".join(pieces), text)
+        self.assertEqual(mdl.generate(result.run, "The ", tokens=8, device="cpu", seed=5), text)
+
+        def fail(_):
+            raise RuntimeError("mine")
+        with self.assertRaisesRegex(RuntimeError, "mine"):
+            mdl.generate(result.run, tokens=8, device="cpu", each=fail)
+        with self.assertRaises(mdl.InputError):
+            mdl.evaluate("nowhere")
+
+
+class Package(unittest.TestCase):
+    def test_documents(self):
+        for name in mdl.__all__:
+            self.assertTrue(getattr(mdl, name).__doc__, name)
+
+    def test_version(self):
+        with open(os.path.join(ROOT, "CMakeLists.txt"), encoding="utf-8") as file:
+            self.assertIn(f"project(mdl VERSION {mdl.__version__} ", file.read())
+
+    @unittest.skipUnless(WHEEL, "no wheel")
+    def test_wheel(self):
+        import importlib.metadata
+        here = os.path.dirname(mdl.__file__)
+        self.assertIn("site-packages", here)
+        self.assertEqual(importlib.metadata.version("mdl"), mdl.__version__)
+        self.assertTrue(os.path.exists(os.path.join(here, "libmdl.so")))
+        self.assertTrue(os.access(os.path.join(here, "mdl"), os.X_OK))
+        self.assertTrue(os.path.exists(os.path.join(here, "py.typed")))
+
+
+def flat(nested):
+    return [y for x in nested for y in flat(x)] if isinstance(nested, list) else [nested]
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
