@@ -381,7 +381,7 @@ MdlStatus mdl_encode(const MdlEncodeOptions *options, MdlEncoded *result, MdlErr
       .type = options->type,
       .raw = options->raw,
       .chat = options->chat,
-      .template = options->template};
+      .template = options->chat_template};
   const bool done = token_writer_run(&writer, &facts, &error);
   *result = (MdlEncoded){.bytes = facts.read.bytes,
                          .text_bytes = facts.read.text_bytes,

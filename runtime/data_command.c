@@ -93,7 +93,7 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
                                     .type = data->type,
                                     .raw = data->raw,
                                     .chat = data->chat,
-                                    .template = data->template,
+                                    .chat_template = data->template,
                                     .screen = data->quiet ? NULL : stderr};
   const MdlStatus status = mdl_encode(&options, &result, &error);
   if (status != MDL_DONE) {

@@ -292,7 +292,7 @@ typedef struct {
   bool raw;               // without a header
   FILE *screen;           // progress; NULL: none
   bool chat;              // files are lines of conversations; `out`.mask tells of each token whether it is of an answer
-  const char *template;   // how these are written; NULL: as the tokenizer's tokens say
+  const char *chat_template;  // how these are written; NULL: as the tokenizer's tokens say
 } MdlEncodeOptions;
 
 typedef struct {

@@ -109,9 +109,13 @@ def compile(file: Optional[Path] = None, *, text: Optional[str] = None,  # pylin
     return Plan(PlanHandle(pointer), said)
 
 
-def open(path: Path) -> Plan:  # pylint: disable=redefined-builtin
-    """Opens a plan (.mdlx) that `mdlc compile` or `Plan.write` has written."""
+def open(path: Path, *, trust: bool = False) -> Plan:  # pylint: disable=redefined-builtin
+    """Opens a plan (.mdlx) that `mdlc compile` or `Plan.write` has written.
+
+    `trust`: its machine code for GPUs is kept. Else its kernels are compiled again, since the file may be anybody's.
+    """
     error, pointer = c.MdlError(), ctypes.c_void_p()
-    if c.library.mdl_plan_open(encode(path), ctypes.byref(pointer), ctypes.byref(error)):
+    opens = c.library.mdl_plan_open_trusted if trust else c.library.mdl_plan_open
+    if opens(encode(path), ctypes.byref(pointer), ctypes.byref(error)):
         raise_error(error)
     return Plan(PlanHandle(pointer))

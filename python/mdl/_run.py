@@ -40,15 +40,18 @@ class Evaluation:
 
 
 def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = None, batches: int = 0,
-             threads: int = 0) -> Evaluation:
-    """The loss of the newest checkpoint of a run, on what the run holds out of its data or on all of the file `data`."""
+             threads: int = 0, trust: bool = False) -> Evaluation:
+    """The loss of the newest checkpoint of a run, on what the run holds out of its data or on all of the file `data`.
+
+    `trust`: machine code for GPUs in the run's plan is run as it is, and not compiled again.
+    """
     outputs: Dict[str, float] = {}
 
     def take(_: Optional[int], name: bytes, value: float) -> None:
         outputs[decode(name) or ""] = value
 
     options = c.MdlEvaluateOptions(device=encode(device), data=encode(data), batches=batches, threads=threads,
-                                   output=c.ON_OUTPUT(take))
+                                   trust=trust, output=c.ON_OUTPUT(take))
     error, result = c.MdlError(), c.MdlEvaluation()
     if c.library.mdl_evaluate(encode(run), ctypes.byref(options), ctypes.byref(result), ctypes.byref(error)):
         raise_error(error)
@@ -61,7 +64,7 @@ def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = 
 
 def generate(run: Path, prompt: str = "", *, tokens: int = 256, temperature: float = 0.8, top_k: int = 0,
              top_p: float = 1, stops: Sequence[str] = (), seed: int = 1, device: Optional[str] = None,
-             tokenizer: Optional[Path] = None, threads: int = 0,
+             tokenizer: Optional[Path] = None, threads: int = 0, trust: bool = False,
              each: Optional[Callable[[str], Optional[bool]]] = None) -> str:
     """Text from the newest checkpoint of a run, without the prompt.
 
@@ -83,7 +86,7 @@ def generate(run: Path, prompt: str = "", *, tokens: int = 256, temperature: flo
     options = c.MdlGenerateOptions(
         device=encode(device), prompt=prompt.encode(), tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p,
         stops=(ctypes.c_char_p * len(words))(*words) if words else None, stop_count=len(words),
-        tokenizer=encode(tokenizer), seed=seed, threads=threads)
+        tokenizer=encode(tokenizer), seed=seed, threads=threads, trust=trust)
     error = c.MdlError()
     if c.library.mdl_generate(encode(run), ctypes.byref(options), c.ON_TEXT(take), None, ctypes.byref(error)):
         raise_error(error)

@@ -71,7 +71,7 @@ completes() {
   same "completion of '$line'" "$(bash complete.sh "$line")" "$*"
 }
 completes 'mdl tr' train
-completes 'mdlc ' --help --version check compile explain fmt help print
+completes 'mdlc ' --help --version check compile explain fmt help lsp print
 completes 'mdl train --dev' --device
 completes 'mdl train text.mdl --device ' auto cpu cuda
 completes 'mdl train text.mdl --device=cu' cuda
