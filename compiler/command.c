@@ -15,16 +15,20 @@ const Option command_options[COMMAND_OPTION_COUNT] = {
     {"set", 0, OPTION_LIST, "NAME=VALUE", offsetof(CommandFlags, set), 0,
      "another value for an axis, a const, an entry of the recipe, or mesh.AXIS and microbatches of the layout; any "
      "number of times"},
+    {"watch", 0, OPTION_LIST, "NAME", offsetof(CommandFlags, watched), 0,
+     "show how large gradients and updates of these parameters are, such as layers.* for each layer; any number of "
+     "times"},
     {"diagnostics", 0, OPTION_CHOICE, "text|json", offsetof(CommandFlags, diagnostics), 0,
      "how errors in the text are shown on stderr (default: text)"},
 };
 
 const char *command_text_only(const CommandFlags *flags) {
-  return flags->recipe          ? "--recipe"
-         : flags->layout        ? "--layout"
-         : flags->precision     ? "--precision"
-         : flags->set.count > 0 ? "--set"
-                                : NULL;
+  return flags->recipe              ? "--recipe"
+         : flags->layout            ? "--layout"
+         : flags->precision         ? "--precision"
+         : flags->set.count > 0     ? "--set"
+         : flags->watched.count > 0 ? "--watch"
+                                    : NULL;
 }
 
 CompileOptions command_compile_options(const CommandFlags *flags, const char *file) {
@@ -34,6 +38,8 @@ CompileOptions command_compile_options(const CommandFlags *flags, const char *fi
                           .precision = flags->precision,
                           .set = flags->set.at,
                           .set_count = flags->set.count,
+                          .watched = flags->watched.at,
+                          .watch_count = flags->watched.count,
                           .program = PROGRAM_TRAIN};
 }
 

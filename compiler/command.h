@@ -8,10 +8,10 @@
 
 typedef struct {
   const char *recipe, *layout, *precision, *diagnostics;
-  OptionList set;
+  OptionList set, watched;
 } CommandFlags;
 
-enum { COMMAND_OPTION_COUNT = 5 };
+enum { COMMAND_OPTION_COUNT = 6 };
 extern const Option command_options[COMMAND_OPTION_COUNT];
 
 // The group of these options in a command whose struct of values has a CommandFlags `field`.

@@ -461,6 +461,9 @@ static void check_selectors(Elaborator *e) {
       }
     }
   }
+  for (int i = 0; i < spec->watched.count; i++) {
+    selector_check(e->graph, spec->watched.at[i], SELECTS_PARAMETERS, "to watch");
+  }
   for (int i = 0; i < spec->recompute.count && !spec->idle_rules; i++) {
     selector_check(e->graph, spec->recompute.at[i], SELECTS_COMPUTED, "to recompute");
   }

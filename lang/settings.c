@@ -21,7 +21,8 @@ static const struct {
 };
 enum { ENTRY_COUNT = sizeof entries / sizeof *entries };
 
-static const char *const words[] = {"model", "data", "optimizer", "freeze", "precision", "layout", "skip", "allow"};
+static const char *const words[] = {"model",  "data", "optimizer", "freeze", "precision",
+                                    "layout", "skip", "allow",     "watch"};
 enum { WORD_COUNT = sizeof words / sizeof *words };
 
 Name phrase_word(const Ast *phrase) {
@@ -384,6 +385,9 @@ static void unknown_setting(Unit *unit, const Ast *phrase) {
 static void check_selectors(Unit *unit, const Spec *spec) {
   Reach reach = {.unit = unit};
   reach_from(&reach, spec->text->model->ast);
+  for (int i = 0; i < spec->watched.count; i++) {
+    selector_check_names(&reach, spec->watched.at[i], "to watch");
+  }
   for (int i = 0; i < spec->text->optimizers.count; i++) {
     const OptimizerRule *rule = &spec->text->optimizers.at[i];
     for (int j = 0; rule->selectors && j < rule->selectors->count; j++) {
@@ -414,51 +418,6 @@ static bool optimizes_all(const Spec *spec) {
   return false;
 }
 
-// `allow E016 E038`: codes without a comma. Is it so, and was it said?
-static bool allow_without_comma(Unit *unit, const Ast *phrase, int begin) {
-  const Ast *terms = phrase->kids[0];
-  const char *codes = "";
-  for (int i = begin; i < terms->count; i++) {
-    if (terms->kids[i]->kind != AST_PATH) {
-      return false;
-    }
-    codes = arena_format(unit->arena, "%s%s%s", codes, i > begin ? ", " : "", terms->kids[i]->name);
-  }
-  if (terms->count - begin < 2) {
-    return false;
-  }
-  Diagnostic *error = diag_error(unit->diag, E051, phrase->span, "between the codes of `allow` a comma is missing");
-  diag_help(unit->diag, error, begin ? "write `allow %s`" : "write `%s`", codes);
-  return true;
-}
-
-// `allow E016, E046;`: these warnings are not shown.
-static void read_allow(Unit *unit, const Ast *list) {
-  static const ErrorCode warnings[] = {E015, E016, E038, E039, E040, E042, E045, E046, E047, E048};
-  for (int i = 0; i < list->count; i++) {
-    const Ast *terms = list->kids[i]->kids[0];
-    const Ast *last = terms->kids[terms->count - 1];
-    ErrorCode code = ERROR_CODE_COUNT;
-    bool warns = false;
-    const bool named = terms->count == (i == 0 ? 2 : 1) && last->kind == AST_PATH && error_code_find(last->name, &code);
-    for (size_t j = 0; j < sizeof warnings / sizeof *warnings; j++) {
-      warns |= named && warnings[j] == code;
-    }
-    if (warns) {
-      unit->diag->allowed[code] = true;
-      continue;
-    }
-    if (allow_without_comma(unit, list->kids[i], i == 0)) {
-      continue;
-    }
-    Diagnostic *error = diag_error(unit->diag, E051, list->kids[i]->span,
-                                   named ? "%s is an error, and only warnings are allowed"
-                                         : "`allow` takes the codes of warnings, such as E016, not '%s'",
-                                   last->name ? last->name : "");
-    diag_help(unit->diag, error, "codes that can be allowed: E015, E016, E038, E039, E040, E042, E045 to E048");
-  }
-}
-
 static void read_recipe(Unit *unit, Spec *spec, double *values) {
   for (int i = 0; i < spec->text->recipe->count; i++) {
     const Ast *setting = spec->text->recipe->kids[i], *list = setting->kids[0];
@@ -473,6 +432,10 @@ static void read_recipe(Unit *unit, Spec *spec, double *values) {
     }
     if (name_is(word, "allow") && !list->kids[0]->kids[1]) {
       read_allow(unit, list);
+      continue;
+    }
+    if (name_is(word, "watch") && !list->kids[0]->kids[1]) {
+      read_watch(unit, spec, list);
       continue;
     }
     for (int j = 0; j < list->count; j++) {
@@ -578,6 +541,9 @@ bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec
     remove_word(spec->text->recipe, "precision");
     settings_add(unit, spec->text->recipe, "--precision",
                  arena_format(unit->arena, "precision %s;", options->precision));
+  }
+  for (int i = 0; i < options->watch_count; i++) {
+    settings_add(unit, spec->text->recipe, "--watch", arena_format(unit->arena, "watch %s;", options->watched[i]));
   }
   for (int i = 0; i < options->set_count; i++) {
     if (!set_model(options->set[i])) {

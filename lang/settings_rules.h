@@ -33,6 +33,10 @@ void read_data(Unit *unit, Spec *spec, const Ast *phrase);
 void read_validation(Unit *unit, Spec *spec, const Ast *phrase);  // `validation text("held_out.txt");`
 void finish_data(Unit *unit, Spec *spec);                         // all of it in run.data_kind and run.data_path
 
+// settings_lists.c
+void read_allow(Unit *unit, const Ast *list);              // `allow E016, E046;`: these warnings are not shown
+void read_watch(Unit *unit, Spec *spec, const Ast *list);  // `watch layers.*, head;`
+
 // skip.c: `skip = ...` of a recipe, which begins with the phrase at this place; returns the place of the next setting.
 int read_skip(Unit *unit, Spec *spec, const Ast *phrases, int at);
 void set_skip(Unit *unit, Ast *recipe, Ast *setting);  // in the place of the one that the recipe has

@@ -161,10 +161,12 @@ static bool make_states(Elaborator *e, const UpdateUnit *unit, const Ast *update
 }
 
 // Notes an assignment, unless this step is skipped; all are made at the end, when everything has read the old values.
-static void assign(Elaborator *e, ValueId target, ValueId value, ValueId finite) {
+// Returns the value that is assigned.
+static ValueId assign(Elaborator *e, ValueId target, ValueId value, ValueId finite) {
   ValueId kept = graph_op3(e->graph, OP_WHERE, finite, value, target);
   array_push(e->arena, &e->update->targets, target);
   array_push(e->arena, &e->update->values, kept);
+  return kept;
 }
 
 // Binds the formals of an update on matrices, `update f(p, g over in, out, ...)`: the lists of axes before and after
@@ -209,7 +211,8 @@ static Arguments with_gradient(Elaborator *e, const UpdateUnit *unit, const Ast 
   return with;
 }
 
-static bool run_update(Elaborator *e, const UpdateUnit *unit, Arguments *arguments, ValueId finite) {
+// *next: what the parameters become.
+static bool run_update(Elaborator *e, const UpdateUnit *unit, Arguments *arguments, ValueId finite, ValueId *next) {
   const Ast *call = e->spec->text->optimizers.at[unit->rule].call;
   const Ast *update = unit_find(e->unit, SPACE_CODE, call->name)->ast;
   const Persistent *first = &e->graph->persistent.at[unit->members[0]];
@@ -233,7 +236,7 @@ static bool run_update(Elaborator *e, const UpdateUnit *unit, Arguments *argumen
           assign(e, states.at[i], now, finite);
         }
       }
-      assign(e, unit->p, value, finite);
+      *next = assign(e, unit->p, value, finite);
     }
   }
   frame_pop(e);
@@ -308,6 +311,7 @@ static bool updates_any(const struct UpdateContext *context, int rule) {
 bool elaborate_updates(Elaborator *e, const UpdateUnits *units, const ValueId *gradient, ValueId loss) {
   int errors = e->diag->reports;
   struct UpdateContext context = {.units = units, .gradient = gradient, .totals = map_create(e->arena)};
+  context.change = ARENA_ARRAY(e->arena, ValueId, units->count + 1);
   e->update = &context;
   forget_removed_step(e);
   if (units->count == 0) {
@@ -343,9 +347,15 @@ bool elaborate_updates(Elaborator *e, const UpdateUnits *units, const ValueId *g
   }
   for (int i = 0; i < units->count && e->diag->reports == errors; i++) {
     UpdateUnit unit = units->at[i];
+    ValueId next = -1;
     if (!arguments[unit.rule].failed) {
-      run_update(e, &unit, &arguments[unit.rule], finite);
+      run_update(e, &unit, &arguments[unit.rule], finite, &next);
     }
+    const bool watches = e->spec->watched.count > 0 && next >= 0;
+    context.change[i] = watches ? graph_op2(e->graph, OP_SUB, next, unit.p) : -1;
+  }
+  if (e->diag->reports == errors) {
+    update_norms(e);
   }
   for (int i = 0; i < context.targets.count; i++) {
     graph_op2(e->graph, OP_ASSIGN, context.targets.at[i], context.values.at[i]);

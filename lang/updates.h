@@ -1,4 +1,4 @@
-// updates.h: what elaborating updates works on; for lang/updates.c and lang/elementwise.c only.
+// updates.h: what elaborating updates works on; for lang/updates.c, lang/update_norms.c and lang/elementwise.c only.
 #ifndef MDL_LANG_UPDATES_H
 #define MDL_LANG_UPDATES_H
 
@@ -10,8 +10,11 @@ struct UpdateContext {
   Map totals;                 // AST of a total() to its value
   ValueList targets, values;  // of assignments
   const Ast *update;
+  ValueId *change;  // by unit: what is added to its parameters; -1: nothing
 };
 
 bool update_takes_axes(const Ast *update);  // does it work on matrices?
+
+void update_norms(Elaborator *e);  // outputs of what the recipe watches
 
 #endif

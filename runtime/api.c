@@ -86,6 +86,8 @@ MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPla
   CompileOptions compile = command_compile_options(&flags, file);
   compile.set = options->set;
   compile.set_count = options->set_count;
+  compile.watched = options->watched;
+  compile.watch_count = options->watch_count;
   char resolved[PATH_MAX];
   const OpenText open = {realpath(file, resolved) ? resolved : file, options->text,
                          options->text ? strlen(options->text) : 0};
@@ -291,7 +293,9 @@ static CompileOptions base_options(const MdlCompileOptions *compile, const char 
                           .layout = compile->layout,
                           .precision = compile->precision,
                           .set = compile->set,
-                          .set_count = compile->set_count};
+                          .set_count = compile->set_count,
+                          .watched = compile->watched,
+                          .watch_count = compile->watch_count};
 }
 
 MdlStatus mdl_diff(const MdlDiffOptions *options, bool *differ, MdlError *to) {

@@ -32,6 +32,8 @@ static MdlCompileOptions compile_options(const CommandFlags *flags) {
                              .precision = flags->precision,
                              .set = flags->set.at,
                              .set_count = flags->set.count,
+                             .watched = flags->watched.at,
+                             .watch_count = flags->watched.count,
                              .diagnostics = stderr,
                              .diagnostics_json = flags->diagnostics && strcmp(flags->diagnostics, "json") == 0};
 }

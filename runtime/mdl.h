@@ -58,6 +58,9 @@ typedef struct {
   const char *recipe, *layout, *precision;  // NULL: as the text says
   const char *const *set;                   // "name=value"
   int set_count;
+  const char *const
+      *watched;  // names of parameters whose gradients and updates are outputs, as of the recipe's `watch`
+  int watch_count;
   FILE *diagnostics;  // where errors and warnings of the text go; NULL: nowhere
   bool diagnostics_json;
   // NULL: `file` is read. Else the text itself: `file` is what it is called, and what it imports and its data are

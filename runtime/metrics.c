@@ -182,7 +182,7 @@ bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error) {
     write_shown(&text, &line->validated);
   }
   write_shown(&text, &line->shown);
-  write_shown(&text, &line->loads);
+  write_shown(&text, &line->measures);
   buffer_text(&text, "}\n");
   const bool failed = text.failed;
   const bool written = !failed && io_write(NULL, metrics->fd, metrics->path, text.text, text.length, error);

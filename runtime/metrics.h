@@ -13,10 +13,10 @@ typedef struct {  // a NaN is written as null, and left out for val_loss and `va
   double tokens_per_s, step_ms, tflops, mfu;
   int64_t memory_bytes, skipped;
   double val_loss;
-  const char *precision;   // of this step, where the run changes it; else NULL
-  ShownList shown, loads;  // outputs of the text in this step; what is said of layers of experts
-  ShownList sets;          // validation losses of sources that have names: `val_loss.` and the name
-  ShownList validated;     // outputs of the text over the windows that val_loss is of
+  const char *precision;      // of this step, where the run changes it; else NULL
+  ShownList shown, measures;  // outputs of the text in this step; what the compiler adds to them
+  ShownList sets;             // validation losses of sources that have names: `val_loss.` and the name
+  ShownList validated;        // outputs of the text over the windows that val_loss is of
 } MetricsLine;
 
 // A number of a line, as both metrics.jsonl and the events have it.

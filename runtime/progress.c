@@ -139,8 +139,8 @@ void progress_header(Log *log, const ProgressFacts *facts) {
 static void add_load(Buffer *text, const MetricsLine *line) {
   static const char of[] = "load.";
   const Shown *most = NULL;
-  for (int i = 0; i < line->loads.count; i++) {
-    const Shown *load = &line->loads.at[i];
+  for (int i = 0; i < line->measures.count; i++) {
+    const Shown *load = &line->measures.at[i];
     const bool is = strncmp(load->name, of, sizeof of - 1) == 0 && isfinite(load->value);
     most = is && (!most || load->value > most->value) ? load : most;
   }

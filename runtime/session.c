@@ -149,8 +149,12 @@ static bool is_shown(const PlanOutput *output) {
   return shown;
 }
 
-static bool is_load(const PlanOutput *output) {
-  const bool said = strncmp(output->name, "load.", 5) == 0 || strncmp(output->name, "dropped.", 8) == 0;
+static bool is_measure(const PlanOutput *output) {
+  static const char *const of[] = {"load.", "dropped.", "grad_norm.", "param_norm.", "update_norm."};
+  bool said = false;
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    said |= strncmp(output->name, of[i], strlen(of[i])) == 0;
+  }
   return said && output->axis_count == 0 && element_type_floating(output->type);
 }
 
@@ -176,8 +180,8 @@ int session_shown(const Session *session, ProgramKind program, const char **name
   return names_of(session, program, is_shown, names, most);
 }
 
-int session_loads(const Session *session, const char **names, int most) {
-  return names_of(session, PROGRAM_TRAIN, is_load, names, most);
+int session_measures(const Session *session, const char **names, int most) {
+  return names_of(session, PROGRAM_TRAIN, is_measure, names, most);
 }
 
 static bool step_write(Session *session, int64_t rank, ProgramKind program, int64_t step, Error *error) {

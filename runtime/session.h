@@ -61,8 +61,9 @@ const PlanInput *session_input(const Plan *plan, ProgramKind program, const char
 const PlanOutput *session_output(const Plan *plan, ProgramKind program, const char *name);  // or NULL
 // The names of the single numbers that the text has a program show, the first `most` of them; returns how many.
 int session_shown(const Session *session, ProgramKind program, const char **names, int most);
-// The same of what the compiler says of layers of experts in training: `load.` or `dropped.` and the name of the layer.
-int session_loads(const Session *session, const char **names, int most);
+// The same of what the compiler measures in training: `load.` or `dropped.` and the name of a layer of experts, and
+// norms of what the recipe watches.
+int session_measures(const Session *session, const char **names, int most);
 // In the plan of the first rank that has it. NULL, and *rank 0: none has.
 const PlanOutput *session_find_output(const Session *session, ProgramKind program, const char *name, int64_t *rank);
 

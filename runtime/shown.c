@@ -44,10 +44,10 @@ bool shown_open_names(ShownList *list, const char *const *names, int count, cons
   return list_make(list, names, count, prefix, error);
 }
 
-bool shown_open_loads(ShownList *list, const Session *session, Error *error) {
+bool shown_open_measures(ShownList *list, const Session *session, Error *error) {
   const char *names[SHOWN_MAX];
   *list = (ShownList){0};
-  return list_make(list, names, session_loads(session, names, SHOWN_MAX), "", error);
+  return list_make(list, names, session_measures(session, names, SHOWN_MAX), "", error);
 }
 
 bool shown_read(ShownList *list, Session *session, ProgramKind program, Error *error) {

@@ -22,7 +22,7 @@ bool shown_open(ShownList *list, const Session *session, ProgramKind program, co
 // Numbers of other names, such as losses of sources. `names` outlive the list.
 bool shown_open_names(ShownList *list, const char *const *names, int count, const char *prefix, Error *error);
 // What the compiler says of layers of experts in training: `load.` and `dropped.` and the name of the layer.
-bool shown_open_loads(ShownList *list, const Session *session, Error *error);
+bool shown_open_measures(ShownList *list, const Session *session, Error *error);
 // Reads each from the device.
 bool shown_read(ShownList *list, Session *session, ProgramKind program, Error *error);
 void shown_forget(ShownList *list);  // makes all values NaN

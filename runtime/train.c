@@ -106,7 +106,7 @@ static void read_before(Trainer *t) {
 static bool trainer_shown(Trainer *t, Error *error) {
   const bool named = t->validation.count > 1 || (t->validation.count == 1 && *t->validation.name[0]);
   return shown_open(&t->line.shown, &t->session, PROGRAM_TRAIN, "", error) &&
-         shown_open_loads(&t->line.loads, &t->session, error) &&
+         shown_open_measures(&t->line.measures, &t->session, error) &&
          (t->validation.count == 0 || shown_open(&t->line.validated, &t->session, PROGRAM_EVALUATE, "val_", error)) &&
          shown_open_names(&t->line.sets, t->validation.name, named ? t->validation.count : 0, "val_loss.", error);
 }
@@ -242,7 +242,7 @@ static bool trainer_report(Trainer *t, Error *error) {
   bool logs = step == 1 || last || step % t->log_every == 0;
   t->line.val_loss = NAN;
   // Of steps that have a line alone: each is read from the device by itself.
-  if ((logs || evaluates) && !shown_read(&t->line.loads, &t->session, PROGRAM_TRAIN, error)) {
+  if ((logs || evaluates) && !shown_read(&t->line.measures, &t->session, PROGRAM_TRAIN, error)) {
     return false;
   }
   double now = clock_seconds();
@@ -480,7 +480,7 @@ void train_close(Trainer *t) {
   }
   train_leave(t);
   shown_close(&t->line.shown);
-  shown_close(&t->line.loads);
+  shown_close(&t->line.measures);
   shown_close(&t->line.validated);
   shown_close(&t->line.sets);
   session_close(&t->session);

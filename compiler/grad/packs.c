@@ -18,8 +18,9 @@ typedef enum { READ_WIDE, READ_NARROW, READ_EIGHT, READ_BOTH, READ_AS_FEW } Read
 typedef struct {
   int rule, stage;
   uint32_t cut, param, kept, grad, state;
-  int chunk;    // of the pipeline, where ranks store pieces
-  ReadAs read;  // of those that are gathered
+  int chunk;     // of the pipeline, where ranks store pieces
+  ReadAs read;   // of those that are gathered
+  Name watched;  // the groups whose norms a step shows; NULL: none is shown
 } PackKey;
 
 typedef struct {
@@ -183,10 +184,21 @@ static void store_with_state(PackKey *key) {
   }
 }
 
+static Name watched_groups(const Packer *p, const Persistent *parameter) {
+  const SelectorPlace place = {.scope = parameter->scope, .tensor = parameter->name};
+  Name all = NULL;
+  for (int i = 0; i < p->spec->watched.count; i++) {
+    const Name group = selector_group(p->graph, p->spec->watched.at[i].name, place);
+    all = name_format(p->graph->names, "%s %s", all ? all : "", group ? group : "-");
+  }
+  return all;
+}
+
 static PackKey key_of(Packer *p, int rule, const Persistent *parameter) {
   Mapping *mapping = p->mapping;
   AxisId axis[GRAPH_MAX_MESH];
   PackKey key = {.rule = rule, .cut = mapping_parameter(mapping, parameter, axis)};
+  key.watched = watched_groups(p, parameter);
   key.param = mapping_flat(mapping, parameter, RULE_PARAM, NULL);
   key.grad = mapping_flat(mapping, parameter, RULE_GRAD, NULL);
   key.state = mapping_flat(mapping, parameter, RULE_STATE, NULL);
@@ -207,7 +219,8 @@ static PackKey key_of(Packer *p, int rule, const Persistent *parameter) {
 
 static bool same_key(const PackKey *a, const PackKey *b) {
   return a->rule == b->rule && a->stage == b->stage && a->cut == b->cut && a->param == b->param && a->kept == b->kept &&
-         a->grad == b->grad && a->state == b->state && a->chunk == b->chunk && a->read == b->read;
+         a->grad == b->grad && a->state == b->state && a->chunk == b->chunk && a->read == b->read &&
+         a->watched == b->watched;
 }
 
 // May a bucket end between these two parameters?

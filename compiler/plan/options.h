@@ -24,6 +24,8 @@ typedef struct {
   const char *precision;   // NULL: what the recipe says, else fp32
   const char *const *set;  // "name=value" strings
   int set_count;
+  const char *const *watched;  // selectors, as of the recipe's `watch`
+  int watch_count;
   // For generating text: the plan has the programs `prefill` and `decode` too, which keep keys and values, or says why
   // not (PlanProgram.missing); and all of them have logits of one position alone, the input `last`.
   bool decode;

@@ -138,6 +138,26 @@ bool selector_matches(const Graph *graph, Name selector, SelectorPlace place) {
   return selector_matches_itself(graph, selector, place) || selector_matches_scope(graph, selector, place.scope);
 }
 
+Name selector_group(const Graph *graph, Name selector, SelectorPlace tensor) {
+  for (size_t i = 1; !is_everything(selector) && i <= strlen(tensor.tensor); i++) {
+    const bool ends = tensor.tensor[i] == '.' || tensor.tensor[i] == '\0';
+    if (ends && path_contains(selector, name_of_bytes(graph->names, tensor.tensor, i))) {
+      return name_of_bytes(graph->names, tensor.tensor, i);
+    }
+  }
+  if (!selector_matches(graph, selector, tensor)) {
+    return NULL;
+  }
+  Name all = "";
+  for (const char *at = selector; *at; at += *at == '.') {
+    const size_t length = strcspn(at, ".");
+    const char *part = *at == '*' ? "all" : name_of_bytes(graph->names, at, length);
+    all = name_format(graph->names, "%s%s%s", all, *all ? "." : "", part);
+    at += length;
+  }
+  return all;
+}
+
 // ---- Units
 
 ScopeId selector_unit(const Graph *graph, Name selector, ScopeId scope) {

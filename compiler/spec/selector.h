@@ -44,6 +44,11 @@ bool selector_matches(const Graph *graph, Name selector, SelectorPlace place);
 bool selector_matches_scope(const Graph *graph, Name selector, ScopeId scope);
 bool selector_matches_itself(const Graph *graph, Name selector, SelectorPlace place);
 
+// Which of the things that a selector tells apart a tensor belongs to: the shortest part of its path that is selected,
+// such as layers.3 for `layers.*`; the selector, with `all` for `*`, if it selects it otherwise. NULL: it is not
+// selected.
+Name selector_group(const Graph *graph, Name selector, SelectorPlace tensor);
+
 // The outermost scope around this one, or itself, that the selector means: the unit that is selected. -1: none is.
 ScopeId selector_unit(const Graph *graph, Name selector, ScopeId scope);
 

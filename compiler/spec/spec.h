@@ -76,6 +76,7 @@ typedef struct {
   struct SpecText *text;  // what it was read from; for lang/ alone (settings.h)
   Span model;             // the name of the model that is trained
   Selectors recompute, offload;
+  Selectors watched;  // parameters of which a step says how large gradients and updates are
   ARRAY(CompressRule) compress;
   int mesh_count;  // 0: one rank
   MeshAxis mesh[MESH_MAX];

@@ -29,7 +29,7 @@ ON_DIAGNOSTIC = CFUNCTYPE(None, c_void_p, POINTER(MdlDiagnostic))
 class MdlCompileOptions(ctypes.Structure):
     _fields_ = [("recipe", c_char_p), ("layout", c_char_p), ("precision", c_char_p),
                 ("set", POINTER(c_char_p)), ("set_count", c_int),
-                ("diagnostics", c_void_p), ("diagnostics_json", c_bool),
+                ("watched", POINTER(c_char_p)), ("watch_count", c_int), ("diagnostics", c_void_p), ("diagnostics_json", c_bool),
                 ("text", c_char_p), ("diagnostic", ON_DIAGNOSTIC), ("context", c_void_p)]
 
 

@@ -82,11 +82,13 @@ def _settings(settings: Union[Mapping[str, Any], Iterable[str], None]) -> List[b
 
 def compile(file: Optional[Path] = None, *, text: Optional[str] = None,  # pylint: disable=redefined-builtin
             recipe: Optional[str] = None, layout: Optional[str] = None, precision: Optional[str] = None,
-            set: Union[Mapping[str, Any], Iterable[str], None] = None) -> Plan:  # pylint: disable=redefined-builtin
+            set: Union[Mapping[str, Any], Iterable[str], None] = None,  # pylint: disable=redefined-builtin
+            watch: Iterable[str] = ()) -> Plan:
     """Compiles a file, or a `text`, which `file` then only names ("<text>" where it is not given).
 
     `recipe`, `layout` and `precision` choose among those of the text, as the options of `mdl train` do; `set` gives
-    other values: {"batch": 8, "optimizer.lr.peak": 1e-3}. Imports and data are found from the directory of `file`.
+    other values: {"batch": 8, "optimizer.lr.peak": 1e-3}; `watch` names parameters whose gradients and updates are
+    measured, such as ["layers.*"]. Imports and data are found from the directory of `file`.
     Raises CompileError where the text has errors.
     """
     if file is None and text is None:
@@ -94,10 +96,13 @@ def compile(file: Optional[Path] = None, *, text: Optional[str] = None,  # pylin
     if text is not None and "\0" in text:
         raise ValueError("the text holds zero bytes")
     said: List[Diagnostic] = []
-    words = _settings(set)
+    if isinstance(watch, str):
+        raise TypeError("watch is a list of names, not one text")
+    words, watched = _settings(set), [os.fsencode(name) for name in watch]
     options = c.MdlCompileOptions(
         recipe=encode(recipe), layout=encode(layout), precision=encode(precision),
         set=(ctypes.c_char_p * len(words))(*words) if words else None, set_count=len(words),
+        watched=(ctypes.c_char_p * len(watched))(*watched) if watched else None, watch_count=len(watched),
         text=None if text is None else text.encode(),
         diagnostic=c.ON_DIAGNOSTIC(lambda _, one: said.append(diagnostic_of(one.contents))))
     error, pointer = c.MdlError(), ctypes.c_void_p()
