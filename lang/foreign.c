@@ -114,6 +114,7 @@ static const Foreign members[] = {
     {"grad", "gradients are computed by themselves; an update gets one, `update f(p, g)`"},
 };
 
+#define IN_LAYOUT(what) "a layout says it: `layout NAME { ...; " what "; }`"
 static const Foreign settings[] = {
     {"batch_size", "did you mean `batch`?"},
     {"batchsize", "did you mean `batch`?"},
@@ -140,6 +141,15 @@ static const Foreign settings[] = {
     {"grad_accum", "a layout says `microbatches = ...;`"},
     {"dtype", "write `precision bf16;`"},
     {"vocab_size", "did you mean `vocab`?"},
+    {"microbatches", IN_LAYOUT("microbatches = 4")},
+    {"mesh", IN_LAYOUT("mesh dp = 4")},
+    {"schedule", IN_LAYOUT("schedule zero_bubble")},
+    {"recompute", IN_LAYOUT("recompute attention")},
+    {"offload", IN_LAYOUT("offload layers")},
+    {"compress", IN_LAYOUT("compress tp in layers")},
+    {"capacity", IN_LAYOUT("capacity = 1.25")},
+    {"overlap", IN_LAYOUT("overlap = false")},
+    {"reproducible", IN_LAYOUT("reproducible = fast")},
 };
 
 static const Foreign assigned[] = {
@@ -148,6 +158,7 @@ static const Foreign assigned[] = {
     {"layout", "it takes no `=`: write `layout NAME;`"},
     {"precision", "it takes no `=`: write `precision bf16;`"},
     {"allow", "it takes no `=`: write `allow E016;`"},
+    {"watch", "it takes no `=`: write `watch layers.*;`"},
 };
 
 static const Foreign sets[] = {
@@ -159,6 +170,7 @@ static const Foreign sets[] = {
     {"model", "a size of the model is `--set NAME=VALUE`; another model of the text is `--set model=NAME`"},
     {"recipe", "another recipe is `--recipe NAME`"},
     {"freeze", "what is frozen is said in a recipe: choose another one, `--recipe NAME`"},
+    {"watch", "what else is watched is `--watch NAME`"},
     {"allow", "which warnings are allowed is said in a recipe: choose another one, `--recipe NAME`"},
     {"mesh", "the size of a mesh axis is `--set mesh.dp=2`"},
     {"device", "`mdl train` takes `--device cpu|cuda`"},
