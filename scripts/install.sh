@@ -20,6 +20,17 @@ need() {
   fi
 }
 
+wished=""
+
+# wish PACKAGE COMMAND...: the same of one without which something is left out
+wish() {
+  package=$1
+  shift
+  if ! "$@" > /dev/null 2>&1; then
+    wished="$wished $package"
+  fi
+}
+
 library() {  # a shared library that is loaded while running
   ldconfig -p 2> /dev/null | grep -q "$1" || /sbin/ldconfig -p | grep -q "$1"
 }
@@ -33,6 +44,7 @@ for group in "$@"; do
       need libjansson-dev pkg-config --exists jansson
       need libxxhash-dev pkg-config --exists libxxhash
       need libpcre2-dev pkg-config --exists libpcre2-8
+      wish libutf8proc-dev pkg-config --exists libutf8proc
       need libopenblas0-pthread library libopenblas.so.0
       ;;
     test)
@@ -57,25 +69,32 @@ for group in "$@"; do
   esac
 done
 
-if [ -z "$missing" ]; then
+if [ -z "$missing$wished" ]; then
   exit 0
 fi
 if ! command -v apt-get > /dev/null; then
-  echo "install.sh: please install what Debian calls:$missing" >&2
-  exit 1
+  echo "install.sh: please install what Debian calls:$missing$wished" >&2
+  [ -z "$missing" ] && exit 0 || exit 1
 fi
 root=""
 if [ "$(id -u)" != 0 ]; then
   if ! command -v sudo > /dev/null; then
-    echo "install.sh: not root and no sudo; please install:$missing" >&2
-    exit 1
+    echo "install.sh: not root and no sudo; please install:$missing$wished" >&2
+    [ -z "$missing" ] && exit 0 || exit 1
   fi
   root="sudo"
 fi
-echo "installing:$missing"
+
+# packages NAME...
+packages() {
+  # shellcheck disable=SC2086  # words on purpose
+  $root env DEBIAN_FRONTEND=noninteractive apt-get -y -qq --no-install-recommends install "$@" > /dev/null
+}
+
+echo "installing:$missing$wished"
 # shellcheck disable=SC2086  # words on purpose
-install="$root env DEBIAN_FRONTEND=noninteractive apt-get -y -qq --no-install-recommends install $missing"
-if ! $install > /dev/null 2>&1; then
+if ! packages $missing $wished 2> /dev/null; then
   $root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
-  $install > /dev/null
+  [ -z "$missing" ] || packages $missing
+  [ -z "$wished" ] || packages $wished || echo "install.sh: without:$wished" >&2
 fi

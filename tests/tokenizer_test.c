@@ -12,9 +12,11 @@
 
 #include "base/buffer.h"
 #include "runtime/data/alphabet.h"
+#include "runtime/data/normal.h"
 #include "runtime/data/pattern.h"
 #include "runtime/data/scan.h"
 #include "runtime/data/tokenizer.h"
+#include "runtime/data/utf8.h"
 
 // Skips the test where mdl was built without the library.
 static void needs_patterns(void) {
@@ -171,6 +173,13 @@ static const char *const far_words[] = {"\xc3\xa9",
                                         "\xed\xa0\x80",
                                         "<|endoftext|>",
                                         "<|pad",
+                                        "e\xcc\x81",
+                                        "\xcc\xa3\xcc\x87",
+                                        "\xcc\x87\xcc\xa3",
+                                        "\xcd\x84",
+                                        "\xe3\x82\x99",
+                                        "\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8",
+                                        "\xea\xb0\x80\xe1\x86\xa8",
                                         "\xf4\x90\x80\x80"};
 
 static size_t text_draw(uint32_t *seed, bool ascii, char *out, size_t most) {
@@ -223,6 +232,51 @@ static void test_scans(void **state) {
     tokenizer_close(tokenizer);
     buffer_free(&cut);
   }
+  free(text);
+}
+
+// Normal forms: text in pieces makes the tokens of the whole, and those of the form itself.
+static void test_normal_forms(void **state) {
+  (void)state;
+  needs_patterns();
+  static const char *const forms[] = {"NFC", "NFD", "NFKC", "NFKD"};
+  Error error = {0};
+  char *text = malloc(20000);
+  uint32_t seed = 3;
+  if (!normal_available(&error)) {
+    skip();
+  }
+  for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+    Buffer cut = {0}, normal = {0};
+    buffer_text(&cut, gpt2_cut);
+    Tokenizer *without = tokenizer_of(cut.text, "[]", "");
+    buffer_format(&cut, ", \"normalizer\": {\"type\": \"%s\"}", forms[f]);
+    Tokenizer *tokenizer = tokenizer_of(cut.text, "[]", "");
+    for (int trial = 0; trial < 60; trial++) {
+      const size_t length = text_draw(&seed, false, text, trial < 40 ? 100 : 20000);
+      const size_t valid = utf8_valid((const uint8_t *)text, length);
+      TokenList whole = encoded(tokenizer, text, length, 1 << 20, false);
+      TokenList pieces = encoded(tokenizer, text, length, 64 + random_next(&seed) % 200, false);
+      same(&whole, &pieces);
+      assert_true(normal_put(normal_form(forms[f]), (const uint8_t *)text, valid, &normal, &error));
+      TokenList by_hand = encoded(without, normal.text, normal.length, 1 << 20, false);
+      TokenList of_valid = encoded(tokenizer, text, valid, 1 << 20, false);
+      same(&by_hand, &of_valid);
+      tokens_free(&whole);
+      tokens_free(&pieces);
+      tokens_free(&by_hand);
+      tokens_free(&of_valid);
+    }
+    tokenizer_close(tokenizer);
+    tokenizer_close(without);
+    buffer_free(&cut);
+    buffer_free(&normal);
+  }
+  Tokenizer *composes = tokenizer_of(
+      "{\"type\": \"ByteLevel\", \"add_prefix_space\": false}, \"normalizer\": {\"type\": \"NFC\"}", "[]", "");
+  EXPECT(composes, "e\xcc\x81", 0xc3, 0xa9);
+  EXPECT(composes, "\xe3\x81\x8b\xe3\x82\x99", 0xe3, 0x81, 0x8c);
+  tokenizer_close(composes);
   free(text);
 }
 
@@ -392,9 +446,9 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_merges),     cmocka_unit_test(test_cuts),  cmocka_unit_test(test_scans),
-      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_ranks), cmocka_unit_test(test_characters),
-      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_merges),       cmocka_unit_test(test_cuts),       cmocka_unit_test(test_scans),
+      cmocka_unit_test(test_normal_forms), cmocka_unit_test(test_round_trip), cmocka_unit_test(test_ranks),
+      cmocka_unit_test(test_characters),   cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

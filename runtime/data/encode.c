@@ -26,7 +26,7 @@ struct Encoder {
   bool inside;   // of text between added tokens, which goes on: no space ahead of it
   bool begun;    // something of the text was seen
   bool goes_on;  // the text does, where what is added ends
-  Buffer spelled;
+  Buffer spelled, work;
 };
 
 bool encoder_create(const Tokenizer *tokenizer, Encoder **encoder, Error *error) {
@@ -49,6 +49,7 @@ void encoder_destroy(Encoder *encoder) {
     matcher_destroy(encoder->matcher);
     merger_free(&encoder->merger);
     buffer_free(&encoder->spelled);
+    buffer_free(&encoder->work);
     free(encoder->slots);
     free(encoder);
   }
@@ -195,6 +196,52 @@ static bool cut(const Job *job, int level, const uint8_t *text, size_t length, b
   return true;
 }
 
+// Where the last character begins that no later one changes.
+static size_t last_apart(NormalForm form, const uint8_t *text, size_t length) {
+  size_t at = length, size;
+  while (at > 0 && ((text[at - 1] & 0xc0) == 0x80 || !normal_apart(form, text + at - 1, length - at + 1, &size))) {
+    at--;
+  }
+  return at > 0 ? at - 1 : 0;
+}
+
+static bool all_apart(NormalForm form, const uint8_t *text, size_t length) {
+  size_t size;
+  for (size_t at = 0; at < length; at += size) {
+    if (!normal_apart(form, text + at, length - at, &size)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Cuts the normal form of a text. What is left of that must be the form of what is left of the text.
+static bool normal_cut(const Job *job, const uint8_t *text, size_t length, bool more, size_t *used) {
+  Encoder *e = job->encoder;
+  const NormalForm form = e->tokenizer->normal;
+  const int64_t before = job->list->count;
+  size_t limit = more && form ? last_apart(form, text, length) : length, done;
+  if (!form || all_apart(form, text, limit)) {
+    return cut(job, 0, text, limit, more, used);
+  }
+  for (*used = 0; limit > 0;) {
+    if (!normal_put(form, text, limit, &e->spelled, job->error) ||
+        !cut(job, 0, (const uint8_t *)e->spelled.text, e->spelled.length, more, &done)) {
+      return false;
+    }
+    *used = more ? normal_place(form, text, limit, done, &limit, &e->work, job->error) : length;
+    if (*used != SIZE_MAX) {
+      return true;
+    }
+    if (job->error->status) {
+      return false;
+    }
+    job->list->count = before;  // up to the last character, whose form was cut
+    *used = 0;
+  }
+  return true;
+}
+
 // Text without added tokens: characters by the patterns, other bytes by themselves.
 static bool plain_add(const Job *job, const uint8_t *text, size_t length, bool more, size_t *used) {
   for (*used = 0; *used < length;) {
@@ -202,7 +249,7 @@ static bool plain_add(const Job *job, const uint8_t *text, size_t length, bool m
     const size_t left = length - *used, valid = utf8_valid(at, left);
     const bool open = more && (valid == left || utf8_character(at + valid, left - valid) < 0);
     size_t taken;
-    if (valid > 0 && !cut(job, 0, at, valid, open, &taken)) {
+    if (valid > 0 && !normal_cut(job, at, valid, open, &taken)) {
       return false;
     }
     *used += valid > 0 ? taken : 0;

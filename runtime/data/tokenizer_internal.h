@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/map.h"
+#include "runtime/data/normal.h"
 #include "runtime/data/pattern.h"
 #include "runtime/data/scan.h"
 #include "runtime/data/tokenizer.h"
@@ -44,7 +45,8 @@ struct Tokenizer {
   // Not of bytes but of characters, as SentencePiece: spaces are U+2581, and what is no token is its bytes, <0x00> to
   // <0xFF>, which byte_token has.
   bool characters;
-  bool severable;  // no token goes on with a space behind something else: text can be cut there
+  NormalForm normal;  // of Unicode, in which text is cut; not for `characters`
+  bool severable;     // no token goes on with a space behind something else: text can be cut there
   enum { PREFIX_NONE, PREFIX_FIRST, PREFIX_EACH } prefix;  // a space ahead of the text, or also behind each added token
   bool prefix_once;                                        // only where there is none
   bool whole;                                              // a piece that is a token is that token, whatever merges say

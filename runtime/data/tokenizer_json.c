@@ -124,6 +124,13 @@ static bool added_read(Tokenizer *tokenizer, const json_t *all, Error *error) {
     if (flag_of(value, "single_word", false)) {
       return refuse(tokenizer, "added token with single_word:", text, error);
     }
+    bool ascii = true;
+    for (int32_t i = 0; i < length; i++) {
+      ascii &= (unsigned char)text[i] < 0x80;
+    }
+    if (tokenizer->normal && !ascii && flag_of(value, "normalized", true)) {  // it is looked for in the form
+      return refuse(tokenizer, "added token with normalized:", text, error);
+    }
     const char *copy = arena_format(arena, "%s", text);
     tokenizer->added[tokenizer->added_count++] = (Added){.text = copy,
                                                          .length = length,
@@ -243,8 +250,15 @@ static bool cuts_read(Tokenizer *tokenizer, const json_t *root, Error *error) {
   const json_t *steps = json_object_get(normalizer, "normalizers");
   size_t index;
   bool bytes = false;
+  const json_t *step = json_is_array(steps) && json_array_size(steps) == 1 ? json_array_get(steps, 0) : normalizer;
   if (normalizer && !json_is_null(normalizer) && !(json_is_array(steps) && json_array_size(steps) == 0)) {
-    return refuse(tokenizer, "normalizer", text_of(normalizer, "type", "without a type"), error);
+    tokenizer->normal = normal_form(text_of(step, "type", ""));
+    if (!tokenizer->normal) {
+      return refuse(tokenizer, "normalizer", text_of(step, "type", "without a type"), error);
+    }
+    if (!normal_available(error)) {
+      return false;
+    }
   }
   if (!pre || json_is_null(pre)) {
     return refuse(tokenizer, "tokenizer without", "ByteLevel", error);

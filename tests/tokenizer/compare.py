@@ -26,6 +26,7 @@ LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 ODD = ["é", "ſ", "'s", "'S", "'ſ", "'ll", "'RE", " ", "  ", "\n", "\r\n", "\t", "1", "２", "½", "Ⅷ", "\u0085", "\u180e",
        "\u200b", "\u3000", "日本語", "。", "😀", "e\u0301", "<|endoftext|>", "<|end", "-", "__", "(", "''", "١٢٣٤", "ǅ", "ʰ",
+       "a\u0323\u0307", "\u0344", "\u2126", "\ufb01", "\uf900", "\u304b\u3099", "\u1100\u1161\u11a8", "\uac00\u11a8", "ẛ̣",
        "licence", "Copyright", "a" * 300, "</s>", "<s>", "\u2581"]
 BAD = [b"\xff", b"\xe6\x97", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x80"]
 
@@ -78,9 +79,16 @@ def hugging_face(text):
     split = pre_tokenizers.Split(Regex(LLAMA3), "isolated")
     kinds = {"gpt2.json": (whole, {}), "llama3.json": (pre_tokenizers.Sequence([split, last]), {"ignore_merges": True}),
              "digits.json": (pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), whole]), {})}
+    forms = {"qwen.json": normalizers.NFC(), "nfd.json": normalizers.Sequence([normalizers.NFD()]),
+             "nfkc.json": normalizers.NFKC(), "nfkd.json": normalizers.NFKD()}
+    kinds.update({name: (None, {}) for name in forms})
+    qwen = trained("plain.json", pre_tokenizers.Sequence([split, last]), text)
     good = True
     for name, (cut, model) in kinds.items():
-        tokenizer = trained(name, cut, text, **model)
+        tokenizer = trained(name, cut, text, **model) if cut else qwen
+        if name in forms:
+            tokenizer.normalizer = forms[name]
+            tokenizer.save(name)
         wanted = tokenizer.encode(text, add_special_tokens=False).ids
         end = tokenizer.token_to_id("<|endoftext|>")
         good &= same(name, wanted + [end], ours(name, "text"))
