@@ -16,6 +16,7 @@
 #include "runtime/data/token_writer.h"
 #include "runtime/diff.h"
 #include "runtime/generate.h"
+#include "runtime/generate_chat.h"
 #include "runtime/inspect.h"
 #include "runtime/restore.h"
 #include "runtime/run.h"
@@ -272,16 +273,27 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
     fprintf(options->notes, "every token is made from the whole text again: %s\n", restored.whole);
   }
   Tokenizer *tokenizer = NULL;
+  ChatPrompt chat = {0};
   done = done && generation_tokenizer(&restored, options->tokenizer, &tokenizer, &error);
   generate.tokenizer = tokenizer;
+  if (done && options->chat) {
+    done = chat_prompt_open(&restored.plan->run, tokenizer, options->stops, options->stop_count, &chat, &error);
+    generate.stops = chat.stops;
+    generate.stop_count = chat.stop_count;
+  }
   const int count = options->prompt_count > 0 ? options->prompt_count : 1;
   for (int i = 0; done && i < count; i++) {
     generate.prompt = options->prompt_count > 0 ? options->prompts[i] : options->prompt;
     if (options->begin && !options->begin(context, generate.prompt)) {
       break;
     }
-    done = generate_run(&restored.session, &generate, text, context, &error);
+    if (options->chat) {
+      done = chat_prompt_put(&chat, options->system, generate.prompt ? generate.prompt : "", &error);
+      generate.prompt = chat.text.text;
+    }
+    done = done && generate_run(&restored.session, &generate, text, context, &error);
   }
+  chat_prompt_close(&chat);
   tokenizer_close(tokenizer);
   restore_close(&restored);
   return api_result(done, &error, to);

@@ -191,7 +191,8 @@ typedef struct {
   const char *file, *device, *tokenizer;
   int64_t tokens, top_k, seed, threads;
   double temperature, top_p;
-  bool whole, json, trust;
+  const char *system;
+  bool whole, json, trust, chat;
 } GenerateValues;
 
 static const Option generate_options[] = {
@@ -207,6 +208,10 @@ static const Option generate_options[] = {
      "choose among the fewest that together have probability P only, above 0 to 1 (default: 1, all)"},
     {"stop", 0, OPTION_LIST, "TEXT", offsetof(GenerateValues, stops), 0,
      "end where TEXT would stand; may be given again"},
+    {"chat", 0, OPTION_FLAG, NULL, offsetof(GenerateValues, chat), 0,
+     "prompts are questions of a conversation, written as the run's data has them; the answer is printed alone"},
+    {"system", 0, OPTION_TEXT, "TEXT", offsetof(GenerateValues, system), 0,
+     "with --chat: what a message of the role system says ahead of each question"},
     {"seed", 0, OPTION_INTEGER, "S", offsetof(GenerateValues, seed), 0, "another S, another text (default: 1)"},
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(GenerateValues, device), 0, "where to run (default: auto)"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(GenerateValues, threads), 0, "processor threads (default: all cores)"},
@@ -223,7 +228,7 @@ static const GenerateValues generate_defaults = {.tokens = 256, .temperature = 0
 typedef struct {
   FILE *out;
   int begun;  // texts so far
-  bool json;
+  bool json, chat;
   const char *prompt;  // of the newest, and its text, where they are printed as JSON
   Buffer text;
 } Printer;
@@ -258,7 +263,8 @@ static bool generate_begin(void *context, const char *prompt) {
     printer->prompt = prompt ? prompt : "";
     return done;
   }
-  return (printer->begun++ == 0 || fputs("\n\n", printer->out) >= 0) && (!prompt || fputs(prompt, printer->out) >= 0);
+  return (printer->begun++ == 0 || fputs("\n\n", printer->out) >= 0) &&
+         (!prompt || printer->chat || fputs(prompt, printer->out) >= 0);
 }
 
 // Adds the lines of a file, but for empty ones.
@@ -290,11 +296,19 @@ static bool generate_prompts(Arena *arena, const char *path, OptionList *prompts
 static int generate_main(Arena *arena, const void *values, const OptionList *arguments) {
   const GenerateValues *generate = values;
   OptionList prompts = generate->prompts;
-  Printer printer = {.out = stdout, .json = generate->json};
+  Printer printer = {.out = stdout, .json = generate->json, .chat = generate->chat};
   MdlError error;
   if (!(generate->top_p > 0 && generate->top_p <= 1)) {
     fprintf(stderr, "mdl generate: --top-p is a probability above 0 and at most 1 (the default: among all), not %g\n",
             generate->top_p);
+    return STATUS_USAGE;
+  }
+  if (generate->system && !generate->chat) {
+    fprintf(stderr, "mdl generate: --system is for --chat\n");
+    return STATUS_USAGE;
+  }
+  if (generate->chat && prompts.count == 0 && !generate->file) {
+    fprintf(stderr, "mdl generate: --chat needs a question: --prompt TEXT or --prompts FILE\n");
     return STATUS_USAGE;
   }
   if (generate->file && !generate_prompts(arena, generate->file, &prompts)) {
@@ -312,6 +326,8 @@ static int generate_main(Arena *arena, const void *values, const OptionList *arg
                                 .tokenizer = generate->tokenizer,
                                 .whole = generate->whole,
                                 .trust = generate->trust,
+                                .chat = generate->chat,
+                                .system = generate->system,
                                 .notes = stderr,
                                 .begin = generate_begin,
                                 .seed = (uint64_t)generate->seed,

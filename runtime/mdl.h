@@ -230,6 +230,9 @@ typedef struct {
   uint64_t seed;
   int64_t threads;
   bool trust;  // run the machine code for GPUs that the run's plan has
+  // Prompts are questions of a conversation, written as the run's data has them, and the texts are answers.
+  bool chat;
+  const char *system;  // what a message of the role system says ahead of a question; NULL: there is none
 } MdlGenerateOptions;
 
 // Calls `text` with what was made, whole UTF-8 characters where it is UTF-8; false from it stops. The same seed, prompt

@@ -85,7 +85,8 @@ class MdlGenerateOptions(ctypes.Structure):
     _fields_ = [("device", c_char_p), ("prompt", c_char_p), ("prompts", POINTER(c_char_p)), ("prompt_count", c_int),
                 ("tokens", c_int64), ("temperature", c_double), ("top_k", c_int64), ("top_p", c_double),
                 ("stops", POINTER(c_char_p)), ("stop_count", c_int), ("tokenizer", c_char_p), ("whole", c_bool),
-                ("notes", c_void_p), ("begin", c_void_p), ("seed", c_uint64), ("threads", c_int64), ("trust", c_bool)]
+                ("notes", c_void_p), ("begin", c_void_p), ("seed", c_uint64), ("threads", c_int64), ("trust", c_bool),
+                ("chat", c_bool), ("system", c_char_p)]
 
 
 STRUCTURES = (MdlError, MdlDiagnostic, MdlCompileOptions, MdlStep, MdlTrainOptions, MdlTrainResult, MdlValue,

@@ -65,11 +65,12 @@ def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = 
 def generate(run: Path, prompt: str = "", *, tokens: int = 256, temperature: float = 0.8, top_k: int = 0,
              top_p: float = 1, stops: Sequence[str] = (), seed: int = 1, device: Optional[str] = None,
              tokenizer: Optional[Path] = None, threads: int = 0, trust: bool = False,
+             chat: bool = False, system: Optional[str] = None,
              each: Optional[Callable[[str], Optional[bool]]] = None) -> str:
     """Text from the newest checkpoint of a run, without the prompt.
 
     The same seed gives the same text. `each(text)` is called with every piece as it is made; where it returns False,
-    the text ends.
+    the text ends. With `chat` the prompt is a question of a conversation, and the text its answer.
     """
     pieces: List[bytes] = []
     raised: List[BaseException] = []
@@ -86,7 +87,8 @@ def generate(run: Path, prompt: str = "", *, tokens: int = 256, temperature: flo
     options = c.MdlGenerateOptions(
         device=encode(device), prompt=prompt.encode(), tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p,
         stops=(ctypes.c_char_p * len(words))(*words) if words else None, stop_count=len(words),
-        tokenizer=encode(tokenizer), seed=seed, threads=threads, trust=trust)
+        tokenizer=encode(tokenizer), seed=seed, threads=threads, trust=trust, chat=chat,
+        system=None if system is None else system.encode())
     error = c.MdlError()
     if c.library.mdl_generate(encode(run), ctypes.byref(options), c.ON_TEXT(take), None, ctypes.byref(error)):
         raise_error(error)

@@ -129,15 +129,45 @@ static bool flush(Chat *chat, uint8_t flags) {
   return flags_fill(chat, flags);
 }
 
+// What the template has ahead of a message's content.
+static void head_put(const Chat *chat, const char *role, Buffer *out) {
+  const char *at = chat->template;
+  for (const char *found; (found = strstr(at, role_mark)) && found < chat->content; at = found + strlen(role_mark)) {
+    buffer_bytes(out, at, (size_t)(found - at));
+    buffer_text(out, role);
+  }
+  buffer_bytes(out, at, (size_t)(chat->content - at));
+}
+
+static bool texts_done(const Buffer *text, Error *error) {
+  return !text->failed || error_set(error, 3, "no memory for a conversation");
+}
+
+bool chat_ending(const Chat *chat, Buffer *text, Error *error) {
+  const char *const behind = chat->content + strlen(content_mark);
+  buffer_bytes(text, behind, (size_t)(chat->end - behind));
+  return texts_done(text, error);
+}
+
+bool chat_question(Chat *chat, const char *system, const char *question, Buffer *text, Error *error) {
+  const char *const said[] = {system ? system : "", question}, *const roles[] = {"system", "user"};
+  buffer_text(text, chat->begin ? chat->begin : "");
+  for (int i = *said[0] ? 0 : 1; i < 2; i++) {
+    head_put(chat, roles[i], text);
+    buffer_text(text, said[i]);
+    if (!chat_ending(chat, text, error)) {
+      return false;
+    }
+    buffer_text(text, *chat->end ? chat->end + strlen(end_mark) : "");
+  }
+  head_put(chat, chat->answers, text);
+  return texts_done(text, error);
+}
+
 // A message as the template says.
 static bool message_add(Chat *chat, const char *role, const char *content, size_t length) {
   const bool answer = strcmp(role, "assistant") == 0 || strcmp(role, "model") == 0;
-  const char *at = chat->template;
-  for (const char *found; (found = strstr(at, role_mark)) && found < chat->content; at = found + strlen(role_mark)) {
-    buffer_bytes(&chat->pending, at, (size_t)(found - at));
-    buffer_text(&chat->pending, answer ? chat->answers : role);
-  }
-  buffer_bytes(&chat->pending, at, (size_t)(chat->content - at));
+  head_put(chat, answer ? chat->answers : role, &chat->pending);
   if (answer && !flush(chat, 0)) {
     return false;
   }

@@ -25,6 +25,11 @@ void chat_destroy(Chat *chat);
 // Appends the tokens of a conversation, and a byte for each to `flags`.
 bool chat_add(Chat *chat, const char *path, int64_t number, const char *line, size_t length, TokenList *tokens,
               Buffer *flags, Error *error);
+// The text of a conversation up to where the answer to a question begins, and what ends an answer; into empty buffers.
+// `system`: what a message of that role says ahead of it; NULL or "": there is none.
+bool chat_question(Chat *chat, const char *system, const char *question, Buffer *text, Error *error);
+bool chat_ending(const Chat *chat, Buffer *text, Error *error);
+
 int64_t chat_answers(const Chat *chat);  // messages so far that are answers
 
 #endif

@@ -25,6 +25,25 @@ mentions marked "^<|im_start|>user/What is 1 and one?<|im_end|>/<|im_start|>assi
 
 train chat.mdl --steps 8 --eval-every 4 --out one
 expect 0 "$MDL" train chat.mdl --steps 8 --eval-every 4 --out micro --layout micro
+# Generation asks as the data does: the answer stops where the model has learned to end it.
+expect 0 "$MDL" generate one --chat --prompt "What is 3 and one?" --tokens 20 --temperature 0 --json
+mentions out '"prompt":"What is 3 and one?"'
+answer=$(sed 's/.*"text":"//; s/"}$//' out)
+asked='<|im_start|>system
+Be short.<|im_end|>
+<|im_start|>user
+What is 3 and one?<|im_end|>
+<|im_start|>assistant
+'
+expect 0 "$MDL" generate one --prompt "${asked#*<|im_end|>?}" --tokens 20 --temperature 0 --stop '<|im_end|>' --json
+same "an answer, and the text that it goes on with" "$(sed 's/.*"text":"//; s/"}$//' out)" "$answer"
+expect 0 "$MDL" generate one --prompt "$asked" --tokens 20 --temperature 0.8 --stop '<|im_end|>'
+cp out spelled
+expect 0 "$MDL" generate one --chat --system "Be short." --prompt "What is 3 and one?" --tokens 20 --temperature 0.8
+same "an answer behind what the system says" "$(cat spelled)" "$asked$(cat out)"
+expect 2 "$MDL" generate one --system "Be short." --prompt x
+expect 2 "$MDL" generate one --chat
+
 train chat.mdl --layout pair --steps 8 --eval-every 4 --out pair
 for layout in micro pair; do
   paste -d ' ' <(losses one) <(losses $layout) | awk '{ d = $2 - $4; if (d < -1e-3 || d > 1e-3) exit 1 }' ||
