@@ -212,7 +212,9 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   Validation validation = {0};
   Evaluation evaluation = {0};
   ShownList shown = {0};
-  const Backend *backend = backend_choose(options->device, 1, &error);
+  const Backend *backend = options->batches >= 0 && options->threads >= 0
+                               ? backend_choose(options->device, 1, &error)
+                               : (error_set(&error, 2, "numbers of batches and of threads are not negative"), NULL);
   bool done = backend &&
               restore_open(&restored, run, backend, (int)options->threads, PROGRAM_EVALUATE, options->trust, &error) &&
               evaluation_data(restored.set, options->data, &data, &error) &&
@@ -253,6 +255,23 @@ static bool generation_tokenizer(const Restored *restored, const char *path, Tok
   return data_tokenizer(path ? path : run->tokenizer, run->data_base, tokenizer, error);
 }
 
+static bool generation_possible(const MdlGenerateOptions *options, Error *error) {
+  const struct {
+    bool good;
+    const char *what;
+  } rules[] = {{options->temperature >= 0 && isfinite(options->temperature), "the temperature is a number from 0 up"},
+               {options->top_p >= 0 && options->top_p <= 1, "top_p is a probability, or 0 for all tokens"},
+               {options->top_k >= 0, "top_k is a number of tokens, or 0 for all"},
+               {options->tokens >= 0, "the number of tokens is not negative"},
+               {options->threads >= 0, "the number of threads is not negative"}};
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+    if (!rules[i].good) {
+      return error_set(error, 2, "%s", rules[i].what);
+    }
+  }
+  return true;
+}
+
 MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
                        bool (*text)(void *context, const char *bytes, size_t length), void *context, MdlError *to) {
   Error error = {0};
@@ -266,7 +285,7 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
                               .stop_count = options->stop_count,
                               .whole = options->whole,
                               .seed = options->seed};
-  const Backend *backend = backend_choose(options->device, 1, &error);
+  const Backend *backend = generation_possible(options, &error) ? backend_choose(options->device, 1, &error) : NULL;
   bool done =
       backend && restore_open(&restored, run, backend, (int)options->threads, PROGRAM_GENERATE, options->trust, &error);
   if (done && restored.whole && !options->whole && options->notes) {

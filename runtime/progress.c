@@ -191,6 +191,15 @@ void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line
   buffer_free(&text);
 }
 
+void progress_still(Log *log, int64_t step) {
+  log_line(log,
+           LOG_YELLOW
+           "still" LOG_PLAIN
+           "     all gradients of step %lld are 0, so nothing is learned: parameters without `~` begin at 0, and a "
+           "product of two of them stays there",
+           (long long)step);
+}
+
 void progress_skip(Log *log, int64_t step, int64_t before, int64_t batch) {
   if (batch == before + 2) {
     log_line(log, LOG_YELLOW "skip" LOG_PLAIN "      batch %lld: step %lld trains on batch %lld", (long long)before + 1,

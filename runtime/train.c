@@ -360,6 +360,9 @@ static bool trainer_collect(Trainer *t, Error *error) {
   progress_precision(&t->log, &t->facts, step);
   const int64_t batch = plan_batch_after(&t->plan->run, t->batch, 1);
   progress_skip(&t->log, step, t->batch, batch);
+  if (t->total_seconds == 0 && t->line.grad_norm == 0) {  // of the first step here
+    progress_still(&t->log, step);
+  }
   t->batch = batch;
   t->line.tokens += feed_rows(t->train_feed) * feed_sequence(t->train_feed);
   t->skipped += skips;
