@@ -266,15 +266,15 @@ static void test_types(void **state) {
   for (int t = 0; t < 4; t++) {
     char made[64];
     float back[4];
-    assert_true(elements_convert("F32", in, types[t], made, 4));
-    assert_true(elements_convert(types[t], made, "F32", back, 4));
+    assert_true(elements_convert("F32", in, types[t], made, 4, &beyond));
+    assert_true(elements_convert(types[t], made, "F32", back, 4, &beyond));
     for (int i = 0; i < 4; i++) {
       assert_true(fabs((double)(back[i] - in[i])) <= within[t] * fabs((double)in[i]));
     }
   }
   int64_t integers[1] = {0};
   float out[1];
-  assert_false(elements_convert("I64", integers, "F32", out, 1));
+  assert_false(elements_convert("I64", integers, "F32", out, 1, &beyond));
 }
 
 int main(void) {

@@ -63,12 +63,12 @@ ON_OUTPUT = CFUNCTYPE(None, c_void_p, c_char_p, c_double)
 
 class MdlEvaluateOptions(ctypes.Structure):
     _fields_ = [("device", c_char_p), ("data", c_char_p), ("batches", c_int64), ("threads", c_int64),
-                ("output", ON_OUTPUT), ("context", c_void_p)]
+                ("trust", c_bool), ("output", ON_OUTPUT), ("context", c_void_p)]
 
 
 class MdlEvaluationSet(ctypes.Structure):
     _fields_ = [("name", c_char * 64), ("data", c_char * 4096), ("loss", c_double), ("bits_per_byte", c_double),
-                ("windows", c_int64)]
+                ("windows", c_int64), ("tokens", c_int64)]
 
 
 class MdlEvaluation(ctypes.Structure):
@@ -85,7 +85,8 @@ class MdlGenerateOptions(ctypes.Structure):
     _fields_ = [("device", c_char_p), ("prompt", c_char_p), ("prompts", POINTER(c_char_p)), ("prompt_count", c_int),
                 ("tokens", c_int64), ("temperature", c_double), ("top_k", c_int64), ("top_p", c_double),
                 ("stops", POINTER(c_char_p)), ("stop_count", c_int), ("tokenizer", c_char_p), ("whole", c_bool),
-                ("notes", c_void_p), ("begin", c_void_p), ("seed", c_uint64), ("threads", c_int64)]
+                ("notes", c_void_p), ("begin", c_void_p), ("seed", c_uint64), ("threads", c_int64),
+                ("trust", c_bool)]
 
 
 STRUCTURES = (MdlError, MdlDiagnostic, MdlCompileOptions, MdlStep, MdlTrainOptions, MdlTrainResult, MdlValue,
@@ -96,6 +97,7 @@ _FUNCTIONS = {
     "mdl_version": (c_char_p, []),
     "mdl_compile": (c_int, [c_char_p, POINTER(MdlCompileOptions), POINTER(c_void_p), _ERROR]),
     "mdl_plan_open": (c_int, [c_char_p, POINTER(c_void_p), _ERROR]),
+    "mdl_plan_open_trusted": (c_int, [c_char_p, POINTER(c_void_p), _ERROR]),
     "mdl_plan_write": (c_int, [c_void_p, c_char_p, _ERROR]),
     "mdl_plan_close": (None, [c_void_p]),
     "mdl_trainer_open": (c_int, [c_void_p, POINTER(MdlTrainOptions), POINTER(c_void_p), _ERROR]),
