@@ -61,9 +61,8 @@ bool validation_run(Validation *validation, Session *session, int64_t limit, Sho
 }
 
 // Is one of the targets of a window counted?
-static bool window_answers(const Data *data, int64_t window, int32_t *tokens, uint8_t *flags, bool *any,
-                           Error *error) {
-  const int64_t sequence = data_sequence(data);
+static bool window_answers(const Data *data, int64_t window, int64_t sequence, int32_t *tokens, uint8_t *flags,
+                           bool *any, Error *error) {
   const Data *part = data_validation_part(data, &window);
   if (!data_validation_window(part, window, tokens, error) ||
       !data_validation_flags(part, window, tokens, flags, error)) {
@@ -81,7 +80,8 @@ bool validation_answers(const Validation *validation, int64_t limit, bool *any, 
   for (int i = 0; i < validation->count && done && !*any; i++) {
     const Data *data = validation->data[i];
     const int64_t windows = data_facts(data).validation_windows, most = limit * feed_rows(validation->feed[i]);
-    const size_t count = (size_t)data_sequence(data) + 1;
+    const int64_t sequence = feed_sequence(validation->feed[i]);
+    const size_t count = (size_t)sequence + 1;
     if (!feed_masks(validation->feed[i])) {
       *any = true;
       break;
@@ -90,7 +90,7 @@ bool validation_answers(const Validation *validation, int64_t limit, bool *any, 
     uint8_t *flags = calloc(count, sizeof *flags);
     done = (tokens && flags) || error_set(error, 3, "no memory for a window of %zu tokens", count);
     for (int64_t w = 0; done && !*any && w < windows && (limit <= 0 || w < most); w++) {
-      done = window_answers(data, w, tokens, flags, any, error);
+      done = window_answers(data, w, sequence, tokens, flags, any, error);
     }
     free(tokens);
     free(flags);

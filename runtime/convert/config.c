@@ -97,7 +97,11 @@ static void unknown_list(const Known *known, const char *prefix, const json_t *o
       continue;
     }
     const Value said = hf_value(known->arena, object, key);
-    unfit_add(unfit, "%s = %.100s", name, value_text(known->arena, &said));
+    if (dotted) {
+      unfit_add(unfit, "'%s', a key with a dot in it", name);
+    } else {
+      unfit_add(unfit, "%s = %.100s", name, value_text(known->arena, &said));
+    }
   }
 }
 

@@ -419,11 +419,11 @@ const char *data_tokenizer_path(const Data *data) {
 }
 
 const char *data_mask_path(const Data *data) {
-  return data->mask_path;
-}
-
-int64_t data_sequence(const Data *data) {
-  return data->sequence;
+  const char *mask = data->mask_path;
+  for (int i = 0; i < data->part_count && !mask; i++) {
+    mask = data_mask_path(data->parts[i]);
+  }
+  return mask;
 }
 
 int64_t data_train_begin(const Data *data, int64_t sample) {

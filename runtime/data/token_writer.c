@@ -105,12 +105,14 @@ static bool part_create(const char *out, char path[IO_PATH_MAX], int *fd, Error 
 // The names of what is made, none of which is read.
 static bool writer_names(TokenWriter *w, const TokenWriterOptions *options, const char *tokenizer, Error *error) {
   char mask[IO_PATH_MAX];
-  if (!io_target(options->out, w->out, error) ||
+  if (!reader_apart(&options->read, tokenizer, options->out, WRITER_ENDING, error) ||
+      !io_target(options->out, w->out, error) ||
       !reader_apart(&options->read, tokenizer, w->out, WRITER_ENDING, error)) {
     return false;
   }
   return !options->chat ||
-         (io_path(mask, error, "%s" MASK_ENDING, options->out) && io_target(mask, w->mask_out, error) &&
+         (io_path(mask, error, "%s" MASK_ENDING, options->out) &&
+          reader_apart(&options->read, tokenizer, mask, WRITER_ENDING, error) && io_target(mask, w->mask_out, error) &&
           reader_apart(&options->read, tokenizer, w->mask_out, WRITER_ENDING, error));
 }
 
