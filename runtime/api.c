@@ -267,8 +267,7 @@ static bool generation_holds(const MdlGenerateOptions *options, Error *error) {
     }
   }
   return api_count("tokens", options->tokens, INT64_MAX, error) &&
-         api_count("top_k", options->top_k, INT64_MAX, error) &&
-         api_count("threads", options->threads, INT_MAX, error);
+         api_count("top_k", options->top_k, INT64_MAX, error) && api_count("threads", options->threads, INT_MAX, error);
 }
 
 // Which text tokens are.
@@ -297,9 +296,8 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
                               .whole = options->whole,
                               .seed = options->seed};
   const Backend *backend = backend_choose(options->device, 1, &error);
-  bool done =
-      backend && generation_holds(options, &error) &&
-      restore_open(&restored, run, backend, (int)options->threads, PROGRAM_GENERATE, options->trust, &error);
+  bool done = backend && generation_holds(options, &error) &&
+              restore_open(&restored, run, backend, (int)options->threads, PROGRAM_GENERATE, options->trust, &error);
   if (done && restored.whole && !options->whole && options->notes) {
     fprintf(options->notes, "every token is made from the whole text again: %s\n", restored.whole);
   }

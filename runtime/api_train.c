@@ -183,8 +183,8 @@ static bool trainer_open(MdlTrainer *made, const MdlPlan *plan, const MdlTrainOp
   made->from.path = arena_text(made->arena, options->from);
   made->from.mapping = arena_text(made->arena, options->mapping);
   train.watched = true;
-  return backend && train_open(plan->set, backend, &train, &inner, error) &&
-         names_open(made, inner, error) && train_settle(inner, error);
+  return backend && train_open(plan->set, backend, &train, &inner, error) && names_open(made, inner, error) &&
+         train_settle(inner, error);
 }
 
 MdlStatus mdl_trainer_open(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainer **trainer, MdlError *to) {

@@ -200,7 +200,7 @@ typedef struct {
   double held_out;  // its last part, which the run does not train on; 0: all of it, whatever the run has read
   int set_count;    // of validation sources that the recipe names; then the above are of all, `loss` the mean of theirs
   struct {
-    char name[64], data[4096];  // a single one may have no name
+    char name[64], data[4096];   // a single one may have no name
     double loss, bits_per_byte;  // NaN where none of its tokens counted
     int64_t windows, tokens;
   } sets[8];

@@ -24,9 +24,10 @@ bool patience_possible(bool evaluates, bool answers, int64_t every, Error *error
                      "held out is shorter than one window; raise `validation` in the recipe, or give more data");
   }
   if (!answers) {
-    return error_set(error, 1,
-                     "--patience counts evaluations, and none of the windows that they read has an answer; validate with "
-                     "others, or raise `validation` or `eval_batches` in the recipe");
+    return error_set(
+        error, 1,
+        "--patience counts evaluations, and none of the windows that they read has an answer; validate with "
+        "others, or raise `validation` or `eval_batches` in the recipe");
   }
   return every > 0 ||
          error_set(error, 2, "--patience counts evaluations, and there is one at the end alone; give --eval-every N");

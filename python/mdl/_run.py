@@ -78,7 +78,7 @@ def generate(run: Path, prompt: str = "", *, tokens: int = 256, temperature: flo
         raise TypeError("stops is a list of texts, not one text")
     words = [encode(stop) or b"" for stop in stops]
     options = c.MdlGenerateOptions(
-        device=encode(device), prompt=encode(prompt.encode()), tokens=count("tokens", tokens), temperature=temperature,
+        device=encode(device), prompt=encode(prompt.encode(errors="surrogateescape")), tokens=count("tokens", tokens), temperature=temperature,
         top_k=count("top_k", top_k), top_p=top_p,
         stops=(ctypes.c_char_p * len(words))(*words) if words else None, stop_count=len(words),
         tokenizer=encode(tokenizer), seed=count("seed", seed), threads=count("threads", threads), trust=trust)

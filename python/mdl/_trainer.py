@@ -130,8 +130,8 @@ class Value:
 
         kind = np.dtype(FORMATS[self.type])
         if self._data is not None:
-            readable = memoryview(self._memory()).cast("B").toreadonly()  # which no flag of an array makes writable
-            array = np.ndarray(self.shape, kind, readable, 0, self._strides)
+            flat = np.frombuffer(memoryview(self._memory()).toreadonly(), kind)  # which no flag makes writable
+            array = np.ndarray(self.shape, kind, flat, 0, self._strides)
         else:
             array = np.frombuffer(self.read(), kind).reshape(self.shape)
         if self.type == "bf16":

@@ -121,7 +121,8 @@ static bool parse_tensor(Parser *p, char *rest) {
   if (!tensor.name || !open || !close || !equals || open > close || close > equals) {
     return wrong(p, "`tensor NAME [AXIS ..., ...] = PARAMETER, ...` is expected");
   }
-  if (!parse_indexes(p, tensor.name) || !parse_dimensions(p, trimmed(p->arena, open + 1, (size_t)(close - open - 1)), &tensor)) {
+  if (!parse_indexes(p, tensor.name) ||
+      !parse_dimensions(p, trimmed(p->arena, open + 1, (size_t)(close - open - 1)), &tensor)) {
     return false;
   }
   for (char *at = equals; *at;) {

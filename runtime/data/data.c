@@ -207,10 +207,11 @@ static bool mask_open(Data *data, const SourceOptions *options, const char *base
     return error_set(error, 1, "the mask %s is not a regular file; masks are read at random places", found);
   }
   if (info.st_size != data->file.count) {
-    return error_set(error, 1,
-                     "the mask %s has %lld bytes, but %s has %lld tokens; a mask has one byte for each: 1 for a token of "
-                     "an answer, and 2 more where a document begins",
-                     found, (long long)info.st_size, data->path, (long long)data->file.count);
+    return error_set(
+        error, 1,
+        "the mask %s has %lld bytes, but %s has %lld tokens; a mask has one byte for each: 1 for a token of "
+        "an answer, and 2 more where a document begins",
+        found, (long long)info.st_size, data->path, (long long)data->file.count);
   }
   return mask_check(data, error);
 }

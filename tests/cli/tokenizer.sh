@@ -89,6 +89,18 @@ mentions err "licence.txt: line 2, at byte 1, is no token in base64" "neither a 
 ln -s licence.txt link.txt
 cp licence.txt made.part
 cp licence.txt made.tmp
+
+# A link stays one, and what is no file is not replaced by one.
+mkfifo pipe
+: > real
+ln -s real named
+expect 0 "$MDL" data encode licence.txt -o named
+expect 1 "$MDL" data encode licence.txt -o pipe
+mentions err "cannot write pipe: it is a device or a pipe"
+[ -L named ] && [ -s real ] && [ -p pipe ] || die "a link or a pipe was replaced"
+: > real
+expect 0 "$MDL" data train-tokenizer licence.txt -o named --vocab 300
+[ -L named ] && [ -s real ] || die "a link was replaced by a tokenizer"
 for out in licence.txt ./licence.txt link.txt tiny.json; do
   expect 2 "$MDL" data encode two.jsonl licence.txt --tokenizer tiny.json -o $out
   mentions err "is read, and -o $out would overwrite it"
