@@ -144,7 +144,8 @@ MdlStatus mdl_trainer_save(MdlTrainer *trainer, MdlError *error);
 // mdl_trainer_close. `result` may be NULL.
 MdlStatus mdl_trainer_finish(MdlTrainer *trainer, MdlTrainResult *result, MdlError *error);
 void mdl_trainer_close(MdlTrainer *trainer);  // without mdl_trainer_finish nothing more is saved; NULL is nothing
-const char *mdl_trainer_run(const MdlTrainer *trainer);  // the run directory; good until mdl_trainer_finish
+// The run directory, absolute, so that the working directory may change; good until mdl_trainer_finish.
+const char *mdl_trainer_run(const MdlTrainer *trainer);
 
 typedef enum {
   MDL_VALUE_PARAMETER,

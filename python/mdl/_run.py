@@ -52,8 +52,9 @@ def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = 
     def take(_: Optional[int], name: bytes, value: float) -> None:
         outputs[decode(name) or ""] = value
 
-    options = c.MdlEvaluateOptions(device=encode(device), data=encode(data), batches=count("batches", batches),
-                                   threads=count("threads", threads), trust=trust, output=c.ON_OUTPUT(take))
+    options = c.MdlEvaluateOptions(
+        device=encode(device), data=encode(data), batches=count("batches", batches),
+        threads=count("threads", threads), trust=trust, output=c.ON_OUTPUT(take))
     error, result = c.MdlError(), c.MdlEvaluation()
     if c.library.mdl_evaluate(encode(run), ctypes.byref(options), ctypes.byref(result), ctypes.byref(error)):
         raise_error(error)
@@ -78,8 +79,8 @@ def generate(run: Path, prompt: str = "", *, tokens: int = 256, temperature: flo
         raise TypeError("stops is a list of texts, not one text")
     words = [encode(stop) or b"" for stop in stops]
     options = c.MdlGenerateOptions(
-        device=encode(device), prompt=encode(prompt.encode(errors="surrogateescape")), tokens=count("tokens", tokens), temperature=temperature,
-        top_k=count("top_k", top_k), top_p=top_p,
+        device=encode(device), prompt=encode(prompt.encode(errors="surrogateescape")),
+        tokens=count("tokens", tokens), temperature=temperature, top_k=count("top_k", top_k), top_p=top_p,
         stops=(ctypes.c_char_p * len(words))(*words) if words else None, stop_count=len(words),
         tokenizer=encode(tokenizer), seed=count("seed", seed), threads=count("threads", threads), trust=trust)
     return b"".join(_generate(encode(run), options, each)).decode(errors="replace")
@@ -87,7 +88,7 @@ def generate(run: Path, prompt: str = "", *, tokens: int = 256, temperature: flo
 
 def _generate(run: Optional[bytes], options: c.MdlGenerateOptions,
               each: Optional[Callable[[str], Optional[bool]]]) -> List[bytes]:
-    """The library is called in a thread of its own: Ctrl-C interrupts the one that waits here, never a callback of C."""
+    """Calls the library in a thread of its own: Ctrl-C interrupts the one that waits here, never a callback of C."""
     pieces: List[bytes] = []
     error = c.MdlError()
     made: "queue.SimpleQueue[Optional[bytes]]" = queue.SimpleQueue()  # None: there is no more

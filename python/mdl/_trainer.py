@@ -68,7 +68,7 @@ class TrainerHandle:
         raise TypeError("a trainer and its values cannot be copied or pickled")
 
     def __del__(self) -> None:
-        if self._process() == self._owner:  # a process that was forked has none of its threads, which would be waited for
+        if self._process() == self._owner:  # one that was forked lacks the threads that would be waited for
             self._free(self.pointer)
 
 

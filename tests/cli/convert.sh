@@ -138,7 +138,7 @@ wrong "left over, since the model has no such parameter: 'model.layers.1."
 bad llama-hf; edit 's/"llama"/"lama"/'; wrong "model_type 'lama'; known are" "llama" "--mapping FILE"
 bad llama-hf; edit 's/"silu"/"gelu"/'; wrong 'hidden_act is "gelu" there, "silu" in the model'
 bad llama-hf; edit 's/"LlamaForCausalLM"/"LlamaModel"/'; wrong "architectures"
-bad llama-hf; edit 's/"silu"/"silu", "rope_scaling": {"type": "linear", "factor": 2}/'; wrong 'rope_scaling.type is "linear" there, "llama3" in the model'
+bad llama-hf; edit 's/"silu"/"silu", "rope_scaling": {"type": "linear", "factor": 2}/'; wrong 'rope_scaling.type is "linear" there, null in the model'
 bad llama-hf; edit 's/"silu"/"silu", "logit_cap": 30/'; wrong "logit_cap = 30" "models/llama.hf does not know"
 bad llama-hf; edit 's/"vocab_size"/"vocabulary"/'; wrong "config.json does not say \`vocab_size\`"
 bad llama-hf; edit 's/"silu"/"silu/'; wrong "config.json:" "is not JSON"
