@@ -471,7 +471,9 @@ MdlStatus mdl_import(const MdlImportOptions *options, MdlImported *result, MdlEr
                                 .compile = base_options(compile, options->model),
                                 .show = show_diagnostics,
                                 .context = &shown};
-  const bool done = arena ? convert_import(arena, &import, &made, &error) : error_set(&error, 3, "no memory");
+  const bool done = (arena || error_set(&error, 3, "no memory")) &&
+                    (options->from || error_set(&error, 2, "no directory of weights is named: give `from`")) &&
+                    convert_import(arena, &import, &made, &error);
   *result = (MdlImported){
       .parameters = made.parameters, .sequence = made.sequence, .longest = made.longest, .tokenizer = made.tokenizer};
   if (done) {
@@ -493,7 +495,10 @@ MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlEr
                                 .mapping = options->mapping,
                                 .dtype = options->dtype,
                                 .shard_bytes = options->shard_bytes};
-  const bool done = arena ? convert_export(arena, &export, &made, &error) : error_set(&error, 3, "no memory");
+  const bool done =
+      (arena || error_set(&error, 3, "no memory")) &&
+      ((options->from && options->out) || error_set(&error, 2, "a run and a directory are needed: `from` and `out`")) &&
+      convert_export(arena, &export, &made, &error);
   *result = (MdlExported){.tensors = made.tensors,
                           .files = made.files,
                           .bytes = made.bytes,

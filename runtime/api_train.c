@@ -33,6 +33,10 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
   if (options->from && options->resume) {
     return error_set(error, 2, "a run is begun with weights from %s, or gone on with, not both", options->from);
   }
+  if (!options->from && (options->mapping || options->partial)) {
+    return error_set(error, 2,
+                     "a mapping and `partial` are for weights to begin with, and there are none: give `from`");
+  }
   if (!api_count("threads", options->threads, INT_MAX, error) || !api_count("keep", options->keep, INT_MAX, error) ||
       !api_count("keep_every", options->keep_every, INT64_MAX, error) ||
       !api_count("patience", options->patience, INT64_MAX, error) ||
