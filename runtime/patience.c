@@ -10,7 +10,8 @@ Patience patience_of(const Metrics *metrics) {
     if (!isfinite(point->val_loss)) {
       continue;
     }
-    const bool better = isnan(found.best) || point->val_loss < found.best;
+    // Lines of metrics that were read have losses as short as fp32 allows: what differs less is the same.
+    const bool better = isnan(found.best) || (float)point->val_loss < (float)found.best;
     found = better ? (Patience){point->val_loss, (int64_t)point->step, 0}
                    : (Patience){found.best, found.step, found.since + 1};
   }

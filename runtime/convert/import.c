@@ -223,6 +223,14 @@ static bool import_weights(Import *m, Error *error) {
   return run_write_plan(&m->run, m->set, NULL, error);
 }
 
+// A run that is there is not gone on with by a conversion.
+static bool out_is_free(const char *out, Error *error) {
+  char plan[IO_PATH_MAX];
+  Error ignored;
+  return !out || !io_path(plan, &ignored, "%s/plan.mdlx", out) || !io_is_file(plan) ||
+         error_set(error, 1, "there is a run in %s already; give another directory with -o", out);
+}
+
 bool convert_import(Arena *arena, const ImportOptions *options, Imported *result, Error *error) {
   Import *m = ARENA_NEW(arena, Import);
   HfFiles files = {0};
@@ -233,7 +241,8 @@ bool convert_import(Arena *arena, const ImportOptions *options, Imported *result
               hf_open(options->from, &files, error) && import_mapping(m, &files, error) &&
               config_settings(arena, &m->mapping, &files, &m->settings, error);
   hf_close(&files);
-  const bool created = done && run_create(&m->run, options->out, m->mapping.model, error);
+  const bool created =
+      done && out_is_free(options->out, error) && run_create(&m->run, options->out, m->mapping.model, error);
   settings_bound(m);
   done = created && import_tokenizer(m, error);
   if (done && options->compile.file) {

@@ -192,6 +192,8 @@ sed -i '/q_proj/d' mine.hf
 expect 1 "$MDL" convert llama-run --to hf -o other --mapping mine.hf
 mentions err "mine.hf does not say where these parameters of the model stand" "'layers.0.q.w' [16, 2, 2, 4]"
 [ ! -e other ] || die "a directory is left"
+expect 1 "$MDL" convert llama-hf -o llama-run
+mentions err "there is a run in llama-run already; give another directory with -o"
 
 # Usage.
 expect 2 "$MDL" convert llama-run
