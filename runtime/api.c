@@ -39,6 +39,11 @@ MdlStatus api_result(bool done, const Error *from, MdlError *to) {
   return status;
 }
 
+bool api_count(const char *name, int64_t number, int64_t most, Error *error) {
+  return (number >= 0 && number <= most) ||
+         error_set(error, 2, "%s is a whole number from 0 to %lld, not %lld", name, (long long)most, (long long)number);
+}
+
 static MdlPlan *plan_new(Error *error) {
   MdlPlan *plan = calloc(1, sizeof *plan);
   if (plan && !(plan->arena = arena_create())) {
@@ -191,6 +196,8 @@ static bool evaluation_data(const PlanSet *set, const char *path, Data **data, E
 
 // What each validation source has, where the recipe names some.
 static void evaluation_sets(const Validation *validation, const Data *data, MdlEvaluation *result) {
+  double bits = 0;
+  int counted = 0;
   for (int i = 0; i < validation->count && validation->data[i] != data; i++) {
     const Evaluation *one = &validation->result[i];
     const DataFacts facts = data_facts(validation->data[i]);
@@ -199,9 +206,13 @@ static void evaluation_sets(const Validation *validation, const Data *data, MdlE
     result->sets[i].loss = one->loss;
     result->sets[i].bits_per_byte = evaluate_bits_per_byte(one->loss, validation->data[i]);
     result->sets[i].windows = one->windows;
+    result->sets[i].tokens = one->tokens;
     result->set_count = i + 1;
-    result->bits_per_byte = i > 0 ? result->bits_per_byte : 0;
-    result->bits_per_byte += result->sets[i].bits_per_byte / validation->count;
+    bits += one->tokens > 0 ? result->sets[i].bits_per_byte : 0;
+    counted += one->tokens > 0;
+  }
+  if (counted > 0) {
+    result->bits_per_byte = bits / counted;
   }
 }
 
@@ -212,15 +223,18 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   Validation validation = {0};
   Evaluation evaluation = {0};
   ShownList shown = {0};
-  const Backend *backend = options->batches >= 0 && options->threads >= 0
-                               ? backend_choose(options->device, 1, &error)
-                               : (error_set(&error, 2, "numbers of batches and of threads are not negative"), NULL);
-  bool done = backend &&
+  const Backend *backend = backend_choose(options->device, 1, &error);
+  bool done = backend && api_count("batches", options->batches, INT64_MAX, &error) &&
+              api_count("threads", options->threads, INT_MAX, &error) &&
               restore_open(&restored, run, backend, (int)options->threads, PROGRAM_EVALUATE, options->trust, &error) &&
               evaluation_data(restored.set, options->data, &data, &error) &&
               validation_open(&validation, restored.set, data, &error) &&
               shown_open(&shown, &restored.session, PROGRAM_EVALUATE, "", &error) &&
               validation_run(&validation, &restored.session, options->batches, &shown, &evaluation, &error);
+  if (done && evaluation.tokens == 0 && evaluation.windows > 0) {
+    done = error_set(&error, 1, "no token of the %lld windows of %s is of an answer: there is no loss of them",
+                     (long long)evaluation.windows, data_facts(data).path);
+  }
   if (done) {
     *result = (MdlEvaluation){.loss = evaluation.loss,
                               .perplexity = exp(evaluation.loss),
@@ -243,6 +257,22 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   return api_result(done, &error, to);
 }
 
+static bool generation_holds(const MdlGenerateOptions *options, Error *error) {
+  if (!(options->temperature >= 0) || isinf(options->temperature)) {
+    return error_set(error, 2, "the temperature is a number from 0 on, not %g", options->temperature);
+  }
+  if (!(options->top_p >= 0 && options->top_p <= 1)) {
+    return error_set(error, 2, "top_p is a share from 0 to 1, not %g", options->top_p);
+  }
+  for (int i = 0; i < options->stop_count; i++) {
+    if (!*options->stops[i]) {
+      return error_set(error, 2, "a text that ends what is made cannot be empty");
+    }
+  }
+  return api_count("tokens", options->tokens, INT64_MAX, error) &&
+         api_count("top_k", options->top_k, INT64_MAX, error) && api_count("threads", options->threads, INT_MAX, error);
+}
+
 // Which text tokens are.
 static bool generation_tokenizer(const Restored *restored, const char *path, Tokenizer **tokenizer, Error *error) {
   const PlanRun *run = &restored->plan->run;
@@ -253,23 +283,6 @@ static bool generation_tokenizer(const Restored *restored, const char *path, Tok
         "--tokenizer FILE");
   }
   return data_tokenizer(path ? path : run->tokenizer, run->data_base, tokenizer, error);
-}
-
-static bool generation_possible(const MdlGenerateOptions *options, Error *error) {
-  const struct {
-    bool good;
-    const char *what;
-  } rules[] = {{options->temperature >= 0 && isfinite(options->temperature), "the temperature is a number from 0 up"},
-               {options->top_p >= 0 && options->top_p <= 1, "top_p is a probability, or 0 for all tokens"},
-               {options->top_k >= 0, "top_k is a number of tokens, or 0 for all"},
-               {options->tokens >= 0, "the number of tokens is not negative"},
-               {options->threads >= 0, "the number of threads is not negative"}};
-  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-    if (!rules[i].good) {
-      return error_set(error, 2, "%s", rules[i].what);
-    }
-  }
-  return true;
 }
 
 MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
@@ -285,9 +298,9 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
                               .stop_count = options->stop_count,
                               .whole = options->whole,
                               .seed = options->seed};
-  const Backend *backend = generation_possible(options, &error) ? backend_choose(options->device, 1, &error) : NULL;
-  bool done =
-      backend && restore_open(&restored, run, backend, (int)options->threads, PROGRAM_GENERATE, options->trust, &error);
+  const Backend *backend = backend_choose(options->device, 1, &error);
+  bool done = backend && generation_holds(options, &error) &&
+              restore_open(&restored, run, backend, (int)options->threads, PROGRAM_GENERATE, options->trust, &error);
   if (done && restored.whole && !options->whole && options->notes) {
     fprintf(options->notes, "every token is made from the whole text again: %s\n", restored.whole);
   }
@@ -474,7 +487,9 @@ MdlStatus mdl_import(const MdlImportOptions *options, MdlImported *result, MdlEr
                                 .compile = base_options(compile, options->model),
                                 .show = show_diagnostics,
                                 .context = &shown};
-  const bool done = arena ? convert_import(arena, &import, &made, &error) : error_set(&error, 3, "no memory");
+  const bool done = (arena || error_set(&error, 3, "no memory")) &&
+                    (options->from || error_set(&error, 2, "no directory of weights is named: give `from`")) &&
+                    convert_import(arena, &import, &made, &error);
   *result = (MdlImported){
       .parameters = made.parameters, .sequence = made.sequence, .longest = made.longest, .tokenizer = made.tokenizer};
   if (done) {
@@ -496,7 +511,10 @@ MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlEr
                                 .mapping = options->mapping,
                                 .dtype = options->dtype,
                                 .shard_bytes = options->shard_bytes};
-  const bool done = arena ? convert_export(arena, &export, &made, &error) : error_set(&error, 3, "no memory");
+  const bool done =
+      (arena || error_set(&error, 3, "no memory")) &&
+      ((options->from && options->out) || error_set(&error, 2, "a run and a directory are needed: `from` and `out`")) &&
+      convert_export(arena, &export, &made, &error);
   *result = (MdlExported){.tensors = made.tensors,
                           .files = made.files,
                           .bytes = made.bytes,

@@ -12,6 +12,9 @@ struct MdlPlan {
   bool left_code;  // its file has machine code, which is not in `set`
 };
 
+// Is an option that counts something from 0 to `most`?
+bool api_count(const char *name, int64_t number, int64_t most, Error *error);
+
 // The status of a call, its message copied to the caller.
 MdlStatus api_result(bool done, const Error *from, MdlError *to);
 

@@ -300,6 +300,7 @@ static bool facts_describe(json_t *root, const CheckpointFacts *facts) {
                  {"data_bytes", json_integer((json_int_t)facts->data_bytes)},
                  {"data_hash", word(facts->data_hash)},
                  {"tokenizer_hash", word(facts->tokenizer_hash)},
+                 {"validation_hash", facts->validation_hash ? word(facts->validation_hash) : NULL},
                  {"metrics_bytes", json_integer((json_int_t)facts->metrics_bytes)}};
   bool made = true;
   for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {

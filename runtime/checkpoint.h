@@ -27,8 +27,8 @@ typedef struct {  // what a manifest says besides files and tensors
   int64_t bad_steps;      // in a row, up to this one: the loss was not finite or the update was not made
   int64_t version;        // of the manifest, when it is read
   uint64_t seed, program_hash, state_hash;
-  uint64_t data_hash, tokenizer_hash;  // fingerprints (data/fingerprint.h); 0: not known
-  double val_loss;                     // of an evaluation at this step; NaN: there was none
+  uint64_t data_hash, tokenizer_hash, validation_hash;  // fingerprints (data/fingerprint.h); 0: not known, or none
+  double val_loss;                                      // of an evaluation at this step; NaN: there was none
   // The first parameter, or state of the optimizer, that holds a number which is not finite; empty: none does. Saving
   // looks, and fills this in.
   char not_finite[96];

@@ -45,6 +45,9 @@ bool io_open(const char *path, int flags, int *fd, Error *error);
 bool io_read_file(const char *path, size_t limit, char **text, size_t *size, Error *error);
 // A whole file by temporary file, fsync and rename.
 bool io_replace_file(Io *io, const char *path, const void *data, size_t size, Error *error);
+// Where links of the name of a file that is to be replaced lead, so that they stay links. What is there and no regular
+// file, such as a device, is an error: a file in its place would be the end of it.
+bool io_target(const char *path, char target[IO_PATH_MAX], Error *error);
 // Are so many bytes free in the file system of a directory? True as well where it does not say.
 bool io_space(Io *io, const char *path, int64_t bytes, Error *error);
 bool io_is_link(const char *path);

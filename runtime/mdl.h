@@ -147,7 +147,8 @@ MdlStatus mdl_trainer_save(MdlTrainer *trainer, MdlError *error);
 // mdl_trainer_close. `result` may be NULL.
 MdlStatus mdl_trainer_finish(MdlTrainer *trainer, MdlTrainResult *result, MdlError *error);
 void mdl_trainer_close(MdlTrainer *trainer);  // without mdl_trainer_finish nothing more is saved; NULL is nothing
-const char *mdl_trainer_run(const MdlTrainer *trainer);  // the run directory; good until mdl_trainer_finish
+// The run directory, absolute, so that the working directory may change; good until mdl_trainer_finish.
+const char *mdl_trainer_run(const MdlTrainer *trainer);
 
 typedef enum {
   MDL_VALUE_PARAMETER,
@@ -201,11 +202,11 @@ typedef struct {
   double seconds;
   char data[4096];  // the file
   double held_out;  // its last part, which the run does not train on; 0: all of it, whatever the run has read
-  int set_count;    // of validation sources that the recipe names; then the above are of all, `loss` their mean
+  int set_count;    // of validation sources that the recipe names; then the above are of all, `loss` the mean of theirs
   struct {
-    char name[64], data[4096];  // a single one may have no name
-    double loss, bits_per_byte;
-    int64_t windows;
+    char name[64], data[4096];   // a single one may have no name
+    double loss, bits_per_byte;  // NaN where none of its tokens counted
+    int64_t windows, tokens;
   } sets[8];
 } MdlEvaluation;
 

@@ -225,6 +225,11 @@ static void progress_evaluation(Log *log, const Data *data, int64_t step, const 
   if (isfinite(data_facts(data).bytes_per_token)) {  // else nobody knows which text the tokens are
     snprintf(bytes, sizeof bytes, ", %.4f bits per byte", evaluate_bits_per_byte(evaluation->loss, data));
   }
+  if (evaluation->tokens == 0 && evaluation->windows > 0) {
+    log_line(log, LOG_GREEN "eval" LOG_PLAIN " %lld%s%s: no answers in %lld windows, so no loss", (long long)step,
+             *name ? " " : "", name, (long long)evaluation->windows);
+    return;
+  }
   add_shown(&outputs, shown);
   log_line(log,
            LOG_GREEN "eval" LOG_PLAIN " %lld%s%s: " LOG_BOLD "%.4f" LOG_PLAIN
@@ -242,7 +247,7 @@ void progress_validation(Log *log, const Validation *validation, int64_t step, c
     progress_evaluation(log, validation->data[i], step, validation->name[i], &validation->result[i],
                         validation->count == 1 ? shown : &none);
   }
-  if (validation->count > 1) {
+  if (validation->count > 1 && all->tokens > 0) {
     add_shown(&outputs, shown);
     log_line(log, LOG_GREEN "eval" LOG_PLAIN " %lld, their mean: " LOG_BOLD "%.4f" LOG_PLAIN "%s", (long long)step,
              all->loss, outputs.text ? outputs.text : "");

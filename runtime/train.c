@@ -28,6 +28,11 @@ static const char *model_name(const Trainer *t) {
   return t->plan->run.model ? t->plan->run.model : "model";
 }
 
+// A batch of an evaluation is one microbatch: the same windows under every layout.
+static int64_t validation_batches(const Trainer *t) {
+  return t->plan->run.eval_batches * t->plan->programs[PROGRAM_TRAIN].slots;
+}
+
 static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
   const PlanRun *run = &t->plan->run;
   if (t->plan->programs[PROGRAM_TRAIN].call_count == 0 || t->plan->programs[PROGRAM_INITIALISE].call_count == 0) {
@@ -60,8 +65,12 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
   if (t->plan->programs[PROGRAM_EVALUATE].call_count > 0 && !validation_open(&t->validation, t->set, t->data, error)) {
     return false;
   }
-  if (t->options->patience > 0 && !patience_possible(t->validation.count > 0, t->eval_every, error)) {
-    return false;
+  if (t->options->patience > 0) {
+    bool answers;
+    if (!validation_answers(&t->validation, validation_batches(t), &answers, error) ||
+        !patience_possible(t->validation.count > 0, answers, t->eval_every, error)) {
+      return false;
+    }
   }
   if ((t->options->resume || t->options->restart) &&
       !run_read_tuning(t->options->out, model_name(t), &t->tuning, error)) {
@@ -181,10 +190,8 @@ static bool trainer_begin(Trainer *t, Error *error) {
 static bool trainer_evaluate(Trainer *t, Error *error) {
   Evaluation all;
   Validation *of = &t->validation;
-  // A batch of an evaluation is one microbatch: the same windows under every layout.
-  const int64_t batches = t->plan->run.eval_batches * t->plan->programs[PROGRAM_TRAIN].slots;
   session_trace(&t->session, false);  // the next step says whether it is traced
-  if (!validation_run(of, &t->session, batches, &t->line.validated, &all, error)) {
+  if (!validation_run(of, &t->session, validation_batches(t), &t->line.validated, &all, error)) {
     return false;
   }
   if (!interrupt_requested()) {
@@ -530,6 +537,10 @@ bool train_open(const PlanSet *set, const Backend *backend, const TrainOptions *
 
 bool train_save(Trainer *t, Error *error) {
   return trainer_save(t, true, error);
+}
+
+bool train_settle(Trainer *t, Error *error) {
+  return run_settle(&t->run, error);
 }
 
 TrainView train_view(Trainer *t) {

@@ -63,6 +63,9 @@ typedef struct {  // belongs to the trainer; `line` holds what the newest step s
   const char *run;
   int64_t steps;  // of the whole run
 } TrainView;
+// The run stays where it is, wherever the working directory goes.
+bool train_settle(Trainer *trainer, Error *error);
+
 TrainView train_view(Trainer *trainer);
 
 #endif

@@ -91,6 +91,7 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
                            .state_hash = t->plan->state_hash,
                            .data_hash = t->print.data,
                            .tokenizer_hash = t->print.tokenizer,
+                           .validation_hash = t->print.validation,
                            .val_loss = t->line.val_loss};
   const CheckpointKeep keep = {
       .newest = (int)t->options->keep, .every = t->options->keep_every, .best = t->options->keep_best};
