@@ -1,8 +1,10 @@
 // api_train.c: training and the values of a run, as mdl.h has them, on top of train.h.
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/api_internal.h"
 #include "runtime/convert/source.h"
@@ -32,6 +34,9 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
                           Error *error) {
   if (options->from && options->resume) {
     return error_set(error, 2, "a run is begun with weights from %s, or gone on with, not both", options->from);
+  }
+  if (options->from && access(options->from, F_OK) != 0) {  // before a run is made
+    return error_set(error, 1, "no weights to begin with: %s: %s", options->from, strerror(errno));
   }
   if (!options->from && (options->mapping || options->partial)) {
     return error_set(error, 2,
