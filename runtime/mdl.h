@@ -107,6 +107,7 @@ typedef struct {
   int64_t keep;                                      // newest checkpoints to keep; 0: all
   int64_t keep_every;                                // and those of steps that are a multiple of it; 0: no others
   bool keep_best;                                    // and the one of the lowest validation loss
+  bool sync_save;                                    // training waits while a checkpoint is written
   int64_t patience;         // end where so many evaluations in a row are no better than the best; 0: never
   int64_t threads;          // of all ranks together; 0: all cores
   double deadline_seconds;  // for which a rank waits for another; 0: for ever
