@@ -113,9 +113,9 @@ typedef struct {
   double deadline_seconds;  // for which a rank waits for another; 0: for ever
   FILE *screen;             // progress for people; NULL: none
   FILE *lines;              // where each line of metrics.jsonl is printed as well; NULL: nowhere
-  // Of mdl_train: called behind each step, with its evaluation and checkpoint; in it, values can be looked at. False
-  // from it ends the run, which is saved and can be resumed. NULL: nobody is called, and on a GPU steps are begun while
-  // those before them run.
+  // Of mdl_train: called behind each step, when its evaluation is done and its checkpoint begun; in it, values can be
+  // looked at. False from it ends the run, which is saved and can be resumed. NULL: nobody is called, and on a GPU
+  // steps are begun while those before them run.
   bool (*step)(void *context, MdlTrainer *trainer, const MdlStep *step);
   void *context;
 } MdlTrainOptions;
