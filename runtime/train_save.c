@@ -78,7 +78,7 @@ static bool written(Trainer *t, bool done, Error *error) {
 
 // A save has ended well, after so many seconds of which training waited so many.
 static bool save_done(Trainer *t, const CheckpointFacts *facts, double seconds, double waited, Error *error) {
-  char time[32], rest[32], apart[64] = "";
+  char time[32], apart[64] = "";
   t->saved = facts->step;
   t->unsaved = 0;
   t->line.save_ms += seconds * 1e3;
@@ -87,7 +87,7 @@ static bool save_done(Trainer *t, const CheckpointFacts *facts, double seconds, 
     t->best = facts->val_loss;
   }
   if (waited < seconds) {
-    snprintf(apart, sizeof apart, "; training waited %s", units_duration(rest, waited));
+    snprintf(apart, sizeof apart, "; training waited %.1f ms", waited * 1e3);
   }
   log_line(&t->log, LOG_BLUE "saved" LOG_PLAIN " %s/step-%08lld  " LOG_FAINT "(%s%s)" LOG_PLAIN, t->run.checkpoints,
            (long long)facts->step, units_duration(time, seconds), apart);
