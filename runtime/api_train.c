@@ -58,6 +58,7 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
                           .restart = options->restart,
                           .keep_every = options->keep_every,
                           .keep_best = options->keep_best,
+                          .sync_save = options->sync_save,
                           .patience = options->patience,
                           .from = options->from ? from : NULL,
                           .steps = options->steps,

@@ -28,6 +28,9 @@ static bool io_fault(Io *io, bool *half) {
     return false;
   }
   io->count++;
+  if (io->before) {
+    io->before(io->context, io->count);
+  }
   if (io->die_at && io->count == io->die_at) {
     if (!half) {
       _exit(137);

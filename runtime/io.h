@@ -19,7 +19,9 @@ typedef struct {
   int64_t fail_at;    // this one (from 1) fails: a write stores half of its bytes and reports a full disk; 0: none
   int64_t fail_from;  // this one and all after it fail so; 0: none
   int64_t space;      // bytes that are free, whatever the file system says; 0: what it says
-  int64_t die_at;     // this one ends the process half-way, without any cleanup, as kill -9 does; 0: none
+  void (*before)(void *context, int64_t count);  // called at each, with its number from 1; NULL: nothing is
+  void *context;
+  int64_t die_at;  // this one ends the process half-way, without any cleanup, as kill -9 does; 0: none
 } Io;
 
 bool io_create(Io *io, const char *path, int *fd, Error *error);  // a new file; one that exists is an error

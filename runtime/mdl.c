@@ -41,7 +41,7 @@ static MdlCompileOptions compile_options(const CommandFlags *flags) {
 typedef struct {
   CommandFlags compile;
   const char *device, *out, *data, *from, *mapping;
-  bool resume, restart, keep_best, partial, quiet, json, trust;
+  bool resume, restart, keep_best, sync_save, partial, quiet, json, trust;
   int64_t steps, save_every, eval_every, log_every, keep, keep_every, patience, threads, profile;
   double deadline;
 } TrainValues;
@@ -77,6 +77,8 @@ static const Option train_options[] = {
      "keep those of steps that are a multiple of N too"},
     {"keep-best", 0, OPTION_FLAG, NULL, offsetof(TrainValues, keep_best), 0,
      "keep the one of the lowest validation loss too, and save when an evaluation finds a lower one"},
+    {"sync-save", 0, OPTION_FLAG, NULL, offsetof(TrainValues, sync_save), 0,
+     "wait while a checkpoint is written (default: a copy is written while training goes on)"},
     {"deadline", 0, OPTION_NUMBER, "SECONDS", offsetof(TrainValues, deadline), 0,
      "how long a rank waits for another before the run ends with status 5 (default: 60; 0: for ever)"},
     TRUST_OPTION(TrainValues),
@@ -160,6 +162,7 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
                              .restart = train->restart,
                              .keep_every = train->keep_every,
                              .keep_best = train->keep_best,
+                             .sync_save = train->sync_save,
                              .from = train->from,
                              .mapping = train->mapping ? train->mapping : convert_beside(arena, arguments->at[0]),
                              .partial = train->partial,

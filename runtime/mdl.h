@@ -110,14 +110,15 @@ typedef struct {
   int64_t keep;                                      // newest checkpoints to keep; 0: all
   int64_t keep_every;                                // and those of steps that are a multiple of it; 0: no others
   bool keep_best;                                    // and the one of the lowest validation loss
+  bool sync_save;                                    // training waits while a checkpoint is written
   int64_t patience;         // end where so many evaluations in a row are no better than the best; 0: never
   int64_t threads;          // of all ranks together; 0: all cores
   double deadline_seconds;  // for which a rank waits for another; 0: for ever
   FILE *screen;             // progress for people; NULL: none
   FILE *lines;              // where each line of metrics.jsonl is printed as well; NULL: nowhere
-  // Of mdl_train: called behind each step, with its evaluation and checkpoint; in it, values can be looked at. False
-  // from it ends the run, which is saved and can be resumed. NULL: nobody is called, and on a GPU steps are begun while
-  // those before them run.
+  // Of mdl_train: called behind each step, when its evaluation is done and its checkpoint begun; in it, values can be
+  // looked at. False from it ends the run, which is saved and can be resumed. NULL: nobody is called, and on a GPU
+  // steps are begun while those before them run.
   bool (*step)(void *context, MdlTrainer *trainer, const MdlStep *step);
   void *context;
 } MdlTrainOptions;

@@ -278,9 +278,12 @@ static bool trainer_report(Trainer *t, Error *error) {
   return true;
 }
 
-static bool trainer_diverged(const Trainer *t, bool skipped, Error *error) {
+static bool trainer_diverged(Trainer *t, bool skipped, Error *error) {
   if (t->bad_steps < BAD_STEPS_MAX) {
     return false;
+  }
+  if (!trainer_settle(t, true, error)) {
+    return true;
   }
   char from[64] = "there is no checkpoint";
   if (t->saved > 0) {
@@ -329,10 +332,13 @@ static bool trainer_submit(Trainer *t, Error *error) {
 }
 
 // An update with a rate that is no number leaves nothing of the parameters. A program without a rate has none to judge.
-static bool rate_holds(const Trainer *t, Error *error) {
+static bool rate_holds(Trainer *t, Error *error) {
   int64_t rank;
   if (isfinite(t->line.lr) || !session_find_output(&t->session, PROGRAM_TRAIN, "lr", &rank)) {
     return true;
+  }
+  if (!trainer_settle(t, true, error)) {
+    return false;
   }
   char from[96] = "there is no good checkpoint";
   if (t->good >= 0) {
@@ -389,7 +395,11 @@ bool train_step(Trainer *t, bool *more, Error *error) {
   if ((submits && !trainer_submit(t, error)) || !trainer_collect(t, error)) {
     return false;
   }
-  const bool best = t->options->keep_best && t->bad_steps == 0 && t->line.val_loss < t->best;
+  bool best = t->options->keep_best && t->bad_steps == 0 && t->line.val_loss < t->best;
+  if (!trainer_settle(t, best, error)) {
+    return false;
+  }
+  best = best && t->line.val_loss < t->best;  // the save that was under way may have been of a better one
   return !(best || step_saves(t, t->line.step)) || trainer_save(t, t->line.step == t->steps, error);
 }
 
@@ -478,6 +488,10 @@ bool train_end(Trainer *t, TrainResult *result, Error *error) {
 }
 
 void train_leave(Trainer *t) {
+  Error failed = {0};
+  if (!trainer_settle(t, true, &failed)) {
+    log_note(&t->log, failed.text);
+  }
   events_close(&t->events);
   metrics_close(&t->metrics);
   log_close(&t->log);
@@ -493,6 +507,7 @@ void train_close(Trainer *t) {
   shown_close(&t->line.measures);
   shown_close(&t->line.validated);
   shown_close(&t->line.sets);
+  snapshot_destroy(t->snapshot);
   session_close(&t->session);
   feed_destroy(t->train_feed);
   validation_close(&t->validation);
@@ -530,6 +545,10 @@ bool train_open(const PlanSet *set, const Backend *backend, const TrainOptions *
     return false;
   }
   t->submitted = t->line.step;
+  if (!trainer_reserve(t, error)) {
+    train_close(t);
+    return false;
+  }
   trainer_patience(t);
   *trainer = t;
   return true;
@@ -548,6 +567,10 @@ TrainView train_view(Trainer *t) {
 }
 
 void train_note(Trainer *t, const Error *error) {
+  Error failed = {0};
+  if (!trainer_settle(t, true, &failed)) {
+    log_note(&t->log, failed.text);
+  }
   log_note(&t->log, error->text);
 }
 

@@ -20,6 +20,7 @@ typedef struct {
   int64_t keep;                                      // checkpoints; 0: all
   int64_t keep_every;                                // checkpoints of steps that are a multiple of it too; 0: no others
   bool keep_best;    // the one of the lowest validation loss too, which is saved when it is found
+  bool sync_save;    // training waits for each checkpoint to be written
   int64_t patience;  // evaluations that are no better, then training ends; 0: never
   int threads;
   double deadline_seconds;  // for which a rank waits for another; 0: for ever

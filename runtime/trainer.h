@@ -10,6 +10,7 @@
 #include "runtime/metrics.h"
 #include "runtime/progress.h"
 #include "runtime/run.h"
+#include "runtime/saver.h"
 #include "runtime/train.h"
 
 struct Trainer {
@@ -23,6 +24,8 @@ struct Trainer {
   Feed *train_feed;
   Validation validation;
   Run run;
+  Snapshot *snapshot;  // to save from while training goes on; NULL: it waits
+  Saver saver;
   char *tuning;     // what the devices of the resumed run had chosen, or NULL
   Buffer left_out;  // of the weights that training begins with
   char *before;     // the text, with all that was decided, of the run that is resumed, or NULL
@@ -52,7 +55,14 @@ struct Trainer {
 // --- train_save.c ---
 
 bool trainer_chart(Trainer *t, Error *error);
-// Saves this step. A save that fails is tried again at the next chance, with a warning: true; the third in a row, and
+// Memory for a copy of what is saved, where there will be saves before the end. Without it, which is said, training
+// waits for each. False: ranks are lost.
+bool trainer_reserve(Trainer *t, Error *error);
+// What became of a save that was under way, if it has ended: says it, and is an error as trainer_save is. `wait`: until
+// it has.
+bool trainer_settle(Trainer *t, bool wait, Error *error);
+// Saves this step: waits for a save that is under way, and then only begins it, unless it is the `last` or there is no
+// memory for a copy. A save that fails is tried again at the next chance, with a warning: true; the third in a row, and
 // one after which there is no other chance (`last`), is an error.
 bool trainer_save(Trainer *t, bool last, Error *error);
 // A line of metrics, events and the picture. What cannot be written is said once, and training goes on.
