@@ -12,6 +12,11 @@ struct UpdateContext {
   const Ast *update;
 };
 
+// spike.c: is the loss of this step one of those that `spike` skips? -1: the recipe has no `spike`. *losses: the state
+// that it is judged by, and what that becomes where the step is not skipped.
+ValueId spike_losses(Elaborator *e, ValueId *losses, ValueId loss);
+ValueId spike_next(Elaborator *e, ValueId losses, ValueId loss);
+
 bool update_takes_axes(const Ast *update);  // does it work on matrices?
 
 #endif

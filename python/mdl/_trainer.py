@@ -143,6 +143,8 @@ class Trainer:
     keep        newest checkpoints to keep; 0: all
     keep_every  and those of steps that are a multiple of it; 0: no others
     keep_best   and the one of the lowest validation loss, which is saved when it is found
+    blame       run the first bad step of several in a row again, and say in the log which value is not finite first
+    check       run one step of so many twice and compare bits; 0: none
     patience    end where so many evaluations in a row are no better than the best before them; 0: never
     threads     of all ranks together; 0: all cores
     deadline    seconds for which a rank waits for another; 0: for ever
@@ -156,11 +158,11 @@ class Trainer:
                  weights: Optional[Path] = None, mapping: Optional[Path] = None, partial: bool = False,
                  steps: Optional[int] = None, save_every: Optional[int] = None, eval_every: Optional[int] = None,
                  log_every: Optional[int] = None, keep: int = 3, keep_every: int = 0, keep_best: bool = False,
-                 patience: int = 0, threads: int = 0, deadline: float = 60, screen: bool = False):
+                 blame: bool = False, check: int = 0, patience: int = 0, threads: int = 0, deadline: float = 60, screen: bool = False):
         options = c.MdlTrainOptions(
             device=encode(device), out=encode(out), data=encode(data), resume=resume,
             restart=restart, mapping=encode(mapping), partial=partial, keep_every=keep_every, keep_best=keep_best,
-            patience=patience,
+            blame=blame, check=check, patience=patience,
             steps=-1 if steps is None else steps, save_every=-1 if save_every is None else save_every,
             eval_every=-1 if eval_every is None else eval_every, log_every=-1 if log_every is None else log_every,
             keep=keep, threads=threads, deadline_seconds=deadline,
