@@ -188,7 +188,7 @@ static Difference given_differs(const RankCheck *rank) {
   for (int64_t i = 0; i < a->count && i < b->count; i++) {
     if (a->at[i].hash != b->at[i].hash) {
       const char *name = a->at[i].instruction->name;
-      return (Difference){i, "what it gives to", name ? name : "a collective"};
+      return (Difference){b->at[i].order, "what it gives to", name ? name : "a collective"};
     }
   }
   return (Difference){.at = -1};

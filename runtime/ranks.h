@@ -80,6 +80,7 @@ bool ranks_received(Ranks *ranks, int64_t rank, const Instruction *instruction, 
 typedef struct {
   const Instruction *instruction;
   uint64_t hash;  // of the bytes
+  int64_t order;  // of all that ranks gave: what another rank made of it was given later
 } RanksGiven;
 
 typedef struct {  // what a rank gave to collectives and messages, in its order

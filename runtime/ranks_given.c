@@ -4,6 +4,8 @@
 
 #include "runtime/ranks_internal.h"
 
+static _Atomic int64_t gifts;  // of all ranks of the process, one after the other
+
 // How often `count` elements lie where a rank gives them.
 static int64_t blocks_given(const Instruction *instruction) {
   const Collective *collective = &instruction->as.collective;
@@ -35,7 +37,7 @@ void ranks_give(Ranks *ranks, int64_t rank, const Instruction *instruction, cons
   }
   if (ranks->given) {
     const size_t bytes = (size_t)(count * element_type_bytes(type) * blocks_given(instruction));
-    add(&ranks->given[rank], (RanksGiven){instruction, XXH3_64bits(memory, bytes)});
+    add(&ranks->given[rank], (RanksGiven){instruction, XXH3_64bits(memory, bytes), gifts++});
   }
 }
 

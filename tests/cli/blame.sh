@@ -6,8 +6,8 @@
 cat > bad.mdl <<'END'
 import std.nn;
 
-fn squashed(x, tokens over vocab, embed) {
-  y = linear(x over embed to embed, name = inner);
+fn squashed(x, tokens over embed to hd) {
+  y = linear(linear(x over embed to hd, name = inner) over hd to embed, name = outer);
   hit = where(tokens == 101, where((step as real) > 2.5, 1, 0), 0);
   return y + log(1 - hit);
 }
@@ -19,19 +19,20 @@ fn rooted(x) {
 
 model bad {
   axis batch, seq;
-  axis vocab = 256, embed = 16, layers = 2;
+  axis vocab = 256, embed = 16, hd = 8, layers = 2;
   axis key like seq;
   const forward = true;
   input tokens, targets: index(vocab)[batch, seq];
   x = embedding(tokens over vocab to embed, name = table);
   repeat layers {
-    q = linear(x over embed, name = q);
-    s = dot(q, x[seq -> key] over embed);
+    q = linear(x over embed to hd);
+    k = linear(x over embed to hd);
+    s = dot(q, k[seq -> key] over hd);
     s = where(pos(key) <= pos(seq), s, -inf) + 1;
     x = x + dot(softmax(s over key), x[seq -> key] over key);
   }
   if forward {
-    x = squashed(x, tokens over vocab, embed, name = squash);
+    x = squashed(x, tokens over embed to hd, name = squash);
   } else {
     x = rooted(x, name = root);
   }
