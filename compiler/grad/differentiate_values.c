@@ -122,20 +122,10 @@ static Name unnamed_path(const Graph *graph, const Node *node, ValueId value) {
                      (int)value);
 }
 
-// Does what is made from an infinity hold infinities itself? Not where many numbers become one.
+// Does what is made from an infinity hold infinities itself? Not where many numbers become one, nor in functions of it.
 static bool keeps_infinite(Op op) {
-  switch (op) {
-    case OP_EXP:
-    case OP_TANH:
-    case OP_SIGMOID:
-    case OP_ERF:
-    case OP_RECIPROCAL:
-    case OP_COMPOSITE:
-    case OP_SCAN:
-      return false;
-    default:
-      return !op_reduction(op) && !op_dots(op) && !op_chosen(op);
-  }
+  return !op_reduction(op) && (op_copies(op) || op_picks(op) || op_moves(op) || op_linear(op) || op == OP_ADD ||
+                               op == OP_SUB || op == OP_MUL);
 }
 
 static void collect_node(Collect *collect, const Node *node, ForwardValues *values) {
