@@ -63,7 +63,7 @@ ON_OUTPUT = CFUNCTYPE(None, c_void_p, c_char_p, c_double)
 
 
 class MdlEvaluateOptions(ctypes.Structure):
-    _fields_ = [("device", c_char_p), ("data", c_char_p), ("batches", c_int64), ("threads", c_int64),
+    _fields_ = [("device", c_char_p), ("data", c_char_p), ("batches", c_int64), ("threads", c_int64), ("trust", c_bool),
                 ("output", ON_OUTPUT), ("context", c_void_p)]
 
 
@@ -86,7 +86,7 @@ class MdlGenerateOptions(ctypes.Structure):
     _fields_ = [("device", c_char_p), ("prompt", c_char_p), ("prompts", POINTER(c_char_p)), ("prompt_count", c_int),
                 ("tokens", c_int64), ("temperature", c_double), ("top_k", c_int64), ("top_p", c_double),
                 ("stops", POINTER(c_char_p)), ("stop_count", c_int), ("tokenizer", c_char_p), ("whole", c_bool),
-                ("notes", c_void_p), ("begin", c_void_p), ("seed", c_uint64), ("threads", c_int64)]
+                ("notes", c_void_p), ("begin", c_void_p), ("seed", c_uint64), ("threads", c_int64), ("trust", c_bool)]
 
 
 STRUCTURES = (MdlError, MdlDiagnostic, MdlCompileOptions, MdlStep, MdlTrainOptions, MdlTrainResult, MdlValue,
