@@ -78,6 +78,29 @@ static void show_diagnostic(void *context, const Diag *diag, const Diagnostic *o
   options->diagnostic(options->context, &shown);
 }
 
+// The options, and the texts that they name, in the arena of the plan.
+static CompileOptions *options_keep(Arena *arena, const CompileOptions *options) {
+  CompileOptions *kept = ARENA_NEW(arena, CompileOptions);
+  const char **const texts[] = {&kept->file, &kept->recipe, &kept->layout, &kept->precision};
+  *kept = *options;
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    *texts[i] = *texts[i] ? arena_copy(arena, *texts[i], strlen(*texts[i]) + 1) : NULL;
+  }
+  const char **set = ARENA_ARRAY(arena, const char *, options->set_count + 1);
+  for (int i = 0; i < options->set_count; i++) {
+    set[i] = arena_copy(arena, options->set[i], strlen(options->set[i]) + 1);
+  }
+  kept->set = set;
+  if (options->open_count > 0) {
+    OpenText *open = ARENA_NEW(arena, OpenText);
+    *open = *options->open;
+    open->path = arena_copy(arena, open->path, strlen(open->path) + 1);
+    open->text = arena_copy(arena, open->text, open->length + 1);
+    kept->open = open;
+  }
+  return kept;
+}
+
 MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPlan **plan, MdlError *to) {
   Error error = {0};
   *plan = NULL;
@@ -99,6 +122,7 @@ MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPla
                          options->text ? strlen(options->text) : 0};
   compile.open = &open;
   compile.open_count = options->text ? 1 : 0;
+  made->text = options_keep(made->arena, &compile);
   double start = clock_seconds();
   Diag *diag = diag_create(made->arena);
   bool done = compile_plans(made->arena, diag, &compile, &made->set);

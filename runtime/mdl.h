@@ -33,6 +33,7 @@ typedef enum {
   MDL_MEMORY = 3,         // out of memory
   MDL_DIVERGED = 4,       // training diverged
   MDL_RANK = 5,           // a rank was lost
+  MDL_DIFFERS = 6,        // a step that was repeated gave other bits
   MDL_INTERRUPTED = 130,  // stopped by the user, after saving
 } MdlStatus;
 
@@ -111,6 +112,8 @@ typedef struct {
   int64_t keep_every;                                // and those of steps that are a multiple of it; 0: no others
   bool keep_best;                                    // and the one of the lowest validation loss
   bool sync_save;                                    // training waits while a checkpoint is written
+  bool blame;               // run the first bad step of several in a row again, and say which value is not finite first
+  int64_t check;            // run one step of so many twice and compare bits; 0: none
   int64_t patience;         // end where so many evaluations in a row are no better than the best; 0: never
   int64_t threads;          // of all ranks together; 0: all cores
   double deadline_seconds;  // for which a rank waits for another; 0: for ever

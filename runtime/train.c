@@ -293,7 +293,9 @@ static bool trainer_diverged(Trainer *t, bool skipped, Error *error) {
     snprintf(from, sizeof from, "the newest good checkpoint is of step %lld", (long long)t->good);
   }
   error_set(error, 4, "training diverged: %s in %d steps in a row, up to step %lld; %s; try a lower learning rate",
-            skipped ? "the gradient was not finite and the update was skipped" : "the loss was not a finite number",
+            trainer_spikes(t, skipped) ? "the loss was a spike and the update was skipped"
+            : skipped                  ? "the gradient was not finite and the update was skipped"
+                                       : "the loss was not a finite number",
             BAD_STEPS_MAX, (long long)t->line.step, from);
   return true;
 }
@@ -307,7 +309,7 @@ static bool step_traces(const Trainer *t, int64_t step) {
 static bool trainer_runs_ahead(const Trainer *t) {
   const int64_t newest = t->submitted;
   return !t->options->watched && !step_evaluates(t, newest) && !step_saves(t, newest) && !step_traces(t, newest) &&
-         !step_traces(t, newest + 1);
+         !step_traces(t, newest + 1) && !trainer_checks(t, newest) && !trainer_checks(t, newest + 1);
 }
 
 // Submits steps as far ahead as the device allows; at least one.
@@ -322,7 +324,8 @@ static bool trainer_submit(Trainer *t, Error *error) {
     session_trace(session, traces);
     t->traced += traces;
     const int64_t batch = plan_batch_after(&t->plan->run, t->batch, step - t->line.step);
-    if (!feed_train(t->train_feed, session, batch, error) || !session_submit(session, PROGRAM_TRAIN, step, error)) {
+    if ((trainer_checks(t, step) && !check_keep(t->check, session, error)) ||
+        !feed_train(t->train_feed, session, batch, error) || !session_submit(session, PROGRAM_TRAIN, step, error)) {
       return false;
     }
     t->submitted = step;
@@ -365,7 +368,7 @@ static bool trainer_collect(Trainer *t, Error *error) {
   const bool skips = skipped > 0;
   t->done_at = now;
   t->line.step = step;
-  if (!rate_holds(t, error)) {
+  if (!trainer_repeat(t, error) || !rate_holds(t, error)) {
     return false;
   }
   const PlanPhase *phase = plan_phase(t->plan, step);
@@ -383,6 +386,9 @@ static bool trainer_collect(Trainer *t, Error *error) {
   t->interval_seconds += seconds;
   t->interval_steps++;
   t->total_seconds += seconds;
+  if (t->bad_steps > 0) {
+    trainer_bad(t, skips);
+  }
   return trainer_report(t, error) && !trainer_diverged(t, skips, error);
 }
 
@@ -510,6 +516,8 @@ void train_close(Trainer *t) {
   snapshot_destroy(t->snapshot);
   session_close(&t->session);
   feed_destroy(t->train_feed);
+  blame_close(t->blame);
+  check_close(t->check);
   validation_close(&t->validation);
   data_close(t->data);
   free(t->tuning);
@@ -540,7 +548,7 @@ bool train_open(const PlanSet *set, const Backend *backend, const TrainOptions *
   t->log_every = t->log_every > 0 ? t->log_every : 10;
   t->run.lock = t->metrics.fd = t->events.fd = -1;
   log_start(&t->log, options->screen);
-  if (!trainer_open(t, backend, error) || !trainer_begin(t, error)) {
+  if (!trainer_open(t, backend, error) || !trainer_watch(t, backend, error) || !trainer_begin(t, error)) {
     train_close(t);
     return false;
   }

@@ -1,7 +1,9 @@
-// trainer.h: what training keeps while it runs; shared by train.c, train_save.c and train_resume.c only.
+// trainer.h: what training keeps while it runs; shared by the files train*.c only.
 #ifndef MDL_RUNTIME_TRAINER_H
 #define MDL_RUNTIME_TRAINER_H
 
+#include "runtime/blame.h"
+#include "runtime/check.h"
 #include "runtime/checkpoint.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/events.h"
@@ -50,6 +52,8 @@ struct Trainer {
   int64_t interval_steps;
   int64_t trace_from, traced;  // the first step that is traced, and how many were
   DeviceFacts device;
+  Blame *blame;  // looks at bad steps; NULL: nobody does
+  Check *check;  // repeats steps; NULL: nobody does
 };
 
 // --- train_save.c ---
@@ -67,6 +71,18 @@ bool trainer_settle(Trainer *t, bool wait, Error *error);
 bool trainer_save(Trainer *t, bool last, Error *error);
 // A line of metrics, events and the picture. What cannot be written is said once, and training goes on.
 bool trainer_record(Trainer *t, bool line, Error *error);
+
+// --- train_bad.c ---
+
+// Opens what --blame and --check need.
+bool trainer_watch(Trainer *t, const Backend *backend, Error *error);
+bool trainer_checks(const Trainer *t, int64_t step);  // is this step run twice?
+// The newest step, if it is one of these: fails with status 6 where bits differ.
+bool trainer_repeat(Trainer *t, Error *error);
+// Was the newest step skipped, though all of it is finite, for its loss?
+bool trainer_spikes(const Trainer *t, bool skipped);
+// The newest step was bad: says so of a spike, and else which value was the first, of the first bad step in a row.
+void trainer_bad(Trainer *t, bool skipped);
 
 // --- train_resume.c ---
 

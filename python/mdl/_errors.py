@@ -46,6 +46,12 @@ class RankLostError(Error):
     status = 5
 
 
+class StepDiffersError(Error):
+    """A step that was repeated gave other bits."""
+
+    status = 6
+
+
 @dataclasses.dataclass(frozen=True)
 class Diagnostic:
     """What is wrong with a text, or looks so. Lines and columns count from 1; all are 0 where `file` is None."""
@@ -82,7 +88,8 @@ class CompileError(InputError):
         super().__init__("\n".join([text] + [str(one) for one in errors]))
 
 
-_CLASSES = {kind.status: kind for kind in (InputError, UsageError, OutOfMemoryError, DivergedError, RankLostError)}
+_CLASSES = {kind.status: kind for kind in (InputError, UsageError, OutOfMemoryError, DivergedError, RankLostError,
+                                           StepDiffersError)}
 
 
 def decode(text: Optional[bytes]) -> Optional[str]:

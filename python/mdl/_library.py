@@ -44,7 +44,8 @@ class MdlTrainOptions(ctypes.Structure):
                 ("from", c_char_p), ("mapping", c_char_p), ("partial", c_bool),
                 ("profile", c_int64), ("steps", c_int64), ("save_every", c_int64), ("eval_every", c_int64),
                 ("log_every", c_int64), ("keep", c_int64), ("keep_every", c_int64), ("keep_best", c_bool),
-                ("sync_save", c_bool), ("patience", c_int64), ("threads", c_int64), ("deadline_seconds", c_double),
+                ("sync_save", c_bool), ("blame", c_bool), ("check", c_int64), ("patience", c_int64),
+                ("threads", c_int64), ("deadline_seconds", c_double),
                 ("screen", c_void_p), ("lines", c_void_p), ("step", c_void_p), ("context", c_void_p)]
 
 

@@ -162,6 +162,8 @@ class Trainer:
     keep_every  and those of steps that are a multiple of it; 0: no others
     keep_best   and the one of the lowest validation loss, which is saved when it is found
     sync_save   wait while a checkpoint is written; else a copy is written while training goes on
+    blame       run the first bad step of several in a row again, and say in the log which value is not finite first
+    check       run one step of so many twice and compare bits; 0: none
     patience    end where so many evaluations in a row are no better than the best before them; 0: never
     threads     of all ranks together; 0: all cores
     deadline    seconds for which a rank waits for another; 0: for ever
@@ -176,11 +178,13 @@ class Trainer:
                  weights: Optional[Path] = None, mapping: Optional[Path] = None, partial: bool = False,
                  steps: Optional[int] = None, save_every: Optional[int] = None, eval_every: Optional[int] = None,
                  log_every: Optional[int] = None, keep: int = 3, keep_every: int = 0, keep_best: bool = False,
-                 sync_save: bool = False, patience: int = 0, threads: int = 0, deadline: float = 60, screen: bool = False):
+                 sync_save: bool = False, blame: bool = False, check: int = 0,
+                 patience: int = 0, threads: int = 0, deadline: float = 60, screen: bool = False):
         options = c.MdlTrainOptions(
             device=encode(device), out=encode(out), data=encode(data), resume=resume,
             restart=restart, mapping=encode(mapping), partial=partial, keep_every=count("keep_every", keep_every),
-            keep_best=keep_best, sync_save=sync_save, patience=count("patience", patience), steps=count("steps", steps, -1),
+            keep_best=keep_best, sync_save=sync_save, blame=blame,
+            check=count("check", check), patience=count("patience", patience), steps=count("steps", steps, -1),
             save_every=count("save_every", save_every, -1), eval_every=count("eval_every", eval_every, -1),
             log_every=count("log_every", log_every, -1), keep=count("keep", keep), threads=count("threads", threads),
             deadline_seconds=deadline,
