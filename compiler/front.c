@@ -31,6 +31,7 @@ bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *option
   f->names = names_create(arena);
   f->unit = front_unit(f, options);
   f->tenancy = (Tenancy){.index = map_create(arena)};
+  f->frozen = map_create(arena);
   f->tensors = (ModelTensors){.arena = arena, .index = map_create(arena)};
   if (!unit_load(&f->unit, options->file) || !settings_read(arena, &f->unit, options, &f->spec)) {
     return false;
@@ -75,6 +76,7 @@ Compilation front_start(Front *f, const CompileOptions *options, ProgramKind pro
                        .pack_count = program == PROGRAM_TRAIN ? 0 : f->pack_count,
                        .forms = program == PROGRAM_TRAIN ? NULL : &f->forms,
                        .tenancy = f->pipeline ? &f->tenancy : NULL,
+                       .frozen = &f->frozen,
                        .copied = &f->copied,
                        .histories = &f->histories,
                        .offloads = f->offloads,

@@ -32,6 +32,9 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
   if (options->from && options->resume) {
     return error_set(error, 2, "a run is begun with weights from %s, or gone on with, not both", options->from);
   }
+  if (options->save_trained && !options->from) {
+    return error_set(error, 2, "checkpoints that hold what is trained alone need weights that training begins with");
+  }
   *from = (SourceOptions){.path = options->from, .mapping = options->mapping, .partial = options->partial};
   *train = (TrainOptions){.out = options->out,
                           .data = options->data,
@@ -41,6 +44,7 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
                           .keep_best = options->keep_best,
                           .patience = options->patience,
                           .from = options->from ? from : NULL,
+                          .save_trained = options->save_trained,
                           .steps = options->steps,
                           .save_every = options->save_every,
                           .eval_every = options->eval_every,

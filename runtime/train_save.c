@@ -91,7 +91,8 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
                            .state_hash = t->plan->state_hash,
                            .data_hash = t->print.data,
                            .tokenizer_hash = t->print.tokenizer,
-                           .val_loss = t->line.val_loss};
+                           .val_loss = t->line.val_loss,
+                           .frozen = t->frozen};
   const CheckpointKeep keep = {
       .newest = (int)t->options->keep, .every = t->options->keep_every, .best = t->options->keep_best};
   double start = clock_seconds();

@@ -6,6 +6,7 @@
 #include "runtime/data/fingerprint.h"
 #include "runtime/events.h"
 #include "runtime/feed.h"
+#include "runtime/frozen.h"
 #include "runtime/log.h"
 #include "runtime/metrics.h"
 #include "runtime/progress.h"
@@ -24,6 +25,8 @@ struct Trainer {
   Validation validation;
   Run run;
   char *tuning;     // what the devices of the resumed run had chosen, or NULL
+  Arena *arena;     // of `frozen`
+  Frozen *frozen;   // parameters that checkpoints leave out, or NULL
   Buffer left_out;  // of the weights that training begins with
   char *before;     // the text, with all that was decided, of the run that is resumed, or NULL
   Log log;

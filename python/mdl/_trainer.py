@@ -137,6 +137,8 @@ class Trainer:
     weights     begin with those of a run, a checkpoint, or a directory of Hugging Face
     mapping     how that directory names them: a file; default: the one that comes with mdl
     partial     with `weights`: what is missing there keeps its first values, and what is left over is left out
+    save_trained
+                with `weights`: checkpoints hold what is trained alone; frozen parameters stay where `weights` are
     steps       stop there; default, here and for the next three: as the recipe says
     save_every, eval_every, log_every
                 steps between checkpoints, evaluations, lines of metrics; 0: only at the end
@@ -154,12 +156,13 @@ class Trainer:
     def __init__(self, plan: "PlanHandle", *, device: Optional[str] = None, out: Optional[Path] = None,
                  data: Optional[Path] = None, resume: bool = False, restart: bool = False,
                  weights: Optional[Path] = None, mapping: Optional[Path] = None, partial: bool = False,
+                 save_trained: bool = False,
                  steps: Optional[int] = None, save_every: Optional[int] = None, eval_every: Optional[int] = None,
                  log_every: Optional[int] = None, keep: int = 3, keep_every: int = 0, keep_best: bool = False,
                  patience: int = 0, threads: int = 0, deadline: float = 60, screen: bool = False):
         options = c.MdlTrainOptions(
             device=encode(device), out=encode(out), data=encode(data), resume=resume,
-            restart=restart, mapping=encode(mapping), partial=partial, keep_every=keep_every, keep_best=keep_best,
+            restart=restart, mapping=encode(mapping), partial=partial, save_trained=save_trained, keep_every=keep_every, keep_best=keep_best,
             patience=patience,
             steps=-1 if steps is None else steps, save_every=-1 if save_every is None else save_every,
             eval_every=-1 if eval_every is None else eval_every, log_every=-1 if log_every is None else log_every,

@@ -8,7 +8,7 @@
 #include "kernels/cpu/convert.h"
 #include "runtime/element.h"
 
-enum { INDEXES_MAX = 4, UNFIT_NAMED = 8 };
+enum { INDEXES_MAX = 4 };
 
 typedef struct {  // {axis} in a name
   const char *axis;

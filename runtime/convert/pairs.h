@@ -30,6 +30,8 @@ typedef struct {
 
 typedef ARRAY(Pair) Pairs;
 
+enum { UNFIT_NAMED = 8 };
+
 typedef struct {  // everything that does not fit, for one message
   Arena *arena;
   const char *text;
