@@ -31,7 +31,6 @@ bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *option
   f->names = names_create(arena);
   f->unit = front_unit(f, options);
   f->tenancy = (Tenancy){.index = map_create(arena)};
-  f->frozen = map_create(arena);
   f->tensors = (ModelTensors){.arena = arena, .index = map_create(arena)};
   if (!unit_load(&f->unit, options->file) || !settings_read(arena, &f->unit, options, &f->spec)) {
     return false;
@@ -52,6 +51,9 @@ void front_start_plan(Front *f) {
   array_push(f->arena, &f->terms, ((PlanTerm){{0}}));
   f->states = (StateMap){.by_name = map_create(f->arena)};
   f->copied = map_create(f->arena);
+  if (f->stage == 0) {
+    f->frozen = map_create(f->arena);
+  }
   if (!f->shares) {  // else they were found for all stages
     f->histories = (HistoryList){0};
   }

@@ -489,8 +489,8 @@ static void type_region(Precision *p, RegionId region) {
 
 // Of a parameter. Which are frozen is known of the training step, which has the groups of the optimizer.
 static bool is_frozen(const Compilation *c, const Persistent *parameter) {
-  if (c->program == PROGRAM_TRAIN && parameter->group < 0) {
-    map_put(c->frozen, map_key(parameter->name), 1);
+  if (c->program == PROGRAM_TRAIN) {
+    map_put(c->frozen, map_key(parameter->name), parameter->group < 0);
   }
   return map_get_or(c->frozen, map_key(parameter->name), 0);
 }

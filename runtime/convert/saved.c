@@ -71,9 +71,10 @@ static bool saved_frozen(Saved *s, Error *error) {
   if (!frozen_read(s->arena, s->manifest, &s->frozen)) {
     return error_set(error, 1, "the manifest of %s does not say what is frozen", s->checkpoint);
   }
+  const ElementType type = s->stored.count > 0 ? s->stored.at[0].type : TYPE_F32;  // in which they were hashed
   for (int i = 0; s->frozen && i < s->frozen->tensors.count; i++) {
     const FrozenTensor *tensor = &s->frozen->tensors.at[i];
-    Weight weight = {.name = tensor->name, .type = TYPE_F32, .axis_count = tensor->axis_count};
+    Weight weight = {.name = tensor->name, .type = type, .axis_count = tensor->axis_count};
     memcpy(weight.axis, tensor->axis, sizeof weight.axis);
     memcpy(weight.size, tensor->size, sizeof weight.size);
     array_push(s->arena, &s->left_out, weight);
@@ -149,14 +150,16 @@ static bool trunk_read(Saved *s, const Weight *weight, ElementType type, void *d
     w++;
   }
   bool found = false;
-  const int64_t count = weight_count(weight);
-  float *read = malloc(sizeof *read * (size_t)count);
-  const bool done =
-      (read || no_memory(weight, error)) && source_read(s->trunk, w, read, &found, error) &&
-      ((found && frozen_find(s->frozen, weight->name)->hash == XXH3_64bits(read, sizeof *read * (size_t)count)) ||
-       error_set(error, 1, "'%.100s' is not what it was in %s", weight->name, s->frozen->from));
+  const ElementType stored = s->left_out.at[w].type;
+  const size_t bytes = (size_t)(weight_count(weight) * element_type_bytes(stored));
+  char *read = malloc(bytes + 1);
+  bool done = (read || no_memory(weight, error)) && source_read(s->trunk, w, read, &found, error);
   if (done) {
-    elements_convert("F32", read, element_type_dtype(type), dense, count);
+    done = (found && frozen_find(s->frozen, weight->name)->hash == XXH3_64bits(read, bytes)) ||
+           error_set(error, 1, "'%.100s' is not what it was in %s", weight->name, s->frozen->from);
+  }
+  if (done) {
+    elements_convert(element_type_dtype(stored), read, element_type_dtype(type), dense, weight_count(weight));
   }
   free(read);
   return done;

@@ -122,6 +122,7 @@ for layout in single fsdp stages; do
   losses bf16 | paste -d' ' - other | awk '{ if ($2 - $4 > 0.02 || $4 - $2 > 0.02) exit 1 }' || die "16 bits, $layout"
 done
 expect 0 "$MDL" eval bf16-single
+tune --out biased --precision bf16_frozen --set biased=true --steps 2
 train bf16-single --resume --steps 7 --device cpu
 train lora.mdl --recipe tune --resume --out from-run --precision bf16_frozen --steps 7 --device cpu
 expect 0 "$MDL" verify from-run
