@@ -77,7 +77,7 @@ tune --from base --out from-run
 mentions out "28 parameters of adapters are fresh: 'layers.0.down.lora.a'"
 tune --from base-hf --out from-hf
 same "run or hf" "$(weights from-run 6)" "$(weights from-hf 6)"
-expect 1 "$MDL" train lora.mdl --recipe tune --set layers=3 --from base --out wrong --device cpu
+expect 1 "$MDL" train lora.mdl --recipe tune --set layers=3 --from base --out missing --device cpu
 mentions err "missing: 'layers.2.attn_norm.scale' [16]"
 ! grep -q "lora" err || die "fresh adapters are called missing"
 
@@ -146,7 +146,7 @@ cp out whole
 expect 0 "$MDL" eval alone
 same "evaluated" "$(grep '^loss' whole)" "$(grep '^loss' out)"
 expect 0 "$MDL" generate alone --prompt ab --tokens 3 --tokenizer bytes
-expect 1 "$MDL" train lora.mdl --recipe tune --from alone --out wrong --device cpu
+expect 1 "$MDL" train lora.mdl --recipe tune --from alone --out chained --device cpu
 mentions err "holds what was trained alone, without the parameters of $PWD/base-hf"
 tune --from base --save-trained --out alone-run --precision bf16_frozen --layout fsdp
 mentions out "stay in $PWD/base/checkpoints/step-00000004"
@@ -187,8 +187,8 @@ mentions err "the model has adapters, such as 'layers.0." "--merge"
 expect 1 "$MDL" convert base --merge -o wrong
 mentions err "has no adapters that models/llama.hf names"
 expect 2 "$MDL" convert from-hf --merge --set rank=1 -o wrong
-expect 2 "$MDL" train lora.mdl --recipe tune --save-trained --out wrong --device cpu
-expect 2 "$MDL" train lora.mdl --recipe base --from base --save-trained --out wrong --device cpu
+expect 2 "$MDL" train lora.mdl --recipe tune --save-trained --out nothing --device cpu
+expect 2 "$MDL" train lora.mdl --recipe base --from base --save-trained --out nothing --device cpu
 mentions err "the recipe freezes none"
 sed 's/^adapter \*\.w = .*/adapter *.w = *.lora.a/' "$ROOT/models/llama.hf" > bad.hf
 expect 1 "$MDL" convert from-hf --merge --mapping bad.hf -o wrong
