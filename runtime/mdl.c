@@ -2,6 +2,7 @@
 #include "runtime/mdl.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -148,6 +149,7 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
                         : "mdl train: --partial and --mapping say how weights are taken --from DIR; give that\n");
     return STATUS_USAGE;
   }
+  signal(SIGPIPE, SIG_IGN);  // training goes on without a reader
   int status = train_plan(train, arguments->at[0], &plan, &out);
   if (status != STATUS_DONE) {
     return status;
