@@ -575,6 +575,9 @@ int main(int argc, char **argv) {
                            .details =
                                "Exit status: 0 done, 1 the input is wrong, 2 usage, 3 out of memory, 4 training "
                                "diverged,\n5 a rank was lost, 130 interrupted after saving.",
-                           .pages = true};
+                           .pages = true,
+                           .other = "mdlc",
+                           .others = "check|compile|explain|print|fmt|lsp",
+                           .on_file = "train"};
   return options_main(&program, argc, argv);
 }

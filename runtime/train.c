@@ -9,6 +9,7 @@
 #include "runtime/clock.h"
 #include "runtime/evaluate.h"
 #include "runtime/generate.h"
+#include "runtime/generate_chat.h"
 #include "runtime/interrupt.h"
 #include "runtime/patience.h"
 #include "runtime/safetensors.h"
@@ -453,8 +454,11 @@ bool train_end(Trainer *t, TrainResult *result, Error *error) {
     const SessionMemory memory = session_memory(&t->session);
     t->line.memory_bytes = memory.taken >= 0 ? memory.taken : clock_memory_peak();
     progress_end(&t->log, &t->facts, &t->line, t->total_seconds, memory.beside);
-    if (generate_possible(t->session.set) && t->saved > 0 && !early) {
-      trainer_next(t, LOG_FAINT "try" LOG_PLAIN "       mdl generate ", " --prompt TEXT");
+    const PlanRun *run = &t->session.plan->run;
+    const bool text = !run->tokenizer || strcmp(run->tokenizer, TOKENIZER_NONE) != 0;
+    if (generate_possible(t->session.set) && text && t->saved > 0 && !early) {
+      trainer_next(t, LOG_FAINT "try" LOG_PLAIN "       mdl generate ",
+                   chat_prompt_fits(run) ? " --chat --prompt TEXT" : " --prompt TEXT");
     }
   }
   if (t->traced > 0 && !trainer_profile(t, error)) {

@@ -24,6 +24,7 @@ mentions marked "^<|im_start|>user/What is 1 and one?<|im_end|>/<|im_start|>assi
   "user/And 1 and two?<|im_end|>/<|im_start|>assistant/[That is 3.<|im_end|>]/[~]^<"
 
 train chat.mdl --steps 8 --eval-every 4 --out one
+mentions out "mdl generate one --chat --prompt TEXT"
 expect 0 "$MDL" train chat.mdl --steps 8 --eval-every 4 --out micro --layout micro
 # Generation asks as the data does: the answer stops where the model has learned to end it.
 expect 0 "$MDL" generate one --chat --prompt "What is 3 and one?" --tokens 20 --temperature 0 --json
@@ -68,6 +69,7 @@ same "a run on chats that is gone on with" "$(weights one 8)" "$(weights parts 8
 sed 's/data chat.*/data tokens("talks.bin", u16, tokenizer = bytes, mask = "talks.bin.mask");/' chat.mdl > files.mdl
 sed 's/, mask = "talks.bin.mask"//' files.mdl > whole.mdl
 train files.mdl --steps 8 --eval-every 4 --out files
+if grep -q "mdl generate" out; then die "text is proposed from tokens without a tokenizer"; fi
 same "files of tokens and of a mask" "$(weights one 8)" "$(weights files 8)"
 train whole.mdl --steps 2 --out whole
 [ "$(losses whole)" != "$(losses one | head -2)" ] || die "a mask changes nothing"

@@ -204,5 +204,7 @@ expect 1 "$MDL" convert llama-run --to hf -o llama-hf
 mentions err "llama-hf is not empty"
 expect 1 "$MDL" convert text.txt
 mentions err "holds no config.json"
+expect 1 "$MDL" convert someone/model
+mentions err "there is no directory someone/model; nothing is downloaded"
 expect 1 "$MDL" convert llama-hf --model gpt2.mdl --recipe own -o other
 expect 1 "$MDL" convert "$ROOT" --to hf -o other
