@@ -510,7 +510,9 @@ Object call(Elaborator *e, const Ast *ast) {
     return object_poison();
   }
   e->graph->span = ast->span;
-  result = declared ? call_declared(e, ast, declaration, &arguments) : builtin(e, ast, &arguments);
+  result = declared                       ? call_declared(e, ast, declaration, &arguments)
+           : no_named(e, ast, &arguments) ? builtin(e, ast, &arguments)
+                                          : object_poison();
   e->frame->variable = variable;
   return result;
 }
