@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "lang/elaborate.h"
+#include "lang/foreign.h"
 
 enum { CALL_MAX_DEPTH = 64, CALL_MAX_ARGUMENTS = 1000 };
 
@@ -199,7 +200,10 @@ static bool bind_named(Elaborator *e, const Ast *function, const Arguments *argu
     if (found < 0) {
       Diagnostic *error = diag_error(e->diag, E030, arguments->named_ast[i]->name_span, "'%s' has no parameter '%s'",
                                      function->name, name);
-      const char *closest = text_closest(name, candidates, candidate_count);
+      const char *closest = text_closest(name, candidates, candidate_count), *foreign = foreign_parameter(name);
+      for (int j = 0; foreign && j < candidate_count; j++) {
+        closest = strcmp(candidates[j], foreign) == 0 ? foreign : closest;
+      }
       if (closest) {
         diag_help(e->diag, error, "did you mean `%s`?", closest);
       }

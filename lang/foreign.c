@@ -236,6 +236,35 @@ static const char *find(const Foreign *list, size_t count, const char *word) {
 
 #define FIND(list, word) find((list), sizeof(list) / sizeof *(list), (word))
 
+#define PARTS "write `microbatches = 4;`"
+#define AGAIN "write `recompute attention;`: it is computed again in the backward"
+#define CUT "what is stored is cut by a rule: `state -> dp;`, `grad, state -> dp;` or `param, grad, state -> dp;`"
+static const Foreign layouts[] = {
+    {"zero", CUT},
+    {"zero_stage", CUT},
+    {"fsdp", CUT},
+    {"gradient_accumulation", PARTS},
+    {"gradient_accumulation_steps", PARTS},
+    {"grad_accum", PARTS},
+    {"gradient_checkpointing", AGAIN},
+    {"activation_checkpointing", AGAIN},
+    {"checkpoint", AGAIN},
+    {"checkpointing", AGAIN},
+    {"data_parallel", "write `mesh dp = 2; batch -> dp;`"},
+    {"tensor_parallel", "write `mesh tp = 2; heads -> tp;`, with the axis that is cut"},
+    {"pipeline_parallel", "write `mesh pp = 2; layers -> pp;`"},
+};
+
+// Parameters of functions and updates; the help is the name that they have here.
+static const Foreign parameters[] = {
+    {"weight_decay", "decay"},  {"wd", "decay"},          {"epsilon", "eps"},
+    {"beta", "momentum"},       {"grad_clip", "clip"},    {"max_norm", "clip"},
+    {"warmup_steps", "warmup"}, {"total_steps", "steps"}, {"num_steps", "steps"},
+    {"max_steps", "steps"},     {"max_lr", "peak"},       {"learning_rate", "lr"},
+    {"beta1", "betas"},         {"beta2", "betas"},       {"p", "rate"},
+    {"is_causal", "causal"},
+};
+
 const char *foreign_statement(const char *word) {
   return FIND(statements, word);
 }
@@ -254,6 +283,14 @@ const char *foreign_update(const char *word) {
 
 const char *foreign_precision(const char *word) {
   return FIND(precisions, word);
+}
+
+const char *foreign_layout(const char *word) {
+  return FIND(layouts, word);
+}
+
+const char *foreign_parameter(const char *word) {
+  return FIND(parameters, word);
 }
 
 const char *foreign_member(const char *word) {
