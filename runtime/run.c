@@ -27,7 +27,10 @@ static bool run_lock(Run *run, Error *error) {
   }
   // A file system without locks is used without one.
   if (flock(run->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return error_set(error, 1, "another process is training in %s; wait for it or choose another --out", run->path);
+    return error_set(error, 1,
+                     "%s is being trained already, by another process or a trainer of this one that is not closed; "
+                     "wait for it or choose another --out",
+                     run->path);
   }
   return true;
 }
