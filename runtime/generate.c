@@ -91,7 +91,7 @@ static bool scorer_open(Scorer *s, const Session *session, ProgramKind kind, Err
     return error_set(error, 1, "the %s program has no input 'tokens' with axes [batch, seq]", program_kind_name(kind));
   }
   if (!s->logits) {
-    return error_set(error, 1, "the model has no output 'logits'; write `output logits;` in its text");
+    return error_set(error, 1, "the model has no output 'logits', which text is made from: it assigns no `logits`");
   }
   if (!output_axes(s, error)) {
     return false;
