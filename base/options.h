@@ -12,6 +12,7 @@
 #include "base/buffer.h"
 
 enum { STATUS_DONE = 0, STATUS_INPUT = 1, STATUS_USAGE = 2, STATUS_MEMORY = 3, STATUS_DIVERGED = 4, STATUS_RANK = 5 };
+enum { STATUS_DIFFERS = 6 };
 enum { STATUS_INTERRUPTED = 130 };
 
 typedef struct {

@@ -197,9 +197,51 @@ static bool too_many_axes(Elaborator *e, ValueId a, ValueId b, Span span) {
   return !axes_fit(e, x.count + shape_minus(y, &x).count, span);
 }
 
+static bool is_index(const Elaborator *e, const Object *object) {
+  return object->kind == OBJECT_VALUE && graph_value(e->graph, object->value)->type == TYPE_INDEX;
+}
+
+static bool is_real_value(const Elaborator *e, const Object *object) {
+  return object->kind == OBJECT_VALUE && object_is_real(e, object);
+}
+
+// A score is no place: `logits == targets` is almost never true.
+static bool mixes_places(Elaborator *e, const Operator *operator, const Object * a, const Object *b, Span span) {
+  const Object *index = is_index(e, a) && is_real_value(e, b) ? a : is_index(e, b) && is_real_value(e, a) ? b : NULL;
+  if (!index || operator->op != OP_EQUAL) {
+    return false;
+  }
+  const AxisId of = graph_value(e->graph, index->value)->bound;
+  const char *axis = of >= 0 ? axis_name(e, of) : "an axis";
+  Diagnostic *error =
+      diag_error(e->diag, E032, span, "'%s' compares real numbers with an index of '%s'", operator->text, axis);
+  diag_help(
+      e->diag, error,
+      "where the largest x is, says `(_, best) = top(x over %s to one);` with `axis one = 1;`; else write `x as real`",
+      axis);
+  return true;
+}
+
+// As in normal(0, 0.02), which is not the mean and the deviation.
+static bool draws_nothing(Elaborator *e, const Operator *operator, const Object * a, const Object *b, Span span) {
+  const Object *number = a->kind == OBJECT_NUMBER ? a : b, *value = number == a ? b : a;
+  const Node *maker = value->kind == OBJECT_VALUE ? graph_producer(e->graph, value->value) : NULL;
+  if (operator->op != OP_MUL || number->kind != OBJECT_NUMBER || number->number != 0 || !maker ||
+      maker->op != OP_NORMAL) {
+    return false;
+  }
+  Diagnostic *error =
+      diag_error(e->diag, E034, span, "all numbers that are drawn would be equal: their deviation is 0");
+  diag_help(e->diag, error, "`normal` takes the deviation first and then the mean: `normal(0.02)`");
+  return true;
+}
+
 Object binary_object(Elaborator *e, Name text, Object a, Object b, Span span) {
   const Operator *operator= operator_find(text);
   if (a.kind == OBJECT_POISON || b.kind == OBJECT_POISON) {
+    return object_poison();
+  }
+  if (mixes_places(e, operator, & a, &b, span) || draws_nothing(e, operator, & a, &b, span)) {
     return object_poison();
   }
   bool done = false;

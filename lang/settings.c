@@ -17,9 +17,9 @@ static const struct {
 } entries[] = {
     {"seed", 0, 9007199254740992.0, 1, true}, {"steps", 1, 1e12, 1000, true},    {"eval_every", 0, 1e12, -1, true},
     {"eval_batches", 0, 1e12, -1, true},      {"save_every", 0, 1e12, -1, true}, {"log_every", 1, 1e12, -1, true},
-    {"validation", 0, 0.99, 0.05, false},
+    {"validation", 0, 0.99, 0.05, false},     {"spike", 1, 1e6, -1, false},
 };
-enum { ENTRY_COUNT = sizeof entries / sizeof *entries };
+enum { ENTRY_COUNT = sizeof entries / sizeof *entries, DECIDED = 7 };  // of these without one in the recipe
 
 static const char *const words[] = {"model",  "data", "optimizer", "freeze", "precision",
                                     "layout", "skip", "allow",     "watch"};
@@ -511,12 +511,11 @@ static void finish_run(Unit *unit, Spec *spec, const double *values) {
   run->recipe = name_is(spec->text->recipe->name, "_") ? "default" : spec->text->recipe->name;
   finish_data(unit, spec);
   run->data_base = unit->base;
-  static const int written[] = {0, 1, 2, 3, 4, 5, 6};
-  const double decided[] = {(double)run->seed,         (double)run->steps,      (double)run->eval_every,
-                            (double)run->eval_batches, (double)run->save_every, (double)run->log_every,
-                            run->validation_fraction};
-  for (int i = 0; i < ENTRY_COUNT; i++) {
-    if (!settings_phrase(spec->text->recipe, entries[written[i]].name)) {
+  const double decided[DECIDED] = {(double)run->seed,         (double)run->steps,      (double)run->eval_every,
+                                   (double)run->eval_batches, (double)run->save_every, (double)run->log_every,
+                                   run->validation_fraction};
+  for (int i = 0; i < DECIDED; i++) {
+    if (!settings_phrase(spec->text->recipe, entries[i].name)) {
       settings_add(unit, spec->text->recipe, "<defaults>",
                    arena_format(unit->arena, "%s = %s;", entries[i].name, number_text(unit->arena, decided[i])));
     }

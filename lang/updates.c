@@ -327,6 +327,9 @@ bool elaborate_updates(Elaborator *e, const UpdateUnits *units, const ValueId *g
   ValueId squares = sum_over_parameters(e, NULL, SPAN_NONE);
   ValueId finite =
       graph_op2(e->graph, OP_AND, graph_op1(e->graph, OP_IS_FINITE, squares), graph_op1(e->graph, OP_IS_FINITE, loss));
+  ValueId losses = -1;
+  const ValueId spike = spike_losses(e, &losses, loss);
+  finite = spike < 0 ? finite : graph_op2(e->graph, OP_AND, finite, graph_op1(e->graph, OP_NOT, spike));
   output(e, "grad_norm", graph_op1(e->graph, OP_SQRT, squares));
   output(e, "skipped", graph_op1(e->graph, OP_TO_REAL, graph_op1(e->graph, OP_NOT, finite)));
   keep_state(e, finite);
@@ -361,6 +364,9 @@ bool elaborate_updates(Elaborator *e, const UpdateUnits *units, const ValueId *g
   }
   if (e->diag->reports == errors) {
     update_norms(e);
+  }
+  if (spike >= 0) {
+    assign(e, losses, spike_next(e, losses, loss), finite);
   }
   for (int i = 0; i < context.targets.count; i++) {
     graph_op2(e->graph, OP_ASSIGN, context.targets.at[i], context.values.at[i]);

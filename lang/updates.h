@@ -13,6 +13,11 @@ struct UpdateContext {
   ValueId *change;  // by unit: what is added to its parameters; -1: nothing
 };
 
+// spike.c: is the loss of this step one of those that `spike` skips? -1: the recipe has no `spike`. *losses: the state
+// that it is judged by, and what that becomes where the step is not skipped.
+ValueId spike_losses(Elaborator *e, ValueId *losses, ValueId loss);
+ValueId spike_next(Elaborator *e, ValueId losses, ValueId loss);
+
 bool update_takes_axes(const Ast *update);  // does it work on matrices?
 
 void update_norms(Elaborator *e);  // outputs of what the recipe watches

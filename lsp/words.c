@@ -98,6 +98,8 @@ const Word words[] = {
     {WORD_RECIPE, "eval_batches", "eval_batches = 10;", "Batches of an evaluation."},
     {WORD_RECIPE, "save_every", "save_every = 1000;", "Steps from one checkpoint to the next."},
     {WORD_RECIPE, "log_every", "log_every = 10;", "Steps from one line of the log to the next."},
+    {WORD_RECIPE, "spike", "spike = 5;",
+     "A step whose loss is more than so many times the median of the last is skipped."},
     {WORD_RECIPE, "validation", "validation = 0.05;", "The share of the data that is held out."},
     {WORD_LAYOUT, "mesh", "mesh dp = 4, tp = 2;", "The axes along which ranks are numbered."},
     {WORD_LAYOUT, "schedule", "schedule gpipe;", "The order of microbatches in a pipeline."},

@@ -39,6 +39,11 @@ MdlStatus api_result(bool done, const Error *from, MdlError *to) {
   return status;
 }
 
+bool api_count(const char *name, int64_t number, int64_t most, Error *error) {
+  return (number >= 0 && number <= most) ||
+         error_set(error, 2, "%s is a whole number from 0 to %lld, not %lld", name, (long long)most, (long long)number);
+}
+
 static MdlPlan *plan_new(Error *error) {
   MdlPlan *plan = calloc(1, sizeof *plan);
   if (plan && !(plan->arena = arena_create())) {
@@ -73,6 +78,29 @@ static void show_diagnostic(void *context, const Diag *diag, const Diagnostic *o
   options->diagnostic(options->context, &shown);
 }
 
+// The options, and the texts that they name, in the arena of the plan.
+static CompileOptions *options_keep(Arena *arena, const CompileOptions *options) {
+  CompileOptions *kept = ARENA_NEW(arena, CompileOptions);
+  const char **const texts[] = {&kept->file, &kept->recipe, &kept->layout, &kept->precision};
+  *kept = *options;
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    *texts[i] = *texts[i] ? arena_copy(arena, *texts[i], strlen(*texts[i]) + 1) : NULL;
+  }
+  const char **set = ARENA_ARRAY(arena, const char *, options->set_count + 1);
+  for (int i = 0; i < options->set_count; i++) {
+    set[i] = arena_copy(arena, options->set[i], strlen(options->set[i]) + 1);
+  }
+  kept->set = set;
+  if (options->open_count > 0) {
+    OpenText *open = ARENA_NEW(arena, OpenText);
+    *open = *options->open;
+    open->path = arena_copy(arena, open->path, strlen(open->path) + 1);
+    open->text = arena_copy(arena, open->text, open->length + 1);
+    kept->open = open;
+  }
+  return kept;
+}
+
 MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPlan **plan, MdlError *to) {
   Error error = {0};
   *plan = NULL;
@@ -94,6 +122,7 @@ MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPla
                          options->text ? strlen(options->text) : 0};
   compile.open = &open;
   compile.open_count = options->text ? 1 : 0;
+  made->text = options_keep(made->arena, &compile);
   double start = clock_seconds();
   Diag *diag = diag_create(made->arena);
   bool done = compile_plans(made->arena, diag, &compile, &made->set);
@@ -191,6 +220,8 @@ static bool evaluation_data(const PlanSet *set, const char *path, Data **data, E
 
 // What each validation source has, where the recipe names some.
 static void evaluation_sets(const Validation *validation, const Data *data, MdlEvaluation *result) {
+  double bits = 0;
+  int counted = 0;
   for (int i = 0; i < validation->count && validation->data[i] != data; i++) {
     const Evaluation *one = &validation->result[i];
     const DataFacts facts = data_facts(validation->data[i]);
@@ -199,9 +230,13 @@ static void evaluation_sets(const Validation *validation, const Data *data, MdlE
     result->sets[i].loss = one->loss;
     result->sets[i].bits_per_byte = evaluate_bits_per_byte(one->loss, validation->data[i]);
     result->sets[i].windows = one->windows;
+    result->sets[i].tokens = one->tokens;
     result->set_count = i + 1;
-    result->bits_per_byte = i > 0 ? result->bits_per_byte : 0;
-    result->bits_per_byte += result->sets[i].bits_per_byte / validation->count;
+    bits += one->tokens > 0 ? result->sets[i].bits_per_byte : 0;
+    counted += one->tokens > 0;
+  }
+  if (counted > 0) {
+    result->bits_per_byte = bits / counted;
   }
 }
 
@@ -213,12 +248,17 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   Evaluation evaluation = {0};
   ShownList shown = {0};
   const Backend *backend = backend_choose(options->device, 1, &error);
-  bool done = backend &&
+  bool done = backend && api_count("batches", options->batches, INT64_MAX, &error) &&
+              api_count("threads", options->threads, INT_MAX, &error) &&
               restore_open(&restored, run, backend, (int)options->threads, PROGRAM_EVALUATE, options->trust, &error) &&
               evaluation_data(restored.set, options->data, &data, &error) &&
               validation_open(&validation, restored.set, data, &error) &&
               shown_open(&shown, &restored.session, PROGRAM_EVALUATE, "", &error) &&
               validation_run(&validation, &restored.session, options->batches, &shown, &evaluation, &error);
+  if (done && evaluation.tokens == 0 && evaluation.windows > 0) {
+    done = error_set(&error, 1, "no token of the %lld windows of %s is of an answer: there is no loss of them",
+                     (long long)evaluation.windows, data_facts(data).path);
+  }
   if (done) {
     *result = (MdlEvaluation){.loss = evaluation.loss,
                               .perplexity = exp(evaluation.loss),
@@ -239,6 +279,22 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   data_close(data);
   restore_close(&restored);
   return api_result(done, &error, to);
+}
+
+static bool generation_holds(const MdlGenerateOptions *options, Error *error) {
+  if (!(options->temperature >= 0) || isinf(options->temperature)) {
+    return error_set(error, 2, "the temperature is a number from 0 on, not %g", options->temperature);
+  }
+  if (!(options->top_p >= 0 && options->top_p <= 1)) {
+    return error_set(error, 2, "top_p is a share from 0 to 1, not %g", options->top_p);
+  }
+  for (int i = 0; i < options->stop_count; i++) {
+    if (!*options->stops[i]) {
+      return error_set(error, 2, "a text that ends what is made cannot be empty");
+    }
+  }
+  return api_count("tokens", options->tokens, INT64_MAX, error) &&
+         api_count("top_k", options->top_k, INT64_MAX, error) && api_count("threads", options->threads, INT_MAX, error);
 }
 
 // Which text tokens are.
@@ -267,8 +323,8 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
                               .whole = options->whole,
                               .seed = options->seed};
   const Backend *backend = backend_choose(options->device, 1, &error);
-  bool done =
-      backend && restore_open(&restored, run, backend, (int)options->threads, PROGRAM_GENERATE, options->trust, &error);
+  bool done = backend && generation_holds(options, &error) &&
+              restore_open(&restored, run, backend, (int)options->threads, PROGRAM_GENERATE, options->trust, &error);
   if (done && restored.whole && !options->whole && options->notes) {
     fprintf(options->notes, "every token is made from the whole text again: %s\n", restored.whole);
   }
@@ -455,7 +511,9 @@ MdlStatus mdl_import(const MdlImportOptions *options, MdlImported *result, MdlEr
                                 .compile = base_options(compile, options->model),
                                 .show = show_diagnostics,
                                 .context = &shown};
-  const bool done = arena ? convert_import(arena, &import, &made, &error) : error_set(&error, 3, "no memory");
+  const bool done = (arena || error_set(&error, 3, "no memory")) &&
+                    (options->from || error_set(&error, 2, "no directory of weights is named: give `from`")) &&
+                    convert_import(arena, &import, &made, &error);
   *result = (MdlImported){
       .parameters = made.parameters, .sequence = made.sequence, .longest = made.longest, .tokenizer = made.tokenizer};
   if (done) {
@@ -477,7 +535,10 @@ MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlEr
                                 .mapping = options->mapping,
                                 .dtype = options->dtype,
                                 .shard_bytes = options->shard_bytes};
-  const bool done = arena ? convert_export(arena, &export, &made, &error) : error_set(&error, 3, "no memory");
+  const bool done =
+      (arena || error_set(&error, 3, "no memory")) &&
+      ((options->from && options->out) || error_set(&error, 2, "a run and a directory are needed: `from` and `out`")) &&
+      convert_export(arena, &export, &made, &error);
   *result = (MdlExported){.tensors = made.tensors,
                           .files = made.files,
                           .bytes = made.bytes,

@@ -1,7 +1,10 @@
 // api_train.c: training and the values of a run, as mdl.h has them, on top of train.h.
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/api_internal.h"
 #include "runtime/convert/source.h"
@@ -32,6 +35,22 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
   if (options->from && options->resume) {
     return error_set(error, 2, "a run is begun with weights from %s, or gone on with, not both", options->from);
   }
+  if (options->from && access(options->from, F_OK) != 0) {  // before a run is made
+    return error_set(error, 1, "no weights to begin with: %s: %s", options->from, strerror(errno));
+  }
+  if (!options->from && (options->mapping || options->partial)) {
+    return error_set(error, 2,
+                     "a mapping and `partial` are for weights to begin with, and there are none: give `from`");
+  }
+  if (!api_count("threads", options->threads, INT_MAX, error) || !api_count("keep", options->keep, INT_MAX, error) ||
+      !api_count("keep_every", options->keep_every, INT64_MAX, error) ||
+      !api_count("patience", options->patience, INT64_MAX, error) ||
+      !api_count("profile", options->profile, INT64_MAX, error)) {
+    return false;
+  }
+  if (!(options->deadline_seconds >= 0)) {
+    return error_set(error, 2, "the deadline is a number of seconds from 0 on, not %g", options->deadline_seconds);
+  }
   *from = (SourceOptions){.path = options->from, .mapping = options->mapping, .partial = options->partial};
   *train = (TrainOptions){.out = options->out,
                           .data = options->data,
@@ -39,6 +58,10 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
                           .restart = options->restart,
                           .keep_every = options->keep_every,
                           .keep_best = options->keep_best,
+                          .sync_save = options->sync_save,
+                          .blame = options->blame,
+                          .text = plan->text,
+                          .check = options->check,
                           .patience = options->patience,
                           .from = options->from ? from : NULL,
                           .steps = options->steps,
@@ -173,7 +196,8 @@ static bool trainer_open(MdlTrainer *made, const MdlPlan *plan, const MdlTrainOp
   made->from.path = arena_text(made->arena, options->from);
   made->from.mapping = arena_text(made->arena, options->mapping);
   train.watched = true;
-  return backend && train_open(plan->set, backend, &train, &inner, error) && names_open(made, inner, error);
+  return backend && train_open(plan->set, backend, &train, &inner, error) && names_open(made, inner, error) &&
+         train_settle(inner, error);
 }
 
 MdlStatus mdl_trainer_open(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainer **trainer, MdlError *to) {

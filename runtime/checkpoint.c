@@ -31,10 +31,11 @@ typedef struct {  // files that are written, for the manifest
   int count;
 } WrittenList;
 
-typedef struct {  // what is saved: the state of a session, or weights that come from elsewhere
-  Session *session;
+typedef struct {  // what is saved: the state of all ranks, or weights that come from elsewhere
   const PlanSet *set;
-  const CheckpointSource *source;  // NULL: the session
+  const CheckpointSource *source;  // NULL: the ranks
+  const StateReader *reader;       // of the ranks
+  const Buffer *tuning;            // what devices chose by measuring, if they did
 } Saved;
 
 typedef struct {  // one file being written
@@ -117,7 +118,7 @@ static bool states_write(Writer *writer, const Saved *saved, const States *state
     const LogicalState *state = &states->at[i];
     if (file->holds[state->state->role]) {
       done = (saved->source ? saved->source->read(saved->source->context, state->state, dense, error)
-                            : state_gather(saved->session, states, state, dense, error)) &&
+                            : state_gather_with(saved->reader, states, state, dense, error)) &&
              writer_put(writer, dense, (size_t)state_bytes(state->state), error);
       if (done) {
         state_judge(state->state, dense, facts);
@@ -194,18 +195,14 @@ static bool file_write(Io *io, const Saved *saved, const States *states, const c
          writer_end(&writer, tensors_write(&writer, saved, states, file, facts, error), file->name, files, error);
 }
 
-// What devices chose by measuring, if they did.
-static bool tuning_write(Io *io, Session *session, const char *directory, WrittenList *files, Error *error) {
-  Buffer text = {0};
+static bool tuning_write(Io *io, const Buffer *text, const char *directory, WrittenList *files, Error *error) {
   Writer writer;
-  session_record(session, &text);
-  bool done = !text.failed || error_set(error, 3, "no memory to save %s", CHECKPOINT_TUNING);
-  if (done && text.length > 0) {
-    done = writer_begin(&writer, io, directory, CHECKPOINT_TUNING, error) &&
-           writer_end(&writer, writer_put(&writer, text.text, text.length, error), CHECKPOINT_TUNING, files, error);
+  if (text->failed) {
+    return error_set(error, 3, "no memory to save %s", CHECKPOINT_TUNING);
   }
-  buffer_free(&text);
-  return done;
+  return text->length == 0 ||
+         (writer_begin(&writer, io, directory, CHECKPOINT_TUNING, error) &&
+          writer_end(&writer, writer_put(&writer, text->text, text->length, error), CHECKPOINT_TUNING, files, error));
 }
 
 // Weights alone have no state of the optimizer.
@@ -300,6 +297,7 @@ static bool facts_describe(json_t *root, const CheckpointFacts *facts) {
                  {"data_bytes", json_integer((json_int_t)facts->data_bytes)},
                  {"data_hash", word(facts->data_hash)},
                  {"tokenizer_hash", word(facts->tokenizer_hash)},
+                 {"validation_hash", facts->validation_hash ? word(facts->validation_hash) : NULL},
                  {"metrics_bytes", json_integer((json_int_t)facts->metrics_bytes)}};
   bool made = true;
   for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
@@ -376,7 +374,7 @@ static bool save(Io *io, const Saved *saved, const char *directory, CheckpointFa
     done = (saved->source && checkpoint_files[i].optimizer) ||
            file_write(io, saved, &states, temporary, &checkpoint_files[i], &files, facts, error);
   }
-  done = done && (saved->source || tuning_write(io, saved->session, temporary, &files, error)) &&
+  done = done && (saved->source || tuning_write(io, saved->tuning, temporary, &files, error)) &&
          manifest_write(io, saved, &states, temporary, facts, &files, error) &&
          io_sync_directory(io, temporary, error) && io_exchange(io, temporary, final, &exchanged, error) &&
          io_sync_directory(io, directory, error);
@@ -392,7 +390,17 @@ static bool save(Io *io, const Saved *saved, const char *directory, CheckpointFa
 
 bool checkpoint_save(Io *io, Session *session, const char *directory, CheckpointFacts *facts,
                      const CheckpointKeep *keep, Error *error) {
-  return save(io, &(Saved){.session = session, .set = session->set}, directory, facts, keep, error);
+  Buffer tuning = {0};
+  session_record(session, &tuning);
+  const StateReader reader = state_reader(session);
+  const bool done = checkpoint_save_from(io, &reader, &tuning, directory, facts, keep, error);
+  buffer_free(&tuning);
+  return done;
+}
+
+bool checkpoint_save_from(Io *io, const StateReader *reader, const Buffer *tuning, const char *directory,
+                          CheckpointFacts *facts, const CheckpointKeep *keep, Error *error) {
+  return save(io, &(Saved){.set = reader->set, .reader = reader, .tuning = tuning}, directory, facts, keep, error);
 }
 
 bool checkpoint_save_weights(const PlanSet *set, const CheckpointSource *source, const char *directory,

@@ -13,7 +13,7 @@
 #define MDL_RUNTIME_CHECKPOINT_H
 
 #include "runtime/io.h"
-#include "runtime/session.h"
+#include "runtime/states.h"
 
 // Of version 1 manifests have no hash of their own.
 enum { CHECKPOINT_VERSION = 2, CHECKPOINT_OLDEST = 1 };
@@ -27,8 +27,8 @@ typedef struct {  // what a manifest says besides files and tensors
   int64_t bad_steps;      // in a row, up to this one: the loss was not finite or the update was not made
   int64_t version;        // of the manifest, when it is read
   uint64_t seed, program_hash, state_hash;
-  uint64_t data_hash, tokenizer_hash;  // fingerprints (data/fingerprint.h); 0: not known
-  double val_loss;                     // of an evaluation at this step; NaN: there was none
+  uint64_t data_hash, tokenizer_hash, validation_hash;  // fingerprints (data/fingerprint.h); 0: not known, or none
+  double val_loss;                                      // of an evaluation at this step; NaN: there was none
   // The first parameter, or state of the optimizer, that holds a number which is not finite; empty: none does. Saving
   // looks, and fills this in.
   char not_finite[96];
@@ -44,6 +44,10 @@ typedef struct {  // what stays when a checkpoint was saved; the newest good one
 // Saves as `directory`/step-NNNNNNNN, then removes what `keep` (NULL: all stay) does not ask for.
 bool checkpoint_save(Io *io, Session *session, const char *directory, CheckpointFacts *facts,
                      const CheckpointKeep *keep, Error *error);
+
+// The same from what the ranks held at some moment, and what their devices had chosen (session_record). Of any thread.
+bool checkpoint_save_from(Io *io, const StateReader *reader, const Buffer *tuning, const char *directory,
+                          CheckpointFacts *facts, const CheckpointKeep *keep, Error *error);
 
 // Where the weights of a checkpoint without a session come from, one whole tensor after the other, dense.
 typedef struct {

@@ -171,11 +171,13 @@ static bool manifest_more(const json_t *root, CheckpointFacts *facts) {
     snprintf(facts->not_finite, sizeof facts->not_finite, "%s", odd && *odd ? odd : "?");
   }
   facts->bad_steps = 0;
-  facts->data_hash = facts->tokenizer_hash = 0;
+  facts->data_hash = facts->tokenizer_hash = facts->validation_hash = 0;
   return (!json_object_get(root, "bad_steps") || manifest_number(root, "bad_steps", &facts->bad_steps)) &&
          (!json_object_get(root, "data_hash") || manifest_word(root, "data_hash", 16, &facts->data_hash)) &&
          (!json_object_get(root, "tokenizer_hash") ||
-          manifest_word(root, "tokenizer_hash", 16, &facts->tokenizer_hash));
+          manifest_word(root, "tokenizer_hash", 16, &facts->tokenizer_hash)) &&
+         (!json_object_get(root, "validation_hash") ||
+          manifest_word(root, "validation_hash", 16, &facts->validation_hash));
 }
 
 static bool manifest_facts(const json_t *root, const char *path, CheckpointFacts *facts, Error *error) {

@@ -139,6 +139,10 @@ bool crew_run(Crew *crew, ProgramKind program, Error *error) {
   return !ranks_failed(crew->ranks, error) && crew_do(crew, JOB_RUN, program, error);
 }
 
+Ranks *crew_ranks(const Crew *crew) {
+  return crew->ranks;
+}
+
 Device *crew_device(const Crew *crew, int64_t rank) {
   return crew->member[rank].device;
 }

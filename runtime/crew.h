@@ -10,6 +10,7 @@ typedef struct Crew Crew;
 bool crew_create(const PlanSet *set, const Backend *backend, int threads, const RanksOptions *options, Crew **crew,
                  Error *error);
 void crew_destroy(Crew *crew);
+Ranks *crew_ranks(const Crew *crew);
 Device *crew_device(const Crew *crew, int64_t rank);
 
 // Runs a program on all ranks and returns when all have ended it, or given up after one failed. A rank that does not

@@ -82,6 +82,10 @@ typedef struct {
   // What was chosen by measuring, as lines of text of which the first says for what machine: a device that is opened
   // with it chooses the same. NULL: nothing is.
   void (*record)(Device *device, Buffer *out);
+  // Whether memory of this process is pinned, so that reads into it are fast; what is pinned is unpinned before the
+  // device is closed. NULL: that is of no use.
+  bool (*pin)(Device *device, void *memory, int64_t bytes, Error *error);
+  void (*unpin)(Device *device, void *memory);
   // Where a byte of an arena lies in the memory of this process. NULL: not there.
   void *(*host)(Device *device, ArenaClass arena, int64_t offset);
 } Backend;

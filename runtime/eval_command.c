@@ -48,9 +48,10 @@ static json_t *eval_json(const MdlEvaluation *result, const EvalOutputs *outputs
   json_t *sets = json_array();
   for (int i = 0; i < result->set_count; i++) {
     json_array_append_new(
-        sets, json_pack("{s:o, s:o, s:o, s:o, s:I}", "name", json_text(result->sets[i].name), "loss",
+        sets, json_pack("{s:o, s:o, s:o, s:o, s:I, s:I}", "name", json_text(result->sets[i].name), "loss",
                         json_finite(result->sets[i].loss), "bits_per_byte", json_finite(result->sets[i].bits_per_byte),
-                        "data", json_text(result->sets[i].data), "windows", (json_int_t)result->sets[i].windows));
+                        "data", json_text(result->sets[i].data), "windows", (json_int_t)result->sets[i].windows,
+                        "tokens", (json_int_t)result->sets[i].tokens));
   }
   return json_pack("{s:I, s:o, s:o, s:o, s:o, s:f, s:I, s:I, s:f, s:o, s:o}", "step", (json_int_t)result->step, "loss",
                    json_finite(result->loss), "perplexity", json_finite(result->perplexity), "bits_per_byte",
@@ -91,8 +92,12 @@ int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
   }
   for (int i = 0; i < result.set_count; i++) {
     const char *name = result.sets[i].name;
-    printf("%-14s %.6f nats per token, %.6g bits per byte: all of ", *name ? name : "validation", result.sets[i].loss,
-           result.sets[i].bits_per_byte);
+    if (result.sets[i].tokens == 0) {
+      printf("%-14s no answers, and so no loss: all of ", *name ? name : "validation");
+    } else {
+      printf("%-14s %.6f nats per token, %.6g bits per byte: all of ", *name ? name : "validation", result.sets[i].loss,
+             result.sets[i].bits_per_byte);
+    }
     plain_put(stdout, result.sets[i].data);
     printf(", %lld windows\n", (long long)result.sets[i].windows);
   }

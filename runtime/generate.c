@@ -10,6 +10,7 @@
 
 #include "runtime/element.h"
 #include "runtime/feed.h"
+#include "runtime/generate_chat.h"
 
 typedef struct {  // one of the programs that score what follows some tokens
   ProgramKind kind;
@@ -78,6 +79,14 @@ bool generate_possible(const PlanSet *set) {
     s.logits = s.logits ? s.logits : session_output(plan, PROGRAM_GENERATE, "logits");
   }
   return s.tokens && s.logits && feed_shape(set, PROGRAM_GENERATE, &s.rows, &s.count) && output_axes(&s, &error);
+}
+
+const char *generate_words(const PlanSet *set) {
+  const PlanRun *run = &set->plans[0]->run;
+  if (!generate_possible(set) || (run->tokenizer && strcmp(run->tokenizer, TOKENIZER_NONE) == 0)) {
+    return NULL;
+  }
+  return chat_prompt_fits(run) ? " --chat --prompt TEXT" : " --prompt TEXT";
 }
 
 static bool scorer_open(Scorer *s, const Session *session, ProgramKind kind, Error *error) {

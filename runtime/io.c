@@ -28,6 +28,9 @@ static bool io_fault(Io *io, bool *half) {
     return false;
   }
   io->count++;
+  if (io->before) {
+    io->before(io->context, io->count);
+  }
   if (io->die_at && io->count == io->die_at) {
     if (!half) {
       _exit(137);
@@ -259,6 +262,18 @@ bool io_replace_file(Io *io, const char *path, const void *data, size_t size, Er
   done = done && io_rename(io, temporary, path, error);
   if (!done) {
     unlink(temporary);
+  }
+  return done;
+}
+
+bool io_target(const char *path, char target[IO_PATH_MAX], Error *error) {
+  char *resolved = realpath(path, NULL);
+  struct stat info;
+  bool done = io_path(target, error, "%s", resolved ? resolved : path);
+  free(resolved);
+  if (done && stat(target, &info) == 0 && !S_ISREG(info.st_mode)) {
+    done = error_set(error, 1, "cannot write %s: it is %s, and a file is made; give the name of a file", path,
+                     S_ISDIR(info.st_mode) ? "a directory" : "a device or a pipe");
   }
   return done;
 }

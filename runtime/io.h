@@ -19,7 +19,9 @@ typedef struct {
   int64_t fail_at;    // this one (from 1) fails: a write stores half of its bytes and reports a full disk; 0: none
   int64_t fail_from;  // this one and all after it fail so; 0: none
   int64_t space;      // bytes that are free, whatever the file system says; 0: what it says
-  int64_t die_at;     // this one ends the process half-way, without any cleanup, as kill -9 does; 0: none
+  void (*before)(void *context, int64_t count);  // called at each, with its number from 1; NULL: nothing is
+  void *context;
+  int64_t die_at;  // this one ends the process half-way, without any cleanup, as kill -9 does; 0: none
 } Io;
 
 bool io_create(Io *io, const char *path, int *fd, Error *error);  // a new file; one that exists is an error
@@ -45,6 +47,9 @@ bool io_open(const char *path, int flags, int *fd, Error *error);
 bool io_read_file(const char *path, size_t limit, char **text, size_t *size, Error *error);
 // A whole file by temporary file, fsync and rename.
 bool io_replace_file(Io *io, const char *path, const void *data, size_t size, Error *error);
+// Where links of the name of a file that is to be replaced lead, so that they stay links. What is there and no regular
+// file, such as a device, is an error: a file in its place would be the end of it.
+bool io_target(const char *path, char target[IO_PATH_MAX], Error *error);
 // Are so many bytes free in the file system of a directory? True as well where it does not say.
 bool io_space(Io *io, const char *path, int64_t bytes, Error *error);
 bool io_is_link(const char *path);

@@ -42,8 +42,8 @@ static MdlCompileOptions compile_options(const CommandFlags *flags) {
 typedef struct {
   CommandFlags compile;
   const char *device, *out, *data, *from, *mapping;
-  bool resume, restart, keep_best, partial, quiet, json, trust;
-  int64_t steps, save_every, eval_every, log_every, keep, keep_every, patience, threads, profile;
+  bool resume, restart, keep_best, sync_save, partial, blame, quiet, json, trust;
+  int64_t steps, save_every, eval_every, log_every, keep, keep_every, check, patience, threads, profile;
   double deadline;
 } TrainValues;
 
@@ -78,6 +78,12 @@ static const Option train_options[] = {
      "keep those of steps that are a multiple of N too"},
     {"keep-best", 0, OPTION_FLAG, NULL, offsetof(TrainValues, keep_best), 0,
      "keep the one of the lowest validation loss too, and save when an evaluation finds a lower one"},
+    {"sync-save", 0, OPTION_FLAG, NULL, offsetof(TrainValues, sync_save), 0,
+     "wait while a checkpoint is written (default: a copy is written while training goes on)"},
+    {"blame", 0, OPTION_FLAG, NULL, offsetof(TrainValues, blame), 0,
+     "run a step that is not finite once more, and name the first value that is not, its operation and its line"},
+    {"check", 0, OPTION_INTEGER, "N", offsetof(TrainValues, check), 1,
+     "run one step in N twice on the same data; where bits differ the run ends with status 6, and the rank is named"},
     {"deadline", 0, OPTION_NUMBER, "SECONDS", offsetof(TrainValues, deadline), 0,
      "how long a rank waits for another before the run ends with status 5 (default: 60; 0: for ever)"},
     TRUST_OPTION(TrainValues),
@@ -162,6 +168,9 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
                              .restart = train->restart,
                              .keep_every = train->keep_every,
                              .keep_best = train->keep_best,
+                             .sync_save = train->sync_save,
+                             .blame = train->blame,
+                             .check = train->check,
                              .from = train->from,
                              .mapping = train->mapping ? train->mapping : convert_beside(arena, arguments->at[0]),
                              .partial = train->partial,
@@ -567,17 +576,18 @@ static const Command commands[] = {
 };
 
 int main(int argc, char **argv) {
-  const Program program = {.name = "mdl",
-                           .version = mdl_version(),
-                           .summary = "trains large models from a page of text",
-                           .commands = commands,
-                           .count = sizeof commands / sizeof *commands,
-                           .details =
-                               "Exit status: 0 done, 1 the input is wrong, 2 usage, 3 out of memory, 4 training "
-                               "diverged,\n5 a rank was lost, 130 interrupted after saving.",
-                           .pages = true,
-                           .other = "mdlc",
-                           .others = "check|compile|explain|print|fmt|lsp",
-                           .on_file = "train"};
+  const Program program = {
+      .name = "mdl",
+      .version = mdl_version(),
+      .summary = "trains large models from a page of text",
+      .commands = commands,
+      .count = sizeof commands / sizeof *commands,
+      .details =
+          "Exit status: 0 done, 1 the input is wrong, 2 usage, 3 out of memory, 4 training "
+          "diverged,\n5 a rank was lost, 6 a repeated step gave other bits, 130 interrupted after saving.",
+      .pages = true,
+      .other = "mdlc",
+      .others = "check|compile|explain|print|fmt|lsp",
+      .on_file = "train"};
   return options_main(&program, argc, argv);
 }

@@ -33,6 +33,7 @@ typedef enum {
   MDL_MEMORY = 3,         // out of memory
   MDL_DIVERGED = 4,       // training diverged
   MDL_RANK = 5,           // a rank was lost
+  MDL_DIFFERS = 6,        // a step that was repeated gave other bits
   MDL_INTERRUPTED = 130,  // stopped by the user, after saving
 } MdlStatus;
 
@@ -110,14 +111,17 @@ typedef struct {
   int64_t keep;                                      // newest checkpoints to keep; 0: all
   int64_t keep_every;                                // and those of steps that are a multiple of it; 0: no others
   bool keep_best;                                    // and the one of the lowest validation loss
+  bool sync_save;                                    // training waits while a checkpoint is written
+  bool blame;               // run the first bad step of several in a row again, and say which value is not finite first
+  int64_t check;            // run one step of so many twice and compare bits; 0: none
   int64_t patience;         // end where so many evaluations in a row are no better than the best; 0: never
   int64_t threads;          // of all ranks together; 0: all cores
   double deadline_seconds;  // for which a rank waits for another; 0: for ever
   FILE *screen;             // progress for people; NULL: none
   FILE *lines;              // where each line of metrics.jsonl is printed as well; NULL: nowhere
-  // Of mdl_train: called behind each step, with its evaluation and checkpoint; in it, values can be looked at. False
-  // from it ends the run, which is saved and can be resumed. NULL: nobody is called, and on a GPU steps are begun while
-  // those before them run.
+  // Of mdl_train: called behind each step, when its evaluation is done and its checkpoint begun; in it, values can be
+  // looked at. False from it ends the run, which is saved and can be resumed. NULL: nobody is called, and on a GPU
+  // steps are begun while those before them run.
   bool (*step)(void *context, MdlTrainer *trainer, const MdlStep *step);
   void *context;
 } MdlTrainOptions;
@@ -147,7 +151,8 @@ MdlStatus mdl_trainer_save(MdlTrainer *trainer, MdlError *error);
 // mdl_trainer_close. `result` may be NULL.
 MdlStatus mdl_trainer_finish(MdlTrainer *trainer, MdlTrainResult *result, MdlError *error);
 void mdl_trainer_close(MdlTrainer *trainer);  // without mdl_trainer_finish nothing more is saved; NULL is nothing
-const char *mdl_trainer_run(const MdlTrainer *trainer);  // the run directory; good until mdl_trainer_finish
+// The run directory, absolute, so that the working directory may change; good until mdl_trainer_finish.
+const char *mdl_trainer_run(const MdlTrainer *trainer);
 
 typedef enum {
   MDL_VALUE_PARAMETER,
@@ -201,11 +206,11 @@ typedef struct {
   double seconds;
   char data[4096];  // the file
   double held_out;  // its last part, which the run does not train on; 0: all of it, whatever the run has read
-  int set_count;    // of validation sources that the recipe names; then the above are of all, `loss` their mean
+  int set_count;    // of validation sources that the recipe names; then the above are of all, `loss` the mean of theirs
   struct {
-    char name[64], data[4096];  // a single one may have no name
-    double loss, bits_per_byte;
-    int64_t windows;
+    char name[64], data[4096];   // a single one may have no name
+    double loss, bits_per_byte;  // NaN where none of its tokens counted
+    int64_t windows, tokens;
   } sets[8];
 } MdlEvaluation;
 

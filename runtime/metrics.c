@@ -128,8 +128,9 @@ void metrics_close(Metrics *metrics) {
   *metrics = (Metrics){.fd = -1};
 }
 
-const char *const metrics_keys[] = {"step",   "loss", "grad_norm",    "lr",      "tokens",    "tokens_per_s", "step_ms",
-                                    "tflops", "mfu",  "memory_bytes", "skipped", "precision", "val_loss",     NULL};
+const char *const metrics_keys[] = {
+    "step", "loss",         "grad_norm", "lr",      "tokens",       "tokens_per_s", "step_ms",  "tflops",
+    "mfu",  "memory_bytes", "skipped",   "save_ms", "save_wait_ms", "precision",    "val_loss", NULL};
 
 int metrics_numbers(const MetricsLine *line, MetricsNumber numbers[METRICS_NUMBERS]) {
   const MetricsNumber all[METRICS_NUMBERS] = {{"step", (double)line->step, 0},
@@ -143,6 +144,8 @@ int metrics_numbers(const MetricsLine *line, MetricsNumber numbers[METRICS_NUMBE
                                               {"mfu", line->mfu, -1},
                                               {"memory_bytes", (double)line->memory_bytes, 0},
                                               {"skipped", (double)line->skipped, 0},
+                                              {"save_ms", line->save_ms > 0 ? line->save_ms : NAN, 3},
+                                              {"save_wait_ms", line->save_ms > 0 ? line->save_wait_ms : NAN, 3},
                                               {"val_loss", line->val_loss, -1}};
   memcpy(numbers, all, sizeof all);
   return METRICS_NUMBERS;
@@ -170,7 +173,7 @@ bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error) {
   Buffer text = {0};
   buffer_text(&text, "{");
   const int count = metrics_numbers(line, numbers), last = count - 1;
-  for (int i = 0; i < last; i++) {
+  for (int i = 0; i < last - 2 || (i < last && isfinite(numbers[i].value)); i++) {
     write_number(&text, numbers[i].key, numbers[i].value, numbers[i].places);
   }
   if (line->precision) {

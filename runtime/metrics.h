@@ -12,6 +12,7 @@ typedef struct {  // a NaN is written as null, and left out for val_loss and `va
   int64_t tokens;
   double tokens_per_s, step_ms, tflops, mfu;
   int64_t memory_bytes, skipped;
+  double save_ms, save_wait_ms;  // that saves since the line before took, and that training waited for them; 0: none
   double val_loss;
   const char *precision;      // of this step, where the run changes it; else NULL
   ShownList shown, measures;  // outputs of the text in this step; what the compiler adds to them
@@ -26,10 +27,10 @@ typedef struct {
   int places;  // that are written; -1: as many as tell it from others; 0: a whole number
 } MetricsNumber;
 
-enum { METRICS_NUMBERS = 12 };
+enum { METRICS_NUMBERS = 14 };
 extern const char *const metrics_keys[];  // of a line, whatever the text says; the last is NULL
 
-// Those of all keys but `precision`, in their order; returns how many.
+// Those of all keys but `precision`, in their order, NaN where no save ended; returns how many.
 int metrics_numbers(const MetricsLine *line, MetricsNumber numbers[METRICS_NUMBERS]);
 
 typedef struct {

@@ -10,18 +10,25 @@ Patience patience_of(const Metrics *metrics) {
     if (!isfinite(point->val_loss)) {
       continue;
     }
-    const bool better = isnan(found.best) || point->val_loss < found.best;
+    // Lines of metrics that were read have losses as short as fp32 allows: what differs less is the same.
+    const bool better = isnan(found.best) || (float)point->val_loss < (float)found.best;
     found = better ? (Patience){point->val_loss, (int64_t)point->step, 0}
                    : (Patience){found.best, found.step, found.since + 1};
   }
   return found;
 }
 
-bool patience_possible(bool evaluates, int64_t every, Error *error) {
+bool patience_possible(bool evaluates, bool answers, int64_t every, Error *error) {
   if (!evaluates) {
     return error_set(error, 1,
                      "--patience counts evaluations, and there is nothing to evaluate on: the part of the data that is "
                      "held out is shorter than one window; raise `validation` in the recipe, or give more data");
+  }
+  if (!answers) {
+    return error_set(
+        error, 1,
+        "--patience counts evaluations, and none of the windows that they read has an answer; validate with "
+        "others, or raise `validation` or `eval_batches` in the recipe");
   }
   return every > 0 ||
          error_set(error, 2, "--patience counts evaluations, and there is one at the end alone; give --eval-every N");

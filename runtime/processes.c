@@ -190,6 +190,11 @@ static Backend proxy_of(const Backend *inner) {
 
 // --- all of them ---
 
+static int64_t round_up(int64_t bytes) {
+  enum { HUGE_PAGE = 2 << 20 };
+  return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+}
+
 static bool ask_all(Processes *processes, const Ask *ask, Error *error) {
   for (int64_t r = 0; r < processes->count; r++) {
     if (!processes_tell(processes, r, ask, error)) {
@@ -205,6 +210,61 @@ bool processes_run(Processes *processes, ProgramKind program, Error *error) {
 
 bool processes_wait(Processes *processes, int behind, Error *error) {
   return ask_all(processes, &(Ask){.kind = ASK_WAIT, .number = behind}, error);
+}
+
+// Behind the memory that is shared from the beginning, a part for each rank.
+bool processes_hold(Processes *processes, const int64_t *bytes, char **memory, Error *error) {
+  const int64_t first = round_up((int64_t)((size_t)processes->count * sizeof *processes->shared));
+  int64_t all = 0;
+  for (int64_t r = 0; r < processes->count; r++) {
+    all += round_up(bytes[r]);
+  }
+  void *mapped = MAP_FAILED;
+  if (all == 0) {
+    return true;
+  }
+  if (ftruncate(processes->memory, (off_t)(first + all)) == 0) {
+    mapped = mmap(NULL, (size_t)all, PROT_READ | PROT_WRITE, MAP_SHARED, processes->memory, (off_t)first);
+  }
+  if (mapped == MAP_FAILED) {
+    return error_set(error, 3, "no memory to share with ranks: %s", strerror(errno));
+  }
+  processes->held = mapped;
+  processes->held_bytes = all;
+  int64_t at = 0;
+  for (int64_t r = 0; r < processes->count; r++) {
+    const Ask ask = {.kind = ASK_HOLD, .offset = first + at, .bytes = bytes[r]};
+    memory[r] = bytes[r] > 0 ? processes->held + at : NULL;
+    at += round_up(bytes[r]);
+    if (bytes[r] > 0 && !processes_tell(processes, r, &ask, error)) {
+      return false;
+    }
+  }
+  const bool done = processes_await(processes, ASK_HOLD, error);
+  if (!done && ftruncate(processes->memory, (off_t)first) != 0) {  // what some have got is given back
+    return false;
+  }
+  return done;
+}
+
+bool processes_copy(Processes *processes, int64_t rank, const CopyPiece *pieces, int count, Error *error) {
+  enum { MOST = WINDOW_BYTES / sizeof *pieces };
+  for (int at = 0; at < count;) {
+    const int part = count - at < MOST ? count - at : MOST;
+    if (at > 0 && !processes_await(processes, ASK_COPY, error)) {
+      return false;
+    }
+    memcpy(processes->shared[rank].window, pieces + at, (size_t)part * sizeof *pieces);
+    if (!processes_tell(processes, rank, &(Ask){.kind = ASK_COPY, .number = part}, error)) {
+      return false;
+    }
+    at += part;
+  }
+  return true;
+}
+
+bool processes_copied(Processes *processes, Error *error) {
+  return processes_await(processes, ASK_COPY, error);
 }
 
 const Backend *processes_backend(const Processes *processes) {
@@ -263,10 +323,10 @@ static bool processes_hand_all(Processes *processes, Error *error) {
   return done && processes_await(processes, ASK_OPEN, error);
 }
 
-static bool processes_share(Processes *processes, int *memory, Error *error) {
+static bool processes_share(Processes *processes, Error *error) {
   const size_t bytes = (size_t)processes->count * sizeof *processes->shared;
-  *memory = processes_memory(bytes);
-  void *mapped = *memory < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *memory, 0);
+  const int memory = processes->memory = processes_memory(bytes);
+  void *mapped = memory < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
   processes->shared = mapped == MAP_FAILED ? NULL : mapped;
   const int why = errno;
   char size[UNITS_MAX];
@@ -276,20 +336,16 @@ static bool processes_share(Processes *processes, int *memory, Error *error) {
 
 // All of them begin before the first is handed its plan.
 static bool processes_start(Processes *processes, Error *error) {
-  int memory = -1;
-  bool done = processes_share(processes, &memory, error);
+  bool done = processes_share(processes, error);
   for (int64_t r = 0; done && r < processes->count; r++) {
     Process *process = &processes->process[r];
     process->device = calloc(1, sizeof *process->device);
     done = process->device || error_set(error, 3, "no memory for %lld ranks", (long long)processes->count);
     if (done) {
       *process->device = (Device){.processes = processes, .rank = r};
-      done = process_start(r, memory, &process->pid, &process->socket, error);
+      done = process_start(r, processes->memory, &process->pid, &process->socket, error);
       processes->polled[r] = (struct pollfd){.fd = process->socket, .events = POLLIN};
     }
-  }
-  if (memory >= 0) {
-    close(memory);
   }
   return done && processes_hand_all(processes, error);
 }
@@ -308,6 +364,12 @@ static void processes_free(Processes *processes) {
   }
   if (processes->shared) {
     munmap(processes->shared, (size_t)processes->count * sizeof *processes->shared);
+  }
+  if (processes->held) {
+    munmap(processes->held, (size_t)processes->held_bytes);
+  }
+  if (processes->memory >= 0) {
+    close(processes->memory);
   }
   ranks_destroy(processes->ranks);
   free(processes->process);
@@ -331,7 +393,8 @@ bool processes_create(const PlanSet *set, const Backend *backend, int threads, c
                       .backend = proxy_of(backend),
                       .options = *options,
                       .threads = all > count ? (int)(all / count) : 1,
-                      .count = count};
+                      .count = count,
+                      .memory = -1};
   made->process = calloc((size_t)count, sizeof *made->process);
   made->polled = calloc((size_t)count, sizeof *made->polled);
   for (int64_t r = 0; made->process && r < count; r++) {

@@ -1,4 +1,7 @@
 // processes_child.c: the process of one rank: opens its device and does what it is told.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE  // madvise
+#endif
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/host_memory.h"
 #include "runtime/processes_internal.h"
 #include "runtime/stream.h"
 
@@ -19,6 +23,9 @@ typedef struct {
   const Backend *backend;
   Device *device;
   Shared *shared;
+  int memory;  // the file that it is mapped of
+  char *held;  // of that file too
+  int64_t held_bytes;
   Error late;  // of writes, which are not answered
   bool failed_late;
   int64_t operations;  // collectives and transfers of all runs
@@ -155,6 +162,38 @@ static void child_write(Child *child, const Ask *ask) {
   }
 }
 
+static bool child_hold(Child *child, const Ask *ask, Error *error) {
+  Error unpinned;
+  void *mapped = mmap(NULL, (size_t)ask->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, child->memory, (off_t)ask->offset);
+  if (mapped == MAP_FAILED) {
+    return error_set(error, 3, "no memory that ranks share: %s", strerror(errno));
+  }
+  madvise(mapped, (size_t)ask->bytes, MADV_HUGEPAGE);  // where there are such
+  if (!host_memory_populate(mapped, ask->bytes, error)) {
+    munmap(mapped, (size_t)ask->bytes);
+    return false;
+  }
+  if (child->backend->pin) {  // else copying is slower
+    child->backend->pin(child->device, mapped, ask->bytes, &unpinned);
+  }
+  child->held = mapped;
+  child->held_bytes = ask->bytes;
+  return true;
+}
+
+static bool child_copy(Child *child, int count, Error *error) {
+  const CopyPiece *pieces = (const CopyPiece *)(const void *)child->shared->window;
+  bool done = true;
+  for (int i = 0; done && i < count; i++) {
+    const CopyPiece *piece = &pieces[i];
+    const bool fits = piece->to >= 0 && piece->bytes >= 0 && piece->bytes <= child->held_bytes - piece->to;
+    done = (fits || error_set(error, 1, "a piece is copied to where there is no memory for it")) &&
+           child->backend->read(child->device, ARENA_PERSISTENT, piece->offset, child->held + piece->to, piece->bytes,
+                                error);
+  }
+  return done;
+}
+
 // False: it is not to be answered.
 static bool child_do(Child *child, const Ask *ask, Answer *answer) {
   Error *error = &answer->error;
@@ -172,6 +211,12 @@ static bool child_do(Child *child, const Ask *ask, Answer *answer) {
       return true;
     case ASK_WAIT:
       answer->good = backend->wait(child->device, ask->number, error);
+      return true;
+    case ASK_HOLD:
+      answer->good = child_hold(child, ask, error);
+      return true;
+    case ASK_COPY:
+      answer->good = child_copy(child, ask->number, error);
       return true;
     case ASK_FACTS:
       backend->facts(child->device, (DeviceFacts *)(void *)child->shared->window);
@@ -209,7 +254,6 @@ static bool memory_map(Peers *peers, int memory, Error *error) {
     return error_set(error, 1, "the memory that ranks share is not for %lld of them", (long long)peers->count);
   }
   void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-  close(memory);
   peers->shared = mapped == MAP_FAILED ? NULL : mapped;
   return peers->shared || error_set(error, 3, "no memory that ranks share: %s", strerror(errno));
 }
@@ -231,6 +275,7 @@ static void child_begin(Child *child, int64_t rank, int socket, int memory) {
     refuse(socket, &error);
   }
   child->shared = &child->peers.shared[task->rank];
+  child->memory = memory;
 }
 
 void child_main(int64_t rank, int socket, int memory) {

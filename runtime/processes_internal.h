@@ -23,6 +23,8 @@ typedef enum {
   ASK_SETTLE,  // nothing: an answer means that all before it is done
   ASK_RUN,
   ASK_WAIT,
+  ASK_HOLD,    // maps `bytes` of the shared file from `offset` on
+  ASK_COPY,    // `number` CopyPieces, which the window holds, into what is held
   ASK_FACTS,   // answered with DeviceFacts in the window
   ASK_TRACE,   // not answered
   ASK_TRACED,  // the spans from `offset` on: answered with TracedSpans in the window
@@ -81,6 +83,9 @@ struct Processes {
   Process *process;
   struct pollfd *polled;
   Shared *shared;  // [count]
+  int memory;      // the file that `shared`, and behind it what is held for ranks, is mapped of; -1: none
+  char *held;      // of all ranks, or NULL
+  int64_t held_bytes;
   bool failed;
 };
 

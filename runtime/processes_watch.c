@@ -190,10 +190,10 @@ static void observe_all(Processes *processes) {
 // --- failures in words ---
 
 static const char *asked_for(AskKind kind) {
-  return kind == ASK_OPEN                      ? "opening its device"
-         : kind == ASK_RUN || kind == ASK_WAIT ? "its run"
-         : kind == ASK_READ                    ? "reading its memory"
-                                               : "writing its memory";
+  return kind == ASK_OPEN                       ? "opening its device"
+         : kind == ASK_RUN || kind == ASK_WAIT  ? "its run"
+         : kind == ASK_READ || kind == ASK_COPY ? "reading its memory"
+                                                : "writing its memory";
 }
 
 // Nothing has moved for the deadline: because of whom?
@@ -355,7 +355,8 @@ static bool answers_good(const Processes *processes, Error *error) {
 // The deadline passes in ticks, of which a process that was stopped for a while (Ctrl-Z) loses one.
 bool processes_await(Processes *processes, AskKind kind, Error *error) {
   const double asked = processes->options.deadline_seconds;
-  const double deadline = asked > 0 && kind == ASK_OPEN && asked < OPEN_SECONDS ? OPEN_SECONDS : asked;
+  const bool slow = kind == ASK_OPEN || kind == ASK_HOLD;  // memory of the host may be gigabytes
+  const double deadline = asked > 0 && slow && asked < OPEN_SECONDS ? OPEN_SECONDS : asked;
   const double tick = deadline > 0 && deadline / SLICES < TICK_SECONDS ? deadline / SLICES : TICK_SECONDS;
   double quiet = 0;
   for (int64_t r = 0; r < processes->count; r++) {

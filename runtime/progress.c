@@ -191,6 +191,15 @@ void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line
   buffer_free(&text);
 }
 
+void progress_still(Log *log, int64_t step) {
+  log_line(log,
+           LOG_YELLOW
+           "still" LOG_PLAIN
+           "     all gradients of step %lld are 0, so nothing is learned: parameters without `~` begin at 0, and a "
+           "product of two of them stays there",
+           (long long)step);
+}
+
 void progress_skip(Log *log, int64_t step, int64_t before, int64_t batch) {
   if (batch == before + 2) {
     log_line(log, LOG_YELLOW "skip" LOG_PLAIN "      batch %lld: step %lld trains on batch %lld", (long long)before + 1,
@@ -216,6 +225,11 @@ static void progress_evaluation(Log *log, const Data *data, int64_t step, const 
   if (isfinite(data_facts(data).bytes_per_token)) {  // else nobody knows which text the tokens are
     snprintf(bytes, sizeof bytes, ", %.4f bits per byte", evaluate_bits_per_byte(evaluation->loss, data));
   }
+  if (evaluation->tokens == 0 && evaluation->windows > 0) {
+    log_line(log, LOG_GREEN "eval" LOG_PLAIN " %lld%s%s: no answers in %lld windows, so no loss", (long long)step,
+             *name ? " " : "", name, (long long)evaluation->windows);
+    return;
+  }
   add_shown(&outputs, shown);
   log_line(log,
            LOG_GREEN "eval" LOG_PLAIN " %lld%s%s: " LOG_BOLD "%.4f" LOG_PLAIN
@@ -233,7 +247,7 @@ void progress_validation(Log *log, const Validation *validation, int64_t step, c
     progress_evaluation(log, validation->data[i], step, validation->name[i], &validation->result[i],
                         validation->count == 1 ? shown : &none);
   }
-  if (validation->count > 1) {
+  if (validation->count > 1 && all->tokens > 0) {
     add_shown(&outputs, shown);
     log_line(log, LOG_GREEN "eval" LOG_PLAIN " %lld, their mean: " LOG_BOLD "%.4f" LOG_PLAIN "%s", (long long)step,
              all->loss, outputs.text ? outputs.text : "");

@@ -250,8 +250,8 @@ static bool digits_read(const char *text, char end, uint64_t most, uint64_t *val
 }
 
 bool ranks_fault_parse(const char *text, RanksFault *fault) {
-  static const char *const names[] = {"", "die", "hang", "skip"};
-  for (int kind = RANKS_DIE; kind <= RANKS_SKIP; kind++) {
+  static const char *const names[] = {"", "die", "hang", "skip", "flip"};
+  for (int kind = RANKS_DIE; kind <= RANKS_FLIP; kind++) {
     const size_t length = strlen(names[kind]);
     uint64_t rank, at;
     if (strncmp(text, names[kind], length) == 0 && text[length] == ':' &&
@@ -494,7 +494,9 @@ static void arrive(Ranks *ranks, int64_t rank, Group *group, int index) {
 bool ranks_meet(Ranks *ranks, int64_t rank, const Instruction *instruction, int64_t call, const void *from, void *to,
                 Meeting *meeting, Error *error) {
   bool skip;
+  const Collective *collective = &instruction->as.collective;
   *meeting = (Meeting){0};
+  ranks_give(ranks, rank, instruction, from, collective->type, collective->count);
   if (!enter(ranks, rank, instruction, &skip, error)) {
     return skip;
   }
@@ -541,6 +543,7 @@ bool ranks_send(Ranks *ranks, int64_t rank, const Instruction *instruction, cons
                 Error *error) {
   bool skip;
   *number = 0;
+  ranks_give(ranks, rank, instruction, memory, instruction->as.transfer.type, instruction->as.transfer.count);
   if (!enter(ranks, rank, instruction, &skip, error)) {
     return skip;
   }

@@ -18,6 +18,7 @@ typedef enum {
   RANKS_DIE,   // its thread ends without a word
   RANKS_HANG,  // it stops, and goes on only when the others have given up
   RANKS_SKIP,  // it leaves the collective out
+  RANKS_FLIP,  // a bit of what it gives there is turned; where it receives, none
 } RanksFaultKind;
 
 typedef struct {  // an aid of tests: what happens to a rank when it comes to its at-th collective or transfer, from 1
@@ -41,7 +42,8 @@ uint64_t ranks_order(const Ranks *ranks);
 const PlanSet *ranks_plans(const Ranks *ranks);
 int64_t ranks_bytes(const Ranks *ranks);  // of the arenas of all ranks together; INT64_MAX if that is too many to say
 
-// Reads "die:RANK:AT", "hang:RANK:AT" or "skip:RANK:AT", which is what the variable MDL_FAULT of the environment holds.
+// Reads "die:RANK:AT", "hang:", "skip:" or "flip:RANK:AT", which is what the variable MDL_FAULT of the environment
+// holds.
 bool ranks_fault_parse(const char *text, RanksFault *fault);
 bool ranks_order_parse(const char *text, uint64_t *order);  // a number, which is what the variable MDL_ORDER holds
 
@@ -72,6 +74,23 @@ bool ranks_send(Ranks *ranks, int64_t rank, const Instruction *instruction, cons
 bool ranks_sent(Ranks *ranks, int64_t rank, const Instruction *instruction, int64_t number, Error *error);
 bool ranks_receive(Ranks *ranks, int64_t rank, const Instruction *instruction, const void **memory, Error *error);
 bool ranks_received(Ranks *ranks, int64_t rank, const Instruction *instruction, Error *error);
+
+// --- of whoever runs a program twice, while none is run ---
+
+typedef struct {
+  const Instruction *instruction;
+  uint64_t hash;  // of the bytes
+  int64_t order;  // of all that ranks gave: what another rank made of it was given later
+} RanksGiven;
+
+typedef struct {  // what a rank gave to collectives and messages, in its order
+  RanksGiven *at;
+  int64_t count, capacity;
+  bool failed;  // no memory for all of it
+} RanksGivenList;
+
+// From now on what ranks give is noted in `lists`, one for each rank; NULL: nowhere any longer.
+void ranks_note(Ranks *ranks, RanksGivenList *lists);
 
 // --- of whoever looks after the threads ---
 

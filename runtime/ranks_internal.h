@@ -68,6 +68,7 @@ struct Ranks {
   int *box_count;     // [rank], of the messages it sends
   Mailbox **box;      // [rank]
   pthread_mutex_t mutex;
+  RanksGivenList *given;  // by rank; NULL: nobody asks for it
   _Atomic bool failed;
   Error cause;
 };
@@ -86,6 +87,11 @@ void ranks_poison(Ranks *ranks, const char *format, ...) __attribute__((format(p
 
 // The box of the messages of a SEND or RECEIVE of this rank; NULL: the rank they come from never sends them.
 Mailbox *ranks_box(const Ranks *ranks, int64_t rank, const Instruction *instruction);
+
+// This rank gives `count` elements: they are noted where somebody asks, and a bit is turned where the fault says so.
+// Without the mutex.
+void ranks_give(Ranks *ranks, int64_t rank, const Instruction *instruction, const void *memory, ElementType type,
+                int64_t count);
 
 // Whether this rank is one that a wait is for.
 bool wait_is_for(const Ranks *ranks, const Wait *wait, int64_t rank);

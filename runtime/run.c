@@ -96,6 +96,18 @@ bool run_create(Run *run, const char *out, const char *model, Error *error) {
          io_sync_directory(NULL, run->path, error) && io_sync_directory(NULL, parent, error);
 }
 
+bool run_settle(Run *run, Error *error) {
+  char here[IO_PATH_MAX], settled[IO_PATH_MAX];
+  if (run->path[0] == '/') {
+    return true;
+  }
+  if (!getcwd(here, sizeof here)) {
+    return error_set(error, 1, "cannot read the name of the working directory: %s", strerror(errno));
+  }
+  return io_path(settled, error, "%s/%s", here, run->path) && io_path(run->path, error, "%s", settled) &&
+         io_path(run->checkpoints, error, "%s/checkpoints", settled);
+}
+
 static bool run_find(Run *run, const char *path, Error *error) {
   *run = (Run){.lock = -1};
   if (!io_path(run->path, error, "%s", path) || !io_path(run->checkpoints, error, "%s/checkpoints", path)) {

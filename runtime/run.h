@@ -33,6 +33,9 @@ bool run_no_links(const Run *run, Error *error);
 // An existing one to read from, without a lock.
 bool run_open(Run *run, const char *path, Error *error);
 
+// Its paths no longer depend on the working directory, which a program may change.
+bool run_settle(Run *run, Error *error);
+
 bool run_file(const Run *run, const char *name, char path[IO_PATH_MAX], Error *error);
 // What the devices of the run that run_resume would open chose by measuring: of its checkpoint, else of the run. To be
 // freed. NULL, and true: there is none. Takes no lock: processes that are started later would inherit it.

@@ -17,6 +17,7 @@ struct Safetensors {
   json_t *root;  // owns all names
   int count;
   SafetensorsTensor *tensors;
+  const SafetensorsTensor **named;  // the same, by name
 };
 
 static const struct {
@@ -91,6 +92,11 @@ static int tensor_order(const void *a, const void *b) {
   return x->end < y->end ? -1 : x->end > y->end;
 }
 
+static int name_order(const void *a, const void *b) {
+  const SafetensorsTensor *const *x = a, *const *y = b;
+  return strcmp((*x)->name, (*y)->name);
+}
+
 static const char *metadata_check(const json_t *metadata) {
   const char *key;
   json_t *value;
@@ -109,7 +115,8 @@ static bool header_check(Safetensors *file, Error *error) {
   const char *name;
   json_t *entry;
   file->tensors = calloc(json_object_size(file->root) + 1, sizeof *file->tensors);
-  if (!file->tensors) {
+  file->named = calloc(json_object_size(file->root) + 1, sizeof *file->named);
+  if (!file->tensors || !file->named) {
     return error_set(error, 3, "no memory for the header of %s", file->path);
   }
   json_object_foreach(file->root, name, entry) {
@@ -125,6 +132,10 @@ static bool header_check(Safetensors *file, Error *error) {
     file->count += !metadata;
   }
   qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, tensor_order);
+  for (int i = 0; i < file->count; i++) {
+    file->named[i] = &file->tensors[i];
+  }
+  qsort(file->named, (size_t)file->count, sizeof *file->named, name_order);
   int64_t covered = 0;
   for (int i = 0; i < file->count; i++) {
     if (file->tensors[i].begin != covered) {
@@ -212,6 +223,7 @@ void safetensors_close(Safetensors *file) {
   }
   json_decref(file->root);
   free(file->tensors);
+  free(file->named);
   free(file->path);
   free(file);
 }
@@ -225,12 +237,9 @@ const SafetensorsTensor *safetensors_at(const Safetensors *file, int index) {
 }
 
 const SafetensorsTensor *safetensors_find(const Safetensors *file, const char *name) {
-  for (int i = 0; i < file->count; i++) {
-    if (strcmp(file->tensors[i].name, name) == 0) {
-      return &file->tensors[i];
-    }
-  }
-  return NULL;
+  const SafetensorsTensor wanted = {.name = name}, *key = &wanted;
+  const SafetensorsTensor **found = bsearch(&key, file->named, (size_t)file->count, sizeof *file->named, name_order);
+  return found ? *found : NULL;
 }
 
 const char *safetensors_metadata(const Safetensors *file, const char *key) {

@@ -41,7 +41,7 @@ static bool environment_read(const SessionOptions *options, int64_t count, bool 
     return true;
   }
   if (!ranks_fault_parse(fault, &ranks->fault)) {
-    return error_set(error, 2, "MDL_FAULT is '%.80s'; it says die, hang or skip, a rank and a number: hang:2:17",
+    return error_set(error, 2, "MDL_FAULT is '%.80s'; it says die, hang, skip or flip, a rank and a number: hang:2:17",
                      fault);
   }
   if ((ranks->fault.rank < count && !alone) || options->several) {

@@ -121,7 +121,8 @@ static bool part_is_dense(const Part *part) {
   return part->low == 0 && part->high == elements;
 }
 
-static bool part_open(Part *part, const StatePart *of, const int *coordinate, void *dense, Error *error) {
+// Where the part is; nothing is allocated.
+static void part_place(Part *part, const StatePart *of, const int *coordinate, void *dense) {
   const PlanState *state = of->state;
   const int last = state->axis_count - 1;
   *part = (Part){.plan = of->plan, .state = state, .offset = state->offset, .dense = dense};
@@ -141,6 +142,12 @@ static bool part_open(Part *part, const StatePart *of, const int *coordinate, vo
     part->high = high < part->high ? high : part->high;
     part->offset += (part->low - low) * element_type_bytes(state->type);
   }
+}
+
+static bool part_open(Part *part, const StatePart *of, const int *coordinate, void *dense, Error *error) {
+  const PlanState *state = of->state;
+  const int last = state->axis_count - 1;
+  part_place(part, of, coordinate, dense);
   if (part->low >= part->high) {
     return true;
   }
@@ -257,7 +264,22 @@ static bool is_first_copy(const Plan *plan, const PlanState *state, int64_t rank
   return true;
 }
 
-static bool rank_copy(Session *session, int64_t rank, const StatePart *of, void *dense, bool gather, Error *error) {
+static bool rank_gather(const StateReader *reader, int64_t rank, const StatePart *of, void *dense, Error *error) {
+  int coordinate[PLAN_MAX_MESH] = {0};
+  Part part;
+  plan_coordinates(of->plan, rank, coordinate);
+  bool done = part_open(&part, of, coordinate, dense, error);
+  if (done && part.low < part.high) {
+    done = reader->read(reader->context, rank, part.offset, part.span, part_bytes(&part), error);
+    if (done) {
+      part_copy(&part, true);
+    }
+  }
+  part_close(&part);
+  return done;
+}
+
+static bool rank_scatter(Session *session, int64_t rank, const StatePart *of, void *dense, Error *error) {
   int coordinate[PLAN_MAX_MESH] = {0};
   Part part;
   plan_coordinates(of->plan, rank, coordinate);
@@ -266,26 +288,60 @@ static bool rank_copy(Session *session, int64_t rank, const StatePart *of, void 
     // What lies between the elements of this state, if anything, may belong to another one: read, change, write.
     Device *device = session_device(session, rank);
     const int64_t bytes = part_bytes(&part);
-    done = (!gather && part.span == part.dense) ||
+    done = part.span == part.dense ||
            session->backend->read(device, ARENA_PERSISTENT, part.offset, part.span, bytes, error);
     if (done) {
-      part_copy(&part, gather);
-      done = gather || session->backend->write(device, ARENA_PERSISTENT, part.offset, part.span, bytes, error);
+      part_copy(&part, false);
+      done = session->backend->write(device, ARENA_PERSISTENT, part.offset, part.span, bytes, error);
     }
   }
   part_close(&part);
   return done;
 }
 
-bool state_gather(Session *session, const States *states, const LogicalState *state, void *dense, Error *error) {
+static bool read_device(void *context, int64_t rank, int64_t offset, void *data, int64_t bytes, Error *error) {
+  Session *session = context;
+  return session->backend->read(session_device(session, rank), ARENA_PERSISTENT, offset, data, bytes, error);
+}
+
+StateReader state_reader(Session *session) {
+  return (StateReader){.set = session->set, .read = read_device, .context = session};
+}
+
+// Is this rank one that the state is gathered from?
+static bool gathers_from(const PlanSet *set, const StatePart *of, int64_t rank) {
+  return plan_of_rank(set, rank) == of->plan && is_first_copy(of->plan, of->state, rank);
+}
+
+bool state_gather_with(const StateReader *reader, const States *states, const LogicalState *state, void *dense,
+                       Error *error) {
   const StatePart *of = &states->part[state->first];
-  for (int64_t rank = 0; rank < session->ranks; rank++) {
-    if (session_plan(session, rank) == of->plan && is_first_copy(of->plan, of->state, rank) &&
-        !rank_copy(session, rank, of, dense, true, error)) {
+  for (int64_t rank = 0; rank < plan_ranks(reader->set->plans[0]); rank++) {
+    if (gathers_from(reader->set, of, rank) && !rank_gather(reader, rank, of, dense, error)) {
       return false;
     }
   }
   return true;
+}
+
+bool state_gather(Session *session, const States *states, const LogicalState *state, void *dense, Error *error) {
+  const StateReader reader = state_reader(session);
+  return state_gather_with(&reader, states, state, dense, error);
+}
+
+bool state_span(const PlanSet *set, const States *states, const LogicalState *state, int64_t rank, int64_t *offset,
+                int64_t *bytes) {
+  const StatePart *of = &states->part[state->first];
+  int coordinate[PLAN_MAX_MESH] = {0};
+  Part part;
+  if (!gathers_from(set, of, rank)) {
+    return false;
+  }
+  plan_coordinates(of->plan, rank, coordinate);
+  part_place(&part, of, coordinate, NULL);
+  *offset = part.offset;
+  *bytes = part_bytes(&part);
+  return part.low < part.high;
 }
 
 bool state_scatter(Session *session, const States *states, const LogicalState *state, const void *dense, Error *error) {
@@ -293,7 +349,7 @@ bool state_scatter(Session *session, const States *states, const LogicalState *s
     const StatePart *of = &states->part[state->first + i];
     for (int64_t rank = 0; rank < session->ranks; rank++) {
       if (session_plan(session, rank) == of->plan &&
-          !rank_copy(session, rank, of, (void *)(uintptr_t)dense, false, error)) {
+          !rank_scatter(session, rank, of, (void *)(uintptr_t)dense, error)) {
         return false;
       }
     }
@@ -304,6 +360,7 @@ bool state_scatter(Session *session, const States *states, const LogicalState *s
 bool state_differs(Session *session, const States *states, const LogicalState *state, const void *dense, int64_t *odd,
                    Error *error) {
   const size_t bytes = (size_t)state_bytes(state->state);
+  const StateReader reader = state_reader(session);
   char *held = malloc(bytes + 1);
   *odd = -1;
   if (!held) {
@@ -315,7 +372,7 @@ bool state_differs(Session *session, const States *states, const LogicalState *s
     for (int64_t rank = 0; rank < session->ranks && done && *odd < 0; rank++) {
       if (session_plan(session, rank) == of->plan) {
         memcpy(held, dense, bytes);  // what another rank holds is as it should be
-        done = rank_copy(session, rank, of, held, true, error);
+        done = rank_gather(&reader, rank, of, held, error);
         *odd = done && memcmp(held, dense, bytes) != 0 ? rank : -1;
       }
     }

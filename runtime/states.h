@@ -32,6 +32,18 @@ int64_t state_bytes(const PlanState *state);  // of the whole tensor
 // Between the parts on the ranks and the whole tensor, dense in written order. Gathering reads each element from one of
 // the ranks that hold it; scattering writes it on all of them, and zeros where the layout pads.
 bool state_gather(Session *session, const States *states, const LogicalState *state, void *dense, Error *error);
+// The same from wherever the persistent memory of ranks is read.
+typedef struct {
+  const PlanSet *set;
+  bool (*read)(void *context, int64_t rank, int64_t offset, void *data, int64_t bytes, Error *error);
+  void *context;
+} StateReader;
+StateReader state_reader(Session *session);  // the devices themselves
+bool state_gather_with(const StateReader *reader, const States *states, const LogicalState *state, void *dense,
+                       Error *error);
+// What gathering reads of a rank: false, nothing.
+bool state_span(const PlanSet *set, const States *states, const LogicalState *state, int64_t rank, int64_t *offset,
+                int64_t *bytes);
 bool state_scatter(Session *session, const States *states, const LogicalState *state, const void *dense, Error *error);
 // *odd: a rank that holds something else than `dense` says, to the bit; -1: none does.
 bool state_differs(Session *session, const States *states, const LogicalState *state, const void *dense, int64_t *odd,

@@ -9,7 +9,6 @@
 #include "runtime/clock.h"
 #include "runtime/evaluate.h"
 #include "runtime/generate.h"
-#include "runtime/generate_chat.h"
 #include "runtime/interrupt.h"
 #include "runtime/patience.h"
 #include "runtime/safetensors.h"
@@ -27,6 +26,11 @@ static int64_t choose(int64_t option, int64_t plan) {
 
 static const char *model_name(const Trainer *t) {
   return t->plan->run.model ? t->plan->run.model : "model";
+}
+
+// A batch of an evaluation is one microbatch: the same windows under every layout.
+static int64_t validation_batches(const Trainer *t) {
+  return t->plan->run.eval_batches * t->plan->programs[PROGRAM_TRAIN].slots;
 }
 
 static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
@@ -61,8 +65,12 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
   if (t->plan->programs[PROGRAM_EVALUATE].call_count > 0 && !validation_open(&t->validation, t->set, t->data, error)) {
     return false;
   }
-  if (t->options->patience > 0 && !patience_possible(t->validation.count > 0, t->eval_every, error)) {
-    return false;
+  if (t->options->patience > 0) {
+    bool answers;
+    if (!validation_answers(&t->validation, validation_batches(t), &answers, error) ||
+        !patience_possible(t->validation.count > 0, answers, t->eval_every, error)) {
+      return false;
+    }
   }
   if ((t->options->resume || t->options->restart) &&
       !run_read_tuning(t->options->out, model_name(t), &t->tuning, error)) {
@@ -182,10 +190,8 @@ static bool trainer_begin(Trainer *t, Error *error) {
 static bool trainer_evaluate(Trainer *t, Error *error) {
   Evaluation all;
   Validation *of = &t->validation;
-  // A batch of an evaluation is one microbatch: the same windows under every layout.
-  const int64_t batches = t->plan->run.eval_batches * t->plan->programs[PROGRAM_TRAIN].slots;
   session_trace(&t->session, false);  // the next step says whether it is traced
-  if (!validation_run(of, &t->session, batches, &t->line.validated, &all, error)) {
+  if (!validation_run(of, &t->session, validation_batches(t), &t->line.validated, &all, error)) {
     return false;
   }
   if (!interrupt_requested()) {
@@ -272,9 +278,12 @@ static bool trainer_report(Trainer *t, Error *error) {
   return true;
 }
 
-static bool trainer_diverged(const Trainer *t, bool skipped, Error *error) {
+static bool trainer_diverged(Trainer *t, bool skipped, Error *error) {
   if (t->bad_steps < BAD_STEPS_MAX) {
     return false;
+  }
+  if (!trainer_settle(t, true, error)) {
+    return true;
   }
   char from[64] = "there is no checkpoint";
   if (t->saved > 0) {
@@ -284,7 +293,9 @@ static bool trainer_diverged(const Trainer *t, bool skipped, Error *error) {
     snprintf(from, sizeof from, "the newest good checkpoint is of step %lld", (long long)t->good);
   }
   error_set(error, 4, "training diverged: %s in %d steps in a row, up to step %lld; %s; try a lower learning rate",
-            skipped ? "the gradient was not finite and the update was skipped" : "the loss was not a finite number",
+            trainer_spikes(t, skipped) ? "the loss was a spike and the update was skipped"
+            : skipped                  ? "the gradient was not finite and the update was skipped"
+                                       : "the loss was not a finite number",
             BAD_STEPS_MAX, (long long)t->line.step, from);
   return true;
 }
@@ -298,7 +309,7 @@ static bool step_traces(const Trainer *t, int64_t step) {
 static bool trainer_runs_ahead(const Trainer *t) {
   const int64_t newest = t->submitted;
   return !t->options->watched && !step_evaluates(t, newest) && !step_saves(t, newest) && !step_traces(t, newest) &&
-         !step_traces(t, newest + 1);
+         !step_traces(t, newest + 1) && !trainer_checks(t, newest) && !trainer_checks(t, newest + 1);
 }
 
 // Submits steps as far ahead as the device allows; at least one.
@@ -313,7 +324,8 @@ static bool trainer_submit(Trainer *t, Error *error) {
     session_trace(session, traces);
     t->traced += traces;
     const int64_t batch = plan_batch_after(&t->plan->run, t->batch, step - t->line.step);
-    if (!feed_train(t->train_feed, session, batch, error) || !session_submit(session, PROGRAM_TRAIN, step, error)) {
+    if ((trainer_checks(t, step) && !check_keep(t->check, session, error)) ||
+        !feed_train(t->train_feed, session, batch, error) || !session_submit(session, PROGRAM_TRAIN, step, error)) {
       return false;
     }
     t->submitted = step;
@@ -323,10 +335,13 @@ static bool trainer_submit(Trainer *t, Error *error) {
 }
 
 // An update with a rate that is no number leaves nothing of the parameters. A program without a rate has none to judge.
-static bool rate_holds(const Trainer *t, Error *error) {
+static bool rate_holds(Trainer *t, Error *error) {
   int64_t rank;
   if (isfinite(t->line.lr) || !session_find_output(&t->session, PROGRAM_TRAIN, "lr", &rank)) {
     return true;
+  }
+  if (!trainer_settle(t, true, error)) {
+    return false;
   }
   char from[96] = "there is no good checkpoint";
   if (t->good >= 0) {
@@ -353,7 +368,7 @@ static bool trainer_collect(Trainer *t, Error *error) {
   const bool skips = skipped > 0;
   t->done_at = now;
   t->line.step = step;
-  if (!rate_holds(t, error)) {
+  if (!trainer_repeat(t, error) || !rate_holds(t, error)) {
     return false;
   }
   const PlanPhase *phase = plan_phase(t->plan, step);
@@ -361,6 +376,9 @@ static bool trainer_collect(Trainer *t, Error *error) {
   progress_precision(&t->log, &t->facts, step);
   const int64_t batch = plan_batch_after(&t->plan->run, t->batch, 1);
   progress_skip(&t->log, step, t->batch, batch);
+  if (t->total_seconds == 0 && t->line.grad_norm == 0) {  // of the first step here
+    progress_still(&t->log, step);
+  }
   t->batch = batch;
   t->line.tokens += feed_rows(t->train_feed) * feed_sequence(t->train_feed);
   t->skipped += skips;
@@ -368,6 +386,9 @@ static bool trainer_collect(Trainer *t, Error *error) {
   t->interval_seconds += seconds;
   t->interval_steps++;
   t->total_seconds += seconds;
+  if (t->bad_steps > 0) {
+    trainer_bad(t, skips);
+  }
   return trainer_report(t, error) && !trainer_diverged(t, skips, error);
 }
 
@@ -380,7 +401,11 @@ bool train_step(Trainer *t, bool *more, Error *error) {
   if ((submits && !trainer_submit(t, error)) || !trainer_collect(t, error)) {
     return false;
   }
-  const bool best = t->options->keep_best && t->bad_steps == 0 && t->line.val_loss < t->best;
+  bool best = t->options->keep_best && t->bad_steps == 0 && t->line.val_loss < t->best;
+  if (!trainer_settle(t, best, error)) {
+    return false;
+  }
+  best = best && t->line.val_loss < t->best;  // the save that was under way may have been of a better one
   return !(best || step_saves(t, t->line.step)) || trainer_save(t, t->line.step == t->steps, error);
 }
 
@@ -421,7 +446,7 @@ static bool trainer_profile(Trainer *t, Error *error) {
 static void trainer_next(Trainer *t, const char *before, const char *after) {
   Buffer path = {0};
   buffer_shell(&path, t->run.path);
-  if (!path.failed) {
+  if (!path.failed && after) {
     log_line(&t->log, "%s%s%s", before, path.text, after);
   }
   buffer_free(&path);
@@ -454,12 +479,8 @@ bool train_end(Trainer *t, TrainResult *result, Error *error) {
     const SessionMemory memory = session_memory(&t->session);
     t->line.memory_bytes = memory.taken >= 0 ? memory.taken : clock_memory_peak();
     progress_end(&t->log, &t->facts, &t->line, t->total_seconds, memory.beside);
-    const PlanRun *run = &t->session.plan->run;
-    const bool text = !run->tokenizer || strcmp(run->tokenizer, TOKENIZER_NONE) != 0;
-    if (generate_possible(t->session.set) && text && t->saved > 0 && !early) {
-      trainer_next(t, LOG_FAINT "try" LOG_PLAIN "       mdl generate ",
-                   chat_prompt_fits(run) ? " --chat --prompt TEXT" : " --prompt TEXT");
-    }
+    trainer_next(t, LOG_FAINT "try" LOG_PLAIN "       mdl generate ",
+                 t->saved > 0 && !early ? generate_words(t->session.set) : NULL);
   }
   if (t->traced > 0 && !trainer_profile(t, error)) {
     return false;
@@ -472,6 +493,10 @@ bool train_end(Trainer *t, TrainResult *result, Error *error) {
 }
 
 void train_leave(Trainer *t) {
+  Error failed = {0};
+  if (!trainer_settle(t, true, &failed)) {
+    log_note(&t->log, failed.text);
+  }
   events_close(&t->events);
   metrics_close(&t->metrics);
   log_close(&t->log);
@@ -487,8 +512,11 @@ void train_close(Trainer *t) {
   shown_close(&t->line.measures);
   shown_close(&t->line.validated);
   shown_close(&t->line.sets);
+  snapshot_destroy(t->snapshot);
   session_close(&t->session);
   feed_destroy(t->train_feed);
+  blame_close(t->blame);
+  check_close(t->check);
   validation_close(&t->validation);
   data_close(t->data);
   free(t->tuning);
@@ -519,11 +547,15 @@ bool train_open(const PlanSet *set, const Backend *backend, const TrainOptions *
   t->log_every = t->log_every > 0 ? t->log_every : 10;
   t->run.lock = t->metrics.fd = t->events.fd = -1;
   log_start(&t->log, options->screen);
-  if (!trainer_open(t, backend, error) || !trainer_begin(t, error)) {
+  if (!trainer_open(t, backend, error) || !trainer_watch(t, backend, error) || !trainer_begin(t, error)) {
     train_close(t);
     return false;
   }
   t->submitted = t->line.step;
+  if (!trainer_reserve(t, error)) {
+    train_close(t);
+    return false;
+  }
   trainer_patience(t);
   *trainer = t;
   return true;
@@ -533,11 +565,19 @@ bool train_save(Trainer *t, Error *error) {
   return trainer_save(t, true, error);
 }
 
+bool train_settle(Trainer *t, Error *error) {
+  return run_settle(&t->run, error);
+}
+
 TrainView train_view(Trainer *t) {
   return (TrainView){.session = &t->session, .line = &t->line, .run = t->run.path, .steps = t->steps};
 }
 
 void train_note(Trainer *t, const Error *error) {
+  Error failed = {0};
+  if (!trainer_settle(t, true, &failed)) {
+    log_note(&t->log, failed.text);
+  }
   log_note(&t->log, error->text);
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "compiler/plan/options.h"
 #include "runtime/io.h"
 #include "runtime/metrics.h"
 #include "runtime/session.h"
@@ -19,8 +20,12 @@ typedef struct {
   int64_t steps, save_every, eval_every, log_every;  // negative: what the plan says; 0: never (but at the end)
   int64_t keep;                                      // checkpoints; 0: all
   int64_t keep_every;                                // checkpoints of steps that are a multiple of it too; 0: no others
-  bool keep_best;    // the one of the lowest validation loss too, which is saved when it is found
-  int64_t patience;  // evaluations that are no better, then training ends; 0: never
+  bool keep_best;              // the one of the lowest validation loss too, which is saved when it is found
+  bool sync_save;              // training waits for each checkpoint to be written
+  int64_t patience;            // evaluations that are no better, then training ends; 0: never
+  bool blame;                  // bad steps are looked at (blame.h)
+  const CompileOptions *text;  // what the plan was compiled from, for that; NULL: nobody knows
+  int64_t check;               // one step of so many is run twice (check.h); 0: none
   int threads;
   double deadline_seconds;  // for which a rank waits for another; 0: for ever
   int64_t profile;          // steps to be traced; 0: none
@@ -63,6 +68,9 @@ typedef struct {  // belongs to the trainer; `line` holds what the newest step s
   const char *run;
   int64_t steps;  // of the whole run
 } TrainView;
+// The run stays where it is, wherever the working directory goes.
+bool train_settle(Trainer *trainer, Error *error);
+
 TrainView train_view(Trainer *trainer);
 
 #endif

@@ -52,6 +52,14 @@ static void resume_warn_data(Trainer *t, const CheckpointFacts *facts) {
   }
 }
 
+static void resume_warn_validation(Trainer *t, const CheckpointFacts *facts) {
+  if (facts->validation_hash != 0 && facts->validation_hash != t->print.validation) {
+    log_line(&t->log, LOG_YELLOW
+             "note      what this run validates with is not what it was when it was saved: validation losses from here "
+             "on are no continuation of those before" LOG_PLAIN);
+  }
+}
+
 // A line of `notes` each; the last may lack its end.
 static void resume_say_passed(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
   for (const char *at = notes->text; at && *at;) {
@@ -106,6 +114,7 @@ void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
              LOG_YELLOW "note      the seed is not the one this run began with: the order of data changes" LOG_PLAIN);
   }
   resume_warn_data(t, facts);
+  resume_warn_validation(t, facts);
 }
 
 // The wrong data by mistake cannot be unlearned: only --data makes it wanted.
@@ -115,6 +124,13 @@ static bool resume_data_holds(const Trainer *t, const CheckpointFacts *facts, Er
     return true;
   }
   if (facts->data_hash != 0 && facts->data_hash != t->print.data) {
+    const char *mask = data_mask_path(t->data);
+    if (mask && facts->data_bytes == data.bytes) {
+      return error_set(error, 1,
+                       "%s or its mask, %s, is not what this run was trained on when step %lld was saved; put the file "
+                       "back, or give --data %s to go on with what there is",
+                       data.path, mask, (long long)facts->step, data.path);
+    }
     return error_set(error, 1,
                      "%s is not the data that this run was trained on: its bytes differ (%lld now, %lld when step %lld "
                      "was saved); put that file back, or give --data %s to go on with this one",

@@ -1,4 +1,5 @@
-// train_save.c: what training writes down: checkpoints, lines of metrics, the picture; and disks that are full.
+// train_save.c: what training writes down: checkpoints, while it goes on or waits, lines of metrics, the picture; and
+// disks that are full.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,20 +42,20 @@ static bool saved_judge(Trainer *t, const CheckpointFacts *facts, Error *error) 
 }
 
 // Tried again later, unless nothing can come of it: ranks that are gone, or the third in a row.
-static bool save_failed(Trainer *t, bool last, Error *error) {
+static bool save_failed(Trainer *t, int64_t step, bool last, Error *error) {
   t->unsaved++;
   if (last || t->unsaved >= UNSAVED_MAX || error->status == 5) {
     char why[ERROR_MAX];
     snprintf(why, sizeof why, "%s", error->text);
     if (t->unsaved > 1) {
-      error_set(error, error->status, "%d saves failed in a row, up to step %lld: %.800s", t->unsaved,
-                (long long)t->line.step, why);
+      error_set(error, error->status, "%d saves failed in a row, up to step %lld: %.800s", t->unsaved, (long long)step,
+                why);
     }
     return false;
   }
   log_line(&t->log,
            LOG_RED "warning   step %lld was not saved: %s; training goes on, and the next save is tried" LOG_PLAIN,
-           (long long)t->line.step, error->text);
+           (long long)step, error->text);
   return true;
 }
 
@@ -75,7 +76,70 @@ static bool written(Trainer *t, bool done, Error *error) {
   return done;
 }
 
+// A save has ended well, after so many seconds of which training waited so many.
+static bool save_done(Trainer *t, const CheckpointFacts *facts, double seconds, double waited, Error *error) {
+  char time[32], apart[64] = "";
+  t->saved = facts->step;
+  t->unsaved = 0;
+  t->line.save_ms += seconds * 1e3;
+  t->line.save_wait_ms += waited * 1e3;
+  if (checkpoint_is_good(facts) && facts->val_loss < t->best) {
+    t->best = facts->val_loss;
+  }
+  if (waited < seconds) {
+    snprintf(apart, sizeof apart, "; training waited %.1f ms", waited * 1e3);
+  }
+  log_line(&t->log, LOG_BLUE "saved" LOG_PLAIN " %s/step-%08lld  " LOG_FAINT "(%s%s)" LOG_PLAIN, t->run.checkpoints,
+           (long long)facts->step, units_duration(time, seconds), apart);
+  return written(t, trainer_chart(t, error), error) && saved_judge(t, facts, error);
+}
+
+bool trainer_settle(Trainer *t, bool wait, Error *error) {
+  Saver *saver = &t->saver;
+  const double start = clock_seconds();
+  if (!saver_settled(saver, wait)) {
+    return true;
+  }
+  saver->waited += clock_seconds() - start;
+  if (saver->saved) {
+    return save_done(t, &saver->facts, saver->seconds, saver->waited, error);
+  }
+  *error = saver->error;
+  return save_failed(t, saver->facts.step, false, error);
+}
+
+bool trainer_reserve(Trainer *t, Error *error) {
+  const bool between = t->save_every > 0 && t->line.step - t->line.step % t->save_every + t->save_every < t->steps;
+  if (t->options->sync_save || !(between || t->options->keep_best)) {
+    return true;
+  }
+  if (!snapshot_create(&t->session, &t->snapshot, error)) {
+    if (error->status == 5) {
+      return false;
+    }
+    log_line(&t->log,
+             LOG_YELLOW "note      training will wait while it saves: a copy of what is saved has %s" LOG_PLAIN,
+             error->text);
+  }
+  return true;
+}
+
+// Begins to write what is to be saved. False: it is to be saved now, unless *error has status 5.
+static bool save_begin(Trainer *t, const CheckpointFacts *facts, const CheckpointKeep *keep, double start,
+                       Error *error) {
+  if (!t->snapshot ||
+      !saver_start(&t->saver, t->options->io, &t->session, t->snapshot, t->run.checkpoints, facts, keep, error)) {
+    return false;
+  }
+  t->saver.waited = clock_seconds() - start;
+  return true;
+}
+
 bool trainer_save(Trainer *t, bool last, Error *error) {
+  if (!trainer_settle(t, true, error)) {
+    return false;
+  }
+  const double start = clock_seconds();
   if (t->saved == t->line.step) {
     return true;
   }
@@ -91,28 +155,30 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
                            .state_hash = t->plan->state_hash,
                            .data_hash = t->print.data,
                            .tokenizer_hash = t->print.tokenizer,
+                           .validation_hash = t->print.validation,
                            .val_loss = t->line.val_loss};
   const CheckpointKeep keep = {
       .newest = (int)t->options->keep, .every = t->options->keep_every, .best = t->options->keep_best};
-  double start = clock_seconds();
-  if (!metrics_sync(&t->metrics, error) ||
-      !checkpoint_save(t->options->io, &t->session, t->run.checkpoints, &facts, &keep, error)) {
-    return save_failed(t, last, error);
+  error->status = 0;
+  if (!metrics_sync(&t->metrics, error)) {
+    return save_failed(t, facts.step, last, error);
   }
-  t->saved = t->line.step;
-  t->unsaved = 0;
-  if (checkpoint_is_good(&facts) && facts.val_loss < t->best) {
-    t->best = facts.val_loss;
+  if (!last && save_begin(t, &facts, &keep, start, error)) {
+    return true;
   }
-  char time[32];
-  log_line(&t->log, LOG_BLUE "saved" LOG_PLAIN " %s/step-%08lld  " LOG_FAINT "(%s)" LOG_PLAIN, t->run.checkpoints,
-           (long long)t->line.step, units_duration(time, clock_seconds() - start));
-  return written(t, trainer_chart(t, error), error) && saved_judge(t, &facts, error);
+  if (error->status == 5 || !checkpoint_save(t->options->io, &t->session, t->run.checkpoints, &facts, &keep, error)) {
+    return save_failed(t, facts.step, last, error);
+  }
+  const double seconds = clock_seconds() - start;
+  return save_done(t, &facts, seconds, seconds, error);
 }
 
 bool trainer_record(Trainer *t, bool line, Error *error) {
   const bool done =
       (!line || (metrics_write(&t->metrics, &t->line, error) && events_line(&t->events, &t->line, error))) &&
       (!isfinite(t->line.val_loss) || trainer_chart(t, error));
+  if (line && done) {
+    t->line.save_ms = t->line.save_wait_ms = 0;
+  }
   return done && !line ? true : written(t, done, error);
 }

@@ -1,7 +1,9 @@
-// trainer.h: what training keeps while it runs; shared by train.c, train_save.c and train_resume.c only.
+// trainer.h: what training keeps while it runs; shared by the files train*.c only.
 #ifndef MDL_RUNTIME_TRAINER_H
 #define MDL_RUNTIME_TRAINER_H
 
+#include "runtime/blame.h"
+#include "runtime/check.h"
 #include "runtime/checkpoint.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/events.h"
@@ -10,6 +12,7 @@
 #include "runtime/metrics.h"
 #include "runtime/progress.h"
 #include "runtime/run.h"
+#include "runtime/saver.h"
 #include "runtime/train.h"
 
 struct Trainer {
@@ -23,6 +26,8 @@ struct Trainer {
   Feed *train_feed;
   Validation validation;
   Run run;
+  Snapshot *snapshot;  // to save from while training goes on; NULL: it waits
+  Saver saver;
   char *tuning;     // what the devices of the resumed run had chosen, or NULL
   Buffer left_out;  // of the weights that training begins with
   char *before;     // the text, with all that was decided, of the run that is resumed, or NULL
@@ -47,16 +52,37 @@ struct Trainer {
   int64_t interval_steps;
   int64_t trace_from, traced;  // the first step that is traced, and how many were
   DeviceFacts device;
+  Blame *blame;  // looks at bad steps; NULL: nobody does
+  Check *check;  // repeats steps; NULL: nobody does
 };
 
 // --- train_save.c ---
 
 bool trainer_chart(Trainer *t, Error *error);
-// Saves this step. A save that fails is tried again at the next chance, with a warning: true; the third in a row, and
+// Memory for a copy of what is saved, where there will be saves before the end. Without it, which is said, training
+// waits for each. False: ranks are lost.
+bool trainer_reserve(Trainer *t, Error *error);
+// What became of a save that was under way, if it has ended: says it, and is an error as trainer_save is. `wait`: until
+// it has.
+bool trainer_settle(Trainer *t, bool wait, Error *error);
+// Saves this step: waits for a save that is under way, and then only begins it, unless it is the `last` or there is no
+// memory for a copy. A save that fails is tried again at the next chance, with a warning: true; the third in a row, and
 // one after which there is no other chance (`last`), is an error.
 bool trainer_save(Trainer *t, bool last, Error *error);
 // A line of metrics, events and the picture. What cannot be written is said once, and training goes on.
 bool trainer_record(Trainer *t, bool line, Error *error);
+
+// --- train_bad.c ---
+
+// Opens what --blame and --check need.
+bool trainer_watch(Trainer *t, const Backend *backend, Error *error);
+bool trainer_checks(const Trainer *t, int64_t step);  // is this step run twice?
+// The newest step, if it is one of these: fails with status 6 where bits differ.
+bool trainer_repeat(Trainer *t, Error *error);
+// Was the newest step skipped, though all of it is finite, for its loss?
+bool trainer_spikes(const Trainer *t, bool skipped);
+// The newest step was bad: says so of a spike, and else which value was the first, of the first bad step in a row.
+void trainer_bad(Trainer *t, bool skipped);
 
 // --- train_resume.c ---
 

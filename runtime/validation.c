@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "runtime/data/chat.h"
 #include "runtime/interrupt.h"
 
 bool validation_open(Validation *validation, const PlanSet *set, const Data *data, Error *error) {
@@ -28,6 +29,7 @@ void validation_close(Validation *validation) {
 bool validation_run(Validation *validation, Session *session, int64_t limit, ShownList *shown, Evaluation *all,
                     Error *error) {
   double sum = 0;
+  int counted = 0;
   const int outputs = shown ? shown->count : 0;
   double *means = calloc((size_t)outputs + 1, sizeof *means);
   if (!means) {
@@ -40,19 +42,58 @@ bool validation_run(Validation *validation, Session *session, int64_t limit, Sho
       free(means);
       return false;
     }
-    sum += one->loss;
-    for (int k = 0; k < outputs; k++) {
-      means[k] += shown->at[k].value / validation->count;
+    for (int k = 0; one->tokens > 0 && k < outputs; k++) {
+      means[k] += shown->at[k].value;
     }
+    sum += one->tokens > 0 ? one->loss : 0;
+    counted += one->tokens > 0;
     all->batches += one->batches;
     all->windows += one->windows;
     all->tokens += one->tokens;
     all->seconds += one->seconds;
   }
   for (int k = 0; k < outputs; k++) {
-    shown->at[k].value = validation->count > 0 ? means[k] : NAN;
+    shown->at[k].value = counted > 0 ? means[k] / counted : NAN;
   }
   free(means);
-  all->loss = validation->count > 0 ? sum / validation->count : NAN;
+  all->loss = counted > 0 ? sum / counted : NAN;
   return true;
+}
+
+// Is one of the targets of a window counted?
+static bool window_answers(const Data *data, int64_t window, int64_t sequence, int32_t *tokens, uint8_t *flags,
+                           bool *any, Error *error) {
+  const Data *part = data_validation_part(data, &window);
+  if (!data_validation_window(part, window, tokens, error) ||
+      !data_validation_flags(part, window, tokens, flags, error)) {
+    return false;
+  }
+  for (int64_t i = 1; i <= sequence; i++) {
+    *any |= flags[i] & TOKEN_ANSWER;
+  }
+  return true;
+}
+
+bool validation_answers(const Validation *validation, int64_t limit, bool *any, Error *error) {
+  bool done = true;
+  *any = false;
+  for (int i = 0; i < validation->count && done && !*any; i++) {
+    const Data *data = validation->data[i];
+    const int64_t windows = data_facts(data).validation_windows, most = limit * feed_rows(validation->feed[i]);
+    const int64_t sequence = feed_sequence(validation->feed[i]);
+    const size_t count = (size_t)sequence + 1;
+    if (!feed_masks(validation->feed[i])) {
+      *any = true;
+      break;
+    }
+    int32_t *tokens = calloc(count, sizeof *tokens);
+    uint8_t *flags = calloc(count, sizeof *flags);
+    done = (tokens && flags) || error_set(error, 3, "no memory for a window of %zu tokens", count);
+    for (int64_t w = 0; done && !*any && w < windows && (limit <= 0 || w < most); w++) {
+      done = window_answers(data, w, sequence, tokens, flags, any, error);
+    }
+    free(tokens);
+    free(flags);
+  }
+  return done;
 }

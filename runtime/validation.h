@@ -15,8 +15,11 @@ typedef struct {                     // zero-initialise
 bool validation_open(Validation *validation, const PlanSet *set, const Data *data, Error *error);
 void validation_close(Validation *validation);
 // evaluate_run of each, `limit` batches of each; `all` is what they are together: the mean of their losses, each
-// counted once, and sums. `shown`, where it is not NULL, gets the means of outputs in the same way.
+// counted once but for those without an answer in these batches (tokens 0), and sums. `shown`, where it is not NULL,
+// gets the means of outputs in the same way.
 bool validation_run(Validation *validation, Session *session, int64_t limit, ShownList *shown, Evaluation *all,
                     Error *error);
+// Does one of the windows that these would read have an answer? Where a model counts all targets, every window does.
+bool validation_answers(const Validation *validation, int64_t limit, bool *any, Error *error);
 
 #endif

@@ -77,7 +77,7 @@ static void test_formulas(void **state) {
     assert_string_equal(value_text(arena, &value), cases[i].value);
   }
   static const char *const wrong[] = {"",      "six +",    "(six",  "six six", "\"open", "1 if six",
-                                      "wrong", "word * 2", "[six]", "six ==",  "&"};
+                                      "wrong", "word * 2", "[six]", "six ==",  "&",      "-word"};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     Value value;
     Error error = {0};
@@ -90,6 +90,12 @@ static void test_formulas(void **state) {
   memset(deep, '(', sizeof deep - 1);
   deep[sizeof deep - 1] = '\0';
   assert_false(formula_evaluate(deep, names(), &value, &error));
+  static char chain[1 << 20];  // deeper than any stack is
+  for (size_t at = 0; at + 12 < sizeof chain; at += 12) {
+    memcpy(chain + at, "1 if 0 else ", 12);
+  }
+  error = (Error){0};
+  assert_false(formula_evaluate(chain, names(), &value, &error));
 }
 
 // --- mapping texts ---
@@ -112,6 +118,10 @@ static void test_mapping_errors(void **state) {
       {HEAD "read x\n", "`NAME = FORMULA` is expected"},
       {HEAD "write x = // nothing\n", "a formula is missing"},
       {HEAD "skip a when b\n", "`skip NAME if FORMULA`"},
+      {HEAD "skip a if\n", "a formula is missing"},
+      {HEAD "tensor a.{b [c] = d\n", "a { in a name is followed"},
+      {HEAD "tensor a [c] = d.{}\n", "a { in a name is followed"},
+      {HEAD "tensor a{b}{b}{b}{b}{b} [c] = d\n", "at most 4 axes in { }"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     Mapping mapping;
@@ -263,18 +273,26 @@ static void test_types(void **state) {
   const float in[] = {1, -2.5F, 3.0e-3F, 0};
   const char *const types[] = {"F64", "F32", "F16", "BF16"};
   const double within[] = {0, 0, 1e-3, 8e-3};
+  double beyond;
   for (int t = 0; t < 4; t++) {
     char made[64];
     float back[4];
-    assert_true(elements_convert("F32", in, types[t], made, 4));
-    assert_true(elements_convert(types[t], made, "F32", back, 4));
+    assert_true(elements_convert("F32", in, types[t], made, 4, &beyond));
+    assert_true(elements_convert(types[t], made, "F32", back, 4, &beyond));
     for (int i = 0; i < 4; i++) {
       assert_true(fabs((double)(back[i] - in[i])) <= within[t] * fabs((double)in[i]));
     }
   }
+  const float large[] = {70000, INFINITY};  // what is infinite stays so, and is no loss
+  const double larger[] = {1e39};
+  uint16_t half[2];
+  float single[1];
+  assert_true(elements_convert("F32", large, "F16", half, 1, &beyond) && beyond == 70000);
+  assert_true(elements_convert("F32", large, "BF16", half, 2, &beyond) && beyond == 0);
+  assert_true(elements_convert("F64", larger, "F32", single, 1, &beyond) && beyond == 1e39);
   int64_t integers[1] = {0};
   float out[1];
-  assert_false(elements_convert("I64", integers, "F32", out, 1));
+  assert_false(elements_convert("I64", integers, "F32", out, 1, &beyond));
 }
 
 int main(void) {

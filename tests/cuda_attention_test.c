@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/attention.h"
 #include "tests/cuda_support.h"
+#include "tests/effort.h"
 #include "tests/score_sample.h"
 
 enum { Q, K, V, O, D_O, DQ, DK, DV, TENSORS };
@@ -409,6 +410,11 @@ static const Shape wide[] = {
     {B16, 1, 130, 140, 1, 1, 256, 256, false, 0, {0}, 0, 0, false, -30},
 };
 
+// Of shapes every other one is emulated. Sanitizers see what makes kernels, not what these do: then a ninth.
+static bool left_out(const Gpu *gpu, size_t number) {
+  return gpu->emulated && !effort_long() && (effort_short() ? effort_leaves_out(number) : number % 2 != 0);
+}
+
 static void same_as_cpu(void **state) {
   Gpu gpu;
   (void)state;
@@ -416,10 +422,14 @@ static void same_as_cpu(void **state) {
     skip();
   }
   for (size_t i = 0; i < sizeof wide / sizeof *wide && (gpu.emulated || gpu.device.major == 9); i++) {
-    gpu_case(&gpu, &wide[i], &hopper);
+    if (!left_out(&gpu, i)) {
+      gpu_case(&gpu, &wide[i], &hopper);
+    }
   }
   for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
-    gpu_case(&gpu, &small[i], &ampere);
+    if (!left_out(&gpu, i)) {
+      gpu_case(&gpu, &small[i], &ampere);
+    }
   }
   gpu_case(&gpu, &small[1], &ada);
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes && !gpu.emulated; i++) {

@@ -9,6 +9,7 @@
 #include "kernels/cuda/compile.h"
 #include "kernels/cuda/generate.h"
 #include "tests/cuda_emulator.h"
+#include "tests/effort.h"
 #include "tests/kernel_random.h"
 #include "tests/turned_cases.h"
 
@@ -308,7 +309,10 @@ static CudaForm form_draw(Draw *random) {
 
 // forced: forms that the rules would not choose for kernels of this size.
 static void emulates_random_kernels(bool low, bool forced) {
-  const int64_t seeds = number_of("GENERATE_SEEDS", 40), first = number_of("GENERATE_FIRST", 1);
+  const int64_t seeds = number_of("GENERATE_SEEDS", effort_long()    ? 40
+                                                    : effort_short() ? 8
+                                                                     : 20),
+                first = number_of("GENERATE_FIRST", 1);
   if (!has_compiler()) {
     return;
   }

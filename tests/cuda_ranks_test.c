@@ -316,6 +316,43 @@ static void gpt2_trains_the_same(void **state) {
   unlink(path);
 }
 
+// --- copies ---
+
+// Into memory that is pinned and shared, on all GPUs at once.
+static void memory_is_copied_out(void **state) {
+  (void)state;
+  enum { BYTES = 3 << 20 };
+  const int64_t ranks = 2, bytes[2] = {BYTES, BYTES};
+  gpus(false);
+  World world = world_make(&ranks, 1, -1);
+  world.plan[0]->arena_bytes[ARENA_PERSISTENT] = BYTES + 8;
+  world_collective(&world, 0, COLLECTIVE_ALL_REDUCE, REDUCE_SUM, TYPE_F32, 1, 16);
+  Session session;
+  Error error = {0};
+  char *there = malloc(BYTES), *memory[2];
+  open_on(&session, &world, &backend_cuda, DEADLINE);
+  assert_true(processes_hold(session.processes, bytes, memory, &error));
+  for (int round = 0; round < 2; round++) {
+    for (int64_t rank = 0; rank < ranks; rank++) {
+      memset(there, (int)(1 + rank + 2 * round), BYTES);
+      world_write(&world, &session, rank, (Place){.arena = ARENA_PERSISTENT, .offset = 8}, there, BYTES);
+    }
+    const CopyPiece halves[] = {{.offset = 8, .bytes = BYTES / 2},
+                                {.offset = 8 + BYTES / 2, .bytes = BYTES / 2, .to = BYTES / 2}};
+    for (int64_t rank = 0; rank < ranks; rank++) {
+      assert_true(processes_copy(session.processes, rank, halves, 2, &error));
+    }
+    assert_true(processes_copied(session.processes, &error));
+    for (int64_t rank = 0; rank < ranks; rank++) {
+      memset(there, (int)(1 + rank + 2 * round), BYTES);
+      assert_memory_equal(memory[rank], there, BYTES);
+    }
+  }
+  free(there);
+  session_close(&session);
+  world_destroy(&world);
+}
+
 // --- ends ---
 
 static void a_lost_rank_is_named(void **state) {
@@ -534,6 +571,7 @@ int main(int count, char **words) {
       cmocka_unit_test(llama_trains_the_same),
       cmocka_unit_test(rings_train_the_same),
       cmocka_unit_test(gpt2_trains_the_same),
+      cmocka_unit_test(memory_is_copied_out),
       cmocka_unit_test(a_lost_rank_is_named),
       cmocka_unit_test(a_rank_lost_beside_is_named),
       cmocka_unit_test(collectives_are_replayed_for_long),

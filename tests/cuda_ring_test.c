@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/attention.h"
 #include "tests/cuda_support.h"
+#include "tests/effort.h"
 
 enum {
   Q,
@@ -408,6 +409,11 @@ static const Shape wide[] = {
     {B16, true, 1, 40, 140, 1, 1, 64, 64, false, 2, 40, 0, 0, false},
 };
 
+// Of shapes every other one is emulated. Sanitizers see what makes kernels, not what these do: then a ninth.
+static bool left_out(const Gpu *gpu, size_t number) {
+  return gpu->emulated && !effort_long() && (effort_short() ? effort_leaves_out(number) : number % 2 != 0);
+}
+
 static void same_as_cpu(void **state) {
   Gpu gpu;
   (void)state;
@@ -415,10 +421,14 @@ static void same_as_cpu(void **state) {
     skip();
   }
   for (size_t i = 0; i < sizeof wide / sizeof *wide && (gpu.emulated || gpu.device.major == 9); i++) {
-    ring_case(&gpu, &wide[i], &hopper);
+    if (!left_out(&gpu, i)) {
+      ring_case(&gpu, &wide[i], &hopper);
+    }
   }
   for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
-    ring_case(&gpu, &small[i], &ampere);
+    if (!left_out(&gpu, i)) {
+      ring_case(&gpu, &small[i], &ampere);
+    }
   }
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes && !gpu.emulated; i++) {
     ring_case(&gpu, &shapes[i], &ampere);

@@ -1,5 +1,5 @@
-// effort.h: how much of what takes long a test tries: some of it, little with TESTS_SHORT=1 (under sanitizers), all of
-// it with TESTS_LONG=1 (tests/soak.sh).
+// effort.h: how much of what takes long a test tries: some of it, little with TESTS_SHORT=1 (every day, and under
+// sanitizers), all of it with TESTS_LONG=1 (tests/soak.sh).
 #ifndef MDL_TESTS_EFFORT_H
 #define MDL_TESTS_EFFORT_H
 

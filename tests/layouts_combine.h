@@ -109,7 +109,7 @@ static inline void combine_say(const Combine *have, const Combination *c, Combin
   static const char *const stored[] = {"", "state", "grad, state", "param, grad, state", "state", "param, grad, state"};
   char *text = to->text;
   size_t size = sizeof to->text;
-  char ep[16] = "", mesh[16] = "";
+  char ep[16] = "", mesh[24] = "";
   if (c->ep > 1) {
     snprintf(ep, sizeof ep, "_ep%d", c->ep);
     snprintf(mesh, sizeof mesh, " ep = %d,", c->ep);

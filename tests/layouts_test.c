@@ -2,7 +2,8 @@
 //
 // For each file in tests/layouts (or given), under each of its layouts, in fp64, on virtual ranks: first values to the
 // bit, two training steps (outputs, gradients, new parameters and optimizer state) and an evaluation are those of one
-// rank. Then the same under a sample of all combinations of layouts that the file says it can take
+// rank. Of files with more than four layouts every other one runs, under sanitizers of all every fourth; all with
+// TESTS_LONG=1. Then the same under a sample of all combinations of layouts that the file says it can take
 // (layouts_combine.h). Layouts that pad run once more with NaN in the padding. Layouts of a pipeline alone must give
 // the bits of one rank in fp32 too, and each layout those that it gives with `overlap = false`, whatever is in parts
 // and in another order otherwise.
@@ -21,7 +22,7 @@
 #include "tests/layouts_combine.h"
 #include "tests/layouts_outcome.h"
 
-enum { SAMPLE = 12, SHORT_SAMPLE = 2, LONG_SAMPLE = 200, SECONDS = 120, NOT_LEGAL = 2, MOST_FILES = 8192 };
+enum { SAMPLE = 4, SHORT_SAMPLE = 1, LONG_SAMPLE = 200, FEW = 4, SECONDS = 120, NOT_LEGAL = 2, MOST_FILES = 8192 };
 
 typedef struct {
   const char *path;
@@ -308,13 +309,23 @@ static void try_combination(void *context, const CombinedLayout *layout) {
   unlink(path);
 }
 
+static size_t count_layouts(const char *text) {
+  size_t count = 0;
+  for (const char *at = text; (at = strstr(at, "\nlayout ")) != NULL; at++) {
+    count++;
+  }
+  return count;
+}
+
 static void try_all(Trial *trial) {
   char layout[64];
   const char *only = getenv("LAYOUT");
   size_t number = 0;
+  const bool all = only || effort_long() || flag("LAYOUTS_DRAWN") || flag("LAYOUTS_ALL");
+  const size_t every = all ? 1 : effort_short() ? 4 : count_layouts(trial->text) > FEW ? 2 : 1;
   for (const char *at = trial->text; (at = strstr(at, "\nlayout ")) != NULL; at++) {
     const bool named = sscanf(at, "\nlayout %63[A-Za-z0-9_]", layout) == 1;
-    const bool left_out = !only && effort_short() && number++ % SHORT_SAMPLE != 0;
+    const bool left_out = number++ % every != 0;
     if (named && !left_out && (!only || strcmp(only, layout) == 0)) {
       try_layout(trial, trial->path, layout, "");
     }

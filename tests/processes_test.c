@@ -118,6 +118,56 @@ static void data_goes_there_and_back(void **state) {
   world_destroy(&world);
 }
 
+// Pieces of what ranks have, more than one message names, into memory that they share with this process.
+static void pieces_are_copied(void **state) {
+  (void)state;
+  enum { COUNT = 200000, EACH = 40 };
+  const int files = open_files(), maps = shared_maps();
+  World world = ranks_of(3);
+  Session session = opened(&world, 10);
+  Error error = {0};
+  char *there = malloc(COUNT * EACH), *memory[3];
+  CopyPiece *pieces = calloc(COUNT, sizeof *pieces);
+  const int64_t bytes[3] = {COUNT * EACH / 2, 0, COUNT * EACH / 2};
+  for (int64_t i = 0; i < COUNT * EACH; i++) {
+    there[i] = (char)(i * 31 + i / 4096);
+  }
+  for (int i = 0; i < COUNT; i++) {  // every other half of them, in reverse
+    pieces[i] =
+        (CopyPiece){.offset = 20 + (int64_t)EACH * i, .bytes = EACH / 2, .to = (int64_t)EACH / 2 * (COUNT - 1 - i)};
+  }
+  assert_true(processes_hold(session.processes, bytes, memory, &error));
+  assert_null(memory[1]);
+  for (int64_t rank = 0; rank < 3; rank += 2) {
+    there[0] = (char)rank;
+    world_write(&world, &session, rank, (Place){.arena = ARENA_PERSISTENT, .offset = 20}, there, COUNT * EACH);
+  }
+  for (int64_t rank = 0; rank < 3; rank += 2) {
+    assert_true(processes_copy(session.processes, rank, pieces, COUNT, &error));
+  }
+  assert_true(processes_copied(session.processes, &error));
+  for (int64_t rank = 0; rank < 3; rank += 2) {
+    there[0] = (char)rank;
+    for (int i = 0; i < COUNT; i++) {
+      assert_memory_equal(memory[rank] + pieces[i].to, there + (int64_t)EACH * i, EACH / 2);
+    }
+  }
+  // An error of the device comes through, and a piece that has no place is one.
+  assert_true(processes_copy(session.processes, 0, &(CopyPiece){.offset = 13, .bytes = 8}, 1, &error));
+  assert_false(processes_copied(session.processes, &error));
+  assert_non_null(strstr(error.text, "nothing is read at 13"));
+  assert_true(processes_copy(session.processes, 0, &(CopyPiece){.bytes = 8, .to = bytes[0] - 7}, 1, &error));
+  assert_false(processes_copied(session.processes, &error));
+  assert_non_null(strstr(error.text, "no memory for it"));
+  free(there);
+  free(pieces);
+  session_close(&session);
+  assert_no_children();
+  assert_int_equal(open_files(), files);
+  assert_int_equal(shared_maps(), maps);
+  world_destroy(&world);
+}
+
 static void runs_on_all(void **state) {
   (void)state;
   World world = ranks_of(4);
@@ -412,6 +462,7 @@ static void they_end_with_their_parent(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(data_goes_there_and_back),
+      cmocka_unit_test(pieces_are_copied),
       cmocka_unit_test(runs_on_all),
       cmocka_unit_test(facts_and_traces),
       cmocka_unit_test(errors_come_through),

@@ -8,6 +8,7 @@
 
 #include "runtime/checkpoint.h"
 #include "runtime/feed.h"
+#include "runtime/snapshot.h"
 
 enum { STATES = 6 };
 
@@ -249,6 +250,21 @@ static void must(bool done, const Error *error) {
   }
 }
 
+// A snapshot of the ranks is as good as the ranks.
+static void check_snapshot(Session *session, const char *directory, int step) {
+  Error error = {0};
+  Snapshot *snapshot;
+  Buffer tuning = {0};
+  CheckpointFacts facts = {.step = step};
+  must(snapshot_create(session, &snapshot, &error), &error);
+  must(snapshot_take(snapshot, &error), &error);
+  const StateReader reader = snapshot_reader(snapshot);
+  must(checkpoint_save_from(NULL, &reader, &tuning, directory, &facts, NULL, &error), &error);
+  same_file(directory, 0, step, "model.safetensors");
+  same_file(directory, 0, step, "optimizer.safetensors");
+  snapshot_destroy(snapshot);
+}
+
 // From the first cutting to each other, and from each to the one after it.
 static void test_checkpoints(void **state) {
   (void)state;
@@ -286,6 +302,7 @@ static void test_checkpoints(void **state) {
       same_file(directory, 0, c, "model.safetensors");
       same_file(directory, 0, c, "optimizer.safetensors");
     }
+    check_snapshot(&session, directory, CUTTINGS + c);
     session_close(&session);
     world_destroy(&world);
   }

@@ -41,7 +41,8 @@ if [ ! -e tests/lib.sh ] || [ -z "$(ls "$BUILD"/tests/*_test 2> /dev/null)" ]; t
 fi
 
 # Programs first by name, then scripts; those that take longest begin, so that none of them is left alone at the end.
-LONG='layouts_test.c draw/run.sh passes_test.c fp8_test.c cli/figures.sh fuzz/run.sh'
+LONG='layouts_test.c cuda_attention_test.c mutants_test.c cuda_generate_test.c cuda_ring_test.c fp8_test.c passes_test.c cli/models.sh
+  draw/run.sh fuzz/run.sh cli/figures.sh'
 listed() {  # WILDCARD...: the sources of tests that are wanted
   for source in "$@"; do  # not whatever older programs lie in the build directory
     if [ -f "$source" ] && [ "$(basename "$source")" != lib.sh ] && wanted "$source"; then

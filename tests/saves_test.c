@@ -358,7 +358,8 @@ static void test_full_disk_is_outlived(void **state) {
     backend.run = full_disk_run;
     signal(SIGXFSZ, SIG_IGN);
     Plan *plan = plan_of(world);
-    TrainOptions options = {.out = out, .steps = -1, .save_every = -1, .eval_every = -1, .log_every = -1, .keep = 5};
+    TrainOptions options = {
+        .out = out, .steps = -1, .save_every = -1, .eval_every = -1, .log_every = -1, .keep = 5, .sync_save = true};
     const bool done = train_run(&(PlanSet){1, &plan}, &backend, &options, &result, &error);
     _exit(done ? 0 : 1);
   }

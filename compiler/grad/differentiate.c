@@ -224,6 +224,9 @@ bool pass_differentiate(Compilation *c) {
   Backward *backward = backward_create(graph, nodes.at, nodes.count, wanted.at, wanted.count);
   backward_add(backward, loss, graph_real(graph, 1));
   backward_run(backward);
+  if (c->values && c->values->every) {
+    forward_gradients(c, backward, &values);
+  }
   ValueId *gradient = ARENA_ARRAY(c->arena, ValueId, graph->persistent.count + 1);
   int parameters = graph->persistent.count;
   GradientParts parts = {0};

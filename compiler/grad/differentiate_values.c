@@ -1,4 +1,5 @@
 // differentiate_values.c: outputs for the named values of the forward, for whoever compares two programs.
+#include <math.h>
 #include <string.h>
 
 #include "compiler/grad/backward.h"
@@ -16,9 +17,15 @@ typedef struct {
   ValueId loss;  // is an output already
   int *depth;    // by value: operations on the longest way to it
   bool *varies;  // by value: depends on data
+  bool *masked;  // by value: made from an infinity that the text writes
   Map listed;    // path to its place in the list
   Map left_out;  // paths
 } Collect;
+
+typedef struct {  // of a value
+  NodeId last;    // that reads it; -1: none
+  int count;
+} Readers;
 
 // --- what values are called ---
 
@@ -108,24 +115,47 @@ static bool is_of_batch(const Compilation *c, ValueId value) {
   return kind != SAMPLES_MIXED && kind != SAMPLES_SAME;
 }
 
+// value.layers.0.mlp.log.1234: the number is the value's, which no name of a text can be.
+static Name unnamed_path(const Graph *graph, const Node *node, ValueId value) {
+  const Name path = node->scope >= 0 ? graph->scopes.at[node->scope].path : NULL;
+  return name_format(graph->names, "value.%s%s%s.%d", path ? path : "", path && *path ? "." : "", op_name(node->op),
+                     (int)value);
+}
+
+// Does what is made from an infinity hold infinities itself? Not where many numbers become one, nor in functions of it.
+static bool keeps_infinite(Op op) {
+  return !op_reduction(op) && (op_copies(op) || op_picks(op) || op_moves(op) || op_linear(op) || op == OP_ADD ||
+                               op == OP_SUB || op == OP_MUL);
+}
+
 static void collect_node(Collect *collect, const Node *node, ForwardValues *values) {
   const Graph *graph = collect->c->graph;
   int depth = 0;
-  bool varies = is_data(node);
+  bool varies = is_data(node), masked = node->op == OP_CONST && isinf(node->number);
   for (int i = 0; i < node->operand_count; i++) {
     const int below = collect->depth[node->operands[i]];
     depth = below > depth ? below : depth;
     varies |= collect->varies[node->operands[i]];
+    masked |= collect->masked[node->operands[i]] && keeps_infinite(node->op);
   }
   for (int i = 0; i < node->result_count; i++) {
     const ValueId id = node->first_result + i;
     const Value *value = graph_value(graph, id);
     collect->depth[id] = depth + 1;
     collect->varies[id] = varies;
-    if (!value->path || !varies || id == collect->loss || op_leaf(node->op)) {
+    collect->masked[id] = masked;
+    const bool unnamed = !value->path && collect->c->values->every && value->type == TYPE_REAL;
+    if ((!value->path && !unnamed) || !varies || id == collect->loss || op_leaf(node->op)) {
       continue;
     }
-    const ForwardValue made = {id, value->path, value->span, depth + 1};
+    const ForwardValue made = {.value = id,
+                               .name = unnamed ? unnamed_path(graph, node, id) : value->path,
+                               .span = unnamed ? node->span : value->span,
+                               .depth = depth + 1,
+                               .op = node->op,
+                               .scope = node->scope,
+                               .unnamed = unnamed,
+                               .infinite = masked};
     if (is_of_batch(collect->c, id)) {
       list_value(collect, values, made);
     } else if (map_get_or(&collect->left_out, map_key(made.name), -1) < 0) {
@@ -140,6 +170,7 @@ void forward_values(Compilation *c, ValueId loss, ForwardValues *values) {
   const NodeList *nodes = &graph->regions.at[0].nodes;
   Collect collect = {.c = c, .loss = loss, .listed = map_create(c->arena), .left_out = map_create(c->arena)};
   collect.depth = ARENA_ARRAY(c->arena, int, graph->values.count + 1);
+  collect.masked = ARENA_ARRAY(c->arena, bool, graph->values.count + 1);
   collect.varies = ARENA_ARRAY(c->arena, bool, graph->values.count + 1);
   for (int i = 0; i < nodes->count; i++) {
     collect_node(&collect, graph_node(graph, nodes->at[i]), values);
@@ -155,9 +186,60 @@ void forward_values(Compilation *c, ValueId loss, ForwardValues *values) {
   values->loss_depth = collect.depth[loss];
 }
 
+static Readers *find_readers(const Compilation *c) {
+  const Graph *graph = c->graph;
+  const NodeList *nodes = &graph->regions.at[0].nodes;
+  Readers *readers = ARENA_ARRAY(c->arena, Readers, graph->values.count + 1);
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    for (int j = 0; j < node->operand_count && !node->backward && node->op != OP_OUTPUT; j++) {
+      Readers *of = &readers[node->operands[j]];
+      of->count += of->count == 0 || of->last != nodes->at[i];
+      of->last = nodes->at[i];
+    }
+  }
+  return readers;
+}
+
+// The last value of the forward has its gradient first.
+void forward_gradients(Compilation *c, Backward *backward, ForwardValues *values) {
+  Graph *graph = c->graph;
+  const Readers *readers = find_readers(c);
+  for (int i = values->count - 1; i >= 0; i--) {
+    const ForwardValue of = values->at[i];
+    const bool late = graph->slots > 1 && samples_of(c->samples, of.value).kind == SAMPLES_LATE;
+    const ValueId gradient = late || readers[of.value].count == 0 ? -1 : backward_gradient(backward, of.value);
+    const Node *maker = gradient >= 0 ? graph_producer(graph, gradient) : NULL;
+    if (!maker || op_leaf(maker->op)) {
+      continue;
+    }
+    const Node *reader = graph_node(graph, readers[of.value].last);
+    const ForwardValue made = {.value = gradient,
+                               .name = name_format(graph->names, "gradient.%s", of.name),
+                               .span = reader->span,
+                               .depth = 2 * values->loss_depth,
+                               .op = reader->op,
+                               .scope = of.scope,
+                               .uses = readers[of.value].count,
+                               .unnamed = of.unnamed};
+    array_push(c->arena, values, made);
+  }
+}
+
 static void list_add(CompiledValues *list, Name name, Span span, int depth) {
-  const CompiledValue value = {name, span, depth};
+  const CompiledValue value = {.name = name, .span = span, .depth = depth};
   array_push(list->arena, list, value);
+}
+
+static void list_made(const Graph *graph, CompiledValues *list, const ForwardValue *made) {
+  list_add(list, made->name, made->span, made->depth);
+  CompiledValue *value = &list->at[list->count - 1];
+  const Name path = made->scope >= 0 ? graph->scopes.at[made->scope].path : NULL;
+  value->op = op_name(made->op);
+  value->where = path ? path : "";
+  value->uses = made->uses;
+  value->unnamed = made->unnamed;
+  value->infinite = made->infinite;
 }
 
 void forward_values_output(Compilation *c, const ForwardValues *values, Span loss) {
@@ -166,14 +248,20 @@ void forward_values_output(Compilation *c, const ForwardValues *values, Span los
     graph_add1(graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = values->at[i].name}, values->at[i].value);
   }
   for (int i = 0; i < values->count && c->stage == 0; i++) {
-    list_add(c->values, values->at[i].name, values->at[i].span, values->at[i].depth);
+    if (values->at[i].uses == 0) {
+      list_made(graph, c->values, &values->at[i]);
+    }
   }
   for (int i = 0; i < values->left_out.count && c->stage == 0; i++) {
-    const ForwardValue *made = &values->left_out.at[i];
-    list_add(c->values, made->name, made->span, made->depth);
+    list_made(graph, c->values, &values->left_out.at[i]);
   }
   if (c->stage == 0) {
     list_add(c->values, name_of(graph->names, "loss"), loss, values->loss_depth);
+  }
+  for (int i = 0; i < values->count && c->stage == 0; i++) {
+    if (values->at[i].uses > 0) {
+      list_made(graph, c->values, &values->at[i]);
+    }
   }
   for (int i = graph->persistent.count - 1; i >= 0 && c->stage == 0; i--) {  // the backward's order, about
     const Persistent *parameter = &graph->persistent.at[i];

@@ -8,6 +8,8 @@
 #include "compiler/plan/plan.h"
 #include "compiler/spec/spec.h"
 
+struct Backward;
+
 typedef struct {  // a parameter, or what packs several, and its copy in the format in which it is multiplied
   ValueId master, copy;
 } CopiedValue;
@@ -176,6 +178,11 @@ typedef struct {
   Name name;  // value.layers.0.h
   Span span;
   int depth;
+  Op op;          // that makes it, or of the gradient of a value, the last that reads the value
+  ScopeId scope;  // of that
+  int uses;       // of the gradient of a value: nodes that read the value; else 0
+  bool unnamed;
+  bool infinite;  // see CompiledValue
 } ForwardValue;
 
 typedef struct {
@@ -191,6 +198,8 @@ void wrap_microbatches(Compilation *c, ValueList *results);
 
 void forward_paths(Compilation *c);  // of what the text says, before anything is made of it
 void forward_values(Compilation *c, ValueId loss, ForwardValues *values);  // before anything else is added
+// With CompiledValues.every, once the backward is there: adds the gradients of the values.
+void forward_gradients(Compilation *c, struct Backward *backward, ForwardValues *values);
 void forward_values_output(Compilation *c, const ForwardValues *values, Span loss);
 
 // shard_forms.c: the classes of the axes, once shard has run.

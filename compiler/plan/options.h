@@ -9,10 +9,19 @@ typedef struct {     // a value of the training step that is also an output of i
   const char *name;  // value.layers.0.h, loss, gradient.layers.0.q.w
   Span span;         // of what makes it, or of the parameter
   int depth;         // operations on the longest way to it
+  // With CompiledValues.every:
+  const char *op;     // that makes it; of the gradient of a value, the last that reads the value; NULL: of a parameter
+  const char *where;  // path of the function or round it is in
+  int uses;           // of the gradient of a value: nodes that read the value, each of which may have made it
+  bool unnamed;       // the text has no name for it: `name` is made from the path and the op
+  bool infinite;      // made from an infinity that the text writes, as masks are: infinities in it are no fault
 } CompiledValue;
 
 typedef struct {  // in the order of the program
   Arena *arena;   // of the list, given by the caller
+  // Given by the caller: not only values with a name, but what each operation makes; behind the loss the gradients of
+  // all these, "gradient.value.layers.0.h", in the order of the backward.
+  bool every;
   CompiledValue *at;
   int count, capacity;
 } CompiledValues;

@@ -16,10 +16,8 @@
 // gradient, as the gradient's result of it: what differs from pair to pair as it is, all else with an element for every
 // line of queries, or of keys, so that what is learned gets a plain sum of that.
 #include "compiler/ir/attention.h"
+#include "compiler/rewrite/attention_warnings.h"
 #include "compiler/rewrite/scores.h"
-#include "compiler/rewrite/visible.h"
-
-#include "base/units.h"
 
 #include <math.h>
 #include <string.h>
@@ -326,46 +324,6 @@ static bool match_attention(Graph *graph, const Node *outer, Match *match) {
   return false;
 }
 
-// Where it is asked for: the call of a function of another file, such as one of the library, or the attention itself.
-static Span asked_for(const Graph *graph, const Node *outer) {
-  for (ScopeId scope = outer->scope; scope >= 0; scope = graph->scopes.at[scope].parent) {
-    const Span call = graph->scopes.at[scope].call;
-    if (call.file >= 0 && call.file != outer->span.file) {
-      return call;
-    }
-  }
-  return outer->span;
-}
-
-// An attention that stays spelled out keeps its scores. Small ones cost nothing. Other programs than the training step
-// have other batches.
-static void warn_unfused(const Compilation *c, const Match *match, const Node *outer) {
-  enum { SMALL = 16 << 20 };
-  const Graph *graph = c->graph;
-  Shape shape = graph_shape(graph, match->matrix);
-  double bytes = (double)element_type_bytes(TYPE_F32);  // no policy has been applied yet
-  for (int i = 0; i < shape.count; i++) {
-    bytes *= (double)graph->axes.at[shape.axis[i]].size;
-  }
-  char size[UNITS_MAX];
-  if (bytes >= SMALL && c->program == PROGRAM_TRAIN) {
-    Diagnostic *said =
-        diag_warning(c->diag, E046, asked_for(graph, outer), "this attention is not one kernel: %s", match->why);
-    diag_label(c->diag, said, "all its scores, a matrix of %s in f32, lie in memory", units_bytes(size, bytes));
-  }
-}
-
-// Nothing but zeros comes out where positions hide every key from every query, as a window of 0 keys does.
-static void warn_hidden(const Compilation *c, const Match *match, const Node *outer) {
-  const Graph *graph = c->graph;
-  const PositionsOf at = {graph, match->query, match->key};
-  const Interval seen = match->scored ? scores_visible(&at, match->scores.made) : (Interval){0, 0};
-  const int64_t queries = graph->axes.at[match->query].size, keys = graph->axes.at[match->key].size;
-  if (c->program == PROGRAM_TRAIN && (seen.least > seen.most || seen.most <= -queries || seen.least >= keys)) {
-    diag_warning(c->diag, E048, asked_for(graph, outer), "no query of this attention sees any key");
-  }
-}
-
 static ValueId parameter_like(Graph *graph, RegionId region, ValueId value) {
   Value copy = *graph_value(graph, value);
   copy.node = -1;
@@ -579,7 +537,10 @@ bool pass_recognise(Compilation *c) {
     Match match;
     if (match_attention(graph, node, &match)) {
       match.large = match.scored && scores_large(graph, &match.scores);
-      warn_hidden(c, &match, node);
+      warn_hidden(c, node, match.query, match.key, match.scored ? match.scores.made : -1);
+      if (!match.causal && !match.scored) {
+        warn_ahead(c, node, match.query, match.key);
+      }
       ValueId was = node->first_result, o = build_attention(graph, &match, node);
       o = match.sink >= 0 ? build_sink(graph, &match, o) : o;
       Value *made = graph_value(graph, o);
@@ -591,7 +552,7 @@ bool pass_recognise(Compilation *c) {
       }
     } else {
       if (match.matrix >= 0) {
-        warn_unfused(c, &match, node);
+        warn_unfused(c, node, match.matrix, match.why);
       }
       array_push(c->arena, &graph->regions.at[0].nodes, old.at[i]);
     }

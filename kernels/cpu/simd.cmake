@@ -10,7 +10,7 @@ set(MDL_SIMD_INTEGER kernels/cpu/simd_integer.c)
 set(MDL_SIMD_REAL kernels/cpu/simd_elementwise.c kernels/cpu/simd_reduce.c kernels/cpu/simd_random.c
   kernels/cpu/simd_attention.c kernels/cpu/simd_product.c)
 # No -ffast-math: NaN and infinity keep their meaning, and sums keep their order.
-set(MDL_SIMD_FLAGS -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast)
+set(MDL_SIMD_FLAGS $<IF:$<CONFIG:Debug>,-O0,-O3> -fno-math-errno -fno-trapping-math -ffp-contract=fast)
 if(CMAKE_C_COMPILER_ID MATCHES Clang)
   list(APPEND MDL_SIMD_FLAGS -Wno-pass-failed)  # a loop of library calls stays scalar
 endif()

@@ -15,19 +15,19 @@ Values are numpy arrays that show the memory of the trainer, without a copy, whe
 from __future__ import annotations
 
 from mdl._errors import (CompileError, Diagnostic, DivergedError, Error, InputError, OutOfMemoryError, RankLostError,
-                         UsageError)
+                         StepDiffersError, UsageError)
 from mdl._plan import Plan, compile, open  # pylint: disable=redefined-builtin
 from mdl._run import Evaluation, evaluate, generate
 from mdl._trainer import Result, Step, Trainer, Value
 from mdl import _library
 
 for _name in ("CompileError", "Diagnostic", "DivergedError", "Error", "Evaluation", "InputError", "OutOfMemoryError",
-              "Plan", "RankLostError", "Result", "Step", "Trainer", "UsageError", "Value"):
+              "Plan", "RankLostError", "Result", "Step", "StepDiffersError", "Trainer", "UsageError", "Value"):
     globals()[_name].__module__ = "mdl"  # as its name is shown
 del _name
 
 __version__: str = _library.library.mdl_version().decode()
 
 __all__ = ["CompileError", "Diagnostic", "DivergedError", "Error", "Evaluation", "InputError", "OutOfMemoryError",
-           "Plan", "RankLostError", "Result", "Step", "Trainer", "UsageError", "Value", "compile", "evaluate",
-           "generate", "open"]
+           "Plan", "RankLostError", "Result", "Step", "StepDiffersError", "Trainer", "UsageError", "Value", "compile",
+           "evaluate", "generate", "open"]

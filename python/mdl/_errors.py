@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import os
 from typing import NoReturn, Optional, Sequence, Union
 
@@ -45,6 +46,12 @@ class RankLostError(Error):
     status = 5
 
 
+class StepDiffersError(Error):
+    """A step that was repeated gave other bits."""
+
+    status = 6
+
+
 @dataclasses.dataclass(frozen=True)
 class Diagnostic:
     """What is wrong with a text, or looks so. Lines and columns count from 1; all are 0 where `file` is None."""
@@ -81,7 +88,8 @@ class CompileError(InputError):
         super().__init__("\n".join([text] + [str(one) for one in errors]))
 
 
-_CLASSES = {kind.status: kind for kind in (InputError, UsageError, OutOfMemoryError, DivergedError, RankLostError)}
+_CLASSES = {kind.status: kind for kind in (InputError, UsageError, OutOfMemoryError, DivergedError, RankLostError,
+                                           StepDiffersError)}
 
 
 def decode(text: Optional[bytes]) -> Optional[str]:
@@ -91,7 +99,18 @@ def decode(text: Optional[bytes]) -> Optional[str]:
 
 def encode(text: Optional[Path]) -> Optional[bytes]:
     """Text or a path for the library."""
-    return None if text is None else os.fsencode(text)
+    word = None if text is None else os.fsencode(text)
+    if word is not None and b"\0" in word:
+        raise ValueError(f"{text!r} holds a zero byte, where the library's texts end")
+    return word
+
+
+def count(name: str, number: Optional[int], default: int = 0) -> int:
+    """An option that counts something; None: the default."""
+    number = default if number is None else operator.index(number)
+    if not (0 <= number < 2**63 or number == default):
+        raise ValueError(f"{name} is a whole number from 0 on, not {number}")
+    return number
 
 
 def raise_error(error: MdlError) -> NoReturn:

@@ -43,7 +43,8 @@ class MdlTrainOptions(ctypes.Structure):
     _fields_ = [("device", c_char_p), ("out", c_char_p), ("data", c_char_p), ("resume", c_bool), ("restart", c_bool),
                 ("from", c_char_p), ("mapping", c_char_p), ("partial", c_bool),
                 ("profile", c_int64), ("steps", c_int64), ("save_every", c_int64), ("eval_every", c_int64),
-                ("log_every", c_int64), ("keep", c_int64), ("keep_every", c_int64), ("keep_best", c_bool), ("patience", c_int64),
+                ("log_every", c_int64), ("keep", c_int64), ("keep_every", c_int64), ("keep_best", c_bool),
+                ("sync_save", c_bool), ("blame", c_bool), ("check", c_int64), ("patience", c_int64),
                 ("threads", c_int64), ("deadline_seconds", c_double),
                 ("screen", c_void_p), ("lines", c_void_p), ("step", c_void_p), ("context", c_void_p)]
 
@@ -68,7 +69,7 @@ class MdlEvaluateOptions(ctypes.Structure):
 
 class MdlEvaluationSet(ctypes.Structure):
     _fields_ = [("name", c_char * 64), ("data", c_char * 4096), ("loss", c_double), ("bits_per_byte", c_double),
-                ("windows", c_int64)]
+                ("windows", c_int64), ("tokens", c_int64)]
 
 
 class MdlEvaluation(ctypes.Structure):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import os
-from typing import Any, Callable, Iterable, List, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Iterable, List, Mapping, NoReturn, Optional, Tuple, Union
 
 from mdl import _library as c
 from mdl._errors import CompileError, Diagnostic, Path, decode, diagnostic_of, encode, raise_error
@@ -16,6 +15,9 @@ class PlanHandle:
 
     def __init__(self, pointer: ctypes.c_void_p):
         self.pointer, self._free = pointer, c.library.mdl_plan_close
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a plan cannot be copied or pickled; Plan.write makes a file of it")
 
     def __del__(self) -> None:
         self._free(self.pointer)
@@ -40,7 +42,8 @@ class Plan:
     def write(self, path: Path) -> None:
         """Writes a .mdlx file, which `mdl.open` and `mdl train` take."""
         error = c.MdlError()
-        if c.library.mdl_plan_write(self._live().pointer, encode(path), ctypes.byref(error)):
+        handle = self._live()
+        if c.library.mdl_plan_write(handle.pointer, encode(path), ctypes.byref(error)):
             raise_error(error)
 
     def trainer(self, **options: Any) -> Trainer:
@@ -76,8 +79,10 @@ def _settings(settings: Union[Mapping[str, Any], Iterable[str], None]) -> List[b
         return []
     if isinstance(settings, str):
         raise TypeError("set is a dict, or a list of 'name=value', not one text")
-    words = [f"{name}={value}" for name, value in settings.items()] if isinstance(settings, Mapping) else list(settings)
-    return [os.fsencode(word) for word in words]
+    if isinstance(settings, Mapping):
+        settings = [f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+                    for name, value in settings.items()]
+    return [encode(word) or b"" for word in settings]
 
 
 def compile(file: Optional[Path] = None, *, text: Optional[str] = None,  # pylint: disable=redefined-builtin
@@ -117,10 +122,10 @@ def compile(file: Optional[Path] = None, *, text: Optional[str] = None,  # pylin
 def open(path: Path, *, trust: bool = False) -> Plan:  # pylint: disable=redefined-builtin
     """Opens a plan (.mdlx) that `mdlc compile` or `Plan.write` has written.
 
-    `trust`: its machine code for GPUs is kept. Else its kernels are compiled again, since the file may be anybody's.
+    `trust` keeps the machine code for GPUs that it may have: for plans of one's own.
     """
     error, pointer = c.MdlError(), ctypes.c_void_p()
-    opens = c.library.mdl_plan_open_trusted if trust else c.library.mdl_plan_open
-    if opens(encode(path), ctypes.byref(pointer), ctypes.byref(error)):
+    function = c.library.mdl_plan_open_trusted if trust else c.library.mdl_plan_open
+    if function(encode(path), ctypes.byref(pointer), ctypes.byref(error)):
         raise_error(error)
     return Plan(PlanHandle(pointer))

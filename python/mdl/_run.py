@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import os
+import queue
+import threading
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from mdl import _library as c
-from mdl._errors import Path, decode, encode, raise_error
+from mdl._errors import Path, count, decode, encode, raise_error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +21,7 @@ class EvaluationSet:
     loss: float
     bits_per_byte: float
     windows: int
+    tokens: int  # that counted; 0: none is of an answer, and the loss is NaN
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,21 +45,23 @@ def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = 
              threads: int = 0, trust: bool = False) -> Evaluation:
     """The loss of the newest checkpoint of a run, on what the run holds out of its data or on all of the file `data`.
 
-    `trust`: machine code for GPUs in the run's plan is run as it is, and not compiled again.
+    `trust`: the machine code for GPUs in the run's plan is run; for runs of one's own.
     """
     outputs: Dict[str, float] = {}
 
     def take(_: Optional[int], name: bytes, value: float) -> None:
         outputs[decode(name) or ""] = value
 
-    options = c.MdlEvaluateOptions(device=encode(device), data=encode(data), batches=batches, threads=threads,
-                                   trust=trust, output=c.ON_OUTPUT(take))
+    options = c.MdlEvaluateOptions(
+        device=encode(device), data=encode(data), batches=count("batches", batches),
+        threads=count("threads", threads), trust=trust, output=c.ON_OUTPUT(take))
     error, result = c.MdlError(), c.MdlEvaluation()
     if c.library.mdl_evaluate(encode(run), ctypes.byref(options), ctypes.byref(result), ctypes.byref(error)):
         raise_error(error)
     values = {name: getattr(result, name) for name, _ in result._fields_ if name not in ("set_count", "sets")}
     values["data"] = decode(result.data)
-    sets = tuple(EvaluationSet(decode(one.name) or "", decode(one.data) or "", one.loss, one.bits_per_byte, one.windows)
+    sets = tuple(EvaluationSet(decode(one.name) or "", decode(one.data) or "", one.loss, one.bits_per_byte, one.windows,
+                               one.tokens)
                  for one in result.sets[:result.set_count])
     return Evaluation(**values, outputs=outputs, sets=sets)
 
@@ -70,28 +74,54 @@ def generate(run: Path, prompt: str = "", *, tokens: int = 256, temperature: flo
     """Text from the newest checkpoint of a run, without the prompt.
 
     The same seed gives the same text. `each(text)` is called with every piece as it is made; where it returns False,
-    the text ends. With `chat` the prompt is a question of a conversation, and the text its answer.
+    the text ends. `trust` is that of `evaluate`. With `chat` the prompt is a question of a conversation, and the text
+    its answer; `system` is said ahead of it.
     """
+    if isinstance(stops, str):
+        raise TypeError("stops is a list of texts, not one text")
+    words = [encode(stop) or b"" for stop in stops]
+    options = c.MdlGenerateOptions(
+        device=encode(device), prompt=encode(prompt.encode(errors="surrogateescape")),
+        tokens=count("tokens", tokens), temperature=temperature, top_k=count("top_k", top_k), top_p=top_p,
+        stops=(ctypes.c_char_p * len(words))(*words) if words else None, stop_count=len(words),
+        tokenizer=encode(tokenizer), seed=count("seed", seed), threads=count("threads", threads), trust=trust,
+        chat=chat, system=None if system is None else encode(system))
+    return b"".join(_generate(encode(run), options, each)).decode(errors="replace")
+
+
+def _generate(run: Optional[bytes], options: c.MdlGenerateOptions,
+              each: Optional[Callable[[str], Optional[bool]]]) -> List[bytes]:
+    """Calls the library in a thread of its own: Ctrl-C interrupts the one that waits here, never a callback of C."""
     pieces: List[bytes] = []
-    raised: List[BaseException] = []
+    error = c.MdlError()
+    made: "queue.SimpleQueue[Optional[bytes]]" = queue.SimpleQueue()  # None: there is no more
+    goes_on: "queue.SimpleQueue[bool]" = queue.SimpleQueue()  # for each piece
 
     def take(_: Optional[int], text: "ctypes._Pointer[ctypes.c_char]", length: int) -> bool:
-        try:
-            pieces.append(ctypes.string_at(text, length))
-            return each is None or each(pieces[-1].decode(errors="replace")) is not False
-        except BaseException as error:  # pylint: disable=broad-except  # it cannot go through C
-            raised.append(error)
-            return False
+        made.put(ctypes.string_at(text, length))
+        return goes_on.get()
 
-    words = [os.fsencode(stop) for stop in stops]
-    options = c.MdlGenerateOptions(
-        device=encode(device), prompt=prompt.encode(), tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p,
-        stops=(ctypes.c_char_p * len(words))(*words) if words else None, stop_count=len(words),
-        tokenizer=encode(tokenizer), seed=seed, threads=threads, trust=trust, chat=chat,
-        system=None if system is None else system.encode())
-    error = c.MdlError()
-    if c.library.mdl_generate(encode(run), ctypes.byref(options), c.ON_TEXT(take), None, ctypes.byref(error)):
+    callback = c.ON_TEXT(take)
+
+    def work() -> None:
+        try:
+            c.library.mdl_generate(run, ctypes.byref(options), callback, None, ctypes.byref(error))
+        finally:
+            made.put(None)
+
+    thread = threading.Thread(target=work, name="mdl.generate", daemon=True)
+    thread.start()
+    try:
+        for piece in iter(made.get, None):
+            pieces.append(piece)
+            goes_on.put(each is None or each(piece.decode(errors="replace")) is not False)
+    except BaseException:
+        goes_on.put(False)
+        while made.get() is not None:
+            goes_on.put(False)
+        raise
+    finally:
+        thread.join()
+    if error.status:
         raise_error(error)
-    if raised:
-        raise raised[0]
-    return b"".join(pieces).decode(errors="replace")
+    return pieces

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Iterator, List, NoReturn, Optional, Tuple
 
 from mdl import _library as c
-from mdl._errors import Path, decode, encode, raise_error
+from mdl._errors import Path, count, decode, encode, raise_error
 
 if TYPE_CHECKING:
     import numpy
@@ -51,9 +54,22 @@ class TrainerHandle:
 
     def __init__(self, pointer: ctypes.c_void_p, plan: "PlanHandle"):
         self.pointer, self.plan, self._free = pointer, plan, c.library.mdl_trainer_close
+        self._lock, self._owner, self._process = threading.RLock(), os.getpid(), os.getpid
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[ctypes.c_void_p]:
+        """One thread at a time, and only of the process that has opened it."""
+        if self._process() != self._owner:
+            raise ValueError("the trainer is of the process that this one was forked from: open another one here")
+        with self._lock:
+            yield self.pointer
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a trainer and its values cannot be copied or pickled")
 
     def __del__(self) -> None:
-        self._free(self.pointer)
+        if self._process() == self._owner:  # one that was forked lacks the threads that would be waited for
+            self._free(self.pointer)
 
 
 class Value:
@@ -83,8 +99,9 @@ class Value:
     def read(self) -> bytes:
         """A copy of the elements, dense, the last axis innermost."""
         error, to = c.MdlError(), ctypes.create_string_buffer(max(self.nbytes, 1))
-        if c.library.mdl_trainer_read(self._handle.pointer, encode(self.name), to, self.nbytes, ctypes.byref(error)):
-            raise_error(error)
+        with self._handle.held() as pointer:
+            if c.library.mdl_trainer_read(pointer, encode(self.name), to, self.nbytes, ctypes.byref(error)):
+                raise_error(error)
         return to.raw[:self.nbytes]
 
     def _memory(self) -> Any:
@@ -113,7 +130,8 @@ class Value:
 
         kind = np.dtype(FORMATS[self.type])
         if self._data is not None:
-            array = np.ndarray(self.shape, kind, self._memory(), 0, self._strides)
+            flat = np.frombuffer(memoryview(self._memory()).toreadonly(), kind)  # which no flag makes writable
+            array = np.ndarray(self.shape, kind, flat, 0, self._strides)
         else:
             array = np.frombuffer(self.read(), kind).reshape(self.shape)
         if self.type == "bf16":
@@ -143,12 +161,16 @@ class Trainer:
     keep        newest checkpoints to keep; 0: all
     keep_every  and those of steps that are a multiple of it; 0: no others
     keep_best   and the one of the lowest validation loss, which is saved when it is found
+    sync_save   wait while a checkpoint is written; else a copy is written while training goes on
+    blame       run the first bad step of several in a row again, and say in the log which value is not finite first
+    check       run one step of so many twice and compare bits; 0: none
     patience    end where so many evaluations in a row are no better than the best before them; 0: never
     threads     of all ranks together; 0: all cores
     deadline    seconds for which a rank waits for another; 0: for ever
     screen      whether progress goes to stdout, as of `mdl train`
 
-    However its block is left, the run is saved where it is, but after a step that failed.
+    However its block is left, the run is saved where it is, but after a step that failed. Threads may share a trainer:
+    they take turns. A process that was forked cannot use it.
     """
 
     def __init__(self, plan: "PlanHandle", *, device: Optional[str] = None, out: Optional[Path] = None,
@@ -156,14 +178,16 @@ class Trainer:
                  weights: Optional[Path] = None, mapping: Optional[Path] = None, partial: bool = False,
                  steps: Optional[int] = None, save_every: Optional[int] = None, eval_every: Optional[int] = None,
                  log_every: Optional[int] = None, keep: int = 3, keep_every: int = 0, keep_best: bool = False,
+                 sync_save: bool = False, blame: bool = False, check: int = 0,
                  patience: int = 0, threads: int = 0, deadline: float = 60, screen: bool = False):
         options = c.MdlTrainOptions(
             device=encode(device), out=encode(out), data=encode(data), resume=resume,
-            restart=restart, mapping=encode(mapping), partial=partial, keep_every=keep_every, keep_best=keep_best,
-            patience=patience,
-            steps=-1 if steps is None else steps, save_every=-1 if save_every is None else save_every,
-            eval_every=-1 if eval_every is None else eval_every, log_every=-1 if log_every is None else log_every,
-            keep=keep, threads=threads, deadline_seconds=deadline,
+            restart=restart, mapping=encode(mapping), partial=partial, keep_every=count("keep_every", keep_every),
+            keep_best=keep_best, sync_save=sync_save, blame=blame,
+            check=count("check", check), patience=count("patience", patience), steps=count("steps", steps, -1),
+            save_every=count("save_every", save_every, -1), eval_every=count("eval_every", eval_every, -1),
+            log_every=count("log_every", log_every, -1), keep=count("keep", keep), threads=count("threads", threads),
+            deadline_seconds=deadline,
             screen=ctypes.c_void_p.in_dll(ctypes.CDLL(None), "stdout") if screen else None)
         setattr(options, "from", encode(weights))  # a word of Python's own
         error, pointer = c.MdlError(), ctypes.c_void_p()
@@ -175,17 +199,19 @@ class Trainer:
         self.result: Optional[Result] = None  # once it has ended
 
     def _live(self) -> TrainerHandle:
-        if self._handle is None:
+        handle = self._handle
+        if handle is None:
             raise ValueError("the trainer is closed")
-        return self._handle
+        return handle
 
     def step(self) -> Optional[Step]:
         """Trains one more step, with its evaluation and checkpoint where they are due. None: all steps are done."""
         error, step, more = c.MdlError(), c.MdlStep(), ctypes.c_bool()
-        if c.library.mdl_trainer_step(self._live().pointer, ctypes.byref(step), ctypes.byref(more),
-                                      ctypes.byref(error)):
-            self._failed = self.result is None
-            raise_error(error)
+        handle = self._live()  # referred to until the call is over, whoever closes the trainer
+        with handle.held() as pointer:
+            if c.library.mdl_trainer_step(pointer, ctypes.byref(step), ctypes.byref(more), ctypes.byref(error)):
+                self._failed = self.result is None
+                raise_error(error)
         return Step(**{name: getattr(step, name) for name, _ in step._fields_}) if more.value else None
 
     def __iter__(self) -> Iterator[Step]:
@@ -199,24 +225,27 @@ class Trainer:
 
     def save(self) -> None:
         """A checkpoint of the newest step, where there is none yet."""
-        error = c.MdlError()
-        if c.library.mdl_trainer_save(self._live().pointer, ctypes.byref(error)):
-            raise_error(error)
+        error, handle = c.MdlError(), self._live()
+        with handle.held() as pointer:
+            if c.library.mdl_trainer_save(pointer, ctypes.byref(error)):
+                raise_error(error)
 
     def values(self) -> List[Value]:
         """All of them: parameters and states by name, then outputs of a step."""
         handle, value, all_of_them = self._live(), c.MdlValue(), []
-        for i in range(c.library.mdl_trainer_value_count(handle.pointer)):
-            if c.library.mdl_trainer_value_at(handle.pointer, i, ctypes.byref(value)):
-                all_of_them.append(Value(handle, value))
+        with handle.held() as pointer:
+            for i in range(c.library.mdl_trainer_value_count(pointer)):
+                if c.library.mdl_trainer_value_at(pointer, i, ctypes.byref(value)):
+                    all_of_them.append(Value(handle, value))
         return all_of_them
 
     def value(self, name: str) -> Value:
         """The value of that name; UsageError: there is none."""
-        error, value = c.MdlError(), c.MdlValue()
-        if c.library.mdl_trainer_value(self._live().pointer, encode(name), ctypes.byref(value), ctypes.byref(error)):
-            raise_error(error)
-        return Value(self._live(), value)
+        error, value, handle = c.MdlError(), c.MdlValue(), self._live()
+        with handle.held() as pointer:
+            if c.library.mdl_trainer_value(pointer, encode(name), ctypes.byref(value), ctypes.byref(error)):
+                raise_error(error)
+            return Value(handle, value)
 
     def __getitem__(self, name: str) -> "numpy.ndarray":
         """`value(name).numpy()`."""
@@ -224,12 +253,15 @@ class Trainer:
 
     def finish(self) -> Result:
         """Ends the run, saved where it is not yet; values can still be looked at."""
-        if self.result is None:
-            error, result = c.MdlError(), c.MdlTrainResult()
-            if c.library.mdl_trainer_finish(self._live().pointer, ctypes.byref(result), ctypes.byref(error)):
-                self._failed = True
-                raise_error(error)
-            self.result = Result(decode(result.run) or "", result.step, result.loss, result.val_loss)
+        if self.result is not None:
+            return self.result
+        error, result, handle = c.MdlError(), c.MdlTrainResult(), self._live()
+        with handle.held() as pointer:
+            if self.result is None:
+                if c.library.mdl_trainer_finish(pointer, ctypes.byref(result), ctypes.byref(error)):
+                    self._failed = True
+                    raise_error(error)
+                self.result = Result(decode(result.run) or "", result.step, result.loss, result.val_loss)
         return self.result
 
     def close(self) -> None:

@@ -88,15 +88,20 @@ static void unknown_list(const Known *known, const char *prefix, const json_t *o
   json_object_foreach((json_t *)object, key, value) {
     const char *name = arena_format(known->arena, "%s%s", prefix, key);
     const int found = knows(known, name);
-    if (json_is_null(value) || found == 2) {
+    const bool dotted = strchr(key, '.') != NULL;  // only looks like a key inside of an object
+    if (json_is_null(value) || (found == 2 && !dotted)) {
       continue;
     }
-    if (found == 1 && json_is_object(value)) {
+    if (found == 1 && !dotted && json_is_object(value)) {
       unknown_list(known, arena_format(known->arena, "%s.", name), value, unfit);
       continue;
     }
     const Value said = hf_value(known->arena, object, key);
-    unfit_add(unfit, "%s = %.100s", name, value_text(known->arena, &said));
+    if (dotted) {
+      unfit_add(unfit, "'%s', a key with a dot in it", name);
+    } else {
+      unfit_add(unfit, "%s = %.100s", name, value_text(known->arena, &said));
+    }
   }
 }
 
@@ -119,11 +124,11 @@ bool config_settings(Arena *arena, const Mapping *mapping, const HfFiles *files,
     if (!formula_evaluate(line->formula, &(FormulaNames){&names, find_key, arena}, &value, error)) {
       return false;
     }
-    if (value.kind != VALUE_NUMBER && value.kind != VALUE_TRUTH) {
+    if ((value.kind != VALUE_NUMBER && value.kind != VALUE_TRUTH) || isnan(value.number)) {
       return error_set(error, 1, "%s/config.json does not say `%s`, which %s reads as %s of the model", files->path,
                        line->formula, mapping->path, line->name);
     }
-    const char *text = isinf(value.number) ? "inf" : value_text(arena, &value);
+    const char *text = !isinf(value.number) ? value_text(arena, &value) : value.number > 0 ? "inf" : "-inf";
     array_push(arena, settings, ((ConfigSetting){line->name, text, value.number}));
   }
   const Known known = known_of(arena, mapping);

@@ -1,5 +1,6 @@
 // export.c: writes a directory of Hugging Face from a checkpoint.
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,12 +143,13 @@ static bool fresh_directory(const char *path, Error *error) {
     return *path ? false : error_set(error, 1, "the name of the directory is empty");
   }
   DIR *directory = opendir(path);
-  while (directory && readdir(directory)) {
+  if (!directory) {
+    return error_set(error, 1, "cannot read the directory %s: %s", path, strerror(errno));
+  }
+  while (readdir(directory)) {
     count++;
   }
-  if (directory) {
-    closedir(directory);
-  }
+  closedir(directory);
   return count <= 2 || error_set(error, 1, "the directory %s is not empty; give another one with -o", path);
 }
 
@@ -234,8 +236,11 @@ static bool pair_write(Export *x, const Pair *pair, int fd, const char *path, Er
     }
   }
   if (done) {
-    elements_convert(element_type_dtype(type), whole, x->dtype, made, count);
-    done = io_write(NULL, fd, path, made, (size_t)pair_bytes(x, pair), error);
+    double beyond;
+    elements_convert(element_type_dtype(type), whole, x->dtype, made, count, &beyond);
+    done = (beyond == 0 || error_set(error, 1, "'%.100s' holds %g, more than %s can hold; give another --dtype",
+                                     pair->name, beyond, x->dtype)) &&
+           io_write(NULL, fd, path, made, (size_t)pair_bytes(x, pair), error);
   }
   free(whole);
   free(made);

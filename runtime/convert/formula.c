@@ -93,6 +93,15 @@ static bool is_real(const Value *value) {
   return value->kind == VALUE_NUMBER || value->kind == VALUE_TRUTH;
 }
 
+static bool negated(Reader *r, Value *value) {
+  if (value->kind == VALUE_NONE) {
+    return true;
+  }
+  const bool real = is_real(value);
+  *value = (Value){.kind = VALUE_NUMBER, .number = -value->number};
+  return real || wrong(r, "arithmetic with what is no number");
+}
+
 static bool unary(Reader *r, Value *value) {
   if (++r->depth > DEPTH_MAX) {
     return wrong(r, "too many brackets");
@@ -102,8 +111,7 @@ static bool unary(Reader *r, Value *value) {
     done = unary(r, value);
     *value = (Value){.kind = VALUE_TRUTH, .number = !value_true(value)};
   } else if (take(r, "-")) {
-    done = unary(r, value);
-    value->number = -value->number;
+    done = unary(r, value) && negated(r, value);
   } else {
     done = atom(r, value);
   }
@@ -178,9 +186,16 @@ static bool choice(Reader *r, Value *value) {
   if (!either(r, value) || !take(r, "if")) {
     return r->error->status == 0;
   }
-  if (!either(r, &condition) || !(take(r, "else") || wrong(r, "`else` is missing")) || !choice(r, &other)) {
+  if (!either(r, &condition) || !(take(r, "else") || wrong(r, "`else` is missing"))) {
     return false;
   }
+  if (++r->depth > DEPTH_MAX) {
+    return wrong(r, "too many `else`");
+  }
+  if (!choice(r, &other)) {
+    return false;
+  }
+  r->depth--;
   *value = value_true(&condition) ? *value : other;
   return true;
 }

@@ -40,6 +40,21 @@ static bool shard_add(HfFiles *files, const char *name, Error *error) {
          safetensors_open(path, &files->shards[files->shard_count], error) && (files->shard_count++, true);
 }
 
+// A tensor that two shards have would be either of them.
+static bool shard_apart(const HfFiles *files, Error *error) {
+  const Safetensors *newest = files->shards[files->shard_count - 1];
+  for (int f = 0; f < files->shard_count - 1; f++) {
+    for (int i = 0; i < safetensors_count(newest); i++) {
+      const char *name = safetensors_at(newest, i)->name;
+      if (safetensors_find(files->shards[f], name)) {
+        return error_set(error, 1, "two shards of %s hold '%.100s': one of them is of another model", files->path,
+                         name);
+      }
+    }
+  }
+  return true;
+}
+
 // Each file that the index names, once; all of its tensors must be where it says.
 static bool shards_open(HfFiles *files, const char *index, Error *error) {
   const char *tensor;
@@ -61,7 +76,7 @@ static bool shards_open(HfFiles *files, const char *index, Error *error) {
       done = io_path(path, error, "%s/%s", files->path, name) &&
              (io_is_file(path) ||
               error_set(error, 1, "the shard %s is not there, in which %s says '%.100s' is", path, index, tensor)) &&
-             shard_add(files, name, error);
+             shard_add(files, name, error) && shard_apart(files, error);
       json_object_set_new(opened, name, json_integer(files->shard_count - 1));
     }
     if (done && !safetensors_find(files->shards[json_integer_value(json_object_get(opened, name))], tensor)) {

@@ -8,9 +8,11 @@
 #include "runtime/convert/convert.h"
 #include "runtime/convert/source.h"
 #include "runtime/data/data.h"
+#include "runtime/data/utf8.h"
 #include "runtime/run.h"
 
 enum { WINDOW_MOST = 1024 };  // positions of a window where nobody says how many
+static const double LONGEST_SAID = 9e15;
 
 typedef struct {
   Arena *arena;
@@ -58,13 +60,40 @@ static void settings_bound(Import *m) {
   for (int i = 0; i < m->settings.count; i++) {
     ConfigSetting *setting = &m->settings.at[i];
     if (is_window(setting)) {
-      m->result->longest = (int64_t)setting->number;
+      m->result->longest = setting->number > 0 && setting->number < LONGEST_SAID ? (int64_t)setting->number : 0;
       if (setting->number > WINDOW_MOST) {
         setting->number = WINDOW_MOST;
         setting->value = arena_format(m->arena, "%d", WINDOW_MOST);
       }
     }
   }
+}
+
+// As the language writes a string. What it cannot say is left to the compiler to refuse.
+static const char *string_text(Arena *arena, const char *text) {
+  char *made = ARENA_ARRAY(arena, char, 2 * strlen(text) + 3), *to = made;
+  *to++ = '"';
+  for (const char *at = text; *at; at++) {
+    const char *escape = *at == '"' ? "\"" : *at == '\\' ? "\\" : *at == '\n' ? "n" : *at == '\t' ? "t" : NULL;
+    *to = '\\';
+    to += escape != NULL;
+    *to++ = escape ? *escape : *at;
+  }
+  *to = '"';
+  return made;
+}
+
+// Of a name in a comment: what would end it, or is no text, is a question mark.
+static const char *comment_text(Arena *arena, const char *text) {
+  char *made = arena_format(arena, "%s", text);
+  const size_t length = strlen(made);
+  for (size_t at = 0; at < length;) {
+    const int size = utf8_character((const uint8_t *)made + at, length - at);
+    const bool plain = size > 0 && (unsigned char)made[at] >= ' ' && made[at] != 0x7f;
+    made[at] = plain ? made[at] : '?';
+    at += plain ? (size_t)size : 1;
+  }
+  return made;
 }
 
 static const char *recipe_text(const Import *m) {
@@ -79,15 +108,16 @@ static const char *recipe_text(const Import *m) {
   }
   const char *data = m->options->data ? m->options->data : m->result->tokenizer ? "train.txt" : "train.bin";
   const char *kind = m->result->tokenizer
-                         ? arena_format(m->arena, "text(\"%s\", tokenizer = \"" CONVERT_KEPT "/tokenizer.json\")", data)
-                         : arena_format(m->arena, "tokens(\"%s\")", data);
+                         ? arena_format(m->arena, "text(%s, tokenizer = \"" CONVERT_KEPT "/tokenizer.json\")",
+                                        string_text(m->arena, data))
+                         : arena_format(m->arena, "tokens(%s)", string_text(m->arena, data));
   return arena_format(
       m->arena,
       "\n// As `mdl convert` read it from %s.\n"
       "recipe converted {\n  model %s(%s);\n  data %s;\n  batch = 1;\n  seq = %s;\n  steps = 1000;\n"
       "  optimizer adamw(lr = cosine(peak = 1e-5, warmup = 10, steps = steps), decay = 0, clip = 1.0);\n"
       "}\n",
-      m->options->from, m->mapping.model, sizes, kind, window);
+      comment_text(m->arena, m->options->from), m->mapping.model, sizes, kind, window);
 }
 
 // The model of the binary and a recipe, as a text in the run's directory.
@@ -181,9 +211,25 @@ static bool import_weights(Import *m, Error *error) {
   const CheckpointSource from = {m, read_weight};
   CheckpointFacts facts = {
       .seed = m->set->plans[0]->run.seed, .state_hash = m->set->plans[0]->state_hash, .val_loss = NAN};
-  return source_open(m->arena, &source, &m->numbers, &m->weights, &m->source, error) &&
-         checkpoint_save_weights(m->set, &from, m->run.checkpoints, &facts, error) &&
-         run_write_plan(&m->run, m->set, NULL, error);
+  if (!source_open(m->arena, &source, &m->numbers, &m->weights, &m->source, error) ||
+      !checkpoint_save_weights(m->set, &from, m->run.checkpoints, &facts, error)) {
+    return false;
+  }
+  if (facts.not_finite[0]) {
+    const size_t said = strlen(m->result->note);
+    snprintf(m->result->note + said, sizeof m->result->note - said,
+             "%s'%.95s' holds numbers that are not finite: the weights are of no use as they are", said ? "; " : "",
+             facts.not_finite);
+  }
+  return run_write_plan(&m->run, m->set, NULL, error);
+}
+
+// A run that is there is not gone on with by a conversion.
+static bool out_is_free(const char *out, Error *error) {
+  char plan[IO_PATH_MAX];
+  Error ignored;
+  return !out || !io_path(plan, &ignored, "%s/plan.mdlx", out) || !io_is_file(plan) ||
+         error_set(error, 1, "there is a run in %s already; give another directory with -o", out);
 }
 
 static bool not_there(const char *from, Error *error) {
@@ -205,7 +251,8 @@ bool convert_import(Arena *arena, const ImportOptions *options, Imported *result
   bool done = (hf_is(options->from) || not_there(options->from, error)) && hf_open(options->from, &files, error) &&
               import_mapping(m, &files, error) && config_settings(arena, &m->mapping, &files, &m->settings, error);
   hf_close(&files);
-  const bool created = done && run_create(&m->run, options->out, m->mapping.model, error);
+  const bool created =
+      done && out_is_free(options->out, error) && run_create(&m->run, options->out, m->mapping.model, error);
   settings_bound(m);
   done = created && import_tokenizer(m, error);
   if (done && options->compile.file) {

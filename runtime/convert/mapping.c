@@ -102,6 +102,18 @@ static bool parse_dimensions(Parser *p, char *text, MappingTensor *tensor) {
   }
 }
 
+// {axis} in a name ends, and names something.
+static bool parse_indexes(const Parser *p, const char *name) {
+  int count = 0;
+  for (const char *open = strchr(name, '{'); open; open = strchr(open + 1, '{'), count++) {
+    const size_t length = strcspn(open + 1, "{}");
+    if (open[1 + length] != '}' || length == 0) {
+      return wrong(p, "a { in a name is followed by an axis and }");
+    }
+  }
+  return count <= MAPPING_MAX_INDEXES || wrong(p, "a name has at most 4 axes in { }");
+}
+
 static bool parse_tensor(Parser *p, char *rest) {
   MappingTensor tensor = {.line = p->line};
   tensor.name = word(p->arena, &rest);
@@ -109,7 +121,8 @@ static bool parse_tensor(Parser *p, char *rest) {
   if (!tensor.name || !open || !close || !equals || open > close || close > equals) {
     return wrong(p, "`tensor NAME [AXIS ..., ...] = PARAMETER, ...` is expected");
   }
-  if (!parse_dimensions(p, trimmed(p->arena, open + 1, (size_t)(close - open - 1)), &tensor)) {
+  if (!parse_indexes(p, tensor.name) ||
+      !parse_dimensions(p, trimmed(p->arena, open + 1, (size_t)(close - open - 1)), &tensor)) {
     return false;
   }
   for (char *at = equals; *at;) {
@@ -119,6 +132,9 @@ static bool parse_tensor(Parser *p, char *rest) {
       return wrong(p, *part ? "a tensor holds at most 8 parameters" : "a parameter is missing");
     }
     tensor.part[tensor.part_count++] = part;
+    if (!parse_indexes(p, part)) {
+      return false;
+    }
     at += length;
   }
   int parts = 0;
@@ -139,6 +155,9 @@ static bool parse_skip(Parser *p, char *rest) {
     return wrong(p, "`skip NAME` or `skip NAME if FORMULA` is expected");
   }
   skip.condition = when ? trimmed(p->arena, rest, strlen(rest)) : NULL;
+  if (when && !*skip.condition) {
+    return wrong(p, "a formula is missing");
+  }
   array_push(p->arena, &p->mapping->skips, skip);
   return true;
 }
@@ -214,7 +233,11 @@ bool mapping_open(Arena *arena, const char *path, Mapping *mapping, Error *error
     return error_set(error, 1, "%s", why.text);
   }
   const char *kept = arena_format(arena, "%s", text);
+  const bool zero = strlen(text) != length;
   free(text);
+  if (zero) {
+    return error_set(error, 1, "%s holds zero bytes: it is no mapping of weights", path);
+  }
   return mapping_parse(arena, arena_format(arena, "%s", path), kept, mapping, error);
 }
 

@@ -19,7 +19,7 @@
 #include "base/array.h"
 #include "runtime/convert/formula.h"
 
-enum { MAPPING_MAX_PARTS = 8, MAPPING_MAX_FACTORS = 16 };
+enum { MAPPING_MAX_PARTS = 8, MAPPING_MAX_FACTORS = 16, MAPPING_MAX_INDEXES = 4 };
 
 typedef enum { MAPPING_READ, MAPPING_WRITE, MAPPING_MUST, MAPPING_ADD, MAPPING_ONLY, MAPPING_NEED } MappingKind;
 

@@ -1,6 +1,7 @@
 // pairs.c: expands the lines of a mapping over layers and experts, and copies elements.
 #include "runtime/convert/pairs.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,8 @@
 #include "kernels/cpu/convert.h"
 #include "runtime/element.h"
 
-enum { INDEXES_MAX = 4, UNFIT_NAMED = 8 };
+enum { UNFIT_NAMED = 8 };
+static const int64_t EXPANDED_MAX = 1 << 22;  // tensors of one line
 
 typedef struct {  // {axis} in a name
   const char *axis;
@@ -22,7 +24,7 @@ typedef struct {
   const ModelNumbers *numbers;
   const Weights *weights;
   int index_count;
-  Index index[INDEXES_MAX];
+  Index index[MAPPING_MAX_INDEXES];
   Error *error;
 } Expansion;
 
@@ -74,12 +76,16 @@ static const Index *index_of(const Expansion *x, const char *axis) {
 }
 
 static bool indexes_find(Expansion *x) {
+  int64_t names = 1;
   x->index_count = 0;
   for (const char *open = strchr(x->line->name, '{'); open; open = strchr(open + 1, '{')) {
     const char *axis = arena_format(x->arena, "%.*s", (int)strcspn(open + 1, "}"), open + 1);
     const ModelNumber *number = model_number(x->numbers, axis);
-    if (!number || !number->axis || x->index_count == INDEXES_MAX) {
+    if (!number || !number->axis) {
       return wrong(x, "the model has no axis", axis);
+    }
+    if (__builtin_mul_overflow(names, (int64_t)number->value, &names) || names > EXPANDED_MAX) {
+      return wrong(x, "the axes in { } make too many names of", x->line->name);
     }
     x->index[x->index_count++] = (Index){.axis = axis, .size = (int64_t)number->value};
   }
@@ -325,8 +331,10 @@ static bool type_of_dtype(const char *dtype, ElementType *type) {
   return false;
 }
 
-bool elements_convert(const char *from_dtype, const void *from, const char *to_dtype, void *to, int64_t count) {
+bool elements_convert(const char *from_dtype, const void *from, const char *to_dtype, void *to, int64_t count,
+                      double *beyond) {
   ElementType a, b;
+  *beyond = 0;
   if (!type_of_dtype(from_dtype, &a) || !type_of_dtype(to_dtype, &b)) {
     return false;
   }
@@ -337,8 +345,13 @@ bool elements_convert(const char *from_dtype, const void *from, const char *to_d
     memcpy(out, in, (size_t)(count * in_bytes));
     return true;
   }
+  const double large = b == TYPE_F16 ? 65504 : 3.3e38;  // from here on it may become infinite
   for (int64_t i = 0; i < count; i++) {
-    element_put(b, out + i * out_bytes, element_get(a, in + i * in_bytes));
+    const double value = element_get(a, in + i * in_bytes);
+    element_put(b, out + i * out_bytes, value);
+    if (fabs(value) > large && isfinite(value) && !isfinite(element_get(b, out + i * out_bytes))) {
+      *beyond = value;
+    }
   }
   return true;
 }

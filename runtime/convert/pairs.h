@@ -51,8 +51,10 @@ int64_t pair_count(const Pair *pair);
 void pair_take(const Pair *pair, int part, int64_t bytes, const void *tensor, void *parameter);
 void pair_give(const Pair *pair, int part, int64_t bytes, const void *parameter, void *tensor);
 
-// Elements of any type of real numbers to another, one after the other. False: a type that is not converted.
-bool elements_convert(const char *from_dtype, const void *from, const char *to_dtype, void *to, int64_t count);
+// Elements of any type of real numbers to another, one after the other. False: a type that is not converted. *beyond:
+// a number that the other type cannot hold and that became infinite; 0: there is none.
+bool elements_convert(const char *from_dtype, const void *from, const char *to_dtype, void *to, int64_t count,
+                      double *beyond);
 
 // "[61, 32]"
 const char *shape_text(Arena *arena, int count, const int64_t *size);

@@ -116,9 +116,10 @@ static void pair_compare(WeightSource *s, const Pair *pair, Unfit *unfit) {
     return;
   }
   char element[8] = {0}, made[8];
+  double beyond;
   if (strcmp(tensor_shape(s->arena, tensor), wanted) != 0) {
     unfit_add(unfit, "'%.100s' is %s there, %s is wanted", tensor->name, tensor_shape(s->arena, tensor), wanted);
-  } else if (!elements_convert(tensor->dtype, element, "F32", made, 1)) {
+  } else if (!elements_convert(tensor->dtype, element, "F32", made, 1, &beyond)) {
     unfit_add(unfit, "'%.100s' has elements of type %.20s; F64, F32, F16 and BF16 are read", tensor->name,
               tensor->dtype);
   }
@@ -156,16 +157,18 @@ static bool is_skipped(const WeightSource *s, const ModelNumbers *numbers, const
   return true;
 }
 
-static bool is_paired(const WeightSource *s, const SafetensorsTensor *tensor) {
-  for (int i = 0; i < s->pairs.count; i++) {
-    if (find_tensor(s, s->pairs.at[i].name).tensor == tensor) {
-      return true;
-    }
-  }
-  return false;
+static int place_order(const void *a, const void *b) {
+  const SafetensorsTensor *const *x = a, *const *y = b;
+  return *x < *y ? -1 : *x > *y;
 }
 
 static bool left_compare(WeightSource *s, const ModelNumbers *numbers, Error *error) {
+  const size_t count = (size_t)s->pairs.count, size = sizeof(SafetensorsTensor *);
+  const SafetensorsTensor **paired = ARENA_ARRAY(s->arena, const SafetensorsTensor *, count + 1);
+  for (size_t i = 0; i < count; i++) {
+    paired[i] = find_tensor(s, s->pairs.at[i].name).tensor;
+  }
+  qsort(paired, count, size, place_order);
   for (int f = 0; f < s->files.shard_count; f++) {
     for (int i = 0; i < safetensors_count(s->files.shards[f]); i++) {
       const SafetensorsTensor *tensor = safetensors_at(s->files.shards[f], i);
@@ -173,7 +176,7 @@ static bool left_compare(WeightSource *s, const ModelNumbers *numbers, Error *er
       if (!is_skipped(s, numbers, tensor->name, &skipped, error)) {
         return false;
       }
-      if (!skipped && !is_paired(s, tensor)) {
+      if (!skipped && !bsearch(&tensor, paired, count, size, place_order)) {
         unfit_add(&s->left, "'%.100s' %s", tensor->name, tensor_shape(s->arena, tensor));
       }
     }
@@ -204,18 +207,27 @@ static bool open_hf(WeightSource *s, const ModelNumbers *numbers, Unfit *unfit, 
   return left_compare(s, numbers, error);
 }
 
+// What became infinite on the way is no weight of this model.
+static bool within(const char *name, ElementType type, double beyond, Error *error) {
+  return beyond == 0 ||
+         error_set(error, 1, "'%.100s' holds %g, more than %s can hold%s", name, beyond, element_type_name(type),
+                   type == TYPE_F32 ? "; --precision fp64 keeps such numbers" : "");
+}
+
 static bool read_pair(WeightSource *s, const Pair *pair, int part, const Weight *weight, void *dense, Error *error) {
   const HfTensor found = find_tensor(s, pair->name);
   const int64_t count = pair_count(pair), bytes = element_type_bytes(weight->type);
   char *raw = malloc((size_t)(found.tensor->end - found.tensor->begin) + 1);
   char *made = malloc((size_t)(count * bytes) + 1);
   char size[UNITS_MAX];
-  const bool done = ((raw && made) || error_set(error, 3, "no memory to read '%.100s', %s", pair->name,
-                                                units_bytes(size, (double)(count * bytes)))) &&
-                    safetensors_read(found.file, found.tensor, raw, error);
+  double beyond = 0;
+  bool done = ((raw && made) || error_set(error, 3, "no memory to read '%.100s', %s", pair->name,
+                                          units_bytes(size, (double)(count * bytes)))) &&
+              safetensors_read(found.file, found.tensor, raw, error);
   if (done) {
-    elements_convert(found.tensor->dtype, raw, element_type_dtype(weight->type), made, count);
+    elements_convert(found.tensor->dtype, raw, element_type_dtype(weight->type), made, count, &beyond);
     pair_take(pair, part, bytes, made, dense);
+    done = within(pair->name, weight->type, beyond, error);
   }
   free(raw);
   free(made);
@@ -362,8 +374,11 @@ bool source_read(WeightSource *s, int w, void *dense, bool *found, Error *error)
   char *raw = malloc((size_t)(tensor->end - tensor->begin) + 1);
   bool done = raw || error_set(error, 3, "no memory to read '%.100s'", tensor->name);
   done = done && safetensors_read(s->saved, tensor, raw, error);
-  done = done && (elements_convert(tensor->dtype, raw, element_type_dtype(weight->type), dense, weight_count(weight)) ||
+  double beyond = 0;
+  done = done && (elements_convert(tensor->dtype, raw, element_type_dtype(weight->type), dense, weight_count(weight),
+                                   &beyond) ||
                   error_set(error, 1, "'%.100s' has elements of type %.20s", tensor->name, tensor->dtype));
+  done = done && within(tensor->name, weight->type, beyond, error);
   free(raw);
   return done;
 }

@@ -476,6 +476,20 @@ static void backend_record(Device *device, Buffer *out) {
   gemms_record(device->gemms, out);
 }
 
+static bool backend_pin(Device *device, void *memory, int64_t bytes, Error *error) {
+  return device_here(device, error) &&
+         cuda_check(&device->cuda,
+                    device->cuda.host_register(memory, (size_t)bytes, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED),
+                    "pinning memory of the host", error);
+}
+
+static void backend_unpin(Device *device, void *memory) {
+  Error ignored;
+  if (device_here(device, &ignored)) {
+    device->cuda.host_unregister(memory);
+  }
+}
+
 const Backend backend_cuda = {
     .name = "cuda",
     .apart = true,
@@ -490,4 +504,6 @@ const Backend backend_cuda = {
     .trace = backend_trace,
     .traced = backend_traced,
     .record = backend_record,
+    .pin = backend_pin,
+    .unpin = backend_unpin,
 };

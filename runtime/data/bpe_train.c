@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/file.h"
 #include "runtime/data/alphabet.h"
 #include "runtime/data/bpe_pairs.h"
 #include "runtime/data/scan.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/data/utf8.h"
-#include "runtime/io.h"
 
 enum { BYTES = 256, LEAST_VOCABULARY = 258, MOST_VOCABULARY = 1 << 20, LONGEST_PIECE = 1024 };
 
@@ -145,8 +145,10 @@ static void json_put(const Trainer *t, const char *pattern, Buffer *out) {
 static bool trainer_write(const Trainer *t, const BpeTrainOptions *options, const char *pattern, Error *error) {
   Buffer text = {0};
   json_put(t, pattern, &text);
+  FileError why;
   const bool done = text.failed ? error_set(error, 3, "no memory for the text of the tokenizer")
-                                : io_replace_file(NULL, options->out, text.text, text.length, error);
+                                : file_write_atomic(options->out, text.text, text.length, &why) ||
+                                      error_set(error, 1, "%s", why.text);
   buffer_free(&text);
   return done;
 }
@@ -158,7 +160,7 @@ bool bpe_train_run(const BpeTrainOptions *options, BpeTrainFacts *facts, Error *
                      "a tokenizer has from %d tokens (256 bytes, one merge, the end of documents) to %d, not %lld",
                      LEAST_VOCABULARY, MOST_VOCABULARY, (long long)options->vocabulary);
   }
-  if (!reader_apart(&options->read, NULL, options->out, IO_REPLACE_ENDING, error)) {
+  if (!reader_apart(&options->read, NULL, options->out, "", error)) {
     return false;
   }
   Tokenizer *cutter = NULL;

@@ -48,6 +48,9 @@ static bool template_check(Chat *chat, Error *error) {
     return error_set(error, 1, "the template '%s' goes on with {role} or {content} behind {content}; both stand once",
                      chat->template);
   }
+  if (end && strstr(end + strlen(end_mark), end_mark)) {
+    return error_set(error, 1, "the template '%s' has {end} twice", chat->template);
+  }
   if (end && end < behind) {
     return error_set(error, 1, "the template '%s' has {end} before {content}", chat->template);
   }
@@ -209,6 +212,10 @@ static bool messages_add(Chat *chat, const json_t *root, bool *answered) {
   json_array_foreach(messages, index, message) {
     const json_t *role = json_object_get(message, "role"), *content = json_object_get(message, "content");
     char what[96];
+    if (json_is_string(role) && strlen(json_string_value(role)) != json_string_length(role)) {
+      snprintf(what, sizeof what, "the \"role\" of message %zu has a zero byte", index + 1);
+      return wrong(chat, what);
+    }
     if (!json_is_string(role) || !json_is_string(content)) {
       snprintf(what, sizeof what, "message %zu has %s", index + 1,
                !json_is_string(role) ? "no \"role\" that is text" : "no \"content\" that is text");
@@ -233,11 +240,13 @@ bool chat_add(Chat *chat, const char *path, int64_t number, const char *line, si
   chat->tokens = tokens;
   chat->flags = flags;
   chat->error = error;
-  json_t *root = json_loadb(line, length, JSON_ALLOW_NUL, &problem);
+  json_t *root = json_loadb(line, length, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &problem);
   if (!json_is_object(root)) {
     const bool json = root != NULL;
     json_decref(root);
-    return wrong(chat, json ? "the line is no object {...}" : "the line is no JSON");
+    char what[sizeof problem.text + 64];
+    snprintf(what, sizeof what, "the line is no JSON, at byte %d: %s", problem.position, problem.text);
+    return wrong(chat, json ? "the line is no object {...}" : what);
   }
   if (chat->encoder) {
     encoder_go_on(chat->encoder, true);

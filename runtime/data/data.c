@@ -175,6 +175,22 @@ static bool data_encode(Data *data, Error *error) {
   return done;
 }
 
+// Is there an answer? The first one is found soon, where there are any.
+static bool mask_check(const Data *data, Error *error) {
+  enum { PIECE = 1 << 16 };
+  uint8_t *piece = malloc(PIECE);
+  bool done = piece || error_set(error, 3, "no memory to read %s", data->mask_path), any = false;
+  for (int64_t at = 0; done && !any && at < data->file.count; at += PIECE) {
+    const size_t here = data->file.count - at < PIECE ? (size_t)(data->file.count - at) : PIECE;
+    done = io_read(data->mask_fd, data->mask_path, at, piece, here, error);
+    for (size_t i = 0; done && !any && i < here; i++) {
+      any = piece[i] & TOKEN_ANSWER;
+    }
+  }
+  free(piece);
+  return done && (any || error_set(error, 1, "the mask %s has no answers: no byte of it is 1 or 3", data->mask_path));
+}
+
 // A byte for each token beside a file of them.
 static bool mask_open(Data *data, const SourceOptions *options, const char *base, Error *error) {
   char found[PATH_MAX];
@@ -190,11 +206,17 @@ static bool mask_open(Data *data, const SourceOptions *options, const char *base
   if (!data->mask_path || data->mask_fd < 0 || fstat(data->mask_fd, &info) != 0) {
     return error_set(error, 1, "cannot read the mask %s: %s", found, strerror(errno));
   }
-  return info.st_size == data->file.count ||
-         error_set(error, 1,
-                   "the mask %s has %lld bytes, but %s has %lld tokens; a mask has one byte for each: 1 for a token of "
-                   "an answer, and 2 more where a document begins",
-                   found, (long long)info.st_size, data->path, (long long)data->file.count);
+  if (!S_ISREG(info.st_mode)) {
+    return error_set(error, 1, "the mask %s is not a regular file; masks are read at random places", found);
+  }
+  if (info.st_size != data->file.count) {
+    return error_set(
+        error, 1,
+        "the mask %s has %lld bytes, but %s has %lld tokens; a mask has one byte for each: 1 for a token of "
+        "an answer, and 2 more where a document begins",
+        found, (long long)info.st_size, data->path, (long long)data->file.count);
+  }
+  return mask_check(data, error);
 }
 
 // What the file holds, by the kind of data that the recipe names.
@@ -398,6 +420,14 @@ const Data *data_part(const Data *data, int index) {
 
 const char *data_tokenizer_path(const Data *data) {
   return data->tokenizer ? tokenizer_path(data->tokenizer) : NULL;
+}
+
+const char *data_mask_path(const Data *data) {
+  const char *mask = data->mask_path;
+  for (int i = 0; i < data->part_count && !mask; i++) {
+    mask = data_mask_path(data->parts[i]);
+  }
+  return mask;
 }
 
 int64_t data_train_begin(const Data *data, int64_t sample) {

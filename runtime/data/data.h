@@ -48,6 +48,8 @@ DataFacts data_facts(const Data *data);
 int data_parts(const Data *data);
 const Data *data_part(const Data *data, int index);
 const char *data_tokenizer_path(const Data *data);
+// The file that says which tokens are of answers, of a mix the first that there is; NULL: none.
+const char *data_mask_path(const Data *data);
 
 // Which source of a mix a sample, or a validation window, is of: all that follows is asked of that source, with the
 // number that the sample has there. Of each weight samples have their share at any time, and validation windows come

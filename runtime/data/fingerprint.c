@@ -62,14 +62,33 @@ static bool data_add(const Data *data, XXH3_state_t *corpus, XXH3_state_t *token
       return false;
     }
   }
-  const char *path = parts > 0 ? NULL : data_tokenizer_path(data);
+  const char *path = parts > 0 ? NULL : data_tokenizer_path(data), *mask = data_mask_path(data);
   return parts > 0 ||
-         (file_add(corpus, data_facts(data).path, false, error) && (!path || file_add(tokenizer, path, true, error)));
+         (file_add(corpus, data_facts(data).path, false, error) && (!mask || file_add(corpus, mask, false, error)) &&
+          (!path || file_add(tokenizer, path, true, error)));
+}
+
+// The sources that evaluations read, where the recipe names some.
+static bool validation_add(const Data *data, XXH3_state_t *validation, XXH3_state_t *ignored, bool *some,
+                           Error *error) {
+  const char *name;
+  for (int i = 0; i < data_set_count(data); i++) {
+    const Data *set = data_set(data, i, &name);
+    if (set == data) {
+      continue;
+    }
+    *some = true;
+    XXH3_64bits_update(validation, name, strlen(name) + 1);
+    if (!data_add(set, validation, ignored, error)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 bool data_fingerprint(const Data *data, DataPrint *print, Error *error) {
   XXH3_state_t *corpus = XXH3_createState(), *tokenizer = XXH3_createState();
-  bool done = (corpus && tokenizer) || error_set(error, 3, "no memory");
+  bool done = (corpus && tokenizer) || error_set(error, 3, "no memory"), some = false;
   if (done) {
     XXH3_64bits_reset(corpus);
     XXH3_64bits_reset(tokenizer);
@@ -78,6 +97,9 @@ bool data_fingerprint(const Data *data, DataPrint *print, Error *error) {
   if (done) {
     print->data = XXH3_64bits_digest(corpus) | 1;
     print->tokenizer = XXH3_64bits_digest(tokenizer) | 1;
+    XXH3_64bits_reset(corpus);
+    done = validation_add(data, corpus, tokenizer, &some, error);
+    print->validation = some ? XXH3_64bits_digest(corpus) | 1 : 0;
   }
   XXH3_freeState(corpus);
   XXH3_freeState(tokenizer);

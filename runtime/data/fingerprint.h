@@ -4,9 +4,10 @@
 
 #include "runtime/data/data.h"
 
-typedef struct {  // never 0
-  uint64_t data;  // sizes and bytes: of files up to FINGERPRINT_WHOLE all of them, else both ends and samples between
-  uint64_t tokenizer;  // all of its file; of tokens that have none, that they have none
+typedef struct {  // never 0, but for the last
+  uint64_t data;  // sizes and bytes: of files, masks too, up to FINGERPRINT_WHOLE all, else ends and samples between
+  uint64_t tokenizer;   // all of its file; of tokens that have none, that they have none
+  uint64_t validation;  // of the sources that are validated with, as `data`; 0: they are a part of the data
 } DataPrint;
 
 enum {

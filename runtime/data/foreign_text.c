@@ -10,17 +10,33 @@ typedef struct {
   const char *bytes;
   size_t count;
   const char *what, *unpack;  // the command that writes the text to stdout; NULL: there is none
+  size_t at;                  // where these bytes are
 } Packed;
 
 static const Packed packed[] = {
-    {"\x1f\x8b", 2, "packed by gzip", "gzip -dc"},
-    {"\x28\xb5\x2f\xfd", 4, "packed by zstd", "zstd -dc"},
-    {"\xfd\x37zXZ\0", 6, "packed by xz", "xz -dc"},
-    {"PK\3\4", 4, "an archive of zip", "unzip -p"},
-    {"PAR1", 4, "Parquet", NULL},
+    {"\x1f\x8b", 2, "packed by gzip", "gzip -dc", 0},
+    {"\x28\xb5\x2f\xfd", 4, "packed by zstd", "zstd -dc", 0},
+    {"\xfd\x37zXZ\0", 6, "packed by xz", "xz -dc", 0},
+    {"PK\3\4", 4, "an archive of zip", "unzip -p", 0},
+    {"ustar", 5, "an archive of tar", "tar -xOf", 257},
+    {"\xff\xfe", 2, "UTF-16", "iconv -f utf-16 -t utf-8", 0},
+    {"\xfe\xff", 2, "UTF-16", "iconv -f utf-16 -t utf-8", 0},
+    {"%PDF-", 5, "a PDF", "pdftotext -", 0},
+    {"PAR1", 4, "Parquet", NULL, 0},
+    {"\x7f"
+     "ELF",
+     4, "a program", NULL, 0},
+    {"\x80\2", 2, "a pickle", NULL, 0},
+    {"\x80\3", 2, "a pickle", NULL, 0},
+    {"\x80\4", 2, "a pickle", NULL, 0},
+    {"\x80\5", 2, "a pickle", NULL, 0},
+    {"\x93NUMPY", 6, "an array of numpy.save", NULL, 0},
+    {"\x89PNG", 4, "a picture", NULL, 0},
+    {"\xff\xd8\xff", 3, "a picture", NULL, 0},
+    {"version https://git-lfs", 23, "a pointer of Git LFS, whose file was not fetched", NULL, 0},
 };
 
-enum { MOST = 12 };
+enum { MOST = 264 };
 
 // "BZh", its level, and the first digits of pi: three letters alone may begin a text.
 static bool is_bzip2(const char *begin) {
@@ -41,7 +57,8 @@ bool foreign_text_check(int fd, const char *path, int64_t bytes, Error *error) {
     return false;
   }
   for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
-    if (bytes >= (int64_t)packed[i].count && memcmp(begin, packed[i].bytes, packed[i].count) == 0) {
+    const size_t at = packed[i].at;
+    if (bytes >= (int64_t)(at + packed[i].count) && memcmp(begin + at, packed[i].bytes, packed[i].count) == 0) {
       return packed_error(path, packed[i].what, packed[i].unpack, error);
     }
   }

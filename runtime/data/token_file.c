@@ -186,6 +186,18 @@ static bool is_text(const uint8_t *bytes, int64_t count) {
   return count >= 32;
 }
 
+// Numbers of another width: every second token is 0, and not all of the others are.
+static bool is_wider(const uint8_t *bytes, int64_t count, TokenType type) {
+  const int64_t size = token_bytes(type), tokens = count / size;
+  bool some = false, second = false;
+  for (int64_t i = 0; i < tokens; i++) {
+    for (int64_t j = 0; j < size; j++) {
+      *(i % 2 ? &second : &some) |= bytes[i * size + j] != 0;
+    }
+  }
+  return tokens >= 16 && some && !second;
+}
+
 static bool raw_read(const char *path, int64_t bytes, const char *type, const uint8_t *begin, TokenFile *file,
                      Error *error) {
   const int64_t sample = bytes < SAMPLE ? bytes : SAMPLE;
@@ -202,7 +214,19 @@ static bool raw_read(const char *path, int64_t bytes, const char *type, const ui
                      "`data text(\"%s\");`",
                      path, type, (long long)sample, path);
   }
+  if (memcmp(begin, "\x93NUMPY", 6) == 0) {
+    return error_set(error, 1,
+                     "%s is an array of numpy.save, with a header ahead of its numbers; write them alone: "
+                     "`array.astype(numpy.%s).tofile(\"tokens.bin\")`",
+                     path, strcmp(type, "u16") == 0 ? "uint16" : "uint32");
+  }
   const int64_t size = token_bytes(file->type);
+  if (is_wider(begin, sample, file->type)) {
+    return error_set(error, 1,
+                     "%s is not of %s: every second token at its beginning is 0, as in numbers of %lld or more bits; "
+                     "write it anew, with numpy `array.astype(numpy.%s).tofile(...)`",
+                     path, type, (long long)size * 16, size == 2 ? "uint16" : "uint32");
+  }
   file->count = bytes / size;
   return bytes % size == 0 ||
          error_set(error, 1, "%s ends at byte %lld, in the middle of a token of %s: it is truncated or of another type",

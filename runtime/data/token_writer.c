@@ -24,11 +24,12 @@ typedef struct {
   int32_t end;  // -1: none
   uint8_t *bytes;
   size_t capacity;
+  char out[IO_PATH_MAX];   // where links of its name lead
   char path[IO_PATH_MAX];  // of the file until it is whole
   int fd;
   Chat *chat;  // NULL: no conversations
   Buffer flags;
-  char mask[IO_PATH_MAX];
+  char mask_out[IO_PATH_MAX], mask[IO_PATH_MAX];
   int mask_fd;
   int64_t count;  // written
   bool raw;
@@ -92,10 +93,33 @@ static bool writer_text(void *context, const char *text, size_t length, bool mor
   return w->tokens.count < FLUSH || writer_flush(w, error);
 }
 
+// A file under a name that is not its own yet. What stands there is of a program that was ended.
+static bool part_create(const char *out, char path[IO_PATH_MAX], int *fd, Error *error) {
+  if (!io_path(path, error, "%s" WRITER_ENDING, out)) {
+    return false;
+  }
+  unlink(path);
+  return io_create(NULL, path, fd, error);
+}
+
+// The names of what is made, none of which is read.
+static bool writer_names(TokenWriter *w, const TokenWriterOptions *options, const char *tokenizer, Error *error) {
+  char mask[IO_PATH_MAX];
+  if (!reader_apart(&options->read, tokenizer, options->out, WRITER_ENDING, error) ||
+      !io_target(options->out, w->out, error) ||
+      !reader_apart(&options->read, tokenizer, w->out, WRITER_ENDING, error)) {
+    return false;
+  }
+  return !options->chat ||
+         (io_path(mask, error, "%s" MASK_ENDING, options->out) &&
+          reader_apart(&options->read, tokenizer, mask, WRITER_ENDING, error) && io_target(mask, w->mask_out, error) &&
+          reader_apart(&options->read, tokenizer, w->mask_out, WRITER_ENDING, error));
+}
+
 static bool writer_open(TokenWriter *w, const TokenWriterOptions *options, Error *error) {
   const bool bytes = !options->tokenizer || strcmp(options->tokenizer, TOKENIZER_BYTES) == 0;
   const uint8_t header[LLMC_HEADER] = {0};
-  if (!reader_apart(&options->read, bytes ? NULL : options->tokenizer, options->out, WRITER_ENDING, error)) {
+  if (!writer_names(w, options, bytes ? NULL : options->tokenizer, error)) {
     return false;
   }
   if (!bytes && (!tokenizer_open(options->tokenizer, &w->tokenizer, error) ||
@@ -113,13 +137,9 @@ static bool writer_open(TokenWriter *w, const TokenWriterOptions *options, Error
                      NARROW_KINDS - 1, options->tokenizer, kinds - 1);
   }
   const SourceOptions told = {.template = options->template};
-  if (options->chat && !(chat_create(w->tokenizer, &told, &w->chat, error) &&
-                         io_path(w->mask, error, "%s" MASK_ENDING WRITER_ENDING, options->out) &&
-                         io_open(w->mask, O_WRONLY | O_CREAT | O_TRUNC, &w->mask_fd, error))) {
-    return false;
-  }
-  return io_path(w->path, error, "%s" WRITER_ENDING, options->out) &&
-         io_open(w->path, O_WRONLY | O_CREAT | O_TRUNC, &w->fd, error) &&
+  return (!options->chat || (chat_create(w->tokenizer, &told, &w->chat, error) &&
+                             part_create(w->mask_out, w->mask, &w->mask_fd, error))) &&
+         part_create(w->out, w->path, &w->fd, error) &&
          (w->raw || io_write(NULL, w->fd, w->path, header, sizeof header, error));
 }
 
@@ -130,8 +150,7 @@ static bool file_finish(int *fd, const char *path, const char *out, Error *error
   return synced && closed && io_rename(NULL, path, out, error);
 }
 
-static bool writer_finish(TokenWriter *w, const char *out, Error *error) {
-  char mask[IO_PATH_MAX];
+static bool writer_finish(TokenWriter *w, Error *error) {
   const bool narrow = w->type == TOKEN_U16;
   if (!writer_flush(w, error)) {
     return false;
@@ -147,9 +166,8 @@ static bool writer_finish(TokenWriter *w, const char *out, Error *error) {
   if (w->chat && chat_answers(w->chat) == 0) {
     return error_set(error, 1, "there are no answers: no message has the role \"assistant\"");
   }
-  return (!w->chat ||
-          (io_path(mask, error, "%s" MASK_ENDING, out) && file_finish(&w->mask_fd, w->mask, mask, error))) &&
-         file_finish(&w->fd, w->path, out, error);
+  return (!w->chat || file_finish(&w->mask_fd, w->mask, w->mask_out, error)) &&
+         file_finish(&w->fd, w->path, w->out, error);
 }
 
 bool token_writer_run(const TokenWriterOptions *options, TokenWriterFacts *facts, Error *error) {
@@ -157,7 +175,7 @@ bool token_writer_run(const TokenWriterOptions *options, TokenWriterFacts *facts
   ReaderOptions read = options->read;
   read.line = options->chat ? writer_line : NULL;
   const bool done = writer_open(&w, options, error) && reader_run(&read, writer_text, &w, &facts->read, error) &&
-                    writer_finish(&w, options->out, error);
+                    writer_finish(&w, error);
   facts->tokens = w.count;
   facts->type = w.type == TOKEN_U16 ? "u16" : "u32";
   facts->ends = w.end >= 0;

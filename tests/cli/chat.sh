@@ -167,3 +167,51 @@ mentions single/metrics.jsonl '"val_loss":'
 sed 's|data text.*|data text("licence.txt");\n  validation = 0.1;\n  validation text("readme.txt");|' "$SMALL" > both.mdl
 expect 1 "$MDLC" check both.mdl
 mentions err "both a part of the data and a source of its own"
+
+# Windows without answers have no loss, and are not counted as one; nothing can be patient with them.
+{ cat talks.jsonl; for i in $(seq 40); do echo '{"messages": [{"role": "user", "content": "nothing to answer here at all"}]}'; done; } > tail.jsonl
+{ tail -40 tail.jsonl; head -3 talks.jsonl; } > late.jsonl
+sed 's/talks.jsonl/tail.jsonl/' chat.mdl > tail.mdl
+train tail.mdl --steps 2 --eval-every 1 --out tail
+mentions out "eval 2: no answers in "
+expect 1 "$MDL" eval tail
+mentions err "is of an answer: there is no loss of them"
+expect 1 "$MDL" train tail.mdl --steps 2 --eval-every 1 --patience 1 --out never
+mentions err "none of the windows that they read has an answer"
+sed 's/data chat("talks.jsonl");/&\n  validation sets(all = chat("talks.jsonl"), late = chat("late.jsonl"));\n  eval_batches = 1;/' chat.mdl > late.mdl
+train late.mdl --steps 2 --out late
+mentions out "eval 2 late: no answers in "
+mentions late/metrics.jsonl '"val_loss.late":null'
+! grep -q '"val_loss":null' late/metrics.jsonl || die "a source without answers has a part in the mean"
+expect 0 "$MDL" eval late --batches 1
+mentions out "no answers, and so no loss: all of late.jsonl"
+
+# Masks and what is validated with are of the data that a run was trained on.
+train files.mdl --steps 2 --out masked
+cp talks.bin.mask kept.mask
+tr '\0\1\2\3' '\1\0\3\2' < kept.mask > talks.bin.mask
+expect 1 "$MDL" train files.mdl --steps 4 --out masked --resume
+mentions err "talks.bin or its mask, talks.bin.mask, is not what this run was trained on"
+head -c "$(wc -c < kept.mask)" /dev/zero > talks.bin.mask
+expect 1 "$MDL" train files.mdl --steps 1 --out never
+mentions err "the mask talks.bin.mask has no answers"
+mv kept.mask talks.bin.mask
+train files.mdl --steps 4 --out masked --resume
+train late.mdl --steps 3 --out late --resume
+! grep -q "validates with" out || die "the same sources are said to be others"
+head -50 talks.jsonl >> late.jsonl
+train late.mdl --steps 4 --out late --resume
+mentions out "what this run validates with is not what it was"
+
+# What is in a line or a template twice is neither.
+encode_wrong() {  # LINE TEMPLATE WORD
+  printf '%s\n' "$1" > wrong.jsonl
+  expect 1 "$MDL" data encode wrong.jsonl --chat --template "$2" -o never.bin
+  mentions err "$3"
+}
+encode_wrong "$good" '{content}{end}{end}' 'has {end} twice'
+encode_wrong '{"messages": [{"role": "assistant\u0000x", "content": "a"}]}' '{content}' 'has a zero byte'
+encode_wrong '{"messages": [{"role": "user", "role": "assistant", "content": "a"}]}' '{content}' 'duplicate object key'
+cp talks.jsonl source.bin.mask
+expect 2 "$MDL" data encode source.bin.mask --chat -o source.bin
+mentions err "source.bin.mask is read, and"

@@ -138,7 +138,7 @@ wrong "left over, since the model has no such parameter: 'model.layers.1."
 bad llama-hf; edit 's/"llama"/"lama"/'; wrong "model_type 'lama'; known are" "llama" "--mapping FILE"
 bad llama-hf; edit 's/"silu"/"gelu"/'; wrong 'hidden_act is "gelu" there, "silu" in the model'
 bad llama-hf; edit 's/"LlamaForCausalLM"/"LlamaModel"/'; wrong "architectures"
-bad llama-hf; edit 's/"silu"/"silu", "rope_scaling": {"type": "linear", "factor": 2}/'; wrong 'rope_scaling.type is "linear" there, "llama3" in the model'
+bad llama-hf; edit 's/"silu"/"silu", "rope_scaling": {"type": "linear", "factor": 2}/'; wrong 'rope_scaling.type is "linear" there, null in the model'
 bad llama-hf; edit 's/"silu"/"silu", "logit_cap": 30/'; wrong "logit_cap = 30" "models/llama.hf does not know"
 bad llama-hf; edit 's/"vocab_size"/"vocabulary"/'; wrong "config.json does not say \`vocab_size\`"
 bad llama-hf; edit 's/"silu"/"silu/'; wrong "config.json:" "is not JSON"
@@ -192,6 +192,8 @@ sed -i '/q_proj/d' mine.hf
 expect 1 "$MDL" convert llama-run --to hf -o other --mapping mine.hf
 mentions err "mine.hf does not say where these parameters of the model stand" "'layers.0.q.w' [16, 2, 2, 4]"
 [ ! -e other ] || die "a directory is left"
+expect 1 "$MDL" convert llama-hf -o llama-run
+mentions err "there is a run in llama-run already; give another directory with -o"
 
 # Usage.
 expect 2 "$MDL" convert llama-run
@@ -208,3 +210,26 @@ expect 1 "$MDL" convert someone/model
 mentions err "there is no directory someone/model; nothing is downloaded"
 expect 1 "$MDL" convert llama-hf --model gpt2.mdl --recipe own -o other
 expect 1 "$MDL" convert "$ROOT" --to hf -o other
+
+# Names that come from outside end no comment and no string; what is said twice, or only looks like a key, is an error.
+odd=$'odd\n} recipe evil { "\xff'
+cp -r llama-hf "$odd"
+expect 0 "$MDL" convert "$odd" -o odd-run --data $'a"; } \\ \n'
+mentions odd-run/resolved.mdl 'tokens("a\"; } \\ \n");'
+cp -r llama-hf dotted
+sed -i 's/^{/{ "rope_parameters.rope_theta": 5,/' dotted/config.json
+expect 1 "$MDL" convert dotted -o other
+mentions err "'rope_parameters.rope_theta', a key with a dot in it"
+cp -r llama-hf twice
+mv twice/model.safetensors twice/a.safetensors
+cp twice/a.safetensors twice/b.safetensors
+echo '{"weight_map": {"lm_head.weight": "a.safetensors", "model.norm.weight": "b.safetensors"}}' > twice/model.safetensors.index.json
+expect 1 "$MDL" convert twice -o other
+mentions err "two shards of twice hold '"
+{ cat "$ROOT/models/llama.hf"; echo 'tensor x.{vocab}.{vocab}.{vocab}.{vocab} [embed] = y'; } > many.hf
+expect 1 "$MDL" convert llama-hf --mapping many.hf -o other
+mentions err "the axes in { } make too many names of"
+{ cat "$ROOT/models/llama.hf"; printf '\0skip x\n'; } > zero.hf
+expect 1 "$MDL" convert llama-hf --mapping zero.hf -o other
+mentions err "zero.hf holds zero bytes"
+[ ! -e other ] || die "a directory is left"

@@ -77,3 +77,32 @@ wait $! || true
 exec 3>&-
 grep -q "This is a bug of mdlc" ended
 grep -q "the command:.*mdlc fmt -" ended
+
+# What trains on something else than was meant, or not at all.
+printf '\xff\xfeA\0B\0' > wide.txt
+expect 1 "$MDL" train "$SMALL" --data wide.txt --out w --steps 1
+mentions err "UTF-16" "iconv -f utf-16"
+for i in $(seq 200); do printf '\x05\0\0\0\x07\0\0\0'; done > wide.bin
+sed 's/data text.*/data tokens("wide.bin", u16);/' "$SMALL" > wide.mdl
+expect 1 "$MDL" train wide.mdl --out w --steps 1
+mentions err "every second token" "astype(numpy.uint16)"
+printf '\x93NUMPY\x01\0%0300d' 0 > array.npy
+sed 's/data text.*/data tokens("array.npy", u16);/' "$SMALL" > array.mdl
+expect 1 "$MDL" train array.mdl --out w --steps 1
+mentions err "numpy.save"
+cat > still.mdl <<'END'
+model m {
+  axis batch, seq, vocab = 256, embed = 8;
+  input tokens, targets: index(vocab)[batch, seq];
+  param w: [vocab, embed];
+  param head: [embed, vocab];
+  loss = mean(cross_entropy(dot(w[tokens], head over embed), targets over vocab));
+}
+recipe r { batch = 2; seq = 8; steps = 2; optimizer adamw(lr = 1e-3, clip = 0); }
+END
+train still.mdl --data "$ROOT/LICENSE" --out still
+mentions out "all gradients of step 1 are 0"
+sed 's/param .*;/& /; s/\(param [^;]*\);/\1 ~ normal(0.1);/' still.mdl > moves.mdl
+train moves.mdl --data "$ROOT/LICENSE" --out moves
+[ "$(weights moves 2)" != "$(weights still 2)" ] || die "clip = 0 stops a model"
+if grep -q "gradients of step 1" out; then die "a model that learns is called still"; fi

@@ -36,3 +36,10 @@ expect 1 "$MDL" train harm.mdl --set validation=0 --steps 10 --patience 2 --out 
 mentions err "nothing to evaluate on"
 expect 2 "$MDL" train harm.mdl --steps 10 --patience 0 --out never
 [ ! -e never ] || die "a run was made"
+
+# Losses that do not change at all are no better behind a resumption either.
+sed 's/3e-2/0/' harm.mdl > still.mdl
+train still.mdl --steps 20 --eval-every 1 --patience 3 --out still
+mentions out "stopped   after step 4: no better than the evaluation of step 1"
+train still.mdl --steps 20 --eval-every 1 --patience 6 --out still --resume
+mentions out "stopped   after step 7: no better than the evaluation of step 1"

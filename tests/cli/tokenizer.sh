@@ -89,6 +89,18 @@ mentions err "licence.txt: line 2, at byte 1, is no token in base64" "neither a 
 ln -s licence.txt link.txt
 cp licence.txt made.part
 cp licence.txt made.tmp
+
+# A link stays one, and what is no file is not replaced by one.
+mkfifo pipe
+: > real
+ln -s real named
+expect 0 "$MDL" data encode licence.txt -o named
+expect 1 "$MDL" data encode licence.txt -o pipe
+mentions err "cannot write pipe: it is a device or a pipe"
+[ -L named ] && [ -s real ] && [ -p pipe ] || die "a link or a pipe was replaced"
+: > real
+expect 0 "$MDL" data train-tokenizer licence.txt -o named --vocab 300
+[ -L named ] && [ -s real ] || die "a link was replaced by a tokenizer"
 for out in licence.txt ./licence.txt link.txt tiny.json; do
   expect 2 "$MDL" data encode two.jsonl licence.txt --tokenizer tiny.json -o $out
   mentions err "is read, and -o $out would overwrite it"
@@ -97,7 +109,7 @@ expect 2 "$MDL" data encode made.part -o made
 mentions err "made.part is read, and -o made would overwrite it"
 expect 2 "$MDL" data train-tokenizer licence.txt -o licence.txt --vocab 300
 mentions err "licence.txt is read, and -o licence.txt would overwrite it; give another name to what is made"
-expect 2 "$MDL" data train-tokenizer made.tmp -o made --vocab 300
+expect 0 "$MDL" data train-tokenizer made.tmp -o made --vocab 300
 for text in licence.txt made.part made.tmp; do
   cmp $text "$ROOT/LICENSE" || die "$text is another one than it was"
 done

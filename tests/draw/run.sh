@@ -9,8 +9,9 @@
 set -euo pipefail
 command -v python3 > /dev/null || { echo "there is no python3 to draw programs with"; exit 77; }
 export BUILD=${BUILD:-$ROOT/build}
-"$ROOT/tests/draw/draw.py" "$WORK/programs" "${DRAW_FIRST:-0}" "${DRAW_COUNT:-60}"
+if [ -n "${TESTS_SHORT:-}" ]; then few=6 seconds=2; else few=24 seconds=10; fi
+"$ROOT/tests/draw/draw.py" "$WORK/programs" "${DRAW_FIRST:-0}" "${DRAW_COUNT:-$few}"
 "$BUILD/mdlc" fmt "$WORK"/programs/*.mdl
 "$BUILD/tests/passes_test" "$WORK/programs" 2>&1 | grep -vE '^\[ +(RUN|OK) '
-"$ROOT/tests/draw/soak.sh" "$WORK/failures" "${DRAW_COUNT:-60}x" "${DRAW_FIRST:-0}"
-"$ROOT/tests/draw/soak.sh" "$WORK/failures" "${DRAW_SECONDS:-40}" "${DRAW_SEED:-$(date -u +%Y%m%d)00000}"
+"$ROOT/tests/draw/soak.sh" "$WORK/failures" "${DRAW_COUNT:-$few}x" "${DRAW_FIRST:-0}"
+"$ROOT/tests/draw/soak.sh" "$WORK/failures" "${DRAW_SECONDS:-$seconds}" "${DRAW_SEED:-$(date -u +%Y%m%d)00000}"

@@ -9,12 +9,14 @@
 # its result is one of the change alone. What fails lies, small, in WORK. For hours: soak.sh.
 set -eu
 BUILD=${BUILD:-$ROOT/build}
+seconds=${SECONDS_LONG:-${TESTS_SHORT:+6}}
+seconds=${seconds:-12}
 cd "$ROOT"
 "$BUILD/tests/fuzz" --check tests/fuzz/found tests/errors tests/fmt
-"$BUILD/tests/fuzz" --seconds "${SECONDS_LONG:-30}" --seed "${SEED:-$(date +%j)}" --limit "${LIMIT:-10}" --out "$WORK" \
+"$BUILD/tests/fuzz" --seconds "$seconds" --seed "${SEED:-$(date +%j)}" --limit "${LIMIT:-10}" --out "$WORK" \
   tests/programs tests/layouts tests/ir tests/fmt models examples
 ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0:allocator_may_return_null=1 "$BUILD/tests/fuzz_plans" \
-  --seconds "$((${SECONDS_LONG:-30} / 3))" --seed "${SEED:-$(date +%j)}" --out "$WORK" tests/layouts tests/programs tests/ir
+  --seconds "$((seconds / 3))" --seed "${SEED:-$(date +%j)}" --out "$WORK" tests/layouts tests/programs tests/ir
 cd "$WORK"
 if "$BUILD/mdl" data train-tokenizer "$ROOT/LICENSE" -o none.json 2>&1 | grep "built without PCRE2"; then exit 0; fi
-"$BUILD/tests/fuzz_data" --seconds "$((${SECONDS_LONG:-30} / 6))" --seed "${SEED:-$(date +%j)}" "$ROOT/tests/tokenizer/tiny.json"
+"$BUILD/tests/fuzz_data" --seconds "$((seconds / 6))" --seed "${SEED:-$(date +%j)}" "$ROOT/tests/tokenizer/tiny.json"

@@ -1,9 +1,13 @@
 """check.py: what the package promises, on a small model. `check.py MODEL [--numpy] [--wheel]`, in an empty directory."""
 
+import copy
 import gc
 import math
 import os
+import signal
 import sys
+import threading
+import time
 import unittest
 
 import mdl
@@ -76,7 +80,7 @@ class Train(unittest.TestCase):
         self.assertEqual([one.step for one in steps], [1, 2, 3, 4])
         self.assertTrue(all(one.steps == 4 and 0 < one.loss < 6 and one.grad_norm > 0 for one in steps))
         self.assertEqual([math.isnan(one.val_loss) for one in steps], [True, False, True, False])
-        self.assertEqual(trainer.result, mdl.Result("steps", 4, steps[3].loss, steps[3].val_loss))
+        self.assertEqual(trainer.result, mdl.Result(os.path.abspath("steps"), 4, steps[3].loss, steps[3].val_loss))
         self.assertTrue(os.path.exists("steps/checkpoints/step-00000004/manifest.json"))
         with self.assertRaises(ValueError):
             trainer.step()
@@ -119,6 +123,84 @@ class Train(unittest.TestCase):
         self.assertEqual(caught.exception.status, 4)
         with open("diverged/log.txt", encoding="utf-8") as file:
             self.assertIn("training diverged", file.read())
+
+
+class Misuse(unittest.TestCase):
+    def test_threads_take_turns(self):
+        trainer, seen = mdl.compile(MODEL).trainer(**options("turns", steps=40)), []
+        threads = [threading.Thread(target=lambda: seen.extend(one.step for one in trainer)) for _ in range(4)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        self.assertEqual(sorted(seen), list(range(1, 41)))
+        self.assertEqual(trainer.finish().loss, mdl.compile(MODEL).train(**options("alone", steps=40)).loss)
+
+    def test_closed_in_the_middle_of_a_step(self):
+        trainer = mdl.compile(MODEL).trainer(**options("closed", steps=100000))
+        thread = threading.Thread(target=lambda: self.assertRaises(ValueError, list, trainer))
+        thread.start()
+        time.sleep(0.1)
+        trainer.close()
+        thread.join(30)
+        self.assertFalse(thread.is_alive())
+
+    def test_a_forked_process_leaves_the_trainer_alone(self):
+        trainer = mdl.compile(MODEL).trainer(**options("forked", steps=2))
+        trainer.step()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # of which a process dies that waits for threads it has not
+            try:
+                trainer.step()
+            except ValueError:
+                trainer.close()
+                del trainer
+                gc.collect()
+                os._exit(0)
+            os._exit(1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertEqual([one.step for one in trainer], [2])
+        trainer.close()
+
+    def test_a_run_stays_where_it_is(self):
+        here = os.getcwd()
+        trainer = mdl.compile(MODEL).trainer(**options("stays", steps=1))
+        trainer.step()
+        os.makedirs("elsewhere")
+        os.chdir("elsewhere")
+        try:
+            self.assertEqual(trainer.finish().run, os.path.join(here, "stays"))
+        finally:
+            os.chdir(here)
+        self.assertTrue(os.path.exists("stays/checkpoints/step-00000001/manifest.json"))
+        self.assertEqual(os.listdir("elsewhere"), [])
+
+    def test_options_that_are_none(self):
+        plan = mdl.compile(MODEL)
+        for wrong in ({"steps": -5}, {"keep": -1}, {"threads": 2**70}, {"patience": -1}, {"out": "a\0b"}):
+            with self.assertRaises(ValueError):
+                plan.trainer(**options("none", **wrong) if "out" not in wrong and "threads" not in wrong else wrong)
+        with self.assertRaises(mdl.UsageError):
+            plan.trainer(**options("none", deadline=math.nan))
+        with self.assertRaises(ValueError):
+            mdl.compile(MODEL, set={"batch": "4\0"})
+        with self.assertRaises(TypeError):
+            copy.copy(plan._handle)
+        run = plan.train(**options("some", steps=1)).run
+        for wrong, error in (({"tokens": -1}, ValueError), ({"temperature": -1}, mdl.UsageError), ({"stops": "ab"}, TypeError),
+                             ({"temperature": math.nan}, mdl.UsageError), ({"top_p": 2}, mdl.UsageError),
+                             ({"stops": [""]}, mdl.UsageError), ({"seed": -1}, ValueError)):
+            with self.assertRaises(error, msg=str(wrong)):
+                mdl.generate(run, "a", **wrong)
+        with self.assertRaises(ValueError):
+            mdl.generate(run, "a\0b")
+
+    def test_interrupted_generation(self):
+        run = mdl.compile(MODEL).train(**options("endless", steps=1)).run
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with self.assertRaises(KeyboardInterrupt):
+            mdl.generate(run, "a", tokens=10**9)
 
 
 class Values(unittest.TestCase):
@@ -169,6 +251,14 @@ class Values(unittest.TestCase):
             self.assertEqual(one.shape, two.shape)
             a, b = flat(one.memory().tolist()), flat(two.memory().tolist())
             self.assertTrue(all(abs(x - y) < 1e-5 for x, y in zip(a, b)), name)
+
+    @unittest.skipUnless(NUMPY, "without numpy")
+    def test_numpy_arrays_stay_read_only(self):
+        with mdl.compile(MODEL).trainer(**options("fixed", steps=1)) as trainer:
+            trainer.step()
+            array = trainer["head.w"]
+            with self.assertRaises(ValueError):
+                array.flags.writeable = True
 
     @unittest.skipUnless(NUMPY, "without numpy")
     def test_numpy(self):

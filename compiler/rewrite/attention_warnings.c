@@ -1,0 +1,78 @@
+// attention_warnings.c: what is probably not meant of an attention; only the training step is looked at, since other
+// programs have other batches.
+#include "compiler/rewrite/attention_warnings.h"
+
+#include <string.h>
+
+#include "base/units.h"
+#include "compiler/rewrite/visible.h"
+
+// Where it is asked for: the call of a function of another file, such as one of the library, or the attention itself.
+static Span asked_for(const Graph *graph, const Node *outer) {
+  for (ScopeId scope = outer->scope; scope >= 0; scope = graph->scopes.at[scope].parent) {
+    const Span call = graph->scopes.at[scope].call;
+    if (call.file >= 0 && call.file != outer->span.file) {
+      return call;
+    }
+  }
+  return outer->span;
+}
+
+void warn_unfused(const Compilation *c, const Node *attention, ValueId matrix, const char *why) {
+  enum { SMALL = 16 << 20 };
+  const Graph *graph = c->graph;
+  Shape shape = graph_shape(graph, matrix);
+  double bytes = (double)element_type_bytes(TYPE_F32);  // no policy has been applied yet
+  for (int i = 0; i < shape.count; i++) {
+    bytes *= (double)graph->axes.at[shape.axis[i]].size;
+  }
+  char size[UNITS_MAX];
+  if (bytes >= SMALL && c->program == PROGRAM_TRAIN) {
+    Diagnostic *said =
+        diag_warning(c->diag, E046, asked_for(graph, attention), "this attention is not one kernel: %s", why);
+    diag_label(c->diag, said, "all its scores, a matrix of %s in f32, lie in memory", units_bytes(size, bytes));
+  }
+}
+
+void warn_hidden(const Compilation *c, const Node *attention, AxisId query, AxisId key, ValueId scores) {
+  const Graph *graph = c->graph;
+  const PositionsOf at = {graph, query, key};
+  const Interval seen = scores >= 0 ? scores_visible(&at, scores) : (Interval){0, 0};
+  const int64_t queries = graph->axes.at[query].size, keys = graph->axes.at[key].size;
+  if (c->program == PROGRAM_TRAIN && (seen.least > seen.most || seen.most <= -queries || seen.least >= keys)) {
+    diag_warning(c->diag, E048, asked_for(graph, attention), "no query of this attention sees any key");
+  }
+}
+
+// Is this an axis of the positions of an input?
+static bool is_place_of(const Graph *graph, AxisId axis, const char *input) {
+  const NodeList *nodes = &graph->regions.at[0].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    if (node->op == OP_INPUT && strcmp(node->text, input) == 0) {
+      const Shape shape = graph_shape(graph, node->first_result);
+      return shape_has(&shape, axis) && strcmp(graph->axes.at[axis].name, "batch") != 0;
+    }
+  }
+  return false;
+}
+
+static bool is_renamed(const Graph *graph, AxisId from, AxisId to) {
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    if (node->op == OP_RENAME && node->axis == from && node->axis2 == to) {
+      return true;
+    }
+  }
+  return from == to;
+}
+
+void warn_ahead(const Compilation *c, const Node *attention, AxisId query, AxisId key) {
+  const Graph *graph = c->graph;
+  const bool told = is_place_of(graph, query, "tokens") && is_place_of(graph, query, "targets");
+  if (c->program == PROGRAM_TRAIN && told && is_renamed(graph, query, key)) {
+    Diagnostic *said = diag_warning(c->diag, E049, asked_for(graph, attention),
+                                    "positions see the tokens behind them, which `targets` has them predict");
+    diag_help(c->diag, said, "write `causal = true`, or a mask; `allow E049;` in the recipe if that is meant");
+  }
+}

@@ -1,0 +1,18 @@
+// attention_warnings.h: what is probably not meant of an attention of the training step.
+#ifndef MDL_COMPILER_REWRITE_ATTENTION_WARNINGS_H
+#define MDL_COMPILER_REWRITE_ATTENTION_WARNINGS_H
+
+#include "compiler/pass/compilation.h"
+
+// An attention that stays spelled out keeps its scores, `matrix` (E046). Small ones cost nothing.
+void warn_unfused(const Compilation *c, const Node *attention, ValueId matrix, const char *why);
+
+// Nothing but zeros comes out where positions hide every key from every query, as a window of 0 keys does (E048).
+// `scores`: what is made of them; -1: they are as they are.
+void warn_hidden(const Compilation *c, const Node *attention, AxisId query, AxisId key, ValueId scores);
+
+// Of an attention without any mask: its queries are positions of the text that is predicted, and so are its keys, so
+// each position reads what it is to predict (E049).
+void warn_ahead(const Compilation *c, const Node *attention, AxisId query, AxisId key);
+
+#endif
