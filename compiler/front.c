@@ -51,6 +51,9 @@ void front_start_plan(Front *f) {
   array_push(f->arena, &f->terms, ((PlanTerm){{0}}));
   f->states = (StateMap){.by_name = map_create(f->arena)};
   f->copied = map_create(f->arena);
+  if (f->stage == 0) {
+    f->frozen = map_create(f->arena);
+  }
   if (!f->shares) {  // else they were found for all stages
     f->histories = (HistoryList){0};
   }
@@ -75,6 +78,7 @@ Compilation front_start(Front *f, const CompileOptions *options, ProgramKind pro
                        .pack_count = program == PROGRAM_TRAIN ? 0 : f->pack_count,
                        .forms = program == PROGRAM_TRAIN ? NULL : &f->forms,
                        .tenancy = f->pipeline ? &f->tenancy : NULL,
+                       .frozen = &f->frozen,
                        .copied = &f->copied,
                        .histories = &f->histories,
                        .offloads = f->offloads,

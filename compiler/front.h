@@ -23,6 +23,7 @@ typedef struct {
   bool pipeline;          // of more than one stage
   bool shares;            // which are cut out of one graph for each program
   Tenancy tenancy;        // see Compilation
+  Map frozen;             // of all plans; see Compilation
   Map copied;             // of the plan being compiled; see Compilation
   HistoryList histories;  // likewise
   int stage;              // being compiled

@@ -12,8 +12,8 @@ static const char *const store_words[] = {"f32", "f64", "f16", "bf16"};
 static const char *const dot_words[] = {"f32", "f64", "f16", "bf16", "tf32", "e4m3", "e5m2"};
 static const char *const scaling_words[] = {"current", "delayed", "block"};
 // Roles of values, which have one format, and of operations, which have one forward and one backward.
-static const char *const value_roles[] = {"parameter", "master",    "activation", "residual",  "gradient",
-                                          "state",     "reduction", "accumulate", "collective"};
+static const char *const value_roles[] = {"parameter", "master",    "activation", "residual",   "gradient",
+                                          "state",     "reduction", "accumulate", "collective", "frozen"};
 static const char *const operation_roles[] = {"dot", "attention", "norm", "softmax", "loss"};
 
 typedef struct {
@@ -479,6 +479,7 @@ static void choose_formats(const Precision *p, Span span, Formats *formats, Elem
                          .residual = role_type(p, "residual", activation),
                          .dot = base,
                          .gradient = gradient,
+                         .frozen = role_type(p, "frozen", *real),
                          .tf32 = name_is(p->base, "tf32")};
     check_collective(p, gradient);
     read_products(p, formats, products);
@@ -509,7 +510,8 @@ static bool has_histories(const ProductRules *products) {
 static bool formats_alike(const Spec *spec, const Formats *formats, ElementType real) {
   const Formats *first = &spec->formats;
   return real == spec->real && formats->activation == first->activation && formats->residual == first->residual &&
-         formats->dot == first->dot && formats->gradient == first->gradient && formats->tf32 == first->tf32;
+         formats->dot == first->dot && formats->gradient == first->gradient && formats->frozen == first->frozen &&
+         formats->tf32 == first->tf32;
 }
 
 // Parameters have one form of copies, evaluation one program, and a value one history.

@@ -122,6 +122,19 @@ static void remove_word(Ast *recipe, const char *word) {
   recipe->count = kept;
 }
 
+// What is said of some parameters alone: `freeze NAME;`, `optimizer NAME: ...;`.
+static void remove_groups(Ast *recipe) {
+  int kept = 0;
+  remove_word(recipe, "freeze");
+  for (int i = 0; i < recipe->count; i++) {
+    const Ast *setting = recipe->kids[i];
+    if (!setting->kids[1] || !name_is(phrase_word(setting->kids[0]->kids[0]), "optimizer")) {
+      recipe->kids[kept++] = recipe->kids[i];
+    }
+  }
+  recipe->count = kept;
+}
+
 // Declarations to choose from: those of the main file, or if it has none, of the files that it imports.
 static int choices(const Unit *unit, NameSpace space, AstKind kind, const Declaration **found, int most) {
   int count = 0;
@@ -549,6 +562,9 @@ bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec
   }
   for (int i = 0; i < options->watch_count; i++) {
     settings_add(unit, spec->text->recipe, "--watch", arena_format(unit->arena, "watch %s;", options->watched[i]));
+  }
+  if (options->trains_all) {
+    remove_groups(spec->text->recipe);
   }
   for (int i = 0; i < options->set_count; i++) {
     if (!set_model(options->set[i])) {

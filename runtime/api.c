@@ -526,6 +526,22 @@ MdlStatus mdl_import(const MdlImportOptions *options, MdlImported *result, MdlEr
   return api_result(done, &error, to);
 }
 
+MdlStatus mdl_merge(const MdlMergeOptions *options, MdlMerged *result, MdlError *to) {
+  Error error = {0};
+  Merged made = {0};
+  Arena *arena = arena_create();
+  const MergeOptions merge = {.from = options->from, .out = options->out, .mapping = options->mapping};
+  const bool done = arena ? convert_merge(arena, &merge, &made, &error) : error_set(&error, 3, "no memory");
+  *result = (MdlMerged){.parameters = made.parameters, .adapters = made.adapters, .step = made.step};
+  if (done) {
+    snprintf(result->run, sizeof result->run, "%s", made.run);
+    snprintf(result->mapping, sizeof result->mapping, "%s", made.mapping);
+    snprintf(result->model, sizeof result->model, "%s", made.model);
+  }
+  arena_destroy(arena);
+  return api_result(done, &error, to);
+}
+
 MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlError *to) {
   Error error = {0};
   Exported made = {0};
@@ -534,7 +550,8 @@ MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlEr
                                 .out = options->out,
                                 .mapping = options->mapping,
                                 .dtype = options->dtype,
-                                .shard_bytes = options->shard_bytes};
+                                .shard_bytes = options->shard_bytes,
+                                .merge = options->merge};
   const bool done =
       (arena || error_set(&error, 3, "no memory")) &&
       ((options->from && options->out) || error_set(&error, 2, "a run and a directory are needed: `from` and `out`")) &&

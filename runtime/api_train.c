@@ -35,6 +35,9 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
   if (options->from && options->resume) {
     return error_set(error, 2, "a run is begun with weights from %s, or gone on with, not both", options->from);
   }
+  if (options->save_trained && !options->from) {
+    return error_set(error, 2, "checkpoints that hold what is trained alone need weights that training begins with");
+  }
   if (options->from && access(options->from, F_OK) != 0) {  // before a run is made
     return error_set(error, 1, "no weights to begin with: %s: %s", options->from, strerror(errno));
   }
@@ -64,6 +67,7 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
                           .check = options->check,
                           .patience = options->patience,
                           .from = options->from ? from : NULL,
+                          .save_trained = options->save_trained,
                           .steps = options->steps,
                           .save_every = options->save_every,
                           .eval_every = options->eval_every,

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "runtime/checkpoint_files.h"
 #include "runtime/element.h"
+#include "runtime/frozen.h"
 #include "runtime/json_guard.h"
 #include "runtime/safetensors.h"
 #include "runtime/states.h"
@@ -103,20 +104,24 @@ static void state_judge(const PlanState *state, const char *dense, CheckpointFac
   }
 }
 
+static bool is_written(const PlanState *state, const CheckpointFile *file, const CheckpointFacts *facts) {
+  return file->holds[state->role] && !frozen_find(facts->frozen, state->name);
+}
+
 // Tensors go into the file one after the other: no more than one is in memory whole, in memory that has room for each.
 static bool states_write(Writer *writer, const Saved *saved, const States *states, const CheckpointFile *file,
                          CheckpointFacts *facts, Error *error) {
   int64_t most = 0;
   for (int i = 0; i < states->count; i++) {
     const PlanState *state = states->at[i].state;
-    most = file->holds[state->role] && state_bytes(state) > most ? state_bytes(state) : most;
+    most = is_written(state, file, facts) && state_bytes(state) > most ? state_bytes(state) : most;
   }
   char *dense = malloc((size_t)most + 1);
   char size[UNITS_MAX];
   bool done = dense || error_set(error, 3, "no memory to save %s, %s", writer->path, units_bytes(size, (double)most));
   for (int i = 0; done && i < states->count; i++) {
     const LogicalState *state = &states->at[i];
-    if (file->holds[state->state->role]) {
+    if (is_written(state->state, file, facts)) {
       done = (saved->source ? saved->source->read(saved->source->context, state->state, dense, error)
                             : state_gather_with(saved->reader, states, state, dense, error)) &&
              writer_put(writer, dense, (size_t)state_bytes(state->state), error);
@@ -136,7 +141,7 @@ static bool tensors_write(Writer *writer, const Saved *saved, const States *stat
   int count = 0;
   for (int i = 0; tensors && i < states->count; i++) {
     const PlanState *state = states->at[i].state;
-    if (file->holds[state->role]) {
+    if (is_written(state, file, facts)) {
       SafetensorsTensor *tensor = &tensors[count++];
       *tensor = (SafetensorsTensor){
           .name = state->name, .dtype = element_type_dtype(state->type), .axis_count = state->axis_count};
@@ -206,11 +211,11 @@ static bool tuning_write(Io *io, const Buffer *text, const char *directory, Writ
 }
 
 // Weights alone have no state of the optimizer.
-static json_t *tensors_describe(const States *states, bool alone) {
+static json_t *tensors_describe(const States *states, bool alone, const Frozen *frozen) {
   json_t *all = json_object();
   for (int i = 0; i < states->count; i++) {
     const PlanState *state = states->at[i].state;
-    if (alone && state->role == STATE_OPTIMIZER) {
+    if ((alone && state->role == STATE_OPTIMIZER) || frozen_find(frozen, state->name)) {
       continue;
     }
     json_t *axes = json_array(), *shape = json_array();
@@ -314,7 +319,10 @@ static void manifest_work(void *context) {
   Hashing hashing = {.root = root};
   bool made = root && facts_describe(root, manifest->facts) &&
               json_object_set_new(root, "files", files_describe(manifest->files)) == 0 &&
-              json_object_set_new(root, "tensors", tensors_describe(manifest->states, manifest->alone)) == 0 &&
+              json_object_set_new(root, "tensors",
+                                  tensors_describe(manifest->states, manifest->alone, manifest->facts->frozen)) == 0 &&
+              (!manifest->facts->frozen ||
+               json_object_set_new(root, FROZEN_KEY, frozen_describe(manifest->facts->frozen)) == 0) &&
               (!manifest->alone || json_object_set_new(root, CHECKPOINT_WEIGHTS_ALONE, json_true()) == 0);
   if (made) {
     hash_work(&hashing);
@@ -345,10 +353,10 @@ static bool manifest_write(Io *io, const Saved *saved, const States *states, con
 }
 
 // Of all files: tensors, and room for headers and the manifest.
-static int64_t bytes_needed(const States *states) {
+static int64_t bytes_needed(const States *states, const Frozen *frozen) {
   int64_t bytes = 1 << 20;
   for (int i = 0; i < states->count; i++) {
-    bytes += state_bytes(states->at[i].state) + 1024;
+    bytes += frozen_find(frozen, states->at[i].state->name) ? 1024 : state_bytes(states->at[i].state) + 1024;
   }
   return bytes;
 }
@@ -368,7 +376,7 @@ static bool save(Io *io, const Saved *saved, const char *directory, CheckpointFa
   WrittenList files = {.count = 0};
   io_remove_tree(temporary);
   facts->not_finite[0] = '\0';
-  bool done = io_make_path(directory, error) && io_space(io, directory, bytes_needed(&states), error) &&
+  bool done = io_make_path(directory, error) && io_space(io, directory, bytes_needed(&states, facts->frozen), error) &&
               io_make_directory(io, temporary, error);
   for (int i = 0; done && i < CHECKPOINT_FILE_COUNT; i++) {
     done = (saved->source && checkpoint_files[i].optimizer) ||

@@ -32,6 +32,7 @@ typedef struct {  // what a manifest says besides files and tensors
   // The first parameter, or state of the optimizer, that holds a number which is not finite; empty: none does. Saving
   // looks, and fills this in.
   char not_finite[96];
+  const struct Frozen *frozen;  // of saving: parameters that are left out (frozen.h); NULL: none
   bool damaged;  // reading failed since the checkpoint is not what was saved; not since memory or the disk failed
 } CheckpointFacts;
 
@@ -77,6 +78,9 @@ bool checkpoint_resume(Session *session, const char *directory, char path[IO_PAT
 // Loads into the session. Without `optimizer`, only what the model needs. Of weights alone, the session is initialised
 // first where `optimizer` is asked for. An error names everything that does not fit.
 bool checkpoint_load(Session *session, const char *path, bool optimizer, CheckpointFacts *facts, Error *error);
+
+// Where the parameters are that a checkpoint leaves out; *frozen NULL: it holds all.
+bool checkpoint_frozen(Arena *arena, const char *path, struct Frozen **frozen, Error *error);
 
 bool checkpoint_facts(const char *path, CheckpointFacts *facts, Error *error);
 

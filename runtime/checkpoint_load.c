@@ -13,6 +13,8 @@
 #include "base/units.h"
 #include "runtime/checkpoint.h"
 #include "runtime/checkpoint_files.h"
+#include "runtime/convert/pairs.h"
+#include "runtime/frozen.h"
 #include "runtime/json_guard.h"
 #include "runtime/safetensors.h"
 #include "runtime/states.h"
@@ -270,7 +272,7 @@ static bool file_verify(const json_t *root, const char *path, const char *name, 
                                        (unsigned long long)actual, (unsigned long long)expected);
 }
 
-static void shape_text(char *text, size_t capacity, int count, const int64_t *size) {
+static void shape_write(char *text, size_t capacity, int count, const int64_t *size) {
   size_t used = 0;
   text[0] = '\0';
   for (int i = 0; i < count && used + 24 < capacity; i++) {
@@ -284,9 +286,15 @@ bool checkpoint_is_history(const char *name) {
   return length > head + tail && strncmp(name, first, head) == 0 && strcmp(name + length - tail, last) == 0;
 }
 
+// Which parameters are frozen, and in which format those are, may be another in the run that reads them.
+static bool is_converted(const PlanState *state, const SafetensorsTensor *tensor) {
+  const bool from = strcmp(tensor->dtype, "F32") == 0 || strcmp(tensor->dtype, "BF16") == 0;
+  return state->role == STATE_PARAMETER && from && (state->type == TYPE_F32 || state->type == TYPE_BF16);
+}
+
 static bool is_same(const PlanState *state, const SafetensorsTensor *tensor) {
-  bool same =
-      tensor && tensor->axis_count == state->axis_count && strcmp(tensor->dtype, element_type_dtype(state->type)) == 0;
+  bool same = tensor && tensor->axis_count == state->axis_count &&
+              (strcmp(tensor->dtype, element_type_dtype(state->type)) == 0 || is_converted(state, tensor));
   for (int i = 0; same && i < state->axis_count; i++) {
     same = tensor->size[i] == state->size[i];
   }
@@ -300,19 +308,23 @@ static void state_compare(const PlanState *state, const SafetensorsTensor *tenso
   }
   if (!is_same(state, tensor) && !checkpoint_is_history(state->name)) {
     char is[128], wanted[128], what[400];
-    shape_text(is, sizeof is, tensor->axis_count, tensor->size);
-    shape_text(wanted, sizeof wanted, state->axis_count, state->size);
+    shape_write(is, sizeof is, tensor->axis_count, tensor->size);
+    shape_write(wanted, sizeof wanted, state->axis_count, state->size);
     snprintf(what, sizeof what, "is %s [%s] there, %s [%s] in the plan", tensor->dtype, is,
              element_type_dtype(state->type), wanted);
     problem_add(problems, state->name, what);
   }
 }
 
+static bool is_left_out(const Frozen *frozen, const Safetensors *tensors, const char *name) {
+  return frozen_find(frozen, name) && !safetensors_find(tensors, name);
+}
+
 static void file_compare(const States *states, const CheckpointFile *file, const Safetensors *tensors,
-                         Problems *problems) {
+                         const Frozen *frozen, Problems *problems) {
   for (int i = 0; i < states->count; i++) {
     const PlanState *state = states->at[i].state;
-    if (file->holds[state->role]) {
+    if (file->holds[state->role] && !is_left_out(frozen, tensors, state->name)) {
       state_compare(state, safetensors_find(tensors, state->name), problems);
     }
   }
@@ -325,6 +337,20 @@ static void file_compare(const States *states, const CheckpointFile *file, const
   }
 }
 
+static bool tensor_read(const Safetensors *file, const SafetensorsTensor *tensor, const PlanState *state, void *dense,
+                        Error *error) {
+  if (strcmp(tensor->dtype, element_type_dtype(state->type)) == 0) {
+    return safetensors_read(file, tensor, dense, error);
+  }
+  char *raw = malloc((size_t)(tensor->end - tensor->begin) + 1);
+  const bool done = (raw || error_set(error, 3, "no memory to load '%s'", state->name)) &&
+                    safetensors_read(file, tensor, raw, error) &&
+                    elements_take(state->name, tensor->dtype, raw, state->type, dense,
+                                  state_bytes(state) / element_type_bytes(state->type), error);
+  free(raw);
+  return done;
+}
+
 static bool state_load(Session *session, const States *states, const LogicalState *state, const Safetensors *file,
                        Error *error) {
   const char *name = state->state->name;
@@ -335,7 +361,7 @@ static bool state_load(Session *session, const States *states, const LogicalStat
   const SafetensorsTensor *tensor = safetensors_find(file, name);
   const bool begins =
       checkpoint_is_history(name) && !is_same(state->state, tensor);  // with zeros: nothing is known yet
-  done = done && (begins || safetensors_read(file, tensor, dense, error)) &&
+  done = done && (begins || tensor_read(file, tensor, state->state, dense, error)) &&
          state_scatter(session, states, state, dense, error);
   free(dense);
   return done;
@@ -346,7 +372,7 @@ static bool weights_alone(const json_t *root) {
 }
 
 static bool files_load(Session *session, const States *states, const char *path, bool optimizer, const json_t *root,
-                       Error *error) {
+                       const Frozen *frozen, Error *error) {
   Safetensors *open[CHECKPOINT_FILE_COUNT] = {0};
   Problems problems = {0};
   bool done = true;
@@ -359,13 +385,14 @@ static bool files_load(Session *session, const States *states, const char *path,
     done = io_path(name, error, "%s/%s", path, file->name) && file_verify(root, path, file->name, error) &&
            safetensors_open(name, &open[f], error);
     if (done) {
-      file_compare(states, file, open[f], &problems);
+      file_compare(states, file, open[f], frozen, &problems);
     }
   }
   done = problems_report(&problems, path, done ? error : &(Error){0}) && done;
   for (int f = 0; f < CHECKPOINT_FILE_COUNT; f++) {
     for (int i = 0; done && open[f] && i < states->count; i++) {
-      if (checkpoint_files[f].holds[states->at[i].state->role]) {
+      const PlanState *state = states->at[i].state;
+      if (checkpoint_files[f].holds[state->role] && !is_left_out(frozen, open[f], state->name)) {
         done = state_load(session, states, &states->at[i], open[f], error);
       }
     }
@@ -381,14 +408,30 @@ bool checkpoint_load(Session *session, const char *path, bool optimizer, Checkpo
     return outcome(false, facts, error);
   }
   States states;
-  bool done = manifest_facts(root, path, facts, error) && states_open(session->set, &states, error);
+  Arena *arena = arena_create();
+  Frozen *frozen = NULL;
+  bool done = (arena || error_set(error, 3, "no memory")) && manifest_facts(root, path, facts, error) &&
+              (frozen_read(arena, root, &frozen) || manifest_damaged(path, "does not say what is frozen", error)) &&
+              states_open(session->set, &states, error);
   if (done) {
     done = (!optimizer || !weights_alone(root) || session_run(session, PROGRAM_INITIALISE, 0, error)) &&
-           files_load(session, &states, path, optimizer, root, error) && session_refresh(session, error);
+           (!frozen || frozen_load(session, frozen, error)) &&
+           files_load(session, &states, path, optimizer, root, frozen, error) && session_refresh(session, error);
     states_close(&states);
   }
+  arena_destroy(arena);
   json_decref(root);
   return outcome(done, facts, error);
+}
+
+bool checkpoint_frozen(Arena *arena, const char *path, Frozen **frozen, Error *error) {
+  json_t *root;
+  if (!manifest_open(path, &root, error)) {
+    return false;
+  }
+  const bool done = frozen_read(arena, root, frozen) || manifest_damaged(path, "does not say what is frozen", error);
+  json_decref(root);
+  return done;
 }
 
 // Tensors of one file against what the manifest says of them. Those of version 1 say it too.

@@ -12,6 +12,8 @@ static const Option convert_options[] = {
      "what is made: a directory of Hugging Face from a run, or a run from such a directory (default: mdl)"},
     {"out", 'o', OPTION_TEXT, "DIR", offsetof(ConvertValues, out), 0,
      "the directory that is made (default of a run: a fresh runs/MODEL-N)"},
+    {"merge", 0, OPTION_FLAG, NULL, offsetof(ConvertValues, merge), 0,
+     "of a run with adapters: they are added to the weights beside them, for the model without adapters"},
     {"mapping", 0, OPTION_TEXT, "FILE.hf", offsetof(ConvertValues, mapping), 0,
      "how weights are named (default: beside --model, else of those built in)"},
     {"model", 0, OPTION_TEXT, "FILE", offsetof(ConvertValues, model), 0,
@@ -89,7 +91,8 @@ static int to_hf(const ConvertValues *values, const char *from) {
                                     .out = values->out,
                                     .mapping = values->mapping,
                                     .dtype = values->dtype,
-                                    .shard_bytes = values->shard * 1000000};
+                                    .shard_bytes = values->shard * 1000000,
+                                    .merge = values->merge};
   if (mdl_export(&options, &result, &error)) {
     return report(&error);
   }
@@ -102,15 +105,30 @@ static int to_hf(const ConvertValues *values, const char *from) {
   return STATUS_DONE;
 }
 
+static int to_merged(const ConvertValues *values, const char *from) {
+  MdlError error;
+  MdlMerged result;
+  char count[UNITS_MAX];
+  const MdlMergeOptions options = {.from = from, .out = values->out, .mapping = values->mapping};
+  if (mdl_merge(&options, &result, &error)) {
+    return report(&error);
+  }
+  printf("%s: %s of step %lld with %d adapters added to its weights, %s parameters, by %s\n", result.run, result.model,
+         (long long)result.step, result.adapters, units_count(count, result.parameters), result.mapping);
+  return STATUS_DONE;
+}
+
+// What says how a run is made from a directory of Hugging Face; or NULL.
+static const char *option_of_import(const ConvertValues *convert) {
+  return convert->model ? "--model" : convert->data ? "--data" : command_text_only(&convert->compile);
+}
+
 int convert_main(Arena *arena, const void *values, const OptionList *arguments) {
   const ConvertValues *convert = values;
   const char *from = arguments->at[0], *wrong = NULL;
   const bool hf = convert->to && strcmp(convert->to, "hf") == 0;
   if (hf) {
-    wrong = convert->model                         ? "--model"
-            : convert->data                        ? "--data"
-            : command_text_only(&convert->compile) ? command_text_only(&convert->compile)
-                                                   : NULL;
+    wrong = option_of_import(convert);
     if (wrong) {
       fprintf(stderr, "mdl convert: %s is for making a run; a run that is written --to hf has all of that\n", wrong);
       return STATUS_USAGE;
@@ -122,11 +140,21 @@ int convert_main(Arena *arena, const void *values, const OptionList *arguments) 
     return to_hf(convert, from);
   }
   wrong = convert->dtype ? "--dtype" : convert->shard ? "--shard" : NULL;
+  if (!wrong && convert->merge) {
+    wrong = option_of_import(convert);
+    if (!wrong) {
+      return to_merged(convert, from);
+    }
+    fprintf(stderr, "mdl convert: %s is for weights of Hugging Face; what is merged has the text of its run\n", wrong);
+    return STATUS_USAGE;
+  }
   if (wrong || mdl_run_is(from)) {
-    fprintf(stderr,
-            wrong ? "mdl convert: %s is for what is written --to hf; give that\n"
-                  : "mdl convert: %s is a run; give --to hf to write a directory of Hugging Face\n",
-            wrong ? wrong : from);
+    fprintf(
+        stderr,
+        wrong ? "mdl convert: %s is for what is written --to hf; give that\n"
+              : "mdl convert: %s is a run; give --to hf to write a directory of Hugging Face, or --merge to merge its "
+                "adapters\n",
+        wrong ? wrong : from);
     return STATUS_USAGE;
   }
   return to_run(arena, convert, from);

@@ -8,6 +8,7 @@ typedef struct {
   CommandFlags compile;
   const char *to, *out, *model, *mapping, *data, *dtype;
   int64_t shard;
+  bool merge;
 } ConvertValues;
 
 enum { CONVERT_GROUP_COUNT = 2 };

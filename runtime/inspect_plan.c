@@ -398,6 +398,20 @@ static Held *states_of(const PlanSet *set, int *count) {
   return held;
 }
 
+static void inspect_frozen(const Held *held, int count, Buffer *out) {
+  char bytes[UNITS_MAX];
+  double sum = 0;
+  int tensors = 0;
+  for (int i = 0; i < count; i++) {
+    sum += held[i].state->frozen ? state_bytes(held[i].state) : 0;
+    tensors += held[i].state->frozen;
+  }
+  if (tensors > 0) {
+    buffer_format(out, "%-16s %5d tensor%s, %s\n", "of these frozen", tensors, plural(tensors),
+                  units_bytes(bytes, sum));
+  }
+}
+
 static void inspect_roles(const Held *held, int count, Buffer *out) {
   static const char *const roles[] = {"parameters", "optimizer state", "model state", "copies"};
   char bytes[UNITS_MAX];
@@ -413,6 +427,9 @@ static void inspect_roles(const Held *held, int count, Buffer *out) {
     }
     if (tensors > 0) {
       buffer_format(out, "%-16s %5d tensor%s, %s\n", roles[role], tensors, plural(tensors), units_bytes(bytes, sum));
+    }
+    if (role == STATE_PARAMETER) {
+      inspect_frozen(held, count, out);
     }
   }
 }

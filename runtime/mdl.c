@@ -42,7 +42,7 @@ static MdlCompileOptions compile_options(const CommandFlags *flags) {
 typedef struct {
   CommandFlags compile;
   const char *device, *out, *data, *from, *mapping;
-  bool resume, restart, keep_best, sync_save, partial, blame, quiet, json, trust;
+  bool resume, restart, keep_best, sync_save, partial, save_trained, blame, quiet, json, trust;
   int64_t steps, save_every, eval_every, log_every, keep, keep_every, check, patience, threads, profile;
   double deadline;
 } TrainValues;
@@ -62,6 +62,8 @@ static const Option train_options[] = {
      "begin with the weights of DIR: a run, a checkpoint, or a directory of Hugging Face"},
     {"partial", 0, OPTION_FLAG, NULL, offsetof(TrainValues, partial), 0,
      "with --from: parameters that DIR lacks keep their first values, and what the model lacks is left out"},
+    {"save-trained", 0, OPTION_FLAG, NULL, offsetof(TrainValues, save_trained), 0,
+     "with --from: checkpoints hold what is trained alone; frozen parameters stay in DIR, and are looked for there"},
     {"mapping", 0, OPTION_TEXT, "FILE.hf", offsetof(TrainValues, mapping), 0,
      "with --from: how a directory of Hugging Face names weights (default: beside FILE, else of those built in)"},
     {"data", 0, OPTION_TEXT, "FILE", offsetof(TrainValues, data), 0, "other data than the recipe names"},
@@ -149,10 +151,12 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
   const TrainValues *train = values;
   MdlPlan *plan = NULL;
   const char *out = train->out;
-  if (train->from ? train->resume : train->partial || train->mapping) {
-    fprintf(stderr, train->from
-                        ? "mdl train: --from begins a run and --resume goes on with one; leave one of them out\n"
-                        : "mdl train: --partial and --mapping say how weights are taken --from DIR; give that\n");
+  if (train->from ? train->resume : train->partial || train->save_trained || train->mapping) {
+    fprintf(
+        stderr,
+        train->from
+            ? "mdl train: --from begins a run and --resume goes on with one; leave one of them out\n"
+            : "mdl train: --partial, --save-trained and --mapping say how weights are taken --from DIR; give that\n");
     return STATUS_USAGE;
   }
   signal(SIGPIPE, SIG_IGN);  // training goes on without a reader
@@ -174,6 +178,7 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
                              .from = train->from,
                              .mapping = train->mapping ? train->mapping : convert_beside(arena, arguments->at[0]),
                              .partial = train->partial,
+                             .save_trained = train->save_trained,
                              .profile = train->profile,
                              .steps = train->steps,
                              .save_every = train->save_every,

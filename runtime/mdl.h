@@ -106,6 +106,7 @@ typedef struct {
   const char *from;     // begin with the weights of this run, checkpoint or directory of Hugging Face; NULL: fresh ones
   const char *mapping;  // how a directory of Hugging Face names them: a file; NULL: the one that comes with mdl
   bool partial;         // what is missing keeps its first values, and what is left over is left out
+  bool save_trained;    // with `from`: checkpoints hold what is trained alone, frozen parameters stay there
   int64_t profile;      // steps of which a trace and a table of times are made; 0: none
   int64_t steps, save_every, eval_every, log_every;  // negative: as the recipe says; 0: only at the end
   int64_t keep;                                      // newest checkpoints to keep; 0: all
@@ -359,6 +360,7 @@ typedef struct {
   const char *mapping;  // a file; NULL: the one that fits of those that come with mdl
   const char *dtype;    // "f32", "bf16", "f16"; NULL: f32
   int64_t shard_bytes;  // of a file of weights; 0: 5 GB
+  bool merge;           // adapters are added to the weights beside them
 } MdlExportOptions;
 
 typedef struct {
@@ -367,6 +369,21 @@ typedef struct {
   int64_t bytes, step;
   bool tokenizer;
 } MdlExported;
+
+typedef struct {
+  const char *from;     // a run of a model with adapters, or a checkpoint in one
+  const char *out;      // run directory; NULL: a fresh runs/<model>-<n>
+  const char *mapping;  // a file; NULL: the one that comes with mdl
+} MdlMergeOptions;
+
+typedef struct {
+  char run[4096], mapping[256], model[64];
+  double parameters;
+  int adapters;  // that were added to weights
+  int64_t step;
+} MdlMerged;
+
+MdlStatus mdl_merge(const MdlMergeOptions *options, MdlMerged *result, MdlError *error);
 
 MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlError *error);
 

@@ -137,6 +137,10 @@ static bool states_hold(const Trainer *t, Error *error) {
 static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
   char path[IO_PATH_MAX];
   const TrainOptions *options = t->options;
+  t->arena = arena_create();
+  if (!t->arena) {
+    return error_set(error, 3, "no memory");
+  }
   if (!(options->resume || options->restart ? run_resume : run_create)(&t->run, options->out, model_name(t), error) ||
       !states_hold(t, error) || !trainer_state(t, facts, notes, error) ||
       (options->restart && !run_set_aside(&t->run, error)) || !run_file(&t->run, "log.txt", path, error) ||
@@ -522,6 +526,7 @@ void train_close(Trainer *t) {
   free(t->tuning);
   free(t->before);
   buffer_free(&t->left_out);
+  arena_destroy(t->arena);
   free(t);
 }
 

@@ -94,6 +94,10 @@ void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
     if (t->options->from) {
       log_line(&t->log, "weights   from %s", t->options->from->path);
     }
+    if (t->frozen) {
+      log_line(&t->log, "          checkpoints hold what is trained alone; %d frozen parameters stay in %s",
+               t->frozen->tensors.count, t->frozen->from);
+    }
     if (t->left_out.length > 0) {
       log_line(&t->log, LOG_YELLOW "note      %s" LOG_PLAIN, t->left_out.text);
     }
@@ -145,6 +149,12 @@ static bool resume_data_holds(const Trainer *t, const CheckpointFacts *facts, Er
   return true;
 }
 
+// With weights from elsewhere, where parameters that no update changes may stay.
+static bool trainer_begin(Trainer *t, const SourceOptions *from, Error *error) {
+  return t->options->save_trained ? frozen_begin(t->arena, &t->session, from, &t->frozen, &t->left_out, error)
+                                  : source_start(&t->session, from, NULL, &t->left_out, error);
+}
+
 bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
   bool found = false;
   *facts = (CheckpointFacts){.val_loss = NAN};
@@ -159,10 +169,10 @@ bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *err
   if (!found) {
     *facts = (CheckpointFacts){.val_loss = NAN};
     return session_run(&t->session, PROGRAM_INITIALISE, 0, error) &&
-           (!t->options->from || source_start(&t->session, t->options->from, &t->left_out, error));
+           (!t->options->from || trainer_begin(t, t->options->from, error));
   }
   t->saved = facts->step;
   t->good = checkpoint_is_good(facts) ? facts->step : -1;
-  return resume_data_holds(t, facts, error) &&
+  return resume_data_holds(t, facts, error) && checkpoint_frozen(t->arena, t->run.checkpoint, &t->frozen, error) &&
          (!t->options->keep_best || checkpoint_best(t->run.checkpoints, &t->best, error));
 }

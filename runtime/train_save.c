@@ -156,7 +156,8 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
                            .data_hash = t->print.data,
                            .tokenizer_hash = t->print.tokenizer,
                            .validation_hash = t->print.validation,
-                           .val_loss = t->line.val_loss};
+                           .val_loss = t->line.val_loss,
+                           .frozen = t->frozen};
   const CheckpointKeep keep = {
       .newest = (int)t->options->keep, .every = t->options->keep_every, .best = t->options->keep_best};
   error->status = 0;

@@ -8,6 +8,7 @@
 #include "runtime/data/fingerprint.h"
 #include "runtime/events.h"
 #include "runtime/feed.h"
+#include "runtime/frozen.h"
 #include "runtime/log.h"
 #include "runtime/metrics.h"
 #include "runtime/progress.h"
@@ -29,6 +30,8 @@ struct Trainer {
   Snapshot *snapshot;  // to save from while training goes on; NULL: it waits
   Saver saver;
   char *tuning;     // what the devices of the resumed run had chosen, or NULL
+  Arena *arena;     // of `frozen`
+  Frozen *frozen;   // parameters that checkpoints leave out, or NULL
   Buffer left_out;  // of the weights that training begins with
   char *before;     // the text, with all that was decided, of the run that is resumed, or NULL
   Log log;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/convert/config.h"
+#include "runtime/convert/adapters.h"
 
 static Arena *arena;
 
@@ -295,11 +295,107 @@ static void test_types(void **state) {
   assert_false(elements_convert("I64", integers, "F32", out, 1, &beyond));
 }
 
+// --- adapters ---
+
+enum { IN = 3, LOW = 2, ROWS = 2, COLUMNS = 5 };
+
+static bool find_adapters(const char *line, const Weights *weights, Adapters *adapters, Error *error) {
+  static ModelNumber all[] = {{.name = "rank", .value = LOW}, {.name = "alpha", .value = 3}};
+  static const ModelNumbers scales = {"own", 2, all};
+  Mapping mapping;
+  const char *text =
+      arena_format(arena, "model own\ntype \"own\"\nclass \"Own\"\ntensor t [in] = t\n%s\nmerged rank = 0\n", line);
+  *error = (Error){0};
+  return mapping_parse(arena, "own.hf", text, &mapping, error) &&
+         adapters_find(arena, &mapping, &scales, weights, adapters, error);
+}
+
+// x.w [rows, in, columns] += 3 / 2 * x.a [in, low] x.b [low, rows, columns]; and with the factors named the other way
+// round, where the last axis of w is the input's.
+static void test_adapters(void **state) {
+  (void)state;
+  Error error;
+  Adapters adapters = {0};
+  Weights weights = {0};
+  static const char *const w_axis[] = {"rows", "in", "columns"}, *const a_axis[] = {"in", "low"},
+                           *const b_axis[] = {"low", "rows", "columns"};
+  static const int64_t w_size[] = {ROWS, IN, COLUMNS}, a_size[] = {IN, LOW}, b_size[] = {LOW, ROWS, COLUMNS};
+  array_push(arena, &weights, weight_of("x.b", 3, b_axis, b_size));
+  array_push(arena, &weights, weight_of("other", 2, a_axis, a_size));
+  array_push(arena, &weights, weight_of("x.w", 3, w_axis, w_size));
+  array_push(arena, &weights, weight_of("x.a", 2, a_axis, a_size));
+  double a[IN][LOW], b[LOW][ROWS][COLUMNS], row[COLUMNS];
+  for (int i = 0; i < IN * LOW; i++) {
+    (&a[0][0])[i] = 0.25 * i - 1;
+  }
+  for (int i = 0; i < LOW * ROWS * COLUMNS; i++) {
+    (&b[0][0][0])[i] = 0.5 * (i % 7) - 1;
+  }
+  for (int turned = 0; turned < 2; turned++) {
+    float narrow[ROWS][IN][COLUMNS];
+    double wide[ROWS][IN][COLUMNS];
+    for (int i = 0; i < ROWS * IN * COLUMNS; i++) {
+      (&narrow[0][0][0])[i] = (float)((&wide[0][0][0])[i] = i);
+    }
+    const char *line = turned ? "adapter *.w = *.b, *.a by alpha / rank" : "adapter *.w = *.a, *.b by alpha / rank";
+    assert_true(find_adapters(line, &weights, &adapters, &error));
+    assert_int_equal(adapters.count, 1);
+    const Adapter *adapter = &adapters.at[0];
+    assert_int_equal(adapter->into, 2);
+    assert_int_equal(adapter_row(adapter), COLUMNS);
+    const double *first = turned ? &b[0][0][0] : &a[0][0], *second = turned ? &a[0][0] : &b[0][0][0];
+    adapter_add(adapter, first, second, TYPE_F32, narrow, row);
+    adapter_add(adapter, first, second, TYPE_F64, wide, row);
+    for (int r = 0; r < ROWS; r++) {
+      for (int i = 0; i < IN; i++) {
+        for (int c = 0; c < COLUMNS; c++) {
+          double sum = 0;
+          for (int l = 0; l < LOW; l++) {
+            sum += a[i][l] * b[l][r][c];
+          }
+          const double wanted = (r * IN + i) * COLUMNS + c + 1.5 * sum;
+          assert_true(fabs(wide[r][i][c] - wanted) < 1e-12 && fabs((double)narrow[r][i][c] - wanted) < 1e-5);
+        }
+      }
+    }
+  }
+}
+
+static void test_adapters_wrong(void **state) {
+  (void)state;
+  static const char *const w_axis[] = {"in", "out"}, *const a_axis[] = {"in", "low"},
+                           *const b_axis[] = {"low", "other"};
+  static const int64_t size[] = {4, 4};
+  static const struct {
+    const char *line, *said;
+  } cases[] = {{"adapter *.w = *.a, *.b", "'x.w' has an axis that neither factor of its adapter has"},
+               {"adapter *.w = *.a, *.a", "'x.w' has an axis that neither factor"},
+               {"adapter *.w = *.a, *.c", "'x.a' is a factor of an adapter, but there is no 'x.c'"},
+               {"adapter *.w = *.a", "is expected"},
+               {"adapter *.w = *.a, *.b of 3", "is expected"},
+               {"adapter w = *.a, *.b", "is expected"},
+               {"adapter *.*.w = *.a, *.b", "is expected"},
+               {"adapter *.a = *.w, *.b by depth", "an axis 'out' that does not fit"},
+               {"adapter *.w = *.w, *.w by depth", "no axis and no constant 'depth'"}};
+  Weights weights = {0};
+  array_push(arena, &weights, weight_of("x.w", 2, w_axis, size));
+  array_push(arena, &weights, weight_of("x.a", 2, a_axis, size));
+  array_push(arena, &weights, weight_of("x.b", 2, b_axis, size));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    Adapters adapters;
+    Error error;
+    const bool found = find_adapters(cases[i].line, &weights, &adapters, &error);
+    if (found || !strstr(error.text, cases[i].said)) {
+      fail_msg("'%s' is not in: %s", cases[i].said, error.text);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_formulas), cmocka_unit_test(test_mapping_errors), cmocka_unit_test(test_built_in),
       cmocka_unit_test(test_elements), cmocka_unit_test(test_experts),        cmocka_unit_test(test_pairs_errors),
-      cmocka_unit_test(test_types),
+      cmocka_unit_test(test_types),    cmocka_unit_test(test_adapters),       cmocka_unit_test(test_adapters_wrong),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

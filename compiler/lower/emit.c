@@ -136,6 +136,7 @@ static PlanState state_of(Lower *l, const Persistent *persistent) {
     state.size[i] = l->graph->axes.at[persistent->shape.axis[i]].size;
     state.cut[i] = cut_of(l, local.axis[i]);
   }
+  state.frozen = state.role == STATE_PARAMETER && persistent->group < 0;
   state.owner = !persistent->copy;
   return state;
 }
@@ -145,7 +146,7 @@ static bool states_alike(const PlanState *a, const PlanState *b) {
   bool same = a->role == b->role && a->type == b->type && a->axis_count == b->axis_count && a->offset == b->offset &&
               a->flat_first == b->flat_first && a->flat_piece == b->flat_piece && a->flat_count == b->flat_count &&
               memcmp(a->flat_mesh, b->flat_mesh, sizeof *a->flat_mesh * (size_t)a->flat_count) == 0 &&
-              a->owner == b->owner;
+              a->frozen == b->frozen && a->owner == b->owner;
   for (int i = 0; same && i < a->axis_count; i++) {
     same = strcmp(a->axis[i], b->axis[i]) == 0 && a->size[i] == b->size[i] && a->stride[i] == b->stride[i] &&
            a->cut[i].count == b->cut[i].count && a->cut[i].local == b->cut[i].local &&

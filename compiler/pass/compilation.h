@@ -126,6 +126,7 @@ typedef struct {
   bool unchanged;             // by the last pass: it has found nothing to do
   int64_t chunk_bytes;        // see CompileOptions
   int64_t part_rows;          // the same
+  Map *frozen;                // names of the parameters that no update changes: the training step adds them
   Map *copied;                // names of the parameters of which there are copies: the training step adds them
   ARRAY(CopiedValue) copies;
   HistoryList *histories;         // the training step adds them

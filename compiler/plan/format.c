@@ -201,6 +201,7 @@ static void code_state(Codec *codec, PlanState *state) {
   code_i64(codec, &state->flat_first);
   code_i64(codec, &state->flat_piece);
   code_mesh_axes(codec, &state->flat_count, state->flat_mesh);
+  code_bool(codec, &state->frozen);
   code_bool(codec, &state->owner);
 }
 

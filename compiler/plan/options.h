@@ -55,6 +55,8 @@ typedef struct {
   // Products that wait for collectives, or collectives for them, are cut into parts of at least so many rows; 0: where
   // that takes less time on a GPU. For tests.
   int64_t part_rows;
+  bool trains_all;  // the recipe's optimizers with selectors and what it freezes are left out: the model has other
+                    // parameters
   bool idle_rules;  // what cuts or selects nothing in a layout is no error: for layouts drawn at random
   // Bytes that the front end, and then each program, may take; 0: what is enough for any model. For tests.
   size_t memory;

@@ -2,7 +2,8 @@
 //
 // Needs a whole step; from here on no value is TYPE_REAL. A value's type is how it is stored: kernels load any format,
 // compute in the real type (f32, or f64 under fp64) and round when they store. Formats by role:
-//   parameters, all other state, and the arithmetic of the optimizer   the real type
+//   parameters that no update changes                                  that of the frozen
+//   other parameters, all other state, and the arithmetic of the optimizer   the real type
 //   sums and other reductions, statistics of attention, outputs        the real type
 //   products of matrices, attention                                    that of activations
 //   gradients of parameters                                            that of gradients
@@ -253,6 +254,9 @@ static ElementType type_of(Precision *p, NodeId id) {
   if (result->role == ROLE_CACHE && op_leaf(node->op)) {
     return p->formats->activation;
   }
+  if (node->op == OP_PARAM) {
+    return graph_persistent(p->graph, node->text)->type;
+  }
   if ((result->role == ROLE_UPDATE && computed) || node->operand_count == 0) {
     return p->real;
   }
@@ -483,6 +487,20 @@ static void type_region(Precision *p, RegionId region) {
   graph->region = outer;
 }
 
+// Of a parameter. Which are frozen is known of the training step, which has the groups of the optimizer.
+static bool is_frozen(const Compilation *c, const Persistent *parameter) {
+  if (c->program == PROGRAM_TRAIN) {
+    map_put(c->frozen, map_key(parameter->name), parameter->group < 0);
+  }
+  return map_get_or(c->frozen, map_key(parameter->name), 0);
+}
+
+static ElementType type_of_tensor(const Compilation *c, const Persistent *tensor) {
+  const Formats *formats = &c->spec->formats;
+  const bool narrow = formats->frozen != c->spec->real && tensor->role == ROLE_PARAMETER && is_frozen(c, tensor);
+  return tensor->role == ROLE_CACHE ? formats->activation : narrow ? formats->frozen : c->spec->real;
+}
+
 bool pass_precision(Compilation *c) {
   Graph *graph = c->graph;
   Precision p = {.c = c, .graph = graph, .formats = &c->spec->formats, .real = c->spec->real};
@@ -499,7 +517,7 @@ bool pass_precision(Compilation *c) {
   for (int i = 0; i < graph->persistent.count; i++) {
     Persistent *tensor = &graph->persistent.at[i];
     if (tensor->type == TYPE_REAL) {
-      tensor->type = tensor->role == ROLE_CACHE ? p.formats->activation : graph->real;
+      tensor->type = type_of_tensor(c, tensor);
     }
   }
   const GraphPlace before = graph_place(graph);

@@ -47,6 +47,7 @@ static json_t *state_json(const Plan *plan, const PlanState *state) {
   json_object_set_new(object, "axes", axes);
   json_object_set_new(object, "stored_over", mesh_names(plan, state->flat_mesh, state->flat_count));
   json_object_set_new(object, "stage", json_integer(plan->stage));
+  json_object_set_new(object, "frozen", json_boolean(state->frozen));
   json_object_set_new(object, "owner", json_boolean(state->owner));
   json_object_set_new(object, "bytes", json_integer(whole));
   double part = (double)here / (double)plan_parts(plan, state->flat_mesh, state->flat_count);

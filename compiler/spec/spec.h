@@ -47,6 +47,7 @@ typedef struct {
   ElementType residual;    // the streams that blocks add to
   ElementType dot;         // operands of products of matrices
   ElementType gradient;    // of parameters
+  ElementType frozen;      // parameters that no update changes
   bool tf32;               // products of f32 may round their operands to TensorFloat-32
 } Formats;
 

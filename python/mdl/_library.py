@@ -41,7 +41,7 @@ class MdlStep(ctypes.Structure):
 
 class MdlTrainOptions(ctypes.Structure):
     _fields_ = [("device", c_char_p), ("out", c_char_p), ("data", c_char_p), ("resume", c_bool), ("restart", c_bool),
-                ("from", c_char_p), ("mapping", c_char_p), ("partial", c_bool),
+                ("from", c_char_p), ("mapping", c_char_p), ("partial", c_bool), ("save_trained", c_bool),
                 ("profile", c_int64), ("steps", c_int64), ("save_every", c_int64), ("eval_every", c_int64),
                 ("log_every", c_int64), ("keep", c_int64), ("keep_every", c_int64), ("keep_best", c_bool),
                 ("sync_save", c_bool), ("blame", c_bool), ("check", c_int64), ("patience", c_int64),

@@ -155,6 +155,8 @@ class Trainer:
     weights     begin with those of a run, a checkpoint, or a directory of Hugging Face
     mapping     how that directory names them: a file; default: the one that comes with mdl
     partial     with `weights`: what is missing there keeps its first values, and what is left over is left out
+    save_trained
+                with `weights`: checkpoints hold what is trained alone; frozen parameters stay where `weights` are
     steps       stop there; default, here and for the next three: as the recipe says
     save_every, eval_every, log_every
                 steps between checkpoints, evaluations, lines of metrics; 0: only at the end
@@ -176,13 +178,15 @@ class Trainer:
     def __init__(self, plan: "PlanHandle", *, device: Optional[str] = None, out: Optional[Path] = None,
                  data: Optional[Path] = None, resume: bool = False, restart: bool = False,
                  weights: Optional[Path] = None, mapping: Optional[Path] = None, partial: bool = False,
+                 save_trained: bool = False,
                  steps: Optional[int] = None, save_every: Optional[int] = None, eval_every: Optional[int] = None,
                  log_every: Optional[int] = None, keep: int = 3, keep_every: int = 0, keep_best: bool = False,
                  sync_save: bool = False, blame: bool = False, check: int = 0,
                  patience: int = 0, threads: int = 0, deadline: float = 60, screen: bool = False):
         options = c.MdlTrainOptions(
             device=encode(device), out=encode(out), data=encode(data), resume=resume,
-            restart=restart, mapping=encode(mapping), partial=partial, keep_every=count("keep_every", keep_every),
+            restart=restart, mapping=encode(mapping), partial=partial, save_trained=save_trained,
+            keep_every=count("keep_every", keep_every),
             keep_best=keep_best, sync_save=sync_save, blame=blame,
             check=count("check", check), patience=count("patience", patience), steps=count("steps", steps, -1),
             save_every=count("save_every", save_every, -1), eval_every=count("eval_every", eval_every, -1),

@@ -34,6 +34,12 @@ static bool evaluate_number(Scope *names, const char *formula, Value *value, Err
   return formula_evaluate(formula, &(FormulaNames){names, find_number, names->arena}, value, error);
 }
 
+bool config_number(Arena *arena, const Mapping *mapping, const char *formula, const ModelNumbers *numbers, Value *value,
+                   Error *error) {
+  Scope names = {.arena = arena, .numbers = numbers, .mapping = mapping};
+  return evaluate_number(&names, formula, value, error);
+}
+
 const char *config_type(const json_t *config) {
   const char *type = json_string_value(json_object_get(config, "model_type"));
   return type ? type : "";

@@ -27,6 +27,10 @@ bool config_serves(Arena *arena, const Mapping *mapping, const ModelNumbers *num
 // A condition on axes and constants.
 bool config_holds(Arena *arena, const char *condition, const ModelNumbers *numbers, bool *holds, Error *error);
 
+// The value of a formula of axes and constants.
+bool config_number(Arena *arena, const Mapping *mapping, const char *formula, const ModelNumbers *numbers, Value *value,
+                   Error *error);
+
 // A config.json for such a model; `kept` (or NULL) has what it said before. To be freed with json_decref.
 bool config_make(Arena *arena, const Mapping *mapping, const ModelNumbers *numbers, const json_t *kept,
                  const char *dtype, json_t **config, Error *error);

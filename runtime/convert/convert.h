@@ -34,6 +34,7 @@ typedef struct {
   const char *mapping;
   const char *dtype;    // "f32", "bf16", "f16"
   int64_t shard_bytes;  // of a file, at most, where a tensor is not larger; 0: 5 GB
+  bool merge;           // adapters are added to the weights beside them
 } ExportOptions;
 
 typedef struct {
@@ -44,6 +45,24 @@ typedef struct {
 } Exported;
 
 bool convert_export(Arena *arena, const ExportOptions *options, Exported *result, Error *error);
+
+typedef struct {
+  const char *from;  // a run or a checkpoint, with adapters
+  const char *out;   // run directory; NULL: a fresh runs/<model>-<n>
+  const char *mapping;
+} MergeOptions;
+
+typedef struct {
+  char run[IO_PATH_MAX];
+  const char *mapping;  // in the arena
+  const char *model;
+  double parameters;
+  int adapters;  // that were added
+  int64_t step;
+} Merged;
+
+// A run of the model without adapters, at step 0, whose weights compute the same.
+bool convert_merge(Arena *arena, const MergeOptions *options, Merged *result, Error *error);
 
 // Copies what comes with weights (tokenizer, generation settings, with `config` also config.json) where it is there.
 bool convert_copy_kept(const char *from, const char *to, bool config, bool *tokenizer, Error *error);

@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "compiler/plan/artefact.h"
-#include "runtime/checkpoint_files.h"
 #include "runtime/convert/convert.h"
-#include "runtime/convert/source.h"
-#include "runtime/run.h"
+#include "runtime/convert/saved.h"
 
 enum { TEXT_MAX = 64 << 20 };
 static const int64_t SHARD_BYTES = 5000000000;
@@ -17,12 +15,9 @@ typedef struct {
   Arena *arena;
   const ExportOptions *options;
   Exported *result;
-  char run[IO_PATH_MAX], checkpoint[IO_PATH_MAX];
-  json_t *manifest, *config;
+  Saved saved;
+  json_t *config;
   json_t *kept;  // what config.json said when the weights came; or NULL
-  Safetensors *file;
-  ModelNumbers numbers;
-  Weights weights;
   Mapping mapping;
   Pairs pairs;
   const char *dtype;
@@ -32,66 +27,11 @@ typedef struct {
 
 // --- what is written ---
 
-static bool export_find(Export *x, Error *error) {
-  char manifest[IO_PATH_MAX], text[IO_PATH_MAX];
-  const char *from = x->options->from;
-  Run run;
-  if (!io_path(manifest, error, "%s/manifest.json", from)) {
-    return false;
-  }
-  const bool direct = io_is_file(manifest);
-  if (!(direct ? io_path(x->run, error, "%s/../..", from) : io_path(x->run, error, "%s", from)) ||
-      !run_open(&run, x->run, error)) {
-    return false;
-  }
-  if (!direct && !run.checkpoint[0]) {
-    return error_set(error, 1, "the run %s has no checkpoint yet", from);
-  }
-  char *resolved = NULL;
-  size_t size;
-  bool done = io_path(x->checkpoint, error, "%s", direct ? from : run.checkpoint) &&
-              io_path(text, error, "%s/resolved.mdl", x->run) &&
-              io_read_file(text, TEXT_MAX, &resolved, &size, error) &&
-              numbers_of_text(x->arena, resolved, &x->numbers, error);
-  free(resolved);
-  return done && checkpoint_open_weights(x->checkpoint, &x->file, &x->manifest, error);
-}
-
-// The parameters, with their axes from the manifest.
-static bool export_weights(Export *x, Error *error) {
-  const json_t *all = json_object_get(x->manifest, "tensors");
-  for (int i = 0; i < safetensors_count(x->file); i++) {
-    const SafetensorsTensor *tensor = safetensors_at(x->file, i);
-    const json_t *said = json_object_get(all, tensor->name), *axes = json_object_get(said, "axes");
-    const char *role = json_string_value(json_object_get(said, "role"));
-    Weight weight = {.name = tensor->name, .axis_count = tensor->axis_count};
-    if (!role || json_array_size(axes) != (size_t)tensor->axis_count ||
-        (strcmp(tensor->dtype, "F32") != 0 && strcmp(tensor->dtype, "F64") != 0)) {
-      return error_set(error, 1, "the manifest of %s does not say the axes of '%.100s'", x->checkpoint, tensor->name);
-    }
-    if (strcmp(role, checkpoint_role_name(STATE_PARAMETER)) != 0) {
-      if (strncmp(tensor->name, "fp8.", 4) == 0) {
-        continue;
-      }
-      return error_set(error, 1, "the model keeps state of its own, '%.100s', which nothing is written for",
-                       tensor->name);
-    }
-    weight.type = strcmp(tensor->dtype, "F64") == 0 ? TYPE_F64 : TYPE_F32;
-    for (int a = 0; a < tensor->axis_count; a++) {
-      const char *axis = json_string_value(json_array_get(axes, (size_t)a));
-      weight.axis[a] = axis ? axis : "";
-      weight.size[a] = tensor->size[a];
-    }
-    array_push(x->arena, &x->weights, weight);
-  }
-  return true;
-}
-
 static void export_kept(Export *x) {
   char path[IO_PATH_MAX], *text = NULL;
   size_t size;
   Error ignored;
-  if (io_path(path, &ignored, "%s/" CONVERT_KEPT "/config.json", x->run) && io_is_file(path) &&
+  if (io_path(path, &ignored, "%s/" CONVERT_KEPT "/config.json", x->saved.run) && io_is_file(path) &&
       io_read_file(path, TEXT_MAX, &text, &size, &ignored)) {
     x->kept = json_loadb(text, size, 0, NULL);
     if (!json_is_object(x->kept)) {
@@ -109,7 +49,7 @@ static bool export_mapping(Export *x, Error *error) {
   const char *why = NULL, *reasons = "", *type = x->kept ? config_type(x->kept) : "";
   if (x->options->mapping) {
     if (!mapping_open(x->arena, x->options->mapping, &x->mapping, error) ||
-        !config_serves(x->arena, &x->mapping, &x->numbers, &why, error)) {
+        !config_serves(x->arena, &x->mapping, &x->saved.numbers, &why, error)) {
       return false;
     }
     return !why || error_set(error, 1, "%s is for models of which `%s` is true", x->mapping.path, why);
@@ -120,10 +60,10 @@ static bool export_mapping(Export *x, Error *error) {
   bool found = false;
   for (int pass = 0; pass < 2 && !found; pass++) {  // first those of the same type as before
     for (int i = 0; i < count && !found; i++) {
-      if (strcmp(all[i].model, x->numbers.model) != 0 || (pass == 0 && strcmp(all[i].type, type) != 0)) {
+      if (strcmp(all[i].model, x->saved.numbers.model) != 0 || (pass == 0 && strcmp(all[i].type, type) != 0)) {
         continue;
       }
-      if (!config_serves(x->arena, &all[i], &x->numbers, &why, error)) {
+      if (!config_serves(x->arena, &all[i], &x->saved.numbers, &why, error)) {
         return false;
       }
       found = !why;
@@ -132,7 +72,18 @@ static bool export_mapping(Export *x, Error *error) {
     }
   }
   return found || error_set(error, 1, "there is no mapping for the model '%s'%s; give one with --mapping FILE",
-                            x->numbers.model, reasons);
+                            x->saved.numbers.model, reasons);
+}
+
+// Folds adapters into the weights, if that is asked for: config.json has no word for them.
+static bool export_adapters(Export *x, Error *error) {
+  const char *adapter = saved_adapter(&x->saved, &x->mapping);
+  if (x->options->merge) {
+    return saved_merge(&x->saved, &x->mapping, error);
+  }
+  return !adapter ||
+         error_set(error, 1, "the model has adapters, such as '%.100s'; give --merge to add them to the weights",
+                   adapter);
 }
 
 // --- files ---
@@ -190,7 +141,7 @@ static bool export_tokenizer(Export *x, Error *error) {
   char kept[IO_PATH_MAX], plan[IO_PATH_MAX], target[IO_PATH_MAX], *text = NULL;
   size_t size;
   const char *why;
-  if (!io_path(kept, error, "%s/" CONVERT_KEPT, x->run) || !io_path(plan, error, "%s/plan.mdlx", x->run) ||
+  if (!io_path(kept, error, "%s/" CONVERT_KEPT, x->saved.run) || !io_path(plan, error, "%s/plan.mdlx", x->saved.run) ||
       !io_path(target, error, "%s/tokenizer.json", x->options->out)) {
     return false;
   }
@@ -209,7 +160,7 @@ static bool export_tokenizer(Export *x, Error *error) {
 }
 
 static bool load_part(Export *x, const Pair *pair, int p, Error *error) {
-  const Weight *weight = &x->weights.at[pair->part[p]];
+  const Weight *weight = &x->saved.weights.at[pair->part[p]];
   if (x->loaded[p] && x->loaded_weight[p] == pair->part[p]) {
     return true;
   }
@@ -217,7 +168,7 @@ static bool load_part(Export *x, const Pair *pair, int p, Error *error) {
   x->loaded[p] = malloc((size_t)(weight_count(weight) * element_type_bytes(weight->type)) + 1);
   x->loaded_weight[p] = pair->part[p];
   return (x->loaded[p] || error_set(error, 3, "no memory to write '%.100s'", weight->name)) &&
-         safetensors_read(x->file, safetensors_find(x->file, weight->name), x->loaded[p], error);
+         saved_read(&x->saved, weight, x->loaded[p], error);
 }
 
 static int64_t pair_bytes(const Export *x, const Pair *pair) {
@@ -225,7 +176,7 @@ static int64_t pair_bytes(const Export *x, const Pair *pair) {
 }
 
 static bool pair_write(Export *x, const Pair *pair, int fd, const char *path, Error *error) {
-  const ElementType type = x->weights.at[pair->part[0]].type;
+  const ElementType type = x->saved.weights.at[pair->part[0]].type;
   const int64_t count = pair_count(pair), bytes = element_type_bytes(type);
   char *whole = malloc((size_t)(count * bytes) + 1), *made = malloc((size_t)pair_bytes(x, pair) + 1);
   bool done = (whole && made) || error_set(error, 3, "no memory to write '%.100s'", pair->name);
@@ -347,12 +298,12 @@ bool convert_export(Arena *arena, const ExportOptions *options, Exported *result
   const char *said = NULL;
   *result = (Exported){0};
   *x = (Export){.arena = arena, .options = options, .result = result};
-  bool done = export_dtype(x, &said, error) && export_find(x, error) && export_weights(x, error);
+  bool done = export_dtype(x, &said, error) && saved_open(arena, options->from, &x->saved, error);
   if (done) {
     export_kept(x);
-    done = export_mapping(x, error) &&
-           pairs_make(arena, &x->mapping, &x->numbers, &x->weights, &x->pairs, NULL, error) &&
-           config_make(arena, &x->mapping, &x->numbers, x->kept, said, &x->config, error);
+    done = export_mapping(x, error) && export_adapters(x, error) &&
+           pairs_make(arena, &x->mapping, &x->saved.numbers, &x->saved.weights, &x->pairs, NULL, error) &&
+           config_make(arena, &x->mapping, &x->saved.numbers, x->kept, said, &x->config, error);
   }
   const bool made = done && fresh_directory(options->out, error);
   done = made && export_tokenizer(x, error) && export_tensors(x, error) &&
@@ -362,12 +313,11 @@ bool convert_export(Arena *arena, const ExportOptions *options, Exported *result
   }
   result->type = x->mapping.type;
   result->mapping = x->mapping.path;
-  result->step = (int64_t)json_integer_value(json_object_get(x->manifest, "step"));
+  result->step = (int64_t)json_integer_value(json_object_get(x->saved.manifest, "step"));
   for (int p = 0; p < MAPPING_MAX_PARTS; p++) {
     free(x->loaded[p]);
   }
-  safetensors_close(x->file);
-  json_decref(x->manifest);
+  saved_close(&x->saved);
   json_decref(x->config);
   json_decref(x->kept);
   return done;

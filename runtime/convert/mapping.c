@@ -62,7 +62,11 @@ static bool parse_formula(Parser *p, char *rest, MappingKind kind) {
     line.formula = equals + 1;
   }
   line.formula = trimmed(p->arena, line.formula, strlen(line.formula));
-  array_push(p->arena, &p->mapping->lines, line);
+  if (kind == MAPPING_MERGED) {
+    array_push(p->arena, &p->mapping->merged, line);
+  } else {
+    array_push(p->arena, &p->mapping->lines, line);
+  }
   return *line.formula || wrong(p, "a formula is missing");
 }
 
@@ -162,8 +166,36 @@ static bool parse_skip(Parser *p, char *rest) {
   return true;
 }
 
+// "*.w = *.lora.a, *.lora.b by alpha / rank"
+static bool parse_adapter(Parser *p, char *rest) {
+  static const char wanted[] = "`adapter PARAMETER = FACTOR, FACTOR by FORMULA` is expected, with one `*` in each name";
+  MappingAdapter adapter = {.into = word(p->arena, &rest), .line = p->line};
+  const char *equals = word(p->arena, &rest);
+  char *comma = strchr(rest, ',');
+  if (!adapter.into || !equals || strcmp(equals, "=") != 0 || !comma) {
+    return wrong(p, wanted);
+  }
+  adapter.factor[0] = trimmed(p->arena, rest, (size_t)(comma - rest));
+  rest = comma + 1;
+  adapter.factor[1] = word(p->arena, &rest);
+  const char *by = word(p->arena, &rest);
+  adapter.scale = by ? trimmed(p->arena, rest, strlen(rest)) : NULL;
+  if (!adapter.factor[1] || (by && (strcmp(by, "by") != 0 || !*adapter.scale))) {
+    return wrong(p, wanted);
+  }
+  const char *const names[] = {adapter.into, adapter.factor[0], adapter.factor[1]};
+  for (int i = 0; i < 3; i++) {
+    const char *star = strchr(names[i], '*');
+    if (!star || strchr(star + 1, '*') || strpbrk(names[i], " \t")) {
+      return wrong(p, wanted);
+    }
+  }
+  array_push(p->arena, &p->mapping->adapters, adapter);
+  return true;
+}
+
 static bool parse_line(Parser *p, char *text) {
-  static const char *const kinds[] = {"read", "write", "must", "add", "only"};
+  static const char *const kinds[] = {"read", "write", "must", "add", "only", "merged"};
   Mapping *m = p->mapping;
   char *rest = text;
   const char *first = word(p->arena, &rest);
@@ -187,6 +219,9 @@ static bool parse_line(Parser *p, char *text) {
   if (strcmp(first, "skip") == 0) {
     return parse_skip(p, rest);
   }
+  if (strcmp(first, "adapter") == 0) {
+    return parse_adapter(p, rest);
+  }
   if (strcmp(first, "ignore") == 0) {
     for (const char *key; (key = word(p->arena, &rest));) {
       array_push(p->arena, &m->ignored, key);
@@ -201,7 +236,7 @@ static bool parse_line(Parser *p, char *text) {
   return named ? parse_named(p, rest, named)
                : wrong(p,
                        "a line begins with model, type, class, prefix, read, write, must, add, need, only, ignore, "
-                       "tensor or skip");
+                       "tensor, skip, adapter or merged");
 }
 
 bool mapping_parse(Arena *arena, const char *path, const char *text, Mapping *mapping, Error *error) {

@@ -13,6 +13,8 @@
 //   ignore KEY ...                                          of config.json, what changes nothing
 //   tensor NAME [DIMENSION, ...] = PARAMETER, ...           where each stands
 //   skip NAME [if FORMULA of axes and constants]            a tensor that is not read
+//   adapter PARAMETER = FACTOR, FACTOR [by FORMULA]         `*` in all three is the same text: what is added to it,
+//   merged merged NAME = FORMULA                                   a constant of the model whose adapters are merged
 #ifndef MDL_RUNTIME_CONVERT_MAPPING_H
 #define MDL_RUNTIME_CONVERT_MAPPING_H
 
@@ -21,7 +23,15 @@
 
 enum { MAPPING_MAX_PARTS = 8, MAPPING_MAX_FACTORS = 16, MAPPING_MAX_INDEXES = 4 };
 
-typedef enum { MAPPING_READ, MAPPING_WRITE, MAPPING_MUST, MAPPING_ADD, MAPPING_ONLY, MAPPING_NEED } MappingKind;
+typedef enum {
+  MAPPING_READ,
+  MAPPING_WRITE,
+  MAPPING_MUST,
+  MAPPING_ADD,
+  MAPPING_ONLY,
+  MAPPING_MERGED,
+  MAPPING_NEED
+} MappingKind;
 
 typedef struct {
   MappingKind kind;
@@ -49,6 +59,12 @@ typedef struct {
   const char *name, *condition;  // condition NULL: always
 } MappingSkip;
 
+typedef struct {  // PARAMETER + scale * FACTOR FACTOR is what the two compute; `*` in each stands for the same text
+  const char *into, *factor[2];
+  const char *scale;  // NULL: 1
+  int line;
+} MappingAdapter;
+
 typedef struct {
   const char *path;  // for messages
   const char *model, *type, *architecture, *prefix;
@@ -56,6 +72,8 @@ typedef struct {
   ARRAY(const char *) ignored;
   ARRAY(MappingTensor) tensors;
   ARRAY(MappingSkip) skips;
+  ARRAY(MappingAdapter) adapters;
+  ARRAY(MappingLine) merged;
 } Mapping;
 
 typedef struct {  // in the binary: models/*.mdl and models/*.hf

@@ -9,7 +9,6 @@
 #include "kernels/cpu/convert.h"
 #include "runtime/element.h"
 
-enum { UNFIT_NAMED = 8 };
 static const int64_t EXPANDED_MAX = 1 << 22;  // tensors of one line
 
 typedef struct {  // {axis} in a name
@@ -354,4 +353,19 @@ bool elements_convert(const char *from_dtype, const void *from, const char *to_d
     }
   }
   return true;
+}
+
+bool elements_take(const char *name, const char *from_dtype, const void *from, ElementType to_type, void *to,
+                   int64_t count, Error *error) {
+  double beyond;
+  const char *to_dtype = element_type_dtype(to_type);
+  if (!elements_convert(from_dtype, from, to_dtype, to, count, &beyond)) {
+    return error_set(error, 1, "'%.100s' has elements of type %.20s", name, from_dtype);
+  }
+  return beyond == 0 || error_set(error, 1, "'%.100s' holds %g, more than %s can hold", name, beyond, to_dtype);
+}
+
+bool elements_fit(const char *name, ElementType from_type, const void *from, ElementType to_type, void *to,
+                  int64_t count, Error *error) {
+  return elements_take(name, element_type_dtype(from_type), from, to_type, to, count, error);
 }

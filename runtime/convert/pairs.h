@@ -30,6 +30,8 @@ typedef struct {
 
 typedef ARRAY(Pair) Pairs;
 
+enum { UNFIT_NAMED = 8 };
+
 typedef struct {  // everything that does not fit, for one message
   Arena *arena;
   const char *text;
@@ -55,6 +57,13 @@ void pair_give(const Pair *pair, int part, int64_t bytes, const void *parameter,
 // a number that the other type cannot hold and that became infinite; 0: there is none.
 bool elements_convert(const char *from_dtype, const void *from, const char *to_dtype, void *to, int64_t count,
                       double *beyond);
+
+// The same of the tensor of this name between the types of a plan; such a number is an error.
+bool elements_fit(const char *name, ElementType from_type, const void *from, ElementType to_type, void *to,
+                  int64_t count, Error *error);
+// Of a tensor of a file.
+bool elements_take(const char *name, const char *from_dtype, const void *from, ElementType to_type, void *to,
+                   int64_t count, Error *error);
 
 // "[61, 32]"
 const char *shape_text(Arena *arena, int count, const int64_t *size);

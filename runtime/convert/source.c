@@ -10,6 +10,8 @@
 #include "base/units.h"
 #include "compiler/compile.h"
 #include "runtime/checkpoint_files.h"
+#include "runtime/convert/adapters.h"
+#include "runtime/frozen.h"
 #include "runtime/run.h"
 
 struct WeightSource {
@@ -20,7 +22,8 @@ struct WeightSource {
   Mapping mapping;
   Pairs pairs;
   Safetensors *saved;  // else of a checkpoint
-  Unfit missing, left;
+  bool named;          // `mapping` is known
+  Unfit missing, left, fresh;
 };
 
 bool numbers_of_text(Arena *arena, const char *text, ModelNumbers *numbers, Error *error) {
@@ -93,6 +96,38 @@ bool source_mapping(Arena *arena, const char *file, const char *type, const char
   return error_set(error, 1,
                    "config.json says the model_type '%.80s'; known are %s: give --mapping FILE for another one", type,
                    types);
+}
+
+// --- adapters ---
+
+// Weights of a run need no mapping, but for this: the one that was named, else one of the binary for the model.
+static bool adapters_mapping(WeightSource *s, const ModelNumbers *numbers, Error *error) {
+  Mapping *all;
+  int count;
+  if (s->named || !s->options->adapters) {
+    return true;
+  }
+  if (s->options->mapping) {
+    s->named = true;
+    return mapping_open(s->arena, s->options->mapping, &s->mapping, error);
+  }
+  if (!mapping_all(s->arena, &all, &count, error)) {
+    return false;
+  }
+  for (int i = 0; i < count && !s->named; i++) {
+    s->named = strcmp(all[i].model, numbers->model ? numbers->model : "") == 0 && all[i].adapters.count > 0;
+    s->mapping = all[i];
+  }
+  return true;
+}
+
+// Adapters keep their first values where the weights are those of the model without them.
+static bool is_fresh(WeightSource *s, const char *name) {
+  const bool fresh = s->options->adapters && s->named && adapter_names(&s->mapping, name);
+  if (fresh) {
+    unfit_add(&s->fresh, "'%.100s'", name);
+  }
+  return fresh;
 }
 
 // --- a directory of Hugging Face ---
@@ -184,6 +219,28 @@ static bool left_compare(WeightSource *s, const ModelNumbers *numbers, Error *er
   return true;
 }
 
+// Of all weights but fresh adapters, which no tensor of others holds.
+static bool plain_pairs(WeightSource *s, const ModelNumbers *numbers, Error *error) {
+  Weights plain = {0};
+  int *number = ARENA_ARRAY(s->arena, int, s->weights->count + 1);
+  s->named = true;
+  for (int i = 0; i < s->weights->count; i++) {
+    if (!is_fresh(s, s->weights->at[i].name)) {
+      number[plain.count] = i;
+      array_push(s->arena, &plain, s->weights->at[i]);
+    }
+  }
+  if (!pairs_make(s->arena, &s->mapping, numbers, &plain, &s->pairs, s->options->partial ? &s->missing : NULL, error)) {
+    return false;
+  }
+  for (int i = 0; i < s->pairs.count; i++) {
+    for (int p = 0; p < s->pairs.at[i].part_count; p++) {
+      s->pairs.at[i].part[p] = number[s->pairs.at[i].part[p]];
+    }
+  }
+  return true;
+}
+
 static bool open_hf(WeightSource *s, const ModelNumbers *numbers, Unfit *unfit, Error *error) {
   ConfigSettings ignored;
   const Mapping *known = s->options->known;
@@ -196,9 +253,7 @@ static bool open_hf(WeightSource *s, const ModelNumbers *numbers, Unfit *unfit, 
   if ((!known && !source_mapping(s->arena, s->options->mapping, config_type(s->files.config), numbers->model,
                                  &s->mapping, error)) ||
       !config_settings(s->arena, &s->mapping, &s->files, &ignored, error) ||
-      !config_fits(s->arena, &s->mapping, numbers, &s->files, error) ||
-      !pairs_make(s->arena, &s->mapping, numbers, s->weights, &s->pairs, s->options->partial ? &s->missing : NULL,
-                  error)) {
+      !config_fits(s->arena, &s->mapping, numbers, &s->files, error) || !plain_pairs(s, numbers, error)) {
     return false;
   }
   for (int i = 0; i < s->pairs.count; i++) {
@@ -239,28 +294,51 @@ static bool read_pair(WeightSource *s, const Pair *pair, int part, const Weight 
 static void weight_compare(WeightSource *s, const Weight *weight, Unfit *unfit) {
   const SafetensorsTensor *tensor = safetensors_find(s->saved, weight->name);
   const char *wanted = shape_text(s->arena, weight->axis_count, weight->size);
-  if (!tensor) {
+  if (!tensor && !is_fresh(s, weight->name)) {
     unfit_add(&s->missing, "'%.100s' %s", weight->name, wanted);
+  } else if (!tensor) {
+    return;
   } else if (strcmp(tensor_shape(s->arena, tensor), wanted) != 0) {
     unfit_add(unfit, "'%.100s' is %s there, %s is wanted", tensor->name, tensor_shape(s->arena, tensor), wanted);
   }
 }
 
-static bool open_saved(WeightSource *s, Unfit *unfit, Error *error) {
-  char path[IO_PATH_MAX], manifest[IO_PATH_MAX];
+bool source_find(const char *path, char found[IO_PATH_MAX], Error *error) {
+  char manifest[IO_PATH_MAX];
   Run run;
-  bool done = io_path(manifest, error, "%s/manifest.json", s->options->path);
-  if (done && io_is_file(manifest)) {
-    done = io_path(path, error, "%s", s->options->path);
-  } else if (done) {
-    done = run_open(&run, s->options->path, error) &&
-           (run.checkpoint[0] || error_set(error, 1,
-                                           "%s is no directory of weights: it holds neither config.json (Hugging "
-                                           "Face), nor a checkpoint",
-                                           s->options->path)) &&
-           io_path(path, error, "%s", run.checkpoint);
+  if (!io_path(manifest, error, "%s/manifest.json", path)) {
+    return false;
   }
-  if (!done || !checkpoint_open_weights(path, &s->saved, NULL, error)) {
+  if (hf_is(path) || io_is_file(manifest)) {
+    return io_path(found, error, "%s", path);
+  }
+  return run_open(&run, path, error) &&
+         (run.checkpoint[0] || error_set(error, 1,
+                                         "%s is no directory of weights: it holds neither config.json (Hugging Face), "
+                                         "nor a checkpoint",
+                                         path)) &&
+         io_path(found, error, "%s", run.checkpoint);
+}
+
+// Weights that were left out are not looked for further: they may be anywhere.
+static bool open_whole(WeightSource *s, const char *path, Error *error) {
+  json_t *manifest = NULL;
+  if (!checkpoint_open_weights(path, &s->saved, &manifest, error)) {
+    return false;
+  }
+  Frozen *frozen = NULL;
+  const bool whole = frozen_read(s->arena, manifest, &frozen) && !frozen;
+  json_decref(manifest);
+  return whole || error_set(error, 1,
+                            "%s holds what was trained alone, without the parameters of %.300s; mdl convert --merge "
+                            "makes whole weights of it",
+                            path, frozen->from ? frozen->from : "another directory");
+}
+
+static bool open_saved(WeightSource *s, const ModelNumbers *numbers, Unfit *unfit, Error *error) {
+  char path[IO_PATH_MAX];
+  if (!source_find(s->options->path, path, error) || !adapters_mapping(s, numbers, error) ||
+      !open_whole(s, path, error)) {
     return false;
   }
   for (int i = 0; i < s->weights->count; i++) {
@@ -308,10 +386,11 @@ bool source_open(Arena *arena, const SourceOptions *options, const ModelNumbers 
                  WeightSource **source, Error *error) {
   WeightSource *s = ARENA_NEW(arena, WeightSource);
   *s = (WeightSource){.arena = arena, .options = options, .weights = weights, .missing.arena = arena};
-  s->left.arena = arena;
+  s->left.arena = s->fresh.arena = arena;
   Unfit unfit = {.arena = arena};
-  const bool done = (hf_is(options->path) ? open_hf(s, numbers, &unfit, error) : open_saved(s, &unfit, error)) &&
-                    source_report(s, &unfit, error);
+  const bool done =
+      (hf_is(options->path) ? open_hf(s, numbers, &unfit, error) : open_saved(s, numbers, &unfit, error)) &&
+      source_report(s, &unfit, error);
   if (!done) {
     source_close(s);
     s = NULL;
@@ -330,8 +409,13 @@ void source_close(WeightSource *source) {
 
 const char *source_notes(const WeightSource *s) {
   const char *text = NULL;
+  if (s->fresh.count > 0) {
+    text = arena_format(s->arena, "%d parameters of adapters are fresh: %s%s", s->fresh.count, s->fresh.text,
+                        s->fresh.count > UNFIT_NAMED ? "; ..." : "");
+  }
   if (s->missing.count > 0) {
-    text = arena_format(s->arena, "%d missing, which keep their first values: %s", s->missing.count, s->missing.text);
+    text = arena_format(s->arena, "%s%s%d missing, which keep their first values: %s", text ? text : "",
+                        text ? "; " : "", s->missing.count, s->missing.text);
   }
   if (s->left.count > 0) {
     text =
@@ -383,32 +467,55 @@ bool source_read(WeightSource *s, int w, void *dense, bool *found, Error *error)
   return done;
 }
 
+// What is read: as the session has it, but that what is watched is not rounded to 16 bits first.
+static ElementType type_read(const PlanState *state, const SourceWatch *watch) {
+  return watch && state->type == TYPE_BF16 ? TYPE_F32 : state->type;
+}
+
 // One parameter after the other is in memory whole.
-static bool start_weight(Session *session, const States *states, WeightSource *source, int w, Error *error) {
+static bool start_weight(Session *session, const States *states, WeightSource *source, int w, const SourceWatch *watch,
+                         Error *error) {
   const Weight *weight = &source->weights->at[w];
   const LogicalState *state = states_find(states, weight->name);
+  const int64_t count = weight_count(weight);
   bool found = false;
-  char *dense = malloc((size_t)state_bytes(state->state) + 1);
-  const bool done = (dense || error_set(error, 3, "no memory to load '%s'", weight->name)) &&
-                    source_read(source, w, dense, &found, error) &&
-                    (!found || state_scatter(session, states, state, dense, error));
+  char *dense = malloc((size_t)(count * element_type_bytes(weight->type)) + 1);
+  bool done = (dense || error_set(error, 3, "no memory to load '%s'", weight->name)) &&
+              source_read(source, w, dense, &found, error);
+  if (done && watch) {
+    const SourceValues values = {dense, weight->type, count};
+    done = watch->read(watch->context, state->state, found ? &values : NULL, error);
+  }
+  if (done && found && weight->type != state->state->type) {
+    char *narrow = malloc((size_t)state_bytes(state->state) + 1);
+    done = (narrow || error_set(error, 3, "no memory to load '%s'", weight->name)) &&
+           elements_fit(weight->name, weight->type, dense, state->state->type, narrow, count, error);
+    free(dense);
+    dense = narrow;
+  }
+  done = done && (!found || state_scatter(session, states, state, dense, error));
   free(dense);
   return done;
 }
 
-bool source_start(Session *session, const SourceOptions *options, Buffer *notes, Error *error) {
+bool source_start(Session *session, const SourceOptions *options, const SourceWatch *watch, Buffer *notes,
+                  Error *error) {
   Arena *arena = arena_create();
   States states = {0};
   Weights weights;
   ModelNumbers numbers = {0};
   WeightSource *source = NULL;
   const char *text = session->plan->resolved ? session->plan->resolved : "";
+  SourceOptions begins = *options;
+  begins.adapters = true;
+  numbers.model = session->plan->run.model;
   bool done = (arena || error_set(error, 3, "no memory")) && states_open(session->set, &states, error) &&
               weights_of_states(arena, &states, &weights) &&
               (!hf_is(options->path) || numbers_of_text(arena, text, &numbers, error)) &&
-              source_open(arena, options, &numbers, &weights, &source, error);
+              source_open(arena, &begins, &numbers, &weights, &source, error);
   for (int w = 0; done && w < weights.count; w++) {
-    done = start_weight(session, &states, source, w, error);
+    weights.at[w].type = type_read(states_find(&states, weights.at[w].name)->state, watch);
+    done = start_weight(session, &states, source, w, watch, error);
   }
   if (done && source_notes(source)) {
     buffer_text(notes, source_notes(source));

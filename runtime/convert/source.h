@@ -10,6 +10,7 @@ typedef struct SourceOptions {
   const char *mapping;   // a file; NULL: the one in the binary that fits
   const Mapping *known;  // in place of both; or NULL
   bool partial;          // what is missing or left over is no error
+  bool adapters;         // nor are adapters that are missing, of a model that has them
 } SourceOptions;
 
 typedef struct WeightSource WeightSource;
@@ -27,13 +28,30 @@ bool source_mapping(Arena *arena, const char *file, const char *type, const char
 // Compares everything before anything is read: what is missing, left over or of another shape is listed.
 bool source_open(Arena *arena, const SourceOptions *options, const ModelNumbers *numbers, const Weights *weights,
                  WeightSource **source, Error *error);
-void source_close(WeightSource *source);               // also NULL
-const char *source_notes(const WeightSource *source);  // what --partial leaves out, in words; or NULL
+void source_close(WeightSource *source);  // also NULL
+const char *source_notes(
+    const WeightSource *source);  // which adapters are fresh, and what --partial leaves out, in words; or NULL
 
 // The whole parameter, dense in written order. *found false: the source does not have it.
 bool source_read(WeightSource *source, int weight, void *dense, bool *found, Error *error);
 
+typedef struct {  // a parameter as it was read, dense in written order: f32, or f64 where the session has that
+  const void *elements;
+  ElementType type;
+  int64_t count;
+} SourceValues;
+
+typedef struct {  // is shown every parameter; `values` NULL: the source does not have it
+  void *context;
+  bool (*read)(void *context, const PlanState *state, const SourceValues *values, Error *error);
+} SourceWatch;
+
 // Puts the weights of a directory over the parameters of a session that was initialised. `notes` gets source_notes.
-bool source_start(Session *session, const SourceOptions *options, Buffer *notes, Error *error);
+// watch NULL: nobody looks.
+bool source_start(Session *session, const SourceOptions *options, const SourceWatch *watch, Buffer *notes,
+                  Error *error);
+
+// The directory itself, if it is one of Hugging Face or a checkpoint; of a run its newest checkpoint.
+bool source_find(const char *path, char found[IO_PATH_MAX], Error *error);
 
 #endif
