@@ -174,7 +174,7 @@ mentions out "2 missing, which keep their first values: 'layers.0.more.w' [16, 1
 from 1 --from gpt2-hf
 mentions err "weights of the model_type 'gpt2' are for the model 'gpt2', not for 'llama'"
 from 1 --from nowhere
-mentions err "there is no run directory nowhere"
+mentions err "no weights to begin with: nowhere"
 from 2 --from llama-run --resume
 from 2 --partial
 from 1 --from text.txt
