@@ -37,6 +37,45 @@ static const Option *option_find(const Command *command, const char *name, size_
   return NULL;
 }
 
+// What other programs call it. The help is for commands that have the option in it.
+static const char *option_foreign(const Command *command, const char *word) {
+  static const struct {
+    const char *word, *needs, *help;
+  } foreign[] = {
+      {"batch", "set", "a setting of the recipe is --set batch=N"},
+      {"batch-size", "set", "a setting of the recipe is --set batch=N"},
+      {"bs", "set", "a setting of the recipe is --set batch=N"},
+      {"seq", "set", "a setting of the recipe is --set seq=N"},
+      {"seq-len", "set", "a setting of the recipe is --set seq=N"},
+      {"seed", "set", "a setting of the recipe is --set seed=N"},
+      {"lr", "set", "it belongs to the optimizer: --set optimizer.lr=X, or --set optimizer.lr.peak=X of a schedule"},
+      {"learning-rate", "set",
+       "it belongs to the optimizer: --set optimizer.lr=X, or --set optimizer.lr.peak=X of a schedule"},
+      {"weight-decay", "set", "it belongs to the optimizer: --set optimizer.decay=X"},
+      {"epochs", "steps", "training goes by steps: --steps N"},
+      {"max-steps", "steps", "training goes by steps: --steps N"},
+      {"dtype", "precision", "did you mean --precision?"},
+      {"gpus", "layout", "how many ranks there are says the layout: --layout NAME"},
+      {"devices", "layout", "how many ranks there are says the layout: --layout NAME"},
+      {"max-tokens", "tokens", "did you mean --tokens?"},
+      {"max-new-tokens", "tokens", "did you mean --tokens?"},
+      {"temp", "temperature", "did you mean --temperature?"},
+  };
+  char name[32];
+  size_t length = 0, base;
+  for (; word[length] && length + 1 < sizeof name; length++) {
+    name[length] = word[length] == '_' ? '-' : word[length];
+  }
+  name[length] = '\0';
+  for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+    if (strcmp(foreign[i].word, name) == 0 &&
+        option_find(command, foreign[i].needs, strlen(foreign[i].needs), '\0', &base)) {
+      return foreign[i].help;
+    }
+  }
+  return NULL;
+}
+
 static void option_unknown(Parser *parser, const char *word) {
   const char *candidates[128];
   int count = 0;
@@ -47,9 +86,11 @@ static void option_unknown(Parser *parser, const char *word) {
   }
   char *bare = arena_format(parser->arena, "%s", word + strspn(word, "-"));
   bare[strcspn(bare, "=")] = '\0';
-  const char *closest = text_closest(bare, candidates, count);
+  const char *closest = text_closest(bare, candidates, count), *foreign = option_foreign(parser->command, bare);
   buffer_format(parser->problem, "unknown option '%.*s'", (int)strcspn(word, "="), word);
-  if (closest) {
+  if (foreign) {
+    buffer_format(parser->problem, "; %s", foreign);
+  } else if (closest) {
     buffer_format(parser->problem, "; did you mean --%s?", closest);
   }
 }
@@ -291,7 +332,12 @@ static const Command *command_find(const Program *program, const char *name) {
   }
   const char *closest = text_closest(name, candidates, count);
   fprintf(stderr, "%s: unknown command '%s'", program->name, name);
-  if (closest) {
+  const size_t length = strlen(name);
+  if (program->others && choice_holds(program->others, name)) {
+    fprintf(stderr, "; did you mean '%s %s'?", program->other, name);
+  } else if (program->on_file && length > 4 && strcmp(name + length - 4, ".mdl") == 0) {
+    fprintf(stderr, "; did you mean '%s %s %s'?", program->name, program->on_file, name);
+  } else if (closest) {
     fprintf(stderr, "; did you mean '%s'?", closest);
   }
   fprintf(stderr, "\n`%s --help` lists the commands\n", program->name);

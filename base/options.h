@@ -73,6 +73,9 @@ typedef struct {
   int count;
   const char *details;  // the end of the overview
   bool pages;           // `help` also makes completions and a manual page
+  const char *other;    // a program that goes with this one, NULL: none
+  const char *others;   // its commands, with | between them
+  const char *on_file;  // the command that a text alone most likely is for, NULL: none
 } Program;
 
 // Finds the command, parses, runs it and returns the exit status. Help and the version go to stdout, usage errors to

@@ -480,6 +480,9 @@ int main(int argc, char **argv) {
                            .commands = commands,
                            .count = sizeof commands / sizeof *commands,
                            .details = "Exit status: 0 done, 1 the input is wrong, 2 usage, 3 out of memory.",
-                           .pages = true};
+                           .pages = true,
+                           .other = "mdl",
+                           .others = "train|eval|generate|ablate|diff|convert|data|inspect|verify",
+                           .on_file = "check"};
   return options_main(&program, argc, argv);
 }

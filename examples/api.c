@@ -1,6 +1,6 @@
 // api.c: trains a model through the C interface, looks at a parameter after each step, and reads an error as data.
 //
-//   cc api.c $(pkg-config --cflags --libs mdl) -o api && ./api corpus.txt
+//   cc api.c $(pkg-config --cflags --libs mdl) -lm -o api && ./api corpus.txt
 #include <math.h>
 #include <mdl.h>
 #include <stdio.h>

@@ -30,10 +30,17 @@ static bool expect_over(Elaborator *e, const Ast *ast, const Arguments *argument
 }
 
 bool no_named(Elaborator *e, const Ast *ast, const Arguments *arguments) {
+  static const char *const axes[] = {"dim", "dims", "axes", "keepdim", "keepdims"};
   for (int i = 0; i < arguments->named_count; i++) {
     if (strcmp(arguments->names[i], "name") != 0) {
-      diag_error(e->diag, E030, arguments->named_ast[i]->name_span, "'%s' has no parameter '%s'", ast->name,
-                 arguments->names[i]);
+      Diagnostic *error = diag_error(e->diag, E030, arguments->named_ast[i]->name_span, "'%s' has no parameter '%s'",
+                                     ast->name, arguments->names[i]);
+      for (size_t j = 0; j < sizeof axes / sizeof *axes; j++) {
+        if (strcmp(arguments->names[i], axes[j]) == 0) {
+          diag_help(e->diag, error,
+                    "axes stand behind `over`, by name: `%s(x over embed)`, and the result is without them", ast->name);
+        }
+      }
       return false;
     }
   }
@@ -48,7 +55,7 @@ static Op builtin_op(Name name) {
 
 // exp(x), log(x), ...: the builtin has the name of its op.
 BUILTIN(builtin_unary) {
-  if (!expect_values(e, ast, arguments, 1, 1) || !no_named(e, ast, arguments)) {
+  if (!expect_values(e, ast, arguments, 1, 1)) {
     return object_poison();
   }
   return unary_object(e, builtin_op(ast->name), arguments->positional[0], ast->span);

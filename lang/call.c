@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "lang/elaborate.h"
+#include "lang/foreign.h"
 
 enum { CALL_MAX_DEPTH = 64, CALL_MAX_ARGUMENTS = 1000 };
 
@@ -23,6 +24,18 @@ static bool word_argument(Name name) {
   return strcmp(name, "name") == 0 || strcmp(name, "tokenizer") == 0;
 }
 
+// A name that holds a number where an axis should stand is told once: then it is nothing any longer.
+static void number_for_axis(Elaborator *e, const Ast *value, const Object *object, Diagnostic *error) {
+  Object *variable = value->kind == AST_NAME ? frame_find(e->frame, value->name) : NULL;
+  if (!variable || variable->kind != OBJECT_NUMBER || e->frame->kind != FRAME_MODEL) {
+    diag_help(e->diag, error, "arguments after the axes are named: `name = value`");
+    return;
+  }
+  diag_help(e->diag, error, "`%s = %g;` is a number; an axis is declared, `axis %s = %g;`, several of them with commas",
+            value->name, object->number, value->name, object->number);
+  *variable = object_poison();
+}
+
 static void collect_axis(Elaborator *e, const Ast *argument, Shape *shape, Arguments *arguments) {
   const Ast *value = argument->kids[0];
   Object object = evaluate(e, value);
@@ -30,7 +43,7 @@ static void collect_axis(Elaborator *e, const Ast *argument, Shape *shape, Argum
     if (object.kind != OBJECT_POISON) {
       Diagnostic *error =
           diag_error(e->diag, E030, value->span, "expected an axis, found %s", object_describe(e, &object));
-      diag_help(e->diag, error, "arguments after the axes are named: `name = value`");
+      number_for_axis(e, value, &object, error);
     }
     arguments->failed = true;
     return;
@@ -116,6 +129,39 @@ static AxisFormals axis_formals(const Ast *formals, AstGroup group) {
   return found;
 }
 
+// How a function is called: its parameters that have no default.
+static const char *call_example(Elaborator *e, const Ast *function) {
+  const Ast *formals = function->kids[0];
+  const char *text = arena_format(e->arena, "%s(", function->name);
+  AstGroup group = GROUP_PLAIN;
+  for (int i = 0; i < formals->count; i++) {
+    const Ast *formal = formals->kids[i];
+    if (formal->kids[0]) {
+      continue;
+    }
+    const char *before = formal->group == group ? (i ? ", " : "") : formal->group == GROUP_OVER ? " over " : " to ";
+    group = formal->group;
+    text = arena_format(e->arena, "%s%s%s%s", text, before, formal->name, formal->flags & AST_VARIADIC ? ", ..." : "");
+  }
+  return arena_format(e->arena, "%s)", text);
+}
+
+// Axes among the values of a call without `over`, as in `linear(x, vocab)`.
+static bool axes_behind_over(Elaborator *e, const Ast *function, const Arguments *arguments) {
+  const AxisFormals over = axis_formals(function->kids[0], GROUP_OVER);
+  for (int i = 0; !arguments->has_over && (over.fixed || over.variadic) && i < arguments->positional_count; i++) {
+    const Object *given = &arguments->positional[i];
+    if (given->kind == OBJECT_AXIS || given->kind == OBJECT_AXES) {
+      Diagnostic *error = diag_error(e->diag, E030, arguments->positional_ast[i]->span,
+                                     "'%s' takes axes behind `over`, not among its values", function->name);
+      diag_help(e->diag, error, "write `%s`", call_example(e, function));
+      diag_related(e->diag, error, function->name_span, "declared here");
+      return false;
+    }
+  }
+  return true;
+}
+
 static bool check_axis_count(Elaborator *e, const Ast *function, const Ast *formals, AstGroup group, int given,
                              Span span) {
   const AxisFormals wanted = axis_formals(formals, group);
@@ -125,6 +171,9 @@ static bool check_axis_count(Elaborator *e, const Ast *function, const Ast *form
   Diagnostic *error = diag_error(e->diag, E030, span, "'%s' takes %s%d ax%s after `%s`, found %d", function->name,
                                  wanted.variadic ? "at least " : "", wanted.fixed, wanted.fixed == 1 ? "is" : "es",
                                  group == GROUP_OVER ? "over" : "to", given);
+  if (given == 0) {
+    diag_help(e->diag, error, "write `%s`", call_example(e, function));
+  }
   diag_related(e->diag, error, function->name_span, "declared here");
   return false;
 }
@@ -151,7 +200,10 @@ static bool bind_named(Elaborator *e, const Ast *function, const Arguments *argu
     if (found < 0) {
       Diagnostic *error = diag_error(e->diag, E030, arguments->named_ast[i]->name_span, "'%s' has no parameter '%s'",
                                      function->name, name);
-      const char *closest = text_closest(name, candidates, candidate_count);
+      const char *closest = text_closest(name, candidates, candidate_count), *foreign = foreign_parameter(name);
+      for (int j = 0; foreign && j < candidate_count; j++) {
+        closest = strcmp(candidates[j], foreign) == 0 ? foreign : closest;
+      }
       if (closest) {
         diag_help(e->diag, error, "did you mean `%s`?", closest);
       }
@@ -214,7 +266,8 @@ bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Fram
     diag_error(e->diag, E090, function->name_span, "a function has at most %d parameters", CALL_MAX_ARGUMENTS);
     return false;
   }
-  if (!check_axis_count(e, function, formals, GROUP_OVER, arguments->over.count,
+  if (!axes_behind_over(e, function, arguments) ||
+      !check_axis_count(e, function, formals, GROUP_OVER, arguments->over.count,
                         arguments->has_over ? arguments->over_span : span) ||
       !check_axis_count(e, function, formals, GROUP_TO, arguments->to.count,
                         arguments->has_to ? arguments->to_span : span)) {
@@ -461,7 +514,9 @@ Object call(Elaborator *e, const Ast *ast) {
     return object_poison();
   }
   e->graph->span = ast->span;
-  result = declared ? call_declared(e, ast, declaration, &arguments) : builtin(e, ast, &arguments);
+  result = declared                       ? call_declared(e, ast, declaration, &arguments)
+           : no_named(e, ast, &arguments) ? builtin(e, ast, &arguments)
+                                          : object_poison();
   e->frame->variable = variable;
   return result;
 }

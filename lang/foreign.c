@@ -16,6 +16,9 @@ typedef struct {
 #define PRODUCT "a product that sums over axes is `dot(a, b over k)`"
 #define BRANCH "write `if c { ... } else { ... }`; to choose for each element, `where(c, a, b)`"
 #define NONE "leave it out: everything has a value"
+#define LIKELIEST                                                                                                    \
+  "the likeliest token is `(_, best) = top(logits over vocab to one);` with `axis one = 1;`, how often it is right " \
+  "`mean(where(max(where(best == targets, 1, 0) over one) > 0, 1, 0))`"
 
 static const Foreign statements[] = {
     {"for", REPEAT},
@@ -102,6 +105,51 @@ static const Foreign functions[] = {
     {"Dropout", "write `dropout(x, rate = 0.1)`"},
     {"scaled_dot_product_attention", "write `attention(q, k, v over hd, seq, key, causal = true)`"},
     {"CrossEntropyLoss", "write `mean(cross_entropy(logits, targets over vocab))`"},
+    {"cross_entropy_loss", "write `mean(cross_entropy(logits, targets over vocab))`"},
+    {"argmax", LIKELIEST},
+    {"argmin", "its position too gives `top`: `(least, where_it_is) = top(-x over a to one);` with `axis one = 1;`"},
+    {"topk", "write `(best, which) = top(x over a to k);` with `axis k = 2;`"},
+    {"accuracy", LIKELIEST},
+    {"randn", "write `draw_normal(x)`: random numbers with the axes of x"},
+    {"rand", "write `draw_uniform(x)`: random numbers with the axes of x"},
+};
+
+#define OWN_UPDATE \
+  "the library has adamw, sgd and lion; others are written: `update NAME(p, g, lr) { ... return p - lr * g; }`"
+static const Foreign updates[] = {
+    {"muon", OWN_UPDATE},
+    {"Muon", OWN_UPDATE},
+    {"adafactor", OWN_UPDATE},
+    {"shampoo", OWN_UPDATE},
+    {"soap", OWN_UPDATE},
+    {"lamb", OWN_UPDATE},
+    {"sophia", OWN_UPDATE},
+    {"rmsprop", OWN_UPDATE},
+    {"adagrad", OWN_UPDATE},
+    {"Adam", "write `adamw`; without decay it is Adam: `adamw(lr = 3e-4, decay = 0)`"},
+    {"adam", "write `adamw`; without decay it is Adam: `adamw(lr = 3e-4, decay = 0)`"},
+    {"AdamW", "write `adamw`"},
+    {"SGD", "write `sgd`"},
+};
+
+#define NO_FP16 "half precision is `bf16`; it needs no scaled loss"
+#define FP8 "those of 8 bits are `fp8_current`, `fp8_hybrid` and `fp8_block`"
+static const Foreign precisions[] = {
+    {"fp16", NO_FP16},
+    {"f16", NO_FP16},
+    {"float16", NO_FP16},
+    {"half", NO_FP16},
+    {"amp", "mixed precision is `bf16`: parameters and sums stay in fp32"},
+    {"mixed", "mixed precision is `bf16`: parameters and sums stay in fp32"},
+    {"bfloat16", "write `bf16`"},
+    {"float32", "write `fp32`"},
+    {"f32", "write `fp32`"},
+    {"float64", "write `fp64`"},
+    {"f64", "write `fp64`"},
+    {"double", "write `fp64`"},
+    {"fp8", FP8},
+    {"float8", FP8},
+    {"e4m3", FP8},
 };
 
 static const Foreign members[] = {
@@ -139,6 +187,7 @@ static const Foreign settings[] = {
     {"max_iters", "did you mean `steps`?"},
     {"gradient_accumulation_steps", "a layout says `microbatches = ...;`"},
     {"grad_accum", "a layout says `microbatches = ...;`"},
+    {"gradient_accumulation", "a layout says `microbatches = ...;`"},
     {"dtype", "write `precision bf16;`"},
     {"vocab_size", "did you mean `vocab`?"},
     {"microbatches", IN_LAYOUT("microbatches = 4")},
@@ -187,6 +236,35 @@ static const char *find(const Foreign *list, size_t count, const char *word) {
 
 #define FIND(list, word) find((list), sizeof(list) / sizeof *(list), (word))
 
+#define PARTS "write `microbatches = 4;`"
+#define AGAIN "write `recompute attention;`: it is computed again in the backward"
+#define CUT "what is stored is cut by a rule: `state -> dp;`, `grad, state -> dp;` or `param, grad, state -> dp;`"
+static const Foreign layouts[] = {
+    {"zero", CUT},
+    {"zero_stage", CUT},
+    {"fsdp", CUT},
+    {"gradient_accumulation", PARTS},
+    {"gradient_accumulation_steps", PARTS},
+    {"grad_accum", PARTS},
+    {"gradient_checkpointing", AGAIN},
+    {"activation_checkpointing", AGAIN},
+    {"checkpoint", AGAIN},
+    {"checkpointing", AGAIN},
+    {"data_parallel", "write `mesh dp = 2; batch -> dp;`"},
+    {"tensor_parallel", "write `mesh tp = 2; heads -> tp;`, with the axis that is cut"},
+    {"pipeline_parallel", "write `mesh pp = 2; layers -> pp;`"},
+};
+
+// Parameters of functions and updates; the help is the name that they have here.
+static const Foreign parameters[] = {
+    {"weight_decay", "decay"},  {"wd", "decay"},          {"epsilon", "eps"},
+    {"beta", "momentum"},       {"grad_clip", "clip"},    {"max_norm", "clip"},
+    {"warmup_steps", "warmup"}, {"total_steps", "steps"}, {"num_steps", "steps"},
+    {"max_steps", "steps"},     {"max_lr", "peak"},       {"learning_rate", "lr"},
+    {"beta1", "betas"},         {"beta2", "betas"},       {"p", "rate"},
+    {"is_causal", "causal"},
+};
+
 const char *foreign_statement(const char *word) {
   return FIND(statements, word);
 }
@@ -197,6 +275,22 @@ const char *foreign_name(const char *word) {
 
 const char *foreign_function(const char *word) {
   return FIND(functions, word);
+}
+
+const char *foreign_update(const char *word) {
+  return FIND(updates, word);
+}
+
+const char *foreign_precision(const char *word) {
+  return FIND(precisions, word);
+}
+
+const char *foreign_layout(const char *word) {
+  return FIND(layouts, word);
+}
+
+const char *foreign_parameter(const char *word) {
+  return FIND(parameters, word);
 }
 
 const char *foreign_member(const char *word) {

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "lang/foreign.h"
 #include "lang/layout_rules.h"
 #include "lang/settings_rules.h"
 #include "lang/twice.h"
@@ -106,7 +107,9 @@ static void unknown_setting(Layout *l, const Ast *phrase, Name word) {
   const char *rule = axis ? arena_format(l->unit->arena, "to map an axis, write `%s -> MESH;`", word)
                           : "settings are mesh, schedule, microbatches, recompute, offload, compress, capacity, "
                             "overlap and reproducible";
-  layout_suggest(l, error, word && !axis ? text_closest(word, WORDS(setting_words)) : NULL, rule);
+  const char *foreign = word && !axis ? foreign_layout(word) : NULL;
+  layout_suggest(l, error, word && !axis && !foreign ? text_closest(word, WORDS(setting_words)) : NULL,
+                 foreign ? foreign : rule);
 }
 
 // What stands behind the word of a list, which the phrase begins with or one before did.

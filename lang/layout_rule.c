@@ -87,6 +87,17 @@ static void read_form(Layout *l, Target *target, const Ast *arguments) {
   target->parts = numbers == arguments->count && numbers ? arguments : NULL;
 }
 
+// The first function that declares an axis of this bare name, or NULL.
+static Name owner_of(const Layout *l, Name name) {
+  Name bare = layout_axis(l, name);
+  for (int i = 0; i < l->reach->axes.count; i++) {
+    if (l->reach->axes.at[i].ast->name == bare && l->reach->axes.at[i].function) {
+      return l->reach->axes.at[i].function;
+    }
+  }
+  return NULL;
+}
+
 void layout_unknown_mesh(Layout *l, const Ast *name, Span span) {
   const char *candidates[LAYOUT_MAX_MESH + 1];
   int count = 0;
@@ -96,8 +107,11 @@ void layout_unknown_mesh(Layout *l, const Ast *name, Span span) {
   candidates[count++] = "none";
   Diagnostic *error =
       diag_error(l->unit->diag, E040, span, "the layout '%s' has no mesh axis '%s'", l->layout->name, name->name);
-  const char *declare = arena_format(l->unit->arena, "declare it: `mesh %s = 2;`", name->name);
-  layout_suggest(l, error, text_closest(name->name, candidates, count), declare);
+  const bool turned = l->reach && (reach_axis(l->reach, layout_axis(l, name->name)) || owner_of(l, name->name));
+  const char *otherwise = arena_format(
+      l->unit->arena, turned ? "an axis of the model stands on the left: `%s -> MESH;`" : "declare it: `mesh %s = 2;`",
+      name->name);
+  layout_suggest(l, error, text_closest(name->name, candidates, count), otherwise);
 }
 
 static const Targets *read_targets(Layout *l, const Ast *right) {
@@ -133,17 +147,6 @@ static const Targets *read_targets(Layout *l, const Ast *right) {
 }
 
 // ---- The left side
-
-// The first function that declares an axis of this bare name, or NULL.
-static Name owner_of(const Layout *l, Name name) {
-  Name bare = layout_axis(l, name);
-  for (int i = 0; i < l->reach->axes.count; i++) {
-    if (l->reach->axes.at[i].ast->name == bare && l->reach->axes.at[i].function) {
-      return l->reach->axes.at[i].function;
-    }
-  }
-  return NULL;
-}
 
 static void of_functions(Layout *l, const Ast *phrase, Name name, Name function) {
   Arena *arena = l->unit->arena;

@@ -254,7 +254,7 @@ int lexer_next(Lexer *lexer, Token *token, Span *span) {
         cursor = end ? end : limit;
         continue;
       }
-      "'"              { lexer_unknown(lexer, HERE, "strings stand in double quotes"); continue; }
+      "'"              { lexer_unknown(lexer, HERE, "strings stand in double quotes, names in none"); continue; }
       any              { lexer_unknown(lexer, HERE, NULL); continue; }
       *                {
         diag_error(lexer->diag, E002, HERE, "the byte 0x%02x is not valid UTF-8", *begin);

@@ -477,6 +477,8 @@ static void syntax_help(Parser *parser, Diagnostic *error, int found, Expected e
     diag_help(diag, error, "a statement assigns or returns a value: `y = f(x);`");
   } else if (found == TOKEN_ASSIGN && is_keyword(before) && expects(expected, "a name")) {
     diag_help(diag, error, "`%s` is a keyword: choose another name", parser->before.token.text);
+  } else if (found == TOKEN_AXIS && before == TOKEN_COMMA && expects(expected, "an integer")) {
+    diag_help(diag, error, "axes stand behind `over`, by name: `sum(x over embed)`");
   } else if (is_keyword(found) && expects(expected, "a name") && !expects(expected, ";")) {
     if (!expects(expected, "repeat")) {
       diag_help(diag, error, "`%s` is a keyword: choose another name", word);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "lang/foreign.h"
 #include "lang/selector_names.h"
 #include "lang/settings_rules.h"
 #include "lang/twice.h"
@@ -279,8 +280,10 @@ static const Ast *find_policy(Unit *unit, const Ast *term) {
     return declaration->ast;
   }
   Diagnostic *error = diag_error(unit->diag, E010, term->span, "there is no precision '%s'", term->name);
-  const char *closest = unit_closest(unit, SPACE_PRECISION, term->name);
-  if (closest) {
+  const char *closest = unit_closest(unit, SPACE_PRECISION, term->name), *foreign = foreign_precision(term->name);
+  if (foreign) {
+    diag_help(unit->diag, error, "%s", foreign);
+  } else if (closest) {
     diag_help(unit->diag, error, "did you mean `%s`?", closest);
   }
   return NULL;

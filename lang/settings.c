@@ -327,8 +327,12 @@ static void read_entry(Unit *unit, Spec *spec, const Ast *phrase, double *values
   int which = (int)(slot - values);
   if (!setting_constant(phrase->kids[1], slot) || *slot < entries[which].least || *slot > entries[which].most ||
       (entries[which].whole && *slot != floor(*slot))) {
-    diag_error(unit->diag, E051, phrase->kids[1]->span, "%s must be a %s from %.16g to %.16g", name,
-               entries[which].whole ? "whole number" : "number", entries[which].least, entries[which].most);
+    Diagnostic *error =
+        diag_error(unit->diag, E051, phrase->kids[1]->span, "%s must be a %s from %.16g to %.16g", name,
+                   entries[which].whole ? "whole number" : "number", entries[which].least, entries[which].most);
+    if (name_is(name, "validation") && (phrase->kids[1]->kind == AST_CALL || phrase->kids[1]->kind == AST_STRING)) {
+      diag_help(unit->diag, error, "a source of its own takes no `=`: write `validation text(\"held_out.txt\");`");
+    }
   }
 }
 
@@ -362,8 +366,10 @@ static void read_optimizer(Unit *unit, Spec *spec, const Ast *setting) {
     if (!update || update->ast->kind != AST_UPDATE) {
       Diagnostic *error =
           diag_error(unit->diag, E010, rule.call->name_span, "there is no update '%s'", rule.call->name);
-      const char *closest = unit_closest(unit, SPACE_CODE, rule.call->name);
-      if (closest) {
+      const char *closest = unit_closest(unit, SPACE_CODE, rule.call->name), *foreign = foreign_update(rule.call->name);
+      if (foreign) {
+        diag_help(unit->diag, error, "%s", foreign);
+      } else if (closest) {
         diag_help(unit->diag, error, "did you mean `%s`?", closest);
       }
       return;

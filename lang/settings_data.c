@@ -81,7 +81,11 @@ static bool read_option(const DataRule *rule, Name name, const Ast *value) {
 static void read_tokenizer(const DataRule *rule, const Ast *value) {
   PlanRun *run = &rule->spec->run;
   if (value->kind == AST_STRING) {
-    const bool word = name_is(value->name, "bytes") || name_is(value->name, "none");
+    if (name_is(value->name, "bytes")) {
+      Diagnostic *error = diag_error(rule->unit->diag, E051, value->span, "`bytes` in quotes is a file of that name");
+      diag_help(rule->unit->diag, error, "write `tokenizer = bytes`; a file would be \"./bytes\"");
+    }
+    const bool word = name_is(value->name, "none");
     run->tokenizer = word ? arena_format(rule->unit->arena, "./%s", value->name) : value->name;
     return;
   }
@@ -251,7 +255,13 @@ void read_validation(Unit *unit, Spec *spec, const Ast *phrase) {
   enum { MOST_SETS = 8 };
   const Ast *call = settings_call(phrase);
   const char *all = "";
-  if (!call || !name_is(call->name, "sets")) {
+  if (!call) {
+    Diagnostic *error = diag_error(unit->diag, E051, phrase->span, "`validation` needs a source, as `data` has one");
+    diag_help(unit->diag, error,
+              "write `validation text(\"held_out.txt\");`, or, for a part of the data, `validation = 0.05;`");
+    return;
+  }
+  if (!name_is(call->name, "sets")) {
     spec->text->validation_data = read_validation_source(unit, spec, "", call, phrase->span);
     return;
   }

@@ -85,7 +85,7 @@ Object builtin_top(Elaborator *e, const Ast *ast, Arguments *arguments) {
     diag_help(e->diag, error, "write `(gate, who) = top(p over experts to choice)`");
     return object_poison();
   }
-  if (!no_named(e, ast, arguments) || !object_tensor(e, arguments->positional[0], true, ast->span, &x) ||
+  if (!object_tensor(e, arguments->positional[0], true, ast->span, &x) ||
       !check_axes(e, x, &arguments->over, arguments->over_span, "the sorted value") ||
       !top_fits(e, ast, x, arguments)) {
     return object_poison();

@@ -228,6 +228,11 @@ static bool run_update(Elaborator *e, const UpdateUnit *unit, Arguments *argumen
   if (good) {
     run_block(e, update->kids[1]);
     ValueId value;
+    if (frame->result.kind == OBJECT_NOTHING) {
+      Diagnostic *error = diag_error(e->diag, E036, update->name_span, "the update '%s' returns nothing", update->name);
+      diag_help(e->diag, error, "end it with what the parameter becomes: `return p - lr * g;`");
+      frame->result = object_poison();
+    }
     good = object_tensor(e, frame->result, true, update->span, &value);
     if (good) {
       for (int i = 0; i < states.count; i++) {

@@ -76,8 +76,9 @@ static int to_run(Arena *arena, const ConvertValues *values, const char *from) {
   }
   Buffer path = {0};
   buffer_shell(&path, result.run);
-  printf("try mdl generate %s --prompt TEXT, or mdl train FILE --from %s\n", path.text ? path.text : "",
-         path.text ? path.text : "");
+  const bool text = result.tokenizer || values->model;  // a text of one's own may name a tokenizer
+  printf("try mdl generate %s%s --prompt TEXT, or mdl train FILE --from %s\n", path.text ? path.text : "",
+         text ? "" : " --tokenizer FILE", path.text ? path.text : "");
   buffer_free(&path);
   return STATUS_DONE;
 }

@@ -10,6 +10,7 @@
 
 #include "runtime/element.h"
 #include "runtime/feed.h"
+#include "runtime/generate_chat.h"
 
 typedef struct {  // one of the programs that score what follows some tokens
   ProgramKind kind;
@@ -80,6 +81,14 @@ bool generate_possible(const PlanSet *set) {
   return s.tokens && s.logits && feed_shape(set, PROGRAM_GENERATE, &s.rows, &s.count) && output_axes(&s, &error);
 }
 
+const char *generate_words(const PlanSet *set) {
+  const PlanRun *run = &set->plans[0]->run;
+  if (!generate_possible(set) || (run->tokenizer && strcmp(run->tokenizer, TOKENIZER_NONE) == 0)) {
+    return NULL;
+  }
+  return chat_prompt_fits(run) ? " --chat --prompt TEXT" : " --prompt TEXT";
+}
+
 static bool scorer_open(Scorer *s, const Session *session, ProgramKind kind, Error *error) {
   const Plan *plan = session->plan;
   *s = (Scorer){.kind = kind,
@@ -91,7 +100,7 @@ static bool scorer_open(Scorer *s, const Session *session, ProgramKind kind, Err
     return error_set(error, 1, "the %s program has no input 'tokens' with axes [batch, seq]", program_kind_name(kind));
   }
   if (!s->logits) {
-    return error_set(error, 1, "the model has no output 'logits'; write `output logits;` in its text");
+    return error_set(error, 1, "the model has no output 'logits', which text is made from: it assigns no `logits`");
   }
   if (!output_axes(s, error)) {
     return false;

@@ -18,6 +18,9 @@ typedef struct {
 
 typedef bool GenerateText(void *context, const char *bytes, size_t length);
 
+// What stands behind `mdl generate RUN` for a run of this plan; NULL: no text can be made, or nobody knows of which
+// tokens.
+const char *generate_words(const PlanSet *set);
 bool generate_possible(const PlanSet *set);  // from text alone
 
 bool generate_run(Session *session, const GenerateOptions *options, GenerateText *text, void *context, Error *error);

@@ -3,17 +3,27 @@
 
 #include <string.h>
 
-// The options of the first source that is conversations; *out stays empty if there is none.
-static bool find_options(const PlanRun *run, SourceOptions *out, Error *error) {
-  SourceLine line;
+// The first source that is conversations. False: there is none.
+static bool find_source(const PlanRun *run, SourceLine *line) {
   for (const char *at = run->data_path; at && strcmp(run->data_kind, "mix") == 0 && *at;) {
     const size_t length = strcspn(at, "\n");
-    if (source_line(at, length, &line) && strcmp(line.kind, "chat") == 0) {
-      return source_options(line.options, out, error);
+    if (source_line(at, length, line) && strcmp(line->kind, "chat") == 0) {
+      return true;
     }
     at += length + (at[length] != '\0');
   }
-  return source_options(NULL, out, error);
+  return false;
+}
+
+// Of that source; *out stays empty if there is none.
+static bool find_options(const PlanRun *run, SourceOptions *out, Error *error) {
+  SourceLine line;
+  return source_options(find_source(run, &line) ? line.options : NULL, out, error);
+}
+
+bool chat_prompt_fits(const PlanRun *run) {
+  SourceLine line;
+  return find_source(run, &line);
 }
 
 bool chat_prompt_open(const PlanRun *run, const Tokenizer *tokenizer, const char *const *stops, int stop_count,

@@ -21,6 +21,7 @@ bool chat_prompt_open(const PlanRun *run, const Tokenizer *tokenizer, const char
                       ChatPrompt *prompt, Error *error);
 // The text from which a model goes on with its answer, in prompt->text; `system` NULL or "": nothing is said ahead.
 bool chat_prompt_put(ChatPrompt *prompt, const char *system, const char *question, Error *error);
+bool chat_prompt_fits(const PlanRun *run);  // its data has conversations
 void chat_prompt_close(ChatPrompt *prompt);
 
 #endif

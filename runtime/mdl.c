@@ -2,6 +2,7 @@
 #include "runtime/mdl.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -158,6 +159,7 @@ static int train_main(Arena *arena, const void *values, const OptionList *argume
             : "mdl train: --partial, --save-trained and --mapping say how weights are taken --from DIR; give that\n");
     return STATUS_USAGE;
   }
+  signal(SIGPIPE, SIG_IGN);  // training goes on without a reader
   int status = train_plan(train, arguments->at[0], &plan, &out);
   if (status != STATUS_DONE) {
     return status;
@@ -588,6 +590,9 @@ int main(int argc, char **argv) {
       .details =
           "Exit status: 0 done, 1 the input is wrong, 2 usage, 3 out of memory, 4 training "
           "diverged,\n5 a rank was lost, 6 a repeated step gave other bits, 130 interrupted after saving.",
-      .pages = true};
+      .pages = true,
+      .other = "mdlc",
+      .others = "check|compile|explain|print|fmt|lsp",
+      .on_file = "train"};
   return options_main(&program, argc, argv);
 }

@@ -105,7 +105,8 @@ bool restore_open(Restored *restored, const char *path, const Backend *backend, 
   restored->plan = restored->set->plans[0];
   if (restored->plan->programs[program].call_count == 0) {
     const char *missing = restored->plan->programs[program].missing;
-    const char *hint = program == PROGRAM_GENERATE ? "; its model needs `output logits;`" : "";
+    const char *hint =
+        program == PROGRAM_GENERATE ? "; its model assigns no `logits`, with the axes of `tokens` and one more" : "";
     return missing ? error_set(error, 1, "the plan %s has no %s program: %s", plan, program_kind_name(program), missing)
                    : error_set(error, 1, "the plan %s has no %s program%s", plan, program_kind_name(program), hint);
   }

@@ -27,7 +27,10 @@ static bool run_lock(Run *run, Error *error) {
   }
   // A file system without locks is used without one.
   if (flock(run->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return error_set(error, 1, "another process is training in %s; wait for it or choose another --out", run->path);
+    return error_set(error, 1,
+                     "%s is being trained already, by another process or a trainer of this one that is not closed; "
+                     "wait for it or choose another --out",
+                     run->path);
   }
   return true;
 }
@@ -82,8 +85,9 @@ bool run_create(Run *run, const char *out, const char *model, Error *error) {
     char plan[IO_PATH_MAX];
     Error ignored;
     bool run_there = io_path(plan, &ignored, "%s/plan.mdlx", out) && io_is_file(plan);
-    return error_set(error, 1, "the directory %s is not empty; give %sanother --out", out,
-                     run_there ? "--resume to continue the run in it, or " : "");
+    return error_set(error, 1, "the directory %s is not empty; give another --out%s%s%s", out,
+                     run_there ? ", or continue the run in it: mdl train " : "", run_there ? out : "",
+                     run_there ? " --resume" : "");
   }
   // The names on the way to a checkpoint must be on the disk before it is.
   char parent[IO_PATH_MAX];

@@ -450,7 +450,7 @@ static bool trainer_profile(Trainer *t, Error *error) {
 static void trainer_next(Trainer *t, const char *before, const char *after) {
   Buffer path = {0};
   buffer_shell(&path, t->run.path);
-  if (!path.failed) {
+  if (!path.failed && after) {
     log_line(&t->log, "%s%s%s", before, path.text, after);
   }
   buffer_free(&path);
@@ -483,9 +483,8 @@ bool train_end(Trainer *t, TrainResult *result, Error *error) {
     const SessionMemory memory = session_memory(&t->session);
     t->line.memory_bytes = memory.taken >= 0 ? memory.taken : clock_memory_peak();
     progress_end(&t->log, &t->facts, &t->line, t->total_seconds, memory.beside);
-    if (generate_possible(t->session.set) && t->saved > 0 && !early) {
-      trainer_next(t, LOG_FAINT "try" LOG_PLAIN "       mdl generate ", " --prompt TEXT");
-    }
+    trainer_next(t, LOG_FAINT "try" LOG_PLAIN "       mdl generate ",
+                 t->saved > 0 && !early ? generate_words(t->session.set) : NULL);
   }
   if (t->traced > 0 && !trainer_profile(t, error)) {
     return false;

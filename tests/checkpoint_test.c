@@ -514,7 +514,7 @@ static void test_directories(void **state) {
   assert_non_null(strstr(error.text, "there is no run directory"));
   assert_true(train(world, plan, "run", 5, false, NULL, &error));
   assert_false(train(world, plan, "run", 5, false, NULL, &error));
-  assert_non_null(strstr(error.text, "is not empty; give --resume"));
+  assert_non_null(strstr(error.text, "is not empty; give another --out, or continue the run in it: mdl train "));
   Io io = {.fail_at = 5};
   assert_false(train(world, plan, "run", 9, true, &io, &error));
   assert_non_null(strstr(error.text, "No space left on device"));

@@ -1559,7 +1559,7 @@ yy39:
 	}
 yy40:
 	++cursor;
-	{ lexer_unknown(lexer, HERE, "strings stand in double quotes"); continue; }
+	{ lexer_unknown(lexer, HERE, "strings stand in double quotes, names in none"); continue; }
 yy41:
 	++cursor;
 	{ FOUND(TOKEN_LPAREN); }

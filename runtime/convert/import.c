@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/checkpoint.h"
 #include "runtime/convert/convert.h"
@@ -231,15 +232,24 @@ static bool out_is_free(const char *out, Error *error) {
          error_set(error, 1, "there is a run in %s already; give another directory with -o", out);
 }
 
+static bool not_there(const char *from, Error *error) {
+  if (access(from, F_OK) != 0) {
+    return error_set(
+        error, 1,
+        "there is no directory %s; nothing is downloaded: fetch it first, as with `huggingface-cli download "
+        "NAME --local-dir DIR`",
+        from);
+  }
+  return error_set(error, 1, "%s is no directory of Hugging Face: it holds no config.json", from);
+}
+
 bool convert_import(Arena *arena, const ImportOptions *options, Imported *result, Error *error) {
   Import *m = ARENA_NEW(arena, Import);
   HfFiles files = {0};
   *result = (Imported){0};
   *m = (Import){.arena = arena, .options = options, .result = result, .compile = options->compile, .run.lock = -1};
-  bool done = (hf_is(options->from) ||
-               error_set(error, 1, "%s is no directory of Hugging Face: it holds no config.json", options->from)) &&
-              hf_open(options->from, &files, error) && import_mapping(m, &files, error) &&
-              config_settings(arena, &m->mapping, &files, &m->settings, error);
+  bool done = (hf_is(options->from) || not_there(options->from, error)) && hf_open(options->from, &files, error) &&
+              import_mapping(m, &files, error) && config_settings(arena, &m->mapping, &files, &m->settings, error);
   hf_close(&files);
   const bool created =
       done && out_is_free(options->out, error) && run_create(&m->run, options->out, m->mapping.model, error);

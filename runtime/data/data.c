@@ -38,7 +38,10 @@ static bool file_find(const char *what, const char *path, const char *base, char
   if (!there && errno == ENOENT && path[0] != '/' && base && *base &&
       snprintf(joined, sizeof joined, "%s/%s", base, path) < (int)sizeof joined && access(joined, F_OK) != 0) {
     return error_set(error, 1, "the %s %s is neither in the working directory nor beside the text (%s)%s", what, path,
-                     joined, strcmp(what, "data file") == 0 ? "; --data FILE names another" : "");
+                     joined,
+                     strcmp(what, "data file") == 0   ? "; --data FILE names another"
+                     : strcmp(what, "tokenizer") == 0 ? "; a tokenizer is a file, and nothing is downloaded"
+                                                      : "");
   }
   return snprintf(found, PATH_MAX, "%s", *joined ? joined : path) < PATH_MAX ||
          error_set(error, 1, "the path is too long: %s", path);

@@ -24,6 +24,7 @@ mentions marked "^<|im_start|>user/What is 1 and one?<|im_end|>/<|im_start|>assi
   "user/And 1 and two?<|im_end|>/<|im_start|>assistant/[That is 3.<|im_end|>]/[~]^<"
 
 train chat.mdl --steps 8 --eval-every 4 --out one
+mentions out "mdl generate one --chat --prompt TEXT"
 expect 0 "$MDL" train chat.mdl --steps 8 --eval-every 4 --out micro --layout micro
 # Generation asks as the data does: the answer stops where the model has learned to end it.
 expect 0 "$MDL" generate one --chat --prompt "What is 3 and one?" --tokens 20 --temperature 0 --json

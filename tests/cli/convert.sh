@@ -174,7 +174,7 @@ mentions out "2 missing, which keep their first values: 'layers.0.more.w' [16, 1
 from 1 --from gpt2-hf
 mentions err "weights of the model_type 'gpt2' are for the model 'gpt2', not for 'llama'"
 from 1 --from nowhere
-mentions err "there is no run directory nowhere"
+mentions err "no weights to begin with: nowhere"
 from 2 --from llama-run --resume
 from 2 --partial
 from 1 --from text.txt
@@ -206,6 +206,8 @@ expect 1 "$MDL" convert llama-run --to hf -o llama-hf
 mentions err "llama-hf is not empty"
 expect 1 "$MDL" convert text.txt
 mentions err "holds no config.json"
+expect 1 "$MDL" convert someone/model
+mentions err "there is no directory someone/model; nothing is downloaded"
 expect 1 "$MDL" convert llama-hf --model gpt2.mdl --recipe own -o other
 expect 1 "$MDL" convert "$ROOT" --to hf -o other
 

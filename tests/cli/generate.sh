@@ -58,6 +58,11 @@ train told.mdl --steps 2 --out told
 if grep -q "mdl generate" out; then die "what cannot be done is proposed"; fi
 expect 1 "$MDL" generate told --prompt "You may"
 mentions err "the logits are computed from more inputs than 'tokens'"
+sed 's/logits/scores/g; s|"../../LICENSE"|"'"$ROOT"'/LICENSE"|' "$SMALL" > scores.mdl
+train scores.mdl --steps 1 --out scores
+if grep -q "mdl generate" out; then die "what cannot be done is proposed"; fi
+expect 1 "$MDL" generate scores --prompt "You may"
+mentions err "its model assigns no \`logits\`"
 
 # Keys and values that are kept change nothing: within the window, when it slides, and of a run of several ranks. Where
 # they cannot be kept, one line says why.

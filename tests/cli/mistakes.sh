@@ -40,6 +40,17 @@ rm run/checkpoints/step-00000002/manifest.json
 said 1 "step-00000002 is damaged: manifest.json is not there; mdl verify says which are whole" "$MDL" eval run
 expect 0 "$MDL" eval run/checkpoints/step-00000001
 
+said 1 "the directory one is not empty; give another --out, or continue the run in it: mdl train one --resume" \
+  "$MDL" train "$SMALL" --steps 1 --out one
+
+# What other programs call it, and what the other of the two programs has.
+said 2 "unknown option '--batch'; a setting of the recipe is --set batch=N" "$MDL" train small.mdl --batch 4
+said 2 "unknown option '--lr'; it belongs to the optimizer: --set optimizer.lr=X" "$MDL" train small.mdl --lr=1e-3
+said 2 "unknown option '--max_new_tokens'; did you mean --tokens?" "$MDL" generate run --max_new_tokens 3
+said 2 "unknown command 'check'; did you mean 'mdlc check'?" "$MDL" check small.mdl
+said 2 "unknown command 'train'; did you mean 'mdl train'?" "$MDLC" train small.mdl
+said 2 "unknown command 'small.mdl'; did you mean 'mdl train small.mdl'?" "$MDL" small.mdl
+
 # Commands that are suggested can be pasted.
 train "$SMALL" --steps 1 --out "it's a run"
 mentions out "mdl generate 'it'\\''s a run' --prompt TEXT"

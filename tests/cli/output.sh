@@ -16,6 +16,15 @@ status=0
 [ "$status" = 1 ] || die "mdl inspect > /dev/full: exit status $status"
 "$MDL" train "$SMALL" --steps 1 --out full > /dev/full
 
+# Nor does it need a reader: one that is gone before the first line ends nothing.
+mkfifo gone
+: < gone &
+{
+  wait_for 20 sh -c "! kill -0 $! 2> /dev/null"
+  "$MDL" train "$SMALL" --steps 1 --out unread
+} > gone
+saved unread 1 || die "training ended with its reader"
+
 # Closed streams: no file of the run becomes stdout.
 "$MDL" train "$SMALL" --steps 1 --out closed <&- >&-
 "$MDL" train "$SMALL" --steps 1 --out closed2 <&- >&- 2>&-

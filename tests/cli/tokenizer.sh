@@ -53,7 +53,7 @@ expect 1 "$MDL" train narrow.mdl --steps 1 --out narrow
 mentions err "go up to 399; make that axis at least 400"
 of 'text("licence.txt", tokenizer = "none.json")' missing.mdl
 expect 1 "$MDL" train missing.mdl --steps 1 --out missing
-mentions err "the tokenizer none.json is neither in the working directory nor beside the text"
+mentions err "the tokenizer none.json is neither in the working directory nor beside the text" "nothing is downloaded"
 
 # Bytes, JSON lines, types.
 expect 0 "$MDL" data encode licence.txt -o bytes.bin

@@ -26,6 +26,7 @@ mentions out "You may"
 expect 0 "$MDL" eval raw
 mentions out "perplexity" "bits per byte  not known: the recipe names no tokenizer for all of the data"
 expect 0 "$MDL" train raw.mdl --steps 2 --eval-every 1 --out untold
+if grep -q "mdl generate" out; then die "text is proposed from tokens without a tokenizer"; fi
 mentions out "nats per token, perplexity"
 ! grep -q "bits per byte" out || die "bits per byte of tokens that are no known text: $(cat out)"
 of 'tokens("raw.bin", u16, tokenizer = bytes)' told.mdl

@@ -22,6 +22,13 @@ bash -euxo pipefail commands
 
 # What it says about mistakes and layouts.
 cd try
+expect 0 "$MDLC" check mine.mdl
+[ ! -s err ] || { cat err >&2; die "the check of mine.mdl is not silent"; }
+read -r all quarter < <(sed -n 's/.* from \([0-9.]*\) to \([0-9.]*\) MiB.*/\1 \2/p' "$ROOT/docs/tutorial.md")
+expect 0 "$MDLC" explain hybrid.mdl
+mentions out "recipe hybrid" " ${all:?} MiB"
+expect 0 "$MDLC" explain hybrid.mdl --layout quarters
+mentions out " ${quarter:?} MiB"
 sed "s/\[embed' -> embed\]//" mine.mdl > wrong.mdl
 expect 1 "$MDLC" check wrong.mdl
 mentions err "error[E022]"
