@@ -1,6 +1,8 @@
 // foreign.c: words and marks of other languages, and how this one says what they mean.
 #include "lang/foreign.h"
 
+#include "base/names.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -332,4 +334,11 @@ bool foreign_module(const char *word) {
     }
   }
   return false;
+}
+
+const char *foreign_misspelled(const char *word) {
+  static const char *const starts[] = {"import", "axis",      "const",  "input",     "param",  "state",
+                                       "fn",     "update",    "model",  "composite", "layout", "recipe",
+                                       "carry",  "precision", "repeat", "return",    "output", "scan"};
+  return text_closest(word, starts, (int)(sizeof starts / sizeof *starts));
 }

@@ -18,6 +18,8 @@ const char *foreign_assigned(const char *word);   // is given in a recipe with =
 const char *foreign_set(const char *word);        // is given to --set: optimizer, data
 const char *foreign_mark(char mark);              // @ ? $
 
+const char *foreign_misspelled(const char *word);  // the word that begins a statement which this is most like
+
 // A module of another language, as in `nn.linear(...)`.
 bool foreign_module(const char *word);
 

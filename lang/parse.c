@@ -408,13 +408,6 @@ static bool is_comparison(int kind) {
   return kind >= TOKEN_EQUAL && kind <= TOKEN_GREATER_EQUAL;
 }
 
-static const char *misspelled(const char *word) {
-  static const char *const starts[] = {"import", "axis",      "const",  "input",     "param",  "state",
-                                       "fn",     "update",    "model",  "composite", "layout", "recipe",
-                                       "carry",  "precision", "repeat", "return",    "output", "scan"};
-  return text_closest(word, starts, (int)(sizeof starts / sizeof *starts));
-}
-
 // `x.mean()`, `nn.linear(...)`, `x.shape`.
 static void member_help(Parser *parser, Diagnostic *error, const char *word) {
   const char *text = parser->lexer.text, *end = text + parser->before.span.begin, *begin = end;
@@ -459,7 +452,7 @@ static void syntax_help(Parser *parser, Diagnostic *error, int found, Expected e
   } else if (found == TOKEN_IF && expects_operator(expected)) {
     diag_help(diag, error, "to choose, write `where(c, a, b)`; `if` begins a statement");
     parser->quiet_line = true;
-  } else if (wants_assign && before == TOKEN_NAME && (closest = misspelled(parser->before.token.text))) {
+  } else if (wants_assign && before == TOKEN_NAME && (closest = foreign_misspelled(parser->before.token.text))) {
     diag_help(diag, error, "did you mean `%s`?", closest);
   } else if (found == TOKEN_STAR && before == TOKEN_STAR) {
     diag_help(diag, error, "powers are written `x ^ 2`");

@@ -33,6 +33,13 @@ void read_data(Unit *unit, Spec *spec, const Ast *phrase);
 void read_validation(Unit *unit, Spec *spec, const Ast *phrase);  // `validation text("held_out.txt");`
 void finish_data(Unit *unit, Spec *spec);                         // all of it in run.data_kind and run.data_path
 
+// precision_choice.c
+const Ast *precision_find(Unit *unit,
+                          const Ast *term);  // the declaration that a term names; NULL, and E010: there is none
+// `P`, or `P until N` followed by `then Q`: the policy that the phrase names and the last step that has it; false where
+// the form is wrong.
+bool precision_choice(Unit *unit, const Ast *phrase, bool first, bool last, const Ast **policy, double *until);
+
 // settings_lists.c
 void read_allow(Unit *unit, const Ast *list);              // `allow E016, E046;`: these warnings are not shown
 void read_watch(Unit *unit, Spec *spec, const Ast *list);  // `watch layers.*, head;`

@@ -130,7 +130,7 @@ def hovers(client, uri, text):
     check("heads: axis, 2 positions" in hover(client, uri, text, "heads = 2", "axis,"), "an axis")
     check("index(vocab)[batch, seq]" in hover(client, uri, text, "tokens over", "index("), "an input")
     said = hover(client, uri, text, "linear(x over embed to heads", "parameter q.w")
-    check("fn linear(x over i... to o..., bias = false, std = 0.02)" in said, said)
+    check("fn linear(x over i... to o..., bias = false, std = 0.02, rank = 0, alpha = 16)" in said, said)
     check("y = x w + b" in said and "gives real[batch, seq, heads, hd] here" in said, said)
     check("parameter q.w: [embed 8 ; heads 2, hd 4], 64 numbers" in said, said)
     said = hover(client, uri, text, "project(")
