@@ -134,7 +134,7 @@ static int64_t end_of(const Plan *plan, const PlanState *state) {
   return end;
 }
 
-static bool hash_bytes(Check *check, Session *session, int64_t rank, int arena, int64_t begin, int64_t end,
+static bool hash_bytes(Check *check, Session *session, int64_t rank, ArenaClass arena, int64_t begin, int64_t end,
                        uint64_t *hash, Error *error) {
   *hash = 0;
   for (int64_t at = begin; at < end; at += PIECE) {

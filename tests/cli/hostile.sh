@@ -57,7 +57,7 @@ for order in abc 1x 0x10 -1 +1 " 1" 18446744073709551616; do
 done
 for fault in die:+1:1 "die: 1:1" die:1:0 die:1 die:1:1: dies:1:1 :1:1 die:1:9223372036854775808 die:18446744073709551617:1 \
   die:0x1:1 hang:-1:1; do
-  MDL_FAULT=$fault said 2 "MDL_FAULT is '$fault'; it says die, hang or skip" \
+  MDL_FAULT=$fault said 2 "MDL_FAULT is '$fault'; it says die, hang, skip or flip" \
     "$MDL" train ranks.mdl --data "$ROOT/LICENSE" --layout tp2 --steps 1 --out never
 done
 MDL_FAULT=die:2:1 said 2 "there are the ranks 0 to 1 alone" \
