@@ -208,6 +208,9 @@ bool builtin_takes_text(Name name);  // called with NULL arguments: it reads the
 
 // top.c
 Builtin builtin_top;
+// How many elements of x are larger than each along `axis`, or as large and ahead of it; `other` is an axis of the same
+// size, which x lacks.
+ValueId top_ranks(Graph *graph, ValueId x, AxisId axis, AxisId other);
 
 // scan.c
 void run_scan(Elaborator *e, const Ast *ast);

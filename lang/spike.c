@@ -22,12 +22,9 @@ static ValueId count_where(Graph *graph, ValueId condition, AxisId axis) {
 static ValueId median_of(Elaborator *e, ValueId losses, ValueId known, ValueId count, AxisId axis) {
   Graph *graph = e->graph;
   const AxisId other = graph_axis(graph, name_of(e->names, "loss'"), SPIKE_LOSSES);
-  const ValueId mine = graph_op3(graph, OP_WHERE, known, losses, graph_real(graph, INFINITY));
-  const ValueId theirs = graph_add1(graph, OP_RENAME, (NodeInit){NODE_INIT, .axis = axis, .axis2 = other}, mine);
-  const ValueId earlier = graph_op2(graph, OP_LESS, position(graph, other), position(graph, axis));
-  const ValueId tie = graph_op2(graph, OP_AND, graph_op2(graph, OP_EQUAL, theirs, mine), earlier);
-  const ValueId before = graph_op2(graph, OP_OR, graph_op2(graph, OP_LESS, theirs, mine), tie);
-  const ValueId rank = count_where(graph, before, other);
+  const ValueId ordered = graph_op3(graph, OP_WHERE, known, losses, graph_real(graph, INFINITY));
+  const ValueId down = top_ranks(graph, graph_op1(graph, OP_NEG, ordered), axis, other);  // the smallest is the first
+  const ValueId rank = graph_op1(graph, OP_TO_REAL, down);
   const ValueId half =
       graph_op2(graph, OP_MUL, graph_op2(graph, OP_SUB, count, graph_real(graph, 1)), graph_real(graph, 0.5));
   const ValueId here = graph_op2(graph, OP_EQUAL, rank, graph_op1(graph, OP_FLOOR, half));

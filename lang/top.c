@@ -64,8 +64,7 @@ static AxisId axis_beside(Elaborator *e, ValueId x, AxisId axis) {
   return made;
 }
 
-// How many elements of x come before each along `axis`, of those along `other`, which are the same.
-static ValueId ranks(Graph *graph, ValueId x, AxisId axis, AxisId other) {
+ValueId top_ranks(Graph *graph, ValueId x, AxisId axis, AxisId other) {
   const ValueId value = graph_op1(graph, OP_STOP, x);
   const ValueId known = graph_op2(graph, OP_EQUAL, value, value);
   const ValueId mine = graph_op3(graph, OP_WHERE, known, value, number(graph, INFINITY));
@@ -94,7 +93,7 @@ Object builtin_top(Elaborator *e, const Ast *ast, Arguments *arguments) {
   graph->span = ast->span;
   const AxisId over = arguments->over.axis[0], to = arguments->to.axis[0];
   const ValueId place = graph_op1(graph, OP_TO_REAL, position(graph, over));
-  const ValueId rank = ranks(graph, x, over, axis_beside(e, x, over));
+  const ValueId rank = top_ranks(graph, x, over, axis_beside(e, x, over));
   const ValueId here = graph_op2(graph, OP_EQUAL, rank, position(graph, to));
   const NodeInit along = {NODE_INIT, .axis = over};
   // One place is here, and the minimum is that place: it says to who reads the graph that none is outside (range.h).

@@ -32,6 +32,17 @@ static void output_norm(Elaborator *e, const char *what, const Watched *of, Valu
   graph_add1(e->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = name}, graph_op1(e->graph, OP_SQRT, squares));
 }
 
+// The group that selector i has a unit in; NULL: none, or one that a selector ahead of it has it in already.
+static Name group_of(const Elaborator *e, int i, SelectorPlace place) {
+  const Name name = selector_group(e->graph, e->spec->watched.at[i].name, place);
+  for (int j = 0; j < i && name; j++) {
+    if (selector_group(e->graph, e->spec->watched.at[j].name, place) == name) {
+      return NULL;
+    }
+  }
+  return name;
+}
+
 void update_norms(Elaborator *e) {
   WatchedList list = {0};
   const struct UpdateContext *update = e->update;
@@ -40,7 +51,7 @@ void update_norms(Elaborator *e) {
       const UpdateUnit unit = update->units->at[j];
       const Persistent *first = &e->graph->persistent.at[unit.members[0]];
       const SelectorPlace place = {.scope = first->scope, .tensor = first->name};
-      const Name name = selector_group(e->graph, e->spec->watched.at[i].name, place);
+      const Name name = group_of(e, i, place);
       if (name && update->change[j] >= 0) {
         Watched *watched = watched_of(e, &list, name);
         add_squares(e, &watched->grad, unit.g);

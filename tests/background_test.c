@@ -37,12 +37,6 @@ typedef struct {
   Io io;
 } Disk;
 
-static bool there(const World *world, const char *name) {
-  char path[IO_PATH_MAX];
-  path_in(world, path, name);
-  return access(path, F_OK) == 0;
-}
-
 static void disk_operation(void *context, int64_t count) {
   Disk *disk = context;
   pthread_mutex_lock(&disk->mutex);

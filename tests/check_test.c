@@ -54,18 +54,6 @@ static bool train(World *world, const char *name, int64_t check, Turn asked, Err
   return train_run(&(PlanSet){1, &plan}, &backend, &options, &result, error);
 }
 
-static bool there(const World *world, const char *name) {
-  char path[IO_PATH_MAX];
-  path_in(world, path, name);
-  return access(path, F_OK) == 0;
-}
-
-static void expect_words(const char *text, const char *words) {
-  if (!strstr(text, words)) {
-    fail_msg("expected '%s' in: %s", words, text);
-  }
-}
-
 static char *weights(const World *world, const char *name, size_t *size) {
   char path[IO_PATH_MAX], *bytes;
   Error error = {0};

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -23,6 +24,18 @@ typedef struct {
 static inline void path_in(const World *world, char path[IO_PATH_MAX], const char *name) {
   Error error;
   assert_true(io_path(path, &error, "%s/%s", world->directory, name));
+}
+
+static inline bool there(const World *world, const char *name) {
+  char path[IO_PATH_MAX];
+  path_in(world, path, name);
+  return access(path, F_OK) == 0;
+}
+
+static inline void expect_words(const char *text, const char *words) {
+  if (!strstr(text, words)) {
+    fail_msg("expected '%s' in: %s", words, text);
+  }
 }
 
 static inline int world_open(void **state) {

@@ -24,18 +24,6 @@
 #include "tests/place.h"
 #include "tests/toy.h"
 
-static bool there(const World *world, const char *name) {
-  char path[IO_PATH_MAX];
-  path_in(world, path, name);
-  return access(path, F_OK) == 0;
-}
-
-static void expect_words(const char *text, const char *words) {
-  if (!strstr(text, words)) {
-    fail_msg("expected '%s' in: %s", words, text);
-  }
-}
-
 static void expect_log(World *world, const char *run, const char *words) {
   char path[IO_PATH_MAX], name[128], *text;
   size_t size;

@@ -7,10 +7,13 @@ watched() {
   train "$LAYOUTS" --data "$ROOT/LICENSE" --steps 2 --save-every 1 --set batch=16 --watch 'layers.*' --watch '*' "$@"
 }
 watched --out one
+# Selectors that tell the same groups apart: each counts once.
+train "$LAYOUTS" --data "$ROOT/LICENSE" --steps 2 --save-every 1 --set batch=16 --watch 'layers.*' --watch layers.1 \
+  --watch 'layers.*' --watch '*' --out again
 for layout in z3 d3 interleaved tp2_sp; do
   watched --out "$layout" --layout "$layout"
 done
-python3 "$ROOT/tests/cli/watch.py" one z3 d3 interleaved tp2_sp
+python3 "$ROOT/tests/cli/watch.py" one again z3 d3 interleaved tp2_sp
 if sed 's/"update_norm.layers.1":0.4/"update_norm.layers.1":0.5/' one/metrics.jsonl > changed && ! cmp -s changed one/metrics.jsonl; then
   mkdir control
   cp -r one/checkpoints control
