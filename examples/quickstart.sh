@@ -39,7 +39,7 @@ sed -n 1,2p build/bible.txt
 
 MODEL=tiny
 RUN=runs/quickstart
-if nvidia-smi -L 2> /dev/null | grep -q GPU; then
+if nvidia-smi -L 2> /dev/null | grep GPU > /dev/null; then
   MODEL=large  # a hundred million parameters
   RUN=runs/quickstart-large
 fi

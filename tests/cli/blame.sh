@@ -68,7 +68,7 @@ for layout in single dp2 tp2 pp2; do
   same "$layout: the first of bad steps in a row alone" "$(grep -c blame out)" 1
 done
 # The place it names is one where the token stands.
-grep -o 'at \[.*\]' out | grep -q 'batch .*seq ' || { cat out >&2; die "no place is named"; }
+grep -o 'at \[.*\]' out | grep 'batch .*seq ' > /dev/null || { cat out >&2; die "no place is named"; }
 
 # The backward: the root of 0 has no slope.
 train bad.mdl --set forward=false --blame --out back

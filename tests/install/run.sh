@@ -45,7 +45,7 @@ for program in ./by_pkgconfig project/build/by_mdl project/build/by_static; do
 done
 same "the libraries" "$(cat by_mdl.out)" "$(cat by_static.out)"
 ldd project/build/by_static | grep libmdl && die "mdl::static is the shared library"
-ldd project/build/by_mdl | grep -q "$LIB/libmdl.so.0" || die "mdl::mdl is not that of the prefix"
+ldd project/build/by_mdl | grep "$LIB/libmdl.so.0" > /dev/null || die "mdl::mdl is not that of the prefix"
 
 # The same in C++ sees the header.
 if command -v c++ > /dev/null; then

@@ -22,6 +22,6 @@ if command -v node > /dev/null; then
 fi
 
 # The files for Vim load without an error, and colour what they should.
-if command -v vim > /dev/null && vim --version | grep -q '+syntax'; then
+if command -v vim > /dev/null && vim --version | grep '+syntax' > /dev/null; then
   "$ROOT/tests/lsp/vim.sh"
 fi

@@ -4,7 +4,7 @@
 command -v python3 > /dev/null || { echo "there is no python3"; exit 77; }
 [ -e "$BUILD/libmdl.so" ] || { echo "$BUILD has no libmdl.so"; exit 77; }
 # A library with sanitizers wants them to be loaded first.
-if nm -D "$BUILD/libmdl.so" | grep -q __asan_init; then echo "libmdl.so has sanitizers, python3 has not"; exit 77; fi
+if nm -D "$BUILD/libmdl.so" | grep __asan_init > /dev/null; then echo "libmdl.so has sanitizers, python3 has not"; exit 77; fi
 export PYTHONDONTWRITEBYTECODE=1
 
 # The structures are those of mdl.h.
