@@ -10,6 +10,7 @@
 #include "runtime/cuda/driver.h"
 #include "runtime/element.h"
 #include "runtime/session.h"
+#include "tests/effort.h"
 #include "tests/plan_run.h"
 
 enum { PLACES_MAX = 160, NO_GPU_STEP = 16 };
@@ -378,6 +379,10 @@ static void inputs_fill(Pair *pair) {
 
 static void program_compare(const char *file, const char *recipe, const char *precision, const char *layout) {
   static const char *const small[] = {"batch=2", "seq=96", "layers=2"};
+  static size_t number;
+  if (effort_samples_out(number++, 3)) {
+    return;
+  }
   Error error = {0};
   Cuda cuda;
   Pair pair = {.arena = arena_create(), .text = file, .backend = &backend_cuda};

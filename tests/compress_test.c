@@ -321,6 +321,9 @@ static void test_layouts(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const Case *one = &cases[i];
+    if (effort_samples_out(i, 3)) {
+      continue;
+    }
     double wanted[FEW], got[FEW], again[FEW], most = 0;
     const double before = few_steps(one, false, wanted), after = few_steps(one, true, got);
     if (i % 4 == 0) {

@@ -1,8 +1,8 @@
 // diff_test.c: `mdl diff` names a difference when the plans of one side are made wrong, whatever in them.
 //
-// For layouts of all kinds: every third collective of the second side is left out, one at a time, in the plans that are
-// trained, in those with outputs of values, or in both; and programs that do not train are made wrong. With nothing
-// made wrong there is no difference.
+// For layouts of all kinds: every third (with TESTS_SHORT=1 every fifteenth) collective of the second side is left out,
+// one at a time, in the plans that are trained, in those with outputs of values, or in both; and programs that do not
+// train are made wrong. With nothing made wrong there is no difference.
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,6 +17,7 @@
 
 #include "base/file.h"
 #include "runtime/diff.h"
+#include "tests/effort.h"
 
 typedef enum { WRONG_BOTH, WRONG_TRAINED, WRONG_WITH_VALUES } Where;
 
@@ -146,6 +147,7 @@ static Told tell(const char *layout, Spoil *wrong) {
 // after the forward, it is still there.
 static void expect(const char *layout, const Spoil *asked, int every, const char *mentioned) {
   int made = 0, missed = 0;
+  every *= effort_short() ? 5 : 1;
   for (bool more = true; more; made += more) {
     Spoil wrong = *asked;
     wrong.at = made * every;

@@ -14,10 +14,15 @@ static inline bool effort_short(void) {
   return getenv("TESTS_SHORT") != NULL;
 }
 
-// Of many trials, whether this one is left out: of three, or of nine, one is made.
+// Of many trials, whether this one is left out: of three, or of fifteen, one is made.
 static inline bool effort_leaves_out(size_t number) {
-  const size_t every = effort_long() ? 1 : effort_short() ? 9 : 3;
+  const size_t every = effort_long() ? 1 : effort_short() ? 15 : 3;
   return number % every != 0;
+}
+
+// The same for what is quick but under sanitizers: with TESTS_SHORT=1 one of `every` is made, else all are.
+static inline bool effort_samples_out(size_t number, size_t every) {
+  return effort_short() && number % every != 0;
 }
 
 #endif

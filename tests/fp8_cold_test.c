@@ -1,6 +1,7 @@
 // fp8_cold_test.c: training steps whose scales come from histories: which of the two programs a step runs, that both
 // compute the same where histories know their numbers, and that plans in which they differ outside are refused.
 #include "compiler/plan/verify.h"
+#include "tests/effort.h"
 #include "tests/layouts_outcome.h"
 
 // In f32 it makes no difference where a value is rounded to 8 bits.
@@ -63,6 +64,9 @@ static void test_which(void **state) {
   (void)state;
   static const char *const layouts[] = {NULL, "z1", "z3", "tp2_sp", "two_axes", "pp4", "zero_bubble", "d3"};
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    if (effort_samples_out(i, 4)) {
+      continue;
+    }
     LayoutRun *run = open_run(layouts[i]);
     assert_true(session_has(&run->session, PROGRAM_TRAIN_COLD));
     set_first(run, weight, (double)NAN);
@@ -104,6 +108,9 @@ static void test_same(void **state) {
   (void)state;
   static const char *const layouts[] = {NULL, "z3", "tp2_sp", "pp4"};
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    if (effort_samples_out(i, 4)) {
+      continue;
+    }
     double cold[3], warm[3], unknown[3];
     losses_of(layouts[i], PROGRAM_TRAIN_COLD, PROGRAM_TRAIN_COLD, cold);
     losses_of(layouts[i], PROGRAM_TRAIN_COLD, PROGRAM_TRAIN, warm);
@@ -120,6 +127,9 @@ static void test_maxima(void **state) {
   (void)state;
   static const char *const layouts[] = {"dp4", "z1", "z3", "tp2_sp", "cp2"};
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    if (effort_samples_out(i, 4)) {
+      continue;
+    }
     for (int cold = 0; cold < 2; cold++) {
       LayoutRun *run = compile(layouts[i]);
       const Plan *plan = run->set->plans[0];
@@ -175,6 +185,9 @@ static void test_stages(void **state) {
   double one[STEPS];
   losses_on("eight", one);
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    if (effort_samples_out(i, 4)) {
+      continue;
+    }
     double loss[STEPS];
     losses_on(layouts[i], loss);
     assert_memory_equal(loss, one, sizeof loss);

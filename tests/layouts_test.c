@@ -2,7 +2,7 @@
 //
 // For each file in tests/layouts (or given), under each of its layouts, in fp64, on virtual ranks: first values to the
 // bit, two training steps (outputs, gradients, new parameters and optimizer state) and an evaluation are those of one
-// rank. Of files with more than four layouts every other one runs, under sanitizers of all every fourth; all with
+// rank. Of files with more than four layouts every other one runs, under sanitizers of all every eighth; all with
 // TESTS_LONG=1. Then the same under a sample of all combinations of layouts that the file says it can take
 // (layouts_combine.h). Layouts that pad run once more with NaN in the padding. Layouts of a pipeline alone must give
 // the bits of one rank in fp32 too, and each layout those that it gives with `overlap = false`, whatever is in parts
@@ -322,7 +322,7 @@ static void try_all(Trial *trial) {
   const char *only = getenv("LAYOUT");
   size_t number = 0;
   const bool all = only || effort_long() || flag("LAYOUTS_DRAWN") || flag("LAYOUTS_ALL");
-  const size_t every = all ? 1 : effort_short() ? 4 : count_layouts(trial->text) > FEW ? 2 : 1;
+  const size_t every = all ? 1 : effort_short() ? 8 : count_layouts(trial->text) > FEW ? 2 : 1;
   for (const char *at = trial->text; (at = strstr(at, "\nlayout ")) != NULL; at++) {
     const bool named = sscanf(at, "\nlayout %63[A-Za-z0-9_]", layout) == 1;
     const bool left_out = number++ % every != 0;

