@@ -27,6 +27,7 @@ typedef struct {
   States states;
   Weights weights;
   WeightSource *source;
+  const char *tokenizer;  // the file of what came with the weights that is used
 } Import;
 
 // The mapping that was named, else the one beside the text, else the one in the binary.
@@ -107,10 +108,9 @@ static const char *recipe_text(const Import *m) {
     }
   }
   const char *data = m->options->data ? m->options->data : m->result->tokenizer ? "train.txt" : "train.bin";
-  const char *kind = m->result->tokenizer
-                         ? arena_format(m->arena, "text(%s, tokenizer = \"" CONVERT_KEPT "/tokenizer.json\")",
-                                        string_text(m->arena, data))
-                         : arena_format(m->arena, "tokens(%s)", string_text(m->arena, data));
+  const char *kind = m->result->tokenizer ? arena_format(m->arena, "text(%s, tokenizer = \"" CONVERT_KEPT "/%s\")",
+                                                         string_text(m->arena, data), m->tokenizer)
+                                          : arena_format(m->arena, "tokens(%s)", string_text(m->arena, data));
   return arena_format(
       m->arena,
       "\n// As `mdl convert` read it from %s.\n"
@@ -161,7 +161,16 @@ static bool import_tokenizer(Import *m, Error *error) {
   }
   Tokenizer *tokenizer = NULL;
   Error why = {0};
-  m->result->tokenizer = there && data_tokenizer("tokenizer.json", kept, &tokenizer, &why);
+  m->tokenizer = CONVERT_TOKENIZER_JSON;
+  m->result->tokenizer = there && data_tokenizer(m->tokenizer, kept, &tokenizer, &why);
+  if (there && !m->result->tokenizer) {  // SentencePiece's own file does it too, and some directories have it alone
+    char model[IO_PATH_MAX];
+    Error also;
+    const bool has = io_path(model, error, "%s/" CONVERT_TOKENIZER_MODEL, kept) && io_is_file(model);
+    const bool json = io_path(model, error, "%s/" CONVERT_TOKENIZER_JSON, kept) && io_is_file(model);
+    m->tokenizer = CONVERT_TOKENIZER_MODEL;
+    m->result->tokenizer = has && data_tokenizer(m->tokenizer, kept, &tokenizer, json ? &also : &why);
+  }
   if (there && !m->result->tokenizer) {
     snprintf(m->result->note, sizeof m->result->note, "%.900s: text is not made into tokens by it", why.text);
   }
