@@ -160,6 +160,11 @@ int32_t tokenizer_end(const Tokenizer *tokenizer) {
   return tokenizer->end;
 }
 
+bool tokenizer_leads(const Tokenizer *tokenizer) {
+  const Sentence *sentence = tokenizer->sentence;
+  return sentence ? sentence->prefix && !sentence->suffix : tokenizer->prefix != PREFIX_NONE;
+}
+
 int32_t tokenizer_longest(const Tokenizer *tokenizer) {
   return tokenizer->longest;
 }

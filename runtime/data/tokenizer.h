@@ -33,6 +33,7 @@ int32_t tokenizer_kinds(const Tokenizer *tokenizer);  // tokens are below this
 int32_t tokenizer_end(const Tokenizer *tokenizer);    // the token that ends a document, such as <|endoftext|>; -1: none
 // The bytes of a token, which end with the tokenizer; NULL where there is no token of this number.
 const uint8_t *tokenizer_bytes(const Tokenizer *tokenizer, int32_t token, int32_t *length);
+bool tokenizer_leads(const Tokenizer *tokenizer);       // what texts decode to has a space ahead of it
 int32_t tokenizer_longest(const Tokenizer *tokenizer);  // bytes of a token
 // The number of an added token, which text becomes, such as "<|endoftext|>", or -1.
 int32_t tokenizer_added(const Tokenizer *tokenizer, const char *text);
