@@ -152,29 +152,34 @@ static void import_set(Import *m) {
   m->compile.set_count = used;
 }
 
+// Whether a tokenizer that came with the weights can be read. *why is that of the first one that cannot.
+static bool kept_reads(const char *kept, const char *name, Error *why) {
+  char path[IO_PATH_MAX];
+  Tokenizer *tokenizer = NULL;
+  Error error = {0};
+  const bool done =
+      io_path(path, &error, "%s/%s", kept, name) && io_is_file(path) && tokenizer_open(path, &tokenizer, &error);
+  *why = why->status || done ? *why : error;
+  tokenizer_close(tokenizer);
+  return done;
+}
+
 static bool import_tokenizer(Import *m, Error *error) {
+  static const char *const names[] = {CONVERT_TOKENIZER_JSON, CONVERT_TOKENIZER_MODEL};
   char kept[IO_PATH_MAX];
   bool there = false;
+  Error why = {0};
   if (!run_file(&m->run, CONVERT_KEPT, kept, error) || !io_make_path(kept, error) ||
       !convert_copy_kept(m->options->from, kept, true, &there, error)) {
     return false;
   }
-  Tokenizer *tokenizer = NULL;
-  Error why = {0};
-  m->tokenizer = CONVERT_TOKENIZER_JSON;
-  m->result->tokenizer = there && data_tokenizer(m->tokenizer, kept, &tokenizer, &why);
-  if (there && !m->result->tokenizer) {  // SentencePiece's own file does it too, and some directories have it alone
-    char model[IO_PATH_MAX];
-    Error also;
-    const bool has = io_path(model, error, "%s/" CONVERT_TOKENIZER_MODEL, kept) && io_is_file(model);
-    const bool json = io_path(model, error, "%s/" CONVERT_TOKENIZER_JSON, kept) && io_is_file(model);
-    m->tokenizer = CONVERT_TOKENIZER_MODEL;
-    m->result->tokenizer = has && data_tokenizer(m->tokenizer, kept, &tokenizer, json ? &also : &why);
+  for (int i = 0; i < 2 && !m->result->tokenizer; i++) {
+    m->tokenizer = names[i];
+    m->result->tokenizer = kept_reads(kept, names[i], &why);
   }
   if (there && !m->result->tokenizer) {
     snprintf(m->result->note, sizeof m->result->note, "%.900s: text is not made into tokens by it", why.text);
   }
-  tokenizer_close(tokenizer);
   return true;
 }
 
