@@ -212,8 +212,8 @@ static TokenList reference(const char *text, size_t length, float heavy) {
 // Segments whose divisions are kept, in a text whose scores lose digits, make the tokens of one sum over all of it.
 static void test_scores(void **state) {
   (void)state;
-  static const char *const parts[] = {"a",  "aa",  "aaa", SPACE, SPACE "a",        "b",
-                                      "ba", "<u>", "<",   "?",   SPACE "aaaaaaaaa"};
+  static const char *const parts[] = {"a",   "aa", "aaa", "\342\226\201",         "\342\226\201a", "b", "ba",
+                                      "<u>", "<",  "?",   "\342\226\201aaaaaaaaa"};
   const Made made = {.type = UNIGRAM, .entries = close_entries, .count = CLOSE, .loose = true, .bare = true};
   Tokenizer *t = model_of(&made);
   char *text = malloc(LONG_TEXT);
