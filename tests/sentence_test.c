@@ -292,6 +292,33 @@ static void test_bpe(void **state) {
   tokenizer_close(t);
 }
 
+// Of a text in parts the first alone has a space ahead of it, and spaces at the end of a part are not at the end of
+// all.
+static void test_parts(void **state) {
+  (void)state;
+  static const char *const parts[] = {"a ", " b", "b"};
+  static const int32_t wanted[] = {7, 3, 5, 5, 3, 5};
+  const Made made = small_made(UNIGRAM);
+  Tokenizer *t = model_of(&made);
+  Encoder *encoder;
+  Error error = {0};
+  TokenList tokens = {0};
+  size_t used;
+  assert_true(encoder_create(t, &encoder, &error));
+  for (int text = 0; text < 2; text++) {
+    encoder_go_on(encoder, text == 0);
+    for (int i = text == 0 ? 0 : 2; i < 3; i++) {
+      assert_true(encoder_add(encoder, parts[i], strlen(parts[i]), false, &used, &tokens, &error));
+      assert_int_equal(used, strlen(parts[i]));
+    }
+  }
+  assert_int_equal(tokens.count, sizeof wanted / sizeof *wanted);
+  assert_memory_equal(tokens.at, wanted, sizeof wanted);
+  tokens_free(&tokens);
+  encoder_destroy(encoder);
+  tokenizer_close(t);
+}
+
 // --- What the package makes ---
 
 static char *file_of(const char *name, size_t *length) {
@@ -366,7 +393,7 @@ static void test_pieces(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_unigram), cmocka_unit_test(test_scores), cmocka_unit_test(test_bpe),
-      cmocka_unit_test(test_package), cmocka_unit_test(test_pieces),
+      cmocka_unit_test(test_package), cmocka_unit_test(test_pieces), cmocka_unit_test(test_parts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,6 +49,9 @@ head -c 3000 bpe.model > short.model
 expect 1 "$MDL" data encode licence.txt --tokenizer short.model -o none.bin
 mentions err "short.model is damaged: at byte " "fetch or copy the file again"
 [ ! -e none.bin ] || die "a damaged tokenizer has made tokens"
+printf '\n\016\n\005<unk>\025\n\014\n\003<s>' > begun.model
+expect 1 "$MDL" data encode licence.txt --tokenizer begun.model -o none.bin
+mentions err "begun.model is damaged: at byte "
 printf 'x' | cat - bpe.model > shifted.model
 expect 1 "$MDL" data encode licence.txt --tokenizer shifted.model -o none.bin
 mentions err "the file is neither a tokenizer.json nor a rank file of tiktoken, nor a .model of SentencePiece"
