@@ -349,7 +349,7 @@ static void test_package(void **state) {
     char *numbers = file_of(name, &wanted_length);
     for (char *at = numbers; *at;) {
       tokens_add(&wanted, (int32_t)strtol(at, &at, 10));
-      at += strspn(at, "\n");
+      at += strspn(at, " \n");
     }
     for (size_t chunk = 40; chunk < 20000; chunk *= 5) {
       TokenList tokens = encoded(t, text, length, chunk);

@@ -151,8 +151,7 @@ bool sentence_joined(const Sentence *sentence, uint32_t first, uint32_t second) 
   return sentence->joins[slot >> 6] >> (slot & 63) & 1;
 }
 
-// Pieces of which nothing else is made than that they are symbols are no ground to keep text together: only those that
-// a text may contain.
+// Whether text that contains this piece must not be cut inside of it.
 static bool piece_joins(const Sentence *sentence, const SentencePiece *piece) {
   return piece->kind == PIECE_USER ||
          (sentence->kind != SENTENCE_CHAR && (piece->kind == PIECE_NORMAL || piece->kind == PIECE_UNUSED));

@@ -7,7 +7,7 @@ for kind in bpe unigram; do
   expect 0 "$MDL" data encode "$ROOT/tests/sentence/text" --tokenizer $kind.model --raw --type u32 -o raw.bin
   mentions out "write \`data tokens(\"raw.bin\", u32, tokenizer = \"$kind.model\");\`"
   od -An -v -tu4 -w4 raw.bin | tr -d ' ' > ids
-  { cat "$ROOT/tests/sentence/$kind.tokens"; echo 2; } | cmp ids - || die "$kind: the tokens are not those of the package"
+  { tr " " "\n" < "$ROOT/tests/sentence/$kind.tokens"; echo 2; } | cmp ids - || die "$kind: the tokens are not those of the package"
 done
 
 # It is known by what it holds, whatever its name.

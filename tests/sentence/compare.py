@@ -5,12 +5,10 @@
     compare.py --make ROOT           # makes the small models that lie beside this file, and their tokens, anew
 
 The text is sources and pages of ROOT, words of Japanese letters drawn at random, odd characters, and bytes that are no
-UTF-8. The package is asked for the tokens of each line by itself, and of the whole; `mdl` reads lines as JSON cannot hold
-such bytes: each is a file.
+UTF-8. Compared are the tokens of lines, each of which is a file for `mdl`, and those of the whole text.
 """
 
 import glob
-import json
 import os
 import random
 import subprocess
@@ -140,7 +138,8 @@ def make(root):
         model = train(name, text, 700, **options, **common)
         os.replace(name + ".model", here + name + ".model")
         with open(here + name + ".tokens", "w", encoding="utf-8") as out:
-            out.write("\n".join(str(token) for token in model.encode(sample)) + "\n")
+            tokens = [str(token) for token in model.encode(sample)]
+            out.write("".join(" ".join(tokens[i:i + 24]) + "\n" for i in range(0, len(tokens), 24)))
         with open(here + name + ".decoded", "wb") as out:
             out.write(model.decode(model.encode(sample)).encode())
     os.remove("rules.tsv")
