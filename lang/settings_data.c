@@ -94,7 +94,8 @@ static void read_tokenizer(const DataRule *rule, const Ast *value) {
     return;
   }
   Diagnostic *error = diag_error(rule->unit->diag, E051, value->span, "a tokenizer is `bytes` or a file");
-  diag_help(rule->unit->diag, error, "write the path of a tokenizer.json, or of a rank file of tiktoken, in quotes");
+  diag_help(rule->unit->diag, error,
+            "write the path of a tokenizer.json, a rank file of tiktoken or a .model of SentencePiece, in quotes");
 }
 
 static void read_argument(const DataRule *rule, const Ast *argument, const Ast **first) {

@@ -100,7 +100,7 @@ static int to_hf(const ConvertValues *values, const char *from) {
          result.tensors, units_bytes(size, (double)result.bytes), result.files, result.files == 1 ? "" : "s",
          result.mapping);
   if (!result.tokenizer) {
-    printf("note: there is no tokenizer.json: the run has none\n");
+    printf("note: there is neither a tokenizer.json nor a tokenizer.model: the run has none\n");
   }
   return STATUS_DONE;
 }

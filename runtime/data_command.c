@@ -31,7 +31,7 @@ typedef struct {
 static const Option encode_options[] = {
     OUT_OPTION("the file of tokens that is made"),
     {"tokenizer", 0, OPTION_TEXT, "FILE", offsetof(DataValues, tokenizer), 0,
-     "a tokenizer.json, a rank file of tiktoken, or `bytes` (default: bytes)"},
+     "a tokenizer.json, a rank file of tiktoken, a .model of SentencePiece, or `bytes` (default: bytes)"},
     FIELD_OPTION,
     {"chat", 0, OPTION_FLAG, NULL, offsetof(DataValues, chat), 0,
      "files are JSON lines of conversations, and FILE.mask tells of each token whether it is of an answer"},

@@ -417,7 +417,9 @@ static bool teller_add_token(Teller *t, int32_t token) {
     return false;
   }
   bool more = true;
-  for (int32_t i = 0; more && bytes && i < length; i++) {
+  const bool begins = t->length == 0 && (!t->options->prompt || !*t->options->prompt);
+  const int32_t first = begins && tokenizer && tokenizer_leads(tokenizer) && length > 0 && *bytes == ' ';
+  for (int32_t i = first; more && bytes && i < length; i++) {
     more = teller_add(t, bytes[i]);
   }
   return more;

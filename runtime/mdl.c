@@ -233,7 +233,8 @@ static const Option generate_options[] = {
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(GenerateValues, device), 0, "where to run (default: auto)"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(GenerateValues, threads), 0, "processor threads (default: all cores)"},
     {"tokenizer", 0, OPTION_TEXT, "FILE", offsetof(GenerateValues, tokenizer), 0,
-     "which text tokens are: a tokenizer.json, a rank file of tiktoken, or `bytes` (default: as the run's data)"},
+     "which text tokens are: a tokenizer.json, a rank file of tiktoken, a .model of SentencePiece, or `bytes` "
+     "(default: as the run's data)"},
     {"whole", 0, OPTION_FLAG, NULL, offsetof(GenerateValues, whole), 0,
      "make every token from the whole text again, and keep no keys and values"},
     TRUST_OPTION(GenerateValues),

@@ -6,6 +6,8 @@
 #include "runtime/io.h"
 
 #define CONVERT_KEPT "hf"  // folder of a run: what came with its weights, but for these
+#define CONVERT_TOKENIZER_JSON "tokenizer.json"
+#define CONVERT_TOKENIZER_MODEL "tokenizer.model"  // of SentencePiece
 
 typedef struct {
   const char *from;  // the directory

@@ -105,12 +105,12 @@ static bool fresh_directory(const char *path, Error *error) {
 }
 
 bool convert_copy_kept(const char *from, const char *to, bool config, bool *tokenizer, Error *error) {
-  static const char *const names[] = {"tokenizer.json",
+  static const char *const names[] = {CONVERT_TOKENIZER_JSON,
+                                      CONVERT_TOKENIZER_MODEL,
                                       "tokenizer_config.json",
                                       "special_tokens_map.json",
                                       "generation_config.json",
                                       "chat_template.jinja",
-                                      "tokenizer.model",
                                       "vocab.json",
                                       "merges.txt",
                                       "config.json"};
@@ -131,7 +131,7 @@ bool convert_copy_kept(const char *from, const char *to, bool config, bool *toke
     if (!done) {
       return false;
     }
-    *tokenizer |= i == 0;
+    *tokenizer |= i < 2;
   }
   return true;
 }
@@ -141,8 +141,7 @@ static bool export_tokenizer(Export *x, Error *error) {
   char kept[IO_PATH_MAX], plan[IO_PATH_MAX], target[IO_PATH_MAX], *text = NULL;
   size_t size;
   const char *why;
-  if (!io_path(kept, error, "%s/" CONVERT_KEPT, x->saved.run) || !io_path(plan, error, "%s/plan.mdlx", x->saved.run) ||
-      !io_path(target, error, "%s/tokenizer.json", x->options->out)) {
+  if (!io_path(kept, error, "%s/" CONVERT_KEPT, x->saved.run) || !io_path(plan, error, "%s/plan.mdlx", x->saved.run)) {
     return false;
   }
   if (io_is_directory(kept)) {
@@ -150,8 +149,15 @@ static bool export_tokenizer(Export *x, Error *error) {
   }
   const PlanSet *set = artefact_read(x->arena, plan, &why);
   const char *tokenizer = set ? set->plans[0]->run.tokenizer : NULL;
-  if (!tokenizer || !strstr(tokenizer, ".json") || !io_is_file(tokenizer)) {
+  const char *name = !tokenizer                    ? NULL
+                     : strstr(tokenizer, ".json")  ? CONVERT_TOKENIZER_JSON
+                     : strstr(tokenizer, ".model") ? CONVERT_TOKENIZER_MODEL
+                                                   : NULL;
+  if (!name || !io_is_file(tokenizer)) {
     return true;
+  }
+  if (!io_path(target, error, "%s/%s", x->options->out, name)) {
+    return false;
   }
   x->result->tokenizer =
       io_read_file(tokenizer, (size_t)1 << 30, &text, &size, error) && io_replace_file(NULL, target, text, size, error);

@@ -27,6 +27,7 @@ typedef struct {
   States states;
   Weights weights;
   WeightSource *source;
+  const char *tokenizer;  // the file of what came with the weights that is used
 } Import;
 
 // The mapping that was named, else the one beside the text, else the one in the binary.
@@ -107,10 +108,9 @@ static const char *recipe_text(const Import *m) {
     }
   }
   const char *data = m->options->data ? m->options->data : m->result->tokenizer ? "train.txt" : "train.bin";
-  const char *kind = m->result->tokenizer
-                         ? arena_format(m->arena, "text(%s, tokenizer = \"" CONVERT_KEPT "/tokenizer.json\")",
-                                        string_text(m->arena, data))
-                         : arena_format(m->arena, "tokens(%s)", string_text(m->arena, data));
+  const char *kind = m->result->tokenizer ? arena_format(m->arena, "text(%s, tokenizer = \"" CONVERT_KEPT "/%s\")",
+                                                         string_text(m->arena, data), m->tokenizer)
+                                          : arena_format(m->arena, "tokens(%s)", string_text(m->arena, data));
   return arena_format(
       m->arena,
       "\n// As `mdl convert` read it from %s.\n"
@@ -152,20 +152,34 @@ static void import_set(Import *m) {
   m->compile.set_count = used;
 }
 
+// Whether a tokenizer that came with the weights can be read. *why is that of the first one that cannot.
+static bool kept_reads(const char *kept, const char *name, Error *why) {
+  char path[IO_PATH_MAX];
+  Tokenizer *tokenizer = NULL;
+  Error error = {0};
+  const bool done =
+      io_path(path, &error, "%s/%s", kept, name) && io_is_file(path) && tokenizer_open(path, &tokenizer, &error);
+  *why = why->status || done ? *why : error;
+  tokenizer_close(tokenizer);
+  return done;
+}
+
 static bool import_tokenizer(Import *m, Error *error) {
+  static const char *const names[] = {CONVERT_TOKENIZER_JSON, CONVERT_TOKENIZER_MODEL};
   char kept[IO_PATH_MAX];
   bool there = false;
+  Error why = {0};
   if (!run_file(&m->run, CONVERT_KEPT, kept, error) || !io_make_path(kept, error) ||
       !convert_copy_kept(m->options->from, kept, true, &there, error)) {
     return false;
   }
-  Tokenizer *tokenizer = NULL;
-  Error why = {0};
-  m->result->tokenizer = there && data_tokenizer("tokenizer.json", kept, &tokenizer, &why);
+  for (int i = 0; i < 2 && !m->result->tokenizer; i++) {
+    m->tokenizer = names[i];
+    m->result->tokenizer = kept_reads(kept, names[i], &why);
+  }
   if (there && !m->result->tokenizer) {
     snprintf(m->result->note, sizeof m->result->note, "%.900s: text is not made into tokens by it", why.text);
   }
-  tokenizer_close(tokenizer);
   return true;
 }
 

@@ -81,7 +81,8 @@ bool chat_create(const Tokenizer *tokenizer, const SourceOptions *options, Chat 
   made->tokenizer = tokenizer;
   made->template = options->template ? options->template : style->template;
   made->answers = options->template ? "assistant" : style->answers;
-  made->begin = options->begin || options->template ? options->begin : style->begin;
+  const bool begins = style->begin && (!tokenizer || tokenizer_added(tokenizer, style->begin) >= 0);
+  made->begin = options->begin || options->template ? options->begin : begins ? style->begin : NULL;
   if (!template_check(made, error) || !separator_set(made, options, error) ||
       (tokenizer && !encoder_create(tokenizer, &made->encoder, error))) {
     chat_destroy(made);

@@ -21,12 +21,13 @@ static bool marks_set(Documents *documents, Error *error) {
   for (int32_t token = 0; token < count; token++) {
     int32_t length;
     const char *bytes = (const char *)tokenizer_bytes(tokenizer, token, &length);
+    documents->marks[token] = token == tokenizer_end(tokenizer) ? MARK_END : 0;  // it may be no text
     if (!bytes || length == 0) {
       continue;
     }
     const bool line = bytes[length - 1] == '\n', blank = line && length > 1 && bytes[length - 2] == '\n';
-    documents->marks[token] = (uint8_t)((token == tokenizer_end(tokenizer) ? MARK_END : 0) | (blank ? MARK_BLANK : 0) |
-                                        (line ? MARK_LINE : 0) | (bytes[0] == '\n' ? MARK_BEGINS : 0));
+    documents->marks[token] |=
+        (uint8_t)((blank ? MARK_BLANK : 0) | (line ? MARK_LINE : 0) | (bytes[0] == '\n' ? MARK_BEGINS : 0));
   }
   return true;
 }
@@ -34,6 +35,10 @@ static bool marks_set(Documents *documents, Error *error) {
 bool documents_encode(const Tokenizer *tokenizer, const char *text, TokenList *tokens, Error *error) {
   Encoder *encoder = NULL;
   size_t used;
+  const int32_t symbol = tokenizer ? tokenizer_symbol(tokenizer, text) : -1;
+  if (symbol >= 0) {
+    return tokens_add(tokens, symbol) || error_set(error, 3, "no memory for tokens");
+  }
   if (tokenizer) {
     const bool done = encoder_create(tokenizer, &encoder, error) &&
                       encoder_add(encoder, text, strlen(text), false, &used, tokens, error);

@@ -4,16 +4,9 @@
 
 #include "base/buffer.h"
 #include "runtime/data/merge.h"
+#include "runtime/data/sentence.h"
+#include "runtime/data/slots.h"
 #include "runtime/data/utf8.h"
-
-// The tokens of short pieces that were met, by their hash: text repeats itself.
-enum { SLOTS = 1 << 15, SLOT_BYTES = 23, SLOT_TOKENS = 8 };
-
-typedef struct {
-  uint8_t length, count;  // length 0: free
-  uint8_t bytes[SLOT_BYTES + 7];
-  int32_t tokens[SLOT_TOKENS];
-} Slot;
 
 struct Encoder {
   const Tokenizer *tokenizer;
@@ -27,19 +20,19 @@ struct Encoder {
   bool begun;    // something of the text was seen
   bool goes_on;  // the text does, where what is added ends
   Buffer spelled, work;
+  SentenceState sentence;  // in the place of all that, for a model of SentencePiece
 };
 
 bool encoder_create(const Tokenizer *tokenizer, Encoder **encoder, Error *error) {
   Encoder *made = calloc(1, sizeof *made);
   if (made) {
     made->tokenizer = tokenizer;
-    made->slots = aligned_alloc(64, SLOTS * sizeof *made->slots);
+    made->slots = slots_create();
   }
   if (!made || !made->slots || !matcher_create(&made->matcher, error)) {
     encoder_destroy(made);
     return error_set(error, 3, "no memory");
   }
-  memset(made->slots, 0, SLOTS * sizeof *made->slots);
   *encoder = made;
   return true;
 }
@@ -50,6 +43,7 @@ void encoder_destroy(Encoder *encoder) {
     merger_free(&encoder->merger);
     buffer_free(&encoder->spelled);
     buffer_free(&encoder->work);
+    sentence_state_free(&encoder->sentence);
     free(encoder->slots);
     free(encoder);
   }
@@ -63,6 +57,7 @@ void encoder_go_on(Encoder *encoder, bool goes_on) {
   encoder->goes_on = goes_on;
   encoder->begun &= goes_on;
   encoder->inside &= goes_on;
+  sentence_state_end(&encoder->sentence, goes_on);
 }
 
 void encoder_pieces(Encoder *encoder, EncoderPiece *piece, void *context) {
@@ -124,29 +119,21 @@ static bool piece_add(Encoder *e, const uint8_t *piece, size_t length, TokenList
   Slot *slot = NULL;
   const int32_t *tokens = NULL;
   int64_t count = 0;
+  bool met = false;
   if (e->piece) {
     return e->piece(e->context, piece, length) || error_set(error, 3, "no memory for pieces of text");
   }
-  if (length <= SLOT_BYTES) {
-    uint8_t padded[24] = {0};
-    uint64_t words[3];
-    memcpy(padded, piece, length);
-    memcpy(words, padded, sizeof words);
-    const uint64_t hash =
-        (words[0] * 0x9e3779b97f4a7c15u ^ (words[1] + length) * 0xc2b2ae3d27d4eb4fu ^ words[2] * 0x165667b19e3779f9u) *
-        0x94d049bb133111ebu;
-    slot = &e->slots[hash >> 49];
-    if (slot->length == length && memcmp(slot->bytes, padded, sizeof padded) == 0) {
-      return tokens_append(list, slot->tokens, slot->count) || error_set(error, 3, "no memory for tokens");
-    }
+  if (length <= SLOT_LONGEST) {
+    slot = slot_find(e->slots, piece, length, &met);
+  }
+  if (met) {
+    return tokens_append(list, slot->tokens, slot->count) || error_set(error, 3, "no memory for tokens");
   }
   if (!piece_encode(e, piece, length, &tokens, &count, error)) {
     return false;
   }
-  if (slot && length > 0 && count <= SLOT_TOKENS) {
-    *slot = (Slot){.length = (uint8_t)length, .count = (uint8_t)count};
-    memcpy(slot->bytes, piece, length);
-    memcpy(slot->tokens, tokens, sizeof *tokens * (size_t)count);
+  if (slot) {
+    slot_put(slot, piece, length, tokens, count);
   }
   return tokens_append(list, tokens, count) || error_set(error, 3, "no memory for tokens");
 }
@@ -357,6 +344,10 @@ bool encoder_add(Encoder *encoder, const char *text, size_t length, bool more, s
   const Tokenizer *tokenizer = encoder->tokenizer;
   const Job job = {encoder, tokens, error};
   const uint8_t *bytes = (const uint8_t *)text;
+  if (tokenizer->sentence) {
+    return sentence_add(tokenizer, &encoder->sentence, encoder->slots, bytes, length, more, encoder->goes_on, used,
+                        tokens, error);
+  }
   // Behind `safe` an added token may begin whose end is not here yet, or a neighbour that it must not have.
   const size_t longest = tokenizer->added_count > 0 ? (size_t)tokenizer->added_longest + 1 : 0;
   const size_t safe = !more ? length : length > longest ? length - longest : 0;

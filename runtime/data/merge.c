@@ -38,26 +38,30 @@ static bool grow(int32_t **array, size_t count) {
   return grown != NULL;
 }
 
-static bool merger_reserve(Merger *merger, size_t length) {
-  if (length <= merger->capacity) {
-    return true;
+int32_t *merger_reserve(Merger *merger, size_t length) {
+  if (length > INT32_MAX / 4) {
+    return NULL;
+  }
+  if (length <= merger->capacity && merger->ids) {
+    return merger->ids;
   }
   const size_t capacity = length < 1024 ? 1024 : 2 * length;
   if (!grow(&merger->ids, capacity) || !grow(&merger->next, capacity) || !grow(&merger->before, capacity)) {
-    return false;
+    return NULL;
   }
   merger->capacity = capacity;
-  return true;
+  return merger->ids;
 }
 
 // --- Short pieces ---
 
+// Symbols are those of the bytes, unless `bytes` is NULL.
 static int64_t merge_short(int32_t *ids, const Tokenizer *tokenizer, const uint8_t *bytes, int64_t count) {
   int32_t ranks[SHORT], tokens[SHORT];  // of the pair of each with the one behind it
   for (int64_t i = 0; i < count; i++) {
-    const Merge *merge = i + 1 == count          ? NULL
-                         : tokenizer->characters ? tokenizer_merge_find(tokenizer, ids[i], ids[i + 1])
-                                                 : &tokenizer->byte_pairs[bytes[i] << 8 | bytes[i + 1]];
+    const Merge *merge = i + 1 == count ? NULL
+                         : bytes        ? &tokenizer->byte_pairs[bytes[i] << 8 | bytes[i + 1]]
+                                        : tokenizer_merge_find(tokenizer, ids[i], ids[i + 1]);
     ranks[i] = merge && merge->rank >= 0 ? merge->rank : NO_RANK;
     tokens[i] = merge ? merge->token : 0;
   }
@@ -189,12 +193,20 @@ static int64_t symbols_set(int32_t *ids, const Tokenizer *tokenizer, const uint8
   return count;
 }
 
-int64_t merge_piece(Merger *merger, const Tokenizer *tokenizer, const uint8_t *bytes, size_t length) {
-  if (length > INT32_MAX / 4 || !merger_reserve(merger, length)) {
-    return -1;
-  }
-  const int64_t count = symbols_set(merger->ids, tokenizer, bytes, length);
+static int64_t merge_all(Merger *merger, const Tokenizer *tokenizer, const uint8_t *bytes, int64_t count) {
   return count == 0       ? 0
          : count <= SHORT ? merge_short(merger->ids, tokenizer, bytes, count)
                           : merge_long(merger, tokenizer, count);
+}
+
+int64_t merge_symbols(Merger *merger, const Tokenizer *tokenizer, int64_t count) {
+  return merge_all(merger, tokenizer, NULL, count);
+}
+
+int64_t merge_piece(Merger *merger, const Tokenizer *tokenizer, const uint8_t *bytes, size_t length) {
+  if (!merger_reserve(merger, length)) {
+    return -1;
+  }
+  const int64_t count = symbols_set(merger->ids, tokenizer, bytes, length);
+  return merge_all(merger, tokenizer, tokenizer->characters ? NULL : bytes, count);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/data/sentence.h"
 #include "runtime/data/tokenizer_internal.h"
 #include "runtime/io.h"
 
@@ -60,8 +61,9 @@ const Merge *tokenizer_merge_find(const Tokenizer *tokenizer, int32_t first, int
 // What follows from texts, merges and added tokens.
 static void tokenizer_finish(Tokenizer *tokenizer) {
   Arena *arena = tokenizer->arena;
-  tokenizer->byte_pairs = ARENA_ARRAY(arena, Merge, 1 << 16);
-  for (int pair = 0; pair < 1 << 16; pair++) {
+  const int pairs = tokenizer->sentence ? 0 : 1 << 16;
+  tokenizer->byte_pairs = ARENA_ARRAY(arena, Merge, pairs);
+  for (int pair = 0; pair < pairs; pair++) {
     const int32_t first = tokenizer->byte_token[pair >> 8], second = tokenizer->byte_token[pair & 255];
     const Merge *merge = first >= 0 && second >= 0 ? tokenizer_merge_find(tokenizer, first, second) : NULL;
     tokenizer->byte_pairs[pair] = merge ? *merge : (Merge){.rank = -1};
@@ -81,7 +83,7 @@ static void tokenizer_finish(Tokenizer *tokenizer) {
     tokenizer->added_longest = added->length > tokenizer->added_longest ? added->length : tokenizer->added_longest;
   }
   for (size_t i = 0; tokenizer->end < 0 && i < sizeof end_names / sizeof *end_names; i++) {
-    tokenizer->end = tokenizer_added(tokenizer, end_names[i]);
+    tokenizer->end = tokenizer_symbol(tokenizer, end_names[i]);
   }
 }
 
@@ -95,7 +97,10 @@ bool tokenizer_read(const char *path, const char *text, size_t length, Tokenizer
   memset(made->byte_token, -1, sizeof made->byte_token);
   const size_t blank = strspn(text, " \t\r\n");
   const bool json = blank < length && text[blank] == '{';
-  if (!(json ? tokenizer_json(made, text, length, error) : tokenizer_ranks(made, text, length, error))) {
+  const bool sentence = sentence_looks(text, length);
+  if (!(sentence ? sentence_model(made, text, length, error)
+        : json   ? tokenizer_json(made, text, length, error)
+                 : tokenizer_ranks(made, text, length, error))) {
     tokenizer_close(made);
     return false;
   }
@@ -155,6 +160,11 @@ int32_t tokenizer_end(const Tokenizer *tokenizer) {
   return tokenizer->end;
 }
 
+bool tokenizer_leads(const Tokenizer *tokenizer) {
+  const Sentence *sentence = tokenizer->sentence;
+  return sentence ? sentence->prefix && !sentence->suffix : tokenizer->prefix != PREFIX_NONE;
+}
+
 int32_t tokenizer_longest(const Tokenizer *tokenizer) {
   return tokenizer->longest;
 }
@@ -166,12 +176,19 @@ const uint8_t *tokenizer_bytes(const Tokenizer *tokenizer, int32_t token, int32_
 }
 
 int32_t tokenizer_added(const Tokenizer *tokenizer, const char *text) {
+  if (tokenizer->sentence) {
+    return sentence_symbol(tokenizer, text, false);
+  }
   for (int i = 0; i < tokenizer->added_count; i++) {
     if (strcmp(tokenizer->added[i].text, text) == 0) {
       return tokenizer->added[i].token;
     }
   }
   return -1;
+}
+
+int32_t tokenizer_symbol(const Tokenizer *tokenizer, const char *text) {
+  return tokenizer->sentence ? sentence_symbol(tokenizer, text, true) : tokenizer_added(tokenizer, text);
 }
 
 bool tokens_add(TokenList *tokens, int32_t token) {

@@ -1,8 +1,10 @@
-// tokenizer.h: text to tokens and back, as a tokenizer.json of Hugging Face (BPE) or a rank file of tiktoken says.
+// tokenizer.h: text to tokens and back, as a tokenizer.json of Hugging Face (BPE), a rank file of tiktoken or a .model
+// of SentencePiece says.
 //
 // A Tokenizer is immutable once it was read; an Encoder has the working memory of one thread. Tokens are those that the
-// packages tokenizers and tiktoken make, without what they add at the beginning and the end. Bytes that are no UTF-8
-// are pieces by themselves. Tokens of bytes decode to the very text; those of characters may have a space ahead of it.
+// packages tokenizers, tiktoken and sentencepiece make, without what they add at the beginning and the end. Bytes that
+// are no UTF-8 are pieces by themselves, or with SentencePiece U+FFFD. Tokens of bytes decode to the very text; those
+// of characters may have a space ahead of it, and those of SentencePiece decode to its normal form.
 #ifndef MDL_RUNTIME_DATA_TOKENIZER_H
 #define MDL_RUNTIME_DATA_TOKENIZER_H
 
@@ -31,9 +33,12 @@ int32_t tokenizer_kinds(const Tokenizer *tokenizer);  // tokens are below this
 int32_t tokenizer_end(const Tokenizer *tokenizer);    // the token that ends a document, such as <|endoftext|>; -1: none
 // The bytes of a token, which end with the tokenizer; NULL where there is no token of this number.
 const uint8_t *tokenizer_bytes(const Tokenizer *tokenizer, int32_t token, int32_t *length);
+bool tokenizer_leads(const Tokenizer *tokenizer);       // what texts decode to has a space ahead of it
 int32_t tokenizer_longest(const Tokenizer *tokenizer);  // bytes of a token
-// The number of an added token such as "<|endoftext|>", or -1.
+// The number of an added token, which text becomes, such as "<|endoftext|>", or -1.
 int32_t tokenizer_added(const Tokenizer *tokenizer, const char *text);
+// The same, or that of a control symbol of SentencePiece such as "</s>", which no text becomes.
+int32_t tokenizer_symbol(const Tokenizer *tokenizer, const char *text);
 
 bool encoder_create(const Tokenizer *tokenizer, Encoder **encoder, Error *error);
 void encoder_destroy(Encoder *encoder);

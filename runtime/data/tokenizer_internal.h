@@ -33,8 +33,11 @@ typedef struct {  // a cut of text into matches of a pattern and what lies betwe
   bool matches, between;  // which of the two stay
 } Cut;
 
+typedef struct Sentence Sentence;
+
 struct Tokenizer {
   Arena *arena;
+  Sentence *sentence;  // of a model of SentencePiece, which says all but the texts of tokens; NULL: it is none
   const char *path;
   int32_t kinds, longest, end;
   TokenText *texts;

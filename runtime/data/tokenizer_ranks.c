@@ -92,16 +92,9 @@ static bool lines_read(Tokenizer *tokenizer, const char *text, size_t length, Li
     number++;
     size -= size > 0 && text[at + size - 1] == '\r';
     if (size > 0 && !line_read(tokenizer->arena, text + at, size, &lines[*count])) {
-      if (length > 4 && text[0] == '\n' && text[2] == '\n') {  // the first field of a message, and of its first part
-        return error_set(
-            error, 1,
-            "%s looks like a model of SentencePiece, which is not read; give the tokenizer.json of the same "
-            "model, which transformers writes: AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)",
-            tokenizer->path);
-      }
       return error_set(error, 1,
                        "%s: line %lld, at byte %lld, is no token in base64 and its rank: the file is neither a "
-                       "tokenizer.json nor a rank file of tiktoken",
+                       "tokenizer.json nor a rank file of tiktoken, nor a .model of SentencePiece",
                        tokenizer->path, (long long)number, (long long)at);
     }
     if (size > 0) {

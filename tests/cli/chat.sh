@@ -110,10 +110,6 @@ cp "$ROOT/README.md" talks.txt
 expect 1 "$MDL" train parted.mdl --steps 1 --out never
 mentions err "the separator 'two words' of talks.txt is"
 
-printf '\n\016\n\005<unk>\025\n\014\n\003<s>' > sp.model
-expect 1 "$MDL" data encode talks.txt --tokenizer sp.model -o never.bin
-mentions err "sp.model looks like a model of SentencePiece"
-
 # A model without a mask learns the questions too, and is told.
 sed 's/data text.*/data chat("talks.jsonl");/' "$SMALL" > plain.mdl
 expect 0 "$MDL" train plain.mdl --steps 1 --out plain

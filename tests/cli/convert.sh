@@ -112,6 +112,32 @@ if "$MDL" data train-tokenizer text.txt -o tokenizer.json --vocab 300 > /dev/nul
   expect 0 "$MDL" eval words-back --batches 2
 fi
 
+# So does a model of SentencePiece, which is used where there is no tokenizer.json that can be read.
+cp "$ROOT/tests/sentence/bpe.model" .
+text pieces.mdl llama "${SIZES/256/700}"
+sed -i 's/tokenizer = bytes/tokenizer = "bpe.model"/' pieces.mdl
+train pieces.mdl --recipe own --out pieces --steps 1 --device cpu
+expect 0 "$MDL" convert pieces --to hf -o pieces-hf
+cmp bpe.model pieces-hf/tokenizer.model || die "the model of SentencePiece is another"
+[ ! -e pieces-hf/tokenizer.json ] || die "a tokenizer.json was made"
+echo '{"model": {"type": "WordPiece", "vocab": {"a": 0}}}' > unread.json
+for json in none unread.json; do
+  rm -rf pieces-back
+  if [ $json != none ]; then cp $json pieces-hf/tokenizer.json; fi
+  expect 0 "$MDL" convert pieces-hf -o pieces-back --data text.txt
+  mentions pieces-back/model.mdl 'data text("text.txt", tokenizer = "hf/tokenizer.model");'
+  expect 0 "$MDL" generate pieces-back --prompt "You may" --tokens 3
+  mentions out "You may"
+done
+expect 0 "$MDL" convert pieces-back --to hf -o pieces-again
+cmp bpe.model pieces-again/tokenizer.model || die "the model of SentencePiece is not what came"
+head -c 2000 bpe.model > pieces-hf/tokenizer.model
+expect 0 "$MDL" convert pieces-hf -o pieces-none
+mentions out "text is not made into tokens by it"
+rm pieces-hf/tokenizer.json
+expect 0 "$MDL" convert pieces-hf -o pieces-damaged
+mentions out "tokenizer.model is damaged" "text is not made into tokens by it"
+
 # wrong WORD...: converting the directory `bad` is an error that says these, and leaves nothing
 wrong() {
   expect 1 "$MDL" convert bad -o bad-run

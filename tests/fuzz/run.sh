@@ -19,4 +19,5 @@ ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0:allocator_may_return_null=1 "$BUIL
   --seconds "$((seconds / 3))" --seed "${SEED:-$(date +%j)}" --out "$WORK" tests/layouts tests/programs tests/ir
 cd "$WORK"
 if "$BUILD/mdl" data train-tokenizer "$ROOT/LICENSE" -o none.json 2>&1 | grep "built without PCRE2"; then exit 0; fi
-"$BUILD/tests/fuzz_data" --seconds "$((seconds / 6))" --seed "${SEED:-$(date +%j)}" "$ROOT/tests/tokenizer/tiny.json"
+"$BUILD/tests/fuzz_data" --seconds "$((seconds / 6))" --seed "${SEED:-$(date +%j)}" "$ROOT/tests/tokenizer/tiny.json" \
+  "$ROOT/tests/sentence/bpe.model" "$ROOT/tests/sentence/unigram.model"

@@ -1,0 +1,60 @@
+#!/bin/bash
+# sentence.sh: a model of SentencePiece wherever a tokenizer is named: tokens of a file, a recipe, an evaluation, text that
+# is generated, directories of Hugging Face; and files that are none, or damaged.
+. "${ROOT:?}/tests/cli/lib.sh"
+for kind in bpe unigram; do
+  cp "$ROOT/tests/sentence/$kind.model" .
+  expect 0 "$MDL" data encode "$ROOT/tests/sentence/text" --tokenizer $kind.model --raw --type u32 -o raw.bin
+  mentions out "write \`data tokens(\"raw.bin\", u32, tokenizer = \"$kind.model\");\`"
+  od -An -v -tu4 -w4 raw.bin | tr -d ' ' > ids
+  { tr " " "\n" < "$ROOT/tests/sentence/$kind.tokens"; echo 2; } | cmp ids - || die "$kind: the tokens are not those of the package"
+done
+
+# It is known by what it holds, whatever its name.
+cp bpe.model named.txt
+expect 0 "$MDL" data encode "$ROOT/LICENSE" --tokenizer named.txt -o tokens.bin
+cp "$ROOT/LICENSE" licence.txt
+of() {  # DATA FILE
+  sed "s|data text.*|data $1;|; s|vocab = 256|vocab = 700|" "$SMALL" > "$2"
+}
+of 'text("licence.txt", tokenizer = "bpe.model")' text.mdl
+of 'tokens("tokens.bin", tokenizer = "bpe.model")' tokens.mdl
+train text.mdl --steps 30 --out text
+train tokens.mdl --steps 30 --out tokens
+same "the first losses" "$(losses text | head -n 1 | cut -c 1-6)" "$(losses tokens | head -n 1 | cut -c 1-6)"
+for run in text tokens; do
+  expect 0 "$MDL" eval $run
+  sed -n 's/^bits per byte  \([0-9.]*\)$/\1/p' out > bits
+  awk '{ exit !($1 > 0.5 && $1 < 6) }' bits || die "bits per byte are wrong: $(cat out)"
+  expect 0 "$MDL" generate $run --prompt "You may" --tokens 20
+  case $(cat out) in
+    "You may"*) ;;
+    *) die "the text does not begin with its prompt: $(cat out)" ;;
+  esac
+done
+# Text without a prompt begins without the space that SentencePiece puts ahead of it.
+for seed in 1 2 3 4 5 6; do
+  expect 0 "$MDL" generate text --tokens 8 --seed $seed
+  case $(cat out) in
+    " "*) die "the text begins with a space: $(cat out)" ;;
+  esac
+done
+printf '%s\n' '{"messages": [{"role": "user", "content": "May I?"}, {"role": "assistant", "content": "You may."}]}' > talks.jsonl
+expect 0 "$MDL" data encode talks.jsonl --chat --template '<sym>{role}: {content}{end} ' --tokenizer bpe.model -o talks.bin
+of 'text("licence.txt", tokenizer = "bpe.model", separator = "</s>")' separated.mdl
+train separated.mdl --steps 1 --out separated
+
+# What is damaged, or is no such model, is said.
+head -c 3000 bpe.model > short.model
+expect 1 "$MDL" data encode licence.txt --tokenizer short.model -o none.bin
+mentions err "short.model is damaged: at byte " "fetch or copy the file again"
+[ ! -e none.bin ] || die "a damaged tokenizer has made tokens"
+printf '\n\016\n\005<unk>\025\n\014\n\003<s>' > begun.model
+expect 1 "$MDL" data encode licence.txt --tokenizer begun.model -o none.bin
+mentions err "begun.model is damaged: at byte "
+printf 'x' | cat - bpe.model > shifted.model
+expect 1 "$MDL" data encode licence.txt --tokenizer shifted.model -o none.bin
+mentions err "the file is neither a tokenizer.json nor a rank file of tiktoken, nor a .model of SentencePiece"
+of 'text("licence.txt", tokenizer = "short.model")' short.mdl
+expect 1 "$MDL" train short.mdl --steps 1 --out none
+mentions err "short.model is damaged"
