@@ -7,8 +7,9 @@
 typedef struct {
   Binding binding;
   char *const *scratch;
-  char *columns;   // partial column reductions: [reduction][row block][total, lost][column]
-  double *totals;  // partial totals: [total][task]
+  char *columns;              // partial column reductions: [reduction][row block][total, lost][column]
+  double *totals;             // partial totals: [total][task]
+  int64_t rows, columns_end;  // behind which nothing is computed
 } Job;
 
 // One task at work: the tile it is at, and where the values are.
@@ -378,9 +379,12 @@ static void run_task(void *context, int worker, int64_t number) {
   task.accumulator = (double *)(void *)(task.scratch + program->accumulator_offset);
   task.row_block = number / program->column_blocks;
   task.column_begin = number % program->column_blocks * program->block_columns;
-  const int64_t column_end = min_i64(task.column_begin + program->block_columns, program->inner.total);
+  const int64_t column_end = min_i64(task.column_begin + program->block_columns, job->columns_end);
   const int64_t row_begin = task.row_block * program->block_rows;
-  const int64_t row_end = min_i64(row_begin + program->block_rows, program->outer.total);
+  const int64_t row_end = min_i64(row_begin + program->block_rows, job->rows);
+  if (row_begin >= row_end || task.column_begin >= column_end) {  // parts that nobody has chosen
+    return;
+  }
   task.row = row_begin;
   task.rows = 1;
   values_fixed(&task);
@@ -440,10 +444,29 @@ static void store_totals(const Job *job) {
   }
 }
 
+// Up to the last part that is chosen.
+static void parts_end(const Program *program, Job *job) {
+  const int32_t *chosen = job->binding.ports[program->chosen];
+  int64_t used = program->parts;
+  while (used > 0 && chosen[used - 1] < 0) {
+    used--;
+  }
+  if (program->outer.count > 0) {
+    job->rows = program->outer.total / program->parts * used;
+  } else {
+    job->columns_end = program->inner.total / program->parts * used;
+  }
+}
+
 static Job job_of(const Program *program, void *const *ports, bool first, char *const *scratch, char *shared) {
   const int64_t columns = program->column_reductions * program->row_blocks * program->inner.total * 2;
   Job job = {.binding = {program, ports, first}, .scratch = scratch, .columns = shared};
   job.totals = (double *)(void *)(shared + round_up(columns * program->real_bytes, 64));
+  job.rows = program->outer.total;
+  job.columns_end = program->inner.total;
+  if (program->parts > 0) {
+    parts_end(program, &job);
+  }
   return job;
 }
 
