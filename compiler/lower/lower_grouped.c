@@ -53,9 +53,9 @@ void poison_blocks(Lower *l, const Node *node) {
   for (int i = 0; i < node->result_count && l->c->poison; i++) {
     const ValueId result = node->first_result + i;
     const ElementType type = graph_value(l->graph, result)->type;
+    const double number = element_type_floating(type) ? (double)NAN : type == TYPE_BOOL ? 0 : INT32_MAX / 2;
     if (l->home[result].kind == HOME_OWN && !l->accumulate[result]) {
-      lower_fill(l, graph_shape(l->graph, result), type, storage_of(l, result),
-                 element_type_floating(type) ? (double)NAN : INT32_MAX / 2);
+      lower_fill(l, graph_shape(l->graph, result), type, storage_of(l, result), number);
     }
   }
 }

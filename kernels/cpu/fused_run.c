@@ -7,9 +7,8 @@
 typedef struct {
   Binding binding;
   char *const *scratch;
-  char *columns;              // partial column reductions: [reduction][row block][total, lost][column]
-  double *totals;             // partial totals: [total][task]
-  int64_t rows, columns_end;  // behind which nothing is computed
+  char *columns;   // partial column reductions: [reduction][row block][total, lost][column]
+  double *totals;  // partial totals: [total][task]
 } Job;
 
 // One task at work: the tile it is at, and where the values are.
@@ -369,6 +368,26 @@ static void run_group(Task *task, int64_t row_end, int64_t column_end) {
   }
 }
 
+// The next rows or columns of parts that are computed, from `at` to before `end`: so far as they go on. parted: it is
+// these that have parts. False: there are none.
+static bool next_run(const Job *job, bool parted, int64_t at, int64_t end, int64_t *first, int64_t *last) {
+  const Program *program = job->binding.program;
+  const Side *side = program->outer.count > 0 ? &program->outer : &program->inner;
+  *first = at;
+  *last = end;
+  if (parted && program->parts > 0) {
+    const int32_t *chosen = job->binding.ports[program->chosen];
+    const int64_t each = side->total / program->parts;
+    while (*first < end && chosen[*first / each] < 0) {
+      *first = (*first / each + 1) * each;
+    }
+    for (*last = *first; *last < end && chosen[*last / each] >= 0;) {
+      *last = min_i64((*last / each + 1) * each, end);
+    }
+  }
+  return *first < end;
+}
+
 static void run_task(void *context, int worker, int64_t number) {
   const Job *job = context;
   const Program *program = job->binding.program;
@@ -378,21 +397,25 @@ static void run_task(void *context, int worker, int64_t number) {
   task.scratch = job->scratch[worker];
   task.accumulator = (double *)(void *)(task.scratch + program->accumulator_offset);
   task.row_block = number / program->column_blocks;
-  task.column_begin = number % program->column_blocks * program->block_columns;
-  const int64_t column_end = min_i64(task.column_begin + program->block_columns, job->columns_end);
+  const int64_t column_begin = number % program->column_blocks * program->block_columns;
+  const int64_t column_end = min_i64(column_begin + program->block_columns, program->inner.total);
   const int64_t row_begin = task.row_block * program->block_rows;
-  const int64_t row_end = min_i64(row_begin + program->block_rows, job->rows);
-  if (row_begin >= row_end || task.column_begin >= column_end) {  // parts that nobody has chosen
-    return;
-  }
-  task.row = row_begin;
-  task.rows = 1;
-  values_fixed(&task);
-  run_prologue(&task, column_end - task.column_begin);
-  partials_begin(&task, column_end - task.column_begin);
-  for (task.row = row_begin; task.row < row_end; task.row += program->group_rows) {
-    task.rows = min_i64(program->group_rows, row_end - task.row);
-    run_group(&task, row_end, column_end);
+  const int64_t row_end = min_i64(row_begin + program->block_rows, program->outer.total);
+  const bool rows = program->outer.count > 0;
+  int64_t row, first_row, last;
+  for (int64_t at = column_begin; next_run(job, !rows, at, column_end, &task.column_begin, &last); at = last) {
+    task.row = row_begin;
+    task.rows = 1;
+    values_fixed(&task);
+    run_prologue(&task, last - task.column_begin);
+    partials_begin(&task, last - task.column_begin);
+    int64_t last_row;
+    for (row = row_begin; next_run(job, rows, row, row_end, &first_row, &last_row); row = last_row) {
+      for (task.row = first_row; task.row < last_row; task.row += program->group_rows) {
+        task.rows = min_i64(program->group_rows, last_row - task.row);
+        run_group(&task, last_row, last);
+      }
+    }
   }
   for (int k = 0; k < program->totals; k++) {
     job->totals[k * program->row_blocks * program->column_blocks + number] = task.total[k];
@@ -444,29 +467,10 @@ static void store_totals(const Job *job) {
   }
 }
 
-// Up to the last part that is chosen.
-static void parts_end(const Program *program, Job *job) {
-  const int32_t *chosen = job->binding.ports[program->chosen];
-  int64_t used = program->parts;
-  while (used > 0 && chosen[used - 1] < 0) {
-    used--;
-  }
-  if (program->outer.count > 0) {
-    job->rows = program->outer.total / program->parts * used;
-  } else {
-    job->columns_end = program->inner.total / program->parts * used;
-  }
-}
-
 static Job job_of(const Program *program, void *const *ports, bool first, char *const *scratch, char *shared) {
   const int64_t columns = program->column_reductions * program->row_blocks * program->inner.total * 2;
   Job job = {.binding = {program, ports, first}, .scratch = scratch, .columns = shared};
   job.totals = (double *)(void *)(shared + round_up(columns * program->real_bytes, 64));
-  job.rows = program->outer.total;
-  job.columns_end = program->inner.total;
-  if (program->parts > 0) {
-    parts_end(program, &job);
-  }
   return job;
 }
 
