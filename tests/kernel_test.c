@@ -227,8 +227,8 @@ static void spoil_parts(Kernel *kernel, int which) {
       kernel->inner_count = 2;
       break;
     case 8:
-      kernel->code[kernel->code_count - 2] = (KernelInstruction){
-          .op = KERNEL_TOTAL_SUM, .level = LEVEL_SCALAR, .a = 4, .b = -1, .c = -1, .port = 4};
+      kernel->code[kernel->code_count - 2] =
+          (KernelInstruction){.op = KERNEL_TOTAL_SUM, .level = LEVEL_SCALAR, .a = 4, .b = -1, .c = -1, .port = 4};
       kernel->port[4].stride[0] = 0;
       break;
     default:
@@ -270,7 +270,8 @@ static void leaves_parts_out(void **state) {
     char *whole = bench_run(made.bench, 1);
     for (int p = 0; p < all.port_count; p++) {
       const int64_t bytes = parts_elements(&all, p) * element_type_bytes(all.port[p].type);
-      const int64_t used = all.port[p].stride[0] * all.size[0] / PARTS * PARTS_IN_USE * element_type_bytes(all.port[p].type);
+      const int64_t used =
+          all.port[p].stride[0] * all.size[0] / PARTS * PARTS_IN_USE * element_type_bytes(all.port[p].type);
       const char *at = got + made.place[p].offset;
       if (all.port[p].kind != PORT_OUTPUT) {
         continue;
