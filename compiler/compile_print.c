@@ -25,13 +25,15 @@ static void print_instructions(const char *name, const Instruction *instructions
                     gemm->epilogue == EPILOGUE_BIAS ? " + bias" : "");
     } else if (instruction_multiplies(instruction)) {
       const Grouped *grouped = &instruction->as.grouped;
-      buffer_format(out, "  rows %lld m %lld n %lld k %lld %c of %lld", (long long)grouped->rows, (long long)grouped->m,
-                    (long long)grouped->n, (long long)grouped->k, grouped->transpose_b ? 't' : 'n',
-                    (long long)grouped->extent);
+      buffer_format(out, "  rows %lld m %lld n %lld k %lld %c of %lld%s", (long long)grouped->rows,
+                    (long long)grouped->m, (long long)grouped->n, (long long)grouped->k,
+                    grouped->transpose_b ? 't' : 'n', (long long)grouped->extent, grouped->leaves ? " leaves" : "");
     } else if (instruction->kind == INSTRUCTION_ORDER) {
       const Order *order = &instruction->as.order;
       buffer_format(out, "  %lld by %lld to %lld", (long long)order->count, (long long)order->extent,
                     (long long)order->capacity);
+    } else if (instruction->kind == INSTRUCTION_TAKE && instruction->as.take.parts > 0) {
+      buffer_format(out, "  in %lld parts", (long long)instruction->as.take.parts);
     } else if (instruction->kind == INSTRUCTION_KERNEL) {
       buffer_format(out, "  kernel %d", instruction->as.kernel.kernel);
     } else if (instruction->kind == INSTRUCTION_SQUARES) {

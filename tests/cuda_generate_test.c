@@ -11,6 +11,7 @@
 #include "tests/cuda_emulator.h"
 #include "tests/effort.h"
 #include "tests/kernel_random.h"
+#include "tests/parts_cases.h"
 #include "tests/turned_cases.h"
 
 enum { CASES_MAX = 4096, SETTINGS = 3 };
@@ -437,6 +438,30 @@ static void turns_the_cases(void **state) {
   cases_destroy(cases, &emulator);
 }
 
+// Parts that are not chosen stay as they are, also where vectors and rows are many.
+static void leaves_parts_out(void **state) {
+  static const int64_t columns[] = {8, 40, 33, 1000};
+  (void)state;
+  if (!has_compiler()) {
+    return;
+  }
+  Emulator emulator;
+  Cases *cases = cases_create(&emulator);
+  Draw random = {13};
+  int chosen = 0;
+  for (int i = 0; i < 4 * PARTS_CASES; i++) {
+    const PartsMade made = parts_make((PartsCase)(i % PARTS_CASES), columns[i / PARTS_CASES]);
+    char name[64];
+    snprintf(name, sizeof name, "parts, %s, %" PRId64, parts_names[i % PARTS_CASES], columns[i / PARTS_CASES]);
+    assert_null(kernel_verify(made.kernel));
+    case_add(cases, &emulator, &random, NULL, made.bench, made.kernel, made.place, name);
+    chosen += strstr(cases->at[i].made.form, "chosen parts") != NULL;
+  }
+  assert_true(chosen >= 3 * PARTS_CASES);
+  cases_check(cases, &emulator);
+  cases_destroy(cases, &emulator);
+}
+
 static void text_keep(const char *text, const char *name) {
   const char *folder = getenv("GENERATE_KEEP");
   char path[512];
@@ -532,6 +557,7 @@ int main(void) {
       cmocka_unit_test(emulates_random_f64),   cmocka_unit_test(emulates_random_low),
       cmocka_unit_test(emulates_forced_forms), cmocka_unit_test(notices_wrong_texts),
       cmocka_unit_test(turns_the_cases),       cmocka_unit_test(compiles_the_turned_cases),
+      cmocka_unit_test(leaves_parts_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

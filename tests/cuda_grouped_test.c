@@ -16,6 +16,7 @@ typedef struct {
   WriteMode write;
   Skew skew;
   int cluster;  // 0: rows of memory lie anywhere
+  bool leaves;
 } Case;
 
 #define F32 TYPE_F32
@@ -41,6 +42,8 @@ static const Case wide[] = {
     {"add sums", B16, F32, true, false, 512, 128, 3, 264, 16, 1, ADD, SKEW_ONE, 2},
     {"add sums after", F16, F16, true, false, 384, 128, 2, 128, 128, 1, AFTER, SKEW_ANY, 2},
     {"no sums", F16, F32, true, false, 128, 128, 3, 64, 40, 1, STORE, SKEW_NONE, 1},
+    {"leave rows", B16, B16, false, false, 640, 128, 3, 1, 272, 72, STORE, SKEW_ONE, 2, true},
+    {"leave all rows", B16, F32, false, true, 256, 128, 4, 1, 16, 64, STORE, SKEW_NONE, 2, true},
 };
 
 // For mma.sync.
@@ -51,6 +54,7 @@ static const Case half[] = {
     {"no rows", B16, F32, false, false, 128, 128, 2, 1, 8, 16, STORE, SKEW_NONE, 1},
     {"sums", B16, B16, true, false, 192, 16, 4, 136, 72, 1, STORE, SKEW_ANY, 1},
     {"add sums", F16, F32, true, false, 320, 64, 3, 24, 144, 1, ADD, SKEW_ONE, 1},
+    {"leave rows", B16, F32, false, false, 320, 64, 3, 1, 136, 72, STORE, SKEW_ONE, 1, true},
 };
 
 static const Case plain[] = {
@@ -62,6 +66,7 @@ static const Case plain[] = {
     {"add sums", F64, F64, true, false, 60, 4, 1100, 5, 3, 1, ADD, SKEW_ANY, 0},
     {"sums in bf16", B16, B16, true, false, 48, 16, 3, 20, 66, 1, AFTER, SKEW_HALF, 0},
     {"no sums", F32, F32, true, false, 16, 16, 2, 3, 5, 1, STORE, SKEW_NONE, 0},
+    {"leave rows", F32, F32, false, false, 96, 8, 6, 1, 70, 33, STORE, SKEW_EACH, 0, true},
 };
 
 static const CudaTarget ampere = {.multiprocessors = 108, .shared_bytes = 163 * 1024};  // sm_80
@@ -78,6 +83,7 @@ static Grouped grouped_of(const Case *c) {
                .type_c = c->type_c,
                .transpose_b = c->turned,
                .write = c->write,
+               .leaves = c->leaves,
                .rows = c->rows,
                .block = c->block,
                .extent = c->extent,
@@ -181,6 +187,10 @@ static Found look(const Case *c, const Values *v, const void *got, bool adds) {
   for (int64_t i = 0; i < all; i += 1 + all / 5000) {
     const int64_t matrix = i / c->n / height, row = i / c->n % height, column = i % c->n;
     const int64_t at = (c->sums ? matrix * g->stride : 0) + row * g->ldc + column;
+    if (c->leaves && v->chosen[row / g->block] < 0) {  // NaN, as it was
+      found.wrong = found.wrong < 0 && !isnan(element_at(g->type_c, got, at)) ? i : found.wrong;
+      continue;
+    }
     const double before = adds ? element_at(g->type_c, v->memory[2], at) : 0;
     const Product p = product_plain(g, c->sums, v->memory[0], v->memory[1], v->chosen, matrix, row, column);
     const double sum = before + p.sum, error = fabs(element_at(g->type_c, got, at) - sum);

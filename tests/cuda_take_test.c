@@ -20,6 +20,7 @@ typedef struct {
   int64_t extent, axis, x_elements;
   int frequent;  // tenths of the indices that are the same
   int launches;  // expected
+  int64_t parts;
 } Case;
 
 #define F32 TYPE_F32
@@ -32,6 +33,8 @@ static const Case cases[] = {
     {"rows", false, STORE, F32, F32, 2, {300, 24}, {0, 1}, {1, 0}, {24, 1}, 40, 24, 960, 0, 1},
     {"rows to bf16", false, STORE, F32, B16, 2, {300, 24}, {0, 1}, {1, 0}, {24, 1}, 40, 24, 960, 0, 1},
     {"rows bf16", false, STORE, B16, B16, 2, {300, 24}, {0, 1}, {1, 0}, {24, 1}, 40, 24, 960, 3, 1},
+    {"parts", false, STORE, B16, B16, 2, {320, 24}, {0, 1}, {1, 0}, {24, 1}, 40, 24, 960, 3, 1, 10},
+    {"parts apart", false, STORE, F32, B16, 3, {4, 5, 7}, {0, 0, 1}, {5, 1, 0}, {45, 9, 1}, 40, 7, 280, 3, 1, 4},
     {"odd rows", false, STORE, B16, F32, 2, {30, 7}, {0, 1}, {1, 0}, {7, 1}, 40, 7, 280, 3, 1},
     {"one each", false, STORE, F32, F32, 2, {5, 7}, {700, 100}, {7, 1}, {7, 1}, 100, 1, 3500, 0, 1},
     {"integers", false, STORE, TYPE_INT, TYPE_INT, 3, {3, 5, 7}, {0, 0, 11}, {5, 1, 0}, {35, 1, 5}, 11, 1, 77, 0, 1},
@@ -64,6 +67,7 @@ static Take take_of(const Case *c, ElementType type) {
                .extent = c->extent,
                .stride_axis = c->axis,
                .x_elements = c->x_elements,
+               .parts = c->parts,
                .write = c->write};
   for (int d = 0; d < c->dims; d++) {
     take.size[d] = c->size[d];
@@ -97,7 +101,7 @@ static void kernel_make(const Case *c, Arena *arena, CudaKernel *kernel) {
 typedef struct {
   int64_t x_count, index_count, out_count;
   void *x, *out, *x_low, *out_low;  // for the CPU, and in the formats of the case
-  int32_t *index;
+  int32_t *index, *chosen;
 } Values;
 
 static Values values_create(const Case *c, ElementType exact) {
@@ -124,6 +128,10 @@ static Values values_create(const Case *c, ElementType exact) {
     v.index[i] = kind == 99 ? -1 : kind == 98 ? (int32_t)c->extent : v.index[i];
     v.index[i] = (int)(cuda_draw(&draw) % 10) < c->frequent ? (int32_t)(7 % c->extent) : v.index[i];
   }
+  v.chosen = malloc((size_t)(c->parts + 1) * 4);
+  for (int64_t i = 0; i < c->parts; i++) {  // in any order: all that is promised is by part
+    v.chosen[i] = i % 3 == 1 ? -1 : (int32_t)i;
+  }
   return v;
 }
 
@@ -133,6 +141,7 @@ static void values_destroy(Values *v) {
   free(v->x_low);
   free(v->out_low);
   free(v->index);
+  free(v->chosen);
 }
 
 // The first element that is not what the exact one rounds to; -1: none.
@@ -168,20 +177,23 @@ static void gpu_case(const Gpu *gpu, const Case *c, bool first) {
   const CudaAddress x = gpu_memory(gpu, v.x_low, v.x_count * bytes_x),
                     index = gpu_memory(gpu, v.index, v.index_count * 4);
   const CudaAddress out = gpu_memory(gpu, v.out_low, v.out_count * bytes_out);
+  const CudaAddress chosen = gpu_memory(gpu, v.chosen, c->parts * 4);
   uint64_t slots[8] = {x, index, out};
+  slots[3] = c->parts > 0 ? chosen : 0;
   gpu_run(gpu, &loaded, slots, first);
   gpu_get(gpu, v.x_low, x, v.x_count * bytes_x);
   gpu_get(gpu, v.out_low, out, v.out_count * bytes_out);
   if (c->put) {
     put_run(&take, simd_select(), pool, v.x, v.index, v.out, first);
   } else {
-    take_run(&take, simd_select(), pool, v.x, v.index, v.out);
+    take_run(&take, simd_select(), pool, v.x, v.index, c->parts > 0 ? v.chosen : NULL, v.out);
   }
   same(c->name, c->type_x, v.x_low, exact, v.x, v.x_count);
   same(c->name, c->type_out, v.out_low, exact, v.out, v.out_count);
   gpu_free(gpu, x);
   gpu_free(gpu, index);
   gpu_free(gpu, out);
+  gpu_free(gpu, chosen);
   gpu_unload(gpu, &loaded);
   pool_destroy(pool);
   arena_destroy(arena);

@@ -41,17 +41,23 @@ static const char program[] =
     "}\n"
     "recipe r {\n  model m();\n  batch = 8;\n  seq = 4;\n  optimizer adamw(lr = constant(0.01), clip = 1.0);\n}\n";
 
-// As it is trained: in fp32, without gradients among the outputs.
-static LayoutRun *compiled(Arena *arena, int most, const char *layout, bool compared) {
+// compared: with gradients among the outputs. poison: NaN wherever anything may be.
+static LayoutRun *compiled_with(Arena *arena, int most, const char *layout, const char *precision, bool compared,
+                                bool poison) {
   const char *at = strstr(program, "bound"), *text;
   text = arena_format(arena, "%.*s%d%s\nlayout l { %s }\n", (int)(at - program), program, most, at + 5, layout);
   const CompileOptions options = {
-      .layout = "l", .precision = compared ? "fp64" : "fp32", .gradients = compared, .part_rows = INT64_MAX};
+      .layout = "l", .precision = precision, .gradients = compared, .poison = poison, .part_rows = INT64_MAX};
   LayoutRun *run = layout_compile_text(text, &options);
   if (!run) {
     fail_msg("%s does not compile", layout);
   }
   return run;
+}
+
+// As it is trained: in fp32, without gradients among the outputs.
+static LayoutRun *compiled(Arena *arena, int most, const char *layout, bool compared) {
+  return compiled_with(arena, most, layout, compared ? "fp64" : "fp32", compared, false);
 }
 
 // --- capacity ---
@@ -236,6 +242,86 @@ static void test_what_ranks_give(void **state) {
   arena_destroy(arena);
 }
 
+// --- rows that no position is in ---
+
+static const char *const emptied[] = {
+    "microbatches = 2;",
+    "mesh ep = 2; batch -> ep; experts -> ep; router: experts -> none;",
+    "mesh ep = 4; batch -> ep; experts -> ep; router: experts -> none; recompute layers.*;",
+    "mesh dp = 2, ep = 2; batch -> dp, ep; experts -> ep; grad, state -> dp;",
+    "mesh ep = 2, tp = 2; experts -> ep; wide -> tp;",
+    "mesh pp = 2, ep = 2; layers -> pp; microbatches = 2; experts, batch -> ep;",
+};
+
+// What is undefined in empty blocks is NaN there, and nobody reads it.
+static void test_nobody_reads_empty_rows(void **state) {
+  (void)state;
+  Arena *arena = arena_create();
+  Outcome expected = {0};
+  outcome_of(arena, "microbatches = 1;", &expected);
+  for (size_t i = 0; i < sizeof emptied / sizeof *emptied; i++) {
+    Outcome found = {0};
+    char said[512];
+    outcome_run(compiled_with(arena, 0, emptied[i], "fp64", true, true), emptied[i], 30, arena, &found);
+    if (!outcome_same(&expected, &found, tolerance, true, said, sizeof said)) {
+      fail_msg("%s: %s", emptied[i], said);
+    }
+  }
+  arena_destroy(arena);
+}
+
+static bool leaves_rows(const Instruction *instruction) {
+  return is_grouped(instruction) && instruction->as.grouped.leaves;
+}
+
+static bool takes_parts(const Instruction *instruction) {
+  return instruction->kind == INSTRUCTION_TAKE && instruction->as.take.parts > 0;
+}
+
+static const Plan *plan_at_hand;
+
+static bool computes_parts(const Instruction *instruction) {
+  return instruction->kind == INSTRUCTION_KERNEL &&
+         kernel_chosen(plan_at_hand->kernels[instruction->as.kernel.kernel]) >= 0;
+}
+
+// Per layer: all products but the one that is added to another; tokens, what comes back and weights into rows; which
+// token a row has, what is between the products, and the gradient of that.
+static void test_empty_rows_are_left_out(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    Arena *arena = arena_create();
+    LayoutRun *run = compiled(arena, 0, emptied[i], false);
+    plan_at_hand = run->set->plans[0];
+    assert_int_equal(count_in_step(run, leaves_rows), 2 * 5);
+    assert_int_equal(count_in_step(run, takes_parts), 2 * 3);
+    assert_int_equal(count_in_step(run, computes_parts), 2 * 3);
+    arena_destroy(run->arena);
+    arena_destroy(arena);
+  }
+}
+
+static bool adds_up_narrow(const Instruction *instruction) {
+  return adds_up(instruction) && instruction->as.take.type_out == TYPE_BF16;
+}
+
+static bool scatters_narrow(const Instruction *instruction) {
+  return scatters(instruction) && instruction->as.collective.type == TYPE_BF16;
+}
+
+// Sums over choices are products with the matrices of all choices: as any product under bf16, they are stored and sent
+// in 16 bits. Gradients of weights and what is counted are sums.
+static void test_sums_of_choices_are_products(void **state) {
+  (void)state;
+  Arena *arena = arena_create();
+  LayoutRun *run = compiled_with(arena, 0, emptied[1], "bf16", false, false);
+  assert_int_equal(count_in_step(run, adds_up_narrow), 2 * 2);
+  assert_int_equal(count_in_step(run, scatters_narrow), 2 * 2);
+  assert_int_equal(count_in_step(run, scatters), 2 * 3 + 2);
+  arena_destroy(run->arena);
+  arena_destroy(arena);
+}
+
 // A capacity of 1.25 over four ranks: a rank has rows for five quarters of what it has of the positions, not for all.
 static void test_capacity_bounds_rows(void **state) {
   (void)state;
@@ -262,10 +348,11 @@ static void test_capacity_bounds_rows(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_capacity_is_of_a_rank),  cmocka_unit_test(test_capacity_of_all_differs),
-      cmocka_unit_test(test_dropped_is_counted),     cmocka_unit_test(test_loads_are_of_layers),
-      cmocka_unit_test(test_one_order_for_an_index), cmocka_unit_test(test_what_ranks_give),
-      cmocka_unit_test(test_capacity_bounds_rows),
+      cmocka_unit_test(test_capacity_is_of_a_rank),   cmocka_unit_test(test_capacity_of_all_differs),
+      cmocka_unit_test(test_dropped_is_counted),      cmocka_unit_test(test_loads_are_of_layers),
+      cmocka_unit_test(test_one_order_for_an_index),  cmocka_unit_test(test_what_ranks_give),
+      cmocka_unit_test(test_capacity_bounds_rows),    cmocka_unit_test(test_nobody_reads_empty_rows),
+      cmocka_unit_test(test_empty_rows_are_left_out), cmocka_unit_test(test_sums_of_choices_are_products),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 // kernel_test.c: kernels as text, their equality and hash, and what kernel_verify refuses.
-#include "tests/cpu_support.h"
+#include "tests/parts_cases.h"
 
 typedef struct {
   Kernel kernel;
@@ -200,6 +200,92 @@ static void verifies(void **state) {
   }
 }
 
+static void spoil_parts(Kernel *kernel, int which) {
+  switch (which) {
+    case 0:
+      kernel->parts = 7;  // of 48 rows
+      break;
+    case 1:
+      kernel->parts = 0;
+      break;
+    case 2:
+      kernel->port[3].kind = PORT_INPUT;
+      break;
+    case 3:
+      kernel->port[3].type = TYPE_INT;
+      break;
+    case 4:
+      kernel->port[3].stride[0] = 1;
+      break;
+    case 5:
+      kernel->port[kernel->port_count++] = kernel->port[3];
+      break;
+    case 6:  // the sum of a row, of all rows alike
+      kernel->port[4].stride[0] = 0;
+      break;
+    case 7:
+      kernel->inner_count = 2;
+      break;
+    case 8:
+      kernel->code[kernel->code_count - 2] =
+          (KernelInstruction){.op = KERNEL_TOTAL_SUM, .level = LEVEL_SCALAR, .a = 4, .b = -1, .c = -1, .port = 4};
+      kernel->port[4].stride[0] = 0;
+      break;
+    default:
+      kernel->code[0].port = 3;
+  }
+}
+
+static void verifies_parts(void **state) {
+  (void)state;
+  Arena *arena = arena_create();
+  Buffer text = {0};
+  for (int which = 0; which < PARTS_CASES; which++) {
+    assert_null(kernel_verify(parts_kernel(arena, (PartsCase)which, 40)));
+  }
+  kernel_print(parts_kernel(arena, PARTS_SUMS, 40), &text);
+  assert_non_null(strstr(text.text, "kernel f32 [48 | 40] rows in 6 parts\n"));
+  assert_non_null(strstr(text.text, "  port 3 chosen index [0, 0]\n"));
+  for (int which = 0; which < 10; which++) {
+    Kernel *kernel = parts_kernel(arena, PARTS_SUMS, 40);
+    spoil_parts(kernel, which);
+    if (!kernel_verify(kernel)) {
+      fail_msg("case %d was not found", which);
+    }
+  }
+  buffer_free(&text);
+  arena_destroy(arena);
+}
+
+// Parts that are chosen are what they are without parts, and the others stay as they are.
+static void leaves_parts_out(void **state) {
+  (void)state;
+  static const int64_t columns[] = {1, 40, 1000};
+  for (int i = 0; i < 3 * PARTS_CASES; i++) {
+    const PartsMade made = parts_make((PartsCase)(i % PARTS_CASES), columns[i / PARTS_CASES]);
+    Kernel all = *made.kernel;
+    char *got = bench_run_threads(made.bench);
+    all.parts = 0;
+    made.bench->kernel[0] = &all;
+    char *whole = bench_run(made.bench, 1);
+    for (int p = 0; p < all.port_count; p++) {
+      const int64_t bytes = parts_elements(&all, p) * element_type_bytes(all.port[p].type);
+      const int64_t used =
+          all.port[p].stride[0] * all.size[0] / PARTS * PARTS_IN_USE * element_type_bytes(all.port[p].type);
+      const char *at = got + made.place[p].offset;
+      if (all.port[p].kind != PORT_OUTPUT) {
+        continue;
+      }
+      assert_memory_equal(at, whole + made.place[p].offset, (size_t)used);
+      assert_memory_equal(at + used, (char *)bench_at(made.bench, made.place[p]) + used, (size_t)(bytes - used));
+      assert_true(memcmp(at, whole + made.place[p].offset, (size_t)bytes) != 0);
+    }
+    free(got);
+    free(whole);
+    bench_destroy(made.bench);
+  }
+}
+
 static bool same_content(const Kernel *a, const Kernel *b) {
   Arena *arena = arena_create();
   KernelContent of_a = {0}, of_b = {0};
@@ -236,6 +322,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(prints),
       cmocka_unit_test(verifies),
+      cmocka_unit_test(verifies_parts),
+      cmocka_unit_test(leaves_parts_out),
       cmocka_unit_test(tells_kernels_apart),
       cmocka_unit_test(ops_have_names),
   };

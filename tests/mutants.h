@@ -37,7 +37,7 @@ typedef struct {         // the context of a PassWatch
 void graph_mutate(void *context, Compilation *c, const char *pass);
 
 // Makes an instruction on sorted rows wrong in one of its ways, 0 and up, and says how; NULL: it has no more ways.
-const char *rows_mutate(Instruction *instruction, int way, MutantKind *kind);
+const char *rows_mutate(const Plan *plan, Instruction *instruction, int way, MutantKind *kind);
 
 void plan_mutants(Arena *arena, const PlanSet *set, MutantList *found);
 void plan_mutate(Arena *arena, const PlanSet *set, const Mutant *mutant);

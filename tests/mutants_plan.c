@@ -244,7 +244,8 @@ static int parts_of(const Plan *plan, Instruction *instruction, Part *parts) {
       bool put = instruction->kind == INSTRUCTION_PUT;
       count = add_part(parts, 0, &take->x, take->type, !put);
       count = add_part(parts, count, &take->index, TYPE_INDEX, true);
-      return add_part(parts, count, &take->out, take->type_out, put);
+      count = add_part(parts, count, &take->out, take->type_out, put);
+      return take->parts > 0 ? add_part(parts, count, &take->chosen, TYPE_INDEX, true) : count;
     }
     case INSTRUCTION_WINDOW:
     case INSTRUCTION_FOLD: {
@@ -481,8 +482,8 @@ static void list_writes(const List *list, Instruction *instruction) {
 static void list_rows(const List *list, const Instruction *instruction) {
   MutantKind kind;
   Instruction changed = *instruction;
-  const char *how = rows_mutate(&changed, 0, &kind);
-  for (int way = 0; how; how = rows_mutate(&changed, ++way, &kind)) {
+  const char *how = rows_mutate(plan_in(list), &changed, 0, &kind);
+  for (int way = 0; how; how = rows_mutate(plan_in(list), &changed, ++way, &kind)) {
     add(list, kind, 0, way, how);
     changed = *instruction;
   }
@@ -607,7 +608,7 @@ void plan_mutate(Arena *arena, const PlanSet *set, const Mutant *mutant) {
       break;
     case MUTANT_COUNTED:
     case MUTANT_ROWS:
-      rows_mutate(instruction, mutant->way, &kind);
+      rows_mutate(set->plans[mutant->stage], instruction, mutant->way, &kind);
       break;
     default:  // MUTANT_ACCUMULATE
       if (instruction->kind == INSTRUCTION_KERNEL) {

@@ -1,4 +1,6 @@
 // mutants_rows.c: rows that are wrong in one place: positions sorted by what they choose, and what goes by that order.
+#include <string.h>
+
 #include "tests/mutants.h"
 
 static const char *mutate_order(Order *order, int way, MutantKind *kind) {
@@ -26,11 +28,31 @@ static const char *mutate_grouped(Grouped *grouped, int way, MutantKind *kind) {
 static const char *mutate_take(Take *take, int way, MutantKind *kind) {
   *kind = MUTANT_ROWS;
   take->index.offset += way == 0 ? element_type_bytes(TYPE_INDEX) : 0;
-  return way == 0 ? "what is looked up is what comes next" : NULL;
+  take->chosen.offset += way == 1 ? element_type_bytes(TYPE_INDEX) : 0;
+  return way == 0                      ? "what is looked up is what comes next"
+         : way == 1 && take->parts > 0 ? "a block is left out if the next one is empty"
+                                       : NULL;
 }
 
-const char *rows_mutate(Instruction *instruction, int way, MutantKind *kind) {
+// The places that all calls of a kernel share stay as they are.
+static const char *mutate_kernel(const Plan *plan, KernelCall *call, int way, MutantKind *kind) {
+  static Place changed[KERNEL_MAX_PORTS];
+  const Kernel *kernel = plan->kernels[call->kernel];
+  const int chosen = kernel_chosen(kernel);
+  if (way > 0 || chosen < 0) {
+    return NULL;
+  }
+  *kind = MUTANT_ROWS;
+  memcpy(changed, call->place, sizeof *changed * (size_t)kernel->port_count);
+  changed[chosen].offset += element_type_bytes(TYPE_INDEX);
+  call->place = changed;
+  return "a block is left out if the next one is empty";
+}
+
+const char *rows_mutate(const Plan *plan, Instruction *instruction, int way, MutantKind *kind) {
   switch (instruction->kind) {
+    case INSTRUCTION_KERNEL:
+      return mutate_kernel(plan, &instruction->as.kernel, way, kind);
     case INSTRUCTION_ORDER:
       return mutate_order(&instruction->as.order, way, kind);
     case INSTRUCTION_GROUPED:

@@ -157,7 +157,8 @@ static inline Plan *sample_plan(Arena *arena) {
                    .extent = 16,
                    .stride_axis = 8,
                    .x_elements = 128};
-    take->x = take->index = take->out = transient;
+    take->parts = i == 2 ? 4 : 0;
+    take->x = take->index = take->out = take->chosen = transient;
   }
   Window *window = &instruction_of(plan, 4, INSTRUCTION_WINDOW)->as.window;
   *window = (Window){.type = TYPE_F32,

@@ -337,6 +337,23 @@ static const char *spoil_experts(Plan *plan, int which) {
     case 20:
       sums->n = INT64_MAX / 4;
       return "impossible";
+    case 26:
+      grouped->leaves = true;
+      grouped->write = WRITE_ADD;
+      return "does not store them";
+    case 27:
+      sums->leaves = true;
+      return "does not store them";
+    case 28:
+      at[3].as.take.parts = 2;
+      return "is not made of";
+    case 29:
+      at[2].as.take.parts = 3;
+      return "is not made of";
+    case 30:
+      at[2].as.take.parts = 4;
+      at[2].as.take.chosen = (Place){.arena = ARENA_TRANSIENT, .offset = 4096 - 8};
+      return "outside its arena";
     default:
       return spoil_take(&at[14].as.take, &at[3].as.take, which);
   }
@@ -344,7 +361,7 @@ static const char *spoil_experts(Plan *plan, int which) {
 
 static void test_unsound_experts(void **state) {
   (void)state;
-  for (int which = 0; which < 26; which++) {
+  for (int which = 0; which < 31; which++) {
     Arena *arena = arena_create();
     Plan *plan = sample_plan(arena);
     const char *wanted = spoil_experts(plan, which), *why = plan_verify(arena, plan);

@@ -389,7 +389,9 @@ static const char *infer_take(Graph *graph, const Node *node, Value *results) {
   results->type = x->type;
   results->bound = x->bound;
   results->shape = all;
-  return NULL;
+  const Value *chosen = node->op == OP_TAKE && node->operand_count > 2 ? operand(graph, node, 2) : NULL;
+  const bool has = !chosen || (is_integer(chosen) && chosen->shape.count == 1 && shape_contains(&all, &chosen->shape));
+  return has ? NULL : "the result lacks the blocks that are chosen";
 }
 
 static const char *infer_put(Graph *graph, const Node *node, Value *results) {
@@ -472,6 +474,21 @@ static const char *infer_region(Graph *graph, const Node *node, Value *results) 
     results[i].label = inner->label;
   }
   return region->parameters.count == node->operand_count ? NULL : "operands and region parameters differ in number";
+}
+
+// What chosen says of blocks, all results have.
+static const char *infer_group(Graph *graph, const Node *node, Value *results) {
+  const Region *region = &graph->regions.at[node->region];
+  Node kernel = *node;
+  kernel.operand_count = 0;
+  const char *wrong = infer_region(graph, &kernel, results);
+  for (int i = 0; i < region->results.count && node->operand_count > 0 && !wrong; i++) {
+    const Value *chosen = operand(graph, node, 0);
+    const bool has =
+        is_integer(chosen) && chosen->shape.count == 1 && shape_contains(&results[i].shape, &chosen->shape);
+    wrong = has ? NULL : "a result lacks the blocks that are chosen";
+  }
+  return wrong;
 }
 
 static const char *infer_scan(Graph *graph, const Node *node, Value *results) {

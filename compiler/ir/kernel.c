@@ -19,7 +19,7 @@ static const OpInfo op_table[] = {
 };
 
 static const char *const level_names[] = {"scalar", "row", "column", "full"};
-static const char *const port_names[] = {"input", "output", "strides"};
+static const char *const port_names[] = {"input", "output", "strides", "chosen"};
 
 const char *kernel_op_name(KernelOp op) {
   return op_table[op].name;
@@ -48,6 +48,7 @@ void kernel_content(const Kernel *kernel, Arena *arena, KernelContent *content) 
   array_push(arena, content, word(kernel->real) | word(kernel->row_reductions) << 32);
   array_push(arena, content, word(kernel->dim_count) | word(kernel->inner_count) << 32);
   array_push(arena, content, word(kernel->port_count) | word(kernel->code_count) << 32);
+  array_push(arena, content, word(kernel->parts));
   for (int i = 0; i < kernel->dim_count; i++) {
     array_push(arena, content, word(kernel->size[i]));
   }
@@ -114,7 +115,11 @@ void kernel_print(const Kernel *kernel, Buffer *out) {
   print_list(out, kernel->size, 0, outer);
   buffer_text(out, outer > 0 ? " | " : "| ");
   print_list(out, kernel->size, outer, kernel->dim_count);
-  buffer_format(out, "]%s\n", kernel->row_reductions ? " rows" : "");
+  buffer_format(out, "]%s", kernel->row_reductions ? " rows" : "");
+  if (kernel->parts > 0) {
+    buffer_format(out, " in %" PRId64 " parts", kernel->parts);
+  }
+  buffer_text(out, "\n");
   print_ports(kernel, out);
   for (int i = 0; i < kernel->code_count; i++) {
     print_instruction(&kernel->code[i], i, out);
@@ -226,7 +231,7 @@ static const char *verify_space(const Kernel *kernel) {
   }
   for (int i = 0; i < kernel->port_count; i++) {
     const KernelPort *port = &kernel->port[i];
-    if ((unsigned)port->kind > PORT_STRIDES || (unsigned)port->type >= ELEMENT_TYPE_COUNT) {
+    if ((unsigned)port->kind >= PORT_KIND_COUNT || (unsigned)port->type >= ELEMENT_TYPE_COUNT) {
       return "a port has no such kind or type";
     }
     if (port->kind != PORT_STRIDES && element_type_bytes(port->type) == 0) {
@@ -368,10 +373,41 @@ static const char *verify_outputs(const Kernel *kernel) {
   return NULL;
 }
 
+// One port says which parts of the first dim are computed, all outputs are cut into these parts, and nothing is
+// computed across them.
+static const char *verify_parts(const Kernel *kernel) {
+  int chosen = 0;
+  for (int i = 0; i < kernel->port_count; i++) {
+    const KernelPort *port = &kernel->port[i];
+    chosen += port->kind == PORT_CHOSEN;
+    if (port->kind == PORT_CHOSEN && (port->type != TYPE_INDEX || kernel_dims_of_stride(kernel, port->stride) != 0)) {
+      return "what says which parts are computed is no index without strides";
+    }
+  }
+  if (kernel->parts == 0) {
+    return chosen == 0 ? NULL : "parts of a kernel that has none are chosen";
+  }
+  if (chosen != 1 || kernel->parts < 0 || kernel->size[0] % kernel->parts != 0) {
+    return "the first dim has no such parts, or not one port says which are computed";
+  }
+  if (kernel->row_reductions && kernel->dim_count == kernel->inner_count) {
+    return "rows are reduced along the dim whose parts are chosen";
+  }
+  for (int i = 0; i < kernel->code_count; i++) {
+    const KernelInstruction *code = &kernel->code[i];
+    if (op_is_output(code->op) &&
+        (code->op != KERNEL_STORE || (kernel->size[0] > 1 && kernel->port[code->port].stride[0] == 0))) {
+      return "an output is not that of one part";
+    }
+  }
+  return NULL;
+}
+
 const char *kernel_verify(const Kernel *kernel) {
   const char *why = verify_space(kernel);
   for (int i = 0; !why && i < kernel->code_count; i++) {
     why = verify_instruction(kernel, i);
   }
+  why = why ? why : verify_parts(kernel);
   return why ? why : verify_outputs(kernel);
 }

@@ -8,6 +8,10 @@
 // An operand of lower level is broadcast. Kernels know no addresses; an instruction of the plan binds each memory
 // port to a place. Kernels are shared by all instructions with equal content (kernel_content).
 // Outputs may alias inputs only elementwise: same place, same strides, same type.
+//
+// The first dim may be an axis of which the device alone knows how much is used (rows of ORDER): then it has `parts`
+// equal parts, and a port of kind CHOSEN a number for each. Where that is negative nothing has to be computed, and what
+// outputs hold there is undefined. All outputs vary on that dim, and nothing is reduced along it.
 #ifndef MDL_COMPILER_IR_KERNEL_H
 #define MDL_COMPILER_IR_KERNEL_H
 
@@ -27,7 +31,13 @@ typedef enum {
 
 typedef enum { LEVEL_SCALAR = 0, LEVEL_ROW = 1, LEVEL_COLUMN = 2, LEVEL_FULL = 3 } KernelLevel;
 
-typedef enum { PORT_INPUT, PORT_OUTPUT, PORT_STRIDES } PortKind;  // STRIDES: no memory (IOTA, UNIFORM, NORMAL)
+typedef enum {
+  PORT_INPUT,
+  PORT_OUTPUT,
+  PORT_STRIDES,  // no memory (IOTA, UNIFORM, NORMAL)
+  PORT_CHOSEN,   // Kernel.parts numbers without gaps; no instruction reads it
+  PORT_KIND_COUNT
+} PortKind;
 
 typedef struct {
   PortKind kind;
@@ -50,6 +60,7 @@ typedef struct {
   int dim_count, inner_count;
   bool row_reductions;
   int64_t size[KERNEL_MAX_DIMS];
+  int64_t parts;     // of the first dim, each with a number of PORT_CHOSEN; 0: all of it is computed
   ElementType real;  // arithmetic of class R: TYPE_F32 or TYPE_F64
   int port_count, code_count;
   KernelPort *port;
@@ -58,6 +69,15 @@ typedef struct {
 
 const char *kernel_op_name(KernelOp op);
 int kernel_op_operands(KernelOp op);
+
+// The port that says which parts are computed, or -1.
+static inline int kernel_chosen(const Kernel *kernel) {
+  int port = kernel->parts > 0 ? kernel->port_count - 1 : -1;
+  while (port >= 0 && kernel->port[port].kind != PORT_CHOSEN) {
+    port--;
+  }
+  return port;
+}
 
 static inline bool op_is_output(KernelOp op) {
   return op >= KERNEL_STORE && op <= KERNEL_TOTAL_MIN;

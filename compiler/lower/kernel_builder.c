@@ -13,7 +13,7 @@ void builder_start(Builder *b, Lower *l) {
     array_push(l->c->arena, &l->workbenches, ARENA_NEW(l->c->arena, Workbench));
   }
   Workbench *workbench = l->workbenches.at[l->building++];
-  *b = (Builder){.l = l};
+  *b = (Builder){.l = l, .share = 1};
   b->kernel.real = l->graph->real;
   b->kernel.port = workbench->port;
   b->kernel.code = workbench->code;
@@ -48,6 +48,13 @@ int builder_port(Builder *b, PortKind kind, ElementType type) {
   b->kernel.port[port] = (KernelPort){.kind = kind, .type = type};
   b->port_value[port] = -1;
   return port;
+}
+
+void builder_chosen(Builder *b, ValueId chosen) {
+  const int port = builder_port(b, PORT_CHOSEN, TYPE_INDEX);
+  b->places[port] = place_of(b->l, storage_of(b->l, chosen));
+  b->kernel.parts = b->kernel.size[0];
+  b->share = rows_share(b->l, chosen);
 }
 
 KernelLevel builder_level(const Builder *b, const int64_t *stride) {
@@ -171,6 +178,7 @@ static double touched_by(const Builder *b, int port) {
   for (int d = 0; d < b->kernel.dim_count; d++) {
     elements *= at->stride[d] ? (double)b->kernel.size[d] : 1;
   }
+  elements *= at->kind == PORT_CHOSEN ? (double)b->kernel.parts : at->stride[0] ? b->share : 1;
   return at->kind == PORT_STRIDES ? 0 : elements * (double)element_type_bytes(at->type);
 }
 
@@ -215,7 +223,7 @@ void builder_finish(Builder *b) {
   Instruction *instruction = new_instruction(l, INSTRUCTION_KERNEL);
   Place *places = arena_copy(l->keep, b->places, sizeof *places * (size_t)b->kernel.port_count);
   instruction->as.kernel = (KernelCall){share_kernel(l, &b->kernel), places};
-  double elements = 1;
+  double elements = b->share;
   for (int i = 0; i < b->kernel.dim_count; i++) {
     elements *= (double)b->kernel.size[i];
   }

@@ -18,12 +18,15 @@ typedef struct {
   Map registers;  // value to register
   bool decided;   // the group says which dims are inner
   bool failed;
+  double share;  // of the first dim that is computed, about: 1 where no parts are chosen
 } Builder;
 
 // Every start has a finish.
 void builder_start(Builder *b, Lower *l);
 void builder_space(Builder *b);  // of outer and inner
 int builder_port(Builder *b, PortKind kind, ElementType type);
+// Of the first dim, which is that of the blocks, those are computed that have a choice.
+void builder_chosen(Builder *b, ValueId chosen);
 void builder_strides(Builder *b, int port, const Shape *shape, const int64_t *stride);
 KernelLevel builder_level(const Builder *b, const int64_t *stride);
 KernelInstruction builder_blank(KernelOp op, bool integer, KernelLevel level);

@@ -45,6 +45,15 @@ static void take_dims(Lower *l, Take *take, Shape dims, ValueId x, ValueId index
   }
 }
 
+// Of places, how many are there: of positions that are sorted by what they choose, those that choose what this rank
+// has, about; of others all.
+static double share_there(const Lower *l, ValueId index) {
+  const ValueId place = inside_segment(l, index);
+  const Node *order = graph_producer(l->graph, place);
+  const bool sorted = order && order->op == OP_ORDER && place == order->first_result;
+  return sorted ? (double)extent(l, order->axis) / (double)extent(l, axis_whole(l->graph, order->axis)) : 1;
+}
+
 static void lower_take(Lower *l, const Node *node, bool put) {
   ValueId x = put ? node->first_result : node->operands[0], out = put ? node->operands[0] : node->first_result;
   ValueId index = node->operands[1];
@@ -59,6 +68,15 @@ static void lower_take(Lower *l, const Node *node, bool put) {
     take_dims(l, &take, node->axes, x, index, out);
     take.summed = take.dim_count - kept;
   }
+  const ValueId chosen = node->op == OP_TAKE && node->operand_count > 2 ? node->operands[2] : -1;
+  double share = 1;
+  if (chosen >= 0 && graph_shape(l->graph, out).axis[0] == graph_shape(l->graph, chosen).axis[0] &&
+      graph_elements(l->graph, graph_shape(l->graph, chosen)) > 1) {
+    poison_blocks(l, node);
+    take.parts = take.size[0];
+    take.chosen = place_of(l, storage_of(l, chosen));
+    share = rows_share(l, chosen);
+  }
   take.x_elements = graph_elements(l->graph, shape);
   take.x = place_of(l, storage_of(l, x));
   take.index = place_of(l, storage_of(l, index));
@@ -66,10 +84,11 @@ static void lower_take(Lower *l, const Node *node, bool put) {
   take.write = put && l->accumulate[x] ? WRITE_ADD_AFTER_FIRST : WRITE_STORE;
   Instruction *instruction = new_instruction(l, put ? INSTRUCTION_PUT : INSTRUCTION_TAKE);
   instruction->as.take = take;
-  const double moved = (double)graph_elements(l->graph, graph_shape(l->graph, out));
+  const double moved = share * (double)graph_elements(l->graph, graph_shape(l->graph, out));
   const double whole =
       put && take.write == WRITE_STORE ? (double)take.x_elements : moved;  // zeros, where nothing is put
-  const double added = node->op == OP_TAKE_SUM ? (double)graph_elements(l->graph, node->axes) : 1;
+  const double added =
+      share_there(l, index) * (node->op == OP_TAKE_SUM ? (double)graph_elements(l->graph, node->axes) : 1);
   instruction->bytes =
       moved * (double)element_type_bytes(take.type_out) + added * whole * (double)element_type_bytes(take.type);
 }

@@ -195,6 +195,11 @@ void lower_dot_sum(Lower *l, const Node *node);
 void lower_order(Lower *l, const Node *node);
 void lower_chosen_dot(Lower *l, const Node *node);  // and sums of several
 void lower_chosen_sum(Lower *l, const Node *node);
+// Rows that have positions, where each rank has as many as any other, of all: there are more for what skew there may
+// be. By what their blocks have chosen.
+double rows_share(const Lower *l, ValueId chosen);
+// With CompileOptions.poison: NaN into results of which blocks without a choice are undefined, before they are made.
+void poison_blocks(Lower *l, const Node *node);
 
 // lower_attention.c
 void lower_attention(Lower *l, const Node *node);

@@ -5,6 +5,7 @@
 // belongs.
 #include "compiler/lower/lower_matrix.h"
 
+#include <math.h>
 #include <string.h>
 
 static int64_t extent(const Lower *l, AxisId axis) {
@@ -38,22 +39,32 @@ static Shape rows_of(const Lower *l, const Node *node, const Matrix *a) {
   return shape_union(blocks, &of);
 }
 
-// Rows that have positions, where each rank has as many as any other: there are more for what skew there may be.
-static double rows_taken(const Lower *l, const Node *node) {
-  const ValueId chosen = inside_segment(l, node->operands[node->operand_count - 1]);
-  const Node *order = graph_producer(l->graph, chosen);
+double rows_share(const Lower *l, ValueId chosen) {
+  const Node *order = graph_producer(l->graph, inside_segment(l, chosen));
   Shape positions = order->axes;
   positions.count -= 2;
-  const double share = (double)extent(l, node->axis) / (double)extent(l, axis_whole(l->graph, node->axis));
+  const double share = (double)extent(l, order->axis) / (double)extent(l, axis_whole(l->graph, order->axis));
   const double even = (double)graph_elements(l->graph, positions) * share;
   const double rows = (double)extent(l, order->axis2);
-  return even < rows ? even : rows;
+  return even < rows ? even / rows : 1;
+}
+
+void poison_blocks(Lower *l, const Node *node) {
+  for (int i = 0; i < node->result_count && l->c->poison; i++) {
+    const ValueId result = node->first_result + i;
+    const ElementType type = graph_value(l->graph, result)->type;
+    const double number = element_type_floating(type) ? (double)NAN : type == TYPE_BOOL ? 0 : INT32_MAX / 2;
+    if (l->home[result].kind == HOME_OWN && !l->accumulate[result]) {
+      lower_fill(l, graph_shape(l->graph, result), type, storage_of(l, result), number);
+    }
+  }
 }
 
 static Instruction *new_grouped(Lower *l, const Node *node, InstructionKind kind, const Grouped *grouped) {
   Instruction *instruction = new_instruction(l, kind);
   const double bytes = (double)element_type_bytes(grouped->type), out = (double)element_type_bytes(grouped->type_c);
-  const double rows = rows_taken(l, node), m = (double)grouped->m, n = (double)grouped->n, k = (double)grouped->k;
+  const double rows = (double)grouped->rows * rows_share(l, node->operands[node->operand_count - 1]),
+               m = (double)grouped->m, n = (double)grouped->n, k = (double)grouped->k;
   const double matrices = (double)grouped->extent;
   instruction->as.grouped = *grouped;
   instruction->flops = 2 * rows * m * n * k;
@@ -84,6 +95,7 @@ static void multiply(Lower *l, const Node *node, int member, const Matrix *c, Wr
                      .tf32 = l->c->spec->formats.tf32,
                      .transpose_b = transposed,
                      .write = write,
+                     .leaves = node->integer != 0 && write == WRITE_STORE,
                      .rows = graph_elements(l->graph, rows),
                      .extent = extent(l, node->axis),
                      .m = 1,
@@ -128,6 +140,9 @@ void lower_chosen_dot(Lower *l, const Node *node) {
   matrix_sort(l, &c, &columns);
   const WriteMode write = matrix_write_mode(l, node->first_result);
   const bool apart = made_apart(l, &made, &(Shape){0}, &rows, &columns);
+  if (node->integer) {
+    poison_blocks(l, node);
+  }
   for (int i = 0; i < node->operand_count / 2; i++) {
     multiply(l, node, i, &made, i ? WRITE_ADD : apart ? WRITE_STORE : write);
   }

@@ -317,6 +317,9 @@ static void split_space(Builder *b) {
 void lower_group(Lower *l, const Node *node) {
   const Region *region = &l->graph->regions.at[node->region];
   Builder b;
+  if (node->operand_count > 0) {
+    poison_blocks(l, node);
+  }
   builder_start(&b, l);
   b.node = node;
   split_space(&b);
@@ -329,6 +332,10 @@ void lower_group(Lower *l, const Node *node) {
     shape_remove(&b.inner, b.inner.axis[0]);
   }
   builder_space(&b);
+  const ValueId chosen = node->operand_count > 0 ? node->operands[0] : -1;
+  if (chosen >= 0 && !b.failed && b.space.axis[0] == graph_shape(l->graph, chosen).axis[0] && b.kernel.size[0] > 1) {
+    builder_chosen(&b, chosen);
+  }
   for (int i = 0; i < region->nodes.count && !b.failed; i++) {
     const Node *member = graph_node(l->graph, region->nodes.at[i]);
     int reg = -1;

@@ -78,11 +78,12 @@ static void code_kernel(Codec *codec, Kernel *kernel) {
   code_int(codec, &kernel->inner_count);
   code_bool(codec, &kernel->row_reductions);
   code_sizes(codec, kernel->size, kernel->dim_count);
+  code_i64(codec, &kernel->parts);
   code_type(codec, &kernel->real);
   CODE_ARRAY(codec, kernel->port, kernel->port_count, 9);
   for (int i = 0; i < kernel->port_count; i++) {
     KernelPort *port = &kernel->port[i];
-    CODE_ENUM(codec, port->kind, PortKind, PORT_STRIDES + 1);
+    CODE_ENUM(codec, port->kind, PortKind, PORT_KIND_COUNT);
     code_type(codec, &port->type);
     code_bool(codec, &port->accumulate);
     code_sizes(codec, port->stride, kernel->dim_count);

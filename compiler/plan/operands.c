@@ -75,6 +75,10 @@ static void ports(OperandsOf of, const KernelCall *call, Operands *out) {
   for (int i = 0; i < kernel->port_count; i++) {
     const KernelPort *port = &kernel->port[i];
     Extent extent = {0};
+    const int64_t one = 1;
+    if (port->kind == PORT_CHOSEN) {
+      extent_dims(&extent, 1, &kernel->parts, &one);
+    }
     extent_dims(&extent, port->kind == PORT_STRIDES ? 0 : kernel->dim_count, kernel->size, port->stride);
     add(out, (Operand){&call->place[i], NULL, i, port->kind != PORT_STRIDES,
                        port->kind != PORT_OUTPUT ? READS

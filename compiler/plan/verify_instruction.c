@@ -125,6 +125,9 @@ static bool grouped_holds(PlanCheck *v, const Grouped *g, bool sums) {
   if ((sums ? g->k : g->m) != 1 || (sums && g->transpose_b) || g->extent > INT32_MAX) {
     return check_fail(v, "has sizes that it does not use, or more matrices than an index can count");
   }
+  if (g->leaves && (sums || g->write != WRITE_STORE)) {
+    return check_fail(v, "leaves rows as they are, and does not store them");
+  }
   const int64_t ld = sums ? g->ldc : g->ldb, line = g->transpose_b ? g->k : g->n;  // of the matrices
   if (g->lda < width || ld < line || (sums ? g->ldb : g->ldc) < g->n) {
     return check_fail(v, "has a leading dimension shorter than its rows");
@@ -140,6 +143,9 @@ static bool take_holds(PlanCheck *v, const Take *take, bool put) {
   if (take->summed < 0 || take->summed > take->dim_count ||
       (take->summed > 0 && (put || !is_format(take->type) || !is_format(take->type_out)))) {
     return check_fail(v, "sums over dimensions where that cannot be");
+  }
+  if (take->parts > 0 && (put || take->summed > 0 || take->dim_count == 0 || take->size[0] % take->parts != 0)) {
+    return check_fail(v, "has parts that its first dimension is not made of");
   }
   for (int d = take->dim_count - take->summed; d < take->dim_count; d++) {
     if (take->stride_out[d] != 0) {
@@ -226,7 +232,8 @@ static bool score_holds(PlanCheck *v, const Attention *a, int score) {
     return true;
   }
   bool good = kernel->dim_count == SCORE_DIMS && memcmp(kernel->size, size, sizeof size) == 0 &&
-              !kernel->row_reductions && kernel->port_count >= SCORE_CAPTURED && kernel->real == v->plan->real;
+              !kernel->row_reductions && kernel->parts == 0 && kernel->port_count >= SCORE_CAPTURED &&
+              kernel->real == v->plan->real;
   for (int i = 0; good && i < kernel->port_count; i++) {
     const KernelPort *port = &kernel->port[i];
     good = port->kind == (i < SCORE_CAPTURED ? kinds[i] : PORT_INPUT) && !port->accumulate &&

@@ -5,7 +5,8 @@
 //   parameters that no update changes                                  that of the frozen
 //   other parameters, all other state, and the arithmetic of the optimizer   the real type
 //   sums and other reductions, statistics of attention, outputs        the real type
-//   products of matrices, attention                                    that of activations
+//   products of matrices, attention, sums over the choices of products
+//   with chosen matrices                                               that of activations
 //   gradients of parameters                                            that of gradients
 //   the residual stream of the forward: what is labelled @resid, and variables that something of equal axes is added
 //   to, as in x = x + f(x), and what is only moved into these; rows of
@@ -33,9 +34,10 @@ typedef struct {
   bool *stream;  // by value: of a residual stream
   bool *
       compared;  // by value: all who compare it must see the same bits, and kernels do not round what they do not store
-  Shape *varies;  // by value: the axes along which what is behind a value in the real type varies
-  int count;      // of all three
-  bool *waiting;  // by node: of the region at hand, and still to be typed
+  Shape *choices;  // by value: of an index into matrices, the axes along which one position has several
+  Shape *varies;   // by value: the axes along which what is behind a value in the real type varies
+  int count;       // of all of these
+  bool *waiting;   // by node: of the region at hand, and still to be typed
   int node_count;
 } Precision;
 
@@ -78,6 +80,44 @@ static void find_gradients(Precision *p, RegionId region) {
       find_gradients(p, node->region);
     }
   }
+}
+
+// --- choices ---
+
+// Axes that an index into matrices has, and what is multiplied with them lacks: forward, since the backward has a
+// gradient for each choice.
+static void find_choices(Precision *p) {
+  for (int i = 0; i < p->graph->nodes.count; i++) {
+    const Node *node = graph_node(p->graph, i);
+    if (node->op == OP_CHOSEN_DOT && !node->backward) {
+      const ValueId index = node->operands[2];
+      const Shape of = graph_shape(p->graph, node->operands[0]);
+      const Shape more = shape_minus(graph_shape(p->graph, index), &of);
+      p->choices[index] = shape_union(p->choices[index], &more);
+    }
+  }
+}
+
+// The axes of the choices of a product with chosen matrices, whatever it was multiplied with or added to for each.
+static Shape choices_of(const Precision *p, ValueId value, int depth) {
+  const Node *node = graph_producer(p->graph, value);
+  Shape found = {0};
+  if (node && node->op == OP_CHOSEN_DOT && node->operands[2] < p->count) {
+    return p->choices[node->operands[2]];
+  }
+  const bool along = node && depth > 0 && (node->op == OP_MUL || node->op == OP_ADD || node->op == OP_NEG);
+  for (int i = 0; along && i < node->operand_count && found.count == 0; i++) {
+    found = choices_of(p, node->operands[i], depth - 1);
+  }
+  return found;
+}
+
+// A product with the matrices of all choices, which is rounded as a product of matrices is.
+static bool sums_choices(const Precision *p, const Node *node) {
+  enum { DEPTH = 4 };
+  const Shape choices = node->op == OP_SUM ? choices_of(p, node->operands[0], DEPTH) : (Shape){0};
+  return node->op == OP_SUM && node->axes.count > 0 && shape_contains(&choices, &node->axes) &&
+         graph_value(p->graph, node->operands[0])->type == p->formats->activation;
 }
 
 // --- residual streams ---
@@ -261,6 +301,9 @@ static ElementType type_of(Precision *p, NodeId id) {
     return p->real;
   }
   ElementType first = graph_value(p->graph, node->operands[0])->type;
+  if (sums_choices(p, node)) {
+    return p->summed[node->first_result] ? p->formats->gradient : p->formats->activation;
+  }
   if (op_wide(node->op)) {
     return p->real;
   }
@@ -508,6 +551,7 @@ bool pass_precision(Compilation *c) {
   p.summed = ARENA_ARRAY(c->arena, bool, p.count + 1);
   p.stream = ARENA_ARRAY(c->arena, bool, p.count + 1);
   p.compared = graph_compared(graph);
+  p.choices = ARENA_ARRAY(c->arena, Shape, p.count + 1);
   p.varies = ARENA_ARRAY(c->arena, Shape, p.count + 1);
   p.node_count = graph->nodes.count;
   p.waiting = ARENA_ARRAY(c->arena, bool, p.node_count + 1);
@@ -522,6 +566,7 @@ bool pass_precision(Compilation *c) {
   }
   const GraphPlace before = graph_place(graph);
   find_gradients(&p, 0);
+  find_choices(&p);
   find_streams(&p, 0);
   find_moved(&p, 0, ARENA_ARRAY(c->arena, bool, p.count + 1), ARENA_ARRAY(c->arena, bool, p.count + 1));
   type_region(&p, 0);

@@ -122,8 +122,9 @@ void explain_experts(const Explain *explain, Buffer *out) {
                            ? arena_format(explain->arena, "%s", units_bytes(bytes, at->bytes / (double)at->count))
                            : "only counted");
   }
-  buffer_text(
-      out, "\npositions of a rank sorted by what they choose, in each microbatch; products: what they write in rows\n");
+  buffer_text(out,
+              "\npositions of a rank sorted by what they choose, in each microbatch; products: what their rows have "
+              "room for\n");
   table_print(&table, 1, out);
   say_loads(explain, out);
 }

@@ -80,6 +80,8 @@ typedef struct {
   int64_t group_rows, chunk;          // of a tile
   int64_t block_rows, block_columns;  // of a task
   int64_t row_blocks, column_blocks;
+  int64_t parts;  // Kernel.parts, in order, of the rows, or of the columns where there is one row; 0: all are computed
+  int chosen;     // the port that says which
   int64_t accumulator_offset;  // of the row reductions in scratch
   int64_t scratch_bytes, shared_bytes;
 } Program;

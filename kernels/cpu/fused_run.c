@@ -368,6 +368,26 @@ static void run_group(Task *task, int64_t row_end, int64_t column_end) {
   }
 }
 
+// The next rows or columns of parts that are computed, from `at` to before `end`: so far as they go on. parted: it is
+// these that have parts. False: there are none.
+static bool next_run(const Job *job, bool parted, int64_t at, int64_t end, int64_t *first, int64_t *last) {
+  const Program *program = job->binding.program;
+  const Side *side = program->outer.count > 0 ? &program->outer : &program->inner;
+  *first = at;
+  *last = end;
+  if (parted && program->parts > 0) {
+    const int32_t *chosen = job->binding.ports[program->chosen];
+    const int64_t each = side->total / program->parts;
+    while (*first < end && chosen[*first / each] < 0) {
+      *first = (*first / each + 1) * each;
+    }
+    for (*last = *first; *last < end && chosen[*last / each] >= 0;) {
+      *last = min_i64((*last / each + 1) * each, end);
+    }
+  }
+  return *first < end;
+}
+
 static void run_task(void *context, int worker, int64_t number) {
   const Job *job = context;
   const Program *program = job->binding.program;
@@ -377,18 +397,25 @@ static void run_task(void *context, int worker, int64_t number) {
   task.scratch = job->scratch[worker];
   task.accumulator = (double *)(void *)(task.scratch + program->accumulator_offset);
   task.row_block = number / program->column_blocks;
-  task.column_begin = number % program->column_blocks * program->block_columns;
-  const int64_t column_end = min_i64(task.column_begin + program->block_columns, program->inner.total);
+  const int64_t column_begin = number % program->column_blocks * program->block_columns;
+  const int64_t column_end = min_i64(column_begin + program->block_columns, program->inner.total);
   const int64_t row_begin = task.row_block * program->block_rows;
   const int64_t row_end = min_i64(row_begin + program->block_rows, program->outer.total);
-  task.row = row_begin;
-  task.rows = 1;
-  values_fixed(&task);
-  run_prologue(&task, column_end - task.column_begin);
-  partials_begin(&task, column_end - task.column_begin);
-  for (task.row = row_begin; task.row < row_end; task.row += program->group_rows) {
-    task.rows = min_i64(program->group_rows, row_end - task.row);
-    run_group(&task, row_end, column_end);
+  const bool rows = program->outer.count > 0;
+  int64_t row, first_row, last;
+  for (int64_t at = column_begin; next_run(job, !rows, at, column_end, &task.column_begin, &last); at = last) {
+    task.row = row_begin;
+    task.rows = 1;
+    values_fixed(&task);
+    run_prologue(&task, last - task.column_begin);
+    partials_begin(&task, last - task.column_begin);
+    int64_t last_row;
+    for (row = row_begin; next_run(job, rows, row, row_end, &first_row, &last_row); row = last_row) {
+      for (task.row = first_row; task.row < last_row; task.row += program->group_rows) {
+        task.rows = min_i64(program->group_rows, last_row - task.row);
+        run_group(&task, last_row, last);
+      }
+    }
   }
   for (int k = 0; k < program->totals; k++) {
     job->totals[k * program->row_blocks * program->column_blocks + number] = task.total[k];

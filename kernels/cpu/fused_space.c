@@ -344,6 +344,8 @@ void program_build(Arena *arena, const Simd *simd, const Request *request, Progr
   const Levels levels = {request, &dims, divide(request, &dims), mask};
   side_take(&program->outer, &dims, 0, levels.split);
   side_take(&program->inner, &dims, levels.split, dims.count);
+  program->parts = dims.count > 0 && (dims.from[0] & 1) ? kernel->parts : 0;
+  program->chosen = kernel_chosen(kernel);
   ports_finish(program, &dims, levels.split);
   nodes_build(arena, &levels, needed, port_of, program);
   program_schedule(arena, request, program);

@@ -70,7 +70,7 @@ static void run_rows(const Run *run, int64_t row, int64_t rows, int64_t index) {
         .c = c,
     };
     gemm_run(&product, run->blas, run->simd, run->pool, &ports, run->first, run->scratch);
-  } else if (g->write == WRITE_STORE || (g->write == WRITE_ADD_AFTER_FIRST && run->first)) {
+  } else if (!g->leaves && (g->write == WRITE_STORE || (g->write == WRITE_ADD_AFTER_FIRST && run->first))) {
     Zeroes zeroes = {c, run->sums ? g->m : rows, g->n * bytes_c, g->ldc * bytes_c};
     pool_run(run->pool, blocks_of(zeroes.rows, ZERO_ROWS), zero_task, &zeroes);
   }

@@ -23,9 +23,11 @@ typedef struct {
   const int32_t *index;
   const SimdReal *real;  // through which elements go from one type to the other; NULL: the types are the same
   int64_t bytes, bytes_out;
-  int64_t lines, block;  // TAKE: lines of the last dim, and how many one task reads
-  int split;             // PUT: the dim that tasks cut, in pieces of `block`; -1: none
-  ElementType sum;       // in which TAKE sums
+  int64_t lines, block;   // TAKE: lines of the last dim, and how many one task reads
+  int split;              // PUT: the dim that tasks cut, in pieces of `block`; -1: none
+  ElementType sum;        // in which TAKE sums
+  const int32_t *chosen;  // TAKE: of so many lines each, whether they are taken; NULL: all are
+  int64_t part_lines;
 } Job;
 
 // The dims [begin, end).
@@ -172,7 +174,8 @@ static void take_task(void *context, int worker, int64_t task) {
   Cursor cursor;
   cursor_seek(dims, &cursor, task * job->block);
   for (int64_t line = task * job->block; line < end; line++) {
-    const int64_t place = job->index[cursor.index];
+    const bool wanted = !job->chosen || job->chosen[line / job->part_lines] >= 0;
+    const int64_t place = wanted ? job->index[cursor.index] : -1;
     char *out = job->out + cursor.out * job->bytes_out;
     if (place >= 0 && place < job->take->extent) {
       const char *x = job->x + (cursor.x + place * job->take->stride_axis) * bytes;
@@ -181,7 +184,7 @@ static void take_task(void *context, int worker, int64_t task) {
       } else {
         copy_line(out, dims->out[last], x, dims->x[last], n, bytes);
       }
-    } else {
+    } else if (wanted) {
       zero_line(out, dims->out[last], n, job->bytes_out);
     }
     cursor_next(dims, &cursor, -1, 0, 0);
@@ -240,13 +243,18 @@ static Job job_of(const Take *take, const Simd *simd, const int32_t *index) {
   return job;
 }
 
-void take_run(const Take *take, const Simd *simd, Pool *pool, const void *x, const int32_t *index, void *out) {
+void take_run(const Take *take, const Simd *simd, Pool *pool, const void *x, const int32_t *index,
+              const int32_t *chosen, void *out) {
   Job job = job_of(take, simd, index);
   job.out = out;
   memcpy(&job.x, &x, sizeof x);  // only read
   job.lines = 1;
   for (int d = 0; d < job.dims.count - 1; d++) {
     job.lines *= job.dims.size[d];
+  }
+  if (take->parts > 0 && job.lines % take->parts == 0) {
+    job.chosen = chosen;
+    job.part_lines = job.lines / take->parts;
   }
   int64_t line_bytes = job.dims.size[job.dims.count - 1] * job.bytes;
   for (int d = 0; d < job.sums.count; d++) {

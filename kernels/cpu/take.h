@@ -6,7 +6,9 @@
 #include "kernels/cpu/simd.h"
 #include "runtime/cpu/pool.h"
 
-void take_run(const Take *take, const Simd *simd, Pool *pool, const void *x, const int32_t *index, void *out);
+// chosen: Take.parts numbers; NULL where it has none.
+void take_run(const Take *take, const Simd *simd, Pool *pool, const void *x, const int32_t *index,
+              const int32_t *chosen, void *out);
 void put_run(const Take *take, const Simd *simd, Pool *pool, void *x, const int32_t *index, const void *source,
              bool first);
 void window_run(const Window *window, Pool *pool, const void *x, void *out);

@@ -90,6 +90,11 @@ void row_bases(Generator *g, const CudaProgram *program, int indent) {
   }
 }
 
+const char *part_text(const Generator *g, const char *at, int64_t part) {
+  return arena_format(g->arena, "((const int *)s.at[%d])[(%s) / (Index)%" PRId64 "] >= 0", kernel_chosen(g->kernel), at,
+                      part);
+}
+
 void column_bases(Generator *g, const CudaProgram *program, int indent) {
   for (int p = 0; p < program->port_count; p++) {
     const CudaPort *port = &program->port[p];

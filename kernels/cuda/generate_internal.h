@@ -69,6 +69,7 @@ typedef struct {
   bool ragged;
   int64_t shift[KERNEL_MAX_DIMS];
   int64_t vectors;  // of a row, or of all
+  int64_t part;     // rows of one of Kernel.parts, or elements where there are no rows; 0: all are computed
 } CudaProgram;
 
 typedef struct {  // partial results of a reduction, added up at the end
@@ -183,6 +184,8 @@ void column_bases(Generator *g, const CudaProgram *program, int indent);  // of 
 // staged: where values of the row were copied to, as Emit has it; NULL: they are in memory.
 void row_values(Generator *g, const CudaProgram *program, int phase, const Emit *staged, int indent);
 void row_values_ahead(const Emit *e);  // starts the copies of those
+// The condition that the part of row or vector `at`, of so many, is computed.
+const char *part_text(const Generator *g, const char *at, int64_t part);
 void column_coordinates(Generator *g, const CudaProgram *program, int vector, int indent);  // from k
 void loads_declare(const Emit *e, bool once);
 void loads_once(const Emit *e);

@@ -109,6 +109,7 @@ static void dims_merge(Dims *dims, int port_count) {
 
 static void side_build(const Generator *g, CudaProgram *program, unsigned mask, bool inner) {
   Dims *dims = ARENA_NEW(g->arena, Dims);
+  bool leads = (mask & 1) != 0;  // the first dim of the kernel is the first of the side
   for (int d = 0; d < g->kernel->dim_count; d++) {
     if ((mask >> d & 1) == 0) {
       continue;
@@ -120,7 +121,9 @@ static void side_build(const Generator *g, CudaProgram *program, unsigned mask, 
     dims->count++;
   }
   if (inner && dims->count > 1) {
-    dims_move_last(dims, dims_best_last(g, program, dims), program->port_count);
+    const int last = dims_best_last(g, program, dims);
+    dims_move_last(dims, last, program->port_count);
+    leads = leads && last > 0;
   }
   dims_merge(dims, program->port_count);
   CudaSide *side = inner ? &program->inner : &program->outer;
@@ -132,6 +135,9 @@ static void side_build(const Generator *g, CudaProgram *program, unsigned mask, 
     for (int p = 0; p < program->port_count; p++) {
       (inner ? program->port[p].column : program->port[p].row)[d] = dims->stride[p][d];
     }
+  }
+  if (leads && g->kernel->parts > 0 && inner != program->fixed) {
+    program->part = side->total / g->kernel->parts;
   }
 }
 

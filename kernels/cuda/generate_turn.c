@@ -63,6 +63,7 @@ const Kernel *kernel_turned(Arena *arena, const Kernel *kernel) {
   turned->code = arena_copy(arena, kernel->code, sizeof *kernel->code * (size_t)kernel->code_count);
   turned->inner_count = outer;
   turned->row_reductions = false;
+  turned->parts = 0;  // those of a dim that is no longer the first
   for (int d = 0; d < kernel->dim_count; d++) {
     const int from = (d + outer) % kernel->dim_count;
     turned->size[d] = kernel->size[from];

@@ -227,6 +227,7 @@ static void constants_write(Buffer *text, const Product *p) {
   writer_stride(text, "LDC", g->ldc);
   writer_stride(text, "STRIDE", g->stride);
   writer_size(text, "TURNED", g->transpose_b);
+  writer_size(text, "LEAVES", g->leaves);
   writer_size(text, "WRITE_ADDS", g->write == WRITE_ADD);
   writer_size(text, "WRITE_ADDS_AFTER_FIRST", g->write == WRITE_ADD_AFTER_FIRST);
   buffer_text(text, cuda_text_grouped);

@@ -94,7 +94,7 @@ static void key_kernel(const CudaKernels *kernels, const KernelCall *call, Key *
   const Kernel *kernel = kernels->plan->kernels[call->kernel];
   key->kernel = call->kernel;
   for (int p = 0; p < kernel->port_count; p++) {
-    const bool memory = kernel->port[p].kind != PORT_STRIDES;
+    const bool memory = kernel->port[p].kind == PORT_INPUT || kernel->port[p].kind == PORT_OUTPUT;
     key->alignment[p] = (uint8_t)(memory ? cuda_place_alignment(kernels->plan, &call->place[p]) : ALIGN_MAX);
   }
 }
@@ -106,7 +106,7 @@ static void key_take(const CudaKernels *kernels, const Take *take, Key *key) {
     key->alignment[i] = (uint8_t)cuda_place_alignment(kernels->plan, places[i]);
   }
   key->as.take = *take;
-  key->as.take.x = key->as.take.index = key->as.take.out = nowhere;
+  key->as.take.x = key->as.take.index = key->as.take.out = key->as.take.chosen = nowhere;
 }
 
 static void key_order(const Order *order, Key *key) {

@@ -10,7 +10,7 @@
 #include "kernels/cuda/sort.h"
 #include "kernels/cuda/writer.h"
 
-enum { PORTS = 3, THREADS = 256, EACH = 4, AT_ONCE = 8, PACK_BYTES = 16 };
+enum { PORTS = 3, PORTS_MOST = 4, THREADS = 256, EACH = 4, AT_ONCE = 8, PACK_BYTES = 16 };
 enum { CHUNK = 64, CHUNK_MOST = 1024, CHUNKS_MANY = 4096, DIGIT_BITS_TWO = 10, DIGIT_BITS_ONE = 8 };
 
 typedef struct {
@@ -127,7 +127,7 @@ static Dims packed(const Dims *dims, int pack) {
 
 static void common_write(Buffer *text, const Move *move) {
   const Take *take = move->take;
-  writer_begin(text, PORTS);
+  writer_begin(text, take->parts > 0 ? PORTS_MOST : PORTS);
   buffer_text(text, cuda_text_formats);
   writer_format(text, "FormatX", move->type_x);
   writer_format(text, "FormatOut", move->type_out);
@@ -184,16 +184,19 @@ bool cuda_take(const Take *take, ElementType type_x, ElementType type_out, const
     return false;
   }
   move.pack = pack_of(&move, alignment, 2 * PACK_BYTES);
-  *made = (CudaKernel){.port_count = PORTS};
+  *made = (CudaKernel){.port_count = take->parts > 0 ? PORTS_MOST : PORTS};
   common_write(&text, &move);
   const int64_t items = items_write(&text, &move), each = take->summed > 0 ? 1 : EACH;
   const double out = (double)dims_total(&move.dims), x = out * (double)dims_total(&move.sums);
+  const int64_t parts = take->parts > 0 && items % take->parts == 0 ? take->parts : 0;
   buffer_text(&text, "#define TAKES 1\n");
+  buffer_format(&text, "#define PARTS %d\n", parts > 0);
+  writer_size(&text, "PART_ITEMS", parts > 0 ? items / parts : 1);
   if (take->summed > 0) {
     sums_write(&text, &move);
     made->form = arena_format(arena, "sums of %d, %d elements at once", (int)dims_total(&move.sums), move.pack);
   } else {
-    made->form = arena_format(arena, "take, %d elements at once", move.pack);
+    made->form = arena_format(arena, "take, %d elements at once%s", move.pack, parts > 0 ? ", chosen parts" : "");
   }
   buffer_text(&text, cuda_text_take);
   writer_launch(made, take->summed > 0 ? "take_sum" : "take", divide_up(items, THREADS * each), THREADS, 0);

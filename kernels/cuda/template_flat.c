@@ -66,7 +66,7 @@ void template_flat(Generator *g, CudaProgram *program) {
   cuda_program_vector(g, program, GENERATE_MAX_VECTOR);
   const int64_t vectors = program->inner.total / program->vector;
   const int unroll = flat_unroll(g, program, vectors), step = GENERATE_BLOCK * unroll;
-  const bool totals = has_totals(g, program);
+  const bool totals = has_totals(g, program), parts = program->part > 0 && program->part % program->vector == 0;
   const int64_t all = blocks_of(vectors, step);
   const int64_t blocks = totals ? min_i64(all, (int64_t)FLAT_BLOCKS * g->target->multiprocessors) : all;
   const char *name = arena_format(g->arena, "flat%d", program->number);
@@ -82,8 +82,18 @@ void template_flat(Generator *g, CudaProgram *program) {
     emit_line(g, 1, "{");
     emit_line(g, 2, "const Index k0 = blockIdx.x * (Index)%d + threadIdx.x;", step);
   }
-  flat_body(g, program, 2, unroll, arena_format(g->arena, "const Index k = k0 + u * %d;", GENERATE_BLOCK),
-            vectors % step == 0 ? NULL : arena_format(g->arena, "k < (Index)%" PRId64, vectors));
+  const char *guard = vectors % step == 0 ? NULL : arena_format(g->arena, "k < (Index)%" PRId64, vectors);
+  if (parts) {  // once, before all loads
+    emit_line(g, 2, "int wanted[%d];", unroll);
+    emit_line(g, 0, "#pragma unroll");
+    emit_line(g, 2, "for (int u = 0; u < %d; u++) {", unroll);
+    emit_line(g, 3, "const Index k = k0 + u * %d;", GENERATE_BLOCK);
+    emit_line(g, 3, "wanted[u] = %s%s%s;", guard ? guard : "", guard ? " && " : "",
+              part_text(g, "k", program->part / program->vector));
+    emit_line(g, 2, "}");
+    guard = "wanted[u]";
+  }
+  flat_body(g, program, 2, unroll, arena_format(g->arena, "const Index k = k0 + u * %d;", GENERATE_BLOCK), guard);
   emit_line(g, 1, "}");
   if (program->tail > 0) {
     CudaProgram *rest = arena_copy(g->arena, program, sizeof *program);
@@ -97,5 +107,5 @@ void template_flat(Generator *g, CudaProgram *program) {
   totals_close(g, program, GENERATE_BLOCK);
   emit_line(g, 0, "}");
   launch_add(g, name, blocks, 1, GENERATE_BLOCK, 0);
-  form_add(g, arena_format(g->arena, "flat x%d in %d", program->vector, unroll));
+  form_add(g, arena_format(g->arena, "flat x%d in %d%s", program->vector, unroll, parts ? ", chosen parts" : ""));
 }

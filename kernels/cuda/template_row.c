@@ -128,7 +128,7 @@ static void phase_work(Generator *g, const CudaProgram *program, const RowShape 
 
 static Emit row_emit(Generator *g, const CudaProgram *program, const RowShape *shape, int indent) {
   const bool full = shape->vectors % ((int64_t)shape->threads * shape->chunks) == 0;
-  const bool whole = program->outer.total % shape->group == 0;
+  const bool whole = program->outer.total % shape->group == 0 && program->part == 0;
   Emit e = emit_create(g, program, indent, shape->chunks);
   e.where = arena_format(g->arena, "const Index k = %s + u * %d;", shape->held ? "t" : "k0", shape->threads);
   const char *inside = arena_format(g->arena, "k < (Index)%" PRId64, shape->vectors);
@@ -180,12 +180,14 @@ static Emit held_emit(Generator *g, const CudaProgram *program, const RowShape *
 }
 
 static void row_begin(Generator *g, const CudaProgram *program, const RowShape *shape, const char *first, int indent) {
-  if (program->outer.total % shape->group == 0 && shape->stages == 0) {
+  if (program->outer.total % shape->group == 0 && shape->stages == 0 && program->part == 0) {
     emit_line(g, indent, "const int valid = 1;");
     emit_line(g, indent, "const Index row = %s%s;", first, shape->rows > 1 ? " + sub" : "");
   } else {
     const char *row = arena_format(g->arena, "%s%s", first, shape->rows > 1 ? " + sub" : "");
-    emit_line(g, indent, "const int valid = %s < (Index)%" PRId64 ";", row, program->outer.total);
+    const char *chosen = program->part > 0 ? part_text(g, row, program->part) : NULL;
+    emit_line(g, indent, "const int valid = %s < (Index)%" PRId64 "%s%s;", row, program->outer.total,
+              chosen ? " && " : "", chosen ? chosen : "");
     emit_line(g, indent, "const Index row = valid ? %s : 0u;", row);
   }
   row_coordinates(g, program, indent);
@@ -372,6 +374,7 @@ static const char *row_form(Generator *g, const CudaProgram *program, const RowS
     return arena_format(g->arena, "%s %s", text, shape->shared > 0 ? "shared" : "again");
   }
   text = shape->rows > 1 ? arena_format(g->arena, "%s, %d at once", text, shape->rows) : text;
+  text = program->part > 0 ? arena_format(g->arena, "%s, chosen parts", text) : text;
   text = shape->persistent ? arena_format(g->arena, "%s, %d blocks", text, shape->blocks) : text;
   text = shape->tile > 0 ? arena_format(g->arena, "%s, turned by %d", text, shape->group) : text;
   return shape->stages > 0 ? arena_format(g->arena, "%s, %d ahead", text, shape->stages) : text;

@@ -430,7 +430,7 @@ static void run_instruction(Device *device, const Instruction *instruction, cons
       break;
     case INSTRUCTION_TAKE:
       take_run(take, device->simd, device->pool, address(device, &take->x, call), address(device, &take->index, call),
-               address(device, &take->out, call));
+               take->parts > 0 ? address(device, &take->chosen, call) : NULL, address(device, &take->out, call));
       break;
     case INSTRUCTION_PUT:
       put_run(take, device->simd, device->pool, address(device, &take->x, call), address(device, &take->index, call),

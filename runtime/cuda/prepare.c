@@ -66,8 +66,8 @@ static bool prepare_grouped(Device *device, const Instruction *instruction, Prep
 
 static bool prepare_take(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {
   const Take *take = &instruction->as.take;
-  const Slot slots[] = {{.place = &take->x}, {.place = &take->index}, {.place = &take->out}};
-  return prepare_generated(device, instruction, slots, 3, prepared, error);
+  const Slot slots[] = {{.place = &take->x}, {.place = &take->index}, {.place = &take->out}, {.place = &take->chosen}};
+  return prepare_generated(device, instruction, slots, take->parts > 0 ? 4 : 3, prepared, error);
 }
 
 static bool prepare_window(Device *device, const Instruction *instruction, Prepared *prepared, Error *error) {

@@ -153,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) grouped(Slots slots) {
       }
     }
   }
-  if (add && steps == 0) {
+  if ((add || LEAVES) && steps == 0) {
     return;
   }
   for (int step = 0; step < STAGES - 1; step++) {

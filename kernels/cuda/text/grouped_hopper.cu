@@ -307,6 +307,9 @@ __device__ __forceinline__ void multiply_all(const Slots &slots, SharedAddress s
     if (tile.dead) {
       sums_clear(c);
     }
+    if (LEAVES && (tile.dead || tile.steps == 0)) {
+      continue;
+    }
     if (!add) {
       tile_store<false>(slots, tile, c);
     } else if (!tile.dead && tile.steps > 0) {

@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) grouped(Slots slots) {
       sum[u][e] = 0;
     }
   }
-  if (!there && add) {
+  if (!there && (add || LEAVES)) {
     return;
   }
   for (int k = 0; there && k < place.depth; k += TILE_K) {

@@ -2,6 +2,7 @@
 //
 // An item is PACK consecutive elements of out. A thread has EACH items, whose indices are all read before the first
 // element of x, and whose elements before the first store. seek gives the offsets of an item, in elements. Of a TAKE
+// With PARTS, items of a part whose number in `chosen` is negative are left out. Of a TAKE
 // that sums, sum_seek gives those that each of SUMMED coordinates adds, which are read AT_ONCE and added in their order.
 constexpr int THREADS = 256;
 
@@ -65,6 +66,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) take(Slots slots) {
       seek(first + i * THREADS, base, index, to[i]);
       const int place = ((const int *)slots.at[1])[index];
       from[i] = place >= 0 && place < EXTENT ? base + place * AXIS : -1;
+#if PARTS
+      if (((const int *)slots.at[3])[(first + i * THREADS) / PART_ITEMS] < 0) {
+        to[i] = from[i] = -1;
+      }
+#endif
     }
   }
 #pragma unroll
