@@ -15,10 +15,16 @@
 enum { HELP_WIDTH = 100, HELP_INDENT = 28 };
 
 typedef struct {
+  const Option *option;
+  const char *text;
+} Taken;
+
+typedef struct {
   Arena *arena;
   const Command *command;
   char *values;
   ARRAY(const char *) plain;
+  ARRAY(Taken) taken;
   Buffer *problem;
 } Parser;
 
@@ -165,6 +171,19 @@ static bool option_store(Parser *parser, const Option *option, char *field, cons
   return false;
 }
 
+// The second of two values would win without a word. A flag says the same however often it is given.
+static bool option_once(Parser *parser, const Option *option, const char *text) {
+  for (int i = 0; i < parser->taken.count && option->kind != OPTION_LIST && option->kind != OPTION_FLAG; i++) {
+    if (parser->taken.at[i].option == option) {
+      buffer_format(parser->problem, "--%s is given twice, as '%s' and as '%s'; keep one of them", option->name,
+                    parser->taken.at[i].text, text);
+      return false;
+    }
+  }
+  array_push(parser->arena, &parser->taken, ((Taken){option, text}));
+  return true;
+}
+
 // One option word and, where it takes a value that is not in the word, the next. Returns how many words it used, or 0.
 static int option_take(Parser *parser, int argc, char **argv, int at) {
   const char *word = argv[at];
@@ -196,7 +215,7 @@ static int option_take(Parser *parser, int argc, char **argv, int at) {
     text = argv[at + 1];
     used = 2;
   }
-  return option_store(parser, option, field, text) ? used : 0;
+  return option_once(parser, option, text) && option_store(parser, option, field, text) ? used : 0;
 }
 
 bool options_parse(Arena *arena, const Command *command, int argc, char **argv, void *values, OptionList *arguments,
