@@ -281,7 +281,7 @@ Object binary_object(Elaborator *e, Name text, Object a, Object b, Span span) {
   return integer_pair(e, operator, x, y, span);
 }
 
-static double fold_unary(Op op, double x) {
+double number_of_unary(Op op, double x, bool *unknown) {
   switch (op) {
     case OP_NEG:
       return -x;
@@ -312,6 +312,7 @@ static double fold_unary(Op op, double x) {
     case OP_ERF:
       return erf(x);
     default:
+      *unknown = true;
       return NAN;
   }
 }
@@ -326,8 +327,8 @@ Object unary_object(Elaborator *e, Op op, Object a, Span span) {
     return object_bool(a.number == 0, span);
   }
   if (op != OP_NOT && object_size(&a, e, &number, &integer)) {
-    bool keeps = op == OP_NEG || op == OP_ABS || op == OP_SIGN || op == OP_FLOOR;
-    return object_number(fold_unary(op, number), (integer && keeps) || op == OP_FLOOR, span);
+    bool unknown = false, keeps = op == OP_NEG || op == OP_ABS || op == OP_SIGN || op == OP_FLOOR;
+    return object_number(number_of_unary(op, number, &unknown), (integer && keeps) || op == OP_FLOOR, span);
   }
   e->graph->span = span;
   ValueId x;

@@ -267,6 +267,18 @@ static const Foreign parameters[] = {
     {"is_causal", "causal"},
 };
 
+// Inputs that data feeds; the help is the name that they have here.
+static const Foreign inputs[] = {
+    {"x", "tokens"},           {"x_ids", "tokens"},    {"ids", "tokens"},    {"idx", "tokens"},
+    {"input_ids", "tokens"},   {"text", "tokens"},     {"inputs", "tokens"}, {"y", "targets"},
+    {"labels", "targets"},     {"label", "targets"},   {"next", "targets"},  {"loss_mask", "mask"},
+    {"attention_mask", "doc"}, {"segment_ids", "doc"}, {"document", "doc"},  {"weights", "share"},
+};
+
+const char *foreign_input(const char *word) {
+  return FIND(inputs, word);
+}
+
 const char *foreign_statement(const char *word) {
   return FIND(statements, word);
 }

@@ -58,6 +58,10 @@ bool lint_constant(Graph *graph, ValueId value) {
   return true;
 }
 
+const bool *lint_nodes_of(Graph *graph, ValueId value) {
+  return walk_from(graph, value).nodes;
+}
+
 // --- parameters ---
 
 static int by_place(const void *a, const void *b) {
@@ -185,4 +189,5 @@ static void check_parameters(Elaborator *e, ValueId loss) {
 void lint_model(Elaborator *e, ValueId loss) {
   unread_check(e->unit);
   check_parameters(e, loss);
+  lint_loss(e, loss);
 }
