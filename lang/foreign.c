@@ -279,6 +279,18 @@ const char *foreign_input(const char *word) {
   return FIND(inputs, word);
 }
 
+// Parameters of schedules that are looked for in updates.
+static const Foreign of_schedules[] = {
+    {"peak", "peak"},      {"warmup", "warmup"},     {"warmup_steps", "warmup"},  {"warmup_iters", "warmup"},
+    {"floor", "floor"},    {"min_lr", "floor"},      {"eta_min", "floor"},        {"steps", "steps"},
+    {"max_lr", "peak"},    {"total_steps", "steps"}, {"lr_decay_iters", "steps"}, {"schedule", "peak"},
+    {"scheduler", "peak"}, {"lr_scheduler", "peak"},
+};
+
+const char *foreign_of_schedule(const char *word) {
+  return FIND(of_schedules, word);
+}
+
 const char *foreign_statement(const char *word) {
   return FIND(statements, word);
 }

@@ -130,6 +130,8 @@ static void test_problems(void **state) {
       {"a -o x --out x", "--out is given twice, as 'x' and as 'x'; keep one of them"},
       {"--fast", "FILE is missing"},
       {"a b c", "unexpected argument 'c'"},
+      {"a b x=1", "unexpected argument 'x=1'; a setting is --set 'x=1'"},
+      {"a --output-dir x", "unknown option '--output-dir'; did you mean --out?"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     Parsed p = {.arena = arena_create()};
