@@ -101,6 +101,7 @@ typedef struct Elaborator {
   int64_t steps;                 // statements, rounds of repeats and expressions so far
   int ports;                     // inputs and outputs so far
   bool training, exhausted;
+  bool summed;          // the loss is a sum over tokens, not their mean
   bool one_microbatch;  // sizes are those of one microbatch, not of the whole batch
   ValueId step;         // the int scalar, or -1 before its first use
   ARRAY(Initialiser) initialisers;

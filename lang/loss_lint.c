@@ -182,7 +182,8 @@ static void check_mean(Elaborator *e, ValueId loss) {
       s.counted = shape_union(s.counted, &shape);
     }
   }
-  if (!is_plain_sum(&s, loss, 1, 0)) {
+  e->summed = is_plain_sum(&s, loss, 1, 0);
+  if (!e->summed) {
     return;
   }
   Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, s.sum),

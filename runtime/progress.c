@@ -231,6 +231,15 @@ static void progress_evaluation(Log *log, const Data *data, int64_t step, const 
     return;
   }
   add_shown(&outputs, shown);
+  if (evaluation->summed) {
+    log_line(log,
+             LOG_GREEN "eval" LOG_PLAIN " %lld%s%s: " LOG_BOLD "%.4f" LOG_PLAIN
+                       ", a sum over the tokens of a batch%s  " LOG_FAINT "(%lld windows, %s)" LOG_PLAIN,
+             (long long)step, *name ? " " : "", name, evaluation->loss, outputs.text ? outputs.text : "",
+             (long long)evaluation->windows, units_duration(time, evaluation->seconds));
+    buffer_free(&outputs);
+    return;
+  }
   log_line(log,
            LOG_GREEN "eval" LOG_PLAIN " %lld%s%s: " LOG_BOLD "%.4f" LOG_PLAIN
                      " nats per token, perplexity %.4g%s%s  " LOG_FAINT "(%lld windows, %s)" LOG_PLAIN,
