@@ -262,6 +262,7 @@ bool bind_rest(Elaborator *e, const Ast *function, const Arguments *arguments, i
     return false;
   }
   bool good = bind_named(e, function, arguments, frame);
+  good = good && arguments_hold(e, function, arguments);
   return bind_defaults(e, function, frame, span) && good;
 }
 
@@ -279,6 +280,7 @@ bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Fram
                         arguments->has_to ? arguments->to_span : span)) {
     return false;
   }
+  warn_order(e, function, arguments, span);
   int positional = 0, over = 0, to = 0;
   for (int i = 0; i < formals->count; i++) {
     const Ast *formal = formals->kids[i];

@@ -184,6 +184,11 @@ bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Fram
 // Its second half: what is given by name, and defaults, when `taken` positional arguments are bound.
 bool bind_rest(Elaborator *e, const Ast *function, const Arguments *arguments, int taken, Frame *frame, Span span);
 
+// call_lint.c: of what functions and updates of the library are given.
+bool arguments_hold(Elaborator *e, const Ast *function, const Arguments *arguments);  // within limits; reports E030
+// Warns of axes that have the names of the function's own, in another order (E019).
+void warn_order(Elaborator *e, const Ast *function, const Arguments *arguments, Span span);
+
 // functions.c
 const Object *function_variable(Elaborator *e, Name name);  // the function that a parameter stands for, or NULL
 const Ast *formal_named(const Ast *function, Name name);

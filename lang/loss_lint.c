@@ -38,6 +38,15 @@ static bool is_shares(const Graph *graph, const Node *node, AxisId axis) {
   return sum && sum->op == OP_SUM && sum->operands[0] == node->operands[0] && shape_has(&sum->axes, axis);
 }
 
+static bool is_zero(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  return node && ((node->op == OP_CONST && node->number == 0) || (node->op == OP_INTEGER && node->integer == 0));
+}
+
+static bool is_relu(const Graph *graph, const Node *node) {
+  return node->op == OP_MAX && (is_zero(graph, node->operands[0]) || is_zero(graph, node->operands[1]));
+}
+
 static void check_logits(Elaborator *e, const Node *take) {
   const Graph *graph = e->graph;
   const Node *maker = graph_producer(graph, behind_views(graph, take->operands[0]));
@@ -47,6 +56,12 @@ static void check_logits(Elaborator *e, const Node *take) {
     axis = renamed->axis;
   }
   const bool shares = maker && is_shares(graph, maker, axis), gate = maker && maker->op == OP_SIGMOID;
+  if (maker && is_relu(graph, maker)) {
+    Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, take),
+                                    "`cross_entropy` takes logits of any sign, and these are never below 0");
+    diag_help(e->diag, said, "leave the last activation out; `allow E054;` in the recipe if that is meant");
+    diag_related(e->diag, said, asked_for(e, maker), "made here");
+  }
   if (!shares && !gate) {
     return;
   }
@@ -99,6 +114,109 @@ static void check_targets(Elaborator *e, const Node *take) {
   }
 }
 
+// Are the elements of a value reduced along an axis of the positions of the text, by more than a mask of positions?
+static const Node *reduces_text(Graph *graph, const Node *tokens, const bool *nodes) {
+  const Shape places = graph_shape(graph, tokens->first_result);
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    bool along = false;
+    for (int j = 0; nodes[i] && op_reduction(node->op) && j < node->axes.count; j++) {
+      along |= shape_has(&places, node->axes.axis[j]) && strcmp(graph->axes.at[node->axes.axis[j]].name, "batch") != 0;
+    }
+    if (!along) {
+      continue;
+    }
+    const bool *inside = lint_nodes_of(graph, node->operands[0]);
+    bool placed = false, text = false;
+    for (int j = 0; j < graph->nodes.count; j++) {
+      placed |= inside[j] && graph_node(graph, j)->op == OP_POSITION;
+      text |= inside[j] && graph_node(graph, j) == tokens;
+    }
+    if (text && !placed) {
+      return node;
+    }
+  }
+  return NULL;
+}
+
+// What is the same for all positions of a text is made of the tokens behind each of them too.
+static void check_reductions(Elaborator *e, const Node *take) {
+  Graph *graph = e->graph;
+  const bool *nodes = lint_nodes_of(graph, take->operands[0]);
+  const Shape logits = graph_shape(graph, take->operands[0]);
+  const Node *tokens = NULL;
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    tokens = nodes[i] && node->op == OP_INPUT && strcmp(node->text, "tokens") == 0 ? node : tokens;
+  }
+  const Shape places = tokens ? graph_shape(graph, tokens->first_result) : (Shape){0};
+  if (!tokens || !is_input(graph, take->operands[1], "targets") || !shape_contains(&logits, &places)) {
+    return;
+  }
+  const Node *node = reduces_text(graph, tokens, nodes);
+  if (node) {
+    Diagnostic *said =
+        diag_warning(e->diag, E049, asked_for(e, node),
+                     "each position sees what is computed here of all positions, the tokens that it is to "
+                     "predict among them");
+    diag_help(e->diag, said,
+              "reduce along another axis, or over positions up to each, as attention with `causal = true` "
+              "does; `allow E049;` in the recipe if that is meant");
+  }
+}
+
+// --- a loss that training would make larger ---
+
+static bool constant(const Graph *graph, ValueId value, double *number) {
+  const Node *node = graph_producer(graph, value);
+  *number = node && node->op == OP_CONST ? node->number : 0;
+  return node && node->op == OP_CONST;
+}
+
+static void check_sign(Elaborator *e, ValueId value, bool minus, int depth) {
+  const Graph *graph = e->graph;
+  const Node *node = graph_producer(graph, value);
+  if (!node || depth > 32) {
+    return;
+  }
+  const bool entropy = node->scope >= 0 && diag_in_library(e->diag, node->span) &&
+                       strcmp(graph->scopes.at[node->scope].function, "cross_entropy") == 0;
+  if (entropy && minus) {
+    Diagnostic *said =
+        diag_warning(e->diag, E054, asked_for(e, node), "the loss has this with a minus: training makes it larger");
+    diag_help(e->diag, said,
+              "`cross_entropy` is -log of the probability already; `allow E054;` in the recipe if that is "
+              "meant");
+  }
+  double number;
+  if (entropy) {
+    return;
+  }
+  switch (node->op) {
+    case OP_NEG:
+      check_sign(e, node->operands[0], !minus, depth + 1);
+      break;
+    case OP_SUM:
+      check_sign(e, node->operands[0], minus, depth + 1);
+      break;
+    case OP_ADD:
+    case OP_SUB:
+      check_sign(e, node->operands[0], minus, depth + 1);
+      check_sign(e, node->operands[1], minus != (node->op == OP_SUB), depth + 1);
+      break;
+    case OP_MUL:
+    case OP_DIV:
+      if (constant(graph, node->operands[1], &number)) {
+        check_sign(e, node->operands[0], minus != (number < 0), depth + 1);
+      } else if (node->op == OP_MUL && constant(graph, node->operands[0], &number)) {
+        check_sign(e, node->operands[1], minus != (number < 0), depth + 1);
+      }
+      break;
+    default:
+      break;
+  }
+}
+
 // --- a sum in place of a mean ---
 
 typedef struct {
@@ -107,12 +225,6 @@ typedef struct {
   const Node *sum;  // over some of these
   Shape over;       // those
 } Summed;
-
-static bool constant(const Graph *graph, ValueId value, double *number) {
-  const Node *node = graph_producer(graph, value);
-  *number = node && node->op == OP_CONST ? node->number : 0;
-  return node && node->op == OP_CONST;
-}
 
 static double terms(const Summed *s, unsigned axes) {
   double count = 1;
@@ -224,6 +336,23 @@ static void warn_unfed(Elaborator *e, const char *name, Span span) {
             closest ? "`? " : "", known);
 }
 
+// Bytes go up to 255, as the axis that they are an index of must.
+static void check_kinds(Elaborator *e, const Node *input) {
+  enum { BYTES = 256 };
+  const PlanRun *run = &e->spec->run;
+  const AxisId of = graph_value(e->graph, input->first_result)->bound;
+  const bool token = strcmp(input->text, "tokens") == 0 || strcmp(input->text, "targets") == 0;
+  const bool text = name_is(run->data_kind, "text") && name_is(run->tokenizer, "bytes");
+  if (!token || !text || of < 0 || axis_count(e, of) >= BYTES) {
+    return;
+  }
+  const Object *object = frame_find(e->frame, input->text);
+  Diagnostic *said = diag_warning(e->diag, E018, object ? object->span : input->span,
+                                  "'%s' is an index of '%s', which has %lld places, and bytes of a text go up to %d",
+                                  input->text, axis_name(e, of), (long long)axis_count(e, of), BYTES - 1);
+  diag_help(e->diag, said, "give it %d: `%s = %d`", BYTES, axis_name(e, of), BYTES);
+}
+
 // Where the recipe says what the data is, it must have all that the model reads.
 static void check_inputs(Elaborator *e) {
   const Graph *graph = e->graph;
@@ -234,6 +363,7 @@ static void check_inputs(Elaborator *e) {
     if (node->op == OP_INPUT) {
       text |= strcmp(node->text, "tokens") == 0;
       other |= !is_fed(node->text);
+      check_kinds(e, node);
       if (!is_fed(node->text)) {
         const Object *object = frame_find(e->frame, node->text);
         warn_unfed(e, node->text, object ? object->span : node->span);
@@ -257,9 +387,11 @@ void lint_loss(Elaborator *e, ValueId loss) {
     if (scored) {
       check_logits(e, node);
       check_targets(e, node);
+      check_reductions(e, node);
     }
   }
   check_mean(e, loss);
+  check_sign(e, loss, false, 0);
   if (settings_phrase(e->spec->text->recipe, "data")) {
     check_inputs(e);
   }
