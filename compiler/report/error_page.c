@@ -30,9 +30,9 @@ static void print_indented(const char *text, FILE *out) {
 }
 
 bool error_page_print(const char *argument, FILE *out) {
-  char name[MOST_DIGITS + 2];
+  char name[16];
   ErrorCode code;
-  snprintf(name, sizeof name, "E%03d", atoi(argument + 1) % 1000);
+  snprintf(name, sizeof name, "E%03d", atoi(argument + 1));
   if (!error_code_find(name, &code)) {
     fprintf(stderr, "mdlc explain: there is no error %s; docs/errors.md lists them all\n", name);
     return false;
