@@ -15,10 +15,16 @@
 enum { HELP_WIDTH = 100, HELP_INDENT = 28 };
 
 typedef struct {
+  const Option *option;
+  const char *text;
+} Taken;
+
+typedef struct {
   Arena *arena;
   const Command *command;
   char *values;
   ARRAY(const char *) plain;
+  ARRAY(Taken) taken;
   Buffer *problem;
 } Parser;
 
@@ -60,6 +66,24 @@ static const char *option_foreign(const Command *command, const char *word) {
       {"max-tokens", "tokens", "did you mean --tokens?"},
       {"max-new-tokens", "tokens", "did you mean --tokens?"},
       {"temp", "temperature", "did you mean --temperature?"},
+      {"output-dir", "out", "did you mean --out?"},
+      {"save-dir", "out", "did you mean --out?"},
+      {"model", "recipe", "the model is that of the text, FILE.mdl; one recipe of several is --recipe NAME"},
+      {"config", "recipe", "the text is an argument, FILE.mdl; one recipe of several is --recipe NAME"},
+      {"checkpoint", "from", "weights to begin with are --from DIR; a run is continued with --resume"},
+      {"pretrained", "from", "weights to begin with are --from DIR"},
+      {"init-from", "from", "weights to begin with are --from DIR"},
+      {"optimizer", "set", "an argument of it is --set optimizer.lr=X; another optimizer is another recipe"},
+      {"warmup", "set", "it belongs to a schedule: --set optimizer.lr.warmup=N"},
+      {"warmup-steps", "set", "it belongs to a schedule: --set optimizer.lr.warmup=N"},
+      {"workers", "threads", "did you mean --threads?"},
+      {"num-workers", "threads", "did you mean --threads?"},
+      {"fp16", "precision", "half precision is --precision bf16"},
+      {"bf16", "precision", "it is --precision bf16"},
+      {"tp", "layout", "how work is divided says a layout: --layout NAME, --set mesh.tp=N for the size of its mesh"},
+      {"dp", "layout", "how work is divided says a layout: --layout NAME, --set mesh.dp=N for the size of its mesh"},
+      {"num-samples", "prompt", "one text is made for each --prompt TEXT"},
+      {"text", "prompt", "did you mean --prompt?"},
   };
   char name[32];
   size_t length = 0, base;
@@ -165,6 +189,19 @@ static bool option_store(Parser *parser, const Option *option, char *field, cons
   return false;
 }
 
+// The second of two values would win without a word. A flag says the same however often it is given.
+static bool option_once(Parser *parser, const Option *option, const char *text) {
+  for (int i = 0; i < parser->taken.count && option->kind != OPTION_LIST && option->kind != OPTION_FLAG; i++) {
+    if (parser->taken.at[i].option == option) {
+      buffer_format(parser->problem, "--%s is given twice, as '%s' and as '%s'; keep one of them", option->name,
+                    parser->taken.at[i].text, text);
+      return false;
+    }
+  }
+  array_push(parser->arena, &parser->taken, ((Taken){option, text}));
+  return true;
+}
+
 // One option word and, where it takes a value that is not in the word, the next. Returns how many words it used, or 0.
 static int option_take(Parser *parser, int argc, char **argv, int at) {
   const char *word = argv[at];
@@ -196,7 +233,23 @@ static int option_take(Parser *parser, int argc, char **argv, int at) {
     text = argv[at + 1];
     used = 2;
   }
-  return option_store(parser, option, field, text) ? used : 0;
+  return option_once(parser, option, text) && option_store(parser, option, field, text) ? used : 0;
+}
+
+// What an argument too many was probably meant to be, where the command has an option for it.
+static void option_for(const Command *command, const char *word, Buffer *problem) {
+  static const struct {
+    const char *name, *what;
+    bool setting;  // of what has a = in it
+  } options[] = {{"set", "a setting", true}, {"prompt", "a text to go on with", false}, {"data", "other data", false}};
+  size_t base;
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+    const char *name = options[i].name;
+    if (option_find(command, name, strlen(name), '\0', &base) && options[i].setting == (strchr(word, '=') != NULL)) {
+      buffer_format(problem, "; %s is --%s '%s'", options[i].what, name, word);
+      return;
+    }
+  }
 }
 
 bool options_parse(Arena *arena, const Command *command, int argc, char **argv, void *values, OptionList *arguments,
@@ -234,6 +287,7 @@ bool options_parse(Arena *arena, const Command *command, int argc, char **argv, 
   }
   if (command->most >= 0 && arguments->count > command->most) {
     buffer_format(problem, "unexpected argument '%s'", arguments->at[command->most]);
+    option_for(command, arguments->at[command->most], problem);
     return false;
   }
   return true;
@@ -319,6 +373,28 @@ void options_overview(const Program *program, Buffer *out) {
   }
 }
 
+// What other programs call a command.
+static const char *command_foreign(const Program *program, const char *name) {
+  static const struct {
+    const char *word, *name;
+  } foreign[] = {{"tokenize", "encode"}, {"tokenise", "encode"},    {"prepare", "encode"},   {"preprocess", "encode"},
+                 {"finetune", "train"},  {"fine-tune", "train"},    {"fit", "train"},        {"run", "train"},
+                 {"pretrain", "train"},  {"resume", "train"},       {"sample", "generate"},  {"chat", "generate"},
+                 {"infer", "generate"},  {"inference", "generate"}, {"predict", "generate"}, {"complete", "generate"},
+                 {"evaluate", "eval"},   {"validate", "eval"},      {"test", "eval"},        {"export", "convert"},
+                 {"import", "convert"},  {"download", "convert"},   {"sweep", "ablate"},     {"compare", "diff"},
+                 {"lint", "check"},      {"build", "compile"},      {"format", "fmt"},       {"plan", "compile"},
+                 {"show", "explain"},    {"graph", "print"},        {"dump", "print"}};
+  for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+    for (int j = 0; strcmp(foreign[i].word, name) == 0 && j < program->count; j++) {
+      if (strcmp(program->commands[j].name, foreign[i].name) == 0) {
+        return foreign[i].name;
+      }
+    }
+  }
+  return NULL;
+}
+
 static const Command *command_find(const Program *program, const char *name) {
   for (int i = 0; i < program->count; i++) {
     if (strcmp(program->commands[i].name, name) == 0) {
@@ -330,13 +406,16 @@ static const Command *command_find(const Program *program, const char *name) {
   for (int i = 0; i < program->count && count < 64; i++) {
     candidates[count++] = program->commands[i].name;
   }
-  const char *closest = text_closest(name, candidates, count);
+  const char *closest = text_closest(name, candidates, count), *foreign = command_foreign(program, name);
   fprintf(stderr, "%s: unknown command '%s'", program->name, name);
   const size_t length = strlen(name);
+  closest = foreign ? foreign : closest;
   if (program->others && choice_holds(program->others, name)) {
     fprintf(stderr, "; did you mean '%s %s'?", program->other, name);
   } else if (program->on_file && length > 4 && strcmp(name + length - 4, ".mdl") == 0) {
     fprintf(stderr, "; did you mean '%s %s %s'?", program->name, program->on_file, name);
+  } else if (name[0] == '-') {
+    fprintf(stderr, "; options stand behind the command");
   } else if (closest) {
     fprintf(stderr, "; did you mean '%s'?", closest);
   }

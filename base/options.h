@@ -26,7 +26,7 @@ typedef enum {
   OPTION_CHOICE,   // const char *, one of the words of `value`, which are separated by |
   OPTION_INTEGER,  // int64_t
   OPTION_NUMBER,   // double
-  OPTION_LIST,     // OptionList: given any number of times
+  OPTION_LIST,     // OptionList: given any number of times, as no other is that takes a value
 } OptionKind;
 
 typedef struct {

@@ -222,6 +222,27 @@ static bool mixes_places(Elaborator *e, const Operator *operator, const Object *
   return true;
 }
 
+// `logits - targets`: the number of a place is no score of it. Positions along an axis have that axis themselves.
+static bool counts_places(Elaborator *e, const Operator *operator, const Object * a, const Object *b, Span span) {
+  const Object *index = is_index(e, a) && is_real_value(e, b) ? a : is_index(e, b) && is_real_value(e, a) ? b : NULL;
+  const AxisId of = index ? graph_value(e->graph, index->value)->bound : -1;
+  if (of < 0 || is_comparison(operator->op)) {
+    return false;
+  }
+  const Shape places = graph_shape(e->graph, index->value);
+  const Shape scores = graph_shape(e->graph, (index == a ? b : a)->value);
+  if (shape_has(&places, of) || !shape_has(&scores, of)) {
+    return false;
+  }
+  Diagnostic *error =
+      diag_error(e->diag, E032, span, "'%s' of real numbers along '%s' and an index of '%s'", operator->text,
+                 axis_name(e, of), axis_name(e, of));
+  diag_help(e->diag, error,
+            "the loss of logits is `cross_entropy(x, i over %s)`, one of them is `x[i]`; else write `i as real`",
+            axis_name(e, of));
+  return true;
+}
+
 // As in normal(0, 0.02), which is not the mean and the deviation.
 static bool draws_nothing(Elaborator *e, const Operator *operator, const Object * a, const Object *b, Span span) {
   const Object *number = a->kind == OBJECT_NUMBER ? a : b, *value = number == a ? b : a;
@@ -241,7 +262,8 @@ Object binary_object(Elaborator *e, Name text, Object a, Object b, Span span) {
   if (a.kind == OBJECT_POISON || b.kind == OBJECT_POISON) {
     return object_poison();
   }
-  if (mixes_places(e, operator, & a, &b, span) || draws_nothing(e, operator, & a, &b, span)) {
+  if (mixes_places(e, operator, & a, &b, span) || counts_places(e, operator, & a, &b, span) ||
+      draws_nothing(e, operator, & a, &b, span)) {
     return object_poison();
   }
   bool done = false;
@@ -281,7 +303,7 @@ Object binary_object(Elaborator *e, Name text, Object a, Object b, Span span) {
   return integer_pair(e, operator, x, y, span);
 }
 
-static double fold_unary(Op op, double x) {
+double number_of_unary(Op op, double x, bool *unknown) {
   switch (op) {
     case OP_NEG:
       return -x;
@@ -312,6 +334,7 @@ static double fold_unary(Op op, double x) {
     case OP_ERF:
       return erf(x);
     default:
+      *unknown = true;
       return NAN;
   }
 }
@@ -326,8 +349,8 @@ Object unary_object(Elaborator *e, Op op, Object a, Span span) {
     return object_bool(a.number == 0, span);
   }
   if (op != OP_NOT && object_size(&a, e, &number, &integer)) {
-    bool keeps = op == OP_NEG || op == OP_ABS || op == OP_SIGN || op == OP_FLOOR;
-    return object_number(fold_unary(op, number), (integer && keeps) || op == OP_FLOOR, span);
+    bool unknown = false, keeps = op == OP_NEG || op == OP_ABS || op == OP_SIGN || op == OP_FLOOR;
+    return object_number(number_of_unary(op, number, &unknown), (integer && keeps) || op == OP_FLOOR, span);
   }
   e->graph->span = span;
   ValueId x;

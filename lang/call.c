@@ -204,7 +204,13 @@ static bool bind_named(Elaborator *e, const Ast *function, const Arguments *argu
       for (int j = 0; foreign && j < candidate_count; j++) {
         closest = strcmp(candidates[j], foreign) == 0 ? foreign : closest;
       }
-      if (closest) {
+      const char *schedule = function->kind == AST_UPDATE ? foreign_of_schedule(name) : NULL;
+      if (schedule) {
+        diag_help(e->diag, error,
+                  "it belongs to a schedule: `lr = cosine(peak = 3e-4, warmup = 100, steps = steps)`, `--set "
+                  "optimizer.lr.%s=...`",
+                  schedule);
+      } else if (closest) {
         diag_help(e->diag, error, "did you mean `%s`?", closest);
       }
       diag_related(e->diag, error, function->name_span, "declared here");
@@ -256,6 +262,7 @@ bool bind_rest(Elaborator *e, const Ast *function, const Arguments *arguments, i
     return false;
   }
   bool good = bind_named(e, function, arguments, frame);
+  good = good && arguments_hold(e, function, arguments);
   return bind_defaults(e, function, frame, span) && good;
 }
 
@@ -273,6 +280,7 @@ bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Fram
                         arguments->has_to ? arguments->to_span : span)) {
     return false;
   }
+  warn_order(e, function, arguments, span);
   int positional = 0, over = 0, to = 0;
   for (int i = 0; i < formals->count; i++) {
     const Ast *formal = formals->kids[i];

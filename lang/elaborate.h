@@ -101,6 +101,7 @@ typedef struct Elaborator {
   int64_t steps;                 // statements, rounds of repeats and expressions so far
   int ports;                     // inputs and outputs so far
   bool training, exhausted;
+  bool summed;          // the loss is a sum over tokens, not their mean
   bool one_microbatch;  // sizes are those of one microbatch, not of the whole batch
   ValueId step;         // the int scalar, or -1 before its first use
   ARRAY(Initialiser) initialisers;
@@ -148,6 +149,7 @@ void blame_caller(Elaborator *e, int first, Name function, Span call);  // what 
 // arithmetic.c
 Object binary_object(Elaborator *e, Name op, Object a, Object b, Span span);
 Object unary_object(Elaborator *e, Op op, Object a, Span span);
+double number_of_unary(Op op, double x, bool *unknown);  // *unknown is set of an op that is no function of a number
 Object where_object(Elaborator *e, Object condition, Object a, Object b, Span span);
 bool object_tensor(Elaborator *e, Object object, bool real, Span span, ValueId *value);  // makes it a tensor
 bool object_is_real(const Elaborator *e, const Object *object);
@@ -181,6 +183,11 @@ Object call_function(Elaborator *e, const Ast *function, Arguments *arguments, N
 bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Frame *frame, Span span);
 // Its second half: what is given by name, and defaults, when `taken` positional arguments are bound.
 bool bind_rest(Elaborator *e, const Ast *function, const Arguments *arguments, int taken, Frame *frame, Span span);
+
+// call_lint.c: of what functions and updates of the library are given.
+bool arguments_hold(Elaborator *e, const Ast *function, const Arguments *arguments);  // within limits; reports E030
+// Warns of axes that have the names of the function's own, in another order (E019).
+void warn_order(Elaborator *e, const Ast *function, const Arguments *arguments, Span span);
 
 // functions.c
 const Object *function_variable(Elaborator *e, Name name);  // the function that a parameter stands for, or NULL

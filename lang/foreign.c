@@ -267,6 +267,30 @@ static const Foreign parameters[] = {
     {"is_causal", "causal"},
 };
 
+// Inputs that data feeds; the help is the name that they have here.
+static const Foreign inputs[] = {
+    {"x", "tokens"},           {"x_ids", "tokens"},    {"ids", "tokens"},    {"idx", "tokens"},
+    {"input_ids", "tokens"},   {"text", "tokens"},     {"inputs", "tokens"}, {"y", "targets"},
+    {"labels", "targets"},     {"label", "targets"},   {"next", "targets"},  {"loss_mask", "mask"},
+    {"attention_mask", "doc"}, {"segment_ids", "doc"}, {"document", "doc"},  {"weights", "share"},
+};
+
+const char *foreign_input(const char *word) {
+  return FIND(inputs, word);
+}
+
+// Parameters of schedules that are looked for in updates.
+static const Foreign of_schedules[] = {
+    {"peak", "peak"},      {"warmup", "warmup"},     {"warmup_steps", "warmup"},  {"warmup_iters", "warmup"},
+    {"floor", "floor"},    {"min_lr", "floor"},      {"eta_min", "floor"},        {"steps", "steps"},
+    {"max_lr", "peak"},    {"total_steps", "steps"}, {"lr_decay_iters", "steps"}, {"schedule", "peak"},
+    {"scheduler", "peak"}, {"lr_scheduler", "peak"},
+};
+
+const char *foreign_of_schedule(const char *word) {
+  return FIND(of_schedules, word);
+}
+
 const char *foreign_statement(const char *word) {
   return FIND(statements, word);
 }

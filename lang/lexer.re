@@ -205,7 +205,10 @@ int lexer_next(Lexer *lexer, Token *token, Span *span) {
       float            { *span = HERE; FOUND(lexer_number(lexer, token, *span, TOKEN_FLOAT)); }
       (digits | float) name {
         Diagnostic *error = diag_error(lexer->diag, E002, HERE, "a number runs into a name");
-        diag_help(lexer->diag, error, "names begin with a letter or `_`; an exponent has digits: `1e-4`");
+        diag_help(lexer->diag, error, "%s",
+                  cursor - begin == 4 && memcmp(begin, "1f1b", 4) == 0
+                      ? "this schedule is written `one_f_one_b`"
+                      : "names begin with a letter or `_`; an exponent has digits: `1e-4`");
         token->text = name_of_bytes(lexer->names, "0", 1);
         FOUND(TOKEN_INTEGER);
       }

@@ -23,15 +23,16 @@ static void walk_value(Walk *walk, ValueId value) {
   }
 }
 
-// Everything that a value is computed from. All that stands in a region counts where one of its results is read.
-static Walk walk_from(Graph *graph, ValueId value) {
+// Everything that a value is computed from; or but for what is behind a `stop`, that gradients flow to. All that stands
+// in a region counts where one of its results is read.
+static Walk walk_from(Graph *graph, ValueId value, bool through_stops) {
   Walk walk = {.graph = graph,
                .values = ARENA_ARRAY(graph->arena, bool, graph->values.count + 1),
                .nodes = ARENA_ARRAY(graph->arena, bool, graph->nodes.count + 1)};
   walk_value(&walk, value);
   while (walk.open.count > 0) {
     const Node *node = graph_node(graph, walk.open.at[--walk.open.count]);
-    for (int i = 0; i < node->operand_count; i++) {
+    for (int i = 0; i < node->operand_count && (through_stops || node->op != OP_STOP); i++) {
       walk_value(&walk, node->operands[i]);
     }
     const NodeList *inside = node->region >= 0 ? &graph->regions.at[node->region].nodes : NULL;
@@ -47,7 +48,7 @@ static Walk walk_from(Graph *graph, ValueId value) {
 }
 
 bool lint_constant(Graph *graph, ValueId value) {
-  const Walk walk = walk_from(graph, value);
+  const Walk walk = walk_from(graph, value, true);
   for (int i = 0; i < graph->nodes.count; i++) {
     const Node *node = graph_node(graph, i);
     const bool moves = node->op == OP_INPUT || node->op == OP_PARAM || node->op == OP_STATE || op_random(node->op);
@@ -56,6 +57,10 @@ bool lint_constant(Graph *graph, ValueId value) {
     }
   }
   return true;
+}
+
+const bool *lint_nodes_of(Graph *graph, ValueId value) {
+  return walk_from(graph, value, true).nodes;
 }
 
 // --- parameters ---
@@ -132,14 +137,17 @@ static const char *in_all_rounds(Arena *arena, const char *path) {
 
 typedef struct {  // parameters that one statement makes
   int first, idle, trained;
+  bool stopped;  // the first is behind a `stop`
 } Made;
 
 static void warn_idle(Elaborator *e, const Made *made) {
   const Persistent *parameter = &e->graph->persistent.at[made->first];
   const int trained = made->trained, others = made->idle - 1;
   const char *more = others > 0 ? arena_format(e->arena, " and %d more that are made here", others) : "";
-  Diagnostic *said =
-      diag_warning(e->diag, E038, parameter->span, "the loss does not depend on '%s'%s", parameter->name, more);
+  Diagnostic *said = diag_warning(e->diag, E038, parameter->span,
+                                  made->stopped ? "no gradient of the loss reaches '%s'%s: it ends at a `stop`"
+                                                : "the loss does not depend on '%s'%s",
+                                  parameter->name, more);
   if (trained > 0) {
     diag_label(e->diag, said, "it does on %d other%s", trained, trained > 1 ? "s" : "");
   }
@@ -154,7 +162,7 @@ static bool is_idle(Elaborator *e, const Walk *walk, const Unread *unread, const
 
 static void check_parameters(Elaborator *e, ValueId loss) {
   const Graph *graph = e->graph;
-  const Walk walk = walk_from(e->graph, loss);
+  const Walk walk = walk_from(e->graph, loss, false), reached = walk_from(e->graph, loss, true);
   const Unread unread = unread_of(e);
   Made *made = ARENA_ARRAY(e->arena, Made, graph->persistent.count + 1);
   Map by_span = map_create(e->arena);
@@ -172,6 +180,7 @@ static void check_parameters(Elaborator *e, ValueId loss) {
     }
     const bool idle = is_idle(e, &walk, &unread, parameter);
     made[at].first = idle && made[at].idle == 0 ? i : made[at].first;
+    made[at].stopped = made[at].idle == 0 ? reached.values[parameter->value] : made[at].stopped;
     made[at].idle += idle;
     made[at].trained += !idle;
   }
@@ -185,4 +194,5 @@ static void check_parameters(Elaborator *e, ValueId loss) {
 void lint_model(Elaborator *e, ValueId loss) {
   unread_check(e->unit);
   check_parameters(e, loss);
+  lint_loss(e, loss);
 }

@@ -7,8 +7,15 @@
 // Is a value made of numbers alone: of no input, parameter, state or random number?
 bool lint_constant(Graph *graph, ValueId value);
 
+// Of each node of the graph: is the value computed from it?
+const bool *lint_nodes_of(Graph *graph, ValueId value);
+
 // Behind an elaborated training step: warns of names that nothing reads (E016), and of parameters that the loss does
 // not depend on (E038).
 void lint_model(Elaborator *e, ValueId loss);
+
+// loss_lint.c: warns of a loss of probabilities or of a sum (E054), of targets that are seen (E049), of inputs that the
+// data of the recipe does not feed (E018).
+void lint_loss(Elaborator *e, ValueId loss);
 
 #endif

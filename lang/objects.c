@@ -242,6 +242,8 @@ void unknown_name(Elaborator *e, Name name, Span span, const char *kind) {
   const char *foreign = function ? foreign_function(name) : foreign_name(name);
   if (foreign) {
     diag_help(e->diag, error, "%s", foreign);
+  } else if (!function && e->frame && e->frame->kind == FRAME_UPDATE && e->frame->variable == name) {
+    diag_help(e->diag, error, "what an update keeps from step to step is its state: `state %s like p = 0;`", name);
   } else if (part) {
     diag_help(e->diag, error, "write `import std.%s;` at the top of the file", part);
   } else if (closest) {

@@ -566,6 +566,7 @@ bool settings_read(Arena *arena, Unit *unit, const CompileOptions *options, Spec
   if (options->trains_all) {
     remove_groups(spec->text->recipe);
   }
+  sets_check_once(unit, options->set, options->set_count);
   for (int i = 0; i < options->set_count; i++) {
     if (!set_model(options->set[i])) {
       settings_set(unit, spec, options->set[i]);

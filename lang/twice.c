@@ -1,6 +1,8 @@
 // twice.c: what a recipe or a layout gives twice is an error that shows both places.
 #include "lang/twice.h"
 
+#include <string.h>
+
 #include "lang/settings_rules.h"
 
 bool given_once(Once *once, Name name, Span span) {
@@ -53,6 +55,28 @@ void recipe_check_once(Unit *unit, const Ast *recipe) {
     for (int j = 0; j < list->count; j++) {
       if (list->kids[j]->kids[1] && phrase_word(list->kids[j])) {
         given_once(&sizes, phrase_word(list->kids[j]), list->kids[j]->span);
+      }
+    }
+  }
+}
+
+// The name that `NAME=VALUE` sets, and how long it is.
+static const char *set_name(const char *assignment, size_t *length) {
+  const char *name = assignment + strspn(assignment, " ");
+  *length = strcspn(name, " =");
+  return name;
+}
+
+void sets_check_once(Unit *unit, const char *const *set, int count) {
+  for (int i = 1; i < count; i++) {
+    size_t length, other;
+    const char *name = set_name(set[i], &length);
+    for (int j = 0; j < i; j++) {
+      if (strncmp(set_name(set[j], &other), name, length) == 0 && other == length &&
+          strncmp(name, "skip", length) != 0) {
+        Diagnostic *error = diag_error(unit->diag, E051, SPAN_NONE, "--set gives '%.*s' twice: '%s' and '%s'",
+                                       (int)length, name, set[j], set[i]);
+        diag_help(unit->diag, error, "keep one of the two");
       }
     }
   }

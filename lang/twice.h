@@ -23,6 +23,9 @@ bool given_once(Once *once, Name name, Span span);
 // parameters.
 void recipe_check_once(Unit *unit, const Ast *recipe);
 
+// The same of --set NAME=VALUE, but for `skip`, which may be said of several batches.
+void sets_check_once(Unit *unit, const char *const *set, int count);
+
 // The same of a layout: microbatches, schedule, capacity, overlap, reproducible. Rules, recompute and offload may be
 // repeated.
 void layout_check_once(Unit *unit, const Ast *layout);

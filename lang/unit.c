@@ -206,11 +206,31 @@ static void declare(Unit *unit, const Ast *ast, bool library, bool is_main) {
   array_push(unit->arena, &unit->all, (Declaration){ast, space, library, is_main});
 }
 
+// Any other text makes an error of every line: one is enough.
+static void blame_file(Unit *unit, DiagMark before, const char *path, bool is_main) {
+  enum { MANY = 8 };
+  Diag *diag = unit->diag;
+  const size_t length = strlen(path);
+  const bool named = (length > 4 && strcmp(path + length - 4, ".mdl") == 0) || path[0] == '<';
+  if (named || diag->errors - before.errors < MANY) {
+    return;
+  }
+  const Diagnostic first = diag->all.at[before.count];
+  diag_rewind(diag, before);
+  Diagnostic *error = diag_error(diag, first.code, first.span, "'%s' is another kind of text: %s", path, first.message);
+  diag_help(diag, error, "%s",
+            is_main ? "texts of models have names that end with .mdl; to train on this one: `mdl train FILE.mdl "
+                      "--data ...`, or `data text(\"...\");` in its recipe"
+                    : "texts of models have names that end with .mdl");
+}
+
 static int load_source(Unit *unit, Name key, int file, bool library, bool is_main) {
+  const DiagMark before = diag_mark(unit->diag);
   array_push(unit->arena, &unit->loaded, ((Loaded){key, file}));
   unit->diag->sources.at[file].library = library;
   Ast *tree = parse_file(unit->arena, unit->names, unit->diag, file, NULL);
   const char *path = unit->diag->sources.at[file].path;
+  blame_file(unit, before, path, is_main);
   for (int i = 0; tree && i < tree->count; i++) {
     const Ast *ast = tree->kids[i];
     if (ast->kind == AST_IMPORT) {

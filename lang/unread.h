@@ -9,6 +9,9 @@
 // alone: a branch that is never taken reads as well. The statements of such values are then in unit->unread.
 void unread_check(Unit *unit);
 
+// no_state.c: warns of names of an update that look like its state and are none (E017).
+void no_state_check(Unit *unit, const Ast *update);
+
 // Does a block, such as that of a repeat, read this name before it gives it?
 bool block_reads_first(Unit *unit, const Ast *block, Name name);
 

@@ -157,6 +157,9 @@ void unread_check(Unit *unit) {
     if (!declaration->library && (ast->kind == AST_FUNCTION || ast->kind == AST_UPDATE || ast->kind == AST_MODEL)) {
       unread_body(unit, ast, map_get_or(&readers.arguments, map_key(ast), 0) != 0);
     }
+    if (!declaration->library && ast->kind == AST_UPDATE) {
+      no_state_check(unit, ast);
+    }
   }
   check_imports(&readers, main_file);
 }

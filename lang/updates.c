@@ -313,6 +313,23 @@ static bool updates_any(const struct UpdateContext *context, int rule) {
   return false;
 }
 
+// The `lr` of a rule that updates something, by name or as the first argument behind the parameter and its gradient.
+static void check_rates(Elaborator *e, int rule, const Ast *call, const Arguments *arguments) {
+  const Ast *update = unit_find(e->unit, SPACE_CODE, call->name)->ast, *formals = update->kids[0];
+  const bool first = formals->count > 2 && strcmp(formals->kids[2]->name, "lr") == 0;
+  if (arguments->failed || !updates_any(e->update, rule)) {
+    return;
+  }
+  for (int j = 0; j < arguments->named_count; j++) {
+    if (strcmp(arguments->names[j], "lr") == 0) {
+      check_learning_rate(e, &arguments->named[j], arguments->named_ast[j]->span);
+    }
+  }
+  if (first && arguments->positional_count > 0) {
+    check_learning_rate(e, &arguments->positional[0], arguments->positional_ast[0]->span);
+  }
+}
+
 bool elaborate_updates(Elaborator *e, const UpdateUnits *units, const ValueId *gradient, ValueId loss) {
   int errors = e->diag->reports;
   struct UpdateContext context = {.units = units, .gradient = gradient, .totals = map_create(e->arena)};
@@ -344,6 +361,7 @@ bool elaborate_updates(Elaborator *e, const UpdateUnits *units, const ValueId *g
     settings_names(e, e->frame);
     collect_arguments(e, call, NULL, NULL, &arguments[i]);
     frame_pop(e);
+    check_rates(e, i, call, &arguments[i]);
     for (int j = 0; j < arguments[i].named_count && !lr_done; j++) {
       ValueId lr;
       if (strcmp(arguments[i].names[j], "lr") == 0 && !e->spec->text->optimizers.at[i].selectors &&

@@ -1,4 +1,5 @@
-// updates.h: what elaborating updates works on; for lang/updates.c, lang/update_norms.c and lang/elementwise.c only.
+// updates.h: what elaborating updates works on; for lang/updates.c, lang/update_norms.c, lang/elementwise.c and
+// lang/learning_rate.c only.
 #ifndef MDL_LANG_UPDATES_H
 #define MDL_LANG_UPDATES_H
 
@@ -17,6 +18,9 @@ struct UpdateContext {
 // that it is judged by, and what that becomes where the step is not skipped.
 ValueId spike_losses(Elaborator *e, ValueId *losses, ValueId loss);
 ValueId spike_next(Elaborator *e, ValueId losses, ValueId loss);
+
+// learning_rate.c: warns of a rate that does not go with the steps of the run (E053). `span`: of the argument.
+void check_learning_rate(Elaborator *e, const Object *object, Span span);
 
 bool update_takes_axes(const Ast *update);  // does it work on matrices?
 

@@ -228,7 +228,7 @@ static void evaluation_sets(const Validation *validation, const Data *data, MdlE
     snprintf(result->sets[i].name, sizeof result->sets[i].name, "%s", validation->name[i]);
     snprintf(result->sets[i].data, sizeof result->sets[i].data, "%s", facts.path);
     result->sets[i].loss = one->loss;
-    result->sets[i].bits_per_byte = evaluate_bits_per_byte(one->loss, validation->data[i]);
+    result->sets[i].bits_per_byte = one->summed ? NAN : evaluate_bits_per_byte(one->loss, validation->data[i]);
     result->sets[i].windows = one->windows;
     result->sets[i].tokens = one->tokens;
     result->set_count = i + 1;
@@ -261,8 +261,8 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   }
   if (done) {
     *result = (MdlEvaluation){.loss = evaluation.loss,
-                              .perplexity = exp(evaluation.loss),
-                              .bits_per_byte = evaluate_bits_per_byte(evaluation.loss, data),
+                              .perplexity = evaluation.summed ? NAN : exp(evaluation.loss),
+                              .bits_per_byte = evaluation.summed ? NAN : evaluate_bits_per_byte(evaluation.loss, data),
                               .step = restored.facts.step,
                               .windows = evaluation.windows,
                               .tokens = evaluation.tokens,

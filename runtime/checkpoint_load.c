@@ -23,7 +23,7 @@ enum { MANIFEST_MAX = 256 << 20, NAMED_MAX = 6, STATUS_DAMAGED = 100 };
 
 typedef struct {  // everything that does not fit, for one message
   Buffer text;
-  int count;
+  int count, of_optimizer;  // all, and those where state of an optimizer is missing or left over
 } Problems;
 
 static void problem_add(Problems *problems, const char *name, const char *what) {
@@ -40,7 +40,11 @@ static bool problems_report(Problems *problems, const char *path, Error *error) 
     if (more > 0) {
       snprintf(rest, sizeof rest, "; and %d more", more);
     }
-    error_set(error, 1, "the checkpoint %s does not fit the plan: %s%s", path,
+    const char *whose = problems->of_optimizer == problems->count
+                            ? "it was trained with another optimizer, whose state is not what this one keeps; `--from` "
+                              "begins a run with its weights alone: "
+                            : "";
+    error_set(error, 1, "the checkpoint %s does not fit the plan: %s%s%s", path, whose,
               problems->text.failed ? "no memory to say why" : problems->text.text, rest);
   }
   buffer_free(&problems->text);
@@ -304,6 +308,7 @@ static bool is_same(const PlanState *state, const SafetensorsTensor *tensor) {
 static void state_compare(const PlanState *state, const SafetensorsTensor *tensor, Problems *problems) {
   if (!tensor && !checkpoint_is_history(state->name)) {
     problem_add(problems, state->name, "is missing");
+    problems->of_optimizer += state->role == STATE_OPTIMIZER;
     return;
   }
   if (!is_same(state, tensor) && !checkpoint_is_history(state->name)) {
@@ -333,6 +338,7 @@ static void file_compare(const States *states, const CheckpointFile *file, const
     const LogicalState *state = states_find(states, name);
     if ((!state || !file->holds[state->state->role]) && !checkpoint_is_history(name)) {
       problem_add(problems, name, "is there, but not in the plan");
+      problems->of_optimizer += file->holds[STATE_OPTIMIZER] && !file->holds[STATE_PARAMETER];
     }
   }
 }

@@ -60,6 +60,21 @@ static json_t *eval_json(const MdlEvaluation *result, const EvalOutputs *outputs
                    result->seconds, "outputs", values, "sets", sets);
 }
 
+// Of a loss that is a sum over tokens nothing is known of one token, or of one byte.
+static void print_measures(const MdlEvaluation *result) {
+  if (isnan(result->perplexity)) {
+    printf("loss           %.6f, a sum over the tokens of a batch\n", result->loss);
+    return;
+  }
+  printf("loss           %.6f nats per token\n", result->loss);
+  printf("perplexity     %.6g\n", result->perplexity);
+  if (isnan(result->bits_per_byte)) {
+    printf("bits per byte  not known: the recipe names no tokenizer for all of the data\n");
+  } else {
+    printf("bits per byte  %.6f\n", result->bits_per_byte);
+  }
+}
+
 int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
   const EvalValues *eval = values;
   EvalOutputs outputs = {.arena = arena};
@@ -80,13 +95,7 @@ int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
     return json_line(stdout, eval_json(&result, &outputs)) ? STATUS_DONE : STATUS_MEMORY;
   }
   printf("step           %lld\n", (long long)result.step);
-  printf("loss           %.6f nats per token\n", result.loss);
-  printf("perplexity     %.6g\n", result.perplexity);
-  if (isnan(result.bits_per_byte)) {
-    printf("bits per byte  not known: the recipe names no tokenizer for all of the data\n");
-  } else {
-    printf("bits per byte  %.6f\n", result.bits_per_byte);
-  }
+  print_measures(&result);
   for (int i = 0; i < outputs.count; i++) {
     printf("%-14s %.6g\n", outputs.at[i].name, outputs.at[i].value);
   }
@@ -94,6 +103,8 @@ int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
     const char *name = result.sets[i].name;
     if (result.sets[i].tokens == 0) {
       printf("%-14s no answers, and so no loss: all of ", *name ? name : "validation");
+    } else if (isnan(result.perplexity)) {
+      printf("%-14s %.6f: all of ", *name ? name : "validation", result.sets[i].loss);
     } else {
       printf("%-14s %.6f nats per token, %.6g bits per byte: all of ", *name ? name : "validation", result.sets[i].loss,
              result.sets[i].bits_per_byte);

@@ -36,7 +36,7 @@ bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit,
     batches = limit;
   }
   double start = clock_seconds(), sum = 0, weight = 0;
-  *result = (Evaluation){.loss = NAN};
+  *result = (Evaluation){.loss = NAN, .summed = session->plan->run.summed};
   for (int i = 0; i < shown->count; i++) {
     shown->at[i].value = 0;
   }

@@ -6,7 +6,8 @@
 #include "runtime/shown.h"
 
 typedef struct {
-  double loss;  // nats per token; NaN if there was nothing to evaluate
+  double loss;  // nats per token, if it is a mean; NaN if there was nothing to evaluate
+  bool summed;  // it is a sum over the tokens of a batch
   int64_t batches, windows, tokens;
   double seconds;
 } Evaluation;

@@ -34,7 +34,7 @@ static void fill_targets(const Row *row, double *values) {
   }
 }
 
-static void fill_documents(const Row *row, double *values) {
+static void fill_doc(const Row *row, double *values) {
   double document = 0;
   for (int64_t i = 0; i < row->sequence; i++) {
     document += i > 0 && row->flags[i] & TOKEN_BEGINS;
@@ -56,11 +56,9 @@ static void fill_share(const Row *row, double *values) {
 }
 
 static const Rule rules[] = {
-    {"tokens", "the text", true, fill_tokens},
-    {"targets", "the token after each", true, fill_targets},
-    {"doc", "the number of the document in the window", false, fill_documents},
-    {"mask", "1 where a target counts", false, fill_mask},
-    {"share", "mask divided by its sum over the batch", false, fill_share},
+#define FED(name, meaning, token) {#name, meaning, token, fill_##name},
+#include "compiler/plan/fed.def"
+#undef FED
 };
 enum { RULE_COUNT = sizeof rules / sizeof *rules };
 
@@ -168,7 +166,7 @@ static bool column_set(Feed *feed, Column *column, const Plan *plan, const PlanI
     const int64_t bound = input->bound ? input->bound : INT32_MAX;
     feed->bound = feed->bound && feed->bound < bound ? feed->bound : bound;
   }
-  if (column->rule->fill == fill_documents && !facts.documents) {
+  if (column->rule->fill == fill_doc && !facts.documents) {
     return error_set(error, 1,
                      "the model has an input '%s', but nothing says where the documents of %s end; name the tokenizer "
                      "that its tokens are of: `data tokens(..., tokenizer = \"tokenizer.json\");`",
@@ -193,7 +191,7 @@ static bool column_set(Feed *feed, Column *column, const Plan *plan, const PlanI
                      element_type_name(input->type));
   }
   feed->masks |= column->rule->fill == fill_mask || column->rule->fill == fill_share;
-  feed->flagged |= feed->masks || column->rule->fill == fill_documents;
+  feed->flagged |= feed->masks || column->rule->fill == fill_doc;
   return column->slot || error_set(error, 3, "no memory for the input '%s'", input->name);
 }
 

@@ -202,7 +202,9 @@ typedef struct {
 } MdlEvaluateOptions;
 
 typedef struct {
-  double loss, perplexity, bits_per_byte;  // loss in nats per token; bits NaN where no tokenizer is known
+  // The loss is in nats per token, if the model's is a mean; else the others are NaN, and bits_per_byte also where no
+  // tokenizer is known.
+  double loss, perplexity, bits_per_byte;
   int64_t step, windows, tokens;
   double seconds;
   char data[4096];  // the file

@@ -113,6 +113,13 @@ void progress_header(Log *log, const ProgressFacts *facts) {
            LOG_FAINT "training" LOG_PLAIN "  %lld step%s of %lld x %lld tokens: %s tokens, %.3g times through the data",
            (long long)facts->steps, facts->steps == 1 ? "" : "s", (long long)run->batch, (long long)run->sequence,
            units_count(a, tokens), (double)facts->steps * (double)run->batch / (double)data.train_windows);
+  if (facts->steps > run->steps) {
+    log_line(log,
+             LOG_YELLOW
+             "note      learning rates are those of the recipe, which has %lld step%s; --set steps=%lld fits "
+             "schedules to all of them" LOG_PLAIN,
+             (long long)run->steps, run->steps == 1 ? "" : "s", (long long)facts->steps);
+  }
   if (run->skip_count > 0) {
     header_skip(log, run);
   }
@@ -231,6 +238,15 @@ static void progress_evaluation(Log *log, const Data *data, int64_t step, const 
     return;
   }
   add_shown(&outputs, shown);
+  if (evaluation->summed) {
+    log_line(log,
+             LOG_GREEN "eval" LOG_PLAIN " %lld%s%s: " LOG_BOLD "%.4f" LOG_PLAIN
+                       ", a sum over the tokens of a batch%s  " LOG_FAINT "(%lld windows, %s)" LOG_PLAIN,
+             (long long)step, *name ? " " : "", name, evaluation->loss, outputs.text ? outputs.text : "",
+             (long long)evaluation->windows, units_duration(time, evaluation->seconds));
+    buffer_free(&outputs);
+    return;
+  }
   log_line(log,
            LOG_GREEN "eval" LOG_PLAIN " %lld%s%s: " LOG_BOLD "%.4f" LOG_PLAIN
                      " nats per token, perplexity %.4g%s%s  " LOG_FAINT "(%lld windows, %s)" LOG_PLAIN,

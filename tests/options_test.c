@@ -100,6 +100,7 @@ static void test_values(void **state) {
   assert_string_equal(p.arguments.at[1], "-");
   assert_true(parse(&p, "--out --fast a"));  // a value may look like an option
   assert_string_equal(p.values.out, "--fast");
+  assert_true(parse(&p, "a --fast --fast --set x=1 --set x=2"));  // a flag says the same twice, a list takes all
   assert_true(parse(&p, "a --help --nonsense"));
   assert_true(p.help);
   assert_true(parse(&p, "a --a-rather-long-option-name green"));
@@ -125,8 +126,12 @@ static void test_problems(void **state) {
       {"a --fast=yes", "--fast takes no value"},
       {"a --a-rather-long-option-name blue", "--a-rather-long-option-name takes one of red|green, not 'blue'"},
       {"a --a-rather-long-option-name re", "--a-rather-long-option-name takes one of red|green, not 're'"},
+      {"a --steps 5 --steps=9", "--steps is given twice, as '5' and as '9'; keep one of them"},
+      {"a -o x --out x", "--out is given twice, as 'x' and as 'x'; keep one of them"},
       {"--fast", "FILE is missing"},
       {"a b c", "unexpected argument 'c'"},
+      {"a b x=1", "unexpected argument 'x=1'; a setting is --set 'x=1'"},
+      {"a --output-dir x", "unknown option '--output-dir'; did you mean --out?"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     Parsed p = {.arena = arena_create()};

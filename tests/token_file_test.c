@@ -122,6 +122,7 @@ static void test_raw(void **state) {
   char text[600];
   memset(text, 'a', sizeof text);
   expect_error(written("text.bin", text, sizeof text), "tokens_u16", "is text, not tokens of u16");
+  expect_error(written("text.bin", text, sizeof text), "tokens", "is text, not tokens: its first");
   expect_error(written("empty.bin", "", 0), "tokens_u16", "is empty");
 }
 

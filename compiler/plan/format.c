@@ -271,6 +271,7 @@ static void code_run(Codec *codec, PlanRun *run) {
     code_i64(codec, &run->skip[i].first);
     code_i64(codec, &run->skip[i].count);
   }
+  code_bool(codec, &run->summed);
   code_bool(codec, &run->strict);
 }
 

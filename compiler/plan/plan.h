@@ -285,6 +285,7 @@ typedef struct {  // what the recipe says about a run, resolved
   double parameters;  // count
   int skip_count;
   PlanRange *skip;  // batches that are not trained on, by number from 1, rising and apart
+  bool summed;      // the loss is a sum over tokens and not their mean: it is not in nats per token
   bool strict;      // every run of it gives the same bits: nothing may be used that does not
 } PlanRun;
 

@@ -1,19 +1,18 @@
 // error_page.c: a page about an error code, with a text that has the error.
 #include "compiler/report/error_page.h"
 
-#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
 
-enum { CODE_LENGTH = 4 };
+enum { MOST_DIGITS = 3 };
 
+// E22 too, for E022.
 bool error_page_asked(const char *argument) {
-  bool code = strlen(argument) == CODE_LENGTH && (argument[0] == 'E' || argument[0] == 'e');
-  for (int i = 1; code && i < CODE_LENGTH; i++) {
-    code = isdigit((unsigned char)argument[i]) != 0;
-  }
-  return code;
+  const size_t digits = argument[0] == 'E' || argument[0] == 'e' ? strspn(argument + 1, "0123456789") : 0;
+  return digits > 0 && digits <= MOST_DIGITS && argument[1 + digits] == '\0';
 }
 
 // What stands there, two columns to the right; without the first line if that holds options.
@@ -31,8 +30,9 @@ static void print_indented(const char *text, FILE *out) {
 }
 
 bool error_page_print(const char *argument, FILE *out) {
-  const char name[CODE_LENGTH + 1] = {'E', argument[1], argument[2], argument[3], 0};
+  char name[16];
   ErrorCode code;
+  snprintf(name, sizeof name, "E%03d", atoi(argument + 1));
   if (!error_code_find(name, &code)) {
     fprintf(stderr, "mdlc explain: there is no error %s; docs/errors.md lists them all\n", name);
     return false;

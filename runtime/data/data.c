@@ -235,7 +235,10 @@ static bool data_read_file(Data *data, int kind, const SourceOptions *options, c
     return false;
   }
   if (!data->text) {
-    return token_file_read(data->fd, data->path, data->bytes, kinds[kind].type, &data->file, error) &&
+    const char *tokenizer = data->tokenizer     ? tokenizer_path(data->tokenizer)
+                            : data->byte_tokens ? TOKENIZER_BYTES
+                                                : NULL;
+    return token_file_read(data->fd, data->path, data->bytes, kinds[kind].type, tokenizer, &data->file, error) &&
            mask_open(data, options, base, error);
   }
   if (!foreign_text_check(data->fd, data->path, data->bytes, error) || !json_lines_check(data, error)) {

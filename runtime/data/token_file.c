@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/data/tokenizer.h"
 #include "runtime/io.h"
 
 enum { INDEX_HEADER = 34, INDEX_PIECE = 1024, SAMPLE = 256 };
@@ -198,9 +199,28 @@ static bool is_wider(const uint8_t *bytes, int64_t count, TokenType type) {
   return tokens >= 16 && some && !second;
 }
 
-static bool raw_read(const char *path, int64_t bytes, const char *type, const uint8_t *begin, TokenFile *file,
-                     Error *error) {
+static bool text_error(const char *path, int64_t sample, const char *type, const char *tokenizer, Error *error) {
+  const char *of = type ? " of " : "", *name = type ? type : "";
+  if (!tokenizer) {
+    return error_set(error, 1,
+                     "%s is text, not tokens%s%s: its first %lld bytes are letters; write `data text(\"%s\");`", path,
+                     of, name, (long long)sample, path);
+  }
+  const char *quote = strcmp(tokenizer, TOKENIZER_BYTES) == 0 ? "" : "\"";
+  return error_set(
+      error, 1,
+      "%s is text, not tokens%s%s: its first %lld bytes are letters; make tokens of it first, `mdl data "
+      "encode %s --tokenizer %s -o tokens.bin`, or have the recipe read text: `data text(\"%s\", tokenizer "
+      "= %s%s%s);`",
+      path, of, name, (long long)sample, path, tokenizer, path, quote, tokenizer, quote);
+}
+
+static bool raw_read(const char *path, int64_t bytes, const char *type, const char *tokenizer, const uint8_t *begin,
+                     TokenFile *file, Error *error) {
   const int64_t sample = bytes < SAMPLE ? bytes : SAMPLE;
+  if (is_text(begin, sample)) {
+    return text_error(path, sample, type, tokenizer, error);
+  }
   if (!type) {
     return error_set(error, 1,
                      "%s is neither a token file of llm.c nor one of Megatron, with its .idx beside it; for raw tokens "
@@ -208,12 +228,6 @@ static bool raw_read(const char *path, int64_t bytes, const char *type, const ui
                      path, path);
   }
   *file = (TokenFile){.format = "raw", .type = strcmp(type, "u16") == 0 ? TOKEN_U16 : TOKEN_U32};
-  if (is_text(begin, sample)) {
-    return error_set(error, 1,
-                     "%s is text, not tokens of %s: its first %lld bytes are letters; write "
-                     "`data text(\"%s\");`",
-                     path, type, (long long)sample, path);
-  }
   if (memcmp(begin, "\x93NUMPY", 6) == 0) {
     return error_set(error, 1,
                      "%s is an array of numpy.save, with a header ahead of its numbers; write them alone: "
@@ -233,7 +247,8 @@ static bool raw_read(const char *path, int64_t bytes, const char *type, const ui
                    path, (long long)bytes, type);
 }
 
-bool token_file_read(int fd, const char *path, int64_t bytes, const char *type, TokenFile *file, Error *error) {
+bool token_file_read(int fd, const char *path, int64_t bytes, const char *type, const char *tokenizer, TokenFile *file,
+                     Error *error) {
   uint8_t begin[SAMPLE] = {0};
   int32_t header[3];
   bool indexed;
@@ -254,5 +269,5 @@ bool token_file_read(int fd, const char *path, int64_t bytes, const char *type, 
   if (header[0] == LLMC_U16 || header[0] == LLMC_U32) {
     return llmc_read(path, bytes, header, file, error) && type_agrees(path, type, file, error);
   }
-  return raw_read(path, bytes, type, begin, file, error);
+  return raw_read(path, bytes, type, tokenizer, begin, file, error);
 }

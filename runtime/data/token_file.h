@@ -23,8 +23,10 @@ enum { LLMC_U16 = 20240520, LLMC_U16_VERSION = 1, LLMC_U32 = 20240801, LLMC_U32_
 bool token_file_path(const char *path, char *tokens, size_t most, Error *error);
 
 // What an open file of tokens holds. `type`: u16 or u32, as the recipe says; NULL: what its header or index says.
-// Truncated and foreign files are errors that name the byte.
-bool token_file_read(int fd, const char *path, int64_t bytes, const char *type, TokenFile *file, Error *error);
+// Truncated and foreign files are errors that name the byte. `tokenizer`: of whose tokens they are to be, for messages,
+// as --tokenizer names it; NULL: nobody knows.
+bool token_file_read(int fd, const char *path, int64_t bytes, const char *type, const char *tokenizer, TokenFile *file,
+                     Error *error);
 
 int64_t token_bytes(TokenType type);
 // Tokens as they lie in a file. One that is above INT32_MAX becomes negative.

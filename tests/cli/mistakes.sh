@@ -106,3 +106,27 @@ sed 's/param .*;/& /; s/\(param [^;]*\);/\1 ~ normal(0.1);/' still.mdl > moves.m
 train moves.mdl --data "$ROOT/LICENSE" --out moves
 [ "$(weights moves 2)" != "$(weights still 2)" ] || die "clip = 0 stops a model"
 if grep -q "gradients of step 1" out; then die "a model that learns is called still"; fi
+
+# Words of other programs, an argument too many, an option given twice, a text of another kind.
+said 2 "--steps is given twice, as '1' and as '2'" "$MDL" train "$SMALL" --steps 1 --steps 2
+said 2 "unexpected argument 'Hello'; a text to go on with is --prompt 'Hello'" "$MDL" generate run Hello
+said 2 "unexpected argument 'batch=4'; a setting is --set 'batch=4'" "$MDL" train "$SMALL" batch=4
+said 2 "unknown command 'finetune'; did you mean 'train'?" "$MDL" finetune "$SMALL"
+said 2 "unknown command '--recipe'; options stand behind the command" "$MDLC" --recipe r check "$SMALL"
+expect 0 "$MDLC" explain E22
+mentions out "E022: "
+said 1 "'$ROOT/LICENSE' is another kind of text" "$MDLC" check "$ROOT/LICENSE"
+mentions err "1 error" "--data"
+
+# Steps beyond those of the recipe, another optimizer, and a loss that is a sum.
+train still.mdl --data "$ROOT/LICENSE" --steps 3 --out longer
+mentions out "learning rates are those of the recipe, which has 2 steps; --set steps=3"
+sed 's/adamw(lr = 1e-3, clip = 0)/lion(lr = 1e-3)/' still.mdl > lion.mdl
+said 1 "it was trained with another optimizer" \
+  "$MDL" train lion.mdl --data "$ROOT/LICENSE" --steps 4 --out longer --resume
+sed 's/loss = mean(/loss = sum(/' moves.mdl > sum.mdl
+train sum.mdl --data "$ROOT/LICENSE" --out sum
+mentions out "a sum over the tokens of a batch"
+if grep -q "nats per token" out; then die "a sum is called nats per token"; fi
+expect 0 "$MDL" eval sum
+mentions out ", a sum over the tokens of a batch"

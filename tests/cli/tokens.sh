@@ -53,3 +53,7 @@ mentions err "the file ends at byte 2001: it is truncated"
 of "tokens(\"$ROOT/LICENSE\", u16)" licence.mdl
 expect 1 "$MDL" train licence.mdl --steps 1 --out licence
 mentions err "is text, not tokens of u16"
+of "tokens(\"$ROOT/LICENSE\", tokenizer = bytes)" licence.mdl
+expect 1 "$MDL" train licence.mdl --steps 1 --out licence
+mentions err "make tokens of it first, \`mdl data encode $ROOT/LICENSE --tokenizer bytes -o tokens.bin\`" \
+  "tokenizer = bytes);\`"

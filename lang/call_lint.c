@@ -1,0 +1,175 @@
+// call_lint.c: what functions of the library are given and cannot mean: numbers out of range, 1 for `true`, axes in
+// another order than that of their names.
+#include <math.h>
+#include <string.h>
+
+#include "lang/elaborate.h"
+
+typedef struct {
+  const char *function, *parameter;
+  double least, below;  // the number is at least, or with `above` larger than, `least`, and smaller than `below`
+  bool above;
+  int items;  // of a tuple; 0: one number
+  const char *help;
+} Limit;
+
+#define SHARE "it is a share: `0.1` is one in ten"
+#define STEPS "it counts steps: a tenth of the run is `0.1 * steps`"
+#define BETAS "write `betas = (0.9, 0.95)`"
+
+static const Limit limits[] = {
+    {"dropout", "rate", 0, 1, false, 0, SHARE},
+    {"adamw", "betas", 0, 1, false, 2, BETAS},
+    {"adamw", "eps", 0, INFINITY, true, 0, "it keeps what is divided by from being 0: `1e-8`"},
+    {"adamw", "decay", 0, INFINITY, false, 0, NULL},
+    {"sgd", "momentum", 0, 1, false, 0, SHARE},
+    {"sgd", "decay", 0, INFINITY, false, 0, NULL},
+    {"lion", "betas", 0, 1, false, 2, BETAS},
+    {"lion", "decay", 0, INFINITY, false, 0, NULL},
+    {"attention", "cap", 0, INFINITY, true, 0, "without it scores are not capped"},
+};
+
+// Steps of the warmup of a schedule: 0, or 1 and more.
+static bool is_part_of_step(const Ast *function, const Ast *formal, const Object *object) {
+  static const char *const schedules[] = {"constant", "cosine", "linear_decay", "wsd", "inverse_sqrt"};
+  bool schedule = false;
+  for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++) {
+    schedule |= strcmp(function->name, schedules[i]) == 0;
+  }
+  return schedule && strcmp(formal->name, "warmup") == 0 && object->kind == OBJECT_NUMBER &&
+         (object->number < 0 || (object->number > 0 && object->number < 1));
+}
+
+static bool in_limits(const Limit *limit, const Object *object) {
+  const double number = object->number;
+  return object->kind != OBJECT_NUMBER || ((limit->above ? number > limit->least : number >= limit->least) &&
+                                           (isinf(limit->below) || number < limit->below));
+}
+
+static bool number_error(Elaborator *e, const Ast *function, const Limit *limit, Span span, const Object *object) {
+  const char *below = isinf(limit->below) ? "" : arena_format(e->arena, " and below %g", limit->below);
+  Diagnostic *error =
+      diag_error(e->diag, E030, span, "'%s' of '%s' must be %s %g%s, found %s", limit->parameter, function->name,
+                 limit->above ? "above" : "at least", limit->least, below, object_describe(e, object));
+  if (limit->help) {
+    diag_help(e->diag, error, "%s", limit->help);
+  }
+  return false;
+}
+
+static bool limit_holds(Elaborator *e, const Ast *function, const Limit *limit, Span span, const Object *object) {
+  if (limit->items > 0 &&
+      (object->kind == OBJECT_NUMBER || (object->kind == OBJECT_TUPLE && object->count != limit->items))) {
+    Diagnostic *error = diag_error(e->diag, E030, span, "'%s' of '%s' is %d numbers, found %s", limit->parameter,
+                                   function->name, limit->items, object_describe(e, object));
+    diag_help(e->diag, error, "%s", limit->help);
+    return false;
+  }
+  for (int i = 0; object->kind == OBJECT_TUPLE && i < object->count; i++) {
+    if (!in_limits(limit, &object->items[i])) {
+      return number_error(e, function, limit, span, &object->items[i]);
+    }
+  }
+  return in_limits(limit, object) || number_error(e, function, limit, span, object);
+}
+
+static bool argument_holds(Elaborator *e, const Ast *function, const Ast *formal, Span span, const Object *object) {
+  const Ast *otherwise = formal->kids[0];
+  if (otherwise && (otherwise->kind == AST_TRUE || otherwise->kind == AST_FALSE) && object->kind == OBJECT_NUMBER) {
+    Diagnostic *error = diag_error(e->diag, E030, span, "'%s' of '%s' is true or false, found %s", formal->name,
+                                   function->name, object_describe(e, object));
+    diag_help(e->diag, error, "write `%s = %s`", formal->name, object->number != 0 ? "true" : "false");
+    return false;
+  }
+  if (is_part_of_step(function, formal, object)) {
+    Diagnostic *error = diag_error(e->diag, E030, span, "'warmup' of '%s' must be 0 or some steps, found %s",
+                                   function->name, object_describe(e, object));
+    diag_help(e->diag, error, STEPS);
+    return false;
+  }
+  for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    const Limit *limit = &limits[i];
+    if (strcmp(limit->function, function->name) == 0 && strcmp(limit->parameter, formal->name) == 0) {
+      return limit_holds(e, function, limit, span, object);
+    }
+  }
+  return true;
+}
+
+bool arguments_hold(Elaborator *e, const Ast *function, const Arguments *arguments) {
+  const Ast *formals = function->kids[0];
+  bool good = true;
+  int taken = 0;
+  if (!diag_in_library(e->diag, function->name_span)) {
+    return true;
+  }
+  for (int i = 0; i < formals->count; i++) {
+    const Ast *formal = formals->kids[i];
+    if (formal->group == GROUP_PLAIN && taken < arguments->positional_count) {
+      const Object *object = &arguments->positional[taken];
+      const Ast *written = arguments->positional_ast[taken++];
+      good = argument_holds(e, function, formal, written ? written->span : object->span, object) && good;
+      continue;
+    }
+    for (int j = 0; j < arguments->named_count; j++) {
+      if (arguments->names[j] == formal->name) {
+        good = argument_holds(e, function, formal, arguments->named_ast[j]->span, &arguments->named[j]) && good;
+      }
+    }
+  }
+  return good;
+}
+
+// --- axes ---
+
+enum { MOST_AXES = 8 };
+
+typedef struct {
+  int count;
+  const char *wanted[MOST_AXES], *given[MOST_AXES];
+} AxisOrder;
+
+static bool is_among(const char *const *names, int count, const char *name) {
+  bool found = false;
+  for (int i = 0; i < count; i++) {
+    found |= strcmp(names[i], name) == 0;
+  }
+  return found;
+}
+
+static const char *listed(Elaborator *e, const char *const *names, int count) {
+  const char *text = "";
+  for (int i = 0; i < count; i++) {
+    text = arena_format(e->arena, "%s%s%s", text, i ? ", " : "", names[i]);
+  }
+  return text;
+}
+
+void warn_order(Elaborator *e, const Ast *function, const Arguments *arguments, Span span) {
+  const Ast *formals = function->kids[0];
+  AxisOrder order = {0};
+  for (int i = 0; i < formals->count; i++) {
+    const Ast *formal = formals->kids[i];
+    if (formal->group == GROUP_OVER &&
+        ((formal->flags & AST_VARIADIC) || order.count == MOST_AXES || order.count == arguments->over.count)) {
+      return;
+    }
+    if (formal->group == GROUP_OVER) {
+      order.given[order.count] = axis_name(e, arguments->over.axis[order.count]);
+      order.wanted[order.count++] = formal->name;
+    }
+  }
+  bool turned = false;
+  for (int i = 0; i < order.count; i++) {
+    turned |= strcmp(order.given[i], order.wanted[i]) != 0 && is_among(order.wanted, order.count, order.given[i]) &&
+              is_among(order.given, order.count, order.wanted[i]);
+  }
+  if (!turned || !diag_in_library(e->diag, function->name_span) || diag_in_library(e->diag, span)) {
+    return;
+  }
+  Diagnostic *said = diag_warning(e->diag, E019, arguments->has_over ? arguments->over_span : span,
+                                  "'%s' takes its axes as `over %s`, and gets `over %s`", function->name,
+                                  listed(e, order.wanted, order.count), listed(e, order.given, order.count));
+  diag_help(e->diag, said,
+            "they stand in its order, whatever their names; `allow E019;` in the recipe if that is meant");
+}

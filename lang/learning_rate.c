@@ -1,0 +1,213 @@
+// learning_rate.c: what is probably not meant of a learning rate, looked at over all steps of the run (E053).
+//
+// A rate is a number of a graph that depends on the step alone: it is computed here for the steps that matter. Of a
+// schedule it matters where it ends: the first step from which on it stays the same.
+#include <math.h>
+#include <string.h>
+
+#include "lang/updates.h"
+
+enum { SAMPLES = 256, MOST_DEPTH = 200 };
+#define FAR 1e12  // a step that no run reaches
+
+typedef struct {
+  const Elaborator *e;
+  ValueId value;
+  int left;      // nodes that may still be looked at, for one step
+  bool unknown;  // it depends on more than the step
+} Rate;
+
+static double pair_at(Rate *rate, Op op, double a, double b) {
+  switch (op) {
+    case OP_ADD:
+      return a + b;
+    case OP_SUB:
+      return a - b;
+    case OP_MUL:
+      return a * b;
+    case OP_DIV:
+      return a / b;
+    case OP_POW:
+      return pow(a, b);
+    case OP_MAX:
+      return a > b ? a : b;
+    case OP_MIN:
+      return a < b ? a : b;
+    case OP_LESS:
+      return a < b;
+    case OP_LESS_EQUAL:
+      return a <= b;
+    case OP_EQUAL:
+      return a == b;
+    case OP_AND:
+      return a != 0 && b != 0;
+    case OP_OR:
+      return a != 0 || b != 0;
+    default:
+      rate->unknown = true;
+      return 0;
+  }
+}
+
+static double value_at(Rate *rate, ValueId value, double step, int depth);
+
+static double node_at(Rate *rate, const Node *node, double step, int depth) {
+  const Graph *graph = rate->e->graph;
+  double of[3] = {0};
+  for (int i = 0; i < node->operand_count && i < 3; i++) {
+    of[i] = value_at(rate, node->operands[i], step, depth);
+  }
+  switch (node->op) {
+    case OP_CONST:
+      return node->number;
+    case OP_INTEGER:
+      return (double)node->integer;
+    case OP_INPUT:
+      rate->unknown |= strcmp(node->text, "step") != 0;
+      return step;
+    case OP_TO_REAL:
+    case OP_STOP:
+      return of[0];
+    case OP_NOT:
+      return of[0] == 0;
+    case OP_WHERE:
+      return of[0] != 0 ? of[1] : of[2];
+    case OP_DIV:
+    case OP_MOD:
+      if (!element_type_floating(graph_value(graph, node->first_result)->type)) {
+        const double quotient = of[1] != 0 ? floor(of[0] / of[1]) : 0;
+        return node->op == OP_DIV ? quotient : of[1] != 0 ? of[0] - of[1] * quotient : 0;
+      }
+      return pair_at(rate, node->op, of[0], of[1]);
+    case OP_TO_INT:
+      return floor(of[0]);
+    default:
+      if (node->operand_count == 2) {
+        return pair_at(rate, node->op, of[0], of[1]);
+      }
+      rate->unknown |= node->operand_count != 1;
+      return number_of_unary(node->op, of[0], &rate->unknown);
+  }
+}
+
+static double value_at(Rate *rate, ValueId value, double step, int depth) {
+  const Node *node = graph_producer(rate->e->graph, value);
+  if (rate->unknown || !node || depth > MOST_DEPTH || rate->left-- <= 0) {
+    rate->unknown = true;
+    return 0;
+  }
+  return node_at(rate, node, step, depth + 1);
+}
+
+static double rate_at(Rate *rate, double step) {
+  rate->left = 4096;
+  return value_at(rate, rate->value, step, 0);
+}
+
+// The first step from which on the rate is what it is for ever; 0: it never is, or jumps to it, as one of pieces does.
+static double end_of(Rate *rate, double peak) {
+  const double last = rate_at(rate, FAR), away = fabs(peak - last);
+  double before = 0, end = FAR / 4;
+  if (rate_at(rate, FAR / 2) != last || rate_at(rate, FAR / 4) != last || rate_at(rate, FAR / 4 + 1) != last) {
+    return 0;
+  }
+  while (end - before > 1) {
+    const double middle = floor((before + end) / 2);
+    const bool ended = rate_at(rate, middle) == last && rate_at(rate, middle + 1) == last;
+    before = ended ? before : middle;
+    end = ended ? middle : end;
+  }
+  const double next = rate_at(rate, before), nearly = fabs(rate_at(rate, floor(0.999 * end)) - last);
+  const bool jumps = before >= 2 && fabs(next - last) > 0.2 * away && rate_at(rate, before - 1) == next;
+  const bool fades = end > 2000 && nearly < 1e-9 * away;
+  return jumps || fades ? 0 : end;
+}
+
+typedef struct {
+  double least, most, least_step;
+  bool rises;  // it never falls
+  bool finite;
+} Course;
+
+static double sample_step(double steps, int i) {
+  return steps <= SAMPLES ? 1 + i : 1 + floor((steps - 1) * i / (SAMPLES - 1));
+}
+
+static Course course_of(Rate *rate, double steps) {
+  Course course = {INFINITY, -INFINITY, 1, true, true};
+  const int count = steps < SAMPLES ? (int)steps : SAMPLES;
+  double before = -INFINITY;
+  for (int i = 0; i < count; i++) {
+    const double step = sample_step(steps, i), now = rate_at(rate, step);
+    course.finite &= isfinite(now) != 0;
+    course.rises &= now >= before;
+    before = now;
+    if (now < course.least) {
+      course.least = now;
+      course.least_step = step;
+    }
+    course.most = now > course.most ? now : course.most;
+  }
+  return course;
+}
+
+#define ALLOW "; `allow E053;` in the recipe if that is meant"
+
+static void warn_end(Rate *rate, Span span, double steps, const Course *course) {
+  Diag *diag = rate->e->diag;
+  const double last = rate_at(rate, steps), later = rate_at(rate, FAR), end = end_of(rate, course->most);
+  const double way = course->most - later;
+  if (steps > 1 && course->rises && last > rate_at(rate, steps - 1)) {
+    double peak = last, at = steps;  // how far it would come
+    for (double step = steps; step < 1e6 * steps; step = ceil(step * 1.02)) {
+      const double now = rate_at(rate, step);
+      at = now > peak ? step : at;
+      peak = now > peak ? now : peak;
+    }
+    Diagnostic *said = diag_warning(diag, E053, span, "the learning rate still rises in the last step, %.0f", steps);
+    if (peak > 1.001 * last) {
+      diag_label(diag, said, "it is %.3g there, and comes to %.3g at about step %.0f", last, peak, at);
+    }
+    diag_help(diag, said,
+              "give a `warmup` that is shorter than `steps`, which comes before it: `cosine(peak = 3e-4, "
+              "steps = steps, warmup = 100)`" ALLOW);
+  } else if (end > 0 && way > 0 && end < 0.75 * steps && last == later) {
+    Diagnostic *said = diag_warning(diag, E053, span,
+                                    "the schedule ends at step %.0f of %.0f: behind it the learning rate stays at %.3g",
+                                    end, steps, later);
+    diag_help(diag, said, "`steps = steps` in a schedule is the length of the run" ALLOW);
+  } else if (end > 1.25 * steps && last - later > 0.2 * way) {
+    Diagnostic *said =
+        diag_warning(diag, E053, span, "the run ends at step %.0f, and the schedule at step %.0f", steps, end);
+    diag_label(diag, said, "the learning rate is %.3g in the last step, and would come down to %.3g", last, later);
+    diag_help(diag, said, "`steps = steps` in a schedule is the length of the run" ALLOW);
+  }
+}
+
+void check_learning_rate(Elaborator *e, const Object *object, Span span) {
+  Diag *diag = e->diag;
+  const double steps = (double)e->spec->run.steps;
+  Rate rate = {e, object->value, 0, false};
+  Course course = {object->number, object->number, 1, false, isfinite(object->number) != 0};
+  if (object->kind == OBJECT_VALUE) {
+    course = course_of(&rate, steps);
+  } else if (object->kind != OBJECT_NUMBER) {
+    return;
+  }
+  if (rate.unknown) {
+    return;
+  }
+  if (!course.finite) {
+    Diagnostic *said = diag_warning(diag, E053, span, "the learning rate is no finite number in some step");
+    diag_help(diag, said, "`step` counts from 1 to `steps`: divide by nothing that is 0 on the way");
+  } else if (course.least < 0) {
+    Diagnostic *said = diag_warning(diag, E053, span, "the learning rate is negative: %.3g in step %.0f", course.least,
+                                    course.least_step);
+    diag_help(diag, said, "a step with it makes the loss larger; write a positive one");
+  } else if (course.most == 0) {
+    Diagnostic *said = diag_warning(diag, E053, span, "the learning rate is 0 in every step: nothing is trained");
+    diag_help(diag, said, "what is to stay as it is, is frozen: `freeze NAME;`" ALLOW);
+  } else if (object->kind == OBJECT_VALUE) {
+    warn_end(&rate, span, steps, &course);
+  }
+}

@@ -1,0 +1,398 @@
+// loss_lint.c: what is probably not meant of a loss, and of the inputs that it is made from: probabilities where logits
+// are taken, a sum where a mean is, targets that the model has seen, inputs that no data feeds.
+#include <math.h>
+#include <string.h>
+
+#include "compiler/ir/op.h"
+#include "lang/foreign.h"
+#include "lang/lint.h"
+#include "lang/settings_rules.h"
+
+// Behind what changes no number.
+static ValueId behind_views(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  while (node && (node->op == OP_RENAME || node->op == OP_STOP || node->op == OP_AS_INDEX || node->op == OP_SPLIT ||
+                  node->op == OP_MERGE)) {
+    value = node->operands[0];
+    node = graph_producer(graph, value);
+  }
+  return value;
+}
+
+// Where it is asked for in the user's text: the outermost call of functions of the library.
+static Span asked_for(const Elaborator *e, const Node *node) {
+  Span span = node->span;
+  for (ScopeId scope = node->scope; scope >= 0 && diag_in_library(e->diag, span);
+       scope = e->graph->scopes.at[scope].parent) {
+    const Span call = e->graph->scopes.at[scope].call;
+    span = call.file >= 0 ? call : span;
+  }
+  return span;
+}
+
+// --- probabilities in place of logits ---
+
+// x / sum(x over axis), as softmax ends: numbers that sum to 1.
+static bool is_shares(const Graph *graph, const Node *node, AxisId axis) {
+  const Node *sum = node->op == OP_DIV ? graph_producer(graph, node->operands[1]) : NULL;
+  return sum && sum->op == OP_SUM && sum->operands[0] == node->operands[0] && shape_has(&sum->axes, axis);
+}
+
+static bool is_zero(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  return node && ((node->op == OP_CONST && node->number == 0) || (node->op == OP_INTEGER && node->integer == 0));
+}
+
+static bool is_relu(const Graph *graph, const Node *node) {
+  return node->op == OP_MAX && (is_zero(graph, node->operands[0]) || is_zero(graph, node->operands[1]));
+}
+
+static void check_logits(Elaborator *e, const Node *take) {
+  const Graph *graph = e->graph;
+  const Node *maker = graph_producer(graph, behind_views(graph, take->operands[0]));
+  AxisId axis = take->axis;
+  const Node *renamed = graph_producer(graph, take->operands[0]);
+  if (renamed && renamed->op == OP_RENAME && renamed->axis2 == axis) {
+    axis = renamed->axis;
+  }
+  const bool shares = maker && is_shares(graph, maker, axis), gate = maker && maker->op == OP_SIGMOID;
+  if (maker && is_relu(graph, maker)) {
+    Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, take),
+                                    "`cross_entropy` takes logits of any sign, and these are never below 0");
+    diag_help(e->diag, said, "leave the last activation out; `allow E054;` in the recipe if that is meant");
+    diag_related(e->diag, said, asked_for(e, maker), "made here");
+  }
+  if (!shares && !gate) {
+    return;
+  }
+  Diagnostic *said =
+      diag_warning(e->diag, E054, asked_for(e, take), "`cross_entropy` takes logits, and this gives it %s",
+                   shares ? "probabilities" : "numbers between 0 and 1");
+  diag_label(e->diag, said, "it takes the softmax itself");
+  diag_help(e->diag, said, "give it what %s is made of; `allow E054;` in the recipe if that is meant",
+            shares ? "the softmax" : "the sigmoid");
+  diag_related(e->diag, said, asked_for(e, maker), "made here");
+}
+
+// --- targets that were seen ---
+
+static bool is_input(const Graph *graph, ValueId value, const char *name) {
+  const Node *node = graph_producer(graph, behind_views(graph, value));
+  return node && node->op == OP_INPUT && strcmp(node->text, name) == 0;
+}
+
+typedef struct {
+  bool reads, random;
+} Seen;
+
+static Seen seen_by(Graph *graph, ValueId value, const char *input) {
+  const bool *nodes = lint_nodes_of(graph, value);
+  Seen seen = {false, false};
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    seen.reads |= nodes[i] && node->op == OP_INPUT && strcmp(node->text, input) == 0;
+    seen.random |= nodes[i] && op_random(node->op);
+  }
+  return seen;
+}
+
+// Random numbers may hide what is to be told, so nothing is said where there are some.
+static void check_targets(Elaborator *e, const Node *take) {
+  static const char *const inputs[] = {"tokens", "targets"};
+  for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+    if (!is_input(e->graph, take->operands[1], inputs[i])) {
+      continue;
+    }
+    const Seen seen = seen_by(e->graph, take->operands[0], inputs[i]);
+    if (seen.reads && !seen.random) {
+      Diagnostic *said = diag_warning(e->diag, E049, asked_for(e, take),
+                                      "the logits are computed from `%s`, which they are to predict", inputs[i]);
+      diag_help(e->diag, said,
+                "read `tokens` and predict `targets`, the token after each; `allow E049;` in the recipe if "
+                "that is meant");
+    }
+  }
+}
+
+// Are the elements of a value reduced along an axis of the positions of the text, by more than a mask of positions?
+static const Node *reduces_text(Graph *graph, const Node *tokens, const bool *nodes) {
+  const Shape places = graph_shape(graph, tokens->first_result);
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    bool along = false;
+    for (int j = 0; nodes[i] && op_reduction(node->op) && j < node->axes.count; j++) {
+      along |= shape_has(&places, node->axes.axis[j]) && strcmp(graph->axes.at[node->axes.axis[j]].name, "batch") != 0;
+    }
+    if (!along) {
+      continue;
+    }
+    const bool *inside = lint_nodes_of(graph, node->operands[0]);
+    bool placed = false, text = false;
+    for (int j = 0; j < graph->nodes.count; j++) {
+      placed |= inside[j] && graph_node(graph, j)->op == OP_POSITION;
+      text |= inside[j] && graph_node(graph, j) == tokens;
+    }
+    if (text && !placed) {
+      return node;
+    }
+  }
+  return NULL;
+}
+
+// What is the same for all positions of a text is made of the tokens behind each of them too.
+static void check_reductions(Elaborator *e, const Node *take) {
+  Graph *graph = e->graph;
+  const bool *nodes = lint_nodes_of(graph, take->operands[0]);
+  const Shape logits = graph_shape(graph, take->operands[0]);
+  const Node *tokens = NULL;
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    tokens = nodes[i] && node->op == OP_INPUT && strcmp(node->text, "tokens") == 0 ? node : tokens;
+  }
+  const Shape places = tokens ? graph_shape(graph, tokens->first_result) : (Shape){0};
+  if (!tokens || !is_input(graph, take->operands[1], "targets") || !shape_contains(&logits, &places)) {
+    return;
+  }
+  const Node *node = reduces_text(graph, tokens, nodes);
+  if (node) {
+    Diagnostic *said =
+        diag_warning(e->diag, E049, asked_for(e, node),
+                     "each position sees what is computed here of all positions, the tokens that it is to "
+                     "predict among them");
+    diag_help(e->diag, said,
+              "reduce along another axis, or over positions up to each, as attention with `causal = true` "
+              "does; `allow E049;` in the recipe if that is meant");
+  }
+}
+
+// --- a loss that training would make larger ---
+
+static bool constant(const Graph *graph, ValueId value, double *number) {
+  const Node *node = graph_producer(graph, value);
+  *number = node && node->op == OP_CONST ? node->number : 0;
+  return node && node->op == OP_CONST;
+}
+
+static void check_sign(Elaborator *e, ValueId value, bool minus, int depth) {
+  const Graph *graph = e->graph;
+  const Node *node = graph_producer(graph, value);
+  if (!node || depth > 32) {
+    return;
+  }
+  const bool entropy = node->scope >= 0 && diag_in_library(e->diag, node->span) &&
+                       strcmp(graph->scopes.at[node->scope].function, "cross_entropy") == 0;
+  if (entropy && minus) {
+    Diagnostic *said =
+        diag_warning(e->diag, E054, asked_for(e, node), "the loss has this with a minus: training makes it larger");
+    diag_help(e->diag, said,
+              "`cross_entropy` is -log of the probability already; `allow E054;` in the recipe if that is "
+              "meant");
+  }
+  double number;
+  if (entropy) {
+    return;
+  }
+  switch (node->op) {
+    case OP_NEG:
+      check_sign(e, node->operands[0], !minus, depth + 1);
+      break;
+    case OP_SUM:
+      check_sign(e, node->operands[0], minus, depth + 1);
+      break;
+    case OP_ADD:
+    case OP_SUB:
+      check_sign(e, node->operands[0], minus, depth + 1);
+      check_sign(e, node->operands[1], minus != (node->op == OP_SUB), depth + 1);
+      break;
+    case OP_MUL:
+    case OP_DIV:
+      if (constant(graph, node->operands[1], &number)) {
+        check_sign(e, node->operands[0], minus != (number < 0), depth + 1);
+      } else if (node->op == OP_MUL && constant(graph, node->operands[0], &number)) {
+        check_sign(e, node->operands[1], minus != (number < 0), depth + 1);
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+// --- a sum in place of a mean ---
+
+typedef struct {
+  const Graph *graph;
+  Shape counted;    // axes of what data feeds
+  const Node *sum;  // over some of these
+  Shape over;       // those
+} Summed;
+
+static double terms(const Summed *s, unsigned axes) {
+  double count = 1;
+  for (int i = 0; i < s->over.count; i++) {
+    count *= axes >> i & 1U ? (double)s->graph->axes.at[s->over.axis[i]].global : 1;
+  }
+  return count;
+}
+
+// Is the sum, times the factor, larger than the mean by the sizes of some of its axes?
+static bool grows(const Summed *s, double factor) {
+  const unsigned all = (1U << s->over.count) - 1;
+  bool found = false;
+  for (unsigned axes = 1; axes <= all && s->over.count <= 4; axes++) {
+    const double size = terms(s, axes);
+    found |= size > 1.5 && fabs(factor * terms(s, all) / size - 1) < 1e-6;
+  }
+  return found;
+}
+
+// Follows factors and sums, with what the whole is multiplied by. True: it is a sum of terms that all count as they
+// are, times a number that does not make it a mean.
+static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
+  const Node *node = graph_producer(s->graph, value);
+  double number;
+  if (!node || depth > 32) {
+    return false;
+  }
+  if (node->op == OP_MUL && constant(s->graph, node->operands[1], &number)) {
+    return is_plain_sum(s, node->operands[0], factor * number, depth + 1);
+  }
+  if (node->op == OP_MUL && constant(s->graph, node->operands[0], &number)) {
+    return is_plain_sum(s, node->operands[1], factor * number, depth + 1);
+  }
+  if (node->op == OP_DIV && constant(s->graph, node->operands[1], &number) && number != 0) {
+    return is_plain_sum(s, node->operands[0], factor / number, depth + 1);
+  }
+  if (node->op == OP_NEG) {
+    return is_plain_sum(s, node->operands[0], factor, depth + 1);
+  }
+  if ((node->op == OP_ADD || node->op == OP_SUB) && !s->sum) {
+    const Summed before = *s;
+    if (is_plain_sum(s, node->operands[0], factor, depth + 1)) {
+      return true;
+    }
+    *s = before;
+    return is_plain_sum(s, node->operands[1], factor, depth + 1);
+  }
+  const Shape over = node->op == OP_SUM ? shape_common(node->axes, &s->counted) : (Shape){0};
+  if (over.count > 0) {
+    s->sum = s->sum ? s->sum : node;
+    s->over = shape_union(s->over, &over);
+    return is_plain_sum(s, node->operands[0], factor, depth + 1);
+  }
+  const bool weighs = node->op == OP_MUL || node->op == OP_DIV || node->op == OP_WHERE;
+  return s->sum && !weighs && grows(s, fabs(factor));
+}
+
+static void check_mean(Elaborator *e, ValueId loss) {
+  Graph *graph = e->graph;
+  Summed s = {.graph = graph};
+  const NodeList *nodes = &graph->regions.at[0].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    if (node->op == OP_INPUT && (strcmp(node->text, "tokens") == 0 || strcmp(node->text, "targets") == 0)) {
+      const Shape shape = graph_shape(graph, node->first_result);
+      s.counted = shape_union(s.counted, &shape);
+    }
+  }
+  e->summed = is_plain_sum(&s, loss, 1, 0);
+  if (!e->summed) {
+    return;
+  }
+  Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, s.sum),
+                                  "the loss is a sum over %.0f places, not their mean", terms(&s, ~0U));
+  diag_help(e->diag, said,
+            "write `mean(...)`: learning rates, `clip` and what is logged, nats per token, are those of a "
+            "mean; `allow E054;` in the recipe if that is meant");
+}
+
+// --- inputs ---
+
+static const struct {
+  const char *name, *meaning;
+} fed[] = {
+#define FED(name, meaning, token) {#name, meaning},
+#include "compiler/plan/fed.def"
+#undef FED
+};
+enum { FED_COUNT = sizeof fed / sizeof *fed };
+
+static bool is_fed(const char *name) {
+  bool found = strcmp(name, "step") == 0;
+  for (int i = 0; i < FED_COUNT; i++) {
+    found |= strcmp(fed[i].name, name) == 0;
+  }
+  return found;
+}
+
+static void warn_unfed(Elaborator *e, const char *name, Span span) {
+  const char *known = "", *names[FED_COUNT];
+  for (int i = 0; i < FED_COUNT; i++) {
+    known = arena_format(e->arena, "%s%s%s (%s)", known, i ? ", " : "", fed[i].name, fed[i].meaning);
+    names[i] = fed[i].name;
+  }
+  Diagnostic *said = diag_warning(e->diag, E018, span, "the data of the recipe does not feed the input '%s'", name);
+  const char *foreign = foreign_input(name), *closest = foreign ? foreign : text_closest(name, names, FED_COUNT);
+  diag_help(e->diag, said, "%s%s%sdata feeds: %s", closest ? "did you mean `" : "", closest ? closest : "",
+            closest ? "`? " : "", known);
+}
+
+// Bytes go up to 255, as the axis that they are an index of must.
+static void check_kinds(Elaborator *e, const Node *input) {
+  enum { BYTES = 256 };
+  const PlanRun *run = &e->spec->run;
+  const AxisId of = graph_value(e->graph, input->first_result)->bound;
+  const bool token = strcmp(input->text, "tokens") == 0 || strcmp(input->text, "targets") == 0;
+  const bool text = name_is(run->data_kind, "text") && name_is(run->tokenizer, "bytes");
+  if (!token || !text || of < 0 || axis_count(e, of) >= BYTES) {
+    return;
+  }
+  const Object *object = frame_find(e->frame, input->text);
+  Diagnostic *said = diag_warning(e->diag, E018, object ? object->span : input->span,
+                                  "'%s' is an index of '%s', which has %lld places, and bytes of a text go up to %d",
+                                  input->text, axis_name(e, of), (long long)axis_count(e, of), BYTES - 1);
+  diag_help(e->diag, said, "give it %d: `%s = %d`", BYTES, axis_name(e, of), BYTES);
+}
+
+// Where the recipe says what the data is, it must have all that the model reads.
+static void check_inputs(Elaborator *e) {
+  const Graph *graph = e->graph;
+  const NodeList *nodes = &graph->regions.at[0].nodes;
+  bool text = false, other = false;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    if (node->op == OP_INPUT) {
+      text |= strcmp(node->text, "tokens") == 0;
+      other |= !is_fed(node->text);
+      check_kinds(e, node);
+      if (!is_fed(node->text)) {
+        const Object *object = frame_find(e->frame, node->text);
+        warn_unfed(e, node->text, object ? object->span : node->span);
+      }
+    }
+  }
+  if (!text && !other) {
+    const Ast *model = e->spec->text->model->ast;
+    Diagnostic *said = diag_warning(e->diag, E018, model->name_span,
+                                    "the model '%s' has no input 'tokens', which data feeds", model->name);
+    diag_help(e->diag, said, "declare it: `input tokens, targets: index(vocab)[batch, seq];`");
+  }
+}
+
+void lint_loss(Elaborator *e, ValueId loss) {
+  const Graph *graph = e->graph;
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    const bool scored = node->op == OP_TAKE && node->scope >= 0 && diag_in_library(e->diag, node->span) &&
+                        strcmp(graph->scopes.at[node->scope].function, "cross_entropy") == 0;
+    if (scored) {
+      check_logits(e, node);
+      check_targets(e, node);
+      check_reductions(e, node);
+    }
+  }
+  check_mean(e, loss);
+  check_sign(e, loss, false, 0);
+  if (settings_phrase(e->spec->text->recipe, "data")) {
+    check_inputs(e);
+  }
+}
