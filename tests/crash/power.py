@@ -218,4 +218,4 @@ def main(work, wanted):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], None if sys.argv[2:] == ["all"] else int(sys.argv[2]) if len(sys.argv) > 2 else 6)
+    main(pathlib.Path(sys.argv[1]).resolve(), None if sys.argv[2:] == ["all"] else int(sys.argv[2]) if len(sys.argv) > 2 else 6)

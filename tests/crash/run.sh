@@ -1,6 +1,6 @@
 #!/bin/bash
 # run.sh: the power is lost at each moment of a run and each fsync is left out in turn; a few kills and faults; too little
-# memory for OpenBLAS; a conversion that is killed. All of it, and for long: soak.sh.
+# memory for OpenBLAS. All of it, and for long: soak.sh.
 . "${ROOT:?}/tests/cli/lib.sh"
 export PYTHONDONTWRITEBYTECODE=1
 
