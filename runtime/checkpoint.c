@@ -1,4 +1,5 @@
-// checkpoint.c: saving. Loading is in checkpoint_load.c, and which are kept in checkpoint_keep.c.
+// checkpoint.c: saving: the manifest, and the commit. Tensors are written in checkpoint_write.c; loading is in
+// checkpoint_load.c, and which are kept in checkpoint_keep.c.
 #include "runtime/checkpoint.h"
 
 #include <math.h>
@@ -8,207 +9,11 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "base/units.h"
-#include "runtime/checkpoint_files.h"
+#include "runtime/checkpoint_write.h"
 #include "runtime/element.h"
 #include "runtime/frozen.h"
 #include "runtime/json_guard.h"
-#include "runtime/safetensors.h"
 #include "runtime/states.h"
-
-const CheckpointFile checkpoint_files[CHECKPOINT_FILE_COUNT] = {
-    {"model.safetensors", {true, false, true}, false},
-    {"optimizer.safetensors", {false, true, false}, true},
-};
-
-typedef struct {
-  const char *name;
-  int64_t bytes;
-  char hash[17];
-} Written;
-
-typedef struct {  // files that are written, for the manifest
-  Written at[CHECKPOINT_FILE_COUNT + 1];
-  int count;
-} WrittenList;
-
-typedef struct {  // what is saved: the state of all ranks, or weights that come from elsewhere
-  const PlanSet *set;
-  const CheckpointSource *source;  // NULL: the ranks
-  const StateReader *reader;       // of the ranks
-  const Buffer *tuning;            // what devices chose by measuring, if they did
-} Saved;
-
-typedef struct {  // one file being written
-  Io *io;
-  int fd;
-  char path[IO_PATH_MAX];
-  XXH3_state_t *hash;
-  int64_t bytes;
-} Writer;
-
-static bool writer_put(Writer *writer, const void *data, size_t size, Error *error) {
-  XXH3_64bits_update(writer->hash, data, size);
-  writer->bytes += (int64_t)size;
-  return io_write(writer->io, writer->fd, writer->path, data, size, error);
-}
-
-// Of formats whose exponent is all ones in what is not finite: bits but for the sign, from those of an infinity on.
-// Pieces of fixed size are what compilers make vector code of.
-#define FINITE(name, Bits, infinity)                                 \
-  static bool name(const char *data, int64_t count) {                \
-    enum { PIECE = 64 };                                             \
-    Bits most = 0;                                                   \
-    int64_t i = 0;                                                   \
-    for (; i + PIECE <= count; i += PIECE) {                         \
-      Bits piece[PIECE];                                             \
-      memcpy(piece, data + i * (int64_t)sizeof(Bits), sizeof piece); \
-      for (int k = 0; k < PIECE; k++) {                              \
-        const Bits bits = (Bits)(piece[k] << 1);                     \
-        most = bits > most ? bits : most;                            \
-      }                                                              \
-    }                                                                \
-    for (; i < count; i++) {                                         \
-      Bits bits;                                                     \
-      memcpy(&bits, data + i * (int64_t)sizeof bits, sizeof bits);   \
-      bits = (Bits)(bits << 1);                                      \
-      most = bits > most ? bits : most;                              \
-    }                                                                \
-    return most < (Bits)((infinity) << 1);                           \
-  }
-
-FINITE(finite_f32, uint32_t, 0x7f800000u)
-FINITE(finite_bf16, uint16_t, 0x7f80u)
-
-static bool elements_finite(ElementType type, const char *data, int64_t bytes) {
-  const int64_t size = element_type_bytes(type), count = bytes / size;
-  if (!element_type_floating(type)) {
-    return true;
-  }
-  if (type == TYPE_F32 || type == TYPE_BF16) {
-    return type == TYPE_F32 ? finite_f32(data, count) : finite_bf16(data, count);
-  }
-  bool finite = true;
-  for (int64_t i = 0; i < count && finite; i++) {
-    finite = isfinite(element_get(type, data + i * size));
-  }
-  return finite;
-}
-
-// State of the model may hold an infinity that the text put there; so may histories of largest numbers.
-static void state_judge(const PlanState *state, const char *dense, CheckpointFacts *facts) {
-  const bool judged =
-      (state->role == STATE_PARAMETER || state->role == STATE_OPTIMIZER) && !checkpoint_is_history(state->name);
-  if (judged && !facts->not_finite[0] && !elements_finite(state->type, dense, state_bytes(state))) {
-    snprintf(facts->not_finite, sizeof facts->not_finite, "%s", state->name);
-  }
-}
-
-static bool is_written(const PlanState *state, const CheckpointFile *file, const CheckpointFacts *facts) {
-  return file->holds[state->role] && !frozen_find(facts->frozen, state->name);
-}
-
-// Tensors go into the file one after the other: no more than one is in memory whole, in memory that has room for each.
-static bool states_write(Writer *writer, const Saved *saved, const States *states, const CheckpointFile *file,
-                         CheckpointFacts *facts, Error *error) {
-  int64_t most = 0;
-  for (int i = 0; i < states->count; i++) {
-    const PlanState *state = states->at[i].state;
-    most = is_written(state, file, facts) && state_bytes(state) > most ? state_bytes(state) : most;
-  }
-  char *dense = malloc((size_t)most + 1);
-  char size[UNITS_MAX];
-  bool done = dense || error_set(error, 3, "no memory to save %s, %s", writer->path, units_bytes(size, (double)most));
-  for (int i = 0; done && i < states->count; i++) {
-    const LogicalState *state = &states->at[i];
-    if (is_written(state->state, file, facts)) {
-      done = (saved->source ? saved->source->read(saved->source->context, state->state, dense, error)
-                            : state_gather_with(saved->reader, states, state, dense, error)) &&
-             writer_put(writer, dense, (size_t)state_bytes(state->state), error);
-      if (done) {
-        state_judge(state->state, dense, facts);
-      }
-    }
-  }
-  free(dense);
-  return done;
-}
-
-static bool tensors_write(Writer *writer, const Saved *saved, const States *states, const CheckpointFile *file,
-                          CheckpointFacts *facts, Error *error) {
-  SafetensorsTensor *tensors = calloc((size_t)states->count + 1, sizeof *tensors);
-  Buffer header = {0};
-  int count = 0;
-  for (int i = 0; tensors && i < states->count; i++) {
-    const PlanState *state = states->at[i].state;
-    if (is_written(state, file, facts)) {
-      SafetensorsTensor *tensor = &tensors[count++];
-      *tensor = (SafetensorsTensor){
-          .name = state->name, .dtype = element_type_dtype(state->type), .axis_count = state->axis_count};
-      memcpy(tensor->size, state->size, sizeof *state->size * (size_t)state->axis_count);
-    }
-  }
-  bool done = tensors && safetensors_header(tensors, count, &header);
-  if (!done) {
-    error_set(error, 3, "no memory to save %s", writer->path);
-  }
-  done = done && writer_put(writer, header.text, header.length, error) &&
-         states_write(writer, saved, states, file, facts, error);
-  buffer_free(&header);
-  free(tensors);
-  return done;
-}
-
-// After true, writer_end is called, whatever happens.
-static bool writer_begin(Writer *writer, Io *io, const char *directory, const char *name, Error *error) {
-  *writer = (Writer){.io = io, .fd = -1};
-  if (!io_path(writer->path, error, "%s/%s", directory, name)) {
-    return false;
-  }
-  writer->hash = XXH3_createState();
-  if (!writer->hash) {
-    return error_set(error, 3, "no memory to save %s", writer->path);
-  }
-  XXH3_64bits_reset(writer->hash);
-  if (io_create(io, writer->path, &writer->fd, error)) {
-    return true;
-  }
-  XXH3_freeState(writer->hash);
-  return false;
-}
-
-// `done`: all of it is written. Then it is listed in `files`.
-static bool writer_end(Writer *writer, bool done, const char *name, WrittenList *files, Error *error) {
-  Error ignored;
-  char hex[32];
-  done = done && io_sync(writer->io, writer->fd, writer->path, error);
-  done &= io_close(writer->fd, writer->path, done ? error : &ignored);
-  snprintf(hex, sizeof hex, "%016llx", (unsigned long long)XXH3_64bits_digest(writer->hash));
-  XXH3_freeState(writer->hash);
-  if (done) {
-    Written *written = &files->at[files->count++];
-    *written = (Written){.name = name, .bytes = writer->bytes};
-    snprintf(written->hash, sizeof written->hash, "%.16s", hex);
-  }
-  return done;
-}
-
-static bool file_write(Io *io, const Saved *saved, const States *states, const char *directory,
-                       const CheckpointFile *file, WrittenList *files, CheckpointFacts *facts, Error *error) {
-  Writer writer;
-  return writer_begin(&writer, io, directory, file->name, error) &&
-         writer_end(&writer, tensors_write(&writer, saved, states, file, facts, error), file->name, files, error);
-}
-
-static bool tuning_write(Io *io, const Buffer *text, const char *directory, WrittenList *files, Error *error) {
-  Writer writer;
-  if (text->failed) {
-    return error_set(error, 3, "no memory to save %s", CHECKPOINT_TUNING);
-  }
-  return text->length == 0 ||
-         (writer_begin(&writer, io, directory, CHECKPOINT_TUNING, error) &&
-          writer_end(&writer, writer_put(&writer, text->text, text->length, error), CHECKPOINT_TUNING, files, error));
-}
 
 // Weights alone have no state of the optimizer.
 static json_t *tensors_describe(const States *states, bool alone, const Frozen *frozen) {
@@ -375,14 +180,9 @@ static bool save(Io *io, const Saved *saved, const char *directory, CheckpointFa
   }
   WrittenList files = {.count = 0};
   io_remove_tree(temporary);
-  facts->not_finite[0] = '\0';
   bool done = io_make_path(directory, error) && io_space(io, directory, bytes_needed(&states, facts->frozen), error) &&
               io_make_directory(io, temporary, error);
-  for (int i = 0; done && i < CHECKPOINT_FILE_COUNT; i++) {
-    done = (saved->source && checkpoint_files[i].optimizer) ||
-           file_write(io, saved, &states, temporary, &checkpoint_files[i], &files, facts, error);
-  }
-  done = done && (saved->source || tuning_write(io, saved->tuning, temporary, &files, error)) &&
+  done = done && checkpoint_write(io, saved, &states, temporary, facts, &files, error) &&
          manifest_write(io, saved, &states, temporary, facts, &files, error) &&
          io_sync_directory(io, temporary, error) && io_exchange(io, temporary, final, &exchanged, error) &&
          io_sync_directory(io, directory, error);

@@ -86,12 +86,14 @@ static bool step_path(const char *directory, int64_t step, char path[IO_PATH_MAX
   return io_path(path, error, "%s/step-%08lld", directory, (long long)step);
 }
 
-// A directory loses its committed name first, so that no half of it is ever found.
+// A directory loses its committed name first, and the disk knows it before anything in it is removed, so that no half
+// of it is ever found.
 static void step_remove(const char *directory, int64_t step) {
   char from[IO_PATH_MAX], to[IO_PATH_MAX];
   Error ignored;
   if (step_path(directory, step, from, &ignored) &&
-      io_path(to, &ignored, "%s/saving-old-%08lld", directory, (long long)step) && rename(from, to) == 0) {
+      io_path(to, &ignored, "%s/saving-old-%08lld", directory, (long long)step) && rename(from, to) == 0 &&
+      io_sync_directory(NULL, directory, &ignored)) {
     io_remove_tree(to);
   }
 }

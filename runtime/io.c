@@ -27,17 +27,17 @@ static bool io_fault(Io *io, bool *half) {
   if (!io) {
     return false;
   }
-  io->count++;
+  const int64_t count = ++io->count;
   if (io->before) {
-    io->before(io->context, io->count);
+    io->before(io->context, count);
   }
-  if (io->die_at && io->count == io->die_at) {
+  if (io->die_at && count == io->die_at) {
     if (!half) {
       _exit(137);
     }
     *half = true;
   }
-  if ((io->fail_at && io->count == io->fail_at) || (io->fail_from && io->count >= io->fail_from)) {
+  if ((io->fail_at && count == io->fail_at) || (io->fail_from && count >= io->fail_from)) {
     errno = ENOSPC;
     return true;
   }
@@ -49,12 +49,14 @@ bool io_create(Io *io, const char *path, int *fd, Error *error) {
   return *fd >= 0 || io_failed("create", path, error);
 }
 
-bool io_write(Io *io, int fd, const char *path, const void *data, size_t size, Error *error) {
+// From `offset` on; where that is negative, from where the file stands.
+static bool write_from(Io *io, int fd, const char *path, int64_t offset, const void *data, size_t size, Error *error) {
   bool die = false;
   bool fail = io_fault(io, &die);
   size_t wanted = fail || die ? size / 2 : size;
   for (const char *at = data; wanted > 0;) {
-    ssize_t written = write(fd, at, wanted > (1u << 30) ? 1u << 30 : wanted);
+    const size_t piece = wanted > (1u << 30) ? 1u << 30 : wanted;
+    const ssize_t written = offset < 0 ? write(fd, at, piece) : pwrite(fd, at, piece, (off_t)offset);
     if (written < 0 && errno == EINTR) {
       continue;
     }
@@ -62,6 +64,7 @@ bool io_write(Io *io, int fd, const char *path, const void *data, size_t size, E
       return io_failed("write", path, error);
     }
     at += written;
+    offset += offset < 0 ? 0 : written;
     wanted -= (size_t)written;
   }
   if (die) {
@@ -72,6 +75,14 @@ bool io_write(Io *io, int fd, const char *path, const void *data, size_t size, E
     return io_failed("write", path, error);
   }
   return true;
+}
+
+bool io_write(Io *io, int fd, const char *path, const void *data, size_t size, Error *error) {
+  return write_from(io, fd, path, -1, data, size, error);
+}
+
+bool io_write_at(Io *io, int fd, const char *path, int64_t offset, const void *data, size_t size, Error *error) {
+  return write_from(io, fd, path, offset, data, size, error);
 }
 
 bool io_sync(Io *io, int fd, const char *path, Error *error) {
@@ -126,6 +137,12 @@ bool io_path(char path[IO_PATH_MAX], Error *error, const char *format, ...) {
   return (length >= 0 && length < IO_PATH_MAX) || error_set(error, 1, "the path is too long: %s", path);
 }
 
+// The name of a new directory is to survive a power loss, as all that will be in it.
+static bool new_name_sync(const char *made, Error *error) {
+  char parent[IO_PATH_MAX];
+  return io_path(parent, error, "%s/..", made) && io_sync_directory(NULL, parent, error);
+}
+
 bool io_make_path(const char *path, Error *error) {
   char copy[IO_PATH_MAX];
   if (!io_path(copy, error, "%s", path)) {
@@ -135,8 +152,12 @@ bool io_make_path(const char *path, Error *error) {
     if (*at == '/' || *at == '\0') {
       char end = *at;
       *at = '\0';
-      if (mkdir(copy, 0777) != 0 && errno != EEXIST) {
+      const bool made = mkdir(copy, 0777) == 0;
+      if (!made && errno != EEXIST) {
         return io_failed("create directory", copy, error);
+      }
+      if (made && !new_name_sync(copy, error)) {
+        return false;
       }
       *at = end;
       if (end == '\0') {

@@ -1,7 +1,7 @@
 // io.h: the file operations of saving, countable, so that a test can make the n-th of them fail or die there.
 //
-// Every function takes an Io; NULL means plain operation. All return false and fill `error` with the path and the
-// system's reason.
+// Every function takes an Io, which several threads may share; NULL means plain operation. All return false and fill
+// `error` with the path and the system's reason.
 #ifndef MDL_RUNTIME_IO_H
 #define MDL_RUNTIME_IO_H
 
@@ -15,10 +15,10 @@ enum { IO_PATH_MAX = 4096 };
 #define IO_REPLACE_ENDING ".tmp"  // of the temporary file of io_replace_file
 
 typedef struct {
-  int64_t count;      // operations so far
-  int64_t fail_at;    // this one (from 1) fails: a write stores half of its bytes and reports a full disk; 0: none
-  int64_t fail_from;  // this one and all after it fail so; 0: none
-  int64_t space;      // bytes that are free, whatever the file system says; 0: what it says
+  _Atomic int64_t count;  // operations so far
+  int64_t fail_at;        // this one (from 1) fails: a write stores half of its bytes and reports a full disk; 0: none
+  int64_t fail_from;      // this one and all after it fail so; 0: none
+  int64_t space;          // bytes that are free, whatever the file system says; 0: what it says
   void (*before)(void *context, int64_t count);  // called at each, with its number from 1; NULL: nothing is
   void *context;
   int64_t die_at;  // this one ends the process half-way, without any cleanup, as kill -9 does; 0: none
@@ -26,6 +26,7 @@ typedef struct {
 
 bool io_create(Io *io, const char *path, int *fd, Error *error);  // a new file; one that exists is an error
 bool io_write(Io *io, int fd, const char *path, const void *data, size_t size, Error *error);  // all of it
+bool io_write_at(Io *io, int fd, const char *path, int64_t offset, const void *data, size_t size, Error *error);
 bool io_sync(Io *io, int fd, const char *path, Error *error);
 bool io_close(int fd, const char *path, Error *error);
 bool io_make_directory(Io *io, const char *path, Error *error);  // its parent exists
@@ -37,7 +38,7 @@ bool io_exchange(Io *io, const char *from, const char *to, bool *exchanged, Erro
 // A path of at most IO_PATH_MAX - 1 bytes; false, with `error` set, if it is longer.
 bool io_path(char path[IO_PATH_MAX], Error *error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-bool io_make_path(const char *path, Error *error);  // mkdir -p
+bool io_make_path(const char *path, Error *error);  // mkdir -p; the names are flushed
 bool io_remove_tree(const char *path);              // best effort; false if something is left
 bool io_read(int fd, const char *path, int64_t offset, void *data, size_t size, Error *error);  // exactly size bytes
 // A regular file of `flags` for open, made with them where O_CREAT is among them; *fd -1 and false otherwise. A pipe in

@@ -62,7 +62,7 @@ static bool run_fresh(Run *run, const char *model, Error *error) {
       return false;
     }
     if (mkdir(run->path, 0777) == 0) {
-      return true;
+      return io_sync_directory(NULL, "runs", error);
     }
     if (errno != EEXIST) {
       return error_set(error, 1, "cannot create the run directory %s: %s", run->path, strerror(errno));
@@ -89,11 +89,10 @@ bool run_create(Run *run, const char *out, const char *model, Error *error) {
                      run_there ? ", or continue the run in it: mdl train " : "", run_there ? out : "",
                      run_there ? " --resume" : "");
   }
-  // The names on the way to a checkpoint must be on the disk before it is.
-  char parent[IO_PATH_MAX];
-  return io_path(run->checkpoints, error, "%s/checkpoints", run->path) && io_path(parent, error, "%s/..", run->path) &&
-         run_lock(run, error) && io_make_directory(NULL, run->checkpoints, error) &&
-         io_sync_directory(NULL, run->path, error) && io_sync_directory(NULL, parent, error);
+  // The names on the way to a checkpoint must be on the disk before it is: that of `checkpoints` is flushed when the
+  // plan is written (run_write_plan).
+  return io_path(run->checkpoints, error, "%s/checkpoints", run->path) && run_lock(run, error) &&
+         io_make_directory(NULL, run->checkpoints, error);
 }
 
 bool run_settle(Run *run, Error *error) {

@@ -1,10 +1,10 @@
 // saver.c: the thread.
 #include "runtime/saver.h"
 
-#include <signal.h>
 #include <string.h>
 
 #include "runtime/clock.h"
+#include "runtime/thread.h"
 
 static void *saver_main(void *argument) {
   Saver *saver = argument;
@@ -15,13 +15,8 @@ static void *saver_main(void *argument) {
   return NULL;
 }
 
-// Signals are for the thread that trains.
-static bool thread_start(Saver *saver, Error *error) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int why = pthread_create(&saver->thread, NULL, saver_main, saver);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+static bool saver_begin(Saver *saver, Error *error) {
+  const int why = thread_start(&saver->thread, saver_main, saver);
   return why == 0 || error_set(error, 3, "no thread to save with: %s", strerror(why));
 }
 
@@ -36,7 +31,7 @@ bool saver_start(Saver *saver, Io *io, Session *session, Snapshot *snapshot, con
                    .keep = *keep,
                    .begin = begin};
   session_record(session, &saver->tuning);
-  saver->under_way = snapshot_take(snapshot, error) && thread_start(saver, error);
+  saver->under_way = snapshot_take(snapshot, error) && saver_begin(saver, error);
   if (!saver->under_way) {
     buffer_free(&saver->tuning);
   }

@@ -222,5 +222,6 @@ static bool read_held(void *context, int64_t rank, int64_t offset, void *data, i
 }
 
 StateReader snapshot_reader(const Snapshot *snapshot) {
-  return (StateReader){.set = snapshot->session->set, .read = read_held, .context = (void *)(uintptr_t)snapshot};
+  return (StateReader){
+      .set = snapshot->session->set, .read = read_held, .context = (void *)(uintptr_t)snapshot, .concurrent = true};
 }

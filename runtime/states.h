@@ -37,6 +37,7 @@ typedef struct {
   const PlanSet *set;
   bool (*read)(void *context, int64_t rank, int64_t offset, void *data, int64_t bytes, Error *error);
   void *context;
+  bool concurrent;  // any threads may read at the same time; else one, which is the one that saves
 } StateReader;
 StateReader state_reader(Session *session);  // the devices themselves
 bool state_gather_with(const StateReader *reader, const States *states, const LogicalState *state, void *dense,

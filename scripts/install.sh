@@ -50,6 +50,7 @@ for group in "$@"; do
     test)
       need libcmocka-dev pkg-config --exists cmocka
       need time test -x /usr/bin/time
+      wish strace strace --version
       ;;
     check)
       need clang clang --version

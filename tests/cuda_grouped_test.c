@@ -479,10 +479,11 @@ static void *library_result(const Gpu *gpu, Gemms *gemms, const Case *c, const V
 
 // Errors are at most twice those of cuBLASLt, and a rounding.
 static void as_exact_as_the_library(void **state) {
-  static const Case cases[] = {{"rows", B16, B16, false, false, 640, 128, 3, 1, 512, 1024, STORE, SKEW_ONE, 1},
-                               {"rows in f32", B16, F32, false, true, 640, 128, 3, 1, 512, 1024, STORE, SKEW_ONE, 2},
-                               {"sums", F16, F16, true, false, 1280, 128, 2, 256, 256, 1, STORE, SKEW_ONE, 1},
-                               {"sums in f32", B16, F32, true, false, 1280, 128, 2, 256, 256, 1, STORE, SKEW_ONE, 2}};
+  static const Case cases[] = {
+      {"rows", B16, B16, false, false, 640, 128, 3, 1, 512, 1024, STORE, SKEW_ONE, 1, false},
+      {"rows in f32", B16, F32, false, true, 640, 128, 3, 1, 512, 1024, STORE, SKEW_ONE, 2, false},
+      {"sums", F16, F16, true, false, 1280, 128, 2, 256, 256, 1, STORE, SKEW_ONE, 1, false},
+      {"sums in f32", B16, F32, true, false, 1280, 128, 2, 256, 256, 1, STORE, SKEW_ONE, 2, false}};
   Arena *arena = arena_create();
   Gemms *gemms = NULL;
   Gpu gpu;

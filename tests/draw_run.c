@@ -338,7 +338,7 @@ static void prepare_worker(void) {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   Blas blas;
   Error error = {0};
-  if (!blas_open(&blas, &error)) {
+  if (!blas_open(&blas, 1, &error)) {
     layout_fail("%s", error.text);
   }
   layout_failed = give_up;

@@ -2,10 +2,27 @@
 #include "kernels/cpu/blas.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#include "base/units.h"
 
 static const char *const library_names[] = {"libopenblas.so.0", "libopenblas.so"};
+
+// The library's buffer for a product: 128 MiB of addresses in version 0.3.21, of which it touches what it needs. It
+// keeps a buffer once it has it, and gives it to whichever thread asks next.
+static const int64_t BUFFER_BYTES = 128 << 20;
+enum { LIBRARY_BYTES = 40 << 20, BUFFERS_MOST = 64 };
+
+// Of the library, which the devices of a process share.
+static struct {
+  pthread_mutex_t mutex;
+  int threads;  // of all devices that are open
+  int buffers;  // that the library has been made to take; of more than BUFFERS_MOST it takes the rest when it needs
+                // them
+} taken = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 // What the library reads from the environment when it is loaded. Its detection does not know newer processors and
 // then falls back to code without AVX; and it would start threads that we never use. What the user set stays.
@@ -27,17 +44,94 @@ static bool find(void *library, const char *name, void *function) {
   return address != NULL;
 }
 
-bool blas_open(Blas *blas, Error *error) {
+// Is there so much memory? Takes it as the library does, piece by piece, and gives it back.
+static bool memory_probe(int64_t pieces, int64_t bytes) {
+  int64_t have = 0;
+  void **piece = calloc((size_t)pieces, sizeof *piece);
+  for (; piece && have < pieces; have++) {
+    piece[have] = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (piece[have] == MAP_FAILED) {
+      break;
+    }
+  }
+  const bool done = piece && have == pieces;
+  while (have > 0) {
+    munmap(piece[--have], (size_t)bytes);
+  }
+  free(piece);
+  return done;
+}
+
+static bool out_of_memory(int64_t bytes, Error *error) {
+  char size[UNITS_MAX];
+  return error_set(error, 3,
+                   "no memory for OpenBLAS: it needs %s of addresses, %s for each thread; ask for fewer threads with "
+                   "--threads, or raise the limit (ulimit -v)",
+                   units_bytes(size, (double)bytes), "128 MiB");
+}
+
+// Makes the library take a buffer for each thread of all devices. One without these functions is asked by the first
+// product.
+static void buffers_take(Blas *blas, int count) {
+  void *(*take)(int) = NULL;
+  void (*give)(void *) = NULL;
+  if (!find(blas->library, "blas_memory_alloc", &take) || !find(blas->library, "blas_memory_free", &give)) {
+    return;
+  }
+  void **buffer = calloc((size_t)count, sizeof *buffer);
+  for (int i = 0; buffer && i < count; i++) {
+    buffer[i] = take(0);
+  }
+  for (int i = 0; buffer && i < count; i++) {
+    give(buffer[i]);
+  }
+  free(buffer);
+}
+
+static bool threads_add(Blas *blas, int threads, Error *error) {
+  pthread_mutex_lock(&taken.mutex);
+  int wanted = taken.threads + threads;
+  wanted = wanted < BUFFERS_MOST ? wanted : BUFFERS_MOST;
+  const int more = wanted - taken.buffers;
+  const bool done = more <= 0 || memory_probe(more, BUFFER_BYTES) || out_of_memory(more * BUFFER_BYTES, error);
+  if (done) {
+    if (more > 0) {
+      buffers_take(blas, wanted);
+      taken.buffers = wanted;
+    }
+    blas->threads = threads;
+    taken.threads += threads;
+  }
+  pthread_mutex_unlock(&taken.mutex);
+  return done;
+}
+
+// The library takes a buffer for itself when it is opened.
+static void *library_open(Error *error) {
+  void *library = NULL;
+  pthread_mutex_lock(&taken.mutex);
+  const bool fits = taken.buffers > 0 || memory_probe(1, BUFFER_BYTES + LIBRARY_BYTES);
+  for (size_t i = 0; fits && !library && i < sizeof library_names / sizeof library_names[0]; i++) {
+    library = dlopen(library_names[i], RTLD_NOW | RTLD_LOCAL);
+  }
+  pthread_mutex_unlock(&taken.mutex);
+  if (!fits) {
+    out_of_memory(BUFFER_BYTES + LIBRARY_BYTES, error);
+  } else if (!library) {
+    error_set(error, 1,
+              "the CPU backend needs OpenBLAS, and %s could not be opened: %s; install it (Debian package "
+              "libopenblas0-pthread)",
+              library_names[0], dlerror());
+  }
+  return library;
+}
+
+bool blas_open(Blas *blas, int threads, Error *error) {
   *blas = (Blas){0};
   prepare_environment();
-  for (size_t i = 0; !blas->library && i < sizeof library_names / sizeof library_names[0]; i++) {
-    blas->library = dlopen(library_names[i], RTLD_NOW | RTLD_LOCAL);
-  }
+  blas->library = library_open(error);
   if (!blas->library) {
-    return error_set(error, 1,
-                     "the CPU backend needs OpenBLAS, and %s could not be opened: %s; install it (Debian package "
-                     "libopenblas0-pthread)",
-                     library_names[0], dlerror());
+    return false;
   }
   void (*set_threads)(int) = NULL;
   if (!find(blas->library, "cblas_sgemm", &blas->sgemm) || !find(blas->library, "cblas_dgemm", &blas->dgemm)) {
@@ -50,13 +144,21 @@ bool blas_open(Blas *blas, Error *error) {
   if (find(blas->library, "openblas_set_num_threads", &set_threads)) {
     set_threads(1);
   }
+  if (!threads_add(blas, threads, error)) {
+    blas_close(blas);
+    return false;
+  }
   return true;
 }
 
 void blas_close(Blas *blas) {
+  pthread_mutex_lock(&taken.mutex);
+  taken.threads -= blas->threads;
   if (blas->library) {
     dlclose(blas->library);
   }
+  taken.buffers = taken.threads > 0 ? taken.buffers : 0;  // it gives them back when nobody has it open
+  pthread_mutex_unlock(&taken.mutex);
   *blas = (Blas){0};
 }
 

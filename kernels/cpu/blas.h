@@ -12,9 +12,13 @@ typedef struct {
                 const float *b, int ldb, float beta, float *c, int ldc);
   void (*dgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, double alpha, const double *a,
                 int lda, const double *b, int ldb, double beta, double *c, int ldc);
+  int threads;
 } Blas;
 
-bool blas_open(Blas *blas, Error *error);
+// For so many threads that multiply at the same time. The library takes memory for each of them here: where there is
+// none it would try for ever, in the middle of a product, and no signal would end the program. Status 3 where there is
+// too little.
+bool blas_open(Blas *blas, int threads, Error *error);
 void blas_close(Blas *blas);
 
 // c[m, n] = alpha * a * b + beta * c for one real type, row-major; `type` is TYPE_F32 or TYPE_F64.

@@ -1,8 +1,8 @@
 // export.c: writes a directory of Hugging Face from a checkpoint.
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "compiler/plan/artefact.h"
 #include "runtime/convert/convert.h"
@@ -23,6 +23,7 @@ typedef struct {
   const char *dtype;
   char *loaded[MAPPING_MAX_PARTS];  // the parameters of the newest tensor
   int loaded_weight[MAPPING_MAX_PARTS];
+  char out[IO_PATH_MAX], part[IO_PATH_MAX];  // the directory that is made, and its name until it is whole
 } Export;
 
 // --- what is written ---
@@ -88,20 +89,36 @@ static bool export_adapters(Export *x, Error *error) {
 
 // --- files ---
 
-static bool fresh_directory(const char *path, Error *error) {
-  int count = 0;
-  if (!*path || !io_make_path(path, error)) {
-    return *path ? false : error_set(error, 1, "the name of the directory is empty");
+// All is written into a directory beside the one that is asked for, which takes its name when it is whole: one that is
+// killed leaves NAME.part-N and nothing under the name itself. An empty directory in its place goes first, so that one
+// that cannot be replaced, such as a mounted volume, is an error before anything is written.
+static bool part_create(Export *x, Error *error) {
+  const char *out = x->options->out;
+  size_t length = strlen(out);
+  while (length > 1 && out[length - 1] == '/') {
+    length--;
   }
-  DIR *directory = opendir(path);
-  if (!directory) {
-    return error_set(error, 1, "cannot read the directory %s: %s", path, strerror(errno));
+  if (length == 0) {
+    return error_set(error, 1, "the name of the directory is empty");
   }
-  while (readdir(directory)) {
-    count++;
+  if (!io_path(x->out, error, "%.*s", (int)length, out) ||
+      !io_path(x->part, error, "%s.part-%ld", x->out, (long)getpid())) {
+    return false;
   }
-  closedir(directory);
-  return count <= 2 || error_set(error, 1, "the directory %s is not empty; give another one with -o", path);
+  if (rmdir(x->out) != 0 && errno != ENOENT) {
+    return errno == ENOTEMPTY || errno == EEXIST
+               ? error_set(error, 1, "the directory %s is not empty; give another one with -o", x->out)
+               : error_set(error, 1, "cannot make the directory %s: %s; give one with -o that is not there yet", x->out,
+                           strerror(errno));
+  }
+  return io_make_path(x->part, error);
+}
+
+// The names of all files are on the disk before that of the directory.
+static bool part_finish(Export *x, Error *error) {
+  char parent[IO_PATH_MAX];
+  return io_sync_directory(NULL, x->part, error) && io_rename(NULL, x->part, x->out, error) &&
+         io_path(parent, error, "%s/..", x->out) && io_sync_directory(NULL, parent, error);
 }
 
 bool convert_copy_kept(const char *from, const char *to, bool config, bool *tokenizer, Error *error) {
@@ -133,7 +150,7 @@ bool convert_copy_kept(const char *from, const char *to, bool config, bool *toke
     }
     *tokenizer |= i < 2;
   }
-  return true;
+  return io_sync_directory(NULL, to, error);
 }
 
 // Those that came with the weights, else the tokenizer of the run's data.
@@ -145,7 +162,7 @@ static bool export_tokenizer(Export *x, Error *error) {
     return false;
   }
   if (io_is_directory(kept)) {
-    return convert_copy_kept(kept, x->options->out, false, &x->result->tokenizer, error);
+    return convert_copy_kept(kept, x->part, false, &x->result->tokenizer, error);
   }
   const PlanSet *set = artefact_read(x->arena, plan, &why);
   const char *tokenizer = set ? set->plans[0]->run.tokenizer : NULL;
@@ -156,7 +173,7 @@ static bool export_tokenizer(Export *x, Error *error) {
   if (!name || !io_is_file(tokenizer)) {
     return true;
   }
-  if (!io_path(target, error, "%s/%s", x->options->out, name)) {
+  if (!io_path(target, error, "%s/%s", x->part, name)) {
     return false;
   }
   x->result->tokenizer =
@@ -215,7 +232,7 @@ static bool shard_write(Export *x, const char *name, int first, int count, Error
     memcpy(tensors[i].size, pair->size, sizeof pair->size);
   }
   bool done = safetensors_header(tensors, count, &header) || error_set(error, 3, "no memory to write %s", name);
-  done = done && io_path(path, error, "%s/%s", x->options->out, name) && io_create(NULL, path, &fd, error) &&
+  done = done && io_path(path, error, "%s/%s", x->part, name) && io_create(NULL, path, &fd, error) &&
          io_write(NULL, fd, path, header.text, header.length, error);
   for (int i = 0; done && i < count; i++) {
     done = pair_write(x, &x->pairs.at[first + i], fd, path, error);
@@ -277,7 +294,7 @@ static bool export_tensors(Export *x, Error *error) {
   if (done && files > 1) {
     json_t *index =
         json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)x->result->bytes, "weight_map", map);
-    done = json_write(x->options->out, "model.safetensors.index.json", index, error);
+    done = json_write(x->part, "model.safetensors.index.json", index, error);
     json_decref(index);
   }
   json_decref(map);
@@ -311,11 +328,11 @@ bool convert_export(Arena *arena, const ExportOptions *options, Exported *result
            pairs_make(arena, &x->mapping, &x->saved.numbers, &x->saved.weights, &x->pairs, NULL, error) &&
            config_make(arena, &x->mapping, &x->saved.numbers, x->kept, said, &x->config, error);
   }
-  const bool made = done && fresh_directory(options->out, error);
+  const bool made = done && part_create(x, error);
   done = made && export_tokenizer(x, error) && export_tensors(x, error) &&
-         json_write(options->out, "config.json", x->config, error);
+         json_write(x->part, "config.json", x->config, error) && part_finish(x, error);
   if (made && !done) {
-    io_remove_tree(options->out);  // it was empty
+    io_remove_tree(x->part);
   }
   result->type = x->mapping.type;
   result->mapping = x->mapping.path;

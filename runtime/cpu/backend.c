@@ -244,7 +244,7 @@ static bool device_open(Device *device, const DeviceOptions *options, Error *err
     return error_set(error, 3, "the CPU backend could not start %d threads; ask for fewer with --threads",
                      options ? options->threads : 0);
   }
-  return blas_open(&device->blas, error) && memories_open(device, error) &&
+  return blas_open(&device->blas, pool_threads(device->pool), error) && memories_open(device, error) &&
          segments_open_safely(device, options ? options->order : 0, error) && workspaces_open(device, error);
 }
 

@@ -43,7 +43,7 @@ char *__wrap_memory_create(int64_t bytes, Pool *pool) {
 void play_prepare(void) {
   static Blas blas;
   Error error;
-  blas_open(&blas, &error);
+  blas_open(&blas, 1, &error);
 }
 
 static uint64_t draw(Play *play, uint64_t below) {

@@ -1,0 +1,401 @@
+// checkpoint_write.c: the threads, and what each does with a tensor.
+#include "runtime/checkpoint_write.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/units.h"
+#include "runtime/element.h"
+#include "runtime/frozen.h"
+#include "runtime/thread.h"
+
+enum { THREADS_LEAST = 2, THREADS_MOST = 8 };
+static const int64_t MEMORY_MOST = 256 << 20;  // bytes of tensors that are put together, but for one that is larger
+
+const CheckpointFile checkpoint_files[CHECKPOINT_FILE_COUNT] = {
+    {"model.safetensors", {true, false, true}, false},
+    {"optimizer.safetensors", {false, true, false}, true},
+};
+
+typedef struct {  // one file being written
+  Io *io;
+  const char *name;
+  int fd;  // -1: there is none
+  char path[IO_PATH_MAX];
+  XXH3_state_t *hash;
+  int64_t bytes;
+  bool synced;
+} Writer;
+
+typedef struct {  // a tensor on its way into a file
+  const LogicalState *state;
+  Writer *writer;
+  int64_t offset;  // in the file
+  bool last;       // of its file
+  char *dense;     // the whole of it; NULL: it is not put together
+} Item;
+
+typedef struct {
+  const Saved *saved;
+  const States *states;
+  CheckpointFacts *facts;
+  Writer writer[CHECKPOINT_FILE_COUNT];
+  Item *item;
+  int count;
+  int64_t memory;  // bytes of tensors that may be in memory
+
+  pthread_mutex_t mutex;  // over all below
+  pthread_cond_t moved;
+  int ready;  // items that may be taken: all, or those that the calling thread has put together
+  int taken;
+  int turn;      // of the item that is to be added to its hash
+  int64_t held;  // bytes of tensors that are in memory
+  bool failed;
+  Error error;  // the first
+} Team;
+
+// --- one file ---
+
+static bool writer_put(Writer *writer, const void *data, size_t size, Error *error) {
+  XXH3_64bits_update(writer->hash, data, size);
+  writer->bytes += (int64_t)size;
+  return io_write(writer->io, writer->fd, writer->path, data, size, error);
+}
+
+// After true or false, writer_end is called.
+static bool writer_begin(Writer *writer, Io *io, const char *directory, const char *name, Error *error) {
+  *writer = (Writer){.io = io, .name = name, .fd = -1};
+  if (!io_path(writer->path, error, "%s/%s", directory, name)) {
+    return false;
+  }
+  writer->hash = XXH3_createState();
+  if (!writer->hash) {
+    return error_set(error, 3, "no memory to save %s", writer->path);
+  }
+  XXH3_64bits_reset(writer->hash);
+  return io_create(io, writer->path, &writer->fd, error);
+}
+
+static bool writer_sync(Writer *writer, Error *error) {
+  writer->synced = io_sync(writer->io, writer->fd, writer->path, error);
+  return writer->synced;
+}
+
+// `done`: all of it is written. Then it is listed in `files`.
+static bool writer_end(Writer *writer, bool done, WrittenList *files, Error *error) {
+  Error ignored;
+  done = done && (writer->synced || writer_sync(writer, error));
+  if (writer->fd >= 0) {
+    done &= io_close(writer->fd, writer->path, done ? error : &ignored);
+  }
+  if (done) {
+    Written *written = &files->at[files->count++];
+    *written = (Written){.name = writer->name, .bytes = writer->bytes};
+    snprintf(written->hash, sizeof written->hash, "%016llx", (unsigned long long)XXH3_64bits_digest(writer->hash));
+  }
+  XXH3_freeState(writer->hash);
+  *writer = (Writer){.fd = -1};
+  return done;
+}
+
+static bool tuning_write(Io *io, const Buffer *text, const char *directory, WrittenList *files, Error *error) {
+  Writer writer;
+  if (text->failed) {
+    return error_set(error, 3, "no memory to save %s", CHECKPOINT_TUNING);
+  }
+  if (text->length == 0) {
+    return true;
+  }
+  const bool done = writer_begin(&writer, io, directory, CHECKPOINT_TUNING, error) &&
+                    writer_put(&writer, text->text, text->length, error);
+  return writer_end(&writer, done, files, error);
+}
+
+// --- numbers that are not finite ---
+
+// Of formats whose exponent is all ones in what is not finite: bits but for the sign, from those of an infinity on.
+// Pieces of fixed size are what compilers make vector code of.
+#define FINITE(name, Bits, infinity)                                 \
+  static bool name(const char *data, int64_t count) {                \
+    enum { PIECE = 64 };                                             \
+    Bits most = 0;                                                   \
+    int64_t i = 0;                                                   \
+    for (; i + PIECE <= count; i += PIECE) {                         \
+      Bits piece[PIECE];                                             \
+      memcpy(piece, data + i * (int64_t)sizeof(Bits), sizeof piece); \
+      for (int k = 0; k < PIECE; k++) {                              \
+        const Bits bits = (Bits)(piece[k] << 1);                     \
+        most = bits > most ? bits : most;                            \
+      }                                                              \
+    }                                                                \
+    for (; i < count; i++) {                                         \
+      Bits bits;                                                     \
+      memcpy(&bits, data + i * (int64_t)sizeof bits, sizeof bits);   \
+      bits = (Bits)(bits << 1);                                      \
+      most = bits > most ? bits : most;                              \
+    }                                                                \
+    return most < (Bits)((infinity) << 1);                           \
+  }
+
+FINITE(finite_f32, uint32_t, 0x7f800000u)
+FINITE(finite_bf16, uint16_t, 0x7f80u)
+
+static bool elements_finite(ElementType type, const char *data, int64_t bytes) {
+  const int64_t size = element_type_bytes(type), count = bytes / size;
+  if (!element_type_floating(type)) {
+    return true;
+  }
+  if (type == TYPE_F32 || type == TYPE_BF16) {
+    return type == TYPE_F32 ? finite_f32(data, count) : finite_bf16(data, count);
+  }
+  bool finite = true;
+  for (int64_t i = 0; i < count && finite; i++) {
+    finite = isfinite(element_get(type, data + i * size));
+  }
+  return finite;
+}
+
+// State of the model may hold an infinity that the text put there; so may histories of largest numbers.
+static bool state_finite(const PlanState *state, const char *dense) {
+  const bool judged =
+      (state->role == STATE_PARAMETER || state->role == STATE_OPTIMIZER) && !checkpoint_is_history(state->name);
+  return !judged || elements_finite(state->type, dense, state_bytes(state));
+}
+
+// --- all files ---
+
+static bool is_written(const PlanState *state, const CheckpointFile *file, const CheckpointFacts *facts) {
+  return file->holds[state->role] && !frozen_find(facts->frozen, state->name);
+}
+
+// The header of a file; its tensors become items.
+static bool file_begin(Team *team, Writer *writer, const CheckpointFile *file, Error *error) {
+  const States *states = team->states;
+  SafetensorsTensor *tensors = calloc((size_t)states->count + 1, sizeof *tensors);
+  Buffer header = {0};
+  const int first = team->count;
+  int count = 0;
+  for (int i = 0; tensors && i < states->count; i++) {
+    const PlanState *state = states->at[i].state;
+    if (is_written(state, file, team->facts)) {
+      SafetensorsTensor *tensor = &tensors[count++];
+      *tensor = (SafetensorsTensor){
+          .name = state->name, .dtype = element_type_dtype(state->type), .axis_count = state->axis_count};
+      memcpy(tensor->size, state->size, sizeof *state->size * (size_t)state->axis_count);
+      team->item[team->count++] = (Item){.state = &states->at[i], .writer = writer};
+    }
+  }
+  bool done = tensors && safetensors_header(tensors, count, &header);
+  if (!done) {
+    error_set(error, 3, "no memory to save %s", writer->path);
+  }
+  done = done && writer_put(writer, header.text, header.length, error);
+  for (int i = 0; done && i < count; i++) {
+    Item *item = &team->item[first + i];
+    const int64_t bytes = state_bytes(item->state->state);
+    item->offset = writer->bytes;
+    item->last = i == count - 1;
+    writer->bytes += bytes;
+    team->memory = bytes > team->memory ? bytes : team->memory;
+  }
+  buffer_free(&header);
+  free(tensors);
+  return done;
+}
+
+// Puts a tensor together. What `held` counts of it is let go by item_write.
+static bool item_read(const Team *team, Item *item, Error *error) {
+  const Saved *saved = team->saved;
+  const PlanState *state = item->state->state;
+  char size[UNITS_MAX];
+  item->dense = malloc((size_t)state_bytes(state) + 1);
+  if (!item->dense) {
+    return error_set(error, 3, "no memory to save %s, %s", item->writer->path,
+                     units_bytes(size, (double)state_bytes(state)));
+  }
+  return saved->source ? saved->source->read(saved->source->context, state, item->dense, error)
+                       : state_gather_with(saved->reader, team->states, item->state, item->dense, error);
+}
+
+// Under the mutex: the first error stays, and all threads end.
+static void team_fail(Team *team, const Error *error) {
+  if (!team->failed) {
+    team->failed = true;
+    team->error = *error;
+  }
+  pthread_cond_broadcast(&team->moved);
+}
+
+// Writes a tensor, in its turn adds it to the hash, and behind the last of a file flushes the file.
+static void item_write(Team *team, Item *item, bool done, Error *error) {
+  const PlanState *state = item->state->state;
+  Writer *writer = item->writer;
+  const int64_t bytes = state_bytes(state);
+  const int index = (int)(item - team->item);
+  done = done && io_write_at(writer->io, writer->fd, writer->path, item->offset, item->dense, (size_t)bytes, error);
+  const bool finite = !done || state_finite(state, item->dense);
+  pthread_mutex_lock(&team->mutex);
+  while (done && !team->failed && team->turn != index) {
+    pthread_cond_wait(&team->moved, &team->mutex);
+  }
+  const bool turn = done && !team->failed;
+  pthread_mutex_unlock(&team->mutex);
+  if (turn) {  // nobody else has it
+    XXH3_64bits_update(writer->hash, item->dense, (size_t)bytes);
+  }
+  free(item->dense);
+  item->dense = NULL;
+  pthread_mutex_lock(&team->mutex);
+  team->held -= bytes;
+  team->turn += turn;
+  if (turn && !finite && !team->facts->not_finite[0]) {
+    snprintf(team->facts->not_finite, sizeof team->facts->not_finite, "%s", state->name);
+  }
+  if (!done) {
+    team_fail(team, error);
+  }
+  pthread_cond_broadcast(&team->moved);
+  pthread_mutex_unlock(&team->mutex);
+  if (turn && item->last && !writer_sync(writer, error)) {
+    pthread_mutex_lock(&team->mutex);
+    team_fail(team, error);
+    pthread_mutex_unlock(&team->mutex);
+  }
+}
+
+// Waits until there is memory for the next tensor. False: another thread has failed.
+static bool team_hold(Team *team, const int *next, int end) {
+  while (!team->failed && *next < end && team->held > 0 &&
+         team->held + state_bytes(team->item[*next].state->state) > team->memory) {
+    pthread_cond_wait(&team->moved, &team->mutex);
+  }
+  if (!team->failed && *next < end) {
+    team->held += state_bytes(team->item[*next].state->state);
+    return true;
+  }
+  return false;
+}
+
+static bool team_concurrent(const Team *team) {
+  return !team->saved->source && team->saved->reader->concurrent;
+}
+
+// The next item for a thread; NULL: there is none any more. Of a reader that is not concurrent it is put together.
+static Item *team_take(Team *team) {
+  Item *item = NULL;
+  pthread_mutex_lock(&team->mutex);
+  if (team_concurrent(team)) {
+    item = team_hold(team, &team->taken, team->count) ? &team->item[team->taken++] : NULL;
+  } else {
+    while (!team->failed && team->taken == team->ready && team->ready < team->count) {
+      pthread_cond_wait(&team->moved, &team->mutex);
+    }
+    item = !team->failed && team->taken < team->ready ? &team->item[team->taken++] : NULL;
+  }
+  pthread_mutex_unlock(&team->mutex);
+  return item;
+}
+
+static void *team_work(void *argument) {
+  Team *team = argument;
+  for (Item *item; (item = team_take(team)) != NULL;) {
+    Error error = {0};
+    const bool done = item->dense || item_read(team, item, &error);
+    item_write(team, item, done, &error);
+  }
+  return NULL;
+}
+
+// What the calling thread does for a reader that is not concurrent. Without other threads it writes as well.
+static void team_feed(Team *team, bool alone) {
+  bool more = true;
+  while (more) {
+    Error error = {0};
+    pthread_mutex_lock(&team->mutex);
+    more = team_hold(team, &team->ready, team->count);
+    pthread_mutex_unlock(&team->mutex);
+    if (!more) {
+      break;
+    }
+    Item *item = &team->item[team->ready];
+    const bool done = item_read(team, item, &error);
+    if (!done || alone) {
+      item_write(team, item, done, &error);
+    }
+    pthread_mutex_lock(&team->mutex);
+    team->ready++;
+    team->taken += alone;
+    pthread_cond_broadcast(&team->moved);
+    pthread_mutex_unlock(&team->mutex);
+  }
+}
+
+static void team_run(Team *team) {
+  const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  int wanted = cores < THREADS_LEAST ? THREADS_LEAST : cores > THREADS_MOST ? THREADS_MOST : (int)cores;
+  int started = 0;
+  pthread_t thread[THREADS_MOST];
+  wanted = team->count < wanted ? team->count : wanted;
+  while (started < wanted - 1 && thread_start(&thread[started], team_work, team) == 0) {
+    started++;  // where no more threads are to be had, those that there are do it
+  }
+  if (!team_concurrent(team)) {
+    team_feed(team, started == 0);
+  }
+  team_work(team);
+  for (int i = 0; i < started; i++) {
+    pthread_join(thread[i], NULL);
+  }
+  for (int i = 0; i < team->count; i++) {
+    free(team->item[i].dense);  // what a failure left
+  }
+}
+
+static bool tensors_write(Io *io, Team *team, const char *directory, WrittenList *files, Error *error) {
+  int count = 0;
+  bool done = true;
+  for (int i = 0; done && i < CHECKPOINT_FILE_COUNT; i++) {
+    if (!(team->saved->source && checkpoint_files[i].optimizer)) {
+      Writer *writer = &team->writer[count++];
+      done = writer_begin(writer, io, directory, checkpoint_files[i].name, error) &&
+             file_begin(team, writer, &checkpoint_files[i], error);
+    }
+  }
+  if (done) {
+    team->ready = team_concurrent(team) ? team->count : 0;
+    team_run(team);
+    done = !team->failed;
+    if (!done) {
+      *error = team->error;
+    }
+  }
+  for (int i = 0; i < count; i++) {
+    done = writer_end(&team->writer[i], done, files, error) && done;
+  }
+  return done;
+}
+
+bool checkpoint_write(Io *io, const Saved *saved, const States *states, const char *directory, CheckpointFacts *facts,
+                      WrittenList *files, Error *error) {
+  Team team = {.saved = saved,
+               .states = states,
+               .facts = facts,
+               .item = calloc((size_t)states->count + 1, sizeof *team.item),
+               .memory = MEMORY_MOST};
+  if (!team.item) {
+    return error_set(error, 3, "no memory to save into %s", directory);
+  }
+  facts->not_finite[0] = '\0';
+  pthread_mutex_init(&team.mutex, NULL);
+  pthread_cond_init(&team.moved, NULL);
+  const bool done = tensors_write(io, &team, directory, files, error) &&
+                    (saved->source || tuning_write(io, saved->tuning, directory, files, error));
+  pthread_cond_destroy(&team.moved);
+  pthread_mutex_destroy(&team.mutex);
+  free(team.item);
+  return done;
+}

@@ -1,0 +1,28 @@
+#!/bin/bash
+# run.sh: the power is lost at each moment of a run and each fsync is left out in turn; a few kills and faults; too little
+# memory for OpenBLAS. All of it, and for long: soak.sh.
+. "${ROOT:?}/tests/cli/lib.sh"
+export PYTHONDONTWRITEBYTECODE=1
+
+# Memory that is missing for OpenBLAS is said at once, with status 3: a product would wait for it for ever.
+if ! ldd "$MDL" | grep -q asan; then  # its shadow takes more than any limit here
+  for limit in 60000 150000 200000; do
+    (ulimit -v "$limit" && expect 3 timeout -k 1 60 "$MDL" train "$SMALL" --steps 1 --threads 2 --out starved)
+    mentions err "no memory"
+    rm -rf starved
+  done
+  (ulimit -v 600000 && expect 0 timeout -k 1 60 "$MDL" train "$SMALL" --steps 1 --threads 2 --out enough)
+fi
+
+python3 -c '' 2> /dev/null || { echo "python3 is not there"; exit 77; }
+mkdir kills
+SEED=1 python3 "$ROOT/tests/crash/kills.py" 4 kills
+
+# strace may be missing, or not allowed to look at programs.
+if ! strace -qq -o trace true 2> /dev/null; then
+  echo "strace cannot record here: power losses and faults were not tried"
+  exit 77
+fi
+mkdir power faults
+python3 "$ROOT/tests/crash/power.py" power 2
+python3 "$ROOT/tests/crash/faults.py" faults 9 fsync rename mkdir
