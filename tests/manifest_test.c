@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/checkpoint.h"
+#include "runtime/checkpoint_files.h"
 #include "tests/place.h"
 #include "tests/toy.h"
 
@@ -40,6 +41,23 @@ static void expect_load_error(World *world, Session *session, const char *words)
   if (!strstr(error.text, words)) {
     fail_msg("expected '%s' in: %s", words, error.text);
   }
+  assert_int_equal(error.status, 1);
+}
+
+// Whoever reads weights alone, or what is left out, gets the same status.
+static void expect_open_error(World *world, const char *words) {
+  char path[IO_PATH_MAX];
+  Safetensors *file;
+  struct Frozen *frozen;
+  Error error = {0};
+  path_in(world, path, "step-00000001");
+  assert_false(checkpoint_open_weights(path, &file, NULL, &error));
+  expect_words(error.text, words);
+  assert_int_equal(error.status, 1);
+  error = (Error){0};
+  assert_false(checkpoint_frozen(world->arena, path, &frozen, &error));
+  expect_words(error.text, words);
+  assert_int_equal(error.status, 1);
 }
 
 // The text as it was, to be freed.
@@ -75,6 +93,7 @@ static void test_changed_manifests(void **state) {
     save_step(world, &session);
     free(manifest_change(manifest, changes[i][0], changes[i][1]));
     expect_load_error(world, &session, "manifest.json was changed: its hash does not fit what it says");
+    expect_open_error(world, "manifest.json was changed: its hash does not fit what it says");
   }
   // One of version 1 has no hash, but its numbers are looked at. Blanks are not part of what a manifest says.
   static const char *const numbers[][2] = {{"\"step\": 1,", "\"step\": 9223372036854775807,"},

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/json_guard.h"
+
 enum { JSON_MAX = 256 << 20, SHARDS_MAX = 4096 };
 
 bool hf_is(const char *path) {
@@ -16,11 +18,15 @@ static bool json_open(const char *path, json_t **root, Error *error) {
   char *text;
   size_t size;
   json_error_t why = {0};
+  bool starved;
   if (!io_read_file(path, JSON_MAX, &text, &size, error)) {
     return false;
   }
-  *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
+  *root = json_read(text, size, JSON_REJECT_DUPLICATES, &why, &starved);
   free(text);
+  if (starved) {
+    return error_set(error, 3, "no memory to read %s", path);
+  }
   if (!json_is_object(*root)) {
     const bool parsed = *root != NULL;
     json_decref(*root);
