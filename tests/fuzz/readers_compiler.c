@@ -7,6 +7,7 @@
 
 #include "compiler/ir/graph_text.h"
 #include "compiler/ir/verify.h"
+#include "compiler/pass/compilation.h"
 #include "compiler/plan/artefact.h"
 #include "compiler/plan/sealed.h"
 #include "lang/elaborate.h"
@@ -69,7 +70,7 @@ static bool elaborate_text(Arena *arena, const char *text, size_t length) {
   bool good = unit_load(&unit, path) && settings_read(arena, &unit, &options, &spec);
   for (int program = PROGRAM_INITIALISE; good && program <= PROGRAM_TRAIN; program++) {
     const Elaborator *e = elaborate_model(arena, unit.names, diag, &unit, &spec, (ProgramKind)program);
-    good = e && graph_verify(e->graph, diag, "elaborate");
+    good = e && graph_assign_last(e->graph) < 0 && graph_verify(e->graph, diag, "elaborate");
   }
   diagnostics_shown(diag);
   return good;
