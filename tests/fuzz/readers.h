@@ -21,7 +21,8 @@ extern const FuzzReader fuzz_readers[];  // the last has no name
 const FuzzReader *fuzz_reader(const char *name);  // NULL: there is none
 
 // readers_*.c
-bool read_text(const uint8_t *bytes, size_t length);         // .mdl: syntax, format, settings, elaboration
+bool read_text(const uint8_t *bytes, size_t length);         // .mdl: syntax and format
+bool read_model(const uint8_t *bytes, size_t length);        // .mdl: settings and elaboration
 bool read_graph(const uint8_t *bytes, size_t length);        // the text of a graph
 bool read_plan(const uint8_t *bytes, size_t length);         // .mdlx, with its length and hash put right
 bool read_safetensors(const uint8_t *bytes, size_t length);  // .safetensors

@@ -49,7 +49,7 @@ static const char *formatted(Arena *arena, Diag *diag, const char *text, size_t 
 }
 
 // What is formatted can be read, and stays as it is when it is formatted again.
-static void format_twice(Arena *arena, const char *text, size_t length) {
+static bool format_twice(Arena *arena, const char *text, size_t length) {
   Diag *diag = diag_create(arena);
   const char *once = formatted(arena, diag, text, length);
   const char *twice = once ? formatted(arena, diag, once, strlen(once)) : NULL;
@@ -58,6 +58,7 @@ static void format_twice(Arena *arena, const char *text, size_t length) {
     wrong("fmt does not keep what it made");
   }
   diagnostics_shown(diag);
+  return once != NULL;
 }
 
 static bool elaborate_text(Arena *arena, const char *text, size_t length) {
@@ -76,7 +77,7 @@ static bool elaborate_text(Arena *arena, const char *text, size_t length) {
   return good;
 }
 
-bool read_text(const uint8_t *bytes, size_t length) {
+static bool in_arena(bool (*work)(Arena *arena, const char *text, size_t length), const uint8_t *bytes, size_t length) {
   char *text = scratch_text(bytes, length);
   Arena *arena = arena_create();
   jmp_buf escape;
@@ -84,12 +85,19 @@ bool read_text(const uint8_t *bytes, size_t length) {
   arena_set_limit(arena, memory_most);
   arena_set_escape(arena, &escape);
   if (setjmp(escape) == 0) {
-    format_twice(arena, text, length);
-    good = elaborate_text(arena, text, length);
+    good = work(arena, text, length);
   }
   arena_destroy(arena);
   free(text);
   return good;
+}
+
+bool read_text(const uint8_t *bytes, size_t length) {
+  return in_arena(format_twice, bytes, length);
+}
+
+bool read_model(const uint8_t *bytes, size_t length) {
+  return in_arena(elaborate_text, bytes, length);
 }
 
 // --- graphs ---

@@ -10,10 +10,11 @@ MDL=${MDL:-${BUILD:-build}/mdl}
 MDLC=${MDLC:-${BUILD:-build}/mdlc}
 out=${1:?a directory is needed}
 mkdir -p "$out"/{text,graph,plan,safetensors,manifest,metrics,tuning,tokens,index,tokenizer,chat,lines,mix,mapping}
-mkdir -p "$out"/{config,shards,frames}
+mkdir -p "$out"/{config,shards,frames,model}
 export LC_ALL=C
 
 find tests/programs tests/layouts tests/fmt tests/errors tests/fuzz/found -name '*.mdl' -size -4k -exec cp -n -t "$out/text/" {} +
+find tests/programs tests/fuzz/found -name '*.mdl' -size -4k -exec cp -n -t "$out/model/" {} +
 find tests/ir -name '*.expected' -size -9k -exec cp -t "$out/graph/" {} +
 cp models/*.hf "$out/mapping/"
 

@@ -24,8 +24,8 @@ for reader in "$@"; do
   mkdir -p "$BUILD/corpus/$reader"
   nice -n 19 "$BUILD/tests/libfuzzer" "$reader" -max_total_time="$seconds" -runs="${RUNS:--1}" -timeout=60 -rss_limit_mb=4096 \
     -reload=0 -artifact_prefix="$BUILD/found/$reader-" "$BUILD/corpus/$reader" "$BUILD/seeds/$reader" > "$log" 2>&1 || status=1
-  features=$(grep -o 'ft: [0-9]*' "$log" | tail -n 1 | cut -d ' ' -f 2)
-  sums=$(grep "^$reader: .* inputs, " "$log" | tail -n 1 | tr -dc '0-9 ' | tr -s ' ')
+  features=$(grep -o 'ft: [0-9]*' "$log" | tail -n 1 | cut -d ' ' -f 2) || true
+  sums=$(grep "^$reader: .* inputs, " "$log" | tail -n 1 | tr -dc '0-9 ' | tr -s ' ') || true
   found=$(find "$BUILD/found" -name "$reader-crash*" -o -name "$reader-timeout*" -o -name "$reader-oom*" -o -name "$reader-leak*" | wc -l)
   # shellcheck disable=SC2086
   printf '%-12s %10s %10s %8s %8s %8s %6s\n' "$reader" $(($(date +%s) - begun)) ${sums:-? ?} "${features:-?}" \
