@@ -1,4 +1,5 @@
-// readers_test.c: what reads JSON tells lack of memory from wrong bytes: each allocation of the library fails once.
+// readers_test.c: what reads JSON tells lack of memory from wrong bytes: each allocation of the library fails once. And
+// paths that are too long, and frames of messages.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lsp/frame.h"
 #include "runtime/convert/hf_files.h"
 #include "runtime/data/chat.h"
 #include "runtime/data/data.h"
@@ -147,11 +149,87 @@ static void test_long_paths(void **state) {
   expect_words(error.text, "the path is too long");
 }
 
+// --- what an editor sends ---
+
+// The next message or what is wrong, without what comes after it.
+static void expect_frame(FrameReader *reader, FrameResult wanted, const char *words) {
+  const char *body = NULL, *why = NULL;
+  size_t length = 0;
+  assert_int_equal(frame_next(reader, &body, &length, &why), wanted);
+  if (wanted == FRAME_MESSAGE) {
+    assert_int_equal(length, strlen(words));
+    assert_memory_equal(body, words, length);
+  } else if (wanted == FRAME_BAD) {
+    expect_words(why, words);
+  }
+}
+
+static void test_frames(void **state) {
+  (void)state;
+  static char many[FRAME_HEADER_MOST + 100];
+  FrameReader reader = {0};
+  memset(many, 'x', sizeof many);
+#define ADD(text) frame_add(&reader, text, sizeof(text) - 1)
+  ADD("content-length:\t2\r\nX: y\r\n\r\n{}Content-Length: 3\n\n[1");
+  expect_frame(&reader, FRAME_MESSAGE, "{}");
+  expect_frame(&reader, FRAME_WAIT, NULL);
+  ADD("]");
+  expect_frame(&reader, FRAME_MESSAGE, "[1]");
+  ADD("X: y\r\n\r\nContent-Length: -1\r\n\r\nContent-Length: 1x\r\n\r\nContent-Length: 99999999999999999999\r\n\r\n");
+  expect_frame(&reader, FRAME_BAD, "has no Content-Length");
+  for (int i = 0; i < 3; i++) {
+    expect_frame(&reader, FRAME_BAD, "is no length");
+  }
+  frame_add(&reader, many, sizeof many);  // without an end
+  expect_frame(&reader, FRAME_BAD, "more than 8 KiB");
+  frame_add(&reader, many, sizeof many);  // with one
+  ADD("\n\nContent-Length: 2\n\n{}");
+  expect_frame(&reader, FRAME_BAD, "more than 8 KiB");
+  expect_frame(&reader, FRAME_MESSAGE, "{}");
+  ADD("Content-Length: 67108865\n\nabc");  // passed over, however it comes
+  expect_frame(&reader, FRAME_BAD, "more than 64 MiB");
+  static char million[1 << 20];
+  for (int i = 0; i < 63; i++) {
+    frame_add(&reader, million, sizeof million);
+  }
+  frame_add(&reader, million, sizeof million - 3);
+  frame_add(&reader, "y", 1);
+  ADD("Content-Length: 2\n\n{}");
+  expect_frame(&reader, FRAME_MESSAGE, "{}");
+  expect_frame(&reader, FRAME_WAIT, NULL);
+  for (int i = 0; i < 3; i++) {  // so much that it is moved to the front
+    frame_add(&reader, "Content-Length: 100000\n\n", 24);
+    frame_add(&reader, million, 100000);
+  }
+  const char *body, *why;
+  size_t length;
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(frame_next(&reader, &body, &length, &why), FRAME_MESSAGE);
+    assert_int_equal(length, 100000);
+  }
+  frame_free(&reader);
+}
+
+static void test_frames_are_written(void **state) {
+  (void)state;
+  int ends[2];
+  char bytes[64] = "";
+  assert_int_equal(pipe(ends), 0);
+  assert_true(frame_write(ends[1], json_pack("{s:i}", "id", 1)));
+  assert_int_equal(read(ends[0], bytes, sizeof bytes - 1), 29);
+  assert_string_equal(bytes, "Content-Length: 8\r\n\r\n{\"id\":1}");
+  close(ends[1]);
+  close(ends[0]);
+  assert_false(frame_write(-1, json_object()));  // nobody listens
+}
+
 int main(void) {
   json_set_alloc_funcs(failing_malloc, free);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_missing_memory_is_no_mistake_of_a_file, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_long_paths, world_open, world_close),
+      cmocka_unit_test(test_frames),
+      cmocka_unit_test(test_frames_are_written),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
