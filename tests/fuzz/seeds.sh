@@ -24,7 +24,7 @@ plan() {  # NAME ARGUMENT...
     exit 1
   fi
 }
-for name in dot stopped norm experts kept shared; do
+for name in alibi biases compress dot eight experts kept microbatches norm shared stopped; do
   plan "$name" "tests/ir/$name.mdl"
 done
 for name in halves left_out; do  # under the first of their layouts
