@@ -66,10 +66,14 @@ static bool manifest_damaged(const char *path, const char *why, Error *error) {
   return damaged(path, error, "manifest.json %s", why);
 }
 
-// STATUS_DAMAGED is known in this file alone.
+// STATUS_DAMAGED is known in this file alone: every function that others call ends with this. `facts` NULL: it tells
+// nobody that the checkpoint is damaged, but in words.
 static bool outcome(bool done, CheckpointFacts *facts, Error *error) {
-  facts->damaged = !done && error->status == STATUS_DAMAGED;
-  error->status = facts->damaged ? 1 : error->status;
+  const bool is = !done && error->status == STATUS_DAMAGED;
+  if (facts) {
+    facts->damaged = is;
+  }
+  error->status = is ? 1 : error->status;
   return done;
 }
 
@@ -433,11 +437,11 @@ bool checkpoint_load(Session *session, const char *path, bool optimizer, Checkpo
 bool checkpoint_frozen(Arena *arena, const char *path, Frozen **frozen, Error *error) {
   json_t *root;
   if (!manifest_open(path, &root, error)) {
-    return false;
+    return outcome(false, NULL, error);
   }
   const bool done = frozen_read(arena, root, frozen) || manifest_damaged(path, "does not say what is frozen", error);
   json_decref(root);
-  return done;
+  return outcome(done, NULL, error);
 }
 
 // Tensors of one file against what the manifest says of them. Those of version 1 say it too.
@@ -501,7 +505,7 @@ bool checkpoint_open_weights(const char *path, Safetensors **file, json_t **mani
   json_t *root;
   *file = NULL;
   if (!manifest_open(path, &root, error)) {
-    return false;
+    return outcome(false, NULL, error);
   }
   bool done = io_path(name, error, "%s/%s", path, checkpoint_files[0].name) &&
               file_verify(root, path, checkpoint_files[0].name, error) && safetensors_open(name, file, error);
@@ -510,5 +514,5 @@ bool checkpoint_open_weights(const char *path, Safetensors **file, json_t **mani
   } else {
     json_decref(root);
   }
-  return done;
+  return outcome(done, NULL, error);
 }

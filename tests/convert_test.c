@@ -117,6 +117,7 @@ static void test_mapping_errors(void **state) {
       {HEAD "tensor a [b parts] = c\n", "`parts` stands once"},
       {HEAD "read x\n", "`NAME = FORMULA` is expected"},
       {HEAD "write x = // nothing\n", "a formula is missing"},
+      {HEAD "write a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r = 1\n", "x.hf:4: a name has at most 16 dots"},
       {HEAD "skip a when b\n", "`skip NAME if FORMULA`"},
       {HEAD "skip a if\n", "a formula is missing"},
       {HEAD "tensor a.{b [c] = d\n", "a { in a name is followed"},

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/checkpoint.h"
+#include "runtime/checkpoint_files.h"
 #include "tests/place.h"
 #include "tests/toy.h"
 
@@ -40,6 +41,23 @@ static void expect_load_error(World *world, Session *session, const char *words)
   if (!strstr(error.text, words)) {
     fail_msg("expected '%s' in: %s", words, error.text);
   }
+  assert_int_equal(error.status, 1);
+}
+
+// Whoever reads weights alone, or what is left out, gets the same status.
+static void expect_open_error(World *world, const char *words) {
+  char path[IO_PATH_MAX];
+  Safetensors *file;
+  struct Frozen *frozen;
+  Error error = {0};
+  path_in(world, path, "step-00000001");
+  assert_false(checkpoint_open_weights(path, &file, NULL, &error));
+  expect_words(error.text, words);
+  assert_int_equal(error.status, 1);
+  error = (Error){0};
+  assert_false(checkpoint_frozen(world->arena, path, &frozen, &error));
+  expect_words(error.text, words);
+  assert_int_equal(error.status, 1);
 }
 
 // The text as it was, to be freed.
@@ -75,6 +93,7 @@ static void test_changed_manifests(void **state) {
     save_step(world, &session);
     free(manifest_change(manifest, changes[i][0], changes[i][1]));
     expect_load_error(world, &session, "manifest.json was changed: its hash does not fit what it says");
+    expect_open_error(world, "manifest.json was changed: its hash does not fit what it says");
   }
   // One of version 1 has no hash, but its numbers are looked at. Blanks are not part of what a manifest says.
   static const char *const numbers[][2] = {{"\"step\": 1,", "\"step\": 9223372036854775807,"},
@@ -110,6 +129,86 @@ static void test_changed_manifests(void **state) {
   session_close(&session);
 }
 
+// The manifest with the hash of what it says now.
+static void manifest_right(const char *path) {
+  char hash[17];
+  json_t *root = json_load_file(path, 0, NULL);
+  assert_true(json_is_object(root) && checkpoint_manifest_hash(root, hash));
+  json_object_set_new(root, CHECKPOINT_MANIFEST_HASH, json_string(hash));
+  assert_int_equal(json_dump_file(root, path, JSON_INDENT(1)), 0);
+  json_decref(root);
+}
+
+// Who changes a manifest can make its hash fit: then each thing that it says is looked at.
+static void test_manifests_whose_hash_fits(void **state) {
+  World *world = *state;
+  Session session;
+  char manifest[IO_PATH_MAX], step[IO_PATH_MAX];
+  path_in(world, manifest, "step-00000001/manifest.json");
+  path_in(world, step, "step-00000001");
+  static const struct {
+    const char *was, *is, *words;
+    bool loads;  // what is wrong is only looked for by `mdl verify`
+  } changes[] = {
+      {"\"tokens\": 0", "\"tokens\": -1", "lacks a number", false},
+      {"\"skipped\": 0", "\"skipped\": 0.5", "lacks a number", false},
+      {"\"data_bytes\"", "\"other\"", "lacks a number", false},
+      {"\"metrics_bytes\"", "\"other\"", "lacks a number", false},
+      {"\"seed\": \"0\"", "\"seed\": \"0x\"", "lacks a number", false},
+      {"\"program_hash\"", "\"other\"", "lacks a number", false},
+      {"\"state_hash\": \"", "\"state_hash\": \"g", "lacks a number", false},
+      {"\"bad_steps\": 0", "\"bad_steps\": \"no\"", "lacks a number", false},
+      {"\"batch\": 0", "\"batch\": []", "lacks a number", false},
+      {"\"files\": [", "\"other\": [", "does not list its files", false},
+      {"\"name\": \"model.safetensors\"", "\"name\": \"model\"", "does not list its files", false},
+      {"\"name\": \"model.safetensors\",\n   \"bytes\": ", "\"name\": \"model.safetensors\",\n   \"bytes\": -",
+       "does not list its files", false},
+      {"\"name\": \"model.safetensors\"", "\"name\": \"../model.safetensors\"", "is none of a checkpoint", false},
+      {"\"name\": \"optimizer.safetensors\"", "\"name\": \"none.safetensors\"", "none.safetensors", false},
+      {"\"name\": \"model.safetensors\",\n   \"bytes\": ", "\"name\": \"model.safetensors\",\n   \"bytes\": 1",
+       "the manifest says", false},
+      {"\"momentum.table\": {", "\"momentum.other\": {", "is not what the manifest lists", true},
+      {"\"shape\": [\n    256", "\"shape\": [\n    255", "is not what the manifest lists", true},
+      {"\"shape\": [\n    256,", "\"shape\": [", "is not what the manifest lists", true},
+      {"\"tensors\": {", "\"tensors\": {\"more\": {},", "the manifest lists 3 tensors, the files hold 2", true},
+      {"\"tensors\": {", "\"frozen\": {\"from\": 7}, \"tensors\": {", "what is frozen", false},
+      {"\"tensors\": {", "\"frozen\": {\"from\": \"x\", \"tensors\": 7}, \"tensors\": {", "what is frozen", false},
+      {"\"tensors\": {", "\"frozen\": {\"from\": \"x\", \"mapping\": 7, \"tensors\": {}}, \"tensors\": {",
+       "what is frozen", false},
+      {"\"tensors\": {", "\"frozen\": {\"from\": \"x\", \"tensors\": {\"t\": {}}}, \"tensors\": {", "what is frozen",
+       false},
+      {"\"tensors\": {",
+       "\"frozen\": {\"from\": \"x\", \"tensors\": {\"t\": {\"axes\": [\"a\"], \"shape\": [0], \"xxh3_64\": \"1\"}}}, "
+       "\"tensors\": {",
+       "what is frozen", false},
+      {"\"tensors\": {",
+       "\"frozen\": {\"from\": \"/nowhere\", \"tensors\": {\"t\": {\"axes\": [\"a\"], \"shape\": [1], \"xxh3_64\": "
+       "\"1\"}}}, \"tensors\": {",
+       "put back what was there", false},
+      {"\"format\": \"mdl checkpoint\"", "\"format\": \"other\"", "is a checkpoint of format 'other'", false},
+      {"\"version\": 2", "\"version\": 3", "version 3; this program reads", false},
+      {"\"version\": 2", "\"version\": 0", "version 0; this program reads", false},
+  };
+  Error error = {0};
+  CheckpointFacts facts;
+  assert_true(session_open(&session, toy_plan(world->arena, "text", 4, 8, 1, false), &toy_backend, 1, &error));
+  for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+    save_step(world, &session);
+    free(manifest_change(manifest, changes[i].was, changes[i].is));
+    manifest_right(manifest);
+    Error loaded = {0}, verified = {0};
+    const bool loads = checkpoint_load(&session, step, true, &facts, &loaded);
+    const bool whole = checkpoint_verify(step, &facts, &verified);
+    assert_int_equal(loads, changes[i].loads);
+    if (!strstr(loaded.text, changes[i].words) && !strstr(verified.text, changes[i].words)) {
+      fail_msg("change %zu: expected '%s' in: %s; or in: %s", i, changes[i].words, loaded.text, verified.text);
+    }
+    assert_true(loads || loaded.status == 1);
+    assert_true(whole || verified.status == 1);
+  }
+  session_close(&session);
+}
+
 // A pipe in the place of a file is an error, and is not waited for.
 static void test_pipes(void **state) {
   World *world = *state;
@@ -134,6 +233,7 @@ static void test_pipes(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_changed_manifests, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_manifests_whose_hash_fits, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_pipes, world_open, world_close),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

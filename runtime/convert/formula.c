@@ -109,7 +109,9 @@ static bool unary(Reader *r, Value *value) {
   bool done;
   if (take(r, "not")) {
     done = unary(r, value);
-    *value = (Value){.kind = VALUE_TRUTH, .number = !value_true(value)};
+    if (done) {
+      *value = (Value){.kind = VALUE_TRUTH, .number = !value_true(value)};
+    }
   } else if (take(r, "-")) {
     done = unary(r, value) && negated(r, value);
   } else {
@@ -176,7 +178,9 @@ static bool either(Reader *r, Value *value) {
   bool done = comparison(r, value);
   while (done && take(r, "or")) {
     done = comparison(r, &other);
-    *value = value->kind == VALUE_NONE ? other : *value;
+    if (done && value->kind == VALUE_NONE) {
+      *value = other;
+    }
   }
   return done;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/json_guard.h"
+
 enum { JSON_MAX = 256 << 20, SHARDS_MAX = 4096 };
 
 bool hf_is(const char *path) {
@@ -16,11 +18,15 @@ static bool json_open(const char *path, json_t **root, Error *error) {
   char *text;
   size_t size;
   json_error_t why = {0};
+  bool starved;
   if (!io_read_file(path, JSON_MAX, &text, &size, error)) {
     return false;
   }
-  *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
+  *root = json_read(text, size, JSON_REJECT_DUPLICATES, &why, &starved);
   free(text);
+  if (starved) {
+    return error_set(error, 3, "no memory to read %s", path);
+  }
   if (!json_is_object(*root)) {
     const bool parsed = *root != NULL;
     json_decref(*root);
@@ -63,7 +69,8 @@ static bool shards_open(HfFiles *files, const char *index, Error *error) {
     return false;
   }
   json_t *map = json_object_get(root, "weight_map"), *opened = json_object();
-  bool done = json_is_object(map) || error_set(error, 1, "%s has no weight_map", index);
+  bool done = json_is_object(map) ? opened || error_set(error, 3, "no memory to read %s", index)
+                                  : error_set(error, 1, "%s has no weight_map", index);
   json_object_foreach(map, tensor, value) {
     const char *name = json_string_value(value);
     char path[IO_PATH_MAX];
@@ -76,8 +83,9 @@ static bool shards_open(HfFiles *files, const char *index, Error *error) {
       done = io_path(path, error, "%s/%s", files->path, name) &&
              (io_is_file(path) ||
               error_set(error, 1, "the shard %s is not there, in which %s says '%.100s' is", path, index, tensor)) &&
-             shard_add(files, name, error) && shard_apart(files, error);
-      json_object_set_new(opened, name, json_integer(files->shard_count - 1));
+             shard_add(files, name, error) && shard_apart(files, error) &&
+             (json_object_set_new(opened, name, json_integer(files->shard_count - 1)) == 0 ||
+              error_set(error, 3, "no memory to read %s", index));
     }
     if (done && !safetensors_find(files->shards[json_integer_value(json_object_get(opened, name))], tensor)) {
       done = error_set(error, 1, "%s says that '%.100s' is in %s, but it is not", index, tensor, name);

@@ -51,6 +51,15 @@ static bool parse_named(Parser *p, char *rest, const char **to) {
   return true;
 }
 
+// A key is a path into objects, one in another: so many that nothing that goes down them needs much of the stack.
+static bool key_is_short(const char *key) {
+  int dots = 0;
+  for (; *key; key++) {
+    dots += *key == '.';
+  }
+  return dots <= MAPPING_MAX_DOTS;
+}
+
 static bool parse_formula(Parser *p, char *rest, MappingKind kind) {
   MappingLine line = {.kind = kind, .formula = rest};
   if (kind != MAPPING_ONLY) {
@@ -60,6 +69,9 @@ static bool parse_formula(Parser *p, char *rest, MappingKind kind) {
     }
     line.name = trimmed(p->arena, rest, (size_t)(equals - rest));
     line.formula = equals + 1;
+    if (!key_is_short(line.name)) {
+      return wrong(p, "a name has at most 16 dots");
+    }
   }
   line.formula = trimmed(p->arena, line.formula, strlen(line.formula));
   if (kind == MAPPING_MERGED) {

@@ -21,7 +21,7 @@
 #include "base/array.h"
 #include "runtime/convert/formula.h"
 
-enum { MAPPING_MAX_PARTS = 8, MAPPING_MAX_FACTORS = 16, MAPPING_MAX_INDEXES = 4 };
+enum { MAPPING_MAX_PARTS = 8, MAPPING_MAX_FACTORS = 16, MAPPING_MAX_INDEXES = 4, MAPPING_MAX_DOTS = 16 };
 
 typedef enum {
   MAPPING_READ,

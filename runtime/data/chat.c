@@ -1,11 +1,11 @@
 // chat.c: messages are written as the template says; answers are encoded apart from what is around them.
 #include "runtime/data/chat.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/data/documents.h"
+#include "runtime/json_guard.h"
 
 typedef struct {  // how models were taught that have these tokens
   const char *first, *last, *template, *answers, *begin;
@@ -234,14 +234,17 @@ static bool messages_add(Chat *chat, const json_t *root, bool *answered) {
 bool chat_add(Chat *chat, const char *path, int64_t number, const char *line, size_t length, TokenList *tokens,
               Buffer *flags, Error *error) {
   json_error_t problem;
-  bool answered = false;
+  bool answered = false, starved;
   const int64_t first = tokens->count;
   chat->path = path;
   chat->number = number;
   chat->tokens = tokens;
   chat->flags = flags;
   chat->error = error;
-  json_t *root = json_loadb(line, length, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &problem);
+  json_t *root = json_read(line, length, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &problem, &starved);
+  if (starved) {
+    return error_set(error, 3, "no memory for line %lld of %s", (long long)number, path);
+  }
   if (!json_is_object(root)) {
     const bool json = root != NULL;
     json_decref(root);

@@ -35,8 +35,11 @@ enum { ENCODE_PIECE = 1 << 20 };
 static bool file_find(const char *what, const char *path, const char *base, char found[PATH_MAX], Error *error) {
   char joined[PATH_MAX] = "";
   const bool there = access(path, F_OK) == 0;
-  if (!there && errno == ENOENT && path[0] != '/' && base && *base &&
-      snprintf(joined, sizeof joined, "%s/%s", base, path) < (int)sizeof joined && access(joined, F_OK) != 0) {
+  const bool beside = !there && errno == ENOENT && path[0] != '/' && base && *base;
+  if (beside && snprintf(joined, sizeof joined, "%s/%s", base, path) >= (int)sizeof joined) {
+    return error_set(error, 1, "the path is too long: %s/%s", base, path);  // cut short it would be another
+  }
+  if (beside && access(joined, F_OK) != 0) {
     return error_set(error, 1, "the %s %s is neither in the working directory nor beside the text (%s)%s", what, path,
                      joined,
                      strcmp(what, "data file") == 0   ? "; --data FILE names another"

@@ -2,7 +2,6 @@
 #include "runtime/data/reader.h"
 
 #include <fcntl.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 #include "runtime/clock.h"
 #include "runtime/data/foreign_text.h"
 #include "runtime/io.h"
+#include "runtime/json_guard.h"
 
 enum { PIECE = 1 << 20 };
 #define PIECE_MOST ((size_t)1 << 31)
@@ -76,6 +76,7 @@ static bool read_text(Reader *r, int fd, int64_t bytes) {
 static bool read_line(Reader *r, const char *line, size_t length) {
   json_error_t problem;
   size_t used;
+  bool starved;
   r->line++;
   r->facts->bytes += (int64_t)length + 1;
   if (strspn(line, " \t\r") >= length) {
@@ -87,9 +88,12 @@ static bool read_line(Reader *r, const char *line, size_t length) {
     tell(r);
     return r->options->line(r->context, r->path, r->line, line, length, r->error);
   }
-  json_t *root = json_loadb(line, length, JSON_ALLOW_NUL, &problem);
+  json_t *root = json_read(line, length, JSON_ALLOW_NUL, &problem, &starved);
   const json_t *field = json_object_get(root, r->options->field);
   bool done = false;
+  if (starved) {
+    return error_set(r->error, 3, "no memory for line %lld of %s", (long long)r->line, r->path);
+  }
   if (!root) {
     error_set(r->error, 1, "%s:%lld: no JSON, at byte %d of the line: %s", r->path, (long long)r->line,
               problem.position, problem.text);

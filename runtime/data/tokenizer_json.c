@@ -1,12 +1,12 @@
 // tokenizer_json.c: tokenizer.json of Hugging Face: BPE over bytes or characters. What this version does not do is
 // refused by name.
-#include <jansson.h>
 #include <string.h>
 
 #include "base/buffer.h"
 #include "runtime/data/alphabet.h"
 #include "runtime/data/tokenizer_internal.h"
 #include "runtime/data/utf8.h"
+#include "runtime/json_guard.h"
 
 static const char space_letter[] = "\xe2\x96\x81";
 
@@ -357,7 +357,11 @@ static bool model_read(Tokenizer *tokenizer, const json_t *root, Error *error) {
 
 bool tokenizer_json(Tokenizer *tokenizer, const char *text, size_t length, Error *error) {
   json_error_t problem;
-  json_t *root = json_loadb(text, length, 0, &problem);
+  bool starved;
+  json_t *root = json_read(text, length, 0, &problem, &starved);
+  if (starved) {
+    return error_set(error, 3, "no memory to read %s", tokenizer->path);
+  }
   if (!root) {
     return error_set(error, 1, "%s is no JSON: line %d, at byte %d: %s", tokenizer->path, problem.line,
                      problem.position, problem.text);

@@ -1,47 +1,57 @@
-// libfuzzer.c: the target for libFuzzer, with mutations that know tokens and statements (mutate.h).
+// libfuzzer.c: the readers (readers.h) for libFuzzer; texts are changed by what knows tokens and statements (mutate.h).
 //
 //   CC=clang cmake -S . -B build-fuzz -DMDL_SANITIZE=ON -DMDL_FUZZ=ON && cmake --build build-fuzz --target libfuzzer
-//   build-fuzz/tests/libfuzzer -timeout=60 -rss_limit_mb=4096 NEW_INPUTS tests/programs tests/layouts
+//   tests/fuzz/seeds.sh build-fuzz/seeds                                        what the readers begin with
+//   build-fuzz/tests/libfuzzer READER [FLAGS OF LIBFUZZER] NEW build-fuzz/seeds/READER
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/fuzz/mutate.h"
-#include "tests/fuzz/target.h"
+#include "tests/fuzz/readers.h"
 
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t length, size_t most, unsigned seed);
-size_t LLVMFuzzerCustomCrossOver(const uint8_t *one, size_t one_length, const uint8_t *two, size_t two_length,
-                                 uint8_t *out, size_t most, unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t length, size_t most);
 
-static char path[64];
+static const FuzzReader *reader;
+static long long tried, accepted;
 
-static void forget(void) {
-  unlink(path);
+static void say(void) {
+  fprintf(stderr, "%s: %lld inputs, %lld of them accepted\n", reader->name, tried, accepted);
+}
+
+// Takes the name of the reader out of the arguments; a variable names it for the processes that libFuzzer starts.
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+  static const char variable[] = "MDL_FUZZ_READER";
+  if (*argc > 1 && fuzz_reader((*argv)[1])) {
+    setenv(variable, (*argv)[1], 1);
+    memmove(*argv + 1, *argv + 2, sizeof **argv * (size_t)(*argc - 1));
+    --*argc;
+  }
+  const char *name = getenv(variable);
+  reader = fuzz_reader(name ? name : "");
+  if (!reader) {
+    fprintf(stderr, "usage: libfuzzer READER [FLAG|DIR|FILE]...; a reader is one of");
+    for (const FuzzReader *one = fuzz_readers; one->name; one++) {
+      fprintf(stderr, " %s", one->name);
+    }
+    fprintf(stderr, "\n");
+    exit(2);
+  }
+  atexit(say);
+  return 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length) {
-  if (!path[0]) {
-    snprintf(path, sizeof path, "/tmp/mdl-fuzz-%d.mdl", (int)getpid());
-    atexit(forget);
-  }
-  FILE *file = fopen(path, "w");
-  if (!file || fwrite(data, 1, length, file) != length || fclose(file) != 0) {
-    abort();
-  }
-  TargetReport report = {.seconds = 20};
-  target_text(path, &report);
-  if (report.wrong) {
-    fprintf(stderr, "%s\n", report.said);
-    abort();
-  }
+  tried++;
+  accepted += reader->read(data, length);
   return 0;
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t length, size_t most, unsigned seed) {
-  if (seed % 16 == 0) {
+  if (!reader->text || seed % 8 == 0) {
     return LLVMFuzzerMutate(data, length, most);
   }
   char *text = malloc(most + 1);
@@ -49,9 +59,4 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t length, size_t most, unsign
   memcpy(data, text ? text : "", made);
   free(text);
   return made;
-}
-
-size_t LLVMFuzzerCustomCrossOver(const uint8_t *one, size_t one_length, const uint8_t *two, size_t two_length,
-                                 uint8_t *out, size_t most, unsigned seed) {
-  return mutate(seed, (const char *)one, one_length, (const char *)two, two_length, (char *)out, most);
 }

@@ -4,8 +4,9 @@
 #
 #   SECONDS_LONG=600 SEED=7 tests/run.sh fuzz      longer, with other texts
 #
-# Then the same for plans (plans.c), and for tokenizers and files of tokens (data.c). The texts under tests/fuzz/found
-# are those that once failed. The day of the year is the seed, so that each day sees others; .ci/run gives one, so that
+# Then the same for plans (plans.c), and for everything else that reads bytes from outside (burst.c). The texts under
+# tests/fuzz/found are those that once failed, and so are the inputs of readers in its directories. The day of the year
+# is the seed, so that each day sees others; .ci/run gives one, so that
 # its result is one of the change alone. What fails lies, small, in WORK. For hours: soak.sh.
 set -eu
 BUILD=${BUILD:-$ROOT/build}
@@ -17,7 +18,13 @@ cd "$ROOT"
   tests/programs tests/layouts tests/ir tests/fmt models examples
 ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0:allocator_may_return_null=1 "$BUILD/tests/fuzz_plans" \
   --seconds "$((seconds / 3))" --seed "${SEED:-$(date +%j)}" --out "$WORK" tests/layouts tests/programs tests/ir
+"$ROOT/tests/fuzz/seeds.sh" "$WORK/seeds"
 cd "$WORK"
-if "$BUILD/mdl" data train-tokenizer "$ROOT/LICENSE" -o none.json 2>&1 | grep "built without PCRE2"; then exit 0; fi
-"$BUILD/tests/fuzz_data" --seconds "$((seconds / 6))" --seed "${SEED:-$(date +%j)}" "$ROOT/tests/tokenizer/tiny.json" \
-  "$ROOT/tests/sentence/bpe.model" "$ROOT/tests/sentence/unigram.model"
+readers=
+if "$BUILD/mdl" data train-tokenizer "$ROOT/LICENSE" -o none.json 2>&1 | grep "built without PCRE2"; then rm -r seeds/tokenizer; fi
+for found in "$ROOT"/tests/fuzz/found/*/; do
+  [ -d "$found" ] && "$BUILD/tests/fuzz_readers" --replay "$(basename "$found")" "$found"*
+done
+for seed in seeds/*; do readers="$readers ${seed#seeds/}"; done
+# shellcheck disable=SC2086
+"$BUILD/tests/fuzz_readers" --seconds "$((seconds / 6))" --seed "${SEED:-$(date +%j)}" seeds $readers

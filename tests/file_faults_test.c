@@ -1,0 +1,300 @@
+// file_faults_test.c: whole files in and out, and the file operations of saving, while calls of the system fail.
+//
+// The linker puts the functions here in the place of the system's (CMakeLists.txt). Each call fails once, for a reason
+// or since a signal came: the first is said in words and leaves the old file, the second is nothing.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// cmocka.h wants the four above first.
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "tests/place.h"
+
+static int fail_at, fail_with;  // the number of the call that fails, from 1; 0: none
+static int calls;
+
+static bool fails(void) {
+  calls++;
+  if (fail_at != 0 && calls == fail_at) {
+    errno = fail_with;
+    return true;
+  }
+  return false;
+}
+
+ssize_t __real_read(int fd, void *data, size_t size);
+ssize_t __wrap_read(int fd, void *data, size_t size);
+ssize_t __real_pread(int fd, void *data, size_t size, off_t offset);
+ssize_t __wrap_pread(int fd, void *data, size_t size, off_t offset);
+ssize_t __real_write(int fd, const void *data, size_t size);
+ssize_t __wrap_write(int fd, const void *data, size_t size);
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __real_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to);
+int __real_mkdir(const char *path, mode_t mode);
+int __wrap_mkdir(const char *path, mode_t mode);
+int __real_fchmod(int fd, mode_t mode);
+int __wrap_fchmod(int fd, mode_t mode);
+
+ssize_t __wrap_read(int fd, void *data, size_t size) {
+  return fails() ? -1 : __real_read(fd, data, size);
+}
+
+ssize_t __wrap_pread(int fd, void *data, size_t size, off_t offset) {
+  return fails() ? -1 : __real_pread(fd, data, size, offset);
+}
+
+ssize_t __wrap_write(int fd, const void *data, size_t size) {
+  return fails() ? -1 : __real_write(fd, data, size);
+}
+
+int __wrap_fsync(int fd) {
+  return fails() ? -1 : __real_fsync(fd);
+}
+
+int __wrap_close(int fd) {  // what cannot be closed is gone all the same
+  const bool failed = fails();
+  const int result = __real_close(fd);
+  errno = failed ? fail_with : errno;
+  return failed ? -1 : result;
+}
+
+int __wrap_rename(const char *from, const char *to) {
+  return fails() ? -1 : __real_rename(from, to);
+}
+
+int __wrap_mkdir(const char *path, mode_t mode) {
+  return fails() ? -1 : __real_mkdir(path, mode);
+}
+
+int __wrap_fchmod(int fd, mode_t mode) {
+  return fails() ? -1 : __real_fchmod(fd, mode);
+}
+
+typedef bool Work(const World *world, char *why, size_t size);
+
+// Does the work with the n-th call failing, for each n, until it is done without; returns how many made it fail.
+static int with_faults(Work *work, const World *world, int reason) {
+  enum { MOST = 40 };
+  int failed = 0;
+  for (int n = 1; n <= MOST; n++) {
+    char why[ERROR_MAX] = "";
+    fail_at = n;
+    fail_with = reason;
+    calls = 0;
+    const bool done = work(world, why, sizeof why);
+    const bool reached = calls >= n;
+    fail_at = 0;
+    if (!done) {
+      failed++;
+      assert_true(reached);
+      if (!strstr(why, strerror(reason))) {
+        fail_msg("call %d of the work failed, and what is said is: %s", n, why);
+      }
+    }
+    if (!reached) {
+      assert_true(done);
+      return failed;
+    }
+  }
+  fail_msg("there is no end of calls");
+  return failed;
+}
+
+static const char was[] = "what was there", is[] = "what is there now";
+
+static void expect_text(const char *path, bool changed) {
+  size_t length = 0;
+  FileError error;
+  char *text = file_read(path, &length, &error);
+  assert_non_null(text);
+  assert_string_equal(text, changed ? is : was);
+  free(text);
+}
+
+static bool write_atomic(const World *world, char *why, size_t size) {
+  char path[IO_PATH_MAX];
+  FileError error = {""};
+  path_in(world, path, "file");
+  const int at = fail_at;
+  fail_at = 0;
+  assert_true(file_write_atomic(path, was, strlen(was), &error));
+  fail_at = at;
+  calls = 0;
+  const bool done = file_write_atomic(path, is, strlen(is), &error);
+  const int made = calls;
+  fail_at = 0;
+  snprintf(why, size, "%s", error.text);
+  if (done) {
+    expect_text(path, true);
+  } else {  // whole, the one or the other
+    size_t length = 0;
+    char *text = file_read(path, &length, &error);
+    assert_non_null(text);
+    assert_true(strcmp(text, was) == 0 || strcmp(text, is) == 0);
+    free(text);
+  }
+  calls = made;
+  return done;
+}
+
+static bool read_whole(const World *world, char *why, size_t size) {
+  char path[IO_PATH_MAX];
+  size_t length = 0;
+  FileError error = {""};
+  path_in(world, path, "text");
+  char *text = file_read(path, &length, &error);
+  snprintf(why, size, "%s", error.text);
+  free(text);
+  return text != NULL;
+}
+
+static bool make_directories(const World *world, char *why, size_t size) {
+  char path[IO_PATH_MAX];
+  FileError error = {""};
+  path_in(world, path, "one/two");
+  rmdir(path);
+  path_in(world, path, "one");
+  rmdir(path);
+  path_in(world, path, "one/two/");
+  const bool done = file_make_directories(path, &error);
+  snprintf(why, size, "%s", error.text);
+  return done;
+}
+
+static bool replace(const World *world, char *why, size_t size) {
+  char path[IO_PATH_MAX];
+  Error error = {0};
+  path_in(world, path, "replaced");
+  const bool done = io_replace_file(NULL, path, is, strlen(is), &error);
+  snprintf(why, size, "%s", error.text);
+  if (done) {
+    const int made = calls;
+    fail_at = 0;
+    expect_text(path, true);
+    calls = made;
+  }
+  return done;
+}
+
+static bool read_exactly(const World *world, char *why, size_t size) {
+  char path[IO_PATH_MAX], *text = NULL;
+  size_t length = 0;
+  Error error = {0};
+  path_in(world, path, "text");
+  const bool done = io_read_file(path, 1 << 20, &text, &length, &error);
+  snprintf(why, size, "%s", error.text);
+  if (done) {
+    free(text);
+  }
+  return done;
+}
+
+static bool make_and_sync(const World *world, char *why, size_t size) {
+  char path[IO_PATH_MAX], to[IO_PATH_MAX];
+  Error error = {0};
+  bool exchanged;
+  path_in(world, path, "made");
+  path_in(world, to, "moved");
+  rmdir(path);
+  rmdir(to);
+  const bool done = io_make_directory(NULL, path, &error) && io_sync_directory(NULL, path, &error) &&
+                    io_exchange(NULL, path, to, &exchanged, &error) && io_make_path(path, &error) &&
+                    io_exchange(NULL, path, to, &exchanged, &error);
+  snprintf(why, size, "%s", error.text);
+  return done;
+}
+
+static void test_failing_calls(void **state) {
+  const World *world = *state;
+  static const struct {
+    Work *work;
+    int least;  // calls that can fail
+  } all[] = {{write_atomic, 5}, {read_whole, 1},   {make_directories, 2},
+             {replace, 4},      {read_exactly, 1}, {make_and_sync, 2}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    assert_true(with_faults(all[i].work, world, EIO) >= all[i].least);
+  }
+}
+
+// Reading and writing go on.
+static void test_signals(void **state) {
+  const World *world = *state;
+  Work *const all[] = {read_whole, read_exactly};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    assert_int_equal(with_faults(all[i], world, EINTR), 0);
+  }
+}
+
+static void test_paths(void **state) {
+  const World *world = *state;
+  char path[IO_PATH_MAX], target[IO_PATH_MAX], folder[64], long_name[2 * IO_PATH_MAX];
+  size_t length = 0;
+  char *text = NULL;
+  int fd = -1;
+  bool exchanged;
+  FileError why = {""};
+  Error error = {0};
+  memset(long_name, 'a', sizeof long_name - 1);
+  long_name[sizeof long_name - 1] = '\0';
+  assert_false(io_path(path, &error, "%s", long_name));
+  expect_words(error.text, "the path is too long");
+  assert_false(file_make_directories(long_name, &why));
+  assert_false(file_make_directories("", &why));
+  assert_false(file_write_atomic(long_name, "", 0, &why));
+  path_in(world, path, "none/file");
+  assert_null(file_read(path, &length, &why));
+  assert_false(file_write_atomic(path, "", 0, &why));
+  assert_false(io_open(path, O_RDONLY, &fd, &error));
+  assert_int_equal(fd, -1);
+  assert_false(io_replace_file(NULL, path, "", 0, &error));
+  assert_false(io_exchange(NULL, path, world->directory, &exchanged, &error));
+  assert_true(io_absent(path));
+  path_in(world, path, "text/below");  // a file is no directory
+  assert_false(file_make_directories(path, &why));
+  assert_false(io_make_path(path, &error));
+  assert_true(io_absent(path));
+  path_in(world, path, "text");
+  assert_false(io_read_file(path, 10, &text, &length, &error));  // longer than that
+  assert_false(io_make_path(path, &error));
+  assert_false(io_target(world->directory, target, &error));
+  expect_words(error.text, "a directory");
+  assert_true(file_write_atomic("/dev/null", "x", 1, &why));
+  path_in(world, target, "link");
+  assert_int_equal(symlink(path, target), 0);
+  assert_false(io_open(target, O_RDONLY | O_NOFOLLOW, &fd, &error));
+  expect_words(error.text, "link");
+  assert_false(io_space(NULL, world->directory, INT64_MAX, &error));
+  assert_true(io_space(NULL, long_name, 1, &error));  // nobody knows
+  static const char *const variables[] = {"MDL_CACHE", "XDG_CACHE_HOME", "HOME"};
+  for (int i = 0; i < 3; i++) {  // each is asked where those before are not set
+    setenv(variables[i], i == 1 ? "/somewhere" : "/elsewhere", 1);
+    assert_true(file_cache_folder(folder, sizeof folder));
+    assert_string_equal(folder, i == 0 ? "/elsewhere" : i == 1 ? "/somewhere/mdl" : "/elsewhere/.cache/mdl");
+    setenv(variables[i], long_name, 1);
+    assert_false(file_cache_folder(folder, sizeof folder));
+    setenv(variables[i], "", 1);
+  }
+  assert_false(file_cache_folder(folder, sizeof folder));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_failing_calls, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_signals, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_paths, world_open, world_close),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

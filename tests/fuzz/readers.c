@@ -1,0 +1,33 @@
+// readers.c: the list of readers.
+#include "tests/fuzz/readers.h"
+
+#include <string.h>
+
+const FuzzReader fuzz_readers[] = {{"text", read_text, true},
+                                   {"model", read_model, true},
+                                   {"graph", read_graph, true},
+                                   {"plan", read_plan, false},
+                                   {"safetensors", read_safetensors, false},
+                                   {"manifest", read_manifest, false},
+                                   {"metrics", read_metrics, false},
+                                   {"tuning", read_tuning, false},
+                                   {"tokens", read_tokens, false},
+                                   {"index", read_index, false},
+                                   {"tokenizer", read_tokenizer, false},
+                                   {"chat", read_chat, false},
+                                   {"lines", read_lines, false},
+                                   {"mix", read_mix, false},
+                                   {"mapping", read_mapping, false},
+                                   {"config", read_config, false},
+                                   {"shards", read_shards, false},
+                                   {"frames", read_frames, false},
+                                   {NULL, NULL, false}};
+
+const FuzzReader *fuzz_reader(const char *name) {
+  for (const FuzzReader *reader = fuzz_readers; reader->name; reader++) {
+    if (strcmp(reader->name, name) == 0) {
+      return reader;
+    }
+  }
+  return NULL;
+}
