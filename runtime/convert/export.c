@@ -6,7 +6,8 @@
 
 #include "compiler/plan/artefact.h"
 #include "runtime/convert/convert.h"
-#include "runtime/convert/saved.h"
+#include "runtime/convert/export_peft.h"
+#include "runtime/convert/peft.h"
 
 enum { TEXT_MAX = 64 << 20 };
 static const int64_t SHARD_BYTES = 5000000000;
@@ -235,7 +236,8 @@ static bool json_write(const char *directory, const char *name, json_t *root, Er
 
 // How many tensors from `first` on go into one file.
 static int shard_count_from(const Export *x, int first) {
-  const int64_t most = x->options->shard_bytes > 0 ? x->options->shard_bytes : SHARD_BYTES;
+  const int64_t said = x->options->shard_bytes > 0 ? x->options->shard_bytes : SHARD_BYTES;
+  const int64_t most = x->options->peft ? INT64_MAX : said;  // PEFT reads one file
   int64_t bytes = 0;
   int count = 0;
   while (first + count < x->pairs.count) {
@@ -257,8 +259,8 @@ static bool export_tensors(Export *x, Error *error) {
   bool done = map || error_set(error, 3, "no memory");
   for (int at = 0; done && at < x->pairs.count;) {
     const int count = shard_count_from(x, at);
-    const char *name =
-        files == 1 ? "model.safetensors" : arena_format(x->arena, "model-%05d-of-%05d.safetensors", ++number, files);
+    const char *single = x->options->peft ? PEFT_WEIGHTS : "model.safetensors";
+    const char *name = files == 1 ? single : arena_format(x->arena, "model-%05d-of-%05d.safetensors", ++number, files);
     for (int i = at; i < at + count; i++) {
       json_object_set_new(map, x->pairs.at[i].name, json_string(name));
       x->result->bytes += pair_bytes(x, &x->pairs.at[i]);
@@ -293,25 +295,37 @@ static bool export_dtype(Export *x, const char **said, Error *error) {
   return error_set(error, 2, "weights are written as f32, bf16 or f16, not as '%.40s'", wanted);
 }
 
+// What is written, of a model or of its adapters alone.
+static bool export_choose(Export *x, const char *said, Error *error) {
+  if (!export_mapping(x, error)) {
+    return false;
+  }
+  if (x->options->peft) {
+    return export_peft(&x->saved, &x->mapping, &x->pairs, &x->config, &x->result->base, error);
+  }
+  return export_adapters(x, error) &&
+         pairs_make(x->arena, &x->mapping, &x->saved.numbers, &x->saved.weights, &x->pairs, NULL, error) &&
+         config_make(x->arena, &x->mapping, &x->saved.numbers, x->kept, said, &x->config, error);
+}
+
 bool convert_export(Arena *arena, const ExportOptions *options, Exported *result, Error *error) {
   Export *x = ARENA_NEW(arena, Export);
   const char *said = NULL;
   *result = (Exported){0};
   *x = (Export){.arena = arena, .options = options, .result = result};
-  bool done = export_dtype(x, &said, error) && saved_open(arena, options->from, &x->saved, error);
+  const SavedOptions saved = {.from = options->from, .trunk = options->trunk, .alone = options->peft};
+  bool done = export_dtype(x, &said, error) && saved_open(arena, &saved, &x->saved, error);
   if (done) {
     export_kept(x);
-    done = export_mapping(x, error) && export_adapters(x, error) &&
-           pairs_make(arena, &x->mapping, &x->saved.numbers, &x->saved.weights, &x->pairs, NULL, error) &&
-           config_make(arena, &x->mapping, &x->saved.numbers, x->kept, said, &x->config, error);
+    done = export_choose(x, said, error);
   }
   const bool made = done && fresh_directory(options->out, error);
-  done = made && export_tokenizer(x, error) && export_tensors(x, error) &&
-         json_write(options->out, "config.json", x->config, error);
+  done = made && (options->peft || export_tokenizer(x, error)) && export_tensors(x, error) &&
+         json_write(options->out, options->peft ? PEFT_CONFIG : "config.json", x->config, error);
   if (made && !done) {
     io_remove_tree(options->out);  // it was empty
   }
-  result->type = x->mapping.type;
+  result->type = options->peft ? "adapters" : x->mapping.type;
   result->mapping = x->mapping.path;
   result->step = (int64_t)json_integer_value(json_object_get(x->saved.manifest, "step"));
   for (int p = 0; p < MAPPING_MAX_PARTS; p++) {

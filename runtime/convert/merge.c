@@ -141,7 +141,8 @@ bool convert_merge(Arena *arena, const MergeOptions *options, Merged *result, Er
   Merge *m = ARENA_NEW(arena, Merge);
   *result = (Merged){0};
   *m = (Merge){.arena = arena, .options = options, .result = result, .run.lock = -1};
-  bool done = saved_open(arena, options->from, &m->saved, error) && merge_mapping(m, error);
+  const SavedOptions saved = {.from = options->from, .trunk = options->trunk};
+  bool done = saved_open(arena, &saved, &m->saved, error) && merge_mapping(m, error);
   const ModelNumbers before = m->saved.numbers;
   done =
       done && saved_merge(&m->saved, &m->mapping, error) && merge_compile(m, &before, error) && merge_compare(m, error);
