@@ -29,10 +29,10 @@ typedef struct {
 // --- what is written ---
 
 static void export_kept(Export *x) {
-  char path[IO_PATH_MAX], *text = NULL;
+  char kept[IO_PATH_MAX], path[IO_PATH_MAX], *text = NULL;
   size_t size;
   Error ignored;
-  if (io_path(path, &ignored, "%s/" CONVERT_KEPT "/config.json", x->saved.run) && io_is_file(path) &&
+  if (saved_kept(&x->saved, kept) && io_path(path, &ignored, "%s/config.json", kept) && io_is_file(path) &&
       io_read_file(path, TEXT_MAX, &text, &size, &ignored)) {
     x->kept = json_loadb(text, size, 0, NULL);
     if (!json_is_object(x->kept)) {
@@ -83,7 +83,9 @@ static bool export_adapters(Export *x, Error *error) {
     return saved_merge(&x->saved, &x->mapping, error);
   }
   return !adapter ||
-         error_set(error, 1, "the model has adapters, such as '%.100s'; give --merge to add them to the weights",
+         error_set(error, 1,
+                   "the model has adapters, such as '%.100s'; give --merge to add them to the weights, or --to "
+                   "peft to write them by themselves",
                    adapter);
 }
 
@@ -137,18 +139,10 @@ bool convert_copy_kept(const char *from, const char *to, bool config, bool *toke
   return true;
 }
 
-// Those that came with the weights, else the tokenizer of the run's data.
-static bool export_tokenizer(Export *x, Error *error) {
-  char kept[IO_PATH_MAX], plan[IO_PATH_MAX], target[IO_PATH_MAX], *text = NULL;
+static bool data_tokenizer_copy(Export *x, const char *plan, const char *target, Error *error) {
+  char *text = NULL;
   size_t size;
   const char *why;
-  if (!io_path(kept, error, "%s/" CONVERT_KEPT, x->saved.run) || !io_path(plan, error, "%s/plan.mdlx", x->saved.run) ||
-      !io_path(target, error, "%s/tokenizer.json", x->options->out)) {
-    return false;
-  }
-  if (io_is_directory(kept)) {
-    return convert_copy_kept(kept, x->options->out, false, &x->result->tokenizer, error);
-  }
   const PlanSet *set = artefact_read(x->arena, plan, &why);
   const char *tokenizer = set ? set->plans[0]->run.tokenizer : NULL;
   if (!tokenizer || !strstr(tokenizer, ".json") || !io_is_file(tokenizer)) {
@@ -158,6 +152,20 @@ static bool export_tokenizer(Export *x, Error *error) {
       io_read_file(tokenizer, (size_t)1 << 30, &text, &size, error) && io_replace_file(NULL, target, text, size, error);
   free(text);
   return x->result->tokenizer;
+}
+
+// Those that came with the weights, else the tokenizer of the run's data.
+static bool export_tokenizer(Export *x, Error *error) {
+  char kept[IO_PATH_MAX], plan[IO_PATH_MAX], target[IO_PATH_MAX];
+  if (!io_path(plan, error, "%s/plan.mdlx", x->saved.run) ||
+      !io_path(target, error, "%s/tokenizer.json", x->options->out)) {
+    return false;
+  }
+  if (saved_kept(&x->saved, kept)) {
+    return convert_copy_kept(kept, x->options->out, false, &x->result->tokenizer, error) &&
+           (x->result->tokenizer || data_tokenizer_copy(x, plan, target, error));
+  }
+  return data_tokenizer_copy(x, plan, target, error);
 }
 
 static bool load_part(Export *x, const Pair *pair, int p, Error *error) {

@@ -124,9 +124,8 @@ static bool read_weight(void *context, const PlanState *state, void *dense, Erro
 static bool merge_kept(Merge *m, Error *error) {
   char from[IO_PATH_MAX], to[IO_PATH_MAX];
   bool tokenizer;
-  return io_path(from, error, "%s/" CONVERT_KEPT, m->saved.run) &&
-         (!io_is_directory(from) || (run_file(&m->run, CONVERT_KEPT, to, error) && io_make_path(to, error) &&
-                                     convert_copy_kept(from, to, true, &tokenizer, error)));
+  return !saved_kept(&m->saved, from) || (run_file(&m->run, CONVERT_KEPT, to, error) && io_make_path(to, error) &&
+                                          convert_copy_kept(from, to, true, &tokenizer, error));
 }
 
 static bool merge_write(Merge *m, Error *error) {

@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "runtime/checkpoint_files.h"
+#include "runtime/convert/convert.h"
 #include "runtime/convert/source.h"
 #include "runtime/run.h"
 
@@ -109,6 +110,14 @@ void saved_close(Saved *saved) {
   json_decref(saved->manifest);
   saved->file = NULL;
   saved->manifest = NULL;
+}
+
+bool saved_kept(const Saved *saved, char path[IO_PATH_MAX]) {
+  Error ignored;
+  const char *from = saved->frozen ? saved->frozen->from : NULL;
+  return (io_path(path, &ignored, "%s/" CONVERT_KEPT, saved->run) && io_is_directory(path)) ||
+         (from && hf_is(from) && io_path(path, &ignored, "%s", from)) ||
+         (from && io_path(path, &ignored, "%s/../../" CONVERT_KEPT, from) && io_is_directory(path));
 }
 
 const char *saved_adapter(const Saved *saved, const Mapping *mapping) {

@@ -30,6 +30,10 @@ typedef struct {
 bool saved_open(Arena *arena, const SavedOptions *options, Saved *saved, Error *error);
 void saved_close(Saved *saved);  // also of one that was only zeroed
 
+// The directory of what came with the weights, as the tokenizer: of the run, else of those that its frozen parameters
+// are of. False: there is none.
+bool saved_kept(const Saved *saved, char path[IO_PATH_MAX]);
+
 // The name of a parameter that is a factor of an adapter; NULL: there is none.
 const char *saved_adapter(const Saved *saved, const Mapping *mapping);
 

@@ -48,6 +48,8 @@ END
 python() { cat tensors.py - > script.py && python3 script.py "$@"; }
 train tune.mdl --recipe base --out base --device cpu
 expect 0 "$MDL" convert base --to hf -o base-hf
+sed -i 's/^{/{ "eos_token_id": 7,/' base-hf/config.json
+echo '{}' > base-hf/tokenizer.json
 tune --from base-hf --save-trained --out alone
 
 # A run begins with adapters alone: frozen weights are found where those were trained.
@@ -64,6 +66,12 @@ still --from base --adapters alone --out beside
 cmp "$(model still 1)" "$(model beside 1)" || die "beside the same weights named otherwise"
 ! grep -q "are others than those" out || die "weights that are the same are called others"
 expect 0 "$MDL" convert alone --merge -o merged
+cmp base-hf/config.json merged/hf/config.json || die "what came with the weights is lost"
+expect 0 "$MDL" convert alone --merge --to hf -o merged-hf
+cmp base-hf/tokenizer.json merged-hf/tokenizer.json || die "the tokenizer of the weights is lost"
+mentions merged-hf/config.json '"eos_token_id": 7'
+expect 0 "$MDL" inspect alone
+mentions out "leaves out 21 frozen parameters, which are those of $PWD/base-hf"
 expect 0 "$MDL" eval alone
 cp out whole
 
