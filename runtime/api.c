@@ -248,9 +248,10 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   Evaluation evaluation = {0};
   ShownList shown = {0};
   const Backend *backend = backend_choose(options->device, 1, &error);
+  const RestoreOptions restore = {(int)options->threads, PROGRAM_EVALUATE, options->trust, options->trunk};
   bool done = backend && api_count("batches", options->batches, INT64_MAX, &error) &&
               api_count("threads", options->threads, INT_MAX, &error) &&
-              restore_open(&restored, run, backend, (int)options->threads, PROGRAM_EVALUATE, options->trust, &error) &&
+              restore_open(&restored, run, backend, &restore, &error) &&
               evaluation_data(restored.set, options->data, &data, &error) &&
               validation_open(&validation, restored.set, data, &error) &&
               shown_open(&shown, &restored.session, PROGRAM_EVALUATE, "", &error) &&
@@ -322,9 +323,9 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
                               .stop_count = options->stop_count,
                               .whole = options->whole,
                               .seed = options->seed};
+  const RestoreOptions restore = {(int)options->threads, PROGRAM_GENERATE, options->trust, options->trunk};
   const Backend *backend = backend_choose(options->device, 1, &error);
-  bool done = backend && generation_holds(options, &error) &&
-              restore_open(&restored, run, backend, (int)options->threads, PROGRAM_GENERATE, options->trust, &error);
+  bool done = backend && generation_holds(options, &error) && restore_open(&restored, run, backend, &restore, &error);
   if (done && restored.whole && !options->whole && options->notes) {
     fprintf(options->notes, "every token is made from the whole text again: %s\n", restored.whole);
   }
@@ -508,6 +509,7 @@ MdlStatus mdl_import(const MdlImportOptions *options, MdlImported *result, MdlEr
                                 .out = options->out,
                                 .mapping = options->mapping,
                                 .data = options->data,
+                                .adapters = options->adapters,
                                 .compile = base_options(compile, options->model),
                                 .show = show_diagnostics,
                                 .context = &shown};
@@ -530,7 +532,8 @@ MdlStatus mdl_merge(const MdlMergeOptions *options, MdlMerged *result, MdlError 
   Error error = {0};
   Merged made = {0};
   Arena *arena = arena_create();
-  const MergeOptions merge = {.from = options->from, .out = options->out, .mapping = options->mapping};
+  const MergeOptions merge = {
+      .from = options->from, .out = options->out, .mapping = options->mapping, .trunk = options->trunk};
   const bool done = arena ? convert_merge(arena, &merge, &made, &error) : error_set(&error, 3, "no memory");
   *result = (MdlMerged){.parameters = made.parameters, .adapters = made.adapters, .step = made.step};
   if (done) {
@@ -551,7 +554,9 @@ MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlEr
                                 .mapping = options->mapping,
                                 .dtype = options->dtype,
                                 .shard_bytes = options->shard_bytes,
-                                .merge = options->merge};
+                                .merge = options->merge,
+                                .peft = options->peft,
+                                .trunk = options->trunk};
   const bool done =
       (arena || error_set(&error, 3, "no memory")) &&
       ((options->from && options->out) || error_set(&error, 2, "a run and a directory are needed: `from` and `out`")) &&
@@ -560,7 +565,8 @@ MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlEr
                           .files = made.files,
                           .bytes = made.bytes,
                           .step = made.step,
-                          .tokenizer = made.tokenizer};
+                          .tokenizer = made.tokenizer,
+                          .base = made.base};
   if (done) {
     snprintf(result->type, sizeof result->type, "%s", made.type);
     snprintf(result->mapping, sizeof result->mapping, "%s", made.mapping);

@@ -41,9 +41,12 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
   if (options->from && access(options->from, F_OK) != 0) {  // before a run is made
     return error_set(error, 1, "no weights to begin with: %s: %s", options->from, strerror(errno));
   }
-  if (!options->from && (options->mapping || options->partial)) {
-    return error_set(error, 2,
-                     "a mapping and `partial` are for weights to begin with, and there are none: give `from`");
+  if (options->adapters && access(options->adapters, F_OK) != 0) {
+    return error_set(error, 1, "no adapters to begin with: %s: %s", options->adapters, strerror(errno));
+  }
+  if (!options->from && (options->mapping || options->partial || options->adapters)) {
+    return error_set(
+        error, 2, "adapters, a mapping and `partial` are for weights to begin with, and there are none: give `from`");
   }
   if (!api_count("threads", options->threads, INT_MAX, error) || !api_count("keep", options->keep, INT_MAX, error) ||
       !api_count("keep_every", options->keep_every, INT64_MAX, error) ||
@@ -54,7 +57,8 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
   if (!(options->deadline_seconds >= 0)) {
     return error_set(error, 2, "the deadline is a number of seconds from 0 on, not %g", options->deadline_seconds);
   }
-  *from = (SourceOptions){.path = options->from, .mapping = options->mapping, .partial = options->partial};
+  *from = (SourceOptions){
+      .path = options->from, .adapters = options->adapters, .mapping = options->mapping, .partial = options->partial};
   *train = (TrainOptions){.out = options->out,
                           .data = options->data,
                           .resume = options->resume,
@@ -68,6 +72,7 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
                           .patience = options->patience,
                           .from = options->from ? from : NULL,
                           .save_trained = options->save_trained,
+                          .trunk = options->trunk,
                           .steps = options->steps,
                           .save_every = options->save_every,
                           .eval_every = options->eval_every,
@@ -197,7 +202,9 @@ static bool trainer_open(MdlTrainer *made, const MdlPlan *plan, const MdlTrainOp
   }
   train.out = arena_text(made->arena, options->out);
   train.data = arena_text(made->arena, options->data);
+  train.trunk = arena_text(made->arena, options->trunk);
   made->from.path = arena_text(made->arena, options->from);
+  made->from.adapters = arena_text(made->arena, options->adapters);
   made->from.mapping = arena_text(made->arena, options->mapping);
   train.watched = true;
   return backend && train_open(plan->set, backend, &train, &inner, error) && names_open(made, inner, error) &&

@@ -5,15 +5,19 @@
 
 #include "base/file.h"
 #include "base/units.h"
+#include "runtime/eval_command.h"
 #include "runtime/mdl.h"
 
 static const Option convert_options[] = {
-    {"to", 0, OPTION_CHOICE, "hf|mdl", offsetof(ConvertValues, to), 0,
-     "what is made: a directory of Hugging Face from a run, or a run from such a directory (default: mdl)"},
+    {"to", 0, OPTION_CHOICE, "hf|peft|mdl", offsetof(ConvertValues, to), 0,
+     "what is made: a directory of Hugging Face from a run, one of PEFT from its adapters, or a run (default: mdl)"},
     {"out", 'o', OPTION_TEXT, "DIR", offsetof(ConvertValues, out), 0,
      "the directory that is made (default of a run: a fresh runs/MODEL-N)"},
     {"merge", 0, OPTION_FLAG, NULL, offsetof(ConvertValues, merge), 0,
      "of a run with adapters: they are added to the weights beside them, for the model without adapters"},
+    {"adapters", 0, OPTION_TEXT, "DIR", offsetof(ConvertValues, adapters), 0,
+     "to a run: with the adapters of this directory of PEFT beside the weights"},
+    TRUNK_OPTION(ConvertValues),
     {"mapping", 0, OPTION_TEXT, "FILE.hf", offsetof(ConvertValues, mapping), 0,
      "how weights are named (default: beside --model, else of those built in)"},
     {"model", 0, OPTION_TEXT, "FILE", offsetof(ConvertValues, model), 0,
@@ -55,6 +59,7 @@ static int to_run(Arena *arena, const ConvertValues *values, const char *from) {
       .model = values->model,
       .mapping = values->mapping || !values->model ? values->mapping : convert_beside(arena, values->model),
       .data = values->data,
+      .adapters = values->adapters,
       .compile = {.recipe = flags->recipe,
                   .layout = flags->layout,
                   .precision = flags->precision,
@@ -92,14 +97,18 @@ static int to_hf(const ConvertValues *values, const char *from) {
                                     .mapping = values->mapping,
                                     .dtype = values->dtype,
                                     .shard_bytes = values->shard * 1000000,
-                                    .merge = values->merge};
+                                    .merge = values->merge,
+                                    .peft = strcmp(values->to, "peft") == 0,
+                                    .trunk = values->trunk};
   if (mdl_export(&options, &result, &error)) {
     return report(&error);
   }
   printf("%s: %s of step %lld, %d tensors, %s in %d file%s, by %s\n", values->out, result.type, (long long)result.step,
          result.tensors, units_bytes(size, (double)result.bytes), result.files, result.files == 1 ? "" : "s",
          result.mapping);
-  if (!result.tokenizer) {
+  if (options.peft && !result.base) {
+    printf("note: base_model_name_or_path is null: the run does not say which directory its model came from\n");
+  } else if (!options.peft && !result.tokenizer) {
     printf("note: there is neither a tokenizer.json nor a tokenizer.model: the run has none\n");
   }
   return STATUS_DONE;
@@ -109,7 +118,8 @@ static int to_merged(const ConvertValues *values, const char *from) {
   MdlError error;
   MdlMerged result;
   char count[UNITS_MAX];
-  const MdlMergeOptions options = {.from = from, .out = values->out, .mapping = values->mapping};
+  const MdlMergeOptions options = {
+      .from = from, .out = values->out, .mapping = values->mapping, .trunk = values->trunk};
   if (mdl_merge(&options, &result, &error)) {
     return report(&error);
   }
@@ -120,17 +130,28 @@ static int to_merged(const ConvertValues *values, const char *from) {
 
 // What says how a run is made from a directory of Hugging Face; or NULL.
 static const char *option_of_import(const ConvertValues *convert) {
-  return convert->model ? "--model" : convert->data ? "--data" : command_text_only(&convert->compile);
+  return convert->model      ? "--model"
+         : convert->data     ? "--data"
+         : convert->adapters ? "--adapters"
+                             : command_text_only(&convert->compile);
 }
 
 int convert_main(Arena *arena, const void *values, const OptionList *arguments) {
   const ConvertValues *convert = values;
   const char *from = arguments->at[0], *wrong = NULL;
-  const bool hf = convert->to && strcmp(convert->to, "hf") == 0;
-  if (hf) {
+  const bool peft = convert->to && strcmp(convert->to, "peft") == 0;
+  if (peft || (convert->to && strcmp(convert->to, "hf") == 0)) {
     wrong = option_of_import(convert);
     if (wrong) {
-      fprintf(stderr, "mdl convert: %s is for making a run; a run that is written --to hf has all of that\n", wrong);
+      fprintf(stderr, "mdl convert: %s is for making a run; a run that is written --to %s has all of that\n", wrong,
+              convert->to);
+      return STATUS_USAGE;
+    }
+    if (peft && (convert->merge || convert->shard)) {
+      fprintf(stderr, "mdl convert: %s; leave %s out\n",
+              convert->merge ? "--to peft writes adapters by themselves, --merge adds them to the weights"
+                             : "adapters are written in one file",
+              convert->merge ? "one of them" : "--shard");
       return STATUS_USAGE;
     }
     if (!convert->out) {
@@ -148,13 +169,16 @@ int convert_main(Arena *arena, const void *values, const OptionList *arguments) 
     fprintf(stderr, "mdl convert: %s is for weights of Hugging Face; what is merged has the text of its run\n", wrong);
     return STATUS_USAGE;
   }
+  if (!wrong && convert->trunk) {
+    wrong = "--trunk";
+  }
   if (wrong || mdl_run_is(from)) {
-    fprintf(
-        stderr,
-        wrong ? "mdl convert: %s is for what is written --to hf; give that\n"
-              : "mdl convert: %s is a run; give --to hf to write a directory of Hugging Face, or --merge to merge its "
-                "adapters\n",
-        wrong ? wrong : from);
+    fprintf(stderr,
+            wrong
+                ? "mdl convert: %s is for what is written --to hf; give that\n"
+                : "mdl convert: %s is a run; give --to hf to write a directory of Hugging Face, --to peft to write its "
+                  "adapters, or --merge to merge them\n",
+            wrong ? wrong : from);
     return STATUS_USAGE;
   }
   return to_run(arena, convert, from);

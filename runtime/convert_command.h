@@ -6,7 +6,7 @@
 
 typedef struct {
   CommandFlags compile;
-  const char *to, *out, *model, *mapping, *data, *dtype;
+  const char *to, *out, *model, *mapping, *data, *dtype, *adapters, *trunk;
   int64_t shard;
   bool merge;
 } ConvertValues;

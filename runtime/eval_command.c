@@ -15,6 +15,7 @@ const Option eval_options[EVAL_OPTION_COUNT] = {
      "at most this many batches (default: 0, all)"},
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(EvalValues, device), 0, "where to run (default: auto)"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(EvalValues, threads), 0, "processor threads (default: all cores)"},
+    TRUNK_OPTION(EvalValues),
     TRUST_OPTION(EvalValues),
     JSON_OPTION(EvalValues, "the same numbers"),
 };
@@ -85,6 +86,7 @@ int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
                                 .batches = eval->batches,
                                 .threads = eval->threads,
                                 .trust = eval->trust,
+                                .trunk = eval->trunk,
                                 .output = eval_keep,
                                 .context = &outputs};
   if (mdl_evaluate(arguments->at[0], &options, &result, &error)) {

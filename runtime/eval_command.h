@@ -12,13 +12,21 @@
         "it, its kernels are compiled again (docs/trust.md)"        \
   }
 
+// Of all commands that read checkpoints.
+#define TRUNK_OPTION(Values)                                                \
+  {                                                                         \
+    "trunk", 0, OPTION_TEXT, "DIR", offsetof(Values, trunk), 0,             \
+        "where frozen parameters are that checkpoints leave out: weights, " \
+        "or a run, with the same values (default: where they were)"         \
+  }
+
 typedef struct {
-  const char *device, *data;
+  const char *device, *data, *trunk;
   int64_t batches, threads;
   bool json, trust;
 } EvalValues;
 
-enum { EVAL_OPTION_COUNT = 6 };
+enum { EVAL_OPTION_COUNT = 7 };
 extern const Option eval_options[EVAL_OPTION_COUNT];
 
 int eval_main(Arena *arena, const void *values, const OptionList *arguments);

@@ -22,22 +22,48 @@ static uint64_t hash_of(const SourceValues *values) {
   return XXH3_64bits(values->elements, (size_t)(values->count * element_type_bytes(values->type)));
 }
 
+bool frozen_is(const FrozenTensor *was, ElementType hashed, ElementType type, const void *elements, int64_t count) {
+  if (type == hashed) {
+    return was->hash == hash_of(&(SourceValues){elements, type, count, NULL, NULL});
+  }
+  if (type != TYPE_F64) {
+    return true;  // narrower than what was hashed: nobody can say
+  }
+  float *narrow = malloc(sizeof *narrow * (size_t)count + 1);
+  for (int64_t i = 0; narrow && i < count; i++) {
+    narrow[i] = (float)((const double *)elements)[i];
+  }
+  const bool same = narrow && was->hash == hash_of(&(SourceValues){narrow, TYPE_F32, count, NULL, NULL});
+  free(narrow);
+  return same;
+}
+
+bool frozen_lost(const char *checkpoint, const char *from, const Error *why, Error *error) {
+  return error_set(error, why->status,
+                   "%.200s holds what was trained alone, and the parameters that were not are those of %.200s: %.250s; "
+                   "put back what was there, or say where it is now: --trunk DIR (--from DIR --adapters %.100s, where "
+                   "training begins)",
+                   checkpoint, from, why->text, checkpoint);
+}
+
 // --- when training begins ---
 
 static bool note(void *context, const PlanState *state, const SourceValues *values, Error *error) {
   Frozen *frozen = context;
-  if (!state->frozen) {
+  (void)error;
+  if (!state->frozen || !values) {
     return true;
-  }
-  if (!values) {
-    return error_set(error, 1, "'%.100s' is frozen and not among the weights in %s, where --save-trained leaves it",
-                     state->name, frozen->from);
   }
   FrozenTensor tensor = {
       .name = arena_format(frozen->arena, "%s", state->name), .axis_count = state->axis_count, .hash = hash_of(values)};
   for (int i = 0; i < state->axis_count; i++) {
     tensor.axis[i] = arena_format(frozen->arena, "%s", state->axis[i]);
     tensor.size[i] = state->size[i];
+  }
+  frozen->mixed |= frozen->from && strcmp(frozen->from, values->place) != 0;
+  frozen->from = frozen->from ? frozen->from : arena_format(frozen->arena, "%s", values->place);
+  if (values->mapping && !frozen->mapping) {
+    frozen->mapping = arena_format(frozen->arena, "%s", values->mapping);
   }
   array_push(frozen->arena, &frozen->tensors, tensor);
   return true;
@@ -48,19 +74,33 @@ static const char *absolute(Arena *arena, const char *path) {
   return arena_format(arena, "%s", realpath(path, found) ? found : path);
 }
 
-bool frozen_begin(Arena *arena, Session *session, const SourceOptions *options, Frozen **frozen, Buffer *notes,
-                  Error *error) {
+// The one directory that frozen parameters are in. Of a chain of them the first one leads to all.
+static bool frozen_place(Frozen *frozen, const SourceOptions *options, Error *error) {
   char found[IO_PATH_MAX];
-  *frozen = ARENA_NEW(arena, Frozen);
+  if (frozen->tensors.count == 0) {
+    return error_set(error, 2, "--save-trained leaves out frozen parameters, and the recipe freezes none%s",
+                     options->adapters ? " that the weights have" : "");
+  }
+  if (frozen->mixed && options->adapters) {
+    return error_set(error, 1,
+                     "frozen parameters are in %s and in %s, and checkpoints that leave them out name one directory: "
+                     "leave --save-trained out",
+                     options->path, options->adapters);
+  }
   if (!source_find(options->path, found, error)) {
     return false;
   }
-  **frozen = (Frozen){.arena = arena, .from = absolute(arena, found)};
-  (*frozen)->mapping = options->mapping ? absolute(arena, options->mapping) : NULL;
+  frozen->from = absolute(frozen->arena, frozen->mixed ? found : frozen->from);
+  frozen->mapping = frozen->mapping ? absolute(frozen->arena, frozen->mapping) : NULL;
+  return true;
+}
+
+bool frozen_begin(Arena *arena, Session *session, const SourceOptions *options, Frozen **frozen, Buffer *notes,
+                  Error *error) {
+  *frozen = ARENA_NEW(arena, Frozen);
+  **frozen = (Frozen){.arena = arena};
   const SourceWatch watch = {*frozen, note};
-  return source_start(session, options, &watch, notes, error) &&
-         ((*frozen)->tensors.count > 0 ||
-          error_set(error, 2, "--save-trained leaves out frozen parameters, and the recipe freezes none"));
+  return source_start(session, options, &watch, notes, error) && frozen_place(*frozen, options, error);
 }
 
 // --- when it goes on ---
@@ -79,7 +119,21 @@ static bool compare(void *context, const PlanState *state, const SourceValues *v
   return true;
 }
 
-bool frozen_load(Session *session, Frozen *frozen, Error *error) {
+bool frozen_moved(Frozen *frozen, const char *trunk, Error *error) {
+  char found[IO_PATH_MAX];
+  if (frozen && trunk && !source_find(trunk, found, error)) {
+    return false;
+  }
+  if (frozen && trunk) {
+    frozen->from = absolute(frozen->arena, found);
+  }
+  return true;
+}
+
+bool frozen_load(Session *session, const char *checkpoint, Frozen *frozen, Error *error) {
+  if (!frozen_moved(frozen, session->trunk, error)) {
+    return false;
+  }
   const SourceOptions options = {.path = frozen->from, .mapping = frozen->mapping, .partial = true};
   const SourceWatch watch = {frozen, compare};
   Buffer notes = {0};
@@ -90,10 +144,7 @@ bool frozen_load(Session *session, Frozen *frozen, Error *error) {
     done = frozen->tensors.at[i].seen ||
            error_set(&why, 1, "'%.100s' is not there, or not in the plan", frozen->tensors.at[i].name);
   }
-  return done || error_set(error, why.status,
-                           "the checkpoint holds what was trained alone, and the parameters that were not are those of "
-                           "%.300s: %.600s; put back what was there",
-                           frozen->from, why.text);
+  return done || frozen_lost(checkpoint, frozen->from, &why, error);
 }
 
 // --- in the manifest ---

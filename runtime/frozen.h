@@ -25,17 +25,25 @@ typedef struct {
 typedef struct Frozen {
   Arena *arena;
   const char *from, *mapping;  // absolute; mapping NULL: the one in the binary that fits
+  bool mixed;                  // while it is noted: they are in several directories
   ARRAY(FrozenTensor) tensors;
 } Frozen;
 
+// Is this what it was? `hashed`: f32, or f64 in a run of f64.
+bool frozen_is(const FrozenTensor *was, ElementType hashed, ElementType type, const void *elements, int64_t count);
+// The error that a checkpoint's frozen parameters are not where it says, in `from`, and what to do.
+bool frozen_lost(const char *checkpoint, const char *from, const Error *why, Error *error);
+
 const FrozenTensor *frozen_find(const Frozen *frozen, const char *name);  // `frozen` NULL: there is none
 
-// Puts the weights over the parameters of a session that was initialised, and notes which of them are frozen: all of
-// these must be there.
+// Puts the weights over the parameters of a session that was initialised, and notes which of them are frozen. Those
+// that the weights lack keep their first values, and checkpoints hold them. All others are in one directory.
 bool frozen_begin(Arena *arena, Session *session, const struct SourceOptions *options, Frozen **frozen, Buffer *notes,
                   Error *error);
-// The same weights again, each frozen one as it was.
-bool frozen_load(Session *session, Frozen *frozen, Error *error);
+// The same weights again, each frozen one as it was, from session->trunk if that is given.
+bool frozen_load(Session *session, const char *checkpoint, Frozen *frozen, Error *error);
+// They are in another directory now; `trunk` NULL, or `frozen` NULL: they are not.
+bool frozen_moved(Frozen *frozen, const char *trunk, Error *error);
 
 json_t *frozen_describe(const Frozen *frozen);
 // What a manifest says. *frozen NULL: it leaves out nothing. False: it says something else.

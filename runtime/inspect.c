@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "compiler/plan/artefact.h"
 #include "runtime/checkpoint.h"
+#include "runtime/frozen.h"
 #include "runtime/log.h"
 #include "runtime/metrics.h"
 #include "runtime/run.h"
@@ -75,6 +76,18 @@ static bool inspect_checkpoint(const char *path, Buffer *out, Error *error) {
          (!io_is_file(optimizer) || inspect_safetensors(optimizer, out, error));
 }
 
+// What a checkpoint of adapters alone leaves out, and where that is; nothing of one that cannot be read.
+static void inspect_left_out(const char *checkpoint, Buffer *out) {
+  Arena *arena = arena_create();
+  Frozen *frozen = NULL;
+  Error ignored;
+  if (arena && checkpoint_frozen(arena, checkpoint, &frozen, &ignored) && frozen) {
+    buffer_format(out, "it leaves out %d frozen parameters, which are those of %s\n", frozen->tensors.count,
+                  frozen->from);
+  }
+  arena_destroy(arena);
+}
+
 static bool inspect_run(const char *path, Buffer *out, Error *error) {
   Run run;
   char file[IO_PATH_MAX];
@@ -104,6 +117,7 @@ static bool inspect_run(const char *path, Buffer *out, Error *error) {
   free(points);
   if (run.checkpoint[0]) {
     buffer_format(out, "newest checkpoint %s\n", run.checkpoint);
+    inspect_left_out(run.checkpoint, out);
   } else {
     buffer_text(out, "no checkpoint yet\n");
   }

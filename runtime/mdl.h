@@ -98,16 +98,18 @@ typedef struct {
 } MdlStep;
 
 typedef struct {
-  const char *device;   // NULL: "auto"
-  const char *out;      // run directory; NULL: a fresh runs/<model>-<n>, or when resuming the newest of them
-  const char *data;     // NULL: as the recipe says
-  bool resume;          // continue from the newest checkpoint in the run directory
-  bool restart;         // begin with step 1 in a run directory; what is there is set aside
-  const char *from;     // begin with the weights of this run, checkpoint or directory of Hugging Face; NULL: fresh ones
-  const char *mapping;  // how a directory of Hugging Face names them: a file; NULL: the one that comes with mdl
-  bool partial;         // what is missing keeps its first values, and what is left over is left out
-  bool save_trained;    // with `from`: checkpoints hold what is trained alone, frozen parameters stay there
-  int64_t profile;      // steps of which a trace and a table of times are made; 0: none
+  const char *device;  // NULL: "auto"
+  const char *out;     // run directory; NULL: a fresh runs/<model>-<n>, or when resuming the newest of them
+  const char *data;    // NULL: as the recipe says
+  bool resume;         // continue from the newest checkpoint in the run directory
+  bool restart;        // begin with step 1 in a run directory; what is there is set aside
+  const char *from;    // begin with the weights of this run, checkpoint or directory of Hugging Face; NULL: fresh ones
+  const char *adapters;  // and with these: of a run that saved what it trained alone, or a directory of PEFT; or NULL
+  const char *trunk;     // where frozen parameters are that a run left out, which goes on; NULL: where they were
+  const char *mapping;   // how a directory of Hugging Face names them: a file; NULL: the one that comes with mdl
+  bool partial;          // what is missing keeps its first values, and what is left over is left out
+  bool save_trained;     // with `from`: checkpoints hold what is trained alone, frozen parameters stay there
+  int64_t profile;       // steps of which a trace and a table of times are made; 0: none
   int64_t steps, save_every, eval_every, log_every;  // negative: as the recipe says; 0: only at the end
   int64_t keep;                                      // newest checkpoints to keep; 0: all
   int64_t keep_every;                                // and those of steps that are a multiple of it; 0: no others
@@ -195,7 +197,8 @@ typedef struct {
   const char *data;    // all of this file; NULL: the validation part of the run's data, or its validation sources
   int64_t batches;     // at most; 0: all
   int64_t threads;
-  bool trust;  // run the machine code for GPUs that the run's plan has
+  bool trust;         // run the machine code for GPUs that the run's plan has
+  const char *trunk;  // where frozen parameters are that the run left out; NULL: where they were
   // Called for each output of the text that is a single number, once the evaluation is done; NULL: nobody is told.
   void (*output)(void *context, const char *name, double value);
   void *context;
@@ -241,6 +244,7 @@ typedef struct {
   // Prompts are questions of a conversation, written as the run's data has them, and the texts are answers.
   bool chat;
   const char *system;  // what a message of the role system says ahead of a question; NULL: there is none
+  const char *trunk;   // where frozen parameters are that the run left out; NULL: where they were
 } MdlGenerateOptions;
 
 // Calls `text` with what was made, whole UTF-8 characters where it is UTF-8; false from it stops. The same seed, prompt
@@ -343,6 +347,7 @@ typedef struct {
   const char *model;          // a text of one's own; NULL: the one that comes with mdl, with a recipe that is made
   const char *mapping;        // a file; NULL: the one beside `model`, else the one that comes with mdl
   const char *data;           // of that recipe; NULL: train.txt
+  const char *adapters;       // put over the weights: a directory of PEFT; or NULL
   MdlCompileOptions compile;  // of the text
 } MdlImportOptions;
 
@@ -363,6 +368,8 @@ typedef struct {
   const char *dtype;    // "f32", "bf16", "f16"; NULL: f32
   int64_t shard_bytes;  // of a file of weights; 0: 5 GB
   bool merge;           // adapters are added to the weights beside them
+  bool peft;            // a directory of PEFT is made, of adapters alone
+  const char *trunk;    // where frozen parameters are that the run left out; NULL: where they were
 } MdlExportOptions;
 
 typedef struct {
@@ -370,12 +377,14 @@ typedef struct {
   int tensors, files;
   int64_t bytes, step;
   bool tokenizer;
+  bool base;  // of PEFT: the configuration names the directory of the model
 } MdlExported;
 
 typedef struct {
   const char *from;     // a run of a model with adapters, or a checkpoint in one
   const char *out;      // run directory; NULL: a fresh runs/<model>-<n>
   const char *mapping;  // a file; NULL: the one that comes with mdl
+  const char *trunk;    // where frozen parameters are that the run left out; NULL: where they were
 } MdlMergeOptions;
 
 typedef struct {

@@ -78,9 +78,10 @@ static bool restore_decoding(Restored *restored, const char *plan, const Backend
   return true;
 }
 
-bool restore_open(Restored *restored, const char *path, const Backend *backend, int threads, ProgramKind program,
-                  bool trust, Error *error) {
+bool restore_open(Restored *restored, const char *path, const Backend *backend, const RestoreOptions *options,
+                  Error *error) {
   char plan[IO_PATH_MAX], checkpoint[IO_PATH_MAX];
+  const ProgramKind program = options->program;
   const char *why = NULL;
   *restored = (Restored){0};
   if (!restore_find(path, plan, checkpoint, error)) {
@@ -94,7 +95,7 @@ bool restore_open(Restored *restored, const char *path, const Backend *backend, 
   if (!restored->set) {
     return error_set_plan(error, why);
   }
-  if (!trust) {
+  if (!options->trust) {
     artefact_leave_code(restored->set);
   }
   const bool generates = program == PROGRAM_GENERATE, several = plan_ranks(restored->set->plans[0]) > 1;
@@ -110,9 +111,12 @@ bool restore_open(Restored *restored, const char *path, const Backend *backend, 
     return missing ? error_set(error, 1, "the plan %s has no %s program: %s", plan, program_kind_name(program), missing)
                    : error_set(error, 1, "the plan %s has no %s program%s", plan, program_kind_name(program), hint);
   }
-  const SessionOptions options = {.threads = threads, .deadline_seconds = RANKS_DEADLINE_SECONDS};
-  return session_open_ranks(&restored->session, restored->set, backend, &options, error) &&
-         checkpoint_load(&restored->session, checkpoint, false, &restored->facts, error);
+  const SessionOptions session = {.threads = options->threads, .deadline_seconds = RANKS_DEADLINE_SECONDS};
+  if (!session_open_ranks(&restored->session, restored->set, backend, &session, error)) {
+    return false;
+  }
+  restored->session.trunk = options->trunk;
+  return checkpoint_load(&restored->session, checkpoint, false, &restored->facts, error);
 }
 
 void restore_close(Restored *restored) {

@@ -16,7 +16,8 @@ typedef struct {
   struct Crew *crew;            // of ranks that are threads; else NULL
   struct Processes *processes;  // of ranks in processes of their own; else NULL
   void *single;
-  bool warm;  // histories of scales are known to hold numbers: no cold training step is run any longer
+  const char *trunk;  // where frozen parameters are that a checkpoint leaves out; NULL: where it says
+  bool warm;          // histories of scales are known to hold numbers: no cold training step is run any longer
 } Session;
 
 typedef struct {

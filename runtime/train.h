@@ -18,6 +18,7 @@ typedef struct {
   bool restart;                      // in the directory of a run, from step 1, whatever is there, which is set aside
   const struct SourceOptions *from;  // weights to begin with (convert/source.h); NULL: fresh ones
   bool save_trained;                 // checkpoints leave out frozen parameters, which stay where `from` is
+  const char *trunk;                 // where these are of a run that is gone on with; NULL: where its checkpoint says
   int64_t steps, save_every, eval_every, log_every;  // negative: what the plan says; 0: never (but at the end)
   int64_t keep;                                      // checkpoints; 0: all
   int64_t keep_every;                                // checkpoints of steps that are a multiple of it too; 0: no others

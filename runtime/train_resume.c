@@ -92,7 +92,9 @@ void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
       log_line(&t->log, "          there is no checkpoint yet: training begins with step 1");
     }
     if (t->options->from) {
-      log_line(&t->log, "weights   from %s", t->options->from->path);
+      const char *adapters = t->options->from->adapters;
+      log_line(&t->log, "weights   from %s%s%s", t->options->from->path, adapters ? ", adapters from " : "",
+               adapters ? adapters : "");
     }
     if (t->frozen) {
       log_line(&t->log, "          checkpoints hold what is trained alone; %d frozen parameters stay in %s",
@@ -158,6 +160,7 @@ static bool trainer_begin(Trainer *t, const SourceOptions *from, Error *error) {
 bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
   bool found = false;
   *facts = (CheckpointFacts){.val_loss = NAN};
+  t->session.trunk = t->options->trunk;
   if (t->options->resume && !t->options->restart) {
     if (!checkpoint_resume(&t->session, t->run.checkpoints, t->run.checkpoint, &found, facts, notes, error)) {
       return false;
@@ -174,5 +177,6 @@ bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *err
   t->saved = facts->step;
   t->good = checkpoint_is_good(facts) ? facts->step : -1;
   return resume_data_holds(t, facts, error) && checkpoint_frozen(t->arena, t->run.checkpoint, &t->frozen, error) &&
+         frozen_moved(t->frozen, t->options->trunk, error) &&
          (!t->options->keep_best || checkpoint_best(t->run.checkpoints, &t->best, error));
 }

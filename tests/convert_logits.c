@@ -24,7 +24,8 @@ int main(int argc, char **argv) {
   Error error = {0};
   Restored r = {0};
   int64_t rows, window;
-  if (argc < 3 || !restore_open(&r, argv[1], &backend_cpu, 1, PROGRAM_GENERATE, false, &error)) {
+  const RestoreOptions options = {.threads = 1, .program = PROGRAM_GENERATE};
+  if (argc < 3 || !restore_open(&r, argv[1], &backend_cpu, &options, &error)) {
     return failed(&error);
   }
   const PlanOutput *logits = session_output(r.plan, PROGRAM_GENERATE, "logits");

@@ -31,41 +31,41 @@ enum { GAP = 8 };  // elements behind each row of memory, so that rows lie at mu
 
 // For warpgroups: odd numbers of blocks of rows, columns that fill no tile, k that fills none.
 static const Case wide[] = {
-    {"rows", B16, B16, false, false, 640, 128, 3, 1, 272, 72, STORE, SKEW_ANY, 2},
-    {"rows, turned", F16, F16, false, true, 640, 128, 3, 1, 136, 136, STORE, SKEW_HALF, 2},
-    {"rows, one by one", B16, F32, false, true, 384, 128, 5, 1, 64, 80, STORE, SKEW_EACH, 1},
-    {"add rows", B16, B16, false, false, 384, 128, 2, 1, 72, 64, ADD, SKEW_ONE, 2},
-    {"add rows in f32", F16, F32, false, false, 512, 256, 2, 1, 200, 40, AFTER, SKEW_ANY, 1},
-    {"no rows", B16, B16, false, false, 256, 128, 4, 1, 16, 64, STORE, SKEW_NONE, 2},
-    {"sums", B16, F32, true, false, 640, 128, 4, 136, 72, 1, STORE, SKEW_ANY, 2},
-    {"sums in bf16", B16, B16, true, false, 384, 128, 3, 72, 264, 1, STORE, SKEW_HALF, 1},
-    {"add sums", B16, F32, true, false, 512, 128, 3, 264, 16, 1, ADD, SKEW_ONE, 2},
-    {"add sums after", F16, F16, true, false, 384, 128, 2, 128, 128, 1, AFTER, SKEW_ANY, 2},
-    {"no sums", F16, F32, true, false, 128, 128, 3, 64, 40, 1, STORE, SKEW_NONE, 1},
+    {"rows", B16, B16, false, false, 640, 128, 3, 1, 272, 72, STORE, SKEW_ANY, 2, false},
+    {"rows, turned", F16, F16, false, true, 640, 128, 3, 1, 136, 136, STORE, SKEW_HALF, 2, false},
+    {"rows, one by one", B16, F32, false, true, 384, 128, 5, 1, 64, 80, STORE, SKEW_EACH, 1, false},
+    {"add rows", B16, B16, false, false, 384, 128, 2, 1, 72, 64, ADD, SKEW_ONE, 2, false},
+    {"add rows in f32", F16, F32, false, false, 512, 256, 2, 1, 200, 40, AFTER, SKEW_ANY, 1, false},
+    {"no rows", B16, B16, false, false, 256, 128, 4, 1, 16, 64, STORE, SKEW_NONE, 2, false},
+    {"sums", B16, F32, true, false, 640, 128, 4, 136, 72, 1, STORE, SKEW_ANY, 2, false},
+    {"sums in bf16", B16, B16, true, false, 384, 128, 3, 72, 264, 1, STORE, SKEW_HALF, 1, false},
+    {"add sums", B16, F32, true, false, 512, 128, 3, 264, 16, 1, ADD, SKEW_ONE, 2, false},
+    {"add sums after", F16, F16, true, false, 384, 128, 2, 128, 128, 1, AFTER, SKEW_ANY, 2, false},
+    {"no sums", F16, F32, true, false, 128, 128, 3, 64, 40, 1, STORE, SKEW_NONE, 1, false},
     {"leave rows", B16, B16, false, false, 640, 128, 3, 1, 272, 72, STORE, SKEW_ONE, 2, true},
     {"leave all rows", B16, F32, false, true, 256, 128, 4, 1, 16, 64, STORE, SKEW_NONE, 2, true},
 };
 
 // For mma.sync.
 static const Case half[] = {
-    {"rows", B16, B16, false, false, 384, 128, 3, 1, 136, 72, STORE, SKEW_ANY, 1},
-    {"rows, turned", F16, F32, false, true, 320, 64, 3, 1, 72, 200, STORE, SKEW_HALF, 1},
-    {"add rows", F16, F16, false, true, 192, 64, 2, 1, 264, 40, AFTER, SKEW_EACH, 1},
-    {"no rows", B16, F32, false, false, 128, 128, 2, 1, 8, 16, STORE, SKEW_NONE, 1},
-    {"sums", B16, B16, true, false, 192, 16, 4, 136, 72, 1, STORE, SKEW_ANY, 1},
-    {"add sums", F16, F32, true, false, 320, 64, 3, 24, 144, 1, ADD, SKEW_ONE, 1},
+    {"rows", B16, B16, false, false, 384, 128, 3, 1, 136, 72, STORE, SKEW_ANY, 1, false},
+    {"rows, turned", F16, F32, false, true, 320, 64, 3, 1, 72, 200, STORE, SKEW_HALF, 1, false},
+    {"add rows", F16, F16, false, true, 192, 64, 2, 1, 264, 40, AFTER, SKEW_EACH, 1, false},
+    {"no rows", B16, F32, false, false, 128, 128, 2, 1, 8, 16, STORE, SKEW_NONE, 1, false},
+    {"sums", B16, B16, true, false, 192, 16, 4, 136, 72, 1, STORE, SKEW_ANY, 1, false},
+    {"add sums", F16, F32, true, false, 320, 64, 3, 24, 144, 1, ADD, SKEW_ONE, 1, false},
     {"leave rows", B16, F32, false, false, 320, 64, 3, 1, 136, 72, STORE, SKEW_ONE, 1, true},
 };
 
 static const Case plain[] = {
-    {"rows", F32, F32, false, false, 96, 8, 6, 1, 70, 33, STORE, SKEW_ANY, 0},
-    {"rows, turned", F64, F64, false, true, 130, 1, 7, 1, 65, 20, STORE, SKEW_HALF, 0},
-    {"odd rows", B16, F32, false, true, 192, 64, 3, 1, 7, 50, STORE, SKEW_ONE, 0},
-    {"add rows", F16, F16, false, false, 120, 24, 4, 1, 30, 17, ADD, SKEW_EACH, 0},
-    {"sums", F32, F32, true, false, 96, 8, 6, 70, 33, 1, STORE, SKEW_ANY, 0},
-    {"add sums", F64, F64, true, false, 60, 4, 1100, 5, 3, 1, ADD, SKEW_ANY, 0},
-    {"sums in bf16", B16, B16, true, false, 48, 16, 3, 20, 66, 1, AFTER, SKEW_HALF, 0},
-    {"no sums", F32, F32, true, false, 16, 16, 2, 3, 5, 1, STORE, SKEW_NONE, 0},
+    {"rows", F32, F32, false, false, 96, 8, 6, 1, 70, 33, STORE, SKEW_ANY, 0, false},
+    {"rows, turned", F64, F64, false, true, 130, 1, 7, 1, 65, 20, STORE, SKEW_HALF, 0, false},
+    {"odd rows", B16, F32, false, true, 192, 64, 3, 1, 7, 50, STORE, SKEW_ONE, 0, false},
+    {"add rows", F16, F16, false, false, 120, 24, 4, 1, 30, 17, ADD, SKEW_EACH, 0, false},
+    {"sums", F32, F32, true, false, 96, 8, 6, 70, 33, 1, STORE, SKEW_ANY, 0, false},
+    {"add sums", F64, F64, true, false, 60, 4, 1100, 5, 3, 1, ADD, SKEW_ANY, 0, false},
+    {"sums in bf16", B16, B16, true, false, 48, 16, 3, 20, 66, 1, AFTER, SKEW_HALF, 0, false},
+    {"no sums", F32, F32, true, false, 16, 16, 2, 3, 5, 1, STORE, SKEW_NONE, 0, false},
     {"leave rows", F32, F32, false, false, 96, 8, 6, 1, 70, 33, STORE, SKEW_EACH, 0, true},
 };
 

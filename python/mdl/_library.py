@@ -41,7 +41,7 @@ class MdlStep(ctypes.Structure):
 
 class MdlTrainOptions(ctypes.Structure):
     _fields_ = [("device", c_char_p), ("out", c_char_p), ("data", c_char_p), ("resume", c_bool), ("restart", c_bool),
-                ("from", c_char_p), ("mapping", c_char_p), ("partial", c_bool), ("save_trained", c_bool),
+                ("from", c_char_p), ("adapters", c_char_p), ("trunk", c_char_p), ("mapping", c_char_p), ("partial", c_bool), ("save_trained", c_bool),
                 ("profile", c_int64), ("steps", c_int64), ("save_every", c_int64), ("eval_every", c_int64),
                 ("log_every", c_int64), ("keep", c_int64), ("keep_every", c_int64), ("keep_best", c_bool),
                 ("sync_save", c_bool), ("blame", c_bool), ("check", c_int64), ("patience", c_int64),
@@ -64,7 +64,7 @@ ON_OUTPUT = CFUNCTYPE(None, c_void_p, c_char_p, c_double)
 
 class MdlEvaluateOptions(ctypes.Structure):
     _fields_ = [("device", c_char_p), ("data", c_char_p), ("batches", c_int64), ("threads", c_int64),
-                ("trust", c_bool), ("output", ON_OUTPUT), ("context", c_void_p)]
+                ("trust", c_bool), ("trunk", c_char_p), ("output", ON_OUTPUT), ("context", c_void_p)]
 
 
 class MdlEvaluationSet(ctypes.Structure):
@@ -87,7 +87,7 @@ class MdlGenerateOptions(ctypes.Structure):
                 ("tokens", c_int64), ("temperature", c_double), ("top_k", c_int64), ("top_p", c_double),
                 ("stops", POINTER(c_char_p)), ("stop_count", c_int), ("tokenizer", c_char_p), ("whole", c_bool),
                 ("notes", c_void_p), ("begin", c_void_p), ("seed", c_uint64), ("threads", c_int64), ("trust", c_bool),
-                ("chat", c_bool), ("system", c_char_p)]
+                ("chat", c_bool), ("system", c_char_p), ("trunk", c_char_p)]
 
 
 STRUCTURES = (MdlError, MdlDiagnostic, MdlCompileOptions, MdlStep, MdlTrainOptions, MdlTrainResult, MdlValue,

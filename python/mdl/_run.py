@@ -42,10 +42,11 @@ class Evaluation:
 
 
 def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = None, batches: int = 0,
-             threads: int = 0, trust: bool = False) -> Evaluation:
+             threads: int = 0, trust: bool = False, trunk: Optional[Path] = None) -> Evaluation:
     """The loss of the newest checkpoint of a run, on what the run holds out of its data or on all of the file `data`.
 
-    `trust`: the machine code for GPUs in the run's plan is run; for runs of one's own.
+    `trust`: the machine code for GPUs in the run's plan is run; for runs of one's own. `trunk`: where frozen parameters
+    are that the run left out; default: where they were.
     """
     outputs: Dict[str, float] = {}
 
@@ -54,7 +55,7 @@ def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = 
 
     options = c.MdlEvaluateOptions(
         device=encode(device), data=encode(data), batches=count("batches", batches),
-        threads=count("threads", threads), trust=trust, output=c.ON_OUTPUT(take))
+        threads=count("threads", threads), trust=trust, trunk=encode(trunk), output=c.ON_OUTPUT(take))
     error, result = c.MdlError(), c.MdlEvaluation()
     if c.library.mdl_evaluate(encode(run), ctypes.byref(options), ctypes.byref(result), ctypes.byref(error)):
         raise_error(error)
@@ -69,13 +70,13 @@ def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = 
 def generate(run: Path, prompt: str = "", *, tokens: int = 256, temperature: float = 0.8, top_k: int = 0,
              top_p: float = 1, stops: Sequence[str] = (), seed: int = 1, device: Optional[str] = None,
              tokenizer: Optional[Path] = None, threads: int = 0, trust: bool = False,
-             chat: bool = False, system: Optional[str] = None,
+             chat: bool = False, system: Optional[str] = None, trunk: Optional[Path] = None,
              each: Optional[Callable[[str], Optional[bool]]] = None) -> str:
     """Text from the newest checkpoint of a run, without the prompt.
 
     The same seed gives the same text. `each(text)` is called with every piece as it is made; where it returns False,
-    the text ends. `trust` is that of `evaluate`. With `chat` the prompt is a question of a conversation, and the text
-    its answer; `system` is said ahead of it.
+    the text ends. `trust` and `trunk` are those of `evaluate`. With `chat` the prompt is a question of a conversation,
+    and the text its answer; `system` is said ahead of it.
     """
     if isinstance(stops, str):
         raise TypeError("stops is a list of texts, not one text")
@@ -85,7 +86,7 @@ def generate(run: Path, prompt: str = "", *, tokens: int = 256, temperature: flo
         tokens=count("tokens", tokens), temperature=temperature, top_k=count("top_k", top_k), top_p=top_p,
         stops=(ctypes.c_char_p * len(words))(*words) if words else None, stop_count=len(words),
         tokenizer=encode(tokenizer), seed=count("seed", seed), threads=count("threads", threads), trust=trust,
-        chat=chat, system=None if system is None else encode(system))
+        chat=chat, system=None if system is None else encode(system), trunk=encode(trunk))
     return b"".join(_generate(encode(run), options, each)).decode(errors="replace")
 
 

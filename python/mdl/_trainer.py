@@ -152,7 +152,9 @@ class Trainer:
     data        another file than the recipe names
     resume      go on from the newest checkpoint of the run directory
     restart     begin with step 1 in the directory of a run; its checkpoints and metrics are moved to before-N in it
-    weights     begin with those of a run, a checkpoint, or a directory of Hugging Face
+    weights     begin with those of a run, a checkpoint, a directory of Hugging Face, or adapters alone
+    adapters    with `weights`: and with these, of a run that saved what it trained alone, or a directory of PEFT
+    trunk       with `resume`: where frozen parameters are that the run left out; default: where they were
     mapping     how that directory names them: a file; default: the one that comes with mdl
     partial     with `weights`: what is missing there keeps its first values, and what is left over is left out
     save_trained
@@ -178,7 +180,7 @@ class Trainer:
     def __init__(self, plan: "PlanHandle", *, device: Optional[str] = None, out: Optional[Path] = None,
                  data: Optional[Path] = None, resume: bool = False, restart: bool = False,
                  weights: Optional[Path] = None, mapping: Optional[Path] = None, partial: bool = False,
-                 save_trained: bool = False,
+                 save_trained: bool = False, adapters: Optional[Path] = None, trunk: Optional[Path] = None,
                  steps: Optional[int] = None, save_every: Optional[int] = None, eval_every: Optional[int] = None,
                  log_every: Optional[int] = None, keep: int = 3, keep_every: int = 0, keep_best: bool = False,
                  sync_save: bool = False, blame: bool = False, check: int = 0,
@@ -186,6 +188,7 @@ class Trainer:
         options = c.MdlTrainOptions(
             device=encode(device), out=encode(out), data=encode(data), resume=resume,
             restart=restart, mapping=encode(mapping), partial=partial, save_trained=save_trained,
+            adapters=encode(adapters), trunk=encode(trunk),
             keep_every=count("keep_every", keep_every),
             keep_best=keep_best, sync_save=sync_save, blame=blame,
             check=count("check", check), patience=count("patience", patience), steps=count("steps", steps, -1),

@@ -3,15 +3,14 @@
 
 #include <string.h>
 
-// Does a name have the form of a pattern with one `*`? *stem: what the `*` stands for.
-static bool pattern_fits(const char *pattern, const char *name, const char **stem, size_t *length) {
+bool pattern_fits(const char *pattern, const char *name, const char **stem, size_t *length) {
   const size_t head = strcspn(pattern, "*"), tail = strlen(pattern + head + 1), all = strlen(name);
   *stem = name + head;
   *length = all > head + tail ? all - head - tail : 0;
   return *length > 0 && strncmp(pattern, name, head) == 0 && strcmp(pattern + head + 1, name + all - tail) == 0;
 }
 
-static const char *pattern_name(Arena *arena, const char *pattern, const char *stem, size_t length) {
+const char *pattern_name(Arena *arena, const char *pattern, const char *stem, size_t length) {
   const size_t head = strcspn(pattern, "*");
   return arena_format(arena, "%.*s%.*s%s", (int)head, pattern, (int)length, stem, pattern + head + 1);
 }

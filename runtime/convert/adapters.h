@@ -16,6 +16,10 @@ typedef struct {        // into += scale * the sum over the axes that `into` lac
 
 typedef ARRAY(Adapter) Adapters;
 
+// Does a name have the form of a pattern with one `*`? *stem: what the `*` stands for.
+bool pattern_fits(const char *pattern, const char *name, const char **stem, size_t *length);
+const char *pattern_name(Arena *arena, const char *pattern, const char *stem, size_t length);
+
 // Is this the name of a factor of an adapter, whether the model has the rest of it or not?
 bool adapter_names(const Mapping *mapping, const char *name);
 

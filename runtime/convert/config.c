@@ -121,8 +121,8 @@ bool config_settings(Arena *arena, const Mapping *mapping, const HfFiles *files,
     const MappingLine *line = &mapping->lines.at[i];
     Value value;
     if (line->kind == MAPPING_NEED && !json_object_get(files->config, line->name)) {
-      return error_set(error, 1, "%s/config.json does not say %s, and %s does not know what that means", files->path,
-                       line->name, mapping->path);
+      return error_set(error, 1, "%s/%s does not say %s, and %s does not know what that means", files->path,
+                       files->name, line->name, mapping->path);
     }
     if (line->kind != MAPPING_READ) {
       continue;
@@ -131,7 +131,7 @@ bool config_settings(Arena *arena, const Mapping *mapping, const HfFiles *files,
       return false;
     }
     if ((value.kind != VALUE_NUMBER && value.kind != VALUE_TRUTH) || isnan(value.number)) {
-      return error_set(error, 1, "%s/config.json does not say `%s`, which %s reads as %s of the model", files->path,
+      return error_set(error, 1, "%s/%s does not say `%s`, which %s reads as %s of the model", files->path, files->name,
                        line->formula, mapping->path, line->name);
     }
     const char *text = !isinf(value.number) ? value_text(arena, &value) : value.number > 0 ? "inf" : "-inf";
@@ -140,13 +140,12 @@ bool config_settings(Arena *arena, const Mapping *mapping, const HfFiles *files,
   const Known known = known_of(arena, mapping);
   Unfit unfit = {.arena = arena};
   unknown_list(&known, "", files->config, &unfit);
-  return unfit_report(
-      &unfit,
-      arena_format(arena,
-                   "%s/config.json says what %s does not know, so the model may be another (add `ignore "
-                   "KEY` to a copy of it, and give that as --mapping, if it changes nothing)",
-                   files->path, mapping->path),
-      error);
+  return unfit_report(&unfit,
+                      arena_format(arena,
+                                   "%s/%s says what %s does not know, so the model may be another (add `ignore "
+                                   "KEY` to a copy of it, and give that as --mapping, if it changes nothing)",
+                                   files->path, files->name, mapping->path),
+                      error);
 }
 
 static bool line_fits(Scope *names, const MappingLine *line, Unfit *unfit, Error *error) {
@@ -186,7 +185,7 @@ bool config_fits(Arena *arena, const Mapping *mapping, const ModelNumbers *numbe
     unfit_add(&unfit, "%s wants `%s` of the model", mapping->path, why);
   }
   const char *what =
-      arena_format(arena, "the model %s does not compute what %s/config.json says", numbers->model, files->path);
+      arena_format(arena, "the model %s does not compute what %s/%s says", numbers->model, files->path, files->name);
   return unfit_report(&unfit, what, error);
 }
 
@@ -267,10 +266,14 @@ bool config_make(Arena *arena, const Mapping *mapping, const ModelNumbers *numbe
     json_decref(made);
     return false;
   }
-  put(arena, made, "model_type", json_string(mapping->type));
-  put(arena, made, "architectures", json_pack("[s]", mapping->architecture));
-  json_object_del(made, "dtype");
-  put(arena, made, "torch_dtype", json_string(dtype));
+  if (mapping->architecture) {
+    put(arena, made, "model_type", json_string(mapping->type));
+    put(arena, made, "architectures", json_pack("[s]", mapping->architecture));
+  }
+  if (dtype) {
+    json_object_del(made, "dtype");
+    put(arena, made, "torch_dtype", json_string(dtype));
+  }
   *config = made;
   return true;
 }

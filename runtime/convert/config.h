@@ -31,7 +31,8 @@ bool config_holds(Arena *arena, const char *condition, const ModelNumbers *numbe
 bool config_number(Arena *arena, const Mapping *mapping, const char *formula, const ModelNumbers *numbers, Value *value,
                    Error *error);
 
-// A config.json for such a model; `kept` (or NULL) has what it said before. To be freed with json_decref.
+// A config.json for such a model; `kept` (or NULL) has what it said before; `dtype` NULL: it has no word for that. To
+// be freed with json_decref.
 bool config_make(Arena *arena, const Mapping *mapping, const ModelNumbers *numbers, const json_t *kept,
                  const char *dtype, json_t **config, Error *error);
 

@@ -13,6 +13,7 @@ typedef struct {
   const char *from;  // the directory
   const char *out;   // run directory; NULL: a fresh runs/<model>-<n>
   const char *mapping;
+  const char *adapters;    // a directory of PEFT, put over the weights; or NULL
   const char *data;        // of the recipe; NULL: a name
   CompileOptions compile;  // of a text of one's own; file NULL: the model in the binary, with a recipe that is made
   bool (*show)(void *context, const Diag *diag);  // what is wrong with the text
@@ -37,6 +38,8 @@ typedef struct {
   const char *dtype;    // "f32", "bf16", "f16"
   int64_t shard_bytes;  // of a file, at most, where a tensor is not larger; 0: 5 GB
   bool merge;           // adapters are added to the weights beside them
+  bool peft;            // a directory of PEFT is made, of adapters alone
+  const char *trunk;    // where frozen parameters are that the run left out; NULL: where they were
 } ExportOptions;
 
 typedef struct {
@@ -44,6 +47,7 @@ typedef struct {
   int tensors, files;
   int64_t bytes, step;
   bool tokenizer;
+  bool base;  // of PEFT: the directory of the model is named
 } Exported;
 
 bool convert_export(Arena *arena, const ExportOptions *options, Exported *result, Error *error);
@@ -52,6 +56,7 @@ typedef struct {
   const char *from;  // a run or a checkpoint, with adapters
   const char *out;   // run directory; NULL: a fresh runs/<model>-<n>
   const char *mapping;
+  const char *trunk;  // where frozen parameters are that the run left out; NULL: where they were
 } MergeOptions;
 
 typedef struct {

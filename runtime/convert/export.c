@@ -6,7 +6,8 @@
 
 #include "compiler/plan/artefact.h"
 #include "runtime/convert/convert.h"
-#include "runtime/convert/saved.h"
+#include "runtime/convert/export_peft.h"
+#include "runtime/convert/peft.h"
 
 enum { TEXT_MAX = 64 << 20 };
 static const int64_t SHARD_BYTES = 5000000000;
@@ -29,10 +30,10 @@ typedef struct {
 // --- what is written ---
 
 static void export_kept(Export *x) {
-  char path[IO_PATH_MAX], *text = NULL;
+  char kept[IO_PATH_MAX], path[IO_PATH_MAX], *text = NULL;
   size_t size;
   Error ignored;
-  if (io_path(path, &ignored, "%s/" CONVERT_KEPT "/config.json", x->saved.run) && io_is_file(path) &&
+  if (saved_kept(&x->saved, kept) && io_path(path, &ignored, "%s/config.json", kept) && io_is_file(path) &&
       io_read_file(path, TEXT_MAX, &text, &size, &ignored)) {
     x->kept = json_loadb(text, size, 0, NULL);
     if (!json_is_object(x->kept)) {
@@ -83,7 +84,9 @@ static bool export_adapters(Export *x, Error *error) {
     return saved_merge(&x->saved, &x->mapping, error);
   }
   return !adapter ||
-         error_set(error, 1, "the model has adapters, such as '%.100s'; give --merge to add them to the weights",
+         error_set(error, 1,
+                   "the model has adapters, such as '%.100s'; give --merge to add them to the weights, or --to "
+                   "peft to write them by themselves",
                    adapter);
 }
 
@@ -153,17 +156,10 @@ bool convert_copy_kept(const char *from, const char *to, bool config, bool *toke
   return io_sync_directory(NULL, to, error);
 }
 
-// Those that came with the weights, else the tokenizer of the run's data.
-static bool export_tokenizer(Export *x, Error *error) {
-  char kept[IO_PATH_MAX], plan[IO_PATH_MAX], target[IO_PATH_MAX], *text = NULL;
+static bool data_tokenizer_copy(Export *x, const char *plan, Error *error) {
+  char target[IO_PATH_MAX], *text = NULL;
   size_t size;
   const char *why;
-  if (!io_path(kept, error, "%s/" CONVERT_KEPT, x->saved.run) || !io_path(plan, error, "%s/plan.mdlx", x->saved.run)) {
-    return false;
-  }
-  if (io_is_directory(kept)) {
-    return convert_copy_kept(kept, x->part, false, &x->result->tokenizer, error);
-  }
   const PlanSet *set = artefact_read(x->arena, plan, &why);
   const char *tokenizer = set ? set->plans[0]->run.tokenizer : NULL;
   const char *name = !tokenizer                    ? NULL
@@ -180,6 +176,19 @@ static bool export_tokenizer(Export *x, Error *error) {
       io_read_file(tokenizer, (size_t)1 << 30, &text, &size, error) && io_replace_file(NULL, target, text, size, error);
   free(text);
   return x->result->tokenizer;
+}
+
+// Those that came with the weights, else the tokenizer of the run's data.
+static bool export_tokenizer(Export *x, Error *error) {
+  char kept[IO_PATH_MAX], plan[IO_PATH_MAX];
+  if (!io_path(plan, error, "%s/plan.mdlx", x->saved.run)) {
+    return false;
+  }
+  if (saved_kept(&x->saved, kept)) {
+    return convert_copy_kept(kept, x->part, false, &x->result->tokenizer, error) &&
+           (x->result->tokenizer || data_tokenizer_copy(x, plan, error));
+  }
+  return data_tokenizer_copy(x, plan, error);
 }
 
 static bool load_part(Export *x, const Pair *pair, int p, Error *error) {
@@ -258,7 +267,8 @@ static bool json_write(const char *directory, const char *name, json_t *root, Er
 
 // How many tensors from `first` on go into one file.
 static int shard_count_from(const Export *x, int first) {
-  const int64_t most = x->options->shard_bytes > 0 ? x->options->shard_bytes : SHARD_BYTES;
+  const int64_t said = x->options->shard_bytes > 0 ? x->options->shard_bytes : SHARD_BYTES;
+  const int64_t most = x->options->peft ? INT64_MAX : said;  // PEFT reads one file
   int64_t bytes = 0;
   int count = 0;
   while (first + count < x->pairs.count) {
@@ -280,8 +290,8 @@ static bool export_tensors(Export *x, Error *error) {
   bool done = map || error_set(error, 3, "no memory");
   for (int at = 0; done && at < x->pairs.count;) {
     const int count = shard_count_from(x, at);
-    const char *name =
-        files == 1 ? "model.safetensors" : arena_format(x->arena, "model-%05d-of-%05d.safetensors", ++number, files);
+    const char *single = x->options->peft ? PEFT_WEIGHTS : "model.safetensors";
+    const char *name = files == 1 ? single : arena_format(x->arena, "model-%05d-of-%05d.safetensors", ++number, files);
     for (int i = at; i < at + count; i++) {
       json_object_set_new(map, x->pairs.at[i].name, json_string(name));
       x->result->bytes += pair_bytes(x, &x->pairs.at[i]);
@@ -316,25 +326,37 @@ static bool export_dtype(Export *x, const char **said, Error *error) {
   return error_set(error, 2, "weights are written as f32, bf16 or f16, not as '%.40s'", wanted);
 }
 
+// What is written, of a model or of its adapters alone.
+static bool export_choose(Export *x, const char *said, Error *error) {
+  if (!export_mapping(x, error)) {
+    return false;
+  }
+  if (x->options->peft) {
+    return export_peft(&x->saved, &x->mapping, &x->pairs, &x->config, &x->result->base, error);
+  }
+  return export_adapters(x, error) &&
+         pairs_make(x->arena, &x->mapping, &x->saved.numbers, &x->saved.weights, &x->pairs, NULL, error) &&
+         config_make(x->arena, &x->mapping, &x->saved.numbers, x->kept, said, &x->config, error);
+}
+
 bool convert_export(Arena *arena, const ExportOptions *options, Exported *result, Error *error) {
   Export *x = ARENA_NEW(arena, Export);
   const char *said = NULL;
   *result = (Exported){0};
   *x = (Export){.arena = arena, .options = options, .result = result};
-  bool done = export_dtype(x, &said, error) && saved_open(arena, options->from, &x->saved, error);
+  const SavedOptions saved = {.from = options->from, .trunk = options->trunk, .alone = options->peft};
+  bool done = export_dtype(x, &said, error) && saved_open(arena, &saved, &x->saved, error);
   if (done) {
     export_kept(x);
-    done = export_mapping(x, error) && export_adapters(x, error) &&
-           pairs_make(arena, &x->mapping, &x->saved.numbers, &x->saved.weights, &x->pairs, NULL, error) &&
-           config_make(arena, &x->mapping, &x->saved.numbers, x->kept, said, &x->config, error);
+    done = export_choose(x, said, error);
   }
   const bool made = done && part_create(x, error);
-  done = made && export_tokenizer(x, error) && export_tensors(x, error) &&
-         json_write(x->part, "config.json", x->config, error) && part_finish(x, error);
+  done = made && (options->peft || export_tokenizer(x, error)) && export_tensors(x, error) &&
+         json_write(x->part, options->peft ? PEFT_CONFIG : "config.json", x->config, error) && part_finish(x, error);
   if (made && !done) {
     io_remove_tree(x->part);
   }
-  result->type = x->mapping.type;
+  result->type = options->peft ? "adapters" : x->mapping.type;
   result->mapping = x->mapping.path;
   result->step = (int64_t)json_integer_value(json_object_get(x->saved.manifest, "step"));
   for (int p = 0; p < MAPPING_MAX_PARTS; p++) {

@@ -115,14 +115,22 @@ static bool weights_open(HfFiles *files, Error *error) {
                                      : "");
 }
 
-bool hf_open(const char *path, HfFiles *files, Error *error) {
+static bool config_open(const char *path, const char *name, HfFiles *files, Error *error) {
   char config[IO_PATH_MAX];
-  *files = (HfFiles){.shards = calloc(SHARDS_MAX, sizeof(Safetensors *))};
+  *files = (HfFiles){.name = name, .shards = calloc(SHARDS_MAX, sizeof(Safetensors *))};
   if (!files->shards) {
     return error_set(error, 3, "no memory");
   }
-  return io_path(files->path, error, "%s", path) && io_path(config, error, "%s/config.json", path) &&
-         json_open(config, &files->config, error) && weights_open(files, error);
+  return io_path(files->path, error, "%s", path) && io_path(config, error, "%s/%s", path, name) &&
+         json_open(config, &files->config, error);
+}
+
+bool hf_open(const char *path, HfFiles *files, Error *error) {
+  return config_open(path, "config.json", files, error) && weights_open(files, error);
+}
+
+bool hf_open_files(const char *path, const char *config, const char *weights, HfFiles *files, Error *error) {
+  return config_open(path, config, files, error) && shard_add(files, weights, error);
 }
 
 void hf_close(HfFiles *files) {

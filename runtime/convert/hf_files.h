@@ -10,6 +10,7 @@
 
 typedef struct {
   char path[IO_PATH_MAX];
+  const char *name;  // of the file that `config` is
   json_t *config;
   int shard_count;
   Safetensors **shards;
@@ -23,6 +24,8 @@ typedef struct {
 bool hf_is(const char *path);  // is there a config.json in this directory?
 
 bool hf_open(const char *path, HfFiles *files, Error *error);
+// A directory of one file of settings and one of tensors, by their names.
+bool hf_open_files(const char *path, const char *config, const char *weights, HfFiles *files, Error *error);
 void hf_close(HfFiles *files);  // also of one that was only zeroed
 HfTensor hf_find(const HfFiles *files, const char *name);
 

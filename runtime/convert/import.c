@@ -6,6 +6,7 @@
 
 #include "runtime/checkpoint.h"
 #include "runtime/convert/convert.h"
+#include "runtime/convert/peft.h"
 #include "runtime/convert/source.h"
 #include "runtime/data/data.h"
 #include "runtime/data/utf8.h"
@@ -17,6 +18,7 @@ static const double LONGEST_SAID = 9e15;
 typedef struct {
   Arena *arena;
   const ImportOptions *options;
+  const char *from, *adapters;  // the directory of the model; of PEFT, or NULL
   Imported *result;
   Mapping mapping;
   ConfigSettings settings;
@@ -108,16 +110,18 @@ static const char *recipe_text(const Import *m) {
     }
   }
   const char *data = m->options->data ? m->options->data : m->result->tokenizer ? "train.txt" : "train.bin";
-  const char *kind = m->result->tokenizer ? arena_format(m->arena, "text(%s, tokenizer = \"" CONVERT_KEPT "/%s\")",
-                                                         string_text(m->arena, data), m->tokenizer)
-                                          : arena_format(m->arena, "tokens(%s)", string_text(m->arena, data));
-  return arena_format(
-      m->arena,
-      "\n// As `mdl convert` read it from %s.\n"
-      "recipe converted {\n  model %s(%s);\n  data %s;\n  batch = 1;\n  seq = %s;\n  steps = 1000;\n"
-      "  optimizer adamw(lr = cosine(peak = 1e-5, warmup = 10, steps = steps), decay = 0, clip = 1.0);\n"
-      "}\n",
-      comment_text(m->arena, m->options->from), m->mapping.model, sizes, kind, window);
+  const char *trained = m->adapters ? "  freeze *;\n  optimizer lora: adamw" : "  optimizer adamw";
+  const char *kind = m->result->tokenizer
+                         ? arena_format(m->arena, "text(%s, tokenizer = \"" CONVERT_KEPT "/tokenizer.json\")",
+                                        string_text(m->arena, data))
+                         : arena_format(m->arena, "tokens(%s)", string_text(m->arena, data));
+  return arena_format(m->arena,
+                      "\n// As `mdl convert` read it from %s.\n"
+                      "recipe converted {\n  model %s(%s);\n  data %s;\n  batch = 1;\n  seq = %s;\n  steps = 1000;\n"
+                      "%s(lr = cosine(peak = %s, warmup = 10, steps = steps), decay = 0, clip = 1.0);\n"
+                      "}\n",
+                      comment_text(m->arena, m->options->from), m->mapping.model, sizes, kind, window, trained,
+                      m->adapters ? "1e-4" : "1e-5");
 }
 
 // The model of the binary and a recipe, as a text in the run's directory.
@@ -170,7 +174,7 @@ static bool import_tokenizer(Import *m, Error *error) {
   bool there = false;
   Error why = {0};
   if (!run_file(&m->run, CONVERT_KEPT, kept, error) || !io_make_path(kept, error) ||
-      !convert_copy_kept(m->options->from, kept, true, &there, error)) {
+      !convert_copy_kept(m->from, kept, true, &there, error)) {
     return false;
   }
   for (int i = 0; i < 2 && !m->result->tokenizer; i++) {
@@ -191,8 +195,8 @@ static bool import_compile(Import *m, Error *error) {
   }
   Diag *again = diag_create(m->arena);
   return (done && compile_numbers(m->arena, again, &m->compile, &m->numbers)) ||
-         error_set(error, 1, "%s does not compile with the sizes of %s/config.json: %.300s", m->compile.file,
-                   m->options->from, diag->all.count ? diag->all.at[0].message : "no memory");
+         error_set(error, 1, "%s does not compile with the sizes of %s/config.json: %.300s", m->compile.file, m->from,
+                   diag->all.count ? diag->all.at[0].message : "no memory");
 }
 
 static bool read_weight(void *context, const PlanState *state, void *dense, Error *error) {
@@ -200,7 +204,11 @@ static bool read_weight(void *context, const PlanState *state, void *dense, Erro
   bool found = false;
   for (int w = 0; w < m->weights.count; w++) {
     if (strcmp(m->weights.at[w].name, state->name) == 0) {
-      return source_read(m->source, w, dense, &found, error);
+      const bool done = source_read(m->source, w, dense, &found, error);
+      if (done && !found) {  // a weight that has no adapter: nothing is added to it
+        memset(dense, 0, (size_t)state_bytes(state));
+      }
+      return done;
     }
   }
   memset(dense, 0, (size_t)state_bytes(state));  // a history of scales: nothing is known yet
@@ -208,7 +216,8 @@ static bool read_weight(void *context, const PlanState *state, void *dense, Erro
 }
 
 static bool import_weights(Import *m, Error *error) {
-  const SourceOptions source = {.path = m->options->from, .known = &m->mapping};
+  const SourceOptions source = {
+      .path = m->from, .adapters = m->adapters, .known = &m->mapping, .fresh = m->adapters != NULL};
   if (strcmp(m->numbers.model, m->mapping.model) != 0) {
     return error_set(error, 1, "%s is for the model '%s', the recipe's is '%s'", m->mapping.path, m->mapping.model,
                      m->numbers.model);
@@ -254,7 +263,43 @@ static bool not_there(const char *from, Error *error) {
         "NAME --local-dir DIR`",
         from);
   }
-  return error_set(error, 1, "%s is no directory of Hugging Face: it holds no config.json", from);
+  return error_set(
+      error, 1, "%s is no directory of Hugging Face: it holds no config.json, nor is it one of PEFT, with " PEFT_CONFIG,
+      from);
+}
+
+// What was named may be adapters alone, which say what they are for.
+static bool import_find(Import *m, Error *error) {
+  HfFiles files = {0};
+  m->from = m->options->from;
+  m->adapters = m->options->adapters;
+  if (!peft_is(m->from)) {
+    return hf_is(m->from) || not_there(m->from, error);
+  }
+  m->adapters = m->from;
+  const bool done = peft_open(m->adapters, &files, error) && peft_base(m->arena, &files, &m->from, error);
+  hf_close(&files);
+  return done;
+}
+
+// The constants of adapters are those that the configuration of these says.
+static bool import_adapters(Import *m, Error *error) {
+  HfFiles files = {0};
+  ConfigSettings more;
+  if (!m->adapters) {
+    return true;
+  }
+  if (!peft_is(m->adapters)) {
+    return error_set(error, 1, "%s is no directory of PEFT: it holds no " PEFT_CONFIG, m->adapters);
+  }
+  const bool done = peft_open(m->adapters, &files, error) && peft_settings(m->arena, &files, &more, error);
+  for (int i = 0; done && i < more.count; i++) {
+    array_push(m->arena, &m->settings, more.at[i]);
+  }
+  hf_close(&files);
+  return done && (m->mapping.adapters.count > 0 ||
+                  error_set(error, 1, "%s says nothing of adapters (`adapter PARAMETER = FACTOR, FACTOR by FORMULA`)",
+                            m->mapping.path));
 }
 
 bool convert_import(Arena *arena, const ImportOptions *options, Imported *result, Error *error) {
@@ -262,8 +307,8 @@ bool convert_import(Arena *arena, const ImportOptions *options, Imported *result
   HfFiles files = {0};
   *result = (Imported){0};
   *m = (Import){.arena = arena, .options = options, .result = result, .compile = options->compile, .run.lock = -1};
-  bool done = (hf_is(options->from) || not_there(options->from, error)) && hf_open(options->from, &files, error) &&
-              import_mapping(m, &files, error) && config_settings(arena, &m->mapping, &files, &m->settings, error);
+  bool done = import_find(m, error) && hf_open(m->from, &files, error) && import_mapping(m, &files, error) &&
+              config_settings(arena, &m->mapping, &files, &m->settings, error) && import_adapters(m, error);
   hf_close(&files);
   const bool created =
       done && out_is_free(options->out, error) && run_create(&m->run, options->out, m->mapping.model, error);

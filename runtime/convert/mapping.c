@@ -251,7 +251,7 @@ static bool parse_line(Parser *p, char *text) {
                        "tensor, skip, adapter or merged");
 }
 
-bool mapping_parse(Arena *arena, const char *path, const char *text, Mapping *mapping, Error *error) {
+bool mapping_parse_lines(Arena *arena, const char *path, const char *text, Mapping *mapping, Error *error) {
   *mapping = (Mapping){.path = path};
   Parser p = {.arena = arena, .mapping = mapping, .error = error};
   for (const char *at = text; *at;) {
@@ -267,6 +267,13 @@ bool mapping_parse(Arena *arena, const char *path, const char *text, Mapping *ma
       return false;
     }
     at += length + (at[length] == '\n');
+  }
+  return true;
+}
+
+bool mapping_parse(Arena *arena, const char *path, const char *text, Mapping *mapping, Error *error) {
+  if (!mapping_parse_lines(arena, path, text, mapping, error)) {
+    return false;
   }
   return (mapping->model && mapping->type && mapping->architecture && mapping->tensors.count > 0) ||
          error_set(error, 1, "%s says no model, type, class or tensor: it is no mapping of weights", path);
@@ -286,6 +293,23 @@ bool mapping_open(Arena *arena, const char *path, Mapping *mapping, Error *error
     return error_set(error, 1, "%s holds zero bytes: it is no mapping of weights", path);
   }
   return mapping_parse(arena, arena_format(arena, "%s", path), kept, mapping, error);
+}
+
+bool mapping_stands_for(const char *pattern, const char *name) {
+  while (*pattern) {
+    if (*pattern == '{') {
+      const size_t digits = strspn(name, "0123456789");
+      if (digits == 0) {
+        return false;
+      }
+      name += digits;
+      pattern += strcspn(pattern, "}");
+      pattern += *pattern == '}';
+    } else if (*pattern++ != *name++) {
+      return false;
+    }
+  }
+  return *name == '\0';
 }
 
 const ModelFile *model_file(const char *name) {

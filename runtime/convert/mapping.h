@@ -76,7 +76,7 @@ typedef struct {
   ARRAY(MappingLine) merged;
 } Mapping;
 
-typedef struct {  // in the binary: models/*.mdl and models/*.hf
+typedef struct {  // in the binary: models/*.mdl, models/*.hf and models/*.peft
   const char *name, *text;
   size_t length;
 } ModelFile;
@@ -85,6 +85,11 @@ extern const ModelFile model_files[];  // ends with a NULL name
 
 const ModelFile *model_file(const char *name);  // NULL: there is none
 
+// Does a name with {axis} in it stand for this one, with numbers in their place?
+bool mapping_stands_for(const char *pattern, const char *name);
+
+// Lines alone, which need not be of a model.
+bool mapping_parse_lines(Arena *arena, const char *path, const char *text, Mapping *mapping, Error *error);
 bool mapping_parse(Arena *arena, const char *path, const char *text, Mapping *mapping, Error *error);
 bool mapping_open(Arena *arena, const char *path, Mapping *mapping, Error *error);
 

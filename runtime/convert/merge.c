@@ -124,9 +124,8 @@ static bool read_weight(void *context, const PlanState *state, void *dense, Erro
 static bool merge_kept(Merge *m, Error *error) {
   char from[IO_PATH_MAX], to[IO_PATH_MAX];
   bool tokenizer;
-  return io_path(from, error, "%s/" CONVERT_KEPT, m->saved.run) &&
-         (!io_is_directory(from) || (run_file(&m->run, CONVERT_KEPT, to, error) && io_make_path(to, error) &&
-                                     convert_copy_kept(from, to, true, &tokenizer, error)));
+  return !saved_kept(&m->saved, from) || (run_file(&m->run, CONVERT_KEPT, to, error) && io_make_path(to, error) &&
+                                          convert_copy_kept(from, to, true, &tokenizer, error));
 }
 
 static bool merge_write(Merge *m, Error *error) {
@@ -141,7 +140,8 @@ bool convert_merge(Arena *arena, const MergeOptions *options, Merged *result, Er
   Merge *m = ARENA_NEW(arena, Merge);
   *result = (Merged){0};
   *m = (Merge){.arena = arena, .options = options, .result = result, .run.lock = -1};
-  bool done = saved_open(arena, options->from, &m->saved, error) && merge_mapping(m, error);
+  const SavedOptions saved = {.from = options->from, .trunk = options->trunk};
+  bool done = saved_open(arena, &saved, &m->saved, error) && merge_mapping(m, error);
   const ModelNumbers before = m->saved.numbers;
   done =
       done && saved_merge(&m->saved, &m->mapping, error) && merge_compile(m, &before, error) && merge_compare(m, error);

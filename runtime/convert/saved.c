@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "runtime/checkpoint_files.h"
+#include "runtime/convert/convert.h"
 #include "runtime/convert/source.h"
 #include "runtime/run.h"
 
@@ -68,9 +69,16 @@ static bool saved_weights(Saved *s, Error *error) {
 }
 
 // Parameters that the checkpoint leaves out.
-static bool saved_frozen(Saved *s, Error *error) {
+static bool saved_frozen(Saved *s, const SavedOptions *options, Error *error) {
   if (!frozen_read(s->arena, s->manifest, &s->frozen)) {
     return error_set(error, 1, "the manifest of %s does not say what is frozen", s->checkpoint);
+  }
+  if (options->alone) {
+    s->weights = s->stored;
+    return true;
+  }
+  if (!frozen_moved(s->frozen, options->trunk, error)) {
+    return false;
   }
   const ElementType type = s->stored.count > 0 ? s->stored.at[0].type : TYPE_F32;  // in which they were hashed
   for (int i = 0; s->frozen && i < s->frozen->tensors.count; i++) {
@@ -86,12 +94,14 @@ static bool saved_frozen(Saved *s, Error *error) {
     return true;
   }
   s->trunk_options = (SourceOptions){.path = s->frozen->from, .mapping = s->frozen->mapping, .partial = true};
-  return source_open(s->arena, &s->trunk_options, &s->numbers, &s->left_out, &s->trunk, error);
+  Error why = {0};
+  return source_open(s->arena, &s->trunk_options, &s->numbers, &s->left_out, &s->trunk, &why) ||
+         frozen_lost(s->checkpoint, s->frozen->from, &why, error);
 }
 
-bool saved_open(Arena *arena, const char *from, Saved *saved, Error *error) {
+bool saved_open(Arena *arena, const SavedOptions *options, Saved *saved, Error *error) {
   *saved = (Saved){.arena = arena};
-  return saved_find(saved, from, error) && saved_weights(saved, error) && saved_frozen(saved, error);
+  return saved_find(saved, options->from, error) && saved_weights(saved, error) && saved_frozen(saved, options, error);
 }
 
 void saved_close(Saved *saved) {
@@ -100,6 +110,14 @@ void saved_close(Saved *saved) {
   json_decref(saved->manifest);
   saved->file = NULL;
   saved->manifest = NULL;
+}
+
+bool saved_kept(const Saved *saved, char path[IO_PATH_MAX]) {
+  Error ignored;
+  const char *from = saved->frozen ? saved->frozen->from : NULL;
+  return (io_path(path, &ignored, "%s/" CONVERT_KEPT, saved->run) && io_is_directory(path)) ||
+         (from && hf_is(from) && io_path(path, &ignored, "%s", from)) ||
+         (from && io_path(path, &ignored, "%s/../../" CONVERT_KEPT, from) && io_is_directory(path));
 }
 
 const char *saved_adapter(const Saved *saved, const Mapping *mapping) {

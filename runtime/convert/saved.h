@@ -21,9 +21,18 @@ typedef struct {
   Adapters adapters;    // that are merged
 } Saved;
 
-// `from`: a run, whose newest checkpoint is taken, or a checkpoint in one.
-bool saved_open(Arena *arena, const char *from, Saved *saved, Error *error);
+typedef struct {
+  const char *from;   // a run, whose newest checkpoint is taken, or a checkpoint in one
+  const char *trunk;  // where the parameters are that it leaves out; NULL: where it says
+  bool alone;         // these are not wanted
+} SavedOptions;
+
+bool saved_open(Arena *arena, const SavedOptions *options, Saved *saved, Error *error);
 void saved_close(Saved *saved);  // also of one that was only zeroed
+
+// The directory of what came with the weights, as the tokenizer: of the run, else of those that its frozen parameters
+// are of. False: there is none.
+bool saved_kept(const Saved *saved, char path[IO_PATH_MAX]);
 
 // The name of a parameter that is a factor of an adapter; NULL: there is none.
 const char *saved_adapter(const Saved *saved, const Mapping *mapping);

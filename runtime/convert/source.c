@@ -7,23 +7,25 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/units.h"
 #include "compiler/compile.h"
-#include "runtime/checkpoint_files.h"
 #include "runtime/convert/adapters.h"
-#include "runtime/frozen.h"
+#include "runtime/convert/layer.h"
+#include "runtime/convert/peft.h"
 #include "runtime/run.h"
+
+enum { LAYERS_MAX = 8 };
 
 struct WeightSource {
   Arena *arena;
   const SourceOptions *options;
+  ModelNumbers numbers;
   const Weights *weights;
-  HfFiles files;  // of Hugging Face, with
-  Mapping mapping;
-  Pairs pairs;
-  Safetensors *saved;  // else of a checkpoint
-  bool named;          // `mapping` is known
-  Unfit missing, left, fresh;
+  Layer layers[LAYERS_MAX];  // what is above goes before what is below
+  int layer_count;
+  int *at;          // of each weight, the layer that has it; -1: none
+  Mapping mapping;  // of the model, if
+  bool named;       // it is known
+  Unfit missing, left, fresh, other;
 };
 
 bool numbers_of_text(Arena *arena, const char *text, ModelNumbers *numbers, Error *error) {
@@ -98,15 +100,66 @@ bool source_mapping(Arena *arena, const char *file, const char *type, const char
                    types);
 }
 
-// --- adapters ---
+// --- directories, one over the other ---
 
-// Weights of a run need no mapping, but for this: the one that was named, else one of the binary for the model.
-static bool adapters_mapping(WeightSource *s, const ModelNumbers *numbers, Error *error) {
+bool source_find(const char *path, char found[IO_PATH_MAX], Error *error) {
+  char manifest[IO_PATH_MAX];
+  Run run;
+  if (!io_path(manifest, error, "%s/manifest.json", path)) {
+    return false;
+  }
+  if (hf_is(path) || peft_is(path) || io_is_file(manifest)) {
+    return io_path(found, error, "%s", path);
+  }
+  return run_open(&run, path, error) &&
+         (run.checkpoint[0] || error_set(error, 1,
+                                         "%s is no directory of weights: it holds neither config.json (Hugging Face), "
+                                         "adapter_config.json (PEFT), nor a checkpoint",
+                                         path)) &&
+         io_path(found, error, "%s", run.checkpoint);
+}
+
+// Adapters that are put over other weights are no whole model.
+static bool adapters_alone(const WeightSource *s, Error *error) {
+  const Layer *top = &s->layers[0];
+  return top->peft || top->frozen ||
+         error_set(error, 1,
+                   "%s holds a whole model, not adapters alone: begin with it as with other weights, --from %s",
+                   s->options->adapters, s->options->adapters);
+}
+
+// Opens what was named and what is below it: frozen parameters that a checkpoint leaves out, the model of adapters.
+static bool layers_open(WeightSource *s, Error *error) {
+  const SourceOptions *options = s->options;
+  if (options->adapters &&
+      (!layer_open(s->arena, options->adapters, &s->layers[s->layer_count++], error) || !adapters_alone(s, error))) {
+    return false;
+  }
+  const Layer *above = NULL;
+  for (const char *next = options->path; next;) {
+    Error why = {0};
+    if (s->layer_count == LAYERS_MAX) {
+      return error_set(error, 1, "%s: frozen parameters are in %s, whose frozen parameters are elsewhere, and so on",
+                       options->path, next);
+    }
+    Layer *layer = &s->layers[s->layer_count++];
+    if (!layer_open(s->arena, next, layer, &why)) {
+      return above && above->frozen ? frozen_lost(above->path, next, &why, error)
+                                    : error_set(error, why.status, "%s", why.text);
+    }
+    if (!layer_below(s->arena, layer, &next, error)) {
+      return false;
+    }
+    above = layer;
+  }
+  return true;
+}
+
+// Weights of a run need no mapping, but for adapters: the one that was named, else one of the binary for the model.
+static bool adapters_mapping(WeightSource *s, Error *error) {
   Mapping *all;
   int count;
-  if (s->named || !s->options->adapters) {
-    return true;
-  }
+  const char *model = s->numbers.model ? s->numbers.model : "";
   if (s->options->mapping) {
     s->named = true;
     return mapping_open(s->arena, s->options->mapping, &s->mapping, error);
@@ -115,253 +168,139 @@ static bool adapters_mapping(WeightSource *s, const ModelNumbers *numbers, Error
     return false;
   }
   for (int i = 0; i < count && !s->named; i++) {
-    s->named = strcmp(all[i].model, numbers->model ? numbers->model : "") == 0 && all[i].adapters.count > 0;
+    s->named = strcmp(all[i].model, model) == 0 && all[i].adapters.count > 0;
     s->mapping = all[i];
   }
   return true;
 }
 
-// Adapters keep their first values where the weights are those of the model without them.
-static bool is_fresh(WeightSource *s, const char *name) {
-  const bool fresh = s->options->adapters && s->named && adapter_names(&s->mapping, name);
-  if (fresh) {
-    unfit_add(&s->fresh, "'%.100s'", name);
-  }
-  return fresh;
-}
-
-// --- a directory of Hugging Face ---
-
-static HfTensor find_tensor(const WeightSource *s, const char *name) {
-  const HfTensor found = hf_find(&s->files, name);
-  const char *prefix = s->mapping.prefix ? s->mapping.prefix : "";
-  const size_t length = strlen(prefix);
-  return found.tensor || length == 0 || strncmp(name, prefix, length) != 0 ? found : hf_find(&s->files, name + length);
-}
-
-static const char *tensor_shape(Arena *arena, const SafetensorsTensor *tensor) {
-  return shape_text(arena, tensor->axis_count, tensor->size);
-}
-
-static void pair_compare(WeightSource *s, const Pair *pair, Unfit *unfit) {
-  const SafetensorsTensor *tensor = find_tensor(s, pair->name).tensor;
-  const char *wanted = shape_text(s->arena, pair->axis_count, pair->size);
-  if (!tensor) {
-    unfit_add(&s->missing, "'%.100s' %s", pair->name, wanted);
-    return;
-  }
-  char element[8] = {0}, made[8];
-  double beyond;
-  if (strcmp(tensor_shape(s->arena, tensor), wanted) != 0) {
-    unfit_add(unfit, "'%.100s' is %s there, %s is wanted", tensor->name, tensor_shape(s->arena, tensor), wanted);
-  } else if (!elements_convert(tensor->dtype, element, "F32", made, 1, &beyond)) {
-    unfit_add(unfit, "'%.100s' has elements of type %.20s; F64, F32, F16 and BF16 are read", tensor->name,
-              tensor->dtype);
-  }
-}
-
-// Does a name with {axis} in it stand for this one?
-static bool stands_for(const char *pattern, const char *name) {
-  while (*pattern) {
-    if (*pattern == '{') {
-      const size_t digits = strspn(name, "0123456789");
-      if (digits == 0) {
-        return false;
-      }
-      name += digits;
-      pattern += strcspn(pattern, "}");
-      pattern += *pattern == '}';
-    } else if (*pattern++ != *name++) {
-      return false;
+static const char *mapping_file(const WeightSource *s) {
+  for (int l = 0; l < s->layer_count && !s->options->mapping; l++) {
+    if (s->layers[l].frozen && s->layers[l].frozen->mapping) {
+      return s->layers[l].frozen->mapping;
     }
   }
-  return *name == '\0';
+  return s->options->mapping;
 }
 
-static bool is_skipped(const WeightSource *s, const ModelNumbers *numbers, const char *name, bool *skipped,
-                       Error *error) {
-  const char *prefix = s->mapping.prefix ? s->mapping.prefix : "";
-  *skipped = false;
-  for (int i = 0; i < s->mapping.skips.count && !*skipped; i++) {
-    const MappingSkip *skip = &s->mapping.skips.at[i];
-    const bool bare = strncmp(skip->name, prefix, strlen(prefix)) == 0 && stands_for(skip->name + strlen(prefix), name);
-    if ((stands_for(skip->name, name) || bare) && !config_holds(s->arena, skip->condition, numbers, skipped, error)) {
+// What files of others hold is said by the mapping, from the numbers of the model.
+static bool layers_mapping(WeightSource *s, Error *error) {
+  Layer *last = &s->layers[s->layer_count - 1];
+  const bool hf = !last->saved && !last->peft, files = hf || s->layers[0].peft;
+  if (files && s->numbers.count == 0 && s->options->text &&
+      !numbers_of_text(s->arena, s->options->text, &s->numbers, error)) {
+    return false;
+  }
+  if (s->options->known) {
+    s->named = true;
+    s->mapping = *s->options->known;
+  } else if (hf) {
+    s->named = true;
+    if (!source_mapping(s->arena, mapping_file(s), config_type(last->files.config), s->numbers.model, &s->mapping,
+                        error)) {
       return false;
     }
+  } else if ((s->options->fresh || s->layers[0].peft) && !adapters_mapping(s, error)) {
+    return false;
   }
+  if (!s->named && s->layers[0].peft) {
+    return error_set(error, 1,
+                     "there is no mapping that names adapters of the model '%s', which those in %s are of; "
+                     "give one with --mapping FILE",
+                     s->numbers.model ? s->numbers.model : "", s->layers[0].path);
+  }
+  last->mapping = hf ? s->mapping : last->mapping;
   return true;
 }
 
-static int place_order(const void *a, const void *b) {
-  const SafetensorsTensor *const *x = a, *const *y = b;
-  return *x < *y ? -1 : *x > *y;
+// Adapters keep their first values where no directory has them.
+static bool is_fresh(const WeightSource *s, const char *name) {
+  return s->options->fresh && s->named && adapter_names(&s->mapping, name);
 }
 
-static bool left_compare(WeightSource *s, const ModelNumbers *numbers, Error *error) {
-  const size_t count = (size_t)s->pairs.count, size = sizeof(SafetensorsTensor *);
-  const SafetensorsTensor **paired = ARENA_ARRAY(s->arena, const SafetensorsTensor *, count + 1);
-  for (size_t i = 0; i < count; i++) {
-    paired[i] = find_tensor(s, s->pairs.at[i].name).tensor;
-  }
-  qsort(paired, count, size, place_order);
-  for (int f = 0; f < s->files.shard_count; f++) {
-    for (int i = 0; i < safetensors_count(s->files.shards[f]); i++) {
-      const SafetensorsTensor *tensor = safetensors_at(s->files.shards[f], i);
-      bool skipped;
-      if (!is_skipped(s, numbers, tensor->name, &skipped, error)) {
-        return false;
-      }
-      if (!skipped && !bsearch(&tensor, paired, count, size, place_order)) {
-        unfit_add(&s->left, "'%.100s' %s", tensor->name, tensor_shape(s->arena, tensor));
-      }
-    }
-  }
-  return true;
-}
-
-// Of all weights but fresh adapters, which no tensor of others holds.
-static bool plain_pairs(WeightSource *s, const ModelNumbers *numbers, Error *error) {
+// Of all weights but adapters, which no directory of Hugging Face holds.
+static bool plain_pairs(WeightSource *s, Layer *layer, Error *error) {
   Weights plain = {0};
   int *number = ARENA_ARRAY(s->arena, int, s->weights->count + 1);
-  s->named = true;
   for (int i = 0; i < s->weights->count; i++) {
     if (!is_fresh(s, s->weights->at[i].name)) {
       number[plain.count] = i;
       array_push(s->arena, &plain, s->weights->at[i]);
     }
   }
-  if (!pairs_make(s->arena, &s->mapping, numbers, &plain, &s->pairs, s->options->partial ? &s->missing : NULL, error)) {
+  if (!pairs_make(s->arena, &layer->mapping, &s->numbers, &plain, &layer->pairs,
+                  s->options->partial ? &s->missing : NULL, error)) {
     return false;
   }
-  for (int i = 0; i < s->pairs.count; i++) {
-    for (int p = 0; p < s->pairs.at[i].part_count; p++) {
-      s->pairs.at[i].part[p] = number[s->pairs.at[i].part[p]];
+  for (int i = 0; i < layer->pairs.count; i++) {
+    for (int p = 0; p < layer->pairs.at[i].part_count; p++) {
+      layer->pairs.at[i].part[p] = number[layer->pairs.at[i].part[p]];
     }
   }
   return true;
 }
 
-static bool open_hf(WeightSource *s, const ModelNumbers *numbers, Unfit *unfit, Error *error) {
+static bool layer_prepare(WeightSource *s, Layer *layer, Error *error) {
   ConfigSettings ignored;
-  const Mapping *known = s->options->known;
-  if (!hf_open(s->options->path, &s->files, error)) {
-    return false;
+  if (layer->saved) {
+    return true;
   }
-  if (known) {
-    s->mapping = *known;
+  if (layer->peft) {
+    return peft_prepare(s->arena, layer, &s->mapping, &s->numbers, s->weights, error);
   }
-  if ((!known && !source_mapping(s->arena, s->options->mapping, config_type(s->files.config), numbers->model,
-                                 &s->mapping, error)) ||
-      !config_settings(s->arena, &s->mapping, &s->files, &ignored, error) ||
-      !config_fits(s->arena, &s->mapping, numbers, &s->files, error) || !plain_pairs(s, numbers, error)) {
-    return false;
-  }
-  for (int i = 0; i < s->pairs.count; i++) {
-    pair_compare(s, &s->pairs.at[i], unfit);
-  }
-  return left_compare(s, numbers, error);
+  return config_settings(s->arena, &layer->mapping, &layer->files, &ignored, error) &&
+         config_fits(s->arena, &layer->mapping, &s->numbers, &layer->files, error) && plain_pairs(s, layer, error);
 }
 
-// What became infinite on the way is no weight of this model.
-static bool within(const char *name, ElementType type, double beyond, Error *error) {
-  return beyond == 0 ||
-         error_set(error, 1, "'%.100s' holds %g, more than %s can hold%s", name, beyond, element_type_name(type),
-                   type == TYPE_F32 ? "; --precision fp64 keeps such numbers" : "");
-}
-
-static bool read_pair(WeightSource *s, const Pair *pair, int part, const Weight *weight, void *dense, Error *error) {
-  const HfTensor found = find_tensor(s, pair->name);
-  const int64_t count = pair_count(pair), bytes = element_type_bytes(weight->type);
-  char *raw = malloc((size_t)(found.tensor->end - found.tensor->begin) + 1);
-  char *made = malloc((size_t)(count * bytes) + 1);
-  char size[UNITS_MAX];
-  double beyond = 0;
-  bool done = ((raw && made) || error_set(error, 3, "no memory to read '%.100s', %s", pair->name,
-                                          units_bytes(size, (double)(count * bytes)))) &&
-              safetensors_read(found.file, found.tensor, raw, error);
-  if (done) {
-    elements_convert(found.tensor->dtype, raw, element_type_dtype(weight->type), made, count, &beyond);
-    pair_take(pair, part, bytes, made, dense);
-    done = within(pair->name, weight->type, beyond, error);
-  }
-  free(raw);
-  free(made);
-  return done;
-}
-
-// --- a checkpoint ---
-
-static void weight_compare(WeightSource *s, const Weight *weight, Unfit *unfit) {
-  const SafetensorsTensor *tensor = safetensors_find(s->saved, weight->name);
-  const char *wanted = shape_text(s->arena, weight->axis_count, weight->size);
-  if (!tensor && !is_fresh(s, weight->name)) {
-    unfit_add(&s->missing, "'%.100s' %s", weight->name, wanted);
-  } else if (!tensor) {
-    return;
-  } else if (strcmp(tensor_shape(s->arena, tensor), wanted) != 0) {
-    unfit_add(unfit, "'%.100s' is %s there, %s is wanted", tensor->name, tensor_shape(s->arena, tensor), wanted);
-  }
-}
-
-bool source_find(const char *path, char found[IO_PATH_MAX], Error *error) {
-  char manifest[IO_PATH_MAX];
-  Run run;
-  if (!io_path(manifest, error, "%s/manifest.json", path)) {
-    return false;
-  }
-  if (hf_is(path) || io_is_file(manifest)) {
-    return io_path(found, error, "%s", path);
-  }
-  return run_open(&run, path, error) &&
-         (run.checkpoint[0] || error_set(error, 1,
-                                         "%s is no directory of weights: it holds neither config.json (Hugging Face), "
-                                         "nor a checkpoint",
-                                         path)) &&
-         io_path(found, error, "%s", run.checkpoint);
-}
-
-// Weights that were left out are not looked for further: they may be anywhere.
-static bool open_whole(WeightSource *s, const char *path, Error *error) {
-  json_t *manifest = NULL;
-  if (!checkpoint_open_weights(path, &s->saved, &manifest, error)) {
-    return false;
-  }
-  Frozen *frozen = NULL;
-  const bool whole = frozen_read(s->arena, manifest, &frozen) && !frozen;
-  json_decref(manifest);
-  return whole || error_set(error, 1,
-                            "%s holds what was trained alone, without the parameters of %.300s; mdl convert --merge "
-                            "makes whole weights of it",
-                            path, frozen->from ? frozen->from : "another directory");
-}
-
-static bool open_saved(WeightSource *s, const ModelNumbers *numbers, Unfit *unfit, Error *error) {
-  char path[IO_PATH_MAX];
-  if (!source_find(s->options->path, path, error) || !adapters_mapping(s, numbers, error) ||
-      !open_whole(s, path, error)) {
-    return false;
-  }
-  for (int i = 0; i < s->weights->count; i++) {
-    weight_compare(s, &s->weights->at[i], unfit);
-  }
-  for (int i = 0; i < safetensors_count(s->saved); i++) {
-    const SafetensorsTensor *tensor = safetensors_at(s->saved, i);
-    bool found = false;
-    for (int w = 0; w < s->weights->count && !found; w++) {
-      found = strcmp(s->weights->at[w].name, tensor->name) == 0;
+// What no directory has: tensors of the lowest, if that is one of Hugging Face, else parameters.
+static void missing_list(WeightSource *s) {
+  const Layer *last = &s->layers[s->layer_count - 1];
+  const bool hf = !last->saved && !last->peft;
+  for (int i = 0; hf && i < last->pairs.count; i++) {
+    const Pair *pair = &last->pairs.at[i];
+    bool lacks = false;
+    for (int p = 0; p < pair->part_count; p++) {
+      lacks |= s->at[pair->part[p]] < 0;
     }
-    if (!found) {
-      unfit_add(&s->left, "'%.100s' %s", tensor->name, tensor_shape(s->arena, tensor));
+    if (lacks && !layer_tensor(last, pair->name).tensor) {
+      unfit_add(&s->missing, "'%.100s' %s", pair->name, shape_text(s->arena, pair->axis_count, pair->size));
     }
   }
+  for (int w = 0; w < s->weights->count; w++) {
+    const Weight *weight = &s->weights->at[w];
+    if (s->at[w] < 0 && is_fresh(s, weight->name)) {
+      unfit_add(&s->fresh, "'%.100s'", weight->name);
+    } else if (s->at[w] < 0 && !hf) {
+      unfit_add(&s->missing, "'%.100s' %s", weight->name, shape_text(s->arena, weight->axis_count, weight->size));
+    }
+  }
+}
+
+static bool layers_compare(WeightSource *s, Unfit *unfit, Error *error) {
+  const int count = s->weights->count;
+  const LayerFindings findings = {unfit, &s->left};
+  bool *has = ARENA_ARRAY(s->arena, bool, count + 1);
+  s->at = ARENA_ARRAY(s->arena, int, count + 1);
+  for (int w = 0; w < count; w++) {
+    s->at[w] = -1;
+  }
+  for (int l = 0; l < s->layer_count; l++) {
+    Layer *layer = &s->layers[l];
+    if (!layer_prepare(s, layer, error) ||
+        !layer_compare(s->arena, layer, &s->numbers, s->weights, has, &findings, error)) {
+      return false;
+    }
+    for (int w = 0; w < count; w++) {
+      s->at[w] = s->at[w] < 0 && has[w] ? l : s->at[w];
+    }
+  }
+  missing_list(s);
   return true;
 }
-
-// --- both ---
 
 static bool source_report(WeightSource *s, Unfit *unfit, Error *error) {
   Arena *arena = s->arena;
-  const char *path = s->options->path;
+  const char *path = s->options->path, *over = s->options->adapters;
   Unfit all = *unfit;
   if (!s->options->partial) {
     const struct {
@@ -379,18 +318,20 @@ static bool source_report(WeightSource *s, Unfit *unfit, Error *error) {
       }
     }
   }
-  return unfit_report(&all, arena_format(arena, "the weights in %.200s do not fit the model", path), error);
+  return unfit_report(&all,
+                      arena_format(arena, "the weights in %.200s%s%.200s do not fit the model", path,
+                                   over ? " and " : "", over ? over : ""),
+                      error);
 }
 
 bool source_open(Arena *arena, const SourceOptions *options, const ModelNumbers *numbers, const Weights *weights,
                  WeightSource **source, Error *error) {
   WeightSource *s = ARENA_NEW(arena, WeightSource);
-  *s = (WeightSource){.arena = arena, .options = options, .weights = weights, .missing.arena = arena};
-  s->left.arena = s->fresh.arena = arena;
+  *s = (WeightSource){.arena = arena, .options = options, .numbers = *numbers, .weights = weights};
+  s->missing.arena = s->left.arena = s->fresh.arena = s->other.arena = arena;
   Unfit unfit = {.arena = arena};
-  const bool done =
-      (hf_is(options->path) ? open_hf(s, numbers, &unfit, error) : open_saved(s, numbers, &unfit, error)) &&
-      source_report(s, &unfit, error);
+  const bool done = layers_open(s, error) && layers_mapping(s, error) && layers_compare(s, &unfit, error) &&
+                    source_report(s, &unfit, error);
   if (!done) {
     source_close(s);
     s = NULL;
@@ -400,10 +341,8 @@ bool source_open(Arena *arena, const SourceOptions *options, const ModelNumbers 
 }
 
 void source_close(WeightSource *source) {
-  if (source) {
-    hf_close(&source->files);
-    safetensors_close(source->saved);
-    source->saved = NULL;
+  for (int l = 0; source && l < source->layer_count; l++) {
+    layer_close(&source->layers[l]);
   }
 }
 
@@ -417,6 +356,11 @@ const char *source_notes(const WeightSource *s) {
     text = arena_format(s->arena, "%s%s%d missing, which keep their first values: %s", text ? text : "",
                         text ? "; " : "", s->missing.count, s->missing.text);
   }
+  if (s->other.count > 0) {
+    text = arena_format(s->arena, "%s%s%d parameters are others than those beside which %s was trained: %s%s",
+                        text ? text : "", text ? "; " : "", s->other.count, s->options->adapters, s->other.text,
+                        s->other.count > UNFIT_NAMED ? "; ..." : "");
+  }
   if (s->left.count > 0) {
     text =
         arena_format(s->arena, "%s%s%d left over: %s", text ? text : "", text ? "; " : "", s->left.count, s->left.text);
@@ -424,52 +368,52 @@ const char *source_notes(const WeightSource *s) {
   return text;
 }
 
-static bool read_hf(WeightSource *s, int w, void *dense, bool *found, Error *error) {
-  bool lacks = false;
-  *found = false;
-  for (int i = 0; i < s->pairs.count; i++) {
-    for (int p = 0; p < s->pairs.at[i].part_count; p++) {
-      const bool is = s->pairs.at[i].part[p] == w;
-      *found |= is;
-      lacks |= is && !find_tensor(s, s->pairs.at[i].name).tensor;
+// Hashes are of f32, or of f64 where parameters are stored so.
+static ElementType type_hashed(const Layer *layer) {
+  const SafetensorsTensor *first = safetensors_count(layer->saved) > 0 ? safetensors_at(layer->saved, 0) : NULL;
+  return first && strcmp(first->dtype, "F64") == 0 ? TYPE_F64 : TYPE_F32;
+}
+
+// What a checkpoint left out must be what it was, but where other weights were named for it.
+static bool frozen_compare(WeightSource *s, int w, const void *dense, Error *error) {
+  const Weight *weight = &s->weights->at[w];
+  for (int l = 0; l < s->at[w]; l++) {
+    const Layer *layer = &s->layers[l];
+    const FrozenTensor *was = frozen_find(layer->frozen, weight->name);
+    if (!was || frozen_is(was, type_hashed(layer), weight->type, dense, weight_count(weight))) {
+      continue;
     }
-  }
-  *found &= !lacks;
-  for (int i = 0; *found && i < s->pairs.count; i++) {
-    for (int p = 0; p < s->pairs.at[i].part_count; p++) {
-      if (s->pairs.at[i].part[p] == w && !read_pair(s, &s->pairs.at[i], p, &s->weights->at[w], dense, error)) {
-        return false;
-      }
+    if (l > 0 || !s->options->adapters) {
+      Error why = {0};
+      error_set(&why, 1, "'%.100s' is another there", weight->name);
+      return frozen_lost(layer->path, s->layers[s->at[w]].path, &why, error);
     }
+    unfit_add(&s->other, "'%.100s'", weight->name);
   }
   return true;
 }
 
-bool source_read(WeightSource *s, int w, void *dense, bool *found, Error *error) {
-  const Weight *weight = &s->weights->at[w];
-  if (!s->saved) {
-    return read_hf(s, w, dense, found, error);
-  }
-  const SafetensorsTensor *tensor = safetensors_find(s->saved, weight->name);
-  *found = tensor != NULL;
-  if (!tensor) {
-    return true;
-  }
-  char *raw = malloc((size_t)(tensor->end - tensor->begin) + 1);
-  bool done = raw || error_set(error, 3, "no memory to read '%.100s'", tensor->name);
-  done = done && safetensors_read(s->saved, tensor, raw, error);
-  double beyond = 0;
-  done = done && (elements_convert(tensor->dtype, raw, element_type_dtype(weight->type), dense, weight_count(weight),
-                                   &beyond) ||
-                  error_set(error, 1, "'%.100s' has elements of type %.20s", tensor->name, tensor->dtype));
-  done = done && within(tensor->name, weight->type, beyond, error);
-  free(raw);
-  return done;
+const char *source_place(const WeightSource *s, int w) {
+  return s->at[w] < 0 ? NULL : s->layers[s->at[w]].path;
 }
 
-// What is read: as the session has it, but that what is watched is not rounded to 16 bits first.
-static ElementType type_read(const PlanState *state, const SourceWatch *watch) {
-  return watch && state->type == TYPE_BF16 ? TYPE_F32 : state->type;
+bool source_read(WeightSource *s, int w, void *dense, bool *found, Error *error) {
+  *found = s->at[w] >= 0;
+  return !*found ||
+         (layer_read(&s->layers[s->at[w]], &s->weights->at[w], w, dense, error) && frozen_compare(s, w, dense, error));
+}
+
+// What is read: as the session has it, but that what is watched, or has a hash, is not rounded to 16 bits first.
+static ElementType type_read(const PlanState *state, bool exact) {
+  return exact && state->type == TYPE_BF16 ? TYPE_F32 : state->type;
+}
+
+static bool source_has_frozen(const WeightSource *s) {
+  bool has = false;
+  for (int l = 0; l < s->layer_count; l++) {
+    has |= s->layers[l].frozen != NULL;
+  }
+  return has;
 }
 
 // One parameter after the other is in memory whole.
@@ -483,7 +427,7 @@ static bool start_weight(Session *session, const States *states, WeightSource *s
   bool done = (dense || error_set(error, 3, "no memory to load '%s'", weight->name)) &&
               source_read(source, w, dense, &found, error);
   if (done && watch) {
-    const SourceValues values = {dense, weight->type, count};
+    const SourceValues values = {dense, weight->type, count, source_place(source, w), mapping_file(source)};
     done = watch->read(watch->context, state->state, found ? &values : NULL, error);
   }
   if (done && found && weight->type != state->state->type) {
@@ -507,14 +451,15 @@ bool source_start(Session *session, const SourceOptions *options, const SourceWa
   WeightSource *source = NULL;
   const char *text = session->plan->resolved ? session->plan->resolved : "";
   SourceOptions begins = *options;
-  begins.adapters = true;
+  begins.fresh = true;
+  begins.text = text;
   numbers.model = session->plan->run.model;
   bool done = (arena || error_set(error, 3, "no memory")) && states_open(session->set, &states, error) &&
               weights_of_states(arena, &states, &weights) &&
-              (!hf_is(options->path) || numbers_of_text(arena, text, &numbers, error)) &&
               source_open(arena, &begins, &numbers, &weights, &source, error);
+  const bool exact = watch || (done && source_has_frozen(source));
   for (int w = 0; done && w < weights.count; w++) {
-    weights.at[w].type = type_read(states_find(&states, weights.at[w].name)->state, watch);
+    weights.at[w].type = type_read(states_find(&states, weights.at[w].name)->state, exact);
     done = start_weight(session, &states, source, w, watch, error);
   }
   if (done && source_notes(source)) {

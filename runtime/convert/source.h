@@ -6,11 +6,13 @@
 #include "runtime/states.h"
 
 typedef struct SourceOptions {
-  const char *path;
+  const char *path;      // of adapters alone, what they were trained beside is found by what these say
+  const char *adapters;  // a directory of PEFT or a checkpoint of what was trained alone, put over `path`; or NULL
   const char *mapping;   // a file; NULL: the one in the binary that fits
   const Mapping *known;  // in place of both; or NULL
+  const char *text;      // the model's, for its numbers where those are wanted and not given; or NULL
   bool partial;          // what is missing or left over is no error
-  bool adapters;         // nor are adapters that are missing, of a model that has them
+  bool fresh;            // nor are adapters that are missing, of a model that has them
 } SourceOptions;
 
 typedef struct WeightSource WeightSource;
@@ -34,11 +36,14 @@ const char *source_notes(
 
 // The whole parameter, dense in written order. *found false: the source does not have it.
 bool source_read(WeightSource *source, int weight, void *dense, bool *found, Error *error);
+const char *source_place(const WeightSource *source, int weight);  // the directory that has it; NULL: none
 
 typedef struct {  // a parameter as it was read, dense in written order: f32, or f64 where the session has that
   const void *elements;
   ElementType type;
   int64_t count;
+  const char *place;    // the directory of Hugging Face or the checkpoint that has it
+  const char *mapping;  // the file that its names are read by, if one was named; or NULL
 } SourceValues;
 
 typedef struct {  // is shown every parameter; `values` NULL: the source does not have it

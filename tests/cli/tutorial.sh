@@ -4,6 +4,7 @@
 mkdir build
 ln -s "$MDL" build/mdl
 ln -s "$MDLC" build/mdlc
+ln -s "$ROOT/models" models
 for _ in 1 2 3 4 5 6 7 8 9 10; do cat "$ROOT/LICENSE"; done > build/bible.txt
 
 mkdir -p try

@@ -1,0 +1,238 @@
+// peft.c: reads directories of PEFT, and makes their mapping from that of a model.
+#include "runtime/convert/peft.h"
+
+#include <string.h>
+
+#include "runtime/convert/adapters.h"
+
+static bool peft_text(Arena *arena, Mapping *mapping, Error *error) {
+  const ModelFile *file = model_file("lora.peft");
+  return mapping_parse_lines(arena, "models/lora.peft", file->text, mapping, error);
+}
+
+bool peft_is(const char *path) {
+  char config[IO_PATH_MAX];
+  Error ignored;
+  return io_path(config, &ignored, "%s/" PEFT_CONFIG, path) && io_is_file(config);
+}
+
+// Settings that are empty, and first values that leave the base weights as they are, say nothing.
+static void config_reduce(json_t *config) {
+  void *next;
+  const char *key;
+  json_t *value;
+  json_object_foreach_safe(config, next, key, value) {
+    const bool empty = (json_is_object(value) && json_object_size(value) == 0) ||
+                       (json_is_array(value) && json_array_size(value) == 0);
+    const char *text = json_string_value(value);
+    const bool plain = json_is_boolean(value) || (text && (strcmp(text, "gaussian") == 0 || strcmp(text, "eva") == 0));
+    if (empty || (strcmp(key, "init_lora_weights") == 0 && plain)) {
+      json_object_del(config, key);
+    }
+  }
+}
+
+bool peft_open(const char *path, HfFiles *files, Error *error) {
+  if (!hf_open_files(path, PEFT_CONFIG, PEFT_WEIGHTS, files, error)) {
+    return false;
+  }
+  config_reduce(files->config);
+  return true;
+}
+
+bool peft_base(Arena *arena, const HfFiles *files, const char **base, Error *error) {
+  const char *said = json_string_value(json_object_get(files->config, "base_model_name_or_path"));
+  *base = said ? arena_format(arena, "%s", said) : NULL;
+  if (said && hf_is(said)) {
+    return true;
+  }
+  return error_set(error, 1,
+                   "%s holds adapters alone, for %s%.200s%s, which is no directory here; name the weights that they "
+                   "are for, and give these as --adapters %s",
+                   files->path, said ? "'" : "a model that " PEFT_CONFIG " does not name", said ? said : "",
+                   said ? "'" : "", files->path);
+}
+
+bool peft_settings(Arena *arena, const HfFiles *files, ConfigSettings *settings, Error *error) {
+  Mapping mapping;
+  return peft_text(arena, &mapping, error) && config_settings(arena, &mapping, files, settings, error);
+}
+
+// --- the mapping of a model's adapters ---
+
+typedef struct {
+  Arena *arena;
+  const Weights *weights;
+  const MappingTensor *line;  // of the weight
+  const Weight *factor[2];    // one of each, of the first layer
+  const char *part[2];        // their names, with {axis}
+  Error *error;
+} Beside;
+
+static const Weight *weight_like(const Weights *weights, const char *pattern) {
+  for (int i = 0; i < weights->count; i++) {
+    if (mapping_stands_for(pattern, weights->at[i].name)) {
+      return &weights->at[i];
+    }
+  }
+  return NULL;
+}
+
+static bool has_axis(const Weight *weight, const char *axis) {
+  bool has = false;
+  for (int i = 0; i < weight->axis_count; i++) {
+    has |= strcmp(weight->axis[i], axis) == 0;
+  }
+  return has;
+}
+
+// The axis that both factors have and the tensor of the weight lacks.
+static const char *rank_axis(const Beside *b) {
+  for (int i = 0; i < b->factor[0]->axis_count; i++) {
+    const char *axis = b->factor[0]->axis[i];
+    bool known = strstr(b->line->name, arena_format(b->arena, "{%s}", axis)) != NULL;
+    for (int f = 0; f < b->line->factor_count; f++) {
+      known |= strcmp(b->line->factor[f].axis, axis) == 0;
+    }
+    if (!known && has_axis(b->factor[1], axis)) {
+      return axis;
+    }
+  }
+  return NULL;
+}
+
+// The dimension of the weight's tensor whose axes a factor has, and beside it the rank, which is the first or the last.
+static bool factor_tensor(const Beside *b, int which, const char *name, const char *rank, MappingTensor *made) {
+  *made = (MappingTensor){.name = name, .dimension_count = 2, .part_count = 1, .line = b->line->line};
+  made->part[0] = b->part[which];
+  const MappingFactor low = {.axis = rank, .dimension = which};
+  int dimension = -1;
+  if (which == 0) {
+    made->factor[made->factor_count++] = low;
+  }
+  for (int f = 0; f < b->line->factor_count; f++) {
+    MappingFactor factor = b->line->factor[f];
+    if (!has_axis(b->factor[which], factor.axis)) {
+      continue;
+    }
+    if ((dimension >= 0 && dimension != factor.dimension) || made->factor_count + 1 >= MAPPING_MAX_FACTORS) {
+      return error_set(b->error, 1, "'%s' has axes of several dimensions of '%s': it is no adapter that peft has",
+                       b->part[which], b->line->name);
+    }
+    dimension = factor.dimension;
+    factor.dimension = 1 - which;
+    made->factor[made->factor_count++] = factor;
+  }
+  if (which == 1) {
+    made->factor[made->factor_count++] = low;
+  }
+  return dimension >= 0 || error_set(b->error, 1, "'%s' has no axis of '%s'", b->part[which], b->line->name);
+}
+
+static bool beside_add(Beside *b, const MappingAdapter *adapter, Mapping *mapping) {
+  const MappingAdapter *names = &mapping->adapters.at[0];
+  const char *stem, *tensor_stem;
+  size_t length, tensor_length;
+  if (b->line->part_count != 1 || !pattern_fits(adapter->into, b->line->part[0], &stem, &length) ||
+      !pattern_fits(names->into, b->line->name, &tensor_stem, &tensor_length)) {
+    return true;
+  }
+  for (int f = 0; f < 2; f++) {
+    b->part[f] = pattern_name(b->arena, adapter->factor[f], stem, length);
+    b->factor[f] = weight_like(b->weights, b->part[f]);
+  }
+  if (!b->factor[0] || !b->factor[1]) {
+    return true;  // a weight without an adapter
+  }
+  const char *rank = rank_axis(b);
+  if (!rank) {
+    return error_set(b->error, 1, "'%s' and '%s' share no axis that '%s' lacks", b->part[0], b->part[1], b->line->name);
+  }
+  for (int f = 0; f < 2; f++) {
+    MappingTensor made;
+    if (!factor_tensor(b, f, pattern_name(b->arena, names->factor[f], tensor_stem, tensor_length), rank, &made)) {
+      return false;
+    }
+    array_push(b->arena, &mapping->tensors, made);
+  }
+  return true;
+}
+
+bool peft_mapping(Arena *arena, const Mapping *model, const Weights *weights, Mapping *mapping, Error *error) {
+  if (!peft_text(arena, mapping, error)) {
+    return false;
+  }
+  Beside b = {.arena = arena, .weights = weights, .error = error};
+  for (int i = 0; i < model->tensors.count; i++) {
+    b.line = &model->tensors.at[i];
+    for (int a = 0; a < model->adapters.count; a++) {
+      if (!beside_add(&b, &model->adapters.at[a], mapping)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool peft_pairs(Arena *arena, const Mapping *mapping, const Mapping *model, const ModelNumbers *numbers,
+                const Weights *weights, Pairs *pairs, Unfit *unsaid, Error *error) {
+  Weights adapters = {0};
+  int *number = ARENA_ARRAY(arena, int, weights->count + 1);
+  for (int i = 0; i < weights->count; i++) {
+    if (adapter_names(model, weights->at[i].name)) {
+      number[adapters.count] = i;
+      array_push(arena, &adapters, weights->at[i]);
+    }
+  }
+  if (!pairs_make(arena, mapping, numbers, &adapters, pairs, unsaid, error)) {
+    return false;
+  }
+  for (int i = 0; i < pairs->count; i++) {
+    pairs->at[i].part[0] = number[pairs->at[i].part[0]];
+  }
+  return true;
+}
+
+bool peft_prepare(Arena *arena, Layer *layer, const Mapping *model, const ModelNumbers *numbers, const Weights *weights,
+                  Error *error) {
+  ConfigSettings ignored;
+  Unfit unsaid = {.arena = arena};
+  return peft_mapping(arena, model, weights, &layer->mapping, error) &&
+         (layer->mapping.tensors.count > 0 ||
+          error_set(error, 1,
+                    "the model '%s' has no adapters that %s names, for those in %s: a model has them where its text "
+                    "says so, as models/llama.mdl with rank = 8",
+                    numbers->model ? numbers->model : "", model->path, layer->path)) &&
+         config_settings(arena, &layer->mapping, &layer->files, &ignored, error) &&
+         config_fits(arena, &layer->mapping, numbers, &layer->files, error) &&
+         peft_pairs(arena, &layer->mapping, model, numbers, weights, &layer->pairs, &unsaid, error);
+}
+
+const char *peft_module(Arena *arena, const Mapping *mapping, const char *tensor, bool *second) {
+  const MappingAdapter *names = &mapping->adapters.at[0];
+  const char *stem;
+  size_t length;
+  for (int f = 0; f < 2; f++) {
+    *second = f == 1;
+    if (pattern_fits(names->factor[f], tensor, &stem, &length)) {
+      return arena_format(arena, "%.*s", (int)length, stem);
+    }
+  }
+  return NULL;
+}
+
+void peft_halves(const Layer *layer, Unfit *unfit) {
+  const MappingAdapter *names = &layer->mapping.adapters.at[0];
+  for (int i = 0; i < layer->pairs.count; i++) {
+    const char *name = layer->pairs.at[i].name, *stem;
+    size_t length;
+    for (int f = 0; f < 2; f++) {
+      if (layer_tensor(layer, name).tensor && pattern_fits(names->factor[f], name, &stem, &length)) {
+        const char *other = pattern_name(unfit->arena, names->factor[1 - f], stem, length);
+        if (!layer_tensor(layer, other).tensor) {
+          unfit_add(unfit, "'%.150s' is there without '%.150s'", name, other);
+        }
+      }
+    }
+  }
+}
