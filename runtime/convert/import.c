@@ -111,10 +111,9 @@ static const char *recipe_text(const Import *m) {
   }
   const char *data = m->options->data ? m->options->data : m->result->tokenizer ? "train.txt" : "train.bin";
   const char *trained = m->adapters ? "  freeze *;\n  optimizer lora: adamw" : "  optimizer adamw";
-  const char *kind = m->result->tokenizer
-                         ? arena_format(m->arena, "text(%s, tokenizer = \"" CONVERT_KEPT "/tokenizer.json\")",
-                                        string_text(m->arena, data))
-                         : arena_format(m->arena, "tokens(%s)", string_text(m->arena, data));
+  const char *kind = m->result->tokenizer ? arena_format(m->arena, "text(%s, tokenizer = \"" CONVERT_KEPT "/%s\")",
+                                                         string_text(m->arena, data), m->tokenizer)
+                                          : arena_format(m->arena, "tokens(%s)", string_text(m->arena, data));
   return arena_format(m->arena,
                       "\n// As `mdl convert` read it from %s.\n"
                       "recipe converted {\n  model %s(%s);\n  data %s;\n  batch = 1;\n  seq = %s;\n  steps = 1000;\n"

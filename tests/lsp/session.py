@@ -16,7 +16,7 @@ import "layer.mdl";
 
 model tiny {
   axis batch, seq;
-  axis vocab = 16, embed = 8, heads = 2, hd = 4;
+  axis vocab = 256, embed = 8, heads = 2, hd = 4;
   input tokens, targets: index(vocab)[batch, seq];
   x = embedding(tokens over vocab to embed) @resid;  // a value
   q = linear(x over embed to heads, hd);
