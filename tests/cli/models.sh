@@ -63,22 +63,22 @@ done
 
 # Mixtures of experts learn, and say how evenly; what a capacity drops is counted.
 learns() {
-  local model=$1 least=$2 last
-  shift 2
+  local model=$1 least=$2 run=$3 last
+  shift 3
   sed 's/data text("[^"]*"/data text("text.txt"/' "$ROOT/models/$model.mdl" > "$model.mdl"
-  "$MDL" train "$model.mdl" --recipe tiny --set steps=60 --set batch=4 --out "$model" "$@" > out 2>&1 ||
+  "$MDL" train "$model.mdl" --recipe tiny --set steps=60 --set batch=4 --out "$run" "$@" > out 2>&1 ||
     { cat out >&2; die "$model.mdl does not train"; }
   last=$(sed -n 's/^step 60.60 *loss \([0-9.]*\).*/\1/p' out)
   awk -v a="$last" -v b="$least" 'BEGIN { exit !(a > 1 && a < b) }' ||
     die "$model.mdl: the loss is '$last' after 60 steps"  # it begins at ln 256
-  grep -q '"busiest":[1-9]' "$model/metrics.jsonl" || die "$model.mdl: its metrics have no loads"
-  grep -q '"load\.layers\.1\.[a-z]*":[1-9]' "$model/metrics.jsonl" || die "$model.mdl: its metrics have no loads of layers"
+  grep -q '"busiest":[1-9]' "$run/metrics.jsonl" || die "$model.mdl: its metrics have no loads"
+  grep -q '"load\.layers\.1\.[a-z]*":[1-9]' "$run/metrics.jsonl" || die "$model.mdl: its metrics have no loads of layers"
   grep -q '^step 60.60 .* load [0-9.]* in layers\.[0-9]' out || die "$model.mdl: the log has no load"
 }
-learns mixtral 3.6
-learns olmoe 3.6
-learns deepseek 3.6
-learns olmoe 3.7 --layout ep4_bounded --out bounded
+learns mixtral 3.6 mixtral
+learns olmoe 3.6 olmoe
+learns deepseek 3.6 deepseek
+learns olmoe 3.7 bounded --layout ep4_bounded
 grep -q '"dropped":[0-9]' bounded/metrics.jsonl || die "what a capacity drops is not in the metrics"
 grep -q '"dropped\.layers\.0\.ffn":0\.[0-9]' bounded/metrics.jsonl || die "what one layer drops is not in the metrics"
 "$MDLC" explain olmoe.mdl --recipe tiny > out || die "olmoe.mdl is not explained"
