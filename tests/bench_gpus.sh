@@ -149,7 +149,11 @@ take() {
 ours() {
   local kind=$1 row=$2 options=(--precision "$3" --layout "$4" --set "batch=$5" --set "seq=$6") steps=20 set
   shift 6
+  local -A last=()  # of a name that is set twice, the row's
   for set in "$@"; do
+    last[${set%%=*}]=$set
+  done
+  for set in "${last[@]}"; do
     options+=(--set "$set")
   done
   if [ -n "$SMALL" ]; then
