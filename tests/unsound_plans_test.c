@@ -268,6 +268,32 @@ static const char *spoil_take(Take *take, Take *put, int which) {
   }
 }
 
+// Blocks that are left out.
+static const char *spoil_blocks(Instruction *at, int which) {
+  Grouped *grouped = &at[12].as.grouped, *sums = &at[13].as.grouped;
+  switch (which) {
+    case 26:
+      grouped->leaves = true;
+      grouped->write = WRITE_ADD;
+      return "does not store them";
+    case 27:
+      sums->leaves = true;
+      return "does not store them";
+    case 28:
+      at[3].as.take.parts = 2;
+      return "is not made of";
+    case 29:
+      at[2].as.take.parts = 3;
+      return "is not made of";
+    case 30:
+      at[2].as.take.parts = 4;
+      at[2].as.take.chosen = (Place){.arena = ARENA_TRANSIENT, .offset = 4096 - 8};
+      return "outside its arena";
+    default:
+      return spoil_take(&at[14].as.take, &at[3].as.take, which);
+  }
+}
+
 // Orders, products of chosen matrices, takes that sum: one thing each, and the word that says so.
 static const char *spoil_experts(Plan *plan, int which) {
   Instruction *at = plan->segments[0].instructions;
@@ -337,25 +363,8 @@ static const char *spoil_experts(Plan *plan, int which) {
     case 20:
       sums->n = INT64_MAX / 4;
       return "impossible";
-    case 26:
-      grouped->leaves = true;
-      grouped->write = WRITE_ADD;
-      return "does not store them";
-    case 27:
-      sums->leaves = true;
-      return "does not store them";
-    case 28:
-      at[3].as.take.parts = 2;
-      return "is not made of";
-    case 29:
-      at[2].as.take.parts = 3;
-      return "is not made of";
-    case 30:
-      at[2].as.take.parts = 4;
-      at[2].as.take.chosen = (Place){.arena = ARENA_TRANSIENT, .offset = 4096 - 8};
-      return "outside its arena";
     default:
-      return spoil_take(&at[14].as.take, &at[3].as.take, which);
+      return spoil_blocks(at, which);
   }
 }
 

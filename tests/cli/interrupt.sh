@@ -1,7 +1,7 @@
 #!/bin/bash
 # interrupt.sh: Ctrl-C finishes the step, saves, exits with 130, and the run goes on from there to the same bits.
 . "${ROOT:?}/tests/cli/lib.sh"
-train "$SMALL" --steps 2000 --save-every 0 --eval-every 0 --out warm --set seed=9 --steps 2
+train "$SMALL" --save-every 0 --eval-every 0 --out warm --set seed=9 --steps 2
 interrupts stopped/metrics.jsonl \
   "$MDL" train "$SMALL" --steps 100000 --save-every 0 --eval-every 0 --log-every 1 --out stopped
 step=$(interrupted stopped)
