@@ -152,6 +152,13 @@ static Course course_of(Rate *rate, double steps) {
   return course;
 }
 
+// Does the rate fall by the same factor in each step? What it would come down to some day is a bound, and no end.
+static bool is_power(Rate *rate, double steps) {
+  const double last = rate_at(rate, steps), half = rate_at(rate, floor(steps / 2));
+  const double by = last / rate_at(rate, steps - 1), by_half = half / rate_at(rate, floor(steps / 2) - 1);
+  return steps > 4 && by < 1 && fabs(by - by_half) < 1e-9;
+}
+
 static bool reads_steps(const Ast *ast) {
   bool found = ast && ast->kind == AST_NAME && strcmp(ast->name, "steps") == 0;
   for (int i = 0; ast && i < ast->count && !found; i++) {
@@ -206,7 +213,7 @@ static void warn_end(Rate *rate, const Ast *written, double steps, const Course 
                                     "the schedule ends at step %.0f of %.0f: behind it the learning rate stays at %.3g",
                                     end, steps, later);
     diag_help(diag, said, "`steps = steps` in a schedule is the length of the run" ALLOW);
-  } else if (end > 1.25 * steps && last - later > 0.2 * way) {
+  } else if (end > 1.25 * steps && last - later > 0.2 * way && !is_power(rate, steps)) {
     Diagnostic *said =
         diag_warning(diag, E053, span, "the run ends at step %.0f, and the schedule at step %.0f", steps, end);
     diag_label(diag, said, "the learning rate is %.3g in the last step, and would come down to %.3g", last, later);

@@ -81,8 +81,12 @@ static bool is_input(const Graph *graph, ValueId value, const char *name) {
   return node && node->op == OP_INPUT && strcmp(node->text, name) == 0;
 }
 
-// Statistics of a batch are those of all its positions, and known to be.
-static bool of_batch_norm(const Graph *graph, const Node *node) {
+// Statistics of a batch are those of all its positions, and known to be; so is the largest of all elements, a scale.
+static bool of_whole_batch(const Graph *graph, const Node *node) {
+  const bool extreme = node->op == OP_REDUCE_MAX || node->op == OP_REDUCE_MIN;
+  if (extreme && graph_shape(graph, node->first_result).count == 0) {
+    return true;
+  }
   return node->scope >= 0 && strcmp(graph->scopes.at[node->scope].function, "batch_norm") == 0;
 }
 
@@ -92,7 +96,7 @@ static const Node *reduces_text(Graph *graph, const Node *tokens, const bool *no
   for (int i = 0; i < graph->nodes.count; i++) {
     const Node *node = graph_node(graph, i);
     bool along = false;
-    for (int j = 0; nodes[i] && op_reduction(node->op) && !of_batch_norm(graph, node) && j < node->axes.count; j++) {
+    for (int j = 0; nodes[i] && op_reduction(node->op) && !of_whole_batch(graph, node) && j < node->axes.count; j++) {
       along |= shape_has(&places, node->axes.axis[j]) && strcmp(graph->axes.at[node->axes.axis[j]].name, "batch") != 0;
     }
     if (!along) {
