@@ -29,15 +29,20 @@ static const Limit limits[] = {
     {"attention", "cap", 0, INFINITY, true, 0, "without it scores are not capped"},
 };
 
-// Steps of the warmup of a schedule: 0, or 1 and more.
-static bool is_part_of_step(const Ast *function, const Ast *formal, const Object *object) {
+static bool is_computed(const Ast *written) {
+  const Ast *value = written && written->kind == AST_ARGUMENT ? written->kids[0] : written;
+  return value && value->kind == AST_BINARY;
+}
+
+// Steps of the warmup of a schedule: 0, or 1 and more. A share of the run that is computed may come to less.
+static bool is_part_of_step(const Ast *function, const Ast *formal, const Ast *written, const Object *object) {
   static const char *const schedules[] = {"constant", "cosine", "linear_decay", "wsd", "inverse_sqrt"};
   bool schedule = false;
   for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++) {
     schedule |= strcmp(function->name, schedules[i]) == 0;
   }
   return schedule && strcmp(formal->name, "warmup") == 0 && object->kind == OBJECT_NUMBER &&
-         (object->number < 0 || (object->number > 0 && object->number < 1));
+         (object->number < 0 || (object->number > 0 && object->number < 1 && !is_computed(written)));
 }
 
 static bool in_limits(const Limit *limit, const Object *object) {
@@ -73,7 +78,9 @@ static bool limit_holds(Elaborator *e, const Ast *function, const Limit *limit, 
   return in_limits(limit, object) || number_error(e, function, limit, span, object);
 }
 
-static bool argument_holds(Elaborator *e, const Ast *function, const Ast *formal, Span span, const Object *object) {
+static bool argument_holds(Elaborator *e, const Ast *function, const Ast *formal, const Ast *written,
+                           const Object *object) {
+  const Span span = written ? written->span : object->span;
   const Ast *otherwise = formal->kids[0];
   if (otherwise && (otherwise->kind == AST_TRUE || otherwise->kind == AST_FALSE) && object->kind == OBJECT_NUMBER) {
     Diagnostic *error = diag_error(e->diag, E030, span, "'%s' of '%s' is true or false, found %s", formal->name,
@@ -81,7 +88,7 @@ static bool argument_holds(Elaborator *e, const Ast *function, const Ast *formal
     diag_help(e->diag, error, "write `%s = %s`", formal->name, object->number != 0 ? "true" : "false");
     return false;
   }
-  if (is_part_of_step(function, formal, object)) {
+  if (is_part_of_step(function, formal, written, object)) {
     Diagnostic *error = diag_error(e->diag, E030, span, "'warmup' of '%s' must be 0 or some steps, found %s",
                                    function->name, object_describe(e, object));
     diag_help(e->diag, error, STEPS);
@@ -108,12 +115,12 @@ bool arguments_hold(Elaborator *e, const Ast *function, const Arguments *argumen
     if (formal->group == GROUP_PLAIN && taken < arguments->positional_count) {
       const Object *object = &arguments->positional[taken];
       const Ast *written = arguments->positional_ast[taken++];
-      good = argument_holds(e, function, formal, written ? written->span : object->span, object) && good;
+      good = argument_holds(e, function, formal, written, object) && good;
       continue;
     }
     for (int j = 0; j < arguments->named_count; j++) {
       if (arguments->names[j] == formal->name) {
-        good = argument_holds(e, function, formal, arguments->named_ast[j]->span, &arguments->named[j]) && good;
+        good = argument_holds(e, function, formal, arguments->named_ast[j], &arguments->named[j]) && good;
       }
     }
   }
@@ -148,6 +155,9 @@ static const char *listed(Elaborator *e, const char *const *names, int count) {
 void warn_order(Elaborator *e, const Ast *function, const Arguments *arguments, Span span) {
   const Ast *formals = function->kids[0];
   AxisOrder order = {0};
+  if (strcmp(function->name, "attention") == 0) {
+    return;  // its axes are those of its queries and keys: another order is right, or an error
+  }
   for (int i = 0; i < formals->count; i++) {
     const Ast *formal = formals->kids[i];
     if (formal->group == GROUP_OVER &&

@@ -108,7 +108,8 @@ static double rate_at(Rate *rate, double step) {
 static double end_of(Rate *rate, double peak) {
   const double last = rate_at(rate, FAR), away = fabs(peak - last);
   double before = 0, end = FAR / 4;
-  if (rate_at(rate, FAR / 2) != last || rate_at(rate, FAR / 4) != last || rate_at(rate, FAR / 4 + 1) != last) {
+  if (!isfinite(last) || rate_at(rate, FAR / 2) != last || rate_at(rate, FAR / 4) != last ||
+      rate_at(rate, FAR / 4 + 1) != last) {
     return 0;
   }
   while (end - before > 1) {
@@ -151,13 +152,49 @@ static Course course_of(Rate *rate, double steps) {
   return course;
 }
 
+// Does the rate fall by the same factor in each step? What it would come down to some day is a bound, and no end.
+static bool is_power(Rate *rate, double steps) {
+  const double last = rate_at(rate, steps), half = rate_at(rate, floor(steps / 2));
+  const double by = last / rate_at(rate, steps - 1), by_half = half / rate_at(rate, floor(steps / 2) - 1);
+  return steps > 4 && by < 1 && fabs(by - by_half) < 1e-9;
+}
+
+static bool reads_steps(const Ast *ast) {
+  bool found = ast && ast->kind == AST_NAME && strcmp(ast->name, "steps") == 0;
+  for (int i = 0; ast && i < ast->count && !found; i++) {
+    found = reads_steps(ast->kids[i]);
+  }
+  return found;
+}
+
+// Does the text say where the schedule ends by `steps`, the length of the run, as `steps = 0.5 * steps` does? Then it
+// is meant to end there.
+static bool ends_as_written(const Ast *written) {
+  const Ast *value = written && written->kind == AST_ARGUMENT ? written->kids[0] : written;
+  if (!value || value->kind != AST_CALL) {
+    return reads_steps(value);
+  }
+  const Ast *arguments = value->kids[0], *length = value;
+  for (int i = 0; i < arguments->count; i++) {
+    const Name name = arguments->kids[i]->kind == AST_ARGUMENT ? arguments->kids[i]->name : NULL;
+    length = name && strcmp(name, "steps") == 0 ? arguments->kids[i] : length;
+  }
+  return reads_steps(length);
+}
+
 #define ALLOW "; `allow E053;` in the recipe if that is meant"
 
-static void warn_end(Rate *rate, Span span, double steps, const Course *course) {
+static void warn_end(Rate *rate, const Ast *written, double steps, const Course *course) {
   Diag *diag = rate->e->diag;
+  const Span span = written->span;
+  const bool meant = ends_as_written(written);
   const double last = rate_at(rate, steps), later = rate_at(rate, FAR), end = end_of(rate, course->most);
   const double way = course->most - later;
-  if (steps > 1 && course->rises && last > rate_at(rate, steps - 1)) {
+  const bool rises = steps > 1 && course->rises && last > rate_at(rate, steps - 1);
+  if (meant && (end == 0 || !rises)) {  // a test of rates rises to the end of the run, and would go on
+    return;
+  }
+  if (rises) {
     double peak = last, at = steps;  // how far it would come
     for (double step = steps; step < 1e6 * steps; step = ceil(step * 1.02)) {
       const double now = rate_at(rate, step);
@@ -176,7 +213,7 @@ static void warn_end(Rate *rate, Span span, double steps, const Course *course) 
                                     "the schedule ends at step %.0f of %.0f: behind it the learning rate stays at %.3g",
                                     end, steps, later);
     diag_help(diag, said, "`steps = steps` in a schedule is the length of the run" ALLOW);
-  } else if (end > 1.25 * steps && last - later > 0.2 * way) {
+  } else if (end > 1.25 * steps && last - later > 0.2 * way && !is_power(rate, steps)) {
     Diagnostic *said =
         diag_warning(diag, E053, span, "the run ends at step %.0f, and the schedule at step %.0f", steps, end);
     diag_label(diag, said, "the learning rate is %.3g in the last step, and would come down to %.3g", last, later);
@@ -184,8 +221,9 @@ static void warn_end(Rate *rate, Span span, double steps, const Course *course) 
   }
 }
 
-void check_learning_rate(Elaborator *e, const Object *object, Span span) {
+void check_learning_rate(Elaborator *e, const Object *object, const Ast *written, bool some) {
   Diag *diag = e->diag;
+  const Span span = written->span;
   const double steps = (double)e->spec->run.steps;
   Rate rate = {e, object->value, 0, false};
   Course course = {object->number, object->number, 1, false, isfinite(object->number) != 0};
@@ -204,10 +242,10 @@ void check_learning_rate(Elaborator *e, const Object *object, Span span) {
     Diagnostic *said = diag_warning(diag, E053, span, "the learning rate is negative: %.3g in step %.0f", course.least,
                                     course.least_step);
     diag_help(diag, said, "a step with it makes the loss larger; write a positive one");
-  } else if (course.most == 0) {
+  } else if (course.most == 0 && !some) {
     Diagnostic *said = diag_warning(diag, E053, span, "the learning rate is 0 in every step: nothing is trained");
     diag_help(diag, said, "what is to stay as it is, is frozen: `freeze NAME;`" ALLOW);
-  } else if (object->kind == OBJECT_VALUE) {
-    warn_end(&rate, span, steps, &course);
+  } else if (object->kind == OBJECT_VALUE && course.most > 0) {
+    warn_end(&rate, written, steps, &course);
   }
 }

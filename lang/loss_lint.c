@@ -81,37 +81,13 @@ static bool is_input(const Graph *graph, ValueId value, const char *name) {
   return node && node->op == OP_INPUT && strcmp(node->text, name) == 0;
 }
 
-typedef struct {
-  bool reads, random;
-} Seen;
-
-static Seen seen_by(Graph *graph, ValueId value, const char *input) {
-  const bool *nodes = lint_nodes_of(graph, value);
-  Seen seen = {false, false};
-  for (int i = 0; i < graph->nodes.count; i++) {
-    const Node *node = graph_node(graph, i);
-    seen.reads |= nodes[i] && node->op == OP_INPUT && strcmp(node->text, input) == 0;
-    seen.random |= nodes[i] && op_random(node->op);
+// Statistics of a batch are those of all its positions, and known to be; so is the largest of all elements, a scale.
+static bool of_whole_batch(const Graph *graph, const Node *node) {
+  const bool extreme = node->op == OP_REDUCE_MAX || node->op == OP_REDUCE_MIN;
+  if (extreme && graph_shape(graph, node->first_result).count == 0) {
+    return true;
   }
-  return seen;
-}
-
-// Random numbers may hide what is to be told, so nothing is said where there are some.
-static void check_targets(Elaborator *e, const Node *take) {
-  static const char *const inputs[] = {"tokens", "targets"};
-  for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
-    if (!is_input(e->graph, take->operands[1], inputs[i])) {
-      continue;
-    }
-    const Seen seen = seen_by(e->graph, take->operands[0], inputs[i]);
-    if (seen.reads && !seen.random) {
-      Diagnostic *said = diag_warning(e->diag, E049, asked_for(e, take),
-                                      "the logits are computed from `%s`, which they are to predict", inputs[i]);
-      diag_help(e->diag, said,
-                "read `tokens` and predict `targets`, the token after each; `allow E049;` in the recipe if "
-                "that is meant");
-    }
-  }
+  return node->scope >= 0 && strcmp(graph->scopes.at[node->scope].function, "batch_norm") == 0;
 }
 
 // Are the elements of a value reduced along an axis of the positions of the text, by more than a mask of positions?
@@ -120,7 +96,7 @@ static const Node *reduces_text(Graph *graph, const Node *tokens, const bool *no
   for (int i = 0; i < graph->nodes.count; i++) {
     const Node *node = graph_node(graph, i);
     bool along = false;
-    for (int j = 0; nodes[i] && op_reduction(node->op) && j < node->axes.count; j++) {
+    for (int j = 0; nodes[i] && op_reduction(node->op) && !of_whole_batch(graph, node) && j < node->axes.count; j++) {
       along |= shape_has(&places, node->axes.axis[j]) && strcmp(graph->axes.at[node->axes.axis[j]].name, "batch") != 0;
     }
     if (!along) {
@@ -129,7 +105,9 @@ static const Node *reduces_text(Graph *graph, const Node *tokens, const bool *no
     const bool *inside = lint_nodes_of(graph, node->operands[0]);
     bool placed = false, text = false;
     for (int j = 0; j < graph->nodes.count; j++) {
-      placed |= inside[j] && graph_node(graph, j)->op == OP_POSITION;
+      const Node *made = graph_node(graph, j);
+      const bool mask = made->op == OP_INPUT && strcmp(made->text, "mask") == 0;
+      placed |= inside[j] && (made->op == OP_POSITION || mask);
       text |= inside[j] && graph_node(graph, j) == tokens;
     }
     if (text && !placed) {
@@ -137,6 +115,80 @@ static const Node *reduces_text(Graph *graph, const Node *tokens, const bool *no
     }
   }
   return NULL;
+}
+
+typedef struct {
+  bool reads, hidden;
+} Seen;
+
+static bool is_along(const Shape *places, const Graph *graph, AxisId axis) {
+  return shape_has(places, axis) && strcmp(graph->axes.at[axis].name, "batch") != 0;
+}
+
+// Is the condition one of places of the text, computed from their positions or a mask, as that of masked tokens is? One
+// of attention has an axis of keys as well.
+static bool hides(Graph *graph, ValueId condition, const Shape *places) {
+  const Shape shape = graph_shape(graph, condition);
+  const bool *nodes = shape_contains(places, &shape) ? lint_nodes_of(graph, condition) : NULL;
+  bool found = false;
+  for (int i = 0; nodes && i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    found |= nodes[i] && ((node->op == OP_POSITION && is_along(places, graph, node->axis)) ||
+                          (node->op == OP_INPUT && strcmp(node->text, "mask") == 0));
+  }
+  return found;
+}
+
+// Is a part taken along the places of the text, as where it is shifted?
+static bool shifts(const Graph *graph, const Node *node, const Shape *places) {
+  const Node *before = node->op == OP_SLICE ? graph_producer(graph, node->operands[0]) : NULL;
+  const bool window = before && before->op == OP_WINDOW && before->axis2 == node->axis;
+  return before && (is_along(places, graph, node->axis) || window);
+}
+
+// x + stop(q - x): q goes on, which is one of a few values, in place of x.
+static bool is_rounded(const Graph *graph, const Node *node) {
+  bool found = false;
+  for (int i = 0; node->op == OP_ADD && i < 2; i++) {
+    const Node *stop = graph_producer(graph, node->operands[i]);
+    const Node *change = stop && stop->op == OP_STOP ? graph_producer(graph, stop->operands[0]) : NULL;
+    found |= change && change->op == OP_SUB && change->operands[1] == node->operands[1 - i];
+  }
+  return found;
+}
+
+static Seen seen_by(Graph *graph, ValueId value, const Node *target) {
+  const bool *nodes = lint_nodes_of(graph, value);
+  const Shape places = graph_shape(graph, target->first_result);
+  Seen seen = {false, reduces_text(graph, target, nodes) != NULL};
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    seen.reads |= nodes[i] && node == target;
+    seen.hidden |= nodes[i] && (op_random(node->op) || shifts(graph, node, &places) || is_rounded(graph, node) ||
+                                (node->op == OP_WHERE && hides(graph, node->operands[0], &places)) ||
+                                (node->op == OP_INPUT && strcmp(node->text, "mask") == 0));
+  }
+  return seen;
+}
+
+// Random numbers, a mask, a shift, or a few values in the middle of an autoencoder may hide what is to be told, so
+// nothing is said where there are some.
+static void check_targets(Elaborator *e, const Node *take) {
+  static const char *const inputs[] = {"tokens", "targets"};
+  for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+    if (!is_input(e->graph, take->operands[1], inputs[i])) {
+      continue;
+    }
+    const Seen seen =
+        seen_by(e->graph, take->operands[0], graph_producer(e->graph, behind_views(e->graph, take->operands[1])));
+    if (seen.reads && !seen.hidden) {
+      Diagnostic *said = diag_warning(e->diag, E049, asked_for(e, take),
+                                      "the logits are computed from `%s`, which they are to predict", inputs[i]);
+      diag_help(e->diag, said,
+                "read `tokens` and predict `targets`, the token after each; `allow E049;` in the recipe if "
+                "that is meant");
+    }
+  }
 }
 
 // What is the same for all positions of a text is made of the tokens behind each of them too.
@@ -173,7 +225,12 @@ static bool constant(const Graph *graph, ValueId value, double *number) {
   return node && node->op == OP_CONST;
 }
 
-static void check_sign(Elaborator *e, ValueId value, bool minus, int depth) {
+typedef struct {
+  int plus;           // cross entropies that the loss has without a minus
+  const Node *minus;  // one that it has with one
+} Signs;
+
+static void find_signs(const Elaborator *e, ValueId value, bool minus, int depth, Signs *signs) {
   const Graph *graph = e->graph;
   const Node *node = graph_producer(graph, value);
   if (!node || depth > 32) {
@@ -181,39 +238,48 @@ static void check_sign(Elaborator *e, ValueId value, bool minus, int depth) {
   }
   const bool entropy = node->scope >= 0 && diag_in_library(e->diag, node->span) &&
                        strcmp(graph->scopes.at[node->scope].function, "cross_entropy") == 0;
-  if (entropy && minus) {
-    Diagnostic *said =
-        diag_warning(e->diag, E054, asked_for(e, node), "the loss has this with a minus: training makes it larger");
-    diag_help(e->diag, said,
-              "`cross_entropy` is -log of the probability already; `allow E054;` in the recipe if that is "
-              "meant");
-  }
   double number;
   if (entropy) {
+    signs->plus += !minus;
+    signs->minus = minus ? node : signs->minus;
     return;
   }
   switch (node->op) {
     case OP_NEG:
-      check_sign(e, node->operands[0], !minus, depth + 1);
+      find_signs(e, node->operands[0], !minus, depth + 1, signs);
       break;
     case OP_SUM:
-      check_sign(e, node->operands[0], minus, depth + 1);
+      find_signs(e, node->operands[0], minus, depth + 1, signs);
       break;
     case OP_ADD:
     case OP_SUB:
-      check_sign(e, node->operands[0], minus, depth + 1);
-      check_sign(e, node->operands[1], minus != (node->op == OP_SUB), depth + 1);
+      find_signs(e, node->operands[0], minus, depth + 1, signs);
+      find_signs(e, node->operands[1], minus != (node->op == OP_SUB), depth + 1, signs);
       break;
     case OP_MUL:
     case OP_DIV:
       if (constant(graph, node->operands[1], &number)) {
-        check_sign(e, node->operands[0], minus != (number < 0), depth + 1);
+        find_signs(e, node->operands[0], minus != (number < 0), depth + 1, signs);
       } else if (node->op == OP_MUL && constant(graph, node->operands[0], &number)) {
-        check_sign(e, node->operands[1], minus != (number < 0), depth + 1);
+        find_signs(e, node->operands[1], minus != (number < 0), depth + 1, signs);
       }
       break;
     default:
       break;
+  }
+}
+
+// Beside a cross entropy with a plus one with a minus is meant: it forgets something, or plays against a part of the
+// model.
+static void check_sign(Elaborator *e, ValueId loss) {
+  Signs signs = {0};
+  find_signs(e, loss, false, 0, &signs);
+  if (signs.minus && signs.plus == 0) {
+    Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, signs.minus),
+                                    "the loss has this with a minus: training makes it larger");
+    diag_help(e->diag, said,
+              "`cross_entropy` is -log of the probability already; `allow E054;` in the recipe if that is "
+              "meant");
   }
 }
 
@@ -243,6 +309,17 @@ static bool grows(const Summed *s, double factor) {
     found |= size > 1.5 && fabs(factor * terms(s, all) / size - 1) < 1e-6;
   }
   return found;
+}
+
+// Is it a term, or a sum of terms, that a weight goes with?
+static bool is_weighed(const Graph *graph, ValueId value, int depth) {
+  const Node *node = graph_producer(graph, value);
+  const bool sum = node && (node->op == OP_ADD || node->op == OP_SUB || node->op == OP_NEG);
+  bool weighed = node && (node->op == OP_MUL || node->op == OP_DIV || node->op == OP_WHERE);
+  for (int i = 0; sum && depth < 32 && i < node->operand_count; i++) {
+    weighed |= is_weighed(graph, node->operands[i], depth + 1);
+  }
+  return weighed;
 }
 
 // Follows factors and sums, with what the whole is multiplied by. True: it is a sum of terms that all count as they
@@ -279,8 +356,7 @@ static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
     s->over = shape_union(s->over, &over);
     return is_plain_sum(s, node->operands[0], factor, depth + 1);
   }
-  const bool weighs = node->op == OP_MUL || node->op == OP_DIV || node->op == OP_WHERE;
-  return s->sum && !weighs && grows(s, fabs(factor));
+  return s->sum && !is_weighed(s->graph, value, 0) && grows(s, fabs(factor));
 }
 
 static void check_mean(Elaborator *e, ValueId loss) {
@@ -391,7 +467,7 @@ void lint_loss(Elaborator *e, ValueId loss) {
     }
   }
   check_mean(e, loss);
-  check_sign(e, loss, false, 0);
+  check_sign(e, loss);
   if (settings_phrase(e->spec->text->recipe, "data")) {
     check_inputs(e);
   }

@@ -317,16 +317,17 @@ static bool updates_any(const struct UpdateContext *context, int rule) {
 static void check_rates(Elaborator *e, int rule, const Ast *call, const Arguments *arguments) {
   const Ast *update = unit_find(e->unit, SPACE_CODE, call->name)->ast, *formals = update->kids[0];
   const bool first = formals->count > 2 && strcmp(formals->kids[2]->name, "lr") == 0;
+  const bool some = e->spec->text->optimizers.at[rule].selectors != NULL;
   if (arguments->failed || !updates_any(e->update, rule)) {
     return;
   }
   for (int j = 0; j < arguments->named_count; j++) {
     if (strcmp(arguments->names[j], "lr") == 0) {
-      check_learning_rate(e, &arguments->named[j], arguments->named_ast[j]->span);
+      check_learning_rate(e, &arguments->named[j], arguments->named_ast[j], some);
     }
   }
   if (first && arguments->positional_count > 0) {
-    check_learning_rate(e, &arguments->positional[0], arguments->positional_ast[0]->span);
+    check_learning_rate(e, &arguments->positional[0], arguments->positional_ast[0], some);
   }
 }
 

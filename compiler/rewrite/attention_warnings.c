@@ -67,10 +67,51 @@ static bool is_renamed(const Graph *graph, AxisId from, AxisId to) {
   return from == to;
 }
 
+static bool computed_from(const Compilation *c, ValueId value, const Node *wanted) {
+  const Graph *graph = c->graph;
+  bool *seen = ARENA_ARRAY(c->arena, bool, graph->values.count + 1);
+  ValueList open = {0};
+  array_push(c->arena, &open, value);
+  while (open.count > 0) {
+    const Node *node = graph_producer(graph, open.at[--open.count]);
+    if (node == wanted) {
+      return true;
+    }
+    for (int i = 0; node && i < node->operand_count; i++) {
+      if (!seen[node->operands[i]]) {
+        seen[node->operands[i]] = true;
+        array_push(c->arena, &open, node->operands[i]);
+      }
+    }
+  }
+  return false;
+}
+
+// Is each position of `query` told by `targets` what it was to make of this attention? A loss of one value for a whole
+// text, or of other places, may see all of it.
+static bool told_each(const Compilation *c, const Node *attention, AxisId query) {
+  const Graph *graph = c->graph;
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    const Node *index = node->op == OP_TAKE ? graph_producer(graph, node->operands[1]) : NULL;
+    while (index && (index->op == OP_RENAME || index->op == OP_AS_INDEX || index->op == OP_STOP)) {
+      index = graph_producer(graph, index->operands[0]);
+    }
+    if (!index || index->op != OP_INPUT || strcmp(index->text, "targets") != 0) {
+      continue;
+    }
+    const Shape shape = graph_shape(graph, node->operands[0]);
+    if (shape_has(&shape, query) && computed_from(c, node->operands[0], attention)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void warn_ahead(const Compilation *c, const Node *attention, AxisId query, AxisId key) {
   const Graph *graph = c->graph;
   const bool told = is_place_of(graph, query, "tokens") && is_place_of(graph, query, "targets");
-  if (c->program == PROGRAM_TRAIN && told && is_renamed(graph, query, key)) {
+  if (c->program == PROGRAM_TRAIN && told && is_renamed(graph, query, key) && told_each(c, attention, query)) {
     Diagnostic *said = diag_warning(c->diag, E049, asked_for(graph, attention),
                                     "positions see the tokens behind them, which `targets` has them predict");
     diag_help(c->diag, said, "write `causal = true`, or a mask; `allow E049;` in the recipe if that is meant");
