@@ -6,6 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "runtime/checkpoint.h"
 #include "runtime/convert/source.h"
 #include "runtime/io.h"
 
@@ -119,13 +120,40 @@ static bool compare(void *context, const PlanState *state, const SourceValues *v
   return true;
 }
 
+// Does this checkpoint leave out all of them as well? Then they are where it says.
+static bool is_on_the_way(const Frozen *frozen, const Frozen *below) {
+  for (int i = 0; i < frozen->tensors.count; i++) {
+    if (!frozen_find(below, frozen->tensors.at[i].name)) {
+      return false;
+    }
+  }
+  return below != NULL;
+}
+
+// The directory to name: no checkpoint that is only on the way, which --keep may remove.
+static void frozen_settle(Frozen *frozen, const char *found) {
+  enum { WAY_MAX = 8 };
+  frozen->from = absolute(frozen->arena, found);
+  for (int i = 0; i < WAY_MAX; i++) {
+    char manifest[IO_PATH_MAX];
+    Frozen *below = NULL;
+    Error ignored = {0};
+    if (!io_path(manifest, &ignored, "%s/manifest.json", frozen->from) || !io_is_file(manifest) ||
+        !checkpoint_frozen(frozen->arena, frozen->from, &below, &ignored) || !is_on_the_way(frozen, below)) {
+      return;  // what is wrong is said where the weights are read
+    }
+    frozen->from = below->from;
+    frozen->mapping = below->mapping ? below->mapping : frozen->mapping;
+  }
+}
+
 bool frozen_moved(Frozen *frozen, const char *trunk, Error *error) {
   char found[IO_PATH_MAX];
   if (frozen && trunk && !source_find(trunk, found, error)) {
     return false;
   }
   if (frozen && trunk) {
-    frozen->from = absolute(frozen->arena, found);
+    frozen_settle(frozen, found);
   }
   return true;
 }

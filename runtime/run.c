@@ -95,6 +95,12 @@ bool run_create(Run *run, const char *out, const char *model, Error *error) {
          io_make_directory(NULL, run->checkpoints, error);
 }
 
+void run_abandon(const Run *run) {
+  if (rmdir(run->checkpoints) == 0) {
+    rmdir(run->path);
+  }
+}
+
 bool run_settle(Run *run, Error *error) {
   char here[IO_PATH_MAX], settled[IO_PATH_MAX];
   if (run->path[0] == '/') {

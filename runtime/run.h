@@ -19,6 +19,9 @@ typedef struct {
 // A fresh directory: `out`, which must not exist or be empty, or with NULL the first free runs/<model>-<n>.
 bool run_create(Run *run, const char *out, const char *model, Error *error);
 
+// Removes what run_create has made, where nothing was put into it: the same command, mended, finds --out free.
+void run_abandon(const Run *run);
+
 // An existing one: `out`, or with NULL the runs/<model>-<n> of the highest n. Removes what interrupted saves left.
 // Links in the place of what training writes or removes are errors.
 bool run_resume(Run *run, const char *out, const char *model, Error *error);

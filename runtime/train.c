@@ -141,10 +141,16 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
   if (!t->arena) {
     return error_set(error, 3, "no memory");
   }
-  if (!(options->resume || options->restart ? run_resume : run_create)(&t->run, options->out, model_name(t), error) ||
-      !states_hold(t, error) || !trainer_state(t, facts, notes, error) ||
+  const bool fresh = !options->resume && !options->restart;
+  if (!(fresh ? run_create : run_resume)(&t->run, options->out, model_name(t), error)) {
+    return false;
+  }
+  if (!states_hold(t, error) || !trainer_state(t, facts, notes, error) ||
       (options->restart && !run_set_aside(&t->run, error)) || !run_file(&t->run, "log.txt", path, error) ||
       !log_open(&t->log, path, error)) {
+    if (fresh) {
+      run_abandon(&t->run);
+    }
     return false;
   }
   read_before(t);

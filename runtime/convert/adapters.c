@@ -1,6 +1,7 @@
 // adapters.c: finds adapters by the patterns of a mapping, and adds them to weights.
 #include "runtime/convert/adapters.h"
 
+#include <math.h>
 #include <string.h>
 
 bool pattern_fits(const char *pattern, const char *name, const char **stem, size_t *length) {
@@ -238,18 +239,24 @@ static void row_sum(const Adapter *adapter, const double *first, const double *s
   }
 }
 
-void adapter_add(const Adapter *adapter, const double *first, const double *second, ElementType type, void *into,
+bool adapter_add(const Adapter *adapter, const double *first, const double *second, ElementType type, void *into,
                  double *row) {
   const int64_t width = adapter_row(adapter), rows = extent(adapter, 0, adapter->kept) / width;
+  bool holds = true;
   for (int64_t r = 0; r < rows; r++) {
     row_sum(adapter, first, second, r, row);
     for (int64_t i = 0; i < width; i++) {
+      const int64_t at = r * width + i;
+      const double was = type == TYPE_F64 ? ((double *)into)[at] : (double)((float *)into)[at];
+      const double sum = was + adapter->scale * row[i];
+      const double kept = type == TYPE_F64 ? sum : (double)(float)sum;
+      holds &= isfinite(kept) || !isfinite(was) || !isfinite(row[i]);
       if (type == TYPE_F64) {
-        ((double *)into)[r * width + i] += adapter->scale * row[i];
+        ((double *)into)[at] = kept;
       } else {
-        float *to = &((float *)into)[r * width + i];
-        *to = (float)((double)*to + adapter->scale * row[i]);
+        ((float *)into)[at] = (float)kept;
       }
     }
   }
+  return holds;
 }

@@ -31,8 +31,9 @@ bool adapters_find(Arena *arena, const Mapping *mapping, const ModelNumbers *num
 bool adapters_merged(Arena *arena, const Mapping *mapping, const ModelNumbers *numbers, ModelNumbers *merged,
                      Error *error);
 
-// Adds it to `into`, f32 or f64. Factors are f64. Each element is summed in f64 and rounded once.
-void adapter_add(const Adapter *adapter, const double *first, const double *second, ElementType type, void *into,
+// Adds it to `into`, f32 or f64. Factors are f64. Each element is summed in f64 and rounded once. False:
+// finite ones make one that is not.
+bool adapter_add(const Adapter *adapter, const double *first, const double *second, ElementType type, void *into,
                  double *row);
 int64_t adapter_row(const Adapter *adapter);  // elements of `row`
 

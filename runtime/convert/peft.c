@@ -53,9 +53,17 @@ bool peft_base(Arena *arena, const HfFiles *files, const char **base, Error *err
                    said ? "'" : "", files->path);
 }
 
+static bool rank_holds(const HfFiles *files, Error *error) {
+  const json_t *rank = json_object_get(files->config, "r");
+  return !json_is_number(rank) || (json_is_integer(rank) && json_integer_value(rank) > 0) ||
+         error_set(error, 1, "%s/" PEFT_CONFIG " says that r is %g: the rank of adapters is a whole number from 1 on",
+                   files->path, json_number_value(rank));
+}
+
 bool peft_settings(Arena *arena, const HfFiles *files, ConfigSettings *settings, Error *error) {
   Mapping mapping;
-  return peft_text(arena, &mapping, error) && config_settings(arena, &mapping, files, settings, error);
+  return rank_holds(files, error) && peft_text(arena, &mapping, error) &&
+         config_settings(arena, &mapping, files, settings, error);
 }
 
 // --- the mapping of a model's adapters ---

@@ -202,11 +202,12 @@ static bool adapter_read(Saved *s, const Adapter *adapter, ElementType type, voi
   const Weight *first = &s->stored.at[adapter->factor[0]], *second = &s->stored.at[adapter->factor[1]];
   double *a = malloc(sizeof *a * (size_t)weight_count(first)), *b = malloc(sizeof *b * (size_t)weight_count(second));
   double *row = malloc(sizeof *row * (size_t)adapter_row(adapter));
-  const bool done = ((a && b && row) || no_memory(first, error)) && stored_read(s, first, TYPE_F64, a, error) &&
-                    stored_read(s, second, TYPE_F64, b, error);
-  if (done) {
-    adapter_add(adapter, a, b, type, dense, row);
-  }
+  const bool done =
+      ((a && b && row) || no_memory(first, error)) && stored_read(s, first, TYPE_F64, a, error) &&
+      stored_read(s, second, TYPE_F64, b, error) &&
+      (adapter_add(adapter, a, b, type, dense, row) ||
+       error_set(error, 1, "'%.100s' with its adapter, %g times the product of two, is more than %s can hold",
+                 s->stored.at[adapter->into].name, adapter->scale, element_type_dtype(type)));
   free(a);
   free(b);
   free(row);

@@ -158,9 +158,15 @@ refused rank_pattern '{"q_proj": 4}' "rank_pattern"
 refused init_lora_weights '"pissa"' "init_lora_weights"
 refused new_kind 1 "new_kind"
 refused r 3 "is [2, 16] there, [3, 16] is wanted"
+refused r 0 "says that r is 0: the rank of adapters is a whole number from 1 on"
 refused lora_alpha null "lora_alpha"
 expect 1 "$MDL" train tune.mdl --recipe tune --set alpha=7 --device cpu --from base --adapters peft --out wrong-5
 mentions err "lora_alpha is 6 there, 7 in the model"
+[ ! -e wrong-5 ] || die "training that could not begin has left its directory"
+mkdir wrong-5  # and one that was there, with something in it, stays
+touch wrong-5/mine
+expect 1 "$MDL" train tune.mdl --recipe tune --device cpu --from base --out wrong-5
+[ -e wrong-5/mine ] || die "a directory that was there is gone"
 expect 1 "$MDL" train tune.mdl --recipe base --device cpu --from base --adapters peft --out wrong-6
 mentions err "has no adapters that" "for those in peft"
 for change in "del held[name % 'B']" "held['base_model.model.lm_head.weight'] = held[name % 'A']"; do
@@ -177,6 +183,17 @@ done
 sed -i 's/"base_model_name_or_path": [^,]*/"base_model_name_or_path": "meta\/none"/' odd/adapter_config.json
 expect 1 "$MDL" convert odd -o wrong
 mentions err "'meta/none', which is no directory here" "--adapters odd"
+
+# A sum that no f32 holds is no weight.
+rm -rf odd && cp -r peft odd
+sed -i 's/"lora_alpha": [^,]*/"lora_alpha": 1e300/' odd/adapter_config.json
+expect 0 "$MDL" convert base-hf --adapters odd -o huge
+for to in "" "--to hf"; do
+  # shellcheck disable=SC2086
+  expect 1 "$MDL" convert huge --merge $to -o wrong
+  mentions err "with its adapter" "is more than F32 can hold"
+done
+[ ! -e wrong ] || die "weights that are not finite were made"
 
 # Frozen weights move: every command says so and what to do, and takes them from there, if they are the same.
 mv base-hf moved
@@ -199,4 +216,8 @@ expect 0 "$MDL" convert alone --trunk moved --merge -o moved-merged
 cmp "$(model merged 0)" "$(model moved-merged 0)" || die "merged with weights that moved"
 train alone --resume --steps 4 --device cpu --trunk moved
 expect 0 "$MDL" eval alone  # the new checkpoint knows where they are
+train alone --resume --steps 5 --device cpu --keep 1 --trunk alone  # which is no checkpoint that --keep removes
+expect 0 "$MDL" eval alone
+expect 0 "$MDL" inspect alone
+mentions out "$PWD/moved"
 expect 2 "$MDL" train tune.mdl --recipe tune --from base --trunk moved --out wrong-7 --device cpu
