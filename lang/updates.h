@@ -19,8 +19,8 @@ struct UpdateContext {
 ValueId spike_losses(Elaborator *e, ValueId *losses, ValueId loss);
 ValueId spike_next(Elaborator *e, ValueId losses, ValueId loss);
 
-// learning_rate.c: warns of a rate that does not go with the steps of the run (E053). `written`: the argument; `some`: it
-// is one of some parameters, beside others.
+// learning_rate.c: warns of a rate that does not go with the steps of the run (E053). `written`: the argument; `some`:
+// it is one of some parameters, beside others.
 void check_learning_rate(Elaborator *e, const Object *object, const Ast *written, bool some);
 
 bool update_takes_axes(const Ast *update);  // does it work on matrices?
