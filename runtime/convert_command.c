@@ -109,7 +109,10 @@ static int to_hf(const ConvertValues *values, const char *from) {
   if (options.peft && !result.base) {
     printf("note: base_model_name_or_path is null: the run does not say which directory its model came from\n");
   } else if (!options.peft && !result.tokenizer) {
-    printf("note: there is neither a tokenizer.json nor a tokenizer.model: the run has none\n");
+    printf(
+        "note: %s has no tokenizer: the run names neither a tokenizer.json nor a .model of SentencePiece, or it is "
+        "gone\n",
+        values->out);
   }
   return STATUS_DONE;
 }

@@ -8,6 +8,8 @@
 #include "runtime/convert/convert.h"
 #include "runtime/convert/export_peft.h"
 #include "runtime/convert/peft.h"
+#include "runtime/data/data.h"
+#include "runtime/data/sentence.h"
 
 enum { TEXT_MAX = 64 << 20 };
 static const int64_t SHARD_BYTES = 5000000000;
@@ -156,26 +158,32 @@ bool convert_copy_kept(const char *from, const char *to, bool config, bool *toke
   return io_sync_directory(NULL, to, error);
 }
 
+// By what it holds, as wherever a tokenizer is read. NULL: one that transformers knows by no name, as ranks of
+// tiktoken.
+static const char *tokenizer_name(const char *text, size_t size) {
+  const size_t blank = strspn(text, " \t\r\n");
+  return sentence_looks(text, size) ? CONVERT_TOKENIZER_MODEL : text[blank] == '{' ? CONVERT_TOKENIZER_JSON : NULL;
+}
+
 static bool data_tokenizer_copy(Export *x, const char *plan, Error *error) {
   char target[IO_PATH_MAX], *text = NULL;
   size_t size;
   const char *why;
   const PlanSet *set = artefact_read(x->arena, plan, &why);
   const char *tokenizer = set ? set->plans[0]->run.tokenizer : NULL;
-  const char *name = !tokenizer                    ? NULL
-                     : strstr(tokenizer, ".json")  ? CONVERT_TOKENIZER_JSON
-                     : strstr(tokenizer, ".model") ? CONVERT_TOKENIZER_MODEL
-                                                   : NULL;
-  if (!name || !io_is_file(tokenizer)) {
+  const bool named = tokenizer && strcmp(tokenizer, TOKENIZER_BYTES) != 0 && strcmp(tokenizer, TOKENIZER_NONE) != 0;
+  if (!named || !io_is_file(tokenizer)) {
     return true;
   }
-  if (!io_path(target, error, "%s/%s", x->part, name)) {
+  if (!io_read_file(tokenizer, (size_t)1 << 30, &text, &size, error)) {
     return false;
   }
-  x->result->tokenizer =
-      io_read_file(tokenizer, (size_t)1 << 30, &text, &size, error) && io_replace_file(NULL, target, text, size, error);
+  const char *name = tokenizer_name(text, size);
+  const bool done =
+      !name || (io_path(target, error, "%s/%s", x->part, name) && io_replace_file(NULL, target, text, size, error));
+  x->result->tokenizer = done && name;
   free(text);
-  return x->result->tokenizer;
+  return done;
 }
 
 // Those that came with the weights, else the tokenizer of the run's data.

@@ -44,6 +44,28 @@ expect 0 "$MDL" data encode talks.jsonl --chat --template '<sym>{role}: {content
 of 'text("licence.txt", tokenizer = "bpe.model", separator = "</s>")' separated.mdl
 train separated.mdl --steps 1 --out separated
 
+# The tokenizer of the data goes with the weights, called by what it holds, whatever its name.
+mkdir odd.json
+cp bpe.model odd.json/pieces
+cp "$ROOT/models/llama.mdl" odd.mdl
+cat >> odd.mdl << 'END'
+recipe odd {
+  model llama(vocab = 700, embed = 8, layers = 1, kv_heads = 1, group = 1, hd = 4, ffn = 8);
+  data text("licence.txt", tokenizer = "odd.json/pieces");
+  batch = 1;
+  seq = 8;
+  steps = 1;
+  optimizer adamw(lr = constant(1e-2));
+}
+END
+train odd.mdl --recipe odd --out odd --device cpu
+expect 0 "$MDL" convert odd --to hf -o odd-hf
+cmp bpe.model odd-hf/tokenizer.model || die "the tokenizer did not go with the weights"
+[ ! -e odd-hf/tokenizer.json ] || die "a model of SentencePiece is called tokenizer.json"
+mv odd.json gone
+expect 0 "$MDL" convert odd --to hf -o gone-hf
+mentions out "gone-hf has no tokenizer"
+
 # What is damaged, or is no such model, is said.
 head -c 3000 bpe.model > short.model
 expect 1 "$MDL" data encode licence.txt --tokenizer short.model -o none.bin
