@@ -13,6 +13,7 @@
 #include "runtime/clock.h"
 #include "runtime/convert/convert.h"
 #include "runtime/data/bpe_train.h"
+#include "runtime/data/fingerprint.h"
 #include "runtime/data/token_writer.h"
 #include "runtime/diff.h"
 #include "runtime/generate.h"
@@ -218,6 +219,21 @@ static bool evaluation_data(const PlanSet *set, const char *path, Data **data, E
                    facts.path, (long long)(facts.validation_tokens), (long long)sequence + 1);
 }
 
+// Tokens of another tokenizer mean other text. Of a mix and one file, nobody knows whose the file's are.
+static bool evaluation_tokenizer(const Restored *restored, const char *path, const Data *data, Error *error) {
+  const uint64_t saved = restored->facts.tokenizer_hash;
+  uint64_t print = saved;
+  if (path && restored->plan->run.data_kind && strcmp(restored->plan->run.data_kind, "mix") == 0) {
+    return true;
+  }
+  return data_fingerprint_tokenizers(data, &print, error) &&
+         (saved == 0 || saved == print ||
+          error_set(error, 1,
+                    "the tokenizer of %s is not the one that this run was trained with: the same tokens mean other "
+                    "text; put that file back",
+                    data_facts(data).path));
+}
+
 // What each validation source has, where the recipe names some.
 static void evaluation_sets(const Validation *validation, const Data *data, MdlEvaluation *result) {
   double bits = 0;
@@ -253,6 +269,7 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
               api_count("threads", options->threads, INT_MAX, &error) &&
               restore_open(&restored, run, backend, &restore, &error) &&
               evaluation_data(restored.set, options->data, &data, &error) &&
+              evaluation_tokenizer(&restored, options->data, data, &error) &&
               validation_open(&validation, restored.set, data, &error) &&
               shown_open(&shown, &restored.session, PROGRAM_EVALUATE, "", &error) &&
               validation_run(&validation, &restored.session, options->batches, &shown, &evaluation, &error);
@@ -307,7 +324,18 @@ static bool generation_tokenizer(const Restored *restored, const char *path, Tok
         "the run's data is tokens and its recipe names no tokenizer: nobody knows which text they are; give "
         "--tokenizer FILE");
   }
-  return data_tokenizer(path ? path : run->tokenizer, run->data_base, tokenizer, error);
+  if (!data_tokenizer(path ? path : run->tokenizer, run->data_base, tokenizer, error)) {
+    return false;
+  }
+  const uint64_t saved = restored->facts.tokenizer_hash;
+  const bool known = !path && *tokenizer && saved != 0 && run->data_kind && strcmp(run->data_kind, "mix") != 0;
+  uint64_t print = saved;
+  return !known || (fingerprint_tokenizer(tokenizer_path(*tokenizer), &print, error) &&
+                    (print == saved || error_set(error, 1,
+                                                 "the tokenizer %s is not the one that this run was trained with: the "
+                                                 "same tokens mean other text; put that file back, or give "
+                                                 "--tokenizer FILE",
+                                                 tokenizer_path(*tokenizer))));
 }
 
 MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,

@@ -9,6 +9,7 @@
 #include "runtime/convert/export_peft.h"
 #include "runtime/convert/peft.h"
 #include "runtime/data/data.h"
+#include "runtime/data/fingerprint.h"
 #include "runtime/data/sentence.h"
 
 enum { TEXT_MAX = 64 << 20 };
@@ -165,6 +166,16 @@ static const char *tokenizer_name(const char *text, size_t size) {
   return sentence_looks(text, size) ? CONVERT_TOKENIZER_MODEL : text[blank] == '{' ? CONVERT_TOKENIZER_JSON : NULL;
 }
 
+// Is the file the one that the run was trained with? Of a mix there may be several.
+static bool is_as_trained(const Export *x, const PlanRun *run, bool *same, Error *error) {
+  const char *word = json_string_value(json_object_get(x->saved.manifest, "tokenizer_hash"));
+  const uint64_t saved = word && run->data_kind && strcmp(run->data_kind, "mix") != 0 ? strtoull(word, NULL, 16) : 0;
+  uint64_t print = saved;
+  const bool done = saved == 0 || fingerprint_tokenizer(run->tokenizer, &print, error);
+  *same = print == saved;
+  return done;
+}
+
 static bool data_tokenizer_copy(Export *x, const char *plan, Error *error) {
   char target[IO_PATH_MAX], *text = NULL;
   size_t size;
@@ -172,8 +183,18 @@ static bool data_tokenizer_copy(Export *x, const char *plan, Error *error) {
   const PlanSet *set = artefact_read(x->arena, plan, &why);
   const char *tokenizer = set ? set->plans[0]->run.tokenizer : NULL;
   const bool named = tokenizer && strcmp(tokenizer, TOKENIZER_BYTES) != 0 && strcmp(tokenizer, TOKENIZER_NONE) != 0;
+  bool same = true;
   if (!named || !io_is_file(tokenizer)) {
     return true;
+  }
+  if (!is_as_trained(x, &set->plans[0]->run, &same, error)) {
+    return false;
+  }
+  if (!same) {
+    return error_set(error, 1,
+                     "the tokenizer %s is not the one that this run was trained with: the same tokens mean other text; "
+                     "put that file back, or move it away to write the weights alone",
+                     tokenizer);
   }
   if (!io_read_file(tokenizer, (size_t)1 << 30, &text, &size, error)) {
     return false;

@@ -55,22 +55,31 @@ static bool file_add(XXH3_state_t *hash, const char *path, bool whole, Error *er
   return done;
 }
 
-static bool data_add(const Data *data, XXH3_state_t *corpus, XXH3_state_t *tokenizer, Error *error) {
+static bool corpus_add(const Data *data, XXH3_state_t *corpus, Error *error) {
   const int parts = data_parts(data);
   for (int i = 0; i < parts; i++) {
-    if (!data_add(data_part(data, i), corpus, tokenizer, error)) {
+    if (!corpus_add(data_part(data, i), corpus, error)) {
       return false;
     }
   }
-  const char *path = parts > 0 ? NULL : data_tokenizer_path(data), *mask = data_mask_path(data);
+  const char *mask = data_mask_path(data);
   return parts > 0 ||
-         (file_add(corpus, data_facts(data).path, false, error) && (!mask || file_add(corpus, mask, false, error)) &&
-          (!path || file_add(tokenizer, path, true, error)));
+         (file_add(corpus, data_facts(data).path, false, error) && (!mask || file_add(corpus, mask, false, error)));
+}
+
+static bool tokenizers_add(const Data *data, XXH3_state_t *tokenizer, Error *error) {
+  const int parts = data_parts(data);
+  for (int i = 0; i < parts; i++) {
+    if (!tokenizers_add(data_part(data, i), tokenizer, error)) {
+      return false;
+    }
+  }
+  const char *path = parts > 0 ? NULL : data_tokenizer_path(data);
+  return !path || file_add(tokenizer, path, true, error);
 }
 
 // The sources that evaluations read, where the recipe names some.
-static bool validation_add(const Data *data, XXH3_state_t *validation, XXH3_state_t *ignored, bool *some,
-                           Error *error) {
+static bool validation_add(const Data *data, XXH3_state_t *validation, bool *some, Error *error) {
   const char *name;
   for (int i = 0; i < data_set_count(data); i++) {
     const Data *set = data_set(data, i, &name);
@@ -79,7 +88,7 @@ static bool validation_add(const Data *data, XXH3_state_t *validation, XXH3_stat
     }
     *some = true;
     XXH3_64bits_update(validation, name, strlen(name) + 1);
-    if (!data_add(set, validation, ignored, error)) {
+    if (!corpus_add(set, validation, error)) {
       return false;
     }
   }
@@ -87,21 +96,39 @@ static bool validation_add(const Data *data, XXH3_state_t *validation, XXH3_stat
 }
 
 bool data_fingerprint(const Data *data, DataPrint *print, Error *error) {
-  XXH3_state_t *corpus = XXH3_createState(), *tokenizer = XXH3_createState();
-  bool done = (corpus && tokenizer) || error_set(error, 3, "no memory"), some = false;
+  XXH3_state_t *corpus = XXH3_createState();
+  bool done = corpus || error_set(error, 3, "no memory"), some = false;
   if (done) {
     XXH3_64bits_reset(corpus);
-    XXH3_64bits_reset(tokenizer);
-    done = data_add(data, corpus, tokenizer, error);
+    done = corpus_add(data, corpus, error) && data_fingerprint_tokenizers(data, &print->tokenizer, error);
   }
   if (done) {
     print->data = XXH3_64bits_digest(corpus) | 1;
-    print->tokenizer = XXH3_64bits_digest(tokenizer) | 1;
     XXH3_64bits_reset(corpus);
-    done = validation_add(data, corpus, tokenizer, &some, error);
+    done = validation_add(data, corpus, &some, error);
     print->validation = some ? XXH3_64bits_digest(corpus) | 1 : 0;
   }
   XXH3_freeState(corpus);
+  return done;
+}
+
+// Of the data's, or of the one at a path.
+static bool print_tokenizer(const Data *data, const char *path, uint64_t *print, Error *error) {
+  XXH3_state_t *tokenizer = XXH3_createState();
+  bool done = tokenizer || error_set(error, 3, "no memory");
+  if (done) {
+    XXH3_64bits_reset(tokenizer);
+    done = data ? tokenizers_add(data, tokenizer, error) : !path || file_add(tokenizer, path, true, error);
+    *print = XXH3_64bits_digest(tokenizer) | 1;
+  }
   XXH3_freeState(tokenizer);
   return done;
+}
+
+bool data_fingerprint_tokenizers(const Data *data, uint64_t *print, Error *error) {
+  return print_tokenizer(data, NULL, print, error);
+}
+
+bool fingerprint_tokenizer(const char *path, uint64_t *print, Error *error) {
+  return print_tokenizer(NULL, path, print, error);
 }

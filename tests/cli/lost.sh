@@ -89,5 +89,14 @@ train tokens.mdl --steps 2 --out tokens
 cp two.json used.json
 expect 1 "$MDL" train tokens.mdl --steps 3 --out tokens --resume
 mentions err "is not the one that this run was trained with"
+for words in "eval tokens" "generate tokens --prompt A --tokens 2"; do
+  expect 1 "$MDL" $words
+  mentions err "is not the one that this run was trained with" "put that file back"
+done
+expect 0 "$MDL" generate tokens --prompt A --tokens 2 --tokenizer one.json
+cp one.json used.json
+expect 0 "$MDL" eval tokens
+expect 0 "$MDL" generate tokens --prompt A --tokens 2
+cp two.json used.json
 train tokens.mdl --steps 3 --out tokens --resume --data same
 mentions out "the tokenizer is not the one this run began with"

@@ -62,6 +62,10 @@ train odd.mdl --recipe odd --out odd --device cpu
 expect 0 "$MDL" convert odd --to hf -o odd-hf
 cmp bpe.model odd-hf/tokenizer.model || die "the tokenizer did not go with the weights"
 [ ! -e odd-hf/tokenizer.json ] || die "a model of SentencePiece is called tokenizer.json"
+cp unigram.model odd.json/pieces
+expect 1 "$MDL" convert odd --to hf -o odd-other
+mentions err "odd.json/pieces is not the one that this run was trained with"
+[ ! -e odd-other ] || die "weights were written beside another tokenizer"
 mv odd.json gone
 expect 0 "$MDL" convert odd --to hf -o gone-hf
 mentions out "gone-hf has no tokenizer"
