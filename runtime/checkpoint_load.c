@@ -425,7 +425,7 @@ bool checkpoint_load(Session *session, const char *path, bool optimizer, Checkpo
               states_open(session->set, &states, error);
   if (done) {
     done = (!optimizer || !weights_alone(root) || session_run(session, PROGRAM_INITIALISE, 0, error)) &&
-           (!frozen || frozen_load(session, path, frozen, error)) &&
+           (frozen ? frozen_load(session, path, frozen, error) : frozen_moved(NULL, session->trunk, error)) &&
            files_load(session, &states, path, optimizer, root, frozen, error) && session_refresh(session, error);
     states_close(&states);
   }

@@ -149,12 +149,23 @@ static void frozen_settle(Frozen *frozen, const char *found) {
 
 bool frozen_moved(Frozen *frozen, const char *trunk, Error *error) {
   char found[IO_PATH_MAX];
-  if (frozen && trunk && !source_find(trunk, found, error)) {
+  if (!trunk) {
+    return true;
+  }
+  if (!frozen) {
+    return error_set(
+        error, 1,
+        "the checkpoint has all weights, so that --trunk %s says nothing: that is for runs that were saved "
+        "with --save-trained; leave it out",
+        trunk);
+  }
+  if (!*trunk) {
+    return error_set(error, 1, "the directory of --trunk has no name");
+  }
+  if (!source_find(trunk, found, error)) {
     return false;
   }
-  if (frozen && trunk) {
-    frozen_settle(frozen, found);
-  }
+  frozen_settle(frozen, found);
   return true;
 }
 

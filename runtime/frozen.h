@@ -42,8 +42,8 @@ bool frozen_begin(Arena *arena, Session *session, const struct SourceOptions *op
                   Error *error);
 // The same weights again, each frozen one as it was, from session->trunk if that is given.
 bool frozen_load(Session *session, const char *checkpoint, Frozen *frozen, Error *error);
-// They are in another directory now, `trunk`, or where that checkpoint says that all of them are; `trunk` NULL, or
-// `frozen` NULL: they are not.
+// They are in another directory now, `trunk`, or where that checkpoint says that all of them are; `trunk` NULL:
+// they are not. An error where there are none.
 bool frozen_moved(Frozen *frozen, const char *trunk, Error *error);
 
 json_t *frozen_describe(const Frozen *frozen);

@@ -221,3 +221,9 @@ expect 0 "$MDL" eval alone
 expect 0 "$MDL" inspect alone
 mentions out "$PWD/moved"
 expect 2 "$MDL" train tune.mdl --recipe tune --from base --trunk moved --out wrong-7 --device cpu
+
+# Where nothing is left out, nothing can be elsewhere.
+expect 1 "$MDL" eval base --trunk moved
+mentions err "the checkpoint has all weights, so that --trunk moved says nothing"
+expect 1 "$MDL" eval alone --trunk ""
+mentions err "the directory of --trunk has no name"
