@@ -77,59 +77,58 @@ bool object_tensor(Elaborator *e, Object object, bool real, Span span, ValueId *
   }
 }
 
-static bool fold(Elaborator *e, Op op, double a, double b, bool integers, Span span, Object *out) {
-  double result = 0;
-  bool integer = integers;
+double number_of_pair(Op op, double a, double b, bool *unknown) {
   switch (op) {
     case OP_ADD:
-      result = a + b;
-      break;
+      return a + b;
     case OP_SUB:
-      result = a - b;
-      break;
+      return a - b;
     case OP_MUL:
-      result = a * b;
-      break;
+      return a * b;
     case OP_DIV:
-      if (integers && b == 0) {
-        diag_error(e->diag, E034, span, "division by zero");
-        *out = object_poison();
-        return true;
-      }
-      result = a / b;
-      integer = integers && result == floor(result);
-      break;
+      return a / b;
     case OP_MOD:
-      if (!integers || b == 0) {
-        diag_error(e->diag, E034, span, "%% takes two whole numbers, the second not zero");
-        *out = object_poison();
-        return true;
-      }
-      result = a - b * floor(a / b);
-      break;
+      return a - b * floor(a / b);
     case OP_POW:
-      result = pow(a, b);
-      integer = integers && b >= 0;
-      break;
+      return pow(a, b);
     case OP_MAX:
-      result = a > b ? a : b;
-      break;
+      return a > b ? a : b;
     case OP_MIN:
-      result = a < b ? a : b;
-      break;
+      return a < b ? a : b;
     case OP_LESS:
-      *out = object_bool(a < b, span);
-      return true;
+      return a < b;
     case OP_LESS_EQUAL:
-      *out = object_bool(a <= b, span);
-      return true;
+      return a <= b;
     case OP_EQUAL:
-      *out = object_bool(a == b, span);
-      return true;
+      return a == b;
+    case OP_AND:
+      return a != 0 && b != 0;
+    case OP_OR:
+      return a != 0 || b != 0;
     default:
-      return false;
+      *unknown = true;
+      return 0;
   }
-  *out = object_number(result, integer, span);
+}
+
+static bool fold(Elaborator *e, Op op, double a, double b, bool integers, Span span, Object *out) {
+  bool unknown = false;
+  const double result = number_of_pair(op, a, b, &unknown);
+  if (unknown || op == OP_AND || op == OP_OR) {  // numbers are no truth
+    return false;
+  }
+  if (op == OP_DIV && integers && b == 0) {
+    diag_error(e->diag, E034, span, "division by zero");
+    *out = object_poison();
+  } else if (op == OP_MOD && (!integers || b == 0)) {
+    diag_error(e->diag, E034, span, "%% takes two whole numbers, the second not zero");
+    *out = object_poison();
+  } else if (is_comparison(op)) {
+    *out = object_bool(result != 0, span);
+  } else {
+    const bool whole = op == OP_DIV ? result == floor(result) : op != OP_POW || b >= 0;
+    *out = object_number(result, integers && whole, span);
+  }
   return true;
 }
 

@@ -149,6 +149,7 @@ void blame_caller(Elaborator *e, int first, Name function, Span call);  // what 
 // arithmetic.c
 Object binary_object(Elaborator *e, Name op, Object a, Object b, Span span);
 Object unary_object(Elaborator *e, Op op, Object a, Span span);
+double number_of_pair(Op op, double a, double b, bool *unknown);  // the same; of truth values 0 and 1
 double number_of_unary(Op op, double x, bool *unknown);  // *unknown is set of an op that is no function of a number
 Object where_object(Elaborator *e, Object condition, Object a, Object b, Span span);
 bool object_tensor(Elaborator *e, Object object, bool real, Span span, ValueId *value);  // makes it a tensor

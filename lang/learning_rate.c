@@ -17,38 +17,6 @@ typedef struct {
   bool unknown;  // it depends on more than the step
 } Rate;
 
-static double pair_at(Rate *rate, Op op, double a, double b) {
-  switch (op) {
-    case OP_ADD:
-      return a + b;
-    case OP_SUB:
-      return a - b;
-    case OP_MUL:
-      return a * b;
-    case OP_DIV:
-      return a / b;
-    case OP_POW:
-      return pow(a, b);
-    case OP_MAX:
-      return a > b ? a : b;
-    case OP_MIN:
-      return a < b ? a : b;
-    case OP_LESS:
-      return a < b;
-    case OP_LESS_EQUAL:
-      return a <= b;
-    case OP_EQUAL:
-      return a == b;
-    case OP_AND:
-      return a != 0 && b != 0;
-    case OP_OR:
-      return a != 0 || b != 0;
-    default:
-      rate->unknown = true;
-      return 0;
-  }
-}
-
 static double value_at(Rate *rate, ValueId value, double step, int depth);
 
 static double node_at(Rate *rate, const Node *node, double step, int depth) {
@@ -78,12 +46,12 @@ static double node_at(Rate *rate, const Node *node, double step, int depth) {
         const double quotient = of[1] != 0 ? floor(of[0] / of[1]) : 0;
         return node->op == OP_DIV ? quotient : of[1] != 0 ? of[0] - of[1] * quotient : 0;
       }
-      return pair_at(rate, node->op, of[0], of[1]);
+      return number_of_pair(node->op, of[0], of[1], &rate->unknown);
     case OP_TO_INT:
       return floor(of[0]);
     default:
       if (node->operand_count == 2) {
-        return pair_at(rate, node->op, of[0], of[1]);
+        return number_of_pair(node->op, of[0], of[1], &rate->unknown);
       }
       rate->unknown |= node->operand_count != 1;
       return number_of_unary(node->op, of[0], &rate->unknown);

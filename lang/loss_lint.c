@@ -225,7 +225,10 @@ static bool constant(const Graph *graph, ValueId value, double *number) {
   return node && node->op == OP_CONST;
 }
 
+enum { MOST_DEPTH = 32, MOST_NODES = 4096 };  // a term that is read twice is looked at twice
+
 typedef struct {
+  int left;           // nodes that may still be looked at
   int plus;           // cross entropies that the loss has without a minus
   const Node *minus;  // one that it has with one
 } Signs;
@@ -233,7 +236,7 @@ typedef struct {
 static void find_signs(const Elaborator *e, ValueId value, bool minus, int depth, Signs *signs) {
   const Graph *graph = e->graph;
   const Node *node = graph_producer(graph, value);
-  if (!node || depth > 32) {
+  if (!node || depth > MOST_DEPTH || signs->left-- <= 0) {
     return;
   }
   const bool entropy = node->scope >= 0 && diag_in_library(e->diag, node->span) &&
@@ -272,9 +275,9 @@ static void find_signs(const Elaborator *e, ValueId value, bool minus, int depth
 // Beside a cross entropy with a plus one with a minus is meant: it forgets something, or plays against a part of the
 // model.
 static void check_sign(Elaborator *e, ValueId loss) {
-  Signs signs = {0};
+  Signs signs = {.left = MOST_NODES};
   find_signs(e, loss, false, 0, &signs);
-  if (signs.minus && signs.plus == 0) {
+  if (signs.minus && signs.plus == 0 && signs.left > 0) {
     Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, signs.minus),
                                     "the loss has this with a minus: training makes it larger");
     diag_help(e->diag, said,
@@ -287,6 +290,7 @@ static void check_sign(Elaborator *e, ValueId loss) {
 
 typedef struct {
   const Graph *graph;
+  int left;         // nodes that may still be looked at
   Shape counted;    // axes of what data feeds
   const Node *sum;  // over some of these
   Shape over;       // those
@@ -312,12 +316,13 @@ static bool grows(const Summed *s, double factor) {
 }
 
 // Is it a term, or a sum of terms, that a weight goes with?
-static bool is_weighed(const Graph *graph, ValueId value, int depth) {
-  const Node *node = graph_producer(graph, value);
+static bool is_weighed(Summed *s, ValueId value, int depth) {
+  const Node *node = graph_producer(s->graph, value);
   const bool sum = node && (node->op == OP_ADD || node->op == OP_SUB || node->op == OP_NEG);
   bool weighed = node && (node->op == OP_MUL || node->op == OP_DIV || node->op == OP_WHERE);
-  for (int i = 0; sum && depth < 32 && i < node->operand_count; i++) {
-    weighed |= is_weighed(graph, node->operands[i], depth + 1);
+  weighed |= s->left-- <= 0;
+  for (int i = 0; sum && !weighed && depth < MOST_DEPTH && i < node->operand_count; i++) {
+    weighed = is_weighed(s, node->operands[i], depth + 1);
   }
   return weighed;
 }
@@ -327,7 +332,7 @@ static bool is_weighed(const Graph *graph, ValueId value, int depth) {
 static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
   const Node *node = graph_producer(s->graph, value);
   double number;
-  if (!node || depth > 32) {
+  if (!node || depth > MOST_DEPTH || s->left-- <= 0) {
     return false;
   }
   if (node->op == OP_MUL && constant(s->graph, node->operands[1], &number)) {
@@ -347,7 +352,8 @@ static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
     if (is_plain_sum(s, node->operands[0], factor, depth + 1)) {
       return true;
     }
-    *s = before;
+    s->sum = before.sum;
+    s->over = before.over;
     return is_plain_sum(s, node->operands[1], factor, depth + 1);
   }
   const Shape over = node->op == OP_SUM ? shape_common(node->axes, &s->counted) : (Shape){0};
@@ -356,12 +362,12 @@ static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
     s->over = shape_union(s->over, &over);
     return is_plain_sum(s, node->operands[0], factor, depth + 1);
   }
-  return s->sum && !is_weighed(s->graph, value, 0) && grows(s, fabs(factor));
+  return s->sum && !is_weighed(s, value, 0) && grows(s, fabs(factor));
 }
 
 static void check_mean(Elaborator *e, ValueId loss) {
   Graph *graph = e->graph;
-  Summed s = {.graph = graph};
+  Summed s = {.graph = graph, .left = MOST_NODES};
   const NodeList *nodes = &graph->regions.at[0].nodes;
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
