@@ -15,6 +15,7 @@
 
 #include "runtime/device.h"
 #include "tests/elements.h"
+#include "tests/splitmix.h"
 
 enum { BENCH_MAX = 64, BENCH_ALIGN = 64 };
 
@@ -117,10 +118,7 @@ typedef struct {
 } Draw;
 
 static inline uint64_t draw(Draw *random) {
-  uint64_t x = random->state += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
+  return splitmix64(&random->state);
 }
 
 static inline int64_t draw_below(Draw *random, int64_t n) {

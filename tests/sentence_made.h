@@ -14,7 +14,7 @@
 
 #include "base/buffer.h"
 #include "runtime/data/protobuf.h"
-#include "runtime/data/tokenizer.h"
+#include "tests/encoded.h"
 
 enum { UNIGRAM = 1, BPE, WORD, CHAR };
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER, UNUSED, BYTE };
@@ -113,28 +113,6 @@ static inline Tokenizer *model_of(const Made *made) {
   }
   buffer_free(&file);
   return tokenizer;
-}
-
-// --- Tokens ---
-
-static inline TokenList encoded(const Tokenizer *tokenizer, const char *text, size_t length, size_t chunk) {
-  Encoder *encoder;
-  Error error = {0};
-  TokenList tokens = {0};
-  size_t used = 0, size = chunk;
-  assert_true(encoder_create(tokenizer, &encoder, &error));
-  for (size_t at = 0; at < length; at += used) {
-    const size_t here = length - at < size ? length - at : size;
-    char *copy = malloc(here);
-    memcpy(copy, text + at, here);
-    if (!encoder_add(encoder, copy, here, at + here < length, &used, &tokens, &error)) {
-      fail_msg("%s", error.text);
-    }
-    free(copy);
-    size = used ? chunk : 2 * size;
-  }
-  encoder_destroy(encoder);
-  return tokens;
 }
 
 static inline uint32_t random_next(uint32_t *seed) {

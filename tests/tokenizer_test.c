@@ -15,8 +15,8 @@
 #include "runtime/data/normal.h"
 #include "runtime/data/pattern.h"
 #include "runtime/data/scan.h"
-#include "runtime/data/tokenizer.h"
 #include "runtime/data/utf8.h"
+#include "tests/encoded.h"
 
 // Skips the test where mdl was built without the library.
 static void needs_patterns(void) {
@@ -74,41 +74,6 @@ static Tokenizer *tokenizer_of(const char *cut, const char *added, const char *m
   buffer_free(&text);
   return tokenizer;
 }
-
-static TokenList encoded(const Tokenizer *tokenizer, const char *text, size_t length, size_t chunk, bool plain) {
-  Encoder *encoder;
-  Error error = {0};
-  TokenList tokens = {0};
-  size_t used = 0, size = chunk;
-  assert_true(encoder_create(tokenizer, &encoder, &error));
-  encoder_plain(encoder, plain);
-  for (size_t at = 0; at < length; at += used) {
-    const size_t here = length - at < size ? length - at : size;
-    char *copy = malloc(here);  // of its own, so that reading behind it is noticed
-    memcpy(copy, text + at, here);
-    if (!encoder_add(encoder, copy, here, at + here < length, &used, &tokens, &error)) {
-      fail_msg("%s", error.text);
-    }
-    free(copy);
-    size = used ? chunk : 2 * size;
-  }
-  encoder_destroy(encoder);
-  return tokens;
-}
-
-static void expect(const Tokenizer *tokenizer, const char *text, const int32_t *wanted, int count) {
-  TokenList tokens = encoded(tokenizer, text, strlen(text), 1 << 20, false);
-  for (int i = 0; i < count && i < tokens.count; i++) {
-    if (tokens.at[i] != wanted[i]) {
-      fail_msg("token %d of '%s' is %d, not %d", i, text, tokens.at[i], wanted[i]);
-    }
-  }
-  assert_int_equal(tokens.count, count);
-  tokens_free(&tokens);
-}
-
-#define EXPECT(tokenizer, text, ...) \
-  expect(tokenizer, text, (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
 
 static void test_merges(void **state) {
   (void)state;
@@ -220,9 +185,9 @@ static void test_scans(void **state) {
     assert_non_null(scan_of(patterns[p], strlen(patterns[p])));
     for (int trial = 0; trial < 40; trial++) {
       const size_t length = text_draw(&seed, trial % 2, text, trial < 20 ? 100 : 20000);
-      TokenList scanned = encoded(tokenizer, text, length, 1 << 20, false);
-      TokenList plain = encoded(tokenizer, text, length, 1 << 20, true);
-      TokenList pieces = encoded(tokenizer, text, length, 64 + random_next(&seed) % 500, false);
+      TokenList scanned = encoded(tokenizer, text, length, 1 << 20);
+      TokenList plain = encoded_as(tokenizer, text, length, 1 << 20, true);
+      TokenList pieces = encoded(tokenizer, text, length, 64 + random_next(&seed) % 500);
       same(&plain, &scanned);
       same(&plain, &pieces);
       tokens_free(&scanned);
@@ -255,12 +220,12 @@ static void test_normal_forms(void **state) {
     for (int trial = 0; trial < 60; trial++) {
       const size_t length = text_draw(&seed, false, text, trial < 40 ? 100 : 20000);
       const size_t valid = utf8_valid((const uint8_t *)text, length);
-      TokenList whole = encoded(tokenizer, text, length, 1 << 20, false);
-      TokenList pieces = encoded(tokenizer, text, length, 64 + random_next(&seed) % 200, false);
+      TokenList whole = encoded(tokenizer, text, length, 1 << 20);
+      TokenList pieces = encoded(tokenizer, text, length, 64 + random_next(&seed) % 200);
       same(&whole, &pieces);
       assert_true(normal_put(normal_form(forms[f]), (const uint8_t *)text, valid, &normal, &error));
-      TokenList by_hand = encoded(without, normal.text, normal.length, 1 << 20, false);
-      TokenList of_valid = encoded(tokenizer, text, valid, 1 << 20, false);
+      TokenList by_hand = encoded(without, normal.text, normal.length, 1 << 20);
+      TokenList of_valid = encoded(tokenizer, text, valid, 1 << 20);
       same(&by_hand, &of_valid);
       tokens_free(&whole);
       tokens_free(&pieces);
@@ -292,7 +257,7 @@ static void test_round_trip(void **state) {
     for (size_t i = 0; i < length; i++) {
       text[i] = (char)(trial % 3 ? random_next(&seed) : 'a');
     }
-    TokenList tokens = encoded(tokenizer, text, length, trial % 2 ? 50 : 5000, false);
+    TokenList tokens = encoded(tokenizer, text, length, trial % 2 ? 50 : 5000);
     for (int64_t i = 0; i < tokens.count; i++) {
       int32_t size;
       const uint8_t *bytes = tokenizer_bytes(tokenizer, tokens.at[i], &size);
@@ -387,7 +352,7 @@ static void test_characters(void **state) {
     char drawn[3000];
     uint32_t seed = 5;
     const size_t size = text_draw(&seed, false, drawn, sizeof drawn);
-    TokenList whole = encoded(tokenizer, drawn, size, 5000, false), pieces = encoded(tokenizer, drawn, size, 60, false);
+    TokenList whole = encoded(tokenizer, drawn, size, 5000), pieces = encoded(tokenizer, drawn, size, 60);
     same(&whole, &pieces);
     tokens_free(&whole);
     tokens_free(&pieces);

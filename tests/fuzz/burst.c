@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/readers.h"
+#include "tests/splitmix.h"
 
 enum { SEEDS_MOST = 400, INPUT_MOST = 1 << 18, LIMIT_SECONDS = 60, FIRST = 20 };
 static const char input_path[] = "fuzz_readers.input";
@@ -32,11 +33,7 @@ static int seed_count;
 static uint64_t state;
 
 static uint64_t draw(uint64_t below) {
-  state += 0x9e3779b97f4a7c15u;
-  uint64_t x = state;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return (x ^ x >> 31) % below;
+  return splitmix64(&state) % below;
 }
 
 static void change(char *bytes, size_t *length) {

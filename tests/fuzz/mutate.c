@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/array.h"
 #include "tests/fuzz/patterns.h"
+#include "tests/splitmix.h"
 
 typedef enum { PIECE_NAME, PIECE_NUMBER, PIECE_LABEL, PIECE_STRING, PIECE_MARK } PieceKind;
 
@@ -34,11 +35,8 @@ typedef struct {
 
 // ---- Chance
 
-static uint64_t draw(Mutation *m) {  // splitmix64
-  uint64_t x = m->state += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
+static uint64_t draw(Mutation *m) {
+  return splitmix64(&m->state);
 }
 
 static int below(Mutation *m, int count) {

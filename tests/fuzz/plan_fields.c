@@ -9,6 +9,7 @@
 
 #include "compiler/plan/format.h"
 #include "compiler/plan/sealed.h"
+#include "tests/splitmix.h"
 
 enum { FIELDS_MOST = 1 << 18 };
 
@@ -124,11 +125,7 @@ Fields fields_find(const uint8_t *plan, size_t length) {
 static uint64_t state;
 
 static uint64_t draw(uint64_t below) {
-  state += 0x9e3779b97f4a7c15u;
-  uint64_t x = state;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return (x ^ x >> 31) % below;
+  return splitmix64(&state) % below;
 }
 
 static const int64_t edges[] = {0,

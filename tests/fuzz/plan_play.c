@@ -14,6 +14,7 @@
 #include "runtime/feed.h"
 #include "runtime/generate.h"
 #include "runtime/inspect.h"
+#include "tests/splitmix.h"
 
 enum { RANKS_MOST = 16, TOKENS_MOST = 1 << 16, TEXT_BYTES = 20000 };
 static const double bytes_most = 48e6;
@@ -47,11 +48,7 @@ void play_prepare(void) {
 }
 
 static uint64_t draw(Play *play, uint64_t below) {
-  play->state += 0x9e3779b97f4a7c15u;
-  uint64_t x = play->state;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return (x ^ x >> 31) % below;
+  return splitmix64(&play->state) % below;
 }
 
 static double product(const int64_t *size, int count) {

@@ -27,6 +27,7 @@
 #include "tests/fuzz/choices.h"
 #include "tests/fuzz/plan_fields.h"
 #include "tests/fuzz/plan_play.h"
+#include "tests/splitmix.h"
 
 enum {
   PATHS_MOST = 1000,
@@ -67,11 +68,7 @@ static double now(void) {
 }
 
 static uint64_t draw(uint64_t *state, uint64_t below) {
-  *state += 0x9e3779b97f4a7c15u;
-  uint64_t x = *state;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return (x ^ x >> 31) % below;
+  return splitmix64(state) % below;
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b) {

@@ -11,7 +11,6 @@ UTF-8. Compared are the tokens of lines, each of which is a file for `mdl`, and 
 import glob
 import os
 import random
-import subprocess
 import sys
 
 try:
@@ -19,6 +18,9 @@ try:
 except ImportError as missing:
     print(f"skipped: {missing}; pip install sentencepiece")
     sys.exit(77)
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tokenizer"))
+from encoded import ours, same
 
 # Rules of a small normal form: longest first, spaces, nothing, one to many, and some that begin alike.
 RULES = [("Ａ", "A"), ("ｶ", "カ"), ("ｶﾞ", "ガ"), ("\t", " "), ("\u3000", " "), ("\u200b", ""), ("㍿", "株式会社"),
@@ -74,22 +76,6 @@ def train(name, text, tokens, **options):
         num_threads=1, max_sentence_length=100000, hard_vocab_limit=False, **options)
     os.remove(name + ".vocab")
     return sentencepiece.SentencePieceProcessor(model_file=name + ".model")
-
-
-def ours(mdl, model, files):
-    subprocess.run([mdl, "data", "encode", *files, "--tokenizer", model, "--raw", "--type", "u32", "-o", "tokens"],
-                   check=True, capture_output=True)
-    raw = open("tokens", "rb").read()
-    return [int.from_bytes(raw[i:i + 4], "little") for i in range(0, len(raw), 4)]
-
-
-def same(what, wanted, got):
-    if wanted == got:
-        print(f"{what}: {len(wanted)} tokens are the same")
-        return True
-    at = next((i for i, (a, b) in enumerate(zip(wanted, got)) if a != b), min(len(wanted), len(got)))
-    print(f"{what}: token {at} is {got[at:at + 4]}, not {wanted[at:at + 4]}")
-    return False
 
 
 def kind_same(mdl, name, model, text, parts):

@@ -20,6 +20,8 @@ except ImportError as missing:
     print(f"skipped: {missing}; pip install tokenizers tiktoken")
     sys.exit(77)
 
+from encoded import ours, same
+
 MDL, ROOT, SIZE = sys.argv[1], sys.argv[2], int(float(sys.argv[3]) * 1e6)
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -42,22 +44,6 @@ def corpus():
     written = "".join(open(name, encoding="utf-8").read() for name in files)
     # The bytes of small tokenizers do not end here: their words are learned from a part.
     return (written * (1 + SIZE // len(written)))[:SIZE // 2] + drawn(SIZE // 20)
-
-
-def ours(tokenizer, name):
-    subprocess.run([MDL, "data", "encode", name, "--tokenizer", tokenizer, "--raw", "--type", "u32", "-o", "tokens"],
-                   check=True, capture_output=True)
-    raw = open("tokens", "rb").read()
-    return [int.from_bytes(raw[i:i + 4], "little") for i in range(0, len(raw), 4)]
-
-
-def same(what, wanted, got):
-    if wanted == got:
-        print(f"{what}: {len(wanted)} tokens are the same")
-        return True
-    at = next((i for i, (a, b) in enumerate(zip(wanted, got)) if a != b), min(len(wanted), len(got)))
-    print(f"{what}: token {at} is {got[at:at + 4]}, not {wanted[at:at + 4]}")
-    return False
 
 
 def trained(name, cut, text, **model):
@@ -91,7 +77,7 @@ def hugging_face(text):
             tokenizer.save(name)
         wanted = tokenizer.encode(text, add_special_tokens=False).ids
         end = tokenizer.token_to_id("<|endoftext|>")
-        good &= same(name, wanted + [end], ours(name, "text"))
+        good &= same(name, wanted + [end], ours(MDL, name, ["text"]))
     return good
 
 
@@ -120,7 +106,7 @@ def characters(text):
             tokenizer.pre_tokenizer = cut
         tokenizer.save(name)
         wanted = tokenizer.encode(text, add_special_tokens=False).ids
-        good &= same(name, wanted + [tokenizer.token_to_id("</s>")], ours(name, "text"))
+        good &= same(name, wanted + [tokenizer.token_to_id("</s>")], ours(MDL, name, ["text"]))
     return good
 
 
@@ -137,7 +123,7 @@ def trains(text):
     # Words that are longer than ours count do not occur here.
     good = same("merges that were trained", merges, json.load(open("mine.json"))["model"]["merges"])
     wanted = mine.encode(text, add_special_tokens=False).ids
-    return same("mine.json", wanted + [mine.token_to_id("<|endoftext|>")], ours("mine.json", "text")) and good
+    return same("mine.json", wanted + [mine.token_to_id("<|endoftext|>")], ours(MDL, "mine.json", ["text"])) and good
 
 
 def ranks(text):
@@ -150,14 +136,15 @@ def ranks(text):
         for word, rank in table.items():
             out.write(f"{base64.b64encode(word).decode()} {rank}\n")
     encoding = tiktoken.Encoding("mine", pat_str=GPT2, mergeable_ranks=table, special_tokens={})
-    good = same("mine.tiktoken", encoding.encode_ordinary(text), ours("mine.tiktoken", "text"))
+    good = same("mine.tiktoken", encoding.encode_ordinary(text), ours(MDL, "mine.tiktoken", ["text"]))
     parts = []
     for _ in range(5000):  # what is no UTF-8 is a piece by itself
         valid, bad = drawn(random.randrange(1, 6)), random.choice(BAD)
         parts += [(valid, encoding.encode_ordinary(valid)), (bad, encoding._encode_single_piece(bad))]
     with open("odd", "wb") as out:
         out.write(b"".join(part if isinstance(part, bytes) else part.encode() for part, _ in parts))
-    return same("bytes that are no UTF-8", [t for _, tokens in parts for t in tokens], ours("mine.tiktoken", "odd")) and good
+    wanted = [t for _, tokens in parts for t in tokens]
+    return same("bytes that are no UTF-8", wanted, ours(MDL, "mine.tiktoken", ["odd"])) and good
 
 
 def main():

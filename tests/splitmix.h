@@ -1,0 +1,14 @@
+// splitmix.h: numbers at random of tests, the same ones from the same state (splitmix64).
+#ifndef MDL_TESTS_SPLITMIX_H
+#define MDL_TESTS_SPLITMIX_H
+
+#include <stdint.h>
+
+static inline uint64_t splitmix64(uint64_t *state) {
+  uint64_t x = *state += 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+#endif
