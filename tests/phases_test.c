@@ -50,7 +50,7 @@ static void losses_of(const char *layout, const char *precision, double *loss) {
 // Up to which step are they the same bits?
 static int common(const double *a, const double *b) {
   int steps = 0;
-  while (steps < STEPS && memcmp(&a[steps], &b[steps], sizeof *a) == 0) {
+  while (steps < STEPS && a[steps] == b[steps]) {
     steps++;
   }
   return steps;

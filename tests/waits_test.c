@@ -269,7 +269,7 @@ static void test_buckets_follow_the_backward(void **state) {
       continue;
     }
     const PlanWaitList *list = &waits->of[segment][i];
-    assert_true(train->instructions[i].aside && memcmp(&sum->from, &sum->to, sizeof sum->from) == 0);
+    assert_true(train->instructions[i].aside && place_same(&sum->from, &sum->to));
     assert_int_equal(list->count, 1);
     assert_true(list->at[0].which == WAIT_THIS_CALL && list->at[0].instruction > last);
     last = list->at[0].instruction;

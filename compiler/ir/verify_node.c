@@ -1,4 +1,5 @@
 // verify_node.c: the rules of single shapes, values and nodes.
+#include <math.h>
 #include <string.h>
 
 #include "compiler/ir/verify.h"
@@ -35,11 +36,10 @@ static bool axis_valid(const Graph *graph, AxisId axis) {
 
 // Those that are set, as bits.
 static int attributes_set(const Node *node) {
-  const double zero = 0;
   return (node->text ? ATTRIBUTE_TEXT : 0) | (node->axes.count != 0 ? ATTRIBUTE_AXES : 0) |
          (node->axis >= 0 ? ATTRIBUTE_AXIS : 0) | (node->axis2 >= 0 ? ATTRIBUTE_AXIS2 : 0) |
          (node->integer != 0 ? ATTRIBUTE_INTEGER : 0) |
-         (memcmp(&node->number, &zero, sizeof zero) != 0 ? ATTRIBUTE_NUMBER : 0) |
+         (node->number != 0 || signbit(node->number) ? ATTRIBUTE_NUMBER : 0) |
          (node->region >= 0 ? ATTRIBUTE_REGION : 0);
 }
 

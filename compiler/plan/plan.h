@@ -52,6 +52,12 @@ typedef struct {
   int term;             // of Plan.terms: bytes added that depend on the rank; 0: none
 } Place;
 
+// Member by member: bytes between members may differ.
+static inline bool place_same(const Place *a, const Place *b) {
+  return a->arena == b->arena && a->offset == b->offset && a->slot_stride == b->slot_stride &&
+         a->lane_stride == b->lane_stride && a->term == b->term;
+}
+
 typedef enum {
   WRITE_STORE,            // overwrites
   WRITE_ADD,              // adds to what is there

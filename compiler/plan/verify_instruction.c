@@ -332,7 +332,7 @@ static bool leaves_its_block(const Plan *plan, const Collective *collective) {
     stride *= among ? plan->mesh[m].size : 1;
   }
   block.term = collective->to.term;
-  return same && memcmp(&block, &collective->to, sizeof block) == 0;
+  return same && place_same(&block, &collective->to);
 }
 
 // Once its operands are inside their arenas.
@@ -340,7 +340,7 @@ static bool apart_holds(PlanCheck *v, const Operands *operands) {
   const Operand *from = &operands->at[0], *to = &operands->at[1];
   const Collective *collective = &v->instruction->as.collective;
   // Each rank writes what it alone reads.
-  const bool in_place = memcmp(from->place, to->place, sizeof *from->place) == 0;
+  const bool in_place = place_same(from->place, to->place);
   return (in_place && from->extent.last == to->extent.last && collective->kind == COLLECTIVE_ALL_REDUCE) ||
          (collective->kind == COLLECTIVE_REDUCE_SCATTER && leaves_its_block(v->plan, collective)) ||
          !places_meet(v, from->place, (from->extent.last + 1) * from->bytes, to->place,

@@ -32,10 +32,6 @@ static int sorted_as(Sorting *s, const Order *order, const char *name) {
   return s->all.count - 1;
 }
 
-static bool same_place(const Place *a, const Place *b) {
-  return a->arena == b->arena && a->offset == b->offset;
-}
-
 // A product belongs to the last order that wrote what its blocks have chosen.
 static void add_list(Sorting *s, const Plan *plan, const int *segments, int count) {
   typedef struct {
@@ -55,7 +51,7 @@ static void add_list(Sorting *s, const Plan *plan, const int *segments, int coun
       }
       for (int j = made.count - 1; instruction->kind == INSTRUCTION_GROUPED && j >= 0; j--) {
         const Grouped *grouped = &instruction->as.grouped;
-        if (same_place(&made.at[j].chosen, &grouped->chosen)) {
+        if (place_same(&made.at[j].chosen, &grouped->chosen)) {
           const bool adds = grouped->write != WRITE_STORE;
           s->all.at[made.at[j].sorted].bytes +=
               adds ? 0 : (double)grouped->rows * (double)grouped->n * (double)element_type_bytes(grouped->type_c);

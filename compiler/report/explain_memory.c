@@ -48,7 +48,11 @@ Need explain_need(const Explain *explain, int s) {
 }
 
 static bool alike(const Need *a, const Need *b) {
-  return memcmp(a->part, b->part, sizeof a->part) == 0 && strcmp(a->peak, b->peak) == 0;
+  bool same = strcmp(a->peak, b->peak) == 0;
+  for (size_t i = 0; i < sizeof a->part / sizeof *a->part; i++) {
+    same = same && a->part[i] == b->part[i];
+  }
+  return same;
 }
 
 static int larger_first(const void *a, const void *b) {

@@ -123,8 +123,7 @@ static const char *refusal(const Cudnn *cudnn, const Attention *a, bool gradient
 
 // What the plan depends on, with all bytes defined.
 static Attention problem_of(const Attention *a, bool gradient) {
-  Attention problem;
-  memset(&problem, 0, sizeof problem);
+  Attention problem = {0};
   problem.type = a->type;
   problem.causal = a->causal;
   problem.biased = a->biased;
@@ -147,6 +146,17 @@ static Attention problem_of(const Attention *a, bool gradient) {
     memcpy(problem.stride_dv, a->stride_dv, sizeof a->stride_dv);
   }
   return problem;
+}
+
+// Of two that problem_of made.
+static bool problem_same(const Attention *a, const Attention *b) {
+#define SAME(member) (memcmp(a->member, b->member, sizeof a->member) == 0)
+  return a->type == b->type && a->causal == b->causal && a->biased == b->biased && a->scale == b->scale &&
+         a->batch == b->batch && a->queries == b->queries && a->keys == b->keys && a->heads == b->heads &&
+         a->groups == b->groups && a->depth == b->depth && a->value_depth == b->value_depth && SAME(stride_q) &&
+         SAME(stride_o) && SAME(stride_k) && SAME(stride_v) && SAME(stride_dq) && SAME(stride_do) && SAME(stride_dk) &&
+         SAME(stride_dv);
+#undef SAME
 }
 
 // --- graphs ---
@@ -402,7 +412,7 @@ bool cudnn_attention_prepare(Cudnn *cudnn, const Attention *attention, bool grad
   }
   const Attention problem = problem_of(attention, gradient);
   for (CudnnAttention *made = cudnn->attentions; made; made = made->next) {
-    if (made->gradient == gradient && memcmp(&made->problem, &problem, sizeof problem) == 0) {
+    if (made->gradient == gradient && problem_same(&made->problem, &problem)) {
       *out = made;
       return true;
     }

@@ -1,9 +1,9 @@
 // take.cu: TAKE, and PUT where no two coordinates meet at one element of x.
 //
 // An item is PACK consecutive elements of out. A thread has EACH items, whose indices are all read before the first
-// element of x, and whose elements before the first store. seek gives the offsets of an item, in elements. Of a TAKE
-// With PARTS, items of a part whose number in `chosen` is negative are left out. Of a TAKE
-// that sums, sum_seek gives those that each of SUMMED coordinates adds, which are read AT_ONCE and added in their order.
+// element of x, and whose elements before the first store. seek gives the offsets of an item, in elements. With PARTS,
+// items of a part whose number in `chosen` is negative are left out. Of a TAKE that sums, sum_seek gives those that each
+// of SUMMED coordinates adds, which are read AT_ONCE and added in their order.
 constexpr int THREADS = 256;
 
 #if SUMMED
