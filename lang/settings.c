@@ -272,50 +272,6 @@ static void read_sizes(Unit *unit, Spec *spec) {
   }
 }
 
-// unit: whose constants outside of blocks may be named, `names` times in all; NULL: none.
-static bool constant_of(const Unit *unit, int *names, const Ast *ast, double *number) {
-  double a, b;
-  if (ast->kind == AST_NUMBER) {
-    *number = ast->number;
-    return true;
-  }
-  const Declaration *named = unit && ast->kind == AST_NAME ? unit_find(unit, SPACE_CODE, ast->name) : NULL;
-  if (named && named->ast->kind == AST_CONST && --*names >= 0) {
-    return constant_of(unit, names, named->ast->kids[0], number);
-  }
-  if (ast->kind == AST_UNARY && name_is(ast->name, "-") && constant_of(unit, names, ast->kids[0], &a)) {
-    *number = -a;
-    return true;
-  }
-  if (ast->kind == AST_BINARY && constant_of(unit, names, ast->kids[0], &a) &&
-      constant_of(unit, names, ast->kids[1], &b)) {
-    switch (ast->name[0]) {
-      case '+':
-        *number = a + b;
-        return true;
-      case '-':
-        *number = a - b;
-        return true;
-      case '*':
-        *number = a * b;
-        return true;
-      case '/':
-        *number = a / b;
-        return b != 0;
-      case '^':
-        *number = pow(a, b);
-        return true;
-      default:
-        return false;
-    }
-  }
-  return false;
-}
-
-bool setting_constant(const Ast *ast, double *number) {
-  return constant_of(NULL, NULL, ast, number);
-}
-
 static double *entry_slot(double *values, const char *name) {
   for (int i = 0; i < ENTRY_COUNT; i++) {
     if (strcmp(entries[i].name, name) == 0) {
@@ -335,9 +291,8 @@ static void read_entry(Unit *unit, Spec *spec, const Ast *phrase, double *values
     return;
   }
   int which = (int)(slot - values);
-  int names = 100;  // they may be nested, and name themselves
-  if (!constant_of(unit, &names, phrase->kids[1], slot) || *slot < entries[which].least ||
-      *slot > entries[which].most || (entries[which].whole && *slot != floor(*slot))) {
+  if (!setting_number(unit, phrase->kids[1], slot) || *slot < entries[which].least || *slot > entries[which].most ||
+      (entries[which].whole && *slot != floor(*slot))) {
     Diagnostic *error =
         diag_error(unit->diag, E051, phrase->kids[1]->span, "%s must be a %s from %.16g to %.16g", name,
                    entries[which].whole ? "whole number" : "number", entries[which].least, entries[which].most);

@@ -7,7 +7,8 @@
 Name phrase_word(const Ast *phrase);        // the first word of a phrase, or NULL
 bool name_is(Name name, const char *text);  // false for NULL
 bool name_in(Name name, const char *const *words, int count);
-bool setting_constant(const Ast *ast, double *number);  // arithmetic on literals
+bool setting_constant(const Ast *ast, double *number);                  // arithmetic on literals
+bool setting_number(const Unit *unit, const Ast *ast, double *number);  // and on constants outside of blocks
 
 #define WORDS(words) (words), (int)(sizeof(words) / sizeof *(words))
 

@@ -51,10 +51,12 @@ enum { TABLE = 4 };  // rows and columns
 static Session *session_of(const char **directory) {
   static Session session;
   static char step[IO_PATH_MAX];
+  static Arena *arena;  // of the plan, for as long as the process
   if (!session.set) {
     Error error = {0};
     CheckpointFacts facts = {.step = 1};
-    Plan *plan = toy_plan(arena_create(), "text", 4, 8, 1, false);
+    arena = arena_create();
+    Plan *plan = toy_plan(arena, "text", 4, 8, 1, false);
     for (int i = 0; i < plan->state_count; i++) {
       PlanState *state = &plan->states[i];
       state->size[0] = state->size[1] = TABLE;

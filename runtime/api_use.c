@@ -1,0 +1,205 @@
+// api_use.c: what mdl.h says of runs that are used: evaluating, and generating text.
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/api_internal.h"
+#include "runtime/data/fingerprint.h"
+#include "runtime/device.h"
+#include "runtime/evaluate.h"
+#include "runtime/feed.h"
+#include "runtime/generate.h"
+#include "runtime/generate_chat.h"
+#include "runtime/restore.h"
+#include "runtime/shown.h"
+#include "runtime/validation.h"
+
+// Data of an evaluation: what the run validates with, or all of another file.
+static bool evaluation_data(const PlanSet *set, const char *path, Data **data, Error *error) {
+  const Plan *plan = set->plans[0];
+  int64_t rows, sequence = plan->run.sequence;
+  feed_shape(set, PROGRAM_EVALUATE, &rows, &sequence);
+  DataOptions options = {.kind = plan->run.data_kind,
+                         .path = plan->run.data_path,
+                         .file = path,
+                         .all = path != NULL,
+                         .base = plan->run.data_base,
+                         .tokenizer = plan->run.tokenizer,
+                         .validation_fraction = path ? 1 : plan->run.validation_fraction,
+                         .sequence = sequence,
+                         .seed = plan->run.seed};
+  if (!data_open(&options, data, error)) {
+    return false;
+  }
+  DataFacts facts = data_facts(*data);
+  return data_set_count(*data) > 0 ||
+         error_set(error, 1,
+                   "%s has %lld tokens to evaluate on, less than one window of %lld; give a longer --data FILE",
+                   facts.path, (long long)(facts.validation_tokens), (long long)sequence + 1);
+}
+
+// Tokens of another tokenizer mean other text. Of a mix and one file, nobody knows whose the file's are.
+static bool evaluation_tokenizer(const Restored *restored, const char *path, const Data *data, Error *error) {
+  const uint64_t saved = restored->facts.tokenizer_hash;
+  uint64_t print = saved;
+  if (path && restored->plan->run.data_kind && strcmp(restored->plan->run.data_kind, "mix") == 0) {
+    return true;
+  }
+  return data_fingerprint_tokenizers(data, &print, error) &&
+         (saved == 0 || saved == print ||
+          error_set(error, 1,
+                    "the tokenizer of %s is not the one that this run was trained with: the same tokens mean other "
+                    "text; put that file back",
+                    data_facts(data).path));
+}
+
+// What each validation source has, where the recipe names some.
+static void evaluation_sets(const Validation *validation, const Data *data, MdlEvaluation *result) {
+  double bits = 0;
+  int counted = 0;
+  for (int i = 0; i < validation->count && validation->data[i] != data; i++) {
+    const Evaluation *one = &validation->result[i];
+    const DataFacts facts = data_facts(validation->data[i]);
+    snprintf(result->sets[i].name, sizeof result->sets[i].name, "%s", validation->name[i]);
+    snprintf(result->sets[i].data, sizeof result->sets[i].data, "%s", facts.path);
+    result->sets[i].loss = one->loss;
+    result->sets[i].bits_per_byte = one->summed ? NAN : evaluate_bits_per_byte(one->loss, validation->data[i]);
+    result->sets[i].windows = one->windows;
+    result->sets[i].tokens = one->tokens;
+    result->set_count = i + 1;
+    bits += one->tokens > 0 ? result->sets[i].bits_per_byte : 0;
+    counted += one->tokens > 0;
+  }
+  if (counted > 0) {
+    result->bits_per_byte = bits / counted;
+  }
+}
+
+MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEvaluation *result, MdlError *to) {
+  Error error = {0};
+  Restored restored = {0};
+  Data *data = NULL;
+  Validation validation = {0};
+  Evaluation evaluation = {0};
+  ShownList shown = {0};
+  const Backend *backend = backend_choose(options->device, 1, &error);
+  const RestoreOptions restore = {(int)options->threads, PROGRAM_EVALUATE, options->trust, options->trunk};
+  bool done = backend && api_count("batches", options->batches, INT64_MAX, &error) &&
+              api_count("threads", options->threads, INT_MAX, &error) &&
+              restore_open(&restored, run, backend, &restore, &error) &&
+              evaluation_data(restored.set, options->data, &data, &error) &&
+              evaluation_tokenizer(&restored, options->data, data, &error) &&
+              validation_open(&validation, restored.set, data, &error) &&
+              shown_open(&shown, &restored.session, PROGRAM_EVALUATE, "", &error) &&
+              validation_run(&validation, &restored.session, options->batches, &shown, &evaluation, &error);
+  if (done && evaluation.tokens == 0 && evaluation.windows > 0) {
+    done = error_set(&error, 1, "no token of the %lld windows of %s is of an answer: there is no loss of them",
+                     (long long)evaluation.windows, data_facts(data).path);
+  }
+  if (done) {
+    *result = (MdlEvaluation){.loss = evaluation.loss,
+                              .perplexity = evaluation.summed ? NAN : exp(evaluation.loss),
+                              .bits_per_byte = evaluation.summed ? NAN : evaluate_bits_per_byte(evaluation.loss, data),
+                              .step = restored.facts.step,
+                              .windows = evaluation.windows,
+                              .tokens = evaluation.tokens,
+                              .seconds = evaluation.seconds,
+                              .held_out = options->data ? 0 : restored.plan->run.validation_fraction};
+    snprintf(result->data, sizeof result->data, "%s", data_facts(data).path);
+    for (int i = 0; options->output && i < shown.count; i++) {
+      options->output(options->context, shown.at[i].name, shown.at[i].value);
+    }
+    evaluation_sets(&validation, data, result);
+  }
+  shown_close(&shown);
+  validation_close(&validation);
+  data_close(data);
+  restore_close(&restored);
+  return api_result(done, &error, to);
+}
+
+static bool generation_holds(const MdlGenerateOptions *options, Error *error) {
+  if (!(options->temperature >= 0) || isinf(options->temperature)) {
+    return error_set(error, 2, "the temperature is a number from 0 on, not %g", options->temperature);
+  }
+  if (!(options->top_p >= 0 && options->top_p <= 1)) {
+    return error_set(error, 2, "top_p is a share from 0 to 1, not %g", options->top_p);
+  }
+  for (int i = 0; i < options->stop_count; i++) {
+    if (!*options->stops[i]) {
+      return error_set(error, 2, "a text that ends what is made cannot be empty");
+    }
+  }
+  return api_count("tokens", options->tokens, INT64_MAX, error) &&
+         api_count("top_k", options->top_k, INT64_MAX, error) && api_count("threads", options->threads, INT_MAX, error);
+}
+
+// Which text tokens are.
+static bool generation_tokenizer(const Restored *restored, const char *path, Tokenizer **tokenizer, Error *error) {
+  const PlanRun *run = &restored->plan->run;
+  if (!path && run->tokenizer && strcmp(run->tokenizer, TOKENIZER_NONE) == 0) {
+    return error_set(
+        error, 1,
+        "the run's data is tokens and its recipe names no tokenizer: nobody knows which text they are; give "
+        "--tokenizer FILE");
+  }
+  if (!data_tokenizer(path ? path : run->tokenizer, run->data_base, tokenizer, error)) {
+    return false;
+  }
+  const uint64_t saved = restored->facts.tokenizer_hash;
+  const bool known = !path && *tokenizer && saved != 0 && run->data_kind && strcmp(run->data_kind, "mix") != 0;
+  uint64_t print = saved;
+  return !known || (fingerprint_tokenizer(tokenizer_path(*tokenizer), &print, error) &&
+                    (print == saved || error_set(error, 1,
+                                                 "the tokenizer %s is not the one that this run was trained with: the "
+                                                 "same tokens mean other text; put that file back, or give "
+                                                 "--tokenizer FILE",
+                                                 tokenizer_path(*tokenizer))));
+}
+
+MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
+                       bool (*text)(void *context, const char *bytes, size_t length), void *context, MdlError *to) {
+  Error error = {0};
+  Restored restored = {0};
+  GenerateOptions generate = {.prompt = options->prompt,
+                              .tokens = options->tokens,
+                              .top_k = options->top_k,
+                              .temperature = options->temperature,
+                              .top_p = options->top_p,
+                              .stops = options->stops,
+                              .stop_count = options->stop_count,
+                              .whole = options->whole,
+                              .seed = options->seed};
+  const RestoreOptions restore = {(int)options->threads, PROGRAM_GENERATE, options->trust, options->trunk};
+  const Backend *backend = backend_choose(options->device, 1, &error);
+  bool done = backend && generation_holds(options, &error) && restore_open(&restored, run, backend, &restore, &error);
+  if (done && restored.whole && !options->whole && options->notes) {
+    fprintf(options->notes, "every token is made from the whole text again: %s\n", restored.whole);
+  }
+  Tokenizer *tokenizer = NULL;
+  ChatPrompt chat = {0};
+  done = done && generation_tokenizer(&restored, options->tokenizer, &tokenizer, &error);
+  generate.tokenizer = tokenizer;
+  if (done && options->chat) {
+    done = chat_prompt_open(&restored.plan->run, tokenizer, options->stops, options->stop_count, &chat, &error);
+    generate.stops = chat.stops;
+    generate.stop_count = chat.stop_count;
+  }
+  const int count = options->prompt_count > 0 ? options->prompt_count : 1;
+  for (int i = 0; done && i < count; i++) {
+    generate.prompt = options->prompt_count > 0 ? options->prompts[i] : options->prompt;
+    if (options->begin && !options->begin(context, generate.prompt)) {
+      break;
+    }
+    if (options->chat) {
+      done = chat_prompt_put(&chat, options->system, generate.prompt ? generate.prompt : "", &error);
+      generate.prompt = chat.text.text;
+    }
+    done = done && generate_run(&restored.session, &generate, text, context, &error);
+  }
+  chat_prompt_close(&chat);
+  tokenizer_close(tokenizer);
+  restore_close(&restored);
+  return api_result(done, &error, to);
+}
