@@ -13,7 +13,8 @@
 #   --precision NAME  of all programs, peers too: bf16 (what it is without), fp8_current, fp8_hybrid,
 #                fp8_block
 #   --peers DIR  that has torch_step.py MODEL BATCH SEQ [--tp|--fsdp], jax_step.py MODEL BATCH SEQ dp|tp and
-#                megatron_step.py --model M --batch B --seq T [--tp N] [--no-sp] [--fp8 delayed|current|block], each printing a line with tok/s=;
+#                megatron_step.py --model M --batch B --seq T [--tp N] [--no-sp] [--fp8 delayed|current|block] and
+#                olmoe_step.py --layers N --batch B [--recompute], each printing a line with tok/s=;
 #                those that are not there are skipped. BATCH is of a rank where data is parallel, else the whole.
 #   PREBUILT=1   builds nothing
 #   BUILD        folder that we were built in, or one that holds bench_train; from the root: build
@@ -22,8 +23,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
-ROWS_ONE='one_llama1b one_llama8b one_llama8b_b4 one_gpt2'
-ROWS='tp tp_sp llama1b_dp llama1b_z1 gpt2_z1 gpt2xl_z1 z3 pp ulysses ring'
+ROWS_ONE='one_llama1b one_llama8b one_llama8b_b4 one_gpt2 one_olmoe one_olmoe14 one_olmoe4'
+ROWS='tp tp_sp llama1b_dp llama1b_z1 gpt2_z1 gpt2xl_z1 z3 pp ulysses ring ep ep_bounded'
 BUILD=${BUILD:-build}
 PYTHON=${PYTHON:-python3}
 SMALL='' GPUS='' PEERS='' STEPS='' PRECISION=bf16
@@ -86,7 +87,8 @@ export PYTHONDONTWRITEBYTECODE=1
 set_row() {
   RANKS=$GPUS ONE_PRECISION=$PRECISION
   [[ $1 != one_* ]] || RANKS=1 ONE_PRECISION=bf16
-  SEQ=4096 SETS='' ONE_SETS='' ONE_SEQ='' PEER_MODEL='' MICROBATCHES='' RECIPE=llama3_8b VOCAB=32000
+  SEQ=4096 SETS='' ONE_SETS='' ONE_SEQ='' PEER_MODEL='' MICROBATCHES='' RECIPE=llama3_8b VOCAB=32000 FILE=bench_gpus.mdl
+  ROW_PRECISION=$PRECISION
   local layers=8
   case $1 in
     one_llama1b) RECIPE=llama_1b LAYOUT=single AXIS='' BATCH=4 ONE_BATCH=4 PEER_MODEL=llama1b PEER_BATCH=4 layers='' ;;
@@ -102,12 +104,22 @@ set_row() {
       LAYOUT=z3 AXIS=dp BATCH=$((2 * GPUS)) SEQ=8192 ONE_BATCH=2 layers=$((GPUS < 4 ? 16 : 32)) ONE_SETS='layers=8'
       [ "$layers" != 32 ] || { PEER_MODEL=llama8b-32 PEER_BATCH=2; } ;;
     pp) LAYOUT=pp AXIS=pp BATCH=$((2 * GPUS)) MICROBATCHES=$((2 * GPUS)) ONE_BATCH=2 ;;
+    one_olmoe) RECIPE=olmoe_1b_7b LAYOUT=again AXIS='' BATCH=4 ONE_BATCH=4 layers='' ;;
+    one_olmoe14) RECIPE=olmoe_1b_7b LAYOUT=again AXIS='' BATCH=4 ONE_BATCH=4 PEER_MODEL=olmoe PEER_LAYERS=14 layers=14 ;;  # it has no more
+    one_olmoe4) RECIPE=olmoe_1b_7b LAYOUT=single AXIS='' BATCH=4 ONE_BATCH=4 PEER_MODEL=olmoe PEER_LAYERS=4 layers=4 ;;
+    ep | ep_bounded) RECIPE=olmoe_1b_7b LAYOUT=$1 AXIS=ep BATCH=$((4 * GPUS)) ONE_BATCH=4 layers=4 ;;
     ulysses | ring) LAYOUT=$1 AXIS=cp BATCH=$((GPUS / 2)) SEQ=16384 ONE_BATCH=1 ONE_SEQ=8192 ;;
   esac
   ONE_SEQ=${ONE_SEQ:-$SEQ}
   SETS=${layers:+layers=$layers}
+  if [ "$RECIPE" = olmoe_1b_7b ]; then  # what chooses is in f32
+    FILE=bench_experts.mdl ROW_PRECISION=bf16_router ONE_PRECISION=bf16_router
+    [ "$LAYOUT" != again ] || ROW_PRECISION=bf16_small ONE_PRECISION=bf16_small
+  fi
   if [ -n "$SMALL" ]; then
     small_row
+  elif [ "$RECIPE" = olmoe_1b_7b ]; then
+    VOCAB=50304
   elif [[ $RECIPE == llama* ]]; then
     SETS+=" vocab=$VOCAB"
   else
@@ -124,6 +136,9 @@ small_row() {
     gpt2*)
       BATCH=$((2 * RANKS)) ONE_BATCH=2 SEQ=64 ONE_SEQ=64
       SETS='vocab=512 places=64 embed=64 layers=2 heads=4' ;;
+    olmoe*)
+      BATCH=$((2 * RANKS)) ONE_BATCH=2 SEQ=64 ONE_SEQ=64
+      SETS='vocab=512 embed=64 layers=2 heads=4 hd=16 ffn=32 experts=16 choice=4' ;;
     *)
       SEQ=$((SEQ / 64)) ONE_SEQ=$((ONE_SEQ / 64))
       SETS="vocab=512 embed=64 layers=8 kv_heads=8 group=2 hd=8 ffn=128" ;;
@@ -164,7 +179,7 @@ ours() {
   fi
   # shellcheck disable=SC2086
   take "$kind" "$row" "$RUN_SECONDS" "$BUILD/bench_train" --steps "${STEPS:-$steps}" "${options[@]}" \
-    ${BENCH_TRAIN:-} "tests/bench_gpus.mdl:$RECIPE"
+    ${BENCH_TRAIN:-} "tests/$FILE:$RECIPE"
 }
 
 # One GPU is asked once for rows that have the same of it.
@@ -198,6 +213,7 @@ peers() {
   # shellcheck disable=SC2206
   megatron+=($PEER_FP8)
   local torch=("${spread[@]}" "$PEERS/torch_step.py" "$PEER_MODEL" "${PEER_BATCH:-}" "$SEQ")
+  local experts=("$PYTHON" "$PEERS/olmoe_step.py" --layers "${PEER_LAYERS:-}" --batch "$BATCH" --compile block --steps "${STEPS:-20}")
   local jax=("$PYTHON" "$PEERS/jax_step.py" "$PEER_MODEL" "${PEER_BATCH:-}" "$SEQ")
   case $row in
     tp) peer megatron "$row" "${megatron[@]}" --tp "$GPUS" --no-sp ;;
@@ -209,6 +225,8 @@ peers() {
       peer torch "$row" "${torch[@]}"
       peer jax "$row" "${jax[@]}" dp ;;
     z3) peer torch "$row" "${torch[@]}" --fsdp ;;
+    one_olmoe14) peer olmoe "$row" "${experts[@]}" --recompute ;;
+    one_olmoe4) peer olmoe "$row" "${experts[@]}" ;;
     *) peer megatron "$row" "${megatron[@]}" ;;
   esac
 }
@@ -255,7 +273,7 @@ for row in "${chosen[@]}"; do
   set_row "$row"
   sed -i -E "/^(OURS|ONE|FAILED|SKIPPED|PEER-[a-z]+) ${row}[: ]/d" "$OUT/raw.txt"
   # shellcheck disable=SC2086
-  ours OURS "$row" "$PRECISION" "$LAYOUT" "$BATCH" "$SEQ" $SETS
+  ours OURS "$row" "$ROW_PRECISION" "$LAYOUT" "$BATCH" "$SEQ" $SETS
   check_loss "$row"
   one "$row"
   [ -z "$PEERS" ] || [ -z "$PEER_MODEL" ] || peers "$row"
